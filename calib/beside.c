@@ -6,7 +6,7 @@
 typedef struct
 {
   PsLoad *load;
-  PsLayer layer;
+  PsLoneLayer layer;
   GThread *thread;
 } Worker;
 
@@ -41,11 +41,11 @@ compute (gpointer data)
   Worker *worker = data;
   GError *error = NULL;
   gint64 unused;
-  gboolean ok = ps_layer_attach (&worker->layer, &error) && ps_layer_run (&worker->layer, &unused, &error);
+  gboolean ok = ps_lone_layer_attach (&worker->layer, &error) && ps_lone_layer_run (&worker->layer, &unused, &error);
 
   tell (worker->load, g_steal_pointer (&error));
   while (ok && !g_atomic_int_get (&worker->load->end))
-    ok = ps_layer_run (&worker->layer, &unused, &error);
+    ok = ps_lone_layer_run (&worker->layer, &unused, &error);
   if (error != NULL)
     tell (worker->load, error);
   return NULL;
@@ -78,7 +78,7 @@ ps_load_new (const PsCalibration *calibration, guint first, guint n, GError **er
 
       worker->load = load;
       setting.exclusive = calibration->transport->exclusive;
-      if (ps_layer_open (&worker->layer, calibration->device, &setting, &failure))
+      if (ps_lone_layer_open (&worker->layer, calibration->device, &setting, &failure))
         worker->thread = g_thread_try_new ("load", compute, worker, &failure);
     }
   if (failure != NULL)
@@ -100,7 +100,7 @@ ps_load_end (PsLoad *load, GError **error)
     {
       if (load->workers[i].thread != NULL)
         g_thread_join (load->workers[i].thread);
-      ps_layer_close (&load->workers[i].layer);
+      ps_lone_layer_close (&load->workers[i].layer);
     }
   gboolean ok = load->error == NULL;
   if (!ok)

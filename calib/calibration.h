@@ -4,7 +4,7 @@
 #include "sampler.h"
 
 #include "processes/processes.h"
-#include "runtime/inputs.h"
+#include "runtime/layer.h"
 
 #include <pipesim/transport.h>
 

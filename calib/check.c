@@ -225,7 +225,7 @@ predict_fresh (const Work *work, GPtrArray *before, const PsPrediction *predicti
     return NULL;
   *fresh_ns = fresh->interval.p50_ns;
   fresh->interval = prediction->interval;
-  return ps_trial_prediction (fresh);
+  return ps_compared_run_prediction (fresh);
 }
 
 /* Runs */
@@ -257,23 +257,23 @@ tell (const PsCalibCheck *check, const PsCheckRun *run, guint n_done, guint n_al
 }
 
 static void
-add_run (Work *work, const PsPrediction *prediction, PsTrial *trial, PsTimeline *fresh, gint64 fresh_ns, double others,
-         guint round)
+add_run (Work *work, const PsPrediction *prediction, PsComparedRun *compared, PsTimeline *fresh, gint64 fresh_ns,
+         double others, guint round)
 {
   PsCalibCheck *check = work->check;
   const PsSchedule *schedule = prediction->program->schedule;
-  const PsComparison *comparison = trial->comparison;
+  const PsComparison *comparison = compared->comparison;
   PsCheckRun run = {
     .schedule = g_strdup (schedule->name),
-    .started = g_strdup (trial->started),
+    .started = g_strdup (compared->started),
     .n_microbatches = schedule->n_microbatches,
     .n_chunks = work->n_chunks,
     .round = round,
     .predicted_ns = prediction->metrics.iteration_ns,
     .interval = prediction->interval,
-    .measured_ns = trial->result->median_iteration_ns,
+    .measured_ns = compared->result->median_iteration_ns,
     .fresh_ns = fresh_ns,
-    .replay_error = ps_relative_error (trial->replayed_makespan_ns, comparison->measured.makespan_ns),
+    .replay_error = ps_relative_error (compared->replayed_makespan_ns, comparison->measured.makespan_ns),
     .op_error = median_op_error (comparison),
     .memory_error = comparison->peak_memory_error,
     .others = others,
@@ -282,7 +282,7 @@ add_run (Work *work, const PsPrediction *prediction, PsTrial *trial, PsTimeline 
   g_clear_pointer (&check->last_fresh, ps_timeline_free);
   g_clear_pointer (&check->last_measured, ps_timeline_free);
   check->last_fresh = fresh;
-  check->last_measured = g_steal_pointer (&trial->result->timeline);
+  check->last_measured = g_steal_pointer (&compared->result->timeline);
   g_array_append_val (check->runs, run);
   tell (check, &run, check->runs->len, work->cases->len * check->n_rounds);
 }
@@ -292,12 +292,12 @@ add_run (Work *work, const PsPrediction *prediction, PsTrial *trial, PsTimeline 
 
 /* The device may not run such a schedule; then *ran is FALSE. */
 static gboolean
-try_to_run (PsTrial *trial, PsCalibCheck *check, const PsPrediction *prediction, const PsRunSetting *setting,
+try_to_run (PsComparedRun *compared, PsCalibCheck *check, const PsPrediction *prediction, const PsRunSetting *setting,
             guint round, gboolean *ran, GError **error)
 {
   g_autoptr (GError) reason = NULL;
 
-  *ran = ps_trial_run (trial, prediction->program, prediction, setting, &reason);
+  *ran = ps_compared_run_make (compared, prediction->program, prediction, setting, &reason);
   if (*ran)
     return TRUE;
   if (!g_error_matches (reason, PS_ERROR, PS_ERROR_UNAVAILABLE))
@@ -315,14 +315,14 @@ run_case (Work *work, const PsPrediction *prediction, guint round, GError **erro
 {
   PsCalibCheck *check = work->check;
   PsRunSetting setting = check->run;
-  g_auto (PsTrial) trial = { 0 };
+  g_auto (PsComparedRun) compared = { 0 };
   PsProcessorTimes times[2];
   gboolean ran;
   gint64 fresh_ns;
 
   setting.timeout_ns = MAX (TIMEOUT_NS, TIMEOUT_ITERATIONS * prediction->metrics.iteration_ns);
   ps_processor_times_read (&times[0]);
-  if (!try_to_run (&trial, check, prediction, &setting, round, &ran, error))
+  if (!try_to_run (&compared, check, prediction, &setting, round, &ran, error))
     return FALSE;
   if (!ran)
     return TRUE;
@@ -330,10 +330,10 @@ run_case (Work *work, const PsPrediction *prediction, guint round, GError **erro
   g_autoptr (GPtrArray) before = measure (work, error);
   g_autoptr (PsTimeline) fresh = before != NULL ? predict_fresh (work, before, prediction, &fresh_ns, error) : NULL;
   if (fresh == NULL
-      || !ps_trial_record (&trial, prediction->program, &setting, PS_CHECK_NOT_RUN, check->setting->db,
-                           check->setting->profile, error))
+      || !ps_compared_run_store (&compared, prediction->program, &setting, PS_CHECK_NOT_RUN, check->setting->db,
+                                 check->setting->profile, error))
     return FALSE;
-  add_run (work, prediction, &trial, g_steal_pointer (&fresh), fresh_ns,
+  add_run (work, prediction, &compared, g_steal_pointer (&fresh), fresh_ns,
            ps_processor_times_others (&times[0], &times[1]), round);
   return TRUE;
 }

@@ -4,7 +4,6 @@
 #include "clock.h"
 
 #include "runtime/layer.h"
-#include "runtime/sentinel.h"
 
 /* The sentinel gets a tenth of a rotation's time limit, because it is read often. */
 #define TIME_SHARE 10

@@ -1,10 +1,8 @@
 /* main.c - the program pipesim-exec: runs a schedule for real and holds it against its prediction. */
 #include "device/devices.h"
 #include "exec-options.h"
-#include "lengths.h"
 #include "output.h"
 #include "processes/processes.h"
-#include "steps.h"
 #include "weather.h"
 
 #include <pipesim/option.h>
@@ -231,16 +229,16 @@ publish (const PsExecOptions *options, const Job *job, const PsRunReport *report
   GError *first = NULL;
 
   if (options->trace != NULL)
-    ps_timeline_write (report->trial->result->timeline, options->trace, unless_set (&first));
+    ps_timeline_write (report->compared->result->timeline, options->trace, unless_set (&first));
   if (options->predicted != NULL)
     {
-      g_autoptr (PsTimeline) predicted = ps_trial_prediction (job->prediction);
+      g_autoptr (PsTimeline) predicted = ps_compared_run_prediction (job->prediction);
 
       ps_timeline_write (predicted, options->predicted, unless_set (&first));
     }
-  if (setting->db != NULL && !report->trial->result->emulated)
-    ps_trial_record (report->trial, job->program, report->setting, report->verdict->check, setting->db,
-                     setting->profile, unless_set (&first));
+  if (setting->db != NULL && !report->compared->result->emulated)
+    ps_compared_run_store (report->compared, job->program, report->setting, report->verdict->check, setting->db,
+                           setting->profile, unless_set (&first));
   print_report (options, report, unless_set (&first));
   if (first != NULL)
     g_propagate_error (error, first);
@@ -250,9 +248,9 @@ publish (const PsExecOptions *options, const Job *job, const PsRunReport *report
 static gboolean
 check_outcome (const PsExecOptions *options, const PsRunReport *report, GError **error)
 {
-  if (report->trial->result->n_steps < options->run.n_steps)
+  if (report->compared->result->n_steps < options->run.n_steps)
     return ps_refuse (error, PS_ERROR_INPUT, "interrupted after %u of %u steps: all figures are of these",
-                      report->trial->result->n_steps, options->run.n_steps);
+                      report->compared->result->n_steps, options->run.n_steps);
   if (report->verdict->check == PS_CHECK_DIFFERS)
     return ps_refuse (error, PS_ERROR_INPUT, "--check: differs from one device, first at %s",
                       report->verdict->first_difference);
@@ -289,7 +287,7 @@ watch_machine (const PsExecOptions *options, const Job *job, PsMachineWatch *wat
 static int
 run_job (PsExecOptions *options, const Job *job, GError **error)
 {
-  g_auto (PsTrial) trial = { 0 };
+  g_auto (PsComparedRun) compared = { 0 };
   g_auto (PsVerdict) verdict = { .check = PS_CHECK_NOT_RUN };
   g_autofree char *title = ps_run_title (job->program, &options->run);
   g_auto (PsStepLog) log = { .title = title, .losses = -1 };
@@ -297,14 +295,14 @@ run_job (PsExecOptions *options, const Job *job, GError **error)
 
   complete_run_setting (options, job, &log);
   gboolean done = open_log (options, &log, error) && watch_machine (options, job, &watch, error)
-                  && ps_trial_run (&trial, job->program, job->prediction, &options->run, error);
+                  && ps_compared_run_make (&compared, job->program, job->prediction, &options->run, error);
   options->run.progress = NULL;
   options->run.progress_data = NULL;
   if (!done)
     return 1;
   /* One reading does for the weather: a run is not lost for the other one. */
   ps_machine_watch_read (&watch, NULL);
-  if (trial.result->timeline == NULL) /* rank 0 has it, and says what there is to say */
+  if (compared.result->timeline == NULL) /* rank 0 has it, and says what there is to say */
     return 0;
   if (log.failure != NULL)
     {
@@ -312,19 +310,20 @@ run_job (PsExecOptions *options, const Job *job, GError **error)
       return 1;
     }
   warn_of_device (options->run.device);
-  if (options->check && !ps_verify (job->program->schedule, trial.result, &options->run, &verdict, error))
+  if (options->check && !ps_verify (job->program->schedule, compared.result, &options->run, &verdict, error))
     return 1;
   PsRunReport report = { .program = job->program,
                          .setting = &options->run,
-                         .trial = &trial,
+                         .compared = &compared,
                          .prediction = job->prediction,
                          .verdict = &verdict,
-                         .weather = ps_machine_watch_weather (&watch, trial.started) };
+                         .weather = ps_machine_watch_weather (&watch, compared.started) };
   if (!isnan (report.weather.factor))
-    trial.result->timeline->usual_ns = llround ((double)trial.result->timeline->iteration_ns / report.weather.factor);
+    compared.result->timeline->usual_ns
+        = llround ((double)compared.result->timeline->iteration_ns / report.weather.factor);
   if (!publish (options, job, &report, error) || !check_outcome (options, &report, error))
     return 1;
-  return options->tolerance < 0 || fabs (trial.comparison->iteration_error) <= options->tolerance ? 0 : EXIT_OUTSIDE;
+  return options->tolerance < 0 || fabs (compared.comparison->iteration_error) <= options->tolerance ? 0 : EXIT_OUTSIDE;
 }
 
 /* The end of a program that fails. */

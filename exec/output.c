@@ -1,8 +1,16 @@
-/* output.c - what pipesim-exec prints and writes about a run. */
+/* output.c - what pipesim-exec prints and writes about a run: a row on standard output and a line in a file of losses
+ * for each step, and the report. */
 #include "output.h"
 
+#include "device/data.h"
+
+#include <pipesim/option.h>
+
 #include <errno.h>
+#include <fcntl.h>
 #include <math.h>
+#include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #define N_WORST_OPS 10
@@ -75,7 +83,7 @@ in_weather (const PsRunReport *report, gboolean *inside)
 {
   PsInterval interval = ps_interval_in_weather (&report->prediction->interval, report->weather);
 
-  *inside = ps_interval_holds (&interval, report->trial->result->median_iteration_ns);
+  *inside = ps_interval_holds (&interval, report->compared->result->median_iteration_ns);
   return llround ((double)report->prediction->metrics.iteration_ns * report->weather.factor);
 }
 
@@ -83,7 +91,7 @@ static void
 append_weather (GString *text, const PsRunReport *report)
 {
   double factor = report->weather.factor;
-  gint64 measured_ns = report->trial->result->median_iteration_ns, predicted_ns;
+  gint64 measured_ns = report->compared->result->median_iteration_ns, predicted_ns;
   gboolean inside;
 
   if (isnan (factor))
@@ -117,13 +125,13 @@ append_verdict (GString *text, const PsVerdict *verdict)
 static void
 append_replay (GString *text, const PsRunReport *report)
 {
-  g_autofree char *replayed = ps_format_time (report->trial->replayed_makespan_ns);
-  gint64 measured_ns = report->trial->comparison->measured.makespan_ns;
+  g_autofree char *replayed = ps_format_time (report->compared->replayed_makespan_ns);
+  gint64 measured_ns = report->compared->comparison->measured.makespan_ns;
 
   g_autofree char *sentence = g_strdup_printf (
       "with the op and transfer times of this run itself, the simulated makespan is %s: %+.2f %% against the measured "
       "one, an error that does not come from the costs",
-      replayed, 100.0 * (double)(report->trial->replayed_makespan_ns - measured_ns) / (double)MAX (measured_ns, 1));
+      replayed, 100.0 * (double)(report->compared->replayed_makespan_ns - measured_ns) / (double)MAX (measured_ns, 1));
   g_autofree char *lines = ps_fit_sentence (sentence, 0);
 
   g_string_append_printf (text, "\n%s", lines);
@@ -133,30 +141,30 @@ char *
 ps_run_report_to_text (const PsRunReport *report)
 {
   const PsSchedule *schedule = report->program->schedule;
-  g_autofree char *median = ps_format_time (report->trial->result->median_iteration_ns);
+  g_autofree char *median = ps_format_time (report->compared->result->median_iteration_ns);
   GString *text = g_string_new (NULL);
 
-  if (report->trial->result->emulated)
+  if (report->compared->result->emulated)
     g_string_append (text, "\nThe device is emulated: its times are those of the emulation, and none is stored.\n");
-  g_string_append_printf (text, "\n%s iteration time%s: %s\n",
-                          report->trial->result->emulated ? "emulated" : "measured",
-                          report->trial->result->n_steps > 1 ? ", median over the steps after the first" : "", median);
-  if (report->trial->result->clock_mhz > 0)
+  g_string_append_printf (
+      text, "\n%s iteration time%s: %s\n", report->compared->result->emulated ? "emulated" : "measured",
+      report->compared->result->n_steps > 1 ? ", median over the steps after the first" : "", median);
+  if (report->compared->result->clock_mhz > 0)
     g_string_append_printf (text, "clock %" G_GINT64_FORMAT " MHz, median over the steps%s\n",
-                            report->trial->result->clock_mhz,
+                            report->compared->result->clock_mhz,
                             schedule->placement->n_devices > 1 ? " of the slowest device" : "");
   if (report->setting->bypass)
-    g_string_append_printf (text, "post-validation took back %u of %u steps\n", report->trial->result->n_rollbacks,
-                            report->trial->result->n_steps);
-  append_posting (text, report->trial->result->timeline);
+    g_string_append_printf (text, "post-validation took back %u of %u steps\n", report->compared->result->n_rollbacks,
+                            report->compared->result->n_steps);
+  append_posting (text, report->compared->result->timeline);
   if (report->program->pair != NULL && report->setting->device->computes)
     g_string_append_printf (text, "the two ops of a pair ran %s\n",
                             report->setting->device->overlaps ? "at the same time" : "one after the other");
   if (report->verdict->check != PS_CHECK_NOT_RUN)
     append_verdict (text, report->verdict);
-  if (report->trial->comparison != NULL)
+  if (report->compared->comparison != NULL)
     {
-      g_autofree char *comparison = ps_comparison_to_text (report->trial->comparison, N_WORST_OPS, NULL, NULL);
+      g_autofree char *comparison = ps_comparison_to_text (report->compared->comparison, N_WORST_OPS, NULL, NULL);
 
       g_string_append_printf (text, "\n%s", comparison);
       append_replay (text, report);
@@ -200,34 +208,35 @@ ps_run_report_to_json (const PsRunReport *report)
   const char *const extra[]
       = { "device",    report->setting->device->name,
           "transport", report->setting->transport->name,
-          "origin",    report->trial->result->emulated ? "emulated" : ps_origin_name (PS_ORIGIN_MEASURED),
+          "origin",    report->compared->result->emulated ? "emulated" : ps_origin_name (PS_ORIGIN_MEASURED),
           NULL };
-  g_autofree double *posting_ns = posting_times (report->trial->result->timeline);
+  g_autofree double *posting_ns = posting_times (report->compared->result->timeline);
   g_auto (PsMetrics) metrics = { 0 };
 
-  ps_metrics_from_timeline (report->trial->result->timeline, &metrics);
+  ps_metrics_from_timeline (report->compared->result->timeline, &metrics);
   ps_table_add_row (table);
   ps_table_set_text (table, "schedule", report->program->schedule->name);
-  ps_table_set_integer (table, "iteration_ns", report->trial->result->median_iteration_ns);
+  ps_table_set_integer (table, "iteration_ns", report->compared->result->median_iteration_ns);
   if (report->prediction != NULL)
     ps_table_set_integer (table, "predicted_iteration_ns", report->prediction->metrics.iteration_ns);
   if (report->prediction != NULL && report->prediction->interval.p90_ns > 0)
-    set_interval (table, &report->prediction->interval, report->trial->result->median_iteration_ns);
+    set_interval (table, &report->prediction->interval, report->compared->result->median_iteration_ns);
   ps_table_set_integer (table, "makespan_ns", metrics.makespan_ns);
   if (report->prediction != NULL)
-    ps_table_set_integer (table, "replayed_makespan_ns", report->trial->replayed_makespan_ns);
+    ps_table_set_integer (table, "replayed_makespan_ns", report->compared->replayed_makespan_ns);
   ps_table_set_ratio (table, "bubble_ratio", metrics.bubble_ratio);
   ps_table_set_integer (table, "peak_memory_bytes", metrics.peak_memory_bytes);
-  if (report->trial->comparison != NULL)
-    ps_table_set_integer (table, "predicted_peak_memory_bytes", report->trial->comparison->predicted.peak_memory_bytes);
-  if (report->trial->result->clock_mhz > 0)
-    ps_table_set_integer (table, "clock_mhz", report->trial->result->clock_mhz);
-  ps_table_set_numbers (table, "posting_ns", posting_ns, report->trial->result->timeline->n_devices);
+  if (report->compared->comparison != NULL)
+    ps_table_set_integer (table, "predicted_peak_memory_bytes",
+                          report->compared->comparison->predicted.peak_memory_bytes);
+  if (report->compared->result->clock_mhz > 0)
+    ps_table_set_integer (table, "clock_mhz", report->compared->result->clock_mhz);
+  ps_table_set_numbers (table, "posting_ns", posting_ns, report->compared->result->timeline->n_devices);
   if (report->setting->device->computes)
-    set_losses (table, report->trial->result);
+    set_losses (table, report->compared->result);
   ps_table_set_text (table, "check", ps_check_name (report->verdict->check));
   if (report->setting->bypass)
-    ps_table_set_integer (table, "rollbacks", report->trial->result->n_rollbacks);
+    ps_table_set_integer (table, "rollbacks", report->compared->result->n_rollbacks);
   if (report->prediction != NULL && !isnan (report->weather.factor))
     set_weather (table, report);
   return ps_table_to_json (table, "pipesim-exec/1", extra);
@@ -242,4 +251,96 @@ ps_output_check_database (const char *db, GError **error)
   if (access (db, W_OK) == 0)
     return ps_output_check ("--db", db, error);
   return ps_refuse (error, PS_ERROR_IO, "--db: %s: %s", db, g_strerror (errno));
+}
+
+/* Steps */
+
+/* The length of the old lines that belong to steps up to n_done. */
+static gsize
+old_lines (const char *text, guint n_done)
+{
+  const char *end = text + strlen (PS_LOSSES_HEAD);
+
+  for (const char *next = strchr (end, '\n'); next != NULL && strtoul (end, NULL, 10) <= n_done;
+       next = strchr (end, '\n'))
+    end = next + 1;
+  return (gsize)(end - text);
+}
+
+/* The lines that a new file of losses begins with. */
+static char *
+first_lines (const char *path, guint n_done, GError **error)
+{
+  g_autofree char *text = NULL;
+
+  if (n_done == 0 || !g_file_test (path, G_FILE_TEST_EXISTS))
+    return g_strdup (PS_LOSSES_HEAD);
+  if (!ps_read_file (path, &text, NULL, error))
+    return NULL;
+  if (g_str_has_prefix (text, PS_LOSSES_HEAD))
+    return g_strndup (text, old_lines (text, n_done));
+  return ps_refuse_null (error, PS_ERROR_INPUT, "--losses: %s: does not begin with '%.*s'", path,
+                         (int)strlen (PS_LOSSES_HEAD) - 1, PS_LOSSES_HEAD);
+}
+
+gboolean
+ps_step_log_open (PsStepLog *log, const char *path, guint n_done, GError **error)
+{
+  g_autofree char *head = path != NULL ? first_lines (path, n_done, error) : NULL;
+
+  log->losses = -1;
+  if (path == NULL)
+    return TRUE;
+  if (head == NULL || !ps_write_file (path, head, -1, error))
+    return FALSE;
+  log->losses = open (path, O_WRONLY | O_APPEND | O_CLOEXEC);
+  return log->losses >= 0 || ps_refuse (error, PS_ERROR_IO, "--losses: %s: %s", path, g_strerror (errno));
+}
+
+/* One write for each line, so that a run that is killed leaves whole lines. */
+static gboolean
+write_line (PsStepLog *log, const PsStepReport *step)
+{
+  char loss[G_ASCII_DTOSTR_BUF_SIZE], rate[G_ASCII_DTOSTR_BUF_SIZE];
+  g_autofree char *line = g_strdup_printf (
+      "%u,%s,%s,%" G_GINT64_FORMAT "\n", step->number, g_ascii_dtostr (loss, sizeof loss, step->loss),
+      g_ascii_dtostr (rate, sizeof rate, ps_data_rate (log->training, step->number - 1)), step->iteration_ns);
+  const gsize n = strlen (line);
+
+  if (log->losses < 0 || write (log->losses, line, n) == (gssize)n)
+    return TRUE;
+  return ps_refuse (&log->failure, PS_ERROR_IO, "--losses: %s", g_strerror (errno));
+}
+
+static gboolean
+print_row (PsStepLog *log, const PsStepReport *step)
+{
+  g_autofree char *time = ps_format_time (step->iteration_ns);
+  g_autofree char *loss = isnan (step->loss) ? g_strdup ("-") : g_strdup_printf ("%.5f", step->loss);
+  g_autofree char *row = g_strdup_printf ("%4u  %9s  %9s\n", step->number, time, loss);
+  g_autofree char *text
+      = log->n_printed++ > 0 ? NULL : g_strconcat (log->title, "\n\nstep  iteration  mean loss\n", row, NULL);
+
+  return ps_print (text != NULL ? text : row, &log->failure);
+}
+
+gboolean
+ps_step_log_add (PsStepLog *log, const PsStepReport *step)
+{
+  if (log->failure != NULL)
+    return FALSE;
+  if (log->counted > 0)
+    g_printerr (PS_CLEAR_LINE "step %u of %u", step->number, log->counted);
+  if (log->counted > 0 && step->number == log->counted)
+    g_printerr (PS_CLEAR_LINE);
+  return write_line (log, step) && (!log->rows || print_row (log, step));
+}
+
+void
+ps_step_log_close (PsStepLog *log)
+{
+  if (log->losses >= 0)
+    close (log->losses);
+  log->losses = -1;
+  g_clear_error (&log->failure);
 }

@@ -1,5 +1,7 @@
-/* places.c - asks hwloc for the way from the host down to a core or a GPU. */
+/* places.c - asks hwloc for the cores of the host, and for the way from the host down to a core or a GPU. */
 #include "places.h"
+
+#include <pipesim/device.h>
 
 #include <string.h>
 #include <sys/utsname.h>
@@ -85,4 +87,29 @@ ps_place_of_gpu (const char *bus_id, const char *links)
     }
   g_string_append_printf (way, "/GPU:%s%s%s", id, *links ? "+" : "", links);
   return g_string_free (way, FALSE);
+}
+
+static guint
+count_cores (void)
+{
+  hwloc_topology_t topology;
+  int n = 0;
+
+  if (hwloc_topology_init (&topology) != 0)
+    return 0;
+  if (hwloc_topology_load (topology) == 0)
+    n = hwloc_get_nbobjs_by_type (topology, HWLOC_OBJ_CORE);
+  hwloc_topology_destroy (topology);
+  return (guint)MAX (n, 0);
+}
+
+/* Counted once: hwloc reads some hundred files, and a calibration asks for each device that it opens. */
+guint
+ps_count_cores (void)
+{
+  static gsize counted; /* cores and 1 */
+
+  if (g_once_init_enter (&counted))
+    g_once_init_leave (&counted, (gsize)count_cores () + 1);
+  return (guint)(counted - 1);
 }

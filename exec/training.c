@@ -1,9 +1,123 @@
-/* training.c - reads and checks the options of a training. */
+/* training.c - what a run learns from: the options of a training, the text or the one that ships, which is made by a
+ * rule, and the tokens of each microbatch. */
 #include "training.h"
 
-#include "corpus.h"
+#include <pipesim/philox.h>
 
 #define MAX_STEPS 1000000
+#define N_SUMS 2000
+#define N_TOKENS 256 /* values of a byte */
+
+/* Texts */
+
+/* Appends a number below 200 in words. */
+static void
+append_number (GString *text, guint number)
+{
+  static const char *const ones[] = { "zero",     "one",     "two",     "three",     "four",     "five",    "six",
+                                      "seven",    "eight",   "nine",    "ten",       "eleven",   "twelve",  "thirteen",
+                                      "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen" };
+  static const char *const tens[]
+      = { "", "", "twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety" };
+  guint rest = number % 100;
+
+  if (number >= 100)
+    g_string_append (text, rest > 0 ? "one hundred and " : "one hundred");
+  if (rest >= 20)
+    g_string_append_printf (text, "%s%s", tens[rest / 10], rest % 10 > 0 ? "-" : "");
+  if (rest < 20 && (rest > 0 || number == 0))
+    g_string_append (text, ones[rest]);
+  else if (rest % 10 > 0)
+    g_string_append (text, ones[rest % 10]);
+}
+
+static char *
+make_sums (gsize *length)
+{
+  GString *text = g_string_new (NULL);
+  guint64 counter = 1;
+
+  for (guint i = 0; i < N_SUMS; i++)
+    {
+      guint64 drawn = ps_splitmix_next (&counter);
+      guint a = (guint)(drawn % 100), b = (guint)(drawn / 100 % 100);
+
+      append_number (text, a);
+      g_string_append (text, " and ");
+      append_number (text, b);
+      g_string_append (text, " make ");
+      append_number (text, a + b);
+      g_string_append (text, ".\n");
+    }
+  *length = text->len;
+  return g_string_free (text, FALSE);
+}
+
+GBytes *
+ps_corpus_load (const char *option, const char *name, const PsModel *model, GError **error)
+{
+  g_autofree char *text = NULL;
+  gsize length;
+
+  if (model->vocabulary < N_TOKENS)
+    return ps_refuse_null (error, PS_ERROR_USAGE, "%s: the model has a vocabulary of %u; bytes need %d", option,
+                           model->vocabulary, N_TOKENS);
+  if (g_str_equal (name, PS_CORPUS_SUMS))
+    text = make_sums (&length);
+  else if (!ps_read_file (name, &text, &length, error))
+    return NULL;
+  if (length > model->sequence)
+    return g_bytes_new_take (g_steal_pointer (&text), length);
+  return ps_refuse_null (error, PS_ERROR_INPUT,
+                         "%s: %s has %" G_GSIZE_FORMAT " bytes; a sequence of %u tokens needs %u", option, name, length,
+                         model->sequence, model->sequence + 1);
+}
+
+/* Lengths of microbatches */
+
+static gboolean
+check_lengths (const PsSetting *setting, const PsLengths *lengths, const PsSchedule *schedule, const PsRunSetting *run,
+               GError **error)
+{
+  if (!run->device->lengths)
+    return ps_refuse (error, PS_ERROR_UNAVAILABLE, "--lengths: device %s runs microbatches that are alike",
+                      run->device->name);
+  if (schedule->n_slices > 1)
+    return ps_refuse (error, PS_ERROR_UNAVAILABLE, "--lengths: sequences of different lengths cannot be sliced");
+  if (lengths->n != schedule->n_microbatches)
+    return ps_refuse (error, PS_ERROR_USAGE, "--lengths %s: has %u microbatches; the schedule has %u", setting->lengths,
+                      lengths->n, schedule->n_microbatches);
+  if (setting->microbatch_order != PS_ORDER_GIVEN && ps_setting_source (setting) == NULL)
+    return ps_refuse (error, PS_ERROR_USAGE, "--microbatch-order: needs costs, which say how long microbatches take");
+  for (guint i = 0; i < lengths->n_lengths; i++)
+    if (lengths->length[i].tokens == 0)
+      return ps_refuse (error, PS_ERROR_USAGE, "--lengths %s: has factors; device %s needs tokens", setting->lengths,
+                        run->device->name);
+    else if (lengths->length[i].tokens > run->model->sequence)
+      return ps_refuse (error, PS_ERROR_USAGE, "--lengths %s: %u tokens are more than the model's sequence of %u",
+                        setting->lengths, lengths->length[i].tokens, run->model->sequence);
+  return TRUE;
+}
+
+gboolean
+ps_run_lengths (const PsSetting *setting, const PsSchedule *schedule, PsRunSetting *run, GError **error)
+{
+  g_autoptr (PsLengths) lengths = NULL;
+  guint *tokens;
+
+  if (setting->lengths == NULL)
+    return TRUE;
+  lengths = ps_lengths_read (setting->lengths, error);
+  if (lengths == NULL || !check_lengths (setting, lengths, schedule, run, error))
+    return FALSE;
+  run->n_tokens = lengths->n;
+  run->tokens = tokens = g_new (guint, lengths->n);
+  for (guint i = 0; i < lengths->n; i++)
+    tokens[i] = lengths->length[schedule->length != NULL ? schedule->length[i] : lengths->of[i]].tokens;
+  return TRUE;
+}
+
+/* The options of a training */
 
 const PsOption ps_training_options[] = {
   PS_OPTION ("text", 0, PS_FILE (PsTrainingOptions, text_name), "FILE|" PS_CORPUS_SUMS,

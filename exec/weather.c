@@ -3,7 +3,6 @@
 
 #include "clock.h"
 #include "runtime/layer.h"
-#include "runtime/sentinel.h"
 
 #include <math.h>
 

@@ -1,64 +1,74 @@
 # calibration.gp - the content of a profile: messages against their size, and ops.
-# calibration-plot.c writes before it: the terminal, the variables and arrays used here (lengths in pixels from the lower left
-# corner), and the blocks $texts, $right_texts, $marks, $fitN and, per panel, $NAME_points, $NAME_bars and $NAME_least.
+# calibration-plot.c writes before it: ops_height (pixels that the ops need; 0: there are none), has_messages, n_key, n_fits, n_rows,
+# n_groups; the arrays key_text, key_mark and key_colour (white: a line about the fit of the group above) of the groups of messages,
+# fit_colour, group, group_mark (of ops), op_name and op_spread; and the blocks $messages and $ops ("size median first-quartile
+# third-quartile least mark colour"; ops have their row, from the top, in place of the size) and $fits ("size time", two blank lines
+# after each fit). Times are in seconds.
 
-set encoding utf8
+time_text(s) = s < 0.99e-6 ? sprintf('%g ns', s * 1e9) : s < 0.99e-3 ? sprintf('%g us', s * 1e6) : s < 0.99 ? sprintf('%g ms', s * 1e3) : sprintf('%g s', s)
+size_text(n) = n < 2.0**10 ? sprintf('%g B', n) : n < 2.0**20 ? sprintf('%g KiB', n / 2.0**10) : n < 2.0**30 ? sprintf('%g MiB', n / 2.0**20) : sprintf('%g GiB', n / 2.0**30)
+left = 84
+do for [i = 1:n_rows] { left = left > letter * strlen(op_name[i]) + 16 ? left : letter * strlen(op_name[i]) + 16 }
+share = (height - 62 - 74 * (has_messages + (ops_height > 0))) / (330 * has_messages + ops_height)
+
 set multiplot
-unset key
-
-# Title, names and figures, on a plane that counts in pixels.
-set lmargin at screen 0
-set rmargin at screen 1
-set bmargin at screen 0
-set tmargin at screen 1
-set xrange [0:width]
-set yrange [0:height]
-unset border
-unset tics
-set label 1 title at left, height - 20 left font ',13'
-plot $marks using 1:2:3:4 with points pointtype variable linecolor rgb variable pointsize 0.8, \
-     $texts using 1:2:3:4 with labels left font ',9' textcolor rgb variable, \
-     $right_texts using 1:2:3:4 with labels right font ',9' textcolor rgb variable
-unset label 1
-
-set border 3 linewidth 0.7 linecolor rgb '#555555'
-set tics nomirror font ',9' textcolor rgb '#333333' scale 0.5
+set label 1 at screen left / width, screen 1 - 20 / height left offset 0, 0
+set label 2 at screen left / width, screen 1 - 40 / height left offset 0, 0
 set grid xtics ytics linetype 1 linewidth 0.5 linecolor rgb '#e2e2e2'
 set lmargin at screen left / width
-set rmargin at screen right / width
-
-if (has_transfers) {
-  set tmargin at screen transfers_top / height
-  set bmargin at screen transfers_bottom / height
+set rmargin at screen 1 - 216 / width
+y = 90
+if (has_messages) {
+  set tmargin at screen 1 - y / height
+  y = y + 330 * share
+  set bmargin at screen 1 - y / height
+  stats $messages using 5 name 'LEAST' nooutput
+  stats $messages using 4 name 'MOST' nooutput
+  eval log_axis('y', LEAST_min, MOST_max, 'time_text')
+  stats $messages using 1 name 'SIZE' nooutput
   set logscale x
-  if (log_time) { set logscale y }
-  set xrange [low_size:high_size]
-  set yrange [low_time:high_time]
-  set xtics nomirror ('' low_size)
-  do for [i = 1:n_size] { set xtics add (text_size[i] tick_size[i]) }
-  set ytics nomirror ('' low_time)
-  do for [i = 1:n_time] { set ytics add (text_time[i] tick_time[i]) }
-  set xlabel 'size of the message' font ',10' offset 0, 0.3
-  plot for [i = 1:n_fits] '$fit'.i using 1:2 with lines linewidth 1.2 linecolor rgb fit_colour[i], \
-       $transfers_bars using 1:2:3:4:5 with vectors nohead linewidth 2.5 linecolor rgb variable, \
-       $transfers_least using 1:2:3 with points pointtype 2 pointsize 0.4 linecolor rgb variable, \
-       $transfers_points using 1:2:3:4 with points pointtype variable linecolor rgb variable pointsize 0.8
+  set xtics ()
+  do for [k = 0:14:log(SIZE_max / SIZE_min) / log(8) > (width - left - 216) / (8 * letter) ? 2 : 1] { set xtics add (size_text(8.0**k) 8.0**k) }
+  set offsets graph 0.03, graph 0.03, graph 0.05, graph 0.05
+  set autoscale xfix
+  set autoscale yfix
+  set xlabel 'size of the message' offset 0, 0.3
+  set label 3 'messages: median, quartiles and least; a fitted line (predictions interpolate)' at graph 0, graph 1 left offset 0, above font ',9'
+  set key at graph 1, graph 1 left top samplen 1
+  plot $messages using 1:3:(0):($4 - $3):(pale($7)) with vectors nohead linewidth 2.5 linecolor rgb variable notitle, \
+       for [i = 1:n_fits] $fits index i - 1 using 1:2 with lines linewidth 1.2 linecolor rgb fit_colour[i] notitle, \
+       $messages using 1:5:7 with points pointtype 2 pointsize 0.4 linecolor rgb variable notitle, \
+       $messages using 1:2:6:7 with points pointtype variable pointsize 0.8 linecolor rgb variable notitle, \
+       for [i = 1:n_key] keyentry with points pointtype key_mark[i] pointsize 0.8 linecolor rgb key_colour[i] title key_text[i]
+  unset label
   unset logscale
-  unset xlabel
+  set offsets 0, 0, 0, 0
+  y = y + 74
 }
-
-if (has_ops) {
-  set tmargin at screen ops_top / height
-  set bmargin at screen ops_bottom / height
-  if (log_op) { set logscale x }
-  set xrange [low_op:high_op]
-  set yrange [n_rows:0]
-  set xtics nomirror ('' low_op)
-  do for [i = 1:n_op] { set xtics add (text_op[i] tick_op[i]) }
-  unset ytics
-  set xlabel 'time of the op' font ',10' offset 0, 0.3
-  plot $ops_bars using 1:2:3:4:5 with vectors nohead linewidth 2.5 linecolor rgb variable, \
-       $ops_least using 1:2:3 with points pointtype 2 pointsize 0.4 linecolor rgb variable, \
-       $ops_points using 1:2:3:4 with points pointtype variable linecolor rgb variable pointsize 0.8
+if (ops_height > 0) {
+  n = n_rows
+  set tmargin at screen 1 - y / height
+  set bmargin at screen 1 - (y + ops_height * share) / height
+  stats $ops using 5 name 'LEAST' nooutput
+  stats $ops using 4 name 'MOST' nooutput
+  eval log_axis('x', LEAST_min, MOST_max, 'time_text')
+  set xrange [LEAST_min / 1.1:MOST_max * 1.1]
+  set yrange [n:0]
+  set y2range [n:0]
+  set ytics () scale 0
+  set y2tics () scale 0 font ',9' textcolor rgb '#333333'
+  do for [i = 1:n] {
+    set ytics add (op_name[i] i - 0.5)
+    set y2tics add (op_spread[i] i - 0.5)
+  }
+  set grid noytics
+  set xlabel 'time of the op' offset 0, 0.3
+  set label 3 'ops' at graph 0, graph 1 left offset 0, above font ',9'
+  set label 4 'MAD / median' at graph 1, graph 1 left offset 1.5, above font ',9' textcolor rgb '#666666'
+  set key at graph 1, graph 1 right bottom horizontal samplen 0.5 width 1
+  plot $ops using 3:1:($4 - $3):(0):(pale($7)) with vectors nohead linewidth 2.5 linecolor rgb variable notitle, \
+       '' using 5:1:7 with points pointtype 2 pointsize 0.4 linecolor rgb variable notitle, \
+       '' using 2:1:6:7 with points pointtype variable pointsize 0.8 linecolor rgb variable notitle, \
+       for [i = 1:n_groups] keyentry with points pointtype group_mark[i] pointsize 0.8 linecolor rgb '#666666' title group[i]
 }
 unset multiplot

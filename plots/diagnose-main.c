@@ -1,11 +1,10 @@
 /* diagnose-main.c - the program pipesim-diagnose, run as `pipesim diagnose`: where the time of a run goes, and which
  * schedule would be faster. */
 #include "page.h"
-#include "scale.h"
-#include "program.h"
 #include "plan/diagnosis.h"
-#include "gnuplot.h"
+#include "plots.h"
 
+#include <pipesim/formats.h>
 #include <pipesim/option.h>
 
 /* The sections of a diagnosis, and its timelines. */
@@ -43,7 +42,7 @@ summary_to_html (const PsDiagnosis *diagnosis)
 
 /* title NULL: the page's own. Free with g_free. */
 static char *
-diagnose_page (const PsDiagnosis *diagnosis, const char *title)
+diagnose_page (const PsDiagnosis *diagnosis, const char *title, GError **error)
 {
   g_autoptr (GPtrArray) timelines = g_ptr_array_new ();
   g_autofree char *sections = sections_to_html (diagnosis), *note = summary_to_html (diagnosis);
@@ -51,84 +50,19 @@ diagnose_page (const PsDiagnosis *diagnosis, const char *title)
   g_autofree char *drawings = NULL, *body = NULL;
 
   g_ptr_array_add (timelines, (gpointer)diagnosis->run);
-  drawings = ps_page_timelines (timelines, "The median iteration of the run.");
+  drawings = ps_page_timelines (timelines, "The median iteration of the run.", error);
+  if (drawings == NULL)
+    return NULL;
   body = g_strconcat (sections, drawings, NULL);
-  return ps_page (title != NULL ? title : own, note, body, "null", timelines);
+  return ps_page (title != NULL ? title : own, note, body);
 }
 
-/* Lays out a diagnosis for diagnose.gp to draw. */
-
-/* Layout in pixels. */
+/* The picture of a diagnosis. In pixels: */
 #define WIDTH 1020
-#define LEFT 210
-#define RIGHT 170
-#define TITLE 40
-#define LEGEND 22 /* one line */
-#define PANEL 34  /* heading above bars, and axis below them */
 #define BAR 22
-#define MAX_BARS 640 /* height of all devices together */
+#define MAX_BARS 640 /* all devices together */
+#define MARGINS 196  /* title, key and axes */
 #define N_RIVALS 12
-#define TEXT 0x222222
-
-/* The blocks of diagnose.gp. */
-typedef struct
-{
-  GString *boxes;
-  GString *lines;
-  GString *dashes;
-  GString *lefts;
-  GString *centres;
-  GString *rights;
-  guint width;
-  double y;     /* everything above is drawn */
-  double scale; /* pixels of a nanosecond */
-} Canvas;
-
-static void
-canvas_init (Canvas *canvas)
-{
-  GString **all[]
-      = { &canvas->boxes, &canvas->lines, &canvas->dashes, &canvas->lefts, &canvas->centres, &canvas->rights };
-
-  for (guint i = 0; i < G_N_ELEMENTS (all); i++)
-    *all[i] = g_string_new (NULL);
-}
-
-/* Appends all blocks to the script, and frees them. gnuplot wants a row in each: one outside the picture. */
-static void
-canvas_end (Canvas *canvas, GString *script)
-{
-  const struct
-  {
-    const char *name;
-    GString *rows;
-    const char *outside;
-  } all[] = { { "boxes", canvas->boxes, "-9 -9 -9 -9 -9 -9 0" },
-              { "lines", canvas->lines, "-9 -9" },
-              { "dashes", canvas->dashes, "-9 -9" },
-              { "lefts", canvas->lefts, "-999 -99 \"\" 0" },
-              { "centres", canvas->centres, "-999 -99 \"\" 0" },
-              { "rights", canvas->rights, "-999 -99 \"\" 0" } };
-
-  for (guint i = 0; i < G_N_ELEMENTS (all); i++)
-    {
-      g_string_append_printf (script, "$%s << EOD\n%s%s\nEOD\n", all[i].name, all[i].rows->str, all[i].outside);
-      g_string_free (all[i].rows, TRUE);
-    }
-}
-
-static void
-add_box (Canvas *canvas, double x, double y, double width, double height, guint32 colour)
-{
-  g_string_append_printf (canvas->boxes, "%.2f %.2f %.2f %.2f %.2f %.2f %u\n", x, y, x, x + width, y, y + height,
-                          colour);
-}
-
-static void
-add_line (GString *rows, double x0, double y0, double x1, double y1)
-{
-  g_string_append_printf (rows, "%.2f %.2f\n%.2f %.2f\n\n", x0, y0, x1, y1);
-}
 
 static guint32
 part_colour (guint part)
@@ -144,142 +78,91 @@ part_colour (guint part)
   return part < PS_N_OP_KINDS ? ps_plot_op_colour ((PsOpKind)part, 0, 1) : ps_plot_op_colour (PS_OP_BW, 1, 2);
 }
 
-static gboolean
-any_device_has (const PsDiagnosis *diagnosis, const gint64 *parts_ns, guint part)
-{
-  for (guint d = 0; d < diagnosis->run->n_devices; d++)
-    if (parts_ns[d * PS_DIAGNOSIS_N_PARTS + part] > 0)
-      return TRUE;
-  return FALSE;
-}
-
+/* Appends the parts of each device's iteration, and what names them. */
 static void
-add_legend (Canvas *canvas, const PsPicture *picture, const PsDiagnosis *diagnosis, const gint64 *parts_ns)
+append_parts (GString *script, const PsDiagnosis *diagnosis, const PsPlotUnit *unit)
 {
-  double x = 20, y = canvas->y - LEGEND / 2.0;
+  g_autofree gint64 *parts_ns = ps_diagnosis_parts (diagnosis);
+  guint n_devices = diagnosis->run->n_devices, n_parts = 0;
 
+  ps_gnuplot_append_array (script, "part", PS_DIAGNOSIS_N_PARTS);
+  ps_gnuplot_append_array (script, "part_colour", PS_DIAGNOSIS_N_PARTS);
+  ps_gnuplot_append_array (script, "bubble", n_devices);
   for (guint part = 0; part < PS_DIAGNOSIS_N_PARTS; part++)
     {
-      const char *name = ps_diagnosis_part_title (part);
+      gint64 sum_ns = 0;
 
-      if (!any_device_has (diagnosis, parts_ns, part))
+      for (guint d = 0; d < n_devices; d++)
+        sum_ns += parts_ns[d * PS_DIAGNOSIS_N_PARTS + part];
+      if (sum_ns == 0)
         continue;
-      add_box (canvas, x, y - 5, 10, 10, part_colour (part));
-      ps_gnuplot_append_label (canvas->lefts, x + 15, y, name, TEXT);
-      x += 30 + ps_picture_letter (picture) * (double)g_utf8_strlen (name, -1);
+      ps_gnuplot_append_element (script, "part", ++n_parts, ps_diagnosis_part_title (part));
+      g_string_append_printf (script, "part_colour[%u] = %u\n", n_parts, part_colour (part));
     }
-  canvas->y -= LEGEND;
-}
-
-static void
-add_axis (Canvas *canvas, gint64 end_ns)
-{
-  PsPlotUnit unit = ps_plot_time_unit (end_ns);
-  double step = ps_plot_tick_step ((double)end_ns / unit.size, 8);
-
-  add_line (canvas->lines, LEFT, canvas->y, LEFT + (double)end_ns * canvas->scale, canvas->y);
-  for (guint i = 0; i * step * unit.size <= (double)end_ns; i++)
+  for (guint d = 0; d < n_devices; d++)
     {
-      double x = LEFT + i * step * unit.size * canvas->scale;
-      g_autofree char *text = g_strdup_printf ("%g%s%s", i * step, i == 0 ? " " : "", i == 0 ? unit.name : "");
+      double busy = (double)diagnosis->metrics.device[d].busy_ns;
+      g_autofree char *bubble
+          = g_strdup_printf ("bubble %.4f", 1 - busy / (double)MAX (diagnosis->metrics.iteration_ns, 1));
 
-      add_line (canvas->lines, x, canvas->y, x, canvas->y - 4);
-      ps_gnuplot_append_label (canvas->centres, x, canvas->y - 12, text, TEXT);
+      ps_gnuplot_append_tick (script, "bubble", d + 1, bubble);
     }
-  canvas->y -= PANEL;
-}
-
-static double
-device_bar (const PsDiagnosis *diagnosis)
-{
-  return MIN (BAR, (double)MAX_BARS / diagnosis->run->n_devices);
-}
-
-static void
-add_devices (Canvas *canvas, const PsDiagnosis *diagnosis, const gint64 *parts_ns)
-{
-  double bar = device_bar (diagnosis);
-
-  for (guint d = 0; d < diagnosis->run->n_devices; d++)
+  g_string_append_printf (script, "n_parts = %u\nn_devices = %u\n$parts << EOD\n", n_parts, n_devices);
+  for (guint d = 0; d < n_devices; d++)
     {
-      double x = LEFT;
-      g_autofree char *name = g_strdup_printf ("device %u", d);
-      g_autofree char *bubble = g_strdup_printf (
-          "bubble %.4f",
-          1 - (double)diagnosis->metrics.device[d].busy_ns / (double)MAX (diagnosis->metrics.iteration_ns, 1));
+      double end = 0;
 
-      canvas->y -= bar;
       for (guint part = 0; part < PS_DIAGNOSIS_N_PARTS; part++)
         {
-          double width = (double)parts_ns[d * PS_DIAGNOSIS_N_PARTS + part] * canvas->scale;
+          double start = end;
 
-          if (width > 0)
-            add_box (canvas, x, canvas->y + bar * 0.1, width, bar * 0.8, part_colour (part));
-          x += width;
+          end += (double)parts_ns[d * PS_DIAGNOSIS_N_PARTS + part] / unit->size;
+          if (end > start)
+            g_string_append_printf (script, "%u %.9g %.9g %u\n", d, start, end, part_colour (part));
         }
-      if (bar < 10 && d % 8 != 0)
-        continue;
-      ps_gnuplot_append_label (canvas->rights, LEFT - 8, canvas->y + bar / 2, name, TEXT);
-      ps_gnuplot_append_label (canvas->lefts, canvas->width - RIGHT + 8, canvas->y + bar / 2, bubble, TEXT);
     }
+  g_string_append (script, "EOD\n");
 }
 
-static void
-add_bar (Canvas *canvas, const char *name, const char *text, gint64 time_ns, guint32 colour)
+/* Appends the iterations of the run, of the best schedules and of the run as predicted. Returns their number. */
+static guint
+append_rivals (GString *script, const PsDiagnosis *diagnosis)
 {
-  canvas->y -= BAR;
-  add_box (canvas, LEFT, canvas->y + 2, (double)time_ns * canvas->scale, BAR - 4, colour);
-  ps_gnuplot_append_label (canvas->rights, LEFT - 8, canvas->y + BAR / 2.0, name, TEXT);
-  ps_gnuplot_append_label (canvas->lefts, canvas->width - RIGHT + 8, canvas->y + BAR / 2.0, text, TEXT);
-}
+  gint64 own_ns = diagnosis->prediction->metrics.iteration_ns, longest_ns = diagnosis->metrics.iteration_ns;
+  g_autoptr (GString) bars = g_string_new ("$rivals << EOD\n");
+  g_autofree char *measured = ps_format_time (diagnosis->metrics.iteration_ns);
+  guint n = 1;
 
-static void
-add_rival (Canvas *canvas, const PsRival *rival, gint64 own_ns)
-{
-  g_autofree char *time = ps_format_time (rival->iteration_ns);
-  g_autofree char *name = ps_rival_label (rival);
-  g_autofree char *text
-      = g_strdup_printf ("%s, %+.1f %%", time, 100 * ((double)rival->iteration_ns / (double)own_ns - 1));
-
-  add_bar (canvas, name, text, rival->iteration_ns, rival->is_run ? 0x555555 : rival->fits ? 0x0072b2 : 0x99c7e0);
-}
-
-/* The rows of the best schedules and the run's; *longest_ns is the longest of them. */
-static GPtrArray *
-choose_rivals (const PsDiagnosis *diagnosis, gint64 *longest_ns)
-{
-  GPtrArray *chosen = g_ptr_array_new ();
-
-  *longest_ns = diagnosis->metrics.iteration_ns;
+  ps_gnuplot_append_array (script, "rival", diagnosis->rivals->len + 1);
+  ps_gnuplot_append_array (script, "rival_text", diagnosis->rivals->len + 1);
+  ps_gnuplot_append_tick (script, "rival", n, ps_origin_name (diagnosis->run->origin));
+  ps_gnuplot_append_tick (script, "rival_text", n, measured);
+  for (guint i = 0; i < diagnosis->rivals->len; i++)
+    if (i < N_RIVALS || ((const PsRival *)diagnosis->rivals->pdata[i])->is_run)
+      longest_ns = MAX (longest_ns, ((const PsRival *)diagnosis->rivals->pdata[i])->iteration_ns);
+  PsPlotUnit unit = ps_plot_time_unit (longest_ns);
+  g_string_append_printf (bars, "%.9g %u\n", (double)diagnosis->metrics.iteration_ns / unit.size, 0x999999);
   for (guint i = 0; i < diagnosis->rivals->len; i++)
     {
-      PsRival *rival = diagnosis->rivals->pdata[i];
+      const PsRival *rival = diagnosis->rivals->pdata[i];
+      g_autofree char *name = ps_rival_label (rival), *time = ps_format_time (rival->iteration_ns);
+      g_autofree char *text
+          = g_strdup_printf ("%s, %+.1f %%", time, 100 * ((double)rival->iteration_ns / (double)MAX (own_ns, 1) - 1));
 
       if (i >= N_RIVALS && !rival->is_run)
         continue;
-      g_ptr_array_add (chosen, rival);
-      *longest_ns = MAX (*longest_ns, rival->iteration_ns);
+      ps_gnuplot_append_tick (script, "rival", ++n, name);
+      ps_gnuplot_append_tick (script, "rival_text", n, text);
+      g_string_append_printf (bars, "%.9g %u\n", (double)rival->iteration_ns / unit.size,
+                              rival->is_run ? 0x555555
+                              : rival->fits ? 0x0072b2
+                                            : 0x99c7e0);
     }
-  return chosen;
-}
-
-static void
-add_rivals (Canvas *canvas, const PsDiagnosis *diagnosis, const GPtrArray *rivals, gint64 longest_ns)
-{
-  gint64 own_ns = diagnosis->prediction->metrics.iteration_ns;
-  double x = LEFT + (double)own_ns * canvas->scale, top = canvas->y - PANEL;
-  g_autofree char *time = ps_format_time (diagnosis->metrics.iteration_ns);
-
-  ps_gnuplot_append_label (canvas->lefts, 20, canvas->y - PANEL / 2.0,
-                           "iterations predicted under the same costs, and change from the run as predicted (dashed); "
-                           "pale: more memory than the run",
-                           TEXT);
-  canvas->y -= PANEL;
-  add_bar (canvas, ps_origin_name (diagnosis->run->origin), time, diagnosis->metrics.iteration_ns, 0x999999);
-  for (guint i = 0; i < rivals->len; i++)
-    add_rival (canvas, rivals->pdata[i], MAX (own_ns, 1));
-  add_line (canvas->dashes, x, top, x, canvas->y);
-  add_axis (canvas, longest_ns);
+  g_string_append_printf (script, "%sEOD\nn_rivals = %u\n", bars->str, n);
+  ps_gnuplot_append_text (script, "rival_unit", unit.name);
+  ps_gnuplot_append_number (script, "own_time", (double)own_ns / unit.size);
+  ps_gnuplot_append_number (script, "longest", (double)longest_ns / unit.size);
+  return n;
 }
 
 /* Draws a bar for each device, of the parts of its iteration. Below, a bar shows the run's iteration, and one that of
@@ -288,28 +171,18 @@ static gboolean
 diagnose_plot (const PsPicture *picture, const PsDiagnosis *diagnosis, GError **error)
 {
   g_autoptr (GString) script = g_string_new (NULL);
-  g_autofree gint64 *parts_ns = ps_diagnosis_parts (diagnosis);
   g_autofree char *title = g_strdup_printf ("%s %s: where the iteration goes, and what other schedules would take",
                                             ps_origin_name (diagnosis->run->origin), diagnosis->run->schedule);
-  gint64 longest_ns;
-  g_autoptr (GPtrArray) rivals = choose_rivals (diagnosis, &longest_ns);
-  Canvas canvas = { .width = WIDTH };
-  guint height = (guint)(TITLE + LEGEND + device_bar (diagnosis) * diagnosis->run->n_devices + 3 * PANEL
-                         + BAR * (rivals->len + 1) + 10);
+  PsPlotUnit unit = ps_plot_time_unit (diagnosis->metrics.iteration_ns);
+  double bar = MIN (BAR, (double)MAX_BARS / diagnosis->run->n_devices);
+  guint n_rivals = append_rivals (script, diagnosis);
 
-  canvas_init (&canvas);
-  canvas.y = height - TITLE;
-  canvas.scale = (double)(WIDTH - LEFT - RIGHT) / (double)MAX (diagnosis->metrics.iteration_ns, 1);
-  add_legend (&canvas, picture, diagnosis, parts_ns);
-  add_devices (&canvas, diagnosis, parts_ns);
-  add_axis (&canvas, diagnosis->metrics.iteration_ns);
-  canvas.scale = (double)(WIDTH - LEFT - RIGHT) / (double)MAX (longest_ns, 1);
-  add_rivals (&canvas, diagnosis, rivals, longest_ns);
-  ps_gnuplot_append_text (script, "title", picture->title != NULL ? picture->title : title);
-  ps_gnuplot_append_number (script, "width", WIDTH);
-  ps_gnuplot_append_number (script, "height", height);
-  canvas_end (&canvas, script);
-  return ps_gnuplot_draw (picture, WIDTH, height, script->str, "diagnose.gp", error);
+  append_parts (script, diagnosis, &unit);
+  ps_gnuplot_append_text (script, "unit", unit.name);
+  ps_gnuplot_append_number (script, "bar", bar);
+  ps_gnuplot_append_number (script, "iteration", (double)diagnosis->metrics.iteration_ns / unit.size);
+  return ps_gnuplot_draw (picture, title, WIDTH, (guint)(MARGINS + bar * diagnosis->run->n_devices + BAR * n_rivals),
+                          script->str, "diagnose.gp", error);
 }
 
 #define DEFAULT_TIME_LIMIT_NS G_GINT64_CONSTANT (2000000000)
@@ -446,8 +319,8 @@ publish (const Options *options, const PsDiagnosis *diagnosis, GError **error)
     return diagnose_plot (&picture, diagnosis, error);
   if (options->output != NULL)
     {
-      text = diagnose_page (diagnosis, options->title);
-      return ps_write_file (options->output, text, -1, error);
+      text = diagnose_page (diagnosis, options->title, error);
+      return text != NULL && ps_write_file (options->output, text, -1, error);
     }
   text = options->columns.json ? ps_diagnosis_to_json (diagnosis)
                                : ps_diagnosis_to_text (diagnosis, &options->columns, error);

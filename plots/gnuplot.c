@@ -34,16 +34,17 @@ find_format (const char *path)
   return NULL;
 }
 
-double
-ps_picture_letter (const PsPicture *picture)
+/* A page inlines SVG. */
+static const Format *
+format_of (const PsPicture *picture)
 {
-  return picture->terminal ? PS_TERMINAL_COLUMN : 6.2;
+  return picture->inlined != NULL ? formats : find_format (picture->output);
 }
 
 gboolean
 ps_picture_check (const PsPicture *picture, GError **error)
 {
-  if (picture->terminal || find_format (picture->output) != NULL)
+  if (find_format (picture->output) != NULL)
     return TRUE;
   return ps_refuse (error, PS_ERROR_USAGE, "-o: '%s' does not end in .svg, .png or .pdf", picture->output);
 }
@@ -71,11 +72,26 @@ ps_gnuplot_append_quoted (GString *script, const char *text)
 }
 
 void
-ps_gnuplot_append_label (GString *rows, double x, double y, const char *text, guint32 colour)
+ps_gnuplot_append_array (GString *script, const char *name, guint n)
 {
-  g_string_append_printf (rows, "%.1f %.1f ", x, y);
-  ps_gnuplot_append_quoted (rows, text);
-  g_string_append_printf (rows, " %u\n", colour);
+  g_string_append_printf (script, "array %s[%u]\n", name, MAX (n, 1));
+}
+
+void
+ps_gnuplot_append_element (GString *script, const char *array, guint i, const char *text)
+{
+  g_autofree char *name = g_strdup_printf ("%s[%u]", array, i);
+
+  ps_gnuplot_append_text (script, name, text);
+}
+
+void
+ps_gnuplot_append_tick (GString *script, const char *array, guint i, const char *text)
+{
+  g_autoptr (GString) name = g_string_new (text);
+
+  g_string_replace (name, "%", "%%", 0);
+  ps_gnuplot_append_element (script, array, i, name->str);
 }
 
 void
@@ -89,18 +105,19 @@ ps_gnuplot_append_number (GString *script, const char *name, double value)
 }
 
 static char *
-terminal_command (const PsPicture *picture, const Format *format, guint width, guint height)
+terminal_command (const PsPicture *picture, guint width, guint height)
 {
+  const char *ending = picture->terminal ? NULL : format_of (picture)->ending;
   guint scale = picture->width > 0 ? 1 : 2;
   char inches[2][G_ASCII_DTOSTR_BUF_SIZE];
 
   if (picture->terminal)
     return g_strdup_printf ("set terminal dumb noenhanced size %u,%u %s\n", width / PS_TERMINAL_COLUMN,
                             height / PS_TERMINAL_ROW, picture->plain ? "mono" : "ansirgb");
-  if (g_str_equal (format->ending, ".svg"))
+  if (g_str_equal (ending, ".svg"))
     return g_strdup_printf ("set terminal svg size %u,%u noenhanced font 'sans-serif,11' background '#ffffff'\n", width,
                             height);
-  if (g_str_equal (format->ending, ".png"))
+  if (g_str_equal (ending, ".png"))
     return g_strdup_printf ("set terminal pngcairo size %u,%u noenhanced font 'Sans,11' fontscale %s linewidth %u "
                             "pointscale %u\n",
                             width * scale, height * scale, scale == 2 ? "1.5" : "0.75", scale, scale);
@@ -109,16 +126,14 @@ terminal_command (const PsPicture *picture, const Format *format, guint width, g
                           g_ascii_formatd (inches[1], sizeof inches[1], "%.4f", height / 96.0));
 }
 
-static char *
-whole_script (const PsPicture *picture, guint width, guint height, const char *variables, const char *template_name)
+static void
+append_template (GString *script, const char *name)
 {
-  g_autofree char *resource = g_strconcat ("/pipesim/plots/", template_name, NULL);
-  g_autoptr (GBytes) template = g_resources_lookup_data (resource, G_RESOURCE_LOOKUP_FLAGS_NONE, NULL);
-  g_autofree char *terminal
-      = terminal_command (picture, picture->terminal ? NULL : find_format (picture->output), width, height);
+  g_autofree char *path = g_strconcat ("/pipesim/plots/", name, NULL);
+  g_autoptr (GBytes) text = g_resources_lookup_data (path, G_RESOURCE_LOOKUP_FLAGS_NONE, NULL);
 
-  g_assert (template);
-  return g_strconcat (terminal, variables, (const char *)g_bytes_get_data (template, NULL), NULL);
+  g_assert (text);
+  g_string_append (script, g_bytes_get_data (text, NULL));
 }
 
 /* The last line that is not blank; gnuplot pads its messages with blank lines and a copy of the command. */
@@ -228,33 +243,86 @@ run_gnuplot (const char *script, GError **error)
 static gboolean
 print_text (const char *data, gsize size, GError **error)
 {
-  g_autoptr (GString) text = g_string_new (NULL);
+  g_autoptr (GRegex) blanks = g_regex_new (" +$|\f", G_REGEX_MULTILINE | G_REGEX_RAW, 0, NULL);
+  g_autofree char *text = g_regex_replace_literal (blanks, data, (gssize)size, 0, "", 0, NULL);
 
-  for (gsize i = 0; i < size; i++)
+  return ps_print_coloured (text, error);
+}
+
+static gboolean
+append_title (const GMatchInfo *match, GString *svg, G_GNUC_UNUSED gpointer data)
+{
+  g_autofree char *escaped = g_match_info_fetch (match, 1), *text = g_uri_unescape_string (escaped, NULL);
+  g_autofree char *safe = g_markup_escape_text (text != NULL ? text : "", -1);
+
+  g_string_append_printf (svg, "<g class=\"mark\"><title>%s</title>", safe);
+  return FALSE;
+}
+
+/* gnuplot's own hypertext wants a script. */
+static char *
+hypertext_to_titles (const char *data, gsize size)
+{
+  g_autoptr (GRegex) hypertext = g_regex_new ("<g onmousemove=\"gnuplot_svg.showHypertext\\(evt,'([^']*)'\\)\"[^>]*>"
+                                              "(<title> </title>)?",
+                                              G_REGEX_RAW, 0, NULL);
+
+  return g_regex_replace_eval (hypertext, data, (gssize)size, 0, 0, append_title, NULL, NULL);
+}
+
+/* The element alone, without gnuplot's own titles, which browsers would show, and without fonts and indents, which many
+ * small texts repeat. */
+static char *
+svg_element (const char *data, gsize size)
+{
+  g_autoptr (GRegex) needless
+      = g_regex_new ("<title>[^<]*</title>|(?<=>)\\s+(?=<)| font-family=\"[^\"]*\"", G_REGEX_RAW, 0, NULL);
+  const char *begin = strstr (data, "<svg");
+
+  return g_regex_replace_literal (needless, begin, (gssize)size - (begin - data), 0, "", 0, NULL);
+}
+
+static gboolean
+keep_picture (const PsPicture *picture, const char *data, gsize size, GError **error)
+{
+  const Format *format = format_of (picture);
+
+  if (!is_whole (format, data, size))
+    return ps_refuse (error, PS_ERROR_IO, "gnuplot: drew no whole picture for %s",
+                      picture->output != NULL ? picture->output : "the page");
+  if (format != formats)
+    return ps_write_file (picture->output, data, (gssize)size, error);
+  if (picture->inlined != NULL)
     {
-      if (data[i] == '\n')
-        while (text->len > 0 && text->str[text->len - 1] == ' ')
-          g_string_truncate (text, text->len - 1);
-      if (data[i] != '\f')
-        g_string_append_c (text, data[i]);
+      g_autofree char *element = svg_element (data, size);
+
+      *picture->inlined = hypertext_to_titles (element, strlen (element));
+      return TRUE;
     }
-  return ps_print_coloured (text->str, error);
+  g_autofree char *svg = hypertext_to_titles (data, size);
+  return ps_write_file (picture->output, svg, -1, error);
 }
 
 gboolean
-ps_gnuplot_draw (const PsPicture *picture, guint width, guint height, const char *variables, const char *template_name,
-                 GError **error)
+ps_gnuplot_draw (const PsPicture *picture, const char *title, guint width, guint height, const char *variables,
+                 const char *template_name, GError **error)
 {
-  g_autofree char *script = whole_script (picture, width, height, variables, template_name);
-  g_autoptr (GBytes) drawn = run_gnuplot (script, error);
+  guint shown_width = picture->width > 0 ? picture->width : width;
+  guint shown_height = picture->height > 0 ? picture->height : height;
+  g_autofree char *terminal = terminal_command (picture, shown_width, shown_height);
+  g_autoptr (GString) script = g_string_new (terminal);
   gsize size;
 
+  ps_gnuplot_append_text (script, "title", picture->title != NULL ? picture->title : title);
+  ps_gnuplot_append_number (script, "width", shown_width);
+  ps_gnuplot_append_number (script, "height", shown_height);
+  ps_gnuplot_append_number (script, "letter", picture->terminal ? PS_TERMINAL_COLUMN : 6.2);
+  g_string_append (script, variables);
+  append_template (script, "style.gp");
+  append_template (script, template_name);
+  g_autoptr (GBytes) drawn = run_gnuplot (script->str, error);
   if (drawn == NULL)
     return FALSE;
   const char *data = g_bytes_get_data (drawn, &size);
-  if (picture->terminal)
-    return print_text (data, size, error);
-  if (!is_whole (find_format (picture->output), data, size))
-    return ps_refuse (error, PS_ERROR_IO, "gnuplot: drew no whole picture for %s", picture->output);
-  return ps_write_file (picture->output, data, (gssize)size, error);
+  return picture->terminal ? print_text (data, size, error) : keep_picture (picture, data, size, error);
 }

@@ -1,16 +1,12 @@
 /* main.c - the program pipesim-plot, run as `pipesim plot`: draws timelines, sweeps, measured costs and the accuracy of
  * predictions. */
-#include "accuracy-plot.h"
-#include "calibration-plot.h"
-#include "loss-plot.h"
-#include "memory-plot.h"
-#include "program.h"
-#include "timeline-plot.h"
-#include "timeline-text.h"
 #include "sweep-plot.h"
+#include "timeline-plot.h"
 
 #include <pipesim/option.h>
 
+#include <math.h>
+#include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 #include <stdio.h>
@@ -261,49 +257,142 @@ plot_options_parse (PsPlotOptions *options, const PsPlotKind *kinds, int argc, c
   return missing (error, "-o", "name a file ending in .svg, .png or .pdf, or give --terminal");
 }
 
-typedef gboolean (*DrawTimelines) (const PsPlotOptions *options, PsTimeline *const *timelines, guint n, GError **error);
+/* Pictures of real runs: predictions against them, and their losses. */
 
+/* A frame about as high as it is wide, and room for the names right of it. */
+#define ACCURACY_WIDTH 828
+#define ACCURACY_HEIGHT 640
+
+/* Draws predicted against measured iteration time of all stored runs that have both, with the diagonal and a band of 5
+ * % around it. */
 static gboolean
-load_and_draw (const PsPlotOptions *options, DrawTimelines draw, GError **error)
+draw_accuracy (const PsPlotOptions *options, GError **error)
 {
-  g_autoptr (PsTimeline) first = ps_plot_load (options->arguments[1], error);
+  const char *path = options->arguments[1];
+  g_autoptr (PsCostDb) db = ps_costdb_open (path, PS_COSTDB_READ, error);
+  g_autoptr (GPtrArray) runs = db != NULL ? ps_costdb_runs (db, error) : NULL, all = ps_plot_series_new ();
+  g_autoptr (GArray) millionths = g_array_new (FALSE, FALSE, sizeof (gint64)); /* |predicted - measured| / measured */
+  g_autoptr (GString) script = g_string_new (NULL);
+  gint64 longest_ns = 0;
 
-  if (first == NULL || options->arguments[2] == NULL)
-    return first != NULL && draw (options, &first, 1, error);
-  g_autoptr (PsTimeline) second = ps_plot_load (options->arguments[2], error);
-  return second != NULL && draw (options, (PsTimeline *[]){ first, second }, 2, error);
+  for (guint i = 0; runs != NULL && i < runs->len; i++)
+    {
+      const PsRunRecord *run = runs->pdata[i];
+      gint64 predicted_ns = run->predicted_iteration_ns, measured_ns = run->measured_iteration_ns;
+      g_autofree char *name = g_strdup_printf ("%s on %s", run->schedule, run->device);
+
+      if (predicted_ns <= 0 || measured_ns <= 0)
+        continue;
+      double deviation = fabs ((double)predicted_ns / (double)measured_ns - 1);
+      g_array_append_val (millionths, ((gint64){ llround (MIN (deviation, 1e6) * 1e6) }));
+      longest_ns = MAX (longest_ns, MAX (predicted_ns, measured_ns));
+      ps_plot_series_add (all, name, run->schedule, (double)measured_ns, (double)predicted_ns, NULL);
+    }
+  if (runs == NULL)
+    return FALSE;
+  if (all->len == 0)
+    return ps_refuse (error, PS_ERROR_INPUT, "%s: holds no real run with its prediction; pipesim exec --db stores them",
+                      path);
+  PsPlotUnit unit = ps_plot_time_unit (longest_ns);
+  gint64 median = ps_median ((gint64 *)(gpointer)millionths->data, millionths->len);
+  g_autofree char *title = g_strdup_printf ("predictions against %u run%s: half of them within %.2f %%",
+                                            millionths->len, millionths->len == 1 ? "" : "s", (double)median / 1e4);
+  g_autofree char *x_label = g_strdup_printf ("measured iteration time (%s)", unit.name);
+  g_autofree char *y_label = g_strdup_printf ("simulated iteration time (%s)", unit.name);
+  ps_gnuplot_append_text (script, "x_label", x_label);
+  ps_gnuplot_append_text (script, "y_label", y_label);
+  ps_plot_series_append (all, "series", unit.size, unit.size, script);
+  return ps_gnuplot_draw (&options->picture, title, ACCURACY_WIDTH, ACCURACY_HEIGHT, script->str, "accuracy.gp", error);
+}
+
+#define LOSS_WIDTH 720
+#define LOSS_HEIGHT 400
+#define MAX_LOSS_FILES 8
+
+/* The place of a column in the first line; -1: it has none of that name. */
+static int
+find_column (char *const *head, const char *name)
+{
+  for (int i = 0; head[i] != NULL; i++)
+    if (g_str_equal (head[i], name))
+      return i;
+  return -1;
 }
 
 static gboolean
-timelines_draw (const PsPlotOptions *options, PsTimeline *const *timelines, guint n, GError **error)
+read_number (char *const *cells, int column, double *value)
+{
+  char *end;
+
+  if ((guint)column >= g_strv_length ((char **)cells))
+    return FALSE;
+  *value = g_ascii_strtod (cells[column], &end);
+  return end != cells[column] && *end == '\0' && fabs (*value) < 1e15;
+}
+
+/* Adds the lines of a file, whose end a killed run may have left without a line end. */
+static gboolean
+add_file (GPtrArray *all, const char *path, GError **error)
+{
+  g_autofree char *text = NULL, *name = g_path_get_basename (path);
+
+  if (!ps_read_file (path, &text, NULL, error))
+    return FALSE;
+  g_auto (GStrv) lines = g_strsplit (text, "\n", -1), head = g_strsplit (lines[0] != NULL ? lines[0] : "", ",", -1);
+  int step = find_column (head, "step"), loss = find_column (head, "loss");
+  if (step < 0 || loss < 0)
+    return ps_refuse (error, PS_ERROR_INPUT,
+                      "%s:1: has no columns 'step' and 'loss'; pipesim exec --losses writes them", path);
+  for (guint i = 1; lines[i] != NULL && *lines[i] != '\0'; i++)
+    {
+      g_auto (GStrv) cells = g_strsplit (lines[i], ",", -1);
+      double x, y;
+
+      if (!read_number (cells, step, &x) || !read_number (cells, loss, &y))
+        return ps_refuse (error, PS_ERROR_INPUT, "%s:%u: step or loss is no number", path, i + 1);
+      ps_plot_series_add (all, name, NULL, x, y, NULL);
+    }
+  return TRUE;
+}
+
+/* Draws a line for each file, as pipesim exec --losses writes them: CSV with the columns step and loss among others. */
+static gboolean
+draw_loss (const PsPlotOptions *options, GError **error)
+{
+  g_autoptr (GPtrArray) all = ps_plot_series_new ();
+  g_autoptr (GString) script = g_string_new (NULL);
+
+  for (guint i = 1; options->arguments[i] != NULL; i++)
+    if (!add_file (all, options->arguments[i], error))
+      return FALSE;
+  if (all->len == 0)
+    return ps_refuse (error, PS_ERROR_INPUT, "%s: no step has ended", options->arguments[1]);
+  ps_plot_series_append (all, "series", 1, 1, script);
+  return ps_gnuplot_draw (&options->picture, "measured loss of each step", LOSS_WIDTH, LOSS_HEIGHT, script->str,
+                          "loss.gp", error);
+}
+
+/* The kinds of pictures. */
+
+/* Draws one or two timelines, or their memory. */
+static gboolean
+draw_timelines (const PsPlotOptions *options, GError **error)
 {
   const PsPicture *picture = &options->picture;
+  guint n = g_strv_length (options->arguments) - 1;
+  g_autoptr (PsTimeline) first = ps_plot_load (options->arguments[1], error);
+  g_autoptr (PsTimeline) second = first != NULL && n > 1 ? ps_plot_load (options->arguments[2], error) : NULL;
+  PsTimeline *timelines[] = { first, second };
 
-  if (picture->terminal)
-    {
-      g_autofree char *text = ps_timeline_to_text (timelines, n, picture->width / PS_TERMINAL_COLUMN, picture->plain);
-
-      return picture->plain ? ps_print (text, error) : ps_print_coloured (text, error);
-    }
-  return ps_timeline_plot (picture, timelines, n, error);
-}
-
-static gboolean
-memory_draw (const PsPlotOptions *options, PsTimeline *const *timelines, guint n, GError **error)
-{
-  return ps_memory_plot (&options->picture, timelines, n, options->limit_bytes, error);
-}
-
-static gboolean
-draw_timeline (const PsPlotOptions *options, GError **error)
-{
-  return load_and_draw (options, timelines_draw, error);
-}
-
-static gboolean
-draw_memory (const PsPlotOptions *options, GError **error)
-{
-  return load_and_draw (options, memory_draw, error);
+  if (timelines[n - 1] == NULL)
+    return FALSE;
+  if (g_str_equal (options->kind->name, "memory"))
+    return ps_memory_plot (picture, timelines, n, options->limit_bytes, error);
+  if (!picture->terminal)
+    return ps_timeline_plot (picture, timelines, n, error);
+  const PsTimelineText style = { .columns = picture->width / PS_TERMINAL_COLUMN, .colour = !picture->plain };
+  g_autofree char *text = ps_timelines_to_text (timelines, n, &style, NULL);
+  return picture->plain ? ps_print (text, error) : ps_print_coloured (text, error);
 }
 
 static gboolean
@@ -316,25 +405,7 @@ draw_sweep (const PsPlotOptions *options, GError **error)
     return FALSE;
   if (*left_out)
     g_printerr ("left out: %s\n", left_out);
-  if (options->sweep.pareto)
-    return ps_pareto_plot (&options->picture, results, &options->sweep, error);
-  if (options->sweep.heat != NULL)
-    return ps_heat_plot (&options->picture, results, &options->sweep, error);
   return ps_sweep_plot (&options->picture, results, &options->sweep, error);
-}
-
-static gboolean
-draw_loss (const PsPlotOptions *options, GError **error)
-{
-  return ps_loss_plot (&options->picture, options->arguments + 1, g_strv_length (options->arguments + 1), error);
-}
-
-static gboolean
-draw_accuracy (const PsPlotOptions *options, GError **error)
-{
-  g_autoptr (PsCostDb) db = ps_costdb_open (options->arguments[1], PS_COSTDB_READ, error);
-
-  return db != NULL && ps_accuracy_plot (&options->picture, options->arguments[1], db, error);
 }
 
 /* A profile as text is JSON; no database begins with its brace. */
@@ -380,10 +451,10 @@ draw_calibration (const PsPlotOptions *options, GError **error)
 }
 
 static const PsPlotKind kinds[] = {
-  { "timeline", "one or two timelines are", 2, draw_timeline },
-  { "memory", "one or two timelines are", 2, draw_memory },
+  { "timeline", "one or two timelines are", 2, draw_timelines },
+  { "memory", "one or two timelines are", 2, draw_timelines },
   { "sweep", "one RESULTS.db of pipesim sweep is", 1, draw_sweep },
-  { "loss", "up to 8 FILE.csv of pipesim exec --losses are", PS_LOSS_MAX_FILES, draw_loss },
+  { "loss", "up to 8 FILE.csv of pipesim exec --losses are", MAX_LOSS_FILES, draw_loss },
   { "accuracy", "one costs.db with runs of pipesim exec is", 1, draw_accuracy },
   { "calibration", "one costs.db of pipesim calib, or one profile as text, is", 1, draw_calibration },
   { NULL, NULL, 0, NULL },

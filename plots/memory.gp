@@ -1,51 +1,29 @@
-# memory.gp - the memory of every device over time, one panel per timeline.
-# memory-plot.c writes before it: the terminal, the variables and arrays used here (lengths in pixels from the lower left corner),
-# and the blocks $names and, per panel, $memoryN.
+# memory.gp - the memory of every device over time, one panel for each timeline.
+# timeline-plot.c writes before it: time_end, time_label, size_top, size_label, limit, limit_label, panels; the arrays caption,
+# devices, weights_low and weights_high; and for each panel the block $memoryN ("time memory", two blank lines after each device).
 
-set encoding utf8
+panel = (height - 88) / panels
 set multiplot
-unset key
-
-# Title and the devices' names, on a plane that counts in pixels.
-set lmargin at screen 0
-set rmargin at screen 1
-set bmargin at screen 0
-set tmargin at screen 1
-set xrange [0:width]
-set yrange [0:height]
-unset border
-unset tics
-set label 1 title at left, height - 20 left font ',13'
-plot $names using ($1 - 12):2:4 with points pointtype 5 pointsize 0.9 linecolor rgb variable, \
-     $names using 1:2:3 with labels left font ',9' textcolor rgb '#333333'
-unset label 1
-
-set border 3 linewidth 0.7 linecolor rgb '#555555'
-set tics nomirror font ',9' textcolor rgb '#333333' scale 0.5
-set lmargin at screen left / width
-set rmargin at screen right / width
+set lmargin at screen 80 / width
+set rmargin at screen 1 - (130 > 14 * letter ? 130 : 16 * letter) / width
 set xrange [0:time_end]
-set yrange [0:size_top]
-set ytics 0, size_tick nomirror
-set ylabel size_label font ',10'
-
+set yrange [0:1.08 * size_top]
+set ylabel size_label
+set label 1 at screen 80 / width, screen 1 - 20 / height left offset 0, 0
 do for [i = 1:panels] {
-  set tmargin at screen panel_top[i] / height
-  set bmargin at screen panel_bottom[i] / height
-  set label 2 caption[i] at screen left / width, screen (panel_top[i] + 10) / height left font ',10'
+  top = 40 + 24 + (i - 1) * panel
+  n = devices[i]
+  set tmargin at screen 1 - top / height
+  set bmargin at screen 1 - (top + panel - 38) / height
+  set label 2 caption[i] at graph 0, graph 1 left offset 0, above font ',10' textcolor rgb '#000000'
   if (i == panels) {
-    set xtics 0, time_tick nomirror format '%g'
-    set xlabel time_label font ',10' offset 0, 0.3
+    set xtics format '%g'
+    set xlabel time_label offset 0, 0.3
   } else {
-    set xtics 0, time_tick nomirror format ''
-    unset xlabel
+    set xtics format ''
   }
 
   # What is held throughout lies under the curves as a band, darker up to the least device.
-  unset object
-  unset arrow
-  unset label 3
-  unset label 4
   if (weights_high[i] > 0) {
     set object 1 rectangle from graph 0, first 0 to graph 1, first weights_high[i] fillcolor rgb '#f1f1f1' fillstyle solid noborder behind
     set object 2 rectangle from graph 0, first 0 to graph 1, first weights_low[i] fillcolor rgb '#e4e4e4' fillstyle solid noborder behind
@@ -55,6 +33,11 @@ do for [i = 1:panels] {
     set arrow 1 from graph 0, first limit to graph 1, first limit nohead dashtype 2 linewidth 1 linecolor rgb '#d55e00' front
     set label 4 limit_label at graph 0.02, first limit left offset 0, 0.5 font ',9' textcolor rgb '#d55e00' front
   }
-  plot '$memory'.i using 1:2:3 with lines linewidth 1.4 linecolor rgb variable
+
+  # Devices are named one by one; of many only the first and the last.
+  plot for [d = 0:n - 1] '$memory'.i index d using 1:2 with steps linewidth 1.4 linecolor palette frac place(d, n) \
+           title n <= 16 || d == 0 ? sprintf('device %d', d) : d == n - 1 ? sprintf('to device %d', d) : ''
+  unset label
+  unset object
 }
 unset multiplot

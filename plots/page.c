@@ -1,33 +1,10 @@
 /* page.c - fills report.html. */
 #include "page.h"
 
-#include "field.h"
-#include "scale.h"
+#include "timeline-plot.h"
 
 #include <gio/gio.h>
-#include <pipesim/schedule.h>
 #include <string.h>
-
-#define N_SHADES 64 /* of devices */
-
-static const char *
-resource_text (GBytes **bytes, const char *name)
-{
-  g_autofree char *path = g_strconcat ("/pipesim/plots/", name, NULL);
-
-  *bytes = g_resources_lookup_data (path, G_RESOURCE_LOOKUP_FLAGS_NONE, NULL);
-  g_assert (*bytes != NULL);
-  return g_bytes_get_data (*bytes, NULL);
-}
-
-char *
-ps_page_embed (const char *json)
-{
-  g_autoptr (GString) text = g_string_new (json);
-
-  g_string_replace (text, "<", "\\u003c", 0);
-  return g_string_free (g_steal_pointer (&text), FALSE);
-}
 
 /* Makes a line of a Markdown table a row of HTML; bars inside cells are escaped in the table. */
 static void
@@ -63,53 +40,66 @@ ps_page_table (const PsTable *table, const char *id)
   return g_string_free (g_steal_pointer (&html), FALSE);
 }
 
-/* {"schedules": {"naive": ["#0072b2", 0], ...}, "kinds": {"F": ...}}: colours and marks as in the other pictures. Free
- * with g_free. */
-static char *
-colours_to_json (void)
-{
-  g_autoptr (GString) json = g_string_new ("{\"schedules\": {");
-  guint n;
-  const PsFamily *const *families = ps_family_table (&n);
-
-  for (guint i = 0; i < n; i++)
-    g_string_append_printf (json, "%s\"%s\": [\"#%06x\", %u]", i ? ", " : "", families[i]->name,
-                            ps_plot_schedule_colour (i), i);
-  g_string_append (json, "}, \"kinds\": {");
-  for (PsOpKind kind = 0; kind < PS_N_OP_KINDS; kind++)
-    g_string_append_printf (json, "%s\"%s\": \"#%06x\"", kind ? ", " : "", ps_op_kind_name (kind),
-                            ps_plot_op_colour (kind, 0, 1));
-  g_string_append (json, "}, \"devices\": [");
-  for (guint i = 0; i < N_SHADES; i++)
-    g_string_append_printf (json, "%s\"#%06x\"", i ? ", " : "", ps_plot_device_colour (i, N_SHADES));
-  g_string_append (json, "]}");
-  return g_string_free (g_steal_pointer (&json), FALSE);
-}
-
-/* A timeline for the page, which draws ops and memory. */
-static char *
-timeline_to_json (const PsTimeline *timeline)
+/* Appends the ops, which the page names where the pointer is. A < occurs only in strings; it is escaped, so that it
+ * cannot end the script. */
+static void
+append_ops (GString *html, const PsTimeline *timeline)
 {
   g_autoptr (GArray) no_spans = g_array_new (FALSE, FALSE, sizeof (PsSpan));
+  g_autoptr (GArray) no_points = g_array_new (FALSE, FALSE, sizeof (PsMemoryPoint));
   PsTimeline shown = *timeline;
 
   shown.transfers = shown.posts = shown.waits = no_spans;
-  return ps_timeline_to_json (&shown);
+  shown.memory = no_points;
+  g_autofree char *json = ps_timeline_to_json (&shown);
+  g_autoptr (GString) text = g_string_new (json);
+  g_string_replace (text, "<", "\\u003c", 0);
+  g_string_append (html, text->str);
 }
 
-static char *
-timelines_to_json (const GPtrArray *timelines)
+/* Each op kind that occurs, with its colour. */
+static void
+append_key (GString *html, const GPtrArray *timelines)
 {
-  g_autoptr (GString) json = g_string_new ("[");
+  guint kinds = 0;
 
   for (guint i = 0; i < timelines->len; i++)
-    {
-      g_autofree char *one = timeline_to_json (timelines->pdata[i]);
+    kinds |= ps_timeline_kinds (timelines->pdata[i]);
+  g_string_append (html, "<p>");
+  for (PsOpKind kind = 0; kind < PS_N_OP_KINDS; kind++)
+    if (kinds & 1U << kind)
+      g_string_append_printf (
+          html, "<span class=\"key\"><i style=\"background:#%06x\"></i>%s <b id=\"kind-%s\">%s</b></span>",
+          ps_plot_op_colour (kind, 0, 1), ps_op_kind_name (kind), ps_op_kind_name (kind), ps_op_kind_title (kind));
+  g_string_append (html, "</p>\n");
+}
 
-      g_string_append_printf (json, "%s%s", i ? "," : "", one);
-    }
-  g_string_append_c (json, ']');
-  return ps_page_embed (json->str);
+/* The size of a timeline, where it comes from, and what tells it from others, for HTML. Free with g_free. */
+static char *
+timeline_name (const PsTimeline *timeline)
+{
+  gboolean remarked = timeline->remark != NULL && *timeline->remark != '\0';
+
+  return g_markup_printf_escaped ("%s, %u devices, %u microbatches, %s%s%s", timeline->schedule, timeline->n_devices,
+                                  timeline->n_microbatches, ps_origin_name (timeline->origin), remarked ? ", " : "",
+                                  remarked ? timeline->remark : "");
+}
+
+/* Appends a timeline's picture with its caption. */
+static gboolean
+append_figure (GString *html, PsTimeline *timeline, GError **error)
+{
+  g_autofree char *svg = NULL, *name = timeline_name (timeline), *time = ps_format_time (timeline->iteration_ns);
+  g_autofree char *source = g_markup_escape_text (timeline->source != NULL ? timeline->source : "unknown", -1);
+
+  if (!ps_timeline_plot (&(PsPicture){ .inlined = &svg }, (PsTimeline *[]){ timeline }, 1, error))
+    return FALSE;
+  g_string_append_printf (html,
+                          "<figure class=\"timeline\" tabindex=\"0\" data-row=\"%g\"><figcaption>%s: iteration %s; %s "
+                          "%s</figcaption>\n%s</figure>\n",
+                          ps_timeline_row_height (timeline), name, time,
+                          timeline->origin == PS_ORIGIN_MEASURED ? "on" : "costs:", source, svg);
+  return TRUE;
 }
 
 static const char timeline_help[]
@@ -117,39 +107,46 @@ static const char timeline_help[]
       "Numbers are microbatches, letters their slices; later chunks of a device, or its second direction, are paler. "
       "Timelines under each other have one time axis; below each is the memory of its devices.";
 
-static void
-append_choice (GString *html, const GPtrArray *timelines)
-{
-  g_string_append (html, "<p><label>Timelines to show (several with Ctrl) <select id=\"schedule\" multiple>");
-  for (guint i = 0; i < timelines->len; i++)
-    {
-      const PsTimeline *timeline = timelines->pdata[i];
-      g_autofree char *name = g_markup_escape_text (timeline->schedule, -1);
-      g_autofree char *remark = g_markup_escape_text (timeline->remark != NULL ? timeline->remark : "", -1);
-
-      g_string_append_printf (html, "<option value=\"%u\">%s, %u devices, %u microbatches, %s%s%s</option>", i, name,
-                              timeline->n_devices, timeline->n_microbatches, ps_origin_name (timeline->origin),
-                              *remark ? ", " : "", remark);
-    }
-  g_string_append (html, "</select></label></p>\n");
-}
-
 char *
-ps_page_timelines (const GPtrArray *timelines, const char *about)
+ps_page_timelines (const GPtrArray *timelines, const char *about, GError **error)
 {
-  g_autoptr (GString) html = g_string_new ("<h2>Timelines</h2>\n");
+  g_autoptr (GString) html = g_string_new ("<h2>Timelines</h2>\n"), json = g_string_new (NULL);
   g_autofree char *note = g_markup_printf_escaped ("<p class=\"note\">%s</p>\n", about);
 
   g_string_append (html, note);
   if (timelines->len == 0)
     return g_string_free (g_steal_pointer (&html), FALSE);
-  append_choice (html, timelines);
-  g_string_append_printf (
-      html,
-      "<p id=\"kinds\"></p>\n<div id=\"views\"><p></p><canvas id=\"timeline\" tabindex=\"0\" role=\"img\" "
-      "aria-label=\"timeline\"></canvas></div>\n<p id=\"hover\"></p>\n<p class=\"note\">%s</p>",
-      timeline_help);
+  g_string_append (html, "<p><label>Timelines to show (several with Ctrl) <select id=\"schedule\" multiple>");
+  for (guint i = 0; i < timelines->len; i++)
+    {
+      g_autofree char *name = timeline_name (timelines->pdata[i]);
+
+      g_string_append_printf (html, "<option value=\"%u\">%s</option>", i, name);
+      g_string_append (json, i ? "," : "");
+      append_ops (json, timelines->pdata[i]);
+    }
+  g_string_append (html, "</select></label></p>\n");
+  append_key (html, timelines);
+  g_string_append_printf (html, "<div id=\"views\" data-left=\"%d\" data-right=\"%d\" data-top=\"%d\">\n",
+                          PS_TIMELINE_LEFT, PS_TIMELINE_RIGHT, PS_TIMELINE_TOP);
+  for (guint i = 0; i < timelines->len; i++)
+    if (!append_figure (html, timelines->pdata[i], error))
+      return NULL;
+  g_string_append_printf (html,
+                          "</div>\n<p id=\"part\"></p>\n<p id=\"hover\"></p>\n<p class=\"note\">%s</p>\n"
+                          "<script type=\"application/json\" id=\"timelines\">[%s]</script>\n",
+                          timeline_help, json->str);
   return g_string_free (g_steal_pointer (&html), FALSE);
+}
+
+static const char *
+resource_text (GBytes **bytes, const char *name)
+{
+  g_autofree char *path = g_strconcat ("/pipesim/plots/", name, NULL);
+
+  *bytes = g_resources_lookup_data (path, G_RESOURCE_LOOKUP_FLAGS_NONE, NULL);
+  g_assert (*bytes != NULL);
+  return g_bytes_get_data (*bytes, NULL);
 }
 
 /* Replaces each @NAME@ once, from left to right, so that nothing inside a value is replaced. */
@@ -174,14 +171,13 @@ fill (const char *template, const char *const *values)
 }
 
 char *
-ps_page (const char *title, const char *note, const char *body, const char *points, const GPtrArray *timelines)
+ps_page (const char *title, const char *note, const char *body)
 {
   g_autoptr (GBytes) template = NULL;
   g_autoptr (GBytes) script = NULL;
-  g_autofree char *heading = g_markup_escape_text (title, -1), *colours = colours_to_json ();
-  g_autofree char *data = timelines_to_json (timelines);
+  g_autofree char *heading = g_markup_escape_text (title, -1);
 
   return fill (resource_text (&template, "report.html"),
-               (const char *[]){ "@TITLE@", heading, "@NOTE@", note, "@BODY@", body, "@COLOURS@", colours, "@POINTS@",
-                                 points, "@DATA@", data, "@SCRIPT@", resource_text (&script, "report.js"), NULL });
+               (const char *[]){ "@TITLE@", heading, "@NOTE@", note, "@BODY@", body, "@SCRIPT@",
+                                 resource_text (&script, "report.js"), NULL });
 }

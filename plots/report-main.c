@@ -1,27 +1,13 @@
 /* report-main.c - the program pipesim-report, run as `pipesim report`: one HTML file about a sweep. */
-#include "field.h"
 #include "page.h"
-#include "sweep-rows.h"
-#include "program.h"
+#include "sweep-plot.h"
 
 #include <pipesim/option.h>
 #include <pipesim/sweep.h>
 #include <pipesim/formats.h>
 
-#include <math.h>
-
-/* Content of a page besides the results. */
-typedef struct
-{
-  const char *title;    /* NULL: the page's own */
-  const char *database; /* name of the source on the page */
-  GPtrArray *timelines; /* of PsTimeline, possibly none */
-  const char *about;    /* origin of the timelines, or why there are none */
-} PsReportPage;
-
-/* The tables and data of a sweep as a page. */
-
 #define TOP_SETTINGS 3 /* for each number of devices */
+#define MAX_FRONTS 100 /* each takes some 30 KB of the page */
 
 static const char front_help[]
     = "Each mark is the fastest setting of the sweep for a schedule, number of devices and peak "
@@ -45,91 +31,92 @@ best_to_html (PsResults *results, const PsQuestion *asked, const char *database,
   return NULL;
 }
 
-/* A column of texts for each circumstance held apart follows these. */
-static const PsColumn point_columns[] = {
-  { "schedule", "schedule", PS_COLUMN_TEXT }, { "devices", "p", PS_COLUMN_INTEGER },
-  { "microbatches", "m", PS_COLUMN_INTEGER }, { "peak_memory_bytes", "peak memory", PS_COLUMN_SIZE },
-  { "time", "per sequence", PS_COLUMN_TIME },
-};
-
+/* Appends a choice for each circumstance that is held apart. */
 static void
-append_point (PsTable *table, const PsSweepRows *rows, guint row)
+append_choices (GString *html, const PsSweepRows *rows)
 {
-  const PsValue *cells = ps_sweep_rows_at (rows, row);
-
-  ps_table_add_row (table);
-  ps_table_set_text (table, "schedule", cells[0].text);
-  for (guint i = 1; i < rows->n_own; i++)
-    ps_table_set_integer (table, point_columns[i].key, (gint64)llround (ps_plot_value_number (&cells[i])));
+  g_string_append (html, "<p id=\"circumstances\">");
   for (guint i = rows->n_own; rows->columns[i] != NULL; i++)
     {
-      g_autofree char *text = ps_result_value_text (rows->columns[i], &cells[i]);
+      g_autoptr (GHashTable) seen = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, NULL);
+      const char *title = ps_sweep_rows_title (rows, i);
 
-      ps_table_set_text (table, ps_sweep_rows_title (rows, i), text);
+      g_string_append_printf (html, "<label>%s <select name=\"%s\">", title, title);
+      for (guint row = 0; row < rows->values->n_rows; row++)
+        {
+          char *text = ps_sweep_rows_text (rows, row, i);
+          g_autofree char *safe = g_markup_escape_text (text, -1);
+
+          if (g_hash_table_add (seen, text))
+            g_string_append_printf (html, "<option>%s</option>", safe);
+        }
+      g_string_append (html, "</select></label> ");
     }
+  g_string_append (html, "</p>\n");
 }
 
-static char *
-points_to_json (PsResults *results, const PsQuestion *asked, GError **error)
+/* A picture of time against memory for each combination of what is held apart, and the choices among them. *left_out:
+ * how many the page has no room for. */
+static gboolean
+append_fronts (GString *choices, GString *figures, PsResults *results, const PsQuestion *asked, guint *left_out,
+               GError **error)
 {
-  static const char *const columns[]
-      = { "schedule", "devices", "microbatches", "peak_memory_bytes", "sequence_ns", NULL };
-  char *per[] = { (char *)"schedule", (char *)"devices", (char *)"peak_memory_bytes", NULL };
-  const PsQuestion question = { .per = per, .where = asked->where, .by = asked->by };
-  g_autoptr (GArray) shown = g_array_new (FALSE, FALSE, sizeof (PsColumn));
+  const PsSweepPicture what = { .pareto = TRUE, .question = { .where = asked->where, .by = asked->by } };
+  g_autoptr (GHashTable) seen = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, NULL);
   g_auto (PsSweepRows) rows = { 0 };
 
-  if (!ps_sweep_rows_read (&rows, results, &question, columns, error))
-    return NULL;
-  g_array_append_vals (shown, point_columns, G_N_ELEMENTS (point_columns));
-  for (guint i = rows.n_own; rows.columns[i] != NULL; i++)
-    {
-      const char *title = ps_sweep_rows_title (&rows, i);
-
-      g_array_append_val (shown, ((PsColumn){ title, title, PS_COLUMN_TEXT }));
-    }
-  g_autoptr (PsTable) table = ps_table_new ((const PsColumn *)(gconstpointer)shown->data, shown->len);
+  if (!ps_front_read (&rows, results, &what, error))
+    return FALSE;
+  append_choices (choices, &rows);
   for (guint row = 0; row < rows.values->n_rows; row++)
-    append_point (table, &rows, row);
-  g_autofree char *json
-      = ps_table_to_json (table, "pipesim-report-points/1", (const char *[]){ "origin", "simulated", NULL });
-  return ps_page_embed (json);
-}
+    {
+      char *apart = ps_sweep_rows_apart (&rows, row);
+      g_autofree char *svg = NULL, *safe = g_markup_escape_text (apart, -1);
 
-static char *
-body_of (const char *table, const PsReportPage *page)
-{
-  g_autofree char *timelines = ps_page_timelines (page->timelines, page->about);
-
-  return g_strconcat ("<p id=\"circumstances\"></p>\n<h2>Best settings</h2>\n<div class=\"wide\">", table,
-                      "</div>\n<h2>Time against peak memory</h2>\n<p class=\"note\">", front_help,
-                      "</p>\n<div id=\"pareto\"></div>\n", timelines, NULL);
+      if (!g_hash_table_add (seen, apart) || g_hash_table_size (seen) > MAX_FRONTS)
+        continue;
+      if (!ps_front_plot (&(PsPicture){ .inlined = &svg }, &rows, &what, apart, error))
+        return FALSE;
+      g_string_append_printf (figures, "<figure class=\"front wide\" data-apart=\"%s\">\n%s</figure>\n", safe, svg);
+    }
+  *left_out = g_hash_table_size (seen) - MIN (g_hash_table_size (seen), MAX_FRONTS);
+  return TRUE;
 }
 
 /* Makes the page: the best settings for each number of devices, time against memory, and the timelines. Only `where`
  * and `by` of the question count. Free with g_free. Errors: PS_ERROR_USAGE for unknown columns, PS_ERROR_INPUT if no
  * setting is left. */
 static char *
-report_page (PsResults *results, const PsQuestion *question, const PsReportPage *page, GError **error)
+report_page (PsResults *results, const PsQuestion *question, const char *title, const char *database,
+             const GPtrArray *timelines, const char *origin, GError **error)
 {
-  g_autofree char *about = NULL, *table = best_to_html (results, question, page->database, &about, error);
-  g_autofree char *points = table != NULL ? points_to_json (results, question, error) : NULL;
-  g_autofree char *left_out = points != NULL ? ps_question_left_out (results, question, error) : NULL;
-  g_autofree char *wheres = question->where != NULL ? g_strjoinv (", ", question->where) : g_strdup ("");
-  g_autofree char *note = NULL, *body = NULL;
+  g_autofree char *about = NULL, *table = best_to_html (results, question, database, &about, error);
+  g_autofree char *left_out = table != NULL ? ps_question_left_out (results, question, error) : NULL;
+  g_autoptr (GString) body = g_string_new (NULL), figures = g_string_new (NULL);
+  guint n_left = 0;
 
-  if (left_out == NULL)
+  if (left_out == NULL || !append_fronts (body, figures, results, question, &n_left, error))
     return NULL;
-  body = body_of (table, page);
-  note = g_markup_printf_escaped (
+  g_autofree char *drawings = ps_page_timelines (timelines, origin, error);
+  if (drawings == NULL)
+    return NULL;
+  g_string_append_printf (body,
+                          "<h2>Best settings</h2>\n<div class=\"wide\">%s</div>\n<h2>Time against peak memory</h2>\n"
+                          "<p class=\"note\">%s",
+                          table, front_help);
+  if (n_left > 0)
+    g_string_append_printf (body, " %u pictures are left out, they would make the page too large; --where chooses.",
+                            n_left);
+  g_string_append_printf (body, "</p>\n%s%s", figures->str, drawings);
+  g_autofree char *wheres = question->where != NULL ? g_strjoinv (", ", question->where) : g_strdup ("");
+  g_autofree char *note = g_markup_printf_escaped (
       "Simulated with pipesim %s from the sweep in %s%s%s; %s. The column costs origin says where "
       "the costs of a row come from.%s%s",
-      PS_VERSION, page->database, *wheres ? ", settings with " : "", wheres, about, *left_out ? " Left out: " : "",
-      left_out);
-  return ps_page (page->title != NULL ? page->title : "Pipeline schedules", note, body, points, page->timelines);
+      PS_VERSION, database, *wheres ? ", settings with " : "", wheres, about, *left_out ? " Left out: " : "", left_out);
+  return ps_page (title != NULL ? title : "Pipeline schedules", note, body->str);
 }
 
-#define MAX_OPS 75000 /* in simulated timelines: some 5 MB of page */
+#define MAX_OPS 50000 /* in simulated timelines: some 10 MB of page */
 
 typedef struct
 {
@@ -213,11 +200,10 @@ name_timelines (PsResults *results, const PsQuestion *question, const GPtrArray 
 
   for (guint i = 0; known && i < timelines->len; i++)
     {
-      GString *name = g_string_new (NULL);
+      PsTimeline *timeline = timelines->pdata[i];
 
-      ps_sweep_rows_append_apart (&rows, i, name);
-      g_free (((PsTimeline *)timelines->pdata[i])->remark);
-      ((PsTimeline *)timelines->pdata[i])->remark = g_string_free (name, FALSE);
+      g_free (timeline->remark);
+      timeline->remark = ps_sweep_rows_apart (&rows, i);
     }
 }
 
@@ -252,7 +238,6 @@ run (int argc, char **argv, GError **error)
   g_auto (Options) options = { 0 };
   g_autoptr (GPtrArray) timelines = g_ptr_array_new_with_free_func ((GDestroyNotify)ps_timeline_free);
   g_autofree char *about = NULL, *text = NULL;
-  PsReportPage page = { .timelines = timelines };
 
   if (!parse_options (argc, argv, &options, error))
     return FALSE;
@@ -262,10 +247,7 @@ run (int argc, char **argv, GError **error)
   about = simulate_timelines (&options, results, timelines);
   if (!load_timelines (&options, timelines, error))
     return FALSE;
-  page.title = options.title;
-  page.database = options.arguments[0];
-  page.about = about;
-  text = report_page (results, &options.question, &page, error);
+  text = report_page (results, &options.question, options.title, options.arguments[0], timelines, about, error);
   return text != NULL && ps_write_file (options.output, text, -1, error);
 }
 

@@ -1,444 +1,498 @@
-/* sweep-plot.c - lays out the lines and fronts of a sweep, for sweep.gp to draw. */
+/* sweep-plot.c - pictures of a sweep: what they show, and lines, fronts and maps of it. */
 #include "sweep-plot.h"
-
-#include "scale.h"
-#include "series.h"
-#include "sweep-rows.h"
 
 #include <math.h>
 #include <string.h>
 
-/* Layout in pixels. */
 #define WIDTH 1000
 #define HEIGHT 560
-#define LEFT 84
-#define TOP 44
-#define BOTTOM 52
-#define MAX_TICKS 14
+#define MAX_SERIES 40
 #define MAX_FRONTS 6
 
-typedef struct
+void
+ps_sweep_rows_clear (PsSweepRows *rows)
 {
-  guint width;
-  guint height;
-  double right;
-  double bottom;
-  double top;
-  gboolean log_x;
-  gboolean log_y;
-  double x_low;
-  double x_high;
-  double y_low;
-  double y_high;
-} Layout;
-
-/* The different x of all series, ascending. */
-static GArray *
-distinct_x (const PsPlotSeriesSet *set)
-{
-  g_autoptr (GArray) all = g_array_new (FALSE, FALSE, sizeof (double));
-  guint n = 0;
-
-  for (guint i = 0; i < set->all->len; i++)
-    {
-      const PsPlotSeries *series = set->all->pdata[i];
-
-      for (guint k = 0; k < series->points->len; k++)
-        g_array_append_val (all, g_array_index (series->points, PsPlotPoint, k).x);
-    }
-  ps_plot_sort_numbers (all);
-  for (guint i = 0; i < all->len; i++)
-    if (i == 0 || g_array_index (all, double, i) > g_array_index (all, double, n - 1))
-      g_array_index (all, double, n++) = g_array_index (all, double, i);
-  g_array_set_size (all, n);
-  return g_steal_pointer (&all);
-}
-
-/* An axis is logarithmic as the user asked, else as it reads better. */
-static gboolean
-wants_log (const PsSweepPicture *what, char letter, const PsPlotAxis *axis, const char *field)
-{
-  if (what->log == NULL)
-    return ps_plot_axis_crowds (axis, field);
-  return axis->smallest > 0 && strchr (what->log, letter) != NULL && !g_str_equal (what->log, "none");
-}
-
-static void
-layout_frame (Layout *layout, GString *script, const PsPicture *picture, const PsSweepRows *rows,
-              const PsPlotSeriesSet *set)
-{
-  layout->width = picture->width > 0 ? picture->width : WIDTH;
-  layout->height = picture->height > 0 ? picture->height : MAX (HEIGHT, TOP + BOTTOM + 16 * set->all->len);
-  layout->top = layout->height
-                - ps_plot_append_about (script, rows->scope->about, picture, LEFT, layout->width, layout->height);
-  layout->right = MAX (layout->width - ps_plot_names_width (set, picture), LEFT + 40);
-  layout->bottom = BOTTOM;
-  layout->top -= TOP;
-}
-
-/* Widens [low, high] by some air, also if both are equal. */
-static void
-widen (double *low, double *high, gboolean is_log, double part)
-{
-  double air = (*high - *low) * part, factor = pow (*high / *low, part);
-
-  if (is_log && factor > 1)
-    {
-      *low /= factor;
-      *high *= factor;
-      return;
-    }
-  if (air <= 0 && *high == 0)
-    {
-      *high = 1;
-      return;
-    }
-  if (air <= 0)
-    air = fabs (*high) * 0.05;
-  *low -= air;
-  *high += air;
-}
-
-/* The part of the way from low to high at which a value lies. */
-static double
-part_of (double value, double low, double high, gboolean is_log)
-{
-  return is_log ? log (value / low) / log (high / low) : (value - low) / (high - low);
-}
-
-static double
-place_x (const Layout *layout, double x)
-{
-  return LEFT + part_of (x, layout->x_low, layout->x_high, layout->log_x) * (layout->right - LEFT);
-}
-
-static double
-place_y (const Layout *layout, double y)
-{
-  return layout->bottom + part_of (y, layout->y_low, layout->y_high, layout->log_y) * (layout->top - layout->bottom);
-}
-
-static void
-append_frame (GString *script, const Layout *layout, const char *title, const char *x_label, const char *y_label)
-{
-  ps_gnuplot_append_text (script, "title", title);
-  ps_gnuplot_append_text (script, "x_label", x_label);
-  ps_gnuplot_append_text (script, "y_label", y_label);
-  ps_gnuplot_append_number (script, "width", layout->width);
-  ps_gnuplot_append_number (script, "height", layout->height);
-  ps_gnuplot_append_number (script, "left", LEFT);
-  ps_gnuplot_append_number (script, "right", layout->right);
-  ps_gnuplot_append_number (script, "bottom", layout->bottom);
-  ps_gnuplot_append_number (script, "top", layout->top);
-  ps_gnuplot_append_number (script, "x_low", layout->x_low);
-  ps_gnuplot_append_number (script, "x_high", layout->x_high);
-  ps_gnuplot_append_number (script, "y_low", layout->y_low);
-  ps_gnuplot_append_number (script, "y_high", layout->y_high);
-  g_string_append_printf (script, "x_log = %d\ny_log = %d\n", layout->log_x, layout->log_y);
-}
-
-static void
-append_ticks (GString *script, const GArray *x)
-{
-  guint n = x->len <= MAX_TICKS ? x->len : 0;
-
-  g_string_append_printf (script, "n_ticks = %u\narray tick[%u]\n", n, MAX (n, 1));
-  for (guint i = 0; i < n; i++)
-    {
-      g_autofree char *name = g_strdup_printf ("tick[%u]", i + 1);
-
-      ps_gnuplot_append_number (script, name, g_array_index (x, double, i));
-    }
-}
-
-static gboolean
-check_series (const PsPlotSeriesSet *set, const PsSweepRows *rows, const char *field, GError **error)
-{
-  g_autofree char *apart = ps_sweep_rows_apart (rows);
-
-  if (set->all->len == 0)
-    return ps_refuse (error, PS_ERROR_INPUT, "sweep: no setting is left to draw; fewer --where, or other columns");
-  if (set->all->len > PS_PLOT_MAX_SERIES)
-    return ps_refuse (error, PS_ERROR_USAGE,
-                      "--series: '%s'%s%s has %u values, a picture shows %d; narrow with --where", field,
-                      *apart ? " with " : "", apart, set->all->len, PS_PLOT_MAX_SERIES);
-  return TRUE;
-}
-
-/* Columns of rows: series, x, y. Rows without x or y are left out. `apart`: what is held apart has series of its own.
- */
-static void
-collect (PsPlotSeriesSet *set, const PsSweepRows *rows, const char *series, gboolean apart, const PsPlotAxis *x,
-         const PsPlotAxis *y)
-{
-  for (guint row = 0; row < rows->values->n_rows; row++)
-    {
-      const PsValue *cells = ps_sweep_rows_at (rows, row);
-      double at = ps_plot_value_number (&cells[1]), value = ps_plot_value_number (&cells[2]);
-      g_autofree char *text = series != NULL ? ps_result_value_text (series, &cells[0]) : g_strdup ("");
-      g_autoptr (GString) name = g_string_new (text);
-
-      if (apart)
-        ps_sweep_rows_append_apart (rows, row, name);
-      if (!isnan (at) && !isnan (value))
-        ps_plot_series_set_add (set, name->str, g_strcmp0 (series, "schedule") == 0 ? text : NULL, at / x->unit,
-                                value / y->unit);
-    }
-}
-
-/* Lays out lines. An axis whose values do not spread much begins at 0. */
-static void
-layout_lines (Layout *layout, const PsSweepPicture *what, const PsPlotAxis *x, const PsPlotAxis *y)
-{
-  layout->x_low = x->smallest;
-  layout->x_high = x->largest;
-  layout->log_x = wants_log (what, 'x', x, what->x);
-  layout->log_y = wants_log (what, 'y', y, what->y);
-  layout->y_low = layout->log_y ? y->smallest : MIN (y->smallest, 0);
-  layout->y_high = y->largest > layout->y_low ? y->largest : layout->y_low + 1;
-  widen (&layout->x_low, &layout->x_high, layout->log_x, 0.01);
-  if (layout->log_y)
-    widen (&layout->y_low, &layout->y_high, TRUE, 0.04);
-  else
-    layout->y_high += (layout->y_high - layout->y_low) * 0.04;
-}
-
-/* Appends the name of each line beside its end; a line that ends early is named at the height of its last point. */
-static void
-append_line_names (GString *script, const Layout *layout, const PsPlotSeriesSet *set)
-{
-  g_autofree double *at = g_new (double, set->all->len);
-
-  for (guint i = 0; i < set->all->len; i++)
-    {
-      const GArray *points = ((const PsPlotSeries *)set->all->pdata[i])->points;
-
-      at[i] = place_y (layout, g_array_index (points, PsPlotPoint, points->len - 1).y);
-    }
-  ps_plot_append_names (script, set, at, layout->right, layout->bottom, layout->top, TRUE);
-}
-
-static char *
-line_title (const PsSweepPicture *what)
-{
-  g_autofree char *x = ps_plot_field_name (what->x), *y = ps_plot_field_name (what->y);
-  g_autofree char *series = what->series != NULL ? ps_plot_field_name (what->series) : NULL;
-
-  return g_strdup_printf ("simulated %s against %s%s%s", y, x, series != NULL ? ", by " : "",
-                          series != NULL ? series : "");
+  ps_scope_free (rows->scope);
+  g_strfreev (rows->columns);
+  ps_result_values_free (rows->values);
 }
 
 gboolean
-ps_sweep_plot (const PsPicture *picture, PsResults *results, const PsSweepPicture *what, GError **error)
+ps_sweep_rows_read (PsSweepRows *rows, PsResults *results, const PsQuestion *question, const char *const *own,
+                    GError **error)
+{
+  g_autoptr (GStrvBuilder) columns = g_strv_builder_new ();
+
+  rows->scope = ps_question_scope (results, question, error);
+  if (rows->scope == NULL)
+    return FALSE;
+  rows->n_own = g_strv_length ((char **)own);
+  g_strv_builder_addv (columns, (const char **)own);
+  for (guint i = 0; rows->scope->per[i] != NULL; i++)
+    if (!g_strv_contains (own, rows->scope->per[i])
+        && g_strv_contains ((const char *const *)rows->scope->varying, rows->scope->per[i]))
+      g_strv_builder_add (columns, rows->scope->per[i]);
+  rows->columns = g_strv_builder_end (columns);
+  rows->values = ps_results_values (results, question, (const char *const *)rows->columns, error);
+  return rows->values != NULL;
+}
+
+static const PsColumn *
+find_column (const char *field)
+{
+  guint n;
+
+  return &ps_result_columns (&n)[ps_result_column_find (field)].column;
+}
+
+const char *
+ps_sweep_rows_title (const PsSweepRows *rows, guint i)
+{
+  return find_column (rows->columns[i])->title;
+}
+
+static const PsValue *
+value_at (const PsSweepRows *rows, guint row, guint i)
+{
+  return &rows->values->values[row * rows->values->n_columns + i];
+}
+
+char *
+ps_sweep_rows_text (const PsSweepRows *rows, guint row, guint i)
+{
+  return ps_result_value_text (rows->columns[i], value_at (rows, row, i));
+}
+
+char *
+ps_sweep_rows_apart (const PsSweepRows *rows, guint row)
+{
+  GString *name = g_string_new (NULL);
+
+  for (guint i = rows->n_own; rows->columns[i] != NULL; i++)
+    {
+      g_autofree char *text = ps_sweep_rows_text (rows, row, i);
+
+      g_string_append_printf (name, "%s%s %s", name->len ? ", " : "", ps_sweep_rows_title (rows, i), text);
+    }
+  return g_string_free (name, FALSE);
+}
+
+/* The titles of the columns that are held apart: "bandwidth factor, p"; "" for none. Free with g_free. */
+static char *
+titles_apart (const PsSweepRows *rows)
+{
+  GString *names = g_string_new (NULL);
+
+  for (guint i = rows->n_own; rows->columns[i] != NULL; i++)
+    g_string_append_printf (names, "%s%s", names->len ? ", " : "", ps_sweep_rows_title (rows, i));
+  return g_string_free (names, FALSE);
+}
+
+/* A value as a number: times in ns, sizes in bytes; NaN if there is none. */
+static double
+number_at (const PsSweepRows *rows, guint row, guint i)
+{
+  const PsValue *value = value_at (rows, row, i);
+
+  if (value->type == PS_VALUE_INTEGER)
+    return (double)value->integer;
+  return value->type == PS_VALUE_REAL ? value->real : NAN;
+}
+
+/* The name of a field: "bubble ratio" for "bubble_ratio". Free with g_free. */
+static char *
+field_name (const char *field)
+{
+  g_autoptr (GString) name = g_string_new (field);
+
+  if (g_str_has_suffix (field, "_ns"))
+    {
+      g_string_truncate (name, name->len - 3);
+      if (g_str_has_suffix (name->str, "sequence") || g_str_has_suffix (name->str, "iteration"))
+        g_string_append (name, " time");
+    }
+  else if (g_str_has_suffix (field, "_bytes"))
+    g_string_truncate (name, name->len - 6);
+  g_string_replace (name, "_", " ", 0);
+  return g_string_free (g_steal_pointer (&name), FALSE);
+}
+
+/* Appends NAME_label, "peak memory (GiB)" for the i-th column, and NAME_is_ratio. Returns the size of the unit, which
+ * suits the largest value. */
+static double
+append_axis (GString *script, const char *name, const PsSweepRows *rows, guint i)
+{
+  PsColumnType type = find_column (rows->columns[i])->type;
+  g_autofree char *field = field_name (rows->columns[i]), *variable = g_strconcat (name, "_label", NULL);
+  g_autoptr (GString) label = g_string_new (field);
+  PsPlotUnit unit = { NULL, 1 };
+  double largest = 1;
+
+  for (guint row = 0; row < rows->values->n_rows; row++)
+    largest = fmax (largest, number_at (rows, row, i));
+  if (type == PS_COLUMN_TIME)
+    unit = ps_plot_time_unit ((gint64)largest);
+  else if (type == PS_COLUMN_SIZE)
+    unit = ps_plot_size_unit ((gint64)largest);
+  if (unit.name != NULL)
+    g_string_append_printf (label, " (%s)", unit.name);
+  ps_gnuplot_append_text (script, variable, label->str);
+  g_string_append_printf (script, "%s_is_ratio = %d\n", name, type == PS_COLUMN_RATIO);
+  return unit.size;
+}
+
+/* Refuses a picture without series, or with more than can be told apart. */
+static gboolean
+check_series (const GPtrArray *all, const PsSweepRows *rows, GError **error)
+{
+  g_autofree char *apart = titles_apart (rows);
+
+  if (all->len == 0)
+    return ps_refuse (error, PS_ERROR_INPUT, "sweep: no setting is left to draw; fewer --where, or other columns");
+  if (all->len > MAX_SERIES)
+    return ps_refuse (error, PS_ERROR_USAGE,
+                      "--series: '%s'%s%s has %u values, a picture shows %d; narrow with --where", rows->columns[0],
+                      *apart ? " with " : "", apart, all->len, MAX_SERIES);
+  return TRUE;
+}
+
+static gboolean
+draw_series (const PsPicture *picture, const PsSweepRows *rows, const PsSweepPicture *what, const char *title,
+             const GString *script, guint n_names, const char *template_name, GError **error)
+{
+  g_autoptr (GString) whole = g_string_new (script->str);
+
+  ps_gnuplot_append_text (whole, "about", rows->scope->about);
+  ps_gnuplot_append_text (whole, "log_axes", what->log != NULL ? what->log : "auto");
+  return ps_gnuplot_draw (picture, title, WIDTH, MAX (HEIGHT, 16 * n_names + 96), whole->str, template_name, error);
+}
+
+static double
+last_height (const PsPlotSeries *series)
+{
+  return g_array_index (series->points, PsPlotPoint, series->points->len - 1).y;
+}
+
+/* The line that ends highest comes first, as in the picture. */
+static int
+compare_ends (gconstpointer a, gconstpointer b)
+{
+  double x = last_height (*(PsPlotSeries *const *)a), y = last_height (*(PsPlotSeries *const *)b);
+
+  return (x < y) - (x > y);
+}
+
+static gboolean
+draw_lines (const PsPicture *picture, PsResults *results, const PsSweepPicture *what, GError **error)
 {
   const char *series = what->series != NULL ? what->series : what->x;
   const char *columns[] = { series, what->x, what->y, NULL }, *per[] = { series, what->x, "devices", NULL };
   PsQuestion question = what->question;
   g_auto (PsSweepRows) rows = { 0 };
   g_autoptr (GString) script = g_string_new (NULL);
-  g_auto (PsPlotAxis) x = { 0 }, y = { 0 };
-  g_auto (PsPlotSeriesSet) set = { 0 };
-  g_autofree char *title = NULL;
-  Layout layout = { 0 };
+  g_autoptr (GPtrArray) all = ps_plot_series_new ();
+  g_autofree char *x = field_name (what->x), *y = field_name (what->y), *by = field_name (series);
+  g_autofree char *title = g_strdup_printf ("simulated %s against %s%s%s", y, x, what->series != NULL ? ", by " : "",
+                                            what->series != NULL ? by : "");
 
   question.per = (char **)per;
   if (!ps_sweep_rows_read (&rows, results, &question, columns, error))
     return FALSE;
-  ps_plot_axis_init (&x, what->x, rows.values, 1);
-  ps_plot_axis_init (&y, what->y, rows.values, 2);
-  ps_plot_series_set_init (&set);
-  collect (&set, &rows, what->series, TRUE, &x, &y);
-  if (!check_series (&set, &rows, series, error))
+  for (guint row = 0; row < rows.values->n_rows; row++)
+    {
+      g_autofree char *text = what->series != NULL ? ps_sweep_rows_text (&rows, row, 0) : g_strdup ("");
+      g_autofree char *apart = ps_sweep_rows_apart (&rows, row);
+      g_autofree char *name = g_strconcat (text, *text && *apart ? ", " : "", apart, NULL);
+      double at = number_at (&rows, row, 1), value = number_at (&rows, row, 2);
+
+      if (!isnan (at) && !isnan (value))
+        ps_plot_series_add (all, name, g_strcmp0 (what->series, "schedule") == 0 ? text : NULL, at, value, NULL);
+    }
+  if (!check_series (all, &rows, error))
     return FALSE;
-  g_autoptr (GArray) distinct = distinct_x (&set);
-  layout_frame (&layout, script, picture, &rows, &set);
-  layout_lines (&layout, what, &x, &y);
-  title = picture->title != NULL ? g_strdup (picture->title) : line_title (what);
-  append_frame (script, &layout, title, x.label, y.label);
-  append_ticks (script, distinct);
-  g_string_append (script, "with_lines = 1\n");
-  ps_plot_series_set_append (&set, script);
-  append_line_names (script, &layout, &set);
-  g_string_append_printf (script, "with_leaders = %d\n", set.all->len > 1 && !picture->terminal);
-  return ps_gnuplot_draw (picture, layout.width, layout.height, script->str, "sweep.gp", error);
+  g_ptr_array_sort (all, compare_ends);
+  double x_unit = append_axis (script, "x", &rows, 1), y_unit = append_axis (script, "y", &rows, 2);
+  ps_plot_series_append (all, "series", x_unit, y_unit, script);
+  return draw_series (picture, &rows, what, title, script, all->len, "lines.gp", error);
 }
 
-/* Fronts */
-
-typedef struct
+/* Fronts. The columns of their rows: */
+enum
 {
-  gint64 devices;
-  char *front; /* "4 devices", and what else is held apart */
-  double memory;
-  double time;
-} Place;
+  SERIES,
+  MEMORY,
+  TIME,
+  DEVICES,
+  MICROBATCHES
+};
 
-static void
-place_clear (gpointer place)
+gboolean
+ps_front_read (PsSweepRows *rows, PsResults *results, const PsSweepPicture *what, GError **error)
 {
-  g_free (((Place *)place)->front);
+  const char *series = what->series != NULL ? what->series : "schedule";
+  const char *columns[] = { series, "peak_memory_bytes", what->question.by, "devices", "microbatches", NULL };
+  const char *per[] = { series, "devices", "peak_memory_bytes", NULL };
+  PsQuestion question = what->question;
+
+  question.per = (char **)per;
+  return ps_sweep_rows_read (rows, results, &question, columns, error);
 }
 
+/* By memory, then time. */
 static int
-compare_places (gconstpointer a, gconstpointer b)
+compare_rows (gconstpointer a, gconstpointer b, gpointer data)
 {
-  const Place *x = a, *y = b;
+  const guint *x = a, *y = b;
+  double memory = number_at (data, *x, MEMORY) - number_at (data, *y, MEMORY);
+  double time = number_at (data, *x, TIME) - number_at (data, *y, TIME);
 
-  if (x->devices != y->devices)
-    return x->devices < y->devices ? -1 : 1;
-  if (!g_str_equal (x->front, y->front))
-    return strcmp (x->front, y->front);
-  if (x->memory < y->memory || x->memory > y->memory)
-    return x->memory < y->memory ? -1 : 1;
-  return x->time < y->time ? -1 : x->time > y->time;
+  return memory < 0 ? -1 : memory > 0 ? 1 : (time > 0) - (time < 0);
 }
 
-/* Collects columns of rows: series, memory, time, devices. Sorted by front, memory and time. */
-static GArray *
-collect_places (const PsSweepRows *rows, const PsPlotAxis *x, const PsPlotAxis *y)
+/* A front has each setting that is faster than all with less memory. */
+static GPtrArray *
+find_fronts (const PsSweepRows *rows, GArray *chosen)
 {
-  GArray *places = g_array_new (FALSE, FALSE, sizeof (Place));
+  GPtrArray *fronts = ps_plot_series_new ();
+  g_autoptr (GHashTable) best = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, g_free);
 
-  g_array_set_clear_func (places, place_clear);
-  for (guint row = 0; row < rows->values->n_rows; row++)
+  g_array_sort_with_data (chosen, compare_rows, (gpointer)rows);
+  for (guint i = 0; i < chosen->len; i++)
     {
-      const PsValue *cells = ps_sweep_rows_at (rows, row);
-      GString *front = g_string_new (NULL);
-      Place place = { .devices = cells[3].integer,
-                      .memory = ps_plot_value_number (&cells[1]) / x->unit,
-                      .time = ps_plot_value_number (&cells[2]) / y->unit };
+      guint row = g_array_index (chosen, guint, i);
+      g_autofree char *apart = ps_sweep_rows_apart (rows, row);
+      g_autofree char *name
+          = g_strdup_printf ("%.0f devices%s%s", number_at (rows, row, DEVICES), *apart ? ", " : "", apart);
+      double time = number_at (rows, row, TIME), *fastest = g_hash_table_lookup (best, name);
 
-      g_string_printf (front, "%" G_GINT64_FORMAT " devices", place.devices);
-      ps_sweep_rows_append_apart (rows, row, front);
-      place.front = g_string_free (front, FALSE);
-      g_array_append_val (places, place);
-    }
-  g_array_sort (places, compare_places);
-  return places;
-}
-
-/* The name of a front, in pixels. */
-typedef struct
-{
-  double x;
-  double y;
-  double width;
-} Name;
-
-static gboolean
-is_free (const Name *name, const GArray *placed, double step)
-{
-  for (guint i = 0; i < placed->len; i++)
-    {
-      const Name *other = &g_array_index (placed, Name, i);
-
-      if (fabs (other->y - name->y) < step && other->x < name->x + name->width && name->x < other->x + other->width)
-        return FALSE;
-    }
-  return TRUE;
-}
-
-/* Places a name above the first place of its front, or as near to there as other names let it. */
-static void
-append_front_name (GString *names, GArray *placed, const Layout *layout, const PsPicture *picture, const Place *place)
-{
-  double step = picture->terminal ? PS_TERMINAL_ROW : 13, above = place_y (layout, place->time) + 8, below = above - 16;
-  Name name = { place_x (layout, place->memory) + 5, above,
-                ps_picture_letter (picture) * (double)(strlen (place->front) + 1) };
-
-  for (guint k = 0; k <= 2 * placed->len && (name.y > layout->top || !is_free (&name, placed, step)); k++)
-    name.y = k % 2 ? above + (k + 1) / 2 * step : below - k / 2 * step;
-  g_array_append_val (placed, name);
-  ps_gnuplot_append_label (names, name.x, name.y, place->front, 0);
-}
-
-/* Appends each front, through the places that are faster than all with less memory. Returns the number of fronts. */
-static guint
-append_fronts (GString *script, const Layout *layout, const PsPicture *picture, const GArray *places)
-{
-  g_autoptr (GArray) placed = g_array_new (FALSE, FALSE, sizeof (Name));
-  g_autoptr (GString) names = g_string_new ("$front_names << EOD\n");
-  const Place *best = NULL;
-  guint n = 0;
-
-  for (guint i = 0; i < places->len; i++)
-    {
-      const Place *place = &g_array_index (places, Place, i);
-      gboolean first = best == NULL || !g_str_equal (best->front, place->front);
-
-      if (!first && place->time >= best->time)
+      if (fastest != NULL && time >= *fastest)
         continue;
-      if (first)
-        {
-          g_string_append_printf (script, "%s$front%u << EOD\n", n ? "EOD\n" : "", n + 1);
-          append_front_name (names, placed, layout, picture, place);
-          n++;
-        }
-      g_string_append_printf (script, "%.9g %.9g\n", place->memory, place->time);
-      best = place;
+      ps_plot_series_add (fronts, name, NULL, number_at (rows, row, MEMORY), time, NULL);
+      g_hash_table_replace (best, g_steal_pointer (&name), g_memdup2 (&time, sizeof time));
     }
-  g_string_append_printf (script, "EOD\nn_fronts = %u\n%sEOD\n", n, names->str);
-  return n;
+  return fronts;
 }
 
-static void
-layout_pareto (Layout *layout, const PsSweepPicture *what, const PsPlotAxis *x, const PsPlotAxis *y)
+/* "zb-h1, 4 devices, 8 microbatches: 33.1 ms, 2.4 GiB": a point of a front. */
+static char *
+describe_point (const PsSweepRows *rows, guint row, const char *name)
 {
-  layout->x_low = x->smallest;
-  layout->x_high = x->largest;
-  layout->y_low = y->smallest;
-  layout->y_high = y->largest;
-  layout->log_x = wants_log (what, 'x', x, "peak_memory_bytes");
-  layout->log_y = wants_log (what, 'y', y, what->question.by);
-  widen (&layout->x_low, &layout->x_high, layout->log_x, 0.06);
-  widen (&layout->y_low, &layout->y_high, layout->log_y, 0.06);
-}
+  g_autofree char *devices = ps_sweep_rows_text (rows, row, DEVICES), *m = ps_sweep_rows_text (rows, row, MICROBATCHES);
+  g_autofree char *time = ps_sweep_rows_text (rows, row, TIME), *memory = ps_sweep_rows_text (rows, row, MEMORY);
 
-static gboolean
-refuse_fronts (const PsSweepRows *rows, guint n, GError **error)
-{
-  g_autofree char *apart = ps_sweep_rows_apart (rows);
-
-  return ps_refuse (error, PS_ERROR_USAGE, "--pareto: p, %s make %u fronts, a picture shows %d; narrow with --where",
-                    apart, n, MAX_FRONTS);
+  return g_strdup_printf ("%s, %s devices, %s microbatches: %s, %s", name, devices, m, time, memory);
 }
 
 gboolean
-ps_pareto_plot (const PsPicture *picture, PsResults *results, const PsSweepPicture *what, GError **error)
+ps_front_plot (const PsPicture *picture, const PsSweepRows *rows, const PsSweepPicture *what, const char *apart,
+               GError **error)
 {
-  const char *series = what->series != NULL ? what->series : "schedule", *time = what->question.by;
-  const char *columns[] = { series, "peak_memory_bytes", time, "devices", NULL };
-  const char *per[] = { series, "devices", "peak_memory_bytes", NULL };
+  g_autoptr (GString) script = g_string_new (NULL);
+  g_autoptr (GPtrArray) all = ps_plot_series_new ();
+  g_autoptr (GArray) chosen = g_array_new (FALSE, FALSE, sizeof (guint));
+  g_autofree char *titles = titles_apart (rows);
+
+  for (guint row = 0; row < rows->values->n_rows; row++)
+    {
+      g_autofree char *name = ps_sweep_rows_text (rows, row, SERIES), *own = ps_sweep_rows_apart (rows, row);
+
+      if (apart != NULL && !g_str_equal (apart, own))
+        continue;
+      g_array_append_val (chosen, row);
+      ps_plot_series_add (all, name, g_str_equal (rows->columns[SERIES], "schedule") ? name : NULL,
+                          number_at (rows, row, MEMORY), number_at (rows, row, TIME), describe_point (rows, row, name));
+    }
+  if (!check_series (all, rows, error))
+    return FALSE;
+  g_autoptr (GPtrArray) fronts = find_fronts (rows, chosen);
+  if (fronts->len > MAX_FRONTS && picture->inlined == NULL)
+    return ps_refuse (error, PS_ERROR_USAGE, "--pareto: p, %s make %u fronts, a picture shows %d; narrow with --where",
+                      titles, fronts->len, MAX_FRONTS);
+  double x_unit = append_axis (script, "x", rows, MEMORY), y_unit = append_axis (script, "y", rows, TIME);
+  ps_plot_series_append (all, "series", x_unit, y_unit, script);
+  ps_plot_series_append (fronts, "front", x_unit, y_unit, script);
+  return draw_series (picture, rows, what, "simulated time against peak memory, and the front", script,
+                      all->len + fronts->len, "front.gp", error);
+}
+
+static gboolean
+draw_front (const PsPicture *picture, PsResults *results, const PsSweepPicture *what, GError **error)
+{
+  g_auto (PsSweepRows) rows = { 0 };
+
+  return ps_front_read (&rows, results, what, error) && ps_front_plot (picture, &rows, what, NULL, error);
+}
+
+/* Maps. */
+
+/* One of the different values of a column. */
+typedef struct
+{
+  double number; /* texts: NaN */
+  char *text;
+  guint n; /* rows that have it */
+} Value;
+
+static void
+value_clear (gpointer value)
+{
+  g_free (((Value *)value)->text);
+}
+
+static guint
+find_value (const GArray *values, double number, const char *text)
+{
+  guint i = 0;
+
+  for (; i < values->len; i++)
+    {
+      const Value *value = &g_array_index (values, Value, i);
+
+      if (value->number == number || (isnan (number) && g_str_equal (value->text, text)))
+        break;
+    }
+  return i;
+}
+
+static int
+compare_numbers (gconstpointer a, gconstpointer b)
+{
+  return PS_COMPARE (((const Value *)a)->number, ((const Value *)b)->number);
+}
+
+PS_DEFINE_FALLING_ORDER (compare_counts, Value, n)
+
+static gboolean
+has_cell (const PsSweepRows *rows, guint row)
+{
+  return value_at (rows, row, 0)->type != PS_VALUE_NONE && value_at (rows, row, 1)->type != PS_VALUE_NONE
+         && value_at (rows, row, 2)->type != PS_VALUE_NONE;
+}
+
+/* The different values of a column: numbers in order; more texts than there are colours by their number of rows. */
+static GArray *
+different_values (const PsSweepRows *rows, guint i)
+{
+  GArray *values = g_array_new (FALSE, FALSE, sizeof (Value));
+
+  g_array_set_clear_func (values, value_clear);
+  for (guint row = 0; row < rows->values->n_rows; row++)
+    {
+      g_autofree char *text = has_cell (rows, row) ? ps_sweep_rows_text (rows, row, i) : NULL;
+      double number = number_at (rows, row, i);
+      guint at = text != NULL ? find_value (values, number, text) : 0;
+
+      if (text == NULL)
+        continue;
+      if (at == values->len)
+        g_array_append_val (values, ((Value){ number, g_steal_pointer (&text), 0 }));
+      g_array_index (values, Value, at).n++;
+    }
+  if (values->len > 0 && !isnan (g_array_index (values, Value, 0).number))
+    g_array_sort (values, compare_numbers);
+  else if (values->len > PS_PLOT_N_COLOURS)
+    g_array_sort (values, compare_counts);
+  return values;
+}
+
+static void
+append_names (GString *script, const char *array, const GArray *values)
+{
+  ps_gnuplot_append_array (script, array, values->len);
+  for (guint i = 0; i < values->len; i++)
+    ps_gnuplot_append_tick (script, array, i + 1, g_array_index (values, Value, i).text);
+}
+
+#define OTHER_COLOUR 0xdddddd /* of texts without a colour of their own */
+
+static guint32
+word_colour (const GArray *words, guint i, gboolean of_schedules)
+{
+  if (i >= PS_PLOT_N_COLOURS)
+    return OTHER_COLOUR;
+  return of_schedules ? ps_plot_schedule_colour (g_array_index (words, Value, i).text) : ps_plot_series_colour (i);
+}
+
+/* Appends n_words, and the arrays word and word_colour: texts with a colour, and one for all others. */
+static void
+append_words (GString *script, const GArray *words, gboolean of_schedules)
+{
+  guint n = MIN (words->len, PS_PLOT_N_COLOURS + 1);
+
+  g_string_append_printf (script, "n_words = %u\n", n);
+  ps_gnuplot_append_array (script, "word", n);
+  ps_gnuplot_append_array (script, "word_colour", n);
+  for (guint i = 0; i < n; i++)
+    {
+      g_autofree char *others = g_strdup_printf ("%u others", words->len - i);
+
+      ps_gnuplot_append_element (script, "word", i + 1,
+                                 i < PS_PLOT_N_COLOURS ? g_array_index (words, Value, i).text : others);
+      g_string_append_printf (script, "word_colour[%u] = %u\n", i + 1, word_colour (words, i, of_schedules));
+    }
+}
+
+/* Appends the block $cells: column, row, value, text and colour, which counts for words only. */
+static void
+append_cells (GString *script, const PsSweepRows *rows, const GArray *x, const GArray *y, const GArray *words,
+              double unit, gboolean of_schedules)
+{
+  g_string_append (script, "$cells << EOD\n");
+  for (guint row = 0; row < rows->values->n_rows; row++)
+    {
+      double value = number_at (rows, row, 2) / unit;
+      g_autofree char *word = ps_sweep_rows_text (rows, row, 2), *number = g_strdup_printf ("%.3g", value);
+      guint32 colour = words != NULL ? word_colour (words, find_value (words, NAN, word), of_schedules) : 0;
+
+      if (!has_cell (rows, row))
+        continue;
+      g_string_append_printf (script, "%u %u %.9g ", find_value (x, number_at (rows, row, 0), "") + 1,
+                              find_value (y, number_at (rows, row, 1), "") + 1, words != NULL ? 0 : value);
+      ps_gnuplot_append_quoted (script, words != NULL ? word : number);
+      g_string_append_printf (script, " %u\n", colour);
+    }
+  g_string_append (script, "EOD\n");
+}
+
+static gboolean
+draw_map (const PsPicture *picture, PsResults *results, const PsSweepPicture *what, GError **error)
+{
+  const char *columns[] = { what->x, what->y, what->heat, NULL }, *per[] = { what->x, what->y, "devices", NULL };
   PsQuestion question = what->question;
   g_auto (PsSweepRows) rows = { 0 };
   g_autoptr (GString) script = g_string_new (NULL);
-  g_auto (PsPlotAxis) x = { 0 }, y = { 0 };
-  g_auto (PsPlotSeriesSet) set = { 0 };
-  Layout layout = { 0 };
+  g_autofree char *heat = field_name (what->heat), *apart = NULL;
+  g_autofree char *x_label = field_name (what->x), *y_label = field_name (what->y);
+  g_autofree char *title = g_strdup_printf ("simulated: %s of the fastest setting", heat);
 
   question.per = (char **)per;
   if (!ps_sweep_rows_read (&rows, results, &question, columns, error))
     return FALSE;
-  ps_plot_axis_init (&x, "peak_memory_bytes", rows.values, 1);
-  ps_plot_axis_init (&y, time, rows.values, 2);
-  ps_plot_series_set_init (&set);
-  collect (&set, &rows, series, FALSE, &x, &y);
-  if (!check_series (&set, &rows, series, error))
-    return FALSE;
-  layout_frame (&layout, script, picture, &rows, &set);
-  layout_pareto (&layout, what, &x, &y);
-  g_autoptr (GArray) places = collect_places (&rows, &x, &y);
-  g_autofree double *at = g_new (double, set.all->len);
-  for (guint i = 0; i < set.all->len; i++)
-    at[i] = layout.top;
-  append_frame (script, &layout,
-                picture->title != NULL ? picture->title : "simulated time against peak memory, and the front", x.label,
-                y.label);
-  g_string_append (script, "with_lines = 0\nn_ticks = 0\n");
-  ps_plot_series_set_append (&set, script);
-  guint n_fronts = append_fronts (script, &layout, picture, places);
-  if (n_fronts > MAX_FRONTS)
-    return refuse_fronts (&rows, n_fronts, error);
-  ps_plot_append_names (script, &set, at, layout.right, layout.bottom, layout.top, FALSE);
-  return ps_gnuplot_draw (picture, layout.width, layout.height, script->str, "sweep.gp", error);
+  apart = titles_apart (&rows);
+  if (*apart)
+    return ps_refuse (error, PS_ERROR_USAGE,
+                      "--heat: %s: several values, a map shows one; make it --x or --y, or narrow with --where", apart);
+  g_autoptr (GArray) x = different_values (&rows, 0), y = different_values (&rows, 1),
+                     words = different_values (&rows, 2);
+  if (words->len == 0)
+    return ps_refuse (error, PS_ERROR_INPUT, "sweep: no setting is left to draw; fewer --where, or other columns");
+  gboolean of_schedules = g_str_equal (what->heat, "schedule");
+  if (!isnan (g_array_index (words, Value, 0).number))
+    g_array_set_size (words, 0);
+  ps_gnuplot_append_text (script, "x_label", x_label);
+  ps_gnuplot_append_text (script, "y_label", y_label);
+  double unit = append_axis (script, "heat", &rows, 2);
+  append_names (script, "x_name", x);
+  append_names (script, "y_name", y);
+  append_words (script, words, of_schedules);
+  append_cells (script, &rows, x, y, words->len > 0 ? words : NULL, unit, of_schedules);
+  return draw_series (picture, &rows, what, title, script, 0, "heat.gp", error);
+}
+
+gboolean
+ps_sweep_plot (const PsPicture *picture, PsResults *results, const PsSweepPicture *what, GError **error)
+{
+  if (what->pareto)
+    return draw_front (picture, results, what, error);
+  return what->heat != NULL ? draw_map (picture, results, what, error) : draw_lines (picture, results, what, error);
 }

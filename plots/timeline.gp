@@ -1,87 +1,80 @@
 # timeline.gp - timelines as rows of boxes, one panel each, memory strips below.
-# timeline-plot.c writes before it: the terminal, the variables and arrays used here (lengths in pixels from the lower left corner),
-# the blocks $strokesK, and per panel the blocks $boxesN, $outlinesN, $numbersN, $activationsN, $gradientsN and $memoryN.
+# timeline-plot.c writes before it: left, right and top (where the time axis begins and ends, and where the first panel begins),
+# row (height of a device's row; all in pixels from the upper left corner), bare (no title, key and captions), time_end,
+# time_label, memory_label, memory_low, memory_high, panels, n_kinds; the arrays caption, devices, has_memory, kind and kind_colour; and
+# for each panel the blocks $opsN and $denseN ("start end device half colour number"; half: 1 is the upper half of the row, -1 the
+# lower one, 0 the whole row; $denseN has no numbers), $transfersN ("start sender end receiver colour") and $memoryN ("time memory",
+# two blank lines after each device).
 
-set encoding utf8
+pixel = time_end / (right - left)
+middle(device, half) = device - 0.23 * half
+reach(half) = half == 0 ? 0.46 : 0.23
+edge(from, to) = to > from ? 0.46 : -0.46
+fits(start, end, half, text) = bare || (end - start >= (5.9 * strlen(text) + 3) * pixel && 2 * reach(half) * row >= 11)
+
+# The memory axis begins above 0 if no curve goes down to a third of the highest, so that changes can be seen.
+memory_bottom = memory_low > memory_high / 3 ? memory_low - 0.1 * (memory_high - memory_low) : 0
+memory_top = memory_high + 0.1 * (memory_high - memory_bottom)
+if (memory_top <= memory_bottom) { memory_top = 1.01 * memory_bottom }
+
 set multiplot
-unset key
-set style fill solid 1.0 noborder
-set border linewidth 0.7 linecolor rgb '#555555'
-set tics nomirror font ',9' textcolor rgb '#333333' scale 0.5
-
-# Title and legend, on a plane that counts in pixels.
-set lmargin at screen 0
-set rmargin at screen 1
-set bmargin at screen 0
-set tmargin at screen 1
-set xrange [0:width]
-set yrange [0:height]
-unset border
-unset tics
-set label 1 title at left, height - 20 left font ',13'
-plot $legend using 1:2:3:4:5:6:7 with boxxyerror linecolor rgb variable, \
-     $legend_labels using 1:2:3 with labels left font ',9' textcolor rgb '#333333'
-unset label 1
-
-set border 15 linewidth 0.7 linecolor rgb '#555555'
+set border 15
 set lmargin at screen left / width
 set rmargin at screen right / width
 set xrange [0:time_end]
-
+if (bare) {
+  unset label
+  unset key
+} else {
+  set label 1 at screen left / width, screen 1 - 20 / height left offset 0, 0
+  set key at screen left / width, screen 1 - 36 / height left top horizontal samplen 1.6 width 1
+}
+y = top
 do for [i = 1:panels] {
   last = i == panels
+  n = devices[i]
+  set tmargin at screen 1 - y / height
+  y = y + row * n
+  set bmargin at screen 1 - y / height
+  set yrange [n - 0.5:-0.5]
+  set ytics 0, row < 13 ? ceil(13 / row) : 1, n - 1 scale 0 offset -0.6, 0
+  set label 2 'device' at screen 20 / width, graph 0.5 center rotate font ',10' textcolor rgb '#000000' offset 0, 0
+  if (!bare) { set label 3 caption[i] at graph 0, graph 1 left offset 0, above font ',10' }
+  set xtics format '' scale 0.5
+  if (bare) { set xtics tick_step(time_end, 100) }
+  if (last && !has_memory[i]) { set xtics format '%g'; set xlabel time_label offset 0, 0.6 }
 
-  # The rows of the devices, the first on top.
-  set tmargin at screen rows_top[i] / height
-  set bmargin at screen rows_bottom[i] / height
-  set yrange [devices[i] - 0.5:-0.5]
-  set ytics 0, device_tick[i], devices[i] - 1 nomirror font ',9' scale 0 offset -0.6, 0
-  set label 2 'device' at screen 20 / width, screen (rows_top[i] + rows_bottom[i]) / 2 / height center rotate font ',10'
-  if (last && has_memory[i] == 0) {
-    set xtics 0, time_tick nomirror font ',9' format '%g' scale 0.5
-    set xlabel time_label font ',10' offset 0, 0.6
-  } else {
-    set xtics 0, time_tick nomirror format '' scale 0.5
-    unset xlabel
-  }
-  set label 1 caption[i] at screen left / width, screen (rows_top[i] + 10) / height left font ',10'
-  if (last_stroke[i] >= first_stroke[i]) {
-    plot for [k = first_stroke[i]:last_stroke[i]] '$strokes'.k using 1:2 with lines linecolor rgb stroke_colour[k] linewidth stroke_width[k], \
-         '$boxes'.i using 1:2:3:4:5:6:7 with boxxyerror linecolor rgb variable
-  } else {
-    plot '$boxes'.i using 1:2:3:4:5:6:7 with boxxyerror linecolor rgb variable
-  }
-  unset label 1
-  unset label 2
+  # A chip in the colour of its memory curve left of each row.
+  if (has_memory[i]) { do for [d = 0:n - 1] {
+    set object 1 + d rectangle from screen (left - 8) / width, first d - 0.2 to screen (left - 4) / width, first d + 0.2 noclip \
+        fillcolor palette frac place(d, n) fillstyle solid noborder
+  } }
+  plot '$dense'.i using ($4 == 0 ? $1 : NaN):3:($2 - $1):(0):5 with vectors nohead linewidth 0.92 * row linecolor rgb variable notitle, \
+       '' using ($4 != 0 ? $1 : NaN):(middle($3, $4)):($2 - $1):(0):5 with vectors nohead linewidth 0.46 * row linecolor rgb variable notitle, \
+       '$ops'.i using (($1 + $2) / 2):(middle($3, $4)):1:2:(middle($3, $4) - reach($4)):(middle($3, $4) + reach($4)):5 \
+         with boxxyerror linecolor rgb variable notitle, \
+       '' using (bare || $2 - $1 < 5 * pixel ? NaN : ($1 + $2) / 2):(middle($3, $4)):1:2:(middle($3, $4) - reach($4)):(middle($3, $4) + reach($4)) \
+         with boxxyerror fillstyle empty linecolor rgb '#ffffff' linewidth 0.7 notitle, \
+       '$transfers'.i using 1:($2 + edge($2, $4)):($3 - $1):($4 - $2 - 2 * edge($2, $4)):5 with vectors nohead linewidth 0.9 \
+         linecolor rgb variable notitle, \
+       '$ops'.i using (fits($1, $2, $4, strcol(6)) ? ($1 + $2) / 2 : NaN):(middle($3, $4)):6:(ink($5)) with labels font ',8' \
+         textcolor rgb variable notitle, \
+       for [k = 1:n_kinds] keyentry with boxes linecolor rgb kind_colour[k] title kind[k]
+  unset label
+  unset key
+  unset object
   unset xlabel
-  set xtics format ''
-  set ytics format ''
-
-  # Over them, where boxes are wide enough: outlines and numbers.
-  if (n_outlined[i] > 0) {
-    plot '$outlines'.i using 1:2:3:4:5:6 with boxxyerror fillstyle empty linecolor rgb '#ffffff' linewidth 0.7
-  }
-  if (n_transfers[i] > 0) {
-    plot '$activations'.i using 1:2 with lines linewidth 0.9 linecolor rgb '#222222', \
-         '$gradients'.i using 1:2 with lines linewidth 0.9 linecolor rgb '#cc3311'
-  }
-  if (n_numbers[i] > 0) {
-    plot '$numbers'.i using 1:2:3:4 with labels font ',8' textcolor rgb variable
-  }
-
-  if (has_memory[i] > 0) {
-    set tmargin at screen (rows_bottom[i] - strip_gap) / height
-    set bmargin at screen (rows_bottom[i] - strip_gap - strip) / height
+  if (has_memory[i]) {
+    set tmargin at screen 1 - (y + 7) / height
+    y = y + 87
+    set bmargin at screen 1 - y / height
     set yrange [memory_bottom:memory_top]
-    set ytics memory_tick nomirror format '%g' font ',9' scale 0.5 offset 0, 0
-    set label 2 memory_unit at screen 20 / width, screen (rows_bottom[i] - strip_gap - strip / 2) / height center rotate font ',10'
-    if (last) {
-      set xtics 0, time_tick nomirror font ',9' format '%g' scale 0.5
-      set xlabel time_label font ',10' offset 0, 0.6
-    }
-    plot '$memory'.i using 1:2:3 with lines linewidth 1.2 linecolor rgb variable
-    unset label 2
-    unset xlabel
+    set ytics tick_step(memory_top - memory_bottom, 4) scale 0.5 offset 0, 0
+    set label 2 memory_label at screen 20 / width, graph 0.5 center rotate font ',10'
+    if (last) { set xtics format '%g'; set xlabel time_label offset 0, 0.6 }
+    plot for [d = 0:n - 1] '$memory'.i index d using 1:2 with steps linewidth 1.2 linecolor palette frac place(d, n) notitle
+    unset label
   }
+  y = y + 34
 }
 unset multiplot

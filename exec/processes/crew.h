@@ -4,6 +4,8 @@
 
 #include "processes.h"
 
+#include <pipesim/device.h>
+
 typedef struct _PsCrew PsCrew;
 
 /* A crew with n_here members in this process, and as many in every other one. A wait for other processes lasts
@@ -29,3 +31,9 @@ void ps_crew_watch (PsCrew *crew, void (*failed) (gpointer data), gpointer data)
 
 /* FALSE with the error that the crew has failed with; TRUE if it has not. */
 gboolean ps_crew_check (PsCrew *crew, GError **error);
+
+/* Makes the devices of all processes use the same algorithms, which each device has chosen by timing. Then all of them,
+ * and the reference run of one device, give the same bits. Every member of all processes, n_members together, calls it
+ * with its device after that has chosen. Afterwards each device knows the choices of all, and where they differ the
+ * first member's count. Nothing to do for classes without choices. */
+gboolean ps_choices_agree (PsCrew *crew, guint member, guint n_members, PsDevice *device, GError **error);

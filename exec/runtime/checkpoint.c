@@ -12,7 +12,7 @@
 typedef struct
 {
   PsTensorShape shape;
-  gboolean turned;                /* the file has the columns of the device's matrix as rows */
+  gboolean transposed;            /* the file has the columns of the device's matrix as rows */
   gsize first[PS_N_STATE_ARRAYS]; /* its bytes in the file's arrays */
 } Parameter;
 
@@ -49,7 +49,7 @@ typedef struct
 } Row;
 
 static void
-append_rows (GArray *parameters, const char *prefix, const Row *rows, guint n, gboolean turned)
+append_rows (GArray *parameters, const char *prefix, const Row *rows, guint n, gboolean transposed)
 {
   for (guint i = 0; i < n; i++)
     {
@@ -57,8 +57,8 @@ append_rows (GArray *parameters, const char *prefix, const Row *rows, guint n, g
 
       if (rows[i].name == NULL)
         continue;
-      parameter.turned = rows[i].rows > 0 && (turned || g_str_equal (rows[i].name, "lm_head.weight"));
-      if (parameter.turned)
+      parameter.transposed = rows[i].rows > 0 && (transposed || g_str_equal (rows[i].name, "lm_head.weight"));
+      if (parameter.transposed)
         parameter.shape = (PsTensorShape){ .rows = rows[i].columns, .columns = rows[i].rows };
       parameter.shape.name = g_strconcat (prefix, rows[i].name, NULL);
       g_array_append_val (parameters, parameter);
@@ -297,9 +297,9 @@ ps_checkpoint_data (const PsCheckpoint *checkpoint)
   return checkpoint->data;
 }
 
-/* Copies a matrix of rows x columns floats, turned. The file's floats may lie on any byte. */
+/* Copies a matrix of rows x columns floats, transposed. The file's floats may lie on any byte. */
 static void
-turn (char *to, const char *from, gsize rows, gsize columns)
+transpose (char *to, const char *from, gsize rows, gsize columns)
 {
   for (gsize row = 0; row < rows; row++)
     for (gsize column = 0; column < columns; column++)
@@ -312,12 +312,12 @@ copy_parameter (const Parameter *parameter, gboolean to_file, char *to, const ch
 {
   const PsTensorShape *shape = &parameter->shape;
 
-  if (!parameter->turned)
+  if (!parameter->transposed)
     memcpy (to, from, count (parameter) * sizeof (float));
   else if (to_file)
-    turn (to, from, shape->columns, shape->rows);
+    transpose (to, from, shape->columns, shape->rows);
   else
-    turn (to, from, shape->rows, shape->columns);
+    transpose (to, from, shape->rows, shape->columns);
 }
 
 /* Copies all parameters of a stage between the file's arrays and a device's. */

@@ -1,160 +1,121 @@
 /* gather.c - carries the results of a rank to rank 0. One function names its parts in their order, for the sender and
  * for the receiver. */
-#include "gather.h"
-
-#include "sum.h"
+#include "run.h"
 
 #include <string.h>
 
 #define DIGEST_LENGTH 64 /* SHA-256, hex */
 
-/* Between a rank and rank 0: the rank sends what is carried, rank 0 fills it in. */
-typedef struct
-{
-  PsRun *run;
-  guint peer; /* the other end */
-} Parcel;
-
+/* Between a rank and rank 0 (peer is the other end): the rank sends the bytes, rank 0 fills them in. */
 static void
-carry (const Parcel *parcel, gpointer data, gsize n_bytes)
+carry (const PsRun *run, guint peer, gpointer data, gsize n_bytes)
 {
-  PsProcesses *processes = parcel->run->setting->processes;
+  PsProcesses *processes = run->setting->processes;
 
-  if (parcel->peer == 0)
+  if (peer == 0)
     processes->send (processes, 0, data, n_bytes);
   else
-    processes->receive (processes, parcel->peer, data, n_bytes, parcel->run->setting->timeout_ns);
+    processes->receive (processes, peer, data, n_bytes, run->setting->timeout_ns);
 }
 
 static void
-carry_records (const Parcel *parcel, PsRecorder *recorder, guint device)
+carry_gradients (const PsRun *run, guint peer, guint stage)
 {
-  PsDeviceRecord *records = &recorder->device[device];
-  gsize n_steps = recorder->n_steps;
-
-  carry (parcel, records->ops, n_steps * records->n_ops * sizeof *records->ops);
-  carry (parcel, records->posts, n_steps * records->n_posts * sizeof *records->posts);
-  carry (parcel, records->transfers, n_steps * records->n_transfers * sizeof *records->transfers);
-  carry (parcel, records->held_bytes, n_steps * sizeof *records->held_bytes);
-  carry (parcel, &records->clock_mhz, sizeof records->clock_mhz);
-}
-
-static void
-carry_gradients (const Parcel *parcel, PsRunGradients *gradients, guint stage)
-{
+  PsRunGradients *gradients = run->result->gradients;
   g_autofree guint64 *digests = g_new (guint64, gradients->n_steps);
   guint64 *first = &gradients->digest[stage];
 
   for (gsize step = 0; step < gradients->n_steps; step++)
     digests[step] = first[step * gradients->n_stages];
-  carry (parcel, digests, gradients->n_steps * sizeof *digests);
+  carry (run, peer, digests, gradients->n_steps * sizeof *digests);
   for (gsize step = 0; step < gradients->n_steps; step++)
     first[step * gradients->n_stages] = digests[step];
-  carry (parcel, &gradients->parts[stage], sizeof gradients->parts[stage]);
-  carry (parcel, &gradients->n[stage], sizeof gradients->n[stage]);
+  carry (run, peer, &gradients->parts[stage], sizeof gradients->parts[stage]);
+  carry (run, peer, &gradients->n[stage], sizeof gradients->n[stage]);
   if (gradients->last[stage] == NULL)
     gradients->last[stage] = g_new (float, gradients->n[stage]);
-  carry (parcel, gradients->last[stage], gradients->n[stage] * sizeof (float));
+  carry (run, peer, gradients->last[stage], gradients->n[stage] * sizeof (float));
 }
 
-/* Of a rank; its devices begin with `first`. */
+/* The records of a device, whose times rank 0 shifts to its own clock. */
 static void
-carry_devices (const Parcel *parcel, guint first)
+carry_records (const PsRun *run, guint peer, guint device)
 {
-  PsRun *run = parcel->run;
+  PsDeviceRecord *records = &run->recorder->device[device];
+  const gsize n_steps = run->recorder->n_steps;
+  const gint64 offset_ns = ps_processes_clock_offset (run->setting->processes, peer);
 
-  for (guint device = first; device < first + run->n_here; device++)
-    {
-      const PsScript *script = &run->scripts[device];
-
-      carry_records (parcel, run->recorder, device);
-      for (guint i = 0; run->result->gradients != NULL && i < script->n_stages; i++)
-        if (ps_shows_gradients (run->program->schedule, device, script->stages[i]))
-          carry_gradients (parcel, run->result->gradients, script->stages[i]);
-    }
-}
-
-/* To the clock of rank 0. */
-static void
-shift_records (PsRecorder *recorder, guint device, gint64 offset_ns)
-{
-  PsDeviceRecord *records = &recorder->device[device];
-
-  for (gsize i = 0; i < (gsize)recorder->n_steps * records->n_ops; i++)
+  carry (run, peer, records->ops, n_steps * records->n_ops * sizeof *records->ops);
+  carry (run, peer, records->posts, n_steps * records->n_posts * sizeof *records->posts);
+  carry (run, peer, records->transfers, n_steps * records->n_transfers * sizeof *records->transfers);
+  carry (run, peer, records->held_bytes, n_steps * sizeof *records->held_bytes);
+  carry (run, peer, &records->clock_mhz, sizeof records->clock_mhz);
+  for (gsize i = 0; peer > 0 && i < n_steps * records->n_ops; i++)
     {
       records->ops[i].times.start_ns += offset_ns;
       records->ops[i].times.end_ns += offset_ns;
     }
-  for (gsize i = 0; i < (gsize)recorder->n_steps * records->n_posts; i++)
+  for (gsize i = 0; peer > 0 && i < n_steps * records->n_posts; i++)
     {
       records->posts[i].start_ns += offset_ns;
       records->posts[i].end_ns += offset_ns;
     }
-  for (gsize i = 0; i < (gsize)recorder->n_steps * records->n_transfers; i++)
+  for (gsize i = 0; peer > 0 && i < n_steps * records->n_transfers; i++)
     records->transfers[i].end_ns += offset_ns;
 }
 
 static void
-send_devices (PsRun *run, guint peer, guint first)
+carry_results (const PsRun *run, guint peer, guint device)
 {
-  const Parcel parcel = { .run = run, .peer = peer };
+  const PsScript *script = &run->scripts[device];
 
-  carry_devices (&parcel, first);
+  carry_records (run, peer, device);
+  for (guint i = 0; run->result->gradients != NULL && i < script->n_stages; i++)
+    if (ps_gives_gradients (run->program->schedule, device, script->stages[i]))
+      carry_gradients (run, peer, script->stages[i]);
 }
 
 static void
-fetch_devices (PsRun *run, guint peer, guint first)
+carry_state (const PsRun *run, guint peer, guint device)
 {
-  send_devices (run, peer, first);
-  for (guint device = first; device < first + run->n_here; device++)
-    shift_records (run->recorder, device, ps_processes_clock_offset (run->setting->processes, peer));
+  const PsScript *script = &run->scripts[device];
+
+  for (guint i = 0; i < script->n_stages * PS_N_STATE_ARRAYS; i++)
+    {
+      guint stage = script->stages[i / PS_N_STATE_ARRAYS];
+      gsize n_bytes;
+      gpointer part = ps_checkpoint_part (run->saved, &run->shapes[stage], i % PS_N_STATE_ARRAYS, &n_bytes);
+
+      if (ps_gives_gradients (run->program->schedule, device, stage) && n_bytes > 0)
+        carry (run, peer, part, n_bytes);
+    }
 }
 
+/* Rank 0 carries for each device of pipeline 0 that is in another process, and so does that process. */
 static void
-carry_state (PsRun *run, guint peer, guint first)
+carry_all (const PsRun *run, void (*carry_device) (const PsRun *run, guint peer, guint device))
 {
-  const Parcel parcel = { .run = run, .peer = peer };
+  const guint n_devices = run->program->schedule->placement->n_devices;
 
-  for (guint device = first; device < first + run->n_here; device++)
-    for (guint i = 0; i < run->scripts[device].n_stages; i++)
-      for (guint array = 0; array < PS_N_STATE_ARRAYS; array++)
-        {
-          guint stage = run->scripts[device].stages[i];
-          gsize n_bytes;
-          gpointer part = ps_checkpoint_part (run->saved, &run->shapes[stage], array, &n_bytes);
-
-          if (ps_shows_gradients (run->program->schedule, device, stage) && n_bytes > 0)
-            carry (&parcel, part, n_bytes);
-        }
-}
-
-/* Calls send with rank 0 on every other rank with devices of pipeline 0, and fetch with each of these on rank 0. */
-static void
-with_ranks (PsRun *run, void (*send) (PsRun *run, guint peer, guint first),
-            void (*fetch) (PsRun *run, guint peer, guint first))
-{
-  const PsProcesses *processes = run->setting->processes;
-  guint n_devices = run->program->schedule->placement->n_devices;
-
-  if (ps_processes_rank (processes) > 0 && run->pipeline == 0)
-    send (run, 0, run->first);
-  for (guint rank = 1;
-       ps_processes_rank (processes) == 0 && rank < ps_processes_n_ranks (processes) && rank * run->n_here < n_devices;
-       rank++)
-    fetch (run, rank, rank * run->n_here);
+  if (ps_processes_rank (run->setting->processes) == 0)
+    for (guint device = run->n_here; device < n_devices; device++)
+      carry_device (run, device / run->n_here, device);
+  else if (run->pipeline == 0)
+    for (guint device = run->first; device < run->first + run->n_here; device++)
+      carry_device (run, 0, device);
 }
 
 /* Rank 0 has the losses of the other replicas, and all else is the same there. */
 void
 ps_gather (PsRun *run)
 {
-  with_ranks (run, send_devices, fetch_devices);
+  carry_all (run, carry_results);
 }
 
 void
 ps_gather_checkpoint (PsRun *run)
 {
-  with_ranks (run, carry_state, carry_state);
+  carry_all (run, carry_state);
 }
 
 static char *

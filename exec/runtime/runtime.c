@@ -1,14 +1,9 @@
 /* runtime.c - opens the parts of a run, starts one thread per device of this process, and makes the result from their
  * records. */
-#include "runtime.h"
+#include "run.h"
 
 #include "device/conditions.h"
 #include "device/memory.h"
-#include "bypass.h"
-#include "gather.h"
-#include "run-result.h"
-#include "sum.h"
-#include "tie.h"
 
 #include <pipesim/work.h>
 
@@ -282,10 +277,10 @@ channels_in_use (const PsRun *run)
     uses[(gsize)program->messages[i].sender * n + program->messages[i].receiver] = TRUE;
   for (guint i = 0; i < n; i++)
     {
-      PsTie tie;
+      PsTiedMatrix tied;
 
-      if (ps_tie_find (run, i, &tie) && tie.peer != i)
-        uses[(gsize)i * n + tie.peer] = TRUE;
+      if (ps_run_tied_matrix (run, i, &tied) && tied.peer != i)
+        uses[(gsize)i * n + tied.peer] = TRUE;
     }
   return uses;
 }
@@ -328,6 +323,8 @@ open_transport (PsRun *run, GError **error)
           .pipeline = run->pipeline,
           .n_replicas = run->n_replicas,
           .n_tensor = run->n_tensor,
+          .n_stages = run->program->schedule->placement->n_stages,
+          .n_slices = run->program->schedule->n_slices,
           .twin = run->twin,
           .uses = run->uses = channels_in_use (run),
           .clock_offset_ns = ps_processes_clock_offset (setting->processes, ps_processes_rank (setting->processes)),
@@ -359,6 +356,39 @@ check_room (const PsRun *run, GError **error)
                     taken, there);
 }
 
+/* The device with the same stages in the other weight copy, for each device; NULL: the schedule has one copy. Fails
+ * where devices do not pair up so, or where a device holds a stage twice. */
+static gboolean
+find_twins (const PsSchedule *schedule, guint **twin, GError **error)
+{
+  const PsPlacement *placement = schedule->placement;
+  g_autofree guint *found = g_new (guint, placement->n_devices);
+
+  *twin = NULL;
+  if (placement->n_copies == 1)
+    return TRUE;
+  for (guint i = 0; i < placement->n_devices; i++)
+    found[i] = i;
+  for (guint copy = 0; copy < placement->n_copies; copy++)
+    for (guint stage = 0; stage < placement->n_stages; stage++)
+      {
+        guint own = ps_placement_device (placement, copy, stage);
+        guint other = ps_placement_device (placement, 1 - copy, stage);
+
+        if (own == other)
+          return ps_refuse (error, PS_ERROR_UNAVAILABLE,
+                            "schedule '%s': device %u holds both copies of stage %u; devices that compute hold one",
+                            schedule->name, own, stage);
+        if (found[own] != own && found[own] != other)
+          return ps_refuse (error, PS_ERROR_UNAVAILABLE,
+                            "schedule '%s': device %u shares its stages with devices %u and %u; one is possible",
+                            schedule->name, own, found[own], other);
+        found[own] = other;
+      }
+  *twin = g_steal_pointer (&found);
+  return TRUE;
+}
+
 static gboolean
 set_shapes (PsRun *run, GError **error)
 {
@@ -378,7 +408,7 @@ run_open (PsRun *run, GError **error)
   const PsPlacement *placement = run->program->schedule->placement;
 
   if (!set_shapes (run, error)
-      || (setting->device->computes && !ps_sum_twins (run->program->schedule, &run->twin, error)))
+      || (setting->device->computes && !find_twins (run->program->schedule, &run->twin, error)))
     return FALSE;
   run->scripts = ps_scripts_new (run->program, setting->costs);
   if (setting->bypass && !run->program->schedule->asynchronous)

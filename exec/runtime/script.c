@@ -1,5 +1,6 @@
-/* script.c - looks up slots and delays once, so that a device thread only indexes while it runs. */
-#include "script.h"
+/* script.c - looks up slots and delays once, so that a device thread only indexes while it runs; and finds where a
+ * device can still take a step back. */
+#include "run.h"
 
 /* The actions of one device while they are made. */
 typedef struct
@@ -171,4 +172,121 @@ ps_scripts_free (PsScript *scripts, guint n_devices)
       g_free (scripts[i].stages);
     }
   g_free (scripts);
+}
+
+/* Where a message stands in the scripts of its devices. */
+typedef struct
+{
+  guint sender, receiver; /* devices */
+  guint send, receive, wait;
+} Places;
+
+static Places *
+find_places (const PsScript *scripts, const PsProgram *program)
+{
+  Places *places = g_new0 (Places, program->n_messages + 1);
+
+  for (guint device = 0; device < program->schedule->placement->n_devices; device++)
+    for (guint i = 0; i < scripts[device].n_actions; i++)
+      {
+        const PsInstruction *instruction = &scripts[device].actions[i].instruction;
+        Places *at = instruction->message > 0 ? &places[instruction->message - 1] : NULL;
+
+        if (instruction->type == PS_INSTRUCTION_SEND)
+          *at = (Places){ device, at->receiver, i, at->receive, at->wait };
+        else if (instruction->type == PS_INSTRUCTION_RECEIVE)
+          *at = (Places){ at->sender, device, at->send, i, at->wait };
+        else if (instruction->type == PS_INSTRUCTION_WAIT)
+          at->wait = i;
+      }
+  return places;
+}
+
+/* The first backward of a device, or the wait for its gradient. */
+static guint
+first_backward (const PsScript *script)
+{
+  guint i = 0;
+
+  while (i < script->n_actions
+         && (script->actions[i].instruction.op.kind == PS_OP_F
+             || ps_instruction_is_post (&script->actions[i].instruction)))
+    i++;
+  return i;
+}
+
+/* Moves the place to the first op of a pair that it would cut. */
+static guint
+before_pair (const PsScript *script, guint place)
+{
+  guint i = place;
+
+  while (i > 0 && script->actions[i - 1].instruction.type != PS_INSTRUCTION_COMPUTE)
+    i--;
+  return i > 0 && script->actions[i - 1].instruction.op.paired ? i - 1 : place;
+}
+
+/* No device may wait for a message before its place that is sent only after the sender's: the sender may take all back
+ * at its place. Moves places to the front until that holds. */
+static void
+close_places (PsBypassPlan *plans, const PsScript *scripts, const PsProgram *program, const Places *places)
+{
+  gboolean moved = TRUE;
+
+  while (moved)
+    {
+      moved = FALSE;
+      for (guint i = 0; i < program->n_messages; i++)
+        {
+          const Places *at = &places[i];
+          guint *place = &plans[at->receiver].validate;
+
+          if (at->wait >= *place || at->send < plans[at->sender].validate)
+            continue;
+          *place = before_pair (&scripts[at->receiver], at->wait);
+          moved = TRUE;
+        }
+    }
+}
+
+PsBypassPlan *
+ps_bypass_plans_new (const PsScript *scripts, const PsProgram *program)
+{
+  guint n_devices = program->schedule->placement->n_devices;
+  PsBypassPlan *plans = g_new0 (PsBypassPlan, n_devices);
+  g_autofree Places *places = find_places (scripts, program);
+
+  for (guint i = 0; i < n_devices; i++)
+    {
+      plans[i].validate = before_pair (&scripts[i], first_backward (&scripts[i]));
+      plans[i].posted = g_new0 (guint8, scripts[i].n_actions);
+      plans[i].stray = g_array_new (FALSE, FALSE, sizeof (PsInstruction));
+    }
+  close_places (plans, scripts, program, places);
+  for (guint i = 0; i < program->n_messages; i++)
+    {
+      const Places *at = &places[i];
+      PsBypassPlan *plan = &plans[at->receiver];
+      gboolean sent = at->send < plans[at->sender].validate;
+
+      if (sent && at->wait >= plan->validate)
+        g_array_append_val (
+            plan->stray,
+            scripts[at->receiver].actions[at->receive < plan->validate ? at->wait : at->receive].instruction);
+      plan->posted[at->receive] = at->receive < plan->validate && !sent;
+    }
+  return plans;
+}
+
+void
+ps_bypass_plans_free (PsBypassPlan *plans, guint n_devices)
+{
+  if (plans == NULL)
+    return;
+  for (guint i = 0; i < n_devices; i++)
+    {
+      g_free (plans[i].posted);
+      g_array_unref (plans[i].stray);
+    }
+  g_free (plans);
 }

@@ -1,7 +1,11 @@
-/* verify.c - runs the same training on one device and compares losses and gradients bit for bit. */
+/* verify.c - runs the same training on one device and compares losses and gradients bit for bit; and compares a run
+ * with its prediction. */
 #include "verify.h"
 
+#include "clock.h"
 #include "transport/transports.h"
+
+#include <pipesim/costdb.h>
 
 #include <math.h>
 #include <string.h>
@@ -315,4 +319,99 @@ ps_verify (const PsSchedule *schedule, const PsRunResult *result, const PsRunSet
   if (verdict->check == PS_CHECK_DIFFERS && is_rounded (setting, verdict))
     verdict->check = PS_CHECK_EQUAL_WITHIN;
   return TRUE;
+}
+
+/* Runs and their predictions */
+
+void
+ps_compared_run_clear (PsComparedRun *compared)
+{
+  g_clear_pointer (&compared->started, g_free);
+  g_clear_pointer (&compared->result, ps_run_result_free);
+  g_clear_pointer (&compared->comparison, ps_comparison_free);
+}
+
+PsTimeline *
+ps_compared_run_prediction (const PsPrediction *prediction)
+{
+  const PsProgram *program = prediction->program;
+
+  if (!program->schedule->asynchronous || ps_prediction_events (prediction) != NULL)
+    return ps_prediction_timeline (prediction);
+  g_autoptr (PsSimulation) steady = ps_simulation_new (program);
+  ps_simulate (program, prediction->costs, steady);
+  ps_iteration_times (program, prediction->costs, NULL, steady);
+  PsTimeline *timeline = ps_timeline_from_simulation (program, prediction->costs, steady);
+  timeline->iteration_ns = prediction->metrics.iteration_ns;
+  timeline->interval = prediction->interval;
+  return timeline;
+}
+
+static gboolean
+hold_against (PsComparedRun *compared, const PsProgram *program, const PsPrediction *prediction, GError **error)
+{
+  g_autoptr (PsTimeline) predicted = ps_compared_run_prediction (prediction);
+  g_autoptr (PsSimulation) simulation = ps_simulation_new (program);
+
+  compared->comparison = ps_compare (predicted, compared->result->timeline, error);
+  if (compared->comparison == NULL
+      || !ps_timeline_replay (program, prediction->costs, compared->result->timeline, simulation, error))
+    return FALSE;
+  compared->replayed_makespan_ns = simulation->makespan_ns;
+  return TRUE;
+}
+
+gboolean
+ps_compared_run_make (PsComparedRun *compared, const PsProgram *program, const PsPrediction *prediction,
+                      const PsRunSetting *setting, GError **error)
+{
+  compared->started = ps_moment_now ();
+  compared->result = ps_run (program, setting, error);
+  if (compared->result == NULL)
+    return FALSE;
+  return compared->result->timeline == NULL || prediction == NULL
+         || hold_against (compared, program, prediction, error);
+}
+
+/* The profile's name with the number of its calibration, for a later calibration has the same name. */
+static char *
+numbered_name (const PsProfile *profile)
+{
+  g_autofree char *number = g_strdup_printf ("#%u", profile->number);
+
+  return g_str_has_suffix (profile->name, number) ? g_strdup (profile->name)
+                                                  : g_strconcat (profile->name, number, NULL);
+}
+
+gboolean
+ps_compared_run_store (const PsComparedRun *compared, const PsProgram *program, const PsRunSetting *setting,
+                       PsCheck check, const char *path, const char *profile, GError **error)
+{
+  g_autoptr (PsCostDb) db = ps_costdb_open (path, PS_COSTDB_WRITE, error);
+  const PsSchedule *schedule = program->schedule;
+  const PsComparison *comparison = compared->comparison;
+  g_autoptr (PsProfile) used = db != NULL ? ps_costdb_profile (db, profile, error) : NULL;
+  g_autofree char *name = NULL, *device = NULL;
+
+  if (used == NULL)
+    return FALSE;
+  name = numbered_name (used);
+  device = setting->n_tensor > 1 ? g_strdup_printf ("%s --tensor %u", setting->device->name, setting->n_tensor)
+                                 : g_strdup (setting->device->name);
+  PsRunRecord record = { .profile = name,
+                         .schedule = schedule->name,
+                         .device = device,
+                         .transport = (char *)setting->transport->name,
+                         .n_devices = schedule->placement->n_devices,
+                         .n_chunks = ps_placement_max_chunks (schedule->placement),
+                         .n_microbatches = schedule->n_microbatches,
+                         .n_steps = compared->result->n_steps,
+                         .predicted_iteration_ns = comparison->predicted.iteration_ns,
+                         .measured_iteration_ns = comparison->measured.iteration_ns,
+                         .predicted_peak_bytes = comparison->predicted.peak_memory_bytes,
+                         .measured_peak_bytes = comparison->measured.peak_memory_bytes,
+                         .clock_mhz = compared->result->clock_mhz,
+                         .check = (char *)ps_check_name (check),
+                         .started = compared->started };
+  return ps_costdb_store_run (db, &record, error);
 }

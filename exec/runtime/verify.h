@@ -1,7 +1,11 @@
-/* verify.h - checks that a pipeline computed the same numbers as one device alone. */
+/* verify.h - checks that a pipeline computed the same numbers as one device alone, and runs programs to compare them
+ * with their predictions. */
 #pragma once
 
 #include "runtime.h"
+
+#include <pipesim/observe.h>
+#include <pipesim/setting.h>
 
 /* The largest difference of gradients that counts as equal, as a part of the largest gradient. */
 #define PS_VERIFY_TOLERANCE 1e-5
@@ -49,3 +53,29 @@ void ps_verify_compare (const PsRunResult *a, const PsRunResult *b, PsVerdict *v
  * verdict with ps_verdict_clear. */
 gboolean ps_verify (const PsSchedule *schedule, const PsRunResult *result, const PsRunSetting *setting,
                     PsVerdict *verdict, GError **error);
+
+/* A program that is run and compared with its prediction. */
+typedef struct
+{
+  char *started;            /* ISO 8601 UTC */
+  PsRunResult *result;      /* its timeline is NULL on other ranks than 0, which have nothing of what follows either */
+  PsComparison *comparison; /* NULL without prediction */
+  gint64 replayed_makespan_ns; /* simulated with the op and transfer times of the measured timeline; 0 without
+                                  prediction */
+} PsComparedRun;
+
+void ps_compared_run_clear (PsComparedRun *compared);
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (PsComparedRun, ps_compared_run_clear)
+
+/* The timeline that a run is held against: a schedule that never drains in its steady state, as it is measured. Free
+ * with ps_timeline_free. */
+PsTimeline *ps_compared_run_prediction (const PsPrediction *prediction);
+
+/* Runs the program. prediction: that of the same program; NULL: there are no costs. The caller clears the compared in
+ * any case. */
+gboolean ps_compared_run_make (PsComparedRun *compared, const PsProgram *program, const PsPrediction *prediction,
+                               const PsRunSetting *setting, GError **error);
+
+/* Stores the run and its prediction in a database, with the profile (NULL: the only one) that the costs came from. */
+gboolean ps_compared_run_store (const PsComparedRun *compared, const PsProgram *program, const PsRunSetting *setting,
+                                PsCheck check, const char *db, const char *profile, GError **error);

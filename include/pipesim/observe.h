@@ -10,11 +10,11 @@
  * - Memory: the curve before, during and after each op.
  *
  * - Host time of an op: the gap before it, less waits and posts. The gap begins where the op before it ends; without
- *   waits, where its input arrives if that is later. Left out are gaps beside pairs and O.
+ *   waits, where its input arrives if that is later. Gaps next to pairs and O are left out.
  *
  * - Host time of a message at its sender and at its receiver: the posts. It is the mean of both means: most posts are
  *   short, but some wait for another thread, and an iteration is a sum of many. Where no posts are known, the gaps with
- *   one message have it besides the host time of an op; gaps with two say nothing, nor do those beyond twice the
+ *   one message have it and the host time of an op; gaps with two say nothing, nor do those beyond twice the
  *   median. Without either it is the host time of an op.
  */
 #ifndef PIPESIM_OBSERVE_H
@@ -68,9 +68,6 @@ gboolean ps_observed_add (PsObserved *observed, const char *where, GPtrArray *ti
  * timers are left out. "forward-recv" and its like wait for other stages, so they are no times of transfers. Errors:
  * PS_ERROR_INPUT. */
 gboolean ps_observed_add_log (PsObserved *observed, const char *where, GBytes *log, GError **error);
-
-/* The part of the two functions above that makes room for a run's samples. Errors: those of ps_observed_add. */
-gboolean ps_observed_set_stages (PsObserved *observed, const char *where, guint n_stages, GError **error);
 
 /* Adds the runs at the paths, n of them: whatever ps_timelines_load reads, or logs. A profiler slows a run down.
  * "PATH=T" says that an iteration of PATH takes T without it, from the first op to the last, updates included. The

@@ -298,7 +298,7 @@ void ps_table_sort (PsTable *table, const char *key, gboolean descending);
  * terminal. */
 guint ps_window_columns (void);
 
-/* Sentences beside a table, in lines that fit the window and end with "\n"; "" for "". otherwise: letters of a line
+/* Sentences around a table, in lines that fit the window and end with "\n"; "" for "". otherwise: letters of a line
  * where there is no window; 0: all. Free with g_free. */
 char *ps_fit_sentence (const char *text, guint otherwise);
 
@@ -336,7 +336,7 @@ gboolean ps_print_coloured (const char *text, GError **error);
 
 /* The command lines of all programs: reading their options, and the text of --help. */
 
-/* The text of --help beside the options. Lines of text and examples end with "\n". */
+/* The text of --help without the options. Lines of text and examples end with "\n". */
 typedef struct
 {
   const char *arguments; /* after the name of the program: "RESULTS.db"; NULL: nothing */

@@ -99,7 +99,7 @@ PsSimulation *ps_timeline_simulation (const PsProgram *program, const PsCosts *c
                                       GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
 /* Host times before the steps of that simulation, [n_steps]: the time that posts took from the moment when the step's
- * turn and its input had come. Free with g_free. */
+ * device was free and its input had come. Free with g_free. */
 gint64 *ps_timeline_host_times (const PsProgram *program, const PsTimeline *timeline, const PsSimulation *simulation);
 
 /* Figures of one timeline; DESIGN's names. All but iteration_ns follow from the spans of all ops but O, which counts in
@@ -172,6 +172,30 @@ char *ps_timeline_to_json (const PsTimeline *timeline);
 /* length -1: text ends with NUL. Errors: PS_ERROR_INPUT "where: ops[2]: ...". Free with ps_timeline_free. */
 PsTimeline *ps_timeline_parse_json (const char *where, const char *text, gssize length,
                                     GError **error) G_GNUC_WARN_UNUSED_RESULT;
+
+/* "forward", "backward for input", ... */
+const char *ps_op_kind_title (PsOpKind kind);
+
+/* "simulated 1f1b: iteration 33 ms, bubble 27.3 % of iteration, peak memory 8 MiB". Free with g_free. */
+char *ps_timeline_caption (const PsTimeline *timeline);
+
+/* How a drawing in letters looks. */
+typedef struct
+{
+  guint columns;     /* of a window, which the drawing fills, with captions, time axis and key; 0: a drawing in cells */
+  guint max_columns; /* of a row in cells; a longer one has as many columns in true proportion in place of cells */
+  guint fold;        /* cells: characters of a line, after which all rows go on in a block below; 0: never */
+  gboolean colour;   /* escape sequences of terminals, a colour for each op kind */
+} PsTimelineText;
+
+/* Draws timelines below each other, one row per device, on one time axis.
+ *
+ * In cells an op's name (kind, microbatch, and the stage where devices hold several) stands where it starts, '=' after
+ * it while it goes on, '.' while the device waits. A cell is the longest time that divides every start and end of the
+ * first timeline, and has room for a name; *cell_ns (NULL: not asked for) gets its time. In true proportion a column
+ * shows an op that lies there, or '.' where the device is idle for more than half of it; names are cut, and very short
+ * ops may be missing. Free with g_free. */
+char *ps_timelines_to_text (PsTimeline *const *timelines, guint n, const PsTimelineText *style, gint64 *cell_ns);
 
 /* Chrome trace events ("traceEvents" of phase X, times in microseconds with at most three decimals, flow arrows s/f for
  * transfers, counters C for memory): opens in Perfetto and chrome://tracing. pid 0 predicted, 1 measured; tid = device,

@@ -45,6 +45,10 @@ typedef struct
   gint64 clock_offset_ns; /* add it to a time of this process to get the time by the clock of all */
   const PsTransportGroup *group;
 
+  /* For classes that number messages by their names (mpi): names have stages and slices below these; 0: 256 and 8. */
+  guint n_stages;
+  guint n_slices;
+
   /* For classes with a join hook that open channels one by one, on accelerators that they choose (nccl). */
   guint local;        /* number of device `first` among all devices of this host */
   const guint8 *uses; /* [from * n_devices + to] whether messages go that way */
@@ -94,8 +98,7 @@ struct _PsTransportClass
   void (*close) (PsTransport *transport);
 
   /* Connects a device of this process to its peers and warms the connections up. Each device's own thread, which has
-   * attached the device, calls it once before any other call for the device; it returns when its peers have joined,
-   * too. NULL: nothing to do. */
+   * attached the device, calls it once before any other call for the device. NULL: nothing to do. */
   gboolean (*join) (PsTransport *transport, guint at, PsDevice *device, GError **error);
 
   /* Gives up the connections of a device; the device's thread calls it last. NULL: nothing to do. */
@@ -116,8 +119,8 @@ struct _PsTransportClass
   PsTensor *(*wait) (PsTransport *transport, guint at, guint from, PsOp message, PsDevice *into, PsTransferTimes *times,
                      GError **error);
 
-  /* Sleeps until every message that `from` has sent was taken; then all its tensors are freed. Called by `from`'s
-   * thread. */
+  /* Sleeps until every message that `from` has sent was taken, or its bytes have left; then all its tensors are freed.
+   * Called by `from`'s thread. */
   gboolean (*flush) (PsTransport *transport, guint from, GError **error);
 
   /* Adds up the n numbers at `values`, in the device's own memory, over the devices of a circle, also while messages

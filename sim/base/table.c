@@ -409,67 +409,6 @@ table_shown (const PsTable *table)
   return shown;
 }
 
-/* Comma-separated values */
-
-static void
-append_csv_text (GString *csv, const char *cell)
-{
-  g_autofree char *line = ps_format_line (cell);
-  const char *text = line;
-
-  if (strpbrk (text, ",\"") == NULL)
-    {
-      g_string_append (csv, text);
-      return;
-    }
-  g_string_append_c (csv, '"');
-  for (; *text; text++)
-    g_string_append_printf (csv, *text == '"' ? "\"\"" : "%c", *text);
-  g_string_append_c (csv, '"');
-}
-
-static void
-append_csv_cell (GString *csv, const Cell *cell, PsColumnType type)
-{
-  if (!cell->set)
-    return;
-  if (type == PS_COLUMN_TEXT)
-    append_csv_text (csv, cell->text);
-  else if (is_one_of (type, REALS))
-    ps_json_append_double (csv, cell->ratio);
-  else if (type == PS_COLUMN_BOOLEAN)
-    g_string_append (csv, cell->integer ? "true" : "false");
-  else
-    g_string_append_printf (csv, "%" G_GINT64_FORMAT, cell->integer);
-}
-
-char *
-ps_table_to_csv (const PsTable *table)
-{
-  gboolean chosen = table->choice != NULL && table->choice->columns != NULL;
-  g_autoptr (GArray) columns = chosen ? table_shown (table) : g_array_new (FALSE, FALSE, sizeof (guint));
-  GString *csv = g_string_new (NULL);
-
-  for (guint c = 0; !chosen && c < table->n_columns; c++)
-    if (!is_one_of (table->columns[c].column.type, NESTED))
-      g_array_append_val (columns, c);
-  for (guint r = 0; r <= table->rows->len; r++)
-    {
-      for (guint i = 0; i < columns->len; i++)
-        {
-          guint c = g_array_index (columns, guint, i);
-
-          g_string_append (csv, i > 0 ? "," : "");
-          if (r == 0)
-            append_csv_text (csv, table->columns[c].column.key);
-          else
-            append_csv_cell (csv, (const Cell *)table->rows->pdata[r - 1] + c, table->columns[c].column.type);
-        }
-      g_string_append_c (csv, '\n');
-    }
-  return g_string_free (csv, FALSE);
-}
-
 /* Aligned text */
 
 #define NARROWEST_TEXT 16  /* columns of text get no narrower */
@@ -485,8 +424,6 @@ cell_to_text (const Cell *cell, PsColumnType type)
     {
     case PS_COLUMN_TEXT:
       return ps_format_line (cell->text);
-    case PS_COLUMN_INTEGER:
-      return g_strdup_printf ("%" G_GINT64_FORMAT, cell->integer);
     case PS_COLUMN_TIME:
       return ps_format_time (cell->integer);
     case PS_COLUMN_SIZE:
@@ -501,11 +438,9 @@ cell_to_text (const Cell *cell, PsColumnType type)
       return g_strdup_printf ("%+.2f %%", cell->ratio * 100);
     case PS_COLUMN_BOOLEAN:
       return g_strdup (cell->integer ? "yes" : "no");
-    case PS_COLUMN_TABLE:
-    case PS_COLUMN_NUMBERS:
-    case PS_COLUMN_LISTS:
     default:
-      g_assert_not_reached ();
+      g_assert (type == PS_COLUMN_INTEGER);
+      return g_strdup_printf ("%" G_GINT64_FORMAT, cell->integer);
     }
 }
 
@@ -515,82 +450,85 @@ is_left (PsColumnType type)
   return type == PS_COLUMN_TEXT || type == PS_COLUMN_BOOLEAN;
 }
 
-/* texts: [1 + rows][shown], the heading first. */
-static char **
-all_texts (const PsTable *table, const GArray *shown)
-{
-  guint n = shown->len;
-  char **texts = g_new0 (char *, (gsize)(table->rows->len + 1) * n + 1);
-
-  for (guint i = 0; i < n; i++)
-    {
-      guint c = g_array_index (shown, guint, i);
-      const PsColumn *column = &table->columns[c].column;
-
-      texts[i] = g_strdup (column->title != NULL ? column->title : column->key);
-      for (guint r = 0; r < table->rows->len; r++)
-        texts[(r + 1) * n + i] = cell_to_text ((Cell *)table->rows->pdata[r] + c, column->type);
-    }
-  return texts;
-}
-
-static glong
-column_width (char *const *texts, guint n_rows, guint n_columns, guint column)
-{
-  glong width = 0;
-
-  for (guint r = 0; r < n_rows; r++)
-    width = MAX (width, g_utf8_strlen (texts[r * n_columns + column], -1));
-  return width;
-}
-
-/* A table on its way to text. */
+/* A column of a table on its way to text. */
 typedef struct
 {
-  const PsTable *table;
-  GArray *shown; /* as of table_shown */
-  guint n;       /* of them */
-  guint n_rows;  /* the heading included */
-  char **texts;  /* [n_rows * n] */
-  glong *widths; /* [n] */
+  PsColumnType type;
+  char **texts; /* of the rows, the heading first; ends with NULL */
+  glong width;
+} SheetColumn;
+
+typedef struct
+{
+  GArray *columns; /* SheetColumn */
+  guint n_rows;    /* the heading included */
   guint gap;
   guint n_keys; /* columns that tell the rows apart; 0 in a table of one part */
   guint first;  /* the part after them: first to end - 1 */
   guint end;
 } Sheet;
 
+static SheetColumn *
+column_at (const Sheet *sheet, guint c)
+{
+  return &g_array_index (sheet->columns, SheetColumn, c);
+}
+
+static void
+column_clear (gpointer column)
+{
+  g_strfreev (((SheetColumn *)column)->texts);
+}
+
 static void
 sheet_clear (Sheet *sheet)
 {
-  for (guint i = 0; i < sheet->n_rows * sheet->n; i++)
-    g_free (sheet->texts[i]);
-  g_free (sheet->texts);
-  g_free (sheet->widths);
-  g_array_unref (sheet->shown);
+  g_array_unref (sheet->columns);
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Sheet, sheet_clear)
+
+/* The longest part of the texts from row `first` on, below `end`; separator: " " for words, "\n" for whole texts. */
+static glong
+longest_part (const SheetColumn *column, guint first, guint end, const char *separator)
+{
+  glong longest = 0;
+
+  for (guint r = first; r < end; r++)
+    {
+      g_auto (GStrv) parts = g_strsplit (column->texts[r], separator, -1);
+
+      for (guint i = 0; parts[i] != NULL; i++)
+        longest = MAX (longest, g_utf8_strlen (parts[i], -1));
+    }
+  return longest;
+}
 
 static void
 sheet_init (Sheet *sheet, const PsTable *table)
 {
-  *sheet = (Sheet){ .table = table, .shown = table_shown (table), .n_rows = table->rows->len + 1, .gap = GAP };
-  sheet->n = sheet->end = sheet->shown->len;
-  sheet->texts = all_texts (table, sheet->shown);
-  sheet->widths = g_new0 (glong, sheet->n);
-  for (guint c = 0; c < sheet->n; c++)
-    sheet->widths[c] = column_width (sheet->texts, sheet->n_rows, sheet->n, c);
-}
+  g_autoptr (GArray) shown = table_shown (table);
+  guint n_rows = table->rows->len + 1;
 
-static PsColumnType
-type_of (const Sheet *sheet, guint column)
-{
-  return sheet->table->columns[g_array_index (sheet->shown, guint, column)].column.type;
+  *sheet = (Sheet){ g_array_new (FALSE, FALSE, sizeof (SheetColumn)), .n_rows = n_rows, .gap = GAP, .end = shown->len };
+  g_array_set_clear_func (sheet->columns, column_clear);
+  for (guint i = 0; i < shown->len; i++)
+    {
+      guint c = g_array_index (shown, guint, i);
+      const PsColumn *own = &table->columns[c].column;
+      SheetColumn column = { .type = own->type, .texts = g_new0 (char *, n_rows + 1) };
+
+      column.texts[0] = g_strdup (own->title != NULL ? own->title : own->key);
+      for (guint r = 1; r < n_rows; r++)
+        column.texts[r] = cell_to_text ((Cell *)table->rows->pdata[r - 1] + c, own->type);
+      column.width = longest_part (&column, 0, n_rows, "\n");
+      g_array_append_val (sheet->columns, column);
+    }
 }
 
 static gboolean
-is_there (const Sheet *sheet, guint column)
+is_there (const Sheet *sheet, guint c)
 {
-  return column < sheet->n_keys || (column >= sheet->first && column < sheet->end);
+  return c < sheet->n_keys || (c >= sheet->first && c < sheet->end);
 }
 
 static glong
@@ -598,26 +536,10 @@ total_width (const Sheet *sheet)
 {
   glong width = -(glong)sheet->gap;
 
-  for (guint c = 0; c < sheet->n; c++)
+  for (guint c = 0; c < sheet->columns->len; c++)
     if (is_there (sheet, c))
-      width += sheet->widths[c] + sheet->gap;
+      width += column_at (sheet, c)->width + sheet->gap;
   return width;
-}
-
-/* The longest word of a column's rows from `row` on, below n_rows. */
-static glong
-longest_word (const Sheet *sheet, guint column, guint row, guint n_rows)
-{
-  glong longest = 0;
-
-  for (; row < n_rows; row++)
-    {
-      g_auto (GStrv) words = g_strsplit (sheet->texts[row * sheet->n + column], " ", -1);
-
-      for (guint i = 0; words[i] != NULL; i++)
-        longest = MAX (longest, g_utf8_strlen (words[i], -1));
-    }
-  return longest;
 }
 
 /* Lets headings of several words take several lines; all else is as wide as at first. */
@@ -625,24 +547,12 @@ static void
 stack_headings (Sheet *sheet)
 {
   sheet->gap = GAP;
-  for (guint c = 0; c < sheet->n; c++)
-    sheet->widths[c]
-        = MAX (column_width (sheet->texts + sheet->n, sheet->n_rows - 1, sheet->n, c), longest_word (sheet, c, 0, 1));
-}
+  for (guint c = 0; c < sheet->columns->len; c++)
+    {
+      SheetColumn *column = column_at (sheet, c);
 
-static void
-remove_column (Sheet *sheet, guint column)
-{
-  guint kept = 0;
-
-  for (guint i = 0; i < sheet->n_rows * sheet->n; i++)
-    if (i % sheet->n == column)
-      g_free (sheet->texts[i]);
-    else
-      sheet->texts[kept++] = sheet->texts[i];
-  g_array_remove_index (sheet->shown, column);
-  sheet->n = sheet->end = sheet->shown->len;
-  memmove (&sheet->widths[column], &sheet->widths[column + 1], (sheet->n - column) * sizeof *sheet->widths);
+      column->width = MAX (longest_part (column, 1, sheet->n_rows, "\n"), longest_part (column, 0, 1, " "));
+    }
 }
 
 /* Takes columns whose rows are all equal, from the right, out of the table and into a line above it. */
@@ -651,72 +561,83 @@ fold_columns (Sheet *sheet, glong window, GString *text)
 {
   g_autoptr (GString) folded = g_string_new (NULL);
 
-  for (guint c = sheet->n; c-- > 1 && sheet->n_rows > 2 && total_width (sheet) > window;)
+  for (guint c = sheet->columns->len; c-- > 1 && sheet->n_rows > 2 && total_width (sheet) > window;)
     {
-      gboolean equal = TRUE;
+      char **texts = column_at (sheet, c)->texts;
+      guint r = 2;
 
-      for (guint r = 2; r < sheet->n_rows && equal; r++)
-        equal = g_str_equal (sheet->texts[r * sheet->n + c], sheet->texts[sheet->n + c]);
-      if (!equal)
+      while (r < sheet->n_rows && g_str_equal (texts[r], texts[1]))
+        r++;
+      if (r < sheet->n_rows)
         continue;
-      g_autofree char *entry
-          = g_strdup_printf ("%s %s%s", sheet->texts[c], sheet->texts[sheet->n + c], folded->len > 0 ? ", " : "");
+      g_autofree char *entry = g_strdup_printf ("%s %s%s", texts[0], texts[1], folded->len > 0 ? ", " : "");
       g_string_prepend (folded, entry);
-      remove_column (sheet, c);
+      g_array_remove_index (sheet->columns, c);
+      sheet->end = sheet->columns->len;
     }
   if (folded->len > 0)
     ps_text_wrap (g_string_prepend (folded, "in every row: ")->str, window, text);
 }
 
-/* Makes the widest columns of text narrower; words stay whole. */
+/* Makes the columns that are there as narrow as they must be: first the widest columns of text, whose words stay whole.
+ */
 static void
-shrink_texts (Sheet *sheet, glong window)
+narrow (Sheet *sheet, glong window)
 {
-  g_autofree glong *least = g_new0 (glong, sheet->n);
+  g_autofree glong *least = g_new0 (glong, sheet->columns->len + 1);
+  guint widest = 1;
 
-  for (guint c = 1; c < sheet->n; c++)
-    if (is_there (sheet, c) && type_of (sheet, c) == PS_COLUMN_TEXT)
-      least[c] = MAX (longest_word (sheet, c, 0, sheet->n_rows), NARROWEST_TEXT);
-  for (glong excess = total_width (sheet) - window; excess > 0; excess--)
+  for (guint c = 1; c < sheet->columns->len; c++)
+    if (is_there (sheet, c) && column_at (sheet, c)->type == PS_COLUMN_TEXT)
+      least[c] = MAX (longest_part (column_at (sheet, c), 0, sheet->n_rows, " "), NARROWEST_TEXT);
+  for (glong excess = total_width (sheet) - window; excess > 0 && widest > 0; excess--)
     {
-      guint widest = 0;
-
-      for (guint c = 1; c < sheet->n; c++)
-        if (least[c] > 0 && sheet->widths[c] > least[c] && (widest == 0 || sheet->widths[c] > sheet->widths[widest]))
+      widest = 0;
+      for (guint c = 1; c < sheet->columns->len; c++)
+        if (least[c] > 0 && column_at (sheet, c)->width > least[c]
+            && (widest == 0 || column_at (sheet, c)->width > column_at (sheet, widest)->width))
           widest = c;
-      if (widest == 0)
-        return;
-      sheet->widths[widest]--;
+      if (widest > 0)
+        column_at (sheet, widest)->width--;
     }
+  if (total_width (sheet) > window)
+    sheet->gap = 1;
 }
 
 /* A row takes as many lines as its longest cell; headings end on one line. */
 static void
 append_row (GString *text, const Sheet *sheet, guint row)
 {
-  g_autofree const char **rest = g_new0 (const char *, sheet->n);
+  guint n = sheet->columns->len;
+  g_autofree const char **rest = g_new0 (const char *, n);
   gboolean more = TRUE;
 
-  for (guint c = 0; c < sheet->n; c++)
-    rest[c] = is_there (sheet, c) ? sheet->texts[row * sheet->n + c] : NULL;
+  for (guint c = 0; c < n; c++)
+    rest[c] = is_there (sheet, c) ? column_at (sheet, c)->texts[row] : NULL;
   while (more)
     {
       g_autoptr (GString) line = g_string_new (NULL);
 
       more = FALSE;
-      for (guint c = 0; c < sheet->n; c++)
+      for (guint c = 0; c < n; c++)
         if (rest[c] != NULL)
           {
-            g_autofree char *cell = ps_text_next_line (&rest[c], sheet->widths[c]);
-            int pad = (int)(sheet->widths[c] - g_utf8_strlen (cell, -1));
-            gboolean left = is_left (type_of (sheet, c));
+            const SheetColumn *column = column_at (sheet, c);
+            g_autofree char *cell = ps_text_next_line (&rest[c], column->width);
+            int pad = (int)(column->width - g_utf8_strlen (cell, -1)), left = is_left (column->type) ? pad : 0;
 
-            g_string_append_printf (line, "%*s%s%*s%*s", left ? 0 : pad, "", cell, left ? pad : 0, "", (int)sheet->gap,
-                                    "");
+            g_string_append_printf (line, "%*s%s%*s", pad - left, "", cell, left + (int)sheet->gap, "");
             more |= *rest[c] != '\0';
           }
       g_string_append_printf (text, "%s\n", g_strchomp (line->str));
     }
+}
+
+static void
+append_rows (GString *text, const Sheet *sheet)
+{
+  for (guint r = 0; sheet->columns->len > 0 && r < sheet->n_rows; r++)
+    append_row (text, sheet, r);
 }
 
 guint
@@ -743,22 +664,6 @@ ps_fit_sentence (const char *text, guint otherwise)
   return g_string_free (page, FALSE);
 }
 
-static void
-append_rows (GString *text, const Sheet *sheet)
-{
-  for (guint r = 0; sheet->n > 0 && r < sheet->n_rows; r++)
-    append_row (text, sheet, r);
-}
-
-/* Makes the columns that are there as narrow as they must be. */
-static void
-narrow (Sheet *sheet, glong window)
-{
-  shrink_texts (sheet, window);
-  if (total_width (sheet) > window)
-    sheet->gap = 1;
-}
-
 /* Whether no two rows are equal in the first n columns. */
 static gboolean
 tell_rows_apart (const Sheet *sheet, guint n)
@@ -771,49 +676,39 @@ tell_rows_apart (const Sheet *sheet, guint n)
       GString *key = g_string_new (NULL);
 
       for (guint c = 0; c < n; c++)
-        g_string_append_printf (key, "%s\n", sheet->texts[r * sheet->n + c]);
+        g_string_append_printf (key, "%s\n", column_at (sheet, c)->texts[r]);
       apart = g_hash_table_add (seen, g_string_free (key, FALSE));
     }
   return apart;
 }
 
-/* The first columns that tell the rows apart: at least one, not the last one, and no further than half of the window.
- */
-static guint
-count_keys (Sheet *sheet, glong window)
-{
-  for (sheet->end = 1; sheet->end + 1 < sheet->n && !tell_rows_apart (sheet, sheet->end);)
-    sheet->end++;
-  while (sheet->end > 1 && total_width (sheet) > window / 2)
-    sheet->end--;
-  return MIN (sheet->end, sheet->n - 1);
-}
-
-/* The part from `first` on is the rest of the table if that can be made narrow enough, else all columns with room. */
-static void
-choose_end (Sheet *sheet, glong window)
-{
-  for (sheet->end = sheet->n;; sheet->end--)
-    {
-      gboolean last = sheet->end == sheet->first + 1;
-
-      stack_headings (sheet);
-      if (last || sheet->end == sheet->n)
-        narrow (sheet, window);
-      if (last || total_width (sheet) <= window)
-        return;
-    }
-}
-
-/* Parts one below the other; each begins with the columns that tell the rows apart. */
+/* Parts one below the other. Each begins with the columns that tell the rows apart: at least one, not the last one, and
+ * no further than half of the window. A part is the rest of the table if that can be made narrow enough, else all
+ * columns with room. */
 static void
 append_parts (GString *text, Sheet *sheet, glong window)
 {
+  guint n = sheet->columns->len;
+
   stack_headings (sheet);
-  sheet->n_keys = count_keys (sheet, window);
-  for (sheet->first = sheet->n_keys; sheet->first < sheet->n; sheet->first = sheet->end)
+  for (sheet->end = 1; sheet->end + 1 < n && !tell_rows_apart (sheet, sheet->end);)
+    sheet->end++;
+  while (sheet->end > 1 && total_width (sheet) > window / 2)
+    sheet->end--;
+  sheet->n_keys = MIN (sheet->end, n - 1);
+  for (sheet->first = sheet->n_keys; sheet->first < n; sheet->first = sheet->end)
     {
-      choose_end (sheet, window);
+      gboolean fits = FALSE;
+
+      for (sheet->end = n + 1; !fits;)
+        {
+          gboolean last = --sheet->end == sheet->first + 1;
+
+          stack_headings (sheet);
+          if (last || sheet->end == n)
+            narrow (sheet, window);
+          fits = last || total_width (sheet) <= window;
+        }
       g_string_append (text, sheet->first > sheet->n_keys ? "\n" : "");
       append_rows (text, sheet);
     }
@@ -842,16 +737,6 @@ ps_table_to_text (const PsTable *table)
 
 /* Markdown */
 
-/* A bar would end the cell. */
-static void
-append_markdown_cell (GString *text, const char *cell)
-{
-  g_auto (GStrv) parts = g_strsplit (cell, "|", -1);
-  g_autofree char *escaped = g_strjoinv ("\\|", parts);
-
-  g_string_append_printf (text, " %s |", escaped);
-}
-
 char *
 ps_table_to_markdown (const PsTable *table)
 {
@@ -862,11 +747,16 @@ ps_table_to_markdown (const PsTable *table)
   for (guint r = 0; r < sheet.n_rows; r++)
     {
       g_string_append_c (text, '|');
-      for (guint c = 0; c < sheet.n; c++)
-        append_markdown_cell (text, sheet.texts[r * sheet.n + c]);
+      for (guint c = 0; c < sheet.columns->len; c++)
+        {
+          g_auto (GStrv) parts = g_strsplit (column_at (&sheet, c)->texts[r], "|", -1);
+          g_autofree char *escaped = g_strjoinv ("\\|", parts); /* a bar would end the cell */
+
+          g_string_append_printf (text, " %s |", escaped);
+        }
       g_string_append (text, r == 0 ? "\n|" : "\n");
-      for (guint c = 0; r == 0 && c < sheet.n; c++)
-        g_string_append (text, is_left (type_of (&sheet, c)) ? " --- |" : " ---: |");
+      for (guint c = 0; r == 0 && c < sheet.columns->len; c++)
+        g_string_append (text, is_left (column_at (&sheet, c)->type) ? " --- |" : " ---: |");
       g_string_append (text, r == 0 ? "\n" : "");
     }
   return g_string_free (text, FALSE);
@@ -913,22 +803,18 @@ append_lists (GString *json, const GPtrArray *lists, int indent)
 static void
 append_cell (GString *json, const Cell *cell, PsColumnType type, int indent)
 {
-  switch (type)
+  if (type == PS_COLUMN_TEXT)
+    ps_json_append_string (json, cell->text);
+  else if (is_one_of (type, REALS))
+    ps_json_append_double (json, cell->ratio);
+  else if (type == PS_COLUMN_BOOLEAN)
+    g_string_append (json, cell->integer ? "true" : "false");
+  else if (type == PS_COLUMN_LISTS)
+    append_lists (json, cell->lists, indent);
+  else if (is_one_of (type, INTEGERS))
+    g_string_append_printf (json, "%" G_GINT64_FORMAT, cell->integer);
+  else
     {
-    case PS_COLUMN_TEXT:
-      ps_json_append_string (json, cell->text);
-      return;
-    case PS_COLUMN_RATIO:
-    case PS_COLUMN_NUMBER:
-    case PS_COLUMN_RATE:
-    case PS_COLUMN_PERCENT:
-      ps_json_append_double (json, cell->ratio);
-      return;
-    case PS_COLUMN_BOOLEAN:
-      g_string_append (json, cell->integer ? "true" : "false");
-      return;
-    case PS_COLUMN_TABLE:
-    case PS_COLUMN_NUMBERS:
       g_string_append_c (json, '[');
       if (type == PS_COLUMN_TABLE)
         append_objects (json, cell->table, indent);
@@ -938,16 +824,6 @@ append_cell (GString *json, const Cell *cell, PsColumnType type, int indent)
           ps_json_append_double (json, g_array_index (cell->numbers, double, i));
         }
       g_string_append_c (json, ']');
-      return;
-    case PS_COLUMN_LISTS:
-      append_lists (json, cell->lists, indent);
-      return;
-    case PS_COLUMN_INTEGER:
-    case PS_COLUMN_TIME:
-    case PS_COLUMN_SIZE:
-    default:
-      g_string_append_printf (json, "%" G_GINT64_FORMAT, cell->integer);
-      return;
     }
 }
 
@@ -991,6 +867,56 @@ char *
 ps_table_to_json (const PsTable *table, const char *format, const char *const *extra)
 {
   return ps_table_to_json_with (table, format, extra, NULL);
+}
+
+/* Comma-separated values */
+
+static void
+append_csv_text (GString *csv, const char *cell)
+{
+  g_autofree char *line = ps_format_line (cell);
+  const char *text = line;
+
+  if (strpbrk (text, ",\"") == NULL)
+    {
+      g_string_append (csv, text);
+      return;
+    }
+  g_string_append_c (csv, '"');
+  for (; *text; text++)
+    g_string_append_printf (csv, *text == '"' ? "\"\"" : "%c", *text);
+  g_string_append_c (csv, '"');
+}
+
+char *
+ps_table_to_csv (const PsTable *table)
+{
+  gboolean chosen = table->choice != NULL && table->choice->columns != NULL;
+  g_autoptr (GArray) columns = chosen ? table_shown (table) : g_array_new (FALSE, FALSE, sizeof (guint));
+  GString *csv = g_string_new (NULL);
+
+  for (guint c = 0; !chosen && c < table->n_columns; c++)
+    if (!is_one_of (table->columns[c].column.type, NESTED))
+      g_array_append_val (columns, c);
+  for (guint r = 0; r <= table->rows->len; r++)
+    {
+      for (guint i = 0; i < columns->len; i++)
+        {
+          guint c = g_array_index (columns, guint, i);
+
+          g_string_append (csv, i > 0 ? "," : "");
+          const Cell *cell = r > 0 ? (const Cell *)table->rows->pdata[r - 1] + c : NULL;
+          PsColumnType type = table->columns[c].column.type;
+          if (cell == NULL)
+            append_csv_text (csv, table->columns[c].column.key);
+          else if (cell->set && type == PS_COLUMN_TEXT)
+            append_csv_text (csv, cell->text);
+          else if (cell->set)
+            append_cell (csv, cell, type, 0);
+        }
+      g_string_append_c (csv, '\n');
+    }
+  return g_string_free (csv, FALSE);
 }
 
 /* Printing */

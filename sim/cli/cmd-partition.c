@@ -46,7 +46,7 @@ typedef struct
   PsPlacement *placement;
   double *speeds;
   gint64 *memory_limit;
-  gint64 reserve; /* of memory, besides the limit */
+  gint64 reserve; /* memory above the limit that stays free */
   PsPartitionSetting task;
 } Job;
 

@@ -1,13 +1,15 @@
 /* cmd-schedule.c - pipesim schedule: lists, draws, validates and converts schedules, and says what other programs would
  * refuse or do wrong with them. */
 #include "cli.h"
-#include "draw.h"
 
 #include <pipesim/formats.h>
 #include <pipesim/plan.h>
 
-#define LIST_ONLY 1   /* the other actions refuse it */
-#define MAX_WIDTH 160 /* of a drawing in true proportions; in units of one op it is as long as it must be */
+#include <unistd.h>
+
+#define LIST_ONLY 1     /* the other actions refuse it */
+#define MAX_COLUMNS 160 /* of a drawing in true proportions; in units of one op it is as long as it must be */
+#define MIN_FOLD 40     /* of a drawing's lines in a narrow window */
 
 typedef struct
 {
@@ -99,14 +101,15 @@ validate (const Options *options, const char *name, GError **error)
 
 /* Below a line that says what a cell is. */
 static gboolean
-print_drawing (const PsSchedule *schedule, const PsTimeline *timeline, guint max_width, const char *unit,
-               GError **error)
+print_drawing (const PsSchedule *schedule, PsTimeline *timeline, guint max_columns, const char *unit, GError **error)
 {
-  PsDrawStyle style;
+  const char *no_colour = g_getenv ("NO_COLOR");
+  guint window = ps_window_columns ();
+  PsTimelineText style = { .max_columns = max_columns, .fold = window > 0 ? MAX (window, MIN_FOLD) : 0 };
   gint64 cell_ns;
 
-  ps_draw_style_init (&style, max_width);
-  g_autofree char *drawing = ps_draw_timeline (timeline, &style, &cell_ns);
+  style.colour = isatty (STDOUT_FILENO) && (no_colour == NULL || *no_colour == '\0');
+  g_autofree char *drawing = ps_timelines_to_text ((PsTimeline *[]){ timeline }, 1, &style, &cell_ns);
   g_autofree char *cell = ps_format_time (cell_ns);
   g_autofree char *sentence = g_strdup_printf (
       "%s: %u devices, %u stages (%s), %u microbatches; a cell is %s", schedule->name, schedule->placement->n_devices,
@@ -147,7 +150,7 @@ show (const Options *options, const char *name, GError **error)
   if (prediction == NULL)
     return 0;
   g_autoptr (PsTimeline) timeline = ps_prediction_timeline (prediction);
-  print_drawing (prediction->program->schedule, timeline, MAX_WIDTH, NULL, error);
+  print_drawing (prediction->program->schedule, timeline, MAX_COLUMNS, NULL, error);
   return 0;
 }
 

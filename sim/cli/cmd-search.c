@@ -1,6 +1,6 @@
 /* cmd-search.c - pipesim search: the best schedule that can be found, and how far from optimal it can be. */
 #include "cli.h"
-#include "plan/setting-search.h"
+#include "plan/search-all.h"
 
 #include <pipesim/plan.h>
 
@@ -13,7 +13,6 @@
 
 #define DEFAULT_TIME_LIMIT_NS G_GINT64_CONSTANT (10000000000)
 #define DEFAULT_SAMPLES 64
-#define MOST_COPIES 2
 
 typedef struct
 {
@@ -196,14 +195,15 @@ describe_recompute (const PsSetting *setting, const PsSchedule *schedule)
   return g_string_free (text, FALSE);
 }
 
-/* The setting is that of the choice. */
 static void
-add_row (PsTable *table, SearchObjective objective, const PsSetting *setting, const SearchChoice *choice,
-         const SearchFound *found)
+add_row (PsTable *table, SearchObjective objective, const SearchBest *made)
 {
+  const SearchChoice *choice = &made->choice;
+  const SearchFound *found = &made->found;
   const PsSearchResult *result = found->result;
-  g_autofree char *layout = ps_prediction_layout (found->prediction), *offload = typed_value ("offload", setting);
-  g_autofree char *recompute = describe_recompute (setting, result->schedule);
+  g_autofree char *layout = ps_prediction_layout (found->prediction),
+                  *offload = typed_value ("offload", &made->setting);
+  g_autofree char *recompute = describe_recompute (&made->setting, result->schedule);
   Row row = { .figures = ps_prediction_figures (found->prediction),
               .placement = ps_placement_name (result->schedule->placement->kind),
               .n_slices = choice->n_slices,
@@ -227,225 +227,44 @@ add_row (PsTable *table, SearchObjective objective, const PsSetting *setting, co
   ps_table_set_lists (table, "order", list_orders (result->schedule));
 }
 
-/* Searching */
-
-/* See ps_note_signals. */
-static const gint *caught;
-
-/* The best that was found of some choices. */
-typedef struct
-{
-  SearchFound found; /* no result: none yet */
-  SearchChoice choice;
-  PsSetting setting; /* of the choice; of what it points to, only what each stage does is its own */
-} Best;
-
-static void
-best_clear (Best *best)
-{
-  search_found_clear (&best->found);
-  g_clear_pointer (&best->setting.recompute_each, g_free);
-  g_clear_pointer (&best->setting.offload_each, g_free);
-}
-G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Best, best_clear)
-
 /* The results of the choices. */
 typedef struct
 {
+  const Options *options;
   PsTable *table;
-  GString *skipped;
   char *about;
-  Best best[MOST_COPIES]; /* of the lowest figure, by weight copies less 1 */
+  SearchAll all;
 } Outcome;
 
 static void
 outcome_clear (Outcome *outcome)
 {
   ps_table_free (outcome->table);
-  if (outcome->skipped != NULL)
-    g_string_free (outcome->skipped, TRUE);
   g_free (outcome->about);
-  for (guint i = 0; i < MOST_COPIES; i++)
-    best_clear (&outcome->best[i]);
+  search_all_clear (&outcome->all);
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Outcome, outcome_clear)
 
-static Best *
-best_of (Outcome *outcome)
-{
-  Best *best = outcome->best;
-
-  return best[1].found.result != NULL
-                 && (best[0].found.result == NULL || best[1].found.figure_ns < best[0].found.figure_ns)
-             ? &best[1]
-             : &best[0];
-}
-
-/* Adds a row, and takes *made where it is the best of as many copies. */
 static void
-note_outcome (const Options *options, Outcome *outcome, Best *made)
+note_found (const SearchBest *made, gpointer data)
 {
-  const SearchFound *found = &made->found;
-  Best *best = &outcome->best[found->result->schedule->placement->n_copies - 1];
+  Outcome *outcome = data;
 
-  add_row (outcome->table, options->objective, &made->setting, &made->choice, found);
+  add_row (outcome->table, outcome->options->objective, made);
   if (outcome->about == NULL)
     {
-      g_autofree char *description = ps_costs_describe (found->prediction->costs);
+      g_autofree char *description = ps_costs_describe (made->found.prediction->costs);
 
       outcome->about = g_strconcat ("simulated from ", description, NULL);
-    }
-  if (best->found.result != NULL && found->figure_ns >= best->found.figure_ns)
-    return;
-  best_clear (best);
-  *best = *made;
-  *made = (Best){ 0 };
-}
-
-static SearchLimits
-limits_of (const Options *options, gint64 time_limit_ns)
-{
-  return (SearchLimits){ .time_limit_ns = time_limit_ns,
-                         .moves = options->moves,
-                         .seed = options->seed,
-                         .n_threads = options->jobs,
-                         .stop = caught,
-                         .samples = &options->samples,
-                         .measured = options->variation.is_measured };
-}
-
-static gboolean
-try_costs (const Options *options, const SearchChoice *choice, const PsCosts *given, const SearchLimits *limits,
-           Best *made, GError **error)
-{
-  *made = (Best){ .choice = *choice };
-  if (!search_try (options->setting, choice, limits, given, &made->found, error))
-    {
-      best_clear (made);
-      return FALSE;
-    }
-  made->setting = *options->setting;
-  return TRUE;
-}
-
-/* An open layout is the best or the even one. The one with the lower bound is searched; the other one is kept where a
- * published schedule is faster with it. */
-static gboolean
-try_layouts (const Options *options, const SearchChoice *choice, const PsCosts *const *costs, SearchLimits *limits,
-             Best *made, GError **error)
-{
-  const gint64 end_ns = g_get_monotonic_time () * 1000 + limits->time_limit_ns;
-  SearchLimits published = *limits;
-  g_auto (Best) first = { 0 }, second = { 0 };
-  Best *const best[] = { &first, &second };
-  guint searched;
-
-  published.time_limit_ns = 0;
-  published.moves = 1;
-  for (guint i = 0; i < G_N_ELEMENTS (best); i++)
-    try_costs (options, choice, costs[i], &published, best[i], NULL);
-  searched
-      = first.found.result == NULL
-        || (second.found.result != NULL && second.found.result->lower_bound_ns < first.found.result->lower_bound_ns);
-  if (limits->time_limit_ns > 0)
-    limits->time_limit_ns = MAX (end_ns - g_get_monotonic_time () * 1000, 1000000);
-  if (!try_costs (options, choice, costs[searched], limits, made, error))
-    return FALSE;
-  if (best[!searched]->found.result != NULL && best[!searched]->found.figure_ns < made->found.figure_ns)
-    {
-      Best other = *best[!searched];
-
-      *best[!searched] = *made;
-      *made = other;
-    }
-  return TRUE;
-}
-
-static gboolean
-try_choice (const Options *options, const SearchChoice *choice, gint64 time_limit_ns, Outcome *outcome, GError **error)
-{
-  PsSetting *setting = options->setting, even;
-  SearchLimits limits = limits_of (options, time_limit_ns);
-  g_auto (Best) made = { 0 };
-  g_autoptr (PsCosts) best = NULL, other = NULL;
-  gboolean found;
-
-  search_choice_apply (choice, setting);
-  best = ps_setting_costs (setting, setting->n_devices, choice->n_chunks, error);
-  if (best == NULL)
-    return FALSE;
-  if (setting->layout != NULL || best->shapes == NULL || ps_stage_shapes_are_even (best->shapes, best->n_stages))
-    found = try_costs (options, choice, best, &limits, &made, error);
-  else
-    {
-      even = *setting;
-      even.layout = (char *)"even";
-      other = ps_setting_costs (&even, setting->n_devices, choice->n_chunks, error);
-      found = other != NULL
-              && try_layouts (options, choice, (const PsCosts *const[]){ best, other }, &limits, &made, error);
-    }
-  if (found)
-    note_outcome (options, outcome, &made);
-  return found;
-}
-
-/* Choices that cannot be are skipped with their reason; when none is left the first reason is the error. Time
- * that a choice leaves goes to the choices after it. */
-static gboolean
-try_all (const Options *options, const GArray *choices, gint64 time_limit_ns, Outcome *outcome, GError **error)
-{
-  gint64 begin_ns = g_get_monotonic_time () * 1000;
-  g_autoptr (GError) first = NULL;
-
-  for (guint i = 0; i < choices->len; i++)
-    {
-      const SearchChoice *choice = &g_array_index (choices, SearchChoice, i);
-      gint64 left_ns = time_limit_ns - (g_get_monotonic_time () * 1000 - begin_ns);
-      gint64 share_ns = time_limit_ns > 0 ? MAX (left_ns / (choices->len - i), 1000000) : 0;
-      g_autoptr (GError) reason = NULL;
-      g_autofree char *name = search_choice_describe (choice);
-
-      if (try_choice (options, choice, share_ns, outcome, &reason))
-        continue;
-      g_string_append_printf (outcome->skipped, "%s%s: %s", outcome->skipped->len ? "; " : "", name, reason->message);
-      if (first == NULL)
-        first = g_steal_pointer (&reason);
-    }
-  if (best_of (outcome)->found.result == NULL)
-    {
-      g_propagate_error (error, g_steal_pointer (&first));
-      return FALSE;
-    }
-  return TRUE;
-}
-
-/* Goes on from the best row of one copy, whose stages may change places, and from that of two, for the rest of the
- * time.
- */
-static void
-try_joint (const Options *options, gint64 spent_ns, Outcome *outcome)
-{
-  guint n = (outcome->best[0].found.result != NULL) + (outcome->best[1].found.result != NULL);
-  gint64 left_ns = options->time_limit_ns > 0 ? MAX (options->time_limit_ns - spent_ns, MOST_COPIES) : 0;
-  const SearchLimits limits = limits_of (options, left_ns / n);
-
-  for (guint i = 0; i < MOST_COPIES && g_atomic_int_get (caught) == 0; i++)
-    {
-      const Best *best = &outcome->best[i];
-      g_auto (Best) made = { .choice = best->choice, .setting = best->setting };
-
-      if (best->found.result != NULL
-          && search_joint (&made.setting, &made.choice, options->any_chunks, &limits, &best->found, &made.found))
-        note_outcome (options, outcome, &made);
     }
 }
 
 /* "pipesim predict ...", of the file with the best schedule, which says chunks and slices. NULL: there is none. */
 static char *
-write_command (const Options *options, Outcome *outcome)
+write_command (const Options *options, const SearchBest *made)
 {
-  PsSetting setting = best_of (outcome)->setting;
-  const SearchFound *best = &best_of (outcome)->found;
+  PsSetting setting = made->setting;
+  const SearchFound *best = &made->found;
   g_autofree char *layout = ps_prediction_layout (best->prediction), *typed = NULL, *file = NULL;
 
   if (options->output == NULL)
@@ -462,12 +281,12 @@ write_command (const Options *options, Outcome *outcome)
 
 /* A published schedule goes by its name, another one by the file of -o, which may be called like a family. */
 static gboolean
-print_launch (const Options *options, const Best *best, GError **error)
+print_launch (const Options *options, const SearchBest *best, GError **error)
 {
   const PsSchedule *schedule = best->found.result->schedule;
   gboolean published = ps_family_find (schedule->name) != NULL && schedule->placement->kind != PS_PLACEMENT_CUSTOM;
-  g_autofree char *beside = g_build_filename (".", options->output, NULL);
-  const char *file = ps_family_find (options->output) != NULL ? beside : options->output;
+  g_autofree char *path = g_build_filename (".", options->output, NULL);
+  const char *file = ps_family_find (options->output) != NULL ? path : options->output;
   g_autofree char *text = ps_launch_prediction (&options->launch, &best->setting, published ? schedule->name : file,
                                                 best->found.prediction, error);
 
@@ -477,32 +296,35 @@ print_launch (const Options *options, const Best *best, GError **error)
 static gboolean
 publish (const Options *options, Outcome *outcome, GError **error)
 {
-  g_autofree char *command = write_command (options, outcome), *head = NULL, *about = NULL, *text = NULL, *page = NULL;
+  const SearchBest *best = search_all_best (&outcome->all);
+  gint caught = g_atomic_int_get (outcome->all.limits.stop);
+  const char *skipped = outcome->all.skipped->str;
+  g_autofree char *command = write_command (options, best), *head = NULL, *about = NULL, *text = NULL, *page = NULL;
   const char *extra[] = { "origin",
                           ps_origin_name (PS_ORIGIN_SIMULATED),
                           "costs",
                           outcome->about,
                           "skipped",
-                          outcome->skipped->str,
+                          skipped,
                           command != NULL ? "command" : NULL,
                           command,
                           NULL };
 
   if (options->output != NULL)
     {
-      g_autofree char *schedule = ps_schedule_to_json (best_of (outcome)->found.result->schedule);
+      g_autofree char *schedule = ps_schedule_to_json (best->found.result->schedule);
 
       if (!ps_write_file (options->output, schedule, -1, error))
         return FALSE;
     }
   if (g_strcmp0 (options->output, "-") == 0)
     return TRUE;
-  if (g_atomic_int_get (caught) != 0)
-    g_printerr ("stopped by %s: the best found so far\n", g_atomic_int_get (caught) == SIGINT ? "SIGINT" : "SIGTERM");
-  if (outcome->skipped->len > 0 && !options->columns.json)
-    g_printerr ("skipped: %s\n", outcome->skipped->str);
+  if (caught != 0)
+    g_printerr ("stopped by %s: the best found so far\n", caught == SIGINT ? "SIGINT" : "SIGTERM");
+  if (*skipped && !options->columns.json)
+    g_printerr ("skipped: %s\n", skipped);
   if (options->launch.to != NULL)
-    return print_launch (options, best_of (outcome), error);
+    return print_launch (options, best, error);
   if (options->columns.json)
     return ps_table_print (outcome->table, "pipesim-search/1", extra, error);
   if (options->objective == SEARCH_TIME)
@@ -587,7 +409,7 @@ static int
 run (G_GNUC_UNUSED const PsCmd *command, gpointer base, int argc, char **argv, GError **error)
 {
   Options *options = base;
-  g_auto (Outcome) outcome = { .skipped = g_string_new (NULL) };
+  g_auto (Outcome) outcome = { .options = options };
 
   options->any_chunks = options->setting->n_chunks == 0;
   if (!finish_options (options, argc > 1 ? argv[1] : NULL, error))
@@ -601,12 +423,21 @@ run (G_GNUC_UNUSED const PsCmd *command, gpointer base, int argc, char **argv, G
                         options->joint ? MOST_SLICES : 1, error);
   if (choices == NULL)
     return 0;
-  caught = ps_note_signals ();
-  gint64 begin_ns = g_get_monotonic_time () * 1000;
-  if (!try_all (options, choices, options->time_limit_ns / (options->joint ? 2 : 1), &outcome, error))
+  outcome.all = (SearchAll){ .setting = options->setting,
+                             .choices = choices,
+                             .limits = { .time_limit_ns = options->time_limit_ns,
+                                         .moves = options->moves,
+                                         .seed = options->seed,
+                                         .n_threads = options->jobs,
+                                         .stop = ps_note_signals (),
+                                         .samples = &options->samples,
+                                         .measured = options->variation.is_measured },
+                             .joint = options->joint,
+                             .any_chunks = options->any_chunks,
+                             .note = note_found,
+                             .data = &outcome };
+  if (!search_all (&outcome.all, error))
     return 0;
-  if (options->joint)
-    try_joint (options, g_get_monotonic_time () * 1000 - begin_ns, &outcome);
   ps_table_sort (outcome.table, "objective_ns", FALSE);
   publish (options, &outcome, error);
   return 0;

@@ -122,7 +122,7 @@ fail (const char *where, const GError *error, char *const *argv)
   return ps_error_exit_code (error);
 }
 
-/* Becomes the program pipesim-NAME, the one beside this program first: they are built together. Returns only on
+/* Becomes the program pipesim-NAME, first the one in this program's folder: they are built together. Returns only on
  * failure. */
 static int
 run_program (char **argv)
@@ -130,10 +130,10 @@ run_program (char **argv)
   g_autofree char *program = g_strconcat ("pipesim-", argv[0], NULL);
   g_autofree char *self = g_file_read_link ("/proc/self/exe", NULL);
   g_autofree char *folder = g_path_get_dirname (self != NULL ? self : ".");
-  g_autofree char *beside = g_build_filename (folder, program, NULL);
+  g_autofree char *neighbour = g_build_filename (folder, program, NULL);
 
   argv[0] = program;
-  execv (beside, argv);
+  execv (neighbour, argv);
   if (errno == ENOENT && strchr (program, '/') == NULL)
     execvp (program, argv);
   gboolean known = find_command (program + strlen ("pipesim-")) != NULL;

@@ -117,7 +117,7 @@ compare_spans (const GArray *predicted, GHashTable *measured, struct PsKindError
     }
   for (guint k = 0; k < n_kinds; k++)
     {
-      ps_array_put_in_order (errors[k], ps_compare_double);
+      g_array_sort (errors[k], ps_compare_double);
       kinds[k].error = ps_relative_error (kinds[k].predicted_ns, kinds[k].measured_ns);
       kinds[k].median_abs_error
           = errors[k]->len > 0 ? g_array_index (errors[k], double, (errors[k]->len - 1) / 2) : NAN;
@@ -196,7 +196,7 @@ ps_compare (const PsTimeline *predicted, const PsTimeline *measured, GError **er
   compare_spans (predicted->transfers, transfers, &comparison->transfer, 1, NULL);
   comparison->n_only[0] = predicted->ops->len - comparison->ops->len;
   comparison->n_only[1] = measured->ops->len - comparison->ops->len;
-  ps_array_put_in_order (comparison->ops, compare_differences);
+  g_array_sort (comparison->ops, compare_differences);
   return g_steal_pointer (&comparison);
 }
 

@@ -1,4 +1,7 @@
-/* observed.c - collects the samples of timelines, and makes costs of them. */
+/* observed.c - reads what runs left on disk, timelines and logs of timers, collects their samples, and makes costs of
+ * them. */
+#include "timeline-private.h"
+
 #include <pipesim/observe.h>
 
 #include <math.h>
@@ -52,8 +55,8 @@ ps_observed_new (void)
   return observed;
 }
 
-gboolean
-ps_observed_set_stages (PsObserved *observed, const char *where, guint n_stages, GError **error)
+static gboolean
+set_stages (PsObserved *observed, const char *where, guint n_stages, GError **error)
 {
   if (observed->n_stages == 0)
     {
@@ -356,7 +359,7 @@ ps_observed_add (PsObserved *observed, const char *where, GPtrArray *timelines, 
       const PsTimeline *timeline = timelines->pdata[i];
       Reader reader = { .observed = observed, .timeline = timeline };
 
-      if (!ps_observed_set_stages (observed, where, timeline->n_stages, error))
+      if (!set_stages (observed, where, timeline->n_stages, error))
         return FALSE;
       observed->n_devices = timeline->n_devices;
       observed->origin = MAX (observed->origin, timeline->origin);
@@ -369,6 +372,345 @@ ps_observed_add (PsObserved *observed, const char *where, GPtrArray *timelines, 
   observed->n_iterations += timelines->len;
   g_string_append_printf (observed->source, "%s%s, %u iteration%s", observed->source->len > 0 ? "; " : "", where,
                           timelines->len, timelines->len == 1 ? "" : "s");
+  return TRUE;
+}
+
+/* Samples from the log of Megatron-LM's timers. Launchers may put a word before each of its lines. */
+
+/* Values of arguments that are no number. */
+#define MISSING (-2)
+#define OTHER (-1)
+
+enum
+{
+  WORLD,
+  PIPELINE,
+  DATA,
+  MICRO,
+  GLOBAL,
+  VIRTUAL,
+  RAMP_UP,
+  OUTSIDE,
+  N_ARGUMENTS
+};
+
+static const char *const arguments[N_ARGUMENTS]
+    = { "world_size",        "pipeline_model_parallel_size",         "data_parallel_size", "micro_batch_size",
+        "global_batch_size", "virtual_pipeline_model_parallel_size", "rampup_batch_size",  "use_tp_pp_dp_mapping" };
+
+static const char *const timers[] = { "forward-compute", "backward-compute" }; /* F and BW */
+#define N_TIMERS G_N_ELEMENTS (timers)
+
+typedef struct
+{
+  PsObserved *observed;
+  const char *where;
+  gint64 argument[N_ARGUMENTS];
+  guint p;
+  guint v;
+  guint m;
+  double *ms;              /* [timer * p + device] sum over the ranks of a device; NULL: no timers yet */
+  gint64 n_read[N_TIMERS]; /* ranks, which come in order */
+  guint timer;             /* of the ranks that follow; N_TIMERS: another one */
+  guint n_intervals;
+} TimerLog;
+
+/* Arguments */
+
+/* "NAME ..... VALUE". None and False count as 0. */
+static gboolean
+read_argument (TimerLog *reader, const char *body, GError **error)
+{
+  for (guint i = 0; i < N_ARGUMENTS; i++)
+    {
+      guint64 number = 0;
+      gint64 said = OTHER;
+
+      if (!g_str_has_prefix (body, arguments[i]) || !g_str_has_prefix (body + strlen (arguments[i]), " ."))
+        continue;
+      body = strrchr (body, ' ') + 1;
+      if (g_str_equal (body, "None") || g_str_equal (body, "False")
+          || g_ascii_string_to_unsigned (body, 10, 0, G_MAXINT32, &number, NULL))
+        said = (gint64)number;
+      if (reader->argument[i] != MISSING && reader->argument[i] != said)
+        return ps_refuse (error, PS_ERROR_INPUT, "%s: holds runs of different %s; the log of one run would be right",
+                          reader->where, arguments[i]);
+      reader->argument[i] = said;
+      break;
+    }
+  return TRUE;
+}
+
+static gboolean
+take_arguments (TimerLog *reader, GError **error)
+{
+  const gint64 *a = reader->argument;
+  gint64 v = a[VIRTUAL] == MISSING || a[VIRTUAL] == 0 ? 1 : a[VIRTUAL];
+
+  for (guint i = 0; i < VIRTUAL; i++)
+    if (a[i] >= 0 && a[i] < 1)
+      return ps_refuse (error, PS_ERROR_INPUT, "%s: %s is 0; 1 or more would be right", reader->where, arguments[i]);
+    else if (a[i] < 1)
+      return ps_refuse (error, PS_ERROR_INPUT,
+                        "%s: no %s among arguments before the timers; a log from the run's start on would be right",
+                        reader->where, arguments[i]);
+  if (a[RAMP_UP] != MISSING && a[RAMP_UP] != 0)
+    return ps_refuse (error, PS_ERROR_INPUT,
+                      "%s: with rampup_batch_size the number of microbatches changes; a run without would be right",
+                      reader->where);
+  if (a[PIPELINE] > PS_MAX_DEVICES || v < 1 || v > PS_MAX_STAGES / a[PIPELINE]
+      || a[WORLD] % (a[PIPELINE] * a[DATA]) != 0 || a[GLOBAL] % (a[MICRO] * a[DATA]) != 0
+      || a[GLOBAL] / (a[MICRO] * a[DATA]) > PS_MAX_MICROBATCHES)
+    return ps_refuse (error, PS_ERROR_INPUT, "%s: world, batch and parallel sizes among the arguments fit no pipeline",
+                      reader->where);
+  reader->p = (guint)a[PIPELINE];
+  reader->v = (guint)v;
+  reader->m = (guint)(a[GLOBAL] / (a[MICRO] * a[DATA]));
+  reader->ms = g_new (double, (gsize)N_TIMERS * reader->p);
+  return set_stages (reader->observed, reader->where, reader->p * reader->v, error);
+}
+
+/* Intervals */
+
+/* Takes an interval that has all ranks, in place of the first one, which warms up. Each of a device's stages takes the
+ * mean over them, its ranks and microbatches; that is an estimate if it has several. */
+static void
+end_interval (TimerLog *reader)
+{
+  PsObserved *observed = reader->observed;
+  gint64 world = reader->argument[WORLD];
+  double n_ops = (double)world / reader->p * reader->m * reader->v;
+
+  if (reader->n_read[0] < world || reader->n_read[1] < world)
+    return;
+  reader->n_intervals++;
+  for (guint i = 0; i < N_TIMERS * observed->n_stages; i++)
+    {
+      guint timer = i / observed->n_stages, stage = i % observed->n_stages;
+      PsOpKind kind = timer == 0 ? PS_OP_F : PS_OP_BW;
+      GArray *samples = observed->op[kind * observed->n_stages + stage];
+      gint64 ns = llround (1e6 * reader->ms[timer * reader->p + stage % reader->p] / n_ops);
+
+      if (reader->n_intervals == 2)
+        g_array_set_size (samples, samples->len - 1);
+      g_array_append_val (samples, ns);
+      if (reader->v > 1)
+        observed->estimated[stage] |= 1U << kind;
+    }
+}
+
+static gboolean
+begin_interval (TimerLog *reader, GError **error)
+{
+  if (reader->ms != NULL)
+    end_interval (reader);
+  else if (!take_arguments (reader, error))
+    return FALSE;
+  memset (reader->ms, 0, N_TIMERS * reader->p * sizeof *reader->ms);
+  memset (reader->n_read, 0, sizeof reader->n_read);
+  reader->timer = N_TIMERS;
+  return TRUE;
+}
+
+/* Adds a time of n ranks. It has two decimals, as all have; one that is cut has fewer, and its interval is not whole.
+ */
+static void
+add_time (TimerLog *reader, guint timer, guint device, const char *text, gint64 n)
+{
+  char *end;
+  double ms = g_ascii_strtod (text, &end);
+
+  if (end < text + 4 || end[-3] != '.' || !(ms >= 0 && ms <= PS_MAX_TIME_NS / 1e6))
+    return;
+  reader->ms[timer * reader->p + device] += ms * (double)n;
+  reader->n_read[timer] += n;
+}
+
+/* "NAME:" begins the times of all ranks, "rank  3: 12.34". Ranks of a stage follow each other, unless the mapping has
+ * replicas outermost. "NAME ....: (12.34, 56.78)" has the least and the greatest time, or that alone. */
+static gboolean
+read_timer (TimerLog *reader, const char *body, GError **error)
+{
+  const gint64 *a = reader->argument;
+
+  if (g_str_has_prefix (body, "rank ") && reader->timer < N_TIMERS)
+    {
+      gint64 per_stage = a[WORLD] / a[PIPELINE] / (a[OUTSIDE] == OTHER ? a[DATA] : 1);
+      char *end;
+      guint64 rank = g_ascii_strtoull (body + strlen ("rank "), &end, 10);
+
+      if (*end == ':' && rank < (guint64)a[WORLD] && (gint64)rank == reader->n_read[reader->timer])
+        add_time (reader, reader->timer, (guint)((gint64)rank / per_stage % a[PIPELINE]), end + 1, 1);
+    }
+  else if (g_str_has_suffix (body, ":"))
+    reader->timer = N_TIMERS;
+  for (guint i = 0; i < N_TIMERS; i++)
+    {
+      if (!g_str_has_prefix (body, timers[i]))
+        continue;
+      if (g_str_equal (body + strlen (timers[i]), ":"))
+        reader->timer = i;
+      else if (g_str_has_prefix (body + strlen (timers[i]), " .") && reader->p > 1)
+        return ps_refuse (error, PS_ERROR_INPUT,
+                          "%s: its timers have one range for all %u stages; --timing-log-option all would be right",
+                          reader->where, reader->p);
+      else if (g_str_has_prefix (body + strlen (timers[i]), " .") && reader->n_read[i] == 0)
+        add_time (reader, i, 0, strrchr (body, ' '), a[WORLD]);
+    }
+  return TRUE;
+}
+
+/* Lines */
+
+static gboolean
+read_lines (TimerLog *reader, GBytes *log, GError **error)
+{
+  gsize length;
+  const char *text = g_bytes_get_data (log, &length), *end = text + length;
+
+  while (text < end)
+    {
+      const char *newline = memchr (text, '\n', (gsize)(end - text)), *line_end = newline != NULL ? newline : end;
+      g_autofree char *line = g_strchomp (g_strndup (text, (gsize)(line_end - text)));
+      const char *body = strstr (line, "  ");
+
+      if (strstr (line, PS_TIMERS_HEADING) != NULL)
+        {
+          if (!begin_interval (reader, error))
+            return FALSE;
+        }
+      else if (body != NULL)
+        {
+          body += strspn (body, " ");
+          if (!read_argument (reader, body, error) || (reader->ms != NULL && !read_timer (reader, body, error)))
+            return FALSE;
+        }
+      text = newline != NULL ? newline + 1 : end;
+    }
+  if (reader->ms != NULL)
+    end_interval (reader);
+  return reader->n_intervals > 0
+         || ps_refuse (
+             error, PS_ERROR_INPUT,
+             "%s: no log interval has forward-compute and backward-compute of all ranks; --timing-log-level 2 "
+             "and --timing-log-option all would be right",
+             reader->where);
+}
+
+gboolean
+ps_observed_add_log (PsObserved *observed, const char *where, GBytes *log, GError **error)
+{
+  TimerLog reader = { .observed = observed, .where = where };
+
+  for (guint i = 0; i < N_ARGUMENTS; i++)
+    reader.argument[i] = MISSING;
+  gboolean ok = read_lines (&reader, log, error);
+  g_free (reader.ms);
+  if (!ok)
+    return FALSE;
+  guint n = MAX (reader.n_intervals, 2) - 1;
+  observed->n_devices = reader.p;
+  observed->origin = MAX (observed->origin, PS_ORIGIN_MEASURED);
+  g_string_append_printf (observed->source, "%s%s, timers of %u log interval%s: means over %u microbatches",
+                          observed->source->len > 0 ? "; " : "", where, n, n == 1 ? "" : "s", reader.m);
+  if (reader.v > 1)
+    g_string_append_printf (observed->source, " and the %u stages of a device", reader.v);
+  return TRUE;
+}
+
+/* Reading runs */
+
+static void
+scale_spans (GArray *spans, double factor)
+{
+  for (guint i = 0; i < spans->len; i++)
+    {
+      PsSpan *span = &g_array_index (spans, PsSpan, i);
+
+      span->start_ns = llround ((double)span->start_ns * factor);
+      span->end_ns = llround ((double)span->end_ns * factor);
+    }
+}
+
+#define MIN_FACTOR 0.5 /* no profiler doubles the time of a step, */
+#define MAX_FACTOR 1.1 /* and noise alone makes one shorter */
+
+/* Reads the run at "PATH", or at "PATH=T" where there is no file of that name. Its timelines become the last element of
+ * runs, its name that of names; a log is added at once. T over the time that an iteration takes goes to factors. */
+static gboolean
+load_path (PsObserved *observed, const char *text, GPtrArray *runs, GPtrArray *names, GArray *factors, GError **error)
+{
+  const char *equals = strrchr (text, '=');
+  g_autofree char *path = g_strdup (text);
+  g_autoptr (GBytes) log = NULL;
+  gint64 step_ns = -1;
+
+  if (equals != NULL && equals > text && !g_file_test (text, G_FILE_TEST_EXISTS))
+    {
+      path[equals - text] = '\0';
+      if (!ps_parse_time (text, equals + 1, &step_ns, error))
+        return FALSE;
+    }
+  GPtrArray *timelines = ps_timelines_load_or_log (path, &log, error);
+  if (log != NULL && step_ns >= 0)
+    return ps_refuse (error, PS_ERROR_INPUT, "%s: is a log of timers, without profiler; PATH without =T would be right",
+                      path);
+  if (log != NULL)
+    return ps_observed_add_log (observed, path, log, error);
+  if (timelines == NULL)
+    return FALSE;
+  g_ptr_array_add (names, g_steal_pointer (&path));
+  g_ptr_array_add (runs, timelines);
+  double factor = (double)step_ns / (double)MAX (ps_iteration_spread (timelines).median_ns, 1);
+  if (step_ns >= 0)
+    g_array_append_val (factors, factor);
+  return TRUE;
+}
+
+/* Adds a run whose times are multiplied; factor 0: as they are. */
+static gboolean
+add_run (PsObserved *observed, const char *path, GPtrArray *timelines, double factor, GError **error)
+{
+  g_autofree char *where = g_strdup_printf ("%s, times x %.3f as without profiler", path, factor);
+
+  for (guint i = 0; i < timelines->len && factor > 0; i++)
+    {
+      PsTimeline *timeline = timelines->pdata[i];
+
+      scale_spans (timeline->ops, factor);
+      scale_spans (timeline->transfers, factor);
+      scale_spans (timeline->posts, factor);
+      scale_spans (timeline->waits, factor);
+      timeline->iteration_ns = llround ((double)timeline->iteration_ns * factor);
+    }
+  return ps_observed_add (observed, factor > 0 ? where : path, timelines, error);
+}
+
+/* Of the factors the median counts: one disturbed run does no harm. */
+gboolean
+ps_observed_load (PsObserved *observed, const char *const *paths, guint n, GError **error)
+{
+  g_autoptr (GPtrArray) runs = g_ptr_array_new_with_free_func ((GDestroyNotify)g_ptr_array_unref);
+  g_autoptr (GPtrArray) names = g_ptr_array_new_with_free_func (g_free);
+  g_autoptr (GArray) factors = g_array_new (FALSE, FALSE, sizeof (double));
+  double factor = 0;
+
+  for (guint i = 0; i < n; i++)
+    if (!load_path (observed, paths[i], runs, names, factors, error))
+      return FALSE;
+  g_array_sort (factors, ps_compare_double);
+  if (factors->len > 0)
+    {
+      factor = g_array_index (factors, double, factors->len / 2);
+      if (factor < MIN_FACTOR || factor > MAX_FACTOR)
+        return ps_refuse (error, PS_ERROR_INPUT,
+                          "%s: T is %.3g of the time that an iteration takes in the trace, and no profiler does that; "
+                          "the time of a step with the profiler off would be right",
+                          (const char *)names->pdata[0], factor);
+    }
+  for (guint i = 0; i < runs->len; i++)
+    if (!add_run (observed, names->pdata[i], runs->pdata[i], factor, error))
+      return FALSE;
   return TRUE;
 }
 
@@ -490,8 +832,9 @@ fill_memory (const PsObserved *observed, PsCosts *costs, guint stage)
   fill_missing (observed, costs, stage);
 }
 
-/* Without posts: gaps with one message less the host time of an op. In gaps beyond twice the median a device idled
- * besides. */
+/* Without posts: gaps with one message less the host time of an op. In gaps beyond twice the median a device also
+ * idled.
+ */
 GArray *
 ps_observed_posts (const PsObserved *observed, guint type)
 {

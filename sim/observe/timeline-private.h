@@ -3,9 +3,6 @@
 
 #include <pipesim/timeline.h>
 
-/* Sorts unless all is in order already, as in a file that pipesim wrote. Equal elements keep their order. */
-void ps_array_put_in_order (GArray *array, GCompareFunc compare);
-
 /* Files do not repeat the sender's chunk with every transfer: it is that of the ops on the same device and stage. */
 void ps_timeline_fill_transfer_chunks (PsTimeline *timeline);
 

@@ -392,8 +392,8 @@ def test_missing_memory():
 # ---- schedules drawn
 
 def drawn_rows(timeline):
-    """The rows of a drawing: a cell is the longest time that divides all others, as wide as the widest name and a blank; if that were more than 160
-    characters, a character is a 160th of the time. An op fills the cells between the boundaries nearest to its times, its name first."""
+    """The rows of a drawing in cells: a cell is the longest time that divides all others, as wide as the widest name and a blank. An op fills the cells
+    from its start to its end, its name first. If that were more than 160 characters, a character is a 160th of the time, and the rows are None."""
     names, many = [], timeline['stages'] > timeline['devices']
     for op in timeline['ops']:
         name = op[1].rstrip('+') if many else re.sub(r'\.\d+', '', op[1].rstrip('+'))
@@ -404,16 +404,15 @@ def drawn_rows(timeline):
     end = max(op[3] for op in timeline['ops'])
     cell, width = math.gcd(*(time for op in timeline['ops'] for time in op[2:4])), max(len(name) for _, name in names) + 1
     if end // cell > 160 // width:
-        cell, width = -(-end // 160), 1
+        return -(-end // 160), 1, None
     lines = []
     for d in range(timeline['devices']):
-        line = list(('.' + ' ' * (width - 1)) * ((2 * end + cell) // (2 * cell)))
+        line = list(('.' + ' ' * (width - 1)) * (end // cell))
         for op, name in names:
-            first, last = ((2 * time + cell) // (2 * cell) * width for time in op[2:4])
+            first, last = (time // cell * width for time in op[2:4])
             if op[0] != d or first == last:
                 continue
-            body = (' ' if last - first <= width else '=') * (last - first)
-            body = body[:-1] + ' ' if width > 1 else body
+            body = (' ' if last - first <= width else '=') * (last - first - 1) + ' '
             line[first:last] = (name + body[len(name):])[:last - first]
         lines.append(''.join(line).rstrip())
     return cell, width, lines
@@ -434,9 +433,12 @@ def test_show():
         cell, width, lines = drawn_rows(timeline_of(f'predict -s {schedule} {size} --costs {costs}'))
         shown = time_ns(re.search(r'a cell is ([\d.]+ \w+)', text[0])[1])
         equal(f'cell of {schedule}', round(shown / cell, 3), 1)
+        if lines is None:
+            check_columns(schedule, timeline_of(f'predict -s {schedule} {size} --costs {costs}'), [line[6:] for line in text[1:]], cell)
+            continue
         for d, line in enumerate(lines):
             equal(f'{schedule} {size}: device {d}', text[1 + d], f'{d:3} | {line}')
-        # On a terminal the same in colours.
+        # On a terminal the same on colours, without '='.
         ends = os.openpty()
         subprocess.run([BIN, *f'schedule show {schedule} {size} --costs {costs}'.split()], stdout=ends[1], env={**os.environ, 'COLUMNS': '1000'})
         os.close(ends[1])
@@ -446,14 +448,11 @@ def test_show():
         os.close(ends[0])
         painted = painted.decode().replace('\r', '').split('\n')
         for d, line in enumerate(lines):
-            equal(f'{schedule}: painted device {d}', re.sub('\033\\[\\d+m', '', painted[1 + d]), f'{d:3} | {line}')
-            for colour, piece in re.findall('\033\\[(\\d+)m([^\033]*)\033\\[0m', painted[1 + d]):
-                kinds = {'.': '90'} if piece.strip(' .') == '' else {'F': '34', 'BW': '33', 'B': '36', 'W': '32', 'R': '35'}
-                names = re.findall(r'BW|[A-Z]|\.', piece)
-                for name in names[:1] if '+' not in piece else []:
-                    equal(f'{schedule}: colour of "{piece}"', colour, kinds[name])
-                if '+' in piece:
-                    equal('colour of a pair', colour, '95')
+            equal(f'{schedule}: painted device {d}', re.sub('\033\\[[\\d;]+m', '', painted[1 + d]).rstrip(), f'{d:3} | {line}'.replace('=', ' ').rstrip())
+            for colour, piece in re.findall('\033\\[([\\d;]+)m([^\033]*)\033\\[0m', painted[1 + d]):
+                kinds = {'.': ['90'], 'F': ['25', '74'], 'BW': ['166', '209'], 'B': ['36', '79'], 'W': ['178', '222'], '+': ['60']}
+                kind = '+' if '+' in piece else re.match(r'BW|[A-Z]|\.', piece)[0]
+                assert colour.split(';')[-1] in kinds[kind], f'{schedule}: colour {colour} of "{piece}"'
         # In a narrow window whole cells are folded.
         folded = subprocess.run([BIN, *f'schedule show {schedule} {size} --costs {costs}'.split()], capture_output=True, text=True, env={**os.environ, 'COLUMNS': '53'}).stdout
         room = 47 // width * width
@@ -464,41 +463,46 @@ def test_show():
             equal(f'{schedule}: folded device {d}', ''.join(piece.ljust(room) for piece in pieces).rstrip(), line)
 
 
+def check_columns(schedule, timeline, rows, cell=None):
+    """A column is '.' where a device is idle for more than half of it; else it belongs to an op that lies there."""
+    end, sliced = max(op[3] for op in timeline['ops']), any('/' in op[1] for op in timeline['ops'])
+    for d in range(timeline['devices']):
+        cells, ops, owner, named = rows[d], [op for op in timeline['ops'] if op[0] == d], None, 0
+        # The second op of a pair lies where the first does.
+        ops = [op for i, op in enumerate(ops) if i == 0 or not ops[i - 1][1].endswith('+')]
+        n = len(cells)
+        for c in range(n):
+            begin, until = (c * cell, (c + 1) * cell) if cell else (int(end * c / n), int(end * (c + 1) / n))
+            lying = [(min(op[3], until) - max(op[2], begin), op) for op in ops if op[2] < until and op[3] > begin]
+            busy = sum(time for time, _ in lying)
+            equal(f'{schedule}: device {d}, column {c} is idle', cells[c] == '.', 2 * busy < until - begin)
+            if cells[c] == '.':
+                continue
+            if cells[c].isalpha() and c >= named:
+                owner = re.match(r'(BW|bw|[A-Z]|[a-z])(?:(\d+)[a-z])?' if sliced else r'(BW|bw|[A-Z]|[a-z])(\d+)?', cells[c:])
+                named = c + len(owner[0])
+            kind, number = owner[1].upper(), owner[2] or ''
+            mine = [op for _, op in lying if (op[1].endswith('+') if kind == 'P' else re.match(kind, op[1]) and not op[1].endswith('+'))
+                    and (number == '' or re.match(f'[A-Z]+{number}\\.', op[1])) and (op[4] > 0) == owner[1].islower()]
+            assert mine, f'{schedule}: no {owner[0]} on device {d} in column {c}'
+
+
 def test_terminal():
-    """In a terminal a column is '.' where a device is idle for more than half of it; else it belongs to an op that lies there. Ticks are at their times."""
+    """A window is filled; ticks are at their times."""
     for schedule, size, columns in [('zb-h1', '-p 2 -m 4', 80), ('1f1b', '-p 4 -m 6', 100), ('zb-v', '-p 3 -m 6', 140), ('gpipe', '-p 12 -m 5', 90)]:
         timeline = timeline_of(f'predict -s {schedule} {size} --costs f=10us,b=11us,w=7us,c=2us')
         text = subprocess.run([BIN, 'plot', 'timeline', 't.json', '--terminal'], capture_output=True, text=True, env={**os.environ, 'COLUMNS': str(columns)}).stdout.split('\n')
         p, end = timeline['devices'], max(op[3] for op in timeline['ops'])
-        label = len(str(p - 1)) + 1
-        n = columns - label
-        begin = [int(end * c / n) for c in range(n + 1)]
+        label, n = 6, columns - 6
         for d in range(p):
-            line, ops = text[1 + d], [op for op in timeline['ops'] if op[0] == d]
-            equal('label', line[:label], f'{d:{label - 1}} ')
-            equal('length', len(line), columns)
-            cells, owner, named = line[label:], None, 0
-            fused = any(op[1].startswith('BW') for op in ops)
-            for c in range(n):
-                lying = [(min(op[3], begin[c + 1]) - max(op[2], begin[c]), op) for op in ops if op[2] < begin[c + 1] and op[3] > begin[c]]
-                busy = sum(time for time, _ in lying)
-                equal(f'{schedule}: device {d}, column {c} is idle', cells[c] == '.', 2 * busy < begin[c + 1] - begin[c])
-                if cells[c] == '.':
-                    continue
-                if cells[c].isalpha() and c >= named:
-                    owner = re.match(r'(BW?|bw?|[A-Z]|[a-z])(\d*)' if fused else r'([A-Z]|[a-z])(\d*)', cells[c:])
-                    named = c + len(owner[0])
-                kind, number = owner[1].upper(), owner[2]
-                kind = 'BW' if kind == 'B' and fused else kind
-                mine = [op for _, op in lying if re.match('[A-Z]+', op[1])[0] == kind and (number == '' or op[1].startswith(f'{kind}{number}.')) and (op[4] > 0) == owner[1].islower()]
-                assert mine, f'{schedule}: no {owner[0]} on device {d} in column {c}'
+            equal('label', text[1 + d][:label], f'{d:3} | ')
+            equal('length', len(text[1 + d]), columns)
+        check_columns(schedule, timeline, [line[label:] for line in text[1:1 + p]])
         marks, times = text[1 + p], text[2 + p]
         ticks = [c - label for c, sign in enumerate(marks) if sign == '+']
         assert len(ticks) >= 4
-        unit = 1e6 if ' ms' in times else 1e3
-        for c in ticks:
-            value = float(re.match(r'[\d.]+', times[label + c:])[0])
-            equal('tick', c, int(value * unit / end * n + 1e-6))
+        for c in ticks[:-1]:
+            equal('tick', c, int(time_ns(re.match(r'[\d.]+ \w+', times[label + c:])[0]) / end * n + 1e-6))
         equal('line of marks', set(marks[label:]), {'+', '-'})
         assert all(len(line) <= columns for line in text[1:]), 'a line is longer than the window'
     legends = [('zb-v -p 3 -m 6', 'small letters: later chunks'), ('dualpipe -p 2 -m 4', 'small letters: second direction'), ('seq1f1b -p 2 -m 2', 'letter after it: slice')]

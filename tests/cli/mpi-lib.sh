@@ -11,8 +11,8 @@ export OMPI_MCA_btl=^tcp TMPDIR=$work
 # What MPI's components keep to the end can't be told from what is ours: they are unloaded before anybody looks for leaks.
 export ASAN_OPTIONS=detect_leaks=0:abort_on_error=0
 
-model_ini hidden=16 sequence=8 feed_forward=32 vocabulary=11 >small.ini # 512 B between stages: such messages travel in letters
-model_ini sequence=64 feed_forward=32 vocabulary=11 >large.ini          # 8 KiB: such go on their own
+model_ini hidden=16 sequence=8 feed_forward=32 vocabulary=11 >small.ini # 512 B between stages, which MPI sends at once
+model_ini sequence=64 feed_forward=32 vocabulary=11 >large.ini          # 8 KiB, for which MPI waits for the receiver
 model_ini sequence=64 feed_forward=32 >bytes.ini
 costs='--costs f=1ms,b=1ms,w=1ms,c=200us,act=1MiB'
 few='--model small.ini -p 2 -v 1 --max-samples 3 --time-limit 50ms'

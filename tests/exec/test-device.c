@@ -4,7 +4,7 @@
 #include "device/devices.h"
 #include "device/memory.h"
 #include "error-rig.h"
-#include "runtime/inputs.h"
+#include "runtime/layer.h"
 #include "transport/transports.h"
 
 #include <math.h>

@@ -3,9 +3,8 @@
 #include "folder-rig.h"
 #include "run-rig.h"
 
-#include "corpus.h"
 #include "output.h"
-#include "steps.h"
+#include "training.h"
 #include "weather.h"
 
 #include <pipesim/setting.h>
@@ -22,7 +21,7 @@ typedef struct
   PsRunResult result;
   gint64 iterations[3];
   double losses[6];
-  PsTrial trial;
+  PsComparedRun compared;
   PsVerdict verdict;
   PsRunReport report;
 } Made;
@@ -63,12 +62,12 @@ make (Made *made)
   add_post (made->result.timeline, 0, 1000, 3000);
   add_post (made->result.timeline, 1, 1000, 5000);
   add_post (made->result.timeline, 0, 6000, 9000);
-  made->trial = (PsTrial){ .result = &made->result, .replayed_makespan_ns = 8910000 };
-  g_autoptr (PsTimeline) predicted = ps_trial_prediction (made->prediction);
-  made->trial.comparison = fine (ps_compare (predicted, made->result.timeline, &error));
+  made->compared = (PsComparedRun){ .result = &made->result, .replayed_makespan_ns = 8910000 };
+  g_autoptr (PsTimeline) predicted = ps_compared_run_prediction (made->prediction);
+  made->compared.comparison = fine (ps_compare (predicted, made->result.timeline, &error));
   made->report = (PsRunReport){ .program = made->prediction->program,
                                 .setting = &made->run,
-                                .trial = &made->trial,
+                                .compared = &made->compared,
                                 .prediction = made->prediction,
                                 .verdict = &made->verdict,
                                 .weather = { NAN, NAN } };
@@ -78,7 +77,7 @@ static void
 clear (Made *made)
 {
   ps_timeline_free (made->result.timeline);
-  ps_comparison_free (made->trial.comparison);
+  ps_comparison_free (made->compared.comparison);
   ps_prediction_free (made->prediction);
   ps_predictor_free (made->predictor);
   ps_setting_free (made->setting);
@@ -133,7 +132,7 @@ test_json (void)
   SAYS (ps_run_report_to_json (&made.report), "\"predicted_iteration_p10_ns\": null", "\"inside_interval\": null",
         "\"losses\": null", "\"device\": \"null\"");
   made.report.prediction = NULL;
-  ps_comparison_free (g_steal_pointer (&made.trial.comparison));
+  ps_comparison_free (g_steal_pointer (&made.compared.comparison));
   SAYS (ps_run_report_to_json (&made.report), "\"predicted_iteration_ns\": null", "\"replayed_makespan_ns\": null",
         "\"predicted_peak_memory_bytes\": null", "\"iteration_ns\": 9500000,");
 }

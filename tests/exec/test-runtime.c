@@ -1,5 +1,5 @@
 /* Tests of runtime: programs run on the null and the paced device, and on devices made to fail or to pretend. */
-#include "runtime/recorder.h"
+#include "runtime/run.h"
 #include "run-rig.h"
 #include "runtime/verify.h"
 

@@ -137,7 +137,7 @@ no_exchange (gpointer data, guint device, gconstpointer mine, gsize n_bytes, gpo
   return TRUE;
 }
 
-/* n numbers, which MPI sends in letters or on their own; messages do so, too. */
+/* n numbers: few, which MPI sends at once, or many, for which it waits for the receiver. Messages are as long. */
 static void
 run (const char *class, gsize n, const guint *twin, gpointer (*play) (gpointer player))
 {

@@ -10,13 +10,13 @@ typedef struct
 {
   const char *name, *class;
   gsize message_bytes;
-  const char *late, *untaken; /* the ends of errors about device 1 */
+  const char *late, *untaken; /* the ends of errors about device 1; NULL: what is not taken leaves all the same */
 } Variant;
 
 /* MPI sends short messages in another way than long ones. */
 static const Variant variants[] = {
   { "transport/threads-", "threads", 64, "device 1", "its messages to be taken" },
-  { "transport-mpi/short-", "mpi", 64, "device 1 of rank 0", "device 1 of rank 0 to take F0.0" },
+  { "transport-mpi/short-", "mpi", 64, "device 1 of rank 0", NULL },
   { "transport-mpi/long-", "mpi", 9000, "device 1 of rank 0", "device 1 of rank 0 to take F0.0" },
 };
 
@@ -283,9 +283,12 @@ test_timeout (gconstpointer variant)
   g_assert_true (g_str_has_prefix (error->message, "device 2: waited 0.02 s for F3.1 from "));
   g_assert_cmpstr (strstr (error->message, "device 1"), ==, v->late);
   send_value (&net, 0, 1, forward (0, 0), 1, 0);
-  g_assert_false (net.transport->class->flush (net.transport, 0, &flush_error));
-  g_assert_error (flush_error, PS_ERROR, PS_ERROR_IO);
-  g_assert_cmpstr (strstr (flush_error->message, " for ") + strlen (" for "), ==, v->untaken);
+  g_assert_cmpint (net.transport->class->flush (net.transport, 0, &flush_error), ==, v->untaken == NULL);
+  if (v->untaken != NULL)
+    {
+      g_assert_error (flush_error, PS_ERROR, PS_ERROR_IO);
+      g_assert_cmpstr (strstr (flush_error->message, " for ") + strlen (" for "), ==, v->untaken);
+    }
   net_close (&net);
 }
 

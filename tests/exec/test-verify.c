@@ -2,7 +2,7 @@
  * apart.
  */
 #include "run-rig.h"
-#include "runtime/bypass.h"
+#include "runtime/run.h"
 #include "runtime/verify.h"
 
 #include <math.h>
@@ -246,11 +246,11 @@ test_bypass_scale (void)
 {
   const double squares[] = { 9, -1, 16 }, nan[] = { 1, NAN, 1 };
 
-  g_assert_cmpfloat (ps_bypass_scale (squares, 3, 2), ==, (float)(2 / (5 + 1e-6)));
-  g_assert_cmpfloat (ps_bypass_scale (squares, 3, 6), ==, 1);
-  g_assert_cmpfloat (ps_bypass_scale (squares, 1, 2), ==, (float)(2 / (3 + 1e-6)));
-  g_assert_cmpfloat (ps_bypass_scale (squares, 3, 0), ==, 1);
-  g_assert_cmpfloat (ps_bypass_scale (nan, 3, 0), ==, 0);
+  g_assert_cmpfloat (ps_run_clip (squares, 3, 2), ==, (float)(2 / (5 + 1e-6)));
+  g_assert_cmpfloat (ps_run_clip (squares, 3, 6), ==, 1);
+  g_assert_cmpfloat (ps_run_clip (squares, 1, 2), ==, (float)(2 / (3 + 1e-6)));
+  g_assert_cmpfloat (ps_run_clip (squares, 3, 0), ==, 1);
+  g_assert_cmpfloat (ps_run_clip (nan, 3, 0), ==, 0);
 }
 
 /* Slices of a sequence give the loss and the gradients of the whole sequence. Sums in another order differ by rounding:

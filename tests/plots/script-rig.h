@@ -120,38 +120,3 @@ number_at (const GPtrArray *rows, guint row, guint column)
 {
   return g_ascii_strtod (word_at (rows, row, column), NULL);
 }
-
-#define assert_near(a, b) g_assert_cmpfloat_with_epsilon (a, b, 0.06) /* pixels have one digit after the point */
-
-/* Where the axes are, in pixels. */
-typedef struct
-{
-  double left, right, bottom, top, width, height;
-} Frame;
-
-/* Inside the picture, with room for the title above and for numbers and names left of it and below. */
-static inline Frame
-frame_of (const char *script)
-{
-  const Frame frame
-      = { script_number (script, "left"), script_number (script, "right"), script_number (script, "bottom"),
-          script_number (script, "top"),  script_number (script, "width"), script_number (script, "height") };
-
-  g_assert_true (40 <= frame.left && frame.left < frame.right && frame.right <= frame.width - 30);
-  g_assert_true (40 <= frame.bottom && frame.bottom < frame.top && frame.top <= frame.height - 34);
-  return frame;
-}
-
-/* A picture of another size has the same margins. */
-static inline void
-check_margins (const char *script, const char *other, guint width, guint height)
-{
-  const Frame a = frame_of (script), b = frame_of (other);
-
-  g_assert_cmpfloat (b.width, ==, width);
-  g_assert_cmpfloat (b.height, ==, height);
-  g_assert_cmpfloat (a.left, ==, b.left);
-  g_assert_cmpfloat (a.bottom, ==, b.bottom);
-  assert_near (a.width - a.right, b.width - b.right);
-  assert_near (a.height - a.top, b.height - b.top);
-}

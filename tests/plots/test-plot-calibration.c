@@ -81,7 +81,8 @@ test_figures (G_GNUC_UNUSED char **path, G_GNUC_UNUSED gconstpointer data)
   g_assert_cmpuint (count (svg, ">n = 3  n = 3<"), ==, 1);
 }
 
-/* A point and a cross for every measurement, a point for every name: 20 + 3; transfers once, ops alone and busy. */
+/* A point and a cross for every measurement, a point for every name: 20 + 3; transfers once, ops alone and busy. The
+ * three lines about the fit have white ones. */
 static void
 test_marks (G_GNUC_UNUSED char **path, G_GNUC_UNUSED gconstpointer data)
 {
@@ -99,39 +100,12 @@ places (const char *arguments)
   return script_of (folder, "pipesim-plot", line);
 }
 
-/* Ticks inside the axis, with texts that say their values, none of them missing: the next at each end would be outside.
- */
-static void
-check_ticks (const char *script, const char *name, gboolean is_size, double step)
-{
-  g_autofree char *n_name = g_strconcat ("n_", name, NULL), *low_name = g_strconcat ("low_", name, NULL);
-  g_autofree char *high_name = g_strconcat ("high_", name, NULL), *tick = g_strconcat ("tick_", name, NULL);
-  g_autofree char *text_name = g_strconcat ("text_", name, NULL);
-  guint n = (guint)script_number (script, n_name);
-  double low = script_number (script, low_name), high = script_number (script, high_name);
-
-  g_assert_cmpuint (n, >=, 2);
-  for (guint i = 1; i <= n; i++)
-    {
-      double value = script_element (script, tick, i);
-      g_autofree char *element = g_strdup_printf ("%s[%u]", text_name, i), *text = script_text (script, element);
-      g_autofree char *said = is_size ? ps_format_size (llround (value)) : ps_format_time (llround (value));
-
-      g_assert_true (low <= value && value <= high);
-      g_assert_cmpstr (text, ==, said);
-      if (i > 1 && step > 0) /* a factor */
-        g_assert_cmpfloat_with_epsilon (value / script_element (script, tick, i - 1), step, 1e-9);
-    }
-  if (step > 0)
-    g_assert_true (script_element (script, tick, 1) / step < MAX (low, 1)
-                   && script_element (script, tick, n) * step > high);
-}
-
-/* 20 messages of 8 B to 4 MiB, each a second time 1.05 times further right for the second way; a fitted line of each.
+/* 20 messages of 8 B to 4 MiB, each a second time 1.05 times further right for the second group; a fitted line of each.
  */
 static void
 test_messages (char **path, G_GNUC_UNUSED gconstpointer data)
 {
+  static const char *const key[] = { "2 busy", "alpha 2 us", NULL, NULL, "4 busy", "alpha 3 us" };
   g_autoptr (PsCostDb) db = open_db (*path, PS_COSTDB_WRITE);
   gint64 profile = begin (db, "two");
 
@@ -141,72 +115,55 @@ test_messages (char **path, G_GNUC_UNUSED gconstpointer data)
       store (db, profile, new_transfer ((gint64)8 << i, 4, 3000 + ((gint64)8 << i)));
     }
   g_autofree char *script = places ("--profile two");
-  const Frame frame = { .right = script_number (script, "right"), .width = script_number (script, "width") };
-  g_autoptr (GPtrArray) points = script_block (script, "transfers_points"),
-                        bars = script_block (script, "transfers_bars"),
-                        least = script_block (script, "transfers_least"), fit = script_block (script, "fit2"),
-                        marks = script_block (script, "marks"), texts = script_block (script, "texts");
-  double top = script_number (script, "transfers_top"), bottom = script_number (script, "transfers_bottom");
+  g_autoptr (GPtrArray) messages = script_block (script, "messages"), fits = script_block (script, "fits");
 
-  g_assert_cmpuint (points->len, ==, 1 + 2 * 20);
+  g_assert_cmpuint (messages->len, ==, 2 * 20);
   for (guint i = 0; i < 40; i++)
     {
-      guint way = i / 20;
-      double bytes = 8 << i % 20, median = way ? 3000 + bytes : 2000 + bytes / 2, x = bytes * (way ? 1.05 : 1);
+      guint group = i / 20;
+      double bytes = 8 << i % 20, median = group ? 3000 + bytes : 2000 + bytes / 2, x = bytes * (group ? 1.05 : 1);
 
-      g_assert_cmpfloat_with_epsilon (number_at (points, i + 1, 0) / x, 1, 1e-8);
-      g_assert_cmpfloat (number_at (points, i + 1, 1), ==, median);
-      g_assert_cmpfloat_with_epsilon (number_at (bars, i + 1, 0) / x, 1, 1e-8);
+      g_assert_cmpfloat_with_epsilon (number_at (messages, i, 0) / x, 1, 1e-8);
+      g_assert_cmpfloat_with_epsilon (number_at (messages, i, 1) * 1e9, median, 1e-2);
       /* The rig's quartiles: 2 below and 5 above. */
-      g_assert_cmpfloat (number_at (bars, i + 1, 1), ==, median - 2);
-      g_assert_cmpfloat (number_at (bars, i + 1, 2), ==, 0);
-      g_assert_cmpfloat (number_at (bars, i + 1, 3), ==, 7);
-      g_assert_cmpfloat (number_at (least, i + 1, 1), ==, median - 2);
-      g_assert_cmpuint ((guint)number_at (points, i + 1, 2), ==, way ? 5 : 7);
+      g_assert_cmpfloat_with_epsilon (number_at (messages, i, 2) * 1e9, median - 2, 1e-2);
+      g_assert_cmpfloat_with_epsilon (number_at (messages, i, 3) * 1e9, median + 5, 1e-2);
+      g_assert_cmpfloat_with_epsilon (number_at (messages, i, 4) * 1e9, median - 2, 1e-2);
+      g_assert_cmpuint ((guint)number_at (messages, i, 5), ==, group ? 5 : 7);
+      g_assert_cmphex ((guint)number_at (messages, i, 6), ==, group ? 0xd55e00 : 0x0072b2);
     }
-  /* 161 places from the first size to the last, at 3000 + n. */
-  g_assert_cmpuint (fit->len, ==, 161);
+  /* 161 places from the first size to the last, at 3000 + n, after those of the first group and two blank lines. */
+  g_assert_cmpuint (fits->len, ==, 2 * (161 + 2));
   g_assert_cmpfloat (script_number (script, "n_fits"), ==, 2);
   for (guint i = 0; i < 161; i++)
     {
       double bytes = 8 * pow (2, 19 * i / 160.0);
 
-      g_assert_cmpfloat_with_epsilon (number_at (fit, i, 0) / bytes, 1, 1e-8);
-      g_assert_cmpfloat_with_epsilon (number_at (fit, i, 1) / (3000 + bytes), 1, 1e-3);
+      g_assert_cmpfloat_with_epsilon (number_at (fits, 163 + i, 0) / bytes, 1, 1e-8);
+      g_assert_cmpfloat_with_epsilon (number_at (fits, 163 + i, 1) * 1e9 / (3000 + bytes), 1, 1e-3);
     }
-  g_assert_cmphex ((guint64)script_element (script, "fit_colour", 1), ==, (guint64)number_at (points, 1, 3));
-  g_assert_cmphex ((guint64)script_element (script, "fit_colour", 2), ==, (guint64)number_at (points, 21, 3));
-  /* A factor of 1.6 of air, and the way's shift, at the ends of the sizes; 5 % of the way of the times. */
-  g_assert_cmpfloat_with_epsilon (script_number (script, "low_size"), 5, 1e-9);
-  g_assert_cmpfloat_with_epsilon (script_number (script, "high_size"), (4 << 20) * 1.6 * 1.05 * 1.05, 1e-3);
-  double most = 3005 + (4 << 20), few = 2002, air = pow (most / few, 0.05);
-  g_assert_cmpfloat_with_epsilon (script_number (script, "low_time") * air, few, 1e-6);
-  g_assert_cmpfloat_with_epsilon (script_number (script, "high_time") / air, most, 1e-3);
-  g_assert_cmpfloat (script_number (script, "log_time"), ==, 1);
-  check_ticks (script, "size", TRUE, 8);
-  check_ticks (script, "time", FALSE, 0);
-  /* Names one below the other: mark, name, the fit's lines, 16 pixels each, and 4 more to the next way. */
-  double x = frame.right + 30, y = top - 6;
-  for (guint way = 0, row = 1; way < 2; way++)
+  g_assert_cmphex ((guint)script_element (script, "fit_colour", 1), ==, 0x0072b2);
+  g_assert_cmphex ((guint)script_element (script, "fit_colour", 2), ==, 0xd55e00);
+  /* In the key each group with its mark, and below it the lines of its fit, whose marks are white. */
+  g_assert_cmpfloat (script_number (script, "n_key"), ==, 8);
+  for (guint i = 0; i < G_N_ELEMENTS (key); i++)
     {
-      g_assert_cmpfloat (number_at (marks, way + 1, 0), ==, x - 10);
-      assert_near (number_at (marks, way + 1, 1), y);
-      while (strcmp (word_at (texts, row, 2), way ? "4 busy" : "2 busy") != 0)
-        row++;
-      for (guint i = 0; i < 4; i++)
-        {
-          assert_near (number_at (texts, row + i, 0), x);
-          assert_near (number_at (texts, row + i, 1), y - 16 * i);
-        }
-      y -= 16 * 4 + 4;
+      g_autofree char *element = g_strdup_printf ("key_text[%u]", i + 1), *text = script_text (script, element);
+
+      if (key[i] != NULL)
+        g_assert_cmpstr (text, ==, key[i]);
+      g_assert_cmphex ((guint)script_element (script, "key_colour", i + 1), ==,
+                       i == 0   ? 0x0072b2
+                       : i == 4 ? 0xd55e00
+                                : 0xffffff);
     }
-  g_assert_cmpfloat (top - bottom, ==, 330);
-  g_assert_cmpfloat (script_number (script, "height") - top, ==, 62 + 28);
-  g_assert_cmpfloat (bottom, ==, 46);
-  g_assert_cmpfloat (script_number (script, "has_ops"), ==, 0);
+  g_assert_cmpfloat (script_number (script, "has_messages"), ==, 1);
+  g_assert_cmpfloat (script_number (script, "ops_height"), ==, 0);
+  g_assert_cmpfloat (script_number (script, "height"), ==, 62 + 74 + 330);
 }
 
-/* Rows of ops, by shape, then kind: 19 pixels each (8 for each way and 3). In each row one way below the other. */
+/* Rows of ops, by shape, then kind: 19 pixels each (8 for each group and 3). In each row one group is below the other.
+ */
 static void
 test_ops (char **path, G_GNUC_UNUSED gconstpointer data)
 {
@@ -225,95 +182,62 @@ test_ops (char **path, G_GNUC_UNUSED gconstpointer data)
   static const gint64 times[3][2] = { { 2000, 3000 }, { 9000, 0 }, { 4000, 14000 } };
   g_autoptr (PsCostDb) db = open_db (*path, PS_COSTDB_WRITE);
   gint64 profile = begin (db, "ops");
+  guint k = 0;
 
   for (guint i = 0; i < G_N_ELEMENTS (ops); i++)
     store (db, profile, new_op (ops[i].kind, ops[i].shape, ops[i].devices, ops[i].ns));
   g_autofree char *script = places ("--profile ops"), *high = places ("--profile ops --size 900x700");
-  g_autoptr (GPtrArray) points = script_block (script, "ops_points"), bars = script_block (script, "ops_bars"),
-                        least = script_block (script, "ops_least"), rights = script_block (script, "right_texts"),
-                        texts = script_block (script, "texts"), marks = script_block (script, "marks");
-  double top = script_number (script, "ops_top"), bottom = script_number (script, "ops_bottom"),
-         left = script_number (script, "left"), right = script_number (script, "right");
-  guint k = 1;
+  g_autofree char *second = script_text (script, "group[2]");
+  g_autoptr (GPtrArray) rows = script_block (script, "ops");
 
-  g_assert_cmpfloat (top - bottom, ==, 3 * 19);
-  g_assert_cmpfloat (script_number (script, "height"), ==, 62 + 28 + 3 * 19 + 46);
-  g_assert_cmpfloat (script_number (script, "height") - top, ==, 62 + 28);
-  g_assert_cmpfloat (bottom, ==, 46);
+  g_assert_cmpfloat (script_number (script, "ops_height"), ==, 3 * 19);
+  g_assert_cmpfloat (script_number (script, "height"), ==, 62 + 74 + 3 * 19);
   g_assert_cmpfloat (script_number (high, "height"), ==, 700);
-  g_assert_cmpfloat (script_number (high, "ops_bottom"), ==, 46);
-  g_assert_cmpfloat (script_number (high, "ops_top"), ==, 700 - 62 - 28);
   g_assert_cmpfloat (script_number (script, "n_rows"), ==, 3);
-  /* The longest name, 18 letters of 6.2 pixels, and 16. */
-  g_assert_cmpfloat_with_epsilon (left, 18 * 6.2 + 16, 1e-9);
-  g_assert_cmpfloat (right, ==, 1000 - 216);
+  g_assert_cmpfloat (script_number (script, "n_groups"), ==, 2);
+  g_assert_cmpfloat (script_number (script, "has_messages"), ==, 0);
+  g_assert_cmpstr (second, ==, "2 busy");
+  g_assert_cmpfloat (script_element (script, "group_mark", 2), ==, 5);
   for (guint i = 0; i < 3; i++)
     {
-      g_assert_cmpstr (word_at (rights, i + 1, 2), ==, names[i]);
-      assert_near (number_at (rights, i + 1, 1), top - 19 * (i + 0.5));
-      assert_near (number_at (rights, i + 1, 0), left - 8);
-      for (guint way = 0; way < 2; way++)
+      g_autofree char *element = g_strdup_printf ("op_name[%u]", i + 1), *name = script_text (script, element);
+
+      g_assert_cmpstr (name, ==, names[i]);
+      for (guint group = 0; group < 2; group++)
         {
           /* 0.76 of the row, in two halves. */
-          const double y = i + 0.12 + 0.19 + 0.38 * way;
+          const double y = i + 0.12 + 0.19 + 0.38 * group;
 
-          if (times[i][way] == 0)
+          if (times[i][group] == 0)
             continue;
-          g_assert_cmpfloat_with_epsilon (number_at (points, k, 0), (double)times[i][way], 1e-9);
-          g_assert_cmpfloat_with_epsilon (number_at (points, k, 1), y, 1e-3);
-          g_assert_cmpuint ((guint)number_at (points, k, 2), ==, way ? 5 : 7);
-          g_assert_cmphex ((guint64)number_at (points, k, 3), ==, i == 1 ? 0xd55e00 : 0x0072b2);
-          g_assert_cmpfloat (number_at (bars, k, 0), ==, (double)times[i][way] - 2);
-          g_assert_cmpfloat (number_at (bars, k, 2), ==, 7);
-          g_assert_cmpfloat_with_epsilon (number_at (bars, k, 1), y, 1e-3);
-          g_assert_cmpfloat (number_at (least, k++, 0), ==, (double)times[i][way] - 2);
+          g_assert_cmpfloat_with_epsilon (number_at (rows, k, 0), y, 1e-3);
+          g_assert_cmpfloat_with_epsilon (number_at (rows, k, 1) * 1e9, (double)times[i][group], 1e-3);
+          g_assert_cmpfloat_with_epsilon (number_at (rows, k, 3) * 1e9, (double)times[i][group] + 5, 1e-3);
+          g_assert_cmpfloat_with_epsilon (number_at (rows, k, 4) * 1e9, (double)times[i][group] - 2, 1e-3);
+          g_assert_cmpuint ((guint)number_at (rows, k, 5), ==, group ? 5 : 7);
+          g_assert_cmphex ((guint)number_at (rows, k++, 6), ==, i == 1 ? 0xd55e00 : 0x0072b2);
         }
     }
-  g_assert_cmpuint (points->len, ==, k);
-  /* 13999 + 6 is less than 8 times 1998: the axis begins at 0, with 5 % above the most. */
-  g_assert_cmpfloat (script_number (script, "log_op"), ==, 0);
-  g_assert_cmpfloat (script_number (script, "low_op"), ==, 0);
-  g_assert_cmpfloat_with_epsilon (script_number (script, "high_op"), 14005 * 1.05, 1e-9);
-  check_ticks (script, "op", FALSE, 0);
-  g_assert_cmpfloat (script_element (script, "tick_op", 1), ==, 0);
-  guint n = (guint)script_number (script, "n_op");
-  g_assert_cmpfloat (script_element (script, "tick_op", n) + script_element (script, "tick_op", 2), >, 14005 * 1.05);
-  /* The key above the panel, from the right: its marks left of the names. */
-  for (guint i = 1; i < texts->len; i++)
-    if (g_str_equal (word_at (texts, i, 2), "2 busy") || g_str_equal (word_at (texts, i, 2), "alone"))
-      {
-        gboolean busy = word_at (texts, i, 2)[0] == '2';
-
-        assert_near (number_at (texts, i, 0), right - 6 * 6.2 - (busy ? 0 : 28 + 5 * 6.2));
-        assert_near (number_at (texts, i, 1), top + 10);
-        g_assert_cmpfloat_with_epsilon (number_at (marks, busy ? 1 : 2, 0), number_at (texts, i, 0) - 10, 0.06);
-        g_assert_cmpuint ((guint)number_at (marks, busy ? 1 : 2, 2), ==, busy ? 5 : 7);
-      }
+  g_assert_cmpuint (rows->len, ==, k);
 }
 
-/* Both panels: height beyond the ops' goes to both in proportion; in a terminal the ops have a row for each way. */
+/* Both panels; texts of ticks are times and sizes with their units. */
 static void
 test_both (G_GNUC_UNUSED char **path, G_GNUC_UNUSED gconstpointer data)
 {
-  g_autofree char *script = places (""), *high = places ("--size 900x800");
+  static const char *const ticks[] = { "8 B", "64 B", "4 KiB", "2 MiB", "10 us", "100 us", "1 ms" };
+  g_autofree char *script = places (""), *svg = draw ("calibration c.db");
+  g_autoptr (GPtrArray) messages = script_block (script, "messages"), ops = script_block (script, "ops");
 
-  g_autoptr (GPtrArray) messages = script_block (script, "transfers_points"), ops = script_block (script, "ops_points");
-
-  g_assert_cmpuint (messages->len, ==, 1 + 20); /* each panel has its own, and a point outside */
-  g_assert_cmpuint (ops->len, ==, 1 + 3);
-  for (guint i = 0; i < 2; i++)
+  g_assert_cmpuint (messages->len, ==, 20);
+  g_assert_cmpuint (ops->len, ==, 3);
+  g_assert_cmpfloat (script_number (script, "height"), ==, 62 + 74 + 330 + 74 + 38);
+  for (guint i = 0; svg != NULL && i < G_N_ELEMENTS (ticks); i++)
     {
-      const char *text = i ? high : script;
-      double height = script_number (text, "height"), t = script_number (text, "transfers_top");
-      double middle = script_number (text, "transfers_bottom"), o = script_number (text, "ops_top");
+      g_autofree char *tick = g_strdup_printf (">%s<", ticks[i]);
 
-      g_assert_cmpfloat (height - t, ==, 62 + 28);
-      assert_near (middle - o, 46 + 28);
-      assert_near (script_number (text, "ops_bottom"), 46);
-      assert_near ((t - middle) / (o - script_number (text, "ops_bottom")), 330 / 38.0);
+      g_assert_cmpuint (count (svg, tick), >, 0);
     }
-  g_assert_cmpfloat (script_number (script, "height"), ==, 62 + 28 + 330 + 46 + 28 + 38 + 46);
-  g_assert_cmpfloat (script_number (high, "height"), ==, 800);
 }
 
 /* The same picture from the profile as text. */

@@ -1,73 +1,167 @@
-/* Tests of what pictures draw of more than can be seen: columns of mixed colours, and the largest of a curve. */
-#include "timeline-plot.h"
+/* Tests of what pictures draw of more than can be seen: columns of mixed colours, and the largest of a curve. In a
+ * picture of 1092 pixels the time axis has 1000, so that a pixel of these timelines is 100 ns and a column 200. */
+#include "script-rig.h"
 
-static char *
-flushed (PsPlotMix *mix)
-{
-  g_autoptr (PsPlotStrokes) strokes = ps_plot_strokes_new ();
-  g_autoptr (GString) script = g_string_new (NULL);
+#include <pipesim/timeline.h>
 
-  ps_plot_mix_flush (mix, strokes, 3, 5);
-  ps_plot_strokes_append (strokes, script);
-  return g_string_free (g_steal_pointer (&script), FALSE);
-}
+#define END_NS 100000
+#define SIZE " --size 1092x300"
 
-/* Columns of 2: the first all black; the second black for a quarter, (1 - 1/4) 255 = 191 to steps of 17 is 187, 0xbb;
- * the third black and red for a half each, (128, 0, 0), 0x88 in steps; the fourth untouched; the fifth and the sixth
- * black, one piece. */
 static void
-test_mix (void)
+add_op (PsTimeline *timeline, PsOpKind kind, guint device, gint64 start_ns, gint64 end_ns)
 {
-  g_autoptr (PsPlotMix) mix = ps_plot_mix_new (6, 2);
+  PsSpan span = { .op = { .kind = kind, .microbatch = timeline->ops->len, .stage = (guint16)device },
+                  .start_ns = start_ns,
+                  .end_ns = end_ns,
+                  .device = (guint16)device,
+                  .peer = (guint16)device };
 
-  ps_plot_mix_add (mix, 0x000000, 0, 2.5);
-  ps_plot_mix_add (mix, 0x000000, 4, 5);
-  ps_plot_mix_add (mix, 0xff0000, 5, 6);
-  ps_plot_mix_add (mix, 0x000000, 8, 12);
-  g_autofree char *script = flushed (mix), *again = flushed (mix);
-  g_assert_nonnull (strstr (script, "stroke_colour[1] = 0\n$strokes1 << EOD\n0 3\n2 3\n\n8 3\n12 3\n\nEOD\n"));
-  g_assert_nonnull (strstr (script, "stroke_colour[2] = 12303291\n$strokes2 << EOD\n2 3\n4 3\n\nEOD\n"));
-  g_assert_nonnull (strstr (script, "stroke_colour[3] = 8912896\n$strokes3 << EOD\n4 3\n6 3\n\nEOD\n"));
-  g_assert_null (strstr (again, "$strokes1"));
+  g_array_append_val (timeline->ops, span);
 }
 
 static void
-append (PsTimeline *timeline, gint64 time_ns, gint64 bytes, guint device)
+add_memory (PsTimeline *timeline, gint64 time_ns, gint64 bytes, guint device)
 {
   const PsMemoryPoint point = { .time_ns = time_ns, .bytes = bytes, .device = (guint16)device };
 
   g_array_append_val (timeline->memory, point);
 }
 
-/* In grains of 10: 5, then 9 for a moment; what goes on behind it is 3; 7 from 40 on, at the end of which nothing
- * changes any more. The second device has its own. */
+/* A second device makes n ops of it all. */
 static void
-test_memory (void)
+fill (PsTimeline *timeline, guint n)
 {
-  g_autoptr (PsTimeline) timeline = ps_timeline_new (PS_ORIGIN_SIMULATED, "curve", 2, 2, 1);
-  g_autoptr (GString) script = g_string_new (NULL);
+  guint more = n - timeline->ops->len;
 
-  append (timeline, 0, 5, 0);
-  append (timeline, 12, 9, 0);
-  append (timeline, 13, 3, 0);
-  append (timeline, 41, 7, 0);
-  append (timeline, 0, 2, 1);
-  ps_timeline_append_memory (script, timeline, 1, 1, 100, 10);
-  g_auto (GStrv) lines = g_strsplit (script->str, "\n", -1);
+  for (guint i = 0; i < more; i++)
+    add_op (timeline, PS_OP_F, 1, (gint64)END_NS * i / more, (gint64)END_NS * (i + 1) / more);
+}
+
+static char *
+draw (const InFolder *fixture, const PsTimeline *timeline, const char *options)
+{
+  g_autofree char *path = g_build_filename (fixture->folder, "t.json", NULL), *json = ps_timeline_to_json (timeline);
+  g_autofree char *line = g_strconcat ("timeline t.json -o a.svg", options, NULL);
+
+  g_assert_true (g_file_set_contents (path, json, -1, NULL));
+  return script_of (fixture->folder, "pipesim-plot", line);
+}
+
+static PsTimeline *
+new_timeline (void)
+{
+  return ps_timeline_new (PS_ORIGIN_SIMULATED, "many", 2, 2, 6000);
+}
+
+/* F is (0, 114, 178), BW (213, 94, 0); mixed colours have steps of 17. The first column is all F; the second F for a
+ * quarter and white else; the third F and BW for a half each; the fourth empty; the fifth and the sixth F, one piece.
+ * An op of 3 pixels is a piece in its own colour, and one of 6 a box. */
+static void
+test_mix (InFolder *fixture, G_GNUC_UNUSED gconstpointer data)
+{
   static const struct
   {
-    double x, y;
-  } expected[] = { { 0, 5 }, { 10, 5 }, { 10, 9 }, { 20, 9 }, { 20, 3 }, { 40, 3 }, { 40, 7 }, { 100, 7 } };
+    gint64 left, right;
+    guint colour;
+  } pieces[] = { { 2000, 2300, 0x0072b2 },
+                 { 0, 200, 0x0077aa },
+                 { 800, 1200, 0x0077aa },
+                 { 400, 600, 0x666655 },
+                 { 200, 400, 0xbbddee } };
+  g_autoptr (PsTimeline) timeline = new_timeline ();
+  guint n = 0;
+
+  for (gint64 start = 0; start < 250; start += 50)
+    add_op (timeline, PS_OP_F, 0, start, start + 50);
+  add_op (timeline, PS_OP_F, 0, 400, 499);
+  add_op (timeline, PS_OP_F, 0, 499, 500);
+  add_op (timeline, PS_OP_BW, 0, 500, 599);
+  add_op (timeline, PS_OP_BW, 0, 599, 600);
+  for (gint64 start = 800; start < 1200; start += 50)
+    add_op (timeline, PS_OP_F, 0, start, start + 50);
+  add_op (timeline, PS_OP_F, 0, 2000, 2300);
+  add_op (timeline, PS_OP_F, 0, 3000, 3600);
+  fill (timeline, 5000);
+  g_autofree char *script = draw (fixture, timeline, SIZE), *caption = script_text (script, "caption[1]");
+  g_autoptr (GPtrArray) dense = script_block (script, "dense1"), ops = script_block (script, "ops1");
+  for (guint i = 0; i < dense->len; i++)
+    {
+      if (number_at (dense, i, 2) > 0)
+        continue;
+      g_assert_cmpuint (n, <, G_N_ELEMENTS (pieces));
+      g_assert_cmpfloat_with_epsilon (number_at (dense, i, 0) * 1e6, (double)pieces[n].left, 1e-6);
+      g_assert_cmpfloat_with_epsilon (number_at (dense, i, 1) * 1e6, (double)pieces[n].right, 1e-6);
+      g_assert_cmphex ((guint)number_at (dense, i, 4), ==, pieces[n].colour);
+      n++;
+    }
+  g_assert_cmpuint (n, ==, G_N_ELEMENTS (pieces));
+  g_assert_cmpuint (ops->len, ==, 1);
+  g_assert_true (g_str_has_suffix (caption, "; ops below a pixel are mixed"));
+}
+
+/* A picture of more than 4000 ops is coarse. */
+static void
+test_many_ops (InFolder *fixture, G_GNUC_UNUSED gconstpointer data)
+{
+  for (guint n = 4000; n <= 4001; n++)
+    {
+      g_autoptr (PsTimeline) timeline = new_timeline ();
+
+      add_op (timeline, PS_OP_F, 0, 0, END_NS);
+      fill (timeline, n);
+      g_autofree char *script = draw (fixture, timeline, SIZE);
+      g_autoptr (GPtrArray) dense = script_block (script, "dense1"), ops = script_block (script, "ops1");
+      g_assert_cmpuint (ops->len, ==, n == 4000 ? n : 1);
+      g_assert_cmpuint (dense->len, >=, n == 4000 ? 0 : 1);
+    }
+}
+
+/* Of transfers from one device to the other that begin within 3 pixels the first is drawn. */
+static void
+test_transfers (InFolder *fixture, G_GNUC_UNUSED gconstpointer data)
+{
+  static const gint64 starts[] = { 0, 100, 299, 300, 599, 600 };
+  g_autoptr (PsTimeline) timeline = new_timeline ();
+
+  add_op (timeline, PS_OP_F, 0, 0, END_NS);
+  fill (timeline, 5000);
+  for (guint i = 0; i < G_N_ELEMENTS (starts); i++)
+    {
+      PsSpan span = { .op = { .microbatch = i }, .start_ns = starts[i], .end_ns = starts[i] + 10, .peer = 1 };
+
+      g_array_append_val (timeline->transfers, span);
+    }
+  g_autofree char *script = draw (fixture, timeline, SIZE " --transfers");
+  g_autoptr (GPtrArray) transfers = script_block (script, "transfers1");
+  g_assert_cmpuint (transfers->len, ==, 3);
+  for (guint i = 0; i < 3; i++)
+    g_assert_cmpfloat_with_epsilon (number_at (transfers, i, 0) * 1e6, 300 * i, 1e-6);
+}
+
+/* In grains of 200: 5, then 9 for a moment; what goes on after it is 3; 7 from 800 on, at the end of which nothing
+ * changes any more. The second device has its own. */
+static void
+test_memory (InFolder *fixture, G_GNUC_UNUSED gconstpointer data)
+{
+  static const double expected[][2] = { { 0, 5 }, { 200, 9 }, { 400, 3 }, { 800, 7 }, { END_NS, 7 } };
+  g_autoptr (PsTimeline) timeline = new_timeline ();
+
+  add_op (timeline, PS_OP_F, 0, 0, END_NS);
+  fill (timeline, 5000);
+  add_memory (timeline, 0, 5, 0);
+  add_memory (timeline, 240, 9, 0);
+  add_memory (timeline, 260, 3, 0);
+  add_memory (timeline, 820, 7, 0);
+  add_memory (timeline, 0, 2, 1);
+  g_autofree char *script = draw (fixture, timeline, SIZE);
+  g_autoptr (GPtrArray) memory = script_block (script, "memory1");
   for (guint i = 0; i < G_N_ELEMENTS (expected); i++)
     {
-      g_auto (GStrv) cells = g_strsplit (lines[i], " ", -1);
-
-      g_assert_cmpfloat (g_ascii_strtod (cells[0], NULL), ==, expected[i].x);
-      g_assert_cmpfloat (g_ascii_strtod (cells[1], NULL), ==, expected[i].y);
+      g_assert_cmpfloat_with_epsilon (number_at (memory, i, 0) * 1e6, expected[i][0], 1e-6);
+      g_assert_cmpfloat (number_at (memory, i, 1), ==, expected[i][1]);
     }
-  g_assert_cmpstr (lines[8], ==, "");
-  g_assert_true (g_str_has_prefix (lines[9], "0 2 "));
-  g_assert_true (g_str_has_prefix (lines[10], "100 2 "));
+  g_assert_cmpfloat (number_at (memory, 7, 1), ==, 2);
+  g_assert_cmpuint (memory->len, ==, 5 + 2 + 2 + 2);
 }
 
 /* The largest level of a step curve in [from, from + grain). */
@@ -89,57 +183,40 @@ largest_of (const GArray *points, gint64 from_ns, gint64 grain_ns)
 
 /* Whatever the curve, the drawn line is at the largest of each grain. */
 static void
-test_random_memory (void)
+test_random_memory (InFolder *fixture, G_GNUC_UNUSED gconstpointer data)
 {
   g_autoptr (GRand) rand = g_rand_new_with_seed (3);
+  g_autoptr (PsTimeline) timeline = new_timeline ();
+  g_autoptr (GArray) drawn = g_array_new (FALSE, FALSE, sizeof (PsMemoryPoint));
 
-  for (guint round = 0; round < 300; round++)
+  add_op (timeline, PS_OP_F, 0, 0, END_NS);
+  fill (timeline, 5000);
+  for (gint64 time_ns = 0; time_ns < END_NS; time_ns += g_rand_int_range (rand, 0, 400))
+    add_memory (timeline, time_ns, g_rand_int_range (rand, 1, 9), 0);
+  g_autofree char *script = draw (fixture, timeline, SIZE);
+  g_autoptr (GPtrArray) memory = script_block (script, "memory1");
+  for (guint i = 0; g_strv_length (memory->pdata[i]) > 0; i++)
     {
-      g_autoptr (PsTimeline) timeline = ps_timeline_new (PS_ORIGIN_SIMULATED, "curve", 1, 1, 1);
-      g_autoptr (GString) script = g_string_new (NULL);
-      g_autoptr (GArray) drawn = g_array_new (FALSE, FALSE, sizeof (PsMemoryPoint));
-      gint64 time_ns = 0;
+      const PsMemoryPoint point
+          = { .time_ns = (gint64)(number_at (memory, i, 0) * 1e6 + 0.5), .bytes = (gint64)number_at (memory, i, 1) };
 
-      for (guint i = 0; i < 20; i++, time_ns += g_rand_int_range (rand, 0, 12))
-        append (timeline, time_ns, g_rand_int_range (rand, 1, 9), 0);
-      ps_timeline_append_memory (script, timeline, 1, 1, 400, 7);
-      g_auto (GStrv) lines = g_strsplit (script->str, "\n", -1);
-      for (guint i = 0; lines[i][0]; i += 2)
-        {
-          g_auto (GStrv) cells = g_strsplit (lines[i], " ", -1);
-          const PsMemoryPoint point = { .time_ns = (gint64)g_ascii_strtod (cells[0], NULL), .bytes = atoi (cells[1]) };
-
-          g_array_append_val (drawn, point);
-        }
-      for (gint64 from = 0; from < time_ns; from += 7)
-        g_assert_cmpint (largest_of (drawn, from, 7), ==, largest_of (timeline->memory, from, 7));
+      g_array_append_val (drawn, point);
     }
+  g_assert_cmpuint (drawn->len, >, 200);
+  for (gint64 from = 0; from < END_NS; from += 200)
+    g_assert_cmpint (largest_of (drawn, from, 200), ==, largest_of (timeline->memory, from, 200));
 }
 
-/* A picture of many ops is coarse; SVG, which grows with them, sooner. */
-static void
-test_many_ops (void)
-{
-  const PsPicture svg = { .output = "a.svg" }, png = { .output = "a.png" }, pdf = { .output = "a.pdf" };
-  g_autoptr (PsTimeline) timeline = ps_timeline_new (PS_ORIGIN_SIMULATED, "many", 1, 1, 1);
-
-  g_array_set_size (timeline->ops, 4000);
-  g_assert_false (ps_timeline_is_coarse (&svg, timeline));
-  g_array_set_size (timeline->ops, 40000);
-  g_assert_true (ps_timeline_is_coarse (&svg, timeline));
-  g_assert_false (ps_timeline_is_coarse (&png, timeline));
-  g_array_set_size (timeline->ops, 40001);
-  g_assert_true (ps_timeline_is_coarse (&png, timeline));
-  g_assert_true (ps_timeline_is_coarse (&pdf, timeline));
-}
+#define ADD(path, function) g_test_add (path, InFolder, NULL, make_folder, function, clear_folder)
 
 int
 main (int argc, char **argv)
 {
   g_test_init (&argc, &argv, NULL);
-  g_test_add_func ("/plot-coarse/mix", test_mix);
-  g_test_add_func ("/plot-coarse/memory", test_memory);
-  g_test_add_func ("/plot-coarse/random-memory", test_random_memory);
-  g_test_add_func ("/plot-coarse/many-ops", test_many_ops);
+  ADD ("/plot-coarse/mix", test_mix);
+  ADD ("/plot-coarse/many-ops", test_many_ops);
+  ADD ("/plot-coarse/transfers", test_transfers);
+  ADD ("/plot-coarse/memory", test_memory);
+  ADD ("/plot-coarse/random-memory", test_random_memory);
   return g_test_run ();
 }

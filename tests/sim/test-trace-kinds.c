@@ -1,9 +1,48 @@
-/* Tests of timelines from Nsight Systems exports and OpenTelemetry spans (formats.h). */
-#include "nsys-rig.h"
+/* Tests of formats.h: exports of Nsight Systems and OpenTelemetry spans, and how the steps of reading grow with the
+ * iterations of a trace, which may have tens of thousands. */
+#include "error-rig.h"
+#include "store/database.h"
 
 #include <pipesim/formats.h>
 
+#include <glib/gstdio.h>
 #include <string.h>
+
+/* The text of a fixture; the name of the resource is that of the fixture. */
+static char *
+read_sql (const char *schema G_GNUC_UNUSED)
+{
+  g_autofree char *path = g_test_build_filename (G_TEST_DIST, "fixtures", "nsys", "megatron.sql", NULL);
+  char *sql;
+
+  g_assert_true (g_file_get_contents (path, &sql, NULL, NULL));
+  return sql;
+}
+
+/* A database of another program in a new folder. Free with g_free. */
+static char *
+make_export (const char *changes)
+{
+  static const PsDatabaseKind kind
+      = { .what = "export", .schema = "schema.sql", .complete = read_sql, .application_id = 0, .version = 1 };
+  g_autofree char *folder = g_dir_make_tmp ("pipesim-nsys-XXXXXX", NULL);
+  char *path = g_build_filename (folder, "run.sqlite", NULL);
+  g_autoptr (GError) error = NULL;
+  g_autoptr (PsDatabase) db = fine (ps_database_open (path, &kind, TRUE, &error));
+
+  g_assert_true (ps_database_script (db, changes, &error));
+  g_assert_true (ps_database_script (db, "PRAGMA journal_mode = DELETE", &error));
+  return path;
+}
+
+static void
+remove_export (const char *path)
+{
+  g_autofree char *folder = g_path_get_dirname (path);
+
+  g_assert_cmpint (g_unlink (path), ==, 0);
+  g_assert_cmpint (g_rmdir (folder), ==, 0);
+}
 
 static void
 assert_spans (const GArray *spans, const char *expected)
@@ -427,6 +466,56 @@ test_otel_refusals (void)
     }
 }
 
+/* Steps */
+
+guint64 ps_n_steps;
+
+/* Adds copies of the fixture's first iteration, a millisecond apart, to the two that are there. */
+#define MORE                                                                                                           \
+  "CREATE TEMP TABLE more AS WITH RECURSIVE n (i) AS (VALUES (2) UNION ALL SELECT i + 1 FROM n WHERE i < %u) "         \
+  "SELECT i, i * 1000000 AS ns FROM n;"                                                                                \
+  "INSERT INTO NVTX_EVENTS (start, end, eventType, text, globalTid, textId) SELECT start + ns, end + ns, eventType, "  \
+  "text, globalTid, textId FROM NVTX_EVENTS, more WHERE start < 1000000 AND eventType = 59 AND end IS NOT NULL;"       \
+  "INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME SELECT start + ns, end + ns, eventClass, globalTid, correlationId + 100 * " \
+  "i, nameId, returnValue, callchainId FROM CUPTI_ACTIVITY_KIND_RUNTIME, more WHERE start < 1000000;"                  \
+  "INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL SELECT start + ns, end + ns, deviceId, contextId, greenContextId, "          \
+  "streamId, "                                                                                                         \
+  "correlationId + 100 * i, globalPid, demangledName, shortName, mangledName FROM CUPTI_ACTIVITY_KIND_KERNEL, more "   \
+  "WHERE start < 1000000"
+
+/* Steps of reading n iterations. */
+static guint64
+count_steps (guint n)
+{
+  g_autofree char *changes = g_strdup_printf (MORE, n - 1);
+  g_autofree char *path = make_export (changes);
+  guint64 before = ps_n_steps;
+  g_autoptr (GPtrArray) timelines = fine (ps_timelines_load (path, &error));
+
+  g_assert_cmpuint (timelines->len, ==, n);
+  for (guint i = 0; i < n; i++)
+    {
+      const PsTimeline *timeline = g_ptr_array_index (timelines, i);
+
+      g_assert_cmpint (timeline->iteration_ns, ==, 10800);
+      g_assert_cmpuint (timeline->ops->len, ==, 8);
+      g_assert_cmpuint (timeline->transfers->len, ==, 4);
+      g_assert_cmpuint (timeline->waits->len, ==, 4);
+    }
+  remove_export (path);
+  return ps_n_steps - before;
+}
+
+/* Twice the iterations take twice the steps, and a few for one more level of bisections. */
+static void
+test_linear (void)
+{
+  guint64 few = count_steps (200), many = count_steps (400);
+
+  g_assert_cmpuint (few, >, 200);
+  g_assert_cmpuint (10 * many, <, 23 * few);
+}
+
 int
 main (int argc, char **argv)
 {
@@ -443,5 +532,6 @@ main (int argc, char **argv)
   g_test_add_func ("/trace/otel/marks", test_otel_marks);
   g_test_add_func ("/trace/otel/dates", test_otel_dates);
   g_test_add_func ("/trace/otel/refusals", test_otel_refusals);
+  g_test_add_func ("/trace/steps/nsys", test_linear);
   return g_test_run ();
 }
