@@ -68,12 +68,13 @@ gint64 ps_lower_bound_within (const PsPlacement *placement, guint n_microbatches
 gint64 ps_lower_bound_device (const PsPlacement *placement, guint n_microbatches, const PsCosts *costs,
                               const gint64 *memory_limit, PsObjective objective, guint device);
 
-/* A proven lower bound on the makespan where transfers queue on the channels of events->comm, hold up their devices
- * (blocking) or slow them down (overlap_slowdown): what an end of a channel carries, between the earliest start of any
- * of its transfers and the least time after it; or a device's work, which they slow down. Messages that are eager count
- * for their sender alone. 0: nothing queues or slows, or links are shared. Copies share microbatches as above. */
+/* A proven lower bound on the makespan where transfers queue on channels (model: that of events->comm), hold up their
+ * devices (blocking) or slow them down (overlap_slowdown): what an end of a channel carries, between the earliest start
+ * of any of its transfers and the least time after it; or a device's work, which they slow down. Messages that are
+ * eager count for their sender alone. 0: nothing queues or slows, or links are shared. Copies share microbatches as
+ * above. */
 gint64 ps_lower_bound_channels (const PsPlacement *placement, guint n_microbatches, const PsCosts *costs,
-                                const PsEventsSetting *events);
+                                const PsEventsSetting *events, const PsChannelModel *model);
 
 G_END_DECLS
 

@@ -310,7 +310,7 @@ gboolean ps_costs_offload (PsCosts *costs, guint stage, double ratio, GError **e
  * - 1: the optimizer state, and O with it: each replica updates its part of the parameters. reduce_ns keeps the
  *   reduce-scatter, and O takes the all-gather.
  * - 2: the gradients too, once they are complete. In a pipeline the microbatches of a stage add to one whole gradient,
- *   which is scattered after its last backward (sim/simulate/simulate.c has the sources): time and peaks are those
+ *   which is scattered after its last backward (sim/simulate/gathers.h has the sources): time and peaks are those
  * of 1. Megatron-FSDP scatters after each backward instead, and holds less.
  * - 3: the weights too, as PyTorch's FSDP does in a pipeline. A device has the weights of at most three of its stages
  *   whole at a time, in buffers that hold its own part. It gathers the weights of its next stages on a channel of their

@@ -3,7 +3,7 @@
  * no allocation; memory is a prefix sum in the same pass.
  *
  * Where weights are spread over replicas (PsCosts.zero is 3) ops also wait until theirs are gathered, and all devices
- * count from the start of their first gather (sim/simulate/simulate.c). The events engine knows no gathers.
+ * count from the start of their first gather (sim/simulate/gathers.h). The events engine knows no gathers.
  *
  * The host times of an op (ps_costs_add_host_time) are part of its duration in both engines: a step starts when the
  * host begins with it, and ends when the host is done with it. Busy time leaves them out.

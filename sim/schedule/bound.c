@@ -597,12 +597,12 @@ busy_channels_bound (Channels *channels, guint device)
 
 gint64
 ps_lower_bound_channels (const PsPlacement *placement, guint n_microbatches, const PsCosts *costs,
-                         const PsEventsSetting *events)
+                         const PsEventsSetting *events, const PsChannelModel *model)
 {
   g_auto (LeastTimes) times = { 0 };
   g_autoptr (GArray) loads = g_array_new (FALSE, FALSE, sizeof (Load));
-  guint m[MAX_COPIES], n_models;
-  Channels channels = { &times, events, &ps_channel_table (&n_models)[events->comm], loads, 0 };
+  guint m[MAX_COPIES];
+  Channels channels = { &times, events, model, loads, 0 };
   gint64 bound = 0;
 
   if ((are_free (&channels) && events->overlap_slowdown <= 1) || events->links != NULL)

@@ -8,6 +8,7 @@
  * follows from the order alone, and is found as soon as the event before it is. Nothing is found to begin before the
  * first event that is due, so that its time is final. All events of one instant are taken before anything new begins:
  * it does not matter which comes first. */
+#include "events-links.h"
 #include "events-private.h"
 #include "program/channels.h"
 #include "simulate-private.h"

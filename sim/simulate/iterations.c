@@ -6,6 +6,7 @@
 #include "simulate-private.h"
 #include "base/names.h"
 
+#include <math.h>
 #include <string.h>
 
 PS_DEFINE_NAMES (PsSync, ps_sync, "global", "bypass")
