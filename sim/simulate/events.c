@@ -9,7 +9,6 @@
  * first event that is due, so that its time is final. All events of one instant are taken before anything new begins:
  * it does not matter which comes first. */
 #include "events-links.h"
-#include "events-private.h"
 #include "program/channels.h"
 #include "simulate-private.h"
 

@@ -18,3 +18,7 @@ void ps_simulation_count_buffers (const PsProgram *program, const PsCosts *costs
 
 /* Sets the figures that follow from the starts and ends of all devices. */
 void ps_simulation_finish (PsSimulation *simulation);
+
+/* With ready_order: of the messages that may begin, the one whose consumer has the largest urgency [n_steps] goes first
+ * (NULL: the first to exist). exclusive: a device moves one message or runs an op, never both. */
+void ps_events_rank_messages (PsEvents *events, const gint64 *urgency_ns, gboolean exclusive);
