@@ -10,7 +10,7 @@ ask the rooms that do."""
 import collections, os, re, sys, tempfile
 
 DEFINITION = re.compile(r'^(?!typedef\b|return\b|else\b|#)(?:[A-Za-z_][\w \*]*[ \*\n])?(ps_\w+) ?\((?=[^;{}]*\)\s*\{)', re.M)
-ENGINES = re.compile(r'\b(ps_simulate\w*|ps_events_(?:new|run|plan|realise)|ps_scenarios_\w+|ps_iteration_events'
+ENGINES = re.compile(r'\b(ps_simulate\w*|ps_events_(?:new|run|plan|realise)|ps_rounds_\w+|ps_iteration_events'
                      r'|ps_lower_bound\w*|qsort\w*|g_array_sort\w*|g_ptr_array_sort\w*)\b')
 
 

@@ -163,7 +163,7 @@ GArray *ps_what_if_steady (const PsProgram *program, const PsCosts *costs, const
  *
  * Draws come from a counter-based generator (Philox4x32-10; Salmon et al., "Parallel random numbers: as easy as 1, 2,
  * 3", SC 2011, section 3). Each is a function of the seed, the sample and its purpose alone. So a seed gives the same
- * samples on any number of threads, and two schedules have the same luck in the same sample (common random numbers):
+ * samples on any number of threads, and two schedules have the same draws in the same sample (common random numbers):
  * the F of a stage for a microbatch jitters alike in both. Comparing them needs far fewer samples.
  */
 
@@ -182,7 +182,7 @@ typedef struct
 } PsSlowness;
 
 /* Reads "DEVICE:FACTOR[:PROBABILITY]" or, for a link, "A-B:FACTOR[:PROBABILITY]"; the probability is 1 unless given.
- * FACTOR is from 0.001 to PS_MAX_SLOWNESS; a large one stands for a failed link whose traffic goes a longer way.
+ * FACTOR is from 0.001 to PS_MAX_SLOWNESS; a large one stands for a failed link whose traffic takes a longer path.
  * Errors: PS_ERROR_USAGE. */
 gboolean ps_slowness_parse (const char *where, const char *text, gboolean link, PsSlowness *slowness, GError **error);
 

@@ -14,7 +14,7 @@ G_BEGIN_DECLS
  * - per microbatch: all forwards, all backwards for the input, the transfers between them, then W of stage 0.
  *
  * W may be split off or fused: min (B + W, BW) counts as work. Pairs with a time of their own never break the bound:
- * the pairs that save most count. A B on the microbatch's way back takes the least of its times alone, fused and in a
+ * the pairs that save most count. A B on the path back takes the least of its times alone, fused and in a
  * pair. copy is as in PsSchedule (NULL: all copy 0). docs/bounds.md has the proofs.
  */
 gint64 ps_lower_bound (const PsPlacement *placement, const guint8 *copy, guint n_microbatches, const PsCosts *costs);
@@ -24,10 +24,10 @@ gint64 ps_lower_bound (const PsPlacement *placement, const guint8 *copy, guint n
  * the busiest device. A slice counts as a microbatch: its chain through the stages is as short as that of a microbatch
  * of its size.
  *
- * Where microbatches have different lengths, every way takes the least times (ps_costs_least), and the work of a device
- * is that of all its microbatches. Two copies may share the microbatches in any way, so that only the work of all
- * devices together is certain. Where no pair has a time of its own, the way of the longest microbatch counts as well;
- * where one has, least work counts: a longer microbatch may save more in it. */
+ * Where microbatches have different lengths, everything takes the least times (ps_costs_least), and the work of a
+ * device is that of all its microbatches. Two copies may share the microbatches as they like, so that only the work of
+ * all devices together is certain. Where no pair has a time of its own, the path of the longest microbatch counts as
+ * well; where one has, least work counts: a longer microbatch may save more in it. */
 gint64 ps_schedule_bound (const PsSchedule *schedule, const PsCosts *costs, gboolean overlaps);
 
 typedef enum
@@ -68,12 +68,13 @@ gint64 ps_lower_bound_within (const PsPlacement *placement, guint n_microbatches
 gint64 ps_lower_bound_device (const PsPlacement *placement, guint n_microbatches, const PsCosts *costs,
                               const gint64 *memory_limit, PsObjective objective, guint device);
 
-/* A proven lower bound on the makespan where transfers queue on the channels of events->comm, hold up their devices
- * (blocking) or slow them down (overlap_slowdown): what an end of a channel carries, between the earliest start of any
- * of its transfers and the least time after it; or a device's work beside them. Messages that are eager count for their
- * sender alone. 0: nothing queues or slows, or links are shared. Copies share microbatches as above. */
+/* A proven lower bound on the makespan where transfers queue on channels (model: that of events->comm), hold up their
+ * devices (blocking) or slow them down (overlap_slowdown): what an end of a channel carries, between the earliest start
+ * of any of its transfers and the least time after it; or a device's work, which they slow down. Messages that are
+ * eager count for their sender alone. 0: nothing queues or slows, or links are shared. Copies share microbatches as
+ * above. */
 gint64 ps_lower_bound_channels (const PsPlacement *placement, guint n_microbatches, const PsCosts *costs,
-                                const PsEventsSetting *events);
+                                const PsEventsSetting *events, const PsChannelModel *model);
 
 G_END_DECLS
 

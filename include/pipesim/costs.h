@@ -132,6 +132,16 @@ ps_costs_backward_ns (const PsCosts *costs, guint length, guint stage)
   return MIN (op[PS_OP_B * next].duration_ns + op[PS_OP_W * next].duration_ns, op[PS_OP_BW * next].duration_ns);
 }
 
+/* How much longer a pair with an F of a stage is than that F alone: it saves time if the backward in it takes longer
+ * than that. G_MAXINT64: pairs take what their parts take. */
+static inline gint64
+ps_costs_pair_more_ns (const PsCosts *costs, guint stage)
+{
+  gint64 pair_ns = costs->stage[stage].pair_ns;
+
+  return pair_ns >= 0 ? pair_ns - ps_costs_op (costs, PS_OP_F, stage)->duration_ns : G_MAXINT64;
+}
+
 /* Duration of an overlapped pair of two ops, by their indices into op. Where the microbatches have different lengths,
  * as much overlaps as for the one that overlaps less. */
 gint64 ps_costs_pair_ns (const PsCosts *costs, guint a, guint b);
@@ -300,8 +310,8 @@ gboolean ps_costs_offload (PsCosts *costs, guint stage, double ratio, GError **e
  * - 1: the optimizer state, and O with it: each replica updates its part of the parameters. reduce_ns keeps the
  *   reduce-scatter, and O takes the all-gather.
  * - 2: the gradients too, once they are complete. In a pipeline the microbatches of a stage add to one whole gradient,
- *   which is scattered after its last backward (sim/simulate/simulate.c has the sources): time and peaks are those of 1.
- *   Megatron-FSDP scatters after each backward instead, and holds less.
+ *   which is scattered after its last backward (sim/simulate/gathers.h has the sources): time and peaks are those
+ * of 1. Megatron-FSDP scatters after each backward instead, and holds less.
  * - 3: the weights too, as PyTorch's FSDP does in a pipeline. A device has the weights of at most three of its stages
  *   whole at a time, in buffers that hold its own part. It gathers the weights of its next stages on a channel of their
  *   own, gather_ns each.

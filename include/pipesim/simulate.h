@@ -3,7 +3,7 @@
  * no allocation; memory is a prefix sum in the same pass.
  *
  * Where weights are spread over replicas (PsCosts.zero is 3) ops also wait until theirs are gathered, and all devices
- * count from the start of their first gather (sim/simulate/simulate.c). The events engine knows no gathers.
+ * count from the start of their first gather (sim/simulate/gathers.h). The events engine knows no gathers.
  *
  * The host times of an op (ps_costs_add_host_time) are part of its duration in both engines: a step starts when the
  * host begins with it, and ends when the host is done with it. Busy time leaves them out.
@@ -115,7 +115,7 @@ ps_simulation_transfer (const PsProgram *program, const PsCosts *costs, const Ps
  * when its producer has ended. An op starts when the one before it has ended and its input has arrived.
  * PS_CHANNEL_LATENCY has no ends: transfers neither queue nor wait for their receiver.
  *
- * Two ways of running give one result. If durations are known beforehand, every time is a maximum over earlier times:
+ * Two loops give one result. If durations are known beforehand, every time is a maximum over earlier times:
  * the engine follows devices as far as they go, in any order, without a queue of events. If durations depend on other
  * ops and transfers of the same instant (links, overlap_slowdown, ready_order), the engine takes events in the order of
  * time. All events of one instant come before anything new begins. Messages that may begin then go by age; of one age
@@ -129,8 +129,8 @@ typedef struct
 {
   PsChannel comm;
   /* Messages of a known size up to this are sent without waiting for the receiver. The transfer holds the sender's end
-   * for its duration. The receive takes no time and is over when the message has arrived and its turn on the receiver's
-   * end has come. */
+   * for its duration. The receive takes no time and is over when the message has arrived and is the next one on the
+   * receiver's end. */
   gint64 eager_bytes;
   /* Communication on the compute stream (Megatron without overlap): a device comes to its sends and receives in the
    * order of its instructions, does nothing else until each is over, and takes part in a transfer only then. */
@@ -318,7 +318,7 @@ gboolean ps_sync_parse (const char *where, const char *text, PsSync *sync, GErro
  * another. */
 typedef enum
 {
-  PS_REDUCE_OVERLAPPED, /* beside the ops that the device still has to run; in asynchronous schedules beside the whole
+  PS_REDUCE_OVERLAPPED, /* while the device runs its other ops; in asynchronous schedules during the whole
                            next iteration, whose end the step then waits for */
   PS_REDUCE_EXPOSED,    /* after the device's last op */
 } PsReduce;
@@ -352,7 +352,8 @@ gboolean ps_iteration_events (const PsProgram *program, const PsCosts *costs, co
 
 /* The moments of one iteration in steady state, of an asynchronous schedule with transfers of pure latency. Fills in
  * the ends of the steps and the makespan of simulation, which has run the program; they count from the iteration's
- * first op. Its last ops run beside the first ones of the next iteration. setting: durations; NULL: those of the costs.
+ * first op. Its last ops run while the first ones of the next iteration do. setting: durations; NULL: those of the
+ * costs.
  */
 void ps_iteration_times (const PsProgram *program, const PsCosts *costs, const PsEventsSetting *setting,
                          PsSimulation *simulation);

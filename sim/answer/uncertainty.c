@@ -164,7 +164,7 @@ takes_all_causes (const Run *run)
   return run->causes.part == NULL && run->causes.slowness < 0;
 }
 
-/* The same op meets the same luck in every schedule; a BW draws as its B. A pair draws as its second op. */
+/* The same op has the same draws in every schedule. A BW draws as its B, a pair as its second op. */
 static PsPurpose
 purpose_of (const PsProgram *program, guint step, guint32 stream)
 {
@@ -419,7 +419,7 @@ draw_times (Times *times, guint first, guint before)
     }
 }
 
-/* The iteration times of samples. Threads take blocks of samples in turn. */
+/* The iteration times of samples. Each thread takes every n-th block. */
 
 typedef struct
 {

@@ -116,12 +116,13 @@ search_price_bound (const SearchPricing *pricing, const PsPlacement *placement, 
 {
   const PsSetting *setting = pricing->setting;
   const PsEventsSetting events = ps_setting_events (setting);
-  guint n_slices = MAX (setting->n_slices, 1);
+  guint n_slices = MAX (setting->n_slices, 1), n_models;
   g_autoptr (PsCosts) slice = ps_costs_slice (costs, n_slices);
 
   if (setting->sync == PS_SYNC_BYPASS || setting->share_links || search_has_lengths (pricing))
     return 0;
-  return ps_lower_bound_channels (placement, setting->n_microbatches * n_slices, slice, &events);
+  return ps_lower_bound_channels (placement, setting->n_microbatches * n_slices, slice, &events,
+                                  &ps_channel_table (&n_models)[events.comm]);
 }
 
 gint64

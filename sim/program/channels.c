@@ -1,4 +1,5 @@
-/* channels.c - the models of channels, the order of messages on each end, and explanations of deadlocks. */
+/* channels.c - the models of channels, the order of messages on each end, explanations of deadlocks, and the check that
+ * the streams can run: without time, under rendezvous semantics. */
 #include "channels.h"
 
 static guint
@@ -75,7 +76,7 @@ ps_channels_free (PsChannels *channels)
 {
   if (channels == NULL)
     return;
-  g_free (channels->turns);
+  g_free (channels->on_end);
   g_free (channels);
 }
 
@@ -93,12 +94,12 @@ device_of (const PsProgram *program, guint index)
   return low;
 }
 
-static PsTurn *
-turn_of (const PsChannels *channels, guint post)
+static PsEndPlace *
+place_of (const PsChannels *channels, guint post)
 {
   const PsInstruction *instruction = &channels->program->instructions[post];
 
-  return &channels->turns[instruction->message - 1][ps_instruction_side (instruction)];
+  return &channels->on_end[instruction->message - 1][ps_instruction_side (instruction)];
 }
 
 /* Links each message of a device to the next one on the same end. `last` holds 1 + the last instruction on each end, of
@@ -111,20 +112,20 @@ link_device (PsChannels *channels, const PsChannelModel *model, guint device, gu
   for (guint i = program->first[device]; i < program->first[device + 1]; i++)
     {
       const PsInstruction *instruction = &program->instructions[i];
-      PsTurn *turn, *before;
+      PsEndPlace *place, *before;
       guint end;
 
       if (!ps_instruction_is_post (instruction))
         continue;
       end = model->end (instruction->peer, instruction->type == PS_INSTRUCTION_SEND);
-      turn = turn_of (channels, i);
+      place = place_of (channels, i);
       if (last[end] <= program->first[device])
-        turn->end = channels->n_ends++;
+        place->end = channels->n_ends++;
       else
         {
-          before = turn_of (channels, last[end] - 1);
+          before = place_of (channels, last[end] - 1);
           before->next = instruction->message;
-          *turn = (PsTurn){ .end = before->end, .waits = TRUE };
+          *place = (PsEndPlace){ .end = before->end, .waits = TRUE };
         }
       last[end] = i + 1;
     }
@@ -138,7 +139,7 @@ ps_channels_new (const PsProgram *program, PsChannel channel)
   PsChannels *channels = g_new0 (PsChannels, 1);
 
   channels->program = program;
-  channels->turns = g_malloc0 ((program->n_messages + (gsize)1) * sizeof *channels->turns);
+  channels->on_end = g_malloc0 ((program->n_messages + (gsize)1) * sizeof *channels->on_end);
   for (guint device = 0; models[channel].end != NULL && device < n_devices; device++)
     link_device (channels, &models[channel], device, last);
   return channels;
@@ -149,12 +150,12 @@ static guint
 head_of_end (const PsChannels *channels, const PsChannelsStuck *stuck, guint i)
 {
   const PsProgram *program = channels->program;
-  guint end = turn_of (channels, i)->end, first = program->first[device_of (program, i)];
+  guint end = place_of (channels, i)->end, first = program->first[device_of (program, i)];
 
   if (channels->n_ends == 0)
     return i;
   while (first < i
-         && (!ps_instruction_is_post (&program->instructions[first]) || turn_of (channels, first)->end != end
+         && (!ps_instruction_is_post (&program->instructions[first]) || place_of (channels, first)->end != end
              || stuck->done[program->instructions[first].message - 1]))
     first++;
   return first;
@@ -222,4 +223,168 @@ ps_channels_explain (const PsChannels *channels, const PsChannelsStuck *stuck, G
       append_instruction (program, next, text);
     }
   g_set_error (error, PS_ERROR, PS_ERROR_SCHEDULE, "%s: deadlock: %s", program->schedule->name, text->str);
+}
+
+/* Whether every send, receive and wait has its counterparts, and a run without time. */
+
+/* Whether the instruction at `place` has that type and message. */
+static gboolean
+stands (const PsProgram *program, guint place, PsInstructionType type, guint32 message)
+{
+  return program->instructions[place].type == type && program->instructions[place].message == message;
+}
+
+/* NULL: instruction i of a device has its counterparts where they belong. */
+static const char *
+find_problem (const PsProgram *program, guint i, guint device)
+{
+  const PsInstruction *instruction = &program->instructions[i];
+  const PsMessage *message;
+  const PsPlaces *places;
+  gboolean sends = instruction->type == PS_INSTRUCTION_SEND, received;
+
+  if (instruction->type == PS_INSTRUCTION_COMPUTE)
+    return NULL;
+  message = &program->messages[instruction->message - 1];
+  places = &program->places[instruction->message - 1];
+  received = stands (program, places->receive, PS_INSTRUCTION_RECEIVE, instruction->message);
+  if (instruction->type == PS_INSTRUCTION_WAIT)
+    return received && places->receive < i && message->receiver == device ? NULL : "has no RECEIVE before it";
+  if (i != (sends ? places->send : places->receive))
+    return "is there twice";
+  if (sends && !received)
+    return "has no RECEIVE";
+  if (!stands (program, places->send, PS_INSTRUCTION_SEND, instruction->message))
+    return "has no SEND";
+  if (device != (sends ? message->sender : message->receiver)
+      || instruction->peer != (sends ? message->receiver : message->sender))
+    return "does not meet its other end";
+  return NULL;
+}
+
+static gboolean
+check_counterparts (const PsProgram *program, GError **error)
+{
+  for (guint device = 0; device < program->schedule->placement->n_devices; device++)
+    for (guint i = program->first[device]; i < program->first[device + 1]; i++)
+      {
+        const char *problem = find_problem (program, i, device);
+        g_autofree char *text = problem != NULL ? ps_instruction_format (&program->instructions[i]) : NULL;
+
+        if (problem == NULL)
+          continue;
+        return ps_refuse (error, PS_ERROR_SCHEDULE, "device %u: instruction %u (%s): %s", device,
+                          i - program->first[device], text, problem);
+      }
+  return TRUE;
+}
+
+typedef struct
+{
+  const PsChannels *channels;
+  guint *cursor;   /* [n_devices] instruction that the device has come to */
+  guint8 *missing; /* [n_messages] of send reached, receive reached, next on the sender's end, next on the receiver's */
+  guint8 *done;    /* [n_messages] */
+  GArray *met;     /* guint32: messages, counted from 1, of which a condition was met */
+  GArray *awake;   /* guint16: devices that may go on */
+} Run;
+
+static void
+run_clear (Run *run)
+{
+  g_free (run->cursor);
+  g_free (run->missing);
+  g_free (run->done);
+  g_array_unref (run->met);
+  g_array_unref (run->awake);
+}
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Run, run_clear)
+
+static void
+run_init (Run *run, const PsChannels *channels)
+{
+  const PsProgram *program = channels->program;
+  guint n_devices = program->schedule->placement->n_devices;
+
+  run->channels = channels;
+  run->cursor = g_memdup2 (program->first, n_devices * sizeof *program->first);
+  run->missing = g_new (guint8, program->n_messages + 1);
+  run->done = g_new0 (guint8, program->n_messages + 1);
+  run->met = g_array_new (FALSE, FALSE, sizeof (guint32));
+  run->awake = g_array_new (FALSE, FALSE, sizeof (guint16));
+  for (guint i = 0; i < program->n_messages; i++)
+    run->missing[i]
+        = (guint8)(2 + channels->on_end[i][PS_SIDE_SENDER].waits + channels->on_end[i][PS_SIDE_RECEIVER].waits);
+  for (guint device = n_devices; device-- > 0;)
+    g_array_append_val (run->awake, ((guint16[]){ (guint16)device })[0]);
+}
+
+/* Meets one more condition of a message. A transfer that takes place meets a condition of the next on each end. */
+static void
+meet (Run *run, guint32 message)
+{
+  g_array_append_val (run->met, message);
+  while (run->met->len > 0)
+    {
+      const PsEndPlace *places;
+
+      message = g_array_index (run->met, guint32, run->met->len - 1);
+      g_array_set_size (run->met, run->met->len - 1);
+      if (message == 0 || --run->missing[message - 1] > 0)
+        continue;
+      places = run->channels->on_end[message - 1];
+      run->done[message - 1] = TRUE;
+      g_array_append_val (run->awake, run->channels->program->messages[message - 1].receiver);
+      g_array_append_val (run->met, places[PS_SIDE_SENDER].next);
+      g_array_append_val (run->met, places[PS_SIDE_RECEIVER].next);
+    }
+}
+
+static void
+run_device (Run *run, guint device)
+{
+  const PsProgram *program = run->channels->program;
+
+  for (; run->cursor[device] < program->first[device + 1]; run->cursor[device]++)
+    {
+      const PsInstruction *instruction = &program->instructions[run->cursor[device]];
+
+      if (instruction->type == PS_INSTRUCTION_WAIT && !run->done[instruction->message - 1])
+        return;
+      if (ps_instruction_is_post (instruction))
+        meet (run, instruction->message);
+    }
+}
+
+static gboolean
+check (const PsChannels *channels, GError **error)
+{
+  const PsProgram *program = channels->program;
+  g_auto (Run) run = { 0 };
+
+  run_init (&run, channels);
+  while (run.awake->len > 0)
+    {
+      guint16 device = g_array_index (run.awake, guint16, run.awake->len - 1);
+
+      g_array_set_size (run.awake, run.awake->len - 1);
+      run_device (&run, device);
+    }
+  for (guint device = 0; device < program->schedule->placement->n_devices; device++)
+    if (run.cursor[device] < program->first[device + 1])
+      {
+        ps_channels_explain (
+            channels, &(PsChannelsStuck){ .cursor = run.cursor, .done = run.done, .receives_wait = TRUE }, error);
+        return FALSE;
+      }
+  return TRUE;
+}
+
+gboolean
+ps_program_check (const PsProgram *program, PsChannel channel, GError **error)
+{
+  if (!check_counterparts (program, error))
+    return FALSE;
+  g_autoptr (PsChannels) channels = ps_channels_new (program, channel);
+  return check (channels, error);
 }

@@ -12,20 +12,20 @@ enum
   PS_N_SIDES
 };
 
-/* A message's turn on one end of a channel. An end belongs to one device and carries its sends and receives in the
- * order of the instructions. */
+/* The place of a message in the order of one end of a channel. An end belongs to one device and carries its sends and
+ * receives in the order of the instructions. */
 typedef struct
 {
   guint32 end;    /* number of the end */
   guint32 next;   /* 1 + message that follows on the end; 0 = none */
   gboolean waits; /* for another message on the end */
-} PsTurn;
+} PsEndPlace;
 
 typedef struct
 {
   const PsProgram *program;
-  guint n_ends;                /* 0: no channels, no message waits for another */
-  PsTurn (*turns)[PS_N_SIDES]; /* [n_messages] */
+  guint n_ends;                     /* 0: no channels, no message waits for another */
+  PsEndPlace (*on_end)[PS_N_SIDES]; /* [n_messages] */
 } PsChannels;
 
 /* The program must outlive them. Free with ps_channels_free. */

@@ -1,4 +1,5 @@
-/* program-private.h - functions that lowering and planning share. Private to libpipesim. */
+/* program-private.h - the order of sends and receives in a program, and of the rounds of an endless run. Private to
+ * libpipesim. */
 #pragma once
 
 #include <pipesim/program.h>
@@ -19,3 +20,25 @@ void ps_program_stream (PsProgram *program);
  * ends, and its producer waits for earlier transfers only. Nothing happens later than in the run if every transfer
  * takes as long, and the run's channels were in order. Each channel carries the same transfers in the same order. */
 void ps_program_arrange (PsProgram *program, const gint64 *start_ns, const gint64 *end_ns, const gint64 *op_end_ns);
+
+/* The order of one round of an endless run. */
+typedef struct
+{
+  guint32 *sequence; /* [n_ops] indices into schedule->ops: devices' orders merged so that an op's inputs of its own
+                        round come before it */
+  guint8 *ahead;     /* [n_ops] 1 for ops that a device runs for the next iteration already */
+} PsDrain;
+
+/* Synchronous schedules run as they are. In an asynchronous schedule each device runs its warm-up, the forwards before
+ * its first backward, one iteration ahead. One of them follows each backward of its drain, the ops after its last
+ * forward. Orders that cannot run so, and orders with pairs, are left as they are. */
+void ps_drain_init (PsDrain *drain, const PsProgram *program);
+void ps_drain_clear (PsDrain *drain);
+
+/* Calls `op` for each op of a round in the merged order, and after it `message` for each message that it makes, by its
+ * number from 1 on: PS_COMM_ASAP would order the round so if it were a schedule. */
+typedef void (*PsDrainOp) (gpointer data, guint op);
+typedef void (*PsDrainMessage) (gpointer data, guint32 number);
+void ps_drain_walk (const PsDrain *drain, const PsProgram *program, PsDrainOp op, PsDrainMessage message,
+                    gpointer data);
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (PsDrain, ps_drain_clear)

@@ -1,16 +1,20 @@
-/* program.c - programs: the room that lowering fills, and the streams that follow. */
+/* program.c - programs: the table that lowering fills, the streams of instructions that follow from it, and the streams
+ * of one round of an endless run. */
 #include "program-private.h"
 #include "base/names.h"
 #include "base/large.h"
 #include "weight-window.h"
 
-#include <pipesim/program.h>
-
 #include <string.h>
+
+/* Where sends and receives stand in the streams. Every device keeps to one order of all transfers, or the schedule has
+ * an order of its own, or receives stand right before they are needed. */
+
+PS_DEFINE_NAMES (PsCommOrder, ps_comm_order, "asap", "deferred", "planned")
 
 /* The SEND, RECEIVE or WAIT of a message, counted from 1. */
 static inline PsInstruction
-ps_program_instruction (const PsProgram *program, PsInstructionType type, guint32 message)
+instruction_of (const PsProgram *program, PsInstructionType type, guint32 message)
 {
   const PsMessage *about = &program->messages[message - 1];
 
@@ -20,24 +24,10 @@ ps_program_instruction (const PsProgram *program, PsInstructionType type, guint3
                           .op = about->op };
 }
 
-/* Where sends and receives stand in the streams. Every device keeps to one order of all transfers, or
- * the schedule has an order of its own, or receives stand right before they are needed. */
-
-PS_DEFINE_NAMES (PsCommOrder, ps_comm_order, "asap", "deferred", "planned")
-
-/* Notes that a send or receive stands at `place`. last: 1 + step of the op before it; 0: none. */
-static inline void
-note_place (PsProgram *program, const PsInstruction *instruction, guint place, guint32 last)
+static inline PsInstruction
+compute_of (const PsProgram *program, guint device, guint op)
 {
-  guint index = instruction->message - 1;
-
-  if (instruction->type == PS_INSTRUCTION_SEND)
-    {
-      program->places[index].send = place;
-      return;
-    }
-  program->places[index].receive = place;
-  program->messages[index].posted = last;
+  return (PsInstruction){ .type = PS_INSTRUCTION_COMPUTE, .peer = (guint16)device, .op = program->schedule->ops[op] };
 }
 
 void
@@ -56,79 +46,50 @@ ps_program_note_places (PsProgram *program)
 
           if (instruction->type == PS_INSTRUCTION_COMPUTE)
             last = program->step_of[op++] + 1;
-          else if (ps_instruction_is_post (instruction))
-            note_place (program, instruction, i, last);
+          else if (instruction->type == PS_INSTRUCTION_SEND)
+            program->places[instruction->message - 1].send = i;
+          else if (instruction->type == PS_INSTRUCTION_RECEIVE)
+            {
+              program->places[instruction->message - 1].receive = i;
+              program->messages[instruction->message - 1].posted = last;
+            }
         }
     }
-}
-
-/* The streams while they are written from the table, all at once. */
-typedef struct
-{
-  PsProgram *program;
-  guint *fill;   /* [n_devices] next free instruction */
-  guint32 *last; /* [n_devices] 1 + last step; 0: none */
-} Streams;
-
-static inline void
-emit (const Streams *streams, guint device, PsInstruction instruction)
-{
-  guint place = streams->fill[device]++;
-
-  streams->program->instructions[place] = instruction;
-  if (ps_instruction_is_post (&instruction))
-    note_place (streams->program, &instruction, place, streams->last[device]);
-}
-
-static inline void
-emit_wait (const Streams *streams, guint device, guint32 message)
-{
-  const PsProgram *program = streams->program;
-
-  if (message == 0)
-    return;
-  if (program->order == PS_COMM_DEFERRED)
-    emit (streams, device, ps_program_instruction (program, PS_INSTRUCTION_RECEIVE, message));
-  emit (streams, device, ps_program_instruction (program, PS_INSTRUCTION_WAIT, message));
-}
-
-static inline void
-emit_transfer (const Streams *streams, guint32 message)
-{
-  const PsProgram *program = streams->program;
-  const PsMessage *about = &program->messages[message - 1];
-
-  emit (streams, about->sender, ps_program_instruction (program, PS_INSTRUCTION_SEND, message));
-  if (program->order != PS_COMM_DEFERRED)
-    emit (streams, about->receiver, ps_program_instruction (program, PS_INSTRUCTION_RECEIVE, message));
 }
 
 /* Messages stand in the order of their producers, and steps in that in which devices came to them. */
 void
 ps_program_stream (PsProgram *program)
 {
-  const PsSchedule *schedule = program->schedule;
-  guint n_devices = schedule->placement->n_devices;
-  g_autofree guint *fill = g_memdup2 (program->first, n_devices * sizeof *fill);
-  g_autofree guint32 *last = g_new0 (guint32, n_devices);
-  const Streams streams = { program, fill, last };
+  gboolean deferred = program->order == PS_COMM_DEFERRED;
+  PsInstruction *stream = program->instructions;
+  g_autofree guint *fill = g_memdup2 (program->first, program->schedule->placement->n_devices * sizeof *fill);
   guint32 message = 1;
 
   for (guint i = 0, n; i < program->n_steps; i += n)
     {
-      guint device = program->steps[i].device;
+      guint device = program->steps[i].device, *next = &fill[device];
 
       n = program->pair != NULL && program->pair[i] == PS_PAIR_FIRST ? 2 : 1;
       for (guint k = i; k < i + n; k++)
-        emit_wait (&streams, device, program->message_of[k]);
+        {
+          if (program->message_of[k] == 0)
+            continue;
+          if (deferred)
+            stream[(*next)++] = instruction_of (program, PS_INSTRUCTION_RECEIVE, program->message_of[k]);
+          stream[(*next)++] = instruction_of (program, PS_INSTRUCTION_WAIT, program->message_of[k]);
+        }
       for (guint k = i; k < i + n; k++)
-        emit (&streams, device,
-              (PsInstruction){
-                  .type = PS_INSTRUCTION_COMPUTE, .peer = (guint16)device, .op = schedule->ops[program->op_of[k]] });
-      last[device] = i + n;
+        stream[(*next)++] = compute_of (program, device, program->op_of[k]);
       for (; message <= program->n_messages && program->messages[message - 1].producer < i + n; message++)
-        emit_transfer (&streams, message);
+        {
+          stream[(*next)++] = instruction_of (program, PS_INSTRUCTION_SEND, message);
+          if (!deferred)
+            stream[fill[program->messages[message - 1].receiver]++]
+                = instruction_of (program, PS_INSTRUCTION_RECEIVE, message);
+        }
     }
+  ps_program_note_places (program);
 }
 
 typedef struct
@@ -178,7 +139,7 @@ typedef struct
 static void
 append (Stream *stream, PsInstructionType type, guint32 message)
 {
-  stream->program->instructions[stream->fill++] = ps_program_instruction (stream->program, type, message);
+  stream->program->instructions[stream->fill++] = instruction_of (stream->program, type, message);
 }
 
 /* The next op, or pair, after the waits for its inputs. */
@@ -197,8 +158,7 @@ append_ops (Stream *stream, guint device)
         append (stream, PS_INSTRUCTION_WAIT, message);
     }
   for (guint i = 0; i < n; i++)
-    program->instructions[stream->fill++]
-        = (PsInstruction){ .type = PS_INSTRUCTION_COMPUTE, .peer = (guint16)device, .op = ops[i] };
+    program->instructions[stream->fill++] = compute_of (program, device, stream->next + i);
   stream->next += n;
 }
 
@@ -377,22 +337,14 @@ program_hold_receives (PsProgram *program)
 /* Lowering: the orders of all devices are walked together, one op per device and round, and every op that
  * may run is appended to the table, with the messages that it sends. */
 
-#define N_COPIED 8
-
-/* A device whose order is being walked. Orders of a thousand devices lie so regularly in memory that their next ops
- * would drive each other out of the caches. So a walk has copies of them, and keeps the steps for a while. */
+/* A device whose order is being walked. */
 typedef struct
 {
-  guint32 begin; /* op of the schedule: those from here on are copied */
-  guint16 n;     /* copied */
-  guint16 place; /* of the next op among them */
-  guint16 stop;  /* up to this place, ops and pairs are copied whole, and weights take no turns before them */
-  guint32 last;  /* 1 + its last step so far; 0: none */
-  guint32 alive; /* activations */
-  guint32 peak;  /* most of them so far */
-  PsOp ops[N_COPIED];
-  guint32 steps[N_COPIED]; /* of the ops before the next one */
-  guint8 turns[N_COPIED];
+  guint32 next;   /* op of the schedule */
+  guint32 last;   /* 1 + its last step so far; 0: none */
+  guint32 alive;  /* activations */
+  guint32 peak;   /* most of them so far */
+  gboolean awake; /* its next op may have its inputs, or weights take an action before it */
 } Walk;
 
 /* Values of Lowering.results. */
@@ -404,272 +356,126 @@ enum
   RESULT_MESSAGE  /* this + the index of the message that carries it */
 };
 
-#define NONE G_MAXUINT32
-
-/* What all ops of a kind and stage have in common, for each weight copy. */
-typedef struct
-{
-  guint32 input;    /* the result that it needs: index into results for cell 0; NONE: of no other stage */
-  guint32 output;   /* its own result; NONE: no other stage needs it */
-  guint16 transfer; /* of a message that carries the input: PsStep.transfer */
-  guint16 peer;     /* device that needs the output */
-  guint8 begins;    /* 1: an activation lives from its start on */
-  guint8 ends;      /* 1: until its end */
-} Route;
-
 typedef struct
 {
   PsProgram *program;
   const PsSchedule *schedule;
-  const guint8 *copy; /* PsSchedule.copy */
   guint n_stages;
-  guint n_slices;
   guint n_steps; /* so far */
   guint n_messages;
-  guint8 *turns;    /* [n_ops] turns that weights still take before an op */
-  guint32 *results; /* [2 * n_stages * row] forwards and backwards of a cell in turn */
-  gsize row;        /* cells of a stage, and some more, so that stages do not share places in caches */
-  Route *routes;    /* [n_copies * PS_N_OP_KINDS * n_stages] as PsProgram.count */
-  Walk *walks;      /* [n_devices] */
-  gboolean *awake;  /* [n_devices] its next op may have its inputs, or weights take a turn before it */
+  guint8 *weight_actions; /* [n_ops] actions that weights still take before an op */
+  guint32 *results;       /* [2 * n_cells] by ps_schedule_result */
+  Walk *walks;            /* [n_devices] */
 } Lowering;
 
 static void
 lowering_clear (Lowering *lowering)
 {
-  g_free (lowering->turns);
+  g_free (lowering->weight_actions);
   g_free (lowering->results);
-  g_free (lowering->routes);
   g_free (lowering->walks);
-  g_free (lowering->awake);
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Lowering, lowering_clear)
 
-/* As ps_schedule_result tells results apart. */
-static guint32
-first_result (const Lowering *lowering, PsOp op)
+/* The result of another stage that an op needs; NULL: it needs none. */
+static inline guint32 *
+input_of (const Lowering *lowering, PsOp op)
 {
-  return (guint32)(2 * op.stage * lowering->row + (op.kind != PS_OP_F));
-}
-
-static Route
-make_route (const Lowering *lowering, guint copy, PsOp op)
-{
-  guint n_stages = lowering->n_stages, stage;
-  Route route = { .input = NONE, .output = NONE };
   PsOp producer;
 
-  route.begins = op.kind == PS_OP_F;
-  route.ends = op.kind == PS_OP_W || op.kind == PS_OP_BW;
-  if (ps_op_input (op, n_stages, &producer))
-    {
-      route.input = first_result (lowering, producer);
-      route.transfer = (guint16)(1 + producer.stage + (producer.kind == PS_OP_F ? 0 : n_stages));
-    }
-  if (ps_op_output (op, n_stages, &stage))
-    {
-      route.output = first_result (lowering, op);
-      route.peer = (guint16)ps_placement_device (lowering->schedule->placement, copy, stage);
-    }
-  return route;
+  return ps_op_input (op, lowering->n_stages, &producer)
+             ? &lowering->results[ps_schedule_result (lowering->schedule, producer)]
+             : NULL;
 }
 
-static void
-make_routes (Lowering *lowering)
-{
-  guint n_copies = lowering->schedule->placement->n_copies;
-  Route *route = lowering->routes = g_new (Route, (gsize)n_copies * PS_N_OP_KINDS * lowering->n_stages);
-
-  for (guint copy = 0; copy < n_copies; copy++)
-    for (guint kind = 0; kind < PS_N_OP_KINDS; kind++)
-      for (guint stage = 0; stage < lowering->n_stages; stage++)
-        *route++ = make_route (lowering, copy, (PsOp){ .kind = (guint8)kind, .stage = (guint16)stage });
-}
-
-/* An op that a device has come to. */
-typedef struct
-{
-  const PsOp *op;
-  const Route *route;
-  gsize cell;    /* results of its cell lie that far from those of cell 0 */
-  guint32 cost;  /* PsStep.cost */
-  guint32 input; /* the result of another stage that it needs; RESULT_HERE: it needs none */
-} Next;
-
-static inline Next
-look_at (const Lowering *lowering, const PsOp *op, gboolean plain)
-{
-  Next next = { .op = op, .cost = op->kind * lowering->n_stages + op->stage };
-
-  next.cell = 2 * (plain ? (gsize)op->microbatch : (gsize)op->microbatch * lowering->n_slices + op->slice);
-  next.route = &lowering->routes[next.cost];
-  if (!plain && lowering->copy != NULL)
-    next.route += (gsize)lowering->copy[op->microbatch] * PS_N_OP_KINDS * lowering->n_stages;
-  next.input = next.route->input != NONE ? lowering->results[next.route->input + next.cell] : RESULT_HERE;
-  return next;
-}
-
+/* Appends the device's next op. */
 static inline void
-append_step (Lowering *lowering, guint device, const Next *next)
+append_step (Lowering *lowering, guint device)
 {
   PsProgram *program = lowering->program;
   Walk *walk = &lowering->walks[device];
+  PsOp op = lowering->schedule->ops[walk->next];
+  const guint32 *input = input_of (lowering, op);
   guint id = lowering->n_steps++;
   PsStep *step = &program->steps[id];
-  guint32 message = 0;
 
-  step->previous = walk->last;
-  step->input = 0;
-  step->cost = next->cost;
-  step->transfer = 0;
-  step->device = (guint16)device;
-  if (next->input >= RESULT_MESSAGE)
+  *step
+      = (PsStep){ .previous = walk->last, .cost = op.kind * lowering->n_stages + op.stage, .device = (guint16)device };
+  program->message_of[id] = 0;
+  if (input != NULL && *input >= RESULT_MESSAGE)
     {
-      PsMessage *waited = &program->messages[next->input - RESULT_MESSAGE];
+      PsMessage *waited = &program->messages[*input - RESULT_MESSAGE];
 
-      message = next->input - RESULT_MESSAGE + 1;
+      program->message_of[id] = *input - RESULT_MESSAGE + 1;
       waited->consumer = id;
       step->input = waited->producer + 1;
-      step->transfer = next->route->transfer;
+      step->transfer = (guint16)(1 + waited->op.stage + (waited->op.kind == PS_OP_F ? 0 : lowering->n_stages));
     }
-  program->message_of[id] = message;
-  program->op_of[id] = walk->begin + walk->place;
-  walk->steps[walk->place++] = id;
+  program->op_of[id] = walk->next;
+  program->step_of[walk->next++] = id;
   walk->last = id + 1;
 }
 
-/* Makes the op's result, which exists at the end of the step. Its receive stands where the receiver has come to. */
+/* Makes an op's result, which exists at the end of the step. Its receive stands where the receiver has come to. */
 static inline void
-add_result (Lowering *lowering, guint device, const Next *next, guint step)
+add_result (Lowering *lowering, guint device, PsOp op, guint step)
 {
-  const Route *route = next->route;
+  guint stage;
 
-  if (route->output == NONE)
+  if (!ps_op_output (op, lowering->n_stages, &stage))
     return;
-  guint32 *result = &lowering->results[route->output + next->cell];
+  guint32 *result = &lowering->results[ps_schedule_result (lowering->schedule, op)];
+  guint peer = ps_schedule_device (lowering->schedule, stage, op.microbatch);
+  Walk *consumer = &lowering->walks[peer];
   if (*result == RESULT_AWAITED)
-    lowering->awake[route->peer] = TRUE;
-  if (route->peer == device)
-    {
-      *result = RESULT_HERE;
-      return;
-    }
+    consumer->awake = TRUE;
+  *result = RESULT_HERE;
+  if (peer == device)
+    return;
   *result = RESULT_MESSAGE + lowering->n_messages;
   PsMessage *message = &lowering->program->messages[lowering->n_messages++];
-  message->op = *next->op;
-  message->op.kind = next->op->kind == PS_OP_F ? PS_OP_F : PS_OP_B;
+  message->op = op;
+  message->op.kind = op.kind == PS_OP_F ? PS_OP_F : PS_OP_B;
   message->op.paired = 0;
   message->producer = step;
-  message->posted = lowering->walks[route->peer].last;
+  message->posted = consumer->last;
   message->sender = (guint16)device;
-  message->receiver = route->peer;
+  message->receiver = (guint16)peer;
 }
 
-/* An activation lives from the start of its F to the end of its W or BW, so that both ops of a pair start before either
- * ends. */
-static inline void
-count_alive (Walk *walk, const Next *next, guint n)
-{
-  for (guint i = 0; i < n; i++)
-    walk->alive += next[i].route->begins;
-  walk->peak = MAX (walk->peak, walk->alive);
-  for (guint i = 0; i < n; i++)
-    walk->alive -= next[i].route->ends;
-}
-
-/* Appends the next n ops of the device, one or a pair, if their inputs have been made. Both results of a pair exist at
- * the end of its second step. */
-static inline G_ALWAYS_INLINE void
-append_device_ops (Lowering *lowering, guint device, guint n, gboolean plain)
+/* Appends the next op of the device, or both of a pair, if their inputs have been made. Both results of a pair exist at
+ * the end of its second step. An activation lives from the start of its F to the end of its W or BW, so that both ops
+ * of a pair start before either ends. */
+static void
+append_ops_of (Lowering *lowering, guint device)
 {
   Walk *walk = &lowering->walks[device];
-  Next next[2];
+  const PsOp *ops = &lowering->schedule->ops[walk->next];
+  guint n = ops->paired ? 2 : 1;
 
   for (guint i = 0; i < n; i++)
     {
-      next[i] = look_at (lowering, &walk->ops[walk->place + i], plain);
-      if (next[i].input < RESULT_HERE)
-        {
-          lowering->results[next[i].route->input + next[i].cell] = RESULT_AWAITED;
-          lowering->awake[device] = FALSE;
-          return;
-        }
-    }
-  for (guint i = 0; i < n; i++)
-    append_step (lowering, device, &next[i]);
-  for (guint i = 0; i < n; i++)
-    add_result (lowering, device, &next[i], walk->last - 1);
-  count_alive (walk, next, n);
-}
+      guint32 *input = input_of (lowering, ops[i]);
 
-static void
-append_pair (Lowering *lowering, guint device)
-{
-  guint id = lowering->n_steps;
-
-  append_device_ops (lowering, device, 2, FALSE);
-  for (guint i = id; i < lowering->n_steps; i++)
-    lowering->program->pair[i] = (guint8)(PS_PAIR_FIRST + i - id);
-}
-
-/* The device's next op. */
-static guint
-next_op (const Lowering *lowering, guint device)
-{
-  return lowering->walks[device].begin + lowering->walks[device].place;
-}
-
-static void
-write_steps (const Lowering *lowering, const Walk *walk)
-{
-  memcpy (&lowering->program->step_of[walk->begin], walk->steps, walk->place * sizeof *walk->steps);
-}
-
-/* Copies the ops from the next one on. */
-static void
-copy_ops (const Lowering *lowering, Walk *walk, guint end)
-{
-  write_steps (lowering, walk);
-  walk->begin += walk->place;
-  walk->place = walk->stop = 0;
-  walk->n = (guint16)MIN (N_COPIED, end - walk->begin);
-  if (walk->n == N_COPIED)
-    {
-      memcpy (walk->ops, &lowering->schedule->ops[walk->begin], sizeof walk->ops);
-      memcpy (walk->turns, &lowering->turns[walk->begin], sizeof walk->turns);
+      if (input == NULL || *input >= RESULT_HERE)
+        continue;
+      *input = RESULT_AWAITED;
+      walk->awake = FALSE;
       return;
     }
-  memcpy (walk->ops, &lowering->schedule->ops[walk->begin], walk->n * sizeof *walk->ops);
-  memcpy (walk->turns, &lowering->turns[walk->begin], walk->n * sizeof *walk->turns);
-}
-
-/* Makes sure that the next op, or pair, is copied, and lets weights take their turn. FALSE: they took it, or no op is
- * left. */
-static gboolean
-go_on (Lowering *lowering, guint device)
-{
-  static const guint8 no_turns[N_COPIED];
-  Walk *walk = &lowering->walks[device];
-  guint end = lowering->schedule->first[device + 1];
-
-  if (walk->begin + walk->place == end)
+  for (guint i = 0; i < n; i++)
     {
-      lowering->awake[device] = FALSE;
-      return FALSE;
+      if (n == 2)
+        lowering->program->pair[lowering->n_steps] = (guint8)(PS_PAIR_FIRST + i);
+      append_step (lowering, device);
+      walk->alive += ops[i].kind == PS_OP_F;
     }
-  if (walk->place + 2 > walk->n && walk->begin + walk->n < end)
-    copy_ops (lowering, walk, end);
-  if (walk->turns[walk->place] > 0)
+  walk->peak = MAX (walk->peak, walk->alive);
+  for (guint i = 0; i < n; i++)
     {
-      walk->turns[walk->place]--;
-      return FALSE;
+      add_result (lowering, device, ops[i], walk->last - 1);
+      walk->alive -= ops[i].kind == PS_OP_W || ops[i].kind == PS_OP_BW;
     }
-  /* The last copy may be half of a pair. */
-  guint until = walk->n - (walk->begin + walk->n < end);
-  walk->stop = (guint16)(memcmp (walk->turns, no_turns, sizeof no_turns) == 0 ? until : walk->place + 1U);
-  while (walk->stop < until && walk->turns[walk->stop] == 0)
-    walk->stop++;
-  return TRUE;
 }
 
 /* The first op of a stuck device's next op or pair that lacks its input, and the device that should make it. */
@@ -677,9 +483,10 @@ static guint
 blocked_on (const Lowering *lowering, guint device, PsOp *op, PsOp *producer)
 {
   const PsSchedule *schedule = lowering->schedule;
-  guint index = next_op (lowering, device);
+  guint index = lowering->walks[device].next;
+  const guint32 *input = input_of (lowering, schedule->ops[index]);
 
-  if (look_at (lowering, &schedule->ops[index], FALSE).input >= RESULT_HERE)
+  if (input == NULL || *input >= RESULT_HERE)
     index++;
   *op = schedule->ops[index];
   ps_op_input (*op, schedule->placement->n_stages, producer);
@@ -695,7 +502,7 @@ set_circle_error (const Lowering *lowering, GError **error)
   PsOp op, producer;
   char name[48], needed[48];
 
-  while (next_op (lowering, device) == schedule->first[device + 1])
+  while (lowering->walks[device].next == schedule->first[device + 1])
     device++;
   for (guint i = 0; i < n_devices; i++)
     device = blocked_on (lowering, device, &op, &producer);
@@ -703,7 +510,7 @@ set_circle_error (const Lowering *lowering, GError **error)
   guint start = device;
   do
     {
-      guint index = next_op (lowering, device) - schedule->first[device];
+      guint index = lowering->walks[device].next - schedule->first[device];
       guint other = blocked_on (lowering, device, &op, &producer);
 
       g_string_append_printf (text, "%sdevice %u waits at op %u (%s) for %s of device %u", text->len > 10 ? ", " : "",
@@ -714,45 +521,29 @@ set_circle_error (const Lowering *lowering, GError **error)
   g_set_error (error, PS_ERROR, PS_ERROR_SCHEDULE, "%s: %s", schedule->name, text->str);
 }
 
-/* One op or pair of every device that may go on; a device that another one wakes before takes part. plain: there are no
- * pairs, slices and copies. FALSE: all devices sleep. */
-static inline G_ALWAYS_INLINE gboolean
-run_round (Lowering *lowering, gboolean plain)
-{
-  guint n_devices = lowering->schedule->placement->n_devices;
-  gboolean moved = FALSE;
-
-  for (guint device = 0; device < n_devices; device++)
-    {
-      const Walk *walk = &lowering->walks[device];
-
-      if (!lowering->awake[device])
-        continue;
-      moved = TRUE;
-      if (walk->place >= walk->stop && !go_on (lowering, device))
-        continue;
-      if (!plain && walk->ops[walk->place].paired)
-        append_pair (lowering, device);
-      else
-        append_device_ops (lowering, device, 1, plain);
-    }
-  return moved;
-}
-
+/* One op or pair of every device that may go on; a device that another one wakes before takes part. FALSE: all devices
+ * sleep. */
 static gboolean
-lower_all (Lowering *lowering, GError **error)
+run_round (Lowering *lowering)
 {
   const PsSchedule *schedule = lowering->schedule;
-  gboolean plain = lowering->program->pair == NULL && schedule->n_slices == 1 && schedule->copy == NULL;
-  guint n_ops = ps_schedule_n_ops (schedule);
+  gboolean moved = FALSE;
 
-  while (lowering->n_steps < n_ops)
-    if (!(plain ? run_round (lowering, TRUE) : run_round (lowering, FALSE)))
-      {
-        set_circle_error (lowering, error);
-        return FALSE;
-      }
-  return TRUE;
+  for (guint device = 0; device < schedule->placement->n_devices; device++)
+    {
+      Walk *walk = &lowering->walks[device];
+
+      if (!walk->awake)
+        continue;
+      moved = TRUE;
+      if (walk->next == schedule->first[device + 1])
+        walk->awake = FALSE;
+      else if (lowering->weight_actions[walk->next] > 0)
+        lowering->weight_actions[walk->next]--;
+      else
+        append_ops_of (lowering, device);
+    }
+  return moved;
 }
 
 /* Writes the steps, messages and peaks of a new program, whose instructions are counted. */
@@ -760,36 +551,23 @@ static gboolean
 program_walk (PsProgram *program, GError **error)
 {
   const PsSchedule *schedule = program->schedule;
-  guint n_devices = schedule->placement->n_devices, n_stages = schedule->placement->n_stages;
-  gsize row = (gsize)schedule->n_microbatches * schedule->n_slices + N_COPIED;
-  gsize results_bytes = 2 * n_stages * row * sizeof (guint32);
-  g_auto (Lowering) lowering = { .program = program,
-                                 .schedule = schedule,
-                                 .copy = schedule->copy,
-                                 .n_stages = n_stages,
-                                 .n_slices = schedule->n_slices,
-                                 .row = row };
+  guint n_devices = schedule->placement->n_devices, n_ops = ps_schedule_n_ops (schedule);
+  gsize results_bytes = 2 * ps_schedule_n_cells (schedule) * sizeof (guint32);
+  g_auto (Lowering) lowering = { .program = program, .schedule = schedule, .n_stages = schedule->placement->n_stages };
 
-  lowering.turns = ps_weight_turns (schedule);
+  lowering.weight_actions = ps_weight_actions (schedule);
   lowering.results = ps_large (g_malloc0 (results_bytes), results_bytes);
-  make_routes (&lowering);
-  lowering.walks = g_new0 (Walk, n_devices);
-  lowering.awake = g_new (gboolean, n_devices);
+  lowering.walks = g_new (Walk, n_devices);
   for (guint device = 0; device < n_devices; device++)
-    {
-      Walk *walk = &lowering.walks[device];
-
-      walk->begin = schedule->first[device];
-      copy_ops (&lowering, walk, schedule->first[device + 1]);
-      lowering.awake[device] = TRUE;
-    }
-  if (!lower_all (&lowering, error))
-    return FALSE;
+    lowering.walks[device] = (Walk){ .next = schedule->first[device], .awake = TRUE };
+  while (lowering.n_steps < n_ops)
+    if (!run_round (&lowering))
+      {
+        set_circle_error (&lowering, error);
+        return FALSE;
+      }
   for (guint device = 0; device < n_devices; device++)
-    {
-      write_steps (&lowering, &lowering.walks[device]);
-      program->peak_activations[device] = lowering.walks[device].peak;
-    }
+    program->peak_activations[device] = lowering.walks[device].peak;
   program->n_steps = lowering.n_steps;
   program->n_messages = lowering.n_messages;
   return TRUE;
@@ -991,4 +769,200 @@ ps_instruction_format (const PsInstruction *instruction)
     return g_strdup (name);
   return g_strdup_printf ("%s %s %s device %u", ps_instruction_verb (instruction->type), name,
                           instruction->type == PS_INSTRUCTION_SEND ? "to" : "from", (guint)instruction->peer);
+}
+
+/* One round of an endless run: the drain of one iteration interleaved with the warm-up of the next. */
+
+/* Whether a backward begins there: with its R, where that stands before it. */
+static gboolean
+begins_backward (const PsOp *op)
+{
+  return (ps_op_is_backward (op[0]) || op[0].kind == PS_OP_R) && op[-1].kind != PS_OP_R;
+}
+
+/* The order of one device in a round, as indices into the schedule's ops. It begins with the device's first backward.
+ * In its drain a forward of the warm-up stands after every backward and its W. */
+static void
+interleave (PsDrain *drain, const PsSchedule *schedule, guint device, guint32 *order)
+{
+  guint begin = schedule->first[device], end = schedule->first[device + 1], fill = begin;
+  guint warm = begin, next, last = begin;
+
+  for (next = begin; next < end && schedule->ops[next].kind == PS_OP_F; next++)
+    drain->ahead[next] = 1;
+  for (guint i = begin; i < end; i++)
+    if (schedule->ops[i].kind == PS_OP_F)
+      last = i;
+  guint warm_end = next, drain_start = MAX (next, last + 1);
+  for (guint i = next; i < end; i++)
+    {
+      if (i > drain_start && begins_backward (&schedule->ops[i]) && warm < warm_end)
+        order[fill++] = warm++;
+      order[fill++] = i;
+    }
+  while (warm < warm_end)
+    order[fill++] = warm++;
+}
+
+/* Whether the op's input from another device is there, or comes from the round before. *possible becomes FALSE where
+ * it would come from the next round. */
+static gboolean
+is_ready (const PsDrain *drain, const PsProgram *program, const guint8 *placed, guint op, gboolean *possible)
+{
+  const PsStep *step = &program->steps[program->step_of[op]];
+
+  if (step->input == 0)
+    return TRUE;
+  guint producer = program->op_of[step->input - 1];
+  if (drain->ahead[producer] == drain->ahead[op])
+    return placed[producer];
+  *possible &= drain->ahead[producer] > drain->ahead[op];
+  return TRUE;
+}
+
+/* Merges the devices' orders, which take actions; FALSE when they wait for each other in a circle. */
+static gboolean
+merge (PsDrain *drain, const PsProgram *program, const guint32 *order)
+{
+  const PsSchedule *schedule = program->schedule;
+  guint n_devices = schedule->placement->n_devices, n = program->n_steps, fill = 0, before;
+  g_autofree guint *next = g_memdup2 (schedule->first, n_devices * sizeof *next);
+  g_autofree guint8 *placed = g_new0 (guint8, n);
+  gboolean possible = TRUE;
+
+  do
+    {
+      before = fill;
+      for (guint device = 0; device < n_devices; device++)
+        if (next[device] < schedule->first[device + 1]
+            && is_ready (drain, program, placed, order[next[device]], &possible))
+          {
+            guint op = order[next[device]++];
+
+            placed[op] = TRUE;
+            drain->sequence[fill++] = op;
+          }
+    }
+  while (possible && fill > before && fill < n);
+  return possible && fill == n;
+}
+
+void
+ps_drain_init (PsDrain *drain, const PsProgram *program)
+{
+  const PsSchedule *schedule = program->schedule;
+  guint n = program->n_steps;
+
+  drain->sequence = g_new (guint32, n);
+  drain->ahead = g_new0 (guint8, n);
+  if (schedule->asynchronous && program->pair == NULL)
+    {
+      g_autofree guint32 *order = g_new (guint32, n);
+
+      for (guint device = 0; device < schedule->placement->n_devices; device++)
+        interleave (drain, schedule, device, order);
+      if (merge (drain, program, order))
+        return;
+      memset (drain->ahead, 0, n);
+    }
+  memcpy (drain->sequence, program->op_of, n * sizeof *drain->sequence);
+}
+
+void
+ps_drain_clear (PsDrain *drain)
+{
+  g_free (drain->sequence);
+  g_free (drain->ahead);
+}
+
+void
+ps_drain_walk (const PsDrain *drain, const PsProgram *program, PsDrainOp op, PsDrainMessage message, gpointer data)
+{
+  g_autofree guint32 *made = g_new0 (guint32, program->n_steps); /* 1 + the first message of each producer */
+
+  for (guint32 i = program->n_messages; i-- > 0;)
+    made[program->messages[i].producer] = i + 1;
+  for (guint i = 0; i < program->n_steps; i++)
+    {
+      guint32 step = program->step_of[drain->sequence[i]], next = made[step];
+
+      op (data, drain->sequence[i]);
+      for (; next != 0 && next <= program->n_messages && program->messages[next - 1].producer == step; next++)
+        message (data, next);
+    }
+}
+
+/* The streams of a round while they are made. */
+typedef struct
+{
+  const PsProgram *program;
+  const PsDrain *drain;
+  PsRound *round;
+  guint *fill; /* [n_devices] next free instruction */
+} RoundStreams;
+
+static void
+put (const RoundStreams *streams, guint device, PsInstruction instruction, guint8 ahead)
+{
+  guint place = streams->fill[device]++;
+
+  streams->round->instructions[place] = instruction;
+  streams->round->ahead[place] = ahead;
+}
+
+/* The op after the wait for its input. */
+static void
+put_op (gpointer data, guint op)
+{
+  const RoundStreams *streams = data;
+  const PsProgram *program = streams->program;
+  guint32 step = program->step_of[op], waited = program->message_of[step];
+  guint device = program->steps[step].device;
+  guint8 ahead = streams->drain->ahead[op];
+
+  if (waited != 0)
+    put (streams, device, instruction_of (program, PS_INSTRUCTION_WAIT, waited), ahead);
+  put (streams, device, compute_of (program, device, op), ahead);
+}
+
+static void
+put_message (gpointer data, guint32 number)
+{
+  const RoundStreams *streams = data;
+  const PsProgram *program = streams->program;
+  const PsMessage *message = &program->messages[number - 1];
+  guint8 ahead = streams->drain->ahead[program->op_of[message->producer]];
+
+  put (streams, message->sender, instruction_of (program, PS_INSTRUCTION_SEND, number), ahead);
+  put (streams, message->receiver, instruction_of (program, PS_INSTRUCTION_RECEIVE, number), ahead);
+}
+
+PsRound *
+ps_round_new (const PsProgram *program)
+{
+  guint n_devices = program->schedule->placement->n_devices, n = program->first[n_devices];
+  PsRound *round = g_new (PsRound, 1);
+  g_auto (PsDrain) drain = { 0 };
+
+  round->first = g_memdup2 (program->first, (n_devices + 1) * sizeof *round->first);
+  round->instructions = g_memdup2 (program->instructions, n * sizeof *round->instructions);
+  round->ahead = g_new0 (guint8, n);
+  ps_drain_init (&drain, program);
+  if (memchr (drain.ahead, 1, program->n_steps) == NULL)
+    return round;
+  g_autofree guint *fill = g_memdup2 (program->first, n_devices * sizeof *fill);
+  RoundStreams streams = { program, &drain, round, fill };
+  ps_drain_walk (&drain, program, put_op, put_message, &streams);
+  return round;
+}
+
+void
+ps_round_free (PsRound *round)
+{
+  if (round == NULL)
+    return;
+  g_free (round->first);
+  g_free (round->instructions);
+  g_free (round->ahead);
+  g_free (round);
 }

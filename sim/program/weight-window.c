@@ -1,4 +1,4 @@
-/* weight-window.c - which stages of a device have their weights gathered, and the turns that this takes. */
+/* weight-window.c - which stages of a device have their weights gathered, and the actions that this takes. */
 #include "weight-window.h"
 
 gboolean
@@ -99,7 +99,7 @@ count_reduced (const PsOp *cell, guint n, guint8 *seen)
 /* If all n_held stages of the device fit into the window, each is gathered at the start and dropped after its last op.
  */
 static void
-count_all_gathered (const PsSchedule *schedule, guint device, guint n_held, guint8 *seen, guint8 *turns)
+count_all_gathered (const PsSchedule *schedule, guint device, guint n_held, guint8 *seen, guint8 *actions)
 {
   guint first = schedule->first[device], last = schedule->first[device + 1], n_stages = 0, n_turns = 0;
 
@@ -118,14 +118,14 @@ count_all_gathered (const PsSchedule *schedule, guint device, guint n_held, guin
       n_new += count_reduced (&schedule->ops[place], next - place, seen);
       n_turns += n_new;
       if (next < last)
-        turns[next] = (guint8)n_new;
+        actions[next] = (guint8)n_new;
     }
   if (first < last)
-    turns[first] = (guint8)n_stages;
+    actions[first] = (guint8)n_stages;
 }
 
 static void
-count_windows (const PsSchedule *schedule, guint device, guint8 *seen, guint8 *turns)
+count_windows (const PsSchedule *schedule, guint device, guint8 *seen, guint8 *actions)
 {
   PsWeightWindow window = { 0 };
   guint first = schedule->first[device], last = schedule->first[device + 1];
@@ -137,32 +137,32 @@ count_windows (const PsSchedule *schedule, guint device, guint8 *seen, guint8 *t
       place = ps_weight_window_back (&window, schedule, first, next);
       guint n_reduced = count_reduced (&schedule->ops[place], next - place, seen);
       if (next < last)
-        turns[next] = (guint8)(count_changes (&window, &later) + n_reduced);
+        actions[next] = (guint8)(count_changes (&window, &later) + n_reduced);
     }
   if (first < last)
-    turns[first] = (guint8)ps_weight_window_size (&window);
+    actions[first] = (guint8)ps_weight_window_size (&window);
 }
 
 guint8 *
-ps_weight_turns (const PsSchedule *schedule)
+ps_weight_actions (const PsSchedule *schedule)
 {
   const PsPlacement *placement = schedule->placement;
   guint n_places = placement->n_copies * placement->n_stages;
   g_autofree guint8 *seen = g_new0 (guint8, placement->n_stages);
   g_autofree guint *n_stages = g_new0 (guint, placement->n_devices);
-  guint8 *turns = g_new0 (guint8, (gsize)ps_schedule_n_ops (schedule) + 1);
+  guint8 *actions = g_new0 (guint8, (gsize)ps_schedule_n_ops (schedule) + 1);
 
   for (guint i = 0; i < n_places; i++)
     n_stages[placement->device[i]]++;
   for (guint device = 0; device < placement->n_devices; device++)
     {
       if (n_stages[device] <= PS_WEIGHT_WINDOW)
-        count_all_gathered (schedule, device, n_stages[device], seen, turns);
+        count_all_gathered (schedule, device, n_stages[device], seen, actions);
       else
-        count_windows (schedule, device, seen, turns);
+        count_windows (schedule, device, seen, actions);
       for (guint i = 0; i < n_places; i++)
         if (placement->device[i] == device)
           seen[i % placement->n_stages] = 0;
     }
-  return turns;
+  return actions;
 }

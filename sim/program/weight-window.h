@@ -27,7 +27,7 @@ guint ps_weight_window_size (const PsWeightWindow *window);
 
 gboolean ps_weight_window_holds (const guint16 *stages, guint n, guint stage);
 
-/* Turns that a device spends on weights before each op; of a pair, before its first. It spends one on each stage that
+/* Actions that a device spends on weights before each op, or before the first op of a pair: one for each stage that
  * is gathered or dropped, and one after the last backward of a stage, for reducing its gradients. Entry i is that of
  * ops[i] of the schedule. Free with g_free. */
-guint8 *ps_weight_turns (const PsSchedule *schedule);
+guint8 *ps_weight_actions (const PsSchedule *schedule);

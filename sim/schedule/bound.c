@@ -1,6 +1,4 @@
 /* bound.c - lower bounds on the makespan, also within a memory limit, and on devices whose transfers queue. */
-#include "mix.h"
-
 #include <pipesim/bound.h>
 
 #include <math.h>
@@ -20,32 +18,32 @@ typedef struct
   gint64 *own;         /* [i] least time from the start of a stage's B to the end of its W */
   gint64 *arrival;     /* [i] earliest start of any F of the stage */
   gint64 *gradient;    /* [i] earliest arrival of any gradient at the stage */
-  gint64 *turn;        /* [i] least time from the end of a microbatch's F to the start of its B */
+  gint64 *round_trip;  /* [i] least time from the end of a microbatch's F to the start of its B */
   gint64 *rest;        /* [i] least time from the start of a microbatch's B to the end of its last op anywhere */
-} PsWays;
+} LeastTimes;
 
 static inline gint64
-ps_ways_duration (const PsWays *ways, PsOpKind kind, guint stage)
+duration_of (const LeastTimes *times, PsOpKind kind, guint stage)
 {
-  return ps_costs_op (ways->costs, kind, stage)->duration_ns;
-}
-
-/* A stage's whole backward where it is in no pair. */
-static inline gint64
-ps_ways_backward_alone (const PsWays *ways, guint stage)
-{
-  return MIN (ps_ways_duration (ways, PS_OP_B, stage) + ps_ways_duration (ways, PS_OP_W, stage),
-              ps_ways_duration (ways, PS_OP_BW, stage));
+  return ps_costs_op (times->costs, kind, stage)->duration_ns;
 }
 
 /* The work of a device if a given number of its forwards, and as many of its backwards, are in no pair. */
 typedef struct
 {
-  gint64 all;      /* nothing in pairs, every backward in the shorter way */
+  gint64 all;      /* nothing in pairs, every backward as the shorter of B + W and BW */
   guint n;         /* most pairs that save time */
   gint64 *saved;   /* [n + 1] most that this many pairs save together; each adds less than the one before; NULL: none */
   guint n_forward; /* all forwards */
-} PsWaysLoad;
+} Work;
+
+/* Microbatches of each copy where each has half of them, the first one more of an odd number. */
+static void
+share_evenly (const PsPlacement *placement, guint n_microbatches, guint m[MAX_COPIES])
+{
+  m[0] = (n_microbatches + placement->n_copies - 1) / placement->n_copies;
+  m[1] = n_microbatches - m[0];
+}
 
 /* Least times, stage by stage. */
 
@@ -60,138 +58,139 @@ costs_have_pair_times (const PsCosts *costs)
 }
 
 static void
-ways_clear (PsWays *ways)
+least_times_clear (LeastTimes *times)
 {
-  g_free (ways->least_pair);
-  g_free (ways->forward);
-  g_free (ways->backward);
-  g_free (ways->own);
-  g_free (ways->arrival);
-  g_free (ways->gradient);
-  g_free (ways->turn);
-  g_free (ways->rest);
+  g_free (times->least_pair);
+  g_free (times->forward);
+  g_free (times->backward);
+  g_free (times->own);
+  g_free (times->arrival);
+  g_free (times->gradient);
+  g_free (times->round_trip);
+  g_free (times->rest);
 }
 
-G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (PsWays, ways_clear)
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (LeastTimes, least_times_clear)
 
 /* Time of a transfer from a stage to the one above it, or back. */
 static gint64
-hop (const PsWays *ways, guint copy, guint stage, gboolean back)
+hop (const LeastTimes *times, guint copy, guint stage, gboolean back)
 {
-  const PsCosts *costs = ways->costs;
+  const PsCosts *costs = times->costs;
 
-  if (ps_placement_device (ways->placement, copy, stage) == ps_placement_device (ways->placement, copy, stage + 1))
+  if (ps_placement_device (times->placement, copy, stage) == ps_placement_device (times->placement, copy, stage + 1))
     return 0;
   return costs->transfer_ns[back ? ps_transfer_backward (costs, stage + 1) : ps_transfer_forward (costs, stage)];
 }
 
 static void
-set_ops (PsWays *ways)
+set_ops (LeastTimes *times)
 {
-  const PsPlacement *placement = ways->placement;
-  const PsStageCost *stage = ways->costs->stage;
+  const PsPlacement *placement = times->placement;
+  const PsStageCost *stage = times->costs->stage;
   guint n = placement->n_stages;
 
   for (guint d = 0; d < placement->n_devices; d++)
-    ways->least_pair[d] = G_MAXINT64;
+    times->least_pair[d] = G_MAXINT64;
   for (guint i = 0; i < placement->n_copies * n; i++)
     if (stage[i % n].pair_ns >= 0)
-      ways->least_pair[placement->device[i]] = MIN (ways->least_pair[placement->device[i]], stage[i % n].pair_ns);
+      times->least_pair[placement->device[i]] = MIN (times->least_pair[placement->device[i]], stage[i % n].pair_ns);
   for (guint s = 0; s < n; s++)
     {
-      gint64 alone = ps_ways_duration (ways, PS_OP_F, s);
+      gint64 alone = duration_of (times, PS_OP_F, s);
 
-      ways->forward[s] = stage[s].pair_ns >= 0 ? MIN (alone, stage[s].pair_ns) : alone;
+      times->forward[s] = stage[s].pair_ns >= 0 ? MIN (alone, stage[s].pair_ns) : alone;
     }
   for (guint i = 0; i < placement->n_copies * n; i++)
     {
-      gint64 joined = MIN (ps_ways_duration (ways, PS_OP_BW, i % n), ways->least_pair[placement->device[i]]);
+      gint64 joined = MIN (duration_of (times, PS_OP_BW, i % n), times->least_pair[placement->device[i]]);
 
-      ways->backward[i] = MIN (ps_ways_duration (ways, PS_OP_B, i % n), joined);
-      ways->own[i] = MIN (ps_ways_backward_alone (ways, i % n), joined);
+      times->backward[i] = MIN (duration_of (times, PS_OP_B, i % n), joined);
+      times->own[i] = MIN (ps_costs_backward_ns (times->costs, 0, i % n), joined);
     }
 }
 
-/* The first F through the last stage meets no backward on its way, so it is in no pair. */
+/* The earliest end of an F of the last stage. The first of them meets no backward before, so it is in no pair. */
 static gint64
-first_turn (const PsWays *ways)
+first_forward_end (const LeastTimes *times)
 {
-  guint last = ways->placement->n_stages - 1;
+  guint last = times->placement->n_stages - 1;
   gint64 least = G_MAXINT64;
 
-  for (guint copy = 0; copy < ways->placement->n_copies; copy++)
+  for (guint copy = 0; copy < times->placement->n_copies; copy++)
     {
-      gint64 time = ps_ways_duration (ways, PS_OP_F, last);
+      gint64 time = duration_of (times, PS_OP_F, last);
 
       for (guint s = 0; s < last; s++)
-        time += ps_ways_duration (ways, PS_OP_F, s) + hop (ways, copy, s, FALSE);
-      if (ways->m[copy] > 0)
+        time += duration_of (times, PS_OP_F, s) + hop (times, copy, s, FALSE);
+      if (times->m[copy] > 0)
         least = MIN (least, time);
     }
   return least;
 }
 
-/* Sets arrivals and gradients. Forwards before the first turn are in no pair. */
+/* Sets arrivals and gradients. Forwards before the first F of the last stage ends are in no pair. */
 static void
-set_heads (PsWays *ways, guint copy, gint64 first)
+set_arrivals (LeastTimes *times, guint copy, gint64 first)
 {
-  guint last = ways->placement->n_stages - 1, base = copy * (last + 1);
+  guint last = times->placement->n_stages - 1, base = copy * (last + 1);
   gint64 alone = 0, least = 0;
 
   for (guint s = 0; s <= last; s++)
     {
-      ways->arrival[base + s] = MAX (least, MIN (alone, first));
-      alone += ps_ways_duration (ways, PS_OP_F, s) + (s < last ? hop (ways, copy, s, FALSE) : 0);
-      least += ways->forward[s] + (s < last ? hop (ways, copy, s, FALSE) : 0);
+      times->arrival[base + s] = MAX (least, MIN (alone, first));
+      alone += duration_of (times, PS_OP_F, s) + (s < last ? hop (times, copy, s, FALSE) : 0);
+      least += times->forward[s] + (s < last ? hop (times, copy, s, FALSE) : 0);
     }
-  ways->gradient[base + last] = MAX (least, first);
+  times->gradient[base + last] = MAX (least, first);
   for (guint s = last; s-- > 0;)
-    ways->gradient[base + s] = ways->gradient[base + s + 1] + ways->backward[base + s + 1] + hop (ways, copy, s, TRUE);
+    times->gradient[base + s]
+        = times->gradient[base + s + 1] + times->backward[base + s + 1] + hop (times, copy, s, TRUE);
 }
 
 static void
-set_tails (PsWays *ways, guint copy)
+set_rests (LeastTimes *times, guint copy)
 {
-  guint n = ways->placement->n_stages, base = copy * n;
+  guint n = times->placement->n_stages, base = copy * n;
 
-  ways->rest[base] = ways->own[base];
+  times->rest[base] = times->own[base];
   for (guint s = 1; s < n; s++)
     {
-      gint64 below = hop (ways, copy, s - 1, TRUE) + ways->rest[base + s - 1];
-      gint64 joined = MIN (ps_ways_duration (ways, PS_OP_BW, s), ways->least_pair[ways->placement->device[base + s]]);
+      gint64 below = hop (times, copy, s - 1, TRUE) + times->rest[base + s - 1];
+      gint64 joined = MIN (duration_of (times, PS_OP_BW, s), times->least_pair[times->placement->device[base + s]]);
 
-      ways->rest[base + s] = MIN (
-          ps_ways_duration (ways, PS_OP_B, s) + MAX (ps_ways_duration (ways, PS_OP_W, s), below), joined + below);
+      times->rest[base + s]
+          = MIN (duration_of (times, PS_OP_B, s) + MAX (duration_of (times, PS_OP_W, s), below), joined + below);
     }
   for (guint s = n - 1; s-- > 0;)
-    ways->turn[base + s] = hop (ways, copy, s, FALSE) + ways->forward[s + 1] + ways->turn[base + s + 1]
-                           + ways->backward[base + s + 1] + hop (ways, copy, s, TRUE);
+    times->round_trip[base + s] = hop (times, copy, s, FALSE) + times->forward[s + 1] + times->round_trip[base + s + 1]
+                                  + times->backward[base + s + 1] + hop (times, copy, s, TRUE);
 }
 
-/* Placement and costs must outlive the ways. */
+/* Placement and costs must outlive the times. */
 static void
-ways_init (PsWays *ways, const PsPlacement *placement, const PsCosts *costs, const guint m[MAX_COPIES])
+least_times_init (LeastTimes *times, const PsPlacement *placement, const PsCosts *costs, const guint m[MAX_COPIES])
 {
   guint n = placement->n_copies * placement->n_stages;
   gint64 first;
 
-  *ways = (PsWays){ .placement = placement, .costs = costs };
+  *times = (LeastTimes){ .placement = placement, .costs = costs };
   for (guint copy = 0; copy < placement->n_copies; copy++)
-    ways->m[copy] = m[copy];
-  ways->least_pair = g_new (gint64, placement->n_devices);
-  ways->forward = g_new (gint64, placement->n_stages);
-  ways->backward = g_new (gint64, n);
-  ways->own = g_new (gint64, n);
-  ways->arrival = g_new (gint64, n);
-  ways->gradient = g_new (gint64, n);
-  ways->turn = g_new0 (gint64, n);
-  ways->rest = g_new (gint64, n);
-  set_ops (ways);
-  first = first_turn (ways);
+    times->m[copy] = m[copy];
+  times->least_pair = g_new (gint64, placement->n_devices);
+  times->forward = g_new (gint64, placement->n_stages);
+  times->backward = g_new (gint64, n);
+  times->own = g_new (gint64, n);
+  times->arrival = g_new (gint64, n);
+  times->gradient = g_new (gint64, n);
+  times->round_trip = g_new0 (gint64, n);
+  times->rest = g_new (gint64, n);
+  set_ops (times);
+  first = first_forward_end (times);
   for (guint copy = 0; copy < placement->n_copies; copy++)
     {
-      set_heads (ways, copy, first);
-      set_tails (ways, copy);
+      set_arrivals (times, copy, first);
+      set_rests (times, copy);
     }
 }
 
@@ -209,7 +208,7 @@ PS_DEFINE_FALLING_ORDER (compare_falling, Share, worth)
 /* Sets what pairs save at most. A pair takes `more` than its F alone and saves a backward; the cheapest such F goes
  * with the longest backward, as long as that saves time. */
 static void
-save_most (PsWaysLoad *load, GArray *more, GArray *backward)
+save_most (Work *load, GArray *more, GArray *backward)
 {
   guint i = 0, k = 0;
 
@@ -231,54 +230,54 @@ save_most (PsWaysLoad *load, GArray *more, GArray *backward)
 
 /* Sets load->saved for 0, 1, .. pairs. */
 static void
-set_saved (PsWaysLoad *load, const PsWays *ways, guint device)
+set_saved (Work *load, const LeastTimes *times, guint device)
 {
   g_autoptr (GArray) more = g_array_new (FALSE, FALSE, sizeof (Share));
   g_autoptr (GArray) backward = g_array_new (FALSE, FALSE, sizeof (Share));
-  guint n = ways->placement->n_stages;
+  guint n = times->placement->n_stages;
 
   load->saved = g_new0 (gint64, (gsize)load->n_forward + 1);
-  for (guint i = 0; i < ways->placement->n_copies * n; i++)
+  for (guint i = 0; i < times->placement->n_copies * n; i++)
     {
-      guint s = i % n, m = ways->m[i / n];
-      Share cost = { ways->costs->stage[s].pair_ns - ps_ways_duration (ways, PS_OP_F, s), m };
-      Share gain = { ps_ways_backward_alone (ways, s), m };
+      guint s = i % n, m = times->m[i / n];
+      Share cost = { ps_costs_pair_more_ns (times->costs, s), m };
+      Share gain = { ps_costs_backward_ns (times->costs, 0, s), m };
 
-      if (ways->placement->device[i] != device || m == 0)
+      if (times->placement->device[i] != device || m == 0)
         continue;
       g_array_append_val (backward, gain);
-      if (ways->costs->stage[s].pair_ns >= 0)
-        g_array_append_val (more, cost);
+      g_array_append_val (more, cost);
     }
   save_most (load, more, backward);
 }
 
 static void
-ways_load_init (PsWaysLoad *load, const PsWays *ways, guint device)
+work_init (Work *load, const LeastTimes *times, guint device)
 {
-  guint n = ways->placement->n_stages;
+  guint n = times->placement->n_stages;
 
-  *load = (PsWaysLoad){ 0 };
-  for (guint i = 0; i < ways->placement->n_copies * n; i++)
-    if (ways->placement->device[i] == device)
+  *load = (Work){ 0 };
+  for (guint i = 0; i < times->placement->n_copies * n; i++)
+    if (times->placement->device[i] == device)
       {
-        load->all += ways->m[i / n] * (ps_ways_duration (ways, PS_OP_F, i % n) + ps_ways_backward_alone (ways, i % n));
-        load->n_forward += ways->m[i / n];
+        load->all
+            += times->m[i / n] * (duration_of (times, PS_OP_F, i % n) + ps_costs_backward_ns (times->costs, 0, i % n));
+        load->n_forward += times->m[i / n];
       }
-  if (ways->least_pair[device] < G_MAXINT64)
-    set_saved (load, ways, device);
+  if (times->least_pair[device] < G_MAXINT64)
+    set_saved (load, times, device);
 }
 
 static void
-ways_load_clear (PsWaysLoad *load)
+work_clear (Work *load)
 {
   g_free (load->saved);
 }
 
-G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (PsWaysLoad, ways_load_clear)
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Work, work_clear)
 
 static gint64
-ways_load_apart (const PsWaysLoad *load, guint n)
+work_apart (const Work *load, guint n)
 {
   guint pairs = load->n_forward - MIN (n, load->n_forward);
 
@@ -287,21 +286,47 @@ ways_load_apart (const PsWaysLoad *load, guint n)
 
 /* The least time for the device's work, and the least if at least n forwards are in no pair. */
 static gint64
-ways_load_least (const PsWaysLoad *load)
+work_least (const Work *load)
 {
-  return ways_load_apart (load, 0);
+  return work_apart (load, 0);
 }
 
-/* The way of one microbatch of the copy through all stages and back, if no other comes before it. */
+/* Least time of one microbatch of the copy through all stages and back, if no other comes before it. */
 static gint64
-ways_chain (const PsWays *ways, guint copy)
+chain_ns (const LeastTimes *times, guint copy)
 {
-  guint last = (copy + 1) * ways->placement->n_stages - 1;
+  guint last = (copy + 1) * times->placement->n_stages - 1;
 
-  return ways->gradient[last] + ways->rest[last];
+  return times->gradient[last] + times->rest[last];
 }
 
-/* How many microbatches of a device recompute: R saves memory over time, and takes time. */
+/* How many microbatches of a device recompute: R saves memory over time, and takes time. docs/bounds.md has the proof.
+ */
+
+/* Bytes times time. */
+__extension__ typedef __int128 ByteTime;
+
+/* A stage of the device. */
+typedef struct
+{
+  guint n;        /* microbatches */
+  gint64 forward; /* its longest F */
+  gint64 kept;    /* least bytes from F to B of a microbatch with an R */
+  PsOpCost again; /* least time of an R, and the bytes that a microbatch without one keeps more; 0: none has one */
+  ByteTime area;  /* least bytes times time of a microbatch without an R */
+  ByteTime saved; /* how much less the least of one with an R is */
+} RecomputingStage;
+
+typedef struct
+{
+  const RecomputingStage *stage;
+  guint n_stages;
+  gint64 begin;    /* earliest start of any op */
+  gint64 gradient; /* earliest start of any B */
+  gint64 load;     /* all work but R, at least */
+  gint64 room;     /* bytes for activations, more than 0 */
+  ByteTime empty;  /* part of room times the time up to the end that cannot be held */
+} Recomputing;
 
 /* Slices and speeds round R and the ops that it is part of apart, by less than this many ns or bytes. */
 #define ROUNDED 2
@@ -309,7 +334,7 @@ ways_chain (const PsWays *ways, guint copy)
 /* All stages of a device together. */
 typedef struct
 {
-  const PsMix *mix;
+  const Recomputing *recomputing;
   gint64 n;            /* forwards */
   gint64 n_again;      /* of microbatches that may have an R */
   gint64 forward;      /* longest F */
@@ -317,11 +342,13 @@ typedef struct
   gint64 kept_all;     /* ..and without */
   gint64 most_dropped; /* bytes of any R */
   gint64 again;        /* shortest R */
-  PsByteTime area;     /* of all microbatches, without R */
-} MixedDevice;
+  ByteTime area;       /* of all microbatches, without R */
+} AllStages;
 
-PsOpCost
-ps_mix_again (const PsCosts *costs, guint stage)
+/* The R of a stage where bounds let any microbatch have one (PsCosts.may_recompute), as RecomputingStage.again. None
+ * has one where pairs have times of their own, which may hide that of an R. */
+static PsOpCost
+recompute_again (const PsCosts *costs, guint stage)
 {
   const PsOpCost *r = ps_costs_op (costs, PS_OP_R, stage);
   guint i = ps_op_index (costs->n_stages, costs->n_lengths, PS_OP_R, 0, stage);
@@ -333,14 +360,14 @@ ps_mix_again (const PsCosts *costs, guint stage)
   return (PsOpCost){ duration_ns, bytes, 0 };
 }
 
-static MixedDevice
-add_up (const PsMix *mix)
+static AllStages
+add_up (const Recomputing *recomputing)
 {
-  MixedDevice device = { .mix = mix, .kept = G_MAXINT64, .kept_all = G_MAXINT64, .again = G_MAXINT64 };
+  AllStages device = { .recomputing = recomputing, .kept = G_MAXINT64, .kept_all = G_MAXINT64, .again = G_MAXINT64 };
 
-  for (guint i = 0; i < mix->n_stages; i++)
+  for (guint i = 0; i < recomputing->n_stages; i++)
     {
-      const PsMixStage *stage = &mix->stage[i];
+      const RecomputingStage *stage = &recomputing->stage[i];
       gint64 dropped = stage->again.take_bytes;
 
       device.n += stage->n;
@@ -359,24 +386,24 @@ add_up (const PsMix *mix)
 
 /* How many forwards fit at once, where `pending` of them at most have an R yet to come. */
 static gint64
-most_forwards (const MixedDevice *device, gint64 pending)
+most_forwards (const AllStages *device, gint64 pending)
 {
-  PsByteTime room = device->mix->room, most = device->n;
+  ByteTime room = device->recomputing->room, most = device->n;
 
   if (device->kept > 0)
     most = MIN (most, room / device->kept);
   if (device->kept_all > 0)
-    most = MIN (most, (room + (PsByteTime)pending * device->most_dropped) / device->kept_all);
+    most = MIN (most, (room + (ByteTime)pending * device->most_dropped) / device->kept_all);
   return (gint64)most;
 }
 
-PS_DEFINE_FALLING_ORDER (compare_saved, PsMixStage, saved)
+PS_DEFINE_FALLING_ORDER (compare_saved, RecomputingStage, saved)
 
 /* Returns the bytes times time that n R ops save at most. `stages` begins with the stage whose R saves most. */
-static PsByteTime
-most_saved (const PsMixStage *stages, gint64 n)
+static ByteTime
+most_saved (const RecomputingStage *stages, gint64 n)
 {
-  PsByteTime saved = 0;
+  ByteTime saved = 0;
 
   for (; n > 0; n -= stages->n, stages++)
     saved += MIN (n, stages->n) * stages->saved;
@@ -384,28 +411,30 @@ most_saved (const PsMixStage *stages, gint64 n)
 }
 
 /* The end if n_again microbatches have an R, in which they hold `area`. Before the first gradient the device starts as
- * many F as fit beside each other, and R are of no use there. */
+ * many F as fit at once, and R are of no use there. */
 static gint64
-end_with (const MixedDevice *device, gint64 n_again, PsByteTime area)
+end_with (const AllStages *device, gint64 n_again, ByteTime area)
 {
-  const PsMix *mix = device->mix;
-  PsByteTime forwards = (PsByteTime)most_forwards (device, n_again) * device->forward,
-             full = (area + mix->room - 1) / mix->room,
-             busy = MAX (mix->gradient - forwards, mix->begin) + mix->load + (PsByteTime)n_again * device->again;
+  const Recomputing *recomputing = device->recomputing;
+  ByteTime forwards = (ByteTime)most_forwards (device, n_again) * device->forward,
+           full = (area + recomputing->room - 1) / recomputing->room,
+           busy = MAX (recomputing->gradient - forwards, recomputing->begin) + recomputing->load
+                  + (ByteTime)n_again * device->again;
 
   return (gint64)MIN (MAX (full, busy), G_MAXINT64);
 }
 
-gint64
-ps_mix_bound (const PsMix *mix)
+/* Least end of the device over all choices of microbatches that have an R. */
+static gint64
+recomputing_bound (const Recomputing *recomputing)
 {
-  g_autofree PsMixStage *stages = g_memdup2 (mix->stage, mix->n_stages * sizeof *stages);
-  const MixedDevice device = add_up (mix);
+  g_autofree RecomputingStage *stages = g_memdup2 (recomputing->stage, recomputing->n_stages * sizeof *stages);
+  const AllStages device = add_up (recomputing);
   gint64 least = G_MAXINT64;
 
-  qsort (stages, mix->n_stages, sizeof *stages, compare_saved);
-  for (gint64 n = 0; n <= device.n_again && mix->begin + mix->load + n * device.again < least; n++)
-    least = MIN (least, end_with (&device, n, device.area + mix->empty - most_saved (stages, n)));
+  qsort (stages, recomputing->n_stages, sizeof *stages, compare_saved);
+  for (gint64 n = 0; n <= device.n_again && recomputing->begin + recomputing->load + n * device.again < least; n++)
+    least = MIN (least, end_with (&device, n, device.area + recomputing->empty - most_saved (stages, n)));
   return least;
 }
 
@@ -415,15 +444,15 @@ ps_mix_bound (const PsMix *mix)
 typedef struct
 {
   guint end;
-  gint64 head; /* earliest start of any */
-  gint64 tail; /* least time from the end of any to the end of everything */
-  gint64 time; /* all together */
-  gint64 each; /* the longest */
+  gint64 earliest; /* start of any */
+  gint64 after;    /* least time from the end of any to the end of everything */
+  gint64 time;     /* all together */
+  gint64 each;     /* the longest */
 } Load;
 
 typedef struct
 {
-  const PsWays *ways;
+  const LeastTimes *times;
   const PsEventsSetting *events;
   const PsChannelModel *model;
   GArray *loads; /* of one device */
@@ -439,11 +468,11 @@ are_free (const Channels *channels)
 
 /* Adds the transfers of a stage in one direction: that of copy and stage i, whose index in the costs is `transfer`. */
 static void
-add_transfers (Channels *channels, guint i, guint transfer, guint peer, gboolean sends, gint64 head, gint64 tail)
+add_transfers (Channels *channels, guint i, guint transfer, guint peer, gboolean sends, gint64 earliest, gint64 after)
 {
-  const PsWays *ways = channels->ways;
-  gint64 bytes = ways->costs->message_bytes[transfer];
-  Load load = { .head = head, .tail = tail, .each = ways->costs->transfer_ns[transfer] };
+  const LeastTimes *times = channels->times;
+  gint64 bytes = times->costs->message_bytes[transfer];
+  Load load = { .earliest = earliest, .after = after, .each = times->costs->transfer_ns[transfer] };
 
   if ((ps_events_setting_is_eager (channels->events, bytes) || are_free (channels)) && !sends)
     return;
@@ -451,11 +480,11 @@ add_transfers (Channels *channels, guint i, guint transfer, guint peer, gboolean
   if (are_free (channels))
     {
       load.each = MIN (load.each, channels->least);
-      load.end = transfer > ways->costs->n_stages;
+      load.end = transfer > times->costs->n_stages;
     }
   else if (!channels->events->blocking)
     load.end = channels->model->end (peer, sends);
-  load.time = ways->m[i / ways->placement->n_stages] * load.each;
+  load.time = times->m[i / times->placement->n_stages] * load.each;
   g_array_append_val (channels->loads, load);
 }
 
@@ -463,34 +492,34 @@ add_transfers (Channels *channels, guint i, guint transfer, guint peer, gboolean
 static void
 add_border (Channels *channels, guint i, gboolean below)
 {
-  const PsWays *ways = channels->ways;
-  const guint16 *device = ways->placement->device;
-  guint s = i % ways->placement->n_stages, peer = device[below ? i + 1 : i];
+  const LeastTimes *times = channels->times;
+  const guint16 *device = times->placement->device;
+  guint s = i % times->placement->n_stages, peer = device[below ? i + 1 : i];
 
   if (device[i] == device[i + 1])
     return;
-  add_transfers (channels, i, ps_transfer_forward (ways->costs, s), peer, below, ways->arrival[i] + ways->forward[s],
-                 ways->forward[s + 1] + ways->turn[i + 1] + ways->rest[i + 1]);
-  add_transfers (channels, i, ps_transfer_backward (ways->costs, s + 1), peer, !below,
-                 ways->gradient[i + 1] + ways->backward[i + 1], ways->rest[i]);
+  add_transfers (channels, i, ps_transfer_forward (times->costs, s), peer, below, times->arrival[i] + times->forward[s],
+                 times->forward[s + 1] + times->round_trip[i + 1] + times->rest[i + 1]);
+  add_transfers (channels, i, ps_transfer_backward (times->costs, s + 1), peer, !below,
+                 times->gradient[i + 1] + times->backward[i + 1], times->rest[i]);
 }
 
 /* The device's work. */
 static Load
-work_of (const PsWays *ways, guint device)
+work_of (const LeastTimes *times, guint device)
 {
-  g_auto (PsWaysLoad) work = { 0 };
-  Load load = { .head = G_MAXINT64 };
+  g_auto (Work) work = { 0 };
+  Load load = { .earliest = G_MAXINT64 };
 
-  ways_load_init (&work, ways, device);
-  load.time = ways_load_least (&work);
-  for (guint i = 0; i < ways->placement->n_copies * ways->placement->n_stages; i++)
-    if (ways->placement->device[i] == device && ways->m[i / ways->placement->n_stages] > 0)
-      load.head = MIN (load.head, ways->arrival[i]);
+  work_init (&work, times, device);
+  load.time = work_least (&work);
+  for (guint i = 0; i < times->placement->n_copies * times->placement->n_stages; i++)
+    if (times->placement->device[i] == device && times->m[i / times->placement->n_stages] > 0)
+      load.earliest = MIN (load.earliest, times->arrival[i]);
   return load;
 }
 
-/* The work takes longer beside the transfers of an end. One of them may have begun before it. */
+/* The work takes longer while an end has transfers. One of them may have begun before it. */
 static gint64
 slowed (const Channels *channels, const Load *work)
 {
@@ -513,10 +542,10 @@ slowed (const Channels *channels, const Load *work)
         }
       most = MAX (most, time - longest);
     }
-  return work->head + work->time + most / factor * (factor - 1000) + most % factor * (factor - 1000) / factor;
+  return work->earliest + work->time + most / factor * (factor - 1000) + most % factor * (factor - 1000) / factor;
 }
 
-/* Any loads of one end that start at `head` or later and have a tail of `tail` or more. */
+/* Any loads of one end that start at `earliest` or later and have `after` or more after them. */
 static gint64
 longest_load (const GArray *loads)
 {
@@ -526,13 +555,13 @@ longest_load (const GArray *loads)
   for (guint a = 0; a < loads->len; a++)
     for (guint b = 0; b < loads->len; b++)
       {
-        gint64 head = LOAD (a)->head, tail = LOAD (b)->tail, time = 0;
+        gint64 earliest = LOAD (a)->earliest, after = LOAD (b)->after, time = 0;
 
         for (guint i = 0; i < loads->len; i++)
-          if (LOAD (i)->end == LOAD (a)->end && LOAD (i)->head >= head && LOAD (i)->tail >= tail)
+          if (LOAD (i)->end == LOAD (a)->end && LOAD (i)->earliest >= earliest && LOAD (i)->after >= after)
             time += LOAD (i)->time;
         if (time > 0)
-          longest = MAX (longest, head + time + tail);
+          longest = MAX (longest, earliest + time + after);
       }
 #undef LOAD
   return longest;
@@ -541,20 +570,20 @@ longest_load (const GArray *loads)
 static gint64
 busy_channels_bound (Channels *channels, guint device)
 {
-  const PsWays *ways = channels->ways;
-  const PsPlacement *placement = ways->placement;
-  const Load work = work_of (ways, device);
+  const LeastTimes *times = channels->times;
+  const PsPlacement *placement = times->placement;
+  const Load work = work_of (times, device);
 
-  if (work.head == G_MAXINT64)
+  if (work.earliest == G_MAXINT64)
     return 0;
   g_array_set_size (channels->loads, 0);
   channels->least = G_MAXINT64;
   for (guint i = 0; i < placement->n_copies * placement->n_stages; i++)
     if (placement->device[i] == device)
-      channels->least = MIN (channels->least, MIN (ways->forward[i % placement->n_stages], ways->backward[i]));
+      channels->least = MIN (channels->least, MIN (times->forward[i % placement->n_stages], times->backward[i]));
   for (guint i = 0; i < placement->n_copies * placement->n_stages; i++)
     {
-      if (placement->device[i] != device || ways->m[i / placement->n_stages] == 0)
+      if (placement->device[i] != device || times->m[i / placement->n_stages] == 0)
         continue;
       if ((i + 1) % placement->n_stages != 0)
         add_border (channels, i, TRUE);
@@ -568,18 +597,18 @@ busy_channels_bound (Channels *channels, guint device)
 
 gint64
 ps_lower_bound_channels (const PsPlacement *placement, guint n_microbatches, const PsCosts *costs,
-                         const PsEventsSetting *events)
+                         const PsEventsSetting *events, const PsChannelModel *model)
 {
-  g_auto (PsWays) ways = { 0 };
+  g_auto (LeastTimes) times = { 0 };
   g_autoptr (GArray) loads = g_array_new (FALSE, FALSE, sizeof (Load));
-  guint first = (n_microbatches + placement->n_copies - 1) / placement->n_copies, n_models;
-  const guint m[MAX_COPIES] = { first, n_microbatches - first };
-  Channels channels = { &ways, events, &ps_channel_table (&n_models)[events->comm], loads, 0 };
+  guint m[MAX_COPIES];
+  Channels channels = { &times, events, model, loads, 0 };
   gint64 bound = 0;
 
   if ((are_free (&channels) && events->overlap_slowdown <= 1) || events->links != NULL)
     return 0;
-  ways_init (&ways, placement, costs, m);
+  share_evenly (placement, n_microbatches, m);
+  least_times_init (&times, placement, costs, m);
   for (guint d = 0; d < placement->n_devices; d++)
     bound = MAX (bound, busy_channels_bound (&channels, d));
   return bound;
@@ -590,12 +619,12 @@ ps_lower_bound_channels (const PsPlacement *placement, guint n_microbatches, con
 /* The work of one device, and what its memory allows. */
 typedef struct
 {
-  const PsWays *ways;
+  const LeastTimes *times;
   PsObjective objective;
   guint d;
   gint64 begin;    /* arrival of its first microbatch */
   gint64 gradient; /* earliest arrival of a gradient; for spans, counted with the device's first op at `begin` */
-  PsWaysLoad work;
+  Work work;
   gint64 load;     /* all its work, at least */
   gint64 room;     /* bytes for activations; G_MAXINT64: no limit */
   gint64 least;    /* bytes of the smallest activation */
@@ -608,16 +637,17 @@ typedef struct
 } Device;
 
 static guint
-n_entries (const PsWays *ways)
+n_entries (const LeastTimes *times)
 {
-  return ways->placement->n_copies * ways->placement->n_stages;
+  return times->placement->n_copies * times->placement->n_stages;
 }
 
-/* Whether entry i of the ways is a stage of the device that has microbatches. */
+/* Whether entry i of the times is a stage of the device that has microbatches. */
 static gboolean
 is_here (const Device *device, guint i)
 {
-  return device->ways->placement->device[i] == device->d && device->ways->m[i / device->ways->placement->n_stages] > 0;
+  return device->times->placement->device[i] == device->d
+         && device->times->m[i / device->times->placement->n_stages] > 0;
 }
 
 /* Least time from the start of a B to the end of the last op that counts: on any device for makespans, on its own for
@@ -625,7 +655,7 @@ is_here (const Device *device, guint i)
 static gint64
 rest_of (const Device *device, guint i)
 {
-  return device->objective == PS_OBJECTIVE_MAKESPAN ? device->ways->rest[i] : device->ways->own[i];
+  return device->objective == PS_OBJECTIVE_MAKESPAN ? device->times->rest[i] : device->times->own[i];
 }
 
 /* The work that `bytes` of memory stand for, if `each` bytes stand for work_ns. */
@@ -644,40 +674,41 @@ work_held (gint64 bytes, gint64 each, gint64 work_ns)
 static gboolean
 begins_anywhere (const Device *device)
 {
-  return device->ways->placement->n_copies > 1 && device->objective == PS_OBJECTIVE_SPAN;
+  return device->times->placement->n_copies > 1 && device->objective == PS_OBJECTIVE_SPAN;
 }
 
 static gint64
 arrival_at (const Device *device, guint i)
 {
-  return begins_anywhere (device) ? device->begin : device->ways->arrival[i];
+  return begins_anywhere (device) ? device->begin : device->times->arrival[i];
 }
 
 static gint64
 gradient_at (const Device *device, guint i)
 {
-  const PsWays *ways = device->ways;
+  const LeastTimes *times = device->times;
 
-  return begins_anywhere (device) ? device->begin + ways->forward[i % ways->placement->n_stages] + ways->turn[i]
-                                  : ways->gradient[i];
+  return begins_anywhere (device)
+             ? device->begin + times->forward[i % times->placement->n_stages] + times->round_trip[i]
+             : times->gradient[i];
 }
 
 static void
 add_stage (Device *device, guint i)
 {
-  const PsWays *ways = device->ways;
-  guint stage = i % ways->placement->n_stages, m = ways->m[i / ways->placement->n_stages];
-  gint64 f = ps_ways_duration (ways, PS_OP_F, stage), act = ps_costs_act_bytes (ways->costs, stage);
+  const LeastTimes *times = device->times;
+  guint stage = i % times->placement->n_stages, m = times->m[i / times->placement->n_stages];
+  gint64 f = duration_of (times, PS_OP_F, stage), act = ps_costs_act_bytes (times->costs, stage);
 
   device->gradient = MIN (device->gradient, gradient_at (device, i));
   device->forwards += m * f;
   device->n += m;
   device->longest = MAX (device->longest, f);
-  device->backward = MAX (device->backward, ps_ways_backward_alone (ways, stage));
+  device->backward = MAX (device->backward, ps_costs_backward_ns (times->costs, 0, stage));
   device->least = MIN (device->least, act);
-  device->to_come = MAX (device->to_come, work_held (device->room, act, ps_ways_backward_alone (ways, stage)));
-  device->to_come = MAX (device->to_come, work_held (device->room, ps_costs_wact_bytes (ways->costs, stage),
-                                                     ps_ways_duration (ways, PS_OP_W, stage)));
+  device->to_come = MAX (device->to_come, work_held (device->room, act, ps_costs_backward_ns (times->costs, 0, stage)));
+  device->to_come = MAX (device->to_come, work_held (device->room, ps_costs_wact_bytes (times->costs, stage),
+                                                     duration_of (times, PS_OP_W, stage)));
 }
 
 /* The time of n ops, or any that is longer than all of them. */
@@ -702,9 +733,9 @@ least_after (const Device *device)
 {
   gint64 least = G_MAXINT64;
 
-  for (guint i = 0; i < n_entries (device->ways); i++)
+  for (guint i = 0; i < n_entries (device->times); i++)
     if (is_here (device, i))
-      least = MIN (least, device->ways->turn[i] + rest_of (device, i));
+      least = MIN (least, device->times->round_trip[i] + rest_of (device, i));
   return least;
 }
 
@@ -730,21 +761,21 @@ apart_bound (const Device *device)
              after = MAX (rest - time_of (n, device->backward), 0);
       gint64 idle = n < device->work.n_forward ? before + after : MAX (before, after);
 
-      least = MIN (least, ways_load_apart (&device->work, n) + idle);
+      least = MIN (least, work_apart (&device->work, n) + idle);
     }
   return device->begin + least;
 }
 
 static gint64
-room_of (const PsWays *ways, guint d, const gint64 *memory_limit)
+room_of (const LeastTimes *times, guint d, const gint64 *memory_limit)
 {
   gint64 room = memory_limit != NULL ? memory_limit[d] : G_MAXINT64;
 
   if (room == G_MAXINT64)
     return G_MAXINT64;
-  for (guint i = 0; i < n_entries (ways); i++)
-    if (ways->placement->device[i] == d)
-      room -= ps_costs_held_bytes (ways->costs, i % ways->placement->n_stages, 1);
+  for (guint i = 0; i < n_entries (times); i++)
+    if (times->placement->device[i] == d)
+      room -= ps_costs_held_bytes (times->costs, i % times->placement->n_stages, 1);
   return MAX (room, 0);
 }
 
@@ -753,25 +784,25 @@ room_of (const PsWays *ways, guint d, const gint64 *memory_limit)
 static gint64
 chain_bound (const Device *device, guint i)
 {
-  const PsWays *ways = device->ways;
-  gint64 f = ways->forward[i % ways->placement->n_stages];
+  const LeastTimes *times = device->times;
+  gint64 f = times->forward[i % times->placement->n_stages];
 
-  return arrival_at (device, i) + f + ways->turn[i] + rest_of (device, i)
-         + (gint64)(ways->m[i / ways->placement->n_stages] - 1) * MAX (f, ways->backward[i]);
+  return arrival_at (device, i) + f + times->round_trip[i] + rest_of (device, i)
+         + (gint64)(times->m[i / times->placement->n_stages] - 1) * MAX (f, times->backward[i]);
 }
 
 /* Least bytes times time of a microbatch that keeps `act` bytes from F to B. */
-static PsByteTime
+static ByteTime
 held_by_one (const Device *device, guint i, gint64 act)
 {
-  const PsWays *ways = device->ways;
-  guint stage = i % ways->placement->n_stages;
-  gint64 wact = MAX (ps_costs_wact_bytes (ways->costs, stage), 0);
-  gint64 joined = MIN (ps_ways_duration (ways, PS_OP_BW, stage), ways->least_pair[device->d]);
-  PsByteTime apart = (PsByteTime)act * ps_ways_duration (ways, PS_OP_B, stage)
-                     + (PsByteTime)wact * ps_ways_duration (ways, PS_OP_W, stage);
+  const LeastTimes *times = device->times;
+  guint stage = i % times->placement->n_stages;
+  gint64 wact = MAX (ps_costs_wact_bytes (times->costs, stage), 0);
+  gint64 joined = MIN (duration_of (times, PS_OP_BW, stage), times->least_pair[device->d]);
+  ByteTime apart
+      = (ByteTime)act * duration_of (times, PS_OP_B, stage) + (ByteTime)wact * duration_of (times, PS_OP_W, stage);
 
-  return (PsByteTime)act * (ways->turn[i] + ways->forward[stage]) + MIN (apart, (PsByteTime)act * joined);
+  return (ByteTime)act * (times->round_trip[i] + times->forward[stage]) + MIN (apart, (ByteTime)act * joined);
 }
 
 /* Bound by area: bytes held, times the least time that they are held, divided by the bytes that fit at once. Where any
@@ -779,59 +810,59 @@ held_by_one (const Device *device, guint i, gint64 act)
 static gint64
 area_bound (const Device *device, gboolean may_recompute)
 {
-  const PsWays *ways = device->ways;
-  g_autofree PsMixStage *stages = g_new0 (PsMixStage, n_entries (ways));
-  PsMix mix = { .stage = stages,
-                .begin = device->begin,
-                .gradient = device->gradient,
-                .load = device->load,
-                .room = device->room,
-                .empty = (PsByteTime)device->begin * device->room };
+  const LeastTimes *times = device->times;
+  g_autofree RecomputingStage *stages = g_new0 (RecomputingStage, n_entries (times));
+  Recomputing recomputing = { .stage = stages,
+                              .begin = device->begin,
+                              .gradient = device->gradient,
+                              .load = device->load,
+                              .room = device->room,
+                              .empty = (ByteTime)device->begin * device->room };
 
   if (device->room == G_MAXINT64 || device->room == 0)
     return 0;
-  for (guint i = 0; i < n_entries (ways); i++)
+  for (guint i = 0; i < n_entries (times); i++)
     if (is_here (device, i))
       {
-        guint stage = i % ways->placement->n_stages;
-        gint64 kept = MAX (ps_costs_act_bytes (ways->costs, stage), 0);
-        PsMixStage *mixed = &stages[mix.n_stages++];
+        guint stage = i % times->placement->n_stages;
+        gint64 kept = MAX (ps_costs_act_bytes (times->costs, stage), 0);
+        RecomputingStage *mixed = &stages[recomputing.n_stages++];
 
-        *mixed = (PsMixStage){ .n = ways->m[i / ways->placement->n_stages],
-                               .forward = ps_ways_duration (ways, PS_OP_F, stage),
-                               .kept = kept,
-                               .again = may_recompute ? ps_mix_again (ways->costs, stage) : (PsOpCost){ 0 } };
+        *mixed = (RecomputingStage){ .n = times->m[i / times->placement->n_stages],
+                                     .forward = duration_of (times, PS_OP_F, stage),
+                                     .kept = kept,
+                                     .again = may_recompute ? recompute_again (times->costs, stage) : (PsOpCost){ 0 } };
         mixed->area = held_by_one (device, i, kept + mixed->again.take_bytes);
         mixed->saved = mixed->area - held_by_one (device, i, kept);
       }
-  return ps_mix_bound (&mix);
+  return recomputing_bound (&recomputing);
 }
 
 static void
 device_clear (Device *device)
 {
-  ways_load_clear (&device->work);
+  work_clear (&device->work);
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Device, device_clear)
 
 static gint64
-device_bound (const PsWays *ways, guint d, const gint64 *memory_limit, PsObjective objective)
+device_bound (const LeastTimes *times, guint d, const gint64 *memory_limit, PsObjective objective)
 {
-  g_auto (Device) device = { .ways = ways,
+  g_auto (Device) device = { .times = times,
                              .objective = objective,
                              .d = d,
                              .begin = G_MAXINT64,
                              .gradient = G_MAXINT64,
                              .least = G_MAXINT64,
-                             .room = room_of (ways, d, memory_limit) };
+                             .room = room_of (times, d, memory_limit) };
   gint64 idle, bound;
 
-  ways_load_init (&device.work, ways, d);
-  device.load = ways_load_least (&device.work);
-  for (guint i = 0; i < n_entries (ways); i++)
+  work_init (&device.work, times, d);
+  device.load = work_least (&device.work);
+  for (guint i = 0; i < n_entries (times); i++)
     if (is_here (&device, i))
-      device.begin = MIN (device.begin, ways->arrival[i]);
-  for (guint i = 0; i < n_entries (ways); i++)
+      device.begin = MIN (device.begin, times->arrival[i]);
+  for (guint i = 0; i < n_entries (times); i++)
     if (is_here (&device, i))
       add_stage (&device, i);
   if (device.n == 0)
@@ -842,11 +873,11 @@ device_bound (const PsWays *ways, guint d, const gint64 *memory_limit, PsObjecti
   idle = warm_up_idle (&device);
   bound = MAX (device.begin + idle + device.load, drain_bound (&device, device.n_fit == device.n ? 0 : idle));
   bound = MAX (bound, area_bound (&device, FALSE));
-  if (ways->costs->may_recompute)
+  if (times->costs->may_recompute)
     bound = MAX (bound, area_bound (&device, TRUE));
   if (device.work.n > 0)
     bound = MAX (bound, apart_bound (&device));
-  for (guint i = 0; i < n_entries (ways); i++)
+  for (guint i = 0; i < n_entries (times); i++)
     if (is_here (&device, i))
       bound = MAX (bound, chain_bound (&device, i));
   return bound - (objective == PS_OBJECTIVE_SPAN ? device.begin : 0);
@@ -856,41 +887,40 @@ gint64
 ps_lower_bound_device (const PsPlacement *placement, guint n_microbatches, const PsCosts *costs,
                        const gint64 *memory_limit, PsObjective objective, guint device)
 {
-  g_auto (PsWays) ways = { 0 };
-  guint first = (n_microbatches + placement->n_copies - 1) / placement->n_copies;
-  const guint m[MAX_COPIES] = { first, n_microbatches - first };
+  g_auto (LeastTimes) times = { 0 };
+  guint m[MAX_COPIES];
 
-  ways_init (&ways, placement, costs, m);
-  return device_bound (&ways, device, memory_limit, objective);
+  share_evenly (placement, n_microbatches, m);
+  least_times_init (&times, placement, costs, m);
+  return device_bound (&times, device, memory_limit, objective);
 }
 
 gint64
 ps_lower_bound_within (const PsPlacement *placement, guint n_microbatches, const PsCosts *costs,
                        const gint64 *memory_limit, PsObjective objective)
 {
-  g_auto (PsWays) ways = { 0 };
-  guint first = (n_microbatches + placement->n_copies - 1) / placement->n_copies;
-  const guint m[MAX_COPIES] = { first, n_microbatches - first };
+  g_auto (LeastTimes) times = { 0 };
+  guint m[MAX_COPIES];
   gint64 bound = 0;
 
   g_return_val_if_fail (placement->n_copies >= 1 && placement->n_copies <= MAX_COPIES, 0);
-
-  ways_init (&ways, placement, costs, m);
+  share_evenly (placement, n_microbatches, m);
+  least_times_init (&times, placement, costs, m);
   for (guint copy = 0; copy < placement->n_copies && objective == PS_OBJECTIVE_MAKESPAN; copy++)
     if (m[copy] > 0)
-      bound = MAX (bound, ways_chain (&ways, copy));
+      bound = MAX (bound, chain_ns (&times, copy));
   for (guint d = 0; d < placement->n_devices; d++)
-    bound = MAX (bound, device_bound (&ways, d, memory_limit, objective));
+    bound = MAX (bound, device_bound (&times, d, memory_limit, objective));
   return bound;
 }
 
 static gint64
-device_load (const PsWays *ways, guint device)
+device_load (const LeastTimes *times, guint device)
 {
-  g_auto (PsWaysLoad) load = { 0 };
+  g_auto (Work) load = { 0 };
 
-  ways_load_init (&load, ways, device);
-  return ways_load_least (&load);
+  work_init (&load, times, device);
+  return work_least (&load);
 }
 
 /* Microbatches of each copy. */
@@ -901,7 +931,7 @@ count_microbatches (const guint8 *copy, guint n_microbatches, guint *m)
     m[copy != NULL ? copy[i] : 0]++;
 }
 
-/* Work that the ways do not count. */
+/* Work that the times do not count. */
 typedef struct
 {
   gint64 *device; /* [n_devices] of each device; NULL: none */
@@ -910,35 +940,35 @@ typedef struct
 
 /* When any stage of the device has its first microbatch; 0: it has none. */
 static gint64
-first_arrival (const PsWays *ways, guint device)
+first_arrival (const LeastTimes *times, guint device)
 {
-  const PsPlacement *placement = ways->placement;
+  const PsPlacement *placement = times->placement;
   gint64 begin = G_MAXINT64;
 
   for (guint i = 0; i < placement->n_copies * placement->n_stages; i++)
-    if (placement->device[i] == device && ways->m[i / placement->n_stages] > 0)
-      begin = MIN (begin, ways->arrival[i]);
+    if (placement->device[i] == device && times->m[i / placement->n_stages] > 0)
+      begin = MIN (begin, times->arrival[i]);
   return begin != G_MAXINT64 ? begin : 0;
 }
 
 /* The busiest device ends no earlier than all devices on average. */
 static gint64
-longest (const PsWays *ways, const More *more, gboolean overlaps)
+longest (const LeastTimes *times, const More *more, gboolean overlaps)
 {
-  guint n_devices = ways->placement->n_devices;
+  guint n_devices = times->placement->n_devices;
   gint64 last = 0, sum = more->shared;
 
   for (guint d = 0; d < n_devices; d++)
     {
-      gint64 end = (overlaps ? 0 : first_arrival (ways, d)) + device_load (ways, d)
+      gint64 end = (overlaps ? 0 : first_arrival (times, d)) + device_load (times, d)
                    + (more->device != NULL ? more->device[d] : 0);
 
       last = MAX (last, end);
       sum += end;
     }
-  for (guint c = 0; c < ways->placement->n_copies && !overlaps; c++)
-    if (ways->m[c] > 0)
-      last = MAX (last, ways_chain (ways, c));
+  for (guint c = 0; c < times->placement->n_copies && !overlaps; c++)
+    if (times->m[c] > 0)
+      last = MAX (last, chain_ns (times, c));
   return MAX (last, sum / n_devices);
 }
 
@@ -946,27 +976,23 @@ gint64
 ps_lower_bound (const PsPlacement *placement, const guint8 *copy, guint n_microbatches, const PsCosts *costs)
 {
   const More none = { 0 };
-  g_auto (PsWays) ways = { 0 };
+  g_auto (LeastTimes) times = { 0 };
   guint m[MAX_COPIES] = { 0 };
 
   count_microbatches (copy, n_microbatches, m);
-  ways_init (&ways, placement, costs, m);
-  return longest (&ways, &none, FALSE);
+  least_times_init (&times, placement, costs, m);
+  return longest (&times, &none, FALSE);
 }
 
 /* F and the whole backward of a microbatch on a stage, in no pair. */
 static gint64
 work_ns (const PsCosts *costs, guint length, guint stage)
 {
-  guint n = costs->n_lengths, n_stages = costs->n_stages;
-  const PsOpCost *op = &costs->op[ps_op_index (n_stages, n, 0, length, stage)];
-  guint next = n * n_stages; /* from one kind to the next */
-
-  return op[PS_OP_F * next].duration_ns
-         + MIN (op[PS_OP_B * next].duration_ns + op[PS_OP_W * next].duration_ns, op[PS_OP_BW * next].duration_ns);
+  return costs->op[ps_op_index (costs->n_stages, costs->n_lengths, PS_OP_F, length, stage)].duration_ns
+         + ps_costs_backward_ns (costs, length, stage);
 }
 
-/* The way of a microbatch of any length, which it has on all stages. */
+/* The same for the longest microbatch, which has its length on all stages. */
 static gint64
 longest_chain (const PsPlacement *placement, const PsCosts *costs, const guint *m)
 {
@@ -975,18 +1001,18 @@ longest_chain (const PsPlacement *placement, const PsCosts *costs, const guint *
   for (guint k = 0; k < costs->n_lengths; k++)
     {
       g_autoptr (PsCosts) alike = ps_costs_of_length (costs, k);
-      g_auto (PsWays) ways = { 0 };
+      g_auto (LeastTimes) times = { 0 };
       gint64 least = G_MAXINT64;
 
-      ways_init (&ways, placement, alike, m);
+      least_times_init (&times, placement, alike, m);
       for (guint copy = 0; copy < placement->n_copies; copy++)
-        least = MIN (least, ways_chain (&ways, copy));
+        least = MIN (least, chain_ns (&times, copy));
       last = MAX (last, least);
     }
   return last;
 }
 
-/* Two copies may share the microbatches in any way. */
+/* Two copies may share the microbatches as they like. */
 static gint64 *
 more_of (More *more, const PsPlacement *placement, guint device)
 {
@@ -1028,7 +1054,7 @@ count_again (const PsSchedule *schedule, const PsCosts *costs, More *more)
 gint64
 ps_schedule_bound (const PsSchedule *schedule, const PsCosts *costs, gboolean overlaps)
 {
-  g_auto (PsWays) ways = { 0 };
+  g_auto (LeastTimes) times = { 0 };
   g_autoptr (PsCosts) least = costs->n_lengths > 1 ? ps_costs_least (costs) : NULL;
   g_autofree gint64 *device = g_new0 (gint64, schedule->placement->n_devices);
   More more = { device, 0 };
@@ -1038,7 +1064,7 @@ ps_schedule_bound (const PsSchedule *schedule, const PsCosts *costs, gboolean ov
   count_microbatches (schedule->copy, schedule->n_microbatches, m);
   for (guint copy = 0; copy < MAX_COPIES && schedule->copy == NULL; copy++)
     m[copy] *= schedule->n_slices;
-  ways_init (&ways, schedule->placement, least != NULL ? least : costs, m);
+  least_times_init (&times, schedule->placement, least != NULL ? least : costs, m);
   if (schedule->recomputes)
     count_again (schedule, costs, &more);
   if (least != NULL && !costs_have_pair_times (costs))
@@ -1046,5 +1072,5 @@ ps_schedule_bound (const PsSchedule *schedule, const PsCosts *costs, gboolean ov
       count_longer (schedule, costs, least, &more);
       chain = overlaps || schedule->recomputes ? 0 : longest_chain (schedule->placement, costs, m);
     }
-  return MAX (chain, longest (&ways, &more, overlaps));
+  return MAX (chain, longest (&times, &more, overlaps));
 }

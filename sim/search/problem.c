@@ -104,15 +104,15 @@ set_joins (PsProblem *problem, const PsCosts *costs)
           problem->fuses[s] = problem->bw_duration[s] < apart
                               || (short_of_memory && problem->bw_take[s] < ps_problem_apart_peak (problem, s));
           problem->joins |= problem->fuses[s];
-          longest = MAX (longest, MIN (apart, problem->bw_duration[s]));
+          longest = MAX (longest, ps_costs_backward_ns (costs, 0, s % problem->n_copy_stages));
         }
       for (guint i = problem->first_stage[d]; i < problem->first_stage[d + 1]; i++)
         {
           guint s = problem->stages[i];
-          gint64 pair = costs->stage[s % problem->n_copy_stages].pair_ns;
-          gboolean saves = pair >= 0 && pair < problem->duration[s * N_KINDS + PS_OP_F] + longest;
+          guint of_copy = s % problem->n_copy_stages;
+          gboolean saves = ps_costs_pair_more_ns (costs, of_copy) < longest;
 
-          problem->pair[s] = saves ? pair : -1;
+          problem->pair[s] = saves ? costs->stage[of_copy].pair_ns : -1;
           problem->joins |= saves;
         }
     }

@@ -1,7 +1,7 @@
 /* events-links.c - transfers that share links. Rates come from progressive filling (Bertsekas and Gallager, Data
  * Networks, 2nd edition, section 6.5.2: max-min flow control). They are whole bytes per second, so that sums are exact.
  */
-#include "events-private.h"
+#include "events-links.h"
 
 #include <math.h>
 

@@ -1,6 +1,5 @@
 /* events-plan.c - finds a good order of sends and receives: runs of the program give orders, and a run of each order
  * says how good it is. */
-#include "events-private.h"
 #include "program/program-private.h"
 #include "simulate-private.h"
 

@@ -8,7 +8,7 @@
  * follows from the order alone, and is found as soon as the event before it is. Nothing is found to begin before the
  * first event that is due, so that its time is final. All events of one instant are taken before anything new begins:
  * it does not matter which comes first. */
-#include "events-private.h"
+#include "events-links.h"
 #include "program/channels.h"
 #include "simulate-private.h"
 
@@ -17,9 +17,9 @@
 
 #define NO_ITEM G_MAXUINT32
 
-/* One transfer on its way through its conditions: its data exists, it is the next one on each end, and in blocking runs
- * each device has come to it. An eager message has two transfers. The first holds the sender's end; the second is over
- * when the message has arrived and its turn on the receiver's end has come. */
+/* One transfer and the conditions that it waits for: its data exists, it is the next one on each end, and in blocking
+ * runs each device has come to it. An eager message has two transfers. The first holds the sender's end; the second is
+ * over when the message has arrived and it is the next one on the receiver's end. */
 typedef struct
 {
   gint64 start_ns;   /* when the last condition so far was met */
@@ -183,13 +183,13 @@ static void
 link_ends (PsEvents *events, guint32 index)
 {
   const PsMessage *message = &events->program->messages[index];
-  const PsTurn *turns = events->channels->turns[index];
+  const PsEndPlace *places = events->channels->on_end[index];
   Transfer *send = &events->transfers[index], *receive = &events->transfers[receive_part (events, index)];
 
-  if (turns[PS_SIDE_SENDER].next != 0)
-    send->next[0] = 1 + part_on (events, turns[PS_SIDE_SENDER].next - 1, message->sender);
-  if (turns[PS_SIDE_RECEIVER].next != 0)
-    receive->next[1] = 1 + part_on (events, turns[PS_SIDE_RECEIVER].next - 1, message->receiver);
+  if (places[PS_SIDE_SENDER].next != 0)
+    send->next[0] = 1 + part_on (events, places[PS_SIDE_SENDER].next - 1, message->sender);
+  if (places[PS_SIDE_RECEIVER].next != 0)
+    receive->next[1] = 1 + part_on (events, places[PS_SIDE_RECEIVER].next - 1, message->receiver);
   if (send == receive && send->next[0] != 0 && send->next[0] == send->next[1])
     {
       events->transfers[send->next[0] - 1].conditions--;
@@ -202,15 +202,15 @@ link_ends (PsEvents *events, guint32 index)
 static void
 count_conditions (PsEvents *events, guint32 index)
 {
-  const PsTurn *turns = events->channels->turns[index];
+  const PsEndPlace *places = events->channels->on_end[index];
   Transfer *send = &events->transfers[index], *receive = &events->transfers[receive_part (events, index)];
   gboolean in_order = events->setting.ready_order == 0;
 
   send->conditions++;
-  send->conditions += in_order && turns[PS_SIDE_SENDER].waits;
+  send->conditions += in_order && places[PS_SIDE_SENDER].waits;
   if (send != receive)
     receive->conditions++;
-  receive->conditions += in_order && turns[PS_SIDE_RECEIVER].waits;
+  receive->conditions += in_order && places[PS_SIDE_RECEIVER].waits;
   receive->conditions += events->setting.blocking != 0;
 }
 
@@ -336,7 +336,7 @@ allot_spans (PsEvents *events)
     }
 }
 
-/* What a transfer's wait of the future, a device and a transfer under way are in the queue. */
+/* Ids in the queue: a transfer that begins later has its index; devices and transfers that have begun follow. */
 static guint32
 device_id (const PsEvents *events, guint device)
 {
@@ -1074,16 +1074,16 @@ free_at (const PsEvents *events, guint32 transfer)
 
   if (held == 0)
     return 0;
-  const PsTurn *turns = events->channels->turns[transfer];
-  gint64 first_ns = free_ns[turns[PS_SIDE_SENDER].end];
-  return held > 1 ? MAX (first_ns, free_ns[turns[PS_SIDE_RECEIVER].end]) : first_ns;
+  const PsEndPlace *places = events->channels->on_end[transfer];
+  gint64 first_ns = free_ns[places[PS_SIDE_SENDER].end];
+  return held > 1 ? MAX (first_ns, free_ns[places[PS_SIDE_RECEIVER].end]) : first_ns;
 }
 
 static void
 ready_hold (PsEvents *events, guint32 transfer, gint64 until_ns)
 {
   for (guint side = 0; side < events->transfers[transfer].held; side++)
-    events->ready->free_ns[events->channels->turns[transfer][side].end] = until_ns;
+    events->ready->free_ns[events->channels->on_end[transfer][side].end] = until_ns;
 }
 
 static void

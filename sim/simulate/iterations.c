@@ -2,10 +2,11 @@
  * times of one iteration; else it is the period of rounds that follow each other for ever. */
 #include "rounds.h"
 #include "program/channels.h"
-#include "program/drain.h"
+#include "program/program-private.h"
 #include "simulate-private.h"
 #include "base/names.h"
 
+#include <math.h>
 #include <string.h>
 
 PS_DEFINE_NAMES (PsSync, ps_sync, "global", "bypass")
@@ -328,7 +329,7 @@ add_post (Builder *builder, guint32 message, guint side)
     }
   if (builder->channels->n_ends == 0)
     return;
-  End *end = &builder->ends[builder->channels->turns[message - 1][side].end];
+  End *end = &builder->ends[builder->channels->on_end[message - 1][side].end];
   if (end->tail == NO_EVENT)
     end->head = waits;
   else
@@ -392,7 +393,8 @@ add_ops (Builder *builder)
 }
 
 /* Whether all-reduces overlap with the next round of an asynchronous schedule. Only those of the round before are done
- * when a round ends. They must not pile up, so the first waits for the last of the round before. */
+ * when a round ends. They must not wait for each other without end, so the first waits for the last of the round
+ * before. */
 static gboolean
 reduces_late (const PsRounds *rounds)
 {

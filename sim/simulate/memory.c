@@ -1,5 +1,6 @@
 /* memory.c - the bytes that each device holds over time: the buffers of messages, the walk over all changes, peaks,
  * parts, and who was alive at a peak. */
+#include "gathers.h"
 #include "memory-walk.h"
 #include "simulate-private.h"
 
@@ -79,7 +80,7 @@ add_message (const PsMemoryBuffers *buffers, const PsMessage *message)
 static void
 add_weights (const PsMemoryBuffers *buffers)
 {
-  g_autoptr (GArray) held = ps_simulation_whole_weights (buffers->program, buffers->costs, buffers->simulation);
+  g_autoptr (GArray) held = ps_gathers_whole_weights (buffers->program, buffers->costs, buffers->simulation);
 
   for (guint i = 0; i < held->len; i++)
     {

@@ -1,7 +1,9 @@
-/* simulate.c - the relaxation engine: results, the gathers of weights, and one walk over the steps. */
+/* simulate.c - the relaxation engine: results, the times of pairs and of devices of another speed, and one walk over
+ * the steps. */
+#include "gathers.h"
 #include "simulate-private.h"
-#include "program/weight-window.h"
 
+#include <math.h>
 #include <string.h>
 
 PsSimulation *
@@ -32,10 +34,17 @@ ps_simulation_free (PsSimulation *simulation)
   g_free (simulation);
 }
 
+/* Duration of the pair that ends with the step `second`. */
+static inline gint64
+pair_duration (const PsProgram *program, const PsCosts *costs, guint second)
+{
+  return ps_costs_pair_ns (costs, program->steps[second - 1].cost, program->steps[second].cost);
+}
+
 gint64
 ps_paired_duration (const PsProgram *program, const PsCosts *costs, guint step)
 {
-  return program->pair[step] == PS_PAIR_FIRST ? 0 : ps_pair_duration (program, costs, step);
+  return program->pair[step] == PS_PAIR_FIRST ? 0 : pair_duration (program, costs, step);
 }
 
 PsHostTime
@@ -107,202 +116,21 @@ ps_simulation_finish (PsSimulation *simulation)
   simulation->makespan_ns = last - first;
 }
 
-/* The gathers of weights that ZeRO's stage 3 puts into a schedule.
- *
- * Each device has a channel for them, which carries one at a time in the order of the windows of
- * weight-window.h. A device comes to a gather when the op before it has ended; the gather starts then, or when the one
- * before it on the channel has ended. An op waits for the gather of its stage. Weights that leave the window are
- * dropped, and gathered again before they are next used.
- *
- * Gradients have no part in this: in a pipeline one whole gradient of each stage is all that waits for its scatter, at
- * stage 3 and at stage 2. PyTorch's pipelining turns the synchronisation of FSDP's gradients off for each backward and
- * scatters what they added up to after the last one (backward_maybe_with_nosync of
- * torch/distributed/pipelining/stage.py: "we need to accumulate gradients on previous steps and reduce them on the last
- * step"). DeepSpeed's pipelines refuse stages that scatter after each backward (deepspeed/runtime/pipe/engine.py:
- * "ZeRO-2 and ZeRO-3 are incompatible with pipeline parallelism").
- */
-
-#define WINDOW (PS_WEIGHT_WINDOW + 1)
-
-typedef struct
+gint64
+ps_event_at_speed (const PsEventsSetting *setting, guint device, gint64 duration_ns)
 {
-  guint32 place; /* index into the schedule's ops: the device comes to the gather before that op */
-  guint32 until; /* the weights are dropped before that op */
-  guint16 stage;
-  gint64 start_ns; /* set by a run */
-  gint64 end_ns;
-} Gather;
-
-typedef struct
-{
-  guint n_devices;
-  guint *first;       /* [n_devices + 1] into gather */
-  GArray *gather;     /* Gather, by device, then place */
-  guint32 *of;        /* [n_ops] by place: the gather whose weights the op uses */
-  guint *next;        /* [n_devices] the first that a run has not come to */
-  gint64 *channel_ns; /* [n_devices] when the channel is free */
-} Gathers;
-
-static void
-gathers_clear (Gathers *gathers)
-{
-  g_free (gathers->first);
-  g_clear_pointer (&gathers->gather, g_array_unref);
-  g_free (gathers->of);
-  g_free (gathers->next);
-  g_free (gathers->channel_ns);
-}
-G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Gathers, gathers_clear)
-
-static guint
-cell_size (const PsSchedule *schedule, guint place)
-{
-  return schedule->ops[place].paired ? 2 : 1;
+  return setting->speed != NULL && setting->speed[device] != 1 ? llrint ((double)duration_ns / setting->speed[device])
+                                                               : duration_ns;
 }
 
-/* The windows of a device's cells, found from the end; that of a pair is at its first op. */
-static void
-find_windows (const PsSchedule *schedule, guint device, PsWeightWindow *windows)
+gint64
+ps_event_step_at_speed (const PsEventsSetting *setting, const PsProgram *program, const PsCosts *costs, guint step,
+                        gint64 duration_ns)
 {
-  guint first = schedule->first[device];
-  PsWeightWindow window = { 0 };
-
-  for (guint next = schedule->first[device + 1], place; next > first; next = place)
-    {
-      place = ps_weight_window_back (&window, schedule, first, next);
-      windows[place - first] = window;
-    }
-}
-
-static Gather *
-gather_at (const Gathers *gathers, guint index)
-{
-  return &g_array_index (gathers->gather, Gather, index);
-}
-
-/* The place of a stage in `open`, which has the index + 1 of each gather whose weights are there; WINDOW: it has none.
- */
-static guint
-find_open (const Gathers *gathers, const guint *open, guint stage)
-{
-  guint i = 0;
-
-  while (i < WINDOW && (open[i] == 0 || gather_at (gathers, open[i] - 1)->stage != stage))
-    i++;
-  return i;
-}
-
-/* Drops the stages that leave the window, and gathers those that come in. */
-static void
-change_window (Gathers *gathers, guint *open, const PsWeightWindow *window, guint place)
-{
-  guint n = ps_weight_window_size (window), free = 0;
-
-  for (guint i = 0; i < WINDOW; i++)
-    if (open[i] > 0 && !ps_weight_window_holds (window->stage, n, gather_at (gathers, open[i] - 1)->stage))
-      {
-        gather_at (gathers, open[i] - 1)->until = place;
-        open[i] = 0;
-      }
-  for (guint k = 0; k < n; k++)
-    if (find_open (gathers, open, window->stage[k]) == WINDOW)
-      {
-        const Gather gather = { .place = place, .stage = window->stage[k] };
-
-        while (open[free] > 0)
-          free++;
-        g_array_append_val (gathers->gather, gather);
-        open[free] = gathers->gather->len;
-      }
-}
-
-static void
-add_device (Gathers *gathers, const PsSchedule *schedule, guint device)
-{
-  const PsWeightWindow none = { 0 };
-  guint first = schedule->first[device], last = schedule->first[device + 1], n;
-  g_autofree PsWeightWindow *windows = g_new0 (PsWeightWindow, last - first + 1);
-  guint open[WINDOW] = { 0 };
-
-  find_windows (schedule, device, windows);
-  for (guint place = first; place < last; place += n)
-    {
-      n = cell_size (schedule, place);
-      change_window (gathers, open, &windows[place - first], place);
-      for (guint i = place; i < place + n; i++)
-        gathers->of[i] = open[find_open (gathers, open, schedule->ops[i].stage)] - 1;
-    }
-  change_window (gathers, open, &none, last);
-}
-
-static void
-gathers_init (Gathers *gathers, const PsProgram *program)
-{
-  guint n = program->schedule->placement->n_devices;
-
-  gathers->n_devices = n;
-  gathers->first = g_new (guint, n + 1);
-  gathers->gather = g_array_new (FALSE, FALSE, sizeof (Gather));
-  gathers->of = g_new (guint32, ps_schedule_n_ops (program->schedule) + 1);
-  gathers->next = g_new (guint, n);
-  gathers->channel_ns = g_new0 (gint64, n);
-  for (guint d = 0; d < n; d++)
-    {
-      gathers->first[d] = gathers->next[d] = gathers->gather->len;
-      add_device (gathers, program->schedule, d);
-    }
-  gathers->first[n] = gathers->gather->len;
-}
-
-/* Runs the gathers before the device's next op (or pair), at that place; before_ns: when the op before it ended.
- * Returns when all weights that it needs are there, before_ns or later. Call it once for each op, in their order. */
-static gint64
-gathers_wait (Gathers *gathers, const PsProgram *program, const PsCosts *costs, guint device, guint place,
-              gint64 before_ns)
-{
-  guint n = cell_size (program->schedule, place), *next = &gathers->next[device];
-  gint64 ready_ns = before_ns, *channel_ns = &gathers->channel_ns[device];
-
-  for (; *next < gathers->first[device + 1] && gather_at (gathers, *next)->place <= place; ++*next)
-    {
-      Gather *gather = gather_at (gathers, *next);
-
-      gather->start_ns = MAX (*channel_ns, before_ns);
-      *channel_ns = gather->end_ns = gather->start_ns + costs->stage[gather->stage].gather_ns;
-    }
-  for (guint i = place; i < place + n; i++)
-    ready_ns = MAX (ready_ns, gather_at (gathers, gathers->of[i])->end_ns);
-  return ready_ns;
-}
-
-GArray *
-ps_simulation_whole_weights (const PsProgram *program, const PsCosts *costs, const PsSimulation *simulation)
-{
-  const PsSchedule *schedule = program->schedule;
-  GArray *held = g_array_new (FALSE, FALSE, sizeof (PsWholeWeights));
-  g_auto (Gathers) gathers = { 0 };
-
-  gathers_init (&gathers, program);
-  for (guint d = 0; d < gathers.n_devices; d++)
-    {
-      gint64 before_ns = 0;
-
-      for (guint place = schedule->first[d], n; place < schedule->first[d + 1]; place += n)
-        {
-          n = cell_size (schedule, place);
-          gathers_wait (&gathers, program, costs, d, place, before_ns);
-          before_ns = simulation->end_ns[program->step_of[place + n - 1] + 1];
-        }
-      for (guint i = gathers.first[d]; i < gathers.first[d + 1]; i++)
-        {
-          const Gather *gather = gather_at (&gathers, i);
-          const PsWholeWeights whole = { d, costs->stage[gather->stage].whole_bytes, gather->start_ns,
-                                         simulation->end_ns[program->step_of[gather->until - 1] + 1] };
-
-          g_array_append_val (held, whole);
-        }
-    }
-  return held;
+  if (setting->speed == NULL)
+    return duration_ns;
+  gint64 host_ns = MIN (ps_host_time_sum (ps_step_host_time (program, costs, step)), duration_ns);
+  return host_ns + ps_event_at_speed (setting, program->steps[step].device, duration_ns - host_ns);
 }
 
 /* The walk */
@@ -319,7 +147,7 @@ static gint64
 pair_excess (const PsProgram *program, const PsCosts *costs, PsSimulation *simulation, guint second)
 {
   const PsStep *steps = &program->steps[second];
-  gint64 excess = ps_pair_duration (program, costs, second) - costs->op[steps[-1].cost].duration_ns
+  gint64 excess = pair_duration (program, costs, second) - costs->op[steps[-1].cost].duration_ns
                   - costs->op[steps[0].cost].duration_ns;
   gint64 host = ps_host_time_sum (ps_step_host_time (program, costs, second))
                 - ps_host_time_sum (ps_costs_host_time (costs, steps[-1].cost))
@@ -359,7 +187,7 @@ transfer_of (const PsStep *step, guint i, const gint64 *transfer_ns, const StepT
  * they take memory at its start and give it at its end. */
 static inline G_ALWAYS_INLINE void
 walk (const PsProgram *program, const PsCosts *costs, PsSimulation *simulation, WalkKind kind, const StepTimes *times,
-      Gathers *gathers)
+      PsGathers *gathers)
 {
   const PsOpCost *restrict op_costs = costs->op;
   const gint64 *restrict transfer_ns = costs->transfer_ns;
@@ -376,9 +204,10 @@ walk (const PsProgram *program, const PsCosts *costs, PsSimulation *simulation, 
       PsMemoryLevel *memory = &levels[step->device];
       gint64 arrival = end_ns[step->input] + transfer_of (step, i, transfer_ns, times);
       gint64 free_ns = end_ns[step->previous];
-      gint64 start = MAX (
-          gathers != NULL ? gathers_wait (gathers, program, costs, step->device, program->op_of[i], free_ns) : free_ns,
-          arrival);
+      gint64 start
+          = MAX (gathers != NULL ? ps_gathers_wait (gathers, program, costs, step->device, program->op_of[i], free_ns)
+                                 : free_ns,
+                 arrival);
       gint64 level = memory->held_bytes + cost->take_bytes;
       gint64 give = cost->give_bytes, duration = times != NULL ? times->duration_ns[i] : cost->duration_ns;
 
@@ -439,9 +268,9 @@ finish (const PsProgram *program, const PsCosts *costs, const StepTimes *times, 
 static void
 walk_gathers (const PsProgram *program, const PsCosts *costs, PsSimulation *simulation)
 {
-  g_auto (Gathers) gathers = { 0 };
+  g_auto (PsGathers) gathers = { 0 };
 
-  gathers_init (&gathers, program);
+  ps_gathers_init (&gathers, program);
   if (program->pair == NULL)
     walk (program, costs, simulation, WALK_OPS, NULL, &gathers);
   else

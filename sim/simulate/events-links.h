@@ -1,13 +1,9 @@
-/* events-private.h - parts of the events engine. Private to sim/simulate/events*.c. */
+/* events-links.h - which id is due next, and transfers that share links. Private to sim/simulate/events*.c. */
 #pragma once
 
 #include <pipesim/simulate.h>
 
 #include <string.h>
-
-/* With ready_order: of the messages that may begin, the one whose consumer has the largest urgency [n_steps] goes first
- * (NULL: the first to exist). exclusive: a device moves one message or runs an op, never both. */
-void ps_events_rank_messages (PsEvents *events, const gint64 *urgency_ns, gboolean exclusive);
 
 /* A queue of ids by the time at which they are due, then by id: a list in order. Most new times come near its end, so
  * that only a few others move. */
