@@ -124,9 +124,9 @@ check_early (const PsProblem *problem, const PsOrder *order, const PsPlan *plan)
   return n_early;
 }
 
-/* Every op of a way starts after the one before it, but for rounding by a unit on each side. */
+/* Every op of a path starts after the one before it, but for rounding by a unit on each side. */
 static void
-check_ways (const PsProblem *problem, const PsCell *cell, gint64 slack)
+check_paths (const PsProblem *problem, const PsCell *cell, gint64 slack)
 {
   guint n = problem->n_copy_stages;
 
@@ -147,7 +147,7 @@ check_ways (const PsProblem *problem, const PsCell *cell, gint64 slack)
     }
 }
 
-/* Whatever the cell, its ways are ways, and a plan by it is an order within the memory limit: also as list scheduling
+/* Whatever the cell, its paths are paths, and a plan by it is an order within the memory limit: also as list scheduling
  * makes it, with W in the gaps. A plan gives up where no microbatch fits the memory, and where it is told to stop. */
 static void
 test_inject (void)
@@ -178,7 +178,7 @@ test_inject (void)
                       free_of_charge, NULL))
         continue;
       n_planned++;
-      check_ways (problem, &cell, cell.period / 8);
+      check_paths (problem, &cell, cell.period / 8);
       Entries entries = { &cell, ps_random_below (&random, 3000), ps_random_below (&random, 3), free_of_charge, NULL };
       PsPlan plan = { list, ps_random_below (&random, 2) ? n_w_after : NULL, ps_random_below (&random, problem->m) };
       const PsPolicy policy = { .bias[PS_OP_W] = { .base = 1 }, .plan = &plan };
@@ -311,25 +311,25 @@ slow_enter (Slow *slow, const gint64 *start, guint copy, gint64 shift, guint mic
     }
 }
 
-/* In each period every way of the cell takes a microbatch, those that begin first first, unless it is ahead of the pace
- * or some device lacks the bytes. */
+/* In each period every path of the cell takes a microbatch, those that begin first first, unless it is ahead of the
+ * pace or some device lacks the bytes. */
 static void
 slow_inject (Slow *slow, gint64 pace, guint burst)
 {
   const PsProblem *problem = slow->problem;
-  guint n_ways = slow->cell->n_waves * problem->n_copies, next[2] = { 0 }, n_left = problem->m * problem->n_copies;
+  guint n_paths = slow->cell->n_waves * problem->n_copies, next[2] = { 0 }, n_left = problem->m * problem->n_copies;
 
   for (guint period = 0; n_left > 0; period++)
     {
       gint64 shift = period * slow->cell->period, before = -1;
 
       g_assert_cmpuint (period, <, 1000);
-      for (guint k = 0; k < n_ways; k++)
+      for (guint k = 0; k < n_paths; k++)
         {
-          guint way = 0;
+          guint path = 0;
           gint64 entry = G_MAXINT64;
 
-          for (guint i = 0; i < n_ways; i++)
+          for (guint i = 0; i < n_paths; i++)
             {
               gint64 begin = slow->cell->start[(gsize)(i / problem->n_copies) * 2 * problem->n_stages
                                                + i % problem->n_copies * problem->n_copy_stages];
@@ -337,11 +337,11 @@ slow_inject (Slow *slow, gint64 pace, guint burst)
               if (begin > before && begin < entry)
                 {
                   entry = begin;
-                  way = i;
+                  path = i;
                 }
             }
-          guint copy = way % problem->n_copies;
-          const gint64 *start = slow->cell->start + (gsize)(way / problem->n_copies) * 2 * problem->n_stages;
+          guint copy = path % problem->n_copies;
+          const gint64 *start = slow->cell->start + (gsize)(path / problem->n_copies) * 2 * problem->n_stages;
           before = entry;
           if (next[copy] == problem->m || (next[copy] > burst && entry + shift < ((gint64)next[copy] - burst) * pace)
               || !slow_fits (slow, start, copy, shift))
@@ -392,7 +392,7 @@ slow_check (Slow *slow, const PsPlan *plan)
 
 /* Ways that begin in the period, at moments of their own, with any waits. */
 static void
-draw_ways (const PsProblem *problem, PsCell *cell, PsRandom *random)
+draw_paths (const PsProblem *problem, PsCell *cell, PsRandom *random)
 {
   guint n = problem->n_copy_stages;
 
@@ -456,7 +456,7 @@ test_entries (void)
           problem->limit[d]
               = i % 5 == 0 ? G_MAXINT64 : problem->held[d] + (kind == 1 ? 12 : 6) + ps_random_below (&random, 9);
         }
-      draw_ways (problem, &cell, &random);
+      draw_paths (problem, &cell, &random);
       slow_init (&slow, problem, &cell);
       slow_inject (&slow, entries.pace, entries.burst);
       g_assert_true (plan_microbatches (problem, &entries, &plan));
@@ -496,7 +496,7 @@ test_period (void)
         g_assert_true (plan_cell (&cell, problem, n_w, 1.5, 36, free_of_charge, NULL));
         g_assert_cmpuint (cell.n_waves, ==, rows[i].n_waves);
         g_assert_cmpint (cell.period, ==, rows[i].n_waves * n_here * (2 * f_b + n_w * w) * 3 / 4);
-        check_ways (problem, &cell, cell.period / 8);
+        check_paths (problem, &cell, cell.period / 8);
       }
 }
 

@@ -288,7 +288,7 @@ test_bound_many (void)
   g_assert_cmpuint (2 * n_fit, >, n_cases (48));
 }
 
-/* A relaxed stage is no slower than any of its ways, with a time for pairs or without. */
+/* A relaxed stage is no slower than any of its modes, with a time for pairs or without. */
 static void
 test_pairs (void)
 {

@@ -128,7 +128,7 @@ test_moves (void)
 }
 
 /* Whatever can be made of a problem is a valid schedule that the simulator finds as long as the order says, and no
- * better than the bound: list schedules, local search, and both stretched to more microbatches. */
+ * better than the bound: list schedules, local search, and both made longer for more microbatches. */
 static void
 test_bounds (void)
 {
@@ -411,10 +411,11 @@ test_in_turn (void)
            "--memory-limit: infeasible: needs at least 2 B (2 bytes) on device 0, not 1 B");
 }
 
-/* DualPipe on a V of 16 microbatches repeats pairs in the middle: stretched it is as good as one of 48 to a pair each.
+/* DualPipe on a V of 16 microbatches repeats pairs in the middle: made longer it is as good as one of 48 to a pair
+ * each.
  */
 static void
-test_stretch (void)
+test_lengthen (void)
 {
   const gint64 cost[4] = { 10, 10, 10, 0 };
   g_auto (Case) few = { 0 }, many = { 0 };
@@ -449,6 +450,6 @@ main (int argc, char **argv)
   g_test_add_func ("/search-pairs/pair-memory", test_pair_memory);
   g_test_add_func ("/search-pairs/in-turn", test_in_turn);
   g_test_add_func ("/search-pairs/odd", test_odd);
-  g_test_add_func ("/search-pairs/stretch", test_stretch);
+  g_test_add_func ("/search-pairs/lengthen", test_lengthen);
   return g_test_run ();
 }

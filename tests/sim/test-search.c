@@ -520,10 +520,10 @@ never (gpointer data)
   return FALSE;
 }
 
-/* ZB-H2 of 12 microbatches repeats itself in the middle: stretched it is as good as ZB-H2 of 60. None is made where it
- * is stopped. */
+/* ZB-H2 of 12 microbatches repeats itself in the middle: made longer it is as good as ZB-H2 of 60. None is made where
+ * it is stopped. */
 static void
-test_stretch (void)
+test_lengthen (void)
 {
   const gint64 cost[4] = { 1, 1, 1, 0 };
   g_auto (Case) few = { 0 }, many = { 0 };
@@ -649,7 +649,7 @@ main (int argc, char **argv)
   g_test_add_func ("/search/longer", test_longer);
   g_test_add_func ("/search/repeats", test_repeats);
   g_test_add_func ("/search/infeasible", test_infeasible);
-  g_test_add_func ("/search/stretch", test_stretch);
+  g_test_add_func ("/search/lengthen", test_lengthen);
   g_test_add_func ("/search/quality", test_quality);
   return g_test_run ();
 }

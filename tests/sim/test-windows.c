@@ -47,7 +47,7 @@ solve (Case *c, PsOrder *order)
 static void
 test_below_optimum (void)
 {
-  guint n = n_cases (400), n_decided = 0, n_root = 0, n_met = 0, n_split = 0, n_found = 0;
+  guint n = n_cases (400), n_decided = 0, n_first = 0, n_met = 0, n_split = 0, n_found = 0;
   g_autoptr (GRand) draw = g_rand_new_with_seed (11);
 
   for (guint i = 0; i < n; i++)
@@ -58,32 +58,32 @@ test_below_optimum (void)
       draw_case (&c, draw, i);
       g_autoptr (PsProblem) problem = ps_problem_new (&c.setting);
       g_autoptr (PsOrder) order = ps_order_new (problem);
-      gint64 root, bound, split, best;
+      gint64 first, bound, split, best;
 
       if (!solve (&c, order))
         continue;
       best = order->objective;
       order->objective = best + 2;
-      root = bound = split = ps_one_machine_bound (problem);
-      g_assert_cmpint (root, <=, best);
+      first = bound = split = ps_one_machine_bound (problem);
+      g_assert_cmpint (first, <=, best);
       g_autoptr (PsWindows) windows = ps_windows_new (problem, MAX_STATES);
       if (windows != NULL)
-        bound = ps_windows_bound (windows, root, 2 * best, 0, NULL, spend, &passes);
+        bound = ps_windows_bound (windows, first, 2 * best, 0, NULL, spend, &passes);
       if (windows != NULL)
         split = ps_windows_bound (windows, bound, best + 2, N_CASES, order, spend, &passes);
       g_assert_cmpint (bound, <=, best);
       g_assert_cmpint (split, <=, best);
       g_assert_cmpint (order->objective, >=, best);
       n_decided++;
-      n_root += root == best;
+      n_first += first == best;
       n_met += bound == best;
       n_split += MAX (bound, split) == best;
       n_found += order->objective == best;
     }
-  g_test_message ("%u of %u decided; the root bound meets %u, windows meet %u, cases %u and find %u", n_decided, n,
-                  n_root, n_met, n_split, n_found);
+  g_test_message ("%u of %u decided; the one-machine bound meets %u, windows meet %u, cases %u and find %u", n_decided,
+                  n, n_first, n_met, n_split, n_found);
   g_assert_cmpuint (n_decided, >, n * 3 / 5);
-  g_assert_cmpuint (n_root, >=, n_decided * 3 / 4);
+  g_assert_cmpuint (n_first, >=, n_decided * 3 / 4);
   g_assert_cmpuint (n_met, >=, n_decided * 7 / 8);
   g_assert_cmpuint (n_split, >=, n_decided * 19 / 20);
   g_assert_cmpuint (n_found, >=, n_decided * 6 / 10);
