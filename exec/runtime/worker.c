@@ -128,15 +128,6 @@ take_bytes (PsWorker *worker, guint from, PsOp name, gpointer bytes, gsize n_byt
 
 /* Gradients added up over all devices with the same stages: both weight copies, all replicas. */
 
-/* Whether all replicas need all sums: to show them, to find their norm, or to add those of a twin or another stage. */
-static gboolean
-needs_all (const PsRun *run)
-{
-  const PsRunSetting *setting = run->setting;
-
-  return !setting->zero || setting->gradients || setting->clip > 0 || setting->model->tied || run->twin != NULL;
-}
-
 /* Adds up the gradients of one of the worker's stages. Every device's thread calls it before each O, for the stages of
  * a step in ascending order. Where the optimizer state is spread and nothing else needs them, a replica gets the sums
  * of its share only. */
@@ -144,6 +135,7 @@ static gboolean
 sum_gradients (PsWorker *worker, guint stage, GError **error)
 {
   const PsRun *run = worker->run;
+  const PsRunSetting *setting = run->setting;
   const PsDeviceClass *class = worker->device->class;
   gsize n;
 
@@ -152,8 +144,10 @@ sum_gradients (PsWorker *worker, guint stage, GError **error)
   if (!await_ops (worker, error))
     return FALSE;
   float *values = class->gradient_memory (worker->device, stage, &n);
-  return needs_all (run) ? sum (worker, PS_CIRCLE_WEIGHTS, PS_SUM_WHOLE, values, n, error)
-                         : sum (worker, PS_CIRCLE_REPLICAS, PS_SUM_SCATTER, values, n, error);
+  /* All sums are needed to show them, to find their norm, and to add those of a twin or of another stage. */
+  if (!setting->zero || setting->gradients || setting->clip > 0 || setting->model->tied || run->twin != NULL)
+    return sum (worker, PS_CIRCLE_WEIGHTS, PS_SUM_WHOLE, values, n, error);
+  return sum (worker, PS_CIRCLE_REPLICAS, PS_SUM_SCATTER, values, n, error);
 }
 
 /* After an O: where the optimizer state is spread over replicas, brings the weights together that each has stepped. */
@@ -1017,23 +1011,13 @@ run_on (PsWorker *worker, GError **error)
   return TRUE;
 }
 
-/* Devices of other processes adopt the same choices; in one process all devices share them. */
-static gboolean
-agree (PsWorker *worker, GError **error)
-{
-  const PsRun *run = worker->run;
-  guint n_processes = ps_processes_n_ranks (run->setting->processes);
-
-  return n_processes == 1
-         || ps_choices_agree (run->crew, member_of (worker), n_processes * run->n_here, worker->device, error);
-}
-
 static gboolean
 prepare (PsWorker *worker, GError **error)
 {
   const PsDeviceClass *class = worker->device->class;
   PsTransport *transport = worker->run->transport;
   GBytes *choices = worker->run->setting->choices;
+  const guint n_processes = ps_processes_n_ranks (worker->run->setting->processes);
 
   if (!class->attach (worker->device, error)
       || (choices != NULL && class->adopt_choices != NULL && !class->adopt_choices (worker->device, choices, error)))
@@ -1050,7 +1034,10 @@ prepare (PsWorker *worker, GError **error)
           || (start != NULL && !ps_checkpoint_give (start, worker->device, stage, shape, error)))
         return FALSE;
     }
-  return agree (worker, error);
+  /* Devices of other processes adopt the same choices; in one process all devices share them. */
+  return n_processes == 1
+         || ps_choices_agree (worker->run->crew, member_of (worker), n_processes * worker->run->n_here, worker->device,
+                              error);
 }
 
 static gboolean
