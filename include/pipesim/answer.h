@@ -41,13 +41,13 @@ typedef enum
   PS_IDLE_WARM_UP,     /* before its first op */
   PS_IDLE_FORWARD,     /* for an F of another device to end */
   PS_IDLE_BACKWARD,    /* for a B or BW of another device to end */
-  PS_IDLE_TRANSFER,    /* for a result under way */
+  PS_IDLE_TRANSFER,    /* for a result that is being transferred */
   PS_IDLE_CHANNEL,     /* for a result that is made but cannot travel yet, or for its own communication */
   PS_IDLE_DRAIN,       /* after its last op, for the last op of another device */
   PS_IDLE_SYNC,        /* at the optimizer, for the all-reduce and the O of other devices */
   PS_IDLE_HOST,        /* for its own host (ps_costs_add_host_time); on the path it is a part of the op. Where times
                           were measured: ps_timeline_host_times */
-  PS_IDLE_UNEXPLAINED, /* for nothing that the times show: its turn and its input were there; 0 in simulations */
+  PS_IDLE_UNEXPLAINED, /* for nothing that the times show: the op was next and its input was there; 0 in simulations */
   PS_N_IDLE
 } PsIdle;
 
@@ -77,7 +77,7 @@ PsExplanation *ps_explain (const PsProgram *program, const PsCosts *costs, const
 
 /* The same of times that were measured (ps_timeline_simulation). An op's cause is the later of the op before it on its
  * device and the transfer that it waits for, a transfer's is its producer. The time from there is a PS_PATH_WAIT at the
- * op. Of the idle time there, PS_IDLE_HOST takes host_ns (ps_timeline_host_times) and PS_IDLE_UNEXPLAINED the rest.
+ * op. PS_IDLE_HOST takes host_ns of the idle time there (ps_timeline_host_times), PS_IDLE_UNEXPLAINED the rest.
  * slack_ns is NULL. */
 PsExplanation *ps_explain_measured (const PsProgram *program, const PsSimulation *simulation, const gint64 *host_ns,
                                     gint64 iteration_ns);
@@ -208,7 +208,7 @@ typedef struct
   guint64 seed;
   guint n_jobs;                  /* threads; changes nothing but the time that it takes */
   const PsEventsSetting *events; /* the engine for transfers that queue; NULL: pure latency */
-  PsSync sync;                   /* of no concern to asynchronous schedules */
+  PsSync sync;                   /* asynchronous schedules do not use it */
   PsReduce reduce;
 } PsSampling;
 
@@ -226,7 +226,7 @@ gboolean ps_sampling_is_steady (const PsSampling *sampling, const PsProgram *pro
  *
  * In steady state iterations follow one another in runs, independent of each other. A run begins in the steady state of
  * mean times (or where 256 iterations have led). Its next 16 iterations, at times of their own, are dropped;
- * PS_STEADY_ITERATIONS are samples. Where iterations at mean times differ in turn, samples leave this difference out,
+ * PS_STEADY_ITERATIONS are samples. Where iterations at mean times alternate, samples leave this difference out,
  * so that each is the iteration time where nothing varies. PS_STEADY_RUNS runs go side by side: their first iterations
  * come first, then the second ones. Samples i and j are of one run where i and j are equal modulo PS_STEADY_RUNS and,
  * rounded down, when divided by PS_STEADY_RUNS PS_STEADY_ITERATIONS. An op that asynchronous schedules run ahead counts

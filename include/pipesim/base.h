@@ -16,18 +16,18 @@ G_BEGIN_DECLS
 /* Limits that every reader and option parser enforces; inside them no index and no sum overflows. */
 #define PS_MAX_DEVICES 4096
 #define PS_MAX_STAGES 16384
-#define PS_MAX_GPUS (1 << 19) /* of a cluster; PS_MAX_DEVICES is of one pipeline */
+#define PS_MAX_GPUS (1 << 19) /* GPUs of a cluster; PS_MAX_DEVICES limits one pipeline */
 #define PS_MAX_MICROBATCHES (1 << 20)
 #define PS_MAX_OPS (1 << 26)
 #define PS_MAX_SLICES 255
 #define PS_MAX_TIME_NS G_GINT64_CONSTANT (1000000000000000) /* one op: 10^15 ns, about 11 days */
 #define PS_MAX_SUM_NS 4e18                                  /* times added up as gint64 */
 #define PS_MAX_SIZE_BYTES ((gint64)1 << 50)                 /* one quantity: 1 PiB */
-#define PS_MIN_SPEED 0.001                                  /* of a device; 1: as the costs say */
+#define PS_MIN_SPEED 0.001                                  /* speed of a device; 1: as the costs say */
 #define PS_MAX_SPEED 1000
-#define PS_MIN_FACTOR 0.000001 /* of links; 1: as described */
+#define PS_MIN_FACTOR 0.000001 /* factor on links; 1: as described */
 #define PS_MAX_FACTOR 1000000
-#define PS_MAX_PERCENT 100000                               /* of tolerances */
+#define PS_MAX_PERCENT 100000                               /* limit of tolerances */
 #define PS_MAX_RATE G_GINT64_CONSTANT (1000000000000000000) /* bytes per second: 10^18 */
 
 /* The one error domain. Messages start with where ("stage 3: ...", "gpt.ini:12: ...") and name the value.

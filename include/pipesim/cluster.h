@@ -19,12 +19,12 @@ typedef struct
   char *name; /* from [cluster] name, else the file's base name */
   guint nodes;
   guint devices_per_node;
-  guint n_gpus;              /* of all nodes, however they are grouped into devices */
+  guint n_gpus;              /* the GPUs of all nodes, however they are grouped into devices */
   gint64 memory_bytes;       /* per device; 0 = not known */
   double peak_flops;         /* per device and second, at the precision of training */
   double efficiency;         /* part of peak_flops that large matrix products reach, in (0, 1]; F, B and W as a whole
                                 where memory_bandwidth is not known */
-  double memory_bandwidth;   /* of each device to its own memory, bytes per second; 0 = not known, see work.h */
+  double memory_bandwidth;   /* to the memory of the device itself, bytes per second; 0 = not known, see work.h */
   gint64 link_latency_ns;    /* between devices of one node */
   double link_bandwidth;     /* bytes per second, one direction, as one transfer sees it */
   gint64 network_latency_ns; /* between nodes */
@@ -33,27 +33,27 @@ typedef struct
   PsLinkPoint *link_points;  /* [n_link_points] ascending in bytes and in bytes / bandwidth, within link_bandwidth */
   guint n_network_points;
   PsLinkPoint *network_points; /* as link_points, between nodes */
-  gboolean link_shared;    /* the devices of a node share one bus of link_bandwidth, both ways together (link = node);
+  gboolean link_shared;    /* the devices of a node share one bus of link_bandwidth for both directions (link = node);
                               else each has a port of its own (link = gpu) */
   gboolean link_peers;     /* each device has a link of link_bandwidth to each other one of its node (link = peer);
                               FALSE: what it sends to all of them goes through its one port */
-  gboolean network_shared; /* they share one network port of network_bandwidth each way (nic = node, gpu) */
-  double split_ring_bandwidth; /* of a node, for all of its rings together where it holds several and several GPUs of
+  gboolean network_shared; /* they share one network port of network_bandwidth per direction (nic = node, gpu) */
+  double split_ring_bandwidth; /* for all rings of a node together where it holds several and several GPUs of
                                   each; 0: each GPU sends through its own port */
-  double host_bandwidth; /* of each device to the memory of its host, bytes per second and direction; 0 = not known */
-  double peak_flops_fp8; /* as peak_flops, of products of 8 bits; 0: as peak_flops */
-  double peak_flops_fp4; /* of 4 bits; 0: as peak_flops_fp8 */
-  guint multiprocessors; /* of a device; 0 = not known */
-  double product_depth;  /* k at which a product reaches half of its rate, see work.h */
-  double scores_efficiency;    /* as efficiency, of the products of attention heads */
-  double attention_efficiency; /* of flash attention */
+  double host_bandwidth;    /* from a device to the memory of its host, bytes per second and direction; 0 = not known */
+  double peak_flops_fp8;    /* as peak_flops, of products of 8 bits; 0: as peak_flops */
+  double peak_flops_fp4;    /* rate with 4 bits; 0: as peak_flops_fp8 */
+  guint multiprocessors;    /* per device; 0 = not known */
+  double product_depth;     /* k at which a product reaches half of its rate, see work.h */
+  double scores_efficiency; /* as efficiency, for the products of attention heads */
+  double attention_efficiency; /* as efficiency, for flash attention */
   double memory_efficiency;    /* part of memory_bandwidth that kernels reach, in (0, 1] */
   double unaligned; /* part of its rate that a product reaches whose rows do not start at multiples of 16 bytes */
-  double unaligned_scores; /* the same of the products of attention heads */
+  double unaligned_scores; /* the same for the products of attention heads */
   gint64 launch_ns;        /* the host's time for a kernel; with CUDA graphs none */
   gint64 kernel_ns;        /* a kernel's own time to start and end */
   gint64 collective_ns;    /* to start an all-reduce, an all-gather or an all-to-all, before its steps */
-  gint64 step_ns;          /* of each step on the host, at its end */
+  gint64 step_ns;          /* time on the host at the end of each step */
   double tensor_overlap;   /* part of the all-reduces of layers that overlaps with products, in [0, 1) */
   double optimizer_passes; /* bytes that an optimizer step moves, over those of ps_work_optimizer_ns */
   guint spacing;           /* devices from one device of a pipeline to the next: 1, or the replicas where these stand
@@ -145,8 +145,8 @@ typedef enum
 /* The reading of one moment; 0: not known. */
 typedef struct
 {
-  gint64 clock_mhz;        /* of the processor's cores or multiprocessors */
-  gint64 memory_clock_mhz; /* of the device's memory */
+  gint64 clock_mhz;        /* clock of the processor's cores or multiprocessors */
+  gint64 memory_clock_mhz; /* clock of the device's memory */
   gint64 temperature_c;    /* degrees Celsius */
   gint64 power_mw;         /* drawn by the whole device */
   guint throttle;          /* PsThrottle bits; 0: not known */
@@ -173,13 +173,13 @@ gboolean ps_condition_throttled (const PsCondition *before, const PsCondition *a
 /* From from_bytes on, up to the next piece, each further byte takes ns_per_byte. */
 typedef struct
 {
-  gint64 from_bytes; /* of the first piece 0 */
+  gint64 from_bytes; /* the first piece has 0 */
   double ns_per_byte;
 } PsFitPiece;
 
 typedef struct
 {
-  double alpha_ns; /* of an empty message */
+  double alpha_ns; /* time of an empty message */
   PsFitPiece piece[PS_FIT_MAX_PIECES];
   guint n_pieces;
   double r_squared; /* 1 - sum of e^2 / that of the best constant; e relative as below; 1 where a constant is exact */
@@ -198,7 +198,7 @@ double ps_transfer_fit_at (const PsTransferFit *fit, double bytes);
  * 0.999, within 3.2 %". Free with g_free. */
 char *ps_transfer_fit_to_text (const PsTransferFit *fit);
 
-/* How well sizes are interpolated: each but the outermost two is left out in turn, and taken from the line through its
+/* How well sizes are interpolated: each but the outermost two is left out once, and taken from the line through its
  * neighbours. Returns the median of |error| relative to the measured time; NaN for n < 3. Points as above. */
 double ps_interpolation_error (const gint64 *bytes, const gint64 *ns, guint n);
 

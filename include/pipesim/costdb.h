@@ -1,5 +1,5 @@
 /* costdb.h - measured costs on disk: SQLite, schema in data/schema.sql, `PRAGMA user_version` = PS_COSTDB_VERSION, WAL.
- * One transaction per measurement, so a killed run loses at most the one under way.
+ * One transaction per measurement, so a killed run loses at most the one that it is taking.
  *
  * Functions that can fail return FALSE or NULL. They set PS_ERROR_IO where the database or its disk fails, and
  * PS_ERROR_INPUT for what it holds or lacks; messages begin with its path. Arrays own their elements; free them with
@@ -50,10 +50,10 @@ typedef struct
   char *version;   /* pipesim's */
   char *created;   /* ISO 8601 UTC */
   char *choices;   /* PsDeviceClass.choices of the measured device, in base64; "": none */
-  char *source;    /* of an imported profile: where it comes from; "": measured here */
-  char *places;    /* of its devices (costdb.h); "": not known */
-  guint number;    /* of the calibration among those of its name, from 1; 0: not stored */
-  gint64 id;       /* of its row, where it was read from a database */
+  char *source;    /* an imported profile: where it comes from; "": measured here */
+  char *places;    /* places of its devices (see below); "": not known */
+  guint number;    /* number of the calibration among those of its name, from 1; 0: not stored */
+  gint64 id;       /* id of its row, where it was read from a database */
 } PsProfile;
 
 void ps_profile_free (PsProfile *profile);
@@ -119,7 +119,7 @@ gboolean ps_subject_parse (const char *where, const char *text, PsSubject *subje
 /* The content of the device's caches when an op starts. */
 typedef enum
 {
-  PS_CACHE_RUN,  /* as the ops before it in a real run leave them: several stages and microbatches in turn */
+  PS_CACHE_RUN, /* as the ops before it in a real run leave them: several stages and microbatches one after the other */
   PS_CACHE_COLD, /* nothing: emptied before each op */
   PS_CACHE_WARM, /* as much of its data as fits: one stage and one microbatch, each op right after the one it needs */
   PS_N_CACHE_STATES
@@ -138,10 +138,10 @@ typedef struct
                          multiprocessors; predictions do not take such times. ",slice=1/4" after it: on
                          one slice of sequences cut into four (ps_slice_key). ",warm" after it: PS_WARM_SUFFIX.
                          self-sends: "nccl-self".
-                         transfers: what runs at the same time, "" for nothing, "both-ways", "pairs=2" or "beside-compute".
+                         transfers: what runs at the same time: "" (nothing), "both-ways", "pairs=2", "beside-compute".
                          Or their one boundary, "stage=3/8" for the activation that stage 3 hands on, "stage=3/8,back"
                          for its gradient. all-reduces: "". host: "op", "send" or "receive" */
-  gint64 bytes;       /* of the message; ops: 0 */
+  gint64 bytes;       /* bytes of the message; ops: 0 */
   guint devices;      /* devices that were busy at the same time, this one included: 1 = alone */
   guint sharing;      /* devices among which the accelerator is split, busy or not; 0 counts as 1 */
   guint share;        /* ops: the device's share in the profile's shares; 0: equal parts */
@@ -158,8 +158,8 @@ typedef struct
   gint64 *samples_ns; /* [n_samples] in the order taken, dropped first ones not included */
   guint n_samples;
   char *taken;        /* ISO 8601 UTC */
-  gint64 id;          /* of its row, where it was read from a database */
-  PsCondition before; /* of the hardware when sampling began */
+  gint64 id;          /* id of its row, where it was read from a database */
+  PsCondition before; /* condition of the hardware when sampling began */
   PsCondition during; /* medians while it went on (ps_conditions_median) */
   PsCondition after;  /* when it ended */
 } PsMeasurement;
@@ -289,9 +289,9 @@ typedef struct
 {
   guint n_stages;
   GArray **op;       /* [kind * n_stages + stage] of double; NULL: no samples. R without samples has those of F */
-  GArray *transfer;  /* of double: of the smallest measured size at or above the model's boundary, else the largest;
+  GArray *transfer;  /* of double: for the smallest measured size at or above the model's boundary, else the largest;
                         NULL: no samples */
-  double largest;    /* of all samples, at least 1 */
+  double largest;    /* largest of all samples, at least 1 */
   guint n_rows;      /* measurements that the times come from; all stages of a shape share theirs */
   guint *row;        /* [PS_N_OP_KINDS * n_stages + 1] as op, the transfers' last; PS_NO_ROW: none */
   double *deviation; /* [n_rows] relative standard deviation of a run's median from the measured one, `common` apart */
@@ -346,7 +346,7 @@ GPtrArray *ps_costdb_runs (PsCostDb *db, GError **error) G_GNUC_WARN_UNUSED_RESU
 
 /* Where devices stand in their machines, and which of the links between them are alike.
  *
- * A place is the way from the host down to the device, level by level, each level with its kind and number:
+ * A place is the path from the host down to the device, level by level, each level with its kind and number:
  * "node1/Package:0/L3:1/Core:4"; "node1" where the system chooses the core. The place of an accelerator ends with its
  * bus id and the number of direct links to each other one: "node1/Package:0/GPU:0000:1b:00.0+0000:3b:00.0*4", or to a
  * switch that all share: "...+switch*18". The places of devices 0, 1, ... are one text, with ";" in between.

@@ -43,7 +43,7 @@ typedef struct
   guint unknown;        /* bit 1 << PsOpKind: its duration is only a guess; schedules that need it are refused */
   gint64 pair_ns;       /* duration of an overlapped pair whose F is on this stage; -1: sum of its parts */
   gint64 gather_ns;     /* all-gather of the weights over the replicas before their use, where PsCosts.zero is 3 */
-  gint64 whole_bytes;   /* of the weights while they are gathered, beyond the part that stays (PsCosts.zero 3) */
+  gint64 whole_bytes;   /* bytes of the weights while they are gathered, beyond the part that stays (PsCosts.zero 3) */
 } PsStageCost;
 
 /* Measured or modelled slices of a sequence. A later slice looks at the keys and values of those before it, so slices
@@ -90,11 +90,11 @@ typedef struct
                                more. Stages whose R takes nothing have none */
   gboolean loop_only;       /* stage i costs what it does on device i mod p, whose part of an accelerator is like no
                                other's: true for placement loop only */
-  PsOrigin time_origin;     /* of durations */
-  PsOrigin transfer_origin; /* of transfer_ns */
-  PsOrigin memory_origin;   /* of all sizes */
+  PsOrigin time_origin;     /* origin of durations */
+  PsOrigin transfer_origin; /* origin of transfer_ns */
+  PsOrigin memory_origin;   /* origin of all sizes */
   char *source;             /* one line for people: "command line", "profile 'x' of costs.db", ... */
-  double unrest;            /* of measured costs: how far the machine's sentinel moved meanwhile
+  double unrest;            /* measured costs: how far the machine's sentinel moved meanwhile
                                (ps_sentinel_shifts); 0: not at all, or not known */
 } PsCosts;
 
@@ -250,7 +250,7 @@ PsCosts *ps_costs_nth_slice (const PsCosts *costs, guint n_slices, guint slice);
 PsCosts *ps_costs_least_slice (const PsCosts *costs, guint n_slices);
 
 /* Where backwards of a stage give back exactly what forwards keep, they do so in these costs with rounded bytes too.
- * Else the bytes of a long run would drift away. */
+ * Else the bytes of a long run would keep growing. */
 void ps_costs_balance (PsCosts *rounded, const PsCosts *costs, guint stage);
 
 /* Gives the unknown ops of a stage what ps_costs_parse would: BW is B + W, B and W are parts of BW, equal ones where
@@ -418,7 +418,7 @@ typedef struct
 
 typedef struct
 {
-  guint tokens;            /* of each sequence; 0: the factors say all */
+  guint tokens;            /* tokens of each sequence; 0: the factors say all */
   PsLengthFactors factors; /* 1 where tokens are known */
 } PsLength;
 

@@ -16,7 +16,7 @@ typedef enum
 {
   PS_USE_STATE,      /* weights, gradients, optimizer state, fixed workspace: from add_stage to close */
   PS_USE_ACTIVATION, /* kept from F for B and W, and needed by an op while it runs */
-  PS_USE_BUFFER,     /* tensors on their way: outputs not yet sent, inputs not yet consumed */
+  PS_USE_BUFFER,     /* tensors between devices: outputs not yet sent, inputs not yet consumed */
   PS_N_USE_KINDS
 } PsUseKind;
 
@@ -57,7 +57,7 @@ typedef struct
 typedef struct
 {
   GBytes *text;         /* each byte is a token; NULL: tokens drawn from the seed, the same ones in every step */
-  double learning_rate; /* of Adam, at its highest */
+  double learning_rate; /* learning rate of Adam, at its highest */
   double least_rate;    /* at the end of the decay */
   guint warm_up;        /* steps in which the rate rises to its highest */
   guint decay;          /* the rate falls as a cosine from the warm-up to this step and then stays; 0: no decay */
@@ -67,15 +67,15 @@ typedef struct
 {
   const PsModel *model; /* NULL allowed for classes that do not compute */
   const PsCosts *costs; /* paced: durations; others ignore it; NULL allowed */
-  guint n_stages;       /* of the whole model */
+  guint n_stages;       /* stages of the whole model */
   guint n_microbatches;
   guint n_summed;             /* microbatches of each replica whose gradients an O takes; 0: all of them */
   gboolean tentative;         /* O makes weights for the ops that follow, and `settle` makes the step final */
   gboolean endless;           /* no meeting of all devices comes before or after an O */
-  guint n_slices;             /* of each sequence; 0 counts as 1 */
-  guint n_versions;           /* of the weights, that the schedule keeps on this device; 0 counts as 1 */
+  guint n_slices;             /* slices of each sequence; 0 counts as 1 */
+  guint n_versions;           /* versions of the weights that the schedule keeps on this device; 0 counts as 1 */
   int core;                   /* logical core for the thread that will use the device; -1: leave it to the system */
-  guint64 seed;               /* of weights and data: equal seeds, equal bits, however the model is cut */
+  guint64 seed;               /* seed of weights and data: equal seeds, equal bits, however the model is cut */
   const PsTraining *training; /* NULL: no text, and a rate of 0.001 throughout */
 
   /* For classes on accelerators; others ignore these. This host runs n_local devices (0 counts as 1), and this one is
@@ -136,7 +136,7 @@ ps_share_begin (gsize n, guint i, guint n_shares)
 typedef enum
 {
   PS_STATE_WEIGHTS,
-  PS_STATE_FIRST_MOMENT, /* of Adam */
+  PS_STATE_FIRST_MOMENT, /* first moment of Adam */
   PS_STATE_SECOND_MOMENT,
   PS_N_STATE_ARRAYS
 } PsStateArray;
@@ -248,8 +248,8 @@ struct _PsDeviceClass
   gboolean (*run) (PsDevice *device, PsOp op, PsTensor *input, PsTensor **output, GError **error);
 
   /* As run, but returns when the op is in the device's queue: after all that was started before, and counted in memory
-   * as if it were done. Its result may be sent (PsTensor.ready). Sleeps first until no more than PsDeviceSetting.ahead
-   * ops are under way. *times must stay: it is the op's own when `await` has returned. NULL: ops run one by one. */
+   * as if it were done. Its result may be sent (PsTensor.ready). Sleeps first until at most PsDeviceSetting.ahead ops
+   * are unfinished. *times must stay: it is the op's own when `await` has returned. NULL: ops run one by one. */
   gboolean (*start) (PsDevice *device, PsOp op, PsTensor *input, PsTensor **output, PsTimes *times, GError **error);
 
   /* Sleeps until all that was started is done. The error names the op that has failed, and says how many ops after it
@@ -272,8 +272,8 @@ struct _PsDeviceClass
    * the transport fills in the shares of the other replicas. NULL: the class holds the whole optimizer state. */
   float *(*weight_memory) (PsDevice *device, guint stage, gsize *n);
 
-  /* Copies the state of a stage to or from arrays on the host, in the order of `gradients` and as whole as these. Of
-   * moments a device that is sharded copies its own share, in its place. NULL, both: the class has none. */
+  /* Copies the state of a stage to or from arrays on the host, in the order of `gradients` and as whole as these. A
+   * sharded device copies its own share of moments, in its place. NULL, both: the class has none. */
   gboolean (*read_state) (PsDevice *device, guint stage, PsStageState *state, GError **error);
   gboolean (*write_state) (PsDevice *device, guint stage, const PsStageState *state, GError **error);
 

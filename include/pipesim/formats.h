@@ -14,9 +14,9 @@
  *   "1RECV_F3". A WAIT_SEND_F or WAIT_SEND_B follows every send and a WAIT_REDUCE_GRAD every REDUCE_GRAD: PyTorch 2.15
  *   wants them.
  *
- *   Written as PyTorch 2.15 lowers: ranks take turns, one action each. A send follows its producer, and its receive is
- *   appended to the other rank's list at the same moment. A program keeps its own order; weights are gathered before
- *   the ops that need them.
+ *   Written as PyTorch 2.15 lowers: one action of each rank, again and again. A send follows its producer, and its
+ *   receive is appended to the other rank's list at the same moment. A program keeps its own order; weights are
+ *   gathered before the ops that need them.
  *
  *   Reading keeps all actions of the file as the posts of the schedule (schedule.h), and writing gives the same bytes
  *   back. Simulation follows the sends and receives where transfers share channels; waits and weights take no time.
@@ -183,7 +183,7 @@ typedef struct
   char *type; /* "F32", "BF16", ... */
   guint n_dimensions;
   gint64 shape[PS_TENSOR_MAX_DIMENSIONS];
-  gsize first; /* of its bytes, counted from the end of the header */
+  gsize first; /* first of its bytes, counted from the end of the header */
   gsize n_bytes;
 } PsTensorEntry;
 

@@ -14,7 +14,7 @@ char **ps_shipped_names (const char *folder);
 /* The description of that name as .ini text; NULL: there is none. Free with g_free. */
 char *ps_shipped_text (const char *folder, const char *name);
 
-/* The comment at the head of a description on one line: what it describes, and the source. Free with g_free. */
+/* The comment at the beginning of a description on one line: what it describes, and the source. Free with g_free. */
 char *ps_shipped_about (const char *text);
 
 /* The model that is trained: a decoder-only transformer, read from data/models/<name>.ini or a config.json,
@@ -45,18 +45,18 @@ typedef struct
 {
   guint kv_rank;    /* width of the vector of keys and values; 0: the model has heads of keys and values instead */
   guint q_rank;     /* width of the vector of queries; 0: queries are made from h */
-  guint nope_size;  /* of each head's query and key without position */
-  guint rope_size;  /* of each query's, and of the one common key's part with position */
-  guint value_size; /* of each head's value */
+  guint nope_size;  /* size of each head's query and key without position */
+  guint rope_size;  /* size of each query's part with position, and of that of the one common key */
+  guint value_size; /* size of each head's value */
 } PsLatent;
 
 /* A mixture of experts in place of the feed-forward (DeepSeekMoE, arXiv 2401.06066, section 2). */
 typedef struct
 {
   guint count;        /* experts of a layer to choose from; 0: the model has none */
-  guint active;       /* of them a token visits (top-k) */
+  guint active;       /* experts that a token visits (top-k) */
   guint shared;       /* further experts, which every token visits */
-  guint feed_forward; /* of one expert */
+  guint feed_forward; /* f of one expert */
   guint dense_layers; /* layers before the first with experts */
   double capacity;    /* tokens an expert has room for, over the mean; it is filled up, and tokens beyond are dropped;
                          0: experts take what comes */
@@ -92,7 +92,7 @@ typedef struct
   guint feed_forward;    /* f; defaults to 4h */
   guint vocabulary;      /* V, tokens */
   guint microbatch_size; /* b, sequences */
-  PsPrecision precision; /* of activations and of the weights that kernels read */
+  PsPrecision precision; /* format of activations and of the weights that kernels read */
   PsMlp mlp;
   gboolean flash_attention; /* TRUE: the softmax matrix is never stored */
   gboolean fp32_gradients;  /* TRUE: gradients are accumulated in fp32 at any precision; optional, default FALSE */
@@ -179,7 +179,7 @@ typedef struct
   gboolean embedding;    /* token and position embedding before the layers */
   gboolean head;         /* final layer norm, output projection and cross-entropy loss after them */
   guint n_mtp;           /* modules of multi-token prediction after the layers */
-  PsRecompute recompute; /* of its layers; in costs: that their times and sizes have already */
+  PsRecompute recompute; /* recomputation of its layers; in costs: the one that times and sizes have already */
   double offload;        /* part of what its layers' forwards keep that moves to the host; in costs as recompute */
   guint n_tensor;        /* devices that share its layers as PsDeviceSetting says; 0 counts as 1. Measured costs only */
 } PsStageShape;
@@ -342,8 +342,8 @@ typedef struct
   gint64 gradient_bytes;  /* accumulated over the microbatches */
   gint64 optimizer_bytes; /* Adam's moments, and the fp32 master weights where the precision has them */
   gint64 expert_bytes;    /* part of optimizer_bytes of experts, which fewer replicas share */
-  gint64 buffer_bytes;    /* of the framework itself (work.h) */
-  gint64 context_bytes;   /* of the driver, of libraries and of the allocator (work.h) */
+  gint64 buffer_bytes;    /* memory of the framework itself (work.h) */
+  gint64 context_bytes;   /* memory of the driver, of libraries and of the allocator (work.h) */
 } PsStateBytes;
 
 /* Weights, gradients and Adam state of n_parameters. Bytes per parameter: fp32 4 + 4 + 8, mixed precision 2 + 2 + 12

@@ -29,8 +29,8 @@ G_BEGIN_DECLS
 typedef struct
 {
   guint n_stages;     /* 0: nothing was added yet */
-  guint n_devices;    /* of the last run */
-  guint n_iterations; /* of all runs together */
+  guint n_devices;    /* devices of the last run */
+  guint n_iterations; /* iterations of all runs together */
   PsOrigin origin;    /* simulated if a run is, else measured */
   GArray **op;        /* [kind * n_stages + stage] of gint64, ns; empty: never seen, as all lists below */
   GArray **warm;      /* as op: of warm ops alone (ps_op_is_warm), and of the others */
@@ -46,7 +46,7 @@ typedef struct
   GArray *receive;
   GString *source;  /* one line: the paths and their iterations */
   guint *estimated; /* [n_stages] bit 1 << PsOpKind: the sample of that kind is none, but an estimate */
-  char *model_name; /* of the estimates; NULL: there is none */
+  char *model_name; /* model that estimates come from; NULL: there is none */
 } PsObserved;
 
 PsObserved *ps_observed_new (void);
@@ -130,13 +130,13 @@ typedef struct
 typedef struct
 {
   gboolean alike;
-  PsOrigin origin;     /* of both when alike */
+  PsOrigin origin;     /* origin of both when they are alike */
   char *schedule[2];   /* names */
   guint n_only[2];     /* ops that only one of the two has; O alone unless alike */
   PsMetrics predicted; /* unless alike its peaks leave out buffers of messages, because measured peaks do */
   PsMetrics measured;
   double iteration_error;
-  PsInterval interval;      /* of the predicted iteration time; all 0: not known */
+  PsInterval interval;      /* interval of the predicted iteration time; all 0: not known */
   gint64 usual_ns;          /* PsTimeline.usual_ns of the measured one; 0 when alike */
   double bubble_difference; /* predicted - measured bubble ratio */
   double peak_memory_error; /* NaN when one side does not know */
@@ -145,7 +145,7 @@ typedef struct
     guint n;             /* ops of this kind */
     gint64 predicted_ns; /* sum of durations */
     gint64 measured_ns;
-    double error;            /* of the sums */
+    double error;            /* error of the sums */
     double median_abs_error; /* median over ops of |relative error| of durations */
   } kind[PS_N_OP_KINDS], transfer;
   GArray *ops; /* PsOpDifference of every op that both have, largest |duration difference| first */

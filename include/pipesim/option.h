@@ -57,10 +57,10 @@ typedef struct PsOption
   guint8 group;     /* PsOptionGroup */
   guint16 flags;    /* bits of the table's owner; of included rows: help leaves out options with one of these */
   PsOptionType type;
-  gsize offset; /* of the member in the base */
+  gsize offset; /* offset of the member in the base */
   gsize given;  /* offset of a guint, the number of values given: of FACTORS, SIZES, COUNTS and each the length; 0: no
                    such  member */
-  gsize each;   /* of NAME and NUMBER: offset of a guint * or double *, which "a:b" goes to, one for each stage; given
+  gsize each;   /* NAME and NUMBER: offset of a guint * or double *, which "a:b" goes to, one for each stage; given
                    counts these alone; 0: no such member */
   double low, high; /* bounds; high 0: G_MAXINT64 */
   double initial;   /* value of a COUNT, INTEGER, NUMBER, PERCENT or TIME that is not given */
@@ -73,10 +73,10 @@ typedef struct PsOption
   const char *help;
   const char *otherwise; /* what holds where the option is not given; NULL: the initial value; "": it must be given */
   void (*add_values) (GString *help); /* ends the help on command lines with the values; NULL: help says all */
-  gboolean joins;                     /* of TEXT and FILE: given again, it is joined to the text before it with ':' */
-  gboolean single; /* of TEXT and FILE: given again, or with ',', it is refused, for other commands take several */
+  gboolean joins;                     /* TEXT and FILE: given again, it is joined to the text before it with ':' */
+  gboolean single; /* TEXT and FILE: given again, or with ',', it is refused, for other commands take several */
   gboolean hidden; /* not on command lines: a field of specs alone */
-  const struct PsOption *rows;      /* of PS_OPTION_ROWS and PS_OPTION_ROWS_AT */
+  const struct PsOption *rows;      /* for PS_OPTION_ROWS and PS_OPTION_ROWS_AT */
   const struct PsSweepField *sweep; /* for the options of SETTING: how sweeps vary and store it; NULL: they do not */
 } PsOption;
 
@@ -205,7 +205,7 @@ typedef struct PsCellColumn
 {
   PsColumn column;
   guint16 offset;
-  guint8 size;    /* of the member: an integer without sign, or a gint64, a double, a text; 0: none */
+  guint8 size;    /* size of the member: an integer without sign, or a gint64, a double, a text; 0: none */
   gboolean known; /* an integer or double is known where it is above 0 */
   gpointer (*get) (gconstpointer row); /* makes a text or a PsTable, which the table takes; NULL: there is none */
   const struct PsCellColumn *of; /* key, heading and type, and the member where none is given here, are those of the

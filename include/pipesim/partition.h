@@ -21,7 +21,7 @@ typedef struct
   gint64 weight_ns;         /* W */
   gint64 full_backward_ns;  /* BW, both in one op; B + W unless measured */
   gint64 optimizer_ns;      /* O */
-  gint64 flops;             /* of F + B + W */
+  gint64 flops;             /* operations of F + B + W */
   gint64 output_bytes;      /* handed to the next layer; its gradient comes back as large */
   gint64 kept_bytes;        /* kept by F until B and W */
   gint64 weight_kept_bytes; /* the part of it that W still needs after B */
@@ -80,7 +80,7 @@ typedef struct
   const PsLayers *layers;
   guint n_devices;              /* p >= 1 */
   guint n_chunks;               /* v >= 1; S = p v stages */
-  const PsPlacement *placement; /* of the stages, the family's where there is one; NULL: device s mod p */
+  const PsPlacement *placement; /* placement of the stages, the family's where there is one; NULL: device s mod p */
   const PsLink *links;          /* [S - 1] between stage s and s + 1 */
   const double *speeds;         /* [n_devices] a time is divided by them; NULL: all 1 */
   const gint64 *memory_limit;   /* [n_devices] bytes, or NULL */
@@ -89,7 +89,7 @@ typedef struct
   guint n_slices;               /* its slices, 0: the family's default */
   guint group_size;             /* its groups, 0: the family's default */
   guint defer_head;             /* as in PsFamilySetting */
-  PsSync sync;                  /* of its iterations */
+  PsSync sync;                  /* synchronisation of its iterations */
 } PsPartitionSetting;
 
 /* Layers first..last, both included. */

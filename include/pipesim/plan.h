@@ -1,4 +1,4 @@
-/* plan.h - the best way to train a model on n GPUs: p devices in a pipeline, t GPUs to a device, d replicas,
+/* plan.h - the best setting to train a model on n GPUs: p devices in a pipeline, t GPUs to a device, d replicas,
  * microbatch size, recomputation, chunks and schedule. */
 #ifndef PIPESIM_PLAN_H
 #define PIPESIM_PLAN_H
@@ -11,17 +11,17 @@ G_BEGIN_DECLS
 typedef struct
 {
   const char *model;     /* path or name; NULL: the one that db holds */
-  const char *precision; /* of the model in place of its own; NULL: its own */
+  const char *precision; /* number format in place of the model's own; NULL: its own */
   const char *cluster;   /* path or name: memory and peak rate of a GPU, and without db all costs */
   const char *db;        /* measured costs; NULL: modelled ones. Measured costs know neither replicas nor other sizes of
                             microbatches, and hold for the device as it was measured: p is n_gpus then */
-  const char *profile;   /* of db; NULL: all of the model, whatever their size of microbatches */
+  const char *profile;   /* profile in db; NULL: all of the model, whatever their size of microbatches */
   guint n_gpus;          /* p * t * c * d; 0: those of the cluster */
   guint tensor;          /* t; 0: 1, 2, 4 and 8, within a node */
   guint context;         /* c; 0: 1, and with sequences of more than 4096 tokens 2, 4, ... to so many of each 4096 */
   guint experts;         /* GPUs that share the experts; 0: 1, 8, 16, 32 and 64, as the experts allow */
   PsFramework framework; /* whose habits decide what memory holds; none: the model's own */
-  const char *runner;    /* of ps_launch_frameworks: layouts that it does not run come after those that it runs, and
+  const char *runner;    /* one of ps_launch_frameworks: layouts that it does not run come after those that it runs, and
                             replicas of a device are neighbours, as frameworks place them; NULL: none is asked for */
   gint64 global_batch;   /* sequences per step */
   gint64 memory_limit;   /* bytes per GPU; 0: the cluster's */
@@ -61,12 +61,12 @@ typedef struct
   guint microbatch_size; /* b, sequences */
   guint n_microbatches;  /* m = global_batch / (d b) */
   guint n_chunks;        /* v */
-  char *layout;          /* of the stages, as --layout takes it; NULL: that of measured stages */
+  char *layout;          /* layout of the stages, as --layout takes it; NULL: that of measured stages */
   guint zero;            /* as PsLayoutQuestion */
   PsRecompute recompute;
   gint64 step_ns;           /* iteration time of PsPrediction, all-reduce of the gradients included */
-  gint64 peak_memory_bytes; /* of a GPU */
-  double bubble_ratio;      /* of the iteration */
+  gint64 peak_memory_bytes; /* peak of a GPU */
+  double bubble_ratio;      /* bubble ratio of the iteration */
   double tokens_per_second; /* global_batch s / step */
   double mfu;               /* model FLOPs utilisation: step_flops / (step * n_gpus * peak_flops) of PsLayouts */
   char *costs_origin;       /* "modelled", "measured" */
@@ -90,9 +90,9 @@ typedef struct
   gint64 reserve;
   gint64 state_bytes;   /* weights, gradients and optimizer state of the model, by ps_model_state */
   double unrest;        /* largest PsCosts.unrest of the layouts that fit */
-  double step_flops;    /* of the model, see ps_layout_step_flops */
-  double peak_flops;    /* of one GPU, in the model's precision (ps_work_peak_flops) */
-  const char *peak_key; /* of the cluster, which states it */
+  double step_flops;    /* operations of the model, see ps_layout_step_flops */
+  double peak_flops;    /* rate of one GPU, in the model's precision (ps_work_peak_flops) */
+  const char *peak_key; /* key of the cluster that states it */
   char *model;          /* their names */
   char *cluster;
 } PsLayouts;
@@ -177,7 +177,7 @@ gboolean ps_launch_imply (const char *to, PsFramework *framework, GError **error
  * run that. Free with g_free. */
 char *ps_launch_write (const char *framework, const PsLaunch *launch, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
-/* The same for a prediction of costs that are those of a model. Errors besides: PS_ERROR_SCHEDULE where it does not fit
+/* The same for a prediction of costs that are those of a model. Errors also: PS_ERROR_SCHEDULE where it does not fit
  * memory, unless choice->force. */
 char *ps_launch_prediction (const PsLaunchChoice *choice, const PsSetting *setting, const char *schedule,
                             const PsPrediction *prediction, GError **error) G_GNUC_WARN_UNUSED_RESULT;

@@ -75,10 +75,10 @@ typedef enum
 /* Where the sends and receives stand in the streams. A send stands after its producer in every order. */
 typedef enum
 {
-  PS_COMM_ASAP,     /* PyTorch's lowering: devices take turns, and a receive is posted when its producer is ordered.
-                       Gathering and dropping a stage's weights and reducing its gradients take turns too, as in 2.14,
-                       but have no instructions here. 2.15 gives the wait for the reduction a turn as well, so some
-                       receives stand elsewhere in its files, which keep their own */
+  PS_COMM_ASAP, /* PyTorch's lowering: one action of each device, again and again; a receive is posted when its producer
+                   is ordered. Gathering and dropping a stage's weights and reducing its gradients are actions, too, as
+                   in 2.14, but have no instructions here. 2.15 has the wait for the reduction as an action as well, so
+                   some receives stand elsewhere in its files, which keep their own */
   PS_COMM_DEFERRED, /* a receive is posted right before its consumer waits for it (PyTorch's defer_pp_recv) */
   PS_COMM_PLANNED,  /* one order of all transfers that every device keeps to: by their starts if every op took one unit
                        of time (a full backward two) and transfers none; ps_events_plan orders them for given costs and
@@ -92,9 +92,9 @@ typedef struct
   PsSchedule *schedule; /* owned */
   PsCommOrder order;
   guint n_steps;
-  PsStep *steps;    /* dependencies first; devices take turns */
+  PsStep *steps;    /* dependencies first; one step of each device, again and again */
   guint8 *pair;     /* [n_steps] PsPairRole; NULL when the schedule has no pairs */
-  guint n_lengths;  /* of microbatches; 1: they are alike */
+  guint n_lengths;  /* different lengths of microbatches; 1: they are alike */
   guint32 *count;   /* [n_copies * PS_N_OP_KINDS * n_lengths * n_stages] ops of each weight copy by their index into
                        PsCosts.op */
   guint32 *step_of; /* [n_steps] id of ops[i] of the schedule */
@@ -133,7 +133,7 @@ void ps_program_set_lengths (PsProgram *program, guint n_lengths, const guint16 
 
 /* Lowers as PS_COMM_DEFERRED, but the receives of earlier messages from the same sender stand before a receive.
  * Transports without tags need this: the k-th send of a device to another meets the k-th receive there, and in a V
- * activations and gradients go the same way. */
+ * activations and gradients go in the same direction. */
 PsProgram *ps_program_lower_untagged (PsSchedule *schedule, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 void ps_program_free (PsProgram *program);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsProgram, ps_program_free)
@@ -201,7 +201,7 @@ const char *ps_channel_name (PsChannel channel);
 gboolean ps_channel_parse (const char *where, const char *text, PsChannel *channel, GError **error);
 
 /* Runs the instruction streams without time under rendezvous semantics: a transfer happens when both devices have come
- * to it and it is at the head of its channel on both ends. Checks also that every send has its receive and every wait
+ * to it and it is the first in its channel on both ends. Checks also that every send has its receive and every wait
  * its receive. Errors: PS_ERROR_SCHEDULE; a deadlock is explained as the circle of instructions that wait for each
  * other. */
 gboolean ps_program_check (const PsProgram *program, PsChannel channel, GError **error);

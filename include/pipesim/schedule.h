@@ -10,7 +10,7 @@ typedef enum
 {
   PS_PLACEMENT_LOOP,          /* stage s on device s mod p */
   PS_PLACEMENT_V,             /* two chunks: down 0..p-1, then up p-1..0 */
-  PS_PLACEMENT_WAVE,          /* any number of chunks, down and up in turn */
+  PS_PLACEMENT_WAVE,          /* any number of chunks, alternately down and up */
   PS_PLACEMENT_BIDIRECTIONAL, /* one chunk, two weight copies: copy 0 down, copy 1 up */
   PS_PLACEMENT_CUSTOM,        /* anything else, as a schedule file says */
 } PsPlacementKind;
@@ -19,7 +19,7 @@ typedef struct
 {
   PsPlacementKind kind;
   guint n_devices;
-  guint n_stages;  /* of one copy of the model */
+  guint n_stages;  /* stages of one copy of the model */
   guint n_copies;  /* weight copies: 1, or 2 for bidirectional */
   guint16 *device; /* [copy * n_stages + stage] */
   guint16 *chunk;  /* [copy * n_stages + stage] 0.. in the order of (copy, stage) on that device */
@@ -159,12 +159,12 @@ typedef struct
   guint n_lengths;       /* different lengths of microbatches (costs.h), and of their slices; 0: they are alike */
   guint16 *length;       /* [ps_schedule_cell] below n_lengths; NULL: they are alike. Stages differ only by their R: see
                             ps_setting_recomputed. Files do not hold it */
-  gboolean asynchronous; /* weights change while microbatches are under way (PipeDream): no flush between steps */
+  gboolean asynchronous; /* weights change between a microbatch's F and B (PipeDream): no flush between steps */
   guint *weight_versions; /* [n_devices] versions of the weights that are kept; NULL: 1 everywhere */
   guint update_every;     /* microbatches whose gradients make one optimizer step of a stage; 0: all of an iteration */
   guint *first;           /* [n_devices + 1]: device d owns ops[first[d]] .. ops[first[d + 1] - 1] */
   PsOp *ops;
-  GArray *posts; /* of PsPost, by device and place: the schedule's own sends and receives, all of them; never changed.
+  GArray *posts; /* PsPost, by device and place: the schedule's own sends and receives, all of them; never changed.
                     NULL: lowering chooses */
 } PsSchedule;
 
@@ -243,8 +243,8 @@ ps_schedule_result (const PsSchedule *schedule, PsOp op)
  * or 1. NULL: there is no R. Free with g_free. */
 guint8 *ps_schedule_recomputed (const PsSchedule *schedule);
 
-/* Collects the order of each device in turn: new; for each device 0 .. p - 1 add its ops, then next_device; end, which
- * frees the builder. Devices not reached have no ops. Free the schedule with ps_schedule_free. */
+/* Collects the orders of devices 0 .. p - 1: new; for each of them add its ops, then next_device; end, which frees the
+ * builder. Devices not reached have no ops. Free the schedule with ps_schedule_free. */
 typedef struct _PsScheduleBuilder PsScheduleBuilder;
 PsScheduleBuilder *ps_schedule_builder_new (const char *name, PsPlacement *placement /* taken */, guint n_microbatches);
 /* Makes room for n more ops at once; optional. */
@@ -296,14 +296,14 @@ typedef struct
   guint n_slices;       /* q: sequence slices of a microbatch; 0: the family's default */
   guint group_size;     /* N: microbatches that go through a chunk in a row; 0: the family's default */
   guint defer_head;     /* first microbatches whose W on the last stage waits until its device has no other op left */
-  const PsCosts *costs; /* of n_devices * n_chunks stages, for families that look at costs; NULL: F, B and W take one
-                           unit of time each, transfers none, and F keeps one unit of memory until W */
+  const PsCosts *costs; /* costs of n_devices * n_chunks stages, for families that look at them; NULL: F, B and W take
+                           one unit of time each, transfers none, and F keeps one unit of memory until W */
   const gint64 *memory_limit; /* [n_devices] bytes, weights included, for families that keep to a limit; NULL: none */
   gboolean by_makespan; /* families that look at costs make the makespan as short as they can, then the longest span of
                            a device; FALSE: the span first, as published for steps without a common synchronisation */
 } PsFamilySetting;
 
-/* An order in loop placement: on each device r some forwards, then one forward and one backward in turn, then the
+/* An order in loop placement: on each device r some forwards, then alternately one forward and one backward, then the
  * backwards that are left. Units count over its chunks, microbatches and slices. */
 typedef struct
 {
@@ -360,9 +360,9 @@ PsSchedule *ps_family_generate (const PsFamily *family, const PsFamilySetting *s
 guint ps_family_group_size (const PsFamilySetting *setting, guint least);
 
 /* A schedule on a V of two chunks that repeats a block of slots, as V-Half and V-Min do: an op takes one slot, and each
- * microbatch comes six slots after the one before. wait: [4 * n_devices], by way (F down, F up, B down, B up) and
+ * microbatch comes six slots after the one before. wait: [4 * n_devices], by direction (F down, F up, B down, B up) and
  * device, slots that an op waits there before it takes the next one that is free in all periods. Eager, ops may run
- * before their slots. Of the setting, the numbers of devices and microbatches count. */
+ * before their slots. The setting's numbers of devices and microbatches count. */
 PsSchedule *ps_family_v_hops (const PsFamilySetting *setting, const guint8 *wait,
                               gboolean eager) G_GNUC_WARN_UNUSED_RESULT;
 

@@ -4,12 +4,12 @@
  * A schedule with split backwards is, per device, an interleaving of the chains F0 F1 .., B0 B1 .., W0 W1 .. of its
  * stages. Microbatches are alike, so some optimal schedule keeps them in order. The search starts from the published
  * families and from list scheduling under many priority rules, and improves the best by moving single ops. Long
- * schedules on a V, and those of many ops, also repeat a block of ops of one or a few microbatches. The longest paths to
- * and from each op evaluate a move, so that it costs no more than it changes. Other changes join a B and its W to BW,
- * and an F with them to a pair, and split them again. They count where BW or a pair costs less than its parts, or where
- * memory is short and BW takes less. Problems without them are also searched depth first, by the windows of time in
- * which each op can run, which raises the bound and decides small problems. Two weight copies are two pipelines on the
- * same devices, each with half of the microbatches.
+ * schedules on a V, and those of many ops, also repeat a block of ops of one or a few microbatches. The longest paths
+ * to and from each op evaluate a move, so that it costs no more than it changes. Other changes join a B and its W to
+ * BW, and an F with them to a pair, and split them again. They count where BW or a pair costs less than its parts, or
+ * where memory is short and BW takes less. Problems without them are also searched depth first, by the windows of time
+ * in which each op can run, which raises the bound and decides small problems. Two weight copies are two pipelines on
+ * the same devices, each with half of the microbatches.
  */
 #ifndef PIPESIM_SEARCH_H
 #define PIPESIM_SEARCH_H
@@ -34,7 +34,7 @@ typedef struct
   const PsPlacement *placement; /* any */
   guint n_microbatches;         /* even where there are two weight copies */
   guint n_slices;               /* equal sequence slices of each; 0: 1. They go forward in order and back in reverse */
-  const PsCosts *costs;         /* of whole microbatches; lack no host time (ps_costs_add_host_time) */
+  const PsCosts *costs;         /* costs of whole microbatches; lack no host time (ps_costs_add_host_time) */
   const gint64 *memory_limit;   /* [n_devices] bytes, weights included; NULL: none */
   PsObjective objective;
   /* The time that really counts, such as the time under shared channels. Never below lower_bound_ns; G_MAXINT64: the
@@ -42,7 +42,7 @@ typedef struct
    * of each method; where prices differ from the objective, the best is then improved by price. Called from all
    * threads. NULL: the objective. */
   gint64 (*price) (const PsSchedule *schedule, gpointer data);
-  /* Generates a family that looks at costs in a way that suits the price: with room for buffers, for example. NULL with
+  /* Generates a family that looks at costs as suits the price: with room for buffers, for example. NULL with
    * error where it has no schedule. NULL hook: ps_family_generate. */
   PsSchedule *(*generate) (const PsFamily *family, gpointer data, GError **error);
   gpointer price_data;     /* for both */

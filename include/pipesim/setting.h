@@ -38,12 +38,12 @@ typedef struct
   const PsCluster *known_cluster; /* NULL: they are read when they are needed */
   /* Stages to take instead of layout's, not owned; NULL: none. */
   const PsStageShape *known_shapes;
-  gboolean op_by_op; /* of measured costs, see ps_costdb_stage_costs: exec --ahead 0 */
+  gboolean op_by_op; /* for measured costs, see ps_costdb_stage_costs: exec --ahead 0 */
   /* --microbatch-order */
   PsMicrobatchOrder microbatch_order;
   PsChannel comm;         /* --comm */
-  PsCommOrder comm_order; /* --comm-order; of schedules with sends and receives of their own none */
-  gboolean reorder;       /* it was given: sends and receives of a schedule file give way to it */
+  PsCommOrder comm_order; /* --comm-order; schedules with sends and receives of their own have none */
+  gboolean reorder;       /* it was given: it replaces the sends and receives of a schedule file */
   gint64 eager_bytes;     /* --eager */
   gboolean blocking;      /* --blocking */
   gboolean share_links;   /* --share-links */
@@ -65,7 +65,7 @@ typedef struct
   PsFramework framework;       /* --framework; none: the model's own */
   guint zero;                  /* --zero: 0 to 3 or PS_ZERO_AUTO; see ps_setting_zero */
   PsRecompute recompute;       /* --recompute of all stages */
-  PsRecompute *recompute_each; /* of each, in its place */
+  PsRecompute *recompute_each; /* recomputation of each stage */
   guint n_recompute;
   gboolean any_recompute; /* --recompute auto */
   gboolean takes_auto;    /* the command knows --recompute auto: a search */
@@ -103,8 +103,8 @@ typedef enum
   PS_FIELD_NOT_RUN = 16,      /* no device runs it: it is predicted only */
   PS_FIELD_NOT_COMPUTED = 32, /* devices that compute do not run it */
   PS_FIELD_MODELLED = 64,     /* pipesim partition looks at it with modelled costs alone */
-  PS_FIELD_NOT_SEARCH = 128,  /* of single schedules; a search does without it */
-  PS_FIELD_SHARED = 256,      /* of devices that compute those run it that share layers */
+  PS_FIELD_NOT_SEARCH = 128,  /* for single schedules; a search does without it */
+  PS_FIELD_SHARED = 256,      /* devices that compute run it if they share layers */
 } PsFieldFlags;
 
 /* Refuses the first option given that has one of the flags, for that reason; NULL: for the row's own. Errors:
@@ -181,11 +181,11 @@ typedef struct
 
 typedef struct
 {
-  const char *option;    /* names the source: the option's long name, without dashes */
-  gsize offset;          /* of the option's text in PsSetting; where that is NULL, the setting has another source */
-  const char *usage;     /* how to give the source on a command line */
-  const char *fields;    /* how to give it in the spec of a sweep */
-  PsOptionNeed needs[3]; /* of the options that belong to the source */
+  const char *option; /* names the source: the option's long name, without dashes */
+  gsize offset;       /* offset of the option's text in PsSetting; where that is NULL, the setting has another source */
+  const char *usage;  /* how to give the source on a command line */
+  const char *fields; /* how to give it in the spec of a sweep */
+  PsOptionNeed needs[3]; /* needs of the options that belong to the source */
   gboolean has_model;    /* the costs are those of a model: --model's, or the source's own */
   gboolean has_cluster;  /* the costs are modelled: links, any microbatch size and any group of GPUs are known */
   /* Costs of n_devices with n_chunks each. The stages of a model are those of known_shapes, which is NULL with an open
@@ -304,8 +304,8 @@ typedef struct
   PsSimulation *simulation;
   PsIteration iteration; /* the time that metrics call the iteration time */
   PsMetrics metrics;
-  PsInterval interval;     /* of the iteration time; ps_predictor_add_interval sets it */
-  gint64 lower_bound_ns;   /* of the makespan; of the period where iterations overlap (answer.h) */
+  PsInterval interval;     /* interval of the iteration time; ps_predictor_add_interval sets it */
+  gint64 lower_bound_ns;   /* bound of the makespan; of the period where iterations overlap (answer.h) */
   gboolean feasible;       /* all devices keep to ps_setting_memory_limit */
   const char *fits;        /* ps_fits, "yes" where feasible */
   guint *order;            /* [m] the microbatch of --lengths that each of the schedule is, counted from 0; NULL:

@@ -225,8 +225,8 @@ typedef enum
   PS_MEMORY_WORKSPACE,     /* ops need it only while they run; activations that are recomputed or come back from the
                               host count here too */
   PS_MEMORY_BUFFERS,       /* messages, see below */
-  PS_MEMORY_FRAMEWORK,     /* of the framework itself, see work.h: dummy gradients, workspaces */
-  PS_MEMORY_CONTEXT,       /* of driver, libraries and allocator, which the framework does not count */
+  PS_MEMORY_FRAMEWORK,     /* memory of the framework itself, see work.h: dummy gradients, workspaces */
+  PS_MEMORY_CONTEXT,       /* memory of driver, libraries and allocator, which the framework does not count */
   PS_N_MEMORY_PARTS
 } PsMemoryPart;
 
@@ -290,11 +290,11 @@ char *ps_memory_describe_alive (const PsDeviceMemory *memory);
  * Bypass is the post-validation of the zero-bubble paper (arXiv 2401.10241, section 4). A device steps its optimizer as
  * soon as its own gradients are reduced and it has the state (norm, overflow) of the devices before it. The state is a
  * few bytes and travels in no time. The device then goes on with the next iteration at once. The
- * validation on the way back costs nothing here: no step is ever rolled back.
+ * validation that follows costs nothing here: no step is ever rolled back.
  *
  * Asynchronous schedules (PipeDream, PipeDream-2BW) never meet and never drain. On every device the drain of one
- * iteration interleaves with the warm-up of the next, a backward in turn with a forward. No device is more than one
- * iteration ahead, so with m < p fewer microbatches are under way than PipeDream would allow. A stage steps its
+ * iteration interleaves with the warm-up of the next, forwards and backwards alternate. No device is more than one
+ * iteration ahead, so with m < p fewer microbatches are in flight than PipeDream would allow. A stage steps its
  * optimizer after every PsSchedule.update_every microbatches: PipeDream after each one, PipeDream-2BW after m. Each
  * step costs an O, and an all-reduce where there are replicas.
  *
@@ -329,7 +329,7 @@ gboolean ps_reduce_parse (const char *where, const char *text, PsReduce *reduce,
 
 typedef struct
 {
-  gint64 period_ns;   /* time per iteration, rounded to the nearest nanosecond; single iterations may differ in turn */
+  gint64 period_ns;   /* time per iteration, rounded to the nearest nanosecond; single iterations may alternate */
   guint n_iterations; /* the least number of iterations that take whole nanoseconds in the long run, so that period_ns
                          is exact for 1; 0: no repetition was seen, period_ns is a mean */
 } PsIteration;

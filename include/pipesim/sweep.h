@@ -221,7 +221,7 @@ PsAnswer *ps_results_sensitivity (PsResults *results, const PsQuestion *question
  * each and go through them together, as one field would.
  */
 
-#define PS_MAX_SWEEP_VALUES 100000      /* of one field */
+#define PS_MAX_SWEEP_VALUES 100000      /* values of one field */
 #define PS_MAX_SWEEP_POINTS 1000000000U /* settings of a sweep */
 
 /* A spec that has been read. Settings have numbers ("points") from 0 on; the order is that of the fields' influence,
@@ -276,7 +276,7 @@ gboolean ps_shard_of_process (PsShard *shard, guint *n_local);
 /* The progress of a run. */
 typedef struct
 {
-  guint64 n_points; /* of the shard */
+  guint64 n_points; /* points of the shard */
   guint64 present;  /* in the database before */
   guint64 predicted;
   guint64 skipped;

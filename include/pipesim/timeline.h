@@ -41,8 +41,8 @@ typedef struct
   guint n_stages;
   guint n_microbatches;
   gint64 iteration_ns; /* time per training step */
-  PsInterval interval; /* of a prediction from measured costs; files keep p10 and p90 */
-  gint64 usual_ns;     /* of a run: the iteration time on the machine as its profile found it, by the sentinel; 0: not
+  PsInterval interval; /* interval of a prediction from measured costs; files keep p10 and p90 */
+  gint64 usual_ns;     /* a run: the iteration time on the machine as its profile found it, by the sentinel; 0: not
                           known */
   GArray *ops;         /* PsSpan, by device, then start */
   GArray *transfers;   /* PsSpan, by start */
@@ -182,8 +182,8 @@ char *ps_timeline_caption (const PsTimeline *timeline);
 /* How a drawing in letters looks. */
 typedef struct
 {
-  guint columns;     /* of a window, which the drawing fills, with captions, time axis and key; 0: a drawing in cells */
-  guint max_columns; /* of a row in cells; a longer one has as many columns in true proportion in place of cells */
+  guint columns;     /* a window that the drawing fills, with captions, time axis and key; 0: a drawing in cells */
+  guint max_columns; /* longest row in cells; a longer one has as many columns in true proportion in place of cells */
   guint fold;        /* cells: characters of a line, after which all rows go on in a block below; 0: never */
   gboolean colour;   /* escape sequences of terminals, a colour for each op kind */
 } PsTimelineText;

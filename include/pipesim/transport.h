@@ -27,7 +27,7 @@ typedef struct
 {
   /* All classes read these. */
   guint n_devices;
-  gsize message_bytes; /* of every message */
+  gsize message_bytes; /* bytes of every message */
   gint64 timeout_ns;   /* a wait longer than this fails, naming the message; 0: never */
 
   /* For classes that buffer messages in the memory of one process (threads). */
@@ -51,7 +51,7 @@ typedef struct
 
   /* For classes with a join hook that open channels one by one, on accelerators that they choose (nccl). */
   guint local;        /* number of device `first` among all devices of this host */
-  const guint8 *uses; /* [from * n_devices + to] whether messages go that way */
+  const guint8 *uses; /* [from * n_devices + to] whether messages go from one to the other */
 } PsTransportSetting;
 
 /* The devices that add up numbers together: a device and ... */
@@ -124,8 +124,8 @@ struct _PsTransportClass
   gboolean (*flush) (PsTransport *transport, guint from, GError **error);
 
   /* Adds up the n numbers at `values`, in the device's own memory, over the devices of a circle, also while messages
-   * are under way. All of them call it in the same order; done on return, or over PS_CIRCLE_TENSOR in the order of
-   * PsDeviceClass.stream. Each gets the same bits. The two halves in turn give the bits of the whole. Over
+   * run. All of them call it in the same order; done on return, or over PS_CIRCLE_TENSOR in the order of
+   * PsDeviceClass.stream. Each gets the same bits. The two halves one after the other give the bits of the whole. Over
    * PS_CIRCLE_TENSOR the numbers may also be in the host's memory. NULL: the class does not add up. */
   gboolean (*sum) (PsTransport *transport, guint at, PsCircleKind kind, PsSumHalves halves, float *values, gsize n,
                    GError **error);

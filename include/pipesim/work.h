@@ -31,7 +31,7 @@
  * Experts move per token, F: router 8 count, permutation (1 + r)he, weighted sum (1 + r)he; B: 12 count, (1 + r)he,
  * (1 + 2r)he.
  *
- * Scores, b a/t heads side by side: F (s, s, d) and (s, d, s); B twice as many.
+ * Scores of b a/t heads at once: F (s, s, d) and (s, d, s); B twice as many.
  *
  * With flash_attention no score leaves the GPU's cores, and one kernel computes both products. B computes the scores
  * once more: five products in one kernel (Dao et al., arXiv 2205.14135, section 3.1). The whole square of scores
@@ -90,9 +90,9 @@ typedef struct
   PsWorkClass type;
   guint repeats;   /* launches, one after the other */
   gint64 products; /* in a launch, side by side */
-  gint64 m, n, k;  /* of each: m by k times k by n; 2mnk operations */
-  gint64 bytes;    /* of a launch, read and written */
-  guint bits;      /* of an element that products multiply: 8 and 4 in layers of fp8 and fp4, all else has 16 there */
+  gint64 m, n, k;  /* each: m by k times k by n; 2mnk operations */
+  gint64 bytes;    /* bytes of a launch, read and written */
+  guint bits; /* bits of an element that products multiply: 8 and 4 in layers of fp8 and fp4, all else has 16 there */
 } PsWorkKernel;
 
 #define PS_MAX_WORK_KERNELS 192
@@ -217,9 +217,9 @@ gboolean ps_tensor_check_spread (const PsModel *model, guint n_tensor, guint n_r
  *   attention heads (scores_efficiency), of flash attention (attention_efficiency).
  * - tiles: the part of the multiprocessors' work that is no waste. The result of a product is cut into tiles, one to a
  *   multiprocessor at a time; the last wave of tiles leaves some of them idle, and tiles at the edges are partly empty
- *   (NVIDIA, Matrix Multiplication Background User's Guide, sections 3 and 4: tile and wave quantisation). Of tiles of
- *   256 x 128, 128 x 128, 128 x 64 and 64 x 64, which reach 1, 0.9, 0.75 and 0.55 of the best rate because each element
- *   read serves fewer operations (as its figure 5 shows for A100), the fastest counts. Flash attention has no tiles
+ *   (NVIDIA, Matrix Multiplication Background User's Guide, sections 3 and 4: tile and wave quantisation). Tiles of
+ *   256 x 128, 128 x 128, 128 x 64 and 64 x 64 reach 1, 0.9, 0.75 and 0.55 of the best rate because each element read
+ *   serves fewer operations (its figure 5 shows this for A100); the fastest counts. Flash attention has no tiles
  * here.
  * - k / (k + product_depth): filling and emptying the pipeline of a tile (same guide, section 2.1).
  * - alignment: 1 where rows start at multiples of 16 bytes (same guide, section 2.2), else unaligned, or
@@ -255,7 +255,7 @@ gint64 ps_work_optimizer_ns (const PsModel *model, const PsCluster *cluster, gin
  *
  * A GPU has two streams, one that computes and one for the all-to-alls of experts. Kernels of a stream run one after
  * the other. F of a layer with experts is attention, dispatch, experts, combine; its B goes back through them. The
- * layers of F and of the backward come in turn, and their parts stand in these orders:
+ * layers of F and of the backward alternate, and their parts stand in these orders:
  *
  *   computing  attention F, experts B, experts W, experts F, attention B, attention W
  *   talking    combine B, dispatch F, dispatch B, combine F
@@ -307,7 +307,7 @@ gboolean ps_framework_parse (const char *where, const char *text, PsFramework *f
 /* What one of t GPUs holds of a stage by the habits of the model's framework. */
 typedef struct
 {
-  gint64 kept_bytes;     /* of a microbatch, more than ps_tensor_kept_bytes; negative: less */
+  gint64 kept_bytes;     /* bytes of a microbatch beyond ps_tensor_kept_bytes; negative: less */
   gint64 forward_bytes;  /* while F runs */
   gint64 backward_bytes; /* while B or BW runs */
   gint64 buffer_bytes;   /* throughout */
