@@ -65,7 +65,7 @@ static const PsCommandHelp help = {
   .summary = "Runs schedules on the profile's device and holds each run against its prediction. Before and after each "
              "run it measures the ops again, and reads the sentinel. So it can tell the error of the simulation from "
              "that of a machine which has changed since the profile was measured. Runs and readings are added to the "
-             "database: later intervals know them. Ctrl-C (SIGINT) or SIGTERM ends it after the run under way, and "
+             "database: later intervals know them. Ctrl-C (SIGINT) or SIGTERM ends it after the current run, and "
              "the figures of all runs until then are printed.",
   .examples = "pipesim calib check --db costs.db --profile here -p 2 -m 4\n"
               "pipesim calib check --db costs.db --profile here -p 2 -m 4,8 -s 1f1b,zb-h1 --rounds 5\n"

@@ -68,10 +68,9 @@ static const PsOption rows[] = {
              .otherwise = "equal"),
   PS_OPTION ("caches", 0, PS_TEXT (Options, caches), "STATE,...",
              "Data of ops in the caches: run as in real runs, cold none, warm all that fits", .otherwise = "run"),
-  PS_OPTION (
-      "blocks", 0, PS_COUNTS (Options, blocks, n_blocks, 0, MAX_BLOCKS), "N,...",
-      "Measure ops also beside blocks that hold this number of multiprocessors, as NCCL's receives do; of a whole GPU",
-      .otherwise = "none"),
+  PS_OPTION ("blocks", 0, PS_COUNTS (Options, blocks, n_blocks, 0, MAX_BLOCKS), "N,...",
+             "Measure ops also while blocks hold this number of multiprocessors, as NCCL's receives do; of a whole GPU",
+             .otherwise = "none"),
   PS_OPTION ("chunks", 'v', PS_COUNTS (Options, chunks, n_chunks, 1, PS_MAX_STAGES), "V,...",
              "Numbers of chunks per device", .otherwise = "1,2"),
   PS_OPTION ("slices", 0, PS_COUNTS (Options, slices, n_slices, 2, PS_MAX_SLICES), "Q,...",
@@ -107,12 +106,12 @@ static const PsCommandHelp help = {
   = "Measures every op of every stage shape, and transfers of many sizes. R is not measured by "
     "itself: --recompute measures the ops that have it in them. Ops that find their data in the caches, because "
     "the op right before has made it, are measured apart. Three sizes up to the boundary's are also "
-    "sent both ways at once, in two pairs (4 devices) and beside others that compute (3). Links between devices are "
+    "sent in both directions at once, in two pairs (4 devices) and while others compute (3). Links between devices are "
     "grouped by what they share, a cache, a package, a host, NVLink: each class is measured over one link and looked "
     "at over others, which count for themselves if they differ by more than the noise. One op, the "
     "sentinel, is read in between: the machine was not quiet if its time moved by more than 3 %. A run that "
     "was cut short goes on when it is repeated. When the profile has everything, all is measured anew and "
-    "kept as another calibration beside the first: predictions take the last one, or the one that --profile "
+    "kept as a further calibration: predictions take the last one, or the one that --profile "
     "NAME#2 says. In several processes, which mpirun or srun --mpi=pmix starts, the first process measures "
     "ops, it and the second measure the transfers between them, and all processes measure an all-reduce. "
     "In one process two devices do, as both weight copies of a stage in chimera.",

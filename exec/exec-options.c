@@ -187,7 +187,7 @@ describe (char **owned)
       "fewer processes. With d times as many processes as devices, d copies of the pipeline add up their gradients.\n"
       "Rank 0 prints. --replicas D says how many copies there are: then one process can run several.\n"
       "--tensor T lets T copies share their layers (devices cpu and cuda).\n"
-      "\nCtrl-C (SIGINT) or SIGTERM ends a run of one process after the step under way, and the results so far are\n"
+      "\nCtrl-C (SIGINT) or SIGTERM ends a run of one process after the current step, and the results so far are\n"
       "printed (not with --check).\n"
       "\nExit codes: 0 done, 1 failed or --check differs, 2 wrong usage, 3 outside --tolerance.\n");
   *owned = g_string_free (text, FALSE);

@@ -44,11 +44,11 @@ const PsOption ps_variation_rows[] = {
              "given; may be "
              "repeated",
              .group = PS_GROUP_VARIATION),
-  PS_OPTION (
-      "slow-link", 0, PS_TEXTS (PsVariation, slow_links), "A-B:FACTOR[:PROBABILITY]",
-      "Two devices whose transfers take FACTOR times as long, both ways (if their link fails: the detour's FACTOR); "
-      "may be repeated",
-      .group = PS_GROUP_VARIATION),
+  PS_OPTION ("slow-link", 0, PS_TEXTS (PsVariation, slow_links), "A-B:FACTOR[:PROBABILITY]",
+             "Two devices whose transfers take FACTOR times as long in both directions (if their link fails: the "
+             "detour's FACTOR); "
+             "may be repeated",
+             .group = PS_GROUP_VARIATION),
   PS_OPTION_END,
 };
 

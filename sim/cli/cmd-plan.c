@@ -315,7 +315,7 @@ run (G_GNUC_UNUSED const PsCmd *command, gpointer base, int argc, char **argv, G
 
 const PsCmd ps_cmd_plan = {
   .help = {
-  .summary = "Finds the fastest ways to train a model on a number of GPUs within memory. All simulated.",
+  .summary = "Finds the fastest settings to train a model on a number of GPUs within memory. All simulated.",
   .text
   = "Tries pipelines of p devices of t c GPUs each (tensor and sequence parallelism, contexts) in\n"
     "d = GPUs / (p t c) replicas, experts over e of the GPUs of a device and its replicas, microbatches of\n"

@@ -114,7 +114,7 @@ const PsOption ps_setting_options[] = {
   COST_TIME ("reduce2", "reduce where every stage has two weight copies: dualpipe, chimera (default: reduce)"),
   COST_TIME ("r", "recompute of a forward (default: f)"),
   COST_TIME ("host", "moving act to the host, or back, for --offload"),
-  COST_TIME ("op", "host time of each op, beside its duration"),
+  COST_TIME ("op", "host time of each op, in addition to its duration"),
   COST_TIME ("post", "host time of each send or receive (default: op)"),
   COST_SIZE ("act", "kept by a forward"),
   COST_SIZE ("wact", "part of act that W needs after B (default: act)"),
