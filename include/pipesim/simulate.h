@@ -71,16 +71,15 @@ void ps_simulate (const PsProgram *program, const PsCosts *costs, PsSimulation *
 void ps_simulate_steps (const PsProgram *program, const PsCosts *costs, const gint64 *duration_ns,
                         const gint64 *transfer_ns, PsSimulation *simulation);
 
-/* Duration of a step of a pair under these costs: 0 for the first op, the whole pair for the second. */
-gint64 ps_paired_duration (const PsProgram *program, const PsCosts *costs, guint step);
-
-/* Duration of any step. */
+/* Duration of a step under these costs. Of a pair, the first op has 0 and the second that of the whole pair. */
 static inline gint64
 ps_step_duration (const PsProgram *program, const PsCosts *costs, guint step)
 {
-  return program->pair != NULL && program->pair[step] != PS_PAIR_NONE
-             ? ps_paired_duration (program, costs, step)
-             : costs->op[program->steps[step].cost].duration_ns;
+  guint8 role = program->pair != NULL ? program->pair[step] : PS_PAIR_NONE;
+
+  return role == PS_PAIR_NONE    ? costs->op[program->steps[step].cost].duration_ns
+         : role == PS_PAIR_FIRST ? 0
+                                 : ps_costs_pair_ns (costs, program->steps[step - 1].cost, program->steps[step].cost);
 }
 
 /* The part of that duration which is the host's. */

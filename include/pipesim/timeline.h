@@ -76,6 +76,10 @@ gboolean ps_timeline_check (const char *where, const PsTimeline *timeline, GErro
 PsTimeline *ps_timeline_from_simulation (const PsProgram *program, const PsCosts *costs,
                                          const PsSimulation *simulation);
 
+/* The timeline of an order alone, as papers draw it: unit_ns for F, B and W each, two of them for a full backward, and
+ * no time for transfers. */
+PsTimeline *ps_timeline_of_order (const PsProgram *program, gint64 unit_ns);
+
 /* Simulates the program with the durations that every op and transfer has in a timeline of the same schedule. A
  * transfer that it has only a wait for takes the costs' time, but at least the wait, and at most until the wait ends.
  * With a measured timeline the prediction's remaining error comes from the order and the machine's gaps, not from the

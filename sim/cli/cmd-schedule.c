@@ -120,7 +120,6 @@ print_drawing (const PsSchedule *schedule, PsTimeline *timeline, guint max_colum
   return ps_print_coloured (page, error);
 }
 
-/* The order alone is drawn as papers do: every op of one length, a full backward of two. */
 static gboolean
 show_order (const Options *options, const char *name, GError **error)
 {
@@ -128,13 +127,7 @@ show_order (const Options *options, const char *name, GError **error)
 
   if (program == NULL)
     return FALSE;
-  g_autoptr (PsCosts) costs = ps_costs_new (program->schedule->placement->n_stages);
-  for (guint stage = 0; stage < costs->n_stages; stage++)
-    for (guint kind = 0; kind < PS_N_OP_KINDS; kind++)
-      ps_costs_op (costs, (PsOpKind)kind, stage)->duration_ns = kind == PS_OP_BW ? 2 : kind == PS_OP_O ? 0 : 1;
-  g_autoptr (PsSimulation) simulation = ps_simulation_new (program);
-  ps_simulate (program, costs, simulation);
-  g_autoptr (PsTimeline) timeline = ps_timeline_from_simulation (program, costs, simulation);
+  g_autoptr (PsTimeline) timeline = ps_timeline_of_order (program, 1);
   return print_drawing (program->schedule, timeline, G_MAXUINT, "one F, B or W, BW are two", error);
 }
 

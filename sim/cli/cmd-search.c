@@ -29,10 +29,10 @@ typedef struct
   gboolean any_size;     /* --microbatch-size auto */
   gboolean joint;
   gboolean any_chunks; /* no -v */
-  guint objective;     /* SearchObjective */
+  guint objective;     /* PsSearchObjective */
   guint n_samples;     /* 0: not given */
   PsVariation variation;
-  SearchSamples samples;
+  PsSearchSamples samples;
 } Options;
 
 static const PsOption rows[] = {
@@ -50,7 +50,7 @@ static const PsOption rows[] = {
       "rows of one and of two copies: stages change what they offload, and what all or some of their microbatches "
       "recompute. Without --layout layers move to neighbours. Without --placement stages move to other devices "
       "(without -v also more to one than to another). Not with --lengths"),
-  PS_OPTION ("objective", 0, PS_NAME (Options, objective, search_objective), "WHAT",
+  PS_OPTION ("objective", 0, PS_NAME (Options, objective, ps_search_objective), "WHAT",
              "What a good schedule makes small: the iteration time at the costs as they are, or its mean or p90 over "
              "samples of varying costs",
              .group = PS_GROUP_VARIATION),
@@ -138,8 +138,8 @@ new_table (const Options *options)
   for (guint i = 0; i < G_N_ELEMENTS (conditions); i++)
     if (!conditions[i].shown)
       ps_table_set_title (table, conditions[i].key, NULL);
-  if (options->objective != SEARCH_TIME)
-    ps_table_set_title (table, "objective_ns", search_objective_name (options->objective));
+  if (options->objective != PS_SEARCH_TIME)
+    ps_table_set_title (table, "objective_ns", ps_search_objective_name (options->objective));
   return table;
 }
 
@@ -196,10 +196,10 @@ describe_recompute (const PsSetting *setting, const PsSchedule *schedule)
 }
 
 static void
-add_row (PsTable *table, SearchObjective objective, const SearchBest *made)
+add_row (PsTable *table, PsSearchObjective objective, const PsSearchBest *made)
 {
-  const SearchChoice *choice = &made->choice;
-  const SearchFound *found = &made->found;
+  const PsSearchChoice *choice = &made->choice;
+  const PsSearchFound *found = &made->found;
   const PsSearchResult *result = found->result;
   g_autofree char *layout = ps_prediction_layout (found->prediction),
                   *offload = typed_value ("offload", &made->setting);
@@ -211,7 +211,7 @@ add_row (PsTable *table, SearchObjective objective, const SearchBest *made)
               .recompute = recompute,
               .offload = offload,
               .comm_order = ps_comm_order_name (found->comm_order),
-              .objective = search_objective_name (objective),
+              .objective = ps_search_objective_name (objective),
               .objective_ns = found->figure_ns,
               .gap = (double)result->price_ns / (double)MAX (result->lower_bound_ns, 1) - 1,
               .proved_optimal = result->proved_optimal,
@@ -233,7 +233,7 @@ typedef struct
   const Options *options;
   PsTable *table;
   char *about;
-  SearchAll all;
+  PsSearchAll all;
 } Outcome;
 
 static void
@@ -241,12 +241,12 @@ outcome_clear (Outcome *outcome)
 {
   ps_table_free (outcome->table);
   g_free (outcome->about);
-  search_all_clear (&outcome->all);
+  ps_search_all_clear (&outcome->all);
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Outcome, outcome_clear)
 
 static void
-note_found (const SearchBest *made, gpointer data)
+note_found (const PsSearchBest *made, gpointer data)
 {
   Outcome *outcome = data;
 
@@ -261,10 +261,10 @@ note_found (const SearchBest *made, gpointer data)
 
 /* "pipesim predict ...", of the file with the best schedule, which says chunks and slices. NULL: there is none. */
 static char *
-write_command (const Options *options, const SearchBest *made)
+write_command (const Options *options, const PsSearchBest *made)
 {
   PsSetting setting = made->setting;
-  const SearchFound *best = &made->found;
+  const PsSearchFound *best = &made->found;
   g_autofree char *layout = ps_prediction_layout (best->prediction), *typed = NULL, *file = NULL;
 
   if (options->output == NULL)
@@ -281,7 +281,7 @@ write_command (const Options *options, const SearchBest *made)
 
 /* A published schedule goes by its name, another one by the file of -o, which may be called like a family. */
 static gboolean
-print_launch (const Options *options, const SearchBest *best, GError **error)
+print_launch (const Options *options, const PsSearchBest *best, GError **error)
 {
   const PsSchedule *schedule = best->found.result->schedule;
   gboolean published = ps_family_find (schedule->name) != NULL && schedule->placement->kind != PS_PLACEMENT_CUSTOM;
@@ -296,7 +296,7 @@ print_launch (const Options *options, const SearchBest *best, GError **error)
 static gboolean
 publish (const Options *options, Outcome *outcome, GError **error)
 {
-  const SearchBest *best = search_all_best (&outcome->all);
+  const PsSearchBest *best = ps_search_all_best (&outcome->all);
   gint caught = g_atomic_int_get (outcome->all.limits.stop);
   const char *skipped = outcome->all.skipped->str;
   g_autofree char *command = write_command (options, best), *head = NULL, *about = NULL, *text = NULL, *page = NULL;
@@ -327,14 +327,14 @@ publish (const Options *options, Outcome *outcome, GError **error)
     return print_launch (options, best, error);
   if (options->columns.json)
     return ps_table_print (outcome->table, "pipesim-search/1", extra, error);
-  if (options->objective == SEARCH_TIME)
+  if (options->objective == PS_SEARCH_TIME)
     head = g_strdup (outcome->about);
   else
     {
       g_autofree char *causes = ps_variation_describe (&options->variation);
 
       head = g_strdup_printf ("%s\n%s of the iteration, simulated from %u samples, seed %" G_GINT64_FORMAT "%s",
-                              outcome->about, search_objective_name (options->objective), options->samples.n_samples,
+                              outcome->about, ps_search_objective_name (options->objective), options->samples.n_samples,
                               options->seed, causes);
     }
   about = ps_fit_sentence (head, 0);
@@ -349,7 +349,7 @@ publish (const Options *options, Outcome *outcome, GError **error)
 static gboolean
 set_samples (Options *options, GError **error)
 {
-  gboolean varies, samples = options->objective != SEARCH_TIME;
+  gboolean varies, samples = options->objective != PS_SEARCH_TIME;
 
   if (!ps_variation_finish (&options->variation, options->setting, &varies, error))
     return FALSE;
@@ -357,13 +357,13 @@ set_samples (Options *options, GError **error)
     return ps_refuse (error, PS_ERROR_USAGE,
                       samples ? "--objective %s: nothing varies; give --jitter, --straggler or --slow-link"
                               : "--objective %s: looks at no samples; mean or p90 would",
-                      search_objective_name (options->objective));
+                      ps_search_objective_name (options->objective));
   if (!ps_uncertainty_check (&options->variation.uncertainty, options->setting->n_devices, error))
     return FALSE;
-  options->samples = (SearchSamples){ .objective = options->objective,
-                                      .uncertainty = options->variation.uncertainty,
-                                      .n_samples = options->n_samples > 0 ? options->n_samples : DEFAULT_SAMPLES,
-                                      .seed = (guint64)options->seed };
+  options->samples = (PsSearchSamples){ .objective = options->objective,
+                                        .uncertainty = options->variation.uncertainty,
+                                        .n_samples = options->n_samples > 0 ? options->n_samples : DEFAULT_SAMPLES,
+                                        .seed = (guint64)options->seed };
   return TRUE;
 }
 
@@ -419,24 +419,24 @@ run (G_GNUC_UNUSED const PsCmd *command, gpointer base, int argc, char **argv, G
       || !ps_output_check ("-o", options->output, error))
     return 0;
   g_autoptr (GArray) choices
-      = search_choices (options->setting, options->microbatch_size, options->any_size, options->joint ? MOST_CHUNKS : 2,
-                        options->joint ? MOST_SLICES : 1, error);
+      = ps_search_choices (options->setting, options->microbatch_size, options->any_size,
+                           options->joint ? MOST_CHUNKS : 2, options->joint ? MOST_SLICES : 1, error);
   if (choices == NULL)
     return 0;
-  outcome.all = (SearchAll){ .setting = options->setting,
-                             .choices = choices,
-                             .limits = { .time_limit_ns = options->time_limit_ns,
-                                         .moves = options->moves,
-                                         .seed = options->seed,
-                                         .n_threads = options->jobs,
-                                         .stop = ps_note_signals (),
-                                         .samples = &options->samples,
-                                         .measured = options->variation.is_measured },
-                             .joint = options->joint,
-                             .any_chunks = options->any_chunks,
-                             .note = note_found,
-                             .data = &outcome };
-  if (!search_all (&outcome.all, error))
+  outcome.all = (PsSearchAll){ .setting = options->setting,
+                               .choices = choices,
+                               .limits = { .time_limit_ns = options->time_limit_ns,
+                                           .moves = options->moves,
+                                           .seed = options->seed,
+                                           .n_threads = options->jobs,
+                                           .stop = ps_note_signals (),
+                                           .samples = &options->samples,
+                                           .measured = options->variation.is_measured },
+                               .joint = options->joint,
+                               .any_chunks = options->any_chunks,
+                               .note = note_found,
+                               .data = &outcome };
+  if (!ps_search_all (&outcome.all, error))
     return 0;
   ps_table_sort (outcome.table, "objective_ns", FALSE);
   publish (options, &outcome, error);

@@ -287,6 +287,20 @@ ps_timeline_from_simulation (const PsProgram *program, const PsCosts *costs, con
   return timeline;
 }
 
+PsTimeline *
+ps_timeline_of_order (const PsProgram *program, gint64 unit_ns)
+{
+  g_autoptr (PsCosts) costs = ps_costs_new (program->schedule->placement->n_stages);
+  g_autoptr (PsSimulation) simulation = ps_simulation_new (program);
+
+  for (guint stage = 0; stage < costs->n_stages; stage++)
+    for (guint kind = 0; kind < PS_N_OP_KINDS; kind++)
+      ps_costs_op (costs, (PsOpKind)kind, stage)->duration_ns
+          = kind == PS_OP_BW ? 2 * unit_ns : kind == PS_OP_O ? 0 : unit_ns;
+  ps_simulate (program, costs, simulation);
+  return ps_timeline_from_simulation (program, costs, simulation);
+}
+
 /* Iterations */
 
 static gint64

@@ -68,6 +68,11 @@ typedef struct
   const char *category;
 } PsTraceRange;
 
+/* Finds the array of events: the whole text, or "traceEvents" of an object. The file must outlive the trace. Clear in
+ * any case. */
+gboolean ps_trace_open (PsTrace *trace, const PsTraceFile *file, GError **error);
+void ps_trace_clear (gpointer trace);
+
 /* ps_trace_rewind goes back to the first event. ps_trace_next gives the next one, NULL after the last; it is valid
  * until the next call. An element that is no object counts as an event without members. */
 void ps_trace_rewind (PsTrace *trace);

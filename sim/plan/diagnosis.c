@@ -549,25 +549,25 @@ static gboolean
 try_search (PsDiagnosis *diagnosis, const PsDiagnoseOptions *options, GError **error)
 {
   PsSetting setting = *options->setting;
-  g_autoptr (GArray) choices = search_choices (&setting, 0, FALSE, 2, 1, error);
-  g_auto (SearchFound) best = { 0 };
-  SearchLimits limits = { .seed = 1, .n_threads = g_get_num_processors () };
+  g_autoptr (GArray) choices = ps_search_choices (&setting, 0, FALSE, 2, 1, error);
+  g_auto (PsSearchFound) best = { 0 };
+  PsSearchLimits limits = { .seed = 1, .n_threads = g_get_num_processors () };
 
   if (choices == NULL)
     return FALSE;
   limits.time_limit_ns = MAX (options->time_limit_ns / choices->len, 1);
   for (guint i = 0; i < choices->len; i++)
     {
-      const SearchChoice *choice = &g_array_index (choices, SearchChoice, i);
+      const PsSearchChoice *choice = &g_array_index (choices, PsSearchChoice, i);
       g_autoptr (PsCosts) costs = cut_costs (diagnosis->costs, setting.n_devices * choice->n_chunks, NULL);
-      g_auto (SearchFound) found = { 0 };
+      g_auto (PsSearchFound) found = { 0 };
 
       if (choice->placement == PS_PLACEMENT_BIDIRECTIONAL || costs == NULL
-          || !search_try (&setting, choice, &limits, costs, &found, NULL))
+          || !ps_search_try (&setting, choice, &limits, costs, &found, NULL))
         continue;
       if (best.prediction == NULL || found.prediction->metrics.iteration_ns < best.prediction->metrics.iteration_ns)
         {
-          SearchFound swap = best;
+          PsSearchFound swap = best;
 
           best = found;
           found = swap;

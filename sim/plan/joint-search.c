@@ -85,7 +85,7 @@ relax_stage (PsCosts *costs, const PsCosts *other, guint stage)
 
 /* No schedule of stages with these costs on these devices is faster. As ps_search_bound. */
 static gint64
-bound_costs (const PsSetting *setting, const SearchChoice *choice, const PsPlacement *placement,
+bound_costs (const PsSetting *setting, const PsSearchChoice *choice, const PsPlacement *placement,
              const gint64 *memory_limit, const PsCosts *costs, gint64 enough)
 {
   g_autoptr (PsCosts) fastest = ps_setting_fastest_costs (setting, placement, costs, choice->n_slices, NULL);
@@ -102,7 +102,7 @@ bound_costs (const PsSetting *setting, const SearchChoice *choice, const PsPlace
 /* The same, whichever mode each stage is in, and whichever microbatches of it recompute; no more than `enough`, the
  * time of a schedule found. */
 static gint64
-bound_modes (const PsSetting *setting, const SearchChoice *choice, const PsPlacement *placement,
+bound_modes (const PsSetting *setting, const PsSearchChoice *choice, const PsPlacement *placement,
              const gint64 *memory_limit, const Modes *modes, gint64 enough)
 {
   g_autoptr (PsCosts) relaxed = ps_costs_copy (modes->costs[0]);
@@ -152,11 +152,11 @@ add_ops (const PsSchedule *order, const guint8 *again)
 }
 
 static gint64
-price_with (const SearchPricing *pricing, const PsSchedule *order, const guint8 *again)
+price_with (const PsSearchPricing *pricing, const PsSchedule *order, const guint8 *again)
 {
   g_autoptr (PsSchedule) schedule = add_ops (order, again);
 
-  return search_price (schedule, (gpointer)pricing);
+  return ps_search_price (schedule, (gpointer)pricing);
 }
 
 /* Adds R ops to the schedule that was found, on stages where some[stage] is not 0: as few as keep it within the memory
@@ -165,8 +165,8 @@ price_with (const SearchPricing *pricing, const PsSchedule *order, const guint8 
  * what is left, so that most can. *found becomes the result; its lower bound is G_MAXINT64, as none is known. FALSE: no
  * choice of R ops fits. */
 static gboolean
-recompute_some (const PsSetting *setting, const SearchLimits *limits, const PsCosts *given, const guint8 *some,
-                SearchFound *found)
+recompute_some (const PsSetting *setting, const PsSearchLimits *limits, const PsCosts *given, const guint8 *some,
+                PsSearchFound *found)
 {
   g_autoptr (PsSchedule) order = g_steal_pointer (&found->result->schedule);
   gsize n_cells = ps_schedule_n_cells (order), n = n_cells / order->placement->n_stages;
@@ -174,7 +174,7 @@ recompute_some (const PsSetting *setting, const SearchLimits *limits, const PsCo
   g_autoptr (PsCosts) full = ps_setting_full_costs (setting, given, n_devices, NULL);
   g_autoptr (PsCosts) recomputed = full != NULL ? ps_setting_recomputed (setting, order, given, full, NULL) : NULL;
   g_autofree guint8 *again = g_new0 (guint8, n_cells);
-  const SearchPricing pricing = { setting, given, recomputed, limits->samples, 0 };
+  const PsSearchPricing pricing = { setting, given, recomputed, limits->samples, 0 };
   gint64 until_us = limits->time_limit_ns > 0 ? g_get_monotonic_time () + limits->time_limit_ns / 1000 : G_MAXINT64;
   gint64 price_ns;
 
@@ -198,7 +198,7 @@ recompute_some (const PsSetting *setting, const SearchLimits *limits, const PsCo
   found->result->schedule = add_ops (order, again);
   found->result->lower_bound_ns = G_MAXINT64;
   found->result->proved_optimal = FALSE;
-  return price_ns < G_MAXINT64 && search_take (&pricing, found, NULL);
+  return price_ns < G_MAXINT64 && ps_search_take (&pricing, found, NULL);
 }
 
 /* Schedules on other devices. */
@@ -221,7 +221,7 @@ compare_ended (gconstpointer a, gconstpointer b)
  * devices are others, they run their ops, without pairs, in the order in which they have ended. Free with
  * ps_schedule_free. */
 static PsSchedule *
-carry_over (const SearchFound *found, const PsPlacement *placement)
+carry_over (const PsSearchFound *found, const PsPlacement *placement)
 {
   const PsProgram *program = found->prediction->program;
   const PsSchedule *schedule = program->schedule;
@@ -273,8 +273,8 @@ typedef struct
 typedef struct
 {
   PsSetting setting;
-  const SearchChoice *choice;
-  SearchLimits limits; /* of one trial */
+  const PsSearchChoice *choice;
+  PsSearchLimits limits; /* of one trial */
   guint n_stages;
   gint64 *memory_limit; /* [n_devices]; NULL: none */
   gboolean places;      /* stages may move to other devices */
@@ -282,7 +282,7 @@ typedef struct
   gboolean mixes;       /* microbatches of a stage may differ */
   PsStageShape *units;  /* of the model; NULL: stages are given */
   GRand *random;
-  const SearchFound *best;
+  const PsSearchFound *best;
 } Joint;
 
 static void
@@ -378,7 +378,7 @@ compose (const Joint *joint, State *state)
         recompute_part (modes, state->searched, stage, state->some[stage]);
         relax_stage (relaxed, modes->costs[find_mode (modes, PS_RECOMPUTE_FULL)], stage);
       }
-  return joint->limits.samples->objective != SEARCH_TIME
+  return joint->limits.samples->objective != PS_SEARCH_TIME
          || bound_costs (&joint->setting, joint->choice, state->placement, joint->memory_limit, relaxed, G_MAXINT64)
                 < joint->best->result->price_ns;
 }
@@ -479,18 +479,18 @@ set_modes (const State *state, guint n, PsSetting *setting)
 
 /* Searches with the state's costs, from the best schedule so far. TRUE: *found is better now. */
 static gboolean
-try_state (Joint *joint, const State *state, SearchFound *found)
+try_state (Joint *joint, const State *state, PsSearchFound *found)
 {
   PsSetting setting = joint->setting;
-  SearchLimits limits = joint->limits;
+  PsSearchLimits limits = joint->limits;
   g_autoptr (PsSchedule) start = carry_over (joint->best, state->placement);
-  g_auto (SearchFound) tried = { 0 };
+  g_auto (PsSearchFound) tried = { 0 };
   gboolean fits;
 
   limits.start = start;
   limits.placement = state->placement;
-  if (!search_try (&setting, joint->choice, &limits, state->searched != NULL ? state->searched : state->costs, &tried,
-                   NULL))
+  if (!ps_search_try (&setting, joint->choice, &limits, state->searched != NULL ? state->searched : state->costs,
+                      &tried, NULL))
     return FALSE;
   if (state->searched != NULL)
     {
@@ -504,9 +504,9 @@ try_state (Joint *joint, const State *state, SearchFound *found)
     }
   if (tried.figure_ns >= joint->best->figure_ns)
     return FALSE;
-  search_found_clear (found);
+  ps_search_found_clear (found);
   *found = tried;
-  tried = (SearchFound){ 0 };
+  tried = (PsSearchFound){ 0 };
   joint->best = found;
   return TRUE;
 }
@@ -546,8 +546,8 @@ joint_init (Joint *joint, State *state, const PsCosts *costs)
 }
 
 gboolean
-search_joint (PsSetting *setting, const SearchChoice *choice, gboolean any_chunks, const SearchLimits *limits,
-              const SearchFound *from, SearchFound *found)
+ps_search_joint (PsSetting *setting, const PsSearchChoice *choice, gboolean any_chunks, const PsSearchLimits *limits,
+                 const PsSearchFound *from, PsSearchFound *found)
 {
   const PsCosts *costs = from->prediction->costs;
   g_auto (Joint) joint = { .setting = *setting,

@@ -2,27 +2,27 @@
 #include "search-all.h"
 
 static void
-best_clear (SearchBest *best)
+best_clear (PsSearchBest *best)
 {
-  search_found_clear (&best->found);
+  ps_search_found_clear (&best->found);
   g_clear_pointer (&best->setting.recompute_each, g_free);
   g_clear_pointer (&best->setting.offload_each, g_free);
 }
-G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (SearchBest, best_clear)
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (PsSearchBest, best_clear)
 
 void
-search_all_clear (SearchAll *all)
+ps_search_all_clear (PsSearchAll *all)
 {
-  for (guint i = 0; i < SEARCH_MOST_COPIES; i++)
+  for (guint i = 0; i < PS_SEARCH_MOST_COPIES; i++)
     best_clear (&all->best[i]);
   if (all->skipped != NULL)
     g_string_free (all->skipped, TRUE);
 }
 
-const SearchBest *
-search_all_best (const SearchAll *all)
+const PsSearchBest *
+ps_search_all_best (const PsSearchAll *all)
 {
-  const SearchBest *one = &all->best[0], *two = &all->best[1];
+  const PsSearchBest *one = &all->best[0], *two = &all->best[1];
 
   return two->found.result != NULL && (one->found.result == NULL || two->found.figure_ns < one->found.figure_ns) ? two
                                                                                                                  : one;
@@ -30,24 +30,24 @@ search_all_best (const SearchAll *all)
 
 /* Takes *made where it is the best of as many copies. */
 static void
-note (SearchAll *all, SearchBest *made)
+note (PsSearchAll *all, PsSearchBest *made)
 {
-  SearchBest *best = &all->best[made->found.result->schedule->placement->n_copies - 1];
+  PsSearchBest *best = &all->best[made->found.result->schedule->placement->n_copies - 1];
 
   all->note (made, all->data);
   if (best->found.result != NULL && made->found.figure_ns >= best->found.figure_ns)
     return;
   best_clear (best);
   *best = *made;
-  *made = (SearchBest){ 0 };
+  *made = (PsSearchBest){ 0 };
 }
 
 static gboolean
-try_costs (PsSetting *setting, const SearchChoice *choice, const PsCosts *costs, const SearchLimits *limits,
-           SearchBest *made, GError **error)
+try_costs (PsSetting *setting, const PsSearchChoice *choice, const PsCosts *costs, const PsSearchLimits *limits,
+           PsSearchBest *made, GError **error)
 {
-  *made = (SearchBest){ .choice = *choice };
-  if (!search_try (setting, choice, limits, costs, &made->found, error))
+  *made = (PsSearchBest){ .choice = *choice };
+  if (!ps_search_try (setting, choice, limits, costs, &made->found, error))
     {
       best_clear (made);
       return FALSE;
@@ -58,13 +58,13 @@ try_costs (PsSetting *setting, const SearchChoice *choice, const PsCosts *costs,
 
 /* Searches the layout with the lower bound; keeps the other one where a published schedule is faster with it. */
 static gboolean
-try_layouts (PsSetting *setting, const SearchChoice *choice, const PsCosts *const *costs, SearchLimits *limits,
-             SearchBest *made, GError **error)
+try_layouts (PsSetting *setting, const PsSearchChoice *choice, const PsCosts *const *costs, PsSearchLimits *limits,
+             PsSearchBest *made, GError **error)
 {
   const gint64 end_ns = g_get_monotonic_time () * 1000 + limits->time_limit_ns;
-  SearchLimits published = *limits;
-  g_auto (SearchBest) first = { 0 }, second = { 0 };
-  SearchBest *const best[] = { &first, &second };
+  PsSearchLimits published = *limits;
+  g_auto (PsSearchBest) first = { 0 }, second = { 0 };
+  PsSearchBest *const best[] = { &first, &second };
   guint searched;
 
   published.time_limit_ns = 0;
@@ -80,7 +80,7 @@ try_layouts (PsSetting *setting, const SearchChoice *choice, const PsCosts *cons
     return FALSE;
   if (best[!searched]->found.result != NULL && best[!searched]->found.figure_ns < made->found.figure_ns)
     {
-      SearchBest other = *best[!searched];
+      PsSearchBest other = *best[!searched];
 
       *best[!searched] = *made;
       *made = other;
@@ -89,14 +89,14 @@ try_layouts (PsSetting *setting, const SearchChoice *choice, const PsCosts *cons
 }
 
 static gboolean
-try_choice (SearchAll *all, const SearchChoice *choice, SearchLimits limits, GError **error)
+try_choice (PsSearchAll *all, const PsSearchChoice *choice, PsSearchLimits limits, GError **error)
 {
   PsSetting *setting = all->setting, even;
-  g_auto (SearchBest) made = { 0 };
+  g_auto (PsSearchBest) made = { 0 };
   g_autoptr (PsCosts) best = NULL, other = NULL;
   gboolean found;
 
-  search_choice_apply (choice, setting);
+  ps_search_choice_apply (choice, setting);
   best = ps_setting_costs (setting, setting->n_devices, choice->n_chunks, error);
   if (best == NULL)
     return FALSE;
@@ -122,26 +122,26 @@ left_of (gint64 time_limit_ns, gint64 begin_ns)
 }
 
 static void
-try_joint (SearchAll *all, gint64 begin_ns)
+try_joint (PsSearchAll *all, gint64 begin_ns)
 {
   guint n = (all->best[0].found.result != NULL) + (all->best[1].found.result != NULL);
-  SearchLimits limits = all->limits;
+  PsSearchLimits limits = all->limits;
 
   if (limits.time_limit_ns > 0)
-    limits.time_limit_ns = MAX (left_of (limits.time_limit_ns, begin_ns), SEARCH_MOST_COPIES) / n;
-  for (guint i = 0; i < SEARCH_MOST_COPIES && g_atomic_int_get (limits.stop) == 0; i++)
+    limits.time_limit_ns = MAX (left_of (limits.time_limit_ns, begin_ns), PS_SEARCH_MOST_COPIES) / n;
+  for (guint i = 0; i < PS_SEARCH_MOST_COPIES && g_atomic_int_get (limits.stop) == 0; i++)
     {
-      const SearchBest *best = &all->best[i];
-      g_auto (SearchBest) made = { .choice = best->choice, .setting = best->setting };
+      const PsSearchBest *best = &all->best[i];
+      g_auto (PsSearchBest) made = { .choice = best->choice, .setting = best->setting };
 
       if (best->found.result != NULL
-          && search_joint (&made.setting, &made.choice, all->any_chunks, &limits, &best->found, &made.found))
+          && ps_search_joint (&made.setting, &made.choice, all->any_chunks, &limits, &best->found, &made.found))
         note (all, &made);
     }
 }
 
 gboolean
-search_all (SearchAll *all, GError **error)
+ps_search_all (PsSearchAll *all, GError **error)
 {
   gint64 begin_ns = g_get_monotonic_time () * 1000, time_limit_ns = all->limits.time_limit_ns / (all->joint ? 2 : 1);
   g_autoptr (GError) first = NULL;
@@ -149,10 +149,10 @@ search_all (SearchAll *all, GError **error)
   all->skipped = g_string_new (NULL);
   for (guint i = 0; i < all->choices->len; i++)
     {
-      const SearchChoice *choice = &g_array_index (all->choices, SearchChoice, i);
-      SearchLimits limits = all->limits;
+      const PsSearchChoice *choice = &g_array_index (all->choices, PsSearchChoice, i);
+      PsSearchLimits limits = all->limits;
       g_autoptr (GError) reason = NULL;
-      g_autofree char *name = search_choice_describe (choice);
+      g_autofree char *name = ps_search_choice_describe (choice);
 
       if (time_limit_ns > 0)
         limits.time_limit_ns = MAX (left_of (time_limit_ns, begin_ns) / (all->choices->len - i), 1000000);
@@ -162,7 +162,7 @@ search_all (SearchAll *all, GError **error)
       if (first == NULL)
         first = g_steal_pointer (&reason);
     }
-  if (search_all_best (all)->found.result == NULL)
+  if (ps_search_all_best (all)->found.result == NULL)
     {
       g_propagate_error (error, g_steal_pointer (&first));
       return FALSE;

@@ -13,13 +13,13 @@
 static const char *const objectives[] = { "time", "mean", "p90" };
 
 const char *
-search_objective_name (SearchObjective objective)
+ps_search_objective_name (PsSearchObjective objective)
 {
   return objectives[objective];
 }
 
 gboolean
-search_objective_parse (const char *where, const char *text, SearchObjective *objective, GError **error)
+ps_search_objective_parse (const char *where, const char *text, PsSearchObjective *objective, GError **error)
 {
   return ps_parse_name (where, text, objectives, G_N_ELEMENTS (objectives), objective, error);
 }
@@ -27,7 +27,7 @@ search_objective_parse (const char *where, const char *text, SearchObjective *ob
 /* Devices go on one by one where the synchronisation is bypassed: the period holds the span and the O of each of them.
  */
 gint64
-search_time (const PsSetting *setting, const PsPrediction *prediction)
+ps_search_time (const PsSetting *setting, const PsPrediction *prediction)
 {
   const PsSimulation *simulation = prediction->simulation;
   gint64 optimizer_ns = simulation->optimizer_ns;
@@ -38,7 +38,7 @@ search_time (const PsSetting *setting, const PsPrediction *prediction)
 }
 
 static gboolean
-may_plan (const SearchPricing *pricing)
+may_plan (const PsSearchPricing *pricing)
 {
   const PsSetting *setting = pricing->setting;
 
@@ -53,7 +53,7 @@ is_better (const PsPrediction *a, const PsPrediction *b)
 }
 
 PsPrediction *
-search_predict (const SearchPricing *pricing, const PsSchedule *schedule, PsCommOrder *comm_order, GError **error)
+ps_search_predict (const PsSearchPricing *pricing, const PsSchedule *schedule, PsCommOrder *comm_order, GError **error)
 {
   PsSetting setting = *pricing->setting;
   g_autoptr (PsPredictor) predictor = ps_predictor_new (&setting, pricing->given);
@@ -77,15 +77,15 @@ search_predict (const SearchPricing *pricing, const PsSchedule *schedule, PsComm
 }
 
 static gboolean
-is_sampled (const SearchSamples *samples)
+is_sampled (const PsSearchSamples *samples)
 {
-  return samples != NULL && samples->objective != SEARCH_TIME;
+  return samples != NULL && samples->objective != PS_SEARCH_TIME;
 }
 
 gint64
-search_figure (const SearchPricing *pricing, const PsPrediction *prediction)
+ps_search_figure (const PsSearchPricing *pricing, const PsPrediction *prediction)
 {
-  const SearchSamples *samples = pricing->samples;
+  const PsSearchSamples *samples = pricing->samples;
   const PsProgram *program = ps_prediction_hint (prediction);
   const PsSampling sampling = { .n_samples = samples != NULL ? samples->n_samples : 0,
                                 .seed = samples != NULL ? samples->seed : 0,
@@ -102,46 +102,46 @@ search_figure (const SearchPricing *pricing, const PsPrediction *prediction)
   if (ns == NULL)
     return G_MAXINT64;
   ps_distribution_init (&distribution, ns, sampling.n_samples, ps_sampling_is_steady (&sampling, program));
-  return samples->objective == SEARCH_MEAN ? llround (distribution.mean_ns) : distribution.p90.value_ns;
+  return samples->objective == PS_SEARCH_MEAN ? llround (distribution.mean_ns) : distribution.p90.value_ns;
 }
 
 gboolean
-search_has_lengths (const SearchPricing *pricing)
+ps_search_has_lengths (const PsSearchPricing *pricing)
 {
   return pricing->setting->lengths != NULL || ps_costs_has_slices (pricing->given, pricing->setting->n_slices);
 }
 
 gint64
-search_price_bound (const SearchPricing *pricing, const PsPlacement *placement, const PsCosts *costs)
+ps_search_price_bound (const PsSearchPricing *pricing, const PsPlacement *placement, const PsCosts *costs)
 {
   const PsSetting *setting = pricing->setting;
   const PsEventsSetting events = ps_setting_events (setting);
   guint n_slices = MAX (setting->n_slices, 1), n_models;
   g_autoptr (PsCosts) slice = ps_costs_slice (costs, n_slices);
 
-  if (setting->sync == PS_SYNC_BYPASS || setting->share_links || search_has_lengths (pricing))
+  if (setting->sync == PS_SYNC_BYPASS || setting->share_links || ps_search_has_lengths (pricing))
     return 0;
   return ps_lower_bound_channels (placement, setting->n_microbatches * n_slices, slice, &events,
                                   &ps_channel_table (&n_models)[events.comm]);
 }
 
 gint64
-search_price (const PsSchedule *schedule, gpointer data)
+ps_search_price (const PsSchedule *schedule, gpointer data)
 {
-  const SearchPricing *pricing = data;
+  const PsSearchPricing *pricing = data;
   PsCommOrder comm_order;
-  g_autoptr (PsPrediction) prediction = search_predict (pricing, schedule, &comm_order, NULL);
-  gint64 figure_ns = prediction != NULL && prediction->feasible ? search_figure (pricing, prediction) : G_MAXINT64;
+  g_autoptr (PsPrediction) prediction = ps_search_predict (pricing, schedule, &comm_order, NULL);
+  gint64 figure_ns = prediction != NULL && prediction->feasible ? ps_search_figure (pricing, prediction) : G_MAXINT64;
 
   if (figure_ns == G_MAXINT64)
     return G_MAXINT64;
-  return figure_ns - (prediction->metrics.iteration_ns - search_time (pricing->setting, prediction));
+  return figure_ns - (prediction->metrics.iteration_ns - ps_search_time (pricing->setting, prediction));
 }
 
 PsSchedule *
-search_generate (const PsFamily *family, gpointer data, GError **error)
+ps_search_generate (const PsFamily *family, gpointer data, GError **error)
 {
-  const SearchPricing *pricing = data;
+  const PsSearchPricing *pricing = data;
   g_autoptr (PsPredictor) predictor = ps_predictor_new (pricing->setting, pricing->given);
 
   return ps_predictor_schedule (predictor, family->name, error);
@@ -150,7 +150,7 @@ search_generate (const PsFamily *family, gpointer data, GError **error)
 /* Choices. */
 
 char *
-search_choice_describe (const SearchChoice *choice)
+ps_search_choice_describe (const PsSearchChoice *choice)
 {
   GString *text = g_string_new (NULL);
 
@@ -165,7 +165,7 @@ search_choice_describe (const SearchChoice *choice)
 }
 
 void
-search_choice_apply (const SearchChoice *choice, PsSetting *setting)
+ps_search_choice_apply (const PsSearchChoice *choice, PsSetting *setting)
 {
   setting->n_chunks = choice->n_chunks;
   setting->microbatch_size = choice->microbatch_size;
@@ -178,7 +178,7 @@ search_choice_apply (const SearchChoice *choice, PsSetting *setting)
 static void
 add_choice (GArray *choices, const PsSetting *setting, PsPlacementKind placement, guint n_chunks, guint n_slices)
 {
-  const SearchChoice choice = { placement, n_chunks, 0, setting->n_microbatches, setting->recompute, n_slices };
+  const PsSearchChoice choice = { placement, n_chunks, 0, setting->n_microbatches, setting->recompute, n_slices };
 
   if ((setting->n_chunks == 0 || setting->n_chunks == n_chunks)
       && (!setting->has_placement || setting->placement == placement))
@@ -188,7 +188,7 @@ add_choice (GArray *choices, const PsSetting *setting, PsPlacementKind placement
 static GArray *
 placements (const PsSetting *setting, guint most_chunks, guint most_slices)
 {
-  GArray *choices = g_array_new (FALSE, FALSE, sizeof (SearchChoice));
+  GArray *choices = g_array_new (FALSE, FALSE, sizeof (PsSearchChoice));
   guint q = MAX (setting->n_slices, 1);
 
   if (setting->has_placement && setting->n_chunks == 0 && most_chunks < 4)
@@ -225,7 +225,7 @@ spread_sizes (const PsSetting *setting, guint size, gboolean any_size, GArray *c
   for (gint64 b = any_size ? 1 : size; b <= (any_size ? MIN (batch, 64) : size); b *= 2)
     for (guint i = 0; i < n && batch % b == 0; i++)
       {
-        SearchChoice choice = g_array_index (choices, SearchChoice, i);
+        PsSearchChoice choice = g_array_index (choices, PsSearchChoice, i);
 
         choice.microbatch_size = (guint)b;
         choice.n_microbatches = (guint)(batch / b);
@@ -244,7 +244,7 @@ drop_odd (GArray *choices, guint n_devices)
 {
   for (guint i = choices->len; i-- > 0;)
     {
-      const SearchChoice *choice = &g_array_index (choices, SearchChoice, i);
+      const PsSearchChoice *choice = &g_array_index (choices, PsSearchChoice, i);
 
       if (choice->placement == PS_PLACEMENT_BIDIRECTIONAL && (choice->n_microbatches % 2 || n_devices % 2))
         g_array_remove_index (choices, i);
@@ -262,8 +262,8 @@ check_any (const GArray *choices, GError **error)
 }
 
 GArray *
-search_choices (const PsSetting *setting, guint size, gboolean any_size, guint most_chunks, guint most_slices,
-                GError **error)
+ps_search_choices (const PsSetting *setting, guint size, gboolean any_size, guint most_chunks, guint most_slices,
+                   GError **error)
 {
   g_autoptr (GArray) choices = placements (setting, most_chunks, setting->n_slices == 0 ? most_slices : 0);
   guint n = choices->len;
@@ -271,7 +271,7 @@ search_choices (const PsSetting *setting, guint size, gboolean any_size, guint m
   for (guint i = 0; i < n && setting->any_recompute; i++)
     for (PsRecompute recompute = PS_RECOMPUTE_SELECTIVE; recompute <= PS_RECOMPUTE_FULL; recompute++)
       {
-        SearchChoice choice = g_array_index (choices, SearchChoice, i);
+        PsSearchChoice choice = g_array_index (choices, PsSearchChoice, i);
 
         choice.recompute = recompute;
         g_array_append_val (choices, choice);
@@ -285,7 +285,7 @@ search_choices (const PsSetting *setting, guint size, gboolean any_size, guint m
 /* One choice. */
 
 void
-search_found_clear (SearchFound *found)
+ps_search_found_clear (PsSearchFound *found)
 {
   g_clear_pointer (&found->result, ps_search_result_free);
   g_clear_pointer (&found->prediction, ps_prediction_free);
@@ -302,7 +302,7 @@ show_progress (const PsSearchProgress *progress, gpointer data)
 }
 
 static PsSearchResult *
-search (const SearchChoice *choice, SearchPricing *pricing, const SearchLimits *limits, GError **error)
+search (const PsSearchChoice *choice, PsSearchPricing *pricing, const PsSearchLimits *limits, GError **error)
 {
   const PsSetting *setting = pricing->setting;
   g_autoptr (PsPlacement) placement = limits->placement != NULL
@@ -312,17 +312,17 @@ search (const SearchChoice *choice, SearchPricing *pricing, const SearchLimits *
       = ps_setting_average (setting, pricing->given, setting->n_devices, choice->n_microbatches, error);
   g_autoptr (PsCosts) costs
       = alike != NULL ? ps_setting_fastest_costs (setting, placement, alike, choice->n_slices, error) : NULL;
-  g_autofree char *name = search_choice_describe (choice);
+  g_autofree char *name = ps_search_choice_describe (choice);
   g_autofree gint64 *limit = NULL;
   PsSearchSetting search = { .placement = placement,
                              .n_microbatches = choice->n_microbatches,
                              .n_slices = choice->n_slices,
                              .costs = costs,
                              .objective = ps_sync_objective (setting->sync),
-                             .price = search_price,
-                             .generate = search_generate,
+                             .price = ps_search_price,
+                             .generate = ps_search_generate,
                              .price_data = pricing,
-                             .price_is_free = pricing->samples != NULL && pricing->samples->objective != SEARCH_TIME,
+                             .price_is_free = pricing->samples != NULL && pricing->samples->objective != PS_SEARCH_TIME,
                              .seed = (guint64)limits->seed,
                              .start = limits->start,
                              .time_limit_ns = limits->time_limit_ns,
@@ -337,8 +337,8 @@ search (const SearchChoice *choice, SearchPricing *pricing, const SearchLimits *
       || !ps_setting_memory_limit (setting, setting->n_devices, &limit, NULL, error))
     return NULL;
   search.memory_limit = limit;
-  search.price_is_free |= search_has_lengths (pricing);
-  search.price_bound_ns = search_price_bound (pricing, placement, costs);
+  search.price_is_free |= ps_search_has_lengths (pricing);
+  search.price_bound_ns = ps_search_price_bound (pricing, placement, costs);
   result = ps_search (&search, error);
   if (search.progress != NULL)
     g_printerr (PS_CLEAR_LINE);
@@ -348,34 +348,34 @@ search (const SearchChoice *choice, SearchPricing *pricing, const SearchLimits *
 }
 
 gboolean
-search_take (const SearchPricing *pricing, SearchFound *found, GError **error)
+ps_search_take (const PsSearchPricing *pricing, PsSearchFound *found, GError **error)
 {
   PsSearchResult *result = found->result;
 
   ps_prediction_free (found->prediction);
-  found->prediction = search_predict (pricing, result->schedule, &found->comm_order, error);
+  found->prediction = ps_search_predict (pricing, result->schedule, &found->comm_order, error);
   if (found->prediction == NULL)
     return FALSE;
   if (!found->prediction->feasible)
     return ps_refuse (error, PS_ERROR_SCHEDULE,
                       "--memory-limit: no schedule was found that keeps to it with the buffers of its messages");
-  found->figure_ns = search_figure (pricing, found->prediction);
+  found->figure_ns = ps_search_figure (pricing, found->prediction);
   result->makespan_ns = found->prediction->metrics.makespan_ns;
   result->max_span_ns = found->prediction->metrics.max_span_ns;
-  result->price_ns = search_time (pricing->setting, found->prediction);
+  result->price_ns = ps_search_time (pricing->setting, found->prediction);
   return TRUE;
 }
 
 gboolean
-search_try (PsSetting *setting, const SearchChoice *choice, const SearchLimits *limits, const PsCosts *given,
-            SearchFound *found, GError **error)
+ps_search_try (PsSetting *setting, const PsSearchChoice *choice, const PsSearchLimits *limits, const PsCosts *given,
+               PsSearchFound *found, GError **error)
 {
   g_autoptr (PsCostSpread) spread = NULL;
-  SearchSamples samples = { 0 };
+  PsSearchSamples samples = { 0 };
   PsSetting searched;
-  SearchPricing pricing = { .setting = &searched, .given = given, .samples = limits->samples };
+  PsSearchPricing pricing = { .setting = &searched, .given = given, .samples = limits->samples };
 
-  search_choice_apply (choice, setting);
+  ps_search_choice_apply (choice, setting);
   searched = *setting;
   if (searched.microbatch_order == PS_ORDER_BEST) /* only of the schedule that is found: it takes long */
     searched.microbatch_order = PS_ORDER_GIVEN;
@@ -396,9 +396,9 @@ search_try (PsSetting *setting, const SearchChoice *choice, const SearchLimits *
     return FALSE;
   pricing.plan_until_us = 0;
   pricing.setting = setting;
-  if (!search_take (&pricing, found, error))
+  if (!ps_search_take (&pricing, found, error))
     return FALSE;
-  if (search_has_lengths (&pricing))
+  if (ps_search_has_lengths (&pricing))
     found->result->lower_bound_ns = found->prediction->lower_bound_ns;
   found->result->proved_optimal = found->result->price_ns <= found->result->lower_bound_ns;
   return TRUE;

@@ -11,53 +11,53 @@
 /* Figures of the iteration time that a search makes small. */
 typedef enum
 {
-  SEARCH_TIME, /* at the costs as they are */
-  SEARCH_MEAN, /* over samples of the costs */
-  SEARCH_P90,  /* what 9 of 10 samples do not exceed */
-} SearchObjective;
+  PS_SEARCH_TIME, /* at the costs as they are */
+  PS_SEARCH_MEAN, /* over samples of the costs */
+  PS_SEARCH_P90,  /* what 9 of 10 samples do not exceed */
+} PsSearchObjective;
 
-const char *search_objective_name (SearchObjective objective); /* "time", "mean", "p90" */
-gboolean search_objective_parse (const char *where, const char *text, SearchObjective *objective, GError **error);
+const char *ps_search_objective_name (PsSearchObjective objective); /* "time", "mean", "p90" */
+gboolean ps_search_objective_parse (const char *where, const char *text, PsSearchObjective *objective, GError **error);
 
 /* The samples that mean and p90 are of. All schedules have the same luck in the same sample. */
 typedef struct
 {
-  SearchObjective objective;
+  PsSearchObjective objective;
   PsUncertainty uncertainty;
   guint n_samples;
   guint64 seed;
-} SearchSamples;
+} PsSearchSamples;
 
 typedef struct
 {
   const PsSetting *setting;
-  const PsCosts *given;         /* what ps_setting_costs has for it */
-  const PsCosts *recomputed;    /* what ps_setting_recomputed has; NULL: it is made for each schedule with an R */
-  const SearchSamples *samples; /* of no concern where the objective is SEARCH_TIME; NULL: that one */
-  gint64 plan_until_us;         /* monotonic: sends and receives are planned up to then; 0: for ever */
-} SearchPricing;
+  const PsCosts *given;           /* what ps_setting_costs has for it */
+  const PsCosts *recomputed;      /* what ps_setting_recomputed has; NULL: it is made for each schedule with an R */
+  const PsSearchSamples *samples; /* of no concern where the objective is PS_SEARCH_TIME; NULL: that one */
+  gint64 plan_until_us;           /* monotonic: sends and receives are planned up to then; 0: for ever */
+} PsSearchPricing;
 
 /* The better of the orders of sends and receives that the setting allows. Free with ps_prediction_free. */
-PsPrediction *search_predict (const SearchPricing *pricing, const PsSchedule *schedule, PsCommOrder *comm_order,
-                              GError **error) G_GNUC_WARN_UNUSED_RESULT;
+PsPrediction *ps_search_predict (const PsSearchPricing *pricing, const PsSchedule *schedule, PsCommOrder *comm_order,
+                                 GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
 /* The iteration time less the optimizer step that every schedule of the placement has: what the lower bound of a search
  * is below. */
-gint64 search_time (const PsSetting *setting, const PsPrediction *prediction);
+gint64 ps_search_time (const PsSetting *setting, const PsPrediction *prediction);
 
 /* The objective's figure of an iteration; G_MAXINT64 where the samples' times are too long to add up. */
-gint64 search_figure (const SearchPricing *pricing, const PsPrediction *prediction);
+gint64 ps_search_figure (const PsSearchPricing *pricing, const PsPrediction *prediction);
 
 /* Whether microbatches or measured slices differ, so that bounds of what they cost on average do not hold. */
-gboolean search_has_lengths (const SearchPricing *pricing);
+gboolean ps_search_has_lengths (const PsSearchPricing *pricing);
 
 /* A bound that no price is below, as far as channels say; for PsSearchSetting.price_bound_ns. The costs are those of
  * the fastest device. */
-gint64 search_price_bound (const SearchPricing *pricing, const PsPlacement *placement, const PsCosts *costs);
+gint64 ps_search_price_bound (const PsSearchPricing *pricing, const PsPlacement *placement, const PsCosts *costs);
 
-/* For PsSearchSetting.price and .generate; data is a SearchPricing. */
-gint64 search_price (const PsSchedule *schedule, gpointer data);
-PsSchedule *search_generate (const PsFamily *family, gpointer data, GError **error);
+/* For PsSearchSetting.price and .generate; data is a PsSearchPricing. */
+gint64 ps_search_price (const PsSchedule *schedule, gpointer data);
+PsSchedule *ps_search_generate (const PsFamily *family, gpointer data, GError **error);
 
 /* Choices: what pipesim search tries, one after the other. */
 
@@ -70,20 +70,20 @@ typedef struct
   guint n_microbatches;
   PsRecompute recompute;
   guint n_slices;
-} SearchChoice;
+} PsSearchChoice;
 
 /* "V v=2 b=4 recompute=full". Free with g_free. */
-char *search_choice_describe (const SearchChoice *choice);
+char *ps_search_choice_describe (const PsSearchChoice *choice);
 
 /* Makes the setting say what the choice does, but for its placement. */
-void search_choice_apply (const SearchChoice *choice, PsSetting *setting);
+void ps_search_choice_apply (const PsSearchChoice *choice, PsSetting *setting);
 
-/* Array of SearchChoice, at least one: all that the setting leaves open, with up to most_chunks stages per device, 2 at
- * least, and a single stage with up to most_slices slices. Microbatches hold `size` sequences (0: as many as the model
- * says), or every power of two that divides the batch (any_size). Errors: PS_ERROR_USAGE where nothing is left to try,
- * and those of reading the model. */
-GArray *search_choices (const PsSetting *setting, guint size, gboolean any_size, guint most_chunks, guint most_slices,
-                        GError **error) G_GNUC_WARN_UNUSED_RESULT;
+/* Array of PsSearchChoice, at least one: all that the setting leaves open, with up to most_chunks stages per device, 2
+ * at least, and a single stage with up to most_slices slices. Microbatches hold `size` sequences (0: as many as the
+ * model says), or every power of two that divides the batch (any_size). Errors: PS_ERROR_USAGE where nothing is left to
+ * try, and those of reading the model. */
+GArray *ps_search_choices (const PsSetting *setting, guint size, gboolean any_size, guint most_chunks,
+                           guint most_slices, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
 /* One choice: searched, then predicted. */
 
@@ -95,10 +95,10 @@ typedef struct
   const PsSchedule *start;      /* as in PsSearchSetting */
   const PsPlacement *placement; /* of the given costs; NULL: the choice's */
   guint n_threads;
-  const gint *stop;             /* as in PsSearchSetting */
-  const SearchSamples *samples; /* as in SearchPricing */
-  gboolean measured;            /* their jitter is that of the samples in the database */
-} SearchLimits;
+  const gint *stop;               /* as in PsSearchSetting */
+  const PsSearchSamples *samples; /* as in PsSearchPricing */
+  gboolean measured;              /* their jitter is that of the samples in the database */
+} PsSearchLimits;
 
 typedef struct
 {
@@ -106,25 +106,25 @@ typedef struct
   PsPrediction *prediction; /* of its schedule */
   PsCommOrder comm_order;   /* that the prediction has */
   gint64 figure_ns;         /* of the objective */
-} SearchFound;
+} PsSearchFound;
 
-void search_found_clear (SearchFound *found);
-G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (SearchFound, search_found_clear)
+void ps_search_found_clear (PsSearchFound *found);
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (PsSearchFound, ps_search_found_clear)
 
 /* Searches with the setting, which takes over what the choice says. given: costs for as many stages as the choice has.
  * Shows progress on a terminal. Errors: those of ps_search and predictions, and PS_ERROR_SCHEDULE where messages leave
  * too little memory. */
-gboolean search_try (PsSetting *setting, const SearchChoice *choice, const SearchLimits *limits, const PsCosts *given,
-                     SearchFound *found, GError **error);
+gboolean ps_search_try (PsSetting *setting, const PsSearchChoice *choice, const PsSearchLimits *limits,
+                        const PsCosts *given, PsSearchFound *found, GError **error);
 
 /* Predicts the schedule of found->result, and sets all but a bound. FALSE: there is no prediction, or it does not fit.
  */
-gboolean search_take (const SearchPricing *pricing, SearchFound *found, GError **error);
+gboolean ps_search_take (const PsSearchPricing *pricing, PsSearchFound *found, GError **error);
 
 /* Goes on from a schedule of the choice that costs of the setting have given. Stages change what they recompute, of all
  * or of some microbatches, and offload, and layers move to a neighbour. Without --placement stages change places with
  * each other, and with any_chunks they also move to other devices alone. Each change is searched for a while and kept
  * if the objective's figure is lower. FALSE: nothing better was found. *found is the best, with a lower bound for
  * its stages on its devices, whatever they recompute and offload; the setting says then what each of them does. */
-gboolean search_joint (PsSetting *setting, const SearchChoice *choice, gboolean any_chunks, const SearchLimits *limits,
-                       const SearchFound *from, SearchFound *found);
+gboolean ps_search_joint (PsSetting *setting, const PsSearchChoice *choice, gboolean any_chunks,
+                          const PsSearchLimits *limits, const PsSearchFound *from, PsSearchFound *found);

@@ -34,19 +34,6 @@ ps_simulation_free (PsSimulation *simulation)
   g_free (simulation);
 }
 
-/* Duration of the pair that ends with the step `second`. */
-static inline gint64
-pair_duration (const PsProgram *program, const PsCosts *costs, guint second)
-{
-  return ps_costs_pair_ns (costs, program->steps[second - 1].cost, program->steps[second].cost);
-}
-
-gint64
-ps_paired_duration (const PsProgram *program, const PsCosts *costs, guint step)
-{
-  return program->pair[step] == PS_PAIR_FIRST ? 0 : pair_duration (program, costs, step);
-}
-
 PsHostTime
 ps_step_host_time (const PsProgram *program, const PsCosts *costs, guint step)
 {
@@ -147,7 +134,7 @@ static gint64
 pair_excess (const PsProgram *program, const PsCosts *costs, PsSimulation *simulation, guint second)
 {
   const PsStep *steps = &program->steps[second];
-  gint64 excess = pair_duration (program, costs, second) - costs->op[steps[-1].cost].duration_ns
+  gint64 excess = ps_step_duration (program, costs, second) - costs->op[steps[-1].cost].duration_ns
                   - costs->op[steps[0].cost].duration_ns;
   gint64 host = ps_host_time_sum (ps_step_host_time (program, costs, second))
                 - ps_host_time_sum (ps_costs_host_time (costs, steps[-1].cost))

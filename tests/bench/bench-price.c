@@ -69,7 +69,7 @@ watch (const PsSearchProgress *progress, gpointer data)
 
 /* The best family's price, and its order. */
 static gint64
-best_family (const SearchPricing *pricing, PsOrder *best, const char **name)
+best_family (const PsSearchPricing *pricing, PsOrder *best, const char **name)
 {
   g_autoptr (PsOrder) order = ps_order_new (best->problem);
   guint n;
@@ -78,12 +78,12 @@ best_family (const SearchPricing *pricing, PsOrder *best, const char **name)
 
   for (guint i = 0; i < n; i++)
     {
-      g_autoptr (PsSchedule) schedule = search_generate (families[i], (gpointer)pricing, NULL);
+      g_autoptr (PsSchedule) schedule = ps_search_generate (families[i], (gpointer)pricing, NULL);
 
       if (schedule == NULL || schedule->asynchronous || schedule->n_slices > 1
           || !ps_order_from_schedule (order, schedule) || !ps_order_evaluate (order) || order->excess > 0)
         continue;
-      gint64 price = search_price (schedule, (gpointer)pricing);
+      gint64 price = ps_search_price (schedule, (gpointer)pricing);
       if (price >= least)
         continue;
       least = price;
@@ -94,11 +94,11 @@ best_family (const SearchPricing *pricing, PsOrder *best, const char **name)
 }
 
 static gint64
-price_of (const PsOrder *order, const PsPlacement *placement, SearchPricing *pricing)
+price_of (const PsOrder *order, const PsPlacement *placement, PsSearchPricing *pricing)
 {
   g_autoptr (PsSchedule) schedule = ps_order_to_schedule (order, placement);
 
-  return search_price (schedule, pricing);
+  return ps_search_price (schedule, pricing);
 }
 
 /* Moves one op by up to REACH places if that leaves a solution. */
@@ -123,7 +123,7 @@ move_one (PsOrder *order, PsRandom *random)
 
 /* An order of a family may have a price of its own: it has pairs only where they save time. */
 static gint64
-anneal (SearchPricing *pricing, const PsPlacement *placement, PsOrder *order, double seconds, guint64 *n_prices)
+anneal (PsSearchPricing *pricing, const PsPlacement *placement, PsOrder *order, double seconds, guint64 *n_prices)
 {
   const PsProblem *problem = order->problem;
   g_autoptr (PsOrder) kept = ps_order_new (problem);
@@ -163,17 +163,17 @@ bench_row (const Row *row, double search_seconds, double anneal_seconds)
 
   setting->n_chunks = row->n_chunks;
   g_autoptr (PsCosts) given = ps_setting_costs (setting, setting->n_devices, row->n_chunks, NULL);
-  SearchPricing pricing = { .setting = setting, .given = given };
+  PsSearchPricing pricing = { .setting = setting, .given = given };
   g_assert_true (ps_setting_memory_limit (setting, placement->n_devices, &limit, NULL, NULL));
   PsSearchSetting search = { .placement = placement,
                              .n_microbatches = setting->n_microbatches,
                              .n_slices = 1,
                              .costs = given,
                              .memory_limit = limit,
-                             .price = search_price,
-                             .generate = search_generate,
+                             .price = ps_search_price,
+                             .generate = ps_search_generate,
                              .price_data = &pricing,
-                             .price_bound_ns = search_price_bound (&pricing, placement, given),
+                             .price_bound_ns = ps_search_price_bound (&pricing, placement, given),
                              .seed = 1,
                              .time_limit_ns = G_MAXINT64,
                              .stop = &watched.stop,

@@ -9,7 +9,7 @@
 
 /* NULL: a limit that nothing keeps to. */
 static inline PsSearchResult *
-search (SearchPricing *pricing, const PsPlacement *placement, guint64 moves)
+search (PsSearchPricing *pricing, const PsPlacement *placement, guint64 moves)
 {
   const PsSetting *setting = pricing->setting;
   g_autofree gint64 *limit = NULL;
@@ -20,11 +20,11 @@ search (SearchPricing *pricing, const PsPlacement *placement, guint64 moves)
                              .costs = pricing->given,
                              .memory_limit = limit,
                              .objective = setting->sync == PS_SYNC_BYPASS ? PS_OBJECTIVE_SPAN : PS_OBJECTIVE_MAKESPAN,
-                             .price = search_price,
-                             .generate = search_generate,
+                             .price = ps_search_price,
+                             .generate = ps_search_generate,
                              .price_data = pricing,
                              .price_is_free = pricing->samples != NULL,
-                             .price_bound_ns = search_price_bound (pricing, placement, pricing->given),
+                             .price_bound_ns = ps_search_price_bound (pricing, placement, pricing->given),
                              .seed = 1,
                              .move_limit = moves,
                              .n_threads = 1 };

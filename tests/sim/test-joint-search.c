@@ -29,7 +29,7 @@ draw_mode_costs (const PsCosts *costs, GRand *random)
 
 /* The best of all mixes of modes, each searched by itself. */
 static gint64
-best_mix (SearchPricing *pricing, const PsPlacement *placement, const Modes *modes)
+best_mix (PsSearchPricing *pricing, const PsPlacement *placement, const Modes *modes)
 {
   g_autoptr (PsCosts) mixed = ps_costs_copy (modes->costs[0]);
   gint64 best = G_MAXINT64;
@@ -55,10 +55,10 @@ test_modes (void)
 
   for (guint i = 0; i < n; i++)
     {
-      const SearchChoice choice = { .placement = i % 3 ? PS_PLACEMENT_LOOP : PS_PLACEMENT_BIDIRECTIONAL,
-                                    .n_chunks = 1,
-                                    .n_microbatches = 4,
-                                    .n_slices = 1 };
+      const PsSearchChoice choice = { .placement = i % 3 ? PS_PLACEMENT_LOOP : PS_PLACEMENT_BIDIRECTIONAL,
+                                      .n_chunks = 1,
+                                      .n_microbatches = 4,
+                                      .n_slices = 1 };
       g_autofree char *line = g_strdup_printf (
           "-p 2 -m 4 --costs f=%dus,b=%dus,w=%dus,c=%dus,act=16KiB,wact=4KiB --memory-limit %dKiB",
           g_rand_int_range (random, 1, 30), g_rand_int_range (random, 1, 30), g_rand_int_range (random, 1, 30),
@@ -67,7 +67,7 @@ test_modes (void)
       g_autoptr (PsPlacement) placement = ps_placement_new (choice.placement, 2, 1);
       g_autoptr (PsCosts) given = ps_setting_costs (setting, 2, 1, NULL), other = draw_mode_costs (given, random);
       const Modes modes = { .n = 2, .costs = { given, other } };
-      SearchPricing pricing = { .setting = setting };
+      PsSearchPricing pricing = { .setting = setting };
       g_autofree gint64 *limit = NULL;
       gint64 best = best_mix (&pricing, placement, &modes), bound;
 
@@ -85,7 +85,7 @@ test_modes (void)
 
 /* No schedule is faster, whichever microbatches recompute. */
 static gint64
-mixed_bound (PsSetting *setting, const SearchChoice *choice)
+mixed_bound (PsSetting *setting, const PsSearchChoice *choice)
 {
   guint n = setting->n_devices;
   g_autoptr (PsPlacement) placement = ps_placement_new (choice->placement, n, choice->n_chunks);
@@ -219,7 +219,7 @@ try_every (Every *every)
 static void
 test_bound (void)
 {
-  const SearchChoice choice = { .placement = PS_PLACEMENT_LOOP, .n_chunks = 1, .n_microbatches = FEW, .n_slices = 1 };
+  const PsSearchChoice choice = { .placement = PS_PLACEMENT_LOOP, .n_chunks = 1, .n_microbatches = FEW, .n_slices = 1 };
   g_autoptr (GRand) random = g_rand_new_with_seed (35);
   guint n_near = 0, n = 0;
 
@@ -260,7 +260,7 @@ test_bound_many (void)
     {
       const PsFamily *family = ps_family_find (names[i % G_N_ELEMENTS (names)]);
       g_autoptr (PsSchedule) order = schedule_with (family->name, 0);
-      const SearchChoice choice = {
+      const PsSearchChoice choice = {
         .placement = order->placement->kind, .n_chunks = family->default_chunks, .n_microbatches = M, .n_slices = 1
       };
       g_autofree char *line = g_strdup_printf (
@@ -328,10 +328,10 @@ static gint64
 chosen_of_order (const PsSetting *setting, const PsCosts *given, const char *family)
 {
   static const guint8 some[] = { 1, 1 };
-  const SearchLimits limits = { 0 };
+  const PsSearchLimits limits = { 0 };
   g_autoptr (PsSchedule) order = schedule_with (family, 0);
   PsSearchResult *result = g_new0 (PsSearchResult, 1);
-  SearchFound found = { .result = result };
+  PsSearchFound found = { .result = result };
   gint64 time_ns = G_MAXINT64;
 
   result->schedule = g_steal_pointer (&order);
@@ -351,7 +351,7 @@ chosen_of_order (const PsSetting *setting, const PsCosts *given, const char *fam
 static void
 test_choice (void)
 {
-  const SearchChoice choice = { .placement = PS_PLACEMENT_LOOP, .n_chunks = 1, .n_microbatches = M, .n_slices = 1 };
+  const PsSearchChoice choice = { .placement = PS_PLACEMENT_LOOP, .n_chunks = 1, .n_microbatches = M, .n_slices = 1 };
   g_autoptr (GRand) random = g_rand_new_with_seed (33);
   guint n_fit = 0, n_best = 0;
   double sum = 0;
@@ -397,7 +397,7 @@ test_carry_over (void)
 
   for (guint i = 0; i < G_N_ELEMENTS (names); i++)
     {
-      const SearchFound found = { .prediction = predict (setting, names[i], 0x5a) };
+      const PsSearchFound found = { .prediction = predict (setting, names[i], 0x5a) };
       const PsSchedule *schedule = found.prediction->program->schedule;
       g_autoptr (PsSchedule) carried = carry_over (&found, schedule->placement);
 

@@ -344,13 +344,13 @@ test_choices (void)
       g_autoptr (PsSetting) setting = parse_good (cases[i].line);
 
       setting->any_recompute = cases[i].any_recompute;
-      g_autoptr (GArray) choices = fine (search_choices (setting, cases[i].size, cases[i].any_size,
-                                                         cases[i].most_chunks, cases[i].most_slices, &error));
+      g_autoptr (GArray) choices = fine (ps_search_choices (setting, cases[i].size, cases[i].any_size,
+                                                            cases[i].most_chunks, cases[i].most_slices, &error));
       g_autoptr (GString) text = g_string_new (NULL);
       for (guint k = 0; k < choices->len; k++)
         {
-          const SearchChoice *choice = &g_array_index (choices, SearchChoice, k);
-          g_autofree char *words = search_choice_describe (choice);
+          const PsSearchChoice *choice = &g_array_index (choices, PsSearchChoice, k);
+          g_autofree char *words = ps_search_choice_describe (choice);
 
           g_string_append_printf (text, "%s%s", k > 0 ? ", " : "", words);
           if (choice->microbatch_size > 0)

@@ -66,8 +66,8 @@ check_families (const PsSetting *setting, const PsPlacement *placement, const Ps
       if (prediction == NULL || !prediction->feasible || schedule->asynchronous || schedule->n_slices > 1
           || !is_placed_so (schedule, placement))
         continue;
-      g_assert_cmpint (result->price_ns, <=, search_time (setting, prediction));
-      g_assert_cmpint (result->lower_bound_ns, <=, search_time (setting, prediction));
+      g_assert_cmpint (result->price_ns, <=, ps_search_time (setting, prediction));
+      g_assert_cmpint (result->lower_bound_ns, <=, ps_search_time (setting, prediction));
       n_checked++;
     }
   return n_checked;
@@ -75,13 +75,13 @@ check_families (const PsSetting *setting, const PsPlacement *placement, const Ps
 
 /* The result is what predict says of its schedule, just as the command prints it. */
 static void
-check_result (const SearchPricing *pricing, const PsSearchResult *result)
+check_result (const PsSearchPricing *pricing, const PsSearchResult *result)
 {
   PsCommOrder comm_order;
-  g_autoptr (PsPrediction) prediction = search_predict (pricing, result->schedule, &comm_order, NULL);
+  g_autoptr (PsPrediction) prediction = ps_search_predict (pricing, result->schedule, &comm_order, NULL);
 
   if (prediction != NULL && prediction->feasible)
-    g_assert_cmpint (search_time (pricing->setting, prediction), ==, result->price_ns);
+    g_assert_cmpint (ps_search_time (pricing->setting, prediction), ==, result->price_ns);
   else
     g_assert_cmpint (result->price_ns, ==, G_MAXINT64);
   g_assert_cmpint (result->lower_bound_ns, <=, result->price_ns);
@@ -93,7 +93,7 @@ check_placement (PsSetting *setting, PsPlacementKind kind, guint n_chunks)
 {
   g_autoptr (PsPlacement) placement = ps_placement_new (kind, setting->n_devices, n_chunks);
   g_autoptr (PsCosts) given = ps_setting_costs (setting, setting->n_devices, n_chunks, NULL);
-  SearchPricing pricing = { .setting = setting, .given = given };
+  PsSearchPricing pricing = { .setting = setting, .given = given };
   g_autoptr (PsSearchResult) result = search (&pricing, placement, MOVES);
   g_autoptr (PsSearchResult) longer = search (&pricing, placement, 2 * MOVES);
 
@@ -139,7 +139,7 @@ test_slices (void)
                                   .n_slices = 4,
                                   .costs = slice,
                                   .memory_limit = limit,
-                                  .price = search_price };
+                                  .price = ps_search_price };
   g_autoptr (PsProblem) problem = ps_problem_new (&tight);
 
   for (guint d = 0; d < 2; d++)
@@ -153,12 +153,12 @@ test_stopped (void)
   g_autoptr (PsSetting) setting = parse_good ("-p 4 -m 8 --costs f=2ms,b=2ms,w=1ms,c=2ms --blocking");
   g_autoptr (PsPlacement) placement = ps_placement_new (PS_PLACEMENT_LOOP, 4, 1);
   g_autoptr (PsCosts) given = ps_setting_costs (setting, 4, 1, NULL);
-  SearchPricing pricing = { .setting = setting, .given = given };
+  PsSearchPricing pricing = { .setting = setting, .given = given };
   const gint stop = 1;
   PsSearchSetting stopped = { .placement = placement,
                               .n_microbatches = 8,
                               .costs = given,
-                              .price = search_price,
+                              .price = ps_search_price,
                               .price_data = &pricing,
                               .time_limit_ns = G_MAXINT64,
                               .stop = &stop,
@@ -179,7 +179,7 @@ test_by_price (void)
       = parse_good ("-p 4 -m 12 --costs f=100us,b=102us,w=88us,c=20us,act=2B,wact=1B --memory-limit 8B --blocking");
   g_autoptr (PsPlacement) placement = ps_placement_new (PS_PLACEMENT_LOOP, 4, 1);
   g_autoptr (PsCosts) given = ps_setting_costs (setting, 4, 1, NULL);
-  SearchPricing pricing = { .setting = setting, .given = given };
+  PsSearchPricing pricing = { .setting = setting, .given = given };
   g_autoptr (PsSearchResult) result = search (&pricing, placement, 1000000);
 
   check_result (&pricing, result);
@@ -190,7 +190,7 @@ test_by_price (void)
 /* All orders of a problem, op by op, and the lowest price. */
 typedef struct
 {
-  SearchPricing *pricing;
+  PsSearchPricing *pricing;
   const PsPlacement *placement;
   PsOrder *order;
   guint32 *sequence; /* [n_ops] device after device */
@@ -209,7 +209,7 @@ list_orders (Listing *listing, guint at, guint *done)
       if (!ps_order_evaluate (listing->order))
         return;
       g_autoptr (PsSchedule) schedule = ps_order_to_schedule (listing->order, listing->placement);
-      listing->least = MIN (listing->least, search_price (schedule, listing->pricing));
+      listing->least = MIN (listing->least, ps_search_price (schedule, listing->pricing));
       return;
     }
   for (guint chain = device * N_KINDS; chain < (device + 1) * N_KINDS; chain++)
@@ -237,7 +237,7 @@ test_optimum (void)
       g_autoptr (PsSetting) setting = parse_good (line);
       g_autoptr (PsPlacement) placement = ps_placement_new (PS_PLACEMENT_LOOP, 2, 1);
       g_autoptr (PsCosts) given = ps_setting_costs (setting, 2, 1, NULL);
-      SearchPricing pricing = { .setting = setting, .given = given };
+      PsSearchPricing pricing = { .setting = setting, .given = given };
       g_autoptr (PsSearchResult) result = search (&pricing, placement, 100000);
       const PsSearchSetting all = { .placement = placement, .n_microbatches = 3, .n_slices = 1, .costs = given };
       g_autoptr (PsProblem) problem = ps_problem_new (&all);
@@ -286,7 +286,7 @@ test_quality (void)
       g_autoptr (PsSetting) setting = parse_good (line);
       g_autoptr (PsPlacement) placement = ps_placement_new (rows[i].placement, 4, rows[i].v);
       g_autoptr (PsCosts) given = ps_setting_costs (setting, 4, rows[i].v, NULL);
-      SearchPricing pricing = { .setting = setting, .given = given };
+      PsSearchPricing pricing = { .setting = setting, .given = given };
       g_autoptr (PsSearchResult) result = search (&pricing, placement, 200000);
 
       check_result (&pricing, result);
@@ -311,11 +311,11 @@ test_samples (void)
       g_autoptr (PsSetting) setting = parse_good (line);
       g_autoptr (PsPlacement) placement = ps_placement_new (PS_PLACEMENT_LOOP, setting->n_devices, 1);
       g_autoptr (PsCosts) given = ps_setting_costs (setting, setting->n_devices, 1, NULL);
-      const SearchSamples samples = { .objective = i % 2 ? SEARCH_P90 : SEARCH_MEAN,
-                                      .uncertainty = { .jitter = 0.1, .slowness = &slow, .n_slowness = 1 },
-                                      .n_samples = 32,
-                                      .seed = 1 };
-      SearchPricing pricing = { .setting = setting, .given = given, .samples = &samples };
+      const PsSearchSamples samples = { .objective = i % 2 ? PS_SEARCH_P90 : PS_SEARCH_MEAN,
+                                        .uncertainty = { .jitter = 0.1, .slowness = &slow, .n_slowness = 1 },
+                                        .n_samples = 32,
+                                        .seed = 1 };
+      PsSearchPricing pricing = { .setting = setting, .given = given, .samples = &samples };
       g_autoptr (PsSearchResult) result = search (&pricing, placement, MOVES / 4);
       guint n;
       const PsFamily *const *families = ps_family_table (&n);
@@ -324,19 +324,19 @@ test_samples (void)
       if (result == NULL || result->price_ns == G_MAXINT64)
         continue;
       g_assert_false (result->proved_optimal);
-      g_assert_cmpint (result->price_ns, ==, search_price (result->schedule, &pricing));
+      g_assert_cmpint (result->price_ns, ==, ps_search_price (result->schedule, &pricing));
       for (guint k = 0; k < n; k++)
         {
-          g_autoptr (PsSchedule) schedule = search_generate (families[k], &pricing, NULL);
+          g_autoptr (PsSchedule) schedule = ps_search_generate (families[k], &pricing, NULL);
 
           if (schedule == NULL || schedule->asynchronous || schedule->n_slices > 1
               || !is_placed_so (schedule, placement))
             continue;
-          g_assert_cmpint (result->price_ns, <=, search_price (schedule, &pricing));
+          g_assert_cmpint (result->price_ns, <=, ps_search_price (schedule, &pricing));
           n_checked++;
         }
       pricing.samples = NULL;
-      n_nominal += result->price_ns != search_price (result->schedule, &pricing);
+      n_nominal += result->price_ns != ps_search_price (result->schedule, &pricing);
     }
   g_assert_cmpuint (n_checked, >, 30);
   g_assert_cmpuint (n_nominal, >, 5);
@@ -349,13 +349,13 @@ test_measured_slices (void)
   g_autoptr (PsSetting) setting = parse_good ("-p 2 -m 2 --slices 2 --comm pair --costs f=1ms,bw=2ms,c=1ms");
   g_autoptr (PsPlacement) placement = ps_placement_new (PS_PLACEMENT_LOOP, 2, 1);
   g_autoptr (PsCosts) given = ps_setting_costs (setting, 2, 1, NULL);
-  SearchPricing pricing = { .setting = setting, .given = given };
+  PsSearchPricing pricing = { .setting = setting, .given = given };
 
-  g_assert_false (search_has_lengths (&pricing));
-  g_assert_cmpint (search_price_bound (&pricing, placement, given), >, 0);
+  g_assert_false (ps_search_has_lengths (&pricing));
+  g_assert_cmpint (ps_search_price_bound (&pricing, placement, given), >, 0);
   ps_costs_add_slices (given, ps_slice_parts_new (2, 2));
-  g_assert_true (search_has_lengths (&pricing));
-  g_assert_cmpint (search_price_bound (&pricing, placement, given), ==, 0);
+  g_assert_true (ps_search_has_lengths (&pricing));
+  g_assert_cmpint (ps_search_price_bound (&pricing, placement, given), ==, 0);
 }
 
 /* The first of two measured slices takes a tenth of the first stage, and half of the long last one. So the last device
@@ -367,12 +367,12 @@ test_least_slice (void)
   g_autoptr (PsPlacement) placement = ps_placement_new (PS_PLACEMENT_LOOP, 2, 1);
   g_autoptr (PsCosts) given = ps_setting_costs (setting, 2, 1, NULL);
   PsSliceParts *parts = ps_slice_parts_new (2, 2);
-  SearchPricing pricing = { .setting = setting, .given = given };
+  PsSearchPricing pricing = { .setting = setting, .given = given };
   PsSearchSetting search = { .placement = placement,
                              .n_microbatches = 2,
                              .n_slices = 2,
                              .costs = given,
-                             .price = search_price,
+                             .price = ps_search_price,
                              .price_data = &pricing,
                              .price_is_free = TRUE,
                              .seed = 1,
@@ -396,7 +396,7 @@ test_buffers (void)
                                               "--costs f=67us,b=83us,w=100us,c=60us,act=2MiB,wact=1MiB,msg=1500KiB");
   g_autoptr (PsPlacement) placement = ps_placement_new (PS_PLACEMENT_LOOP, 4, 1);
   g_autoptr (PsCosts) given = ps_setting_costs (setting, 4, 1, NULL);
-  SearchPricing pricing = { .setting = setting, .given = given };
+  PsSearchPricing pricing = { .setting = setting, .given = given };
   g_autoptr (PsSearchResult) result = search (&pricing, placement, 250000);
 
   g_assert_nonnull (result);
