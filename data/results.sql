@@ -1,7 +1,7 @@
 -- The results of a sweep: one prediction per setting. Times are integer nanoseconds, sizes integer bytes. All predictions are
 -- simulated; the columns costs_origin, transfers_origin and memory_origin say where their costs come from.
 --
--- The program that creates the file sets `PRAGMA application_id` (0x50535253, "PSRS"), `PRAGMA user_version` (the version of
+-- The program that creates the file sets `PRAGMA application_id` (0x50535257, "PSRW"), `PRAGMA user_version` (the version of
 -- this schema) and write-ahead logging, and runs this text in one transaction. Look around with
 --   sqlite3 -header results.db 'SELECT * FROM fastest'
 -- or   pandas.read_sql ('SELECT * FROM result', sqlite3.connect ('results.db'))

@@ -154,10 +154,10 @@ GArray *ps_what_if_steady (const PsProgram *program, const PsCosts *costs, const
 /* The spread of the iteration time when costs vary: Monte Carlo over jitter of every op and transfer,
  * slow devices and slow links. Printed figures say that they are simulated, and from how many samples.
  *
- * Where devices never meet (iterations.h: bypass, asynchronous schedules) iterations overlap. The time of one is that
+ * Where devices never meet (simulate.h: bypass, asynchronous schedules) iterations overlap. The time of one is that
  * from the end of the iteration before to its own end. The ends follow a recurrence of random max-plus matrices, and
  * iteration times settle into a distribution of their own. Its mean, the Lyapunov exponent (Baccelli et al.,
- * Synchronization and Linearity, 1992, section 7.3), is at least the period that iterations.h finds for the mean times.
+ * Synchronization and Linearity, 1992, section 7.3), is at least the period that simulate.h finds for the mean times.
  * The reason is convexity: every end is a maximum of sums, so its mean cannot be less than itself at the means (Jensen;
  * section 8.2). The difference is the schedule's loss to jitter.
  *

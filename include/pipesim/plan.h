@@ -129,7 +129,7 @@ char *ps_layout_command (const PsLayoutQuestion *question, const PsLayouts *layo
  * Names of options are those of
  *
  * - megatron: Megatron-LM 0.16 to 0.19 (megatron/training/arguments.py), flags; the model's definition among them. Even
- * layouts that divide are given by numbers of layers, all others by --pipeline-model-parallel-layout (layout-string.h).
+ * layouts that divide are given by numbers of layers, all others by --pipeline-model-parallel-layout (model.h).
  * - torchtitan: torchtitan 0.3 (torchtitan/config/configs.py), words of the command line: --section.key VALUE. A
  * schedule that PyTorch has no class for, or whose class refuses the number of microbatches or takes another group,
  * comes as a CSV (formats.h, torch-compute), if its placement is loop: torchtitan places CSV schedules in a loop.

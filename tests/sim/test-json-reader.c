@@ -1,4 +1,4 @@
-/* Tests of the JSON reader (sim/base/json-reader.h): what is JSON and what is not, where mistakes are, and that it
+/* Tests of the JSON reader (sim/base/json.h): what is JSON and what is not, where mistakes are, and that it
  * reads the values that json-glib, which builds a tree, reads from the same text. */
 #include "error-rig.h"
 #include "base/json.h"
