@@ -28,7 +28,7 @@ static const PsOption rows[] = {
 static const PsCommandHelp help = {
   .arguments = "PATH...",
   .summary = "Reads a profile that calib export wrote, or runs: timelines, traces, folders with one trace per rank, "
-             "logs of Megatron-LM's timers (--timing-log-level 2 --timing-log-option all). Of runs every sample is "
+             "logs of Megatron-LM's timers (--timing-log-level 2 --timing-log-option all). Every sample of a run is "
              "kept: ops, transfers, and the time that the host spends on each. Where the database has a profile of "
              "that name, this becomes another calibration of it.",
   .examples = "pipesim calib import --db new.db here.json\n"

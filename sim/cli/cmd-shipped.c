@@ -190,8 +190,8 @@ const PsCmd ps_cmd_models = {
   .help = { .arguments = "[NAME|FILE]",
             .summary = "Lists the models that ship with pipesim, for --model, or prints the description of one.",
             .text = "A model of your own is a copy of such a description: --model FILE.ini. --model also takes the\n"
-                    "config.json of a model for Hugging Face's transformers. Of a FILE the number of parameters is\n"
-                    "printed. data/README.md explains the keys and has the source of every figure.\n",
+                    "config.json of a model for Hugging Face's transformers. For a FILE the command prints the\n"
+                    "number of parameters. data/README.md explains the keys and has the source of every figure.\n",
             .examples = "pipesim models\n"
                         "pipesim models --json\n"
                         "pipesim models llama-3-8b > mine.ini\n" },
