@@ -59,6 +59,7 @@ check_factor (const PsJitter *jitter, double sigma, guint32 word)
   double z = (log (ps_jitter_factor (jitter, word)) + sigma * sigma / 2) / sigma,
          p = ((word >> 1) + 0.5) / 4294967296.0;
   double tail = erfc ((word & 1 ? z : -z) * M_SQRT1_2) / 2;
+
   g_assert_cmpfloat_with_epsilon (tail / p, 1, 1e-4);
 }
 
