@@ -545,6 +545,7 @@ put_list (Draft *draft, ListRule rule, gint64 length_ns)
 {
   guint p = draft->n_devices, n_left = N_KINDS * draft->n_chunks * draft->n_microbatches * p;
   g_autofree Choice *choice = g_new (Choice, p);
+  g_autofree gint64 *start_ns = g_new (gint64, p); /* of each choice */
   g_autofree guint *most = g_new (guint, p);
 
   draft_clear (draft);
@@ -552,13 +553,18 @@ put_list (Draft *draft, ListRule rule, gint64 length_ns)
     {
       most[i] = most_ahead (draft, rule, &draft->device[i]);
       choice[i] = choose (draft, rule, most[i], i);
+      start_ns[i] = choice[i].start_ns;
     }
   for (; n_left > 0 && draft->least_ns <= length_ns; n_left--)
     {
       guint i = 0;
+      gint64 first_ns = start_ns[0];
 
       for (guint k = 1; k < p; k++)
-        i = choice[k].start_ns < choice[i].start_ns ? k : i;
+        {
+          i = start_ns[k] < first_ns ? k : i;
+          first_ns = MIN (first_ns, start_ns[k]);
+        }
       Choice next = choice[i];
       gboolean down = next.chunk == (next.kind == PS_OP_F ? NEAR : FAR);
       guint consumer = down ? i + 1 : i - 1;
@@ -566,8 +572,12 @@ put_list (Draft *draft, ListRule rule, gint64 length_ns)
         return FALSE;
       put (draft, i, next.kind, next.chunk, next.arrival_ns);
       choice[i] = choose (draft, rule, most[i], i);
+      start_ns[i] = choice[i].start_ns;
       if (next.kind != PS_OP_W && consumer < p)
-        choice[consumer] = choose (draft, rule, most[consumer], consumer);
+        {
+          choice[consumer] = choose (draft, rule, most[consumer], consumer);
+          start_ns[consumer] = choice[consumer].start_ns;
+        }
     }
   return n_left == 0 && draft->least_ns <= length_ns;
 }
@@ -941,13 +951,15 @@ static const ListRule lists[] = {
 #define N_LISTS G_N_ELEMENTS (lists)
 #define N_TRIES (N_LISTS + (1U << LOOP_SWITCHES)) /* lists first, then the settings of the heuristic's switches */
 
-/* The two drafts change places. */
+/* The drafts change places. */
 typedef struct
 {
   const PsFamilySetting *setting;
   Draft *draft; /* the one being made */
   Draft *best;  /* valid when found */
+  Draft *plain; /* made by the plain list on a V, valid while has_plain */
   gboolean found;
+  gboolean has_plain;
   PsPlacement *placement;
   gint64 least_ns[2];          /* [PsObjective] bound on all drafts; -1: not known yet */
   gint64 plain_ns;             /* length of the plain list on a V, which will be entered; NEVER: not known */
@@ -963,6 +975,7 @@ contest_clear (Contest *contest)
 {
   g_clear_pointer (&contest->draft, draft_free);
   g_clear_pointer (&contest->best, draft_free);
+  g_clear_pointer (&contest->plain, draft_free);
   g_clear_pointer (&contest->placement, ps_placement_free);
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Contest, contest_clear)
@@ -1124,8 +1137,15 @@ enter_tries (Contest *contest, guint first, guint end)
         continue;
       if (i < N_LISTS ? is_over (contest) : is_settled (contest))
         break;
-      gboolean made = FALSE;
-      if (i >= N_LISTS && draft->n_chunks == 2)
+      gboolean made = i == PLAIN_LIST && contest->has_plain;
+      if (made)
+        {
+          contest->draft = contest->plain;
+          contest->plain = draft;
+          contest->has_plain = FALSE;
+          draft = contest->draft;
+        }
+      else if (i >= N_LISTS && draft->n_chunks == 2)
         enter_v_heuristic (contest, i - N_LISTS);
       else
         made = i < N_LISTS ? put_list (draft, lists[i], longest (contest))
@@ -1250,9 +1270,10 @@ generate_v (const PsFamilySetting *setting, GError **error)
   g_auto (Contest) contest = { 0 };
 
   contest_init (&contest, setting);
-  if (put_list (contest.draft, lists[PLAIN_LIST], NEVER))
-    contest.plain_ns = draft_length (contest.draft);
-  contest.draft->slack_bytes = G_MAXINT64;
+  contest.plain = draft_new (setting, 0);
+  contest.has_plain = put_list (contest.plain, lists[PLAIN_LIST], NEVER);
+  if (contest.has_plain)
+    contest.plain_ns = draft_length (contest.plain);
   limit_activations (&contest, setting->n_devices);
   enter_heuristic (&contest);
   limit_activations (&contest, 0);
