@@ -3,15 +3,13 @@
 
 #include "runtime/layer.h"
 
-typedef struct
-{
+typedef struct {
   PsLoad *load;
   PsLoneLayer layer;
   GThread *thread;
 } Worker;
 
-struct _PsLoad
-{
+struct _PsLoad {
   Worker *workers;
   guint n;
   gint end; /* atomic */
@@ -22,8 +20,7 @@ struct _PsLoad
 };
 
 /* Counts a worker that computes, or notes the error of one that failed (taken). */
-static void
-tell (PsLoad *load, GError *error)
+static void tell (PsLoad *load, GError *error)
 {
   g_mutex_lock (&load->mutex);
   load->n_computing++;
@@ -35,8 +32,7 @@ tell (PsLoad *load, GError *error)
   g_mutex_unlock (&load->mutex);
 }
 
-static gpointer
-compute (gpointer data)
+static gpointer compute (gpointer data)
 {
   Worker *worker = data;
   GError *error = NULL;
@@ -51,8 +47,7 @@ compute (gpointer data)
   return NULL;
 }
 
-static void
-wait_until_all_compute (PsLoad *load)
+static void wait_until_all_compute (PsLoad *load)
 {
   g_mutex_lock (&load->mutex);
   while (load->n_computing < load->n && load->error == NULL)
@@ -60,8 +55,7 @@ wait_until_all_compute (PsLoad *load)
   g_mutex_unlock (&load->mutex);
 }
 
-PsLoad *
-ps_load_new (const PsCalibration *calibration, guint first, guint n, GError **error)
+PsLoad *ps_load_new (const PsCalibration *calibration, guint first, guint n, GError **error)
 {
   PsLoad *load = g_new0 (PsLoad, 1);
   GError *failure = NULL;
@@ -70,17 +64,15 @@ ps_load_new (const PsCalibration *calibration, guint first, guint n, GError **er
   load->n = n;
   g_mutex_init (&load->mutex);
   g_cond_init (&load->changed);
-  for (guint i = 0; i < n && failure == NULL; i++)
-    {
-      Worker *worker = &load->workers[i];
-      PsDeviceSetting setting
-          = ps_calib_device_setting (calibration, calibration->model, PS_LAYER_STAGES, 1, first + i);
+  for (guint i = 0; i < n && failure == NULL; i++) {
+    Worker *worker = &load->workers[i];
+    PsDeviceSetting setting = ps_calib_device_setting (calibration, calibration->model, PS_LAYER_STAGES, 1, first + i);
 
-      worker->load = load;
-      setting.exclusive = calibration->transport->exclusive;
-      if (ps_lone_layer_open (&worker->layer, calibration->device, &setting, &failure))
-        worker->thread = g_thread_try_new ("load", compute, worker, &failure);
-    }
+    worker->load = load;
+    setting.exclusive = calibration->transport->exclusive;
+    if (ps_lone_layer_open (&worker->layer, calibration->device, &setting, &failure))
+      worker->thread = g_thread_try_new ("load", compute, worker, &failure);
+  }
   if (failure != NULL)
     tell (load, failure);
   wait_until_all_compute (load);
@@ -90,18 +82,16 @@ ps_load_new (const PsCalibration *calibration, guint first, guint n, GError **er
   return NULL;
 }
 
-gboolean
-ps_load_end (PsLoad *load, GError **error)
+gboolean ps_load_end (PsLoad *load, GError **error)
 {
   if (load == NULL)
     return TRUE;
   g_atomic_int_set (&load->end, 1);
-  for (guint i = 0; i < load->n; i++)
-    {
-      if (load->workers[i].thread != NULL)
-        g_thread_join (load->workers[i].thread);
-      ps_lone_layer_close (&load->workers[i].layer);
-    }
+  for (guint i = 0; i < load->n; i++) {
+    if (load->workers[i].thread != NULL)
+      g_thread_join (load->workers[i].thread);
+    ps_lone_layer_close (&load->workers[i].layer);
+  }
   gboolean ok = load->error == NULL;
   if (!ok)
     g_propagate_prefixed_error (error, load->error, "computing beside transfers: ");

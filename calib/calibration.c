@@ -3,9 +3,8 @@
 
 #include "clock.h"
 
-PsDeviceSetting
-ps_calib_device_setting (const PsCalibration *calibration, const PsModel *model, guint n_stages, guint n_microbatches,
-                         guint index)
+PsDeviceSetting ps_calib_device_setting (const PsCalibration *calibration, const PsModel *model, guint n_stages,
+                                         guint n_microbatches, guint index)
 {
   guint n_local = calibration->n_local * MAX (calibration->n_tensor, 1);
   gboolean own_core = n_local <= ps_count_cores ();
@@ -20,8 +19,7 @@ ps_calib_device_setting (const PsCalibration *calibration, const PsModel *model,
                             .shares = calibration->shares };
 }
 
-void
-ps_calib_complete (PsMeasurement *measurement, gint64 *samples_ns, guint n)
+void ps_calib_complete (PsMeasurement *measurement, gint64 *samples_ns, guint n)
 {
   measurement->stop = g_strdup ("sample cap");
   measurement->taken = ps_moment_now ();
@@ -30,16 +28,14 @@ ps_calib_complete (PsMeasurement *measurement, gint64 *samples_ns, guint n)
   ps_statistics_compute (samples_ns, n, &measurement->time);
 }
 
-typedef struct
-{
+typedef struct {
   PsCalibBody body;
   gpointer data;
   gboolean ok;
   GError *error;
 } Task;
 
-static gpointer
-task_main (gpointer data)
+static gpointer task_main (gpointer data)
 {
   Task *task = data;
 
@@ -47,8 +43,7 @@ task_main (gpointer data)
   return NULL;
 }
 
-gboolean
-ps_calib_in_thread (const char *name, PsCalibBody body, gpointer data, GError **error)
+gboolean ps_calib_in_thread (const char *name, PsCalibBody body, gpointer data, GError **error)
 {
   Task task = { .body = body, .data = data };
   GThread *thread = g_thread_try_new (name, task_main, &task, error);

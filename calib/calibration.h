@@ -22,16 +22,14 @@ typedef gboolean (*PsSentinelSink) (const PsSentinel *sentinel, gpointer data, G
 typedef gboolean (*PsChoicesSink) (GBytes *choices, gpointer data, GError **error);
 
 /* The readings of the sentinel during one call of ps_calibrate. */
-typedef struct
-{
+typedef struct {
   guint n_readings;
   gint64 usual_ns;  /* the fastest reading; 0: there is none yet */
   gint64 pause_ns;  /* the last wait for a machine that was slower; 0: it was not */
   gint64 waited_ns; /* all waits together */
 } PsPulse;
 
-typedef struct
-{
+typedef struct {
   const PsDeviceClass *device;
   const PsTransportClass *transport;
   const PsModel *model;

@@ -15,15 +15,13 @@
 #include <math.h>
 #include <unistd.h>
 
-static void
-run_free (gpointer data)
+static void run_free (gpointer data)
 {
   g_free (((PsCheckRun *)data)->schedule);
   g_free (((PsCheckRun *)data)->started);
 }
 
-void
-ps_calib_check_init (PsCalibCheck *check)
+void ps_calib_check_init (PsCalibCheck *check)
 {
   check->runs = g_array_new (FALSE, FALSE, sizeof (PsCheckRun));
   g_array_set_clear_func (check->runs, run_free);
@@ -31,8 +29,7 @@ ps_calib_check_init (PsCalibCheck *check)
   check->skipped = g_string_new (NULL);
 }
 
-void
-ps_calib_check_clear (PsCalibCheck *check)
+void ps_calib_check_clear (PsCalibCheck *check)
 {
   g_strfreev (check->schedules);
   g_array_unref (check->runs);
@@ -43,8 +40,7 @@ ps_calib_check_clear (PsCalibCheck *check)
 }
 
 /* A check under way: the predictions that it runs, and the latest measurements of their ops. */
-typedef struct
-{
+typedef struct {
   PsCalibCheck *check;
   PsCostDb *db;
   gint64 profile;    /* its row */
@@ -59,8 +55,7 @@ typedef struct
   guint n_fresh_chunks; /* of them */
 } Work;
 
-static void
-work_clear (Work *work)
+static void work_clear (Work *work)
 {
   g_clear_pointer (&work->db, ps_costdb_close);
   g_clear_pointer (&work->copy_db, ps_costdb_close);
@@ -75,8 +70,7 @@ G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Work, work_clear)
 
 /* Cases */
 
-static void
-skip (PsCalibCheck *check, const char *name, const GError *reason)
+static void skip (PsCalibCheck *check, const char *name, const GError *reason)
 {
   gboolean named = g_str_has_prefix (reason->message, name);
 
@@ -84,8 +78,7 @@ skip (PsCalibCheck *check, const char *name, const GError *reason)
                           named ? "" : ": ", reason->message);
 }
 
-static PsPrediction *
-predict (const PsCalibCheck *check, const char *name, GError **error)
+static PsPrediction *predict (const PsCalibCheck *check, const char *name, GError **error)
 {
   g_autoptr (PsPredictor) predictor = ps_predictor_new (check->setting, NULL);
   g_autoptr (PsPrediction) prediction = ps_predictor_predict (predictor, name, error);
@@ -96,27 +89,25 @@ predict (const PsCalibCheck *check, const char *name, GError **error)
   return g_steal_pointer (&prediction);
 }
 
-static gboolean
-find_cases (Work *work, GError **error)
+static gboolean find_cases (Work *work, GError **error)
 {
   PsCalibCheck *check = work->check;
   g_autoptr (GError) first = NULL;
 
   work->cases = g_ptr_array_new_with_free_func ((GDestroyNotify)ps_prediction_free);
   for (guint i = 0; i < check->n_microbatches; i++)
-    for (char **name = check->schedules; *name != NULL; name++)
-      {
-        g_autoptr (GError) reason = NULL;
+    for (char **name = check->schedules; *name != NULL; name++) {
+      g_autoptr (GError) reason = NULL;
 
-        check->setting->n_microbatches = check->microbatches[i];
-        PsPrediction *prediction = predict (check, *name, &reason);
-        if (prediction != NULL)
-          g_ptr_array_add (work->cases, prediction);
-        else
-          skip (check, *name, reason);
-        if (first == NULL)
-          first = g_steal_pointer (&reason);
-      }
+      check->setting->n_microbatches = check->microbatches[i];
+      PsPrediction *prediction = predict (check, *name, &reason);
+      if (prediction != NULL)
+        g_ptr_array_add (work->cases, prediction);
+      else
+        skip (check, *name, reason);
+      if (first == NULL)
+        first = g_steal_pointer (&reason);
+    }
   if (work->cases->len == 0)
     g_propagate_error (error, g_steal_pointer (&first));
   return work->cases->len > 0;
@@ -125,8 +116,7 @@ find_cases (Work *work, GError **error)
 /* Fresh measurements */
 
 /* Times that predictions take: of ops with all devices busy, and of the boundary's transfers. */
-static gboolean
-is_wanted (const PsMeasurement *key, gpointer data, gboolean *wanted, GError **error)
+static gboolean is_wanted (const PsMeasurement *key, gpointer data, gboolean *wanted, GError **error)
 {
   const PsCalibration *calibration = &((Work *)data)->check->calibration;
 
@@ -138,8 +128,7 @@ is_wanted (const PsMeasurement *key, gpointer data, gboolean *wanted, GError **e
   return TRUE;
 }
 
-static gboolean
-keep_fresh (const PsMeasurement *measurement, gpointer data, GError **error)
+static gboolean keep_fresh (const PsMeasurement *measurement, gpointer data, GError **error)
 {
   if (measurement->n_samples == 0)
     return TRUE;
@@ -153,8 +142,7 @@ keep_fresh (const PsMeasurement *measurement, gpointer data, GError **error)
   return TRUE;
 }
 
-static gboolean
-keep_sentinel (const PsSentinel *sentinel, gpointer data, GError **error)
+static gboolean keep_sentinel (const PsSentinel *sentinel, gpointer data, GError **error)
 {
   Work *work = data;
   PsSentinel *copy = g_memdup2 (sentinel, sizeof *sentinel);
@@ -165,15 +153,13 @@ keep_sentinel (const PsSentinel *sentinel, gpointer data, GError **error)
   return ps_costdb_store_sentinel (work->db, work->profile, sentinel, error);
 }
 
-static gboolean
-ignore_choices (GBytes *choices, gpointer data, GError **error)
+static gboolean ignore_choices (GBytes *choices, gpointer data, GError **error)
 {
   return TRUE;
 }
 
 /* Measures the ops of the current cases, and hands over what there was before. */
-static GPtrArray *
-measure (Work *work, GError **error)
+static GPtrArray *measure (Work *work, GError **error)
 {
   PsCalibration calibration = work->check->calibration;
   GPtrArray *before = work->fresh;
@@ -195,23 +181,21 @@ measure (Work *work, GError **error)
 }
 
 /* Gives the copy of the profile the samples right before and after a run. */
-static gboolean
-refresh (const Work *work, GPtrArray *before, GError **error)
+static gboolean refresh (const Work *work, GPtrArray *before, GError **error)
 {
-  for (guint i = 0; i < work->fresh->len; i++)
-    {
-      const PsMeasurement *after = work->fresh->pdata[i], *first = ps_measurement_find (before, after);
-      g_autoptr (PsMeasurement) both = first != NULL ? ps_calib_join (first, after) : NULL;
+  for (guint i = 0; i < work->fresh->len; i++) {
+    const PsMeasurement *after = work->fresh->pdata[i], *first = ps_measurement_find (before, after);
+    g_autoptr (PsMeasurement) both = first != NULL ? ps_calib_join (first, after) : NULL;
 
-      if (both != NULL && !ps_costdb_replace (work->copy_db, work->copy_profile, both, error))
-        return FALSE;
-    }
+    if (both != NULL && !ps_costdb_replace (work->copy_db, work->copy_profile, both, error))
+      return FALSE;
+  }
   return TRUE;
 }
 
 /* The timeline with fresh costs, and the interval of the profile's. NULL: failed. */
-static PsTimeline *
-predict_fresh (const Work *work, GPtrArray *before, const PsPrediction *prediction, gint64 *fresh_ns, GError **error)
+static PsTimeline *predict_fresh (const Work *work, GPtrArray *before, const PsPrediction *prediction, gint64 *fresh_ns,
+                                  GError **error)
 {
   PsSetting setting = *work->check->setting;
   g_autoptr (PsPredictor) predictor = ps_predictor_new (&setting, NULL);
@@ -230,25 +214,22 @@ predict_fresh (const Work *work, GPtrArray *before, const PsPrediction *predicti
 
 /* Runs */
 
-static double
-median_op_error (const PsComparison *comparison)
+static double median_op_error (const PsComparison *comparison)
 {
   g_autoptr (GArray) errors = g_array_new (FALSE, FALSE, sizeof (double));
 
-  for (guint i = 0; i < comparison->ops->len; i++)
-    {
-      const PsOpDifference *op = &g_array_index (comparison->ops, PsOpDifference, i);
-      double error = fabs (ps_relative_error (op->predicted_ns, op->measured_ns));
+  for (guint i = 0; i < comparison->ops->len; i++) {
+    const PsOpDifference *op = &g_array_index (comparison->ops, PsOpDifference, i);
+    double error = fabs (ps_relative_error (op->predicted_ns, op->measured_ns));
 
-      if (!isnan (error))
-        g_array_append_val (errors, error);
-    }
+    if (!isnan (error))
+      g_array_append_val (errors, error);
+  }
   g_array_sort (errors, ps_compare_double);
   return errors->len > 0 ? g_array_index (errors, double, (errors->len - 1) / 2) : NAN;
 }
 
-static void
-tell (const PsCalibCheck *check, const PsCheckRun *run, guint n_done, guint n_all)
+static void tell (const PsCalibCheck *check, const PsCheckRun *run, guint n_done, guint n_all)
 {
   g_autofree char *predicted = ps_format_time (run->predicted_ns), *measured = ps_format_time (run->measured_ns);
 
@@ -256,9 +237,8 @@ tell (const PsCalibCheck *check, const PsCheckRun *run, guint n_done, guint n_al
               n_all, run->schedule, run->n_microbatches, predicted, measured, check->terminal ? "" : "\n");
 }
 
-static void
-add_run (Work *work, const PsPrediction *prediction, PsComparedRun *compared, PsTimeline *fresh, gint64 fresh_ns,
-         double others, guint round)
+static void add_run (Work *work, const PsPrediction *prediction, PsComparedRun *compared, PsTimeline *fresh,
+                     gint64 fresh_ns, double others, guint round)
 {
   PsCalibCheck *check = work->check;
   const PsSchedule *schedule = prediction->program->schedule;
@@ -291,27 +271,24 @@ add_run (Work *work, const PsPrediction *prediction, PsComparedRun *compared, Ps
 #define TIMEOUT_ITERATIONS 4
 
 /* The device may not run such a schedule; then *ran is FALSE. */
-static gboolean
-try_to_run (PsComparedRun *compared, PsCalibCheck *check, const PsPrediction *prediction, const PsRunSetting *setting,
-            guint round, gboolean *ran, GError **error)
+static gboolean try_to_run (PsComparedRun *compared, PsCalibCheck *check, const PsPrediction *prediction,
+                            const PsRunSetting *setting, guint round, gboolean *ran, GError **error)
 {
   g_autoptr (GError) reason = NULL;
 
   *ran = ps_compared_run_make (compared, prediction->program, prediction, setting, &reason);
   if (*ran)
     return TRUE;
-  if (!g_error_matches (reason, PS_ERROR, PS_ERROR_UNAVAILABLE))
-    {
-      g_propagate_error (error, g_steal_pointer (&reason));
-      return FALSE;
-    }
+  if (!g_error_matches (reason, PS_ERROR, PS_ERROR_UNAVAILABLE)) {
+    g_propagate_error (error, g_steal_pointer (&reason));
+    return FALSE;
+  }
   if (round == 1)
     skip (check, prediction->program->schedule->name, reason);
   return TRUE;
 }
 
-static gboolean
-run_case (Work *work, const PsPrediction *prediction, guint round, GError **error)
+static gboolean run_case (Work *work, const PsPrediction *prediction, guint round, GError **error)
 {
   PsCalibCheck *check = work->check;
   PsRunSetting setting = check->run;
@@ -338,16 +315,14 @@ run_case (Work *work, const PsPrediction *prediction, guint round, GError **erro
   return TRUE;
 }
 
-static guint
-chunks_of (const PsPrediction *prediction)
+static guint chunks_of (const PsPrediction *prediction)
 {
   const PsPlacement *placement = prediction->program->schedule->placement;
 
   return placement->n_stages / placement->n_devices;
 }
 
-static gboolean
-is_over (const Work *work)
+static gboolean is_over (const Work *work)
 {
   const PsCalibCheck *check = work->check;
 
@@ -357,63 +332,55 @@ is_over (const Work *work)
 }
 
 /* All cases of the current number of chunks, in the order of `order`. */
-static gboolean
-run_chunks (Work *work, const guint *order, guint round, GError **error)
+static gboolean run_chunks (Work *work, const guint *order, guint round, GError **error)
 {
-  for (guint i = 0; i < work->cases->len && !is_over (work); i++)
-    {
-      const PsPrediction *prediction = work->cases->pdata[order[i]];
+  for (guint i = 0; i < work->cases->len && !is_over (work); i++) {
+    const PsPrediction *prediction = work->cases->pdata[order[i]];
 
-      if (chunks_of (prediction) != work->n_chunks)
-        continue;
-      if (work->n_fresh_chunks != work->n_chunks)
-        {
-          GPtrArray *others = measure (work, error);
+    if (chunks_of (prediction) != work->n_chunks)
+      continue;
+    if (work->n_fresh_chunks != work->n_chunks) {
+      GPtrArray *others = measure (work, error);
 
-          if (others == NULL)
-            return FALSE;
-          g_ptr_array_unref (others);
-        }
-      if (!run_case (work, prediction, round, error))
+      if (others == NULL)
         return FALSE;
+      g_ptr_array_unref (others);
     }
+    if (!run_case (work, prediction, round, error))
+      return FALSE;
+  }
   return TRUE;
 }
 
-static void
-shuffle (guint *order, guint n, guint64 *luck)
+static void shuffle (guint *order, guint n, guint64 *luck)
 {
-  for (guint i = n; i > 1; i--)
-    {
-      guint k = (guint)(ps_splitmix_next (luck) % i), kept = order[i - 1];
+  for (guint i = n; i > 1; i--) {
+    guint k = (guint)(ps_splitmix_next (luck) % i), kept = order[i - 1];
 
-      order[i - 1] = order[k];
-      order[k] = kept;
-    }
+    order[i - 1] = order[k];
+    order[k] = kept;
+  }
 }
 
-static gboolean
-run_rounds (Work *work, GError **error)
+static gboolean run_rounds (Work *work, GError **error)
 {
   PsCalibCheck *check = work->check;
   guint n = work->cases->len, most = 0;
   g_autofree guint *order = g_new0 (guint, n);
   guint64 luck = check->calibration.seed;
 
-  for (guint i = 0; i < n; i++)
-    {
-      order[i] = i;
-      most = MAX (most, chunks_of (work->cases->pdata[i]));
-    }
+  for (guint i = 0; i < n; i++) {
+    order[i] = i;
+    most = MAX (most, chunks_of (work->cases->pdata[i]));
+  }
   work->begin_ns = ps_clock_now ();
   work->fresh = g_ptr_array_new_with_free_func ((GDestroyNotify)ps_measurement_free);
-  for (guint round = 1; round <= check->n_rounds; round++)
-    {
-      shuffle (order, n, &luck);
-      for (work->n_chunks = 1; work->n_chunks <= most; work->n_chunks++)
-        if (!run_chunks (work, order, round, error))
-          return FALSE;
-    }
+  for (guint round = 1; round <= check->n_rounds; round++) {
+    shuffle (order, n, &luck);
+    for (work->n_chunks = 1; work->n_chunks <= most; work->n_chunks++)
+      if (!run_chunks (work, order, round, error))
+        return FALSE;
+  }
   if (is_over (work))
     g_printerr ("%sended after %u runs of %u rounds with %u each\n", check->terminal ? PS_CLEAR_LINE : "",
                 check->runs->len, check->n_rounds, n);
@@ -421,8 +388,7 @@ run_rounds (Work *work, GError **error)
 }
 
 /* Runs count as measurements: readings of the sentinel lie right before and after each. The database has them all. */
-static gboolean
-find_shifts (Work *work, const char *profile, GError **error)
+static gboolean find_shifts (Work *work, const char *profile, GError **error)
 {
   PsCalibCheck *check = work->check;
   g_autoptr (GPtrArray) all = ps_costdb_sentinels (work->db, profile, error);
@@ -433,23 +399,20 @@ find_shifts (Work *work, const char *profile, GError **error)
 
   if (all == NULL)
     return FALSE;
-  for (guint i = 0; i < check->runs->len; i++)
-    {
-      moments[i].taken = g_array_index (check->runs, PsCheckRun, i).started;
-      g_ptr_array_add (measurements, &moments[i]);
-    }
+  for (guint i = 0; i < check->runs->len; i++) {
+    moments[i].taken = g_array_index (check->runs, PsCheckRun, i).started;
+    g_ptr_array_add (measurements, &moments[i]);
+  }
   gboolean known = !isnan (ps_sentinel_shifts (check->sentinels, measurements, shifts));
   ps_sentinel_slowdown (all, work->stored, measurements, weather);
-  for (guint i = 0; i < check->runs->len; i++)
-    {
-      g_array_index (check->runs, PsCheckRun, i).shift = known ? shifts[i] : NAN;
-      g_array_index (check->runs, PsCheckRun, i).weather = weather[i];
-    }
+  for (guint i = 0; i < check->runs->len; i++) {
+    g_array_index (check->runs, PsCheckRun, i).shift = known ? shifts[i] : NAN;
+    g_array_index (check->runs, PsCheckRun, i).weather = weather[i];
+  }
   return TRUE;
 }
 
-static gboolean
-copy_profile (Work *work, GError **error)
+static gboolean copy_profile (Work *work, GError **error)
 {
   g_autoptr (PsProfileContents) contents
       = ps_profile_contents_load (work->db, work->check->setting->profile, FALSE, error);
@@ -463,8 +426,7 @@ copy_profile (Work *work, GError **error)
          && ps_costdb_begin_profile (work->copy_db, contents->profile, &work->copy_profile, error);
 }
 
-gboolean
-ps_calib_check_run (PsCalibCheck *check, GError **error)
+gboolean ps_calib_check_run (PsCalibCheck *check, GError **error)
 {
   g_auto (Work) work = { .check = check };
   g_autoptr (PsProfile) profile = NULL;

@@ -6,8 +6,7 @@
 #include "runtime/verify.h"
 
 /* One run. Errors are (predicted - measured) / measured. */
-typedef struct
-{
+typedef struct {
   char *schedule;
   guint n_microbatches;
   guint n_chunks;
@@ -21,14 +20,13 @@ typedef struct
   double op_error;     /* median over all ops of the |error| of their durations */
   double memory_error; /* of the peak; NaN: not known */
   double shift;        /* of the sentinel beside the run (ps_sentinel_shifts); NaN: not known */
-  PsSlowdown weather;   /* beside the run, against the profile */
+  PsSlowdown weather;  /* beside the run, against the profile */
   double others;       /* part of all processors that went to other programs and guests meanwhile; NaN: not known */
 } PsCheckRun;
 
 /* The work and its results. db, profile and n_devices of the setting are set; so are device, transport, model and rule
  * of the calibration, and what the run needs. */
-typedef struct
-{
+typedef struct {
   PsSetting *setting;
   char **schedules;          /* names of families or files */
   const guint *microbatches; /* [n_microbatches] each schedule runs with each of them */
@@ -58,8 +56,7 @@ void ps_calib_check_clear (PsCalibCheck *check);
 gboolean ps_calib_check_run (PsCalibCheck *check, GError **error);
 
 /* Figures over many runs; NaN where there is nothing to tell. */
-typedef struct
-{
+typedef struct {
   guint n_runs;
   double error;         /* median |error| of the iteration time */
   double error_p95;     /* 95 of 100 runs have a smaller one */

@@ -15,8 +15,7 @@
 
 #define MIN_SAMPLES 6
 
-typedef struct
-{
+typedef struct {
   char *db;
   char *profile;
   char **schedules;
@@ -73,8 +72,7 @@ static const PsCommandHelp help = {
 };
 
 /* A check under way, and what it refers to. */
-typedef struct
-{
+typedef struct {
   PsCalibCheck check;
   PsProfile *profile;
   PsModel *model;
@@ -83,8 +81,7 @@ typedef struct
 
 } Job;
 
-static void
-job_clear (Job *job)
+static void job_clear (Job *job)
 {
   ps_calib_check_clear (&job->check);
   ps_setting_free (job->check.setting);
@@ -98,8 +95,7 @@ G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Job, job_clear)
 /* Options */
 
 /* Reads the model, and how it was measured. */
-static gboolean
-read_profile (Job *job, const Options *options, GError **error)
+static gboolean read_profile (Job *job, const Options *options, GError **error)
 {
   g_autoptr (PsCostDb) db = ps_costdb_open (options->db, PS_COSTDB_READ, error);
   guint n;
@@ -117,8 +113,7 @@ read_profile (Job *job, const Options *options, GError **error)
                     options->n_devices, job->profile->name, n, job->profile->shares);
 }
 
-static gboolean
-find_classes (Job *job, GError **error)
+static gboolean find_classes (Job *job, GError **error)
 {
   PsCalibration *calibration = &job->check.calibration;
 
@@ -133,8 +128,7 @@ find_classes (Job *job, GError **error)
          && (calibration->transport->available == NULL || calibration->transport->available (error));
 }
 
-static gboolean
-prepare (Job *job, const Options *options, GError **error)
+static gboolean prepare (Job *job, const Options *options, GError **error)
 {
   PsCalibCheck *check = &job->check;
   PsCalibration *calibration = &check->calibration;
@@ -209,40 +203,37 @@ static const char *const usual[] = { "schedule",
                                      "others",
                                      NULL };
 
-static PsTable *
-runs_table (const GArray *runs)
+static PsTable *runs_table (const GArray *runs)
 {
   PsTable *table = ps_table_new (columns, G_N_ELEMENTS (columns));
 
-  for (guint i = 0; i < runs->len; i++)
-    {
-      const PsCheckRun *run = &g_array_index (runs, PsCheckRun, i);
+  for (guint i = 0; i < runs->len; i++) {
+    const PsCheckRun *run = &g_array_index (runs, PsCheckRun, i);
 
-      ps_table_add_row (table);
-      ps_table_set_text (table, "schedule", run->schedule);
-      ps_table_set_integer (table, "microbatches", run->n_microbatches);
-      ps_table_set_integer (table, "chunks", run->n_chunks);
-      ps_table_set_integer (table, "round", run->round);
-      ps_table_set_integer (table, "predicted_iteration_ns", run->predicted_ns);
-      ps_table_set_integer (table, "predicted_iteration_p10_ns", run->interval.p10_ns);
-      ps_table_set_integer (table, "predicted_iteration_p90_ns", run->interval.p90_ns);
-      ps_table_set_integer (table, "measured_iteration_ns", run->measured_ns);
-      ps_table_set_boolean (table, "inside_interval", ps_interval_holds (&run->interval, run->measured_ns));
-      ps_table_set_ratio (table, "iteration_error", ps_relative_error (run->predicted_ns, run->measured_ns));
-      ps_table_set_ratio (table, "fresh_error", ps_relative_error (run->fresh_ns, run->measured_ns));
-      ps_table_set_ratio (table, "replay_error", run->replay_error);
-      ps_table_set_ratio (table, "op_error", run->op_error);
-      ps_table_set_ratio (table, "peak_memory_error", run->memory_error);
-      ps_table_set_ratio (table, "sentinel_shift", run->shift);
-      ps_table_set_ratio (table, "others", run->others);
-      ps_table_set_ratio (table, "weather", run->weather.factor);
-    }
+    ps_table_add_row (table);
+    ps_table_set_text (table, "schedule", run->schedule);
+    ps_table_set_integer (table, "microbatches", run->n_microbatches);
+    ps_table_set_integer (table, "chunks", run->n_chunks);
+    ps_table_set_integer (table, "round", run->round);
+    ps_table_set_integer (table, "predicted_iteration_ns", run->predicted_ns);
+    ps_table_set_integer (table, "predicted_iteration_p10_ns", run->interval.p10_ns);
+    ps_table_set_integer (table, "predicted_iteration_p90_ns", run->interval.p90_ns);
+    ps_table_set_integer (table, "measured_iteration_ns", run->measured_ns);
+    ps_table_set_boolean (table, "inside_interval", ps_interval_holds (&run->interval, run->measured_ns));
+    ps_table_set_ratio (table, "iteration_error", ps_relative_error (run->predicted_ns, run->measured_ns));
+    ps_table_set_ratio (table, "fresh_error", ps_relative_error (run->fresh_ns, run->measured_ns));
+    ps_table_set_ratio (table, "replay_error", run->replay_error);
+    ps_table_set_ratio (table, "op_error", run->op_error);
+    ps_table_set_ratio (table, "peak_memory_error", run->memory_error);
+    ps_table_set_ratio (table, "sentinel_shift", run->shift);
+    ps_table_set_ratio (table, "others", run->others);
+    ps_table_set_ratio (table, "weather", run->weather.factor);
+  }
   return table;
 }
 
 /* A figure of the summary, and its title. */
-typedef struct
-{
+typedef struct {
   const char *key;
   gsize offset;
   gboolean is_ratio; /* no percentage */
@@ -266,14 +257,12 @@ static const Figure figures[] = {
   { "regret", offsetof (PsCheckSummary, regret), FALSE, "lost by taking the predicted best" },
 };
 
-static double
-figure_of (const PsCheckSummary *summary, const Figure *figure)
+static double figure_of (const PsCheckSummary *summary, const Figure *figure)
 {
   return G_STRUCT_MEMBER (double, summary, figure->offset);
 }
 
-static char *
-figure_to_text (const PsCheckSummary *summary, const Figure *figure)
+static char *figure_to_text (const PsCheckSummary *summary, const Figure *figure)
 {
   double value = figure_of (summary, figure);
 
@@ -282,8 +271,7 @@ figure_to_text (const PsCheckSummary *summary, const Figure *figure)
   return figure->is_ratio ? g_strdup_printf ("%.3f", value) : g_strdup_printf ("%.2f %%", 100 * value);
 }
 
-static char *
-summary_to_text (const PsCheckSummary *all, const PsCheckSummary *quiet)
+static char *summary_to_text (const PsCheckSummary *all, const PsCheckSummary *quiet)
 {
   static const PsColumn summary_columns[] = {
     { "figure", "figure", PS_COLUMN_TEXT },
@@ -297,31 +285,28 @@ summary_to_text (const PsCheckSummary *all, const PsCheckSummary *quiet)
   ps_table_set_text (table, "figure", "runs");
   ps_table_set_text (table, "all", n_all);
   ps_table_set_text (table, "quiet", n_quiet);
-  for (guint i = 0; i < G_N_ELEMENTS (figures); i++)
-    {
-      g_autofree char *of_all = figure_to_text (all, &figures[i]), *of_quiet = figure_to_text (quiet, &figures[i]);
+  for (guint i = 0; i < G_N_ELEMENTS (figures); i++) {
+    g_autofree char *of_all = figure_to_text (all, &figures[i]), *of_quiet = figure_to_text (quiet, &figures[i]);
 
-      ps_table_add_row (table);
-      ps_table_set_text (table, "figure", figures[i].title);
-      ps_table_set_text (table, "all", of_all);
-      ps_table_set_text (table, "quiet", of_quiet);
-    }
+    ps_table_add_row (table);
+    ps_table_set_text (table, "figure", figures[i].title);
+    ps_table_set_text (table, "all", of_all);
+    ps_table_set_text (table, "quiet", of_quiet);
+  }
   return ps_table_to_text (table);
 }
 
 /* "the machine was quiet" or not, and how that is known. */
-static char *
-describe_quiet (const Job *job, const PsCheckSummary *all, const PsCheckSummary *quiet)
+static char *describe_quiet (const Job *job, const PsCheckSummary *all, const PsCheckSummary *quiet)
 {
   double shift = 0, others = 0;
 
-  for (guint i = 0; i < job->check.runs->len; i++)
-    {
-      const PsCheckRun *run = &g_array_index (job->check.runs, PsCheckRun, i);
+  for (guint i = 0; i < job->check.runs->len; i++) {
+    const PsCheckRun *run = &g_array_index (job->check.runs, PsCheckRun, i);
 
-      shift = fmax (shift, run->shift);
-      others = fmax (others, run->others);
-    }
+    shift = fmax (shift, run->shift);
+    others = fmax (others, run->others);
+  }
   return g_strdup_printf (
       "the machine was %s: beside runs the sentinel op moved by up to %.0f %%, and others had up to "
       "%.0f %% of the processors; a quiet machine has at most %.0f %% and %.0f %%",
@@ -329,8 +314,7 @@ describe_quiet (const Job *job, const PsCheckSummary *all, const PsCheckSummary 
       100 * PS_QUIET_OTHERS);
 }
 
-static PsTable *
-summary_table (const PsCheckSummary *summary, const PsColumn *summary_columns)
+static PsTable *summary_table (const PsCheckSummary *summary, const PsColumn *summary_columns)
 {
   PsTable *table = ps_table_new (summary_columns, G_N_ELEMENTS (figures) + 1);
 
@@ -341,8 +325,7 @@ summary_table (const PsCheckSummary *summary, const PsColumn *summary_columns)
   return table;
 }
 
-static char *
-to_json (const Job *job, const PsCheckSummary *all, const PsCheckSummary *quiet, const char *verdict)
+static char *to_json (const Job *job, const PsCheckSummary *all, const PsCheckSummary *quiet, const char *verdict)
 {
   static const PsColumn result_columns[] = {
     { "all", NULL, PS_COLUMN_TABLE },
@@ -362,20 +345,18 @@ to_json (const Job *job, const PsCheckSummary *all, const PsCheckSummary *quiet,
   return ps_table_to_json (table, "pipesim-check/1", extra);
 }
 
-static gboolean
-print_result (const Job *job, const Options *options, GError **error)
+static gboolean print_result (const Job *job, const Options *options, GError **error)
 {
   PsCheckSummary all, quiet;
 
   ps_check_summary_init (&all, job->check.runs, FALSE);
   ps_check_summary_init (&quiet, job->check.runs, TRUE);
   g_autofree char *verdict = describe_quiet (job, &all, &quiet);
-  if (options->columns.json)
-    {
-      g_autofree char *json = to_json (job, &all, &quiet, verdict);
+  if (options->columns.json) {
+    g_autofree char *json = to_json (job, &all, &quiet, verdict);
 
-      return ps_print (json, error);
-    }
+    return ps_print (json, error);
+  }
   g_autoptr (PsTable) runs = runs_table (job->check.runs);
   ps_table_choose (runs, &options->columns, usual, NULL);
   g_autofree char *table = ps_table_to_text (runs), *summary = summary_to_text (&all, &quiet);
@@ -391,8 +372,7 @@ print_result (const Job *job, const Options *options, GError **error)
   return ps_print (page, error);
 }
 
-static gboolean
-check (Options *options, GError **error)
+static gboolean check (Options *options, GError **error)
 {
   g_auto (Job) job = { .check.setting = ps_setting_new () };
 
@@ -410,8 +390,7 @@ check (Options *options, GError **error)
   return print_result (&job, options, error);
 }
 
-gboolean
-ps_calib_cmd_check (int argc, char **argv, GError **error)
+gboolean ps_calib_cmd_check (int argc, char **argv, GError **error)
 {
   Options options = { 0 };
   gboolean ok = ps_calib_parse (argc, argv, "check", &help, rows, &options, error)

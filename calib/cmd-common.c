@@ -5,9 +5,8 @@
 
 #include <unistd.h>
 
-gboolean
-ps_calib_parse (int argc, char **argv, const char *command, const PsCommandHelp *help, const PsOption *rows,
-                gpointer base, GError **error)
+gboolean ps_calib_parse (int argc, char **argv, const char *command, const PsCommandHelp *help, const PsOption *rows,
+                         gpointer base, GError **error)
 {
   g_autofree char *program = g_strdup_printf ("pipesim calib %s", command);
 
@@ -19,16 +18,14 @@ ps_calib_parse (int argc, char **argv, const char *command, const PsCommandHelp 
   return ps_refuse (error, PS_ERROR_USAGE, "'%s': not an option of calib %s", argv[1], command);
 }
 
-gboolean
-ps_calib_require (const char *option, const char *value, GError **error)
+gboolean ps_calib_require (const char *option, const char *value, GError **error)
 {
   if (value != NULL && *value)
     return TRUE;
   return ps_refuse (error, PS_ERROR_USAGE, "%s: %s", option, value != NULL ? "is empty" : "missing");
 }
 
-int
-ps_calib_report_failure (const GError *error, gpointer argv)
+int ps_calib_report_failure (const GError *error, gpointer argv)
 {
   g_autofree char *line = ps_error_line (error, argv);
 
@@ -36,8 +33,7 @@ ps_calib_report_failure (const GError *error, gpointer argv)
   return ps_error_exit_code (error);
 }
 
-char *
-ps_calib_describe (const PsMeasurement *m)
+char *ps_calib_describe (const PsMeasurement *m)
 {
   const char *plural = m->devices == 1 ? "" : "s";
   g_autofree char *bytes = ps_format_size (m->bytes);
@@ -84,8 +80,7 @@ static const PsColumn columns[] = {
   { "samples_ns", NULL, PS_COLUMN_NUMBERS },
 };
 
-static void
-set_samples (PsTable *table, const PsMeasurement *m)
+static void set_samples (PsTable *table, const PsMeasurement *m)
 {
   g_autofree double *values = g_new (double, m->n_samples);
 
@@ -95,8 +90,7 @@ set_samples (PsTable *table, const PsMeasurement *m)
 }
 
 /* Sets a value that is known; 0 is not known and stays unset. */
-static void
-set_known (PsTable *table, const char *key, gint64 value)
+static void set_known (PsTable *table, const char *key, gint64 value)
 {
   if (value != 0)
     ps_table_set_integer (table, key, value);
@@ -104,8 +98,7 @@ set_known (PsTable *table, const char *key, gint64 value)
 
 /* Shows the medians during the measurement. Without them it shows the state at its end, when the hardware was busiest.
  * "throttled" covers the whole measurement. */
-static void
-set_condition (PsTable *table, const PsMeasurement *m)
+static void set_condition (PsTable *table, const PsMeasurement *m)
 {
   PsCondition later = m->during.clock_mhz > 0 ? m->during : m->after;
 
@@ -119,8 +112,7 @@ set_condition (PsTable *table, const PsMeasurement *m)
     ps_table_set_text (table, "throttled", throttled ? reasons : "no");
 }
 
-static void
-set_op (PsTable *table, const PsMeasurement *m)
+static void set_op (PsTable *table, const PsMeasurement *m)
 {
   ps_table_set_text (table, "what", ps_op_kind_name (m->kind));
   ps_table_set_text (table, "shape", m->shape);
@@ -132,19 +124,17 @@ set_op (PsTable *table, const PsMeasurement *m)
   set_known (table, "share", m->share);
 }
 
-static void
-add_row (PsTable *table, const PsMeasurement *m, gboolean with_samples)
+static void add_row (PsTable *table, const PsMeasurement *m, gboolean with_samples)
 {
   ps_table_add_row (table);
   if (m->subject == PS_SUBJECT_OP)
     set_op (table, m);
-  else
-    {
-      ps_table_set_text (table, "what", m->subject == PS_SUBJECT_SELF_SEND ? m->shape : ps_subject_name (m->subject));
-      if (m->subject != PS_SUBJECT_SELF_SEND && *m->shape)
-        ps_table_set_text (table, "shape", m->shape);
-      set_known (table, "bytes", m->bytes);
-    }
+  else {
+    ps_table_set_text (table, "what", m->subject == PS_SUBJECT_SELF_SEND ? m->shape : ps_subject_name (m->subject));
+    if (m->subject != PS_SUBJECT_SELF_SEND && *m->shape)
+      ps_table_set_text (table, "shape", m->shape);
+    set_known (table, "bytes", m->bytes);
+  }
   set_condition (table, m);
   ps_table_set_integer (table, "devices", m->devices);
   ps_table_set_integer (table, "sharing", m->sharing);
@@ -165,14 +155,12 @@ add_row (PsTable *table, const PsMeasurement *m, gboolean with_samples)
 static const char *const usual[] = { "what",   "shape", "bytes",     "devices",   "sharing",   "share", "median_ns",
                                      "mad_ns", "n",     "launch_ns", "clock_mhz", "throttled", NULL };
 
-gboolean
-ps_calib_table_choose (PsTable *table, const PsColumnChoice *choice, GError **error)
+gboolean ps_calib_table_choose (PsTable *table, const PsColumnChoice *choice, GError **error)
 {
   return ps_table_choose (table, choice, usual, error);
 }
 
-PsTable *
-ps_calib_table (GPtrArray *measurements, gboolean with_samples)
+PsTable *ps_calib_table (GPtrArray *measurements, gboolean with_samples)
 {
   PsTable *table = ps_table_new (columns, G_N_ELEMENTS (columns) - (with_samples ? 0 : 1));
 

@@ -12,8 +12,7 @@ static const PsColumn columns[] = {
   { "b_mhz", "of B", PS_COLUMN_INTEGER },  { "verdict", "verdict", PS_COLUMN_TEXT },
 };
 
-typedef struct
-{
+typedef struct {
   char *db;
   gboolean json;
   char **sides;
@@ -40,8 +39,7 @@ static const PsCommandHelp help = {
 };
 
 /* Loads FILE as calib export wrote it, or profile NAME of the database. */
-static PsProfileContents *
-load_side (const Options *options, const char *side, GError **error)
+static PsProfileContents *load_side (const Options *options, const char *side, GError **error)
 {
   g_autofree char *text = NULL;
   gsize length;
@@ -52,8 +50,7 @@ load_side (const Options *options, const char *side, GError **error)
   return db != NULL ? ps_profile_contents_load (db, side, FALSE, error) : NULL;
 }
 
-static const char *
-verdict_of (const PsProfileChange *change)
+static const char *verdict_of (const PsProfileChange *change)
 {
   if (change->a == NULL)
     return "only in B";
@@ -69,8 +66,7 @@ verdict_of (const PsProfileChange *change)
   return slower ? "slower" : "faster";
 }
 
-static void
-set_side (PsTable *table, const char *time, const char *clock, const PsMeasurement *m)
+static void set_side (PsTable *table, const char *time, const char *clock, const PsMeasurement *m)
 {
   if (m != NULL)
     ps_table_set_integer (table, time, m->time.median_ns);
@@ -78,8 +74,7 @@ set_side (PsTable *table, const char *time, const char *clock, const PsMeasureme
     ps_table_set_integer (table, clock, ps_measurement_clock_mhz (m));
 }
 
-static void
-add_row (PsTable *table, const PsProfileChange *change)
+static void add_row (PsTable *table, const PsProfileChange *change)
 {
   g_autofree char *what = ps_calib_describe (change->a != NULL ? change->a : change->b);
 
@@ -94,23 +89,21 @@ add_row (PsTable *table, const PsProfileChange *change)
 }
 
 /* "34 in both, median distance 0.6 %, largest 4.1 %; 3 beyond noise; 0 in one only; 0 of too few samples" */
-static char *
-summarise (const GArray *changes)
+static char *summarise (const GArray *changes)
 {
   g_autofree double *distances = g_new (double, changes->len);
   guint n = 0, n_clock = 0, n_beyond = 0, n_alone = 0, n_few = 0;
 
-  for (guint i = 0; i < changes->len; i++)
-    {
-      const PsProfileChange *change = &g_array_index (changes, PsProfileChange, i);
+  for (guint i = 0; i < changes->len; i++) {
+    const PsProfileChange *change = &g_array_index (changes, PsProfileChange, i);
 
-      n_alone += change->a == NULL || change->b == NULL;
-      n_beyond += change->beyond_noise;
-      n_clock += change->by_clock;
-      n_few += change->a != NULL && change->b != NULL && isnan (change->noise_ns);
-      if (!isnan (change->change))
-        distances[n++] = 100 * fabs (change->change);
-    }
+    n_alone += change->a == NULL || change->b == NULL;
+    n_beyond += change->beyond_noise;
+    n_clock += change->by_clock;
+    n_few += change->a != NULL && change->b != NULL && isnan (change->noise_ns);
+    if (!isnan (change->change))
+      distances[n++] = 100 * fabs (change->change);
+  }
   g_autofree char *by_clock = n_clock > 0 ? g_strdup_printf (", %u of them as the clock", n_clock) : g_strdup ("");
   qsort (distances, n, sizeof *distances, ps_compare_double);
   return g_strdup_printf ("%u in both, median distance %.2f %%, largest %.2f %%; %u beyond noise%s; %u in one only; %u "
@@ -120,8 +113,7 @@ summarise (const GArray *changes)
 }
 
 /* "here, BLAS 1, 2026-01-01T00:00:00Z"; an imported profile knows its source instead of the libraries. */
-static char *
-describe (const PsProfile *profile)
+static char *describe (const PsProfile *profile)
 {
   gboolean imported = *profile->source != '\0';
 
@@ -129,8 +121,8 @@ describe (const PsProfile *profile)
                           imported ? profile->source : profile->libraries, profile->created);
 }
 
-static char *
-to_text (const PsProfileContents *a, const PsProfileContents *b, const PsTable *table, const GArray *changes)
+static char *to_text (const PsProfileContents *a, const PsProfileContents *b, const PsTable *table,
+                      const GArray *changes)
 {
   g_autofree char *rows = ps_table_to_text (table);
   g_autofree char *summary = summarise (changes);
@@ -139,8 +131,7 @@ to_text (const PsProfileContents *a, const PsProfileContents *b, const PsTable *
   return g_strdup_printf ("A: %s\nB: %s\n\n%s\n%s", of_a, of_b, rows, summary);
 }
 
-static gboolean
-diff (const Options *options, GError **error)
+static gboolean diff (const Options *options, GError **error)
 {
   g_autoptr (PsProfileContents) a = load_side (options, options->sides[0], error);
   g_autoptr (PsProfileContents) b = a != NULL ? load_side (options, options->sides[1], error) : NULL;
@@ -157,8 +148,7 @@ diff (const Options *options, GError **error)
   return ps_print (text, error);
 }
 
-static gboolean
-check_sides (const Options *options, GError **error)
+static gboolean check_sides (const Options *options, GError **error)
 {
   guint n = options->sides != NULL ? g_strv_length (options->sides) : 0;
 
@@ -170,8 +160,7 @@ check_sides (const Options *options, GError **error)
                     n);
 }
 
-gboolean
-ps_calib_cmd_diff (int argc, char **argv, GError **error)
+gboolean ps_calib_cmd_diff (int argc, char **argv, GError **error)
 {
   Options options = { 0 };
   gboolean ok = ps_calib_parse (argc, argv, "diff", &help, rows, &options, error) && check_sides (&options, error)

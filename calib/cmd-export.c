@@ -3,8 +3,7 @@
 
 #include <pipesim/costdb.h>
 
-typedef struct
-{
+typedef struct {
   char *db;
   char *profile;
   char *output;
@@ -39,8 +38,7 @@ static gboolean export(const Options *options, GError **error)
   return options->output != NULL ? ps_write_file (options->output, text, -1, error) : ps_print (text, error);
 }
 
-gboolean
-ps_calib_cmd_export (int argc, char **argv, GError **error)
+gboolean ps_calib_cmd_export (int argc, char **argv, GError **error)
 {
   Options options = { 0 };
   gboolean ok = ps_calib_parse (argc, argv, "export", &help, rows, &options, error)

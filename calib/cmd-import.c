@@ -5,8 +5,7 @@
 
 #include <stdio.h>
 
-typedef struct
-{
+typedef struct {
   char *db;
   char *profile;
   char *model;
@@ -37,8 +36,7 @@ static const PsCommandHelp help = {
 };
 
 /* TRUE: the file begins as a profile does, with its format. A trace may be large, so no more of it is read. */
-static gboolean
-is_profile (const char *path)
+static gboolean is_profile (const char *path)
 {
   char head[100];
   FILE *file = fopen (path, "rb");
@@ -49,8 +47,7 @@ is_profile (const char *path)
   return g_strstr_len (head, (gssize)length, "\"pipesim-profile/") != NULL;
 }
 
-static PsProfileContents *
-read_profile (const Options *options, GError **error)
+static PsProfileContents *read_profile (const Options *options, GError **error)
 {
   g_autofree char *text = NULL;
   gsize length;
@@ -62,18 +59,16 @@ read_profile (const Options *options, GError **error)
   return ps_profile_contents_parse (options->files[0], text, length, error);
 }
 
-static PsProfileContents *
-read_runs (const Options *options, GError **error)
+static PsProfileContents *read_runs (const Options *options, GError **error)
 {
   g_autoptr (PsObserved) observed = ps_observed_new ();
   g_autoptr (PsModel) model = NULL;
 
-  if (options->model != NULL)
-    {
-      model = ps_model_load (options->model, error);
-      if (model == NULL)
-        return NULL;
-    }
+  if (options->model != NULL) {
+    model = ps_model_load (options->model, error);
+    if (model == NULL)
+      return NULL;
+  }
   if (!ps_observed_load (observed, (const char *const *)options->files, g_strv_length (options->files), error)
       || (model != NULL && !ps_observed_estimate (observed, model, error))
       || !ps_calib_require ("--profile", options->profile, error))
@@ -85,8 +80,7 @@ read_runs (const Options *options, GError **error)
 }
 
 /* A profile is imported alone; runs are read together. */
-static PsProfileContents *
-read_files (const Options *options, GError **error)
+static PsProfileContents *read_files (const Options *options, GError **error)
 {
   guint n = options->files != NULL ? g_strv_length (options->files) : 0;
 
@@ -99,18 +93,16 @@ read_files (const Options *options, GError **error)
   return is_profile (options->files[0]) ? read_profile (options, error) : read_runs (options, error);
 }
 
-static gboolean
-import (const Options *options, GError **error)
+static gboolean import (const Options *options, GError **error)
 {
   g_autoptr (PsProfileContents) contents = read_files (options, error);
 
   if (contents == NULL)
     return FALSE;
-  if (options->profile != NULL)
-    {
-      g_free (contents->profile->name);
-      contents->profile->name = g_strdup (options->profile);
-    }
+  if (options->profile != NULL) {
+    g_free (contents->profile->name);
+    contents->profile->name = g_strdup (options->profile);
+  }
   g_autoptr (PsCostDb) db = ps_costdb_open (options->db, PS_COSTDB_WRITE, error);
   if (db == NULL || !ps_costdb_add_profile (db, contents, error))
     return FALSE;
@@ -119,8 +111,7 @@ import (const Options *options, GError **error)
   return TRUE;
 }
 
-gboolean
-ps_calib_cmd_import (int argc, char **argv, GError **error)
+gboolean ps_calib_cmd_import (int argc, char **argv, GError **error)
 {
   Options options = { 0 };
   gboolean ok = ps_calib_parse (argc, argv, "import", &help, rows, &options, error)

@@ -12,8 +12,7 @@ static const PsColumn columns[] = {
   { "created", "created", PS_COLUMN_TEXT },
 };
 
-static gboolean
-add_row (PsTable *table, PsCostDb *db, const PsProfile *profile, GError **error)
+static gboolean add_row (PsTable *table, PsCostDb *db, const PsProfile *profile, GError **error)
 {
   g_autoptr (GPtrArray) measurements = ps_costdb_measurements (db, profile->name, FALSE, error);
 
@@ -38,16 +37,14 @@ add_row (PsTable *table, PsCostDb *db, const PsProfile *profile, GError **error)
   return TRUE;
 }
 
-typedef struct
-{
+typedef struct {
   char *db;
   PsColumnChoice columns;
 } Options;
 
 static const char *const usual[] = { "profile", "model", "device", "transport", "calibration", "measurements", NULL };
 
-static gboolean
-print_profiles (const Options *options, GError **error)
+static gboolean print_profiles (const Options *options, GError **error)
 {
   g_autoptr (PsCostDb) db = ps_costdb_open (options->db, PS_COSTDB_READ, error);
   g_autoptr (GPtrArray) profiles = db != NULL ? ps_costdb_profiles (db, error) : NULL;
@@ -77,8 +74,7 @@ static const PsCommandHelp help = {
               "COLUMNS=80 pipesim calib list --db costs.db\n",
 };
 
-gboolean
-ps_calib_cmd_list (int argc, char **argv, GError **error)
+gboolean ps_calib_cmd_list (int argc, char **argv, GError **error)
 {
   Options options = { 0 };
   gboolean ok = ps_calib_parse (argc, argv, "list", &help, rows, &options, error)

@@ -22,8 +22,7 @@
 #define MIN_SAMPLES 10
 #define PATIENCE 2 /* with a machine that has slowed down, in time limits */
 
-typedef struct
-{
+typedef struct {
   char *db;
   char *profile;
   char *model;
@@ -121,8 +120,7 @@ static const PsCommandHelp help = {
 };
 
 /* A run under way. */
-typedef struct
-{
+typedef struct {
   PsModel *model;
   guint *shares;
   char *places;
@@ -131,8 +129,7 @@ typedef struct
   PsCalibRounds rounds;
 } Run;
 
-static void
-run_clear (Run *run)
+static void run_clear (Run *run)
 {
   ps_costdb_close (run->rounds.db);
   ps_calib_rounds_clear (&run->rounds);
@@ -144,32 +141,28 @@ run_clear (Run *run)
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Run, run_clear)
 
 /* Reads a list such as "run,cold". g_strsplit makes no item of "": the parser of one empty item reports the error. */
-static gboolean
-parse_caches (const char *text, guint *caches, GError **error)
+static gboolean parse_caches (const char *text, guint *caches, GError **error)
 {
   g_auto (GStrv) items = g_strsplit (*text ? text : ",", ",", -1);
 
   *caches = 0;
-  for (guint i = 0; items[i] != NULL; i++)
-    {
-      PsCacheState state;
+  for (guint i = 0; items[i] != NULL; i++) {
+    PsCacheState state;
 
-      if (!ps_cache_state_parse ("--caches", items[i], &state, error))
-        return FALSE;
-      *caches |= 1U << state;
-    }
+    if (!ps_cache_state_parse ("--caches", items[i], &state, error))
+      return FALSE;
+    *caches |= 1U << state;
+  }
   return TRUE;
 }
 
-static gboolean
-check_classes (const PsDeviceClass *device, const PsTransportClass *transport, GError **error)
+static gboolean check_classes (const PsDeviceClass *device, const PsTransportClass *transport, GError **error)
 {
   return (device->available == NULL || device->available (error))
          && (transport->available == NULL || transport->available (error));
 }
 
-static gboolean
-parse_shares (Run *run, const char *text, GError **error)
+static gboolean parse_shares (Run *run, const char *text, GError **error)
 {
   PsCalibration *calibration = &run->calibration;
 
@@ -185,8 +178,7 @@ parse_shares (Run *run, const char *text, GError **error)
 }
 
 /* --precision was once the name of --within, so its error says which is which. */
-static gboolean
-read_model (Run *run, const Options *options, GError **error)
+static gboolean read_model (Run *run, const Options *options, GError **error)
 {
   run->model = ps_model_load (options->model, error);
   return run->model != NULL
@@ -194,8 +186,7 @@ read_model (Run *run, const Options *options, GError **error)
                                     options->precision, error);
 }
 
-static gboolean
-set_sizes (Run *run, const Options *options, GError **error)
+static gboolean set_sizes (Run *run, const Options *options, GError **error)
 {
   PsCalibration *calibration = &run->calibration;
 
@@ -212,8 +203,7 @@ set_sizes (Run *run, const Options *options, GError **error)
 }
 
 /* Without -v chunks are 1 and 2, as far as the model has layers. */
-static void
-set_chunks (Run *run, const Options *options)
+static void set_chunks (Run *run, const Options *options)
 {
   static const guint usual[] = { 1, 2 };
   PsCalibration *calibration = &run->calibration;
@@ -227,8 +217,7 @@ set_chunks (Run *run, const Options *options)
   calibration->n_blocks = options->n_blocks;
 }
 
-static gboolean
-prepare (Run *run, const Options *options, GError **error)
+static gboolean prepare (Run *run, const Options *options, GError **error)
 {
   PsCalibration *calibration = &run->calibration;
 
@@ -257,8 +246,7 @@ prepare (Run *run, const Options *options, GError **error)
   return TRUE;
 }
 
-static gboolean
-check_tensor (const PsCalibration *calibration, GError **error)
+static gboolean check_tensor (const PsCalibration *calibration, GError **error)
 {
   const guint t = calibration->n_tensor, n_ranks = ps_processes_n_ranks (calibration->processes);
 
@@ -277,8 +265,7 @@ check_tensor (const PsCalibration *calibration, GError **error)
 }
 
 /* Refuses a calibration that can't be done before it creates a database or a profile. */
-static gboolean
-check_possible (const PsCalibration *calibration, GError **error)
+static gboolean check_possible (const PsCalibration *calibration, GError **error)
 {
   const PsDeviceClass *class = calibration->device;
 
@@ -290,33 +277,30 @@ check_possible (const PsCalibration *calibration, GError **error)
                  class->name);
   if (!class->measures || (calibration->n_blocks > 0 && class->occupy == NULL) || !check_tensor (calibration, error))
     return FALSE;
-  for (guint i = 0; i < calibration->n_chunks; i++)
-    {
-      g_autoptr (PsCut) cut = ps_cut_new (calibration, calibration->chunks[i], error);
+  for (guint i = 0; i < calibration->n_chunks; i++) {
+    g_autoptr (PsCut) cut = ps_cut_new (calibration, calibration->chunks[i], error);
 
-      if (cut == NULL)
-        return FALSE;
-    }
-  for (guint i = 0; i <= calibration->n_slices; i++)
-    {
-      PsDeviceSetting setting = ps_calib_device_setting (calibration, calibration->model, calibration->n_devices, 1, 0);
-      const PsStageShape shape = { .recompute = calibration->recompute, .offload = calibration->offload };
+    if (cut == NULL)
+      return FALSE;
+  }
+  for (guint i = 0; i <= calibration->n_slices; i++) {
+    PsDeviceSetting setting = ps_calib_device_setting (calibration, calibration->model, calibration->n_devices, 1, 0);
+    const PsStageShape shape = { .recompute = calibration->recompute, .offload = calibration->offload };
 
-      setting.n_slices = i > 0 ? calibration->slices[i - 1] : 1;
-      PsDevice *device = class->open (&setting, error);
-      if (device == NULL)
-        return FALSE;
-      class->close (device);
-      if (!ps_device_check_slices (&setting, 0, &shape, error))
-        return FALSE;
-    }
+    setting.n_slices = i > 0 ? calibration->slices[i - 1] : 1;
+    PsDevice *device = class->open (&setting, error);
+    if (device == NULL)
+      return FALSE;
+    class->close (device);
+    if (!ps_device_check_slices (&setting, 0, &shape, error))
+      return FALSE;
+  }
   return TRUE;
 }
 
 /* Warns of what the device says of its hardware, and of more cpu devices than cores. Devices that share an accelerator
  * get no warning: `sharing` says so. */
-static void
-warn_of_sharing (const PsCalibration *calibration)
+static void warn_of_sharing (const PsCalibration *calibration)
 {
   const PsDeviceClass *device = calibration->device;
   guint n_cores = ps_count_cores ();
@@ -329,8 +313,7 @@ warn_of_sharing (const PsCalibration *calibration)
                 calibration->n_local, n_cores);
 }
 
-static gboolean
-open_profile (Run *run, const Options *options, GError **error)
+static gboolean open_profile (Run *run, const Options *options, GError **error)
 {
   PsProfile *profile = run->here
       = ps_profile_new_here (options->profile, run->model, run->calibration.device, run->calibration.transport);
@@ -339,19 +322,17 @@ open_profile (Run *run, const Options *options, GError **error)
   profile->places = g_strdup (run->places);
   g_free (profile->shares);
   profile->shares = ps_shares_to_text (run->calibration.shares, run->calibration.n_devices);
-  if (run->calibration.processes != NULL)
-    {
-      g_free (profile->transport);
-      profile->transport = g_strdup_printf ("%s, %u processes", run->calibration.transport->name,
-                                            ps_processes_n_ranks (run->calibration.processes));
-    }
+  if (run->calibration.processes != NULL) {
+    g_free (profile->transport);
+    profile->transport = g_strdup_printf ("%s, %u processes", run->calibration.transport->name,
+                                          ps_processes_n_ranks (run->calibration.processes));
+  }
   run->rounds.here = profile;
   run->rounds.db = ps_costdb_open (options->db, PS_COSTDB_WRITE, error);
   return run->rounds.db != NULL && ps_costdb_begin_profile (run->rounds.db, profile, &run->rounds.profile, error);
 }
 
-static gboolean
-print_result (const Run *run, const Options *options, gint64 begin_ns, GError **error)
+static gboolean print_result (const Run *run, const Options *options, gint64 begin_ns, GError **error)
 {
   g_autoptr (GPtrArray) measurements = ps_costdb_measurements (run->rounds.db, options->profile, FALSE, error);
 
@@ -368,8 +349,7 @@ print_result (const Run *run, const Options *options, gint64 begin_ns, GError **
 }
 
 /* All processes but the first one only answer its messages. */
-static gboolean
-check_processes (const PsCalibration *calibration, GError **error)
+static gboolean check_processes (const PsCalibration *calibration, GError **error)
 {
   if (calibration->processes == NULL || calibration->transport->spans_processes)
     return TRUE;
@@ -377,16 +357,14 @@ check_processes (const PsCalibration *calibration, GError **error)
                     calibration->transport->name, ps_processes_n_ranks (calibration->processes));
 }
 
-static gboolean
-parse (Options *options, int argc, char **argv, GError **error)
+static gboolean parse (Options *options, int argc, char **argv, GError **error)
 {
   return ps_calib_parse (argc, argv, "run", &help, rows, options, error)
          && ps_calib_require ("--db", options->db, error) && ps_calib_require ("--profile", options->profile, error)
          && ps_calib_require ("--model", options->model, error);
 }
 
-static gboolean
-measure_all (Run *run, const Options *options, GError **error)
+static gboolean measure_all (Run *run, const Options *options, GError **error)
 {
   PsCalibration *calibration = &run->calibration;
   gint64 begin_ns = ps_clock_now ();
@@ -408,8 +386,7 @@ measure_all (Run *run, const Options *options, GError **error)
   return print_result (run, options, begin_ns, error);
 }
 
-gboolean
-ps_calib_cmd_run (int argc, char **argv, GError **error)
+gboolean ps_calib_cmd_run (int argc, char **argv, GError **error)
 {
   g_auto (Run) run = { 0 };
   GError *failure = NULL;

@@ -10,8 +10,7 @@
 #include <math.h>
 #include <string.h>
 
-typedef struct
-{
+typedef struct {
   char *db;
   char *profile;
   gboolean samples;
@@ -47,25 +46,22 @@ static void G_GNUC_PRINTF (2, 3) append_line (GString *text, const char *format,
   g_string_append (text, fitted);
 }
 
-static void
-append_samples (GString *text, GPtrArray *measurements)
+static void append_samples (GString *text, GPtrArray *measurements)
 {
   g_string_append (text, "\nsamples in nanoseconds, in the order taken\n");
-  for (guint i = 0; i < measurements->len; i++)
-    {
-      const PsMeasurement *m = measurements->pdata[i];
-      g_autofree char *name = ps_calib_describe (m);
+  for (guint i = 0; i < measurements->len; i++) {
+    const PsMeasurement *m = measurements->pdata[i];
+    g_autofree char *name = ps_calib_describe (m);
 
-      g_string_append_printf (text, "%s:", name);
-      for (guint k = 0; k < m->n_samples; k++)
-        g_string_append_printf (text, " %" G_GINT64_FORMAT, m->samples_ns[k]);
-      g_string_append_c (text, '\n');
-    }
+    g_string_append_printf (text, "%s:", name);
+    for (guint k = 0; k < m->n_samples; k++)
+      g_string_append_printf (text, " %" G_GINT64_FORMAT, m->samples_ns[k]);
+    g_string_append_c (text, '\n');
+  }
 }
 
 /* "sentinel F of layers=1: 9 readings, moved by 0.8 % at most beside these measurements" */
-static void
-append_sentinels (GString *text, GPtrArray *sentinels, GPtrArray *measurements)
+static void append_sentinels (GString *text, GPtrArray *sentinels, GPtrArray *measurements)
 {
   if (sentinels->len == 0)
     return;
@@ -80,40 +76,36 @@ append_sentinels (GString *text, GPtrArray *sentinels, GPtrArray *measurements)
 }
 
 /* TRUE if two measurements are of the same op; the number of busy devices may differ. */
-static gboolean
-is_same_op (const PsMeasurement *a, const PsMeasurement *b)
+static gboolean is_same_op (const PsMeasurement *a, const PsMeasurement *b)
 {
   return a->subject == PS_SUBJECT_OP && b->subject == PS_SUBJECT_OP && a->kind == b->kind && a->sharing == b->sharing
          && a->share == b->share && a->cache == b->cache && g_str_equal (a->shape, b->shape);
 }
 
 /* Appends "busy, 3 of 20 ops differ from those alone beyond noise, 2 of them as the clock", if clocks are known. */
-static void
-append_clocks (GString *text, GPtrArray *measurements)
+static void append_clocks (GString *text, GPtrArray *measurements)
 {
   guint n = 0, n_beyond = 0, n_clock = 0;
 
   for (guint i = 0; i < measurements->len; i++)
-    for (guint k = 0; k < measurements->len; k++)
-      {
-        const PsMeasurement *alone = measurements->pdata[i], *busy = measurements->pdata[k];
+    for (guint k = 0; k < measurements->len; k++) {
+      const PsMeasurement *alone = measurements->pdata[i], *busy = measurements->pdata[k];
 
-        if (alone->devices != 1 || busy->devices == 1 || !is_same_op (alone, busy)
-            || ps_measurement_clock_mhz (alone) == 0 || ps_measurement_clock_mhz (busy) == 0)
-          continue;
-        PsProfileChange change = ps_measurement_compare (alone, busy);
-        n++;
-        n_beyond += change.beyond_noise;
-        n_clock += change.by_clock;
-      }
+      if (alone->devices != 1 || busy->devices == 1 || !is_same_op (alone, busy)
+          || ps_measurement_clock_mhz (alone) == 0 || ps_measurement_clock_mhz (busy) == 0)
+        continue;
+      PsProfileChange change = ps_measurement_compare (alone, busy);
+      n++;
+      n_beyond += change.beyond_noise;
+      n_clock += change.by_clock;
+    }
   if (n > 0)
     append_line (text, "busy, %u of %u ops differ from those alone beyond noise, %u of them as the clock", n_beyond, n,
                  n_clock);
 }
 
 /* Returns the number in a shape that ends in ",blocks=8"; -1: the op ran beside no blocks. */
-static gint64
-blocks_of (const PsMeasurement *m)
+static gint64 blocks_of (const PsMeasurement *m)
 {
   const char *found = m->subject == PS_SUBJECT_OP ? strstr (m->shape, ",blocks=") : NULL;
 
@@ -121,60 +113,53 @@ blocks_of (const PsMeasurement *m)
 }
 
 /* Adds up all ops that were measured both beside n blocks and beside none, into *beside_ns and *alone_ns. */
-static void
-sum_blocks (GPtrArray *measurements, gint64 n, gint64 *beside_ns, gint64 *alone_ns)
+static void sum_blocks (GPtrArray *measurements, gint64 n, gint64 *beside_ns, gint64 *alone_ns)
 {
   for (guint i = 0; i < measurements->len; i++)
-    for (guint k = 0; k < measurements->len; k++)
-      {
-        const PsMeasurement *alone = measurements->pdata[i], *beside = measurements->pdata[k];
+    for (guint k = 0; k < measurements->len; k++) {
+      const PsMeasurement *alone = measurements->pdata[i], *beside = measurements->pdata[k];
 
-        if (blocks_of (alone) != 0 || blocks_of (beside) != n || alone->kind != beside->kind
-            || alone->cache != beside->cache
-            || strncmp (alone->shape, beside->shape, strlen (alone->shape) - strlen ("0")) != 0)
-          continue;
-        *alone_ns += alone->time.median_ns;
-        *beside_ns += beside->time.median_ns;
-      }
+      if (blocks_of (alone) != 0 || blocks_of (beside) != n || alone->kind != beside->kind
+          || alone->cache != beside->cache
+          || strncmp (alone->shape, beside->shape, strlen (alone->shape) - strlen ("0")) != 0)
+        continue;
+      *alone_ns += alone->time.median_ns;
+      *beside_ns += beside->time.median_ns;
+    }
 }
 
 /* Returns the smallest number of blocks above n that an op ran beside; 0: there is none. */
-static gint64
-blocks_after (GPtrArray *measurements, gint64 n)
+static gint64 blocks_after (GPtrArray *measurements, gint64 n)
 {
   gint64 next = 0;
 
-  for (guint i = 0; i < measurements->len; i++)
-    {
-      gint64 blocks = blocks_of (measurements->pdata[i]);
+  for (guint i = 0; i < measurements->len; i++) {
+    gint64 blocks = blocks_of (measurements->pdata[i]);
 
-      if (blocks > n && (next == 0 || blocks < next))
-        next = blocks;
-    }
+    if (blocks > n && (next == 0 || blocks < next))
+      next = blocks;
+  }
   return next;
 }
 
 /* Appends "ops beside 8 held multiprocessors take 1.07 times as long (--overlap-slowdown 1.07 --overlap-waiting)", in
  * ascending order. */
-static void
-append_blocks (GString *text, GPtrArray *measurements)
+static void append_blocks (GString *text, GPtrArray *measurements)
 {
-  for (gint64 n = blocks_after (measurements, 0); n > 0; n = blocks_after (measurements, n))
-    {
-      gint64 beside_ns = 0, alone_ns = 0;
+  for (gint64 n = blocks_after (measurements, 0); n > 0; n = blocks_after (measurements, n)) {
+    gint64 beside_ns = 0, alone_ns = 0;
 
-      sum_blocks (measurements, n, &beside_ns, &alone_ns);
-      if (alone_ns > 0)
-        append_line (text,
-                     "ops beside %" G_GINT64_FORMAT " held multiprocessors take %.2f times as long"
-                     " (--overlap-slowdown %.2f --overlap-waiting)",
-                     n, (double)beside_ns / (double)alone_ns, MAX ((double)beside_ns / (double)alone_ns, 1));
-    }
+    sum_blocks (measurements, n, &beside_ns, &alone_ns);
+    if (alone_ns > 0)
+      append_line (text,
+                   "ops beside %" G_GINT64_FORMAT " held multiprocessors take %.2f times as long"
+                   " (--overlap-slowdown %.2f --overlap-waiting)",
+                   n, (double)beside_ns / (double)alone_ns, MAX ((double)beside_ns / (double)alone_ns, 1));
+  }
 }
 
 /* TRUE if two messages went the same way; their sizes may differ. */
-static gboolean
-is_alike (const PsMeasurement *a, const PsMeasurement *b)
+static gboolean is_alike (const PsMeasurement *a, const PsMeasurement *b)
 {
   return a->subject == b->subject && g_str_equal (a->shape, b->shape) && a->devices == b->devices
          && a->sharing == b->sharing;
@@ -182,53 +167,48 @@ is_alike (const PsMeasurement *a, const PsMeasurement *b)
 
 /* Collects the messages that went the same way as `first`, by size. Collects none unless `first` is the first of
  * them. */
-static void
-collect_sizes (GPtrArray *measurements, const PsMeasurement *first, GArray *bytes, GArray *ns)
+static void collect_sizes (GPtrArray *measurements, const PsMeasurement *first, GArray *bytes, GArray *ns)
 {
-  for (guint i = 0; i < measurements->len; i++)
-    {
-      const PsMeasurement *m = measurements->pdata[i];
-      gint64 time = MAX (m->time.median_ns, 1);
+  for (guint i = 0; i < measurements->len; i++) {
+    const PsMeasurement *m = measurements->pdata[i];
+    gint64 time = MAX (m->time.median_ns, 1);
 
-      if (m->subject == PS_SUBJECT_OP || !is_alike (m, first))
-        continue;
-      if (bytes->len == 0 && m != first)
-        return;
-      g_array_append_val (bytes, m->bytes);
-      g_array_append_val (ns, time);
-    }
+    if (m->subject == PS_SUBJECT_OP || !is_alike (m, first))
+      continue;
+    if (bytes->len == 0 && m != first)
+      return;
+    g_array_append_val (bytes, m->bytes);
+    g_array_append_val (ns, time);
+  }
 }
 
 /* "fit of transfers, 2 busy, 1 sharing: alpha 12 us, 0.125 ns/B (8 GB/s), R² 0.98, within 4.0 % of the medians" */
-static void
-append_fits (GString *text, GPtrArray *measurements)
+static void append_fits (GString *text, GPtrArray *measurements)
 {
-  for (guint i = 0; i < measurements->len; i++)
-    {
-      const PsMeasurement *m = measurements->pdata[i];
-      g_autoptr (GArray) bytes = g_array_new (FALSE, FALSE, sizeof (gint64));
-      g_autoptr (GArray) ns = g_array_new (FALSE, FALSE, sizeof (gint64));
+  for (guint i = 0; i < measurements->len; i++) {
+    const PsMeasurement *m = measurements->pdata[i];
+    g_autoptr (GArray) bytes = g_array_new (FALSE, FALSE, sizeof (gint64));
+    g_autoptr (GArray) ns = g_array_new (FALSE, FALSE, sizeof (gint64));
 
-      collect_sizes (measurements, m, bytes, ns);
-      if (bytes->len < 2)
-        continue;
-      PsTransferFit fit;
-      ps_transfer_fit ((gint64 *)(gpointer)bytes->data, (gint64 *)(gpointer)ns->data, bytes->len, &fit);
-      g_autofree char *fitted = ps_transfer_fit_to_text (&fit);
-      g_autoptr (GString) line = g_string_new (fitted);
-      g_string_replace (line, "\n", ", ", 0);
-      append_line (text, "fit of %s%s%s, %u busy, %u sharing: %s of the medians",
-                   m->subject == PS_SUBJECT_TRANSFER ? "transfers" : ps_subject_name (m->subject), *m->shape ? " " : "",
-                   m->shape, m->devices, m->sharing, line->str);
-      if (bytes->len > 2)
-        append_line (
-            text, "  a size left out and interpolated between its neighbours is off by %.1f %%, the median over sizes",
-            100 * ps_interpolation_error ((gint64 *)(gpointer)bytes->data, (gint64 *)(gpointer)ns->data, bytes->len));
-    }
+    collect_sizes (measurements, m, bytes, ns);
+    if (bytes->len < 2)
+      continue;
+    PsTransferFit fit;
+    ps_transfer_fit ((gint64 *)(gpointer)bytes->data, (gint64 *)(gpointer)ns->data, bytes->len, &fit);
+    g_autofree char *fitted = ps_transfer_fit_to_text (&fit);
+    g_autoptr (GString) line = g_string_new (fitted);
+    g_string_replace (line, "\n", ", ", 0);
+    append_line (text, "fit of %s%s%s, %u busy, %u sharing: %s of the medians",
+                 m->subject == PS_SUBJECT_TRANSFER ? "transfers" : ps_subject_name (m->subject), *m->shape ? " " : "",
+                 m->shape, m->devices, m->sharing, line->str);
+    if (bytes->len > 2)
+      append_line (
+          text, "  a size left out and interpolated between its neighbours is off by %.1f %%, the median over sizes",
+          100 * ps_interpolation_error ((gint64 *)(gpointer)bytes->data, (gint64 *)(gpointer)ns->data, bytes->len));
+  }
 }
 
-static void
-append_shapes (GString *text, GPtrArray *measurements)
+static void append_shapes (GString *text, GPtrArray *measurements)
 {
   g_autofree char *shapes = ps_shape_error_to_text (measurements);
 
@@ -236,8 +216,8 @@ append_shapes (GString *text, GPtrArray *measurements)
     append_line (text, "%s", shapes);
 }
 
-static char *
-to_text (const PsProfile *profile, PsTable *table, GPtrArray *measurements, GPtrArray *sentinels, gboolean samples)
+static char *to_text (const PsProfile *profile, PsTable *table, GPtrArray *measurements, GPtrArray *sentinels,
+                      gboolean samples)
 {
   g_autofree char *rows = ps_table_to_text (table);
   GString *text = g_string_new (NULL);
@@ -245,13 +225,12 @@ to_text (const PsProfile *profile, PsTable *table, GPtrArray *measurements, GPtr
   if (*profile->source)
     append_line (text, "profile '%s': imported %s from %s%s%s", profile->name, profile->created, profile->source,
                  *profile->model_name ? "; model " : "; stages without a model", profile->model_name);
-  else
-    {
-      append_line (text, "profile '%s': %s%s%s over %s, model %s, measured by pipesim %s from %s", profile->name,
-                   profile->device, *profile->shares ? " with shares " : "", profile->shares, profile->transport,
-                   profile->model_name, profile->version, profile->created);
-      append_line (text, "host %s, %s, %s, %s", profile->host, profile->processor, profile->kernel, profile->libraries);
-    }
+  else {
+    append_line (text, "profile '%s': %s%s%s over %s, model %s, measured by pipesim %s from %s", profile->name,
+                 profile->device, *profile->shares ? " with shares " : "", profile->shares, profile->transport,
+                 profile->model_name, profile->version, profile->created);
+    append_line (text, "host %s, %s, %s, %s", profile->host, profile->processor, profile->kernel, profile->libraries);
+  }
   append_sentinels (text, sentinels, measurements);
   append_clocks (text, measurements);
   append_blocks (text, measurements);
@@ -265,8 +244,7 @@ to_text (const PsProfile *profile, PsTable *table, GPtrArray *measurements, GPtr
   return g_string_free (text, FALSE);
 }
 
-static char *
-to_json (const PsProfile *profile, PsTable *table, GPtrArray *measurements)
+static char *to_json (const PsProfile *profile, PsTable *table, GPtrArray *measurements)
 {
   guint n;
   double shape_error = ps_shape_error (measurements, &n);
@@ -306,8 +284,7 @@ to_json (const PsProfile *profile, PsTable *table, GPtrArray *measurements)
   return ps_table_to_json_with (table, "pipesim-measurements/1", extra, values);
 }
 
-static gboolean
-show (const Options *options, GError **error)
+static gboolean show (const Options *options, GError **error)
 {
   g_autoptr (PsCostDb) db = ps_costdb_open (options->db, PS_COSTDB_READ, error);
   g_autoptr (PsProfile) profile = db != NULL ? ps_costdb_profile (db, options->profile, error) : NULL;
@@ -325,8 +302,7 @@ show (const Options *options, GError **error)
   return ps_print (text, error);
 }
 
-gboolean
-ps_calib_cmd_show (int argc, char **argv, GError **error)
+gboolean ps_calib_cmd_show (int argc, char **argv, GError **error)
 {
   Options options = { 0 };
   gboolean ok = ps_calib_parse (argc, argv, "show", &help, rows, &options, error)

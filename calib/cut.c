@@ -3,8 +3,7 @@
 
 #include <pipesim/setting.h>
 
-PsCut *
-ps_cut_new (const PsCalibration *calibration, guint n_chunks, GError **error)
+PsCut *ps_cut_new (const PsCalibration *calibration, guint n_chunks, GError **error)
 {
   const PsSetting setting = { .layout = (char *)calibration->layout,
                               .recompute = calibration->recompute,
@@ -26,8 +25,7 @@ ps_cut_new (const PsCalibration *calibration, guint n_chunks, GError **error)
   return g_steal_pointer (&cut);
 }
 
-void
-ps_cut_free (PsCut *cut)
+void ps_cut_free (PsCut *cut)
 {
   if (cut == NULL)
     return;
@@ -36,17 +34,15 @@ ps_cut_free (PsCut *cut)
   g_free (cut);
 }
 
-guint
-ps_cut_owner (const PsCut *cut, const char *key, const guint *shares, guint share)
+guint ps_cut_owner (const PsCut *cut, const char *key, const guint *shares, guint share)
 {
   guint owner = cut->n_devices;
 
-  for (guint s = 0; s < cut->n_stages; s++)
-    {
-      guint device = s % cut->n_devices;
+  for (guint s = 0; s < cut->n_stages; s++) {
+    guint device = s % cut->n_devices;
 
-      if (g_str_equal (cut->keys[s], key) && (shares == NULL || shares[device] == share))
-        owner = MIN (owner, device);
-    }
+    if (g_str_equal (cut->keys[s], key) && (shares == NULL || shares[device] == share))
+      owner = MIN (owner, device);
+  }
   return owner;
 }

@@ -3,8 +3,7 @@
 
 #include "calibration.h"
 
-typedef struct
-{
+typedef struct {
   guint n_devices;
   guint n_chunks;
   guint n_stages;       /* n_devices * n_chunks; stage s sits on device s mod n_devices */

@@ -4,8 +4,7 @@
 #include <pipesim/costdb.h>
 
 /* The measurements of one key in two profiles. */
-typedef struct
-{
+typedef struct {
   const PsMeasurement *a; /* NULL: only in b */
   const PsMeasurement *b; /* NULL: only in a */
   double change;          /* change of the median, (b - a) / a; NaN: one is missing, or a's is 0 */

@@ -7,16 +7,14 @@
 
 #define LONGER 1.02 /* more than rounding to ns can hide */
 
-typedef struct
-{
+typedef struct {
   PsSetting *setting;
   const PsCosts *costs;
   const PsCostSpread *spread;
   GPtrArray *schedules;
 } Probe;
 
-static double
-iteration_ns (const Probe *probe, const PsCosts *costs, const PsSchedule *schedule)
+static double iteration_ns (const Probe *probe, const PsCosts *costs, const PsSchedule *schedule)
 {
   g_autoptr (PsPredictor) predictor = ps_predictor_new (probe->setting, costs);
   g_autoptr (PsPrediction) prediction = ps_predictor_predict_schedule (predictor, ps_schedule_copy (schedule), NULL);
@@ -25,25 +23,22 @@ iteration_ns (const Probe *probe, const PsCosts *costs, const PsSchedule *schedu
 }
 
 /* Keeps the schedules of all families that run on the costs. */
-static void
-collect_schedules (Probe *probe)
+static void collect_schedules (Probe *probe)
 {
   g_autoptr (PsPredictor) predictor = ps_predictor_new (probe->setting, probe->costs);
   guint n;
   const PsFamily *const *families = ps_family_table (&n);
 
-  for (guint i = 0; i < n; i++)
-    {
-      g_autoptr (PsSchedule) schedule = ps_predictor_schedule (predictor, families[i]->name, NULL);
+  for (guint i = 0; i < n; i++) {
+    g_autoptr (PsSchedule) schedule = ps_predictor_schedule (predictor, families[i]->name, NULL);
 
-      if (schedule != NULL && !isnan (iteration_ns (probe, probe->costs, schedule)))
-        g_ptr_array_add (probe->schedules, g_steal_pointer (&schedule));
-    }
+    if (schedule != NULL && !isnan (iteration_ns (probe, probe->costs, schedule)))
+      g_ptr_array_add (probe->schedules, g_steal_pointer (&schedule));
+  }
 }
 
 /* The costs with one row longer. The transfers' row is the last cost. */
-static PsCosts *
-lengthen (const Probe *probe, guint row)
+static PsCosts *lengthen (const Probe *probe, guint row)
 {
   PsCosts *costs = ps_costs_copy (probe->costs);
   guint n = PS_N_OP_KINDS * costs->n_stages;
@@ -59,8 +54,7 @@ lengthen (const Probe *probe, guint row)
 #define UNKNOWN 0.1 /* relative error of a median of too few samples to say how far they spread */
 
 /* The samples of all costs that come from the row are the same. */
-static double
-row_error (const PsCostSpread *spread, guint row)
+static double row_error (const PsCostSpread *spread, guint row)
 {
   guint n = PS_N_OP_KINDS * spread->n_stages, cost = 0;
 
@@ -72,26 +66,23 @@ row_error (const PsCostSpread *spread, guint row)
 }
 
 /* The mean square over all schedules of the row's part. */
-static double
-row_variance (const Probe *probe, guint row)
+static double row_variance (const Probe *probe, guint row)
 {
   g_autoptr (PsCosts) longer = lengthen (probe, row);
   double sum = 0, error = row_error (probe->spread, row);
 
-  for (guint i = 0; i < probe->schedules->len; i++)
-    {
-      const PsSchedule *schedule = probe->schedules->pdata[i];
-      double slope
-          = log (iteration_ns (probe, longer, schedule) / iteration_ns (probe, probe->costs, schedule)) / log (LONGER);
+  for (guint i = 0; i < probe->schedules->len; i++) {
+    const PsSchedule *schedule = probe->schedules->pdata[i];
+    double slope
+        = log (iteration_ns (probe, longer, schedule) / iteration_ns (probe, probe->costs, schedule)) / log (LONGER);
 
-      sum += pow (slope * error, 2);
-    }
+    sum += pow (slope * error, 2);
+  }
   return sum / probe->schedules->len;
 }
 
-gboolean
-ps_doubt_find (PsDoubt *doubt, PsCostDb *db, const char *profile, const PsModel *model, const PsCut *cut,
-               GError **error)
+gboolean ps_doubt_find (PsDoubt *doubt, PsCostDb *db, const char *profile, const PsModel *model, const PsCut *cut,
+                        GError **error)
 {
   guint p = cut->n_devices, v = cut->n_chunks;
   g_autoptr (PsCosts) costs = ps_costdb_stage_costs (db, profile, model, cut->shapes, p, v, FALSE, 1, error);
@@ -108,15 +99,14 @@ ps_doubt_find (PsDoubt *doubt, PsCostDb *db, const char *profile, const PsModel 
   setting->n_chunks = v;
   setting->n_microbatches = 2 * p;
   collect_schedules (&probe);
-  for (guint row = 0; row < spread->n_rows && schedules->len > 0; row++)
-    {
-      double variance = row_variance (&probe, row);
+  for (guint row = 0; row < spread->n_rows && schedules->len > 0; row++) {
+    double variance = row_variance (&probe, row);
 
-      if (row == spread->row[PS_N_OP_KINDS * costs->n_stages])
-        transfers = variance;
-      else
-        ops += variance;
-    }
+    if (row == spread->row[PS_N_OP_KINDS * costs->n_stages])
+      transfers = variance;
+    else
+      ops += variance;
+  }
   *doubt = (PsDoubt){ sqrt (ops), sqrt (transfers) };
   return TRUE;
 }

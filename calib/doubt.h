@@ -7,8 +7,7 @@
 
 /* Relative standard errors of predicted iteration times, from the errors of the medians of all ops, and from that of
  * the transfer. */
-typedef struct
-{
+typedef struct {
   double ops;
   double transfers;
 } PsDoubt;

@@ -21,8 +21,7 @@
 
 static const PsOp messages[N_STAGES] = { { .kind = PS_OP_F, .stage = 0 }, { .kind = PS_OP_B, .stage = 1 } };
 
-PsModel *
-ps_model_with_boundary (gint64 bytes)
+PsModel *ps_model_with_boundary (gint64 bytes)
 {
   PsModel *model = g_new0 (PsModel, 1);
   gint64 elements = bytes / (gint64)sizeof (float);
@@ -33,11 +32,10 @@ ps_model_with_boundary (gint64 bytes)
     hidden *= 2;
   gint64 sequence = elements / hidden, batch = 1;
   /* Heads and sequences have sizes that every device takes, although no op runs. */
-  while (sequence % 2 == 0 && sequence > LONGEST_SEQUENCE)
-    {
-      sequence /= 2;
-      batch *= 2;
-    }
+  while (sequence % 2 == 0 && sequence > LONGEST_SEQUENCE) {
+    sequence /= 2;
+    batch *= 2;
+  }
   *model = (PsModel){ .name = g_strdup ("transfer"),
                       .layers = 2,
                       .hidden = (guint)hidden,
@@ -50,8 +48,7 @@ ps_model_with_boundary (gint64 bytes)
   return model;
 }
 
-void
-ps_game_tell_others (const PsCalibration *calibration, const PsGameOrder *order)
+void ps_game_tell_others (const PsCalibration *calibration, const PsGameOrder *order)
 {
   PsProcesses *processes = calibration->processes;
 
@@ -61,14 +58,12 @@ ps_game_tell_others (const PsCalibration *calibration, const PsGameOrder *order)
 
 /* When messages were handed over and when they could be used, by the clock of all. A message is timed at both its ends.
  * An all-reduce has its begin and its end here. */
-typedef struct
-{
+typedef struct {
   gint64 sent_ns[MAX_ROUNDS];
   PsTransferTimes came[MAX_ROUNDS];
 } Card;
 
-typedef struct
-{
+typedef struct {
   const PsTransportClass *class;
   PsTransport *transport;
   PsCrew *crew;
@@ -83,8 +78,7 @@ typedef struct
   PsSampler *sampler;  /* player 0's */
 } Game;
 
-typedef struct
-{
+typedef struct {
   Game *game;
   PsDeviceSetting setting;
   PsDevice *device;
@@ -94,8 +88,7 @@ typedef struct
 } Player;
 
 /* Its own index: it waits. */
-static guint
-partner_of (const Game *game, guint index)
+static guint partner_of (const Game *game, guint index)
 {
   guint n = 2 * game->n_pairs;
 
@@ -104,32 +97,28 @@ partner_of (const Game *game, guint index)
   return index < n ? (index + game->n_pairs) % n : index;
 }
 
-static PsOp
-message_of (const Game *game, guint player)
+static PsOp message_of (const Game *game, guint player)
 {
   return messages[player < partner_of (game, player) ? 0 : 1];
 }
 
-static gboolean
-send_message (Player *player, gint64 *sent_ns, GError **error)
+static gboolean send_message (Player *player, gint64 *sent_ns, GError **error)
 {
   Game *game = player->game;
   PsTensor *tensor = player->device->class->tensor_new (player->device);
 
   if (tensor == NULL)
     return ps_refuse (error, PS_ERROR_UNAVAILABLE, "device %u: no memory for a message", player->index);
-  if (!ps_tensor_fill (tensor, player->setting.model->precision, 1.0F, error))
-    {
-      player->device->class->tensor_free (tensor);
-      return FALSE;
-    }
+  if (!ps_tensor_fill (tensor, player->setting.model->precision, 1.0F, error)) {
+    player->device->class->tensor_free (tensor);
+    return FALSE;
+  }
   *sent_ns = ps_clock_now () + game->offset_ns;
   return game->class->send (game->transport, player->index, player->partner, message_of (game, player->index), tensor,
                             0, error);
 }
 
-static gboolean
-take_message (Player *player, PsTransferTimes *came, GError **error)
+static gboolean take_message (Player *player, PsTransferTimes *came, GError **error)
 {
   Game *game = player->game;
   PsTensor *tensor = game->class->wait (game->transport, player->index, player->partner,
@@ -144,8 +133,7 @@ take_message (Player *player, PsTransferTimes *came, GError **error)
   return TRUE;
 }
 
-static gboolean
-announce (Player *player, GError **error)
+static gboolean announce (Player *player, GError **error)
 {
   Game *game = player->game;
 
@@ -153,8 +141,7 @@ announce (Player *player, GError **error)
                                error);
 }
 
-static gboolean
-play_round (Player *player, guint i, Card *card, GError **error)
+static gboolean play_round (Player *player, guint i, Card *card, GError **error)
 {
   gboolean first = player->index < player->partner || player->game->way == PS_WAY_BOTH_WAYS;
 
@@ -163,14 +150,12 @@ play_round (Player *player, guint i, Card *card, GError **error)
 }
 
 /* What the transport calls a player. For an all-reduce it numbers the devices of this process. */
-static guint
-place_of (const Game *game, guint index)
+static guint place_of (const Game *game, guint index)
 {
   return game->way == PS_WAY_ALL_REDUCE ? index - game->first : index;
 }
 
-static gboolean
-add_up (Player *player, guint i, Card *card, GError **error)
+static gboolean add_up (Player *player, guint i, Card *card, GError **error)
 {
   Game *game = player->game;
 
@@ -181,8 +166,7 @@ add_up (Player *player, guint i, Card *card, GError **error)
   return ok;
 }
 
-static gboolean
-play_rounds (Player *player, guint n, Card *card, GError **error)
+static gboolean play_rounds (Player *player, guint n, Card *card, GError **error)
 {
   Game *game = player->game;
   gboolean ok = TRUE;
@@ -196,8 +180,7 @@ play_rounds (Player *player, guint n, Card *card, GError **error)
 
 /* From the sender's call until the other could use it. Some classes don't know at the receiver's end when it was sent.
  */
-static gint64
-transfer_ns (const Card *from, const Card *to, guint round)
+static gint64 transfer_ns (const Card *from, const Card *to, guint round)
 {
   const PsTransferTimes *came = &to->came[round];
 
@@ -205,8 +188,7 @@ transfer_ns (const Card *from, const Card *to, guint round)
 }
 
 /* Between processes, where clocks may be off against each other, there and back count together: the error cancels. */
-static void
-add_pair (Game *game, const Card *a, const Card *b, guint round, gint64 elapsed_ns)
+static void add_pair (Game *game, const Card *a, const Card *b, guint round, gint64 elapsed_ns)
 {
   gint64 there = transfer_ns (a, b, round), back = transfer_ns (b, a, round);
 
@@ -215,24 +197,21 @@ add_pair (Game *game, const Card *a, const Card *b, guint round, gint64 elapsed_
     ps_sampler_add (game->sampler, back, elapsed_ns);
 }
 
-static void
-add_samples (Game *game, const Card *cards, guint n, gint64 begin_ns)
+static void add_samples (Game *game, const Card *cards, guint n, gint64 begin_ns)
 {
-  for (guint i = 0; i < n; i++)
-    {
-      gint64 elapsed = cards[0].came[i].end_ns - begin_ns;
+  for (guint i = 0; i < n; i++) {
+    gint64 elapsed = cards[0].came[i].end_ns - begin_ns;
 
-      if (game->way == PS_WAY_ALL_REDUCE)
-        ps_sampler_add (game->sampler, transfer_ns (&cards[0], &cards[0], i), elapsed);
-      for (guint k = 0; k < game->n_players; k++)
-        if (k < partner_of (game, k))
-          add_pair (game, &cards[k], &cards[partner_of (game, k)], i, elapsed);
-    }
+    if (game->way == PS_WAY_ALL_REDUCE)
+      ps_sampler_add (game->sampler, transfer_ns (&cards[0], &cards[0], i), elapsed);
+    for (guint k = 0; k < game->n_players; k++)
+      if (k < partner_of (game, k))
+        add_pair (game, &cards[k], &cards[partner_of (game, k)], i, elapsed);
+  }
 }
 
 /* PsTransportGroup.exchange, and how players tell each other things. */
-static gboolean
-exchange (gpointer data, guint device, gconstpointer mine, gsize n_bytes, gpointer all, GError **error)
+static gboolean exchange (gpointer data, guint device, gconstpointer mine, gsize n_bytes, gpointer all, GError **error)
 {
   const Game *game = data;
   guint member = game->way == PS_WAY_ALL_REDUCE && game->remote ? 0 : device - game->first;
@@ -240,14 +219,12 @@ exchange (gpointer data, guint device, gconstpointer mine, gsize n_bytes, gpoint
   return ps_crew_exchange (game->crew, member, mine, n_bytes, all, error);
 }
 
-static void
-fail (gpointer data, GError *error)
+static void fail (gpointer data, GError *error)
 {
   ps_crew_fail (((Game *)data)->crew, error);
 }
 
-static void
-abort_transport (gpointer data)
+static void abort_transport (gpointer data)
 {
   Game *game = data;
 
@@ -255,32 +232,29 @@ abort_transport (gpointer data)
 }
 
 /* Plays until player 0 has enough samples. */
-static gboolean
-play_joined (Player *player, GError **error)
+static gboolean play_joined (Player *player, GError **error)
 {
   Game *game = player->game;
   gint64 begin_ns = ps_clock_now () + game->offset_ns;
   g_autofree guint8 *stop = g_new0 (guint8, game->n_players);
   g_autofree Card *cards = g_new (Card, game->n_players);
 
-  for (guint n = 1; !stop[0]; n = MIN (2 * n, MAX_ROUNDS))
-    {
-      Card mine = { 0 };
+  for (guint n = 1; !stop[0]; n = MIN (2 * n, MAX_ROUNDS)) {
+    Card mine = { 0 };
 
-      if (!play_rounds (player, n, &mine, error) || !exchange (game, player->index, &mine, sizeof mine, cards, error))
-        return FALSE;
-      if (player->index == 0)
-        add_samples (game, cards, n, begin_ns);
-      guint8 enough = player->index == 0 && game->sampler->stop != NULL;
-      if (!exchange (game, player->index, &enough, 1, stop, error))
-        return FALSE;
-    }
+    if (!play_rounds (player, n, &mine, error) || !exchange (game, player->index, &mine, sizeof mine, cards, error))
+      return FALSE;
+    if (player->index == 0)
+      add_samples (game, cards, n, begin_ns);
+    guint8 enough = player->index == 0 && game->sampler->stop != NULL;
+    if (!exchange (game, player->index, &enough, 1, stop, error))
+      return FALSE;
+  }
   return TRUE;
 }
 
 /* Makes the tensor that is added up: its zeros stay zeros. */
-static gboolean
-make_sum (Player *player, GError **error)
+static gboolean make_sum (Player *player, GError **error)
 {
   if (player->game->way != PS_WAY_ALL_REDUCE)
     return TRUE;
@@ -290,8 +264,7 @@ make_sum (Player *player, GError **error)
   return ps_refuse (error, PS_ERROR_UNAVAILABLE, "device %u: no memory to add up", player->index);
 }
 
-static gboolean
-play (Player *player, GError **error)
+static gboolean play (Player *player, GError **error)
 {
   Game *game = player->game;
   guint at = place_of (game, player->index);
@@ -305,8 +278,7 @@ play (Player *player, GError **error)
   return ok;
 }
 
-static gpointer
-player_main (gpointer data)
+static gpointer player_main (gpointer data)
 {
   Player *player = data;
   GError *error = NULL;
@@ -318,8 +290,7 @@ player_main (gpointer data)
   return NULL;
 }
 
-static void
-run_players (Game *game, Player *players)
+static void run_players (Game *game, Player *players)
 {
   g_autofree GThread **threads = g_new0 (GThread *, game->n_here);
   GError *error = NULL;
@@ -334,33 +305,31 @@ run_players (Game *game, Player *players)
 }
 
 /* Each player has a place of its own, also where fewer devices are calibrated than there are players. */
-static gboolean
-open_players (const PsCalibration *calibration, const PsModel *model, Game *game, Player *players, GError **error)
+static gboolean open_players (const PsCalibration *calibration, const PsModel *model, Game *game, Player *players,
+                              GError **error)
 {
   PsCalibration all = *calibration;
 
-  if (game->n_players > all.n_local)
-    {
-      all.n_local = game->n_players;
-      all.shares = NULL;
-    }
-  for (guint i = 0; i < game->n_here; i++)
-    {
-      guint index = game->first + i, device = game->n_pairs == 1 && !game->remote ? game->link[index] : index;
+  if (game->n_players > all.n_local) {
+    all.n_local = game->n_players;
+    all.shares = NULL;
+  }
+  for (guint i = 0; i < game->n_here; i++) {
+    guint index = game->first + i, device = game->n_pairs == 1 && !game->remote ? game->link[index] : index;
 
-      players[i] = (Player){ .game = game, .index = index, .partner = partner_of (game, index) };
-      players[i].setting = ps_calib_device_setting (&all, model, N_STAGES, 1, device);
-      players[i].setting.exclusive = game->class->exclusive;
-      players[i].device = calibration->device->open (&players[i].setting, error);
-      if (players[i].device == NULL)
-        return FALSE;
-    }
+    players[i] = (Player){ .game = game, .index = index, .partner = partner_of (game, index) };
+    players[i].setting = ps_calib_device_setting (&all, model, N_STAGES, 1, device);
+    players[i].setting.exclusive = game->class->exclusive;
+    players[i].device = calibration->device->open (&players[i].setting, error);
+    if (players[i].device == NULL)
+      return FALSE;
+  }
   return TRUE;
 }
 
 /* during: of the first device here. */
-static gboolean
-play_game (const PsCalibration *calibration, const PsModel *model, Game *game, PsCondition *during, GError **error)
+static gboolean play_game (const PsCalibration *calibration, const PsModel *model, Game *game, PsCondition *during,
+                           GError **error)
 {
   g_autofree Player *players = g_new0 (Player, game->n_here);
   GError *failure = NULL;
@@ -368,14 +337,12 @@ play_game (const PsCalibration *calibration, const PsModel *model, Game *game, P
   gint64 begin_ns = ps_clock_now ();
 
   ps_crew_watch (game->crew, abort_transport, game);
-  if (ok)
-    {
-      g_autoptr (PsConditions) conditions = ps_conditions_new (&players[0].device, 1);
+  if (ok) {
+    g_autoptr (PsConditions) conditions = ps_conditions_new (&players[0].device, 1);
 
-      run_players (game, players);
-      ps_conditions_median (conditions, 0, begin_ns, ps_clock_now (), during);
-    }
-  else
+    run_players (game, players);
+    ps_conditions_median (conditions, 0, begin_ns, ps_clock_now (), during);
+  } else
     ps_crew_fail (game->crew, failure);
   ps_crew_watch (game->crew, NULL, NULL);
   for (guint i = 0; i < game->n_here; i++)
@@ -385,8 +352,8 @@ play_game (const PsCalibration *calibration, const PsModel *model, Game *game, P
 }
 
 /* For an all-reduce every player is a replica of a pipeline of one device. */
-static gboolean
-open_transport (const PsCalibration *calibration, gsize bytes, Game *game, PsTransportGroup *group, GError **error)
+static gboolean open_transport (const PsCalibration *calibration, gsize bytes, Game *game, PsTransportGroup *group,
+                                GError **error)
 {
   gboolean replicas = game->way == PS_WAY_ALL_REDUCE;
   guint n = game->n_players;
@@ -412,15 +379,13 @@ open_transport (const PsCalibration *calibration, gsize bytes, Game *game, PsTra
   game->class = game->transport != NULL ? game->transport->class : NULL;
   return game->transport != NULL;
 }
-gboolean
-ps_game_load_is_own (const PsCalibration *calibration)
+gboolean ps_game_load_is_own (const PsCalibration *calibration)
 {
   return calibration->transport->exclusive && calibration->device->splits;
 }
 
 /* Loads the players' accelerators if each has its own; else the devices that do not play, in the first process. */
-static gboolean
-begin_load (const PsCalibration *calibration, const Game *game, PsLoad **load, GError **error)
+static gboolean begin_load (const PsCalibration *calibration, const Game *game, PsLoad **load, GError **error)
 {
   gboolean own = ps_game_load_is_own (calibration);
   guint first = own ? game->first : game->n_players;
@@ -433,8 +398,8 @@ begin_load (const PsCalibration *calibration, const Game *game, PsLoad **load, G
   return *load != NULL;
 }
 
-static gboolean
-play_on_transport (const PsCalibration *calibration, gint64 bytes, Game *game, PsCondition *during, GError **error)
+static gboolean play_on_transport (const PsCalibration *calibration, gint64 bytes, Game *game, PsCondition *during,
+                                   GError **error)
 {
   g_autoptr (PsModel) model = ps_model_with_boundary (bytes);
   PsTransportGroup group;
@@ -446,9 +411,8 @@ play_on_transport (const PsCalibration *calibration, gint64 bytes, Game *game, P
   return ok;
 }
 
-gboolean
-ps_game_play (const PsCalibration *calibration, const PsGameOrder *order, PsSampler *sampler, PsCondition *during,
-              GError **error)
+gboolean ps_game_play (const PsCalibration *calibration, const PsGameOrder *order, PsSampler *sampler,
+                       PsCondition *during, GError **error)
 {
   PsProcesses *processes = calibration->processes;
   PsLoad *load;

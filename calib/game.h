@@ -5,8 +5,7 @@
 #include "calibration.h"
 
 /* The messages on their way at the same time. */
-typedef enum
-{
+typedef enum {
   PS_WAY_ONE_BY_ONE,
   PS_WAY_BOTH_WAYS,      /* each player sends when it receives */
   PS_WAY_TWO_PAIRS,      /* two ping-pongs */
@@ -16,8 +15,7 @@ typedef enum
 } PsWay;
 
 /* A game of one size, or a rotation; the first process sends it to the others. */
-typedef struct
-{
+typedef struct {
   gint32 way; /* PS_N_WAYS: a rotation */
   gint32 n_pairs;
   gint32 link[2];                                  /* the two that play where there is one pair, the lower one first */

@@ -13,8 +13,7 @@
 #define N_STEPS 9
 #define TIMEOUT_NS G_GINT64_CONSTANT (60000000000)
 
-static PsProgram *
-new_program (const PsCalibration *calibration, GError **error)
+static PsProgram *new_program (const PsCalibration *calibration, GError **error)
 {
   g_autoptr (PsSetting) setting = ps_setting_new ();
   g_autoptr (PsPredictor) predictor = ps_predictor_new (setting, NULL);
@@ -25,8 +24,7 @@ new_program (const PsCalibration *calibration, GError **error)
 }
 
 /* The gaps and posts of a median step. NULL: it could not run. */
-static PsObserved *
-observe (const PsCalibration *calibration, GError **error)
+static PsObserved *observe (const PsCalibration *calibration, GError **error)
 {
   g_autoptr (PsProgram) program = new_program (calibration, error);
   g_autoptr (PsObserved) observed = ps_observed_new ();
@@ -37,25 +35,23 @@ observe (const PsCalibration *calibration, GError **error)
   GPtrArray *timelines = g_ptr_array_new ();
   gboolean ok = result != NULL;
 
-  if (ok)
-    {
-      g_ptr_array_add (timelines, result->timeline);
-      ok = ps_observed_add (observed, "null ops", timelines, error);
-      ps_run_result_free (result);
-    }
+  if (ok) {
+    g_ptr_array_add (timelines, result->timeline);
+    ok = ps_observed_add (observed, "null ops", timelines, error);
+    ps_run_result_free (result);
+  }
   g_ptr_array_unref (timelines);
   return ok ? g_steal_pointer (&observed) : NULL;
 }
 
-static gboolean
-is_wanted (const PsCalibration *calibration, PsMeasurement *key, gboolean *wanted, GError **error)
+static gboolean is_wanted (const PsCalibration *calibration, PsMeasurement *key, gboolean *wanted, GError **error)
 {
   *wanted = calibration->processes == NULL && !calibration->transport->exclusive;
   return !*wanted || calibration->wanted (key, calibration->data, wanted, error);
 }
 
-static gboolean
-hand_over (const PsCalibration *calibration, const PsMeasurement *key, const GArray *samples, GError **error)
+static gboolean hand_over (const PsCalibration *calibration, const PsMeasurement *key, const GArray *samples,
+                           GError **error)
 {
   g_autoptr (PsMeasurement) m = g_memdup2 (key, sizeof *key);
 
@@ -64,34 +60,32 @@ hand_over (const PsCalibration *calibration, const PsMeasurement *key, const GAr
   return calibration->sink (m, calibration->data, error);
 }
 
-gboolean
-ps_calibrate_host (const PsCalibration *calibration, GError **error)
+gboolean ps_calibrate_host (const PsCalibration *calibration, GError **error)
 {
   static const char *const parts[] = { "op", "send", "receive" };
   g_autoptr (PsObserved) observed = NULL;
 
   /* One device sends nothing. */
-  for (guint i = 0; i < (calibration->n_local > 1 ? G_N_ELEMENTS (parts) : 1); i++)
-    {
-      PsMeasurement key
-          = { .subject = PS_SUBJECT_HOST, .shape = (char *)parts[i], .devices = calibration->n_local, .sharing = 1 };
-      g_autoptr (GArray) posts = NULL;
-      gboolean wanted;
+  for (guint i = 0; i < (calibration->n_local > 1 ? G_N_ELEMENTS (parts) : 1); i++) {
+    PsMeasurement key
+        = { .subject = PS_SUBJECT_HOST, .shape = (char *)parts[i], .devices = calibration->n_local, .sharing = 1 };
+    g_autoptr (GArray) posts = NULL;
+    gboolean wanted;
 
-      if (!is_wanted (calibration, &key, &wanted, error))
-        return FALSE;
-      if (!wanted)
-        continue;
-      if (observed == NULL && !ps_watch (calibration, error))
-        return FALSE;
-      if (observed == NULL)
-        observed = observe (calibration, error);
-      if (observed == NULL)
-        return FALSE;
-      if (i > 0)
-        posts = ps_observed_posts (observed, i == 1 ? PS_INSTRUCTION_SEND : PS_INSTRUCTION_RECEIVE);
-      if (!hand_over (calibration, &key, posts != NULL ? posts : observed->host, error))
-        return FALSE;
-    }
+    if (!is_wanted (calibration, &key, &wanted, error))
+      return FALSE;
+    if (!wanted)
+      continue;
+    if (observed == NULL && !ps_watch (calibration, error))
+      return FALSE;
+    if (observed == NULL)
+      observed = observe (calibration, error);
+    if (observed == NULL)
+      return FALSE;
+    if (i > 0)
+      posts = ps_observed_posts (observed, i == 1 ? PS_INSTRUCTION_SEND : PS_INSTRUCTION_RECEIVE);
+    if (!hand_over (calibration, &key, posts != NULL ? posts : observed->host, error))
+      return FALSE;
+  }
   return TRUE;
 }

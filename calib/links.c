@@ -7,8 +7,7 @@
 #define PLACE_BYTES 512
 #define TIMEOUT_NS G_GINT64_CONSTANT (60000000000)
 
-static void
-link_clear (gpointer data)
+static void link_clear (gpointer data)
 {
   PsCalibLink *link = data;
 
@@ -17,14 +16,12 @@ link_clear (gpointer data)
   g_free (link->key);
 }
 
-static PsCalibLink *
-link_at (const GArray *links, guint i)
+static PsCalibLink *link_at (const GArray *links, guint i)
 {
   return &g_array_index (links, PsCalibLink, i);
 }
 
-static char *
-place_of (const PsCalibration *calibration, guint device)
+static char *place_of (const PsCalibration *calibration, guint device)
 {
   PsDeviceSetting setting
       = ps_calib_device_setting (calibration, calibration->model, calibration->n_devices, 1, device);
@@ -34,8 +31,7 @@ place_of (const PsCalibration *calibration, guint device)
 }
 
 /* The place of each device, NULL after the last one; this process has the device of its rank. */
-static char **
-exchange_places (const PsCalibration *calibration)
+static char **exchange_places (const PsCalibration *calibration)
 {
   const guint n = calibration->n_devices;
   g_autofree char *all = g_malloc (n * PLACE_BYTES);
@@ -49,8 +45,7 @@ exchange_places (const PsCalibration *calibration)
   return places;
 }
 
-char *
-ps_calib_places (const PsCalibration *calibration)
+char *ps_calib_places (const PsCalibration *calibration)
 {
   const guint n = calibration->n_devices;
   g_auto (GStrv) places = NULL;
@@ -63,101 +58,91 @@ ps_calib_places (const PsCalibration *calibration)
     places = exchange_places (calibration);
   else
     places = g_new0 (char *, n + 1);
-  for (guint i = 0; i < n; i++)
-    {
-      if (places[i] == NULL)
-        places[i] = place_of (calibration, i);
-      if (places[i] == NULL || *places[i] == '\0')
-        return g_strdup ("");
-    }
+  for (guint i = 0; i < n; i++) {
+    if (places[i] == NULL)
+      places[i] = place_of (calibration, i);
+    if (places[i] == NULL || *places[i] == '\0')
+      return g_strdup ("");
+  }
   return g_strjoinv (";", places);
 }
 
-static GArray *
-ring (const char *places)
+static GArray *ring (const char *places)
 {
   g_auto (GStrv) all = g_strsplit (places != NULL ? places : "", ";", -1);
   guint n = g_strv_length (all);
   GArray *links = g_array_new (FALSE, FALSE, sizeof (PsCalibLink));
 
   g_array_set_clear_func (links, link_clear);
-  for (guint i = 0; n > 1 && i < (n == 2 ? 1 : n); i++)
-    {
-      guint next = (i + 1) % n;
-      PsCalibLink link = { .a = MIN (i, next), .b = MAX (i, next), .link_class = ps_link_class (all[i], all[next]) };
+  for (guint i = 0; n > 1 && i < (n == 2 ? 1 : n); i++) {
+    guint next = (i + 1) % n;
+    PsCalibLink link = { .a = MIN (i, next), .b = MAX (i, next), .link_class = ps_link_class (all[i], all[next]) };
 
-      link.key = ps_link_key (i, next);
-      g_array_append_val (links, link);
-    }
+    link.key = ps_link_key (i, next);
+    g_array_append_val (links, link);
+  }
   return links;
 }
 
 /* The first link of each class stands for it; the first of all has the plain shape. */
-static void
-set_classes (GArray *links)
+static void set_classes (GArray *links)
 {
-  for (guint i = 0; i < links->len; i++)
-    {
-      PsCalibLink *link = link_at (links, i);
-      gboolean plain = g_str_equal (link->link_class, link_at (links, 0)->link_class);
+  for (guint i = 0; i < links->len; i++) {
+    PsCalibLink *link = link_at (links, i);
+    gboolean plain = g_str_equal (link->link_class, link_at (links, 0)->link_class);
 
-      link->first = TRUE;
-      for (guint k = 0; k < i && link->first; k++)
-        link->first = !g_str_equal (link_at (links, k)->link_class, link->link_class);
-      link->shape = plain ? g_strdup ("") : ps_link_class_key (link->link_class);
-    }
+    link->first = TRUE;
+    for (guint k = 0; k < i && link->first; k++)
+      link->first = !g_str_equal (link_at (links, k)->link_class, link->link_class);
+    link->shape = plain ? g_strdup ("") : ps_link_class_key (link->link_class);
+  }
 }
 
 /* The measurement of one size over that link alone; *of_class that of its class. NULL: there are not both. */
-static const PsMeasurement *
-find_sample (const PsCalibLink *link, GPtrArray *measurements, const PsMeasurement **of_class)
+static const PsMeasurement *find_sample (const PsCalibLink *link, GPtrArray *measurements,
+                                         const PsMeasurement **of_class)
 {
-  for (guint i = 0; i < measurements->len; i++)
-    {
-      const PsMeasurement *own = measurements->pdata[i];
-      PsMeasurement key = *own;
+  for (guint i = 0; i < measurements->len; i++) {
+    const PsMeasurement *own = measurements->pdata[i];
+    PsMeasurement key = *own;
 
-      key.shape = link->shape;
-      if (own->subject != PS_SUBJECT_TRANSFER || !g_str_equal (own->shape, link->key))
-        continue;
-      *of_class = ps_measurement_find (measurements, &key);
-      if (*of_class != NULL)
-        return own;
-    }
+    key.shape = link->shape;
+    if (own->subject != PS_SUBJECT_TRANSFER || !g_str_equal (own->shape, link->key))
+      continue;
+    *of_class = ps_measurement_find (measurements, &key);
+    if (*of_class != NULL)
+      return own;
+  }
   return NULL;
 }
 
 /* The last links of a class and every one of a class that has split. */
-static void
-choose_samples (GArray *links, const char *link_class)
+static void choose_samples (GArray *links, const char *link_class)
 {
   gboolean split = FALSE;
   guint n = 0;
 
   for (guint i = 0; i < links->len; i++)
     split |= g_str_equal (link_at (links, i)->link_class, link_class) && link_at (links, i)->differs;
-  for (guint i = links->len; i-- > 0;)
-    {
-      PsCalibLink *link = link_at (links, i);
+  for (guint i = links->len; i-- > 0;) {
+    PsCalibLink *link = link_at (links, i);
 
-      if (g_str_equal (link->link_class, link_class) && !link->first)
-        link->sampled = split || n++ < MAX_SAMPLES;
-    }
+    if (g_str_equal (link->link_class, link_class) && !link->first)
+      link->sampled = split || n++ < MAX_SAMPLES;
+  }
 }
 
-GArray *
-ps_calib_links (const char *places, GPtrArray *known)
+GArray *ps_calib_links (const char *places, GPtrArray *known)
 {
   GArray *links = ring (places);
   const PsMeasurement *of_class;
 
   set_classes (links);
-  for (guint i = 0; i < links->len && known != NULL; i++)
-    {
-      const PsMeasurement *own = find_sample (link_at (links, i), known, &of_class);
+  for (guint i = 0; i < links->len && known != NULL; i++) {
+    const PsMeasurement *own = find_sample (link_at (links, i), known, &of_class);
 
-      link_at (links, i)->differs = own != NULL && ps_links_differ (own, of_class);
-    }
+    link_at (links, i)->differs = own != NULL && ps_links_differ (own, of_class);
+  }
   for (guint i = 0; i < links->len; i++)
     if (link_at (links, i)->first)
       choose_samples (links, link_at (links, i)->link_class);
@@ -165,8 +150,7 @@ ps_calib_links (const char *places, GPtrArray *known)
 }
 
 /* How much longer the link's own transfers take than those of its class; NaN: it was not looked at. */
-static double
-change_of (const PsCalibLink *link, GPtrArray *measurements)
+static double change_of (const PsCalibLink *link, GPtrArray *measurements)
 {
   const PsMeasurement *of_class, *own = find_sample (link, measurements, &of_class);
 
@@ -174,8 +158,7 @@ change_of (const PsCalibLink *link, GPtrArray *measurements)
 }
 
 /* "; 3-0 -1.2 %", "; 3-0 differs, +41.0 %" or, where it has no sample, "; 3-0". */
-static void
-append_link (GString *text, const PsCalibLink *link, GPtrArray *measurements)
+static void append_link (GString *text, const PsCalibLink *link, GPtrArray *measurements)
 {
   double change = change_of (link, measurements);
 
@@ -184,48 +167,44 @@ append_link (GString *text, const PsCalibLink *link, GPtrArray *measurements)
     g_string_append_printf (text, "%s %+.1f %%", link->differs ? " differs," : "", 100 * change);
 }
 
-char *
-ps_calib_links_to_text (const char *places, GPtrArray *measurements)
+char *ps_calib_links_to_text (const char *places, GPtrArray *measurements)
 {
   g_autoptr (GArray) links = ps_calib_links (places, measurements);
   GString *text = g_string_new (NULL);
 
-  for (guint i = 0; i < links->len && links->len > 1; i++)
-    {
-      const PsCalibLink *link = link_at (links, i);
+  for (guint i = 0; i < links->len && links->len > 1; i++) {
+    const PsCalibLink *link = link_at (links, i);
 
-      if (!link->first)
-        continue;
-      g_string_append_printf (text, "links of class %s: %u-%u stands for it", link->link_class, link->a, link->b);
-      for (guint k = i + 1; k < links->len; k++)
-        if (g_str_equal (link_at (links, k)->link_class, link->link_class))
-          append_link (text, link_at (links, k), measurements);
-      g_string_append_c (text, '\n');
-    }
+    if (!link->first)
+      continue;
+    g_string_append_printf (text, "links of class %s: %u-%u stands for it", link->link_class, link->a, link->b);
+    for (guint k = i + 1; k < links->len; k++)
+      if (g_str_equal (link_at (links, k)->link_class, link->link_class))
+        append_link (text, link_at (links, k), measurements);
+    g_string_append_c (text, '\n');
+  }
   return g_string_free (text, FALSE);
 }
 
-char *
-ps_calib_links_to_json (const char *places, GPtrArray *measurements)
+char *ps_calib_links_to_json (const char *places, GPtrArray *measurements)
 {
   g_autoptr (GArray) links = ps_calib_links (places, measurements);
   GString *json = g_string_new ("[");
 
-  for (guint i = 0; i < links->len; i++)
-    {
-      const PsCalibLink *link = link_at (links, i);
-      double change = change_of (link, measurements);
-      char number[G_ASCII_DTOSTR_BUF_SIZE] = "null";
+  for (guint i = 0; i < links->len; i++) {
+    const PsCalibLink *link = link_at (links, i);
+    double change = change_of (link, measurements);
+    char number[G_ASCII_DTOSTR_BUF_SIZE] = "null";
 
-      if (!isnan (change))
-        g_ascii_formatd (number, sizeof number, "%.6f", change);
-      g_string_append_printf (
-          json,
-          "%s\n    {\"link\": \"%u-%u\", \"class\": \"%s\", \"stands_for_class\": %s, \"change\": %s, "
-          "\"differs\": %s}",
-          i > 0 ? "," : "", link->a, link->b, link->link_class, link->first ? "true" : "false", number,
-          link->differs ? "true" : "false");
-    }
+    if (!isnan (change))
+      g_ascii_formatd (number, sizeof number, "%.6f", change);
+    g_string_append_printf (
+        json,
+        "%s\n    {\"link\": \"%u-%u\", \"class\": \"%s\", \"stands_for_class\": %s, \"change\": %s, "
+        "\"differs\": %s}",
+        i > 0 ? "," : "", link->a, link->b, link->link_class, link->first ? "true" : "false", number,
+        link->differs ? "true" : "false");
+  }
   g_string_append (json, links->len > 0 ? "\n  ]" : "]");
   return g_string_free (json, FALSE);
 }

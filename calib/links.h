@@ -7,8 +7,7 @@
 #include <pipesim/costdb.h>
 
 /* A link from one device to the next; the last device has one to the first. */
-typedef struct
-{
+typedef struct {
   guint a, b; /* a < b */
   char *link_class;
   char *shape;      /* of the transfers that stand for its class (PsMeasurement) */

@@ -4,8 +4,7 @@
 #include <glib.h>
 
 /* Processor seconds since the system started. */
-typedef struct
-{
+typedef struct {
   double all;  /* of all processors, idle ones too; 0: the system does not tell */
   double busy; /* of all programs, and of other guests of the host */
   double own;  /* of this program */

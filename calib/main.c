@@ -4,8 +4,7 @@
 #include <locale.h>
 #include <stdlib.h>
 
-typedef struct
-{
+typedef struct {
   const char *name;
 
   gboolean (*run) (int argc, char **argv, GError **error);
@@ -23,8 +22,7 @@ static const Command commands[] = {
   { "import", ps_calib_cmd_import, "read a profile's text, or the runs of any program, into a cost database" },
 };
 
-static char *
-usage (void)
+static char *usage (void)
 {
   GString *text = g_string_new ("Usage: pipesim calib COMMAND [OPTION...]\n\n");
 
@@ -34,33 +32,29 @@ usage (void)
   return g_string_free (text, FALSE);
 }
 
-static gboolean
-dispatch (int argc, char **argv, GError **error)
+static gboolean dispatch (int argc, char **argv, GError **error)
 {
   const char *names[G_N_ELEMENTS (commands)];
 
-  if (argc >= 2 && (g_str_equal (argv[1], "--help") || g_str_equal (argv[1], "-h")))
-    {
-      g_autofree char *text = usage ();
+  if (argc >= 2 && (g_str_equal (argv[1], "--help") || g_str_equal (argv[1], "-h"))) {
+    g_autofree char *text = usage ();
 
-      return ps_print (text, error);
-    }
+    return ps_print (text, error);
+  }
   if (argc >= 2 && g_str_equal (argv[1], "--version"))
     return ps_print ("pipesim-calib " PS_VERSION "\n", error);
   if (argc < 2)
     return ps_refuse (error, PS_ERROR_USAGE, "no command given; try pipesim calib --help");
-  for (guint i = 0; i < G_N_ELEMENTS (commands); i++)
-    {
-      if (g_str_equal (argv[1], commands[i].name))
-        return commands[i].run (argc - 1, argv + 1, error);
-      names[i] = commands[i].name;
-    }
+  for (guint i = 0; i < G_N_ELEMENTS (commands); i++) {
+    if (g_str_equal (argv[1], commands[i].name))
+      return commands[i].run (argc - 1, argv + 1, error);
+    names[i] = commands[i].name;
+  }
   g_autofree char *problem = g_strdup_printf ("'%s': no such command; there are", argv[1]);
   return ps_refuse_name (error, problem, argv[1], names, G_N_ELEMENTS (commands));
 }
 
-int
-main (int argc, char **argv)
+int main (int argc, char **argv)
 {
   g_autoptr (GError) error = NULL;
 

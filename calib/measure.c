@@ -8,8 +8,7 @@
 #include "watch.h"
 
 /* Measures n_local devices at a time, until every device has had its turn. */
-static gboolean
-calibrate_busy (const PsCalibration *calibration, const PsCut *cut, GError **error)
+static gboolean calibrate_busy (const PsCalibration *calibration, const PsCut *cut, GError **error)
 {
   guint n = calibration->n_local;
 
@@ -20,8 +19,7 @@ calibrate_busy (const PsCalibration *calibration, const PsCut *cut, GError **err
 }
 
 /* Measures one device after the other, alone. A device that answers for no shape has nothing to do. */
-static gboolean
-calibrate_alone (const PsCalibration *calibration, const PsCut *cut, PsCacheState cache, GError **error)
+static gboolean calibrate_alone (const PsCalibration *calibration, const PsCut *cut, PsCacheState cache, GError **error)
 {
   for (guint device = 0; device < cut->n_devices; device++)
     if (!ps_calibrate_ops (calibration, cut, device, 1, cache, error))
@@ -30,23 +28,20 @@ calibrate_alone (const PsCalibration *calibration, const PsCut *cut, PsCacheStat
 }
 
 /* Measures each shape on a whole accelerator, while other blocks hold a part of it. */
-static gboolean
-calibrate_beside_blocks (const PsCalibration *calibration, GPtrArray *cuts, GError **error)
+static gboolean calibrate_beside_blocks (const PsCalibration *calibration, GPtrArray *cuts, GError **error)
 {
   PsCalibration beside = *calibration;
 
-  for (guint i = 0; i < calibration->n_blocks; i++)
-    {
-      beside.kept = &calibration->blocks[i];
-      for (guint n = 0; n < calibration->n_chunks; n++)
-        if (!calibrate_alone (&beside, cuts->pdata[n], PS_CACHE_RUN, error))
-          return FALSE;
-    }
+  for (guint i = 0; i < calibration->n_blocks; i++) {
+    beside.kept = &calibration->blocks[i];
+    for (guint n = 0; n < calibration->n_chunks; n++)
+      if (!calibrate_alone (&beside, cuts->pdata[n], PS_CACHE_RUN, error))
+        return FALSE;
+  }
   return TRUE;
 }
 
-static gboolean
-calibrate_cuts (const PsCalibration *calibration, GPtrArray *cuts, GError **error)
+static gboolean calibrate_cuts (const PsCalibration *calibration, GPtrArray *cuts, GError **error)
 {
   gboolean run = (calibration->caches & 1U << PS_CACHE_RUN) != 0;
 
@@ -65,8 +60,8 @@ calibrate_cuts (const PsCalibration *calibration, GPtrArray *cuts, GError **erro
   return calibrate_beside_blocks (calibration, cuts, error) && ps_calibrate_self_sends (calibration, error);
 }
 
-static gboolean
-add_cut (const PsCalibration *calibration, guint n_chunks, guint n_slices, GPtrArray *cuts, GError **error)
+static gboolean add_cut (const PsCalibration *calibration, guint n_chunks, guint n_slices, GPtrArray *cuts,
+                         GError **error)
 {
   PsCut *cut = ps_cut_new (calibration, n_chunks, error);
 
@@ -78,8 +73,7 @@ add_cut (const PsCalibration *calibration, guint n_chunks, guint n_slices, GPtrA
 }
 
 /* Asks an open device for facts that the class does not tell. */
-static gboolean
-ask_device (PsCalibration *calibration, GError **error)
+static gboolean ask_device (PsCalibration *calibration, GError **error)
 {
   PsDeviceSetting setting = ps_calib_device_setting (calibration, calibration->model, calibration->n_devices, 1, 0);
   PsDevice *device = calibration->device->open (&setting, error);
@@ -97,8 +91,7 @@ ask_device (PsCalibration *calibration, GError **error)
   return ok;
 }
 
-gboolean
-ps_calibrate (const PsCalibration *wanted, GError **error)
+gboolean ps_calibrate (const PsCalibration *wanted, GError **error)
 {
   g_autoptr (GPtrArray) cuts = g_ptr_array_new_with_free_func ((GDestroyNotify)ps_cut_free);
   PsCalibration calibration = *wanted;

@@ -6,8 +6,7 @@
 #include <sys/utsname.h>
 
 /* Returns the first "model name : ..." of /proc/cpuinfo, or the fallback: not every architecture has one. */
-static char *
-processor_name (const char *fallback)
+static char *processor_name (const char *fallback)
 {
   g_autofree char *text = NULL;
   g_autoptr (GMatchInfo) match = NULL;
@@ -19,8 +18,7 @@ processor_name (const char *fallback)
   return g_strdup (fallback);
 }
 
-static char *
-library_versions (const PsDeviceClass *device, const PsTransportClass *transport)
+static char *library_versions (const PsDeviceClass *device, const PsTransportClass *transport)
 {
   g_autofree char *of_device = device->libraries != NULL ? device->libraries () : NULL;
   g_autofree char *of_transport = transport->libraries != NULL ? transport->libraries () : NULL;
@@ -32,9 +30,8 @@ library_versions (const PsDeviceClass *device, const PsTransportClass *transport
                           of_database);
 }
 
-PsProfile *
-ps_profile_new_here (const char *name, const PsModel *model, const PsDeviceClass *device,
-                     const PsTransportClass *transport)
+PsProfile *ps_profile_new_here (const char *name, const PsModel *model, const PsDeviceClass *device,
+                                const PsTransportClass *transport)
 {
   g_autoptr (GDateTime) now = g_date_time_new_now_utc ();
   struct utsname system = { 0 };

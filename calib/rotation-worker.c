@@ -6,16 +6,14 @@
 /* Each stage runs one O every OPTIMIZER_CYCLES cycles. */
 #define OPTIMIZER_CYCLES 2
 
-static void
-report (PsRotationWorker *worker, PsRotationItem content)
+static void report (PsRotationWorker *worker, PsRotationItem content)
 {
   PsRotationItem *item = g_memdup2 (&content, sizeof content);
 
   g_async_queue_push (worker->rotation->inbox, item);
 }
 
-void
-ps_rotation_fail (PsRotation *rotation, const GError *error)
+void ps_rotation_fail (PsRotation *rotation, const GError *error)
 {
   g_mutex_lock (&rotation->mutex);
   g_atomic_int_set (&rotation->failed, 1);
@@ -25,16 +23,14 @@ ps_rotation_fail (PsRotation *rotation, const GError *error)
     ps_team_fail (rotation->team, error);
 }
 
-gboolean
-ps_rotation_add_up (gpointer data, float *values, gsize n, GError **error)
+gboolean ps_rotation_add_up (gpointer data, float *values, gsize n, GError **error)
 {
   PsRotationWorker *worker = data;
 
   return ps_team_add_up (worker->rotation->team, worker->at, values, n, error);
 }
 
-static void
-report_choices (PsRotationWorker *worker)
+static void report_choices (PsRotationWorker *worker)
 {
   const PsDeviceClass *class = worker->device->class;
 
@@ -43,25 +39,22 @@ report_choices (PsRotationWorker *worker)
 }
 
 /* Waits until every worker is busy: by then all have made their choices. */
-static void
-wait_for_all (PsRotationWorker *worker)
+static void wait_for_all (PsRotationWorker *worker)
 {
   PsRotation *rotation = worker->rotation;
 
   g_mutex_lock (&rotation->mutex);
-  if (++rotation->n_ready == rotation->n_workers)
-    {
-      report_choices (worker);
-      g_cond_broadcast (&rotation->all_ready);
-    }
+  if (++rotation->n_ready == rotation->n_workers) {
+    report_choices (worker);
+    g_cond_broadcast (&rotation->all_ready);
+  }
   while (rotation->n_ready < rotation->n_workers && !g_atomic_int_get (&rotation->failed))
     g_cond_wait (&rotation->all_ready, &rotation->mutex);
   g_mutex_unlock (&rotation->mutex);
 }
 
 /* The time of the latest op: the accelerator's own where the class tells it. The rest is launching. */
-static gint64
-sample_ns (PsRotationWorker *worker, PsQuantity *quantity, gint64 host_ns)
+static gint64 sample_ns (PsRotationWorker *worker, PsQuantity *quantity, gint64 host_ns)
 {
   const PsDeviceClass *class = worker->device->class;
   gint64 own_ns = class->op_ns != NULL ? class->op_ns (worker->device) : 0, launch_ns = MAX (host_ns - own_ns, 1);
@@ -71,8 +64,7 @@ sample_ns (PsRotationWorker *worker, PsQuantity *quantity, gint64 host_ns)
   return own_ns > 0 ? own_ns : host_ns;
 }
 
-static void
-finish_quantity (PsRotationWorker *worker, PsQuantity *quantity)
+static void finish_quantity (PsRotationWorker *worker, PsQuantity *quantity)
 {
   PsMeasurement *m = quantity->measurement;
 
@@ -91,8 +83,7 @@ finish_quantity (PsRotationWorker *worker, PsQuantity *quantity)
 #define TOO_SLOW (PS_THROTTLE_HEAT | PS_THROTTLE_HARDWARE) /* a power limit is how a device always runs */
 
 /* Whether the hardware protected itself at that time. */
-static gboolean
-is_throttled (const PsRotationWorker *worker, gint64 start_ns, gint64 end_ns)
+static gboolean is_throttled (const PsRotationWorker *worker, gint64 start_ns, gint64 end_ns)
 {
   PsCondition condition;
 
@@ -101,9 +92,8 @@ is_throttled (const PsRotationWorker *worker, gint64 start_ns, gint64 end_ns)
   return (condition.throttle & TOO_SLOW) != 0;
 }
 
-static void
-add_sample (PsRotationWorker *worker, PsRotationStage *stage, PsOp op, gint64 start_ns, gint64 end_ns,
-            const PsMemoryUse *before, const PsMemoryUse *after)
+static void add_sample (PsRotationWorker *worker, PsRotationStage *stage, PsOp op, gint64 start_ns, gint64 end_ns,
+                        const PsMemoryUse *before, const PsMemoryUse *after)
 {
   const PsRotation *rotation = worker->rotation;
   gboolean warm = rotation->tells_warm && ps_op_is_warm (worker->last, op);
@@ -126,8 +116,8 @@ add_sample (PsRotationWorker *worker, PsRotationStage *stage, PsOp op, gint64 st
 }
 
 /* Makes the tensor that the neighbouring stage would send, if the op takes one. */
-static gboolean
-make_input (PsRotationWorker *worker, const PsRotationStage *stage, PsOpKind kind, PsTensor **input, GError **error)
+static gboolean make_input (PsRotationWorker *worker, const PsRotationStage *stage, PsOpKind kind, PsTensor **input,
+                            GError **error)
 {
   gboolean activation = kind == PS_OP_F && !stage->shape->embedding;
   gboolean gradient = (kind == PS_OP_B || kind == PS_OP_BW) && !stage->shape->head;
@@ -143,8 +133,7 @@ make_input (PsRotationWorker *worker, const PsRotationStage *stage, PsOpKind kin
 
 /* Occupies or frees multiprocessors. It does so only while sampling: the first launch of a kernel may wait for all
  * others. */
-static gboolean
-keep_from_op (PsRotationWorker *worker, gboolean begin, GError **error)
+static gboolean keep_from_op (PsRotationWorker *worker, gboolean begin, GError **error)
 {
   const guint *kept = worker->rotation->calibration->kept;
 
@@ -153,8 +142,7 @@ keep_from_op (PsRotationWorker *worker, gboolean begin, GError **error)
 }
 
 /* Empties the caches or holds multiprocessors. Nothing may come between this and the op. */
-static gboolean
-prepare_hardware (PsRotationWorker *worker, PsTensor *input, GError **error)
+static gboolean prepare_hardware (PsRotationWorker *worker, PsTensor *input, GError **error)
 {
   const PsDeviceClass *class = worker->device->class;
 
@@ -166,8 +154,8 @@ prepare_hardware (PsRotationWorker *worker, PsTensor *input, GError **error)
   return FALSE;
 }
 
-static gboolean
-run_op (PsRotationWorker *worker, PsRotationStage *stage, PsOpKind kind, guint microbatch, guint slice, GError **error)
+static gboolean run_op (PsRotationWorker *worker, PsRotationStage *stage, PsOpKind kind, guint microbatch, guint slice,
+                        GError **error)
 {
   const PsDeviceClass *class = worker->device->class;
   PsOp op = {
@@ -195,8 +183,8 @@ run_op (PsRotationWorker *worker, PsRotationStage *stage, PsOpKind kind, guint m
 
 /* Runs the op of all slices on the microbatch that has waited longest in one queue, and moves it to another queue.
  * Backwards take the last slice first. */
-static gboolean
-advance (PsRotationWorker *worker, PsRotationStage *stage, PsOpKind kind, GQueue *from, GQueue *to, GError **error)
+static gboolean advance (PsRotationWorker *worker, PsRotationStage *stage, PsOpKind kind, GQueue *from, GQueue *to,
+                         GError **error)
 {
   gpointer microbatch = g_queue_pop_head (from);
   guint n = worker->rotation->cut->n_slices;
@@ -208,26 +196,23 @@ advance (PsRotationWorker *worker, PsRotationStage *stage, PsOpKind kind, GQueue
   return TRUE;
 }
 
-static gboolean
-step (PsRotationWorker *worker, PsRotationStage *stage, PsOpKind kind, GError **error)
+static gboolean step (PsRotationWorker *worker, PsRotationStage *stage, PsOpKind kind, GError **error)
 {
-  switch (kind)
-    {
-    case PS_OP_F:
-      return advance (worker, stage, kind, &stage->unused, &stage->forwarded, error);
-    case PS_OP_B:
-      return advance (worker, stage, kind, &stage->forwarded, &stage->backwarded, error);
-    case PS_OP_W:
-      return advance (worker, stage, kind, &stage->backwarded, &stage->unused, error);
-    case PS_OP_BW:
-      return advance (worker, stage, kind, &stage->forwarded, &stage->unused, error);
-    default:
-      return run_op (worker, stage, kind, 0, 0, error);
-    }
+  switch (kind) {
+  case PS_OP_F:
+    return advance (worker, stage, kind, &stage->unused, &stage->forwarded, error);
+  case PS_OP_B:
+    return advance (worker, stage, kind, &stage->forwarded, &stage->backwarded, error);
+  case PS_OP_W:
+    return advance (worker, stage, kind, &stage->backwarded, &stage->unused, error);
+  case PS_OP_BW:
+    return advance (worker, stage, kind, &stage->forwarded, &stage->unused, error);
+  default:
+    return run_op (worker, stage, kind, 0, 0, error);
+  }
 }
 
-static gboolean
-step_all (PsRotationWorker *worker, PsOpKind kind, GError **error)
+static gboolean step_all (PsRotationWorker *worker, PsOpKind kind, GError **error)
 {
   for (guint i = 0; i < worker->n_stages; i++)
     if (!step (worker, &worker->stages[i], kind, error))
@@ -236,8 +221,7 @@ step_all (PsRotationWorker *worker, PsOpKind kind, GError **error)
 }
 
 /* Runs ops of a stage one right after the other on one more microbatch, so that their data is warm. */
-static gboolean
-run_warm_ops (PsRotationWorker *worker, PsRotationStage *stage, GError **error)
+static gboolean run_warm_ops (PsRotationWorker *worker, PsRotationStage *stage, GError **error)
 {
   static const PsOpKind kinds[] = { PS_OP_F, PS_OP_B, PS_OP_W, PS_OP_F, PS_OP_BW };
   guint microbatch = GPOINTER_TO_UINT (g_queue_peek_tail (&stage->unused));
@@ -250,8 +234,7 @@ run_warm_ops (PsRotationWorker *worker, PsRotationStage *stage, GError **error)
 
 /* W works on the B of the cycle before, so that its data is as cold as that of a delayed W. The second F of a stage
  * follows an F, and so finds no memory that was just freed. */
-static gboolean
-run_cycle (PsRotationWorker *worker, guint cycle, GError **error)
+static gboolean run_cycle (PsRotationWorker *worker, guint cycle, GError **error)
 {
   static const PsOpKind kinds[] = { PS_OP_F, PS_OP_F, PS_OP_B, PS_OP_W, PS_OP_BW };
 
@@ -265,8 +248,7 @@ run_cycle (PsRotationWorker *worker, guint cycle, GError **error)
 }
 
 /* Runs every op right after the op that it needs. */
-static gboolean
-run_warm_cycle (PsRotationWorker *worker, guint cycle, GError **error)
+static gboolean run_warm_cycle (PsRotationWorker *worker, guint cycle, GError **error)
 {
   static const PsOpKind kinds[] = { PS_OP_F, PS_OP_B, PS_OP_W, PS_OP_F, PS_OP_BW, PS_OP_O };
   guint n = G_N_ELEMENTS (kinds) - (cycle % OPTIMIZER_CYCLES != 0);
@@ -278,16 +260,14 @@ run_warm_cycle (PsRotationWorker *worker, guint cycle, GError **error)
   return TRUE;
 }
 
-static gboolean
-run_any_cycle (PsRotationWorker *worker, guint cycle, GError **error)
+static gboolean run_any_cycle (PsRotationWorker *worker, guint cycle, GError **error)
 {
   return worker->rotation->cache == PS_CACHE_WARM ? run_warm_cycle (worker, cycle, error)
                                                   : run_cycle (worker, cycle, error);
 }
 
 /* Fills the pipeline with the microbatches in flight, and one B whose W is due. */
-static gboolean
-warm_up (PsRotationWorker *worker, GError **error)
+static gboolean warm_up (PsRotationWorker *worker, GError **error)
 {
   if (worker->rotation->cache == PS_CACHE_WARM)
     return run_warm_cycle (worker, 0, error);
@@ -297,8 +277,7 @@ warm_up (PsRotationWorker *worker, GError **error)
   return step_all (worker, PS_OP_B, error) && run_cycle (worker, 0, error);
 }
 
-static gboolean
-prepare (PsRotationWorker *worker, GError **error)
+static gboolean prepare (PsRotationWorker *worker, GError **error)
 {
   const PsDeviceClass *class = worker->device->class;
   PsTeam *team = worker->rotation->team;
@@ -306,24 +285,22 @@ prepare (PsRotationWorker *worker, GError **error)
   if (!class->attach (worker->device, error)
       || (team != NULL && !ps_team_join (team, worker->at, worker->device, error)))
     return FALSE;
-  for (guint i = 0; i < worker->n_stages; i++)
-    {
-      PsRotationStage *stage = &worker->stages[i];
-      PsMemoryUse before, after;
+  for (guint i = 0; i < worker->n_stages; i++) {
+    PsRotationStage *stage = &worker->stages[i];
+    PsMemoryUse before, after;
 
-      class->memory (worker->device, &before);
-      if (!class->add_stage (worker->device, stage->stage, stage->shape, error))
-        return FALSE;
-      class->memory (worker->device, &after);
-      stage->state_bytes = after.current[PS_USE_STATE] - before.current[PS_USE_STATE];
-    }
+    class->memory (worker->device, &before);
+    if (!class->add_stage (worker->device, stage->stage, stage->shape, error))
+      return FALSE;
+    class->memory (worker->device, &after);
+    stage->state_bytes = after.current[PS_USE_STATE] - before.current[PS_USE_STATE];
+  }
   return TRUE;
 }
 
 /* Devices that share layers run equally many cycles, so they agree on each: one goes on as long as any of them wants.
  */
-static gboolean
-ask_whether_on (PsRotationWorker *worker, gboolean *on, GError **error)
+static gboolean ask_whether_on (PsRotationWorker *worker, gboolean *on, GError **error)
 {
   PsRotation *rotation = worker->rotation;
   float wanted = g_atomic_int_get (&rotation->n_open) > 0 && !g_atomic_int_get (&rotation->failed);
@@ -334,8 +311,7 @@ ask_whether_on (PsRotationWorker *worker, gboolean *on, GError **error)
   return TRUE;
 }
 
-static gboolean
-work (PsRotationWorker *worker, GError **error)
+static gboolean work (PsRotationWorker *worker, GError **error)
 {
   gboolean on;
 
@@ -350,22 +326,19 @@ work (PsRotationWorker *worker, GError **error)
   return FALSE;
 }
 
-gpointer
-ps_rotation_worker_main (gpointer data)
+gpointer ps_rotation_worker_main (gpointer data)
 {
   PsRotationWorker *worker = data;
   PsTeam *team = worker->rotation->team;
   GError *error = NULL;
 
-  if (!work (worker, &error))
-    {
-      ps_rotation_fail (worker->rotation, error);
-      if (team != NULL)
-        {
-          g_error_free (error);
-          error = ps_team_failure (team);
-        }
+  if (!work (worker, &error)) {
+    ps_rotation_fail (worker->rotation, error);
+    if (team != NULL) {
+      g_error_free (error);
+      error = ps_team_failure (team);
     }
+  }
   if (team != NULL)
     ps_team_part (team, worker->at);
   report (worker, (PsRotationItem){ .error = error });

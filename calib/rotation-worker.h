@@ -8,16 +8,14 @@
 #include "device/conditions.h"
 
 /* One quantity that is sampled. */
-typedef struct
-{
+typedef struct {
   PsMeasurement *measurement; /* NULL after it was handed over */
   PsSampler sampler;
   GArray *launch_ns; /* gint64: of each sample; empty where the class does not tell the accelerator's own time */
 } PsQuantity;
 
 /* A stage on a device, with the state of its microbatches. */
-typedef struct
-{
+typedef struct {
   guint stage;
   const PsStageShape *shape;
   gint64 state_bytes;
@@ -30,8 +28,7 @@ typedef struct
 
 typedef struct _PsRotation PsRotation;
 
-typedef struct
-{
+typedef struct {
   PsRotation *rotation;
   guint at; /* of the rotation's workers */
   PsDeviceSetting setting;
@@ -47,8 +44,7 @@ typedef struct
   GThread *thread;
 } PsRotationWorker;
 
-struct _PsRotation
-{
+struct _PsRotation {
   const PsCalibration *calibration;
   const PsCut *cut;
   PsCacheState cache;
@@ -68,8 +64,7 @@ struct _PsRotation
 };
 
 /* A worker's report: a finished measurement, its choices, or its end, with an error if it failed. */
-typedef struct
-{
+typedef struct {
   PsMeasurement *measurement;
   GError *error;
   GBytes *choices;

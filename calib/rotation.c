@@ -9,21 +9,18 @@
  */
 #define MAX_IN_FLIGHT 4
 
-static PsQuantity *
-known_quantity (const PsRotationWorker *worker, const PsMeasurement *key)
+static PsQuantity *known_quantity (const PsRotationWorker *worker, const PsMeasurement *key)
 {
-  for (guint i = 0; i < worker->quantities->len; i++)
-    {
-      PsQuantity *quantity = worker->quantities->pdata[i];
+  for (guint i = 0; i < worker->quantities->len; i++) {
+    PsQuantity *quantity = worker->quantities->pdata[i];
 
-      if (quantity->measurement->kind == key->kind && g_str_equal (quantity->measurement->shape, key->shape))
-        return quantity;
-    }
+    if (quantity->measurement->kind == key->kind && g_str_equal (quantity->measurement->shape, key->shape))
+      return quantity;
+  }
   return NULL;
 }
 
-static PsQuantity *
-new_quantity (PsRotationWorker *worker, const PsMeasurement *key)
+static PsQuantity *new_quantity (PsRotationWorker *worker, const PsMeasurement *key)
 {
   PsQuantity *quantity = g_new0 (PsQuantity, 1);
 
@@ -37,8 +34,7 @@ new_quantity (PsRotationWorker *worker, const PsMeasurement *key)
 }
 
 /* The shape under which a part of the ops of a stage is kept: all, those of a slice, or warm ones. Free with g_free. */
-static char *
-part_of (const PsRotation *rotation, const char *shape, guint slice)
+static char *part_of (const PsRotation *rotation, const char *shape, guint slice)
 {
   guint n = rotation->cut->n_slices;
 
@@ -51,9 +47,8 @@ part_of (const PsRotation *rotation, const char *shape, guint slice)
 
 /* Finds the worker's quantity of an op. Makes it at first use, if this worker answers for the shape and the quantity is
  * wanted; NULL if not. */
-static gboolean
-find_quantity (PsRotationWorker *worker, const char *shape, PsOpKind kind, guint slice, PsQuantity **found,
-               GError **error)
+static gboolean find_quantity (PsRotationWorker *worker, const char *shape, PsOpKind kind, guint slice,
+                               PsQuantity **found, GError **error)
 {
   const PsRotation *rotation = worker->rotation;
   const PsCalibration *calibration = rotation->calibration;
@@ -78,8 +73,7 @@ find_quantity (PsRotationWorker *worker, const char *shape, PsOpKind kind, guint
   return TRUE;
 }
 
-static void
-quantity_free (PsQuantity *quantity)
+static void quantity_free (PsQuantity *quantity)
 {
   ps_measurement_free (quantity->measurement);
   ps_sampler_clear (&quantity->sampler);
@@ -87,8 +81,7 @@ quantity_free (PsQuantity *quantity)
   g_free (quantity);
 }
 
-static gboolean
-init_stage (PsRotationWorker *worker, PsRotationStage *stage, guint number, GError **error)
+static gboolean init_stage (PsRotationWorker *worker, PsRotationStage *stage, guint number, GError **error)
 {
   static const PsOpKind kinds[] = { PS_OP_F, PS_OP_B, PS_OP_W, PS_OP_BW, PS_OP_O };
   PsRotation *rotation = worker->rotation;
@@ -109,8 +102,7 @@ init_stage (PsRotationWorker *worker, PsRotationStage *stage, guint number, GErr
 }
 
 /* The device shares its layers as in real runs, and has the core or the part of an accelerator that it has there. */
-static void
-set_part (PsRotationWorker *worker)
+static void set_part (PsRotationWorker *worker)
 {
   const PsCalibration *calibration = worker->rotation->calibration;
   PsDeviceSetting *setting = &worker->setting;
@@ -125,8 +117,7 @@ set_part (PsRotationWorker *worker)
     setting->core = (int)setting->index;
 }
 
-static gboolean
-init_worker (PsRotation *rotation, PsRotationWorker *worker, guint index, GError **error)
+static gboolean init_worker (PsRotation *rotation, PsRotationWorker *worker, guint index, GError **error)
 {
   const PsCut *cut = rotation->cut;
 
@@ -137,12 +128,11 @@ init_worker (PsRotation *rotation, PsRotationWorker *worker, guint index, GError
   worker->setting = ps_calib_device_setting (rotation->calibration, rotation->calibration->model, cut->n_stages,
                                              rotation->n_in_flight + 4, index);
   worker->setting.n_slices = cut->n_slices;
-  if (rotation->calibration->kept != NULL)
-    {
-      worker->setting.index = 0;
-      worker->setting.n_local = 1;
-      worker->setting.shares = NULL;
-    }
+  if (rotation->calibration->kept != NULL) {
+    worker->setting.index = 0;
+    worker->setting.n_local = 1;
+    worker->setting.shares = NULL;
+  }
   if (rotation->calibration->n_tensor > 1)
     set_part (worker);
   worker->stages = g_new0 (PsRotationStage, cut->n_chunks);
@@ -154,16 +144,14 @@ init_worker (PsRotation *rotation, PsRotationWorker *worker, guint index, GError
   return TRUE;
 }
 
-static void
-clear_worker (PsRotationWorker *worker)
+static void clear_worker (PsRotationWorker *worker)
 {
-  for (guint i = 0; i < worker->n_stages; i++)
-    {
-      g_queue_clear (&worker->stages[i].unused);
-      g_queue_clear (&worker->stages[i].forwarded);
-      g_queue_clear (&worker->stages[i].backwarded);
-      g_free (worker->stages[i].quantity);
-    }
+  for (guint i = 0; i < worker->n_stages; i++) {
+    g_queue_clear (&worker->stages[i].unused);
+    g_queue_clear (&worker->stages[i].forwarded);
+    g_queue_clear (&worker->stages[i].backwarded);
+    g_free (worker->stages[i].quantity);
+  }
   ps_lone_inputs_clear (&worker->inputs);
   if (worker->device != NULL)
     worker->device->class->close (worker->device);
@@ -171,58 +159,52 @@ clear_worker (PsRotationWorker *worker)
   g_free (worker->stages);
 }
 
-static gboolean
-hand_over (const PsCalibration *calibration, const PsRotationItem *item, GError **error)
+static gboolean hand_over (const PsCalibration *calibration, const PsRotationItem *item, GError **error)
 {
   return item->choices != NULL ? calibration->decided (item->choices, calibration->data, error)
                                : calibration->sink (item->measurement, calibration->data, error);
 }
 
 /* Stores reports until every started worker has ended. Returns the first error. */
-static gboolean
-collect (PsRotation *rotation, guint n_started, GError **error)
+static gboolean collect (PsRotation *rotation, guint n_started, GError **error)
 {
   const PsCalibration *calibration = rotation->calibration;
   GError *first = NULL;
 
-  for (guint n_ended = 0; n_ended < n_started;)
-    {
-      g_autofree PsRotationItem *item = g_async_queue_pop (rotation->inbox);
-      g_autoptr (PsMeasurement) measurement = item->measurement;
-      g_autoptr (GBytes) choices = item->choices;
-      g_autoptr (GError) failure = item->error;
+  for (guint n_ended = 0; n_ended < n_started;) {
+    g_autofree PsRotationItem *item = g_async_queue_pop (rotation->inbox);
+    g_autoptr (PsMeasurement) measurement = item->measurement;
+    g_autoptr (GBytes) choices = item->choices;
+    g_autoptr (GError) failure = item->error;
 
-      if (measurement == NULL && choices == NULL)
-        n_ended++;
-      else if (first == NULL && !hand_over (calibration, item, &failure))
-        ps_rotation_fail (rotation, failure);
-      if (failure != NULL && first == NULL)
-        first = g_steal_pointer (&failure);
-    }
+    if (measurement == NULL && choices == NULL)
+      n_ended++;
+    else if (first == NULL && !hand_over (calibration, item, &failure))
+      ps_rotation_fail (rotation, failure);
+    if (failure != NULL && first == NULL)
+      first = g_steal_pointer (&failure);
+  }
   if (first != NULL)
     g_propagate_error (error, first);
   return first == NULL;
 }
 
-static gboolean
-open_devices (PsRotation *rotation, GError **error)
+static gboolean open_devices (PsRotation *rotation, GError **error)
 {
   g_autofree PsDevice **devices = g_new0 (PsDevice *, rotation->n_workers);
 
-  for (guint i = 0; i < rotation->n_workers; i++)
-    {
-      PsRotationWorker *worker = &rotation->workers[i];
+  for (guint i = 0; i < rotation->n_workers; i++) {
+    PsRotationWorker *worker = &rotation->workers[i];
 
-      devices[i] = worker->device = rotation->calibration->device->open (&worker->setting, error);
-      if (worker->device == NULL)
-        return FALSE;
-    }
+    devices[i] = worker->device = rotation->calibration->device->open (&worker->setting, error);
+    if (worker->device == NULL)
+      return FALSE;
+  }
   rotation->conditions = ps_conditions_new (devices, rotation->n_workers);
   return TRUE;
 }
 
-static gboolean
-run_workers (PsRotation *rotation, GError **error)
+static gboolean run_workers (PsRotation *rotation, GError **error)
 {
   GError *failure = NULL;
   guint n_started = 0;
@@ -243,8 +225,7 @@ run_workers (PsRotation *rotation, GError **error)
 }
 
 /* Starts the workers, and those of other processes that have further parts. */
-static gboolean
-run_all (PsRotation *rotation, guint first, GError **error)
+static gboolean run_all (PsRotation *rotation, guint first, GError **error)
 {
   const PsCalibration *calibration = rotation->calibration;
   const PsGameOrder order = { .way = PS_N_WAYS,
@@ -263,9 +244,8 @@ run_all (PsRotation *rotation, guint first, GError **error)
   return ok;
 }
 
-gboolean
-ps_calibrate_ops (const PsCalibration *calibration, const PsCut *cut, guint first, guint n_busy, PsCacheState cache,
-                  GError **error)
+gboolean ps_calibrate_ops (const PsCalibration *calibration, const PsCut *cut, guint first, guint n_busy,
+                           PsCacheState cache, GError **error)
 {
   const guint n_workers = ps_team_n_here (calibration, n_busy);
   PsRotation rotation = { .calibration = calibration,

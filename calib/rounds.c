@@ -6,16 +6,14 @@
 
 #include <string.h>
 
-void
-ps_calib_rounds_init (PsCalibRounds *rounds, const char *profile_name)
+void ps_calib_rounds_init (PsCalibRounds *rounds, const char *profile_name)
 {
   *rounds = (PsCalibRounds){ .profile_name = profile_name,
                              .disturbed = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, NULL),
                              .wanted = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, NULL) };
 }
 
-void
-ps_calib_rounds_clear (PsCalibRounds *rounds)
+void ps_calib_rounds_clear (PsCalibRounds *rounds)
 {
   g_clear_pointer (&rounds->disturbed, g_hash_table_unref);
   g_clear_pointer (&rounds->wanted, g_hash_table_unref);
@@ -23,16 +21,14 @@ ps_calib_rounds_clear (PsCalibRounds *rounds)
 }
 
 /* Returns a key of the measurement with its exact size; descriptions round sizes. */
-static char *
-key_of (const PsMeasurement *m)
+static char *key_of (const PsMeasurement *m)
 {
   g_autofree char *name = ps_calib_describe (m);
 
   return g_strdup_printf ("%s %" G_GINT64_FORMAT, name, m->bytes);
 }
 
-static gboolean
-find_disturbed (PsCalibRounds *rounds, guint *n_stored, double *shift, GError **error)
+static gboolean find_disturbed (PsCalibRounds *rounds, guint *n_stored, double *shift, GError **error)
 {
   GPtrArray *measurements = ps_costdb_measurements (rounds->db, rounds->profile_name, FALSE, error);
   g_autoptr (GPtrArray) sentinels
@@ -53,8 +49,7 @@ find_disturbed (PsCalibRounds *rounds, guint *n_stored, double *shift, GError **
 }
 
 /* Notes a key that is missing or must be measured again; measures nothing yet. */
-static gboolean
-note_wanted (const PsMeasurement *key, gpointer data, gboolean *wanted, GError **error)
+static gboolean note_wanted (const PsMeasurement *key, gpointer data, gboolean *wanted, GError **error)
 {
   PsCalibRounds *rounds = data;
   char *name = key_of (key);
@@ -69,8 +64,8 @@ note_wanted (const PsMeasurement *key, gpointer data, gboolean *wanted, GError *
   return ok;
 }
 
-static gboolean
-plan (PsCalibRounds *rounds, const PsCalibration *calibration, guint round, double *shift, GError **error)
+static gboolean plan (PsCalibRounds *rounds, const PsCalibration *calibration, guint round, double *shift,
+                      GError **error)
 {
   PsCalibration dry = *calibration;
   guint n_stored;
@@ -90,8 +85,7 @@ plan (PsCalibRounds *rounds, const PsCalibration *calibration, guint round, doub
   return TRUE;
 }
 
-static gboolean
-is_wanted (const PsMeasurement *key, gpointer data, gboolean *wanted, GError **error)
+static gboolean is_wanted (const PsMeasurement *key, gpointer data, gboolean *wanted, GError **error)
 {
   PsCalibRounds *rounds = data;
   g_autofree char *name = key_of (key);
@@ -102,8 +96,8 @@ is_wanted (const PsMeasurement *key, gpointer data, gboolean *wanted, GError **e
 
 /* Fails if another process has stored this measurement in the meantime: two calibrations at a time disturb each
  * other. */
-static gboolean
-check_alone (const PsCalibRounds *rounds, const PsMeasurement *measurement, const char *name, GError **error)
+static gboolean check_alone (const PsCalibRounds *rounds, const PsMeasurement *measurement, const char *name,
+                             GError **error)
 {
   gboolean found;
 
@@ -116,8 +110,8 @@ check_alone (const PsCalibRounds *rounds, const PsMeasurement *measurement, cons
   return !found;
 }
 
-static void
-tell_stored (const PsCalibRounds *rounds, const PsMeasurement *measurement, const char *name, gboolean again)
+static void tell_stored (const PsCalibRounds *rounds, const PsMeasurement *measurement, const char *name,
+                         gboolean again)
 {
   g_autofree char *median = ps_format_time (measurement->time.median_ns);
 
@@ -127,8 +121,7 @@ tell_stored (const PsCalibRounds *rounds, const PsMeasurement *measurement, cons
 }
 
 /* Nothing is stored, so another round or run tries again. */
-static void
-note_unmeasured (PsCalibRounds *rounds, const char *name, const char *reason)
+static void note_unmeasured (PsCalibRounds *rounds, const char *name, const char *reason)
 {
   rounds->n_done++;
   rounds->n_unmeasured++;
@@ -136,19 +129,17 @@ note_unmeasured (PsCalibRounds *rounds, const char *name, const char *reason)
               reason);
 }
 
-static gboolean
-store (const PsMeasurement *measurement, gpointer data, GError **error)
+static gboolean store (const PsMeasurement *measurement, gpointer data, GError **error)
 {
   PsCalibRounds *rounds = data;
   g_autofree char *name = ps_calib_describe (measurement);
   g_autofree char *key = key_of (measurement);
   gboolean again = g_hash_table_contains (rounds->disturbed, key);
 
-  if (measurement->n_samples == 0)
-    {
-      note_unmeasured (rounds, name, measurement->stop);
-      return TRUE;
-    }
+  if (measurement->n_samples == 0) {
+    note_unmeasured (rounds, name, measurement->stop);
+    return TRUE;
+  }
   gboolean ok = again ? ps_costdb_replace (rounds->db, rounds->profile, measurement, error)
                       : check_alone (rounds, measurement, name, error)
                             && ps_costdb_store (rounds->db, rounds->profile, measurement, error);
@@ -163,8 +154,7 @@ store (const PsMeasurement *measurement, gpointer data, GError **error)
 }
 
 /* The key is one that predictions take. */
-static gboolean
-is_added (const PsMeasurement *key, gpointer data, gboolean *wanted, GError **error)
+static gboolean is_added (const PsMeasurement *key, gpointer data, gboolean *wanted, GError **error)
 {
   const PsCalibRounds *rounds = data;
   const PsCalibration *calibration = rounds->added;
@@ -178,8 +168,7 @@ is_added (const PsMeasurement *key, gpointer data, gboolean *wanted, GError **er
   return TRUE;
 }
 
-PsMeasurement *
-ps_calib_join (const PsMeasurement *before, const PsMeasurement *m)
+PsMeasurement *ps_calib_join (const PsMeasurement *before, const PsMeasurement *m)
 {
   PsMeasurement *both = g_memdup2 (m, sizeof *m);
 
@@ -195,8 +184,7 @@ ps_calib_join (const PsMeasurement *before, const PsMeasurement *m)
   return both;
 }
 
-static gboolean
-add (const PsMeasurement *measurement, gpointer data, GError **error)
+static gboolean add (const PsMeasurement *measurement, gpointer data, GError **error)
 {
   const PsCalibRounds *rounds = data;
   g_autoptr (GPtrArray) all = ps_costdb_measurements (rounds->db, rounds->profile_name, TRUE, error);
@@ -208,24 +196,21 @@ add (const PsMeasurement *measurement, gpointer data, GError **error)
   return ps_costdb_replace (rounds->db, rounds->profile, both, error);
 }
 
-static gboolean
-note_sentinel (const PsSentinel *sentinel, gpointer data, GError **error)
+static gboolean note_sentinel (const PsSentinel *sentinel, gpointer data, GError **error)
 {
   PsCalibRounds *rounds = data;
 
   return ps_costdb_store_sentinel (rounds->db, rounds->profile, sentinel, error);
 }
 
-static gboolean
-note_choices (GBytes *choices, gpointer data, GError **error)
+static gboolean note_choices (GBytes *choices, gpointer data, GError **error)
 {
   PsCalibRounds *rounds = data;
 
   return ps_costdb_store_choices (rounds->db, rounds->profile, choices, error);
 }
 
-static void
-tell_unrest (const PsCalibRounds *rounds, double shift, guint n, const char *consequence)
+static void tell_unrest (const PsCalibRounds *rounds, double shift, guint n, const char *consequence)
 {
   if (n > 0)
     g_printerr (
@@ -234,8 +219,7 @@ tell_unrest (const PsCalibRounds *rounds, double shift, guint n, const char *con
 }
 
 /* Two calibrations side by side show how much the machine differs from one to the next. */
-static gboolean
-choose_calibration (PsCalibRounds *rounds, const PsCalibration *calibration, GError **error)
+static gboolean choose_calibration (PsCalibRounds *rounds, const PsCalibration *calibration, GError **error)
 {
   double shift;
 
@@ -249,8 +233,8 @@ choose_calibration (PsCalibRounds *rounds, const PsCalibration *calibration, GEr
 }
 
 /* The calibration with the profile's choices. Free *choices with g_bytes_unref. */
-static gboolean
-resume (PsCalibRounds *rounds, const PsCalibration *calibration, PsCalibration *real, GBytes **choices, GError **error)
+static gboolean resume (PsCalibRounds *rounds, const PsCalibration *calibration, PsCalibration *real, GBytes **choices,
+                        GError **error)
 {
   g_autoptr (PsProfile) profile = ps_costdb_profile (rounds->db, rounds->profile_name, error);
 
@@ -264,8 +248,7 @@ resume (PsCalibRounds *rounds, const PsCalibration *calibration, PsCalibration *
   return TRUE;
 }
 
-gboolean
-ps_calib_rounds_add (PsCalibRounds *rounds, const PsCalibration *calibration, guint n_chunks, GError **error)
+gboolean ps_calib_rounds_add (PsCalibRounds *rounds, const PsCalibration *calibration, guint n_chunks, GError **error)
 {
   PsCalibration real;
   g_autoptr (GBytes) choices = NULL;
@@ -282,8 +265,7 @@ ps_calib_rounds_add (PsCalibRounds *rounds, const PsCalibration *calibration, gu
   return ps_calibrate (&real, error);
 }
 
-gboolean
-ps_calib_rounds_measure (PsCalibRounds *rounds, const PsCalibration *calibration, GError **error)
+gboolean ps_calib_rounds_measure (PsCalibRounds *rounds, const PsCalibration *calibration, GError **error)
 {
   PsCalibration real;
   g_autoptr (GBytes) choices = NULL;
@@ -295,17 +277,16 @@ ps_calib_rounds_measure (PsCalibRounds *rounds, const PsCalibration *calibration
   real.wanted = is_wanted;
   real.sink = store;
   /* A second round in any case: for links of a class that has split. */
-  for (guint round = 0; round <= MAX (rounds->n_again, 1); round++)
-    {
-      if (!plan (rounds, calibration, round, &shift, error))
-        return FALSE;
-      if (rounds->n_wanted == 0)
-        break;
-      tell_unrest (rounds, shift, rounds->n_repeated, "; they are taken again");
-      real.known = rounds->known;
-      if (!ps_calibrate (&real, error))
-        return FALSE;
-    }
+  for (guint round = 0; round <= MAX (rounds->n_again, 1); round++) {
+    if (!plan (rounds, calibration, round, &shift, error))
+      return FALSE;
+    if (rounds->n_wanted == 0)
+      break;
+    tell_unrest (rounds, shift, rounds->n_repeated, "; they are taken again");
+    real.known = rounds->known;
+    if (!ps_calibrate (&real, error))
+      return FALSE;
+  }
   if (!find_disturbed (rounds, &n_stored, &shift, error))
     return FALSE;
   if (rounds->n_unmeasured > 0)

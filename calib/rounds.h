@@ -3,8 +3,7 @@
 
 #include "calibration.h"
 
-typedef struct
-{
+typedef struct {
   PsCostDb *db; /* `db` and `profile` are as ps_costdb_begin_profile has left them; db stays the caller's */
   gint64 profile;
   const char *profile_name;

@@ -1,22 +1,19 @@
 /* sampler.c - collects the samples of one quantity and decides when there are enough. */
 #include "sampler.h"
 
-void
-ps_sampler_init (PsSampler *sampler, const PsSamplingRule *rule)
+void ps_sampler_init (PsSampler *sampler, const PsSamplingRule *rule)
 {
   *sampler = (PsSampler){ .rule = rule,
                           .samples = g_array_new (FALSE, FALSE, sizeof (gint64)),
                           .next_check = MAX (rule->min_samples, 1) };
 }
 
-void
-ps_sampler_clear (PsSampler *sampler)
+void ps_sampler_clear (PsSampler *sampler)
 {
   g_clear_pointer (&sampler->samples, g_array_unref);
 }
 
-static gboolean
-has_converged (PsSampler *sampler)
+static gboolean has_converged (PsSampler *sampler)
 {
   const gint64 *samples = (const gint64 *)(gpointer)sampler->samples->data;
   guint n = sampler->samples->len;
@@ -28,16 +25,14 @@ has_converged (PsSampler *sampler)
   return ps_median_is_precise (samples, n, sampler->rule->within) && !ps_has_drift (samples, n, sampler->rule->within);
 }
 
-gboolean
-ps_sampler_add (PsSampler *sampler, gint64 ns, gint64 elapsed_ns)
+gboolean ps_sampler_add (PsSampler *sampler, gint64 ns, gint64 elapsed_ns)
 {
   if (sampler->stop != NULL)
     return FALSE;
-  if (!sampler->warm)
-    {
-      sampler->warm = TRUE;
-      return FALSE;
-    }
+  if (!sampler->warm) {
+    sampler->warm = TRUE;
+    return FALSE;
+  }
   g_array_append_val (sampler->samples, ns);
   if (has_converged (sampler))
     sampler->stop = "converged";
@@ -48,8 +43,7 @@ ps_sampler_add (PsSampler *sampler, gint64 ns, gint64 elapsed_ns)
   return sampler->stop != NULL;
 }
 
-gboolean
-ps_sampler_reject (PsSampler *sampler, gint64 elapsed_ns)
+gboolean ps_sampler_reject (PsSampler *sampler, gint64 elapsed_ns)
 {
   if (sampler->stop != NULL || elapsed_ns < sampler->rule->time_limit_ns)
     return FALSE;
@@ -57,8 +51,7 @@ ps_sampler_reject (PsSampler *sampler, gint64 elapsed_ns)
   return TRUE;
 }
 
-void
-ps_sampler_finish (PsSampler *sampler, PsMeasurement *measurement)
+void ps_sampler_finish (PsSampler *sampler, PsMeasurement *measurement)
 {
   g_return_if_fail (sampler->stop != NULL);
 

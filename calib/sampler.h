@@ -5,8 +5,7 @@
 
 /* Sampling stops when there are min_samples, the interval of the median is as narrow as `within` says, and there is no
  * drift ("converged"), or at a cap. */
-typedef struct
-{
+typedef struct {
   double within; /* half the width of the interval, as a part of the median; 0.01: 1 % */
   guint min_samples;
   guint max_samples;    /* "sample cap" */
@@ -14,8 +13,7 @@ typedef struct
   guint sound_samples;  /* there is no time cap before that number */
 } PsSamplingRule;
 
-typedef struct
-{
+typedef struct {
   const PsSamplingRule *rule;
   GArray *samples;  /* gint64 */
   gboolean warm;    /* the first sample has come and was dropped */

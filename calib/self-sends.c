@@ -8,16 +8,14 @@
 #define SMALLEST_BYTES 8
 #define STEP 64
 
-typedef struct
-{
+typedef struct {
   const PsCalibration *calibration;
   const PsTransportClass *transport;
   PsMeasurement *measurement;
   PsDevice *device;
 } Job;
 
-static gboolean
-measure (gpointer data, GError **error)
+static gboolean measure (gpointer data, GError **error)
 {
   const Job *job = data;
   PsMeasurement *m = job->measurement;
@@ -32,9 +30,8 @@ measure (gpointer data, GError **error)
   return TRUE;
 }
 
-static gboolean
-calibrate_size (const PsCalibration *calibration, const PsTransportClass *transport, PsDevice *device, gint64 bytes,
-                GError **error)
+static gboolean calibrate_size (const PsCalibration *calibration, const PsTransportClass *transport, PsDevice *device,
+                                gint64 bytes, GError **error)
 {
   g_autoptr (PsMeasurement) measurement = g_new0 (PsMeasurement, 1);
   Job job = { calibration, transport, measurement, device };
@@ -52,8 +49,8 @@ calibrate_size (const PsCalibration *calibration, const PsTransportClass *transp
              && calibration->sink (measurement, calibration->data, error));
 }
 
-static gboolean
-calibrate_transport (const PsCalibration *calibration, const char *name, PsDevice *device, GError **error)
+static gboolean calibrate_transport (const PsCalibration *calibration, const char *name, PsDevice *device,
+                                     GError **error)
 {
   gint64 boundary = ps_model_boundary_bytes (calibration->model);
   const PsTransportClass *transport = ps_transport_find (name, NULL);
@@ -67,8 +64,7 @@ calibrate_transport (const PsCalibration *calibration, const char *name, PsDevic
   return calibrate_size (calibration, transport, device, boundary, error);
 }
 
-gboolean
-ps_calibrate_self_sends (const PsCalibration *calibration, GError **error)
+gboolean ps_calibrate_self_sends (const PsCalibration *calibration, GError **error)
 {
   guint n;
   const PsTransportClass *const *transports = ps_transport_table (&n);

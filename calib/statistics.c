@@ -4,8 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-static gint64 *
-sorted_copy (const gint64 *samples, guint n)
+static gint64 *sorted_copy (const gint64 *samples, guint n)
 {
   gint64 *sorted = g_memdup2 (samples, n * sizeof *samples);
 
@@ -13,8 +12,7 @@ sorted_copy (const gint64 *samples, guint n)
   return sorted;
 }
 
-void
-ps_statistics_compute (const gint64 *samples, guint n, PsStatistics *statistics)
+void ps_statistics_compute (const gint64 *samples, guint n, PsStatistics *statistics)
 {
   g_return_if_fail (n > 0);
   g_autofree gint64 *sorted = sorted_copy (samples, n);
@@ -29,28 +27,25 @@ ps_statistics_compute (const gint64 *samples, guint n, PsStatistics *statistics)
   statistics->mad_ns = ps_median (sorted, n);
 }
 
-gboolean
-ps_median_ranks (guint n, guint *low, guint *high)
+gboolean ps_median_ranks (guint n, guint *low, guint *high)
 {
   double below = 0; /* P (Binomial (n, 1/2) <= rank) */
   guint rank = 0;
   int sign;
 
-  for (;; rank++)
-    {
-      double choices = lgamma_r (n + 1.0, &sign) - lgamma_r (rank + 1.0, &sign) - lgamma_r (n - rank + 1.0, &sign);
+  for (;; rank++) {
+    double choices = lgamma_r (n + 1.0, &sign) - lgamma_r (rank + 1.0, &sign) - lgamma_r (n - rank + 1.0, &sign);
 
-      below += exp (choices - n * G_LN2);
-      if (below > 0.025)
-        break;
-    }
+    below += exp (choices - n * G_LN2);
+    if (below > 0.025)
+      break;
+  }
   *low = rank;
   *high = n + 1 - rank;
   return rank > 0;
 }
 
-gboolean
-ps_median_is_precise (const gint64 *samples, guint n, double precision)
+gboolean ps_median_is_precise (const gint64 *samples, guint n, double precision)
 {
   guint low, high;
 
@@ -62,8 +57,7 @@ ps_median_is_precise (const gint64 *samples, guint n, double precision)
   return (double)(median - sorted[low - 1]) <= margin && (double)(sorted[high - 1] - median) <= margin;
 }
 
-double
-ps_slope_z (const gint64 *samples, guint n)
+double ps_slope_z (const gint64 *samples, guint n)
 {
   gint64 rising = 0;
 
@@ -78,8 +72,7 @@ ps_slope_z (const gint64 *samples, guint n)
   return (double)(rising - continuity) / deviation;
 }
 
-gboolean
-ps_has_drift (const gint64 *samples, guint n, double precision)
+gboolean ps_has_drift (const gint64 *samples, guint n, double precision)
 {
   PsStatistics all, first, second;
 

@@ -5,49 +5,42 @@
 
 #define TIMEOUT_NS G_GINT64_CONSTANT (60000000000)
 
-struct _PsTeam
-{
+struct _PsTeam {
   PsCrew *crew;
   PsTransport *transport;
   PsTransportGroup group;
   guint8 *uses; /* PsTransportSetting.uses: no messages go */
 };
 
-guint
-ps_team_n_here (const PsCalibration *calibration, guint n_busy)
+guint ps_team_n_here (const PsCalibration *calibration, guint n_busy)
 {
   return calibration->processes != NULL ? n_busy : n_busy * MAX (calibration->n_tensor, 1);
 }
 
-guint
-ps_team_part_of (const PsCalibration *calibration, guint n_busy, guint at)
+guint ps_team_part_of (const PsCalibration *calibration, guint n_busy, guint at)
 {
   return calibration->n_tensor > 1 ? ps_processes_rank (calibration->processes) + at / n_busy : 0;
 }
 
 /* PsTransportGroup.exchange */
-static gboolean
-exchange (gpointer data, guint at, gconstpointer mine, gsize n_bytes, gpointer all, GError **error)
+static gboolean exchange (gpointer data, guint at, gconstpointer mine, gsize n_bytes, gpointer all, GError **error)
 {
   return ps_crew_exchange (((PsTeam *)data)->crew, at, mine, n_bytes, all, error);
 }
 
-static void
-fail (gpointer data, GError *error)
+static void fail (gpointer data, GError *error)
 {
   ps_crew_fail (((PsTeam *)data)->crew, error);
 }
 
-static void
-abort_transport (gpointer data)
+static void abort_transport (gpointer data)
 {
   PsTransport *transport = data;
 
   transport->class->abort (transport);
 }
 
-PsTeam *
-ps_team_new (const PsCalibration *calibration, guint n_busy, GError **error)
+PsTeam *ps_team_new (const PsCalibration *calibration, guint n_busy, GError **error)
 {
   PsTeam *team = g_new0 (PsTeam, 1);
   const guint rank = ps_processes_rank (calibration->processes), n_here = ps_team_n_here (calibration, n_busy);
@@ -75,8 +68,7 @@ ps_team_new (const PsCalibration *calibration, guint n_busy, GError **error)
   return team;
 }
 
-void
-ps_team_free (PsTeam *team)
+void ps_team_free (PsTeam *team)
 {
   if (team == NULL)
     return;
@@ -88,16 +80,14 @@ ps_team_free (PsTeam *team)
   g_free (team);
 }
 
-gboolean
-ps_team_join (PsTeam *team, guint at, PsDevice *device, GError **error)
+gboolean ps_team_join (PsTeam *team, guint at, PsDevice *device, GError **error)
 {
   const PsTransportClass *class = team->transport->class;
 
   return class->join == NULL || class->join (team->transport, at, device, error);
 }
 
-void
-ps_team_part (PsTeam *team, guint at)
+void ps_team_part (PsTeam *team, guint at)
 {
   const PsTransportClass *class = team->transport->class;
 
@@ -105,20 +95,17 @@ ps_team_part (PsTeam *team, guint at)
     class->part (team->transport, at);
 }
 
-gboolean
-ps_team_add_up (PsTeam *team, guint at, float *values, gsize n, GError **error)
+gboolean ps_team_add_up (PsTeam *team, guint at, float *values, gsize n, GError **error)
 {
   return team->transport->class->sum (team->transport, at, PS_CIRCLE_TENSOR, PS_SUM_WHOLE, values, n, error);
 }
 
-void
-ps_team_fail (PsTeam *team, const GError *error)
+void ps_team_fail (PsTeam *team, const GError *error)
 {
   ps_crew_fail (team->crew, g_error_copy (error));
 }
 
-GError *
-ps_team_failure (PsTeam *team)
+GError *ps_team_failure (PsTeam *team)
 {
   GError *first = NULL;
 

@@ -7,8 +7,7 @@
 
 #include <stdio.h>
 
-static void
-print (const char *name, gint64 time_ns, gint64 peak_bytes)
+static void print (const char *name, gint64 time_ns, gint64 peak_bytes)
 {
   g_autofree char *time = ps_format_time (time_ns), *peak = ps_format_size (peak_bytes);
 
@@ -16,8 +15,7 @@ print (const char *name, gint64 time_ns, gint64 peak_bytes)
 }
 
 /* A setting holds what the options of the command line say. The predictor reads costs once for all schedules. */
-static gboolean
-predict (GError **error)
+static gboolean predict (GError **error)
 {
   static const char *const names[] = { "gpipe", "1f1b", "zb-h1" };
   g_autoptr (PsSetting) setting = ps_setting_new ();
@@ -27,20 +25,18 @@ predict (GError **error)
   setting->n_microbatches = 8;
   /* F, B and W take 1 ms each, a transfer 100 us, a microbatch keeps 2 MiB from F on. */
   setting->costs = g_strdup ("f=1ms,b=1ms,w=1ms,c=100us,act=2MiB");
-  for (gsize i = 0; i < G_N_ELEMENTS (names); i++)
-    {
-      g_autoptr (PsPrediction) prediction = ps_predictor_predict (predictor, names[i], error);
+  for (gsize i = 0; i < G_N_ELEMENTS (names); i++) {
+    g_autoptr (PsPrediction) prediction = ps_predictor_predict (predictor, names[i], error);
 
-      if (prediction == NULL)
-        return FALSE;
-      print (names[i], prediction->metrics.iteration_ns, prediction->simulation->device[0].peak_bytes);
-    }
+    if (prediction == NULL)
+      return FALSE;
+    print (names[i], prediction->metrics.iteration_ns, prediction->simulation->device[0].peak_bytes);
+  }
   return TRUE;
 }
 
 /* The same step by step, for programs with costs or schedules of their own. */
-static gboolean
-simulate (GError **error)
+static gboolean simulate (GError **error)
 {
   const PsFamilySetting setting = { .n_devices = 4, .n_microbatches = 8, .n_chunks = 1 };
   g_autoptr (PsCosts) costs = ps_costs_parse ("f=1ms,b=1ms,w=1ms,c=100us,act=2MiB", 4, 1, error);
@@ -57,8 +53,7 @@ simulate (GError **error)
   return TRUE;
 }
 
-int
-main (void)
+int main (void)
 {
   g_autoptr (GError) error = NULL;
 

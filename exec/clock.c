@@ -5,38 +5,33 @@
 #include <errno.h>
 
 /* A sched_yield here would let a busy neighbour keep the core for milliseconds. */
-void
-ps_clock_spin_until (gint64 deadline_ns)
+void ps_clock_spin_until (gint64 deadline_ns)
 {
   while (ps_clock_now () < deadline_ns)
     ;
 }
 
-void
-ps_clock_sleep_until (gint64 deadline_ns)
+void ps_clock_sleep_until (gint64 deadline_ns)
 {
   gint64 wake_ns = deadline_ns - PS_CLOCK_SPIN_NS;
 
-  if (wake_ns > ps_clock_now ())
-    {
-      struct timespec wake = ps_clock_timespec (wake_ns);
+  if (wake_ns > ps_clock_now ()) {
+    struct timespec wake = ps_clock_timespec (wake_ns);
 
-      while (clock_nanosleep (CLOCK_MONOTONIC, TIMER_ABSTIME, &wake, NULL) == EINTR)
-        ;
-    }
+    while (clock_nanosleep (CLOCK_MONOTONIC, TIMER_ABSTIME, &wake, NULL) == EINTR)
+      ;
+  }
   ps_clock_spin_until (deadline_ns);
 }
 
-char *
-ps_moment_now (void)
+char *ps_moment_now (void)
 {
   g_autoptr (GDateTime) now = g_date_time_new_now_utc ();
 
   return g_date_time_format (now, "%Y-%m-%dT%H:%M:%S.%fZ");
 }
 
-void
-ps_clock_condition_init (pthread_cond_t *condition)
+void ps_clock_condition_init (pthread_cond_t *condition)
 {
   pthread_condattr_t attributes;
 
@@ -46,9 +41,8 @@ ps_clock_condition_init (pthread_cond_t *condition)
   pthread_condattr_destroy (&attributes);
 }
 
-gint64
-ps_clock_estimate (const gint64 *sent_ns, const gint64 *there_ns, const gint64 *came_ns, guint n,
-                   gint64 *uncertainty_ns)
+gint64 ps_clock_estimate (const gint64 *sent_ns, const gint64 *there_ns, const gint64 *came_ns, guint n,
+                          gint64 *uncertainty_ns)
 {
   guint best = 0;
 

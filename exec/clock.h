@@ -11,8 +11,7 @@
 #define PS_CLOCK_SPIN_NS G_GINT64_CONSTANT (20000)
 
 /* CLOCK_MONOTONIC in ns. */
-static inline gint64
-ps_clock_now (void)
+static inline gint64 ps_clock_now (void)
 {
   struct timespec now;
 
@@ -20,8 +19,7 @@ ps_clock_now (void)
   return (gint64)now.tv_sec * G_GINT64_CONSTANT (1000000000) + now.tv_nsec;
 }
 
-static inline struct timespec
-ps_clock_timespec (gint64 ns)
+static inline struct timespec ps_clock_timespec (gint64 ns)
 {
   return (struct timespec){ .tv_sec = ns / G_GINT64_CONSTANT (1000000000),
                             .tv_nsec = ns % G_GINT64_CONSTANT (1000000000) };

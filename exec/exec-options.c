@@ -50,8 +50,7 @@ static const PsOption rows[] = {
   PS_OPTION_END,
 };
 
-void
-ps_exec_options_clear (PsExecOptions *options)
+void ps_exec_options_clear (PsExecOptions *options)
 {
   ps_training_options_clear (&options->training);
   ps_options_reset (rows, options);
@@ -61,8 +60,7 @@ ps_exec_options_clear (PsExecOptions *options)
   g_clear_pointer (&options->run.choices, g_bytes_unref);
 }
 
-static gboolean
-check_costs (const PsExecOptions *options, GError **error)
+static gboolean check_costs (const PsExecOptions *options, GError **error)
 {
   const gboolean computes = options->run.device->computes;
   const char *option = options->run.device == &ps_paced_device          ? "--device paced"
@@ -77,8 +75,7 @@ check_costs (const PsExecOptions *options, GError **error)
   return ps_refuse (error, PS_ERROR_USAGE, "%s: needs costs; give %s", option, usage);
 }
 
-static PsFieldFlags
-not_run_by (const PsDeviceClass *device)
+static PsFieldFlags not_run_by (const PsDeviceClass *device)
 {
   if (!device->computes)
     return PS_FIELD_NOT_RUN;
@@ -86,8 +83,7 @@ not_run_by (const PsDeviceClass *device)
 }
 
 /* Refuses options that others rule out. */
-static gboolean
-check_options (const PsExecOptions *options, GError **error)
+static gboolean check_options (const PsExecOptions *options, GError **error)
 {
   const char *message = NULL;
 
@@ -113,15 +109,13 @@ check_options (const PsExecOptions *options, GError **error)
   return ps_refuse (error, PS_ERROR_USAGE, "%s", message);
 }
 
-static gboolean
-find_classes (PsExecOptions *options, GError **error)
+static gboolean find_classes (PsExecOptions *options, GError **error)
 {
-  if (options->device != NULL)
-    {
-      options->run.device = ps_device_find (options->device, error);
-      if (options->run.device == NULL)
-        return FALSE;
-    }
+  if (options->device != NULL) {
+    options->run.device = ps_device_find (options->device, error);
+    if (options->run.device == NULL)
+      return FALSE;
+  }
   options->run.transport = ps_transport_find (options->transport != NULL ? options->transport : "threads", error);
   if (options->run.transport != NULL && options->run.transport->occupies && !options->setting->reorder)
     options->setting->comm_order = PS_COMM_PLANNED;
@@ -130,8 +124,7 @@ find_classes (PsExecOptions *options, GError **error)
 
 /* Only the first process stores. A device that computes runs the even layout unless another one is given, and adds up
  * gradients after all ops. */
-static gboolean
-finish (PsExecOptions *options, GError **error)
+static gboolean finish (PsExecOptions *options, GError **error)
 {
   if (!ps_setting_check (options->setting, error) || !find_classes (options, error))
     return FALSE;
@@ -148,8 +141,7 @@ finish (PsExecOptions *options, GError **error)
 }
 
 /* The help; its text is owned by *owned. */
-static PsCommandHelp
-describe (char **owned)
+static PsCommandHelp describe (char **owned)
 {
   GString *text = g_string_new ("Devices:\n");
   guint n_devices, n_transports;
@@ -201,8 +193,7 @@ describe (char **owned)
   };
 }
 
-gboolean
-ps_exec_options_parse (PsExecOptions *options, int *argc, char ***argv, GError **error)
+gboolean ps_exec_options_parse (PsExecOptions *options, int *argc, char ***argv, GError **error)
 {
   g_autofree char *text = NULL;
   PsCommandHelp help = describe (&text);

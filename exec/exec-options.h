@@ -6,8 +6,7 @@
 
 #include <pipesim/setting.h>
 
-typedef struct
-{
+typedef struct {
   char *schedule;
   char *device;
   char *transport;

@@ -9,16 +9,14 @@
 /* A reading ends after this, but has enough samples; the first one, which finds cold caches, does not count. */
 #define READING_NS G_GINT64_CONSTANT (150000000)
 
-void
-ps_machine_speed_clear (PsMachineSpeed *speed)
+void ps_machine_speed_clear (PsMachineSpeed *speed)
 {
   g_clear_pointer (&speed->measurements, g_ptr_array_unref);
   g_clear_pointer (&speed->sentinels, g_ptr_array_unref);
 }
 
 /* That of device 0 of the run, as calibrations have it. */
-static PsDeviceSetting
-first_device (const PsRunSetting *run, guint n_devices)
+static PsDeviceSetting first_device (const PsRunSetting *run, guint n_devices)
 {
   guint n_all = n_devices * ps_run_n_replicas (run, n_devices) * MAX (run->n_tensor, 1);
   guint n_local = n_all / ps_processes_n_ranks (run->processes) * ps_processes_n_local (run->processes);
@@ -30,9 +28,8 @@ first_device (const PsRunSetting *run, guint n_devices)
                             .seed = run->seed };
 }
 
-gboolean
-ps_machine_speed_open (PsMachineSpeed *speed, const char *path, const char *profile_name, const PsRunSetting *run,
-                       guint n_devices, GError **error)
+gboolean ps_machine_speed_open (PsMachineSpeed *speed, const char *path, const char *profile_name,
+                                const PsRunSetting *run, guint n_devices, GError **error)
 {
   g_autoptr (PsCostDb) db = ps_costdb_open (path, PS_COSTDB_READ, error);
   g_autoptr (PsProfile) profile = db != NULL ? ps_costdb_profile (db, profile_name, error) : NULL;
@@ -51,15 +48,13 @@ ps_machine_speed_open (PsMachineSpeed *speed, const char *path, const char *prof
 }
 
 /* PsSentinelSample */
-static gboolean
-add (gpointer samples, gint64 ns, gint64 elapsed_ns)
+static gboolean add (gpointer samples, gint64 ns, gint64 elapsed_ns)
 {
   g_array_append_val ((GArray *)samples, ns);
   return elapsed_ns < READING_NS || ((GArray *)samples)->len <= PS_MEDIAN_MIN_SAMPLES;
 }
 
-gboolean
-ps_machine_speed_read (PsMachineSpeed *speed, GError **error)
+gboolean ps_machine_speed_read (PsMachineSpeed *speed, GError **error)
 {
   g_autoptr (GArray) samples = g_array_new (FALSE, FALSE, sizeof (gint64));
 
@@ -77,8 +72,7 @@ ps_machine_speed_read (PsMachineSpeed *speed, GError **error)
   return TRUE;
 }
 
-PsSlowdown
-ps_machine_speed_of_run (const PsMachineSpeed *speed, const char *started)
+PsSlowdown ps_machine_speed_of_run (const PsMachineSpeed *speed, const char *started)
 {
   PsSlowdown weather = { NAN, NAN };
   PsMeasurement run = { .taken = (char *)started };

@@ -6,8 +6,7 @@
 #include <pipesim/costdb.h>
 
 /* All 0: nothing is read. */
-typedef struct
-{
+typedef struct {
   const PsRunSetting *run;
   PsDeviceSetting setting;
   GPtrArray *measurements; /* PsMeasurement of the profile */

@@ -20,8 +20,7 @@
 #define TIMEOUT_ITERATIONS 4
 
 /* The program to run and its prediction. */
-typedef struct
-{
+typedef struct {
   PsPrediction *prediction; /* NULL without costs */
   PsProgram *own_program;   /* NULL with prediction, which has one */
   const PsProgram *program;
@@ -29,8 +28,7 @@ typedef struct
   PsStageShape *shapes; /* NULL unless the device computes */
 } Job;
 
-static void
-job_clear (Job *job)
+static void job_clear (Job *job)
 {
   g_clear_pointer (&job->prediction, ps_prediction_free);
   g_clear_pointer (&job->own_program, ps_program_free);
@@ -40,23 +38,20 @@ job_clear (Job *job)
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Job, job_clear)
 
 /* Only the first process prints and stores. */
-static gboolean
-is_first (const PsExecOptions *options)
+static gboolean is_first (const PsExecOptions *options)
 {
   return ps_processes_rank (options->run.processes) == 0;
 }
 
 /* The program to run, predicted first where there are costs. */
-static gboolean
-prepare_program (const PsExecOptions *options, Job *job, GError **error)
+static gboolean prepare_program (const PsExecOptions *options, Job *job, GError **error)
 {
   g_autoptr (PsPredictor) predictor = ps_predictor_new (options->setting, NULL);
 
-  if (ps_setting_source (options->setting) == NULL)
-    {
-      job->program = job->own_program = ps_predictor_program (predictor, options->schedule, error);
-      return job->program != NULL;
-    }
+  if (ps_setting_source (options->setting) == NULL) {
+    job->program = job->own_program = ps_predictor_program (predictor, options->schedule, error);
+    return job->program != NULL;
+  }
   job->prediction = ps_predictor_predict (predictor, options->schedule, error);
   if (job->prediction == NULL
       || !ps_predictor_add_interval (predictor, job->prediction, MAX (options->run.n_steps, 2) - 1, error))
@@ -66,8 +61,7 @@ prepare_program (const PsExecOptions *options, Job *job, GError **error)
   return TRUE;
 }
 
-static gboolean
-prepare_stages (const PsExecOptions *options, Job *job, GError **error)
+static gboolean prepare_stages (const PsExecOptions *options, Job *job, GError **error)
 {
   const PsPlacement *placement = job->program->schedule->placement;
   guint n_rows = placement->n_stages % placement->n_devices == 0 ? placement->n_devices : 1;
@@ -78,8 +72,7 @@ prepare_stages (const PsExecOptions *options, Job *job, GError **error)
   return job->shapes != NULL;
 }
 
-static gboolean
-prepare (PsExecOptions *options, Job *job, GError **error)
+static gboolean prepare (PsExecOptions *options, Job *job, GError **error)
 {
   if (!prepare_program (options, job, error))
     return FALSE;
@@ -97,8 +90,7 @@ prepare (PsExecOptions *options, Job *job, GError **error)
 }
 
 /* Costs belong to the device that they were measured on, to its parts, and to what it had chosen. */
-static gboolean
-check_profile (PsExecOptions *options, guint n_devices, GError **error)
+static gboolean check_profile (PsExecOptions *options, guint n_devices, GError **error)
 {
   const PsSetting *setting = options->setting;
   const PsDeviceClass *device = options->run.device;
@@ -123,8 +115,7 @@ check_profile (PsExecOptions *options, guint n_devices, GError **error)
 }
 
 /* Which process has which part follows from their places on one host. */
-static gboolean
-check_host (const PsExecOptions *options, guint n_devices, GError **error)
+static gboolean check_host (const PsExecOptions *options, guint n_devices, GError **error)
 {
   guint n_ranks = ps_processes_n_ranks (options->run.processes);
   guint n_local = ps_processes_n_local (options->run.processes);
@@ -140,8 +131,7 @@ check_host (const PsExecOptions *options, guint n_devices, GError **error)
 }
 
 /* Needs the number of devices. */
-static gboolean
-read_shares (PsExecOptions *options, const Job *job, GError **error)
+static gboolean read_shares (PsExecOptions *options, const Job *job, GError **error)
 {
   guint n_devices = job->program->schedule->placement->n_devices;
 
@@ -160,22 +150,19 @@ read_shares (PsExecOptions *options, const Job *job, GError **error)
 /* See ps_note_signals; NULL: signals are not noted. */
 static const gint *interrupted;
 
-static gboolean
-end_step (const PsStepReport *step, gpointer log)
+static gboolean end_step (const PsStepReport *step, gpointer log)
 {
   return ps_step_log_add (log, step) && (interrupted == NULL || g_atomic_int_get (interrupted) == 0);
 }
 
 /* A timeline on stdout has it to itself. */
-static gboolean
-prints (const PsExecOptions *options)
+static gboolean prints (const PsExecOptions *options)
 {
   return g_strcmp0 (options->trace, "-") != 0 && g_strcmp0 (options->predicted, "-") != 0;
 }
 
 /* Rows show that a run goes on; where there are none, a line on a terminal does. */
-static gboolean
-open_log (const PsExecOptions *options, PsStepLog *log, GError **error)
+static gboolean open_log (const PsExecOptions *options, PsStepLog *log, GError **error)
 {
   guint before = options->run.start != NULL ? ps_checkpoint_step (options->run.start) : 0;
 
@@ -185,8 +172,7 @@ open_log (const PsExecOptions *options, PsStepLog *log, GError **error)
   return ps_step_log_open (log, is_first (options) ? options->losses : NULL, before, error);
 }
 
-static void
-complete_run_setting (PsExecOptions *options, const Job *job, PsStepLog *log)
+static void complete_run_setting (PsExecOptions *options, const Job *job, PsStepLog *log)
 {
   PsRunSetting *run = &options->run;
 
@@ -204,8 +190,7 @@ complete_run_setting (PsExecOptions *options, const Job *job, PsStepLog *log)
     interrupted = ps_note_signals ();
 }
 
-static gboolean
-print_report (const PsExecOptions *options, const PsRunReport *report, GError **error)
+static gboolean print_report (const PsExecOptions *options, const PsRunReport *report, GError **error)
 {
   if (!prints (options))
     return TRUE;
@@ -214,28 +199,25 @@ print_report (const PsExecOptions *options, const PsRunReport *report, GError **
 }
 
 /* The first failure is kept; later ones mostly follow from it. */
-static GError **
-unless_set (GError **first)
+static GError **unless_set (GError **first)
 {
   return *first == NULL ? first : NULL;
 }
 
 /* Prints and writes everything about the finished run. The run may have been long: one thing that can't be written is
  * no reason to lose the others. */
-static gboolean
-publish (const PsExecOptions *options, const Job *job, const PsRunReport *report, GError **error)
+static gboolean publish (const PsExecOptions *options, const Job *job, const PsRunReport *report, GError **error)
 {
   const PsSetting *setting = options->setting;
   GError *first = NULL;
 
   if (options->trace != NULL)
     ps_timeline_write (report->compared->result->timeline, options->trace, unless_set (&first));
-  if (options->predicted != NULL)
-    {
-      g_autoptr (PsTimeline) predicted = ps_compared_run_prediction (job->prediction);
+  if (options->predicted != NULL) {
+    g_autoptr (PsTimeline) predicted = ps_compared_run_prediction (job->prediction);
 
-      ps_timeline_write (predicted, options->predicted, unless_set (&first));
-    }
+    ps_timeline_write (predicted, options->predicted, unless_set (&first));
+  }
   if (setting->db != NULL && !report->compared->result->emulated)
     ps_compared_run_store (report->compared, job->program, report->setting, report->verdict->check, setting->db,
                            setting->profile, unless_set (&first));
@@ -245,8 +227,7 @@ publish (const PsExecOptions *options, const Job *job, const PsRunReport *report
   return first == NULL;
 }
 
-static gboolean
-check_outcome (const PsExecOptions *options, const PsRunReport *report, GError **error)
+static gboolean check_outcome (const PsExecOptions *options, const PsRunReport *report, GError **error)
 {
   if (report->compared->result->n_steps < options->run.n_steps)
     return ps_refuse (error, PS_ERROR_INPUT, "interrupted after %u of %u steps: all figures are of these",
@@ -257,8 +238,7 @@ check_outcome (const PsExecOptions *options, const PsRunReport *report, GError *
   return TRUE;
 }
 
-static void
-warn_of_device (const PsDeviceClass *device)
+static void warn_of_device (const PsDeviceClass *device)
 {
   g_autofree char *warning = device->warning != NULL ? device->warning () : NULL;
 
@@ -268,8 +248,7 @@ warn_of_device (const PsDeviceClass *device)
 
 /* The first process reads the sentinel before the run, and the others wait for that as long as it takes. A run without
  * costs of a profile reads none. */
-static gboolean
-read_speed (const PsExecOptions *options, const Job *job, PsMachineSpeed *speed, GError **error)
+static gboolean read_speed (const PsExecOptions *options, const Job *job, PsMachineSpeed *speed, GError **error)
 {
   const PsSetting *setting = options->setting;
   gboolean reads = setting->db != NULL && job->prediction != NULL && options->run.device->measures;
@@ -284,8 +263,7 @@ read_speed (const PsExecOptions *options, const Job *job, PsMachineSpeed *speed,
   return TRUE;
 }
 
-static int
-run_job (PsExecOptions *options, const Job *job, GError **error)
+static int run_job (PsExecOptions *options, const Job *job, GError **error)
 {
   g_auto (PsComparedRun) compared = { 0 };
   g_auto (PsVerdict) verdict = { .check = PS_CHECK_NOT_RUN };
@@ -304,11 +282,10 @@ run_job (PsExecOptions *options, const Job *job, GError **error)
   ps_machine_speed_read (&speed, NULL);
   if (compared.result->timeline == NULL) /* rank 0 has it, and says what there is to say */
     return 0;
-  if (log.failure != NULL)
-    {
-      g_propagate_error (error, g_steal_pointer (&log.failure));
-      return 1;
-    }
+  if (log.failure != NULL) {
+    g_propagate_error (error, g_steal_pointer (&log.failure));
+    return 1;
+  }
   warn_of_device (options->run.device);
   if (options->check && !ps_verify (job->program->schedule, compared.result, &options->run, &verdict, error))
     return 1;
@@ -327,8 +304,7 @@ run_job (PsExecOptions *options, const Job *job, GError **error)
 }
 
 /* The end of a program that fails. */
-static int
-report_failure (const GError *error, gpointer argv)
+static int report_failure (const GError *error, gpointer argv)
 {
   g_autofree char *line = ps_error_line (error, argv);
 
@@ -336,8 +312,7 @@ report_failure (const GError *error, gpointer argv)
   return ps_error_exit_code (error);
 }
 
-static int
-run (int argc, char **argv, GError **error)
+static int run (int argc, char **argv, GError **error)
 {
   g_auto (PsExecOptions) options = { .setting = ps_setting_new () };
   g_auto (Job) job = { 0 };
@@ -353,8 +328,7 @@ run (int argc, char **argv, GError **error)
   return code;
 }
 
-int
-main (int argc, char **argv)
+int main (int argc, char **argv)
 {
   g_autoptr (GError) error = NULL;
 

@@ -4,8 +4,7 @@
 #include <string.h>
 
 /* Returns the folders to look in, best first. */
-static char **
-module_folders (void)
+static char **module_folders (void)
 {
   const char *only = g_getenv (PS_MODULE_DIR_VARIABLE);
   g_autofree char *program = NULL, *beside = NULL, *installed = NULL;
@@ -19,34 +18,30 @@ module_folders (void)
 }
 
 /* NULL with an error if there is no such file. */
-static char *
-find_module (const char *where, const char *name, GError **error)
+static char *find_module (const char *where, const char *name, GError **error)
 {
   g_auto (GStrv) folders = module_folders ();
   g_autofree char *file = g_strdup_printf ("pipesim-%s.so", name);
 
-  for (guint i = 0; folders[i] != NULL; i++)
-    {
-      g_autofree char *path = g_build_filename (folders[i], file, NULL);
+  for (guint i = 0; folders[i] != NULL; i++) {
+    g_autofree char *path = g_build_filename (folders[i], file, NULL);
 
-      if (g_file_test (path, G_FILE_TEST_EXISTS))
-        return g_steal_pointer (&path);
-    }
+    if (g_file_test (path, G_FILE_TEST_EXISTS))
+      return g_steal_pointer (&path);
+  }
   g_autofree char *list = g_strjoinv (" and ", folders);
   return ps_refuse_null (error, PS_ERROR_UNAVAILABLE, "%s: there is no %s in %s: it was not built or not installed",
                          where, file, list);
 }
 
-static gboolean
-is_of_this_build (GModule *module)
+static gboolean is_of_this_build (GModule *module)
 {
   gpointer stamp;
 
   return g_module_symbol (module, "ps_module_stamp", &stamp) && *(const guint64 *)stamp == PS_MODULE_STAMP;
 }
 
-static GModule *
-load_module (const char *where, const char *name, GError **error)
+static GModule *load_module (const char *where, const char *name, GError **error)
 {
   g_autofree char *path = find_module (where, name, error);
 
@@ -63,8 +58,7 @@ load_module (const char *where, const char *name, GError **error)
 }
 
 /* NULL with an error if it can't be loaded. */
-static GModule *
-get_module (const char *where, const char *name, GError **error)
+static GModule *get_module (const char *where, const char *name, GError **error)
 {
   static GMutex mutex;
   static GHashTable *modules; /* by name */
@@ -81,8 +75,7 @@ get_module (const char *where, const char *name, GError **error)
   return module;
 }
 
-PsModuleFunction
-ps_module_function (const char *where, const char *name, const char *function, GError **error)
+PsModuleFunction ps_module_function (const char *where, const char *name, const char *function, GError **error)
 {
   GModule *module = get_module (where, name, error);
   PsModuleFunction result;
@@ -97,8 +90,7 @@ ps_module_function (const char *where, const char *name, const char *function, G
   return result;
 }
 
-gconstpointer
-ps_module_class (const char *name, const char *kind, GError **error)
+gconstpointer ps_module_class (const char *name, const char *kind, GError **error)
 {
   g_autofree char *where = g_strdup_printf ("%s %s", name, kind);
   g_autofree char *symbol = g_strdup_printf ("ps_%s_%s_class", name, kind);

@@ -37,8 +37,7 @@ static const PsColumn result_columns[] = {
   { "inside_interval_weather", NULL, PS_COLUMN_BOOLEAN },
 };
 
-char *
-ps_run_title (const PsProgram *program, const PsRunSetting *setting)
+char *ps_run_title (const PsProgram *program, const PsRunSetting *setting)
 {
   g_autofree char *tensor = setting->n_tensor > 1 ? g_strdup_printf (" x %u", setting->n_tensor) : g_strdup ("");
 
@@ -48,38 +47,33 @@ ps_run_title (const PsProgram *program, const PsRunSetting *setting)
 }
 
 /* For each device, how long its host posted sends and receives in the step of the timeline. Free with g_free. */
-static double *
-posting_times (const PsTimeline *timeline)
+static double *posting_times (const PsTimeline *timeline)
 {
   double *times_ns = g_new0 (double, timeline->n_devices);
 
-  for (guint i = 0; i < timeline->posts->len; i++)
-    {
-      const PsSpan *post = &g_array_index (timeline->posts, PsSpan, i);
+  for (guint i = 0; i < timeline->posts->len; i++) {
+    const PsSpan *post = &g_array_index (timeline->posts, PsSpan, i);
 
-      times_ns[post->device] += (double)(post->end_ns - post->start_ns);
-    }
+    times_ns[post->device] += (double)(post->end_ns - post->start_ns);
+  }
   return times_ns;
 }
 
-static void
-append_posting (GString *text, const PsTimeline *timeline)
+static void append_posting (GString *text, const PsTimeline *timeline)
 {
   g_autofree double *times_ns = posting_times (timeline);
 
-  for (guint i = 0; i < timeline->n_devices; i++)
-    {
-      g_autofree char *time = ps_format_time ((gint64)times_ns[i]);
+  for (guint i = 0; i < timeline->n_devices; i++) {
+    g_autofree char *time = ps_format_time ((gint64)times_ns[i]);
 
-      g_string_append_printf (text, "%s%s", i == 0 ? "posting sends and receives held each device's host for: " : ", ",
-                              time);
-    }
+    g_string_append_printf (text, "%s%s", i == 0 ? "posting sends and receives held each device's host for: " : ", ",
+                            time);
+  }
   g_string_append_c (text, '\n');
 }
 
 /* The prediction times the weather, and whether the run lies inside the interval in that weather. */
-static gint64
-in_weather (const PsRunReport *report, gboolean *inside)
+static gint64 in_weather (const PsRunReport *report, gboolean *inside)
 {
   PsInterval interval = ps_interval_at_speed (&report->prediction->interval, report->weather);
 
@@ -87,8 +81,7 @@ in_weather (const PsRunReport *report, gboolean *inside)
   return llround ((double)report->prediction->metrics.iteration_ns * report->weather.factor);
 }
 
-static void
-append_weather (GString *text, const PsRunReport *report)
+static void append_weather (GString *text, const PsRunReport *report)
 {
   double factor = report->weather.factor;
   gint64 measured_ns = report->compared->result->median_iteration_ns, predicted_ns;
@@ -110,8 +103,7 @@ append_weather (GString *text, const PsRunReport *report)
                           inside ? "inside" : "outside");
 }
 
-static void
-append_verdict (GString *text, const PsVerdict *verdict)
+static void append_verdict (GString *text, const PsVerdict *verdict)
 {
   g_string_append_printf (text, "\ncheck against one device: %s", ps_check_name (verdict->check));
   if (verdict->first_difference != NULL)
@@ -122,8 +114,7 @@ append_verdict (GString *text, const PsVerdict *verdict)
 }
 
 /* Costs aside: what the simulator makes of the run's order when every op lasts as long as it did. */
-static void
-append_replay (GString *text, const PsRunReport *report)
+static void append_replay (GString *text, const PsRunReport *report)
 {
   g_autofree char *replayed = ps_format_time (report->compared->replayed_makespan_ns);
   gint64 measured_ns = report->compared->comparison->measured.makespan_ns;
@@ -137,8 +128,7 @@ append_replay (GString *text, const PsRunReport *report)
   g_string_append_printf (text, "\n%s", lines);
 }
 
-char *
-ps_run_report_to_text (const PsRunReport *report)
+char *ps_run_report_to_text (const PsRunReport *report)
 {
   const PsSchedule *schedule = report->program->schedule;
   g_autofree char *median = ps_format_time (report->compared->result->median_iteration_ns);
@@ -162,19 +152,17 @@ ps_run_report_to_text (const PsRunReport *report)
                             report->setting->device->overlaps ? "at the same time" : "one after the other");
   if (report->verdict->check != PS_CHECK_NOT_RUN)
     append_verdict (text, report->verdict);
-  if (report->compared->comparison != NULL)
-    {
-      g_autofree char *comparison = ps_comparison_to_text (report->compared->comparison, N_WORST_OPS, NULL, NULL);
+  if (report->compared->comparison != NULL) {
+    g_autofree char *comparison = ps_comparison_to_text (report->compared->comparison, N_WORST_OPS, NULL, NULL);
 
-      g_string_append_printf (text, "\n%s", comparison);
-      append_replay (text, report);
-      append_weather (text, report);
-    }
+    g_string_append_printf (text, "\n%s", comparison);
+    append_replay (text, report);
+    append_weather (text, report);
+  }
   return g_string_free (text, FALSE);
 }
 
-static void
-set_losses (PsTable *table, const PsRunResult *result)
+static void set_losses (PsTable *table, const PsRunResult *result)
 {
   g_autofree double *losses = g_new (double, result->n_steps);
 
@@ -183,16 +171,14 @@ set_losses (PsTable *table, const PsRunResult *result)
   ps_table_set_numbers (table, "losses", losses, result->n_steps);
 }
 
-static void
-set_interval (PsTable *table, const PsInterval *interval, gint64 measured_ns)
+static void set_interval (PsTable *table, const PsInterval *interval, gint64 measured_ns)
 {
   ps_table_set_integer (table, "predicted_iteration_p10_ns", interval->p10_ns);
   ps_table_set_integer (table, "predicted_iteration_p90_ns", interval->p90_ns);
   ps_table_set_boolean (table, "inside_interval", ps_interval_holds (interval, measured_ns));
 }
 
-static void
-set_weather (PsTable *table, const PsRunReport *report)
+static void set_weather (PsTable *table, const PsRunReport *report)
 {
   gboolean inside;
 
@@ -201,8 +187,7 @@ set_weather (PsTable *table, const PsRunReport *report)
   ps_table_set_boolean (table, "inside_interval_weather", inside);
 }
 
-char *
-ps_run_report_to_json (const PsRunReport *report)
+char *ps_run_report_to_json (const PsRunReport *report)
 {
   g_autoptr (PsTable) table = ps_table_new (result_columns, G_N_ELEMENTS (result_columns));
   const char *const extra[]
@@ -243,8 +228,7 @@ ps_run_report_to_json (const PsRunReport *report)
 }
 
 /* Its folder must be writable too: SQLite's log lies there. A missing database is not this function's error. */
-gboolean
-ps_output_check_database (const char *db, GError **error)
+gboolean ps_output_check_database (const char *db, GError **error)
 {
   if (db == NULL || !g_file_test (db, G_FILE_TEST_EXISTS))
     return TRUE;
@@ -256,8 +240,7 @@ ps_output_check_database (const char *db, GError **error)
 /* Steps */
 
 /* The length of the old lines that belong to steps up to n_done. */
-static gsize
-old_lines (const char *text, guint n_done)
+static gsize old_lines (const char *text, guint n_done)
 {
   const char *end = text + strlen (PS_LOSSES_HEAD);
 
@@ -268,8 +251,7 @@ old_lines (const char *text, guint n_done)
 }
 
 /* The lines that a new file of losses begins with. */
-static char *
-first_lines (const char *path, guint n_done, GError **error)
+static char *first_lines (const char *path, guint n_done, GError **error)
 {
   g_autofree char *text = NULL;
 
@@ -283,8 +265,7 @@ first_lines (const char *path, guint n_done, GError **error)
                          (int)strlen (PS_LOSSES_HEAD) - 1, PS_LOSSES_HEAD);
 }
 
-gboolean
-ps_step_log_open (PsStepLog *log, const char *path, guint n_done, GError **error)
+gboolean ps_step_log_open (PsStepLog *log, const char *path, guint n_done, GError **error)
 {
   g_autofree char *head = path != NULL ? first_lines (path, n_done, error) : NULL;
 
@@ -298,8 +279,7 @@ ps_step_log_open (PsStepLog *log, const char *path, guint n_done, GError **error
 }
 
 /* One write for each line, so that a run that is killed leaves whole lines. */
-static gboolean
-write_line (PsStepLog *log, const PsStepReport *step)
+static gboolean write_line (PsStepLog *log, const PsStepReport *step)
 {
   char loss[G_ASCII_DTOSTR_BUF_SIZE], rate[G_ASCII_DTOSTR_BUF_SIZE];
   g_autofree char *line = g_strdup_printf (
@@ -312,8 +292,7 @@ write_line (PsStepLog *log, const PsStepReport *step)
   return ps_refuse (&log->failure, PS_ERROR_IO, "--losses: %s", g_strerror (errno));
 }
 
-static gboolean
-print_row (PsStepLog *log, const PsStepReport *step)
+static gboolean print_row (PsStepLog *log, const PsStepReport *step)
 {
   g_autofree char *time = ps_format_time (step->iteration_ns);
   g_autofree char *loss = isnan (step->loss) ? g_strdup ("-") : g_strdup_printf ("%.5f", step->loss);
@@ -324,8 +303,7 @@ print_row (PsStepLog *log, const PsStepReport *step)
   return ps_print (text != NULL ? text : row, &log->failure);
 }
 
-gboolean
-ps_step_log_add (PsStepLog *log, const PsStepReport *step)
+gboolean ps_step_log_add (PsStepLog *log, const PsStepReport *step)
 {
   if (log->failure != NULL)
     return FALSE;
@@ -336,8 +314,7 @@ ps_step_log_add (PsStepLog *log, const PsStepReport *step)
   return write_line (log, step) && (!log->rows || print_row (log, step));
 }
 
-void
-ps_step_log_close (PsStepLog *log)
+void ps_step_log_close (PsStepLog *log)
 {
   if (log->losses >= 0)
     close (log->losses);

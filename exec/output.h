@@ -4,8 +4,7 @@
 #include "runtime/verify.h"
 
 /* A finished run and what it is held against. Nothing is owned. */
-typedef struct
-{
+typedef struct {
   const PsProgram *program;
   const PsRunSetting *setting;
   const PsComparedRun *compared;
@@ -31,8 +30,7 @@ gboolean ps_output_check_database (const char *db, GError **error);
 /* The first line of a file of losses. */
 #define PS_LOSSES_HEAD "step,loss,learning_rate,iteration_ns\n"
 
-typedef struct
-{
+typedef struct {
   const PsTraining *training;
   gboolean rows;     /* TRUE: standard output gets a row for each step, the first after a head */
   guint counted;     /* steps to the end, for a line on standard error that counts; 0: no such line */

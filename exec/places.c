@@ -6,8 +6,7 @@
 #include <string.h>
 #include <sys/utsname.h>
 
-hwloc_obj_t
-ps_find_core (hwloc_topology_t topology, int n)
+hwloc_obj_t ps_find_core (hwloc_topology_t topology, int n)
 {
   const int n_cores = hwloc_get_nbobjs_by_type (topology, HWLOC_OBJ_CORE);
 
@@ -19,8 +18,7 @@ ps_find_core (hwloc_topology_t topology, int n)
 }
 
 /* The host's name, with nothing in it that stands between levels, devices or links. */
-static char *
-host_name (void)
+static char *host_name (void)
 {
   struct utsname system = { 0 };
 
@@ -29,8 +27,7 @@ host_name (void)
 }
 
 /* Appends the levels from the machine, which is left out, to the object: "/Package:0/L3:1/Core:4". */
-static void
-append_way (GString *way, hwloc_obj_t object)
+static void append_way (GString *way, hwloc_obj_t object)
 {
   char kind[64];
 
@@ -43,8 +40,7 @@ append_way (GString *way, hwloc_obj_t object)
 }
 
 /* NULL: there is none. What drivers say of devices is not asked for: hwloc would start each of their libraries. */
-static hwloc_topology_t
-load_topology (enum hwloc_type_filter_e pci)
+static hwloc_topology_t load_topology (enum hwloc_type_filter_e pci)
 {
   hwloc_topology_t topology;
 
@@ -58,39 +54,34 @@ load_topology (enum hwloc_type_filter_e pci)
   return NULL;
 }
 
-char *
-ps_place_of_core (int core)
+char *ps_place_of_core (int core)
 {
   g_autofree char *host = host_name ();
   GString *way = g_string_new (host);
   hwloc_topology_t topology = core >= 0 ? load_topology (HWLOC_TYPE_FILTER_KEEP_NONE) : NULL;
 
-  if (topology != NULL)
-    {
-      append_way (way, ps_find_core (topology, core));
-      hwloc_topology_destroy (topology);
-    }
+  if (topology != NULL) {
+    append_way (way, ps_find_core (topology, core));
+    hwloc_topology_destroy (topology);
+  }
   return g_string_free (way, FALSE);
 }
 
-char *
-ps_place_of_gpu (const char *bus_id, const char *links)
+char *ps_place_of_gpu (const char *bus_id, const char *links)
 {
   g_autofree char *host = host_name (), *id = g_ascii_strdown (bus_id, -1);
   GString *way = g_string_new (host);
   hwloc_topology_t topology = load_topology (HWLOC_TYPE_FILTER_KEEP_ALL);
 
-  if (topology != NULL)
-    {
-      append_way (way, hwloc_get_pcidev_by_busidstring (topology, id));
-      hwloc_topology_destroy (topology);
-    }
+  if (topology != NULL) {
+    append_way (way, hwloc_get_pcidev_by_busidstring (topology, id));
+    hwloc_topology_destroy (topology);
+  }
   g_string_append_printf (way, "/GPU:%s%s%s", id, *links ? "+" : "", links);
   return g_string_free (way, FALSE);
 }
 
-static guint
-count_cores (void)
+static guint count_cores (void)
 {
   hwloc_topology_t topology;
   int n = 0;
@@ -104,8 +95,7 @@ count_cores (void)
 }
 
 /* Counted once: hwloc reads some hundred files, and a calibration asks for each device that it opens. */
-guint
-ps_count_cores (void)
+guint ps_count_cores (void)
 {
   static gsize counted; /* cores and 1 */
 

@@ -11,8 +11,7 @@
 /* Texts */
 
 /* Appends a number below 200 in words. */
-static void
-append_number (GString *text, guint number)
+static void append_number (GString *text, guint number)
 {
   static const char *const ones[] = { "zero",     "one",     "two",     "three",     "four",     "five",    "six",
                                       "seven",    "eight",   "nine",    "ten",       "eleven",   "twelve",  "thirteen",
@@ -31,30 +30,27 @@ append_number (GString *text, guint number)
     g_string_append (text, ones[rest % 10]);
 }
 
-static char *
-make_sums (gsize *length)
+static char *make_sums (gsize *length)
 {
   GString *text = g_string_new (NULL);
   guint64 counter = 1;
 
-  for (guint i = 0; i < N_SUMS; i++)
-    {
-      guint64 drawn = ps_splitmix_next (&counter);
-      guint a = (guint)(drawn % 100), b = (guint)(drawn / 100 % 100);
+  for (guint i = 0; i < N_SUMS; i++) {
+    guint64 drawn = ps_splitmix_next (&counter);
+    guint a = (guint)(drawn % 100), b = (guint)(drawn / 100 % 100);
 
-      append_number (text, a);
-      g_string_append (text, " and ");
-      append_number (text, b);
-      g_string_append (text, " make ");
-      append_number (text, a + b);
-      g_string_append (text, ".\n");
-    }
+    append_number (text, a);
+    g_string_append (text, " and ");
+    append_number (text, b);
+    g_string_append (text, " make ");
+    append_number (text, a + b);
+    g_string_append (text, ".\n");
+  }
   *length = text->len;
   return g_string_free (text, FALSE);
 }
 
-GBytes *
-ps_corpus_load (const char *option, const char *name, const PsModel *model, GError **error)
+GBytes *ps_corpus_load (const char *option, const char *name, const PsModel *model, GError **error)
 {
   g_autofree char *text = NULL;
   gsize length;
@@ -75,9 +71,8 @@ ps_corpus_load (const char *option, const char *name, const PsModel *model, GErr
 
 /* Lengths of microbatches */
 
-static gboolean
-check_lengths (const PsSetting *setting, const PsLengths *lengths, const PsSchedule *schedule, const PsRunSetting *run,
-               GError **error)
+static gboolean check_lengths (const PsSetting *setting, const PsLengths *lengths, const PsSchedule *schedule,
+                               const PsRunSetting *run, GError **error)
 {
   if (!run->device->lengths)
     return ps_refuse (error, PS_ERROR_UNAVAILABLE, "--lengths: device %s runs microbatches that are alike",
@@ -99,8 +94,7 @@ check_lengths (const PsSetting *setting, const PsLengths *lengths, const PsSched
   return TRUE;
 }
 
-gboolean
-ps_run_lengths (const PsSetting *setting, const PsSchedule *schedule, PsRunSetting *run, GError **error)
+gboolean ps_run_lengths (const PsSetting *setting, const PsSchedule *schedule, PsRunSetting *run, GError **error)
 {
   g_autoptr (PsLengths) lengths = NULL;
   guint *tokens;
@@ -141,8 +135,7 @@ const PsOption ps_training_options[] = {
   PS_OPTION_END,
 };
 
-const char *
-ps_training_given (const PsTrainingOptions *options)
+const char *ps_training_given (const PsTrainingOptions *options)
 {
   for (const PsOption *row = ps_training_options; row->name != NULL; row++)
     if (!ps_option_is_initial (row, options))
@@ -150,8 +143,7 @@ ps_training_given (const PsTrainingOptions *options)
   return NULL;
 }
 
-static gboolean
-check_rates (const PsTraining *setting, GError **error)
+static gboolean check_rates (const PsTraining *setting, GError **error)
 {
   if (setting->decay > 0 && setting->decay <= setting->warm_up)
     return ps_refuse (error, PS_ERROR_USAGE, "--decay: %u is not after the warm-up of %u steps", setting->decay,
@@ -164,8 +156,7 @@ check_rates (const PsTraining *setting, GError **error)
   return TRUE;
 }
 
-static gboolean
-check_checkpoints (const PsTrainingOptions *options, const PsSchedule *schedule, GError **error)
+static gboolean check_checkpoints (const PsTrainingOptions *options, const PsSchedule *schedule, GError **error)
 {
   const char *option = options->load != NULL ? "--load" : "--save";
 
@@ -180,8 +171,7 @@ check_checkpoints (const PsTrainingOptions *options, const PsSchedule *schedule,
 }
 
 /* Says which data a step goes through: steps of the same number read the same where this is the same. */
-static char *
-describe_data (const PsTraining *setting, const PsSchedule *schedule, const PsRunSetting *run)
+static char *describe_data (const PsTraining *setting, const PsSchedule *schedule, const PsRunSetting *run)
 {
   const guint n_copies = ps_run_n_replicas (run, schedule->placement->n_devices);
   g_autofree char *sum = setting->text != NULL ? g_compute_checksum_for_bytes (G_CHECKSUM_SHA256, setting->text) : NULL;
@@ -191,8 +181,7 @@ describe_data (const PsTraining *setting, const PsSchedule *schedule, const PsRu
                           schedule->n_microbatches * n_copies, run->model->microbatch_size, run->model->sequence);
 }
 
-static gboolean
-load (PsTrainingOptions *options, PsRunSetting *run, GError **error)
+static gboolean load (PsTrainingOptions *options, PsRunSetting *run, GError **error)
 {
   options->start = ps_checkpoint_load (options->load, run->model, error);
   if (options->start == NULL)
@@ -209,17 +198,15 @@ load (PsTrainingOptions *options, PsRunSetting *run, GError **error)
   return TRUE;
 }
 
-gboolean
-ps_training_prepare (PsTrainingOptions *options, const PsSchedule *schedule, PsRunSetting *run, GError **error)
+gboolean ps_training_prepare (PsTrainingOptions *options, const PsSchedule *schedule, PsRunSetting *run, GError **error)
 {
   if (!check_rates (&options->setting, error) || !check_checkpoints (options, schedule, error))
     return FALSE;
-  if (options->text_name != NULL)
-    {
-      options->setting.text = ps_corpus_load ("--text", options->text_name, run->model, error);
-      if (options->setting.text == NULL)
-        return FALSE;
-    }
+  if (options->text_name != NULL) {
+    options->setting.text = ps_corpus_load ("--text", options->text_name, run->model, error);
+    if (options->setting.text == NULL)
+      return FALSE;
+  }
   options->data = describe_data (&options->setting, schedule, run);
   if (options->load != NULL && !load (options, run, error))
     return FALSE;
@@ -231,8 +218,7 @@ ps_training_prepare (PsTrainingOptions *options, const PsSchedule *schedule, PsR
   return TRUE;
 }
 
-void
-ps_training_options_clear (PsTrainingOptions *options)
+void ps_training_options_clear (PsTrainingOptions *options)
 {
   g_clear_pointer (&options->setting.text, g_bytes_unref);
   g_clear_pointer (&options->start, ps_checkpoint_free);

@@ -19,8 +19,7 @@ GBytes *ps_corpus_load (const char *option, const char *name, const PsModel *mod
  * run, in the order in which the schedule runs the microbatches. Free tokens with g_free. */
 gboolean ps_run_lengths (const PsSetting *setting, const PsSchedule *schedule, PsRunSetting *run, GError **error);
 
-typedef struct
-{
+typedef struct {
   char *text_name; /* NULL: no text */
   PsTraining setting;
   char *load; /* NULL: training begins with the weights of the seed */

@@ -9,28 +9,25 @@
 
 /* The sections of a diagnosis, and its timelines. */
 
-static char *
-sections_to_html (const PsDiagnosis *diagnosis)
+static char *sections_to_html (const PsDiagnosis *diagnosis)
 {
   g_autoptr (GPtrArray) sections = ps_diagnosis_sections (diagnosis, G_MAXUINT);
   GString *html = g_string_new (NULL);
 
-  for (guint i = 0; i < sections->len; i++)
-    {
-      const PsDiagnosisSection *section = sections->pdata[i];
-      g_autofree char *title = g_markup_escape_text (section->title, -1);
-      g_autofree char *id = g_strdup_printf ("section-%u", i + 1);
-      g_autofree char *table = section->table != NULL ? ps_page_table (section->table, id) : g_strdup ("");
+  for (guint i = 0; i < sections->len; i++) {
+    const PsDiagnosisSection *section = sections->pdata[i];
+    g_autofree char *title = g_markup_escape_text (section->title, -1);
+    g_autofree char *id = g_strdup_printf ("section-%u", i + 1);
+    g_autofree char *table = section->table != NULL ? ps_page_table (section->table, id) : g_strdup ("");
 
-      title[0] = g_ascii_toupper (title[0]);
-      g_string_append_printf (html, "<h2>%s</h2>\n<div class=\"wide\">%s</div>\n", title, table);
-    }
+    title[0] = g_ascii_toupper (title[0]);
+    g_string_append_printf (html, "<h2>%s</h2>\n<div class=\"wide\">%s</div>\n", title, table);
+  }
   return g_string_free (html, FALSE);
 }
 
 /* The lines of the summary, one below the other. */
-static char *
-summary_to_html (const PsDiagnosis *diagnosis)
+static char *summary_to_html (const PsDiagnosis *diagnosis)
 {
   g_autofree char *summary = ps_diagnosis_summary (diagnosis);
   g_autofree char *escaped = g_markup_escape_text (g_strchomp (summary), -1);
@@ -41,8 +38,7 @@ summary_to_html (const PsDiagnosis *diagnosis)
 }
 
 /* title NULL: the page's own. Free with g_free. */
-static char *
-diagnose_page (const PsDiagnosis *diagnosis, const char *title, GError **error)
+static char *diagnose_page (const PsDiagnosis *diagnosis, const char *title, GError **error)
 {
   g_autoptr (GPtrArray) timelines = g_ptr_array_new ();
   g_autofree char *sections = sections_to_html (diagnosis), *note = summary_to_html (diagnosis);
@@ -64,8 +60,7 @@ diagnose_page (const PsDiagnosis *diagnosis, const char *title, GError **error)
 #define MARGINS 196  /* title, key and axes */
 #define N_RIVALS 12
 
-static guint32
-part_colour (guint part)
+static guint32 part_colour (guint part)
 {
   static const guint32 idle[PS_N_IDLE] = {
     [PS_IDLE_WARM_UP] = 0xdddddd,  [PS_IDLE_FORWARD] = 0xc5dcec, [PS_IDLE_BACKWARD] = 0xbfe5d6,
@@ -79,8 +74,7 @@ part_colour (guint part)
 }
 
 /* Appends the parts of each device's iteration, and what names them. */
-static void
-append_parts (GString *script, const PsDiagnosis *diagnosis, const PsPlotUnit *unit)
+static void append_parts (GString *script, const PsDiagnosis *diagnosis, const PsPlotUnit *unit)
 {
   g_autofree gint64 *parts_ns = ps_diagnosis_parts (diagnosis);
   guint n_devices = diagnosis->run->n_devices, n_parts = 0;
@@ -88,45 +82,40 @@ append_parts (GString *script, const PsDiagnosis *diagnosis, const PsPlotUnit *u
   ps_gnuplot_append_array (script, "part", PS_DIAGNOSIS_N_PARTS);
   ps_gnuplot_append_array (script, "part_colour", PS_DIAGNOSIS_N_PARTS);
   ps_gnuplot_append_array (script, "bubble", n_devices);
-  for (guint part = 0; part < PS_DIAGNOSIS_N_PARTS; part++)
-    {
-      gint64 sum_ns = 0;
+  for (guint part = 0; part < PS_DIAGNOSIS_N_PARTS; part++) {
+    gint64 sum_ns = 0;
 
-      for (guint d = 0; d < n_devices; d++)
-        sum_ns += parts_ns[d * PS_DIAGNOSIS_N_PARTS + part];
-      if (sum_ns == 0)
-        continue;
-      ps_gnuplot_append_element (script, "part", ++n_parts, ps_diagnosis_part_title (part));
-      g_string_append_printf (script, "part_colour[%u] = %u\n", n_parts, part_colour (part));
-    }
-  for (guint d = 0; d < n_devices; d++)
-    {
-      double busy = (double)diagnosis->metrics.device[d].busy_ns;
-      g_autofree char *bubble
-          = g_strdup_printf ("bubble %.4f", 1 - busy / (double)MAX (diagnosis->metrics.iteration_ns, 1));
+    for (guint d = 0; d < n_devices; d++)
+      sum_ns += parts_ns[d * PS_DIAGNOSIS_N_PARTS + part];
+    if (sum_ns == 0)
+      continue;
+    ps_gnuplot_append_element (script, "part", ++n_parts, ps_diagnosis_part_title (part));
+    g_string_append_printf (script, "part_colour[%u] = %u\n", n_parts, part_colour (part));
+  }
+  for (guint d = 0; d < n_devices; d++) {
+    double busy = (double)diagnosis->metrics.device[d].busy_ns;
+    g_autofree char *bubble
+        = g_strdup_printf ("bubble %.4f", 1 - busy / (double)MAX (diagnosis->metrics.iteration_ns, 1));
 
-      ps_gnuplot_append_tick (script, "bubble", d + 1, bubble);
-    }
+    ps_gnuplot_append_tick (script, "bubble", d + 1, bubble);
+  }
   g_string_append_printf (script, "n_parts = %u\nn_devices = %u\n$parts << EOD\n", n_parts, n_devices);
-  for (guint d = 0; d < n_devices; d++)
-    {
-      double end = 0;
+  for (guint d = 0; d < n_devices; d++) {
+    double end = 0;
 
-      for (guint part = 0; part < PS_DIAGNOSIS_N_PARTS; part++)
-        {
-          double start = end;
+    for (guint part = 0; part < PS_DIAGNOSIS_N_PARTS; part++) {
+      double start = end;
 
-          end += (double)parts_ns[d * PS_DIAGNOSIS_N_PARTS + part] / unit->size;
-          if (end > start)
-            g_string_append_printf (script, "%u %.9g %.9g %u\n", d, start, end, part_colour (part));
-        }
+      end += (double)parts_ns[d * PS_DIAGNOSIS_N_PARTS + part] / unit->size;
+      if (end > start)
+        g_string_append_printf (script, "%u %.9g %.9g %u\n", d, start, end, part_colour (part));
     }
+  }
   g_string_append (script, "EOD\n");
 }
 
 /* Appends the iterations of the run, of the best schedules and of the run as predicted. Returns their number. */
-static guint
-append_rivals (GString *script, const PsDiagnosis *diagnosis)
+static guint append_rivals (GString *script, const PsDiagnosis *diagnosis)
 {
   gint64 own_ns = diagnosis->prediction->metrics.iteration_ns, longest_ns = diagnosis->metrics.iteration_ns;
   g_autoptr (GString) bars = g_string_new ("$rivals << EOD\n");
@@ -142,22 +131,21 @@ append_rivals (GString *script, const PsDiagnosis *diagnosis)
       longest_ns = MAX (longest_ns, ((const PsRival *)diagnosis->rivals->pdata[i])->iteration_ns);
   PsPlotUnit unit = ps_plot_time_unit (longest_ns);
   g_string_append_printf (bars, "%.9g %u\n", (double)diagnosis->metrics.iteration_ns / unit.size, 0x999999);
-  for (guint i = 0; i < diagnosis->rivals->len; i++)
-    {
-      const PsRival *rival = diagnosis->rivals->pdata[i];
-      g_autofree char *name = ps_rival_label (rival), *time = ps_format_time (rival->iteration_ns);
-      g_autofree char *text
-          = g_strdup_printf ("%s, %+.1f %%", time, 100 * ((double)rival->iteration_ns / (double)MAX (own_ns, 1) - 1));
+  for (guint i = 0; i < diagnosis->rivals->len; i++) {
+    const PsRival *rival = diagnosis->rivals->pdata[i];
+    g_autofree char *name = ps_rival_label (rival), *time = ps_format_time (rival->iteration_ns);
+    g_autofree char *text
+        = g_strdup_printf ("%s, %+.1f %%", time, 100 * ((double)rival->iteration_ns / (double)MAX (own_ns, 1) - 1));
 
-      if (i >= N_RIVALS && !rival->is_run)
-        continue;
-      ps_gnuplot_append_tick (script, "rival", ++n, name);
-      ps_gnuplot_append_tick (script, "rival_text", n, text);
-      g_string_append_printf (bars, "%.9g %u\n", (double)rival->iteration_ns / unit.size,
-                              rival->is_run ? 0x555555
-                              : rival->fits ? 0x0072b2
-                                            : 0x99c7e0);
-    }
+    if (i >= N_RIVALS && !rival->is_run)
+      continue;
+    ps_gnuplot_append_tick (script, "rival", ++n, name);
+    ps_gnuplot_append_tick (script, "rival_text", n, text);
+    g_string_append_printf (bars, "%.9g %u\n", (double)rival->iteration_ns / unit.size,
+                            rival->is_run ? 0x555555
+                            : rival->fits ? 0x0072b2
+                                          : 0x99c7e0);
+  }
   g_string_append_printf (script, "%sEOD\nn_rivals = %u\n", bars->str, n);
   ps_gnuplot_append_text (script, "rival_unit", unit.name);
   ps_gnuplot_append_number (script, "own_time", (double)own_ns / unit.size);
@@ -167,8 +155,7 @@ append_rivals (GString *script, const PsDiagnosis *diagnosis)
 
 /* Draws a bar for each device, of the parts of its iteration. Below, a bar shows the run's iteration, and one that of
  * each of the best schedules. Errors: those of ps_gnuplot_draw. */
-static gboolean
-diagnose_plot (const PsPicture *picture, const PsDiagnosis *diagnosis, GError **error)
+static gboolean diagnose_plot (const PsPicture *picture, const PsDiagnosis *diagnosis, GError **error)
 {
   g_autoptr (GString) script = g_string_new (NULL);
   g_autofree char *title = g_strdup_printf ("%s %s: where the iteration goes, and what other schedules would take",
@@ -187,8 +174,7 @@ diagnose_plot (const PsPicture *picture, const PsDiagnosis *diagnosis, GError **
 
 #define DEFAULT_TIME_LIMIT_NS G_GINT64_CONSTANT (2000000000)
 
-typedef struct
-{
+typedef struct {
   PsDiagnoseOptions diagnose;
   char *output;
   char *title;
@@ -230,22 +216,19 @@ static const PsCommandHelp help = {
               "pipesim diagnose measured.json -o diagnosis.html\n",
 };
 
-static void
-options_clear (Options *options)
+static void options_clear (Options *options)
 {
   ps_options_reset (rows, options);
   ps_setting_free (options->diagnose.setting);
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Options, options_clear)
 
-static gboolean
-is_page (const char *output)
+static gboolean is_page (const char *output)
 {
   return g_str_has_suffix (output, ".html");
 }
 
-static gboolean
-check_output (const Options *options, GError **error)
+static gboolean check_output (const Options *options, GError **error)
 {
   const PsPicture picture = { .output = options->output };
 
@@ -260,8 +243,7 @@ check_output (const Options *options, GError **error)
   return ps_output_check ("-o", options->output, error);
 }
 
-static gboolean
-check_options (const Options *options, GError **error)
+static gboolean check_options (const Options *options, GError **error)
 {
   const PsCostSource *source = ps_setting_source (options->diagnose.setting);
 
@@ -272,8 +254,7 @@ check_options (const Options *options, GError **error)
   return check_output (options, error) && ps_column_choice_check (&options->columns, error);
 }
 
-static gboolean
-parse_options (int argc, char **argv, Options *options, GError **error)
+static gboolean parse_options (int argc, char **argv, Options *options, GError **error)
 {
   options->diagnose.setting = ps_setting_new ();
   options->diagnose.saving = 0.1;
@@ -281,54 +262,48 @@ parse_options (int argc, char **argv, Options *options, GError **error)
          && ps_setting_check (options->diagnose.setting, error) && check_options (options, error);
 }
 
-static gboolean
-is_same_run (const PsTimeline *a, const PsTimeline *b)
+static gboolean is_same_run (const PsTimeline *a, const PsTimeline *b)
 {
   return a->n_devices == b->n_devices && a->n_stages == b->n_stages && a->n_microbatches == b->n_microbatches
          && a->origin == b->origin;
 }
 
-static gboolean
-load (const Options *options, GPtrArray *iterations, GError **error)
+static gboolean load (const Options *options, GPtrArray *iterations, GError **error)
 {
-  for (guint i = 0; options->traces[i] != NULL; i++)
-    {
-      g_autoptr (GPtrArray) more = ps_timelines_load (options->traces[i], error);
+  for (guint i = 0; options->traces[i] != NULL; i++) {
+    g_autoptr (GPtrArray) more = ps_timelines_load (options->traces[i], error);
 
-      if (more == NULL)
-        return FALSE;
-      const PsTimeline *first = more->pdata[0];
-      if (first->remark != NULL)
-        g_printerr ("%s: %s\n", g_get_prgname (), first->remark);
-      if (iterations->len > 0 && !is_same_run (iterations->pdata[0], first))
-        return ps_refuse (error, PS_ERROR_INPUT, "%s: %u devices, %u stages and %u microbatches, not as in %s",
-                          options->traces[i], first->n_devices, first->n_stages, first->n_microbatches,
-                          options->traces[0]);
-      g_ptr_array_extend_and_steal (iterations, g_steal_pointer (&more));
-    }
+    if (more == NULL)
+      return FALSE;
+    const PsTimeline *first = more->pdata[0];
+    if (first->remark != NULL)
+      g_printerr ("%s: %s\n", g_get_prgname (), first->remark);
+    if (iterations->len > 0 && !is_same_run (iterations->pdata[0], first))
+      return ps_refuse (error, PS_ERROR_INPUT, "%s: %u devices, %u stages and %u microbatches, not as in %s",
+                        options->traces[i], first->n_devices, first->n_stages, first->n_microbatches,
+                        options->traces[0]);
+    g_ptr_array_extend_and_steal (iterations, g_steal_pointer (&more));
+  }
   return TRUE;
 }
 
-static gboolean
-publish (const Options *options, const PsDiagnosis *diagnosis, GError **error)
+static gboolean publish (const Options *options, const PsDiagnosis *diagnosis, GError **error)
 {
   const PsPicture picture = { .output = options->output, .title = options->title };
   g_autofree char *text = NULL;
 
   if (options->output != NULL && !is_page (options->output))
     return diagnose_plot (&picture, diagnosis, error);
-  if (options->output != NULL)
-    {
-      text = diagnose_page (diagnosis, options->title, error);
-      return text != NULL && ps_write_file (options->output, text, -1, error);
-    }
+  if (options->output != NULL) {
+    text = diagnose_page (diagnosis, options->title, error);
+    return text != NULL && ps_write_file (options->output, text, -1, error);
+  }
   text = options->columns.json ? ps_diagnosis_to_json (diagnosis)
                                : ps_diagnosis_to_text (diagnosis, &options->columns, error);
   return text != NULL && ps_print (text, error);
 }
 
-static gboolean
-run (int argc, char **argv, GError **error)
+static gboolean run (int argc, char **argv, GError **error)
 {
   g_auto (Options) options = { 0 };
   g_autoptr (GPtrArray) iterations = g_ptr_array_new_with_free_func ((GDestroyNotify)ps_timeline_free);
@@ -340,8 +315,7 @@ run (int argc, char **argv, GError **error)
   return diagnosis != NULL && publish (&options, diagnosis, error);
 }
 
-int
-main (int argc, char **argv)
+int main (int argc, char **argv)
 {
   return ps_plot_program ("pipesim diagnose", run, argc, argv);
 }

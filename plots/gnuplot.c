@@ -10,8 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-typedef struct
-{
+typedef struct {
   const char *ending;
   const char *begin; /* beginning and end of a complete picture */
   gsize begin_length;
@@ -25,8 +24,7 @@ static const Format formats[] = {
   { ".pdf", "%PDF-", 5, "%%EOF", 5 },
 };
 
-static const Format *
-find_format (const char *path)
+static const Format *find_format (const char *path)
 {
   for (gsize i = 0; i < G_N_ELEMENTS (formats); i++)
     if (g_str_has_suffix (path, formats[i].ending))
@@ -35,30 +33,26 @@ find_format (const char *path)
 }
 
 /* A page inlines SVG. */
-static const Format *
-format_of (const PsPicture *picture)
+static const Format *format_of (const PsPicture *picture)
 {
   return picture->inlined != NULL ? formats : find_format (picture->output);
 }
 
-gboolean
-ps_picture_check (const PsPicture *picture, GError **error)
+gboolean ps_picture_check (const PsPicture *picture, GError **error)
 {
   if (find_format (picture->output) != NULL)
     return TRUE;
   return ps_refuse (error, PS_ERROR_USAGE, "-o: '%s' does not end in .svg, .png or .pdf", picture->output);
 }
 
-void
-ps_gnuplot_append_text (GString *script, const char *name, const char *text)
+void ps_gnuplot_append_text (GString *script, const char *name, const char *text)
 {
   g_string_append_printf (script, "%s = ", name);
   ps_gnuplot_append_quoted (script, text);
   g_string_append_c (script, '\n');
 }
 
-void
-ps_gnuplot_append_quoted (GString *script, const char *text)
+void ps_gnuplot_append_quoted (GString *script, const char *text)
 {
   g_autofree char *line = ps_format_line (text);
 
@@ -71,22 +65,19 @@ ps_gnuplot_append_quoted (GString *script, const char *text)
   g_string_append_c (script, '"');
 }
 
-void
-ps_gnuplot_append_array (GString *script, const char *name, guint n)
+void ps_gnuplot_append_array (GString *script, const char *name, guint n)
 {
   g_string_append_printf (script, "array %s[%u]\n", name, MAX (n, 1));
 }
 
-void
-ps_gnuplot_append_element (GString *script, const char *array, guint i, const char *text)
+void ps_gnuplot_append_element (GString *script, const char *array, guint i, const char *text)
 {
   g_autofree char *name = g_strdup_printf ("%s[%u]", array, i);
 
   ps_gnuplot_append_text (script, name, text);
 }
 
-void
-ps_gnuplot_append_tick (GString *script, const char *array, guint i, const char *text)
+void ps_gnuplot_append_tick (GString *script, const char *array, guint i, const char *text)
 {
   g_autoptr (GString) name = g_string_new (text);
 
@@ -94,8 +85,7 @@ ps_gnuplot_append_tick (GString *script, const char *array, guint i, const char 
   ps_gnuplot_append_element (script, array, i, name->str);
 }
 
-void
-ps_gnuplot_append_number (GString *script, const char *name, double value)
+void ps_gnuplot_append_number (GString *script, const char *name, double value)
 {
   char buffer[G_ASCII_DTOSTR_BUF_SIZE];
 
@@ -104,8 +94,7 @@ ps_gnuplot_append_number (GString *script, const char *name, double value)
   g_string_append_printf (script, "%s = %s%s\n", name, buffer, integer ? ".0" : "");
 }
 
-static char *
-terminal_command (const PsPicture *picture, guint width, guint height)
+static char *terminal_command (const PsPicture *picture, guint width, guint height)
 {
   const char *ending = picture->terminal ? NULL : format_of (picture)->ending;
   guint scale = picture->width > 0 ? 1 : 2;
@@ -126,8 +115,7 @@ terminal_command (const PsPicture *picture, guint width, guint height)
                           g_ascii_formatd (inches[1], sizeof inches[1], "%.4f", height / 96.0));
 }
 
-static void
-append_template (GString *script, const char *name)
+static void append_template (GString *script, const char *name)
 {
   g_autofree char *path = g_strconcat ("/pipesim/plots/", name, NULL);
   g_autoptr (GBytes) text = g_resources_lookup_data (path, G_RESOURCE_LOOKUP_FLAGS_NONE, NULL);
@@ -137,8 +125,7 @@ append_template (GString *script, const char *name)
 }
 
 /* The last line that is not blank; gnuplot pads its messages with blank lines and a copy of the command. */
-static char *
-last_words (GBytes *talk)
+static char *last_words (GBytes *talk)
 {
   gsize length;
   const char *data = g_bytes_get_data (talk, &length);
@@ -151,8 +138,7 @@ last_words (GBytes *talk)
   return g_strdup ("failed without a word");
 }
 
-static gboolean
-is_whole (const Format *format, const char *data, gsize size)
+static gboolean is_whole (const Format *format, const char *data, gsize size)
 {
   const gsize tail = 64; /* white space may follow the end */
   gsize from = size > tail ? size - tail : 0;
@@ -165,25 +151,22 @@ is_whole (const Format *format, const char *data, gsize size)
  * say why, and its output would have to be read while it runs. */
 #define N_FILES 3
 
-static gboolean
-open_files (int *files, const char *script, GError **error)
+static gboolean open_files (int *files, const char *script, GError **error)
 {
   gssize length = (gssize)strlen (script);
   gboolean ok = TRUE;
 
-  for (guint i = 0; i < N_FILES; i++)
-    {
-      files[i] = memfd_create ("gnuplot", MFD_CLOEXEC);
-      ok = ok && files[i] >= 0;
-    }
+  for (guint i = 0; i < N_FILES; i++) {
+    files[i] = memfd_create ("gnuplot", MFD_CLOEXEC);
+    ok = ok && files[i] >= 0;
+  }
   ok = ok && write (files[0], script, (gsize)length) == length && lseek (files[0], 0, SEEK_SET) == 0;
   if (!ok)
     g_set_error (error, PS_ERROR, PS_ERROR_IO, "gnuplot: cannot hold its script: %s", g_strerror (errno));
   return ok;
 }
 
-static GBytes *
-read_file (int file, GError **error)
+static GBytes *read_file (int file, GError **error)
 {
   g_autoptr (GMappedFile) mapped = g_mapped_file_new_from_fd (file, FALSE, error);
 
@@ -191,8 +174,7 @@ read_file (int file, GError **error)
 }
 
 /* Options and habits of the user (~/.gnuplot) must not change our pictures: -d. GSubprocess would need a thread. */
-static gboolean
-spawn_gnuplot (const int *files, int *status, GError **error)
+static gboolean spawn_gnuplot (const int *files, int *status, GError **error)
 {
   g_autofree char *program = g_find_program_in_path ("gnuplot");
   char *argv[] = { program, (char *)"-d", (char *)"-", NULL };
@@ -201,18 +183,16 @@ spawn_gnuplot (const int *files, int *status, GError **error)
   if (program == NULL)
     return ps_refuse (error, PS_ERROR_UNAVAILABLE, "gnuplot: not found; install Debian's gnuplot-nox");
   if (!g_spawn_async_with_fds (NULL, argv, NULL, G_SPAWN_DO_NOT_REAP_CHILD, NULL, NULL, &child, files[0], files[1],
-                               files[2], error))
-    {
-      g_prefix_error (error, "gnuplot: ");
-      return FALSE;
-    }
+                               files[2], error)) {
+    g_prefix_error (error, "gnuplot: ");
+    return FALSE;
+  }
   while (waitpid (child, status, 0) < 0 && errno == EINTR)
     ;
   return TRUE;
 }
 
-static GBytes *
-run_in_files (const int *files, GError **error)
+static GBytes *run_in_files (const int *files, GError **error)
 {
   int status = -1;
 
@@ -227,8 +207,7 @@ run_in_files (const int *files, GError **error)
   return ps_refuse_null (error, PS_ERROR_IO, "gnuplot: %s", message);
 }
 
-static GBytes *
-run_gnuplot (const char *script, GError **error)
+static GBytes *run_gnuplot (const char *script, GError **error)
 {
   int files[N_FILES];
   GBytes *output = open_files (files, script, error) ? run_in_files (files, error) : NULL;
@@ -240,8 +219,7 @@ run_gnuplot (const char *script, GError **error)
 }
 
 /* Prints text without gnuplot's form feeds between pages and blanks at the ends of lines. */
-static gboolean
-print_text (const char *data, gsize size, GError **error)
+static gboolean print_text (const char *data, gsize size, GError **error)
 {
   g_autoptr (GRegex) blanks = g_regex_new (" +$|\f", G_REGEX_MULTILINE | G_REGEX_RAW, 0, NULL);
   g_autofree char *text = g_regex_replace_literal (blanks, data, (gssize)size, 0, "", 0, NULL);
@@ -249,8 +227,7 @@ print_text (const char *data, gsize size, GError **error)
   return ps_print_coloured (text, error);
 }
 
-static gboolean
-append_title (const GMatchInfo *match, GString *svg, G_GNUC_UNUSED gpointer data)
+static gboolean append_title (const GMatchInfo *match, GString *svg, G_GNUC_UNUSED gpointer data)
 {
   g_autofree char *escaped = g_match_info_fetch (match, 1), *text = g_uri_unescape_string (escaped, NULL);
   g_autofree char *safe = g_markup_escape_text (text != NULL ? text : "", -1);
@@ -260,8 +237,7 @@ append_title (const GMatchInfo *match, GString *svg, G_GNUC_UNUSED gpointer data
 }
 
 /* gnuplot's own hypertext wants a script. */
-static char *
-hypertext_to_titles (const char *data, gsize size)
+static char *hypertext_to_titles (const char *data, gsize size)
 {
   g_autoptr (GRegex) hypertext = g_regex_new ("<g onmousemove=\"gnuplot_svg.showHypertext\\(evt,'([^']*)'\\)\"[^>]*>"
                                               "(<title> </title>)?",
@@ -272,8 +248,7 @@ hypertext_to_titles (const char *data, gsize size)
 
 /* The element alone, without gnuplot's own titles, which browsers would show, and without fonts and indents, which many
  * small texts repeat. */
-static char *
-svg_element (const char *data, gsize size)
+static char *svg_element (const char *data, gsize size)
 {
   g_autoptr (GRegex) needless
       = g_regex_new ("<title>[^<]*</title>|(?<=>)\\s+(?=<)| font-family=\"[^\"]*\"", G_REGEX_RAW, 0, NULL);
@@ -282,8 +257,7 @@ svg_element (const char *data, gsize size)
   return g_regex_replace_literal (needless, begin, (gssize)size - (begin - data), 0, "", 0, NULL);
 }
 
-static gboolean
-keep_picture (const PsPicture *picture, const char *data, gsize size, GError **error)
+static gboolean keep_picture (const PsPicture *picture, const char *data, gsize size, GError **error)
 {
   const Format *format = format_of (picture);
 
@@ -292,20 +266,18 @@ keep_picture (const PsPicture *picture, const char *data, gsize size, GError **e
                       picture->output != NULL ? picture->output : "the page");
   if (format != formats)
     return ps_write_file (picture->output, data, (gssize)size, error);
-  if (picture->inlined != NULL)
-    {
-      g_autofree char *element = svg_element (data, size);
+  if (picture->inlined != NULL) {
+    g_autofree char *element = svg_element (data, size);
 
-      *picture->inlined = hypertext_to_titles (element, strlen (element));
-      return TRUE;
-    }
+    *picture->inlined = hypertext_to_titles (element, strlen (element));
+    return TRUE;
+  }
   g_autofree char *svg = hypertext_to_titles (data, size);
   return ps_write_file (picture->output, svg, -1, error);
 }
 
-gboolean
-ps_gnuplot_draw (const PsPicture *picture, const char *title, guint width, guint height, const char *variables,
-                 const char *template_name, GError **error)
+gboolean ps_gnuplot_draw (const PsPicture *picture, const char *title, guint width, guint height, const char *variables,
+                          const char *template_name, GError **error)
 {
   guint shown_width = picture->width > 0 ? picture->width : width;
   guint shown_height = picture->height > 0 ? picture->height : height;

@@ -8,8 +8,7 @@
 #define PS_TERMINAL_ROW 16
 
 /* The options that all pictures have. */
-typedef struct
-{
+typedef struct {
   char *output;      /* path; its ending says the format: .svg, .png or .pdf */
   gboolean terminal; /* to standard output as text, in place of output; width and height are set */
   gboolean plain;    /* terminal: no colours */

@@ -15,16 +15,14 @@
 typedef struct _PsPlotOptions PsPlotOptions;
 
 /* One sort of picture. */
-typedef struct
-{
+typedef struct {
   const char *name;
   const char *files; /* the files that are drawn, for messages: "one or two timelines are" */
   guint max_files;
   gboolean (*draw) (const PsPlotOptions *options, GError **error);
 } PsPlotKind;
 
-struct _PsPlotOptions
-{
+struct _PsPlotOptions {
   const PsPlotKind *kind;
   PsPicture picture;
   PsSweepPicture sweep;
@@ -89,28 +87,24 @@ static const PsCommandHelp help = {
               "pipesim plot sweep results.db --x microbatches --y bubble_ratio --series schedule -o bubbles.svg\n",
 };
 
-static void
-plot_options_clear (PsPlotOptions *options)
+static void plot_options_clear (PsPlotOptions *options)
 {
   ps_options_reset (rows, options);
 }
 
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (PsPlotOptions, plot_options_clear)
 
-static gboolean
-usage_error (GError **error, const char *where, const char *value, const char *right)
+static gboolean usage_error (GError **error, const char *where, const char *value, const char *right)
 {
   return ps_refuse (error, PS_ERROR_USAGE, "%s: '%s' %s", where, value, right);
 }
 
-static gboolean
-missing (GError **error, const char *option, const char *right)
+static gboolean missing (GError **error, const char *option, const char *right)
 {
   return ps_refuse (error, PS_ERROR_USAGE, "%s: missing; %s", option, right);
 }
 
-static gboolean
-parse_side (const char *text, guint *side)
+static gboolean parse_side (const char *text, guint *side)
 {
   gint64 value;
 
@@ -120,8 +114,7 @@ parse_side (const char *text, guint *side)
   return TRUE;
 }
 
-static gboolean
-parse_size (PsPlotOptions *options, GError **error)
+static gboolean parse_size (PsPlotOptions *options, GError **error)
 {
   if (options->size == NULL)
     return TRUE;
@@ -133,8 +126,7 @@ parse_size (PsPlotOptions *options, GError **error)
 }
 
 /* The lines of the window: from the environment, else from the system, else the usual number. */
-static guint
-window_lines (void)
+static guint window_lines (void)
 {
   const char *text = g_getenv ("LINES");
   struct winsize window = { 0 };
@@ -145,8 +137,7 @@ window_lines (void)
   return ioctl (STDOUT_FILENO, TIOCGWINSZ, &window) == 0 && window.ws_row > 0 ? CLAMP (window.ws_row, 20, 1000) : 41;
 }
 
-static gboolean
-parse_window (PsPlotOptions *options, GError **error)
+static gboolean parse_window (PsPlotOptions *options, GError **error)
 {
   guint columns = ps_window_columns ();
 
@@ -160,42 +151,37 @@ parse_window (PsPlotOptions *options, GError **error)
   return TRUE;
 }
 
-static const PsPlotKind *
-find_kind (const PsPlotKind *kinds, const char *name, GError **error)
+static const PsPlotKind *find_kind (const PsPlotKind *kinds, const char *name, GError **error)
 {
   g_autoptr (GPtrArray) names = g_ptr_array_new ();
   g_autofree char *problem = g_strdup_printf ("'%s' is nothing to draw; there are", name);
 
-  for (guint i = 0; kinds[i].name != NULL; i++)
-    {
-      if (g_str_equal (kinds[i].name, name))
-        return &kinds[i];
-      g_ptr_array_add (names, (gpointer)kinds[i].name);
-    }
+  for (guint i = 0; kinds[i].name != NULL; i++) {
+    if (g_str_equal (kinds[i].name, name))
+      return &kinds[i];
+    g_ptr_array_add (names, (gpointer)kinds[i].name);
+  }
   ps_refuse_name (error, problem, name, (const char *const *)names->pdata, names->len);
   return NULL;
 }
 
 /* Refuses options of other sorts of pictures. */
-static gboolean
-check_owner (const PsPlotOptions *options, const PsPlotKind *kinds, GError **error)
+static gboolean check_owner (const PsPlotOptions *options, const PsPlotKind *kinds, GError **error)
 {
   for (; kinds->name != NULL; kinds++)
-    for (const PsOption *row = rows; row->name != NULL; row++)
-      {
-        gsize length = strlen (kinds->name);
+    for (const PsOption *row = rows; row->name != NULL; row++) {
+      gsize length = strlen (kinds->name);
 
-        if (kinds == options->kind || strncmp (row->help, kinds->name, length) != 0 || row->help[length] != ':'
-            || ps_option_is_initial (row, options))
-          continue;
-        return ps_refuse (error, PS_ERROR_USAGE, "--%s: belongs to %s, not to %s", row->name, kinds->name,
-                          options->kind->name);
-      }
+      if (kinds == options->kind || strncmp (row->help, kinds->name, length) != 0 || row->help[length] != ':'
+          || ps_option_is_initial (row, options))
+        continue;
+      return ps_refuse (error, PS_ERROR_USAGE, "--%s: belongs to %s, not to %s", row->name, kinds->name,
+                        options->kind->name);
+    }
   return TRUE;
 }
 
-static gboolean
-resolve_columns (PsSweepPicture *sweep, GError **error)
+static gboolean resolve_columns (PsSweepPicture *sweep, GError **error)
 {
   return (sweep->x == NULL || ps_result_column_resolve ("--x", &sweep->x, TRUE, error))
          && (sweep->y == NULL || ps_result_column_resolve ("--y", &sweep->y, TRUE, error))
@@ -205,8 +191,7 @@ resolve_columns (PsSweepPicture *sweep, GError **error)
 }
 
 /* Checks that lines and maps have both axes; a front has its own. */
-static gboolean
-check_sweep (PsPlotOptions *options, GError **error)
+static gboolean check_sweep (PsPlotOptions *options, GError **error)
 {
   static const char *const axes[] = { "none", "x", "y", "xy", NULL };
   PsSweepPicture *sweep = &options->sweep;
@@ -228,8 +213,7 @@ check_sweep (PsPlotOptions *options, GError **error)
   return resolve_columns (sweep, error);
 }
 
-static gboolean
-check_arguments (PsPlotOptions *options, const PsPlotKind *kinds, GError **error)
+static gboolean check_arguments (PsPlotOptions *options, const PsPlotKind *kinds, GError **error)
 {
   guint n = options->arguments != NULL ? g_strv_length (options->arguments) : 0;
 
@@ -243,8 +227,8 @@ check_arguments (PsPlotOptions *options, const PsPlotKind *kinds, GError **error
 }
 
 /* Reads and checks the command line; kinds end with a NULL name. */
-static gboolean
-plot_options_parse (PsPlotOptions *options, const PsPlotKind *kinds, int argc, char **argv, GError **error)
+static gboolean plot_options_parse (PsPlotOptions *options, const PsPlotKind *kinds, int argc, char **argv,
+                                    GError **error)
 {
   if (!ps_command_parse (&help, rows, options, &argc, &argv, error) || !check_arguments (options, kinds, error)
       || !parse_size (options, error))
@@ -266,8 +250,7 @@ plot_options_parse (PsPlotOptions *options, const PsPlotKind *kinds, int argc, c
 
 /* Draws predicted against measured iteration time of all stored runs that have both, with the diagonal and a band of 5
  * % around it. */
-static gboolean
-draw_accuracy (const PsPlotOptions *options, GError **error)
+static gboolean draw_accuracy (const PsPlotOptions *options, GError **error)
 {
   const char *path = options->arguments[1];
   g_autoptr (PsCostDb) db = ps_costdb_open (path, PS_COSTDB_READ, error);
@@ -276,19 +259,18 @@ draw_accuracy (const PsPlotOptions *options, GError **error)
   g_autoptr (GString) script = g_string_new (NULL);
   gint64 longest_ns = 0;
 
-  for (guint i = 0; runs != NULL && i < runs->len; i++)
-    {
-      const PsRunRecord *run = runs->pdata[i];
-      gint64 predicted_ns = run->predicted_iteration_ns, measured_ns = run->measured_iteration_ns;
-      g_autofree char *name = g_strdup_printf ("%s on %s", run->schedule, run->device);
+  for (guint i = 0; runs != NULL && i < runs->len; i++) {
+    const PsRunRecord *run = runs->pdata[i];
+    gint64 predicted_ns = run->predicted_iteration_ns, measured_ns = run->measured_iteration_ns;
+    g_autofree char *name = g_strdup_printf ("%s on %s", run->schedule, run->device);
 
-      if (predicted_ns <= 0 || measured_ns <= 0)
-        continue;
-      double deviation = fabs ((double)predicted_ns / (double)measured_ns - 1);
-      g_array_append_val (millionths, ((gint64){ llround (MIN (deviation, 1e6) * 1e6) }));
-      longest_ns = MAX (longest_ns, MAX (predicted_ns, measured_ns));
-      ps_plot_series_add (all, name, run->schedule, (double)measured_ns, (double)predicted_ns, NULL);
-    }
+    if (predicted_ns <= 0 || measured_ns <= 0)
+      continue;
+    double deviation = fabs ((double)predicted_ns / (double)measured_ns - 1);
+    g_array_append_val (millionths, ((gint64){ llround (MIN (deviation, 1e6) * 1e6) }));
+    longest_ns = MAX (longest_ns, MAX (predicted_ns, measured_ns));
+    ps_plot_series_add (all, name, run->schedule, (double)measured_ns, (double)predicted_ns, NULL);
+  }
   if (runs == NULL)
     return FALSE;
   if (all->len == 0)
@@ -311,8 +293,7 @@ draw_accuracy (const PsPlotOptions *options, GError **error)
 #define MAX_LOSS_FILES 8
 
 /* The place of a column in the first line; -1: it has none of that name. */
-static int
-find_column (char *const *head, const char *name)
+static int find_column (char *const *head, const char *name)
 {
   for (int i = 0; head[i] != NULL; i++)
     if (g_str_equal (head[i], name))
@@ -320,8 +301,7 @@ find_column (char *const *head, const char *name)
   return -1;
 }
 
-static gboolean
-read_number (char *const *cells, int column, double *value)
+static gboolean read_number (char *const *cells, int column, double *value)
 {
   char *end;
 
@@ -332,8 +312,7 @@ read_number (char *const *cells, int column, double *value)
 }
 
 /* Adds the lines of a file, whose end a killed run may have left without a line end. */
-static gboolean
-add_file (GPtrArray *all, const char *path, GError **error)
+static gboolean add_file (GPtrArray *all, const char *path, GError **error)
 {
   g_autofree char *text = NULL, *name = g_path_get_basename (path);
 
@@ -344,21 +323,19 @@ add_file (GPtrArray *all, const char *path, GError **error)
   if (step < 0 || loss < 0)
     return ps_refuse (error, PS_ERROR_INPUT,
                       "%s:1: has no columns 'step' and 'loss'; pipesim exec --losses writes them", path);
-  for (guint i = 1; lines[i] != NULL && *lines[i] != '\0'; i++)
-    {
-      g_auto (GStrv) cells = g_strsplit (lines[i], ",", -1);
-      double x, y;
+  for (guint i = 1; lines[i] != NULL && *lines[i] != '\0'; i++) {
+    g_auto (GStrv) cells = g_strsplit (lines[i], ",", -1);
+    double x, y;
 
-      if (!read_number (cells, step, &x) || !read_number (cells, loss, &y))
-        return ps_refuse (error, PS_ERROR_INPUT, "%s:%u: step or loss is no number", path, i + 1);
-      ps_plot_series_add (all, name, NULL, x, y, NULL);
-    }
+    if (!read_number (cells, step, &x) || !read_number (cells, loss, &y))
+      return ps_refuse (error, PS_ERROR_INPUT, "%s:%u: step or loss is no number", path, i + 1);
+    ps_plot_series_add (all, name, NULL, x, y, NULL);
+  }
   return TRUE;
 }
 
 /* Draws a line for each file, as pipesim exec --losses writes them: CSV with the columns step and loss among others. */
-static gboolean
-draw_loss (const PsPlotOptions *options, GError **error)
+static gboolean draw_loss (const PsPlotOptions *options, GError **error)
 {
   g_autoptr (GPtrArray) all = ps_plot_series_new ();
   g_autoptr (GString) script = g_string_new (NULL);
@@ -376,8 +353,7 @@ draw_loss (const PsPlotOptions *options, GError **error)
 /* The kinds of pictures. */
 
 /* Draws one or two timelines, or their memory. */
-static gboolean
-draw_timelines (const PsPlotOptions *options, GError **error)
+static gboolean draw_timelines (const PsPlotOptions *options, GError **error)
 {
   const PsPicture *picture = &options->picture;
   guint n = g_strv_length (options->arguments) - 1;
@@ -396,8 +372,7 @@ draw_timelines (const PsPlotOptions *options, GError **error)
   return picture->plain ? ps_print (text, error) : ps_print_coloured (text, error);
 }
 
-static gboolean
-draw_sweep (const PsPlotOptions *options, GError **error)
+static gboolean draw_sweep (const PsPlotOptions *options, GError **error)
 {
   g_autoptr (PsResults) results = ps_results_open (options->arguments[1], PS_RESULTS_READ, error);
   g_autofree char *left_out = results != NULL ? ps_question_left_out (results, &options->sweep.question, error) : NULL;
@@ -410,8 +385,7 @@ draw_sweep (const PsPlotOptions *options, GError **error)
 }
 
 /* A profile as text is JSON; no database begins with its brace. */
-static gboolean
-is_text (const char *path)
+static gboolean is_text (const char *path)
 {
   FILE *file = fopen (path, "rb");
   gboolean is = file != NULL && getc (file) == '{';
@@ -421,8 +395,7 @@ is_text (const char *path)
   return is;
 }
 
-static PsProfileContents *
-read_text (const PsPlotOptions *options, GError **error)
+static PsProfileContents *read_text (const PsPlotOptions *options, GError **error)
 {
   const char *path = options->arguments[1];
   g_autofree char *text = NULL;
@@ -434,16 +407,14 @@ read_text (const PsPlotOptions *options, GError **error)
   return ps_read_file (path, &text, &length, error) ? ps_profile_contents_parse (path, text, length, error) : NULL;
 }
 
-static PsProfileContents *
-read_database (const PsPlotOptions *options, GError **error)
+static PsProfileContents *read_database (const PsPlotOptions *options, GError **error)
 {
   g_autoptr (PsCostDb) db = ps_costdb_open (options->arguments[1], PS_COSTDB_READ, error);
 
   return db != NULL ? ps_profile_contents_load (db, options->profile, FALSE, error) : NULL;
 }
 
-static gboolean
-draw_calibration (const PsPlotOptions *options, GError **error)
+static gboolean draw_calibration (const PsPlotOptions *options, GError **error)
 {
   const char *path = options->arguments[1];
   g_autoptr (PsProfileContents) contents = is_text (path) ? read_text (options, error) : read_database (options, error);
@@ -461,16 +432,14 @@ static const PsPlotKind kinds[] = {
   { NULL, NULL, 0, NULL },
 };
 
-static gboolean
-run (int argc, char **argv, GError **error)
+static gboolean run (int argc, char **argv, GError **error)
 {
   g_auto (PsPlotOptions) options = { 0 };
 
   return plot_options_parse (&options, kinds, argc, argv, error) && options.kind->draw (&options, error);
 }
 
-int
-main (int argc, char **argv)
+int main (int argc, char **argv)
 {
   return ps_plot_program ("pipesim plot", run, argc, argv);
 }

@@ -7,8 +7,7 @@
 #include <string.h>
 
 /* Makes a line of a Markdown table a row of HTML; bars inside cells are escaped in the table. */
-static void
-append_row (GString *html, const char *line, const char *cell)
+static void append_row (GString *html, const char *line, const char *cell)
 {
   g_autoptr (GString) safe = g_string_new (line);
 
@@ -16,17 +15,15 @@ append_row (GString *html, const char *line, const char *cell)
   g_auto (GStrv) cells = g_strsplit (safe->str, "|", -1);
   guint n = g_strv_length (cells);
   g_string_append (html, "<tr>");
-  for (guint i = 1; i + 1 < n; i++)
-    {
-      g_autofree char *text = g_markup_escape_text (g_strstrip (g_strdelimit (cells[i], "\x01", '|')), -1);
+  for (guint i = 1; i + 1 < n; i++) {
+    g_autofree char *text = g_markup_escape_text (g_strstrip (g_strdelimit (cells[i], "\x01", '|')), -1);
 
-      g_string_append_printf (html, "<%s>%s</%s>", cell, text, cell);
-    }
+    g_string_append_printf (html, "<%s>%s</%s>", cell, text, cell);
+  }
   g_string_append (html, "</tr>\n");
 }
 
-char *
-ps_page_table (const PsTable *table, const char *id)
+char *ps_page_table (const PsTable *table, const char *id)
 {
   g_autofree char *markdown = ps_table_to_markdown (table);
   g_auto (GStrv) lines = g_strsplit (markdown, "\n", -1);
@@ -42,8 +39,7 @@ ps_page_table (const PsTable *table, const char *id)
 
 /* Appends the ops, which the page names where the pointer is. A < occurs only in strings; it is escaped, so that it
  * cannot end the script. */
-static void
-append_ops (GString *html, const PsTimeline *timeline)
+static void append_ops (GString *html, const PsTimeline *timeline)
 {
   g_autoptr (GArray) no_spans = g_array_new (FALSE, FALSE, sizeof (PsSpan));
   g_autoptr (GArray) no_points = g_array_new (FALSE, FALSE, sizeof (PsMemoryPoint));
@@ -58,8 +54,7 @@ append_ops (GString *html, const PsTimeline *timeline)
 }
 
 /* Each op kind that occurs, with its colour. */
-static void
-append_key (GString *html, const GPtrArray *timelines)
+static void append_key (GString *html, const GPtrArray *timelines)
 {
   guint kinds = 0;
 
@@ -75,8 +70,7 @@ append_key (GString *html, const GPtrArray *timelines)
 }
 
 /* The size of a timeline, where it comes from, and what tells it from others, for HTML. Free with g_free. */
-static char *
-timeline_name (const PsTimeline *timeline)
+static char *timeline_name (const PsTimeline *timeline)
 {
   gboolean remarked = timeline->remark != NULL && *timeline->remark != '\0';
 
@@ -86,8 +80,7 @@ timeline_name (const PsTimeline *timeline)
 }
 
 /* Appends a timeline's picture with its caption. */
-static gboolean
-append_figure (GString *html, PsTimeline *timeline, GError **error)
+static gboolean append_figure (GString *html, PsTimeline *timeline, GError **error)
 {
   g_autofree char *svg = NULL, *name = timeline_name (timeline), *time = ps_format_time (timeline->iteration_ns);
   g_autofree char *source = g_markup_escape_text (timeline->source != NULL ? timeline->source : "unknown", -1);
@@ -107,8 +100,7 @@ static const char timeline_help[]
       "Numbers are microbatches, letters their slices; later chunks of a device, or its second direction, are paler. "
       "Timelines under each other have one time axis; below each is the memory of its devices.";
 
-char *
-ps_page_timelines (const GPtrArray *timelines, const char *about, GError **error)
+char *ps_page_timelines (const GPtrArray *timelines, const char *about, GError **error)
 {
   g_autoptr (GString) html = g_string_new ("<h2>Timelines</h2>\n"), json = g_string_new (NULL);
   g_autofree char *note = g_markup_printf_escaped ("<p class=\"note\">%s</p>\n", about);
@@ -117,14 +109,13 @@ ps_page_timelines (const GPtrArray *timelines, const char *about, GError **error
   if (timelines->len == 0)
     return g_string_free (g_steal_pointer (&html), FALSE);
   g_string_append (html, "<p><label>Timelines to show (several with Ctrl) <select id=\"schedule\" multiple>");
-  for (guint i = 0; i < timelines->len; i++)
-    {
-      g_autofree char *name = timeline_name (timelines->pdata[i]);
+  for (guint i = 0; i < timelines->len; i++) {
+    g_autofree char *name = timeline_name (timelines->pdata[i]);
 
-      g_string_append_printf (html, "<option value=\"%u\">%s</option>", i, name);
-      g_string_append (json, i ? "," : "");
-      append_ops (json, timelines->pdata[i]);
-    }
+    g_string_append_printf (html, "<option value=\"%u\">%s</option>", i, name);
+    g_string_append (json, i ? "," : "");
+    append_ops (json, timelines->pdata[i]);
+  }
   g_string_append (html, "</select></label></p>\n");
   append_key (html, timelines);
   g_string_append_printf (html, "<div id=\"views\" data-left=\"%d\" data-right=\"%d\" data-top=\"%d\">\n",
@@ -139,8 +130,7 @@ ps_page_timelines (const GPtrArray *timelines, const char *about, GError **error
   return g_string_free (g_steal_pointer (&html), FALSE);
 }
 
-static const char *
-resource_text (GBytes **bytes, const char *name)
+static const char *resource_text (GBytes **bytes, const char *name)
 {
   g_autofree char *path = g_strconcat ("/pipesim/plots/", name, NULL);
 
@@ -150,28 +140,25 @@ resource_text (GBytes **bytes, const char *name)
 }
 
 /* Replaces each @NAME@ once, from left to right, so that nothing inside a value is replaced. */
-static char *
-fill (const char *template, const char *const *values)
+static char *fill (const char *template, const char *const *values)
 {
   g_autoptr (GString) page = g_string_new (NULL);
 
-  while (*template)
-    {
-      guint i = 0;
+  while (*template) {
+    guint i = 0;
 
-      while (values[i] != NULL && !(*template == '@' && g_str_has_prefix (template, values[i])))
-        i += 2;
-      if (values[i] != NULL)
-        g_string_append (page, values[i + 1]);
-      else
-        g_string_append_c (page, *template);
-      template += values[i] != NULL ? strlen (values[i]) : 1;
-    }
+    while (values[i] != NULL && !(*template == '@' && g_str_has_prefix (template, values[i])))
+      i += 2;
+    if (values[i] != NULL)
+      g_string_append (page, values[i + 1]);
+    else
+      g_string_append_c (page, *template);
+    template += values[i] != NULL ? strlen (values[i]) : 1;
+  }
   return g_string_free (g_steal_pointer (&page), FALSE);
 }
 
-char *
-ps_page (const char *title, const char *note, const char *body)
+char *ps_page (const char *title, const char *note, const char *body)
 {
   g_autoptr (GBytes) template = NULL;
   g_autoptr (GBytes) script = NULL;

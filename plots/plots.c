@@ -7,8 +7,7 @@
 #include <locale.h>
 #include <math.h>
 
-int
-ps_plot_program (const char *name, gboolean (*run) (int argc, char **argv, GError **error), int argc, char **argv)
+int ps_plot_program (const char *name, gboolean (*run) (int argc, char **argv, GError **error), int argc, char **argv)
 {
   g_autoptr (GError) error = NULL;
 
@@ -24,8 +23,7 @@ ps_plot_program (const char *name, gboolean (*run) (int argc, char **argv, GErro
   return ps_error_exit_code (error);
 }
 
-PsTimeline *
-ps_plot_load (const char *path, GError **error)
+PsTimeline *ps_plot_load (const char *path, GError **error)
 {
   PsTimeline *timeline = ps_timeline_load (path, error);
 
@@ -34,8 +32,7 @@ ps_plot_load (const char *path, GError **error)
   return timeline;
 }
 
-PsPlotUnit
-ps_plot_time_unit (gint64 longest_ns)
+PsPlotUnit ps_plot_time_unit (gint64 longest_ns)
 {
   if (longest_ns < 10 * 1000)
     return (PsPlotUnit){ "us", 1e3 };
@@ -44,8 +41,7 @@ ps_plot_time_unit (gint64 longest_ns)
   return (PsPlotUnit){ "ms", 1e6 };
 }
 
-PsPlotUnit
-ps_plot_size_unit (gint64 largest_bytes)
+PsPlotUnit ps_plot_size_unit (gint64 largest_bytes)
 {
   static const PsPlotUnit units[] = {
     { "B", 1 }, { "KiB", 1024 }, { "MiB", 1048576 }, { "GiB", 1073741824 }, { "TiB", 1099511627776 },
@@ -58,22 +54,19 @@ ps_plot_size_unit (gint64 largest_bytes)
 }
 
 /* a at part = 0, b at part = 1, channel by channel. */
-static guint32
-mix_colours (guint32 a, guint32 b, double part)
+static guint32 mix_colours (guint32 a, guint32 b, double part)
 {
   guint32 colour = 0;
 
-  for (int shift = 16; shift >= 0; shift -= 8)
-    {
-      double from = (a >> shift) & 0xff, to = (b >> shift) & 0xff;
+  for (int shift = 16; shift >= 0; shift -= 8) {
+    double from = (a >> shift) & 0xff, to = (b >> shift) & 0xff;
 
-      colour |= (guint32)lround (from + (to - from) * part) << shift;
-    }
+    colour |= (guint32)lround (from + (to - from) * part) << shift;
+  }
   return colour;
 }
 
-guint32
-ps_plot_op_colour (PsOpKind kind, guint chunk, guint n_chunks)
+guint32 ps_plot_op_colour (PsOpKind kind, guint chunk, guint n_chunks)
 {
   static const guint32 hues[PS_N_OP_KINDS] = {
     [PS_OP_F] = 0x0072b2,  [PS_OP_B] = 0x009e73, [PS_OP_W] = 0xe69f00,
@@ -83,8 +76,7 @@ ps_plot_op_colour (PsOpKind kind, guint chunk, guint n_chunks)
   return mix_colours (hues[kind], 0xffffff, n_chunks > 1 ? 0.62 * chunk / (n_chunks - 1) : 0);
 }
 
-guint32
-ps_plot_series_colour (guint series)
+guint32 ps_plot_series_colour (guint series)
 {
   static const guint32 colours[PS_PLOT_N_COLOURS]
       = { 0x0072b2, 0xd55e00, 0x009e73, 0xcc79a7, 0xe69f00, 0x56b4e9, 0x333333 };
@@ -92,8 +84,7 @@ ps_plot_series_colour (guint series)
   return colours[series % PS_PLOT_N_COLOURS];
 }
 
-guint
-ps_plot_series_mark (guint series)
+guint ps_plot_series_mark (guint series)
 {
   static const guint marks[] = { 7, 5, 9, 11, 13, 6, 4, 8, 10, 12 };
 
@@ -102,8 +93,7 @@ ps_plot_series_mark (guint series)
 
 /* The number of a schedule in all pictures: its place in the catalogue. A file's own schedule has one after those, by
  * its name. */
-static guint
-schedule_number (const char *name)
+static guint schedule_number (const char *name)
 {
   guint n, i = 0;
   const PsFamily *const *families = ps_family_table (&n);
@@ -114,31 +104,27 @@ schedule_number (const char *name)
 }
 
 /* The plain colours, then paler ones, then darker ones. */
-guint32
-ps_plot_schedule_colour (const char *name)
+guint32 ps_plot_schedule_colour (const char *name)
 {
   guint number = schedule_number (name);
   guint32 colour = ps_plot_series_colour (number);
 
-  switch (number / PS_PLOT_N_COLOURS % 3)
-    {
-    case 1:
-      return mix_colours (colour, 0xffffff, 0.45);
-    case 2:
-      return mix_colours (colour, 0x000000, 0.4);
-    default:
-      return colour;
-    }
+  switch (number / PS_PLOT_N_COLOURS % 3) {
+  case 1:
+    return mix_colours (colour, 0xffffff, 0.45);
+  case 2:
+    return mix_colours (colour, 0x000000, 0.4);
+  default:
+    return colour;
+  }
 }
 
-static void
-point_clear (gpointer point)
+static void point_clear (gpointer point)
 {
   g_free (((PsPlotPoint *)point)->hover);
 }
 
-static void
-series_free (gpointer data)
+static void series_free (gpointer data)
 {
   PsPlotSeries *series = data;
 
@@ -148,15 +134,13 @@ series_free (gpointer data)
   g_free (series);
 }
 
-GPtrArray *
-ps_plot_series_new (void)
+GPtrArray *ps_plot_series_new (void)
 {
   return g_ptr_array_new_with_free_func (series_free);
 }
 
 /* A second series of a schedule has another dash, and its mark empty for filled. */
-static PsPlotSeries *
-add_series (GPtrArray *all, const char *name, const char *schedule)
+static PsPlotSeries *add_series (GPtrArray *all, const char *name, const char *schedule)
 {
   PsPlotSeries *series = g_new0 (PsPlotSeries, 1);
   guint number = schedule != NULL ? schedule_number (schedule) : all->len, before = 0;
@@ -174,8 +158,7 @@ add_series (GPtrArray *all, const char *name, const char *schedule)
   return series;
 }
 
-void
-ps_plot_series_add (GPtrArray *all, const char *name, const char *schedule, double x, double y, char *hover)
+void ps_plot_series_add (GPtrArray *all, const char *name, const char *schedule, double x, double y, char *hover)
 {
   PsPlotPoint point = { x, y, hover };
   guint i = 0;
@@ -186,37 +169,33 @@ ps_plot_series_add (GPtrArray *all, const char *name, const char *schedule, doub
   g_array_append_val (series->points, point);
 }
 
-void
-ps_plot_series_append (const GPtrArray *all, const char *name, double x_unit, double y_unit, GString *script)
+void ps_plot_series_append (const GPtrArray *all, const char *name, double x_unit, double y_unit, GString *script)
 {
   static const char *const arrays[] = { "name", "colour", "dash", "mark" };
   g_autofree char *names = g_strconcat (name, "_name", NULL);
   g_autoptr (GString) points = g_string_new (NULL);
 
   g_string_append_printf (script, "n_%s = %u\n", name, all->len);
-  for (guint i = 0; i < G_N_ELEMENTS (arrays); i++)
-    {
-      g_autofree char *array = g_strconcat (name, "_", arrays[i], NULL);
+  for (guint i = 0; i < G_N_ELEMENTS (arrays); i++) {
+    g_autofree char *array = g_strconcat (name, "_", arrays[i], NULL);
 
-      ps_gnuplot_append_array (script, array, all->len);
+    ps_gnuplot_append_array (script, array, all->len);
+  }
+  for (guint i = 0; i < all->len; i++) {
+    const PsPlotSeries *series = all->pdata[i];
+
+    ps_gnuplot_append_element (script, names, i + 1, series->name);
+    g_string_append_printf (script, "%s_colour[%u] = %u\n%s_dash[%u] = %u\n%s_mark[%u] = %u\n", name, i + 1,
+                            series->colour, name, i + 1, series->dash, name, i + 1, series->mark);
+    for (guint k = 0; k < series->points->len; k++) {
+      const PsPlotPoint *point = &g_array_index (series->points, PsPlotPoint, k);
+      g_autofree char *hover = g_uri_escape_string (point->hover != NULL ? point->hover : "", " ,:;", TRUE);
+
+      g_string_append_printf (points, "%.9g %.9g ", point->x / x_unit, point->y / y_unit);
+      ps_gnuplot_append_quoted (points, hover);
+      g_string_append_c (points, '\n');
     }
-  for (guint i = 0; i < all->len; i++)
-    {
-      const PsPlotSeries *series = all->pdata[i];
-
-      ps_gnuplot_append_element (script, names, i + 1, series->name);
-      g_string_append_printf (script, "%s_colour[%u] = %u\n%s_dash[%u] = %u\n%s_mark[%u] = %u\n", name, i + 1,
-                              series->colour, name, i + 1, series->dash, name, i + 1, series->mark);
-      for (guint k = 0; k < series->points->len; k++)
-        {
-          const PsPlotPoint *point = &g_array_index (series->points, PsPlotPoint, k);
-          g_autofree char *hover = g_uri_escape_string (point->hover != NULL ? point->hover : "", " ,:;", TRUE);
-
-          g_string_append_printf (points, "%.9g %.9g ", point->x / x_unit, point->y / y_unit);
-          ps_gnuplot_append_quoted (points, hover);
-          g_string_append_c (points, '\n');
-        }
-      g_string_append (points, "\n\n");
-    }
+    g_string_append (points, "\n\n");
+  }
   g_string_append_printf (script, "$%s << EOD\n%sEOD\n", name, points->str);
 }

@@ -12,8 +12,7 @@ int ps_plot_program (const char *name, gboolean (*run) (int argc, char **argv, G
 /* ps_timeline_load; also prints the timeline's remark. */
 PsTimeline *ps_plot_load (const char *path, GError **error);
 
-typedef struct
-{
+typedef struct {
   const char *name; /* "ms", "MiB" */
   double size;      /* in ns or bytes */
 } PsPlotUnit;
@@ -37,15 +36,13 @@ guint ps_plot_series_mark (guint series);
  * families share both colour and mark. */
 guint32 ps_plot_schedule_colour (const char *name);
 
-typedef struct
-{
+typedef struct {
   double x;
   double y;
   char *hover; /* shown at the point in SVG; NULL: nothing */
 } PsPlotPoint;
 
-typedef struct
-{
+typedef struct {
   char *name;
   char *schedule; /* that it is of; NULL: of no single one */
   GArray *points; /* of PsPlotPoint */

@@ -15,8 +15,8 @@ static const char front_help[]
       "than all that need less memory. "
       "Point at a mark to see its setting.";
 
-static char *
-best_to_html (PsResults *results, const PsQuestion *asked, const char *database, char **about, GError **error)
+static char *best_to_html (PsResults *results, const PsQuestion *asked, const char *database, char **about,
+                           GError **error)
 {
   char *per[] = { (char *)"devices", NULL };
   PsQuestion question = { .per = per, .where = asked->where, .by = asked->by, .top = TOP_SETTINGS };
@@ -32,34 +32,30 @@ best_to_html (PsResults *results, const PsQuestion *asked, const char *database,
 }
 
 /* Appends a choice for each circumstance that is held apart. */
-static void
-append_choices (GString *html, const PsSweepRows *rows)
+static void append_choices (GString *html, const PsSweepRows *rows)
 {
   g_string_append (html, "<p id=\"circumstances\">");
-  for (guint i = rows->n_own; rows->columns[i] != NULL; i++)
-    {
-      g_autoptr (GHashTable) seen = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, NULL);
-      const char *title = ps_sweep_rows_title (rows, i);
+  for (guint i = rows->n_own; rows->columns[i] != NULL; i++) {
+    g_autoptr (GHashTable) seen = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, NULL);
+    const char *title = ps_sweep_rows_title (rows, i);
 
-      g_string_append_printf (html, "<label>%s <select name=\"%s\">", title, title);
-      for (guint row = 0; row < rows->values->n_rows; row++)
-        {
-          char *text = ps_sweep_rows_text (rows, row, i);
-          g_autofree char *safe = g_markup_escape_text (text, -1);
+    g_string_append_printf (html, "<label>%s <select name=\"%s\">", title, title);
+    for (guint row = 0; row < rows->values->n_rows; row++) {
+      char *text = ps_sweep_rows_text (rows, row, i);
+      g_autofree char *safe = g_markup_escape_text (text, -1);
 
-          if (g_hash_table_add (seen, text))
-            g_string_append_printf (html, "<option>%s</option>", safe);
-        }
-      g_string_append (html, "</select></label> ");
+      if (g_hash_table_add (seen, text))
+        g_string_append_printf (html, "<option>%s</option>", safe);
     }
+    g_string_append (html, "</select></label> ");
+  }
   g_string_append (html, "</p>\n");
 }
 
 /* A picture of time against memory for each combination of what is held apart, and the choices among them. *left_out:
  * how many the page has no room for. */
-static gboolean
-append_fronts (GString *choices, GString *figures, PsResults *results, const PsQuestion *asked, guint *left_out,
-               GError **error)
+static gboolean append_fronts (GString *choices, GString *figures, PsResults *results, const PsQuestion *asked,
+                               guint *left_out, GError **error)
 {
   const PsSweepPicture what = { .pareto = TRUE, .question = { .where = asked->where, .by = asked->by } };
   g_autoptr (GHashTable) seen = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, NULL);
@@ -68,17 +64,16 @@ append_fronts (GString *choices, GString *figures, PsResults *results, const PsQ
   if (!ps_front_read (&rows, results, &what, error))
     return FALSE;
   append_choices (choices, &rows);
-  for (guint row = 0; row < rows.values->n_rows; row++)
-    {
-      char *apart = ps_sweep_rows_apart (&rows, row);
-      g_autofree char *svg = NULL, *safe = g_markup_escape_text (apart, -1);
+  for (guint row = 0; row < rows.values->n_rows; row++) {
+    char *apart = ps_sweep_rows_apart (&rows, row);
+    g_autofree char *svg = NULL, *safe = g_markup_escape_text (apart, -1);
 
-      if (!g_hash_table_add (seen, apart) || g_hash_table_size (seen) > MAX_FRONTS)
-        continue;
-      if (!ps_front_plot (&(PsPicture){ .inlined = &svg }, &rows, &what, apart, error))
-        return FALSE;
-      g_string_append_printf (figures, "<figure class=\"front wide\" data-apart=\"%s\">\n%s</figure>\n", safe, svg);
-    }
+    if (!g_hash_table_add (seen, apart) || g_hash_table_size (seen) > MAX_FRONTS)
+      continue;
+    if (!ps_front_plot (&(PsPicture){ .inlined = &svg }, &rows, &what, apart, error))
+      return FALSE;
+    g_string_append_printf (figures, "<figure class=\"front wide\" data-apart=\"%s\">\n%s</figure>\n", safe, svg);
+  }
   *left_out = g_hash_table_size (seen) - MIN (g_hash_table_size (seen), MAX_FRONTS);
   return TRUE;
 }
@@ -86,9 +81,8 @@ append_fronts (GString *choices, GString *figures, PsResults *results, const PsQ
 /* Makes the page: the best settings for each number of devices, time against memory, and the timelines. Only `where`
  * and `by` of the question count. Free with g_free. Errors: PS_ERROR_USAGE for unknown columns, PS_ERROR_INPUT if no
  * setting is left. */
-static char *
-report_page (PsResults *results, const PsQuestion *question, const char *title, const char *database,
-             const GPtrArray *timelines, const char *origin, GError **error)
+static char *report_page (PsResults *results, const PsQuestion *question, const char *title, const char *database,
+                          const GPtrArray *timelines, const char *origin, GError **error)
 {
   g_autofree char *about = NULL, *table = best_to_html (results, question, database, &about, error);
   g_autofree char *left_out = table != NULL ? ps_question_left_out (results, question, error) : NULL;
@@ -118,8 +112,7 @@ report_page (PsResults *results, const PsQuestion *question, const char *title, 
 
 #define MAX_OPS 50000 /* in simulated timelines: some 10 MB of page */
 
-typedef struct
-{
+typedef struct {
   char *output;
   char *title;
   PsQuestion question;
@@ -149,21 +142,18 @@ static const PsCommandHelp help = {
               "pipesim report results.db -o p4.html --where devices=4\n",
 };
 
-static void
-options_clear (Options *options)
+static void options_clear (Options *options)
 {
   ps_options_reset (rows, options);
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Options, options_clear)
 
-static gboolean
-usage_error (GError **error, const char *text)
+static gboolean usage_error (GError **error, const char *text)
 {
   return ps_refuse (error, PS_ERROR_USAGE, "%s", text);
 }
 
-static gboolean
-parse_options (int argc, char **argv, Options *options, GError **error)
+static gboolean parse_options (int argc, char **argv, Options *options, GError **error)
 {
   if (!ps_command_parse (&help, rows, options, &argc, &argv, error))
     return FALSE;
@@ -176,41 +166,36 @@ parse_options (int argc, char **argv, Options *options, GError **error)
   return options->output != NULL ? TRUE : usage_error (error, "-o: missing; name the page to write");
 }
 
-static gboolean
-load_timelines (const Options *options, GPtrArray *timelines, GError **error)
+static gboolean load_timelines (const Options *options, GPtrArray *timelines, GError **error)
 {
-  for (guint i = 1; options->arguments[i] != NULL; i++)
-    {
-      PsTimeline *timeline = ps_plot_load (options->arguments[i], error);
+  for (guint i = 1; options->arguments[i] != NULL; i++) {
+    PsTimeline *timeline = ps_plot_load (options->arguments[i], error);
 
-      if (timeline == NULL)
-        return FALSE;
-      g_ptr_array_add (timelines, timeline);
-    }
+    if (timeline == NULL)
+      return FALSE;
+    g_ptr_array_add (timelines, timeline);
+  }
   return TRUE;
 }
 
 /* Each timeline, of the same rows, says what tells it from others. */
-static void
-name_timelines (PsResults *results, const PsQuestion *question, const GPtrArray *timelines)
+static void name_timelines (PsResults *results, const PsQuestion *question, const GPtrArray *timelines)
 {
   static const char *const own[] = { "devices", NULL };
   g_auto (PsSweepRows) rows = { 0 };
   gboolean known = ps_sweep_rows_read (&rows, results, question, own, NULL);
 
-  for (guint i = 0; known && i < timelines->len; i++)
-    {
-      PsTimeline *timeline = timelines->pdata[i];
+  for (guint i = 0; known && i < timelines->len; i++) {
+    PsTimeline *timeline = timelines->pdata[i];
 
-      g_free (timeline->remark);
-      timeline->remark = ps_sweep_rows_apart (&rows, i);
-    }
+    g_free (timeline->remark);
+    timeline->remark = ps_sweep_rows_apart (&rows, i);
+  }
 }
 
 /* Simulates the timelines of the fastest settings. Settings whose files have changed cannot be simulated again. Returns
  * the text in which the page says where timelines come from or why they are missing. */
-static char *
-simulate_timelines (const Options *options, PsResults *results, GPtrArray *timelines)
+static char *simulate_timelines (const Options *options, PsResults *results, GPtrArray *timelines)
 {
   char *per[] = { (char *)"devices", NULL };
   const PsQuestion question = { .per = per, .where = options->question.where, .by = options->question.by };
@@ -232,8 +217,7 @@ simulate_timelines (const Options *options, PsResults *results, GPtrArray *timel
       "the database holds.");
 }
 
-static gboolean
-run (int argc, char **argv, GError **error)
+static gboolean run (int argc, char **argv, GError **error)
 {
   g_auto (Options) options = { 0 };
   g_autoptr (GPtrArray) timelines = g_ptr_array_new_with_free_func ((GDestroyNotify)ps_timeline_free);
@@ -251,8 +235,7 @@ run (int argc, char **argv, GError **error)
   return text != NULL && ps_write_file (options.output, text, -1, error);
 }
 
-int
-main (int argc, char **argv)
+int main (int argc, char **argv)
 {
   return ps_plot_program ("pipesim report", run, argc, argv);
 }

@@ -6,8 +6,7 @@
 #include <pipesim/sweep.h>
 
 /* The settings of a sweep that a picture shows, and how they are told apart. */
-typedef struct
-{
+typedef struct {
   PsScope *scope;
   char **columns; /* the picture's own, then those that are held apart */
   guint n_own;
@@ -29,8 +28,7 @@ char *ps_sweep_rows_text (const PsSweepRows *rows, guint row, guint i);
 char *ps_sweep_rows_apart (const PsSweepRows *rows, guint row);
 
 /* Choice of what is drawn of a sweep. Names are columns of the view result. */
-typedef struct
-{
+typedef struct {
   char *x;      /* pareto: not used */
   char *y;      /* pareto: not used */
   char *series; /* one line, or one colour, for each of its values; NULL: one for all. Maps: not used */

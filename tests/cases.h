@@ -5,8 +5,7 @@
 
 /* Returns n times PIPESIM_CASES, at least 1. tests/meson.build sets a share under sanitizers: a part of the cases shows
  * wrong memory. A number above 1 searches longer. */
-static inline guint
-n_cases (guint n)
+static inline guint n_cases (guint n)
 {
   const char *share = g_getenv ("PIPESIM_CASES");
 

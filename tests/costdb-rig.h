@@ -5,8 +5,7 @@
 
 #include <pipesim/costdb.h>
 
-static inline void
-remove_database (const char *path)
+static inline void remove_database (const char *path)
 {
   g_autofree char *log = g_strconcat (path, "-wal", NULL);
   g_autofree char *index = g_strconcat (path, "-shm", NULL);
@@ -16,29 +15,25 @@ remove_database (const char *path)
   g_unlink (index);
 }
 
-static inline PsCostDb *
-open_db (const char *path, PsCostDbMode mode)
+static inline PsCostDb *open_db (const char *path, PsCostDbMode mode)
 {
   return fine (ps_costdb_open (path, mode, &error));
 }
 
 /* In the folder of these tests. */
-static inline PsCostDb *
-new_db (const char *name)
+static inline PsCostDb *new_db (const char *name)
 {
   g_autofree char *path = path_of (name);
 
   return open_db (path, PS_COSTDB_WRITE);
 }
 
-static inline PsModel *
-tiny (void)
+static inline PsModel *tiny (void)
 {
   return ps_model_load ("tiny-gpt", NULL);
 }
 
-static inline PsProfile *
-new_profile (const char *name)
+static inline PsProfile *new_profile (const char *name)
 {
   g_autoptr (PsModel) model = tiny ();
   PsProfile *profile = g_new0 (PsProfile, 1);
@@ -62,8 +57,7 @@ new_profile (const char *name)
   return profile;
 }
 
-static inline gint64
-begin (PsCostDb *db, const char *name)
+static inline gint64 begin (PsCostDb *db, const char *name)
 {
   g_autoptr (PsProfile) profile = new_profile (name);
   gint64 id = 0;
@@ -73,8 +67,7 @@ begin (PsCostDb *db, const char *name)
 }
 
 /* An op whose samples are median - 2, median, median + 5. */
-static inline PsMeasurement *
-new_op (PsOpKind kind, const char *shape, guint devices, gint64 median)
+static inline PsMeasurement *new_op (PsOpKind kind, const char *shape, guint devices, gint64 median)
 {
   PsMeasurement *m = g_new0 (PsMeasurement, 1);
   const gint64 samples[] = { median + 5, median - 2, median };
@@ -93,8 +86,7 @@ new_op (PsOpKind kind, const char *shape, guint devices, gint64 median)
   return m;
 }
 
-static inline PsMeasurement *
-new_transfer (gint64 bytes, guint devices, gint64 median)
+static inline PsMeasurement *new_transfer (gint64 bytes, guint devices, gint64 median)
 {
   PsMeasurement *m = new_op (PS_OP_F, "", devices, median);
 
@@ -104,8 +96,7 @@ new_transfer (gint64 bytes, guint devices, gint64 median)
   return m;
 }
 
-static inline void
-store (PsCostDb *db, gint64 profile, PsMeasurement *taken)
+static inline void store (PsCostDb *db, gint64 profile, PsMeasurement *taken)
 {
   g_autoptr (PsMeasurement) measurement = taken;
 

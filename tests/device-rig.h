@@ -5,15 +5,13 @@
 #include "error-rig.h"
 
 /* A device that holds all stages of a model. */
-typedef struct
-{
+typedef struct {
   PsModel model;
   PsDeviceSetting setting;
   PsDevice *device;
 } Rig;
 
-static inline PsModel
-small_model (guint layers, guint hidden, guint heads, guint sequence)
+static inline PsModel small_model (guint layers, guint hidden, guint heads, guint sequence)
 {
   return (PsModel){ .layers = layers,
                     .hidden = hidden,
@@ -29,8 +27,7 @@ small_model (guint layers, guint hidden, guint heads, guint sequence)
 static PsRecompute rig_recompute;
 
 /* All else of the setting, which the caller has filled in, is the rig's. */
-static inline void
-rig_open_as (Rig *rig, const PsDeviceClass *of, PsModel model, guint n_stages, guint n_microbatches)
+static inline void rig_open_as (Rig *rig, const PsDeviceClass *of, PsModel model, guint n_stages, guint n_microbatches)
 {
   g_autoptr (GError) error = NULL;
 
@@ -42,33 +39,29 @@ rig_open_as (Rig *rig, const PsDeviceClass *of, PsModel model, guint n_stages, g
   rig->setting.seed = 7;
   rig->device = fine (of->open (&rig->setting, &error));
   g_assert_true (rig->device->class->attach (rig->device, &error));
-  for (guint i = 0; i < n_stages; i++)
-    {
-      const PsStageShape shape = { .first_layer = i * model.layers / n_stages,
-                                   .n_layers = (i + 1) * model.layers / n_stages - i * model.layers / n_stages,
-                                   .embedding = i == 0,
-                                   .head = i == n_stages - 1,
-                                   .recompute = rig_recompute };
+  for (guint i = 0; i < n_stages; i++) {
+    const PsStageShape shape = { .first_layer = i * model.layers / n_stages,
+                                 .n_layers = (i + 1) * model.layers / n_stages - i * model.layers / n_stages,
+                                 .embedding = i == 0,
+                                 .head = i == n_stages - 1,
+                                 .recompute = rig_recompute };
 
-      fine (rig->device->class->add_stage (rig->device, i, &shape, &error));
-    }
+    fine (rig->device->class->add_stage (rig->device, i, &shape, &error));
+  }
 }
 
-static inline void
-rig_open (Rig *rig, const PsDeviceClass *of, PsModel model, guint n_stages, guint n_microbatches)
+static inline void rig_open (Rig *rig, const PsDeviceClass *of, PsModel model, guint n_stages, guint n_microbatches)
 {
   rig->setting = (PsDeviceSetting){ .model = NULL };
   rig_open_as (rig, of, model, n_stages, n_microbatches);
 }
 
-static inline void
-rig_clear (Rig *rig)
+static inline void rig_clear (Rig *rig)
 {
   rig->device->class->close (rig->device);
 }
 
-static inline PsTensor *
-run (Rig *rig, PsOpKind kind, guint stage, guint microbatch, PsTensor *input)
+static inline PsTensor *run (Rig *rig, PsOpKind kind, guint stage, guint microbatch, PsTensor *input)
 {
   const PsOp op = { .kind = (guint8)kind, .stage = (guint16)stage, .microbatch = microbatch & 0x7fffffff };
   PsTensor *output = NULL;
@@ -78,8 +71,8 @@ run (Rig *rig, PsOpKind kind, guint stage, guint microbatch, PsTensor *input)
 }
 
 /* Runs an op and finds what it took at its worst moment and gave back by its end, as a calibrator does. */
-static inline PsTensor *
-run_measured (Rig *rig, PsOpKind kind, guint stage, guint microbatch, PsTensor *input, gint64 *take, gint64 *give)
+static inline PsTensor *run_measured (Rig *rig, PsOpKind kind, guint stage, guint microbatch, PsTensor *input,
+                                      gint64 *take, gint64 *give)
 {
   const PsDeviceClass *class = rig->device->class;
   PsMemoryUse before, after;
@@ -94,8 +87,7 @@ run_measured (Rig *rig, PsOpKind kind, guint stage, guint microbatch, PsTensor *
 }
 
 /* Runs a microbatch through all stages. */
-static inline void
-forward (Rig *rig, guint microbatch)
+static inline void forward (Rig *rig, guint microbatch)
 {
   PsTensor *tensor = NULL;
 
@@ -104,8 +96,7 @@ forward (Rig *rig, guint microbatch)
   g_assert_null (tensor);
 }
 
-static inline void
-backward (Rig *rig, PsOpKind kind, guint microbatch)
+static inline void backward (Rig *rig, PsOpKind kind, guint microbatch)
 {
   PsTensor *tensor = NULL;
 
@@ -114,16 +105,14 @@ backward (Rig *rig, PsOpKind kind, guint microbatch)
   g_assert_null (tensor);
 }
 
-static inline void
-run_all_stages (Rig *rig, PsOpKind kind, guint microbatch)
+static inline void run_all_stages (Rig *rig, PsOpKind kind, guint microbatch)
 {
   for (guint stage = 0; stage < rig->setting.n_stages; stage++)
     run (rig, kind, stage, microbatch, NULL);
 }
 
 /* One training step without the optimizer: all F, all BW. */
-static inline void
-all_microbatches (Rig *rig)
+static inline void all_microbatches (Rig *rig)
 {
   for (guint i = 0; i < rig->setting.n_microbatches; i++)
     forward (rig, i);
@@ -132,30 +121,26 @@ all_microbatches (Rig *rig)
 }
 
 /* The gradients of all stages in a row. */
-static inline GArray *
-all_gradients (Rig *rig)
+static inline GArray *all_gradients (Rig *rig)
 {
   GArray *all = g_array_new (FALSE, FALSE, sizeof (float));
 
-  for (guint stage = 0; stage < rig->setting.n_stages; stage++)
-    {
-      gsize n;
-      const float *gradients = rig->device->class->gradients (rig->device, stage, &n);
+  for (guint stage = 0; stage < rig->setting.n_stages; stage++) {
+    gsize n;
+    const float *gradients = rig->device->class->gradients (rig->device, stage, &n);
 
-      g_array_append_vals (all, gradients, (guint)n);
-    }
+    g_array_append_vals (all, gradients, (guint)n);
+  }
   return all;
 }
 
-static inline void
-assert_same_bits (GArray *a, GArray *b)
+static inline void assert_same_bits (GArray *a, GArray *b)
 {
   g_assert_cmpmem (a->data, a->len * sizeof (float), b->data, b->len * sizeof (float));
 }
 
 /* B and W apart, in other orders, give the gradients of BW; with R before one B, too. */
-static inline void
-check_split_backward (const PsDeviceClass *of, PsModel model)
+static inline void check_split_backward (const PsDeviceClass *of, PsModel model)
 {
   Rig fused, split;
 
@@ -177,8 +162,7 @@ check_split_backward (const PsDeviceClass *of, PsModel model)
 }
 
 /* Gradients and losses of two steps, so that the optimizer's bits count too. */
-static inline GArray *
-train_cut (const PsDeviceClass *of, PsModel model, guint n_stages, double losses[2])
+static inline GArray *train_cut (const PsDeviceClass *of, PsModel model, guint n_stages, double losses[2])
 {
   Rig rig;
 
@@ -194,17 +178,15 @@ train_cut (const PsDeviceClass *of, PsModel model, guint n_stages, double losses
 }
 
 /* It does not matter into how many stages the model is cut. */
-static inline void
-check_cuts (const PsDeviceClass *of, PsModel model)
+static inline void check_cuts (const PsDeviceClass *of, PsModel model)
 {
   double losses[2], others[2];
   g_autoptr (GArray) whole = train_cut (of, model, 1, losses);
 
-  for (guint n_stages = 2; n_stages <= model.layers; n_stages++)
-    {
-      g_autoptr (GArray) cut = train_cut (of, model, n_stages, others);
+  for (guint n_stages = 2; n_stages <= model.layers; n_stages++) {
+    g_autoptr (GArray) cut = train_cut (of, model, n_stages, others);
 
-      assert_same_bits (whole, cut);
-      g_assert_cmpmem (losses, sizeof losses, others, sizeof others);
-    }
+    assert_same_bits (whole, cut);
+    g_assert_cmpmem (losses, sizeof losses, others, sizeof others);
+  }
 }

@@ -8,15 +8,13 @@
 #include <pipesim/program.h>
 
 /* Takes the schedule. */
-static inline PsProgram *
-lower (PsSchedule *schedule)
+static inline PsProgram *lower (PsSchedule *schedule)
 {
   fine (ps_schedule_validate (schedule, &error));
   return fine (ps_program_lower (schedule, PS_COMM_ASAP, &error));
 }
 
-static inline guint
-n_channels (void)
+static inline guint n_channels (void)
 {
   guint n;
 
@@ -24,18 +22,15 @@ n_channels (void)
   return n;
 }
 
-static inline void
-assert_runs_on_all_channels (const PsProgram *program)
+static inline void assert_runs_on_all_channels (const PsProgram *program)
 {
-  for (guint channel = 0; channel < n_channels (); channel++)
-    {
-      fine (ps_program_check (program, (PsChannel)channel, &error));
-    }
+  for (guint channel = 0; channel < n_channels (); channel++) {
+    fine (ps_program_check (program, (PsChannel)channel, &error));
+  }
 }
 
 /* v 0: as many chunks as the family has by itself. */
-static inline PsProgram *
-lower_family (const char *name, guint p, guint m, guint v)
+static inline PsProgram *lower_family (const char *name, guint p, guint m, guint v)
 {
   const PsFamily *family = ps_family_find (name);
   PsFamilySetting setting = { .n_devices = p, .n_microbatches = m, .n_chunks = v ? v : family->default_chunks };
@@ -44,8 +39,7 @@ lower_family (const char *name, guint p, guint m, guint v)
   return lower (schedule);
 }
 
-static inline PsSimulation *
-simulated (const PsProgram *program, const PsCosts *costs)
+static inline PsSimulation *simulated (const PsProgram *program, const PsCosts *costs)
 {
   PsSimulation *simulation = ps_simulation_new (program);
 
@@ -54,8 +48,8 @@ simulated (const PsProgram *program, const PsCosts *costs)
 }
 
 /* By the events engine. */
-static inline PsSimulation *
-simulated_with (const PsProgram *program, const PsCosts *costs, const PsEventsSetting *setting)
+static inline PsSimulation *simulated_with (const PsProgram *program, const PsCosts *costs,
+                                            const PsEventsSetting *setting)
 {
   PsSimulation *simulation = ps_simulation_new (program);
 

@@ -4,8 +4,8 @@
 #include <pipesim/costs.h>
 
 /* ps_costs_model_stages for the stages of ps_model_split. */
-static inline PsCosts *
-model_costs (const PsModel *model, const PsCluster *cluster, guint n_devices, guint n_chunks, GError **error)
+static inline PsCosts *model_costs (const PsModel *model, const PsCluster *cluster, guint n_devices, guint n_chunks,
+                                    GError **error)
 {
   guint n_stages = n_devices * n_chunks;
   g_autofree PsStageShape *shapes = g_new0 (PsStageShape, n_stages);

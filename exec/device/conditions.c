@@ -5,14 +5,12 @@
 
 #define PERIOD_NS G_GINT64_CONSTANT (20000000)
 
-typedef struct
-{
+typedef struct {
   gint64 taken_ns;
   PsCondition condition;
 } Reading;
 
-struct _PsConditions
-{
+struct _PsConditions {
   PsDevice **devices; /* [n] whose condition is read */
   guint n;
   GThread *thread;
@@ -22,24 +20,21 @@ struct _PsConditions
   GArray *readings; /* of Reading, under mutex: every round adds one of each device */
 };
 
-static void
-read_all (PsConditions *conditions)
+static void read_all (PsConditions *conditions)
 {
-  for (guint i = 0; i < conditions->n; i++)
-    {
-      PsDevice *device = conditions->devices[i];
-      Reading reading = { .taken_ns = ps_clock_now () };
+  for (guint i = 0; i < conditions->n; i++) {
+    PsDevice *device = conditions->devices[i];
+    Reading reading = { .taken_ns = ps_clock_now () };
 
-      device->class->condition (device, &reading.condition);
-      pthread_mutex_lock (&conditions->mutex);
-      g_array_append_val (conditions->readings, reading);
-      pthread_mutex_unlock (&conditions->mutex);
-    }
+    device->class->condition (device, &reading.condition);
+    pthread_mutex_lock (&conditions->mutex);
+    g_array_append_val (conditions->readings, reading);
+    pthread_mutex_unlock (&conditions->mutex);
+  }
 }
 
 /* Returns FALSE when ps_conditions_free wants the thread to end. */
-static gboolean
-sleep_on (PsConditions *conditions)
+static gboolean sleep_on (PsConditions *conditions)
 {
   struct timespec until = ps_clock_timespec (ps_clock_now () + PERIOD_NS);
   gboolean stop;
@@ -53,16 +48,14 @@ sleep_on (PsConditions *conditions)
   return !stop;
 }
 
-static gpointer
-read_on (gpointer data)
+static gpointer read_on (gpointer data)
 {
   while (sleep_on (data))
     read_all (data);
   return NULL;
 }
 
-PsConditions *
-ps_conditions_new (PsDevice *const *devices, guint n)
+PsConditions *ps_conditions_new (PsDevice *const *devices, guint n)
 {
   const PsDeviceClass *class = devices[0]->class;
 
@@ -80,8 +73,7 @@ ps_conditions_new (PsDevice *const *devices, guint n)
   return conditions;
 }
 
-void
-ps_conditions_free (PsConditions *conditions)
+void ps_conditions_free (PsConditions *conditions)
 {
   if (conditions == NULL)
     return;
@@ -99,24 +91,21 @@ ps_conditions_free (PsConditions *conditions)
 }
 
 /* Returns the median of the values that are known; 0: none is. */
-static gint64
-median_of (const Reading *readings, guint n, guint step, gsize offset)
+static gint64 median_of (const Reading *readings, guint n, guint step, gsize offset)
 {
   g_autofree gint64 *values = g_new (gint64, n);
   guint n_known = 0;
 
-  for (guint i = 0; i < n; i += step)
-    {
-      gint64 value = *(const gint64 *)(gconstpointer)((const char *)&readings[i].condition + offset);
+  for (guint i = 0; i < n; i += step) {
+    gint64 value = *(const gint64 *)(gconstpointer)((const char *)&readings[i].condition + offset);
 
-      if (value != 0)
-        values[n_known++] = value;
-    }
+    if (value != 0)
+      values[n_known++] = value;
+  }
   return n_known > 0 ? ps_median (values, n_known) : 0;
 }
 
-void
-ps_conditions_median (PsConditions *conditions, guint i, gint64 begin_ns, gint64 end_ns, PsCondition *median)
+void ps_conditions_median (PsConditions *conditions, guint i, gint64 begin_ns, gint64 end_ns, PsCondition *median)
 {
   const Reading *readings;
   guint n, first;

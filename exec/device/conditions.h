@@ -4,8 +4,7 @@
 #include <pipesim/device.h>
 
 /* Reads the state at this moment; values that the class can't tell stay 0. */
-static inline void
-ps_condition_read (PsDevice *device, PsCondition *condition)
+static inline void ps_condition_read (PsDevice *device, PsCondition *condition)
 {
   if (device->class->condition != NULL)
     device->class->condition (device, condition);

@@ -5,21 +5,18 @@
 
 #include <math.h>
 
-static guint64
-mix (guint64 x)
+static guint64 mix (guint64 x)
 {
   return ps_splitmix_next (&x);
 }
 
-static guint64
-stream_key (guint64 seed, guint32 stream, guint32 index)
+static guint64 stream_key (guint64 seed, guint32 stream, guint32 index)
 {
   return mix (mix (seed) ^ ((guint64)stream << 32 | index));
 }
 
 /* The sum of four uniform numbers of 0..65535 has the variance 4 * (65536^2 - 1) / 12. */
-static float
-bell (guint64 bits)
+static float bell (guint64 bits)
 {
   const gint sum
       = (gint)(bits & 0xffff) + (gint)(bits >> 16 & 0xffff) + (gint)(bits >> 32 & 0xffff) + (gint)(bits >> 48);
@@ -27,8 +24,7 @@ bell (guint64 bits)
   return (float)(sum - 2 * 65535) * (1.7320508f / 65536);
 }
 
-void
-ps_data_weights (float *weights, gsize n, float deviation, guint64 seed, guint32 stream, guint32 index)
+void ps_data_weights (float *weights, gsize n, float deviation, guint64 seed, guint32 stream, guint32 index)
 {
   const guint64 key = stream_key (seed, stream, index);
 
@@ -42,26 +38,23 @@ ps_data_weights (float *weights, gsize n, float deviation, guint64 seed, guint32
 /* One token in SURPRISE does not follow from the token before it. */
 #define SURPRISE 8
 
-void
-ps_data_words (guint32 *words, guint batch, guint sequence, guint vocabulary, guint64 seed, guint microbatch)
+void ps_data_words (guint32 *words, guint batch, guint sequence, guint vocabulary, guint64 seed, guint microbatch)
 {
   const guint64 successor = stream_key (seed, STREAM_SUCCESSOR, 0);
   const guint64 surprises = stream_key (seed, STREAM_SEQUENCE, microbatch);
   const gsize length = (gsize)sequence + 1;
 
-  for (gsize i = 0; i < batch * length; i++)
-    {
-      const guint64 bits = mix (surprises + i);
-      const gboolean surprise = i % length == 0 || bits % SURPRISE == 0;
+  for (gsize i = 0; i < batch * length; i++) {
+    const guint64 bits = mix (surprises + i);
+    const gboolean surprise = i % length == 0 || bits % SURPRISE == 0;
 
-      words[i] = (guint32)((surprise ? bits >> 16 : mix (successor + words[i - 1])) % vocabulary);
-    }
+    words[i] = (guint32)((surprise ? bits >> 16 : mix (successor + words[i - 1])) % vocabulary);
+  }
 }
 
 #define STREAM_TEXT 0xffffff04u
 
-void
-ps_data_text (guint32 *words, guint batch, guint sequence, GBytes *text, guint64 seed, guint64 microbatch)
+void ps_data_text (guint32 *words, guint batch, guint sequence, GBytes *text, guint64 seed, guint64 microbatch)
 {
   const guint64 places = stream_key (seed, STREAM_TEXT, 0);
   const gsize length = (gsize)sequence + 1;
@@ -70,17 +63,15 @@ ps_data_text (guint32 *words, guint batch, guint sequence, GBytes *text, guint64
 
   g_return_if_fail (n_bytes >= length);
 
-  for (guint row = 0; row < batch; row++)
-    {
-      const guint8 *from = bytes + mix (places + microbatch * batch + row) % (n_bytes - sequence);
+  for (guint row = 0; row < batch; row++) {
+    const guint8 *from = bytes + mix (places + microbatch * batch + row) % (n_bytes - sequence);
 
-      for (gsize i = 0; i < length; i++)
-        words[row * length + i] = from[i];
-    }
+    for (gsize i = 0; i < length; i++)
+      words[row * length + i] = from[i];
+  }
 }
 
-void
-ps_data_read (guint32 *words, const PsDeviceSetting *setting, guint64 step, guint microbatch)
+void ps_data_read (guint32 *words, const PsDeviceSetting *setting, guint64 step, guint microbatch)
 {
   const PsModel *model = setting->model;
   const guint number = setting->replica * setting->n_microbatches + microbatch;
@@ -93,8 +84,7 @@ ps_data_read (guint32 *words, const PsDeviceSetting *setting, guint64 step, guin
     ps_data_words (words, model->microbatch_size, model->sequence, model->vocabulary, setting->seed, number);
 }
 
-double
-ps_data_rate (const PsTraining *training, guint64 step)
+double ps_data_rate (const PsTraining *training, guint64 step)
 {
   if (training == NULL)
     return 1e-3;

@@ -11,8 +11,7 @@ extern const PsDeviceClass ps_paced_device; /* occupies its thread for the model
 extern const PsDeviceClass ps_null_device;  /* ops take no time: measures the runtime itself */
 
 /* Copy n_bytes from the device's own memory to the host's and back. */
-static inline gboolean
-ps_device_read (PsDevice *device, void *to, void *from, gsize n_bytes, GError **error)
+static inline gboolean ps_device_read (PsDevice *device, void *to, void *from, gsize n_bytes, GError **error)
 {
   PsTensor there = { .device = device, .bytes = n_bytes, .data = from };
 
@@ -22,8 +21,7 @@ ps_device_read (PsDevice *device, void *to, void *from, gsize n_bytes, GError **
   return TRUE;
 }
 
-static inline gboolean
-ps_device_write (PsDevice *device, void *to, const void *from, gsize n_bytes, GError **error)
+static inline gboolean ps_device_write (PsDevice *device, void *to, const void *from, gsize n_bytes, GError **error)
 {
   PsTensor there = { .device = device, .bytes = n_bytes, .data = to };
 
@@ -34,22 +32,19 @@ ps_device_write (PsDevice *device, void *to, const void *from, gsize n_bytes, GE
 }
 
 /* Refuses an op of a stage that is not resident. */
-static inline gboolean
-ps_device_check_op (gboolean resident, PsOp op, GError **error)
+static inline gboolean ps_device_check_op (gboolean resident, PsOp op, GError **error)
 {
   return resident || ps_refuse (error, PS_ERROR_SCHEDULE, "stage %u: is not on this device", op.stage);
 }
 
 /* A number for op's stage, microbatch and slice, as ps_schedule_cell has it. */
-static inline gsize
-ps_device_cell (const PsDeviceSetting *setting, PsOp op)
+static inline gsize ps_device_cell (const PsDeviceSetting *setting, PsOp op)
 {
   return ((gsize)op.stage * setting->n_microbatches + op.microbatch) * MAX (setting->n_slices, 1) + op.slice;
 }
 
 /* What an R or a backward makes again of op's microbatch. */
-static inline PsRecompute
-ps_device_recompute (const PsDeviceSetting *setting, const PsStageShape *shape, PsOp op)
+static inline PsRecompute ps_device_recompute (const PsDeviceSetting *setting, const PsStageShape *shape, PsOp op)
 {
   gboolean has_r = setting->recomputed != NULL && setting->recomputed[ps_device_cell (setting, op)];
 
@@ -57,8 +52,7 @@ ps_device_recompute (const PsDeviceSetting *setting, const PsStageShape *shape, 
 }
 
 /* Whether an R makes again all of a microbatch of the stage. */
-static inline gboolean
-ps_device_has_full_r (const PsDeviceSetting *setting, guint stage, const PsStageShape *shape)
+static inline gboolean ps_device_has_full_r (const PsDeviceSetting *setting, guint stage, const PsStageShape *shape)
 {
   const gsize n = (gsize)setting->n_microbatches * MAX (setting->n_slices, 1);
 
@@ -67,8 +61,8 @@ ps_device_has_full_r (const PsDeviceSetting *setting, guint stage, const PsStage
 }
 
 /* Later slices read the keys and values of earlier ones. */
-static inline gboolean
-ps_device_check_slices (const PsDeviceSetting *setting, guint stage, const PsStageShape *shape, GError **error)
+static inline gboolean ps_device_check_slices (const PsDeviceSetting *setting, guint stage, const PsStageShape *shape,
+                                               GError **error)
 {
   const char *dropper = shape->offload > 0                             ? "--offload"
                         : shape->recompute == PS_RECOMPUTE_FULL        ? "--recompute full"
@@ -84,21 +78,18 @@ ps_device_check_slices (const PsDeviceSetting *setting, guint stage, const PsSta
 
 /* Whether a stage of that shape computes on a tensor of the stage before (F) or after it (backward). Stages before the
  * embedding and after the head pass tensors of zeros on, which no stage computes on. */
-static inline gboolean
-ps_device_op_reads (const PsStageShape *shape, PsOp op)
+static inline gboolean ps_device_op_reads (const PsStageShape *shape, PsOp op)
 {
   return (op.kind == PS_OP_F && !shape->embedding) || (ps_op_is_backward (op) && !shape->head);
 }
 
 /* Hooks for classes that do not compute. */
-static inline double
-ps_device_no_loss (PsDevice *device, guint microbatch)
+static inline double ps_device_no_loss (PsDevice *device, guint microbatch)
 {
   return NAN;
 }
 
-static inline const float *
-ps_device_no_gradients (PsDevice *device, guint stage, gsize *n)
+static inline const float *ps_device_no_gradients (PsDevice *device, guint stage, gsize *n)
 {
   *n = 0;
   return NULL;

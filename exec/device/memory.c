@@ -4,8 +4,7 @@
 #include <unistd.h>
 
 typedef struct _Block Block;
-struct _Block
-{
+struct _Block {
   void *start;
   gint64 bytes;
   gboolean travels; /* allocated for PS_USE_BUFFER */
@@ -16,15 +15,13 @@ struct _Block
 
 /* The free blocks of one size that travel, or that don't. Timing decides when a block that travels comes back, and so
  * which of them is taken next. A list of their own keeps this from the other blocks. */
-typedef struct
-{
+typedef struct {
   gint64 bytes;
   gboolean travels;
   Block *first;
 } FreeList;
 
-struct _PsMemoryPool
-{
+struct _PsMemoryPool {
   GMutex mutex;
   const PsPoolSource *source;
   gint64 limit_bytes;
@@ -34,8 +31,7 @@ struct _PsMemoryPool
   guint64 moment, usable; /* see ps_memory_pool_turn */
 };
 
-PsMemoryPool *
-ps_memory_pool_new (const PsPoolSource *source, gint64 limit_bytes)
+PsMemoryPool *ps_memory_pool_new (const PsPoolSource *source, gint64 limit_bytes)
 {
   PsMemoryPool *memory = g_new0 (PsMemoryPool, 1);
 
@@ -47,8 +43,7 @@ ps_memory_pool_new (const PsPoolSource *source, gint64 limit_bytes)
   return memory;
 }
 
-void
-ps_memory_pool_free (PsMemoryPool *memory)
+void ps_memory_pool_free (PsMemoryPool *memory)
 {
   GHashTableIter blocks;
   gpointer start;
@@ -64,24 +59,21 @@ ps_memory_pool_free (PsMemoryPool *memory)
   g_free (memory);
 }
 
-static FreeList *
-free_list (PsMemoryPool *memory, gint64 bytes, gboolean travels)
+static FreeList *free_list (PsMemoryPool *memory, gint64 bytes, gboolean travels)
 {
-  for (guint i = 0; i < memory->free_lists->len; i++)
-    {
-      FreeList *list = &g_array_index (memory->free_lists, FreeList, i);
+  for (guint i = 0; i < memory->free_lists->len; i++) {
+    FreeList *list = &g_array_index (memory->free_lists, FreeList, i);
 
-      if (list->bytes == bytes && list->travels == travels)
-        return list;
-    }
+    if (list->bytes == bytes && list->travels == travels)
+      return list;
+  }
 
   const FreeList list = { bytes, travels, NULL };
   g_array_append_val (memory->free_lists, list);
   return &g_array_index (memory->free_lists, FreeList, memory->free_lists->len - 1);
 }
 
-static gint64
-in_use (const PsMemoryUse *use)
+static gint64 in_use (const PsMemoryUse *use)
 {
   gint64 sum = 0;
 
@@ -90,33 +82,28 @@ in_use (const PsMemoryUse *use)
   return sum;
 }
 
-static void
-release_cached (PsMemoryPool *memory)
+static void release_cached (PsMemoryPool *memory)
 {
-  for (guint i = 0; i < memory->free_lists->len; i++)
-    {
-      Block *next;
+  for (guint i = 0; i < memory->free_lists->len; i++) {
+    Block *next;
 
-      for (Block *block = g_array_index (memory->free_lists, FreeList, i).first; block != NULL; block = next)
-        {
-          next = block->next;
-          memory->source->release (block->start);
-          g_hash_table_remove (memory->blocks, block->start);
-        }
+    for (Block *block = g_array_index (memory->free_lists, FreeList, i).first; block != NULL; block = next) {
+      next = block->next;
+      memory->source->release (block->start);
+      g_hash_table_remove (memory->blocks, block->start);
     }
+  }
   g_array_set_size (memory->free_lists, 0);
 }
 
-static Block *
-new_block (PsMemoryPool *memory, gint64 bytes, gboolean travels)
+static Block *new_block (PsMemoryPool *memory, gint64 bytes, gboolean travels)
 {
   void *start = memory->source->allocate ((gsize)bytes);
 
-  if (start == NULL)
-    {
-      release_cached (memory);
-      start = memory->source->allocate ((gsize)bytes);
-    }
+  if (start == NULL) {
+    release_cached (memory);
+    start = memory->source->allocate ((gsize)bytes);
+  }
   if (start == NULL)
     return NULL;
   Block *block = g_new0 (Block, 1);
@@ -127,8 +114,7 @@ new_block (PsMemoryPool *memory, gint64 bytes, gboolean travels)
   return block;
 }
 
-static void
-count (PsMemoryPool *memory, PsUseKind kind, gint64 bytes)
+static void count (PsMemoryPool *memory, PsUseKind kind, gint64 bytes)
 {
   PsMemoryUse *use = &memory->use;
 
@@ -137,8 +123,7 @@ count (PsMemoryPool *memory, PsUseKind kind, gint64 bytes)
 }
 
 /* Called with the mutex held. */
-static Block *
-take_block (PsMemoryPool *memory, gint64 bytes, gboolean travels)
+static Block *take_block (PsMemoryPool *memory, gint64 bytes, gboolean travels)
 {
   Block **place = &free_list (memory, bytes, travels)->first, *block;
 
@@ -154,14 +139,12 @@ take_block (PsMemoryPool *memory, gint64 bytes, gboolean travels)
 }
 
 /* Returns the bytes that a block of `bytes` counts as. */
-static gsize
-counted_bytes (const PsMemoryPool *memory, gsize bytes)
+static gsize counted_bytes (const PsMemoryPool *memory, gsize bytes)
 {
   return (bytes + memory->source->granule - 1) & ~(memory->source->granule - 1);
 }
 
-void *
-ps_memory_pool_take (PsMemoryPool *memory, gsize bytes, PsUseKind kind)
+void *ps_memory_pool_take (PsMemoryPool *memory, gsize bytes, PsUseKind kind)
 {
   g_return_val_if_fail (bytes <= PS_MAX_SIZE_BYTES, NULL);
 
@@ -169,18 +152,16 @@ ps_memory_pool_take (PsMemoryPool *memory, gsize bytes, PsUseKind kind)
 
   g_mutex_lock (&memory->mutex);
   Block *block = take_block (memory, counted, kind == PS_USE_BUFFER);
-  if (block != NULL)
-    {
-      block->kind = kind;
-      count (memory, kind, counted);
-    }
+  if (block != NULL) {
+    block->kind = kind;
+    count (memory, kind, counted);
+  }
   g_mutex_unlock (&memory->mutex);
   return block != NULL ? block->start : NULL;
 }
 
 /* Called with the mutex held. */
-static Block *
-block_at (PsMemoryPool *memory, void *start)
+static Block *block_at (PsMemoryPool *memory, void *start)
 {
   Block *block = g_hash_table_lookup (memory->blocks, start);
 
@@ -189,8 +170,7 @@ block_at (PsMemoryPool *memory, void *start)
 }
 
 /* Called with the mutex held. */
-static void
-put_back (PsMemoryPool *memory, Block *block)
+static void put_back (PsMemoryPool *memory, Block *block)
 {
   Block **place = &free_list (memory, block->bytes, block->travels)->first;
 
@@ -200,8 +180,7 @@ put_back (PsMemoryPool *memory, Block *block)
   *place = block;
 }
 
-void
-ps_memory_pool_give (PsMemoryPool *memory, void *start)
+void ps_memory_pool_give (PsMemoryPool *memory, void *start)
 {
   if (start == NULL)
     return;
@@ -214,8 +193,7 @@ ps_memory_pool_give (PsMemoryPool *memory, void *start)
   g_mutex_unlock (&memory->mutex);
 }
 
-void
-ps_memory_pool_turn (PsMemoryPool *memory, guint64 moment, guint64 usable)
+void ps_memory_pool_turn (PsMemoryPool *memory, guint64 moment, guint64 usable)
 {
   g_mutex_lock (&memory->mutex);
   memory->moment = moment;
@@ -223,8 +201,7 @@ ps_memory_pool_turn (PsMemoryPool *memory, guint64 moment, guint64 usable)
   g_mutex_unlock (&memory->mutex);
 }
 
-void
-ps_memory_pool_retag (PsMemoryPool *memory, void *start, PsUseKind kind)
+void ps_memory_pool_retag (PsMemoryPool *memory, void *start, PsUseKind kind)
 {
   g_mutex_lock (&memory->mutex);
   Block *block = block_at (memory, start);
@@ -234,24 +211,21 @@ ps_memory_pool_retag (PsMemoryPool *memory, void *start, PsUseKind kind)
   g_mutex_unlock (&memory->mutex);
 }
 
-void
-ps_memory_pool_use (PsMemoryPool *memory, PsMemoryUse *use)
+void ps_memory_pool_use (PsMemoryPool *memory, PsMemoryUse *use)
 {
   g_mutex_lock (&memory->mutex);
   *use = memory->use;
   g_mutex_unlock (&memory->mutex);
 }
 
-void
-ps_memory_pool_reset_peak (PsMemoryPool *memory)
+void ps_memory_pool_reset_peak (PsMemoryPool *memory)
 {
   g_mutex_lock (&memory->mutex);
   memory->use.peak_bytes = ps_memory_use_held (&memory->use);
   g_mutex_unlock (&memory->mutex);
 }
 
-gint64
-ps_physical_bytes (void)
+gint64 ps_physical_bytes (void)
 {
   return (gint64)sysconf (_SC_PHYS_PAGES) * sysconf (_SC_PAGESIZE);
 }

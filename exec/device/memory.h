@@ -12,8 +12,7 @@
 typedef struct _PsMemoryPool PsMemoryPool;
 
 /* The source of memory. */
-typedef struct
-{
+typedef struct {
   gsize granule;                   /* blocks count in whole granules; a power of two */
   void *(*allocate) (gsize bytes); /* NULL when there is no room; aligned to a granule */
   void (*release) (void *block);   /* never fails */

@@ -9,8 +9,7 @@ static const PsDeviceClass cuda_row = {
 };
 static const PsDeviceClass *const table[] = { &ps_cpu_device, &cuda_row, &ps_paced_device, &ps_null_device };
 
-const PsDeviceClass *const *
-ps_device_table (guint *n)
+const PsDeviceClass *const *ps_device_table (guint *n)
 {
   g_return_val_if_fail (n != NULL, NULL);
 
@@ -18,8 +17,7 @@ ps_device_table (guint *n)
   return table;
 }
 
-const PsDeviceClass *
-ps_device_find (const char *name, GError **error)
+const PsDeviceClass *ps_device_find (const char *name, GError **error)
 {
   g_return_val_if_fail (name != NULL, NULL);
 
@@ -27,8 +25,7 @@ ps_device_find (const char *name, GError **error)
   return row == NULL || row->open != NULL ? row : ps_module_class (name, "device", error);
 }
 
-guint *
-ps_device_shares_parse (const PsDeviceClass *class, const char *where, const char *text, guint n, GError **error)
+guint *ps_device_shares_parse (const PsDeviceClass *class, const char *where, const char *text, guint n, GError **error)
 {
   guint n_shares;
 

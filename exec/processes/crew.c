@@ -8,8 +8,7 @@
 #include <pthread.h>
 #include <string.h>
 
-struct _PsCrew
-{
+struct _PsCrew {
   guint n_here;
   PsProcesses *processes;
   gint64 timeout_ns;
@@ -29,8 +28,7 @@ struct _PsCrew
   gpointer failed_data;
 };
 
-PsCrew *
-ps_crew_new (guint n_here, PsProcesses *processes, gint64 timeout_ns)
+PsCrew *ps_crew_new (guint n_here, PsProcesses *processes, gint64 timeout_ns)
 {
   PsCrew *crew = g_new0 (PsCrew, 1);
 
@@ -46,8 +44,7 @@ ps_crew_new (guint n_here, PsProcesses *processes, gint64 timeout_ns)
   return crew;
 }
 
-void
-ps_crew_free (PsCrew *crew)
+void ps_crew_free (PsCrew *crew)
 {
   if (crew == NULL)
     return;
@@ -60,8 +57,7 @@ ps_crew_free (PsCrew *crew)
   g_free (crew);
 }
 
-gboolean
-ps_crew_check (PsCrew *crew, GError **error)
+gboolean ps_crew_check (PsCrew *crew, GError **error)
 {
   pthread_mutex_lock (&crew->lock);
   gboolean fine = crew->failure == NULL;
@@ -71,8 +67,7 @@ ps_crew_check (PsCrew *crew, GError **error)
   return fine;
 }
 
-static void
-call_watcher (PsCrew *crew)
+static void call_watcher (PsCrew *crew)
 {
   pthread_mutex_lock (&crew->watch_lock);
   if (crew->failed != NULL)
@@ -80,8 +75,7 @@ call_watcher (PsCrew *crew)
   pthread_mutex_unlock (&crew->watch_lock);
 }
 
-void
-ps_crew_fail (PsCrew *crew, GError *error)
+void ps_crew_fail (PsCrew *crew, GError *error)
 {
   if (crew->processes != NULL)
     crew->processes->fail (crew->processes, error);
@@ -94,8 +88,7 @@ ps_crew_fail (PsCrew *crew, GError *error)
   call_watcher (crew);
 }
 
-void
-ps_crew_watch (PsCrew *crew, void (*failed) (gpointer data), gpointer data)
+void ps_crew_watch (PsCrew *crew, void (*failed) (gpointer data), gpointer data)
 {
   pthread_mutex_lock (&crew->watch_lock);
   crew->failed = failed;
@@ -106,20 +99,18 @@ ps_crew_watch (PsCrew *crew, void (*failed) (gpointer data), gpointer data)
 }
 
 /* The barrier of this process, which a failure opens. */
-static gboolean
-meet_here (PsCrew *crew, gint64 *moment_ns, GError **error)
+static gboolean meet_here (PsCrew *crew, gint64 *moment_ns, GError **error)
 {
   guint round;
 
   pthread_mutex_lock (&crew->lock);
   round = crew->round;
-  if (++crew->n_waiting == crew->n_here)
-    {
-      crew->n_waiting = 0;
-      crew->round++;
-      crew->last_ns = ps_clock_now ();
-      pthread_cond_broadcast (&crew->open);
-    }
+  if (++crew->n_waiting == crew->n_here) {
+    crew->n_waiting = 0;
+    crew->round++;
+    crew->last_ns = ps_clock_now ();
+    pthread_cond_broadcast (&crew->open);
+  }
   while (crew->round == round && crew->failure == NULL)
     pthread_cond_wait (&crew->open, &crew->lock);
   *moment_ns = crew->last_ns;
@@ -127,8 +118,7 @@ meet_here (PsCrew *crew, gint64 *moment_ns, GError **error)
   return ps_crew_check (crew, error);
 }
 
-gboolean
-ps_crew_meet (PsCrew *crew, guint member, gint64 *moment_ns, GError **error)
+gboolean ps_crew_meet (PsCrew *crew, guint member, gint64 *moment_ns, GError **error)
 {
   if (!meet_here (crew, moment_ns, error))
     return FALSE;
@@ -143,8 +133,7 @@ ps_crew_meet (PsCrew *crew, guint member, gint64 *moment_ns, GError **error)
 }
 
 /* Exchanges the bytes of all members here, in a row, and then of all processes. */
-static void
-exchange_for_all (PsCrew *crew, gsize n_bytes)
+static void exchange_for_all (PsCrew *crew, gsize n_bytes)
 {
   gsize n = crew->n_here * n_bytes;
   guint8 *here = g_malloc (MAX (n, 1));
@@ -160,8 +149,7 @@ exchange_for_all (PsCrew *crew, gsize n_bytes)
   g_free (here);
 }
 
-gboolean
-ps_crew_exchange (PsCrew *crew, guint member, gconstpointer mine, gsize n_bytes, gpointer all, GError **error)
+gboolean ps_crew_exchange (PsCrew *crew, guint member, gconstpointer mine, gsize n_bytes, gpointer all, GError **error)
 {
   gint64 moment_ns;
 
@@ -179,21 +167,19 @@ ps_crew_exchange (PsCrew *crew, guint member, gconstpointer mine, gsize n_bytes,
 }
 
 /* The last member's first, because a later adoption counts. */
-static gboolean
-adopt_all (PsDevice *device, const guint8 *all, const guint64 *sizes, guint n_members, gsize longest, GError **error)
+static gboolean adopt_all (PsDevice *device, const guint8 *all, const guint64 *sizes, guint n_members, gsize longest,
+                           GError **error)
 {
-  for (guint i = n_members; i-- > 0;)
-    {
-      g_autoptr (GBytes) choices = g_bytes_new (all + i * longest, sizes[i]);
+  for (guint i = n_members; i-- > 0;) {
+    g_autoptr (GBytes) choices = g_bytes_new (all + i * longest, sizes[i]);
 
-      if (!device->class->adopt_choices (device, choices, error))
-        return FALSE;
-    }
+    if (!device->class->adopt_choices (device, choices, error))
+      return FALSE;
+  }
   return TRUE;
 }
 
-gboolean
-ps_choices_agree (PsCrew *crew, guint member, guint n_members, PsDevice *device, GError **error)
+gboolean ps_choices_agree (PsCrew *crew, guint member, guint n_members, PsDevice *device, GError **error)
 {
   g_autofree guint64 *sizes = g_new (guint64, n_members);
   g_autofree guint8 *mine = NULL, *all = NULL;

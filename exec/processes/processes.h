@@ -7,8 +7,7 @@
 /* NULL stands for a program that runs alone. A wait longer than timeout_ns (0: for ever) ends all processes, as `fail`
  * does, and so does a failure of MPI itself: then no hook and no function here returns. */
 typedef struct _PsProcesses PsProcesses;
-struct _PsProcesses
-{
+struct _PsProcesses {
   guint rank, n_ranks;           /* place of this process among all; n_ranks >= 2 */
   guint local_rank, n_local;     /* its place on its host, in the order of ranks */
   const gint64 *clock_offset_ns; /* [n_ranks] a time by the rank's monotonic clock + this = the time by rank 0's;

@@ -9,15 +9,13 @@
 #define HEADER_KEY "pipesim"
 
 /* One parameter of the model: rows 0 is a vector. */
-typedef struct
-{
+typedef struct {
   PsTensorShape shape;
   gboolean transposed;            /* the file has the columns of the device's matrix as rows */
   gsize first[PS_N_STATE_ARRAYS]; /* its bytes in the file's arrays */
 } Parameter;
 
-struct _PsCheckpoint
-{
+struct _PsCheckpoint {
   PsModel *model;
   GArray *parameters; /* of Parameter, in the order of a device that holds the whole model */
   GMappedFile *file;  /* loaded; NULL: new */
@@ -29,45 +27,39 @@ struct _PsCheckpoint
   char *data;
 };
 
-static void
-parameter_clear (gpointer data)
+static void parameter_clear (gpointer data)
 {
   g_free (((Parameter *)data)->shape.name);
 }
 
-static gsize
-count (const Parameter *parameter)
+static gsize count (const Parameter *parameter)
 {
   return MAX (parameter->shape.rows, 1) * parameter->shape.columns;
 }
 
 /* One row of a table of parameters. */
-typedef struct
-{
+typedef struct {
   const char *name; /* NULL: the model does not have it */
   gsize rows, columns;
 } Row;
 
-static void
-append_rows (GArray *parameters, const char *prefix, const Row *rows, guint n, gboolean transposed)
+static void append_rows (GArray *parameters, const char *prefix, const Row *rows, guint n, gboolean transposed)
 {
-  for (guint i = 0; i < n; i++)
-    {
-      Parameter parameter = { .shape = { .rows = rows[i].rows, .columns = rows[i].columns } };
+  for (guint i = 0; i < n; i++) {
+    Parameter parameter = { .shape = { .rows = rows[i].rows, .columns = rows[i].columns } };
 
-      if (rows[i].name == NULL)
-        continue;
-      parameter.transposed = rows[i].rows > 0 && (transposed || g_str_equal (rows[i].name, "lm_head.weight"));
-      if (parameter.transposed)
-        parameter.shape = (PsTensorShape){ .rows = rows[i].columns, .columns = rows[i].rows };
-      parameter.shape.name = g_strconcat (prefix, rows[i].name, NULL);
-      g_array_append_val (parameters, parameter);
-    }
+    if (rows[i].name == NULL)
+      continue;
+    parameter.transposed = rows[i].rows > 0 && (transposed || g_str_equal (rows[i].name, "lm_head.weight"));
+    if (parameter.transposed)
+      parameter.shape = (PsTensorShape){ .rows = rows[i].columns, .columns = rows[i].rows };
+    parameter.shape.name = g_strconcat (prefix, rows[i].name, NULL);
+    g_array_append_val (parameters, parameter);
+  }
 }
 
 /* The order is that of the devices: cpu-layer.h and cuda-parameters.h. */
-static void
-append_layer (GArray *parameters, const PsModel *model, guint layer)
+static void append_layer (GArray *parameters, const PsModel *model, guint layer)
 {
   const gboolean gelu = model->mlp == PS_MLP_GELU;
   const gsize h = model->hidden, f = model->feed_forward, up = gelu ? f : 2 * f;
@@ -91,8 +83,7 @@ append_layer (GArray *parameters, const PsModel *model, guint layer)
   append_rows (parameters, prefix, rows, G_N_ELEMENTS (rows), !gelu);
 }
 
-static GArray *
-list_parameters (const PsModel *model, const PsStageShape *shape)
+static GArray *list_parameters (const PsModel *model, const PsStageShape *shape)
 {
   GArray *parameters = g_array_new (FALSE, FALSE, sizeof (Parameter));
   const gboolean gelu = model->mlp == PS_MLP_GELU;
@@ -114,8 +105,7 @@ list_parameters (const PsModel *model, const PsStageShape *shape)
 }
 
 /* The number of the stage's first parameter among those of the model, and how many follow. */
-static guint
-find_stage (const PsCheckpoint *checkpoint, const PsStageShape *shape, guint *n)
+static guint find_stage (const PsCheckpoint *checkpoint, const PsStageShape *shape, guint *n)
 {
   const PsStageShape before = { .n_layers = shape->first_layer, .embedding = !shape->embedding };
   g_autoptr (GArray) own = list_parameters (checkpoint->model, shape);
@@ -125,22 +115,19 @@ find_stage (const PsCheckpoint *checkpoint, const PsStageShape *shape, guint *n)
   return shape->n_layers == 0 && !shape->embedding ? checkpoint->parameters->len - own->len : others->len;
 }
 
-static Parameter *
-parameter_at (const PsCheckpoint *checkpoint, guint i)
+static Parameter *parameter_at (const PsCheckpoint *checkpoint, guint i)
 {
   return &g_array_index (checkpoint->parameters, Parameter, i);
 }
 
-static char *
-array_name (const char *parameter, guint array)
+static char *array_name (const char *parameter, guint array)
 {
   static const char *const prefixes[PS_N_STATE_ARRAYS] = { "", "optimizer.exp_avg.", "optimizer.exp_avg_sq." };
 
   return g_strconcat (prefixes[array], parameter, NULL);
 }
 
-static PsCheckpoint *
-checkpoint_new (const PsModel *model)
+static PsCheckpoint *checkpoint_new (const PsModel *model)
 {
   PsCheckpoint *checkpoint = g_new0 (PsCheckpoint, 1);
   const PsStageShape whole = ps_model_whole (model);
@@ -150,8 +137,7 @@ checkpoint_new (const PsModel *model)
   return checkpoint;
 }
 
-void
-ps_checkpoint_free (PsCheckpoint *checkpoint)
+void ps_checkpoint_free (PsCheckpoint *checkpoint)
 {
   if (checkpoint == NULL)
     return;
@@ -164,45 +150,40 @@ ps_checkpoint_free (PsCheckpoint *checkpoint)
 }
 
 /* Free with g_free. */
-static char *
-make_header (const PsCheckpoint *checkpoint, guint step, gsize *n_bytes)
+static char *make_header (const PsCheckpoint *checkpoint, guint step, gsize *n_bytes)
 {
   const guint n = checkpoint->parameters->len;
   g_autofree char *steps = g_strdup_printf ("%u", step);
   const char *metadata[] = { "format", "pt", HEADER_KEY, FORMAT, "step", steps, "data", checkpoint->data, NULL };
   g_autofree PsTensorShape *shapes = g_new (PsTensorShape, (gsize)n * PS_N_STATE_ARRAYS);
 
-  for (guint i = 0; i < n * PS_N_STATE_ARRAYS; i++)
-    {
-      shapes[i] = parameter_at (checkpoint, i % n)->shape;
-      shapes[i].name = array_name (shapes[i].name, i / n);
-    }
+  for (guint i = 0; i < n * PS_N_STATE_ARRAYS; i++) {
+    shapes[i] = parameter_at (checkpoint, i % n)->shape;
+    shapes[i].name = array_name (shapes[i].name, i / n);
+  }
   char *header = ps_safetensors_header (shapes, n * PS_N_STATE_ARRAYS, metadata, n_bytes);
   for (guint i = 0; i < n * PS_N_STATE_ARRAYS; i++)
     g_free (shapes[i].name);
   return header;
 }
 
-PsCheckpoint *
-ps_checkpoint_new (const PsModel *model, const char *data)
+PsCheckpoint *ps_checkpoint_new (const PsModel *model, const char *data)
 {
   PsCheckpoint *checkpoint = checkpoint_new (model);
 
   checkpoint->data = g_strdup (data);
   for (guint array = 0; array < PS_N_STATE_ARRAYS; array++)
-    for (guint i = 0; i < checkpoint->parameters->len; i++)
-      {
-        parameter_at (checkpoint, i)->first[array] = checkpoint->n_bytes;
-        checkpoint->n_bytes += count (parameter_at (checkpoint, i)) * sizeof (float);
-      }
+    for (guint i = 0; i < checkpoint->parameters->len; i++) {
+      parameter_at (checkpoint, i)->first[array] = checkpoint->n_bytes;
+      checkpoint->n_bytes += count (parameter_at (checkpoint, i)) * sizeof (float);
+    }
   g_free (make_header (checkpoint, G_MAXUINT, &checkpoint->room_header));
   checkpoint->room = g_malloc (checkpoint->room_header + checkpoint->n_bytes);
   checkpoint->arrays = checkpoint->room + checkpoint->room_header;
   return checkpoint;
 }
 
-gboolean
-ps_checkpoint_write (PsCheckpoint *checkpoint, const char *path, guint step, GError **error)
+gboolean ps_checkpoint_write (PsCheckpoint *checkpoint, const char *path, guint step, GError **error)
 {
   gsize n_bytes;
   g_autofree char *header = make_header (checkpoint, step, &n_bytes);
@@ -212,8 +193,8 @@ ps_checkpoint_write (PsCheckpoint *checkpoint, const char *path, guint step, GEr
   return ps_write_file (path, begin, (gssize)(n_bytes + checkpoint->n_bytes), error);
 }
 
-static gboolean
-find_array (PsCheckpoint *checkpoint, const char *path, const PsSafetensors *file, guint i, guint array, GError **error)
+static gboolean find_array (PsCheckpoint *checkpoint, const char *path, const PsSafetensors *file, guint i, guint array,
+                            GError **error)
 {
   Parameter *parameter = parameter_at (checkpoint, i);
   const PsTensorShape *shape = &parameter->shape;
@@ -236,8 +217,7 @@ find_array (PsCheckpoint *checkpoint, const char *path, const PsSafetensors *fil
   return TRUE;
 }
 
-static gboolean
-read_metadata (PsCheckpoint *checkpoint, const char *path, const PsSafetensors *file, GError **error)
+static gboolean read_metadata (PsCheckpoint *checkpoint, const char *path, const PsSafetensors *file, GError **error)
 {
   const char *format = g_hash_table_lookup (file->metadata, HEADER_KEY);
   const char *step = g_hash_table_lookup (file->metadata, "step");
@@ -254,8 +234,7 @@ read_metadata (PsCheckpoint *checkpoint, const char *path, const PsSafetensors *
 }
 
 /* All tensors of the model are there, and no other. */
-static gboolean
-find_arrays (PsCheckpoint *checkpoint, const char *path, const PsSafetensors *file, GError **error)
+static gboolean find_arrays (PsCheckpoint *checkpoint, const char *path, const PsSafetensors *file, GError **error)
 {
   const guint n = checkpoint->parameters->len * PS_N_STATE_ARRAYS;
 
@@ -267,8 +246,7 @@ find_arrays (PsCheckpoint *checkpoint, const char *path, const PsSafetensors *fi
          || ps_refuse (error, PS_ERROR_INPUT, "%s: has %u tensors; the model has %u", path, file->entries->len, n);
 }
 
-PsCheckpoint *
-ps_checkpoint_load (const char *path, const PsModel *model, GError **error)
+PsCheckpoint *ps_checkpoint_load (const char *path, const PsModel *model, GError **error)
 {
   g_autoptr (PsCheckpoint) checkpoint = checkpoint_new (model);
   g_autoptr (GError) cause = NULL;
@@ -285,21 +263,18 @@ ps_checkpoint_load (const char *path, const PsModel *model, GError **error)
   return g_steal_pointer (&checkpoint);
 }
 
-guint
-ps_checkpoint_step (const PsCheckpoint *checkpoint)
+guint ps_checkpoint_step (const PsCheckpoint *checkpoint)
 {
   return checkpoint->step;
 }
 
-const char *
-ps_checkpoint_data (const PsCheckpoint *checkpoint)
+const char *ps_checkpoint_data (const PsCheckpoint *checkpoint)
 {
   return checkpoint->data;
 }
 
 /* Copies a matrix of rows x columns floats, transposed. The file's floats may lie on any byte. */
-static void
-transpose (char *to, const char *from, gsize rows, gsize columns)
+static void transpose (char *to, const char *from, gsize rows, gsize columns)
 {
   for (gsize row = 0; row < rows; row++)
     for (gsize column = 0; column < columns; column++)
@@ -307,8 +282,7 @@ transpose (char *to, const char *from, gsize rows, gsize columns)
               sizeof (float));
 }
 
-static void
-copy_parameter (const Parameter *parameter, gboolean to_file, char *to, const char *from)
+static void copy_parameter (const Parameter *parameter, gboolean to_file, char *to, const char *from)
 {
   const PsTensorShape *shape = &parameter->shape;
 
@@ -321,29 +295,26 @@ copy_parameter (const Parameter *parameter, gboolean to_file, char *to, const ch
 }
 
 /* Copies all parameters of a stage between the file's arrays and a device's. */
-static void
-copy_stage (const PsCheckpoint *checkpoint, const PsStageShape *shape, gboolean to_file, const PsStageState *state)
+static void copy_stage (const PsCheckpoint *checkpoint, const PsStageShape *shape, gboolean to_file,
+                        const PsStageState *state)
 {
   guint n, first = find_stage (checkpoint, shape, &n);
 
-  for (guint array = 0; array < PS_N_STATE_ARRAYS; array++)
-    {
-      char *there = (char *)state->array[array];
+  for (guint array = 0; array < PS_N_STATE_ARRAYS; array++) {
+    char *there = (char *)state->array[array];
 
-      for (guint i = first; i < first + n; i++)
-        {
-          const Parameter *parameter = parameter_at (checkpoint, i);
-          char *here = (char *)checkpoint->arrays + parameter->first[array];
+    for (guint i = first; i < first + n; i++) {
+      const Parameter *parameter = parameter_at (checkpoint, i);
+      char *here = (char *)checkpoint->arrays + parameter->first[array];
 
-          copy_parameter (parameter, to_file, to_file ? here : there, to_file ? there : here);
-          there += count (parameter) * sizeof (float);
-        }
+      copy_parameter (parameter, to_file, to_file ? here : there, to_file ? there : here);
+      there += count (parameter) * sizeof (float);
     }
+  }
 }
 
 /* Room for the state of a stage, in one block. Free array[0] with g_free. */
-static void
-state_init (const PsCheckpoint *checkpoint, const PsStageShape *shape, PsStageState *state)
+static void state_init (const PsCheckpoint *checkpoint, const PsStageShape *shape, PsStageState *state)
 {
   guint n, first = find_stage (checkpoint, shape, &n);
 
@@ -355,9 +326,8 @@ state_init (const PsCheckpoint *checkpoint, const PsStageShape *shape, PsStageSt
     state->array[array] = state->array[0] + array * state->n;
 }
 
-gboolean
-ps_checkpoint_take (PsCheckpoint *checkpoint, PsDevice *device, guint stage, const PsStageShape *shape, gboolean fills,
-                    PsCheckpointGather gather, gpointer data, GError **error)
+gboolean ps_checkpoint_take (PsCheckpoint *checkpoint, PsDevice *device, guint stage, const PsStageShape *shape,
+                             gboolean fills, PsCheckpointGather gather, gpointer data, GError **error)
 {
   PsStageState state;
 
@@ -371,9 +341,8 @@ ps_checkpoint_take (PsCheckpoint *checkpoint, PsDevice *device, guint stage, con
   return done;
 }
 
-gboolean
-ps_checkpoint_give (const PsCheckpoint *checkpoint, PsDevice *device, guint stage, const PsStageShape *shape,
-                    GError **error)
+gboolean ps_checkpoint_give (const PsCheckpoint *checkpoint, PsDevice *device, guint stage, const PsStageShape *shape,
+                             GError **error)
 {
   PsStageState state;
 
@@ -384,8 +353,7 @@ ps_checkpoint_give (const PsCheckpoint *checkpoint, PsDevice *device, guint stag
   return done;
 }
 
-gpointer
-ps_checkpoint_part (PsCheckpoint *checkpoint, const PsStageShape *shape, guint array, gsize *n_bytes)
+gpointer ps_checkpoint_part (PsCheckpoint *checkpoint, const PsStageShape *shape, guint array, gsize *n_bytes)
 {
   guint n, first = find_stage (checkpoint, shape, &n);
 

@@ -7,8 +7,7 @@
 #define DIGEST_LENGTH 64 /* SHA-256, hex */
 
 /* Between a rank and rank 0 (peer is the other end): the rank sends the bytes, rank 0 fills them in. */
-static void
-carry (const PsRun *run, guint peer, gpointer data, gsize n_bytes)
+static void carry (const PsRun *run, guint peer, gpointer data, gsize n_bytes)
 {
   PsProcesses *processes = run->setting->processes;
 
@@ -18,8 +17,7 @@ carry (const PsRun *run, guint peer, gpointer data, gsize n_bytes)
     processes->receive (processes, peer, data, n_bytes, run->setting->timeout_ns);
 }
 
-static void
-carry_gradients (const PsRun *run, guint peer, guint stage)
+static void carry_gradients (const PsRun *run, guint peer, guint stage)
 {
   PsRunGradients *gradients = run->result->gradients;
   g_autofree guint64 *digests = g_new (guint64, gradients->n_steps);
@@ -38,8 +36,7 @@ carry_gradients (const PsRun *run, guint peer, guint stage)
 }
 
 /* The records of a device, whose times rank 0 shifts to its own clock. */
-static void
-carry_records (const PsRun *run, guint peer, guint device)
+static void carry_records (const PsRun *run, guint peer, guint device)
 {
   PsDeviceRecord *records = &run->recorder->device[device];
   const gsize n_steps = run->recorder->n_steps;
@@ -50,22 +47,19 @@ carry_records (const PsRun *run, guint peer, guint device)
   carry (run, peer, records->transfers, n_steps * records->n_transfers * sizeof *records->transfers);
   carry (run, peer, records->held_bytes, n_steps * sizeof *records->held_bytes);
   carry (run, peer, &records->clock_mhz, sizeof records->clock_mhz);
-  for (gsize i = 0; peer > 0 && i < n_steps * records->n_ops; i++)
-    {
-      records->ops[i].times.start_ns += offset_ns;
-      records->ops[i].times.end_ns += offset_ns;
-    }
-  for (gsize i = 0; peer > 0 && i < n_steps * records->n_posts; i++)
-    {
-      records->posts[i].start_ns += offset_ns;
-      records->posts[i].end_ns += offset_ns;
-    }
+  for (gsize i = 0; peer > 0 && i < n_steps * records->n_ops; i++) {
+    records->ops[i].times.start_ns += offset_ns;
+    records->ops[i].times.end_ns += offset_ns;
+  }
+  for (gsize i = 0; peer > 0 && i < n_steps * records->n_posts; i++) {
+    records->posts[i].start_ns += offset_ns;
+    records->posts[i].end_ns += offset_ns;
+  }
   for (gsize i = 0; peer > 0 && i < n_steps * records->n_transfers; i++)
     records->transfers[i].end_ns += offset_ns;
 }
 
-static void
-carry_results (const PsRun *run, guint peer, guint device)
+static void carry_results (const PsRun *run, guint peer, guint device)
 {
   const PsScript *script = &run->scripts[device];
 
@@ -75,25 +69,22 @@ carry_results (const PsRun *run, guint peer, guint device)
       carry_gradients (run, peer, script->stages[i]);
 }
 
-static void
-carry_state (const PsRun *run, guint peer, guint device)
+static void carry_state (const PsRun *run, guint peer, guint device)
 {
   const PsScript *script = &run->scripts[device];
 
-  for (guint i = 0; i < script->n_stages * PS_N_STATE_ARRAYS; i++)
-    {
-      guint stage = script->stages[i / PS_N_STATE_ARRAYS];
-      gsize n_bytes;
-      gpointer part = ps_checkpoint_part (run->saved, &run->shapes[stage], i % PS_N_STATE_ARRAYS, &n_bytes);
+  for (guint i = 0; i < script->n_stages * PS_N_STATE_ARRAYS; i++) {
+    guint stage = script->stages[i / PS_N_STATE_ARRAYS];
+    gsize n_bytes;
+    gpointer part = ps_checkpoint_part (run->saved, &run->shapes[stage], i % PS_N_STATE_ARRAYS, &n_bytes);
 
-      if (ps_gives_gradients (run->program->schedule, device, stage) && n_bytes > 0)
-        carry (run, peer, part, n_bytes);
-    }
+    if (ps_gives_gradients (run->program->schedule, device, stage) && n_bytes > 0)
+      carry (run, peer, part, n_bytes);
+  }
 }
 
 /* Rank 0 carries for each device of pipeline 0 that is in another process, and so does that process. */
-static void
-carry_all (const PsRun *run, void (*carry_device) (const PsRun *run, guint peer, guint device))
+static void carry_all (const PsRun *run, void (*carry_device) (const PsRun *run, guint peer, guint device))
 {
   const guint n_devices = run->program->schedule->placement->n_devices;
 
@@ -106,20 +97,17 @@ carry_all (const PsRun *run, void (*carry_device) (const PsRun *run, guint peer,
 }
 
 /* Rank 0 has the losses of the other replicas, and all else is the same there. */
-void
-ps_gather (PsRun *run)
+void ps_gather (PsRun *run)
 {
   carry_all (run, carry_results);
 }
 
-void
-ps_gather_checkpoint (PsRun *run)
+void ps_gather_checkpoint (PsRun *run)
 {
   carry_all (run, carry_state);
 }
 
-static char *
-describe_training (const PsTraining *training)
+static char *describe_training (const PsTraining *training)
 {
   g_autofree char *text
       = training->text != NULL ? g_compute_checksum_for_bytes (G_CHECKSUM_SHA256, training->text) : NULL;
@@ -128,20 +116,18 @@ describe_training (const PsTraining *training)
                           training->decay, text != NULL ? text : "");
 }
 
-static char *
-describe_program (const PsProgram *program)
+static char *describe_program (const PsProgram *program)
 {
   const PsPlacement *placement = program->schedule->placement;
   GString *text = g_string_new (NULL);
 
   g_string_printf (text, "%u %u %u %u", placement->n_devices, placement->n_stages, program->schedule->n_microbatches,
                    ps_schedule_update_every (program->schedule));
-  for (guint i = 0; i < program->first[placement->n_devices]; i++)
-    {
-      g_autofree char *instruction = ps_instruction_format (&program->instructions[i]);
+  for (guint i = 0; i < program->first[placement->n_devices]; i++) {
+    g_autofree char *instruction = ps_instruction_format (&program->instructions[i]);
 
-      g_string_append (text, instruction);
-    }
+    g_string_append (text, instruction);
+  }
   return g_string_free (text, FALSE);
 }
 
@@ -150,8 +136,7 @@ static const char *const topics[]
     = { "version", "schedule", "device or transport", "model", "number of steps", "seed", "training" };
 
 /* The text of each topic. */
-static char **
-describe_run (const PsRun *run)
+static char **describe_run (const PsRun *run)
 {
   const PsRunSetting *setting = run->setting;
   char **texts = g_new0 (char *, G_N_ELEMENTS (topics) + 1);
@@ -170,24 +155,21 @@ describe_run (const PsRun *run)
 }
 
 /* One digest for each topic, one after the other. */
-static char *
-fingerprint (const PsRun *run)
+static char *fingerprint (const PsRun *run)
 {
   g_auto (GStrv) texts = describe_run (run);
   GString *digests = g_string_new (NULL);
 
-  for (guint i = 0; i < G_N_ELEMENTS (topics); i++)
-    {
-      g_autofree char *digest = g_compute_checksum_for_string (G_CHECKSUM_SHA256, texts[i], -1);
+  for (guint i = 0; i < G_N_ELEMENTS (topics); i++) {
+    g_autofree char *digest = g_compute_checksum_for_string (G_CHECKSUM_SHA256, texts[i], -1);
 
-      g_string_append (digests, digest);
-    }
+    g_string_append (digests, digest);
+  }
   return g_string_free (digests, FALSE);
 }
 
 /* Rank 0 says so for all. */
-static gboolean
-compare_fingerprints (const char *all, guint n_ranks, GError **error)
+static gboolean compare_fingerprints (const char *all, guint n_ranks, GError **error)
 {
   for (guint rank = 1; rank < n_ranks; rank++)
     for (guint i = 0; i < G_N_ELEMENTS (topics); i++)
@@ -198,8 +180,7 @@ compare_fingerprints (const char *all, guint n_ranks, GError **error)
   return TRUE;
 }
 
-gboolean
-ps_gather_agreement (PsRun *run, GError **error)
+gboolean ps_gather_agreement (PsRun *run, GError **error)
 {
   const gsize n_bytes = G_N_ELEMENTS (topics) * DIGEST_LENGTH;
   PsProcesses *processes = run->setting->processes;

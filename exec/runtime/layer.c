@@ -7,48 +7,42 @@
 
 #define STAGE 1
 
-static float
-ordinary_number (gsize i, float scale)
+static float ordinary_number (gsize i, float scale)
 {
   return scale * ((float)((guint32)i * 2654435761U >> 22) / 512.0F - 1.0F);
 }
 
 /* bf16 is the upper half of a float. */
-static void
-fill (void *values, gsize bytes, PsPrecision precision, float scale)
+static void fill (void *values, gsize bytes, PsPrecision precision, float scale)
 {
   gsize n = bytes / ps_precision_bytes (precision);
 
-  for (gsize i = 0; i < n; i++)
-    {
-      float number = ordinary_number (i, scale);
-      guint32 bits;
+  for (gsize i = 0; i < n; i++) {
+    float number = ordinary_number (i, scale);
+    guint32 bits;
 
-      memcpy (&bits, &number, sizeof bits);
-      if (precision == PS_PRECISION_FP32)
-        ((float *)values)[i] = number;
-      else
-        ((guint16 *)values)[i] = (guint16)(bits >> 16);
-    }
+    memcpy (&bits, &number, sizeof bits);
+    if (precision == PS_PRECISION_FP32)
+      ((float *)values)[i] = number;
+    else
+      ((guint16 *)values)[i] = (guint16)(bits >> 16);
+  }
 }
 
-gboolean
-ps_tensor_fill (PsTensor *tensor, PsPrecision precision, float scale, GError **error)
+gboolean ps_tensor_fill (PsTensor *tensor, PsPrecision precision, float scale, GError **error)
 {
   if (tensor->data == NULL || !tensor->device->class->computes)
     return TRUE;
-  if (tensor->device->class->write == NULL)
-    {
-      fill (tensor->data, tensor->bytes, precision, scale);
-      return TRUE;
-    }
+  if (tensor->device->class->write == NULL) {
+    fill (tensor->data, tensor->bytes, precision, scale);
+    return TRUE;
+  }
   g_autofree void *values = g_malloc (tensor->bytes);
   fill (values, tensor->bytes, precision, scale);
   return tensor->device->class->write (tensor, values, error);
 }
 
-static PsTensor *
-new_input (PsDevice *device, PsOpKind kind, GError **error)
+static PsTensor *new_input (PsDevice *device, PsOpKind kind, GError **error)
 {
   PsTensor *input = device->class->tensor_new (device);
 
@@ -58,16 +52,14 @@ new_input (PsDevice *device, PsOpKind kind, GError **error)
 }
 
 /* Takes the tensor and returns it; not ok: frees it and returns NULL. */
-static PsTensor *
-keep_if (PsTensor *tensor, gboolean ok)
+static PsTensor *keep_if (PsTensor *tensor, gboolean ok)
 {
   if (!ok)
     tensor->device->class->tensor_free (tensor);
   return ok ? tensor : NULL;
 }
 
-static PsTensor *
-filled_input (PsDevice *device, PsPrecision precision, PsOpKind kind, GError **error)
+static PsTensor *filled_input (PsDevice *device, PsPrecision precision, PsOpKind kind, GError **error)
 {
   PsTensor *input = new_input (device, kind, error);
 
@@ -75,8 +67,7 @@ filled_input (PsDevice *device, PsPrecision precision, PsOpKind kind, GError **e
                        : NULL;
 }
 
-PsTensor *
-ps_lone_input (PsLoneInputs *inputs, PsDevice *device, PsPrecision precision, PsOpKind kind, GError **error)
+PsTensor *ps_lone_input (PsLoneInputs *inputs, PsDevice *device, PsPrecision precision, PsOpKind kind, GError **error)
 {
   PsTensor **pattern = kind == PS_OP_F ? &inputs->activation : &inputs->gradient;
 
@@ -88,8 +79,7 @@ ps_lone_input (PsLoneInputs *inputs, PsDevice *device, PsPrecision precision, Ps
   return input != NULL ? keep_if (input, device->class->copy (input, *pattern, NULL, error)) : NULL;
 }
 
-void
-ps_lone_inputs_clear (PsLoneInputs *inputs)
+void ps_lone_inputs_clear (PsLoneInputs *inputs)
 {
   PsTensor *const patterns[] = { inputs->activation, inputs->gradient };
 
@@ -101,16 +91,15 @@ ps_lone_inputs_clear (PsLoneInputs *inputs)
 
 /* One layer */
 
-gboolean
-ps_lone_layer_open (PsLoneLayer *layer, const PsDeviceClass *class, const PsDeviceSetting *setting, GError **error)
+gboolean ps_lone_layer_open (PsLoneLayer *layer, const PsDeviceClass *class, const PsDeviceSetting *setting,
+                             GError **error)
 {
   *layer = (PsLoneLayer){ .setting = *setting };
   layer->device = class->open (&layer->setting, error);
   return layer->device != NULL;
 }
 
-gboolean
-ps_lone_layer_attach (PsLoneLayer *layer, GError **error)
+gboolean ps_lone_layer_attach (PsLoneLayer *layer, GError **error)
 {
   static const PsStageShape shape = { .n_layers = 1 };
 
@@ -118,8 +107,7 @@ ps_lone_layer_attach (PsLoneLayer *layer, GError **error)
          && layer->device->class->add_stage (layer->device, STAGE, &shape, error);
 }
 
-static gboolean
-run_op (PsLoneLayer *layer, PsOpKind kind, gint64 *ns, GError **error)
+static gboolean run_op (PsLoneLayer *layer, PsOpKind kind, gint64 *ns, GError **error)
 {
   PsDevice *device = layer->device;
   PsOp op = { .kind = (guint8)kind, .stage = STAGE };
@@ -138,16 +126,14 @@ run_op (PsLoneLayer *layer, PsOpKind kind, gint64 *ns, GError **error)
   return ok;
 }
 
-gboolean
-ps_lone_layer_run (PsLoneLayer *layer, gint64 *f_ns, GError **error)
+gboolean ps_lone_layer_run (PsLoneLayer *layer, gint64 *f_ns, GError **error)
 {
   gint64 unused;
 
   return run_op (layer, PS_OP_F, f_ns, error) && run_op (layer, PS_OP_BW, &unused, error);
 }
 
-void
-ps_lone_layer_close (PsLoneLayer *layer)
+void ps_lone_layer_close (PsLoneLayer *layer)
 {
   ps_lone_inputs_clear (&layer->inputs);
   if (layer->device != NULL)
@@ -156,8 +142,7 @@ ps_lone_layer_close (PsLoneLayer *layer)
 
 /* The sentinel */
 
-typedef struct
-{
+typedef struct {
   PsLoneLayer layer;
   GBytes *choices;
   PsSentinelSample sample;
@@ -165,8 +150,7 @@ typedef struct
   GError *error;
 } Watch;
 
-static gboolean
-prepare (Watch *watch, GError **error)
+static gboolean prepare (Watch *watch, GError **error)
 {
   PsDevice *device = watch->layer.device;
 
@@ -175,8 +159,7 @@ prepare (Watch *watch, GError **error)
              || device->class->adopt_choices (device, watch->choices, error));
 }
 
-static gpointer
-watch_main (gpointer data)
+static gpointer watch_main (gpointer data)
 {
   Watch *watch = data;
   gboolean ok = prepare (watch, &watch->error);
@@ -188,9 +171,8 @@ watch_main (gpointer data)
   return NULL;
 }
 
-gboolean
-ps_sentinel_run (const PsDeviceClass *class, const PsDeviceSetting *setting, GBytes *choices, PsSentinelSample sample,
-                 gpointer data, GError **error)
+gboolean ps_sentinel_run (const PsDeviceClass *class, const PsDeviceSetting *setting, GBytes *choices,
+                          PsSentinelSample sample, gpointer data, GError **error)
 {
   Watch watch = { .choices = choices, .sample = sample, .data = data };
   PsDeviceSetting whole = *setting;

@@ -11,8 +11,7 @@ gboolean ps_tensor_fill (PsTensor *tensor, PsPrecision precision, float scale, G
 
 /* The inputs of ops on one device. A class with a copy hook makes the numbers once and copies them from then on. Making
  * them on the host takes longer than an op, and neighbours would not be busy. */
-typedef struct
-{
+typedef struct {
   PsTensor *activation, *gradient; /* originals to copy; NULL before first use, and for classes without copy */
 } PsLoneInputs;
 
@@ -22,8 +21,7 @@ void ps_lone_inputs_clear (PsLoneInputs *inputs);
 
 #define PS_LAYER_STAGES 3 /* of the model; the layer is the stage in the middle, which takes inputs from both sides */
 
-typedef struct
-{
+typedef struct {
   PsDeviceSetting setting;
   PsDevice *device;
   PsLoneInputs inputs;

@@ -7,8 +7,7 @@
 
 #define LANES 4 /* independent products at the same time */
 
-gsize
-ps_recorder_step_bytes (const PsScript *scripts, guint n_devices)
+gsize ps_recorder_step_bytes (const PsScript *scripts, guint n_devices)
 {
   gsize n_bytes = 0;
 
@@ -19,8 +18,7 @@ ps_recorder_step_bytes (const PsScript *scripts, guint n_devices)
   return n_bytes;
 }
 
-PsRecorder *
-ps_recorder_new (const PsScript *scripts, guint n_devices, guint n_pipelines, guint n_steps)
+PsRecorder *ps_recorder_new (const PsScript *scripts, guint n_devices, guint n_pipelines, guint n_steps)
 {
   PsRecorder *recorder = g_new0 (PsRecorder, 1);
 
@@ -30,50 +28,45 @@ ps_recorder_new (const PsScript *scripts, guint n_devices, guint n_pipelines, gu
   recorder->device = g_new0 (PsDeviceRecord, n_devices * n_pipelines);
   recorder->begin_ns = g_new0 (gint64, n_steps + 1);
   recorder->pause_ns = g_new0 (gint64, n_steps);
-  for (guint i = 0; i < n_devices * n_pipelines; i++)
-    {
-      PsDeviceRecord *device = &recorder->device[i];
-      const PsScript *script = &scripts[i % n_devices];
+  for (guint i = 0; i < n_devices * n_pipelines; i++) {
+    PsDeviceRecord *device = &recorder->device[i];
+    const PsScript *script = &scripts[i % n_devices];
 
-      device->n_ops = script->n_ops + script->n_updates;
-      device->n_posts = script->n_posts;
-      device->n_transfers = script->n_waits;
-      device->ops = g_new0 (PsOpRecord, (gsize)n_steps * device->n_ops);
-      device->posts = g_new0 (PsPostRecord, (gsize)n_steps * device->n_posts);
-      device->transfers = g_new0 (PsTransferTimes, (gsize)n_steps * device->n_transfers);
-      device->held_bytes = g_new0 (gint64, n_steps);
-    }
+    device->n_ops = script->n_ops + script->n_updates;
+    device->n_posts = script->n_posts;
+    device->n_transfers = script->n_waits;
+    device->ops = g_new0 (PsOpRecord, (gsize)n_steps * device->n_ops);
+    device->posts = g_new0 (PsPostRecord, (gsize)n_steps * device->n_posts);
+    device->transfers = g_new0 (PsTransferTimes, (gsize)n_steps * device->n_transfers);
+    device->held_bytes = g_new0 (gint64, n_steps);
+  }
   return recorder;
 }
 
-void
-ps_recorder_free (PsRecorder *recorder)
+void ps_recorder_free (PsRecorder *recorder)
 {
   if (recorder == NULL)
     return;
-  for (guint i = 0; i < recorder->n_devices * recorder->n_pipelines; i++)
-    {
-      g_free (recorder->device[i].ops);
-      g_free (recorder->device[i].posts);
-      g_free (recorder->device[i].transfers);
-      g_free (recorder->device[i].held_bytes);
-    }
+  for (guint i = 0; i < recorder->n_devices * recorder->n_pipelines; i++) {
+    g_free (recorder->device[i].ops);
+    g_free (recorder->device[i].posts);
+    g_free (recorder->device[i].transfers);
+    g_free (recorder->device[i].held_bytes);
+  }
   g_free (recorder->device);
   g_free (recorder->begin_ns);
   g_free (recorder->pause_ns);
   g_free (recorder);
 }
 
-gint64
-ps_recorder_iteration (const PsRecorder *recorder, guint step)
+gint64 ps_recorder_iteration (const PsRecorder *recorder, guint step)
 {
   g_return_val_if_fail (step < recorder->n_steps, 0);
 
   return recorder->begin_ns[step + 1] - recorder->begin_ns[step] - recorder->pause_ns[step];
 }
 
-guint
-ps_recorder_median_step (const PsRecorder *recorder)
+guint ps_recorder_median_step (const PsRecorder *recorder)
 {
   guint n = recorder->n_steps - 1;
   g_autofree gint64 *iterations = g_new (gint64, recorder->n_steps);
@@ -90,23 +83,20 @@ ps_recorder_median_step (const PsRecorder *recorder)
 }
 
 /* The time that a step's timeline counts from. */
-static gint64
-origin_of (const PsRecorder *recorder, guint step)
+static gint64 origin_of (const PsRecorder *recorder, guint step)
 {
   gint64 origin_ns = recorder->begin_ns[step];
 
-  for (guint i = 0; i < recorder->n_devices; i++)
-    {
-      const PsDeviceRecord *records = &recorder->device[i];
+  for (guint i = 0; i < recorder->n_devices; i++) {
+    const PsDeviceRecord *records = &recorder->device[i];
 
-      for (guint k = 0; k < records->n_ops; k++)
-        origin_ns = MIN (origin_ns, records->ops[(gsize)step * records->n_ops + k].times.start_ns);
-    }
+    for (guint k = 0; k < records->n_ops; k++)
+      origin_ns = MIN (origin_ns, records->ops[(gsize)step * records->n_ops + k].times.start_ns);
+  }
   return origin_ns;
 }
 
-static void
-append_memory (GArray *points, guint device, gint64 time_ns, gint64 bytes)
+static void append_memory (GArray *points, guint device, gint64 time_ns, gint64 bytes)
 {
   PsMemoryPoint point = { .time_ns = time_ns, .bytes = bytes, .device = (guint16)device };
   const PsMemoryPoint *last = points->len > 0 ? &g_array_index (points, PsMemoryPoint, points->len - 1) : NULL;
@@ -115,9 +105,8 @@ append_memory (GArray *points, guint device, gint64 time_ns, gint64 bytes)
     g_array_append_val (points, point);
 }
 
-static void
-append_op (PsTimeline *timeline, const PsProgram *program, const PsAction *action, const PsOpRecord *record,
-           guint device, gint64 begin_ns)
+static void append_op (PsTimeline *timeline, const PsProgram *program, const PsAction *action, const PsOpRecord *record,
+                       guint device, gint64 begin_ns)
 {
   PsOp op = action->instruction.op;
   /* Both ops of a pair share the time from the first one's start to the second one's end. */
@@ -137,37 +126,33 @@ append_op (PsTimeline *timeline, const PsProgram *program, const PsAction *actio
 
 /* When each message of a step left. Only the sender knows for every transport when a message was handed over; that may
  * be before its op has ended. */
-static gint64 *
-index_sends (const PsRecorder *recorder, const PsProgram *program, const PsScript *scripts, guint step)
+static gint64 *index_sends (const PsRecorder *recorder, const PsProgram *program, const PsScript *scripts, guint step)
 {
   gint64 *sent_ns = g_new0 (gint64, program->n_messages + 1);
 
-  for (guint device = 0; device < recorder->n_devices; device++)
-    {
-      const PsDeviceRecord *records = &recorder->device[device];
-      const PsPostRecord *post = &records->posts[(gsize)step * records->n_posts];
-      const PsOpRecord *op = &records->ops[(gsize)step * records->n_ops];
-      g_autofree gint64 *made_ns = g_new0 (gint64, scripts[device].n_slots);
+  for (guint device = 0; device < recorder->n_devices; device++) {
+    const PsDeviceRecord *records = &recorder->device[device];
+    const PsPostRecord *post = &records->posts[(gsize)step * records->n_posts];
+    const PsOpRecord *op = &records->ops[(gsize)step * records->n_ops];
+    g_autofree gint64 *made_ns = g_new0 (gint64, scripts[device].n_slots);
 
-      for (guint i = 0; i < scripts[device].n_actions; i++)
-        {
-          const PsAction *action = &scripts[device].actions[i];
-          const PsInstruction *instruction = &action->instruction;
+    for (guint i = 0; i < scripts[device].n_actions; i++) {
+      const PsAction *action = &scripts[device].actions[i];
+      const PsInstruction *instruction = &action->instruction;
 
-          if (instruction->type == PS_INSTRUCTION_COMPUTE && action->put != PS_NO_SLOT)
-            made_ns[action->put] = op[instruction->op.paired].times.end_ns;
-          else if (instruction->type == PS_INSTRUCTION_SEND)
-            sent_ns[instruction->message - 1] = MAX (post->start_ns, made_ns[action->take]);
-          op += instruction->type == PS_INSTRUCTION_COMPUTE;
-          post += ps_instruction_is_post (instruction);
-        }
+      if (instruction->type == PS_INSTRUCTION_COMPUTE && action->put != PS_NO_SLOT)
+        made_ns[action->put] = op[instruction->op.paired].times.end_ns;
+      else if (instruction->type == PS_INSTRUCTION_SEND)
+        sent_ns[instruction->message - 1] = MAX (post->start_ns, made_ns[action->take]);
+      op += instruction->type == PS_INSTRUCTION_COMPUTE;
+      post += ps_instruction_is_post (instruction);
     }
+  }
   return sent_ns;
 }
 
-static void
-append_transfer (PsTimeline *timeline, const PsProgram *program, const PsInstruction *wait,
-                 const PsTransferTimes *times, gint64 sent_ns, guint device, gint64 begin_ns)
+static void append_transfer (PsTimeline *timeline, const PsProgram *program, const PsInstruction *wait,
+                             const PsTransferTimes *times, gint64 sent_ns, guint device, gint64 begin_ns)
 {
   /* Both ends' clocks, and a GPU's, agree but for some microseconds. */
   PsSpan span = { .start_ns = sent_ns - begin_ns,
@@ -181,9 +166,8 @@ append_transfer (PsTimeline *timeline, const PsProgram *program, const PsInstruc
 }
 
 /* A post of an endless run may begin before the iteration, which has the rest of it. */
-static void
-append_post (PsTimeline *timeline, const PsInstruction *instruction, const PsPostRecord *record, guint device,
-             gint64 begin_ns)
+static void append_post (PsTimeline *timeline, const PsInstruction *instruction, const PsPostRecord *record,
+                         guint device, gint64 begin_ns)
 {
   PsSpan span = { .start_ns = MAX (record->start_ns - begin_ns, 0),
                   .end_ns = MAX (record->end_ns - begin_ns, 0),
@@ -195,51 +179,46 @@ append_post (PsTimeline *timeline, const PsInstruction *instruction, const PsPos
   g_array_append_val (timeline->posts, span);
 }
 
-static void
-append_device (PsTimeline *timeline, const PsRecorder *recorder, const PsProgram *program, const PsScript *script,
-               const gint64 *sent_ns, guint device, guint step, gint64 begin_ns)
+static void append_device (PsTimeline *timeline, const PsRecorder *recorder, const PsProgram *program,
+                           const PsScript *script, const gint64 *sent_ns, guint device, guint step, gint64 begin_ns)
 {
   const PsDeviceRecord *records = &recorder->device[device];
   const PsOpRecord *op = &records->ops[(gsize)step * records->n_ops];
   const PsTransferTimes *transfer = &records->transfers[(gsize)step * records->n_transfers];
   const PsPostRecord *post = &records->posts[(gsize)step * records->n_posts];
 
-  for (guint i = 0; i < script->n_actions; i++)
-    {
-      const PsInstruction *instruction = &script->actions[i].instruction;
+  for (guint i = 0; i < script->n_actions; i++) {
+    const PsInstruction *instruction = &script->actions[i].instruction;
 
-      if (instruction->type == PS_INSTRUCTION_COMPUTE && instruction->op.kind == PS_OP_O)
-        op++;
-      else if (instruction->type == PS_INSTRUCTION_COMPUTE)
-        append_op (timeline, program, &script->actions[i], op++, device, begin_ns);
-      else if (instruction->type == PS_INSTRUCTION_WAIT)
-        append_transfer (timeline, program, instruction, transfer++, sent_ns[instruction->message - 1], device,
-                         begin_ns);
-      else
-        append_post (timeline, instruction, post++, device, begin_ns);
-    }
+    if (instruction->type == PS_INSTRUCTION_COMPUTE && instruction->op.kind == PS_OP_O)
+      op++;
+    else if (instruction->type == PS_INSTRUCTION_COMPUTE)
+      append_op (timeline, program, &script->actions[i], op++, device, begin_ns);
+    else if (instruction->type == PS_INSTRUCTION_WAIT)
+      append_transfer (timeline, program, instruction, transfer++, sent_ns[instruction->message - 1], device, begin_ns);
+    else
+      append_post (timeline, instruction, post++, device, begin_ns);
+  }
 }
 
 /* Between ops the curve is the memory held. During an op its peak counts from the op's start. */
-static void
-append_curve (PsTimeline *timeline, const PsRecorder *recorder, const PsScript *script, guint device, guint step,
-              gint64 begin_ns)
+static void append_curve (PsTimeline *timeline, const PsRecorder *recorder, const PsScript *script, guint device,
+                          guint step, gint64 begin_ns)
 {
   const PsDeviceRecord *records = &recorder->device[device];
   const PsOpRecord *op = &records->ops[(gsize)step * records->n_ops];
 
   append_memory (timeline->memory, device, 0, records->held_bytes[step]);
-  for (guint i = 0; i < records->n_ops; i++)
-    {
-      gint64 shift_ns = begin_ns + (i >= script->n_ops ? recorder->pause_ns[step] : 0);
+  for (guint i = 0; i < records->n_ops; i++) {
+    gint64 shift_ns = begin_ns + (i >= script->n_ops ? recorder->pause_ns[step] : 0);
 
-      append_memory (timeline->memory, device, op[i].times.start_ns - shift_ns, op[i].peak_bytes);
-      append_memory (timeline->memory, device, op[i].times.end_ns - shift_ns, op[i].held_bytes);
-    }
+    append_memory (timeline->memory, device, op[i].times.start_ns - shift_ns, op[i].peak_bytes);
+    append_memory (timeline->memory, device, op[i].times.end_ns - shift_ns, op[i].held_bytes);
+  }
 }
 
-PsTimeline *
-ps_recorder_timeline (const PsRecorder *recorder, const PsProgram *program, const PsScript *scripts, guint step)
+PsTimeline *ps_recorder_timeline (const PsRecorder *recorder, const PsProgram *program, const PsScript *scripts,
+                                  guint step)
 {
   const PsSchedule *schedule = program->schedule;
   const PsPlacement *placement = schedule->placement;
@@ -248,11 +227,10 @@ ps_recorder_timeline (const PsRecorder *recorder, const PsProgram *program, cons
   g_autofree gint64 *sent_ns = index_sends (recorder, program, scripts, step);
   gint64 begin_ns = origin_of (recorder, step);
 
-  for (guint i = 0; i < placement->n_devices; i++)
-    {
-      append_device (timeline, recorder, program, &scripts[i], sent_ns, i, step, begin_ns);
-      append_curve (timeline, recorder, &scripts[i], i, step, begin_ns);
-    }
+  for (guint i = 0; i < placement->n_devices; i++) {
+    append_device (timeline, recorder, program, &scripts[i], sent_ns, i, step, begin_ns);
+    append_curve (timeline, recorder, &scripts[i], i, step, begin_ns);
+  }
   timeline->iteration_ns = ps_recorder_iteration (recorder, step);
   ps_timeline_sort (timeline);
   return timeline;
@@ -260,8 +238,7 @@ ps_recorder_timeline (const PsRecorder *recorder, const PsProgram *program, cons
 
 /* The result */
 
-static PsRunGradients *
-gradients_new (guint n_steps, guint n_stages)
+static PsRunGradients *gradients_new (guint n_steps, guint n_stages)
 {
   PsRunGradients *gradients = g_new0 (PsRunGradients, 1);
 
@@ -274,8 +251,7 @@ gradients_new (guint n_steps, guint n_stages)
   return gradients;
 }
 
-static void
-gradients_free (PsRunGradients *gradients)
+static void gradients_free (PsRunGradients *gradients)
 {
   if (gradients == NULL)
     return;
@@ -290,34 +266,30 @@ gradients_free (PsRunGradients *gradients)
 
 /* For a fixed `word` this is a bijection of `sum`, and the other way round. The multiplier is SplitMix64's (Steele,
  * Lea, Flood 2014). */
-static inline guint64
-mix (guint64 sum, guint64 word)
+static inline guint64 mix (guint64 sum, guint64 word)
 {
   sum = (sum ^ word) * G_GUINT64_CONSTANT (0xbf58476d1ce4e5b9);
   return sum ^ sum >> 32;
 }
 
-guint64
-ps_gradients_digest (const float *values, gsize n)
+guint64 ps_gradients_digest (const float *values, gsize n)
 {
   guint64 sums[LANES] = { 1, 2, 3, 4 }, words[LANES];
   const gsize block = LANES * 2; /* floats in all words */
   guint64 digest = n;
 
-  for (gsize i = 0; i < n; i += block)
-    {
-      memset (words, 0, sizeof words);
-      memcpy (words, values + i, MIN (block, n - i) * sizeof *values);
-      for (guint lane = 0; lane < LANES; lane++)
-        sums[lane] = mix (sums[lane], words[lane]);
-    }
+  for (gsize i = 0; i < n; i += block) {
+    memset (words, 0, sizeof words);
+    memcpy (words, values + i, MIN (block, n - i) * sizeof *values);
+    for (guint lane = 0; lane < LANES; lane++)
+      sums[lane] = mix (sums[lane], words[lane]);
+  }
   for (guint lane = 0; lane < LANES; lane++)
     digest = mix (digest, sums[lane]);
   return digest;
 }
 
-PsRunResult *
-ps_run_result_new (const PsProgram *program, const PsRunSetting *setting, guint n_replicas)
+PsRunResult *ps_run_result_new (const PsProgram *program, const PsRunSetting *setting, guint n_replicas)
 {
   PsRunResult *result = g_new0 (PsRunResult, 1);
   gsize n_losses = (gsize)setting->n_steps * n_replicas * program->schedule->n_microbatches;
@@ -334,8 +306,7 @@ ps_run_result_new (const PsProgram *program, const PsRunSetting *setting, guint 
   return result;
 }
 
-void
-ps_run_result_free (PsRunResult *result)
+void ps_run_result_free (PsRunResult *result)
 {
   if (result == NULL)
     return;
@@ -346,8 +317,7 @@ ps_run_result_free (PsRunResult *result)
   g_free (result);
 }
 
-double
-ps_run_result_mean_loss (const PsRunResult *result, guint step)
+double ps_run_result_mean_loss (const PsRunResult *result, guint step)
 {
   double sum = 0;
 

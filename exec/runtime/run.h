@@ -15,8 +15,7 @@
 
 #define PS_NO_SLOT G_MAXUINT
 
-typedef struct
-{
+typedef struct {
   PsInstruction instruction;
   guint take;      /* slot of the tensor that this uses up: a compute's input, a send's message; or PS_NO_SLOT */
   guint put;       /* slot for the tensor that this makes: a compute's output, a wait's message; or PS_NO_SLOT */
@@ -25,8 +24,7 @@ typedef struct
   guint8 ahead;    /* 1: of the step after the one whose round it is in, see PsRound */
 } PsAction;
 
-typedef struct
-{
+typedef struct {
   guint n_actions;
   PsAction *actions;
   guint n_slots;
@@ -46,8 +44,7 @@ void ps_scripts_free (PsScript *scripts, guint n_devices);
 
 /* Where a device validates a step that it has begun without a barrier (worker.c), and what it does after a step was
  * taken back. */
-typedef struct
-{
+typedef struct {
   guint validate; /* index of the action before which it validates */
   guint8 *posted; /* [n_actions] receives that stand before that place, of messages that no sender has sent at its own:
                      they stay posted */
@@ -63,23 +60,20 @@ void ps_bypass_plans_free (PsBypassPlan *plans, guint n_devices);
  * posting it held the host. All room is there before the run; each device's thread writes its own part only, without
  * locks. */
 
-typedef struct
-{
+typedef struct {
   PsTimes times;
   gint64 held_bytes; /* STATE + ACTIVATION after the op */
   gint64 peak_bytes; /* most of it during the op */
 } PsOpRecord;
 
 /* How long the host was held by one call of the transport's send or receive. A transfer starts when its send does. */
-typedef struct
-{
+typedef struct {
   gint64 start_ns;
   gint64 end_ns;
 } PsPostRecord;
 
 /* One device; a step's records follow those of the step before. */
-typedef struct
-{
+typedef struct {
   guint n_ops;       /* per step: the computes in their order, then O of each stage that the script leaves to the end */
   guint n_posts;     /* per step: sends and receives, in order */
   guint n_transfers; /* per step: messages that it waited for, in order */
@@ -90,8 +84,7 @@ typedef struct
   gint64 clock_mhz;           /* median over all steps; 0: not known */
 } PsDeviceRecord;
 
-typedef struct
-{
+typedef struct {
   guint n_devices;
   guint n_pipelines; /* in this process; the results are those of the first */
   guint n_steps;
@@ -125,8 +118,7 @@ PsTimeline *ps_recorder_timeline (const PsRecorder *recorder, const PsProgram *p
 PsRunResult *ps_run_result_new (const PsProgram *program, const PsRunSetting *setting, guint n_replicas);
 
 /* The state of a run that all threads share. It is constant while they run, except members said to be written. */
-typedef struct
-{
+typedef struct {
   const PsProgram *program;
   const PsRunSetting *setting;
   PsScript *scripts;
@@ -151,8 +143,7 @@ typedef struct
 
 /* worker.c: the thread of one device. */
 
-typedef struct
-{
+typedef struct {
   PsRun *run;
   guint at;    /* first .. first + n_here - 1 of the run */
   guint index; /* of its pipeline's devices */
@@ -182,8 +173,7 @@ gpointer ps_worker_main (gpointer worker);
 float ps_run_clip (const double *squares, guint n_stages, double clip);
 
 /* A matrix that embedding and head share: the two stages with it, and which of them a device holds. */
-typedef struct
-{
+typedef struct {
   guint stages[2]; /* with the embedding, with the head */
   gboolean has[2]; /* whether the device holds them */
   guint peer;      /* the device with the other one; the device itself where it holds both */
@@ -193,8 +183,7 @@ typedef struct
 gboolean ps_run_tied_matrix (const PsRun *run, guint device, PsTiedMatrix *tied);
 
 /* Whether the device gives the gradients of a stage to the result: it is the one with weight copy 0. */
-static inline gboolean
-ps_gives_gradients (const PsSchedule *schedule, guint device, guint stage)
+static inline gboolean ps_gives_gradients (const PsSchedule *schedule, guint device, guint stage)
 {
   return ps_placement_device (schedule->placement, 0, stage) == device;
 }

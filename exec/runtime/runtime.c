@@ -10,24 +10,21 @@
 /* A channel buffers this many messages. Further messages refer to the sender's tensor. */
 #define CHANNEL_CAPACITY 4
 
-static gboolean
-open_workers (PsWorker *workers, PsRun *run, GError **error)
+static gboolean open_workers (PsWorker *workers, PsRun *run, GError **error)
 {
   guint n_cores = ps_count_cores ();
 
   for (guint i = 0; i < run->n_here; i++)
-    if (!ps_worker_open (&workers[i], run, run->first + i, n_cores, error))
-      {
-        g_prefix_error (error, "device %u: ", workers[i].index);
-        return FALSE;
-      }
+    if (!ps_worker_open (&workers[i], run, run->first + i, n_cores, error)) {
+      g_prefix_error (error, "device %u: ", workers[i].index);
+      return FALSE;
+    }
   run->result->emulated = workers[0].device->class->computes && !workers[0].device->class->measures;
   return TRUE;
 }
 
 /* Records the median clock from a device's first op to its last. */
-static void
-record_clock (PsRecorder *recorder, PsConditions *conditions, guint i, guint device)
+static void record_clock (PsRecorder *recorder, PsConditions *conditions, guint i, guint device)
 {
   PsDeviceRecord *records = &recorder->device[device];
   PsCondition median;
@@ -40,8 +37,7 @@ record_clock (PsRecorder *recorder, PsConditions *conditions, guint i, guint dev
 }
 
 /* A thread that could not be started is missed at the first barrier, so its failure ends the run. */
-static void
-run_threads (PsWorker *workers, PsRun *run)
+static void run_threads (PsWorker *workers, PsRun *run)
 {
   guint n = run->n_here;
   g_autofree PsDevice **devices = g_new (PsDevice *, n);
@@ -52,11 +48,10 @@ run_threads (PsWorker *workers, PsRun *run)
   g_autoptr (PsConditions) conditions = ps_conditions_new (devices, n);
   for (guint i = 0; i < n && error == NULL; i++)
     workers[i].thread = g_thread_try_new ("device", ps_worker_main, &workers[i], &error);
-  if (error != NULL)
-    {
-      g_prefix_error (&error, "%u devices: ", n);
-      ps_crew_fail (run->crew, error);
-    }
+  if (error != NULL) {
+    g_prefix_error (&error, "%u devices: ", n);
+    ps_crew_fail (run->crew, error);
+  }
   for (guint i = 0; i < n; i++)
     if (workers[i].thread != NULL)
       g_thread_join (workers[i].thread);
@@ -64,21 +59,19 @@ run_threads (PsWorker *workers, PsRun *run)
     record_clock (run->recorder, conditions, i, run->first + i);
 }
 
-static void
-finish_result (PsRun *run)
+static void finish_result (PsRun *run)
 {
   PsRunResult *result = run->result;
 
   result->n_steps = run->recorder->n_steps;
   for (guint i = 0; i < result->n_steps; i++)
     result->iteration_ns[i] = ps_recorder_iteration (run->recorder, i);
-  for (guint i = 0; i < run->recorder->n_devices; i++)
-    {
-      gint64 clock_mhz = run->recorder->device[i].clock_mhz;
+  for (guint i = 0; i < run->recorder->n_devices; i++) {
+    gint64 clock_mhz = run->recorder->device[i].clock_mhz;
 
-      if (clock_mhz > 0 && (result->clock_mhz == 0 || clock_mhz < result->clock_mhz))
-        result->clock_mhz = clock_mhz;
-    }
+    if (clock_mhz > 0 && (result->clock_mhz == 0 || clock_mhz < result->clock_mhz))
+      result->clock_mhz = clock_mhz;
+  }
   result->timeline_step = ps_recorder_median_step (run->recorder);
   result->median_iteration_ns = result->iteration_ns[result->timeline_step];
   result->timeline = ps_recorder_timeline (run->recorder, run->program, run->scripts, result->timeline_step);
@@ -89,8 +82,7 @@ finish_result (PsRun *run)
 }
 
 /* Refuses schedules that ask for more than the device has. */
-static gboolean
-check_schedule (const PsSchedule *schedule, const PsRunSetting *setting, GError **error)
+static gboolean check_schedule (const PsSchedule *schedule, const PsRunSetting *setting, GError **error)
 {
   const PsDeviceClass *device = setting->device;
 
@@ -113,8 +105,7 @@ check_schedule (const PsSchedule *schedule, const PsRunSetting *setting, GError 
 }
 
 /* Refuses steps without a barrier, and clipping, where they are not possible. */
-static gboolean
-check_bypass (const PsProgram *program, const PsRunSetting *setting, GError **error)
+static gboolean check_bypass (const PsProgram *program, const PsRunSetting *setting, GError **error)
 {
   const PsDeviceClass *device = setting->device;
   const PsSchedule *schedule = program->schedule;
@@ -141,8 +132,7 @@ check_bypass (const PsProgram *program, const PsRunSetting *setting, GError **er
 }
 
 /* Refuses a spread optimizer state where it is not possible. */
-static gboolean
-check_zero (const PsSchedule *schedule, const PsRunSetting *setting, GError **error)
+static gboolean check_zero (const PsSchedule *schedule, const PsRunSetting *setting, GError **error)
 {
   if (!setting->zero || !setting->device->computes)
     return TRUE;
@@ -156,8 +146,7 @@ check_zero (const PsSchedule *schedule, const PsRunSetting *setting, GError **er
          || ps_refuse (error, PS_ERROR_UNAVAILABLE, "--zero 1: not with --sync bypass, which tries out whole steps");
 }
 
-guint
-ps_run_n_replicas (const PsRunSetting *setting, guint n_devices)
+guint ps_run_n_replicas (const PsRunSetting *setting, guint n_devices)
 {
   guint n_tensor = MAX (setting->n_tensor, 1);
 
@@ -166,8 +155,7 @@ ps_run_n_replicas (const PsRunSetting *setting, guint n_devices)
 }
 
 /* Whether every process gets equally many devices, of one pipeline, or of whole ones. */
-static gboolean
-divides (guint n_ranks, guint n_devices, guint n_pipelines)
+static gboolean divides (guint n_ranks, guint n_devices, guint n_pipelines)
 {
   guint n = n_devices * n_pipelines, n_here = n / n_ranks;
 
@@ -175,8 +163,7 @@ divides (guint n_ranks, guint n_devices, guint n_pipelines)
 }
 
 /* Refuses layers that devices share where that is not possible. */
-static gboolean
-check_tensor (const PsRunSetting *setting, GError **error)
+static gboolean check_tensor (const PsRunSetting *setting, GError **error)
 {
   if (setting->n_tensor <= 1 || !setting->device->computes)
     return TRUE;
@@ -186,8 +173,7 @@ check_tensor (const PsRunSetting *setting, GError **error)
 }
 
 /* Refuses transports that don't reach other processes or don't add up gradients, if the run needs that. */
-static gboolean
-check_processes (const PsProgram *program, const PsRunSetting *setting, GError **error)
+static gboolean check_processes (const PsProgram *program, const PsRunSetting *setting, GError **error)
 {
   guint n_devices = program->schedule->placement->n_devices;
   guint n_ranks = ps_processes_n_ranks (setting->processes);
@@ -215,8 +201,7 @@ check_processes (const PsProgram *program, const PsRunSetting *setting, GError *
   return TRUE;
 }
 
-static gboolean
-check_setting (const PsProgram *program, const PsRunSetting *setting, GError **error)
+static gboolean check_setting (const PsProgram *program, const PsRunSetting *setting, GError **error)
 {
   g_return_val_if_fail (setting->model != NULL || !setting->device->computes, FALSE);
 
@@ -231,8 +216,7 @@ check_setting (const PsProgram *program, const PsRunSetting *setting, GError **e
   return !setting->transport->ordered || ps_program_check (program, PS_CHANNEL_DIRECTION, error);
 }
 
-static void
-run_clear (PsRun *run)
+static void run_clear (PsRun *run)
 {
   guint n_devices = run->program->schedule->placement->n_devices;
 
@@ -251,8 +235,7 @@ run_clear (PsRun *run)
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (PsRun, run_clear)
 
 /* Finds the part of the run that is in this process. */
-static void
-find_place (PsRun *run)
+static void find_place (PsRun *run)
 {
   guint n_devices = run->program->schedule->placement->n_devices;
   guint rank = ps_processes_rank (run->setting->processes);
@@ -266,8 +249,7 @@ find_place (PsRun *run)
   run->pipeline = rank * run->n_here / n_devices;
 }
 
-static guint8 *
-channels_in_use (const PsRun *run)
+static guint8 *channels_in_use (const PsRun *run)
 {
   const PsProgram *program = run->program;
   guint n = program->schedule->placement->n_devices;
@@ -275,40 +257,35 @@ channels_in_use (const PsRun *run)
 
   for (guint i = 0; i < program->n_messages; i++)
     uses[(gsize)program->messages[i].sender * n + program->messages[i].receiver] = TRUE;
-  for (guint i = 0; i < n; i++)
-    {
-      PsTiedMatrix tied;
+  for (guint i = 0; i < n; i++) {
+    PsTiedMatrix tied;
 
-      if (ps_run_tied_matrix (run, i, &tied) && tied.peer != i)
-        uses[(gsize)i * n + tied.peer] = TRUE;
-    }
+    if (ps_run_tied_matrix (run, i, &tied) && tied.peer != i)
+      uses[(gsize)i * n + tied.peer] = TRUE;
+  }
   return uses;
 }
 
-static gboolean
-exchange (gpointer data, guint device, gconstpointer mine, gsize n_bytes, gpointer all, GError **error)
+static gboolean exchange (gpointer data, guint device, gconstpointer mine, gsize n_bytes, gpointer all, GError **error)
 {
   PsRun *run = data;
 
   return ps_crew_exchange (run->crew, device - run->first, mine, n_bytes, all, error);
 }
 
-static void
-fail (gpointer data, GError *error)
+static void fail (gpointer data, GError *error)
 {
   ps_crew_fail (((PsRun *)data)->crew, error);
 }
 
-static void
-abort_transport (gpointer data)
+static void abort_transport (gpointer data)
 {
   PsTransport *transport = data;
 
   transport->class->abort (transport);
 }
 
-static gboolean
-open_transport (PsRun *run, GError **error)
+static gboolean open_transport (PsRun *run, GError **error)
 {
   const PsRunSetting *setting = run->setting;
   PsTransportSetting transport
@@ -338,8 +315,7 @@ open_transport (PsRun *run, GError **error)
 }
 
 /* Refuses more steps than memory holds: the records of every step are kept until the end. */
-static gboolean
-check_room (const PsRun *run, GError **error)
+static gboolean check_room (const PsRun *run, GError **error)
 {
   const PsSchedule *schedule = run->program->schedule;
   guint n_steps = run->setting->n_steps;
@@ -358,8 +334,7 @@ check_room (const PsRun *run, GError **error)
 
 /* The device with the same stages in the other weight copy, for each device; NULL: the schedule has one copy. Fails
  * where devices do not pair up so, or where a device holds a stage twice. */
-static gboolean
-find_twins (const PsSchedule *schedule, guint **twin, GError **error)
+static gboolean find_twins (const PsSchedule *schedule, guint **twin, GError **error)
 {
   const PsPlacement *placement = schedule->placement;
   g_autofree guint *found = g_new (guint, placement->n_devices);
@@ -370,27 +345,25 @@ find_twins (const PsSchedule *schedule, guint **twin, GError **error)
   for (guint i = 0; i < placement->n_devices; i++)
     found[i] = i;
   for (guint copy = 0; copy < placement->n_copies; copy++)
-    for (guint stage = 0; stage < placement->n_stages; stage++)
-      {
-        guint own = ps_placement_device (placement, copy, stage);
-        guint other = ps_placement_device (placement, 1 - copy, stage);
+    for (guint stage = 0; stage < placement->n_stages; stage++) {
+      guint own = ps_placement_device (placement, copy, stage);
+      guint other = ps_placement_device (placement, 1 - copy, stage);
 
-        if (own == other)
-          return ps_refuse (error, PS_ERROR_UNAVAILABLE,
-                            "schedule '%s': device %u holds both copies of stage %u; devices that compute hold one",
-                            schedule->name, own, stage);
-        if (found[own] != own && found[own] != other)
-          return ps_refuse (error, PS_ERROR_UNAVAILABLE,
-                            "schedule '%s': device %u shares its stages with devices %u and %u; one is possible",
-                            schedule->name, own, found[own], other);
-        found[own] = other;
-      }
+      if (own == other)
+        return ps_refuse (error, PS_ERROR_UNAVAILABLE,
+                          "schedule '%s': device %u holds both copies of stage %u; devices that compute hold one",
+                          schedule->name, own, stage);
+      if (found[own] != own && found[own] != other)
+        return ps_refuse (error, PS_ERROR_UNAVAILABLE,
+                          "schedule '%s': device %u shares its stages with devices %u and %u; one is possible",
+                          schedule->name, own, found[own], other);
+      found[own] = other;
+    }
   *twin = g_steal_pointer (&found);
   return TRUE;
 }
 
-static gboolean
-set_shapes (PsRun *run, GError **error)
+static gboolean set_shapes (PsRun *run, GError **error)
 {
   const PsRunSetting *setting = run->setting;
   guint n_stages = run->program->schedule->placement->n_stages;
@@ -401,8 +374,7 @@ set_shapes (PsRun *run, GError **error)
          || ps_model_split (setting->model, n_stages, run->shapes, error);
 }
 
-static gboolean
-run_open (PsRun *run, GError **error)
+static gboolean run_open (PsRun *run, GError **error)
 {
   const PsRunSetting *setting = run->setting;
   const PsPlacement *placement = run->program->schedule->placement;
@@ -424,8 +396,7 @@ run_open (PsRun *run, GError **error)
 }
 
 /* Runs the steps; the crew notes any failure. */
-static void
-run_steps (PsRun *run)
+static void run_steps (PsRun *run)
 {
   g_autofree PsWorker *workers = g_new0 (PsWorker, run->n_here);
   GError *failure = NULL;
@@ -441,8 +412,7 @@ run_steps (PsRun *run)
     ps_worker_close (&workers[i]);
 }
 
-PsRunResult *
-ps_run (const PsProgram *program, const PsRunSetting *setting, GError **error)
+PsRunResult *ps_run (const PsProgram *program, const PsRunSetting *setting, GError **error)
 {
   g_auto (PsRun) run
       = { .program = program, .setting = setting, .endless = setting->bypass || program->schedule->asynchronous };

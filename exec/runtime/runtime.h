@@ -10,15 +10,13 @@
 #include <pipesim/transport.h>
 
 /* A step that has ended. */
-typedef struct
-{
+typedef struct {
   guint number; /* among all of the training, from 1 */
   gint64 iteration_ns;
   double loss; /* mean over the microbatches of all replicas; NaN from devices that do not compute */
 } PsStepReport;
 
-typedef struct
-{
+typedef struct {
   const PsDeviceClass *device;
   const PsTransportClass *transport;
   const PsModel *model;       /* NULL allowed for devices that do not compute */
@@ -55,8 +53,7 @@ typedef struct
 } PsRunSetting;
 
 /* The gradients of each stage after all microbatches were added up, before O. */
-typedef struct
-{
+typedef struct {
   guint n_steps;
   guint n_stages;
   guint64 *digest; /* [step * n_stages + stage] ps_gradients_digest */
@@ -70,8 +67,7 @@ typedef struct
  * memory can be read. */
 guint64 ps_gradients_digest (const float *values, gsize n);
 
-typedef struct
-{
+typedef struct {
   guint n_steps; /* finished steps */
   guint n_stages;
   guint n_microbatches;       /* microbatches of all replicas, replica after replica */

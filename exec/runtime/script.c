@@ -3,8 +3,7 @@
 #include "run.h"
 
 /* The actions of one device while they are made. */
-typedef struct
-{
+typedef struct {
   const PsProgram *program;
   const PsCosts *costs; /* NULL: messages have no delay */
   PsScript *script;
@@ -13,8 +12,7 @@ typedef struct
 } Draft;
 
 /* The slot of op's result. */
-static guint
-slot_of (const Draft *draft, PsOp op)
+static guint slot_of (const Draft *draft, PsOp op)
 {
   guint32 *slot = &draft->slots[ps_schedule_result (draft->program->schedule, op)];
 
@@ -23,8 +21,7 @@ slot_of (const Draft *draft, PsOp op)
   return *slot - 1;
 }
 
-static void
-script_compute (const Draft *draft, PsAction *action)
+static void script_compute (const Draft *draft, PsAction *action)
 {
   guint n_stages = draft->program->schedule->placement->n_stages, next;
   PsOp op = action->instruction.op, producer;
@@ -37,15 +34,13 @@ script_compute (const Draft *draft, PsAction *action)
 }
 
 /* Whether O follows each op that completes an update, without a meeting of all devices. */
-static gboolean
-updates_inside (const PsSchedule *schedule)
+static gboolean updates_inside (const PsSchedule *schedule)
 {
   return schedule->asynchronous || schedule->update_every > 0;
 }
 
 /* Whether the op completes the gradients of an update. */
-static gboolean
-completes_update (const Draft *draft, PsOp op)
+static gboolean completes_update (const Draft *draft, PsOp op)
 {
   const PsSchedule *schedule = draft->program->schedule;
 
@@ -56,8 +51,7 @@ completes_update (const Draft *draft, PsOp op)
   return TRUE;
 }
 
-static void
-script_update (PsScript *script, PsInstruction instruction, guint8 ahead)
+static void script_update (PsScript *script, PsInstruction instruction, guint8 ahead)
 {
   instruction.op.kind = PS_OP_O;
   script->actions[script->n_actions++] = (PsAction){
@@ -65,8 +59,7 @@ script_update (PsScript *script, PsInstruction instruction, guint8 ahead)
   };
 }
 
-static void
-script_send (const Draft *draft, PsAction *action)
+static void script_send (const Draft *draft, PsAction *action)
 {
   const PsProgram *program = draft->program;
   guint32 consumer = program->messages[action->instruction.message - 1].consumer;
@@ -77,29 +70,26 @@ script_send (const Draft *draft, PsAction *action)
   action->index = draft->script->n_posts++;
 }
 
-static void
-script_action (const Draft *draft, PsAction *action)
+static void script_action (const Draft *draft, PsAction *action)
 {
-  switch ((PsInstructionType)action->instruction.type)
-    {
-    case PS_INSTRUCTION_COMPUTE:
-      script_compute (draft, action);
-      break;
-    case PS_INSTRUCTION_SEND:
-      script_send (draft, action);
-      break;
-    case PS_INSTRUCTION_RECEIVE:
-      action->index = draft->script->n_posts++;
-      break;
-    case PS_INSTRUCTION_WAIT:
-      action->put = slot_of (draft, action->instruction.op);
-      action->index = draft->script->n_waits++;
-      break;
-    }
+  switch ((PsInstructionType)action->instruction.type) {
+  case PS_INSTRUCTION_COMPUTE:
+    script_compute (draft, action);
+    break;
+  case PS_INSTRUCTION_SEND:
+    script_send (draft, action);
+    break;
+  case PS_INSTRUCTION_RECEIVE:
+    action->index = draft->script->n_posts++;
+    break;
+  case PS_INSTRUCTION_WAIT:
+    action->put = slot_of (draft, action->instruction.op);
+    action->index = draft->script->n_waits++;
+    break;
+  }
 }
 
-static void
-script_stages (PsScript *script, const PsPlacement *placement, guint device)
+static void script_stages (PsScript *script, const PsPlacement *placement, guint device)
 {
   script->stages = g_new (guint, placement->n_copies * placement->n_stages);
   for (guint stage = 0; stage < placement->n_stages; stage++)
@@ -109,36 +99,34 @@ script_stages (PsScript *script, const PsPlacement *placement, guint device)
 }
 
 /* Every op may be followed by an O, which comes after the op's sends. */
-static void
-script_actions (const Draft *draft, const PsRound *round, guint device)
+static void script_actions (const Draft *draft, const PsRound *round, guint device)
 {
   gboolean inside = updates_inside (draft->program->schedule);
   guint first = round->first[device], end = round->first[device + 1], completed = G_MAXUINT;
   PsScript *script = draft->script;
 
   script->actions = g_new0 (PsAction, (end - first) * (inside ? 2 : 1));
-  for (guint i = first; i < end; i++)
-    {
-      PsAction *action = &script->actions[script->n_actions++];
-      const PsInstruction *instruction = &round->instructions[i];
+  for (guint i = first; i < end; i++) {
+    PsAction *action = &script->actions[script->n_actions++];
+    const PsInstruction *instruction = &round->instructions[i];
 
-      *action
-          = (PsAction){ .instruction = *instruction, .take = PS_NO_SLOT, .put = PS_NO_SLOT, .ahead = round->ahead[i] };
-      script_action (draft, action);
-      if (inside && instruction->type == PS_INSTRUCTION_COMPUTE && completes_update (draft, instruction->op))
-        completed = i;
-      if (completed == G_MAXUINT || (i + 1 < end && ps_instruction_is_post (&round->instructions[i + 1])))
-        continue;
-      script_update (script, round->instructions[completed], round->ahead[completed]);
-      completed = G_MAXUINT;
-    }
+    *action
+        = (PsAction){ .instruction = *instruction, .take = PS_NO_SLOT, .put = PS_NO_SLOT, .ahead = round->ahead[i] };
+    script_action (draft, action);
+    if (inside && instruction->type == PS_INSTRUCTION_COMPUTE && completes_update (draft, instruction->op))
+      completed = i;
+    if (completed == G_MAXUINT || (i + 1 < end && ps_instruction_is_post (&round->instructions[i + 1])))
+      continue;
+    script_update (script, round->instructions[completed], round->ahead[completed]);
+    completed = G_MAXUINT;
+  }
   for (guint i = 0; i < script->n_actions; i++)
     if (script->actions[i].instruction.type == PS_INSTRUCTION_COMPUTE && !script->actions[i].ahead)
       script->end = i;
 }
 
-static void
-script_device (PsScript *script, const PsProgram *program, const PsRound *round, guint device, const PsCosts *costs)
+static void script_device (PsScript *script, const PsProgram *program, const PsRound *round, guint device,
+                           const PsCosts *costs)
 {
   g_autofree guint32 *slots = g_new0 (guint32, 2 * ps_schedule_n_cells (program->schedule));
   g_autofree guint *pending = g_new0 (guint, program->schedule->placement->n_stages);
@@ -149,8 +137,7 @@ script_device (PsScript *script, const PsProgram *program, const PsRound *round,
   script->n_updates = updates_inside (program->schedule) ? 0 : script->n_stages;
 }
 
-PsScript *
-ps_scripts_new (const PsProgram *program, const PsCosts *costs)
+PsScript *ps_scripts_new (const PsProgram *program, const PsCosts *costs)
 {
   guint n_devices = program->schedule->placement->n_devices;
   PsScript *scripts = g_new0 (PsScript, n_devices);
@@ -161,50 +148,44 @@ ps_scripts_new (const PsProgram *program, const PsCosts *costs)
   return scripts;
 }
 
-void
-ps_scripts_free (PsScript *scripts, guint n_devices)
+void ps_scripts_free (PsScript *scripts, guint n_devices)
 {
   if (scripts == NULL)
     return;
-  for (guint i = 0; i < n_devices; i++)
-    {
-      g_free (scripts[i].actions);
-      g_free (scripts[i].stages);
-    }
+  for (guint i = 0; i < n_devices; i++) {
+    g_free (scripts[i].actions);
+    g_free (scripts[i].stages);
+  }
   g_free (scripts);
 }
 
 /* Where a message stands in the scripts of its devices. */
-typedef struct
-{
+typedef struct {
   guint sender, receiver; /* devices */
   guint send, receive, wait;
 } Places;
 
-static Places *
-find_places (const PsScript *scripts, const PsProgram *program)
+static Places *find_places (const PsScript *scripts, const PsProgram *program)
 {
   Places *places = g_new0 (Places, program->n_messages + 1);
 
   for (guint device = 0; device < program->schedule->placement->n_devices; device++)
-    for (guint i = 0; i < scripts[device].n_actions; i++)
-      {
-        const PsInstruction *instruction = &scripts[device].actions[i].instruction;
-        Places *at = instruction->message > 0 ? &places[instruction->message - 1] : NULL;
+    for (guint i = 0; i < scripts[device].n_actions; i++) {
+      const PsInstruction *instruction = &scripts[device].actions[i].instruction;
+      Places *at = instruction->message > 0 ? &places[instruction->message - 1] : NULL;
 
-        if (instruction->type == PS_INSTRUCTION_SEND)
-          *at = (Places){ device, at->receiver, i, at->receive, at->wait };
-        else if (instruction->type == PS_INSTRUCTION_RECEIVE)
-          *at = (Places){ at->sender, device, at->send, i, at->wait };
-        else if (instruction->type == PS_INSTRUCTION_WAIT)
-          at->wait = i;
-      }
+      if (instruction->type == PS_INSTRUCTION_SEND)
+        *at = (Places){ device, at->receiver, i, at->receive, at->wait };
+      else if (instruction->type == PS_INSTRUCTION_RECEIVE)
+        *at = (Places){ at->sender, device, at->send, i, at->wait };
+      else if (instruction->type == PS_INSTRUCTION_WAIT)
+        at->wait = i;
+    }
   return places;
 }
 
 /* The first backward of a device, or the wait for its gradient. */
-static guint
-first_backward (const PsScript *script)
+static guint first_backward (const PsScript *script)
 {
   guint i = 0;
 
@@ -216,8 +197,7 @@ first_backward (const PsScript *script)
 }
 
 /* Moves the place to the first op of a pair that it would cut. */
-static guint
-before_pair (const PsScript *script, guint place)
+static guint before_pair (const PsScript *script, guint place)
 {
   guint i = place;
 
@@ -228,65 +208,57 @@ before_pair (const PsScript *script, guint place)
 
 /* No device may wait for a message before its place that is sent only after the sender's: the sender may take all back
  * at its place. Moves places to the front until that holds. */
-static void
-close_places (PsBypassPlan *plans, const PsScript *scripts, const PsProgram *program, const Places *places)
+static void close_places (PsBypassPlan *plans, const PsScript *scripts, const PsProgram *program, const Places *places)
 {
   gboolean moved = TRUE;
 
-  while (moved)
-    {
-      moved = FALSE;
-      for (guint i = 0; i < program->n_messages; i++)
-        {
-          const Places *at = &places[i];
-          guint *place = &plans[at->receiver].validate;
+  while (moved) {
+    moved = FALSE;
+    for (guint i = 0; i < program->n_messages; i++) {
+      const Places *at = &places[i];
+      guint *place = &plans[at->receiver].validate;
 
-          if (at->wait >= *place || at->send < plans[at->sender].validate)
-            continue;
-          *place = before_pair (&scripts[at->receiver], at->wait);
-          moved = TRUE;
-        }
+      if (at->wait >= *place || at->send < plans[at->sender].validate)
+        continue;
+      *place = before_pair (&scripts[at->receiver], at->wait);
+      moved = TRUE;
     }
+  }
 }
 
-PsBypassPlan *
-ps_bypass_plans_new (const PsScript *scripts, const PsProgram *program)
+PsBypassPlan *ps_bypass_plans_new (const PsScript *scripts, const PsProgram *program)
 {
   guint n_devices = program->schedule->placement->n_devices;
   PsBypassPlan *plans = g_new0 (PsBypassPlan, n_devices);
   g_autofree Places *places = find_places (scripts, program);
 
-  for (guint i = 0; i < n_devices; i++)
-    {
-      plans[i].validate = before_pair (&scripts[i], first_backward (&scripts[i]));
-      plans[i].posted = g_new0 (guint8, scripts[i].n_actions);
-      plans[i].stray = g_array_new (FALSE, FALSE, sizeof (PsInstruction));
-    }
+  for (guint i = 0; i < n_devices; i++) {
+    plans[i].validate = before_pair (&scripts[i], first_backward (&scripts[i]));
+    plans[i].posted = g_new0 (guint8, scripts[i].n_actions);
+    plans[i].stray = g_array_new (FALSE, FALSE, sizeof (PsInstruction));
+  }
   close_places (plans, scripts, program, places);
-  for (guint i = 0; i < program->n_messages; i++)
-    {
-      const Places *at = &places[i];
-      PsBypassPlan *plan = &plans[at->receiver];
-      gboolean sent = at->send < plans[at->sender].validate;
+  for (guint i = 0; i < program->n_messages; i++) {
+    const Places *at = &places[i];
+    PsBypassPlan *plan = &plans[at->receiver];
+    gboolean sent = at->send < plans[at->sender].validate;
 
-      if (sent && at->wait >= plan->validate)
-        g_array_append_val (
-            plan->stray,
-            scripts[at->receiver].actions[at->receive < plan->validate ? at->wait : at->receive].instruction);
-      plan->posted[at->receive] = at->receive < plan->validate && !sent;
-    }
+    if (sent && at->wait >= plan->validate)
+      g_array_append_val (
+          plan->stray,
+          scripts[at->receiver].actions[at->receive < plan->validate ? at->wait : at->receive].instruction);
+    plan->posted[at->receive] = at->receive < plan->validate && !sent;
+  }
   return plans;
 }
 
-void
-ps_bypass_plans_free (PsBypassPlan *plans, guint n_devices)
+void ps_bypass_plans_free (PsBypassPlan *plans, guint n_devices)
 {
   if (plans == NULL)
     return;
-  for (guint i = 0; i < n_devices; i++)
-    {
-      g_free (plans[i].posted);
-      g_array_unref (plans[i].stray);
-    }
+  for (guint i = 0; i < n_devices; i++) {
+    g_free (plans[i].posted);
+    g_array_unref (plans[i].stray);
+  }
   g_free (plans);
 }

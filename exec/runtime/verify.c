@@ -10,8 +10,7 @@
 #include <math.h>
 #include <string.h>
 
-const char *
-ps_check_name (PsCheck check)
+const char *ps_check_name (PsCheck check)
 {
   static const char *const names[] = { "not run", "bit-equal", "equal-within", "differs" };
 
@@ -20,15 +19,13 @@ ps_check_name (PsCheck check)
   return names[check];
 }
 
-void
-ps_verdict_clear (PsVerdict *verdict)
+void ps_verdict_clear (PsVerdict *verdict)
 {
   g_clear_pointer (&verdict->first_difference, g_free);
 }
 
 /* All stages of weight copy c are on device c. */
-static PsPlacement *
-reference_placement (guint n_stages, guint n_copies)
+static PsPlacement *reference_placement (guint n_stages, guint n_copies)
 {
   g_autofree guint16 *device = g_new (guint16, (gsize)n_stages * n_copies);
 
@@ -38,8 +35,7 @@ reference_placement (guint n_stages, guint n_copies)
 }
 
 /* A device of the reference while its order is made. */
-typedef struct
-{
+typedef struct {
   const PsSchedule *schedule;
   guint n_microbatches; /* of all replicas */
   guint copy;           /* of the weights, that this device has */
@@ -49,8 +45,7 @@ typedef struct
   guint8 *ready;      /* [n_stages * n_microbatches * n_slices] its B has run */
 } Draft;
 
-static guint8 *
-ready_at (const Draft *draft, PsOp op)
+static guint8 *ready_at (const Draft *draft, PsOp op)
 {
   guint n_slices = draft->schedule->n_slices;
 
@@ -58,30 +53,27 @@ ready_at (const Draft *draft, PsOp op)
 }
 
 /* The stage's W of one update in one replica. */
-static void
-append_weights (const Draft *draft, guint base, guint first, GArray *weights, guint stage)
+static void append_weights (const Draft *draft, guint base, guint first, GArray *weights, guint stage)
 {
   const PsSchedule *schedule = draft->schedule;
   guint device = ps_placement_device (schedule->placement, draft->copy, stage);
   guint end = first + ps_schedule_update_every (schedule);
 
-  for (guint i = schedule->first[device]; i < schedule->first[device + 1]; i++)
-    {
-      PsOp op = schedule->ops[i];
+  for (guint i = schedule->first[device]; i < schedule->first[device + 1]; i++) {
+    PsOp op = schedule->ops[i];
 
-      if ((op.kind != PS_OP_W && op.kind != PS_OP_BW) || op.stage != stage || op.microbatch < first
-          || op.microbatch >= end || ps_schedule_weight_copy (schedule, op.microbatch) != draft->copy)
-        continue;
-      op = (PsOp){
-        .kind = PS_OP_W, .slice = op.slice, .stage = op.stage, .microbatch = (op.microbatch + base) & G_MAXINT32
-      };
-      g_array_append_val (weights, op);
-    }
+    if ((op.kind != PS_OP_W && op.kind != PS_OP_BW) || op.stage != stage || op.microbatch < first
+        || op.microbatch >= end || ps_schedule_weight_copy (schedule, op.microbatch) != draft->copy)
+      continue;
+    op = (PsOp){
+      .kind = PS_OP_W, .slice = op.slice, .stage = op.stage, .microbatch = (op.microbatch + base) & G_MAXINT32
+    };
+    g_array_append_val (weights, op);
+  }
 }
 
 /* The updates in turn, replica after replica. */
-static GArray *
-list_weights (const Draft *draft, guint stage)
+static GArray *list_weights (const Draft *draft, guint stage)
 {
   guint m = draft->schedule->n_microbatches, every = ps_schedule_update_every (draft->schedule);
   GArray *weights = g_array_new (FALSE, FALSE, sizeof (PsOp));
@@ -93,8 +85,7 @@ list_weights (const Draft *draft, guint stage)
 }
 
 /* The W that is next on a stage; NULL: all have run. */
-static const PsOp *
-next_weight (const Draft *draft, guint stage)
+static const PsOp *next_weight (const Draft *draft, guint stage)
 {
   const GArray *weights = draft->weights->pdata[stage];
 
@@ -103,28 +94,24 @@ next_weight (const Draft *draft, guint stage)
 
 /* Adds a B and the W that it lets run. A sum of gradients depends on its order: each W waits for every W before it in
  * the schedule. */
-static void
-add_backward (const Draft *draft, PsOp op)
+static void add_backward (const Draft *draft, PsOp op)
 {
   const PsOp *next = next_weight (draft, op.stage);
 
   *ready_at (draft, op) = TRUE;
-  if (next != NULL && *ready_at (draft, *next))
-    {
-      op.kind = PS_OP_BW;
-      draft->next[op.stage]++;
-    }
+  if (next != NULL && *ready_at (draft, *next)) {
+    op.kind = PS_OP_BW;
+    draft->next[op.stage]++;
+  }
   ps_schedule_builder_add_op (draft->builder, op);
-  while ((next = next_weight (draft, op.stage)) != NULL && *ready_at (draft, *next))
-    {
-      ps_schedule_builder_add_op (draft->builder, *next);
-      draft->next[op.stage]++;
-    }
+  while ((next = next_weight (draft, op.stage)) != NULL && *ready_at (draft, *next)) {
+    ps_schedule_builder_add_op (draft->builder, *next);
+    draft->next[op.stage]++;
+  }
 }
 
 /* Slices go forward in order and backward in reverse. */
-static void
-add_microbatch (const Draft *draft, guint microbatch)
+static void add_microbatch (const Draft *draft, guint microbatch)
 {
   guint n_stages = draft->schedule->placement->n_stages, n_slices = draft->schedule->n_slices;
 
@@ -143,8 +130,7 @@ add_microbatch (const Draft *draft, guint microbatch)
 }
 
 /* The microbatches of a weight copy, in the order of the last stage's W. */
-static void
-add_copy (Draft *draft, guint copy)
+static void add_copy (Draft *draft, guint copy)
 {
   guint n_stages = draft->schedule->placement->n_stages;
 
@@ -164,8 +150,7 @@ add_copy (Draft *draft, guint copy)
 }
 
 /* One device keeps as many versions of all weights as any stage needs. */
-static void
-set_rule (PsSchedule *reference, const PsSchedule *schedule)
+static void set_rule (PsSchedule *reference, const PsSchedule *schedule)
 {
   reference->update_every = schedule->update_every * (reference->n_microbatches / schedule->n_microbatches);
   if (schedule->weight_versions == NULL)
@@ -175,8 +160,7 @@ set_rule (PsSchedule *reference, const PsSchedule *schedule)
     reference->weight_versions[0] = MAX (reference->weight_versions[0], ps_schedule_delay (schedule, stage) + 1);
 }
 
-PsProgram *
-ps_verify_reference (const PsSchedule *schedule, guint n_microbatches)
+PsProgram *ps_verify_reference (const PsSchedule *schedule, guint n_microbatches)
 {
   guint n_stages = schedule->placement->n_stages, n_copies = schedule->placement->n_copies;
   PsScheduleBuilder *builder
@@ -186,11 +170,10 @@ ps_verify_reference (const PsSchedule *schedule, guint n_microbatches)
 
   for (guint i = 0; i < n_microbatches; i++)
     copies[i] = (guint8)ps_schedule_weight_copy (schedule, i % schedule->n_microbatches);
-  for (guint copy = 0; copy < n_copies; copy++)
-    {
-      add_copy (&draft, copy);
-      ps_schedule_builder_next_device (builder);
-    }
+  for (guint copy = 0; copy < n_copies; copy++) {
+    add_copy (&draft, copy);
+    ps_schedule_builder_next_device (builder);
+  }
   PsSchedule *reference = ps_schedule_builder_end (builder);
   reference->copy = g_steal_pointer (&copies);
   reference->n_slices = schedule->n_slices;
@@ -200,74 +183,64 @@ ps_verify_reference (const PsSchedule *schedule, guint n_microbatches)
   return program;
 }
 
-static void
-note_difference (PsVerdict *verdict, guint step, const char *what, guint index)
+static void note_difference (PsVerdict *verdict, guint step, const char *what, guint index)
 {
   if (verdict->first_difference == NULL)
     verdict->first_difference = g_strdup_printf ("step %u: %s %u", step + 1, what, index);
 }
 
-static void
-compare_losses (const PsRunResult *a, const PsRunResult *b, guint step, PsVerdict *verdict)
+static void compare_losses (const PsRunResult *a, const PsRunResult *b, guint step, PsVerdict *verdict)
 {
-  for (guint i = 0; i < a->n_microbatches; i++)
-    {
-      gsize at = (gsize)step * a->n_microbatches + i;
-      double difference = fabs (a->losses[at] - b->losses[at]) / fabs (b->losses[at]);
+  for (guint i = 0; i < a->n_microbatches; i++) {
+    gsize at = (gsize)step * a->n_microbatches + i;
+    double difference = fabs (a->losses[at] - b->losses[at]) / fabs (b->losses[at]);
 
-      if (memcmp (&a->losses[at], &b->losses[at], sizeof *a->losses) == 0)
-        continue;
-      note_difference (verdict, step, "loss of microbatch", i);
-      /* A NaN on one side counts as an infinite difference. */
-      verdict->loss_difference = isnan (difference) ? INFINITY : MAX (verdict->loss_difference, difference);
-    }
+    if (memcmp (&a->losses[at], &b->losses[at], sizeof *a->losses) == 0)
+      continue;
+    note_difference (verdict, step, "loss of microbatch", i);
+    /* A NaN on one side counts as an infinite difference. */
+    verdict->loss_difference = isnan (difference) ? INFINITY : MAX (verdict->loss_difference, difference);
+  }
 }
 
-static void
-compare_digests (const PsRunGradients *a, const PsRunGradients *b, guint step, PsVerdict *verdict)
+static void compare_digests (const PsRunGradients *a, const PsRunGradients *b, guint step, PsVerdict *verdict)
 {
-  for (guint stage = 0; stage < a->n_stages; stage++)
-    {
-      gsize at = (gsize)step * a->n_stages + stage;
+  for (guint stage = 0; stage < a->n_stages; stage++) {
+    gsize at = (gsize)step * a->n_stages + stage;
 
-      if (a->digest[at] != b->digest[at])
-        note_difference (verdict, step, "gradients of stage", stage);
-    }
+    if (a->digest[at] != b->digest[at])
+      note_difference (verdict, step, "gradients of stage", stage);
+  }
 }
 
-static double
-gradient_difference (const PsRunGradients *a, const PsRunGradients *b)
+static double gradient_difference (const PsRunGradients *a, const PsRunGradients *b)
 {
   double largest = 0, difference = 0;
 
-  for (guint stage = 0; stage < a->n_stages; stage++)
-    {
-      g_return_val_if_fail (a->n[stage] == b->n[stage], INFINITY);
-      for (gsize i = 0; i < a->n[stage]; i++)
-        {
-          double here = fabs ((double)a->last[stage][i] - b->last[stage][i]);
+  for (guint stage = 0; stage < a->n_stages; stage++) {
+    g_return_val_if_fail (a->n[stage] == b->n[stage], INFINITY);
+    for (gsize i = 0; i < a->n[stage]; i++) {
+      double here = fabs ((double)a->last[stage][i] - b->last[stage][i]);
 
-          if (isnan (here))
-            return INFINITY;
-          difference = MAX (difference, here);
-          largest = MAX (largest, fabs ((double)b->last[stage][i]));
-        }
+      if (isnan (here))
+        return INFINITY;
+      difference = MAX (difference, here);
+      largest = MAX (largest, fabs ((double)b->last[stage][i]));
     }
+  }
   return difference > 0 ? difference / largest : 0;
 }
 
-void
-ps_verify_compare (const PsRunResult *a, const PsRunResult *b, PsVerdict *verdict)
+void ps_verify_compare (const PsRunResult *a, const PsRunResult *b, PsVerdict *verdict)
 {
   g_return_if_fail (a->n_steps == b->n_steps && a->n_microbatches == b->n_microbatches && a->n_stages == b->n_stages);
   g_return_if_fail (a->gradients != NULL && b->gradients != NULL);
 
   *verdict = (PsVerdict){ .check = PS_CHECK_BIT_EQUAL };
-  for (guint step = 0; step < a->n_steps; step++)
-    {
-      compare_losses (a, b, step, verdict);
-      compare_digests (a->gradients, b->gradients, step, verdict);
-    }
+  for (guint step = 0; step < a->n_steps; step++) {
+    compare_losses (a, b, step, verdict);
+    compare_digests (a->gradients, b->gradients, step, verdict);
+  }
   if (verdict->first_difference == NULL)
     return;
   verdict->gradient_difference = gradient_difference (a->gradients, b->gradients);
@@ -278,17 +251,15 @@ ps_verify_compare (const PsRunResult *a, const PsRunResult *b, PsVerdict *verdic
 }
 
 /* Whether parts of sums were rounded before they were added up, and differences are as small as that allows. */
-static gboolean
-is_rounded (const PsRunSetting *setting, const PsVerdict *verdict)
+static gboolean is_rounded (const PsRunSetting *setting, const PsVerdict *verdict)
 {
   return setting->n_tensor > 1 && setting->model->precision != PS_PRECISION_FP32
          && verdict->loss_difference <= PS_VERIFY_ROUNDED_LOSS
          && verdict->gradient_difference <= PS_VERIFY_ROUNDED_GRADIENT;
 }
 
-gboolean
-ps_verify (const PsSchedule *schedule, const PsRunResult *result, const PsRunSetting *setting, PsVerdict *verdict,
-           GError **error)
+gboolean ps_verify (const PsSchedule *schedule, const PsRunResult *result, const PsRunSetting *setting,
+                    PsVerdict *verdict, GError **error)
 {
   g_autoptr (PsProgram) program = ps_verify_reference (schedule, result->n_microbatches);
   PsRunSetting alone = *setting;
@@ -310,11 +281,10 @@ ps_verify (const PsSchedule *schedule, const PsRunResult *result, const PsRunSet
   if (setting->bypass && setting->clip == 0)
     alone.clip = INFINITY;
   g_autoptr (PsRunResult) reference = ps_run (program, &alone, error);
-  if (reference == NULL)
-    {
-      g_prefix_error (error, "reference run on one device: ");
-      return FALSE;
-    }
+  if (reference == NULL) {
+    g_prefix_error (error, "reference run on one device: ");
+    return FALSE;
+  }
   ps_verify_compare (result, reference, verdict);
   if (verdict->check == PS_CHECK_DIFFERS && is_rounded (setting, verdict))
     verdict->check = PS_CHECK_EQUAL_WITHIN;
@@ -323,16 +293,14 @@ ps_verify (const PsSchedule *schedule, const PsRunResult *result, const PsRunSet
 
 /* Runs and their predictions */
 
-void
-ps_compared_run_clear (PsComparedRun *compared)
+void ps_compared_run_clear (PsComparedRun *compared)
 {
   g_clear_pointer (&compared->started, g_free);
   g_clear_pointer (&compared->result, ps_run_result_free);
   g_clear_pointer (&compared->comparison, ps_comparison_free);
 }
 
-PsTimeline *
-ps_compared_run_prediction (const PsPrediction *prediction)
+PsTimeline *ps_compared_run_prediction (const PsPrediction *prediction)
 {
   const PsProgram *program = prediction->program;
 
@@ -347,8 +315,8 @@ ps_compared_run_prediction (const PsPrediction *prediction)
   return timeline;
 }
 
-static gboolean
-hold_against (PsComparedRun *compared, const PsProgram *program, const PsPrediction *prediction, GError **error)
+static gboolean hold_against (PsComparedRun *compared, const PsProgram *program, const PsPrediction *prediction,
+                              GError **error)
 {
   g_autoptr (PsTimeline) predicted = ps_compared_run_prediction (prediction);
   g_autoptr (PsSimulation) simulation = ps_simulation_new (program);
@@ -361,9 +329,8 @@ hold_against (PsComparedRun *compared, const PsProgram *program, const PsPredict
   return TRUE;
 }
 
-gboolean
-ps_compared_run_make (PsComparedRun *compared, const PsProgram *program, const PsPrediction *prediction,
-                      const PsRunSetting *setting, GError **error)
+gboolean ps_compared_run_make (PsComparedRun *compared, const PsProgram *program, const PsPrediction *prediction,
+                               const PsRunSetting *setting, GError **error)
 {
   compared->started = ps_moment_now ();
   compared->result = ps_run (program, setting, error);
@@ -374,8 +341,7 @@ ps_compared_run_make (PsComparedRun *compared, const PsProgram *program, const P
 }
 
 /* The profile's name with the number of its calibration, for a later calibration has the same name. */
-static char *
-numbered_name (const PsProfile *profile)
+static char *numbered_name (const PsProfile *profile)
 {
   g_autofree char *number = g_strdup_printf ("#%u", profile->number);
 
@@ -383,9 +349,8 @@ numbered_name (const PsProfile *profile)
                                                   : g_strconcat (profile->name, number, NULL);
 }
 
-gboolean
-ps_compared_run_store (const PsComparedRun *compared, const PsProgram *program, const PsRunSetting *setting,
-                       PsCheck check, const char *path, const char *profile, GError **error)
+gboolean ps_compared_run_store (const PsComparedRun *compared, const PsProgram *program, const PsRunSetting *setting,
+                                PsCheck check, const char *path, const char *profile, GError **error)
 {
   g_autoptr (PsCostDb) db = ps_costdb_open (path, PS_COSTDB_WRITE, error);
   const PsSchedule *schedule = program->schedule;

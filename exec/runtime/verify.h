@@ -15,8 +15,7 @@
 #define PS_VERIFY_ROUNDED_LOSS 1e-3
 #define PS_VERIFY_ROUNDED_GRADIENT 0.1
 
-typedef enum
-{
+typedef enum {
   PS_CHECK_NOT_RUN,
   PS_CHECK_BIT_EQUAL, /* every loss and every gradient of every step */
   /* Losses of all steps and gradients of the last one differ by at most PS_VERIFY_TOLERANCE, or as said above. */
@@ -26,8 +25,7 @@ typedef enum
 
 const char *ps_check_name (PsCheck check); /* "not run", "bit-equal", "equal-within", "differs" */
 
-typedef struct
-{
+typedef struct {
   PsCheck check;
   double loss_difference;     /* largest |a - b| / |b| over steps and microbatches */
   double gradient_difference; /* last step: largest |a - b| over all gradients / largest |b| */
@@ -55,8 +53,7 @@ gboolean ps_verify (const PsSchedule *schedule, const PsRunResult *result, const
                     PsVerdict *verdict, GError **error);
 
 /* A program that is run and compared with its prediction. */
-typedef struct
-{
+typedef struct {
   char *started;            /* ISO 8601 UTC */
   PsRunResult *result;      /* its timeline is NULL on other ranks than 0, which have nothing of what follows either */
   PsComparison *comparison; /* NULL without prediction */

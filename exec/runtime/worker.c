@@ -22,36 +22,31 @@
 #define DIGEST_FACTOR G_GUINT64_CONSTANT (0x9e3779b97f4a7c15)
 
 /* The member of the crew that the worker is. */
-static guint
-member_of (const PsWorker *worker)
+static guint member_of (const PsWorker *worker)
 {
   return worker->at - worker->run->first;
 }
 
 /* The number that transports know a device of the worker's pipeline by. */
-static guint
-peer_of (const PsWorker *worker, guint device)
+static guint peer_of (const PsWorker *worker, guint device)
 {
   return worker->at - worker->index + device;
 }
 
 /* TRUE in the one pipeline whose gradients, state and times count; all others have the same, or are parts of it. */
-static gboolean
-counts (const PsWorker *worker)
+static gboolean counts (const PsWorker *worker)
 {
   return worker->setting.replica == 0 && worker->setting.tensor == 0;
 }
 
 /* TRUE for the one device that records the steps' times. */
-static gboolean
-keeps_time (const PsWorker *worker)
+static gboolean keeps_time (const PsWorker *worker)
 {
   return worker->index == 0 && counts (worker);
 }
 
 /* Steps of the training before the first one of this run. */
-static guint
-steps_before (const PsWorker *worker)
+static guint steps_before (const PsWorker *worker)
 {
   const PsCheckpoint *start = worker->run->setting->start;
 
@@ -60,15 +55,13 @@ steps_before (const PsWorker *worker)
 
 /* Waits for the ops that the device has started (PsDeviceSetting.ahead); what follows may look at their results and
  * records. */
-static gboolean
-await_ops (PsWorker *worker, GError **error)
+static gboolean await_ops (PsWorker *worker, GError **error)
 {
   return worker->setting.ahead == 0 || worker->device->class->await (worker->device, error);
 }
 
 /* PsTransportClass.sum */
-static gboolean
-sum (PsWorker *worker, PsCircleKind kind, PsSumHalves halves, float *values, gsize n, GError **error)
+static gboolean sum (PsWorker *worker, PsCircleKind kind, PsSumHalves halves, float *values, gsize n, GError **error)
 {
   PsTransport *transport = worker->run->transport;
 
@@ -76,8 +69,7 @@ sum (PsWorker *worker, PsCircleKind kind, PsSumHalves halves, float *values, gsi
 }
 
 /* PsTransportClass.flush */
-static gboolean
-flush (PsWorker *worker, GError **error)
+static gboolean flush (PsWorker *worker, GError **error)
 {
   PsTransport *transport = worker->run->transport;
 
@@ -87,8 +79,7 @@ flush (PsWorker *worker, GError **error)
 /* Messages that are not in the program, between devices of one pipeline: norms of gradients, and gradients of a shared
  * matrix. n_bytes of the host's memory go where tensors have contents. */
 
-static gboolean
-send_bytes (PsWorker *worker, guint to, PsOp name, gconstpointer bytes, gsize n_bytes, GError **error)
+static gboolean send_bytes (PsWorker *worker, guint to, PsOp name, gconstpointer bytes, gsize n_bytes, GError **error)
 {
   PsTransport *transport = worker->run->transport;
   PsTensor *tensor = worker->device->class->tensor_new (worker->device);
@@ -102,8 +93,7 @@ send_bytes (PsWorker *worker, guint to, PsOp name, gconstpointer bytes, gsize n_
   return FALSE;
 }
 
-static gboolean
-receive_bytes (PsWorker *worker, guint from, PsOp name, GError **error)
+static gboolean receive_bytes (PsWorker *worker, guint from, PsOp name, GError **error)
 {
   PsTransport *transport = worker->run->transport;
 
@@ -111,8 +101,7 @@ receive_bytes (PsWorker *worker, guint from, PsOp name, GError **error)
 }
 
 /* Posts no receive; drops the message where bytes is NULL. */
-static gboolean
-take_bytes (PsWorker *worker, guint from, PsOp name, gpointer bytes, gsize n_bytes, GError **error)
+static gboolean take_bytes (PsWorker *worker, guint from, PsOp name, gpointer bytes, gsize n_bytes, GError **error)
 {
   PsTransport *transport = worker->run->transport;
   PsTensor *tensor = transport->class->wait (transport, worker->at, peer_of (worker, from), name, worker->device,
@@ -131,8 +120,7 @@ take_bytes (PsWorker *worker, guint from, PsOp name, gpointer bytes, gsize n_byt
 /* Adds up the gradients of one of the worker's stages. Every device's thread calls it before each O, for the stages of
  * a step in ascending order. Where the optimizer state is spread and nothing else needs them, a replica gets the sums
  * of its share only. */
-static gboolean
-sum_gradients (PsWorker *worker, guint stage, GError **error)
+static gboolean sum_gradients (PsWorker *worker, guint stage, GError **error)
 {
   const PsRun *run = worker->run;
   const PsRunSetting *setting = run->setting;
@@ -151,8 +139,7 @@ sum_gradients (PsWorker *worker, guint stage, GError **error)
 }
 
 /* After an O: where the optimizer state is spread over replicas, brings the weights together that each has stepped. */
-static gboolean
-gather_weights (PsWorker *worker, guint stage, GError **error)
+static gboolean gather_weights (PsWorker *worker, guint stage, GError **error)
 {
   gsize n;
 
@@ -168,8 +155,7 @@ gather_weights (PsWorker *worker, guint stage, GError **error)
  * gradient to its own, so that both stay the same. */
 
 /* The stage that makes the losses: the one with the head. */
-static guint
-loss_stage (const PsRun *run)
+static guint loss_stage (const PsRun *run)
 {
   guint stage = run->program->schedule->placement->n_stages - 1;
 
@@ -178,8 +164,7 @@ loss_stage (const PsRun *run)
   return stage;
 }
 
-gboolean
-ps_run_tied_matrix (const PsRun *run, guint device, PsTiedMatrix *tied)
+gboolean ps_run_tied_matrix (const PsRun *run, guint device, PsTiedMatrix *tied)
 {
   const PsPlacement *placement = run->program->schedule->placement;
   guint copy = 0;
@@ -201,34 +186,31 @@ ps_run_tied_matrix (const PsRun *run, guint device, PsTiedMatrix *tied)
 }
 
 /* No message between stages has this name. */
-static PsOp
-tied_name (guint device)
+static PsOp tied_name (guint device)
 {
   return (PsOp){ .kind = PS_OP_O, .stage = (guint16)device };
 }
 
 /* Replaces other numbers by those of the peer. */
-static gboolean
-swap (PsWorker *worker, const PsTiedMatrix *tied, const float *own, float *other, gsize n, GError **error)
+static gboolean swap (PsWorker *worker, const PsTiedMatrix *tied, const float *own, float *other, gsize n,
+                      GError **error)
 {
   const PsModel *model = worker->run->setting->model;
   gsize n_message = (gsize)ps_model_boundary_bytes (model) / worker->run->program->schedule->n_slices / sizeof *own;
   gboolean done = TRUE;
 
-  for (guint i = 0; done && i * n_message < n; i++)
-    {
-      const gsize n_bytes = MIN (n_message, n - i * n_message) * sizeof *own;
+  for (guint i = 0; done && i * n_message < n; i++) {
+    const gsize n_bytes = MIN (n_message, n - i * n_message) * sizeof *own;
 
-      done = receive_bytes (worker, tied->peer, tied_name (tied->peer), error)
-             && send_bytes (worker, tied->peer, tied_name (worker->index), own + i * n_message, n_bytes, error)
-             && take_bytes (worker, tied->peer, tied_name (tied->peer), other + i * n_message, n_bytes, error);
-    }
+    done = receive_bytes (worker, tied->peer, tied_name (tied->peer), error)
+           && send_bytes (worker, tied->peer, tied_name (worker->index), own + i * n_message, n_bytes, error)
+           && take_bytes (worker, tied->peer, tied_name (tied->peer), other + i * n_message, n_bytes, error);
+  }
   return done && flush (worker, error);
 }
 
 /* The matrix is the first of a stage with the embedding, the last of one with the head. */
-static float *
-matrix (PsWorker *worker, const PsTiedMatrix *tied, guint end, gsize n)
+static float *matrix (PsWorker *worker, const PsTiedMatrix *tied, guint end, gsize n)
 {
   gsize n_all;
   float *values = worker->device->class->gradient_memory (worker->device, tied->stages[end], &n_all);
@@ -238,8 +220,7 @@ matrix (PsWorker *worker, const PsTiedMatrix *tied, guint end, gsize n)
 
 /* Every device's thread calls it once a step, after sum_gradients. A sum of two numbers is the same in either order.
  * The numbers are added up in copies on the host. */
-static gboolean
-add_tied_gradients (PsWorker *worker, GError **error)
+static gboolean add_tied_gradients (PsWorker *worker, GError **error)
 {
   const PsModel *model = worker->run->setting->model;
   PsDevice *device = worker->device;
@@ -267,8 +248,7 @@ add_tied_gradients (PsWorker *worker, GError **error)
 
 /* What a device has computed goes into the result of the run. */
 
-static double *
-own_losses (const PsWorker *worker, guint step)
+static double *own_losses (const PsWorker *worker, guint step)
 {
   const PsRunResult *result = worker->run->result;
 
@@ -277,16 +257,14 @@ own_losses (const PsWorker *worker, guint step)
 }
 
 /* In an endless run after every compute: notes the loss that the op has made, if it made one. */
-static void
-keep_loss (PsWorker *worker, guint step, PsOp op)
+static void keep_loss (PsWorker *worker, guint step, PsOp op)
 {
   if (op.kind == PS_OP_F && op.stage == loss_stage (worker->run) && worker->setting.tensor == 0)
     own_losses (worker, step)[op.microbatch] = worker->device->class->loss (worker->device, op.microbatch);
 }
 
 /* Writes the losses that this device has made. */
-static void
-collect_losses (PsWorker *worker, guint step, double *losses)
+static void collect_losses (PsWorker *worker, guint step, double *losses)
 {
   const PsSchedule *schedule = worker->run->program->schedule;
   guint last = loss_stage (worker->run);
@@ -297,8 +275,7 @@ collect_losses (PsWorker *worker, guint step, double *losses)
 }
 
 /* Member 0 of each process takes the losses of all devices into the result. */
-static gboolean
-exchange_losses (PsWorker *worker, guint step, double *losses, GError **error)
+static gboolean exchange_losses (PsWorker *worker, guint step, double *losses, GError **error)
 {
   const PsRun *run = worker->run;
   const PsSchedule *schedule = run->program->schedule;
@@ -308,19 +285,17 @@ exchange_losses (PsWorker *worker, guint step, double *losses, GError **error)
   collect_losses (worker, step, mine);
   if (!ps_crew_exchange (run->crew, member_of (worker), mine, n * sizeof *mine, all, error))
     return FALSE;
-  for (guint i = 0; member_of (worker) == 0 && i < n * run->n_replicas; i++)
-    {
-      guint device = ps_schedule_device (schedule, loss_stage (worker->run), i % n);
+  for (guint i = 0; member_of (worker) == 0 && i < n * run->n_replicas; i++) {
+    guint device = ps_schedule_device (schedule, loss_stage (worker->run), i % n);
 
-      losses[i] = all[((gsize)(i / n * run->n_tensor) * n_devices + device) * n + i % n];
-    }
+    losses[i] = all[((gsize)(i / n * run->n_tensor) * n_devices + device) * n + i % n];
+  }
   return TRUE;
 }
 
 /* Every device's thread calls it for each step, while no op runs: member 0 of each process takes the losses of all
  * devices into the result. */
-static gboolean
-keep_losses (PsWorker *worker, guint step, GError **error)
+static gboolean keep_losses (PsWorker *worker, guint step, GError **error)
 {
   PsRunResult *result = worker->run->result;
   double *losses = &result->losses[(gsize)step * result->n_microbatches];
@@ -334,8 +309,7 @@ keep_losses (PsWorker *worker, guint step, GError **error)
 }
 
 /* Keeps the gradients of a stage in the result. */
-static void
-store_gradients (PsWorker *worker, guint step, guint stage, const float *values, gsize n)
+static void store_gradients (PsWorker *worker, guint step, guint stage, const float *values, gsize n)
 {
   PsRunGradients *gradients = worker->run->result->gradients;
   const PsDeviceClass *class = worker->device->class;
@@ -352,8 +326,7 @@ store_gradients (PsWorker *worker, guint step, guint stage, const float *values,
 
 /* Before each O of a stage: the gradients that it will use. A step's digest holds those of all its O. Devices that
  * share layers add up their parts of the gradients. */
-static gboolean
-keep_gradients (PsWorker *worker, guint step, guint stage, GError **error)
+static gboolean keep_gradients (PsWorker *worker, guint step, guint stage, GError **error)
 {
   g_autofree float *whole = NULL;
   gsize n;
@@ -362,12 +335,11 @@ keep_gradients (PsWorker *worker, guint step, guint stage, GError **error)
       || !ps_gives_gradients (worker->run->program->schedule, worker->index, stage))
     return TRUE;
   const float *values = worker->device->class->gradients (worker->device, stage, &n);
-  if (worker->run->n_tensor > 1)
-    {
-      values = whole = g_memdup2 (values, n * sizeof *values);
-      if (!sum (worker, PS_CIRCLE_TENSOR, PS_SUM_WHOLE, whole, n, error))
-        return FALSE;
-    }
+  if (worker->run->n_tensor > 1) {
+    values = whole = g_memdup2 (values, n * sizeof *values);
+    if (!sum (worker, PS_CIRCLE_TENSOR, PS_SUM_WHOLE, whole, n, error))
+      return FALSE;
+  }
   if (worker->setting.tensor == 0)
     store_gradients (worker, step, stage, values, n);
   return TRUE;
@@ -375,8 +347,7 @@ keep_gradients (PsWorker *worker, guint step, guint stage, GError **error)
 
 /* The parts of a step */
 
-static gboolean
-start (PsWorker *worker, PsOp op, PsTensor *input, PsTensor **output, PsTimes *times, GError **error)
+static gboolean start (PsWorker *worker, PsOp op, PsTensor *input, PsTensor **output, PsTimes *times, GError **error)
 {
   const PsDeviceClass *class = worker->device->class;
 
@@ -385,8 +356,8 @@ start (PsWorker *worker, PsOp op, PsTensor *input, PsTensor **output, PsTimes *t
 }
 
 /* O with another factor than 1, or without any effect, does not go through the device's run. */
-static gboolean
-run_on_device (PsWorker *worker, PsOp op, PsTensor *input, PsTensor **output, PsTimes *times, GError **error)
+static gboolean run_on_device (PsWorker *worker, PsOp op, PsTensor *input, PsTensor **output, PsTimes *times,
+                               GError **error)
 {
   const PsDeviceClass *class = worker->device->class;
 
@@ -400,8 +371,8 @@ run_on_device (PsWorker *worker, PsOp op, PsTensor *input, PsTensor **output, Ps
   return gather_weights (worker, op.stage, error);
 }
 
-static gboolean
-run_op (PsWorker *worker, PsOp op, PsTensor *input, PsTensor **output, PsOpRecord *record, GError **error)
+static gboolean run_op (PsWorker *worker, PsOp op, PsTensor *input, PsTensor **output, PsOpRecord *record,
+                        GError **error)
 {
   const PsDeviceClass *class = worker->device->class;
   PsMemoryUse use;
@@ -416,8 +387,7 @@ run_op (PsWorker *worker, PsOp op, PsTensor *input, PsTensor **output, PsOpRecor
   return done;
 }
 
-static PsTensor *
-take_slot (PsWorker *worker, guint slot)
+static PsTensor *take_slot (PsWorker *worker, guint slot)
 {
   if (slot == PS_NO_SLOT)
     return NULL;
@@ -428,8 +398,7 @@ take_slot (PsWorker *worker, guint slot)
 
 /* Chooses the version of the weights that a microbatch sees: the rule of ps_schedule_update_every. In an endless run
  * the number of the update follows from that of the microbatch; else no other update is under way. */
-static gboolean
-choose_version (PsWorker *worker, PsOp op, guint step, GError **error)
+static gboolean choose_version (PsWorker *worker, PsOp op, guint step, GError **error)
 {
   const PsRun *run = worker->run;
   const PsSchedule *schedule = run->program->schedule;
@@ -445,8 +414,7 @@ choose_version (PsWorker *worker, PsOp op, guint step, GError **error)
 }
 
 /* All gradients of the update are there. */
-static gboolean
-update (PsWorker *worker, PsOp op, PsOpRecord *record, GError **error)
+static gboolean update (PsWorker *worker, PsOp op, PsOpRecord *record, GError **error)
 {
   PsTensor *output = NULL;
 
@@ -455,8 +423,7 @@ update (PsWorker *worker, PsOp op, PsOpRecord *record, GError **error)
 }
 
 /* Ops of different steps may follow one another: makes the step's data the device's. */
-static gboolean
-load_data (PsWorker *worker, guint step, GError **error)
+static gboolean load_data (PsWorker *worker, guint step, GError **error)
 {
   const PsDeviceClass *class = worker->device->class;
   PsDeviceRecord *records = &worker->run->recorder->device[worker->at];
@@ -471,19 +438,17 @@ load_data (PsWorker *worker, guint step, GError **error)
   return class->begin == NULL || class->begin (worker->device, steps_before (worker) + step, error);
 }
 
-static gboolean
-compute (PsWorker *worker, const PsAction *action, guint step, PsOpRecord *record, GError **error)
+static gboolean compute (PsWorker *worker, const PsAction *action, guint step, PsOpRecord *record, GError **error)
 {
   const PsOp op = action->instruction.op;
   PsTensor *output = NULL;
 
   if (!load_data (worker, step, error))
     return FALSE;
-  if (op.kind == PS_OP_O)
-    {
-      return sum_gradients (worker, op.stage, error) && keep_gradients (worker, step, op.stage, error)
-             && update (worker, op, record, error);
-    }
+  if (op.kind == PS_OP_O) {
+    return sum_gradients (worker, op.stage, error) && keep_gradients (worker, step, op.stage, error)
+           && update (worker, op, record, error);
+  }
   if (!choose_version (worker, op, step, error)
       || !run_op (worker, op, take_slot (worker, action->take), &output, record, error))
     return FALSE;
@@ -496,8 +461,7 @@ compute (PsWorker *worker, const PsAction *action, guint step, PsOpRecord *recor
 }
 
 /* Posts a send or a receive, and records how long the call held the host. */
-static gboolean
-post (PsWorker *worker, const PsAction *action, PsPostRecord *record, GError **error)
+static gboolean post (PsWorker *worker, const PsAction *action, PsPostRecord *record, GError **error)
 {
   PsTransport *transport = worker->run->transport;
   const PsInstruction *instruction = &action->instruction;
@@ -514,8 +478,7 @@ post (PsWorker *worker, const PsAction *action, PsPostRecord *record, GError **e
   return done;
 }
 
-static gboolean
-wait_for (PsWorker *worker, const PsAction *action, PsTransferTimes *times, GError **error)
+static gboolean wait_for (PsWorker *worker, const PsAction *action, PsTransferTimes *times, GError **error)
 {
   PsTransport *transport = worker->run->transport;
   PsTensor *tensor = transport->class->wait (transport, worker->at, peer_of (worker, action->instruction.peer),
@@ -525,27 +488,24 @@ wait_for (PsWorker *worker, const PsAction *action, PsTransferTimes *times, GErr
   return tensor != NULL;
 }
 
-static gboolean
-act (PsWorker *worker, const PsAction *action, guint step, GError **error)
+static gboolean act (PsWorker *worker, const PsAction *action, guint step, GError **error)
 {
   PsDeviceRecord *records = &worker->run->recorder->device[worker->at];
 
-  switch ((PsInstructionType)action->instruction.type)
-    {
-    case PS_INSTRUCTION_COMPUTE:
-      return compute (worker, action, step, &records->ops[(gsize)step * records->n_ops + action->index], error);
-    case PS_INSTRUCTION_SEND:
-    case PS_INSTRUCTION_RECEIVE:
-      return post (worker, action, &records->posts[(gsize)step * records->n_posts + action->index], error);
-    case PS_INSTRUCTION_WAIT:
-      return wait_for (worker, action, &records->transfers[(gsize)step * records->n_transfers + action->index], error);
-    }
+  switch ((PsInstructionType)action->instruction.type) {
+  case PS_INSTRUCTION_COMPUTE:
+    return compute (worker, action, step, &records->ops[(gsize)step * records->n_ops + action->index], error);
+  case PS_INSTRUCTION_SEND:
+  case PS_INSTRUCTION_RECEIVE:
+    return post (worker, action, &records->posts[(gsize)step * records->n_posts + action->index], error);
+  case PS_INSTRUCTION_WAIT:
+    return wait_for (worker, action, &records->transfers[(gsize)step * records->n_transfers + action->index], error);
+  }
   g_assert_not_reached ();
 }
 
 /* Adds up the gradients of the stages whose O the script leaves to the end. */
-static gboolean
-sum_all (PsWorker *worker, GError **error)
+static gboolean sum_all (PsWorker *worker, GError **error)
 {
   for (guint i = 0; i < worker->script->n_updates; i++)
     if (!sum_gradients (worker, worker->script->stages[i], error))
@@ -554,8 +514,7 @@ sum_all (PsWorker *worker, GError **error)
 }
 
 /* Runs the O that the script leaves to the end. */
-static gboolean
-update_all (PsWorker *worker, guint step, GError **error)
+static gboolean update_all (PsWorker *worker, guint step, GError **error)
 {
   PsDeviceRecord *records = &worker->run->recorder->device[worker->at];
   PsOpRecord *record = &records->ops[(gsize)step * records->n_ops + worker->script->n_ops];
@@ -567,8 +526,7 @@ update_all (PsWorker *worker, guint step, GError **error)
 }
 
 /* Reports the last of `step` done steps to PsRunSetting.progress, which may end the run early. */
-static void
-report (PsWorker *worker, guint step)
+static void report (PsWorker *worker, guint step)
 {
   const PsRunSetting *setting = worker->run->setting;
   PsRecorder *recorder = worker->run->recorder;
@@ -581,8 +539,7 @@ report (PsWorker *worker, guint step)
 }
 
 /* In an endless run, when the device has done all of a step. */
-static gboolean
-note_end (PsWorker *worker, guint step, GError **error)
+static gboolean note_end (PsWorker *worker, guint step, GError **error)
 {
   if (!keeps_time (worker))
     return TRUE;
@@ -595,23 +552,20 @@ note_end (PsWorker *worker, guint step, GError **error)
 }
 
 /* where and step say what waits for the meeting: "before O of step", 0. */
-static gboolean
-meet (PsWorker *worker, const char *where, guint step, gint64 *moment_ns, GError **error)
+static gboolean meet (PsWorker *worker, const char *where, guint step, gint64 *moment_ns, GError **error)
 {
   PsProcesses *processes = worker->run->setting->processes;
 
-  if (processes != NULL && member_of (worker) == 0)
-    {
-      processes->meeting = where;
-      processes->step = steps_before (worker) + step + 1;
-    }
+  if (processes != NULL && member_of (worker) == 0) {
+    processes->meeting = where;
+    processes->step = steps_before (worker) + step + 1;
+  }
   return await_ops (worker, error) && ps_crew_meet (worker->run->crew, member_of (worker), moment_ns, error);
 }
 
 /* Norms of gradients, and steps without a barrier */
 
-float
-ps_run_clip (const double *squares, guint n_stages, double clip)
+float ps_run_clip (const double *squares, guint n_stages, double clip)
 {
   double sum = 0, scale;
 
@@ -623,36 +577,32 @@ ps_run_clip (const double *squares, guint n_stages, double clip)
   return scale < 1 ? (float)scale : 1;
 }
 
-static guint
-count_stages (const PsWorker *worker)
+static guint count_stages (const PsWorker *worker)
 {
   return worker->run->program->schedule->placement->n_stages;
 }
 
 /* Forgets all norms but those of the device's own stages. Devices that share layers add up those of their parts. */
-static gboolean
-find_own_squares (PsWorker *worker, GError **error)
+static gboolean find_own_squares (PsWorker *worker, GError **error)
 {
   const PsDeviceClass *class = worker->device->class;
   const PsDeviceSetting *setting = &worker->setting;
 
   for (guint i = 0; i < count_stages (worker); i++)
     worker->squares[i] = UNKNOWN;
-  for (guint i = 0; class->computes && i < worker->script->n_stages; i++)
-    {
-      double *square = &worker->squares[worker->script->stages[i]];
+  for (guint i = 0; class->computes && i < worker->script->n_stages; i++) {
+    double *square = &worker->squares[worker->script->stages[i]];
 
-      *square = class->norm_square (worker->device, worker->script->stages[i]);
-      float sum = (float)*square;
-      if (setting->n_tensor > 1 && !setting->add_up (setting->add_up_data, &sum, 1, error))
-        return FALSE;
-      *square = setting->n_tensor > 1 ? sum : *square;
-    }
+    *square = class->norm_square (worker->device, worker->script->stages[i]);
+    float sum = (float)*square;
+    if (setting->n_tensor > 1 && !setting->add_up (setting->add_up_data, &sum, 1, error))
+      return FALSE;
+    *square = setting->n_tensor > 1 ? sum : *square;
+  }
   return TRUE;
 }
 
-static void
-take_squares (PsWorker *worker, const double *squares)
+static void take_squares (PsWorker *worker, const double *squares)
 {
   for (guint i = 0; i < count_stages (worker); i++)
     if (squares[i] != UNKNOWN)
@@ -660,8 +610,7 @@ take_squares (PsWorker *worker, const double *squares)
 }
 
 /* Between work and O where all devices meet: all devices find the factor of their gradients. */
-static gboolean
-meet_norms (PsWorker *worker, GError **error)
+static gboolean meet_norms (PsWorker *worker, GError **error)
 {
   PsRun *run = worker->run;
   guint n_stages = count_stages (worker), n_devices = run->program->schedule->placement->n_devices;
@@ -679,21 +628,18 @@ meet_norms (PsWorker *worker, GError **error)
 }
 
 /* No message between stages has this name. */
-static PsOp
-norms_name (guint device)
+static PsOp norms_name (guint device)
 {
   return (PsOp){ .kind = PS_OP_R, .stage = (guint16)device };
 }
 
-static gboolean
-send_squares (PsWorker *worker, guint to, GError **error)
+static gboolean send_squares (PsWorker *worker, guint to, GError **error)
 {
   return send_bytes (worker, to, norms_name (worker->index), worker->squares,
                      count_stages (worker) * sizeof *worker->squares, error);
 }
 
-static gboolean
-receive_squares (PsWorker *worker, guint from, GError **error)
+static gboolean receive_squares (PsWorker *worker, guint from, GError **error)
 {
   gsize n_bytes = count_stages (worker) * sizeof *worker->squares;
   g_autofree double *squares = g_memdup2 (worker->squares, n_bytes); /* which a message without contents leaves */
@@ -705,8 +651,7 @@ receive_squares (PsWorker *worker, guint from, GError **error)
   return TRUE;
 }
 
-static float
-find_scale (const PsWorker *worker)
+static float find_scale (const PsWorker *worker)
 {
   return worker->device->class->computes
              ? ps_run_clip (worker->squares, count_stages (worker), worker->run->setting->clip)
@@ -714,8 +659,7 @@ find_scale (const PsWorker *worker)
 }
 
 /* The norms of the devices before this one come in, those with its own go out. */
-static gboolean
-hand_on (PsWorker *worker, GError **error)
+static gboolean hand_on (PsWorker *worker, GError **error)
 {
   guint last = worker->run->program->schedule->placement->n_devices - 1;
   gboolean done = worker->index == 0 || receive_squares (worker, worker->index - 1, error);
@@ -728,8 +672,7 @@ hand_on (PsWorker *worker, GError **error)
 }
 
 /* Ends a step: O runs early unless the norms known so far rule it out. */
-static gboolean
-end_early (PsWorker *worker, guint step, GError **error)
+static gboolean end_early (PsWorker *worker, guint step, GError **error)
 {
   if (!sum_all (worker, error))
     return FALSE;
@@ -745,8 +688,7 @@ end_early (PsWorker *worker, guint step, GError **error)
 }
 
 /* Makes the O of a step final. *valid: the early O was right everywhere. */
-static gboolean
-validate (PsWorker *worker, guint step, gboolean *valid, GError **error)
+static gboolean validate (PsWorker *worker, guint step, gboolean *valid, GError **error)
 {
   const PsDeviceClass *class = worker->device->class;
   guint last = worker->run->program->schedule->placement->n_devices - 1;
@@ -766,22 +708,19 @@ validate (PsWorker *worker, guint step, gboolean *valid, GError **error)
 }
 
 /* Takes and frees the messages that were sent with wrong contents. */
-static gboolean
-drop_strays (PsWorker *worker, const PsBypassPlan *plan, GError **error)
+static gboolean drop_strays (PsWorker *worker, const PsBypassPlan *plan, GError **error)
 {
-  for (guint i = 0; i < plan->stray->len; i++)
-    {
-      const PsInstruction *wait = &g_array_index (plan->stray, PsInstruction, i);
+  for (guint i = 0; i < plan->stray->len; i++) {
+    const PsInstruction *wait = &g_array_index (plan->stray, PsInstruction, i);
 
-      if ((wait->type == PS_INSTRUCTION_RECEIVE && !receive_bytes (worker, wait->peer, wait->op, error))
-          || !take_bytes (worker, wait->peer, wait->op, NULL, 0, error))
-        return FALSE;
-    }
+    if ((wait->type == PS_INSTRUCTION_RECEIVE && !receive_bytes (worker, wait->peer, wait->op, error))
+        || !take_bytes (worker, wait->peer, wait->op, NULL, 0, error))
+      return FALSE;
+  }
   return TRUE;
 }
 
-static gboolean
-go_back (PsWorker *worker, const PsBypassPlan *plan, GError **error)
+static gboolean go_back (PsWorker *worker, const PsBypassPlan *plan, GError **error)
 {
   const PsDeviceClass *class = worker->device->class;
 
@@ -794,38 +733,34 @@ go_back (PsWorker *worker, const PsBypassPlan *plan, GError **error)
   return drop_strays (worker, plan, error);
 }
 
-static gboolean
-run_early (PsWorker *worker, guint step, GError **error)
+static gboolean run_early (PsWorker *worker, guint step, GError **error)
 {
   const PsBypassPlan *plan = &worker->run->plans[worker->index];
   gboolean valid = step == 0, again = FALSE;
 
-  for (guint i = 0; i < worker->script->n_actions; i++)
-    {
-      const PsAction *action = &worker->script->actions[i];
+  for (guint i = 0; i < worker->script->n_actions; i++) {
+    const PsAction *action = &worker->script->actions[i];
 
-      if (i == plan->validate && step > 0 && !again)
-        {
-          if (!validate (worker, step - 1, &valid, error))
-            return FALSE;
-          again = !valid;
-          if (again && !go_back (worker, plan, error))
-            return FALSE;
-          if (again)
-            i = 0;
-          action = &worker->script->actions[i];
-        }
-      if (again && i < plan->validate && plan->posted[i])
-        continue;
-      if (!act (worker, action, step, error))
+    if (i == plan->validate && step > 0 && !again) {
+      if (!validate (worker, step - 1, &valid, error))
         return FALSE;
+      again = !valid;
+      if (again && !go_back (worker, plan, error))
+        return FALSE;
+      if (again)
+        i = 0;
+      action = &worker->script->actions[i];
     }
+    if (again && i < plan->validate && plan->posted[i])
+      continue;
+    if (!act (worker, action, step, error))
+      return FALSE;
+  }
   return end_early (worker, step, error);
 }
 
 /* Runs all steps. */
-static gboolean
-run_bypass (PsWorker *worker, GError **error)
+static gboolean run_bypass (PsWorker *worker, GError **error)
 {
   PsRecorder *recorder = worker->run->recorder;
   gboolean valid;
@@ -843,8 +778,7 @@ run_bypass (PsWorker *worker, GError **error)
 
 /* Steps with barriers */
 
-static gboolean
-walk (PsWorker *worker, guint step, GError **error)
+static gboolean walk (PsWorker *worker, guint step, GError **error)
 {
   gboolean done = TRUE;
 
@@ -855,8 +789,7 @@ walk (PsWorker *worker, guint step, GError **error)
 
 /* All devices meet between work and O. Devices that compute then show their results and meet again. Showing is no part
  * of training, so that time does not count. */
-static gboolean
-end_work (PsWorker *worker, guint step, GError **error)
+static gboolean end_work (PsWorker *worker, guint step, GError **error)
 {
   gint64 work_ns, read_ns;
 
@@ -875,16 +808,14 @@ end_work (PsWorker *worker, guint step, GError **error)
 }
 
 /* PsDeviceSetting.add_up */
-static gboolean
-add_up (gpointer data, float *values, gsize n, GError **error)
+static gboolean add_up (gpointer data, float *values, gsize n, GError **error)
 {
   return sum (data, PS_CIRCLE_TENSOR, PS_SUM_WHOLE, values, n, error);
 }
 
 /* Devices that share layers add up their parts: each has zeros where it has none. Of the moments each replica may have
  * a share. */
-static gboolean
-gather (float *values, gsize n, PsStateArray array, gpointer data, GError **error)
+static gboolean gather (float *values, gsize n, PsStateArray array, gpointer data, GError **error)
 {
   PsWorker *worker = data;
   const gboolean shared = worker->run->n_tensor > 1;
@@ -897,22 +828,20 @@ gather (float *values, gsize n, PsStateArray array, gpointer data, GError **erro
 
 /* Replica 0 fills in the checkpoint, and where each replica has a share of the state, the others help. When all have,
  * one member of each process brings it to rank 0, which writes it. */
-static gboolean
-save (PsWorker *worker, guint step, GError **error)
+static gboolean save (PsWorker *worker, guint step, GError **error)
 {
   PsRun *run = worker->run;
   const gboolean helps = worker->setting.sharded || worker->setting.replica == 0;
   gint64 moment_ns;
 
-  for (guint i = 0; i < worker->script->n_stages && helps; i++)
-    {
-      guint stage = worker->script->stages[i];
+  for (guint i = 0; i < worker->script->n_stages && helps; i++) {
+    guint stage = worker->script->stages[i];
 
-      if (ps_gives_gradients (run->program->schedule, worker->index, stage)
-          && !ps_checkpoint_take (run->saved, worker->device, stage, &run->shapes[stage], counts (worker), gather,
-                                  worker, error))
-        return FALSE;
-    }
+    if (ps_gives_gradients (run->program->schedule, worker->index, stage)
+        && !ps_checkpoint_take (run->saved, worker->device, stage, &run->shapes[stage], counts (worker), gather, worker,
+                                error))
+      return FALSE;
+  }
   if (!meet (worker, "before step", step, &moment_ns, error))
     return FALSE;
   if (member_of (worker) == 0)
@@ -922,8 +851,7 @@ save (PsWorker *worker, guint step, GError **error)
 }
 
 /* Between two meetings, which training has not, so that time does not count. */
-static gboolean
-end_step (PsWorker *worker, guint step, gboolean saves, GError **error)
+static gboolean end_step (PsWorker *worker, guint step, gboolean saves, GError **error)
 {
   PsRecorder *recorder = worker->run->recorder;
   gint64 moment_ns;
@@ -934,16 +862,14 @@ end_step (PsWorker *worker, guint step, gboolean saves, GError **error)
     report (worker, step);
   if (!meet (worker, "before step", step, &moment_ns, error))
     return FALSE;
-  if (keeps_time (worker))
-    {
-      recorder->pause_ns[step - 1] += moment_ns - recorder->begin_ns[step];
-      recorder->begin_ns[step] = moment_ns;
-    }
+  if (keeps_time (worker)) {
+    recorder->pause_ns[step - 1] += moment_ns - recorder->begin_ns[step];
+    recorder->begin_ns[step] = moment_ns;
+  }
   return TRUE;
 }
 
-static gboolean
-begin_step (PsWorker *worker, guint step, GError **error)
+static gboolean begin_step (PsWorker *worker, guint step, GError **error)
 {
   PsRecorder *recorder = worker->run->recorder;
   const PsRunSetting *setting = worker->run->setting;
@@ -965,30 +891,27 @@ begin_step (PsWorker *worker, guint step, GError **error)
 
 /* Runs the actions of a round that belong to a step of the run. Round -1 has those before the first step: the forwards
  * that run ahead. */
-static gboolean
-walk_round (PsWorker *worker, gint64 round, GError **error)
+static gboolean walk_round (PsWorker *worker, gint64 round, GError **error)
 {
   PsRecorder *recorder = worker->run->recorder;
 
-  for (guint i = 0; i < worker->script->n_actions; i++)
-    {
-      const PsAction *action = &worker->script->actions[i];
-      gint64 step = round + action->ahead;
+  for (guint i = 0; i < worker->script->n_actions; i++) {
+    const PsAction *action = &worker->script->actions[i];
+    gint64 step = round + action->ahead;
 
-      if (step < 0 || step >= (gint64)g_atomic_int_get (&recorder->n_steps))
-        continue;
-      if (!act (worker, action, (guint)step, error))
-        return FALSE;
-      if (i == worker->script->end && !note_end (worker, (guint)step, error))
-        return FALSE;
-    }
+    if (step < 0 || step >= (gint64)g_atomic_int_get (&recorder->n_steps))
+      continue;
+    if (!act (worker, action, (guint)step, error))
+      return FALSE;
+    if (i == worker->script->end && !note_end (worker, (guint)step, error))
+      return FALSE;
+  }
   return TRUE;
 }
 
 /* All devices meet before the first round and after the last one only. A device stops some steps early where
  * PsRunSetting.progress has said so, see report: no device has begun these. */
-static gboolean
-run_on (PsWorker *worker, GError **error)
+static gboolean run_on (PsWorker *worker, GError **error)
 {
   PsRecorder *recorder = worker->run->recorder;
   gint64 moment_ns;
@@ -1011,8 +934,7 @@ run_on (PsWorker *worker, GError **error)
   return TRUE;
 }
 
-static gboolean
-prepare (PsWorker *worker, GError **error)
+static gboolean prepare (PsWorker *worker, GError **error)
 {
   const PsDeviceClass *class = worker->device->class;
   PsTransport *transport = worker->run->transport;
@@ -1024,24 +946,22 @@ prepare (PsWorker *worker, GError **error)
     return FALSE;
   if (transport->class->join != NULL && !transport->class->join (transport, worker->at, worker->device, error))
     return FALSE;
-  for (guint i = 0; i < worker->script->n_stages; i++)
-    {
-      const PsCheckpoint *start = worker->run->setting->start;
-      guint stage = worker->script->stages[i];
-      const PsStageShape *shape = &worker->run->shapes[stage];
+  for (guint i = 0; i < worker->script->n_stages; i++) {
+    const PsCheckpoint *start = worker->run->setting->start;
+    guint stage = worker->script->stages[i];
+    const PsStageShape *shape = &worker->run->shapes[stage];
 
-      if (!class->add_stage (worker->device, stage, shape, error)
-          || (start != NULL && !ps_checkpoint_give (start, worker->device, stage, shape, error)))
-        return FALSE;
-    }
+    if (!class->add_stage (worker->device, stage, shape, error)
+        || (start != NULL && !ps_checkpoint_give (start, worker->device, stage, shape, error)))
+      return FALSE;
+  }
   /* Devices of other processes adopt the same choices; in one process all devices share them. */
   return n_processes == 1
          || ps_choices_agree (worker->run->crew, member_of (worker), n_processes * worker->run->n_here, worker->device,
                               error);
 }
 
-static gboolean
-work (PsWorker *worker, GError **error)
+static gboolean work (PsWorker *worker, GError **error)
 {
   const PsRecorder *recorder = worker->run->recorder;
 
@@ -1056,8 +976,7 @@ work (PsWorker *worker, GError **error)
   return begin_step (worker, recorder->n_steps, error);
 }
 
-gpointer
-ps_worker_main (gpointer data)
+gpointer ps_worker_main (gpointer data)
 {
   PsWorker *worker = data;
   GError *error = NULL;
@@ -1073,8 +992,7 @@ ps_worker_main (gpointer data)
   return NULL;
 }
 
-gboolean
-ps_worker_open (PsWorker *worker, PsRun *run, guint at, guint n_cores, GError **error)
+gboolean ps_worker_open (PsWorker *worker, PsRun *run, guint at, guint n_cores, GError **error)
 {
   const PsSchedule *schedule = run->program->schedule;
   const PsRunSetting *setting = run->setting;
@@ -1132,8 +1050,7 @@ ps_worker_open (PsWorker *worker, PsRun *run, guint at, guint n_cores, GError **
   return ps_refuse (error, PS_ERROR_UNAVAILABLE, "%s doesn't train in several copies", setting->device->name);
 }
 
-void
-ps_worker_close (PsWorker *worker)
+void ps_worker_close (PsWorker *worker)
 {
   if (worker->device != NULL)
     worker->device->class->close (worker->device);

@@ -15,8 +15,7 @@ static const PsTransportClass nccl_row = {
 };
 static const PsTransportClass *const table[] = { &ps_threads_transport, &mpi_row, &nccl_row };
 
-const PsTransportClass *const *
-ps_transport_table (guint *n)
+const PsTransportClass *const *ps_transport_table (guint *n)
 {
   g_return_val_if_fail (n != NULL, NULL);
 
@@ -24,8 +23,7 @@ ps_transport_table (guint *n)
   return table;
 }
 
-const PsTransportClass *
-ps_transport_find (const char *name, GError **error)
+const PsTransportClass *ps_transport_find (const char *name, GError **error)
 {
   g_return_val_if_fail (name != NULL, NULL);
 

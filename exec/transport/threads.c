@@ -19,8 +19,7 @@
 
 typedef struct _Message Message;
 
-struct _Message
-{
+struct _Message {
   Message *next;
   PsOp op;
   PsTensor *tensor; /* the sender's, if no slot was free; else NULL */
@@ -33,15 +32,13 @@ struct _Message
 };
 
 /* A list that is searched from its oldest entry: nearly always the first entry fits. */
-typedef struct
-{
+typedef struct {
   Message *first;
   Message **end; /* the place for the next entry; NULL until first used */
 } MessageList;
 
 /* The messages from one device to another, under the lock of the receiver's port. */
-typedef struct
-{
+typedef struct {
   MessageList arrived;
   MessageList announced; /* receives before their wait; only op counts */
   guint n_in_slots;
@@ -49,8 +46,7 @@ typedef struct
 } Channel;
 
 /* Where the devices of a circle meet: at the first of them. */
-typedef struct
-{
+typedef struct {
   pthread_mutex_t lock;
   pthread_cond_t open;
   guint n_waiting;
@@ -59,8 +55,7 @@ typedef struct
 } Gate;
 
 /* A device. */
-typedef struct
-{
+typedef struct {
   pthread_mutex_t lock;
   pthread_cond_t changed; /* the one thread that uses the port may wait here */
   guint n_untaken;        /* messages that this device has sent and no receiver has taken */
@@ -74,8 +69,7 @@ typedef struct
   gsize n_copied;
 } Port;
 
-typedef struct
-{
+typedef struct {
   PsTransport base;
   PsTransportSetting setting;
   guint n;      /* devices of all pipelines */
@@ -83,8 +77,7 @@ typedef struct
   Port *port;   /* [n] */
 } ThreadsTransport;
 
-static void
-list_append (MessageList *list, Message *message)
+static void list_append (MessageList *list, Message *message)
 {
   if (list->end == NULL)
     list->end = &list->first;
@@ -94,75 +87,65 @@ list_append (MessageList *list, Message *message)
 }
 
 /* Removes and returns the oldest message with the name of `op`; NULL: there is none. */
-static Message *
-list_take (MessageList *list, PsOp op)
+static Message *list_take (MessageList *list, PsOp op)
 {
   guint64 key = ps_message_key (op);
 
   for (Message **link = &list->first; *link != NULL; link = &(*link)->next)
-    if (ps_message_key ((*link)->op) == key)
-      {
-        Message *message = *link;
+    if (ps_message_key ((*link)->op) == key) {
+      Message *message = *link;
 
-        *link = message->next;
-        if (message->next == NULL)
-          list->end = link;
-        return message;
-      }
+      *link = message->next;
+      if (message->next == NULL)
+        list->end = link;
+      return message;
+    }
   return NULL;
 }
 
-static void
-tensor_free (PsTensor *tensor)
+static void tensor_free (PsTensor *tensor)
 {
   tensor->device->class->tensor_free (tensor);
 }
 
-static void
-port_init (Port *port, guint n_ports)
+static void port_init (Port *port, guint n_ports)
 {
   ps_clock_condition_init (&port->changed);
   pthread_mutex_init (&port->lock, NULL);
   port->returned = g_ptr_array_new_with_free_func ((GDestroyNotify)tensor_free);
   port->from = g_new0 (Channel, n_ports);
-  for (guint i = 0; i < N_KINDS; i++)
-    {
-      pthread_mutex_init (&port->gates[i].lock, NULL);
-      ps_clock_condition_init (&port->gates[i].open);
-    }
+  for (guint i = 0; i < N_KINDS; i++) {
+    pthread_mutex_init (&port->gates[i].lock, NULL);
+    ps_clock_condition_init (&port->gates[i].open);
+  }
 }
 
-static void
-channel_clear (Channel *channel)
+static void channel_clear (Channel *channel)
 {
   Message *next;
 
-  for (Message *message = channel->arrived.first; message != NULL; message = next)
-    {
-      next = message->next;
-      if (message->tensor != NULL)
-        tensor_free (message->tensor);
-      g_free (message->slot);
-      g_free (message);
-    }
-  for (Message *message = channel->announced.first; message != NULL; message = next)
-    {
-      next = message->next;
-      g_free (message);
-    }
+  for (Message *message = channel->arrived.first; message != NULL; message = next) {
+    next = message->next;
+    if (message->tensor != NULL)
+      tensor_free (message->tensor);
+    g_free (message->slot);
+    g_free (message);
+  }
+  for (Message *message = channel->announced.first; message != NULL; message = next) {
+    next = message->next;
+    g_free (message);
+  }
   g_clear_pointer (&channel->free_slots, g_ptr_array_unref);
 }
 
-static void
-port_clear (Port *port, guint n_ports)
+static void port_clear (Port *port, guint n_ports)
 {
   for (guint i = 0; i < n_ports; i++)
     channel_clear (&port->from[i]);
-  for (guint i = 0; i < N_KINDS; i++)
-    {
-      pthread_mutex_destroy (&port->gates[i].lock);
-      pthread_cond_destroy (&port->gates[i].open);
-    }
+  for (guint i = 0; i < N_KINDS; i++) {
+    pthread_mutex_destroy (&port->gates[i].lock);
+    pthread_cond_destroy (&port->gates[i].open);
+  }
   g_ptr_array_unref (port->returned);
   g_free (port->from);
   g_free (port->copy);
@@ -170,8 +153,7 @@ port_clear (Port *port, guint n_ports)
   pthread_mutex_destroy (&port->lock);
 }
 
-static PsTransport *
-threads_open (const PsTransportSetting *setting, GError **error)
+static PsTransport *threads_open (const PsTransportSetting *setting, GError **error)
 {
   ThreadsTransport *transport = g_new0 (ThreadsTransport, 1);
 
@@ -186,8 +168,7 @@ threads_open (const PsTransportSetting *setting, GError **error)
   return &transport->base;
 }
 
-static void
-threads_close (PsTransport *base)
+static void threads_close (PsTransport *base)
 {
   ThreadsTransport *transport = (ThreadsTransport *)base;
 
@@ -199,26 +180,22 @@ threads_close (PsTransport *base)
   g_free (transport);
 }
 
-static gboolean
-fail_aborted (GError **error)
+static gboolean fail_aborted (GError **error)
 {
   return ps_refuse (error, PS_ERROR_IO, "run aborted");
 }
 
-static const PsTransportSetting *
-setting_of (const PsTransport *transport)
+static const PsTransportSetting *setting_of (const PsTransport *transport)
 {
   return &((const ThreadsTransport *)transport)->setting;
 }
 
-static gboolean
-is_aborted (PsTransport *transport)
+static gboolean is_aborted (PsTransport *transport)
 {
   return g_atomic_int_get (&((ThreadsTransport *)transport)->aborted);
 }
 
-static Port *
-port_lock (PsTransport *transport, guint device)
+static Port *port_lock (PsTransport *transport, guint device)
 {
   Port *port = &((ThreadsTransport *)transport)->port[device];
 
@@ -226,15 +203,13 @@ port_lock (PsTransport *transport, guint device)
   return port;
 }
 
-static void
-port_unlock (Port *port)
+static void port_unlock (Port *port)
 {
   pthread_mutex_unlock (&port->lock);
 }
 
 /* Frees the tensors that have come back, and counts one more message on its way. */
-static gboolean
-begin_send (PsTransport *transport, guint from, GError **error)
+static gboolean begin_send (PsTransport *transport, guint from, GError **error)
 {
   Port *port = port_lock (transport, from);
   gboolean aborted = is_aborted (transport);
@@ -247,28 +222,25 @@ begin_send (PsTransport *transport, guint from, GError **error)
 }
 
 /* Claims a slot for the message; FALSE: all are in use. */
-static gboolean
-claim_slot (PsTransport *transport, guint from, guint to, Message *message)
+static gboolean claim_slot (PsTransport *transport, guint from, guint to, Message *message)
 {
   const PsTransportSetting *setting = setting_of (transport);
   Port *port = port_lock (transport, to);
   Channel *channel = &port->from[from];
 
-  if (channel->n_in_slots < setting->capacity)
-    {
-      channel->n_in_slots++;
-      message->in_slot = TRUE;
-      if (channel->free_slots != NULL && channel->free_slots->len > 0)
-        message->slot = g_ptr_array_steal_index_fast (channel->free_slots, channel->free_slots->len - 1);
-    }
+  if (channel->n_in_slots < setting->capacity) {
+    channel->n_in_slots++;
+    message->in_slot = TRUE;
+    if (channel->free_slots != NULL && channel->free_slots->len > 0)
+      message->slot = g_ptr_array_steal_index_fast (channel->free_slots, channel->free_slots->len - 1);
+  }
   port_unlock (port);
   if (message->in_slot && message->slot == NULL && setting->message_bytes > 0)
     message->slot = g_malloc (setting->message_bytes);
   return message->in_slot;
 }
 
-static void
-post (PsTransport *transport, guint from, guint to, Message *message)
+static void post (PsTransport *transport, guint from, guint to, Message *message)
 {
   Port *port = port_lock (transport, to);
   const gint64 now_ns = ps_clock_now ();
@@ -280,36 +252,32 @@ post (PsTransport *transport, guint from, guint to, Message *message)
   port_unlock (port);
 }
 
-static gboolean
-threads_send (PsTransport *transport, guint from, guint to, PsOp op, PsTensor *tensor, gint64 delay_ns, GError **error)
+static gboolean threads_send (PsTransport *transport, guint from, guint to, PsOp op, PsTensor *tensor, gint64 delay_ns,
+                              GError **error)
 {
   gint64 now_ns = ps_clock_now ();
 
   g_assert (tensor->bytes <= setting_of (transport)->message_bytes);
 
-  if (!begin_send (transport, from, error))
-    {
-      tensor_free (tensor);
-      return FALSE;
-    }
+  if (!begin_send (transport, from, error)) {
+    tensor_free (tensor);
+    return FALSE;
+  }
   Message *message = g_new0 (Message, 1);
   *message = (Message){ .op = op, .bytes = tensor->bytes, .sent_ns = now_ns, .ready_ns = now_ns + delay_ns };
   message->due_ns = (tensor->ready_ns > 0 ? tensor->ready_ns : now_ns) + delay_ns;
   /* The receiver copies device memory from device to device; host memory goes through a slot. */
-  if (tensor->device->class->copy == NULL && claim_slot (transport, from, to, message))
-    {
-      if (tensor->bytes > 0)
-        memcpy (message->slot, tensor->data, tensor->bytes);
-      tensor_free (tensor);
-    }
-  else
+  if (tensor->device->class->copy == NULL && claim_slot (transport, from, to, message)) {
+    if (tensor->bytes > 0)
+      memcpy (message->slot, tensor->data, tensor->bytes);
+    tensor_free (tensor);
+  } else
     message->tensor = tensor;
   post (transport, from, to, message);
   return TRUE;
 }
 
-static gboolean
-threads_receive (PsTransport *transport, guint at, guint from, PsOp op, GError **error)
+static gboolean threads_receive (PsTransport *transport, guint at, guint from, PsOp op, GError **error)
 {
   Message *announced = g_new0 (Message, 1);
   gboolean aborted;
@@ -323,8 +291,7 @@ threads_receive (PsTransport *transport, guint at, guint from, PsOp op, GError *
 }
 
 /* Sleeps on the locked port until it changes or until_ns has come (0: no limit). FALSE: until_ns has come. */
-static gboolean
-port_sleep (Port *port, gint64 until_ns)
+static gboolean port_sleep (Port *port, gint64 until_ns)
 {
   struct timespec until = ps_clock_timespec (until_ns);
 
@@ -333,8 +300,7 @@ port_sleep (Port *port, gint64 until_ns)
   return pthread_cond_timedwait (&port->changed, &port->lock, &until) != ETIMEDOUT;
 }
 
-static gint64
-timeout_moment (PsTransport *transport)
+static gint64 timeout_moment (PsTransport *transport)
 {
   gint64 timeout_ns = setting_of (transport)->timeout_ns;
 
@@ -342,8 +308,7 @@ timeout_moment (PsTransport *transport)
 }
 
 /* Returns the announced message once it was posted; NULL: aborted, late, or never announced. */
-static Message *
-await_message (PsTransport *transport, guint at, guint from, PsOp op, GError **error)
+static Message *await_message (PsTransport *transport, guint at, guint from, PsOp op, GError **error)
 {
   gint64 timeout_ns = setting_of (transport)->timeout_ns;
   guint n = setting_of (transport)->n_devices;
@@ -354,13 +319,12 @@ await_message (PsTransport *transport, guint at, guint from, PsOp op, GError **e
   gboolean in_time = TRUE, aborted;
   char name[48];
 
-  while (announced != NULL && !is_aborted (transport) && in_time)
-    {
-      message = list_take (&port->from[from].arrived, op);
-      if (message != NULL)
-        break;
-      in_time = port_sleep (port, until_ns);
-    }
+  while (announced != NULL && !is_aborted (transport) && in_time) {
+    message = list_take (&port->from[from].arrived, op);
+    if (message != NULL)
+      break;
+    in_time = port_sleep (port, until_ns);
+  }
   aborted = is_aborted (transport);
   port_unlock (port);
 
@@ -377,8 +341,7 @@ await_message (PsTransport *transport, guint at, guint from, PsOp op, GError **e
 }
 
 /* Sleeps until the receiver may use the message, or the run is aborted. */
-static gboolean
-await_ready (PsTransport *transport, guint at, const Message *message, GError **error)
+static gboolean await_ready (PsTransport *transport, guint at, const Message *message, GError **error)
 {
   gint64 wake_ns = message->ready_ns - PS_CLOCK_SPIN_NS;
   gboolean aborted;
@@ -396,8 +359,7 @@ await_ready (PsTransport *transport, guint at, const Message *message, GError **
   return TRUE;
 }
 
-static gboolean
-copy_message (const Message *message, PsTensor *tensor, PsTransferTimes *times, GError **error)
+static gboolean copy_message (const Message *message, PsTensor *tensor, PsTransferTimes *times, GError **error)
 {
   const void *data = message->tensor != NULL ? message->tensor->data : message->slot;
 
@@ -409,8 +371,7 @@ copy_message (const Message *message, PsTensor *tensor, PsTransferTimes *times, 
 }
 
 /* Returns the message in a tensor of the receiver's; NULL: there is no room for it, or the copy failed. */
-static PsTensor *
-land (const Message *message, PsDevice *into, PsTransferTimes *times, GError **error)
+static PsTensor *land (const Message *message, PsDevice *into, PsTransferTimes *times, GError **error)
 {
   PsTensor *tensor = into->class->tensor_new (into);
   char name[48];
@@ -428,8 +389,7 @@ land (const Message *message, PsDevice *into, PsTransferTimes *times, GError **e
 
 /* A message that was ready before the receiver called ends at ready_ns: a busy receiver does not make it longer. If the
  * receiver makes the one copy, the copy is the transfer, so it starts at the call and ends now. */
-static PsTransferTimes
-transfer_times (const Message *message, const PsDevice *into, gint64 called_ns)
+static PsTransferTimes transfer_times (const Message *message, const PsDevice *into, gint64 called_ns)
 {
   const gboolean waited = message->ready_ns >= called_ns, pulled = into->class->copy != NULL;
 
@@ -438,25 +398,22 @@ transfer_times (const Message *message, const PsDevice *into, gint64 called_ns)
 }
 
 /* Gives the slot back to the channel. */
-static void
-release_slot (PsTransport *transport, guint at, guint from, Message *message)
+static void release_slot (PsTransport *transport, guint at, guint from, Message *message)
 {
   Port *port = port_lock (transport, at);
   Channel *channel = &port->from[from];
 
   channel->n_in_slots--;
-  if (message->slot != NULL)
-    {
-      if (channel->free_slots == NULL)
-        channel->free_slots = g_ptr_array_new_with_free_func (g_free);
-      g_ptr_array_add (channel->free_slots, g_steal_pointer (&message->slot));
-    }
+  if (message->slot != NULL) {
+    if (channel->free_slots == NULL)
+      channel->free_slots = g_ptr_array_new_with_free_func (g_free);
+    g_ptr_array_add (channel->free_slots, g_steal_pointer (&message->slot));
+  }
   port_unlock (port);
 }
 
 /* Tells the sender that its message was taken, and returns its tensor to be freed there. */
-static void
-report_taken (PsTransport *transport, guint from, Message *message)
+static void report_taken (PsTransport *transport, guint from, Message *message)
 {
   Port *port = port_lock (transport, from);
 
@@ -467,9 +424,8 @@ report_taken (PsTransport *transport, guint from, Message *message)
   port_unlock (port);
 }
 
-static PsTensor *
-threads_wait (PsTransport *transport, guint at, guint from, PsOp op, PsDevice *into, PsTransferTimes *times,
-              GError **error)
+static PsTensor *threads_wait (PsTransport *transport, guint at, guint from, PsOp op, PsDevice *into,
+                               PsTransferTimes *times, GError **error)
 {
   gint64 called_ns = ps_clock_now ();
   Message *message = await_message (transport, at, from, op, error);
@@ -477,11 +433,10 @@ threads_wait (PsTransport *transport, guint at, guint from, PsOp op, PsDevice *i
 
   if (message == NULL)
     return NULL;
-  if (await_ready (transport, at, message, error))
-    {
-      tensor = land (message, into, times, error);
-      *times = transfer_times (message, into, called_ns);
-    }
+  if (await_ready (transport, at, message, error)) {
+    tensor = land (message, into, times, error);
+    *times = transfer_times (message, into, called_ns);
+  }
   if (message->in_slot)
     release_slot (transport, at, from, message);
   report_taken (transport, from, message);
@@ -489,8 +444,7 @@ threads_wait (PsTransport *transport, guint at, guint from, PsOp op, PsDevice *i
   return tensor;
 }
 
-static gboolean
-threads_flush (PsTransport *transport, guint from, GError **error)
+static gboolean threads_flush (PsTransport *transport, guint from, GError **error)
 {
   gint64 until_ns = timeout_moment (transport);
   Port *port = port_lock (transport, from);
@@ -515,8 +469,7 @@ threads_flush (PsTransport *transport, guint from, GError **error)
 
 /* Sleeps until all n devices have come; reads: they read after this, and come again. FALSE: the run is aborted, or
  * until_ns (0: never) has come; nobody reads any more, so that the numbers may go. */
-static gboolean
-pass_gate (ThreadsTransport *transport, Gate *gate, guint n, gboolean reads, gint64 until_ns)
+static gboolean pass_gate (ThreadsTransport *transport, Gate *gate, guint n, gboolean reads, gint64 until_ns)
 {
   const struct timespec until = ps_clock_timespec (until_ns);
   gboolean open;
@@ -527,13 +480,12 @@ pass_gate (ThreadsTransport *transport, Gate *gate, guint n, gboolean reads, gin
   round = gate->round;
   if (gate->n_reading > 0 && --gate->n_reading == 0)
     pthread_cond_broadcast (&gate->open);
-  if (++gate->n_waiting == n)
-    {
-      gate->n_waiting = 0;
-      gate->n_reading = reads ? n : 0;
-      gate->round++;
-      pthread_cond_broadcast (&gate->open);
-    }
+  if (++gate->n_waiting == n) {
+    gate->n_waiting = 0;
+    gate->n_reading = reads ? n : 0;
+    gate->round++;
+    pthread_cond_broadcast (&gate->open);
+  }
   while (gate->round == round && !g_atomic_int_get (&transport->aborted) && code != ETIMEDOUT)
     code = until_ns > 0 ? pthread_cond_timedwait (&gate->open, &gate->lock, &until)
                         : pthread_cond_wait (&gate->open, &gate->lock);
@@ -545,8 +497,8 @@ pass_gate (ThreadsTransport *transport, Gate *gate, guint n, gboolean reads, gin
   return open;
 }
 
-static gboolean
-meet (ThreadsTransport *transport, const PsCircle *circle, PsCircleKind kind, gboolean reads, GError **error)
+static gboolean meet (ThreadsTransport *transport, const PsCircle *circle, PsCircleKind kind, gboolean reads,
+                      GError **error)
 {
   const gint64 timeout_ns = transport->setting.timeout_ns;
   const guint n_devices = transport->setting.n_devices;
@@ -561,58 +513,51 @@ meet (ThreadsTransport *transport, const PsCircle *circle, PsCircleKind kind, gb
 }
 
 /* The numbers that the device at a place of the circle shows. */
-static float *
-shown_at (const ThreadsTransport *transport, const PsCircle *circle, guint place)
+static float *shown_at (const ThreadsTransport *transport, const PsCircle *circle, guint place)
 {
   return transport->port[ps_circle_device (circle, place % circle->n)].shown;
 }
 
-static void
-add_share (const ThreadsTransport *transport, const PsCircle *circle, gsize n)
+static void add_share (const ThreadsTransport *transport, const PsCircle *circle, gsize n)
 {
   const gsize first = ps_share_begin (n, circle->own, circle->n);
   const gsize length = ps_share_begin (n, circle->own + 1, circle->n) - first;
   g_autofree float *total = g_memdup2 (shown_at (transport, circle, circle->own + 1) + first, length * sizeof (float));
 
-  for (guint k = 2; k <= circle->n; k++)
-    {
-      const float *next = shown_at (transport, circle, circle->own + k) + first;
+  for (guint k = 2; k <= circle->n; k++) {
+    const float *next = shown_at (transport, circle, circle->own + k) + first;
 
-      for (gsize i = 0; i < length; i++)
-        total[i] += next[i];
-    }
+    for (gsize i = 0; i < length; i++)
+      total[i] += next[i];
+  }
   if (length > 0)
     memcpy (shown_at (transport, circle, circle->own) + first, total, length * sizeof *total);
 }
 
-static void
-copy_shares (const ThreadsTransport *transport, const PsCircle *circle, gsize n)
+static void copy_shares (const ThreadsTransport *transport, const PsCircle *circle, gsize n)
 {
-  for (guint k = 1; k < circle->n; k++)
-    {
-      const guint other = (circle->own + k) % circle->n;
-      const gsize first = ps_share_begin (n, other, circle->n);
+  for (guint k = 1; k < circle->n; k++) {
+    const guint other = (circle->own + k) % circle->n;
+    const gsize first = ps_share_begin (n, other, circle->n);
 
-      memcpy (shown_at (transport, circle, circle->own) + first, shown_at (transport, circle, other) + first,
-              (ps_share_begin (n, other + 1, circle->n) - first) * sizeof (float));
-    }
+    memcpy (shown_at (transport, circle, circle->own) + first, shown_at (transport, circle, other) + first,
+            (ps_share_begin (n, other + 1, circle->n) - first) * sizeof (float));
+  }
 }
 
 /* Each half lies between two meetings: nobody reads a share before it is there, or writes one that others still read.
  */
-static gboolean
-add_up (ThreadsTransport *transport, guint own, const PsCircle *circle, PsCircleKind kind, PsSumHalves halves,
-        float *values, gsize n, GError **error)
+static gboolean add_up (ThreadsTransport *transport, guint own, const PsCircle *circle, PsCircleKind kind,
+                        PsSumHalves halves, float *values, gsize n, GError **error)
 {
   transport->port[own].shown = values;
   if (!meet (transport, circle, kind, TRUE, error))
     return FALSE;
-  if (halves & PS_SUM_SCATTER)
-    {
-      add_share (transport, circle, n);
-      if (!meet (transport, circle, kind, (halves & PS_SUM_GATHER) != 0, error))
-        return FALSE;
-    }
+  if (halves & PS_SUM_SCATTER) {
+    add_share (transport, circle, n);
+    if (!meet (transport, circle, kind, (halves & PS_SUM_GATHER) != 0, error))
+      return FALSE;
+  }
   if (!(halves & PS_SUM_GATHER))
     return TRUE;
   copy_shares (transport, circle, n);
@@ -620,9 +565,8 @@ add_up (ThreadsTransport *transport, guint own, const PsCircle *circle, PsCircle
 }
 
 /* Numbers in other memory than the host's are added up in a copy. */
-static gboolean
-add_up_copy (ThreadsTransport *transport, guint own, const PsCircle *circle, PsCircleKind kind, PsSumHalves halves,
-             float *values, gsize n, GError **error)
+static gboolean add_up_copy (ThreadsTransport *transport, guint own, const PsCircle *circle, PsCircleKind kind,
+                             PsSumHalves halves, float *values, gsize n, GError **error)
 {
   Port *port = &transport->port[own];
 
@@ -635,8 +579,8 @@ add_up_copy (ThreadsTransport *transport, guint own, const PsCircle *circle, PsC
 }
 
 /* Adds up in the devices' queues, where this one has shown its numbers. */
-static gboolean
-add_up_queued (ThreadsTransport *transport, guint own, const PsCircle *circle, float *values, gsize n, GError **error)
+static gboolean add_up_queued (ThreadsTransport *transport, guint own, const PsCircle *circle, float *values, gsize n,
+                               GError **error)
 {
   const PsDeviceClass *class = transport->port[own].device->class;
   g_autofree PsDevice **devices = g_new (PsDevice *, circle->n);
@@ -646,18 +590,17 @@ add_up_queued (ThreadsTransport *transport, guint own, const PsCircle *circle, f
   transport->port[own].shown = values;
   if (!meet (transport, circle, PS_CIRCLE_TENSOR, FALSE, error))
     return FALSE;
-  for (guint i = 0; i < circle->n; i++)
-    {
-      devices[i] = transport->port[ps_circle_device (circle, i)].device;
-      shown[i] = shown_at (transport, circle, i);
-    }
+  for (guint i = 0; i < circle->n; i++) {
+    devices[i] = transport->port[ps_circle_device (circle, i)].device;
+    shown[i] = shown_at (transport, circle, i);
+  }
   return class->sum (&all, PS_SUM_ADD, error) && meet (transport, circle, PS_CIRCLE_TENSOR, FALSE, error)
          && class->sum (&all, PS_SUM_TAKE, error);
 }
 
 /* Share s of the numbers (ps_share_begin) is added up in the order s + 1, s + 2, ..., s, as the class "mpi" does. */
-static gboolean
-threads_sum (PsTransport *base, guint at, PsCircleKind kind, PsSumHalves halves, float *values, gsize n, GError **error)
+static gboolean threads_sum (PsTransport *base, guint at, PsCircleKind kind, PsSumHalves halves, float *values, gsize n,
+                             GError **error)
 {
   ThreadsTransport *transport = (ThreadsTransport *)base;
   const PsCircle circle = ps_circle_of (&transport->setting, at, kind);
@@ -671,41 +614,36 @@ threads_sum (PsTransport *base, guint at, PsCircleKind kind, PsSumHalves halves,
   class = transport->port[own].device->class;
   if (kind == PS_CIRCLE_TENSOR && class->sum != NULL && class->sum (&alone, PS_SUM_SHOW, &failure))
     return add_up_queued (transport, own, &circle, values, n, error);
-  if (failure != NULL)
-    {
-      g_propagate_error (error, failure);
-      return FALSE;
-    }
+  if (failure != NULL) {
+    g_propagate_error (error, failure);
+    return FALSE;
+  }
   return class->read != NULL ? add_up_copy (transport, own, &circle, kind, halves, values, n, error)
                              : add_up (transport, own, &circle, kind, halves, values, n, error);
 }
 
-static gboolean
-threads_join (PsTransport *transport, guint at, PsDevice *device, GError **error)
+static gboolean threads_join (PsTransport *transport, guint at, PsDevice *device, GError **error)
 {
   ((ThreadsTransport *)transport)->port[at].device = device;
   return TRUE;
 }
 
-static void
-threads_abort (PsTransport *base)
+static void threads_abort (PsTransport *base)
 {
   ThreadsTransport *transport = (ThreadsTransport *)base;
 
   g_atomic_int_set (&transport->aborted, TRUE);
-  for (guint i = 0; i < transport->n; i++)
-    {
-      Port *port = port_lock (base, i);
+  for (guint i = 0; i < transport->n; i++) {
+    Port *port = port_lock (base, i);
 
-      pthread_cond_broadcast (&port->changed);
-      port_unlock (port);
-      for (guint k = 0; k < N_KINDS; k++)
-        {
-          pthread_mutex_lock (&port->gates[k].lock);
-          pthread_cond_broadcast (&port->gates[k].open);
-          pthread_mutex_unlock (&port->gates[k].lock);
-        }
+    pthread_cond_broadcast (&port->changed);
+    port_unlock (port);
+    for (guint k = 0; k < N_KINDS; k++) {
+      pthread_mutex_lock (&port->gates[k].lock);
+      pthread_cond_broadcast (&port->gates[k].open);
+      pthread_mutex_unlock (&port->gates[k].lock);
     }
+  }
 }
 
 const PsTransportClass ps_threads_transport = {

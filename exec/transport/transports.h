@@ -4,8 +4,7 @@
 #include <pipesim/transport.h>
 
 /* Equal for two ops that name the same message: B and BW hand on the same thing. */
-static inline guint64
-ps_message_key (PsOp op)
+static inline guint64 ps_message_key (PsOp op)
 {
   guint64 kind = op.kind == PS_OP_BW ? PS_OP_B : op.kind;
 
@@ -13,16 +12,14 @@ ps_message_key (PsOp op)
 }
 
 /* The devices of a PsCircleKind. */
-typedef struct
-{
+typedef struct {
   guint n, own; /* devices, and the place of this one among them */
   guint first;  /* the device at place 0, counted over all pipelines */
   guint pair;   /* from it to its twin, which has the next place; 0: it has none */
   guint step;   /* from it to the next device without a twin between them */
 } PsCircle;
 
-static inline PsCircle
-ps_circle_of (const PsTransportSetting *setting, guint at, PsCircleKind kind)
+static inline PsCircle ps_circle_of (const PsTransportSetting *setting, guint at, PsCircleKind kind)
 {
   const guint n_tensor = MAX (setting->n_tensor, 1), device = at % setting->n_devices;
   const guint pipeline = setting->pipeline + at / setting->n_devices;
@@ -42,8 +39,7 @@ ps_circle_of (const PsTransportSetting *setting, guint at, PsCircleKind kind)
 }
 
 /* The device at a place, counted over all pipelines. */
-static inline guint
-ps_circle_device (const PsCircle *circle, guint place)
+static inline guint ps_circle_device (const PsCircle *circle, guint place)
 {
   if (circle->pair == 0)
     return circle->first + place * circle->step;

@@ -15,8 +15,7 @@
 
 G_BEGIN_DECLS
 
-typedef enum
-{
+typedef enum {
   PS_PATH_OP,
   PS_PATH_TRANSFER,
   PS_PATH_WAIT,      /* nothing ended just then; never simulated with transfers that do not queue */
@@ -25,8 +24,7 @@ typedef enum
 } PsPathKind;
 
 /* A piece of the critical path. The next one starts where it ends. */
-typedef struct
-{
+typedef struct {
   PsPathKind kind;
   guint step; /* the op. Transfer: the op that waits for it. Wait: the op before or after it. All-reduce: the last W or
                  BW of the stage. O: the last op of the device */
@@ -36,8 +34,7 @@ typedef struct
 
 /* Reasons for idle time. Gaps between two ops are split at the moments when the producer's op, and then the transfer of
  * its result, starts and ends. */
-typedef enum
-{
+typedef enum {
   PS_IDLE_WARM_UP,     /* before its first op */
   PS_IDLE_FORWARD,     /* for an F of another device to end */
   PS_IDLE_BACKWARD,    /* for a B or BW of another device to end */
@@ -54,8 +51,7 @@ typedef enum
 const char *ps_idle_name (PsIdle idle); /* "warm_up", "forward", "backward", "transfer", "channel", "drain", "sync",
                                         "host", "unexplained" */
 
-typedef struct
-{
+typedef struct {
   guint n_steps;
   guint n_devices;
   guint n_iterations; /* spanned by the path */
@@ -94,16 +90,14 @@ void ps_explanation_free (PsExplanation *explanation);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsExplanation, ps_explanation_free)
 
 /* Parts that could be made faster. */
-typedef enum
-{
+typedef enum {
   PS_PART_KIND,   /* all ops of one kind */
   PS_PART_STAGE,  /* all ops of one stage */
   PS_PART_DEVICE, /* all ops on one device */
   PS_PART_LINK,   /* all transfers between two devices, both directions */
 } PsPartKind;
 
-typedef struct
-{
+typedef struct {
   PsPartKind kind;
   guint a; /* PsOpKind, stage, device, or the lower device of a link */
   guint b; /* the higher device of a link, else 0 */
@@ -123,8 +117,7 @@ gint64 ps_part_of_op (const PsPart *part, const PsProgram *program, const PsCost
 gint64 ps_part_of_transfer (const PsPart *part, const PsProgram *program, const PsCosts *costs, guint step);
 
 /* The iteration with a part taking `saving` of its time less. */
-typedef struct
-{
+typedef struct {
   PsPart part;
   gint64 iteration_ns;
   double gain;         /* part of the iteration time that is saved */
@@ -172,8 +165,7 @@ GArray *ps_what_if_steady (const PsProgram *program, const PsCosts *costs, const
 #define PS_MAX_SLOWNESS 1000.0 /* factor of a slow device or link */
 
 /* A device, or both directions between two, that is `factor` times as slow in a sample, with that probability. */
-typedef struct
-{
+typedef struct {
   gboolean link;
   guint a; /* the device, or one end of the link */
   guint b; /* the other end */
@@ -187,8 +179,7 @@ typedef struct
 gboolean ps_slowness_parse (const char *where, const char *text, gboolean link, PsSlowness *slowness, GError **error);
 
 /* The variation of costs. Zero and NULL: nothing varies. */
-typedef struct
-{
+typedef struct {
   /* Relative standard deviation of every op's and transfer's time. Factors are log-normal with mean 1: factor = exp
    * (sigma z - sigma^2 / 2), sigma^2 = ln (1 + jitter^2), z standard normal. */
   double jitter;
@@ -202,8 +193,7 @@ typedef struct
 } PsUncertainty;
 
 /* A run of n_samples. */
-typedef struct
-{
+typedef struct {
   guint n_samples;
   guint64 seed;
   guint n_jobs;                  /* threads; changes nothing but the time that it takes */
@@ -246,8 +236,7 @@ gboolean ps_uncertainty_check (const PsUncertainty *uncertainty, guint n_devices
  * true quantile with at least that probability, from the binomial distribution of the number of samples below it
  * (Conover, Practical Nonparametric Statistics, 3rd edition, section 3.2). With too few samples they are the extreme
  * ones. */
-typedef struct
-{
+typedef struct {
   gint64 value_ns;
   gint64 low_ns;
   gint64 high_ns;
@@ -257,8 +246,7 @@ typedef struct
 PsQuantile ps_quantile (const gint64 *sorted_ns, guint n, double q);
 
 /* Samples at a glance. */
-typedef struct
-{
+typedef struct {
   guint n;
   double mean_ns;
   double mean_low_ns; /* 95 % confidence interval of the mean, by Student's t; the sample itself for n = 1 */
@@ -280,8 +268,7 @@ void ps_distribution_init (PsDistribution *distribution, const gint64 *ns, guint
 double ps_win_probability (const gint64 *a_ns, const gint64 *b_ns, guint n);
 
 /* One cause of spread by itself: jitter of one part alone, or one slowness alone. */
-typedef struct
-{
+typedef struct {
   PsPart part;
   gint slowness; /* index; -1: jitter of the part */
   gint64 p10_ns;
@@ -307,8 +294,7 @@ GArray *ps_uncertainty_tornado (const PsProgram *program, const PsCosts *costs, 
 #define PS_INTERVAL_STEPS 5
 
 /* The median iteration time of a run. All 0: not known, because costs were not measured. */
-typedef struct
-{
+typedef struct {
   gint64 low_ns; /* 95 of 100 runs lie between low and high */
   gint64 p10_ns; /* 80 of 100 between p10 and p90 */
   gint64 p50_ns; /* as many are shorter as longer; files do not keep it */
@@ -327,8 +313,7 @@ gboolean ps_interval_init (PsInterval *interval, const PsProgram *program, const
 PsInterval ps_interval_at_speed (const PsInterval *interval, PsSlowdown slowdown);
 
 /* TRUE: the time lies between p10 and p90. */
-static inline gboolean
-ps_interval_holds (const PsInterval *interval, gint64 iteration_ns)
+static inline gboolean ps_interval_holds (const PsInterval *interval, gint64 iteration_ns)
 {
   return interval->p10_ns <= iteration_ns && iteration_ns <= interval->p90_ns;
 }

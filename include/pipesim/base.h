@@ -35,8 +35,7 @@ G_BEGIN_DECLS
 #define PS_ERROR (ps_error_quark ())
 GQuark ps_error_quark (void);
 
-typedef enum
-{
+typedef enum {
   PS_ERROR_USAGE,       /* an option or argument is wrong; programs exit with 2 */
   PS_ERROR_INPUT,       /* a file holds something wrong or foreign; 1 */
   PS_ERROR_IO,          /* reading or writing failed; 1 */
@@ -58,8 +57,7 @@ int ps_error_exit_code (const GError *error);
 char *ps_error_line (const GError *error, char *const *argv);
 
 /* Where a figure comes from. Every stored or printed figure says which it is. */
-typedef enum
-{
+typedef enum {
   PS_ORIGIN_GIVEN,        /* typed in by the user */
   PS_ORIGIN_MEASURED,     /* read from a clock or an allocator while the real thing ran */
   PS_ORIGIN_INTERPOLATED, /* between measured points */
@@ -73,8 +71,7 @@ const char *ps_origin_name (PsOrigin origin); /* "given", "measured", ... */
 gboolean ps_origin_parse (const char *where, const char *text, PsOrigin *origin, GError **error);
 
 /* The kinds of ops. B is the backward for the input, W the backward for the weights, BW both in one op. */
-typedef enum
-{
+typedef enum {
   PS_OP_F,  /* forward */
   PS_OP_B,  /* backward for the input */
   PS_OP_W,  /* backward for the weights */
@@ -85,8 +82,7 @@ typedef enum
 } PsOpKind;
 
 /* Index of an op into PsCosts.op; length is that of its microbatch (costs.h). */
-static inline guint
-ps_op_index (guint n_stages, guint n_lengths, guint kind, guint length, guint stage)
+static inline guint ps_op_index (guint n_stages, guint n_lengths, guint kind, guint length, guint stage)
 {
   return (kind * n_lengths + length) * n_stages + stage;
 }
@@ -216,16 +212,14 @@ int ps_compare_double (gconstpointer a, gconstpointer b);
 guint ps_first_after (const GArray *array, gsize offset, gint64 time_ns);
 
 /* The greatest common divisor, by Euclid; of 0 and a number it is the number. */
-static inline gint64
-ps_common_divisor (gint64 a, gint64 b)
+static inline gint64 ps_common_divisor (gint64 a, gint64 b)
 {
-  while (b != 0)
-    {
-      gint64 rest = a % b;
+  while (b != 0) {
+    gint64 rest = a % b;
 
-      a = b;
-      b = rest;
-    }
+    a = b;
+    b = rest;
+  }
   return a;
 }
 

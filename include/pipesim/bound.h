@@ -30,15 +30,13 @@ gint64 ps_lower_bound (const PsPlacement *placement, const guint8 *copy, guint n
  * well; where one has, least work counts: a longer microbatch may save more in it. */
 gint64 ps_schedule_bound (const PsSchedule *schedule, const PsCosts *costs, gboolean overlaps);
 
-typedef enum
-{
+typedef enum {
   PS_OBJECTIVE_MAKESPAN, /* first op start to last op end over all devices: --sync global */
   PS_OBJECTIVE_SPAN,     /* longest span of a device, which bounds the period where devices go on without a common
                             synchronisation: --sync bypass */
 } PsObjective;
 
-static inline PsObjective
-ps_sync_objective (PsSync sync)
+static inline PsObjective ps_sync_objective (PsSync sync)
 {
   return sync == PS_SYNC_BYPASS ? PS_OBJECTIVE_SPAN : PS_OBJECTIVE_MAKESPAN;
 }

@@ -8,14 +8,12 @@
 G_BEGIN_DECLS
 
 /* Bandwidth that messages of one size reach. */
-typedef struct
-{
+typedef struct {
   gint64 bytes;
   double bandwidth; /* bytes per second, latency not counted */
 } PsLinkPoint;
 
-typedef struct
-{
+typedef struct {
   char *name; /* from [cluster] name, else the file's base name */
   guint nodes;
   guint devices_per_node;
@@ -91,8 +89,7 @@ gboolean ps_cluster_check_size (const PsCluster *cluster, guint64 n_devices, GEr
 char *ps_cluster_lacks (guint n_there, guint64 n_gpus);
 
 /* The link between two neighbours: one direction, as one transfer sees it. */
-typedef struct
-{
+typedef struct {
   gint64 latency_ns;
   double bandwidth; /* bytes per second; 0: bytes take no time */
   guint n_points;
@@ -132,8 +129,7 @@ gint64 ps_cluster_transfer_ns (const PsCluster *cluster, guint a, guint b, gint6
  * down. */
 
 /* Why hardware runs slower than it could. */
-typedef enum
-{
+typedef enum {
   PS_THROTTLE_KNOWN = 1 << 0, /* the state is known; without another bit nothing slows it down */
   PS_THROTTLE_POWER = 1 << 1, /* "power": the power limit */
   PS_THROTTLE_HEAT = 1 << 2,  /* "heat": too hot */
@@ -143,8 +139,7 @@ typedef enum
 } PsThrottle;
 
 /* The reading of one moment; 0: not known. */
-typedef struct
-{
+typedef struct {
   gint64 clock_mhz;        /* clock of the processor's cores or multiprocessors */
   gint64 memory_clock_mhz; /* clock of the device's memory */
   gint64 temperature_c;    /* degrees Celsius */
@@ -171,14 +166,12 @@ gboolean ps_condition_throttled (const PsCondition *before, const PsCondition *a
 #define PS_FIT_MAX_PIECES 3
 
 /* From from_bytes on, up to the next piece, each further byte takes ns_per_byte. */
-typedef struct
-{
+typedef struct {
   gint64 from_bytes; /* the first piece has 0 */
   double ns_per_byte;
 } PsFitPiece;
 
-typedef struct
-{
+typedef struct {
   double alpha_ns; /* time of an empty message */
   PsFitPiece piece[PS_FIT_MAX_PIECES];
   guint n_pieces;

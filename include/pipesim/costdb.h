@@ -17,8 +17,7 @@ G_BEGIN_DECLS
 
 typedef struct _PsDatabase PsCostDb;
 
-typedef enum
-{
+typedef enum {
   PS_COSTDB_READ,  /* must exist */
   PS_COSTDB_WRITE, /* created when missing */
 } PsCostDbMode;
@@ -34,8 +33,7 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsCostDb, ps_costdb_close)
 char *ps_database_library (void);
 
 /* The circumstances of a profile. All texts are set; "" when not known. */
-typedef struct
-{
+typedef struct {
   char *name;       /* the user's name of the profile; read back of an earlier calibration: with its number, "here#1" */
   char *model_name; /* this and the next two are "" where only stages are known, whose shapes are "stage=3/8" */
   char *model_digest; /* ps_model_digest */
@@ -86,8 +84,7 @@ gboolean ps_profile_is_same (const PsProfile *a, const PsProfile *b);
 /* The profile of that name; NULL: the only one. PS_ERROR_INPUT says which there are. */
 PsProfile *ps_costdb_profile (PsCostDb *db, const char *name, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
-typedef struct
-{
+typedef struct {
   gint64 median_ns;
   gint64 q1_ns;
   gint64 q3_ns;
@@ -101,8 +98,7 @@ typedef struct
 #define PS_MEDIAN_MIN_SAMPLES 6
 
 /* The subject of a measurement. */
-typedef enum
-{
+typedef enum {
   PS_SUBJECT_OP,         /* an op on a stage shape */
   PS_SUBJECT_TRANSFER,   /* a message of `bytes` between two devices */
   PS_SUBJECT_SELF_SEND,  /* a message of a device to itself: the time of launching alone */
@@ -117,8 +113,7 @@ const char *ps_subject_name (PsSubject subject); /* "op", "transfer", "self-send
 gboolean ps_subject_parse (const char *where, const char *text, PsSubject *subject, GError **error);
 
 /* The content of the device's caches when an op starts. */
-typedef enum
-{
+typedef enum {
   PS_CACHE_RUN, /* as the ops before it in a real run leave them: several stages and microbatches one after the other */
   PS_CACHE_COLD, /* nothing: emptied before each op */
   PS_CACHE_WARM, /* as much of its data as fits: one stage and one microbatch, each op right after the one it needs */
@@ -130,8 +125,7 @@ const char *ps_cache_state_name (PsCacheState state); /* "run", "cold", "warm" *
 gboolean ps_cache_state_parse (const char *where, const char *text, PsCacheState *state, GError **error);
 
 /* One measured quantity with its raw samples. */
-typedef struct
-{
+typedef struct {
   PsSubject subject;
   PsOpKind kind;      /* ops only */
   char *shape;        /* ops: ps_stage_shape_key. ",blocks=8" after it: on a whole accelerator while others held 8
@@ -165,8 +159,7 @@ typedef struct
 } PsMeasurement;
 
 /* The clock of a measurement: the median during it, else the one at its end; 0: not known. */
-static inline gint64
-ps_measurement_clock_mhz (const PsMeasurement *m)
+static inline gint64 ps_measurement_clock_mhz (const PsMeasurement *m)
 {
   return m->during.clock_mhz > 0 ? m->during.clock_mhz : m->after.clock_mhz;
 }
@@ -196,8 +189,7 @@ gboolean ps_costdb_read_samples (PsCostDb *db, PsMeasurement *measurement, GErro
 
 /* A reading of one op that is measured again and again while a profile grows: when it moves, the machine has
  * changed. */
-typedef struct
-{
+typedef struct {
   char *what; /* the op: "F of layers=2,embedding" */
   gint64 median_ns;
   guint n;     /* samples taken */
@@ -229,8 +221,7 @@ char *ps_unrest_to_text (double unrest, const char *rows);
 double ps_sentinel_shifts (GPtrArray *sentinels, GPtrArray *measurements, double *shifts);
 
 /* How much slower the machine is now than it was for a profile, by the sentinel. */
-typedef struct
-{
+typedef struct {
   double factor; /* NaN: not known */
   double error;  /* its relative standard deviation */
 } PsSlowdown;
@@ -285,8 +276,7 @@ PsCosts *ps_costdb_stage_costs (PsCostDb *db, const char *profile, const PsModel
 
 /* The spread of measured times of ops and transfers. Within a run an op takes one of its samples, over the median that
  * ps_costdb_costs takes. From one run to another the medians differ themselves (docs/intervals.md). */
-typedef struct
-{
+typedef struct {
   guint n_stages;
   GArray **op;       /* [kind * n_stages + stage] of double; NULL: no samples. R without samples has those of F */
   GArray *transfer;  /* of double: for the smallest measured size at or above the model's boundary, else the largest;
@@ -316,8 +306,7 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsCostSpread, ps_cost_spread_free)
 PsModel *ps_costdb_model (PsCostDb *db, const char *profile, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
 /* A real run and its prediction. */
-typedef struct
-{
+typedef struct {
   char *profile; /* with the number of its calibration, "here#2"; "" when none was used */
   char *schedule;
   char *device; /* class; "cpu --tensor 2" where two share each stage */
@@ -378,8 +367,7 @@ gboolean ps_links_differ (const PsMeasurement *a, const PsMeasurement *b);
  * unless asked for. Text -> database -> text gives the same bytes, and database -> text -> database the same rows.
  */
 
-typedef struct
-{
+typedef struct {
   PsProfile *profile;
   GPtrArray *measurements; /* of PsMeasurement, by key */
   GPtrArray *sentinels;    /* of PsSentinel, in the order taken */

@@ -16,22 +16,19 @@ G_BEGIN_DECLS
  * is what a forward keeps, and wact the part that W still needs after B. A measured op may take more at its start,
  * which it needs while it runs and gives back at its end.
  */
-typedef struct
-{
+typedef struct {
   gint64 duration_ns;
   gint64 take_bytes;
   gint64 give_bytes;
 } PsOpCost;
 
 /* The host's part of an op's duration: taking in its message and starting it, and sending its result. */
-typedef struct
-{
+typedef struct {
   gint64 before_ns;
   gint64 after_ns;
 } PsHostTime;
 
-typedef struct
-{
+typedef struct {
   gint64 weight_bytes;  /* held throughout: weights, gradients and optimizer state */
   PsStateBytes state;   /* the parts of weight_bytes; all 0 where only the sum is known */
   gint64 version_bytes; /* each further version of the weights alone, where a schedule stashes them */
@@ -48,8 +45,7 @@ typedef struct
 
 /* Measured or modelled slices of a sequence. A later slice looks at the keys and values of those before it, so slices
  * differ. */
-typedef struct
-{
+typedef struct {
   guint n;          /* slices of each sequence */
   double *part;     /* [(kind * n + slice) * n_stages + stage], kinds below O: duration over that of the whole op */
   double *transfer; /* [2 n_stages] time of a slice's message over that of a whole one, as transfer_ns without entry 0;
@@ -62,8 +58,7 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsSliceParts, ps_slice_parts_free)
 
 /* Microbatches may have different lengths (costs.h). Arrays over ops and transfers then have an entry for each
  * length; stages have one. */
-typedef struct
-{
+typedef struct {
   guint n_stages;
   guint n_lengths;          /* different lengths of microbatches; 1: they are alike */
   PsStageCost *stage;       /* [n_stages] */
@@ -105,8 +100,7 @@ void ps_costs_free (PsCosts *costs);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsCosts, ps_costs_free)
 
 /* The cost of an op for microbatches of the first length. */
-static inline PsOpCost *
-ps_costs_op (const PsCosts *costs, PsOpKind kind, guint stage)
+static inline PsOpCost *ps_costs_op (const PsCosts *costs, PsOpKind kind, guint stage)
 {
   return &costs->op[ps_op_index (costs->n_stages, costs->n_lengths, kind, 0, stage)];
 }
@@ -115,16 +109,14 @@ ps_costs_op (const PsCosts *costs, PsOpKind kind, guint stage)
 void ps_costs_copy_stage (PsCosts *costs, guint stage, const PsCosts *from, guint from_stage);
 
 /* The index that an op has where microbatches are alike. */
-static inline guint
-ps_costs_alike (const PsCosts *costs, guint op)
+static inline guint ps_costs_alike (const PsCosts *costs, guint op)
 {
   return op / (costs->n_lengths * costs->n_stages) * costs->n_stages + op % costs->n_stages;
 }
 
 /* Time of the whole backward of a stage for microbatches of that length: B and W as two ops or BW as one, whichever is
  * shorter. */
-static inline gint64
-ps_costs_backward_ns (const PsCosts *costs, guint length, guint stage)
+static inline gint64 ps_costs_backward_ns (const PsCosts *costs, guint length, guint stage)
 {
   const PsOpCost *op = &costs->op[ps_op_index (costs->n_stages, costs->n_lengths, 0, length, stage)];
   guint next = costs->n_lengths * costs->n_stages; /* from one kind to the next */
@@ -134,8 +126,7 @@ ps_costs_backward_ns (const PsCosts *costs, guint length, guint stage)
 
 /* How much longer a pair with an F of a stage is than that F alone: it saves time if the backward in it takes longer
  * than that. G_MAXINT64: pairs take what their parts take. */
-static inline gint64
-ps_costs_pair_more_ns (const PsCosts *costs, guint stage)
+static inline gint64 ps_costs_pair_more_ns (const PsCosts *costs, guint stage)
 {
   gint64 pair_ns = costs->stage[stage].pair_ns;
 
@@ -147,8 +138,7 @@ ps_costs_pair_more_ns (const PsCosts *costs, guint stage)
 gint64 ps_costs_pair_ns (const PsCosts *costs, guint a, guint b);
 
 /* The all-reduce of a stage's gradients, ns, where the placement has n_copies weight copies. */
-static inline gint64
-ps_costs_reduce_ns (const PsCosts *costs, guint stage, guint n_copies)
+static inline gint64 ps_costs_reduce_ns (const PsCosts *costs, guint stage, guint n_copies)
 {
   return n_copies > 1 ? costs->stage[stage].reduce2_ns : costs->stage[stage].reduce_ns;
 }
@@ -157,23 +147,20 @@ ps_costs_reduce_ns (const PsCosts *costs, guint stage, guint n_copies)
 gboolean ps_costs_have_reduce (const PsCosts *costs, guint n_copies);
 
 /* The bytes that a device holds for a stage throughout when it keeps that many versions of its weights (1 or more). */
-static inline gint64
-ps_costs_held_bytes (const PsCosts *costs, guint stage, guint versions)
+static inline gint64 ps_costs_held_bytes (const PsCosts *costs, guint stage, guint versions)
 {
   return costs->stage[stage].weight_bytes + (versions - 1) * costs->stage[stage].version_bytes;
 }
 
 /* The bytes that an F keeps, and the bytes that its B leaves for W. */
-static inline gint64
-ps_costs_act_bytes (const PsCosts *costs, guint stage)
+static inline gint64 ps_costs_act_bytes (const PsCosts *costs, guint stage)
 {
   const PsOpCost *f = ps_costs_op (costs, PS_OP_F, stage);
 
   return f->take_bytes - f->give_bytes;
 }
 
-static inline gint64
-ps_costs_wact_bytes (const PsCosts *costs, guint stage)
+static inline gint64 ps_costs_wact_bytes (const PsCosts *costs, guint stage)
 {
   const PsOpCost *b = ps_costs_op (costs, PS_OP_B, stage);
 
@@ -183,33 +170,28 @@ ps_costs_wact_bytes (const PsCosts *costs, guint stage)
 /* Indices into transfer_ns, for the first length: the activation that stage hands to stage + 1, the gradient that stage
  * hands to stage - 1. */
 #define PS_TRANSFER_LOCAL 0
-static inline guint
-ps_transfer_forward (G_GNUC_UNUSED const PsCosts *costs, guint stage)
+static inline guint ps_transfer_forward (G_GNUC_UNUSED const PsCosts *costs, guint stage)
 {
   return 1 + stage;
 }
-static inline guint
-ps_transfer_backward (const PsCosts *costs, guint stage)
+static inline guint ps_transfer_backward (const PsCosts *costs, guint stage)
 {
   return 1 + costs->n_stages + stage;
 }
 
-static inline gint64
-ps_host_time_sum (PsHostTime time)
+static inline gint64 ps_host_time_sum (PsHostTime time)
 {
   return time.before_ns + time.after_ns;
 }
 
 /* The host time in the duration of an op, by its index into op. */
-static inline PsHostTime
-ps_costs_host_time (const PsCosts *costs, guint op)
+static inline PsHostTime ps_costs_host_time (const PsCosts *costs, guint op)
 {
   return costs->host_time != NULL ? costs->host_time[op] : (PsHostTime){ 0 };
 }
 
 /* Whether there are host times that durations do not have yet. */
-static inline gboolean
-ps_costs_lack_host_time (const PsCosts *costs)
+static inline gboolean ps_costs_lack_host_time (const PsCosts *costs)
 {
   return costs->host_time == NULL && (costs->op_ns != 0 || costs->post_ns != 0);
 }
@@ -332,8 +314,7 @@ void ps_costs_add_context (PsCosts *costs, const PsModel *model, guint n_chunks)
 void ps_costs_set_reduce (PsCosts *costs, const PsCluster *cluster, guint n_devices, guint n_replicas);
 
 /* The keys of ps_costs_parse: times, then sizes from PS_COST_ACT on. */
-typedef enum
-{
+typedef enum {
   PS_COST_F,
   PS_COST_B,
   PS_COST_W,
@@ -406,8 +387,7 @@ gboolean ps_costs_check (const PsCosts *costs, guint n_microbatches, GError **er
 #define PS_MAX_LENGTH_FACTOR 10000
 
 /* What multiplies the costs of a microbatch. */
-typedef struct
-{
+typedef struct {
   double f;   /* F and R */
   double b;   /* B; a BW grows as the sum of its B and W does, and a pair as the sum of its F and BW */
   double w;   /* W */
@@ -416,14 +396,12 @@ typedef struct
   double msg; /* bytes of a transfer */
 } PsLengthFactors;
 
-typedef struct
-{
+typedef struct {
   guint tokens;            /* tokens of each sequence; 0: the factors say all */
   PsLengthFactors factors; /* 1 where tokens are known */
 } PsLength;
 
-typedef struct
-{
+typedef struct {
   guint n;          /* microbatches */
   guint16 *of;      /* [n] index into length */
   guint n_lengths;  /* different ones */
@@ -431,8 +409,7 @@ typedef struct
 } PsLengths;
 
 /* Which microbatch of the file is the first to enter the pipeline, the second, and so on. */
-typedef enum
-{
+typedef enum {
   PS_ORDER_GIVEN,      /* as in the file */
   PS_ORDER_ASCENDING,  /* by the work of F, B and W, the shortest first */
   PS_ORDER_DESCENDING, /* the longest first */

@@ -12,30 +12,26 @@ typedef struct _PsDevice PsDevice;
 typedef struct _PsDeviceClass PsDeviceClass;
 
 /* Uses of allocated bytes. */
-typedef enum
-{
+typedef enum {
   PS_USE_STATE,      /* weights, gradients, optimizer state, fixed workspace: from add_stage to close */
   PS_USE_ACTIVATION, /* kept from F for B and W, and needed by an op while it runs */
   PS_USE_BUFFER,     /* tensors between devices: outputs not yet sent, inputs not yet consumed */
   PS_N_USE_KINDS
 } PsUseKind;
 
-typedef struct
-{
+typedef struct {
   gint64 current[PS_N_USE_KINDS]; /* bytes held now */
   gint64 peak_bytes;              /* most of STATE + ACTIVATION together since the last reset_peak */
 } PsMemoryUse;
 
 /* The current bytes that count for peak_bytes. */
-static inline gint64
-ps_memory_use_held (const PsMemoryUse *use)
+static inline gint64 ps_memory_use_held (const PsMemoryUse *use)
 {
   return use->current[PS_USE_STATE] + use->current[PS_USE_ACTIVATION];
 }
 
 /* When something ran, by CLOCK_MONOTONIC in ns. */
-typedef struct
-{
+typedef struct {
   gint64 start_ns;
   gint64 end_ns;
 } PsTimes;
@@ -43,8 +39,7 @@ typedef struct
 /* A boundary tensor of one slice: `bytes` of device memory. For the cpu device s*b*h floats over the slices, for
  * accelerators s*b*h elements of the model's precision in the accelerator's memory; paced and null devices have data
  * NULL and bytes 0. */
-typedef struct
-{
+typedef struct {
   PsDevice *device; /* the device that allocated it and will free it */
   gsize bytes;
   void *data;
@@ -54,8 +49,7 @@ typedef struct
 } PsTensor;
 
 /* What a training learns from, and how fast. */
-typedef struct
-{
+typedef struct {
   GBytes *text;         /* each byte is a token; NULL: tokens drawn from the seed, the same ones in every step */
   double learning_rate; /* learning rate of Adam, at its highest */
   double least_rate;    /* at the end of the decay */
@@ -63,8 +57,7 @@ typedef struct
   guint decay;          /* the rate falls as a cosine from the warm-up to this step and then stays; 0: no decay */
 } PsTraining;
 
-typedef struct
-{
+typedef struct {
   const PsModel *model; /* NULL allowed for classes that do not compute */
   const PsCosts *costs; /* paced: durations; others ignore it; NULL allowed */
   guint n_stages;       /* stages of the whole model */
@@ -126,31 +119,27 @@ typedef struct
 } PsDeviceSetting;
 
 /* Where share i of n numbers begins that are divided into n_shares; share i ends where the next one begins. */
-static inline gsize
-ps_share_begin (gsize n, guint i, guint n_shares)
+static inline gsize ps_share_begin (gsize n, guint i, guint n_shares)
 {
   return n * i / n_shares;
 }
 
 /* The arrays of numbers that a training goes on from. */
-typedef enum
-{
+typedef enum {
   PS_STATE_WEIGHTS,
   PS_STATE_FIRST_MOMENT, /* first moment of Adam */
   PS_STATE_SECOND_MOMENT,
   PS_N_STATE_ARRAYS
 } PsStateArray;
 
-typedef struct
-{
+typedef struct {
   gsize n; /* parameters of the stage */
   float *array[PS_N_STATE_ARRAYS];
   guint64 n_updates; /* how often O has run */
 } PsStageState;
 
 /* Numbers of some devices of one process, to be added up. */
-typedef struct
-{
+typedef struct {
   PsDevice *const *devices; /* [n_devices] */
   float *const *values;     /* [n_devices] where the n numbers of each are */
   guint n_devices;
@@ -158,8 +147,7 @@ typedef struct
   gsize n;
 } PsDeviceSum;
 
-typedef enum
-{
+typedef enum {
   PS_SUM_SHOW, /* first, of this device alone (n_devices 1) */
   PS_SUM_ADD,  /* when all have done that: adds up in memory of the device's own */
   PS_SUM_TAKE, /* when all have done that: the sums replace the numbers */
@@ -168,8 +156,7 @@ typedef enum
 /* One pipeline rank's compute device. All calls on one device come from one thread at a time, which has called attach
  * first. Functions that can fail return FALSE or NULL and set an error that begins with the stage where one is
  * involved. No hook may be NULL unless its comment says so. */
-struct _PsDeviceClass
-{
+struct _PsDeviceClass {
   const char *name;        /* "cpu" */
   const char *description; /* one line */
   gboolean computes;       /* TRUE: losses and gradients are real numbers */
@@ -342,8 +329,7 @@ struct _PsDeviceClass
 #endif
 
 /* Implementations put this first in their own struct. */
-struct _PsDevice
-{
+struct _PsDevice {
   const PsDeviceClass *PS_CLASS;
 };
 

@@ -46,8 +46,7 @@
 
 G_BEGIN_DECLS
 
-typedef struct
-{
+typedef struct {
   const char *name; /* as typed: "torch-compute" */
   const char *description;
   /* TRUE: a text looks like this format and is read as it. NULL: never read. */
@@ -161,8 +160,7 @@ PsTimeline *ps_timeline_load (const char *path, GError **error) G_GNUC_WARN_UNUS
 gboolean ps_timeline_write (const PsTimeline *timeline, const char *path, GError **error);
 
 /* One file of a run in memory, packed by gzip or not. */
-typedef struct
-{
+typedef struct {
   const char *name; /* in messages; may tell the rank */
   const char *text;
   gsize length;
@@ -177,8 +175,7 @@ GPtrArray *ps_timelines_parse (const char *where, const PsTraceFile *files, guin
 
 #define PS_TENSOR_MAX_DIMENSIONS 8
 
-typedef struct
-{
+typedef struct {
   char *name;
   char *type; /* "F32", "BF16", ... */
   guint n_dimensions;
@@ -187,8 +184,7 @@ typedef struct
   gsize n_bytes;
 } PsTensorEntry;
 
-typedef struct
-{
+typedef struct {
   GPtrArray *entries;   /* of PsTensorEntry, as the header has them */
   GHashTable *by_name;  /* name -> entry */
   GHashTable *metadata; /* key -> text; empty: the file has none */
@@ -207,8 +203,7 @@ const PsTensorEntry *ps_safetensors_find (const PsSafetensors *file, const char 
 
 /* The header of a file with arrays of floats under these names, which follow each other in this order: "F32", rows x
  * columns each; rows 0: a vector. metadata: pairs of key and text, NULL at the end. Free with g_free. */
-typedef struct
-{
+typedef struct {
   char *name;
   gsize rows, columns;
 } PsTensorShape;

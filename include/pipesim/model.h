@@ -24,8 +24,7 @@ char *ps_shipped_about (const char *text);
  * vocabulary, k kv_heads. q = az is the width of the queries, c = kz that of keys and of values; q = h where z = h / a.
  */
 
-typedef enum
-{
+typedef enum {
   PS_PRECISION_FP32,
   PS_PRECISION_FP16,
   PS_PRECISION_BF16,
@@ -33,16 +32,14 @@ typedef enum
   PS_PRECISION_FP4, /* bf16, but layers multiply matrices in 4 bits */
 } PsPrecision;
 
-typedef enum
-{
+typedef enum {
   PS_MLP_GELU,   /* h -> f -> h, two matrices, GELU between (GPT) */
   PS_MLP_SWIGLU, /* h -> f twice, gated, f -> h, three matrices (Llama) */
 } PsMlp;
 
 /* Multi-head latent attention (DeepSeek-V2, arXiv 2405.04434, section 2.1): keys and values of all heads are made from
  * one narrow vector, and queries from another. */
-typedef struct
-{
+typedef struct {
   guint kv_rank;    /* width of the vector of keys and values; 0: the model has heads of keys and values instead */
   guint q_rank;     /* width of the vector of queries; 0: queries are made from h */
   guint nope_size;  /* size of each head's query and key without position */
@@ -51,8 +48,7 @@ typedef struct
 } PsLatent;
 
 /* A mixture of experts in place of the feed-forward (DeepSeekMoE, arXiv 2401.06066, section 2). */
-typedef struct
-{
+typedef struct {
   guint count;        /* experts of a layer to choose from; 0: the model has none */
   guint active;       /* experts that a token visits (top-k) */
   guint shared;       /* further experts, which every token visits */
@@ -66,22 +62,19 @@ typedef struct
 #define PS_MAX_SEQUENCE (1 << 20) /* tokens */
 
 /* Further GPUs that share the work, apart from those of tensor parallelism (work.h). */
-typedef struct
-{
+typedef struct {
   guint context; /* GPUs of a device that share each sequence, 0 or 1: none */
   guint experts; /* GPUs, of the device and its replicas, that share the experts; 0 or 1: those of tensor parallelism */
 } PsSpread;
 
 /* The program that trains, whose habits decide which bytes are held (work.h). */
-typedef enum
-{
+typedef enum {
   PS_FRAMEWORK_NONE,      /* what the formulas here say and nothing else */
   PS_FRAMEWORK_MEGATRON,  /* Megatron-LM's core with Transformer Engine */
   PS_FRAMEWORK_DEEPSPEED, /* DeepSpeed's ZeRO stage 1 and pipeline engine, as in Megatron-DeepSpeed */
 } PsFramework;
 
-typedef struct
-{
+typedef struct {
   char *name;            /* from [model] name, else the file's base name */
   guint layers;          /* transformer layers, embedding, head and mtp not counted */
   guint hidden;          /* h */
@@ -118,8 +111,7 @@ typedef struct
 const char *ps_model_special_key (const PsModel *model);
 
 /* What is special about a layer; 0: a dense one that attends to all tokens. */
-typedef enum
-{
+typedef enum {
   PS_LAYER_EXPERTS = 1,
   PS_LAYER_WINDOW = 2,
 } PsLayerKind;
@@ -160,8 +152,7 @@ gboolean ps_model_resize (PsModel *model, guint microbatch_size, guint sequence,
 gboolean ps_model_slice (PsModel *model, guint n_slices, guint slice, guint n_sharing, GError **error);
 
 /* Recomputation before the backward instead of keeping (Korthikanti et al., arXiv 2205.05198). */
-typedef enum
-{
+typedef enum {
   PS_RECOMPUTE_NONE,
   PS_RECOMPUTE_SELECTIVE, /* section 5: the attention scores, their softmax and dropout, 5as^2b of each layer */
   PS_RECOMPUTE_FULL,      /* table 2: whole layers, whose inputs alone are kept, 2sbh each */
@@ -172,8 +163,7 @@ const char *ps_recompute_name (PsRecompute recompute); /* "none", "selective", "
 gboolean ps_recompute_parse (const char *where, const char *text, PsRecompute *recompute, GError **error);
 
 /* A contiguous piece of the model, and how its ops run. */
-typedef struct
-{
+typedef struct {
   guint first_layer;
   guint n_layers;
   gboolean embedding;    /* token and position embedding before the layers */
@@ -208,15 +198,13 @@ void ps_stage_shapes_join (const PsStageShape *units, const guint *end, guint n_
 char *ps_stage_shape_key (const PsStageShape *shape);
 
 /* Tokens of a microbatch, bs. */
-static inline gint64
-ps_model_tokens (const PsModel *model)
+static inline gint64 ps_model_tokens (const PsModel *model)
 {
   return (gint64)model->sequence * model->microbatch_size;
 }
 
 /* Width of the query, and of the key, of one head: z, or in latent attention its parts without and with position. */
-static inline guint
-ps_model_head_size (const PsModel *model)
+static inline guint ps_model_head_size (const PsModel *model)
 {
   if (model->latent.kv_rank > 0)
     return model->latent.nope_size + model->latent.rope_size;
@@ -224,15 +212,13 @@ ps_model_head_size (const PsModel *model)
 }
 
 /* Width of the queries of all heads, q. */
-static inline gint64
-ps_model_query_width (const PsModel *model)
+static inline gint64 ps_model_query_width (const PsModel *model)
 {
   return (gint64)ps_model_head_size (model) * model->heads;
 }
 
 /* Width of the keys, and of the values, of all their heads, c. */
-static inline gint64
-ps_model_kv_width (const PsModel *model)
+static inline gint64 ps_model_kv_width (const PsModel *model)
 {
   return (gint64)ps_model_head_size (model) * model->kv_heads;
 }
@@ -241,8 +227,7 @@ ps_model_kv_width (const PsModel *model)
 gint64 ps_model_value_width (const PsModel *model);
 
 /* Tokens that the experts of the GPU with the most work on, for each token that comes in. */
-static inline double
-ps_model_routed (const PsModel *model)
+static inline double ps_model_routed (const PsModel *model)
 {
   const PsExperts *experts = &model->experts;
 
@@ -252,8 +237,7 @@ ps_model_routed (const PsModel *model)
 /* GPUs each of which holds its part of the experts as they are; 0: tensor parallelism cuts them like other matrices.
  * Megatron-LM cuts none that have biases, so that without PsSpread.experts every GPU holds all of them ("Bias in Moe is
  * only supported when ETP==1", core/transformer/transformer_config.py). */
-static inline guint
-ps_model_expert_gpus (const PsModel *model)
+static inline guint ps_model_expert_gpus (const PsModel *model)
 {
   gboolean whole = model->framework == PS_FRAMEWORK_MEGATRON && model->experts.count > 0
                    && (model->other_biases || model->mlp == PS_MLP_GELU);
@@ -262,8 +246,7 @@ ps_model_expert_gpus (const PsModel *model)
 }
 
 /* The whole model as one piece. */
-static inline PsStageShape
-ps_model_whole (const PsModel *model)
+static inline PsStageShape ps_model_whole (const PsModel *model)
 {
   return (PsStageShape){ .n_layers = model->layers, .embedding = TRUE, .head = TRUE, .n_mtp = model->mtp };
 }
@@ -336,8 +319,7 @@ gint64 ps_model_stage_kept_bytes (const PsModel *model, const PsStageShape *shap
 gint64 ps_model_boundary_bytes (const PsModel *model);
 
 /* The bytes that a stage holds throughout, by part. */
-typedef struct
-{
+typedef struct {
   gint64 weight_bytes;    /* read by kernels */
   gint64 gradient_bytes;  /* accumulated over the microbatches */
   gint64 optimizer_bytes; /* Adam's moments, and the fp32 master weights where the precision has them */

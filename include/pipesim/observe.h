@@ -26,8 +26,7 @@
 
 G_BEGIN_DECLS
 
-typedef struct
-{
+typedef struct {
   guint n_stages;     /* 0: nothing was added yet */
   guint n_devices;    /* devices of the last run */
   guint n_iterations; /* iterations of all runs together */
@@ -115,8 +114,7 @@ PsCostSpread *ps_observed_spread (const PsObserved *observed) G_GNUC_WARN_UNUSED
 /* Relative errors are (predicted - measured) / measured: positive = predicted too much. NaN where measured is 0. */
 double ps_relative_error (gint64 predicted, gint64 measured);
 
-typedef struct
-{
+typedef struct {
   PsOp op;
   guint device;
   gint64 predicted_ns; /* duration */
@@ -127,8 +125,7 @@ typedef struct
 
 /* Where two timelines are alike (both simulated or both measured), the first takes the place of the predicted one and
  * the second that of the measured one. */
-typedef struct
-{
+typedef struct {
   gboolean alike;
   PsOrigin origin;     /* origin of both when they are alike */
   char *schedule[2];   /* names */
@@ -140,8 +137,7 @@ typedef struct
   gint64 usual_ns;          /* PsTimeline.usual_ns of the measured one; 0 when alike */
   double bubble_difference; /* predicted - measured bubble ratio */
   double peak_memory_error; /* NaN when one side does not know */
-  struct PsKindError
-  {
+  struct PsKindError {
     guint n;             /* ops of this kind */
     gint64 predicted_ns; /* sum of durations */
     gint64 measured_ns;
@@ -174,8 +170,7 @@ char *ps_comparison_to_json (const PsComparison *comparison, guint n_worst);
  */
 
 /* Times of training steps, by nearest rank. */
-typedef struct
-{
+typedef struct {
   guint n;
   gint64 median_ns;
   gint64 p10_ns;

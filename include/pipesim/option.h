@@ -12,8 +12,7 @@
 G_BEGIN_DECLS
 
 /* The type of the member, and what the option may say. */
-typedef enum
-{
+typedef enum {
   PS_OPTION_FLAG,    /* gboolean; a command line gives the option alone, a spec says yes or no */
   PS_OPTION_COUNT,   /* guint from low to high */
   PS_OPTION_NAME,    /* an enumeration, by parse and name_of */
@@ -36,8 +35,7 @@ typedef enum
 } PsOptionType;
 
 /* The heading of help that an option stands under. */
-typedef enum
-{
+typedef enum {
   PS_GROUP_OWN, /* the command's own */
   PS_GROUP_WHAT,
   PS_GROUP_COSTS,
@@ -49,8 +47,7 @@ typedef enum
   PS_N_GROUPS
 } PsOptionGroup;
 
-typedef struct PsOption
-{
+typedef struct PsOption {
   const char *name; /* without dashes; "": the arguments that belong to no option; NULL: the table ends */
   const char *was;  /* an older name that command lines still take; NULL: none */
   char letter;      /* 0: none */
@@ -151,19 +148,16 @@ gboolean ps_option_is_initial (const PsOption *option, gconstpointer base);
 char *ps_option_typed (const PsOption *option, gconstpointer base);
 
 /* A value as tables and databases hold it. */
-typedef enum
-{
+typedef enum {
   PS_VALUE_NONE, /* NULL */
   PS_VALUE_INTEGER,
   PS_VALUE_REAL,
   PS_VALUE_TEXT,
 } PsValueType;
 
-typedef struct
-{
+typedef struct {
   PsValueType type;
-  union
-  {
+  union {
     gint64 integer;
     double real;
     const char *text; /* not owned */
@@ -176,8 +170,7 @@ PsValue ps_option_value (const PsOption *option, gconstpointer base);
 
 /* One column model for printed tables and --json, so that the two cannot drift apart. */
 
-typedef enum
-{
+typedef enum {
   PS_COLUMN_TEXT,
   PS_COLUMN_INTEGER,
   PS_COLUMN_TIME,    /* gint64 ns; printed with a unit, JSON as integer ns */
@@ -192,8 +185,7 @@ typedef enum
   PS_COLUMN_LISTS,   /* an array of arrays of texts, JSON only */
 } PsColumnType;
 
-typedef struct
-{
+typedef struct {
   const char *key;   /* JSON key, stable: "makespan_ns" */
   const char *title; /* heading of the printed table; NULL: JSON only */
   PsColumnType type;
@@ -201,8 +193,7 @@ typedef struct
 
 /* A column, and where its cells come from: a member of the struct that a row is made of, or a function of that struct.
  */
-typedef struct PsCellColumn
-{
+typedef struct PsCellColumn {
   PsColumn column;
   guint16 offset;
   guint8 size;    /* size of the member: an integer without sign, or a gint64, a double, a text; 0: none */
@@ -260,8 +251,7 @@ void ps_table_set_lists (PsTable *table, const char *key, GPtrArray *lists /* of
 guint ps_table_n_rows (const PsTable *table);
 
 /* What a command prints: JSON, or a table (Markdown and CSV too) with these columns. */
-typedef struct
-{
+typedef struct {
   char **columns; /* what people call them, in that order; NULL: not given */
   gboolean wide;  /* all that have a title */
   gboolean json;
@@ -337,8 +327,7 @@ gboolean ps_print_coloured (const char *text, GError **error);
 /* The command lines of all programs: reading their options, and the text of --help. */
 
 /* The text of --help without the options. Lines of text and examples end with "\n". */
-typedef struct
-{
+typedef struct {
   const char *arguments; /* after the name of the program: "RESULTS.db"; NULL: nothing */
   const char *summary;   /* before the options, in sentences */
   const char *text;      /* after the options; NULL: nothing */

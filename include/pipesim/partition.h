@@ -12,8 +12,7 @@ G_BEGIN_DECLS
 #define PS_MAX_LAYERS 16384
 
 /* One layer and one microbatch. */
-typedef struct
-{
+typedef struct {
   char *name;
   gint64 time_ns;           /* F + B + W */
   gint64 forward_ns;        /* F */
@@ -31,8 +30,7 @@ typedef struct
 
 /* A model as a chain of layers. The sum of its times is at most PS_MAX_TIME_NS and that of each size at most
  * PS_MAX_SIZE_BYTES, so that no stage overflows. */
-typedef struct
-{
+typedef struct {
   guint n_layers; /* 1 to PS_MAX_LAYERS */
   PsLayer *layers;
   gboolean has_flops; /* FALSE: flops are not known, and 0 */
@@ -75,8 +73,7 @@ PsLayers *ps_layers_costdb (PsCostDb *db, const char *profile, const PsModel *mo
                             GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
 /* The question that an algorithm answers. */
-typedef struct
-{
+typedef struct {
   const PsLayers *layers;
   guint n_devices;              /* p >= 1 */
   guint n_chunks;               /* v >= 1; S = p v stages */
@@ -93,15 +90,13 @@ typedef struct
 } PsPartitionSetting;
 
 /* Layers first..last, both included. */
-typedef struct
-{
+typedef struct {
   guint first;
   guint last;
   guint replicas; /* devices that share the stage, each with microbatches of its own; 1 but for pipedream */
 } PsPartitionStage;
 
-typedef struct
-{
+typedef struct {
   guint n_stages;
   PsPartitionStage *stages;
   gint64 bottleneck_ns; /* pipedream: as its recurrence counts; others: ps_partition_bottleneck */
@@ -110,8 +105,7 @@ typedef struct
 void ps_partition_free (PsPartition *partition);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsPartition, ps_partition_free)
 
-typedef struct
-{
+typedef struct {
   const char *name;        /* as typed: "bottleneck" */
   const char *description; /* one line */
   const char *source;      /* where it was published */
@@ -158,8 +152,7 @@ char *ps_partition_costs_to_text (const PsCosts *costs);
 
 /* A run of the setting's family with a partition without replicas: the simulated iteration time, and the bytes by which
  * its devices exceed their memory limits, all together and the most of one. */
-typedef struct
-{
+typedef struct {
   gint64 iteration_ns;
   gint64 excess_bytes;
   gint64 most_excess_bytes;

@@ -19,8 +19,7 @@
 #define PS_PHILOX_KEY_1 0xbb67ae85U
 
 /* One round on four words, for callers that work on many counters side by side. */
-PS_PHILOX_INLINE void
-ps_philox_round (uint32_t *c0, uint32_t *c1, uint32_t *c2, uint32_t *c3, uint32_t k0, uint32_t k1)
+PS_PHILOX_INLINE void ps_philox_round (uint32_t *c0, uint32_t *c1, uint32_t *c2, uint32_t *c3, uint32_t k0, uint32_t k1)
 {
   const uint64_t a = (uint64_t)PS_PHILOX_FACTOR_0 * *c0, b = (uint64_t)PS_PHILOX_FACTOR_1 * *c2;
   const uint32_t next0 = (uint32_t)(b >> 32) ^ *c1 ^ k0, next2 = (uint32_t)(a >> 32) ^ *c3 ^ k1;
@@ -32,23 +31,20 @@ ps_philox_round (uint32_t *c0, uint32_t *c1, uint32_t *c2, uint32_t *c3, uint32_
 }
 
 /* Replaces four words, the counter, by four random ones. key: its lower half is the first of the two words. */
-PS_PHILOX_INLINE void
-ps_philox (uint32_t words[4], uint64_t key)
+PS_PHILOX_INLINE void ps_philox (uint32_t words[4], uint64_t key)
 {
   uint32_t k0 = (uint32_t)key, k1 = (uint32_t)(key >> 32);
 
-  for (int round = 0; round < PS_PHILOX_ROUNDS; round++)
-    {
-      ps_philox_round (&words[0], &words[1], &words[2], &words[3], k0, k1);
-      k0 += PS_PHILOX_KEY_0;
-      k1 += PS_PHILOX_KEY_1;
-    }
+  for (int round = 0; round < PS_PHILOX_ROUNDS; round++) {
+    ps_philox_round (&words[0], &words[1], &words[2], &words[3], k0, k1);
+    k0 += PS_PHILOX_KEY_0;
+    k1 += PS_PHILOX_KEY_1;
+  }
 }
 
 /* Moves a counter on and returns its number in SplitMix64's sequence (Steele, Lea, Flood: Fast splittable pseudorandom
  * number generators, OOPSLA 2014). */
-PS_PHILOX_INLINE uint64_t
-ps_splitmix_next (uint64_t *counter)
+PS_PHILOX_INLINE uint64_t ps_splitmix_next (uint64_t *counter)
 {
   uint64_t z = *counter += 0x9e3779b97f4a7c15u;
 

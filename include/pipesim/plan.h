@@ -8,8 +8,7 @@
 
 G_BEGIN_DECLS
 
-typedef struct
-{
+typedef struct {
   const char *model;     /* path or name; NULL: the one that db holds */
   const char *precision; /* number format in place of the model's own; NULL: its own */
   const char *cluster;   /* path or name: memory and peak rate of a GPU, and without db all costs */
@@ -34,8 +33,7 @@ typedef struct
 } PsLayoutQuestion;
 
 /* Trust in a prediction, by the weakest of the figures that it is made from. */
-typedef enum
-{
+typedef enum {
   PS_CONFIDENCE_LOW,    /* times, transfers or sizes are modelled */
   PS_CONFIDENCE_MEDIUM, /* some of them lie between measured ones */
   PS_CONFIDENCE_HIGH,   /* all were measured */
@@ -45,8 +43,7 @@ const char *ps_confidence_name (PsConfidence confidence); /* "low", "medium", "h
 
 #define PS_LAYOUT_NEAR 1.01
 
-typedef struct
-{
+typedef struct {
   char *schedule;
   char *near;            /* other schedules of the same p, t, c, e and d, no slower than PS_LAYOUT_NEAR times the step,
                             the fastest first: "zb-v, 1f1b"; NULL: there is none, or fold is not asked for */
@@ -74,8 +71,7 @@ typedef struct
 } PsLayout;
 
 /* The layouts that were tried, and the best of them. Every setting of the space counts once. */
-typedef struct
-{
+typedef struct {
   GArray *best; /* PsLayout, the fastest first, equal ones by p, t, b, recomputation, schedule, chunks; those that the
                    runner does not run after all others, and as many as they at most */
   guint64 n_settings;
@@ -143,8 +139,7 @@ char *ps_layout_command (const PsLayoutQuestion *question, const PsLayouts *layo
  * what the framework reads: of megatron and torchtitan words as a shell splits them, to go after the command.
  */
 
-typedef struct
-{
+typedef struct {
   const PsSetting *setting;   /* GPUs of a device, replicas, ZeRO, recomputation, groups */
   const PsModel *model;       /* NULL: not known */
   const PsStageShape *shapes; /* [n_devices * n_chunks]; NULL: not known */
@@ -155,8 +150,7 @@ typedef struct
 } PsLaunch;
 
 /* The options of a command that prints a launch. */
-typedef struct
-{
+typedef struct {
   char *to;       /* a framework; NULL: no launch is asked for */
   gboolean force; /* also where the run does not fit memory */
 } PsLaunchChoice;

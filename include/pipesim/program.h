@@ -8,8 +8,7 @@
 
 G_BEGIN_DECLS
 
-typedef enum
-{
+typedef enum {
   PS_INSTRUCTION_COMPUTE, /* run op */
   PS_INSTRUCTION_SEND,    /* start sending op's result to peer; does not block */
   PS_INSTRUCTION_RECEIVE, /* start receiving op's result from peer; does not block */
@@ -18,8 +17,7 @@ typedef enum
 
 /* For send, receive and wait `op` is the producer: F of stage s stands for the activation that goes to stage s + 1, B
  * (also when the producer is a BW) for the gradient that goes to stage s - 1. */
-typedef struct
-{
+typedef struct {
   guint16 type;    /* PsInstructionType */
   guint16 peer;    /* the other device; own device for compute */
   guint32 message; /* 1 + index into PsProgram.messages; 0 for compute */
@@ -27,15 +25,13 @@ typedef struct
 } PsInstruction;
 
 /* Whether it is a send or a receive. */
-static inline gboolean
-ps_instruction_is_post (const PsInstruction *instruction)
+static inline gboolean ps_instruction_is_post (const PsInstruction *instruction)
 {
   return instruction->type == PS_INSTRUCTION_SEND || instruction->type == PS_INSTRUCTION_RECEIVE;
 }
 
 /* One op as the engines see it, 16 bytes; its index in the table is its id. */
-typedef struct
-{
+typedef struct {
   guint32 previous; /* 1 + id of the op before it on its device; 0 = none */
   guint32 input; /* 1 + id of the op whose result comes from another device; 0 = none. Inputs from the own device come
                     earlier in its order. */
@@ -45,8 +41,7 @@ typedef struct
 } PsStep;
 
 /* One transfer between two devices. */
-typedef struct
-{
+typedef struct {
   PsOp op;          /* the producer's name: F, or B also where a BW makes the result */
   guint32 producer; /* step at whose end the result exists; of a pair its second */
   guint32 consumer; /* step that waits for the result */
@@ -57,15 +52,13 @@ typedef struct
 } PsMessage;
 
 /* Where the two ends of a message stand in the streams. */
-typedef struct
-{
+typedef struct {
   guint32 send;    /* instruction */
   guint32 receive; /* instruction */
 } PsPlaces;
 
 /* Where a step stands in an overlapped pair. */
-typedef enum
-{
+typedef enum {
   PS_PAIR_NONE,
   PS_PAIR_FIRST,  /* waits for its input, takes no time */
   PS_PAIR_SECOND, /* the next step after its first; takes the time of the whole pair, at whose end both results are
@@ -73,8 +66,7 @@ typedef enum
 } PsPairRole;
 
 /* Where the sends and receives stand in the streams. A send stands after its producer in every order. */
-typedef enum
-{
+typedef enum {
   PS_COMM_ASAP, /* PyTorch's lowering: one action of each device, again and again; a receive is posted when its producer
                    is ordered. Gathering and dropping a stage's weights and reducing its gradients are actions, too, as
                    in 2.14, but have no instructions here. 2.15 has the wait for the reduction as an action as well, so
@@ -87,8 +79,7 @@ typedef enum
 
 /* The arrays by step and message lie in one block, which begins with steps. The streams lie in another, which begins
  * with instructions. */
-typedef struct
-{
+typedef struct {
   PsSchedule *schedule; /* owned */
   PsCommOrder order;
   guint n_steps;
@@ -142,8 +133,7 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsProgram, ps_program_free)
  * In an asynchronous schedule each device runs the forwards before its first backward one iteration ahead: one of them
  * follows each backward of its drain. The streams then begin with the first backward, and sends and receives stand as
  * PS_COMM_ASAP puts them. All other programs repeat their own streams. */
-typedef struct
-{
+typedef struct {
   guint *first; /* [n_devices + 1] into instructions */
   PsInstruction *instructions;
   guint8 *ahead; /* [n_instructions] 1: for a microbatch of the next iteration; the run begins with these */
@@ -154,8 +144,7 @@ void ps_round_free (PsRound *round);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsRound, ps_round_free)
 
 /* The index of an op of the schedule into PsCosts.op. */
-static inline guint
-ps_program_cost (const PsProgram *program, PsOp op)
+static inline guint ps_program_cost (const PsProgram *program, PsOp op)
 {
   const PsSchedule *schedule = program->schedule;
   guint length = schedule->length != NULL ? schedule->length[ps_schedule_cell (schedule, op)] : 0;
@@ -164,24 +153,21 @@ ps_program_cost (const PsProgram *program, PsOp op)
 }
 
 /* The op that makes the input of a step that has one: F, or B also where a BW makes it. */
-static inline PsOp
-ps_program_producer (const PsProgram *program, guint step)
+static inline PsOp ps_program_producer (const PsProgram *program, guint step)
 {
   g_assert (program->message_of[step] != 0);
   return program->messages[program->message_of[step] - 1].op;
 }
 
 /* How transfers share channels: the index of a row of ps_channel_table. Only rows that code names are listed here. */
-typedef enum
-{
+typedef enum {
   PS_CHANNEL_LATENCY, /* no channels: transfers never queue */
   PS_CHANNEL_DIRECTION,
   PS_CHANNEL_PAIR,
   PS_CHANNEL_RANK,
 } PsChannel;
 
-typedef struct
-{
+typedef struct {
   const char *name;        /* "pair" */
   const char *description; /* "one in-order channel for each pair of devices" */
   const char *pytorch;     /* the setting of PyTorch that has these channels; NULL: none */

@@ -6,8 +6,7 @@
 
 G_BEGIN_DECLS
 
-typedef enum
-{
+typedef enum {
   PS_PLACEMENT_LOOP,          /* stage s on device s mod p */
   PS_PLACEMENT_V,             /* two chunks: down 0..p-1, then up p-1..0 */
   PS_PLACEMENT_WAVE,          /* any number of chunks, alternately down and up */
@@ -15,8 +14,7 @@ typedef enum
   PS_PLACEMENT_CUSTOM,        /* anything else, as a schedule file says */
 } PsPlacementKind;
 
-typedef struct
-{
+typedef struct {
   PsPlacementKind kind;
   guint n_devices;
   guint n_stages;  /* stages of one copy of the model */
@@ -38,8 +36,7 @@ PsPlacement *ps_placement_copy (const PsPlacement *placement);
 void ps_placement_free (PsPlacement *placement);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsPlacement, ps_placement_free)
 
-static inline guint
-ps_placement_device (const PsPlacement *placement, guint copy, guint stage)
+static inline guint ps_placement_device (const PsPlacement *placement, guint copy, guint stage)
 {
   return placement->device[(gsize)copy * placement->n_stages + stage];
 }
@@ -58,8 +55,7 @@ gboolean ps_placement_parse (const char *where, const char *text, PsPlacementKin
 /* For every device, the order of its ops. No times. */
 
 /* One op, 8 bytes. */
-typedef struct
-{
+typedef struct {
   guint8 kind;  /* PsOpKind */
   guint8 slice; /* sequence slice, 0 unless the schedule slices */
   guint16 stage;
@@ -69,53 +65,46 @@ typedef struct
 
 /* Whether an op right after another one on its device finds in the caches what that one has touched: a backward or W
  * the data that was made for it, F the memory that was freed. */
-static inline gboolean
-ps_op_is_warm (PsOp before, PsOp op)
+static inline gboolean ps_op_is_warm (PsOp before, PsOp op)
 {
   gboolean same = before.stage == op.stage && before.microbatch == op.microbatch && before.slice == op.slice;
 
-  switch (op.kind)
-    {
-    case PS_OP_F:
-      return before.kind == PS_OP_W || before.kind == PS_OP_BW;
-    case PS_OP_B:
-    case PS_OP_BW:
-      return same && before.kind == PS_OP_F;
-    case PS_OP_W:
-      return same && before.kind == PS_OP_B;
-    default:
-      return FALSE;
-    }
+  switch (op.kind) {
+  case PS_OP_F:
+    return before.kind == PS_OP_W || before.kind == PS_OP_BW;
+  case PS_OP_B:
+  case PS_OP_BW:
+    return same && before.kind == PS_OP_F;
+  case PS_OP_W:
+    return same && before.kind == PS_OP_B;
+  default:
+    return FALSE;
+  }
 }
 
-static inline gboolean
-ps_op_is_backward (PsOp op)
+static inline gboolean ps_op_is_backward (PsOp op)
 {
   return op.kind == PS_OP_B || op.kind == PS_OP_BW;
 }
 
 /* TRUE if op needs the result of another stage. *producer becomes the op that makes it: F, or B also where a BW does.
  */
-static inline gboolean
-ps_op_input (PsOp op, guint n_stages, PsOp *producer)
+static inline gboolean ps_op_input (PsOp op, guint n_stages, PsOp *producer)
 {
   *producer = op;
   producer->paired = 0;
   if (op.kind == PS_OP_F && op.stage > 0)
     producer->stage = (guint16)(op.stage - 1);
-  else if (ps_op_is_backward (op) && op.stage + 1U < n_stages)
-    {
-      producer->kind = PS_OP_B;
-      producer->stage = (guint16)(op.stage + 1);
-    }
-  else
+  else if (ps_op_is_backward (op) && op.stage + 1U < n_stages) {
+    producer->kind = PS_OP_B;
+    producer->stage = (guint16)(op.stage + 1);
+  } else
     return FALSE;
   return TRUE;
 }
 
 /* TRUE if another stage needs op's result. *stage becomes that stage. */
-static inline gboolean
-ps_op_output (PsOp op, guint n_stages, guint *stage)
+static inline gboolean ps_op_output (PsOp op, guint n_stages, guint *stage)
 {
   if (op.kind == PS_OP_F && op.stage + 1U < n_stages)
     *stage = op.stage + 1U;
@@ -127,24 +116,21 @@ ps_op_output (PsOp op, guint n_stages, guint *stage)
 }
 
 /* Types of PsPost. Higher numbers belong to the format of the file that has them; lowering passes over them. */
-typedef enum
-{
+typedef enum {
   PS_POST_SEND,
   PS_POST_RECEIVE,
   PS_POST_OTHER,
 } PsPostType;
 
 /* A send or receive of a schedule that was lowered elsewhere. */
-typedef struct
-{
+typedef struct {
   guint32 place; /* index into ops: it stands right before this op */
   guint16 device;
   guint8 type; /* PsPostType */
   PsOp op;     /* its result moves: F, or B also where a BW makes it */
 } PsPost;
 
-typedef struct
-{
+typedef struct {
   char *name;             /* family name, or the name in a file */
   char *origin;           /* one line: where it comes from; NULL: not known */
   char *family;           /* the family that generated it; NULL: none, or not known */
@@ -173,29 +159,25 @@ PsSchedule *ps_schedule_copy (const PsSchedule *schedule);
 void ps_schedule_free (PsSchedule *schedule);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsSchedule, ps_schedule_free)
 
-static inline guint
-ps_schedule_n_ops (const PsSchedule *schedule)
+static inline guint ps_schedule_n_ops (const PsSchedule *schedule)
 {
   return schedule->first[schedule->placement->n_devices];
 }
 
 /* The weight copy that a microbatch uses. */
-static inline guint
-ps_schedule_weight_copy (const PsSchedule *schedule, guint microbatch)
+static inline guint ps_schedule_weight_copy (const PsSchedule *schedule, guint microbatch)
 {
   return schedule->copy != NULL ? schedule->copy[microbatch] : 0;
 }
 
 /* The device that runs ops of this stage for this microbatch. */
-static inline guint
-ps_schedule_device (const PsSchedule *schedule, guint stage, guint microbatch)
+static inline guint ps_schedule_device (const PsSchedule *schedule, guint stage, guint microbatch)
 {
   return ps_placement_device (schedule->placement, ps_schedule_weight_copy (schedule, microbatch), stage);
 }
 
 /* The chunk of op's stage on the device that runs it. */
-static inline guint16
-ps_schedule_chunk (const PsSchedule *schedule, PsOp op)
+static inline guint16 ps_schedule_chunk (const PsSchedule *schedule, PsOp op)
 {
   guint copy = ps_schedule_weight_copy (schedule, op.microbatch);
 
@@ -204,37 +186,32 @@ ps_schedule_chunk (const PsSchedule *schedule, PsOp op)
 
 /* Microbatches of an optimizer step. Step u of a stage with n versions takes the gradients at the weights after u - n +
  * 1 steps, the first ones at the weights of the start: W(u + 1) = W(u) - g (W(u - n + 1)). */
-static inline guint
-ps_schedule_update_every (const PsSchedule *schedule)
+static inline guint ps_schedule_update_every (const PsSchedule *schedule)
 {
   return schedule->update_every > 0 ? schedule->update_every : schedule->n_microbatches;
 }
 
 /* Age of the weights that a stage uses, in optimizer steps. */
-static inline guint
-ps_schedule_delay (const PsSchedule *schedule, guint stage)
+static inline guint ps_schedule_delay (const PsSchedule *schedule, guint stage)
 {
   guint device = ps_placement_device (schedule->placement, 0, stage);
 
   return schedule->weight_versions != NULL ? schedule->weight_versions[device] - 1 : 0;
 }
 
-static inline gsize
-ps_schedule_n_cells (const PsSchedule *schedule)
+static inline gsize ps_schedule_n_cells (const PsSchedule *schedule)
 {
   return (gsize)schedule->placement->n_stages * schedule->n_microbatches * schedule->n_slices;
 }
 
 /* A number below ps_schedule_n_cells for op's stage, microbatch and slice. The next slice has the next number. */
-static inline gsize
-ps_schedule_cell (const PsSchedule *schedule, PsOp op)
+static inline gsize ps_schedule_cell (const PsSchedule *schedule, PsOp op)
 {
   return ((gsize)op.stage * schedule->n_microbatches + op.microbatch) * schedule->n_slices + op.slice;
 }
 
 /* A number below 2 * ps_schedule_n_cells for the result of an F, B or BW. B and BW make the same result. */
-static inline gsize
-ps_schedule_result (const PsSchedule *schedule, PsOp op)
+static inline gsize ps_schedule_result (const PsSchedule *schedule, PsOp op)
 {
   return 2 * ps_schedule_cell (schedule, op) + (op.kind != PS_OP_F);
 }
@@ -288,8 +265,7 @@ PsSchedule *ps_schedule_parse_json (const char *where, const char *text, gssize 
 /* The table of published schedules and how to generate them. */
 
 /* The question that a family answers. */
-typedef struct
-{
+typedef struct {
   guint n_devices;      /* p >= 1 */
   guint n_microbatches; /* m >= 1 */
   guint n_chunks;       /* v >= 1 */
@@ -305,8 +281,7 @@ typedef struct
 
 /* An order in loop placement: on each device r some forwards, then alternately one forward and one backward, then the
  * backwards that are left. Units count over its chunks, microbatches and slices. */
-typedef struct
-{
+typedef struct {
   guint depth; /* forwards before the first backward: depth (p - 1 - r) + (v - 1) N + q - 1 + more. In groups and with
                   one chunk depth counts as 1 */
   guint more;
@@ -317,8 +292,7 @@ typedef struct
 } PsWalk;
 
 typedef struct PsFamily PsFamily;
-struct PsFamily
-{
+struct PsFamily {
   const char *name;        /* as typed: "1f1b" */
   const char *description; /* one line */
   const char *constraints; /* one line, "none" if there are none */

@@ -21,16 +21,14 @@
 G_BEGIN_DECLS
 
 /* The state of a search. */
-typedef struct
-{
+typedef struct {
   gint64 best_ns;        /* price of the best schedule so far */
   gint64 lower_bound_ns; /* proven for every schedule of the problem */
   guint64 n_moves;       /* tried so far, all threads */
   gint64 elapsed_ns;
 } PsSearchProgress;
 
-typedef struct
-{
+typedef struct {
   const PsPlacement *placement; /* any */
   guint n_microbatches;         /* even where there are two weight copies */
   guint n_slices;               /* equal sequence slices of each; 0: 1. They go forward in order and back in reverse */
@@ -60,8 +58,7 @@ typedef struct
   gpointer progress_data;
 } PsSearchSetting;
 
-typedef struct
-{
+typedef struct {
   PsSchedule *schedule; /* named "search"; valid, within the limit */
   gint64 makespan_ns;
   gint64 max_span_ns;

@@ -16,8 +16,7 @@ G_BEGIN_DECLS
 
 #define PS_ZERO_AUTO 4 /* --zero is not given */
 
-typedef struct
-{
+typedef struct {
   guint n_devices;                /* -p; required where a family is generated */
   guint n_microbatches;           /* -m; required where a family is generated */
   guint n_chunks;                 /* -v; 0: the family's default */
@@ -94,8 +93,7 @@ gboolean ps_setting_layout_parse (const char *where, const char *text, guint *va
 gboolean ps_setting_check (const PsSetting *setting, GError **error);
 
 /* What is special about an option. */
-typedef enum
-{
+typedef enum {
   PS_FIELD_OWN = 1,           /* a field of specs alone; PsSweepValue.own holds its value, not PsSetting */
   PS_FIELD_DERIVED = 2,       /* not even that: a column of the results that follows from others */
   PS_FIELD_NULL = 4,          /* its column is NULL where it is not given */
@@ -170,8 +168,7 @@ PsCluster *ps_setting_cluster (const PsSetting *setting, GError **error) G_GNUC_
 
 /* An option of SETTING that needs another one. Names are long names without dashes; offsets are those of the options'
  * texts in PsSetting. */
-typedef struct
-{
+typedef struct {
   const char *option; /* NULL: ends a list of needs */
   gsize offset;
   const char *needs;
@@ -179,8 +176,7 @@ typedef struct
   const char *why; /* ends the error: "--option: needs --needs FILE, why" */
 } PsOptionNeed;
 
-typedef struct
-{
+typedef struct {
   const char *option; /* names the source: the option's long name, without dashes */
   gsize offset;       /* offset of the option's text in PsSetting; where that is NULL, the setting has another source */
   const char *usage;  /* how to give the source on a command line */
@@ -297,8 +293,7 @@ PsCosts *ps_setting_fastest_costs (const PsSetting *setting, const PsPlacement *
 /* The chain from a setting to a prediction: costs, schedule, program, simulation, figures, timeline. */
 
 /* One schedule under one setting, simulated. */
-typedef struct
-{
+typedef struct {
   PsCosts *costs;
   PsProgram *program; /* owns the schedule; ps_program_add_streams makes it fit to run */
   PsSimulation *simulation;

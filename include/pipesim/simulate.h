@@ -17,8 +17,7 @@
 
 G_BEGIN_DECLS
 
-typedef struct
-{
+typedef struct {
   gint64 busy_ns;      /* sum of op durations, without host times */
   gint64 host_ns;      /* sum of the host times of its ops */
   gint64 start_ns;     /* first op's start */
@@ -30,15 +29,13 @@ typedef struct
 } PsDeviceResult;
 
 /* Memory of a device while the program is walked, kept small and apart from the rest for speed. */
-typedef struct
-{
+typedef struct {
   gint64 held_bytes;
   gint64 peak_bytes;
 } PsMemoryLevel;
 
 /* Result and scratch of one program; reused over many calls. */
-typedef struct
-{
+typedef struct {
   guint n_steps;
   guint n_devices;
   gint64 *end_ns;            /* [n_steps + 1] end of step i at i + 1; entry 0 is 0 */
@@ -72,8 +69,7 @@ void ps_simulate_steps (const PsProgram *program, const PsCosts *costs, const gi
                         const gint64 *transfer_ns, PsSimulation *simulation);
 
 /* Duration of a step under these costs. Of a pair, the first op has 0 and the second that of the whole pair. */
-static inline gint64
-ps_step_duration (const PsProgram *program, const PsCosts *costs, guint step)
+static inline gint64 ps_step_duration (const PsProgram *program, const PsCosts *costs, guint step)
 {
   guint8 role = program->pair != NULL ? program->pair[step] : PS_PAIR_NONE;
 
@@ -87,16 +83,15 @@ PsHostTime ps_step_host_time (const PsProgram *program, const PsCosts *costs, gu
 
 /* The start of a step, and of the transfer of its input with its end, whichever engine has run. The first op of a pair
  * starts when its own input is there; the pair starts with the second. A step without input has no transfer. */
-static inline gint64
-ps_simulation_start (const PsProgram *program, const PsCosts *costs, const PsSimulation *simulation, guint step)
+static inline gint64 ps_simulation_start (const PsProgram *program, const PsCosts *costs,
+                                          const PsSimulation *simulation, guint step)
 {
   return simulation->start_ns != NULL ? simulation->start_ns[step]
                                       : simulation->end_ns[step + 1] - ps_step_duration (program, costs, step);
 }
 
-static inline void
-ps_simulation_transfer (const PsProgram *program, const PsCosts *costs, const PsSimulation *simulation, guint step,
-                        gint64 *start_ns, gint64 *end_ns)
+static inline void ps_simulation_transfer (const PsProgram *program, const PsCosts *costs,
+                                           const PsSimulation *simulation, guint step, gint64 *start_ns, gint64 *end_ns)
 {
   gboolean known = simulation->transfer_start_ns != NULL;
 
@@ -124,8 +119,7 @@ ps_simulation_transfer (const PsProgram *program, const PsCosts *costs, const Ps
  */
 
 /* Zero and NULL leave everything out: a run of pure latency. Pointers must stay valid as long as the engine. */
-typedef struct
-{
+typedef struct {
   PsChannel comm;
   /* Messages of a known size up to this are sent without waiting for the receiver. The transfer holds the sender's end
    * for its duration. The receive takes no time and is over when the message has arrived and is the next one on the
@@ -166,15 +160,13 @@ gint64 ps_events_optimizer_ns (const PsProgram *program, const PsCosts *costs, c
 
 /* Whether the durations and the order of ops and transfers are known before a run: nothing that runs at the same time
  * changes them. */
-static inline gboolean
-ps_events_setting_is_fixed (const PsEventsSetting *setting)
+static inline gboolean ps_events_setting_is_fixed (const PsEventsSetting *setting)
 {
   return setting->links == NULL && setting->overlap_slowdown <= 1 && setting->ready_order == 0;
 }
 
 /* Whether a message of that size is sent without waiting for its receiver. */
-static inline gboolean
-ps_events_setting_is_eager (const PsEventsSetting *setting, gint64 bytes)
+static inline gboolean ps_events_setting_is_eager (const PsEventsSetting *setting, gint64 bytes)
 {
   return bytes > 0 && bytes <= setting->eager_bytes;
 }
@@ -212,8 +204,7 @@ PsProgram *ps_events_realise (const PsEvents *events, PsSimulation **simulation)
 
 /* The bytes that each device holds by their use, over time and at its peak. */
 
-typedef enum
-{
+typedef enum {
   PS_MEMORY_WEIGHTS,       /* the copy that kernels read; gathered ones too */
   PS_MEMORY_GRADIENTS,     /* accumulated over the microbatches; those too that wait to be scattered */
   PS_MEMORY_OPTIMIZER,     /* moments and master weights */
@@ -234,15 +225,13 @@ typedef enum
 const char *ps_memory_part_key (PsMemoryPart part);
 
 /* One device from time_ns on, until the next moment. */
-typedef struct
-{
+typedef struct {
   gint64 time_ns;
   gint64 bytes[PS_N_MEMORY_PARTS];
 } PsMemoryMoment;
 
 /* The bytes of one microbatch (or slice of it) on one stage. */
-typedef struct
-{
+typedef struct {
   guint32 microbatch;
   guint16 stage;
   guint8 slice;
@@ -250,8 +239,7 @@ typedef struct
   gint64 bytes;
 } PsMemoryHolding;
 
-typedef struct
-{
+typedef struct {
   gint64 peak_bytes;   /* the largest sum of all parts */
   PsMemoryMoment peak; /* when it is first reached */
   GArray *alive;       /* PsMemoryHolding at that moment, by stage, microbatch, slice */
@@ -259,8 +247,7 @@ typedef struct
                     no time is not on the curve */
 } PsDeviceMemory;
 
-typedef struct
-{
+typedef struct {
   guint n_devices;
   PsDeviceMemory *device; /* [n_devices] */
 } PsMemory;
@@ -302,8 +289,7 @@ char *ps_memory_describe_alive (const PsDeviceMemory *memory);
  * algebra; Baccelli et al., Synchronization and Linearity, 1992, section 3.2.3), found exactly in integers.
  */
 
-typedef enum
-{
+typedef enum {
   PS_SYNC_GLOBAL,
   PS_SYNC_BYPASS,
 } PsSync;
@@ -315,8 +301,7 @@ gboolean ps_sync_parse (const char *where, const char *text, PsSync *sync, GErro
 /* The all-reduce of a stage's gradients (PsCosts.reduce_ns) begins when the last W or BW of the stage has ended, on all
  * weight copies. Asynchronous schedules need one for each optimizer step. The all-reduces of a device follow one
  * another. */
-typedef enum
-{
+typedef enum {
   PS_REDUCE_OVERLAPPED, /* while the device runs its other ops; in asynchronous schedules during the whole
                            next iteration, whose end the step then waits for */
   PS_REDUCE_EXPOSED,    /* after the device's last op */
@@ -326,8 +311,7 @@ typedef enum
 const char *ps_reduce_name (PsReduce reduce); /* "overlapped", "exposed" */
 gboolean ps_reduce_parse (const char *where, const char *text, PsReduce *reduce, GError **error);
 
-typedef struct
-{
+typedef struct {
   gint64 period_ns;   /* time per iteration, rounded to the nearest nanosecond; single iterations may alternate */
   guint n_iterations; /* the least number of iterations that take whole nanoseconds in the long run, so that period_ns
                          is exact for 1; 0: no repetition was seen, period_ns is a mean */

@@ -17,8 +17,7 @@ G_BEGIN_DECLS
 
 typedef struct _PsResults PsResults;
 
-typedef enum
-{
+typedef enum {
   PS_RESULTS_READ,  /* must exist */
   PS_RESULTS_WRITE, /* created when missing */
 } PsResultsMode;
@@ -33,16 +32,14 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsResults, ps_results_close)
 #define PS_N_STORED_FIGURES 16
 #define PS_N_FIGURES 19
 
-typedef enum
-{
+typedef enum {
   PS_ROLE_SETTING, /* what was asked for */
   PS_ROLE_FIGURE,  /* what came out */
   PS_ROLE_ORIGIN,  /* where that comes from */
   PS_ROLE_DERIVED, /* follows from the others; of the view only */
 } PsResultRole;
 
-typedef struct
-{
+typedef struct {
   PsColumn column; /* name in the database, and how tables show it */
   PsResultRole role;
 } PsResultColumn;
@@ -54,8 +51,7 @@ int ps_result_column_find (const char *name); /* its index, or -1 */
 #define PS_DIGEST_LENGTH 32 /* hexadecimal digits */
 
 /* One setting. */
-typedef struct
-{
+typedef struct {
   guint64 point;
   char digest[PS_DIGEST_LENGTH + 1];
   char *reason;    /* why there is no prediction; NULL: there is one, and values are set */
@@ -103,8 +99,7 @@ PsTable *ps_results_reasons (PsResults *results, guint most, GError **error) G_G
  * Settings that do not fit their memory limit never count. Asynchronous schedules train differently: they count only
  * where a condition of `where` names one ("schedule=NAME") or is about the column asynchronous ("asynchronous=any"
  * always holds). */
-typedef struct
-{
+typedef struct {
   char **per;     /* columns: one answer for each combination of their values (PsScope); NULL or none: one for all */
   char **where;   /* "COLUMN=VALUE" (or != <= >= < >) that all must hold; NULL: nothing. With units */
   char **columns; /* pareto, best: more columns for the rows; NULL: none */
@@ -116,8 +111,7 @@ typedef struct
 } PsQuestion;
 
 /* A table with the columns that it points into. */
-typedef struct
-{
+typedef struct {
   PsColumn *columns;
   guint n_columns;
   PsTable *table;
@@ -127,8 +121,7 @@ typedef struct
 /* How a question divides the settings. Circumstances are no choices: bandwidth, latency, model, cluster, costs, memory
  * limit, batch and all else that is as it is. Where they vary, each combination has an answer of its own, as if `per`
  * named them. With microbatches in `per` the batch follows from them, and what multiplies it is held instead. */
-typedef struct
-{
+typedef struct {
   char **per;     /* the question's own, then the circumstances that vary; only its own where those are NULL or none */
   char **varying; /* columns of settings with several values */
   gboolean asynchronous; /* asynchronous schedules count */
@@ -160,8 +153,7 @@ gboolean ps_result_column_resolve (const char *option, char **name, gboolean num
 gboolean ps_question_refuse_none (PsResults *results, const PsQuestion *question, const char *path, GError **error);
 
 /* Values of some columns, row by row. */
-typedef struct
-{
+typedef struct {
   guint n_columns;
   guint n_rows;
   guint64 *points; /* [n_rows] numbers of the settings */
@@ -259,8 +251,7 @@ void ps_sweep_point_digest (const PsSweep *sweep, guint64 point, char digest[PS_
 PsResult *ps_sweep_worker_predict (PsSweepWorker *worker, guint64 point, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
 /* A part of a sweep: every n-th block of settings, from the index-th on. */
-typedef struct
-{
+typedef struct {
   guint index; /* 0.. n - 1 */
   guint n;
 } PsShard;
@@ -274,8 +265,7 @@ gboolean ps_shard_parse (const char *where, const char *text, PsShard *shard, GE
 gboolean ps_shard_of_process (PsShard *shard, guint *n_local);
 
 /* The progress of a run. */
-typedef struct
-{
+typedef struct {
   guint64 n_points; /* points of the shard */
   guint64 present;  /* in the database before */
   guint64 predicted;
@@ -284,8 +274,7 @@ typedef struct
 
 typedef void (*PsSweepFunction) (const PsSweepProgress *progress, gpointer data);
 
-typedef struct
-{
+typedef struct {
   guint n_jobs; /* threads, at least 1 */
   PsShard shard;
   PsSweepFunction progress; /* called after each transaction, by one thread at a time; may be NULL */

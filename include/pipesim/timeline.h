@@ -11,8 +11,7 @@ G_BEGIN_DECLS
 /* One op; or one transfer (op is then the producer, device the sender, peer the receiver; see program.h); or the time
  * for which posting one end of a transfer held the host of a device, or for which a device waited for a message (op is
  * then the producer). */
-typedef struct
-{
+typedef struct {
   gint64 start_ns; /* since the iteration began */
   gint64 end_ns;
   PsOp op; /* both ops of a pair have a span of their own, with equal times */
@@ -23,16 +22,14 @@ typedef struct
 } PsSpan;
 
 /* Memory of a device from time_ns on. */
-typedef struct
-{
+typedef struct {
   gint64 time_ns;
   gint64 bytes;
   guint16 device;
   gint64 buffer_bytes; /* part of bytes: buffers of messages (simulate.h); executors measure none */
 } PsMemoryPoint;
 
-typedef struct
-{
+typedef struct {
   PsOrigin origin; /* PS_ORIGIN_SIMULATED or PS_ORIGIN_MEASURED */
   char *schedule;  /* its name */
   char *source;    /* one line: costs used, or device and transport that ran */
@@ -108,8 +105,7 @@ gint64 *ps_timeline_host_times (const PsProgram *program, const PsTimeline *time
 
 /* Figures of one timeline; DESIGN's names. All but iteration_ns follow from the spans of all ops but O, which counts in
  * the iteration time only: recorded or not, the figures stay comparable with the simulator's. */
-typedef struct
-{
+typedef struct {
   gint64 makespan_ns;
   gint64 max_span_ns;
   gint64 iteration_ns;
@@ -117,8 +113,7 @@ typedef struct
   double bubble_ratio_span; /* 1 - (sum of busy / p) / max span: as the zero-bubble papers count */
   gint64 peak_memory_bytes; /* largest over devices; 0 when memory is not known */
   guint n_devices;
-  struct PsDeviceMetrics
-  {
+  struct PsDeviceMetrics {
     gint64 busy_ns; /* sum of op durations */
     gint64 span_ns; /* first op's start to last op's end */
     gint64 peak_memory_bytes;
@@ -137,8 +132,7 @@ void ps_metrics_from_simulation (const PsProgram *program, const PsSimulation *s
 void ps_metrics_set_iteration (PsMetrics *metrics, gint64 iteration_ns);
 
 /* The figures of one schedule, predicted or run. Texts and metrics are not owned; what is not known is 0. */
-typedef struct
-{
+typedef struct {
   const char *schedule;
   guint n_devices;
   guint n_stages;
@@ -184,8 +178,7 @@ const char *ps_op_kind_title (PsOpKind kind);
 char *ps_timeline_caption (const PsTimeline *timeline);
 
 /* How a drawing in letters looks. */
-typedef struct
-{
+typedef struct {
   guint columns;     /* a window that the drawing fills, with captions, time axis and key; 0: a drawing in cells */
   guint max_columns; /* longest row in cells; a longer one has as many columns in true proportion in place of cells */
   guint fold;        /* cells: characters of a line, after which all rows go on in a block below; 0: never */

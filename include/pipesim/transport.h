@@ -11,8 +11,7 @@ typedef struct _PsTransport PsTransport;
 typedef struct _PsTransportClass PsTransportClass;
 
 /* The devices of a run, for a transport that connects them and that finds out by itself when one of them fails. */
-typedef struct
-{
+typedef struct {
   gpointer data;
 
   /* Every device gives n_bytes and gets the bytes of all: all[(pipeline * n_devices + device) * n_bytes]. The thread of
@@ -23,8 +22,7 @@ typedef struct
   void (*fail) (gpointer data, GError *error);
 } PsTransportGroup;
 
-typedef struct
-{
+typedef struct {
   /* All classes read these. */
   guint n_devices;
   gsize message_bytes; /* bytes of every message */
@@ -55,16 +53,14 @@ typedef struct
 } PsTransportSetting;
 
 /* The devices that add up numbers together: a device and ... */
-typedef enum
-{
+typedef enum {
   PS_CIRCLE_WEIGHTS,  /* its twin, replica after replica: they have the same weights */
   PS_CIRCLE_REPLICAS, /* itself in all replicas */
   PS_CIRCLE_TENSOR,   /* the devices that have the other parts of its layers */
 } PsCircleKind;
 
 /* The halves of a sum; a circle's numbers are in as many shares as it has devices (ps_share_begin). */
-typedef enum
-{
+typedef enum {
   PS_SUM_SCATTER = 1, /* each device gets the sums of its share; its other shares become undefined */
   PS_SUM_GATHER = 2,  /* each device gives its share, and all get all shares; the memory is the host's own */
   PS_SUM_WHOLE = PS_SUM_SCATTER | PS_SUM_GATHER,
@@ -77,8 +73,7 @@ typedef PsTimes PsTransferTimes;
 /* Messages are named by the producing op: F of stage s is the activation for stage s + 1, B of stage s the gradient for
  * stage s - 1 (BW is named B). Receives may be posted and waited for in another order than the sends. No hook may be
  * NULL unless said. */
-struct _PsTransportClass
-{
+struct _PsTransportClass {
   const char *name; /* "threads" */
   const char *description;
   gboolean spans_processes; /* the devices may be in several processes */
@@ -138,8 +133,7 @@ struct _PsTransportClass
   void (*abort) (PsTransport *transport);
 };
 
-struct _PsTransport
-{
+struct _PsTransport {
   const PsTransportClass *PS_CLASS;
 };
 

@@ -76,16 +76,14 @@
 G_BEGIN_DECLS
 
 /* The classes of kernels; each has an efficiency of its own. */
-typedef enum
-{
+typedef enum {
   PS_WORK_PRODUCT,   /* matrix products with a matrix of weights */
   PS_WORK_SCORES,    /* products of heads, whose scores are stored: their bytes count */
   PS_WORK_ATTENTION, /* flash attention */
   PS_WORK_MEMORY,    /* moves bytes; the operations are nothing to them */
 } PsWorkClass;
 
-typedef struct
-{
+typedef struct {
   const char *name;
   PsWorkClass type;
   guint repeats;   /* launches, one after the other */
@@ -98,8 +96,7 @@ typedef struct
 #define PS_MAX_WORK_KERNELS 192
 
 /* The kernels of an op. It is large, and most of it is not in use: callers lend the room. */
-typedef struct
-{
+typedef struct {
   guint n_kernels;
   PsWorkKernel kernel[PS_MAX_WORK_KERNELS];
 } PsWork;
@@ -152,8 +149,7 @@ gint64 ps_work_flops (const PsWork *work);
 gboolean ps_tensor_check (const PsModel *model, guint n_tensor, gboolean repeats, GError **error);
 
 /* One GPU's part of an amount that is cut evenly, rounded up. */
-static inline gint64
-ps_tensor_share (gint64 amount, guint n_tensor)
+static inline gint64 ps_tensor_share (gint64 amount, guint n_tensor)
 {
   return (amount + n_tensor - 1) / n_tensor;
 }
@@ -235,8 +231,7 @@ gint64 ps_work_ns (const PsWork *work, const PsCluster *cluster, gint64 talk_ns)
 
 /* The peak rate of a GPU, FLOP/s, for products of elements of so many bits (ps_work_bits): the cluster's peak for the
  * least number of bits, no less than these, that it states one for. *key, unless NULL: the key that states it. */
-static inline double
-ps_work_peak_flops (const PsCluster *cluster, guint bits, const char **key)
+static inline double ps_work_peak_flops (const PsCluster *cluster, guint bits, const char **key)
 {
   gboolean fp4 = bits <= 4 && cluster->peak_flops_fp4 > 0, fp8 = !fp4 && bits <= 8 && cluster->peak_flops_fp8 > 0;
 
@@ -266,8 +261,7 @@ gint64 ps_work_optimizer_ns (const PsModel *model, const PsCluster *cluster, gin
  */
 
 /* A layer of F and one of the backward. */
-typedef struct
-{
+typedef struct {
   gint64 attention_ns[3]; /* by PS_OP_F, PS_OP_B and PS_OP_W; all that computes outside the experts */
   gint64 experts_ns[3];   /* the same */
   gint64 dispatch_ns[2];  /* by PS_OP_F and PS_OP_B: tokens, or their gradients, between attention and experts */
@@ -305,8 +299,7 @@ const char *ps_framework_name (PsFramework framework); /* "none", "megatron", "d
 gboolean ps_framework_parse (const char *where, const char *text, PsFramework *framework, GError **error);
 
 /* What one of t GPUs holds of a stage by the habits of the model's framework. */
-typedef struct
-{
+typedef struct {
   gint64 kept_bytes;     /* bytes of a microbatch beyond ps_tensor_kept_bytes; negative: less */
   gint64 forward_bytes;  /* while F runs */
   gint64 backward_bytes; /* while B or BW runs */

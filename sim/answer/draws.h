@@ -4,8 +4,7 @@
 #include <glib.h>
 
 /* The purpose of a draw. Words of different purposes are independent. */
-typedef struct
-{
+typedef struct {
   guint32 a, b;
   guint32 stream;
 } PsPurpose;

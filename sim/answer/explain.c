@@ -7,15 +7,13 @@
 #include <math.h>
 
 /* The end of an op, or of the transfer of a step's input. */
-typedef struct
-{
+typedef struct {
   gint64 end_ns;
   guint32 step;
   gboolean transfer;
 } Ending;
 
-typedef struct
-{
+typedef struct {
   const PsProgram *program;
   const PsCosts *costs;
   const PsSimulation *simulation;
@@ -25,28 +23,24 @@ typedef struct
   const gint64 *host_ns; /* of times that were measured; NULL: they were not */
 } Times;
 
-static void
-times_clear (Times *times)
+static void times_clear (Times *times)
 {
   g_clear_pointer (&times->endings, g_array_unref);
   g_free (times->passed);
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Times, times_clear)
 
-static gint64
-end_of (const Times *times, guint step)
+static gint64 end_of (const Times *times, guint step)
 {
   return times->simulation->end_ns[step + 1];
 }
 
-static gint64
-start_of (const Times *times, guint step)
+static gint64 start_of (const Times *times, guint step)
 {
   return ps_simulation_start (times->program, times->costs, times->simulation, step);
 }
 
-static gint64
-transfer_start (const Times *times, guint step)
+static gint64 transfer_start (const Times *times, guint step)
 {
   gint64 start_ns, end_ns;
 
@@ -54,8 +48,7 @@ transfer_start (const Times *times, guint step)
   return start_ns;
 }
 
-static gint64
-transfer_end (const Times *times, guint step)
+static gint64 transfer_end (const Times *times, guint step)
 {
   gint64 start_ns, end_ns;
 
@@ -65,8 +58,7 @@ transfer_end (const Times *times, guint step)
 
 /* The critical path, from its end to its beginning */
 
-static void
-add_part (GArray *path, PsPathKind kind, guint step, gint64 start_ns, gint64 end_ns)
+static void add_part (GArray *path, PsPathKind kind, guint step, gint64 start_ns, gint64 end_ns)
 {
   PsPathPart part = { kind, step, start_ns, end_ns };
 
@@ -74,8 +66,7 @@ add_part (GArray *path, PsPathKind kind, guint step, gint64 start_ns, gint64 end
     g_array_append_val (path, part);
 }
 
-static int
-compare_endings (gconstpointer a, gconstpointer b)
+static int compare_endings (gconstpointer a, gconstpointer b)
 {
   const Ending *x = a, *y = b;
 
@@ -84,29 +75,25 @@ compare_endings (gconstpointer a, gconstpointer b)
                                       : PS_COMPARE (y->step, x->step);
 }
 
-static void
-collect_endings (Times *times)
+static void collect_endings (Times *times)
 {
   guint n = times->program->n_steps;
 
   times->endings = g_array_sized_new (FALSE, FALSE, sizeof (Ending), 2 * n);
-  for (guint i = 0; i < n; i++)
-    {
-      Ending op = { end_of (times, i), i, FALSE };
+  for (guint i = 0; i < n; i++) {
+    Ending op = { end_of (times, i), i, FALSE };
 
-      g_array_append_val (times->endings, op);
-      if (times->program->steps[i].input)
-        {
-          Ending transfer = { transfer_end (times, i), i, TRUE };
+    g_array_append_val (times->endings, op);
+    if (times->program->steps[i].input) {
+      Ending transfer = { transfer_end (times, i), i, TRUE };
 
-          g_array_append_val (times->endings, transfer);
-        }
+      g_array_append_val (times->endings, transfer);
     }
+  }
   g_array_sort (times->endings, compare_endings);
 }
 
-static gboolean
-touches (const Times *times, const Ending *ending, guint a, guint b)
+static gboolean touches (const Times *times, const Ending *ending, guint a, guint b)
 {
   const PsStep *step = &times->program->steps[ending->step];
   guint from = ending->transfer ? times->program->steps[step->input - 1].device : step->device;
@@ -115,25 +102,22 @@ touches (const Times *times, const Ending *ending, guint a, guint b)
 }
 
 /* The last ending up to a time on one of two devices; NULL: there is none. */
-static const Ending *
-last_ending (const Times *times, gint64 time_ns, guint a, guint b)
+static const Ending *last_ending (const Times *times, gint64 time_ns, guint a, guint b)
 {
   guint i = ps_first_after (times->endings, offsetof (Ending, end_ns), time_ns);
 
-  while (i-- > 0)
-    {
-      const Ending *ending = &g_array_index (times->endings, Ending, i);
+  while (i-- > 0) {
+    const Ending *ending = &g_array_index (times->endings, Ending, i);
 
-      if (!times->passed[2 * ending->step + ending->transfer] && touches (times, ending, a, b))
-        return ending;
-    }
+    if (!times->passed[2 * ending->step + ending->transfer] && touches (times, ending, a, b))
+      return ending;
+  }
   return NULL;
 }
 
 /* Finds the cause of a start at time_ns on devices a and b, if neither the producer nor the op before it ended then:
  * the last ending on those devices. */
-static gboolean
-find_other_cause (Times *times, GArray *path, gint64 time_ns, guint a, guint b, Ending *cause)
+static gboolean find_other_cause (Times *times, GArray *path, gint64 time_ns, guint a, guint b, Ending *cause)
 {
   if (times->simulation->transfer_end_ns == NULL)
     return FALSE;
@@ -148,8 +132,7 @@ find_other_cause (Times *times, GArray *path, gint64 time_ns, guint a, guint b, 
 }
 
 /* A measured op starts some time after its cause: the later of the op before it and its transfer. */
-static gboolean
-find_measured_cause (const Times *times, GArray *path, guint step, Ending *cause)
+static gboolean find_measured_cause (const Times *times, GArray *path, guint step, Ending *cause)
 {
   const PsStep *s = &times->program->steps[step];
   gint64 input_ns = s->input ? transfer_end (times, step) : G_MININT64;
@@ -162,8 +145,7 @@ find_measured_cause (const Times *times, GArray *path, guint step, Ending *cause
   return TRUE;
 }
 
-static gboolean
-cause_of_op (Times *times, GArray *path, guint step, Ending *cause)
+static gboolean cause_of_op (Times *times, GArray *path, guint step, Ending *cause)
 {
   const PsStep *s = &times->program->steps[step];
   gint64 start_ns = start_of (times, step);
@@ -179,8 +161,7 @@ cause_of_op (Times *times, GArray *path, guint step, Ending *cause)
   return TRUE;
 }
 
-static gboolean
-cause_of_transfer (Times *times, GArray *path, guint step, Ending *cause)
+static gboolean cause_of_transfer (Times *times, GArray *path, guint step, Ending *cause)
 {
   const PsStep *s = &times->program->steps[step];
   gint64 start_ns = transfer_start (times, step);
@@ -192,51 +173,45 @@ cause_of_transfer (Times *times, GArray *path, guint step, Ending *cause)
   return TRUE;
 }
 
-static Ending
-last_op (const Times *times)
+static Ending last_op (const Times *times)
 {
   const PsSchedule *schedule = times->program->schedule;
   Ending last = { G_MININT64, 0, FALSE };
 
   for (guint device = 0; device < schedule->placement->n_devices; device++)
-    if (schedule->first[device] < schedule->first[device + 1])
-      {
-        guint step = times->program->step_of[schedule->first[device + 1] - 1];
+    if (schedule->first[device] < schedule->first[device + 1]) {
+      guint step = times->program->step_of[schedule->first[device + 1] - 1];
 
-        if (end_of (times, step) > last.end_ns)
-          last = (Ending){ end_of (times, step), step, FALSE };
-      }
+      if (end_of (times, step) > last.end_ns)
+        last = (Ending){ end_of (times, step), step, FALSE };
+    }
   return last;
 }
 
-static void
-find_path (Times *times, GArray *path)
+static void find_path (Times *times, GArray *path)
 {
   Ending at = last_op (times);
   gboolean found = TRUE;
 
-  while (found && at.end_ns > times->begin_ns)
-    {
-      gint64 start_ns = at.transfer ? transfer_start (times, at.step) : start_of (times, at.step);
+  while (found && at.end_ns > times->begin_ns) {
+    gint64 start_ns = at.transfer ? transfer_start (times, at.step) : start_of (times, at.step);
 
-      times->passed[2 * at.step + at.transfer] = TRUE;
-      add_part (path, at.transfer ? PS_PATH_TRANSFER : PS_PATH_OP, at.step, start_ns, at.end_ns);
-      if (start_ns <= times->begin_ns)
-        break;
-      found = at.transfer ? cause_of_transfer (times, path, at.step, &at) : cause_of_op (times, path, at.step, &at);
-    }
-  for (guint i = 0, k = path->len; i + 1 < k; i++)
-    {
-      PsPathPart *a = &g_array_index (path, PsPathPart, i), *b = &g_array_index (path, PsPathPart, --k), swap = *a;
+    times->passed[2 * at.step + at.transfer] = TRUE;
+    add_part (path, at.transfer ? PS_PATH_TRANSFER : PS_PATH_OP, at.step, start_ns, at.end_ns);
+    if (start_ns <= times->begin_ns)
+      break;
+    found = at.transfer ? cause_of_transfer (times, path, at.step, &at) : cause_of_op (times, path, at.step, &at);
+  }
+  for (guint i = 0, k = path->len; i + 1 < k; i++) {
+    PsPathPart *a = &g_array_index (path, PsPathPart, i), *b = &g_array_index (path, PsPathPart, --k), swap = *a;
 
-      *a = *b;
-      *b = swap;
-    }
+    *a = *b;
+    *b = swap;
+  }
 }
 
 /* Slack: how late each op may end at most, from the last op to the first. */
-static void
-find_slack (const Times *times, PsExplanation *explanation)
+static void find_slack (const Times *times, PsExplanation *explanation)
 {
   const PsProgram *program = times->program;
   gint64 *late = g_new (gint64, program->n_steps);
@@ -244,16 +219,15 @@ find_slack (const Times *times, PsExplanation *explanation)
 
   for (guint i = 0; i < program->n_steps; i++)
     late[i] = last_ns;
-  for (guint i = program->n_steps; i-- > 0;)
-    {
-      const PsStep *step = &program->steps[i];
-      gint64 start_ns = late[i] - ps_step_duration (program, times->costs, i);
+  for (guint i = program->n_steps; i-- > 0;) {
+    const PsStep *step = &program->steps[i];
+    gint64 start_ns = late[i] - ps_step_duration (program, times->costs, i);
 
-      if (step->previous)
-        late[step->previous - 1] = MIN (late[step->previous - 1], start_ns);
-      if (step->input)
-        late[step->input - 1] = MIN (late[step->input - 1], start_ns - times->costs->transfer_ns[step->transfer]);
-    }
+    if (step->previous)
+      late[step->previous - 1] = MIN (late[step->previous - 1], start_ns);
+    if (step->input)
+      late[step->input - 1] = MIN (late[step->input - 1], start_ns - times->costs->transfer_ns[step->transfer]);
+  }
   for (guint i = 0; i < program->n_steps; i++)
     late[i] -= end_of (times, i);
   explanation->slack_ns = late;
@@ -262,8 +236,7 @@ find_slack (const Times *times, PsExplanation *explanation)
 /* Idle time */
 
 /* Gives a cause the part of the gap that lies before `until`; the gap then begins there. */
-static void
-give (gint64 *idle_ns, PsIdle idle, gint64 *begin_ns, gint64 until_ns, gint64 end_ns)
+static void give (gint64 *idle_ns, PsIdle idle, gint64 *begin_ns, gint64 until_ns, gint64 end_ns)
 {
   gint64 until = MIN (until_ns, end_ns);
 
@@ -273,27 +246,24 @@ give (gint64 *idle_ns, PsIdle idle, gint64 *begin_ns, gint64 until_ns, gint64 en
   *begin_ns = until;
 }
 
-static void
-explain_gap (const Times *times, guint step, gint64 begin_ns, gint64 *idle_ns)
+static void explain_gap (const Times *times, guint step, gint64 begin_ns, gint64 *idle_ns)
 {
   const PsStep *s = &times->program->steps[step];
   gint64 end_ns = start_of (times, step);
 
-  if (s->input)
-    {
-      gboolean forward = ps_program_producer (times->program, step).kind == PS_OP_F;
+  if (s->input) {
+    gboolean forward = ps_program_producer (times->program, step).kind == PS_OP_F;
 
-      give (idle_ns, forward ? PS_IDLE_FORWARD : PS_IDLE_BACKWARD, &begin_ns, end_of (times, s->input - 1), end_ns);
-      give (idle_ns, PS_IDLE_CHANNEL, &begin_ns, transfer_start (times, step), end_ns);
-      give (idle_ns, PS_IDLE_TRANSFER, &begin_ns, transfer_end (times, step), end_ns);
-    }
+    give (idle_ns, forward ? PS_IDLE_FORWARD : PS_IDLE_BACKWARD, &begin_ns, end_of (times, s->input - 1), end_ns);
+    give (idle_ns, PS_IDLE_CHANNEL, &begin_ns, transfer_start (times, step), end_ns);
+    give (idle_ns, PS_IDLE_TRANSFER, &begin_ns, transfer_end (times, step), end_ns);
+  }
   if (times->host_ns != NULL)
     give (idle_ns, PS_IDLE_HOST, &begin_ns, begin_ns + times->host_ns[step], end_ns);
   give (idle_ns, times->host_ns != NULL ? PS_IDLE_UNEXPLAINED : PS_IDLE_CHANNEL, &begin_ns, end_ns, end_ns);
 }
 
-static int
-compare_starts (gconstpointer a, gconstpointer b, gpointer data)
+static int compare_starts (gconstpointer a, gconstpointer b, gpointer data)
 {
   const Times *times = data;
   guint x = *(const guint32 *)a, y = *(const guint32 *)b;
@@ -303,8 +273,7 @@ compare_starts (gconstpointer a, gconstpointer b, gpointer data)
 }
 
 /* A device's steps as they ran. That may differ from the schedule's order if it is only a hint. */
-static GArray *
-steps_of (const Times *times, guint device)
+static GArray *steps_of (const Times *times, guint device)
 {
   const PsProgram *program = times->program;
   const guint *first = program->schedule->first;
@@ -316,29 +285,26 @@ steps_of (const Times *times, guint device)
   return steps;
 }
 
-static void
-explain_device (const Times *times, guint device, gint64 iteration_ns, gint64 *idle_ns)
+static void explain_device (const Times *times, guint device, gint64 iteration_ns, gint64 *idle_ns)
 {
   g_autoptr (GArray) steps = steps_of (times, device);
   gint64 makespan_ns = times->simulation->makespan_ns, clock_ns = times->begin_ns;
 
-  for (guint i = 0; i < steps->len; i++)
-    {
-      guint step = g_array_index (steps, guint32, i);
+  for (guint i = 0; i < steps->len; i++) {
+    guint step = g_array_index (steps, guint32, i);
 
-      if (i == 0)
-        give (idle_ns, PS_IDLE_WARM_UP, &clock_ns, start_of (times, step), G_MAXINT64);
-      else if (clock_ns < start_of (times, step))
-        explain_gap (times, step, clock_ns, idle_ns);
-      clock_ns = end_of (times, step);
-    }
+    if (i == 0)
+      give (idle_ns, PS_IDLE_WARM_UP, &clock_ns, start_of (times, step), G_MAXINT64);
+    else if (clock_ns < start_of (times, step))
+      explain_gap (times, step, clock_ns, idle_ns);
+    clock_ns = end_of (times, step);
+  }
   idle_ns[PS_IDLE_HOST] += times->simulation->device[device].host_ns;
   idle_ns[PS_IDLE_DRAIN] = times->begin_ns + makespan_ns - clock_ns;
   idle_ns[PS_IDLE_SYNC] = iteration_ns - makespan_ns - times->simulation->device[device].optimizer_ns;
 }
 
-static void
-times_init (Times *times, const PsProgram *program, const PsCosts *costs, const PsSimulation *simulation)
+static void times_init (Times *times, const PsProgram *program, const PsCosts *costs, const PsSimulation *simulation)
 {
   *times = (Times){ .program = program, .costs = costs, .simulation = simulation, .begin_ns = G_MAXINT64 };
   for (guint device = 0; device < simulation->n_devices; device++)
@@ -346,8 +312,7 @@ times_init (Times *times, const PsProgram *program, const PsCosts *costs, const 
   times->passed = g_new0 (guint8, 2 * (gsize)program->n_steps);
 }
 
-static PsExplanation *
-explanation_new (const PsProgram *program)
+static PsExplanation *explanation_new (const PsProgram *program)
 {
   PsExplanation *explanation = g_new0 (PsExplanation, 1);
 
@@ -357,9 +322,8 @@ explanation_new (const PsProgram *program)
   return explanation;
 }
 
-static PsExplanation *
-explain (const PsProgram *program, const PsCosts *costs, const PsSimulation *simulation, gint64 iteration_ns,
-         const gint64 *host_ns)
+static PsExplanation *explain (const PsProgram *program, const PsCosts *costs, const PsSimulation *simulation,
+                               gint64 iteration_ns, const gint64 *host_ns)
 {
   PsExplanation *explanation = explanation_new (program);
   g_auto (Times) times = { 0 };
@@ -377,21 +341,19 @@ explain (const PsProgram *program, const PsCosts *costs, const PsSimulation *sim
   return explanation;
 }
 
-PsExplanation *
-ps_explain (const PsProgram *program, const PsCosts *costs, const PsSimulation *simulation, gint64 iteration_ns)
+PsExplanation *ps_explain (const PsProgram *program, const PsCosts *costs, const PsSimulation *simulation,
+                           gint64 iteration_ns)
 {
   return explain (program, costs, simulation, iteration_ns, NULL);
 }
 
-PsExplanation *
-ps_explain_measured (const PsProgram *program, const PsSimulation *simulation, const gint64 *host_ns,
-                     gint64 iteration_ns)
+PsExplanation *ps_explain_measured (const PsProgram *program, const PsSimulation *simulation, const gint64 *host_ns,
+                                    gint64 iteration_ns)
 {
   return explain (program, NULL, simulation, iteration_ns, host_ns);
 }
 
-void
-ps_explanation_free (PsExplanation *explanation)
+void ps_explanation_free (PsExplanation *explanation)
 {
   if (explanation == NULL)
     return;
@@ -401,8 +363,7 @@ ps_explanation_free (PsExplanation *explanation)
   g_free (explanation);
 }
 
-const char *
-ps_idle_name (PsIdle idle)
+const char *ps_idle_name (PsIdle idle)
 {
   static const char *const names[PS_N_IDLE]
       = { "warm_up", "forward", "backward", "transfer", "channel", "drain", "sync", "host", "unexplained" };
@@ -413,9 +374,8 @@ ps_idle_name (PsIdle idle)
 
 /* Where devices never meet */
 
-PsExplanation *
-ps_explain_steady (const PsProgram *program, const PsCosts *costs, const PsEventsSetting *events, PsReduce reduce,
-                   GError **error)
+PsExplanation *ps_explain_steady (const PsProgram *program, const PsCosts *costs, const PsEventsSetting *events,
+                                  PsReduce reduce, GError **error)
 {
   static const PsPathKind kinds[] = { [PS_ROUND_OP] = PS_PATH_OP,
                                       [PS_ROUND_TRANSFER] = PS_PATH_TRANSFER,
@@ -436,58 +396,51 @@ ps_explain_steady (const PsProgram *program, const PsCosts *costs, const PsEvent
     return NULL;
   circle = ps_rounds_circle (rounds);
   explanation = explanation_new (program);
-  for (guint i = 0; i < circle->len; i++)
-    {
-      const PsCircleEvent *at = &g_array_index (circle, PsCircleEvent, i);
-      gint64 end_ns = explanation->makespan_ns + at->duration_ns;
+  for (guint i = 0; i < circle->len; i++) {
+    const PsCircleEvent *at = &g_array_index (circle, PsCircleEvent, i);
+    gint64 end_ns = explanation->makespan_ns + at->duration_ns;
 
-      explanation->n_iterations += at->before ? 1 : 0;
-      add_part (explanation->path, kinds[at->kind], at->step, explanation->makespan_ns, end_ns);
-      explanation->makespan_ns = end_ns;
-    }
+    explanation->n_iterations += at->before ? 1 : 0;
+    add_part (explanation->path, kinds[at->kind], at->step, explanation->makespan_ns, end_ns);
+    explanation->makespan_ns = end_ns;
+  }
   return explanation;
 }
 
 /* Parts that could be made faster */
 
-char *
-ps_part_format (const PsPart *part)
+char *ps_part_format (const PsPart *part)
 {
-  switch (part->kind)
-    {
-    case PS_PART_KIND:
-      return g_strdup (ps_op_kind_name ((PsOpKind)part->a));
-    case PS_PART_LINK:
-      return g_strdup_printf ("link %u-%u", part->a, part->b);
-    default:
-      return g_strdup_printf ("%s %u", part->kind == PS_PART_STAGE ? "stage" : "device", part->a);
-    }
+  switch (part->kind) {
+  case PS_PART_KIND:
+    return g_strdup (ps_op_kind_name ((PsOpKind)part->a));
+  case PS_PART_LINK:
+    return g_strdup_printf ("link %u-%u", part->a, part->b);
+  default:
+    return g_strdup_printf ("%s %u", part->kind == PS_PART_STAGE ? "stage" : "device", part->a);
+  }
 }
 
-static PsOp
-op_of (const PsProgram *program, guint step)
+static PsOp op_of (const PsProgram *program, guint step)
 {
   return program->schedule->ops[program->op_of[step]];
 }
 
-static gboolean
-has_op (const PsPart *part, const PsProgram *program, guint step)
+static gboolean has_op (const PsPart *part, const PsProgram *program, guint step)
 {
-  switch (part->kind)
-    {
-    case PS_PART_KIND:
-      return op_of (program, step).kind == part->a;
-    case PS_PART_STAGE:
-      return op_of (program, step).stage == part->a;
-    case PS_PART_DEVICE:
-      return program->steps[step].device == part->a;
-    default:
-      return FALSE;
-    }
+  switch (part->kind) {
+  case PS_PART_KIND:
+    return op_of (program, step).kind == part->a;
+  case PS_PART_STAGE:
+    return op_of (program, step).stage == part->a;
+  case PS_PART_DEVICE:
+    return program->steps[step].device == part->a;
+  default:
+    return FALSE;
+  }
 }
 
-gint64
-ps_part_of_op (const PsPart *part, const PsProgram *program, const PsCosts *costs, guint step)
+gint64 ps_part_of_op (const PsPart *part, const PsProgram *program, const PsCosts *costs, guint step)
 {
   __extension__ typedef __int128 Wide; /* the product of two sums of times */
   gint64 whole = ps_step_duration (program, costs, step), a, b, first;
@@ -500,14 +453,12 @@ ps_part_of_op (const PsPart *part, const PsProgram *program, const PsCosts *cost
   return (has_op (part, program, step - 1) ? first : 0) + (has_op (part, program, step) ? whole - first : 0);
 }
 
-static gint64
-transfer_ns_of (const PsProgram *program, const PsCosts *costs, guint step)
+static gint64 transfer_ns_of (const PsProgram *program, const PsCosts *costs, guint step)
 {
   return program->steps[step].input != 0 ? costs->transfer_ns[program->steps[step].transfer] : 0;
 }
 
-gint64
-ps_part_of_transfer (const PsPart *part, const PsProgram *program, const PsCosts *costs, guint step)
+gint64 ps_part_of_transfer (const PsPart *part, const PsProgram *program, const PsCosts *costs, guint step)
 {
   const PsStep *s = &program->steps[step];
 
@@ -519,8 +470,7 @@ ps_part_of_transfer (const PsPart *part, const PsProgram *program, const PsCosts
 }
 
 /* Whether a device's ops are exactly those of one stage; the stage then stands for it. */
-static gboolean
-is_stage (const PsPlacement *placement, guint device)
+static gboolean is_stage (const PsPlacement *placement, guint device)
 {
   guint n_held = 0;
 
@@ -529,16 +479,14 @@ is_stage (const PsPlacement *placement, guint device)
   return placement->n_copies == 1 && n_held == 1;
 }
 
-static void
-append_part (GArray *parts, PsPartKind kind, guint a, guint b)
+static void append_part (GArray *parts, PsPartKind kind, guint a, guint b)
 {
   PsPart part = { kind, a, b };
 
   g_array_append_val (parts, part);
 }
 
-GArray *
-ps_parts (const PsProgram *program, const PsCosts *costs)
+GArray *ps_parts (const PsProgram *program, const PsCosts *costs)
 {
   const PsPlacement *placement = program->schedule->placement;
   guint p = placement->n_devices;
@@ -547,18 +495,17 @@ ps_parts (const PsProgram *program, const PsCosts *costs)
   g_autofree gboolean *stages = g_new0 (gboolean, placement->n_stages), *devices = g_new0 (gboolean, p);
   g_autofree guint8 *links = g_new0 (guint8, (gsize)p * p); /* from the lower device to the higher one */
 
-  for (guint i = 0; i < program->n_steps; i++)
-    {
-      const PsStep *step = &program->steps[i];
-      guint first = program->pair != NULL && program->pair[i] == PS_PAIR_SECOND ? i - 1 : i;
+  for (guint i = 0; i < program->n_steps; i++) {
+    const PsStep *step = &program->steps[i];
+    guint first = program->pair != NULL && program->pair[i] == PS_PAIR_SECOND ? i - 1 : i;
 
-      for (guint k = first; k <= i && ps_step_duration (program, costs, i) > 0; k++)
-        kinds[op_of (program, k).kind] = stages[op_of (program, k).stage] = devices[step->device] = TRUE;
-      if (transfer_ns_of (program, costs, i) == 0)
-        continue;
-      guint from = program->steps[step->input - 1].device;
-      links[(gsize)MIN (from, step->device) * p + MAX (from, step->device)] = TRUE;
-    }
+    for (guint k = first; k <= i && ps_step_duration (program, costs, i) > 0; k++)
+      kinds[op_of (program, k).kind] = stages[op_of (program, k).stage] = devices[step->device] = TRUE;
+    if (transfer_ns_of (program, costs, i) == 0)
+      continue;
+    guint from = program->steps[step->input - 1].device;
+    links[(gsize)MIN (from, step->device) * p + MAX (from, step->device)] = TRUE;
+  }
   for (guint i = 0; i < PS_N_OP_KINDS; i++)
     if (kinds[i])
       append_part (parts, PS_PART_KIND, i, 0);
@@ -576,8 +523,7 @@ ps_parts (const PsProgram *program, const PsCosts *costs)
 
 /* What faster parts save: the iteration runs again for each. */
 
-typedef struct
-{
+typedef struct {
   const PsProgram *program;
   const PsCosts *costs;
   PsEventsSetting setting; /* with the times below */
@@ -588,8 +534,7 @@ typedef struct
   PsSimulation *simulation;
 } Engine;
 
-static void
-engine_clear (Engine *engine)
+static void engine_clear (Engine *engine)
 {
   g_free (engine->duration_ns);
   g_free (engine->transfer_ns);
@@ -599,8 +544,7 @@ engine_clear (Engine *engine)
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Engine, engine_clear)
 
-static void
-engine_init (Engine *engine, const PsProgram *program, const PsCosts *costs, const PsEventsSetting *events)
+static void engine_init (Engine *engine, const PsProgram *program, const PsCosts *costs, const PsEventsSetting *events)
 {
   *engine = (Engine){ .program = program, .costs = costs };
   if (events != NULL)
@@ -610,32 +554,28 @@ engine_init (Engine *engine, const PsProgram *program, const PsCosts *costs, con
 }
 
 /* A time in units of 1 / scale ns, with a share of one part of it saved. */
-static gint64
-saved (gint64 whole_ns, gint64 part_ns, double saving, gint64 scale)
+static gint64 saved (gint64 whole_ns, gint64 part_ns, double saving, gint64 scale)
 {
   return whole_ns * scale - llrint (saving * (double)part_ns * (double)scale);
 }
 
 /* The makespan or the time of an iteration, in units of 1 / scale ns, with a part (NULL: none) saving. */
-static gboolean
-run (Engine *engine, const PsPart *part, double saving, gint64 scale, gint64 *time, GError **error)
+static gboolean run (Engine *engine, const PsPart *part, double saving, gint64 scale, gint64 *time, GError **error)
 {
   const PsProgram *program = engine->program;
   const PsCosts *costs = engine->costs;
 
-  for (guint i = 0; i < program->n_steps; i++)
-    {
-      engine->duration_ns[i] = saved (ps_step_duration (program, costs, i),
-                                      part != NULL ? ps_part_of_op (part, program, costs, i) : 0, saving, scale);
-      engine->transfer_ns[i] = saved (transfer_ns_of (program, costs, i),
-                                      part != NULL ? ps_part_of_transfer (part, program, costs, i) : 0, saving, scale);
-    }
-  if (engine->rounds != NULL)
-    {
-      ps_rounds_set_times (engine->rounds, engine->duration_ns, engine->transfer_ns, NULL);
-      *time = ps_rounds_period (engine->rounds).period_ns;
-      return TRUE;
-    }
+  for (guint i = 0; i < program->n_steps; i++) {
+    engine->duration_ns[i] = saved (ps_step_duration (program, costs, i),
+                                    part != NULL ? ps_part_of_op (part, program, costs, i) : 0, saving, scale);
+    engine->transfer_ns[i] = saved (transfer_ns_of (program, costs, i),
+                                    part != NULL ? ps_part_of_transfer (part, program, costs, i) : 0, saving, scale);
+  }
+  if (engine->rounds != NULL) {
+    ps_rounds_set_times (engine->rounds, engine->duration_ns, engine->transfer_ns, NULL);
+    *time = ps_rounds_period (engine->rounds).period_ns;
+    return TRUE;
+  }
   if (engine->events == NULL)
     ps_simulate_steps (program, costs, engine->duration_ns, engine->transfer_ns, engine->simulation);
   else if (!ps_events_run (engine->events, costs, engine->simulation, error))
@@ -645,21 +585,18 @@ run (Engine *engine, const PsPart *part, double saving, gint64 scale, gint64 *ti
 }
 
 /* The length of a path as a function of the saving s of one part: whole - s * part. */
-typedef struct
-{
+typedef struct {
   double whole;
   double part;
 } Line;
 
-static double
-value_at (Line line, double s)
+static double value_at (Line line, double s)
 {
   return line.whole - s * line.part;
 }
 
 /* The starts of the last run of the relaxation engine, whose costs do not have its times. */
-static void
-complete_times (const Engine *engine)
+static void complete_times (const Engine *engine)
 {
   PsSimulation *simulation = engine->simulation;
   guint n = engine->program->n_steps;
@@ -667,17 +604,15 @@ complete_times (const Engine *engine)
   simulation->start_ns = g_new (gint64, n);
   simulation->transfer_start_ns = g_new (gint64, n);
   simulation->transfer_end_ns = g_new (gint64, n);
-  for (guint i = 0; i < n; i++)
-    {
-      simulation->start_ns[i] = simulation->end_ns[i + 1] - engine->duration_ns[i];
-      simulation->transfer_start_ns[i] = simulation->end_ns[engine->program->steps[i].input];
-      simulation->transfer_end_ns[i] = simulation->transfer_start_ns[i] + engine->transfer_ns[i];
-    }
+  for (guint i = 0; i < n; i++) {
+    simulation->start_ns[i] = simulation->end_ns[i + 1] - engine->duration_ns[i];
+    simulation->transfer_start_ns[i] = simulation->end_ns[engine->program->steps[i].input];
+    simulation->transfer_end_ns[i] = simulation->transfer_start_ns[i] + engine->transfer_ns[i];
+  }
 }
 
 /* That of the path that was critical in the last run. */
-static Line
-critical_line (const Engine *engine, const PsPart *part, gint64 scale)
+static Line critical_line (const Engine *engine, const PsPart *part, gint64 scale)
 {
   const PsProgram *program = engine->program;
   const PsCosts *costs = engine->costs;
@@ -689,25 +624,23 @@ critical_line (const Engine *engine, const PsPart *part, gint64 scale)
     complete_times (engine);
   times_init (&times, program, costs, engine->simulation);
   find_path (&times, path);
-  for (guint i = 0; i < path->len; i++)
-    {
-      const PsPathPart *piece = &g_array_index (path, PsPathPart, i);
+  for (guint i = 0; i < path->len; i++) {
+    const PsPathPart *piece = &g_array_index (path, PsPathPart, i);
 
-      if (piece->kind == PS_PATH_WAIT)
-        line.whole += (double)(piece->end_ns - piece->start_ns) / (double)scale;
-      else if (piece->kind == PS_PATH_OP)
-        line = (Line){ line.whole + (double)ps_step_duration (program, costs, piece->step),
-                       line.part + (double)ps_part_of_op (part, program, costs, piece->step) };
-      else
-        line = (Line){ line.whole + (double)transfer_ns_of (program, costs, piece->step),
-                       line.part + (double)ps_part_of_transfer (part, program, costs, piece->step) };
-    }
+    if (piece->kind == PS_PATH_WAIT)
+      line.whole += (double)(piece->end_ns - piece->start_ns) / (double)scale;
+    else if (piece->kind == PS_PATH_OP)
+      line = (Line){ line.whole + (double)ps_step_duration (program, costs, piece->step),
+                     line.part + (double)ps_part_of_op (part, program, costs, piece->step) };
+    else
+      line = (Line){ line.whole + (double)transfer_ns_of (program, costs, piece->step),
+                     line.part + (double)ps_part_of_transfer (part, program, costs, piece->step) };
+  }
   return line;
 }
 
 /* The finest scale that leaves room for the sum of all times and for ops that are slowed down. */
-static gint64
-fine_scale (const Engine *engine)
+static gint64 fine_scale (const Engine *engine)
 {
   double sum = 1;
   gint64 scale = 1 << 20;
@@ -723,20 +656,18 @@ fine_scale (const Engine *engine)
 #define LEAST_SAVING 1e-10 /* below this, rounding decides */
 
 /* Finds the line just beyond 0: the path at a saving so small that it is critical at 0 too. *found: there is one. */
-static gboolean
-line_at_zero (Engine *engine, const PsPart *part, gint64 scale, double tolerance, double makespan_ns, Line *line,
-              gboolean *found, GError **error)
+static gboolean line_at_zero (Engine *engine, const PsPart *part, gint64 scale, double tolerance, double makespan_ns,
+                              Line *line, gboolean *found, GError **error)
 {
   gint64 unused;
 
   *found = FALSE;
-  for (double s = 1.0 / 64; s > LEAST_SAVING && !*found; s /= 16)
-    {
-      if (!run (engine, part, s, scale, &unused, error))
-        return FALSE;
-      *line = critical_line (engine, part, scale);
-      *found = line->whole >= makespan_ns - tolerance;
-    }
+  for (double s = 1.0 / 64; s > LEAST_SAVING && !*found; s /= 16) {
+    if (!run (engine, part, s, scale, &unused, error))
+      return FALSE;
+    *line = critical_line (engine, part, scale);
+    *found = line->whole >= makespan_ns - tolerance;
+  }
   return TRUE;
 }
 
@@ -744,8 +675,8 @@ line_at_zero (Engine *engine, const PsPart *part, gint64 scale, double tolerance
 
 /* Finds the first corner of the makespan as a function of s; NAN if the search does not end. s begins at 1. It moves
  * down to where the line of the path critical at s meets that of the path critical at 0, until both are the same. */
-static gboolean
-find_change_point (Engine *engine, const PsPart *part, double makespan_ns, double *change_point, GError **error)
+static gboolean find_change_point (Engine *engine, const PsPart *part, double makespan_ns, double *change_point,
+                                   GError **error)
 {
   gint64 scale = fine_scale (engine), makespan;
   double s = 1, tolerance = 2.0 * engine->program->n_steps / (double)scale;
@@ -755,29 +686,26 @@ find_change_point (Engine *engine, const PsPart *part, double makespan_ns, doubl
   *change_point = NAN;
   if (!line_at_zero (engine, part, scale, tolerance, makespan_ns, &zero, &found, error))
     return FALSE;
-  for (guint i = 0; found && i < MOST_STEPS; i++)
-    {
-      Line line;
+  for (guint i = 0; found && i < MOST_STEPS; i++) {
+    Line line;
 
-      if (!run (engine, part, s, scale, &makespan, error))
-        return FALSE;
-      if ((double)makespan / (double)scale <= value_at (zero, s) + tolerance)
-        {
-          *change_point = s;
-          return TRUE;
-        }
-      line = critical_line (engine, part, scale);
-      if (line.part >= zero.part || (zero.whole - line.whole) / (zero.part - line.part) >= s)
-        return TRUE;
-      s = (zero.whole - line.whole) / (zero.part - line.part);
+    if (!run (engine, part, s, scale, &makespan, error))
+      return FALSE;
+    if ((double)makespan / (double)scale <= value_at (zero, s) + tolerance) {
+      *change_point = s;
+      return TRUE;
     }
+    line = critical_line (engine, part, scale);
+    if (line.part >= zero.part || (zero.whole - line.whole) / (zero.part - line.part) >= s)
+      return TRUE;
+    s = (zero.whole - line.whole) / (zero.part - line.part);
+  }
   return TRUE;
 }
 
 PS_DEFINE_ORDER (compare_what_ifs, PsWhatIf, iteration_ns)
 
-static GArray *
-what_if (Engine *engine, gint64 rest_ns, double saving, guint n_best, GError **error)
+static GArray *what_if (Engine *engine, gint64 rest_ns, double saving, guint n_best, GError **error)
 {
   g_autoptr (GArray) parts = ps_parts (engine->program, engine->costs);
   g_autoptr (GArray) what_ifs = g_array_sized_new (FALSE, TRUE, sizeof (PsWhatIf), parts->len);
@@ -785,35 +713,32 @@ what_if (Engine *engine, gint64 rest_ns, double saving, guint n_best, GError **e
 
   if (!run (engine, NULL, 0, 1, &base_ns, error))
     return NULL;
-  for (guint i = 0; i < parts->len; i++)
-    {
-      PsWhatIf saves = { .part = g_array_index (parts, PsPart, i), .change_point = NAN };
+  for (guint i = 0; i < parts->len; i++) {
+    PsWhatIf saves = { .part = g_array_index (parts, PsPart, i), .change_point = NAN };
 
-      if (!run (engine, &saves.part, saving, 1, &time_ns, error))
-        return NULL;
-      saves.iteration_ns = time_ns + rest_ns;
-      saves.gain = (double)(base_ns - time_ns) / (double)(base_ns + rest_ns);
-      g_array_append_val (what_ifs, saves);
-    }
+    if (!run (engine, &saves.part, saving, 1, &time_ns, error))
+      return NULL;
+    saves.iteration_ns = time_ns + rest_ns;
+    saves.gain = (double)(base_ns - time_ns) / (double)(base_ns + rest_ns);
+    g_array_append_val (what_ifs, saves);
+  }
   g_array_sort (what_ifs, compare_what_ifs);
   g_array_set_size (what_ifs, MIN (what_ifs->len, n_best));
-  for (guint i = 0; i < what_ifs->len; i++)
-    {
-      PsWhatIf *saves = &g_array_index (what_ifs, PsWhatIf, i);
+  for (guint i = 0; i < what_ifs->len; i++) {
+    PsWhatIf *saves = &g_array_index (what_ifs, PsWhatIf, i);
 
-      if (!run (engine, &saves->part, 1, 1, &time_ns, error))
-        return NULL;
-      saves->least_ns = time_ns + rest_ns;
-      if (engine->rounds == NULL && engine->setting.speed == NULL && ps_events_setting_is_fixed (&engine->setting)
-          && !find_change_point (engine, &saves->part, (double)base_ns, &saves->change_point, error))
-        return NULL;
-    }
+    if (!run (engine, &saves->part, 1, 1, &time_ns, error))
+      return NULL;
+    saves->least_ns = time_ns + rest_ns;
+    if (engine->rounds == NULL && engine->setting.speed == NULL && ps_events_setting_is_fixed (&engine->setting)
+        && !find_change_point (engine, &saves->part, (double)base_ns, &saves->change_point, error))
+      return NULL;
+  }
   return g_steal_pointer (&what_ifs);
 }
 
-GArray *
-ps_what_if (const PsProgram *program, const PsCosts *costs, const PsEventsSetting *events, gint64 rest_ns,
-            double saving, guint n_best, GError **error)
+GArray *ps_what_if (const PsProgram *program, const PsCosts *costs, const PsEventsSetting *events, gint64 rest_ns,
+                    double saving, guint n_best, GError **error)
 {
   g_auto (Engine) engine = { 0 };
 
@@ -826,9 +751,8 @@ ps_what_if (const PsProgram *program, const PsCosts *costs, const PsEventsSettin
   return events == NULL || engine.events != NULL ? what_if (&engine, rest_ns, saving, n_best, error) : NULL;
 }
 
-GArray *
-ps_what_if_steady (const PsProgram *program, const PsCosts *costs, const PsEventsSetting *events, PsReduce reduce,
-                   double saving, guint n_best, GError **error)
+GArray *ps_what_if_steady (const PsProgram *program, const PsCosts *costs, const PsEventsSetting *events,
+                           PsReduce reduce, double saving, guint n_best, GError **error)
 {
   g_auto (Engine) engine = { 0 };
 

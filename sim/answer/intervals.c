@@ -11,22 +11,19 @@
 #define N_ANGLES 1024
 
 /* A distribution of logarithms, by its points in ascending order. */
-typedef struct
-{
+typedef struct {
   double at[N_POINTS];
 } Points;
 
 /* Takes sorted values apart into N_POINTS equal parts. */
-static void
-points_init (Points *points, const double *sorted, guint n)
+static void points_init (Points *points, const double *sorted, guint n)
 {
   for (guint i = 0; i < N_POINTS; i++)
     points->at[i] = sorted[(2 * i + 1) * n / (2 * N_POINTS)];
 }
 
 /* The distribution of a + b; all N_POINTS^2 sums, sorted, go to `sums`. */
-static void
-add (const Points *a, const Points *b, double *sums)
+static void add (const Points *a, const Points *b, double *sums)
 {
   for (guint i = 0; i < N_POINTS; i++)
     for (guint k = 0; k < N_POINTS; k++)
@@ -35,30 +32,26 @@ add (const Points *a, const Points *b, double *sums)
 }
 
 /* Student's t times `scale`. With t = sqrt (n) tan (x) the density of x is proportional to cos (x)^(n - 1). */
-static void
-points_init_student (Points *points, double scale, double freedom)
+static void points_init_student (Points *points, double scale, double freedom)
 {
   double density[N_ANGLES], sum = 0, below = 0;
   guint point = 0;
 
   for (guint i = 0; i < N_ANGLES; i++)
     sum += density[i] = pow (cos (((i + 0.5) / N_ANGLES - 0.5) * G_PI), freedom - 1);
-  for (guint i = 0; i < N_ANGLES && point < N_POINTS; i++)
-    {
-      for (; point < N_POINTS && (point + 0.5) / N_POINTS * sum <= below + density[i]; point++)
-        {
-          double part = ((point + 0.5) / N_POINTS * sum - below) / density[i];
+  for (guint i = 0; i < N_ANGLES && point < N_POINTS; i++) {
+    for (; point < N_POINTS && (point + 0.5) / N_POINTS * sum <= below + density[i]; point++) {
+      double part = ((point + 0.5) / N_POINTS * sum - below) / density[i];
 
-          points->at[point] = scale * sqrt (freedom) * tan (((i + part) / N_ANGLES - 0.5) * G_PI);
-        }
-      below += density[i];
+      points->at[point] = scale * sqrt (freedom) * tan (((i + part) / N_ANGLES - 0.5) * G_PI);
     }
+    below += density[i];
+  }
 }
 
 /* Samples the iteration under one cause: logarithms relative to the prediction, sorted. Free with g_free. */
-static double *
-sample (const PsProgram *program, const PsCosts *costs, const PsUncertainty *uncertainty, const PsSampling *sampling,
-        gint64 iteration_ns, GError **error)
+static double *sample (const PsProgram *program, const PsCosts *costs, const PsUncertainty *uncertainty,
+                       const PsSampling *sampling, gint64 iteration_ns, GError **error)
 {
   g_autofree gint64 *ns = ps_uncertainty_sample (program, costs, uncertainty, sampling, error);
   double *logs = ns != NULL ? g_new (double, sampling->n_samples) : NULL;
@@ -71,8 +64,7 @@ sample (const PsProgram *program, const PsCosts *costs, const PsUncertainty *unc
 }
 
 /* The median of n_steps iterations spreads less than one of them, about the same middle. */
-static void
-shrink (Points *points, guint n_steps)
+static void shrink (Points *points, guint n_steps)
 {
   double middle = (points->at[N_POINTS / 2 - 1] + points->at[N_POINTS / 2]) / 2;
   double factor = n_steps > 2 ? sqrt (G_PI_2 / n_steps) : 1 / sqrt (n_steps);
@@ -81,17 +73,16 @@ shrink (Points *points, guint n_steps)
     points->at[i] = middle + (points->at[i] - middle) * factor;
 }
 
-static gint64
-quantile (const double *sums, double q, gint64 iteration_ns)
+static gint64 quantile (const double *sums, double q, gint64 iteration_ns)
 {
   double ns = exp (sums[(guint)(q * N_POINTS * N_POINTS)]) * (double)iteration_ns;
 
   return llround (MIN (ns, (double)PS_MAX_TIME_NS));
 }
 
-gboolean
-ps_interval_init (PsInterval *interval, const PsProgram *program, const PsCosts *costs, const PsCostSpread *spread,
-                  const PsSampling *wanted, gint64 iteration_ns, guint n_steps, GError **error)
+gboolean ps_interval_init (PsInterval *interval, const PsProgram *program, const PsCosts *costs,
+                           const PsCostSpread *spread, const PsSampling *wanted, gint64 iteration_ns, guint n_steps,
+                           GError **error)
 {
   PsUncertainty within = { .measured = spread }, between = { .measured = spread, .between_runs = TRUE };
   PsSampling sampling = *wanted;
@@ -124,10 +115,9 @@ ps_interval_init (PsInterval *interval, const PsProgram *program, const PsCosts 
   return TRUE;
 }
 
-/* A bound that lies `deviations` of the slow-down's error from the middle by that error alone. Errors are independent, so
- * their squares add. */
-static gint64
-bound_at_speed (gint64 bound_ns, gint64 middle_ns, PsSlowdown slowdown, double deviations)
+/* A bound that lies `deviations` of the slow-down's error from the middle by that error alone. Errors are independent,
+ * so their squares add. */
+static gint64 bound_at_speed (gint64 bound_ns, gint64 middle_ns, PsSlowdown slowdown, double deviations)
 {
   double distance = log ((double)MAX (bound_ns, 1) / (double)MAX (middle_ns, 1));
   double wider = hypot (distance, deviations * slowdown.error);
@@ -135,8 +125,7 @@ bound_at_speed (gint64 bound_ns, gint64 middle_ns, PsSlowdown slowdown, double d
   return llround ((double)middle_ns * slowdown.factor * exp (distance < 0 ? -wider : wider));
 }
 
-PsInterval
-ps_interval_at_speed (const PsInterval *interval, PsSlowdown slowdown)
+PsInterval ps_interval_at_speed (const PsInterval *interval, PsSlowdown slowdown)
 {
   gint64 middle_ns = interval->p50_ns;
 
@@ -147,8 +136,7 @@ ps_interval_at_speed (const PsInterval *interval, PsSlowdown slowdown)
                        bound_at_speed (interval->high_ns, middle_ns, slowdown, 1.96) };
 }
 
-char *
-ps_interval_to_text (const PsInterval *interval)
+char *ps_interval_to_text (const PsInterval *interval)
 {
   g_autofree char *low = ps_format_time (interval->p10_ns), *high = ps_format_time (interval->p90_ns);
 

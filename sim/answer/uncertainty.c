@@ -21,8 +21,7 @@ G_STATIC_ASSERT (PS_STEADY_RUNS == LANES);
 
 /* Slow devices and links, read from the user's text. */
 
-static gboolean
-parse_device (const char *where, const char *part, guint *device, GError **error)
+static gboolean parse_device (const char *where, const char *part, guint *device, GError **error)
 {
   gint64 value;
 
@@ -32,8 +31,8 @@ parse_device (const char *where, const char *part, guint *device, GError **error
   return TRUE;
 }
 
-static gboolean
-parse_place (const char *where, const char *text, const char *place, PsSlowness *slowness, GError **error)
+static gboolean parse_place (const char *where, const char *text, const char *place, PsSlowness *slowness,
+                             GError **error)
 {
   g_auto (GStrv) ends = g_strsplit (place, "-", -1);
 
@@ -45,8 +44,7 @@ parse_place (const char *where, const char *text, const char *place, PsSlowness 
                     text, place);
 }
 
-gboolean
-ps_slowness_parse (const char *where, const char *text, gboolean link, PsSlowness *slowness, GError **error)
+gboolean ps_slowness_parse (const char *where, const char *text, gboolean link, PsSlowness *slowness, GError **error)
 {
   g_auto (GStrv) parts = g_strsplit (text, ":", -1);
   guint n = g_strv_length (parts);
@@ -62,8 +60,7 @@ ps_slowness_parse (const char *where, const char *text, gboolean link, PsSlownes
          && (n == 2 || ps_parse_number (probability, parts[2], 0, 1, &slowness->probability, error));
 }
 
-static gboolean
-check_device (const PsSlowness *slowness, guint device, guint n_devices, GError **error)
+static gboolean check_device (const PsSlowness *slowness, guint device, guint n_devices, GError **error)
 {
   if (device < n_devices)
     return TRUE;
@@ -71,32 +68,24 @@ check_device (const PsSlowness *slowness, guint device, guint n_devices, GError 
                     slowness->link ? "--slow-link" : "--straggler", device, n_devices - 1);
 }
 
-gboolean
-ps_uncertainty_check (const PsUncertainty *uncertainty, guint n_devices, GError **error)
+gboolean ps_uncertainty_check (const PsUncertainty *uncertainty, guint n_devices, GError **error)
 {
-  for (guint i = 0; i < uncertainty->n_slowness; i++)
-    {
-      const PsSlowness *slowness = &uncertainty->slowness[i];
+  for (guint i = 0; i < uncertainty->n_slowness; i++) {
+    const PsSlowness *slowness = &uncertainty->slowness[i];
 
-      if (!check_device (slowness, slowness->a, n_devices, error)
-          || (slowness->link && !check_device (slowness, slowness->b, n_devices, error)))
-        return FALSE;
-      if (slowness->link && slowness->a == slowness->b)
-        return ps_refuse (error, PS_ERROR_USAGE, "--slow-link: %u-%u is no link; two devices would be right",
-                          slowness->a, slowness->b);
-    }
+    if (!check_device (slowness, slowness->a, n_devices, error)
+        || (slowness->link && !check_device (slowness, slowness->b, n_devices, error)))
+      return FALSE;
+    if (slowness->link && slowness->a == slowness->b)
+      return ps_refuse (error, PS_ERROR_USAGE, "--slow-link: %u-%u is no link; two devices would be right", slowness->a,
+                        slowness->b);
+  }
   return TRUE;
 }
 
 /* The times of ops and transfers in samples. */
 
-enum
-{
-  STREAM_OP,
-  STREAM_TRANSFER,
-  STREAM_SLOWNESS,
-  N_STREAMS
-};
+enum { STREAM_OP, STREAM_TRANSFER, STREAM_SLOWNESS, N_STREAMS };
 
 #define STREAM_RUN G_MAXUINT32 /* of a whole run: iterations before a sample have none of their own */
 
@@ -104,15 +93,13 @@ enum
 #define MAX_NORMAL 3.5 /* no value of normal_of is larger */
 
 /* The causes of spread that take part. */
-typedef struct
-{
+typedef struct {
   const PsPart *part; /* jitter of this part only; NULL: of all parts, or of none if slowness >= 0 */
   gint slowness;      /* this slowness only; -1: all, or none if part is set */
 } Causes;
 
 /* Where the times of one op, or of the transfer of a step's input, come from. */
-typedef struct
-{
+typedef struct {
   gint64 base_ns;
   gint64 host_ns; /* part of it that no slow device changes */
   guint from, to; /* devices; the same for an op */
@@ -123,8 +110,7 @@ typedef struct
 } Source;
 
 /* Constant once made, so that threads may share it. */
-typedef struct
-{
+typedef struct {
   const PsProgram *program;
   const PsCosts *costs;
   const PsUncertainty *uncertainty;
@@ -140,8 +126,7 @@ typedef struct
   gint64 *samples_ns;   /* the result; each thread writes its own samples */
 } Run;
 
-static void
-run_clear (Run *run)
+static void run_clear (Run *run)
 {
   ps_jitter_free (run->jitter);
   g_free (run->sources);
@@ -152,21 +137,18 @@ run_clear (Run *run)
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Run, run_clear)
 
-static guint
-n_devices (const Run *run)
+static guint n_devices (const Run *run)
 {
   return run->program->schedule->placement->n_devices;
 }
 
-static gboolean
-takes_all_causes (const Run *run)
+static gboolean takes_all_causes (const Run *run)
 {
   return run->causes.part == NULL && run->causes.slowness < 0;
 }
 
 /* The same op has the same draws in every schedule. A BW draws as its B, a pair as its second op. */
-static PsPurpose
-purpose_of (const PsProgram *program, guint step, guint32 stream)
+static PsPurpose purpose_of (const PsProgram *program, guint step, guint32 stream)
 {
   PsOp op = program->schedule->ops[program->op_of[step]];
   guint32 kind = op.kind == PS_OP_BW ? PS_OP_B : op.kind;
@@ -176,8 +158,7 @@ purpose_of (const PsProgram *program, guint step, guint32 stream)
 
 /* Completes the source of a step's op or transfer, of which part_ns belong to the part that takes part. cost: index
  * into the arrays of PsCostSpread. */
-static void
-set_source (const Run *run, Source *source, gint64 part_ns, const GArray *measured, guint cost)
+static void set_source (const Run *run, Source *source, gint64 part_ns, const GArray *measured, guint cost)
 {
   const PsCostSpread *spread = run->uncertainty->measured;
 
@@ -187,8 +168,7 @@ set_source (const Run *run, Source *source, gint64 part_ns, const GArray *measur
   source->row = run->uncertainty->between_runs && spread != NULL ? spread->row[cost] : PS_NO_ROW;
 }
 
-static void
-add_sources (Run *run, guint step)
+static void add_sources (Run *run, guint step)
 {
   const PsProgram *program = run->program;
   const PsCosts *costs = run->costs;
@@ -216,8 +196,7 @@ add_sources (Run *run, guint step)
               spread != NULL ? spread->transfer : NULL, PS_N_OP_KINDS * costs->n_stages);
 }
 
-static double
-largest_factor (const Run *run)
+static double largest_factor (const Run *run)
 {
   const PsUncertainty *uncertainty = run->uncertainty;
   const PsCostSpread *measured = uncertainty->measured;
@@ -233,8 +212,7 @@ largest_factor (const Run *run)
 }
 
 /* Checks that integers can hold the sum of all ops and transfers of a sample's run, each at its longest. */
-static gboolean
-check_sums (const Run *run, GError **error)
+static gboolean check_sums (const Run *run, GError **error)
 {
   const PsEventsSetting *events = run->sampling->events;
   const PsSchedule *schedule = run->program->schedule;
@@ -243,13 +221,12 @@ check_sums (const Run *run, GError **error)
         n_updates = schedule->asynchronous ? schedule->n_microbatches / ps_schedule_update_every (schedule) : 1;
   double sum = 0, slowdown = events != NULL ? MAX (events->overlap_slowdown, 1) : 1;
 
-  for (guint i = 0; i < run->program->n_steps; i++)
-    {
-      double speed = events != NULL && events->speed != NULL ? events->speed[run->sources[i].to] : 1;
+  for (guint i = 0; i < run->program->n_steps; i++) {
+    double speed = events != NULL && events->speed != NULL ? events->speed[run->sources[i].to] : 1;
 
-      sum += (double)run->sources[i].base_ns * slowdown / speed;
-      sum += (double)run->sources[run->program->n_steps + i].base_ns;
-    }
+    sum += (double)run->sources[i].base_ns * slowdown / speed;
+    sum += (double)run->sources[run->program->n_steps + i].base_ns;
+  }
   for (guint device = 0; device < n_devices (run); device++)
     sum += (double)run->optimizer_ns[device] * n_updates;
   sum *= largest_factor (run);
@@ -266,8 +243,7 @@ check_sums (const Run *run, GError **error)
 }
 
 /* The times of LANES samples. One thread uses one at a time. */
-typedef struct
-{
+typedef struct {
   const Run *run;
   guint first;         /* sample of the first lane */
   guint before;        /* iterations before that sample; 0: the sample itself */
@@ -278,8 +254,7 @@ typedef struct
   gint64 *transfer_ns; /* [LANES][n_steps] of the steps' inputs */
 } Times;
 
-static void
-times_init (Times *times, const Run *run)
+static void times_init (Times *times, const Run *run)
 {
   const PsUncertainty *uncertainty = run->uncertainty;
   gsize n = (gsize)run->program->n_steps * LANES;
@@ -293,8 +268,7 @@ times_init (Times *times, const Run *run)
     times->rows = g_new (double, (gsize)uncertainty->measured->n_rows *LANES);
 }
 
-static void
-times_clear (Times *times)
+static void times_clear (Times *times)
 {
   g_free (times->slow);
   g_free (times->rows);
@@ -304,15 +278,13 @@ times_clear (Times *times)
 }
 
 /* Iterations before a sample have streams of their own. */
-static PsPurpose
-purpose_at (const Times *times, PsPurpose purpose)
+static PsPurpose purpose_at (const Times *times, PsPurpose purpose)
 {
   purpose.stream += times->before * N_STREAMS;
   return purpose;
 }
 
-static void
-draw_slowness (const Times *times, guint index)
+static void draw_slowness (const Times *times, guint index)
 {
   const PsSlowness *slowness = &times->run->uncertainty->slowness[index];
   double *factors = &times->slow[(gsize)index * LANES];
@@ -331,8 +303,7 @@ draw_slowness (const Times *times, guint index)
 }
 
 /* Nearly normal, with mean 0 and variance 1: the sum of the word's four bytes. */
-static double
-normal_of (guint32 word)
+static double normal_of (guint32 word)
 {
   int sum = (int)((word & 255) + (word >> 8 & 255) + (word >> 16 & 255) + (word >> 24));
 
@@ -340,8 +311,7 @@ normal_of (guint32 word)
 }
 
 /* The factor of a row in each lane's run, of which one lane takes all iterations of a block. */
-static void
-draw_row (const Times *times, guint row)
+static void draw_row (const Times *times, guint row)
 {
   double deviation = times->run->uncertainty->measured->deviation[row];
   guint lanes = LANES * (times->run->is_steady ? PS_STEADY_ITERATIONS : 1);
@@ -352,8 +322,7 @@ draw_row (const Times *times, guint row)
     times->rows[(gsize)row * LANES + lane] = times->before != MEAN ? exp (deviation * normal_of (words[lane])) : 1;
 }
 
-static gboolean
-slows (const PsSlowness *slowness, guint from, guint to)
+static gboolean slows (const PsSlowness *slowness, guint from, guint to)
 {
   if (!slowness->link)
     return from == slowness->a && to == slowness->a;
@@ -361,8 +330,7 @@ slows (const PsSlowness *slowness, guint from, guint to)
 }
 
 /* Writes the times of a source into ns [LANES * n_steps], n_steps apart. */
-static void
-draw_source (const Times *times, const Source *source, gint64 *ns)
+static void draw_source (const Times *times, const Source *source, gint64 *ns)
 {
   const PsUncertainty *uncertainty = times->run->uncertainty;
   gsize n_steps = times->run->program->n_steps;
@@ -390,8 +358,7 @@ draw_source (const Times *times, const Source *source, gint64 *ns)
 /* The times of the samples from `first` on, a multiple of LANES. before > 0: of the iterations that many places before
  * them, with draws of their own; MEAN: mean times in every lane, without jitter, and with slowness weighed by its
  * probability. */
-static void
-draw_times (Times *times, guint first, guint before)
+static void draw_times (Times *times, guint first, guint before)
 {
   const PsUncertainty *uncertainty = times->run->uncertainty;
   guint n_steps = times->run->program->n_steps;
@@ -403,26 +370,23 @@ draw_times (Times *times, guint first, guint before)
   for (guint row = 0; times->rows != NULL && row < uncertainty->measured->n_rows; row++)
     draw_row (times, row);
   for (guint lane = 0; lane < LANES; lane++)
-    for (guint d = 0; d < n_devices (times->run); d++)
-      {
-        double *slowness = &times->slowness[lane * n_devices (times->run) + d];
+    for (guint d = 0; d < n_devices (times->run); d++) {
+      double *slowness = &times->slowness[lane * n_devices (times->run) + d];
 
-        *slowness = 1;
-        for (guint i = 0; i < uncertainty->n_slowness; i++)
-          if (slows (&uncertainty->slowness[i], d, d))
-            *slowness *= times->slow[i * LANES + lane];
-      }
-  for (guint i = 0; i < n_steps; i++)
-    {
-      draw_source (times, &times->run->sources[i], &times->duration_ns[i]);
-      draw_source (times, &times->run->sources[n_steps + i], &times->transfer_ns[i]);
+      *slowness = 1;
+      for (guint i = 0; i < uncertainty->n_slowness; i++)
+        if (slows (&uncertainty->slowness[i], d, d))
+          *slowness *= times->slow[i * LANES + lane];
     }
+  for (guint i = 0; i < n_steps; i++) {
+    draw_source (times, &times->run->sources[i], &times->duration_ns[i]);
+    draw_source (times, &times->run->sources[n_steps + i], &times->transfer_ns[i]);
+  }
 }
 
 /* The iteration times of samples. Each thread takes every n-th block. */
 
-typedef struct
-{
+typedef struct {
   const Run *run;
   guint index; /* of the thread */
   guint first; /* sample of the block */
@@ -437,64 +401,56 @@ typedef struct
   GError *error;
 } Job;
 
-static void
-keep (const Job *job, guint sample, gint64 ns)
+static void keep (const Job *job, guint sample, gint64 ns)
 {
   if (sample < job->run->sampling->n_samples)
     job->run->samples_ns[sample] = ns;
 }
 
 /* Runs one iteration at the times of a lane. */
-static gboolean
-run_lane (Job *job, guint lane)
+static gboolean run_lane (Job *job, guint lane)
 {
   const Run *run = job->run;
   gsize n = run->program->n_steps;
   const gint64 *duration_ns = &job->times.duration_ns[lane * n], *transfer_ns = &job->times.transfer_ns[lane * n];
 
-  if (job->events != NULL)
-    {
-      memcpy (job->duration_ns, duration_ns, n * sizeof *duration_ns);
-      memcpy (job->transfer_ns, transfer_ns, n * sizeof *transfer_ns);
-      if (!ps_events_run (job->events, run->costs, job->simulation, &job->error))
-        return FALSE;
-    }
-  else
+  if (job->events != NULL) {
+    memcpy (job->duration_ns, duration_ns, n * sizeof *duration_ns);
+    memcpy (job->transfer_ns, transfer_ns, n * sizeof *transfer_ns);
+    if (!ps_events_run (job->events, run->costs, job->simulation, &job->error))
+      return FALSE;
+  } else
     ps_simulate_steps (run->program, run->costs, duration_ns, transfer_ns, job->simulation);
   job->simulation->optimizer_ns = 0;
-  for (guint d = 0; d < n_devices (run); d++)
-    {
-      gint64 *optimizer_ns = &job->simulation->device[d].optimizer_ns;
+  for (guint d = 0; d < n_devices (run); d++) {
+    gint64 *optimizer_ns = &job->simulation->device[d].optimizer_ns;
 
-      *optimizer_ns = llrint ((double)run->optimizer_ns[d] * job->times.slowness[lane * n_devices (run) + d]);
-      job->simulation->optimizer_ns = MAX (job->simulation->optimizer_ns, *optimizer_ns);
-    }
+    *optimizer_ns = llrint ((double)run->optimizer_ns[d] * job->times.slowness[lane * n_devices (run) + d]);
+    job->simulation->optimizer_ns = MAX (job->simulation->optimizer_ns, *optimizer_ns);
+  }
   return TRUE;
 }
 
 /* Iterations that end when all devices meet. */
-static gboolean
-sample_meetings (Job *job)
+static gboolean sample_meetings (Job *job)
 {
   const Run *run = job->run;
   PsIteration iteration;
 
   draw_times (&job->times, job->first, 0);
-  for (guint lane = 0; lane < LANES && job->first + lane < run->sampling->n_samples; lane++)
-    {
-      if (!run_lane (job, lane)
-          || !ps_iteration_events (run->program, run->costs, job->simulation, run->sampling->events, PS_SYNC_GLOBAL,
-                                   run->sampling->reduce, &iteration, &job->error))
-        return FALSE;
-      keep (job, job->first + lane, iteration.period_ns);
-    }
+  for (guint lane = 0; lane < LANES && job->first + lane < run->sampling->n_samples; lane++) {
+    if (!run_lane (job, lane)
+        || !ps_iteration_events (run->program, run->costs, job->simulation, run->sampling->events, PS_SYNC_GLOBAL,
+                                 run->sampling->reduce, &iteration, &job->error))
+      return FALSE;
+    keep (job, job->first + lane, iteration.period_ns);
+  }
   return TRUE;
 }
 
 /* One iteration of a lane's run, from the ready times that the one before left, where durations are not known
  * beforehand: from when the last device was ready for it until the last one is ready for the next. */
-static gboolean
-run_events_round (Job *job, guint lane, gint64 *iteration_ns)
+static gboolean run_events_round (Job *job, guint lane, gint64 *iteration_ns)
 {
   const Run *run = job->run;
   guint p = n_devices (run);
@@ -513,8 +469,7 @@ run_events_round (Job *job, guint lane, gint64 *iteration_ns)
 }
 
 /* One iteration of all runs of the block. `before` as in draw_times. */
-static gboolean
-run_round (Job *job, guint first, guint before, gint64 *iteration_ns)
+static gboolean run_round (Job *job, guint first, guint before, gint64 *iteration_ns)
 {
   const Run *run = job->run;
   const Times *times = &job->times;
@@ -522,23 +477,19 @@ run_round (Job *job, guint first, guint before, gint64 *iteration_ns)
 
   draw_times (&job->times, first, before);
   for (guint lane = 0; lane < LANES; lane++)
-    if (job->rounds == NULL)
-      {
-        if (!run_events_round (job, lane, &iteration_ns[lane]))
-          return FALSE;
-      }
-    else
-      {
-        ps_rounds_set_times (job->rounds, &times->duration_ns[lane * n], &times->transfer_ns[lane * n],
-                             &times->slowness[lane * n_devices (run)]);
-        iteration_ns[lane] = ps_rounds_run (job->rounds, &job->rows[lane * ps_rounds_n_columns (job->rounds)]);
-      }
+    if (job->rounds == NULL) {
+      if (!run_events_round (job, lane, &iteration_ns[lane]))
+        return FALSE;
+    } else {
+      ps_rounds_set_times (job->rounds, &times->duration_ns[lane * n], &times->transfer_ns[lane * n],
+                           &times->slowness[lane * n_devices (run)]);
+      iteration_ns[lane] = ps_rounds_run (job->rounds, &job->rows[lane * ps_rounds_n_columns (job->rounds)]);
+    }
   return TRUE;
 }
 
 /* Iterations of runs in which devices never meet. */
-static gboolean
-sample_rounds (Job *job)
+static gboolean sample_rounds (Job *job)
 {
   const Run *run = job->run;
   gsize size = (job->rounds != NULL ? ps_rounds_n_columns (job->rounds) : n_devices (run)) * sizeof *job->rows;
@@ -553,21 +504,19 @@ sample_rounds (Job *job)
   for (guint before = n_warm_up; before > 0; before--)
     if (!run_round (job, job->first, before, iteration_ns))
       return FALSE;
-  for (guint i = 0; i < PS_STEADY_ITERATIONS; i++)
-    {
-      guint first = job->first + i * LANES;
+  for (guint i = 0; i < PS_STEADY_ITERATIONS; i++) {
+    guint first = job->first + i * LANES;
 
-      if (!run_round (job, first, 0, iteration_ns))
-        return FALSE;
-      for (guint lane = 0; lane < LANES; lane++)
-        keep (job, first + lane,
-              iteration_ns[lane] + (run->n_cycle > 0 ? run->missing_ns[(n_warm_up + i) % run->n_cycle] : 0));
-    }
+    if (!run_round (job, first, 0, iteration_ns))
+      return FALSE;
+    for (guint lane = 0; lane < LANES; lane++)
+      keep (job, first + lane,
+            iteration_ns[lane] + (run->n_cycle > 0 ? run->missing_ns[(n_warm_up + i) % run->n_cycle] : 0));
+  }
   return TRUE;
 }
 
-static gpointer
-run_job (gpointer data)
+static gpointer run_job (gpointer data)
 {
   Job *job = data;
   const PsSampling *sampling = job->run->sampling;
@@ -575,16 +524,14 @@ run_job (gpointer data)
   gboolean done = TRUE;
 
   for (guint64 first = (guint64)job->index * size; done && first < sampling->n_samples;
-       first += (guint64)sampling->n_jobs * size)
-    {
-      job->first = (guint)first;
-      done = job->run->is_steady ? sample_rounds (job) : sample_meetings (job);
-    }
+       first += (guint64)sampling->n_jobs * size) {
+    job->first = (guint)first;
+    done = job->run->is_steady ? sample_rounds (job) : sample_meetings (job);
+  }
   return NULL;
 }
 
-static void
-job_clear (gpointer data)
+static void job_clear (gpointer data)
 {
   Job *job = data;
 
@@ -599,25 +546,22 @@ job_clear (gpointer data)
   g_clear_error (&job->error);
 }
 
-static PsRounds *
-make_rounds (const Run *run, GError **error)
+static PsRounds *make_rounds (const Run *run, GError **error)
 {
   return ps_rounds_new (run->program, run->costs, run->sampling->events, run->sampling->reduce, error);
 }
 
-static gboolean
-job_init (Job *job, const Run *run, guint index, GError **error)
+static gboolean job_init (Job *job, const Run *run, guint index, GError **error)
 {
   guint n = run->program->n_steps;
 
   *job = (Job){ .run = run, .index = index };
   times_init (&job->times, run);
-  if (run->row != NULL)
-    {
-      job->rounds = make_rounds (run, error);
-      job->rows = g_new (gint64, (gsize)ps_rounds_n_columns (job->rounds) * LANES);
-      return TRUE;
-    }
+  if (run->row != NULL) {
+    job->rounds = make_rounds (run, error);
+    job->rows = g_new (gint64, (gsize)ps_rounds_n_columns (job->rounds) * LANES);
+    return TRUE;
+  }
   job->simulation = ps_simulation_new (run->program);
   job->simulation->times_only = TRUE;
   if (run->sampling->events == NULL)
@@ -631,8 +575,7 @@ job_init (Job *job, const Run *run, guint index, GError **error)
   return job->events != NULL;
 }
 
-static gboolean
-run_jobs (const Run *run, GError **error)
+static gboolean run_jobs (const Run *run, GError **error)
 {
   guint size = run->is_steady ? BLOCK : LANES;
   guint n = MIN (run->sampling->n_jobs, (run->sampling->n_samples + size - 1) / size);
@@ -644,35 +587,31 @@ run_jobs (const Run *run, GError **error)
   g_array_set_size (jobs, n);
   for (guint i = 0; i < n && done; i++)
     done = job_init (&g_array_index (jobs, Job, i), run, i, error);
-  for (guint i = 1; i < n && done; i++)
-    {
-      threads[i] = g_thread_try_new ("sampling", run_job, &g_array_index (jobs, Job, i), error);
-      done = threads[i] != NULL;
-      if (!done)
-        g_prefix_error (error, "--jobs: %u threads: ", n);
-    }
+  for (guint i = 1; i < n && done; i++) {
+    threads[i] = g_thread_try_new ("sampling", run_job, &g_array_index (jobs, Job, i), error);
+    done = threads[i] != NULL;
+    if (!done)
+      g_prefix_error (error, "--jobs: %u threads: ", n);
+  }
   if (done)
     run_job (jobs->data);
   for (guint i = 1; i < n && threads[i] != NULL; i++)
     g_thread_join (threads[i]);
   for (guint i = 0; i < n && done; i++)
-    if (g_array_index (jobs, Job, i).error != NULL)
-      {
-        g_propagate_error (error, g_steal_pointer (&g_array_index (jobs, Job, i).error));
-        done = FALSE;
-      }
+    if (g_array_index (jobs, Job, i).error != NULL) {
+      g_propagate_error (error, g_steal_pointer (&g_array_index (jobs, Job, i).error));
+      done = FALSE;
+    }
   return done;
 }
 
-gboolean
-ps_sampling_is_steady (const PsSampling *sampling, const PsProgram *program)
+gboolean ps_sampling_is_steady (const PsSampling *sampling, const PsProgram *program)
 {
   return program->schedule->asynchronous || sampling->sync == PS_SYNC_BYPASS;
 }
 
 /* Runs SETTLE iterations at mean times. */
-static gboolean
-settle (Run *run, GError **error)
+static gboolean settle (Run *run, GError **error)
 {
   g_autoptr (PsRounds) rounds = make_rounds (run, error);
   g_autofree gint64 *cycle = NULL;
@@ -697,8 +636,7 @@ settle (Run *run, GError **error)
   return TRUE;
 }
 
-static gboolean
-run_init (Run *run, GError **error)
+static gboolean run_init (Run *run, GError **error)
 {
   const PsSampling *sampling = run->sampling;
   const PsProgram *program = run->program;
@@ -719,9 +657,8 @@ run_init (Run *run, GError **error)
   return check_sums (run, error);
 }
 
-static gint64 *
-sample (const PsProgram *program, const PsCosts *costs, const PsUncertainty *uncertainty, const PsSampling *sampling,
-        Causes causes, GError **error)
+static gint64 *sample (const PsProgram *program, const PsCosts *costs, const PsUncertainty *uncertainty,
+                       const PsSampling *sampling, Causes causes, GError **error)
 {
   g_auto (Run) run
       = { .program = program, .costs = costs, .uncertainty = uncertainty, .sampling = sampling, .causes = causes };
@@ -730,9 +667,8 @@ sample (const PsProgram *program, const PsCosts *costs, const PsUncertainty *unc
   return run_init (&run, error) && run_jobs (&run, error) ? g_steal_pointer (&run.samples_ns) : NULL;
 }
 
-gint64 *
-ps_uncertainty_sample (const PsProgram *program, const PsCosts *costs, const PsUncertainty *uncertainty,
-                       const PsSampling *sampling, GError **error)
+gint64 *ps_uncertainty_sample (const PsProgram *program, const PsCosts *costs, const PsUncertainty *uncertainty,
+                               const PsSampling *sampling, GError **error)
 {
   return sample (program, costs, uncertainty, sampling, (Causes){ NULL, -1 }, error);
 }
@@ -743,8 +679,7 @@ ps_uncertainty_sample (const PsProgram *program, const PsCosts *costs, const PsU
 #define TAIL 0.025 /* on each side of a 95 % interval */
 
 /* ln of the probability of k successes out of n. */
-static double
-log_binomial (guint n, guint k, double q)
+static double log_binomial (guint n, guint k, double q)
 {
   int sign;
 
@@ -754,27 +689,24 @@ log_binomial (guint n, guint k, double q)
 
 /* The least k >= 0 such that k or fewer of n samples lie below the q quantile with a probability above `p`. Goes down
  * from the middle to where the rest is negligible, then adds up. */
-static guint
-binomial_quantile (guint n, double q, double probability)
+static guint binomial_quantile (guint n, double q, double probability)
 {
   guint k = (guint)(n * q);
   double sum = 0;
 
   while (k > 0 && log_binomial (n, k, q) > -45)
     k--;
-  for (; k < n; k++)
-    {
-      sum += exp (log_binomial (n, k, q));
-      if (sum > probability)
-        break;
-    }
+  for (; k < n; k++) {
+    sum += exp (log_binomial (n, k, q));
+    if (sum > probability)
+      break;
+  }
   return k;
 }
 
 /* A quantile with its interval. The quantile lies between the samples of rank low and high (from 1) with probability P
  * (low <= number below it < high). The ranks are computed for the effective number of samples, as parts of all. */
-static PsQuantile
-quantile (const gint64 *sorted_ns, guint n, double q, guint effective)
+static PsQuantile quantile (const gint64 *sorted_ns, guint n, double q, guint effective)
 {
   guint rank = (guint)ceil (q * n - 1e-9);
   double scale = (double)n / effective;
@@ -784,16 +716,14 @@ quantile (const gint64 *sorted_ns, guint n, double q, guint effective)
   return (PsQuantile){ sorted_ns[MAX (rank, 1) - 1], sorted_ns[MAX (low, 1) - 1], sorted_ns[MIN (high, n) - 1] };
 }
 
-PsQuantile
-ps_quantile (const gint64 *sorted_ns, guint n, double q)
+PsQuantile ps_quantile (const gint64 *sorted_ns, guint n, double q)
 {
   g_return_val_if_fail (n >= 1 && q > 0 && q < 1, (PsQuantile){ 0 });
   return quantile (sorted_ns, n, q, n);
 }
 
 /* Samples in groups that are independent of each other. */
-typedef struct
-{
+typedef struct {
   const gint64 *ns;
   const gint64 *sorted_ns;
   guint n;
@@ -801,15 +731,13 @@ typedef struct
   gboolean steady;
 } Samples;
 
-static guint
-group_of (const Samples *samples, guint i)
+static guint group_of (const Samples *samples, guint i)
 {
   return samples->steady ? i / BLOCK * PS_STEADY_RUNS + i % PS_STEADY_RUNS : i;
 }
 
 /* Variance of the mean of y, from the sums of the groups about that mean. */
-static double
-variance_of_mean (const Samples *samples, const double *y, double mean)
+static double variance_of_mean (const Samples *samples, const double *y, double mean)
 {
   g_autofree double *sums = g_new0 (double, samples->n_groups);
   double n = samples->n, n_groups = samples->n_groups, squares = 0;
@@ -822,8 +750,7 @@ variance_of_mean (const Samples *samples, const double *y, double mean)
 }
 
 /* How many independent samples would say as much about the part of samples below the quantile. */
-static guint
-effective_number (const Samples *samples, double q)
+static guint effective_number (const Samples *samples, double q)
 {
   gint64 value = quantile (samples->sorted_ns, samples->n, q, samples->n).value_ns;
   g_autofree double *below = g_new (double, samples->n);
@@ -831,25 +758,22 @@ effective_number (const Samples *samples, double q)
 
   if (!samples->steady)
     return samples->n;
-  for (guint i = 0; i < samples->n; i++)
-    {
-      below[i] = samples->ns[i] <= value;
-      part += below[i] / samples->n;
-    }
+  for (guint i = 0; i < samples->n; i++) {
+    below[i] = samples->ns[i] <= value;
+    part += below[i] / samples->n;
+  }
   double variance = variance_of_mean (samples, below, part), independent = part * (1 - part) / samples->n;
   return variance > independent ? (guint)MAX (samples->n * (independent / variance), 1) : samples->n;
 }
 
-static PsQuantile
-quantile_of (const Samples *samples, double q)
+static PsQuantile quantile_of (const Samples *samples, double q)
 {
   return quantile (samples->sorted_ns, samples->n, q, effective_number (samples, q));
 }
 
 /* Student's t with the probability TAIL above it: the expansion about the normal quantile (Abramowitz and Stegun,
  * Handbook of Mathematical Functions, 26.7.5), 1 % low for 2 degrees of freedom, better beyond. */
-static double
-student_t (guint freedom)
+static double student_t (guint freedom)
 {
   const double z = 1.959963984540054, z2 = z * z, n = freedom;
   const double g1 = z * (z2 + 1) / 4, g2 = z * ((5 * z2 + 16) * z2 + 3) / 96,
@@ -859,8 +783,7 @@ student_t (guint freedom)
   return z + g1 / n + g2 / (n * n) + g3 / (n * n * n) + g4 / (n * n * n * n);
 }
 
-static void
-find_mean (PsDistribution *distribution, const Samples *samples)
+static void find_mean (PsDistribution *distribution, const Samples *samples)
 {
   guint n = samples->n;
   g_autofree double *ns = g_new (double, n);
@@ -878,8 +801,7 @@ find_mean (PsDistribution *distribution, const Samples *samples)
   distribution->mean_high_ns = distribution->mean_ns + half;
 }
 
-void
-ps_distribution_init (PsDistribution *distribution, const gint64 *ns, guint n, gboolean steady)
+void ps_distribution_init (PsDistribution *distribution, const gint64 *ns, guint n, gboolean steady)
 {
   g_autofree gint64 *sorted = g_memdup2 (ns, n * sizeof *ns);
   Samples samples = { .ns = ns, .sorted_ns = sorted, .n = n, .steady = steady };
@@ -894,8 +816,7 @@ ps_distribution_init (PsDistribution *distribution, const gint64 *ns, guint n, g
   find_mean (distribution, &samples);
 }
 
-double
-ps_win_probability (const gint64 *a_ns, const gint64 *b_ns, guint n)
+double ps_win_probability (const gint64 *a_ns, const gint64 *b_ns, guint n)
 {
   guint wins = 0;
 
@@ -904,9 +825,8 @@ ps_win_probability (const gint64 *a_ns, const gint64 *b_ns, guint n)
   return (double)wins / n;
 }
 
-static gboolean
-add_bar (GArray *bars, const PsProgram *program, const PsCosts *costs, const PsUncertainty *uncertainty,
-         const PsSampling *sampling, Causes causes, GError **error)
+static gboolean add_bar (GArray *bars, const PsProgram *program, const PsCosts *costs, const PsUncertainty *uncertainty,
+                         const PsSampling *sampling, Causes causes, GError **error)
 {
   g_autofree gint64 *samples = sample (program, costs, uncertainty, sampling, causes, error);
   PsDistribution distribution;
@@ -927,9 +847,8 @@ add_bar (GArray *bars, const PsProgram *program, const PsCosts *costs, const PsU
 
 PS_DEFINE_FALLING_ORDER (compare_bars, PsTornadoBar, deviation_ns)
 
-GArray *
-ps_uncertainty_tornado (const PsProgram *program, const PsCosts *costs, const PsUncertainty *uncertainty,
-                        const PsSampling *sampling, guint n_widest, GError **error)
+GArray *ps_uncertainty_tornado (const PsProgram *program, const PsCosts *costs, const PsUncertainty *uncertainty,
+                                const PsSampling *sampling, guint n_widest, GError **error)
 {
   g_autoptr (GArray) parts = ps_parts (program, costs);
   g_autoptr (GArray) bars = g_array_new (FALSE, FALSE, sizeof (PsTornadoBar));

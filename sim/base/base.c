@@ -15,14 +15,12 @@
 #endif
 
 /* Without the cache of G_DEFINE_QUARK, which threads that fail at the same time write together. */
-GQuark
-ps_error_quark (void)
+GQuark ps_error_quark (void)
 {
   return g_quark_from_static_string ("ps-error-quark");
 }
 
-gboolean
-ps_refuse (GError **error, PsError code, const char *format, ...)
+gboolean ps_refuse (GError **error, PsError code, const char *format, ...)
 {
   va_list arguments;
 
@@ -32,8 +30,7 @@ ps_refuse (GError **error, PsError code, const char *format, ...)
   return FALSE;
 }
 
-gpointer
-ps_refuse_null (GError **error, PsError code, const char *format, ...)
+gpointer ps_refuse_null (GError **error, PsError code, const char *format, ...)
 {
   va_list arguments;
 
@@ -43,8 +40,7 @@ ps_refuse_null (GError **error, PsError code, const char *format, ...)
   return NULL;
 }
 
-int
-ps_error_exit_code (const GError *error)
+int ps_error_exit_code (const GError *error)
 {
   return error->domain == G_OPTION_ERROR || error->domain == G_CONVERT_ERROR
                  || g_error_matches (error, PS_ERROR, PS_ERROR_USAGE)
@@ -52,8 +48,7 @@ ps_error_exit_code (const GError *error)
              : 1;
 }
 
-static const char *
-find_field (const GLogField *fields, gsize n_fields, const char *key)
+static const char *find_field (const GLogField *fields, gsize n_fields, const char *key)
 {
   for (gsize i = 0; i < n_fields; i++)
     if (g_str_equal (fields[i].key, key) && fields[i].value != NULL)
@@ -62,8 +57,7 @@ find_field (const GLogField *fields, gsize n_fields, const char *key)
 }
 
 /* Memory may be out: stdio's buffer of stderr needs none. */
-static GLogWriterOutput
-write_message (GLogLevelFlags level, const GLogField *fields, gsize n_fields, gpointer data)
+static GLogWriterOutput write_message (GLogLevelFlags level, const GLogField *fields, gsize n_fields, gpointer data)
 {
   const char *message = find_field (fields, n_fields, "MESSAGE"), *program = g_get_prgname ();
   const char *failed = strstr (message, "failed to allocate");
@@ -75,8 +69,7 @@ write_message (GLogLevelFlags level, const GLogField *fields, gsize n_fields, gp
 }
 
 /* In the locale's encoding, as g_printerr's own handler does it. */
-static void
-print_error (const char *text)
+static void print_error (const char *text)
 {
   gboolean clears = g_str_has_prefix (text, PS_CLEAR_LINE);
   g_autofree char *page = ps_format_page (text + (clears ? strlen (PS_CLEAR_LINE) : 0), FALSE), *converted = NULL;
@@ -88,8 +81,7 @@ print_error (const char *text)
   fflush (stderr);
 }
 
-void
-ps_log_to_stderr (void)
+void ps_log_to_stderr (void)
 {
   g_set_printerr_handler (print_error);
   g_log_writer_default_set_use_stderr (TRUE);
@@ -97,8 +89,7 @@ ps_log_to_stderr (void)
 }
 
 /* All three at once, because glibc adapts none of them once one is set. */
-void
-ps_keep_memory (void)
+void ps_keep_memory (void)
 {
 #ifdef __GLIBC__
   mallopt (M_TOP_PAD, 4 << 20);
@@ -114,8 +105,7 @@ PS_DEFINE_NAMES (PsOpKind, ps_op_kind, "F", "B", "W", "BW", "R", "O")
 
 #define MAX_MISTYPED 40 /* bytes of a name that others are compared with */
 
-typedef struct
-{
+typedef struct {
   const char *suffix;
   gint64 factor;
 } Unit;
@@ -146,8 +136,7 @@ static const Unit rate_units[] = {
 };
 
 /* Digits with at most one point before a unit: no sign, exponent, hexadecimal, infinity or blank. */
-static gsize
-decimal_length (const char *text)
+static gsize decimal_length (const char *text)
 {
   gsize length = strspn (text, "0123456789.");
   const char *point = memchr (text, '.', length);
@@ -157,34 +146,30 @@ decimal_length (const char *text)
   return digits && one_point ? length : 0;
 }
 
-static gboolean
-parse_quantity (const char *text, const Unit *units, guint n_units, gint64 max, gint64 *value)
+static gboolean parse_quantity (const char *text, const Unit *units, guint n_units, gint64 max, gint64 *value)
 {
   gsize length = decimal_length (text);
 
   if (length == 0)
     return FALSE;
-  if (g_str_equal (text, "0"))
-    {
-      *value = 0;
-      return TRUE;
-    }
+  if (g_str_equal (text, "0")) {
+    *value = 0;
+    return TRUE;
+  }
   double number = g_ascii_strtod (text, NULL);
   for (guint i = 0; i < n_units; i++)
-    if (g_str_equal (text + length, units[i].suffix))
-      {
-        double scaled = number * (double)units[i].factor;
+    if (g_str_equal (text + length, units[i].suffix)) {
+      double scaled = number * (double)units[i].factor;
 
-        if (!(scaled <= (double)max))
-          return FALSE;
-        *value = (gint64)llrint (scaled);
-        return TRUE;
-      }
+      if (!(scaled <= (double)max))
+        return FALSE;
+      *value = (gint64)llrint (scaled);
+      return TRUE;
+    }
   return FALSE;
 }
 
-gboolean
-ps_parse_time (const char *where, const char *text, gint64 *ns, GError **error)
+gboolean ps_parse_time (const char *where, const char *text, gint64 *ns, GError **error)
 {
   if (parse_quantity (text, time_units, G_N_ELEMENTS (time_units), PS_MAX_TIME_NS, ns))
     return TRUE;
@@ -193,8 +178,8 @@ ps_parse_time (const char *where, const char *text, gint64 *ns, GError **error)
 }
 
 /* A number alone may be of bytes or of GB: the error shows it with a unit. */
-static gboolean
-refuse_bytes (const char *where, const char *text, const char *per_second, const char *what, GError **error)
+static gboolean refuse_bytes (const char *where, const char *text, const char *per_second, const char *what,
+                              GError **error)
 {
   char *end;
   double number = g_ascii_strtod (text, &end);
@@ -205,16 +190,14 @@ refuse_bytes (const char *where, const char *text, const char *per_second, const
                     number < 1e6 ? number : number / 1e9, per_second);
 }
 
-gboolean
-ps_parse_size (const char *where, const char *text, gint64 *bytes, GError **error)
+gboolean ps_parse_size (const char *where, const char *text, gint64 *bytes, GError **error)
 {
   return parse_quantity (text, size_units, G_N_ELEMENTS (size_units), PS_MAX_SIZE_BYTES, bytes)
          || refuse_bytes (where, text, "",
                           "size; write a number and B, kB, KiB, MB, MiB, GB, GiB, TB or TiB, from 0 to 1024TiB", error);
 }
 
-gboolean
-ps_parse_rate (const char *where, const char *text, gint64 *bytes_per_second, GError **error)
+gboolean ps_parse_rate (const char *where, const char *text, gint64 *bytes_per_second, GError **error)
 {
   return (parse_quantity (text, rate_units, G_N_ELEMENTS (rate_units), PS_MAX_RATE, bytes_per_second)
           && *bytes_per_second > 0)
@@ -224,8 +207,7 @@ ps_parse_rate (const char *where, const char *text, gint64 *bytes_per_second, GE
                           error);
 }
 
-gboolean
-ps_parse_integer (const char *where, const char *text, gint64 low, gint64 high, gint64 *value, GError **error)
+gboolean ps_parse_integer (const char *where, const char *text, gint64 low, gint64 high, gint64 *value, GError **error)
 {
   if (g_ascii_string_to_signed (text, 10, low, high, value, NULL))
     return TRUE;
@@ -234,8 +216,7 @@ ps_parse_integer (const char *where, const char *text, gint64 low, gint64 high, 
 }
 
 /* The number at the start of text, with at most the text `after` following it; NAN: none. */
-static double
-parse_decimal (const char *text, const char *after)
+static double parse_decimal (const char *text, const char *after)
 {
   gsize length = decimal_length (text);
   gboolean whole = length > 0 && (text[length] == '\0' || g_str_equal (text + length, after));
@@ -243,8 +224,7 @@ parse_decimal (const char *text, const char *after)
   return whole ? g_ascii_strtod (text, NULL) : NAN;
 }
 
-gboolean
-ps_parse_number (const char *where, const char *text, double low, double high, double *value, GError **error)
+gboolean ps_parse_number (const char *where, const char *text, double low, double high, double *value, GError **error)
 {
   *value = parse_decimal (text, "");
   if (*value >= low && *value <= high)
@@ -252,8 +232,7 @@ ps_parse_number (const char *where, const char *text, double low, double high, d
   return ps_refuse (error, PS_ERROR_USAGE, "%s: '%s' is not a number from %g to %g", where, text, low, high);
 }
 
-gboolean
-ps_parse_percent (const char *where, const char *text, double low, double high, double *ratio, GError **error)
+gboolean ps_parse_percent (const char *where, const char *text, double low, double high, double *ratio, GError **error)
 {
   double percent = parse_decimal (text, "%");
 
@@ -264,50 +243,44 @@ ps_parse_percent (const char *where, const char *text, double low, double high, 
 }
 
 /* The letters to drop, insert, replace or swap with their neighbour that make b of a. */
-static guint
-name_distance (const char *a, const char *b)
+static guint name_distance (const char *a, const char *b)
 {
   gsize n_a = strlen (a), n_b = strlen (b), width = n_b + 1;
   g_autofree guint *d = g_new0 (guint, (n_a + 1) * width);
 
   for (gsize i = 0; i <= n_a; i++)
-    for (gsize j = 0; j <= n_b; j++)
-      {
-        guint *here = &d[i * width + j];
+    for (gsize j = 0; j <= n_b; j++) {
+      guint *here = &d[i * width + j];
 
-        if (i == 0 || j == 0)
-          {
-            *here = (guint)(i + j);
-            continue;
-          }
-        *here = MIN (MIN (here[-1], d[(i - 1) * width + j]) + 1, d[(i - 1) * width + j - 1] + (a[i - 1] != b[j - 1]));
-        if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
-          *here = MIN (*here, d[(i - 2) * width + j - 2] + 1);
+      if (i == 0 || j == 0) {
+        *here = (guint)(i + j);
+        continue;
       }
+      *here = MIN (MIN (here[-1], d[(i - 1) * width + j]) + 1, d[(i - 1) * width + j - 1] + (a[i - 1] != b[j - 1]));
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+        *here = MIN (*here, d[(i - 2) * width + j - 2] + 1);
+    }
   return d[n_a * width + n_b];
 }
 
-char *
-ps_did_you_mean (const char *text, const char *const *names, guint n, const char *prefix)
+char *ps_did_you_mean (const char *text, const char *const *names, guint n, const char *prefix)
 {
   guint least = (guint)MIN (strlen (text), MAX_MISTYPED) / 3 + 1;
   const char *closest = NULL;
 
-  for (guint i = 0; i < n && strlen (text) <= MAX_MISTYPED; i++)
-    {
-      gboolean begins = strlen (text) >= 3 && g_str_has_prefix (names[i], text);
-      guint distance = begins ? 0 : name_distance (text, names[i]);
+  for (guint i = 0; i < n && strlen (text) <= MAX_MISTYPED; i++) {
+    gboolean begins = strlen (text) >= 3 && g_str_has_prefix (names[i], text);
+    guint distance = begins ? 0 : name_distance (text, names[i]);
 
-      if (distance >= least)
-        continue;
-      least = distance;
-      closest = names[i];
-    }
+    if (distance >= least)
+      continue;
+    least = distance;
+    closest = names[i];
+  }
   return closest != NULL ? g_strdup_printf ("; did you mean %s%s?", prefix, closest) : g_strdup ("");
 }
 
-gboolean
-ps_refuse_name (GError **error, const char *problem, const char *name, const char *const *names, guint n)
+gboolean ps_refuse_name (GError **error, const char *problem, const char *name, const char *const *names, guint n)
 {
   g_autofree char *meant = ps_did_you_mean (name, names, n, "");
   g_autoptr (GString) all = g_string_new (NULL);
@@ -317,22 +290,20 @@ ps_refuse_name (GError **error, const char *problem, const char *name, const cha
   return ps_refuse (error, PS_ERROR_USAGE, "%s %s%s", problem, all->str, meant);
 }
 
-gboolean
-ps_parse_name (const char *where, const char *text, const char *const *names, guint n, guint *index, GError **error)
+gboolean ps_parse_name (const char *where, const char *text, const char *const *names, guint n, guint *index,
+                        GError **error)
 {
   for (guint i = 0; i < n; i++)
-    if (g_str_equal (text, names[i]))
-      {
-        *index = i;
-        return TRUE;
-      }
+    if (g_str_equal (text, names[i])) {
+      *index = i;
+      return TRUE;
+    }
   g_autofree char *problem = g_strdup_printf ("%s: '%s' is not one of", where, text);
   return ps_refuse_name (error, problem, text, names, n);
 }
 
 /* Four significant digits without trailing zeros. */
-static char *
-format_scaled (double value, const char *unit)
+static char *format_scaled (double value, const char *unit)
 {
   char number[32];
 
@@ -342,19 +313,17 @@ format_scaled (double value, const char *unit)
               : fabs (value) >= 10  ? 2
                                     : 3,
               value);
-  if (strchr (number, '.') != NULL)
-    {
-      gsize end = strlen (number);
+  if (strchr (number, '.') != NULL) {
+    gsize end = strlen (number);
 
-      while (number[end - 1] == '0')
-        end--;
-      number[number[end - 1] == '.' ? end - 1 : end] = '\0';
-    }
+    while (number[end - 1] == '0')
+      end--;
+    number[number[end - 1] == '.' ? end - 1 : end] = '\0';
+  }
   return g_strdup_printf ("%s %s", number, unit);
 }
 
-char *
-ps_format_time (gint64 ns)
+char *ps_format_time (gint64 ns)
 {
   double magnitude = fabs ((double)ns);
 
@@ -367,23 +336,20 @@ ps_format_time (gint64 ns)
   return format_scaled ((double)ns / 1e9, "s");
 }
 
-char *
-ps_format_size (gint64 bytes)
+char *ps_format_size (gint64 bytes)
 {
   static const char *const units[] = { "B", "KiB", "MiB", "GiB", "TiB", "PiB" };
   double value = (double)bytes;
   guint unit = 0;
 
-  while (fabs (value) >= 1024 && unit + 1 < G_N_ELEMENTS (units))
-    {
-      value /= 1024;
-      unit++;
-    }
+  while (fabs (value) >= 1024 && unit + 1 < G_N_ELEMENTS (units)) {
+    value /= 1024;
+    unit++;
+  }
   return format_scaled (value, units[unit]);
 }
 
-char *
-ps_format_rate (double bytes_per_second)
+char *ps_format_rate (double bytes_per_second)
 {
   static const char *const units[] = { "B/s", "kB/s", "MB/s", "GB/s", "TB/s", "PB/s" };
   guint unit = 0;
@@ -393,8 +359,7 @@ ps_format_rate (double bytes_per_second)
   return format_scaled (bytes_per_second, units[unit]);
 }
 
-char *
-ps_format_number (double value)
+char *ps_format_number (double value)
 {
   static const char *const prefixes[] = { "k", "M", "G", "T", "P", "E" };
   guint i = 0;
@@ -407,55 +372,48 @@ ps_format_number (double value)
 }
 
 /* Bytes of the escape sequence for colours and styles that the text begins with, "\033[1;31m"; 0: it does not. */
-static gsize
-colour_length (const char *text)
+static gsize colour_length (const char *text)
 {
   gsize n = g_str_has_prefix (text, "\033[") ? 2 + strspn (text + 2, "0123456789;") : 0;
 
   return n > 0 && text[n] == 'm' ? n + 1 : 0;
 }
 
-static char *
-format_safe (const char *text, gboolean line_ends, gboolean coloured)
+static char *format_safe (const char *text, gboolean line_ends, gboolean coloured)
 {
   g_autofree char *valid = g_utf8_make_valid (text, -1);
   GString *safe = g_string_new (NULL);
 
-  for (const char *c = valid; *c != '\0';)
-    {
-      gsize n = coloured ? colour_length (c) : 0;
+  for (const char *c = valid; *c != '\0';) {
+    gsize n = coloured ? colour_length (c) : 0;
 
-      if (n == 0 && g_unichar_iscntrl (g_utf8_get_char (c)) && (*c != '\n' || !line_ends))
-        g_string_append_c (safe, ' ');
-      else
-        g_string_append_len (safe, c, (gssize)(n > 0 ? n : (gsize)(g_utf8_next_char (c) - c)));
-      c = n > 0 ? c + n : g_utf8_next_char (c);
-    }
+    if (n == 0 && g_unichar_iscntrl (g_utf8_get_char (c)) && (*c != '\n' || !line_ends))
+      g_string_append_c (safe, ' ');
+    else
+      g_string_append_len (safe, c, (gssize)(n > 0 ? n : (gsize)(g_utf8_next_char (c) - c)));
+    c = n > 0 ? c + n : g_utf8_next_char (c);
+  }
   return g_string_free (safe, FALSE);
 }
 
-char *
-ps_format_line (const char *text)
+char *ps_format_line (const char *text)
 {
   return format_safe (text, FALSE, FALSE);
 }
 
-char *
-ps_format_page (const char *text, gboolean coloured)
+char *ps_format_page (const char *text, gboolean coloured)
 {
   return format_safe (text, TRUE, coloured);
 }
 
-static gboolean
-is_text (const char *argument)
+static gboolean is_text (const char *argument)
 {
   g_autofree char *text = g_locale_to_utf8 (argument, -1, NULL, NULL, NULL);
 
   return text != NULL;
 }
 
-char *
-ps_error_line (const GError *error, char *const *argv)
+char *ps_error_line (const GError *error, char *const *argv)
 {
   guint i = 1;
 
@@ -470,67 +428,60 @@ ps_error_line (const GError *error, char *const *argv)
   return g_strdup_printf ("%s: '%s' is not text in %s, the encoding of this locale", option, value, charset);
 }
 
-gconstpointer
-ps_table_find (const char *where, const char *what, const char *name, gconstpointer table, guint n, GError **error)
+gconstpointer ps_table_find (const char *where, const char *what, const char *name, gconstpointer table, guint n,
+                             GError **error)
 {
   const char *const *const *rows = table;
   g_autofree const char **names = g_new (const char *, n);
   g_autofree char *problem = g_strdup_printf ("%s: '%s' is no %s; there are", where, name, what);
 
-  for (guint i = 0; i < n; i++)
-    {
-      if (g_str_equal (*rows[i], name))
-        return rows[i];
-      names[i] = *rows[i];
-    }
+  for (guint i = 0; i < n; i++) {
+    if (g_str_equal (*rows[i], name))
+      return rows[i];
+    names[i] = *rows[i];
+  }
   ps_refuse_name (error, problem, name, names, n);
   return NULL;
 }
 
-int
-ps_compare_int64 (gconstpointer a, gconstpointer b)
+int ps_compare_int64 (gconstpointer a, gconstpointer b)
 {
   gint64 x = *(const gint64 *)a, y = *(const gint64 *)b;
 
   return PS_COMPARE (x, y);
 }
 
-int
-ps_compare_double (gconstpointer a, gconstpointer b)
+int ps_compare_double (gconstpointer a, gconstpointer b)
 {
   double x = *(const double *)a, y = *(const double *)b;
 
   return PS_COMPARE (x, y);
 }
 
-guint
-ps_first_after (const GArray *array, gsize offset, gint64 time_ns)
+guint ps_first_after (const GArray *array, gsize offset, gint64 time_ns)
 {
   gsize size = g_array_get_element_size ((GArray *)array);
   guint low = 0, high = array->len;
 
-  while (low < high)
-    {
-      guint middle = (low + high) / 2;
+  while (low < high) {
+    guint middle = (low + high) / 2;
 
-      if (*(const gint64 *)(gconstpointer)&g_array_index (array, char, middle *size + offset) <= time_ns)
-        low = middle + 1;
-      else
-        high = middle;
-    }
+    if (*(const gint64 *)(gconstpointer)&g_array_index (array, char, middle *size + offset) <= time_ns)
+      low = middle + 1;
+    else
+      high = middle;
+  }
   return low;
 }
 
-gint64
-ps_median (gint64 *values, gsize n)
+gint64 ps_median (gint64 *values, gsize n)
 {
   g_return_val_if_fail (n > 0, 0);
   qsort (values, n, sizeof *values, ps_compare_int64);
   return values[(n - 1) / 2];
 }
 
-gint64
-ps_mean (const gint64 *values, gsize n)
+gint64 ps_mean (const gint64 *values, gsize n)
 {
   double sum = 0;
 
@@ -544,8 +495,7 @@ ps_mean (const gint64 *values, gsize n)
 
 #define MAX_QUOTED 60
 
-gboolean
-ps_text_check (const char *where, const char *text, gsize length, gsize max_length, GError **error)
+gboolean ps_text_check (const char *where, const char *text, gsize length, gsize max_length, GError **error)
 {
   const char *wrong = NULL;
   g_autofree char *limit = ps_format_size ((gint64)max_length);
@@ -563,8 +513,7 @@ ps_text_check (const char *where, const char *text, gsize length, gsize max_leng
   return wrong == NULL;
 }
 
-char *
-ps_text_quote (const char *text)
+char *ps_text_quote (const char *text)
 {
   g_autofree char *escaped = g_strescape (text, NULL);
 
@@ -572,8 +521,7 @@ ps_text_quote (const char *text)
                                         : g_strdup_printf ("'%.*s...'", MAX_QUOTED, escaped);
 }
 
-gboolean
-ps_refuse_at (char *where, GError **error, const char *format, ...)
+gboolean ps_refuse_at (char *where, GError **error, const char *format, ...)
 {
   va_list arguments;
 
@@ -585,16 +533,14 @@ ps_refuse_at (char *where, GError **error, const char *format, ...)
   return FALSE;
 }
 
-gboolean
-ps_text_blame_input (GError **error)
+gboolean ps_text_blame_input (GError **error)
 {
   if (error != NULL && *error != NULL)
     (*error)->code = PS_ERROR_INPUT;
   return FALSE;
 }
 
-char *
-ps_text_next_line (const char **rest, glong width)
+char *ps_text_next_line (const char **rest, glong width)
 {
   const char *end = *rest, *blank = NULL;
 
@@ -610,8 +556,7 @@ ps_text_next_line (const char **rest, glong width)
 
 /* Where the lines after a cut one begin: under the first letter, or under the one after the first gap of two blanks or
  * more. */
-static glong
-find_indent (const char *line, glong width)
+static glong find_indent (const char *line, glong width)
 {
   const char *text = line + strspn (line, " "), *gap = strstr (text, "  ");
   const char *after = gap != NULL ? gap + strspn (gap, " ") : "";
@@ -620,23 +565,19 @@ find_indent (const char *line, glong width)
   return 2 * indent < width ? indent : 0;
 }
 
-void
-ps_text_wrap (const char *text, glong width, GString *page)
+void ps_text_wrap (const char *text, glong width, GString *page)
 {
   g_auto (GStrv) lines = g_strsplit (text, "\n", -1);
 
-  for (guint i = 0; lines[i] != NULL; i++)
-    {
-      const char *rest = lines[i];
-      glong indent = 0;
+  for (guint i = 0; lines[i] != NULL; i++) {
+    const char *rest = lines[i];
+    glong indent = 0;
 
-      do
-        {
-          g_autofree char *line = ps_text_next_line (&rest, width - indent);
+    do {
+      g_autofree char *line = ps_text_next_line (&rest, width - indent);
 
-          g_string_append_printf (page, "%*s%s\n", (int)indent, "", line);
-          indent = find_indent (lines[i], width);
-        }
-      while (*rest != '\0');
-    }
+      g_string_append_printf (page, "%*s%s\n", (int)indent, "", line);
+      indent = find_indent (lines[i], width);
+    } while (*rest != '\0');
+  }
 }

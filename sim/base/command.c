@@ -3,7 +3,6 @@
 
 #include "text.h"
 
-
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,8 +19,7 @@ static const char *const headings[PS_N_GROUPS] = {
 
 /* The options on the page */
 
-static char *
-format_initial (const PsOption *row)
+static char *format_initial (const PsOption *row)
 {
   if (row->type == PS_OPTION_TIME)
     return ps_format_time ((gint64)row->initial);
@@ -33,8 +31,7 @@ format_initial (const PsOption *row)
 
 /* A flag is off; that goes without saying. A text that is not given is none. A number that is not given is one that
  * could be given, or the row says otherwise. */
-static void
-append_default (const PsOption *row, GString *text)
+static void append_default (const PsOption *row, GString *text)
 {
   gboolean is_none = row->type == PS_OPTION_RATE || row->type >= PS_OPTION_TEXT;
   const char *words = row->otherwise != NULL ? row->otherwise : row->none != NULL ? row->none : is_none ? "none" : NULL;
@@ -47,8 +44,7 @@ append_default (const PsOption *row, GString *text)
     g_string_append_printf (text, " [default: %s]", words != NULL ? words : initial);
 }
 
-static void
-append_option (const PsOption *row, GString *page)
+static void append_option (const PsOption *row, GString *page)
 {
   const char letter[] = { '-', row->letter, ',', ' ', '\0' };
   g_autofree char *names
@@ -66,8 +62,7 @@ append_option (const PsOption *row, GString *page)
     g_string_append_printf (page, "  %s\n%*s%s\n", names, INDENT, "", text->str);
 }
 
-static void
-append_group (const PsOption *rows, PsOptionGroup group, guint8 without, GString *page)
+static void append_group (const PsOption *rows, PsOptionGroup group, guint8 without, GString *page)
 {
   for (; rows->name != NULL; rows++)
     if (rows->rows != NULL)
@@ -76,26 +71,23 @@ append_group (const PsOption *rows, PsOptionGroup group, guint8 without, GString
       append_option (rows, page);
 }
 
-char *
-ps_command_options (const PsOption *rows)
+char *ps_command_options (const PsOption *rows)
 {
   GString *page = g_string_new (NULL);
 
-  for (guint group = 0; group < PS_N_GROUPS; group++)
-    {
-      g_autoptr (GString) options = g_string_new (NULL);
+  for (guint group = 0; group < PS_N_GROUPS; group++) {
+    g_autoptr (GString) options = g_string_new (NULL);
 
-      append_group (rows, (PsOptionGroup)group, 0, options);
-      if (options->len > 0)
-        g_string_append_printf (page, "%s%s:\n%s", page->len > 0 ? "\n" : "", headings[group], options->str);
-    }
+    append_group (rows, (PsOptionGroup)group, 0, options);
+    if (options->len > 0)
+      g_string_append_printf (page, "%s%s:\n%s", page->len > 0 ? "\n" : "", headings[group], options->str);
+  }
   return g_string_free (page, FALSE);
 }
 
 /* The page */
 
-char *
-ps_command_page (const char *text)
+char *ps_command_page (const char *text)
 {
   guint window = ps_window_columns ();
   glong columns = window > 0 ? CLAMP (window, LEAST_COLUMNS, MOST_COLUMNS) : PAGE_COLUMNS;
@@ -106,8 +98,7 @@ ps_command_page (const char *text)
   return g_string_free (page, FALSE);
 }
 
-static void
-append_examples (const char *examples, GString *page)
+static void append_examples (const char *examples, GString *page)
 {
   g_auto (GStrv) lines = g_strsplit (examples, "\n", -1);
 
@@ -116,8 +107,7 @@ append_examples (const char *examples, GString *page)
     g_string_append_printf (page, "  %s\n", lines[i]);
 }
 
-static char *
-write_page (const PsCommandHelp *help, const PsOption *rows)
+static char *write_page (const PsCommandHelp *help, const PsOption *rows)
 {
   gboolean takes = help->arguments != NULL, explains = help->text != NULL;
   g_autofree char *options = ps_command_options (rows);
@@ -134,16 +124,14 @@ write_page (const PsCommandHelp *help, const PsOption *rows)
 
 /* Command lines */
 
-typedef struct
-{
+typedef struct {
   const PsCommandHelp *help;
   const PsOption *rows;
 } Page;
 
 /* Does as GOption's own --help. */
-static gboolean
-print_page (G_GNUC_UNUSED const char *name, G_GNUC_UNUSED const char *value, gpointer data,
-            G_GNUC_UNUSED GError **error)
+static gboolean print_page (G_GNUC_UNUSED const char *name, G_GNUC_UNUSED const char *value, gpointer data,
+                            G_GNUC_UNUSED GError **error)
 {
   const Page *about = data;
   char *page = write_page (about->help, about->rows);
@@ -153,8 +141,7 @@ print_page (G_GNUC_UNUSED const char *name, G_GNUC_UNUSED const char *value, gpo
   exit (printed ? EXIT_SUCCESS : EXIT_FAILURE);
 }
 
-static void
-add_names (const PsOption *rows, GPtrArray *names)
+static void add_names (const PsOption *rows, GPtrArray *names)
 {
   for (; rows->name != NULL; rows++)
     if (rows->rows != NULL)
@@ -164,8 +151,7 @@ add_names (const PsOption *rows, GPtrArray *names)
 }
 
 /* Ends GOption's "Unknown option --NAME" with the option that may be meant. */
-static void
-suggest (const PsOption *rows, GError *error)
+static void suggest (const PsOption *rows, GError *error)
 {
   const char *dashes = strstr (error->message, "--");
   g_autoptr (GPtrArray) names = g_ptr_array_new ();
@@ -177,9 +163,8 @@ suggest (const PsOption *rows, GError *error)
   error->message = g_strconcat (before, meant, NULL);
 }
 
-gboolean
-ps_command_parse (const PsCommandHelp *help, const PsOption *rows, gpointer base, int *argc, char ***argv,
-                  GError **error)
+gboolean ps_command_parse (const PsCommandHelp *help, const PsOption *rows, gpointer base, int *argc, char ***argv,
+                           GError **error)
 {
   g_autoptr (GOptionContext) context = g_option_context_new (NULL);
   Page page = { help, rows };

@@ -25,8 +25,7 @@ gboolean ps_unpacker_read (PsUnpacker *unpacker, const char *where, char *block,
 char *ps_unpack (const char *where, const char *data, gsize size, gsize *length, GError **error);
 
 /* A file of data/: models, clusters and schemas. */
-typedef struct
-{
+typedef struct {
   const char *name; /* "models/tiny-gpt.ini", as in data/ */
   const char *text;
 } PsDataFile;
@@ -35,8 +34,7 @@ typedef struct
 extern const PsDataFile ps_data_files[];
 
 /* NULL: there is no such file. */
-static inline const char *
-ps_data_file_text (const char *name)
+static inline const char *ps_data_file_text (const char *name)
 {
   const PsDataFile *file = ps_data_files;
 

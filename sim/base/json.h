@@ -10,14 +10,12 @@
 #define PS_JSON_MAX_DEPTH 64
 
 /* A string without its escapes. */
-typedef struct
-{
+typedef struct {
   char *text;
   gsize allocated;
 } PsJsonString;
 
-typedef struct
-{
+typedef struct {
   const char *where; /* the name of the text in messages */
   const char *at;    /* the next value to read, or the text after a value. May be noted and gone back to. */
   PsJsonString key;
@@ -53,8 +51,7 @@ void ps_json_skip_value (PsJsonReader *reader);
  * PS_ERROR_INPUT "where: key: ...". */
 
 /* The members of an object, in any order. */
-typedef struct
-{
+typedef struct {
   PsJsonReader *reader;
   GHashTable *places; /* key -> its value in the text */
 } PsJsonObject;
@@ -94,8 +91,7 @@ gboolean ps_json_element_array (PsJsonReader *reader, const char *key, guint i, 
 /* Most bytes of a value that is read at once. */
 #define PS_JSON_STREAM_VALUE (256 << 20)
 
-typedef struct
-{
+typedef struct {
   const char *where; /* the name of the text in messages */
   PsUnpacker *unpacker;
   char *buffer;

@@ -9,8 +9,7 @@
 
 /* Asks for large pages below a large block of g_malloc, before it is first written, and returns it. A walk over a
  * thousand devices is in more small pages at a time than the processor keeps addresses of. */
-static inline gpointer
-ps_large (gpointer block, gsize n_bytes)
+static inline gpointer ps_large (gpointer block, gsize n_bytes)
 {
 #ifdef MADV_HUGEPAGE
   const gsize page = 4096;

@@ -4,16 +4,14 @@
 
 #include <string.h>
 
-static gpointer
-base_of (const PsOption *include, gpointer base)
+static gpointer base_of (const PsOption *include, gpointer base)
 {
   gpointer member = G_STRUCT_MEMBER_P (base, include->offset);
 
   return include->type == PS_OPTION_ROWS_AT ? *(gpointer *)member : member;
 }
 
-const PsOption *
-ps_option_find (const PsOption *rows, const char *name)
+const PsOption *ps_option_find (const PsOption *rows, const char *name)
 {
   while (rows->name != NULL && (rows->rows != NULL || !g_str_equal (rows->name, name)))
     rows++;
@@ -21,8 +19,7 @@ ps_option_find (const PsOption *rows, const char *name)
 }
 
 /* Gives the option the value of one that is not given. */
-static void
-reset (const PsOption *option, gpointer base)
+static void reset (const PsOption *option, gpointer base)
 {
   gpointer value = G_STRUCT_MEMBER_P (base, option->offset);
 
@@ -42,8 +39,7 @@ reset (const PsOption *option, gpointer base)
     G_STRUCT_MEMBER (guint, base, option->given) = 0;
 }
 
-void
-ps_options_reset (const PsOption *rows, gpointer base)
+void ps_options_reset (const PsOption *rows, gpointer base)
 {
   for (; rows->name != NULL; rows++)
     if (rows->type == PS_OPTION_ROWS)
@@ -54,8 +50,7 @@ ps_options_reset (const PsOption *rows, gpointer base)
 
 /* Reading */
 
-static gboolean
-read_flag (const char *where, const char *text, gboolean *flag, GError **error)
+static gboolean read_flag (const char *where, const char *text, gboolean *flag, GError **error)
 {
   *flag = text == NULL || g_str_equal (text, "yes");
   if (*flag || g_str_equal (text, "no"))
@@ -63,8 +58,7 @@ read_flag (const char *where, const char *text, gboolean *flag, GError **error)
   return ps_refuse (error, PS_ERROR_USAGE, "%s: '%s' is neither yes nor no", where, text);
 }
 
-static gboolean
-read_count (const char *where, const char *text, gint64 low, gint64 high, guint *count, GError **error)
+static gboolean read_count (const char *where, const char *text, gint64 low, gint64 high, guint *count, GError **error)
 {
   gint64 value;
 
@@ -74,8 +68,7 @@ read_count (const char *where, const char *text, gint64 low, gint64 high, guint 
   return TRUE;
 }
 
-static gboolean
-read_text (const PsOption *option, const char *where, const char *text, char **value, GError **error)
+static gboolean read_text (const PsOption *option, const char *where, const char *text, char **value, GError **error)
 {
   char *before = *value;
   guint index;
@@ -90,8 +83,7 @@ read_text (const PsOption *option, const char *where, const char *text, char **v
   return TRUE;
 }
 
-static gboolean
-add_text (const char *text, char ***texts)
+static gboolean add_text (const char *text, char ***texts)
 {
   guint n = *texts != NULL ? g_strv_length (*texts) : 0;
 
@@ -102,8 +94,7 @@ add_text (const char *text, char ***texts)
 }
 
 /* Blanks around a part are none of it. */
-static gboolean
-add_parts (const char *text, char ***texts)
+static gboolean add_parts (const char *text, char ***texts)
 {
   g_auto (GStrv) parts = g_strsplit (text, ",", -1);
 
@@ -112,14 +103,13 @@ add_parts (const char *text, char ***texts)
   return TRUE;
 }
 
-static const char *
-separator_of (const PsOption *option)
+static const char *separator_of (const PsOption *option)
 {
   return option->type == PS_OPTION_COUNTS ? "," : ":";
 }
 
-static gboolean
-read_part (const PsOption *option, const char *where, const char *text, gpointer list, guint i, GError **error)
+static gboolean read_part (const PsOption *option, const char *where, const char *text, gpointer list, guint i,
+                           GError **error)
 {
   if (option->type == PS_OPTION_SIZES)
     return ps_parse_size (where, text, (gint64 *)list + i, error);
@@ -131,8 +121,8 @@ read_part (const PsOption *option, const char *where, const char *text, gpointer
 }
 
 /* "1GiB:2GiB". g_strsplit makes no part of "": the parser of one empty part reports the error. */
-static gboolean
-read_list (const PsOption *option, const char *where, const char *text, gpointer *list, guint *n, GError **error)
+static gboolean read_list (const PsOption *option, const char *where, const char *text, gpointer *list, guint *n,
+                           GError **error)
 {
   const char *separator = separator_of (option);
   g_auto (GStrv) parts = g_strsplit (*text != '\0' ? text : separator, separator, -1);
@@ -145,47 +135,45 @@ read_list (const PsOption *option, const char *where, const char *text, gpointer
   return TRUE;
 }
 
-static gboolean
-read_value (const PsOption *option, const char *where, const char *text, gpointer value, guint *n, GError **error)
+static gboolean read_value (const PsOption *option, const char *where, const char *text, gpointer value, guint *n,
+                            GError **error)
 {
   gint64 low = (gint64)option->low, high = option->high > 0 ? (gint64)option->high : G_MAXINT64;
 
-  switch (option->type)
-    {
-    case PS_OPTION_FLAG:
-      return read_flag (where, text, value, error);
-    case PS_OPTION_COUNT:
-      return read_count (where, text, low, high, value, error);
-    case PS_OPTION_NAME:
-      return option->parse (where, text, value, error);
-    case PS_OPTION_INTEGER:
-      return ps_parse_integer (where, text, low, high, value, error);
-    case PS_OPTION_TIME:
-      return ps_parse_time (where, text, value, error);
-    case PS_OPTION_SIZE:
-      return ps_parse_size (where, text, value, error);
-    case PS_OPTION_RATE:
-      return ps_parse_rate (where, text, value, error);
-    case PS_OPTION_NUMBER:
-      return ps_parse_number (where, text, option->low, option->high, value, error);
-    case PS_OPTION_PERCENT:
-      return ps_parse_percent (where, text, option->low, option->high, value, error);
-    case PS_OPTION_TEXTS:
-    case PS_OPTION_FILES:
-      return add_text (text, value);
-    case PS_OPTION_LIST:
-      return add_parts (text, value);
-    case PS_OPTION_FACTORS:
-    case PS_OPTION_SIZES:
-    case PS_OPTION_COUNTS:
-      return read_list (option, where, text, value, n, error);
-    default:
-      return read_text (option, where, text, value, error);
-    }
+  switch (option->type) {
+  case PS_OPTION_FLAG:
+    return read_flag (where, text, value, error);
+  case PS_OPTION_COUNT:
+    return read_count (where, text, low, high, value, error);
+  case PS_OPTION_NAME:
+    return option->parse (where, text, value, error);
+  case PS_OPTION_INTEGER:
+    return ps_parse_integer (where, text, low, high, value, error);
+  case PS_OPTION_TIME:
+    return ps_parse_time (where, text, value, error);
+  case PS_OPTION_SIZE:
+    return ps_parse_size (where, text, value, error);
+  case PS_OPTION_RATE:
+    return ps_parse_rate (where, text, value, error);
+  case PS_OPTION_NUMBER:
+    return ps_parse_number (where, text, option->low, option->high, value, error);
+  case PS_OPTION_PERCENT:
+    return ps_parse_percent (where, text, option->low, option->high, value, error);
+  case PS_OPTION_TEXTS:
+  case PS_OPTION_FILES:
+    return add_text (text, value);
+  case PS_OPTION_LIST:
+    return add_parts (text, value);
+  case PS_OPTION_FACTORS:
+  case PS_OPTION_SIZES:
+  case PS_OPTION_COUNTS:
+    return read_list (option, where, text, value, n, error);
+  default:
+    return read_text (option, where, text, value, error);
+  }
 }
 
-gboolean
-ps_option_read (const PsOption *option, gpointer base, const char *text, GError **error)
+gboolean ps_option_read (const PsOption *option, gpointer base, const char *text, GError **error)
 {
   const char letter[] = { '-', option->letter, '/', '\0' };
   g_autofree char *where
@@ -193,11 +181,10 @@ ps_option_read (const PsOption *option, gpointer base, const char *text, GError 
   gboolean lists = option->each != 0 && text != NULL && strchr (text, ':') != NULL;
   guint n = option->each == 0;
 
-  if (option->none != NULL && g_str_equal (text, option->none))
-    {
-      reset (option, base);
-      return TRUE;
-    }
+  if (option->none != NULL && g_str_equal (text, option->none)) {
+    reset (option, base);
+    return TRUE;
+  }
   if (option->each != 0)
     reset (option, base);
   if (lists ? !read_list (option, where, text, G_STRUCT_MEMBER_P (base, option->each), &n, error)
@@ -210,15 +197,13 @@ ps_option_read (const PsOption *option, gpointer base, const char *text, GError 
 
 /* Command lines */
 
-typedef struct
-{
+typedef struct {
   const PsOption *option;
   gpointer base;
 } Binding;
 
 /* GOption calls options "-p" or "--devices", and arguments that belong to none "". */
-static gboolean
-is_called (const PsOption *option, const char *typed)
+static gboolean is_called (const PsOption *option, const char *typed)
 {
   const char *name = typed[0] == '-' ? typed + 2 : typed;
 
@@ -227,8 +212,7 @@ is_called (const PsOption *option, const char *typed)
   return g_str_equal (option->name, name) || g_strcmp0 (option->was, name) == 0;
 }
 
-static gboolean
-take (const char *typed, const char *text, gpointer data, GError **error)
+static gboolean take (const char *typed, const char *text, gpointer data, GError **error)
 {
   const Binding *binding = (const Binding *)(gconstpointer)((GArray *)data)->data;
   const PsOption *option;
@@ -243,34 +227,31 @@ take (const char *typed, const char *text, gpointer data, GError **error)
   return any || ps_option_read (option, binding->base, text, error);
 }
 
-static void
-add_entries (const PsOption *rows, gpointer base, GArray *entries, GArray *bindings)
+static void add_entries (const PsOption *rows, gpointer base, GArray *entries, GArray *bindings)
 {
-  for (; rows->name != NULL; rows++)
-    {
-      gboolean is_file = rows->type == PS_OPTION_FILE || rows->type == PS_OPTION_FILES || rows->type == PS_OPTION_LIST;
-      GOptionEntry entry = { .long_name = rows->name,
-                             .short_name = rows->letter,
-                             .arg = G_OPTION_ARG_CALLBACK,
-                             .arg_data = G_GNUC_EXTENSION (gpointer) take };
-      Binding binding = { .option = rows, .base = base };
+  for (; rows->name != NULL; rows++) {
+    gboolean is_file = rows->type == PS_OPTION_FILE || rows->type == PS_OPTION_FILES || rows->type == PS_OPTION_LIST;
+    GOptionEntry entry = { .long_name = rows->name,
+                           .short_name = rows->letter,
+                           .arg = G_OPTION_ARG_CALLBACK,
+                           .arg_data = G_GNUC_EXTENSION (gpointer) take };
+    Binding binding = { .option = rows, .base = base };
 
-      if (rows->rows != NULL)
-        add_entries (rows->rows, base_of (rows, base), entries, bindings);
-      if (rows->rows != NULL || rows->hidden)
-        continue;
-      entry.flags = is_file ? G_OPTION_FLAG_FILENAME : rows->type == PS_OPTION_FLAG ? G_OPTION_FLAG_NO_ARG : 0;
+    if (rows->rows != NULL)
+      add_entries (rows->rows, base_of (rows, base), entries, bindings);
+    if (rows->rows != NULL || rows->hidden)
+      continue;
+    entry.flags = is_file ? G_OPTION_FLAG_FILENAME : rows->type == PS_OPTION_FLAG ? G_OPTION_FLAG_NO_ARG : 0;
+    g_array_append_val (entries, entry);
+    g_array_append_val (bindings, binding);
+    entry.long_name = rows->was;
+    entry.short_name = 0;
+    if (rows->was != NULL)
       g_array_append_val (entries, entry);
-      g_array_append_val (bindings, binding);
-      entry.long_name = rows->was;
-      entry.short_name = 0;
-      if (rows->was != NULL)
-        g_array_append_val (entries, entry);
-    }
+  }
 }
 
-void
-ps_options_add (const PsOption *rows, gpointer base, GOptionContext *context)
+void ps_options_add (const PsOption *rows, gpointer base, GOptionContext *context)
 {
   GArray *bindings = g_array_new (FALSE, FALSE, sizeof (Binding));
   GOptionGroup *group = g_option_group_new (NULL, NULL, NULL, bindings, (GDestroyNotify)g_array_unref);
@@ -284,8 +265,7 @@ ps_options_add (const PsOption *rows, gpointer base, GOptionContext *context)
 
 /* Writing */
 
-void
-ps_option_copy (const PsOption *option, gconstpointer from, gpointer to)
+void ps_option_copy (const PsOption *option, gconstpointer from, gpointer to)
 {
   gsize size = option->type <= PS_OPTION_NAME      ? sizeof (guint)
                : option->type <= PS_OPTION_PERCENT ? sizeof (gint64)
@@ -299,14 +279,12 @@ ps_option_copy (const PsOption *option, gconstpointer from, gpointer to)
 }
 
 /* How many values the option's list holds. */
-static guint
-count_listed (const PsOption *option, gconstpointer base)
+static guint count_listed (const PsOption *option, gconstpointer base)
 {
   return option->type >= PS_OPTION_FACTORS || option->each != 0 ? G_STRUCT_MEMBER (guint, base, option->given) : 0;
 }
 
-gboolean
-ps_option_is_initial (const PsOption *option, gconstpointer base)
+gboolean ps_option_is_initial (const PsOption *option, gconstpointer base)
 {
   gconstpointer value = G_STRUCT_MEMBER_P (base, option->offset);
 
@@ -320,26 +298,23 @@ ps_option_is_initial (const PsOption *option, gconstpointer base)
                                            : *(const gconstpointer *)value == NULL;
 }
 
-static PsValue
-element (const PsOption *option, gconstpointer base, guint i)
+static PsValue element (const PsOption *option, gconstpointer base, guint i)
 {
   gconstpointer list = G_STRUCT_MEMBER (gconstpointer, base, option->each != 0 ? option->each : option->offset);
 
-  switch (option->type)
-    {
-    case PS_OPTION_NAME:
-      return (PsValue){ .type = PS_VALUE_TEXT, .text = option->name_of (((const guint *)list)[i]) };
-    case PS_OPTION_SIZES:
-      return (PsValue){ .type = PS_VALUE_INTEGER, .integer = ((const gint64 *)list)[i] };
-    case PS_OPTION_COUNTS:
-      return (PsValue){ .type = PS_VALUE_INTEGER, .integer = ((const guint *)list)[i] };
-    default:
-      return (PsValue){ .type = PS_VALUE_REAL, .real = ((const double *)list)[i] };
-    }
+  switch (option->type) {
+  case PS_OPTION_NAME:
+    return (PsValue){ .type = PS_VALUE_TEXT, .text = option->name_of (((const guint *)list)[i]) };
+  case PS_OPTION_SIZES:
+    return (PsValue){ .type = PS_VALUE_INTEGER, .integer = ((const gint64 *)list)[i] };
+  case PS_OPTION_COUNTS:
+    return (PsValue){ .type = PS_VALUE_INTEGER, .integer = ((const guint *)list)[i] };
+  default:
+    return (PsValue){ .type = PS_VALUE_REAL, .real = ((const double *)list)[i] };
+  }
 }
 
-static PsValue
-smallest (const PsOption *option, gconstpointer base)
+static PsValue smallest (const PsOption *option, gconstpointer base)
 {
   PsValue least = { .type = PS_VALUE_NONE };
 
@@ -350,8 +325,7 @@ smallest (const PsOption *option, gconstpointer base)
 }
 
 /* Without an exponent, which ps_parse_number does not take. */
-static void
-append_real (double real, GString *line)
+static void append_real (double real, GString *line)
 {
   char number[G_ASCII_DTOSTR_BUF_SIZE];
 
@@ -363,8 +337,7 @@ append_real (double real, GString *line)
 }
 
 /* Texts are quoted where a shell would see more than one word in them. */
-static void
-append_value (const PsOption *option, PsValue value, GString *line)
+static void append_value (const PsOption *option, PsValue value, GString *line)
 {
   static const char *const units[PS_OPTION_ROWS_AT]
       = { [PS_OPTION_TIME] = "ns", [PS_OPTION_SIZE] = "B", [PS_OPTION_SIZES] = "B", [PS_OPTION_RATE] = "B/s" };
@@ -382,26 +355,23 @@ append_value (const PsOption *option, PsValue value, GString *line)
 }
 
 /* "full:none:none". */
-static void
-append_list (const PsOption *option, gconstpointer base, GString *line)
+static void append_list (const PsOption *option, gconstpointer base, GString *line)
 {
   for (guint i = 0; i < count_listed (option, base); i++)
     append_value (option, element (option, base, i), i > 0 ? g_string_append (line, separator_of (option)) : line);
 }
 
-PsValue
-ps_option_value (const PsOption *option, gconstpointer base)
+PsValue ps_option_value (const PsOption *option, gconstpointer base)
 {
   gconstpointer value = G_STRUCT_MEMBER_P (base, option->offset);
   const char *text = NULL;
 
-  if (option->each != 0 && count_listed (option, base) > 0)
-    {
-      g_autoptr (GString) list = g_string_new (NULL);
+  if (option->each != 0 && count_listed (option, base) > 0) {
+    g_autoptr (GString) list = g_string_new (NULL);
 
-      append_list (option, base, list);
-      return (PsValue){ .type = PS_VALUE_TEXT, .text = g_intern_string (list->str) };
-    }
+    append_list (option, base, list);
+    return (PsValue){ .type = PS_VALUE_TEXT, .text = g_intern_string (list->str) };
+  }
   if (option->type < PS_OPTION_NAME)
     return (PsValue){ .type = PS_VALUE_INTEGER, .integer = *(const guint *)value };
   if (option->type > PS_OPTION_NAME && option->type <= PS_OPTION_RATE)
@@ -417,8 +387,7 @@ ps_option_value (const PsOption *option, gconstpointer base)
   return (PsValue){ .type = text != NULL ? PS_VALUE_TEXT : PS_VALUE_NONE, .text = text };
 }
 
-char *
-ps_option_typed (const PsOption *option, gconstpointer base)
+char *ps_option_typed (const PsOption *option, gconstpointer base)
 {
   GString *line = g_string_new (option->letter != 0 ? "-" : "--");
 

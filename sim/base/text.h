@@ -30,15 +30,13 @@ void ps_text_wrap (const char *text, glong width, GString *page);
 
 /* Texts and integers written one after the other into a buffer, for files of millions of rows: printf would take most
  * of the time. Each function returns the place after what it wrote. */
-static inline char *
-ps_put (char *to, const char *text)
+static inline char *ps_put (char *to, const char *text)
 {
   return stpcpy (to, text);
 }
 
 /* At most 20 letters. */
-static inline char *
-ps_put_integer (char *to, gint64 value)
+static inline char *ps_put_integer (char *to, gint64 value)
 {
   char digits[20];
   guint n = 0;

@@ -1,8 +1,7 @@
 /* cli.c - what several commands of the program pipesim share. */
 #include "cli.h"
 
-int
-ps_cmd_run (const PsCmd *command, int argc, char **argv, GError **error)
+int ps_cmd_run (const PsCmd *command, int argc, char **argv, GError **error)
 {
   g_autofree char *options = g_malloc0 (command->size), *text = command->text != NULL ? command->text () : NULL;
   PsSetting **setting = command->setting > 0 ? (PsSetting **)(gpointer)(options + command->setting) : NULL;
@@ -11,11 +10,10 @@ ps_cmd_run (const PsCmd *command, int argc, char **argv, GError **error)
 
   if (text != NULL)
     help.text = text;
-  if (setting != NULL)
-    {
-      *setting = ps_setting_new ();
-      (*setting)->takes_auto = command->takes_auto;
-    }
+  if (setting != NULL) {
+    *setting = ps_setting_new ();
+    (*setting)->takes_auto = command->takes_auto;
+  }
   if (ps_command_parse (&help, command->rows, options, &argc, &argv, error))
     code = command->run (command, options, argc, argv, error);
   ps_options_reset (command->rows, options);
@@ -52,8 +50,7 @@ const PsOption ps_variation_rows[] = {
   PS_OPTION_END,
 };
 
-gboolean
-ps_variation_finish (PsVariation *variation, const PsSetting *setting, gboolean *varies, GError **error)
+gboolean ps_variation_finish (PsVariation *variation, const PsSetting *setting, gboolean *varies, GError **error)
 {
   guint n_stragglers = variation->stragglers != NULL ? g_strv_length (variation->stragglers) : 0;
   guint n_links = variation->slow_links != NULL ? g_strv_length (variation->slow_links) : 0;
@@ -74,8 +71,7 @@ ps_variation_finish (PsVariation *variation, const PsSetting *setting, gboolean 
   return TRUE;
 }
 
-char *
-ps_variation_describe (const PsVariation *variation)
+char *ps_variation_describe (const PsVariation *variation)
 {
   GString *text = g_string_new (NULL);
 
@@ -90,8 +86,7 @@ ps_variation_describe (const PsVariation *variation)
   return g_string_free (text, FALSE);
 }
 
-PsFigures
-ps_prediction_figures (const PsPrediction *prediction)
+PsFigures ps_prediction_figures (const PsPrediction *prediction)
 {
   const PsSchedule *schedule = prediction->program->schedule;
 

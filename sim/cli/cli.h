@@ -6,8 +6,7 @@
 #include <pipesim/setting.h>
 
 /* One command. Its options are a struct that is all 0 until they are read; they are reset by the rows afterwards. */
-typedef struct PsCmd
-{
+typedef struct PsCmd {
   PsCommandHelp help;
   char *(*text) (void); /* makes help.text, freed with g_free; NULL: it stands in help */
   const PsOption *rows;
@@ -31,8 +30,7 @@ int ps_cmd_schedule (int argc, char **argv, GError **error);
 int ps_cmd_sweep (int argc, char **argv, GError **error);
 
 /* A page of pipesim help TOPIC. */
-typedef struct
-{
+typedef struct {
   const char *name;
   char *(*write) (void); /* free with g_free */
   const char *description;
@@ -47,8 +45,7 @@ extern const PsOption ps_microbatch_size_rows[];
 PsFigures ps_prediction_figures (const PsPrediction *prediction);
 
 /* The options that say which costs vary. */
-typedef struct
-{
+typedef struct {
   PsUncertainty uncertainty; /* without what was measured */
   gboolean has_jitter;
   char **stragglers, **slow_links;

@@ -8,8 +8,7 @@
 
 #define EXIT_OUTSIDE 3
 
-typedef struct
-{
+typedef struct {
   guint n_worst;
   double tolerance; /* a ratio */
   PsColumnChoice columns;
@@ -27,23 +26,20 @@ static const PsOption rows[] = {
   PS_OPTION_END,
 };
 
-typedef struct
-{
+typedef struct {
   const char *path;
   PsTimeline *timeline;
   GError *error;
 } Side;
 
-static void
-side_clear (Side *side)
+static void side_clear (Side *side)
 {
   ps_timeline_free (side->timeline);
   g_clear_error (&side->error);
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Side, side_clear)
 
-static gpointer
-load (gpointer data)
+static gpointer load (gpointer data)
 {
   Side *side = data;
 
@@ -51,8 +47,7 @@ load (gpointer data)
   return NULL;
 }
 
-static gboolean
-is_loaded (Side *side, GError **error)
+static gboolean is_loaded (Side *side, GError **error)
 {
   if (side->error != NULL)
     g_propagate_error (error, g_steal_pointer (&side->error));
@@ -62,8 +57,7 @@ is_loaded (Side *side, GError **error)
 }
 
 /* Large traces take seconds: both are read at the same time. */
-static PsComparison *
-compare_files (const char *predicted_path, const char *measured_path, GError **error)
+static PsComparison *compare_files (const char *predicted_path, const char *measured_path, GError **error)
 {
   g_auto (Side) predicted = { .path = predicted_path }, measured = { .path = measured_path };
   GThread *thread = g_thread_try_new ("compare", load, &measured, NULL);
@@ -81,9 +75,8 @@ compare_files (const char *predicted_path, const char *measured_path, GError **e
   return comparison;
 }
 
-static int
-run (G_GNUC_UNUSED const PsCmd *command, gpointer base, G_GNUC_UNUSED int argc, G_GNUC_UNUSED char **argv,
-     GError **error)
+static int run (G_GNUC_UNUSED const PsCmd *command, gpointer base, G_GNUC_UNUSED int argc, G_GNUC_UNUSED char **argv,
+                GError **error)
 {
   Options *options = base;
   guint n = options->files != NULL ? g_strv_length (options->files) : 0;

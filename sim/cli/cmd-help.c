@@ -5,8 +5,7 @@
 
 #include <string.h>
 
-static char *
-write_schedules (void)
+static char *write_schedules (void)
 {
   guint n;
   const PsFamily *const *families = ps_family_table (&n);
@@ -14,22 +13,20 @@ write_schedules (void)
       "The families that --schedule knows. Memory counts activations at the peak of device r, in units of a device's "
       "whole share of a microbatch. There are p devices, m microbatches and v chunks.\n");
 
-  for (guint i = 0; i < n; i++)
-    {
-      const PsFamily *family = families[i];
+  for (guint i = 0; i < n; i++) {
+    const PsFamily *family = families[i];
 
-      g_string_append_printf (text, "\n%s: %s\n  constraints  %s\n  memory       %s\n  chunks       %u by default\n",
-                              family->name, family->description, family->constraints, family->memory,
-                              family->default_chunks);
-      g_string_append_printf (text, "  looks at     %s\n  source       %s\n",
-                              family->uses_costs ? "costs and --memory-limit" : "nothing else", family->source);
-    }
+    g_string_append_printf (text, "\n%s: %s\n  constraints  %s\n  memory       %s\n  chunks       %u by default\n",
+                            family->name, family->description, family->constraints, family->memory,
+                            family->default_chunks);
+    g_string_append_printf (text, "  looks at     %s\n  source       %s\n",
+                            family->uses_costs ? "costs and --memory-limit" : "nothing else", family->source);
+  }
   g_string_append (text, "\nA schedule may also be a file, see pipesim help formats; pipesim search finds new ones.\n");
   return g_string_free (text, FALSE);
 }
 
-static char *
-write_costs (void)
+static char *write_costs (void)
 {
   GString *text = g_string_new (
       "The times of ops and transfers come from one of three sources. Every prediction says which.\n\n"
@@ -50,8 +47,7 @@ write_costs (void)
   return g_string_free (text, FALSE);
 }
 
-static char *
-write_settings (void)
+static char *write_settings (void)
 {
   g_autofree char *options = ps_command_options (ps_setting_options);
 
@@ -61,8 +57,7 @@ write_settings (void)
       options, NULL);
 }
 
-static char *
-write_formats (void)
+static char *write_formats (void)
 {
   guint n;
   const PsFormat *const *formats = ps_format_table (&n);
@@ -78,8 +73,7 @@ write_formats (void)
   return g_string_free (text, FALSE);
 }
 
-static char *
-write_units (void)
+static char *write_units (void)
 {
   return g_strdup (
       "Times    40ns, 250us, 1.5ms, 2s; a unit is required except for 0. Stored as whole nanoseconds.\n"
@@ -90,8 +84,7 @@ write_units (void)
       "bubble of span      = 1 - (busy time / p) / longest span of a device\n");
 }
 
-static char *
-write_bounds (void)
+static char *write_bounds (void)
 {
   return g_strdup (
       "The lower bound of a prediction holds for every order of the ops under the same placement, costs and "
@@ -104,8 +97,7 @@ write_bounds (void)
       "forward. A gap of 0 proves a schedule optimal. docs/bounds.md in the sources has the proofs.\n");
 }
 
-static char *
-write_memory (void)
+static char *write_memory (void)
 {
   return g_strdup (
       "The limit of a device is --memory-limit, or the memory that the cluster states, as PyTorch reports it. Of a "

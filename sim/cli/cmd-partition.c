@@ -5,8 +5,7 @@
 #include <pipesim/partition.h>
 #include <pipesim/plan.h>
 
-typedef struct
-{
+typedef struct {
   char *layers;
   gint64 bandwidth; /* bytes per second */
   char *schedule;
@@ -37,8 +36,7 @@ static const PsOption rows[] = {
 
 /* The task of the options, and the memory that it points into */
 
-typedef struct
-{
+typedef struct {
   PsLayers *layers;
   PsModel *model;     /* whose units they are; NULL: of a file */
   PsCluster *cluster; /* NULL: none; owns parts of links */
@@ -50,8 +48,7 @@ typedef struct
   PsPartitionSetting task;
 } Job;
 
-static void
-job_clear (Job *job)
+static void job_clear (Job *job)
 {
   ps_layers_free (job->layers);
   ps_model_free (job->model);
@@ -63,8 +60,7 @@ job_clear (Job *job)
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Job, job_clear)
 
-static gboolean
-check_sources (const Options *options, GError **error)
+static gboolean check_sources (const Options *options, GError **error)
 {
   const PsSetting *setting = options->setting;
 
@@ -91,21 +87,19 @@ check_sources (const Options *options, GError **error)
   return TRUE;
 }
 
-static gboolean
-read_schedule (Job *job, const Options *options, GError **error)
+static gboolean read_schedule (Job *job, const Options *options, GError **error)
 {
   const PsSetting *setting = options->setting;
 
-  if (options->schedule != NULL)
-    {
-      job->task.family = ps_family_find (options->schedule);
-      if (job->task.family == NULL)
-        return ps_refuse (error, PS_ERROR_USAGE,
-                          "--schedule: '%s' is no schedule family; pipesim schedule list has them", options->schedule);
-      if (setting->n_microbatches == 0)
-        return ps_refuse (error, PS_ERROR_USAGE, "-m/--microbatches: missing; schedule '%s' is simulated for them",
-                          options->schedule);
-    }
+  if (options->schedule != NULL) {
+    job->task.family = ps_family_find (options->schedule);
+    if (job->task.family == NULL)
+      return ps_refuse (error, PS_ERROR_USAGE, "--schedule: '%s' is no schedule family; pipesim schedule list has them",
+                        options->schedule);
+    if (setting->n_microbatches == 0)
+      return ps_refuse (error, PS_ERROR_USAGE, "-m/--microbatches: missing; schedule '%s' is simulated for them",
+                        options->schedule);
+  }
   job->task.n_microbatches = setting->n_microbatches;
   job->task.n_slices = setting->n_slices;
   job->task.group_size = setting->group_size;
@@ -118,45 +112,40 @@ read_schedule (Job *job, const Options *options, GError **error)
 
 /* Reads the layers: those of the file, of a model and a cluster, or of measured stages. Boundaries inside a device take
  * no time. */
-static gboolean
-read_layers (Job *job, const Options *options, GError **error)
+static gboolean read_layers (Job *job, const Options *options, GError **error)
 {
   const PsSetting *setting = options->setting;
   PsPartitionSetting *task = &job->task;
   guint n_stages = task->n_devices * task->n_chunks;
   PsLink link = { .bandwidth = (double)options->bandwidth };
 
-  if (options->layers == NULL)
-    {
-      job->model = ps_setting_model (setting, error);
-      if (job->model == NULL)
+  if (options->layers == NULL) {
+    job->model = ps_setting_model (setting, error);
+    if (job->model == NULL)
+      return FALSE;
+    if (setting->cluster != NULL) {
+      job->cluster = ps_setting_cluster (setting, error);
+      if (job->cluster == NULL || !ps_cluster_check_size (job->cluster, setting->n_devices, error))
         return FALSE;
-      if (setting->cluster != NULL)
-        {
-          job->cluster = ps_setting_cluster (setting, error);
-          if (job->cluster == NULL || !ps_cluster_check_size (job->cluster, setting->n_devices, error))
-            return FALSE;
-        }
     }
+  }
   task->layers = job->layers = options->layers != NULL
                                    ? ps_layers_read (options->layers, error)
                                    : ps_setting_layers (setting, job->model, setting->n_devices, &link, error);
   if (job->layers == NULL)
     return FALSE;
   task->links = job->links = g_new0 (PsLink, n_stages);
-  for (guint s = 0; s + 1 < n_stages; s++)
-    {
-      guint a = job->placement != NULL ? ps_placement_device (job->placement, 0, s) : s % task->n_devices;
-      guint b = job->placement != NULL ? ps_placement_device (job->placement, 0, s + 1) : (s + 1) % task->n_devices;
+  for (guint s = 0; s + 1 < n_stages; s++) {
+    guint a = job->placement != NULL ? ps_placement_device (job->placement, 0, s) : s % task->n_devices;
+    guint b = job->placement != NULL ? ps_placement_device (job->placement, 0, s + 1) : (s + 1) % task->n_devices;
 
-      if (a != b)
-        job->links[s] = job->cluster != NULL ? ps_cluster_link (job->cluster, a, b) : link;
-    }
+    if (a != b)
+      job->links[s] = job->cluster != NULL ? ps_cluster_link (job->cluster, a, b) : link;
+  }
   return TRUE;
 }
 
-static gboolean
-job_init (Job *job, const Options *options, GError **error)
+static gboolean job_init (Job *job, const Options *options, GError **error)
 {
   const PsSetting *setting = options->setting;
   PsPartitionSetting *task = &job->task;
@@ -182,19 +171,17 @@ job_init (Job *job, const Options *options, GError **error)
   if (!ps_setting_speeds (setting, task->n_devices, &job->speeds, error))
     return FALSE;
   task->speeds = job->speeds;
-  if (task->family != NULL)
-    {
-      task->placement = job->placement = ps_partition_placement (task, error);
-      if (job->placement == NULL)
-        return FALSE;
-    }
+  if (task->family != NULL) {
+    task->placement = job->placement = ps_partition_placement (task, error);
+    if (job->placement == NULL)
+      return FALSE;
+  }
   return read_layers (job, options, error);
 }
 
 /* Rows */
 
-typedef struct
-{
+typedef struct {
   guint stage, first, last, replicas;
   const char *first_layer, *last_layer;
   gint64 time_ns, parameter_bytes;
@@ -213,8 +200,7 @@ static const PsCellColumn stage_columns[] = {
   PS_CELL_SET ("memory_bytes", "memory under 1F1B", SIZE),
 };
 
-typedef struct
-{
+typedef struct {
   const char *algorithm;
   gint64 bottleneck_ns;
   double balance;
@@ -233,8 +219,7 @@ static const PsCellColumn columns[] = {
   PS_CELL (Row, layout, "layout", NULL, TEXT),
 };
 
-static gboolean
-is_replicated (const PsPartition *partition)
+static gboolean is_replicated (const PsPartition *partition)
 {
   for (guint s = 0; s < partition->n_stages; s++)
     if (partition->stages[s].replicas > 1)
@@ -243,43 +228,39 @@ is_replicated (const PsPartition *partition)
 }
 
 /* The memory of 1F1B is known where every stage has a device of its own. */
-static gboolean
-has_memory (const PsPartitionSetting *task, const PsPartition *partition)
+static gboolean has_memory (const PsPartitionSetting *task, const PsPartition *partition)
 {
   return task->n_chunks == 1 && !is_replicated (partition);
 }
 
-static PsTable *
-stage_table (const PsPartitionSetting *task, const PsPartition *partition)
+static PsTable *stage_table (const PsPartitionSetting *task, const PsPartition *partition)
 {
   const PsLayer *layers = task->layers->layers;
   PsTable *table = ps_table_of (stage_columns, G_N_ELEMENTS (stage_columns), NULL, 0, 0);
 
-  for (guint s = 0; s < partition->n_stages; s++)
-    {
-      const PsPartitionStage *stage = &partition->stages[s];
-      StageRow row = { .stage = s,
-                       .first = stage->first,
-                       .last = stage->last,
-                       .replicas = stage->replicas,
-                       .first_layer = layers[stage->first].name,
-                       .last_layer = layers[stage->last].name,
-                       .time_ns = ps_partition_stage_ns (task, partition, s) };
+  for (guint s = 0; s < partition->n_stages; s++) {
+    const PsPartitionStage *stage = &partition->stages[s];
+    StageRow row = { .stage = s,
+                     .first = stage->first,
+                     .last = stage->last,
+                     .replicas = stage->replicas,
+                     .first_layer = layers[stage->first].name,
+                     .last_layer = layers[stage->last].name,
+                     .time_ns = ps_partition_stage_ns (task, partition, s) };
 
-      for (guint i = stage->first; i <= stage->last; i++)
-        row.parameter_bytes += layers[i].parameter_bytes;
-      ps_table_add (table, &row);
-      if (s + 1 < partition->n_stages)
-        ps_table_set_integer (table, "link_ns", ps_partition_link_ns (task, partition, s));
-      if (has_memory (task, partition))
-        ps_table_set_integer (table, "memory_bytes", ps_partition_memory_bytes (task, partition, s));
-    }
+    for (guint i = stage->first; i <= stage->last; i++)
+      row.parameter_bytes += layers[i].parameter_bytes;
+    ps_table_add (table, &row);
+    if (s + 1 < partition->n_stages)
+      ps_table_set_integer (table, "link_ns", ps_partition_link_ns (task, partition, s));
+    if (has_memory (task, partition))
+      ps_table_set_integer (table, "memory_bytes", ps_partition_memory_bytes (task, partition, s));
+  }
   return table;
 }
 
 /* 1 when all devices are as busy as the bottleneck. */
-static double
-balance (const PsPartitionSetting *task, const PsPartition *partition)
+static double balance (const PsPartitionSetting *task, const PsPartition *partition)
 {
   double work = 0, capacity = 0;
 
@@ -290,40 +271,35 @@ balance (const PsPartitionSetting *task, const PsPartition *partition)
   return partition->bottleneck_ns > 0 ? work / (capacity * (double)partition->bottleneck_ns) : 1;
 }
 
-static void
-set_fits (PsTable *table, gint64 excess_bytes, gint64 reserve)
+static void set_fits (PsTable *table, gint64 excess_bytes, gint64 reserve)
 {
   ps_table_set_boolean (table, "feasible", excess_bytes == 0);
   ps_table_set_text (table, "fits", ps_fits (excess_bytes, reserve));
 }
 
 /* Iteration time and memory, by simulation where a schedule is given. */
-static gboolean
-set_run (PsTable *table, const Job *job, const PsPartition *partition, GError **error)
+static gboolean set_run (PsTable *table, const Job *job, const PsPartition *partition, GError **error)
 {
   const PsPartitionSetting *task = &job->task;
   PsPartitionRun run = { 0 };
   gint64 most = 0;
 
-  if (task->family != NULL && !is_replicated (partition))
-    {
-      if (!ps_partition_simulate (task, partition, &run, error))
-        return FALSE;
-      ps_table_set_integer (table, "iteration_ns", run.iteration_ns);
-      set_fits (table, run.most_excess_bytes, job->reserve);
-    }
-  else if (task->memory_limit == NULL || has_memory (task, partition))
-    {
-      for (guint s = 0; s < partition->n_stages && task->memory_limit != NULL; s++)
-        most = MAX (most, ps_partition_memory_bytes (task, partition, s) - task->memory_limit[s]);
-      set_fits (table, most, job->reserve);
-    }
+  if (task->family != NULL && !is_replicated (partition)) {
+    if (!ps_partition_simulate (task, partition, &run, error))
+      return FALSE;
+    ps_table_set_integer (table, "iteration_ns", run.iteration_ns);
+    set_fits (table, run.most_excess_bytes, job->reserve);
+  } else if (task->memory_limit == NULL || has_memory (task, partition)) {
+    for (guint s = 0; s < partition->n_stages && task->memory_limit != NULL; s++)
+      most = MAX (most, ps_partition_memory_bytes (task, partition, s) - task->memory_limit[s]);
+    set_fits (table, most, job->reserve);
+  }
   return TRUE;
 }
 
 /* Replicated stages have none. */
-static gboolean
-make_costs_text (const PsPartitionSetting *task, const PsPartition *partition, char **text, GError **error)
+static gboolean make_costs_text (const PsPartitionSetting *task, const PsPartition *partition, char **text,
+                                 GError **error)
 {
   *text = NULL;
   if (is_replicated (partition))
@@ -335,8 +311,7 @@ make_costs_text (const PsPartitionSetting *task, const PsPartition *partition, c
 }
 
 /* NULL where the stages are no units of a model, or replicated. */
-static PsStageShape *
-join_stages (const Job *job, const PsPartition *partition)
+static PsStageShape *join_stages (const Job *job, const PsPartition *partition)
 {
   guint n = partition->n_stages, n_units;
   g_autofree PsStageShape *units = NULL, *shapes = g_new (PsStageShape, n);
@@ -352,16 +327,14 @@ join_stages (const Job *job, const PsPartition *partition)
 }
 
 /* The stages as --layout takes them; NULL like theirs. */
-static char *
-write_layout (const Job *job, const PsPartition *partition)
+static char *write_layout (const Job *job, const PsPartition *partition)
 {
   g_autofree PsStageShape *shapes = join_stages (job, partition);
 
   return shapes != NULL ? ps_layout_string_write (shapes, partition->n_stages) : NULL;
 }
 
-static gboolean
-print_launch (const Options *options, const Job *job, const PsPartition *partition, GError **error)
+static gboolean print_launch (const Options *options, const Job *job, const PsPartition *partition, GError **error)
 {
   g_autofree PsStageShape *shapes = join_stages (job, partition);
   const PsLaunch launch = { .setting = options->setting,
@@ -376,9 +349,8 @@ print_launch (const Options *options, const Job *job, const PsPartition *partiti
   return text != NULL && ps_print (text, error);
 }
 
-static gboolean
-add_result (PsTable *table, const PsPartitioner *partitioner, const Job *job, const PsPartition *partition,
-            const char *costs, GError **error)
+static gboolean add_result (PsTable *table, const PsPartitioner *partitioner, const Job *job,
+                            const PsPartition *partition, const char *costs, GError **error)
 {
   g_autofree char *layout = write_layout (job, partition);
 
@@ -389,25 +361,23 @@ add_result (PsTable *table, const PsPartitioner *partitioner, const Job *job, co
 }
 
 /* An algorithm that this task excludes is skipped with its reason. */
-static gboolean
-run_all (PsTable *table, const Job *job, GString *skipped, GError **error)
+static gboolean run_all (PsTable *table, const Job *job, GString *skipped, GError **error)
 {
   const PsPartitionSetting *task = &job->task;
   guint n;
   const PsPartitioner *partitioners = ps_partitioner_table (&n);
 
-  for (guint i = 0; i < n; i++)
-    {
-      g_autoptr (GError) reason = NULL;
-      g_autoptr (PsPartition) partition = ps_partition (&partitioners[i], task, &reason);
-      g_autofree char *costs = NULL;
+  for (guint i = 0; i < n; i++) {
+    g_autoptr (GError) reason = NULL;
+    g_autoptr (PsPartition) partition = ps_partition (&partitioners[i], task, &reason);
+    g_autofree char *costs = NULL;
 
-      if (partition == NULL)
-        g_string_append_printf (skipped, "%s%s", skipped->len ? "; " : "", reason->message);
-      else if (!make_costs_text (task, partition, &costs, error)
-               || !add_result (table, &partitioners[i], job, partition, costs, error))
-        return FALSE;
-    }
+    if (partition == NULL)
+      g_string_append_printf (skipped, "%s%s", skipped->len ? "; " : "", reason->message);
+    else if (!make_costs_text (task, partition, &costs, error)
+             || !add_result (table, &partitioners[i], job, partition, costs, error))
+      return FALSE;
+  }
   if (ps_table_n_rows (table) == 0)
     return ps_refuse (error, PS_ERROR_USAGE, "%s", skipped->str);
   if (task->family != NULL)
@@ -415,8 +385,8 @@ run_all (PsTable *table, const Job *job, GString *skipped, GError **error)
   return TRUE;
 }
 
-static gboolean
-print_result (const PsTable *table, const PsLayers *layers, const char *details, const char *skipped, GError **error)
+static gboolean print_result (const PsTable *table, const PsLayers *layers, const char *details, const char *skipped,
+                              GError **error)
 {
   const char *origin = ps_origin_name (layers->time_origin);
   const char *extra[] = { "origin", origin, "layers", layers->source, "skipped", skipped, NULL };
@@ -432,8 +402,7 @@ print_result (const PsTable *table, const PsLayers *layers, const char *details,
 }
 
 /* The stages, the layout and the costs text of one partition. */
-static char *
-describe (const Job *job, const PsPartition *partition, const PsTable *stages, const char *costs)
+static char *describe (const Job *job, const PsPartition *partition, const PsTable *stages, const char *costs)
 {
   g_autofree char *text = ps_table_to_text (stages), *string = write_layout (job, partition);
   g_autofree char *layout
@@ -446,8 +415,7 @@ describe (const Job *job, const PsPartition *partition, const PsTable *stages, c
                           ps_origin_name (job->layers->time_origin), costs);
 }
 
-static gboolean
-run_one (const Options *options, const PsPartitioner *partitioner, const Job *job, GError **error)
+static gboolean run_one (const Options *options, const PsPartitioner *partitioner, const Job *job, GError **error)
 {
   const PsPartitionSetting *task = &job->task;
   g_autoptr (PsTable) table = ps_table_of (columns, G_N_ELEMENTS (columns), NULL, 0, 0);
@@ -462,11 +430,10 @@ run_one (const Options *options, const PsPartitioner *partitioner, const Job *jo
   if (options->print_costs && costs == NULL)
     return ps_refuse (error, PS_ERROR_USAGE, "--print-costs: %s has replicated a stage, which no --costs can say",
                       partitioner->name);
-  if (options->print_costs)
-    {
-      line = g_strconcat (costs, "\n", NULL);
-      return ps_print (line, error);
-    }
+  if (options->print_costs) {
+    line = g_strconcat (costs, "\n", NULL);
+    return ps_print (line, error);
+  }
   g_autoptr (PsTable) stages = stage_table (task, partition);
   if (!ps_tables_choose ((PsTable *const[]){ table, stages }, 2, &options->columns, error))
     return FALSE;
@@ -475,8 +442,7 @@ run_one (const Options *options, const PsPartitioner *partitioner, const Job *jo
 }
 
 /* The table of algorithms, for --help. */
-static char *
-describe_algorithms (void)
+static char *describe_algorithms (void)
 {
   guint n;
   const PsPartitioner *partitioners = ps_partitioner_table (&n);
@@ -498,8 +464,7 @@ describe_algorithms (void)
   return g_string_free (text, FALSE);
 }
 
-static gboolean
-check_options (const Options *options, const char *stray, GError **error)
+static gboolean check_options (const Options *options, const char *stray, GError **error)
 {
   if (stray != NULL)
     return ps_refuse (error, PS_ERROR_USAGE, "'%s': not expected; the layers go after --layers", stray);
@@ -515,8 +480,7 @@ check_options (const Options *options, const char *stray, GError **error)
 }
 
 /* *found is NULL for all of them. */
-static gboolean
-find_partitioner (const char *name, const PsPartitioner **found, GError **error)
+static gboolean find_partitioner (const char *name, const PsPartitioner **found, GError **error)
 {
   guint n, index;
   const PsPartitioner *partitioners = ps_partitioner_table (&n);
@@ -531,8 +495,7 @@ find_partitioner (const char *name, const PsPartitioner **found, GError **error)
   return TRUE;
 }
 
-static int
-run (G_GNUC_UNUSED const PsCmd *command, gpointer base, int argc, char **argv, GError **error)
+static int run (G_GNUC_UNUSED const PsCmd *command, gpointer base, int argc, char **argv, GError **error)
 {
   Options *options = base;
   g_autoptr (GString) skipped = g_string_new (NULL);

@@ -6,8 +6,7 @@
 
 #define MAX_TOP 1000
 
-typedef struct
-{
+typedef struct {
   char *reserve;
   gboolean every;
   guint rank; /* --explain; 0: not given */
@@ -71,8 +70,7 @@ static const PsOption rows[] = {
 };
 
 /* A layout, and what follows from it. */
-typedef struct
-{
+typedef struct {
   guint rank;
   PsLayout layout;
   const char *recompute, *confidence;
@@ -113,17 +111,15 @@ static const char *const usual[]
         "replicas", "microbatch_size",   "microbatches", "chunks",  "recompute", "step_ns", "tokens_per_second",
         "mfu",      "peak_memory_bytes", "near",         "runs_in", "layout",    NULL };
 
-static gboolean
-finish_options (Options *options, GError **error)
+static gboolean finish_options (Options *options, GError **error)
 {
   PsLayoutQuestion *question = &options->question;
 
-  if (question->schedules != NULL)
-    {
-      g_auto (GStrv) asked = question->schedules;
+  if (question->schedules != NULL) {
+    g_auto (GStrv) asked = question->schedules;
 
-      question->schedules = ps_family_names (asked);
-    }
+    question->schedules = ps_family_names (asked);
+  }
   question->fold = !options->every;
   question->reserve = question->memory_limit > 0 ? 0 : PS_LAYOUT_USUAL_RESERVE;
   if (options->reserve != NULL && !ps_parse_size ("--reserve", options->reserve, &question->reserve, error))
@@ -141,8 +137,7 @@ finish_options (Options *options, GError **error)
 }
 
 /* "megatron, pytorch, pipesim"; pipesim where its devices run all that the layout says. */
-static char *
-find_runners (const PsLayoutQuestion *question, const PsLayouts *layouts, const PsLayout *layout)
+static char *find_runners (const PsLayoutQuestion *question, const PsLayouts *layouts, const PsLayout *layout)
 {
   g_autoptr (PsSetting) setting = ps_layout_setting (question, layouts, layout);
   g_autofree char *names = ps_launch_runs_in (setting, layout->schedule);
@@ -155,8 +150,7 @@ find_runners (const PsLayoutQuestion *question, const PsLayouts *layouts, const 
 }
 
 /* Adds the layouts from `first` on, below `end`. */
-static PsTable *
-make_table (const Options *options, const PsLayouts *layouts, guint first, guint end)
+static PsTable *make_table (const Options *options, const PsLayouts *layouts, guint first, guint end)
 {
   const PsLayoutQuestion *question = &options->question;
   PsTable *table = ps_table_of (columns, G_N_ELEMENTS (columns), NULL, 0, 0);
@@ -164,28 +158,26 @@ make_table (const Options *options, const PsLayouts *layouts, guint first, guint
   for (guint i = 0; i < layouts->best->len; i++)
     if (g_array_index (layouts->best, PsLayout, i).asynchronous)
       ps_table_set_title (table, "asynchronous", "async");
-  for (guint i = first; i < end; i++)
-    {
-      const PsLayout *layout = &g_array_index (layouts->best, PsLayout, i);
-      g_autofree char *command = ps_layout_command (question, layouts, layout);
-      g_autofree char *runs_in = find_runners (question, layouts, layout);
+  for (guint i = first; i < end; i++) {
+    const PsLayout *layout = &g_array_index (layouts->best, PsLayout, i);
+    g_autofree char *command = ps_layout_command (question, layouts, layout);
+    g_autofree char *runs_in = find_runners (question, layouts, layout);
 
-      ps_table_add (table, &(Row){ .rank = i + 1,
-                                   .layout = *layout,
-                                   .recompute = ps_recompute_name (layout->recompute),
-                                   .confidence = ps_confidence_name (layout->confidence),
-                                   .runs_in = *runs_in ? runs_in : NULL,
-                                   .command = command });
-      if (question->runner != NULL)
-        ps_table_set_boolean (table, "not_run", layout->not_run);
-    }
+    ps_table_add (table, &(Row){ .rank = i + 1,
+                                 .layout = *layout,
+                                 .recompute = ps_recompute_name (layout->recompute),
+                                 .confidence = ps_confidence_name (layout->confidence),
+                                 .runs_in = *runs_in ? runs_in : NULL,
+                                 .command = command });
+    if (question->runner != NULL)
+      ps_table_set_boolean (table, "not_run", layout->not_run);
+  }
   ps_table_choose (table, &options->columns, usual, NULL);
   return table;
 }
 
 /* "memory: 69.57 GiB of 79.18 GiB; ..." */
-static char *
-describe_memory (const PsLayouts *layouts)
+static char *describe_memory (const PsLayouts *layouts)
 {
   g_autofree char *limit = ps_format_size (layouts->memory_limit), *reserve = ps_format_size (layouts->reserve);
   g_autofree char *all = ps_format_size (layouts->memory_limit + layouts->reserve);
@@ -197,8 +189,7 @@ describe_memory (const PsLayouts *layouts)
                                 limit, all, reserve);
 }
 
-static char *
-describe_search (const PsLayouts *layouts)
+static char *describe_search (const PsLayouts *layouts)
 {
   g_autofree char *limit = ps_format_size (layouts->memory_limit);
 
@@ -210,8 +201,7 @@ describe_search (const PsLayouts *layouts)
                           layouts->n_outrun, layouts->n_impossible);
 }
 
-static gboolean
-print_plan (const Options *options, const PsLayouts *layouts, GError **error)
+static gboolean print_plan (const Options *options, const PsLayouts *layouts, GError **error)
 {
   g_autofree char *more = ps_cluster_lacks (layouts->n_there, layouts->n_gpus);
   g_autofree char *about
@@ -245,21 +235,19 @@ print_plan (const Options *options, const PsLayouts *layouts, GError **error)
   g_autofree char *text = n_run > 0 ? ps_table_to_text (table) : g_strdup_printf ("%s runs nothing of this\n", runner);
   g_autoptr (GString) page = g_string_new (fitted);
   g_string_append (page, text);
-  if (n_run < n)
-    {
-      g_autoptr (PsTable) others = make_table (options, layouts, n_run, n);
-      g_autofree char *rest = ps_table_to_text (others);
+  if (n_run < n) {
+    g_autoptr (PsTable) others = make_table (options, layouts, n_run, n);
+    g_autofree char *rest = ps_table_to_text (others);
 
-      g_string_append_printf (
-          page, "%s does not run these: only what stands under runs in does, or a CSV for PyTorch's runtime\n%s",
-          runner, rest);
-    }
+    g_string_append_printf (
+        page, "%s does not run these: only what stands under runs in does, or a CSV for PyTorch's runtime\n%s", runner,
+        rest);
+  }
   return ps_print (page->str, error);
 }
 
 /* Prints the launch, or the command line, of the row of --explain. */
-static gboolean
-explain (const Options *options, const PsLayouts *layouts, GError **error)
+static gboolean explain (const Options *options, const PsLayouts *layouts, GError **error)
 {
   const PsLayoutQuestion *question = &options->question;
 
@@ -268,25 +256,21 @@ explain (const Options *options, const PsLayouts *layouts, GError **error)
                       layouts->best->len);
   const PsLayout *layout = &g_array_index (layouts->best, PsLayout, options->rank - 1);
   g_autofree char *text = NULL;
-  if (options->launch.to != NULL)
-    {
-      g_autoptr (PsSetting) setting = ps_layout_setting (question, layouts, layout);
-      g_autoptr (PsPrediction) prediction = ps_predict (setting, layout->schedule, error);
+  if (options->launch.to != NULL) {
+    g_autoptr (PsSetting) setting = ps_layout_setting (question, layouts, layout);
+    g_autoptr (PsPrediction) prediction = ps_predict (setting, layout->schedule, error);
 
-      if (prediction != NULL)
-        text = ps_launch_prediction (&options->launch, setting, layout->schedule, prediction, error);
-    }
-  else
-    {
-      g_autofree char *command = ps_layout_command (question, layouts, layout);
+    if (prediction != NULL)
+      text = ps_launch_prediction (&options->launch, setting, layout->schedule, prediction, error);
+  } else {
+    g_autofree char *command = ps_layout_command (question, layouts, layout);
 
-      text = g_strconcat (command, "\n", NULL);
-    }
+    text = g_strconcat (command, "\n", NULL);
+  }
   return text != NULL && ps_print (text, error);
 }
 
-static int
-run (G_GNUC_UNUSED const PsCmd *command, gpointer base, int argc, char **argv, GError **error)
+static int run (G_GNUC_UNUSED const PsCmd *command, gpointer base, int argc, char **argv, GError **error)
 {
   Options *options = base;
   g_autoptr (PsTable) table = ps_table_of (columns, G_N_ELEMENTS (columns), NULL, 0, 0);
@@ -299,14 +283,13 @@ run (G_GNUC_UNUSED const PsCmd *command, gpointer base, int argc, char **argv, G
   if (layouts == NULL)
     return 0;
   if (layouts->best->len == 0) /* what would have to fit */
-    {
-      g_autofree char *search = describe_search (layouts), *state = ps_format_size (layouts->state_bytes);
+  {
+    g_autofree char *search = describe_search (layouts), *state = ps_format_size (layouts->state_bytes);
 
-      ps_refuse (error, PS_ERROR_SCHEDULE,
-                 "%s on %u GPUs of %s: no setting fits; weights, gradients and optimizer state alone are %s; %s",
-                 layouts->model, layouts->n_gpus, layouts->cluster, state, search);
-    }
-  else if (options->rank)
+    ps_refuse (error, PS_ERROR_SCHEDULE,
+               "%s on %u GPUs of %s: no setting fits; weights, gradients and optimizer state alone are %s; %s",
+               layouts->model, layouts->n_gpus, layouts->cluster, state, search);
+  } else if (options->rank)
     explain (options, layouts, error);
   else
     print_plan (options, layouts, error);

@@ -15,8 +15,7 @@
 #define MAX_JOBS 1024
 #define N_WIDEST 20 /* bars of the tornado */
 
-typedef struct
-{
+typedef struct {
   char **schedules;
   gboolean several; /* schedules, or all */
   gboolean print_costs;
@@ -70,8 +69,7 @@ static const PsOption rows[] = {
 };
 
 /* The rows that are shown, and what is printed with them. */
-typedef struct
-{
+typedef struct {
   const Options *options;
   gboolean has_intervals; /* of iterations, because their costs are measured */
   PsTable *table;
@@ -93,8 +91,7 @@ typedef struct
 
 /* Memory at the peak of each device */
 
-typedef struct
-{
+typedef struct {
   char *schedule;
   guint device;
   gint64 peak_bytes;
@@ -102,8 +99,7 @@ typedef struct
   char *alive;
 } MemoryRow;
 
-static void
-memory_row_clear (gpointer data)
+static void memory_row_clear (gpointer data)
 {
   MemoryRow *row = data;
 
@@ -134,15 +130,13 @@ static const PsCellColumn memory_columns[] = {
   PS_CELL (MemoryRow, alive, "alive", "alive microbatches", TEXT),
 };
 
-static gpointer
-holding_part (gconstpointer row)
+static gpointer holding_part (gconstpointer row)
 {
   return g_strdup (ps_memory_part_key ((PsMemoryPart)((const PsMemoryHolding *)row)->part));
 }
 
 /* Notes the devices of a prediction for the printed table; returns them as the nested table of --json. */
-static PsTable *
-add_memory (Report *report, const PsPrediction *prediction)
+static PsTable *add_memory (Report *report, const PsPrediction *prediction)
 {
   static const PsCellColumn alive_columns[] = {
     PS_CELL (PsMemoryHolding, stage, "stage", NULL, INTEGER),
@@ -160,51 +154,47 @@ add_memory (Report *report, const PsPrediction *prediction)
   g_autoptr (PsMemory) memory = ps_memory_new (prediction->program, prediction->costs, prediction->simulation);
   PsTable *table = ps_table_of (columns, G_N_ELEMENTS (columns), NULL, 0, 0);
 
-  for (guint d = 0; d < memory->n_devices; d++)
-    {
-      const PsDeviceMemory *device = &memory->device[d];
-      const GArray *alive = device->alive;
-      const MemoryRow row = { .schedule = g_strdup (prediction->program->schedule->name),
-                              .device = d,
-                              .peak_bytes = device->peak_bytes,
-                              .peak = device->peak,
-                              .alive = ps_memory_describe_alive (device) };
+  for (guint d = 0; d < memory->n_devices; d++) {
+    const PsDeviceMemory *device = &memory->device[d];
+    const GArray *alive = device->alive;
+    const MemoryRow row = { .schedule = g_strdup (prediction->program->schedule->name),
+                            .device = d,
+                            .peak_bytes = device->peak_bytes,
+                            .peak = device->peak,
+                            .alive = ps_memory_describe_alive (device) };
 
-      g_array_append_val (report->memory, row);
-      ps_table_add (table, &row);
-      ps_table_set_table (table, "parts",
-                          ps_table_of (memory_columns + N_BEFORE_PARTS, PS_N_MEMORY_PARTS, &row, sizeof row, 1));
-      ps_table_set_table (
-          table, "alive",
-          ps_table_of (alive_columns, G_N_ELEMENTS (alive_columns), alive->data, sizeof (PsMemoryHolding), alive->len));
-    }
+    g_array_append_val (report->memory, row);
+    ps_table_add (table, &row);
+    ps_table_set_table (table, "parts",
+                        ps_table_of (memory_columns + N_BEFORE_PARTS, PS_N_MEMORY_PARTS, &row, sizeof row, 1));
+    ps_table_set_table (
+        table, "alive",
+        ps_table_of (alive_columns, G_N_ELEMENTS (alive_columns), alive->data, sizeof (PsMemoryHolding), alive->len));
+  }
   return table;
 }
 
 /* The printed table; parts that no device has are left out. Free with g_free. */
-static char *
-memory_to_text (const GArray *rows)
+static char *memory_to_text (const GArray *rows)
 {
   g_autoptr (PsTable) table
       = ps_table_of (memory_columns, G_N_ELEMENTS (memory_columns), rows->data, sizeof (MemoryRow), rows->len);
 
-  for (guint part = 0; part < PS_N_MEMORY_PARTS; part++)
-    {
-      gboolean any = FALSE;
+  for (guint part = 0; part < PS_N_MEMORY_PARTS; part++) {
+    gboolean any = FALSE;
 
-      for (guint i = 0; i < rows->len; i++)
-        any |= g_array_index (rows, MemoryRow, i).peak.bytes[part] != 0;
-      if (!any)
-        ps_table_set_title (table, memory_columns[N_BEFORE_PARTS + part].column.key, NULL);
-    }
+    for (guint i = 0; i < rows->len; i++)
+      any |= g_array_index (rows, MemoryRow, i).peak.bytes[part] != 0;
+    if (!any)
+      ps_table_set_title (table, memory_columns[N_BEFORE_PARTS + part].column.key, NULL);
+  }
   return ps_table_to_text (table);
 }
 
 /* How far the iteration time spreads */
 
 /* The samples of one schedule. */
-typedef struct
-{
+typedef struct {
   char *schedule;
   gboolean asynchronous;
   guint64 seed;
@@ -214,8 +204,7 @@ typedef struct
   GArray *tornado;   /* PsTornadoBar; NULL: not asked for */
 } Samples;
 
-static void
-samples_free (gpointer data)
+static void samples_free (gpointer data)
 {
   Samples *samples = data;
 
@@ -226,8 +215,7 @@ samples_free (gpointer data)
 }
 
 /* Samples one prediction: iteration times of the steady state where devices never meet. */
-static gboolean
-add_samples (Report *report, const PsPrediction *prediction, GError **error)
+static gboolean add_samples (Report *report, const PsPrediction *prediction, GError **error)
 {
   const Options *options = report->options;
   const PsProgram *program = ps_prediction_hint (prediction);
@@ -239,14 +227,13 @@ add_samples (Report *report, const PsPrediction *prediction, GError **error)
 
   if (!ps_uncertainty_check (&uncertainty, placement->n_devices, error))
     return FALSE;
-  if (options->variation.is_measured)
-    {
-      spread = ps_setting_spread (options->setting, prediction->costs->shapes, placement->n_devices,
-                                  placement->n_stages / placement->n_devices, error);
-      if (spread == NULL)
-        return FALSE;
-      uncertainty.measured = spread;
-    }
+  if (options->variation.is_measured) {
+    spread = ps_setting_spread (options->setting, prediction->costs->shapes, placement->n_devices,
+                                placement->n_stages / placement->n_devices, error);
+    if (spread == NULL)
+      return FALSE;
+    uncertainty.measured = spread;
+  }
   sampling.events = ps_prediction_events (prediction);
   sampling.sync = options->setting->sync;
   sampling.reduce = options->setting->reduce;
@@ -270,8 +257,7 @@ add_samples (Report *report, const PsPrediction *prediction, GError **error)
   return !options->tornado || samples->tornado != NULL;
 }
 
-static PsTable *
-samples_table (const Samples *samples)
+static PsTable *samples_table (const Samples *samples)
 {
 #define QUANTILE(p)                                                                                                    \
   PS_CELL (Samples, distribution.p.value_ns, #p "_ns", NULL, TIME),                                                    \
@@ -292,37 +278,33 @@ samples_table (const Samples *samples)
   return ps_table_of (columns, G_N_ELEMENTS (columns), samples, sizeof *samples, 1);
 }
 
-static double
-win_probability (const Samples *samples, const Samples *over)
+static double win_probability (const Samples *samples, const Samples *over)
 {
   return ps_win_probability (samples->iteration_ns, over->iteration_ns, samples->distribution.n);
 }
 
 /* NULL for a single schedule. */
-static PsTable *
-wins_table (const Report *report, const Samples *samples)
+static PsTable *wins_table (const Report *report, const Samples *samples)
 {
   static const PsColumn columns[] = { { "over", NULL, PS_COLUMN_TEXT }, { "probability", NULL, PS_COLUMN_RATIO } };
 
   if (report->samples->len < 2)
     return NULL;
   PsTable *table = ps_table_new (columns, G_N_ELEMENTS (columns));
-  for (guint i = 0; i < report->samples->len; i++)
-    {
-      const Samples *other = report->samples->pdata[i];
+  for (guint i = 0; i < report->samples->len; i++) {
+    const Samples *other = report->samples->pdata[i];
 
-      if (other == samples)
-        continue;
-      ps_table_add_row (table);
-      ps_table_set_text (table, "over", other->schedule);
-      ps_table_set_ratio (table, "probability", win_probability (samples, other));
-    }
+    if (other == samples)
+      continue;
+    ps_table_add_row (table);
+    ps_table_set_text (table, "over", other->schedule);
+    ps_table_set_ratio (table, "probability", win_probability (samples, other));
+  }
   return table;
 }
 
 /* NULL unless asked for. */
-static PsTable *
-tornado_table (const Report *report, const Samples *samples)
+static PsTable *tornado_table (const Report *report, const Samples *samples)
 {
   static const PsColumn columns[] = {
     { "part", "part", PS_COLUMN_TEXT },    { "deviation_ns", "deviation", PS_COLUMN_TIME },
@@ -333,35 +315,32 @@ tornado_table (const Report *report, const Samples *samples)
   if (samples->tornado == NULL)
     return NULL;
   PsTable *table = ps_table_new (columns, G_N_ELEMENTS (columns));
-  for (guint i = 0; i < samples->tornado->len; i++)
-    {
-      const PsTornadoBar *bar = &g_array_index (samples->tornado, PsTornadoBar, i);
-      const PsSlowness *slowness = bar->slowness < 0 ? NULL : &report->options->variation.slowness[bar->slowness];
-      g_autofree char *part = ps_part_format (&bar->part);
-      g_autofree char *name = slowness == NULL ? g_strdup_printf ("jitter of %s", part)
-                              : slowness->link ? g_strdup_printf ("slow link %u-%u", slowness->a, slowness->b)
-                                               : g_strdup_printf ("straggler %u", slowness->a);
+  for (guint i = 0; i < samples->tornado->len; i++) {
+    const PsTornadoBar *bar = &g_array_index (samples->tornado, PsTornadoBar, i);
+    const PsSlowness *slowness = bar->slowness < 0 ? NULL : &report->options->variation.slowness[bar->slowness];
+    g_autofree char *part = ps_part_format (&bar->part);
+    g_autofree char *name = slowness == NULL ? g_strdup_printf ("jitter of %s", part)
+                            : slowness->link ? g_strdup_printf ("slow link %u-%u", slowness->a, slowness->b)
+                                             : g_strdup_printf ("straggler %u", slowness->a);
 
-      ps_table_add_row (table);
-      ps_table_set_text (table, "part", name);
-      ps_table_set_integer (table, "p10_ns", bar->p10_ns);
-      ps_table_set_integer (table, "p90_ns", bar->p90_ns);
-      ps_table_set_integer (table, "mean_ns", llround (bar->mean_ns));
-      ps_table_set_integer (table, "deviation_ns", llround (bar->deviation_ns));
-    }
+    ps_table_add_row (table);
+    ps_table_set_text (table, "part", name);
+    ps_table_set_integer (table, "p10_ns", bar->p10_ns);
+    ps_table_set_integer (table, "p90_ns", bar->p90_ns);
+    ps_table_set_integer (table, "mean_ns", llround (bar->mean_ns));
+    ps_table_set_integer (table, "deviation_ns", llround (bar->deviation_ns));
+  }
   return table;
 }
 
-static char *
-format_between (gint64 low_ns, gint64 high_ns)
+static char *format_between (gint64 low_ns, gint64 high_ns)
 {
   g_autofree char *low = ps_format_time (low_ns), *high = ps_format_time (high_ns);
 
   return g_strdup_printf ("%s .. %s", low, high);
 }
 
-static gpointer
-mean_between (gconstpointer row)
+static gpointer mean_between (gconstpointer row)
 {
   return format_between (((const Samples *)row)->mean_ns[1], ((const Samples *)row)->mean_ns[2]);
 }
@@ -390,37 +369,33 @@ static const PsCellColumn quantile_columns[] = {
 };
 
 /* Row by column: how often the row's schedule is faster. Columns are numbers, for 20 names would not fit on a line. */
-static char *
-win_matrix (const GPtrArray *all)
+static char *win_matrix (const GPtrArray *all)
 {
   guint n = all->len;
   g_autofree PsColumn *columns = g_new0 (PsColumn, n + 1);
 
   columns[0] = (PsColumn){ "schedule", "schedule", PS_COLUMN_TEXT };
-  for (guint i = 0; i < n; i++)
-    {
-      g_autofree char *number = g_strdup_printf ("%u", i + 1);
-      const char *title = g_intern_string (number);
+  for (guint i = 0; i < n; i++) {
+    g_autofree char *number = g_strdup_printf ("%u", i + 1);
+    const char *title = g_intern_string (number);
 
-      columns[i + 1] = (PsColumn){ title, title, PS_COLUMN_RATIO };
-    }
+    columns[i + 1] = (PsColumn){ title, title, PS_COLUMN_RATIO };
+  }
   g_autoptr (PsTable) table = ps_table_new (columns, n + 1);
-  for (guint i = 0; i < n; i++)
-    {
-      const Samples *samples = all->pdata[i];
-      g_autofree char *name = g_strdup_printf ("%2u %s", i + 1, samples->schedule);
+  for (guint i = 0; i < n; i++) {
+    const Samples *samples = all->pdata[i];
+    g_autofree char *name = g_strdup_printf ("%2u %s", i + 1, samples->schedule);
 
-      ps_table_add_row (table);
-      ps_table_set_text (table, "schedule", name);
-      for (guint k = 0; k < n; k++)
-        if (k != i)
-          ps_table_set_ratio (table, columns[k + 1].key, win_probability (samples, all->pdata[k]));
-    }
+    ps_table_add_row (table);
+    ps_table_set_text (table, "schedule", name);
+    for (guint k = 0; k < n; k++)
+      if (k != i)
+        ps_table_set_ratio (table, columns[k + 1].key, win_probability (samples, all->pdata[k]));
+  }
   return ps_table_to_text (table);
 }
 
-static int
-compare_samples (gconstpointer a, gconstpointer b)
+static int compare_samples (gconstpointer a, gconstpointer b)
 {
   const Samples *x = *(Samples *const *)a, *y = *(Samples *const *)b;
   gint64 p50_x = x->distribution.p50.value_ns, p50_y = y->distribution.p50.value_ns;
@@ -428,8 +403,7 @@ compare_samples (gconstpointer a, gconstpointer b)
   return x->asynchronous != y->asynchronous ? x->asynchronous - y->asynchronous : PS_COMPARE (p50_x, p50_y);
 }
 
-static void
-append_samples (GString *text, Report *report)
+static void append_samples (GString *text, Report *report)
 {
   const PsSampling *sampling = &report->options->sampling;
   g_autofree char *causes = ps_variation_describe (&report->options->variation);
@@ -442,28 +416,25 @@ append_samples (GString *text, Report *report)
   g_autofree char *quantiles = ps_table_to_text (table);
   g_string_append_printf (text, "\niteration time, simulated from %u samples, seed %" G_GUINT64_FORMAT "%s\n%s",
                           sampling->n_samples, sampling->seed, causes, quantiles);
-  if (all->len > 1)
-    {
-      g_autofree char *wins = win_matrix (all);
+  if (all->len > 1) {
+    g_autofree char *wins = win_matrix (all);
 
-      g_string_append_printf (text, "\npart of the samples in which the row's schedule is faster than the column's\n%s",
-                              wins);
-    }
-  for (guint i = 0; i < all->len && report->options->tornado; i++)
-    {
-      g_autoptr (PsTable) tornado = tornado_table (report, all->pdata[i]);
-      g_autofree char *bars = ps_table_to_text (tornado);
+    g_string_append_printf (text, "\npart of the samples in which the row's schedule is faster than the column's\n%s",
+                            wins);
+  }
+  for (guint i = 0; i < all->len && report->options->tornado; i++) {
+    g_autoptr (PsTable) tornado = tornado_table (report, all->pdata[i]);
+    g_autofree char *bars = ps_table_to_text (tornado);
 
-      g_string_append_printf (text, "\niteration time with one cause of spread alone, %u samples each\n%s",
-                              sampling->n_samples, bars);
-    }
+    g_string_append_printf (text, "\niteration time with one cause of spread alone, %u samples each\n%s",
+                            sampling->n_samples, bars);
+  }
 }
 
 /* Rows */
 
 /* What columns are about that appear only where it is known, or asked for. */
-enum
-{
+enum {
   INTERVAL = 1 << 0,
   INTERVAL_TEXT = 1 << 1,
   LAYOUT = 1 << 2,
@@ -476,8 +447,7 @@ enum
   TORNADO = 1 << 9,
 };
 
-typedef struct
-{
+typedef struct {
   PsFigures figures;
   PsInterval interval;
   char *interval_text;
@@ -485,8 +455,7 @@ typedef struct
   guint n_iterations; /* of a period; 0: none */
 } Row;
 
-static const struct
-{
+static const struct {
   PsCellColumn cell;
   guint only; /* with these; 0: always */
 } columns[] = {
@@ -528,8 +497,7 @@ static const char *const usual[] = { "schedule",          "devices",  "microbatc
                                      "peak_memory_bytes", "fits",     "layout",       "microbatch_order",
                                      "asynchronous",      NULL };
 
-static guint
-find_subjects (const Report *report)
+static guint find_subjects (const Report *report)
 {
   const Options *options = report->options;
   const PsSetting *setting = options->setting;
@@ -542,22 +510,19 @@ find_subjects (const Report *report)
          | (options->tornado ? TORNADO : 0);
 }
 
-typedef struct
-{
+typedef struct {
   char *name;
   gint64 iteration_ns;
   PsInterval interval;
   const char *fits; /* ps_fits */
 } Candidate;
 
-static void
-candidate_clear (gpointer candidate)
+static void candidate_clear (gpointer candidate)
 {
   g_free (((Candidate *)candidate)->name);
 }
 
-static void
-report_clear (Report *report)
+static void report_clear (Report *report)
 {
   ps_table_free (report->table);
   ps_explain_report_free (report->explain);
@@ -573,8 +538,7 @@ report_clear (Report *report)
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Report, report_clear)
 
-static gboolean
-report_init (Report *report, const Options *options, GError **error)
+static gboolean report_init (Report *report, const Options *options, GError **error)
 {
   const PsCostSource *source = ps_setting_source (options->setting);
   PsCellColumn wanted[G_N_ELEMENTS (columns)];
@@ -601,16 +565,14 @@ report_init (Report *report, const Options *options, GError **error)
 }
 
 /* Whether one schedule stands before the other: yes before tight before no, then the faster one. */
-static gboolean
-is_before (const char *fits, gint64 iteration_ns, const char *other_fits, gint64 other_ns)
+static gboolean is_before (const char *fits, gint64 iteration_ns, const char *other_fits, gint64 other_ns)
 {
   int order = strcmp (other_fits, fits);
 
   return order < 0 || (order == 0 && iteration_ns < other_ns);
 }
 
-static void
-note_gain (Report *report, const PsPrediction *prediction)
+static void note_gain (Report *report, const PsPrediction *prediction)
 {
   gint64 iteration_ns = prediction->metrics.iteration_ns;
   const char *name = prediction->program->schedule->name;
@@ -630,8 +592,7 @@ note_gain (Report *report, const PsPrediction *prediction)
     report->gain = g_strdup_printf ("%s: layout %s: fits, and even does not\n", name, layout);
 }
 
-static void
-add_row (Report *report, const PsPrediction *prediction)
+static void add_row (Report *report, const PsPrediction *prediction)
 {
   const Options *options = report->options;
   PsTable *table = report->table;
@@ -650,51 +611,45 @@ add_row (Report *report, const PsPrediction *prediction)
   row.figures.layout = layout;
   ps_table_add (table, &row);
   note_gain (report, prediction);
-  if (row.figures.asynchronous)
-    {
-      ps_table_set_title (table, "asynchronous", "async");
-      g_string_append_printf (report->asynchronous, "%s%s", report->asynchronous->len ? ", " : "",
-                              row.figures.schedule);
-    }
+  if (row.figures.asynchronous) {
+    ps_table_set_title (table, "asynchronous", "async");
+    g_string_append_printf (report->asynchronous, "%s%s", report->asynchronous->len ? ", " : "", row.figures.schedule);
+  }
   if (options->memory)
     ps_table_set_table (table, "memory", add_memory (report, prediction));
-  if (report->explain != NULL)
-    {
-      ps_table_set_table (table, "critical_path", ps_explain_report_path (report->explain));
-      ps_table_set_integer (table, "critical_iterations", report->explain->explanation->n_iterations);
-      ps_table_set_table (table, "idle", ps_explain_report_idle (report->explain));
-      ps_table_set_table (table, "slack", ps_explain_report_slack (report->explain));
-      ps_table_set_table (table, "what_if", ps_explain_report_what_if (report->explain));
-    }
-  for (guint i = 0; report->samples != NULL && i < report->samples->len; i++)
-    {
-      const Samples *samples = report->samples->pdata[i];
+  if (report->explain != NULL) {
+    ps_table_set_table (table, "critical_path", ps_explain_report_path (report->explain));
+    ps_table_set_integer (table, "critical_iterations", report->explain->explanation->n_iterations);
+    ps_table_set_table (table, "idle", ps_explain_report_idle (report->explain));
+    ps_table_set_table (table, "slack", ps_explain_report_slack (report->explain));
+    ps_table_set_table (table, "what_if", ps_explain_report_what_if (report->explain));
+  }
+  for (guint i = 0; report->samples != NULL && i < report->samples->len; i++) {
+    const Samples *samples = report->samples->pdata[i];
 
-      if (!g_str_equal (samples->schedule, row.figures.schedule))
-        continue;
-      ps_table_set_table (table, "spread", samples_table (samples));
-      if (options->several)
-        ps_table_set_table (table, "wins", wins_table (report, samples));
-      if (options->tornado)
-        ps_table_set_table (table, "tornado", tornado_table (report, samples));
-      break;
-    }
+    if (!g_str_equal (samples->schedule, row.figures.schedule))
+      continue;
+    ps_table_set_table (table, "spread", samples_table (samples));
+    if (options->several)
+      ps_table_set_table (table, "wins", wins_table (report, samples));
+    if (options->tornado)
+      ps_table_set_table (table, "tornado", tornado_table (report, samples));
+    break;
+  }
 }
 
 /* Costs of one profile may be of different conditions: the first line is about those with the largest unrest. */
-static void
-note_unrest (Report *report, const PsPrediction *prediction)
+static void note_unrest (Report *report, const PsPrediction *prediction)
 {
   const PsCosts *costs = prediction->costs;
 
-  if (report->about == NULL || costs->unrest > report->unrest)
-    {
-      g_autofree char *description = ps_costs_describe (costs);
+  if (report->about == NULL || costs->unrest > report->unrest) {
+    g_autofree char *description = ps_costs_describe (costs);
 
-      g_free (report->about);
-      report->about = g_strconcat ("simulated from ", description, NULL);
-      report->unrest = costs->unrest;
-    }
+    g_free (report->about);
+    report->about = g_strconcat ("simulated from ", description, NULL);
+    report->unrest = costs->unrest;
+  }
   if (costs->unrest > PS_SENTINEL_TOLERANCE)
     g_string_append_printf (report->restless, "%s%s", report->restless->len ? ", " : "",
                             prediction->program->schedule->name);
@@ -704,8 +659,7 @@ note_unrest (Report *report, const PsPrediction *prediction)
 
 /* Takes ownership of the prediction. A sampled row waits until all schedules are sampled, for it says how often it wins
  * over the others. An explained prediction stays for the printed explanation. */
-static gboolean
-take_prediction (Report *report, PsPrediction *prediction, GError **error)
+static gboolean take_prediction (Report *report, PsPrediction *prediction, GError **error)
 {
   const Options *options = report->options;
   const PsSchedule *schedule = prediction->program->schedule;
@@ -715,12 +669,11 @@ take_prediction (Report *report, PsPrediction *prediction, GError **error)
   if (!schedule->asynchronous)
     g_array_append_val (report->candidates, ((Candidate){ g_strdup (schedule->name), prediction->metrics.iteration_ns,
                                                           prediction->interval, prediction->fits }));
-  if (report->samples == NULL && !options->explain)
-    {
-      add_row (report, prediction);
-      g_ptr_array_set_size (report->predictions, 0);
-      return TRUE;
-    }
+  if (report->samples == NULL && !options->explain) {
+    add_row (report, prediction);
+    g_ptr_array_set_size (report->predictions, 0);
+    return TRUE;
+  }
   if (options->explain)
     report->explain = ps_explain_report_new (options->setting, prediction, options->faster, error);
   return (!options->explain || report->explain != NULL)
@@ -729,27 +682,23 @@ take_prediction (Report *report, PsPrediction *prediction, GError **error)
 
 /* Notes why a schedule has no row. Constraints name their family themselves, missing measurements do not: families in a
  * row share a reason. */
-static void
-skip (GString *skipped, const char *name, const GError *reason)
+static void skip (GString *skipped, const char *name, const GError *reason)
 {
   g_autofree char *after = g_strconcat (": ", reason->message, NULL);
   gboolean named = g_str_has_prefix (reason->message, name);
 
-  if (!named && g_str_has_suffix (skipped->str, after))
-    {
-      g_autofree char *also = g_strconcat (", ", name, NULL);
+  if (!named && g_str_has_suffix (skipped->str, after)) {
+    g_autofree char *also = g_strconcat (", ", name, NULL);
 
-      g_string_insert (skipped, (gssize)(skipped->len - strlen (after)), also);
-    }
-  else
+    g_string_insert (skipped, (gssize)(skipped->len - strlen (after)), also);
+  } else
     g_string_append_printf (skipped, "%s%s%s", skipped->len ? "; " : "", named ? "" : name,
                             named ? reason->message : after);
 }
 
 /* Names those that fit as the first one does, and whose p10-p90 overlaps its own; "" where it stands alone. Returns
  * their number. */
-static guint
-find_alike (const GArray *candidates, GString *names)
+static guint find_alike (const GArray *candidates, GString *names)
 {
   const Candidate *all = (const Candidate *)(gpointer)candidates->data, *first = all;
   guint n = 0;
@@ -767,8 +716,7 @@ find_alike (const GArray *candidates, GString *names)
 }
 
 /* The gain of the first row's layout, unrest of the machine (of several rows) and asynchronous rows. */
-static char *
-write_sentences (const Report *report, guint n_alike, const char *alike)
+static char *write_sentences (const Report *report, guint n_alike, const char *alike)
 {
   gboolean several = report->options->several;
   g_autofree char *unrest = ps_unrest_to_text (report->unrest, report->n_quiet > 0 ? report->restless->str : "");
@@ -788,8 +736,7 @@ write_sentences (const Report *report, guint n_alike, const char *alike)
 
 /* What fits comes first, then what is tight. Asynchronous schedules train differently and are no winners: they come
  * last. */
-static gboolean
-print_report (Report *report, GError **error)
+static gboolean print_report (Report *report, GError **error)
 {
   PsTable *table = report->table;
   g_autoptr (GString) alike = g_string_new (NULL), page = g_string_new (NULL);
@@ -816,18 +763,16 @@ print_report (Report *report, GError **error)
   g_autofree char *about = ps_fit_sentence (report->about, 0), *text = ps_table_to_text (table);
   g_autofree char *sentences = write_sentences (report, n_alike, alike->str);
   g_string_append_printf (page, "%s%s%s", about, text, sentences);
-  if (report->options->memory)
-    {
-      g_autofree char *memory = memory_to_text (report->memory);
+  if (report->options->memory) {
+    g_autofree char *memory = memory_to_text (report->memory);
 
-      g_string_append_printf (page, "\nat the peak of each device\n%s", memory);
-    }
-  if (report->explain != NULL)
-    {
-      g_autofree char *explain = ps_explain_report_to_text (report->explain);
+    g_string_append_printf (page, "\nat the peak of each device\n%s", memory);
+  }
+  if (report->explain != NULL) {
+    g_autofree char *explain = ps_explain_report_to_text (report->explain);
 
-      g_string_append (page, explain);
-    }
+    g_string_append (page, explain);
+  }
   if (report->samples != NULL)
     append_samples (page, report);
   return ps_print (page->str, error);
@@ -836,18 +781,16 @@ print_report (Report *report, GError **error)
 /* The command */
 
 /* Writes what -o and --to ask for; else the prediction, whose ownership it takes, becomes a row. */
-static gboolean
-take (const Options *options, Report *report, PsPrediction *taken, GError **error)
+static gboolean take (const Options *options, Report *report, PsPrediction *taken, GError **error)
 {
   g_autoptr (PsPrediction) prediction = taken;
 
-  if (options->output != NULL)
-    {
-      g_autoptr (PsTimeline) timeline = ps_prediction_timeline (prediction);
+  if (options->output != NULL) {
+    g_autoptr (PsTimeline) timeline = ps_prediction_timeline (prediction);
 
-      if (!ps_timeline_write (timeline, options->output, error))
-        return FALSE;
-    }
+    if (!ps_timeline_write (timeline, options->output, error))
+      return FALSE;
+  }
   if (options->launch.to == NULL)
     return take_prediction (report, g_steal_pointer (&prediction), error);
   g_autofree char *launch
@@ -857,28 +800,25 @@ take (const Options *options, Report *report, PsPrediction *taken, GError **erro
 
 /* Predicts each schedule. With `all`, a family that this setting excludes is skipped with its reason; when none is
  * left, the first reason is the error. */
-static gboolean
-predict (const Options *options, PsPredictor *predictor, Report *report, GError **error)
+static gboolean predict (const Options *options, PsPredictor *predictor, Report *report, GError **error)
 {
   g_auto (GStrv) names = ps_family_names (options->schedules);
   gboolean all = g_str_equal (options->schedules[0], "all") && options->schedules[1] == NULL;
   g_autoptr (GError) first = NULL;
 
-  for (guint i = 0; names[i] != NULL && (all || first == NULL); i++)
-    {
-      g_autoptr (GError) reason = NULL;
-      g_autoptr (PsPrediction) prediction = ps_predictor_predict (predictor, names[i], &reason);
+  for (guint i = 0; names[i] != NULL && (all || first == NULL); i++) {
+    g_autoptr (GError) reason = NULL;
+    g_autoptr (PsPrediction) prediction = ps_predictor_predict (predictor, names[i], &reason);
 
-      if (prediction != NULL && ps_predictor_add_interval (predictor, prediction, PS_INTERVAL_STEPS, &reason))
-        {
-          if (!take (options, report, g_steal_pointer (&prediction), error))
-            return FALSE;
-          continue;
-        }
-      skip (report->skipped, names[i], reason);
-      if (first == NULL)
-        first = g_steal_pointer (&reason);
+    if (prediction != NULL && ps_predictor_add_interval (predictor, prediction, PS_INTERVAL_STEPS, &reason)) {
+      if (!take (options, report, g_steal_pointer (&prediction), error))
+        return FALSE;
+      continue;
     }
+    skip (report->skipped, names[i], reason);
+    if (first == NULL)
+      first = g_steal_pointer (&reason);
+  }
   if (first == NULL || (all && report->about != NULL))
     return TRUE;
   g_propagate_error (error, g_steal_pointer (&first));
@@ -886,8 +826,7 @@ predict (const Options *options, PsPredictor *predictor, Report *report, GError 
 }
 
 /* Fills what follows from the options about samples. */
-static gboolean
-finish_sampling (Options *options, GError **error)
+static gboolean finish_sampling (Options *options, GError **error)
 {
   PsSampling *sampling = &options->sampling;
   gboolean varies;
@@ -906,8 +845,7 @@ finish_sampling (Options *options, GError **error)
   return TRUE;
 }
 
-static gboolean
-check_options (Options *options, const char *stray, GError **error)
+static gboolean check_options (Options *options, const char *stray, GError **error)
 {
   const PsLaunchChoice *launch = &options->launch;
 
@@ -932,14 +870,12 @@ check_options (Options *options, const char *stray, GError **error)
              || ps_refuse (error, PS_ERROR_USAGE, "--zero 3: --explain and --samples know no gathers"));
 }
 
-static void
-print_costs (const PsSetting *setting, GError **error)
+static void print_costs (const PsSetting *setting, GError **error)
 {
-  if (setting->n_devices == 0)
-    {
-      ps_refuse (error, PS_ERROR_USAGE, "-p/--devices: missing; the costs are those of their stages");
-      return;
-    }
+  if (setting->n_devices == 0) {
+    ps_refuse (error, PS_ERROR_USAGE, "-p/--devices: missing; the costs are those of their stages");
+    return;
+  }
   g_autoptr (PsCosts) costs = ps_setting_costs (setting, setting->n_devices, MAX (setting->n_chunks, 1), error);
   g_autofree char *text = costs != NULL ? ps_partition_costs_to_text (costs) : NULL;
   g_autofree char *line = g_strconcat (text != NULL ? text : "", "\n", NULL);
@@ -947,18 +883,16 @@ print_costs (const PsSetting *setting, GError **error)
     ps_print (line, error);
 }
 
-static int
-run (G_GNUC_UNUSED const PsCmd *command, gpointer base, int argc, char **argv, GError **error)
+static int run (G_GNUC_UNUSED const PsCmd *command, gpointer base, int argc, char **argv, GError **error)
 {
   Options *options = base;
 
   if (!check_options (options, argc > 1 ? argv[1] : NULL, error))
     return 0;
-  if (options->print_costs)
-    {
-      print_costs (options->setting, error);
-      return 0;
-    }
+  if (options->print_costs) {
+    print_costs (options->setting, error);
+    return 0;
+  }
   g_autoptr (PsPredictor) predictor = ps_predictor_new (options->setting, NULL); /* outlives the rows' predictions */
   g_auto (Report) report = { 0 };
   /* Text of --to or a timeline on stdout is the data; the table would spoil it. */
@@ -968,8 +902,7 @@ run (G_GNUC_UNUSED const PsCmd *command, gpointer base, int argc, char **argv, G
   return 0;
 }
 
-static void
-clear (gpointer options)
+static void clear (gpointer options)
 {
   g_free (((Options *)options)->variation.slowness);
 }

@@ -4,8 +4,7 @@
 
 #include <pipesim/sweep.h>
 
-typedef struct
-{
+typedef struct {
   PsQuestion question;
   const char *db;
   char *limits; /* of best */
@@ -49,8 +48,7 @@ static const PsOption sensitivity_rows[] = {
 };
 
 /* What a command asks. */
-typedef struct
-{
+typedef struct {
   const char *per;      /* where none is given; NULL: nothing */
   gboolean has_figures; /* its rows may hold any column of the results */
   const char *format;   /* of --json */
@@ -58,8 +56,7 @@ typedef struct
 } Asked;
 
 /* Gives columns their keys. "none" alone is no column. */
-static gboolean
-resolve_columns (Options *options, const Asked *asked, GError **error)
+static gboolean resolve_columns (Options *options, const Asked *asked, GError **error)
 {
   PsQuestion *question = &options->question;
   char **columns = options->columns.columns;
@@ -79,23 +76,21 @@ resolve_columns (Options *options, const Asked *asked, GError **error)
   for (guint i = 0; asked->has_figures && columns != NULL && columns[i] != NULL; i++)
     if (!ps_result_column_resolve ("--columns", &columns[i], FALSE, error))
       return FALSE;
-  if (asked->has_figures && columns == NULL && options->columns.wide)
-    {
-      g_autoptr (GStrvBuilder) keys = g_strv_builder_new ();
-      guint n;
-      const PsResultColumn *all = ps_result_columns (&n);
+  if (asked->has_figures && columns == NULL && options->columns.wide) {
+    g_autoptr (GStrvBuilder) keys = g_strv_builder_new ();
+    guint n;
+    const PsResultColumn *all = ps_result_columns (&n);
 
-      for (guint i = 0; i < n; i++)
-        if (all[i].role != PS_ROLE_SETTING && all[i].column.title != NULL)
-          g_strv_builder_add (keys, all[i].column.key);
-      columns = options->figures = g_strv_builder_end (keys);
-    }
+    for (guint i = 0; i < n; i++)
+      if (all[i].role != PS_ROLE_SETTING && all[i].column.title != NULL)
+        g_strv_builder_add (keys, all[i].column.key);
+    columns = options->figures = g_strv_builder_end (keys);
+  }
   question->columns = asked->has_figures ? columns : NULL;
   return TRUE;
 }
 
-static gboolean
-read_limits (const char *text, PsQuestion *question, GError **error)
+static gboolean read_limits (const char *text, PsQuestion *question, GError **error)
 {
   g_auto (GStrv) parts = g_strsplit (text, ",", -1);
 
@@ -108,8 +103,7 @@ read_limits (const char *text, PsQuestion *question, GError **error)
 }
 
 /* All columns but the placement, which comes with the schedule. */
-static char **
-list_usual (const Options *options, const PsAnswer *answer)
+static char **list_usual (const Options *options, const PsAnswer *answer)
 {
   const char *const *per = (const char *const *)options->question.per;
   g_autoptr (GStrvBuilder) usual = g_strv_builder_new ();
@@ -121,8 +115,8 @@ list_usual (const Options *options, const PsAnswer *answer)
 }
 
 /* As a table, or in the form that was asked for. Says what asynchronous schedules are left out. */
-static gboolean
-print_answer (const Options *options, PsResults *results, const PsAnswer *answer, const char *format, GError **error)
+static gboolean print_answer (const Options *options, PsResults *results, const PsAnswer *answer, const char *format,
+                              GError **error)
 {
   g_autofree char *left_out = ps_question_left_out (results, &options->question, error);
   g_auto (GStrv) usual = list_usual (options, answer);
@@ -150,8 +144,7 @@ print_answer (const Options *options, PsResults *results, const PsAnswer *answer
   return ps_print (text, error);
 }
 
-static int
-run (const PsCmd *command, gpointer base, int argc, char **argv, GError **error)
+static int run (const PsCmd *command, gpointer base, int argc, char **argv, GError **error)
 {
   const Asked *asked = command->data;
   Options *options = base;
@@ -175,8 +168,7 @@ run (const PsCmd *command, gpointer base, int argc, char **argv, GError **error)
   return 0;
 }
 
-static void
-clear (gpointer base)
+static void clear (gpointer base)
 {
   Options *options = base;
 

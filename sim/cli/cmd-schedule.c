@@ -11,8 +11,7 @@
 #define MAX_COLUMNS 160 /* of a drawing in true proportions; in units of one op it is as long as it must be */
 #define MIN_FOLD 40     /* of a drawing's lines in a narrow window */
 
-typedef struct
-{
+typedef struct {
   PsPredictor *predictor; /* of setting */
   PsSetting *setting;
   PsColumnChoice columns; /* of list */
@@ -50,8 +49,7 @@ static const PsOption convert_rows[] = {
   PS_OPTION_END,
 };
 
-static int
-list (const Options *options, G_GNUC_UNUSED const char *schedule, GError **error)
+static int list (const Options *options, G_GNUC_UNUSED const char *schedule, GError **error)
 {
   static const PsCellColumn columns[] = {
     PS_CELL (PsFamily, name, "name", "name", TEXT),
@@ -72,8 +70,7 @@ list (const Options *options, G_GNUC_UNUSED const char *schedule, GError **error
   return 0;
 }
 
-static int
-validate (const Options *options, const char *name, GError **error)
+static int validate (const Options *options, const char *name, GError **error)
 {
   g_autoptr (PsProgram) program = ps_predictor_program (options->predictor, name, error);
   g_autoptr (GString) channels = g_string_new (NULL);
@@ -82,15 +79,13 @@ validate (const Options *options, const char *name, GError **error)
 
   if (program == NULL)
     return 0;
-  for (guint i = 0; i < n_models; i++)
-    {
-      if (!ps_program_check (program, (PsChannel)i, error))
-        {
-          g_prefix_error (error, "%s: with %s channels: ", name, models[i].name);
-          return 0;
-        }
-      g_string_append_printf (channels, "%s%s", i == 0 ? "" : i + 1 < n_models ? ", " : " or ", models[i].name);
+  for (guint i = 0; i < n_models; i++) {
+    if (!ps_program_check (program, (PsChannel)i, error)) {
+      g_prefix_error (error, "%s: with %s channels: ", name, models[i].name);
+      return 0;
     }
+    g_string_append_printf (channels, "%s%s", i == 0 ? "" : i + 1 < n_models ? ", " : " or ", models[i].name);
+  }
   g_autofree char *line
       = g_strdup_printf ("%s: valid: %u devices, %u stages, %u microbatches, %u ops; no deadlock with %s channels\n",
                          name, program->schedule->placement->n_devices, program->schedule->placement->n_stages,
@@ -100,8 +95,8 @@ validate (const Options *options, const char *name, GError **error)
 }
 
 /* Below a line that says what a cell is. */
-static gboolean
-print_drawing (const PsSchedule *schedule, PsTimeline *timeline, guint max_columns, const char *unit, GError **error)
+static gboolean print_drawing (const PsSchedule *schedule, PsTimeline *timeline, guint max_columns, const char *unit,
+                               GError **error)
 {
   const char *no_colour = g_getenv ("NO_COLOR");
   guint window = ps_window_columns ();
@@ -120,8 +115,7 @@ print_drawing (const PsSchedule *schedule, PsTimeline *timeline, guint max_colum
   return ps_print_coloured (page, error);
 }
 
-static gboolean
-show_order (const Options *options, const char *name, GError **error)
+static gboolean show_order (const Options *options, const char *name, GError **error)
 {
   g_autoptr (PsProgram) program = ps_predictor_program (options->predictor, name, error);
 
@@ -131,14 +125,12 @@ show_order (const Options *options, const char *name, GError **error)
   return print_drawing (program->schedule, timeline, G_MAXUINT, "one F, B or W, BW are two", error);
 }
 
-static int
-show (const Options *options, const char *name, GError **error)
+static int show (const Options *options, const char *name, GError **error)
 {
-  if (ps_setting_source (options->setting) == NULL)
-    {
-      show_order (options, name, error);
-      return 0;
-    }
+  if (ps_setting_source (options->setting) == NULL) {
+    show_order (options, name, error);
+    return 0;
+  }
   g_autoptr (PsPrediction) prediction = ps_predictor_predict (options->predictor, name, error);
   if (prediction == NULL)
     return 0;
@@ -147,16 +139,15 @@ show (const Options *options, const char *name, GError **error)
   return 0;
 }
 
-static void
-print_findings (const char *name, GPtrArray *findings)
+static void print_findings (const char *name, GPtrArray *findings)
 {
   for (guint i = 0; i < findings->len; i++)
     g_printerr ("%s: warning: %s\n", name, (const char *)g_ptr_array_index (findings, i));
 }
 
 /* For the formats that show times: the timeline that predict -o writes. */
-static char *
-write_predicted (const Options *options, const PsSchedule *schedule, const PsFormat *format, GError **error)
+static char *write_predicted (const Options *options, const PsSchedule *schedule, const PsFormat *format,
+                              GError **error)
 {
   g_autoptr (PsPrediction) prediction
       = ps_predictor_predict_schedule (options->predictor, ps_schedule_copy (schedule), error);
@@ -167,8 +158,7 @@ write_predicted (const Options *options, const PsSchedule *schedule, const PsFor
 
 /* With sends and receives in the order of --comm-order, planned for the setting's costs if it has any. The frameworks'
  * messages carry no tags. */
-static char *
-write_ordered (const Options *options, const PsSchedule *schedule, const PsFormat *format, GError **error)
+static char *write_ordered (const Options *options, const PsSchedule *schedule, const PsFormat *format, GError **error)
 {
   PsCommOrder order = options->setting->comm_order;
   g_autoptr (PsPrediction) prediction = NULL;
@@ -177,20 +167,18 @@ write_ordered (const Options *options, const PsSchedule *schedule, const PsForma
     return ps_refuse_null (error, PS_ERROR_USAGE,
                            "--comm-order %s: %s holds no sends and receives; torch-comms and colossalai do",
                            ps_comm_order_name (order), format->name);
-  if (order == PS_COMM_PLANNED && ps_setting_source (options->setting) != NULL)
-    {
-      prediction = ps_predictor_predict_schedule (options->predictor, ps_schedule_copy (schedule), error);
-      return prediction != NULL ? format->write_program (prediction->program, error) : NULL;
-    }
+  if (order == PS_COMM_PLANNED && ps_setting_source (options->setting) != NULL) {
+    prediction = ps_predictor_predict_schedule (options->predictor, ps_schedule_copy (schedule), error);
+    return prediction != NULL ? format->write_program (prediction->program, error) : NULL;
+  }
   g_autoptr (PsProgram) lowered = order == PS_COMM_DEFERRED
                                       ? ps_program_lower_untagged (ps_schedule_copy (schedule), error)
                                       : ps_program_lower (ps_schedule_copy (schedule), order, error);
   return lowered != NULL ? format->write_program (lowered, error) : NULL;
 }
 
-static char *
-write_text (const Options *options, const PsSchedule *schedule, const char *name, const PsFormat *format,
-            GError **error)
+static char *write_text (const Options *options, const PsSchedule *schedule, const char *name, const PsFormat *format,
+                         GError **error)
 {
   char *text;
 
@@ -206,8 +194,7 @@ write_text (const Options *options, const PsSchedule *schedule, const char *name
 }
 
 /* Whether --to names a format or a framework. */
-static gboolean
-check_target (const char *to, GError **error)
+static gboolean check_target (const char *to, GError **error)
 {
   guint n_formats, n;
   const PsFormat *const *formats = ps_format_table (&n_formats);
@@ -219,8 +206,7 @@ check_target (const char *to, GError **error)
   return ps_table_find ("--to", "target", to, rows, n_formats + n, error) != NULL;
 }
 
-static int
-convert (const Options *options, const char *name, GError **error)
+static int convert (const Options *options, const char *name, GError **error)
 {
   const char *to = options->launch.to != NULL ? options->launch.to : "";
   const PsFormat *format = ps_format_find (to, NULL);
@@ -232,33 +218,29 @@ convert (const Options *options, const char *name, GError **error)
   if (format != NULL && options->output == NULL)
     return ps_refuse (error, PS_ERROR_USAGE, "-o: missing; give the file to write, or - for standard output");
   if (format == NULL) /* a framework, which takes the stages' layout as well: flags or keys of the whole run */
-    {
-      g_autoptr (PsPrediction) prediction = ps_predictor_predict (options->predictor, name, error);
+  {
+    g_autoptr (PsPrediction) prediction = ps_predictor_predict (options->predictor, name, error);
 
-      if (prediction != NULL)
-        text = ps_launch_prediction (&options->launch, options->setting, name, prediction, error);
-    }
-  else
-    {
-      schedule = ps_predictor_schedule (options->predictor, name, error);
-      if (schedule != NULL)
-        text = write_text (options, schedule, name, format, error);
-    }
+    if (prediction != NULL)
+      text = ps_launch_prediction (&options->launch, options->setting, name, prediction, error);
+  } else {
+    schedule = ps_predictor_schedule (options->predictor, name, error);
+    if (schedule != NULL)
+      text = write_text (options, schedule, name, format, error);
+  }
   if (text == NULL)
     return 0;
-  if (format != NULL && g_str_has_prefix (format->name, "torch-"))
-    {
-      g_autoptr (GPtrArray) findings = ps_torch_lint (schedule, format->write_program != NULL ? text : NULL);
+  if (format != NULL && g_str_has_prefix (format->name, "torch-")) {
+    g_autoptr (GPtrArray) findings = ps_torch_lint (schedule, format->write_program != NULL ? text : NULL);
 
-      print_findings (name, findings);
-    }
+    print_findings (name, findings);
+  }
   ps_write_file (options->output != NULL ? options->output : "-", text, -1, error);
   return 0;
 }
 
 /* A torch-comms file is checked as it stands, anything else as it would be exported; with --comm-order both. */
-static GPtrArray *
-lint_file (const char *path, GError **error)
+static GPtrArray *lint_file (const char *path, GError **error)
 {
   g_autofree char *text = NULL;
   gsize length;
@@ -271,8 +253,7 @@ lint_file (const char *path, GError **error)
   return g_str_has_prefix (format->name, "torch-comms") ? ps_torch_lint_comms (path, text, length, error) : NULL;
 }
 
-static int
-lint (const Options *options, const char *name, GError **error)
+static int lint (const Options *options, const char *name, GError **error)
 {
   gboolean reorder = options->setting->reorder, family = ps_family_find (name) != NULL;
   g_autoptr (GPtrArray) findings = NULL;
@@ -280,24 +261,22 @@ lint (const Options *options, const char *name, GError **error)
 
   if (!reorder && !family && g_file_test (name, G_FILE_TEST_IS_REGULAR))
     findings = lint_file (name, &cause);
-  if (cause != NULL)
-    {
-      g_propagate_error (error, g_steal_pointer (&cause));
-      return 0;
-    }
-  if (findings == NULL)
-    {
-      g_autoptr (PsSchedule) schedule = ps_predictor_schedule (options->predictor, name, error);
-      g_autofree char *text = NULL;
+  if (cause != NULL) {
+    g_propagate_error (error, g_steal_pointer (&cause));
+    return 0;
+  }
+  if (findings == NULL) {
+    g_autoptr (PsSchedule) schedule = ps_predictor_schedule (options->predictor, name, error);
+    g_autofree char *text = NULL;
 
-      if (schedule != NULL && reorder)
-        text = write_text (options, schedule, name, ps_format_find ("torch-comms", NULL), error);
-      if (schedule == NULL || (reorder && text == NULL))
-        return 0;
-      findings = ps_torch_lint (schedule, text);
-      if (family)
-        ps_launch_lint (options->setting, name, findings);
-    }
+    if (schedule != NULL && reorder)
+      text = write_text (options, schedule, name, ps_format_find ("torch-comms", NULL), error);
+    if (schedule == NULL || (reorder && text == NULL))
+      return 0;
+    findings = ps_torch_lint (schedule, text);
+    if (family)
+      ps_launch_lint (options->setting, name, findings);
+  }
   print_findings (name, findings);
   g_autofree char *line = g_strdup_printf ("%s: %u finding%s for PyTorch's runtime and frameworks that have it\n", name,
                                            findings->len, findings->len == 1 ? "" : "s");
@@ -307,8 +286,7 @@ lint (const Options *options, const char *name, GError **error)
 
 /* The command */
 
-typedef struct
-{
+typedef struct {
   const char *name;
   const char *arguments; /* NULL: takes no schedule */
   const char *description;
@@ -339,8 +317,7 @@ static const Action actions[] = {
 };
 
 /* The formats, below the options. */
-static char *
-help_on_formats (void)
+static char *help_on_formats (void)
 {
   guint n;
   const PsFormat *const *formats = ps_format_table (&n);
@@ -357,8 +334,7 @@ help_on_formats (void)
 }
 
 /* data of the command: its Action. */
-static int
-run (const PsCmd *command, gpointer base, int argc, char **argv, GError **error)
+static int run (const PsCmd *command, gpointer base, int argc, char **argv, GError **error)
 {
   const Action *action = command->data;
   Options *options = base;
@@ -378,14 +354,12 @@ run (const PsCmd *command, gpointer base, int argc, char **argv, GError **error)
   return action->run (options, argc > 1 ? argv[1] : NULL, error);
 }
 
-static void
-clear (gpointer options)
+static void clear (gpointer options)
 {
   ps_predictor_free (((Options *)options)->predictor);
 }
 
-static int
-print_help (GError **error)
+static int print_help (GError **error)
 {
   g_autoptr (GString) text = g_string_new ("Usage: pipesim schedule ACTION [NAME|FILE] [OPTION...]\n\n");
 
@@ -397,8 +371,7 @@ print_help (GError **error)
   return 0;
 }
 
-int
-ps_cmd_schedule (int argc, char **argv, GError **error)
+int ps_cmd_schedule (int argc, char **argv, GError **error)
 {
   const char *name = argc > 1 ? argv[1] : "", *names[G_N_ELEMENTS (actions)];
   g_autofree char *program = g_strdup_printf ("%s %s", g_get_prgname (), name);
@@ -406,25 +379,24 @@ ps_cmd_schedule (int argc, char **argv, GError **error)
 
   if (g_str_equal (name, "--help") || g_str_equal (name, "-h"))
     return print_help (error);
-  for (gsize i = 0; i < G_N_ELEMENTS (actions); i++)
-    {
-      const Action *action = &actions[i];
-      g_autofree char *summary
-          = g_strdup_printf ("%c%s.", g_ascii_toupper (*action->description), action->description + 1);
-      const PsCmd command = { .help = { action->arguments, summary, NULL, action->examples },
-                              .text = action->arguments != NULL ? help_on_formats : NULL,
-                              .rows = action->rows,
-                              .size = sizeof (Options),
-                              .setting = offsetof (Options, setting),
-                              .run = run,
-                              .data = action,
-                              .clear = clear };
+  for (gsize i = 0; i < G_N_ELEMENTS (actions); i++) {
+    const Action *action = &actions[i];
+    g_autofree char *summary
+        = g_strdup_printf ("%c%s.", g_ascii_toupper (*action->description), action->description + 1);
+    const PsCmd command = { .help = { action->arguments, summary, NULL, action->examples },
+                            .text = action->arguments != NULL ? help_on_formats : NULL,
+                            .rows = action->rows,
+                            .size = sizeof (Options),
+                            .setting = offsetof (Options, setting),
+                            .run = run,
+                            .data = action,
+                            .clear = clear };
 
-      names[i] = action->name;
-      if (!g_str_equal (action->name, name))
-        continue;
-      g_set_prgname (program);
-      return ps_cmd_run (&command, argc - 1, argv + 1, error);
-    }
+    names[i] = action->name;
+    if (!g_str_equal (action->name, name))
+      continue;
+    g_set_prgname (program);
+    return ps_cmd_run (&command, argc - 1, argv + 1, error);
+  }
   return ps_refuse_name (error, problem, name, names, G_N_ELEMENTS (actions));
 }

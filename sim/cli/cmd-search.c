@@ -14,8 +14,7 @@
 #define DEFAULT_TIME_LIMIT_NS G_GINT64_CONSTANT (10000000000)
 #define DEFAULT_SAMPLES 64
 
-typedef struct
-{
+typedef struct {
   char *output;
   PsSetting *setting;
   PsLaunchChoice launch;
@@ -71,8 +70,7 @@ static const PsOption rows[] = {
 
 /* Rows */
 
-typedef struct
-{
+typedef struct {
   PsFigures figures;
   const char *placement;
   guint n_slices, microbatch_size;
@@ -117,13 +115,11 @@ static const PsCellColumn columns[] = {
 
 /* One microbatch size, one slice, and one part that is recomputed go without saying. The order of sends and receives is
  * of no concern where nothing waits for them, nor is the layout of stages that are given or measured as they are. */
-static PsTable *
-new_table (const Options *options)
+static PsTable *new_table (const Options *options)
 {
   const PsSetting *setting = options->setting;
   PsTable *table = ps_table_of (columns, G_N_ELEMENTS (columns), NULL, 0, 0);
-  const struct
-  {
+  const struct {
     const char *key;
     gboolean shown;
   } conditions[] = {
@@ -143,34 +139,29 @@ new_table (const Options *options)
   return table;
 }
 
-static GPtrArray *
-list_orders (const PsSchedule *schedule)
+static GPtrArray *list_orders (const PsSchedule *schedule)
 {
   GPtrArray *lists = g_ptr_array_new_with_free_func ((GDestroyNotify)g_strfreev);
   char name[48];
 
-  for (guint d = 0; d < schedule->placement->n_devices; d++)
-    {
-      GStrvBuilder *builder = g_strv_builder_new ();
+  for (guint d = 0; d < schedule->placement->n_devices; d++) {
+    GStrvBuilder *builder = g_strv_builder_new ();
 
-      for (guint i = schedule->first[d]; i < schedule->first[d + 1]; i++)
-        {
-          g_autofree char *first = g_strdup (ps_op_format (schedule->ops[i], name));
-          g_autofree char *both = schedule->ops[i].paired
-                                      ? g_strconcat (first, "+", ps_op_format (schedule->ops[++i], name), NULL)
-                                      : NULL;
+    for (guint i = schedule->first[d]; i < schedule->first[d + 1]; i++) {
+      g_autofree char *first = g_strdup (ps_op_format (schedule->ops[i], name));
+      g_autofree char *both
+          = schedule->ops[i].paired ? g_strconcat (first, "+", ps_op_format (schedule->ops[++i], name), NULL) : NULL;
 
-          g_strv_builder_add (builder, both != NULL ? both : first);
-        }
-      g_ptr_array_add (lists, g_strv_builder_end (builder));
-      g_strv_builder_unref (builder);
+      g_strv_builder_add (builder, both != NULL ? both : first);
     }
+    g_ptr_array_add (lists, g_strv_builder_end (builder));
+    g_strv_builder_unref (builder);
+  }
   return lists;
 }
 
 /* The value as a command line has it: "full", or "full:none" with one for each stage. Free with g_free. */
-static char *
-typed_value (const char *name, const PsSetting *setting)
+static char *typed_value (const char *name, const PsSetting *setting)
 {
   g_autofree char *typed = ps_option_typed (ps_option_find (ps_setting_options, name), setting);
 
@@ -178,8 +169,7 @@ typed_value (const char *name, const PsSetting *setting)
 }
 
 /* Stages some of whose microbatches have an R are "some". Free with g_free. */
-static char *
-describe_recompute (const PsSetting *setting, const PsSchedule *schedule)
+static char *describe_recompute (const PsSetting *setting, const PsSchedule *schedule)
 {
   g_autofree guint8 *recomputed = ps_schedule_recomputed (schedule);
   gsize n_stages = schedule->placement->n_stages, n = ps_schedule_n_cells (schedule) / n_stages;
@@ -195,8 +185,7 @@ describe_recompute (const PsSetting *setting, const PsSchedule *schedule)
   return g_string_free (text, FALSE);
 }
 
-static void
-add_row (PsTable *table, PsSearchObjective objective, const PsSearchBest *made)
+static void add_row (PsTable *table, PsSearchObjective objective, const PsSearchBest *made)
 {
   const PsSearchChoice *choice = &made->choice;
   const PsSearchFound *found = &made->found;
@@ -228,16 +217,14 @@ add_row (PsTable *table, PsSearchObjective objective, const PsSearchBest *made)
 }
 
 /* The results of the choices. */
-typedef struct
-{
+typedef struct {
   const Options *options;
   PsTable *table;
   char *about;
   PsSearchAll all;
 } Outcome;
 
-static void
-outcome_clear (Outcome *outcome)
+static void outcome_clear (Outcome *outcome)
 {
   ps_table_free (outcome->table);
   g_free (outcome->about);
@@ -245,23 +232,20 @@ outcome_clear (Outcome *outcome)
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Outcome, outcome_clear)
 
-static void
-note_found (const PsSearchBest *made, gpointer data)
+static void note_found (const PsSearchBest *made, gpointer data)
 {
   Outcome *outcome = data;
 
   add_row (outcome->table, outcome->options->objective, made);
-  if (outcome->about == NULL)
-    {
-      g_autofree char *description = ps_costs_describe (made->found.prediction->costs);
+  if (outcome->about == NULL) {
+    g_autofree char *description = ps_costs_describe (made->found.prediction->costs);
 
-      outcome->about = g_strconcat ("simulated from ", description, NULL);
-    }
+    outcome->about = g_strconcat ("simulated from ", description, NULL);
+  }
 }
 
 /* "pipesim predict ...", of the file with the best schedule, which says chunks and slices. NULL: there is none. */
-static char *
-write_command (const Options *options, const PsSearchBest *made)
+static char *write_command (const Options *options, const PsSearchBest *made)
 {
   PsSetting setting = made->setting;
   const PsSearchFound *best = &made->found;
@@ -280,8 +264,7 @@ write_command (const Options *options, const PsSearchBest *made)
 }
 
 /* A published schedule goes by its name, another one by the file of -o, which may be called like a family. */
-static gboolean
-print_launch (const Options *options, const PsSearchBest *best, GError **error)
+static gboolean print_launch (const Options *options, const PsSearchBest *best, GError **error)
 {
   const PsSchedule *schedule = best->found.result->schedule;
   gboolean published = ps_family_find (schedule->name) != NULL && schedule->placement->kind != PS_PLACEMENT_CUSTOM;
@@ -293,8 +276,7 @@ print_launch (const Options *options, const PsSearchBest *best, GError **error)
   return text != NULL && ps_print (text, error);
 }
 
-static gboolean
-publish (const Options *options, Outcome *outcome, GError **error)
+static gboolean publish (const Options *options, Outcome *outcome, GError **error)
 {
   const PsSearchBest *best = ps_search_all_best (&outcome->all);
   gint caught = g_atomic_int_get (outcome->all.limits.stop);
@@ -310,13 +292,12 @@ publish (const Options *options, Outcome *outcome, GError **error)
                           command,
                           NULL };
 
-  if (options->output != NULL)
-    {
-      g_autofree char *schedule = ps_schedule_to_json (best->found.result->schedule);
+  if (options->output != NULL) {
+    g_autofree char *schedule = ps_schedule_to_json (best->found.result->schedule);
 
-      if (!ps_write_file (options->output, schedule, -1, error))
-        return FALSE;
-    }
+    if (!ps_write_file (options->output, schedule, -1, error))
+      return FALSE;
+  }
   if (g_strcmp0 (options->output, "-") == 0)
     return TRUE;
   if (caught != 0)
@@ -329,14 +310,13 @@ publish (const Options *options, Outcome *outcome, GError **error)
     return ps_table_print (outcome->table, "pipesim-search/1", extra, error);
   if (options->objective == PS_SEARCH_TIME)
     head = g_strdup (outcome->about);
-  else
-    {
-      g_autofree char *causes = ps_variation_describe (&options->variation);
+  else {
+    g_autofree char *causes = ps_variation_describe (&options->variation);
 
-      head = g_strdup_printf ("%s\n%s of the iteration, simulated from %u samples, seed %" G_GINT64_FORMAT "%s",
-                              outcome->about, ps_search_objective_name (options->objective), options->samples.n_samples,
-                              options->seed, causes);
-    }
+    head = g_strdup_printf ("%s\n%s of the iteration, simulated from %u samples, seed %" G_GINT64_FORMAT "%s",
+                            outcome->about, ps_search_objective_name (options->objective), options->samples.n_samples,
+                            options->seed, causes);
+  }
   about = ps_fit_sentence (head, 0);
   text = ps_table_to_text (outcome->table);
   page = g_strdup_printf ("%s%s%s%s%s", about, text, command != NULL ? "predict it again: " : "",
@@ -346,8 +326,7 @@ publish (const Options *options, Outcome *outcome, GError **error)
 
 /* The command */
 
-static gboolean
-set_samples (Options *options, GError **error)
+static gboolean set_samples (Options *options, GError **error)
 {
   gboolean varies, samples = options->objective != PS_SEARCH_TIME;
 
@@ -367,8 +346,7 @@ set_samples (Options *options, GError **error)
   return TRUE;
 }
 
-static gboolean
-finish_options (Options *options, const char *stray, GError **error)
+static gboolean finish_options (Options *options, const char *stray, GError **error)
 {
   PsSetting *setting = options->setting;
 
@@ -405,8 +383,7 @@ finish_options (Options *options, const char *stray, GError **error)
                             error);
 }
 
-static int
-run (G_GNUC_UNUSED const PsCmd *command, gpointer base, int argc, char **argv, GError **error)
+static int run (G_GNUC_UNUSED const PsCmd *command, gpointer base, int argc, char **argv, GError **error)
 {
   Options *options = base;
   g_auto (Outcome) outcome = { .options = options };
@@ -443,8 +420,7 @@ run (G_GNUC_UNUSED const PsCmd *command, gpointer base, int argc, char **argv, G
   return 0;
 }
 
-static void
-clear (gpointer options)
+static void clear (gpointer options)
 {
   g_free (((Options *)options)->variation.slowness);
 }

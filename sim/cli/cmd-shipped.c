@@ -6,8 +6,7 @@
 
 #include <string.h>
 
-typedef struct
-{
+typedef struct {
   PsColumnChoice columns;
   char **names; /* NULL: the list is asked for */
 } Options;
@@ -20,8 +19,7 @@ static const PsOption rows[] = {
 };
 
 /* One sort of description. */
-typedef struct
-{
+typedef struct {
   const char *folder;
   const char *format;
   const PsCellColumn *columns;
@@ -31,8 +29,7 @@ typedef struct
   gboolean (*add) (PsTable *table, const char *name, const char *about, GError **error);
 } Sort;
 
-typedef struct
-{
+typedef struct {
   const char *about;
   const char *name, *precision;
   gint64 parameters, active_parameters;
@@ -61,8 +58,7 @@ static const char *const model_usual[]
 static const char *const model_exact[]
     = { "name", "parameters", "active_parameters", "layers", "hidden", "experts", "sequence", "precision", NULL };
 
-static gboolean
-add_model (PsTable *table, const char *name, const char *about, GError **error)
+static gboolean add_model (PsTable *table, const char *name, const char *about, GError **error)
 {
   g_autoptr (PsModel) model = ps_model_load (name, error);
 
@@ -100,8 +96,7 @@ static const PsCellColumn cluster_columns[] = {
 static const char *const cluster_usual[] = { "name",       "nodes",          "devices_per_node",  "memory_bytes",
                                              "peak_flops", "link_bandwidth", "network_bandwidth", NULL };
 
-static gboolean
-add_cluster (PsTable *table, const char *name, const char *about, GError **error)
+static gboolean add_cluster (PsTable *table, const char *name, const char *about, GError **error)
 {
   g_autoptr (PsCluster) cluster = ps_cluster_load (name, error);
 
@@ -134,8 +129,7 @@ static const Sort clusters = {
 };
 
 /* Those that ship, or files. */
-static gboolean
-print_list (const Sort *sort, const Options *options, char *const *files, GError **error)
+static gboolean print_list (const Sort *sort, const Options *options, char *const *files, GError **error)
 {
   const char *none[] = { NULL };
   g_auto (GStrv) shipped = ps_shipped_names (sort->folder);
@@ -144,29 +138,26 @@ print_list (const Sort *sort, const Options *options, char *const *files, GError
 
   if (!ps_table_choose (table, &options->columns, files != NULL ? sort->exact : sort->usual, error))
     return FALSE;
-  for (guint i = 0; names[i] != NULL; i++)
-    {
-      g_autofree char *description = ps_shipped_text (sort->folder, names[i]);
-      g_autofree char *about = description != NULL ? ps_shipped_about (description) : NULL;
+  for (guint i = 0; names[i] != NULL; i++) {
+    g_autofree char *description = ps_shipped_text (sort->folder, names[i]);
+    g_autofree char *about = description != NULL ? ps_shipped_about (description) : NULL;
 
-      if (!sort->add (table, names[i], about, error))
-        return FALSE;
-    }
+    if (!sort->add (table, names[i], about, error))
+      return FALSE;
+  }
   return ps_table_print (table, sort->format, none, error);
 }
 
-static int
-run (const PsCmd *command, gpointer base, G_GNUC_UNUSED int argc, G_GNUC_UNUSED char **argv, GError **error)
+static int run (const PsCmd *command, gpointer base, G_GNUC_UNUSED int argc, G_GNUC_UNUSED char **argv, GError **error)
 {
   const Sort *sort = command->data;
   const Options *options = base;
   char *const *names = options->names;
 
-  if (names == NULL)
-    {
-      print_list (sort, options, NULL, error);
-      return 0;
-    }
+  if (names == NULL) {
+    print_list (sort, options, NULL, error);
+    return 0;
+  }
   g_autofree char *text = ps_shipped_text (sort->folder, names[0]);
   if (text == NULL && (strpbrk (names[0], "/.") != NULL || g_file_test (names[0], G_FILE_TEST_EXISTS)))
     print_list (sort, options, names, error);
@@ -175,14 +166,13 @@ run (const PsCmd *command, gpointer base, G_GNUC_UNUSED int argc, G_GNUC_UNUSED 
                options->columns.json ? "--json" : names[1]);
   else if (text != NULL)
     ps_print (text, error);
-  else
-    {
-      g_auto (GStrv) all = ps_shipped_names (sort->folder);
-      g_autofree char *meant = ps_did_you_mean (names[0], (const char *const *)all, g_strv_length (all), "");
+  else {
+    g_auto (GStrv) all = ps_shipped_names (sort->folder);
+    g_autofree char *meant = ps_did_you_mean (names[0], (const char *const *)all, g_strv_length (all), "");
 
-      ps_refuse (error, PS_ERROR_USAGE, "'%s': none of the %s that ship; pipesim %s lists them%s", names[0],
-                 sort->folder, sort->folder, meant);
-    }
+    ps_refuse (error, PS_ERROR_USAGE, "'%s': none of the %s that ship; pipesim %s lists them%s", names[0], sort->folder,
+               sort->folder, meant);
+  }
   return 0;
 }
 

@@ -8,8 +8,7 @@
 
 #define REASONS 5 /* of skipping that are printed */
 
-typedef struct
-{
+typedef struct {
   char *db;
   guint jobs; /* 0: not given */
   char *shard;
@@ -35,8 +34,7 @@ static const PsOption sweep_rows[] = {
 
 /* The processes that mpirun has started share the settings, the processors of their host, and the database where they
  * are all on one host. */
-static gboolean
-join_processes (Options *options, GError **error)
+static gboolean join_processes (Options *options, GError **error)
 {
   guint n_local;
 
@@ -51,8 +49,7 @@ join_processes (Options *options, GError **error)
                     options->db);
 }
 
-static gboolean
-read_options (Options *options, GError **error)
+static gboolean read_options (Options *options, GError **error)
 {
   options->run.n_jobs = g_get_num_processors ();
   options->run.shard = (PsShard){ 0, 1 };
@@ -71,8 +68,7 @@ read_options (Options *options, GError **error)
   return TRUE;
 }
 
-static void
-show_progress (const PsSweepProgress *progress, gpointer data)
+static void show_progress (const PsSweepProgress *progress, gpointer data)
 {
   const Options *options = data;
   double seconds = (double)(g_get_monotonic_time () - options->start_us) / G_USEC_PER_SEC;
@@ -85,14 +81,12 @@ show_progress (const PsSweepProgress *progress, gpointer data)
 }
 
 /* "part 1 of 4: " where there are several. Free with g_free. */
-static char *
-name_part (PsShard shard)
+static char *name_part (PsShard shard)
 {
   return shard.n > 1 ? g_strdup_printf ("part %u of %u: ", shard.index + 1, shard.n) : g_strdup ("");
 }
 
-static gboolean
-check_resume (const Options *options, const PsSweep *sweep, PsResults *results, GError **error)
+static gboolean check_resume (const Options *options, const PsSweep *sweep, PsResults *results, GError **error)
 {
   g_autofree char *part = name_part (options->run.shard);
   guint64 present;
@@ -108,8 +102,7 @@ check_resume (const Options *options, const PsSweep *sweep, PsResults *results, 
   return present == 0;
 }
 
-static gboolean
-run_sweep (Options *options, const PsSweep *sweep, PsResults *results, GError **error)
+static gboolean run_sweep (Options *options, const PsSweep *sweep, PsResults *results, GError **error)
 {
   g_autofree char *part = name_part (options->run.shard);
   PsSweepProgress progress;
@@ -134,8 +127,7 @@ run_sweep (Options *options, const PsSweep *sweep, PsResults *results, GError **
   return text != NULL;
 }
 
-static int
-sweep (G_GNUC_UNUSED const PsCmd *command, gpointer base, int argc, char **argv, GError **error)
+static int sweep (G_GNUC_UNUSED const PsCmd *command, gpointer base, int argc, char **argv, GError **error)
 {
   Options *options = base;
 
@@ -155,8 +147,7 @@ sweep (G_GNUC_UNUSED const PsCmd *command, gpointer base, int argc, char **argv,
 
 /* Merging */
 
-static gboolean
-merge_files (char *const *paths, guint n, PsResults *results, GError **error)
+static gboolean merge_files (char *const *paths, guint n, PsResults *results, GError **error)
 {
   guint64 predicted, skipped, missing;
 
@@ -172,8 +163,8 @@ merge_files (char *const *paths, guint n, PsResults *results, GError **error)
   return TRUE;
 }
 
-static int
-merge (G_GNUC_UNUSED const PsCmd *command, G_GNUC_UNUSED gpointer options, int argc, char **argv, GError **error)
+static int merge (G_GNUC_UNUSED const PsCmd *command, G_GNUC_UNUSED gpointer options, int argc, char **argv,
+                  GError **error)
 {
   if (argc < 3)
     return ps_refuse (error, PS_ERROR_USAGE, "merge: give the database to fill and those to take from");
@@ -188,8 +179,7 @@ merge (G_GNUC_UNUSED const PsCmd *command, G_GNUC_UNUSED gpointer options, int a
   return 0;
 }
 
-int
-ps_cmd_sweep (int argc, char **argv, GError **error)
+int ps_cmd_sweep (int argc, char **argv, GError **error)
 {
   static const PsOption merge_rows[] = { PS_OPTION_END };
   static const PsCmd commands[] = {

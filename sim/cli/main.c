@@ -7,8 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-typedef struct
-{
+typedef struct {
   const char *name;
   const PsCmd *command;
   int (*run) (int argc, char **argv, GError **error); /* NULL too: a program of its own, pipesim-NAME */
@@ -38,37 +37,33 @@ static const Command commands[] = {
   { "help", NULL, help, "print this text" },
 };
 
-static gboolean
-help_on (const char *name, GError **error)
+static gboolean help_on (const char *name, GError **error)
 {
   g_autoptr (GPtrArray) names = g_ptr_array_new ();
   g_autofree char *problem = g_strdup_printf ("'%s' is neither a command nor a topic; topics are:", name);
 
-  for (const PsHelpTopic *topic = ps_help_topics; topic->name != NULL; topic++)
-    {
-      g_autofree char *text = NULL, *page = NULL;
+  for (const PsHelpTopic *topic = ps_help_topics; topic->name != NULL; topic++) {
+    g_autofree char *text = NULL, *page = NULL;
 
-      g_ptr_array_add (names, (gpointer)topic->name);
-      if (!g_str_equal (topic->name, name))
-        continue;
-      text = topic->write ();
-      page = ps_command_page (text);
-      return ps_print (page, error);
-    }
+    g_ptr_array_add (names, (gpointer)topic->name);
+    if (!g_str_equal (topic->name, name))
+      continue;
+    text = topic->write ();
+    page = ps_command_page (text);
+    return ps_print (page, error);
+  }
   return ps_refuse_name (error, problem, name, (const char *const *)names->pdata, names->len);
 }
 
-static int
-help (int argc, char **argv, GError **error)
+static int help (int argc, char **argv, GError **error)
 {
   g_autoptr (GString) text = g_string_new ("Usage: pipesim COMMAND [OPTION...]\n\n"
                                            "Predicts, runs and compares pipeline-parallel schedules.\n\n");
 
-  if (argc > 1 && argv[1][0] != '-')
-    {
-      help_on (argv[1], error);
-      return 0;
-    }
+  if (argc > 1 && argv[1][0] != '-') {
+    help_on (argv[1], error);
+    return 0;
+  }
   for (gsize i = 0; i < G_N_ELEMENTS (commands); i++)
     g_string_append_printf (text, "  %-12s %s\n", commands[i].name, commands[i].description);
   g_string_append (text, "\npipesim help TOPIC prints a page about\n\n");
@@ -103,8 +98,7 @@ help (int argc, char **argv, GError **error)
   return 0;
 }
 
-static const Command *
-find_command (const char *name)
+static const Command *find_command (const char *name)
 {
   for (gsize i = 0; i < G_N_ELEMENTS (commands); i++)
     if (g_str_equal (commands[i].name, name))
@@ -113,8 +107,7 @@ find_command (const char *name)
 }
 
 /* Prints the error on one line whatever the user typed into it. */
-static int
-fail (const char *where, const GError *error, char *const *argv)
+static int fail (const char *where, const GError *error, char *const *argv)
 {
   g_autofree char *line = ps_error_line (error, argv);
 
@@ -124,8 +117,7 @@ fail (const char *where, const GError *error, char *const *argv)
 
 /* Becomes the program pipesim-NAME, first the one in this program's folder: they are built together. Returns only on
  * failure. */
-static int
-run_program (char **argv)
+static int run_program (char **argv)
 {
   g_autofree char *program = g_strconcat ("pipesim-", argv[0], NULL);
   g_autofree char *self = g_file_read_link ("/proc/self/exe", NULL);
@@ -137,28 +129,25 @@ run_program (char **argv)
   if (errno == ENOENT && strchr (program, '/') == NULL)
     execvp (program, argv);
   gboolean known = find_command (program + strlen ("pipesim-")) != NULL;
-  if (known && errno == ENOENT)
-    {
-      g_printerr ("pipesim: %s: no such program, neither in pipesim's folder nor on PATH\n", program);
-      return 1;
-    }
-  if (!known && (errno == ENOENT || errno == EACCES))
-    {
-      g_autofree char *name = ps_format_line (program + strlen ("pipesim-"));
-      const char *names[G_N_ELEMENTS (commands)];
+  if (known && errno == ENOENT) {
+    g_printerr ("pipesim: %s: no such program, neither in pipesim's folder nor on PATH\n", program);
+    return 1;
+  }
+  if (!known && (errno == ENOENT || errno == EACCES)) {
+    g_autofree char *name = ps_format_line (program + strlen ("pipesim-"));
+    const char *names[G_N_ELEMENTS (commands)];
 
-      for (gsize i = 0; i < G_N_ELEMENTS (commands); i++)
-        names[i] = commands[i].name;
-      g_autofree char *meant = ps_did_you_mean (name, names, G_N_ELEMENTS (commands), "");
-      g_printerr ("pipesim: no command '%s'; see pipesim help%s\n", name, meant);
-      return 2;
-    }
+    for (gsize i = 0; i < G_N_ELEMENTS (commands); i++)
+      names[i] = commands[i].name;
+    g_autofree char *meant = ps_did_you_mean (name, names, G_N_ELEMENTS (commands), "");
+    g_printerr ("pipesim: no command '%s'; see pipesim help%s\n", name, meant);
+    return 2;
+  }
   g_printerr ("pipesim: %s: %s\n", program, g_strerror (errno));
   return 1;
 }
 
-int
-main (int argc, char **argv)
+int main (int argc, char **argv)
 {
   g_autoptr (GError) error = NULL;
   const Command *command;
@@ -172,20 +161,18 @@ main (int argc, char **argv)
   /* Names may hold any character of the user's; numbers keep their point. */
   setlocale (LC_CTYPE, "");
 
-  if (name == NULL)
-    {
-      g_printerr ("pipesim: no command given; see pipesim help\n");
-      return 2;
-    }
+  if (name == NULL) {
+    g_printerr ("pipesim: no command given; see pipesim help\n");
+    return 2;
+  }
   if (g_str_equal (name, "--version"))
     return ps_print ("pipesim " PS_VERSION "\n", &error) ? 0 : fail ("pipesim", error, argv);
   if (g_str_equal (name, "--help") || g_str_equal (name, "-h"))
     name = help_name;
-  if (argc == 3 && g_str_equal (name, "help") && find_command (argv[2]) != NULL)
-    {
-      name = argv[1] = argv[2];
-      argv[2] = option;
-    }
+  if (argc == 3 && g_str_equal (name, "help") && find_command (argv[2]) != NULL) {
+    name = argv[1] = argv[2];
+    argv[2] = option;
+  }
   command = find_command (name);
   if (command == NULL || (command->command == NULL && command->run == NULL))
     return run_program (argv + 1);

@@ -62,8 +62,7 @@ static const PsIniField fields[] = {
   OPTIONAL ("split_ring_bandwidth", PS_INI_RATE, split_ring_bandwidth),
 };
 
-PsCluster *
-ps_cluster_copy (const PsCluster *cluster)
+PsCluster *ps_cluster_copy (const PsCluster *cluster)
 {
   PsCluster *copy = g_memdup2 (cluster, sizeof *cluster);
 
@@ -74,8 +73,7 @@ ps_cluster_copy (const PsCluster *cluster)
   return copy;
 }
 
-void
-ps_cluster_free (PsCluster *cluster)
+void ps_cluster_free (PsCluster *cluster)
 {
   if (cluster == NULL)
     return;
@@ -86,8 +84,8 @@ ps_cluster_free (PsCluster *cluster)
 }
 
 /* "64KiB:4GB/s": bandwidth at a size. Each point must come later than the one before it, in size and in time. */
-static gboolean
-parse_point (PsIni *ini, const char *key, const char *text, double limit, const PsLinkPoint *before, PsLinkPoint *point)
+static gboolean parse_point (PsIni *ini, const char *key, const char *text, double limit, const PsLinkPoint *before,
+                             PsLinkPoint *point)
 {
   const char *colon = strchr (text, ':');
   g_autofree char *size = g_strndup (text, colon != NULL ? (gsize)(colon - text) : strlen (text));
@@ -109,8 +107,7 @@ parse_point (PsIni *ini, const char *key, const char *text, double limit, const 
   return FALSE;
 }
 
-static void
-read_points (PsIni *ini, const char *key, double limit, guint *n, PsLinkPoint **points)
+static void read_points (PsIni *ini, const char *key, double limit, guint *n, PsLinkPoint **points)
 {
   if (!ps_ini_has (ini, key))
     return;
@@ -125,23 +122,20 @@ read_points (PsIni *ini, const char *key, double limit, guint *n, PsLinkPoint **
 }
 
 /* Who has a link or a port. */
-enum
-{
+enum {
   OWNER_GPU,
   OWNER_NODE,
   OWNER_PEER,
 };
 
-static guint
-read_owner (PsIni *ini, const char *key, const char *third)
+static guint read_owner (PsIni *ini, const char *key, const char *third)
 {
   const char *const owners[] = { "gpu", "node", third, NULL };
 
   return ps_ini_has (ini, key) ? (guint)ps_ini_choice (ini, key, owners) : OWNER_GPU;
 }
 
-static void
-read_links (PsIni *ini, PsCluster *cluster)
+static void read_links (PsIni *ini, PsCluster *cluster)
 {
   guint owner = read_owner (ini, "link", "peer");
 
@@ -153,8 +147,7 @@ read_links (PsIni *ini, PsCluster *cluster)
 }
 
 /* A cluster of one node may have no network to describe. */
-static void
-read_network (PsIni *ini, PsCluster *cluster)
+static void read_network (PsIni *ini, PsCluster *cluster)
 {
   static const char *const keys[] = { "network_latency", "network_bandwidth" };
   static const char *const further[] = { "nic", "network_table", "split_ring_bandwidth" };
@@ -170,8 +163,7 @@ read_network (PsIni *ini, PsCluster *cluster)
   read_points (ini, "network_table", cluster->network_bandwidth, &cluster->n_network_points, &cluster->network_points);
 }
 
-PsCluster *
-ps_cluster_load (const char *path, GError **error)
+PsCluster *ps_cluster_load (const char *path, GError **error)
 {
   g_autofree char *text = NULL;
   gsize length;
@@ -203,69 +195,60 @@ ps_cluster_load (const char *path, GError **error)
 }
 
 /* Without latency, in nanoseconds. */
-static double
-bytes_time (const PsLink *link, double bytes)
+static double bytes_time (const PsLink *link, double bytes)
 {
   double from_bytes = 0, from_ns = 0;
 
-  for (guint i = 0; i < link->n_points; i++)
-    {
-      double to_bytes = (double)link->points[i].bytes, to_ns = to_bytes * 1e9 / link->points[i].bandwidth;
+  for (guint i = 0; i < link->n_points; i++) {
+    double to_bytes = (double)link->points[i].bytes, to_ns = to_bytes * 1e9 / link->points[i].bandwidth;
 
-      if (bytes <= to_bytes)
-        return from_ns + (to_ns - from_ns) * (bytes - from_bytes) / (to_bytes - from_bytes);
-      from_bytes = to_bytes;
-      from_ns = to_ns;
-    }
+    if (bytes <= to_bytes)
+      return from_ns + (to_ns - from_ns) * (bytes - from_bytes) / (to_bytes - from_bytes);
+    from_bytes = to_bytes;
+    from_ns = to_ns;
+  }
   return link->bandwidth > 0 ? from_ns + (bytes - from_bytes) * 1e9 / link->bandwidth : 0;
 }
 
-gint64
-ps_link_transfer_ns (const PsLink *link, gint64 bytes)
+gint64 ps_link_transfer_ns (const PsLink *link, gint64 bytes)
 {
   double ns = bytes_time (link, (double)bytes);
 
   return link->latency_ns + (ns < (double)PS_MAX_TIME_NS ? llrint (ns) : PS_MAX_TIME_NS);
 }
 
-static gboolean
-is_remote_place (const PsCluster *cluster, guint a, guint b)
+static gboolean is_remote_place (const PsCluster *cluster, guint a, guint b)
 {
   /* Where no network is described all sit in the one node, see ps_cluster_check_size. */
   return a / cluster->devices_per_node != b / cluster->devices_per_node && cluster->network_bandwidth > 0;
 }
 
-gboolean
-ps_cluster_is_remote (const PsCluster *cluster, guint a, guint b)
+gboolean ps_cluster_is_remote (const PsCluster *cluster, guint a, guint b)
 {
   guint spacing = MAX (cluster->spacing, 1);
 
   return is_remote_place (cluster, a * spacing, b * spacing);
 }
 
-char *
-ps_cluster_lacks (guint n_there, guint64 n_gpus)
+char *ps_cluster_lacks (guint n_there, guint64 n_gpus)
 {
   return n_gpus <= n_there ? g_strdup ("")
                            : g_strdup_printf (" (which has %u; more nodes like its own are assumed)", n_there);
 }
 
-PsLink
-ps_cluster_inner_link (const PsCluster *cluster, guint n)
+PsLink ps_cluster_inner_link (const PsCluster *cluster, guint n)
 {
   return (PsLink){ cluster->link_latency_ns, cluster->link_bandwidth * (cluster->link_peers ? MAX (n, 2) - 1 : 1),
                    cluster->n_link_points, cluster->link_points };
 }
 
-PsLink
-ps_cluster_network_link (const PsCluster *cluster)
+PsLink ps_cluster_network_link (const PsCluster *cluster)
 {
   return (PsLink){ cluster->network_latency_ns, cluster->network_bandwidth, cluster->n_network_points,
                    cluster->network_points };
 }
 
-PsLink
-ps_cluster_link (const PsCluster *cluster, guint a, guint b)
+PsLink ps_cluster_link (const PsCluster *cluster, guint a, guint b)
 {
   if (a == b)
     return (PsLink){ 0 };
@@ -273,22 +256,19 @@ ps_cluster_link (const PsCluster *cluster, guint a, guint b)
 }
 
 /* The places of a node that the ring uses, at least one. */
-static guint
-count_neighbours (const PsCluster *cluster, guint n, const guint *places)
+static guint count_neighbours (const PsCluster *cluster, guint n, const guint *places)
 {
   guint most = 1, run = 1;
 
-  for (guint i = 1; i < n; i++)
-    {
-      run = is_remote_place (cluster, places[i - 1], places[i]) ? 1 : run + 1;
-      most = MAX (most, run);
-    }
+  for (guint i = 1; i < n; i++) {
+    run = is_remote_place (cluster, places[i - 1], places[i]) ? 1 : run + 1;
+    most = MAX (most, run);
+  }
   return most;
 }
 
 /* The time of a ring's step between two nodes. Each node holds the given number of the ring's GPUs. */
-static gint64
-outer_step_ns (const PsCluster *cluster, guint n_neighbours, gint64 bytes)
+static gint64 outer_step_ns (const PsCluster *cluster, guint n_neighbours, gint64 bytes)
 {
   PsLink outer = ps_cluster_network_link (cluster);
   guint n_rings = cluster->devices_per_node * cluster->tensor / n_neighbours;
@@ -300,8 +280,7 @@ outer_step_ns (const PsCluster *cluster, guint n_neighbours, gint64 bytes)
   return MAX (ns, ps_link_transfer_ns (&outer, bytes));
 }
 
-gint64
-ps_cluster_ring_ns (const PsCluster *cluster, guint n, const guint *places, gint64 bytes)
+gint64 ps_cluster_ring_ns (const PsCluster *cluster, guint n, const guint *places, gint64 bytes)
 {
   guint n_neighbours = count_neighbours (cluster, n, places);
   PsLink inner = ps_cluster_inner_link (cluster, n_neighbours);
@@ -315,16 +294,14 @@ ps_cluster_ring_ns (const PsCluster *cluster, guint n, const guint *places, gint
   return n > 1 && bytes > 0 ? cluster->collective_ns + 2 * (gint64)(n - 1) * longest : 0;
 }
 
-gint64
-ps_cluster_transfer_ns (const PsCluster *cluster, guint a, guint b, gint64 bytes)
+gint64 ps_cluster_transfer_ns (const PsCluster *cluster, guint a, guint b, gint64 bytes)
 {
   PsLink link = ps_cluster_link (cluster, a, b);
 
   return ps_link_transfer_ns (&link, bytes);
 }
 
-gboolean
-ps_cluster_check_size (const PsCluster *cluster, guint64 n_devices, GError **error)
+gboolean ps_cluster_check_size (const PsCluster *cluster, guint64 n_devices, GError **error)
 {
   if (cluster->network_bandwidth > 0 || n_devices <= cluster->devices_per_node)
     return TRUE;
@@ -334,30 +311,26 @@ ps_cluster_check_size (const PsCluster *cluster, guint64 n_devices, GError **err
                     cluster->name, cluster->devices_per_node * cluster->tensor, n_devices * cluster->tensor);
 }
 
-static gint64
-scale_latency (gint64 latency_ns, double factor)
+static gint64 scale_latency (gint64 latency_ns, double factor)
 {
   return llrint (MIN ((double)latency_ns * factor, (double)PS_MAX_TIME_NS));
 }
 
-static void
-scale_links (PsCluster *cluster, double factor)
+static void scale_links (PsCluster *cluster, double factor)
 {
   cluster->link_bandwidth *= factor;
   for (guint i = 0; i < cluster->n_link_points; i++)
     cluster->link_points[i].bandwidth *= factor;
 }
 
-static void
-scale_network (PsCluster *cluster, double factor)
+static void scale_network (PsCluster *cluster, double factor)
 {
   cluster->network_bandwidth *= factor;
   for (guint i = 0; i < cluster->n_network_points; i++)
     cluster->network_points[i].bandwidth *= factor;
 }
 
-void
-ps_cluster_scale (PsCluster *cluster, double bandwidth_factor, double latency_factor)
+void ps_cluster_scale (PsCluster *cluster, double bandwidth_factor, double latency_factor)
 {
   cluster->link_latency_ns = scale_latency (cluster->link_latency_ns, latency_factor);
   cluster->network_latency_ns = scale_latency (cluster->network_latency_ns, latency_factor);
@@ -366,8 +339,7 @@ ps_cluster_scale (PsCluster *cluster, double bandwidth_factor, double latency_fa
   cluster->split_ring_bandwidth *= bandwidth_factor;
 }
 
-gboolean
-ps_cluster_group (PsCluster *cluster, guint n_tensor, GError **error)
+gboolean ps_cluster_group (PsCluster *cluster, guint n_tensor, GError **error)
 {
   if (cluster->devices_per_node % n_tensor != 0
       && (n_tensor % cluster->devices_per_node != 0 || cluster->network_bandwidth <= 0 || cluster->network_shared))
@@ -376,11 +348,10 @@ ps_cluster_group (PsCluster *cluster, guint n_tensor, GError **error)
         "--tensor %u: does not divide the %u GPUs of a node of cluster '%s'; the GPUs of a device share a node",
         n_tensor, cluster->devices_per_node, cluster->name);
   cluster->tensor *= n_tensor;
-  if (n_tensor > cluster->devices_per_node)
-    {
-      cluster->link_latency_ns = cluster->network_latency_ns;
-      cluster->link_bandwidth = MIN (cluster->link_bandwidth, cluster->network_bandwidth * cluster->devices_per_node);
-    }
+  if (n_tensor > cluster->devices_per_node) {
+    cluster->link_latency_ns = cluster->network_latency_ns;
+    cluster->link_bandwidth = MIN (cluster->link_bandwidth, cluster->network_bandwidth * cluster->devices_per_node);
+  }
   cluster->devices_per_node = MAX (cluster->devices_per_node / n_tensor, 1);
   if (cluster->link_shared)
     scale_links (cluster, 1.0 / n_tensor);
@@ -389,8 +360,7 @@ ps_cluster_group (PsCluster *cluster, guint n_tensor, GError **error)
   return TRUE;
 }
 
-gboolean
-ps_cluster_join (PsCluster *cluster, guint n_context, GError **error)
+gboolean ps_cluster_join (PsCluster *cluster, guint n_context, GError **error)
 {
   guint groups = cluster->devices_per_node; /* of a node */
 
@@ -413,8 +383,7 @@ ps_cluster_join (PsCluster *cluster, guint n_context, GError **error)
 
 /* The reasons that slow hardware down, in words. */
 
-static const struct
-{
+static const struct {
   PsThrottle bit;
   const char *name;
 
@@ -423,8 +392,7 @@ static const struct
                 { PS_THROTTLE_HARDWARE, "hardware" },
                 { PS_THROTTLE_SETTING, "setting" } };
 
-char *
-ps_throttle_to_text (guint throttle)
+char *ps_throttle_to_text (guint throttle)
 {
   if (!(throttle & PS_THROTTLE_KNOWN))
     return NULL;
@@ -435,8 +403,7 @@ ps_throttle_to_text (guint throttle)
   return g_string_free (text, FALSE);
 }
 
-static guint
-find_reason (const char *name)
+static guint find_reason (const char *name)
 {
   for (guint i = 0; i < G_N_ELEMENTS (reasons); i++)
     if (g_str_equal (name, reasons[i].name))
@@ -444,26 +411,23 @@ find_reason (const char *name)
   return 0;
 }
 
-gboolean
-ps_throttle_parse (const char *text, guint *throttle)
+gboolean ps_throttle_parse (const char *text, guint *throttle)
 {
   *throttle = text != NULL ? PS_THROTTLE_KNOWN : 0;
   if (text == NULL || *text == '\0')
     return TRUE;
   g_auto (GStrv) names = g_strsplit (text, " ", -1);
-  for (guint i = 0; names[i] != NULL; i++)
-    {
-      guint bit = find_reason (names[i]);
+  for (guint i = 0; names[i] != NULL; i++) {
+    guint bit = find_reason (names[i]);
 
-      if (bit == 0 || *throttle & bit)
-        return FALSE;
-      *throttle |= bit;
-    }
+    if (bit == 0 || *throttle & bit)
+      return FALSE;
+    *throttle |= bit;
+  }
   return TRUE;
 }
 
-gboolean
-ps_condition_throttled (const PsCondition *before, const PsCondition *after, gboolean *known)
+gboolean ps_condition_throttled (const PsCondition *before, const PsCondition *after, gboolean *known)
 {
   guint either = before->throttle | after->throttle;
 
@@ -473,8 +437,7 @@ ps_condition_throttled (const PsCondition *before, const PsCondition *after, gbo
 
 /* The proportion in which devices split accelerators. */
 
-static guint
-common_divisor (const guint *shares, guint n)
+static guint common_divisor (const guint *shares, guint n)
 {
   gint64 divisor = 0;
 
@@ -483,29 +446,26 @@ common_divisor (const guint *shares, guint n)
   return (guint)MAX (divisor, 1);
 }
 
-guint *
-ps_shares_parse (const char *where, const char *text, guint *n, GError **error)
+guint *ps_shares_parse (const char *where, const char *text, guint *n, GError **error)
 {
   g_auto (GStrv) items = g_strsplit (text, ",", -1);
 
   *n = g_strv_length (items);
   g_autofree guint *shares = g_new (guint, MAX (*n, 1));
-  for (guint i = 0; i < *n; i++)
-    {
-      gint64 share;
+  for (guint i = 0; i < *n; i++) {
+    gint64 share;
 
-      if (!ps_parse_integer (where, items[i], 1, PS_MAX_SHARE, &share, error))
-        return NULL;
-      shares[i] = (guint)share;
-    }
+    if (!ps_parse_integer (where, items[i], 1, PS_MAX_SHARE, &share, error))
+      return NULL;
+    shares[i] = (guint)share;
+  }
   guint divisor = common_divisor (shares, *n);
   for (guint i = 0; i < *n; i++)
     shares[i] /= divisor;
   return g_steal_pointer (&shares);
 }
 
-static gboolean
-are_equal (const guint *shares, guint n)
+static gboolean are_equal (const guint *shares, guint n)
 {
   for (guint i = 1; i < n; i++)
     if (shares[i] != shares[0])
@@ -513,8 +473,7 @@ are_equal (const guint *shares, guint n)
   return TRUE;
 }
 
-char *
-ps_shares_to_text (const guint *shares, guint n)
+char *ps_shares_to_text (const guint *shares, guint n)
 {
   GString *text = g_string_new (NULL);
 
@@ -526,8 +485,7 @@ ps_shares_to_text (const guint *shares, guint n)
   return g_string_free (text, FALSE);
 }
 
-const char *
-ps_shares_describe (const char *text)
+const char *ps_shares_describe (const char *text)
 {
   return *text ? text : "equal";
 }

@@ -5,8 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-PsCosts *
-ps_costs_new (guint n_stages)
+PsCosts *ps_costs_new (guint n_stages)
 {
   PsCosts *costs = g_new0 (PsCosts, 1);
 
@@ -24,8 +23,7 @@ ps_costs_new (guint n_stages)
   return costs;
 }
 
-PsCosts *
-ps_costs_copy (const PsCosts *costs)
+PsCosts *ps_costs_copy (const PsCosts *costs)
 {
   gsize n = costs->n_stages, all = n * costs->n_lengths;
   PsCosts *copy = g_new (PsCosts, 1);
@@ -44,8 +42,7 @@ ps_costs_copy (const PsCosts *costs)
   return copy;
 }
 
-void
-ps_costs_free (PsCosts *costs)
+void ps_costs_free (PsCosts *costs)
 {
   if (costs == NULL)
     return;
@@ -62,22 +59,19 @@ ps_costs_free (PsCosts *costs)
   g_free (costs);
 }
 
-static gint64
-divide (gint64 value, guint n)
+static gint64 divide (gint64 value, guint n)
 {
   return value < 0 ? value : (value + n / 2) / n;
 }
 
-static gint64
-net_bytes (const PsCosts *costs, PsOpKind kind, guint stage)
+static gint64 net_bytes (const PsCosts *costs, PsOpKind kind, guint stage)
 {
   const PsOpCost *op = ps_costs_op (costs, kind, stage);
 
   return op->take_bytes - op->give_bytes;
 }
 
-void
-ps_costs_balance (PsCosts *rounded, const PsCosts *costs, guint stage)
+void ps_costs_balance (PsCosts *rounded, const PsCosts *costs, guint stage)
 {
   gint64 kept = net_bytes (costs, PS_OP_F, stage), left = net_bytes (rounded, PS_OP_F, stage);
 
@@ -88,8 +82,7 @@ ps_costs_balance (PsCosts *rounded, const PsCosts *costs, guint stage)
     ps_costs_op (rounded, PS_OP_B, stage)->give_bytes += left;
 }
 
-void
-ps_costs_set_memory (PsCosts *costs, guint stage, gint64 act_bytes, gint64 wact_bytes)
+void ps_costs_set_memory (PsCosts *costs, guint stage, gint64 act_bytes, gint64 wact_bytes)
 {
   ps_costs_op (costs, PS_OP_F, stage)->take_bytes = act_bytes;
   ps_costs_op (costs, PS_OP_R, stage)->take_bytes = act_bytes;
@@ -98,16 +91,14 @@ ps_costs_set_memory (PsCosts *costs, guint stage, gint64 act_bytes, gint64 wact_
   ps_costs_op (costs, PS_OP_BW, stage)->give_bytes = act_bytes;
 }
 
-void
-ps_costs_copy_stage (PsCosts *costs, guint stage, const PsCosts *from, guint from_stage)
+void ps_costs_copy_stage (PsCosts *costs, guint stage, const PsCosts *from, guint from_stage)
 {
   costs->stage[stage] = from->stage[from_stage];
   for (guint kind = 0; kind < PS_N_OP_KINDS; kind++)
     *ps_costs_op (costs, (PsOpKind)kind, stage) = *ps_costs_op (from, (PsOpKind)kind, from_stage);
 }
 
-PsSliceParts *
-ps_slice_parts_new (guint n_slices, guint n_stages)
+PsSliceParts *ps_slice_parts_new (guint n_slices, guint n_stages)
 {
   PsSliceParts *parts = g_new0 (PsSliceParts, 1);
 
@@ -119,8 +110,7 @@ ps_slice_parts_new (guint n_slices, guint n_stages)
   return parts;
 }
 
-void
-ps_slice_parts_free (PsSliceParts *parts)
+void ps_slice_parts_free (PsSliceParts *parts)
 {
   if (parts == NULL)
     return;
@@ -129,16 +119,14 @@ ps_slice_parts_free (PsSliceParts *parts)
   g_free (parts);
 }
 
-void
-ps_costs_add_slices (PsCosts *costs, PsSliceParts *parts)
+void ps_costs_add_slices (PsCosts *costs, PsSliceParts *parts)
 {
   if (costs->slice_parts == NULL)
     costs->slice_parts = g_ptr_array_new_with_free_func ((GDestroyNotify)ps_slice_parts_free);
   g_ptr_array_add (costs->slice_parts, parts);
 }
 
-static const PsSliceParts *
-find_parts (const PsCosts *costs, guint n_slices)
+static const PsSliceParts *find_parts (const PsCosts *costs, guint n_slices)
 {
   for (guint i = 0; costs->slice_parts != NULL && i < costs->slice_parts->len; i++)
     if (((const PsSliceParts *)costs->slice_parts->pdata[i])->n == n_slices)
@@ -146,8 +134,7 @@ find_parts (const PsCosts *costs, guint n_slices)
   return NULL;
 }
 
-gboolean
-ps_costs_have_reduce (const PsCosts *costs, guint n_copies)
+gboolean ps_costs_have_reduce (const PsCosts *costs, guint n_copies)
 {
   for (guint stage = 0; stage < costs->n_stages; stage++)
     if (ps_costs_reduce_ns (costs, stage, n_copies) > 0)
@@ -155,15 +142,13 @@ ps_costs_have_reduce (const PsCosts *costs, guint n_copies)
   return FALSE;
 }
 
-gboolean
-ps_costs_has_slices (const PsCosts *costs, guint n_slices)
+gboolean ps_costs_has_slices (const PsCosts *costs, guint n_slices)
 {
   return find_parts (costs, n_slices) != NULL;
 }
 
 /* F and both halves of the backward. */
-static double
-work_ns (const PsCosts *costs, guint stage)
+static double work_ns (const PsCosts *costs, guint stage)
 {
   double sum = 0;
 
@@ -173,18 +158,16 @@ work_ns (const PsCosts *costs, guint stage)
 }
 
 /* Sets the times of slices first .. first + n - 1: their average. A pair saves the part that it saves of the whole. */
-static void
-set_slice_times (const PsCosts *costs, const PsSliceParts *parts, guint first, guint n, PsCosts *slice)
+static void set_slice_times (const PsCosts *costs, const PsSliceParts *parts, guint first, guint n, PsCosts *slice)
 {
-  for (gsize i = 0; i < (gsize)PS_OP_O * costs->n_stages; i++)
-    {
-      gsize kind = i / costs->n_stages, stage = i % costs->n_stages;
-      double sum = 0;
+  for (gsize i = 0; i < (gsize)PS_OP_O * costs->n_stages; i++) {
+    gsize kind = i / costs->n_stages, stage = i % costs->n_stages;
+    double sum = 0;
 
-      for (guint k = first; k < first + n; k++)
-        sum += parts->part[(kind * parts->n + k) * costs->n_stages + stage];
-      slice->op[i].duration_ns = llrint ((double)costs->op[i].duration_ns * sum / n);
-    }
+    for (guint k = first; k < first + n; k++)
+      sum += parts->part[(kind * parts->n + k) * costs->n_stages + stage];
+    slice->op[i].duration_ns = llrint ((double)costs->op[i].duration_ns * sum / n);
+  }
   for (guint stage = 0; stage < costs->n_stages; stage++)
     if (costs->stage[stage].pair_ns > 0)
       slice->stage[stage].pair_ns
@@ -194,34 +177,30 @@ set_slice_times (const PsCosts *costs, const PsSliceParts *parts, guint first, g
 }
 
 /* An equal part of everything. */
-static PsCosts *
-equal_slice (const PsCosts *costs, guint n_slices)
+static PsCosts *equal_slice (const PsCosts *costs, guint n_slices)
 {
   PsCosts *slice = ps_costs_copy (costs);
 
-  for (gsize i = 0; i < (gsize)PS_OP_O * costs->n_stages; i++)
-    {
-      slice->op[i].duration_ns = divide (costs->op[i].duration_ns, n_slices);
-      slice->op[i].take_bytes = divide (costs->op[i].take_bytes, n_slices);
-      slice->op[i].give_bytes = divide (costs->op[i].give_bytes, n_slices);
-    }
-  for (guint stage = 0; stage < costs->n_stages; stage++)
-    {
-      PsStageCost *cost = &slice->stage[stage];
+  for (gsize i = 0; i < (gsize)PS_OP_O * costs->n_stages; i++) {
+    slice->op[i].duration_ns = divide (costs->op[i].duration_ns, n_slices);
+    slice->op[i].take_bytes = divide (costs->op[i].take_bytes, n_slices);
+    slice->op[i].give_bytes = divide (costs->op[i].give_bytes, n_slices);
+  }
+  for (guint stage = 0; stage < costs->n_stages; stage++) {
+    PsStageCost *cost = &slice->stage[stage];
 
-      cost->pair_ns = divide (cost->pair_ns, n_slices);
-      cost->host_ns = divide (cost->host_ns, n_slices);
-      cost->tensor_ns = divide (cost->tensor_ns, n_slices);
-      ps_costs_balance (slice, costs, stage);
-    }
+    cost->pair_ns = divide (cost->pair_ns, n_slices);
+    cost->host_ns = divide (cost->host_ns, n_slices);
+    cost->tensor_ns = divide (cost->tensor_ns, n_slices);
+    ps_costs_balance (slice, costs, stage);
+  }
   for (gsize i = 1; i <= 2 * (gsize)costs->n_stages; i++)
     slice->message_bytes[i] = divide (costs->message_bytes[i], n_slices);
   return slice;
 }
 
 /* Slices `first` up to first + n - 1, on average. */
-static PsCosts *
-average_slice (const PsCosts *costs, guint n_slices, guint first, guint n)
+static PsCosts *average_slice (const PsCosts *costs, guint n_slices, guint first, guint n)
 {
   const PsSliceParts *parts = find_parts (costs, n_slices);
   PsCosts *slice = equal_slice (costs, n_slices);
@@ -231,48 +210,41 @@ average_slice (const PsCosts *costs, guint n_slices, guint first, guint n)
   return slice;
 }
 
-PsCosts *
-ps_costs_slice (const PsCosts *costs, guint n_slices)
+PsCosts *ps_costs_slice (const PsCosts *costs, guint n_slices)
 {
   return average_slice (costs, n_slices, 0, n_slices);
 }
 
-PsCosts *
-ps_costs_nth_slice (const PsCosts *costs, guint n_slices, guint slice)
+PsCosts *ps_costs_nth_slice (const PsCosts *costs, guint n_slices, guint slice)
 {
   return average_slice (costs, n_slices, slice, 1);
 }
 
-PsCosts *
-ps_costs_least_slice (const PsCosts *costs, guint n_slices)
+PsCosts *ps_costs_least_slice (const PsCosts *costs, guint n_slices)
 {
   PsCosts *least = ps_costs_nth_slice (costs, n_slices, 0);
 
-  for (guint k = 1; k < n_slices && ps_costs_has_slices (costs, n_slices); k++)
-    {
-      g_autoptr (PsCosts) slice = ps_costs_nth_slice (costs, n_slices, k);
+  for (guint k = 1; k < n_slices && ps_costs_has_slices (costs, n_slices); k++) {
+    g_autoptr (PsCosts) slice = ps_costs_nth_slice (costs, n_slices, k);
 
-      for (guint i = 0; i < PS_OP_O * costs->n_stages; i++)
-        least->op[i].duration_ns = MIN (least->op[i].duration_ns, slice->op[i].duration_ns);
-    }
+    for (guint i = 0; i < PS_OP_O * costs->n_stages; i++)
+      least->op[i].duration_ns = MIN (least->op[i].duration_ns, slice->op[i].duration_ns);
+  }
   return least;
 }
 
-void
-ps_costs_set_messages (PsCosts *costs, gint64 bytes)
+void ps_costs_set_messages (PsCosts *costs, gint64 bytes)
 {
-  for (guint stage = 0; stage + 1 < costs->n_stages; stage++)
-    {
-      costs->message_bytes[ps_transfer_forward (costs, stage)] = bytes;
-      costs->message_bytes[ps_transfer_backward (costs, stage + 1)] = bytes;
-      ps_costs_op (costs, PS_OP_R, stage + 1)->take_bytes
-          = MAX (ps_costs_op (costs, PS_OP_F, stage + 1)->take_bytes - bytes, 0);
-    }
+  for (guint stage = 0; stage + 1 < costs->n_stages; stage++) {
+    costs->message_bytes[ps_transfer_forward (costs, stage)] = bytes;
+    costs->message_bytes[ps_transfer_backward (costs, stage + 1)] = bytes;
+    ps_costs_op (costs, PS_OP_R, stage + 1)->take_bytes
+        = MAX (ps_costs_op (costs, PS_OP_F, stage + 1)->take_bytes - bytes, 0);
+  }
 }
 
 /* The sum of n_microbatches of every entry must stay below 2^62: then no start, end or memory level overflows. */
-static gboolean
-add_times (gint64 *sum, gint64 value, guint n_microbatches)
+static gboolean add_times (gint64 *sum, gint64 value, guint n_microbatches)
 {
   gint64 product;
 
@@ -280,20 +252,18 @@ add_times (gint64 *sum, gint64 value, guint n_microbatches)
          && !__builtin_add_overflow (*sum, product, sum) && *sum < ((gint64)1 << 62);
 }
 
-static gboolean
-add_stage (const PsCosts *costs, guint stage, guint n_microbatches, gint64 *time, gint64 *bytes)
+static gboolean add_stage (const PsCosts *costs, guint stage, guint n_microbatches, gint64 *time, gint64 *bytes)
 {
   const PsStageCost *cost = &costs->stage[stage];
 
-  for (guint kind = 0; kind < PS_N_OP_KINDS; kind++)
-    {
-      const PsOpCost *op = ps_costs_op (costs, (PsOpKind)kind, stage);
+  for (guint kind = 0; kind < PS_N_OP_KINDS; kind++) {
+    const PsOpCost *op = ps_costs_op (costs, (PsOpKind)kind, stage);
 
-      if (!add_times (time, op->duration_ns, n_microbatches) || !add_times (time, costs->op_ns, n_microbatches)
-          || !add_times (time, costs->post_ns, 2 * n_microbatches) || !add_times (bytes, op->take_bytes, n_microbatches)
-          || !add_times (bytes, MAX (op->give_bytes, -op->give_bytes), n_microbatches))
-        return FALSE;
-    }
+    if (!add_times (time, op->duration_ns, n_microbatches) || !add_times (time, costs->op_ns, n_microbatches)
+        || !add_times (time, costs->post_ns, 2 * n_microbatches) || !add_times (bytes, op->take_bytes, n_microbatches)
+        || !add_times (bytes, MAX (op->give_bytes, -op->give_bytes), n_microbatches))
+      return FALSE;
+  }
   return add_times (time, MAX (cost->pair_ns, 0), n_microbatches)
          && add_times (time, costs->transfer_ns[ps_transfer_forward (costs, stage)], n_microbatches)
          && add_times (time, costs->transfer_ns[ps_transfer_backward (costs, stage)], n_microbatches)
@@ -306,8 +276,7 @@ add_stage (const PsCosts *costs, guint stage, guint n_microbatches, gint64 *time
          && add_times (bytes, cost->version_bytes, n_microbatches);
 }
 
-gboolean
-ps_costs_check (const PsCosts *costs, guint n_microbatches, GError **error)
+gboolean ps_costs_check (const PsCosts *costs, guint n_microbatches, GError **error)
 {
   gint64 time = 0, bytes = 0;
 
@@ -321,14 +290,12 @@ ps_costs_check (const PsCosts *costs, guint n_microbatches, GError **error)
 
 /* The effect of options on costs. */
 
-static gint64
-scale (gint64 value, double factor)
+static gint64 scale (gint64 value, double factor)
 {
   return (gint64)llround ((double)value * factor);
 }
 
-void
-ps_costs_guess (PsCosts *costs, guint stage)
+void ps_costs_guess (PsCosts *costs, guint stage)
 {
   gint64 *b = &ps_costs_op (costs, PS_OP_B, stage)->duration_ns;
   gint64 *w = &ps_costs_op (costs, PS_OP_W, stage)->duration_ns;
@@ -343,8 +310,7 @@ ps_costs_guess (PsCosts *costs, guint stage)
     *w = MAX (*whole - *b, 0);
 }
 
-void
-ps_costs_guess_transfers (PsCosts *costs)
+void ps_costs_guess_transfers (PsCosts *costs)
 {
   guint n = 2 * costs->n_stages, n_known = 0;
   g_autofree gint64 *known = g_new (gint64, n);
@@ -353,19 +319,16 @@ ps_costs_guess_transfers (PsCosts *costs)
     if (costs->transfer_ns[i] >= 0)
       known[n_known++] = costs->transfer_ns[i];
   gint64 usual_ns = n_known > 0 ? ps_median (known, n_known) : 0;
-  for (guint i = 1; i <= n; i++)
-    {
-      if (costs->transfer_ns[i] >= 0)
-        continue;
-      costs->transfer_ns[i] = usual_ns;
-      if (i != ps_transfer_forward (costs, costs->n_stages - 1) && i != ps_transfer_backward (costs, 0))
-        costs->transfer_origin
-            = MAX (costs->transfer_origin, n_known > 0 ? PS_ORIGIN_INTERPOLATED : PS_ORIGIN_MODELLED);
-    }
+  for (guint i = 1; i <= n; i++) {
+    if (costs->transfer_ns[i] >= 0)
+      continue;
+    costs->transfer_ns[i] = usual_ns;
+    if (i != ps_transfer_forward (costs, costs->n_stages - 1) && i != ps_transfer_backward (costs, 0))
+      costs->transfer_origin = MAX (costs->transfer_origin, n_known > 0 ? PS_ORIGIN_INTERPOLATED : PS_ORIGIN_MODELLED);
+  }
 }
 
-char *
-ps_costs_describe (const PsCosts *costs)
+char *ps_costs_describe (const PsCosts *costs)
 {
   gboolean differ = costs->transfer_origin > costs->time_origin;
 
@@ -374,8 +337,7 @@ ps_costs_describe (const PsCosts *costs)
                           costs->source != NULL ? costs->source : "");
 }
 
-void
-ps_costs_drop (PsCosts *costs, guint stage, guint n_parts, gint64 drop_bytes, gint64 duration_ns)
+void ps_costs_drop (PsCosts *costs, guint stage, guint n_parts, gint64 drop_bytes, gint64 duration_ns)
 {
   PsOpCost *f = ps_costs_op (costs, PS_OP_F, stage), *b = ps_costs_op (costs, PS_OP_B, stage);
   PsOpCost *whole = ps_costs_op (costs, PS_OP_BW, stage);
@@ -400,9 +362,8 @@ ps_costs_drop (PsCosts *costs, guint stage, guint n_parts, gint64 drop_bytes, gi
 }
 
 /* The part of F that is computed again. */
-static double
-repeated_part (const PsModel *model, const PsCluster *cluster, const PsStageShape *shape, gint64 talk_ns,
-               PsRecompute recompute)
+static double repeated_part (const PsModel *model, const PsCluster *cluster, const PsStageShape *shape, gint64 talk_ns,
+                             PsRecompute recompute)
 {
   guint t = cluster != NULL ? cluster->tensor : 1;
   PsWork all, again;
@@ -415,9 +376,8 @@ repeated_part (const PsModel *model, const PsCluster *cluster, const PsStageShap
   return (double)ps_work_flops (&again) / (double)ps_work_flops (&all);
 }
 
-static void
-drop_layers (PsCosts *costs, guint stage, const PsModel *model, const PsStageShape *shape, guint n_tensor, double part,
-             PsRecompute recompute)
+static void drop_layers (PsCosts *costs, guint stage, const PsModel *model, const PsStageShape *shape, guint n_tensor,
+                         double part, PsRecompute recompute)
 {
   double all = (double)ps_tensor_kept_bytes (model, shape, PS_RECOMPUTE_NONE, n_tensor);
   double dropped = all - (double)ps_tensor_kept_bytes (model, shape, recompute, n_tensor);
@@ -427,8 +387,8 @@ drop_layers (PsCosts *costs, guint stage, const PsModel *model, const PsStageSha
                  scale (ps_costs_op (costs, PS_OP_F, stage)->duration_ns, part));
 }
 
-static void
-recompute_model (PsCosts *costs, guint stage, const PsModel *model, const PsCluster *cluster, PsRecompute recompute)
+static void recompute_model (PsCosts *costs, guint stage, const PsModel *model, const PsCluster *cluster,
+                             PsRecompute recompute)
 {
   const PsStageShape *shape = &costs->shapes[stage];
 
@@ -439,19 +399,17 @@ recompute_model (PsCosts *costs, guint stage, const PsModel *model, const PsClus
                repeated_part (model, cluster, shape, costs->stage[stage].tensor_ns, recompute), recompute);
 }
 
-gboolean
-ps_costs_recompute (PsCosts *costs, guint stage, const PsModel *model, const PsCluster *cluster, PsRecompute recompute,
-                    GError **error)
+gboolean ps_costs_recompute (PsCosts *costs, guint stage, const PsModel *model, const PsCluster *cluster,
+                             PsRecompute recompute, GError **error)
 {
   const PsOpCost *again = ps_costs_op (costs, PS_OP_R, stage);
 
   if (recompute == PS_RECOMPUTE_NONE)
     return TRUE;
-  if (model != NULL)
-    {
-      recompute_model (costs, stage, model, cluster, recompute);
-      return TRUE;
-    }
+  if (model != NULL) {
+    recompute_model (costs, stage, model, cluster, recompute);
+    return TRUE;
+  }
   if (recompute == PS_RECOMPUTE_SELECTIVE)
     return ps_refuse (
         error, PS_ERROR_USAGE,
@@ -462,27 +420,24 @@ ps_costs_recompute (PsCosts *costs, guint stage, const PsModel *model, const PsC
   return TRUE;
 }
 
-PsCosts *
-ps_costs_split_recompute (const PsCosts *costs, const PsCosts *full)
+PsCosts *ps_costs_split_recompute (const PsCosts *costs, const PsCosts *full)
 {
   PsCosts *split = ps_costs_copy (costs);
 
-  for (guint stage = 0; stage < costs->n_stages; stage++)
-    {
-      gint64 longer_ns
-          = ps_costs_op (full, PS_OP_B, stage)->duration_ns - ps_costs_op (costs, PS_OP_B, stage)->duration_ns;
-      gint64 again = ps_costs_act_bytes (costs, stage) - ps_costs_act_bytes (full, stage);
+  for (guint stage = 0; stage < costs->n_stages; stage++) {
+    gint64 longer_ns
+        = ps_costs_op (full, PS_OP_B, stage)->duration_ns - ps_costs_op (costs, PS_OP_B, stage)->duration_ns;
+    gint64 again = ps_costs_act_bytes (costs, stage) - ps_costs_act_bytes (full, stage);
 
-      *ps_costs_op (split, PS_OP_F, stage) = *ps_costs_op (full, PS_OP_F, stage);
-      *ps_costs_op (split, PS_OP_R, stage) = (PsOpCost){ MAX (longer_ns, 0), MAX (again, 0), MAX (-again, 0) };
-    }
+    *ps_costs_op (split, PS_OP_F, stage) = *ps_costs_op (full, PS_OP_F, stage);
+    *ps_costs_op (split, PS_OP_R, stage) = (PsOpCost){ MAX (longer_ns, 0), MAX (again, 0), MAX (-again, 0) };
+  }
   split->time_origin = full->time_origin;
   split->memory_origin = full->memory_origin;
   return split;
 }
 
-static void
-offload_stage (PsCosts *costs, guint stage, double ratio)
+static void offload_stage (PsCosts *costs, guint stage, double ratio)
 {
   static const PsOpKind backwards[] = { PS_OP_B, PS_OP_BW };
   PsOpCost *f = ps_costs_op (costs, PS_OP_F, stage);
@@ -490,19 +445,17 @@ offload_stage (PsCosts *costs, guint stage, double ratio)
 
   f->give_bytes += bytes;
   f->duration_ns = MAX (f->duration_ns, copy_ns);
-  for (guint i = 0; i < G_N_ELEMENTS (backwards); i++)
-    {
-      PsOpCost *backward = ps_costs_op (costs, backwards[i], stage);
+  for (guint i = 0; i < G_N_ELEMENTS (backwards); i++) {
+    PsOpCost *backward = ps_costs_op (costs, backwards[i], stage);
 
-      backward->take_bytes += bytes;
-      backward->duration_ns = MAX (backward->duration_ns, copy_ns);
-    }
+    backward->take_bytes += bytes;
+    backward->duration_ns = MAX (backward->duration_ns, copy_ns);
+  }
   if (costs->stage[stage].pair_ns >= 0)
     costs->stage[stage].pair_ns = MAX (costs->stage[stage].pair_ns, copy_ns);
 }
 
-gboolean
-ps_costs_offload (PsCosts *costs, guint stage, double ratio, GError **error)
+gboolean ps_costs_offload (PsCosts *costs, guint stage, double ratio, GError **error)
 {
   if (ratio <= 0 || (costs->shapes != NULL && costs->shapes[stage].offload > 0))
     return TRUE;
@@ -518,8 +471,7 @@ ps_costs_offload (PsCosts *costs, guint stage, double ratio, GError **error)
 
 /* The all-reduce becomes a reduce-scatter, and an all-gather of the weights: before they are used, or after the step
  * has updated them. */
-static void
-gather_weights (PsStageCost *cost, PsOpCost *step, guint zero)
+static void gather_weights (PsStageCost *cost, PsOpCost *step, guint zero)
 {
   const PsStateBytes *state = &cost->state;
   gint64 half_ns = cost->reduce_ns / 2, gather_ns = half_ns;
@@ -536,8 +488,7 @@ gather_weights (PsStageCost *cost, PsOpCost *step, guint zero)
 }
 
 /* One GPU's part of `bytes`. Fewer GPUs hold the expert_bytes among them. */
-static gint64
-spread_bytes (const PsCosts *costs, guint n_replicas, gint64 bytes, gint64 expert_bytes)
+static gint64 spread_bytes (const PsCosts *costs, guint n_replicas, gint64 bytes, gint64 expert_bytes)
 {
   gint64 copies = (gint64)n_replicas * costs->dense_copies;
   gint64 expert_copies = MAX ((gint64)(n_replicas * costs->expert_copies), 1);
@@ -545,8 +496,7 @@ spread_bytes (const PsCosts *costs, guint n_replicas, gint64 bytes, gint64 exper
   return (bytes - expert_bytes + copies - 1) / copies + (expert_bytes + expert_copies - 1) / expert_copies;
 }
 
-static void
-zero_stage (PsCosts *costs, guint stage, guint n_replicas, guint zero)
+static void zero_stage (PsCosts *costs, guint stage, guint n_replicas, guint zero)
 {
   PsStageCost *cost = &costs->stage[stage];
   PsStateBytes *state = &cost->state;
@@ -570,27 +520,24 @@ zero_stage (PsCosts *costs, guint stage, guint n_replicas, guint zero)
   cost->weight_bytes -= cost->whole_bytes;
 }
 
-gboolean
-ps_costs_zero (PsCosts *costs, guint n_replicas, guint zero, GError **error)
+gboolean ps_costs_zero (PsCosts *costs, guint n_replicas, guint zero, GError **error)
 {
-  for (guint stage = 0; stage < costs->n_stages; stage++)
-    {
-      const PsStageCost *cost = &costs->stage[stage];
+  for (guint stage = 0; stage < costs->n_stages; stage++) {
+    const PsStageCost *cost = &costs->stage[stage];
 
-      if (cost->state.optimizer_bytes == 0 && cost->weight_bytes > 0)
-        return ps_refuse (
-            error, PS_ERROR_USAGE,
-            "--zero %u: %s does not say how much of stage %u is optimizer state; give opt=SIZE in --costs", zero,
-            costs->source, stage);
-      zero_stage (costs, stage, n_replicas, zero);
-    }
+    if (cost->state.optimizer_bytes == 0 && cost->weight_bytes > 0)
+      return ps_refuse (error, PS_ERROR_USAGE,
+                        "--zero %u: %s does not say how much of stage %u is optimizer state; give opt=SIZE in --costs",
+                        zero, costs->source, stage);
+    zero_stage (costs, stage, n_replicas, zero);
+  }
   costs->zero = zero;
   return TRUE;
 }
 
 /* All-reduce over the n_replicas * n_copies holders of a stage; the second copy's device mirrors the first one's. */
-static gint64
-ring_ns (const PsCluster *cluster, guint device, guint n_devices, guint n_replicas, guint n_copies, gint64 bytes)
+static gint64 ring_ns (const PsCluster *cluster, guint device, guint n_devices, guint n_replicas, guint n_copies,
+                       gint64 bytes)
 {
   const guint at[2] = { device, n_devices - 1 - device };
   gboolean between = cluster->spacing > 1;
@@ -603,8 +550,7 @@ ring_ns (const PsCluster *cluster, guint device, guint n_devices, guint n_replic
 
 /* Bytes of gradients that an all-reduce over n replicas would move as long as it really takes: fewer replicas hold the
  * same experts. */
-static gint64
-reduced_bytes (const PsCosts *costs, guint stage, guint n_replicas)
+static gint64 reduced_bytes (const PsCosts *costs, guint stage, guint n_replicas)
 {
   const PsStateBytes *state = &costs->stage[stage].state;
   double copies = MAX (n_replicas * costs->expert_copies, 1), n = n_replicas;
@@ -615,22 +561,19 @@ reduced_bytes (const PsCosts *costs, guint stage, guint n_replicas)
   return scale (state->gradient_bytes, 1 - experts + experts * (copies - 1) / copies * n / (n - 1));
 }
 
-void
-ps_costs_set_reduce (PsCosts *costs, const PsCluster *cluster, guint n_devices, guint n_replicas)
+void ps_costs_set_reduce (PsCosts *costs, const PsCluster *cluster, guint n_devices, guint n_replicas)
 {
-  for (guint stage = 0; stage < costs->n_stages; stage++)
-    {
-      gint64 bytes = reduced_bytes (costs, stage, n_replicas);
-      guint device = stage % n_devices;
+  for (guint stage = 0; stage < costs->n_stages; stage++) {
+    gint64 bytes = reduced_bytes (costs, stage, n_replicas);
+    guint device = stage % n_devices;
 
-      costs->stage[stage].reduce_ns = ring_ns (cluster, device, n_devices, n_replicas, 1, bytes);
-      costs->stage[stage].reduce2_ns = ring_ns (cluster, device, n_devices, n_replicas, 2, bytes);
-    }
+    costs->stage[stage].reduce_ns = ring_ns (cluster, device, n_devices, n_replicas, 1, bytes);
+    costs->stage[stage].reduce2_ns = ring_ns (cluster, device, n_devices, n_replicas, 2, bytes);
+  }
 }
 
 /* The host time of a message between a stage and the next one; 0: they are on one device in all copies. */
-static gint64
-boundary_ns (const PsCosts *costs, const guint16 *device, guint n_copies, guint stage)
+static gint64 boundary_ns (const PsCosts *costs, const guint16 *device, guint n_copies, guint stage)
 {
   for (guint i = stage; i < n_copies * costs->n_stages; i += costs->n_stages)
     if (device[i] != device[i + 1])
@@ -638,8 +581,7 @@ boundary_ns (const PsCosts *costs, const guint16 *device, guint n_copies, guint 
   return 0;
 }
 
-static PsHostTime
-host_time_of (const PsCosts *costs, PsOpKind kind, gint64 below_ns, gint64 above_ns)
+static PsHostTime host_time_of (const PsCosts *costs, PsOpKind kind, gint64 below_ns, gint64 above_ns)
 {
   if (kind == PS_OP_F)
     return (PsHostTime){ costs->op_ns + below_ns, above_ns };
@@ -649,26 +591,23 @@ host_time_of (const PsCosts *costs, PsOpKind kind, gint64 below_ns, gint64 above
 }
 
 /* Adds host times to the durations, or with sign -1 takes them away. */
-static void
-change_durations (PsCosts *costs, int sign)
+static void change_durations (PsCosts *costs, int sign)
 {
   guint n = costs->n_lengths * costs->n_stages;
 
   for (guint i = 0; i < PS_OP_O * n; i++)
     costs->op[i].duration_ns += sign * ps_host_time_sum (costs->host_time[i]);
-  for (guint i = 0; i < n; i++)
-    {
-      gint64 pair_ns = ps_host_time_sum (costs->host_time[i]) + ps_host_time_sum (costs->pair_host);
+  for (guint i = 0; i < n; i++) {
+    gint64 pair_ns = ps_host_time_sum (costs->host_time[i]) + ps_host_time_sum (costs->pair_host);
 
-      if (i < costs->n_stages && costs->stage[i].pair_ns >= 0)
-        costs->stage[i].pair_ns += sign * pair_ns;
-      if (costs->pairs_ns != NULL && costs->pairs_ns[i] >= 0)
-        costs->pairs_ns[i] += sign * pair_ns;
-    }
+    if (i < costs->n_stages && costs->stage[i].pair_ns >= 0)
+      costs->stage[i].pair_ns += sign * pair_ns;
+    if (costs->pairs_ns != NULL && costs->pairs_ns[i] >= 0)
+      costs->pairs_ns[i] += sign * pair_ns;
+  }
 }
 
-void
-ps_costs_add_host_time (PsCosts *costs, const guint16 *device, guint n_copies)
+void ps_costs_add_host_time (PsCosts *costs, const guint16 *device, guint n_copies)
 {
   gint64 below_ns = 0;
 
@@ -676,23 +615,21 @@ ps_costs_add_host_time (PsCosts *costs, const guint16 *device, guint n_copies)
     return;
   costs->host_time = g_new0 (PsHostTime, (gsize)PS_N_OP_KINDS * costs->n_lengths * costs->n_stages);
   costs->pair_host = (PsHostTime){ 0 };
-  for (guint stage = 0; stage < costs->n_stages; stage++)
-    {
-      gint64 above_ns = stage + 1 < costs->n_stages ? boundary_ns (costs, device, n_copies, stage) : 0;
-      PsHostTime backward = host_time_of (costs, PS_OP_BW, below_ns, above_ns);
+  for (guint stage = 0; stage < costs->n_stages; stage++) {
+    gint64 above_ns = stage + 1 < costs->n_stages ? boundary_ns (costs, device, n_copies, stage) : 0;
+    PsHostTime backward = host_time_of (costs, PS_OP_BW, below_ns, above_ns);
 
-      for (guint i = 0; i < PS_OP_O * costs->n_lengths; i++)
-        costs->host_time[i * costs->n_stages + stage]
-            = host_time_of (costs, (PsOpKind)(i / costs->n_lengths), below_ns, above_ns);
-      costs->pair_host.before_ns = MAX (costs->pair_host.before_ns, backward.before_ns);
-      costs->pair_host.after_ns = MAX (costs->pair_host.after_ns, backward.after_ns);
-      below_ns = above_ns;
-    }
+    for (guint i = 0; i < PS_OP_O * costs->n_lengths; i++)
+      costs->host_time[i * costs->n_stages + stage]
+          = host_time_of (costs, (PsOpKind)(i / costs->n_lengths), below_ns, above_ns);
+    costs->pair_host.before_ns = MAX (costs->pair_host.before_ns, backward.before_ns);
+    costs->pair_host.after_ns = MAX (costs->pair_host.after_ns, backward.after_ns);
+    below_ns = above_ns;
+  }
   change_durations (costs, 1);
 }
 
-void
-ps_costs_remove_host_time (PsCosts *costs)
+void ps_costs_remove_host_time (PsCosts *costs)
 {
   if (costs->host_time == NULL)
     return;
@@ -706,32 +643,28 @@ static const char *const key_names[PS_N_COST_KEYS]
     = { "f",  "b",    "w",   "bw",   "c",    "o",       "pair",    "reduce", "reduce2", "r",  "host",
         "op", "post", "act", "wact", "keep", "weights", "version", "grad",   "opt",     "msg" };
 
-const char *
-ps_cost_key_name (PsCostKey key)
+const char *ps_cost_key_name (PsCostKey key)
 {
   g_return_val_if_fail ((guint)key < PS_N_COST_KEYS, NULL);
   return key_names[key];
 }
 
 /* One value per stage for each key that was given; NULL for the others. */
-typedef struct
-{
+typedef struct {
   guint n_devices;
   guint n_chunks;
   guint n_stages;
   gint64 *values[PS_N_COST_KEYS];
 } Spec;
 
-static void
-spec_clear (Spec *spec)
+static void spec_clear (Spec *spec)
 {
   for (guint key = 0; key < PS_N_COST_KEYS; key++)
     g_free (spec->values[key]);
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Spec, spec_clear)
 
-static gboolean
-parse_value (PsCostKey key, const char *text, gint64 *value, GError **error)
+static gboolean parse_value (PsCostKey key, const char *text, gint64 *value, GError **error)
 {
   g_autofree char *where = g_strdup_printf ("--costs: %s", key_names[key]);
 
@@ -739,35 +672,30 @@ parse_value (PsCostKey key, const char *text, gint64 *value, GError **error)
 }
 
 /* Costs of a boundary, not of a stage. */
-static gboolean
-is_per_transfer (PsCostKey key)
+static gboolean is_per_transfer (PsCostKey key)
 {
   return key == PS_COST_C || key == PS_COST_MSG;
 }
 
 /* The same for every device, however many chunks it has. */
-static gboolean
-is_per_device (PsCostKey key)
+static gboolean is_per_device (PsCostKey key)
 {
   return key == PS_COST_OP || key == PS_COST_POST;
 }
 
 /* A device's share, split over its chunks: the first chunks take the remainder, so that the sum is exact. */
-static void
-spread (const Spec *spec, PsCostKey key, gint64 share, gint64 *values)
+static void spread (const Spec *spec, PsCostKey key, gint64 share, gint64 *values)
 {
-  for (guint stage = 0; stage < spec->n_stages; stage++)
-    {
-      gint64 chunk = stage / spec->n_devices;
+  for (guint stage = 0; stage < spec->n_stages; stage++) {
+    gint64 chunk = stage / spec->n_devices;
 
-      values[stage] = is_per_transfer (key) || is_per_device (key)
-                          ? share
-                          : share / spec->n_chunks + (chunk < share % spec->n_chunks);
-    }
+    values[stage] = is_per_transfer (key) || is_per_device (key)
+                        ? share
+                        : share / spec->n_chunks + (chunk < share % spec->n_chunks);
+  }
 }
 
-static gboolean
-parse_values (Spec *spec, PsCostKey key, const char *text, GError **error)
+static gboolean parse_values (Spec *spec, PsCostKey key, const char *text, GError **error)
 {
   g_auto (GStrv) parts = g_strsplit (text, ":", -1);
   guint n_parts = g_strv_length (parts);
@@ -789,8 +717,7 @@ parse_values (Spec *spec, PsCostKey key, const char *text, GError **error)
   return TRUE;
 }
 
-static gboolean
-parse_entry (Spec *spec, const char *entry, GError **error)
+static gboolean parse_entry (Spec *spec, const char *entry, GError **error)
 {
   const char *equals = strchr (entry, '=');
   g_autofree char *name = g_strndup (entry, equals != NULL ? (gsize)(equals - entry) : strlen (entry));
@@ -809,14 +736,12 @@ parse_entry (Spec *spec, const char *entry, GError **error)
   return parse_values (spec, key, equals + 1, error);
 }
 
-static gint64
-spec_get (const Spec *spec, PsCostKey key, guint stage, gint64 fallback)
+static gint64 spec_get (const Spec *spec, PsCostKey key, guint stage, gint64 fallback)
 {
   return spec->values[key] != NULL ? spec->values[key][stage] : fallback;
 }
 
-static gboolean
-spec_is_complete (const Spec *spec, GError **error)
+static gboolean spec_is_complete (const Spec *spec, GError **error)
 {
   gboolean split = spec->values[PS_COST_B] != NULL && spec->values[PS_COST_W] != NULL;
 
@@ -828,8 +753,7 @@ spec_is_complete (const Spec *spec, GError **error)
                     "--costs: give f, and either b and w or bw alone, such as f=1ms,b=1ms,w=1ms");
 }
 
-static void
-fill_times (PsCosts *costs, const Spec *spec, guint stage)
+static void fill_times (PsCosts *costs, const Spec *spec, guint stage)
 {
   gint64 f = spec_get (spec, PS_COST_F, stage, 0);
   gint64 whole = spec_get (spec, PS_COST_BW, stage, 0);
@@ -849,8 +773,7 @@ fill_times (PsCosts *costs, const Spec *spec, guint stage)
   cost->host_ns = spec_get (spec, PS_COST_HOST, stage, -1);
 }
 
-static void
-fill_boundaries (PsCosts *costs, const Spec *spec, guint stage)
+static void fill_boundaries (PsCosts *costs, const Spec *spec, guint stage)
 {
   costs->transfer_ns[ps_transfer_forward (costs, stage)] = spec_get (spec, PS_COST_C, stage, 0);
   costs->message_bytes[ps_transfer_forward (costs, stage)] = spec_get (spec, PS_COST_MSG, stage, 0);
@@ -860,8 +783,7 @@ fill_boundaries (PsCosts *costs, const Spec *spec, guint stage)
   costs->message_bytes[ps_transfer_backward (costs, stage)] = spec_get (spec, PS_COST_MSG, stage - 1, 0);
 }
 
-static void
-fill_state (PsCosts *costs, const Spec *spec, guint stage)
+static void fill_state (PsCosts *costs, const Spec *spec, guint stage)
 {
   gint64 weights = spec_get (spec, PS_COST_WEIGHTS, stage, 0);
   gint64 grad = spec_get (spec, PS_COST_GRAD, stage, 0);
@@ -876,8 +798,7 @@ fill_state (PsCosts *costs, const Spec *spec, guint stage)
 }
 
 /* The name of a part that is larger than its whole; *whole is the name of the whole. NULL: all fit. */
-static const char *
-find_misfit (const Spec *spec, guint stage, const char **whole)
+static const char *find_misfit (const Spec *spec, guint stage, const char **whole)
 {
   gint64 act = spec_get (spec, PS_COST_ACT, stage, 0), weights = spec_get (spec, PS_COST_WEIGHTS, stage, 0);
 
@@ -891,8 +812,7 @@ find_misfit (const Spec *spec, guint stage, const char **whole)
                                                                                                     : NULL;
 }
 
-static gboolean
-fill_stage (PsCosts *costs, const Spec *spec, guint stage, GError **error)
+static gboolean fill_stage (PsCosts *costs, const Spec *spec, guint stage, GError **error)
 {
   const char *whole, *part = find_misfit (spec, stage, &whole);
   gint64 act = spec_get (spec, PS_COST_ACT, stage, 0);
@@ -908,8 +828,7 @@ fill_stage (PsCosts *costs, const Spec *spec, guint stage, GError **error)
   return TRUE;
 }
 
-PsCosts *
-ps_costs_parse (const char *text, guint n_devices, guint n_chunks, GError **error)
+PsCosts *ps_costs_parse (const char *text, guint n_devices, guint n_chunks, GError **error)
 {
   g_auto (Spec) spec = { .n_devices = n_devices, .n_chunks = n_chunks, .n_stages = n_devices * n_chunks };
   g_auto (GStrv) entries = g_strsplit (text, ",", -1);
@@ -933,31 +852,28 @@ ps_costs_parse (const char *text, guint n_devices, guint n_chunks, GError **erro
 /* Costs by formulas, of a model on a cluster: times and sizes of stages. */
 
 /* Time to move the bytes that F keeps to the host; -1: not known. */
-static gint64
-host_ns (const PsCluster *cluster, gint64 bytes)
+static gint64 host_ns (const PsCluster *cluster, gint64 bytes)
 {
   const PsLink link = { .bandwidth = cluster->host_bandwidth };
 
   return cluster->host_bandwidth > 0 ? ps_link_transfer_ns (&link, bytes) : -1;
 }
 
-static gint64
-reserved (gint64 bytes, double reserve)
+static gint64 reserved (gint64 bytes, double reserve)
 {
   return (gint64)((double)bytes * reserve);
 }
 
 /* The bytes that an op needs only while it runs. */
-static void
-add_workspace (PsOpCost *op, gint64 bytes)
+static void add_workspace (PsOpCost *op, gint64 bytes)
 {
   op->take_bytes += bytes;
   op->give_bytes += bytes;
 }
 
 /* Fills the memory of a stage of that shape from the formulas of work.h and work.h: one GPU's of a device. */
-static void
-set_sizes (PsCosts *costs, const PsModel *model, const PsCluster *cluster, const PsStageShape *shape, guint stage)
+static void set_sizes (PsCosts *costs, const PsModel *model, const PsCluster *cluster, const PsStageShape *shape,
+                       guint stage)
 {
   guint t = cluster->tensor;
   double reserve = ps_framework_passing_reserve (model->framework);
@@ -980,8 +896,8 @@ set_sizes (PsCosts *costs, const PsModel *model, const PsCluster *cluster, const
 
 /* An overlapped pair: F of a stage, B and W of one like it. All that computes outside the experts is spread evenly over
  * the layers with experts. -1: no all-to-all is there to hide. */
-static gint64
-pair_ns (const PsCosts *costs, const PsModel *model, const PsCluster *cluster, const PsStageShape *shape, guint stage)
+static gint64 pair_ns (const PsCosts *costs, const PsModel *model, const PsCluster *cluster, const PsStageShape *shape,
+                       guint stage)
 {
   gint64 exchange_ns = ps_tensor_exchange_ns (model, cluster), sum = 0;
   PsPairLayer layer = { .dispatch_ns = { exchange_ns, exchange_ns }, .combine_ns = { exchange_ns, exchange_ns } };
@@ -991,39 +907,36 @@ pair_ns (const PsCosts *costs, const PsModel *model, const PsCluster *cluster, c
   n = count[PS_LAYER_EXPERTS] + count[PS_LAYER_EXPERTS | PS_LAYER_WINDOW];
   if (n == 0 || exchange_ns == 0)
     return -1;
-  for (guint kind = PS_OP_F; kind <= PS_OP_W; kind++)
-    {
-      PsWork experts;
-      gint64 ns = ps_costs_op (costs, (PsOpKind)kind, stage)->duration_ns;
-      gint64 computing_ns = MAX (ns - (kind == PS_OP_W ? 0 : 2 * n * exchange_ns), 0);
+  for (guint kind = PS_OP_F; kind <= PS_OP_W; kind++) {
+    PsWork experts;
+    gint64 ns = ps_costs_op (costs, (PsOpKind)kind, stage)->duration_ns;
+    gint64 computing_ns = MAX (ns - (kind == PS_OP_W ? 0 : 2 * n * exchange_ns), 0);
 
-      ps_work_experts (model, shape, (PsOpKind)kind, cluster->tensor, &experts);
-      layer.experts_ns[kind] = MIN (ps_work_ns (&experts, cluster, 0), computing_ns) / n;
-      layer.attention_ns[kind] = computing_ns / n - layer.experts_ns[kind];
-      sum += ns;
-    }
+    ps_work_experts (model, shape, (PsOpKind)kind, cluster->tensor, &experts);
+    layer.experts_ns[kind] = MIN (ps_work_ns (&experts, cluster, 0), computing_ns) / n;
+    layer.attention_ns[kind] = computing_ns / n - layer.experts_ns[kind];
+    sum += ns;
+  }
   g_autofree PsPairLayer *layers = g_new (PsPairLayer, n);
   for (guint i = 0; i < n; i++)
     layers[i] = layer;
   return MIN (ps_overlap_pair_ns (layers, n), sum);
 }
 
-static void
-model_times (PsCosts *costs, const PsModel *model, const PsCluster *cluster, const PsStageShape *shape, guint n_chunks,
-             guint stage)
+static void model_times (PsCosts *costs, const PsModel *model, const PsCluster *cluster, const PsStageShape *shape,
+                         guint n_chunks, guint stage)
 {
   static const PsOpKind kinds[] = { PS_OP_F, PS_OP_B, PS_OP_W, PS_OP_BW };
   gint64 tensor_ns = ps_tensor_stage_ns (model, shape, cluster, PS_OP_F);
   gint64 backward_ns = ps_tensor_stage_ns (model, shape, cluster, PS_OP_B);
 
-  for (guint i = 0; i < G_N_ELEMENTS (kinds); i++)
-    {
-      PsWork work;
-      gint64 talk_ns = kinds[i] == PS_OP_F ? tensor_ns : kinds[i] == PS_OP_W ? 0 : backward_ns;
+  for (guint i = 0; i < G_N_ELEMENTS (kinds); i++) {
+    PsWork work;
+    gint64 talk_ns = kinds[i] == PS_OP_F ? tensor_ns : kinds[i] == PS_OP_W ? 0 : backward_ns;
 
-      ps_work_stage (model, shape, kinds[i], cluster->tensor, &work);
-      ps_costs_op (costs, kinds[i], stage)->duration_ns = ps_work_ns (&work, cluster, talk_ns);
-    }
+    ps_work_stage (model, shape, kinds[i], cluster->tensor, &work);
+    ps_costs_op (costs, kinds[i], stage)->duration_ns = ps_work_ns (&work, cluster, talk_ns);
+  }
   ps_costs_op (costs, PS_OP_R, stage)->duration_ns = ps_costs_op (costs, PS_OP_F, stage)->duration_ns;
   costs->stage[stage].step_ns = cluster->step_ns / n_chunks;
   ps_costs_op (costs, PS_OP_O, stage)->duration_ns
@@ -1034,24 +947,21 @@ model_times (PsCosts *costs, const PsModel *model, const PsCluster *cluster, con
 }
 
 /* The first stage whose work equals that of `stage`: `stage` itself when no earlier one has it. */
-static guint
-find_equal (const PsModel *model, const PsStageShape *shapes, guint stage)
+static guint find_equal (const PsModel *model, const PsStageShape *shapes, guint stage)
 {
   guint count[PS_N_LAYER_KINDS], other[PS_N_LAYER_KINDS], i;
 
   ps_model_count_kinds (model, &shapes[stage], count);
-  for (i = 0; i < stage; i++)
-    {
-      ps_model_count_kinds (model, &shapes[i], other);
-      if (memcmp (count, other, sizeof count) == 0 && shapes[i].embedding == shapes[stage].embedding
-          && shapes[i].head == shapes[stage].head && shapes[i].n_mtp == shapes[stage].n_mtp)
-        break;
-    }
+  for (i = 0; i < stage; i++) {
+    ps_model_count_kinds (model, &shapes[i], other);
+    if (memcmp (count, other, sizeof count) == 0 && shapes[i].embedding == shapes[stage].embedding
+        && shapes[i].head == shapes[stage].head && shapes[i].n_mtp == shapes[stage].n_mtp)
+      break;
+  }
   return i;
 }
 
-static char *
-describe_source (const PsModel *model, const PsCluster *cluster)
+static char *describe_source (const PsModel *model, const PsCluster *cluster)
 {
   if (cluster->tensor == 1)
     return g_strdup_printf ("model '%s' on cluster '%s'", model->name, cluster->name);
@@ -1059,9 +969,8 @@ describe_source (const PsModel *model, const PsCluster *cluster)
                           cluster->tensor);
 }
 
-PsCosts *
-ps_costs_model_stages (const PsModel *model, const PsCluster *cluster, const PsStageShape *shapes, guint n_devices,
-                       guint n_chunks, GError **error)
+PsCosts *ps_costs_model_stages (const PsModel *model, const PsCluster *cluster, const PsStageShape *shapes,
+                                guint n_devices, guint n_chunks, GError **error)
 {
   guint n_stages = n_devices * n_chunks;
 
@@ -1070,24 +979,22 @@ ps_costs_model_stages (const PsModel *model, const PsCluster *cluster, const PsS
   PsCosts *costs = ps_costs_new (n_stages);
   costs->shapes = g_memdup2 (shapes, n_stages * sizeof *shapes);
   gint64 bytes = ps_tensor_boundary_bytes (model, cluster->tensor);
-  for (guint stage = 0; stage < n_stages; stage++)
-    {
-      guint device = stage % n_devices, equal = find_equal (model, shapes, stage);
+  for (guint stage = 0; stage < n_stages; stage++) {
+    guint device = stage % n_devices, equal = find_equal (model, shapes, stage);
 
-      costs->shapes[stage].recompute = PS_RECOMPUTE_NONE;
-      costs->shapes[stage].offload = 0;
-      if (equal < stage)
-        ps_costs_copy_stage (costs, stage, costs, equal);
-      else
-        {
-          model_times (costs, model, cluster, &shapes[stage], n_chunks, stage);
-          set_sizes (costs, model, cluster, &shapes[stage], stage);
-        }
-      costs->transfer_ns[ps_transfer_forward (costs, stage)]
-          = ps_cluster_transfer_ns (cluster, device, (stage + 1) % n_devices, bytes);
-      costs->transfer_ns[ps_transfer_backward (costs, stage)]
-          = ps_cluster_transfer_ns (cluster, device, (stage + n_devices - 1) % n_devices, bytes);
+    costs->shapes[stage].recompute = PS_RECOMPUTE_NONE;
+    costs->shapes[stage].offload = 0;
+    if (equal < stage)
+      ps_costs_copy_stage (costs, stage, costs, equal);
+    else {
+      model_times (costs, model, cluster, &shapes[stage], n_chunks, stage);
+      set_sizes (costs, model, cluster, &shapes[stage], stage);
     }
+    costs->transfer_ns[ps_transfer_forward (costs, stage)]
+        = ps_cluster_transfer_ns (cluster, device, (stage + 1) % n_devices, bytes);
+    costs->transfer_ns[ps_transfer_backward (costs, stage)]
+        = ps_cluster_transfer_ns (cluster, device, (stage + n_devices - 1) % n_devices, bytes);
+  }
   ps_costs_set_messages (costs, bytes);
   costs->dense_copies = MAX (model->spread.context, 1);
   guint shared = ps_model_expert_gpus (model);
@@ -1099,8 +1006,8 @@ ps_costs_model_stages (const PsModel *model, const PsCluster *cluster, const PsS
 }
 
 /* Gives a stage another part of what its device holds and does once: one of `after` in place of one of `before`. */
-static void
-share_device (PsCosts *costs, const PsModel *model, const PsCluster *cluster, guint stage, guint before, guint after)
+static void share_device (PsCosts *costs, const PsModel *model, const PsCluster *cluster, guint stage, guint before,
+                          guint after)
 {
   gint64 context = ps_framework_context_bytes (model->framework), bytes = context / after - context / before;
   gint64 ns = cluster->step_ns / after - cluster->step_ns / before;
@@ -1111,40 +1018,37 @@ share_device (PsCosts *costs, const PsModel *model, const PsCluster *cluster, gu
   ps_costs_op (costs, PS_OP_O, stage)->duration_ns += ns;
 }
 
-void
-ps_costs_place (PsCosts *costs, const PsModel *model, const PsCluster *cluster, const guint16 *device, guint n_devices)
+void ps_costs_place (PsCosts *costs, const PsModel *model, const PsCluster *cluster, const guint16 *device,
+                     guint n_devices)
 {
   guint n = costs->n_stages;
   g_autofree guint *held = g_new0 (guint, n_devices);
 
   for (guint stage = 0; stage < n; stage++)
     held[device[stage]]++;
-  for (guint stage = 0; stage < n; stage++)
-    {
-      guint forward = ps_transfer_forward (costs, stage), backward = ps_transfer_backward (costs, stage);
+  for (guint stage = 0; stage < n; stage++) {
+    guint forward = ps_transfer_forward (costs, stage), backward = ps_transfer_backward (costs, stage);
 
-      share_device (costs, model, cluster, stage, n / n_devices, held[device[stage]]);
-      if (stage + 1 < n)
-        costs->transfer_ns[forward]
-            = ps_cluster_transfer_ns (cluster, device[stage], device[stage + 1], costs->message_bytes[forward]);
-      if (stage > 0)
-        costs->transfer_ns[backward]
-            = ps_cluster_transfer_ns (cluster, device[stage], device[stage - 1], costs->message_bytes[backward]);
-    }
+    share_device (costs, model, cluster, stage, n / n_devices, held[device[stage]]);
+    if (stage + 1 < n)
+      costs->transfer_ns[forward]
+          = ps_cluster_transfer_ns (cluster, device[stage], device[stage + 1], costs->message_bytes[forward]);
+    if (stage > 0)
+      costs->transfer_ns[backward]
+          = ps_cluster_transfer_ns (cluster, device[stage], device[stage - 1], costs->message_bytes[backward]);
+  }
 }
 
-void
-ps_costs_add_context (PsCosts *costs, const PsModel *model, guint n_chunks)
+void ps_costs_add_context (PsCosts *costs, const PsModel *model, guint n_chunks)
 {
   double reserve = ps_framework_reserve (model->framework) - 1;
 
-  for (guint stage = 0; stage < costs->n_stages; stage++)
-    {
-      PsStateBytes *state = &costs->stage[stage].state;
-      gint64 bytes = ps_framework_context_bytes (model->framework) / n_chunks
-                     + reserved (costs->stage[stage].weight_bytes, reserve);
+  for (guint stage = 0; stage < costs->n_stages; stage++) {
+    PsStateBytes *state = &costs->stage[stage].state;
+    gint64 bytes = ps_framework_context_bytes (model->framework) / n_chunks
+                   + reserved (costs->stage[stage].weight_bytes, reserve);
 
-      state->context_bytes += bytes;
-      costs->stage[stage].weight_bytes += bytes;
-    }
+    state->context_bytes += bytes;
+    costs->stage[stage].weight_bytes += bytes;
+  }
 }

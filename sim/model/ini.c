@@ -12,8 +12,7 @@
 /* No description comes near this; a file beyond it is something else. */
 #define MAX_LENGTH (1 << 16)
 
-struct _PsIni
-{
+struct _PsIni {
   GHashTable *values; /* by key */
   char *where;        /* how messages call the description */
   const char *group;
@@ -21,8 +20,7 @@ struct _PsIni
   GError *error;   /* the first thing wrong */
 };
 
-void
-ps_ini_free (PsIni *ini)
+void ps_ini_free (PsIni *ini)
 {
   if (ini == NULL)
     return;
@@ -32,20 +30,17 @@ ps_ini_free (PsIni *ini)
   g_free (ini);
 }
 
-static const char *
-value_of (const PsIni *ini, const char *key)
+static const char *value_of (const PsIni *ini, const char *key)
 {
   return g_hash_table_lookup (ini->values, key);
 }
 
-gboolean
-ps_ini_has (const PsIni *ini, const char *key)
+gboolean ps_ini_has (const PsIni *ini, const char *key)
 {
   return value_of (ini, key) != NULL;
 }
 
-char *
-ps_ini_name (PsIni *ini)
+char *ps_ini_name (PsIni *ini)
 {
   char *name;
 
@@ -57,8 +52,7 @@ ps_ini_name (PsIni *ini)
   return name;
 }
 
-static gboolean
-begin_group (PsIni *ini, guint number, const char *line, GError **error)
+static gboolean begin_group (PsIni *ini, guint number, const char *line, GError **error)
 {
   g_autofree char *wanted = g_strdup_printf ("[%s]", ini->group), *quoted = ps_text_quote (line);
 
@@ -71,55 +65,49 @@ begin_group (PsIni *ini, guint number, const char *line, GError **error)
   return TRUE;
 }
 
-static gboolean
-add_key (PsIni *ini, guint number, char *line, const char *const *keys, GError **error)
+static gboolean add_key (PsIni *ini, guint number, char *line, const char *const *keys, GError **error)
 {
   char *equals = strchr (line, '=');
 
-  if (equals == NULL || equals == line)
-    {
-      g_autofree char *quoted = ps_text_quote (line);
+  if (equals == NULL || equals == line) {
+    g_autofree char *quoted = ps_text_quote (line);
 
-      return ps_refuse (error, PS_ERROR_INPUT, "%s:%u: %s is neither 'key = value' nor a [group] nor a # comment",
-                        ini->where, number, quoted);
-    }
+    return ps_refuse (error, PS_ERROR_INPUT, "%s:%u: %s is neither 'key = value' nor a [group] nor a # comment",
+                      ini->where, number, quoted);
+  }
   *equals = '\0';
   const char *key = g_strchomp (line);
   g_autofree char *quoted = ps_text_quote (key);
-  if (!g_strv_contains (keys, key))
-    {
-      g_autofree char *known = g_strjoinv (" ", (char **)keys);
-      g_autofree char *meant = ps_did_you_mean (key, keys, g_strv_length ((char **)keys), "");
+  if (!g_strv_contains (keys, key)) {
+    g_autofree char *known = g_strjoinv (" ", (char **)keys);
+    g_autofree char *meant = ps_did_you_mean (key, keys, g_strv_length ((char **)keys), "");
 
-      return ps_refuse (error, PS_ERROR_INPUT, "%s:%u: unknown key %s; known are: %s%s", ini->where, number, quoted,
-                        known, meant);
-    }
+    return ps_refuse (error, PS_ERROR_INPUT, "%s:%u: unknown key %s; known are: %s%s", ini->where, number, quoted,
+                      known, meant);
+  }
   return g_hash_table_insert (ini->values, g_strdup (key), g_strdup (g_strchug (equals + 1)))
          || ps_refuse (error, PS_ERROR_INPUT, "%s:%u: key %s appears twice", ini->where, number, quoted);
 }
 
-static gboolean
-add_lines (PsIni *ini, const char *text, const char *const *keys, GError **error)
+static gboolean add_lines (PsIni *ini, const char *text, const char *const *keys, GError **error)
 {
   g_auto (GStrv) lines = g_strsplit (text, "\n", -1);
 
-  for (guint i = 0; lines[i] != NULL; i++)
-    {
-      char *line = g_strstrip (lines[i]);
+  for (guint i = 0; lines[i] != NULL; i++) {
+    char *line = g_strstrip (lines[i]);
 
-      if (*line == '\0' || *line == '#')
-        continue;
-      if (*line != '[' && !ini->inside)
-        return ps_refuse (error, PS_ERROR_INPUT, "%s:%u: expected [%s] first", ini->where, i + 1, ini->group);
-      if (*line == '[' ? !begin_group (ini, i + 1, line, error) : !add_key (ini, i + 1, line, keys, error))
-        return FALSE;
-    }
+    if (*line == '\0' || *line == '#')
+      continue;
+    if (*line != '[' && !ini->inside)
+      return ps_refuse (error, PS_ERROR_INPUT, "%s:%u: expected [%s] first", ini->where, i + 1, ini->group);
+    if (*line == '[' ? !begin_group (ini, i + 1, line, error) : !add_key (ini, i + 1, line, keys, error))
+      return FALSE;
+  }
   return ini->inside || ps_refuse (error, PS_ERROR_INPUT, "%s: holds no [%s] group", ini->where, ini->group);
 }
 
-PsIni *
-ps_ini_parse (const char *where, const char *text, gsize length, const char *group, const PsIniField *fields, guint n,
-              GError **error)
+PsIni *ps_ini_parse (const char *where, const char *text, gsize length, const char *group, const PsIniField *fields,
+                     guint n, GError **error)
 {
   g_autofree const char **keys = g_new0 (const char *, n + 2);
   g_autoptr (PsIni) ini = g_new0 (PsIni, 1);
@@ -136,21 +124,18 @@ ps_ini_parse (const char *where, const char *text, gsize length, const char *gro
   return add_lines (ini, terminated, keys, error) ? g_steal_pointer (&ini) : NULL;
 }
 
-gboolean
-ps_ini_read (const char *path, const char *folder, char **text, gsize *length, GError **error)
+gboolean ps_ini_read (const char *path, const char *folder, char **text, gsize *length, GError **error)
 {
   gboolean is_path = strchr (path, '/') != NULL || g_str_has_suffix (path, ".ini");
 
-  if (!is_path && *path != '\0')
-    {
-      *text = ps_shipped_text (folder, path);
-      if (*text != NULL)
-        {
-          *length = strlen (*text);
-          return TRUE;
-        }
-      is_path = g_file_test (path, G_FILE_TEST_EXISTS);
+  if (!is_path && *path != '\0') {
+    *text = ps_shipped_text (folder, path);
+    if (*text != NULL) {
+      *length = strlen (*text);
+      return TRUE;
     }
+    is_path = g_file_test (path, G_FILE_TEST_EXISTS);
+  }
   if (is_path)
     return ps_read_file (path, text, length, error);
   g_auto (GStrv) names = ps_shipped_names (folder);
@@ -160,8 +145,7 @@ ps_ini_read (const char *path, const char *folder, char **text, gsize *length, G
                     meant);
 }
 
-void
-ps_ini_fail (PsIni *ini, const char *key, const char *format, ...)
+void ps_ini_fail (PsIni *ini, const char *key, const char *format, ...)
 {
   if (ini->error != NULL)
     return;
@@ -172,8 +156,7 @@ ps_ini_fail (PsIni *ini, const char *key, const char *format, ...)
   ini->error = g_error_new (PS_ERROR, PS_ERROR_INPUT, "%s: [%s] %s: %s", ini->where, ini->group, key, message);
 }
 
-gboolean
-ps_ini_finish (PsIni *ini, GError **error)
+gboolean ps_ini_finish (PsIni *ini, GError **error)
 {
   if (ini->error == NULL)
     return TRUE;
@@ -181,8 +164,7 @@ ps_ini_finish (PsIni *ini, GError **error)
   return FALSE;
 }
 
-char *
-ps_ini_text (PsIni *ini, const char *key)
+char *ps_ini_text (PsIni *ini, const char *key)
 {
   const char *value = value_of (ini, key);
 
@@ -193,8 +175,7 @@ ps_ini_text (PsIni *ini, const char *key)
   return g_strdup (ini->error == NULL ? value : "");
 }
 
-guint
-ps_ini_choice (PsIni *ini, const char *key, const char *const *choices)
+guint ps_ini_choice (PsIni *ini, const char *key, const char *const *choices)
 {
   g_autofree char *text = ps_ini_text (ini, key);
   g_autofree char *place = g_strdup_printf ("%s: [%s] %s", ini->where, ini->group, key);
@@ -207,8 +188,7 @@ ps_ini_choice (PsIni *ini, const char *key, const char *const *choices)
 }
 
 /* Times, sizes and rates are integers. */
-static gint64
-read_integer (PsIni *ini, const PsIniField *field)
+static gint64 read_integer (PsIni *ini, const PsIniField *field)
 {
   g_autofree char *text = ps_ini_text (ini, field->key);
   g_autofree char *place = g_strdup_printf ("%s: [%s] %s", ini->where, ini->group, field->key);
@@ -224,8 +204,7 @@ read_integer (PsIni *ini, const PsIniField *field)
   return value;
 }
 
-static double
-read_real (PsIni *ini, const PsIniField *field)
+static double read_real (PsIni *ini, const PsIniField *field)
 {
   g_autofree char *text = ps_ini_text (ini, field->key), *quoted = ps_text_quote (text);
   char *end;
@@ -237,48 +216,43 @@ read_real (PsIni *ini, const PsIniField *field)
   return field->low;
 }
 
-void
-ps_ini_fields (PsIni *ini, const PsIniField *fields, guint n, gpointer base)
+void ps_ini_fields (PsIni *ini, const PsIniField *fields, guint n, gpointer base)
 {
-  for (const PsIniField *field = fields; field < fields + n; field++)
-    {
-      gpointer member = G_STRUCT_MEMBER_P (base, field->offset);
-      gboolean given = field->presence == PS_INI_REQUIRED || ps_ini_has (ini, field->key);
+  for (const PsIniField *field = fields; field < fields + n; field++) {
+    gpointer member = G_STRUCT_MEMBER_P (base, field->offset);
+    gboolean given = field->presence == PS_INI_REQUIRED || ps_ini_has (ini, field->key);
 
-      switch (field->type)
-        {
-        case PS_INI_COUNT:
-          *(guint *)member = (guint)(given ? read_integer (ini, field) : (gint64)field->fallback);
-          break;
-        case PS_INI_CHOICE:
-          *(guint *)member = given ? ps_ini_choice (ini, field->key, field->choices) : (guint)field->fallback;
-          break;
-        case PS_INI_REAL:
-          *(double *)member = given ? read_real (ini, field) : field->fallback;
-          break;
-        case PS_INI_RATE:
-          *(double *)member = given ? (double)read_integer (ini, field) : field->fallback;
-          break;
-        case PS_INI_TIME:
-        case PS_INI_SIZE:
-          *(gint64 *)member = given ? read_integer (ini, field) : (gint64)field->fallback;
-          break;
-        case PS_INI_OTHER:
-          break;
-        }
+    switch (field->type) {
+    case PS_INI_COUNT:
+      *(guint *)member = (guint)(given ? read_integer (ini, field) : (gint64)field->fallback);
+      break;
+    case PS_INI_CHOICE:
+      *(guint *)member = given ? ps_ini_choice (ini, field->key, field->choices) : (guint)field->fallback;
+      break;
+    case PS_INI_REAL:
+      *(double *)member = given ? read_real (ini, field) : field->fallback;
+      break;
+    case PS_INI_RATE:
+      *(double *)member = given ? (double)read_integer (ini, field) : field->fallback;
+      break;
+    case PS_INI_TIME:
+    case PS_INI_SIZE:
+      *(gint64 *)member = given ? read_integer (ini, field) : (gint64)field->fallback;
+      break;
+    case PS_INI_OTHER:
+      break;
     }
+  }
 }
 
 /* What ships. */
 
-static int
-compare_names (const void *a, const void *b)
+static int compare_names (const void *a, const void *b)
 {
   return g_strcmp0 (*(const char *const *)a, *(const char *const *)b);
 }
 
-char **
-ps_shipped_names (const char *folder)
+char **ps_shipped_names (const char *folder)
 {
   g_autofree char *prefix = g_strconcat (folder, "/", NULL);
   g_autoptr (GPtrArray) names = g_ptr_array_new ();
@@ -293,16 +267,14 @@ ps_shipped_names (const char *folder)
   return (char **)g_ptr_array_free (g_steal_pointer (&names), FALSE);
 }
 
-char *
-ps_shipped_text (const char *folder, const char *name)
+char *ps_shipped_text (const char *folder, const char *name)
 {
   g_autofree char *path = g_strdup_printf ("%s/%s.ini", folder, name);
 
   return g_strdup (ps_data_file_text (path));
 }
 
-char *
-ps_shipped_about (const char *text)
+char *ps_shipped_about (const char *text)
 {
   g_auto (GStrv) lines = g_strsplit (text, "\n", -1);
   GString *about = g_string_new (NULL);

@@ -10,8 +10,7 @@
 #include <pipesim/base.h>
 
 /* The type of a key's value and of the member that takes it. */
-typedef enum
-{
+typedef enum {
   PS_INI_COUNT,  /* guint from low to high */
   PS_INI_REAL,   /* double from low to high */
   PS_INI_CHOICE, /* an enumeration or a gboolean: index of one of the choices */
@@ -21,16 +20,14 @@ typedef enum
   PS_INI_OTHER,  /* the reader asks for it */
 } PsIniType;
 
-typedef enum
-{
+typedef enum {
   PS_INI_REQUIRED,
   PS_INI_OPTIONAL, /* fallback unless given */
   PS_INI_LATER,    /* the same. Came later: at its fallback a model does not write it, so that digests of models already
                       measured stay */
 } PsIniPresence;
 
-typedef struct
-{
+typedef struct {
   const char *key;
   PsIniPresence presence;
   PsIniType type;

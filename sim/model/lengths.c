@@ -9,21 +9,18 @@
 
 PS_DEFINE_NAMES (PsMicrobatchOrder, ps_microbatch_order, "given", "ascending", "descending", "best")
 
-static double
-ratio (gint64 from, gint64 to)
+static double ratio (gint64 from, gint64 to)
 {
   return from > 0 ? (double)to / (double)from : 1;
 }
 
-static double
-ratio_of (const PsCosts *from, const PsCosts *to, PsOpKind kind, guint stage)
+static double ratio_of (const PsCosts *from, const PsCosts *to, PsOpKind kind, guint stage)
 {
   return ratio (ps_costs_op (from, kind, stage)->duration_ns, ps_costs_op (to, kind, stage)->duration_ns);
 }
 
 /* Messages of all boundaries grow alike; the last stage of a pipeline sends none forward, the first none back. */
-PsLengthFactors
-ps_length_factors (const PsCosts *from, const PsCosts *to, guint stage)
+PsLengthFactors ps_length_factors (const PsCosts *from, const PsCosts *to, guint stage)
 {
   guint i = stage + 1 < from->n_stages ? ps_transfer_forward (from, stage) : ps_transfer_backward (from, stage);
 
@@ -35,33 +32,28 @@ ps_length_factors (const PsCosts *from, const PsCosts *to, guint stage)
                             .msg = ratio (from->message_bytes[i], to->message_bytes[i]) };
 }
 
-static gint64
-scale (gint64 value, double factor)
+static gint64 scale (gint64 value, double factor)
 {
   return value < 0 || factor == 1 ? value : llrint (MIN ((double)value * factor, (double)PS_MAX_TIME_NS));
 }
 
-static gint64
-sum_of (const PsCosts *costs, PsOpKind a, PsOpKind b, guint stage)
+static gint64 sum_of (const PsCosts *costs, PsOpKind a, PsOpKind b, guint stage)
 {
   return ps_costs_op (costs, a, stage)->duration_ns + ps_costs_op (costs, b, stage)->duration_ns;
 }
 
-static void
-scale_stage (PsCosts *scaled, const PsCosts *costs, guint stage, const PsLengthFactors *factors)
+static void scale_stage (PsCosts *scaled, const PsCosts *costs, guint stage, const PsLengthFactors *factors)
 {
   const double by[] = { factors->f, factors->b, factors->w, 1, factors->f };
   PsStageCost *cost = &scaled->stage[stage];
 
-  for (guint kind = 0; kind < PS_OP_O; kind++)
-    {
-      PsOpCost *op = ps_costs_op (scaled, (PsOpKind)kind, stage);
+  for (guint kind = 0; kind < PS_OP_O; kind++) {
+    PsOpCost *op = ps_costs_op (scaled, (PsOpKind)kind, stage);
 
-      op->duration_ns = scale (op->duration_ns, by[kind]);
-      op->take_bytes = scale (op->take_bytes, factors->act);
-      op->give_bytes
-          = op->give_bytes < 0 ? -scale (-op->give_bytes, factors->act) : scale (op->give_bytes, factors->act);
-    }
+    op->duration_ns = scale (op->duration_ns, by[kind]);
+    op->take_bytes = scale (op->take_bytes, factors->act);
+    op->give_bytes = op->give_bytes < 0 ? -scale (-op->give_bytes, factors->act) : scale (op->give_bytes, factors->act);
+  }
   ps_costs_op (scaled, PS_OP_BW, stage)->duration_ns
       = scale (ps_costs_op (costs, PS_OP_BW, stage)->duration_ns,
                ratio (sum_of (costs, PS_OP_B, PS_OP_W, stage), sum_of (scaled, PS_OP_B, PS_OP_W, stage)));
@@ -72,27 +64,23 @@ scale_stage (PsCosts *scaled, const PsCosts *costs, guint stage, const PsLengthF
   ps_costs_balance (scaled, costs, stage);
 }
 
-PsCosts *
-ps_costs_scale (const PsCosts *costs, const PsLengthFactors *factors)
+PsCosts *ps_costs_scale (const PsCosts *costs, const PsLengthFactors *factors)
 {
   PsCosts *scaled = ps_costs_copy (costs);
 
-  for (guint stage = 0; stage < costs->n_stages; stage++)
-    {
-      const guint transfers[] = { ps_transfer_forward (costs, stage), ps_transfer_backward (costs, stage) };
+  for (guint stage = 0; stage < costs->n_stages; stage++) {
+    const guint transfers[] = { ps_transfer_forward (costs, stage), ps_transfer_backward (costs, stage) };
 
-      scale_stage (scaled, costs, stage, &factors[stage]);
-      for (guint i = 0; i < G_N_ELEMENTS (transfers); i++)
-        {
-          scaled->transfer_ns[transfers[i]] = scale (costs->transfer_ns[transfers[i]], factors[stage].c);
-          scaled->message_bytes[transfers[i]] = scale (costs->message_bytes[transfers[i]], factors[stage].msg);
-        }
+    scale_stage (scaled, costs, stage, &factors[stage]);
+    for (guint i = 0; i < G_N_ELEMENTS (transfers); i++) {
+      scaled->transfer_ns[transfers[i]] = scale (costs->transfer_ns[transfers[i]], factors[stage].c);
+      scaled->message_bytes[transfers[i]] = scale (costs->message_bytes[transfers[i]], factors[stage].msg);
     }
+  }
   return scaled;
 }
 
-PsCosts *
-ps_costs_join (PsCosts *const *costs, guint n)
+PsCosts *ps_costs_join (PsCosts *const *costs, guint n)
 {
   PsCosts *joined = ps_costs_copy (costs[0]);
   gsize n_stages = joined->n_stages;
@@ -105,22 +93,19 @@ ps_costs_join (PsCosts *const *costs, guint n)
   joined->transfer_ns = g_renew (gint64, joined->transfer_ns, 1 + 2 * n * n_stages);
   joined->message_bytes = g_renew (gint64, joined->message_bytes, 1 + 2 * n * n_stages);
   joined->pairs_ns = g_new (gint64, n * n_stages);
-  for (gsize k = 0; k < n; k++)
-    {
-      for (guint kind = 0; kind < PS_N_OP_KINDS; kind++)
-        memcpy (&joined->op[(kind * n + k) * n_stages], &costs[k]->op[kind * n_stages], n_stages * sizeof *joined->op);
-      memcpy (&joined->transfer_ns[1 + 2 * k * n_stages], &costs[k]->transfer_ns[1], 2 * n_stages * sizeof (gint64));
-      memcpy (&joined->message_bytes[1 + 2 * k * n_stages], &costs[k]->message_bytes[1],
-              2 * n_stages * sizeof (gint64));
-      for (gsize stage = 0; stage < n_stages; stage++)
-        joined->pairs_ns[k * n_stages + stage] = costs[k]->stage[stage].pair_ns;
-    }
+  for (gsize k = 0; k < n; k++) {
+    for (guint kind = 0; kind < PS_N_OP_KINDS; kind++)
+      memcpy (&joined->op[(kind * n + k) * n_stages], &costs[k]->op[kind * n_stages], n_stages * sizeof *joined->op);
+    memcpy (&joined->transfer_ns[1 + 2 * k * n_stages], &costs[k]->transfer_ns[1], 2 * n_stages * sizeof (gint64));
+    memcpy (&joined->message_bytes[1 + 2 * k * n_stages], &costs[k]->message_bytes[1], 2 * n_stages * sizeof (gint64));
+    for (gsize stage = 0; stage < n_stages; stage++)
+      joined->pairs_ns[k * n_stages + stage] = costs[k]->stage[stage].pair_ns;
+  }
   return joined;
 }
 
 /* Time that a pair saves whose microbatches both have that length. */
-static gint64
-saved_ns (const PsCosts *costs, guint length, guint stage)
+static gint64 saved_ns (const PsCosts *costs, guint length, guint stage)
 {
   guint n = costs->n_lengths;
 
@@ -130,8 +115,7 @@ saved_ns (const PsCosts *costs, guint length, guint stage)
 }
 
 /* Two lengths, a of the F and b of the backward. */
-static gint64
-uneven_pair_ns (const PsCosts *costs, guint a, guint b, guint stage)
+static gint64 uneven_pair_ns (const PsCosts *costs, guint a, guint b, guint stage)
 {
   guint n = costs->n_lengths;
 
@@ -141,8 +125,7 @@ uneven_pair_ns (const PsCosts *costs, guint a, guint b, guint stage)
 }
 
 /* F is the first kind, so it has the lower index. */
-gint64
-ps_costs_pair_ns (const PsCosts *costs, guint a, guint b)
+gint64 ps_costs_pair_ns (const PsCosts *costs, guint a, guint b)
 {
   guint forward = MIN (a, b), backward = MAX (a, b), n_stages = costs->n_stages;
 
@@ -157,8 +140,7 @@ ps_costs_pair_ns (const PsCosts *costs, guint a, guint b)
 typedef gint64 (*Reduce) (const gint64 *entry, gsize next, guint n, gconstpointer data);
 
 /* Costs of microbatches that are alike: the times, each reduced from those of all lengths. They have no bytes. */
-static PsCosts *
-reduce_lengths (const PsCosts *costs, Reduce reduce, gconstpointer data)
+static PsCosts *reduce_lengths (const PsCosts *costs, Reduce reduce, gconstpointer data)
 {
   guint n = costs->n_lengths, n_stages = costs->n_stages;
   PsCosts *alike = ps_costs_new (n_stages);
@@ -174,20 +156,17 @@ reduce_lengths (const PsCosts *costs, Reduce reduce, gconstpointer data)
   return alike;
 }
 
-static gint64
-nth (const gint64 *entry, gsize next, G_GNUC_UNUSED guint n, gconstpointer length)
+static gint64 nth (const gint64 *entry, gsize next, G_GNUC_UNUSED guint n, gconstpointer length)
 {
   return entry[*(const guint *)length * next];
 }
 
-PsCosts *
-ps_costs_of_length (const PsCosts *costs, guint length)
+PsCosts *ps_costs_of_length (const PsCosts *costs, guint length)
 {
   return reduce_lengths (costs, nth, &length);
 }
 
-static gint64
-average (const gint64 *entry, gsize next, G_GNUC_UNUSED guint n, gconstpointer data)
+static gint64 average (const gint64 *entry, gsize next, G_GNUC_UNUSED guint n, gconstpointer data)
 {
   const PsLengths *lengths = data;
   double sum = 0;
@@ -198,50 +177,44 @@ average (const gint64 *entry, gsize next, G_GNUC_UNUSED guint n, gconstpointer d
 }
 
 /* The op of the length whose F keeps most. */
-static const PsOpCost *
-largest_op (const PsCosts *costs, guint kind, guint stage)
+static const PsOpCost *largest_op (const PsCosts *costs, guint kind, guint stage)
 {
   guint largest = 0, n = costs->n_lengths;
   gint64 most = G_MININT64;
 
-  for (guint k = 0; k < n; k++)
-    {
-      const PsOpCost *op = &costs->op[ps_op_index (costs->n_stages, n, PS_OP_F, k, stage)];
+  for (guint k = 0; k < n; k++) {
+    const PsOpCost *op = &costs->op[ps_op_index (costs->n_stages, n, PS_OP_F, k, stage)];
 
-      largest = op->take_bytes - op->give_bytes > most ? k : largest;
-      most = MAX (most, op->take_bytes - op->give_bytes);
-    }
+    largest = op->take_bytes - op->give_bytes > most ? k : largest;
+    most = MAX (most, op->take_bytes - op->give_bytes);
+  }
   return &costs->op[ps_op_index (costs->n_stages, n, kind, largest, stage)];
 }
 
-PsCosts *
-ps_costs_average (const PsCosts *costs, const PsLengths *lengths)
+PsCosts *ps_costs_average (const PsCosts *costs, const PsLengths *lengths)
 {
   guint n_stages = costs->n_stages;
   PsCosts *alike = reduce_lengths (costs, average, lengths);
 
-  for (guint stage = 0; stage < n_stages; stage++)
-    {
-      gint64 pair_ns = alike->stage[stage].pair_ns;
+  for (guint stage = 0; stage < n_stages; stage++) {
+    gint64 pair_ns = alike->stage[stage].pair_ns;
 
-      alike->stage[stage] = costs->stage[stage];
-      alike->stage[stage].pair_ns = pair_ns;
-    }
-  for (guint i = 0; i < PS_N_OP_KINDS * n_stages; i++)
-    {
-      const PsOpCost *op = largest_op (costs, i / n_stages, i % n_stages);
+    alike->stage[stage] = costs->stage[stage];
+    alike->stage[stage].pair_ns = pair_ns;
+  }
+  for (guint i = 0; i < PS_N_OP_KINDS * n_stages; i++) {
+    const PsOpCost *op = largest_op (costs, i / n_stages, i % n_stages);
 
-      alike->op[i].take_bytes = op->take_bytes;
-      alike->op[i].give_bytes = op->give_bytes;
-    }
+    alike->op[i].take_bytes = op->take_bytes;
+    alike->op[i].give_bytes = op->give_bytes;
+  }
   for (guint i = 1; i <= 2 * n_stages; i++)
     for (guint k = 0; k < costs->n_lengths; k++)
       alike->message_bytes[i] = MAX (alike->message_bytes[i], costs->message_bytes[2 * k * n_stages + i]);
   return alike;
 }
 
-static gint64
-least (const gint64 *entry, gsize next, guint n, G_GNUC_UNUSED gconstpointer data)
+static gint64 least (const gint64 *entry, gsize next, guint n, G_GNUC_UNUSED gconstpointer data)
 {
   gint64 value = *entry;
 
@@ -250,21 +223,19 @@ least (const gint64 *entry, gsize next, guint n, G_GNUC_UNUSED gconstpointer dat
   return value;
 }
 
-PsCosts *
-ps_costs_least (const PsCosts *costs)
+PsCosts *ps_costs_least (const PsCosts *costs)
 {
   PsCosts *alike = reduce_lengths (costs, least, NULL);
 
   for (guint stage = 0; stage < costs->n_stages && costs->pairs_ns != NULL; stage++)
-    if (costs->stage[stage].pair_ns >= 0)
-      {
-        gint64 *pair_ns = &alike->stage[stage].pair_ns;
+    if (costs->stage[stage].pair_ns >= 0) {
+      gint64 *pair_ns = &alike->stage[stage].pair_ns;
 
-        *pair_ns = G_MAXINT64;
-        for (guint i = 0; i < costs->n_lengths * costs->n_lengths; i++)
-          *pair_ns = MIN (*pair_ns, uneven_pair_ns (costs, i / costs->n_lengths, i % costs->n_lengths, stage));
-        *pair_ns = MAX (*pair_ns, 0);
-      }
+      *pair_ns = G_MAXINT64;
+      for (guint i = 0; i < costs->n_lengths * costs->n_lengths; i++)
+        *pair_ns = MIN (*pair_ns, uneven_pair_ns (costs, i / costs->n_lengths, i % costs->n_lengths, stage));
+      *pair_ns = MAX (*pair_ns, 0);
+    }
   return alike;
 }
 
@@ -273,23 +244,11 @@ ps_costs_least (const PsCosts *costs)
 #define MAX_LENGTH ((gsize)1 << 24) /* bytes of a file */
 
 /* The columns; those of factors are in the order of PsLengthFactors. */
-enum
-{
-  TOKENS,
-  FACTOR,
-  F,
-  B,
-  W,
-  C,
-  ACT,
-  MSG,
-  N_COLUMNS
-};
+enum { TOKENS, FACTOR, F, B, W, C, ACT, MSG, N_COLUMNS };
 
 static const char *const names[N_COLUMNS] = { "tokens", "factor", "f", "b", "w", "c", "act", "msg" };
 
-typedef struct
-{
+typedef struct {
   const char *where;
   guint line;
   guint n_fields; /* 0: the header is still to come */
@@ -299,46 +258,42 @@ typedef struct
   GArray *length; /* PsLength */
 } Reader;
 
-static void
-reader_clear (Reader *reader)
+static void reader_clear (Reader *reader)
 {
   g_array_unref (reader->of);
   g_array_unref (reader->length);
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Reader, reader_clear)
 
-static char *
-place (const Reader *reader)
+static char *place (const Reader *reader)
 {
   return g_strdup_printf ("%s:%u", reader->where, reader->line);
 }
 
-static gboolean
-read_header (Reader *reader, char **fields, GError **error)
+static gboolean read_header (Reader *reader, char **fields, GError **error)
 {
-  for (guint i = 0; fields[i] != NULL; i++)
-    {
-      g_autofree char *quoted = ps_text_quote (fields[i]);
-      guint column = 0;
+  for (guint i = 0; fields[i] != NULL; i++) {
+    g_autofree char *quoted = ps_text_quote (fields[i]);
+    guint column = 0;
 
-      while (column < N_COLUMNS && !g_str_equal (g_strstrip (fields[i]), names[column]))
-        column++;
-      if (column == N_COLUMNS)
-        return ps_refuse_at (place (reader), error,
-                             "unknown column %s; the first line is tokens, or some of factor,f,b,w,c,act,msg", quoted);
-      if (reader->has[column])
-        return ps_refuse_at (place (reader), error, "column %s appears twice", quoted);
-      reader->has[column] = TRUE;
-      reader->column[i] = column;
-      reader->n_fields = i + 1;
-    }
+    while (column < N_COLUMNS && !g_str_equal (g_strstrip (fields[i]), names[column]))
+      column++;
+    if (column == N_COLUMNS)
+      return ps_refuse_at (place (reader), error,
+                           "unknown column %s; the first line is tokens, or some of factor,f,b,w,c,act,msg", quoted);
+    if (reader->has[column])
+      return ps_refuse_at (place (reader), error, "column %s appears twice", quoted);
+    reader->has[column] = TRUE;
+    reader->column[i] = column;
+    reader->n_fields = i + 1;
+  }
   if (reader->has[TOKENS] && reader->n_fields > 1)
     return ps_refuse_at (place (reader), error, "tokens stand alone: the factors follow from them");
   return TRUE;
 }
 
-static gboolean
-read_value (const Reader *reader, guint column, const char *text, PsLength *length, double *factors, GError **error)
+static gboolean read_value (const Reader *reader, guint column, const char *text, PsLength *length, double *factors,
+                            GError **error)
 {
   g_autofree char *where = g_strdup_printf ("%s:%u: %s", reader->where, reader->line, names[column]);
   g_autofree char *quoted = ps_text_quote (text), *printable = g_strndup (quoted + 1, strlen (quoted) - 2);
@@ -354,8 +309,7 @@ read_value (const Reader *reader, guint column, const char *text, PsLength *leng
 }
 
 /* Adds a microbatch, whose length may be there already. */
-static void
-append (Reader *reader, const PsLength *length)
+static void append (Reader *reader, const PsLength *length)
 {
   guint16 i = 0;
 
@@ -366,8 +320,7 @@ append (Reader *reader, const PsLength *length)
   g_array_append_val (reader->of, i);
 }
 
-static gboolean
-read_fields (Reader *reader, char **fields, GError **error)
+static gboolean read_fields (Reader *reader, char **fields, GError **error)
 {
   double factors[N_COLUMNS] = { 0 };
   PsLength length;
@@ -391,8 +344,7 @@ read_fields (Reader *reader, char **fields, GError **error)
   return TRUE;
 }
 
-PsLengths *
-ps_lengths_parse (const char *where, const char *text, gsize size, GError **error)
+PsLengths *ps_lengths_parse (const char *where, const char *text, gsize size, GError **error)
 {
   g_auto (Reader) reader = { .where = where,
                              .of = g_array_new (FALSE, FALSE, sizeof (guint16)),
@@ -401,20 +353,18 @@ ps_lengths_parse (const char *where, const char *text, gsize size, GError **erro
   if (!ps_text_check (where, text, size, MAX_LENGTH, error))
     return NULL;
   g_auto (GStrv) lines = g_strsplit (text, "\n", -1);
-  for (guint i = 0; lines[i] != NULL; i++)
-    {
-      reader.line = i + 1;
-      if (*g_strstrip (lines[i]) == '\0' || lines[i][0] == '#')
-        continue;
-      g_auto (GStrv) fields = g_strsplit (lines[i], ",", -1);
-      if (!(reader.n_fields == 0 ? read_header : read_fields) (&reader, fields, error))
-        return NULL;
-    }
-  if (reader.of->len == 0)
-    {
-      ps_refuse_at (g_strdup (where), error, "no microbatches; give each a line after the names of the columns");
+  for (guint i = 0; lines[i] != NULL; i++) {
+    reader.line = i + 1;
+    if (*g_strstrip (lines[i]) == '\0' || lines[i][0] == '#')
+      continue;
+    g_auto (GStrv) fields = g_strsplit (lines[i], ",", -1);
+    if (!(reader.n_fields == 0 ? read_header : read_fields) (&reader, fields, error))
       return NULL;
-    }
+  }
+  if (reader.of->len == 0) {
+    ps_refuse_at (g_strdup (where), error, "no microbatches; give each a line after the names of the columns");
+    return NULL;
+  }
   PsLengths *lengths = g_new0 (PsLengths, 1);
   lengths->n = reader.of->len;
   lengths->n_lengths = reader.length->len;
@@ -423,8 +373,7 @@ ps_lengths_parse (const char *where, const char *text, gsize size, GError **erro
   return lengths;
 }
 
-PsLengths *
-ps_lengths_read (const char *path, GError **error)
+PsLengths *ps_lengths_read (const char *path, GError **error)
 {
   g_autofree char *text = NULL;
   gsize size;
@@ -432,8 +381,7 @@ ps_lengths_read (const char *path, GError **error)
   return ps_read_file (path, &text, &size, error) ? ps_lengths_parse (path, text, size, error) : NULL;
 }
 
-void
-ps_lengths_free (PsLengths *lengths)
+void ps_lengths_free (PsLengths *lengths)
 {
   if (lengths == NULL)
     return;

@@ -11,8 +11,7 @@
 #define USUAL_SEQUENCE 4096
 
 /* The architectures that the formulas hold for, and what is not in their keys. */
-typedef struct
-{
+typedef struct {
   const char *model_type;
   PsMlp mlp;
   gboolean tied; /* unless the key says otherwise, as the next two */
@@ -55,8 +54,7 @@ static const Architecture architectures[] = {
   "scale_attn_ skip_bias_add"
 
 /* The model that a file describes, and keys of the file that are no fields of a model. */
-typedef struct
-{
+typedef struct {
   const char *where;
   PsModel *model;
   const PsIniField *fields;
@@ -76,8 +74,7 @@ typedef struct
   gboolean some_window; /* and one with it */
 } Config;
 
-static void
-config_clear (Config *config)
+static void config_clear (Config *config)
 {
   g_free (config->model_type);
   g_free (config->text_type);
@@ -87,40 +84,34 @@ config_clear (Config *config)
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Config, config_clear)
 
-static gboolean
-refuse (const Config *config, const char *key, const char *message, GError **error)
+static gboolean refuse (const Config *config, const char *key, const char *message, GError **error)
 {
   return ps_refuse (error, PS_ERROR_INPUT, "%s: %s: %s", config->where, key, message);
 }
 
-static gboolean
-is_named (const PsIniField *field, const char *key)
+static gboolean is_named (const PsIniField *field, const char *key)
 {
   g_auto (GStrv) names = g_strsplit (field->config, " ", -1);
 
   return *field->config != '\0' && g_strv_contains ((const char *const *)names, key);
 }
 
-static gboolean
-read_field (Config *config, guint index, const char *key, PsJsonReader *reader, GError **error)
+static gboolean read_field (Config *config, guint index, const char *key, PsJsonReader *reader, GError **error)
 {
   const PsIniField *field = &config->fields[index];
   g_autofree char *message = g_strdup_printf ("expected an integer from 0 to %.0f", field->high);
   gint64 integer = 0;
   gboolean flag;
 
-  if (g_str_has_prefix (reader->at, "null"))
-    {
-      ps_json_skip_value (reader);
-      return TRUE;
-    }
-  if (field->type == PS_INI_CHOICE)
-    {
-      if (!ps_json_read_boolean (reader, &flag))
-        return refuse (config, key, "expected true or false", error);
-      integer = flag;
-    }
-  else if (!ps_json_read_integer (reader, &integer) || integer < 0 || (double)integer > field->high)
+  if (g_str_has_prefix (reader->at, "null")) {
+    ps_json_skip_value (reader);
+    return TRUE;
+  }
+  if (field->type == PS_INI_CHOICE) {
+    if (!ps_json_read_boolean (reader, &flag))
+      return refuse (config, key, "expected true or false", error);
+    integer = flag;
+  } else if (!ps_json_read_integer (reader, &integer) || integer < 0 || (double)integer > field->high)
     return refuse (config, key, message, error);
   config->seen[index] = TRUE;
   ps_model_set_field (config->model, field, (double)integer);
@@ -128,35 +119,32 @@ read_field (Config *config, guint index, const char *key, PsJsonReader *reader, 
 }
 
 /* A window of some layers: the n-th, 2n-th, ... do without. */
-static gboolean
-read_layer_types (Config *config, PsJsonReader *reader, GError **error)
+static gboolean read_layer_types (Config *config, PsJsonReader *reader, GError **error)
 {
   const char *type;
   guint every = 0;
 
   if (!ps_json_enter_array (reader))
     return refuse (config, "layer_types", "expected an array", error);
-  for (guint i = 1; ps_json_next_element (reader); i++)
-    {
-      if (!ps_json_read_text (reader, &type))
-        return refuse (config, "layer_types", "expected texts", error);
-      gboolean full = g_str_equal (type, "full_attention");
-      if (!full && !g_str_equal (type, "sliding_attention"))
-        return refuse (config, "layer_types", "only full_attention and sliding_attention are known", error);
-      if (full && every == 0)
-        every = i;
-      if (full != (every > 0 && i % every == 0))
-        return refuse (config, "layer_types", "layers with full_attention do not come at equal distances", error);
-      config->n_types = i;
-      config->some_full |= full;
-      config->some_window |= !full;
-    }
+  for (guint i = 1; ps_json_next_element (reader); i++) {
+    if (!ps_json_read_text (reader, &type))
+      return refuse (config, "layer_types", "expected texts", error);
+    gboolean full = g_str_equal (type, "full_attention");
+    if (!full && !g_str_equal (type, "sliding_attention"))
+      return refuse (config, "layer_types", "only full_attention and sliding_attention are known", error);
+    if (full && every == 0)
+      every = i;
+    if (full != (every > 0 && i % every == 0))
+      return refuse (config, "layer_types", "layers with full_attention do not come at equal distances", error);
+    config->n_types = i;
+    config->some_full |= full;
+    config->some_window |= !full;
+  }
   config->model->full_every = every;
   return TRUE;
 }
 
-static gboolean
-read_text (Config *config, const char *key, PsJsonReader *reader, char **text, GError **error)
+static gboolean read_text (Config *config, const char *key, PsJsonReader *reader, char **text, GError **error)
 {
   const char *value;
 
@@ -167,16 +155,14 @@ read_text (Config *config, const char *key, PsJsonReader *reader, char **text, G
   return TRUE;
 }
 
-static gboolean
-read_integer (Config *config, const char *key, PsJsonReader *reader, gint64 *value, GError **error)
+static gboolean read_integer (Config *config, const char *key, PsJsonReader *reader, gint64 *value, GError **error)
 {
   return (ps_json_read_integer (reader, value) && *value >= 0 && *value <= G_MAXINT)
          || refuse (config, key, "expected an integer", error);
 }
 
 /* Every so manyth layer has experts. */
-static gboolean
-read_every (Config *config, const char *key, PsJsonReader *reader, GError **error)
+static gboolean read_every (Config *config, const char *key, PsJsonReader *reader, GError **error)
 {
   gint64 every;
 
@@ -185,8 +171,7 @@ read_every (Config *config, const char *key, PsJsonReader *reader, GError **erro
 }
 
 /* The layers without experts. */
-static gboolean
-read_dense_layers (Config *config, const char *key, PsJsonReader *reader, GError **error)
+static gboolean read_dense_layers (Config *config, const char *key, PsJsonReader *reader, GError **error)
 {
   gint64 layer;
 
@@ -200,8 +185,7 @@ read_dense_layers (Config *config, const char *key, PsJsonReader *reader, GError
   return TRUE;
 }
 
-static gboolean
-has_word (const char *key, const char *list)
+static gboolean has_word (const char *key, const char *list)
 {
   g_auto (GStrv) words = g_strsplit (list, " ", -1);
   guint i = 0;
@@ -212,16 +196,14 @@ has_word (const char *key, const char *list)
 }
 
 /* null, false, 0, or empty. */
-static gboolean
-is_off (const char *value)
+static gboolean is_off (const char *value)
 {
   return g_str_has_prefix (value, "null") || g_str_has_prefix (value, "false") || g_str_has_prefix (value, "\"\"")
          || g_str_has_prefix (value, "[]") || g_str_has_prefix (value, "{}")
          || (g_ascii_isdigit (*value) && g_ascii_strtod (value, NULL) == 0);
 }
 
-static gboolean
-skip_key (Config *config, const char *key, PsJsonReader *reader, GError **error)
+static gboolean skip_key (Config *config, const char *key, PsJsonReader *reader, GError **error)
 {
   if (*key != '_' && has_word (key, LAYER_WORDS) && !has_word (key, HARMLESS_WORDS) && !is_off (reader->at))
     return refuse (config, key, "is not known, and may change the layers; without it the others are read", error);
@@ -229,8 +211,7 @@ skip_key (Config *config, const char *key, PsJsonReader *reader, GError **error)
   return TRUE;
 }
 
-static gboolean
-read_key (Config *config, const char *key, PsJsonReader *reader, GError **error)
+static gboolean read_key (Config *config, const char *key, PsJsonReader *reader, GError **error)
 {
   gboolean flag = FALSE;
 
@@ -252,29 +233,25 @@ read_key (Config *config, const char *key, PsJsonReader *reader, GError **error)
     return read_dense_layers (config, key, reader, error);
   else if (g_str_equal (key, "layer_types"))
     return read_layer_types (config, reader, error);
-  else if (g_str_equal (key, "use_sliding_window") && ps_json_read_boolean (reader, &flag))
-    {
-      config->use_window = flag;
-      config->no_window = !flag;
-    }
-  else
+  else if (g_str_equal (key, "use_sliding_window") && ps_json_read_boolean (reader, &flag)) {
+    config->use_window = flag;
+    config->no_window = !flag;
+  } else
     return skip_key (config, key, reader, error);
   return TRUE;
 }
 
 /* What decides which keys count, wherever it stands among them. */
-static gboolean
-read_type (Config *config, const char *key, PsJsonReader *reader, GError **error)
+static gboolean read_type (Config *config, const char *key, PsJsonReader *reader, GError **error)
 {
   const char *inner;
 
   if (g_str_equal (key, "model_type"))
     return read_text (config, key, reader, &config->model_type, error);
-  if (!g_str_equal (key, "text_config") || !ps_json_enter_object (reader))
-    {
-      ps_json_skip_value (reader);
-      return TRUE;
-    }
+  if (!g_str_equal (key, "text_config") || !ps_json_enter_object (reader)) {
+    ps_json_skip_value (reader);
+    return TRUE;
+  }
   g_free (config->text_type);
   config->text_type = g_strdup ("");
   while ((inner = ps_json_next_key (reader)) != NULL)
@@ -287,8 +264,7 @@ read_type (Config *config, const char *key, PsJsonReader *reader, GError **error
 
 typedef gboolean (*ReadKey) (Config *config, const char *key, PsJsonReader *reader, GError **error);
 
-static gboolean
-read_keys (Config *config, const char *text, gsize length, ReadKey read, GError **error)
+static gboolean read_keys (Config *config, const char *text, gsize length, ReadKey read, GError **error)
 {
   g_auto (PsJsonReader) reader = { 0 };
   const char *key;
@@ -296,29 +272,26 @@ read_keys (Config *config, const char *text, gsize length, ReadKey read, GError 
   if (!ps_json_reader_init (&reader, config->where, text, (gssize)length, error))
     return FALSE;
   g_return_val_if_fail (ps_json_enter_object (&reader), FALSE);
-  while ((key = ps_json_next_key (&reader)) != NULL)
-    {
-      g_autofree char *name = g_strdup (key);
+  while ((key = ps_json_next_key (&reader)) != NULL) {
+    g_autofree char *name = g_strdup (key);
 
-      if (!read (config, name, &reader, error))
-        return FALSE;
-    }
+    if (!read (config, name, &reader, error))
+      return FALSE;
+  }
   return TRUE;
 }
 
-static gboolean
-find_architecture (Config *config, GError **error)
+static gboolean find_architecture (Config *config, GError **error)
 {
   g_autoptr (GString) known = g_string_new (NULL);
   g_autofree char *quoted = ps_text_quote (config->model_type != NULL ? config->model_type : "");
   g_autofree char *inner = ps_text_quote (config->text_type != NULL ? config->text_type : "");
 
-  for (guint i = 0; i < G_N_ELEMENTS (architectures); i++)
-    {
-      if (g_strcmp0 (config->model_type, architectures[i].model_type) == 0)
-        config->architecture = &architectures[i];
-      g_string_append_printf (known, " %s", architectures[i].model_type);
-    }
+  for (guint i = 0; i < G_N_ELEMENTS (architectures); i++) {
+    if (g_strcmp0 (config->model_type, architectures[i].model_type) == 0)
+      config->architecture = &architectures[i];
+    g_string_append_printf (known, " %s", architectures[i].model_type);
+  }
   if (config->text_type != NULL)
     return ps_refuse (error, PS_ERROR_INPUT,
                       "%s: text_config: model_type %s has other parts than text, which are not known; the object, of "
@@ -331,23 +304,20 @@ find_architecture (Config *config, GError **error)
   return TRUE;
 }
 
-static gboolean
-set_precision (Config *config, GError **error)
+static gboolean set_precision (Config *config, GError **error)
 {
   static const char *const dtypes[]
       = { [PS_PRECISION_FP32] = "float32", [PS_PRECISION_FP16] = "float16", [PS_PRECISION_BF16] = "bfloat16" };
 
   for (guint i = 0; i < G_N_ELEMENTS (dtypes); i++)
-    if (g_str_equal (config->dtype != NULL ? config->dtype : "bfloat16", dtypes[i]))
-      {
-        config->model->precision = i;
-        return TRUE;
-      }
+    if (g_str_equal (config->dtype != NULL ? config->dtype : "bfloat16", dtypes[i])) {
+      config->model->precision = i;
+      return TRUE;
+    }
   return refuse (config, "torch_dtype", "expected bfloat16, float16 or float32", error);
 }
 
-static gboolean
-was_seen (const Config *config, gsize offset)
+static gboolean was_seen (const Config *config, gsize offset)
 {
   for (guint i = 0; i < config->n_fields; i++)
     if (config->fields[i].offset == offset)
@@ -356,16 +326,14 @@ was_seen (const Config *config, gsize offset)
 }
 
 /* Widths of experts go by another key in some architectures. */
-static gboolean
-fill_experts (Config *config, GError **error)
+static gboolean fill_experts (Config *config, GError **error)
 {
   PsExperts *experts = &config->model->experts;
 
-  if (experts->count == 0)
-    {
-      *experts = (PsExperts){ .imbalance = 1 };
-      return TRUE;
-    }
+  if (experts->count == 0) {
+    *experts = (PsExperts){ .imbalance = 1 };
+    return TRUE;
+  }
   if (experts->feed_forward == 0)
     experts->feed_forward = config->model->feed_forward;
   if (config->dense_layers > 0)
@@ -379,8 +347,7 @@ fill_experts (Config *config, GError **error)
 }
 
 /* Windows may be switched off, and begin at some layer. */
-static gboolean
-fill_window (Config *config, GError **error)
+static gboolean fill_window (Config *config, GError **error)
 {
   PsModel *model = config->model;
   const Architecture *architecture = config->architecture;
@@ -402,8 +369,7 @@ fill_window (Config *config, GError **error)
                     "only 0, a window in every layer, and all layers, a window in none, are known", error);
 }
 
-static gboolean
-fill_model (Config *config, GError **error)
+static gboolean fill_model (Config *config, GError **error)
 {
   PsModel *model = config->model;
   const Architecture *architecture = config->architecture;
@@ -424,19 +390,17 @@ fill_model (Config *config, GError **error)
   return fill_window (config, error) && fill_experts (config, error);
 }
 
-static gboolean
-check_config (Config *config, GError **error)
+static gboolean check_config (Config *config, GError **error)
 {
   const char *key;
 
   for (guint i = 0; i < config->n_fields; i++)
     if (config->fields[i].presence == PS_INI_REQUIRED && *config->fields[i].config != '\0'
-        && (!config->seen[i] || G_STRUCT_MEMBER (guint, config->model, config->fields[i].offset) == 0))
-      {
-        g_autofree char *first = g_strndup (config->fields[i].config, strcspn (config->fields[i].config, " "));
+        && (!config->seen[i] || G_STRUCT_MEMBER (guint, config->model, config->fields[i].offset) == 0)) {
+      g_autofree char *first = g_strndup (config->fields[i].config, strcspn (config->fields[i].config, " "));
 
-        return refuse (config, first, "missing", error);
-      }
+      return refuse (config, first, "missing", error);
+    }
   if (!set_precision (config, error) || !fill_model (config, error))
     return FALSE;
   ps_model_fill_defaults (config->model);
@@ -445,8 +409,7 @@ check_config (Config *config, GError **error)
 }
 
 /* "config" says nothing about a model; its architecture says more. */
-static char *
-make_name (const Config *config)
+static char *make_name (const Config *config)
 {
   g_autofree char *name = g_path_get_basename (config->where);
 
@@ -455,8 +418,7 @@ make_name (const Config *config)
   return g_strdup (g_str_equal (name, "config") || *name == '\0' ? config->model_type : name);
 }
 
-static PsModel *
-parse_config (const char *where, const char *text, gsize length, GError **error)
+static PsModel *parse_config (const char *where, const char *text, gsize length, GError **error)
 {
   g_auto (Config) config = { .where = where, .model = g_new0 (PsModel, 1), .window_layers = USUAL_WINDOW_LAYERS };
 
@@ -470,8 +432,7 @@ parse_config (const char *where, const char *text, gsize length, GError **error)
   return g_steal_pointer (&config.model);
 }
 
-static PsModel *
-parse_ini (const char *where, const char *text, gsize length, GError **error)
+static PsModel *parse_ini (const char *where, const char *text, gsize length, GError **error)
 {
   guint n;
   const PsIniField *fields = ps_model_fields (&n);
@@ -492,8 +453,7 @@ parse_ini (const char *where, const char *text, gsize length, GError **error)
   return ps_ini_finish (ini, error) ? g_steal_pointer (&model) : NULL;
 }
 
-PsModel *
-ps_model_parse (const char *where, const char *text, gsize length, GError **error)
+PsModel *ps_model_parse (const char *where, const char *text, gsize length, GError **error)
 {
   gsize first = 0;
 
@@ -503,8 +463,7 @@ ps_model_parse (const char *where, const char *text, gsize length, GError **erro
                                               : parse_ini (where, text, length, error);
 }
 
-PsModel *
-ps_model_load (const char *path, GError **error)
+PsModel *ps_model_load (const char *path, GError **error)
 {
   g_autofree char *text = NULL;
   gsize length;

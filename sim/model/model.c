@@ -72,15 +72,13 @@ static const PsIniField fields[] = {
   { "imbalance", PS_INI_LATER, PS_INI_REAL, AT (experts.imbalance), MAX_LOAD, 1, 1, NULL, "" },
 };
 
-const PsIniField *
-ps_model_fields (guint *n)
+const PsIniField *ps_model_fields (guint *n)
 {
   *n = G_N_ELEMENTS (fields);
   return fields;
 }
 
-PsModel *
-ps_model_copy (const PsModel *model)
+PsModel *ps_model_copy (const PsModel *model)
 {
   PsModel *copy = g_memdup2 (model, sizeof *model);
 
@@ -88,8 +86,7 @@ ps_model_copy (const PsModel *model)
   return copy;
 }
 
-void
-ps_model_free (PsModel *model)
+void ps_model_free (PsModel *model)
 {
   if (model == NULL)
     return;
@@ -97,21 +94,18 @@ ps_model_free (PsModel *model)
   g_free (model);
 }
 
-const char *
-ps_precision_name (PsPrecision precision)
+const char *ps_precision_name (PsPrecision precision)
 {
   g_return_val_if_fail ((guint)precision <= PS_PRECISION_FP4, NULL);
   return precision_names[precision];
 }
 
-gboolean
-ps_precision_parse (const char *where, const char *text, PsPrecision *precision, GError **error)
+gboolean ps_precision_parse (const char *where, const char *text, PsPrecision *precision, GError **error)
 {
   return ps_parse_name (where, text, precision_names, G_N_ELEMENTS (precision_names) - 1, precision, error);
 }
 
-gboolean
-ps_model_set_precision (PsModel *model, const char *where, const char *text, GError **error)
+gboolean ps_model_set_precision (PsModel *model, const char *where, const char *text, GError **error)
 {
   PsPrecision own = model->precision;
 
@@ -124,22 +118,19 @@ ps_model_set_precision (PsModel *model, const char *where, const char *text, GEr
   return TRUE;
 }
 
-guint
-ps_precision_bytes (PsPrecision precision)
+guint ps_precision_bytes (PsPrecision precision)
 {
   return precision == PS_PRECISION_FP32 ? 4 : 2;
 }
 
-static double
-field_value (const PsModel *model, const PsIniField *field)
+static double field_value (const PsModel *model, const PsIniField *field)
 {
   gconstpointer place = G_STRUCT_MEMBER_P (model, field->offset);
 
   return field->type == PS_INI_REAL ? *(const double *)place : *(const guint *)place;
 }
 
-void
-ps_model_set_field (PsModel *model, const PsIniField *field, double value)
+void ps_model_set_field (PsModel *model, const PsIniField *field, double value)
 {
   gpointer place = G_STRUCT_MEMBER_P (model, field->offset);
 
@@ -149,8 +140,7 @@ ps_model_set_field (PsModel *model, const PsIniField *field, double value)
     *(guint *)place = (guint)value;
 }
 
-const char *
-ps_model_special_key (const PsModel *model)
+const char *ps_model_special_key (const PsModel *model)
 {
   static const char *const harmless[] = { "fp32_gradients", "sequence_parallel", "imbalance", "framework", NULL };
 
@@ -161,8 +151,7 @@ ps_model_special_key (const PsModel *model)
   return NULL;
 }
 
-void
-ps_model_fill_defaults (PsModel *model)
+void ps_model_fill_defaults (PsModel *model)
 {
   if (model->kv_heads == 0)
     model->kv_heads = model->heads;
@@ -175,8 +164,7 @@ ps_model_fill_defaults (PsModel *model)
 /* An upper bound of every figure derived from a model, in floating point: where it stays below the limits of base.h no
  * integer formula can overflow. The bounds are coarse: every matrix of a layer counted, 3 for F, B and W, 2 for B + W
  * in BW, 64 bytes per element of an activation. */
-static char *
-find_magnitude (const PsModel *model, const char **key)
+static char *find_magnitude (const PsModel *model, const char **key)
 {
   const PsLatent *latent = &model->latent;
   const PsExperts *experts = &model->experts;
@@ -207,8 +195,7 @@ find_magnitude (const PsModel *model, const char **key)
   return NULL;
 }
 
-static char *
-find_latent_misfit (const PsLatent *latent, const char **key)
+static char *find_latent_misfit (const PsLatent *latent, const char **key)
 {
   gboolean any = latent->q_rank || latent->nope_size || latent->rope_size || latent->value_size;
 
@@ -218,8 +205,7 @@ find_latent_misfit (const PsLatent *latent, const char **key)
   return NULL;
 }
 
-static char *
-find_experts_misfit (const PsModel *model, const char **key)
+static char *find_experts_misfit (const PsModel *model, const char **key)
 {
   const PsExperts *experts = &model->experts;
   gboolean any = experts->active || experts->shared || experts->feed_forward || experts->dense_layers
@@ -237,8 +223,7 @@ find_experts_misfit (const PsModel *model, const char **key)
   return NULL;
 }
 
-char *
-ps_model_find_misfit (const PsModel *model, const char **key)
+char *ps_model_find_misfit (const PsModel *model, const char **key)
 {
   *key = "heads";
   if (model->head_size == 0 && model->hidden % model->heads != 0)
@@ -255,8 +240,7 @@ ps_model_find_misfit (const PsModel *model, const char **key)
   return message != NULL ? message : find_magnitude (model, key);
 }
 
-gboolean
-ps_model_resize (PsModel *model, guint microbatch_size, guint sequence, GError **error)
+gboolean ps_model_resize (PsModel *model, guint microbatch_size, guint sequence, GError **error)
 {
   const char *key;
 
@@ -268,8 +252,7 @@ ps_model_resize (PsModel *model, guint microbatch_size, guint sequence, GError *
   return misfit == NULL || ps_refuse (error, PS_ERROR_USAGE, "model '%s': %s %s", model->name, key, misfit);
 }
 
-gboolean
-ps_model_slice (PsModel *model, guint n_slices, guint slice, guint n_sharing, GError **error)
+gboolean ps_model_slice (PsModel *model, guint n_slices, guint slice, guint n_sharing, GError **error)
 {
   guint64 units = model->sequence / n_sharing;
   guint from = (guint)(units * slice / n_slices) * n_sharing, to = (guint)(units * (slice + 1) / n_slices) * n_sharing;
@@ -285,26 +268,23 @@ ps_model_slice (PsModel *model, guint n_slices, guint slice, guint n_sharing, GE
 }
 
 /* Everything but the name. */
-static void
-append_fields (GString *text, const PsModel *model)
+static void append_fields (GString *text, const PsModel *model)
 {
-  for (guint i = 0; i < G_N_ELEMENTS (fields); i++)
-    {
-      const PsIniField *field = &fields[i];
-      char number[G_ASCII_DTOSTR_BUF_SIZE];
-      double value = field_value (model, field);
+  for (guint i = 0; i < G_N_ELEMENTS (fields); i++) {
+    const PsIniField *field = &fields[i];
+    char number[G_ASCII_DTOSTR_BUF_SIZE];
+    double value = field_value (model, field);
 
-      /* A model made by code has 0 where it says nothing. */
-      if (field->presence == PS_INI_LATER && (value == field->fallback || value < field->low))
-        continue;
-      g_string_append_printf (text, "%s = %s\n", field->key,
-                              field->type == PS_INI_CHOICE ? field->choices[(guint)value]
-                                                           : g_ascii_dtostr (number, sizeof number, value));
-    }
+    /* A model made by code has 0 where it says nothing. */
+    if (field->presence == PS_INI_LATER && (value == field->fallback || value < field->low))
+      continue;
+    g_string_append_printf (text, "%s = %s\n", field->key,
+                            field->type == PS_INI_CHOICE ? field->choices[(guint)value]
+                                                         : g_ascii_dtostr (number, sizeof number, value));
+  }
 }
 
-char *
-ps_model_digest (const PsModel *model)
+char *ps_model_digest (const PsModel *model)
 {
   g_autoptr (GString) text = g_string_new (NULL);
 
@@ -312,8 +292,7 @@ ps_model_digest (const PsModel *model)
   return g_compute_checksum_for_string (G_CHECKSUM_SHA256, text->str, -1);
 }
 
-char *
-ps_model_to_text (const PsModel *model)
+char *ps_model_to_text (const PsModel *model)
 {
   GString *text = g_string_new ("[model]\n");
 
@@ -324,8 +303,7 @@ ps_model_to_text (const PsModel *model)
 
 /* With no more stages than layers the first stages have a layer more where they are not even. Else units stand alone,
  * but for the first two and the last ones as far as they have to. */
-gboolean
-ps_model_split (const PsModel *model, guint n_stages, PsStageShape *shapes, GError **error)
+gboolean ps_model_split (const PsModel *model, guint n_stages, PsStageShape *shapes, GError **error)
 {
   guint n_units = 0, layers = model->layers;
   g_autofree PsStageShape *units = ps_model_units (model, &n_units);
@@ -345,8 +323,7 @@ ps_model_split (const PsModel *model, guint n_stages, PsStageShape *shapes, GErr
   return TRUE;
 }
 
-gboolean
-ps_stage_shapes_are_even (const PsStageShape *shapes, guint n_stages)
+gboolean ps_stage_shapes_are_even (const PsStageShape *shapes, guint n_stages)
 {
   const PsStageShape *last = &shapes[n_stages - 1];
   guint n_layers = last->first_layer + last->n_layers;
@@ -358,8 +335,7 @@ ps_stage_shapes_are_even (const PsStageShape *shapes, guint n_stages)
   return TRUE;
 }
 
-PsStageShape *
-ps_model_units (const PsModel *model, guint *n)
+PsStageShape *ps_model_units (const PsModel *model, guint *n)
 {
   PsStageShape *units = g_new0 (PsStageShape, model->layers + model->mtp + 2);
   guint i = 0;
@@ -374,24 +350,20 @@ ps_model_units (const PsModel *model, guint *n)
   return units;
 }
 
-void
-ps_stage_shapes_join (const PsStageShape *units, const guint *end, guint n_stages, PsStageShape *shapes)
+void ps_stage_shapes_join (const PsStageShape *units, const guint *end, guint n_stages, PsStageShape *shapes)
 {
-  for (guint s = 0, unit = 0; s < n_stages; s++)
-    {
-      shapes[s] = (PsStageShape){ .first_layer = units[unit].first_layer };
-      for (; unit < end[s]; unit++)
-        {
-          shapes[s].embedding |= units[unit].embedding;
-          shapes[s].n_layers += units[unit].n_layers;
-          shapes[s].n_mtp += units[unit].n_mtp;
-          shapes[s].head |= units[unit].head;
-        }
+  for (guint s = 0, unit = 0; s < n_stages; s++) {
+    shapes[s] = (PsStageShape){ .first_layer = units[unit].first_layer };
+    for (; unit < end[s]; unit++) {
+      shapes[s].embedding |= units[unit].embedding;
+      shapes[s].n_layers += units[unit].n_layers;
+      shapes[s].n_mtp += units[unit].n_mtp;
+      shapes[s].head |= units[unit].head;
     }
+  }
 }
 
-char *
-ps_stage_shape_key (const PsStageShape *shape)
+char *ps_stage_shape_key (const PsStageShape *shape)
 {
   g_autofree char *mtp = shape->n_mtp > 0 ? g_strdup_printf (",mtp=%u", shape->n_mtp) : g_strdup ("");
 
@@ -410,21 +382,18 @@ ps_stage_shape_key (const PsStageShape *shape)
 /* Kinds of layers, and the parameters and operations of a stage. */
 
 /* Matrices of a feed-forward: up and down, and the gate of swiglu. */
-static gint64
-mlp_weights (const PsModel *model, gint64 width)
+static gint64 mlp_weights (const PsModel *model, gint64 width)
 {
   return (model->mlp == PS_MLP_SWIGLU ? 3 : 2) * (gint64)model->hidden * width;
 }
 
 /* Width of the values of all heads, which is that of the input of the output projection. */
-gint64
-ps_model_value_width (const PsModel *model)
+gint64 ps_model_value_width (const PsModel *model)
 {
   return model->latent.kv_rank ? (gint64)model->heads * model->latent.value_size : ps_model_query_width (model);
 }
 
-static gint64
-attention_weights (const PsModel *model)
+static gint64 attention_weights (const PsModel *model)
 {
   const PsLatent *latent = &model->latent;
   gint64 h = model->hidden, a = model->heads, q = ps_model_query_width (model);
@@ -438,8 +407,7 @@ attention_weights (const PsModel *model)
 }
 
 /* Matrices of the feed-forward of a layer, with `visited` of its experts. */
-static gint64
-feed_forward_weights (const PsModel *model, PsLayerKind kind, guint visited)
+static gint64 feed_forward_weights (const PsModel *model, PsLayerKind kind, guint visited)
 {
   const PsExperts *experts = &model->experts;
 
@@ -450,28 +418,24 @@ feed_forward_weights (const PsModel *model, PsLayerKind kind, guint visited)
 }
 
 /* Elements of the matrices of a layer that a token is multiplied by. */
-static gint64
-active_weights (const PsModel *model, PsLayerKind kind)
+static gint64 active_weights (const PsModel *model, PsLayerKind kind)
 {
   return attention_weights (model) + feed_forward_weights (model, kind, model->experts.active);
 }
 
 /* Biases of a feed-forward. */
-static gint64
-mlp_biases (const PsModel *model, gint64 width)
+static gint64 mlp_biases (const PsModel *model, gint64 width)
 {
   return model->mlp == PS_MLP_GELU ? width + model->hidden : model->other_biases ? 2 * width + model->hidden : 0;
 }
 
-gint64
-ps_model_expert_parameters (const PsModel *model)
+gint64 ps_model_expert_parameters (const PsModel *model)
 {
   return mlp_weights (model, model->experts.feed_forward) + mlp_biases (model, model->experts.feed_forward);
 }
 
 /* Biases of feed-forward or experts, and in swiglu of output projection and router. */
-static gint64
-other_biases (const PsModel *model, PsLayerKind kind)
+static gint64 other_biases (const PsModel *model, PsLayerKind kind)
 {
   const PsExperts *experts = &model->experts;
   gint64 n = (gint64)experts->count + experts->shared;
@@ -482,8 +446,7 @@ other_biases (const PsModel *model, PsLayerKind kind)
                                     : mlp_biases (model, model->feed_forward));
 }
 
-static gint64
-layer_vectors (const PsModel *model, PsLayerKind kind)
+static gint64 layer_vectors (const PsModel *model, PsLayerKind kind)
 {
   gint64 c = ps_model_kv_width (model);
 
@@ -495,15 +458,13 @@ layer_vectors (const PsModel *model, PsLayerKind kind)
          + ((gint64)model->latent.q_rank + model->latent.kv_rank);
 }
 
-gint64
-ps_model_layer_parameters (const PsModel *model, PsLayerKind kind)
+gint64 ps_model_layer_parameters (const PsModel *model, PsLayerKind kind)
 {
   return attention_weights (model) + feed_forward_weights (model, kind, model->experts.count)
          + layer_vectors (model, kind);
 }
 
-static PsLayerKind
-kind_of_layer (const PsModel *model, guint layer)
+static PsLayerKind kind_of_layer (const PsModel *model, guint layer)
 {
   gboolean experts = model->experts.count > 0 && layer >= model->experts.dense_layers;
   gboolean window = model->window > 0 && (model->full_every == 0 || (layer + 1) % model->full_every != 0);
@@ -511,8 +472,7 @@ kind_of_layer (const PsModel *model, guint layer)
   return (PsLayerKind)((experts ? PS_LAYER_EXPERTS : 0) | (window ? PS_LAYER_WINDOW : 0));
 }
 
-void
-ps_model_count_kinds (const PsModel *model, const PsStageShape *shape, guint count[PS_N_LAYER_KINDS])
+void ps_model_count_kinds (const PsModel *model, const PsStageShape *shape, guint count[PS_N_LAYER_KINDS])
 {
   memset (count, 0, PS_N_LAYER_KINDS * sizeof *count);
   for (guint i = 0; i < shape->n_layers; i++)
@@ -520,8 +480,7 @@ ps_model_count_kinds (const PsModel *model, const PsStageShape *shape, guint cou
   count[kind_of_layer (model, model->layers - 1)] += shape->n_mtp;
 }
 
-gint64
-ps_model_sum_layers (const PsModel *model, const PsStageShape *shape, PsLayerFigure figure)
+gint64 ps_model_sum_layers (const PsModel *model, const PsStageShape *shape, PsLayerFigure figure)
 {
   guint count[PS_N_LAYER_KINDS];
   gint64 sum = 0;
@@ -535,16 +494,14 @@ ps_model_sum_layers (const PsModel *model, const PsStageShape *shape, PsLayerFig
 
 /* Vocabulary matrices that a stage holds: the embedding's, the head's, and copies of either that a module of
  * multi-token prediction needs where they are elsewhere. Tied ones are one matrix. */
-static guint
-count_vocabulary_matrices (const PsModel *model, const PsStageShape *shape)
+static guint count_vocabulary_matrices (const PsModel *model, const PsStageShape *shape)
 {
   gboolean in = shape->embedding || shape->n_mtp > 0, out = shape->head || shape->n_mtp > 0;
 
   return model->tied ? in || out : in + out;
 }
 
-gint64
-ps_model_stage_parameters (const PsModel *model, const PsStageShape *shape)
+gint64 ps_model_stage_parameters (const PsModel *model, const PsStageShape *shape)
 {
   gint64 h = model->hidden, s = model->sequence, norm = model->mlp == PS_MLP_SWIGLU ? h : 2 * h;
 
@@ -554,16 +511,14 @@ ps_model_stage_parameters (const PsModel *model, const PsStageShape *shape)
          + shape->n_mtp * (2 * h * h + 3 * norm);
 }
 
-gint64
-ps_model_parameters (const PsModel *model)
+gint64 ps_model_parameters (const PsModel *model)
 {
   const PsStageShape all = ps_model_whole (model);
 
   return ps_model_stage_parameters (model, &all);
 }
 
-gint64
-ps_model_active_parameters (const PsModel *model)
+gint64 ps_model_active_parameters (const PsModel *model)
 {
   PsStageShape all = ps_model_whole (model);
   guint count[PS_N_LAYER_KINDS];
@@ -576,16 +531,14 @@ ps_model_active_parameters (const PsModel *model)
 }
 
 /* Operations of the scores and of weighing the values with them, per token. */
-static gint64
-attention_flops (const PsModel *model, PsLayerKind kind)
+static gint64 attention_flops (const PsModel *model, PsLayerKind kind)
 {
   gint64 seen = kind & PS_LAYER_WINDOW ? MIN (model->window, model->sequence) : model->sequence;
 
   return 2 * seen * (ps_model_query_width (model) + ps_model_value_width (model));
 }
 
-gint64
-ps_model_stage_flops (const PsModel *model, const PsStageShape *shape, PsOpKind kind)
+gint64 ps_model_stage_flops (const PsModel *model, const PsStageShape *shape, PsOpKind kind)
 {
   gint64 tokens = ps_model_tokens (model), h = model->hidden;
   gint64 matrices = ps_model_sum_layers (model, shape, active_weights) + shape->n_mtp * 2 * h * h
@@ -595,41 +548,37 @@ ps_model_stage_flops (const PsModel *model, const PsStageShape *shape, PsOpKind 
   gint64 product = 2 * tokens * matrices;
   gint64 attention = tokens * ps_model_sum_layers (model, shape, attention_flops);
 
-  switch (kind)
-    {
-    case PS_OP_F:
-    case PS_OP_R:
-      return product + attention;
-    case PS_OP_B:
-      return product + 2 * attention;
-    case PS_OP_W:
-      return product;
-    case PS_OP_BW:
-      return 2 * product + 2 * attention;
-    default:
-      g_return_val_if_reached (0);
-    }
+  switch (kind) {
+  case PS_OP_F:
+  case PS_OP_R:
+    return product + attention;
+  case PS_OP_B:
+    return product + 2 * attention;
+  case PS_OP_W:
+    return product;
+  case PS_OP_BW:
+    return 2 * product + 2 * attention;
+  default:
+    g_return_val_if_reached (0);
+  }
 }
 
 /* The bytes that stages keep, hand on and hold. */
 
 /* The published counts are for 2-byte elements. */
-static gint64
-scale_to_precision (const PsModel *model, gint64 bytes)
+static gint64 scale_to_precision (const PsModel *model, gint64 bytes)
 {
   return bytes * ps_precision_bytes (model->precision) / 2;
 }
 
 /* Elements per token that a layer keeps, or that its W needs. */
-typedef struct
-{
+typedef struct {
   gint64 inputs;  /* of matrices; kept in the precision of the products */
   gint64 outputs; /* of matrices; W needs their gradients instead */
   gint64 others;  /* what F keeps in place of outputs */
 } Elements;
 
-static Elements
-attention_tensors (const PsModel *model)
+static Elements attention_tensors (const PsModel *model)
 {
   const PsLatent *latent = &model->latent;
   gint64 h = model->hidden, q = ps_model_query_width (model), c = ps_model_kv_width (model);
@@ -643,8 +592,7 @@ attention_tensors (const PsModel *model)
 }
 
 /* A feed-forward that `rows` times the tokens go through. */
-static Elements
-mlp_tensors (const PsModel *model, double rows, gint64 width)
+static Elements mlp_tensors (const PsModel *model, double rows, gint64 width)
 {
   gint64 up = (gint64)(rows * (double)((model->mlp == PS_MLP_SWIGLU ? 2 : 1) * width));
 
@@ -653,26 +601,23 @@ mlp_tensors (const PsModel *model, double rows, gint64 width)
 
 /* The mixture: its input, the scores of the experts in fp32 before and after their softmax, the tokens as they are
  * handed to the experts, and what comes back before it is weighed. */
-static Elements
-feed_forward_tensors (const PsModel *model, PsLayerKind kind)
+static Elements feed_forward_tensors (const PsModel *model, PsLayerKind kind)
 {
   const PsExperts *experts = &model->experts;
   gint64 h = model->hidden, moved = (gint64)(ps_model_routed (model) * (double)h);
   Elements mlp;
 
-  if (!(kind & PS_LAYER_EXPERTS))
-    {
-      mlp = mlp_tensors (model, 1, model->feed_forward);
-      return (Elements){ h + mlp.inputs, mlp.outputs + h, mlp.others };
-    }
+  if (!(kind & PS_LAYER_EXPERTS)) {
+    mlp = mlp_tensors (model, 1, model->feed_forward);
+    return (Elements){ h + mlp.inputs, mlp.outputs + h, mlp.others };
+  }
   mlp = mlp_tensors (model, ps_model_routed (model) + experts->shared, experts->feed_forward);
   return (Elements){ h + moved + mlp.inputs, experts->count + mlp.outputs + moved + experts->shared * h,
                      mlp.others + moved + 4 * (gint64)experts->count };
 }
 
 /* Bytes of inputs of matrices, at 2 bytes for an element of all else. */
-static gint64
-input_bytes (const PsModel *model, gint64 elements)
+static gint64 input_bytes (const PsModel *model, gint64 elements)
 {
   return model->precision == PS_PRECISION_FP4   ? elements / 2
          : model->precision == PS_PRECISION_FP8 ? elements
@@ -683,8 +628,7 @@ input_bytes (const PsModel *model, gint64 elements)
  * For f = 4h and k = a this is 34h. Where products have a precision of their own, attention keeps its result a second
  * time.
  */
-static gint64
-layer_activation_per_token (const PsModel *model, PsLayerKind kind)
+static gint64 layer_activation_per_token (const PsModel *model, PsLayerKind kind)
 {
   const Elements attention = attention_tensors (model), mlp = feed_forward_tensors (model, kind);
   gint64 h = model->hidden, again = model->precision >= PS_PRECISION_FP8 ? 2 * ps_model_value_width (model) : 0;
@@ -694,14 +638,12 @@ layer_activation_per_token (const PsModel *model, PsLayerKind kind)
 }
 
 /* Scores, their softmax and its dropout mask: two elements and a byte each, all heads. */
-static gint64
-score_bytes (const PsModel *model)
+static gint64 score_bytes (const PsModel *model)
 {
   return 5 * ps_model_tokens (model) * model->sequence * model->heads;
 }
 
-gint64
-ps_model_layer_activation_bytes (const PsModel *model, PsLayerKind kind)
+gint64 ps_model_layer_activation_bytes (const PsModel *model, PsLayerKind kind)
 {
   gint64 bytes = ps_model_tokens (model) * layer_activation_per_token (model, kind);
 
@@ -709,8 +651,7 @@ ps_model_layer_activation_bytes (const PsModel *model, PsLayerKind kind)
 }
 
 /* W multiplies the input of every matrix by the gradient of its output. */
-static gint64
-layer_weight_activation_bytes (const PsModel *model, PsLayerKind kind)
+static gint64 layer_weight_activation_bytes (const PsModel *model, PsLayerKind kind)
 {
   const Elements attention = attention_tensors (model), mlp = feed_forward_tensors (model, kind);
   gint64 elements = attention.inputs + mlp.inputs + attention.outputs + mlp.outputs;
@@ -719,16 +660,14 @@ layer_weight_activation_bytes (const PsModel *model, PsLayerKind kind)
 }
 
 /* The head's share per matrix of logits: inputs of its norm and of its matrix, and logits in fp32. */
-static gint64
-head_bytes (const PsModel *model, gint64 input_width)
+static gint64 head_bytes (const PsModel *model, gint64 input_width)
 {
   gint64 tokens = ps_model_tokens (model);
 
   return scale_to_precision (model, 2 * tokens * input_width) + 4 * tokens * model->vocabulary;
 }
 
-gint64
-ps_model_stage_activation_bytes (const PsModel *model, const PsStageShape *shape)
+gint64 ps_model_stage_activation_bytes (const PsModel *model, const PsStageShape *shape)
 {
   gint64 h = model->hidden;
 
@@ -736,8 +675,7 @@ ps_model_stage_activation_bytes (const PsModel *model, const PsStageShape *shape
          + (shape->head ? head_bytes (model, 2 * h) : 0) + shape->n_mtp * head_bytes (model, 2 * h + 4 * h);
 }
 
-gint64
-ps_model_stage_weight_activation_bytes (const PsModel *model, const PsStageShape *shape)
+gint64 ps_model_stage_weight_activation_bytes (const PsModel *model, const PsStageShape *shape)
 {
   gint64 h = model->hidden;
   gint64 bytes = ps_model_sum_layers (model, shape, layer_weight_activation_bytes)
@@ -746,8 +684,7 @@ ps_model_stage_weight_activation_bytes (const PsModel *model, const PsStageShape
   return MIN (bytes, ps_model_stage_activation_bytes (model, shape));
 }
 
-gint64
-ps_model_stage_kept_bytes (const PsModel *model, const PsStageShape *shape, PsRecompute recompute)
+gint64 ps_model_stage_kept_bytes (const PsModel *model, const PsStageShape *shape, PsRecompute recompute)
 {
   const PsStageShape layers = { .first_layer = shape->first_layer, .n_layers = shape->n_layers };
   gint64 all = ps_model_stage_activation_bytes (model, shape);
@@ -759,15 +696,13 @@ ps_model_stage_kept_bytes (const PsModel *model, const PsStageShape *shape, PsRe
   return all - shape->n_layers * scale_to_precision (model, score_bytes (model));
 }
 
-gint64
-ps_model_boundary_bytes (const PsModel *model)
+gint64 ps_model_boundary_bytes (const PsModel *model)
 {
   return ps_model_tokens (model) * model->hidden * ps_precision_bytes (model->precision);
 }
 
 /* Bytes per parameter. */
-static guint
-gradient_bytes (const PsModel *model)
+static guint gradient_bytes (const PsModel *model)
 {
   gboolean kept_wide = model->framework == PS_FRAMEWORK_MEGATRON
                        || (model->framework == PS_FRAMEWORK_DEEPSPEED && model->precision > PS_PRECISION_FP16);
@@ -775,30 +710,26 @@ gradient_bytes (const PsModel *model)
   return model->precision == PS_PRECISION_FP32 || model->fp32_gradients || kept_wide ? 4 : 2;
 }
 
-static guint
-optimizer_bytes (const PsModel *model)
+static guint optimizer_bytes (const PsModel *model)
 {
   if (model->framework == PS_FRAMEWORK_DEEPSPEED && model->precision == PS_PRECISION_FP16)
     return 16;
   return model->precision == PS_PRECISION_FP32 ? 8 : 12;
 }
 
-PsStateBytes
-ps_model_state (const PsModel *model, gint64 n)
+PsStateBytes ps_model_state (const PsModel *model, gint64 n)
 {
   return (PsStateBytes){ .weight_bytes = ps_precision_bytes (model->precision) * n,
                          .gradient_bytes = gradient_bytes (model) * n,
                          .optimizer_bytes = optimizer_bytes (model) * n };
 }
 
-PsStateBytes
-ps_model_stage_state (const PsModel *model, const PsStageShape *shape)
+PsStateBytes ps_model_stage_state (const PsModel *model, const PsStageShape *shape)
 {
   return ps_model_state (model, ps_model_stage_parameters (model, shape));
 }
 
-gint64
-ps_model_stage_state_bytes (const PsModel *model, const PsStageShape *shape)
+gint64 ps_model_stage_state_bytes (const PsModel *model, const PsStageShape *shape)
 {
   PsStateBytes state = ps_model_stage_state (model, shape);
 
@@ -813,8 +744,7 @@ ps_model_stage_state_bytes (const PsModel *model, const PsStageShape *shape)
 
 static const char units[] = "EtmL"; /* in model order */
 
-typedef struct
-{
+typedef struct {
   const char *where;
   const char *text;
   GArray *shapes; /* PsStageShape */
@@ -823,15 +753,13 @@ typedef struct
   char last; /* unit; NUL: none yet */
 } LayoutReader;
 
-static gboolean
-refuse_layout (const LayoutReader *reader, const char *at, const char *reason, GError **error)
+static gboolean refuse_layout (const LayoutReader *reader, const char *at, const char *reason, GError **error)
 {
   return ps_refuse (error, PS_ERROR_USAGE, "%s: character %u of the layout: %s", reader->where,
                     (guint)(at - reader->text) + 1, reason);
 }
 
-static gboolean
-add_stage (LayoutReader *reader, const char *at, GError **error)
+static gboolean add_stage (LayoutReader *reader, const char *at, GError **error)
 {
   PsStageShape shape = { .first_layer = reader->n_layers };
 
@@ -841,8 +769,7 @@ add_stage (LayoutReader *reader, const char *at, GError **error)
   return TRUE;
 }
 
-static gboolean
-add_unit (LayoutReader *reader, const char *at, GError **error)
+static gboolean add_unit (LayoutReader *reader, const char *at, GError **error)
 {
   PsStageShape *shape = &g_array_index (reader->shapes, PsStageShape, reader->shapes->len - 1);
 
@@ -862,8 +789,7 @@ add_unit (LayoutReader *reader, const char *at, GError **error)
 }
 
 /* Reads "*n" at *at if it is there, else n is 1. */
-static gboolean
-read_count (const LayoutReader *reader, const char **at, guint *n, GError **error)
+static gboolean read_count (const LayoutReader *reader, const char **at, guint *n, GError **error)
 {
   char *end;
 
@@ -883,30 +809,27 @@ read_count (const LayoutReader *reader, const char **at, guint *n, GError **erro
 }
 
 /* Reads from at to end, which holds no group. */
-static gboolean
-read_flat (LayoutReader *reader, const char *at, const char *end, GError **error)
+static gboolean read_flat (LayoutReader *reader, const char *at, const char *end, GError **error)
 {
-  while (at < end)
-    {
-      const char *unit = at++;
-      guint n;
+  while (at < end) {
+    const char *unit = at++;
+    guint n;
 
-      if (*unit == ',')
-        continue;
-      if (strchr ("|EtmL", *unit) == NULL)
-        return refuse_layout (reader, unit, "no unit; E, t, m and L are, | ends a stage, * and () repeat", error);
-      if (!read_count (reader, &at, &n, error))
+    if (*unit == ',')
+      continue;
+    if (strchr ("|EtmL", *unit) == NULL)
+      return refuse_layout (reader, unit, "no unit; E, t, m and L are, | ends a stage, * and () repeat", error);
+    if (!read_count (reader, &at, &n, error))
+      return FALSE;
+    for (guint i = 0; i < n; i++)
+      if (!(*unit == '|' ? add_stage : add_unit) (reader, unit, error))
         return FALSE;
-      for (guint i = 0; i < n; i++)
-        if (!(*unit == '|' ? add_stage : add_unit) (reader, unit, error))
-          return FALSE;
-    }
+  }
   return TRUE;
 }
 
 /* Reads the group that *at begins, and leaves *at after it. */
-static gboolean
-read_group (LayoutReader *reader, const char **at, GError **error)
+static gboolean read_group (LayoutReader *reader, const char **at, GError **error)
 {
   const char *begin = *at + 1, *end = strchr (begin, ')');
   guint n;
@@ -926,8 +849,7 @@ read_group (LayoutReader *reader, const char **at, GError **error)
   return TRUE;
 }
 
-static gboolean
-read_layout (LayoutReader *reader, GError **error)
+static gboolean read_layout (LayoutReader *reader, GError **error)
 {
   const char *at = reader->text;
 
@@ -935,41 +857,37 @@ read_layout (LayoutReader *reader, GError **error)
     return refuse_layout (reader, at + MAX_LAYOUT_LENGTH, "too long", error);
   if (!add_stage (reader, at, error))
     return FALSE;
-  while (*at != '\0')
-    {
-      const char *end = at + strcspn (at, "(");
+  while (*at != '\0') {
+    const char *end = at + strcspn (at, "(");
 
-      if (!read_flat (reader, at, end, error))
-        return FALSE;
-      at = end;
-      if (*at == '(' && !read_group (reader, &at, error))
-        return FALSE;
-    }
+    if (!read_flat (reader, at, end, error))
+      return FALSE;
+    at = end;
+    if (*at == '(' && !read_group (reader, &at, error))
+      return FALSE;
+  }
   if (reader->n_layers == 0)
     return refuse_layout (reader, at, "ends without a t", error);
   return reader->last == 'L' || refuse_layout (reader, at, "ends without L, the loss", error);
 }
 
-PsStageShape *
-ps_layout_string_parse (const char *where, const char *text, guint *n_stages, GError **error)
+PsStageShape *ps_layout_string_parse (const char *where, const char *text, guint *n_stages, GError **error)
 {
   g_autoptr (GArray) shapes = g_array_new (FALSE, FALSE, sizeof (PsStageShape));
   LayoutReader reader = { .where = where, .text = text, .shapes = shapes };
   const char *first = text + strspn (text, ",|");
 
-  if (*first != 'E')
-    {
-      refuse_layout (&reader, first, "E, the embedding, comes first", error);
-      return NULL;
-    }
+  if (*first != 'E') {
+    refuse_layout (&reader, first, "E, the embedding, comes first", error);
+    return NULL;
+  }
   if (!read_layout (&reader, error))
     return NULL;
   *n_stages = shapes->len;
   return (PsStageShape *)(gpointer)g_array_free (g_steal_pointer (&shapes), FALSE);
 }
 
-static void
-write_units (GString *text, char unit, guint n)
+static void write_units (GString *text, char unit, guint n)
 {
   if (n > 2)
     g_string_append_printf (text, "%c*%u", unit, n);
@@ -977,8 +895,7 @@ write_units (GString *text, char unit, guint n)
     g_string_append_c (text, unit);
 }
 
-static char *
-write_stage (const PsStageShape *shape, gboolean is_last)
+static char *write_stage (const PsStageShape *shape, gboolean is_last)
 {
   GString *text = g_string_new (NULL);
 
@@ -991,8 +908,7 @@ write_stage (const PsStageShape *shape, gboolean is_last)
 }
 
 /* Times that the period stages from `first` on stand one after the other. */
-static guint
-count_repeats (char **stages, guint n_stages, guint first, guint period)
+static guint count_repeats (char **stages, guint n_stages, guint first, guint period)
 {
   guint n = period;
 
@@ -1002,30 +918,26 @@ count_repeats (char **stages, guint n_stages, guint first, guint period)
 }
 
 /* Finds the group at `first` that saves most characters. *period is 0 where none saves any. */
-static guint
-find_group (char **stages, guint n_stages, guint first, guint *period)
+static guint find_group (char **stages, guint n_stages, guint first, guint *period)
 {
   gsize length = 0, most = 0;
   guint best = 1;
 
   *period = 0;
-  for (guint i = 1; i <= MAX_PERIOD && first + i <= n_stages; i++)
-    {
-      guint n = count_repeats (stages, n_stages, first, i);
+  for (guint i = 1; i <= MAX_PERIOD && first + i <= n_stages; i++) {
+    guint n = count_repeats (stages, n_stages, first, i);
 
-      length += strlen (stages[first + i - 1]);
-      if ((n - 1) * length > most + strlen ("()*2"))
-        {
-          most = (n - 1) * length - strlen ("()*2");
-          *period = i;
-          best = n;
-        }
+    length += strlen (stages[first + i - 1]);
+    if ((n - 1) * length > most + strlen ("()*2")) {
+      most = (n - 1) * length - strlen ("()*2");
+      *period = i;
+      best = n;
     }
+  }
   return best;
 }
 
-char *
-ps_layout_string_write (const PsStageShape *shapes, guint n_stages)
+char *ps_layout_string_write (const PsStageShape *shapes, guint n_stages)
 {
   g_auto (GStrv) stages = g_new0 (char *, n_stages + 1);
   GString *text = g_string_new (NULL);
@@ -1033,18 +945,17 @@ ps_layout_string_write (const PsStageShape *shapes, guint n_stages)
 
   for (guint s = 0; s < n_stages; s++)
     stages[s] = write_stage (&shapes[s], s + 1 == n_stages);
-  for (guint s = 0; s < n_stages;)
-    {
-      guint n = find_group (stages, n_stages, s, &period);
-      gboolean more = s + n * period < n_stages && g_ascii_isalpha (*stages[s + n * period]);
+  for (guint s = 0; s < n_stages;) {
+    guint n = find_group (stages, n_stages, s, &period);
+    gboolean more = s + n * period < n_stages && g_ascii_isalpha (*stages[s + n * period]);
 
-      if (period > 0)
-        g_string_append_c (text, '(');
-      for (guint i = 0; i < MAX (period, 1); i++)
-        g_string_append (text, stages[s + i]);
-      if (period > 0)
-        g_string_append_printf (text, ")*%u%s", n, more ? "," : "");
-      s += MAX (n * period, 1);
-    }
+    if (period > 0)
+      g_string_append_c (text, '(');
+    for (guint i = 0; i < MAX (period, 1); i++)
+      g_string_append (text, stages[s + i]);
+    if (period > 0)
+      g_string_append_printf (text, ")*%u%s", n, more ? "," : "");
+    s += MAX (n * period, 1);
+  }
   return g_string_free (text, FALSE);
 }

@@ -7,11 +7,9 @@
 
 #include <math.h>
 
-gboolean
-ps_tensor_check (const PsModel *model, guint n_tensor, gboolean repeats, GError **error)
+gboolean ps_tensor_check (const PsModel *model, guint n_tensor, gboolean repeats, GError **error)
 {
-  const struct
-  {
+  const struct {
     const char *name;
     guint value;
 
@@ -27,16 +25,14 @@ ps_tensor_check (const PsModel *model, guint n_tensor, gboolean repeats, GError 
   return TRUE;
 }
 
-static gint64
-norm_width (const PsModel *model)
+static gint64 norm_width (const PsModel *model)
 {
   return model->mlp == PS_MLP_SWIGLU ? model->hidden : 2 * (gint64)model->hidden;
 }
 
 /* Parameters that every GPU holds in full. Per layer: two norms; in GPT the biases of the two matrices cut by rows; the
  * narrow matrices of latent attention; the router. */
-static gint64
-whole_of_layer (const PsModel *model, PsLayerKind kind)
+static gint64 whole_of_layer (const PsModel *model, PsLayerKind kind)
 {
   const PsLatent *latent = &model->latent;
   gint64 h = model->hidden;
@@ -48,8 +44,7 @@ whole_of_layer (const PsModel *model, PsLayerKind kind)
          + model->other_biases * (kind & PS_LAYER_EXPERTS ? h + model->experts.count : 2 * h);
 }
 
-static gint64
-whole_parameters (const PsModel *model, const PsStageShape *shape)
+static gint64 whole_parameters (const PsModel *model, const PsStageShape *shape)
 {
   gint64 h = model->hidden;
   gint64 positions = model->mlp == PS_MLP_SWIGLU ? 0 : (gint64)model->sequence * h;
@@ -59,22 +54,19 @@ whole_parameters (const PsModel *model, const PsStageShape *shape)
 }
 
 /* The experts that tokens are routed to. */
-static gint64
-experts_of_layer (const PsModel *model, PsLayerKind kind)
+static gint64 experts_of_layer (const PsModel *model, PsLayerKind kind)
 {
   return kind & PS_LAYER_EXPERTS ? model->experts.count * ps_model_expert_parameters (model) : 0;
 }
 
-gint64
-ps_tensor_expert_parameters (const PsModel *model, const PsStageShape *shape, guint n_tensor)
+gint64 ps_tensor_expert_parameters (const PsModel *model, const PsStageShape *shape, guint n_tensor)
 {
   guint shared = ps_model_expert_gpus (model);
 
   return ps_tensor_share (ps_model_sum_layers (model, shape, experts_of_layer), shared > 0 ? shared : n_tensor);
 }
 
-gint64
-ps_tensor_parameters (const PsModel *model, const PsStageShape *shape, guint n_tensor)
+gint64 ps_tensor_parameters (const PsModel *model, const PsStageShape *shape, guint n_tensor)
 {
   gint64 whole = whole_parameters (model, shape);
   gint64 cut = ps_model_stage_parameters (model, shape) - whole - ps_model_sum_layers (model, shape, experts_of_layer);
@@ -82,8 +74,7 @@ ps_tensor_parameters (const PsModel *model, const PsStageShape *shape, guint n_t
   return ps_tensor_share (cut, n_tensor) + whole + ps_tensor_expert_parameters (model, shape, n_tensor);
 }
 
-PsStateBytes
-ps_tensor_state (const PsModel *model, const PsStageShape *shape, guint n_tensor)
+PsStateBytes ps_tensor_state (const PsModel *model, const PsStageShape *shape, guint n_tensor)
 {
   PsStateBytes state = ps_model_state (model, ps_tensor_parameters (model, shape, n_tensor));
 
@@ -93,8 +84,8 @@ ps_tensor_state (const PsModel *model, const PsStageShape *shape, guint n_tensor
 
 /* Adds to one GPU's share of `bytes` what the whole sequences of its layers take more: whole_per_token
  * bytes per token, of 2-byte elements, that would be cut. */
-static gint64
-share_sequences (const PsModel *model, gint64 bytes, gint64 n_layers, gint64 whole_per_token, guint n_tensor)
+static gint64 share_sequences (const PsModel *model, gint64 bytes, gint64 n_layers, gint64 whole_per_token,
+                               guint n_tensor)
 {
   guint c = MAX (model->spread.context, 1);
   gint64 whole = n_layers * whole_per_token * ps_model_tokens (model) / c * ps_precision_bytes (model->precision) / 2;
@@ -103,8 +94,7 @@ share_sequences (const PsModel *model, gint64 bytes, gint64 n_layers, gint64 who
          + (model->whole_sequences ? whole - ps_tensor_share (whole, n_tensor) : 0);
 }
 
-gint64
-ps_tensor_kept_bytes (const PsModel *model, const PsStageShape *shape, PsRecompute recompute, guint n_tensor)
+gint64 ps_tensor_kept_bytes (const PsModel *model, const PsStageShape *shape, PsRecompute recompute, guint n_tensor)
 {
   gint64 h = model->hidden, n = shape->n_layers + (recompute == PS_RECOMPUTE_FULL ? 0 : shape->n_mtp);
   gint64 per_token = recompute == PS_RECOMPUTE_FULL ? 2 * h : model->mlp == PS_MLP_GELU ? 10 * h : 8 * h;
@@ -116,8 +106,7 @@ ps_tensor_kept_bytes (const PsModel *model, const PsStageShape *shape, PsRecompu
       per_token, n_tensor);
 }
 
-gint64
-ps_tensor_weight_bytes (const PsModel *model, const PsStageShape *shape, guint n_tensor)
+gint64 ps_tensor_weight_bytes (const PsModel *model, const PsStageShape *shape, guint n_tensor)
 {
   gint64 bytes = share_sequences (model, ps_model_stage_weight_activation_bytes (model, shape), shape->n_layers,
                                   4 * (gint64)model->hidden, n_tensor);
@@ -125,8 +114,7 @@ ps_tensor_weight_bytes (const PsModel *model, const PsStageShape *shape, guint n
   return MIN (bytes, ps_tensor_kept_bytes (model, shape, PS_RECOMPUTE_NONE, n_tensor));
 }
 
-gint64
-ps_tensor_layer_ns (const PsModel *model, const PsCluster *cluster)
+gint64 ps_tensor_layer_ns (const PsModel *model, const PsCluster *cluster)
 {
   guint t = cluster->tensor;
   const PsLink link = ps_cluster_inner_link (cluster, t);
@@ -141,16 +129,14 @@ ps_tensor_layer_ns (const PsModel *model, const PsCluster *cluster)
                           * (double)(2 * (cluster->collective_ns + 2 * (t - 1) * step_ns) + gather_ns));
 }
 
-gint64
-ps_tensor_boundary_bytes (const PsModel *model, guint n_tensor)
+gint64 ps_tensor_boundary_bytes (const PsModel *model, guint n_tensor)
 {
   return ps_tensor_share (ps_model_boundary_bytes (model), n_tensor * MAX (model->spread.context, 1));
 }
 
 /* All keys and values reach every GPU of a context before its attention (all-gather; Llama 3, arXiv 2407.21783, section
  * 3.3.2), those of earlier slices again. */
-static gint64
-context_ns (const PsModel *model, const PsCluster *cluster)
+static gint64 context_ns (const PsModel *model, const PsCluster *cluster)
 {
   guint c = MAX (model->spread.context, 1);
   const PsLink link = cluster->context_remote ? ps_cluster_network_link (cluster) : ps_cluster_inner_link (cluster, c);
@@ -162,8 +148,7 @@ context_ns (const PsModel *model, const PsCluster *cluster)
 
 /* One all-to-all of the tokens between the GPUs that share the experts. What stays in a node and what leaves it goes at
  * the same time. */
-gint64
-ps_tensor_exchange_ns (const PsModel *model, const PsCluster *cluster)
+gint64 ps_tensor_exchange_ns (const PsModel *model, const PsCluster *cluster)
 {
   guint n = MAX (model->spread.experts, 1), c = MAX (model->spread.context, 1);
   guint near = MIN (n, cluster->devices_per_node * cluster->tensor * (cluster->context_remote ? 1 : c));
@@ -176,8 +161,7 @@ ps_tensor_exchange_ns (const PsModel *model, const PsCluster *cluster)
               n > near ? ps_link_transfer_ns (&outer, (gint64)(bytes * (n - near))) : 0);
 }
 
-gint64
-ps_tensor_stage_ns (const PsModel *model, const PsStageShape *shape, const PsCluster *cluster, PsOpKind kind)
+gint64 ps_tensor_stage_ns (const PsModel *model, const PsStageShape *shape, const PsCluster *cluster, PsOpKind kind)
 {
   guint count[PS_N_LAYER_KINDS];
   gint64 n_layers = shape->n_layers + shape->n_mtp, layer_ns = ps_tensor_layer_ns (model, cluster), n_mixed;
@@ -190,8 +174,7 @@ ps_tensor_stage_ns (const PsModel *model, const PsStageShape *shape, const PsClu
                * (2 * ps_tensor_exchange_ns (model, cluster) - (ps_model_expert_gpus (model) == 1) * (layer_ns / 2));
 }
 
-gboolean
-ps_tensor_check_spread (const PsModel *model, guint n_tensor, guint n_replicas, GError **error)
+gboolean ps_tensor_check_spread (const PsModel *model, guint n_tensor, guint n_replicas, GError **error)
 {
   guint c = MAX (model->spread.context, 1), e = MAX (model->spread.experts, 1);
 
@@ -217,27 +200,23 @@ ps_tensor_check_spread (const PsModel *model, guint n_tensor, guint n_replicas, 
 
 PS_DEFINE_NAMES (PsFramework, ps_framework, "none", "megatron", "deepspeed")
 
-double
-ps_framework_reserve (PsFramework framework)
+double ps_framework_reserve (PsFramework framework)
 {
   return framework == PS_FRAMEWORK_DEEPSPEED ? 1.145 : 1;
 }
 
-double
-ps_framework_passing_reserve (PsFramework framework)
+double ps_framework_passing_reserve (PsFramework framework)
 {
   return framework == PS_FRAMEWORK_DEEPSPEED ? 1.345 : 1;
 }
 
-gint64
-ps_framework_context_bytes (PsFramework framework)
+gint64 ps_framework_context_bytes (PsFramework framework)
 {
   return framework == PS_FRAMEWORK_NONE ? 0 : CONTEXT_BYTES;
 }
 
 /* One matrix of each shape of a layer: those of one expert in place of all. */
-static gint64
-dummy_elements (const PsModel *model, PsLayerKind kind)
+static gint64 dummy_elements (const PsModel *model, PsLayerKind kind)
 {
   PsModel one = *model;
 
@@ -246,8 +225,7 @@ dummy_elements (const PsModel *model, PsLayerKind kind)
 }
 
 /* Bytes per token of the gradients that run through a layer. */
-static gint64
-running_per_token (const PsModel *model, PsLayerKind kind)
+static gint64 running_per_token (const PsModel *model, PsLayerKind kind)
 {
   gint64 h = model->hidden;
 
@@ -257,26 +235,24 @@ running_per_token (const PsModel *model, PsLayerKind kind)
 }
 
 /* The largest and the sum of a figure over the kinds of layers that a stage has. */
-static void
-look_at_kinds (const PsModel *model, const PsStageShape *shape, PsLayerFigure figure, gint64 *largest, gint64 *sum)
+static void look_at_kinds (const PsModel *model, const PsStageShape *shape, PsLayerFigure figure, gint64 *largest,
+                           gint64 *sum)
 {
   guint count[PS_N_LAYER_KINDS];
 
   *largest = *sum = 0;
   ps_model_count_kinds (model, shape, count);
   for (guint kind = 0; kind < PS_N_LAYER_KINDS; kind++)
-    if (count[kind] > 0)
-      {
-        gint64 value = figure (model, (PsLayerKind)kind);
+    if (count[kind] > 0) {
+      gint64 value = figure (model, (PsLayerKind)kind);
 
-        *largest = MAX (*largest, value);
-        *sum += value;
-      }
+      *largest = MAX (*largest, value);
+      *sum += value;
+    }
 }
 
 /* Layers that differ by their attention alone have matrices of the same shapes. */
-static gint64
-dummy_bytes (const PsModel *model, const PsStageShape *shape, guint n_tensor)
+static gint64 dummy_bytes (const PsModel *model, const PsStageShape *shape, guint n_tensor)
 {
   PsModel all = *model;
   gint64 largest, sum;
@@ -286,8 +262,7 @@ dummy_bytes (const PsModel *model, const PsStageShape *shape, guint n_tensor)
   return ps_tensor_share (ps_precision_bytes (model->precision) * sum, n_tensor);
 }
 
-static PsHabits
-megatron (const PsModel *model, const PsStageShape *shape, guint n_tensor)
+static PsHabits megatron (const PsModel *model, const PsStageShape *shape, guint n_tensor)
 {
   guint c = MAX (model->spread.context, 1), n_heads = (shape->head ? 1 : 0) + shape->n_mtp;
   gint64 tokens = ps_model_tokens (model) / c, h = model->hidden, V = model->vocabulary, largest, sum;
@@ -305,24 +280,21 @@ megatron (const PsModel *model, const PsStageShape *shape, guint n_tensor)
 }
 
 /* B needs only the layer computed again: gradients take the place of what it has used. */
-static PsHabits
-deepspeed (const PsModel *model, const PsStageShape *shape, guint n_tensor)
+static PsHabits deepspeed (const PsModel *model, const PsStageShape *shape, guint n_tensor)
 {
   gint64 narrow = model->precision > PS_PRECISION_FP16 ? ps_precision_bytes (model->precision) : 0;
 
   return (PsHabits){ .buffer_bytes = narrow * ps_tensor_parameters (model, shape, n_tensor) };
 }
 
-PsHabits
-ps_framework_habits (const PsModel *model, const PsStageShape *shape, guint n_tensor)
+PsHabits ps_framework_habits (const PsModel *model, const PsStageShape *shape, guint n_tensor)
 {
-  switch (model->framework)
-    {
-    case PS_FRAMEWORK_MEGATRON:
-      return megatron (model, shape, n_tensor);
-    case PS_FRAMEWORK_DEEPSPEED:
-      return deepspeed (model, shape, n_tensor);
-    default:
-      return (PsHabits){ 0 };
-    }
+  switch (model->framework) {
+  case PS_FRAMEWORK_MEGATRON:
+    return megatron (model, shape, n_tensor);
+  case PS_FRAMEWORK_DEEPSPEED:
+    return deepspeed (model, shape, n_tensor);
+  default:
+    return (PsHabits){ 0 };
+  }
 }

@@ -4,8 +4,7 @@
 #include <math.h>
 
 /* A list under construction, for one kind of op on one of t GPUs. */
-typedef struct
-{
+typedef struct {
   PsWork *work;
   const PsModel *model;
   PsOpKind kind;  /* F, B or W */
@@ -21,8 +20,7 @@ typedef struct
   guint bits;     /* of an element that products with weights multiply */
 } List;
 
-static void
-add (const List *list, PsWorkKernel kernel)
+static void add (const List *list, PsWorkKernel kernel)
 {
   g_assert (list->work->n_kernels < PS_MAX_WORK_KERNELS);
   kernel.repeats = list->repeats;
@@ -32,46 +30,40 @@ add (const List *list, PsWorkKernel kernel)
 }
 
 /* The products with a matrix of weights of `rows` by `columns`. */
-static void
-add_matrix (const List *list, const char *name, gint64 rows, gint64 columns)
+static void add_matrix (const List *list, const char *name, gint64 rows, gint64 columns)
 {
   PsWorkKernel kernel = {
     .name = name, .type = PS_WORK_PRODUCT, .products = 1, .m = list->tokens, .n = columns, .k = rows, .bits = list->bits
   };
   gint64 output = list->e;
 
-  if (list->kind == PS_OP_B)
-    {
-      kernel.n = rows;
-      kernel.k = columns;
-    }
-  if (list->kind == PS_OP_W)
-    {
-      kernel.m = rows;
-      kernel.k = list->tokens;
-      output = 2 * (list->model->fp32_gradients ? 4 : list->e);
-    }
+  if (list->kind == PS_OP_B) {
+    kernel.n = rows;
+    kernel.k = columns;
+  }
+  if (list->kind == PS_OP_W) {
+    kernel.m = rows;
+    kernel.k = list->tokens;
+    output = 2 * (list->model->fp32_gradients ? 4 : list->e);
+  }
   kernel.bytes = list->e * (kernel.m * kernel.k + kernel.k * kernel.n) + output * kernel.m * kernel.n;
   add (list, kernel);
 }
 
 /* Adds a kernel that moves bytes_per_token for each token. */
-static void
-add_memory (const List *list, const char *name, gint64 bytes_per_token)
+static void add_memory (const List *list, const char *name, gint64 bytes_per_token)
 {
   add (list, (PsWorkKernel){ .name = name, .type = PS_WORK_MEMORY, .bytes = list->tokens / list->t * bytes_per_token });
 }
 
 /* The same, of a tensor that is as wide as the model. */
-static void
-add_wide (const List *list, const char *name, gint64 bytes_per_token)
+static void add_wide (const List *list, const char *name, gint64 bytes_per_token)
 {
   add_memory (list, name, bytes_per_token * (list->model->whole_sequences ? list->t : 1));
 }
 
 /* Adds a kernel that moves bytes_per_score for each score. */
-static void
-add_scores (const List *list, const char *name, gint64 bytes_per_score)
+static void add_scores (const List *list, const char *name, gint64 bytes_per_score)
 {
   gint64 scores = list->tokens * list->seen * (list->model->heads / list->t);
 
@@ -80,8 +72,8 @@ add_scores (const List *list, const char *name, gint64 bytes_per_score)
 
 /* `products` products of every head. They read and write `rows` rows of queries, keys or values for a token, and so
  * many bytes for a score. */
-static void
-add_heads (const List *list, const char *name, PsWorkClass type, gint64 products, gint64 rows, gint64 bytes_per_score)
+static void add_heads (const List *list, const char *name, PsWorkClass type, gint64 products, gint64 rows,
+                       gint64 bytes_per_score)
 {
   const PsModel *model = list->model;
   gint64 heads = model->microbatch_size * (model->heads / list->t), s = model->sequence / list->context;
@@ -98,28 +90,25 @@ add_heads (const List *list, const char *name, PsWorkClass type, gint64 products
                                          + list->earlier * rows / 2 * d * list->e) });
 }
 
-static void
-list_attention (const List *list)
+static void list_attention (const List *list)
 {
   gboolean forward = list->kind == PS_OP_F, dropout = list->model->mlp == PS_MLP_GELU;
   gint64 e = list->e;
 
   if (list->kind == PS_OP_W)
     return;
-  if (list->model->flash_attention)
-    {
-      add_heads (list, "flash attention", PS_WORK_ATTENTION, forward ? 2 : 5, forward ? 4 : 8, 0);
-      return;
-    }
-  if (forward)
-    {
-      add_heads (list, "query times key", PS_WORK_SCORES, 1, 2, e);
-      add_scores (list, "softmax", 2 * e);
-      if (dropout)
-        add_scores (list, "dropout of scores", 2 * e + 1);
-      add_heads (list, "scores times value", PS_WORK_SCORES, 1, 2, e);
-      return;
-    }
+  if (list->model->flash_attention) {
+    add_heads (list, "flash attention", PS_WORK_ATTENTION, forward ? 2 : 5, forward ? 4 : 8, 0);
+    return;
+  }
+  if (forward) {
+    add_heads (list, "query times key", PS_WORK_SCORES, 1, 2, e);
+    add_scores (list, "softmax", 2 * e);
+    if (dropout)
+      add_scores (list, "dropout of scores", 2 * e + 1);
+    add_heads (list, "scores times value", PS_WORK_SCORES, 1, 2, e);
+    return;
+  }
   add_heads (list, "gradient of values", PS_WORK_SCORES, 1, 2, e);
   add_heads (list, "gradient of scores", PS_WORK_SCORES, 1, 2, e);
   if (dropout)
@@ -128,35 +117,31 @@ list_attention (const List *list)
   add_heads (list, "gradients of queries and keys", PS_WORK_SCORES, 2, 4, 2 * e);
 }
 
-static void
-list_attention_matrices (const List *list)
+static void list_attention_matrices (const List *list)
 {
   const PsLatent *latent = &list->model->latent;
   gint64 h = list->h, t = list->t, up = list->model->heads * (gint64)latent->nope_size + list->v;
 
   if (latent->kv_rank == 0)
     add_matrix (list, "query, key, value", h, (list->q + 2 * list->c) / t);
-  else
-    {
-      if (latent->q_rank > 0)
-        add_matrix (list, "query down", h, latent->q_rank);
-      add_matrix (list, "query up", latent->q_rank > 0 ? latent->q_rank : h, list->q / t);
-      add_matrix (list, "key, value down", h, (gint64)latent->kv_rank + latent->rope_size);
-      add_matrix (list, "key, value up", latent->kv_rank, up / t);
-    }
+  else {
+    if (latent->q_rank > 0)
+      add_matrix (list, "query down", h, latent->q_rank);
+    add_matrix (list, "query up", latent->q_rank > 0 ? latent->q_rank : h, list->q / t);
+    add_matrix (list, "key, value down", h, (gint64)latent->kv_rank + latent->rope_size);
+    add_matrix (list, "key, value up", latent->kv_rank, up / t);
+  }
   add_matrix (list, "output", list->v / t, h);
 }
 
-static void
-list_feed_forward (const List *list, gint64 width)
+static void list_feed_forward (const List *list, gint64 width)
 {
   add_matrix (list, "feed-forward up", list->h, (list->model->mlp == PS_MLP_SWIGLU ? 2 : 1) * width);
   add_matrix (list, "feed-forward down", width, list->h);
 }
 
 /* The experts of one GPU side by side, each with its part of the tokens. */
-static void
-list_routed (const List *list)
+static void list_routed (const List *list)
 {
   const PsExperts *experts = &list->model->experts;
   guint shared = ps_model_expert_gpus (list->model);
@@ -168,15 +153,13 @@ list_routed (const List *list)
 
   one.tokens = MAX ((gint64)(tokens * ps_model_routed (list->model)), 1);
   list_feed_forward (&one, shared > 0 ? experts->feed_forward : experts->feed_forward / list->t);
-  for (guint i = from; i < work->n_kernels; i++)
-    {
-      work->kernel[i].products *= local;
-      work->kernel[i].bytes *= local;
-    }
+  for (guint i = from; i < work->n_kernels; i++) {
+    work->kernel[i].products *= local;
+    work->kernel[i].bytes *= local;
+  }
 }
 
-static void
-list_experts (const List *list)
+static void list_experts (const List *list)
 {
   const PsExperts *experts = &list->model->experts;
   gint64 h = list->h, e = list->e, moved = (gint64)(ps_model_routed (list->model) * (double)h);
@@ -195,8 +178,7 @@ list_experts (const List *list)
 /* The kernels of a layer that move bytes: elements of each width for a token. Those of a half stand in both halves of
  * the layer, attention and feed-forward; all of them are of tensors as wide as the model, and h counts single bytes of
  * them. */
-static const struct
-{
+static const struct {
   PsMlp mlp;
   PsOpKind kind;
   gboolean half;
@@ -228,8 +210,7 @@ static const struct
 };
 
 /* The two halves, then what a layer has once. */
-static void
-list_moves (const List *list)
+static void list_moves (const List *list)
 {
   for (guint pass = 0; pass < 3; pass++)
     for (guint i = 0; i < G_N_ELEMENTS (moves); i++)
@@ -241,8 +222,7 @@ list_moves (const List *list)
 }
 
 /* Counts the tokens that a token attends to, `most` at most; a slice's are those that it adds to the tokens before. */
-static void
-attend (List *list, gint64 most)
+static void attend (List *list, gint64 most)
 {
   gint64 before = list->model->before, end = before + list->model->sequence;
 
@@ -250,8 +230,7 @@ attend (List *list, gint64 most)
   list->earlier = MIN (before, most);
 }
 
-static void
-list_layer (const List *layers, PsLayerKind kind)
+static void list_layer (const List *layers, PsLayerKind kind)
 {
   const PsModel *model = layers->model;
   List list = *layers;
@@ -259,35 +238,30 @@ list_layer (const List *layers, PsLayerKind kind)
   if (kind & PS_LAYER_WINDOW)
     attend (&list, model->window);
   list_attention_matrices (&list);
-  if (kind & PS_LAYER_EXPERTS)
-    {
-      list_experts (&list);
-      list.f = (gint64)((ps_model_routed (model) + model->experts.shared) * model->experts.feed_forward);
-    }
-  else
+  if (kind & PS_LAYER_EXPERTS) {
+    list_experts (&list);
+    list.f = (gint64)((ps_model_routed (model) + model->experts.shared) * model->experts.feed_forward);
+  } else
     list_feed_forward (&list, list.f / list.t);
   list_attention (&list);
   list_moves (&list);
 }
 
 /* The layers of a stage, kind by kind. `only`: what to list of them. */
-static void
-list_layers (const List *list, const PsStageShape *shape, void (*only) (const List *list, PsLayerKind kind))
+static void list_layers (const List *list, const PsStageShape *shape, void (*only) (const List *list, PsLayerKind kind))
 {
   guint count[PS_N_LAYER_KINDS];
   List some = *list;
 
   ps_model_count_kinds (list->model, shape, count);
-  for (guint kind = 0; kind < PS_N_LAYER_KINDS; kind++)
-    {
-      some.repeats = count[kind];
-      if (count[kind] > 0)
-        only (&some, (PsLayerKind)kind);
-    }
+  for (guint kind = 0; kind < PS_N_LAYER_KINDS; kind++) {
+    some.repeats = count[kind];
+    if (count[kind] > 0)
+      only (&some, (PsLayerKind)kind);
+  }
 }
 
-static void
-list_scores (const List *layers, PsLayerKind kind)
+static void list_scores (const List *layers, PsLayerKind kind)
 {
   List list = *layers;
 
@@ -296,8 +270,7 @@ list_scores (const List *layers, PsLayerKind kind)
   list_attention (&list);
 }
 
-static void
-list_head (const List *list)
+static void list_head (const List *list)
 {
   gint64 h = list->h, V = list->model->vocabulary, e = list->e;
   gboolean forward = list->kind == PS_OP_F;
@@ -313,8 +286,7 @@ list_head (const List *list)
   add_memory (list, "cross-entropy", V * (forward ? 32 : 8));
 }
 
-static void
-list_embedding (const List *list)
+static void list_embedding (const List *list)
 {
   gint64 h = list->h, e = list->e;
   gboolean forward = list->kind == PS_OP_F;
@@ -329,16 +301,14 @@ list_embedding (const List *list)
   add_wide (list, "dropout of embedding", 2 * h * e + h);
 }
 
-guint
-ps_work_bits (PsPrecision precision)
+guint ps_work_bits (PsPrecision precision)
 {
   return precision == PS_PRECISION_FP4   ? 4
          : precision == PS_PRECISION_FP8 ? 8
                                          : 8 * (guint)ps_precision_bytes (precision);
 }
 
-static List
-list_begin (PsWork *work, const PsModel *model, PsOpKind kind, guint n_tensor)
+static List list_begin (PsWork *work, const PsModel *model, PsOpKind kind, guint n_tensor)
 {
   List list = { .work = work,
                 .model = model,
@@ -359,8 +329,7 @@ list_begin (PsWork *work, const PsModel *model, PsOpKind kind, guint n_tensor)
   return list;
 }
 
-static void
-list_stage (PsWork *work, const PsModel *model, const PsStageShape *shape, PsOpKind kind, guint n_tensor)
+static void list_stage (PsWork *work, const PsModel *model, const PsStageShape *shape, PsOpKind kind, guint n_tensor)
 {
   List list = list_begin (work, model, kind, n_tensor);
 
@@ -368,18 +337,16 @@ list_stage (PsWork *work, const PsModel *model, const PsStageShape *shape, PsOpK
   if (shape->head)
     list_head (&list);
   list.repeats = shape->n_mtp;
-  if (shape->n_mtp > 0)
-    {
-      add_matrix (&list, "projection of multi-token prediction", 2 * list.h, list.h / list.t);
-      list_head (&list);
-    }
+  if (shape->n_mtp > 0) {
+    add_matrix (&list, "projection of multi-token prediction", 2 * list.h, list.h / list.t);
+    list_head (&list);
+  }
   list.repeats = 1;
   if (shape->embedding)
     list_embedding (&list);
 }
 
-void
-ps_work_stage (const PsModel *model, const PsStageShape *shape, PsOpKind kind, guint n_tensor, PsWork *work)
+void ps_work_stage (const PsModel *model, const PsStageShape *shape, PsOpKind kind, guint n_tensor, PsWork *work)
 {
   work->n_kernels = 0;
   list_stage (work, model, shape, kind == PS_OP_BW ? PS_OP_B : kind, n_tensor);
@@ -387,8 +354,8 @@ ps_work_stage (const PsModel *model, const PsStageShape *shape, PsOpKind kind, g
     list_stage (work, model, shape, PS_OP_W, n_tensor);
 }
 
-void
-ps_work_recompute (const PsModel *model, const PsStageShape *shape, PsRecompute recompute, guint n_tensor, PsWork *work)
+void ps_work_recompute (const PsModel *model, const PsStageShape *shape, PsRecompute recompute, guint n_tensor,
+                        PsWork *work)
 {
   const PsStageShape layers = { .first_layer = shape->first_layer, .n_layers = shape->n_layers };
   const List list = list_begin (work, model, PS_OP_F, n_tensor);
@@ -400,15 +367,13 @@ ps_work_recompute (const PsModel *model, const PsStageShape *shape, PsRecompute 
     list_layers (&list, &layers, list_scores);
 }
 
-static void
-list_routed_layer (const List *list, PsLayerKind kind)
+static void list_routed_layer (const List *list, PsLayerKind kind)
 {
   if (kind & PS_LAYER_EXPERTS)
     list_routed (list);
 }
 
-void
-ps_work_experts (const PsModel *model, const PsStageShape *shape, PsOpKind kind, guint n_tensor, PsWork *work)
+void ps_work_experts (const PsModel *model, const PsStageShape *shape, PsOpKind kind, guint n_tensor, PsWork *work)
 {
   const List list = list_begin (work, model, kind, n_tensor);
 
@@ -416,73 +381,64 @@ ps_work_experts (const PsModel *model, const PsStageShape *shape, PsOpKind kind,
   list_layers (&list, shape, list_routed_layer);
 }
 
-gint64
-ps_work_flops (const PsWork *work)
+gint64 ps_work_flops (const PsWork *work)
 {
   gint64 sum = 0;
 
-  for (guint i = 0; i < work->n_kernels; i++)
-    {
-      const PsWorkKernel *kernel = &work->kernel[i];
+  for (guint i = 0; i < work->n_kernels; i++) {
+    const PsWorkKernel *kernel = &work->kernel[i];
 
-      sum += 2 * kernel->repeats * kernel->products * kernel->m * kernel->n * kernel->k;
-    }
+    sum += 2 * kernel->repeats * kernel->products * kernel->m * kernel->n * kernel->k;
+  }
   return sum;
 }
 
 /* The time of kernels on a cluster. */
 
 /* Tiles of a product's result, and the part of the best rate that each reaches (see the header). */
-static const struct
-{
+static const struct {
   gint64 rows;
   gint64 columns;
   double rate;
 } tiles[] = { { 256, 128, 1 }, { 128, 256, 1 }, { 128, 128, 0.9 }, { 128, 64, 0.75 }, { 64, 64, 0.55 } };
 
-static double
-move_ns (const PsCluster *cluster, double bytes)
+static double move_ns (const PsCluster *cluster, double bytes)
 {
   double part = cluster->memory_efficiency > 0 ? cluster->memory_efficiency : 1;
 
   return cluster->memory_bandwidth > 0 ? bytes / (cluster->memory_bandwidth * part / 1e9) : 0;
 }
 
-static gint64
-round_time (double ns)
+static gint64 round_time (double ns)
 {
   return ns < (double)PS_MAX_TIME_NS ? llrint (ns) : PS_MAX_TIME_NS;
 }
 
 /* The part of the multiprocessors' time that the best tiles use: the last wave of tiles may leave some idle, and tiles
  * hang over the edges of the result. */
-static double
-tile_rate (const PsCluster *cluster, const PsWorkKernel *kernel)
+static double tile_rate (const PsCluster *cluster, const PsWorkKernel *kernel)
 {
   double best = 0, work = (double)kernel->products * (double)kernel->m * (double)kernel->n;
 
-  for (guint i = 0; i < G_N_ELEMENTS (tiles); i++)
-    {
-      double rows = ceil ((double)kernel->m / (double)tiles[i].rows);
-      double columns = ceil ((double)kernel->n / (double)tiles[i].columns);
-      double waves = ceil (rows * columns * (double)kernel->products / cluster->multiprocessors);
-      double room = waves * cluster->multiprocessors * (double)(tiles[i].rows * tiles[i].columns);
+  for (guint i = 0; i < G_N_ELEMENTS (tiles); i++) {
+    double rows = ceil ((double)kernel->m / (double)tiles[i].rows);
+    double columns = ceil ((double)kernel->n / (double)tiles[i].columns);
+    double waves = ceil (rows * columns * (double)kernel->products / cluster->multiprocessors);
+    double room = waves * cluster->multiprocessors * (double)(tiles[i].rows * tiles[i].columns);
 
-      best = MAX (best, tiles[i].rate * work / room);
-    }
+    best = MAX (best, tiles[i].rate * work / room);
+  }
   return best;
 }
 
-static gboolean
-is_aligned (const PsWorkKernel *kernel)
+static gboolean is_aligned (const PsWorkKernel *kernel)
 {
   gint64 elements = 128 / kernel->bits;
 
   return kernel->m % elements == 0 && kernel->n % elements == 0 && kernel->k % elements == 0;
 }
 
-static double
-rate_part (const PsCluster *cluster, PsWorkClass type)
+static double rate_part (const PsCluster *cluster, PsWorkClass type)
 {
   double part = type == PS_WORK_ATTENTION ? cluster->attention_efficiency
                 : type == PS_WORK_SCORES  ? cluster->scores_efficiency
@@ -491,8 +447,7 @@ rate_part (const PsCluster *cluster, PsWorkClass type)
   return part > 0 ? part : cluster->efficiency;
 }
 
-static double
-multiply_ns (const PsCluster *cluster, const PsWorkKernel *kernel)
+static double multiply_ns (const PsCluster *cluster, const PsWorkKernel *kernel)
 {
   double flops = 2 * (double)kernel->products * (double)kernel->m * (double)kernel->n * (double)kernel->k;
   double rate = ps_work_peak_flops (cluster, kernel->bits, NULL) * rate_part (cluster, kernel->type) / 1e9;
@@ -508,27 +463,23 @@ multiply_ns (const PsCluster *cluster, const PsWorkKernel *kernel)
   return flops / rate;
 }
 
-static double
-kernel_ns (const PsCluster *cluster, const PsWorkKernel *kernel)
+static double kernel_ns (const PsCluster *cluster, const PsWorkKernel *kernel)
 {
   return MAX (multiply_ns (cluster, kernel), move_ns (cluster, (double)kernel->bytes)) + (double)cluster->kernel_ns;
 }
 
-gint64
-ps_work_ns (const PsWork *work, const PsCluster *cluster, gint64 talk_ns)
+gint64 ps_work_ns (const PsWork *work, const PsCluster *cluster, gint64 talk_ns)
 {
   double ns = (double)talk_ns, host_ns = 0;
 
-  for (guint i = 0; i < work->n_kernels; i++)
-    {
-      ns += work->kernel[i].repeats * kernel_ns (cluster, &work->kernel[i]);
-      host_ns += work->kernel[i].repeats * (double)cluster->launch_ns;
-    }
+  for (guint i = 0; i < work->n_kernels; i++) {
+    ns += work->kernel[i].repeats * kernel_ns (cluster, &work->kernel[i]);
+    host_ns += work->kernel[i].repeats * (double)cluster->launch_ns;
+  }
   return round_time (MAX (ns, host_ns));
 }
 
-gint64
-ps_work_optimizer_ns (const PsModel *model, const PsCluster *cluster, gint64 n_parameters)
+gint64 ps_work_optimizer_ns (const PsModel *model, const PsCluster *cluster, gint64 n_parameters)
 {
   PsStateBytes state = ps_model_state (model, n_parameters);
   gint64 weights = model->precision == PS_PRECISION_FP32 ? 2 * state.weight_bytes : state.weight_bytes;
@@ -540,31 +491,28 @@ ps_work_optimizer_ns (const PsModel *model, const PsCluster *cluster, gint64 n_p
 /* Two streams through the layers of a pair. */
 
 /* Runs a part on its stream, after the one before it in its microbatch. */
-static void
-run_part (gint64 *stream_ns, gint64 *microbatch_ns, gint64 duration_ns)
+static void run_part (gint64 *stream_ns, gint64 *microbatch_ns, gint64 duration_ns)
 {
   *stream_ns = *microbatch_ns = MAX (*stream_ns, *microbatch_ns) + duration_ns;
 }
 
-gint64
-ps_overlap_pair_ns (const PsPairLayer *layers, guint n_layers)
+gint64 ps_overlap_pair_ns (const PsPairLayer *layers, guint n_layers)
 {
   gint64 compute = 0, talk = 0, forward = 0, backward = 0;
 
-  for (guint i = 0; i < n_layers; i++)
-    {
-      const PsPairLayer *layer = &layers[i];
+  for (guint i = 0; i < n_layers; i++) {
+    const PsPairLayer *layer = &layers[i];
 
-      run_part (&talk, &backward, layer->combine_ns[PS_OP_B]);
-      run_part (&compute, &forward, layer->attention_ns[PS_OP_F]);
-      run_part (&talk, &forward, layer->dispatch_ns[PS_OP_F]);
-      run_part (&compute, &backward, layer->experts_ns[PS_OP_B]);
-      run_part (&talk, &backward, layer->dispatch_ns[PS_OP_B]);
-      compute += layer->experts_ns[PS_OP_W];
-      run_part (&compute, &forward, layer->experts_ns[PS_OP_F]);
-      run_part (&talk, &forward, layer->combine_ns[PS_OP_F]);
-      run_part (&compute, &backward, layer->attention_ns[PS_OP_B]);
-      compute += layer->attention_ns[PS_OP_W];
-    }
+    run_part (&talk, &backward, layer->combine_ns[PS_OP_B]);
+    run_part (&compute, &forward, layer->attention_ns[PS_OP_F]);
+    run_part (&talk, &forward, layer->dispatch_ns[PS_OP_F]);
+    run_part (&compute, &backward, layer->experts_ns[PS_OP_B]);
+    run_part (&talk, &backward, layer->dispatch_ns[PS_OP_B]);
+    compute += layer->experts_ns[PS_OP_W];
+    run_part (&compute, &forward, layer->experts_ns[PS_OP_F]);
+    run_part (&talk, &forward, layer->combine_ns[PS_OP_F]);
+    run_part (&compute, &backward, layer->attention_ns[PS_OP_B]);
+    compute += layer->attention_ns[PS_OP_W];
+  }
   return MAX (compute, talk);
 }

@@ -6,8 +6,7 @@
 
 #include <math.h>
 
-void
-ps_comparison_free (PsComparison *comparison)
+void ps_comparison_free (PsComparison *comparison)
 {
   if (comparison == NULL)
     return;
@@ -19,8 +18,7 @@ ps_comparison_free (PsComparison *comparison)
   g_free (comparison);
 }
 
-double
-ps_relative_error (gint64 predicted, gint64 measured)
+double ps_relative_error (gint64 predicted, gint64 measured)
 {
   return measured != 0 ? (double)(predicted - measured) / (double)measured : NAN;
 }
@@ -29,30 +27,26 @@ ps_relative_error (gint64 predicted, gint64 measured)
 
 /* Whether an index has each of the spans: as the only one of its op, or, of the other side's spans, at all. The
  * optimizer step is recorded by real runs only, so one side may lack it. */
-static gboolean
-check_spans (const GArray *spans, const char *side, GHashTable *index, gboolean is_other, GError **error)
+static gboolean check_spans (const GArray *spans, const char *side, GHashTable *index, gboolean is_other,
+                             GError **error)
 {
   char name[48];
 
-  for (guint i = 0; i < spans->len; i++)
-    {
-      const PsSpan *span = &g_array_index (spans, PsSpan, i), *found = ps_spans_find (index, span->op, span->device);
+  for (guint i = 0; i < spans->len; i++) {
+    const PsSpan *span = &g_array_index (spans, PsSpan, i), *found = ps_spans_find (index, span->op, span->device);
 
-      if (is_other ? found == NULL && span->op.kind != PS_OP_O : found != span)
-        return ps_refuse (error, PS_ERROR_INPUT,
-                          is_other ? "device %u: only the %s timeline has %s"
-                                   : "device %u: the %s timeline has %s twice",
-                          span->device, side, ps_op_format (span->op, name));
-    }
+    if (is_other ? found == NULL && span->op.kind != PS_OP_O : found != span)
+      return ps_refuse (error, PS_ERROR_INPUT,
+                        is_other ? "device %u: only the %s timeline has %s" : "device %u: the %s timeline has %s twice",
+                        span->device, side, ps_op_format (span->op, name));
+  }
   return TRUE;
 }
 
-static gboolean
-check_same_schedule (const PsTimeline *predicted, GHashTable *predicted_ops, const PsTimeline *measured,
-                     GHashTable *measured_ops, GError **error)
+static gboolean check_same_schedule (const PsTimeline *predicted, GHashTable *predicted_ops, const PsTimeline *measured,
+                                     GHashTable *measured_ops, GError **error)
 {
-  const struct
-  {
+  const struct {
     const char *what;
     guint predicted, measured;
   } counts[] = { { "devices", predicted->n_devices, measured->n_devices },
@@ -71,49 +65,44 @@ check_same_schedule (const PsTimeline *predicted, GHashTable *predicted_ops, con
 
 /* Compares spans that both sides have, each with the sums of its kind; of a single kind all count as one. differences:
  * takes a PsOpDifference of each; NULL: not wanted. */
-static void
-compare_spans (const GArray *predicted, GHashTable *measured, struct PsKindError *kinds, guint n_kinds,
-               GArray *differences)
+static void compare_spans (const GArray *predicted, GHashTable *measured, struct PsKindError *kinds, guint n_kinds,
+                           GArray *differences)
 {
   GArray *errors[PS_N_OP_KINDS]; /* double: |relative error| of every span whose measured duration is not 0 */
 
   for (guint k = 0; k < n_kinds; k++)
     errors[k] = g_array_new (FALSE, FALSE, sizeof (double));
-  for (guint i = 0; i < predicted->len; i++)
-    {
-      const PsSpan *span = &g_array_index (predicted, PsSpan, i), *other;
-      guint k = n_kinds > 1 ? span->op.kind : 0;
+  for (guint i = 0; i < predicted->len; i++) {
+    const PsSpan *span = &g_array_index (predicted, PsSpan, i), *other;
+    guint k = n_kinds > 1 ? span->op.kind : 0;
 
-      other = ps_spans_find (measured, span->op, span->device);
-      if (other == NULL)
-        continue;
-      const PsOpDifference difference = { .op = span->op,
-                                          .device = span->device,
-                                          .predicted_ns = span->end_ns - span->start_ns,
-                                          .measured_ns = other->end_ns - other->start_ns,
-                                          .predicted_start_ns = span->start_ns,
-                                          .measured_start_ns = other->start_ns };
-      double error = fabs (ps_relative_error (difference.predicted_ns, difference.measured_ns));
-      kinds[k].n++;
-      kinds[k].predicted_ns += difference.predicted_ns;
-      kinds[k].measured_ns += difference.measured_ns;
-      if (!isnan (error))
-        g_array_append_val (errors[k], error);
-      if (differences != NULL)
-        g_array_append_val (differences, difference);
-    }
-  for (guint k = 0; k < n_kinds; k++)
-    {
-      g_array_sort (errors[k], ps_compare_double);
-      kinds[k].error = ps_relative_error (kinds[k].predicted_ns, kinds[k].measured_ns);
-      kinds[k].median_abs_error
-          = errors[k]->len > 0 ? g_array_index (errors[k], double, (errors[k]->len - 1) / 2) : NAN;
-      g_array_unref (errors[k]);
-    }
+    other = ps_spans_find (measured, span->op, span->device);
+    if (other == NULL)
+      continue;
+    const PsOpDifference difference = { .op = span->op,
+                                        .device = span->device,
+                                        .predicted_ns = span->end_ns - span->start_ns,
+                                        .measured_ns = other->end_ns - other->start_ns,
+                                        .predicted_start_ns = span->start_ns,
+                                        .measured_start_ns = other->start_ns };
+    double error = fabs (ps_relative_error (difference.predicted_ns, difference.measured_ns));
+    kinds[k].n++;
+    kinds[k].predicted_ns += difference.predicted_ns;
+    kinds[k].measured_ns += difference.measured_ns;
+    if (!isnan (error))
+      g_array_append_val (errors[k], error);
+    if (differences != NULL)
+      g_array_append_val (differences, difference);
+  }
+  for (guint k = 0; k < n_kinds; k++) {
+    g_array_sort (errors[k], ps_compare_double);
+    kinds[k].error = ps_relative_error (kinds[k].predicted_ns, kinds[k].measured_ns);
+    kinds[k].median_abs_error = errors[k]->len > 0 ? g_array_index (errors[k], double, (errors[k]->len - 1) / 2) : NAN;
+    g_array_unref (errors[k]);
+  }
 }
 
-static int
-compare_differences (gconstpointer a, gconstpointer b)
+static int compare_differences (gconstpointer a, gconstpointer b)
 {
   const PsOpDifference *x = a, *y = b;
   gint64 dx = ABS (x->predicted_ns - x->measured_ns), dy = ABS (y->predicted_ns - y->measured_ns);
@@ -122,35 +111,31 @@ compare_differences (gconstpointer a, gconstpointer b)
 }
 
 /* Executors measure no buffers of messages: the predicted peaks leave them out. */
-static void
-leave_out_buffers (const PsTimeline *predicted, PsMetrics *metrics)
+static void leave_out_buffers (const PsTimeline *predicted, PsMetrics *metrics)
 {
   metrics->peak_memory_bytes = 0;
   for (guint d = 0; d < metrics->n_devices; d++)
     metrics->device[d].peak_memory_bytes = 0;
-  for (guint i = 0; i < predicted->memory->len; i++)
-    {
-      const PsMemoryPoint *point = &g_array_index (predicted->memory, PsMemoryPoint, i);
-      gint64 bytes = point->bytes - point->buffer_bytes, *peak = &metrics->device[point->device].peak_memory_bytes;
+  for (guint i = 0; i < predicted->memory->len; i++) {
+    const PsMemoryPoint *point = &g_array_index (predicted->memory, PsMemoryPoint, i);
+    gint64 bytes = point->bytes - point->buffer_bytes, *peak = &metrics->device[point->device].peak_memory_bytes;
 
-      *peak = MAX (*peak, bytes);
-      metrics->peak_memory_bytes = MAX (metrics->peak_memory_bytes, bytes);
-    }
+    *peak = MAX (*peak, bytes);
+    metrics->peak_memory_bytes = MAX (metrics->peak_memory_bytes, bytes);
+  }
 }
 
-static void
-compare_figures (PsComparison *comparison, const PsTimeline *first, const PsTimeline *second)
+static void compare_figures (PsComparison *comparison, const PsTimeline *first, const PsTimeline *second)
 {
   PsMetrics *predicted = &comparison->predicted, *measured = &comparison->measured;
 
   ps_metrics_from_timeline (first, predicted);
   ps_metrics_from_timeline (second, measured);
-  if (!comparison->alike)
-    {
-      leave_out_buffers (first, predicted);
-      comparison->interval = first->interval;
-      comparison->usual_ns = second->usual_ns;
-    }
+  if (!comparison->alike) {
+    leave_out_buffers (first, predicted);
+    comparison->interval = first->interval;
+    comparison->usual_ns = second->usual_ns;
+  }
   comparison->iteration_error = ps_relative_error (predicted->iteration_ns, measured->iteration_ns);
   comparison->bubble_difference = predicted->bubble_ratio - measured->bubble_ratio;
   comparison->peak_memory_error = predicted->peak_memory_bytes > 0
@@ -158,8 +143,7 @@ compare_figures (PsComparison *comparison, const PsTimeline *first, const PsTime
                                       : NAN;
 }
 
-PsComparison *
-ps_compare (const PsTimeline *predicted, const PsTimeline *measured, GError **error)
+PsComparison *ps_compare (const PsTimeline *predicted, const PsTimeline *measured, GError **error)
 {
   g_autoptr (PsComparison) comparison = g_new0 (PsComparison, 1);
   g_autoptr (GHashTable) predicted_ops = ps_spans_index (predicted->ops), measured_ops = ps_spans_index (measured->ops);
@@ -189,16 +173,14 @@ ps_compare (const PsTimeline *predicted, const PsTimeline *measured, GError **er
 
 /* Tables, with the keys and headings for a prediction and a run */
 
-typedef struct
-{
+typedef struct {
   PsOpDifference difference;
   const char *name;
   gint64 difference_ns;
   double error;
 } OpRow;
 
-typedef struct
-{
+typedef struct {
   const char *name;
   struct PsKindError kind;
 } KindRow;
@@ -249,8 +231,7 @@ static const PsCellColumn json_columns[] = {
   PS_CELL (PsComparison, n_only[1], "second_only_ops", NULL, INTEGER),
 };
 
-static const char *
-replace (const char *text)
+static const char *replace (const char *text)
 {
   g_autoptr (GString) string = g_string_new (text);
 
@@ -261,27 +242,23 @@ replace (const char *text)
 }
 
 /* A table with these columns, named after the two timelines. */
-static PsTable *
-new_table (const PsComparison *comparison, const PsCellColumn *columns, guint n)
+static PsTable *new_table (const PsComparison *comparison, const PsCellColumn *columns, guint n)
 {
   g_autofree PsCellColumn *named = g_memdup2 (columns, n * sizeof *columns);
 
-  for (guint i = 0; i < n && comparison->alike; i++)
-    {
-      named[i].column.key = replace (named[i].column.key);
-      named[i].column.title = named[i].column.title != NULL ? replace (named[i].column.title) : NULL;
-    }
+  for (guint i = 0; i < n && comparison->alike; i++) {
+    named[i].column.key = replace (named[i].column.key);
+    named[i].column.title = named[i].column.title != NULL ? replace (named[i].column.title) : NULL;
+  }
   return ps_table_of (named, n, NULL, 0, 0);
 }
 
-static char *
-format_error (double error)
+static char *format_error (double error)
 {
   return isnan (error) ? g_strdup ("-") : g_strdup_printf ("%+.2f %%", error * 100);
 }
 
-static char *
-format_figure (PsColumnType type, gconstpointer value)
+static char *format_figure (PsColumnType type, gconstpointer value)
 {
   if (type == PS_COLUMN_RATIO)
     return g_strdup_printf ("%.4f", *(const double *)value);
@@ -291,14 +268,12 @@ format_figure (PsColumnType type, gconstpointer value)
                                 : g_strdup ("not known");
 }
 
-typedef struct
-{
+typedef struct {
   const char *title, *predicted, *measured, *error;
 } FigureRow;
 
 /* One row for each figure. Each has a unit of its own, so the cells are texts. */
-static PsTable *
-figures_table (const PsComparison *comparison)
+static PsTable *figures_table (const PsComparison *comparison)
 {
   static const PsCellColumn columns[] = {
     PS_CELL (FigureRow, title, "figure", "figure", TEXT),
@@ -306,8 +281,7 @@ figures_table (const PsComparison *comparison)
     PS_CELL (FigureRow, measured, "measured", "measured", TEXT),
     PS_CELL (FigureRow, error, "error", "error", TEXT),
   };
-  static const struct
-  {
+  static const struct {
     const char *key;
     gsize offset;
   } figures[] = {
@@ -320,70 +294,63 @@ figures_table (const PsComparison *comparison)
   };
   PsTable *table = new_table (comparison, columns, G_N_ELEMENTS (columns));
 
-  if (comparison->alike)
-    {
-      gboolean simulated = comparison->origin == PS_ORIGIN_SIMULATED;
+  if (comparison->alike) {
+    gboolean simulated = comparison->origin == PS_ORIGIN_SIMULATED;
 
-      ps_table_set_title (table, "first", simulated ? "first (simulated)" : "first (measured)");
-      ps_table_set_title (table, "second", simulated ? "second (simulated)" : "second (measured)");
-    }
-  for (guint i = 0; i < G_N_ELEMENTS (figures); i++)
-    {
-      const PsColumn *figure = ps_figure (figures[i].key);
-      gconstpointer x = (const char *)&comparison->predicted + figures[i].offset;
-      gconstpointer y = (const char *)&comparison->measured + figures[i].offset;
-      g_autofree char *predicted = format_figure (figure->type, x), *measured = format_figure (figure->type, y);
-      g_autofree char *error = figure->type == PS_COLUMN_RATIO
-                                   ? g_strdup_printf ("%+.4f", *(const double *)x - *(const double *)y)
-                                   : format_error (figure->type == PS_COLUMN_SIZE
-                                                       ? comparison->peak_memory_error
-                                                       : ps_relative_error (*(const gint64 *)x, *(const gint64 *)y));
-      g_autofree char *title = g_strconcat (
-          figure->title, figure->type == PS_COLUMN_SIZE && !comparison->alike ? " without buffers" : "", NULL);
+    ps_table_set_title (table, "first", simulated ? "first (simulated)" : "first (measured)");
+    ps_table_set_title (table, "second", simulated ? "second (simulated)" : "second (measured)");
+  }
+  for (guint i = 0; i < G_N_ELEMENTS (figures); i++) {
+    const PsColumn *figure = ps_figure (figures[i].key);
+    gconstpointer x = (const char *)&comparison->predicted + figures[i].offset;
+    gconstpointer y = (const char *)&comparison->measured + figures[i].offset;
+    g_autofree char *predicted = format_figure (figure->type, x), *measured = format_figure (figure->type, y);
+    g_autofree char *error = figure->type == PS_COLUMN_RATIO
+                                 ? g_strdup_printf ("%+.4f", *(const double *)x - *(const double *)y)
+                                 : format_error (figure->type == PS_COLUMN_SIZE
+                                                     ? comparison->peak_memory_error
+                                                     : ps_relative_error (*(const gint64 *)x, *(const gint64 *)y));
+    g_autofree char *title = g_strconcat (
+        figure->title, figure->type == PS_COLUMN_SIZE && !comparison->alike ? " without buffers" : "", NULL);
 
-      ps_table_add (table, &(FigureRow){ title, predicted, measured, error });
-    }
+    ps_table_add (table, &(FigureRow){ title, predicted, measured, error });
+  }
   return table;
 }
 
 /* Error per op kind and the worst ops: the same tables in text and JSON. */
-static PsTable *
-kinds_table (const PsComparison *comparison)
+static PsTable *kinds_table (const PsComparison *comparison)
 {
   PsTable *table = new_table (comparison, kind_columns, G_N_ELEMENTS (kind_columns));
 
-  for (guint k = 0; k <= PS_N_OP_KINDS; k++)
-    {
-      const KindRow row = { k < PS_N_OP_KINDS ? ps_op_kind_name (k) : "transfer",
-                            k < PS_N_OP_KINDS ? comparison->kind[k] : comparison->transfer };
+  for (guint k = 0; k <= PS_N_OP_KINDS; k++) {
+    const KindRow row = { k < PS_N_OP_KINDS ? ps_op_kind_name (k) : "transfer",
+                          k < PS_N_OP_KINDS ? comparison->kind[k] : comparison->transfer };
 
-      if (row.kind.n > 0)
-        ps_table_add (table, &row);
-    }
+    if (row.kind.n > 0)
+      ps_table_add (table, &row);
+  }
   return table;
 }
 
-static PsTable *
-worst_table (const PsComparison *comparison, guint n_worst)
+static PsTable *worst_table (const PsComparison *comparison, guint n_worst)
 {
   PsTable *table = new_table (comparison, op_columns, G_N_ELEMENTS (op_columns));
   char name[48];
 
-  for (guint i = 0; i < MIN (n_worst, comparison->ops->len); i++)
-    {
-      const PsOpDifference *op = &g_array_index (comparison->ops, PsOpDifference, i);
+  for (guint i = 0; i < MIN (n_worst, comparison->ops->len); i++) {
+    const PsOpDifference *op = &g_array_index (comparison->ops, PsOpDifference, i);
 
-      ps_table_add (table, &(OpRow){ .difference = *op,
-                                     .name = ps_op_format (op->op, name),
-                                     .difference_ns = op->predicted_ns - op->measured_ns,
-                                     .error = ps_relative_error (op->predicted_ns, op->measured_ns) });
-    }
+    ps_table_add (table, &(OpRow){ .difference = *op,
+                                   .name = ps_op_format (op->op, name),
+                                   .difference_ns = op->predicted_ns - op->measured_ns,
+                                   .error = ps_relative_error (op->predicted_ns, op->measured_ns) });
+  }
   return table;
 }
 
 /* Says how to read the columns. */
-static char *
-write_legend (const PsComparison *comparison)
+static char *write_legend (const PsComparison *comparison)
 {
   if (!comparison->alike)
     return g_strdup ("error = (predicted - measured) / measured; of ratios: predicted - measured\n");
@@ -397,8 +364,7 @@ write_legend (const PsComparison *comparison)
 }
 
 /* Where the run lies in the predicted interval, and what it would have taken on the machine as its profile knows it. */
-static char *
-write_remarks (const PsComparison *comparison)
+static char *write_remarks (const PsComparison *comparison)
 {
   g_autofree char *interval = ps_interval_to_text (&comparison->interval);
   g_autofree char *usual = ps_format_time (comparison->usual_ns);
@@ -419,8 +385,8 @@ write_remarks (const PsComparison *comparison)
   return g_string_free (text, FALSE);
 }
 
-char *
-ps_comparison_to_text (const PsComparison *comparison, guint n_worst, const PsColumnChoice *choice, GError **error)
+char *ps_comparison_to_text (const PsComparison *comparison, guint n_worst, const PsColumnChoice *choice,
+                             GError **error)
 {
   g_autoptr (PsTable) figures = figures_table (comparison), kinds = kinds_table (comparison);
   g_autoptr (PsTable) worst = worst_table (comparison, n_worst);
@@ -441,8 +407,7 @@ ps_comparison_to_text (const PsComparison *comparison, guint n_worst, const PsCo
   return g_string_free (text, FALSE);
 }
 
-char *
-ps_comparison_to_json (const PsComparison *comparison, guint n_worst)
+char *ps_comparison_to_json (const PsComparison *comparison, guint n_worst)
 {
   const char *const origins[] = { "origin", ps_origin_name (comparison->origin), NULL };
   gboolean alike = comparison->alike;

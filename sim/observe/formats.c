@@ -9,21 +9,18 @@ static const PsFormat *const formats[] = {
   &ps_format_torch_compute, &ps_format_colossalai,  &ps_format_chrome_trace,
 };
 
-const PsFormat *const *
-ps_format_table (guint *n)
+const PsFormat *const *ps_format_table (guint *n)
 {
   *n = G_N_ELEMENTS (formats);
   return formats;
 }
 
-const PsFormat *
-ps_format_find (const char *name, GError **error)
+const PsFormat *ps_format_find (const char *name, GError **error)
 {
   return ps_table_find ("--to", "format", name, formats, G_N_ELEMENTS (formats), error);
 }
 
-const PsFormat *
-ps_format_recognise (const char *where, const char *text, gsize length, GError **error)
+const PsFormat *ps_format_recognise (const char *where, const char *text, gsize length, GError **error)
 {
   if (g_strstr_len (text, (gssize)MIN (length, HEAD_BYTES), "\"traceEvents\"") != NULL)
     return ps_refuse_null (error, PS_ERROR_INPUT,
@@ -38,8 +35,7 @@ ps_format_recognise (const char *where, const char *text, gsize length, GError *
                                                         : "is empty");
 }
 
-PsSchedule *
-ps_format_read (const char *path, GError **error)
+PsSchedule *ps_format_read (const char *path, GError **error)
 {
   g_autofree char *text = NULL;
   gsize length;

@@ -8,8 +8,7 @@
 #include <string.h>
 
 /* The lists of PsObserved, and how many there are of each: so many times the stages, and so many more. */
-static const struct
-{
+static const struct {
   gsize offset;
   guint times;
   guint more;
@@ -24,26 +23,22 @@ static const struct
   { offsetof (PsObserved, transfer), 2, 1 },
 };
 
-static GArray ***
-list_at (PsObserved *observed, guint i)
+static GArray ***list_at (PsObserved *observed, guint i)
 {
   return (GArray ***)(gpointer)((char *)observed + lists[i].offset);
 }
 
-static guint
-list_length (const PsObserved *observed, guint i)
+static guint list_length (const PsObserved *observed, guint i)
 {
   return lists[i].times * observed->n_stages + lists[i].more;
 }
 
-static GArray *
-new_samples (void)
+static GArray *new_samples (void)
 {
   return g_array_new (FALSE, FALSE, sizeof (gint64));
 }
 
-PsObserved *
-ps_observed_new (void)
+PsObserved *ps_observed_new (void)
 {
   PsObserved *observed = g_new0 (PsObserved, 1);
 
@@ -55,37 +50,32 @@ ps_observed_new (void)
   return observed;
 }
 
-static gboolean
-set_stages (PsObserved *observed, const char *where, guint n_stages, GError **error)
+static gboolean set_stages (PsObserved *observed, const char *where, guint n_stages, GError **error)
 {
-  if (observed->n_stages == 0)
-    {
-      observed->n_stages = n_stages;
-      observed->estimated = g_new0 (guint, n_stages);
-      for (guint i = 0; i < G_N_ELEMENTS (lists); i++)
-        {
-          GArray **list = *list_at (observed, i) = g_new (GArray *, list_length (observed, i));
+  if (observed->n_stages == 0) {
+    observed->n_stages = n_stages;
+    observed->estimated = g_new0 (guint, n_stages);
+    for (guint i = 0; i < G_N_ELEMENTS (lists); i++) {
+      GArray **list = *list_at (observed, i) = g_new (GArray *, list_length (observed, i));
 
-          for (guint k = 0; k < list_length (observed, i); k++)
-            list[k] = new_samples ();
-        }
+      for (guint k = 0; k < list_length (observed, i); k++)
+        list[k] = new_samples ();
     }
+  }
   return n_stages == observed->n_stages
          || ps_refuse (error, PS_ERROR_INPUT, "%s: a run of %u stages, after %s of %u", where, n_stages,
                        observed->source->str, observed->n_stages);
 }
 
-void
-ps_observed_free (PsObserved *observed)
+void ps_observed_free (PsObserved *observed)
 {
   if (observed == NULL)
     return;
-  for (guint i = 0; i < G_N_ELEMENTS (lists) && observed->n_stages > 0; i++)
-    {
-      for (guint k = 0; k < list_length (observed, i); k++)
-        g_array_unref ((*list_at (observed, i))[k]);
-      g_free (*list_at (observed, i));
-    }
+  for (guint i = 0; i < G_N_ELEMENTS (lists) && observed->n_stages > 0; i++) {
+    for (guint k = 0; k < list_length (observed, i); k++)
+      g_array_unref ((*list_at (observed, i))[k]);
+    g_free (*list_at (observed, i));
+  }
   g_array_unref (observed->host);
   g_array_unref (observed->message);
   g_array_unref (observed->send);
@@ -99,24 +89,21 @@ ps_observed_free (PsObserved *observed)
 /* Times of one timeline */
 
 /* One result, from its op to the device that needs it. */
-typedef struct
-{
+typedef struct {
   gint64 made_ns;    /* its op has ended; -1: not seen, as the next two */
   gint64 sent_ns;    /* its send is posted */
   gint64 arrived_ns; /* at the device that needs it */
   guint device;      /* its op's */
 } Result;
 
-typedef struct
-{
+typedef struct {
   PsObserved *observed;
   const PsTimeline *timeline;
   guint n_slices;
   Result *results;
 } Reader;
 
-static Result *
-result_of (const Reader *reader, PsOp op)
+static Result *result_of (const Reader *reader, PsOp op)
 {
   const PsTimeline *timeline = reader->timeline;
   gsize cell = ((gsize)op.stage * timeline->n_microbatches + op.microbatch) * reader->n_slices + op.slice;
@@ -125,8 +112,7 @@ result_of (const Reader *reader, PsOp op)
 }
 
 /* When the results were made, and when their messages were sent and arrived, as records of their own tell. */
-static void
-note_results (Reader *reader)
+static void note_results (Reader *reader)
 {
   const PsTimeline *timeline = reader->timeline;
 
@@ -135,68 +121,59 @@ note_results (Reader *reader)
   reader->results = g_new (Result, n);
   for (gsize i = 0; i < n; i++)
     reader->results[i] = (Result){ -1, -1, -1, 0 };
-  for (guint i = 0; i < timeline->ops->len; i++)
-    {
-      const PsSpan *span = &g_array_index (timeline->ops, PsSpan, i);
+  for (guint i = 0; i < timeline->ops->len; i++) {
+    const PsSpan *span = &g_array_index (timeline->ops, PsSpan, i);
 
-      if (span->op.kind == PS_OP_F || ps_op_is_backward (span->op))
-        *result_of (reader, span->op) = (Result){ span->end_ns, span->end_ns, -1, span->device };
-    }
-  for (guint i = 0; i < timeline->posts->len; i++)
-    {
-      const PsSpan *post = &g_array_index (timeline->posts, PsSpan, i);
+    if (span->op.kind == PS_OP_F || ps_op_is_backward (span->op))
+      *result_of (reader, span->op) = (Result){ span->end_ns, span->end_ns, -1, span->device };
+  }
+  for (guint i = 0; i < timeline->posts->len; i++) {
+    const PsSpan *post = &g_array_index (timeline->posts, PsSpan, i);
 
-      if (post->post == PS_INSTRUCTION_SEND)
-        result_of (reader, post->op)->sent_ns = post->end_ns;
-    }
-  for (guint i = 0; i < timeline->transfers->len; i++)
-    {
-      const PsSpan *transfer = &g_array_index (timeline->transfers, PsSpan, i);
+    if (post->post == PS_INSTRUCTION_SEND)
+      result_of (reader, post->op)->sent_ns = post->end_ns;
+  }
+  for (guint i = 0; i < timeline->transfers->len; i++) {
+    const PsSpan *transfer = &g_array_index (timeline->transfers, PsSpan, i);
 
-      result_of (reader, transfer->op)->arrived_ns = transfer->end_ns;
-    }
+    result_of (reader, transfer->op)->arrived_ns = transfer->end_ns;
+  }
 }
 
-static void
-add_transfer (PsObserved *observed, PsOp producer, gint64 ns)
+static void add_transfer (PsObserved *observed, PsOp producer, gint64 ns)
 {
   g_array_append_val (observed->transfer[1 + (producer.kind != PS_OP_F) * observed->n_stages + producer.stage], ns);
 }
 
-static void
-observe_messages (const Reader *reader)
+static void observe_messages (const Reader *reader)
 {
   const PsTimeline *timeline = reader->timeline;
   PsObserved *observed = reader->observed;
 
-  for (guint i = 0; i < timeline->posts->len; i++)
-    {
-      const PsSpan *post = &g_array_index (timeline->posts, PsSpan, i);
-      gint64 ns = post->end_ns - post->start_ns;
+  for (guint i = 0; i < timeline->posts->len; i++) {
+    const PsSpan *post = &g_array_index (timeline->posts, PsSpan, i);
+    gint64 ns = post->end_ns - post->start_ns;
 
-      g_array_append_val (post->post == PS_INSTRUCTION_SEND ? observed->send : observed->receive, ns);
-    }
-  for (guint i = 0; i < timeline->transfers->len; i++)
-    {
-      const PsSpan *transfer = &g_array_index (timeline->transfers, PsSpan, i);
+    g_array_append_val (post->post == PS_INSTRUCTION_SEND ? observed->send : observed->receive, ns);
+  }
+  for (guint i = 0; i < timeline->transfers->len; i++) {
+    const PsSpan *transfer = &g_array_index (timeline->transfers, PsSpan, i);
 
-      add_transfer (observed, transfer->op, transfer->end_ns - transfer->start_ns);
-    }
-  for (guint i = 0; timeline->transfers->len == 0 && i < timeline->waits->len; i++)
-    {
-      const PsSpan *wait = &g_array_index (timeline->waits, PsSpan, i);
-      const Result *result = result_of (reader, wait->op);
-      gint64 ns = wait->end_ns - result->sent_ns;
+    add_transfer (observed, transfer->op, transfer->end_ns - transfer->start_ns);
+  }
+  for (guint i = 0; timeline->transfers->len == 0 && i < timeline->waits->len; i++) {
+    const PsSpan *wait = &g_array_index (timeline->waits, PsSpan, i);
+    const Result *result = result_of (reader, wait->op);
+    gint64 ns = wait->end_ns - result->sent_ns;
 
-      if (result->made_ns >= 0 && result->device != wait->device && wait->start_ns < result->sent_ns && ns >= 0)
-        add_transfer (observed, wait->op, ns);
-    }
+    if (result->made_ns >= 0 && result->device != wait->device && wait->start_ns < result->sent_ns && ns >= 0)
+      add_transfer (observed, wait->op, ns);
+  }
 }
 
 /* The gap between two ops. Where no posts are known they are part of it. With one message it is the host time of an op
  * and of a message. With two it says nothing, because the op waits for either. */
-static void
-observe_gap (const Reader *reader, const PsSpan *previous, const PsSpan *span, guint *post, guint *wait)
+static void observe_gap (const Reader *reader, const PsSpan *previous, const PsSpan *span, guint *post, guint *wait)
 {
   const PsTimeline *timeline = reader->timeline;
   const Result *input = NULL, *output = NULL;
@@ -209,11 +186,10 @@ observe_gap (const Reader *reader, const PsSpan *previous, const PsSpan *span, g
     input = result_of (reader, producer);
   if (input != NULL && (input->made_ns < 0 || input->device == span->device))
     input = NULL; /* no other device makes it */
-  if (ps_op_output (previous->op, timeline->n_stages, &stage))
-    {
-      consumer.stage = (guint16)stage;
-      output = result_of (reader, consumer);
-    }
+  if (ps_op_output (previous->op, timeline->n_stages, &stage)) {
+    consumer.stage = (guint16)stage;
+    output = result_of (reader, consumer);
+  }
   gboolean sent = output != NULL && output->made_ns >= 0 && output->device != previous->device;
   guint n_messages = posts_known ? 0 : sent + (input != NULL);
   if (input != NULL && !waits_known)
@@ -227,15 +203,13 @@ observe_gap (const Reader *reader, const PsSpan *previous, const PsSpan *span, g
 }
 
 /* The gap before a pair has the host times of both its ops; O has none. */
-static gboolean
-is_plain (const PsSpan *span, const PsSpan *before)
+static gboolean is_plain (const PsSpan *span, const PsSpan *before)
 {
   return !span->op.paired && span->op.kind != PS_OP_O
          && (before == NULL || !before->op.paired || before->device != span->device);
 }
 
-static void
-observe_op (const Reader *reader, const PsSpan *span, const PsSpan *before, guint n)
+static void observe_op (const Reader *reader, const PsSpan *span, const PsSpan *before, guint n)
 {
   PsObserved *observed = reader->observed;
   gint64 ns = (span->end_ns - span->start_ns) * reader->n_slices;
@@ -246,46 +220,41 @@ observe_op (const Reader *reader, const PsSpan *span, const PsSpan *before, guin
   else if (span->op.kind == PS_OP_O)
     g_array_append_val (observed->op[PS_OP_O * observed->n_stages + span->op.stage],
                         (gint64){ span->end_ns - span->start_ns });
-  else
-    {
-      guint cell = span->op.kind * observed->n_stages + span->op.stage;
-      gboolean warm = before != NULL && !before->op.paired && ps_op_is_warm (before->op, span->op);
+  else {
+    guint cell = span->op.kind * observed->n_stages + span->op.stage;
+    gboolean warm = before != NULL && !before->op.paired && ps_op_is_warm (before->op, span->op);
 
-      g_array_append_val (observed->op[cell], ns);
-      g_array_append_val (warm ? observed->warm[cell] : observed->cold[cell], ns);
-    }
+    g_array_append_val (observed->op[cell], ns);
+    g_array_append_val (warm ? observed->warm[cell] : observed->cold[cell], ns);
+  }
 }
 
-static void
-observe_ops (const Reader *reader)
+static void observe_ops (const Reader *reader)
 {
   const GArray *ops = reader->timeline->ops;
   guint post = 0, wait = 0, n;
 
-  for (guint i = 0; i < ops->len; i += n)
-    {
-      const PsSpan *span = &g_array_index (ops, PsSpan, i);
+  for (guint i = 0; i < ops->len; i += n) {
+    const PsSpan *span = &g_array_index (ops, PsSpan, i);
 
-      n = span->op.paired && i + 1 < ops->len && span[1].device == span->device ? 2 : 1;
-      observe_op (reader, span, i > 0 && span[-1].device == span->device ? span - 1 : NULL, n);
-      if (i > 0 && span[-1].device == span->device && is_plain (span, NULL)
-          && is_plain (&span[-1], i > 1 ? &span[-2] : NULL))
-        observe_gap (reader, &span[-1], span, &post, &wait);
-    }
+    n = span->op.paired && i + 1 < ops->len && span[1].device == span->device ? 2 : 1;
+    observe_op (reader, span, i > 0 && span[-1].device == span->device ? span - 1 : NULL, n);
+    if (i > 0 && span[-1].device == span->device && is_plain (span, NULL)
+        && is_plain (&span[-1], i > 1 ? &span[-2] : NULL))
+      observe_gap (reader, &span[-1], span, &post, &wait);
+  }
 }
 
 /* Memory of one timeline */
 
 /* Goes along the curve of one device. */
-typedef struct
-{
+typedef struct {
   const GArray *points;
   guint next;   /* the first point that was not passed */
   gint64 level; /* the bytes held before it */
 } Curve;
 
-static const PsMemoryPoint *
-next_point (const Curve *curve, guint device)
+static const PsMemoryPoint *next_point (const Curve *curve, guint device)
 {
   const PsMemoryPoint *point
       = curve->next < curve->points->len ? &g_array_index (curve->points, PsMemoryPoint, curve->next) : NULL;
@@ -294,24 +263,21 @@ next_point (const Curve *curve, guint device)
 }
 
 /* Passes the points up to that instant; returns the highest level until then. */
-static gint64
-pass (Curve *curve, guint device, gint64 until_ns)
+static gint64 pass (Curve *curve, guint device, gint64 until_ns)
 {
   gint64 highest = curve->level;
   const PsMemoryPoint *point;
 
-  while ((point = next_point (curve, device)) != NULL && point->time_ns <= until_ns)
-    {
-      curve->level = point->bytes;
-      highest = MAX (highest, point->bytes);
-      curve->next++;
-    }
+  while ((point = next_point (curve, device)) != NULL && point->time_ns <= until_ns) {
+    curve->level = point->bytes;
+    highest = MAX (highest, point->bytes);
+    curve->next++;
+  }
   return highest;
 }
 
 /* Until the first op a device holds its stages' weights, gradients and optimizer state, in equal parts. */
-static void
-begin_device (PsObserved *observed, const GArray *ops, guint first, Curve *curve)
+static void begin_device (PsObserved *observed, const GArray *ops, guint first, Curve *curve)
 {
   guint device = g_array_index (ops, PsSpan, first).device, n_chunks = 0, end = first;
 
@@ -327,48 +293,44 @@ begin_device (PsObserved *observed, const GArray *ops, guint first, Curve *curve
     g_array_append_val (observed->state[g_array_index (ops, PsSpan, i).op.stage], part);
 }
 
-static void
-observe_memory (PsObserved *observed, const PsTimeline *timeline)
+static void observe_memory (PsObserved *observed, const PsTimeline *timeline)
 {
   const GArray *ops = timeline->ops;
   Curve curve = { .points = timeline->memory };
 
   if (timeline->origin != PS_ORIGIN_MEASURED || timeline->memory->len == 0)
     return;
-  for (guint i = 0; i < ops->len; i++)
-    {
-      const PsSpan *span = &g_array_index (ops, PsSpan, i);
-      guint cell = span->op.kind * observed->n_stages + span->op.stage;
+  for (guint i = 0; i < ops->len; i++) {
+    const PsSpan *span = &g_array_index (ops, PsSpan, i);
+    guint cell = span->op.kind * observed->n_stages + span->op.stage;
 
-      if (i == 0 || span[-1].device != span->device)
-        begin_device (observed, ops, i, &curve);
-      gint64 before = curve.level, peak = pass (&curve, span->device, span->end_ns);
-      gint64 take = peak - before, give = peak - curve.level;
-      if (span->op.paired)
-        continue;
-      g_array_append_val (observed->take[cell], take);
-      g_array_append_val (observed->give[cell], give);
-    }
+    if (i == 0 || span[-1].device != span->device)
+      begin_device (observed, ops, i, &curve);
+    gint64 before = curve.level, peak = pass (&curve, span->device, span->end_ns);
+    gint64 take = peak - before, give = peak - curve.level;
+    if (span->op.paired)
+      continue;
+    g_array_append_val (observed->take[cell], take);
+    g_array_append_val (observed->give[cell], give);
+  }
 }
 
-gboolean
-ps_observed_add (PsObserved *observed, const char *where, GPtrArray *timelines, GError **error)
+gboolean ps_observed_add (PsObserved *observed, const char *where, GPtrArray *timelines, GError **error)
 {
-  for (guint i = 0; i < timelines->len; i++)
-    {
-      const PsTimeline *timeline = timelines->pdata[i];
-      Reader reader = { .observed = observed, .timeline = timeline };
+  for (guint i = 0; i < timelines->len; i++) {
+    const PsTimeline *timeline = timelines->pdata[i];
+    Reader reader = { .observed = observed, .timeline = timeline };
 
-      if (!set_stages (observed, where, timeline->n_stages, error))
-        return FALSE;
-      observed->n_devices = timeline->n_devices;
-      observed->origin = MAX (observed->origin, timeline->origin);
-      note_results (&reader);
-      observe_ops (&reader);
-      observe_messages (&reader);
-      observe_memory (observed, timeline);
-      g_free (reader.results);
-    }
+    if (!set_stages (observed, where, timeline->n_stages, error))
+      return FALSE;
+    observed->n_devices = timeline->n_devices;
+    observed->origin = MAX (observed->origin, timeline->origin);
+    note_results (&reader);
+    observe_ops (&reader);
+    observe_messages (&reader);
+    observe_memory (observed, timeline);
+    g_free (reader.results);
+  }
   observed->n_iterations += timelines->len;
   g_string_append_printf (observed->source, "%s%s, %u iteration%s", observed->source->len > 0 ? "; " : "", where,
                           timelines->len, timelines->len == 1 ? "" : "s");
@@ -381,18 +343,7 @@ ps_observed_add (PsObserved *observed, const char *where, GPtrArray *timelines, 
 #define MISSING (-2)
 #define OTHER (-1)
 
-enum
-{
-  WORLD,
-  PIPELINE,
-  DATA,
-  MICRO,
-  GLOBAL,
-  VIRTUAL,
-  RAMP_UP,
-  OUTSIDE,
-  N_ARGUMENTS
-};
+enum { WORLD, PIPELINE, DATA, MICRO, GLOBAL, VIRTUAL, RAMP_UP, OUTSIDE, N_ARGUMENTS };
 
 static const char *const arguments[N_ARGUMENTS]
     = { "world_size",        "pipeline_model_parallel_size",         "data_parallel_size", "micro_batch_size",
@@ -401,8 +352,7 @@ static const char *const arguments[N_ARGUMENTS]
 static const char *const timers[] = { "forward-compute", "backward-compute" }; /* F and BW */
 #define N_TIMERS G_N_ELEMENTS (timers)
 
-typedef struct
-{
+typedef struct {
   PsObserved *observed;
   const char *where;
   gint64 argument[N_ARGUMENTS];
@@ -418,31 +368,28 @@ typedef struct
 /* Arguments */
 
 /* "NAME ..... VALUE". None and False count as 0. */
-static gboolean
-read_argument (TimerLog *reader, const char *body, GError **error)
+static gboolean read_argument (TimerLog *reader, const char *body, GError **error)
 {
-  for (guint i = 0; i < N_ARGUMENTS; i++)
-    {
-      guint64 number = 0;
-      gint64 said = OTHER;
+  for (guint i = 0; i < N_ARGUMENTS; i++) {
+    guint64 number = 0;
+    gint64 said = OTHER;
 
-      if (!g_str_has_prefix (body, arguments[i]) || !g_str_has_prefix (body + strlen (arguments[i]), " ."))
-        continue;
-      body = strrchr (body, ' ') + 1;
-      if (g_str_equal (body, "None") || g_str_equal (body, "False")
-          || g_ascii_string_to_unsigned (body, 10, 0, G_MAXINT32, &number, NULL))
-        said = (gint64)number;
-      if (reader->argument[i] != MISSING && reader->argument[i] != said)
-        return ps_refuse (error, PS_ERROR_INPUT, "%s: holds runs of different %s; the log of one run would be right",
-                          reader->where, arguments[i]);
-      reader->argument[i] = said;
-      break;
-    }
+    if (!g_str_has_prefix (body, arguments[i]) || !g_str_has_prefix (body + strlen (arguments[i]), " ."))
+      continue;
+    body = strrchr (body, ' ') + 1;
+    if (g_str_equal (body, "None") || g_str_equal (body, "False")
+        || g_ascii_string_to_unsigned (body, 10, 0, G_MAXINT32, &number, NULL))
+      said = (gint64)number;
+    if (reader->argument[i] != MISSING && reader->argument[i] != said)
+      return ps_refuse (error, PS_ERROR_INPUT, "%s: holds runs of different %s; the log of one run would be right",
+                        reader->where, arguments[i]);
+    reader->argument[i] = said;
+    break;
+  }
   return TRUE;
 }
 
-static gboolean
-take_arguments (TimerLog *reader, GError **error)
+static gboolean take_arguments (TimerLog *reader, GError **error)
 {
   const gint64 *a = reader->argument;
   gint64 v = a[VIRTUAL] == MISSING || a[VIRTUAL] == 0 ? 1 : a[VIRTUAL];
@@ -474,8 +421,7 @@ take_arguments (TimerLog *reader, GError **error)
 
 /* Takes an interval that has all ranks, in place of the first one, which warms up. Each of a device's stages takes the
  * mean over them, its ranks and microbatches; that is an estimate if it has several. */
-static void
-end_interval (TimerLog *reader)
+static void end_interval (TimerLog *reader)
 {
   PsObserved *observed = reader->observed;
   gint64 world = reader->argument[WORLD];
@@ -484,23 +430,21 @@ end_interval (TimerLog *reader)
   if (reader->n_read[0] < world || reader->n_read[1] < world)
     return;
   reader->n_intervals++;
-  for (guint i = 0; i < N_TIMERS * observed->n_stages; i++)
-    {
-      guint timer = i / observed->n_stages, stage = i % observed->n_stages;
-      PsOpKind kind = timer == 0 ? PS_OP_F : PS_OP_BW;
-      GArray *samples = observed->op[kind * observed->n_stages + stage];
-      gint64 ns = llround (1e6 * reader->ms[timer * reader->p + stage % reader->p] / n_ops);
+  for (guint i = 0; i < N_TIMERS * observed->n_stages; i++) {
+    guint timer = i / observed->n_stages, stage = i % observed->n_stages;
+    PsOpKind kind = timer == 0 ? PS_OP_F : PS_OP_BW;
+    GArray *samples = observed->op[kind * observed->n_stages + stage];
+    gint64 ns = llround (1e6 * reader->ms[timer * reader->p + stage % reader->p] / n_ops);
 
-      if (reader->n_intervals == 2)
-        g_array_set_size (samples, samples->len - 1);
-      g_array_append_val (samples, ns);
-      if (reader->v > 1)
-        observed->estimated[stage] |= 1U << kind;
-    }
+    if (reader->n_intervals == 2)
+      g_array_set_size (samples, samples->len - 1);
+    g_array_append_val (samples, ns);
+    if (reader->v > 1)
+      observed->estimated[stage] |= 1U << kind;
+  }
 }
 
-static gboolean
-begin_interval (TimerLog *reader, GError **error)
+static gboolean begin_interval (TimerLog *reader, GError **error)
 {
   if (reader->ms != NULL)
     end_interval (reader);
@@ -514,8 +458,7 @@ begin_interval (TimerLog *reader, GError **error)
 
 /* Adds a time of n ranks. It has two decimals, as all have; one that is cut has fewer, and its interval is not whole.
  */
-static void
-add_time (TimerLog *reader, guint timer, guint device, const char *text, gint64 n)
+static void add_time (TimerLog *reader, guint timer, guint device, const char *text, gint64 n)
 {
   char *end;
   double ms = g_ascii_strtod (text, &end);
@@ -528,65 +471,56 @@ add_time (TimerLog *reader, guint timer, guint device, const char *text, gint64 
 
 /* "NAME:" begins the times of all ranks, "rank  3: 12.34". Ranks of a stage follow each other, unless the mapping has
  * replicas outermost. "NAME ....: (12.34, 56.78)" has the least and the greatest time, or that alone. */
-static gboolean
-read_timer (TimerLog *reader, const char *body, GError **error)
+static gboolean read_timer (TimerLog *reader, const char *body, GError **error)
 {
   const gint64 *a = reader->argument;
 
-  if (g_str_has_prefix (body, "rank ") && reader->timer < N_TIMERS)
-    {
-      gint64 per_stage = a[WORLD] / a[PIPELINE] / (a[OUTSIDE] == OTHER ? a[DATA] : 1);
-      char *end;
-      guint64 rank = g_ascii_strtoull (body + strlen ("rank "), &end, 10);
+  if (g_str_has_prefix (body, "rank ") && reader->timer < N_TIMERS) {
+    gint64 per_stage = a[WORLD] / a[PIPELINE] / (a[OUTSIDE] == OTHER ? a[DATA] : 1);
+    char *end;
+    guint64 rank = g_ascii_strtoull (body + strlen ("rank "), &end, 10);
 
-      if (*end == ':' && rank < (guint64)a[WORLD] && (gint64)rank == reader->n_read[reader->timer])
-        add_time (reader, reader->timer, (guint)((gint64)rank / per_stage % a[PIPELINE]), end + 1, 1);
-    }
-  else if (g_str_has_suffix (body, ":"))
+    if (*end == ':' && rank < (guint64)a[WORLD] && (gint64)rank == reader->n_read[reader->timer])
+      add_time (reader, reader->timer, (guint)((gint64)rank / per_stage % a[PIPELINE]), end + 1, 1);
+  } else if (g_str_has_suffix (body, ":"))
     reader->timer = N_TIMERS;
-  for (guint i = 0; i < N_TIMERS; i++)
-    {
-      if (!g_str_has_prefix (body, timers[i]))
-        continue;
-      if (g_str_equal (body + strlen (timers[i]), ":"))
-        reader->timer = i;
-      else if (g_str_has_prefix (body + strlen (timers[i]), " .") && reader->p > 1)
-        return ps_refuse (error, PS_ERROR_INPUT,
-                          "%s: its timers have one range for all %u stages; --timing-log-option all would be right",
-                          reader->where, reader->p);
-      else if (g_str_has_prefix (body + strlen (timers[i]), " .") && reader->n_read[i] == 0)
-        add_time (reader, i, 0, strrchr (body, ' '), a[WORLD]);
-    }
+  for (guint i = 0; i < N_TIMERS; i++) {
+    if (!g_str_has_prefix (body, timers[i]))
+      continue;
+    if (g_str_equal (body + strlen (timers[i]), ":"))
+      reader->timer = i;
+    else if (g_str_has_prefix (body + strlen (timers[i]), " .") && reader->p > 1)
+      return ps_refuse (error, PS_ERROR_INPUT,
+                        "%s: its timers have one range for all %u stages; --timing-log-option all would be right",
+                        reader->where, reader->p);
+    else if (g_str_has_prefix (body + strlen (timers[i]), " .") && reader->n_read[i] == 0)
+      add_time (reader, i, 0, strrchr (body, ' '), a[WORLD]);
+  }
   return TRUE;
 }
 
 /* Lines */
 
-static gboolean
-read_lines (TimerLog *reader, GBytes *log, GError **error)
+static gboolean read_lines (TimerLog *reader, GBytes *log, GError **error)
 {
   gsize length;
   const char *text = g_bytes_get_data (log, &length), *end = text + length;
 
-  while (text < end)
-    {
-      const char *newline = memchr (text, '\n', (gsize)(end - text)), *line_end = newline != NULL ? newline : end;
-      g_autofree char *line = g_strchomp (g_strndup (text, (gsize)(line_end - text)));
-      const char *body = strstr (line, "  ");
+  while (text < end) {
+    const char *newline = memchr (text, '\n', (gsize)(end - text)), *line_end = newline != NULL ? newline : end;
+    g_autofree char *line = g_strchomp (g_strndup (text, (gsize)(line_end - text)));
+    const char *body = strstr (line, "  ");
 
-      if (strstr (line, PS_TIMERS_HEADING) != NULL)
-        {
-          if (!begin_interval (reader, error))
-            return FALSE;
-        }
-      else if (body != NULL)
-        {
-          body += strspn (body, " ");
-          if (!read_argument (reader, body, error) || (reader->ms != NULL && !read_timer (reader, body, error)))
-            return FALSE;
-        }
-      text = newline != NULL ? newline + 1 : end;
+    if (strstr (line, PS_TIMERS_HEADING) != NULL) {
+      if (!begin_interval (reader, error))
+        return FALSE;
+    } else if (body != NULL) {
+      body += strspn (body, " ");
+      if (!read_argument (reader, body, error) || (reader->ms != NULL && !read_timer (reader, body, error)))
+        return FALSE;
     }
+    text = newline != NULL ? newline + 1 : end;
+  }
   if (reader->ms != NULL)
     end_interval (reader);
   return reader->n_intervals > 0
@@ -597,8 +531,7 @@ read_lines (TimerLog *reader, GBytes *log, GError **error)
              reader->where);
 }
 
-gboolean
-ps_observed_add_log (PsObserved *observed, const char *where, GBytes *log, GError **error)
+gboolean ps_observed_add_log (PsObserved *observed, const char *where, GBytes *log, GError **error)
 {
   TimerLog reader = { .observed = observed, .where = where };
 
@@ -620,16 +553,14 @@ ps_observed_add_log (PsObserved *observed, const char *where, GBytes *log, GErro
 
 /* Reading runs */
 
-static void
-scale_spans (GArray *spans, double factor)
+static void scale_spans (GArray *spans, double factor)
 {
-  for (guint i = 0; i < spans->len; i++)
-    {
-      PsSpan *span = &g_array_index (spans, PsSpan, i);
+  for (guint i = 0; i < spans->len; i++) {
+    PsSpan *span = &g_array_index (spans, PsSpan, i);
 
-      span->start_ns = llround ((double)span->start_ns * factor);
-      span->end_ns = llround ((double)span->end_ns * factor);
-    }
+    span->start_ns = llround ((double)span->start_ns * factor);
+    span->end_ns = llround ((double)span->end_ns * factor);
+  }
 }
 
 #define MIN_FACTOR 0.5 /* no profiler doubles the time of a step, */
@@ -637,20 +568,19 @@ scale_spans (GArray *spans, double factor)
 
 /* Reads the run at "PATH", or at "PATH=T" where there is no file of that name. Its timelines become the last element of
  * runs, its name that of names; a log is added at once. T over the time that an iteration takes goes to factors. */
-static gboolean
-load_path (PsObserved *observed, const char *text, GPtrArray *runs, GPtrArray *names, GArray *factors, GError **error)
+static gboolean load_path (PsObserved *observed, const char *text, GPtrArray *runs, GPtrArray *names, GArray *factors,
+                           GError **error)
 {
   const char *equals = strrchr (text, '=');
   g_autofree char *path = g_strdup (text);
   g_autoptr (GBytes) log = NULL;
   gint64 step_ns = -1;
 
-  if (equals != NULL && equals > text && !g_file_test (text, G_FILE_TEST_EXISTS))
-    {
-      path[equals - text] = '\0';
-      if (!ps_parse_time (text, equals + 1, &step_ns, error))
-        return FALSE;
-    }
+  if (equals != NULL && equals > text && !g_file_test (text, G_FILE_TEST_EXISTS)) {
+    path[equals - text] = '\0';
+    if (!ps_parse_time (text, equals + 1, &step_ns, error))
+      return FALSE;
+  }
   GPtrArray *timelines = ps_timelines_load_or_log (path, &log, error);
   if (log != NULL && step_ns >= 0)
     return ps_refuse (error, PS_ERROR_INPUT, "%s: is a log of timers, without profiler; PATH without =T would be right",
@@ -668,27 +598,24 @@ load_path (PsObserved *observed, const char *text, GPtrArray *runs, GPtrArray *n
 }
 
 /* Adds a run whose times are multiplied; factor 0: as they are. */
-static gboolean
-add_run (PsObserved *observed, const char *path, GPtrArray *timelines, double factor, GError **error)
+static gboolean add_run (PsObserved *observed, const char *path, GPtrArray *timelines, double factor, GError **error)
 {
   g_autofree char *where = g_strdup_printf ("%s, times x %.3f as without profiler", path, factor);
 
-  for (guint i = 0; i < timelines->len && factor > 0; i++)
-    {
-      PsTimeline *timeline = timelines->pdata[i];
+  for (guint i = 0; i < timelines->len && factor > 0; i++) {
+    PsTimeline *timeline = timelines->pdata[i];
 
-      scale_spans (timeline->ops, factor);
-      scale_spans (timeline->transfers, factor);
-      scale_spans (timeline->posts, factor);
-      scale_spans (timeline->waits, factor);
-      timeline->iteration_ns = llround ((double)timeline->iteration_ns * factor);
-    }
+    scale_spans (timeline->ops, factor);
+    scale_spans (timeline->transfers, factor);
+    scale_spans (timeline->posts, factor);
+    scale_spans (timeline->waits, factor);
+    timeline->iteration_ns = llround ((double)timeline->iteration_ns * factor);
+  }
   return ps_observed_add (observed, factor > 0 ? where : path, timelines, error);
 }
 
 /* The median of the factors counts: one disturbed run does no harm. */
-gboolean
-ps_observed_load (PsObserved *observed, const char *const *paths, guint n, GError **error)
+gboolean ps_observed_load (PsObserved *observed, const char *const *paths, guint n, GError **error)
 {
   g_autoptr (GPtrArray) runs = g_ptr_array_new_with_free_func ((GDestroyNotify)g_ptr_array_unref);
   g_autoptr (GPtrArray) names = g_ptr_array_new_with_free_func (g_free);
@@ -699,15 +626,14 @@ ps_observed_load (PsObserved *observed, const char *const *paths, guint n, GErro
     if (!load_path (observed, paths[i], runs, names, factors, error))
       return FALSE;
   g_array_sort (factors, ps_compare_double);
-  if (factors->len > 0)
-    {
-      factor = g_array_index (factors, double, factors->len / 2);
-      if (factor < MIN_FACTOR || factor > MAX_FACTOR)
-        return ps_refuse (error, PS_ERROR_INPUT,
-                          "%s: T is %.3g of the time that an iteration takes in the trace, and no profiler does that; "
-                          "the time of a step with the profiler off would be right",
-                          (const char *)names->pdata[0], factor);
-    }
+  if (factors->len > 0) {
+    factor = g_array_index (factors, double, factors->len / 2);
+    if (factor < MIN_FACTOR || factor > MAX_FACTOR)
+      return ps_refuse (error, PS_ERROR_INPUT,
+                        "%s: T is %.3g of the time that an iteration takes in the trace, and no profiler does that; "
+                        "the time of a step with the profiler off would be right",
+                        (const char *)names->pdata[0], factor);
+  }
   for (guint i = 0; i < runs->len; i++)
     if (!add_run (observed, names->pdata[i], runs->pdata[i], factor, error))
       return FALSE;
@@ -717,28 +643,24 @@ ps_observed_load (PsObserved *observed, const char *const *paths, guint n, GErro
 /* Estimates */
 
 /* The median of samples; otherwise: where there are none. */
-static gint64
-median_of (const GArray *samples, gint64 otherwise)
+static gint64 median_of (const GArray *samples, gint64 otherwise)
 {
   g_autofree gint64 *values = g_memdup2 (samples->data, samples->len * sizeof *values);
 
   return samples->len > 0 ? ps_median (values, samples->len) : otherwise;
 }
 
-static gint64
-mean_of (const GArray *samples)
+static gint64 mean_of (const GArray *samples)
 {
   return ps_mean ((const gint64 *)(gconstpointer)samples->data, samples->len);
 }
 
-static gint64
-known_ns (const PsObserved *observed, PsOpKind kind, guint stage)
+static gint64 known_ns (const PsObserved *observed, PsOpKind kind, guint stage)
 {
   return median_of (observed->op[(gsize)kind * observed->n_stages + stage], -1);
 }
 
-static void
-estimate (PsObserved *observed, PsOpKind kind, guint stage, double ns)
+static void estimate (PsObserved *observed, PsOpKind kind, guint stage, double ns)
 {
   gint64 rounded = llrint (ns);
 
@@ -746,8 +668,7 @@ estimate (PsObserved *observed, PsOpKind kind, guint stage, double ns)
   observed->estimated[stage] |= 1U << kind;
 }
 
-static void
-estimate_stage (PsObserved *observed, const PsModel *model, const PsStageShape *shape, guint stage)
+static void estimate_stage (PsObserved *observed, const PsModel *model, const PsStageShape *shape, guint stage)
 {
   double b_flops = (double)ps_model_stage_flops (model, shape, PS_OP_B);
   double w_flops = (double)ps_model_stage_flops (model, shape, PS_OP_W);
@@ -764,8 +685,7 @@ estimate_stage (PsObserved *observed, const PsModel *model, const PsStageShape *
     estimate (observed, PS_OP_W, stage, (double)whole * w_flops / (b_flops + w_flops));
 }
 
-gboolean
-ps_observed_estimate (PsObserved *observed, const PsModel *model, GError **error)
+gboolean ps_observed_estimate (PsObserved *observed, const PsModel *model, GError **error)
 {
   g_autofree PsStageShape *shapes = g_new0 (PsStageShape, observed->n_stages);
 
@@ -780,17 +700,15 @@ ps_observed_estimate (PsObserved *observed, const PsModel *model, GError **error
 
 /* Costs */
 
-static void
-fill_stage (const PsObserved *observed, PsCosts *costs, guint stage)
+static void fill_stage (const PsObserved *observed, PsCosts *costs, guint stage)
 {
-  for (guint kind = 0; kind < PS_N_OP_KINDS; kind++)
-    {
-      gint64 ns = known_ns (observed, (PsOpKind)kind, stage);
+  for (guint kind = 0; kind < PS_N_OP_KINDS; kind++) {
+    gint64 ns = known_ns (observed, (PsOpKind)kind, stage);
 
-      ps_costs_op (costs, (PsOpKind)kind, stage)->duration_ns = MAX (ns, 0);
-      if (ns < 0 && kind <= PS_OP_BW)
-        costs->stage[stage].unknown |= 1U << kind;
-    }
+    ps_costs_op (costs, (PsOpKind)kind, stage)->duration_ns = MAX (ns, 0);
+    if (ns < 0 && kind <= PS_OP_BW)
+      costs->stage[stage].unknown |= 1U << kind;
+  }
   ps_costs_guess (costs, stage);
   if (observed->op[PS_OP_R * observed->n_stages + stage]->len == 0)
     ps_costs_op (costs, PS_OP_R, stage)->duration_ns = ps_costs_op (costs, PS_OP_F, stage)->duration_ns;
@@ -798,63 +716,55 @@ fill_stage (const PsObserved *observed, PsCosts *costs, guint stage)
 }
 
 /* Ops that no run has: a whole backward gives back what its parts do; W gives back all that a whole backward does. */
-static void
-fill_missing (const PsObserved *observed, PsCosts *costs, guint stage)
+static void fill_missing (const PsObserved *observed, PsCosts *costs, guint stage)
 {
   PsOpCost *b = ps_costs_op (costs, PS_OP_B, stage), *w = ps_costs_op (costs, PS_OP_W, stage);
   PsOpCost *whole = ps_costs_op (costs, PS_OP_BW, stage), *f = ps_costs_op (costs, PS_OP_F, stage);
   guint n = observed->n_stages;
 
-  if (observed->take[PS_OP_BW * n + stage]->len == 0)
-    {
-      whole->take_bytes = b->take_bytes;
-      whole->give_bytes = b->give_bytes + w->give_bytes;
-    }
-  else if (observed->take[PS_OP_W * n + stage]->len == 0)
+  if (observed->take[PS_OP_BW * n + stage]->len == 0) {
+    whole->take_bytes = b->take_bytes;
+    whole->give_bytes = b->give_bytes + w->give_bytes;
+  } else if (observed->take[PS_OP_W * n + stage]->len == 0)
     *w = (PsOpCost){ w->duration_ns, whole->take_bytes, whole->give_bytes };
   *ps_costs_op (costs, PS_OP_R, stage)
       = (PsOpCost){ ps_costs_op (costs, PS_OP_R, stage)->duration_ns, f->take_bytes, f->give_bytes };
 }
 
-static void
-fill_memory (const PsObserved *observed, PsCosts *costs, guint stage)
+static void fill_memory (const PsObserved *observed, PsCosts *costs, guint stage)
 {
   if (observed->state[stage]->len == 0)
     return;
   costs->stage[stage].weight_bytes = median_of (observed->state[stage], 0);
-  for (guint kind = 0; kind < PS_N_OP_KINDS; kind++)
-    {
-      guint i = kind * observed->n_stages + stage;
+  for (guint kind = 0; kind < PS_N_OP_KINDS; kind++) {
+    guint i = kind * observed->n_stages + stage;
 
-      ps_costs_op (costs, (PsOpKind)kind, stage)->take_bytes = median_of (observed->take[i], 0);
-      ps_costs_op (costs, (PsOpKind)kind, stage)->give_bytes = median_of (observed->give[i], 0);
-    }
+    ps_costs_op (costs, (PsOpKind)kind, stage)->take_bytes = median_of (observed->take[i], 0);
+    ps_costs_op (costs, (PsOpKind)kind, stage)->give_bytes = median_of (observed->give[i], 0);
+  }
   fill_missing (observed, costs, stage);
 }
 
 /* Without posts: gaps with one message less the host time of an op. In gaps beyond twice the median a device also
  * idled.
  */
-GArray *
-ps_observed_posts (const PsObserved *observed, guint type)
+GArray *ps_observed_posts (const PsObserved *observed, guint type)
 {
   gint64 op_ns = median_of (observed->host, 0), usual_ns = median_of (observed->message, 0);
 
   if (observed->send->len > 0 && observed->receive->len > 0)
     return g_array_ref (type == PS_INSTRUCTION_SEND ? observed->send : observed->receive);
   GArray *parts = new_samples ();
-  for (guint i = 0; observed->host->len > 0 && i < observed->message->len; i++)
-    {
-      gint64 gap_ns = g_array_index (observed->message, gint64, i), ns = MAX (gap_ns - op_ns, 0);
+  for (guint i = 0; observed->host->len > 0 && i < observed->message->len; i++) {
+    gint64 gap_ns = g_array_index (observed->message, gint64, i), ns = MAX (gap_ns - op_ns, 0);
 
-      if (gap_ns <= 2 * usual_ns)
-        g_array_append_val (parts, ns);
-    }
+    if (gap_ns <= 2 * usual_ns)
+      g_array_append_val (parts, ns);
+  }
   return parts;
 }
 
-guint
-ps_observed_estimated (const PsObserved *observed)
+guint ps_observed_estimated (const PsObserved *observed)
 {
   guint kinds = 0;
 
@@ -863,8 +773,7 @@ ps_observed_estimated (const PsObserved *observed)
   return kinds;
 }
 
-char *
-ps_observed_describe (const PsObserved *observed)
+char *ps_observed_describe (const PsObserved *observed)
 {
   GString *kinds = g_string_new (NULL);
   guint estimated = ps_observed_estimated (observed), n_transfers = 0;
@@ -883,8 +792,7 @@ ps_observed_describe (const PsObserved *observed)
   return g_string_free (g_string_prepend (kinds, observed->source->str), FALSE);
 }
 
-PsCosts *
-ps_observed_costs (const PsObserved *observed, guint n_devices, guint n_chunks, GError **error)
+PsCosts *ps_observed_costs (const PsObserved *observed, guint n_devices, guint n_chunks, GError **error)
 {
   guint n_stages = n_devices * n_chunks;
   g_autoptr (GArray) send = ps_observed_posts (observed, PS_INSTRUCTION_SEND);
@@ -894,11 +802,10 @@ ps_observed_costs (const PsObserved *observed, guint n_devices, guint n_chunks, 
     return ps_refuse_null (error, PS_ERROR_INPUT, "%s: %u stages, so it has no costs for %u devices with %u each",
                            observed->source->str, observed->n_stages, n_devices, n_chunks);
   PsCosts *costs = ps_costs_new (n_stages);
-  for (guint stage = 0; stage < n_stages; stage++)
-    {
-      fill_stage (observed, costs, stage);
-      fill_memory (observed, costs, stage);
-    }
+  for (guint stage = 0; stage < n_stages; stage++) {
+    fill_stage (observed, costs, stage);
+    fill_memory (observed, costs, stage);
+  }
   for (guint i = 1; i <= 2 * n_stages; i++)
     costs->transfer_ns[i] = median_of (observed->transfer[i], -1);
   costs->transfer_origin = costs->memory_origin = observed->origin;
@@ -912,43 +819,37 @@ ps_observed_costs (const PsObserved *observed, guint n_devices, guint n_chunks, 
   return costs;
 }
 
-gboolean
-ps_observed_tells_warm (const PsObserved *observed, guint cell)
+gboolean ps_observed_tells_warm (const PsObserved *observed, guint cell)
 {
   return observed->warm[cell]->len >= PS_MEDIAN_MIN_SAMPLES && observed->cold[cell]->len >= PS_MEDIAN_MIN_SAMPLES;
 }
 
-void
-ps_observed_tell_warm (const PsObserved *observed, PsCosts *costs)
+void ps_observed_tell_warm (const PsObserved *observed, PsCosts *costs)
 {
-  for (guint i = 0; i < PS_OP_O * costs->n_stages; i++)
-    {
-      gint64 cold_ns = ps_observed_tells_warm (observed, i) ? median_of (observed->cold[i], 0) : 0;
+  for (guint i = 0; i < PS_OP_O * costs->n_stages; i++) {
+    gint64 cold_ns = ps_observed_tells_warm (observed, i) ? median_of (observed->cold[i], 0) : 0;
 
-      if (cold_ns <= 0)
-        continue;
-      if (costs->warm == NULL)
-        {
-          costs->warm = g_new (double, (gsize)PS_OP_O * costs->n_stages);
-          for (guint k = 0; k < PS_OP_O * costs->n_stages; k++)
-            costs->warm[k] = 1;
-        }
-      costs->warm[i] = (double)median_of (observed->warm[i], 0) / (double)cold_ns;
-      ps_costs_op (costs, (PsOpKind)(i / costs->n_stages), i % costs->n_stages)->duration_ns = cold_ns;
+    if (cold_ns <= 0)
+      continue;
+    if (costs->warm == NULL) {
+      costs->warm = g_new (double, (gsize)PS_OP_O * costs->n_stages);
+      for (guint k = 0; k < PS_OP_O * costs->n_stages; k++)
+        costs->warm[k] = 1;
     }
+    costs->warm[i] = (double)median_of (observed->warm[i], 0) / (double)cold_ns;
+    ps_costs_op (costs, (PsOpKind)(i / costs->n_stages), i % costs->n_stages)->duration_ns = cold_ns;
+  }
 }
 
 /* Spread: as if the runs were one calibration */
 
-typedef struct
-{
+typedef struct {
   PsCostSpread *spread;
   GPtrArray *rows; /* of GPtrArray of one PsMeasurement */
 } Collector;
 
 /* The samples over their median. Notes them as another row, that of the cost; no samples: the cost has none. */
-static GArray *
-add_row (Collector *collector, guint cost, const GArray *samples)
+static GArray *add_row (Collector *collector, guint cost, const GArray *samples)
 {
   guint n = samples->len;
 
@@ -962,14 +863,13 @@ add_row (Collector *collector, guint cost, const GArray *samples)
   m->samples_ns = g_memdup2 (samples->data, n * sizeof *m->samples_ns);
   m->n_samples = m->time.n = n;
   m->time.median_ns = median_of (samples, 0);
-  for (guint i = 0; i < n; i++)
-    {
-      double sample = (double)m->samples_ns[i] / (double)MAX (m->time.median_ns, 1);
+  for (guint i = 0; i < n; i++) {
+    double sample = (double)m->samples_ns[i] / (double)MAX (m->time.median_ns, 1);
 
-      distances[i] = ABS (m->samples_ns[i] - m->time.median_ns);
-      g_array_append_val (relative, sample);
-      collector->spread->largest = MAX (collector->spread->largest, sample);
-    }
+    distances[i] = ABS (m->samples_ns[i] - m->time.median_ns);
+    g_array_append_val (relative, sample);
+    collector->spread->largest = MAX (collector->spread->largest, sample);
+  }
   m->time.mad_ns = ps_median (distances, n);
   g_ptr_array_add (row, m);
   collector->spread->row[cost] = collector->rows->len;
@@ -978,29 +878,25 @@ add_row (Collector *collector, guint cost, const GArray *samples)
 }
 
 /* All boundaries together, each relative to its own median: so a slow link is no spread. */
-static GArray *
-relative_transfers (const PsObserved *observed)
+static GArray *relative_transfers (const PsObserved *observed)
 {
   GArray *all = new_samples ();
 
-  for (guint i = 1; i <= 2 * observed->n_stages; i++)
-    {
-      const GArray *samples = observed->transfer[i];
-      gint64 median_ns = MAX (median_of (samples, 0), 1);
+  for (guint i = 1; i <= 2 * observed->n_stages; i++) {
+    const GArray *samples = observed->transfer[i];
+    gint64 median_ns = MAX (median_of (samples, 0), 1);
 
-      for (guint k = 0; k < samples->len; k++)
-        {
-          double relative = (double)g_array_index (samples, gint64, k) / (double)median_ns;
-          gint64 ns = llround (1e6 * MIN (relative, 1e6));
+    for (guint k = 0; k < samples->len; k++) {
+      double relative = (double)g_array_index (samples, gint64, k) / (double)median_ns;
+      gint64 ns = llround (1e6 * MIN (relative, 1e6));
 
-          g_array_append_val (all, ns);
-        }
+      g_array_append_val (all, ns);
     }
+  }
   return all;
 }
 
-PsCostSpread *
-ps_observed_spread (const PsObserved *observed)
+PsCostSpread *ps_observed_spread (const PsObserved *observed)
 {
   guint n = observed->n_stages, n_ops = PS_N_OP_KINDS * n;
   g_autoptr (GPtrArray) rows = g_ptr_array_new_with_free_func ((GDestroyNotify)g_ptr_array_unref);
@@ -1013,12 +909,11 @@ ps_observed_spread (const PsObserved *observed)
   spread->largest = 1;
   spread->op = g_new0 (GArray *, n_ops);
   spread->row = g_new (guint, n_ops + 1);
-  for (guint i = 0; i < n_ops; i++)
-    {
-      gboolean like_forward = i / n == PS_OP_R && observed->op[i]->len == 0;
+  for (guint i = 0; i < n_ops; i++) {
+    gboolean like_forward = i / n == PS_OP_R && observed->op[i]->len == 0;
 
-      spread->op[i] = add_row (&collector, i, observed->op[like_forward ? PS_OP_F * n + i % n : i]);
-    }
+    spread->op[i] = add_row (&collector, i, observed->op[like_forward ? PS_OP_F * n + i % n : i]);
+  }
   spread->transfer = add_row (&collector, n_ops, transfers);
   spread->n_rows = rows->len;
   spread->deviation = g_new0 (double, rows->len);

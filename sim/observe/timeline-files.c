@@ -11,73 +11,65 @@
 /* What both kinds of files have */
 
 /* The type in the name of a post, "SEND F0.1", or of a wait, "WAIT F0.1", which becomes "F0.1"; 0 where it has none. */
-static guint8
-parse_verb (const char **name)
+static guint8 parse_verb (const char **name)
 {
-  for (guint type = PS_INSTRUCTION_SEND; type <= PS_INSTRUCTION_WAIT; type++)
-    {
-      const char *verb = ps_instruction_verb ((PsInstructionType)type);
-      gsize length = strlen (verb);
+  for (guint type = PS_INSTRUCTION_SEND; type <= PS_INSTRUCTION_WAIT; type++) {
+    const char *verb = ps_instruction_verb ((PsInstructionType)type);
+    gsize length = strlen (verb);
 
-      if (!g_str_has_prefix (*name, verb) || (*name)[length] != ' ')
-        continue;
-      *name += length + 1;
-      return (guint8)type;
-    }
+    if (!g_str_has_prefix (*name, verb) || (*name)[length] != ' ')
+      continue;
+    *name += length + 1;
+    return (guint8)type;
+  }
   return 0;
 }
 
 /* Files do not repeat the sender's chunk with every transfer: it is that of the ops on the same device and stage. */
-static void
-fill_transfer_chunks (PsTimeline *timeline)
+static void fill_transfer_chunks (PsTimeline *timeline)
 {
   g_autoptr (GHashTable) chunks = g_hash_table_new (NULL, NULL);
 
-  for (guint i = 0; i < timeline->ops->len; i++)
-    {
-      const PsSpan *span = &g_array_index (timeline->ops, PsSpan, i);
+  for (guint i = 0; i < timeline->ops->len; i++) {
+    const PsSpan *span = &g_array_index (timeline->ops, PsSpan, i);
 
-      g_hash_table_insert (chunks, GUINT_TO_POINTER ((guint)span->device << 16 | span->op.stage),
-                           GUINT_TO_POINTER (span->chunk));
-    }
-  for (guint i = 0; i < timeline->transfers->len; i++)
-    {
-      PsSpan *span = &g_array_index (timeline->transfers, PsSpan, i);
-      gpointer key = GUINT_TO_POINTER ((guint)span->device << 16 | span->op.stage);
+    g_hash_table_insert (chunks, GUINT_TO_POINTER ((guint)span->device << 16 | span->op.stage),
+                         GUINT_TO_POINTER (span->chunk));
+  }
+  for (guint i = 0; i < timeline->transfers->len; i++) {
+    PsSpan *span = &g_array_index (timeline->transfers, PsSpan, i);
+    gpointer key = GUINT_TO_POINTER ((guint)span->device << 16 | span->op.stage);
 
-      span->chunk = (guint16)GPOINTER_TO_UINT (g_hash_table_lookup (chunks, key));
-    }
+    span->chunk = (guint16)GPOINTER_TO_UINT (g_hash_table_lookup (chunks, key));
+  }
 }
 
 /* Puts in order what was read. A device runs one op, or one pair, at a time; sums over its ops rely on it. joins: ops
  * that run at the same time become pairs, which a trace does not mark. */
-static gboolean
-finish_timeline (const char *where, PsTimeline *timeline, gboolean joins, GError **error)
+static gboolean finish_timeline (const char *where, PsTimeline *timeline, gboolean joins, GError **error)
 {
   char name[48], before[48];
 
   fill_transfer_chunks (timeline);
   ps_timeline_sort (timeline);
-  for (guint i = 1; i < timeline->ops->len; i++)
-    {
-      PsSpan *span = &g_array_index (timeline->ops, PsSpan, i), *previous = span - 1;
-      gboolean pair = joins ? i < 2 || previous[-1].op.paired == 0 : previous->op.paired;
+  for (guint i = 1; i < timeline->ops->len; i++) {
+    PsSpan *span = &g_array_index (timeline->ops, PsSpan, i), *previous = span - 1;
+    gboolean pair = joins ? i < 2 || previous[-1].op.paired == 0 : previous->op.paired;
 
-      if (previous->device != span->device || previous->end_ns <= span->start_ns)
-        continue;
-      if (!pair || previous->start_ns != span->start_ns || previous->end_ns != span->end_ns)
-        return ps_refuse (error, PS_ERROR_INPUT, "%s: device %u: %s starts before %s has ended", where, span->device,
-                          ps_op_format (span->op, name), ps_op_format (previous->op, before));
-      previous->op.paired = 1;
-    }
+    if (previous->device != span->device || previous->end_ns <= span->start_ns)
+      continue;
+    if (!pair || previous->start_ns != span->start_ns || previous->end_ns != span->end_ns)
+      return ps_refuse (error, PS_ERROR_INPUT, "%s: device %u: %s starts before %s has ended", where, span->device,
+                        ps_op_format (span->op, name), ps_op_format (previous->op, before));
+    previous->op.paired = 1;
+  }
   return TRUE;
 }
 
 #define FORMAT "pipesim-timeline/1"
 #define MAX_SUM (G_MAXINT64 / 4) /* differences and sums of two such figures stay exact */
 
-typedef enum
-{
+typedef enum {
   OPS,
   TRANSFERS,
   POSTS,
@@ -85,8 +77,7 @@ typedef enum
   MEMORY,
 } ListKind;
 
-static const struct
-{
+static const struct {
   const char *key;
   gsize array; /* offset in PsTimeline */
   guint least; /* values in a row */
@@ -99,47 +90,42 @@ static const struct
   [MEMORY] = { "memory", offsetof (PsTimeline, memory), 3, 4 },
 };
 
-static GArray *
-array_of (const PsTimeline *timeline, ListKind kind)
+static GArray *array_of (const PsTimeline *timeline, ListKind kind)
 {
   return *(GArray *const *)(gconstpointer)((const char *)timeline + lists[kind].array);
 }
 
 /* The native file: one row per line; whatever it does not know is refused */
 
-static void
-append_rows (GString *json, const PsTimeline *timeline, ListKind kind)
+static void append_rows (GString *json, const PsTimeline *timeline, ListKind kind)
 {
   const GArray *rows = array_of (timeline, kind);
   char name[48];
 
   g_string_append_printf (json, ",\n  \"%s\": [", lists[kind].key);
-  for (guint i = 0; i < rows->len; i++)
-    {
-      const PsMemoryPoint *point = &g_array_index (rows, PsMemoryPoint, i);
-      const PsSpan *span = &g_array_index (rows, PsSpan, i);
+  for (guint i = 0; i < rows->len; i++) {
+    const PsMemoryPoint *point = &g_array_index (rows, PsMemoryPoint, i);
+    const PsSpan *span = &g_array_index (rows, PsSpan, i);
 
-      g_string_append_printf (json, i ? ",\n    [%u" : "\n    [%u", kind == MEMORY ? point->device : span->device);
-      if (kind == TRANSFERS)
-        g_string_append_printf (json, ", %u", span->peer);
-      if (kind != MEMORY)
-        g_string_append_printf (json, ", \"%s%s%s%s\", %" G_GINT64_FORMAT ", %" G_GINT64_FORMAT,
-                                kind == POSTS ? ps_instruction_verb (span->post) : "", kind == POSTS ? " " : "",
-                                ps_op_format (span->op, name), span->op.paired ? "+" : "", span->start_ns,
-                                span->end_ns);
-      if (kind == OPS)
-        g_string_append_printf (json, ", %u", span->chunk);
-      if (kind == MEMORY)
-        g_string_append_printf (json, ", %" G_GINT64_FORMAT ", %" G_GINT64_FORMAT, point->time_ns, point->bytes);
-      if (kind == MEMORY && point->buffer_bytes > 0)
-        g_string_append_printf (json, ", %" G_GINT64_FORMAT, point->buffer_bytes);
-      g_string_append_c (json, ']');
-    }
+    g_string_append_printf (json, i ? ",\n    [%u" : "\n    [%u", kind == MEMORY ? point->device : span->device);
+    if (kind == TRANSFERS)
+      g_string_append_printf (json, ", %u", span->peer);
+    if (kind != MEMORY)
+      g_string_append_printf (json, ", \"%s%s%s%s\", %" G_GINT64_FORMAT ", %" G_GINT64_FORMAT,
+                              kind == POSTS ? ps_instruction_verb (span->post) : "", kind == POSTS ? " " : "",
+                              ps_op_format (span->op, name), span->op.paired ? "+" : "", span->start_ns, span->end_ns);
+    if (kind == OPS)
+      g_string_append_printf (json, ", %u", span->chunk);
+    if (kind == MEMORY)
+      g_string_append_printf (json, ", %" G_GINT64_FORMAT ", %" G_GINT64_FORMAT, point->time_ns, point->bytes);
+    if (kind == MEMORY && point->buffer_bytes > 0)
+      g_string_append_printf (json, ", %" G_GINT64_FORMAT, point->buffer_bytes);
+    g_string_append_c (json, ']');
+  }
   g_string_append (json, rows->len ? "\n  ]" : "]");
 }
 
-char *
-ps_timeline_to_json (const PsTimeline *timeline)
+char *ps_timeline_to_json (const PsTimeline *timeline)
 {
   GString *json = g_string_new ("{\n  \"format\": \"" FORMAT "\",\n  \"origin\": ");
 
@@ -165,24 +151,22 @@ ps_timeline_to_json (const PsTimeline *timeline)
 }
 
 /* A row of a table and the place that messages name: "FILE: ops[3]". */
-typedef struct
-{
+typedef struct {
   PsJsonReader *reader;
   const char *key;
   guint row;
   guint n_cells;
 } Place;
 
-static char *
-describe (const Place *place)
+static char *describe (const Place *place)
 {
   return g_strdup_printf ("%s: %s[%u]", place->reader->where, place->key, place->row);
 }
 
 /* The readers of cells take the next one of the row. */
 
-static gboolean
-read_integer (const Place *place, const char *what, gint64 low, gint64 high, gint64 *value, GError **error)
+static gboolean read_integer (const Place *place, const char *what, gint64 low, gint64 high, gint64 *value,
+                              GError **error)
 {
   ps_json_next_element (place->reader);
   if (!ps_json_read_integer (place->reader, value))
@@ -194,8 +178,7 @@ read_integer (const Place *place, const char *what, gint64 low, gint64 high, gin
   return TRUE;
 }
 
-static gboolean
-read_index (const Place *place, const char *what, guint n, guint16 *value, GError **error)
+static gboolean read_index (const Place *place, const char *what, guint n, guint16 *value, GError **error)
 {
   gint64 index = 0;
 
@@ -206,8 +189,7 @@ read_index (const Place *place, const char *what, guint n, guint16 *value, GErro
 }
 
 /* post, for posts: takes the verb before the op; NULL: there is none. */
-static gboolean
-read_op (const Place *place, const PsTimeline *timeline, PsOp *op, guint8 *post, GError **error)
+static gboolean read_op (const Place *place, const PsTimeline *timeline, PsOp *op, guint8 *post, GError **error)
 {
   const char *text, *name, *end;
 
@@ -231,8 +213,7 @@ read_op (const Place *place, const PsTimeline *timeline, PsOp *op, guint8 *post,
   return TRUE;
 }
 
-static gboolean
-read_span (const Place *place, PsTimeline *timeline, ListKind kind, GError **error)
+static gboolean read_span (const Place *place, PsTimeline *timeline, ListKind kind, GError **error)
 {
   PsSpan span = { 0 };
 
@@ -249,8 +230,7 @@ read_span (const Place *place, PsTimeline *timeline, ListKind kind, GError **err
   return TRUE;
 }
 
-static gboolean
-read_point (const Place *place, PsTimeline *timeline, GError **error)
+static gboolean read_point (const Place *place, PsTimeline *timeline, GError **error)
 {
   PsMemoryPoint point = { 0 };
 
@@ -263,30 +243,27 @@ read_point (const Place *place, PsTimeline *timeline, GError **error)
   return TRUE;
 }
 
-static gboolean
-read_rows (const PsJsonObject *object, ListKind kind, PsTimeline *timeline, GError **error)
+static gboolean read_rows (const PsJsonObject *object, ListKind kind, PsTimeline *timeline, GError **error)
 {
   PsJsonReader *reader = object->reader;
   Place place = { .reader = reader, .key = lists[kind].key };
 
   if (!ps_json_get_array (object, place.key, error))
     return FALSE;
-  for (; ps_json_next_element (reader); place.row++)
-    {
-      if (place.row == PS_MAX_OPS)
-        return ps_refuse_at (describe (&place), error, "is one row more than the %d that are possible", PS_MAX_OPS);
-      place.n_cells = ps_json_enter_array (reader) ? ps_json_count_elements (reader) : 0;
-      if (place.n_cells < lists[kind].least || place.n_cells > lists[kind].most)
-        return ps_refuse_at (describe (&place), error, "is no array of %u values", lists[kind].least);
-      if (!(kind == MEMORY ? read_point (&place, timeline, error) : read_span (&place, timeline, kind, error)))
-        return FALSE;
-      ps_json_next_element (reader);
-    }
+  for (; ps_json_next_element (reader); place.row++) {
+    if (place.row == PS_MAX_OPS)
+      return ps_refuse_at (describe (&place), error, "is one row more than the %d that are possible", PS_MAX_OPS);
+    place.n_cells = ps_json_enter_array (reader) ? ps_json_count_elements (reader) : 0;
+    if (place.n_cells < lists[kind].least || place.n_cells > lists[kind].most)
+      return ps_refuse_at (describe (&place), error, "is no array of %u values", lists[kind].least);
+    if (!(kind == MEMORY ? read_point (&place, timeline, error) : read_span (&place, timeline, kind, error)))
+      return FALSE;
+    ps_json_next_element (reader);
+  }
   return TRUE;
 }
 
-static PsTimeline *
-read_figures (const PsJsonObject *object, GError **error)
+static PsTimeline *read_figures (const PsJsonObject *object, GError **error)
 {
   g_autofree char *origin_text = NULL, *schedule = NULL, *source = NULL;
   gint64 devices = 0, stages = 0, microbatches = 0, iteration_ns = 0;
@@ -312,14 +289,12 @@ read_figures (const PsJsonObject *object, GError **error)
 }
 
 /* A time that the file may have. */
-static gboolean
-read_optional (const PsJsonObject *object, const char *key, gint64 low, gint64 *ns, GError **error)
+static gboolean read_optional (const PsJsonObject *object, const char *key, gint64 low, gint64 *ns, GError **error)
 {
   return !ps_json_object_has (object, key) || ps_json_get_integer (object, key, low, MAX_SUM, ns, error);
 }
 
-PsTimeline *
-ps_timeline_parse_json (const char *where, const char *text, gssize length, GError **error)
+PsTimeline *ps_timeline_parse_json (const char *where, const char *text, gssize length, GError **error)
 {
   static const char *const keys[] = { "origin",       "schedule", "source",    "devices", "stages", "microbatches",
                                       "iteration_ns", "ops",      "transfers", "memory",  NULL };
@@ -347,8 +322,7 @@ ps_timeline_parse_json (const char *where, const char *text, gssize length, GErr
 
 /* Chrome traces: written, and read again */
 
-typedef struct
-{
+typedef struct {
   const PsTimeline *timeline;
   GString *json;
   GHashTable *spans; /* the ops (ps_spans_index) */
@@ -369,13 +343,11 @@ static void G_GNUC_PRINTF (3, 4) append_event (TraceWriter *trace, const char *p
 }
 
 /* Microseconds: exactly the nanoseconds. */
-typedef struct
-{
+typedef struct {
   char text[32];
 } Microseconds;
 
-static Microseconds
-microseconds (gint64 ns)
+static Microseconds microseconds (gint64 ns)
 {
   Microseconds time;
   gint64 part = ns % 1000;
@@ -386,8 +358,7 @@ microseconds (gint64 ns)
 }
 
 /* Figures that the events don't tell. */
-static void
-append_head (GString *json, const PsTimeline *timeline)
+static void append_head (GString *json, const PsTimeline *timeline)
 {
   g_string_append (json, "{\n\"displayTimeUnit\":\"ms\",\n\"otherData\":{\"source\":");
   ps_json_append_string (json, timeline->source);
@@ -401,8 +372,7 @@ append_head (GString *json, const PsTimeline *timeline)
   g_string_append (json, "},\n\"traceEvents\":[");
 }
 
-static void
-append_names (TraceWriter *trace)
+static void append_names (TraceWriter *trace)
 {
   const PsTimeline *timeline = trace->timeline;
   guint n = timeline->n_devices, n_threads = timeline->posts->len + timeline->waits->len > 0 ? 2 * n : n;
@@ -412,19 +382,17 @@ append_names (TraceWriter *trace)
       "%s: %s", timeline->origin == PS_ORIGIN_MEASURED ? "measured" : "predicted (simulated)", timeline->schedule);
   ps_json_append_string (trace->json, process);
   g_string_append (trace->json, "}}");
-  for (guint i = 0; i < n_threads; i++)
-    {
-      guint tid = i < n ? i : PS_MAX_DEVICES + i - n;
+  for (guint i = 0; i < n_threads; i++) {
+    guint tid = i < n ? i : PS_MAX_DEVICES + i - n;
 
-      append_event (trace, "M", ",\"tid\":%u,\"name\":\"thread_name\",\"args\":{\"name\":\"%s %u\"}}", tid,
-                    i < n ? "device" : "posts of device", i % n);
-      append_event (trace, "M", ",\"tid\":%u,\"name\":\"thread_sort_index\",\"args\":{\"sort_index\":%u}}", tid, tid);
-    }
+    append_event (trace, "M", ",\"tid\":%u,\"name\":\"thread_name\",\"args\":{\"name\":\"%s %u\"}}", tid,
+                  i < n ? "device" : "posts of device", i % n);
+    append_event (trace, "M", ",\"tid\":%u,\"name\":\"thread_sort_index\",\"args\":{\"sort_index\":%u}}", tid, tid);
+  }
 }
 
 /* type: of posts and waits; 0: ops. */
-static void
-append_span (TraceWriter *trace, const PsSpan *span, guint type)
+static void append_span (TraceWriter *trace, const PsSpan *span, guint type)
 {
   const char *category = type == 0 ? ps_op_kind_name (span->op.kind) : type == PS_INSTRUCTION_WAIT ? "wait" : "post";
   char name[48];
@@ -439,8 +407,7 @@ append_span (TraceWriter *trace, const PsSpan *span, guint type)
 }
 
 /* A full backward answers for the gradient that it sends on, and takes it. */
-static const PsSpan *
-find_span (const TraceWriter *trace, PsOp op, guint device)
+static const PsSpan *find_span (const TraceWriter *trace, PsOp op, guint device)
 {
   const PsSpan *span = ps_spans_find (trace->spans, op, device);
 
@@ -452,8 +419,7 @@ find_span (const TraceWriter *trace, PsOp op, guint device)
 
 /* Viewers tie an arrow's end to the op that encloses it in time: the last nanosecond of the producer, the start of the
  * consumer. When the transfer itself started and ended stands in the args of its start. */
-static void
-append_arrow (TraceWriter *trace, const PsSpan *transfer, guint id)
+static void append_arrow (TraceWriter *trace, const PsSpan *transfer, guint id)
 {
   PsOp consumed = transfer->op;
   const PsSpan *producer = find_span (trace, transfer->op, transfer->device), *consumer;
@@ -476,8 +442,7 @@ append_arrow (TraceWriter *trace, const PsSpan *transfer, guint id)
                 transfer->peer, name, id, microseconds (to_ns).text);
 }
 
-char *
-ps_timeline_to_chrome_trace (const PsTimeline *timeline)
+char *ps_timeline_to_chrome_trace (const PsTimeline *timeline)
 {
   g_autoptr (GHashTable) spans = ps_spans_index (timeline->ops);
   TraceWriter trace = { .timeline = timeline, .json = g_string_new (NULL), .spans = spans };
@@ -492,21 +457,19 @@ ps_timeline_to_chrome_trace (const PsTimeline *timeline)
     append_span (&trace, &g_array_index (timeline->posts, PsSpan, i), g_array_index (timeline->posts, PsSpan, i).post);
   for (guint i = 0; i < timeline->waits->len; i++)
     append_span (&trace, &g_array_index (timeline->waits, PsSpan, i), PS_INSTRUCTION_WAIT);
-  for (guint i = 0; i < timeline->memory->len; i++)
-    {
-      const PsMemoryPoint *point = &g_array_index (timeline->memory, PsMemoryPoint, i);
+  for (guint i = 0; i < timeline->memory->len; i++) {
+    const PsMemoryPoint *point = &g_array_index (timeline->memory, PsMemoryPoint, i);
 
-      append_event (&trace, "C",
-                    ",\"tid\":%u,\"name\":\"memory of device %u\",\"ts\":%s,\"args\":{\"bytes\":%" G_GINT64_FORMAT "}}",
-                    point->device, point->device, microseconds (point->time_ns).text, point->bytes);
-    }
+    append_event (&trace, "C",
+                  ",\"tid\":%u,\"name\":\"memory of device %u\",\"ts\":%s,\"args\":{\"bytes\":%" G_GINT64_FORMAT "}}",
+                  point->device, point->device, microseconds (point->time_ns).text, point->bytes);
+  }
   g_string_append (trace.json, "\n]\n}\n");
   return g_string_free (trace.json, FALSE);
 }
 
 /* With one microsecond for F, B and W each, two for a full backward. */
-static char *
-write_trace (const PsSchedule *schedule, GError **error)
+static char *write_trace (const PsSchedule *schedule, GError **error)
 {
   g_autoptr (PsProgram) program = ps_program_lower (ps_schedule_copy (schedule), PS_COMM_ASAP, error);
 
@@ -525,22 +488,20 @@ const PsFormat ps_format_chrome_trace = {
 
 #define MAX_TIME_NS G_GINT64_CONSTANT (1000000000000000000)
 
-typedef struct
-{
+typedef struct {
   const char *name; /* of the trace */
   PsTimeline *timeline;
   gint64 pid;         /* process of the ops; all ops must have the same */
   GHashTable *arrows; /* 1 + the transfer, by the id of its arrow */
 } Reader;
 
-static char *
-place (const Reader *reader, const PsTraceEvent *event)
+static char *place (const Reader *reader, const PsTraceEvent *event)
 {
   return g_strdup_printf ("%s: traceEvents[%u]", reader->name, event->index);
 }
 
-static gboolean
-read_op_name (const Reader *reader, const PsTraceEvent *event, const char *name, PsOp *op, GError **error)
+static gboolean read_op_name (const Reader *reader, const PsTraceEvent *event, const char *name, PsOp *op,
+                              GError **error)
 {
   const char *end;
 
@@ -550,8 +511,8 @@ read_op_name (const Reader *reader, const PsTraceEvent *event, const char *name,
                        "'%s' is neither an op of pipesim (F0.1) nor a range of PyTorch (PP:1F0)", name);
 }
 
-static gboolean
-read_device (const Reader *reader, const PsTraceEvent *event, gint64 tid, guint16 *device, GError **error)
+static gboolean read_device (const Reader *reader, const PsTraceEvent *event, gint64 tid, guint16 *device,
+                             GError **error)
 {
   if (tid < 0 || tid >= PS_MAX_DEVICES)
     return ps_refuse_at (place (reader, event), error, "tid %" G_GINT64_FORMAT " is no device", tid);
@@ -560,8 +521,7 @@ read_device (const Reader *reader, const PsTraceEvent *event, gint64 tid, guint1
   return TRUE;
 }
 
-static gboolean
-read_range (Reader *reader, const PsTraceEvent *event, GError **error)
+static gboolean read_range (Reader *reader, const PsTraceEvent *event, GError **error)
 {
   PsTimeline *timeline = reader->timeline;
   const char *name = ps_trace_text (event, TRACE_NAME);
@@ -599,8 +559,7 @@ read_range (Reader *reader, const PsTraceEvent *event, GError **error)
 }
 
 /* An arrow's first end gives the time of its transfer, its second end the receiver. */
-static gboolean
-read_arrow (Reader *reader, const PsTraceEvent *event, gboolean end, GError **error)
+static gboolean read_arrow (Reader *reader, const PsTraceEvent *event, gboolean end, GError **error)
 {
   GArray *transfers = reader->timeline->transfers;
   gint64 id, tid;
@@ -616,23 +575,21 @@ read_arrow (Reader *reader, const PsTraceEvent *event, gboolean end, GError **er
   if (!read_op_name (reader, event, ps_trace_text (event, TRACE_NAME), &span.op, error)
       || !read_device (reader, event, tid, &span.device, error))
     return FALSE;
-  if (end)
-    {
-      guint found = GPOINTER_TO_UINT (g_hash_table_lookup (reader->arrows, GSIZE_TO_POINTER ((gsize)id)));
+  if (end) {
+    guint found = GPOINTER_TO_UINT (g_hash_table_lookup (reader->arrows, GSIZE_TO_POINTER ((gsize)id)));
 
-      if (found == 0)
-        return ps_refuse_at (place (reader, event), error, "is the end of an arrow that has no start");
-      g_array_index (transfers, PsSpan, found - 1).peer = span.device;
-      return TRUE;
-    }
+    if (found == 0)
+      return ps_refuse_at (place (reader, event), error, "is the end of an arrow that has no start");
+    g_array_index (transfers, PsSpan, found - 1).peer = span.device;
+    return TRUE;
+  }
   span.peer = span.device;
   g_array_append_val (transfers, span);
   g_hash_table_insert (reader->arrows, GSIZE_TO_POINTER ((gsize)id), GUINT_TO_POINTER (transfers->len));
   return TRUE;
 }
 
-static gboolean
-read_memory (Reader *reader, const PsTraceEvent *event, GError **error)
+static gboolean read_memory (Reader *reader, const PsTraceEvent *event, GError **error)
 {
   PsMemoryPoint point = { 0 };
   gint64 tid;
@@ -647,58 +604,52 @@ read_memory (Reader *reader, const PsTraceEvent *event, GError **error)
   return TRUE;
 }
 
-static gboolean
-read_event (Reader *reader, const PsTraceEvent *event, GError **error)
+static gboolean read_event (Reader *reader, const PsTraceEvent *event, GError **error)
 {
   const char *phase = ps_trace_text (event, TRACE_PHASE), *name, *colon;
 
-  switch (*phase)
-    {
-    case 'X':
-      return read_range (reader, event, error);
-    case 's':
-    case 'f':
-      return read_arrow (reader, event, *phase == 'f', error);
-    case 'C':
-      return read_memory (reader, event, error);
-    case 'M': /* of the process, "measured: 1f1b" */
-      name = ps_trace_text (event, TRACE_ARGS_NAME);
-      colon = strstr (name, ": ");
-      if (!g_str_equal (ps_trace_text (event, TRACE_NAME), "process_name") || colon == NULL)
-        return TRUE;
-      reader->timeline->origin = g_str_has_prefix (name, "measured") ? PS_ORIGIN_MEASURED : PS_ORIGIN_SIMULATED;
-      g_free (reader->timeline->schedule);
-      reader->timeline->schedule = g_strdup (colon + 2);
+  switch (*phase) {
+  case 'X':
+    return read_range (reader, event, error);
+  case 's':
+  case 'f':
+    return read_arrow (reader, event, *phase == 'f', error);
+  case 'C':
+    return read_memory (reader, event, error);
+  case 'M': /* of the process, "measured: 1f1b" */
+    name = ps_trace_text (event, TRACE_ARGS_NAME);
+    colon = strstr (name, ": ");
+    if (!g_str_equal (ps_trace_text (event, TRACE_NAME), "process_name") || colon == NULL)
       return TRUE;
-    default:
-      return ps_refuse_at (place (reader, event), error, "phase '%s' is none that pipesim writes", phase);
-    }
+    reader->timeline->origin = g_str_has_prefix (name, "measured") ? PS_ORIGIN_MEASURED : PS_ORIGIN_SIMULATED;
+    g_free (reader->timeline->schedule);
+    reader->timeline->schedule = g_strdup (colon + 2);
+    return TRUE;
+  default:
+    return ps_refuse_at (place (reader, event), error, "phase '%s' is none that pipesim writes", phase);
+  }
 }
 
-static gboolean
-finish (Reader *reader, GError **error)
+static gboolean finish (Reader *reader, GError **error)
 {
   PsTimeline *timeline = reader->timeline;
   gint64 start_ns = G_MAXINT64, end_ns = 0;
 
   if (timeline->ops->len == 0)
     return ps_refuse (error, PS_ERROR_INPUT, "%s: holds no op of pipesim and no range PP:... of PyTorch", reader->name);
-  for (guint i = 0; i < timeline->ops->len; i++)
-    {
-      start_ns = MIN (start_ns, g_array_index (timeline->ops, PsSpan, i).start_ns);
-      end_ns = MAX (end_ns, g_array_index (timeline->ops, PsSpan, i).end_ns);
-    }
+  for (guint i = 0; i < timeline->ops->len; i++) {
+    start_ns = MIN (start_ns, g_array_index (timeline->ops, PsSpan, i).start_ns);
+    end_ns = MAX (end_ns, g_array_index (timeline->ops, PsSpan, i).end_ns);
+  }
   if (timeline->iteration_ns < 0)
     timeline->iteration_ns = end_ns - start_ns;
   return finish_timeline (reader->name, timeline, TRUE, error);
 }
 
 /* Reads the figures of the whole timeline; traces of other programs have none, or others. Events may raise counts. */
-static void
-read_other (PsTimeline *timeline, PsJsonReader *json)
+static void read_other (PsTimeline *timeline, PsJsonReader *json)
 {
-  const struct
-  {
+  const struct {
     const char *key;
     guint *count; /* either */
     gint64 *ns;
@@ -714,29 +665,25 @@ read_other (PsTimeline *timeline, PsJsonReader *json)
 
   if (!ps_json_enter_object (json))
     return;
-  while ((key = ps_json_next_key (json)) != NULL)
-    {
-      guint i = 0;
-      gint64 value;
+  while ((key = ps_json_next_key (json)) != NULL) {
+    guint i = 0;
+    gint64 value;
 
-      while (i < G_N_ELEMENTS (figures) && !g_str_equal (key, figures[i].key))
-        i++;
-      if (g_str_equal (key, "source") && ps_json_read_text (json, &source))
-        {
-          g_free (timeline->source);
-          timeline->source = g_strdup (source);
-        }
-      else if (i == G_N_ELEMENTS (figures) || !ps_json_read_integer (json, &value))
-        ps_json_skip_value (json);
-      else if (figures[i].count != NULL && value > 0 && value <= figures[i].most)
-        *figures[i].count = (guint)value;
-      else if (figures[i].ns != NULL && value >= 0 && value <= figures[i].most)
-        *figures[i].ns = value;
-    }
+    while (i < G_N_ELEMENTS (figures) && !g_str_equal (key, figures[i].key))
+      i++;
+    if (g_str_equal (key, "source") && ps_json_read_text (json, &source)) {
+      g_free (timeline->source);
+      timeline->source = g_strdup (source);
+    } else if (i == G_N_ELEMENTS (figures) || !ps_json_read_integer (json, &value))
+      ps_json_skip_value (json);
+    else if (figures[i].count != NULL && value > 0 && value <= figures[i].most)
+      *figures[i].count = (guint)value;
+    else if (figures[i].ns != NULL && value >= 0 && value <= figures[i].most)
+      *figures[i].ns = value;
+  }
 }
 
-PsTimeline *
-ps_chrome_trace_read (PsTrace *trace, GError **error)
+PsTimeline *ps_chrome_trace_read (PsTrace *trace, GError **error)
 {
   g_autoptr (PsTimeline) timeline = ps_timeline_new (PS_ORIGIN_SIMULATED, "", 1, 1, 1);
   g_autoptr (GHashTable) arrows = g_hash_table_new (NULL, NULL);
@@ -746,11 +693,10 @@ ps_chrome_trace_read (PsTrace *trace, GError **error)
   g_free (timeline->source);
   timeline->source = g_strdup_printf ("Chrome trace %s", trace->name);
   timeline->iteration_ns = -1;
-  if (trace->other != NULL)
-    {
-      trace->json.at = trace->other;
-      read_other (timeline, &trace->json);
-    }
+  if (trace->other != NULL) {
+    trace->json.at = trace->other;
+    read_other (timeline, &trace->json);
+  }
   ps_trace_rewind (trace);
   while ((event = ps_trace_next (trace)) != NULL)
     if (!read_event (&reader, event, error))

@@ -5,8 +5,8 @@
 #include "simulate/memory-walk.h"
 #include "timeline-private.h"
 
-PsTimeline *
-ps_timeline_new (PsOrigin origin, const char *schedule, guint n_devices, guint n_stages, guint n_microbatches)
+PsTimeline *ps_timeline_new (PsOrigin origin, const char *schedule, guint n_devices, guint n_stages,
+                             guint n_microbatches)
 {
   PsTimeline *timeline = g_new0 (PsTimeline, 1);
 
@@ -24,8 +24,7 @@ ps_timeline_new (PsOrigin origin, const char *schedule, guint n_devices, guint n
   return timeline;
 }
 
-void
-ps_timeline_free (PsTimeline *timeline)
+void ps_timeline_free (PsTimeline *timeline)
 {
   if (timeline == NULL)
     return;
@@ -40,8 +39,7 @@ ps_timeline_free (PsTimeline *timeline)
   g_free (timeline);
 }
 
-static int
-compare_ops (gconstpointer a, gconstpointer b)
+static int compare_ops (gconstpointer a, gconstpointer b)
 {
   const PsSpan *x = a, *y = b;
 
@@ -50,8 +48,7 @@ compare_ops (gconstpointer a, gconstpointer b)
 
 PS_DEFINE_ORDER (compare_transfers, PsSpan, start_ns)
 
-static int
-compare_points (gconstpointer a, gconstpointer b)
+static int compare_points (gconstpointer a, gconstpointer b)
 {
   const PsMemoryPoint *x = a, *y = b;
 
@@ -60,8 +57,7 @@ compare_points (gconstpointer a, gconstpointer b)
 
 /* Sorts unless all is in order already, as in a file that pipesim wrote. g_array_sort is stable: spans of one instant
  * stay in the order in which they were appended. */
-static void
-put_in_order (GArray *array, GCompareFunc compare)
+static void put_in_order (GArray *array, GCompareFunc compare)
 {
   gsize size = g_array_get_element_size (array);
   guint i = 1;
@@ -72,8 +68,7 @@ put_in_order (GArray *array, GCompareFunc compare)
     g_array_sort (array, compare);
 }
 
-void
-ps_timeline_sort (PsTimeline *timeline)
+void ps_timeline_sort (PsTimeline *timeline)
 {
   put_in_order (timeline->ops, compare_ops);
   put_in_order (timeline->transfers, compare_transfers);
@@ -82,28 +77,25 @@ ps_timeline_sort (PsTimeline *timeline)
   put_in_order (timeline->memory, compare_points);
 }
 
-gint64
-ps_spans_cover (const GArray *spans, guint *next, guint device, gint64 start_ns, gint64 end_ns)
+gint64 ps_spans_cover (const GArray *spans, guint *next, guint device, gint64 start_ns, gint64 end_ns)
 {
   gint64 sum = 0;
 
-  for (; *next < spans->len; ++*next)
-    {
-      const PsSpan *span = &g_array_index (spans, PsSpan, *next);
+  for (; *next < spans->len; ++*next) {
+    const PsSpan *span = &g_array_index (spans, PsSpan, *next);
 
-      if (span->device < device)
-        continue;
-      if (span->device > device || span->start_ns >= end_ns)
-        break;
-      sum += MAX (MIN (span->end_ns, end_ns) - MAX (span->start_ns, start_ns), 0);
-      if (span->end_ns > end_ns)
-        break;
-    }
+    if (span->device < device)
+      continue;
+    if (span->device > device || span->start_ns >= end_ns)
+      break;
+    sum += MAX (MIN (span->end_ns, end_ns) - MAX (span->start_ns, start_ns), 0);
+    if (span->end_ns > end_ns)
+      break;
+  }
   return sum;
 }
 
-static guint
-span_hash (gconstpointer key)
+static guint span_hash (gconstpointer key)
 {
   const PsSpan *span = key;
   guint stage = (span->op.stage * PS_N_OP_KINDS + span->op.kind) * 31 + span->op.slice;
@@ -111,8 +103,7 @@ span_hash (gconstpointer key)
   return (stage * 65599 + span->op.microbatch) * 31 + span->device;
 }
 
-static gboolean
-span_equal (gconstpointer a, gconstpointer b)
+static gboolean span_equal (gconstpointer a, gconstpointer b)
 {
   const PsSpan *x = a, *y = b;
 
@@ -120,8 +111,7 @@ span_equal (gconstpointer a, gconstpointer b)
          && x->op.microbatch == y->op.microbatch && x->op.slice == y->op.slice;
 }
 
-GHashTable *
-ps_spans_index (const GArray *spans)
+GHashTable *ps_spans_index (const GArray *spans)
 {
   GHashTable *index = g_hash_table_new (span_hash, span_equal);
 
@@ -130,14 +120,12 @@ ps_spans_index (const GArray *spans)
   return index;
 }
 
-const PsSpan *
-ps_spans_find (GHashTable *index, PsOp op, guint device)
+const PsSpan *ps_spans_find (GHashTable *index, PsOp op, guint device)
 {
   return g_hash_table_lookup (index, &(PsSpan){ .op = op, .device = (guint16)device });
 }
 
-guint
-ps_timeline_n_slices (const PsTimeline *timeline)
+guint ps_timeline_n_slices (const PsTimeline *timeline)
 {
   guint n = 1;
 
@@ -146,25 +134,22 @@ ps_timeline_n_slices (const PsTimeline *timeline)
   return n;
 }
 
-static gboolean
-check_messages (const char *where, const PsTimeline *timeline, const GArray *spans, GError **error)
+static gboolean check_messages (const char *where, const PsTimeline *timeline, const GArray *spans, GError **error)
 {
   guint n_slices = ps_timeline_n_slices (timeline);
   char name[48];
 
-  for (guint i = 0; i < spans->len; i++)
-    {
-      PsOp op = g_array_index (spans, PsSpan, i).op;
+  for (guint i = 0; i < spans->len; i++) {
+    PsOp op = g_array_index (spans, PsSpan, i).op;
 
-      if (op.stage >= timeline->n_stages || op.microbatch >= timeline->n_microbatches || op.slice >= n_slices)
-        return ps_refuse (error, PS_ERROR_INPUT, "%s: no op has the stage, microbatch or slice of the message %s",
-                          where, ps_op_format (op, name));
-    }
+    if (op.stage >= timeline->n_stages || op.microbatch >= timeline->n_microbatches || op.slice >= n_slices)
+      return ps_refuse (error, PS_ERROR_INPUT, "%s: no op has the stage, microbatch or slice of the message %s", where,
+                        ps_op_format (op, name));
+  }
   return TRUE;
 }
 
-gboolean
-ps_timeline_check (const char *where, const PsTimeline *timeline, GError **error)
+gboolean ps_timeline_check (const char *where, const PsTimeline *timeline, GError **error)
 {
   if ((guint64)timeline->n_stages * timeline->n_microbatches * ps_timeline_n_slices (timeline) > PS_MAX_OPS)
     return ps_refuse (error, PS_ERROR_INPUT,
@@ -176,32 +161,29 @@ ps_timeline_check (const char *where, const PsTimeline *timeline, GError **error
 }
 
 /* The first of a pair takes no time as a step: its span is that of the second, which follows it in the order. */
-static void
-append_ops (PsTimeline *timeline, const PsProgram *program, const PsCosts *costs, const PsSimulation *simulation,
-            guint device)
+static void append_ops (PsTimeline *timeline, const PsProgram *program, const PsCosts *costs,
+                        const PsSimulation *simulation, guint device)
 {
   const PsSchedule *schedule = program->schedule;
 
-  for (guint i = schedule->first[device]; i < schedule->first[device + 1]; i++)
-    {
-      PsOp op = schedule->ops[i];
-      guint step = program->step_of[op.paired ? i + 1 : i];
-      PsHostTime host = ps_step_host_time (program, costs, step);
-      PsSpan span = { .start_ns = ps_simulation_start (program, costs, simulation, step) + host.before_ns,
-                      .end_ns = simulation->end_ns[step + 1] - host.after_ns,
-                      .op = op,
-                      .device = (guint16)device,
-                      .peer = (guint16)device,
-                      .chunk = ps_schedule_chunk (schedule, op) };
+  for (guint i = schedule->first[device]; i < schedule->first[device + 1]; i++) {
+    PsOp op = schedule->ops[i];
+    guint step = program->step_of[op.paired ? i + 1 : i];
+    PsHostTime host = ps_step_host_time (program, costs, step);
+    PsSpan span = { .start_ns = ps_simulation_start (program, costs, simulation, step) + host.before_ns,
+                    .end_ns = simulation->end_ns[step + 1] - host.after_ns,
+                    .op = op,
+                    .device = (guint16)device,
+                    .peer = (guint16)device,
+                    .chunk = ps_schedule_chunk (schedule, op) };
 
-      g_array_append_val (timeline->ops, span);
-    }
+    g_array_append_val (timeline->ops, span);
+  }
 }
 
 /* TRUE if the last point may go: it is of the same instant, and neither the level that the curve continues from nor a
  * peak. The device's first point stays. */
-static gboolean
-is_passing (const GArray *points, guint first, const PsMemoryPoint *next)
+static gboolean is_passing (const GArray *points, guint first, const PsMemoryPoint *next)
 {
   const PsMemoryPoint *last = &g_array_index (points, PsMemoryPoint, points->len - 1);
 
@@ -210,16 +192,14 @@ is_passing (const GArray *points, guint first, const PsMemoryPoint *next)
 }
 
 /* The curve of a device while it is made. */
-typedef struct
-{
+typedef struct {
   GArray *points; /* PsMemoryPoint */
   guint first;
   PsMemoryPoint last;
 } Curve;
 
 /* Changes of one instant make one point, and before it the peak that lasted no time, if there was one. */
-static gboolean
-append_change (gpointer data, const PsMemoryChange *change)
+static gboolean append_change (gpointer data, const PsMemoryChange *change)
 {
   Curve *curve = data;
   PsMemoryPoint *point = &curve->last;
@@ -236,8 +216,7 @@ append_change (gpointer data, const PsMemoryChange *change)
 }
 
 /* The level at the end is the simulation's, so it says the level at the beginning. */
-static void
-append_curve (PsTimeline *timeline, const PsSimulation *simulation, PsMemoryBuffers *buffers, guint device)
+static void append_curve (PsTimeline *timeline, const PsSimulation *simulation, PsMemoryBuffers *buffers, guint device)
 {
   GArray *points = timeline->memory;
   Curve curve = { points, points->len, { .device = (guint16)device } };
@@ -248,25 +227,23 @@ append_curve (PsTimeline *timeline, const PsSimulation *simulation, PsMemoryBuff
     g_array_index (points, PsMemoryPoint, i).bytes += simulation->device[device].held_bytes - curve.last.bytes;
 }
 
-static void
-append_transfers (PsTimeline *timeline, const PsProgram *program, const PsCosts *costs, const PsSimulation *simulation)
+static void append_transfers (PsTimeline *timeline, const PsProgram *program, const PsCosts *costs,
+                              const PsSimulation *simulation)
 {
-  for (guint i = 0; i < program->n_steps; i++)
-    {
-      if (program->message_of[i] == 0)
-        continue;
-      const PsMessage *message = &program->messages[program->message_of[i] - 1];
-      PsSpan span = { .op = message->op,
-                      .device = message->sender,
-                      .peer = message->receiver,
-                      .chunk = ps_schedule_chunk (program->schedule, message->op) };
-      ps_simulation_transfer (program, costs, simulation, i, &span.start_ns, &span.end_ns);
-      g_array_append_val (timeline->transfers, span);
-    }
+  for (guint i = 0; i < program->n_steps; i++) {
+    if (program->message_of[i] == 0)
+      continue;
+    const PsMessage *message = &program->messages[program->message_of[i] - 1];
+    PsSpan span = { .op = message->op,
+                    .device = message->sender,
+                    .peer = message->receiver,
+                    .chunk = ps_schedule_chunk (program->schedule, message->op) };
+    ps_simulation_transfer (program, costs, simulation, i, &span.start_ns, &span.end_ns);
+    g_array_append_val (timeline->transfers, span);
+  }
 }
 
-PsTimeline *
-ps_timeline_from_simulation (const PsProgram *program, const PsCosts *costs, const PsSimulation *simulation)
+PsTimeline *ps_timeline_from_simulation (const PsProgram *program, const PsCosts *costs, const PsSimulation *simulation)
 {
   const PsSchedule *schedule = program->schedule;
   const PsPlacement *placement = schedule->placement;
@@ -277,40 +254,37 @@ ps_timeline_from_simulation (const PsProgram *program, const PsCosts *costs, con
   g_free (timeline->source);
   timeline->source = g_strdup (costs->source != NULL ? costs->source : "");
   timeline->iteration_ns = simulation->makespan_ns + simulation->optimizer_ns;
-  for (guint d = 0; d < placement->n_devices; d++)
-    {
-      append_ops (timeline, program, costs, simulation, d);
-      append_curve (timeline, simulation, buffers, d);
-    }
+  for (guint d = 0; d < placement->n_devices; d++) {
+    append_ops (timeline, program, costs, simulation, d);
+    append_curve (timeline, simulation, buffers, d);
+  }
   append_transfers (timeline, program, costs, simulation);
   ps_timeline_sort (timeline);
   return timeline;
 }
 
-PsTimeline *
-ps_timeline_of_order (const PsProgram *program, gint64 unit_ns)
+PsTimeline *ps_timeline_of_order (const PsProgram *program, gint64 unit_ns)
 {
   g_autoptr (PsCosts) costs = ps_costs_new (program->schedule->placement->n_stages);
   g_autoptr (PsSimulation) simulation = ps_simulation_new (program);
 
   for (guint stage = 0; stage < costs->n_stages; stage++)
     for (guint kind = 0; kind < PS_N_OP_KINDS; kind++)
-      ps_costs_op (costs, (PsOpKind)kind, stage)->duration_ns
-          = kind == PS_OP_BW ? 2 * unit_ns : kind == PS_OP_O ? 0 : unit_ns;
+      ps_costs_op (costs, (PsOpKind)kind, stage)->duration_ns = kind == PS_OP_BW  ? 2 * unit_ns
+                                                                : kind == PS_OP_O ? 0
+                                                                                  : unit_ns;
   ps_simulate (program, costs, simulation);
   return ps_timeline_from_simulation (program, costs, simulation);
 }
 
 /* Iterations */
 
-static gint64
-iteration_time (const GPtrArray *iterations, guint i)
+static gint64 iteration_time (const GPtrArray *iterations, guint i)
 {
   return ((const PsTimeline *)iterations->pdata[i])->iteration_ns;
 }
 
-PsIterationSpread
-ps_iteration_spread (const GPtrArray *iterations)
+PsIterationSpread ps_iteration_spread (const GPtrArray *iterations)
 {
   guint n = iterations->len;
   g_autofree gint64 *times_ns = g_new (gint64, n);
@@ -324,8 +298,7 @@ ps_iteration_spread (const GPtrArray *iterations)
   return spread;
 }
 
-guint
-ps_median_iteration (const GPtrArray *iterations)
+guint ps_median_iteration (const GPtrArray *iterations)
 {
   gint64 median_ns = ps_iteration_spread (iterations).median_ns;
   guint i = 0;
@@ -337,39 +310,34 @@ ps_median_iteration (const GPtrArray *iterations)
 
 /* Metrics */
 
-void
-ps_metrics_clear (PsMetrics *metrics)
+void ps_metrics_clear (PsMetrics *metrics)
 {
   g_clear_pointer (&metrics->device, g_free);
 }
 
-static void
-metrics_init (PsMetrics *metrics, guint n_devices)
+static void metrics_init (PsMetrics *metrics, guint n_devices)
 {
   *metrics = (PsMetrics){ .n_devices = n_devices };
   metrics->device = g_new0 (struct PsDeviceMetrics, n_devices);
 }
 
 /* Figures that follow from the devices' own. Both sources end here, so they cannot define a ratio differently. */
-static void
-metrics_finish (PsMetrics *metrics)
+static void metrics_finish (PsMetrics *metrics)
 {
   double busy = 0;
 
-  for (guint d = 0; d < metrics->n_devices; d++)
-    {
-      busy += (double)metrics->device[d].busy_ns;
-      metrics->max_span_ns = MAX (metrics->max_span_ns, metrics->device[d].span_ns);
-      metrics->peak_memory_bytes = MAX (metrics->peak_memory_bytes, metrics->device[d].peak_memory_bytes);
-    }
+  for (guint d = 0; d < metrics->n_devices; d++) {
+    busy += (double)metrics->device[d].busy_ns;
+    metrics->max_span_ns = MAX (metrics->max_span_ns, metrics->device[d].span_ns);
+    metrics->peak_memory_bytes = MAX (metrics->peak_memory_bytes, metrics->device[d].peak_memory_bytes);
+  }
   busy /= metrics->n_devices;
   metrics->bubble_ratio = metrics->iteration_ns > 0 ? 1 - busy / (double)metrics->iteration_ns : 0;
   metrics->bubble_ratio_span = metrics->max_span_ns > 0 ? 1 - busy / (double)metrics->max_span_ns : 0;
 }
 
 /* One device while its ops are walked. */
-typedef struct
-{
+typedef struct {
   struct PsDeviceMetrics *metrics;
   gint64 start_ns;
   gint64 end_ns;
@@ -377,8 +345,7 @@ typedef struct
   guint ending; /* activations that the first op of a pair lets go when the pair ends */
 } DeviceWalk;
 
-static void
-walk_op (DeviceWalk *walk, const PsSpan *span)
+static void walk_op (DeviceWalk *walk, const PsSpan *span)
 {
   guint ended = span->op.kind == PS_OP_W || span->op.kind == PS_OP_BW;
 
@@ -386,76 +353,68 @@ walk_op (DeviceWalk *walk, const PsSpan *span)
   walk->end_ns = MAX (walk->end_ns, span->end_ns);
   walk->alive += span->op.kind == PS_OP_F;
   walk->metrics->peak_activations = MAX (walk->metrics->peak_activations, walk->alive);
-  if (span->op.paired)
-    {
-      walk->ending = ended;
-      return;
-    }
+  if (span->op.paired) {
+    walk->ending = ended;
+    return;
+  }
   walk->metrics->busy_ns += span->end_ns - span->start_ns;
   walk->alive -= MIN (walk->alive, ended + walk->ending);
   walk->ending = 0;
 }
 
-void
-ps_metrics_from_timeline (const PsTimeline *timeline, PsMetrics *metrics)
+void ps_metrics_from_timeline (const PsTimeline *timeline, PsMetrics *metrics)
 {
   gint64 start_ns = G_MAXINT64, end_ns = 0;
   guint i = 0;
 
   metrics_init (metrics, timeline->n_devices);
   metrics->iteration_ns = timeline->iteration_ns;
-  for (guint d = 0; d < timeline->n_devices; d++)
-    {
-      DeviceWalk walk = { .metrics = &metrics->device[d], .start_ns = G_MAXINT64 };
+  for (guint d = 0; d < timeline->n_devices; d++) {
+    DeviceWalk walk = { .metrics = &metrics->device[d], .start_ns = G_MAXINT64 };
 
-      /* O belongs to the iteration time but, as in the simulator, neither to makespan nor to the work. */
-      for (; i < timeline->ops->len && g_array_index (timeline->ops, PsSpan, i).device == d; i++)
-        if (g_array_index (timeline->ops, PsSpan, i).op.kind != PS_OP_O)
-          walk_op (&walk, &g_array_index (timeline->ops, PsSpan, i));
-      walk.metrics->span_ns = MAX (walk.end_ns - MIN (walk.start_ns, walk.end_ns), 0);
-      start_ns = MIN (start_ns, walk.start_ns);
-      end_ns = MAX (end_ns, walk.end_ns);
-    }
+    /* O belongs to the iteration time but, as in the simulator, neither to makespan nor to the work. */
+    for (; i < timeline->ops->len && g_array_index (timeline->ops, PsSpan, i).device == d; i++)
+      if (g_array_index (timeline->ops, PsSpan, i).op.kind != PS_OP_O)
+        walk_op (&walk, &g_array_index (timeline->ops, PsSpan, i));
+    walk.metrics->span_ns = MAX (walk.end_ns - MIN (walk.start_ns, walk.end_ns), 0);
+    start_ns = MIN (start_ns, walk.start_ns);
+    end_ns = MAX (end_ns, walk.end_ns);
+  }
   metrics->makespan_ns = end_ns > start_ns ? end_ns - start_ns : 0;
-  for (guint k = 0; k < timeline->memory->len; k++)
-    {
-      const PsMemoryPoint *point = &g_array_index (timeline->memory, PsMemoryPoint, k);
-      struct PsDeviceMetrics *device = &metrics->device[point->device];
+  for (guint k = 0; k < timeline->memory->len; k++) {
+    const PsMemoryPoint *point = &g_array_index (timeline->memory, PsMemoryPoint, k);
+    struct PsDeviceMetrics *device = &metrics->device[point->device];
 
-      device->peak_memory_bytes = MAX (device->peak_memory_bytes, point->bytes);
-    }
+    device->peak_memory_bytes = MAX (device->peak_memory_bytes, point->bytes);
+  }
   metrics_finish (metrics);
 }
 
-void
-ps_metrics_set_iteration (PsMetrics *metrics, gint64 iteration_ns)
+void ps_metrics_set_iteration (PsMetrics *metrics, gint64 iteration_ns)
 {
   metrics->iteration_ns = iteration_ns;
   metrics_finish (metrics);
 }
 
-void
-ps_metrics_from_simulation (const PsProgram *program, const PsSimulation *simulation, PsMetrics *metrics)
+void ps_metrics_from_simulation (const PsProgram *program, const PsSimulation *simulation, PsMetrics *metrics)
 {
   metrics_init (metrics, simulation->n_devices);
   metrics->makespan_ns = simulation->makespan_ns;
   metrics->iteration_ns = simulation->makespan_ns + simulation->optimizer_ns;
-  for (guint d = 0; d < simulation->n_devices; d++)
-    {
-      const PsDeviceResult *result = &simulation->device[d];
+  for (guint d = 0; d < simulation->n_devices; d++) {
+    const PsDeviceResult *result = &simulation->device[d];
 
-      metrics->device[d] = (struct PsDeviceMetrics){ .busy_ns = result->busy_ns,
-                                                     .span_ns = result->end_ns - result->start_ns,
-                                                     .peak_memory_bytes = result->peak_bytes,
-                                                     .peak_activations = program->peak_activations[d] };
-    }
+    metrics->device[d] = (struct PsDeviceMetrics){ .busy_ns = result->busy_ns,
+                                                   .span_ns = result->end_ns - result->start_ns,
+                                                   .peak_memory_bytes = result->peak_bytes,
+                                                   .peak_activations = program->peak_activations[d] };
+  }
   metrics_finish (metrics);
 }
 
 /* Figures as columns */
 
-static gpointer
-devices_detail (gconstpointer row)
+static gpointer devices_detail (gconstpointer row)
 {
   static const PsCellColumn columns[] = {
     PS_CELL (struct PsDeviceMetrics, busy_ns, "busy_ns", NULL, TIME),
@@ -489,8 +448,7 @@ const PsCellColumn ps_figures[] = {
   { .column = { NULL, NULL, PS_COLUMN_TEXT } },
 };
 
-const PsColumn *
-ps_figure (const char *key)
+const PsColumn *ps_figure (const char *key)
 {
   const PsCellColumn *figure = ps_figures;
 

@@ -5,8 +5,7 @@
 #include <string.h>
 
 /* The ranges of one thread, or one GPU stream, in one file, whose names tell equally much. */
-typedef struct
-{
+typedef struct {
   guint file;
   gboolean gpu;
   gint64 pid;
@@ -16,12 +15,10 @@ typedef struct
 } Thread;
 
 /* An act of a thread at one instant: it posted one end of a message, received one, or ended an iteration. */
-typedef struct
-{
+typedef struct {
   guint file;
   gboolean gpu;
-  enum
-  {
+  enum {
     EVENT_RECEIVE,
     EVENT_SEND,
     EVENT_ARRIVED,
@@ -34,8 +31,7 @@ typedef struct
   gint64 tid;
 } Event;
 
-typedef struct
-{
+typedef struct {
   const char *where;
   PsTrace *traces;
   guint n_traces;
@@ -48,14 +44,12 @@ typedef struct
   GPtrArray *owners;    /* the Thread of each rank */
 } Reader;
 
-static gboolean
-is_op (const PsTraceRange *range)
+static gboolean is_op (const PsTraceRange *range)
 {
   return g_str_equal (range->category, "cpu_op");
 }
 
-static void
-thread_free (gpointer data)
+static void thread_free (gpointer data)
 {
   Thread *thread = data;
 
@@ -65,22 +59,19 @@ thread_free (gpointer data)
 
 /* Collecting ranges */
 
-static gboolean
-is_gpu (const PsTraceRange *range)
+static gboolean is_gpu (const PsTraceRange *range)
 {
   return g_str_equal (range->category, "gpu_user_annotation");
 }
 
-static guint
-thread_hash (gconstpointer key)
+static guint thread_hash (gconstpointer key)
 {
   const Thread *thread = key;
 
   return (guint)(thread->pid * 31 + thread->tid) * 31 + (guint)thread->naming * 2 + (guint)thread->gpu;
 }
 
-static gboolean
-thread_equal (gconstpointer a, gconstpointer b)
+static gboolean thread_equal (gconstpointer a, gconstpointer b)
 {
   const Thread *x = a, *y = b;
 
@@ -88,8 +79,7 @@ thread_equal (gconstpointer a, gconstpointer b)
 }
 
 /* Notes the end of an iteration or of a message. */
-static void
-add_event (Reader *reader, guint file, const PsTraceRange *found)
+static void add_event (Reader *reader, guint file, const PsTraceRange *found)
 {
   Event event = { .file = file,
                   .gpu = is_gpu (found),
@@ -102,12 +92,10 @@ add_event (Reader *reader, guint file, const PsTraceRange *found)
     event.kind = EVENT_RECEIVE;
   else if (g_str_has_prefix (found->name, "c10d::send"))
     event.kind = EVENT_SEND;
-  else if (g_str_equal (found->name, "gloo:recv"))
-    {
-      event.kind = EVENT_ARRIVED;
-      event.start_ns = event.end_ns;
-    }
-  else if (ps_range_name_is_mark (found->name))
+  else if (g_str_equal (found->name, "gloo:recv")) {
+    event.kind = EVENT_ARRIVED;
+    event.start_ns = event.end_ns;
+  } else if (ps_range_name_is_mark (found->name))
     event.kind = ps_range_name_is_update (found->name) ? EVENT_UPDATE : EVENT_MARK;
   else
     return;
@@ -115,80 +103,71 @@ add_event (Reader *reader, guint file, const PsTraceRange *found)
 }
 
 /* Newer profilers count from a base time of their own; adding it makes the files of one run comparable. */
-static void
-collect_file (Reader *reader, guint file)
+static void collect_file (Reader *reader, guint file)
 {
   PsTrace *trace = &reader->traces[file];
   g_autoptr (GHashTable) threads = g_hash_table_new (thread_hash, thread_equal);
   const PsTraceEvent *event;
 
   ps_trace_rewind (trace);
-  while ((event = ps_trace_next (trace)) != NULL)
-    {
-      PsTraceRange found;
-      PsRangeName name;
+  while ((event = ps_trace_next (trace)) != NULL) {
+    PsTraceRange found;
+    PsRangeName name;
 
-      if (!ps_trace_range (event, &found))
-        continue;
-      found.start_ns += trace->base_ns;
-      found.end_ns += trace->base_ns;
-      reader->ops[file] |= is_op (&found);
-      add_event (reader, file, &found);
-      if (!ps_range_name_parse (found.name, &name))
-        continue;
-      const Thread key
-          = { .file = file, .gpu = is_gpu (&found), .pid = found.pid, .tid = found.tid, .naming = name.naming };
-      Thread *thread = g_hash_table_lookup (threads, &key);
-      if (thread == NULL)
-        {
-          thread = g_memdup2 (&key, sizeof key);
-          thread->rank = ps_rank_new (trace->name);
-          g_ptr_array_add (reader->threads, thread);
-          g_hash_table_add (threads, thread);
-        }
-      ps_rank_add (thread->rank, &name, found.start_ns, found.end_ns);
+    if (!ps_trace_range (event, &found))
+      continue;
+    found.start_ns += trace->base_ns;
+    found.end_ns += trace->base_ns;
+    reader->ops[file] |= is_op (&found);
+    add_event (reader, file, &found);
+    if (!ps_range_name_parse (found.name, &name))
+      continue;
+    const Thread key
+        = { .file = file, .gpu = is_gpu (&found), .pid = found.pid, .tid = found.tid, .naming = name.naming };
+    Thread *thread = g_hash_table_lookup (threads, &key);
+    if (thread == NULL) {
+      thread = g_memdup2 (&key, sizeof key);
+      thread->rank = ps_rank_new (trace->name);
+      g_ptr_array_add (reader->threads, thread);
+      g_hash_table_add (threads, thread);
     }
+    ps_rank_add (thread->rank, &name, found.start_ns, found.end_ns);
+  }
 }
 
 /* Keeps the threads whose names tell most; of them the GPU's if there are any. */
-static void
-choose_threads (Reader *reader)
+static void choose_threads (Reader *reader)
 {
-  for (guint i = reader->threads->len; i-- > 0;)
-    {
-      const Thread *thread = g_ptr_array_index (reader->threads, i);
+  for (guint i = reader->threads->len; i-- > 0;) {
+    const Thread *thread = g_ptr_array_index (reader->threads, i);
 
-      if (thread->rank->ranges->len == 0)
-        g_ptr_array_remove_index (reader->threads, i);
-      else
-        reader->naming = MAX (reader->naming, thread->naming);
-    }
-  for (guint i = 0; i < reader->threads->len; i++)
-    {
-      const Thread *thread = g_ptr_array_index (reader->threads, i);
+    if (thread->rank->ranges->len == 0)
+      g_ptr_array_remove_index (reader->threads, i);
+    else
+      reader->naming = MAX (reader->naming, thread->naming);
+  }
+  for (guint i = 0; i < reader->threads->len; i++) {
+    const Thread *thread = g_ptr_array_index (reader->threads, i);
 
-      reader->gpu |= thread->gpu && thread->naming == reader->naming;
-    }
-  for (guint i = reader->threads->len; i-- > 0;)
-    {
-      const Thread *thread = g_ptr_array_index (reader->threads, i);
+    reader->gpu |= thread->gpu && thread->naming == reader->naming;
+  }
+  for (guint i = reader->threads->len; i-- > 0;) {
+    const Thread *thread = g_ptr_array_index (reader->threads, i);
 
-      if (thread->naming != reader->naming || thread->gpu != reader->gpu)
-        g_ptr_array_remove_index (reader->threads, i);
-    }
+    if (thread->naming != reader->naming || thread->gpu != reader->gpu)
+      g_ptr_array_remove_index (reader->threads, i);
+  }
 }
 
 /* Telling ranks */
 
 /* distributedInfo.rank, else that of the file's name, else -1. */
-static gint64
-stated_rank (const PsTrace *trace)
+static gint64 stated_rank (const PsTrace *trace)
 {
   return trace->rank >= 0 ? trace->rank : ps_rank_of_path (trace->name);
 }
 
-static int
-compare_threads (gconstpointer a, gconstpointer b)
+static int compare_threads (gconstpointer a, gconstpointer b)
 {
   const Thread *x = *(Thread *const *)a, *y = *(Thread *const *)b;
 
@@ -199,90 +178,81 @@ compare_threads (gconstpointer a, gconstpointer b)
 
 /* The stream that computes. The GPU has a range on every stream that worked for it; the one with most ranges
  * computes. */
-static const Thread *
-busiest (const Reader *reader, guint file, const gint64 *pid)
+static const Thread *busiest (const Reader *reader, guint file, const gint64 *pid)
 {
   const Thread *best = NULL;
 
-  for (guint i = 0; i < reader->threads->len; i++)
-    {
-      const Thread *thread = g_ptr_array_index (reader->threads, i);
+  for (guint i = 0; i < reader->threads->len; i++) {
+    const Thread *thread = g_ptr_array_index (reader->threads, i);
 
-      if (thread->file == file && (pid == NULL || thread->pid == *pid)
-          && (best == NULL || thread->rank->ranges->len > best->rank->ranges->len))
-        best = thread;
-    }
+    if (thread->file == file && (pid == NULL || thread->pid == *pid)
+        && (best == NULL || thread->rank->ranges->len > best->rank->ranges->len))
+      best = thread;
+  }
   return best;
 }
 
-static void
-add_rank (Reader *reader, const Thread *thread)
+static void add_rank (Reader *reader, const Thread *thread)
 {
   PsRank *rank = thread->rank;
   gint64 stated = reader->n_traces == 1 ? stated_rank (&reader->traces[0]) : -1;
 
   rank->number = stated >= 0 && stated < PS_MAX_DEVICES ? (guint)stated : reader->ranks->len;
-  for (guint i = 0; i < reader->events->len; i++)
-    {
-      const Event *event = &g_array_index (reader->events, Event, i);
+  for (guint i = 0; i < reader->events->len; i++) {
+    const Event *event = &g_array_index (reader->events, Event, i);
 
-      if (event->kind >= EVENT_UPDATE && event->file == thread->file && event->pid == thread->pid
-          && event->gpu == thread->gpu)
-        ps_rank_add_mark (rank, event->kind == EVENT_UPDATE, event->start_ns, event->end_ns);
-    }
+    if (event->kind >= EVENT_UPDATE && event->file == thread->file && event->pid == thread->pid
+        && event->gpu == thread->gpu)
+      ps_rank_add_mark (rank, event->kind == EVENT_UPDATE, event->start_ns, event->end_ns);
+  }
   g_ptr_array_add (reader->ranks, rank);
   g_ptr_array_add (reader->owners, (gpointer)thread);
 }
 
 /* Makes the ranks of one file: by process if there are several, else by thread. */
-static void
-split_file (Reader *reader)
+static void split_file (Reader *reader)
 {
   gint64 last_pid = 0;
   const Thread *first = g_ptr_array_index (reader->threads, 0);
   const Thread *last = g_ptr_array_index (reader->threads, reader->threads->len - 1);
 
-  for (guint i = 0; i < reader->threads->len; i++)
-    {
-      const Thread *thread = g_ptr_array_index (reader->threads, i);
+  for (guint i = 0; i < reader->threads->len; i++) {
+    const Thread *thread = g_ptr_array_index (reader->threads, i);
 
-      if (first->pid == last->pid && !reader->gpu)
-        add_rank (reader, thread);
-      else if (i == 0 || thread->pid != last_pid)
-        add_rank (reader, busiest (reader, 0, &thread->pid));
-      last_pid = thread->pid;
-    }
+    if (first->pid == last->pid && !reader->gpu)
+      add_rank (reader, thread);
+    else if (i == 0 || thread->pid != last_pid)
+      add_rank (reader, busiest (reader, 0, &thread->pid));
+    last_pid = thread->pid;
+  }
 }
 
 /* Finds the rank of each file: as stated, else by its place. */
-static gboolean
-order_files (const Reader *reader, guint *files, GError **error)
+static gboolean order_files (const Reader *reader, guint *files, GError **error)
 {
   gboolean stated = stated_rank (&reader->traces[0]) >= 0;
 
   for (guint rank = 0; rank < reader->n_traces; rank++)
     files[rank] = G_MAXUINT;
-  for (guint file = 0; file < reader->n_traces; file++)
-    {
-      gint64 rank = stated_rank (&reader->traces[file]);
+  for (guint file = 0; file < reader->n_traces; file++) {
+    gint64 rank = stated_rank (&reader->traces[file]);
 
-      if ((rank >= 0) != stated)
-        return ps_refuse (error, PS_ERROR_INPUT, "%s: %s, unlike the first file of the folder",
-                          reader->traces[file].name, stated ? "does not say its rank" : "says its rank");
-      rank = stated ? rank : file;
-      if (rank >= reader->n_traces)
-        return ps_refuse (error, PS_ERROR_INPUT, "%s: rank %" G_GINT64_FORMAT " of only %u traces",
-                          reader->traces[file].name, rank, reader->n_traces);
-      if (files[rank] != G_MAXUINT)
-        return ps_refuse (error, PS_ERROR_INPUT, "%s: rank %" G_GINT64_FORMAT " is that of %s too",
-                          reader->traces[file].name, rank, reader->traces[files[rank]].name);
-      files[rank] = file;
-    }
+    if ((rank >= 0) != stated)
+      return ps_refuse (error, PS_ERROR_INPUT, "%s: %s, unlike the first file of the folder", reader->traces[file].name,
+                        stated ? "does not say its rank" : "says its rank");
+    rank = stated ? rank : file;
+    if (rank >= reader->n_traces)
+      return ps_refuse (error, PS_ERROR_INPUT, "%s: rank %" G_GINT64_FORMAT " of only %u traces",
+                        reader->traces[file].name, rank, reader->n_traces);
+    if (files[rank] != G_MAXUINT)
+      return ps_refuse (error, PS_ERROR_INPUT, "%s: rank %" G_GINT64_FORMAT " is that of %s too",
+                        reader->traces[file].name, rank, reader->traces[files[rank]].name);
+    files[rank] = file;
+  }
   return TRUE;
 }
 
-static gboolean
-find_ranks (Reader *reader, GError **error)
+static gboolean find_ranks (Reader *reader, GError **error)
 {
   g_autofree guint *files = g_new0 (guint, reader->n_traces);
 
@@ -290,50 +260,45 @@ find_ranks (Reader *reader, GError **error)
   if (reader->threads->len == 0)
     return ps_refuse (error, PS_ERROR_INPUT,
                       "%s: holds no complete range of an action, such as PP:0F0 (docs/traces.md)", reader->where);
-  if (reader->n_traces == 1)
-    {
-      split_file (reader);
-      return reader->ranks->len <= PS_MAX_DEVICES
-             || ps_refuse (error, PS_ERROR_INPUT, "%s: has %u ranks; %d are possible", reader->where,
-                           reader->ranks->len, PS_MAX_DEVICES);
-    }
+  if (reader->n_traces == 1) {
+    split_file (reader);
+    return reader->ranks->len <= PS_MAX_DEVICES
+           || ps_refuse (error, PS_ERROR_INPUT, "%s: has %u ranks; %d are possible", reader->where, reader->ranks->len,
+                         PS_MAX_DEVICES);
+  }
   if (!order_files (reader, files, error))
     return FALSE;
-  for (guint rank = 0; rank < reader->n_traces; rank++)
-    {
-      const Thread *thread = busiest (reader, files[rank], NULL);
+  for (guint rank = 0; rank < reader->n_traces; rank++) {
+    const Thread *thread = busiest (reader, files[rank], NULL);
 
-      if (thread == NULL)
-        return ps_refuse (error, PS_ERROR_INPUT, "%s: holds no range of an action, such as PP:0F0 (docs/traces.md)",
-                          reader->traces[files[rank]].name);
-      add_rank (reader, thread);
-    }
+    if (thread == NULL)
+      return ps_refuse (error, PS_ERROR_INPUT, "%s: holds no range of an action, such as PP:0F0 (docs/traces.md)",
+                        reader->traces[files[rank]].name);
+    add_rank (reader, thread);
+  }
   return TRUE;
 }
 
 /* When ranges compute, wait and post their messages */
 
 /* Whether a rank is that of a thread; all threads of a process that has one rank work for it. */
-static gboolean
-belongs (const Reader *reader, guint rank, guint file, gint64 pid, gint64 tid)
+static gboolean belongs (const Reader *reader, guint rank, guint file, gint64 pid, gint64 tid)
 {
   const Thread *owner = g_ptr_array_index (reader->owners, rank);
 
   if (owner->file != file || owner->pid != pid)
     return FALSE;
-  for (guint r = 0; r < reader->owners->len; r++)
-    {
-      const Thread *other = g_ptr_array_index (reader->owners, r);
+  for (guint r = 0; r < reader->owners->len; r++) {
+    const Thread *other = g_ptr_array_index (reader->owners, r);
 
-      if (r != rank && other->file == file && other->pid == pid)
-        return owner->tid == tid;
-    }
+    if (r != rank && other->file == file && other->pid == pid)
+      return owner->tid == tid;
+  }
   return TRUE;
 }
 
 /* Adds the post of one end of a message within a range. */
-static void
-add_post (PsRank *rank, const PsRankRange *range, const Event *event)
+static void add_post (PsRank *rank, const PsRankRange *range, const Event *event)
 {
   PsSpan span = { .start_ns = event->start_ns, .end_ns = event->end_ns, .op = range->ops[0] };
 
@@ -345,8 +310,7 @@ add_post (PsRank *rank, const PsRankRange *range, const Event *event)
 
 /* A message between two ranges: sent by the one before, or received for the one after. That one waited from the
  * receive's post on, and not within its range. */
-static void
-add_between (PsRank *rank, const Event *event, gint64 posted_ns)
+static void add_between (PsRank *rank, const Event *event, gint64 posted_ns)
 {
   guint at = ps_rank_first_after (rank, event->start_ns);
   PsRankRange *before = at > 0 ? &g_array_index (rank->ranges, PsRankRange, at - 1) : NULL;
@@ -366,92 +330,81 @@ add_between (PsRank *rank, const Event *event, gint64 posted_ns)
 
 /* A range computes from its first op after its last receive. Before, it waits until the receive is noted as done, or
  * else until it computes. */
-static void
-begin_computing (Reader *reader, guint r)
+static void begin_computing (Reader *reader, guint r)
 {
   PsRank *rank = g_ptr_array_index (reader->ranks, r);
   gboolean named = rank->posts->len > 0;
   gint64 posted_ns = G_MAXINT64;
 
-  for (guint i = 0; i < rank->ranges->len; i++)
-    {
-      PsRankRange *range = &g_array_index (rank->ranges, PsRankRange, i);
+  for (guint i = 0; i < rank->ranges->len; i++) {
+    PsRankRange *range = &g_array_index (rank->ranges, PsRankRange, i);
 
-      range->compute_start_ns = range->wait_end_ns = range->end_ns;
-    }
-  for (guint i = 0; i < reader->events->len; i++)
-    {
-      const Event *event = &g_array_index (reader->events, Event, i);
+    range->compute_start_ns = range->wait_end_ns = range->end_ns;
+  }
+  for (guint i = 0; i < reader->events->len; i++) {
+    const Event *event = &g_array_index (reader->events, Event, i);
 
-      if (event->kind >= EVENT_UPDATE || !belongs (reader, r, event->file, event->pid, event->tid))
-        continue;
-      PsRankRange *range = ps_rank_range_at (rank, event->start_ns);
-      if (range == NULL && !named)
-        add_between (rank, event, posted_ns);
-      else if (range != NULL && event->kind == EVENT_ARRIVED)
-        range->wait_end_ns = MIN (range->wait_end_ns, event->start_ns);
-      else if (range != NULL)
-        {
-          if (event->kind == EVENT_RECEIVE)
-            range->wait_start_ns = MIN (event->end_ns, range->end_ns);
-          add_post (rank, range, event);
-        }
+    if (event->kind >= EVENT_UPDATE || !belongs (reader, r, event->file, event->pid, event->tid))
+      continue;
+    PsRankRange *range = ps_rank_range_at (rank, event->start_ns);
+    if (range == NULL && !named)
+      add_between (rank, event, posted_ns);
+    else if (range != NULL && event->kind == EVENT_ARRIVED)
+      range->wait_end_ns = MIN (range->wait_end_ns, event->start_ns);
+    else if (range != NULL) {
       if (event->kind == EVENT_RECEIVE)
-        posted_ns = event->end_ns;
+        range->wait_start_ns = MIN (event->end_ns, range->end_ns);
+      add_post (rank, range, event);
     }
+    if (event->kind == EVENT_RECEIVE)
+      posted_ns = event->end_ns;
+  }
 }
 
 /* Finds the first op of each range. */
-static void
-find_ops (Reader *reader, guint file)
+static void find_ops (Reader *reader, guint file)
 {
   PsTrace *trace = &reader->traces[file];
   const PsTraceEvent *event;
 
   ps_trace_rewind (trace);
-  while ((event = ps_trace_next (trace)) != NULL)
-    {
-      PsTraceRange found;
+  while ((event = ps_trace_next (trace)) != NULL) {
+    PsTraceRange found;
 
-      if (!ps_trace_range (event, &found) || !is_op (&found) || g_str_has_prefix (found.name, "c10d::"))
-        continue;
-      found.start_ns += trace->base_ns;
-      for (guint r = 0; r < reader->ranks->len; r++)
-        {
-          PsRankRange *range = NULL;
+    if (!ps_trace_range (event, &found) || !is_op (&found) || g_str_has_prefix (found.name, "c10d::"))
+      continue;
+    found.start_ns += trace->base_ns;
+    for (guint r = 0; r < reader->ranks->len; r++) {
+      PsRankRange *range = NULL;
 
-          if (belongs (reader, r, file, found.pid, found.tid))
-            range = ps_rank_range_at (g_ptr_array_index (reader->ranks, r), found.start_ns);
-          if (range != NULL && found.start_ns >= range->wait_start_ns && found.start_ns < range->compute_start_ns)
-            range->compute_start_ns = found.start_ns;
-        }
+      if (belongs (reader, r, file, found.pid, found.tid))
+        range = ps_rank_range_at (g_ptr_array_index (reader->ranks, r), found.start_ns);
+      if (range != NULL && found.start_ns >= range->wait_start_ns && found.start_ns < range->compute_start_ns)
+        range->compute_start_ns = found.start_ns;
     }
+  }
 }
 
 /* A range computes until the send that follows. Without an op it only waits, and takes no time at its end. */
-static void
-end_computing (PsRank *rank)
+static void end_computing (PsRank *rank)
 {
-  for (guint i = 0; i < rank->ranges->len; i++)
-    {
-      PsRankRange *range = &g_array_index (rank->ranges, PsRankRange, i);
+  for (guint i = 0; i < rank->ranges->len; i++) {
+    PsRankRange *range = &g_array_index (rank->ranges, PsRankRange, i);
 
-      range->wait_end_ns = MIN (range->wait_end_ns, range->compute_start_ns);
-    }
-  for (guint i = 0; i < rank->posts->len; i++)
-    {
-      const PsSpan *post = &g_array_index (rank->posts, PsSpan, i);
-      PsRankRange *range = ps_rank_range_at (rank, post->start_ns);
+    range->wait_end_ns = MIN (range->wait_end_ns, range->compute_start_ns);
+  }
+  for (guint i = 0; i < rank->posts->len; i++) {
+    const PsSpan *post = &g_array_index (rank->posts, PsSpan, i);
+    PsRankRange *range = ps_rank_range_at (rank, post->start_ns);
 
-      if (post->post == PS_INSTRUCTION_SEND && range != NULL && post->start_ns >= range->compute_start_ns)
-        range->compute_end_ns = MIN (range->compute_end_ns, post->start_ns);
-    }
+    if (post->post == PS_INSTRUCTION_SEND && range != NULL && post->start_ns >= range->compute_start_ns)
+      range->compute_end_ns = MIN (range->compute_end_ns, post->start_ns);
+  }
 }
 
 /* Finds when each range computes, and its posts. On a processor a range includes the time that it waits before it
  * computes, and with GPipe its messages. Without ops ranges count as they are. */
-static void
-find_computing (Reader *reader)
+static void find_computing (Reader *reader)
 {
   for (guint r = 0; r < reader->ranks->len; r++)
     if (reader->ops[((const Thread *)g_ptr_array_index (reader->owners, r))->file])
@@ -464,8 +417,7 @@ find_computing (Reader *reader)
 }
 
 /* Says in source and remark that ranks of the run are missing. */
-static void
-say_missing (const Reader *reader, PsTimeline *timeline)
+static void say_missing (const Reader *reader, PsTimeline *timeline)
 {
   gint64 n_ranks = 0;
   guint n = reader->owners->len;
@@ -485,8 +437,7 @@ say_missing (const Reader *reader, PsTimeline *timeline)
 
 PS_DEFINE_ORDER (compare_events, Event, start_ns)
 
-GPtrArray *
-ps_torch_trace_read (const char *where, PsTrace *traces, guint n, GError **error)
+GPtrArray *ps_torch_trace_read (const char *where, PsTrace *traces, guint n, GError **error)
 {
   g_autoptr (GPtrArray) threads = g_ptr_array_new_with_free_func (thread_free);
   g_autoptr (GArray) events = g_array_new (FALSE, FALSE, sizeof (Event));

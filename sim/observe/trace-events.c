@@ -19,8 +19,7 @@ static const char *const text_keys[TRACE_N_TEXTS] = { "ph", "name", "cat", "name
 #define FIRST_NUMBER_OF_ARGS TRACE_CHUNK
 #define FIRST_TEXT_OF_ARGS TRACE_ARGS_NAME
 
-static guint
-find_key (const char *const *keys, guint first, guint end, const char *key)
+static guint find_key (const char *const *keys, guint first, guint end, const char *key)
 {
   while (first < end && !g_str_equal (keys[first], key))
     first++;
@@ -29,8 +28,7 @@ find_key (const char *const *keys, guint first, guint end, const char *key)
 
 /* Reads microseconds with at most three decimals, as most traces have them. FALSE: the number is another one, and
  * remains to be read. */
-static gboolean
-read_plain_time (PsJsonReader *json, gint64 *ns)
+static gboolean read_plain_time (PsJsonReader *json, gint64 *ns)
 {
   const char *at = json->at, *point;
   gint64 value = 0, unit = 1000;
@@ -51,26 +49,23 @@ read_plain_time (PsJsonReader *json, gint64 *ns)
 }
 
 /* Reads microseconds; leaves *ns alone if the value is none. */
-static gboolean
-read_time (PsJsonReader *json, gint64 *ns)
+static gboolean read_time (PsJsonReader *json, gint64 *ns)
 {
   double microseconds;
 
   if (read_plain_time (json, ns))
     return TRUE;
-  if (!ps_json_read_number (json, &microseconds))
-    {
-      ps_json_skip_value (json);
-      return FALSE;
-    }
+  if (!ps_json_read_number (json, &microseconds)) {
+    ps_json_skip_value (json);
+    return FALSE;
+  }
   if (!(fabs (microseconds) <= MAX_MICROSECONDS))
     return FALSE;
   *ns = llround (microseconds * 1000);
   return TRUE;
 }
 
-static gboolean
-read_integer (PsJsonReader *json, gint64 *value)
+static gboolean read_integer (PsJsonReader *json, gint64 *value)
 {
   if (ps_json_read_integer (json, value))
     return TRUE;
@@ -78,8 +73,7 @@ read_integer (PsJsonReader *json, gint64 *value)
   return FALSE;
 }
 
-static void
-read_member (PsJsonReader *json, PsTraceEvent *event, const char *key, gboolean args)
+static void read_member (PsJsonReader *json, PsTraceEvent *event, const char *key, gboolean args)
 {
   guint numbers_end = args ? TRACE_N_NUMBERS : FIRST_NUMBER_OF_ARGS;
   guint texts_end = args ? TRACE_N_TEXTS : FIRST_TEXT_OF_ARGS;
@@ -87,52 +81,42 @@ read_member (PsJsonReader *json, PsTraceEvent *event, const char *key, gboolean 
   guint text = find_key (text_keys, args ? FIRST_TEXT_OF_ARGS : 0, texts_end, key);
   const char *value;
 
-  if (number < numbers_end)
-    {
-      gboolean is_time = number == TRACE_TS || number == TRACE_DUR;
+  if (number < numbers_end) {
+    gboolean is_time = number == TRACE_TS || number == TRACE_DUR;
 
-      event->known &= ~(1U << number);
-      if (is_time ? read_time (json, &event->number[number]) : read_integer (json, &event->number[number]))
-        event->known |= 1U << number;
-    }
-  else if (text < texts_end && ps_json_read_text (json, &value))
-    {
-      PsJsonString before = event->text[text]; /* the reader goes on with its memory */
+    event->known &= ~(1U << number);
+    if (is_time ? read_time (json, &event->number[number]) : read_integer (json, &event->number[number]))
+      event->known |= 1U << number;
+  } else if (text < texts_end && ps_json_read_text (json, &value)) {
+    PsJsonString before = event->text[text]; /* the reader goes on with its memory */
 
-      event->text[text] = json->value;
-      json->value = before;
-    }
-  else
-    {
-      ps_json_skip_value (json);
-      if (text < texts_end)
-        *event->text[text].text = '\0';
-    }
+    event->text[text] = json->value;
+    json->value = before;
+  } else {
+    ps_json_skip_value (json);
+    if (text < texts_end)
+      *event->text[text].text = '\0';
+  }
 }
 
-static void
-read_event (PsJsonReader *json, PsTraceEvent *event)
+static void read_event (PsJsonReader *json, PsTraceEvent *event)
 {
   const char *key;
 
-  if (!ps_json_enter_object (json))
-    {
-      ps_json_skip_value (json);
-      return;
-    }
+  if (!ps_json_enter_object (json)) {
+    ps_json_skip_value (json);
+    return;
+  }
   while ((key = ps_json_next_key (json)) != NULL)
-    if (*key == 'a' && g_str_equal (key, "args") && ps_json_enter_object (json))
-      {
-        while ((key = ps_json_next_key (json)) != NULL)
-          read_member (json, event, key, TRUE);
-      }
-    else
+    if (*key == 'a' && g_str_equal (key, "args") && ps_json_enter_object (json)) {
+      while ((key = ps_json_next_key (json)) != NULL)
+        read_member (json, event, key, TRUE);
+    } else
       read_member (json, event, key, FALSE);
 }
 
 /* Goes to the array of a packed file's events. The stream was read to its end before, so that nothing can be wrong. */
-static void
-rewind_stream (PsTrace *trace)
+static void rewind_stream (PsTrace *trace)
 {
   PsJsonStream *stream = &trace->stream;
   g_autofree char *key = NULL;
@@ -142,33 +126,28 @@ rewind_stream (PsTrace *trace)
   ps_json_stream_rewind (stream);
   if (!ps_json_stream_peek (stream, &next, NULL))
     return;
-  for (ps_json_stream_enter (stream); next == '{' && ps_json_stream_next (stream, '}', &key, &found, NULL) && found;)
-    {
-      if (g_str_equal (key, "traceEvents"))
-        {
-          ps_json_stream_peek (stream, &next, NULL);
-          ps_json_stream_enter (stream);
-          return;
-        }
-      ps_json_stream_value (stream, TRUE, &trace->json, NULL);
-    }
-}
-
-void
-ps_trace_rewind (PsTrace *trace)
-{
-  trace->event.index = G_MAXUINT;
-  if (trace->stream.unpacker != NULL)
-    {
-      rewind_stream (trace);
+  for (ps_json_stream_enter (stream); next == '{' && ps_json_stream_next (stream, '}', &key, &found, NULL) && found;) {
+    if (g_str_equal (key, "traceEvents")) {
+      ps_json_stream_peek (stream, &next, NULL);
+      ps_json_stream_enter (stream);
       return;
     }
+    ps_json_stream_value (stream, TRUE, &trace->json, NULL);
+  }
+}
+
+void ps_trace_rewind (PsTrace *trace)
+{
+  trace->event.index = G_MAXUINT;
+  if (trace->stream.unpacker != NULL) {
+    rewind_stream (trace);
+    return;
+  }
   trace->json.at = trace->events;
   ps_json_enter_array (&trace->json);
 }
 
-const PsTraceEvent *
-ps_trace_next (PsTrace *trace)
+const PsTraceEvent *ps_trace_next (PsTrace *trace)
 {
   PsTraceEvent *event = &trace->event;
   gboolean found;
@@ -185,8 +164,7 @@ ps_trace_next (PsTrace *trace)
   return event;
 }
 
-gboolean
-ps_trace_range (const PsTraceEvent *event, PsTraceRange *range)
+gboolean ps_trace_range (const PsTraceEvent *event, PsTraceRange *range)
 {
   gint64 duration_ns;
 
@@ -200,16 +178,14 @@ ps_trace_range (const PsTraceEvent *event, PsTraceRange *range)
   return TRUE;
 }
 
-static void
-read_rank (PsTrace *trace)
+static void read_rank (PsTrace *trace)
 {
   const char *key;
 
-  if (!ps_json_enter_object (&trace->json))
-    {
-      ps_json_skip_value (&trace->json);
-      return;
-    }
+  if (!ps_json_enter_object (&trace->json)) {
+    ps_json_skip_value (&trace->json);
+    return;
+  }
   while ((key = ps_json_next_key (&trace->json)) != NULL)
     if (g_str_equal (key, "rank"))
       read_integer (&trace->json, &trace->rank);
@@ -219,8 +195,7 @@ read_rank (PsTrace *trace)
       ps_json_skip_value (&trace->json);
 }
 
-static void
-take_head_member (PsTrace *trace, const char *key)
+static void take_head_member (PsTrace *trace, const char *key)
 {
   PsJsonReader *json = &trace->json;
 
@@ -228,26 +203,23 @@ take_head_member (PsTrace *trace, const char *key)
     read_rank (trace);
   else if (g_str_equal (key, "baseTimeNanoseconds"))
     read_integer (json, &trace->base_ns);
-  else
-    {
-      if (g_str_equal (key, "traceEvents") && *json->at == '[')
-        trace->events = json->at;
-      else if (g_str_equal (key, "otherData"))
-        trace->other = json->at;
-      ps_json_skip_value (json);
-    }
+  else {
+    if (g_str_equal (key, "traceEvents") && *json->at == '[')
+      trace->events = json->at;
+    else if (g_str_equal (key, "otherData"))
+      trace->other = json->at;
+    ps_json_skip_value (json);
+  }
 }
 
-static gboolean
-refuse (const char *name, GError **error)
+static gboolean refuse (const char *name, GError **error)
 {
   return ps_refuse (error, PS_ERROR_INPUT,
                     "%s: is no timeline: neither pipesim-timeline/1 nor a trace with traceEvents", name);
 }
 
 /* Checks the elements of an array, up to its end. */
-static gboolean
-check_events (PsTrace *trace, GError **error)
+static gboolean check_events (PsTrace *trace, GError **error)
 {
   PsJsonStream *stream = &trace->stream;
   gboolean found;
@@ -263,8 +235,7 @@ check_events (PsTrace *trace, GError **error)
 }
 
 /* Takes one member of the outermost object; otherData is kept, because the stream goes on. */
-static gboolean
-take_member (PsTrace *trace, const char *key, GError **error)
+static gboolean take_member (PsTrace *trace, const char *key, GError **error)
 {
   PsJsonStream *stream = &trace->stream;
   const char *other = trace->other;
@@ -277,18 +248,16 @@ take_member (PsTrace *trace, const char *key, GError **error)
   if (!ps_json_stream_value (stream, FALSE, &trace->json, error))
     return FALSE;
   take_head_member (trace, key);
-  if (trace->other != other)
-    {
-      g_free (trace->kept);
-      trace->kept = g_strndup (trace->other, (gsize)(trace->json.at - trace->other));
-      trace->other = trace->kept;
-    }
+  if (trace->other != other) {
+    g_free (trace->kept);
+    trace->kept = g_strndup (trace->other, (gsize)(trace->json.at - trace->other));
+    trace->other = trace->kept;
+  }
   return TRUE;
 }
 
 /* Reads the whole text once, which says whether it is right. */
-static gboolean
-open_stream (PsTrace *trace, GError **error)
+static gboolean open_stream (PsTrace *trace, GError **error)
 {
   PsJsonStream *stream = &trace->stream;
   g_autofree char *key = NULL;
@@ -309,8 +278,7 @@ open_stream (PsTrace *trace, GError **error)
   return ps_json_stream_end (stream, error);
 }
 
-static gboolean
-open_text (PsTrace *trace, const PsTraceFile *file, GError **error)
+static gboolean open_text (PsTrace *trace, const PsTraceFile *file, GError **error)
 {
   const char *key;
   gsize at = 0;
@@ -329,8 +297,7 @@ open_text (PsTrace *trace, const PsTraceFile *file, GError **error)
   return TRUE;
 }
 
-gboolean
-ps_trace_open (PsTrace *trace, const PsTraceFile *file, GError **error)
+gboolean ps_trace_open (PsTrace *trace, const PsTraceFile *file, GError **error)
 {
   *trace = (PsTrace){ .name = file->name, .rank = -1 };
   for (guint i = 0; i < TRACE_N_TEXTS; i++)
@@ -344,8 +311,7 @@ ps_trace_open (PsTrace *trace, const PsTraceFile *file, GError **error)
   return trace->events != NULL || refuse (file->name, error);
 }
 
-void
-ps_trace_clear (gpointer data)
+void ps_trace_clear (gpointer data)
 {
   PsTrace *trace = data;
 

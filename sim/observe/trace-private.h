@@ -11,8 +11,7 @@
 /* Events of JSON traces, of viewers and profilers, one after the other */
 
 /* Numbers of an event; members that are not listed are ignored. */
-typedef enum
-{
+typedef enum {
   TRACE_PID,
   TRACE_TID,
   TRACE_ID,
@@ -25,17 +24,9 @@ typedef enum
   TRACE_N_NUMBERS
 } PsTraceNumber;
 
-typedef enum
-{
-  TRACE_PHASE,
-  TRACE_NAME,
-  TRACE_CATEGORY,
-  TRACE_ARGS_NAME,
-  TRACE_N_TEXTS
-} PsTraceText;
+typedef enum { TRACE_PHASE, TRACE_NAME, TRACE_CATEGORY, TRACE_ARGS_NAME, TRACE_N_TEXTS } PsTraceText;
 
-typedef struct
-{
+typedef struct {
   guint index;
   guint known; /* bit per PsTraceNumber */
   gint64 number[TRACE_N_NUMBERS];
@@ -43,8 +34,7 @@ typedef struct
 } PsTraceEvent;
 
 /* One file of a trace. */
-typedef struct
-{
+typedef struct {
   const char *name; /* its name in messages */
   PsJsonReader json;
   PsJsonStream stream; /* of a packed file, whose events are in memory one at a time; else its unpacker is NULL */
@@ -58,8 +48,7 @@ typedef struct
 } PsTrace;
 
 /* One event of phase X, with texts of that event. */
-typedef struct
-{
+typedef struct {
   gint64 pid;
   gint64 tid;
   gint64 start_ns;
@@ -78,15 +67,13 @@ void ps_trace_clear (gpointer trace);
 void ps_trace_rewind (PsTrace *trace);
 const PsTraceEvent *ps_trace_next (PsTrace *trace);
 
-static inline const char *
-ps_trace_text (const PsTraceEvent *event, PsTraceText text)
+static inline const char *ps_trace_text (const PsTraceEvent *event, PsTraceText text)
 {
   return event->text[text].text;
 }
 
 /* FALSE: the event does not have the number. */
-static inline gboolean
-ps_trace_number (const PsTraceEvent *event, PsTraceNumber number, gint64 *value)
+static inline gboolean ps_trace_number (const PsTraceEvent *event, PsTraceNumber number, gint64 *value)
 {
   *value = event->number[number];
   return (event->known & 1U << number) != 0;
@@ -106,15 +93,13 @@ gboolean ps_trace_range (const PsTraceEvent *event, PsTraceRange *range);
  *   "nv.mcore.microbatch.forward"), "megatron.p2p.recv_forward" and the like. A module path may stand before the name:
  *   "megatron.core.pipeline_parallel.schedules.forward_step". */
 
-typedef enum
-{
+typedef enum {
   PS_RANGES_COUNTED, /* neither stage nor microbatch */
   PS_RANGES_OF_RANK, /* the microbatch, and no stage */
   PS_RANGES_NAMED,   /* both */
 } PsRangeNaming;
 
-typedef struct
-{
+typedef struct {
   PsRangeNaming naming;
   guint n; /* 1, or 2 for a pair */
   PsTorchAction actions[2];
@@ -132,8 +117,7 @@ gboolean ps_range_name_is_mark (const char *name);
 /* Ranks */
 
 /* One op, or one pair: a range with two ops. All times of a rank count from one instant. */
-typedef struct
-{
+typedef struct {
   gint64 start_ns; /* with the time that it waits */
   gint64 end_ns;
   gint64 compute_start_ns; /* the timeline's op lasts from here */
@@ -145,8 +129,7 @@ typedef struct
 } PsRankRange;
 
 /* One rank; the last two members are filled by ps_ranks_to_timelines. */
-typedef struct
-{
+typedef struct {
   const char *name; /* of its file, for messages */
   guint number;
   GArray *ranges;  /* of PsRankRange, in any order; after the cut by start, without nested ones */

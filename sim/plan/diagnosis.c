@@ -15,8 +15,7 @@
 #define SLOW_OP_PART 0.01 /* of the iteration */
 
 /* The work of all iterations. A cell is a stage of one weight copy. */
-typedef struct
-{
+typedef struct {
   const PsSchedule *schedule;
   guint n_iterations;
   guint n_cells;
@@ -27,8 +26,7 @@ typedef struct
   gint64 iteration_ns;
 } Work;
 
-static void
-work_clear (Work *work)
+static void work_clear (Work *work)
 {
   g_free (work->time_ns);
   g_free (work->typical_ns);
@@ -36,38 +34,34 @@ work_clear (Work *work)
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Work, work_clear)
 
-static gint64 *
-time_of (const Work *work, guint iteration, guint pass, guint cell, guint microbatch)
+static gint64 *time_of (const Work *work, guint iteration, guint pass, guint cell, guint microbatch)
 {
   gsize row = ((gsize)iteration * PS_N_PASSES + pass) * work->n_cells + cell;
 
   return &work->time_ns[row * work->n_microbatches + microbatch];
 }
 
-static void
-add_iteration (Work *work, guint iteration, const GArray *ops)
+static void add_iteration (Work *work, guint iteration, const GArray *ops)
 {
   guint n_stages = work->schedule->placement->n_stages;
 
-  for (guint i = 0; i < ops->len; i++)
-    {
-      const PsSpan *span = &g_array_index (ops, PsSpan, i);
-      PsOp op = span->op;
-      gboolean paired = op.paired == 1 && i + 1 < ops->len;
-      guint pass = paired ? PS_PASS_PAIR : op.kind == PS_OP_F ? PS_PASS_FORWARD : PS_PASS_BACKWARD;
+  for (guint i = 0; i < ops->len; i++) {
+    const PsSpan *span = &g_array_index (ops, PsSpan, i);
+    PsOp op = span->op;
+    gboolean paired = op.paired == 1 && i + 1 < ops->len;
+    guint pass = paired ? PS_PASS_PAIR : op.kind == PS_OP_F ? PS_PASS_FORWARD : PS_PASS_BACKWARD;
 
-      if (op.kind == PS_OP_O || op.kind == PS_OP_R || op.microbatch >= work->n_microbatches || op.stage >= n_stages)
-        continue;
-      if (paired && op.kind != PS_OP_F)
-        op = span[1].op;
-      guint cell = ps_schedule_weight_copy (work->schedule, op.microbatch) * n_stages + op.stage;
-      *time_of (work, iteration, pass, cell, op.microbatch) += span->end_ns - span->start_ns;
-      i += paired;
-    }
+    if (op.kind == PS_OP_O || op.kind == PS_OP_R || op.microbatch >= work->n_microbatches || op.stage >= n_stages)
+      continue;
+    if (paired && op.kind != PS_OP_F)
+      op = span[1].op;
+    guint cell = ps_schedule_weight_copy (work->schedule, op.microbatch) * n_stages + op.stage;
+    *time_of (work, iteration, pass, cell, op.microbatch) += span->end_ns - span->start_ns;
+    i += paired;
+  }
 }
 
-static void
-work_init (Work *work, const PsSchedule *schedule, const GPtrArray *iterations)
+static void work_init (Work *work, const PsSchedule *schedule, const GPtrArray *iterations)
 {
   guint n_cells = schedule->placement->n_copies * schedule->placement->n_stages, m = schedule->n_microbatches;
 
@@ -78,27 +72,24 @@ work_init (Work *work, const PsSchedule *schedule, const GPtrArray *iterations)
   work->scratch = g_new (gint64, (gsize)iterations->len * n_cells * PS_N_PASSES * m);
   for (guint k = 0; k < iterations->len; k++)
     add_iteration (work, k, ((const PsTimeline *)iterations->pdata[k])->ops);
-  for (guint i = 0; i < PS_N_PASSES * n_cells; i++)
-    {
-      gsize n = 0;
+  for (guint i = 0; i < PS_N_PASSES * n_cells; i++) {
+    gsize n = 0;
 
-      for (guint k = 0; k < iterations->len; k++)
-        for (guint microbatch = 0; microbatch < m; microbatch++)
-          if (*time_of (work, k, i / n_cells, i % n_cells, microbatch) > 0)
-            work->scratch[n++] = *time_of (work, k, i / n_cells, i % n_cells, microbatch);
-      work->typical_ns[i] = n > 0 ? ps_median (work->scratch, n) : 0;
-    }
+    for (guint k = 0; k < iterations->len; k++)
+      for (guint microbatch = 0; microbatch < m; microbatch++)
+        if (*time_of (work, k, i / n_cells, i % n_cells, microbatch) > 0)
+          work->scratch[n++] = *time_of (work, k, i / n_cells, i % n_cells, microbatch);
+    work->typical_ns[i] = n > 0 ? ps_median (work->scratch, n) : 0;
+  }
 }
 
 /* The median of n values, and the least value that is slow among them. */
-typedef struct
-{
+typedef struct {
   gint64 median_ns;
   double slow_ns;
 } Peers;
 
-static Peers
-peers_of (const gint64 *values, guint n, double factor)
+static Peers peers_of (const gint64 *values, guint n, double factor)
 {
   g_autofree gint64 *sorted = g_memdup2 (values, n * sizeof *values);
   Peers peers = { .median_ns = ps_median (sorted, n) };
@@ -110,30 +101,26 @@ peers_of (const gint64 *values, guint n, double factor)
   return peers;
 }
 
-static void
-add_slow (GArray *found, PsSlow slow)
+static void add_slow (GArray *found, PsSlow slow)
 {
   slow.ratio = slow.ratio > 0 ? slow.ratio : (double)slow.own_ns / (double)MAX (slow.peers_ns, 1);
   g_array_append_val (found, slow);
 }
 
 /* TRUE if the device holds several cells, and all of them are slow. */
-static gboolean
-is_slow_device (const Work *work, const gint64 *typical_ns, double slow_ns, guint device)
+static gboolean is_slow_device (const Work *work, const gint64 *typical_ns, double slow_ns, guint device)
 {
   guint n = 0, n_slow = 0;
 
   for (guint cell = 0; cell < work->n_cells; cell++)
-    if (work->schedule->placement->device[cell] == device && typical_ns[cell] > 0)
-      {
-        n++;
-        n_slow += (double)typical_ns[cell] > slow_ns;
-      }
+    if (work->schedule->placement->device[cell] == device && typical_ns[cell] > 0) {
+      n++;
+      n_slow += (double)typical_ns[cell] > slow_ns;
+    }
   return n > 1 && n_slow == n;
 }
 
-static void
-find_slow_stages (const Work *work, guint pass, GArray *found)
+static void find_slow_stages (const Work *work, guint pass, GArray *found)
 {
   const gint64 *typical_ns = &work->typical_ns[pass * work->n_cells];
   guint n = 0;
@@ -144,67 +131,61 @@ find_slow_stages (const Work *work, guint pass, GArray *found)
   if (n < 2)
     return;
   Peers peers = peers_of (work->scratch, n, SLOW_STAGE);
-  for (guint cell = 0; cell < work->n_cells; cell++)
-    {
-      guint device = work->schedule->placement->device[cell], n_microbatches = 0;
+  for (guint cell = 0; cell < work->n_cells; cell++) {
+    guint device = work->schedule->placement->device[cell], n_microbatches = 0;
 
-      if ((double)typical_ns[cell] <= peers.slow_ns)
-        continue;
-      for (guint m = 0; m < work->n_microbatches; m++)
-        n_microbatches += *time_of (work, 0, pass, cell, m) > 0;
-      add_slow (found, (PsSlow){ .kind = is_slow_device (work, typical_ns, peers.slow_ns, device) ? PS_SLOW_DEVICE
-                                                                                                  : PS_SLOW_STAGE,
-                                 .pass = (PsPass)pass,
-                                 .device = device,
-                                 .stage = cell % work->schedule->placement->n_stages,
-                                 .own_ns = typical_ns[cell],
-                                 .peers_ns = peers.median_ns,
-                                 .excess_ns = (typical_ns[cell] - peers.median_ns) * n_microbatches });
-    }
+    if ((double)typical_ns[cell] <= peers.slow_ns)
+      continue;
+    for (guint m = 0; m < work->n_microbatches; m++)
+      n_microbatches += *time_of (work, 0, pass, cell, m) > 0;
+    add_slow (found, (PsSlow){ .kind = is_slow_device (work, typical_ns, peers.slow_ns, device) ? PS_SLOW_DEVICE
+                                                                                                : PS_SLOW_STAGE,
+                               .pass = (PsPass)pass,
+                               .device = device,
+                               .stage = cell % work->schedule->placement->n_stages,
+                               .own_ns = typical_ns[cell],
+                               .peers_ns = peers.median_ns,
+                               .excess_ns = (typical_ns[cell] - peers.median_ns) * n_microbatches });
+  }
 }
 
 /* The rows of the stages of a slow device become one. */
-static void
-join_devices (GArray *found)
+static void join_devices (GArray *found)
 {
   for (guint i = 0; i < found->len; i++)
-    for (guint j = found->len; j-- > i + 1;)
-      {
-        PsSlow *a = &g_array_index (found, PsSlow, i), *b = &g_array_index (found, PsSlow, j);
+    for (guint j = found->len; j-- > i + 1;) {
+      PsSlow *a = &g_array_index (found, PsSlow, i), *b = &g_array_index (found, PsSlow, j);
 
-        if (a->kind != PS_SLOW_DEVICE || b->kind != a->kind || b->pass != a->pass || b->device != a->device)
-          continue;
-        a->own_ns = MAX (a->own_ns, b->own_ns);
-        a->ratio = MAX (a->ratio, b->ratio);
-        a->excess_ns += b->excess_ns;
-        g_array_remove_index (found, j);
-      }
+      if (a->kind != PS_SLOW_DEVICE || b->kind != a->kind || b->pass != a->pass || b->device != a->device)
+        continue;
+      a->own_ns = MAX (a->own_ns, b->own_ns);
+      a->ratio = MAX (a->ratio, b->ratio);
+      a->excess_ns += b->excess_ns;
+      g_array_remove_index (found, j);
+    }
 }
 
 /* The time of a microbatch over the typical one, in millionths: the median over stages and iterations. */
-static gint64
-relative_time (const Work *work, guint pass, guint microbatch, gint64 *excess_ns)
+static gint64 relative_time (const Work *work, guint pass, guint microbatch, gint64 *excess_ns)
 {
   gsize n = 0;
 
   *excess_ns = 0;
   for (guint cell = 0; cell < work->n_cells; cell++)
-    for (guint k = 0; k < work->n_iterations; k++)
-      {
-        gint64 own_ns = *time_of (work, k, pass, cell, microbatch);
-        gint64 typical_ns = work->typical_ns[pass * work->n_cells + cell];
+    for (guint k = 0; k < work->n_iterations; k++) {
+      gint64 own_ns = *time_of (work, k, pass, cell, microbatch);
+      gint64 typical_ns = work->typical_ns[pass * work->n_cells + cell];
 
-        if (own_ns == 0 || typical_ns == 0)
-          continue;
-        work->scratch[n++] = (gint64)(1e6 * (double)own_ns / (double)typical_ns);
-        *excess_ns += own_ns - typical_ns;
-      }
+      if (own_ns == 0 || typical_ns == 0)
+        continue;
+      work->scratch[n++] = (gint64)(1e6 * (double)own_ns / (double)typical_ns);
+      *excess_ns += own_ns - typical_ns;
+    }
   *excess_ns /= MAX (work->n_iterations, 1);
   return n > 0 ? ps_median (work->scratch, n) : 0;
 }
 
-static void
-find_slow_microbatches (const Work *work, guint pass, GArray *found)
+static void find_slow_microbatches (const Work *work, guint pass, GArray *found)
 {
   guint n = work->n_microbatches;
   g_autofree gint64 *relative = g_new (gint64, n), *excess_ns = g_new (gint64, n);
@@ -221,55 +202,50 @@ find_slow_microbatches (const Work *work, guint pass, GArray *found)
                                  .excess_ns = excess_ns[m] });
 }
 
-static void
-find_slow_iterations (const GPtrArray *iterations, gboolean *slow, GArray *found)
+static void find_slow_iterations (const GPtrArray *iterations, gboolean *slow, GArray *found)
 {
   g_autofree gint64 *values = g_new (gint64, iterations->len);
 
   for (guint k = 0; k < iterations->len; k++)
     values[k] = ((const PsTimeline *)iterations->pdata[k])->iteration_ns;
   Peers peers = peers_of (values, iterations->len, SLOW_OTHER);
-  for (guint k = 0; k < iterations->len; k++)
-    {
-      slow[k] = (double)values[k] > peers.slow_ns;
-      if (slow[k])
-        add_slow (found, (PsSlow){ .kind = PS_SLOW_ITERATION,
-                                   .iteration = k,
-                                   .own_ns = values[k],
-                                   .peers_ns = peers.median_ns,
-                                   .excess_ns = values[k] - peers.median_ns });
-    }
+  for (guint k = 0; k < iterations->len; k++) {
+    slow[k] = (double)values[k] > peers.slow_ns;
+    if (slow[k])
+      add_slow (found, (PsSlow){ .kind = PS_SLOW_ITERATION,
+                                 .iteration = k,
+                                 .own_ns = values[k],
+                                 .peers_ns = peers.median_ns,
+                                 .excess_ns = values[k] - peers.median_ns });
+  }
 }
 
-static void
-find_slow_ops (const Work *work, guint pass, guint iteration, GArray *found)
+static void find_slow_ops (const Work *work, guint pass, guint iteration, GArray *found)
 {
   const PsPlacement *placement = work->schedule->placement;
 
   for (guint cell = 0; cell < work->n_cells; cell++)
-    for (guint m = 0; m < work->n_microbatches; m++)
-      {
-        gint64 own_ns = *time_of (work, iteration, pass, cell, m);
-        gint64 typical_ns = work->typical_ns[pass * work->n_cells + cell];
+    for (guint m = 0; m < work->n_microbatches; m++) {
+      gint64 own_ns = *time_of (work, iteration, pass, cell, m);
+      gint64 typical_ns = work->typical_ns[pass * work->n_cells + cell];
 
-        if ((double)own_ns > SLOW_OP * (double)typical_ns
-            && (double)(own_ns - typical_ns) > SLOW_OP_PART * (double)work->iteration_ns)
-          add_slow (found, (PsSlow){ .kind = PS_SLOW_OP,
-                                     .pass = (PsPass)pass,
-                                     .device = placement->device[cell],
-                                     .stage = cell % placement->n_stages,
-                                     .microbatch = m,
-                                     .iteration = iteration,
-                                     .own_ns = own_ns,
-                                     .peers_ns = typical_ns,
-                                     .excess_ns = own_ns - typical_ns });
-      }
+      if ((double)own_ns > SLOW_OP * (double)typical_ns
+          && (double)(own_ns - typical_ns) > SLOW_OP_PART * (double)work->iteration_ns)
+        add_slow (found, (PsSlow){ .kind = PS_SLOW_OP,
+                                   .pass = (PsPass)pass,
+                                   .device = placement->device[cell],
+                                   .stage = cell % placement->n_stages,
+                                   .microbatch = m,
+                                   .iteration = iteration,
+                                   .own_ns = own_ns,
+                                   .peers_ns = typical_ns,
+                                   .excess_ns = own_ns - typical_ns });
+    }
 }
 
 PS_DEFINE_FALLING_ORDER (compare_excess, PsSlow, excess_ns)
 
-GArray *
-ps_slow_parts (const PsSchedule *schedule, const GPtrArray *iterations)
+GArray *ps_slow_parts (const PsSchedule *schedule, const GPtrArray *iterations)
 {
   GArray *found = g_array_new (FALSE, FALSE, sizeof (PsSlow));
   g_autofree gboolean *slow = g_new (gboolean, iterations->len);
@@ -277,14 +253,13 @@ ps_slow_parts (const PsSchedule *schedule, const GPtrArray *iterations)
 
   work_init (&work, schedule, iterations);
   find_slow_iterations (iterations, slow, found);
-  for (guint pass = 0; pass < PS_N_PASSES; pass++)
-    {
-      find_slow_stages (&work, pass, found);
-      find_slow_microbatches (&work, pass, found);
-      for (guint k = 0; k < iterations->len; k++)
-        if (!slow[k])
-          find_slow_ops (&work, pass, k, found);
-    }
+  for (guint pass = 0; pass < PS_N_PASSES; pass++) {
+    find_slow_stages (&work, pass, found);
+    find_slow_microbatches (&work, pass, found);
+    for (guint k = 0; k < iterations->len; k++)
+      if (!slow[k])
+        find_slow_ops (&work, pass, k, found);
+  }
   join_devices (found);
   g_array_sort (found, compare_excess);
   return found;
@@ -295,8 +270,7 @@ ps_slow_parts (const PsSchedule *schedule, const GPtrArray *iterations)
 #define ACTIVATION (1 << 20) /* bytes of a stage's activation where nothing says more */
 
 /* Takes guesses for costs that neither this run, other runs nor the model tell, and notes them. */
-static gboolean
-observe (PsDiagnosis *diagnosis, const PsDiagnoseOptions *options, GError **error)
+static gboolean observe (PsDiagnosis *diagnosis, const PsDiagnoseOptions *options, GError **error)
 {
   const PsSetting *setting = options->setting;
   g_autoptr (PsObserved) observed = ps_observed_new ();
@@ -306,67 +280,60 @@ observe (PsDiagnosis *diagnosis, const PsDiagnoseOptions *options, GError **erro
   if (!ps_observed_add (observed, options->where, diagnosis->iterations, error)
       || (paths != NULL && !ps_observed_load (observed, (const char *const *)paths, g_strv_length (paths), error)))
     return FALSE;
-  if (setting->model != NULL)
-    {
-      model = ps_setting_model (setting, error);
-      if (model == NULL || !ps_observed_estimate (observed, model, error))
-        return FALSE;
-    }
+  if (setting->model != NULL) {
+    model = ps_setting_model (setting, error);
+    if (model == NULL || !ps_observed_estimate (observed, model, error))
+      return FALSE;
+  }
   PsCosts *costs = diagnosis->costs = ps_observed_costs (observed, observed->n_stages, 1, error);
   if (costs == NULL)
     return FALSE;
   for (guint stage = 0; stage < costs->n_stages; stage++)
     diagnosis->says_memory
         |= costs->stage[stage].weight_bytes > 0 || ps_costs_op (costs, PS_OP_F, stage)->take_bytes > 0;
-  for (guint stage = 0; stage < costs->n_stages; stage++)
-    {
-      diagnosis->guessed |= costs->stage[stage].unknown;
-      costs->stage[stage].unknown = 0;
-      if (!diagnosis->says_memory)
-        ps_costs_set_memory (costs, stage, ACTIVATION, ACTIVATION);
-    }
+  for (guint stage = 0; stage < costs->n_stages; stage++) {
+    diagnosis->guessed |= costs->stage[stage].unknown;
+    costs->stage[stage].unknown = 0;
+    if (!diagnosis->says_memory)
+      ps_costs_set_memory (costs, stage, ACTIVATION, ACTIVATION);
+  }
   return TRUE;
 }
 
-PsCosts *
-ps_costs_even (const PsCosts *costs)
+PsCosts *ps_costs_even (const PsCosts *costs)
 {
   PsCosts *even = ps_costs_copy (costs);
   gint64 sum[PS_N_OP_KINDS] = { 0 }, pairs_ns = 0;
   gboolean has_pairs = TRUE;
 
-  for (guint stage = 0; stage < costs->n_stages; stage++)
-    {
-      for (guint kind = 0; kind < PS_N_OP_KINDS; kind++)
-        sum[kind] += ps_costs_op (costs, (PsOpKind)kind, stage)->duration_ns;
-      pairs_ns += costs->stage[stage].pair_ns;
-      has_pairs = has_pairs && costs->stage[stage].pair_ns >= 0;
-    }
-  for (guint stage = 0; stage < costs->n_stages; stage++)
-    {
-      for (guint kind = 0; kind < PS_N_OP_KINDS; kind++)
-        ps_costs_op (even, (PsOpKind)kind, stage)->duration_ns = sum[kind] / costs->n_stages;
-      even->stage[stage].pair_ns = has_pairs ? pairs_ns / costs->n_stages : -1;
-    }
+  for (guint stage = 0; stage < costs->n_stages; stage++) {
+    for (guint kind = 0; kind < PS_N_OP_KINDS; kind++)
+      sum[kind] += ps_costs_op (costs, (PsOpKind)kind, stage)->duration_ns;
+    pairs_ns += costs->stage[stage].pair_ns;
+    has_pairs = has_pairs && costs->stage[stage].pair_ns >= 0;
+  }
+  for (guint stage = 0; stage < costs->n_stages; stage++) {
+    for (guint kind = 0; kind < PS_N_OP_KINDS; kind++)
+      ps_costs_op (even, (PsOpKind)kind, stage)->duration_ns = sum[kind] / costs->n_stages;
+    even->stage[stage].pair_ns = has_pairs ? pairs_ns / costs->n_stages : -1;
+  }
   return even;
 }
 
 /* Adds a part of a stage's costs to those of another. */
-static void
-add_stage (PsCosts *cut, guint stage, const PsCosts *costs, guint old, guint parts)
+static void add_stage (PsCosts *cut, guint stage, const PsCosts *costs, guint old, guint parts)
 {
   PsStageCost *to = &cut->stage[stage];
   const PsStageCost *from = &costs->stage[old];
 
-  for (PsOpKind kind = 0; kind < PS_N_OP_KINDS; kind++)
-    {
-      PsOpCost *sum = ps_costs_op (cut, kind, stage);
-      const PsOpCost *op = ps_costs_op (costs, kind, old);
+  for (PsOpKind kind = 0; kind < PS_N_OP_KINDS; kind++) {
+    PsOpCost *sum = ps_costs_op (cut, kind, stage);
+    const PsOpCost *op = ps_costs_op (costs, kind, old);
 
-      sum->duration_ns += op->duration_ns / parts;
-      sum->take_bytes += op->take_bytes / parts;
-      sum->give_bytes += op->give_bytes / parts;
-    }
+    sum->duration_ns += op->duration_ns / parts;
+    sum->take_bytes += op->take_bytes / parts;
+    sum->give_bytes += op->give_bytes / parts;
+  }
   to->weight_bytes += from->weight_bytes / parts;
   if (from->pair_ns >= 0)
     to->pair_ns = MAX (to->pair_ns, 0) + from->pair_ns / parts;
@@ -374,8 +341,7 @@ add_stage (PsCosts *cut, guint stage, const PsCosts *costs, guint old, guint par
 
 /* The costs of the run's model cut into n_stages: its stages joined, or divided evenly. NULL with error where neither
  * is possible. */
-static PsCosts *
-cut_costs (const PsCosts *costs, guint n_stages, GError **error)
+static PsCosts *cut_costs (const PsCosts *costs, guint n_stages, GError **error)
 {
   guint from = costs->n_stages, parts = MAX (n_stages / from, 1), joined = MAX (from / n_stages, 1);
 
@@ -387,33 +353,30 @@ cut_costs (const PsCosts *costs, guint n_stages, GError **error)
   cut->post_ns = costs->post_ns;
   g_free (cut->source);
   cut->source = g_strdup (costs->source);
-  for (guint stage = 0; stage < n_stages; stage++)
-    {
-      guint first = stage * joined / parts, end = (stage + 1) * joined / parts;
+  for (guint stage = 0; stage < n_stages; stage++) {
+    guint first = stage * joined / parts, end = (stage + 1) * joined / parts;
 
-      for (guint i = 0; i < joined; i++)
-        add_stage (cut, stage, costs, first + i, parts);
-      if (from == 1)
-        continue;
-      cut->transfer_ns[ps_transfer_forward (cut, stage)]
-          = costs->transfer_ns[ps_transfer_forward (costs, CLAMP (end, 1, from - 1) - 1)];
-      cut->transfer_ns[ps_transfer_backward (cut, stage)]
-          = costs->transfer_ns[ps_transfer_backward (costs, CLAMP (first, 1, from - 1))];
-    }
+    for (guint i = 0; i < joined; i++)
+      add_stage (cut, stage, costs, first + i, parts);
+    if (from == 1)
+      continue;
+    cut->transfer_ns[ps_transfer_forward (cut, stage)]
+        = costs->transfer_ns[ps_transfer_forward (costs, CLAMP (end, 1, from - 1) - 1)];
+    cut->transfer_ns[ps_transfer_backward (cut, stage)]
+        = costs->transfer_ns[ps_transfer_backward (costs, CLAMP (first, 1, from - 1))];
+  }
   return cut;
 }
 
 /* The run itself */
 
 /* Time of an iteration after its last op. */
-static gint64
-rest_of (const PsMetrics *metrics)
+static gint64 rest_of (const PsMetrics *metrics)
 {
   return MAX (metrics->iteration_ns - metrics->makespan_ns, 0);
 }
 
-static PsPrediction *
-predict_with (const PsCosts *costs, const PsSetting *setting, PsSchedule *schedule, GError **error)
+static PsPrediction *predict_with (const PsCosts *costs, const PsSetting *setting, PsSchedule *schedule, GError **error)
 {
   g_autoptr (PsPredictor) predictor = ps_predictor_new (setting, costs);
 
@@ -422,8 +385,8 @@ predict_with (const PsCosts *costs, const PsSetting *setting, PsSchedule *schedu
 
 /* Predicts the run's own order, with its costs and with those of equal stages; explains it, and simulates it with its
  * own durations. */
-static gboolean
-predict_run (PsDiagnosis *diagnosis, const PsDiagnoseOptions *options, PsSchedule *schedule, GError **error)
+static gboolean predict_run (PsDiagnosis *diagnosis, const PsDiagnoseOptions *options, PsSchedule *schedule,
+                             GError **error)
 {
   const PsSetting *setting = options->setting;
   PsPrediction *own = diagnosis->prediction = predict_with (diagnosis->costs, setting, schedule, error);
@@ -448,8 +411,7 @@ predict_run (PsDiagnosis *diagnosis, const PsDiagnoseOptions *options, PsSchedul
 
 /* Other schedules */
 
-static gboolean
-needs_guess (const PsDiagnosis *diagnosis, const PsSchedule *schedule)
+static gboolean needs_guess (const PsDiagnosis *diagnosis, const PsSchedule *schedule)
 {
   for (guint i = 0; diagnosis->guessed != 0 && i < ps_schedule_n_ops (schedule); i++)
     if (diagnosis->guessed & 1U << schedule->ops[i].kind)
@@ -457,8 +419,7 @@ needs_guess (const PsDiagnosis *diagnosis, const PsSchedule *schedule)
   return FALSE;
 }
 
-static gboolean
-is_run (const PsDiagnosis *diagnosis, const PsSchedule *schedule)
+static gboolean is_run (const PsDiagnosis *diagnosis, const PsSchedule *schedule)
 {
   const PsSchedule *own = diagnosis->prediction->program->schedule;
   const PsPlacement *a = own->placement, *b = schedule->placement;
@@ -471,14 +432,12 @@ is_run (const PsDiagnosis *diagnosis, const PsSchedule *schedule)
 }
 
 /* How much longer a time is, as a part of the other: -0.1 is 10 % less. */
-static double
-change (gint64 time_ns, gint64 from_ns)
+static double change (gint64 time_ns, gint64 from_ns)
 {
   return (double)time_ns / (double)MAX (from_ns, 1) - 1;
 }
 
-static void
-rival_free (gpointer data)
+static void rival_free (gpointer data)
 {
   PsRival *rival = data;
 
@@ -486,8 +445,7 @@ rival_free (gpointer data)
   g_free (rival);
 }
 
-static void
-add_rival (PsDiagnosis *diagnosis, const PsPrediction *prediction, char *name)
+static void add_rival (PsDiagnosis *diagnosis, const PsPrediction *prediction, char *name)
 {
   const PsSchedule *schedule = prediction->program->schedule;
   const PsMetrics *own = &diagnosis->prediction->metrics, *metrics = &prediction->metrics;
@@ -508,8 +466,8 @@ add_rival (PsDiagnosis *diagnosis, const PsPrediction *prediction, char *name)
   g_ptr_array_add (diagnosis->rivals, rival);
 }
 
-static gboolean
-try_family (PsDiagnosis *diagnosis, const PsSetting *given, const PsFamily *family, guint n_chunks, GError **error)
+static gboolean try_family (PsDiagnosis *diagnosis, const PsSetting *given, const PsFamily *family, guint n_chunks,
+                            GError **error)
 {
   PsSetting setting = *given;
   g_autoptr (PsCosts) costs = cut_costs (diagnosis->costs, setting.n_devices * n_chunks, error);
@@ -525,28 +483,25 @@ try_family (PsDiagnosis *diagnosis, const PsSetting *given, const PsFamily *fami
 }
 
 /* Every family with its own number of chunks and, where that is another one, with that of the run. */
-static void
-try_families (PsDiagnosis *diagnosis, const PsSetting *setting)
+static void try_families (PsDiagnosis *diagnosis, const PsSetting *setting)
 {
   guint n, v = setting->n_chunks > 0 ? setting->n_chunks : diagnosis->costs->n_stages / setting->n_devices;
   const PsFamily *const *families = ps_family_table (&n);
 
-  for (guint i = 0; i < n; i++)
-    {
-      g_autoptr (GError) reason = NULL;
-      gboolean done = try_family (diagnosis, setting, families[i], families[i]->default_chunks, &reason);
+  for (guint i = 0; i < n; i++) {
+    g_autoptr (GError) reason = NULL;
+    gboolean done = try_family (diagnosis, setting, families[i], families[i]->default_chunks, &reason);
 
-      if (v > 1 && v != families[i]->default_chunks)
-        done |= try_family (diagnosis, setting, families[i], v, NULL);
-      if (!done)
-        g_string_append_printf (diagnosis->skipped, "%s%s", diagnosis->skipped->len > 0 ? "; " : "", reason->message);
-    }
+    if (v > 1 && v != families[i]->default_chunks)
+      done |= try_family (diagnosis, setting, families[i], v, NULL);
+    if (!done)
+      g_string_append_printf (diagnosis->skipped, "%s%s", diagnosis->skipped->len > 0 ? "; " : "", reason->message);
+  }
 }
 
 /* Searches one placement after the other, as pipesim search does, and keeps the best. Copies of weights that no trace
  * shows the size of are left out. */
-static gboolean
-try_search (PsDiagnosis *diagnosis, const PsDiagnoseOptions *options, GError **error)
+static gboolean try_search (PsDiagnosis *diagnosis, const PsDiagnoseOptions *options, GError **error)
 {
   PsSetting setting = *options->setting;
   g_autoptr (GArray) choices = ps_search_choices (&setting, 0, FALSE, 2, 1, error);
@@ -556,23 +511,21 @@ try_search (PsDiagnosis *diagnosis, const PsDiagnoseOptions *options, GError **e
   if (choices == NULL)
     return FALSE;
   limits.time_limit_ns = MAX (options->time_limit_ns / choices->len, 1);
-  for (guint i = 0; i < choices->len; i++)
-    {
-      const PsSearchChoice *choice = &g_array_index (choices, PsSearchChoice, i);
-      g_autoptr (PsCosts) costs = cut_costs (diagnosis->costs, setting.n_devices * choice->n_chunks, NULL);
-      g_auto (PsSearchFound) found = { 0 };
+  for (guint i = 0; i < choices->len; i++) {
+    const PsSearchChoice *choice = &g_array_index (choices, PsSearchChoice, i);
+    g_autoptr (PsCosts) costs = cut_costs (diagnosis->costs, setting.n_devices * choice->n_chunks, NULL);
+    g_auto (PsSearchFound) found = { 0 };
 
-      if (choice->placement == PS_PLACEMENT_BIDIRECTIONAL || costs == NULL
-          || !ps_search_try (&setting, choice, &limits, costs, &found, NULL))
-        continue;
-      if (best.prediction == NULL || found.prediction->metrics.iteration_ns < best.prediction->metrics.iteration_ns)
-        {
-          PsSearchFound swap = best;
+    if (choice->placement == PS_PLACEMENT_BIDIRECTIONAL || costs == NULL
+        || !ps_search_try (&setting, choice, &limits, costs, &found, NULL))
+      continue;
+    if (best.prediction == NULL || found.prediction->metrics.iteration_ns < best.prediction->metrics.iteration_ns) {
+      PsSearchFound swap = best;
 
-          best = found;
-          found = swap;
-        }
+      best = found;
+      found = swap;
     }
+  }
   if (best.prediction != NULL)
     add_rival (diagnosis, best.prediction,
                g_strdup_printf ("search, %s", ps_placement_name (best.prediction->program->schedule->placement->kind)));
@@ -581,14 +534,12 @@ try_search (PsDiagnosis *diagnosis, const PsDiagnoseOptions *options, GError **e
 
 /* Rows that train as the run does come first, then rows that need more memory, more copies of the weights, and older
  * weights. */
-static guint
-rank_of (const PsRival *rival)
+static guint rank_of (const PsRival *rival)
 {
   return rival->asynchronous ? 3 : rival->n_copies > 1 ? 2 : rival->fits ? 0 : 1;
 }
 
-static int
-compare_rivals (gconstpointer a, gconstpointer b)
+static int compare_rivals (gconstpointer a, gconstpointer b)
 {
   const PsRival *x = *(PsRival *const *)a, *y = *(PsRival *const *)b;
 
@@ -597,8 +548,7 @@ compare_rivals (gconstpointer a, gconstpointer b)
 }
 
 /* The row of the run's own order; NULL: no published schedule has it. */
-static const PsRival *
-own_rival (const PsDiagnosis *diagnosis)
+static const PsRival *own_rival (const PsDiagnosis *diagnosis)
 {
   for (guint i = 0; i < diagnosis->rivals->len; i++)
     if (((const PsRival *)diagnosis->rivals->pdata[i])->is_run)
@@ -606,8 +556,7 @@ own_rival (const PsDiagnosis *diagnosis)
   return NULL;
 }
 
-char *
-ps_rival_label (const PsRival *rival)
+char *ps_rival_label (const PsRival *rival)
 {
   return g_strconcat (rival->name, rival->is_run ? " (the run)" : "", rival->n_copies > 1 ? " (2 copies)" : "",
                       rival->asynchronous ? " (older weights)" : "", rival->guessed ? " (guess)" : "", NULL);
@@ -615,8 +564,7 @@ ps_rival_label (const PsRival *rival)
 
 /* The diagnosis */
 
-void
-ps_diagnosis_free (PsDiagnosis *diagnosis)
+void ps_diagnosis_free (PsDiagnosis *diagnosis)
 {
   if (diagnosis == NULL)
     return;
@@ -632,8 +580,7 @@ ps_diagnosis_free (PsDiagnosis *diagnosis)
   g_free (diagnosis);
 }
 
-static gboolean
-take_setting (PsSetting *setting, const PsTimeline *run, GError **error)
+static gboolean take_setting (PsSetting *setting, const PsTimeline *run, GError **error)
 {
   if (setting->n_devices == 0)
     setting->n_devices = run->n_devices;
@@ -646,8 +593,7 @@ take_setting (PsSetting *setting, const PsTimeline *run, GError **error)
          || ps_refuse (error, PS_ERROR_USAGE, "--memory-limit: the limit is what the run itself needs");
 }
 
-PsDiagnosis *
-ps_diagnosis_new (GPtrArray *iterations, const PsDiagnoseOptions *options, GError **error)
+PsDiagnosis *ps_diagnosis_new (GPtrArray *iterations, const PsDiagnoseOptions *options, GError **error)
 {
   PsSetting *setting = options->setting;
   g_autoptr (PsDiagnosis) diagnosis = g_new0 (PsDiagnosis, 1);
@@ -661,11 +607,10 @@ ps_diagnosis_new (GPtrArray *iterations, const PsDiagnoseOptions *options, GErro
   if (!take_setting (setting, diagnosis->run, error))
     return NULL;
   g_autoptr (PsSchedule) schedule = ps_timeline_schedule (diagnosis->run, error);
-  if (schedule == NULL)
-    {
-      g_prefix_error (error, "%s: ", options->where);
-      return NULL;
-    }
+  if (schedule == NULL) {
+    g_prefix_error (error, "%s: ", options->where);
+    return NULL;
+  }
   if (diagnosis->metrics.makespan_ns <= 0)
     return ps_refuse_null (error, PS_ERROR_INPUT, "%s: its ops take no time", options->where);
   diagnosis->slow = ps_slow_parts (schedule, iterations);
@@ -682,45 +627,40 @@ ps_diagnosis_new (GPtrArray *iterations, const PsDiagnoseOptions *options, GErro
 
 /* Where the iteration of each device goes */
 
-static const char *
-part_key (guint part)
+static const char *part_key (guint part)
 {
   static const char *const busy[PS_DIAGNOSIS_N_BUSY] = { "f", "b", "w", "bw", "r", "o", "pair" };
 
   return part < PS_DIAGNOSIS_N_BUSY ? busy[part] : ps_idle_name ((PsIdle)(part - PS_DIAGNOSIS_N_BUSY));
 }
 
-const char *
-ps_diagnosis_part_title (guint part)
+const char *ps_diagnosis_part_title (guint part)
 {
   if (part < PS_N_OP_KINDS)
     return ps_op_kind_name ((PsOpKind)part);
   return part == PS_N_OP_KINDS ? "pairs" : part == PS_DIAGNOSIS_N_BUSY ? "warm-up" : part_key (part);
 }
 
-gint64 *
-ps_diagnosis_parts (const PsDiagnosis *diagnosis)
+gint64 *ps_diagnosis_parts (const PsDiagnosis *diagnosis)
 {
   guint n_devices = diagnosis->run->n_devices;
   const gint64 *idle_ns = diagnosis->explain->explanation->idle_ns;
   gint64 *parts_ns = g_new0 (gint64, (gsize)n_devices * PS_DIAGNOSIS_N_PARTS);
 
-  for (guint i = 0; i < diagnosis->run->ops->len; i++)
-    {
-      const PsSpan *span = &g_array_index (diagnosis->run->ops, PsSpan, i);
-      guint part = span->op.paired ? PS_N_OP_KINDS : span->op.kind;
+  for (guint i = 0; i < diagnosis->run->ops->len; i++) {
+    const PsSpan *span = &g_array_index (diagnosis->run->ops, PsSpan, i);
+    guint part = span->op.paired ? PS_N_OP_KINDS : span->op.kind;
 
-      parts_ns[span->device * PS_DIAGNOSIS_N_PARTS + part] += span->end_ns - span->start_ns;
-      i += span->op.paired; /* both of a pair have the pair's time */
-    }
+    parts_ns[span->device * PS_DIAGNOSIS_N_PARTS + part] += span->end_ns - span->start_ns;
+    i += span->op.paired; /* both of a pair have the pair's time */
+  }
   for (guint d = 0; d < n_devices; d++)
     memcpy (&parts_ns[d * PS_DIAGNOSIS_N_PARTS + PS_DIAGNOSIS_N_BUSY], &idle_ns[d * PS_N_IDLE],
             PS_N_IDLE * sizeof *idle_ns);
   return parts_ns;
 }
 
-typedef struct
-{
+typedef struct {
   guint device;
   gint64 busy_ns, idle_ns;
   double bubble_ratio, bubble_ratio_span;
@@ -732,8 +672,7 @@ typedef struct
 
 /* Parts of the iteration of each device: busy by op kind, idle by cause; and in ns for JSON. Parts that no device has
  * are for JSON alone. */
-static PsTable *
-devices_table (const PsDiagnosis *diagnosis)
+static PsTable *devices_table (const PsDiagnosis *diagnosis)
 {
   const PsMetrics *metrics = &diagnosis->metrics;
   PsCellColumn columns[N_FIXED + 2 * PS_DIAGNOSIS_N_PARTS] = {
@@ -746,60 +685,54 @@ devices_table (const PsDiagnosis *diagnosis)
   g_autofree gint64 *parts_ns = ps_diagnosis_parts (diagnosis);
   double iteration = (double)MAX (metrics->iteration_ns, 1), span = (double)MAX (metrics->max_span_ns, 1);
 
-  for (guint part = 0; part < PS_DIAGNOSIS_N_PARTS; part++)
-    {
-      g_autofree char *time = g_strconcat (part_key (part), "_ns", NULL);
-      PsCellColumn *share = &columns[N_FIXED + part], *ns = share + PS_DIAGNOSIS_N_PARTS;
+  for (guint part = 0; part < PS_DIAGNOSIS_N_PARTS; part++) {
+    g_autofree char *time = g_strconcat (part_key (part), "_ns", NULL);
+    PsCellColumn *share = &columns[N_FIXED + part], *ns = share + PS_DIAGNOSIS_N_PARTS;
 
-      *share = (PsCellColumn)PS_CELL (DeviceRow, share[part], part_key (part), NULL, RATIO);
-      *ns = (PsCellColumn)PS_CELL (DeviceRow, time_ns[part], g_intern_string (time), NULL, TIME);
-      for (guint d = 0; d < metrics->n_devices; d++)
-        if (parts_ns[d * PS_DIAGNOSIS_N_PARTS + part] != 0)
-          share->column.title = ps_diagnosis_part_title (part);
-    }
+    *share = (PsCellColumn)PS_CELL (DeviceRow, share[part], part_key (part), NULL, RATIO);
+    *ns = (PsCellColumn)PS_CELL (DeviceRow, time_ns[part], g_intern_string (time), NULL, TIME);
+    for (guint d = 0; d < metrics->n_devices; d++)
+      if (parts_ns[d * PS_DIAGNOSIS_N_PARTS + part] != 0)
+        share->column.title = ps_diagnosis_part_title (part);
+  }
   PsTable *table = ps_table_of (columns, G_N_ELEMENTS (columns), NULL, 0, 0);
-  for (guint d = 0; d < metrics->n_devices; d++)
-    {
-      gint64 busy_ns = metrics->device[d].busy_ns;
-      DeviceRow row = { .device = d,
-                        .busy_ns = busy_ns,
-                        .idle_ns = metrics->iteration_ns - busy_ns,
-                        .bubble_ratio = 1 - (double)busy_ns / iteration,
-                        .bubble_ratio_span = 1 - (double)busy_ns / span };
+  for (guint d = 0; d < metrics->n_devices; d++) {
+    gint64 busy_ns = metrics->device[d].busy_ns;
+    DeviceRow row = { .device = d,
+                      .busy_ns = busy_ns,
+                      .idle_ns = metrics->iteration_ns - busy_ns,
+                      .bubble_ratio = 1 - (double)busy_ns / iteration,
+                      .bubble_ratio_span = 1 - (double)busy_ns / span };
 
-      for (guint part = 0; part < PS_DIAGNOSIS_N_PARTS; part++)
-        {
-          row.time_ns[part] = parts_ns[d * PS_DIAGNOSIS_N_PARTS + part];
-          row.share[part] = (double)row.time_ns[part] / iteration;
-        }
-      ps_table_add (table, &row);
+    for (guint part = 0; part < PS_DIAGNOSIS_N_PARTS; part++) {
+      row.time_ns[part] = parts_ns[d * PS_DIAGNOSIS_N_PARTS + part];
+      row.share[part] = (double)row.time_ns[part] / iteration;
     }
+    ps_table_add (table, &row);
+  }
   return table;
 }
 
 /* Tables of slow parts and of other schedules */
 
-static char *
-describe_slow (const PsSlow *slow)
+static char *describe_slow (const PsSlow *slow)
 {
-  switch (slow->kind)
-    {
-    case PS_SLOW_DEVICE:
-      return g_strdup_printf ("device %u, all its stages", slow->device);
-    case PS_SLOW_STAGE:
-      return g_strdup_printf ("stage %u on device %u", slow->stage, slow->device);
-    case PS_SLOW_MICROBATCH:
-      return g_strdup_printf ("microbatch %u", slow->microbatch);
-    case PS_SLOW_ITERATION:
-      return g_strdup_printf ("iteration %u", slow->iteration + 1);
-    default:
-      return g_strdup_printf ("stage %u, microbatch %u in iteration %u", slow->stage, slow->microbatch,
-                              slow->iteration + 1);
-    }
+  switch (slow->kind) {
+  case PS_SLOW_DEVICE:
+    return g_strdup_printf ("device %u, all its stages", slow->device);
+  case PS_SLOW_STAGE:
+    return g_strdup_printf ("stage %u on device %u", slow->stage, slow->device);
+  case PS_SLOW_MICROBATCH:
+    return g_strdup_printf ("microbatch %u", slow->microbatch);
+  case PS_SLOW_ITERATION:
+    return g_strdup_printf ("iteration %u", slow->iteration + 1);
+  default:
+    return g_strdup_printf ("stage %u, microbatch %u in iteration %u", slow->stage, slow->microbatch,
+                            slow->iteration + 1);
+  }
 }
 
-static PsTable *
-slow_table (const PsDiagnosis *diagnosis)
+static PsTable *slow_table (const PsDiagnosis *diagnosis)
 {
   static const PsColumn columns[] = {
     { "kind", NULL, PS_COLUMN_TEXT },
@@ -818,45 +751,41 @@ slow_table (const PsDiagnosis *diagnosis)
   static const char *const passes[PS_N_PASSES] = { "forward", "backward", "pair" };
   PsTable *table = ps_table_new (columns, G_N_ELEMENTS (columns));
 
-  for (guint i = 0; i < diagnosis->slow->len; i++)
-    {
-      const PsSlow *slow = &g_array_index (diagnosis->slow, PsSlow, i);
-      g_autofree char *part = describe_slow (slow);
-      gboolean op = slow->kind == PS_SLOW_OP;
+  for (guint i = 0; i < diagnosis->slow->len; i++) {
+    const PsSlow *slow = &g_array_index (diagnosis->slow, PsSlow, i);
+    g_autofree char *part = describe_slow (slow);
+    gboolean op = slow->kind == PS_SLOW_OP;
 
-      ps_table_add_row (table);
-      ps_table_set_text (table, "kind", kinds[slow->kind]);
-      ps_table_set_text (table, "part", part);
-      if (op || slow->kind == PS_SLOW_DEVICE || slow->kind == PS_SLOW_STAGE)
-        ps_table_set_integer (table, "device", slow->device);
-      if (op || slow->kind == PS_SLOW_STAGE)
-        ps_table_set_integer (table, "stage", slow->stage);
-      if (op || slow->kind == PS_SLOW_MICROBATCH)
-        ps_table_set_integer (table, "microbatch", slow->microbatch);
-      if (op || slow->kind == PS_SLOW_ITERATION)
-        ps_table_set_integer (table, "iteration", slow->iteration + 1);
-      if (slow->kind != PS_SLOW_ITERATION)
-        ps_table_set_text (table, "pass", passes[slow->pass]);
-      if (slow->own_ns > 0)
-        {
-          ps_table_set_integer (table, "own_ns", slow->own_ns);
-          ps_table_set_integer (table, "peers_ns", slow->peers_ns);
-        }
-      ps_table_set_ratio (table, "ratio", slow->ratio);
-      ps_table_set_integer (table, "excess_ns", slow->excess_ns);
+    ps_table_add_row (table);
+    ps_table_set_text (table, "kind", kinds[slow->kind]);
+    ps_table_set_text (table, "part", part);
+    if (op || slow->kind == PS_SLOW_DEVICE || slow->kind == PS_SLOW_STAGE)
+      ps_table_set_integer (table, "device", slow->device);
+    if (op || slow->kind == PS_SLOW_STAGE)
+      ps_table_set_integer (table, "stage", slow->stage);
+    if (op || slow->kind == PS_SLOW_MICROBATCH)
+      ps_table_set_integer (table, "microbatch", slow->microbatch);
+    if (op || slow->kind == PS_SLOW_ITERATION)
+      ps_table_set_integer (table, "iteration", slow->iteration + 1);
+    if (slow->kind != PS_SLOW_ITERATION)
+      ps_table_set_text (table, "pass", passes[slow->pass]);
+    if (slow->own_ns > 0) {
+      ps_table_set_integer (table, "own_ns", slow->own_ns);
+      ps_table_set_integer (table, "peers_ns", slow->peers_ns);
     }
+    ps_table_set_ratio (table, "ratio", slow->ratio);
+    ps_table_set_integer (table, "excess_ns", slow->excess_ns);
+  }
   return table;
 }
 
-static gpointer
-rival_label (gconstpointer row)
+static gpointer rival_label (gconstpointer row)
 {
   return ps_rival_label (row);
 }
 
 /* The first n rows, and the run's. */
-static PsTable *
-rivals_table (const PsDiagnosis *diagnosis, guint n)
+static PsTable *rivals_table (const PsDiagnosis *diagnosis, guint n)
 {
   static const PsCellColumn columns[] = {
     PS_CELL (PsRival, name, "schedule", NULL, TEXT),
@@ -885,16 +814,14 @@ rivals_table (const PsDiagnosis *diagnosis, guint n)
 
 #define FAR_OFF 0.1 /* of a prediction from the run */
 
-static void
-append_change (GString *text, const char *what, gint64 time_ns, gint64 from_ns)
+static void append_change (GString *text, const char *what, gint64 time_ns, gint64 from_ns)
 {
   g_autofree char *time = ps_format_time (time_ns);
 
   g_string_append_printf (text, "%s%s (%+.1f %%)", what, time, 100 * change (time_ns, from_ns));
 }
 
-static void
-append_iterations (GString *text, const PsDiagnosis *diagnosis)
+static void append_iterations (GString *text, const PsDiagnosis *diagnosis)
 {
   const PsMetrics *metrics = &diagnosis->metrics;
   const PsIterationSpread *spread = &diagnosis->spread;
@@ -911,31 +838,28 @@ append_iterations (GString *text, const PsDiagnosis *diagnosis)
 
 /* The fastest that trains as the run does, within its memory. The gain is that over the run's own prediction: both lack
  * whatever predictions lack. */
-static void
-append_answer (GString *text, const PsDiagnosis *diagnosis)
+static void append_answer (GString *text, const PsDiagnosis *diagnosis)
 {
   const PsRival *best = diagnosis->rivals->len > 0 ? diagnosis->rivals->pdata[0] : NULL;
   gint64 own_ns = diagnosis->prediction->metrics.iteration_ns, run_ns = diagnosis->metrics.iteration_ns;
 
   if (best == NULL || rank_of (best) > 0 || best->iteration_ns >= own_ns)
     g_string_append (text, "under the same costs and memory no schedule is predicted to be faster\n");
-  else
-    {
-      g_autofree char *time = ps_format_time (best->iteration_ns);
+  else {
+    g_autofree char *time = ps_format_time (best->iteration_ns);
 
-      g_string_append_printf (text,
-                              "under the same costs and memory the fastest is predicted to take %s: %s with %u "
-                              "chunk%s%s, %.1f %% less than the run as predicted, %+.1f %% against the run as %s\n",
-                              time, best->name, best->n_chunks, best->n_chunks == 1 ? "" : "s",
-                              best->guessed ? " (guess)" : "", -100 * best->change_predicted, 100 * best->change_run,
-                              ps_origin_name (diagnosis->run->origin));
-    }
+    g_string_append_printf (text,
+                            "under the same costs and memory the fastest is predicted to take %s: %s with %u "
+                            "chunk%s%s, %.1f %% less than the run as predicted, %+.1f %% against the run as %s\n",
+                            time, best->name, best->n_chunks, best->n_chunks == 1 ? "" : "s",
+                            best->guessed ? " (guess)" : "", -100 * best->change_predicted, 100 * best->change_run,
+                            ps_origin_name (diagnosis->run->origin));
+  }
   if (fabs (change (own_ns, run_ns)) > FAR_OFF)
     g_string_append (text, "the run itself is predicted badly: trust the order of schedules, not their times\n");
 }
 
-char *
-ps_diagnosis_summary (const PsDiagnosis *diagnosis)
+char *ps_diagnosis_summary (const PsDiagnosis *diagnosis)
 {
   const PsTimeline *run = diagnosis->run;
   const PsRival *own = own_rival (diagnosis);
@@ -961,8 +885,7 @@ ps_diagnosis_summary (const PsDiagnosis *diagnosis)
 #define N_FIRST 6 /* rows of shorter tables */
 #define N_RIVALS 12
 
-static void
-section_free (gpointer data)
+static void section_free (gpointer data)
 {
   PsDiagnosisSection *section = data;
 
@@ -971,16 +894,14 @@ section_free (gpointer data)
   g_free (section);
 }
 
-static void
-add_section (GPtrArray *sections, char *title, PsTable *table, guint n_rows)
+static void add_section (GPtrArray *sections, char *title, PsTable *table, guint n_rows)
 {
   const PsDiagnosisSection section = { title, table, n_rows };
 
   g_ptr_array_add (sections, g_memdup2 (&section, sizeof section));
 }
 
-GPtrArray *
-ps_diagnosis_sections (const PsDiagnosis *diagnosis, guint n_rivals)
+GPtrArray *ps_diagnosis_sections (const PsDiagnosis *diagnosis, guint n_rivals)
 {
   GPtrArray *sections = g_ptr_array_new_with_free_func (section_free);
   gboolean slow = diagnosis->slow->len > 0;
@@ -1007,8 +928,7 @@ ps_diagnosis_sections (const PsDiagnosis *diagnosis, guint n_rivals)
   return sections;
 }
 
-static void
-append_section (GString *text, const PsDiagnosisSection *section)
+static void append_section (GString *text, const PsDiagnosisSection *section)
 {
   guint n = section->table != NULL ? ps_table_n_rows (section->table) : 0, shown = MIN (section->n_rows, n);
 
@@ -1023,8 +943,7 @@ append_section (GString *text, const PsDiagnosisSection *section)
     g_string_append_printf (text, "and %u more; --json has them all\n", n - shown);
 }
 
-char *
-ps_diagnosis_to_text (const PsDiagnosis *diagnosis, const PsColumnChoice *choice, GError **error)
+char *ps_diagnosis_to_text (const PsDiagnosis *diagnosis, const PsColumnChoice *choice, GError **error)
 {
   g_autofree char *lines = ps_diagnosis_summary (diagnosis), *summary = ps_fit_sentence (lines, 0);
   g_autoptr (GPtrArray) sections = ps_diagnosis_sections (diagnosis, N_RIVALS), tables = g_ptr_array_new ();
@@ -1040,16 +959,14 @@ ps_diagnosis_to_text (const PsDiagnosis *diagnosis, const PsColumnChoice *choice
   return g_string_free (text, FALSE);
 }
 
-typedef struct
-{
+typedef struct {
   PsFigures figures;
   const char *order_of;
   PsIterationSpread spread;
   gint64 replay_ns, predicted_ns, even_ns;
 } RunRow;
 
-char *
-ps_diagnosis_to_json (const PsDiagnosis *diagnosis)
+char *ps_diagnosis_to_json (const PsDiagnosis *diagnosis)
 {
   static const PsCellColumn columns[] = {
     PS_FIGURE ("schedule"),

@@ -7,8 +7,7 @@
 #include <pipesim/observe.h>
 
 /* The work of a stage for a microbatch. However a framework divides a backward into B and W, stages compare by both. */
-typedef enum
-{
+typedef enum {
   PS_PASS_FORWARD,
   PS_PASS_BACKWARD,
   PS_PASS_PAIR, /* F and B of different microbatches in one op, counted with the F */
@@ -16,8 +15,7 @@ typedef enum
 } PsPass;
 
 /* A part of the run that can take longer than its peers. */
-typedef enum
-{
+typedef enum {
   PS_SLOW_DEVICE,     /* all stages of a device with several: than the stages of others */
   PS_SLOW_STAGE,      /* than other stages */
   PS_SLOW_MICROBATCH, /* in all stages, than other microbatches */
@@ -25,8 +23,7 @@ typedef enum
   PS_SLOW_OP,         /* the work of one stage for one microbatch in one iteration, than usually */
 } PsSlowKind;
 
-typedef struct
-{
+typedef struct {
   PsSlowKind kind;
   PsPass pass;
   guint device;
@@ -50,8 +47,7 @@ GArray *ps_slow_parts (const PsSchedule *schedule, const GPtrArray *iterations);
 /* The costs with the durations of each kind, and of pairs, spread evenly over the stages. Free with ps_costs_free. */
 PsCosts *ps_costs_even (const PsCosts *costs);
 
-typedef struct
-{
+typedef struct {
   const char *where;    /* names the run in messages */
   PsSetting *setting;   /* -p, -m and --memory-limit become those of the run */
   gint64 time_limit_ns; /* of the search; 0: none */
@@ -59,8 +55,7 @@ typedef struct
 } PsDiagnoseOptions;
 
 /* A schedule under the costs of the run. */
-typedef struct
-{
+typedef struct {
   char *name;
   guint n_chunks;
   guint n_copies;
@@ -75,8 +70,7 @@ typedef struct
   double memory_ratio; /* peak over that of the run */
 } PsRival;
 
-typedef struct
-{
+typedef struct {
   GPtrArray *iterations; /* of PsTimeline */
   const PsTimeline *run; /* the median one, which is explained */
   PsIterationSpread spread;
@@ -119,8 +113,7 @@ gint64 *ps_diagnosis_parts (const PsDiagnosis *diagnosis);
 char *ps_diagnosis_summary (const PsDiagnosis *diagnosis);
 
 /* A part of the report. */
-typedef struct
-{
+typedef struct {
   char *title;
   PsTable *table; /* NULL: the title says all */
   guint n_rows;   /* that a text shows */

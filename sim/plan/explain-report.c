@@ -4,8 +4,7 @@
 #define N_BEST 20      /* parts listed of those that would pay off */
 #define N_PATH_ROWS 40 /* as printed; --json has all */
 
-static gboolean
-find_what_ifs (PsExplainReport *report, const PsSetting *setting, GError **error)
+static gboolean find_what_ifs (PsExplainReport *report, const PsSetting *setting, GError **error)
 {
   const PsPrediction *prediction = report->prediction;
   const PsEventsSetting *events = ps_prediction_events (prediction);
@@ -19,8 +18,8 @@ find_what_ifs (PsExplainReport *report, const PsSetting *setting, GError **error
   return report->what_ifs != NULL;
 }
 
-PsExplainReport *
-ps_explain_report_new (const PsSetting *setting, const PsPrediction *prediction, double saving, GError **error)
+PsExplainReport *ps_explain_report_new (const PsSetting *setting, const PsPrediction *prediction, double saving,
+                                        GError **error)
 {
   g_autoptr (PsExplainReport) report = g_new0 (PsExplainReport, 1);
 
@@ -36,9 +35,9 @@ ps_explain_report_new (const PsSetting *setting, const PsPrediction *prediction,
   return report->explanation != NULL && find_what_ifs (report, setting, error) ? g_steal_pointer (&report) : NULL;
 }
 
-PsExplainReport *
-ps_explain_report_measured (const PsPrediction *prediction, const PsSimulation *measured, const PsMetrics *metrics,
-                            const gint64 *host_ns, double saving, GError **error)
+PsExplainReport *ps_explain_report_measured (const PsPrediction *prediction, const PsSimulation *measured,
+                                             const PsMetrics *metrics, const gint64 *host_ns, double saving,
+                                             GError **error)
 {
   g_autoptr (PsExplainReport) report = g_new0 (PsExplainReport, 1);
 
@@ -49,8 +48,7 @@ ps_explain_report_measured (const PsPrediction *prediction, const PsSimulation *
   return find_what_ifs (report, NULL, error) ? g_steal_pointer (&report) : NULL;
 }
 
-void
-ps_explain_report_free (PsExplainReport *report)
+void ps_explain_report_free (PsExplainReport *report)
 {
   if (report == NULL)
     return;
@@ -61,16 +59,14 @@ ps_explain_report_free (PsExplainReport *report)
 
 /* Critical path */
 
-static PsOp
-op_of (const PsExplainReport *report, guint step)
+static PsOp op_of (const PsExplainReport *report, guint step)
 {
   const PsProgram *program = report->prediction->program;
 
   return program->schedule->ops[program->op_of[step]];
 }
 
-static gboolean
-is_pair (const PsExplainReport *report, guint step)
+static gboolean is_pair (const PsExplainReport *report, guint step)
 {
   const PsProgram *program = report->prediction->program;
 
@@ -78,8 +74,7 @@ is_pair (const PsExplainReport *report, guint step)
 }
 
 /* "F0.1", "F4.0+BW1.3", of a transfer the op whose result travels, of an all-reduce "stage 3". Free with g_free. */
-static char *
-part_name (const PsExplainReport *report, const PsPathPart *part)
+static char *part_name (const PsExplainReport *report, const PsPathPart *part)
 {
   char name[48], other[48];
 
@@ -93,16 +88,14 @@ part_name (const PsExplainReport *report, const PsPathPart *part)
   return g_strconcat (ps_op_format (op_of (report, part->step - 1), other), "+", name, NULL);
 }
 
-static guint
-sender_of (const PsExplainReport *report, guint step)
+static guint sender_of (const PsExplainReport *report, guint step)
 {
   const PsStep *steps = report->prediction->program->steps;
 
   return steps[steps[step].input - 1].device;
 }
 
-PsTable *
-ps_explain_report_path (const PsExplainReport *report)
+PsTable *ps_explain_report_path (const PsExplainReport *report)
 {
   static const PsColumn columns[] = {
     { "kind", NULL, PS_COLUMN_TEXT }, { "device", NULL, PS_COLUMN_INTEGER }, { "peer", NULL, PS_COLUMN_INTEGER },
@@ -111,51 +104,47 @@ ps_explain_report_path (const PsExplainReport *report)
   static const char *const kinds[] = { "op", "transfer", "wait", "all_reduce", "optimizer" };
   PsTable *table = ps_table_new (columns, G_N_ELEMENTS (columns));
 
-  for (guint i = 0; i < report->explanation->path->len; i++)
-    {
-      const PsPathPart *part = &g_array_index (report->explanation->path, PsPathPart, i);
-      gboolean transfer = part->kind == PS_PATH_TRANSFER;
-      guint device = report->prediction->program->steps[part->step].device;
-      g_autofree char *name = part_name (report, part);
+  for (guint i = 0; i < report->explanation->path->len; i++) {
+    const PsPathPart *part = &g_array_index (report->explanation->path, PsPathPart, i);
+    gboolean transfer = part->kind == PS_PATH_TRANSFER;
+    guint device = report->prediction->program->steps[part->step].device;
+    g_autofree char *name = part_name (report, part);
 
-      ps_table_add_row (table);
-      ps_table_set_text (table, "kind", kinds[part->kind]);
-      ps_table_set_integer (table, "device", transfer ? sender_of (report, part->step) : device);
-      if (transfer)
-        ps_table_set_integer (table, "peer", device);
-      if (part->kind != PS_PATH_WAIT && part->kind != PS_PATH_OPTIMIZER)
-        ps_table_set_text (table, "op", name);
-      ps_table_set_integer (table, "start_ns", part->start_ns);
-      ps_table_set_integer (table, "end_ns", part->end_ns);
-    }
+    ps_table_add_row (table);
+    ps_table_set_text (table, "kind", kinds[part->kind]);
+    ps_table_set_integer (table, "device", transfer ? sender_of (report, part->step) : device);
+    if (transfer)
+      ps_table_set_integer (table, "peer", device);
+    if (part->kind != PS_PATH_WAIT && part->kind != PS_PATH_OPTIMIZER)
+      ps_table_set_text (table, "op", name);
+    ps_table_set_integer (table, "start_ns", part->start_ns);
+    ps_table_set_integer (table, "end_ns", part->end_ns);
+  }
   return table;
 }
 
-static char *
-describe_run (const PsExplainReport *report, const PsPathPart *first, guint n)
+static char *describe_run (const PsExplainReport *report, const PsPathPart *first, guint n)
 {
   g_autofree char *begin = part_name (report, first), *end = part_name (report, first + n - 1);
 
-  switch (first->kind)
-    {
-    case PS_PATH_WAIT:
-      return g_strdup ("waits");
-    case PS_PATH_OPTIMIZER:
-      return g_strdup ("optimizer step");
-    case PS_PATH_REDUCE:
-      return g_strdup_printf ("all-reduce of %s", begin);
-    case PS_PATH_TRANSFER:
-      return g_strdup_printf ("transfer of %s", begin);
-    default:
-      return n == 1   ? g_steal_pointer (&begin)
-             : n == 2 ? g_strdup_printf ("%s and %s", begin, end)
-                      : g_strdup_printf ("%s to %s, without a gap", begin, end);
-    }
+  switch (first->kind) {
+  case PS_PATH_WAIT:
+    return g_strdup ("waits");
+  case PS_PATH_OPTIMIZER:
+    return g_strdup ("optimizer step");
+  case PS_PATH_REDUCE:
+    return g_strdup_printf ("all-reduce of %s", begin);
+  case PS_PATH_TRANSFER:
+    return g_strdup_printf ("transfer of %s", begin);
+  default:
+    return n == 1   ? g_steal_pointer (&begin)
+           : n == 2 ? g_strdup_printf ("%s and %s", begin, end)
+                    : g_strdup_printf ("%s to %s, without a gap", begin, end);
+  }
 }
 
 /* The path for people; ops of a device without a gap share a row. Free with g_free. */
-static char *
-path_to_text (const PsExplainReport *report)
+static char *path_to_text (const PsExplainReport *report)
 {
   static const PsColumn columns[] = {
     { "start_ns", "start", PS_COLUMN_TIME }, { "end_ns", "end", PS_COLUMN_TIME }, { "time_ns", "time", PS_COLUMN_TIME },
@@ -166,27 +155,26 @@ path_to_text (const PsExplainReport *report)
   g_autoptr (PsTable) table = ps_table_new (columns, G_N_ELEMENTS (columns));
   guint n_rows = 0;
 
-  for (guint i = 0, n; i < path->len; i += n, n_rows++)
-    {
-      const PsPathPart *first = &g_array_index (path, PsPathPart, i);
-      guint device = steps[first->step].device;
+  for (guint i = 0, n; i < path->len; i += n, n_rows++) {
+    const PsPathPart *first = &g_array_index (path, PsPathPart, i);
+    guint device = steps[first->step].device;
 
-      for (n = 1; first->kind == PS_PATH_OP && i + n < path->len && first[n].kind == PS_PATH_OP
-                  && steps[first[n].step].device == device;)
-        n++;
-      if (n_rows >= N_PATH_ROWS)
-        continue;
-      g_autofree char *what = describe_run (report, first, n);
-      g_autofree char *where = first->kind == PS_PATH_TRANSFER
-                                   ? g_strdup_printf ("%u -> %u", sender_of (report, first->step), device)
-                                   : g_strdup_printf ("device %u", device);
-      ps_table_add_row (table);
-      ps_table_set_integer (table, "start_ns", first->start_ns);
-      ps_table_set_integer (table, "end_ns", first[n - 1].end_ns);
-      ps_table_set_integer (table, "time_ns", first[n - 1].end_ns - first->start_ns);
-      ps_table_set_text (table, "where", where);
-      ps_table_set_text (table, "what", what);
-    }
+    for (n = 1; first->kind == PS_PATH_OP && i + n < path->len && first[n].kind == PS_PATH_OP
+                && steps[first[n].step].device == device;)
+      n++;
+    if (n_rows >= N_PATH_ROWS)
+      continue;
+    g_autofree char *what = describe_run (report, first, n);
+    g_autofree char *where = first->kind == PS_PATH_TRANSFER
+                                 ? g_strdup_printf ("%u -> %u", sender_of (report, first->step), device)
+                                 : g_strdup_printf ("device %u", device);
+    ps_table_add_row (table);
+    ps_table_set_integer (table, "start_ns", first->start_ns);
+    ps_table_set_integer (table, "end_ns", first[n - 1].end_ns);
+    ps_table_set_integer (table, "time_ns", first[n - 1].end_ns - first->start_ns);
+    ps_table_set_text (table, "where", where);
+    ps_table_set_text (table, "what", what);
+  }
   g_autofree char *text = ps_table_to_text (table);
   if (n_rows <= N_PATH_ROWS)
     return g_steal_pointer (&text);
@@ -196,8 +184,7 @@ path_to_text (const PsExplainReport *report)
 /* Parts of the path: op kinds, then pairs, the parts that are no ops, and host times of ops. */
 #define N_PATH_KINDS (PS_N_OP_KINDS + 6)
 
-static const char *
-path_kind_name (guint kind)
+static const char *path_kind_name (guint kind)
 {
   static const char *const others[] = { "pairs", "transfers", "waits", "all-reduces", "optimizer", "host" };
 
@@ -206,50 +193,45 @@ path_kind_name (guint kind)
 
 /* sum has N_PATH_KINDS entries, by_stage (NULL: not wanted) one for each stage; a pair counts for its F's. The host's
  * part of a step counts apart; measured ops have none. */
-static void
-sum_path (const PsExplainReport *report, gint64 *sum, gint64 *by_stage)
+static void sum_path (const PsExplainReport *report, gint64 *sum, gint64 *by_stage)
 {
   const PsPrediction *prediction = report->prediction;
 
-  for (guint i = 0; i < report->explanation->path->len; i++)
-    {
-      const PsPathPart *part = &g_array_index (report->explanation->path, PsPathPart, i);
-      gboolean is_op = part->kind == PS_PATH_OP, pair = is_op && is_pair (report, part->step);
-      PsOp op = op_of (report, part->step);
-      guint kind = !is_op ? PS_N_OP_KINDS + (guint)part->kind : pair ? PS_N_OP_KINDS : op.kind;
-      gint64 host_ns = is_op && !report->measured
-                           ? ps_host_time_sum (ps_step_host_time (prediction->program, prediction->costs, part->step))
-                           : 0;
+  for (guint i = 0; i < report->explanation->path->len; i++) {
+    const PsPathPart *part = &g_array_index (report->explanation->path, PsPathPart, i);
+    gboolean is_op = part->kind == PS_PATH_OP, pair = is_op && is_pair (report, part->step);
+    PsOp op = op_of (report, part->step);
+    guint kind = !is_op ? PS_N_OP_KINDS + (guint)part->kind : pair ? PS_N_OP_KINDS : op.kind;
+    gint64 host_ns = is_op && !report->measured
+                         ? ps_host_time_sum (ps_step_host_time (prediction->program, prediction->costs, part->step))
+                         : 0;
 
-      if (pair && op.kind != PS_OP_F)
-        op = op_of (report, part->step - 1);
-      sum[kind] += part->end_ns - part->start_ns - host_ns;
-      sum[N_PATH_KINDS - 1] += host_ns;
-      if (is_op && by_stage != NULL)
-        by_stage[op.stage] += part->end_ns - part->start_ns;
-    }
+    if (pair && op.kind != PS_OP_F)
+      op = op_of (report, part->step - 1);
+    sum[kind] += part->end_ns - part->start_ns - host_ns;
+    sum[N_PATH_KINDS - 1] += host_ns;
+    if (is_op && by_stage != NULL)
+      by_stage[op.stage] += part->end_ns - part->start_ns;
+  }
 }
 
 /* The time of each kind on the path: "F 8 ms, BW 16 ms, transfers 600 us". Free with g_free. */
-static char *
-path_summary (const PsExplainReport *report)
+static char *path_summary (const PsExplainReport *report)
 {
   GString *text = g_string_new (NULL);
   gint64 sum[N_PATH_KINDS] = { 0 };
 
   sum_path (report, sum, NULL);
-  for (guint kind = 0; kind < N_PATH_KINDS; kind++)
-    {
-      g_autofree char *time = ps_format_time (sum[kind]);
+  for (guint kind = 0; kind < N_PATH_KINDS; kind++) {
+    g_autofree char *time = ps_format_time (sum[kind]);
 
-      if (sum[kind] > 0)
-        g_string_append_printf (text, "%s%s %s", text->len ? ", " : "", path_kind_name (kind), time);
-    }
+    if (sum[kind] > 0)
+      g_string_append_printf (text, "%s%s %s", text->len ? ", " : "", path_kind_name (kind), time);
+  }
   return g_string_free (text, FALSE);
 }
 
-PsTable *
-ps_explain_report_shares (const PsExplainReport *report, gboolean by_stage)
+PsTable *ps_explain_report_shares (const PsExplainReport *report, gboolean by_stage)
 {
   static const PsColumn columns[] = {
     { "part", "on the path", PS_COLUMN_TEXT },
@@ -262,18 +244,17 @@ ps_explain_report_shares (const PsExplainReport *report, gboolean by_stage)
   gint64 sum[N_PATH_KINDS] = { 0 };
 
   sum_path (report, sum, stages);
-  for (guint i = 0; i < (by_stage ? n_stages : N_PATH_KINDS); i++)
-    {
-      g_autofree char *name = by_stage ? g_strdup_printf ("stage %u", i) : g_strdup (path_kind_name (i));
-      gint64 time_ns = by_stage ? stages[i] : sum[i];
+  for (guint i = 0; i < (by_stage ? n_stages : N_PATH_KINDS); i++) {
+    g_autofree char *name = by_stage ? g_strdup_printf ("stage %u", i) : g_strdup (path_kind_name (i));
+    gint64 time_ns = by_stage ? stages[i] : sum[i];
 
-      if (time_ns == 0)
-        continue;
-      ps_table_add_row (table);
-      ps_table_set_text (table, "part", name);
-      ps_table_set_integer (table, "time_ns", time_ns);
-      ps_table_set_ratio (table, "share", (double)time_ns / (double)report->explanation->makespan_ns);
-    }
+    if (time_ns == 0)
+      continue;
+    ps_table_add_row (table);
+    ps_table_set_text (table, "part", name);
+    ps_table_set_integer (table, "time_ns", time_ns);
+    ps_table_set_ratio (table, "share", (double)time_ns / (double)report->explanation->makespan_ns);
+  }
   if (by_stage)
     ps_table_sort (table, "time_ns", TRUE);
   return table;
@@ -294,8 +275,7 @@ static const PsColumn idle_columns[] = {
 
 /* Idle time is the iteration time less ops and O. The last columns are there if hosts take time, and if times were
  * measured. */
-PsTable *
-ps_explain_report_idle (const PsExplainReport *report)
+PsTable *ps_explain_report_idle (const PsExplainReport *report)
 {
   const PsExplanation *explanation = report->explanation;
   const PsProgram *program = report->prediction->program;
@@ -304,33 +284,29 @@ ps_explain_report_idle (const PsExplainReport *report)
   PsTable *table = ps_table_new (idle_columns, n_columns);
   g_autofree gint64 *critical_ns = g_new0 (gint64, explanation->n_devices);
 
-  for (guint i = 0; i < explanation->path->len; i++)
-    {
-      const PsPathPart *part = &g_array_index (explanation->path, PsPathPart, i);
+  for (guint i = 0; i < explanation->path->len; i++) {
+    const PsPathPart *part = &g_array_index (explanation->path, PsPathPart, i);
 
-      if (part->kind == PS_PATH_OP)
-        critical_ns[program->steps[part->step].device] += part->end_ns - part->start_ns;
-    }
-  for (guint device = 0; device < explanation->n_devices; device++)
-    {
-      ps_table_add_row (table);
-      ps_table_set_integer (table, "device", device);
-      ps_table_set_integer (table, "critical_ns", critical_ns[device] / MAX (explanation->n_iterations, 1));
-      ps_table_set_integer (table, "idle_ns",
-                            report->metrics->iteration_ns - report->metrics->device[device].busy_ns
-                                - report->simulation->device[device].optimizer_ns);
-      for (guint i = 0; i < n_columns - N_STEADY_COLUMNS; i++)
-        {
-          g_autofree char *key = g_strconcat (ps_idle_name ((PsIdle)i), "_ns", NULL);
+    if (part->kind == PS_PATH_OP)
+      critical_ns[program->steps[part->step].device] += part->end_ns - part->start_ns;
+  }
+  for (guint device = 0; device < explanation->n_devices; device++) {
+    ps_table_add_row (table);
+    ps_table_set_integer (table, "device", device);
+    ps_table_set_integer (table, "critical_ns", critical_ns[device] / MAX (explanation->n_iterations, 1));
+    ps_table_set_integer (table, "idle_ns",
+                          report->metrics->iteration_ns - report->metrics->device[device].busy_ns
+                              - report->simulation->device[device].optimizer_ns);
+    for (guint i = 0; i < n_columns - N_STEADY_COLUMNS; i++) {
+      g_autofree char *key = g_strconcat (ps_idle_name ((PsIdle)i), "_ns", NULL);
 
-          ps_table_set_integer (table, key, explanation->idle_ns[(gsize)device * PS_N_IDLE + i]);
-        }
+      ps_table_set_integer (table, key, explanation->idle_ns[(gsize)device * PS_N_IDLE + i]);
     }
+  }
   return table;
 }
 
-PsTable *
-ps_explain_report_slack (const PsExplainReport *report)
+PsTable *ps_explain_report_slack (const PsExplainReport *report)
 {
   static const PsColumn columns[] = {
     { "device", NULL, PS_COLUMN_INTEGER },
@@ -344,31 +320,28 @@ ps_explain_report_slack (const PsExplainReport *report)
     return NULL;
   PsTable *table = ps_table_new (columns, G_N_ELEMENTS (columns));
   for (guint device = 0; device < report->explanation->n_devices; device++)
-    for (guint i = first[device]; i < first[device + 1]; i++)
-      {
-        guint step = program->step_of[i];
-        g_autofree char *name = part_name (report, &(PsPathPart){ .kind = PS_PATH_OP, .step = step });
+    for (guint i = first[device]; i < first[device + 1]; i++) {
+      guint step = program->step_of[i];
+      g_autofree char *name = part_name (report, &(PsPathPart){ .kind = PS_PATH_OP, .step = step });
 
-        if (program->pair != NULL && program->pair[step] == PS_PAIR_FIRST)
-          continue;
-        ps_table_add_row (table);
-        ps_table_set_integer (table, "device", device);
-        ps_table_set_text (table, "op", name);
-        ps_table_set_integer (table, "slack_ns", report->explanation->slack_ns[step]);
-      }
+      if (program->pair != NULL && program->pair[step] == PS_PAIR_FIRST)
+        continue;
+      ps_table_add_row (table);
+      ps_table_set_integer (table, "device", device);
+      ps_table_set_text (table, "op", name);
+      ps_table_set_integer (table, "slack_ns", report->explanation->slack_ns[step]);
+    }
   return table;
 }
 
 /* Gains of faster parts */
 
-static gpointer
-what_if_part (gconstpointer row)
+static gpointer what_if_part (gconstpointer row)
 {
   return ps_part_format (&((const PsWhatIf *)row)->part);
 }
 
-PsTable *
-ps_explain_report_what_if (const PsExplainReport *report)
+PsTable *ps_explain_report_what_if (const PsExplainReport *report)
 {
   static const PsCellColumn columns[] = {
     PS_CELL_GET (what_if_part, "part", "faster", TEXT),
@@ -379,19 +352,17 @@ ps_explain_report_what_if (const PsExplainReport *report)
   };
   PsTable *table = ps_table_of (columns, G_N_ELEMENTS (columns), NULL, 0, 0);
 
-  for (guint i = 0; i < report->what_ifs->len; i++)
-    {
-      const PsWhatIf *what_if = &g_array_index (report->what_ifs, PsWhatIf, i);
+  for (guint i = 0; i < report->what_ifs->len; i++) {
+    const PsWhatIf *what_if = &g_array_index (report->what_ifs, PsWhatIf, i);
 
-      ps_table_add (table, what_if);
-      if (what_if->change_point < 1) /* false for NAN */
-        ps_table_set_ratio (table, "change_point", what_if->change_point);
-    }
+    ps_table_add (table, what_if);
+    if (what_if->change_point < 1) /* false for NAN */
+      ps_table_set_ratio (table, "change_point", what_if->change_point);
+  }
   return table;
 }
 
-char *
-ps_explain_report_to_text (const PsExplainReport *report)
+char *ps_explain_report_to_text (const PsExplainReport *report)
 {
   g_autoptr (PsTable) idle = ps_explain_report_idle (report), what_if = ps_explain_report_what_if (report);
   g_autofree char *path = path_to_text (report), *parts = ps_table_to_text (idle), *best = ps_table_to_text (what_if),

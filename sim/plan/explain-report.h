@@ -5,8 +5,7 @@
 #include <pipesim/answer.h>
 #include <pipesim/setting.h>
 
-typedef struct
-{
+typedef struct {
   const PsPrediction *prediction;
   const PsSimulation *simulation; /* explained, as are the figures: the prediction's, or measured */
   const PsMetrics *metrics;

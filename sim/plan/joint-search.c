@@ -17,16 +17,14 @@
 /* The modes of a stage: three kinds of recomputation, each with and without offload. */
 #define MAX_MODES 6
 
-typedef struct
-{
+typedef struct {
   guint n;
   PsCosts *costs[MAX_MODES]; /* of all stages in that mode */
   PsRecompute recompute[MAX_MODES];
   double offload[MAX_MODES];
 } Modes;
 
-static void
-modes_clear (gpointer data)
+static void modes_clear (gpointer data)
 {
   Modes *modes = data;
 
@@ -35,8 +33,7 @@ modes_clear (gpointer data)
 }
 
 /* The mode of stages that recompute so and do not offload; modes->n: there is none. */
-static guint
-find_mode (const Modes *modes, PsRecompute recompute)
+static guint find_mode (const Modes *modes, PsRecompute recompute)
 {
   guint mode = 0;
 
@@ -47,16 +44,14 @@ find_mode (const Modes *modes, PsRecompute recompute)
 
 /* Bounds: a stage that may be in several modes takes the least of each. docs/bounds.md has the argument. */
 
-static void
-set_bytes (PsCosts *costs, PsOpKind kind, guint stage, gint64 change)
+static void set_bytes (PsCosts *costs, PsOpKind kind, guint stage, gint64 change)
 {
   ps_costs_op (costs, kind, stage)->take_bytes = MAX (change, 0);
   ps_costs_op (costs, kind, stage)->give_bytes = MAX (-change, 0);
 }
 
 /* No pair whose F is on the stage is shorter: where it has no time of its own, its backward may be on any stage. */
-static gint64
-least_pair_ns (const PsCosts *costs, guint stage)
+static gint64 least_pair_ns (const PsCosts *costs, guint stage)
 {
   gint64 pair_ns = costs->stage[stage].pair_ns;
 
@@ -64,8 +59,7 @@ least_pair_ns (const PsCosts *costs, guint stage)
 }
 
 /* Gives a stage the least time of each op, and the least memory after each op, of those costs and of other ones. */
-static void
-relax_stage (PsCosts *costs, const PsCosts *other, guint stage)
+static void relax_stage (PsCosts *costs, const PsCosts *other, guint stage)
 {
   PsStageCost *cost = &costs->stage[stage];
   gint64 kept = MIN (ps_costs_act_bytes (costs, stage), ps_costs_act_bytes (other, stage)),
@@ -84,9 +78,8 @@ relax_stage (PsCosts *costs, const PsCosts *other, guint stage)
 }
 
 /* No schedule of stages with these costs on these devices is faster. As ps_search_bound. */
-static gint64
-bound_costs (const PsSetting *setting, const PsSearchChoice *choice, const PsPlacement *placement,
-             const gint64 *memory_limit, const PsCosts *costs, gint64 enough)
+static gint64 bound_costs (const PsSetting *setting, const PsSearchChoice *choice, const PsPlacement *placement,
+                           const gint64 *memory_limit, const PsCosts *costs, gint64 enough)
 {
   g_autoptr (PsCosts) fastest = ps_setting_fastest_costs (setting, placement, costs, choice->n_slices, NULL);
   const PsSearchSetting search = { .placement = placement,
@@ -101,9 +94,8 @@ bound_costs (const PsSetting *setting, const PsSearchChoice *choice, const PsPla
 
 /* The same, whichever mode each stage is in, and whichever microbatches of it recompute; no more than `enough`, the
  * time of a schedule found. */
-static gint64
-bound_modes (const PsSetting *setting, const PsSearchChoice *choice, const PsPlacement *placement,
-             const gint64 *memory_limit, const Modes *modes, gint64 enough)
+static gint64 bound_modes (const PsSetting *setting, const PsSearchChoice *choice, const PsPlacement *placement,
+                           const gint64 *memory_limit, const Modes *modes, gint64 enough)
 {
   g_autoptr (PsCosts) relaxed = ps_costs_copy (modes->costs[0]);
 
@@ -118,41 +110,36 @@ bound_modes (const PsSetting *setting, const PsSearchChoice *choice, const PsPla
 /* R ops for the microbatches whose activations do not fit. */
 
 /* The order with an R right before the backwards that are to have one. again: [ps_schedule_cell] 1: has an R. */
-static PsSchedule *
-add_ops (const PsSchedule *order, const guint8 *again)
+static PsSchedule *add_ops (const PsSchedule *order, const guint8 *again)
 {
   PsScheduleBuilder *builder
       = ps_schedule_builder_new (order->name, ps_placement_copy (order->placement), order->n_microbatches);
   PsSchedule *schedule;
   guint n;
 
-  for (guint d = 0; d < order->placement->n_devices; d++)
-    {
-      for (guint i = order->first[d]; i < order->first[d + 1]; i += n)
-        {
-          n = order->ops[i].paired ? 2 : 1;
-          for (guint k = i; k < i + n; k++)
-            {
-              PsOp op = order->ops[k];
+  for (guint d = 0; d < order->placement->n_devices; d++) {
+    for (guint i = order->first[d]; i < order->first[d + 1]; i += n) {
+      n = order->ops[i].paired ? 2 : 1;
+      for (guint k = i; k < i + n; k++) {
+        PsOp op = order->ops[k];
 
-              if (!ps_op_is_backward (op) || !again[ps_schedule_cell (order, op)])
-                continue;
-              op.kind = PS_OP_R;
-              op.paired = 0;
-              ps_schedule_builder_add_op (builder, op);
-            }
-          ps_schedule_builder_add_ops (builder, &order->ops[i], n);
-        }
-      ps_schedule_builder_next_device (builder);
+        if (!ps_op_is_backward (op) || !again[ps_schedule_cell (order, op)])
+          continue;
+        op.kind = PS_OP_R;
+        op.paired = 0;
+        ps_schedule_builder_add_op (builder, op);
+      }
+      ps_schedule_builder_add_ops (builder, &order->ops[i], n);
     }
+    ps_schedule_builder_next_device (builder);
+  }
   schedule = ps_schedule_builder_end (builder);
   schedule->n_slices = order->n_slices;
   schedule->copy = g_memdup2 (order->copy, order->copy != NULL ? order->n_microbatches : 0);
   return schedule;
 }
 
-static gint64
-price_with (const PsSearchPricing *pricing, const PsSchedule *order, const guint8 *again)
+static gint64 price_with (const PsSearchPricing *pricing, const PsSchedule *order, const guint8 *again)
 {
   g_autoptr (PsSchedule) schedule = add_ops (order, again);
 
@@ -164,9 +151,8 @@ price_with (const PsSearchPricing *pricing, const PsSchedule *order, const guint
  * forwards of a device those whose backwards come first keep their activations: they hold them for the shortest part of
  * what is left, so that most can. *found becomes the result; its lower bound is G_MAXINT64, as none is known. FALSE: no
  * choice of R ops fits. */
-static gboolean
-recompute_some (const PsSetting *setting, const PsSearchLimits *limits, const PsCosts *given, const guint8 *some,
-                PsSearchFound *found)
+static gboolean recompute_some (const PsSetting *setting, const PsSearchLimits *limits, const PsCosts *given,
+                                const guint8 *some, PsSearchFound *found)
 {
   g_autoptr (PsSchedule) order = g_steal_pointer (&found->result->schedule);
   gsize n_cells = ps_schedule_n_cells (order), n = n_cells / order->placement->n_stages;
@@ -183,18 +169,17 @@ recompute_some (const PsSetting *setting, const PsSearchLimits *limits, const Ps
   price_ns = recomputed != NULL ? price_with (&pricing, order, again) : G_MAXINT64;
   for (guint i = 0; i < ps_schedule_n_ops (order) && price_ns < G_MAXINT64 && g_get_monotonic_time () < until_us
                     && (limits->stop == NULL || g_atomic_int_get (limits->stop) == 0);
-       i++)
-    {
-      guint8 *has_r = &again[ps_schedule_cell (order, order->ops[i])];
-      gint64 without_ns;
+       i++) {
+    guint8 *has_r = &again[ps_schedule_cell (order, order->ops[i])];
+    gint64 without_ns;
 
-      if (!ps_op_is_backward (order->ops[i]) || !*has_r)
-        continue;
-      *has_r = 0;
-      without_ns = price_with (&pricing, order, again);
-      *has_r = without_ns > price_ns;
-      price_ns = MIN (price_ns, without_ns);
-    }
+    if (!ps_op_is_backward (order->ops[i]) || !*has_r)
+      continue;
+    *has_r = 0;
+    without_ns = price_with (&pricing, order, again);
+    *has_r = without_ns > price_ns;
+    price_ns = MIN (price_ns, without_ns);
+  }
   found->result->schedule = add_ops (order, again);
   found->result->lower_bound_ns = G_MAXINT64;
   found->result->proved_optimal = FALSE;
@@ -203,14 +188,12 @@ recompute_some (const PsSetting *setting, const PsSearchLimits *limits, const Ps
 
 /* Schedules on other devices. */
 
-typedef struct
-{
+typedef struct {
   gint64 end_ns;
   guint step;
 } Ended;
 
-static int
-compare_ended (gconstpointer a, gconstpointer b)
+static int compare_ended (gconstpointer a, gconstpointer b)
 {
   const Ended *x = a, *y = b;
 
@@ -220,8 +203,7 @@ compare_ended (gconstpointer a, gconstpointer b)
 /* The schedule that was found without its R, on the devices of a placement of as many copies. Where it has an R or the
  * devices are others, they run their ops, without pairs, in the order in which they have ended. Free with
  * ps_schedule_free. */
-static PsSchedule *
-carry_over (const PsSearchFound *found, const PsPlacement *placement)
+static PsSchedule *carry_over (const PsSearchFound *found, const PsPlacement *placement)
 {
   const PsProgram *program = found->prediction->program;
   const PsSchedule *schedule = program->schedule;
@@ -236,19 +218,17 @@ carry_over (const PsSearchFound *found, const PsPlacement *placement)
     ended[i] = (Ended){ found->prediction->simulation->end_ns[i + 1], i };
   qsort (ended, program->n_steps, sizeof *ended, compare_ended);
   builder = ps_schedule_builder_new (schedule->name, ps_placement_copy (placement), schedule->n_microbatches);
-  for (guint d = 0; d < placement->n_devices; d++)
-    {
-      for (guint i = 0; i < program->n_steps; i++)
-        {
-          PsOp op = schedule->ops[program->op_of[ended[i].step]];
+  for (guint d = 0; d < placement->n_devices; d++) {
+    for (guint i = 0; i < program->n_steps; i++) {
+      PsOp op = schedule->ops[program->op_of[ended[i].step]];
 
-          op.paired = 0;
-          if (ps_placement_device (placement, ps_schedule_weight_copy (schedule, op.microbatch), op.stage) == d
-              && op.kind != PS_OP_R)
-            ps_schedule_builder_add_op (builder, op);
-        }
-      ps_schedule_builder_next_device (builder);
+      op.paired = 0;
+      if (ps_placement_device (placement, ps_schedule_weight_copy (schedule, op.microbatch), op.stage) == d
+          && op.kind != PS_OP_R)
+        ps_schedule_builder_add_op (builder, op);
     }
+    ps_schedule_builder_next_device (builder);
+  }
   carried = ps_schedule_builder_end (builder);
   carried->n_slices = schedule->n_slices;
   carried->copy = g_memdup2 (schedule->copy, schedule->n_microbatches * sizeof *schedule->copy);
@@ -258,8 +238,7 @@ carry_over (const PsSearchFound *found, const PsPlacement *placement)
 /* The moves. */
 
 /* All that is decided, but for the schedule. */
-typedef struct
-{
+typedef struct {
   guint *end;             /* [n_stages] first unit of the model after each stage; NULL: stages are given */
   Modes *modes;           /* of these stages, shared by states of the same cut */
   guint8 *mode;           /* [n_stages] of each */
@@ -270,8 +249,7 @@ typedef struct
   PsCosts *searched;      /* that the order is searched with; NULL: `costs` */
 } State;
 
-typedef struct
-{
+typedef struct {
   PsSetting setting;
   const PsSearchChoice *choice;
   PsSearchLimits limits; /* of one trial */
@@ -285,8 +263,7 @@ typedef struct
   const PsSearchFound *best;
 } Joint;
 
-static void
-state_clear (State *state)
+static void state_clear (State *state)
 {
   g_clear_pointer (&state->end, g_free);
   if (state->modes != NULL)
@@ -299,8 +276,7 @@ state_clear (State *state)
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (State, state_clear)
 
-static void
-joint_clear (Joint *joint)
+static void joint_clear (Joint *joint)
 {
   g_free (joint->memory_limit);
   g_free (joint->units);
@@ -310,8 +286,7 @@ G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Joint, joint_clear)
 
 /* Sets the costs of the state's stages in each mode that the source knows, the setting's own first. FALSE: there are
  * none for that one. */
-static gboolean
-read_modes (const Joint *joint, State *state)
+static gboolean read_modes (const Joint *joint, State *state)
 {
   PsSetting setting = joint->setting;
   guint n_devices = setting.n_devices;
@@ -321,26 +296,24 @@ read_modes (const Joint *joint, State *state)
   if (shapes != NULL)
     ps_stage_shapes_join (joint->units, state->end, joint->n_stages, shapes);
   setting.known_shapes = shapes;
-  for (guint i = 0; i < (joint->setting.offload > 0 ? MAX_MODES : MAX_MODES / 2); i++)
-    {
-      setting.recompute = (joint->setting.recompute + i) % 3;
-      setting.offload = i < MAX_MODES / 2 ? joint->setting.offload : 0;
-      PsCosts *costs = i == 0 || shapes != NULL ? ps_setting_costs (&setting, n_devices, joint->choice->n_chunks, NULL)
-                                                : ps_setting_costs_alike (&setting, modes->costs[0], n_devices, NULL);
-      if (costs == NULL && i == 0)
-        return FALSE;
-      if (costs == NULL)
-        continue;
-      modes->recompute[modes->n] = setting.recompute;
-      modes->offload[modes->n] = setting.offload;
-      modes->costs[modes->n++] = costs;
-    }
+  for (guint i = 0; i < (joint->setting.offload > 0 ? MAX_MODES : MAX_MODES / 2); i++) {
+    setting.recompute = (joint->setting.recompute + i) % 3;
+    setting.offload = i < MAX_MODES / 2 ? joint->setting.offload : 0;
+    PsCosts *costs = i == 0 || shapes != NULL ? ps_setting_costs (&setting, n_devices, joint->choice->n_chunks, NULL)
+                                              : ps_setting_costs_alike (&setting, modes->costs[0], n_devices, NULL);
+    if (costs == NULL && i == 0)
+      return FALSE;
+    if (costs == NULL)
+      continue;
+    modes->recompute[modes->n] = setting.recompute;
+    modes->offload[modes->n] = setting.offload;
+    modes->costs[modes->n++] = costs;
+  }
   return TRUE;
 }
 
 /* A stage recomputes some parts of N_PARTS of all that it could. */
-static void
-recompute_part (const Modes *modes, PsCosts *costs, guint stage, guint part)
+static void recompute_part (const Modes *modes, PsCosts *costs, guint stage, guint part)
 {
   const PsCosts *none = modes->costs[find_mode (modes, PS_RECOMPUTE_NONE)];
   const PsCosts *full = modes->costs[find_mode (modes, PS_RECOMPUTE_FULL)];
@@ -352,32 +325,29 @@ recompute_part (const Modes *modes, PsCosts *costs, guint stage, guint part)
 }
 
 /* Sets the state's costs. FALSE: it cannot be placed, or a bound says that no schedule of it is better. */
-static gboolean
-compose (const Joint *joint, State *state)
+static gboolean compose (const Joint *joint, State *state)
 {
   const Modes *modes = state->modes;
   g_autoptr (PsCosts) relaxed = NULL;
 
   state->costs = ps_costs_copy (modes->costs[0]);
-  for (guint stage = 0; stage < joint->n_stages; stage++)
-    {
-      const PsCosts *from = modes->costs[state->mode[stage]];
+  for (guint stage = 0; stage < joint->n_stages; stage++) {
+    const PsCosts *from = modes->costs[state->mode[stage]];
 
-      ps_costs_copy_stage (state->costs, stage, from, stage);
-      if (state->costs->shapes != NULL)
-        state->costs->shapes[stage] = from->shapes[stage];
-    }
+    ps_costs_copy_stage (state->costs, stage, from, stage);
+    if (state->costs->shapes != NULL)
+      state->costs->shapes[stage] = from->shapes[stage];
+  }
   if (!ps_setting_place (&joint->setting, state->placement, state->costs, NULL))
     return FALSE;
   relaxed = ps_costs_copy (state->costs);
   for (guint stage = 0; stage < joint->n_stages; stage++)
-    if (state->some[stage] > 0)
-      {
-        if (state->searched == NULL)
-          state->searched = ps_costs_copy (state->costs);
-        recompute_part (modes, state->searched, stage, state->some[stage]);
-        relax_stage (relaxed, modes->costs[find_mode (modes, PS_RECOMPUTE_FULL)], stage);
-      }
+    if (state->some[stage] > 0) {
+      if (state->searched == NULL)
+        state->searched = ps_costs_copy (state->costs);
+      recompute_part (modes, state->searched, stage, state->some[stage]);
+      relax_stage (relaxed, modes->costs[find_mode (modes, PS_RECOMPUTE_FULL)], stage);
+    }
   return joint->limits.samples->objective != PS_SEARCH_TIME
          || bound_costs (&joint->setting, joint->choice, state->placement, joint->memory_limit, relaxed, G_MAXINT64)
                 < joint->best->result->price_ns;
@@ -385,8 +355,7 @@ compose (const Joint *joint, State *state)
 
 /* Draws another device for a stage; it gets a stage of that device in return, or none where devices may hold different
  * numbers of stages. FALSE: the draw changes nothing, or leaves a device without stages. */
-static gboolean
-draw_device (const Joint *joint, State *state, guint stage)
+static gboolean draw_device (const Joint *joint, State *state, guint stage)
 {
   guint n = joint->n_stages;
   g_autofree guint16 *device = g_memdup2 (state->placement->device, n * sizeof *device);
@@ -408,31 +377,27 @@ draw_device (const Joint *joint, State *state, guint stage)
 
 /* Draws another mode for one or several stages in a row, or lets some of their microbatches recompute. FALSE: the draw
  * changes nothing. */
-static gboolean
-draw_mode (const Joint *joint, State *state, guint first, guint last)
+static gboolean draw_mode (const Joint *joint, State *state, guint first, guint last)
 {
   const Modes *modes = state->modes;
   guint8 mode = (guint8)g_rand_int_range (joint->random, 0, (gint32)modes->n + (joint->mixes ? N_PARTS : 0)), some = 0;
   gboolean changes = FALSE;
 
-  if (mode >= modes->n)
-    {
-      some = (guint8)(1 + mode - modes->n);
-      mode = (guint8)find_mode (modes, PS_RECOMPUTE_NONE);
-    }
-  for (guint s = first; s < last; s++)
-    {
-      changes |= state->mode[s] != mode || state->some[s] != some;
-      state->mode[s] = mode;
-      state->some[s] = some;
-    }
+  if (mode >= modes->n) {
+    some = (guint8)(1 + mode - modes->n);
+    mode = (guint8)find_mode (modes, PS_RECOMPUTE_NONE);
+  }
+  for (guint s = first; s < last; s++) {
+    changes |= state->mode[s] != mode || state->some[s] != some;
+    state->mode[s] = mode;
+    state->some[s] = some;
+  }
   return changes;
 }
 
 /* Draws another device for a stage, another end, or another mode. FALSE: the draw changes nothing, or there are no
  * costs of its stages. */
-static gboolean
-draw_state (const Joint *joint, const State *from, State *state)
+static gboolean draw_state (const Joint *joint, const State *from, State *state)
 {
   guint n = joint->n_stages, stage = (guint)g_rand_int_range (joint->random, 0, (gint32)n);
   guint last = g_rand_boolean (joint->random)
@@ -456,8 +421,7 @@ draw_state (const Joint *joint, const State *from, State *state)
 }
 
 /* Gives the setting what all stages do, or each does where they differ. */
-static void
-set_modes (const State *state, guint n, PsSetting *setting)
+static void set_modes (const State *state, guint n, PsSetting *setting)
 {
   const Modes *modes = state->modes;
   gboolean kinds_differ = FALSE, ratios_differ = FALSE;
@@ -466,20 +430,18 @@ set_modes (const State *state, guint n, PsSetting *setting)
   setting->offload = modes->offload[state->mode[0]];
   setting->recompute_each = g_new (PsRecompute, n);
   setting->offload_each = g_new (double, n);
-  for (guint s = 0; s < n; s++)
-    {
-      setting->recompute_each[s] = modes->recompute[state->mode[s]];
-      setting->offload_each[s] = modes->offload[state->mode[s]];
-      kinds_differ |= setting->recompute_each[s] != setting->recompute;
-      ratios_differ |= setting->offload_each[s] != setting->offload;
-    }
+  for (guint s = 0; s < n; s++) {
+    setting->recompute_each[s] = modes->recompute[state->mode[s]];
+    setting->offload_each[s] = modes->offload[state->mode[s]];
+    kinds_differ |= setting->recompute_each[s] != setting->recompute;
+    ratios_differ |= setting->offload_each[s] != setting->offload;
+  }
   setting->n_recompute = kinds_differ ? n : 0;
   setting->n_offload = ratios_differ ? n : 0;
 }
 
 /* Searches with the state's costs, from the best schedule so far. TRUE: *found is better now. */
-static gboolean
-try_state (Joint *joint, const State *state, PsSearchFound *found)
+static gboolean try_state (Joint *joint, const State *state, PsSearchFound *found)
 {
   PsSetting setting = joint->setting;
   PsSearchLimits limits = joint->limits;
@@ -492,16 +454,15 @@ try_state (Joint *joint, const State *state, PsSearchFound *found)
   if (!ps_search_try (&setting, joint->choice, &limits, state->searched != NULL ? state->searched : state->costs,
                       &tried, NULL))
     return FALSE;
-  if (state->searched != NULL)
-    {
-      setting = joint->setting;
-      set_modes (state, joint->n_stages, &setting);
-      fits = recompute_some (&setting, &joint->limits, state->costs, state->some, &tried);
-      g_free (setting.recompute_each);
-      g_free (setting.offload_each);
-      if (!fits)
-        return FALSE;
-    }
+  if (state->searched != NULL) {
+    setting = joint->setting;
+    set_modes (state, joint->n_stages, &setting);
+    fits = recompute_some (&setting, &joint->limits, state->costs, state->some, &tried);
+    g_free (setting.recompute_each);
+    g_free (setting.offload_each);
+    if (!fits)
+      return FALSE;
+  }
   if (tried.figure_ns >= joint->best->figure_ns)
     return FALSE;
   ps_search_found_clear (found);
@@ -513,8 +474,7 @@ try_state (Joint *joint, const State *state, PsSearchFound *found)
 
 /* Sets the state that the choice was searched in. Stages may move to other devices where no placement was asked for,
  * and where it may help: devices hold several stages or are not alike. FALSE: the setting is wrong. */
-static gboolean
-joint_init (Joint *joint, State *state, const PsCosts *costs)
+static gboolean joint_init (Joint *joint, State *state, const PsCosts *costs)
 {
   const PsSetting *setting = &joint->setting;
   guint n = joint->n_stages, p = setting->n_devices, unit = 0, n_units;
@@ -528,14 +488,13 @@ joint_init (Joint *joint, State *state, const PsCosts *costs)
                   && (n > p || setting->n_speeds > 1 || setting->n_memory_limits > 1);
   state->mode = g_new0 (guint8, n);
   state->some = g_new0 (guint8, n);
-  if (model != NULL && costs->shapes != NULL && setting->layout == NULL)
-    {
-      joint->units = ps_model_units (model, &n_units);
-      state->end = g_new0 (guint, n);
-      for (guint s = 0; s < n; s++)
-        state->end[s] = unit
-            += costs->shapes[s].embedding + costs->shapes[s].n_layers + costs->shapes[s].n_mtp + costs->shapes[s].head;
-    }
+  if (model != NULL && costs->shapes != NULL && setting->layout == NULL) {
+    joint->units = ps_model_units (model, &n_units);
+    state->end = g_new0 (guint, n);
+    for (guint s = 0; s < n; s++)
+      state->end[s] = unit
+          += costs->shapes[s].embedding + costs->shapes[s].n_layers + costs->shapes[s].n_mtp + costs->shapes[s].head;
+  }
   if (!read_modes (joint, state))
     return FALSE;
   modes = state->modes;
@@ -545,9 +504,8 @@ joint_init (Joint *joint, State *state, const PsCosts *costs)
   return TRUE;
 }
 
-gboolean
-ps_search_joint (PsSetting *setting, const PsSearchChoice *choice, gboolean any_chunks, const PsSearchLimits *limits,
-                 const PsSearchFound *from, PsSearchFound *found)
+gboolean ps_search_joint (PsSetting *setting, const PsSearchChoice *choice, gboolean any_chunks,
+                          const PsSearchLimits *limits, const PsSearchFound *from, PsSearchFound *found)
 {
   const PsCosts *costs = from->prediction->costs;
   g_auto (Joint) joint = { .setting = *setting,
@@ -567,20 +525,19 @@ ps_search_joint (PsSetting *setting, const PsSearchChoice *choice, gboolean any_
   for (guint refused = 0, n_tried = 0;
        refused < MAX_REFUSED && g_atomic_int_get (limits->stop) == 0
        && (limits->time_limit_ns > 0 ? g_get_monotonic_time () < until_us : n_tried < N_TRIALS);
-       refused++)
-    {
-      g_auto (State) next = { 0 };
+       refused++) {
+    g_auto (State) next = { 0 };
 
-      if (!draw_state (&joint, &state, &next) || !compose (&joint, &next))
-        continue;
-      refused = 0;
-      n_tried++;
-      if (!try_state (&joint, &next, found))
-        continue;
-      state_clear (&state);
-      state = next;
-      next = (State){ 0 };
-    }
+    if (!draw_state (&joint, &state, &next) || !compose (&joint, &next))
+      continue;
+    refused = 0;
+    n_tried++;
+    if (!try_state (&joint, &next, found))
+      continue;
+    state_clear (&state);
+    state = next;
+    next = (State){ 0 };
+  }
   if (joint.best == from)
     return FALSE;
   set_modes (&state, joint.n_stages, setting);

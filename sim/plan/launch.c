@@ -6,8 +6,7 @@
 #include <string.h>
 
 /* Bits, in the order of their names. */
-typedef enum
-{
+typedef enum {
   MEGATRON = 1,
   TORCHTITAN = 2,
   TORCHTITAN_2 = 4,
@@ -24,8 +23,7 @@ static const char *const frameworks[]
 #define N_FRAMEWORKS 4 /* whose launches are printed */
 
 /* Families that frameworks have by a name of their own. */
-static const struct
-{
+static const struct {
   const char *family;
   guint frameworks;
   const char *torch; /* PyTorch's class is Schedule with this */
@@ -52,21 +50,18 @@ const PsOption ps_launch_rows[] = {
   PS_OPTION_END,
 };
 
-const char *const *
-ps_launch_frameworks (guint *n)
+const char *const *ps_launch_frameworks (guint *n)
 {
   *n = N_FRAMEWORKS;
   return frameworks;
 }
 
-gboolean
-ps_launch_parse (const char *where, const char *text, guint *framework, GError **error)
+gboolean ps_launch_parse (const char *where, const char *text, guint *framework, GError **error)
 {
   return ps_parse_name (where, text, frameworks, N_FRAMEWORKS, framework, error);
 }
 
-gboolean
-ps_launch_imply (const char *to, PsFramework *framework, GError **error)
+gboolean ps_launch_imply (const char *to, PsFramework *framework, GError **error)
 {
   guint implied;
 
@@ -80,8 +75,7 @@ ps_launch_imply (const char *to, PsFramework *framework, GError **error)
 }
 
 /* What rows of preconditions and writers look at. */
-typedef struct
-{
+typedef struct {
   const PsLaunch *launch;
   PsModel model;        /* as Megatron-LM holds it; blank where none is known */
   PsSetting said;       /* the setting with what follows from it: p, m, v, group, ZeRO, precision */
@@ -91,8 +85,7 @@ typedef struct
 } Run;
 
 /* The frameworks that have the family by a name of their own. */
-static guint
-known_by (const char *family)
+static guint known_by (const char *family)
 {
   for (guint i = 0; i < G_N_ELEMENTS (families); i++)
     if (g_strcmp0 (families[i].family, family) == 0)
@@ -100,8 +93,7 @@ known_by (const char *family)
   return 0;
 }
 
-static Run
-read_launch (const PsLaunch *launch)
+static Run read_launch (const PsLaunch *launch)
 {
   static const PsModel blank = { .precision = PS_PRECISION_BF16 };
   const PsFamily *family = launch->schedule != NULL ? ps_family_find (launch->schedule) : NULL;
@@ -132,8 +124,7 @@ read_launch (const PsLaunch *launch)
 
 /* Preconditions */
 
-typedef struct
-{
+typedef struct {
   guint frameworks; /* that ask it */
   gboolean broken;
   const char *option; /* of SETTING, to blame; "schedule", "model" */
@@ -142,8 +133,7 @@ typedef struct
 } Precondition;
 
 /* Whether each microbatch is done before the next one begins; FALSE where that is not known. */
-static gboolean
-runs_one_by_one (const PsSchedule *order)
+static gboolean runs_one_by_one (const PsSchedule *order)
 {
   for (guint i = 1; order != NULL && i < ps_schedule_n_ops (order); i++)
     if (order->ops[i].microbatch < order->ops[i - 1].microbatch)
@@ -152,8 +142,7 @@ runs_one_by_one (const PsSchedule *order)
 }
 
 /* Whether all modules of multi-token prediction are in one stage, which is the last of its device. */
-static gboolean
-keeps_mtp_together (const Run *run)
+static gboolean keeps_mtp_together (const Run *run)
 {
   const PsLaunch *launch = run->launch;
   const guint p = launch->n_devices;
@@ -166,8 +155,7 @@ keeps_mtp_together (const Run *run)
 
 /* The first precondition of the framework that is broken, as "-m 3: words"; NULL: none is. A new precondition is a new
  * row. */
-static char *
-find_broken (Framework framework, const Run *run)
+static char *find_broken (Framework framework, const Run *run)
 {
   const PsLaunch *launch = run->launch;
   const PsSetting *said = &run->said;
@@ -247,36 +235,33 @@ find_broken (Framework framework, const Run *run)
   };
 
   for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
-    if (rows[i].frameworks & framework && rows[i].broken)
-      {
-        PsSetting typed = *said;
-        g_autofree char *layout = launch->shapes != NULL ? ps_layout_string_write (launch->shapes, n) : NULL;
-        g_autofree char *source = rows[i].source != NULL ? g_strdup_printf (" (%s)", rows[i].source) : g_strdup ("");
-        g_autofree char *what = NULL;
+    if (rows[i].frameworks & framework && rows[i].broken) {
+      PsSetting typed = *said;
+      g_autofree char *layout = launch->shapes != NULL ? ps_layout_string_write (launch->shapes, n) : NULL;
+      g_autofree char *source = rows[i].source != NULL ? g_strdup_printf (" (%s)", rows[i].source) : g_strdup ("");
+      g_autofree char *what = NULL;
 
-        typed.layout = layout;
-        if (g_str_equal (rows[i].option, "schedule"))
-          what = g_strdup_printf ("schedule '%s'", launch->schedule);
-        else if (g_str_equal (rows[i].option, "model"))
-          what = g_strdup_printf ("model '%s'", known ? model->name : "");
-        else
-          what = ps_option_typed (ps_option_find (ps_setting_options, rows[i].option), &typed);
-        return g_strdup_printf ("%s: %s%s", what, rows[i].words, source);
-      }
+      typed.layout = layout;
+      if (g_str_equal (rows[i].option, "schedule"))
+        what = g_strdup_printf ("schedule '%s'", launch->schedule);
+      else if (g_str_equal (rows[i].option, "model"))
+        what = g_strdup_printf ("model '%s'", known ? model->name : "");
+      else
+        what = ps_option_typed (ps_option_find (ps_setting_options, rows[i].option), &typed);
+      return g_strdup_printf ("%s: %s%s", what, rows[i].words, source);
+    }
   return NULL;
 }
 
 /* TRUE if a CSV can say the schedule and torchtitan places its stages. */
-static gboolean
-is_plain (const PsSchedule *order)
+static gboolean is_plain (const PsSchedule *order)
 {
   return order != NULL && order->placement->kind == PS_PLACEMENT_LOOP && order->placement->n_copies == 1
          && order->n_slices == 1 && !order->asynchronous && !order->recomputes;
 }
 
 /* PyTorch's name of the schedule, where its class takes the run; NULL: it does not. */
-static const char *
-torch_name (const Run *run)
+static const char *torch_name (const Run *run)
 {
   g_autofree char *broken = find_broken (PYTORCH, run);
 
@@ -287,8 +272,7 @@ torch_name (const Run *run)
 }
 
 /* Why the framework does not run that by its own name for the schedule; NULL: it does. */
-static char *
-find_refusal (Framework framework, const Run *run)
+static char *find_refusal (Framework framework, const Run *run)
 {
   char *broken = find_broken (framework, run);
   g_autoptr (GString) known = g_string_new (NULL);
@@ -307,8 +291,7 @@ find_refusal (Framework framework, const Run *run)
 
 /* The refusals of those frameworks, in the order of their names: NULL where one runs that by a name of its own, and ""
  * for the others. */
-static GPtrArray *
-ask (guint asked, const PsSetting *setting, const char *family)
+static GPtrArray *ask (guint asked, const PsSetting *setting, const char *family)
 {
   GPtrArray *refusals = g_ptr_array_new_with_free_func (g_free);
   g_autoptr (PsModel) model = setting->model != NULL || setting->db != NULL ? ps_setting_model (setting, NULL) : NULL;
@@ -324,8 +307,7 @@ ask (guint asked, const PsSetting *setting, const char *family)
   return refusals;
 }
 
-char *
-ps_launch_refusal (const char *framework, const PsSetting *setting, const char *family)
+char *ps_launch_refusal (const char *framework, const PsSetting *setting, const char *family)
 {
   guint i = 0;
 
@@ -335,8 +317,7 @@ ps_launch_refusal (const char *framework, const PsSetting *setting, const char *
   return g_strdup (refusals->pdata[i]);
 }
 
-char *
-ps_launch_runs_in (const PsSetting *setting, const char *family)
+char *ps_launch_runs_in (const PsSetting *setting, const char *family)
 {
   GString *text = g_string_new (NULL);
   g_autoptr (GPtrArray) refusals = ask (ALL & ~TORCHTITAN_2, setting, family);
@@ -347,8 +328,7 @@ ps_launch_runs_in (const PsSetting *setting, const char *family)
   return g_string_free (text, FALSE);
 }
 
-void
-ps_launch_lint (const PsSetting *setting, const char *family, GPtrArray *findings)
+void ps_launch_lint (const PsSetting *setting, const char *family, GPtrArray *findings)
 {
   g_autoptr (GPtrArray) refusals = ask (known_by (family) & ~TITANS, setting, family);
 
@@ -360,16 +340,14 @@ ps_launch_lint (const PsSetting *setting, const char *family, GPtrArray *finding
 /* Writing */
 
 /* The sequences of a step. */
-static gint64
-global_batch (const Run *run)
+static gint64 global_batch (const Run *run)
 {
   return (gint64)run->said.n_microbatches * run->model.microbatch_size * run->said.n_replicas;
 }
 
 /* The sizes in a comment, and the command. The nodes are those of the cluster; measured costs know none. */
-static void
-add_head (const Run *run, const char *title, const char *command, const char *nodes, const char *gpus,
-          const char *program, GString *text)
+static void add_head (const Run *run, const char *title, const char *command, const char *nodes, const char *gpus,
+                      const char *program, GString *text)
 {
   const PsSetting *said = &run->said;
   guint n_gpus = said->n_devices * said->n_tensor * said->n_context * said->n_replicas;
@@ -390,14 +368,12 @@ add_head (const Run *run, const char *title, const char *command, const char *no
 }
 
 /* Whether ranks have another order than the usual one of frameworks: the replicas of a device side by side. */
-static gboolean
-is_reordered (const Run *run)
+static gboolean is_reordered (const Run *run)
 {
   return run->said.n_replicas > 1 && run->said.n_devices > 1 && !run->said.replicas_adjacent;
 }
 
-static void
-add_order_note (const Run *run, GString *text)
+static void add_order_note (const Run *run, GString *text)
 {
   if (is_reordered (run))
     g_string_append (text, "# not as predicted: the replicas of a device are side by side here; --adjacent-replicas "
@@ -408,29 +384,25 @@ add_order_note (const Run *run, GString *text)
 
 #define ALONE (-1) /* a flag without a value */
 
-typedef struct
-{
+typedef struct {
   gboolean given;
   const char *flag;
   gint64 value;
 } Flag;
 
-static void
-add_flags (const Flag *flags, guint n, GString *text)
+static void add_flags (const Flag *flags, guint n, GString *text)
 {
   for (guint i = 0; i < n; i++)
-    if (flags[i].given)
-      {
-        g_string_append (text, flags[i].flag);
-        if (flags[i].value != ALONE)
-          g_string_append_printf (text, " %" G_GINT64_FORMAT, flags[i].value);
-        g_string_append_c (text, '\n');
-      }
+    if (flags[i].given) {
+      g_string_append (text, flags[i].flag);
+      if (flags[i].value != ALONE)
+        g_string_append_printf (text, " %" G_GINT64_FORMAT, flags[i].value);
+      g_string_append_c (text, '\n');
+    }
 }
 
 /* The model's definition. */
-static void
-add_megatron_model (const PsModel *model, GString *text)
+static void add_megatron_model (const PsModel *model, GString *text)
 {
   const PsExperts *experts = &model->experts;
   const PsLatent *latent = &model->latent;
@@ -483,25 +455,21 @@ add_megatron_model (const PsModel *model, GString *text)
                             model->layers - experts->dense_layers);
 }
 
-static void
-add_megatron_stages (const Run *run, GString *text)
+static void add_megatron_stages (const Run *run, GString *text)
 {
   const PsLaunch *launch = run->launch;
   guint n = launch->n_devices * run->v;
 
   g_string_append_printf (text, "--pipeline-model-parallel-size %u\n", launch->n_devices);
-  if (launch->n_devices > 1 && (!ps_stage_shapes_are_even (launch->shapes, n) || run->model.layers % n != 0))
-    {
-      g_autofree char *layout = ps_layout_string_write (launch->shapes, n);
+  if (launch->n_devices > 1 && (!ps_stage_shapes_are_even (launch->shapes, n) || run->model.layers % n != 0)) {
+    g_autofree char *layout = ps_layout_string_write (launch->shapes, n);
 
-      g_string_append_printf (text, "--pipeline-model-parallel-layout '%s'\n", layout);
-    }
-  else if (run->v > 1)
+    g_string_append_printf (text, "--pipeline-model-parallel-layout '%s'\n", layout);
+  } else if (run->v > 1)
     g_string_append_printf (text, "--num-layers-per-virtual-pipeline-stage %u\n", launch->shapes[0].n_layers);
 }
 
-static void
-add_megatron_run (const Run *run, GString *text)
+static void add_megatron_run (const Run *run, GString *text)
 {
   const PsSetting *said = &run->said;
   const PsModel *model = &run->model;
@@ -545,8 +513,7 @@ add_megatron_run (const Run *run, GString *text)
 
 /* Where GPUs share the experts, or experts have biases, each expert is whole on its GPU. Contexts and such experts have
  * no other order of ranks. */
-static void
-write_megatron (const Run *run, GString *text)
+static void write_megatron (const Run *run, GString *text)
 {
   const PsSetting *said = &run->said;
   guint t = said->n_tensor, c = said->n_context, e = said->n_experts;
@@ -566,11 +533,10 @@ write_megatron (const Run *run, GString *text)
             "--nproc-per-node", "pretrain_gpt.py", text);
   if (fixed)
     add_order_note (run, text);
-  if (run->launch->order != NULL)
-    {
-      g_string_append (text, "# left to you: tokenizer, data, iterations (--train-iters) and learning rate (--lr)\n");
-      add_megatron_model (&run->model, text);
-    }
+  if (run->launch->order != NULL) {
+    g_string_append (text, "# left to you: tokenizer, data, iterations (--train-iters) and learning rate (--lr)\n");
+    add_megatron_model (&run->model, text);
+  }
   add_flags (flags, G_N_ELEMENTS (flags), text);
   add_megatron_stages (run, text);
   if (run->launch->order != NULL)
@@ -580,8 +546,7 @@ write_megatron (const Run *run, GString *text)
 /* torchtitan */
 
 /* Models that torchtitan has: the module, the function of its configuration that trains it, and the flavor of 0.2. */
-static const struct
-{
+static const struct {
   guint layers, hidden, vocabulary;
   const char *module;
   const char *config; /* NULL: there is none */
@@ -597,8 +562,7 @@ static const struct
 };
 
 /* Adds keys of its configuration: words of a command line, or TOML. */
-typedef struct
-{
+typedef struct {
   GString *text;
   gboolean toml;
   const char *section; /* the last one */
@@ -623,8 +587,7 @@ static void G_GNUC_PRINTF (5, 6)
   keys->section = section;
 }
 
-static char *
-list_modules (const PsStageShape *shape, gboolean toml)
+static char *list_modules (const PsStageShape *shape, gboolean toml)
 {
   g_autoptr (GPtrArray) names = g_ptr_array_new_with_free_func (g_free);
 
@@ -632,35 +595,31 @@ list_modules (const PsStageShape *shape, gboolean toml)
     g_ptr_array_add (names, g_strdup ("tok_embeddings"));
   for (guint i = 0; i < shape->n_layers; i++)
     g_ptr_array_add (names, g_strdup_printf ("layers.%u", shape->first_layer + i));
-  if (shape->head)
-    {
-      g_ptr_array_add (names, g_strdup ("norm"));
-      g_ptr_array_add (names, g_strdup (toml ? "output" : "lm_head"));
-    }
+  if (shape->head) {
+    g_ptr_array_add (names, g_strdup ("norm"));
+    g_ptr_array_add (names, g_strdup (toml ? "output" : "lm_head"));
+  }
   g_ptr_array_add (names, NULL);
   return g_strjoinv (toml ? "\", \"" : ",", (char **)names->pdata);
 }
 
-static void
-add_parts (Keys *keys, const PsLaunch *launch)
+static void add_parts (Keys *keys, const PsLaunch *launch)
 {
   g_string_append (keys->text,
                    keys->toml ? "module_fqns_per_model_part = [\n" : "--parallelism.module_fqns_per_model_part");
-  for (guint s = 0; s < launch->n_devices * launch->n_chunks; s++)
-    {
-      g_autofree char *names = list_modules (&launch->shapes[s], keys->toml);
+  for (guint s = 0; s < launch->n_devices * launch->n_chunks; s++) {
+    g_autofree char *names = list_modules (&launch->shapes[s], keys->toml);
 
-      if (!keys->toml)
-        g_string_append_printf (keys->text, *names ? " %s" : " ''", names);
-      else
-        g_string_append_printf (keys->text, *names ? "  [\"%s\"],\n" : "  [],\n", names);
-    }
+    if (!keys->toml)
+      g_string_append_printf (keys->text, *names ? " %s" : " ''", names);
+    else
+      g_string_append_printf (keys->text, *names ? "  [\"%s\"],\n" : "  [],\n", names);
+  }
   g_string_append (keys->text, keys->toml ? "]\n" : "\n");
 }
 
 /* The order of a family needs few options, unless it looks at costs. */
-static void
-add_torch_schedule (Keys *keys, const Run *run)
+static void add_torch_schedule (Keys *keys, const Run *run)
 {
   const PsLaunch *launch = run->launch;
   const PsFamily *family = ps_family_find (launch->schedule);
@@ -668,11 +627,10 @@ add_torch_schedule (Keys *keys, const Run *run)
   PsSetting given = *launch->setting;
   g_autoptr (PsSetting) few = ps_setting_new ();
 
-  if (name != NULL)
-    {
-      add_key (keys, "parallelism", "pipeline_parallel_schedule", TRUE, "%s", name);
-      return;
-    }
+  if (name != NULL) {
+    add_key (keys, "parallelism", "pipeline_parallel_schedule", TRUE, "%s", name);
+    return;
+  }
   few->n_devices = given.n_devices;
   few->n_microbatches = given.n_microbatches;
   few->n_chunks = given.n_chunks;
@@ -686,35 +644,30 @@ add_torch_schedule (Keys *keys, const Run *run)
   add_key (keys, "parallelism", "pipeline_parallel_schedule_csv", TRUE, "schedule.csv");
 }
 
-static void
-add_titan_model (Keys *keys, const PsModel *model)
+static void add_titan_model (Keys *keys, const PsModel *model)
 {
   const char *module = "MODULE", *config = NULL, *flavor = "FLAVOR";
 
   for (guint i = 0; i < G_N_ELEMENTS (titan_models); i++)
     if (titan_models[i].layers == model->layers && titan_models[i].hidden == model->hidden
-        && titan_models[i].vocabulary == model->vocabulary)
-      {
-        module = titan_models[i].module;
-        config = titan_models[i].config;
-        flavor = titan_models[i].flavor;
-      }
+        && titan_models[i].vocabulary == model->vocabulary) {
+      module = titan_models[i].module;
+      config = titan_models[i].config;
+      flavor = titan_models[i].flavor;
+    }
   if (keys->toml ? *flavor == 'F' : config == NULL)
     g_string_append_printf (keys->text, "# left to you: %s that trains this model in its own precision (%s %s)\n",
                             keys->toml ? "a module and its FLAVOR" : "CONFIG, a function of the module's registry",
                             module, flavor);
-  if (keys->toml)
-    {
-      add_key (keys, "model", "name", TRUE, "%s", module);
-      add_key (keys, "model", "flavor", TRUE, "%s", flavor);
-    }
-  else
+  if (keys->toml) {
+    add_key (keys, "model", "name", TRUE, "%s", module);
+    add_key (keys, "model", "flavor", TRUE, "%s", flavor);
+  } else
     g_string_append_printf (keys->text, "--module %s\n--config %s\n", module, config != NULL ? config : "CONFIG");
 }
 
 /* One device has no pipeline: it runs a microbatch at a time and adds up gradients. */
-static void
-add_titan_run (Keys *keys, const Run *run)
+static void add_titan_run (Keys *keys, const Run *run)
 {
   const PsModel *model = &run->model;
   gboolean piped = run->said.n_devices > 1;
@@ -731,13 +684,11 @@ add_titan_run (Keys *keys, const Run *run)
 }
 
 /* FSDP is what torchtitan has of ZeRO. The words of module_fqns_per_model_part end at the next option. */
-static void
-write_titan (const Run *run, gboolean toml, GString *text)
+static void write_titan (const Run *run, gboolean toml, GString *text)
 {
   const PsSetting *said = &run->said;
   const PsLaunch *launch = run->launch;
-  const struct
-  {
+  const struct {
     gboolean given;
     const char *key;
     guint value;
@@ -774,28 +725,24 @@ write_titan (const Run *run, gboolean toml, GString *text)
 
 /* DeepSpeed */
 
-static void
-add_deepspeed_parts (const PsLaunch *launch, GString *text)
+static void add_deepspeed_parts (const PsLaunch *launch, GString *text)
 {
   guint next = 0;
 
-  if (ps_stage_shapes_are_even (launch->shapes, launch->n_devices))
-    {
-      g_string_append (text,
-                       "# TransformerLayer: the class of your layers\npartition_method=\"type:TransformerLayer\"\n");
-      return;
-    }
+  if (ps_stage_shapes_are_even (launch->shapes, launch->n_devices)) {
+    g_string_append (text,
+                     "# TransformerLayer: the class of your layers\npartition_method=\"type:TransformerLayer\"\n");
+    return;
+  }
   g_string_append (text, "# for _partition_layers of a subclass; specs: embedding, layers, head\nparts=[0");
-  for (guint s = 0; s < launch->n_devices; s++)
-    {
-      next += launch->shapes[s].n_layers + (guint)launch->shapes[s].embedding + (guint)launch->shapes[s].head;
-      g_string_append_printf (text, ", %u", next);
-    }
+  for (guint s = 0; s < launch->n_devices; s++) {
+    next += launch->shapes[s].n_layers + (guint)launch->shapes[s].embedding + (guint)launch->shapes[s].head;
+    g_string_append_printf (text, ", %u", next);
+  }
   g_string_append (text, "]\n");
 }
 
-static void
-write_deepspeed (const Run *run, GString *text)
+static void write_deepspeed (const Run *run, GString *text)
 {
   const PsSetting *said = &run->said;
   const PsModel *model = &run->model;
@@ -822,8 +769,7 @@ write_deepspeed (const Run *run, GString *text)
 
 /* All */
 
-char *
-ps_launch_write (const char *framework, const PsLaunch *launch, GError **error)
+char *ps_launch_write (const char *framework, const PsLaunch *launch, GError **error)
 {
   const Run run = read_launch (launch);
   g_autoptr (GString) text = g_string_new (NULL);
@@ -847,8 +793,8 @@ ps_launch_write (const char *framework, const PsLaunch *launch, GError **error)
 
 /* A comment where a prediction hardly fits the memory of a GPU, or does not fit and is printed all the same; "" where
  * it fits. NULL and PS_ERROR_SCHEDULE with the bytes that are missing where it is not to be printed. */
-static char *
-note_memory (const PsLaunchChoice *choice, const PsSetting *setting, const PsPrediction *prediction, GError **error)
+static char *note_memory (const PsLaunchChoice *choice, const PsSetting *setting, const PsPrediction *prediction,
+                          GError **error)
 {
   const PsMetrics *metrics = &prediction->metrics;
   g_autofree gint64 *limit = NULL;
@@ -876,9 +822,8 @@ note_memory (const PsLaunchChoice *choice, const PsSetting *setting, const PsPre
                          choice->to, worst, needs, has, missing);
 }
 
-char *
-ps_launch_prediction (const PsLaunchChoice *choice, const PsSetting *setting, const char *schedule,
-                      const PsPrediction *prediction, GError **error)
+char *ps_launch_prediction (const PsLaunchChoice *choice, const PsSetting *setting, const char *schedule,
+                            const PsPrediction *prediction, GError **error)
 {
   const PsSchedule *order = prediction->program->schedule;
   g_autoptr (PsModel) model = NULL;

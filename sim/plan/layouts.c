@@ -15,8 +15,7 @@
 #define ROUND 32 /* cells between two comparisons with the best; the answers depend on it, not on the threads */
 
 /* The schedules of a cell, by their number of chunks. */
-enum
-{
+enum {
   PS_LAYOUT_OWN,    /* all schedules, with their own numbers of chunks */
   PS_LAYOUT_SINGLE, /* one chunk, on a single device */
   PS_LAYOUT_CHUNKS, /* a kind v >= this: schedules run with v chunks although their own number is another */
@@ -24,16 +23,14 @@ enum
 };
 
 /* The schedules of a kind for one layout, microbatch size and recomputation. */
-typedef struct
-{
+typedef struct {
   guint64 first;   /* point of the first schedule */
   guint kind;      /* PS_LAYOUT_OWN, or a number of chunks */
   gint64 floor_ns; /* no schedule of the cell is faster */
   gint64 alone_ns; /* nor is one without overlapped pairs */
 } Cell;
 
-typedef struct
-{
+typedef struct {
   const PsLayoutQuestion *question;
   char *profiles; /* names, as a spec has them; NULL: no measured costs */
   PsSweep *sweep;
@@ -49,16 +46,14 @@ typedef struct
 
 /* Whether a setting that takes floor_ns or longer cannot be among the best. Schedules that are near the last of the
  * best are worth a prediction, too. */
-static gboolean
-is_outrun (const Space *space, gint64 floor_ns)
+static gboolean is_outrun (const Space *space, gint64 floor_ns)
 {
   double factor = space->question->fold ? PS_LAYOUT_NEAR : 1;
 
   return space->last_ns > 0 && (double)floor_ns > factor * (double)space->last_ns;
 }
 
-static void
-space_clear (Space *space)
+static void space_clear (Space *space)
 {
   g_free (space->profiles);
   ps_sweep_free (space->sweep);
@@ -70,8 +65,7 @@ G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Space, space_clear)
 
 /* The model that a question is about, and the profiles that were measured with it */
 
-static gboolean
-check_name (const char *option, const char *name, GError **error)
+static gboolean check_name (const char *option, const char *name, GError **error)
 {
   if (name == NULL || strpbrk (name, ",;#\r\n") == NULL)
     return TRUE;
@@ -80,8 +74,7 @@ check_name (const char *option, const char *name, GError **error)
                     g_file_test (name, G_FILE_TEST_EXISTS) ? "another name of the file" : "one name without them");
 }
 
-static gboolean
-is_same_model (const PsModel *a, const PsModel *b)
+static gboolean is_same_model (const PsModel *a, const PsModel *b)
 {
   g_autoptr (PsModel) x = ps_model_copy (a), y = ps_model_copy (b);
   g_autofree char *x_digest = NULL, *y_digest = NULL;
@@ -94,9 +87,8 @@ is_same_model (const PsModel *a, const PsModel *b)
 
 /* Adds the profile if it was measured with *model; without a model the first profile's becomes it. A profile of another
  * model is skipped if --model was given, and refused else. */
-static gboolean
-add_profile (PsCostDb *db, const char *name, const char *where, gboolean given, PsModel **model, GString *names,
-             GError **error)
+static gboolean add_profile (PsCostDb *db, const char *name, const char *where, gboolean given, PsModel **model,
+                             GString *names, GError **error)
 {
   g_autoptr (PsModel) own = ps_costdb_model (db, name, error);
 
@@ -115,8 +107,7 @@ add_profile (PsCostDb *db, const char *name, const char *where, gboolean given, 
 
 /* Lists all profiles of one model, which differ in the size of microbatches, or the one asked for. A profile counts by
  * its last calibration, and where its model is known. */
-static gboolean
-list_profiles (Space *space, PsCostDb *db, PsModel **model, GError **error)
+static gboolean list_profiles (Space *space, PsCostDb *db, PsModel **model, GError **error)
 {
   const PsLayoutQuestion *question = space->question;
   g_autoptr (GString) names = g_string_new (NULL);
@@ -128,15 +119,14 @@ list_profiles (Space *space, PsCostDb *db, PsModel **model, GError **error)
   profiles = question->profile == NULL ? ps_costdb_profiles (db, error) : g_ptr_array_new ();
   if (profiles == NULL)
     return FALSE;
-  for (guint i = 0; i < profiles->len; i++)
-    {
-      const PsProfile *profile = profiles->pdata[i];
-      gboolean is_last = i + 1 == profiles->len || !ps_profile_is_same (profile, profiles->pdata[i + 1]);
+  for (guint i = 0; i < profiles->len; i++) {
+    const PsProfile *profile = profiles->pdata[i];
+    gboolean is_last = i + 1 == profiles->len || !ps_profile_is_same (profile, profiles->pdata[i + 1]);
 
-      if (*profile->model_text != '\0' && is_last
-          && !add_profile (db, profile->name, question->db, given, model, names, error))
-        return FALSE;
-    }
+    if (*profile->model_text != '\0' && is_last
+        && !add_profile (db, profile->name, question->db, given, model, names, error))
+      return FALSE;
+  }
   if (names->len == 0)
     return ps_refuse (error, PS_ERROR_USAGE, "--db: %s holds no profile of %s%s%s%s", question->db,
                       given ? "model '" : "any model", given ? (*model)->name : "", given ? "' with precision = " : "",
@@ -145,33 +135,29 @@ list_profiles (Space *space, PsCostDb *db, PsModel **model, GError **error)
   return TRUE;
 }
 
-static PsModel *
-load_model (Space *space, GError **error)
+static PsModel *load_model (Space *space, GError **error)
 {
   const PsLayoutQuestion *question = space->question;
   g_autoptr (PsModel) model = NULL;
   g_autoptr (PsCostDb) db = NULL;
 
-  if (question->model != NULL)
-    {
-      model = ps_model_load (question->model, error);
-      if (model == NULL || !ps_model_set_precision (model, "--precision", question->precision, error))
-        return NULL;
-    }
-  if (question->db != NULL)
-    {
-      db = ps_costdb_open (question->db, PS_COSTDB_READ, error);
-      if (db == NULL || !list_profiles (space, db, &model, error))
-        return NULL;
-    }
+  if (question->model != NULL) {
+    model = ps_model_load (question->model, error);
+    if (model == NULL || !ps_model_set_precision (model, "--precision", question->precision, error))
+      return NULL;
+  }
+  if (question->db != NULL) {
+    db = ps_costdb_open (question->db, PS_COSTDB_READ, error);
+    if (db == NULL || !list_profiles (space, db, &model, error))
+      return NULL;
+  }
   return g_steal_pointer (&model);
 }
 
 /* The space as a spec */
 
 /* TRUE for a family that this small pipeline does not suit: the sweep refuses it. */
-static gboolean
-is_synchronous (const PsFamily *family)
+static gboolean is_synchronous (const PsFamily *family)
 {
   PsFamilySetting small = { .n_devices = 2, .n_microbatches = 8, .n_chunks = family->default_chunks };
   g_autoptr (PsSchedule) schedule = ps_family_generate (family, &small, NULL);
@@ -179,8 +165,7 @@ is_synchronous (const PsFamily *family)
   return schedule == NULL || !schedule->asynchronous;
 }
 
-static void
-add_schedules (const PsLayoutQuestion *question, GString *spec)
+static void add_schedules (const PsLayoutQuestion *question, GString *spec)
 {
   guint n, n_added = 0;
   const PsFamily *const *families = ps_family_table (&n);
@@ -197,9 +182,8 @@ add_schedules (const PsLayoutQuestion *question, GString *spec)
 
 /* The number that was asked for, or 1 and all numbers (or powers of two) from `least` to `most` that divide `number`,
  * and by which tensors can be split where a model is given. */
-static void
-add_numbers (GString *spec, const char *field, guint given, guint number, guint least, guint most, gboolean powers,
-             const PsModel *tensors)
+static void add_numbers (GString *spec, const char *field, guint given, guint number, guint least, guint most,
+                         gboolean powers, const PsModel *tensors)
 {
   g_string_append_printf (spec, "%s = %u", field, MAX (given, 1));
   for (guint i = least; given == 0 && i <= most; i += powers ? i : 1)
@@ -210,8 +194,7 @@ add_numbers (GString *spec, const char *field, guint given, guint number, guint 
 
 /* The spec crosses devices, replicas, tensor, context and experts; is_asked drops points whose product is not the
  * number of GPUs. */
-static char *
-write_spec (const Space *space, const PsModel *model, const PsCluster *cluster)
+static char *write_spec (const Space *space, const PsModel *model, const PsCluster *cluster)
 {
   const PsLayoutQuestion *question = space->question;
   guint n_gpus = space->layouts->n_gpus;
@@ -220,12 +203,11 @@ write_spec (const Space *space, const PsModel *model, const PsCluster *cluster)
   add_schedules (question, spec);
   g_string_append_printf (spec, "global-batch = %" G_GINT64_FORMAT "\nmemory-limit = %" G_GINT64_FORMAT "B\n",
                           question->global_batch, space->layouts->memory_limit);
-  if (question->db != NULL)
-    {
-      g_string_append_printf (spec, "db = %s\nprofile = %s\ndevices = %u\nrecompute = none, full\n", question->db,
-                              space->profiles, n_gpus);
-      return g_string_free (g_steal_pointer (&spec), FALSE);
-    }
+  if (question->db != NULL) {
+    g_string_append_printf (spec, "db = %s\nprofile = %s\ndevices = %u\nrecompute = none, full\n", question->db,
+                            space->profiles, n_gpus);
+    return g_string_free (g_steal_pointer (&spec), FALSE);
+  }
   g_string_append_printf (spec, "model = %s\nprecision = %s\ncluster = %s\nzero = 0", question->model,
                           ps_precision_name (model->precision), question->cluster);
   if (question->zero > 0)
@@ -248,8 +230,7 @@ write_spec (const Space *space, const PsModel *model, const PsCluster *cluster)
 
 /* Questions */
 
-static gboolean
-check_question (const PsLayoutQuestion *question, GError **error)
+static gboolean check_question (const PsLayoutQuestion *question, GError **error)
 {
   const char *message = NULL;
 
@@ -275,8 +256,7 @@ check_question (const PsLayoutQuestion *question, GError **error)
          && check_name ("--profile", question->profile, error) && check_name ("--cluster", question->cluster, error);
 }
 
-static gboolean
-check_tensor (const Space *space, const PsModel *model, PsCluster *cluster, GError **error)
+static gboolean check_tensor (const Space *space, const PsModel *model, PsCluster *cluster, GError **error)
 {
   guint tensor = MAX (space->question->tensor, 1), n_gpus = space->layouts->n_gpus;
 
@@ -286,8 +266,7 @@ check_tensor (const Space *space, const PsModel *model, PsCluster *cluster, GErr
   return ps_refuse (error, PS_ERROR_USAGE, "--tensor %u: does not divide the %u GPUs", tensor, n_gpus);
 }
 
-static gboolean
-take_cluster (Space *space, const PsCluster *cluster, GError **error)
+static gboolean take_cluster (Space *space, const PsCluster *cluster, GError **error)
 {
   const PsLayoutQuestion *question = space->question;
   PsFramework asked = question->framework, framework = asked != PS_FRAMEWORK_NONE ? asked : space->model->framework;
@@ -312,8 +291,7 @@ take_cluster (Space *space, const PsCluster *cluster, GError **error)
 /* Schedules */
 
 /* Whether a cell of the kind holds the schedule. */
-static gboolean
-takes_schedule (const PsFamily *family, guint kind)
+static gboolean takes_schedule (const PsFamily *family, guint kind)
 {
   PsFamilySetting small
       = { .n_devices = kind == PS_LAYOUT_SINGLE ? 1 : 2, .n_microbatches = 8, .n_chunks = kind, .n_slices = 1 };
@@ -322,8 +300,7 @@ takes_schedule (const PsFamily *family, guint kind)
          || ((kind == PS_LAYOUT_SINGLE || kind != family->default_chunks) && ps_family_check (family, &small, NULL));
 }
 
-static gboolean
-has_pairs (const PsFamily *family)
+static gboolean has_pairs (const PsFamily *family)
 {
   PsFamilySetting small = { .n_devices = 2, .n_microbatches = 8, .n_chunks = family->default_chunks, .n_slices = 1 };
   g_autoptr (PsSchedule) order = family->uses_costs ? NULL : ps_family_generate (family, &small, NULL);
@@ -334,8 +311,7 @@ has_pairs (const PsFamily *family)
   return found;
 }
 
-static void
-list_schedules (Space *space)
+static void list_schedules (Space *space)
 {
   const GPtrArray *schedules = ps_sweep_axis (space->sweep, "schedule")->values;
   guint64 of_one_chunk = 0;
@@ -343,23 +319,21 @@ list_schedules (Space *space)
 
   space->n_schedules = schedules->len;
   g_assert (schedules->len <= 64); /* bits of takes and pairs */
-  for (guint i = 0; i < schedules->len; i++)
-    {
-      const PsFamily *family = ps_family_find (((const PsSweepValue *)schedules->pdata[i])->text);
+  for (guint i = 0; i < schedules->len; i++) {
+    const PsFamily *family = ps_family_find (((const PsSweepValue *)schedules->pdata[i])->text);
 
-      has_1f1b = has_1f1b || g_str_equal (family->name, "1f1b");
-      of_one_chunk |= (guint64)(family->default_chunks == 1) << i;
-      space->pairs |= (guint64)has_pairs (family) << i;
-      for (guint kind = 0; kind < PS_LAYOUT_KINDS; kind++)
-        space->takes[kind] |= (guint64)takes_schedule (family, kind) << i;
-    }
+    has_1f1b = has_1f1b || g_str_equal (family->name, "1f1b");
+    of_one_chunk |= (guint64)(family->default_chunks == 1) << i;
+    space->pairs |= (guint64)has_pairs (family) << i;
+    for (guint kind = 0; kind < PS_LAYOUT_KINDS; kind++)
+      space->takes[kind] |= (guint64)takes_schedule (family, kind) << i;
+  }
   /* 1F1B is what families of several chunks come to with one. */
   if (has_1f1b)
     space->takes[PS_LAYOUT_SINGLE] &= of_one_chunk;
 }
 
-static guint
-count_schedules (const Space *space, guint kind)
+static guint count_schedules (const Space *space, guint kind)
 {
   return (guint)__builtin_popcountll (space->takes[kind]);
 }
@@ -368,8 +342,7 @@ count_schedules (const Space *space, guint kind)
 
 /* Asks for the schedules' own numbers, and for 2, 4, 8 and all that cut the layers evenly, or the layers with embedding
  * and loss; on a single device for one chunk. */
-static gboolean
-are_chunks_asked (guint layers, guint n_devices, guint n_chunks)
+static gboolean are_chunks_asked (guint layers, guint n_devices, guint n_chunks)
 {
   guint n_stages = n_devices * n_chunks;
 
@@ -381,8 +354,7 @@ are_chunks_asked (guint layers, guint n_devices, guint n_chunks)
 }
 
 /* TRUE if all GPUs have work, and state is spread over replicas as asked, if there are any. */
-static gboolean
-is_asked (const Space *space, const PsSetting *setting)
+static gboolean is_asked (const Space *space, const PsSetting *setting)
 {
   guint64 shares = (guint64)setting->n_tensor * setting->n_context * setting->n_replicas;
 
@@ -394,27 +366,24 @@ is_asked (const Space *space, const PsSetting *setting)
 /* Sets the bounds of a cell by the costs of one microbatch; FALSE: weights, gradients and optimizer state alone do not
  * fit. Any layout has the same work and the same weights. Pairs hide at most the all-to-alls of their F and B under
  * each other's computing; nothing is known of measured pairs. */
-static gboolean
-bound_cell (const PsCosts *costs, guint n_devices, guint m, gint64 memory_limit, Cell *cell)
+static gboolean bound_cell (const PsCosts *costs, guint n_devices, guint m, gint64 memory_limit, Cell *cell)
 {
   gint64 work = 0, hidden = 0, weights = 0;
 
-  for (guint s = 0; s < costs->n_stages; s++)
-    {
-      const PsStageCost *stage = &costs->stage[s];
+  for (guint s = 0; s < costs->n_stages; s++) {
+    const PsStageCost *stage = &costs->stage[s];
 
-      work += ps_costs_op (costs, PS_OP_F, s)->duration_ns + ps_costs_backward_ns (costs, 0, s);
-      weights += stage->weight_bytes;
-      if (stage->pair_ns >= 0)
-        hidden = costs->time_origin == PS_ORIGIN_MODELLED ? hidden + 2 * stage->tensor_ns : G_MAXINT64 / 2;
-    }
+    work += ps_costs_op (costs, PS_OP_F, s)->duration_ns + ps_costs_backward_ns (costs, 0, s);
+    weights += stage->weight_bytes;
+    if (stage->pair_ns >= 0)
+      hidden = costs->time_origin == PS_ORIGIN_MODELLED ? hidden + 2 * stage->tensor_ns : G_MAXINT64 / 2;
+  }
   cell->alone_ns = work * m / n_devices;
   cell->floor_ns = MAX (work - hidden, 0) * m / n_devices;
   return weights / n_devices <= memory_limit;
 }
 
-static void
-add_cell (Space *space, guint64 first, PsSweepPoint *point)
+static void add_cell (Space *space, guint64 first, PsSweepPoint *point)
 {
   PsLayouts *layouts = space->layouts;
   const PsSetting *setting = &point->setting;
@@ -436,8 +405,7 @@ add_cell (Space *space, guint64 first, PsSweepPoint *point)
     g_array_append_val (space->cells, cell);
 }
 
-static int
-compare_cells (gconstpointer a, gconstpointer b)
+static int compare_cells (gconstpointer a, gconstpointer b)
 {
   const Cell *x = a, *y = b;
 
@@ -445,25 +413,22 @@ compare_cells (gconstpointer a, gconstpointer b)
 }
 
 /* Schedules change fastest. */
-static void
-list_cells (Space *space)
+static void list_cells (Space *space)
 {
   PsSweepPoint point;
 
   space->cells = g_array_new (FALSE, FALSE, sizeof (Cell));
   ps_sweep_point_init (&point, space->sweep);
-  for (guint64 first = 0; first < ps_sweep_n_points (space->sweep); first += space->n_schedules)
-    {
-      ps_sweep_point_set (&point, space->sweep, first);
-      if (is_asked (space, &point.setting))
-        add_cell (space, first, &point);
-    }
+  for (guint64 first = 0; first < ps_sweep_n_points (space->sweep); first += space->n_schedules) {
+    ps_sweep_point_set (&point, space->sweep, first);
+    if (is_asked (space, &point.setting))
+      add_cell (space, first, &point);
+  }
   ps_sweep_point_clear (&point);
   g_array_sort (space->cells, compare_cells);
 }
 
-double
-ps_layout_step_flops (const PsModel *model, gint64 global_batch)
+double ps_layout_step_flops (const PsModel *model, gint64 global_batch)
 {
   const PsStageShape whole = { .n_layers = model->layers, .embedding = TRUE, .head = TRUE };
   double flops
@@ -472,8 +437,7 @@ ps_layout_step_flops (const PsModel *model, gint64 global_batch)
   return flops / model->microbatch_size * (double)global_batch;
 }
 
-static gboolean
-open_space (Space *space, GError **error)
+static gboolean open_space (Space *space, GError **error)
 {
   const PsLayoutQuestion *question = space->question;
   PsLayouts *layouts = space->layouts;
@@ -502,8 +466,7 @@ open_space (Space *space, GError **error)
 
 /* The answer */
 
-static void
-layout_clear (gpointer data)
+static void layout_clear (gpointer data)
 {
   PsLayout *layout = data;
 
@@ -514,8 +477,7 @@ layout_clear (gpointer data)
   g_free (layout->layout);
 }
 
-void
-ps_layouts_free (PsLayouts *layouts)
+void ps_layouts_free (PsLayouts *layouts)
 {
   if (layouts == NULL)
     return;
@@ -525,8 +487,7 @@ ps_layouts_free (PsLayouts *layouts)
   g_free (layouts);
 }
 
-const char *
-ps_confidence_name (PsConfidence confidence)
+const char *ps_confidence_name (PsConfidence confidence)
 {
   static const char *const names[] = { "low", "medium", "high" };
 
@@ -537,8 +498,7 @@ ps_confidence_name (PsConfidence confidence)
 /* Threads */
 
 /* Some cells, and a result for each of their schedules; NULL for a schedule that the cell does not hold. */
-typedef struct
-{
+typedef struct {
   const Space *space;
   const Cell *cells;
   guint n_cells;
@@ -547,8 +507,7 @@ typedef struct
   PsThreads threads;
 } Round;
 
-static gpointer
-predict_cells (gpointer data)
+static gpointer predict_cells (gpointer data)
 {
   Round *round = data;
   const Space *space = round->space;
@@ -556,15 +515,14 @@ predict_cells (gpointer data)
   GError *error = NULL;
   guint i;
 
-  while (error == NULL && (i = (guint)g_atomic_int_add (&round->next, 1)) < round->n_cells)
-    {
-      const Cell *cell = &round->cells[i];
-      guint64 worth = space->takes[cell->kind] & (is_outrun (space, cell->alone_ns) ? space->pairs : G_MAXUINT64);
+  while (error == NULL && (i = (guint)g_atomic_int_add (&round->next, 1)) < round->n_cells) {
+    const Cell *cell = &round->cells[i];
+    guint64 worth = space->takes[cell->kind] & (is_outrun (space, cell->alone_ns) ? space->pairs : G_MAXUINT64);
 
-      for (guint k = 0; k < space->n_schedules && error == NULL && !g_atomic_int_get (&round->threads.stop); k++)
-        if (worth >> k & 1)
-          round->results[i * space->n_schedules + k] = ps_sweep_worker_predict (worker, cell->first + k, &error);
-    }
+    for (guint k = 0; k < space->n_schedules && error == NULL && !g_atomic_int_get (&round->threads.stop); k++)
+      if (worth >> k & 1)
+        round->results[i * space->n_schedules + k] = ps_sweep_worker_predict (worker, cell->first + k, &error);
+  }
   if (error != NULL)
     ps_threads_fail (&round->threads, error);
   return NULL;
@@ -573,8 +531,7 @@ predict_cells (gpointer data)
 /* The best */
 
 /* Origins stand in the order of falling weight. */
-static PsConfidence
-find_confidence (const PsResult *result)
+static PsConfidence find_confidence (const PsResult *result)
 {
   static const char *const columns[] = { "costs_origin", "transfers_origin", "memory_origin" };
   PsOrigin weakest = PS_ORIGIN_GIVEN, origin;
@@ -587,8 +544,7 @@ find_confidence (const PsResult *result)
                                              : PS_CONFIDENCE_LOW;
 }
 
-static PsLayout
-layout_new (const Space *space, const PsResult *result)
+static PsLayout layout_new (const Space *space, const PsResult *result)
 {
   const PsValue *profile = ps_result_value (result, "profile"), *stages = ps_result_value (result, "layout");
   const PsLayouts *layouts = space->layouts;
@@ -621,8 +577,7 @@ layout_new (const Space *space, const PsResult *result)
 }
 
 /* Whether the question's runner runs the layout. */
-static gboolean
-is_run (const Space *space, const PsLayout *layout)
+static gboolean is_run (const Space *space, const PsLayout *layout)
 {
   const PsLayoutQuestion *question = space->question;
 
@@ -634,8 +589,7 @@ is_run (const Space *space, const PsLayout *layout)
   return refusal == NULL;
 }
 
-static int
-compare_layouts (gconstpointer a, gconstpointer b)
+static int compare_layouts (gconstpointer a, gconstpointer b)
 {
   const PsLayout *x = a, *y = b;
   const gint64 differences[] = { x->step_ns - y->step_ns,
@@ -654,8 +608,7 @@ compare_layouts (gconstpointer a, gconstpointer b)
   return 0;
 }
 
-static void
-take_result (const Space *space, const PsResult *result)
+static void take_result (const Space *space, const PsResult *result)
 {
   PsLayouts *layouts = space->layouts;
   PsLayout layout;
@@ -664,27 +617,24 @@ take_result (const Space *space, const PsResult *result)
     layouts->n_impossible++;
   else if (!ps_result_value (result, "feasible")->integer)
     layouts->n_too_large++;
-  else
-    {
-      layouts->n_fit++;
-      layouts->unrest = MAX (layouts->unrest, ps_result_value (result, "unrest")->real);
-      layout = layout_new (space, result);
-      layout.not_run = !is_run (space, &layout);
-      g_array_append_val (space->fits, layout);
-    }
+  else {
+    layouts->n_fit++;
+    layouts->unrest = MAX (layouts->unrest, ps_result_value (result, "unrest")->real);
+    layout = layout_new (space, result);
+    layout.not_run = !is_run (space, &layout);
+    g_array_append_val (space->fits, layout);
+  }
 }
 
 /* Whether two settings are one answer. */
-static gboolean
-is_same (const PsLayoutQuestion *question, const PsLayout *a, const PsLayout *b)
+static gboolean is_same (const PsLayoutQuestion *question, const PsLayout *a, const PsLayout *b)
 {
   return question->fold && a->n_devices == b->n_devices && a->n_tensor == b->n_tensor && a->n_context == b->n_context
          && a->n_experts == b->n_experts && a->n_replicas == b->n_replicas && a->not_run == b->not_run;
 }
 
 /* The first of the settings that a setting is one answer with; itself where it is the first. */
-static guint
-find_same (const PsLayoutQuestion *question, const GArray *layouts, const PsLayout *layout)
+static guint find_same (const PsLayoutQuestion *question, const GArray *layouts, const PsLayout *layout)
 {
   guint i = 0;
 
@@ -694,8 +644,7 @@ find_same (const PsLayoutQuestion *question, const GArray *layouts, const PsLayo
   return i;
 }
 
-static void
-take_results (Space *space, PsResult **results, guint n)
+static void take_results (Space *space, PsResult **results, guint n)
 {
   guint n_answers = 0;
 
@@ -703,18 +652,16 @@ take_results (Space *space, PsResult **results, guint n)
     if (results[i] != NULL)
       take_result (space, results[i]);
   g_array_sort (space->fits, compare_layouts);
-  for (guint i = 0; i < space->fits->len && n_answers < space->question->top; i++)
-    {
-      const PsLayout *layout = &g_array_index (space->fits, PsLayout, i);
+  for (guint i = 0; i < space->fits->len && n_answers < space->question->top; i++) {
+    const PsLayout *layout = &g_array_index (space->fits, PsLayout, i);
 
-      n_answers += !layout->not_run && find_same (space->question, space->fits, layout) == i;
-      space->last_ns = n_answers == space->question->top ? layout->step_ns : 0;
-    }
+    n_answers += !layout->not_run && find_same (space->question, space->fits, layout) == i;
+    space->last_ns = n_answers == space->question->top ? layout->step_ns : 0;
+  }
 }
 
 /* Adds a schedule that is nearly as fast, once. On one device nearly all are; a reader expects 1F1B there. */
-static void
-note_near (PsLayout *best, const PsLayout *other)
+static void note_near (PsLayout *best, const PsLayout *other)
 {
   g_autofree char *named = g_strjoin (", ", best->schedule, best->near, NULL);
   g_auto (GStrv) names = g_strsplit (named, ", ", -1);
@@ -729,31 +676,27 @@ note_near (PsLayout *best, const PsLayout *other)
 }
 
 /* Moves the best of the settings that fit, which stand in their order, to the answer: those that run, or the others. */
-static void
-choose_best (Space *space, gboolean not_run)
+static void choose_best (Space *space, gboolean not_run)
 {
   GArray *best = space->layouts->best;
   const guint end = best->len + space->question->top;
 
-  for (guint i = 0; i < space->fits->len; i++)
-    {
-      PsLayout *layout = &g_array_index (space->fits, PsLayout, i);
-      guint same = find_same (space->question, best, layout);
+  for (guint i = 0; i < space->fits->len; i++) {
+    PsLayout *layout = &g_array_index (space->fits, PsLayout, i);
+    guint same = find_same (space->question, best, layout);
 
-      if (layout->schedule == NULL || layout->not_run != not_run)
-        continue;
-      if (same < best->len)
-        note_near (&g_array_index (best, PsLayout, same), layout);
-      else if (best->len < end)
-        {
-          g_array_append_vals (best, layout, 1);
-          *layout = (PsLayout){ .schedule = NULL };
-        }
+    if (layout->schedule == NULL || layout->not_run != not_run)
+      continue;
+    if (same < best->len)
+      note_near (&g_array_index (best, PsLayout, same), layout);
+    else if (best->len < end) {
+      g_array_append_vals (best, layout, 1);
+      *layout = (PsLayout){ .schedule = NULL };
     }
+  }
 }
 
-static gboolean
-predict_round (Space *space, guint first, guint n, GError **error)
+static gboolean predict_round (Space *space, guint first, guint n, GError **error)
 {
   guint n_results = n * space->n_schedules;
   g_autofree PsResult **results = g_new0 (PsResult *, n_results);
@@ -773,28 +716,24 @@ predict_round (Space *space, guint first, guint n, GError **error)
 }
 
 /* Cells stand in the order of rising floors: after the first that is outrun, all are. */
-static gboolean
-predict_all (Space *space, GError **error)
+static gboolean predict_all (Space *space, GError **error)
 {
   guint first = 0, end = 0;
 
-  do
-    {
-      if (end > first && !predict_round (space, first, end - first, error))
-        return FALSE;
-      first = end;
-      while (end < MIN (first + ROUND, space->cells->len)
-             && !is_outrun (space, g_array_index (space->cells, Cell, end).floor_ns))
-        end++;
-    }
-  while (end > first);
+  do {
+    if (end > first && !predict_round (space, first, end - first, error))
+      return FALSE;
+    first = end;
+    while (end < MIN (first + ROUND, space->cells->len)
+           && !is_outrun (space, g_array_index (space->cells, Cell, end).floor_ns))
+      end++;
+  } while (end > first);
   for (; first < space->cells->len; first++)
     space->layouts->n_outrun += count_schedules (space, g_array_index (space->cells, Cell, first).kind);
   return TRUE;
 }
 
-PsLayouts *
-ps_layouts_find (const PsLayoutQuestion *question, GError **error)
+PsLayouts *ps_layouts_find (const PsLayoutQuestion *question, GError **error)
 {
   g_autoptr (PsLayouts) layouts = g_new0 (PsLayouts, 1);
   g_auto (Space) space = { .question = question, .layouts = layouts };
@@ -812,8 +751,7 @@ ps_layouts_find (const PsLayoutQuestion *question, GError **error)
 
 /* Command lines */
 
-PsSetting *
-ps_layout_setting (const PsLayoutQuestion *question, const PsLayouts *layouts, const PsLayout *layout)
+PsSetting *ps_layout_setting (const PsLayoutQuestion *question, const PsLayouts *layouts, const PsLayout *layout)
 {
   PsSetting *setting = ps_setting_new ();
 
@@ -836,16 +774,14 @@ ps_layout_setting (const PsLayoutQuestion *question, const PsLayouts *layouts, c
   setting->framework = question->framework;
   if (layout->n_replicas > 1 || layout->n_context > 1)
     setting->zero = layout->zero;
-  if (setting->cluster == NULL || question->memory_limit > 0 || question->reserve != PS_LAYOUT_USUAL_RESERVE)
-    {
-      setting->memory_limit = g_memdup2 (&layouts->memory_limit, sizeof layouts->memory_limit);
-      setting->n_memory_limits = 1;
-    }
+  if (setting->cluster == NULL || question->memory_limit > 0 || question->reserve != PS_LAYOUT_USUAL_RESERVE) {
+    setting->memory_limit = g_memdup2 (&layouts->memory_limit, sizeof layouts->memory_limit);
+    setting->n_memory_limits = 1;
+  }
   return setting;
 }
 
-char *
-ps_layout_command (const PsLayoutQuestion *question, const PsLayouts *layouts, const PsLayout *layout)
+char *ps_layout_command (const PsLayoutQuestion *question, const PsLayouts *layouts, const PsLayout *layout)
 {
   g_autoptr (PsSetting) setting = ps_layout_setting (question, layouts, layout);
   g_autofree char *typed = ps_setting_typed (setting);

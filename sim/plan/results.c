@@ -9,8 +9,7 @@
 #include <math.h>
 #include <string.h>
 
-struct _PsResults
-{
+struct _PsResults {
   PsDatabase *file;
   PsRows *predicted; /* statements that insert a row; NULL: not made yet */
   PsRows *skipped;
@@ -33,62 +32,55 @@ static const PsResultColumn own[PS_N_FIGURES - G_N_ELEMENTS (shared)] = {
   { { "above_bound", "over bound", PS_COLUMN_RATIO }, PS_ROLE_DERIVED },
 };
 
-const PsResultColumn *
-ps_result_columns (guint *n)
+const PsResultColumn *ps_result_columns (guint *n)
 {
   static PsResultColumn *all;
 
   *n = ps_setting_n_options + PS_N_FIGURES;
-  if (g_once_init_enter (&all))
-    {
-      PsResultColumn *columns = g_new (PsResultColumn, *n), *figures = columns + ps_setting_n_options;
+  if (g_once_init_enter (&all)) {
+    PsResultColumn *columns = g_new (PsResultColumn, *n), *figures = columns + ps_setting_n_options;
 
-      for (guint i = 0; i < ps_setting_n_options; i++)
-        columns[i] = (PsResultColumn){ ps_setting_options[i].sweep->column, PS_ROLE_SETTING };
-      for (guint i = 0; i < G_N_ELEMENTS (shared); i++)
-        figures[i] = (PsResultColumn){ *ps_figure (shared[i]), PS_ROLE_FIGURE };
-      memcpy (figures + G_N_ELEMENTS (shared), own, sizeof own);
-      g_once_init_leave (&all, columns);
-    }
+    for (guint i = 0; i < ps_setting_n_options; i++)
+      columns[i] = (PsResultColumn){ ps_setting_options[i].sweep->column, PS_ROLE_SETTING };
+    for (guint i = 0; i < G_N_ELEMENTS (shared); i++)
+      figures[i] = (PsResultColumn){ *ps_figure (shared[i]), PS_ROLE_FIGURE };
+    memcpy (figures + G_N_ELEMENTS (shared), own, sizeof own);
+    g_once_init_leave (&all, columns);
+  }
   return all;
 }
 
-int
-ps_result_column_find (const char *name)
+int ps_result_column_find (const char *name)
 {
   static GHashTable *indices;
   gpointer index;
   guint n;
   const PsResultColumn *columns = ps_result_columns (&n);
 
-  if (g_once_init_enter (&indices))
-    {
-      GHashTable *by_key = g_hash_table_new (g_str_hash, g_str_equal);
+  if (g_once_init_enter (&indices)) {
+    GHashTable *by_key = g_hash_table_new (g_str_hash, g_str_equal);
 
-      for (guint i = 0; i < n; i++)
-        g_hash_table_insert (by_key, (gpointer)columns[i].column.key, GUINT_TO_POINTER (i));
-      g_once_init_leave (&indices, by_key);
-    }
+    for (guint i = 0; i < n; i++)
+      g_hash_table_insert (by_key, (gpointer)columns[i].column.key, GUINT_TO_POINTER (i));
+    g_once_init_leave (&indices, by_key);
+  }
   return g_hash_table_lookup_extended (indices, name, NULL, &index) ? GPOINTER_TO_INT (index) : -1;
 }
 
 /* The column of that name, which is one. */
-static const PsColumn *
-result_column (const char *name)
+static const PsColumn *result_column (const char *name)
 {
   guint n;
 
   return &ps_result_columns (&n)[ps_result_column_find (name)].column;
 }
 
-const PsValue *
-ps_result_value (const PsResult *result, const char *column)
+const PsValue *ps_result_value (const PsResult *result, const char *column)
 {
   return &result->values[ps_result_column_find (column)];
 }
 
-void
-ps_result_free (PsResult *result)
+void ps_result_free (PsResult *result)
 {
   if (result == NULL)
     return;
@@ -102,8 +94,7 @@ ps_result_free (PsResult *result)
 /* The file */
 
 /* "point, digest, schedule, devices, ...": the columns of a prediction. Free with g_free. */
-static char *
-list_columns (void)
+static char *list_columns (void)
 {
   GString *list = g_string_new ("point, digest");
   guint n_columns;
@@ -117,23 +108,21 @@ list_columns (void)
 #define OPTIONS_LINE "  -- OPTIONS\n" /* of data/results.sql */
 
 /* "  replicas INTEGER NOT NULL, -- Data-parallel copies of the pipeline (default: 1)" for every option. */
-static char *
-add_options (const char *schema)
+static char *add_options (const char *schema)
 {
   g_autoptr (GString) columns = g_string_new (NULL);
   g_auto (GStrv) parts = g_strsplit (schema, OPTIONS_LINE, 2);
 
-  for (const PsOption *option = ps_setting_options; option->name != NULL; option++)
-    {
-      PsColumnType type = option->sweep->column.type;
-      gboolean real = type == PS_COLUMN_NUMBER || type == PS_COLUMN_RATE || type == PS_COLUMN_RATIO;
+  for (const PsOption *option = ps_setting_options; option->name != NULL; option++) {
+    PsColumnType type = option->sweep->column.type;
+    gboolean real = type == PS_COLUMN_NUMBER || type == PS_COLUMN_RATE || type == PS_COLUMN_RATIO;
 
-      g_string_append_printf (columns, "  %s %s%s, -- %s\n", option->sweep->column.key,
-                              type == PS_COLUMN_TEXT ? "TEXT"
-                              : real                 ? "REAL"
-                                                     : "INTEGER",
-                              option->flags & PS_FIELD_NULL ? "" : " NOT NULL", option->help);
-    }
+    g_string_append_printf (columns, "  %s %s%s, -- %s\n", option->sweep->column.key,
+                            type == PS_COLUMN_TEXT ? "TEXT"
+                            : real                 ? "REAL"
+                                                   : "INTEGER",
+                            option->flags & PS_FIELD_NULL ? "" : " NOT NULL", option->help);
+  }
   return g_strconcat (parts[0], columns->str, parts[1], NULL);
 }
 
@@ -147,8 +136,7 @@ static const PsDatabaseKind kind = {
 };
 
 /* The table of predictions has the columns of this build. */
-static gboolean
-check_columns (PsDatabase *file, GError **error)
+static gboolean check_columns (PsDatabase *file, GError **error)
 {
   g_autoptr (PsRows) rows
       = ps_rows_new (file, error, "SELECT group_concat (name, ', ') FROM pragma_table_info ('prediction')", "");
@@ -163,8 +151,7 @@ check_columns (PsDatabase *file, GError **error)
                        "%s: was predicted by a build of pipesim with other options; give another database", file->path);
 }
 
-PsResults *
-ps_results_open (const char *path, PsResultsMode mode, GError **error)
+PsResults *ps_results_open (const char *path, PsResultsMode mode, GError **error)
 {
   g_autoptr (PsResults) results = g_new0 (PsResults, 1);
 
@@ -172,8 +159,7 @@ ps_results_open (const char *path, PsResultsMode mode, GError **error)
   return results->file != NULL && check_columns (results->file, error) ? g_steal_pointer (&results) : NULL;
 }
 
-void
-ps_results_close (PsResults *results)
+void ps_results_close (PsResults *results)
 {
   if (results == NULL)
     return;
@@ -183,16 +169,14 @@ ps_results_close (PsResults *results)
   g_free (results);
 }
 
-const char *
-ps_results_path (const PsResults *results)
+const char *ps_results_path (const PsResults *results)
 {
   return results->file->path;
 }
 
 /* Storing */
 
-static void
-set_value (PsRows *insert, int parameter, const PsValue *value)
+static void set_value (PsRows *insert, int parameter, const PsValue *value)
 {
   if (value->type == PS_VALUE_INTEGER)
     ps_rows_set_integer (insert, parameter, value->integer);
@@ -204,8 +188,7 @@ set_value (PsRows *insert, int parameter, const PsValue *value)
     ps_rows_set_null (insert, parameter);
 }
 
-static gboolean
-prepare (PsResults *results, GError **error)
+static gboolean prepare (PsResults *results, GError **error)
 {
   g_autofree char *columns = list_columns ();
   g_autoptr (GString) sql = g_string_new (NULL);
@@ -221,8 +204,7 @@ prepare (PsResults *results, GError **error)
   return results->skipped != NULL;
 }
 
-static gboolean
-store_row (PsResults *results, const PsResult *row, GError **error)
+static gboolean store_row (PsResults *results, const PsResult *row, GError **error)
 {
   PsRows *insert = row->reason != NULL ? results->skipped : results->predicted;
   gboolean found;
@@ -237,8 +219,7 @@ store_row (PsResults *results, const PsResult *row, GError **error)
   return ps_rows_next (insert, &found, error);
 }
 
-gboolean
-ps_results_store (PsResults *results, PsResult *const *rows, guint n, GError **error)
+gboolean ps_results_store (PsResults *results, PsResult *const *rows, guint n, GError **error)
 {
   gboolean ok = ps_database_begin (results->file, error);
 
@@ -250,8 +231,7 @@ ps_results_store (PsResults *results, PsResult *const *rows, guint n, GError **e
   return ps_database_end (results->file, ok, error);
 }
 
-gboolean
-ps_results_sweep (PsResults *results, char **spec, char **digest, guint64 *n_points, GError **error)
+gboolean ps_results_sweep (PsResults *results, char **spec, char **digest, guint64 *n_points, GError **error)
 {
   g_autoptr (PsRows) rows = ps_rows_new (results->file, error, "SELECT version, spec, digest, points FROM sweep", "");
   g_autofree char *version = NULL;
@@ -271,8 +251,7 @@ ps_results_sweep (PsResults *results, char **spec, char **digest, guint64 *n_poi
   return TRUE;
 }
 
-gboolean
-ps_results_begin (PsResults *results, const char *digest, const char *spec, guint64 n_points, GError **error)
+gboolean ps_results_begin (PsResults *results, const char *digest, const char *spec, guint64 n_points, GError **error)
 {
   g_autofree char *stored = NULL, *stored_spec = NULL;
   guint64 n_stored;
@@ -288,25 +267,22 @@ ps_results_begin (PsResults *results, const char *digest, const char *spec, guin
                        results->file->path, stored, digest);
 }
 
-GHashTable *
-ps_results_digests (PsResults *results, GError **error)
+GHashTable *ps_results_digests (PsResults *results, GError **error)
 {
   g_autoptr (PsRows) rows
       = ps_rows_new (results->file, error, "SELECT digest FROM prediction UNION ALL SELECT digest FROM skipped", "");
   g_autoptr (GHashTable) digests = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, NULL);
   gboolean found;
 
-  while (rows != NULL && ps_rows_next (rows, &found, error))
-    {
-      if (!found)
-        return g_steal_pointer (&digests);
-      g_hash_table_add (digests, ps_rows_text (rows, 0));
-    }
+  while (rows != NULL && ps_rows_next (rows, &found, error)) {
+    if (!found)
+      return g_steal_pointer (&digests);
+    g_hash_table_add (digests, ps_rows_text (rows, 0));
+  }
   return NULL;
 }
 
-gboolean
-ps_results_count (PsResults *results, guint64 *predicted, guint64 *skipped, guint64 *missing, GError **error)
+gboolean ps_results_count (PsResults *results, guint64 *predicted, guint64 *skipped, guint64 *missing, GError **error)
 {
   gint64 n_predicted, n_skipped, n_points;
 
@@ -320,8 +296,7 @@ ps_results_count (PsResults *results, guint64 *predicted, guint64 *skipped, guin
   return TRUE;
 }
 
-gboolean
-ps_results_merge (PsResults *results, const char *path, GError **error)
+gboolean ps_results_merge (PsResults *results, const char *path, GError **error)
 {
   g_autoptr (PsResults) other = ps_results_open (path, PS_RESULTS_READ, error);
   g_autofree char *columns = list_columns (), *spec = NULL, *digest = NULL, *sql = NULL;
@@ -330,11 +305,10 @@ ps_results_merge (PsResults *results, const char *path, GError **error)
 
   if (other == NULL || !ps_results_sweep (other, &spec, &digest, &n_points, error))
     return FALSE;
-  if (!ps_results_begin (results, digest, spec, n_points, error))
-    {
-      g_prefix_error (error, "%s: ", path);
-      return FALSE;
-    }
+  if (!ps_results_begin (results, digest, spec, n_points, error)) {
+    g_prefix_error (error, "%s: ", path);
+    return FALSE;
+  }
   if (!ps_database_execute (results->file, error, "ATTACH ?1 AS other", "s", other->file->name))
     return FALSE;
   sql = g_strdup_printf ("INSERT OR IGNORE INTO main.prediction (%s) SELECT %s FROM other.prediction; "
@@ -347,8 +321,7 @@ ps_results_merge (PsResults *results, const char *path, GError **error)
 
 /* Values of columns */
 
-static void
-value_clear (PsValue *value)
+static void value_clear (PsValue *value)
 {
   if (value->type == PS_VALUE_TEXT)
     g_free ((char *)value->text);
@@ -356,30 +329,27 @@ value_clear (PsValue *value)
 }
 
 /* The value of a column as its type has it; its text is the caller's, value_clear frees it. */
-static PsValue
-rows_value (PsRows *rows, int index, const PsColumn *column)
+static PsValue rows_value (PsRows *rows, int index, const PsColumn *column)
 {
   if (ps_rows_is_null (rows, index))
     return (PsValue){ .type = PS_VALUE_NONE };
-  switch (column->type)
-    {
-    case PS_COLUMN_RATIO:
-    case PS_COLUMN_NUMBER:
-    case PS_COLUMN_RATE:
-      return (PsValue){ .type = PS_VALUE_REAL, .real = ps_rows_real (rows, index) };
-    case PS_COLUMN_BOOLEAN:
-    case PS_COLUMN_INTEGER:
-      return (PsValue){ .type = PS_VALUE_INTEGER, .integer = ps_rows_integer (rows, index) };
-    case PS_COLUMN_TIME: /* some are means */
-    case PS_COLUMN_SIZE:
-      return (PsValue){ .type = PS_VALUE_INTEGER, .integer = llround (ps_rows_real (rows, index)) };
-    default:
-      return (PsValue){ .type = PS_VALUE_TEXT, .text = ps_rows_text (rows, index) };
-    }
+  switch (column->type) {
+  case PS_COLUMN_RATIO:
+  case PS_COLUMN_NUMBER:
+  case PS_COLUMN_RATE:
+    return (PsValue){ .type = PS_VALUE_REAL, .real = ps_rows_real (rows, index) };
+  case PS_COLUMN_BOOLEAN:
+  case PS_COLUMN_INTEGER:
+    return (PsValue){ .type = PS_VALUE_INTEGER, .integer = ps_rows_integer (rows, index) };
+  case PS_COLUMN_TIME: /* some are means */
+  case PS_COLUMN_SIZE:
+    return (PsValue){ .type = PS_VALUE_INTEGER, .integer = llround (ps_rows_real (rows, index)) };
+  default:
+    return (PsValue){ .type = PS_VALUE_TEXT, .text = ps_rows_text (rows, index) };
+  }
 }
 
-void
-ps_result_values_free (PsResultValues *values)
+void ps_result_values_free (PsResultValues *values)
 {
   if (values == NULL)
     return;
@@ -391,8 +361,7 @@ ps_result_values_free (PsResultValues *values)
 }
 
 /* Runs a query for a point and these columns (of PsColumn). */
-static PsResultValues *
-select_values (PsResults *results, const char *sql, const GPtrArray *columns, GError **error)
+static PsResultValues *select_values (PsResults *results, const char *sql, const GPtrArray *columns, GError **error)
 {
   g_autoptr (PsRows) rows = ps_rows_new (results->file, error, sql, "");
   g_autoptr (GArray) points = g_array_new (FALSE, FALSE, sizeof (guint64));
@@ -400,32 +369,28 @@ select_values (PsResults *results, const char *sql, const GPtrArray *columns, GE
   gboolean found;
 
   g_array_set_clear_func (values, (GDestroyNotify)value_clear);
-  while (rows != NULL && ps_rows_next (rows, &found, error))
-    {
-      if (!found)
-        {
-          PsResultValues *answer = g_new0 (PsResultValues, 1);
+  while (rows != NULL && ps_rows_next (rows, &found, error)) {
+    if (!found) {
+      PsResultValues *answer = g_new0 (PsResultValues, 1);
 
-          answer->n_columns = columns->len;
-          answer->n_rows = points->len;
-          answer->points = (guint64 *)(gpointer)g_array_free (g_steal_pointer (&points), FALSE);
-          answer->values = (PsValue *)(gpointer)g_array_free (g_steal_pointer (&values), FALSE);
-          return answer;
-        }
-      guint64 point = (guint64)ps_rows_integer (rows, 0);
-      g_array_append_val (points, point);
-      for (guint i = 0; i < columns->len; i++)
-        {
-          PsValue value = rows_value (rows, (int)i + 1, columns->pdata[i]);
-
-          g_array_append_val (values, value);
-        }
+      answer->n_columns = columns->len;
+      answer->n_rows = points->len;
+      answer->points = (guint64 *)(gpointer)g_array_free (g_steal_pointer (&points), FALSE);
+      answer->values = (PsValue *)(gpointer)g_array_free (g_steal_pointer (&values), FALSE);
+      return answer;
     }
+    guint64 point = (guint64)ps_rows_integer (rows, 0);
+    g_array_append_val (points, point);
+    for (guint i = 0; i < columns->len; i++) {
+      PsValue value = rows_value (rows, (int)i + 1, columns->pdata[i]);
+
+      g_array_append_val (values, value);
+    }
+  }
   return NULL;
 }
 
-char *
-ps_result_value_text (const char *name, const PsValue *value)
+char *ps_result_value_text (const char *name, const PsValue *value)
 {
   const PsColumn *column = result_column (name);
 
@@ -446,8 +411,7 @@ ps_result_value_text (const char *name, const PsValue *value)
   return g_strdup_printf ("%" G_GINT64_FORMAT, value->integer);
 }
 
-void
-ps_answer_free (PsAnswer *answer)
+void ps_answer_free (PsAnswer *answer)
 {
   if (answer == NULL)
     return;
@@ -458,8 +422,7 @@ ps_answer_free (PsAnswer *answer)
 }
 
 /* An answer with these columns (of PsColumn, which are copied) and no rows. */
-static PsAnswer *
-answer_new (const GPtrArray *columns)
+static PsAnswer *answer_new (const GPtrArray *columns)
 {
   PsAnswer *answer = g_new0 (PsAnswer, 1);
 
@@ -472,8 +435,7 @@ answer_new (const GPtrArray *columns)
 }
 
 /* Sets a cell of the last row, unless there is no value. */
-static void
-answer_set (PsAnswer *answer, const PsColumn *column, const PsValue *value)
+static void answer_set (PsAnswer *answer, const PsColumn *column, const PsValue *value)
 {
   if (value->type == PS_VALUE_REAL)
     ps_table_set_ratio (answer->table, column->key, value->real);
@@ -485,8 +447,7 @@ answer_set (PsAnswer *answer, const PsColumn *column, const PsValue *value)
     ps_table_set_integer (answer->table, column->key, value->integer);
 }
 
-PsTable *
-ps_results_reasons (PsResults *results, guint most, GError **error)
+PsTable *ps_results_reasons (PsResults *results, guint most, GError **error)
 {
   static const PsColumn columns[]
       = { { "reason", "reason", PS_COLUMN_TEXT }, { "settings", "settings", PS_COLUMN_INTEGER } };
@@ -495,47 +456,43 @@ ps_results_reasons (PsResults *results, guint most, GError **error)
   g_autoptr (PsTable) table = ps_table_new (columns, G_N_ELEMENTS (columns));
   gboolean found = TRUE;
 
-  while (rows != NULL && ps_rows_next (rows, &found, error))
-    {
-      g_autofree char *reason = NULL;
+  while (rows != NULL && ps_rows_next (rows, &found, error)) {
+    g_autofree char *reason = NULL;
 
-      if (!found)
-        return g_steal_pointer (&table);
-      reason = ps_rows_text (rows, 0);
-      ps_table_add_row (table);
-      ps_table_set_text (table, "reason", reason);
-      ps_table_set_integer (table, "settings", ps_rows_integer (rows, 1));
-    }
+    if (!found)
+      return g_steal_pointer (&table);
+    reason = ps_rows_text (rows, 0);
+    ps_table_add_row (table);
+    ps_table_set_text (table, "reason", reason);
+    ps_table_set_integer (table, "settings", ps_rows_integer (rows, 1));
+  }
   return NULL;
 }
 
 /* The conditions of a question */
 
-static const PsColumn *
-find_called (const char *option, const char *name, gboolean number, GError **error)
+static const PsColumn *find_called (const char *option, const char *name, gboolean number, GError **error)
 {
   g_autoptr (GPtrArray) names = g_ptr_array_new ();
   guint n;
   const PsResultColumn *columns = ps_result_columns (&n);
 
-  for (guint i = 0; i < n; i++)
-    {
-      const PsColumn *column = &columns[i].column;
+  for (guint i = 0; i < n; i++) {
+    const PsColumn *column = &columns[i].column;
 
-      if (column->title == NULL || (number && column->type == PS_COLUMN_TEXT))
-        continue;
-      if (ps_column_is_called (column, name))
-        return column;
-      g_ptr_array_add (names, (gpointer)column->title);
-    }
+    if (column->title == NULL || (number && column->type == PS_COLUMN_TEXT))
+      continue;
+    if (ps_column_is_called (column, name))
+      return column;
+    g_ptr_array_add (names, (gpointer)column->title);
+  }
   g_autofree char *problem
       = g_strdup_printf ("%s: '%s' is no column%s; there are", option, name, number ? " of numbers" : "");
   ps_refuse_name (error, problem, name, (const char *const *)names->pdata, names->len);
   return NULL;
 }
 
-gboolean
-ps_result_column_resolve (const char *option, char **name, gboolean number, GError **error)
+gboolean ps_result_column_resolve (const char *option, char **name, gboolean number, GError **error)
 {
   const PsColumn *column = find_called (option, *name, number, error);
 
@@ -548,25 +505,21 @@ ps_result_column_resolve (const char *option, char **name, gboolean number, GErr
 
 /* Refuses names (ending with NULL; NULL: none) that are no keys of columns, or with `number` of no column of numbers.
  */
-static gboolean
-check_keys (const char *option, const char *const *names, gboolean number, GError **error)
+static gboolean check_keys (const char *option, const char *const *names, gboolean number, GError **error)
 {
-  for (guint i = 0; names != NULL && names[i] != NULL; i++)
-    {
-      const PsColumn *column = find_called (option, names[i], number, error);
+  for (guint i = 0; names != NULL && names[i] != NULL; i++) {
+    const PsColumn *column = find_called (option, names[i], number, error);
 
-      if (column == NULL)
-        return FALSE;
-      if (!g_str_equal (column->key, names[i]))
-        return ps_refuse (error, PS_ERROR_USAGE, "%s: '%s' is no key of a column; %s is", option, names[i],
-                          column->key);
-    }
+    if (column == NULL)
+      return FALSE;
+    if (!g_str_equal (column->key, names[i]))
+      return ps_refuse (error, PS_ERROR_USAGE, "%s: '%s' is no key of a column; %s is", option, names[i], column->key);
+  }
   return TRUE;
 }
 
 /* Checks the columns of a question. Errors: PS_ERROR_USAGE. */
-static gboolean
-check_question (const PsQuestion *question, GError **error)
+static gboolean check_question (const PsQuestion *question, GError **error)
 {
   const char *by[] = { question->by, NULL };
 
@@ -576,42 +529,37 @@ check_question (const PsQuestion *question, GError **error)
 }
 
 /* Appends the value of a condition as SQL has it. */
-static gboolean
-append_value (GString *sql, const PsColumn *column, const char *text, GError **error)
+static gboolean append_value (GString *sql, const PsColumn *column, const char *text, GError **error)
 {
   gint64 value = 0;
   gboolean ok = TRUE;
 
-  if (column->type == PS_COLUMN_TEXT)
-    {
-      g_auto (GStrv) parts = g_strsplit (text, "'", -1);
-      g_autofree char *doubled = g_strjoinv ("''", parts);
+  if (column->type == PS_COLUMN_TEXT) {
+    g_auto (GStrv) parts = g_strsplit (text, "'", -1);
+    g_autofree char *doubled = g_strjoinv ("''", parts);
 
-      g_string_append_printf (sql, "'%s'", doubled);
-      return TRUE;
-    }
-  if (column->type == PS_COLUMN_INTEGER || column->type == PS_COLUMN_NUMBER || column->type == PS_COLUMN_RATIO)
-    {
-      char *end, buffer[G_ASCII_DTOSTR_BUF_SIZE];
-      double number = g_ascii_strtod (text, &end);
+    g_string_append_printf (sql, "'%s'", doubled);
+    return TRUE;
+  }
+  if (column->type == PS_COLUMN_INTEGER || column->type == PS_COLUMN_NUMBER || column->type == PS_COLUMN_RATIO) {
+    char *end, buffer[G_ASCII_DTOSTR_BUF_SIZE];
+    double number = g_ascii_strtod (text, &end);
 
-      if (end == text || *end != '\0' || !isfinite (number))
-        return ps_refuse (error, PS_ERROR_USAGE, "--where: '%s' is no number, as %s is", text, column->key);
-      g_string_append (sql, g_ascii_dtostr (buffer, sizeof buffer, number));
-      return TRUE;
-    }
+    if (end == text || *end != '\0' || !isfinite (number))
+      return ps_refuse (error, PS_ERROR_USAGE, "--where: '%s' is no number, as %s is", text, column->key);
+    g_string_append (sql, g_ascii_dtostr (buffer, sizeof buffer, number));
+    return TRUE;
+  }
   if (column->type == PS_COLUMN_TIME)
     ok = ps_parse_time ("--where", text, &value, error);
   else if (column->type == PS_COLUMN_SIZE)
     ok = ps_parse_size ("--where", text, &value, error);
   else if (column->type == PS_COLUMN_RATE)
     ok = ps_parse_rate ("--where", text, &value, error);
-  else if (g_str_equal (text, "any"))
-    {
-      g_string_append (sql, column->key); /* equals itself */
-      return TRUE;
-    }
-  else if (g_str_equal (text, "yes") || g_str_equal (text, "no"))
+  else if (g_str_equal (text, "any")) {
+    g_string_append (sql, column->key); /* equals itself */
+    return TRUE;
+  } else if (g_str_equal (text, "yes") || g_str_equal (text, "no"))
     value = *text == 'y';
   else
     ok = ps_refuse (error, PS_ERROR_USAGE, "--where: '%s' is not yes, no or any, as %s is", text, column->key);
@@ -620,8 +568,7 @@ append_value (GString *sql, const PsColumn *column, const char *text, GError **e
 }
 
 /* Splits "devices>=8" into its name and its sign; returns the value. */
-static const char *
-split_condition (const char *text, char **name, char **sign)
+static const char *split_condition (const char *text, char **name, char **sign)
 {
   gsize name_length = strcspn (text, "!<>="), length = strspn (text + name_length, "!<>=");
 
@@ -631,61 +578,54 @@ split_condition (const char *text, char **name, char **sign)
 }
 
 /* Whether a condition on the column begins with one of the signs. */
-static gboolean
-has_condition (const PsQuestion *question, const char *column, const char *signs)
+static gboolean has_condition (const PsQuestion *question, const char *column, const char *signs)
 {
   gboolean found = FALSE;
 
-  for (guint i = 0; question->where != NULL && question->where[i] != NULL; i++)
-    {
-      g_autofree char *name = NULL, *sign = NULL;
+  for (guint i = 0; question->where != NULL && question->where[i] != NULL; i++) {
+    g_autofree char *name = NULL, *sign = NULL;
 
-      split_condition (question->where[i], &name, &sign);
-      found = found || (ps_column_is_called (result_column (column), name) && *sign && strchr (signs, *sign) != NULL);
-    }
+    split_condition (question->where[i], &name, &sign);
+    found = found || (ps_column_is_called (result_column (column), name) && *sign && strchr (signs, *sign) != NULL);
+  }
   return found;
 }
 
-static gboolean
-append_conditions (const PsQuestion *question, GString *sql, GError **error)
+static gboolean append_conditions (const PsQuestion *question, GString *sql, GError **error)
 {
   static const char *const signs[] = { "=", "!=", "<=", ">=", "<", ">", NULL };
 
-  for (guint i = 0; question->where != NULL && question->where[i] != NULL; i++)
-    {
-      g_autofree char *name = NULL, *sign = NULL;
-      const char *value = split_condition (question->where[i], &name, &sign);
+  for (guint i = 0; question->where != NULL && question->where[i] != NULL; i++) {
+    g_autofree char *name = NULL, *sign = NULL;
+    const char *value = split_condition (question->where[i], &name, &sign);
 
-      if (!g_strv_contains (signs, sign))
-        return ps_refuse (error, PS_ERROR_USAGE, "--where: '%s' is not COLUMN=VALUE, nor with one of != <= >= < >",
-                          question->where[i]);
-      const PsColumn *column = find_called ("--where", name, FALSE, error);
-      if (column == NULL)
-        return FALSE;
-      g_string_append_printf (sql, " AND %s %s ", column->key, sign);
-      if (!append_value (sql, column, value, error))
-        return FALSE;
-    }
+    if (!g_strv_contains (signs, sign))
+      return ps_refuse (error, PS_ERROR_USAGE, "--where: '%s' is not COLUMN=VALUE, nor with one of != <= >= < >",
+                        question->where[i]);
+    const PsColumn *column = find_called ("--where", name, FALSE, error);
+    if (column == NULL)
+      return FALSE;
+    g_string_append_printf (sql, " AND %s %s ", column->key, sign);
+    if (!append_value (sql, column, value, error))
+      return FALSE;
+  }
   return TRUE;
 }
 
 /* Whether a condition lets asynchronous schedules count. */
-static gboolean
-counts_asynchronous (const PsQuestion *question)
+static gboolean counts_asynchronous (const PsQuestion *question)
 {
   return has_condition (question, "schedule", "=") || has_condition (question, "asynchronous", "!<>=");
 }
 
 /* " WHERE feasible AND ..." with the values as SQL literals. Errors: PS_ERROR_USAGE. */
-static gboolean
-append_where (const PsQuestion *question, GString *sql, GError **error)
+static gboolean append_where (const PsQuestion *question, GString *sql, GError **error)
 {
   g_string_append (sql, counts_asynchronous (question) ? " WHERE feasible" : " WHERE feasible AND NOT asynchronous");
   return append_conditions (question, sql, error);
 }
 
-char *
-ps_question_left_out (PsResults *results, const PsQuestion *question, GError **error)
+char *ps_question_left_out (PsResults *results, const PsQuestion *question, GError **error)
 {
   g_autoptr (GString) sql = g_string_new ("SELECT replace (group_concat (DISTINCT schedule), ',', ', ') FROM result "
                                           "WHERE asynchronous AND feasible");
@@ -707,8 +647,7 @@ ps_question_left_out (PsResults *results, const PsQuestion *question, GError **e
       "%s: asynchronous, their gradients are of older weights; --where asynchronous=any counts them", names);
 }
 
-gboolean
-ps_question_refuse_none (PsResults *results, const PsQuestion *question, const char *path, GError **error)
+gboolean ps_question_refuse_none (PsResults *results, const PsQuestion *question, const char *path, GError **error)
 {
   guint64 predicted, skipped, missing;
 
@@ -742,8 +681,7 @@ static const char *const decided[]
 static const char *const nothing[] = { NULL };
 
 /* Whether the column follows from one of `per`, or is known to predictions alone. */
-static gboolean
-follows (const char *column, const char *const *per)
+static gboolean follows (const char *column, const char *const *per)
 {
   static const char *const causes[][2] = { { "link_bandwidth", "bandwidth_factor" },
                                            { "link_latency_ns", "latency_factor" },
@@ -758,16 +696,14 @@ follows (const char *column, const char *const *per)
 }
 
 /* Circumstances, and with the microbatches the columns whose product the batch is. */
-static gboolean
-is_held (const char *column, const char *const *per)
+static gboolean is_held (const char *column, const char *const *per)
 {
   if (g_str_equal (column, "replicas") || g_str_equal (column, "microbatch_size"))
     return g_strv_contains (per, "microbatches");
   return !g_strv_contains (with_schedule, column) && !g_strv_contains (decided, column) && !follows (column, per);
 }
 
-void
-ps_scope_free (PsScope *scope)
+void ps_scope_free (PsScope *scope)
 {
   if (scope == NULL)
     return;
@@ -777,16 +713,14 @@ ps_scope_free (PsScope *scope)
   g_free (scope);
 }
 
-static void
-append_item (GString *list, const char *title, const char *equals, const char *text)
+static void append_item (GString *list, const char *title, const char *equals, const char *text)
 {
   if (title != NULL)
     g_string_append_printf (list, "%s%s%s%s", list->len ? ", " : "", title, equals, text);
 }
 
 /* Appends "p = 4" of a column that has one value, unless the value goes without saying and was not asked for. */
-static void
-append_fixed (GString *fixed, const PsOption *option, const PsValue *value, const PsQuestion *question)
+static void append_fixed (GString *fixed, const PsOption *option, const PsValue *value, const PsQuestion *question)
 {
   const PsColumn *column = &option->sweep->column;
   g_autoptr (PsSetting) defaults = ps_setting_new ();
@@ -801,20 +735,18 @@ append_fixed (GString *fixed, const PsOption *option, const PsValue *value, cons
 }
 
 /* One row: for each option whether it varies, and its least value; last the largest unrest. */
-static PsRows *
-survey (PsResults *results, const PsQuestion *question, GError **error)
+static PsRows *survey (PsResults *results, const PsQuestion *question, GError **error)
 {
   g_autoptr (GString) sql = g_string_new ("SELECT max (unrest)");
   g_autoptr (PsRows) rows = NULL;
   gboolean found;
 
-  for (guint i = 0; i < ps_setting_n_options; i++)
-    {
-      const char *key = ps_setting_options[i].sweep->column.key;
+  for (guint i = 0; i < ps_setting_n_options; i++) {
+    const char *key = ps_setting_options[i].sweep->column.key;
 
-      g_string_append_printf (sql, ", min (%s) IS NOT max (%s) OR count (%s) NOT IN (0, count (*)), min (%s)", key, key,
-                              key, key);
-    }
+    g_string_append_printf (sql, ", min (%s) IS NOT max (%s) OR count (%s) NOT IN (0, count (*)), min (%s)", key, key,
+                            key, key);
+  }
   g_string_append (sql, " FROM result");
   if (!append_where (question, sql, error))
     return NULL;
@@ -822,8 +754,7 @@ survey (PsResults *results, const PsQuestion *question, GError **error)
   return rows != NULL && ps_rows_next (rows, &found, error) ? g_steal_pointer (&rows) : NULL;
 }
 
-PsScope *
-ps_question_scope (PsResults *results, const PsQuestion *question, GError **error)
+PsScope *ps_question_scope (PsResults *results, const PsQuestion *question, GError **error)
 {
   const char *const *asked = question->per != NULL ? (const char *const *)question->per : nothing;
   g_autoptr (PsRows) rows = check_question (question, error) ? survey (results, question, error) : NULL;
@@ -834,32 +765,29 @@ ps_question_scope (PsResults *results, const PsQuestion *question, GError **erro
   if (rows == NULL)
     return NULL;
   g_strv_builder_addv (per, (const char **)asked);
-  for (guint i = 0; i < ps_setting_n_options; i++)
-    {
-      const PsColumn *column = &ps_setting_options[i].sweep->column;
-      gboolean is_asked = g_strv_contains (asked, column->key), held = *asked != NULL && is_held (column->key, asked);
+  for (guint i = 0; i < ps_setting_n_options; i++) {
+    const PsColumn *column = &ps_setting_options[i].sweep->column;
+    gboolean is_asked = g_strv_contains (asked, column->key), held = *asked != NULL && is_held (column->key, asked);
 
-      if (!ps_rows_integer (rows, 2 * (int)i + 1))
-        {
-          PsValue value = rows_value (rows, 2 * (int)i + 2, column);
+    if (!ps_rows_integer (rows, 2 * (int)i + 1)) {
+      PsValue value = rows_value (rows, 2 * (int)i + 2, column);
 
-          append_fixed (fixed, &ps_setting_options[i], &value, question);
-          value_clear (&value);
-          continue;
-        }
-      g_strv_builder_add (varying, column->key);
-      if (held && !is_asked)
-        g_strv_builder_add (per, column->key);
-      if (is_asked || !follows (column->key, asked))
-        append_item (is_asked || held ? apart : chosen, column->title, "", "");
+      append_fixed (fixed, &ps_setting_options[i], &value, question);
+      value_clear (&value);
+      continue;
     }
+    g_strv_builder_add (varying, column->key);
+    if (held && !is_asked)
+      g_strv_builder_add (per, column->key);
+    if (is_asked || !follows (column->key, asked))
+      append_item (is_asked || held ? apart : chosen, column->title, "", "");
+  }
   PsScope *scope = g_new0 (PsScope, 1);
   scope->per = g_strv_builder_end (per);
   scope->varying = g_strv_builder_end (varying);
   scope->asynchronous = counts_asynchronous (question);
   g_autofree char *unrest = ps_unrest_to_text (ps_rows_real (rows, 0), "");
-  const struct
-  {
+  const struct {
     const char *title, *text;
   } parts[] = { { "fixed: ", fixed->str }, { "held apart: ", apart->str }, { "chosen: ", chosen->str } };
   for (guint i = 0; i < G_N_ELEMENTS (parts); i++)
@@ -874,8 +802,7 @@ ps_question_scope (PsResults *results, const PsQuestion *question, GError **erro
 /* The best of each group */
 
 /* "a, b, " or nothing. */
-static char *
-list_groups (char *const *columns)
+static char *list_groups (char *const *columns)
 {
   g_autofree char *joined = g_strjoinv (", ", (char **)columns);
 
@@ -883,17 +810,15 @@ list_groups (char *const *columns)
 }
 
 /* Appends the keys of columns (of PsColumn), each after a comma. */
-static void
-append_columns (GString *sql, const GPtrArray *columns)
+static void append_columns (GString *sql, const GPtrArray *columns)
 {
   for (guint i = 0; i < columns->len; i++)
     g_string_append_printf (sql, ", %s", ((const PsColumn *)columns->pdata[i])->key);
 }
 
 /* The `top` fastest settings of each group that need no more memory than the limit (NULL: none). */
-static PsResultValues *
-select_best (PsResults *results, const PsQuestion *question, const PsScope *scope, const GPtrArray *columns, guint top,
-             const gint64 *limit, GError **error)
+static PsResultValues *select_best (PsResults *results, const PsQuestion *question, const PsScope *scope,
+                                    const GPtrArray *columns, guint top, const gint64 *limit, GError **error)
 {
   g_autofree char *groups = list_groups (scope->per), *parts = g_strjoinv (", ", scope->per);
   g_autoptr (GString) sql = g_string_new ("SELECT point");
@@ -911,9 +836,8 @@ select_best (PsResults *results, const PsQuestion *question, const PsScope *scop
 }
 
 /* The settings of each group that no other one beats in both time and memory. */
-static PsResultValues *
-select_front (PsResults *results, const PsQuestion *question, const PsScope *scope, const GPtrArray *columns,
-              GError **error)
+static PsResultValues *select_front (PsResults *results, const PsQuestion *question, const PsScope *scope,
+                                     const GPtrArray *columns, GError **error)
 {
   g_autofree char *groups = list_groups (scope->per), *parts = g_strjoinv (", ", scope->per);
   g_autoptr (GString) sql = g_string_new ("SELECT point");
@@ -930,8 +854,8 @@ select_front (PsResults *results, const PsQuestion *question, const PsScope *sco
   return select_values (results, sql->str, columns, error);
 }
 
-PsResultValues *
-ps_results_values (PsResults *results, const PsQuestion *question, const char *const *columns, GError **error)
+PsResultValues *ps_results_values (PsResults *results, const PsQuestion *question, const char *const *columns,
+                                   GError **error)
 {
   g_autoptr (PsScope) scope
       = check_keys ("column", columns, FALSE, error) ? ps_question_scope (results, question, error) : NULL;
@@ -946,8 +870,7 @@ ps_results_values (PsResults *results, const PsQuestion *question, const char *c
 
 static const PsColumn within = { "within_bytes", "within", PS_COLUMN_SIZE };
 
-static void
-add_column (GPtrArray *columns, const char *name)
+static void add_column (GPtrArray *columns, const char *name)
 {
   const PsColumn *column = result_column (name);
 
@@ -956,8 +879,7 @@ add_column (GPtrArray *columns, const char *name)
 }
 
 /* Groups, columns that differ, figures. */
-static GPtrArray *
-shown_columns (const PsScope *scope, const PsQuestion *question)
+static GPtrArray *shown_columns (const PsScope *scope, const PsQuestion *question)
 {
   static const char *const usual[]
       = { "iteration_ns", "sequence_ns", "bubble_ratio", "peak_memory_bytes", "costs_origin" };
@@ -978,21 +900,18 @@ shown_columns (const PsScope *scope, const PsQuestion *question)
   return columns;
 }
 
-static void
-add_rows (PsAnswer *answer, const GPtrArray *columns, const PsResultValues *values, const gint64 *limit)
+static void add_rows (PsAnswer *answer, const GPtrArray *columns, const PsResultValues *values, const gint64 *limit)
 {
-  for (guint row = 0; row < values->n_rows; row++)
-    {
-      ps_table_add_row (answer->table);
-      if (limit != NULL)
-        ps_table_set_integer (answer->table, within.key, *limit);
-      for (guint i = 0; i < columns->len; i++)
-        answer_set (answer, columns->pdata[i], &values->values[row * columns->len + i]);
-    }
+  for (guint row = 0; row < values->n_rows; row++) {
+    ps_table_add_row (answer->table);
+    if (limit != NULL)
+      ps_table_set_integer (answer->table, within.key, *limit);
+    for (guint i = 0; i < columns->len; i++)
+      answer_set (answer, columns->pdata[i], &values->values[row * columns->len + i]);
+  }
 }
 
-PsAnswer *
-ps_results_pareto (PsResults *results, const PsQuestion *question, GError **error)
+PsAnswer *ps_results_pareto (PsResults *results, const PsQuestion *question, GError **error)
 {
   g_autoptr (PsScope) scope = ps_question_scope (results, question, error);
   g_autoptr (GPtrArray) columns = scope != NULL ? shown_columns (scope, question) : NULL;
@@ -1006,8 +925,7 @@ ps_results_pareto (PsResults *results, const PsQuestion *question, GError **erro
   return answer;
 }
 
-PsAnswer *
-ps_results_best (PsResults *results, const PsQuestion *question, GError **error)
+PsAnswer *ps_results_best (PsResults *results, const PsQuestion *question, GError **error)
 {
   g_autoptr (PsScope) scope = ps_question_scope (results, question, error);
 
@@ -1017,15 +935,14 @@ ps_results_best (PsResults *results, const PsQuestion *question, GError **error)
   if (question->n_limits)
     g_ptr_array_insert (all, 0, (gpointer)&within);
   g_autoptr (PsAnswer) answer = answer_new (all);
-  for (guint i = 0; i < MAX (question->n_limits, 1); i++)
-    {
-      const gint64 *limit = question->n_limits ? &question->limits[i] : NULL;
-      g_autoptr (PsResultValues) values = select_best (results, question, scope, columns, question->top, limit, error);
+  for (guint i = 0; i < MAX (question->n_limits, 1); i++) {
+    const gint64 *limit = question->n_limits ? &question->limits[i] : NULL;
+    g_autoptr (PsResultValues) values = select_best (results, question, scope, columns, question->top, limit, error);
 
-      if (values == NULL)
-        return NULL;
-      add_rows (answer, columns, values, limit);
-    }
+    if (values == NULL)
+      return NULL;
+    add_rows (answer, columns, values, limit);
+  }
   answer->about = g_steal_pointer (&scope->about);
   return g_steal_pointer (&answer);
 }
@@ -1034,14 +951,12 @@ ps_results_best (PsResults *results, const PsQuestion *question, GError **error)
 
 /* The rows of one value of the column, in one group, fastest first: [n * n_columns] with the group, the value, the
  * schedule and its time. */
-typedef struct
-{
+typedef struct {
   const PsValue *rows;
   guint n;
 } Place;
 
-typedef struct
-{
+typedef struct {
   const PsColumn *over;
   char **held;
   guint n_held;
@@ -1050,8 +965,7 @@ typedef struct
 } Task;
 
 /* `over`, then --per; where that is not given all columns that vary but those that come with a schedule. */
-static char **
-asked_columns (const PsQuestion *question, const char *over, const char *const *varying)
+static char **asked_columns (const PsQuestion *question, const char *over, const char *const *varying)
 {
   const char *const causes[] = { over, "microbatches", NULL };
   g_autoptr (GStrvBuilder) asked = g_strv_builder_new ();
@@ -1067,8 +981,7 @@ asked_columns (const PsQuestion *question, const char *over, const char *const *
 }
 
 /* The columns of a task: those that are held, the column, the schedule and its least time. */
-static GPtrArray *
-task_columns (const Task *task)
+static GPtrArray *task_columns (const Task *task)
 {
   static const PsColumn least = { "least", NULL, PS_COLUMN_NUMBER };
   GPtrArray *columns = g_ptr_array_new ();
@@ -1082,8 +995,7 @@ task_columns (const Task *task)
 }
 
 /* The least time of each schedule at each value of the column. */
-static PsResultValues *
-select_times (PsResults *results, const PsQuestion *question, const Task *task, GError **error)
+static PsResultValues *select_times (PsResults *results, const PsQuestion *question, const Task *task, GError **error)
 {
   g_autofree char *groups = list_groups (task->held);
   g_autoptr (GPtrArray) columns = task_columns (task);
@@ -1099,8 +1011,7 @@ select_times (PsResults *results, const PsQuestion *question, const Task *task, 
   return select_values (results, sql->str, columns, error);
 }
 
-static gboolean
-same_cells (const PsValue *a, const PsValue *b, guint n)
+static gboolean same_cells (const PsValue *a, const PsValue *b, guint n)
 {
   for (guint i = 0; i < n; i++)
     if (a[i].type != b[i].type || (a[i].type == PS_VALUE_INTEGER && a[i].integer != b[i].integer)
@@ -1110,15 +1021,13 @@ same_cells (const PsValue *a, const PsValue *b, guint n)
   return TRUE;
 }
 
-static const char *
-schedule_at (const Task *task, const Place *place, guint i)
+static const char *schedule_at (const Task *task, const Place *place, guint i)
 {
   return place->rows[i * task->n_columns + task->n_held + 1].text;
 }
 
 /* NaN where the schedule is not known there. */
-static double
-time_of (const Task *task, const Place *place, const char *schedule)
+static double time_of (const Task *task, const Place *place, const char *schedule)
 {
   for (guint i = 0; i < place->n; i++)
     if (g_str_equal (schedule_at (task, place, i), schedule))
@@ -1126,15 +1035,13 @@ time_of (const Task *task, const Place *place, const char *schedule)
   return NAN;
 }
 
-static double
-number_of (const PsValue *value)
+static double number_of (const PsValue *value)
 {
   return value->type == PS_VALUE_INTEGER ? (double)value->integer : value->type == PS_VALUE_REAL ? value->real : NAN;
 }
 
 /* Between the last place at which the old winner was ahead, and this one. NaN where either is not known at both. */
-static double
-break_even (const Task *task, const Place *last, const char *before, const Place *now)
+static double break_even (const Task *task, const Place *last, const char *before, const Place *now)
 {
   const char *winner = schedule_at (task, now, 0);
   double left = time_of (task, last, winner) - time_of (task, last, before);
@@ -1146,8 +1053,7 @@ break_even (const Task *task, const Place *last, const char *before, const Place
 
 /* Begins a row for the stretch that the fastest schedule of `now` wins. last, before: NULL at the beginning of a group.
  */
-static void
-begin_stretch (const Task *task, const Place *last, const char *before, const Place *now)
+static void begin_stretch (const Task *task, const Place *last, const char *before, const Place *now)
 {
   PsTable *table = task->answer->table;
   const char *winner = schedule_at (task, now, 0);
@@ -1166,8 +1072,7 @@ begin_stretch (const Task *task, const Place *last, const char *before, const Pl
 }
 
 /* Lets the row say that its stretch reaches to here so far: "zb-v beats zb-h1 from m = 8 to 16". */
-static void
-extend_stretch (const Task *task, const char *before, const Place *first, const Place *now)
+static void extend_stretch (const Task *task, const char *before, const Place *first, const Place *now)
 {
   const PsValue *from = &first->rows[task->n_held], *to = &now->rows[task->n_held];
   g_autofree char *from_text = ps_result_value_text (task->over->key, from);
@@ -1182,36 +1087,31 @@ extend_stretch (const Task *task, const char *before, const Place *first, const 
   ps_table_set_text (task->answer->table, "statement", text);
 }
 
-static void
-list_stretches (const Task *task, const PsResultValues *values)
+static void list_stretches (const Task *task, const PsResultValues *values)
 {
   Place last = { NULL, 0 }, first = { NULL, 0 };
   const char *winner = NULL, *before = NULL;
 
-  for (guint row = 0; row < values->n_rows;)
-    {
-      Place now = { &values->values[row * task->n_columns], 1 };
+  for (guint row = 0; row < values->n_rows;) {
+    Place now = { &values->values[row * task->n_columns], 1 };
 
-      for (row++;
-           row < values->n_rows && same_cells (now.rows, &values->values[row * task->n_columns], task->n_held + 1);
-           row++)
-        now.n++;
-      if (last.rows == NULL || !same_cells (last.rows, now.rows, task->n_held))
-        winner = NULL;
-      if (winner == NULL || !(time_of (task, &now, winner) <= time_of (task, &now, schedule_at (task, &now, 0))))
-        {
-          begin_stretch (task, &last, winner, &now);
-          before = winner;
-          winner = schedule_at (task, &now, 0);
-          first = now;
-        }
-      extend_stretch (task, before, &first, &now);
-      last = now;
+    for (row++; row < values->n_rows && same_cells (now.rows, &values->values[row * task->n_columns], task->n_held + 1);
+         row++)
+      now.n++;
+    if (last.rows == NULL || !same_cells (last.rows, now.rows, task->n_held))
+      winner = NULL;
+    if (winner == NULL || !(time_of (task, &now, winner) <= time_of (task, &now, schedule_at (task, &now, 0)))) {
+      begin_stretch (task, &last, winner, &now);
+      before = winner;
+      winner = schedule_at (task, &now, 0);
+      first = now;
     }
+    extend_stretch (task, before, &first, &now);
+    last = now;
+  }
 }
 
-static PsAnswer *
-stretches_new (const Task *task)
+static PsAnswer *stretches_new (const Task *task)
 {
   static const PsColumn found[] = { { "winner", "winner", PS_COLUMN_TEXT },
                                     { "ahead", "ahead", PS_COLUMN_RATIO },
@@ -1229,8 +1129,7 @@ stretches_new (const Task *task)
   return answer_new (columns);
 }
 
-PsAnswer *
-ps_results_sensitivity (PsResults *results, const PsQuestion *asked, GError **error)
+PsAnswer *ps_results_sensitivity (PsResults *results, const PsQuestion *asked, GError **error)
 {
   const char *over = asked->over != NULL ? asked->over : "microbatches";
   int index = ps_result_column_find (over);

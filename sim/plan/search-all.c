@@ -1,8 +1,7 @@
 /* search-all.c - searches all choices, one after the other, and goes on from the best of them. */
 #include "search-all.h"
 
-static void
-best_clear (PsSearchBest *best)
+static void best_clear (PsSearchBest *best)
 {
   ps_search_found_clear (&best->found);
   g_clear_pointer (&best->setting.recompute_each, g_free);
@@ -10,8 +9,7 @@ best_clear (PsSearchBest *best)
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (PsSearchBest, best_clear)
 
-void
-ps_search_all_clear (PsSearchAll *all)
+void ps_search_all_clear (PsSearchAll *all)
 {
   for (guint i = 0; i < PS_SEARCH_MOST_COPIES; i++)
     best_clear (&all->best[i]);
@@ -19,8 +17,7 @@ ps_search_all_clear (PsSearchAll *all)
     g_string_free (all->skipped, TRUE);
 }
 
-const PsSearchBest *
-ps_search_all_best (const PsSearchAll *all)
+const PsSearchBest *ps_search_all_best (const PsSearchAll *all)
 {
   const PsSearchBest *one = &all->best[0], *two = &all->best[1];
 
@@ -29,8 +26,7 @@ ps_search_all_best (const PsSearchAll *all)
 }
 
 /* Takes *made where it is the best of as many copies. */
-static void
-note (PsSearchAll *all, PsSearchBest *made)
+static void note (PsSearchAll *all, PsSearchBest *made)
 {
   PsSearchBest *best = &all->best[made->found.result->schedule->placement->n_copies - 1];
 
@@ -42,24 +38,21 @@ note (PsSearchAll *all, PsSearchBest *made)
   *made = (PsSearchBest){ 0 };
 }
 
-static gboolean
-try_costs (PsSetting *setting, const PsSearchChoice *choice, const PsCosts *costs, const PsSearchLimits *limits,
-           PsSearchBest *made, GError **error)
+static gboolean try_costs (PsSetting *setting, const PsSearchChoice *choice, const PsCosts *costs,
+                           const PsSearchLimits *limits, PsSearchBest *made, GError **error)
 {
   *made = (PsSearchBest){ .choice = *choice };
-  if (!ps_search_try (setting, choice, limits, costs, &made->found, error))
-    {
-      best_clear (made);
-      return FALSE;
-    }
+  if (!ps_search_try (setting, choice, limits, costs, &made->found, error)) {
+    best_clear (made);
+    return FALSE;
+  }
   made->setting = *setting;
   return TRUE;
 }
 
 /* Searches the layout with the lower bound; keeps the other one where a published schedule is faster with it. */
-static gboolean
-try_layouts (PsSetting *setting, const PsSearchChoice *choice, const PsCosts *const *costs, PsSearchLimits *limits,
-             PsSearchBest *made, GError **error)
+static gboolean try_layouts (PsSetting *setting, const PsSearchChoice *choice, const PsCosts *const *costs,
+                             PsSearchLimits *limits, PsSearchBest *made, GError **error)
 {
   const gint64 end_ns = g_get_monotonic_time () * 1000 + limits->time_limit_ns;
   PsSearchLimits published = *limits;
@@ -78,18 +71,16 @@ try_layouts (PsSetting *setting, const PsSearchChoice *choice, const PsCosts *co
     limits->time_limit_ns = MAX (end_ns - g_get_monotonic_time () * 1000, 1000000);
   if (!try_costs (setting, choice, costs[searched], limits, made, error))
     return FALSE;
-  if (best[!searched]->found.result != NULL && best[!searched]->found.figure_ns < made->found.figure_ns)
-    {
-      PsSearchBest other = *best[!searched];
+  if (best[!searched]->found.result != NULL && best[!searched]->found.figure_ns < made->found.figure_ns) {
+    PsSearchBest other = *best[!searched];
 
-      *best[!searched] = *made;
-      *made = other;
-    }
+    *best[!searched] = *made;
+    *made = other;
+  }
   return TRUE;
 }
 
-static gboolean
-try_choice (PsSearchAll *all, const PsSearchChoice *choice, PsSearchLimits limits, GError **error)
+static gboolean try_choice (PsSearchAll *all, const PsSearchChoice *choice, PsSearchLimits limits, GError **error)
 {
   PsSetting *setting = all->setting, even;
   g_auto (PsSearchBest) made = { 0 };
@@ -102,71 +93,64 @@ try_choice (PsSearchAll *all, const PsSearchChoice *choice, PsSearchLimits limit
     return FALSE;
   if (setting->layout != NULL || best->shapes == NULL || ps_stage_shapes_are_even (best->shapes, best->n_stages))
     found = try_costs (setting, choice, best, &limits, &made, error);
-  else
-    {
-      even = *setting;
-      even.layout = (char *)"even";
-      other = ps_setting_costs (&even, setting->n_devices, choice->n_chunks, error);
-      found = other != NULL
-              && try_layouts (setting, choice, (const PsCosts *const[]){ best, other }, &limits, &made, error);
-    }
+  else {
+    even = *setting;
+    even.layout = (char *)"even";
+    other = ps_setting_costs (&even, setting->n_devices, choice->n_chunks, error);
+    found = other != NULL
+            && try_layouts (setting, choice, (const PsCosts *const[]){ best, other }, &limits, &made, error);
+  }
   if (found)
     note (all, &made);
   return found;
 }
 
-static gint64
-left_of (gint64 time_limit_ns, gint64 begin_ns)
+static gint64 left_of (gint64 time_limit_ns, gint64 begin_ns)
 {
   return time_limit_ns - (g_get_monotonic_time () * 1000 - begin_ns);
 }
 
-static void
-try_joint (PsSearchAll *all, gint64 begin_ns)
+static void try_joint (PsSearchAll *all, gint64 begin_ns)
 {
   guint n = (all->best[0].found.result != NULL) + (all->best[1].found.result != NULL);
   PsSearchLimits limits = all->limits;
 
   if (limits.time_limit_ns > 0)
     limits.time_limit_ns = MAX (left_of (limits.time_limit_ns, begin_ns), PS_SEARCH_MOST_COPIES) / n;
-  for (guint i = 0; i < PS_SEARCH_MOST_COPIES && g_atomic_int_get (limits.stop) == 0; i++)
-    {
-      const PsSearchBest *best = &all->best[i];
-      g_auto (PsSearchBest) made = { .choice = best->choice, .setting = best->setting };
+  for (guint i = 0; i < PS_SEARCH_MOST_COPIES && g_atomic_int_get (limits.stop) == 0; i++) {
+    const PsSearchBest *best = &all->best[i];
+    g_auto (PsSearchBest) made = { .choice = best->choice, .setting = best->setting };
 
-      if (best->found.result != NULL
-          && ps_search_joint (&made.setting, &made.choice, all->any_chunks, &limits, &best->found, &made.found))
-        note (all, &made);
-    }
+    if (best->found.result != NULL
+        && ps_search_joint (&made.setting, &made.choice, all->any_chunks, &limits, &best->found, &made.found))
+      note (all, &made);
+  }
 }
 
-gboolean
-ps_search_all (PsSearchAll *all, GError **error)
+gboolean ps_search_all (PsSearchAll *all, GError **error)
 {
   gint64 begin_ns = g_get_monotonic_time () * 1000, time_limit_ns = all->limits.time_limit_ns / (all->joint ? 2 : 1);
   g_autoptr (GError) first = NULL;
 
   all->skipped = g_string_new (NULL);
-  for (guint i = 0; i < all->choices->len; i++)
-    {
-      const PsSearchChoice *choice = &g_array_index (all->choices, PsSearchChoice, i);
-      PsSearchLimits limits = all->limits;
-      g_autoptr (GError) reason = NULL;
-      g_autofree char *name = ps_search_choice_describe (choice);
+  for (guint i = 0; i < all->choices->len; i++) {
+    const PsSearchChoice *choice = &g_array_index (all->choices, PsSearchChoice, i);
+    PsSearchLimits limits = all->limits;
+    g_autoptr (GError) reason = NULL;
+    g_autofree char *name = ps_search_choice_describe (choice);
 
-      if (time_limit_ns > 0)
-        limits.time_limit_ns = MAX (left_of (time_limit_ns, begin_ns) / (all->choices->len - i), 1000000);
-      if (try_choice (all, choice, limits, &reason))
-        continue;
-      g_string_append_printf (all->skipped, "%s%s: %s", all->skipped->len ? "; " : "", name, reason->message);
-      if (first == NULL)
-        first = g_steal_pointer (&reason);
-    }
-  if (ps_search_all_best (all)->found.result == NULL)
-    {
-      g_propagate_error (error, g_steal_pointer (&first));
-      return FALSE;
-    }
+    if (time_limit_ns > 0)
+      limits.time_limit_ns = MAX (left_of (time_limit_ns, begin_ns) / (all->choices->len - i), 1000000);
+    if (try_choice (all, choice, limits, &reason))
+      continue;
+    g_string_append_printf (all->skipped, "%s%s: %s", all->skipped->len ? "; " : "", name, reason->message);
+    if (first == NULL)
+      first = g_steal_pointer (&reason);
+  }
+  if (ps_search_all_best (all)->found.result == NULL) {
+    g_propagate_error (error, g_steal_pointer (&first));
+    return FALSE;
+  }
   if (all->joint)
     try_joint (all, begin_ns);
   return TRUE;

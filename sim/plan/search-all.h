@@ -6,15 +6,13 @@
 #define PS_SEARCH_MOST_COPIES 2
 
 /* What was found with a choice. */
-typedef struct
-{
+typedef struct {
   PsSearchFound found; /* no result: nothing yet */
   PsSearchChoice choice;
   PsSetting setting; /* of the choice; of what it points to, only what each stage does is its own */
 } PsSearchBest;
 
-typedef struct
-{
+typedef struct {
   PsSetting *setting;
   const GArray *choices;                                  /* PsSearchChoice */
   PsSearchLimits limits;                                  /* for all of them */

@@ -12,22 +12,19 @@
 
 static const char *const objectives[] = { "time", "mean", "p90" };
 
-const char *
-ps_search_objective_name (PsSearchObjective objective)
+const char *ps_search_objective_name (PsSearchObjective objective)
 {
   return objectives[objective];
 }
 
-gboolean
-ps_search_objective_parse (const char *where, const char *text, PsSearchObjective *objective, GError **error)
+gboolean ps_search_objective_parse (const char *where, const char *text, PsSearchObjective *objective, GError **error)
 {
   return ps_parse_name (where, text, objectives, G_N_ELEMENTS (objectives), objective, error);
 }
 
 /* Devices go on one by one where the synchronisation is bypassed: the period holds the span and the O of each of them.
  */
-gint64
-ps_search_time (const PsSetting *setting, const PsPrediction *prediction)
+gint64 ps_search_time (const PsSetting *setting, const PsPrediction *prediction)
 {
   const PsSimulation *simulation = prediction->simulation;
   gint64 optimizer_ns = simulation->optimizer_ns;
@@ -37,8 +34,7 @@ ps_search_time (const PsSetting *setting, const PsPrediction *prediction)
   return prediction->metrics.iteration_ns - optimizer_ns;
 }
 
-static gboolean
-may_plan (const PsSearchPricing *pricing)
+static gboolean may_plan (const PsSearchPricing *pricing)
 {
   const PsSetting *setting = pricing->setting;
 
@@ -46,14 +42,13 @@ may_plan (const PsSearchPricing *pricing)
          && (pricing->plan_until_us == 0 || g_get_monotonic_time () < pricing->plan_until_us);
 }
 
-static gboolean
-is_better (const PsPrediction *a, const PsPrediction *b)
+static gboolean is_better (const PsPrediction *a, const PsPrediction *b)
 {
   return a->feasible != b->feasible ? a->feasible : a->metrics.iteration_ns < b->metrics.iteration_ns;
 }
 
-PsPrediction *
-ps_search_predict (const PsSearchPricing *pricing, const PsSchedule *schedule, PsCommOrder *comm_order, GError **error)
+PsPrediction *ps_search_predict (const PsSearchPricing *pricing, const PsSchedule *schedule, PsCommOrder *comm_order,
+                                 GError **error)
 {
   PsSetting setting = *pricing->setting;
   g_autoptr (PsPredictor) predictor = ps_predictor_new (&setting, pricing->given);
@@ -66,24 +61,21 @@ ps_search_predict (const PsSearchPricing *pricing, const PsSchedule *schedule, P
   setting.comm_order = PS_COMM_PLANNED;
   if (may_plan (pricing))
     planned = ps_predictor_predict_schedule (predictor, ps_schedule_copy (schedule), NULL);
-  if (planned != NULL && (prediction == NULL || is_better (planned, prediction)))
-    {
-      *comm_order = PS_COMM_PLANNED;
-      return g_steal_pointer (&planned);
-    }
+  if (planned != NULL && (prediction == NULL || is_better (planned, prediction))) {
+    *comm_order = PS_COMM_PLANNED;
+    return g_steal_pointer (&planned);
+  }
   if (prediction == NULL)
     g_propagate_error (error, g_steal_pointer (&reason));
   return g_steal_pointer (&prediction);
 }
 
-static gboolean
-is_sampled (const PsSearchSamples *samples)
+static gboolean is_sampled (const PsSearchSamples *samples)
 {
   return samples != NULL && samples->objective != PS_SEARCH_TIME;
 }
 
-gint64
-ps_search_figure (const PsSearchPricing *pricing, const PsPrediction *prediction)
+gint64 ps_search_figure (const PsSearchPricing *pricing, const PsPrediction *prediction)
 {
   const PsSearchSamples *samples = pricing->samples;
   const PsProgram *program = ps_prediction_hint (prediction);
@@ -105,14 +97,12 @@ ps_search_figure (const PsSearchPricing *pricing, const PsPrediction *prediction
   return samples->objective == PS_SEARCH_MEAN ? llround (distribution.mean_ns) : distribution.p90.value_ns;
 }
 
-gboolean
-ps_search_has_lengths (const PsSearchPricing *pricing)
+gboolean ps_search_has_lengths (const PsSearchPricing *pricing)
 {
   return pricing->setting->lengths != NULL || ps_costs_has_slices (pricing->given, pricing->setting->n_slices);
 }
 
-gint64
-ps_search_price_bound (const PsSearchPricing *pricing, const PsPlacement *placement, const PsCosts *costs)
+gint64 ps_search_price_bound (const PsSearchPricing *pricing, const PsPlacement *placement, const PsCosts *costs)
 {
   const PsSetting *setting = pricing->setting;
   const PsEventsSetting events = ps_setting_events (setting);
@@ -125,8 +115,7 @@ ps_search_price_bound (const PsSearchPricing *pricing, const PsPlacement *placem
                                   &ps_channel_table (&n_models)[events.comm]);
 }
 
-gint64
-ps_search_price (const PsSchedule *schedule, gpointer data)
+gint64 ps_search_price (const PsSchedule *schedule, gpointer data)
 {
   const PsSearchPricing *pricing = data;
   PsCommOrder comm_order;
@@ -138,8 +127,7 @@ ps_search_price (const PsSchedule *schedule, gpointer data)
   return figure_ns - (prediction->metrics.iteration_ns - ps_search_time (pricing->setting, prediction));
 }
 
-PsSchedule *
-ps_search_generate (const PsFamily *family, gpointer data, GError **error)
+PsSchedule *ps_search_generate (const PsFamily *family, gpointer data, GError **error)
 {
   const PsSearchPricing *pricing = data;
   g_autoptr (PsPredictor) predictor = ps_predictor_new (pricing->setting, pricing->given);
@@ -149,8 +137,7 @@ ps_search_generate (const PsFamily *family, gpointer data, GError **error)
 
 /* Choices. */
 
-char *
-ps_search_choice_describe (const PsSearchChoice *choice)
+char *ps_search_choice_describe (const PsSearchChoice *choice)
 {
   GString *text = g_string_new (NULL);
 
@@ -164,8 +151,7 @@ ps_search_choice_describe (const PsSearchChoice *choice)
   return g_string_free (text, FALSE);
 }
 
-void
-ps_search_choice_apply (const PsSearchChoice *choice, PsSetting *setting)
+void ps_search_choice_apply (const PsSearchChoice *choice, PsSetting *setting)
 {
   setting->n_chunks = choice->n_chunks;
   setting->microbatch_size = choice->microbatch_size;
@@ -175,8 +161,8 @@ ps_search_choice_apply (const PsSearchChoice *choice, PsSetting *setting)
 }
 
 /* Adds a choice of placement and chunks if the setting leaves it open. */
-static void
-add_choice (GArray *choices, const PsSetting *setting, PsPlacementKind placement, guint n_chunks, guint n_slices)
+static void add_choice (GArray *choices, const PsSetting *setting, PsPlacementKind placement, guint n_chunks,
+                        guint n_slices)
 {
   const PsSearchChoice choice = { placement, n_chunks, 0, setting->n_microbatches, setting->recompute, n_slices };
 
@@ -185,8 +171,7 @@ add_choice (GArray *choices, const PsSetting *setting, PsPlacementKind placement
     g_array_append_val (choices, choice);
 }
 
-static GArray *
-placements (const PsSetting *setting, guint most_chunks, guint most_slices)
+static GArray *placements (const PsSetting *setting, guint most_chunks, guint most_slices)
 {
   GArray *choices = g_array_new (FALSE, FALSE, sizeof (PsSearchChoice));
   guint q = MAX (setting->n_slices, 1);
@@ -197,20 +182,18 @@ placements (const PsSetting *setting, guint most_chunks, guint most_slices)
   add_choice (choices, setting, PS_PLACEMENT_V, 2, q);
   add_choice (choices, setting, PS_PLACEMENT_LOOP, 2, q);
   add_choice (choices, setting, PS_PLACEMENT_BIDIRECTIONAL, 1, q);
-  for (guint v = 3; v <= MAX (most_chunks, setting->n_chunks); v++)
-    {
-      add_choice (choices, setting, PS_PLACEMENT_LOOP, v, q);
-      if (v % 2 == 0 || v == setting->n_chunks)
-        add_choice (choices, setting, PS_PLACEMENT_WAVE, v, q);
-    }
+  for (guint v = 3; v <= MAX (most_chunks, setting->n_chunks); v++) {
+    add_choice (choices, setting, PS_PLACEMENT_LOOP, v, q);
+    if (v % 2 == 0 || v == setting->n_chunks)
+      add_choice (choices, setting, PS_PLACEMENT_WAVE, v, q);
+  }
   for (guint slices = 2; slices <= most_slices; slices *= 2)
     add_choice (choices, setting, PS_PLACEMENT_LOOP, 1, slices);
   return choices;
 }
 
 /* Every choice with each of the sizes, if the batch divides by it. */
-static gboolean
-spread_sizes (const PsSetting *setting, guint size, gboolean any_size, GArray *choices, GError **error)
+static gboolean spread_sizes (const PsSetting *setting, guint size, gboolean any_size, GArray *choices, GError **error)
 {
   g_autoptr (PsModel) model = NULL;
   guint n = choices->len;
@@ -223,14 +206,13 @@ spread_sizes (const PsSetting *setting, guint size, gboolean any_size, GArray *c
     return FALSE;
   batch = (gint64)model->microbatch_size * setting->n_microbatches;
   for (gint64 b = any_size ? 1 : size; b <= (any_size ? MIN (batch, 64) : size); b *= 2)
-    for (guint i = 0; i < n && batch % b == 0; i++)
-      {
-        PsSearchChoice choice = g_array_index (choices, PsSearchChoice, i);
+    for (guint i = 0; i < n && batch % b == 0; i++) {
+      PsSearchChoice choice = g_array_index (choices, PsSearchChoice, i);
 
-        choice.microbatch_size = (guint)b;
-        choice.n_microbatches = (guint)(batch / b);
-        g_array_append_val (choices, choice);
-      }
+      choice.microbatch_size = (guint)b;
+      choice.n_microbatches = (guint)(batch / b);
+      g_array_append_val (choices, choice);
+    }
   if (choices->len == n)
     return ps_refuse (error, PS_ERROR_USAGE,
                       "--microbatch-size %u: does not divide the batch of %" G_GINT64_FORMAT " sequences", size, batch);
@@ -239,20 +221,17 @@ spread_sizes (const PsSetting *setting, guint size, gboolean any_size, GArray *c
 }
 
 /* Two copies share the devices and the microbatches evenly. */
-static void
-drop_odd (GArray *choices, guint n_devices)
+static void drop_odd (GArray *choices, guint n_devices)
 {
-  for (guint i = choices->len; i-- > 0;)
-    {
-      const PsSearchChoice *choice = &g_array_index (choices, PsSearchChoice, i);
+  for (guint i = choices->len; i-- > 0;) {
+    const PsSearchChoice *choice = &g_array_index (choices, PsSearchChoice, i);
 
-      if (choice->placement == PS_PLACEMENT_BIDIRECTIONAL && (choice->n_microbatches % 2 || n_devices % 2))
-        g_array_remove_index (choices, i);
-    }
+    if (choice->placement == PS_PLACEMENT_BIDIRECTIONAL && (choice->n_microbatches % 2 || n_devices % 2))
+      g_array_remove_index (choices, i);
+  }
 }
 
-static gboolean
-check_any (const GArray *choices, GError **error)
+static gboolean check_any (const GArray *choices, GError **error)
 {
   if (choices->len > 0)
     return TRUE;
@@ -261,21 +240,19 @@ check_any (const GArray *choices, GError **error)
                     "and bidirectional with -v 1, an even -p and an even number of microbatches");
 }
 
-GArray *
-ps_search_choices (const PsSetting *setting, guint size, gboolean any_size, guint most_chunks, guint most_slices,
-                   GError **error)
+GArray *ps_search_choices (const PsSetting *setting, guint size, gboolean any_size, guint most_chunks,
+                           guint most_slices, GError **error)
 {
   g_autoptr (GArray) choices = placements (setting, most_chunks, setting->n_slices == 0 ? most_slices : 0);
   guint n = choices->len;
 
   for (guint i = 0; i < n && setting->any_recompute; i++)
-    for (PsRecompute recompute = PS_RECOMPUTE_SELECTIVE; recompute <= PS_RECOMPUTE_FULL; recompute++)
-      {
-        PsSearchChoice choice = g_array_index (choices, PsSearchChoice, i);
+    for (PsRecompute recompute = PS_RECOMPUTE_SELECTIVE; recompute <= PS_RECOMPUTE_FULL; recompute++) {
+      PsSearchChoice choice = g_array_index (choices, PsSearchChoice, i);
 
-        choice.recompute = recompute;
-        g_array_append_val (choices, choice);
-      }
+      choice.recompute = recompute;
+      g_array_append_val (choices, choice);
+    }
   if (!check_any (choices, error) || !spread_sizes (setting, size, any_size, choices, error))
     return NULL;
   drop_odd (choices, setting->n_devices);
@@ -284,15 +261,13 @@ ps_search_choices (const PsSetting *setting, guint size, gboolean any_size, guin
 
 /* One choice. */
 
-void
-ps_search_found_clear (PsSearchFound *found)
+void ps_search_found_clear (PsSearchFound *found)
 {
   g_clear_pointer (&found->result, ps_search_result_free);
   g_clear_pointer (&found->prediction, ps_prediction_free);
 }
 
-static void
-show_progress (const PsSearchProgress *progress, gpointer data)
+static void show_progress (const PsSearchProgress *progress, gpointer data)
 {
   g_autofree char *best = ps_format_time (progress->best_ns), *bound = ps_format_time (progress->lower_bound_ns);
 
@@ -301,8 +276,8 @@ show_progress (const PsSearchProgress *progress, gpointer data)
               (double)progress->elapsed_ns / 1e9);
 }
 
-static PsSearchResult *
-search (const PsSearchChoice *choice, PsSearchPricing *pricing, const PsSearchLimits *limits, GError **error)
+static PsSearchResult *search (const PsSearchChoice *choice, PsSearchPricing *pricing, const PsSearchLimits *limits,
+                               GError **error)
 {
   const PsSetting *setting = pricing->setting;
   g_autoptr (PsPlacement) placement = limits->placement != NULL
@@ -347,8 +322,7 @@ search (const PsSearchChoice *choice, PsSearchPricing *pricing, const PsSearchLi
   return result;
 }
 
-gboolean
-ps_search_take (const PsSearchPricing *pricing, PsSearchFound *found, GError **error)
+gboolean ps_search_take (const PsSearchPricing *pricing, PsSearchFound *found, GError **error)
 {
   PsSearchResult *result = found->result;
 
@@ -366,9 +340,8 @@ ps_search_take (const PsSearchPricing *pricing, PsSearchFound *found, GError **e
   return TRUE;
 }
 
-gboolean
-ps_search_try (PsSetting *setting, const PsSearchChoice *choice, const PsSearchLimits *limits, const PsCosts *given,
-               PsSearchFound *found, GError **error)
+gboolean ps_search_try (PsSetting *setting, const PsSearchChoice *choice, const PsSearchLimits *limits,
+                        const PsCosts *given, PsSearchFound *found, GError **error)
 {
   g_autoptr (PsCostSpread) spread = NULL;
   PsSearchSamples samples = { 0 };
@@ -381,15 +354,14 @@ ps_search_try (PsSetting *setting, const PsSearchChoice *choice, const PsSearchL
     searched.microbatch_order = PS_ORDER_GIVEN;
   if (!ps_costs_check_known (given, NULL, error))
     return FALSE;
-  if (limits->measured)
-    {
-      spread = ps_setting_spread (setting, given->shapes, setting->n_devices, choice->n_chunks, error);
-      if (spread == NULL)
-        return FALSE;
-      samples = *limits->samples;
-      samples.uncertainty.measured = spread;
-      pricing.samples = &samples;
-    }
+  if (limits->measured) {
+    spread = ps_setting_spread (setting, given->shapes, setting->n_devices, choice->n_chunks, error);
+    if (spread == NULL)
+      return FALSE;
+    samples = *limits->samples;
+    samples.uncertainty.measured = spread;
+    pricing.samples = &samples;
+  }
   pricing.plan_until_us = limits->time_limit_ns > 0 ? g_get_monotonic_time () + limits->time_limit_ns / 1000 : 0;
   found->result = search (choice, &pricing, limits, error);
   if (found->result == NULL)

@@ -9,8 +9,7 @@
 /* Prices: the least iteration time under the setting, just as predict has it. */
 
 /* Figures of the iteration time that a search makes small. */
-typedef enum
-{
+typedef enum {
   PS_SEARCH_TIME, /* at the costs as they are */
   PS_SEARCH_MEAN, /* over samples of the costs */
   PS_SEARCH_P90,  /* what 9 of 10 samples do not exceed */
@@ -20,16 +19,14 @@ const char *ps_search_objective_name (PsSearchObjective objective); /* "time", "
 gboolean ps_search_objective_parse (const char *where, const char *text, PsSearchObjective *objective, GError **error);
 
 /* The samples that mean and p90 are of. All schedules have the same luck in the same sample. */
-typedef struct
-{
+typedef struct {
   PsSearchObjective objective;
   PsUncertainty uncertainty;
   guint n_samples;
   guint64 seed;
 } PsSearchSamples;
 
-typedef struct
-{
+typedef struct {
   const PsSetting *setting;
   const PsCosts *given;           /* what ps_setting_costs has for it */
   const PsCosts *recomputed;      /* what ps_setting_recomputed has; NULL: it is made for each schedule with an R */
@@ -62,8 +59,7 @@ PsSchedule *ps_search_generate (const PsFamily *family, gpointer data, GError **
 /* Choices: what pipesim search tries, one after the other. */
 
 /* One way to place and cut the model. */
-typedef struct
-{
+typedef struct {
   PsPlacementKind placement;
   guint n_chunks;
   guint microbatch_size; /* 0: the model's own */
@@ -87,8 +83,7 @@ GArray *ps_search_choices (const PsSetting *setting, guint size, gboolean any_si
 
 /* One choice: searched, then predicted. */
 
-typedef struct
-{
+typedef struct {
   gint64 time_limit_ns; /* 0: none */
   gint64 moves;         /* per thread; 0: not limited */
   gint64 seed;
@@ -100,8 +95,7 @@ typedef struct
   gboolean measured;              /* their jitter is that of the samples in the database */
 } PsSearchLimits;
 
-typedef struct
-{
+typedef struct {
   PsSearchResult *result;   /* its price is that of the prediction */
   PsPrediction *prediction; /* of its schedule */
   PsCommOrder comm_order;   /* that the prediction has */

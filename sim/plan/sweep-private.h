@@ -7,8 +7,7 @@
 /* The field of a spec of that name; NULL: there is none. */
 const PsOption *ps_sweep_field_find (const char *name);
 
-typedef struct
-{
+typedef struct {
   char *text;         /* as the spec has it, ranges written out */
   PsSetting *setting; /* only this value is set */
   gint64 own;         /* the value of a field that is PS_FIELD_OWN */
@@ -23,16 +22,14 @@ PsSweepValue *ps_sweep_value_new (const char *where, const PsOption *field, cons
 void ps_sweep_value_free (PsSweepValue *value);
 
 /* One field of the spec. */
-typedef struct
-{
+typedef struct {
   const PsOption *field;
   char *zip;         /* name of its group, whose fields go together; NULL: a field of [sweep] */
   GPtrArray *values; /* of PsSweepValue */
   guint64 stride;    /* settings from one value to the next */
 } PsSweepAxis;
 
-struct _PsSweep
-{
+struct _PsSweep {
   char *where;
   GArray *axes; /* of PsSweepAxis, slowest first */
   guint64 n_points;
@@ -48,8 +45,7 @@ struct _PsSweep
 const PsSweepAxis *ps_sweep_axis (const PsSweep *sweep, const char *name);
 
 /* A setting of the sweep. */
-typedef struct
-{
+typedef struct {
   PsSetting setting; /* shares everything with the sweep; never cleared */
   const char *schedule;
   gint64 global_batch;         /* 0: not given */
@@ -68,8 +64,7 @@ gboolean ps_sweep_point_set (PsSweepPoint *point, const PsSweep *sweep, guint64 
 guint ps_sweep_microbatch_size (const PsSetting *setting);
 
 /* Threads that work until one of them fails. */
-typedef struct
-{
+typedef struct {
   gint stop;    /* one has failed; atomic */
   GMutex mutex; /* of error, and of the caller's data */
   GError *error;

@@ -7,8 +7,7 @@
 
 /* Threads */
 
-void
-ps_threads_fail (PsThreads *threads, GError *error)
+void ps_threads_fail (PsThreads *threads, GError *error)
 {
   g_atomic_int_set (&threads->stop, 1);
   g_mutex_lock (&threads->mutex);
@@ -18,8 +17,7 @@ ps_threads_fail (PsThreads *threads, GError *error)
   g_clear_error (&error);
 }
 
-gboolean
-ps_threads_run (PsThreads *threads, guint n, GThreadFunc work, gpointer data, GError **error)
+gboolean ps_threads_run (PsThreads *threads, guint n, GThreadFunc work, gpointer data, GError **error)
 {
   g_autofree GThread **others = g_new (GThread *, n);
   GError *failure = NULL;
@@ -43,56 +41,48 @@ ps_threads_run (PsThreads *threads, guint n, GThreadFunc work, gpointer data, GE
 
 /* The row of a prediction */
 
-static PsValue
-integer (gint64 value)
+static PsValue integer (gint64 value)
 {
   return (PsValue){ .type = PS_VALUE_INTEGER, .integer = value };
 }
 
-static PsValue
-real (double value)
+static PsValue real (double value)
 {
   return (PsValue){ .type = PS_VALUE_REAL, .real = value };
 }
 
-static PsValue
-text (const char *value)
+static PsValue text (const char *value)
 {
   return (PsValue){ .type = value != NULL ? PS_VALUE_TEXT : PS_VALUE_NONE, .text = value };
 }
 
-static PsValue
-origin (PsOrigin value)
+static PsValue origin (PsOrigin value)
 {
   return text (ps_origin_name (value));
 }
 
 /* "[[busy, span, peak, activations],[..]]": four numbers of up to 20 letters for each device. */
-static char *
-write_detail (const PsMetrics *metrics)
+static char *write_detail (const PsMetrics *metrics)
 {
   char *json = g_malloc (metrics->n_devices * (gsize)90 + 2), *to = json;
 
-  for (guint d = 0; d < metrics->n_devices; d++)
-    {
-      to = ps_put_integer (ps_put (to, d ? ",[" : "[["), metrics->device[d].busy_ns);
-      to = ps_put_integer (ps_put (to, ","), metrics->device[d].span_ns);
-      to = ps_put_integer (ps_put (to, ","), metrics->device[d].peak_memory_bytes);
-      to = ps_put (ps_put_integer (ps_put (to, ","), metrics->device[d].peak_activations), "]");
-    }
+  for (guint d = 0; d < metrics->n_devices; d++) {
+    to = ps_put_integer (ps_put (to, d ? ",[" : "[["), metrics->device[d].busy_ns);
+    to = ps_put_integer (ps_put (to, ","), metrics->device[d].span_ns);
+    to = ps_put_integer (ps_put (to, ","), metrics->device[d].peak_memory_bytes);
+    to = ps_put (ps_put_integer (ps_put (to, ","), metrics->device[d].peak_activations), "]");
+  }
   ps_put (to, "]");
   return json;
 }
 
-static void
-set_column (PsResult *result, const char *column, PsValue value)
+static void set_column (PsResult *result, const char *column, PsValue value)
 {
   result->values[ps_result_column_find (column)] = value;
 }
 
 /* Columns of the setting: what the point says, and what the prediction knows better. */
-static void
-fill_setting (const PsSweep *sweep, const PsSweepPoint *point, const PsSchedule *schedule, PsResult *result)
+static void fill_setting (const PsSweep *sweep, const PsSweepPoint *point, const PsSchedule *schedule, PsResult *result)
 {
   const PsSetting *setting = &point->setting;
   const PsCluster *cluster = setting->known_cluster;
@@ -121,8 +111,7 @@ fill_setting (const PsSweep *sweep, const PsSweepPoint *point, const PsSchedule 
               integer ((gint64)((double)cluster->link_latency_ns * setting->latency_factor + 0.5)));
 }
 
-static void
-fill_row (const PsSweep *sweep, const PsSweepPoint *point, const PsPrediction *prediction, PsResult *result)
+static void fill_row (const PsSweep *sweep, const PsSweepPoint *point, const PsPrediction *prediction, PsResult *result)
 {
   const PsMetrics *metrics = &prediction->metrics;
   const PsCosts *costs = prediction->costs;
@@ -155,15 +144,13 @@ fill_row (const PsSweep *sweep, const PsSweepPoint *point, const PsPrediction *p
 
 /* Predicts one setting of a sweep after the other. A predictor serves as long as the costs stay. */
 
-struct _PsSweepWorker
-{
+struct _PsSweepWorker {
   const PsSweep *sweep;
   PsSweepPoint point;
   PsPredictor *predictor; /* NULL: not yet made */
 };
 
-PsSweepWorker *
-ps_sweep_worker_new (const PsSweep *sweep)
+PsSweepWorker *ps_sweep_worker_new (const PsSweep *sweep)
 {
   PsSweepWorker *worker = g_new0 (PsSweepWorker, 1);
 
@@ -172,8 +159,7 @@ ps_sweep_worker_new (const PsSweep *sweep)
   return worker;
 }
 
-void
-ps_sweep_worker_free (PsSweepWorker *worker)
+void ps_sweep_worker_free (PsSweepWorker *worker)
 {
   if (worker == NULL)
     return;
@@ -183,8 +169,7 @@ ps_sweep_worker_free (PsSweepWorker *worker)
 }
 
 /* Checks the setting, and sets -m from the sequences per step, which divide over replicas and microbatches. */
-static gboolean
-check_setting (PsSweepWorker *worker, GError **error)
+static gboolean check_setting (PsSweepWorker *worker, GError **error)
 {
   PsSetting *setting = &worker->point.setting;
   gint64 batch = worker->point.global_batch;
@@ -204,8 +189,7 @@ check_setting (PsSweepWorker *worker, GError **error)
 }
 
 /* A setting may be impossible; a disk that fails says nothing about it. */
-PsResult *
-ps_sweep_worker_predict (PsSweepWorker *worker, guint64 index, GError **error)
+PsResult *ps_sweep_worker_predict (PsSweepWorker *worker, guint64 index, GError **error)
 {
   PsSweepPoint *point = &worker->point;
   g_autoptr (PsResult) result = g_new0 (PsResult, 1);
@@ -222,12 +206,11 @@ ps_sweep_worker_predict (PsSweepWorker *worker, guint64 index, GError **error)
     prediction = ps_predictor_predict (worker->predictor, point->schedule, &reason);
   if (prediction != NULL)
     fill_row (worker->sweep, point, prediction, result);
-  else if (g_error_matches (reason, PS_ERROR, PS_ERROR_IO) || g_error_matches (reason, PS_ERROR, PS_ERROR_UNAVAILABLE))
-    {
-      g_propagate_error (error, g_steal_pointer (&reason));
-      return NULL;
-    }
-  else
+  else if (g_error_matches (reason, PS_ERROR, PS_ERROR_IO)
+           || g_error_matches (reason, PS_ERROR, PS_ERROR_UNAVAILABLE)) {
+    g_propagate_error (error, g_steal_pointer (&reason));
+    return NULL;
+  } else
     result->reason = g_strdup (reason->message);
   return g_steal_pointer (&result);
 }
@@ -238,8 +221,7 @@ ps_sweep_worker_predict (PsSweepWorker *worker, guint64 index, GError **error)
 #define LOOK 8    /* rows after which it looks at the clock */
 #define MAX_WAIT_US (G_USEC_PER_SEC / 4)
 
-typedef struct
-{
+typedef struct {
   const PsSweep *sweep;
   const PsSweepRun *run;
   GHashTable *present; /* digests */
@@ -251,8 +233,7 @@ typedef struct
   PsSweepProgress *progress;
 } Job;
 
-static gboolean
-is_present (const Job *job, guint64 point)
+static gboolean is_present (const Job *job, guint64 point)
 {
   char digest[PS_DIGEST_LENGTH + 1];
 
@@ -263,16 +244,14 @@ is_present (const Job *job, guint64 point)
 }
 
 /* The settings of the i-th block of the shard: from *first on, up to the one returned. */
-static guint64
-block_end (const Job *job, guint i, guint64 *first)
+static guint64 block_end (const Job *job, guint i, guint64 *first)
 {
   *first = (job->run->shard.index + (guint64)i * job->run->shard.n) * job->block;
   return MIN (*first + job->block, job->sweep->n_points);
 }
 
 /* The thread that predicted rows stores them. */
-static void
-store (Job *job, GPtrArray *rows)
+static void store (Job *job, GPtrArray *rows)
 {
   PsSweepProgress *progress = job->progress;
   GError *error = NULL;
@@ -280,46 +259,42 @@ store (Job *job, GPtrArray *rows)
   if (rows->len == 0)
     return;
   g_mutex_lock (&job->threads.mutex);
-  if (job->threads.error == NULL && ps_results_store (job->results, (PsResult *const *)rows->pdata, rows->len, &error))
-    {
-      for (guint i = 0; i < rows->len; i++)
-        (*(((PsResult *)rows->pdata[i])->reason != NULL ? &progress->skipped : &progress->predicted))++;
-      if (job->run->progress != NULL)
-        job->run->progress (progress, job->run->data);
-    }
+  if (job->threads.error == NULL
+      && ps_results_store (job->results, (PsResult *const *)rows->pdata, rows->len, &error)) {
+    for (guint i = 0; i < rows->len; i++)
+      (*(((PsResult *)rows->pdata[i])->reason != NULL ? &progress->skipped : &progress->predicted))++;
+    if (job->run->progress != NULL)
+      job->run->progress (progress, job->run->data);
+  }
   g_mutex_unlock (&job->threads.mutex);
   g_ptr_array_set_size (rows, 0);
   if (error != NULL)
     ps_threads_fail (&job->threads, error);
 }
 
-static void
-predict_block (Job *job, PsSweepWorker *worker, guint i)
+static void predict_block (Job *job, PsSweepWorker *worker, guint i)
 {
   g_autoptr (GPtrArray) rows = g_ptr_array_new_with_free_func ((GDestroyNotify)ps_result_free);
   gint64 until = g_get_monotonic_time () + MAX_WAIT_US;
   GError *error = NULL;
   guint64 point, end = block_end (job, i, &point);
 
-  for (; point < end && error == NULL && !g_atomic_int_get (&job->threads.stop); point++)
-    {
-      PsResult *row = !is_present (job, point) ? ps_sweep_worker_predict (worker, point, &error) : NULL;
+  for (; point < end && error == NULL && !g_atomic_int_get (&job->threads.stop); point++) {
+    PsResult *row = !is_present (job, point) ? ps_sweep_worker_predict (worker, point, &error) : NULL;
 
-      if (row != NULL)
-        g_ptr_array_add (rows, row);
-      if (rows->len % LOOK == 0 && g_get_monotonic_time () > until)
-        {
-          store (job, rows);
-          until = g_get_monotonic_time () + MAX_WAIT_US;
-        }
+    if (row != NULL)
+      g_ptr_array_add (rows, row);
+    if (rows->len % LOOK == 0 && g_get_monotonic_time () > until) {
+      store (job, rows);
+      until = g_get_monotonic_time () + MAX_WAIT_US;
     }
+  }
   store (job, rows);
   if (error != NULL)
     ps_threads_fail (&job->threads, error);
 }
 
-static gpointer
-work (gpointer data)
+static gpointer work (gpointer data)
 {
   Job *job = data;
   g_autoptr (PsSweepWorker) worker = ps_sweep_worker_new (job->sweep);
@@ -331,8 +306,7 @@ work (gpointer data)
 }
 
 /* Begins the sweep in the results; counts the settings of the shard, and those that are done there. */
-static gboolean
-job_open (Job *job, GError **error)
+static gboolean job_open (Job *job, GError **error)
 {
   const PsSweep *sweep = job->sweep;
   const PsShard *shard = &job->run->shard;
@@ -346,20 +320,18 @@ job_open (Job *job, GError **error)
   job->block = CLAMP (sweep->n_points / ((guint64)shard->n * 16), 1, BLOCK);
   guint64 n_all = (sweep->n_points + job->block - 1) / job->block;
   job->n_blocks = (guint)(n_all > shard->index ? (n_all - shard->index - 1) / shard->n + 1 : 0);
-  for (guint i = 0; i < job->n_blocks; i++)
-    {
-      guint64 point, end = block_end (job, i, &point);
+  for (guint i = 0; i < job->n_blocks; i++) {
+    guint64 point, end = block_end (job, i, &point);
 
-      job->progress->n_points += end - point;
-      for (; point < end; point++)
-        job->progress->present += is_present (job, point);
-    }
+    job->progress->n_points += end - point;
+    for (; point < end; point++)
+      job->progress->present += is_present (job, point);
+  }
   return TRUE;
 }
 
-gboolean
-ps_sweep_run (const PsSweep *sweep, PsResults *results, const PsSweepRun *run, PsSweepProgress *progress,
-              GError **error)
+gboolean ps_sweep_run (const PsSweep *sweep, PsResults *results, const PsSweepRun *run, PsSweepProgress *progress,
+                       GError **error)
 {
   Job job = { .sweep = sweep, .run = run, .results = results, .progress = progress };
   gboolean ok = job_open (&job, error) && ps_threads_run (&job.threads, run->n_jobs, work, &job, error);
@@ -368,8 +340,7 @@ ps_sweep_run (const PsSweep *sweep, PsResults *results, const PsSweepRun *run, P
   return ok;
 }
 
-gboolean
-ps_sweep_present (const PsSweep *sweep, PsResults *results, PsShard shard, guint64 *present, GError **error)
+gboolean ps_sweep_present (const PsSweep *sweep, PsResults *results, PsShard shard, guint64 *present, GError **error)
 {
   PsSweepRun run = { .shard = shard };
   PsSweepProgress progress;
@@ -383,8 +354,7 @@ ps_sweep_present (const PsSweep *sweep, PsResults *results, PsShard shard, guint
 
 /* Shards by the numbers that launchers put into the environment */
 
-static gboolean
-read_environment (const char *name, gint64 otherwise, gint64 *value)
+static gboolean read_environment (const char *name, gint64 otherwise, gint64 *value)
 {
   const char *number = g_getenv (name);
 
@@ -393,8 +363,7 @@ read_environment (const char *name, gint64 otherwise, gint64 *value)
 }
 
 /* Array tasks are numbered from MIN on in steps. */
-static gboolean
-from_slurm (gint64 *index, gint64 *n)
+static gboolean from_slurm (gint64 *index, gint64 *n)
 {
   gint64 id, low, step;
 
@@ -408,11 +377,9 @@ from_slurm (gint64 *index, gint64 *n)
 
 /* By the variables of Open MPI's mpirun, of Slurm's srun, and of MPICH's mpirun and its kin. Slurm writes "2(x3),1" for
  * tasks on several nodes; *n_local is 0 where there is no number. */
-static gboolean
-from_mpi (gint64 *index, gint64 *n, gint64 *n_local)
+static gboolean from_mpi (gint64 *index, gint64 *n, gint64 *n_local)
 {
-  static const struct
-  {
+  static const struct {
     const char *rank, *n_ranks, *n_local;
   } mpi[] = {
     { "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE" },
@@ -421,18 +388,16 @@ from_mpi (gint64 *index, gint64 *n, gint64 *n_local)
   };
 
   for (guint i = 0; i < G_N_ELEMENTS (mpi); i++)
-    if (read_environment (mpi[i].rank, -1, index) && read_environment (mpi[i].n_ranks, -1, n))
-      {
-        const char *local = g_getenv (mpi[i].n_local);
+    if (read_environment (mpi[i].rank, -1, index) && read_environment (mpi[i].n_ranks, -1, n)) {
+      const char *local = g_getenv (mpi[i].n_local);
 
-        *n_local = local != NULL ? (gint64)MIN (g_ascii_strtoull (local, NULL, 10), G_MAXINT32) : 0;
-        return TRUE;
-      }
+      *n_local = local != NULL ? (gint64)MIN (g_ascii_strtoull (local, NULL, 10), G_MAXINT32) : 0;
+      return TRUE;
+    }
   return FALSE;
 }
 
-gboolean
-ps_shard_of_process (PsShard *shard, guint *n_local)
+gboolean ps_shard_of_process (PsShard *shard, guint *n_local)
 {
   gint64 index, n, local;
 
@@ -443,8 +408,7 @@ ps_shard_of_process (PsShard *shard, guint *n_local)
   return TRUE;
 }
 
-gboolean
-ps_shard_parse (const char *where, const char *text, PsShard *shard, GError **error)
+gboolean ps_shard_parse (const char *where, const char *text, PsShard *shard, GError **error)
 {
   gint64 index = 0, n = 0, n_local;
   gboolean slurm = g_str_equal (text, "slurm"), by_mpi = g_str_equal (text, "mpi"), found;
@@ -455,11 +419,10 @@ ps_shard_parse (const char *where, const char *text, PsShard *shard, GError **er
   else
     found = g_strv_length (parts) == 2 && ps_parse_integer ("", parts[0], 0, G_MAXINT32, &index, NULL)
             && ps_parse_integer ("", parts[1], 1, G_MAXINT32, &n, NULL);
-  if (found && index < n && n <= PS_MAX_SWEEP_POINTS)
-    {
-      *shard = (PsShard){ (guint)index, (guint)n };
-      return TRUE;
-    }
+  if (found && index < n && n <= PS_MAX_SWEEP_POINTS) {
+    *shard = (PsShard){ (guint)index, (guint)n };
+    return TRUE;
+  }
   if (slurm || by_mpi)
     return ps_refuse (error, PS_ERROR_USAGE, "%s: '%s' says nothing: %s are not set, or not to a task and a number",
                       where, text,
@@ -471,8 +434,7 @@ ps_shard_parse (const char *where, const char *text, PsShard *shard, GError **er
 
 /* Settings of a database, simulated again */
 
-PsSweep *
-ps_sweep_from_results (PsResults *results, GError **error)
+PsSweep *ps_sweep_from_results (PsResults *results, GError **error)
 {
   const char *path = ps_results_path (results);
   g_autofree char *spec = NULL, *digest = NULL;
@@ -490,8 +452,8 @@ ps_sweep_from_results (PsResults *results, GError **error)
 }
 
 /* The number of microbatches may follow from a global batch, so it is taken from the row. */
-static PsTimeline *
-simulate (const PsSweep *sweep, guint64 index, gint64 n_microbatches, gint64 iteration_ns, GError **error)
+static PsTimeline *simulate (const PsSweep *sweep, guint64 index, gint64 n_microbatches, gint64 iteration_ns,
+                             GError **error)
 {
   g_autoptr (PsPrediction) prediction = NULL;
   PsSweepPoint point;
@@ -514,8 +476,8 @@ simulate (const PsSweep *sweep, guint64 index, gint64 n_microbatches, gint64 ite
                          sweep->where, index, prediction->metrics.iteration_ns, iteration_ns);
 }
 
-GPtrArray *
-ps_results_timelines (PsResults *results, const PsQuestion *question, guint max_ops, guint *n_left, GError **error)
+GPtrArray *ps_results_timelines (PsResults *results, const PsQuestion *question, guint max_ops, guint *n_left,
+                                 GError **error)
 {
   static const char *const columns[] = { "microbatches", "iteration_ns", NULL };
   g_autoptr (GPtrArray) timelines = g_ptr_array_new_with_free_func ((GDestroyNotify)ps_timeline_free);
@@ -526,18 +488,17 @@ ps_results_timelines (PsResults *results, const PsQuestion *question, guint max_
   if (sweep == NULL)
     return NULL;
   *n_left = 0;
-  for (guint i = 0; i < rows->n_rows && *n_left == 0; i++)
-    {
-      const PsValue *cells = &rows->values[i * rows->n_columns];
-      g_autoptr (PsTimeline) timeline = simulate (sweep, rows->points[i], cells[0].integer, cells[1].integer, error);
+  for (guint i = 0; i < rows->n_rows && *n_left == 0; i++) {
+    const PsValue *cells = &rows->values[i * rows->n_columns];
+    g_autoptr (PsTimeline) timeline = simulate (sweep, rows->points[i], cells[0].integer, cells[1].integer, error);
 
-      if (timeline == NULL)
-        return NULL;
-      n_ops += timeline->ops->len;
-      if (n_ops > max_ops)
-        *n_left = rows->n_rows - i;
-      else
-        g_ptr_array_add (timelines, g_steal_pointer (&timeline));
-    }
+    if (timeline == NULL)
+      return NULL;
+    n_ops += timeline->ops->len;
+    if (n_ops > max_ops)
+      *n_left = rows->n_rows - i;
+    else
+      g_ptr_array_add (timelines, g_steal_pointer (&timeline));
+  }
   return g_steal_pointer (&timelines);
 }

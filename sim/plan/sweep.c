@@ -11,8 +11,7 @@
 
 /* Fields and their values */
 
-const PsOption *
-ps_sweep_field_find (const char *name)
+const PsOption *ps_sweep_field_find (const char *name)
 {
   const PsOption *field = ps_setting_options;
 
@@ -22,15 +21,13 @@ ps_sweep_field_find (const char *name)
 }
 
 /* The key of costs that a field stands for; NULL: none. */
-static const char *
-cost_key (const PsOption *field)
+static const char *cost_key (const PsOption *field)
 {
   return g_str_has_prefix (field->name, "costs.") ? field->name + strlen ("costs.") : NULL;
 }
 
 /* Refuses a text of a spec: "x.ini:3: devices: '4..' is no range". */
-static gboolean
-fail (GError **error, const char *where, const char *text, const char *message)
+static gboolean fail (GError **error, const char *where, const char *text, const char *message)
 {
   g_autofree char *quoted = ps_text_quote (text);
 
@@ -42,8 +39,7 @@ fail (GError **error, const char *where, const char *text, const char *message)
 #define MAX_WHOLE G_GINT64_CONSTANT (1000000000000)
 
 /* "1.5GiB": the number, and where its unit begins. FALSE: no number, or too large or fine. */
-static gboolean
-read_number (const char *text, gint64 *number, const char **unit)
+static gboolean read_number (const char *text, gint64 *number, const char **unit)
 {
   gint64 digit = UNIT / 10;
 
@@ -59,8 +55,7 @@ read_number (const char *text, gint64 *number, const char **unit)
   return !g_ascii_isdigit (*text) && *text != '.';
 }
 
-static char *
-write_number (gint64 number, const char *unit)
+static char *write_number (gint64 number, const char *unit)
 {
   g_autofree char *fraction = g_strdup_printf ("%06" G_GINT64_FORMAT, number % UNIT);
   int n = 6;
@@ -71,8 +66,7 @@ write_number (gint64 number, const char *unit)
 }
 
 /* The text after the two ends: nothing, "step 4" or "x2". One of step and factor becomes 0. */
-static gboolean
-read_stride (const char *text, const char *unit, gint64 *step, gint64 *factor)
+static gboolean read_stride (const char *text, const char *unit, gint64 *step, gint64 *factor)
 {
   const char *own;
 
@@ -87,8 +81,7 @@ read_stride (const char *text, const char *unit, gint64 *step, gint64 *factor)
 }
 
 /* Writes out "4..64GiB x2". The unit follows both ends or only the last. */
-static gboolean
-expand_range (const char *where, const char *text, GPtrArray *texts, GError **error)
+static gboolean expand_range (const char *where, const char *text, GPtrArray *texts, GError **error)
 {
   g_auto (GStrv) ends = g_strsplit (text, "..", 2);
   const char *low_unit, *high_unit;
@@ -106,19 +99,17 @@ expand_range (const char *where, const char *text, GPtrArray *texts, GError **er
     return fail (error, where, text, "ends in neither 'step NUMBER' nor 'xFACTOR' with a factor above 1");
   if (factor > 0 && low == 0)
     return fail (error, where, text, "multiplies 0, which stays 0");
-  for (gint64 number = low, next; number <= high; number = next)
-    {
-      next = step > 0 ? number + step : (gint64)((double)number / (double)UNIT * (double)factor);
-      if (texts->len >= PS_MAX_SWEEP_VALUES || next <= number)
-        return fail (error, where, text, "has too many values (more than 100000, or steps below a millionth)");
-      g_ptr_array_add (texts, write_number (number, unit));
-    }
+  for (gint64 number = low, next; number <= high; number = next) {
+    next = step > 0 ? number + step : (gint64)((double)number / (double)UNIT * (double)factor);
+    if (texts->len >= PS_MAX_SWEEP_VALUES || next <= number)
+      return fail (error, where, text, "has too many values (more than 100000, or steps below a millionth)");
+    g_ptr_array_add (texts, write_number (number, unit));
+  }
   return TRUE;
 }
 
 /* Writes out `a, 4..64 x2` as single texts. Errors: PS_ERROR_INPUT "where: ...". */
-static GPtrArray *
-expand (const char *where, const PsOption *field, const char *text, GError **error)
+static GPtrArray *expand (const char *where, const PsOption *field, const char *text, GError **error)
 {
   g_autoptr (GPtrArray) texts = g_ptr_array_new_with_free_func (g_free);
   g_autoptr (GHashTable) seen = g_hash_table_new (g_str_hash, g_str_equal);
@@ -128,22 +119,21 @@ expand (const char *where, const PsOption *field, const char *text, GError **err
   guint n_families;
   const PsFamily *const *families = ps_family_table (&n_families);
 
-  for (guint i = 0; parts[i] != NULL; i++)
-    {
-      const char *part = g_strstrip (parts[i]);
+  for (guint i = 0; parts[i] != NULL; i++) {
+    const char *part = g_strstrip (parts[i]);
 
-      if (*part == '\0')
-        return fail (error, where, text, "has an empty value in its list"), NULL;
-      if (texts->len >= PS_MAX_SWEEP_VALUES)
-        return fail (error, where, text, "has more than 100000 values"), NULL;
-      if (g_str_equal (field->name, "schedule") && g_str_equal (part, "all"))
-        for (guint k = 0; k < n_families; k++)
-          g_ptr_array_add (texts, g_strdup (families[k]->name));
-      else if (!has_ranges || strstr (part, "..") == NULL)
-        g_ptr_array_add (texts, g_strdup (part));
-      else if (!expand_range (where, part, texts, error))
-        return NULL;
-    }
+    if (*part == '\0')
+      return fail (error, where, text, "has an empty value in its list"), NULL;
+    if (texts->len >= PS_MAX_SWEEP_VALUES)
+      return fail (error, where, text, "has more than 100000 values"), NULL;
+    if (g_str_equal (field->name, "schedule") && g_str_equal (part, "all"))
+      for (guint k = 0; k < n_families; k++)
+        g_ptr_array_add (texts, g_strdup (families[k]->name));
+    else if (!has_ranges || strstr (part, "..") == NULL)
+      g_ptr_array_add (texts, g_strdup (part));
+    else if (!expand_range (where, part, texts, error))
+      return NULL;
+  }
   if (texts->len == 0)
     return fail (error, where, text, "holds no value"), NULL;
   for (guint i = 0; i < texts->len; i++)
@@ -152,8 +142,7 @@ expand (const char *where, const PsOption *field, const char *text, GError **err
   return g_steal_pointer (&texts);
 }
 
-static gboolean
-digest_file (const char *path, char **digest, GError **error)
+static gboolean digest_file (const char *path, char **digest, GError **error)
 {
   g_autofree char *contents = NULL;
   gsize length;
@@ -164,8 +153,7 @@ digest_file (const char *path, char **digest, GError **error)
   return TRUE;
 }
 
-static gboolean
-read_schedule (PsSweepValue *value, GError **error)
+static gboolean read_schedule (PsSweepValue *value, GError **error)
 {
   g_autoptr (PsSetting) setting = ps_setting_new ();
   g_autoptr (PsPredictor) predictor = ps_predictor_new (setting, NULL);
@@ -179,8 +167,7 @@ read_schedule (PsSweepValue *value, GError **error)
 }
 
 /* The value for the results: texts as they are typed, a list of sizes as the smallest. */
-static gboolean
-read_value (const PsOption *field, PsSweepValue *value, GError **error)
+static gboolean read_value (const PsOption *field, PsSweepValue *value, GError **error)
 {
   gpointer base = field->flags & PS_FIELD_OWN ? (gpointer)&value->own : value->setting;
 
@@ -199,8 +186,7 @@ read_value (const PsOption *field, PsSweepValue *value, GError **error)
   return TRUE;
 }
 
-PsSweepValue *
-ps_sweep_value_new (const char *where, const PsOption *field, const char *text, GError **error)
+PsSweepValue *ps_sweep_value_new (const char *where, const PsOption *field, const char *text, GError **error)
 {
   PsSweepValue *value = g_new0 (PsSweepValue, 1);
   g_autoptr (GError) reason = NULL;
@@ -215,8 +201,7 @@ ps_sweep_value_new (const char *where, const PsOption *field, const char *text, 
   return NULL;
 }
 
-void
-ps_sweep_value_free (PsSweepValue *value)
+void ps_sweep_value_free (PsSweepValue *value)
 {
   if (value == NULL)
     return;
@@ -228,8 +213,7 @@ ps_sweep_value_free (PsSweepValue *value)
 
 /* The sweep */
 
-static void
-axis_clear (gpointer data)
+static void axis_clear (gpointer data)
 {
   PsSweepAxis *axis = data;
 
@@ -237,14 +221,12 @@ axis_clear (gpointer data)
   g_ptr_array_unref (axis->values);
 }
 
-static PsSweepAxis *
-axis_at (const PsSweep *sweep, guint i)
+static PsSweepAxis *axis_at (const PsSweep *sweep, guint i)
 {
   return &g_array_index (sweep->axes, PsSweepAxis, i);
 }
 
-const PsSweepAxis *
-ps_sweep_axis (const PsSweep *sweep, const char *name)
+const PsSweepAxis *ps_sweep_axis (const PsSweep *sweep, const char *name)
 {
   for (guint i = 0; i < sweep->axes->len; i++)
     if (g_str_equal (axis_at (sweep, i)->field->name, name))
@@ -253,8 +235,7 @@ ps_sweep_axis (const PsSweep *sweep, const char *name)
 }
 
 /* The first field of the zip that a field is in; the field itself where it is in none. */
-static guint
-first_of_zip (const PsSweep *sweep, guint i)
+static guint first_of_zip (const PsSweep *sweep, guint i)
 {
   guint first = 0;
 
@@ -265,8 +246,7 @@ first_of_zip (const PsSweep *sweep, guint i)
 }
 
 /* No fields yet. Free with ps_sweep_free. */
-static PsSweep *
-sweep_new (const char *where)
+static PsSweep *sweep_new (const char *where)
 {
   PsSweep *sweep = g_new0 (PsSweep, 1);
 
@@ -282,8 +262,7 @@ sweep_new (const char *where)
   return sweep;
 }
 
-void
-ps_sweep_free (PsSweep *sweep)
+void ps_sweep_free (PsSweep *sweep)
 {
   if (sweep == NULL)
     return;
@@ -298,28 +277,24 @@ ps_sweep_free (PsSweep *sweep)
   g_free (sweep);
 }
 
-guint64
-ps_sweep_n_points (const PsSweep *sweep)
+guint64 ps_sweep_n_points (const PsSweep *sweep)
 {
   return sweep->n_points;
 }
 
-const char *
-ps_sweep_text (const PsSweep *sweep)
+const char *ps_sweep_text (const PsSweep *sweep)
 {
   return sweep->text;
 }
 
-const char *
-ps_sweep_digest (const PsSweep *sweep)
+const char *ps_sweep_digest (const PsSweep *sweep)
 {
   return sweep->digest;
 }
 
 /* Lines */
 
-typedef struct
-{
+typedef struct {
   PsSweep *sweep;
   GHashTable *seen; /* groups and fields */
   guint line;
@@ -327,15 +302,13 @@ typedef struct
   gboolean open; /* a group has begun */
 } Reader;
 
-static char *
-place (const Reader *reader)
+static char *place (const Reader *reader)
 {
   return g_strdup_printf ("%s:%u", reader->sweep->where, reader->line);
 }
 
 /* "[sweep]" or "[zip sizes]". */
-static gboolean
-read_group (Reader *reader, const char *line, GError **error)
+static gboolean read_group (Reader *reader, const char *line, GError **error)
 {
   g_autofree char *quoted = ps_text_quote (line), *name = NULL;
   gsize length = strlen (line);
@@ -355,25 +328,23 @@ read_group (Reader *reader, const char *line, GError **error)
   return TRUE;
 }
 
-static gboolean
-read_values (const Reader *reader, const PsOption *field, const char *text, GPtrArray *values, GError **error)
+static gboolean read_values (const Reader *reader, const PsOption *field, const char *text, GPtrArray *values,
+                             GError **error)
 {
   g_autofree char *at = place (reader), *where = g_strdup_printf ("%s: %s", at, field->name);
   g_autoptr (GPtrArray) texts = expand (where, field, text, error);
 
-  for (guint i = 0; texts != NULL && i < texts->len; i++)
-    {
-      PsSweepValue *value = ps_sweep_value_new (at, field, texts->pdata[i], error);
+  for (guint i = 0; texts != NULL && i < texts->len; i++) {
+    PsSweepValue *value = ps_sweep_value_new (at, field, texts->pdata[i], error);
 
-      if (value == NULL)
-        return FALSE;
-      g_ptr_array_add (values, value);
-    }
+    if (value == NULL)
+      return FALSE;
+    g_ptr_array_add (values, value);
+  }
   return texts != NULL;
 }
 
-static gboolean
-refuse_field (const Reader *reader, const char *name, GError **error)
+static gboolean refuse_field (const Reader *reader, const char *name, GError **error)
 {
   g_autoptr (GPtrArray) names = g_ptr_array_new ();
   g_autofree char *quoted = ps_text_quote (name);
@@ -387,8 +358,7 @@ refuse_field (const Reader *reader, const char *name, GError **error)
   return ps_refuse_at (place (reader), error, "unknown field %s; known are: %s%s", quoted, known, meant);
 }
 
-static gboolean
-read_field (Reader *reader, const char *name, const char *text, GError **error)
+static gboolean read_field (Reader *reader, const char *name, const char *text, GError **error)
 {
   PsSweep *sweep = reader->sweep;
   const PsOption *field = ps_sweep_field_find (name);
@@ -409,8 +379,7 @@ read_field (Reader *reader, const char *name, const char *text, GError **error)
                           axis.values->len, axis.zip, others->len);
 }
 
-static gboolean
-read_line (Reader *reader, char *line, GError **error)
+static gboolean read_line (Reader *reader, char *line, GError **error)
 {
   char *equals, *hash = line;
 
@@ -433,8 +402,7 @@ read_line (Reader *reader, char *line, GError **error)
   return read_field (reader, g_strchomp (line), g_strchug (equals + 1), error);
 }
 
-static gboolean
-read_lines (PsSweep *sweep, const char *text, gsize length, GError **error)
+static gboolean read_lines (PsSweep *sweep, const char *text, gsize length, GError **error)
 {
   g_autofree char *terminated = g_strndup (text, length);
   g_auto (GStrv) lines = g_strsplit (terminated, "\n", -1);
@@ -442,51 +410,46 @@ read_lines (PsSweep *sweep, const char *text, gsize length, GError **error)
   Reader reader = { .sweep = sweep, .seen = seen };
   gboolean ok = TRUE;
 
-  while (ok && lines[reader.line] != NULL)
-    {
-      char *line = g_strstrip (lines[reader.line++]);
+  while (ok && lines[reader.line] != NULL) {
+    char *line = g_strstrip (lines[reader.line++]);
 
-      ok = read_line (&reader, line, error);
-    }
+    ok = read_line (&reader, line, error);
+  }
   g_free (reader.zip);
   return ok;
 }
 
 /* A key that has a field stands nowhere else. */
-static gboolean
-check_key (const PsSweep *sweep, const PsOption *field, GError **error)
+static gboolean check_key (const PsSweep *sweep, const PsOption *field, GError **error)
 {
   const PsSweepAxis *costs = ps_sweep_axis (sweep, "costs");
   g_autofree char *entry = g_strconcat (cost_key (field), "=", NULL);
 
-  for (guint i = 0; costs != NULL && i < costs->values->len; i++)
-    {
-      const char *text = ((PsSweepValue *)costs->values->pdata[i])->text;
-      g_auto (GStrv) entries = g_strsplit (text, ",", -1);
+  for (guint i = 0; costs != NULL && i < costs->values->len; i++) {
+    const char *text = ((PsSweepValue *)costs->values->pdata[i])->text;
+    g_auto (GStrv) entries = g_strsplit (text, ",", -1);
 
-      for (guint k = 0; entries[k] != NULL; k++)
-        if (g_str_has_prefix (entries[k], entry))
-          return ps_refuse (error, PS_ERROR_INPUT, "%s: holds %s, and %s in costs '%s' too; one of them is right",
-                            sweep->where, field->name, entry, text);
-    }
+    for (guint k = 0; entries[k] != NULL; k++)
+      if (g_str_has_prefix (entries[k], entry))
+        return ps_refuse (error, PS_ERROR_INPUT, "%s: holds %s, and %s in costs '%s' too; one of them is right",
+                          sweep->where, field->name, entry, text);
+  }
   return TRUE;
 }
 
 /* Runs at the end: a field may need others, which may come after it. */
-static gboolean
-check_fields (const PsSweep *sweep, GError **error)
+static gboolean check_fields (const PsSweep *sweep, GError **error)
 {
   g_autofree char *sources = ps_source_usage (TRUE);
   gboolean has_costs = FALSE;
 
-  for (guint i = 0; i < sweep->axes->len; i++)
-    {
-      const PsOption *field = axis_at (sweep, i)->field;
+  for (guint i = 0; i < sweep->axes->len; i++) {
+    const PsOption *field = axis_at (sweep, i)->field;
 
-      has_costs = has_costs || cost_key (field) != NULL || ps_source_find (field->name) != NULL;
-      if (cost_key (field) != NULL && !check_key (sweep, field, error))
-        return FALSE;
-    }
+    has_costs = has_costs || cost_key (field) != NULL || ps_source_find (field->name) != NULL;
+    if (cost_key (field) != NULL && !check_key (sweep, field, error))
+      return FALSE;
+  }
   if (ps_sweep_axis (sweep, "schedule") == NULL)
     return ps_refuse (error, PS_ERROR_INPUT, "%s: holds no schedule; 'schedule = all' would be right", sweep->where);
   if (!has_costs)
@@ -499,8 +462,7 @@ check_fields (const PsSweep *sweep, GError **error)
 
 /* Order, files, identity */
 
-static int
-compare_axes (gconstpointer a, gconstpointer b)
+static int compare_axes (gconstpointer a, gconstpointer b)
 {
   const PsOption *x = ((const PsSweepAxis *)a)->field, *y = ((const PsSweepAxis *)b)->field;
   int faster = x->sweep->pace - y->sweep->pace;
@@ -509,61 +471,55 @@ compare_axes (gconstpointer a, gconstpointer b)
 }
 
 /* Sets the order of the fields and their strides. A zip stands where the first of its fields does. */
-static gboolean
-order (PsSweep *sweep, GError **error)
+static gboolean order (PsSweep *sweep, GError **error)
 {
   g_array_sort (sweep->axes, compare_axes);
   sweep->n_points = 1;
-  for (guint i = sweep->axes->len; i-- > 0;)
-    {
-      PsSweepAxis *axis = axis_at (sweep, i);
+  for (guint i = sweep->axes->len; i-- > 0;) {
+    PsSweepAxis *axis = axis_at (sweep, i);
 
-      if (first_of_zip (sweep, i) != i)
-        continue;
-      axis->stride = sweep->n_points;
-      sweep->n_points *= axis->values->len; /* at most 10^9 * 10^6 */
-      if (sweep->n_points > PS_MAX_SWEEP_POINTS)
-        return ps_refuse (error, PS_ERROR_INPUT, "%s: has more than %u settings", sweep->where, PS_MAX_SWEEP_POINTS);
-    }
+    if (first_of_zip (sweep, i) != i)
+      continue;
+    axis->stride = sweep->n_points;
+    sweep->n_points *= axis->values->len; /* at most 10^9 * 10^6 */
+    if (sweep->n_points > PS_MAX_SWEEP_POINTS)
+      return ps_refuse (error, PS_ERROR_INPUT, "%s: has more than %u settings", sweep->where, PS_MAX_SWEEP_POINTS);
+  }
   for (guint i = 0; i < sweep->axes->len; i++)
     axis_at (sweep, i)->stride = axis_at (sweep, first_of_zip (sweep, i))->stride;
   return TRUE;
 }
 
 /* Keeps the models of measured profiles, which tell the sizes of microbatches. */
-static void
-note_measured (PsSweep *sweep, const char *path)
+static void note_measured (PsSweep *sweep, const char *path)
 {
   g_autoptr (PsCostDb) db = ps_costdb_open (path, PS_COSTDB_READ, NULL);
   const PsSweepAxis *profiles = ps_sweep_axis (sweep, "profile");
 
-  for (guint i = 0; db != NULL && i < (profiles != NULL ? profiles->values->len : 1); i++)
-    {
-      const char *name = profiles != NULL ? ((PsSweepValue *)profiles->values->pdata[i])->text : NULL;
-      PsModel *model = ps_costdb_model (db, name, NULL);
+  for (guint i = 0; db != NULL && i < (profiles != NULL ? profiles->values->len : 1); i++) {
+    const char *name = profiles != NULL ? ((PsSweepValue *)profiles->values->pdata[i])->text : NULL;
+    PsModel *model = ps_costdb_model (db, name, NULL);
 
-      if (model != NULL)
-        g_hash_table_insert (sweep->models, g_strconcat (path, "\n", name, NULL), model);
-    }
+    if (model != NULL)
+      g_hash_table_insert (sweep->models, g_strconcat (path, "\n", name, NULL), model);
+  }
 }
 
 /* Digests the file that a value names, and keeps its content, so that no prediction reads it again. A layout may also
  * be a text. */
-static gboolean
-open_file (PsSweep *sweep, const char *field, PsSweepValue *value, GError **error)
+static gboolean open_file (PsSweep *sweep, const char *field, PsSweepValue *value, GError **error)
 {
   const PsCostSource *source = ps_source_find (field);
 
-  if (g_str_equal (field, "model"))
-    {
-      PsModel *model = ps_model_load (value->text, error);
+  if (g_str_equal (field, "model")) {
+    PsModel *model = ps_model_load (value->text, error);
 
-      if (model == NULL)
-        return FALSE;
-      value->content = ps_model_digest (model);
-      g_hash_table_insert (sweep->models, g_strdup (value->text), model);
-      return TRUE;
-    }
+    if (model == NULL)
+      return FALSE;
+    value->content = ps_model_digest (model);
+    g_hash_table_insert (sweep->models, g_strdup (value->text), model);
+    return TRUE;
+  }
   if (source == NULL || source->digest == NULL)
     return !(g_str_equal (field, "lengths") || g_str_equal (field, "layout"))
            || !g_file_test (value->text, G_FILE_TEST_EXISTS) || digest_file (value->text, &value->content, error);
@@ -576,21 +532,18 @@ open_file (PsSweep *sweep, const char *field, PsSweepValue *value, GError **erro
   return TRUE;
 }
 
-static gboolean
-open_files (PsSweep *sweep, GError **error)
+static gboolean open_files (PsSweep *sweep, GError **error)
 {
   for (guint i = 0; i < sweep->axes->len; i++)
     for (guint k = 0; k < axis_at (sweep, i)->values->len; k++)
-      if (!open_file (sweep, axis_at (sweep, i)->field->name, axis_at (sweep, i)->values->pdata[k], error))
-        {
-          g_prefix_error (error, "%s: %s: ", sweep->where, axis_at (sweep, i)->field->name);
-          return FALSE;
-        }
+      if (!open_file (sweep, axis_at (sweep, i)->field->name, axis_at (sweep, i)->values->pdata[k], error)) {
+        g_prefix_error (error, "%s: %s: ", sweep->where, axis_at (sweep, i)->field->name);
+        return FALSE;
+      }
   return TRUE;
 }
 
-static void
-append_axis (GString *text, const PsSweepAxis *axis)
+static void append_axis (GString *text, const PsSweepAxis *axis)
 {
   const char *comma = g_str_equal (axis->field->name, "costs") ? "; " : ", ";
 
@@ -601,8 +554,7 @@ append_axis (GString *text, const PsSweepAxis *axis)
 }
 
 /* The text is a spec; the digest covers the files that it names, too. */
-static void
-describe (PsSweep *sweep)
+static void describe (PsSweep *sweep)
 {
   g_autoptr (GString) text = g_string_new ("[sweep]\n"), contents = g_string_new (NULL);
   guint n = sweep->axes->len;
@@ -610,30 +562,27 @@ describe (PsSweep *sweep)
   for (guint i = 0; i < n; i++)
     if (axis_at (sweep, i)->zip == NULL)
       append_axis (text, axis_at (sweep, i));
-  for (guint first = 0; first < n; first++)
-    {
-      if (axis_at (sweep, first)->zip == NULL || first_of_zip (sweep, first) != first)
-        continue;
-      g_string_append_printf (text, "[zip %s]\n", axis_at (sweep, first)->zip);
-      for (guint i = first; i < n; i++)
-        if (first_of_zip (sweep, i) == first)
-          append_axis (text, axis_at (sweep, i));
-    }
+  for (guint first = 0; first < n; first++) {
+    if (axis_at (sweep, first)->zip == NULL || first_of_zip (sweep, first) != first)
+      continue;
+    g_string_append_printf (text, "[zip %s]\n", axis_at (sweep, first)->zip);
+    for (guint i = first; i < n; i++)
+      if (first_of_zip (sweep, i) == first)
+        append_axis (text, axis_at (sweep, i));
+  }
   sweep->text = g_strdup (text->str);
   for (guint i = 0; i < n; i++)
-    for (guint k = 0; k < axis_at (sweep, i)->values->len; k++)
-      {
-        const PsSweepValue *value = axis_at (sweep, i)->values->pdata[k];
+    for (guint k = 0; k < axis_at (sweep, i)->values->len; k++) {
+      const PsSweepValue *value = axis_at (sweep, i)->values->pdata[k];
 
-        if (value->content != NULL)
-          g_string_append_printf (contents, "%s %s\n", value->text, value->content);
-      }
+      if (value->content != NULL)
+        g_string_append_printf (contents, "%s %s\n", value->text, value->content);
+    }
   g_string_append (text, contents->str);
   sweep->digest = g_compute_checksum_for_string (G_CHECKSUM_SHA256, text->str, (gssize)text->len);
 }
 
-PsSweep *
-ps_sweep_parse (const char *where, const char *text, gsize length, GError **error)
+PsSweep *ps_sweep_parse (const char *where, const char *text, gsize length, GError **error)
 {
   g_autoptr (PsSweep) sweep = NULL;
 
@@ -647,8 +596,7 @@ ps_sweep_parse (const char *where, const char *text, gsize length, GError **erro
   return g_steal_pointer (&sweep);
 }
 
-PsSweep *
-ps_sweep_load (const char *path, GError **error)
+PsSweep *ps_sweep_load (const char *path, GError **error)
 {
   g_autofree char *text = NULL;
   gsize length;
@@ -658,30 +606,26 @@ ps_sweep_load (const char *path, GError **error)
 
 /* One setting of a sweep, by its number */
 
-static const PsSweepValue *
-value_at (const PsSweep *sweep, guint axis, guint64 index)
+static const PsSweepValue *value_at (const PsSweep *sweep, guint axis, guint64 index)
 {
   const PsSweepAxis *at = axis_at (sweep, axis);
 
   return at->values->pdata[index / at->stride % at->values->len];
 }
 
-void
-ps_sweep_point_init (PsSweepPoint *point, const PsSweep *sweep)
+void ps_sweep_point_init (PsSweepPoint *point, const PsSweep *sweep)
 {
   *point
       = (PsSweepPoint){ .costs = g_string_new (NULL), .values = g_new0 (const PsSweepValue *, sweep->axes->len + 1) };
 }
 
-void
-ps_sweep_point_clear (PsSweepPoint *point)
+void ps_sweep_point_clear (PsSweepPoint *point)
 {
   g_string_free (point->costs, TRUE);
   g_clear_pointer (&point->values, g_free);
 }
 
-static void
-add_cost (PsSweepPoint *point, const char *key, const char *text)
+static void add_cost (PsSweepPoint *point, const char *key, const char *text)
 {
   if (point->costs->len == 0 && point->setting.costs != NULL)
     g_string_append (point->costs, point->setting.costs);
@@ -690,8 +634,7 @@ add_cost (PsSweepPoint *point, const char *key, const char *text)
 }
 
 /* Fields of single keys come after costs, so add_cost finds the whole text. */
-gboolean
-ps_sweep_point_set (PsSweepPoint *point, const PsSweep *sweep, guint64 index)
+gboolean ps_sweep_point_set (PsSweepPoint *point, const PsSweep *sweep, guint64 index)
 {
   PsSetting *setting = &point->setting;
   gboolean changed = FALSE;
@@ -699,22 +642,21 @@ ps_sweep_point_set (PsSweepPoint *point, const PsSweep *sweep, guint64 index)
   g_string_truncate (point->costs, 0);
   *setting = *sweep->defaults;
   point->global_batch = 0;
-  for (guint i = 0; i < sweep->axes->len; i++)
-    {
-      const PsOption *field = axis_at (sweep, i)->field;
-      const PsSweepValue *value = value_at (sweep, i, index);
+  for (guint i = 0; i < sweep->axes->len; i++) {
+    const PsOption *field = axis_at (sweep, i)->field;
+    const PsSweepValue *value = value_at (sweep, i, index);
 
-      changed |= field->sweep->costs && value != point->values[i];
-      point->values[i] = value;
-      if (!(field->flags & PS_FIELD_OWN))
-        ps_option_copy (field, value->setting, setting);
-      else if (cost_key (field) != NULL)
-        add_cost (point, cost_key (field), value->text);
-      else if (g_str_equal (field->name, "schedule"))
-        point->schedule = value->text;
-      else
-        point->global_batch = value->own;
-    }
+    changed |= field->sweep->costs && value != point->values[i];
+    point->values[i] = value;
+    if (!(field->flags & PS_FIELD_OWN))
+      ps_option_copy (field, value->setting, setting);
+    else if (cost_key (field) != NULL)
+      add_cost (point, cost_key (field), value->text);
+    else if (g_str_equal (field->name, "schedule"))
+      point->schedule = value->text;
+    else
+      point->global_batch = value->own;
+  }
   g_autofree char *measured
       = setting->model == NULL && setting->db != NULL ? g_strconcat (setting->db, "\n", setting->profile, NULL) : NULL;
   if (setting->model != NULL || measured != NULL)
@@ -724,28 +666,25 @@ ps_sweep_point_set (PsSweepPoint *point, const PsSweep *sweep, guint64 index)
   return changed;
 }
 
-void
-ps_sweep_point_digest (const PsSweep *sweep, guint64 index, char digest[PS_DIGEST_LENGTH + 1])
+void ps_sweep_point_digest (const PsSweep *sweep, guint64 index, char digest[PS_DIGEST_LENGTH + 1])
 {
   g_autoptr (GString) text = g_string_sized_new (256);
   g_autofree char *whole = NULL;
 
-  for (guint i = 0; i < sweep->axes->len; i++)
-    {
-      const PsSweepValue *value = value_at (sweep, i, index);
+  for (guint i = 0; i < sweep->axes->len; i++) {
+    const PsSweepValue *value = value_at (sweep, i, index);
 
-      g_string_append (text, axis_at (sweep, i)->field->name);
-      g_string_append_c (text, '=');
-      g_string_append (text, value->text);
-      g_string_append_c (text, '\n');
-      g_string_append (text, value->content != NULL ? value->content : "");
-    }
+    g_string_append (text, axis_at (sweep, i)->field->name);
+    g_string_append_c (text, '=');
+    g_string_append (text, value->text);
+    g_string_append_c (text, '\n');
+    g_string_append (text, value->content != NULL ? value->content : "");
+  }
   whole = g_compute_checksum_for_string (G_CHECKSUM_SHA256, text->str, (gssize)text->len);
   g_strlcpy (digest, whole, PS_DIGEST_LENGTH + 1);
 }
 
-guint
-ps_sweep_microbatch_size (const PsSetting *setting)
+guint ps_sweep_microbatch_size (const PsSetting *setting)
 {
   if (setting->microbatch_size)
     return setting->microbatch_size;

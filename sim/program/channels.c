@@ -2,20 +2,17 @@
  * the streams can run: without time, under rendezvous semantics. */
 #include "channels.h"
 
-static guint
-direction_end (guint peer, gboolean sends)
+static guint direction_end (guint peer, gboolean sends)
 {
   return 2 * peer + (sends != 0);
 }
 
-static guint
-pair_end (guint peer, gboolean sends)
+static guint pair_end (guint peer, gboolean sends)
 {
   return peer;
 }
 
-static guint
-rank_end (guint peer, gboolean sends)
+static guint rank_end (guint peer, gboolean sends)
 {
   return 0;
 }
@@ -36,15 +33,13 @@ static const PsChannelModel models[] = {
                         .end = rank_end },
 };
 
-const PsChannelModel *
-ps_channel_table (guint *n)
+const PsChannelModel *ps_channel_table (guint *n)
 {
   *n = G_N_ELEMENTS (models);
   return models;
 }
 
-void
-ps_channel_add_models (GString *text)
+void ps_channel_add_models (GString *text)
 {
   for (guint i = 0; i < G_N_ELEMENTS (models); i++)
     g_string_append_printf (text, "%s %s (%s)",
@@ -54,15 +49,13 @@ ps_channel_add_models (GString *text)
                             models[i].name, models[i].description);
 }
 
-const char *
-ps_channel_name (PsChannel channel)
+const char *ps_channel_name (PsChannel channel)
 {
   g_return_val_if_fail ((guint)channel < G_N_ELEMENTS (models), NULL);
   return models[channel].name;
 }
 
-gboolean
-ps_channel_parse (const char *where, const char *text, PsChannel *channel, GError **error)
+gboolean ps_channel_parse (const char *where, const char *text, PsChannel *channel, GError **error)
 {
   const char *names[G_N_ELEMENTS (models)];
 
@@ -71,8 +64,7 @@ ps_channel_parse (const char *where, const char *text, PsChannel *channel, GErro
   return ps_parse_name (where, text, names, G_N_ELEMENTS (models), channel, error);
 }
 
-void
-ps_channels_free (PsChannels *channels)
+void ps_channels_free (PsChannels *channels)
 {
   if (channels == NULL)
     return;
@@ -80,22 +72,19 @@ ps_channels_free (PsChannels *channels)
   g_free (channels);
 }
 
-static guint
-device_of (const PsProgram *program, guint index)
+static guint device_of (const PsProgram *program, guint index)
 {
   guint low = 0, high = program->schedule->placement->n_devices;
 
-  while (high - low > 1)
-    {
-      guint middle = (low + high) / 2;
+  while (high - low > 1) {
+    guint middle = (low + high) / 2;
 
-      *(program->first[middle] <= index ? &low : &high) = middle;
-    }
+    *(program->first[middle] <= index ? &low : &high) = middle;
+  }
   return low;
 }
 
-static PsEndPlace *
-place_of (const PsChannels *channels, guint post)
+static PsEndPlace *place_of (const PsChannels *channels, guint post)
 {
   const PsInstruction *instruction = &channels->program->instructions[post];
 
@@ -104,35 +93,31 @@ place_of (const PsChannels *channels, guint post)
 
 /* Links each message of a device to the next one on the same end. `last` holds 1 + the last instruction on each end, of
  * this device or of an earlier one. */
-static void
-link_device (PsChannels *channels, const PsChannelModel *model, guint device, guint32 *last)
+static void link_device (PsChannels *channels, const PsChannelModel *model, guint device, guint32 *last)
 {
   const PsProgram *program = channels->program;
 
-  for (guint i = program->first[device]; i < program->first[device + 1]; i++)
-    {
-      const PsInstruction *instruction = &program->instructions[i];
-      PsEndPlace *place, *before;
-      guint end;
+  for (guint i = program->first[device]; i < program->first[device + 1]; i++) {
+    const PsInstruction *instruction = &program->instructions[i];
+    PsEndPlace *place, *before;
+    guint end;
 
-      if (!ps_instruction_is_post (instruction))
-        continue;
-      end = model->end (instruction->peer, instruction->type == PS_INSTRUCTION_SEND);
-      place = place_of (channels, i);
-      if (last[end] <= program->first[device])
-        place->end = channels->n_ends++;
-      else
-        {
-          before = place_of (channels, last[end] - 1);
-          before->next = instruction->message;
-          *place = (PsEndPlace){ .end = before->end, .waits = TRUE };
-        }
-      last[end] = i + 1;
+    if (!ps_instruction_is_post (instruction))
+      continue;
+    end = model->end (instruction->peer, instruction->type == PS_INSTRUCTION_SEND);
+    place = place_of (channels, i);
+    if (last[end] <= program->first[device])
+      place->end = channels->n_ends++;
+    else {
+      before = place_of (channels, last[end] - 1);
+      before->next = instruction->message;
+      *place = (PsEndPlace){ .end = before->end, .waits = TRUE };
     }
+    last[end] = i + 1;
+  }
 }
 
-PsChannels *
-ps_channels_new (const PsProgram *program, PsChannel channel)
+PsChannels *ps_channels_new (const PsProgram *program, PsChannel channel)
 {
   guint n_devices = program->schedule->placement->n_devices;
   g_autofree guint32 *last = g_new0 (guint32, 2 * (gsize)n_devices);
@@ -146,8 +131,7 @@ ps_channels_new (const PsProgram *program, PsChannel channel)
 }
 
 /* The first transfer on the end of instruction i that has not taken place. */
-static guint
-head_of_end (const PsChannels *channels, const PsChannelsStuck *stuck, guint i)
+static guint head_of_end (const PsChannels *channels, const PsChannelsStuck *stuck, guint i)
 {
   const PsProgram *program = channels->program;
   guint end = place_of (channels, i)->end, first = program->first[device_of (program, i)];
@@ -162,8 +146,7 @@ head_of_end (const PsChannels *channels, const PsChannelsStuck *stuck, guint i)
 }
 
 /* The earlier instruction on the same device that keeps the transfer of i from taking part; i when none does. */
-static guint
-held_up_by (const PsChannels *channels, const PsChannelsStuck *stuck, guint i)
+static guint held_up_by (const PsChannels *channels, const PsChannelsStuck *stuck, guint i)
 {
   guint cursor = stuck->cursor[device_of (channels->program, i)];
   gboolean waits = i > cursor;
@@ -176,8 +159,7 @@ held_up_by (const PsChannels *channels, const PsChannelsStuck *stuck, guint i)
 }
 
 /* The instruction that a stuck instruction waits for. */
-static guint
-waits_for (const PsChannels *channels, const PsChannelsStuck *stuck, guint i)
+static guint waits_for (const PsChannels *channels, const PsChannelsStuck *stuck, guint i)
 {
   const PsProgram *program = channels->program;
   const PsPlaces *places = &program->places[program->instructions[i].message - 1];
@@ -190,8 +172,7 @@ waits_for (const PsChannels *channels, const PsChannelsStuck *stuck, guint i)
   return i == places->send ? places->receive : places->send;
 }
 
-static void
-append_instruction (const PsProgram *program, guint i, GString *text)
+static void append_instruction (const PsProgram *program, guint i, GString *text)
 {
   guint device = device_of (program, i);
   g_autofree char *name = ps_instruction_format (&program->instructions[i]);
@@ -199,8 +180,7 @@ append_instruction (const PsProgram *program, guint i, GString *text)
   g_string_append_printf (text, "device %u instruction %u (%s)", device, i - program->first[device], name);
 }
 
-void
-ps_channels_explain (const PsChannels *channels, const PsChannelsStuck *stuck, GError **error)
+void ps_channels_explain (const PsChannels *channels, const PsChannelsStuck *stuck, GError **error)
 {
   const PsProgram *program = channels->program;
   g_autofree guint8 *seen = g_new0 (guint8, program->first[program->schedule->placement->n_devices]);
@@ -212,31 +192,28 @@ ps_channels_explain (const PsChannels *channels, const PsChannelsStuck *stuck, G
   for (i = stuck->cursor[device]; !seen[i]; i = waits_for (channels, stuck, i))
     seen[i] = TRUE;
   append_instruction (program, i, text);
-  for (guint at = i; at != i || seen[i]; at = next)
-    {
-      seen[i] = FALSE;
-      next = waits_for (channels, stuck, at);
-      g_string_append (text, device_of (program, at) == device_of (program, next)
-                                     && program->instructions[at].type != PS_INSTRUCTION_WAIT
-                                 ? " after "
-                                 : " waits for ");
-      append_instruction (program, next, text);
-    }
+  for (guint at = i; at != i || seen[i]; at = next) {
+    seen[i] = FALSE;
+    next = waits_for (channels, stuck, at);
+    g_string_append (text, device_of (program, at) == device_of (program, next)
+                                   && program->instructions[at].type != PS_INSTRUCTION_WAIT
+                               ? " after "
+                               : " waits for ");
+    append_instruction (program, next, text);
+  }
   g_set_error (error, PS_ERROR, PS_ERROR_SCHEDULE, "%s: deadlock: %s", program->schedule->name, text->str);
 }
 
 /* Whether every send, receive and wait has its counterparts, and a run without time. */
 
 /* Whether the instruction at `place` has that type and message. */
-static gboolean
-stands (const PsProgram *program, guint place, PsInstructionType type, guint32 message)
+static gboolean stands (const PsProgram *program, guint place, PsInstructionType type, guint32 message)
 {
   return program->instructions[place].type == type && program->instructions[place].message == message;
 }
 
 /* NULL: instruction i of a device has its counterparts where they belong. */
-static const char *
-find_problem (const PsProgram *program, guint i, guint device)
+static const char *find_problem (const PsProgram *program, guint i, guint device)
 {
   const PsInstruction *instruction = &program->instructions[i];
   const PsMessage *message;
@@ -262,25 +239,22 @@ find_problem (const PsProgram *program, guint i, guint device)
   return NULL;
 }
 
-static gboolean
-check_counterparts (const PsProgram *program, GError **error)
+static gboolean check_counterparts (const PsProgram *program, GError **error)
 {
   for (guint device = 0; device < program->schedule->placement->n_devices; device++)
-    for (guint i = program->first[device]; i < program->first[device + 1]; i++)
-      {
-        const char *problem = find_problem (program, i, device);
-        g_autofree char *text = problem != NULL ? ps_instruction_format (&program->instructions[i]) : NULL;
+    for (guint i = program->first[device]; i < program->first[device + 1]; i++) {
+      const char *problem = find_problem (program, i, device);
+      g_autofree char *text = problem != NULL ? ps_instruction_format (&program->instructions[i]) : NULL;
 
-        if (problem == NULL)
-          continue;
-        return ps_refuse (error, PS_ERROR_SCHEDULE, "device %u: instruction %u (%s): %s", device,
-                          i - program->first[device], text, problem);
-      }
+      if (problem == NULL)
+        continue;
+      return ps_refuse (error, PS_ERROR_SCHEDULE, "device %u: instruction %u (%s): %s", device,
+                        i - program->first[device], text, problem);
+    }
   return TRUE;
 }
 
-typedef struct
-{
+typedef struct {
   const PsChannels *channels;
   guint *cursor;   /* [n_devices] instruction that the device has come to */
   guint8 *missing; /* [n_messages] of send reached, receive reached, next on the sender's end, next on the receiver's */
@@ -289,8 +263,7 @@ typedef struct
   GArray *awake;   /* guint16: devices that may go on */
 } Run;
 
-static void
-run_clear (Run *run)
+static void run_clear (Run *run)
 {
   g_free (run->cursor);
   g_free (run->missing);
@@ -300,8 +273,7 @@ run_clear (Run *run)
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Run, run_clear)
 
-static void
-run_init (Run *run, const PsChannels *channels)
+static void run_init (Run *run, const PsChannels *channels)
 {
   const PsProgram *program = channels->program;
   guint n_devices = program->schedule->placement->n_devices;
@@ -320,68 +292,60 @@ run_init (Run *run, const PsChannels *channels)
 }
 
 /* Meets one more condition of a message. A transfer that takes place meets a condition of the next on each end. */
-static void
-meet (Run *run, guint32 message)
+static void meet (Run *run, guint32 message)
 {
   g_array_append_val (run->met, message);
-  while (run->met->len > 0)
-    {
-      const PsEndPlace *places;
+  while (run->met->len > 0) {
+    const PsEndPlace *places;
 
-      message = g_array_index (run->met, guint32, run->met->len - 1);
-      g_array_set_size (run->met, run->met->len - 1);
-      if (message == 0 || --run->missing[message - 1] > 0)
-        continue;
-      places = run->channels->on_end[message - 1];
-      run->done[message - 1] = TRUE;
-      g_array_append_val (run->awake, run->channels->program->messages[message - 1].receiver);
-      g_array_append_val (run->met, places[PS_SIDE_SENDER].next);
-      g_array_append_val (run->met, places[PS_SIDE_RECEIVER].next);
-    }
+    message = g_array_index (run->met, guint32, run->met->len - 1);
+    g_array_set_size (run->met, run->met->len - 1);
+    if (message == 0 || --run->missing[message - 1] > 0)
+      continue;
+    places = run->channels->on_end[message - 1];
+    run->done[message - 1] = TRUE;
+    g_array_append_val (run->awake, run->channels->program->messages[message - 1].receiver);
+    g_array_append_val (run->met, places[PS_SIDE_SENDER].next);
+    g_array_append_val (run->met, places[PS_SIDE_RECEIVER].next);
+  }
 }
 
-static void
-run_device (Run *run, guint device)
+static void run_device (Run *run, guint device)
 {
   const PsProgram *program = run->channels->program;
 
-  for (; run->cursor[device] < program->first[device + 1]; run->cursor[device]++)
-    {
-      const PsInstruction *instruction = &program->instructions[run->cursor[device]];
+  for (; run->cursor[device] < program->first[device + 1]; run->cursor[device]++) {
+    const PsInstruction *instruction = &program->instructions[run->cursor[device]];
 
-      if (instruction->type == PS_INSTRUCTION_WAIT && !run->done[instruction->message - 1])
-        return;
-      if (ps_instruction_is_post (instruction))
-        meet (run, instruction->message);
-    }
+    if (instruction->type == PS_INSTRUCTION_WAIT && !run->done[instruction->message - 1])
+      return;
+    if (ps_instruction_is_post (instruction))
+      meet (run, instruction->message);
+  }
 }
 
-static gboolean
-check (const PsChannels *channels, GError **error)
+static gboolean check (const PsChannels *channels, GError **error)
 {
   const PsProgram *program = channels->program;
   g_auto (Run) run = { 0 };
 
   run_init (&run, channels);
-  while (run.awake->len > 0)
-    {
-      guint16 device = g_array_index (run.awake, guint16, run.awake->len - 1);
+  while (run.awake->len > 0) {
+    guint16 device = g_array_index (run.awake, guint16, run.awake->len - 1);
 
-      g_array_set_size (run.awake, run.awake->len - 1);
-      run_device (&run, device);
-    }
+    g_array_set_size (run.awake, run.awake->len - 1);
+    run_device (&run, device);
+  }
   for (guint device = 0; device < program->schedule->placement->n_devices; device++)
-    if (run.cursor[device] < program->first[device + 1])
-      {
-        ps_channels_explain (
-            channels, &(PsChannelsStuck){ .cursor = run.cursor, .done = run.done, .receives_wait = TRUE }, error);
-        return FALSE;
-      }
+    if (run.cursor[device] < program->first[device + 1]) {
+      ps_channels_explain (channels,
+                           &(PsChannelsStuck){ .cursor = run.cursor, .done = run.done, .receives_wait = TRUE }, error);
+      return FALSE;
+    }
   return TRUE;
 }
 
-gboolean
-ps_program_check (const PsProgram *program, PsChannel channel, GError **error)
+gboolean ps_program_check (const PsProgram *program, PsChannel channel, GError **error)
 {
   if (!check_counterparts (program, error))
     return FALSE;

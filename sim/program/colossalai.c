@@ -4,8 +4,7 @@
 #include "base/text.h"
 
 /* Kinds of nodes: an op, or one end of a transfer. */
-typedef enum
-{
+typedef enum {
   NODE_OP,
   NODE_SEND_FORWARD,
   NODE_RECV_FORWARD,
@@ -14,8 +13,7 @@ typedef enum
   NODE_NOTHING, /* adds nothing to the order */
 } NodeKind;
 
-static const struct
-{
+static const struct {
   const char *name;
   NodeKind kind;
   PsOpKind op;
@@ -35,23 +33,20 @@ static const struct
   { "RECV_POST_VALIDATION", NODE_NOTHING, 0 },
 };
 
-static gboolean
-recognise (const char *text, gsize length)
+static gboolean recognise (const char *text, gsize length)
 {
   return ps_format_first (text, length) == '[';
 }
 
 /* Reading */
 
-typedef struct
-{
+typedef struct {
   guint8 type; /* index into types */
   guint16 chunk;
   guint32 minibatch;
 } Node;
 
-typedef struct
-{
+typedef struct {
   const char *where;
   PsJsonReader json;
   GPtrArray *devices; /* of GArray of Node */
@@ -60,23 +55,20 @@ typedef struct
   gsize n_nodes;
 } Reader;
 
-static void
-reader_clear (Reader *reader)
+static void reader_clear (Reader *reader)
 {
   ps_json_reader_clear (&reader->json);
   g_ptr_array_unref (reader->devices);
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Reader, reader_clear)
 
-static char *
-place (const Reader *reader, guint i)
+static char *place (const Reader *reader, guint i)
 {
   return g_strdup_printf ("%s: device %u: node %u", reader->where, reader->devices->len, i);
 }
 
 /* The keys of a node; those from N_WANTED on are ignored. */
-static const struct
-{
+static const struct {
   const char *name;
   gint64 high; /* largest integer allowed */
 } keys[] = {
@@ -90,34 +82,24 @@ static const struct
   { "comm_id", 0 },
 };
 
-enum
-{
-  TYPE,
-  CHUNK,
-  STAGE,
-  MINIBATCH,
-  N_WANTED
-};
+enum { TYPE, CHUNK, STAGE, MINIBATCH, N_WANTED };
 
-static gboolean
-read_type (Reader *reader, guint i, gint64 *type, GError **error)
+static gboolean read_type (Reader *reader, guint i, gint64 *type, GError **error)
 {
   const char *name;
 
   if (!ps_json_read_text (&reader->json, &name))
     return ps_refuse_at (place (reader, i), error, "type is no text");
   for (guint t = 0; t < G_N_ELEMENTS (types); t++)
-    if (g_str_equal (types[t].name, name))
-      {
-        *type = t;
-        return TRUE;
-      }
+    if (g_str_equal (types[t].name, name)) {
+      *type = t;
+      return TRUE;
+    }
   return ps_refuse_at (place (reader, i), error,
                        "type '%s' is not known; F, B, W, BW and SEND_FORWARD and the like are", name);
 }
 
-static gboolean
-read_integer (Reader *reader, guint i, guint key, gint64 *value, GError **error)
+static gboolean read_integer (Reader *reader, guint i, guint key, gint64 *value, GError **error)
 {
   if (!ps_json_read_integer (&reader->json, value))
     return ps_refuse_at (place (reader, i), error, "%s is no integer", keys[key].name);
@@ -127,8 +109,7 @@ read_integer (Reader *reader, guint i, guint key, gint64 *value, GError **error)
   return TRUE;
 }
 
-static gboolean
-read_member (Reader *reader, guint i, const char *name, gint64 *values, GError **error)
+static gboolean read_member (Reader *reader, guint i, const char *name, gint64 *values, GError **error)
 {
   guint key = 0;
 
@@ -136,18 +117,16 @@ read_member (Reader *reader, guint i, const char *name, gint64 *values, GError *
     key++;
   if (key == G_N_ELEMENTS (keys))
     return ps_refuse_at (place (reader, i), error, "'%s' is no key of a scheduled node", name);
-  if (key >= N_WANTED)
-    {
-      ps_json_skip_value (&reader->json);
-      return TRUE;
-    }
+  if (key >= N_WANTED) {
+    ps_json_skip_value (&reader->json);
+    return TRUE;
+  }
   if (values[key] >= 0)
     return ps_refuse_at (place (reader, i), error, "%s is there twice", name);
   return key == TYPE ? read_type (reader, i, &values[key], error) : read_integer (reader, i, key, &values[key], error);
 }
 
-static gboolean
-read_node (Reader *reader, guint i, GArray *nodes, GError **error)
+static gboolean read_node (Reader *reader, guint i, GArray *nodes, GError **error)
 {
   gint64 values[N_WANTED] = { -1, -1, -1, -1 };
   const char *name;
@@ -164,18 +143,16 @@ read_node (Reader *reader, guint i, GArray *nodes, GError **error)
     return ps_refuse_at (place (reader, i), error,
                          "stage %" G_GINT64_FORMAT " is not the device that it is listed under", values[STAGE]);
   Node node = { (guint8)values[TYPE], (guint16)values[CHUNK], (guint32)values[MINIBATCH] };
-  if (types[node.type].kind == NODE_OP)
-    {
-      reader->n_chunks = MAX (reader->n_chunks, node.chunk + 1U);
-      reader->n_microbatches = MAX (reader->n_microbatches, node.minibatch + 1);
-    }
+  if (types[node.type].kind == NODE_OP) {
+    reader->n_chunks = MAX (reader->n_chunks, node.chunk + 1U);
+    reader->n_microbatches = MAX (reader->n_microbatches, node.minibatch + 1);
+  }
   g_array_append_val (nodes, node);
   reader->n_nodes++;
   return TRUE;
 }
 
-static gboolean
-read_device (Reader *reader, GError **error)
+static gboolean read_device (Reader *reader, GError **error)
 {
   g_autoptr (GArray) nodes = g_array_new (FALSE, FALSE, sizeof (Node));
 
@@ -190,8 +167,7 @@ read_device (Reader *reader, GError **error)
 }
 
 /* Checks that each microbatch has at least two ops on every stage, so that tables never grow beyond the text. */
-static gboolean
-check_counts (const Reader *reader, GError **error)
+static gboolean check_counts (const Reader *reader, GError **error)
 {
   guint64 n_stages = (guint64)reader->devices->len * reader->n_chunks;
 
@@ -202,8 +178,7 @@ check_counts (const Reader *reader, GError **error)
   return TRUE;
 }
 
-static gboolean
-read_devices (Reader *reader, GError **error)
+static gboolean read_devices (Reader *reader, GError **error)
 {
   gboolean is_array = ps_json_enter_array (&reader->json), more;
 
@@ -216,8 +191,7 @@ read_devices (Reader *reader, GError **error)
 }
 
 /* stage[device * n_chunks + chunk] */
-static guint16 *
-stages_of (const PsPlacement *placement, guint n_chunks)
+static guint16 *stages_of (const PsPlacement *placement, guint n_chunks)
 {
   guint16 *stages = g_new0 (guint16, (gsize)placement->n_devices * n_chunks);
 
@@ -227,8 +201,7 @@ stages_of (const PsPlacement *placement, guint n_chunks)
 }
 
 /* The transfers that a stage of this placement takes part in, as a bit per NodeKind. */
-static guint
-wanted_transfers (const PsPlacement *placement, guint stage)
+static guint wanted_transfers (const PsPlacement *placement, guint stage)
 {
   gboolean down = stage > 0 && placement->device[stage - 1] != placement->device[stage];
   gboolean up = stage + 1 < placement->n_stages && placement->device[stage + 1] != placement->device[stage];
@@ -238,8 +211,7 @@ wanted_transfers (const PsPlacement *placement, guint stage)
 }
 
 /* Whether the file has the transfers of this placement; *any says whether it has any transfer. */
-static gboolean
-fits_transfers (const Reader *reader, const PsPlacement *placement, gboolean *any)
+static gboolean fits_transfers (const Reader *reader, const PsPlacement *placement, gboolean *any)
 {
   guint n_chunks = reader->n_chunks;
   g_autofree guint8 *found = g_malloc0 ((gsize)placement->n_devices * n_chunks);
@@ -247,55 +219,49 @@ fits_transfers (const Reader *reader, const PsPlacement *placement, gboolean *an
   gboolean fits = TRUE;
 
   *any = FALSE;
-  for (guint d = 0; d < placement->n_devices; d++)
-    {
-      const GArray *nodes = g_ptr_array_index (reader->devices, d);
+  for (guint d = 0; d < placement->n_devices; d++) {
+    const GArray *nodes = g_ptr_array_index (reader->devices, d);
 
-      for (guint i = 0; i < nodes->len; i++)
-        {
-          const Node *node = &g_array_index (nodes, Node, i);
-          NodeKind kind = types[node->type].kind;
+    for (guint i = 0; i < nodes->len; i++) {
+      const Node *node = &g_array_index (nodes, Node, i);
+      NodeKind kind = types[node->type].kind;
 
-          if (kind == NODE_OP || kind == NODE_NOTHING)
-            continue;
-          *any = TRUE;
-          if (node->chunk < n_chunks)
-            found[d * n_chunks + node->chunk] |= (guint8)(1U << kind);
-          else
-            fits = FALSE;
-        }
+      if (kind == NODE_OP || kind == NODE_NOTHING)
+        continue;
+      *any = TRUE;
+      if (node->chunk < n_chunks)
+        found[d * n_chunks + node->chunk] |= (guint8)(1U << kind);
+      else
+        fits = FALSE;
     }
+  }
   for (guint i = 0; i < placement->n_stages; i++)
     fits &= found[i] == wanted_transfers (placement, stages[i]);
   return fits;
 }
 
-static PsSchedule *
-build (const Reader *reader, PsPlacement *placement)
+static PsSchedule *build (const Reader *reader, PsPlacement *placement)
 {
   g_autofree guint16 *stages = stages_of (placement, reader->n_chunks);
   g_autofree char *name = g_path_get_basename (reader->where);
   PsScheduleBuilder *builder = ps_schedule_builder_new (name, placement, reader->n_microbatches);
 
-  for (guint d = 0; d < placement->n_devices; d++)
-    {
-      const GArray *nodes = g_ptr_array_index (reader->devices, d);
+  for (guint d = 0; d < placement->n_devices; d++) {
+    const GArray *nodes = g_ptr_array_index (reader->devices, d);
 
-      for (guint i = 0; i < nodes->len; i++)
-        {
-          const Node *node = &g_array_index (nodes, Node, i);
+    for (guint i = 0; i < nodes->len; i++) {
+      const Node *node = &g_array_index (nodes, Node, i);
 
-          if (types[node->type].kind == NODE_OP)
-            ps_schedule_builder_add (builder, types[node->type].op, stages[d * reader->n_chunks + node->chunk],
-                                     node->minibatch);
-        }
-      ps_schedule_builder_next_device (builder);
+      if (types[node->type].kind == NODE_OP)
+        ps_schedule_builder_add (builder, types[node->type].op, stages[d * reader->n_chunks + node->chunk],
+                                 node->minibatch);
     }
+    ps_schedule_builder_next_device (builder);
+  }
   return ps_schedule_builder_end (builder);
 }
 
-static gboolean
-can_run (const PsSchedule *schedule)
+static gboolean can_run (const PsSchedule *schedule)
 {
   g_autoptr (PsProgram) program = NULL;
 
@@ -304,8 +270,7 @@ can_run (const PsSchedule *schedule)
   return program != NULL;
 }
 
-static PsSchedule *
-choose_placement (const Reader *reader, GError **error)
+static PsSchedule *choose_placement (const Reader *reader, GError **error)
 {
   guint n_chunks = reader->n_chunks;
   const PsPlacementKind kinds[]
@@ -313,26 +278,24 @@ choose_placement (const Reader *reader, GError **error)
   g_autoptr (PsSchedule) schedule = NULL;
   gboolean any = FALSE;
 
-  for (guint i = 0; i < G_N_ELEMENTS (kinds); i++)
-    {
-      g_autoptr (PsPlacement) placement = ps_placement_new (kinds[i], reader->devices->len, n_chunks);
-      gboolean fits = fits_transfers (reader, placement, &any);
+  for (guint i = 0; i < G_N_ELEMENTS (kinds); i++) {
+    g_autoptr (PsPlacement) placement = ps_placement_new (kinds[i], reader->devices->len, n_chunks);
+    gboolean fits = fits_transfers (reader, placement, &any);
 
-      if (any && !fits)
-        continue;
-      g_clear_pointer (&schedule, ps_schedule_free);
-      schedule = build (reader, g_steal_pointer (&placement));
-      if (any || can_run (schedule))
-        break;
-    }
+    if (any && !fits)
+      continue;
+    g_clear_pointer (&schedule, ps_schedule_free);
+    schedule = build (reader, g_steal_pointer (&placement));
+    if (any || can_run (schedule))
+      break;
+  }
   if (schedule == NULL)
     g_set_error (error, PS_ERROR, PS_ERROR_INPUT,
                  "%s: its transfers are those of no placement of %u chunks in a loop or a V", reader->where, n_chunks);
   return g_steal_pointer (&schedule);
 }
 
-static PsSchedule *
-read_nodes (const char *where, const char *text, gsize length, GError **error)
+static PsSchedule *read_nodes (const char *where, const char *text, gsize length, GError **error)
 {
   g_auto (Reader) reader = { .where = where };
 
@@ -344,8 +307,7 @@ read_nodes (const char *where, const char *text, gsize length, GError **error)
 
 /* Writing */
 
-static gboolean
-can_hold (const PsSchedule *schedule, GError **error)
+static gboolean can_hold (const PsSchedule *schedule, GError **error)
 {
   PsPlacementKind kind = schedule->placement->kind;
   const char *what = NULL;
@@ -367,50 +329,45 @@ can_hold (const PsSchedule *schedule, GError **error)
 }
 
 /* The type of an instruction; NULL for waits. Also gives the stage on this device that it belongs to. */
-static const char *
-instruction_type (const PsInstruction *instruction, guint *stage)
+static const char *instruction_type (const PsInstruction *instruction, guint *stage)
 {
   gboolean forward = instruction->op.kind == PS_OP_F;
 
   *stage = instruction->op.stage;
-  switch (instruction->type)
-    {
-    case PS_INSTRUCTION_COMPUTE:
-      return ps_op_kind_name (instruction->op.kind);
-    case PS_INSTRUCTION_SEND:
-      return forward ? "SEND_FORWARD" : "SEND_BACKWARD";
-    case PS_INSTRUCTION_RECEIVE:
-      *stage = forward ? *stage + 1 : *stage - 1;
-      return forward ? "RECV_FORWARD" : "RECV_BACKWARD";
-    default:
-      return NULL;
-    }
+  switch (instruction->type) {
+  case PS_INSTRUCTION_COMPUTE:
+    return ps_op_kind_name (instruction->op.kind);
+  case PS_INSTRUCTION_SEND:
+    return forward ? "SEND_FORWARD" : "SEND_BACKWARD";
+  case PS_INSTRUCTION_RECEIVE:
+    *stage = forward ? *stage + 1 : *stage - 1;
+    return forward ? "RECV_FORWARD" : "RECV_BACKWARD";
+  default:
+    return NULL;
+  }
 }
 
-static void
-append_device (GString *json, const PsProgram *program, guint device)
+static void append_device (GString *json, const PsProgram *program, guint device)
 {
   const char *separator = "\n    ";
 
   g_string_append (json, device ? ",\n  [" : "\n  [");
-  for (guint i = program->first[device]; i < program->first[device + 1]; i++)
-    {
-      const PsInstruction *instruction = &program->instructions[i];
-      guint stage;
-      const char *type = instruction_type (instruction, &stage);
+  for (guint i = program->first[device]; i < program->first[device + 1]; i++) {
+    const PsInstruction *instruction = &program->instructions[i];
+    guint stage;
+    const char *type = instruction_type (instruction, &stage);
 
-      if (type == NULL)
-        continue;
-      g_string_append_printf (json, "%s{\"type\": \"%s\", \"chunk\": %u, \"stage\": %u, \"minibatch\": %u}", separator,
-                              type, program->schedule->placement->chunk[stage], device,
-                              (guint)instruction->op.microbatch);
-      separator = ",\n    ";
-    }
+    if (type == NULL)
+      continue;
+    g_string_append_printf (json, "%s{\"type\": \"%s\", \"chunk\": %u, \"stage\": %u, \"minibatch\": %u}", separator,
+                            type, program->schedule->placement->chunk[stage], device,
+                            (guint)instruction->op.microbatch);
+    separator = ",\n    ";
+  }
   g_string_append (json, "\n  ]");
 }
 
-static char *
-write_program (const PsProgram *program, GError **error)
+static char *write_program (const PsProgram *program, GError **error)
 {
   if (!can_hold (program->schedule, error))
     return NULL;
@@ -421,8 +378,7 @@ write_program (const PsProgram *program, GError **error)
   return g_string_free (json, FALSE);
 }
 
-static char *
-write_nodes (const PsSchedule *schedule, GError **error)
+static char *write_nodes (const PsSchedule *schedule, GError **error)
 {
   g_autoptr (PsProgram) program = ps_program_lower (ps_schedule_copy (schedule), PS_COMM_ASAP, error);
 

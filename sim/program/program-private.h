@@ -22,8 +22,7 @@ void ps_program_stream (PsProgram *program);
 void ps_program_arrange (PsProgram *program, const gint64 *start_ns, const gint64 *end_ns, const gint64 *op_end_ns);
 
 /* The order of one round of an endless run. */
-typedef struct
-{
+typedef struct {
   guint32 *sequence; /* [n_ops] indices into schedule->ops: devices' orders merged so that an op's inputs of its own
                         round come before it */
   guint8 *ahead;     /* [n_ops] 1 for ops that a device runs for the next iteration already */

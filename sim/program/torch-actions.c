@@ -10,8 +10,7 @@
 
 #include <string.h>
 
-typedef struct
-{
+typedef struct {
   guint n_ranks;
   guint n_stages;
   guint n_microbatches;
@@ -20,14 +19,12 @@ typedef struct
   GArray **actions; /* [n_ranks] of PsTorchAction */
 } Lists;
 
-static PsTorchAction *
-action_at (const Lists *lists, guint rank, guint i)
+static PsTorchAction *action_at (const Lists *lists, guint rank, guint i)
 {
   return &g_array_index (lists->actions[rank], PsTorchAction, i);
 }
 
-static gboolean
-is_wait (guint type)
+static gboolean is_wait (guint type)
 {
   return type == TORCH_WAIT_REDUCE_GRAD || type >= TORCH_WAIT_SEND_F;
 }
@@ -37,8 +34,7 @@ static const char *const type_names[TORCH_N_TYPES]
         "SEND_F", "RECV_F", "SEND_B", "RECV_B", "WAIT_SEND_F", "WAIT_SEND_B" };
 
 /* Lists without actions. Free with lists_free. */
-static Lists *
-lists_new (guint n_ranks, guint n_stages, guint n_microbatches)
+static Lists *lists_new (guint n_ranks, guint n_stages, guint n_microbatches)
 {
   Lists *lists = g_new0 (Lists, 1);
 
@@ -52,8 +48,7 @@ lists_new (guint n_ranks, guint n_stages, guint n_microbatches)
   return lists;
 }
 
-static void
-lists_free (Lists *lists)
+static void lists_free (Lists *lists)
 {
   if (lists == NULL)
     return;
@@ -66,8 +61,7 @@ lists_free (Lists *lists)
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (Lists, lists_free)
 
 /* The same ranks and stages, without actions. */
-static Lists *
-lists_like (const Lists *from, gboolean waits)
+static Lists *lists_like (const Lists *from, gboolean waits)
 {
   Lists *lists = lists_new (from->n_ranks, from->n_stages, from->n_microbatches);
 
@@ -77,21 +71,18 @@ lists_like (const Lists *from, gboolean waits)
 }
 
 /* Takes the list in place of a rank's. */
-static void
-replace_list (Lists *lists, guint rank, GArray *list)
+static void replace_list (Lists *lists, guint rank, GArray *list)
 {
   g_array_unref (lists->actions[rank]);
   lists->actions[rank] = list;
 }
 
-static gboolean
-has_microbatch (PsTorchType type)
+static gboolean has_microbatch (PsTorchType type)
 {
   return type < TORCH_UNSHARD || type > TORCH_WAIT_REDUCE_GRAD;
 }
 
-PsOpKind
-ps_torch_op_kind (PsTorchType type)
+PsOpKind ps_torch_op_kind (PsTorchType type)
 {
   static const PsOpKind kinds[TORCH_N_COMPUTE] = { PS_OP_F, PS_OP_B, PS_OP_W, PS_OP_BW };
 
@@ -99,8 +90,7 @@ ps_torch_op_kind (PsTorchType type)
 }
 
 /* TORCH_N_TYPES for R and O, which PyTorch has no name for */
-static PsTorchType
-type_of (PsOpKind kind)
+static PsTorchType type_of (PsOpKind kind)
 {
   for (guint type = 0; type < TORCH_N_COMPUTE; type++)
     if (ps_torch_op_kind (type) == kind)
@@ -110,8 +100,7 @@ type_of (PsOpKind kind)
 
 /* Whether the action needs a message from another rank. If so, gives the stage that sends it and the type of its
  * receive. */
-static gboolean
-find_input (const Lists *lists, const PsTorchAction *action, guint *from_stage, PsTorchType *receive)
+static gboolean find_input (const Lists *lists, const PsTorchAction *action, guint *from_stage, PsTorchType *receive)
 {
   PsOp op = { .stage = action->stage }, producer;
 
@@ -126,8 +115,7 @@ find_input (const Lists *lists, const PsTorchAction *action, guint *from_stage, 
 }
 
 /* The stage that a SEND goes to or a RECV comes from; FALSE at the ends of the model. */
-static gboolean
-find_peer (const Lists *lists, const PsTorchAction *action, guint *peer_stage)
+static gboolean find_peer (const Lists *lists, const PsTorchAction *action, guint *peer_stage)
 {
   gboolean up = action->type == TORCH_SEND_F || action->type == TORCH_RECV_B;
 
@@ -138,8 +126,7 @@ find_peer (const Lists *lists, const PsTorchAction *action, guint *peer_stage)
 }
 
 /* The number, below 2 * n_stages * n_microbatches, of the message of a SEND, its RECV and its WAIT_SEND. */
-static gsize
-message_of (const Lists *lists, const PsTorchAction *action)
+static gsize message_of (const Lists *lists, const PsTorchAction *action)
 {
   gboolean backward = action->type == TORCH_SEND_B || action->type == TORCH_RECV_B || action->type == TORCH_WAIT_SEND_B;
   guint sender = action->stage;
@@ -152,16 +139,14 @@ message_of (const Lists *lists, const PsTorchAction *action)
 }
 
 /* Appends "0F3"; pairs are joined by to_csv. */
-static void
-append_name (GString *text, const PsTorchAction *action)
+static void append_name (GString *text, const PsTorchAction *action)
 {
   g_string_append_printf (text, "%u%s", action->stage, type_names[action->type]);
   if (has_microbatch (action->type))
     g_string_append_printf (text, "%u", action->microbatch);
 }
 
-char *
-ps_torch_op_name (PsOp op)
+char *ps_torch_op_name (PsOp op)
 {
   PsTorchAction action = { .type = (guint8)type_of (op.kind), .stage = op.stage, .microbatch = op.microbatch };
 
@@ -172,8 +157,7 @@ ps_torch_op_name (PsOp op)
   return g_string_free (name, FALSE);
 }
 
-static gboolean
-parse_number (const char **text, const char *end, guint64 limit, guint64 *value)
+static gboolean parse_number (const char **text, const char *end, guint64 limit, guint64 *value)
 {
   const char *start = *text;
 
@@ -183,28 +167,24 @@ parse_number (const char **text, const char *end, guint64 limit, guint64 *value)
 }
 
 /* The longest type that the text begins with: WAIT_SEND_F is no W. */
-static PsTorchType
-parse_type (const char **text, const char *end)
+static PsTorchType parse_type (const char **text, const char *end)
 {
   guint found = TORCH_N_TYPES;
   gsize longest = 0;
 
-  for (guint type = 0; type < TORCH_N_TYPES; type++)
-    {
-      gsize length = strlen (type_names[type]);
+  for (guint type = 0; type < TORCH_N_TYPES; type++) {
+    gsize length = strlen (type_names[type]);
 
-      if (length > longest && (gsize)(end - *text) >= length && memcmp (*text, type_names[type], length) == 0)
-        {
-          found = type;
-          longest = length;
-        }
+    if (length > longest && (gsize)(end - *text) >= length && memcmp (*text, type_names[type], length) == 0) {
+      found = type;
+      longest = length;
     }
+  }
   *text += longest;
   return found;
 }
 
-static void
-strip (const char **text, const char **end)
+static void strip (const char **text, const char **end)
 {
   while (*text < *end && g_ascii_isspace (**text))
     (*text)++;
@@ -212,8 +192,7 @@ strip (const char **text, const char **end)
     (*end)--;
 }
 
-static const char *
-parse_action (const char *text, const char *end, PsTorchAction *action)
+static const char *parse_action (const char *text, const char *end, PsTorchAction *action)
 {
   guint64 stage, microbatch = 0;
 
@@ -234,8 +213,7 @@ parse_action (const char *text, const char *end, PsTorchAction *action)
 }
 
 /* "(0F7;7B3)OVERLAP_F_B" */
-static const char *
-parse_pair (const char *text, const char *end, PsTorchAction *actions)
+static const char *parse_pair (const char *text, const char *end, PsTorchAction *actions)
 {
   static const char tail[] = ")OVERLAP_F_B";
   gsize length = strlen (tail);
@@ -261,8 +239,7 @@ parse_pair (const char *text, const char *end, PsTorchAction *actions)
   return forwards == 1 ? NULL : "does not overlap one forward with one backward";
 }
 
-const char *
-ps_torch_cell_parse (const char *text, gsize length, PsTorchAction *actions, guint *n)
+const char *ps_torch_cell_parse (const char *text, gsize length, PsTorchAction *actions, guint *n)
 {
   const char *end = text + length;
 
@@ -273,8 +250,7 @@ ps_torch_cell_parse (const char *text, gsize length, PsTorchAction *actions, gui
 
 /* Lists of actions as CSV: a line per rank, a cell per action. */
 
-typedef struct
-{
+typedef struct {
   const char *where;
   gboolean compute_only;
   GPtrArray *rows; /* of GArray of PsTorchAction */
@@ -285,8 +261,7 @@ typedef struct
 } Reader;
 
 /* "FILE:ROW:CELL: 0F3", the start of messages. Free with g_free. */
-static char *
-place (const char *where, guint rank, const PsTorchAction *action)
+static char *place (const char *where, guint rank, const PsTorchAction *action)
 {
   GString *place = g_string_new (NULL);
 
@@ -306,8 +281,8 @@ static gboolean G_GNUC_PRINTF (5, 6)
   return ps_refuse_at (place (where, rank, action), error, "%s", what);
 }
 
-static gboolean
-refuse_cell (const Reader *reader, guint cell, const char *text, gsize length, const char *problem, GError **error)
+static gboolean refuse_cell (const Reader *reader, guint cell, const char *text, gsize length, const char *problem,
+                             GError **error)
 {
   g_autofree char *start = g_strndup (text, MIN (length, 40));
   g_autofree char *shown = g_strescape (start, NULL);
@@ -316,18 +291,15 @@ refuse_cell (const Reader *reader, guint cell, const char *text, gsize length, c
                     problem);
 }
 
-static void
-unquote (const char **text, gsize *length)
+static void unquote (const char **text, gsize *length)
 {
-  if (*length >= 2 && (*text)[0] == '"' && (*text)[*length - 1] == '"')
-    {
-      (*text)++;
-      *length -= 2;
-    }
+  if (*length >= 2 && (*text)[0] == '"' && (*text)[*length - 1] == '"') {
+    (*text)++;
+    *length -= 2;
+  }
 }
 
-static gboolean
-is_blank (const char *text, gsize length)
+static gboolean is_blank (const char *text, gsize length)
 {
   for (gsize i = 0; i < length; i++)
     if (!g_ascii_isspace (text[i]))
@@ -335,8 +307,7 @@ is_blank (const char *text, gsize length)
   return TRUE;
 }
 
-static gboolean
-read_cell (Reader *reader, guint cell, const char *text, gsize length, GError **error)
+static gboolean read_cell (Reader *reader, guint cell, const char *text, gsize length, GError **error)
 {
   PsTorchAction actions[2];
   guint n;
@@ -349,40 +320,37 @@ read_cell (Reader *reader, guint cell, const char *text, gsize length, GError **
   const char *problem = ps_torch_cell_parse (text, length, actions, &n);
   if (problem != NULL)
     return refuse_cell (reader, cell, text, length, problem, error);
-  for (guint i = 0; i < n; i++)
-    {
-      if (reader->compute_only && actions[i].type >= TORCH_N_COMPUTE)
-        return refuse_cell (reader, cell, text, length, "is no computation, which is all that torch-compute holds",
-                            error);
-      actions[i].cell = cell;
-      reader->waits |= is_wait (actions[i].type);
-      reader->n_stages = MAX (reader->n_stages, actions[i].stage + 1U);
-      reader->n_microbatches = MAX (reader->n_microbatches, actions[i].microbatch + 1);
-      g_array_append_val (reader->cells, actions[i]);
-    }
+  for (guint i = 0; i < n; i++) {
+    if (reader->compute_only && actions[i].type >= TORCH_N_COMPUTE)
+      return refuse_cell (reader, cell, text, length, "is no computation, which is all that torch-compute holds",
+                          error);
+    actions[i].cell = cell;
+    reader->waits |= is_wait (actions[i].type);
+    reader->n_stages = MAX (reader->n_stages, actions[i].stage + 1U);
+    reader->n_microbatches = MAX (reader->n_microbatches, actions[i].microbatch + 1);
+    g_array_append_val (reader->cells, actions[i]);
+  }
   return TRUE;
 }
 
-static gboolean
-read_row (Reader *reader, const char *text, const char *end, GError **error)
+static gboolean read_row (Reader *reader, const char *text, const char *end, GError **error)
 {
   g_autoptr (GArray) cells = g_array_new (FALSE, FALSE, sizeof (PsTorchAction));
 
   if (end > text && end[-1] == '\r')
     end--;
   reader->cells = cells;
-  for (guint cell = 1; text <= end; cell++)
-    {
-      const char *comma = memchr (text, ',', (gsize)(end - text));
-      const char *stop = comma != NULL ? comma : end;
+  for (guint cell = 1; text <= end; cell++) {
+    const char *comma = memchr (text, ',', (gsize)(end - text));
+    const char *stop = comma != NULL ? comma : end;
 
-      if (cell > PS_MAX_OPS)
-        return refuse_cell (reader, cell, text, 0, "is one cell too many", error);
-      if (cells->len > 0 || comma != NULL || !is_blank (text, (gsize)(stop - text)))
-        if (!read_cell (reader, cell, text, (gsize)(stop - text), error))
-          return FALSE;
-      text = stop + 1;
-    }
+    if (cell > PS_MAX_OPS)
+      return refuse_cell (reader, cell, text, 0, "is one cell too many", error);
+    if (cells->len > 0 || comma != NULL || !is_blank (text, (gsize)(stop - text)))
+      if (!read_cell (reader, cell, text, (gsize)(stop - text), error))
+        return FALSE;
+    text = stop + 1;
+  }
   if (cells->len == 0)
     return ps_refuse (error, PS_ERROR_INPUT, "%s:%u: is a line without actions; each line is a rank", reader->where,
                       reader->rows->len + 1);
@@ -390,44 +358,40 @@ read_row (Reader *reader, const char *text, const char *end, GError **error)
   return TRUE;
 }
 
-static gboolean
-read_rows (Reader *reader, const char *text, gsize length, GError **error)
+static gboolean read_rows (Reader *reader, const char *text, gsize length, GError **error)
 {
   const char *end = text + length;
 
-  while (text < end)
-    {
-      const char *newline = memchr (text, '\n', (gsize)(end - text));
+  while (text < end) {
+    const char *newline = memchr (text, '\n', (gsize)(end - text));
 
-      if (reader->rows->len == PS_MAX_DEVICES)
-        return ps_refuse (error, PS_ERROR_INPUT, "%s:%u: is a line too many; %d ranks are possible", reader->where,
-                          PS_MAX_DEVICES + 1, PS_MAX_DEVICES);
-      if (!read_row (reader, text, newline != NULL ? newline : end, error))
-        return FALSE;
-      text = newline != NULL ? newline + 1 : end;
-    }
+    if (reader->rows->len == PS_MAX_DEVICES)
+      return ps_refuse (error, PS_ERROR_INPUT, "%s:%u: is a line too many; %d ranks are possible", reader->where,
+                        PS_MAX_DEVICES + 1, PS_MAX_DEVICES);
+    if (!read_row (reader, text, newline != NULL ? newline : end, error))
+      return FALSE;
+    text = newline != NULL ? newline + 1 : end;
+  }
   if (reader->rows->len == 0)
     g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: is empty; a line of actions per rank would be right",
                  reader->where);
   return reader->rows->len > 0;
 }
 
-static gboolean
-assign_stages (const Reader *reader, Lists *lists, GError **error)
+static gboolean assign_stages (const Reader *reader, Lists *lists, GError **error)
 {
   g_autofree gboolean *seen = g_new0 (gboolean, lists->n_stages);
 
   for (guint r = 0; r < lists->n_ranks; r++)
-    for (guint i = 0; i < lists->actions[r]->len; i++)
-      {
-        const PsTorchAction *action = action_at (lists, r, i);
+    for (guint i = 0; i < lists->actions[r]->len; i++) {
+      const PsTorchAction *action = action_at (lists, r, i);
 
-        if (seen[action->stage] && lists->rank[action->stage] != r)
-          return refuse_action (reader->where, r, action, error, "stage %u is in line %u already; a stage has one rank",
-                                action->stage, lists->rank[action->stage] + 1U);
-        seen[action->stage] = TRUE;
-        lists->rank[action->stage] = (guint16)r;
-      }
+      if (seen[action->stage] && lists->rank[action->stage] != r)
+        return refuse_action (reader->where, r, action, error, "stage %u is in line %u already; a stage has one rank",
+                              action->stage, lists->rank[action->stage] + 1U);
+      seen[action->stage] = TRUE;
+      lists->rank[action->stage] = (guint16)r;
+    }
   for (guint stage = 0; stage < lists->n_stages; stage++)
     if (!seen[stage])
       return ps_refuse (error, PS_ERROR_INPUT, "%s: stage %u has no action, but stage %u has", reader->where, stage,
@@ -437,8 +401,7 @@ assign_stages (const Reader *reader, Lists *lists, GError **error)
 
 /* Splits a CSV into lists and finds ranks, stages and microbatches. compute_only: refuses all but computing actions.
  * Every stage has one rank; ids are dense. */
-static Lists *
-parse_lists (const char *where, const char *text, gsize length, gboolean compute_only, GError **error)
+static Lists *parse_lists (const char *where, const char *text, gsize length, gboolean compute_only, GError **error)
 {
   g_autoptr (GPtrArray) rows = g_ptr_array_new_with_free_func ((GDestroyNotify)g_array_unref);
   Reader reader = { .where = where, .compute_only = compute_only, .rows = rows };
@@ -452,42 +415,37 @@ parse_lists (const char *where, const char *text, gsize length, gboolean compute
   return assign_stages (&reader, lists, error) ? g_steal_pointer (&lists) : NULL;
 }
 
-static char *
-to_csv (const Lists *lists)
+static char *to_csv (const Lists *lists)
 {
   GString *text = g_string_new (NULL);
 
-  for (guint r = 0; r < lists->n_ranks; r++)
-    {
-      gboolean joined = FALSE;
+  for (guint r = 0; r < lists->n_ranks; r++) {
+    gboolean joined = FALSE;
 
-      for (guint i = 0; i < lists->actions[r]->len; i++)
-        {
-          const PsTorchAction *action = action_at (lists, r, i);
+    for (guint i = 0; i < lists->actions[r]->len; i++) {
+      const PsTorchAction *action = action_at (lists, r, i);
 
-          g_string_append (text, i == 0 ? "" : joined ? ";" : ",");
-          if (action->paired)
-            g_string_append_c (text, '(');
-          append_name (text, action);
-          if (joined)
-            g_string_append (text, ")OVERLAP_F_B");
-          joined = action->paired;
-        }
-      g_string_append (text, "\r\n");
+      g_string_append (text, i == 0 ? "" : joined ? ";" : ",");
+      if (action->paired)
+        g_string_append_c (text, '(');
+      append_name (text, action);
+      if (joined)
+        g_string_append (text, ")OVERLAP_F_B");
+      joined = action->paired;
     }
+    g_string_append (text, "\r\n");
+  }
   return g_string_free (text, FALSE);
 }
 
 /* Schedules from action lists, and action lists from schedules. */
 
-static gboolean
-refuse (const char *what, GError **error)
+static gboolean refuse (const char *what, GError **error)
 {
   return ps_refuse (error, PS_ERROR_SCHEDULE, "PyTorch's formats cannot hold %s", what);
 }
 
-static gboolean
-can_hold (const PsSchedule *schedule, GError **error)
+static gboolean can_hold (const PsSchedule *schedule, GError **error)
 {
   if (schedule->placement->n_copies > 1)
     return refuse ("a stage on two devices (two weight copies)", error);
@@ -495,65 +453,59 @@ can_hold (const PsSchedule *schedule, GError **error)
 }
 
 /* The action that sends (or receives) the message of an op, as named by PsPost and PsInstruction. */
-static PsTorchAction
-action_of (gboolean send, PsOp op)
+static PsTorchAction action_of (gboolean send, PsOp op)
 {
   gboolean forward = op.kind == PS_OP_F;
   PsTorchAction action = { .stage = op.stage, .microbatch = op.microbatch };
 
   if (send)
     action.type = forward ? TORCH_SEND_F : TORCH_SEND_B;
-  else
-    {
-      action.type = forward ? TORCH_RECV_F : TORCH_RECV_B;
-      action.stage = (guint16)(forward ? op.stage + 1 : op.stage - 1);
-    }
+  else {
+    action.type = forward ? TORCH_RECV_F : TORCH_RECV_B;
+    action.stage = (guint16)(forward ? op.stage + 1 : op.stage - 1);
+  }
   return action;
 }
 
 /* Appends, from *next on, the posts of a device that stand before ops[place]. */
-static void
-append_posts (const GArray *posts, guint *next, guint device, guint place, Lists *lists)
+static void append_posts (const GArray *posts, guint *next, guint device, guint place, Lists *lists)
 {
-  for (; posts != NULL && *next < posts->len; ++*next)
-    {
-      const PsPost *post = &g_array_index (posts, PsPost, *next);
-      PsTorchAction action = { .stage = post->op.stage, .microbatch = post->op.microbatch };
+  for (; posts != NULL && *next < posts->len; ++*next) {
+    const PsPost *post = &g_array_index (posts, PsPost, *next);
+    PsTorchAction action = { .stage = post->op.stage, .microbatch = post->op.microbatch };
 
-      if (post->device > device || post->place > place)
-        return;
-      if (post->type < PS_POST_OTHER)
-        action = action_of (post->type == PS_POST_SEND, post->op);
-      else
-        action.type = (guint8)(post->type - PS_POST_OTHER);
-      lists->waits |= is_wait (action.type);
-      g_array_append_val (lists->actions[device], action);
-    }
+    if (post->device > device || post->place > place)
+      return;
+    if (post->type < PS_POST_OTHER)
+      action = action_of (post->type == PS_POST_SEND, post->op);
+    else
+      action.type = (guint8)(post->type - PS_POST_OTHER);
+    lists->waits |= is_wait (action.type);
+    g_array_append_val (lists->actions[device], action);
+  }
 }
 
-static gboolean
-append_device (const PsSchedule *schedule, const GArray *posts, guint *next, guint device, Lists *lists, GError **error)
+static gboolean append_device (const PsSchedule *schedule, const GArray *posts, guint *next, guint device, Lists *lists,
+                               GError **error)
 {
-  for (guint i = schedule->first[device]; i < schedule->first[device + 1]; i++)
-    {
-      PsOp op = schedule->ops[i];
-      PsTorchType type = type_of (op.kind);
-      PsTorchAction action
-          = { .type = (guint8)type, .paired = op.paired, .stage = op.stage, .microbatch = op.microbatch & G_MAXINT32 };
+  for (guint i = schedule->first[device]; i < schedule->first[device + 1]; i++) {
+    PsOp op = schedule->ops[i];
+    PsTorchType type = type_of (op.kind);
+    PsTorchAction action
+        = { .type = (guint8)type, .paired = op.paired, .stage = op.stage, .microbatch = op.microbatch & G_MAXINT32 };
 
-      if (type == TORCH_N_TYPES)
-        return refuse (op.kind == PS_OP_R ? "recomputation (R)" : "optimizer steps (O)", error);
-      append_posts (posts, next, device, i, lists);
-      g_array_append_val (lists->actions[device], action);
-    }
+    if (type == TORCH_N_TYPES)
+      return refuse (op.kind == PS_OP_R ? "recomputation (R)" : "optimizer steps (O)", error);
+    append_posts (posts, next, device, i, lists);
+    g_array_append_val (lists->actions[device], action);
+  }
   append_posts (posts, next, device, schedule->first[device + 1], lists);
   return TRUE;
 }
 
 /* Computing actions of a schedule and, with `posts`, all others that it was read with. PS_ERROR_SCHEDULE if PyTorch has
  * no name for an op. */
-static Lists *
-from_schedule (const PsSchedule *schedule, gboolean posts, GError **error)
+static Lists *from_schedule (const PsSchedule *schedule, gboolean posts, GError **error)
 {
   const PsPlacement *placement = schedule->placement;
   guint next = 0;
@@ -570,8 +522,7 @@ from_schedule (const PsSchedule *schedule, gboolean posts, GError **error)
 }
 
 /* The name of a schedule: 1F1B_p4 for "runs/1F1B_p4.csv". */
-static char *
-name_of (const char *where)
+static char *name_of (const char *where)
 {
   char *name = g_path_get_basename (where);
   char *dot = g_strrstr (name, ".");
@@ -581,23 +532,20 @@ name_of (const char *where)
   return name;
 }
 
-static void
-add_action (PsScheduleBuilder *builder, const Lists *lists, const PsTorchAction *action)
+static void add_action (PsScheduleBuilder *builder, const Lists *lists, const PsTorchAction *action)
 {
   PsOp op = { .stage = action->stage, .microbatch = action->microbatch & G_MAXINT32, .paired = action->paired & 1U };
   guint peer;
 
-  if (action->type < TORCH_N_COMPUTE)
-    {
-      op.kind = (guint8)ps_torch_op_kind (action->type);
-      ps_schedule_builder_add_op (builder, op);
-      return;
-    }
-  if (!ps_torch_is_send (action->type) && !ps_torch_is_receive (action->type))
-    {
-      ps_schedule_builder_add_post (builder, PS_POST_OTHER + action->type, op);
-      return;
-    }
+  if (action->type < TORCH_N_COMPUTE) {
+    op.kind = (guint8)ps_torch_op_kind (action->type);
+    ps_schedule_builder_add_op (builder, op);
+    return;
+  }
+  if (!ps_torch_is_send (action->type) && !ps_torch_is_receive (action->type)) {
+    ps_schedule_builder_add_post (builder, PS_POST_OTHER + action->type, op);
+    return;
+  }
   op.kind = action->type == TORCH_SEND_F || action->type == TORCH_RECV_F ? PS_OP_F : PS_OP_B;
   if (ps_torch_is_receive (action->type) && find_peer (lists, action, &peer))
     op.stage = (guint16)peer;
@@ -605,27 +553,24 @@ add_action (PsScheduleBuilder *builder, const Lists *lists, const PsTorchAction 
 }
 
 /* Makes a schedule of lists that passed the checks. Actions that do not compute become its posts. */
-static PsSchedule *
-to_schedule (const char *where, const Lists *lists)
+static PsSchedule *to_schedule (const char *where, const Lists *lists)
 {
   g_autofree char *name = name_of (where);
   PsPlacement *placement = ps_placement_new_custom (lists->n_ranks, lists->n_stages, 1, lists->rank);
   PsScheduleBuilder *builder = ps_schedule_builder_new (name, placement, lists->n_microbatches);
 
-  for (guint r = 0; r < lists->n_ranks; r++)
-    {
-      for (guint i = 0; i < lists->actions[r]->len; i++)
-        add_action (builder, lists, action_at (lists, r, i));
-      ps_schedule_builder_next_device (builder);
-    }
+  for (guint r = 0; r < lists->n_ranks; r++) {
+    for (guint i = 0; i < lists->actions[r]->len; i++)
+      add_action (builder, lists, action_at (lists, r, i));
+    ps_schedule_builder_next_device (builder);
+  }
   return ps_schedule_builder_end (builder);
 }
 
 /* What must hold for the actions of each rank: all computing actions there, once, in order, and every
  * message with both its ends. */
 
-typedef struct
-{
+typedef struct {
   const char *where;
   const Lists *lists;
   guint8 *seen; /* [stage * n_microbatches + microbatch] bit per computing type */
@@ -634,81 +579,73 @@ typedef struct
 #define BIT(type) (1U << (type))
 #define BACKWARD (BIT (TORCH_I) | BIT (TORCH_B))
 
-static gsize
-cell_of (const Lists *lists, guint stage, guint microbatch)
+static gsize cell_of (const Lists *lists, guint stage, guint microbatch)
 {
   return (gsize)stage * lists->n_microbatches + microbatch;
 }
 
-static const char *
-order_problem (const PsTorchAction *action, guint seen)
+static const char *order_problem (const PsTorchAction *action, guint seen)
 {
   if (seen & BIT (action->type))
     return "is there twice";
-  switch (action->type)
-    {
-    case TORCH_F:
-      return NULL;
-    case TORCH_W:
-      if (seen & BIT (TORCH_B))
-        return "its weights are done by the full backward B already";
-      return seen & BIT (TORCH_I) ? NULL : "comes before its I";
-    default:
-      if (seen & BACKWARD)
-        return "its backward is there already";
-      return seen & BIT (TORCH_F) ? NULL : "comes before its F";
-    }
+  switch (action->type) {
+  case TORCH_F:
+    return NULL;
+  case TORCH_W:
+    if (seen & BIT (TORCH_B))
+      return "its weights are done by the full backward B already";
+    return seen & BIT (TORCH_I) ? NULL : "comes before its I";
+  default:
+    if (seen & BACKWARD)
+      return "its backward is there already";
+    return seen & BIT (TORCH_F) ? NULL : "comes before its F";
+  }
 }
 
-static gboolean
-check_orders (const Check *check, GError **error)
+static gboolean check_orders (const Check *check, GError **error)
 {
   const Lists *lists = check->lists;
 
   for (guint r = 0; r < lists->n_ranks; r++)
-    for (guint i = 0; i < lists->actions[r]->len; i++)
-      {
-        const PsTorchAction *action = action_at (lists, r, i);
-        guint8 *seen;
+    for (guint i = 0; i < lists->actions[r]->len; i++) {
+      const PsTorchAction *action = action_at (lists, r, i);
+      guint8 *seen;
 
-        if (action->type >= TORCH_N_COMPUTE)
-          continue;
-        seen = &check->seen[cell_of (lists, action->stage, action->microbatch)];
-        const char *problem = order_problem (action, *seen);
-        if (problem != NULL)
-          return refuse_action (check->where, r, action, error, "%s", problem);
-        *seen |= (guint8)BIT (action->type);
-      }
+      if (action->type >= TORCH_N_COMPUTE)
+        continue;
+      seen = &check->seen[cell_of (lists, action->stage, action->microbatch)];
+      const char *problem = order_problem (action, *seen);
+      if (problem != NULL)
+        return refuse_action (check->where, r, action, error, "%s", problem);
+      *seen |= (guint8)BIT (action->type);
+    }
   return TRUE;
 }
 
-static gboolean
-check_complete (const Check *check, GError **error)
+static gboolean check_complete (const Check *check, GError **error)
 {
   const Lists *lists = check->lists;
 
   for (guint stage = 0; stage < lists->n_stages; stage++)
-    for (guint m = 0; m < lists->n_microbatches; m++)
-      {
-        guint seen = check->seen[cell_of (lists, stage, m)];
-        const char *missing = !(seen & BIT (TORCH_F))                                         ? "F"
-                              : !(seen & BACKWARD)                                            ? "B (or I and W)"
-                              : (seen & BACKWARD) == BIT (TORCH_I) && !(seen & BIT (TORCH_W)) ? "W"
-                                                                                              : NULL;
+    for (guint m = 0; m < lists->n_microbatches; m++) {
+      guint seen = check->seen[cell_of (lists, stage, m)];
+      const char *missing = !(seen & BIT (TORCH_F))                                         ? "F"
+                            : !(seen & BACKWARD)                                            ? "B (or I and W)"
+                            : (seen & BACKWARD) == BIT (TORCH_I) && !(seen & BIT (TORCH_W)) ? "W"
+                                                                                            : NULL;
 
-        if (missing == NULL)
-          continue;
-        return ps_refuse (error, PS_ERROR_INPUT,
-                          "%s:%u: has no %s of microbatch %u on stage %u; microbatches go up to %u", check->where,
-                          lists->rank[stage] + 1U, missing, m, stage, lists->n_microbatches - 1);
-      }
+      if (missing == NULL)
+        continue;
+      return ps_refuse (error, PS_ERROR_INPUT,
+                        "%s:%u: has no %s of microbatch %u on stage %u; microbatches go up to %u", check->where,
+                        lists->rank[stage] + 1U, missing, m, stage, lists->n_microbatches - 1);
+    }
   return TRUE;
 }
 
 /* Every microbatch has at least two actions on every stage, so a file with fewer is incomplete, whatever its ids:
  * tables never grow beyond the text. */
-static gboolean
-check_count (const Check *check, GError **error)
+static gboolean check_count (const Check *check, GError **error)
 {
   const Lists *lists = check->lists;
   gsize n = 0, wanted = cell_of (lists, lists->n_stages, 0);
@@ -724,8 +661,7 @@ check_count (const Check *check, GError **error)
 }
 
 /* Checks the computing actions of each rank: complete, without duplicates, in order. */
-static gboolean
-check_compute (const char *where, const Lists *lists, GError **error)
+static gboolean check_compute (const char *where, const Lists *lists, GError **error)
 {
   Check check = { .where = where, .lists = lists };
 
@@ -737,8 +673,7 @@ check_compute (const char *where, const Lists *lists, GError **error)
 }
 
 /* Messages: what has been seen of each. */
-enum
-{
+enum {
   MADE = 1,
   SENT = 2,
   RECEIVED = 4,
@@ -746,8 +681,7 @@ enum
   WAITED = 16,
 };
 
-static guint8 *
-message_at (const Check *check, const PsTorchAction *action, PsTorchType as)
+static guint8 *message_at (const Check *check, const PsTorchAction *action, PsTorchType as)
 {
   PsTorchAction message = *action;
 
@@ -755,8 +689,7 @@ message_at (const Check *check, const PsTorchAction *action, PsTorchType as)
   return &check->seen[message_of (check->lists, &message)];
 }
 
-static gboolean
-check_transfer (const Check *check, guint r, const PsTorchAction *action, GError **error)
+static gboolean check_transfer (const Check *check, guint r, const PsTorchAction *action, GError **error)
 {
   gboolean send = ps_torch_is_send (action->type);
   guint8 *message, bit = send ? SENT : RECEIVED;
@@ -778,8 +711,7 @@ check_transfer (const Check *check, guint r, const PsTorchAction *action, GError
   return TRUE;
 }
 
-static gboolean
-check_wait (const Check *check, guint r, const PsTorchAction *action, GError **error)
+static gboolean check_wait (const Check *check, guint r, const PsTorchAction *action, GError **error)
 {
   guint8 *message = message_at (check, action, action->type);
 
@@ -790,30 +722,27 @@ check_wait (const Check *check, guint r, const PsTorchAction *action, GError **e
 }
 
 /* Also: one reduction at a time, each with its wait. */
-static gboolean
-check_reductions (const Check *check, guint r, GError **error)
+static gboolean check_reductions (const Check *check, guint r, GError **error)
 {
   const PsTorchAction *open = NULL;
 
-  for (guint i = 0; i < check->lists->actions[r]->len; i++)
-    {
-      const PsTorchAction *action = action_at (check->lists, r, i);
+  for (guint i = 0; i < check->lists->actions[r]->len; i++) {
+    const PsTorchAction *action = action_at (check->lists, r, i);
 
-      if (action->type == TORCH_REDUCE_GRAD && open != NULL)
-        return refuse_action (check->where, r, action, error, "comes before the wait for the reduction of stage %u",
-                              open->stage);
-      if (action->type == TORCH_WAIT_REDUCE_GRAD && (open == NULL || open->stage != action->stage))
-        return refuse_action (check->where, r, action, error, "waits for a reduction that is not under way");
-      if (action->type == TORCH_REDUCE_GRAD || action->type == TORCH_WAIT_REDUCE_GRAD)
-        open = action->type == TORCH_REDUCE_GRAD ? action : NULL;
-    }
+    if (action->type == TORCH_REDUCE_GRAD && open != NULL)
+      return refuse_action (check->where, r, action, error, "comes before the wait for the reduction of stage %u",
+                            open->stage);
+    if (action->type == TORCH_WAIT_REDUCE_GRAD && (open == NULL || open->stage != action->stage))
+      return refuse_action (check->where, r, action, error, "waits for a reduction that is not under way");
+    if (action->type == TORCH_REDUCE_GRAD || action->type == TORCH_WAIT_REDUCE_GRAD)
+      open = action->type == TORCH_REDUCE_GRAD ? action : NULL;
+  }
   return open == NULL
          || refuse_action (check->where, r, open, error, "has no %uWAIT_REDUCE_GRAD after it, which PyTorch 2.15 wants",
                            open->stage);
 }
 
-static void
-note_compute (const Check *check, guint r, const PsTorchAction *action)
+static void note_compute (const Check *check, guint r, const PsTorchAction *action)
 {
   const Lists *lists = check->lists;
   PsTorchType receive;
@@ -829,52 +758,46 @@ note_compute (const Check *check, guint r, const PsTorchAction *action)
     *message_at (check, action, send.type) |= MADE;
 }
 
-static gboolean
-walk_messages (const Check *check, GError **error)
+static gboolean walk_messages (const Check *check, GError **error)
 {
   for (guint r = 0; r < check->lists->n_ranks; r++)
-    for (guint i = 0; i < check->lists->actions[r]->len; i++)
-      {
-        const PsTorchAction *action = action_at (check->lists, r, i);
-        gboolean right = TRUE;
+    for (guint i = 0; i < check->lists->actions[r]->len; i++) {
+      const PsTorchAction *action = action_at (check->lists, r, i);
+      gboolean right = TRUE;
 
-        if (action->type < TORCH_N_COMPUTE)
-          note_compute (check, r, action);
-        else if (ps_torch_is_send (action->type) || ps_torch_is_receive (action->type))
-          right = check_transfer (check, r, action, error);
-        else if (action->type >= TORCH_WAIT_SEND_F)
-          right = check_wait (check, r, action, error);
-        if (!right)
-          return FALSE;
-      }
+      if (action->type < TORCH_N_COMPUTE)
+        note_compute (check, r, action);
+      else if (ps_torch_is_send (action->type) || ps_torch_is_receive (action->type))
+        right = check_transfer (check, r, action, error);
+      else if (action->type >= TORCH_WAIT_SEND_F)
+        right = check_wait (check, r, action, error);
+      if (!right)
+        return FALSE;
+    }
   return TRUE;
 }
 
 /* Once all actions are noted: messages that were not sent, received or waited for. */
-static gboolean
-find_missing (const Check *check, guint r, const PsTorchAction *action, GError **error)
+static gboolean find_missing (const Check *check, guint r, const PsTorchAction *action, GError **error)
 {
   const Lists *lists = check->lists;
   gboolean send = ps_torch_is_send (action->type);
   PsTorchType receive;
   guint from;
 
-  if (action->type < TORCH_N_COMPUTE)
-    {
-      if (find_input (lists, action, &from, &receive) && lists->rank[from] != r
-          && !(*message_at (check, action, receive) & RECEIVED))
-        return refuse_action (check->where, r, action, error, "has no RECV of what stage %u makes", from);
-    }
-  else if ((send || ps_torch_is_receive (action->type))
-           && (~*message_at (check, action, action->type) & (SENT | RECEIVED)) != 0)
+  if (action->type < TORCH_N_COMPUTE) {
+    if (find_input (lists, action, &from, &receive) && lists->rank[from] != r
+        && !(*message_at (check, action, receive) & RECEIVED))
+      return refuse_action (check->where, r, action, error, "has no RECV of what stage %u makes", from);
+  } else if ((send || ps_torch_is_receive (action->type))
+             && (~*message_at (check, action, action->type) & (SENT | RECEIVED)) != 0)
     return refuse_action (check->where, r, action, error, "has no %s on the other rank", send ? "RECV" : "SEND");
   else if (send && lists->waits && !(*message_at (check, action, action->type) & WAITED))
     return refuse_action (check->where, r, action, error, "has no WAIT_SEND after it, which PyTorch 2.15 wants");
   return TRUE;
 }
 
-static const char *
-ordinal_end (guint n)
+static const char *ordinal_end (guint n)
 {
   guint tens = n / 10 % 10, ones = n % 10;
 
@@ -882,8 +805,7 @@ ordinal_end (guint n)
 }
 
 /* The rank at the other end of a SEND or RECV. */
-static guint
-peer_rank (const Lists *lists, const PsTorchAction *action)
+static guint peer_rank (const Lists *lists, const PsTorchAction *action)
 {
   guint stage = 0;
 
@@ -892,21 +814,19 @@ peer_rank (const Lists *lists, const PsTorchAction *action)
 }
 
 /* Names the n-th send of one rank to another and its n-th receive from there. */
-static gboolean
-refuse_mispaired (const Check *check, guint to, const PsTorchAction *receive, guint n, const guint32 *ordinal,
-                  GError **error)
+static gboolean refuse_mispaired (const Check *check, guint to, const PsTorchAction *receive, guint n,
+                                  const guint32 *ordinal, GError **error)
 {
   const Lists *lists = check->lists;
   guint from = peer_rank (lists, receive);
   g_autoptr (GString) sent = g_string_new (NULL), received = g_string_new (NULL);
 
-  for (guint i = 0; i < lists->actions[from]->len; i++)
-    {
-      const PsTorchAction *send = action_at (lists, from, i);
+  for (guint i = 0; i < lists->actions[from]->len; i++) {
+    const PsTorchAction *send = action_at (lists, from, i);
 
-      if (ps_torch_is_send (send->type) && peer_rank (lists, send) == to && ordinal[message_of (lists, send)] == n)
-        append_name (sent, send);
-    }
+    if (ps_torch_is_send (send->type) && peer_rank (lists, send) == to && ordinal[message_of (lists, send)] == n)
+      append_name (sent, send);
+  }
   append_name (received, receive);
   return refuse_action (
       check->where, to, receive, error,
@@ -916,36 +836,32 @@ refuse_mispaired (const Check *check, guint to, const PsTorchAction *receive, gu
 }
 
 /* Numbers the sends of each rank to each other, from 1, by their messages; then holds the receives against it. */
-static gboolean
-check_ordinals (const Check *check, gboolean sends, guint32 *ordinal, GError **error)
+static gboolean check_ordinals (const Check *check, gboolean sends, guint32 *ordinal, GError **error)
 {
   const Lists *lists = check->lists;
   g_autofree guint32 *n = g_new (guint32, lists->n_ranks);
 
-  for (guint r = 0; r < lists->n_ranks; r++)
-    {
-      memset (n, 0, lists->n_ranks * sizeof *n);
-      for (guint i = 0; i < lists->actions[r]->len; i++)
-        {
-          const PsTorchAction *action = action_at (lists, r, i);
-          guint32 *of_message, of_peer;
+  for (guint r = 0; r < lists->n_ranks; r++) {
+    memset (n, 0, lists->n_ranks * sizeof *n);
+    for (guint i = 0; i < lists->actions[r]->len; i++) {
+      const PsTorchAction *action = action_at (lists, r, i);
+      guint32 *of_message, of_peer;
 
-          if (sends ? !ps_torch_is_send (action->type) : !ps_torch_is_receive (action->type))
-            continue;
-          of_message = &ordinal[message_of (lists, action)];
-          of_peer = ++n[peer_rank (lists, action)];
-          if (sends)
-            *of_message = of_peer;
-          else if (*of_message != of_peer)
-            return refuse_mispaired (check, r, action, of_peer, ordinal, error);
-        }
+      if (sends ? !ps_torch_is_send (action->type) : !ps_torch_is_receive (action->type))
+        continue;
+      of_message = &ordinal[message_of (lists, action)];
+      of_peer = ++n[peer_rank (lists, action)];
+      if (sends)
+        *of_message = of_peer;
+      else if (*of_message != of_peer)
+        return refuse_mispaired (check, r, action, of_peer, ordinal, error);
     }
+  }
   return TRUE;
 }
 
 /* Messages carry no tag: of what one rank sends to another the n-th send meets the n-th receive. */
-static gboolean
-check_pairing (const Check *check, GError **error)
+static gboolean check_pairing (const Check *check, GError **error)
 {
   g_autofree guint32 *ordinal = g_new (guint32, 2 * cell_of (check->lists, check->lists->n_stages, 0));
 
@@ -955,29 +871,26 @@ check_pairing (const Check *check, GError **error)
 /* Checks messages. Every message has one send after its producer and one receive before its consumer; none stays on a
  * rank. PyTorch's messages carry no tag, so a rank receives in the order in which the other one sends. Lists with waits
  * have one after every send and every REDUCE_GRAD, with one reduction under way at a time. */
-static gboolean
-check_messages (const char *where, const Lists *lists, GError **error)
+static gboolean check_messages (const char *where, const Lists *lists, GError **error)
 {
   g_autofree guint8 *seen = g_malloc0 (2 * cell_of (lists, lists->n_stages, 0));
   Check check = { .where = where, .lists = lists, .seen = seen };
 
   if (!walk_messages (&check, error))
     return FALSE;
-  for (guint r = 0; r < lists->n_ranks; r++)
-    {
-      for (guint i = 0; i < lists->actions[r]->len; i++)
-        if (!find_missing (&check, r, action_at (lists, r, i), error))
-          return FALSE;
-      if (lists->waits && !check_reductions (&check, r, error))
+  for (guint r = 0; r < lists->n_ranks; r++) {
+    for (guint i = 0; i < lists->actions[r]->len; i++)
+      if (!find_missing (&check, r, action_at (lists, r, i), error))
         return FALSE;
-    }
+    if (lists->waits && !check_reductions (&check, r, error))
+      return FALSE;
+  }
   return check_pairing (&check, error);
 }
 
 /* The waits for sends and reductions that PyTorch 2.15 needs and 2.14 does not have. */
 
-static void
-append_wait (GArray *list, PsTorchAction action)
+static void append_wait (GArray *list, PsTorchAction action)
 {
   action.type = action.type == TORCH_REDUCE_GRAD ? TORCH_WAIT_REDUCE_GRAD
                 : action.type == TORCH_SEND_F    ? TORCH_WAIT_SEND_F
@@ -987,8 +900,7 @@ append_wait (GArray *list, PsTorchAction action)
 }
 
 /* Appends the wait for a send if it is under way. */
-static void
-end_send (const Lists *lists, guint8 *pending, PsTorchAction send, GArray *list)
+static void end_send (const Lists *lists, guint8 *pending, PsTorchAction send, GArray *list)
 {
   guint8 *message = &pending[message_of (lists, &send)];
 
@@ -998,27 +910,24 @@ end_send (const Lists *lists, guint8 *pending, PsTorchAction send, GArray *list)
 }
 
 /* pending: [2 * n_stages * n_microbatches] whether a message is being sent; all FALSE. */
-static GArray *
-wait_for_sends (const Lists *lists, const GArray *actions, guint8 *pending)
+static GArray *wait_for_sends (const Lists *lists, const GArray *actions, guint8 *pending)
 {
   const PsTorchAction *all = (const PsTorchAction *)(gconstpointer)actions->data;
   GArray *list = g_array_new (FALSE, FALSE, sizeof *all);
 
-  for (guint i = 0, n; i < actions->len; i += n)
-    {
-      n = all[i].paired ? 2 : 1;
-      g_array_append_vals (list, &all[i], n);
-      if (ps_torch_is_send (all[i].type))
-        pending[message_of (lists, &all[i])] = TRUE;
-      for (guint k = i; k < i + n; k++)
-        {
-          PsTorchAction send = all[k];
+  for (guint i = 0, n; i < actions->len; i += n) {
+    n = all[i].paired ? 2 : 1;
+    g_array_append_vals (list, &all[i], n);
+    if (ps_torch_is_send (all[i].type))
+      pending[message_of (lists, &all[i])] = TRUE;
+    for (guint k = i; k < i + n; k++) {
+      PsTorchAction send = all[k];
 
-          send.type = TORCH_SEND_F;
-          if (all[k].type == TORCH_I || all[k].type == TORCH_B)
-            end_send (lists, pending, send, list);
-        }
+      send.type = TORCH_SEND_F;
+      if (all[k].type == TORCH_I || all[k].type == TORCH_B)
+        end_send (lists, pending, send, list);
     }
+  }
   for (guint i = 0; i < actions->len; i++)
     if (ps_torch_is_send (all[i].type))
       end_send (lists, pending, all[i], list);
@@ -1027,8 +936,7 @@ wait_for_sends (const Lists *lists, const GArray *actions, guint8 *pending)
 
 /* Appends to every list the waits for its sends: WAIT_SEND_F after the backward of its stage and microbatch, all others
  * at the end in the order of the sends. */
-static void
-add_send_waits (Lists *lists)
+static void add_send_waits (Lists *lists)
 {
   g_autofree guint8 *pending = g_malloc0 (2 * (gsize)lists->n_stages * lists->n_microbatches);
 
@@ -1037,26 +945,23 @@ add_send_waits (Lists *lists)
 }
 
 /* Turns lowered lists of one release into those of the other: adds waits or removes them. */
-static void
-set_waits (Lists *lists, gboolean waits)
+static void set_waits (Lists *lists, gboolean waits)
 {
   if (lists->waits == waits)
     return;
-  for (guint r = 0; r < lists->n_ranks; r++)
-    {
-      GArray *list = g_array_new (FALSE, FALSE, sizeof (PsTorchAction));
+  for (guint r = 0; r < lists->n_ranks; r++) {
+    GArray *list = g_array_new (FALSE, FALSE, sizeof (PsTorchAction));
 
-      for (guint i = 0; i < lists->actions[r]->len; i++)
-        {
-          PsTorchAction action = *action_at (lists, r, i);
+    for (guint i = 0; i < lists->actions[r]->len; i++) {
+      PsTorchAction action = *action_at (lists, r, i);
 
-          if (!is_wait (action.type))
-            g_array_append_val (list, action);
-          if (waits && action.type == TORCH_REDUCE_GRAD)
-            append_wait (list, action);
-        }
-      replace_list (lists, r, list);
+      if (!is_wait (action.type))
+        g_array_append_val (list, action);
+      if (waits && action.type == TORCH_REDUCE_GRAD)
+        append_wait (list, action);
     }
+    replace_list (lists, r, list);
+  }
   if (waits)
     add_send_waits (lists);
   lists->waits = waits;
@@ -1065,8 +970,7 @@ set_waits (Lists *lists, gboolean waits)
 /* Lists of computing actions become what PyTorch's runtime executes. Passes in its order: weights are
  * gathered and dropped, gradients are reduced, results are sent, sends are waited for. */
 
-static void
-append (GArray *list, PsTorchType type, guint stage, guint microbatch)
+static void append (GArray *list, PsTorchType type, guint stage, guint microbatch)
 {
   PsTorchAction action = { .type = (guint8)type, .stage = (guint16)stage, .microbatch = microbatch };
 
@@ -1074,42 +978,38 @@ append (GArray *list, PsTorchType type, guint stage, guint microbatch)
 }
 
 /* The windows of all cells, found from the end; a pair's is at its first action. */
-static PsWeightWindow *
-find_windows (const GArray *actions)
+static PsWeightWindow *find_windows (const GArray *actions)
 {
   const PsTorchAction *all = (const PsTorchAction *)(gconstpointer)actions->data;
   PsWeightWindow *windows = g_new (PsWeightWindow, actions->len + 1);
   PsWeightWindow window = { 0 };
 
-  for (guint i = actions->len; i-- > 0;)
-    {
-      guint first = i > 0 && all[i - 1].paired ? i - 1 : i;
-      const guint16 stages[] = { all[first].stage, all[i].stage };
+  for (guint i = actions->len; i-- > 0;) {
+    guint first = i > 0 && all[i - 1].paired ? i - 1 : i;
+    const guint16 stages[] = { all[first].stage, all[i].stage };
 
-      ps_weight_window_front (&window, stages, i - first + 1, first);
-      windows[first] = window;
-      i = first;
-    }
+    ps_weight_window_front (&window, stages, i - first + 1, first);
+    windows[first] = window;
+    i = first;
+  }
   return windows;
 }
 
-static void
-sort_stages (guint16 *stages, guint n)
+static void sort_stages (guint16 *stages, guint n)
 {
   for (guint i = 1; i < n; i++)
-    for (guint j = i; j > 0 && stages[j] < stages[j - 1]; j--)
-      {
-        guint16 stage = stages[j];
+    for (guint j = i; j > 0 && stages[j] < stages[j - 1]; j--) {
+      guint16 stage = stages[j];
 
-        stages[j] = stages[j - 1];
-        stages[j - 1] = stage;
-      }
+      stages[j] = stages[j - 1];
+      stages[j - 1] = stage;
+    }
 }
 
 /* Drops active stages outside the window, in the order in which they were gathered, then gathers the stages new in it.
  * PyTorch 2.14 (`waits` is FALSE) keeps active stages in a set: the lowest goes first. */
-static void
-change_active (GArray *list, gboolean waits, guint16 *active, guint *n_active, const guint16 *wanted, guint n_wanted)
+static void change_active (GArray *list, gboolean waits, guint16 *active, guint *n_active, const guint16 *wanted,
+                           guint n_wanted)
 {
   guint kept = 0;
 
@@ -1122,64 +1022,56 @@ change_active (GArray *list, gboolean waits, guint16 *active, guint *n_active, c
       append (list, TORCH_RESHARD, active[i], 0);
   *n_active = kept;
   for (guint i = 0; i < n_wanted; i++)
-    if (!ps_weight_window_holds (active, *n_active, wanted[i]))
-      {
-        append (list, TORCH_UNSHARD, wanted[i], 0);
-        active[(*n_active)++] = wanted[i];
-      }
+    if (!ps_weight_window_holds (active, *n_active, wanted[i])) {
+      append (list, TORCH_UNSHARD, wanted[i], 0);
+      active[(*n_active)++] = wanted[i];
+    }
 }
 
 /* Reduces the gradients of a stage after the cell with its last backward. */
-static void
-append_reduce (GArray *list, gboolean waits, const PsTorchAction *cell, guint n, guint *left)
+static void append_reduce (GArray *list, gboolean waits, const PsTorchAction *cell, guint n, guint *left)
 {
   for (guint i = 0; i < n; i++)
-    if ((cell[i].type == TORCH_W || cell[i].type == TORCH_B) && --left[cell[i].stage] == 0)
-      {
-        append (list, TORCH_REDUCE_GRAD, cell[i].stage, 0);
-        if (waits)
-          append (list, TORCH_WAIT_REDUCE_GRAD, cell[i].stage, 0);
-      }
+    if ((cell[i].type == TORCH_W || cell[i].type == TORCH_B) && --left[cell[i].stage] == 0) {
+      append (list, TORCH_REDUCE_GRAD, cell[i].stage, 0);
+      if (waits)
+        append (list, TORCH_WAIT_REDUCE_GRAD, cell[i].stage, 0);
+    }
 }
 
-static GArray *
-add_weights (const GArray *actions, gboolean waits, guint *left)
+static GArray *add_weights (const GArray *actions, gboolean waits, guint *left)
 {
   g_autofree PsWeightWindow *windows = find_windows (actions);
   GArray *list = g_array_new (FALSE, FALSE, sizeof (PsTorchAction));
   guint16 active[2 * (PS_WEIGHT_WINDOW + 1)];
   guint n_active = 0, n;
 
-  for (guint i = 0; i < actions->len; i += n)
-    {
-      const PsTorchAction *cell = &g_array_index (actions, PsTorchAction, i);
+  for (guint i = 0; i < actions->len; i += n) {
+    const PsTorchAction *cell = &g_array_index (actions, PsTorchAction, i);
 
-      n = cell->paired ? 2 : 1;
-      change_active (list, waits, active, &n_active, windows[i].stage, ps_weight_window_size (&windows[i]));
-      g_array_append_vals (list, cell, n);
-      append_reduce (list, waits, cell, n, left);
-    }
+    n = cell->paired ? 2 : 1;
+    change_active (list, waits, active, &n_active, windows[i].stage, ps_weight_window_size (&windows[i]));
+    g_array_append_vals (list, cell, n);
+    append_reduce (list, waits, cell, n, left);
+  }
   change_active (list, waits, active, &n_active, NULL, 0);
   return list;
 }
 
 /* The third pass: appends a cell of each rank after the other. */
-typedef struct
-{
+typedef struct {
   const Lists *from;
   Lists *to;
   guint *next;      /* [n_ranks] */
   guint8 *produced; /* [stage * n_microbatches + microbatch] bit 0 forward, bit 1 backward */
 } Lowering;
 
-static guint8 *
-produced_at (const Lowering *lowering, guint stage, guint microbatch)
+static guint8 *produced_at (const Lowering *lowering, guint stage, guint microbatch)
 {
   return &lowering->produced[(gsize)stage * lowering->from->n_microbatches + microbatch];
 }
 
-static gboolean
-is_ready (const Lowering *lowering, const PsTorchAction *action)
+static gboolean is_ready (const Lowering *lowering, const PsTorchAction *action)
 {
   PsTorchType receive;
   guint from;
@@ -1189,8 +1081,7 @@ is_ready (const Lowering *lowering, const PsTorchAction *action)
   return (*produced_at (lowering, from, action->microbatch) & (receive == TORCH_RECV_F ? 1 : 2)) != 0;
 }
 
-static void
-produce (Lowering *lowering, guint rank, const PsTorchAction *action)
+static void produce (Lowering *lowering, guint rank, const PsTorchAction *action)
 {
   PsTorchAction send = *action;
   guint to;
@@ -1207,8 +1098,7 @@ produce (Lowering *lowering, guint rank, const PsTorchAction *action)
 }
 
 /* Appends the next cell of a rank if what it needs was sent. */
-static gboolean
-advance (Lowering *lowering, guint rank)
+static gboolean advance (Lowering *lowering, guint rank)
 {
   const GArray *actions = lowering->from->actions[rank];
 
@@ -1226,24 +1116,20 @@ advance (Lowering *lowering, guint rank)
   return TRUE;
 }
 
-static gboolean
-is_complete (const Lowering *lowering, GError **error)
+static gboolean is_complete (const Lowering *lowering, GError **error)
 {
   for (guint r = 0; r < lowering->from->n_ranks; r++)
-    if (lowering->next[r] < lowering->from->actions[r]->len)
-      {
-        g_autoptr (GString) name = g_string_new (NULL);
+    if (lowering->next[r] < lowering->from->actions[r]->len) {
+      g_autoptr (GString) name = g_string_new (NULL);
 
-        append_name (name, action_at (lowering->from, r, lowering->next[r]));
-        return ps_refuse (error, PS_ERROR_SCHEDULE,
-                          "rank %u: %s: deadlock: the orders of the ranks wait for each other in a circle", r,
-                          name->str);
-      }
+      append_name (name, action_at (lowering->from, r, lowering->next[r]));
+      return ps_refuse (error, PS_ERROR_SCHEDULE,
+                        "rank %u: %s: deadlock: the orders of the ranks wait for each other in a circle", r, name->str);
+    }
   return TRUE;
 }
 
-static Lists *
-add_transfers (const Lists *from, GError **error)
+static Lists *add_transfers (const Lists *from, GError **error)
 {
   g_autoptr (Lists) to = lists_like (from, from->waits);
   g_autofree guint *next = g_new0 (guint, from->n_ranks);
@@ -1251,18 +1137,15 @@ add_transfers (const Lists *from, GError **error)
   Lowering lowering = { .from = from, .to = to, .next = next, .produced = produced };
   gboolean moved;
 
-  do
-    {
-      moved = FALSE;
-      for (guint r = 0; r < from->n_ranks; r++)
-        moved |= advance (&lowering, r);
-    }
-  while (moved);
+  do {
+    moved = FALSE;
+    for (guint r = 0; r < from->n_ranks; r++)
+      moved |= advance (&lowering, r);
+  } while (moved);
   return is_complete (&lowering, error) ? g_steal_pointer (&to) : NULL;
 }
 
-static Lists *
-add_all_weights (const Lists *compute, gboolean waits)
+static Lists *add_all_weights (const Lists *compute, gboolean waits)
 {
   Lists *weights = lists_like (compute, waits);
   g_autofree guint *left = g_new (guint, compute->n_stages);
@@ -1276,8 +1159,7 @@ add_all_weights (const Lists *compute, gboolean waits)
 
 /* Lowers computing actions to the actions of PyTorch's runtime, with or without waits. PS_ERROR_SCHEDULE if ranks wait
  * for each other in a circle. */
-static Lists *
-lower (const Lists *compute, gboolean waits, GError **error)
+static Lists *lower (const Lists *compute, gboolean waits, GError **error)
 {
   g_autoptr (Lists) weights = add_all_weights (compute, waits);
   Lists *lists = add_transfers (weights, error);
@@ -1288,22 +1170,19 @@ lower (const Lists *compute, gboolean waits, GError **error)
 }
 
 /* Actions of a rank up to its next computation, that included. Both of a pair share a cell, so they stay together. */
-static void
-append_computation (const GArray *from, guint *next, GArray *to)
+static void append_computation (const GArray *from, guint *next, GArray *to)
 {
   gboolean found = FALSE;
 
-  while (*next < from->len && !found)
-    {
-      const PsTorchAction *action = &g_array_index (from, PsTorchAction, (*next)++);
+  while (*next < from->len && !found) {
+    const PsTorchAction *action = &g_array_index (from, PsTorchAction, (*next)++);
 
-      g_array_append_vals (to, action, 1);
-      found = action->type < TORCH_N_COMPUTE;
-    }
+    g_array_append_vals (to, action, 1);
+    found = action->type < TORCH_N_COMPUTE;
+  }
 }
 
-static void
-append_instruction (const PsInstruction *instruction, GArray *to)
+static void append_instruction (const PsInstruction *instruction, GArray *to)
 {
   PsTorchAction action = action_of (instruction->type == PS_INSTRUCTION_SEND, instruction->op);
 
@@ -1311,23 +1190,21 @@ append_instruction (const PsInstruction *instruction, GArray *to)
 }
 
 /* Lowers in the same way, but with sends and receives at their places in a program of these actions. */
-static Lists *
-follow (const Lists *compute, const PsProgram *program, gboolean waits)
+static Lists *follow (const Lists *compute, const PsProgram *program, gboolean waits)
 {
   g_autoptr (Lists) weights = add_all_weights (compute, waits);
   Lists *to = lists_like (compute, waits);
 
-  for (guint r = 0; r < compute->n_ranks; r++)
-    {
-      guint next = 0;
+  for (guint r = 0; r < compute->n_ranks; r++) {
+    guint next = 0;
 
-      for (guint i = program->first[r]; i < program->first[r + 1]; i++)
-        if (program->instructions[i].type == PS_INSTRUCTION_COMPUTE)
-          append_computation (weights->actions[r], &next, to->actions[r]);
-        else if (program->instructions[i].type != PS_INSTRUCTION_WAIT)
-          append_instruction (&program->instructions[i], to->actions[r]);
-      append_computation (weights->actions[r], &next, to->actions[r]);
-    }
+    for (guint i = program->first[r]; i < program->first[r + 1]; i++)
+      if (program->instructions[i].type == PS_INSTRUCTION_COMPUTE)
+        append_computation (weights->actions[r], &next, to->actions[r]);
+      else if (program->instructions[i].type != PS_INSTRUCTION_WAIT)
+        append_instruction (&program->instructions[i], to->actions[r]);
+    append_computation (weights->actions[r], &next, to->actions[r]);
+  }
   if (waits)
     add_send_waits (to);
   return to;
@@ -1336,24 +1213,21 @@ follow (const Lists *compute, const PsProgram *program, gboolean waits)
 /* PyTorch's CSV of computations, "compute_only". */
 
 /* Recognises any text that is no JSON; the other format has taken the lowered ones before. */
-static gboolean
-recognise_compute (const char *text, gsize length)
+static gboolean recognise_compute (const char *text, gsize length)
 {
   char first = ps_format_first (text, length);
 
   return g_ascii_isdigit (first) || first == '(' || first == ',' || first == '"';
 }
 
-static PsSchedule *
-read_compute (const char *where, const char *text, gsize length, GError **error)
+static PsSchedule *read_compute (const char *where, const char *text, gsize length, GError **error)
 {
   g_autoptr (Lists) lists = parse_lists (where, text, length, TRUE, error);
 
   return lists != NULL && check_compute (where, lists, error) ? to_schedule (where, lists) : NULL;
 }
 
-static char *
-write_compute (const PsSchedule *schedule, GError **error)
+static char *write_compute (const PsSchedule *schedule, GError **error)
 {
   g_autoptr (Lists) lists = from_schedule (schedule, FALSE, error);
 
@@ -1370,8 +1244,7 @@ const PsFormat ps_format_torch_compute = {
 
 /* PyTorch's CSV of all actions that its runtime executes, "compute_comms", as of 2.15 and of 2.14. */
 
-static gboolean
-holds_any (const char *text, gsize length, const char *const *words)
+static gboolean holds_any (const char *text, gsize length, const char *const *words)
 {
   for (; *words != NULL; words++)
     if (g_strstr_len (text, (gssize)length, *words) != NULL)
@@ -1380,16 +1253,14 @@ holds_any (const char *text, gsize length, const char *const *words)
 }
 
 /* Recognises words that only lowered lists have. */
-static gboolean
-recognise_2_14 (const char *text, gsize length)
+static gboolean recognise_2_14 (const char *text, gsize length)
 {
   static const char *const words[] = { "SHARD", "SEND_", "RECV_", "REDUCE_GRAD", NULL };
 
   return ps_format_torch_compute.recognise (text, length) && holds_any (text, length, words);
 }
 
-static gboolean
-recognise_comms (const char *text, gsize length)
+static gboolean recognise_comms (const char *text, gsize length)
 {
   static const char *const words[] = { "WAIT_", NULL };
 
@@ -1397,8 +1268,7 @@ recognise_comms (const char *text, gsize length)
 }
 
 /* Whether the lists can run with any channels; lint says which channels they need. */
-static gboolean
-can_run (const char *where, const Lists *lists, GError **error)
+static gboolean can_run (const char *where, const Lists *lists, GError **error)
 {
   PsSchedule *schedule = to_schedule (where, lists);
   g_autoptr (GError) cause = NULL;
@@ -1411,8 +1281,7 @@ can_run (const char *where, const Lists *lists, GError **error)
   return ps_refuse (error, PS_ERROR_INPUT, "%s", cause->message);
 }
 
-static PsSchedule *
-read_comms (const char *where, const char *text, gsize length, GError **error)
+static PsSchedule *read_comms (const char *where, const char *text, gsize length, GError **error)
 {
   g_autoptr (Lists) lists = parse_lists (where, text, length, FALSE, error);
 
@@ -1423,24 +1292,21 @@ read_comms (const char *where, const char *text, gsize length, GError **error)
 }
 
 /* Writes the schedule's own sends and receives, or those of PyTorch's lowering if it has none. */
-static char *
-write_comms (const PsSchedule *schedule, gboolean waits, GError **error)
+static char *write_comms (const PsSchedule *schedule, gboolean waits, GError **error)
 {
   g_autoptr (Lists) own = from_schedule (schedule, TRUE, error);
 
   if (own == NULL)
     return NULL;
-  if (schedule->posts != NULL)
-    {
-      set_waits (own, waits);
-      return to_csv (own);
-    }
+  if (schedule->posts != NULL) {
+    set_waits (own, waits);
+    return to_csv (own);
+  }
   g_autoptr (Lists) lowered = lower (own, waits, error);
   return lowered != NULL ? to_csv (lowered) : NULL;
 }
 
-static char *
-write_program (const PsProgram *program, gboolean waits, GError **error)
+static char *write_program (const PsProgram *program, gboolean waits, GError **error)
 {
   g_autoptr (Lists) compute = from_schedule (program->schedule, FALSE, error);
   g_autoptr (Lists) lists = compute != NULL ? follow (compute, program, waits) : NULL;
@@ -1448,26 +1314,22 @@ write_program (const PsProgram *program, gboolean waits, GError **error)
   return lists != NULL ? to_csv (lists) : NULL;
 }
 
-static char *
-write_2_15 (const PsSchedule *schedule, GError **error)
+static char *write_2_15 (const PsSchedule *schedule, GError **error)
 {
   return write_comms (schedule, TRUE, error);
 }
 
-static char *
-write_2_14 (const PsSchedule *schedule, GError **error)
+static char *write_2_14 (const PsSchedule *schedule, GError **error)
 {
   return write_comms (schedule, FALSE, error);
 }
 
-static char *
-write_program_2_15 (const PsProgram *program, GError **error)
+static char *write_program_2_15 (const PsProgram *program, GError **error)
 {
   return write_program (program, TRUE, error);
 }
 
-static char *
-write_program_2_14 (const PsProgram *program, GError **error)
+static char *write_program_2_14 (const PsProgram *program, GError **error)
 {
   return write_program (program, FALSE, error);
 }
@@ -1502,8 +1364,7 @@ static void G_GNUC_PRINTF (2, 3) warn (GPtrArray *findings, const char *format, 
 }
 
 /* torchtitan builds the stages of a rank from the name of the schedule: V for two names, a loop for all others. */
-static void
-lint_placement (const PsPlacement *placement, GPtrArray *findings)
+static void lint_placement (const PsPlacement *placement, GPtrArray *findings)
 {
   guint n_chunks = placement->n_stages / placement->n_devices;
 
@@ -1516,8 +1377,7 @@ lint_placement (const PsPlacement *placement, GPtrArray *findings)
           ps_placement_name (placement->kind));
 }
 
-static void
-lint_representation (const PsSchedule *schedule, GPtrArray *findings)
+static void lint_representation (const PsSchedule *schedule, GPtrArray *findings)
 {
   gboolean stashes = FALSE;
 
@@ -1535,21 +1395,19 @@ lint_representation (const PsSchedule *schedule, GPtrArray *findings)
     warn (findings, "recomputation (R): PyTorch's formats cannot hold it");
 }
 
-static void
-lint_reduce (const Lists *lists, GPtrArray *findings)
+static void lint_reduce (const Lists *lists, GPtrArray *findings)
 {
   g_autofree gboolean *reduced = g_new0 (gboolean, lists->n_stages);
 
   for (guint r = 0; r < lists->n_ranks; r++)
-    for (guint i = 0; i < lists->actions[r]->len; i++)
-      {
-        const PsTorchAction *action = action_at (lists, r, i);
+    for (guint i = 0; i < lists->actions[r]->len; i++) {
+      const PsTorchAction *action = action_at (lists, r, i);
 
-        if (action->type == TORCH_REDUCE_GRAD)
-          reduced[action->stage] = TRUE;
-        else if (reduced[action->stage] && (action->type == TORCH_W || action->type == TORCH_B))
-          reduced[action->stage] = FALSE;
-      }
+      if (action->type == TORCH_REDUCE_GRAD)
+        reduced[action->stage] = TRUE;
+      else if (reduced[action->stage] && (action->type == TORCH_W || action->type == TORCH_B))
+        reduced[action->stage] = FALSE;
+    }
   for (guint stage = 0; stage < lists->n_stages; stage++)
     if (!reduced[stage])
       warn (findings,
@@ -1559,31 +1417,27 @@ lint_reduce (const Lists *lists, GPtrArray *findings)
 }
 
 /* FSDP asserts that weights are there when they are used. */
-static void
-lint_weights (const Lists *lists, GPtrArray *findings)
+static void lint_weights (const Lists *lists, GPtrArray *findings)
 {
   g_autofree gboolean *gathered = g_new0 (gboolean, lists->n_stages);
   g_autofree gboolean *warned = g_new0 (gboolean, lists->n_stages);
 
   for (guint r = 0; r < lists->n_ranks; r++)
-    for (guint i = 0; i < lists->actions[r]->len; i++)
-      {
-        const PsTorchAction *action = action_at (lists, r, i);
+    for (guint i = 0; i < lists->actions[r]->len; i++) {
+      const PsTorchAction *action = action_at (lists, r, i);
 
-        if (action->type == TORCH_UNSHARD || action->type == TORCH_RESHARD)
-          gathered[action->stage] = action->type == TORCH_UNSHARD;
-        else if (action->type < TORCH_N_COMPUTE && !gathered[action->stage] && !warned[action->stage])
-          {
-            warn (findings, "rank %u: cell %u: stage %u is used without %uUNSHARD before it: FSDP would stop", r,
-                  action->cell, action->stage, action->stage);
-            warned[action->stage] = TRUE;
-          }
+      if (action->type == TORCH_UNSHARD || action->type == TORCH_RESHARD)
+        gathered[action->stage] = action->type == TORCH_UNSHARD;
+      else if (action->type < TORCH_N_COMPUTE && !gathered[action->stage] && !warned[action->stage]) {
+        warn (findings, "rank %u: cell %u: stage %u is used without %uUNSHARD before it: FSDP would stop", r,
+              action->cell, action->stage, action->stage);
+        warned[action->stage] = TRUE;
       }
+    }
 }
 
 /* Whether a computation of another cell stands between the receive of a message and its use. */
-static gboolean
-is_early (const PsProgram *program, const PsMessage *message)
+static gboolean is_early (const PsProgram *program, const PsMessage *message)
 {
   const PsSchedule *schedule = program->schedule;
   guint use = program->op_of[message->consumer], first = schedule->first[message->receiver];
@@ -1593,18 +1447,16 @@ is_early (const PsProgram *program, const PsMessage *message)
   return (message->posted == 0 ? first : program->op_of[message->posted - 1] + 1) < use;
 }
 
-static void
-lint_receives (const PsProgram *program, GPtrArray *findings)
+static void lint_receives (const PsProgram *program, GPtrArray *findings)
 {
   g_autofree guint *early = g_new0 (guint, program->schedule->placement->n_devices);
   guint total = 0, worst = 0;
 
   for (guint i = 0; i < program->n_messages; i++)
-    if (is_early (program, &program->messages[i]))
-      {
-        early[program->messages[i].receiver]++;
-        total++;
-      }
+    if (is_early (program, &program->messages[i])) {
+      early[program->messages[i].receiver]++;
+      total++;
+    }
   for (guint r = 1; r < program->schedule->placement->n_devices; r++)
     if (early[r] > early[worst])
       worst = r;
@@ -1615,41 +1467,36 @@ lint_receives (const PsProgram *program, GPtrArray *findings)
           total, worst, early[worst]);
 }
 
-static void
-lint_deadlocks (const PsProgram *program, GPtrArray *findings)
+static void lint_deadlocks (const PsProgram *program, GPtrArray *findings)
 {
   guint n_models;
   const PsChannelModel *models = ps_channel_table (&n_models);
 
-  for (guint i = 0; i < n_models; i++)
-    {
-      g_autoptr (GError) deadlock = NULL;
+  for (guint i = 0; i < n_models; i++) {
+    g_autoptr (GError) deadlock = NULL;
 
-      if (models[i].pytorch != NULL && !ps_program_check (program, (PsChannel)i, &deadlock))
-        warn (findings, "with %s: %s", models[i].pytorch, strstr (deadlock->message, "deadlock"));
-    }
+    if (models[i].pytorch != NULL && !ps_program_check (program, (PsChannel)i, &deadlock))
+      warn (findings, "with %s: %s", models[i].pytorch, strstr (deadlock->message, "deadlock"));
+  }
 }
 
-static void
-lint_lists (const Lists *lists, GPtrArray *findings)
+static void lint_lists (const Lists *lists, GPtrArray *findings)
 {
   g_autoptr (GError) circle = NULL;
   g_autoptr (PsProgram) program = ps_program_lower (to_schedule ("", lists), PS_COMM_ASAP, &circle);
 
   lint_reduce (lists, findings);
   lint_weights (lists, findings);
-  if (program == NULL)
-    {
-      warn (findings, "%s", strstr (circle->message, "deadlock"));
-      return;
-    }
+  if (program == NULL) {
+    warn (findings, "%s", strstr (circle->message, "deadlock"));
+    return;
+  }
   lint_receives (program, findings);
   lint_deadlocks (program, findings);
 }
 
 /* Lists that were written and read have cells to name. */
-static void
-lint_text (const char *text, GPtrArray *findings)
+static void lint_text (const char *text, GPtrArray *findings)
 {
   g_autoptr (Lists) lists = parse_lists ("", text, strlen (text), FALSE, NULL);
 
@@ -1657,8 +1504,7 @@ lint_text (const char *text, GPtrArray *findings)
     lint_lists (lists, findings);
 }
 
-GPtrArray *
-ps_torch_lint (const PsSchedule *schedule, const char *comms)
+GPtrArray *ps_torch_lint (const PsSchedule *schedule, const char *comms)
 {
   GPtrArray *findings = g_ptr_array_new_with_free_func (g_free);
   g_autoptr (GError) cause = NULL;
@@ -1674,8 +1520,7 @@ ps_torch_lint (const PsSchedule *schedule, const char *comms)
   return findings;
 }
 
-GPtrArray *
-ps_torch_lint_comms (const char *where, const char *text, gsize length, GError **error)
+GPtrArray *ps_torch_lint_comms (const char *where, const char *text, gsize length, GError **error)
 {
   g_autoptr (Lists) lists = parse_lists (where, text, length, FALSE, error);
 

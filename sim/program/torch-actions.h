@@ -5,8 +5,7 @@
 #include <pipesim/program.h>
 
 /* Computing types come first; ps_torch_op_kind has their PsOpKinds in the same order. */
-typedef enum
-{
+typedef enum {
   TORCH_F,
   TORCH_I, /* our B */
   TORCH_W,
@@ -26,8 +25,7 @@ typedef enum
 
 #define TORCH_N_COMPUTE (TORCH_B + 1)
 
-typedef struct
-{
+typedef struct {
   guint8 type;   /* PsTorchType */
   guint8 paired; /* shares a cell with the next action */
   guint16 stage;
@@ -35,14 +33,12 @@ typedef struct
   guint32 cell;       /* of the file, from 1; 0 when not read from one */
 } PsTorchAction;
 
-static inline gboolean
-ps_torch_is_send (guint type)
+static inline gboolean ps_torch_is_send (guint type)
 {
   return type == TORCH_SEND_F || type == TORCH_SEND_B;
 }
 
-static inline gboolean
-ps_torch_is_receive (guint type)
+static inline gboolean ps_torch_is_receive (guint type)
 {
   return type == TORCH_RECV_F || type == TORCH_RECV_B;
 }

@@ -9,8 +9,7 @@
 
 /* The stages that a device works on next, the next one first. A pair that fills the window brings both its stages, so
  * there may be one more. */
-typedef struct
-{
+typedef struct {
   guint n;
   guint16 stage[PS_WEIGHT_WINDOW + 1];
   guint32 used[PS_WEIGHT_WINDOW + 1]; /* place of its next op */

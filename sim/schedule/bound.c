@@ -7,8 +7,7 @@
 #define MAX_COPIES 2
 
 /* Arrays marked [i] have an entry i = copy * n_stages + stage. All times are ns. */
-typedef struct
-{
+typedef struct {
   const PsPlacement *placement;
   const PsCosts *costs;
   guint m[MAX_COPIES]; /* microbatches of each copy */
@@ -22,15 +21,13 @@ typedef struct
   gint64 *rest;        /* [i] least time from the start of a microbatch's B to the end of its last op anywhere */
 } LeastTimes;
 
-static inline gint64
-duration_of (const LeastTimes *times, PsOpKind kind, guint stage)
+static inline gint64 duration_of (const LeastTimes *times, PsOpKind kind, guint stage)
 {
   return ps_costs_op (times->costs, kind, stage)->duration_ns;
 }
 
 /* The work of a device if a given number of its forwards, and as many of its backwards, are in no pair. */
-typedef struct
-{
+typedef struct {
   gint64 all;      /* nothing in pairs, every backward as the shorter of B + W and BW */
   guint n;         /* most pairs that save time */
   gint64 *saved;   /* [n + 1] most that this many pairs save together; each adds less than the one before; NULL: none */
@@ -38,8 +35,7 @@ typedef struct
 } Work;
 
 /* Microbatches of each copy where each has half of them, the first one more of an odd number. */
-static void
-share_evenly (const PsPlacement *placement, guint n_microbatches, guint m[MAX_COPIES])
+static void share_evenly (const PsPlacement *placement, guint n_microbatches, guint m[MAX_COPIES])
 {
   m[0] = (n_microbatches + placement->n_copies - 1) / placement->n_copies;
   m[1] = n_microbatches - m[0];
@@ -48,8 +44,7 @@ share_evenly (const PsPlacement *placement, guint n_microbatches, guint m[MAX_CO
 /* Least times, stage by stage. */
 
 /* Whether the pairs of any stage have a time of their own. */
-static gboolean
-costs_have_pair_times (const PsCosts *costs)
+static gboolean costs_have_pair_times (const PsCosts *costs)
 {
   for (guint s = 0; s < costs->n_stages; s++)
     if (costs->stage[s].pair_ns >= 0)
@@ -57,8 +52,7 @@ costs_have_pair_times (const PsCosts *costs)
   return FALSE;
 }
 
-static void
-least_times_clear (LeastTimes *times)
+static void least_times_clear (LeastTimes *times)
 {
   g_free (times->least_pair);
   g_free (times->forward);
@@ -73,8 +67,7 @@ least_times_clear (LeastTimes *times)
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (LeastTimes, least_times_clear)
 
 /* Time of a transfer from a stage to the one above it, or back. */
-static gint64
-hop (const LeastTimes *times, guint copy, guint stage, gboolean back)
+static gint64 hop (const LeastTimes *times, guint copy, guint stage, gboolean back)
 {
   const PsCosts *costs = times->costs;
 
@@ -83,8 +76,7 @@ hop (const LeastTimes *times, guint copy, guint stage, gboolean back)
   return costs->transfer_ns[back ? ps_transfer_backward (costs, stage + 1) : ps_transfer_forward (costs, stage)];
 }
 
-static void
-set_ops (LeastTimes *times)
+static void set_ops (LeastTimes *times)
 {
   const PsPlacement *placement = times->placement;
   const PsStageCost *stage = times->costs->stage;
@@ -95,81 +87,73 @@ set_ops (LeastTimes *times)
   for (guint i = 0; i < placement->n_copies * n; i++)
     if (stage[i % n].pair_ns >= 0)
       times->least_pair[placement->device[i]] = MIN (times->least_pair[placement->device[i]], stage[i % n].pair_ns);
-  for (guint s = 0; s < n; s++)
-    {
-      gint64 alone = duration_of (times, PS_OP_F, s);
+  for (guint s = 0; s < n; s++) {
+    gint64 alone = duration_of (times, PS_OP_F, s);
 
-      times->forward[s] = stage[s].pair_ns >= 0 ? MIN (alone, stage[s].pair_ns) : alone;
-    }
-  for (guint i = 0; i < placement->n_copies * n; i++)
-    {
-      gint64 joined = MIN (duration_of (times, PS_OP_BW, i % n), times->least_pair[placement->device[i]]);
+    times->forward[s] = stage[s].pair_ns >= 0 ? MIN (alone, stage[s].pair_ns) : alone;
+  }
+  for (guint i = 0; i < placement->n_copies * n; i++) {
+    gint64 joined = MIN (duration_of (times, PS_OP_BW, i % n), times->least_pair[placement->device[i]]);
 
-      times->backward[i] = MIN (duration_of (times, PS_OP_B, i % n), joined);
-      times->own[i] = MIN (ps_costs_backward_ns (times->costs, 0, i % n), joined);
-    }
+    times->backward[i] = MIN (duration_of (times, PS_OP_B, i % n), joined);
+    times->own[i] = MIN (ps_costs_backward_ns (times->costs, 0, i % n), joined);
+  }
 }
 
 /* The earliest end of an F of the last stage. The first of them meets no backward before, so it is in no pair. */
-static gint64
-first_forward_end (const LeastTimes *times)
+static gint64 first_forward_end (const LeastTimes *times)
 {
   guint last = times->placement->n_stages - 1;
   gint64 least = G_MAXINT64;
 
-  for (guint copy = 0; copy < times->placement->n_copies; copy++)
-    {
-      gint64 time = duration_of (times, PS_OP_F, last);
+  for (guint copy = 0; copy < times->placement->n_copies; copy++) {
+    gint64 time = duration_of (times, PS_OP_F, last);
 
-      for (guint s = 0; s < last; s++)
-        time += duration_of (times, PS_OP_F, s) + hop (times, copy, s, FALSE);
-      if (times->m[copy] > 0)
-        least = MIN (least, time);
-    }
+    for (guint s = 0; s < last; s++)
+      time += duration_of (times, PS_OP_F, s) + hop (times, copy, s, FALSE);
+    if (times->m[copy] > 0)
+      least = MIN (least, time);
+  }
   return least;
 }
 
 /* Sets arrivals and gradients. Forwards before the first F of the last stage ends are in no pair. */
-static void
-set_arrivals (LeastTimes *times, guint copy, gint64 first)
+static void set_arrivals (LeastTimes *times, guint copy, gint64 first)
 {
   guint last = times->placement->n_stages - 1, base = copy * (last + 1);
   gint64 alone = 0, least = 0;
 
-  for (guint s = 0; s <= last; s++)
-    {
-      times->arrival[base + s] = MAX (least, MIN (alone, first));
-      alone += duration_of (times, PS_OP_F, s) + (s < last ? hop (times, copy, s, FALSE) : 0);
-      least += times->forward[s] + (s < last ? hop (times, copy, s, FALSE) : 0);
-    }
+  for (guint s = 0; s <= last; s++) {
+    times->arrival[base + s] = MAX (least, MIN (alone, first));
+    alone += duration_of (times, PS_OP_F, s) + (s < last ? hop (times, copy, s, FALSE) : 0);
+    least += times->forward[s] + (s < last ? hop (times, copy, s, FALSE) : 0);
+  }
   times->gradient[base + last] = MAX (least, first);
   for (guint s = last; s-- > 0;)
     times->gradient[base + s]
         = times->gradient[base + s + 1] + times->backward[base + s + 1] + hop (times, copy, s, TRUE);
 }
 
-static void
-set_rests (LeastTimes *times, guint copy)
+static void set_rests (LeastTimes *times, guint copy)
 {
   guint n = times->placement->n_stages, base = copy * n;
 
   times->rest[base] = times->own[base];
-  for (guint s = 1; s < n; s++)
-    {
-      gint64 below = hop (times, copy, s - 1, TRUE) + times->rest[base + s - 1];
-      gint64 joined = MIN (duration_of (times, PS_OP_BW, s), times->least_pair[times->placement->device[base + s]]);
+  for (guint s = 1; s < n; s++) {
+    gint64 below = hop (times, copy, s - 1, TRUE) + times->rest[base + s - 1];
+    gint64 joined = MIN (duration_of (times, PS_OP_BW, s), times->least_pair[times->placement->device[base + s]]);
 
-      times->rest[base + s]
-          = MIN (duration_of (times, PS_OP_B, s) + MAX (duration_of (times, PS_OP_W, s), below), joined + below);
-    }
+    times->rest[base + s]
+        = MIN (duration_of (times, PS_OP_B, s) + MAX (duration_of (times, PS_OP_W, s), below), joined + below);
+  }
   for (guint s = n - 1; s-- > 0;)
     times->round_trip[base + s] = hop (times, copy, s, FALSE) + times->forward[s + 1] + times->round_trip[base + s + 1]
                                   + times->backward[base + s + 1] + hop (times, copy, s, TRUE);
 }
 
 /* Placement and costs must outlive the times. */
-static void
-least_times_init (LeastTimes *times, const PsPlacement *placement, const PsCosts *costs, const guint m[MAX_COPIES])
+static void least_times_init (LeastTimes *times, const PsPlacement *placement, const PsCosts *costs,
+                              const guint m[MAX_COPIES])
 {
   guint n = placement->n_copies * placement->n_stages;
   gint64 first;
@@ -187,16 +171,14 @@ least_times_init (LeastTimes *times, const PsPlacement *placement, const PsCosts
   times->rest = g_new (gint64, n);
   set_ops (times);
   first = first_forward_end (times);
-  for (guint copy = 0; copy < placement->n_copies; copy++)
-    {
-      set_arrivals (times, copy, first);
-      set_rests (times, copy);
-    }
+  for (guint copy = 0; copy < placement->n_copies; copy++) {
+    set_arrivals (times, copy, first);
+    set_rests (times, copy);
+  }
 }
 
 /* `n` ops that are worth the same. */
-typedef struct
-{
+typedef struct {
   gint64 worth;
   guint n;
 } Share;
@@ -207,77 +189,69 @@ PS_DEFINE_FALLING_ORDER (compare_falling, Share, worth)
 
 /* Sets what pairs save at most. A pair takes `more` than its F alone and saves a backward; the cheapest such F goes
  * with the longest backward, as long as that saves time. */
-static void
-save_most (Work *load, GArray *more, GArray *backward)
+static void save_most (Work *load, GArray *more, GArray *backward)
 {
   guint i = 0, k = 0;
 
   g_array_sort (more, compare_rising);
   g_array_sort (backward, compare_falling);
-  while (i < more->len && k < backward->len)
-    {
-      Share *cost = &g_array_index (more, Share, i), *gain = &g_array_index (backward, Share, k);
-      guint n = MIN (cost->n, gain->n);
+  while (i < more->len && k < backward->len) {
+    Share *cost = &g_array_index (more, Share, i), *gain = &g_array_index (backward, Share, k);
+    guint n = MIN (cost->n, gain->n);
 
-      if (cost->worth >= gain->worth)
-        break;
-      for (guint j = 0; j < n; j++, load->n++)
-        load->saved[load->n + 1] = load->saved[load->n] + gain->worth - cost->worth;
-      i += (cost->n -= n) == 0;
-      k += (gain->n -= n) == 0;
-    }
+    if (cost->worth >= gain->worth)
+      break;
+    for (guint j = 0; j < n; j++, load->n++)
+      load->saved[load->n + 1] = load->saved[load->n] + gain->worth - cost->worth;
+    i += (cost->n -= n) == 0;
+    k += (gain->n -= n) == 0;
+  }
 }
 
 /* Sets load->saved for 0, 1, .. pairs. */
-static void
-set_saved (Work *load, const LeastTimes *times, guint device)
+static void set_saved (Work *load, const LeastTimes *times, guint device)
 {
   g_autoptr (GArray) more = g_array_new (FALSE, FALSE, sizeof (Share));
   g_autoptr (GArray) backward = g_array_new (FALSE, FALSE, sizeof (Share));
   guint n = times->placement->n_stages;
 
   load->saved = g_new0 (gint64, (gsize)load->n_forward + 1);
-  for (guint i = 0; i < times->placement->n_copies * n; i++)
-    {
-      guint s = i % n, m = times->m[i / n];
-      Share cost = { ps_costs_pair_more_ns (times->costs, s), m };
-      Share gain = { ps_costs_backward_ns (times->costs, 0, s), m };
+  for (guint i = 0; i < times->placement->n_copies * n; i++) {
+    guint s = i % n, m = times->m[i / n];
+    Share cost = { ps_costs_pair_more_ns (times->costs, s), m };
+    Share gain = { ps_costs_backward_ns (times->costs, 0, s), m };
 
-      if (times->placement->device[i] != device || m == 0)
-        continue;
-      g_array_append_val (backward, gain);
-      g_array_append_val (more, cost);
-    }
+    if (times->placement->device[i] != device || m == 0)
+      continue;
+    g_array_append_val (backward, gain);
+    g_array_append_val (more, cost);
+  }
   save_most (load, more, backward);
 }
 
-static void
-work_init (Work *load, const LeastTimes *times, guint device)
+static void work_init (Work *load, const LeastTimes *times, guint device)
 {
   guint n = times->placement->n_stages;
 
   *load = (Work){ 0 };
   for (guint i = 0; i < times->placement->n_copies * n; i++)
-    if (times->placement->device[i] == device)
-      {
-        load->all
-            += times->m[i / n] * (duration_of (times, PS_OP_F, i % n) + ps_costs_backward_ns (times->costs, 0, i % n));
-        load->n_forward += times->m[i / n];
-      }
+    if (times->placement->device[i] == device) {
+      load->all
+          += times->m[i / n] * (duration_of (times, PS_OP_F, i % n) + ps_costs_backward_ns (times->costs, 0, i % n));
+      load->n_forward += times->m[i / n];
+    }
   if (times->least_pair[device] < G_MAXINT64)
     set_saved (load, times, device);
 }
 
-static void
-work_clear (Work *load)
+static void work_clear (Work *load)
 {
   g_free (load->saved);
 }
 
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Work, work_clear)
 
-static gint64
-work_apart (const Work *load, guint n)
+static gint64 work_apart (const Work *load, guint n)
 {
   guint pairs = load->n_forward - MIN (n, load->n_forward);
 
@@ -285,15 +259,13 @@ work_apart (const Work *load, guint n)
 }
 
 /* The least time for the device's work, and the least if at least n forwards are in no pair. */
-static gint64
-work_least (const Work *load)
+static gint64 work_least (const Work *load)
 {
   return work_apart (load, 0);
 }
 
 /* Least time of one microbatch of the copy through all stages and back, if no other comes before it. */
-static gint64
-chain_ns (const LeastTimes *times, guint copy)
+static gint64 chain_ns (const LeastTimes *times, guint copy)
 {
   guint last = (copy + 1) * times->placement->n_stages - 1;
 
@@ -307,8 +279,7 @@ chain_ns (const LeastTimes *times, guint copy)
 __extension__ typedef __int128 ByteTime;
 
 /* A stage of the device. */
-typedef struct
-{
+typedef struct {
   guint n;        /* microbatches */
   gint64 forward; /* its longest F */
   gint64 kept;    /* least bytes from F to B of a microbatch with an R */
@@ -317,8 +288,7 @@ typedef struct
   ByteTime saved; /* how much less the least of one with an R is */
 } RecomputingStage;
 
-typedef struct
-{
+typedef struct {
   const RecomputingStage *stage;
   guint n_stages;
   gint64 begin;    /* earliest start of any op */
@@ -332,8 +302,7 @@ typedef struct
 #define ROUNDED 2
 
 /* All stages of a device together. */
-typedef struct
-{
+typedef struct {
   const Recomputing *recomputing;
   gint64 n;            /* forwards */
   gint64 n_again;      /* of microbatches that may have an R */
@@ -347,8 +316,7 @@ typedef struct
 
 /* The R of a stage where bounds let any microbatch have one (PsCosts.may_recompute), as RecomputingStage.again. None
  * has one where pairs have times of their own, which may hide that of an R. */
-static PsOpCost
-recompute_again (const PsCosts *costs, guint stage)
+static PsOpCost recompute_again (const PsCosts *costs, guint stage)
 {
   const PsOpCost *r = ps_costs_op (costs, PS_OP_R, stage);
   guint i = ps_op_index (costs->n_stages, costs->n_lengths, PS_OP_R, 0, stage);
@@ -360,33 +328,30 @@ recompute_again (const PsCosts *costs, guint stage)
   return (PsOpCost){ duration_ns, bytes, 0 };
 }
 
-static AllStages
-add_up (const Recomputing *recomputing)
+static AllStages add_up (const Recomputing *recomputing)
 {
   AllStages device = { .recomputing = recomputing, .kept = G_MAXINT64, .kept_all = G_MAXINT64, .again = G_MAXINT64 };
 
-  for (guint i = 0; i < recomputing->n_stages; i++)
-    {
-      const RecomputingStage *stage = &recomputing->stage[i];
-      gint64 dropped = stage->again.take_bytes;
+  for (guint i = 0; i < recomputing->n_stages; i++) {
+    const RecomputingStage *stage = &recomputing->stage[i];
+    gint64 dropped = stage->again.take_bytes;
 
-      device.n += stage->n;
-      device.forward = MAX (device.forward, stage->forward);
-      device.kept = MIN (device.kept, stage->kept);
-      device.kept_all = MIN (device.kept_all, stage->kept + dropped);
-      device.area += stage->n * stage->area;
-      if (dropped == 0)
-        continue;
-      device.n_again += stage->n;
-      device.most_dropped = MAX (device.most_dropped, dropped);
-      device.again = MIN (device.again, stage->again.duration_ns);
-    }
+    device.n += stage->n;
+    device.forward = MAX (device.forward, stage->forward);
+    device.kept = MIN (device.kept, stage->kept);
+    device.kept_all = MIN (device.kept_all, stage->kept + dropped);
+    device.area += stage->n * stage->area;
+    if (dropped == 0)
+      continue;
+    device.n_again += stage->n;
+    device.most_dropped = MAX (device.most_dropped, dropped);
+    device.again = MIN (device.again, stage->again.duration_ns);
+  }
   return device;
 }
 
 /* How many forwards fit at once, where `pending` of them at most have an R yet to come. */
-static gint64
-most_forwards (const AllStages *device, gint64 pending)
+static gint64 most_forwards (const AllStages *device, gint64 pending)
 {
   ByteTime room = device->recomputing->room, most = device->n;
 
@@ -400,8 +365,7 @@ most_forwards (const AllStages *device, gint64 pending)
 PS_DEFINE_FALLING_ORDER (compare_saved, RecomputingStage, saved)
 
 /* Returns the bytes times time that n R ops save at most. `stages` begins with the stage whose R saves most. */
-static ByteTime
-most_saved (const RecomputingStage *stages, gint64 n)
+static ByteTime most_saved (const RecomputingStage *stages, gint64 n)
 {
   ByteTime saved = 0;
 
@@ -412,8 +376,7 @@ most_saved (const RecomputingStage *stages, gint64 n)
 
 /* The end if n_again microbatches have an R, in which they hold `area`. Before the first gradient the device starts as
  * many F as fit at once, and R are of no use there. */
-static gint64
-end_with (const AllStages *device, gint64 n_again, ByteTime area)
+static gint64 end_with (const AllStages *device, gint64 n_again, ByteTime area)
 {
   const Recomputing *recomputing = device->recomputing;
   ByteTime forwards = (ByteTime)most_forwards (device, n_again) * device->forward,
@@ -425,8 +388,7 @@ end_with (const AllStages *device, gint64 n_again, ByteTime area)
 }
 
 /* Least end of the device over all choices of microbatches that have an R. */
-static gint64
-recomputing_bound (const Recomputing *recomputing)
+static gint64 recomputing_bound (const Recomputing *recomputing)
 {
   g_autofree RecomputingStage *stages = g_memdup2 (recomputing->stage, recomputing->n_stages * sizeof *stages);
   const AllStages device = add_up (recomputing);
@@ -441,8 +403,7 @@ recomputing_bound (const Recomputing *recomputing)
 /* A lower bound where transfers queue on channels, or hold up or slow down devices. */
 
 /* Times of a device that cannot overlap: its transfers on one end of a channel, and its work if they hold it up. */
-typedef struct
-{
+typedef struct {
   guint end;
   gint64 earliest; /* start of any */
   gint64 after;    /* least time from the end of any to the end of everything */
@@ -450,8 +411,7 @@ typedef struct
   gint64 each;     /* the longest */
 } Load;
 
-typedef struct
-{
+typedef struct {
   const LeastTimes *times;
   const PsEventsSetting *events;
   const PsChannelModel *model;
@@ -460,15 +420,14 @@ typedef struct
 } Channels;
 
 /* Whether transfers neither queue nor wait. */
-static gboolean
-are_free (const Channels *channels)
+static gboolean are_free (const Channels *channels)
 {
   return channels->model->end == NULL && !channels->events->blocking;
 }
 
 /* Adds the transfers of a stage in one direction: that of copy and stage i, whose index in the costs is `transfer`. */
-static void
-add_transfers (Channels *channels, guint i, guint transfer, guint peer, gboolean sends, gint64 earliest, gint64 after)
+static void add_transfers (Channels *channels, guint i, guint transfer, guint peer, gboolean sends, gint64 earliest,
+                           gint64 after)
 {
   const LeastTimes *times = channels->times;
   gint64 bytes = times->costs->message_bytes[transfer];
@@ -477,20 +436,17 @@ add_transfers (Channels *channels, guint i, guint transfer, guint peer, gboolean
   if ((ps_events_setting_is_eager (channels->events, bytes) || are_free (channels)) && !sends)
     return;
   /* A pair sends its F's result and its B's at once. */
-  if (are_free (channels))
-    {
-      load.each = MIN (load.each, channels->least);
-      load.end = transfer > times->costs->n_stages;
-    }
-  else if (!channels->events->blocking)
+  if (are_free (channels)) {
+    load.each = MIN (load.each, channels->least);
+    load.end = transfer > times->costs->n_stages;
+  } else if (!channels->events->blocking)
     load.end = channels->model->end (peer, sends);
   load.time = times->m[i / times->placement->n_stages] * load.each;
   g_array_append_val (channels->loads, load);
 }
 
 /* Adds both transfers between stage i and the stage above it, as the device of either sees them. */
-static void
-add_border (Channels *channels, guint i, gboolean below)
+static void add_border (Channels *channels, guint i, gboolean below)
 {
   const LeastTimes *times = channels->times;
   const guint16 *device = times->placement->device;
@@ -505,8 +461,7 @@ add_border (Channels *channels, guint i, gboolean below)
 }
 
 /* The device's work. */
-static Load
-work_of (const LeastTimes *times, guint device)
+static Load work_of (const LeastTimes *times, guint device)
 {
   g_auto (Work) work = { 0 };
   Load load = { .earliest = G_MAXINT64 };
@@ -520,55 +475,49 @@ work_of (const LeastTimes *times, guint device)
 }
 
 /* The work takes longer while an end has transfers. One of them may have begun before it. */
-static gint64
-slowed (const Channels *channels, const Load *work)
+static gint64 slowed (const Channels *channels, const Load *work)
 {
   gint64 factor = llrint (1000 * channels->events->overlap_slowdown), most = 0;
 
   if (factor <= 1000)
     return 0;
-  for (guint a = 0; a < channels->loads->len; a++)
-    {
-      gint64 time = 0, longest = 0;
+  for (guint a = 0; a < channels->loads->len; a++) {
+    gint64 time = 0, longest = 0;
 
-      for (guint i = 0; i < channels->loads->len; i++)
-        {
-          const Load *load = &g_array_index (channels->loads, Load, i);
+    for (guint i = 0; i < channels->loads->len; i++) {
+      const Load *load = &g_array_index (channels->loads, Load, i);
 
-          if (load->end != g_array_index (channels->loads, Load, a).end)
-            continue;
-          time += load->time;
-          longest = MAX (longest, load->each);
-        }
-      most = MAX (most, time - longest);
+      if (load->end != g_array_index (channels->loads, Load, a).end)
+        continue;
+      time += load->time;
+      longest = MAX (longest, load->each);
     }
+    most = MAX (most, time - longest);
+  }
   return work->earliest + work->time + most / factor * (factor - 1000) + most % factor * (factor - 1000) / factor;
 }
 
 /* Any loads of one end that start at `earliest` or later and have `after` or more after them. */
-static gint64
-longest_load (const GArray *loads)
+static gint64 longest_load (const GArray *loads)
 {
   gint64 longest = 0;
 
 #define LOAD(i) (&g_array_index (loads, Load, i))
   for (guint a = 0; a < loads->len; a++)
-    for (guint b = 0; b < loads->len; b++)
-      {
-        gint64 earliest = LOAD (a)->earliest, after = LOAD (b)->after, time = 0;
+    for (guint b = 0; b < loads->len; b++) {
+      gint64 earliest = LOAD (a)->earliest, after = LOAD (b)->after, time = 0;
 
-        for (guint i = 0; i < loads->len; i++)
-          if (LOAD (i)->end == LOAD (a)->end && LOAD (i)->earliest >= earliest && LOAD (i)->after >= after)
-            time += LOAD (i)->time;
-        if (time > 0)
-          longest = MAX (longest, earliest + time + after);
-      }
+      for (guint i = 0; i < loads->len; i++)
+        if (LOAD (i)->end == LOAD (a)->end && LOAD (i)->earliest >= earliest && LOAD (i)->after >= after)
+          time += LOAD (i)->time;
+      if (time > 0)
+        longest = MAX (longest, earliest + time + after);
+    }
 #undef LOAD
   return longest;
 }
 
-static gint64
-busy_channels_bound (Channels *channels, guint device)
+static gint64 busy_channels_bound (Channels *channels, guint device)
 {
   const LeastTimes *times = channels->times;
   const PsPlacement *placement = times->placement;
@@ -581,23 +530,21 @@ busy_channels_bound (Channels *channels, guint device)
   for (guint i = 0; i < placement->n_copies * placement->n_stages; i++)
     if (placement->device[i] == device)
       channels->least = MIN (channels->least, MIN (times->forward[i % placement->n_stages], times->backward[i]));
-  for (guint i = 0; i < placement->n_copies * placement->n_stages; i++)
-    {
-      if (placement->device[i] != device || times->m[i / placement->n_stages] == 0)
-        continue;
-      if ((i + 1) % placement->n_stages != 0)
-        add_border (channels, i, TRUE);
-      if (i % placement->n_stages != 0)
-        add_border (channels, i - 1, FALSE);
-    }
+  for (guint i = 0; i < placement->n_copies * placement->n_stages; i++) {
+    if (placement->device[i] != device || times->m[i / placement->n_stages] == 0)
+      continue;
+    if ((i + 1) % placement->n_stages != 0)
+      add_border (channels, i, TRUE);
+    if (i % placement->n_stages != 0)
+      add_border (channels, i - 1, FALSE);
+  }
   if (channels->events->blocking)
     g_array_append_val (channels->loads, work);
   return MAX (longest_load (channels->loads), channels->events->blocking ? 0 : slowed (channels, &work));
 }
 
-gint64
-ps_lower_bound_channels (const PsPlacement *placement, guint n_microbatches, const PsCosts *costs,
-                         const PsEventsSetting *events, const PsChannelModel *model)
+gint64 ps_lower_bound_channels (const PsPlacement *placement, guint n_microbatches, const PsCosts *costs,
+                                const PsEventsSetting *events, const PsChannelModel *model)
 {
   g_auto (LeastTimes) times = { 0 };
   g_autoptr (GArray) loads = g_array_new (FALSE, FALSE, sizeof (Load));
@@ -617,8 +564,7 @@ ps_lower_bound_channels (const PsPlacement *placement, guint n_microbatches, con
 /* A lower bound for all schedules within a memory limit. */
 
 /* The work of one device, and what its memory allows. */
-typedef struct
-{
+typedef struct {
   const LeastTimes *times;
   PsObjective objective;
   guint d;
@@ -636,15 +582,13 @@ typedef struct
   gint64 to_come;  /* most work that the microbatches in `room` can stand for; G_MAXINT64: not limited */
 } Device;
 
-static guint
-n_entries (const LeastTimes *times)
+static guint n_entries (const LeastTimes *times)
 {
   return times->placement->n_copies * times->placement->n_stages;
 }
 
 /* Whether entry i of the times is a stage of the device that has microbatches. */
-static gboolean
-is_here (const Device *device, guint i)
+static gboolean is_here (const Device *device, guint i)
 {
   return device->times->placement->device[i] == device->d
          && device->times->m[i / device->times->placement->n_stages] > 0;
@@ -652,15 +596,13 @@ is_here (const Device *device, guint i)
 
 /* Least time from the start of a B to the end of the last op that counts: on any device for makespans, on its own for
  * spans. */
-static gint64
-rest_of (const Device *device, guint i)
+static gint64 rest_of (const Device *device, guint i)
 {
   return device->objective == PS_OBJECTIVE_MAKESPAN ? device->times->rest[i] : device->times->own[i];
 }
 
 /* The work that `bytes` of memory stand for, if `each` bytes stand for work_ns. */
-static gint64
-work_held (gint64 bytes, gint64 each, gint64 work_ns)
+static gint64 work_held (gint64 bytes, gint64 each, gint64 work_ns)
 {
   __extension__ typedef __int128 Wide;
 
@@ -671,20 +613,17 @@ work_held (gint64 bytes, gint64 each, gint64 work_ns)
 
 /* With two weight copies a device may start with either one, so for spans no arrival time of the other copy is
  * certain. */
-static gboolean
-begins_anywhere (const Device *device)
+static gboolean begins_anywhere (const Device *device)
 {
   return device->times->placement->n_copies > 1 && device->objective == PS_OBJECTIVE_SPAN;
 }
 
-static gint64
-arrival_at (const Device *device, guint i)
+static gint64 arrival_at (const Device *device, guint i)
 {
   return begins_anywhere (device) ? device->begin : device->times->arrival[i];
 }
 
-static gint64
-gradient_at (const Device *device, guint i)
+static gint64 gradient_at (const Device *device, guint i)
 {
   const LeastTimes *times = device->times;
 
@@ -693,8 +632,7 @@ gradient_at (const Device *device, guint i)
              : times->gradient[i];
 }
 
-static void
-add_stage (Device *device, guint i)
+static void add_stage (Device *device, guint i)
 {
   const LeastTimes *times = device->times;
   guint stage = i % times->placement->n_stages, m = times->m[i / times->placement->n_stages];
@@ -712,8 +650,7 @@ add_stage (Device *device, guint i)
 }
 
 /* The time of n ops, or any that is longer than all of them. */
-static gint64
-time_of (gint64 n, gint64 each)
+static gint64 time_of (gint64 n, gint64 each)
 {
   gint64 time;
 
@@ -721,15 +658,13 @@ time_of (gint64 n, gint64 each)
 }
 
 /* Idle time before the first gradient can arrive. */
-static gint64
-warm_up_idle (const Device *device)
+static gint64 warm_up_idle (const Device *device)
 {
   return MAX (device->gradient - device->begin - MIN (device->forwards, time_of (device->n_fit, device->longest)), 0);
 }
 
 /* Least time after the end of the device's last F, for the best stage of that F. */
-static gint64
-least_after (const Device *device)
+static gint64 least_after (const Device *device)
 {
   gint64 least = G_MAXINT64;
 
@@ -740,8 +675,7 @@ least_after (const Device *device)
 }
 
 /* Bound by the end: after the last F at most the work that `room` stands for is left. */
-static gint64
-drain_bound (const Device *device, gint64 idle)
+static gint64 drain_bound (const Device *device, gint64 idle)
 {
   if (device->to_come == G_MAXINT64)
     return 0;
@@ -750,24 +684,21 @@ drain_bound (const Device *device, gint64 idle)
 
 /* Bound by pairs: none runs before the first gradient or after the last F. There, for any n, the device does at most n
  * forwards and n backwards apart, or is idle. If all are apart, both may be the same time. */
-static gint64
-apart_bound (const Device *device)
+static gint64 apart_bound (const Device *device)
 {
   gint64 front = device->gradient - device->begin, rest = least_after (device), least = G_MAXINT64;
 
-  for (guint n = 0; n <= device->work.n_forward; n++)
-    {
-      gint64 before = MAX (front - time_of (MIN (n, device->n_fit), device->longest), 0),
-             after = MAX (rest - time_of (n, device->backward), 0);
-      gint64 idle = n < device->work.n_forward ? before + after : MAX (before, after);
+  for (guint n = 0; n <= device->work.n_forward; n++) {
+    gint64 before = MAX (front - time_of (MIN (n, device->n_fit), device->longest), 0),
+           after = MAX (rest - time_of (n, device->backward), 0);
+    gint64 idle = n < device->work.n_forward ? before + after : MAX (before, after);
 
-      least = MIN (least, work_apart (&device->work, n) + idle);
-    }
+    least = MIN (least, work_apart (&device->work, n) + idle);
+  }
   return device->begin + least;
 }
 
-static gint64
-room_of (const LeastTimes *times, guint d, const gint64 *memory_limit)
+static gint64 room_of (const LeastTimes *times, guint d, const gint64 *memory_limit)
 {
   gint64 room = memory_limit != NULL ? memory_limit[d] : G_MAXINT64;
 
@@ -781,8 +712,7 @@ room_of (const LeastTimes *times, guint d, const gint64 *memory_limit)
 
 /* Bound by one stage, which microbatches pass one after the other: the last one's F comes after all others, the first
  * one's B before all others. */
-static gint64
-chain_bound (const Device *device, guint i)
+static gint64 chain_bound (const Device *device, guint i)
 {
   const LeastTimes *times = device->times;
   gint64 f = times->forward[i % times->placement->n_stages];
@@ -792,8 +722,7 @@ chain_bound (const Device *device, guint i)
 }
 
 /* Least bytes times time of a microbatch that keeps `act` bytes from F to B. */
-static ByteTime
-held_by_one (const Device *device, guint i, gint64 act)
+static ByteTime held_by_one (const Device *device, guint i, gint64 act)
 {
   const LeastTimes *times = device->times;
   guint stage = i % times->placement->n_stages;
@@ -807,8 +736,7 @@ held_by_one (const Device *device, guint i, gint64 act)
 
 /* Bound by area: bytes held, times the least time that they are held, divided by the bytes that fit at once. Where any
  * microbatch may recompute, it holds less and takes longer. */
-static gint64
-area_bound (const Device *device, gboolean may_recompute)
+static gint64 area_bound (const Device *device, gboolean may_recompute)
 {
   const LeastTimes *times = device->times;
   g_autofree RecomputingStage *stages = g_new0 (RecomputingStage, n_entries (times));
@@ -822,31 +750,28 @@ area_bound (const Device *device, gboolean may_recompute)
   if (device->room == G_MAXINT64 || device->room == 0)
     return 0;
   for (guint i = 0; i < n_entries (times); i++)
-    if (is_here (device, i))
-      {
-        guint stage = i % times->placement->n_stages;
-        gint64 kept = MAX (ps_costs_act_bytes (times->costs, stage), 0);
-        RecomputingStage *mixed = &stages[recomputing.n_stages++];
+    if (is_here (device, i)) {
+      guint stage = i % times->placement->n_stages;
+      gint64 kept = MAX (ps_costs_act_bytes (times->costs, stage), 0);
+      RecomputingStage *mixed = &stages[recomputing.n_stages++];
 
-        *mixed = (RecomputingStage){ .n = times->m[i / times->placement->n_stages],
-                                     .forward = duration_of (times, PS_OP_F, stage),
-                                     .kept = kept,
-                                     .again = may_recompute ? recompute_again (times->costs, stage) : (PsOpCost){ 0 } };
-        mixed->area = held_by_one (device, i, kept + mixed->again.take_bytes);
-        mixed->saved = mixed->area - held_by_one (device, i, kept);
-      }
+      *mixed = (RecomputingStage){ .n = times->m[i / times->placement->n_stages],
+                                   .forward = duration_of (times, PS_OP_F, stage),
+                                   .kept = kept,
+                                   .again = may_recompute ? recompute_again (times->costs, stage) : (PsOpCost){ 0 } };
+      mixed->area = held_by_one (device, i, kept + mixed->again.take_bytes);
+      mixed->saved = mixed->area - held_by_one (device, i, kept);
+    }
   return recomputing_bound (&recomputing);
 }
 
-static void
-device_clear (Device *device)
+static void device_clear (Device *device)
 {
   work_clear (&device->work);
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Device, device_clear)
 
-static gint64
-device_bound (const LeastTimes *times, guint d, const gint64 *memory_limit, PsObjective objective)
+static gint64 device_bound (const LeastTimes *times, guint d, const gint64 *memory_limit, PsObjective objective)
 {
   g_auto (Device) device = { .times = times,
                              .objective = objective,
@@ -883,9 +808,8 @@ device_bound (const LeastTimes *times, guint d, const gint64 *memory_limit, PsOb
   return bound - (objective == PS_OBJECTIVE_SPAN ? device.begin : 0);
 }
 
-gint64
-ps_lower_bound_device (const PsPlacement *placement, guint n_microbatches, const PsCosts *costs,
-                       const gint64 *memory_limit, PsObjective objective, guint device)
+gint64 ps_lower_bound_device (const PsPlacement *placement, guint n_microbatches, const PsCosts *costs,
+                              const gint64 *memory_limit, PsObjective objective, guint device)
 {
   g_auto (LeastTimes) times = { 0 };
   guint m[MAX_COPIES];
@@ -895,9 +819,8 @@ ps_lower_bound_device (const PsPlacement *placement, guint n_microbatches, const
   return device_bound (&times, device, memory_limit, objective);
 }
 
-gint64
-ps_lower_bound_within (const PsPlacement *placement, guint n_microbatches, const PsCosts *costs,
-                       const gint64 *memory_limit, PsObjective objective)
+gint64 ps_lower_bound_within (const PsPlacement *placement, guint n_microbatches, const PsCosts *costs,
+                              const gint64 *memory_limit, PsObjective objective)
 {
   g_auto (LeastTimes) times = { 0 };
   guint m[MAX_COPIES];
@@ -914,8 +837,7 @@ ps_lower_bound_within (const PsPlacement *placement, guint n_microbatches, const
   return bound;
 }
 
-static gint64
-device_load (const LeastTimes *times, guint device)
+static gint64 device_load (const LeastTimes *times, guint device)
 {
   g_auto (Work) load = { 0 };
 
@@ -924,23 +846,20 @@ device_load (const LeastTimes *times, guint device)
 }
 
 /* Microbatches of each copy. */
-static void
-count_microbatches (const guint8 *copy, guint n_microbatches, guint *m)
+static void count_microbatches (const guint8 *copy, guint n_microbatches, guint *m)
 {
   for (guint i = 0; i < n_microbatches; i++)
     m[copy != NULL ? copy[i] : 0]++;
 }
 
 /* Work that the times do not count. */
-typedef struct
-{
+typedef struct {
   gint64 *device; /* [n_devices] of each device; NULL: none */
   gint64 shared;  /* of all devices together, however they share it */
 } More;
 
 /* When any stage of the device has its first microbatch; 0: it has none. */
-static gint64
-first_arrival (const LeastTimes *times, guint device)
+static gint64 first_arrival (const LeastTimes *times, guint device)
 {
   const PsPlacement *placement = times->placement;
   gint64 begin = G_MAXINT64;
@@ -952,28 +871,25 @@ first_arrival (const LeastTimes *times, guint device)
 }
 
 /* The busiest device ends no earlier than all devices on average. */
-static gint64
-longest (const LeastTimes *times, const More *more, gboolean overlaps)
+static gint64 longest (const LeastTimes *times, const More *more, gboolean overlaps)
 {
   guint n_devices = times->placement->n_devices;
   gint64 last = 0, sum = more->shared;
 
-  for (guint d = 0; d < n_devices; d++)
-    {
-      gint64 end = (overlaps ? 0 : first_arrival (times, d)) + device_load (times, d)
-                   + (more->device != NULL ? more->device[d] : 0);
+  for (guint d = 0; d < n_devices; d++) {
+    gint64 end = (overlaps ? 0 : first_arrival (times, d)) + device_load (times, d)
+                 + (more->device != NULL ? more->device[d] : 0);
 
-      last = MAX (last, end);
-      sum += end;
-    }
+    last = MAX (last, end);
+    sum += end;
+  }
   for (guint c = 0; c < times->placement->n_copies && !overlaps; c++)
     if (times->m[c] > 0)
       last = MAX (last, chain_ns (times, c));
   return MAX (last, sum / n_devices);
 }
 
-gint64
-ps_lower_bound (const PsPlacement *placement, const guint8 *copy, guint n_microbatches, const PsCosts *costs)
+gint64 ps_lower_bound (const PsPlacement *placement, const guint8 *copy, guint n_microbatches, const PsCosts *costs)
 {
   const More none = { 0 };
   g_auto (LeastTimes) times = { 0 };
@@ -985,74 +901,65 @@ ps_lower_bound (const PsPlacement *placement, const guint8 *copy, guint n_microb
 }
 
 /* F and the whole backward of a microbatch on a stage, in no pair. */
-static gint64
-work_ns (const PsCosts *costs, guint length, guint stage)
+static gint64 work_ns (const PsCosts *costs, guint length, guint stage)
 {
   return costs->op[ps_op_index (costs->n_stages, costs->n_lengths, PS_OP_F, length, stage)].duration_ns
          + ps_costs_backward_ns (costs, length, stage);
 }
 
 /* The same for the longest microbatch, which has its length on all stages. */
-static gint64
-longest_chain (const PsPlacement *placement, const PsCosts *costs, const guint *m)
+static gint64 longest_chain (const PsPlacement *placement, const PsCosts *costs, const guint *m)
 {
   gint64 last = 0;
 
-  for (guint k = 0; k < costs->n_lengths; k++)
-    {
-      g_autoptr (PsCosts) alike = ps_costs_of_length (costs, k);
-      g_auto (LeastTimes) times = { 0 };
-      gint64 least = G_MAXINT64;
+  for (guint k = 0; k < costs->n_lengths; k++) {
+    g_autoptr (PsCosts) alike = ps_costs_of_length (costs, k);
+    g_auto (LeastTimes) times = { 0 };
+    gint64 least = G_MAXINT64;
 
-      least_times_init (&times, placement, alike, m);
-      for (guint copy = 0; copy < placement->n_copies; copy++)
-        least = MIN (least, chain_ns (&times, copy));
-      last = MAX (last, least);
-    }
+    least_times_init (&times, placement, alike, m);
+    for (guint copy = 0; copy < placement->n_copies; copy++)
+      least = MIN (least, chain_ns (&times, copy));
+    last = MAX (last, least);
+  }
   return last;
 }
 
 /* Two copies may share the microbatches as they like. */
-static gint64 *
-more_of (More *more, const PsPlacement *placement, guint device)
+static gint64 *more_of (More *more, const PsPlacement *placement, guint device)
 {
   return placement->n_copies == 1 ? &more->device[device] : &more->shared;
 }
 
 /* Adds the work beyond that of the least costs. */
-static void
-count_longer (const PsSchedule *schedule, const PsCosts *costs, const PsCosts *least, More *more)
+static void count_longer (const PsSchedule *schedule, const PsCosts *costs, const PsCosts *least, More *more)
 {
   const PsPlacement *placement = schedule->placement;
 
   for (guint s = 0; s < costs->n_stages; s++)
-    for (guint i = 0; i < schedule->n_microbatches * schedule->n_slices; i++)
-      {
-        guint16 length = schedule->length[s * schedule->n_microbatches * schedule->n_slices + i];
-        gint64 ns = work_ns (costs, length, s) - work_ns (least, 0, s);
+    for (guint i = 0; i < schedule->n_microbatches * schedule->n_slices; i++) {
+      guint16 length = schedule->length[s * schedule->n_microbatches * schedule->n_slices + i];
+      gint64 ns = work_ns (costs, length, s) - work_ns (least, 0, s);
 
-        *more_of (more, placement, placement->device[s]) += ns;
-      }
+      *more_of (more, placement, placement->device[s]) += ns;
+    }
 }
 
 /* Adds the time of the schedule's R. None is part of a pair. */
-static void
-count_again (const PsSchedule *schedule, const PsCosts *costs, More *more)
+static void count_again (const PsSchedule *schedule, const PsCosts *costs, More *more)
 {
   for (guint d = 0; d < schedule->placement->n_devices; d++)
-    for (guint i = schedule->first[d]; i < schedule->first[d + 1]; i++)
-      {
-        PsOp op = schedule->ops[i];
-        guint length = costs->n_lengths > 1 ? schedule->length[ps_schedule_cell (schedule, op)] : 0;
+    for (guint i = schedule->first[d]; i < schedule->first[d + 1]; i++) {
+      PsOp op = schedule->ops[i];
+      guint length = costs->n_lengths > 1 ? schedule->length[ps_schedule_cell (schedule, op)] : 0;
 
-        if (op.kind == PS_OP_R)
-          *more_of (more, schedule->placement, d)
-              += costs->op[ps_op_index (costs->n_stages, costs->n_lengths, PS_OP_R, length, op.stage)].duration_ns;
-      }
+      if (op.kind == PS_OP_R)
+        *more_of (more, schedule->placement, d)
+            += costs->op[ps_op_index (costs->n_stages, costs->n_lengths, PS_OP_R, length, op.stage)].duration_ns;
+    }
 }
 
-gint64
-ps_schedule_bound (const PsSchedule *schedule, const PsCosts *costs, gboolean overlaps)
+gint64 ps_schedule_bound (const PsSchedule *schedule, const PsCosts *costs, gboolean overlaps)
 {
   g_auto (LeastTimes) times = { 0 };
   g_autoptr (PsCosts) least = costs->n_lengths > 1 ? ps_costs_least (costs) : NULL;
@@ -1067,10 +974,9 @@ ps_schedule_bound (const PsSchedule *schedule, const PsCosts *costs, gboolean ov
   least_times_init (&times, schedule->placement, least != NULL ? least : costs, m);
   if (schedule->recomputes)
     count_again (schedule, costs, &more);
-  if (least != NULL && !costs_have_pair_times (costs))
-    {
-      count_longer (schedule, costs, least, &more);
-      chain = overlaps || schedule->recomputes ? 0 : longest_chain (schedule->placement, costs, m);
-    }
+  if (least != NULL && !costs_have_pair_times (costs)) {
+    count_longer (schedule, costs, least, &more);
+    chain = overlaps || schedule->recomputes ? 0 : longest_chain (schedule->placement, costs, m);
+  }
   return MAX (chain, longest (&times, &more, overlaps));
 }

@@ -11,8 +11,7 @@ extern const PsFormat ps_format_colossalai;
 extern const PsFormat ps_format_chrome_trace;
 
 /* First character that is not white space; '\0' if there is none. */
-static inline char
-ps_format_first (const char *text, gsize length)
+static inline char ps_format_first (const char *text, gsize length)
 {
   for (gsize i = 0; i < length; i++)
     if (!g_ascii_isspace (text[i]))

@@ -8,8 +8,7 @@
 #define LENGTH_BYTES 8
 #define MAX_HEADER_BYTES 100000000 /* the limit of Hugging Face's reader */
 
-static void
-entry_free (gpointer data)
+static void entry_free (gpointer data)
 {
   PsTensorEntry *entry = data;
 
@@ -18,8 +17,7 @@ entry_free (gpointer data)
   g_free (entry);
 }
 
-void
-ps_safetensors_free (PsSafetensors *file)
+void ps_safetensors_free (PsSafetensors *file)
 {
   if (file == NULL)
     return;
@@ -29,18 +27,15 @@ ps_safetensors_free (PsSafetensors *file)
   g_free (file);
 }
 
-const PsTensorEntry *
-ps_safetensors_find (const PsSafetensors *file, const char *name)
+const PsTensorEntry *ps_safetensors_find (const PsSafetensors *file, const char *name)
 {
   return g_hash_table_lookup (file->by_name, name);
 }
 
 /* Bytes of a number of that type; 0: not known. */
-static gsize
-type_bytes (const char *type)
+static gsize type_bytes (const char *type)
 {
-  static const struct
-  {
+  static const struct {
     const char *name;
     gsize bytes;
   } types[] = { { "F64", 8 }, { "I64", 8 }, { "U64", 8 },  { "F32", 4 },     { "I32", 4 },
@@ -53,29 +48,25 @@ type_bytes (const char *type)
   return 0;
 }
 
-static gboolean
-bad_value (const char *where, const char *name, const char *key, GError **error)
+static gboolean bad_value (const char *where, const char *name, const char *key, GError **error)
 {
   return ps_refuse (error, PS_ERROR_INPUT, "%s: tensor %s: no valid %s", where, name, key);
 }
 
-static gboolean
-read_shape (PsJsonReader *reader, PsTensorEntry *entry)
+static gboolean read_shape (PsJsonReader *reader, PsTensorEntry *entry)
 {
   if (!ps_json_enter_array (reader))
     return FALSE;
-  while (ps_json_next_element (reader))
-    {
-      gint64 *size = &entry->shape[entry->n_dimensions];
+  while (ps_json_next_element (reader)) {
+    gint64 *size = &entry->shape[entry->n_dimensions];
 
-      if (++entry->n_dimensions > PS_TENSOR_MAX_DIMENSIONS || !ps_json_read_integer (reader, size) || *size < 0)
-        return FALSE;
-    }
+    if (++entry->n_dimensions > PS_TENSOR_MAX_DIMENSIONS || !ps_json_read_integer (reader, size) || *size < 0)
+      return FALSE;
+  }
   return TRUE;
 }
 
-static gboolean
-read_offsets (PsJsonReader *reader, PsTensorEntry *entry)
+static gboolean read_offsets (PsJsonReader *reader, PsTensorEntry *entry)
 {
   gint64 offsets[2];
 
@@ -91,8 +82,7 @@ read_offsets (PsJsonReader *reader, PsTensorEntry *entry)
   return TRUE;
 }
 
-static gboolean
-read_type (PsJsonReader *reader, PsTensorEntry *entry)
+static gboolean read_type (PsJsonReader *reader, PsTensorEntry *entry)
 {
   const char *type;
 
@@ -103,8 +93,7 @@ read_type (PsJsonReader *reader, PsTensorEntry *entry)
 }
 
 /* The bytes that type and shape make; FALSE: too many to count. */
-static gboolean
-count_bytes (const PsTensorEntry *entry, gsize *n_bytes)
+static gboolean count_bytes (const PsTensorEntry *entry, gsize *n_bytes)
 {
   *n_bytes = type_bytes (entry->type);
   for (guint i = 0; i < entry->n_dimensions; i++)
@@ -114,8 +103,7 @@ count_bytes (const PsTensorEntry *entry, gsize *n_bytes)
 }
 
 /* Reads the members of a tensor, each once. */
-static gboolean
-read_members (const char *where, PsJsonReader *reader, PsTensorEntry *entry, GError **error)
+static gboolean read_members (const char *where, PsJsonReader *reader, PsTensorEntry *entry, GError **error)
 {
   static const char *const keys[] = { "dtype", "shape", "data_offsets" };
   static gboolean (*const readers[]) (PsJsonReader *, PsTensorEntry *) = { read_type, read_shape, read_offsets };
@@ -124,26 +112,25 @@ read_members (const char *where, PsJsonReader *reader, PsTensorEntry *entry, GEr
 
   if (!ps_json_enter_object (reader))
     return ps_refuse (error, PS_ERROR_INPUT, "%s: tensor %s: is no object", where, entry->name);
-  while ((key = ps_json_next_key (reader)) != NULL)
-    {
-      guint i = 0;
+  while ((key = ps_json_next_key (reader)) != NULL) {
+    guint i = 0;
 
-      while (i < G_N_ELEMENTS (keys) && !g_str_equal (keys[i], key))
-        i++;
-      if (i == G_N_ELEMENTS (keys))
-        return ps_refuse (error, PS_ERROR_INPUT, "%s: tensor %s: unknown key '%s'", where, entry->name, key);
-      if (seen[i] || !readers[i](reader, entry))
-        return bad_value (where, entry->name, keys[i], error);
-      seen[i] = TRUE;
-    }
+    while (i < G_N_ELEMENTS (keys) && !g_str_equal (keys[i], key))
+      i++;
+    if (i == G_N_ELEMENTS (keys))
+      return ps_refuse (error, PS_ERROR_INPUT, "%s: tensor %s: unknown key '%s'", where, entry->name, key);
+    if (seen[i] || !readers[i](reader, entry))
+      return bad_value (where, entry->name, keys[i], error);
+    seen[i] = TRUE;
+  }
   for (guint i = 0; i < G_N_ELEMENTS (keys); i++)
     if (!seen[i])
       return bad_value (where, entry->name, keys[i], error);
   return TRUE;
 }
 
-static gboolean
-read_tensor (const char *where, PsJsonReader *reader, const char *name, PsSafetensors *file, GError **error)
+static gboolean read_tensor (const char *where, PsJsonReader *reader, const char *name, PsSafetensors *file,
+                             GError **error)
 {
   PsTensorEntry *entry = g_new0 (PsTensorEntry, 1);
   gsize n_bytes;
@@ -159,26 +146,23 @@ read_tensor (const char *where, PsJsonReader *reader, const char *name, PsSafete
          || ps_refuse (error, PS_ERROR_INPUT, "%s: tensor %s: is there twice", where, entry->name);
 }
 
-static gboolean
-read_metadata (const char *where, PsJsonReader *reader, PsSafetensors *file, GError **error)
+static gboolean read_metadata (const char *where, PsJsonReader *reader, PsSafetensors *file, GError **error)
 {
   const char *key, *text;
 
   if (!ps_json_enter_object (reader))
     return ps_refuse (error, PS_ERROR_INPUT, "%s: __metadata__: is no object", where);
-  while ((key = ps_json_next_key (reader)) != NULL)
-    {
-      g_autofree char *name = ps_format_line (key);
+  while ((key = ps_json_next_key (reader)) != NULL) {
+    g_autofree char *name = ps_format_line (key);
 
-      if (!ps_json_read_text (reader, &text))
-        return ps_refuse (error, PS_ERROR_INPUT, "%s: __metadata__: %s: is no text", where, name);
-      g_hash_table_replace (file->metadata, g_steal_pointer (&name), ps_format_line (text));
-    }
+    if (!ps_json_read_text (reader, &text))
+      return ps_refuse (error, PS_ERROR_INPUT, "%s: __metadata__: %s: is no text", where, name);
+    g_hash_table_replace (file->metadata, g_steal_pointer (&name), ps_format_line (text));
+  }
   return TRUE;
 }
 
-static int
-compare_places (gconstpointer a, gconstpointer b)
+static int compare_places (gconstpointer a, gconstpointer b)
 {
   const PsTensorEntry *left = *(PsTensorEntry *const *)a, *right = *(PsTensorEntry *const *)b;
 
@@ -187,30 +171,27 @@ compare_places (gconstpointer a, gconstpointer b)
 }
 
 /* The arrays fill the n_bytes after the header. */
-static gboolean
-check_places (const char *where, PsSafetensors *file, gsize n_bytes, GError **error)
+static gboolean check_places (const char *where, PsSafetensors *file, gsize n_bytes, GError **error)
 {
   gsize end = 0;
 
   g_ptr_array_sort (file->entries, compare_places);
-  for (guint i = 0; i < file->entries->len; i++)
-    {
-      const PsTensorEntry *entry = file->entries->pdata[i];
+  for (guint i = 0; i < file->entries->len; i++) {
+    const PsTensorEntry *entry = file->entries->pdata[i];
 
-      if (entry->first != end || entry->n_bytes > n_bytes - end)
-        return ps_refuse (error, PS_ERROR_INPUT,
-                          "%s: tensor %s: bytes %" G_GSIZE_FORMAT " to %" G_GSIZE_FORMAT " do not follow the others, "
-                          "or go beyond the file's end",
-                          where, entry->name, entry->first, entry->first + entry->n_bytes);
-      end += entry->n_bytes;
-    }
+    if (entry->first != end || entry->n_bytes > n_bytes - end)
+      return ps_refuse (error, PS_ERROR_INPUT,
+                        "%s: tensor %s: bytes %" G_GSIZE_FORMAT " to %" G_GSIZE_FORMAT " do not follow the others, "
+                        "or go beyond the file's end",
+                        where, entry->name, entry->first, entry->first + entry->n_bytes);
+    end += entry->n_bytes;
+  }
   return end == n_bytes
          || ps_refuse (error, PS_ERROR_INPUT, "%s: %" G_GSIZE_FORMAT " bytes after the last tensor", where,
                        n_bytes - end);
 }
 
-static gboolean
-read_header (const char *where, const char *text, gsize length, PsSafetensors *file, GError **error)
+static gboolean read_header (const char *where, const char *text, gsize length, PsSafetensors *file, GError **error)
 {
   g_auto (PsJsonReader) reader = { 0 };
   const char *key;
@@ -219,19 +200,17 @@ read_header (const char *where, const char *text, gsize length, PsSafetensors *f
     return FALSE;
   if (!ps_json_enter_object (&reader))
     return ps_refuse (error, PS_ERROR_INPUT, "%s: its header is no object", where);
-  while ((key = ps_json_next_key (&reader)) != NULL)
-    {
-      g_autofree char *name = g_strdup (key);
+  while ((key = ps_json_next_key (&reader)) != NULL) {
+    g_autofree char *name = g_strdup (key);
 
-      if (!(g_str_equal (name, "__metadata__") ? read_metadata (where, &reader, file, error)
-                                               : read_tensor (where, &reader, name, file, error)))
-        return FALSE;
-    }
+    if (!(g_str_equal (name, "__metadata__") ? read_metadata (where, &reader, file, error)
+                                             : read_tensor (where, &reader, name, file, error)))
+      return FALSE;
+  }
   return TRUE;
 }
 
-PsSafetensors *
-ps_safetensors_parse (const char *where, const void *bytes, gsize n_bytes, GError **error)
+PsSafetensors *ps_safetensors_parse (const char *where, const void *bytes, gsize n_bytes, GError **error)
 {
   g_autoptr (PsSafetensors) file = g_new0 (PsSafetensors, 1);
   guint64 length = G_MAXUINT64;
@@ -253,33 +232,30 @@ ps_safetensors_parse (const char *where, const void *bytes, gsize n_bytes, GErro
   return g_steal_pointer (&file);
 }
 
-char *
-ps_safetensors_header (const PsTensorShape *tensors, guint n, const char *const *metadata, gsize *n_bytes)
+char *ps_safetensors_header (const PsTensorShape *tensors, guint n, const char *const *metadata, gsize *n_bytes)
 {
   GString *text = g_string_new ("{\"__metadata__\":{");
   gsize first = 0;
 
-  for (guint i = 0; metadata[i] != NULL; i += 2)
-    {
-      g_string_append (text, i > 0 ? "," : "");
-      ps_json_append_string (text, metadata[i]);
-      g_string_append_c (text, ':');
-      ps_json_append_string (text, metadata[i + 1]);
-    }
+  for (guint i = 0; metadata[i] != NULL; i += 2) {
+    g_string_append (text, i > 0 ? "," : "");
+    ps_json_append_string (text, metadata[i]);
+    g_string_append_c (text, ':');
+    ps_json_append_string (text, metadata[i + 1]);
+  }
   g_string_append_c (text, '}');
-  for (guint i = 0; i < n; i++)
-    {
-      gsize rows = tensors[i].rows, end = first + MAX (rows, 1) * tensors[i].columns * sizeof (float);
+  for (guint i = 0; i < n; i++) {
+    gsize rows = tensors[i].rows, end = first + MAX (rows, 1) * tensors[i].columns * sizeof (float);
 
-      g_string_append (text, ",\n");
-      ps_json_append_string (text, tensors[i].name);
-      g_string_append (text, ":{\"dtype\":\"F32\",\"shape\":[");
-      if (rows > 0)
-        g_string_append_printf (text, "%" G_GSIZE_FORMAT ",", rows);
-      g_string_append_printf (text, "%" G_GSIZE_FORMAT "],\"data_offsets\":[%" G_GSIZE_FORMAT ",%" G_GSIZE_FORMAT "]}",
-                              tensors[i].columns, first, end);
-      first = end;
-    }
+    g_string_append (text, ",\n");
+    ps_json_append_string (text, tensors[i].name);
+    g_string_append (text, ":{\"dtype\":\"F32\",\"shape\":[");
+    if (rows > 0)
+      g_string_append_printf (text, "%" G_GSIZE_FORMAT ",", rows);
+    g_string_append_printf (text, "%" G_GSIZE_FORMAT "],\"data_offsets\":[%" G_GSIZE_FORMAT ",%" G_GSIZE_FORMAT "]}",
+                            tensors[i].columns, first, end);
+    first = end;
+  }
   g_string_append_c (text, '}');
   while (text->len % LENGTH_BYTES != 0)
     g_string_append_c (text, ' ');

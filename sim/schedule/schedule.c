@@ -16,21 +16,18 @@ static const char *const placement_names[] = {
   [PS_PLACEMENT_CUSTOM] = "custom",
 };
 
-const char *
-ps_placement_name (PsPlacementKind kind)
+const char *ps_placement_name (PsPlacementKind kind)
 {
   g_return_val_if_fail ((guint)kind < G_N_ELEMENTS (placement_names), NULL);
   return placement_names[kind];
 }
 
-gboolean
-ps_placement_parse (const char *where, const char *text, PsPlacementKind *kind, GError **error)
+gboolean ps_placement_parse (const char *where, const char *text, PsPlacementKind *kind, GError **error)
 {
   return ps_parse_name (where, text, placement_names, PS_PLACEMENT_CUSTOM, kind, error);
 }
 
-static PsPlacement *
-placement_alloc (PsPlacementKind kind, guint n_devices, guint n_stages, guint n_copies)
+static PsPlacement *placement_alloc (PsPlacementKind kind, guint n_devices, guint n_stages, guint n_copies)
 {
   PsPlacement *placement = g_new0 (PsPlacement, 1);
 
@@ -43,8 +40,7 @@ placement_alloc (PsPlacementKind kind, guint n_devices, guint n_stages, guint n_
   return placement;
 }
 
-static guint
-known_device (PsPlacementKind kind, guint n_devices, guint copy, guint stage)
+static guint known_device (PsPlacementKind kind, guint n_devices, guint copy, guint stage)
 {
   guint column = stage % n_devices;
   gboolean up
@@ -53,8 +49,7 @@ known_device (PsPlacementKind kind, guint n_devices, guint copy, guint stage)
   return up ? n_devices - 1 - column : column;
 }
 
-static void
-number_chunks (PsPlacement *placement)
+static void number_chunks (PsPlacement *placement)
 {
   g_autofree guint16 *held = g_new0 (guint16, placement->n_devices);
 
@@ -62,8 +57,7 @@ number_chunks (PsPlacement *placement)
     placement->chunk[i] = held[placement->device[i]]++;
 }
 
-PsPlacement *
-ps_placement_new (PsPlacementKind kind, guint n_devices, guint n_chunks)
+PsPlacement *ps_placement_new (PsPlacementKind kind, guint n_devices, guint n_chunks)
 {
   g_return_val_if_fail (kind != PS_PLACEMENT_CUSTOM && n_devices >= 1 && n_chunks >= 1, NULL);
   g_return_val_if_fail (kind != PS_PLACEMENT_V || n_chunks == 2, NULL);
@@ -78,8 +72,7 @@ ps_placement_new (PsPlacementKind kind, guint n_devices, guint n_chunks)
   return placement;
 }
 
-static gboolean
-is_known (const PsPlacement *placement, PsPlacementKind kind)
+static gboolean is_known (const PsPlacement *placement, PsPlacementKind kind)
 {
   guint chunks = placement->n_stages / placement->n_devices;
 
@@ -94,30 +87,26 @@ is_known (const PsPlacement *placement, PsPlacementKind kind)
   return TRUE;
 }
 
-PsPlacement *
-ps_placement_new_custom (guint n_devices, guint n_stages, guint n_copies, const guint16 *device)
+PsPlacement *ps_placement_new_custom (guint n_devices, guint n_stages, guint n_copies, const guint16 *device)
 {
   PsPlacement *placement = placement_alloc (PS_PLACEMENT_CUSTOM, n_devices, n_stages, n_copies);
 
   memcpy (placement->device, device, (gsize)n_stages * n_copies * sizeof *device);
   number_chunks (placement);
   for (guint kind = 0; kind < PS_PLACEMENT_CUSTOM; kind++)
-    if (is_known (placement, (PsPlacementKind)kind))
-      {
-        placement->kind = (PsPlacementKind)kind;
-        break;
-      }
+    if (is_known (placement, (PsPlacementKind)kind)) {
+      placement->kind = (PsPlacementKind)kind;
+      break;
+    }
   return placement;
 }
 
-PsPlacement *
-ps_placement_copy (const PsPlacement *placement)
+PsPlacement *ps_placement_copy (const PsPlacement *placement)
 {
   return ps_placement_new_custom (placement->n_devices, placement->n_stages, placement->n_copies, placement->device);
 }
 
-void
-ps_placement_free (PsPlacement *placement)
+void ps_placement_free (PsPlacement *placement)
 {
   if (placement == NULL)
     return;
@@ -126,8 +115,7 @@ ps_placement_free (PsPlacement *placement)
   g_free (placement);
 }
 
-gboolean
-ps_placement_holds (const PsPlacement *placement, guint device, guint stage)
+gboolean ps_placement_holds (const PsPlacement *placement, guint device, guint stage)
 {
   for (guint copy = 0; copy < placement->n_copies; copy++)
     if (ps_placement_device (placement, copy, stage) == device)
@@ -135,26 +123,23 @@ ps_placement_holds (const PsPlacement *placement, guint device, guint stage)
   return FALSE;
 }
 
-guint
-ps_placement_max_chunks (const PsPlacement *placement)
+guint ps_placement_max_chunks (const PsPlacement *placement)
 {
   g_autofree guint *held = g_new0 (guint, (gsize)placement->n_copies * placement->n_devices);
   guint most = 0;
 
   for (guint copy = 0; copy < placement->n_copies; copy++)
-    for (guint stage = 0; stage < placement->n_stages; stage++)
-      {
-        guint n = ++held[(gsize)copy * placement->n_devices + ps_placement_device (placement, copy, stage)];
+    for (guint stage = 0; stage < placement->n_stages; stage++) {
+      guint n = ++held[(gsize)copy * placement->n_devices + ps_placement_device (placement, copy, stage)];
 
-        most = MAX (most, n);
-      }
+      most = MAX (most, n);
+    }
   return most;
 }
 
 /* Orders. */
 
-void
-ps_schedule_free (PsSchedule *schedule)
+void ps_schedule_free (PsSchedule *schedule)
 {
   if (schedule == NULL)
     return;
@@ -171,8 +156,7 @@ ps_schedule_free (PsSchedule *schedule)
   g_free (schedule);
 }
 
-PsSchedule *
-ps_schedule_copy (const PsSchedule *schedule)
+PsSchedule *ps_schedule_copy (const PsSchedule *schedule)
 {
   PsSchedule *copy = g_memdup2 (schedule, sizeof *schedule);
   guint n_devices = schedule->placement->n_devices;
@@ -191,16 +175,14 @@ ps_schedule_copy (const PsSchedule *schedule)
   return copy;
 }
 
-struct _PsScheduleBuilder
-{
+struct _PsScheduleBuilder {
   PsSchedule *schedule;
   guint n_ops;
   guint n_allocated;
   guint device;
 };
 
-PsScheduleBuilder *
-ps_schedule_builder_new (const char *name, PsPlacement *placement, guint n_microbatches)
+PsScheduleBuilder *ps_schedule_builder_new (const char *name, PsPlacement *placement, guint n_microbatches)
 {
   PsScheduleBuilder *builder = g_new0 (PsScheduleBuilder, 1);
   PsSchedule *schedule = builder->schedule = g_new0 (PsSchedule, 1);
@@ -213,8 +195,7 @@ ps_schedule_builder_new (const char *name, PsPlacement *placement, guint n_micro
   return builder;
 }
 
-void
-ps_schedule_builder_reserve (PsScheduleBuilder *builder, guint n)
+void ps_schedule_builder_reserve (PsScheduleBuilder *builder, guint n)
 {
   PsSchedule *schedule = builder->schedule;
 
@@ -225,38 +206,33 @@ ps_schedule_builder_reserve (PsScheduleBuilder *builder, guint n)
   ps_large (schedule->ops, builder->n_allocated * sizeof *schedule->ops);
 }
 
-void
-ps_schedule_builder_add_op (PsScheduleBuilder *builder, PsOp op)
+void ps_schedule_builder_add_op (PsScheduleBuilder *builder, PsOp op)
 {
   if (G_UNLIKELY (builder->n_ops == builder->n_allocated))
     ps_schedule_builder_reserve (builder, 1);
   builder->schedule->ops[builder->n_ops++] = op;
 }
 
-PsOp *
-ps_schedule_builder_room (PsScheduleBuilder *builder, guint n)
+PsOp *ps_schedule_builder_room (PsScheduleBuilder *builder, guint n)
 {
   ps_schedule_builder_reserve (builder, n);
   builder->n_ops += n;
   return &builder->schedule->ops[builder->n_ops - n];
 }
 
-void
-ps_schedule_builder_add_ops (PsScheduleBuilder *builder, const PsOp *ops, guint n)
+void ps_schedule_builder_add_ops (PsScheduleBuilder *builder, const PsOp *ops, guint n)
 {
   memcpy (ps_schedule_builder_room (builder, n), ops, n * sizeof *ops);
 }
 
-void
-ps_schedule_builder_add (PsScheduleBuilder *builder, PsOpKind kind, guint stage, guint microbatch)
+void ps_schedule_builder_add (PsScheduleBuilder *builder, PsOpKind kind, guint stage, guint microbatch)
 {
   PsOp op = { .kind = (guint8)kind, .stage = (guint16)stage, .microbatch = microbatch & G_MAXINT32 };
 
   ps_schedule_builder_add_op (builder, op);
 }
 
-void
-ps_schedule_builder_add_post (PsScheduleBuilder *builder, guint type, PsOp op)
+void ps_schedule_builder_add_post (PsScheduleBuilder *builder, guint type, PsOp op)
 {
   PsPost post = { .place = builder->n_ops, .device = (guint16)builder->device, .type = (guint8)type, .op = op };
 
@@ -265,15 +241,13 @@ ps_schedule_builder_add_post (PsScheduleBuilder *builder, guint type, PsOp op)
   g_array_append_val (builder->schedule->posts, post);
 }
 
-void
-ps_schedule_builder_next_device (PsScheduleBuilder *builder)
+void ps_schedule_builder_next_device (PsScheduleBuilder *builder)
 {
   g_return_if_fail (builder->device < builder->schedule->placement->n_devices);
   builder->schedule->first[++builder->device] = builder->n_ops;
 }
 
-PsSchedule *
-ps_schedule_builder_end (PsScheduleBuilder *builder)
+PsSchedule *ps_schedule_builder_end (PsScheduleBuilder *builder)
 {
   PsSchedule *schedule = builder->schedule;
 
@@ -286,8 +260,7 @@ ps_schedule_builder_end (PsScheduleBuilder *builder)
   return schedule;
 }
 
-char *
-ps_op_format (PsOp op, char *buffer)
+char *ps_op_format (PsOp op, char *buffer)
 {
   char *to = ps_put_integer (ps_put (buffer, ps_op_kind_name ((PsOpKind)op.kind)), op.microbatch);
 
@@ -297,8 +270,7 @@ ps_op_format (PsOp op, char *buffer)
   return buffer;
 }
 
-static gboolean
-parse_digits (const char **text, guint64 max, guint64 *value)
+static gboolean parse_digits (const char **text, guint64 max, guint64 *value)
 {
   if (!g_ascii_isdigit (**text))
     return FALSE;
@@ -307,28 +279,24 @@ parse_digits (const char **text, guint64 max, guint64 *value)
   return *value <= max;
 }
 
-static gboolean
-parse_kind (const char **text, guint *kind)
+static gboolean parse_kind (const char **text, guint *kind)
 {
   gsize length = 0;
 
   while (g_ascii_isupper ((*text)[length]))
     length++;
-  for (*kind = 0; *kind < PS_N_OP_KINDS; ++*kind)
-    {
-      const char *name = ps_op_kind_name ((PsOpKind)*kind);
+  for (*kind = 0; *kind < PS_N_OP_KINDS; ++*kind) {
+    const char *name = ps_op_kind_name ((PsOpKind)*kind);
 
-      if (strncmp (name, *text, length) == 0 && name[length] == '\0')
-        {
-          *text += length;
-          return TRUE;
-        }
+    if (strncmp (name, *text, length) == 0 && name[length] == '\0') {
+      *text += length;
+      return TRUE;
     }
+  }
   return FALSE;
 }
 
-gboolean
-ps_op_parse (const char *text, const char **end, PsOp *op)
+gboolean ps_op_parse (const char *text, const char **end, PsOp *op)
 {
   guint64 microbatch, stage, slice = 0;
   guint kind;
@@ -336,12 +304,11 @@ ps_op_parse (const char *text, const char **end, PsOp *op)
   if (!parse_kind (&text, &kind) || !parse_digits (&text, PS_MAX_MICROBATCHES - 1, &microbatch) || *text++ != '.'
       || !parse_digits (&text, PS_MAX_STAGES - 1, &stage))
     return FALSE;
-  if (*text == '/')
-    {
-      text++;
-      if (!parse_digits (&text, G_MAXUINT8, &slice))
-        return FALSE;
-    }
+  if (*text == '/') {
+    text++;
+    if (!parse_digits (&text, G_MAXUINT8, &slice))
+      return FALSE;
+  }
   *op = (PsOp){
     .kind = (guint8)kind, .slice = (guint8)slice, .stage = (guint16)stage, .microbatch = microbatch & G_MAXINT32
   };
@@ -349,8 +316,7 @@ ps_op_parse (const char *text, const char **end, PsOp *op)
   return TRUE;
 }
 
-guint8 *
-ps_schedule_recomputed (const PsSchedule *schedule)
+guint8 *ps_schedule_recomputed (const PsSchedule *schedule)
 {
   guint8 *recomputed;
 
@@ -364,8 +330,7 @@ ps_schedule_recomputed (const PsSchedule *schedule)
 }
 
 /* seen has one bit per op kind for each stage, microbatch and slice (ps_schedule_cell). */
-typedef struct
-{
+typedef struct {
   const PsSchedule *schedule;
   guint8 *seen;
 } Check;
@@ -373,8 +338,7 @@ typedef struct
 #define BIT(kind) (1U << (kind))
 #define BACKWARD (BIT (PS_OP_B) | BIT (PS_OP_BW))
 
-static const char *
-range_problem (const PsSchedule *schedule, PsOp op)
+static const char *range_problem (const PsSchedule *schedule, PsOp op)
 {
   if (op.kind == PS_OP_O)
     return "the optimizer step is no part of a schedule";
@@ -386,8 +350,7 @@ range_problem (const PsSchedule *schedule, PsOp op)
 }
 
 /* Slices run forward in order and backward in reverse. */
-static const char *
-order_problem (const Check *check, PsOp op)
+static const char *order_problem (const Check *check, PsOp op)
 {
   const guint8 *cell = &check->seen[ps_schedule_cell (check->schedule, op)], seen = *cell;
   gboolean last_slice = op.slice + 1U == check->schedule->n_slices;
@@ -408,8 +371,7 @@ order_problem (const Check *check, PsOp op)
   return !last_slice && !(cell[1] & BACKWARD) ? "comes before the next slice" : NULL;
 }
 
-static const char *
-pair_problem (const PsSchedule *schedule, guint index, guint end)
+static const char *pair_problem (const PsSchedule *schedule, guint index, guint end)
 {
   PsOp op = schedule->ops[index];
 
@@ -426,8 +388,7 @@ pair_problem (const PsSchedule *schedule, guint index, guint end)
   return next.stage == op.stage && next.microbatch == op.microbatch ? "is paired with an op that depends on it" : NULL;
 }
 
-static const char *
-op_problem (const Check *check, guint device, guint index, guint end)
+static const char *op_problem (const Check *check, guint device, guint index, guint end)
 {
   const PsSchedule *schedule = check->schedule;
   PsOp op = schedule->ops[index];
@@ -442,26 +403,23 @@ op_problem (const Check *check, guint device, guint index, guint end)
   return problem != NULL ? problem : pair_problem (schedule, index, end);
 }
 
-static gboolean
-check_orders (const Check *check, GError **error)
+static gboolean check_orders (const Check *check, GError **error)
 {
   const PsSchedule *schedule = check->schedule;
   char name[48];
 
   for (guint device = 0; device < schedule->placement->n_devices; device++)
-    for (guint i = schedule->first[device]; i < schedule->first[device + 1]; i++)
-      {
-        const char *problem = op_problem (check, device, i, schedule->first[device + 1]);
+    for (guint i = schedule->first[device]; i < schedule->first[device + 1]; i++) {
+      const char *problem = op_problem (check, device, i, schedule->first[device + 1]);
 
-        if (problem != NULL)
-          return ps_refuse (error, PS_ERROR_SCHEDULE, "device %u: op %u (%s): %s", device, i - schedule->first[device],
-                            ps_op_format (schedule->ops[i], name), problem);
-      }
+      if (problem != NULL)
+        return ps_refuse (error, PS_ERROR_SCHEDULE, "device %u: op %u (%s): %s", device, i - schedule->first[device],
+                          ps_op_format (schedule->ops[i], name), problem);
+    }
   return TRUE;
 }
 
-static const char *
-missing_kind (guint seen)
+static const char *missing_kind (guint seen)
 {
   if (!(seen & BIT (PS_OP_F)))
     return "F";
@@ -470,27 +428,24 @@ missing_kind (guint seen)
   return seen & BIT (PS_OP_B) && !(seen & BIT (PS_OP_W)) ? "W" : NULL;
 }
 
-static gboolean
-check_complete (const Check *check, GError **error)
+static gboolean check_complete (const Check *check, GError **error)
 {
   const PsSchedule *schedule = check->schedule;
   const guint8 *seen = check->seen;
 
   for (guint stage = 0; stage < schedule->placement->n_stages; stage++)
     for (guint microbatch = 0; microbatch < schedule->n_microbatches; microbatch++)
-      for (guint slice = 0; slice < schedule->n_slices; slice++)
-        {
-          const char *missing = missing_kind (*seen++);
+      for (guint slice = 0; slice < schedule->n_slices; slice++) {
+        const char *missing = missing_kind (*seen++);
 
-          if (missing != NULL)
-            return ps_refuse (error, PS_ERROR_SCHEDULE, "device %u: has no %s of microbatch %u on stage %u",
-                              ps_schedule_device (schedule, stage, microbatch), missing, microbatch, stage);
-        }
+        if (missing != NULL)
+          return ps_refuse (error, PS_ERROR_SCHEDULE, "device %u: has no %s of microbatch %u on stage %u",
+                            ps_schedule_device (schedule, stage, microbatch), missing, microbatch, stage);
+      }
   return TRUE;
 }
 
-gboolean
-ps_schedule_validate (const PsSchedule *schedule, GError **error)
+gboolean ps_schedule_validate (const PsSchedule *schedule, GError **error)
 {
   gsize cells = ps_schedule_n_cells (schedule);
 
@@ -509,40 +464,35 @@ ps_schedule_validate (const PsSchedule *schedule, GError **error)
 
 #define FORMAT "pipesim-schedule/1"
 
-static void
-append_placement (GString *json, const PsPlacement *placement)
+static void append_placement (GString *json, const PsPlacement *placement)
 {
   g_string_append (json, ",\n  \"placement\": [");
-  for (guint copy = 0; copy < placement->n_copies; copy++)
-    {
-      g_string_append (json, copy ? ", [" : "[");
-      for (guint stage = 0; stage < placement->n_stages; stage++)
-        g_string_append_printf (json, "%s%u", stage ? ", " : "", ps_placement_device (placement, copy, stage));
-      g_string_append_c (json, ']');
-    }
+  for (guint copy = 0; copy < placement->n_copies; copy++) {
+    g_string_append (json, copy ? ", [" : "[");
+    for (guint stage = 0; stage < placement->n_stages; stage++)
+      g_string_append_printf (json, "%s%u", stage ? ", " : "", ps_placement_device (placement, copy, stage));
+    g_string_append_c (json, ']');
+  }
   g_string_append_c (json, ']');
 }
 
-static void
-append_device (GString *json, const PsSchedule *schedule, guint device)
+static void append_device (GString *json, const PsSchedule *schedule, guint device)
 {
   char name[48];
   gboolean joined = FALSE;
 
   g_string_append (json, device ? ",\n    [" : "\n    [");
-  for (guint i = schedule->first[device]; i < schedule->first[device + 1]; i++)
-    {
-      const char *separator = i == schedule->first[device] ? "\"" : joined ? "+" : ", \"";
-      PsOp op = schedule->ops[i];
+  for (guint i = schedule->first[device]; i < schedule->first[device + 1]; i++) {
+    const char *separator = i == schedule->first[device] ? "\"" : joined ? "+" : ", \"";
+    PsOp op = schedule->ops[i];
 
-      joined = op.paired;
-      g_string_append_printf (json, "%s%s%s", separator, ps_op_format (op, name), joined ? "" : "\"");
-    }
+    joined = op.paired;
+    g_string_append_printf (json, "%s%s%s", separator, ps_op_format (op, name), joined ? "" : "\"");
+  }
   g_string_append_c (json, ']');
 }
 
-static void
-append_numbers (GString *json, const char *key, const guint8 *bytes, const guint *words, guint n)
+static void append_numbers (GString *json, const char *key, const guint8 *bytes, const guint *words, guint n)
 {
   g_string_append_printf (json, ",\n  \"%s\": [", key);
   for (guint i = 0; i < n; i++)
@@ -550,8 +500,7 @@ append_numbers (GString *json, const char *key, const guint8 *bytes, const guint
   g_string_append_c (json, ']');
 }
 
-static void
-append_text (GString *json, const char *key, const char *text)
+static void append_text (GString *json, const char *key, const char *text)
 {
   if (text == NULL)
     return;
@@ -559,14 +508,12 @@ append_text (GString *json, const char *key, const char *text)
   ps_json_append_string (json, text);
 }
 
-static void
-append_integer (GString *json, const char *key, guint value)
+static void append_integer (GString *json, const char *key, guint value)
 {
   g_string_append_printf (json, ",\n  \"%s\": %u", key, value);
 }
 
-char *
-ps_schedule_to_json (const PsSchedule *schedule)
+char *ps_schedule_to_json (const PsSchedule *schedule)
 {
   const PsPlacement *placement = schedule->placement;
   GString *json = g_string_new ("{\n  \"format\": \"" FORMAT "\"");
@@ -601,8 +548,7 @@ ps_schedule_to_json (const PsSchedule *schedule)
 }
 
 /* The counts in the head of a file. */
-typedef struct
-{
+typedef struct {
   const PsJsonObject *object;
   PsJsonReader *reader;
   gint64 n_devices;
@@ -611,8 +557,7 @@ typedef struct
   gint64 n_slices;
 } Head;
 
-static gboolean
-read_head (Head *head, GError **error)
+static gboolean read_head (Head *head, GError **error)
 {
   return ps_json_get_integer (head->object, "devices", 1, PS_MAX_DEVICES, &head->n_devices, error)
          && ps_json_get_integer (head->object, "stages", 1, PS_MAX_STAGES, &head->n_stages, error)
@@ -621,8 +566,7 @@ read_head (Head *head, GError **error)
 }
 
 /* Of the array that was stepped into just now. */
-static gboolean
-check_length (const Head *head, const char *key, gint64 wanted, GError **error)
+static gboolean check_length (const Head *head, const char *key, gint64 wanted, GError **error)
 {
   guint n = ps_json_count_elements (head->reader);
 
@@ -633,25 +577,22 @@ check_length (const Head *head, const char *key, gint64 wanted, GError **error)
 }
 
 /* One weight copy: the device of each stage. */
-static gboolean
-read_copy (const Head *head, guint copy, guint16 *device, GError **error)
+static gboolean read_copy (const Head *head, guint copy, guint16 *device, GError **error)
 {
   if (!ps_json_element_array (head->reader, "placement", copy, error)
       || !check_length (head, "placement", head->n_stages, error))
     return FALSE;
-  for (guint stage = 0; ps_json_next_element (head->reader); stage++)
-    {
-      gint64 value;
+  for (guint stage = 0; ps_json_next_element (head->reader); stage++) {
+    gint64 value;
 
-      if (!ps_json_element_integer (head->reader, "placement", stage, 0, head->n_devices - 1, &value, error))
-        return FALSE;
-      device[stage] = (guint16)value;
-    }
+    if (!ps_json_element_integer (head->reader, "placement", stage, 0, head->n_devices - 1, &value, error))
+      return FALSE;
+    device[stage] = (guint16)value;
+  }
   return TRUE;
 }
 
-static PsPlacement *
-read_placement (const Head *head, GError **error)
+static PsPlacement *read_placement (const Head *head, GError **error)
 {
   if (!ps_json_get_array (head->object, "placement", error))
     return NULL;
@@ -667,8 +608,8 @@ read_placement (const Head *head, GError **error)
 }
 
 /* An optional array of n integers from low to high; *values stays NULL where the file has none. */
-static gboolean
-read_numbers (const Head *head, const char *key, gint64 n, gint64 low, gint64 high, guint **values, GError **error)
+static gboolean read_numbers (const Head *head, const char *key, gint64 n, gint64 low, gint64 high, guint **values,
+                              GError **error)
 {
   *values = NULL;
   if (!ps_json_object_has (head->object, key))
@@ -676,59 +617,52 @@ read_numbers (const Head *head, const char *key, gint64 n, gint64 low, gint64 hi
   if (!ps_json_get_array (head->object, key, error) || !check_length (head, key, n, error))
     return FALSE;
   g_autofree guint *read = g_new0 (guint, (gsize)n);
-  for (guint i = 0; ps_json_next_element (head->reader); i++)
-    {
-      gint64 value;
+  for (guint i = 0; ps_json_next_element (head->reader); i++) {
+    gint64 value;
 
-      if (!ps_json_element_integer (head->reader, key, i, low, high, &value, error))
-        return FALSE;
-      read[i] = (guint)value;
-    }
+    if (!ps_json_element_integer (head->reader, key, i, low, high, &value, error))
+      return FALSE;
+    read[i] = (guint)value;
+  }
   *values = g_steal_pointer (&read);
   return TRUE;
 }
 
-static gboolean
-add_ops (PsScheduleBuilder *builder, const char *text)
+static gboolean add_ops (PsScheduleBuilder *builder, const char *text)
 {
   PsOp op;
   const char *end;
 
-  while (ps_op_parse (text, &end, &op))
-    {
-      op.paired = *end == '+';
-      ps_schedule_builder_add_op (builder, op);
-      if (!op.paired)
-        return *end == '\0';
-      text = end + 1;
-    }
+  while (ps_op_parse (text, &end, &op)) {
+    op.paired = *end == '+';
+    ps_schedule_builder_add_op (builder, op);
+    if (!op.paired)
+      return *end == '\0';
+    text = end + 1;
+  }
   return FALSE;
 }
 
-static gboolean
-read_device (const Head *head, PsScheduleBuilder *builder, guint device, GError **error)
+static gboolean read_device (const Head *head, PsScheduleBuilder *builder, guint device, GError **error)
 {
   g_autofree char *key = g_strdup_printf ("order[%u]", device);
 
   if (!ps_json_element_array (head->reader, "order", device, error))
     return FALSE;
-  for (guint i = 0; ps_json_next_element (head->reader); i++)
-    {
-      const char *text;
+  for (guint i = 0; ps_json_next_element (head->reader); i++) {
+    const char *text;
 
-      if (!ps_json_element_text (head->reader, key, i, &text, error))
-        return FALSE;
-      if (!add_ops (builder, text))
-        return ps_refuse (error, PS_ERROR_INPUT,
-                          "%s: %s[%u]: '%s' is no op such as F0.1 (kind, microbatch, dot, stage)", head->reader->where,
-                          key, i, text);
-    }
+    if (!ps_json_element_text (head->reader, key, i, &text, error))
+      return FALSE;
+    if (!add_ops (builder, text))
+      return ps_refuse (error, PS_ERROR_INPUT, "%s: %s[%u]: '%s' is no op such as F0.1 (kind, microbatch, dot, stage)",
+                        head->reader->where, key, i, text);
+  }
   ps_schedule_builder_next_device (builder);
   return TRUE;
 }
 
-static gboolean
-read_orders (const Head *head, PsScheduleBuilder *builder, GError **error)
+static gboolean read_orders (const Head *head, PsScheduleBuilder *builder, GError **error)
 {
   if (!ps_json_get_array (head->object, "order", error) || !check_length (head, "order", head->n_devices, error))
     return FALSE;
@@ -738,14 +672,12 @@ read_orders (const Head *head, PsScheduleBuilder *builder, GError **error)
   return TRUE;
 }
 
-static gboolean
-read_text (const PsJsonObject *object, const char *key, char **text, GError **error)
+static gboolean read_text (const PsJsonObject *object, const char *key, char **text, GError **error)
 {
   return !ps_json_object_has (object, key) || ps_json_get_text (object, key, text, error);
 }
 
-static gboolean
-read_integer (const PsJsonObject *object, const char *key, gint64 high, guint *value, GError **error)
+static gboolean read_integer (const PsJsonObject *object, const char *key, gint64 high, guint *value, GError **error)
 {
   gint64 read = 0;
 
@@ -755,8 +687,7 @@ read_integer (const PsJsonObject *object, const char *key, gint64 high, guint *v
   return TRUE;
 }
 
-static gboolean
-read_options (const Head *head, PsSchedule *schedule, GError **error)
+static gboolean read_options (const Head *head, PsSchedule *schedule, GError **error)
 {
   const PsJsonObject *object = head->object;
   g_autofree guint *copy = NULL;
@@ -781,8 +712,7 @@ read_options (const Head *head, PsSchedule *schedule, GError **error)
   return TRUE;
 }
 
-static PsSchedule *
-read_schedule (const PsJsonObject *object, GError **error)
+static PsSchedule *read_schedule (const PsJsonObject *object, GError **error)
 {
   g_autofree char *name = NULL;
   Head head = { .object = object, .reader = object->reader };
@@ -799,8 +729,7 @@ read_schedule (const PsJsonObject *object, GError **error)
   return complete && read_options (&head, schedule, error) ? g_steal_pointer (&schedule) : NULL;
 }
 
-PsSchedule *
-ps_schedule_parse_json (const char *where, const char *text, gssize length, GError **error)
+PsSchedule *ps_schedule_parse_json (const char *where, const char *text, gssize length, GError **error)
 {
   static const char *const required[]
       = { "name", "devices", "stages", "microbatches", "slices", "placement", "order", NULL };
@@ -816,20 +745,17 @@ ps_schedule_parse_json (const char *where, const char *text, gssize length, GErr
   return read_schedule (&object, error);
 }
 
-static gboolean
-recognise (const char *text, gsize length)
+static gboolean recognise (const char *text, gsize length)
 {
   return ps_format_first (text, length) == '{';
 }
 
-static PsSchedule *
-read_native (const char *where, const char *text, gsize length, GError **error)
+static PsSchedule *read_native (const char *where, const char *text, gsize length, GError **error)
 {
   return ps_schedule_parse_json (where, text, (gssize)length, error);
 }
 
-static char *
-write_native (const PsSchedule *schedule, G_GNUC_UNUSED GError **error)
+static char *write_native (const PsSchedule *schedule, G_GNUC_UNUSED GError **error)
 {
   return ps_schedule_to_json (schedule);
 }

@@ -16,16 +16,14 @@
 #define JOIN_REACH 12
 
 /* The objective, plus a part of the mean finish that decides between orders of equal objective. */
-static double
-cost_of (const PsOrder *order, const PsAnnealing *annealing)
+static double cost_of (const PsOrder *order, const PsAnnealing *annealing)
 {
   return (double)order->objective + annealing->pull * (double)order->end_sum / order->problem->n_devices;
 }
 
 /* Whether the op at a position starts exactly when the op before it ends. Only then does it wait for that op, and no
  * path through other devices leads from that op to it. */
-static gboolean
-is_tight (const PsOrder *order, guint at)
+static gboolean is_tight (const PsOrder *order, guint at)
 {
   guint before = order->sequence[at - 1], op = order->sequence[at];
 
@@ -33,8 +31,7 @@ is_tight (const PsOrder *order, guint at)
 }
 
 /* Draws a position that has an op before it on the same device. */
-static guint
-draw_position (const PsOrder *order, PsRandom *random, guint *first, guint *end)
+static guint draw_position (const PsOrder *order, PsRandom *random, guint *first, guint *end)
 {
   const PsProblem *problem = order->problem;
   guint at = ps_random_below (random, problem->n_ops), device;
@@ -48,8 +45,7 @@ draw_position (const PsOrder *order, PsRandom *random, guint *first, guint *end)
 }
 
 /* Draws a move. W may go anywhere after its B; F and B only pass ops that they touch. */
-static gboolean
-draw_move (const PsOrder *order, PsRandom *random, PsMove *move)
+static gboolean draw_move (const PsOrder *order, PsRandom *random, PsMove *move)
 {
   const PsProblem *problem = order->problem;
   guint first, end, at = draw_position (order, random, &first, &end), what = ps_random_below (random, 8);
@@ -58,17 +54,15 @@ draw_move (const PsOrder *order, PsRandom *random, PsMove *move)
   if (at >= end)
     return FALSE;
   kind = chain_of (problem, order->sequence[at]) % N_KINDS;
-  if (what < 5 && kind != PS_OP_W)
-    {
-      *move = (PsMove){ at, at - 1 };
-      return is_tight (order, at);
-    }
+  if (what < 5 && kind != PS_OP_W) {
+    *move = (PsMove){ at, at - 1 };
+    return is_tight (order, at);
+  }
   distance = 1 + ps_random_below (random, REACH);
-  if (kind == PS_OP_W)
-    {
-      *move = (PsMove){ at, what & 1 ? MAX (at, first + distance) - distance : MIN (at + distance, end - 1) };
-      return move->to != move->from;
-    }
+  if (kind == PS_OP_W) {
+    *move = (PsMove){ at, what & 1 ? MAX (at, first + distance) - distance : MIN (at + distance, end - 1) };
+    return move->to != move->from;
+  }
   distance = 1 + ps_random_below (random, 4);
   *move = (PsMove){ at, what & 1 ? MAX (at, first + distance) - distance : MIN (at + distance, end - 1) };
   for (guint i = MIN (move->from, move->to) + 1; i <= MAX (move->from, move->to); i++)
@@ -79,30 +73,27 @@ draw_move (const PsOrder *order, PsRandom *random, PsMove *move)
 
 /* Finds an op for a B or an F to be joined with: the next op of `kind`, before it (ahead) or after it, that is in no
  * pair. */
-static guint
-find_partner (const PsOrder *order, guint op, guint kind, gboolean ahead)
+static guint find_partner (const PsOrder *order, guint op, guint kind, gboolean ahead)
 {
   const PsProblem *problem = order->problem;
   guint device = device_of (problem, op);
   gint64 at = order->nodes[op].position, first = problem->first[device], stop = order->stop[device];
 
-  for (guint i = 0; i < JOIN_REACH; i++)
-    {
-      guint other;
+  for (guint i = 0; i < JOIN_REACH; i++) {
+    guint other;
 
-      at += ahead ? -1 : 1;
-      if (at < first || at >= stop)
-        return NO_OP;
-      other = order->sequence[at];
-      if (chain_of (problem, other) % N_KINDS == kind
-          && (order->partner[other] == problem->n_ops || order->partner[other] == other))
-        return other;
-    }
+    at += ahead ? -1 : 1;
+    if (at < first || at >= stop)
+      return NO_OP;
+    other = order->sequence[at];
+    if (chain_of (problem, other) % N_KINDS == kind
+        && (order->partner[other] == problem->n_ops || order->partner[other] == other))
+      return other;
+  }
   return NO_OP;
 }
 
-static gboolean
-draw_join (const PsOrder *order, PsRandom *random, PsJoin *join)
+static gboolean draw_join (const PsOrder *order, PsRandom *random, PsJoin *join)
 {
   const PsProblem *problem = order->problem;
   guint op = order->node[ps_random_below (random, problem->n_ops)], chain = chain_of (problem, op);
@@ -113,17 +104,15 @@ draw_join (const PsOrder *order, PsRandom *random, PsJoin *join)
   *join = (PsJoin){ op, none, what & 1 };
   if (kind == PS_OP_W)
     return FALSE;
-  if (partner != none && partner != op)
-    {
-      if (fuses && what & 2)
-        join->partner = op;
-      return TRUE;
-    }
-  if (kind == PS_OP_B && fuses && what & 2)
-    {
-      join->partner = partner == op ? none : op;
-      return TRUE;
-    }
+  if (partner != none && partner != op) {
+    if (fuses && what & 2)
+      join->partner = op;
+    return TRUE;
+  }
+  if (kind == PS_OP_B && fuses && what & 2) {
+    join->partner = partner == op ? none : op;
+    return TRUE;
+  }
   other = find_partner (order, op, kind == PS_OP_F ? PS_OP_B : PS_OP_F, what & 1);
   join->b = kind == PS_OP_F ? other : op;
   join->partner = kind == PS_OP_F ? op : other;
@@ -131,15 +120,14 @@ draw_join (const PsOrder *order, PsRandom *random, PsJoin *join)
 }
 
 /* Accepts a change that was made, if its cost less the margin is not above `cost`. */
-static gboolean
-accepts (const PsOrder *order, const PsAnnealing *annealing, double cost, double margin, double price, gint64 excess)
+static gboolean accepts (const PsOrder *order, const PsAnnealing *annealing, double cost, double margin, double price,
+                         gint64 excess)
 {
   return (price >= 0 || excess <= 0) && cost_of (order, annealing) <= cost + margin - MAX (price, 0) * (double)excess;
 }
 
 /* Tries to move an op; TRUE when the order has changed. An estimate refuses most moves that would cost too much. */
-static gboolean
-try_move (PsOrder *order, const PsAnnealing *annealing, double margin, double price)
+static gboolean try_move (PsOrder *order, const PsAnnealing *annealing, double margin, double price)
 {
   double cost = cost_of (order, annealing);
   gint64 excess, enough;
@@ -153,18 +141,16 @@ try_move (PsOrder *order, const PsAnnealing *annealing, double margin, double pr
   enough = order->objective + (gint64)(margin - MAX (price, 0) * (double)excess);
   if ((price < 0 && excess > 0) || ps_order_estimate (order, move, enough) > enough || !ps_order_apply (order, move))
     return FALSE;
-  if (!accepts (order, annealing, cost, margin, price, excess))
-    {
-      ps_order_revert (order, move);
-      return FALSE;
-    }
+  if (!accepts (order, annealing, cost, margin, price, excess)) {
+    ps_order_revert (order, move);
+    return FALSE;
+  }
   ps_order_keep (order, move, excess);
   return TRUE;
 }
 
 /* Tries to join or split ops; `before` is scratch. */
-static gboolean
-try_join (PsOrder *order, PsOrder *before, const PsAnnealing *annealing, double margin, double price)
+static gboolean try_join (PsOrder *order, PsOrder *before, const PsAnnealing *annealing, double margin, double price)
 {
   guint n_draws = 0;
   PsJoin join;
@@ -180,8 +166,8 @@ try_join (PsOrder *order, PsOrder *before, const PsAnnealing *annealing, double 
   return FALSE;
 }
 
-static gboolean
-try_step (PsOrder *order, PsOrder *before, const PsAnnealing *annealing, double temperature, double price)
+static gboolean try_step (PsOrder *order, PsOrder *before, const PsAnnealing *annealing, double temperature,
+                          double price)
 {
   gboolean joins = order->problem->joins && ps_random_below (annealing->random, MOVES_PER_JOIN) == 0;
   double margin = temperature * ps_random_exponential (annealing->random);
@@ -189,35 +175,31 @@ try_step (PsOrder *order, PsOrder *before, const PsAnnealing *annealing, double 
   return joins ? try_join (order, before, annealing, margin, price) : try_move (order, annealing, margin, price);
 }
 
-guint64
-ps_anneal (PsOrder *order, const PsAnnealing *annealing)
+guint64 ps_anneal (PsOrder *order, const PsAnnealing *annealing)
 {
   g_autoptr (PsOrder) best = ps_order_new (order->problem), before = ps_order_new (order->problem);
   double best_cost = cost_of (order, annealing);
   guint64 n = 0, part_moves = annealing->n_moves / PARTS, offer_at = part_moves;
 
   ps_order_assign (best, order);
-  while (n < annealing->n_moves && best->objective > annealing->stop_at_ns)
-    {
-      double part = (double)n / (double)annealing->n_moves;
-      double left = 1 - part, temperature = annealing->cold + (annealing->hot - annealing->cold) * left * left * left;
+  while (n < annealing->n_moves && best->objective > annealing->stop_at_ns) {
+    double part = (double)n / (double)annealing->n_moves;
+    double left = 1 - part, temperature = annealing->cold + (annealing->hot - annealing->cold) * left * left * left;
 
-      if (annealing->go_on != NULL && !annealing->go_on (annealing->data))
-        break;
-      for (guint i = 0; i < ANNEAL_ROUND; i++)
-        if (try_step (order, before, annealing, temperature, annealing->price * (1 + 9 * part)) && order->excess == 0
-            && cost_of (order, annealing) < best_cost)
-          {
-            best_cost = cost_of (order, annealing);
-            ps_order_assign (best, order);
-          }
-      n += ANNEAL_ROUND;
-      if (annealing->offer != NULL && n >= offer_at)
-        {
-          annealing->offer (best, annealing->data);
-          offer_at += part_moves;
-        }
+    if (annealing->go_on != NULL && !annealing->go_on (annealing->data))
+      break;
+    for (guint i = 0; i < ANNEAL_ROUND; i++)
+      if (try_step (order, before, annealing, temperature, annealing->price * (1 + 9 * part)) && order->excess == 0
+          && cost_of (order, annealing) < best_cost) {
+        best_cost = cost_of (order, annealing);
+        ps_order_assign (best, order);
+      }
+    n += ANNEAL_ROUND;
+    if (annealing->offer != NULL && n >= offer_at) {
+      annealing->offer (best, annealing->data);
+      offer_at += part_moves;
     }
+  }
   ps_order_assign (order, best);
   return n;
 }

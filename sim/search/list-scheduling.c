@@ -3,8 +3,7 @@
 
 #include <math.h>
 
-typedef struct
-{
+typedef struct {
   const PsProblem *problem;
   const PsPlan *plan;
   guint32 *place;  /* [n_ops] of F and B in the list; NO_OP: they have run */
@@ -16,8 +15,7 @@ typedef struct
 } Progress;
 
 /* The F or B that is next in the plan; NO_OP: none is left. */
-static inline guint
-next_planned (const Progress *progress, guint device)
+static inline guint next_planned (const Progress *progress, guint device)
 {
   const guint *first = progress->problem->first;
   guint end = first[device] + (first[device + 1] - first[device]) / N_KINDS * 2, next = progress->next[device];
@@ -32,16 +30,14 @@ next_planned (const Progress *progress, guint device)
 #define EAGER_PART 8
 
 /* Bytes that remain taken after an op, and after its W if it is a B. */
-static gint64
-bytes_after (const PsProblem *problem, guint chain)
+static gint64 bytes_after (const PsProblem *problem, guint chain)
 {
   gint64 bytes = problem->take[chain] - problem->give[chain];
 
   return chain % N_KINDS == PS_OP_B ? bytes + problem->take[chain + 1] - problem->give[chain + 1] : bytes;
 }
 
-static gint64
-most_bytes (const PsProblem *problem, guint chain)
+static gint64 most_bytes (const PsProblem *problem, guint chain)
 {
   gint64 bytes = problem->take[chain];
 
@@ -49,29 +45,26 @@ most_bytes (const PsProblem *problem, guint chain)
 }
 
 /* Reads the places of a device's ops and the memory that they take. */
-static void
-read_device (Progress *progress, guint device)
+static void read_device (Progress *progress, guint device)
 {
   const PsProblem *problem = progress->problem;
   gint64 level = problem->held[device];
   guint *next = &progress->next[device], op;
 
   *next = problem->first[device];
-  for (op = next_planned (progress, device); op != NO_OP; op = next_planned (progress, device))
-    {
-      guint chain = chain_of (problem, op);
+  for (op = next_planned (progress, device); op != NO_OP; op = next_planned (progress, device)) {
+    guint chain = chain_of (problem, op);
 
-      progress->place[op] = *next;
-      progress->level[*next] = level + most_bytes (problem, chain);
-      level += bytes_after (problem, chain);
-      ++*next;
-    }
+    progress->place[op] = *next;
+    progress->level[*next] = level + most_bytes (problem, chain);
+    level += bytes_after (problem, chain);
+    ++*next;
+  }
   *next = problem->first[device];
   progress->n_left[device] = problem->m;
 }
 
-static Progress *
-progress_new (GPtrArray *owned, const PsProblem *problem, const PsPlan *plan)
+static Progress *progress_new (GPtrArray *owned, const PsProblem *problem, const PsPlan *plan)
 {
   Progress *progress = PS_OWN_NEW (owned, Progress, 1);
   guint n_ops = problem->n_ops, p = problem->n_devices;
@@ -90,8 +83,7 @@ progress_new (GPtrArray *owned, const PsProblem *problem, const PsPlan *plan)
 }
 
 /* Whether it is known when the op that is next in the plan can start: its producer has run. */
-static gboolean
-knows_next (const Progress *progress, guint device)
+static gboolean knows_next (const Progress *progress, guint device)
 {
   guint next = next_planned (progress, device);
   guint producer = next != NO_OP ? producer_of (progress->problem, next) : NO_OP;
@@ -101,8 +93,7 @@ knows_next (const Progress *progress, guint device)
 
 /* An F before its place changes which W have room. So where a plan says where W run, it is for the idle times before
  * the device's first B. */
-static gint64
-penalty_ahead (const Progress *progress, guint device, guint chain, gboolean is_last)
+static gint64 penalty_ahead (const Progress *progress, guint device, guint chain, gboolean is_last)
 {
   gint64 duration = progress->problem->duration[chain];
 
@@ -113,8 +104,7 @@ penalty_ahead (const Progress *progress, guint device, guint chain, gboolean is_
 
 /* What the score of an op is to be above its start, in ns; G_MAXINT64: it has to wait. w_penalty is that of a W
  * wherever the device would wait. */
-static gint64
-planned_penalty (const Progress *progress, guint device, guint op, gint64 w_penalty)
+static gint64 planned_penalty (const Progress *progress, guint device, guint op, gint64 w_penalty)
 {
   guint chain = chain_of (progress->problem, op);
   gboolean is_last = progress->n_left[device] <= progress->plan->n_last;
@@ -133,8 +123,7 @@ planned_penalty (const Progress *progress, guint device, guint op, gint64 w_pena
 }
 
 /* Whether the device has room for an F or B before its place. */
-static gboolean
-has_room (const Progress *progress, guint device, guint op)
+static gboolean has_room (const Progress *progress, guint device, guint op)
 {
   guint chain = chain_of (progress->problem, op);
   gint64 limit = progress->problem->limit[device], bytes = bytes_after (progress->problem, chain);
@@ -148,8 +137,7 @@ has_room (const Progress *progress, guint device, guint op)
 }
 
 /* Goes on to the next op that has not run. All W that have room before it may run. */
-static void
-pass_done (Progress *progress, guint device)
+static void pass_done (Progress *progress, guint device)
 {
   const PsPlan *plan = progress->plan;
   guint *next = &progress->next[device], n_w = 0;
@@ -160,17 +148,15 @@ pass_done (Progress *progress, guint device)
 }
 
 /* Takes note that an op runs. */
-static void
-note_run (Progress *progress, guint device, guint op)
+static void note_run (Progress *progress, guint device, guint op)
 {
   const PsProblem *problem = progress->problem;
   guint chain = chain_of (problem, op), place = progress->place[op];
 
-  if (chain % N_KINDS == PS_OP_W)
-    {
-      progress->n_w[device] -= progress->n_w[device] > 0;
-      return;
-    }
+  if (chain % N_KINDS == PS_OP_W) {
+    progress->n_w[device] -= progress->n_w[device] > 0;
+    return;
+  }
   for (guint i = progress->next[device]; i < place; i++)
     progress->level[i] += bytes_after (problem, chain);
   if (chain % N_KINDS == PS_OP_B)
@@ -183,8 +169,7 @@ note_run (Progress *progress, guint device, guint op)
 }
 
 /* The state of one device. */
-typedef struct
-{
+typedef struct {
   gint64 free_ns; /* end of its last op */
   gint64 level;   /* memory */
   guint oldest;   /* first microbatch that has not been forwarded through all its stages here */
@@ -196,8 +181,7 @@ typedef struct
   gint64 start;   /* its start; G_MAXINT64: none */
 } DeviceState;
 
-typedef struct
-{
+typedef struct {
   GPtrArray *owned; /* all arrays */
   PsOrder *order;
   const PsProblem *problem;
@@ -214,14 +198,12 @@ typedef struct
                      of its two that starts first */
 } Greedy;
 
-static double
-rule_value (const PsPolicyRule *rule, double x, double y)
+static double rule_value (const PsPolicyRule *rule, double x, double y)
 {
   return rule->base + rule->by_device * x + rule->by_chunk * y;
 }
 
-static void
-greedy_clear (Greedy *greedy)
+static void greedy_clear (Greedy *greedy)
 {
   g_ptr_array_unref (greedy->owned);
 }
@@ -229,8 +211,7 @@ G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Greedy, greedy_clear)
 
 /* Memory that an F of the stage gives back at its end, or that its B and W take, or that the BW takes instead of both.
  */
-static gint64
-burst_of (const PsProblem *problem, const PsPolicy *policy, guint stage)
+static gint64 burst_of (const PsProblem *problem, const PsPolicy *policy, guint stage)
 {
   gboolean fuses = policy->fuses && problem->fuses[stage];
 
@@ -239,27 +220,23 @@ burst_of (const PsProblem *problem, const PsPolicy *policy, guint stage)
 }
 
 /* x and y are the places of the device and of the chunk. */
-static void
-init_stage (Greedy *greedy, guint device, guint stage, double x, double y)
+static void init_stage (Greedy *greedy, guint device, guint stage, double x, double y)
 {
   const PsProblem *problem = greedy->problem;
   const PsPolicy *policy = greedy->policy;
   gint64 *burst = &greedy->state[device].burst;
 
-  for (guint kind = 0; kind < N_KINDS; kind++)
-    {
-      guint chain = stage * N_KINDS + kind;
+  for (guint kind = 0; kind < N_KINDS; kind++) {
+    guint chain = stage * N_KINDS + kind;
 
-      greedy->penalty[chain]
-          = (gint64)lrint (rule_value (&policy->bias[kind], x, y) * (double)problem->duration[chain]);
-    }
+    greedy->penalty[chain] = (gint64)lrint (rule_value (&policy->bias[kind], x, y) * (double)problem->duration[chain]);
+  }
   if (policy->pairs)
     greedy->pair_penalty[stage] = (gint64)lrint (rule_value (&policy->pair, x, y) * (double)problem->pair[stage]);
   *burst = MAX (*burst, burst_of (problem, policy, stage));
 }
 
-static void
-greedy_init (Greedy *greedy, PsOrder *order, const PsPolicy *policy)
+static void greedy_init (Greedy *greedy, PsOrder *order, const PsPolicy *policy)
 {
   const PsProblem *problem = order->problem;
   GPtrArray *owned = greedy->owned = g_ptr_array_new_with_free_func (g_free);
@@ -281,66 +258,59 @@ greedy_init (Greedy *greedy, PsOrder *order, const PsPolicy *policy)
     greedy->first[i] = i < greedy->n_leaves ? p - 1 : MIN (i - greedy->n_leaves, p - 1);
   for (guint i = 0; i < problem->n_ops; i++)
     greedy->end[i] = -1;
-  for (guint d = 0; d < p; d++)
-    {
-      double x = p > 1 ? (double)d / (p - 1) : 0, ahead = rule_value (&policy->ahead, x, 0);
-      guint n = problem->first_stage[d + 1] - problem->first_stage[d];
+  for (guint d = 0; d < p; d++) {
+    double x = p > 1 ? (double)d / (p - 1) : 0, ahead = rule_value (&policy->ahead, x, 0);
+    guint n = problem->first_stage[d + 1] - problem->first_stage[d];
 
-      greedy->state[d] = (DeviceState){ .level = problem->held[d],
-                                        .choice = NO_OP,
-                                        .start = G_MAXINT64,
-                                        .allowed = (guint)CLAMP (ahead * p + problem->n_slices + 0.5, 1, problem->m) };
-      for (guint k = 0; k < n; k++)
-        init_stage (greedy, d, problem->stages[problem->first_stage[d] + k], x, n > 1 ? (double)k / (n - 1) : 0);
-    }
+    greedy->state[d] = (DeviceState){ .level = problem->held[d],
+                                      .choice = NO_OP,
+                                      .start = G_MAXINT64,
+                                      .allowed = (guint)CLAMP (ahead * p + problem->n_slices + 0.5, 1, problem->m) };
+    for (guint k = 0; k < n; k++)
+      init_stage (greedy, d, problem->stages[problem->first_stage[d] + k], x, n > 1 ? (double)k / (n - 1) : 0);
+  }
 }
 
 /* Where the microbatch after this one begins: all slices of this one are before. */
-static guint
-next_whole (const PsProblem *problem, guint microbatch)
+static guint next_whole (const PsProblem *problem, guint microbatch)
 {
   return microbatch - microbatch % problem->n_slices + problem->n_slices;
 }
 
 /* Room that the device's oldest microbatch, with all its slices, still needs for what its forwards keep. */
-static gint64
-reserve (const Greedy *greedy, guint device)
+static gint64 reserve (const Greedy *greedy, guint device)
 {
   const PsProblem *problem = greedy->problem;
   guint end = next_whole (problem, greedy->state[device].oldest);
   gint64 bytes = 0;
 
-  for (guint i = problem->first_stage[device]; i < problem->first_stage[device + 1]; i++)
-    {
-      guint chain = problem->stages[i] * N_KINDS + PS_OP_F;
+  for (guint i = problem->first_stage[device]; i < problem->first_stage[device + 1]; i++) {
+    guint chain = problem->stages[i] * N_KINDS + PS_OP_F;
 
-      if (greedy->next[chain] < end)
-        bytes += (problem->take[chain] - problem->give[chain]) * (end - greedy->next[chain]);
-    }
+    if (greedy->next[chain] < end)
+      bytes += (problem->take[chain] - problem->give[chain]) * (end - greedy->next[chain]);
+  }
   return bytes;
 }
 
 /* Whether other microbatches have begun on the device and are not finished. */
-static gboolean
-has_others (const Greedy *greedy, guint device, guint microbatch)
+static gboolean has_others (const Greedy *greedy, guint device, guint microbatch)
 {
   const PsProblem *problem = greedy->problem;
   guint end = next_whole (problem, microbatch), begin = end - problem->n_slices;
 
-  for (guint i = problem->first_stage[device]; i < problem->first_stage[device + 1]; i++)
-    {
-      guint base = problem->stages[i] * N_KINDS;
+  for (guint i = problem->first_stage[device]; i < problem->first_stage[device + 1]; i++) {
+    guint base = problem->stages[i] * N_KINDS;
 
-      if (greedy->next[base + PS_OP_W] < begin || greedy->next[base + PS_OP_F] > end)
-        return TRUE;
-    }
+    if (greedy->next[base + PS_OP_W] < begin || greedy->next[base + PS_OP_F] > end)
+      return TRUE;
+  }
   return FALSE;
 }
 
 /* Room that a forward must leave at its end. A microbatch alone on the device needs none. Others must leave room for
  * any op of the device: then the oldest one ends, and the next one finds the room that it had. */
-static gint64
-room_to_leave (const Greedy *greedy, guint device, guint microbatch)
+static gint64 room_to_leave (const Greedy *greedy, guint device, guint microbatch)
 {
   const DeviceState *state = &greedy->state[device];
   gint64 bytes = microbatch >= next_whole (greedy->problem, state->oldest) ? reserve (greedy, device) : 0;
@@ -348,8 +318,7 @@ room_to_leave (const Greedy *greedy, guint device, guint microbatch)
   return bytes + (has_others (greedy, device, microbatch) ? state->burst : 0);
 }
 
-static inline G_ALWAYS_INLINE gboolean
-may_start (const Greedy *greedy, guint device, guint chain, guint kind)
+static inline G_ALWAYS_INLINE gboolean may_start (const Greedy *greedy, guint device, guint chain, guint kind)
 {
   const PsProblem *problem = greedy->problem;
   const DeviceState *state = &greedy->state[device];
@@ -367,8 +336,7 @@ may_start (const Greedy *greedy, guint device, guint chain, guint kind)
 }
 
 /* Place of a chain's next op in the order of groups: forwards from the first chunk up, backwards from the last down. */
-static guint64
-group_place (const Greedy *greedy, guint device, guint index, guint kind)
+static guint64 group_place (const Greedy *greedy, guint device, guint index, guint kind)
 {
   const PsProblem *problem = greedy->problem;
   guint n = problem->first_stage[device + 1] - problem->first_stage[device];
@@ -379,8 +347,7 @@ group_place (const Greedy *greedy, guint device, guint index, guint kind)
 }
 
 /* Whether the groups, or the memory that the plan takes, let this chunk of the device go next. */
-static gboolean
-may_be_next (const Greedy *greedy, guint device, guint index, guint kind)
+static gboolean may_be_next (const Greedy *greedy, guint device, guint index, guint kind)
 {
   const PsProblem *problem = greedy->problem;
   guint begin = problem->first_stage[device], n = problem->first_stage[device + 1] - begin;
@@ -398,14 +365,12 @@ may_be_next (const Greedy *greedy, guint device, guint index, guint kind)
 }
 
 /* The next op of a chain, and when its inputs arrive. */
-typedef struct
-{
+typedef struct {
   guint op; /* NO_OP: the chain is finished, or an input has not been made */
   gint64 arrival;
 } Next;
 
-static inline G_ALWAYS_INLINE Next
-next_of (const Greedy *greedy, guint chain)
+static inline G_ALWAYS_INLINE Next next_of (const Greedy *greedy, guint chain)
 {
   const PsProblem *problem = greedy->problem;
   guint op = chain * problem->m + greedy->next[chain], producer;
@@ -421,8 +386,7 @@ next_of (const Greedy *greedy, guint chain)
 }
 
 /* Whether a B runs as BW: because the policy says so, or because there is memory for BW only. */
-static gboolean
-prefers_fused (const Greedy *greedy, guint device, guint b)
+static gboolean prefers_fused (const Greedy *greedy, guint device, guint b)
 {
   const PsProblem *problem = greedy->problem;
   guint stage = b / N_KINDS;
@@ -435,8 +399,7 @@ prefers_fused (const Greedy *greedy, guint device, guint b)
          || state->level + problem->take[b] - problem->give[b] + problem->take[b + 1] > problem->limit[device];
 }
 
-static inline G_ALWAYS_INLINE gint64
-penalty_of (const Greedy *greedy, guint device, guint chain, guint op)
+static inline G_ALWAYS_INLINE gint64 penalty_of (const Greedy *greedy, guint device, guint chain, guint op)
 {
   gint64 penalty = greedy->penalty[chain];
 
@@ -444,8 +407,7 @@ penalty_of (const Greedy *greedy, guint device, guint chain, guint op)
 }
 
 /* Makes the op the device's choice if its score is the lowest so far. */
-static inline G_ALWAYS_INLINE void
-choose_single (Greedy *greedy, guint device, guint index, guint kind, gint64 *best)
+static inline G_ALWAYS_INLINE void choose_single (Greedy *greedy, guint device, guint index, guint kind, gint64 *best)
 {
   const PsProblem *problem = greedy->problem;
   DeviceState *state = &greedy->state[device];
@@ -472,8 +434,7 @@ choose_single (Greedy *greedy, guint device, guint index, guint kind, gint64 *be
 }
 
 /* Does the same for a pair of two chunks' next F and B, if no W of the B's chunk waits. */
-static void
-choose_pair (Greedy *greedy, guint device, guint forward, guint backward, gint64 *best)
+static void choose_pair (Greedy *greedy, guint device, guint forward, guint backward, gint64 *best)
 {
   const PsProblem *problem = greedy->problem;
   DeviceState *state = &greedy->state[device];
@@ -495,8 +456,7 @@ choose_pair (Greedy *greedy, guint device, guint forward, guint backward, gint64
   state->start = start;
 }
 
-static void
-choose (Greedy *greedy, guint device)
+static void choose (Greedy *greedy, guint device)
 {
   const PsProblem *problem = greedy->problem;
   guint begin = problem->first_stage[device], n = problem->first_stage[device + 1] - begin;
@@ -504,24 +464,21 @@ choose (Greedy *greedy, guint device)
 
   greedy->state[device].choice = NO_OP;
   greedy->state[device].start = G_MAXINT64;
-  for (guint i = 0; i < n; i++)
-    {
-      choose_single (greedy, device, i, PS_OP_F, &best);
-      choose_single (greedy, device, i, PS_OP_B, &best);
-      choose_single (greedy, device, i, PS_OP_W, &best);
-    }
+  for (guint i = 0; i < n; i++) {
+    choose_single (greedy, device, i, PS_OP_F, &best);
+    choose_single (greedy, device, i, PS_OP_B, &best);
+    choose_single (greedy, device, i, PS_OP_W, &best);
+  }
   for (guint i = 0; greedy->policy->pairs && i < n * n; i++)
     choose_pair (greedy, device, i / n, i % n, &best);
-  for (guint node = (greedy->n_leaves + device) / 2; node > 0; node /= 2)
-    {
-      guint a = greedy->first[2 * node], b = greedy->first[2 * node + 1];
+  for (guint node = (greedy->n_leaves + device) / 2; node > 0; node /= 2) {
+    guint a = greedy->first[2 * node], b = greedy->first[2 * node + 1];
 
-      greedy->first[node] = greedy->state[b].start < greedy->state[a].start ? b : a;
-    }
+    greedy->first[node] = greedy->state[b].start < greedy->state[a].start ? b : a;
+  }
 }
 
-static void
-note_alive (Greedy *greedy, guint device, guint chain)
+static void note_alive (Greedy *greedy, guint device, guint chain)
 {
   const PsProblem *problem = greedy->problem;
   DeviceState *state = &greedy->state[device];
@@ -539,8 +496,7 @@ note_alive (Greedy *greedy, guint device, guint chain)
 }
 
 /* Places one of the ops that run as one. */
-static void
-place_op (Greedy *greedy, guint device, guint op, gint64 end)
+static void place_op (Greedy *greedy, guint device, guint op, gint64 end)
 {
   guint chain = chain_of (greedy->problem, op);
 
@@ -551,22 +507,19 @@ place_op (Greedy *greedy, guint device, guint op, gint64 end)
   note_alive (greedy, device, chain);
 }
 
-static void
-choose_after (Greedy *greedy, guint device, guint op)
+static void choose_after (Greedy *greedy, guint device, guint op)
 {
   guint consumer[2], n = consumers_of (greedy->problem, op, consumer);
 
-  for (guint i = 0; i < n; i++)
-    {
-      guint other = device_of (greedy->problem, consumer[i]);
+  for (guint i = 0; i < n; i++) {
+    guint other = device_of (greedy->problem, consumer[i]);
 
-      if (other != device)
-        choose (greedy, other);
-    }
+    if (other != device)
+      choose (greedy, other);
+  }
 }
 
-static void
-place (Greedy *greedy, guint device)
+static void place (Greedy *greedy, guint device)
 {
   gboolean joins = greedy->problem->joins;
   DeviceState *state = &greedy->state[device];
@@ -584,8 +537,7 @@ place (Greedy *greedy, guint device)
     choose_after (greedy, device, members.op[i]);
 }
 
-static gboolean
-is_complete (const Greedy *greedy)
+static gboolean is_complete (const Greedy *greedy)
 {
   for (guint chain = 0; chain < greedy->problem->n_stages * N_KINDS; chain++)
     if (greedy->next[chain] < greedy->problem->m)
@@ -593,8 +545,7 @@ is_complete (const Greedy *greedy)
   return TRUE;
 }
 
-gboolean
-ps_list_schedule (PsOrder *order, const PsPolicy *policy)
+gboolean ps_list_schedule (PsOrder *order, const PsPolicy *policy)
 {
   const PsProblem *problem = order->problem;
   g_auto (Greedy) greedy = { .group = policy->group };
@@ -607,14 +558,12 @@ ps_list_schedule (PsOrder *order, const PsPolicy *policy)
   return is_complete (&greedy);
 }
 
-static double
-draw (PsRandom *random, double low, double high)
+static double draw (PsRandom *random, double low, double high)
 {
   return low + (high - low) * ps_random_unit (random);
 }
 
-void
-ps_policy_draw (PsPolicy *policy, const PsProblem *problem, PsRandom *random)
+void ps_policy_draw (PsPolicy *policy, const PsProblem *problem, PsRandom *random)
 {
   guint p = problem->n_devices;
 
@@ -632,16 +581,14 @@ ps_policy_draw (PsPolicy *policy, const PsProblem *problem, PsRandom *random)
   policy->pair = (PsPolicyRule){ draw (random, -1.5, 0.2), draw (random, -0.5, 0.5), draw (random, -0.5, 0.5) };
 }
 
-static void
-rule_change (PsPolicyRule *rule, PsRandom *random, double step)
+static void rule_change (PsPolicyRule *rule, PsRandom *random, double step)
 {
   rule->base += draw (random, -step, step);
   rule->by_device += draw (random, -step, step);
   rule->by_chunk += draw (random, -step, step);
 }
 
-void
-ps_policy_change (PsPolicy *policy, PsRandom *random, double step)
+void ps_policy_change (PsPolicy *policy, PsRandom *random, double step)
 {
   for (guint kind = 0; kind < N_KINDS; kind++)
     if (ps_random_below (random, 2))

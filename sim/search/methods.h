@@ -7,8 +7,7 @@
 /* Starts. */
 
 /* A schedule and its price. */
-typedef struct
-{
+typedef struct {
   PsSchedule *schedule; /* NULL: none */
   gint64 price_ns;      /* G_MAXINT64: it is not to be returned */
   const char *found_by;
@@ -18,8 +17,7 @@ typedef struct
 gint64 ps_priced_take (PsPriced *best, const PsSearchSetting *setting, PsSchedule *schedule, const char *found_by);
 
 /* A problem and where to start. */
-typedef struct
-{
+typedef struct {
   PsProblem *problem; /* NULL: none */
   PsOrder *order;     /* an evaluated solution */
   gint64 lower_bound_ns;
@@ -47,16 +45,14 @@ gboolean ps_order_lengthen (PsOrder *order, const PsOrder *from, gboolean (*go_o
 /* List scheduling: time runs forward, and each free device takes the op with the lowest score. */
 
 /* The order that ops are to run in. List scheduling need not keep to it. */
-typedef struct
-{
+typedef struct {
   guint32 *list; /* [n_ops] F and B of each device in order, from problem->first on */
   guint8 *n_w;   /* [n_ops] W that have room after the op at that place. NULL: W run wherever the device would wait */
   guint n_last;  /* F and B run as soon as they can when this number of F of the device's first stage is left */
 } PsPlan;
 
 /* A linear rule of the device's place x and the chunk's place y, both in [0, 1]. */
-typedef struct
-{
+typedef struct {
   double base;
   double by_device;
   double by_chunk;
@@ -65,8 +61,7 @@ typedef struct
 /* An op that can start at time t has score t + bias * its duration; the lowest score goes first. The bias of W says how
  * long a device would rather wait for another op. `ahead` is how many microbatches beyond the pipeline's depth a device
  * accepts. */
-typedef struct
-{
+typedef struct {
   PsPolicyRule bias[N_KINDS];
   PsPolicyRule pair; /* bias of pairs; 0 if problem->joins is FALSE */
   gboolean pairs;    /* forwards and backwards may run in pairs */
@@ -89,8 +84,7 @@ gboolean ps_list_schedule (PsOrder *order, const PsPolicy *policy);
 /* Moves between two calls of go_on. */
 #define ANNEAL_ROUND 512
 
-typedef struct
-{
+typedef struct {
   PsRandom *random;
   double hot;      /* temperature at the start, ns */
   double cold;     /* at the end */
@@ -110,15 +104,13 @@ guint64 ps_anneal (PsOrder *order, const PsAnnealing *annealing);
 
 /* Orders that repeat a block: the slots of ps_family_v_hops, with waits of their own, or periods of a cell. */
 
-typedef struct
-{
+typedef struct {
   guint n_waves; /* microbatches of each copy in a period */
   gint64 period; /* ns */
   gint64 *start; /* [n_waves * 2 * n_stages] ns: the wave's F of each stage, then its B */
 } PsCell;
 
-typedef struct
-{
+typedef struct {
   guint8 *wait; /* [2 * n_stages] slots before F and B of each stage */
   PsCell cell;
   guint n_w;      /* of every two W, that the cell has room for */
@@ -129,8 +121,7 @@ typedef struct
   guint n_last;   /* as in PsPlan */
 } PsBlock;
 
-typedef struct
-{
+typedef struct {
   gboolean have_slots; /* slots, not cells */
   PsRandom *random;
   PsBlock best;

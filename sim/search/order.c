@@ -4,21 +4,18 @@
 #include <string.h>
 
 /* Ends that a move may change. More of them mean a circle, which would change ends for ever. */
-static inline guint
-most_changes (const PsProblem *problem)
+static inline guint most_changes (const PsProblem *problem)
 {
   return 8 * problem->n_ops + 64;
 }
 
-static inline guint
-ring_size (const PsProblem *problem)
+static inline guint ring_size (const PsProblem *problem)
 {
   return 1U << g_bit_storage (problem->n_ops);
 }
 
 /* Longest path through a node's inputs (PS_END: when they have arrived) or through its consumers (PS_TAIL). */
-static inline gint64
-path_linked (const PsNode *nodes, const gint64 *lag, const PsNode *node, guint side)
+static inline gint64 path_linked (const PsNode *nodes, const gint64 *lag, const PsNode *node, guint side)
 {
   gint64 first = nodes[node->linked[side][0]].time[side] + lag[node->lag[side][0]];
   gint64 second = nodes[node->linked[side][1]].time[side] + lag[node->lag[side][1]];
@@ -26,14 +23,12 @@ path_linked (const PsNode *nodes, const gint64 *lag, const PsNode *node, guint s
   return MAX (first, second);
 }
 
-static inline gint64
-path_neighbour (const PsNode *nodes, const PsNode *node, guint side)
+static inline gint64 path_neighbour (const PsNode *nodes, const PsNode *node, guint side)
 {
   return nodes[node->neighbour[side]].time[side];
 }
 
-static inline gint64
-compute_time (const PsNode *nodes, const gint64 *lag, const PsNode *node, guint side)
+static inline gint64 compute_time (const PsNode *nodes, const gint64 *lag, const PsNode *node, guint side)
 {
   gint64 linked = path_linked (nodes, lag, node, side), neighbour = path_neighbour (nodes, node, side);
 
@@ -41,35 +36,30 @@ compute_time (const PsNode *nodes, const gint64 *lag, const PsNode *node, guint 
 }
 
 /* Memory before the op at a position. */
-static inline gint64
-level_before (const PsOrder *order, guint device, guint at)
+static inline gint64 level_before (const PsOrder *order, guint device, guint at)
 {
   return at > order->problem->first[device] ? order->level[at - 1] : order->problem->held[device];
 }
 
-static inline gint64
-bytes_above (gint64 bytes, gint64 limit)
+static inline gint64 bytes_above (gint64 bytes, gint64 limit)
 {
   return bytes > limit ? bytes - limit : 0;
 }
 
 /* Bytes above the device's limit while the op at a position runs; levels must be up to date. */
-static inline gint64
-excess_at (const PsOrder *order, guint device, guint at, gboolean joins)
+static inline gint64 excess_at (const PsOrder *order, guint device, guint at, gboolean joins)
 {
   return bytes_above (order->level[at] + give_of (order, order->sequence[at], joins), order->problem->limit[device]);
 }
 
 /* One of several ops that follow each other on a device. */
-typedef struct
-{
+typedef struct {
   gint64 start; /* the arrival of its input, until begin_part */
   gint64 duration;
   gint64 departure;
 } Part;
 
-static inline Part
-part_of (const PsOrder *order, guint op)
+static inline Part part_of (const PsOrder *order, guint op)
 {
   const PsNode *nodes = order->nodes, *node = &nodes[op];
   const gint64 *lag = order->problem->lag;
@@ -79,8 +69,7 @@ part_of (const PsOrder *order, guint op)
 
 /* Starts a part not before *end, the end of the part before it, which becomes its own end. FALSE: a path through the
  * part is longer than `enough`. */
-static inline gboolean
-begin_part (Part *part, gint64 *end, gint64 enough)
+static inline gboolean begin_part (Part *part, gint64 *end, gint64 enough)
 {
   part->start = MAX (*end, part->start);
   *end = part->start + part->duration;
@@ -88,22 +77,19 @@ begin_part (Part *part, gint64 *end, gint64 enough)
 }
 
 /* The longest path through n parts that have begun; `tail` is that of the op after them. */
-static inline gint64
-longest_through (const Part *parts, guint n, gint64 tail)
+static inline gint64 longest_through (const Part *parts, guint n, gint64 tail)
 {
   gint64 longest = 0;
 
-  for (guint i = n; i-- > 0;)
-    {
-      tail = parts[i].duration + MAX (tail, parts[i].departure);
-      longest = MAX (longest, parts[i].start + tail);
-    }
+  for (guint i = n; i-- > 0;) {
+    tail = parts[i].duration + MAX (tail, parts[i].departure);
+    longest = MAX (longest, parts[i].start + tail);
+  }
   return longest;
 }
 
 /* Sets where the op at a position of the device stands. */
-static inline void
-place_node (PsOrder *order, guint device, guint at)
+static inline void place_node (PsOrder *order, guint device, guint at)
 {
   const PsProblem *problem = order->problem;
   PsNode *node = &order->nodes[order->sequence[at]];
@@ -114,8 +100,7 @@ place_node (PsOrder *order, guint device, guint at)
 }
 
 /* Sets the nodes that stand for no op. Their durations are so low that no time could ever be bound by them. */
-static void
-set_borders (PsOrder *order)
+static void set_borders (PsOrder *order)
 {
   const PsProblem *problem = order->problem;
   PsNode *border = order->nodes + problem->n_ops;
@@ -127,8 +112,7 @@ set_borders (PsOrder *order)
     border[i].duration = G_MININT64 / 8 * 7;
 }
 
-static gint64
-find_duration (const PsOrder *order, guint op)
+static gint64 find_duration (const PsOrder *order, guint op)
 {
   const PsProblem *problem = order->problem;
   guint chain = chain_of (problem, op), partner = order->partner[op];
@@ -139,8 +123,7 @@ find_duration (const PsOrder *order, guint op)
 }
 
 /* Adds the node of an op to the nodes across from `node`, with the lag of a chain, unless it is the same node. */
-static void
-add_link (PsOrder *order, guint node, guint op, guint chain, guint side)
+static void add_link (PsOrder *order, guint node, guint op, guint chain, guint side)
 {
   guint none = order->problem->n_ops;
   PsNode *linked = &order->nodes[node];
@@ -152,31 +135,27 @@ add_link (PsOrder *order, guint node, guint op, guint chain, guint side)
   linked->lag[side][i] = (guint16)chain;
 }
 
-static void
-link_node (PsOrder *order, guint op)
+static void link_node (PsOrder *order, guint op)
 {
   const PsProblem *problem = order->problem;
   PsNode *node = &order->nodes[op];
   PsMembers members = members_of (order, op, TRUE);
 
   node->duration = find_duration (order, op);
-  for (guint i = 0; i < 2 * N_SIDES; i++)
-    {
-      node->linked[i / 2][i % 2] = problem->n_ops;
-      node->lag[i / 2][i % 2] = problem->op[op].chain;
-    }
-  for (guint i = 0; i < members.n; i++)
-    {
-      const PsOperation *operation = &problem->op[members.op[i]];
+  for (guint i = 0; i < 2 * N_SIDES; i++) {
+    node->linked[i / 2][i % 2] = problem->n_ops;
+    node->lag[i / 2][i % 2] = problem->op[op].chain;
+  }
+  for (guint i = 0; i < members.n; i++) {
+    const PsOperation *operation = &problem->op[members.op[i]];
 
-      add_link (order, op, operation->producer, operation->chain, PS_END);
-      for (guint k = 0; k < 2 && operation->consumer[k] != problem->n_ops; k++)
-        add_link (order, op, operation->consumer[k], chain_of (problem, operation->consumer[k]), PS_TAIL);
-    }
+    add_link (order, op, operation->producer, operation->chain, PS_END);
+    for (guint k = 0; k < 2 && operation->consumer[k] != problem->n_ops; k++)
+      add_link (order, op, operation->consumer[k], chain_of (problem, operation->consumer[k]), PS_TAIL);
+  }
 }
 
-PsOrder *
-ps_order_new (const PsProblem *problem)
+PsOrder *ps_order_new (const PsProblem *problem)
 {
   PsOrder *order = g_new0 (PsOrder, 1);
   GPtrArray *owned = g_ptr_array_new_with_free_func (g_free);
@@ -200,8 +179,7 @@ ps_order_new (const PsProblem *problem)
   return order;
 }
 
-void
-ps_order_free (PsOrder *order)
+void ps_order_free (PsOrder *order)
 {
   if (order == NULL)
     return;
@@ -210,8 +188,7 @@ ps_order_free (PsOrder *order)
   g_free (order);
 }
 
-void
-ps_order_copy (PsOrder *order, const PsOrder *from)
+void ps_order_copy (PsOrder *order, const PsOrder *from)
 {
   gsize n = order->problem->n_ops;
 
@@ -223,8 +200,7 @@ ps_order_copy (PsOrder *order, const PsOrder *from)
   memcpy (order->partner, from->partner, n * sizeof *order->partner);
 }
 
-void
-ps_order_assign (PsOrder *order, const PsOrder *from)
+void ps_order_assign (PsOrder *order, const PsOrder *from)
 {
   gsize n = order->problem->n_ops;
 
@@ -236,19 +212,16 @@ ps_order_assign (PsOrder *order, const PsOrder *from)
   order->end_sum = from->end_sum;
 }
 
-static void
-set_apart (PsOrder *order)
+static void set_apart (PsOrder *order)
 {
-  for (guint i = 0; i < order->problem->n_ops; i++)
-    {
-      order->node[i] = i;
-      order->partner[i] = order->problem->n_ops;
-      order->nodes[i].duration = order->problem->duration[chain_of (order->problem, i)];
-    }
+  for (guint i = 0; i < order->problem->n_ops; i++) {
+    order->node[i] = i;
+    order->partner[i] = order->problem->n_ops;
+    order->nodes[i].duration = order->problem->duration[chain_of (order->problem, i)];
+  }
 }
 
-void
-ps_order_clear (PsOrder *order)
+void ps_order_clear (PsOrder *order)
 {
   memcpy (order->stop, order->problem->first, order->problem->n_devices * sizeof *order->stop);
   if (order->problem->joins)
@@ -256,8 +229,7 @@ ps_order_clear (PsOrder *order)
 }
 
 /* Leaves the neighbours of nodes stale: link_node brings those of one node up to date. */
-static void
-set_partner (PsOrder *order, guint b, guint partner)
+static void set_partner (PsOrder *order, guint b, guint partner)
 {
   guint none = order->problem->n_ops, was = order->partner[b];
 
@@ -270,8 +242,7 @@ set_partner (PsOrder *order, guint b, guint partner)
     order->node[partner] = b;
 }
 
-void
-ps_order_add (PsOrder *order, guint op, guint partner)
+void ps_order_add (PsOrder *order, guint op, guint partner)
 {
   const PsProblem *problem = order->problem;
 
@@ -280,8 +251,7 @@ ps_order_add (PsOrder *order, guint op, guint partner)
     set_partner (order, op, partner);
 }
 
-void
-ps_order_fill (PsOrder *order, const guint32 *sequence)
+void ps_order_fill (PsOrder *order, const guint32 *sequence)
 {
   memcpy (order->stop, order->problem->first + 1, order->problem->n_devices * sizeof *order->stop);
   memmove (order->sequence, sequence, order->problem->n_ops * sizeof *sequence);
@@ -289,8 +259,7 @@ ps_order_fill (PsOrder *order, const guint32 *sequence)
 }
 
 /* End of the device's last op plus its offset. */
-static gint64
-finish_of (const PsOrder *order, guint device)
+static gint64 finish_of (const PsOrder *order, guint device)
 {
   guint stop = order->stop[device];
 
@@ -300,65 +269,57 @@ finish_of (const PsOrder *order, guint device)
 }
 
 /* Sums up objective and end_sum. */
-static void
-sum_up (PsOrder *order)
+static void sum_up (PsOrder *order)
 {
   order->objective = 0;
   order->end_sum = 0;
-  for (guint d = 0; d < order->problem->n_devices; d++)
-    {
-      gint64 finish = finish_of (order, d);
+  for (guint d = 0; d < order->problem->n_devices; d++) {
+    gint64 finish = finish_of (order, d);
 
-      order->objective = MAX (order->objective, finish);
-      order->end_sum += finish;
-    }
+    order->objective = MAX (order->objective, finish);
+    order->end_sum += finish;
+  }
 }
 
 /* Brings the levels of a range up to date; the caller sees to order->excess. */
-static void
-compute_levels (PsOrder *order, guint begin, guint end, guint device)
+static void compute_levels (PsOrder *order, guint begin, guint end, guint device)
 {
   gboolean joins = order->problem->joins;
   gint64 level = level_before (order, device, begin);
 
-  for (guint i = begin; i < end; i++)
-    {
-      level += take_of (order, order->sequence[i], joins) - give_of (order, order->sequence[i], joins);
-      order->level[i] = level;
-    }
+  for (guint i = begin; i < end; i++) {
+    level += take_of (order, order->sequence[i], joins) - give_of (order, order->sequence[i], joins);
+    order->level[i] = level;
+  }
 }
 
 /* Sets places, levels, excess, and how many nodes each node waits for. */
-static inline G_ALWAYS_INLINE void
-set_levels (PsOrder *order, gboolean joins)
+static inline G_ALWAYS_INLINE void set_levels (PsOrder *order, gboolean joins)
 {
   const PsProblem *problem = order->problem;
   guint none = problem->n_ops;
 
   order->excess = 0;
-  for (guint d = 0; d < problem->n_devices; d++)
-    {
-      gint64 level = problem->held[d];
+  for (guint d = 0; d < problem->n_devices; d++) {
+    gint64 level = problem->held[d];
 
-      for (guint i = problem->first[d]; i < order->stop[d]; i++)
-        {
-          guint op = order->sequence[i];
-          const guint32 *producer = order->nodes[op].linked[PS_END];
+    for (guint i = problem->first[d]; i < order->stop[d]; i++) {
+      guint op = order->sequence[i];
+      const guint32 *producer = order->nodes[op].linked[PS_END];
 
-          place_node (order, d, i);
-          order->before[op] = (producer[0] != none) + (producer[1] != none) + (i > problem->first[d]);
-          level += take_of (order, op, joins);
-          order->excess += bytes_above (level, problem->limit[d]);
-          level -= give_of (order, op, joins);
-          order->level[i] = level;
-        }
+      place_node (order, d, i);
+      order->before[op] = (producer[0] != none) + (producer[1] != none) + (i > problem->first[d]);
+      level += take_of (order, op, joins);
+      order->excess += bytes_above (level, problem->limit[d]);
+      level -= give_of (order, op, joins);
+      order->level[i] = level;
     }
+  }
 }
 
 /* Computes the end of each node once the ends of all nodes that it waits for are known. Queues the nodes in this order,
  * and returns how many. */
-static guint
-set_ends (PsOrder *order)
+static guint set_ends (PsOrder *order)
 {
   const PsProblem *problem = order->problem;
   PsNode *nodes = order->nodes;
@@ -369,21 +330,19 @@ set_ends (PsOrder *order)
   for (guint d = 0; d < problem->n_devices; d++)
     if (problem->first[d] < order->stop[d] && before[order->sequence[problem->first[d]]] == 0)
       queue[n++] = order->sequence[problem->first[d]];
-  for (guint i = 0; i < n; i++)
-    {
-      PsNode *node = &nodes[queue[i]];
-      const guint32 after[] = { node->neighbour[PS_TAIL], node->linked[PS_TAIL][0], node->linked[PS_TAIL][1] };
+  for (guint i = 0; i < n; i++) {
+    PsNode *node = &nodes[queue[i]];
+    const guint32 after[] = { node->neighbour[PS_TAIL], node->linked[PS_TAIL][0], node->linked[PS_TAIL][1] };
 
-      node->time[PS_END] = compute_time (nodes, problem->lag, node, PS_END);
-      for (guint k = 0; k < G_N_ELEMENTS (after); k++)
-        if (--before[after[k]] == 0)
-          queue[n++] = after[k];
-    }
+    node->time[PS_END] = compute_time (nodes, problem->lag, node, PS_END);
+    for (guint k = 0; k < G_N_ELEMENTS (after); k++)
+      if (--before[after[k]] == 0)
+        queue[n++] = after[k];
+  }
   return n;
 }
 
-static void
-set_tails (PsOrder *order, guint n)
+static void set_tails (PsOrder *order, guint n)
 {
   PsNode *nodes = order->nodes;
 
@@ -392,23 +351,20 @@ set_tails (PsOrder *order, guint n)
 }
 
 /* Links all nodes; returns how many there are. */
-static guint
-link_all (PsOrder *order)
+static guint link_all (PsOrder *order)
 {
   const PsProblem *problem = order->problem;
   guint n = 0;
 
-  for (guint d = 0; d < problem->n_devices; d++)
-    {
-      n += order->stop[d] - problem->first[d];
-      for (guint i = problem->first[d]; i < order->stop[d] && problem->joins; i++)
-        link_node (order, order->sequence[i]);
-    }
+  for (guint d = 0; d < problem->n_devices; d++) {
+    n += order->stop[d] - problem->first[d];
+    for (guint i = problem->first[d]; i < order->stop[d] && problem->joins; i++)
+      link_node (order, order->sequence[i]);
+  }
   return n;
 }
 
-gboolean
-ps_order_evaluate (PsOrder *order)
+gboolean ps_order_evaluate (PsOrder *order)
 {
   guint n = link_all (order);
 
@@ -423,16 +379,14 @@ ps_order_evaluate (PsOrder *order)
 /* Moves of single ops, and how their effects spread. */
 
 /* The last op of a chain that a later op of the stage needs: of the forwards all slices of its microbatch. */
-static inline guint
-last_needed (const PsProblem *problem, guint chain, guint microbatch)
+static inline guint last_needed (const PsProblem *problem, guint chain, guint microbatch)
 {
   if (problem->n_slices == 1 || chain % N_KINDS != PS_OP_F)
     return microbatch;
   return mirrored (problem, microbatch - microbatch % problem->n_slices);
 }
 
-static inline gboolean
-is_bound_single (const PsProblem *problem, guint earlier, guint later)
+static inline gboolean is_bound_single (const PsProblem *problem, guint earlier, guint later)
 {
   guint a = chain_of (problem, earlier), b = chain_of (problem, later);
 
@@ -443,8 +397,7 @@ is_bound_single (const PsProblem *problem, guint earlier, guint later)
   return producer_of (problem, later) == earlier;
 }
 
-static inline gboolean
-is_bound_joined (const PsOrder *order, guint earlier, guint later)
+static inline gboolean is_bound_joined (const PsOrder *order, guint earlier, guint later)
 {
   PsMembers before = members_of (order, earlier, TRUE), after = members_of (order, later, TRUE);
 
@@ -457,21 +410,18 @@ is_bound_joined (const PsOrder *order, guint earlier, guint later)
   return FALSE;
 }
 
-static inline gboolean
-is_bound (const PsOrder *order, guint earlier, guint later, gboolean joins)
+static inline gboolean is_bound (const PsOrder *order, guint earlier, guint later, gboolean joins)
 {
   return joins ? is_bound_joined (order, earlier, later) : is_bound_single (order->problem, earlier, later);
 }
 
 /* Whether `earlier` must stay before `later` on their device. */
-static gboolean
-must_stay_before (const PsOrder *order, guint earlier, guint later)
+static gboolean must_stay_before (const PsOrder *order, guint earlier, guint later)
 {
   return is_bound (order, earlier, later, order->problem->joins);
 }
 
-static inline G_ALWAYS_INLINE gboolean
-allows (const PsOrder *order, PsMove move, gboolean joins)
+static inline G_ALWAYS_INLINE gboolean allows (const PsOrder *order, PsMove move, gboolean joins)
 {
   guint op = order->sequence[move.from];
 
@@ -484,23 +434,20 @@ allows (const PsOrder *order, PsMove move, gboolean joins)
   return TRUE;
 }
 
-gboolean
-ps_order_allows (const PsOrder *order, PsMove move)
+gboolean ps_order_allows (const PsOrder *order, PsMove move)
 {
   return order->problem->joins ? allows (order, move, TRUE) : allows (order, move, FALSE);
 }
 
 /* The op at a position of the range that the move changes, once the move is made. */
-static inline guint
-moved_op (const PsOrder *order, PsMove move, guint at)
+static inline guint moved_op (const PsOrder *order, PsMove move, guint at)
 {
   if (at == move.to)
     return order->sequence[move.from];
   return order->sequence[move.to > move.from ? at + 1 : at - 1];
 }
 
-static inline G_ALWAYS_INLINE gint64
-excess_change (const PsOrder *order, PsMove move, gboolean joins)
+static inline G_ALWAYS_INLINE gint64 excess_change (const PsOrder *order, PsMove move, gboolean joins)
 {
   guint low = MIN (move.from, move.to), high = MAX (move.from, move.to);
   guint device = device_of (order->problem, order->sequence[low]);
@@ -508,27 +455,24 @@ excess_change (const PsOrder *order, PsMove move, gboolean joins)
 
   if (limit == G_MAXINT64)
     return 0;
-  for (guint i = low; i <= high; i++)
-    {
-      guint op = moved_op (order, move, i);
+  for (guint i = low; i <= high; i++) {
+    guint op = moved_op (order, move, i);
 
-      level += take_of (order, op, joins);
-      change += bytes_above (level, limit) - excess_at (order, device, i, joins);
-      level -= give_of (order, op, joins);
-    }
+    level += take_of (order, op, joins);
+    change += bytes_above (level, limit) - excess_at (order, device, i, joins);
+    level -= give_of (order, op, joins);
+  }
   return change;
 }
 
-gint64
-ps_order_excess_change (const PsOrder *order, PsMove move)
+gint64 ps_order_excess_change (const PsOrder *order, PsMove move)
 {
   return order->problem->joins ? excess_change (order, move, TRUE) : excess_change (order, move, FALSE);
 }
 
 #define MAX_SPREAD 64
 
-gint64
-ps_order_estimate (const PsOrder *order, PsMove move, gint64 enough)
+gint64 ps_order_estimate (const PsOrder *order, PsMove move, gint64 enough)
 {
   guint low = MIN (move.from, move.to), high = MAX (move.from, move.to);
   guint n = high - low + 1;
@@ -537,17 +481,15 @@ ps_order_estimate (const PsOrder *order, PsMove move, gint64 enough)
 
   if (n > MAX_SPREAD)
     return 0;
-  for (guint i = 0; i < n; i++)
-    {
-      parts[i] = part_of (order, moved_op (order, move, low + i));
-      if (!begin_part (&parts[i], &end, enough))
-        return G_MAXINT64;
-    }
+  for (guint i = 0; i < n; i++) {
+    parts[i] = part_of (order, moved_op (order, move, low + i));
+    if (!begin_part (&parts[i], &end, enough))
+      return G_MAXINT64;
+  }
   return longest_through (parts, n, path_neighbour (order->nodes, &order->nodes[order->sequence[high]], PS_TAIL));
 }
 
-static void
-permute (PsOrder *order, PsMove move)
+static void permute (PsOrder *order, PsMove move)
 {
   const PsProblem *problem = order->problem;
   guint op = order->sequence[move.from], device = device_of (problem, op);
@@ -565,8 +507,7 @@ permute (PsOrder *order, PsMove move)
 }
 
 /* A ring of nodes whose time may have changed. */
-typedef struct
-{
+typedef struct {
   PsNode *nodes;
   guint32 *queue;
   guint n_ops;
@@ -575,8 +516,7 @@ typedef struct
   guint end;
 } Ring;
 
-static inline void
-push (Ring *ring, guint op)
+static inline void push (Ring *ring, guint op)
 {
   if (op >= ring->n_ops || ring->nodes[op].queued)
     return;
@@ -586,8 +526,7 @@ push (Ring *ring, guint op)
 
 /* Pushes a node that a time bounds, or did before it changed; `latest` is the later one of both. Nodes that stand for
  * no op are never bound. */
-static inline void
-push_bound (Ring *ring, guint op, gint64 latest, guint side)
+static inline void push_bound (Ring *ring, guint op, gint64 latest, guint side)
 {
   PsNode *node = &ring->nodes[op];
 
@@ -598,8 +537,7 @@ push_bound (Ring *ring, guint op, gint64 latest, guint side)
 }
 
 /* Whether a neighbour waits in the ring from which a time of the node is computed: the time would be computed twice. */
-static inline gboolean
-is_early (const PsNode *nodes, const PsNode *node, guint side)
+static inline gboolean is_early (const PsNode *nodes, const PsNode *node, guint side)
 {
   return (nodes[node->neighbour[side]].queued | nodes[node->linked[side][0]].queued
           | nodes[node->linked[side][1]].queued)
@@ -608,37 +546,34 @@ is_early (const PsNode *nodes, const PsNode *node, guint side)
 
 /* Computes the times of all nodes in the ring. FALSE after more steps than are possible without a circle; tails are
  * only computed where there is none. */
-static inline G_ALWAYS_INLINE gboolean
-run (PsOrder *order, Ring *started, guint side)
+static inline G_ALWAYS_INLINE gboolean run (PsOrder *order, Ring *started, guint side)
 {
   const gint64 *lag = order->problem->lag;
   Ring ring = *started;
   PsChange *change = order->changes;
   guint other = N_SIDES - 1 - side, most = most_changes (order->problem);
 
-  while (ring.begin != ring.end && (side == PS_TAIL || ring.begin < most))
-    {
-      guint op = ring.queue[ring.begin++ & ring.mask];
-      PsNode *node = &ring.nodes[op];
-      gint64 was = node->time[side], is, latest;
+  while (ring.begin != ring.end && (side == PS_TAIL || ring.begin < most)) {
+    guint op = ring.queue[ring.begin++ & ring.mask];
+    PsNode *node = &ring.nodes[op];
+    gint64 was = node->time[side], is, latest;
 
-      if (is_early (ring.nodes, node, side))
-        {
-          ring.queue[ring.end++ & ring.mask] = op;
-          continue;
-        }
-      is = compute_time (ring.nodes, lag, node, side);
-      node->queued = 0;
-      if (is == was)
-        continue;
-      if (side == PS_END)
-        *change++ = (PsChange){ op, was };
-      node->time[side] = is;
-      latest = MAX (was, is);
-      push_bound (&ring, node->neighbour[other], latest, side);
-      push_bound (&ring, node->linked[other][0], latest + lag[node->lag[other][0]], side);
-      push_bound (&ring, node->linked[other][1], latest + lag[node->lag[other][1]], side);
+    if (is_early (ring.nodes, node, side)) {
+      ring.queue[ring.end++ & ring.mask] = op;
+      continue;
     }
+    is = compute_time (ring.nodes, lag, node, side);
+    node->queued = 0;
+    if (is == was)
+      continue;
+    if (side == PS_END)
+      *change++ = (PsChange){ op, was };
+    node->time[side] = is;
+    latest = MAX (was, is);
+    push_bound (&ring, node->neighbour[other], latest, side);
+    push_bound (&ring, node->linked[other][0], latest + lag[node->lag[other][0]], side);
+    push_bound (&ring, node->linked[other][1], latest + lag[node->lag[other][1]], side);
+  }
   if (side == PS_END)
     order->n_changes = (guint)(change - order->changes);
   for (guint i = ring.begin; i != ring.end; i++)
@@ -648,8 +583,7 @@ run (PsOrder *order, Ring *started, guint side)
 
 /* Spreads changed ends, or tails, to everything that depends on them. The changes begin at the nodes of a range and
  * the next one. FALSE: a circle. Ends are noted in order->changes. */
-static gboolean
-spread (PsOrder *order, guint low, guint high, guint side)
+static gboolean spread (PsOrder *order, guint low, guint high, guint side)
 {
   const PsProblem *problem = order->problem;
   Ring ring = { .nodes = order->nodes, .queue = order->queue, .n_ops = problem->n_ops };
@@ -661,40 +595,34 @@ spread (PsOrder *order, guint low, guint high, guint side)
   return side == PS_END ? run (order, &ring, PS_END) : run (order, &ring, PS_TAIL);
 }
 
-static void
-restore_ends (PsOrder *order)
+static void restore_ends (PsOrder *order)
 {
-  while (order->n_changes > 0)
-    {
-      const PsChange *change = &order->changes[--order->n_changes];
+  while (order->n_changes > 0) {
+    const PsChange *change = &order->changes[--order->n_changes];
 
-      order->nodes[change->op].time[PS_END] = change->time;
-    }
+    order->nodes[change->op].time[PS_END] = change->time;
+  }
 }
 
-gboolean
-ps_order_apply (PsOrder *order, PsMove move)
+gboolean ps_order_apply (PsOrder *order, PsMove move)
 {
   permute (order, move);
-  if (!spread (order, MIN (move.from, move.to), MAX (move.from, move.to), PS_END))
-    {
-      ps_order_revert (order, move);
-      return FALSE;
-    }
+  if (!spread (order, MIN (move.from, move.to), MAX (move.from, move.to), PS_END)) {
+    ps_order_revert (order, move);
+    return FALSE;
+  }
   sum_up (order);
   return TRUE;
 }
 
-void
-ps_order_revert (PsOrder *order, PsMove move)
+void ps_order_revert (PsOrder *order, PsMove move)
 {
   permute (order, (PsMove){ move.to, move.from });
   restore_ends (order);
   sum_up (order);
 }
 
-void
-ps_order_keep (PsOrder *order, PsMove move, gint64 excess)
+void ps_order_keep (PsOrder *order, PsMove move, gint64 excess)
 {
   guint low = MIN (move.from, move.to), high = MAX (move.from, move.to);
 
@@ -705,16 +633,14 @@ ps_order_keep (PsOrder *order, PsMove move, gint64 excess)
 
 /* Backwards run apart, as BW, or in a pair with a forward. */
 
-static inline guint
-weights_of (const PsOrder *order, guint b)
+static inline guint weights_of (const PsOrder *order, guint b)
 {
   return b + order->problem->m;
 }
 
 /* Whether an op can come forward to position `low`: no op from there on must stay before it, except `along`, which
  * comes with it. */
-static gboolean
-can_come (const PsOrder *order, guint op, guint low, guint along)
+static gboolean can_come (const PsOrder *order, guint op, guint low, guint along)
 {
   for (guint i = low; i < order->nodes[op].position; i++)
     if (order->sequence[i] != along && must_stay_before (order, order->sequence[i], op))
@@ -724,8 +650,7 @@ can_come (const PsOrder *order, guint op, guint low, guint along)
 
 /* Whether B and F can be a pair. The second of them must have its input when the first ends; then no path through other
  * devices leads from the first to the second. */
-static gboolean
-can_pair (const PsOrder *order, guint b, guint f)
+static gboolean can_pair (const PsOrder *order, guint b, guint f)
 {
   guint first = order->nodes[b].position < order->nodes[f].position ? b : f, second = first == b ? f : b;
 
@@ -735,8 +660,7 @@ can_pair (const PsOrder *order, guint b, guint f)
          && can_come (order, second, order->nodes[first].position, NO_OP);
 }
 
-gboolean
-ps_order_allows_join (const PsOrder *order, PsJoin join)
+gboolean ps_order_allows_join (const PsOrder *order, PsJoin join)
 {
   const PsProblem *problem = order->problem;
   guint none = problem->n_ops, was = order->partner[join.b], low = order->nodes[join.b].position;
@@ -759,8 +683,7 @@ ps_order_allows_join (const PsOrder *order, PsJoin join)
 #define MAX_JOINED 3
 
 /* Lists the ops that a join joins or splits in their later order in the sequence. */
-static guint
-list_after (const PsOrder *order, PsJoin join, guint after[MAX_JOINED])
+static guint list_after (const PsOrder *order, PsJoin join, guint after[MAX_JOINED])
 {
   guint none = order->problem->n_ops, was = order->partner[join.b], n = 0;
   gboolean frees = was != none && was != join.b;
@@ -775,8 +698,7 @@ list_after (const PsOrder *order, PsJoin join, guint after[MAX_JOINED])
   return n;
 }
 
-gboolean
-ps_order_join (PsOrder *order, PsJoin join)
+gboolean ps_order_join (PsOrder *order, PsJoin join)
 {
   guint device = device_of (order->problem, join.b), none = order->problem->n_ops, after[MAX_JOINED];
   const guint touched[] = { join.b, weights_of (order, join.b), order->partner[join.b], join.partner };
@@ -789,13 +711,12 @@ ps_order_join (PsOrder *order, PsJoin join)
   memcpy (order->before, order->sequence + low, n * sizeof *order->before);
   memcpy (order->sequence + low, after, n_after * sizeof *after);
   fill = low + n_after;
-  for (guint i = 0; i < n; i++)
-    {
-      guint op = order->before[i];
+  for (guint i = 0; i < n; i++) {
+    guint op = order->before[i];
 
-      if (op != touched[0] && op != touched[1] && op != touched[2] && op != touched[3])
-        order->sequence[fill++] = op;
-    }
+    if (op != touched[0] && op != touched[1] && op != touched[2] && op != touched[3])
+      order->sequence[fill++] = op;
+  }
   order->stop[device] = fill;
   set_partner (order, join.b, join.partner);
   return ps_order_evaluate (order);
@@ -804,8 +725,7 @@ ps_order_join (PsOrder *order, PsJoin join)
 /* An order from a schedule, and a schedule from an order. */
 
 /* The first half of the microbatches uses copy 0, the second copy 1. Backwards take the slices in reverse. */
-static PsOp
-op_of (const PsOrder *order, guint op)
+static PsOp op_of (const PsOrder *order, guint op)
 {
   const PsProblem *problem = order->problem;
   guint chain = chain_of (problem, op), stage = chain / N_KINDS, n = problem->n_copy_stages;
@@ -817,38 +737,34 @@ op_of (const PsOrder *order, guint op)
                  .microbatch = place / problem->n_slices & G_MAXINT32 };
 }
 
-static void
-add_node (const PsOrder *order, guint op, PsScheduleBuilder *builder)
+static void add_node (const PsOrder *order, guint op, PsScheduleBuilder *builder)
 {
   guint partner = partner_of (order, op, TRUE);
   PsOp first = op_of (order, op);
 
   if (partner != NO_OP)
     first.kind = PS_OP_BW;
-  if (partner != NO_OP && partner != op)
-    {
-      PsOp forward = op_of (order, partner);
+  if (partner != NO_OP && partner != op) {
+    PsOp forward = op_of (order, partner);
 
-      forward.paired = TRUE;
-      ps_schedule_builder_add_op (builder, forward);
-    }
+    forward.paired = TRUE;
+    ps_schedule_builder_add_op (builder, forward);
+  }
   ps_schedule_builder_add_op (builder, first);
 }
 
-PsSchedule *
-ps_order_to_schedule (const PsOrder *order, const PsPlacement *placement)
+PsSchedule *ps_order_to_schedule (const PsOrder *order, const PsPlacement *placement)
 {
   const PsProblem *problem = order->problem;
   guint m = problem->m * problem->n_copies / problem->n_slices;
   PsScheduleBuilder *builder = ps_schedule_builder_new ("search", ps_placement_copy (placement), m);
   PsSchedule *schedule;
 
-  for (guint d = 0; d < problem->n_devices; d++)
-    {
-      for (guint i = problem->first[d]; i < order->stop[d]; i++)
-        add_node (order, order->sequence[i], builder);
-      ps_schedule_builder_next_device (builder);
-    }
+  for (guint d = 0; d < problem->n_devices; d++) {
+    for (guint i = problem->first[d]; i < order->stop[d]; i++)
+      add_node (order, order->sequence[i], builder);
+    ps_schedule_builder_next_device (builder);
+  }
   schedule = ps_schedule_builder_end (builder);
   schedule->n_slices = problem->n_slices;
   if (problem->n_copies > 1)
@@ -859,8 +775,7 @@ ps_order_to_schedule (const PsOrder *order, const PsPlacement *placement)
 }
 
 /* A schedule being read. */
-typedef struct
-{
+typedef struct {
   PsOrder *order;
   const PsSchedule *schedule;
   guint *next; /* [chains] */
@@ -868,8 +783,7 @@ typedef struct
 
 /* Takes the next op of a kind and stage; NO_OP: there is none. Every order has each chain in order, so the n-th op of a
  * chain is that of microbatch n. */
-static guint
-next_op (Reader *reader, PsOp op, PsOpKind kind)
+static guint next_op (Reader *reader, PsOp op, PsOpKind kind)
 {
   const PsProblem *problem = reader->order->problem;
   guint copy = reader->schedule->copy != NULL ? reader->schedule->copy[op.microbatch] : 0;
@@ -880,8 +794,7 @@ next_op (Reader *reader, PsOp op, PsOpKind kind)
 
 /* Adds a backward as B and W, as BW, or as a pair with F f (NO_OP: none). A BW that would complete another microbatch's
  * W, because older ones wait, is read as B and W. */
-static gboolean
-add_backward (Reader *reader, PsOp op, guint f)
+static gboolean add_backward (Reader *reader, PsOp op, guint f)
 {
   PsOrder *order = reader->order;
   guint none = order->problem->n_ops, b = next_op (reader, op, PS_OP_B), w = next_op (reader, op, PS_OP_W);
@@ -892,18 +805,16 @@ add_backward (Reader *reader, PsOp op, guint f)
     return FALSE;
   if (f != NO_OP && !pairs)
     ps_order_add (order, f, none);
-  if (pairs || (joins && order->problem->fuses[chain_of (order->problem, b) / N_KINDS]))
-    {
-      ps_order_add (order, b, pairs ? f : b);
-      return TRUE;
-    }
+  if (pairs || (joins && order->problem->fuses[chain_of (order->problem, b) / N_KINDS])) {
+    ps_order_add (order, b, pairs ? f : b);
+    return TRUE;
+  }
   ps_order_add (order, b, none);
   ps_order_add (order, w, none);
   return TRUE;
 }
 
-static gboolean
-add_op (Reader *reader, PsOp op)
+static gboolean add_op (Reader *reader, PsOp op)
 {
   guint single;
 
@@ -916,8 +827,7 @@ add_op (Reader *reader, PsOp op)
 }
 
 /* Adds the two ops of a pair, in either order. A pair of F and B without W is read as two single ops. */
-static gboolean
-add_pair (Reader *reader, PsOp a, PsOp b)
+static gboolean add_pair (Reader *reader, PsOp a, PsOp b)
 {
   PsOp forward = a.kind == PS_OP_F ? a : b, backward = a.kind == PS_OP_F ? b : a;
   guint f;
@@ -928,25 +838,21 @@ add_pair (Reader *reader, PsOp a, PsOp b)
   return f != NO_OP && add_backward (reader, backward, f);
 }
 
-static gboolean
-read_device (Reader *reader, guint device)
+static gboolean read_device (Reader *reader, guint device)
 {
   const PsSchedule *schedule = reader->schedule;
 
   for (guint i = schedule->first[device]; i < schedule->first[device + 1]; i++)
-    if (schedule->ops[i].paired)
-      {
-        if (!add_pair (reader, schedule->ops[i], schedule->ops[i + 1]))
-          return FALSE;
-        i++;
-      }
-    else if (!add_op (reader, schedule->ops[i]))
+    if (schedule->ops[i].paired) {
+      if (!add_pair (reader, schedule->ops[i], schedule->ops[i + 1]))
+        return FALSE;
+      i++;
+    } else if (!add_op (reader, schedule->ops[i]))
       return FALSE;
   return TRUE;
 }
 
-gboolean
-ps_order_from_schedule (PsOrder *order, const PsSchedule *schedule)
+gboolean ps_order_from_schedule (PsOrder *order, const PsSchedule *schedule)
 {
   const PsProblem *problem = order->problem;
   g_autofree guint *next = g_new0 (guint, (gsize)problem->n_stages * N_KINDS);

@@ -5,16 +5,14 @@
 
 #include "problem.h"
 
-typedef struct
-{
+typedef struct {
   guint op;
   gint64 time;
 } PsChange;
 
 /* Times of a node: PS_END is the longest path to its end, PS_TAIL the longest path from its start to the objective.
  * The end depends on nodes before the node, the tail on nodes after it. */
-enum
-{
+enum {
   PS_END,
   PS_TAIL,
   N_SIDES,
@@ -23,8 +21,7 @@ enum
 /* An op or several joined ones, with the neighbours that bound its times: one line of the cache. A node bears the
  * number of the op that stands in the sequence. Node n_ops is none: its end is 0, its tail far below 0. Node n_ops + 1
  * + device comes after the last one of a device: its tail is the device's offset. */
-typedef struct
-{
+typedef struct {
   gint64 time[N_SIDES];
   gint64 duration;
   guint32 neighbour[N_SIDES]; /* the nodes before and after it on its device */
@@ -36,8 +33,7 @@ typedef struct
 
 /* A pair or a BW stands in the sequence as one node, by its B; its ops start and end together. Nodes of several ops
  * exist only if problem->joins. */
-typedef struct
-{
+typedef struct {
   const PsProblem *problem;
   GPtrArray *owned;  /* all arrays but `nodes` */
   guint32 *sequence; /* [n_ops] device after device; joined ops leave the last positions of a device unused */
@@ -55,8 +51,7 @@ typedef struct
   guint32 *before; /* scratch: the sequence before the join under way, or how many nodes each node waits for */
 } PsOrder;
 
-static inline gint64
-end_of (const PsOrder *order, guint node)
+static inline gint64 end_of (const PsOrder *order, guint node)
 {
   return order->nodes[node].time[PS_END];
 }
@@ -87,8 +82,7 @@ void ps_order_fill (PsOrder *order, const guint32 *sequence);
 gboolean ps_order_evaluate (PsOrder *order);
 
 /* A move: the op at position `from` goes to position `to` of the same device; the ops between shift by one. */
-typedef struct
-{
+typedef struct {
   guint from;
   guint to;
 } PsMove;
@@ -116,8 +110,7 @@ void ps_order_keep (PsOrder *order, PsMove move, gint64 excess);
 
 /* Changes how a B and its W run: apart, as BW, or as BW in a pair with an F. Whichever of B and F comes first stays,
  * and the other one and the W come to it. Ops that are split stay where the node was. */
-typedef struct
-{
+typedef struct {
   guint b;
   guint partner; /* as in PsOrder, from now on */
   gboolean last; /* an F that is split off goes after its backward, not before it */
@@ -138,21 +131,18 @@ PsSchedule *ps_order_to_schedule (const PsOrder *order, const PsPlacement *place
 gboolean ps_order_from_schedule (PsOrder *order, const PsSchedule *schedule);
 
 /* The ops of one node. */
-typedef struct
-{
+typedef struct {
   guint n;
   guint op[3]; /* op[0] stands in the sequence */
 } PsMembers;
 
 /* The op's partner; NO_OP: none. */
-static inline guint
-partner_of (const PsOrder *order, guint op, gboolean joins)
+static inline guint partner_of (const PsOrder *order, guint op, gboolean joins)
 {
   return joins && order->partner[op] != order->problem->n_ops ? order->partner[op] : NO_OP;
 }
 
-static inline PsMembers
-members_of (const PsOrder *order, guint op, gboolean joins)
+static inline PsMembers members_of (const PsOrder *order, guint op, gboolean joins)
 {
   guint partner = partner_of (order, op, joins), m = order->problem->m;
 
@@ -162,8 +152,7 @@ members_of (const PsOrder *order, guint op, gboolean joins)
 }
 
 /* Memory that a node takes when it starts; give_of is the memory that it gives back when it ends. */
-static inline gint64
-take_of (const PsOrder *order, guint op, gboolean joins)
+static inline gint64 take_of (const PsOrder *order, guint op, gboolean joins)
 {
   const PsProblem *problem = order->problem;
   guint chain = chain_of (problem, op), partner = partner_of (order, op, joins);
@@ -173,8 +162,7 @@ take_of (const PsOrder *order, guint op, gboolean joins)
   return problem->bw_take[chain / N_KINDS] + (partner == op ? 0 : problem->take[chain_of (problem, partner)]);
 }
 
-static inline gint64
-give_of (const PsOrder *order, guint op, gboolean joins)
+static inline gint64 give_of (const PsOrder *order, guint op, gboolean joins)
 {
   const PsProblem *problem = order->problem;
   guint chain = chain_of (problem, op), partner = partner_of (order, op, joins);

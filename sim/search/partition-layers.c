@@ -7,8 +7,7 @@
 
 #define MAX_LENGTH ((gsize)1 << 30) /* as ps_read_file has it */
 
-PsLayers *
-ps_layers_new (guint n_layers)
+PsLayers *ps_layers_new (guint n_layers)
 {
   PsLayers *layers = g_new0 (PsLayers, 1);
 
@@ -17,8 +16,7 @@ ps_layers_new (guint n_layers)
   return layers;
 }
 
-void
-ps_layers_free (PsLayers *layers)
+void ps_layers_free (PsLayers *layers)
 {
   if (layers == NULL)
     return;
@@ -30,8 +28,7 @@ ps_layers_free (PsLayers *layers)
 }
 
 /* The columns of the file and the figures that stages sum. */
-typedef enum
-{
+typedef enum {
   COLUMN_NAME,
   COLUMN_TIME,
   COLUMN_SIZE,
@@ -40,8 +37,7 @@ typedef enum
 
 #define N_REQUIRED 4
 
-static const struct
-{
+static const struct {
   const char *name; /* NULL: not in the file */
   ColumnType type;
   gsize offset;
@@ -72,31 +68,27 @@ static const gint64 type_limits[] = {
 };
 
 /* Checks the bounds that PsLayers promises. Errors: PS_ERROR_INPUT. */
-static gboolean
-layers_check (const PsLayers *layers, GError **error)
+static gboolean layers_check (const PsLayers *layers, GError **error)
 {
-  for (guint column = 0; column < N_COLUMNS; column++)
-    {
-      gint64 left = type_limits[columns[column].type];
+  for (guint column = 0; column < N_COLUMNS; column++) {
+    gint64 left = type_limits[columns[column].type];
 
-      for (guint i = 0; columns[column].type != COLUMN_NAME && i < layers->n_layers; i++)
-        {
-          gint64 value = G_STRUCT_MEMBER (gint64, &layers->layers[i], columns[column].offset);
+    for (guint i = 0; columns[column].type != COLUMN_NAME && i < layers->n_layers; i++) {
+      gint64 value = G_STRUCT_MEMBER (gint64, &layers->layers[i], columns[column].offset);
 
-          if (value > left)
-            return ps_refuse (
-                error, PS_ERROR_INPUT, "%s: layer %u ('%s'): %s: the sum up to here is more than %" G_GINT64_FORMAT,
-                layers->source, i, layers->layers[i].name, columns[column].name != NULL ? columns[column].name : "time",
-                type_limits[columns[column].type]);
-          left -= value;
-        }
+      if (value > left)
+        return ps_refuse (error, PS_ERROR_INPUT,
+                          "%s: layer %u ('%s'): %s: the sum up to here is more than %" G_GINT64_FORMAT, layers->source,
+                          i, layers->layers[i].name, columns[column].name != NULL ? columns[column].name : "time",
+                          type_limits[columns[column].type]);
+      left -= value;
     }
+  }
   return TRUE;
 }
 
 /* One file while it is read. */
-typedef struct
-{
+typedef struct {
   const char *where;
   guint line;
   guint n_fields;
@@ -104,14 +96,12 @@ typedef struct
   gboolean has[N_COLUMNS];
 } Reader;
 
-static char *
-place (const Reader *reader)
+static char *place (const Reader *reader)
 {
   return g_strdup_printf ("%s:%u", reader->where, reader->line);
 }
 
-static guint
-find_column (const char *name)
+static guint find_column (const char *name)
 {
   guint i = 0;
 
@@ -120,37 +110,34 @@ find_column (const char *name)
   return i;
 }
 
-static gboolean
-read_header (Reader *reader, const char *line, GError **error)
+static gboolean read_header (Reader *reader, const char *line, GError **error)
 {
   g_auto (GStrv) fields = g_strsplit (line, ",", -1);
   g_autoptr (GString) known = g_string_new (columns[0].name);
 
   for (guint i = 1; columns[i].name != NULL; i++)
     g_string_append_printf (known, ",%s", columns[i].name);
-  for (guint i = 0; fields[i] != NULL || i < N_REQUIRED; i++)
-    {
-      guint column = fields[i] != NULL ? find_column (fields[i]) : N_COLUMNS;
-      g_autofree char *quoted = ps_text_quote (fields[i] != NULL ? fields[i] : "");
+  for (guint i = 0; fields[i] != NULL || i < N_REQUIRED; i++) {
+    guint column = fields[i] != NULL ? find_column (fields[i]) : N_COLUMNS;
+    g_autofree char *quoted = ps_text_quote (fields[i] != NULL ? fields[i] : "");
 
-      if (i < N_REQUIRED && column != i)
-        return ps_refuse_at (place (reader), error,
-                             "column %u is %s, not '%s'; the first line is "
-                             "layer,time,activation_bytes,parameter_bytes",
-                             i + 1, quoted, columns[i].name);
-      if (column == N_COLUMNS)
-        return ps_refuse_at (place (reader), error, "unknown column %s; known are: %s", quoted, known->str);
-      if (reader->has[column])
-        return ps_refuse_at (place (reader), error, "column %s appears twice", quoted);
-      reader->has[column] = TRUE;
-      reader->field_column[i] = column;
-      reader->n_fields = i + 1;
-    }
+    if (i < N_REQUIRED && column != i)
+      return ps_refuse_at (place (reader), error,
+                           "column %u is %s, not '%s'; the first line is "
+                           "layer,time,activation_bytes,parameter_bytes",
+                           i + 1, quoted, columns[i].name);
+    if (column == N_COLUMNS)
+      return ps_refuse_at (place (reader), error, "unknown column %s; known are: %s", quoted, known->str);
+    if (reader->has[column])
+      return ps_refuse_at (place (reader), error, "column %s appears twice", quoted);
+    reader->has[column] = TRUE;
+    reader->field_column[i] = column;
+    reader->n_fields = i + 1;
+  }
   return TRUE;
 }
 
-static gboolean
-read_value (const Reader *reader, guint column, const char *text, gint64 *value, GError **error)
+static gboolean read_value (const Reader *reader, guint column, const char *text, gint64 *value, GError **error)
 {
   g_autofree char *where = g_strdup_printf ("%s:%u: %s", reader->where, reader->line, columns[column].name);
   g_autofree char *printable = g_strescape (text, NULL);
@@ -168,8 +155,7 @@ read_value (const Reader *reader, guint column, const char *text, gint64 *value,
   return done || ps_text_blame_input (error);
 }
 
-static gboolean
-read_name (const Reader *reader, const char *text, PsLayer *layer, GError **error)
+static gboolean read_name (const Reader *reader, const char *text, PsLayer *layer, GError **error)
 {
   g_autofree char *quoted = ps_text_quote (text);
 
@@ -183,8 +169,7 @@ read_name (const Reader *reader, const char *text, PsLayer *layer, GError **erro
 }
 
 /* Fills the figures that the file leaves out, by the models of the header. */
-static gboolean
-complete (const Reader *reader, PsLayer *layer, GError **error)
+static gboolean complete (const Reader *reader, PsLayer *layer, GError **error)
 {
   if (!reader->has[find_column ("forward")])
     layer->forward_ns
@@ -208,30 +193,27 @@ complete (const Reader *reader, PsLayer *layer, GError **error)
   return TRUE;
 }
 
-static gboolean
-read_line (const Reader *reader, const char *line, PsLayer *layer, GError **error)
+static gboolean read_line (const Reader *reader, const char *line, PsLayer *layer, GError **error)
 {
   g_auto (GStrv) fields = g_strsplit (line, ",", -1);
 
   if (g_strv_length (fields) != reader->n_fields)
     return ps_refuse_at (place (reader), error, "%u fields; the header has %u", g_strv_length (fields),
                          reader->n_fields);
-  for (guint i = 0; i < reader->n_fields; i++)
-    {
-      guint column = reader->field_column[i];
+  for (guint i = 0; i < reader->n_fields; i++) {
+    guint column = reader->field_column[i];
 
-      if (!(columns[column].type == COLUMN_NAME
-                ? read_name (reader, fields[i], layer, error)
-                : read_value (reader, column, fields[i], &G_STRUCT_MEMBER (gint64, layer, columns[column].offset),
-                              error)))
-        return FALSE;
-    }
+    if (!(columns[column].type == COLUMN_NAME
+              ? read_name (reader, fields[i], layer, error)
+              : read_value (reader, column, fields[i], &G_STRUCT_MEMBER (gint64, layer, columns[column].offset),
+                            error)))
+      return FALSE;
+  }
   return complete (reader, layer, error);
 }
 
 /* The lines without their ends, of any kind; the last line may have none. */
-static GStrv
-split_lines (const char *text, gsize length)
+static GStrv split_lines (const char *text, gsize length)
 {
   g_autofree char *terminated = g_strndup (text, length);
 
@@ -244,8 +226,7 @@ split_lines (const char *text, gsize length)
   return lines;
 }
 
-PsLayers *
-ps_layers_parse (const char *where, const char *text, gsize length, GError **error)
+PsLayers *ps_layers_parse (const char *where, const char *text, gsize length, GError **error)
 {
   Reader reader = { .where = where, .line = 1 };
 
@@ -261,17 +242,15 @@ ps_layers_parse (const char *where, const char *text, gsize length, GError **err
   g_autoptr (PsLayers) layers = ps_layers_new (n_lines - 1);
   layers->has_flops = reader.has[find_column ("flops")];
   layers->source = g_strdup (where);
-  for (guint i = 0; i + 1 < n_lines; i++)
-    {
-      reader.line = i + 2;
-      if (!read_line (&reader, lines[i + 1], &layers->layers[i], error))
-        return NULL;
-    }
+  for (guint i = 0; i + 1 < n_lines; i++) {
+    reader.line = i + 2;
+    if (!read_line (&reader, lines[i + 1], &layers->layers[i], error))
+      return NULL;
+  }
   return layers_check (layers, error) ? g_steal_pointer (&layers) : NULL;
 }
 
-PsLayers *
-ps_layers_read (const char *path, GError **error)
+PsLayers *ps_layers_read (const char *path, GError **error)
 {
   g_autofree char *text = NULL;
   gsize length;
@@ -282,30 +261,27 @@ ps_layers_read (const char *path, GError **error)
 /* Chains of layers from the formulas of a model, and from stages that were measured. */
 
 /* The units of the model, without costs. */
-static PsLayers *
-named_layers (const PsModel *model, const PsStageShape *units, guint n_units)
+static PsLayers *named_layers (const PsModel *model, const PsStageShape *units, guint n_units)
 {
   PsLayers *layers = ps_layers_new (n_units);
 
   layers->has_flops = TRUE;
-  for (guint i = 0; i < n_units; i++)
-    {
-      PsLayer *layer = &layers->layers[i];
-      const PsStageShape *unit = &units[i];
+  for (guint i = 0; i < n_units; i++) {
+    PsLayer *layer = &layers->layers[i];
+    const PsStageShape *unit = &units[i];
 
-      layer->name = unit->n_layers ? g_strdup_printf ("layer %u", unit->first_layer)
-                                   : g_strdup (unit->embedding ? "embedding"
-                                               : unit->head    ? "head"
-                                                               : "mtp");
-      layer->flops = ps_model_stage_flops (model, unit, PS_OP_F) + ps_model_stage_flops (model, unit, PS_OP_B)
-                     + ps_model_stage_flops (model, unit, PS_OP_W);
-    }
+    layer->name = unit->n_layers ? g_strdup_printf ("layer %u", unit->first_layer)
+                                 : g_strdup (unit->embedding ? "embedding"
+                                             : unit->head    ? "head"
+                                                             : "mtp");
+    layer->flops = ps_model_stage_flops (model, unit, PS_OP_F) + ps_model_stage_flops (model, unit, PS_OP_B)
+                   + ps_model_stage_flops (model, unit, PS_OP_W);
+  }
   return layers;
 }
 
 /* The figures of a layer that the costs of a stage hold. */
-static PsLayer
-layer_from_costs (const PsCosts *costs, guint stage)
+static PsLayer layer_from_costs (const PsCosts *costs, guint stage)
 {
   const PsOpCost *f = ps_costs_op (costs, PS_OP_F, stage), *w = ps_costs_op (costs, PS_OP_W, stage);
   gint64 kept = MAX (f->take_bytes - f->give_bytes, 0);
@@ -320,66 +296,59 @@ layer_from_costs (const PsCosts *costs, guint stage)
                     .state_bytes = costs->stage[stage].weight_bytes };
 }
 
-static PsLayers *
-finish_layers (PsLayers *taken, GError **error)
+static PsLayers *finish_layers (PsLayers *taken, GError **error)
 {
   g_autoptr (PsLayers) layers = taken;
 
-  for (guint i = 0; i < layers->n_layers; i++)
-    {
-      PsLayer *layer = &layers->layers[i];
+  for (guint i = 0; i < layers->n_layers; i++) {
+    PsLayer *layer = &layers->layers[i];
 
-      layer->time_ns = layer->forward_ns + layer->backward_ns + layer->weight_ns;
-      layer->weight_kept_bytes = MIN (layer->weight_kept_bytes, layer->kept_bytes);
-    }
+    layer->time_ns = layer->forward_ns + layer->backward_ns + layer->weight_ns;
+    layer->weight_kept_bytes = MIN (layer->weight_kept_bytes, layer->kept_bytes);
+  }
   return layers_check (layers, error) ? g_steal_pointer (&layers) : NULL;
 }
 
-PsLayers *
-ps_layers_from_units (const PsModel *model, const PsCosts *costs, GError **error)
+PsLayers *ps_layers_from_units (const PsModel *model, const PsCosts *costs, GError **error)
 {
   PsLayers *layers = named_layers (model, costs->shapes, costs->n_stages);
 
   layers->source = g_strdup (costs->source);
   layers->time_origin = costs->time_origin;
   layers->memory_origin = costs->memory_origin;
-  for (guint i = 0; i < layers->n_layers; i++)
-    {
-      PsLayer *layer = &layers->layers[i], named = *layer;
+  for (guint i = 0; i < layers->n_layers; i++) {
+    PsLayer *layer = &layers->layers[i], named = *layer;
 
-      *layer = layer_from_costs (costs, i);
-      layer->name = named.name;
-      layer->flops = named.flops;
-      layer->parameter_bytes = costs->stage[i].version_bytes;
-      layer->output_bytes = costs->message_bytes[ps_transfer_forward (costs, i)];
-    }
+    *layer = layer_from_costs (costs, i);
+    layer->name = named.name;
+    layer->flops = named.flops;
+    layer->parameter_bytes = costs->stage[i].version_bytes;
+    layer->output_bytes = costs->message_bytes[ps_transfer_forward (costs, i)];
+  }
   return finish_layers (layers, error);
 }
 
 /* From measured stages */
 
 /* sum * part / whole, without a product that overflows. */
-static gint64
-share (gint64 sum, guint part, guint whole)
+static gint64 share (gint64 sum, guint part, guint whole)
 {
   return sum / whole * part + sum % whole * part / whole;
 }
 
 /* Derives one figure of all layers. A layer is the mean of the layers in the stages between first and last. Embedding
  * and head are the rest of the first and the last stage beyond their layers. */
-static void
-derive (const PsCosts *costs, const PsLayer *stages, gsize figure, PsLayers *layers)
+static void derive (const PsCosts *costs, const PsLayer *stages, gsize figure, PsLayers *layers)
 {
   const PsStageShape *shapes = costs->shapes;
   guint last = costs->n_stages - 1, n_layers = 0;
   gint64 first_ns = G_STRUCT_MEMBER (gint64, &stages[0], figure), sum = 0;
   gint64 last_ns = G_STRUCT_MEMBER (gint64, &stages[last], figure);
 
-  for (guint s = 1; s < last; s++)
-    {
-      sum += G_STRUCT_MEMBER (gint64, &stages[s], figure);
-      n_layers += shapes[s].n_layers;
-    }
+  for (guint s = 1; s < last; s++) {
+    sum += G_STRUCT_MEMBER (gint64, &stages[s], figure);
+    n_layers += shapes[s].n_layers;
+  }
   g_assert (n_layers > 0); /* there are 3 stages at least */
   for (guint i = 1; i + 1 < layers->n_layers; i++)
     G_STRUCT_MEMBER (gint64, &layers->layers[i], figure) = (sum + n_layers / 2) / n_layers;
@@ -390,22 +359,21 @@ derive (const PsCosts *costs, const PsLayer *stages, gsize figure, PsLayers *lay
 
 /* The coarsest cut of the profile that has a stage without embedding and head. Where there is none, the first error is
  * the most useful: it says which stages to measure. */
-static PsCosts *
-measured_stages (PsCostDb *db, const char *profile, const PsModel *model, guint n_devices, GError **error)
+static PsCosts *measured_stages (PsCostDb *db, const char *profile, const PsModel *model, guint n_devices,
+                                 GError **error)
 {
   guint chunks = n_devices >= 3 ? 1 : n_devices == 2 ? 2 : 3;
   g_autoptr (GError) first = NULL;
 
-  for (; n_devices * chunks <= MAX (model->layers, 3); chunks++)
-    {
-      g_autoptr (GError) reason = NULL;
-      PsCosts *costs = ps_costdb_costs (db, profile, model, n_devices, chunks, &reason);
+  for (; n_devices * chunks <= MAX (model->layers, 3); chunks++) {
+    g_autoptr (GError) reason = NULL;
+    PsCosts *costs = ps_costdb_costs (db, profile, model, n_devices, chunks, &reason);
 
-      if (costs != NULL)
-        return costs;
-      if (first == NULL)
-        first = g_steal_pointer (&reason);
-    }
+    if (costs != NULL)
+      return costs;
+    if (first == NULL)
+      first = g_steal_pointer (&reason);
+  }
   if (first != NULL)
     g_propagate_error (error, g_steal_pointer (&first));
   else
@@ -416,8 +384,7 @@ measured_stages (PsCostDb *db, const char *profile, const PsModel *model, guint 
   return NULL;
 }
 
-static PsLayers *
-layers_from_stages (const PsModel *model, const PsCosts *costs, GError **error)
+static PsLayers *layers_from_stages (const PsModel *model, const PsCosts *costs, GError **error)
 {
   static const gsize figures[]
       = { G_STRUCT_OFFSET (PsLayer, forward_ns),        G_STRUCT_OFFSET (PsLayer, backward_ns),
@@ -431,12 +398,11 @@ layers_from_stages (const PsModel *model, const PsCosts *costs, GError **error)
 
   layers->source = g_strdup_printf ("%u stages of %s", costs->n_stages, costs->source);
   layers->time_origin = layers->memory_origin = PS_ORIGIN_INTERPOLATED;
-  for (guint i = 0; i < n; i++)
-    {
-      layers->layers[i].parameter_bytes
-          = ps_model_stage_parameters (model, &units[i]) * ps_precision_bytes (model->precision);
-      layers->layers[i].output_bytes = i + 1 < n ? ps_model_boundary_bytes (model) : 0;
-    }
+  for (guint i = 0; i < n; i++) {
+    layers->layers[i].parameter_bytes
+        = ps_model_stage_parameters (model, &units[i]) * ps_precision_bytes (model->precision);
+    layers->layers[i].output_bytes = i + 1 < n ? ps_model_boundary_bytes (model) : 0;
+  }
   for (guint s = 0; s < costs->n_stages; s++)
     stages[s] = layer_from_costs (costs, s);
   for (guint k = 0; k < G_N_ELEMENTS (figures); k++)
@@ -444,9 +410,8 @@ layers_from_stages (const PsModel *model, const PsCosts *costs, GError **error)
   return finish_layers (layers, error);
 }
 
-PsLayers *
-ps_layers_costdb (PsCostDb *db, const char *profile, const PsModel *model, guint n_devices, PsLink *link,
-                  GError **error)
+PsLayers *ps_layers_costdb (PsCostDb *db, const char *profile, const PsModel *model, guint n_devices, PsLink *link,
+                            GError **error)
 {
   g_autoptr (PsModel) stored = model != NULL ? NULL : ps_costdb_model (db, profile, error);
 

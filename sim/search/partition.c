@@ -5,14 +5,12 @@
 #include <math.h>
 #include <string.h>
 
-static guint
-n_stages_of (const PsPartitionSetting *setting)
+static guint n_stages_of (const PsPartitionSetting *setting)
 {
   return setting->n_devices * setting->n_chunks;
 }
 
-void
-ps_partition_free (PsPartition *partition)
+void ps_partition_free (PsPartition *partition)
 {
   if (partition == NULL)
     return;
@@ -21,22 +19,19 @@ ps_partition_free (PsPartition *partition)
 }
 
 /* A time on a device of that speed, to the nearest nanosecond. */
-static gint64
-scale_time (gint64 ns, double speed)
+static gint64 scale_time (gint64 ns, double speed)
 {
   return speed == 1 ? ns : llrint ((double)ns / speed);
 }
 
 /* A message and one of the same size back. */
-static gint64
-link_round_trip_ns (const PsLink *link, gint64 bytes)
+static gint64 link_round_trip_ns (const PsLink *link, gint64 bytes)
 {
   return 2 * ps_link_transfer_ns (link, bytes);
 }
 
 /* Speed of the device of a stage, of its first weight copy. */
-static double
-speed_of (const PsPartitionSetting *setting, guint stage)
+static double speed_of (const PsPartitionSetting *setting, guint stage)
 {
   const PsPlacement *placement = setting->placement;
   guint device = placement != NULL ? ps_placement_device (placement, 0, stage) : stage % setting->n_devices;
@@ -45,8 +40,7 @@ speed_of (const PsPartitionSetting *setting, guint stage)
 }
 
 /* Microbatches that a stage has under way at most under 1F1B: min (m, S - s). */
-static guint
-in_flight (const PsPartitionSetting *setting, guint stage)
+static guint in_flight (const PsPartitionSetting *setting, guint stage)
 {
   guint left = n_stages_of (setting) - stage;
 
@@ -63,8 +57,7 @@ static const gsize figures[]
         FIGURE (weight_kept_bytes), FIGURE (parameter_bytes), FIGURE (state_bytes) };
 
 /* Element i holds the sums of the figures of the first i layers. Free with g_free. */
-static PsLayer *
-sum_layers (const PsLayers *layers)
+static PsLayer *sum_layers (const PsLayers *layers)
 {
   PsLayer *sums = g_new0 (PsLayer, layers->n_layers + 1);
 
@@ -75,15 +68,13 @@ sum_layers (const PsLayers *layers)
   return sums;
 }
 
-static gint64
-sum_between (const PsLayer *sums, gsize figure, guint begin, guint end)
+static gint64 sum_between (const PsLayer *sums, gsize figure, guint begin, guint end)
 {
   return G_STRUCT_MEMBER (gint64, &sums[end], figure) - G_STRUCT_MEMBER (gint64, &sums[begin], figure);
 }
 
 /* One figure of all layers of a stage. */
-static gint64
-sum_stage (const PsPartitionSetting *setting, const PsPartition *partition, guint stage, gsize figure)
+static gint64 sum_stage (const PsPartitionSetting *setting, const PsPartition *partition, guint stage, gsize figure)
 {
   gint64 sum = 0;
 
@@ -92,43 +83,37 @@ sum_stage (const PsPartitionSetting *setting, const PsPartition *partition, guin
   return sum;
 }
 
-gint64
-ps_partition_stage_ns (const PsPartitionSetting *setting, const PsPartition *partition, guint stage)
+gint64 ps_partition_stage_ns (const PsPartitionSetting *setting, const PsPartition *partition, guint stage)
 {
   return scale_time (sum_stage (setting, partition, stage, FIGURE (time_ns)), speed_of (setting, stage));
 }
 
-gint64
-ps_partition_link_ns (const PsPartitionSetting *setting, const PsPartition *partition, guint stage)
+gint64 ps_partition_link_ns (const PsPartitionSetting *setting, const PsPartition *partition, guint stage)
 {
   const PsLayer *last = &setting->layers->layers[partition->stages[stage].last];
 
   return stage + 1 < partition->n_stages ? link_round_trip_ns (&setting->links[stage], last->output_bytes) : 0;
 }
 
-gint64
-ps_partition_bottleneck (const PsPartitionSetting *setting, const PsPartition *partition)
+gint64 ps_partition_bottleneck (const PsPartitionSetting *setting, const PsPartition *partition)
 {
   gint64 largest = 0;
 
-  for (guint s = 0; s < partition->n_stages; s++)
-    {
-      largest = MAX (largest, ps_partition_stage_ns (setting, partition, s));
-      largest = MAX (largest, ps_partition_link_ns (setting, partition, s));
-    }
+  for (guint s = 0; s < partition->n_stages; s++) {
+    largest = MAX (largest, ps_partition_stage_ns (setting, partition, s));
+    largest = MAX (largest, ps_partition_link_ns (setting, partition, s));
+  }
   return largest;
 }
 
-gint64
-ps_partition_memory_bytes (const PsPartitionSetting *setting, const PsPartition *partition, guint stage)
+gint64 ps_partition_memory_bytes (const PsPartitionSetting *setting, const PsPartition *partition, guint stage)
 {
   return sum_stage (setting, partition, stage, FIGURE (state_bytes))
          + sum_stage (setting, partition, stage, FIGURE (kept_bytes)) * in_flight (setting, stage);
 }
 
 /* A partition without replicas; end[s] is the first layer after stage s. */
-static PsPartition *
-partition_from_ends (const PsPartitionSetting *setting, const guint *end)
+static PsPartition *partition_from_ends (const PsPartitionSetting *setting, const guint *end)
 {
   PsPartition *partition = g_new0 (PsPartition, 1);
 
@@ -144,67 +129,60 @@ partition_from_ends (const PsPartitionSetting *setting, const guint *end)
 
 /* The speed of the device of every stage [n_stages]. NULL and PS_ERROR_USAGE where a stage lives on devices of
  * different speeds. Free with g_free. */
-static double *
-stage_speeds (const PsPartitionSetting *setting, GError **error)
+static double *stage_speeds (const PsPartitionSetting *setting, GError **error)
 {
   const PsPlacement *placement = setting->placement;
   guint n_stages = n_stages_of (setting);
   g_autofree double *speeds = g_new0 (double, n_stages);
 
-  for (guint s = 0; s < n_stages; s++)
-    {
-      guint first = placement != NULL ? ps_placement_device (placement, 0, s) : 0;
-      guint other = placement != NULL && placement->n_copies > 1 ? ps_placement_device (placement, 1, s) : first;
+  for (guint s = 0; s < n_stages; s++) {
+    guint first = placement != NULL ? ps_placement_device (placement, 0, s) : 0;
+    guint other = placement != NULL && placement->n_copies > 1 ? ps_placement_device (placement, 1, s) : first;
 
-      if (setting->speeds != NULL && setting->speeds[first] != setting->speeds[other])
-        return ps_refuse_null (error, PS_ERROR_USAGE,
-                               "--speed: stage %u lives on devices %u and %u, which would need the same speed", s,
-                               first, other);
-      speeds[s] = speed_of (setting, s);
-    }
+    if (setting->speeds != NULL && setting->speeds[first] != setting->speeds[other])
+      return ps_refuse_null (error, PS_ERROR_USAGE,
+                             "--speed: stage %u lives on devices %u and %u, which would need the same speed", s, first,
+                             other);
+    speeds[s] = speed_of (setting, s);
+  }
   return g_steal_pointer (&speeds);
 }
 
 /* Fills the costs of all stages. A transfer carries the activation to the next stage, another one the gradient back. A
  * recompute keeps the input of its stage. */
-static void
-fill_costs (const PsPartitionSetting *setting, const PsLayer *sums, const double *speeds,
-            const PsPartitionStage *stages, PsCosts *costs)
+static void fill_costs (const PsPartitionSetting *setting, const PsLayer *sums, const double *speeds,
+                        const PsPartitionStage *stages, PsCosts *costs)
 {
-  static const struct
-  {
+  static const struct {
     PsOpKind kind;
     gsize figure;
   } times[] = { { PS_OP_F, FIGURE (forward_ns) },        { PS_OP_R, FIGURE (forward_ns) },
                 { PS_OP_B, FIGURE (backward_ns) },       { PS_OP_W, FIGURE (weight_ns) },
                 { PS_OP_BW, FIGURE (full_backward_ns) }, { PS_OP_O, FIGURE (optimizer_ns) } };
 
-  for (guint s = 0; s < costs->n_stages; s++)
-    {
-      guint begin = stages[s].first, end = stages[s].last + 1;
+  for (guint s = 0; s < costs->n_stages; s++) {
+    guint begin = stages[s].first, end = stages[s].last + 1;
 
-      for (guint i = 0; i < G_N_ELEMENTS (times); i++)
-        ps_costs_op (costs, times[i].kind, s)->duration_ns
-            = scale_time (sum_between (sums, times[i].figure, begin, end), speeds[s]);
-      ps_costs_set_memory (costs, s, sum_between (sums, FIGURE (kept_bytes), begin, end),
-                           sum_between (sums, FIGURE (weight_kept_bytes), begin, end));
-      costs->stage[s].weight_bytes = sum_between (sums, FIGURE (state_bytes), begin, end);
-      costs->stage[s].version_bytes = sum_between (sums, FIGURE (parameter_bytes), begin, end);
-    }
-  for (guint s = 0; s + 1 < costs->n_stages; s++)
-    {
-      guint forward = ps_transfer_forward (costs, s), backward = ps_transfer_backward (costs, s + 1);
-      gint64 bytes = setting->layers->layers[stages[s].last].output_bytes;
-      PsOpCost *recompute = ps_costs_op (costs, PS_OP_R, s + 1);
+    for (guint i = 0; i < G_N_ELEMENTS (times); i++)
+      ps_costs_op (costs, times[i].kind, s)->duration_ns
+          = scale_time (sum_between (sums, times[i].figure, begin, end), speeds[s]);
+    ps_costs_set_memory (costs, s, sum_between (sums, FIGURE (kept_bytes), begin, end),
+                         sum_between (sums, FIGURE (weight_kept_bytes), begin, end));
+    costs->stage[s].weight_bytes = sum_between (sums, FIGURE (state_bytes), begin, end);
+    costs->stage[s].version_bytes = sum_between (sums, FIGURE (parameter_bytes), begin, end);
+  }
+  for (guint s = 0; s + 1 < costs->n_stages; s++) {
+    guint forward = ps_transfer_forward (costs, s), backward = ps_transfer_backward (costs, s + 1);
+    gint64 bytes = setting->layers->layers[stages[s].last].output_bytes;
+    PsOpCost *recompute = ps_costs_op (costs, PS_OP_R, s + 1);
 
-      costs->transfer_ns[forward] = costs->transfer_ns[backward] = ps_link_transfer_ns (&setting->links[s], bytes);
-      costs->message_bytes[forward] = costs->message_bytes[backward] = bytes;
-      recompute->take_bytes -= MIN (bytes, recompute->take_bytes);
-    }
+    costs->transfer_ns[forward] = costs->transfer_ns[backward] = ps_link_transfer_ns (&setting->links[s], bytes);
+    costs->message_bytes[forward] = costs->message_bytes[backward] = bytes;
+    recompute->take_bytes -= MIN (bytes, recompute->take_bytes);
+  }
 }
 
-PsCosts *
-ps_partition_costs (const PsPartitionSetting *setting, const PsPartition *partition, GError **error)
+PsCosts *ps_partition_costs (const PsPartitionSetting *setting, const PsPartition *partition, GError **error)
 {
   const PsLayers *layers = setting->layers;
   g_autofree double *speeds = stage_speeds (setting, error);
@@ -221,16 +199,14 @@ ps_partition_costs (const PsPartitionSetting *setting, const PsPartition *partit
   return costs;
 }
 
-char *
-ps_partition_costs_to_text (const PsCosts *costs)
+char *ps_partition_costs_to_text (const PsCosts *costs)
 {
   GString *text = g_string_new (NULL);
   const PsStageCost *stage = costs->stage;
   const guint n = costs->n_stages, n_links = n - 1, link = ps_transfer_forward (costs, 0);
   const guint n_host = costs->op_ns + costs->post_ns > 0; /* host times go without saying where both are 0 */
   const gsize each_op = sizeof (PsOpCost), each_stage = sizeof (PsStageCost), each = sizeof (gint64);
-  const struct
-  {
+  const struct {
     const char *key, *unit;
     const gint64 *first;
     gsize step; /* bytes from one value to the next */
@@ -252,26 +228,23 @@ ps_partition_costs_to_text (const PsCosts *costs)
     { "msg", "B", &costs->message_bytes[link], each, n_links },
   };
 
-  for (guint k = 0; k < G_N_ELEMENTS (lists); k++)
-    {
-      g_autoptr (GString) values = g_string_new (NULL);
-      gboolean known = lists[k].n > 0;
+  for (guint k = 0; k < G_N_ELEMENTS (lists); k++) {
+    g_autoptr (GString) values = g_string_new (NULL);
+    gboolean known = lists[k].n > 0;
 
-      for (guint i = 0; i < lists[k].n; i++)
-        {
-          gint64 value = G_STRUCT_MEMBER (gint64, lists[k].first, i * lists[k].step);
+    for (guint i = 0; i < lists[k].n; i++) {
+      gint64 value = G_STRUCT_MEMBER (gint64, lists[k].first, i * lists[k].step);
 
-          known = known && value >= 0;
-          g_string_append_printf (values, "%c%" G_GINT64_FORMAT "%s", i ? ':' : '=', value, lists[k].unit);
-        }
-      if (known)
-        g_string_append_printf (text, "%s%s%s", text->len ? "," : "", lists[k].key, values->str);
+      known = known && value >= 0;
+      g_string_append_printf (values, "%c%" G_GINT64_FORMAT "%s", i ? ':' : '=', value, lists[k].unit);
     }
+    if (known)
+      g_string_append_printf (text, "%s%s%s", text->len ? "," : "", lists[k].key, values->str);
+  }
   return g_string_free (text, FALSE);
 }
 
-static PsPartition *
-cut_uniform (const PsPartitionSetting *setting, G_GNUC_UNUSED GError **error)
+static PsPartition *cut_uniform (const PsPartitionSetting *setting, G_GNUC_UNUSED GError **error)
 {
   guint n = setting->layers->n_layers, n_stages = n_stages_of (setting);
   g_autofree guint *end = g_new (guint, n_stages);
@@ -289,8 +262,7 @@ cut_uniform (const PsPartitionSetting *setting, G_GNUC_UNUSED GError **error)
  * out differently, and bisection skips those X. */
 
 /* Makes the largest stage as small as possible. */
-typedef struct
-{
+typedef struct {
   const PsPartitionSetting *setting;
   guint n_layers;
   guint n_stages;
@@ -302,35 +274,30 @@ typedef struct
 
 /* Boundaries at which each stage can end: row 0 is the start of the chain, row s + 1 belongs to stage s. Stage s leaves
  * enough layers on both sides, so it ends after layer s + 1 + column. */
-typedef struct
-{
+typedef struct {
   guint n_columns; /* n_layers - n_stages + 1 */
   guint8 *rows;    /* [(n_stages + 1) * n_columns] */
   gint64 least;    /* the smallest bound with the same rows */
   gint64 next;     /* no smaller bound than this adds to the rows; G_MAXINT64: none does */
 } Reach;
 
-static guint8 *
-reach_row (const Reach *reach, guint row)
+static guint8 *reach_row (const Reach *reach, guint row)
 {
   return &reach->rows[(gsize)row * reach->n_columns];
 }
 
-static double
-cut_speed (const Cut *cut, guint stage)
+static double cut_speed (const Cut *cut, guint stage)
 {
   return cut->plain ? 1 : speed_of (cut->setting, stage);
 }
 
-static gint64
-load_between (const Cut *cut, guint begin, guint end)
+static gint64 load_between (const Cut *cut, guint begin, guint end)
 {
   return sum_between (cut->sums, cut->load, begin, end);
 }
 
 /* The largest load that a stage can bear within bound; the estimate is inexact by the rounding of a product. */
-static gint64
-capacity (const Cut *cut, guint stage, gint64 bound)
+static gint64 capacity (const Cut *cut, guint stage, gint64 bound)
 {
   double speed = cut_speed (cut, stage);
   gint64 all = load_between (cut, 0, cut->n_layers);
@@ -345,8 +312,7 @@ capacity (const Cut *cut, guint stage, gint64 bound)
   return load;
 }
 
-static gboolean
-fits_memory (const Cut *cut, guint stage, guint begin, guint end, gint64 extra)
+static gboolean fits_memory (const Cut *cut, guint stage, guint begin, guint end, gint64 extra)
 {
   const PsPartitionSetting *setting = cut->setting;
 
@@ -357,51 +323,46 @@ fits_memory (const Cut *cut, guint stage, guint begin, guint end, gint64 extra)
 }
 
 /* The time of the link after a stage that ends there. */
-static gint64
-link_after (const Cut *cut, guint stage, guint end)
+static gint64 link_after (const Cut *cut, guint stage, guint end)
 {
   return cut->plain || stage + 1 == cut->n_stages
              ? 0
              : link_round_trip_ns (&cut->setting->links[stage], cut->setting->layers->layers[end - 1].output_bytes);
 }
 
-static void
-reach_stage (const Cut *cut, Reach *reach, guint stage, gint64 bound, gint64 extra)
+static void reach_stage (const Cut *cut, Reach *reach, guint stage, gint64 bound, gint64 extra)
 {
   const guint8 *before = reach_row (reach, stage);
   guint8 *row = reach_row (reach, stage + 1);
   gint64 most = capacity (cut, stage, bound), longest = 0, longer = G_MAXINT64, begin = -1;
 
-  for (guint column = 0; column < reach->n_columns; column++)
-    {
-      guint end = stage + 1 + column;
+  for (guint column = 0; column < reach->n_columns; column++) {
+    guint end = stage + 1 + column;
 
-      if (before[column])
-        begin = stage + column;
-      row[column] = FALSE;
-      if (begin < 0)
-        continue;
-      gint64 load = load_between (cut, (guint)begin, end);
-      gint64 link = load <= most ? link_after (cut, stage, end) : 0;
-      if (load > most)
-        longer = MIN (longer, load);
-      else if (link > bound)
-        reach->next = MIN (reach->next, link);
-      else if (fits_memory (cut, stage, (guint)begin, end, extra))
-        {
-          row[column] = TRUE;
-          longest = MAX (longest, load);
-          reach->least = MAX (reach->least, link);
-        }
+    if (before[column])
+      begin = stage + column;
+    row[column] = FALSE;
+    if (begin < 0)
+      continue;
+    gint64 load = load_between (cut, (guint)begin, end);
+    gint64 link = load <= most ? link_after (cut, stage, end) : 0;
+    if (load > most)
+      longer = MIN (longer, load);
+    else if (link > bound)
+      reach->next = MIN (reach->next, link);
+    else if (fits_memory (cut, stage, (guint)begin, end, extra)) {
+      row[column] = TRUE;
+      longest = MAX (longest, load);
+      reach->least = MAX (reach->least, link);
     }
+  }
   reach->least = MAX (reach->least, scale_time (longest, cut_speed (cut, stage)));
   if (longer < G_MAXINT64)
     reach->next = MIN (reach->next, scale_time (longer, cut_speed (cut, stage)));
 }
 
 /* TRUE: every stage and link stays within bound, and every stage within its memory limit and extra bytes. */
-static gboolean
-is_possible (const Cut *cut, Reach *reach, gint64 bound, gint64 extra)
+static gboolean is_possible (const Cut *cut, Reach *reach, gint64 bound, gint64 extra)
 {
   reach->least = 0;
   reach->next = G_MAXINT64;
@@ -412,74 +373,66 @@ is_possible (const Cut *cut, Reach *reach, gint64 bound, gint64 extra)
 
 /* The smallest bound from 0 to `high` that is possible, which `high` must be. With a bound (not -1): the fewest extra
  * bytes that make it possible. */
-static gint64
-bisect (const Cut *cut, Reach *reach, gint64 high, gint64 bound)
+static gint64 bisect (const Cut *cut, Reach *reach, gint64 high, gint64 bound)
 {
   gint64 low = 0;
 
-  while (low < high)
-    {
-      gint64 middle = low + (high - low) / 2;
+  while (low < high) {
+    gint64 middle = low + (high - low) / 2;
 
-      if (bound < 0 ? is_possible (cut, reach, middle, 0) : is_possible (cut, reach, bound, middle))
-        high = bound < 0 ? reach->least : middle;
-      else
-        low = bound < 0 ? reach->next : middle + 1;
-    }
+    if (bound < 0 ? is_possible (cut, reach, middle, 0) : is_possible (cut, reach, bound, middle))
+      high = bound < 0 ? reach->least : middle;
+    else
+      low = bound < 0 ? reach->next : middle + 1;
+  }
   return low;
 }
 
 /* Any partition keeps this bound. */
-static gint64
-loosest_bound (const Cut *cut)
+static gint64 loosest_bound (const Cut *cut)
 {
   gint64 bound = 0;
 
-  for (guint s = 0; s < cut->n_stages; s++)
-    {
-      bound = MAX (bound, scale_time (load_between (cut, 0, cut->n_layers), cut_speed (cut, s)));
-      for (guint i = 0; i < cut->n_layers; i++)
-        bound = MAX (bound, link_after (cut, s, i + 1));
-    }
+  for (guint s = 0; s < cut->n_stages; s++) {
+    bound = MAX (bound, scale_time (load_between (cut, 0, cut->n_layers), cut_speed (cut, s)));
+    for (guint i = 0; i < cut->n_layers; i++)
+      bound = MAX (bound, link_after (cut, s, i + 1));
+  }
   return bound;
 }
 
 /* Takes a partition within the bound whose stages are near their even share. It goes from the last stage back. The even
  * boundary before a stage makes all stages before it equally long; the stage begins at the reachable boundary nearest
  * to it. */
-static void
-trace_back (const Cut *cut, const Reach *reach, gint64 bound, guint *end)
+static void trace_back (const Cut *cut, const Reach *reach, gint64 bound, guint *end)
 {
   double before = 0;
 
   for (guint s = 0; s < cut->n_stages; s++)
     before += cut_speed (cut, s);
   end[cut->n_stages - 1] = cut->n_layers;
-  for (guint stage = cut->n_stages - 1; stage > 0; stage--)
-    {
-      double all = before, wanted, nearest = INFINITY;
-      gint64 most = capacity (cut, stage, bound);
+  for (guint stage = cut->n_stages - 1; stage > 0; stage--) {
+    double all = before, wanted, nearest = INFINITY;
+    gint64 most = capacity (cut, stage, bound);
 
-      before -= cut_speed (cut, stage);
-      wanted = (double)load_between (cut, 0, end[stage]) * before / all;
-      for (guint begin = end[stage] - 1; begin >= stage; begin--)
-        {
-          double distance = fabs ((double)load_between (cut, 0, begin) - wanted);
+    before -= cut_speed (cut, stage);
+    wanted = (double)load_between (cut, 0, end[stage]) * before / all;
+    for (guint begin = end[stage] - 1; begin >= stage; begin--) {
+      double distance = fabs ((double)load_between (cut, 0, begin) - wanted);
 
-          if (load_between (cut, begin, end[stage]) > most || !fits_memory (cut, stage, begin, end[stage], 0))
-            break;
-          if (reach_row (reach, stage)[begin - stage] && distance < nearest)
-            {
-              nearest = distance;
-              end[stage - 1] = begin;
-            }
-        }
+      if (load_between (cut, begin, end[stage]) > most || !fits_memory (cut, stage, begin, end[stage], 0))
+        break;
+      if (reach_row (reach, stage)[begin - stage] && distance < nearest) {
+        nearest = distance;
+        end[stage - 1] = begin;
+      }
     }
+  }
 }
 
 /* The cut by `load` alone, or else by the times of stages and links. */
-static PsPartition *
-cut_chain (const PsPartitionSetting *setting, gsize load, gboolean plain, gboolean limited, GError **error)
+static PsPartition *cut_chain (const PsPartitionSetting *setting, gsize load, gboolean plain, gboolean limited,
+                               GError **error)
 {
   g_autofree PsLayer *sums = sum_layers (setting->layers);
   const Cut cut = { setting, setting->layers->n_layers, n_stages_of (setting), sums, load, plain, limited };
@@ -490,30 +443,27 @@ cut_chain (const PsPartitionSetting *setting, gsize load, gboolean plain, gboole
 
   reach.rows = rows;
   rows[0] = TRUE;
-  if (!is_possible (&cut, &reach, bound, 0))
-    {
-      gint64 bytes = bisect (&cut, &reach, G_MAXINT64 / 2, bound);
-      g_autofree char *missing = ps_format_size (bytes);
+  if (!is_possible (&cut, &reach, bound, 0)) {
+    gint64 bytes = bisect (&cut, &reach, G_MAXINT64 / 2, bound);
+    g_autofree char *missing = ps_format_size (bytes);
 
-      return ps_refuse_null (error, PS_ERROR_SCHEDULE,
-                             "memory-aware: no partition of %s over %u stages keeps within --memory-limit; %s "
-                             "(%" G_GINT64_FORMAT " bytes) more on every device would do",
-                             setting->layers->source, cut.n_stages, missing, bytes);
-    }
+    return ps_refuse_null (error, PS_ERROR_SCHEDULE,
+                           "memory-aware: no partition of %s over %u stages keeps within --memory-limit; %s "
+                           "(%" G_GINT64_FORMAT " bytes) more on every device would do",
+                           setting->layers->source, cut.n_stages, missing, bytes);
+  }
   bound = bisect (&cut, &reach, bound, -1);
   is_possible (&cut, &reach, bound, 0);
   trace_back (&cut, &reach, bound, end);
   return partition_from_ends (setting, end);
 }
 
-static PsPartition *
-cut_bottleneck (const PsPartitionSetting *setting, GError **error)
+static PsPartition *cut_bottleneck (const PsPartitionSetting *setting, GError **error)
 {
   return cut_chain (setting, FIGURE (time_ns), FALSE, FALSE, error);
 }
 
-static PsPartition *
-cut_memory (const PsPartitionSetting *setting, GError **error)
+static PsPartition *cut_memory (const PsPartitionSetting *setting, GError **error)
 {
   if (setting->memory_limit != NULL && setting->n_chunks == 1)
     return cut_chain (setting, FIGURE (time_ns), FALSE, TRUE, error);
@@ -524,14 +474,12 @@ cut_memory (const PsPartitionSetting *setting, GError **error)
           : "needs --memory-limit SIZE[:SIZE...]");
 }
 
-static PsPartition *
-cut_parameters (const PsPartitionSetting *setting, GError **error)
+static PsPartition *cut_parameters (const PsPartitionSetting *setting, GError **error)
 {
   return cut_chain (setting, FIGURE (parameter_bytes), TRUE, FALSE, error);
 }
 
-static PsPartition *
-cut_flops (const PsPartitionSetting *setting, GError **error)
+static PsPartition *cut_flops (const PsPartitionSetting *setting, GError **error)
 {
   if (setting->layers->has_flops)
     return cut_chain (setting, FIGURE (flops), TRUE, FALSE, error);
@@ -552,15 +500,13 @@ cut_flops (const PsPartitionSetting *setting, GError **error)
 
 #define LONGEST_NS ((gint64)1 << 62)
 
-typedef struct
-{
+typedef struct {
   gint64 bottleneck_ns;
   guint split;    /* k, NO_SPLIT: one stage */
   guint replicas; /* of the last stage */
 } Cell;
 
-typedef struct
-{
+typedef struct {
   const PsLayers *layers;
   guint n_devices;
   const PsLayer *sums;
@@ -568,16 +514,14 @@ typedef struct
   Cell *cells; /* [layer * n_devices + devices - 1] */
 } Recurrence;
 
-static Cell *
-cell_at (const Recurrence *recurrence, guint layer, guint devices)
+static Cell *cell_at (const Recurrence *recurrence, guint layer, guint devices)
 {
   return &recurrence->cells[(gsize)layer * recurrence->n_devices + devices - 1];
 }
 
 /* Layers first..last on r devices: max (sum of T, 2 (r - 1) |w| / B) / r. An all-reduce of the weights overlaps with
  * computation. Huge weights over a slow link last longer than a gint64 holds. */
-static gint64
-replicated_stage_ns (const Recurrence *recurrence, guint first, guint last, guint r)
+static gint64 replicated_stage_ns (const Recurrence *recurrence, guint first, guint last, guint r)
 {
   double time = (double)sum_between (recurrence->sums, FIGURE (time_ns), first, last + 1);
   double bytes = (double)sum_between (recurrence->sums, FIGURE (parameter_bytes), first, last + 1);
@@ -587,49 +531,44 @@ replicated_stage_ns (const Recurrence *recurrence, guint first, guint last, guin
   return ns < (double)LONGEST_NS ? llrint (ns) : LONGEST_NS;
 }
 
-static void
-improve_cell (const Recurrence *recurrence, guint k, guint j, guint devices, Cell *cell)
+static void improve_cell (const Recurrence *recurrence, guint k, guint j, guint devices, Cell *cell)
 {
-  for (guint r = 1; r < devices; r++)
-    {
-      gint64 ns = cell_at (recurrence, k, devices - r)->bottleneck_ns;
+  for (guint r = 1; r < devices; r++) {
+    gint64 ns = cell_at (recurrence, k, devices - r)->bottleneck_ns;
 
-      if (ns >= cell->bottleneck_ns)
-        continue;
-      ns = MAX (ns, replicated_stage_ns (recurrence, k + 1, j, r));
-      ns = MAX (ns, link_round_trip_ns (&recurrence->link, recurrence->layers->layers[k].output_bytes));
-      if (ns < cell->bottleneck_ns)
-        *cell = (Cell){ ns, k, r };
-    }
+    if (ns >= cell->bottleneck_ns)
+      continue;
+    ns = MAX (ns, replicated_stage_ns (recurrence, k + 1, j, r));
+    ns = MAX (ns, link_round_trip_ns (&recurrence->link, recurrence->layers->layers[k].output_bytes));
+    if (ns < cell->bottleneck_ns)
+      *cell = (Cell){ ns, k, r };
+  }
 }
 
-static PsPartition *
-pipedream_trace_back (const Recurrence *recurrence)
+static PsPartition *pipedream_trace_back (const Recurrence *recurrence)
 {
   guint layer = recurrence->layers->n_layers - 1, devices = recurrence->n_devices;
   g_autoptr (GArray) stages = g_array_new (FALSE, FALSE, sizeof (PsPartitionStage));
   PsPartition *partition = g_new0 (PsPartition, 1);
 
   partition->bottleneck_ns = cell_at (recurrence, layer, devices)->bottleneck_ns;
-  for (;;)
-    {
-      const Cell *cell = cell_at (recurrence, layer, devices);
-      PsPartitionStage stage = { cell->split == NO_SPLIT ? 0 : cell->split + 1, layer, cell->replicas };
+  for (;;) {
+    const Cell *cell = cell_at (recurrence, layer, devices);
+    PsPartitionStage stage = { cell->split == NO_SPLIT ? 0 : cell->split + 1, layer, cell->replicas };
 
-      g_array_prepend_val (stages, stage);
-      if (cell->split == NO_SPLIT)
-        break;
-      layer = cell->split;
-      devices -= cell->replicas;
-    }
+    g_array_prepend_val (stages, stage);
+    if (cell->split == NO_SPLIT)
+      break;
+    layer = cell->split;
+    devices -= cell->replicas;
+  }
   partition->n_stages = stages->len;
   partition->stages = (PsPartitionStage *)g_array_free (g_steal_pointer (&stages), FALSE);
   return partition;
 }
 
 /* The recurrence knows one link: the slowest, for a transfer of the largest output. */
-static PsLink
-slowest_link (const PsPartitionSetting *setting)
+static PsLink slowest_link (const PsPartitionSetting *setting)
 {
   PsLink slowest = { 0 };
   gint64 bytes = 0, ns = -1;
@@ -637,16 +576,14 @@ slowest_link (const PsPartitionSetting *setting)
   for (guint i = 0; i < setting->layers->n_layers; i++)
     bytes = MAX (bytes, setting->layers->layers[i].output_bytes);
   for (guint s = 0; s + 1 < setting->n_devices; s++)
-    if (ps_link_transfer_ns (&setting->links[s], bytes) > ns)
-      {
-        slowest = setting->links[s];
-        ns = ps_link_transfer_ns (&slowest, bytes);
-      }
+    if (ps_link_transfer_ns (&setting->links[s], bytes) > ns) {
+      slowest = setting->links[s];
+      ns = ps_link_transfer_ns (&slowest, bytes);
+    }
   return slowest;
 }
 
-static PsPartition *
-cut_pipedream (const PsPartitionSetting *setting, GError **error)
+static PsPartition *cut_pipedream (const PsPartitionSetting *setting, GError **error)
 {
   const guint n = setting->layers->n_layers, p = setting->n_devices;
   const double steps = (double)n * n * p * p / 4;
@@ -660,14 +597,13 @@ cut_pipedream (const PsPartitionSetting *setting, GError **error)
   g_autofree Cell *cells = g_new0 (Cell, (gsize)n * p);
   const Recurrence recurrence = { setting->layers, p, sums, slowest_link (setting), cells };
   for (guint j = 0; j < n; j++)
-    for (guint devices = 1; devices <= p; devices++)
-      {
-        Cell cell = { replicated_stage_ns (&recurrence, 0, j, devices), NO_SPLIT, devices };
+    for (guint devices = 1; devices <= p; devices++) {
+      Cell cell = { replicated_stage_ns (&recurrence, 0, j, devices), NO_SPLIT, devices };
 
-        for (guint k = 0; k < j && devices > 1; k++)
-          improve_cell (&recurrence, k, j, devices, &cell);
-        *cell_at (&recurrence, j, devices) = cell;
-      }
+      for (guint k = 0; k < j && devices > 1; k++)
+        improve_cell (&recurrence, k, j, devices, &cell);
+      *cell_at (&recurrence, j, devices) = cell;
+    }
   return pipedream_trace_back (&recurrence);
 }
 
@@ -679,8 +615,7 @@ cut_pipedream (const PsPartitionSetting *setting, GError **error)
 #define STEPS_TO_ORDER 50
 
 /* One family and one chain, for many partitions. */
-typedef struct
-{
+typedef struct {
   const PsPartitionSetting *setting;
   PsLayer *sums;
   double *speeds;
@@ -689,8 +624,7 @@ typedef struct
   PsSimulation *simulation;
 } Evaluator;
 
-static void
-evaluator_clear (Evaluator *evaluator)
+static void evaluator_clear (Evaluator *evaluator)
 {
   g_free (evaluator->sums);
   g_free (evaluator->speeds);
@@ -700,8 +634,7 @@ evaluator_clear (Evaluator *evaluator)
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Evaluator, evaluator_clear)
 
-static PsSchedule *
-make_schedule (const PsPartitionSetting *setting, const PsCosts *costs, GError **error)
+static PsSchedule *make_schedule (const PsPartitionSetting *setting, const PsCosts *costs, GError **error)
 {
   PsFamilySetting size = { .n_devices = setting->n_devices,
                            .n_microbatches = setting->n_microbatches,
@@ -716,16 +649,14 @@ make_schedule (const PsPartitionSetting *setting, const PsCosts *costs, GError *
   return ps_family_generate (setting->family, &size, error);
 }
 
-PsPlacement *
-ps_partition_placement (const PsPartitionSetting *setting, GError **error)
+PsPlacement *ps_partition_placement (const PsPartitionSetting *setting, GError **error)
 {
   g_autoptr (PsSchedule) schedule = make_schedule (setting, NULL, error);
 
   return schedule != NULL ? ps_placement_copy (schedule->placement) : NULL;
 }
 
-static gboolean
-evaluator_init (Evaluator *evaluator, const PsPartitionSetting *setting, GError **error)
+static gboolean evaluator_init (Evaluator *evaluator, const PsPartitionSetting *setting, GError **error)
 {
   evaluator->setting = setting;
   if (setting->family == NULL || setting->n_microbatches == 0)
@@ -746,8 +677,8 @@ evaluator_init (Evaluator *evaluator, const PsPartitionSetting *setting, GError 
   return evaluator->program != NULL;
 }
 
-static PsPartitionRun
-simulate (const PsPartitionSetting *setting, const PsProgram *program, const PsCosts *costs, PsSimulation *simulation)
+static PsPartitionRun simulate (const PsPartitionSetting *setting, const PsProgram *program, const PsCosts *costs,
+                                PsSimulation *simulation)
 {
   guint n_slices = program->schedule->n_slices;
   g_autoptr (PsCosts) slice = n_slices > 1 ? ps_costs_slice (costs, n_slices) : NULL;
@@ -757,29 +688,27 @@ simulate (const PsPartitionSetting *setting, const PsProgram *program, const PsC
   simulation->times_only = setting->memory_limit == NULL;
   ps_simulate (program, costs, simulation);
   run.iteration_ns = ps_iteration (program, costs, simulation, setting->sync, PS_REDUCE_OVERLAPPED).period_ns;
-  for (guint d = 0; setting->memory_limit != NULL && d < simulation->n_devices; d++)
-    {
-      gint64 excess = MAX (simulation->device[d].peak_bytes - setting->memory_limit[d], 0);
+  for (guint d = 0; setting->memory_limit != NULL && d < simulation->n_devices; d++) {
+    gint64 excess = MAX (simulation->device[d].peak_bytes - setting->memory_limit[d], 0);
 
-      run.excess_bytes += excess;
-      run.most_excess_bytes = MAX (run.most_excess_bytes, excess);
-    }
+    run.excess_bytes += excess;
+    run.most_excess_bytes = MAX (run.most_excess_bytes, excess);
+  }
   return run;
 }
 
-static gboolean
-evaluate (const Evaluator *evaluator, const PsPartitionStage *stages, PsPartitionRun *run, GError **error)
+static gboolean evaluate (const Evaluator *evaluator, const PsPartitionStage *stages, PsPartitionRun *run,
+                          GError **error)
 {
   const PsPartitionSetting *setting = evaluator->setting;
 
   fill_costs (setting, evaluator->sums, evaluator->speeds, stages, evaluator->costs);
   if (!ps_costs_check (evaluator->costs, setting->n_microbatches, error))
     return FALSE;
-  if (evaluator->program != NULL)
-    {
-      *run = simulate (setting, evaluator->program, evaluator->costs, evaluator->simulation);
-      return TRUE;
-    }
+  if (evaluator->program != NULL) {
+    *run = simulate (setting, evaluator->program, evaluator->costs, evaluator->simulation);
+    return TRUE;
+  }
   PsSchedule *schedule = make_schedule (setting, evaluator->costs, error);
   g_autoptr (PsProgram) program = schedule != NULL ? ps_program_lower (schedule, PS_COMM_ASAP, error) : NULL;
   g_autoptr (PsSimulation) simulation = program != NULL ? ps_simulation_new (program) : NULL;
@@ -788,17 +717,15 @@ evaluate (const Evaluator *evaluator, const PsPartitionStage *stages, PsPartitio
   return program != NULL;
 }
 
-gboolean
-ps_partition_simulate (const PsPartitionSetting *setting, const PsPartition *partition, PsPartitionRun *run,
-                       GError **error)
+gboolean ps_partition_simulate (const PsPartitionSetting *setting, const PsPartition *partition, PsPartitionRun *run,
+                                GError **error)
 {
   g_auto (Evaluator) evaluator = { 0 };
 
   return evaluator_init (&evaluator, setting, error) && evaluate (&evaluator, partition->stages, run, error);
 }
 
-typedef struct
-{
+typedef struct {
   const Evaluator *evaluator;
   guint n_stages;
   PsPartitionStage *stages; /* the best so far from this start */
@@ -809,26 +736,23 @@ typedef struct
 } Search;
 
 /* Within the limits first, then fast. */
-static gboolean
-is_better (const PsPartitionRun *a, const PsPartitionRun *b)
+static gboolean is_better (const PsPartitionRun *a, const PsPartitionRun *b)
 {
   return a->excess_bytes != b->excess_bytes ? a->excess_bytes < b->excess_bytes : a->iteration_ns < b->iteration_ns;
 }
 
 /* Moves the last n layers of stage `from` to `to` (the first n layers when `to` lies before it). The stages between
  * keep their sizes and move along. */
-static gboolean
-try_move (Search *search, guint from, guint to, guint n)
+static gboolean try_move (Search *search, guint from, guint to, guint n)
 {
   PsPartitionRun run;
 
   search->steps_left -= search->steps_each;
   memcpy (search->trial, search->stages, search->n_stages * sizeof *search->trial);
-  for (guint s = MIN (from, to); s < MAX (from, to); s++)
-    {
-      search->trial[s].last = search->stages[s].last + (from < to ? -n : n);
-      search->trial[s + 1].first = search->trial[s].last + 1;
-    }
+  for (guint s = MIN (from, to); s < MAX (from, to); s++) {
+    search->trial[s].last = search->stages[s].last + (from < to ? -n : n);
+    search->trial[s + 1].first = search->trial[s].last + 1;
+  }
   if (!evaluate (search->evaluator, search->trial, &run, NULL) || !is_better (&run, &search->run))
     return FALSE;
   memcpy (search->stages, search->trial, search->n_stages * sizeof *search->trial);
@@ -837,8 +761,7 @@ try_move (Search *search, guint from, guint to, guint n)
 }
 
 /* 1, 2, 4, ... layers from one stage to another. */
-static gboolean
-try_moves (Search *search, guint from, guint to)
+static gboolean try_moves (Search *search, guint from, guint to)
 {
   const PsPartitionStage *stage = &search->stages[from];
   gboolean improved = FALSE;
@@ -849,26 +772,22 @@ try_moves (Search *search, guint from, guint to)
 }
 
 /* Neighbours first; until no move helps. */
-static void
-descend (Search *search)
+static void descend (Search *search)
 {
   gboolean improved = TRUE;
 
-  while (improved && search->steps_left > 0)
-    {
-      improved = FALSE;
-      for (guint distance = 1; distance < search->n_stages; distance++)
-        for (guint s = 0; s + distance < search->n_stages; s++)
-          {
-            improved |= try_moves (search, s, s + distance);
-            improved |= try_moves (search, s + distance, s);
-          }
-    }
+  while (improved && search->steps_left > 0) {
+    improved = FALSE;
+    for (guint distance = 1; distance < search->n_stages; distance++)
+      for (guint s = 0; s + distance < search->n_stages; s++) {
+        improved |= try_moves (search, s, s + distance);
+        improved |= try_moves (search, s + distance, s);
+      }
+  }
 }
 
 /* The steps of one evaluation. */
-static gint64
-steps_each (const Evaluator *evaluator)
+static gint64 steps_each (const Evaluator *evaluator)
 {
   const PsPartitionSetting *setting = evaluator->setting;
   gint64 n = (gint64)n_stages_of (setting) * setting->n_microbatches * 3;
@@ -879,9 +798,8 @@ steps_each (const Evaluator *evaluator)
 }
 
 /* Improves a start and keeps it in *best if it is better. */
-static void
-search_from (const Evaluator *evaluator, PsPartition *start, gint64 steps, PsPartition **best, PsPartitionRun *best_run,
-             GError **error)
+static void search_from (const Evaluator *evaluator, PsPartition *start, gint64 steps, PsPartition **best,
+                         PsPartitionRun *best_run, GError **error)
 {
   g_autofree PsPartitionStage *trial = g_memdup2 (start->stages, start->n_stages * sizeof *start->stages);
   Search search = { .evaluator = evaluator,
@@ -902,8 +820,7 @@ search_from (const Evaluator *evaluator, PsPartition *start, gint64 steps, PsPar
   *best_run = search.run;
 }
 
-static PsPartition *
-cut_schedule (const PsPartitionSetting *setting, GError **error)
+static PsPartition *cut_schedule (const PsPartitionSetting *setting, GError **error)
 {
   static PsPartition *(*const starts[]) (const PsPartitionSetting *, GError **)
       = { cut_bottleneck, cut_memory, cut_uniform };
@@ -914,14 +831,13 @@ cut_schedule (const PsPartitionSetting *setting, GError **error)
 
   if (!evaluator_init (&evaluator, setting, error))
     return NULL;
-  for (guint i = 0; i < G_N_ELEMENTS (starts); i++)
-    {
-      PsPartition *start = starts[i](setting, NULL);
+  for (guint i = 0; i < G_N_ELEMENTS (starts); i++) {
+    PsPartition *start = starts[i](setting, NULL);
 
-      if (start != NULL)
-        search_from (&evaluator, start, MAX_IMPROVEMENTS / G_N_ELEMENTS (starts), &best, &run,
-                     first != NULL ? NULL : &first);
-    }
+    if (start != NULL)
+      search_from (&evaluator, start, MAX_IMPROVEMENTS / G_N_ELEMENTS (starts), &best, &run,
+                   first != NULL ? NULL : &first);
+  }
   if (best == NULL)
     g_propagate_error (error, g_steal_pointer (&first));
   else
@@ -944,15 +860,13 @@ static const PsPartitioner table[] = {
     "local search over boundaries from the best of the above", FALSE, cut_schedule },
 };
 
-const PsPartitioner *
-ps_partitioner_table (guint *n)
+const PsPartitioner *ps_partitioner_table (guint *n)
 {
   *n = G_N_ELEMENTS (table);
   return table;
 }
 
-const PsPartitioner *
-ps_partitioner_find (const char *name)
+const PsPartitioner *ps_partitioner_find (const char *name)
 {
   for (guint i = 0; i < G_N_ELEMENTS (table); i++)
     if (g_str_equal (table[i].name, name))
@@ -961,8 +875,7 @@ ps_partitioner_find (const char *name)
 }
 
 /* The bytes kept by all layers, for each of at most S microbatches, must stay an exact sum. */
-static gboolean
-check_sums (const PsPartitionSetting *setting, GError **error)
+static gboolean check_sums (const PsPartitionSetting *setting, GError **error)
 {
   gint64 kept = 0, limit = G_MAXINT64 / 4 / n_stages_of (setting);
 
@@ -975,8 +888,7 @@ check_sums (const PsPartitionSetting *setting, GError **error)
                        setting->layers->source, kept, n_stages_of (setting));
 }
 
-PsPartition *
-ps_partition (const PsPartitioner *partitioner, const PsPartitionSetting *setting, GError **error)
+PsPartition *ps_partition (const PsPartitioner *partitioner, const PsPartitionSetting *setting, GError **error)
 {
   guint64 n_stages = (guint64)setting->n_devices * setting->n_chunks;
   const char *name = partitioner->name;

@@ -1,25 +1,22 @@
 /* problem.c - costs, placement and limits as dense arrays. */
 #include "problem.h"
 
-static void
-place_stages (PsProblem *problem, const PsPlacement *placement)
+static void place_stages (PsProblem *problem, const PsPlacement *placement)
 {
   guint fill = 0;
 
-  for (guint d = 0; d < problem->n_devices; d++)
-    {
-      problem->first_stage[d] = fill;
-      problem->first[d] = fill * N_KINDS * problem->m;
-      for (guint s = 0; s < problem->n_stages; s++)
-        if (placement->device[s] == d)
-          problem->stages[fill++] = s;
-    }
+  for (guint d = 0; d < problem->n_devices; d++) {
+    problem->first_stage[d] = fill;
+    problem->first[d] = fill * N_KINDS * problem->m;
+    for (guint s = 0; s < problem->n_stages; s++)
+      if (placement->device[s] == d)
+        problem->stages[fill++] = s;
+  }
   problem->first_stage[problem->n_devices] = fill;
   problem->first[problem->n_devices] = fill * N_KINDS * problem->m;
 }
 
-static void
-set_stage (PsProblem *problem, const PsCosts *costs, guint stage)
+static void set_stage (PsProblem *problem, const PsCosts *costs, guint stage)
 {
   guint device = problem->device[stage], of_copy = stage % problem->n_copy_stages;
   const PsOpCost *joined = ps_costs_op (costs, PS_OP_BW, of_copy);
@@ -27,23 +24,21 @@ set_stage (PsProblem *problem, const PsCosts *costs, guint stage)
   problem->bw_duration[stage] = joined->duration_ns;
   problem->bw_take[stage] = joined->take_bytes;
   problem->bw_give[stage] = joined->give_bytes;
-  for (guint kind = 0; kind < N_KINDS; kind++)
-    {
-      const PsOpCost *cost = ps_costs_op (costs, (PsOpKind)kind, of_copy);
-      guint chain = stage * N_KINDS + kind;
+  for (guint kind = 0; kind < N_KINDS; kind++) {
+    const PsOpCost *cost = ps_costs_op (costs, (PsOpKind)kind, of_copy);
+    guint chain = stage * N_KINDS + kind;
 
-      problem->duration[chain] = cost->duration_ns;
-      problem->take[chain] = cost->take_bytes;
-      problem->give[chain] = cost->give_bytes;
-    }
+    problem->duration[chain] = cost->duration_ns;
+    problem->take[chain] = cost->take_bytes;
+    problem->give[chain] = cost->give_bytes;
+  }
   if (!is_first_stage (problem, stage) && problem->device[stage - 1] != device)
     problem->lag[stage * N_KINDS + PS_OP_F] = costs->transfer_ns[ps_transfer_forward (costs, of_copy - 1)];
   if (!is_last_stage (problem, stage) && problem->device[stage + 1] != device)
     problem->lag[stage * N_KINDS + PS_OP_B] = costs->transfer_ns[ps_transfer_backward (costs, of_copy + 1)];
 }
 
-gint64
-ps_problem_kept (const PsProblem *problem, guint stage, PsOpKind kind)
+gint64 ps_problem_kept (const PsProblem *problem, guint stage, PsOpKind kind)
 {
   gint64 bytes = 0;
 
@@ -52,8 +47,7 @@ ps_problem_kept (const PsProblem *problem, guint stage, PsOpKind kind)
   return bytes;
 }
 
-gint64
-ps_problem_apart_peak (const PsProblem *problem, guint stage)
+gint64 ps_problem_apart_peak (const PsProblem *problem, guint stage)
 {
   guint b = stage * N_KINDS + PS_OP_B, w = stage * N_KINDS + PS_OP_W;
 
@@ -62,92 +56,82 @@ ps_problem_apart_peak (const PsProblem *problem, guint stage)
 
 /* All memory that the device's ops ever take and keep, plus the most that an F and a backward take at once in a pair.
  */
-static gint64
-most_memory (const PsProblem *problem, guint device)
+static gint64 most_memory (const PsProblem *problem, guint device)
 {
   gint64 bytes = problem->held[device], forward = 0, backward = 0;
 
-  for (guint i = problem->first_stage[device]; i < problem->first_stage[device + 1]; i++)
-    {
-      guint chain = problem->stages[i] * N_KINDS;
-      const gint64 *take = problem->take + chain, *give = problem->give + chain;
+  for (guint i = problem->first_stage[device]; i < problem->first_stage[device + 1]; i++) {
+    guint chain = problem->stages[i] * N_KINDS;
+    const gint64 *take = problem->take + chain, *give = problem->give + chain;
 
-      for (guint kind = 0; kind < N_KINDS; kind++)
-        bytes += MAX (take[kind] - give[kind], 0) * problem->m;
-      forward = MAX (forward, take[PS_OP_F]);
-      backward = MAX (backward, MAX (MAX (take[PS_OP_B], take[PS_OP_W]), problem->bw_take[problem->stages[i]]));
-    }
+    for (guint kind = 0; kind < N_KINDS; kind++)
+      bytes += MAX (take[kind] - give[kind], 0) * problem->m;
+    forward = MAX (forward, take[PS_OP_F]);
+    backward = MAX (backward, MAX (MAX (take[PS_OP_B], take[PS_OP_W]), problem->bw_take[problem->stages[i]]));
+  }
   return bytes + forward + backward;
 }
 
-gboolean
-ps_problem_may_run_out (const PsProblem *problem, guint device)
+gboolean ps_problem_may_run_out (const PsProblem *problem, guint device)
 {
   return most_memory (problem, device) > problem->limit[device];
 }
 
 /* Marks the joins that may be worth it. A pair saves time if it is shorter than its F and some backward. A BW does if
  * it is shorter than B and W, or takes less where memory is short. */
-static void
-set_joins (PsProblem *problem, const PsCosts *costs)
+static void set_joins (PsProblem *problem, const PsCosts *costs)
 {
-  for (guint d = 0; d < problem->n_devices; d++)
-    {
-      gboolean short_of_memory = ps_problem_may_run_out (problem, d);
-      gint64 longest = 0;
+  for (guint d = 0; d < problem->n_devices; d++) {
+    gboolean short_of_memory = ps_problem_may_run_out (problem, d);
+    gint64 longest = 0;
 
-      for (guint i = problem->first_stage[d]; i < problem->first_stage[d + 1]; i++)
-        {
-          guint s = problem->stages[i], b = s * N_KINDS + PS_OP_B;
-          gint64 apart = problem->duration[b] + problem->duration[b + 1];
+    for (guint i = problem->first_stage[d]; i < problem->first_stage[d + 1]; i++) {
+      guint s = problem->stages[i], b = s * N_KINDS + PS_OP_B;
+      gint64 apart = problem->duration[b] + problem->duration[b + 1];
 
-          problem->fuses[s] = problem->bw_duration[s] < apart
-                              || (short_of_memory && problem->bw_take[s] < ps_problem_apart_peak (problem, s));
-          problem->joins |= problem->fuses[s];
-          longest = MAX (longest, ps_costs_backward_ns (costs, 0, s % problem->n_copy_stages));
-        }
-      for (guint i = problem->first_stage[d]; i < problem->first_stage[d + 1]; i++)
-        {
-          guint s = problem->stages[i];
-          guint of_copy = s % problem->n_copy_stages;
-          gboolean saves = ps_costs_pair_more_ns (costs, of_copy) < longest;
-
-          problem->pair[s] = saves ? costs->stage[of_copy].pair_ns : -1;
-          problem->joins |= saves;
-        }
+      problem->fuses[s] = problem->bw_duration[s] < apart
+                          || (short_of_memory && problem->bw_take[s] < ps_problem_apart_peak (problem, s));
+      problem->joins |= problem->fuses[s];
+      longest = MAX (longest, ps_costs_backward_ns (costs, 0, s % problem->n_copy_stages));
     }
+    for (guint i = problem->first_stage[d]; i < problem->first_stage[d + 1]; i++) {
+      guint s = problem->stages[i];
+      guint of_copy = s % problem->n_copy_stages;
+      gboolean saves = ps_costs_pair_more_ns (costs, of_copy) < longest;
+
+      problem->pair[s] = saves ? costs->stage[of_copy].pair_ns : -1;
+      problem->joins |= saves;
+    }
+  }
 }
 
 /* The largest activation and the largest gradient from other devices, which wait in buffers; *all is every message of
  * the iteration. */
-static gint64
-buffer_bytes (const PsProblem *problem, const PsCosts *costs, guint device, gint64 *all)
+static gint64 buffer_bytes (const PsProblem *problem, const PsCosts *costs, guint device, gint64 *all)
 {
   gint64 forward = 0, backward = 0;
 
   *all = 0;
 
-  for (guint i = problem->first_stage[device]; i < problem->first_stage[device + 1]; i++)
-    {
-      guint s = problem->stages[i], of_copy = s % problem->n_copy_stages;
+  for (guint i = problem->first_stage[device]; i < problem->first_stage[device + 1]; i++) {
+    guint s = problem->stages[i], of_copy = s % problem->n_copy_stages;
 
-      gint64 in = 0, back = 0;
+    gint64 in = 0, back = 0;
 
-      if (!is_first_stage (problem, s) && problem->device[s - 1] != device)
-        in = costs->message_bytes[ps_transfer_forward (costs, of_copy - 1)];
-      if (!is_last_stage (problem, s) && problem->device[s + 1] != device)
-        back = costs->message_bytes[ps_transfer_backward (costs, of_copy + 1)];
-      forward = MAX (forward, in);
-      backward = MAX (backward, back);
-      *all += (in + back) * problem->m;
-    }
+    if (!is_first_stage (problem, s) && problem->device[s - 1] != device)
+      in = costs->message_bytes[ps_transfer_forward (costs, of_copy - 1)];
+    if (!is_last_stage (problem, s) && problem->device[s + 1] != device)
+      back = costs->message_bytes[ps_transfer_backward (costs, of_copy + 1)];
+    forward = MAX (forward, in);
+    backward = MAX (backward, back);
+    *all += (in + back) * problem->m;
+  }
   return forward + backward;
 }
 
 /* Sets the limit. The objective ignores buffers but a price may not, so the limit leaves room for them as far as there
  * is any. A limit that no order can reach becomes none. */
-static void
-set_limit (PsProblem *problem, const PsSearchSetting *setting, guint device)
+static void set_limit (PsProblem *problem, const PsSearchSetting *setting, guint device)
 {
   gint64 least = ps_search_least_memory (setting->placement, setting->costs, problem->n_slices, device), given, buffers,
          all_buffers;
@@ -165,32 +149,29 @@ set_limit (PsProblem *problem, const PsSearchSetting *setting, guint device)
   problem->reserves |= problem->limit[device] < given;
 }
 
-static void
-set_devices (PsProblem *problem, const PsSearchSetting *setting)
+static void set_devices (PsProblem *problem, const PsSearchSetting *setting)
 {
   gint64 arrival = 0;
 
   for (guint d = 0; d < problem->n_devices; d++)
     problem->begin[d] = G_MAXINT64;
-  for (guint s = 0; s < problem->n_stages; s++)
-    {
-      guint d = problem->device[s];
+  for (guint s = 0; s < problem->n_stages; s++) {
+    guint d = problem->device[s];
 
-      if (is_first_stage (problem, s))
-        arrival = 0;
-      arrival += problem->lag[s * N_KINDS + PS_OP_F];
-      problem->begin[d] = MIN (problem->begin[d], arrival);
-      arrival += problem->duration[s * N_KINDS + PS_OP_F];
-      problem->held[d] += ps_costs_held_bytes (setting->costs, s % problem->n_copy_stages, 1);
-    }
+    if (is_first_stage (problem, s))
+      arrival = 0;
+    arrival += problem->lag[s * N_KINDS + PS_OP_F];
+    problem->begin[d] = MIN (problem->begin[d], arrival);
+    arrival += problem->duration[s * N_KINDS + PS_OP_F];
+    problem->held[d] += ps_costs_held_bytes (setting->costs, s % problem->n_copy_stages, 1);
+  }
   for (guint d = 0; d < problem->n_devices; d++)
     set_limit (problem, setting, d);
   for (guint d = 0; d < problem->n_devices && problem->objective == PS_OBJECTIVE_SPAN; d++)
     problem->offset[d] = problem->begin[d] == G_MAXINT64 ? 0 : -problem->begin[d];
 }
 
-static guint
-find_producer (const PsProblem *problem, guint stage, guint kind, guint microbatch)
+static guint find_producer (const PsProblem *problem, guint stage, guint kind, guint microbatch)
 {
   if (kind == PS_OP_W)
     return op_at (problem, stage, PS_OP_B, microbatch);
@@ -200,30 +181,26 @@ find_producer (const PsProblem *problem, guint stage, guint kind, guint microbat
                                         : op_at (problem, stage + 1, PS_OP_B, microbatch);
 }
 
-static void
-set_operations (PsProblem *problem)
+static void set_operations (PsProblem *problem)
 {
-  for (guint i = 0; i < problem->n_ops; i++)
-    {
-      guint chain = i / problem->m, stage = chain / N_KINDS;
+  for (guint i = 0; i < problem->n_ops; i++) {
+    guint chain = i / problem->m, stage = chain / N_KINDS;
 
-      problem->op[i] = (PsOperation){ .producer = find_producer (problem, stage, chain % N_KINDS, i % problem->m),
-                                      .consumer = { problem->n_ops, problem->n_ops },
-                                      .device = (guint16)problem->device[stage],
-                                      .chain = (guint16)chain };
+    problem->op[i] = (PsOperation){ .producer = find_producer (problem, stage, chain % N_KINDS, i % problem->m),
+                                    .consumer = { problem->n_ops, problem->n_ops },
+                                    .device = (guint16)problem->device[stage],
+                                    .chain = (guint16)chain };
+  }
+  for (guint i = 0; i < problem->n_ops; i++)
+    if (problem->op[i].producer != problem->n_ops) {
+      PsOperation *producer = &problem->op[problem->op[i].producer];
+      guint which = producer->consumer[0] != problem->n_ops;
+
+      producer->consumer[which] = i;
     }
-  for (guint i = 0; i < problem->n_ops; i++)
-    if (problem->op[i].producer != problem->n_ops)
-      {
-        PsOperation *producer = &problem->op[problem->op[i].producer];
-        guint which = producer->consumer[0] != problem->n_ops;
-
-        producer->consumer[which] = i;
-      }
 }
 
-static void
-allocate (PsProblem *problem)
+static void allocate (PsProblem *problem)
 {
   GPtrArray *owned = problem->owned = g_ptr_array_new_with_free_func (g_free);
   guint n_stages = problem->n_stages, n_chains = n_stages * N_KINDS, n_devices = problem->n_devices;
@@ -249,8 +226,7 @@ allocate (PsProblem *problem)
   problem->offset = PS_OWN_NEW (owned, gint64, n_devices);
 }
 
-PsProblem *
-ps_problem_new (const PsSearchSetting *setting)
+PsProblem *ps_problem_new (const PsSearchSetting *setting)
 {
   const PsPlacement *placement = setting->placement;
   PsProblem *problem = g_new0 (PsProblem, 1);
@@ -275,8 +251,7 @@ ps_problem_new (const PsSearchSetting *setting)
   return problem;
 }
 
-void
-ps_problem_free (PsProblem *problem)
+void ps_problem_free (PsProblem *problem)
 {
   if (problem == NULL)
     return;
@@ -285,14 +260,12 @@ ps_problem_free (PsProblem *problem)
 }
 
 /* Memory while one op after the other takes and gives. */
-typedef struct
-{
+typedef struct {
   gint64 level;
   gint64 peak;
 } Level;
 
-static void
-level_add (Level *level, const PsOpCost *cost)
+static void level_add (Level *level, const PsOpCost *cost)
 {
   level->level += cost->take_bytes;
   level->peak = MAX (level->peak, level->level);
@@ -300,8 +273,7 @@ level_add (Level *level, const PsOpCost *cost)
 }
 
 /* Adds B and W, or BW if that takes less. */
-static void
-level_add_backward (Level *level, const PsCosts *costs, guint stage)
+static void level_add_backward (Level *level, const PsCosts *costs, guint stage)
 {
   Level apart = *level, joined = *level;
 
@@ -313,8 +285,8 @@ level_add_backward (Level *level, const PsCosts *costs, guint stage)
 
 /* One microbatch runs at a time through the stages of one copy: a stage's F takes memory, its backward takes and gives
  * back. The level is followed over the device's ops, up the stages and down again. */
-static gint64
-least_of_copy (const PsPlacement *placement, const PsCosts *costs, guint n_slices, guint device, guint copy)
+static gint64 least_of_copy (const PsPlacement *placement, const PsCosts *costs, guint n_slices, guint device,
+                             guint copy)
 {
   guint n = placement->n_stages;
   Level level = { 0, 0 };
@@ -332,8 +304,7 @@ least_of_copy (const PsPlacement *placement, const PsCosts *costs, guint n_slice
   return level.peak;
 }
 
-gint64
-ps_search_least_memory (const PsPlacement *placement, const PsCosts *costs, guint n_slices, guint device)
+gint64 ps_search_least_memory (const PsPlacement *placement, const PsCosts *costs, guint n_slices, guint device)
 {
   gint64 least = 0;
 
@@ -342,8 +313,7 @@ ps_search_least_memory (const PsPlacement *placement, const PsCosts *costs, guin
   return least;
 }
 
-gboolean
-ps_problem_is_possible (const PsSearchSetting *setting)
+gboolean ps_problem_is_possible (const PsSearchSetting *setting)
 {
   for (guint d = 0; d < setting->placement->n_devices && setting->memory_limit != NULL; d++)
     if (ps_search_least_memory (setting->placement, setting->costs, setting->n_slices, d) > setting->memory_limit[d])

@@ -10,8 +10,7 @@
 #define NO_OP G_MAXUINT32
 
 /* Adds a block of memory to those that live as long as their owner. Returns it. */
-static inline gpointer
-ps_own (GPtrArray *owned, gpointer block)
+static inline gpointer ps_own (GPtrArray *owned, gpointer block)
 {
   g_ptr_array_add (owned, block);
   return block;
@@ -21,8 +20,7 @@ ps_own (GPtrArray *owned, gpointer block)
 #define PS_OWN_NEW(owned, type, n) ((type *)ps_own (owned, g_new0 (type, n)))
 
 /* Fixed facts of an op, stored because the inner loops need them often. n_ops stands for no op. */
-typedef struct
-{
+typedef struct {
   guint32 producer;
   guint32 consumer[2]; /* a single one is consumer[0] */
   guint16 device;
@@ -39,8 +37,7 @@ typedef struct
  *
  * Ops may be joined: a B and its W to BW, and these with an F of the same device to a pair. If schedules without joined
  * ops are as good, `joins` is FALSE and no order has any. */
-typedef struct
-{
+typedef struct {
   GPtrArray *owned; /* all arrays */
   guint n_devices;
   guint n_stages;      /* of all copies */
@@ -92,45 +89,38 @@ gint64 ps_problem_kept (const PsProblem *problem, guint stage, PsOpKind kind);
 gint64 ps_problem_apart_peak (const PsProblem *problem, guint stage);
 
 /* Whether a stage is the first, or the last, of its copy. */
-static inline gboolean
-is_first_stage (const PsProblem *problem, guint stage)
+static inline gboolean is_first_stage (const PsProblem *problem, guint stage)
 {
   return stage % problem->n_copy_stages == 0;
 }
 
-static inline gboolean
-is_last_stage (const PsProblem *problem, guint stage)
+static inline gboolean is_last_stage (const PsProblem *problem, guint stage)
 {
   return (stage + 1) % problem->n_copy_stages == 0;
 }
 
-static inline guint
-chain_of (const PsProblem *problem, guint op)
+static inline guint chain_of (const PsProblem *problem, guint op)
 {
   return problem->op[op].chain;
 }
 
-static inline guint
-device_of (const PsProblem *problem, guint op)
+static inline guint device_of (const PsProblem *problem, guint op)
 {
   return problem->op[op].device;
 }
 
-static inline guint
-microbatch_of (const PsProblem *problem, guint op)
+static inline guint microbatch_of (const PsProblem *problem, guint op)
 {
   return op - problem->op[op].chain * problem->m;
 }
 
-static inline guint
-op_at (const PsProblem *problem, guint stage, guint kind, guint microbatch)
+static inline guint op_at (const PsProblem *problem, guint stage, guint kind, guint microbatch)
 {
   return (stage * N_KINDS + kind) * problem->m + microbatch;
 }
 
 /* The place of the F of a slice for its B, and of the B for its F: slices come back in reverse. */
-static inline guint
-mirrored (const PsProblem *problem, guint microbatch)
+static inline guint mirrored (const PsProblem *problem, guint microbatch)
 {
   guint slice = microbatch % problem->n_slices;
 
@@ -138,8 +128,7 @@ mirrored (const PsProblem *problem, guint microbatch)
 }
 
 /* The op that makes the input of `op`; NO_OP: none. */
-static inline guint
-producer_of (const PsProblem *problem, guint op)
+static inline guint producer_of (const PsProblem *problem, guint op)
 {
   guint producer = problem->op[op].producer;
 
@@ -147,8 +136,7 @@ producer_of (const PsProblem *problem, guint op)
 }
 
 /* The ops on any device that need the result of `op`, W of the same stage included; returns how many (0 to 2). */
-static inline guint
-consumers_of (const PsProblem *problem, guint op, guint consumer[2])
+static inline guint consumers_of (const PsProblem *problem, guint op, guint consumer[2])
 {
   const PsOperation *operation = &problem->op[op];
 
@@ -158,35 +146,30 @@ consumers_of (const PsProblem *problem, guint op, guint consumer[2])
 }
 
 /* A generator of ps_splitmix_next's numbers. */
-typedef struct
-{
+typedef struct {
   guint64 state;
 } PsRandom;
 
-static inline guint64
-ps_random_next (PsRandom *random)
+static inline guint64 ps_random_next (PsRandom *random)
 {
   return ps_splitmix_next (&random->state);
 }
 
 /* 0 .. n - 1 */
-static inline guint
-ps_random_below (PsRandom *random, guint n)
+static inline guint ps_random_below (PsRandom *random, guint n)
 {
   return (guint)(((ps_random_next (random) >> 32) * n) >> 32);
 }
 
 /* [0, 1) */
-static inline double
-ps_random_unit (PsRandom *random)
+static inline double ps_random_unit (PsRandom *random)
 {
   return (double)(ps_random_next (random) >> 11) * 0x1p-53;
 }
 
 /* Exponentially distributed with mean 1: -log of a uniform number. It uses products and sums alone, so it is the same
  * on every machine. With u = m 2^-e, m in [1, 2), and s = (m - 1) / (m + 1): log m = 2 (s + s^3 / 3 + s^5 / 5 + ..). */
-static inline double
-ps_random_exponential (PsRandom *random)
+static inline double ps_random_exponential (PsRandom *random)
 {
   guint64 bits = (ps_random_next (random) >> 11) | 1;
   guint e = 53 - g_bit_storage (bits) + 1;

@@ -7,8 +7,7 @@
 #include <math.h>
 
 /* Data that all threads of a search share. */
-typedef struct
-{
+typedef struct {
   const PsSearchSetting *setting;
   PsStart start;
   PsStart easier;     /* fewer microbatches, or the makespan instead of spans */
@@ -31,14 +30,12 @@ typedef struct
 typedef struct Runner Runner;
 
 /* A list schedule and the policy that made it. */
-typedef struct
-{
+typedef struct {
   PsOrder *order; /* objective G_MAXINT64: none yet */
   PsPolicy policy;
 } Candidate;
 
-typedef struct
-{
+typedef struct {
   Runner *runner;
   const PsProblem *problem;
   PsOrder *best;
@@ -55,8 +52,7 @@ typedef struct
   double unit_bytes; /* mean of what an F takes */
 } Worker;
 
-struct Runner
-{
+struct Runner {
   Shared *shared;
   guint index;
   PsRandom random;
@@ -82,8 +78,7 @@ struct Runner
 
 /* Prices a solution, written as a schedule, and keeps the best. Returns the price; that of the solution priced last, if
  * both seem equal. */
-static gint64
-price_order (Runner *runner, const PsOrder *order, const char *found_by)
+static gint64 price_order (Runner *runner, const PsOrder *order, const char *found_by)
 {
   const PsSearchSetting *setting = runner->shared->setting;
 
@@ -98,22 +93,19 @@ price_order (Runner *runner, const PsOrder *order, const char *found_by)
 }
 
 /* No price is lower. */
-static gint64
-bound_of (const Runner *runner)
+static gint64 bound_of (const Runner *runner)
 {
   return MAX (runner->worker.lower_bound_ns, runner->shared->setting->price_bound_ns);
 }
 
 /* Whether no schedule can be better. */
-static gboolean
-is_proved (const Runner *runner)
+static gboolean is_proved (const Runner *runner)
 {
   return !runner->shared->setting->price_is_free && runner->best.price_ns <= bound_of (runner);
 }
 
 /* Adds the runner's moves and best price to those of the search. Where elapsed_ns is not 0, it shows progress. */
-static void
-report (Runner *runner, gint64 elapsed_ns)
+static void report (Runner *runner, gint64 elapsed_ns)
 {
   Shared *shared = runner->shared;
   PsSearchProgress progress = { .elapsed_ns = elapsed_ns, .lower_bound_ns = bound_of (runner) };
@@ -134,8 +126,7 @@ report (Runner *runner, gint64 elapsed_ns)
 
 /* Whether the runner has to stop. It stops if a runner with a lower index has met the bound: the result is then that
  * one's or a lower one's. */
-static gboolean
-is_over (Runner *runner)
+static gboolean is_over (Runner *runner)
 {
   const PsSearchSetting *setting = runner->shared->setting;
   gint64 elapsed_ns = g_get_monotonic_time () * 1000 - runner->shared->begin_ns;
@@ -171,8 +162,7 @@ is_over (Runner *runner)
 #define MAX_LENGTH 4000000
 
 /* Adds to the moves of a worker. FALSE: the runner has to stop. */
-static gboolean
-spend (guint64 n_moves, gpointer data)
+static gboolean spend (guint64 n_moves, gpointer data)
 {
   Worker *worker = data;
 
@@ -182,15 +172,13 @@ spend (guint64 n_moves, gpointer data)
 }
 
 /* Moves that making and evaluating a whole order count as. */
-static guint64
-moves_per_order (const Worker *worker)
+static guint64 moves_per_order (const Worker *worker)
 {
   return worker->problem->n_ops / OPS_PER_MOVE + 1;
 }
 
 /* Offers a solution that may be the best. */
-static void
-offer (Worker *worker, const PsOrder *order, const char *found_by)
+static void offer (Worker *worker, const PsOrder *order, const char *found_by)
 {
   if (worker != &worker->runner->easier)
     price_order (worker->runner, order, found_by);
@@ -200,27 +188,24 @@ offer (Worker *worker, const PsOrder *order, const char *found_by)
 }
 
 /* Offers an order of a method that comes upon very many: only if it is better. */
-static void
-offer_better (Worker *worker, const PsOrder *order, const char *found_by)
+static void offer_better (Worker *worker, const PsOrder *order, const char *found_by)
 {
   if (order->objective < worker->best->objective)
     offer (worker, order, found_by);
 }
 
 /* Puts a good list schedule into the pool, where it replaces the worst one. */
-static gboolean
-pool_add (Worker *worker, const PsOrder *order, const PsPolicy *policy)
+static gboolean pool_add (Worker *worker, const PsOrder *order, const PsPolicy *policy)
 {
   Candidate *pool = worker->pool;
   guint worst = 0;
 
-  for (guint i = 0; i < POOL_SIZE; i++)
-    {
-      if (pool[i].order->objective == order->objective && pool[i].order->end_sum == order->end_sum)
-        return FALSE;
-      if (pool[i].order->objective > pool[worst].order->objective)
-        worst = i;
-    }
+  for (guint i = 0; i < POOL_SIZE; i++) {
+    if (pool[i].order->objective == order->objective && pool[i].order->end_sum == order->end_sum)
+      return FALSE;
+    if (pool[i].order->objective > pool[worst].order->objective)
+      worst = i;
+  }
   if (order->objective >= pool[worst].order->objective)
     return FALSE;
   ps_order_assign (pool[worst].order, order);
@@ -229,8 +214,7 @@ pool_add (Worker *worker, const PsOrder *order, const PsPolicy *policy)
 }
 
 /* A good list schedule, drawn at random; better ones are likelier. */
-static const Candidate *
-draw_candidate (Worker *worker)
+static const Candidate *draw_candidate (Worker *worker)
 {
   PsRandom *random = &worker->runner->random;
   const Candidate *a = &worker->pool[ps_random_below (random, POOL_SIZE)];
@@ -240,8 +224,7 @@ draw_candidate (Worker *worker)
 }
 
 /* List scheduling under one policy. */
-static void
-try_policy (Worker *worker, const PsPolicy *policy)
+static void try_policy (Worker *worker, const PsPolicy *policy)
 {
   PsOrder *order = worker->scratch;
 
@@ -253,50 +236,43 @@ try_policy (Worker *worker, const PsPolicy *policy)
     offer (worker, order, "list scheduling");
 }
 
-static void
-draw_policy (Worker *worker, PsPolicy *policy)
+static void draw_policy (Worker *worker, PsPolicy *policy)
 {
   PsRandom *random = &worker->runner->random;
   const Candidate *parent = draw_candidate (worker);
 
   if (worker->n_policies < N_FRESH_POLICIES || parent->order->objective == G_MAXINT64
-      || ps_random_below (random, 4) == 0)
-    {
-      ps_policy_draw (policy, worker->problem, random);
-      return;
-    }
+      || ps_random_below (random, 4) == 0) {
+    ps_policy_draw (policy, worker->problem, random);
+    return;
+  }
   *policy = parent->policy;
   ps_policy_change (policy, random, ps_random_below (random, 2) ? 0.4 : 0.1);
 }
 
 /* Tries policies until they have had their part of all moves up to the end of the round. */
-static void
-try_policies (Worker *worker)
+static void try_policies (Worker *worker)
 {
   guint64 moves = worker->n_moves + (FRESH_STARTS + 2) * worker->length;
   PsPolicy policy;
 
-  while ((double)worker->n_policy_moves < POLICY_PART * (double)moves && !is_over (worker->runner))
-    {
-      draw_policy (worker, &policy);
-      try_policy (worker, &policy);
-    }
+  while ((double)worker->n_policy_moves < POLICY_PART * (double)moves && !is_over (worker->runner)) {
+    draw_policy (worker, &policy);
+    try_policy (worker, &policy);
+  }
 }
 
-static gboolean
-go_on_annealing (gpointer data)
+static gboolean go_on_annealing (gpointer data)
 {
   return spend (ANNEAL_ROUND, data);
 }
 
-static void
-offer_block (const PsOrder *order, gpointer data)
+static void offer_block (const PsOrder *order, gpointer data)
 {
   offer_better (data, order, "a repeated block");
 }
 
-static void
-try_blocks (Worker *worker, PsBlocks *blocks, guint64 n_moves)
+static void try_blocks (Worker *worker, PsBlocks *blocks, guint64 n_moves)
 {
   if (!ps_blocks_suit (worker->problem, blocks->have_slots))
     return;
@@ -304,8 +280,7 @@ try_blocks (Worker *worker, PsBlocks *blocks, guint64 n_moves)
   ps_blocks_search (blocks, worker->scratch);
 }
 
-static void
-init_blocks (Worker *worker, PsBlocks *blocks, gboolean have_slots)
+static void init_blocks (Worker *worker, PsBlocks *blocks, gboolean have_slots)
 {
   *blocks = (PsBlocks){ .have_slots = have_slots,
                         .random = &worker->runner->random,
@@ -318,29 +293,25 @@ init_blocks (Worker *worker, PsBlocks *blocks, gboolean have_slots)
 }
 
 /* Sets the units of temperatures and prices: mean time of an op, and mean bytes that an F takes. */
-static void
-set_units (Worker *worker)
+static void set_units (Worker *worker)
 {
   const PsProblem *problem = worker->problem;
   guint n = problem->n_stages * N_KINDS;
 
   worker->unit_ns = worker->unit_bytes = 1;
-  for (guint chain = 0; chain < n; chain++)
-    {
-      worker->unit_ns += (double)problem->duration[chain] / n;
-      worker->unit_bytes += (double)problem->take[chain] / problem->n_stages;
-    }
+  for (guint chain = 0; chain < n; chain++) {
+    worker->unit_ns += (double)problem->duration[chain] / n;
+    worker->unit_bytes += (double)problem->take[chain] / problem->n_stages;
+  }
 }
 
-static void
-offer_part (const PsOrder *order, gpointer data)
+static void offer_part (const PsOrder *order, gpointer data)
 {
   offer_better (data, order, "local search");
 }
 
 /* Local search from an order (NULL: from a fresh list schedule), with a random temperature, pull and price. */
-static void
-improve (Worker *worker, const PsOrder *from)
+static void improve (Worker *worker, const PsOrder *from)
 {
   static const double pulls[] = { 0.1, 0.5, 0.5 };
   PsRandom *random = &worker->runner->random;
@@ -361,12 +332,11 @@ improve (Worker *worker, const PsOrder *from)
 
   if (from != NULL && from->objective != G_MAXINT64)
     ps_order_assign (order, from);
-  else
-    {
-      ps_policy_draw (&policy, worker->problem, random);
-      if (!ps_list_schedule (order, &policy) || !ps_order_evaluate (order) || order->excess > 0)
-        return;
-    }
+  else {
+    ps_policy_draw (&policy, worker->problem, random);
+    if (!ps_list_schedule (order, &policy) || !ps_order_evaluate (order) || order->excess > 0)
+      return;
+  }
   ps_anneal (order, &annealing);
   if (!is_over (worker->runner))
     offer (worker, order, "local search");
@@ -374,8 +344,7 @@ improve (Worker *worker, const PsOrder *from)
 
 /* One round of all methods, one after the other. It takes at least one move, so that rounds end even if no method has
  * anything to do. */
-static void
-run_round (Worker *worker)
+static void run_round (Worker *worker)
 {
   spend (1, worker);
   try_blocks (worker, &worker->cells, worker->length / BLOCK_PART);
@@ -389,8 +358,7 @@ run_round (Worker *worker)
 }
 
 /* A start without a problem makes a worker without one, which must not be given work. */
-static void
-worker_init (Worker *worker, Runner *runner, const PsStart *start)
+static void worker_init (Worker *worker, Runner *runner, const PsStart *start)
 {
   const PsProblem *problem = start->problem;
 
@@ -405,16 +373,14 @@ worker_init (Worker *worker, Runner *runner, const PsStart *start)
   init_blocks (worker, &worker->cells, FALSE);
   init_blocks (worker, &worker->slots, TRUE);
   ps_order_assign (worker->best, start->order);
-  for (guint i = 0; i < POOL_SIZE; i++)
-    {
-      worker->pool[i].order = ps_order_new (problem);
-      worker->pool[i].order->objective = G_MAXINT64;
-    }
+  for (guint i = 0; i < POOL_SIZE; i++) {
+    worker->pool[i].order = ps_order_new (problem);
+    worker->pool[i].order->objective = G_MAXINT64;
+  }
   set_units (worker);
 }
 
-static void
-worker_clear (Worker *worker)
+static void worker_clear (Worker *worker)
 {
   for (guint i = 0; i < POOL_SIZE; i++)
     ps_order_free (worker->pool[i].order);
@@ -434,8 +400,7 @@ worker_clear (Worker *worker)
 #define HOT 0.3
 #define COLD 0.01
 
-static gboolean
-move_one (PsOrder *order, gint64 enough, PsRandom *random)
+static gboolean move_one (PsOrder *order, gint64 enough, PsRandom *random)
 {
   const PsProblem *problem = order->problem;
   guint at = order->nodes[order->node[ps_random_below (random, problem->n_ops)]].position;
@@ -449,18 +414,16 @@ move_one (PsOrder *order, gint64 enough, PsRandom *random)
   excess = ps_order_excess_change (order, move);
   if (excess > 0 || !ps_order_apply (order, move))
     return FALSE;
-  if (order->objective > enough)
-    {
-      ps_order_revert (order, move);
-      return FALSE;
-    }
+  if (order->objective > enough) {
+    ps_order_revert (order, move);
+    return FALSE;
+  }
   ps_order_keep (order, move, excess);
   return TRUE;
 }
 
 /* Moves single ops of the runner's best schedule and keeps what lowers its price, for about n_moves. */
-static void
-search_by_price (Runner *runner, guint64 n_moves)
+static void search_by_price (Runner *runner, guint64 n_moves)
 {
   const PsSearchSetting *setting = runner->shared->setting;
   Worker *worker = &runner->worker;
@@ -472,22 +435,21 @@ search_by_price (Runner *runner, guint64 n_moves)
   if (!ps_order_from_schedule (kept, runner->best.schedule) || !ps_order_evaluate (kept) || kept->excess > 0)
     return;
   ps_order_assign (order, kept);
-  while (runner->n_moves < until && spend (1, worker))
-    {
-      double part = (double)(runner->n_moves - begin) / (double)n_moves;
-      double temperature = worker->unit_ns * hot * pow (COLD / hot, part);
-      double enough = current + temperature * ps_random_exponential (&runner->random), price;
+  while (runner->n_moves < until && spend (1, worker)) {
+    double part = (double)(runner->n_moves - begin) / (double)n_moves;
+    double temperature = worker->unit_ns * hot * pow (COLD / hot, part);
+    double enough = current + temperature * ps_random_exponential (&runner->random), price;
 
-      /* A price is never below the objective, unless it is free. */
-      if (!move_one (order, setting->price_is_free ? G_MAXINT64 : (gint64)enough, &runner->random))
-        continue;
-      spend (PRICE_FACTOR * problem->n_ops / OPS_PER_MOVE, worker);
-      price = (double)ps_priced_take (&runner->best, setting, ps_order_to_schedule (order, setting->placement),
-                                      "local search by price");
-      if (price <= enough)
-        current = price;
-      ps_order_assign (price <= enough ? kept : order, price <= enough ? order : kept);
-    }
+    /* A price is never below the objective, unless it is free. */
+    if (!move_one (order, setting->price_is_free ? G_MAXINT64 : (gint64)enough, &runner->random))
+      continue;
+    spend (PRICE_FACTOR * problem->n_ops / OPS_PER_MOVE, worker);
+    price = (double)ps_priced_take (&runner->best, setting, ps_order_to_schedule (order, setting->placement),
+                                    "local search by price");
+    if (price <= enough)
+      current = price;
+    ps_order_assign (price <= enough ? kept : order, price <= enough ? order : kept);
+  }
 }
 
 /* One thread of a search. */
@@ -526,22 +488,19 @@ search_by_price (Runner *runner, guint64 n_moves)
 #define CASES_PART 2
 
 /* A proof under way, and the moves that it may take. */
-typedef struct
-{
+typedef struct {
   Worker *worker;
   guint64 stop_at; /* moves */
   guint64 n_moves; /* that a question counts as */
   gboolean refused;
 } Decision;
 
-static guint64
-least_decision (const PsProblem *problem)
+static guint64 least_decision (const PsProblem *problem)
 {
   return MIN (LEAST_DECISION, DECISION_MOVES_PER_OP * problem->n_ops);
 }
 
-static gboolean
-go_on_deciding (gpointer data)
+static gboolean go_on_deciding (gpointer data)
 {
   Decision *decision = data;
   const Runner *runner = decision->worker->runner;
@@ -551,8 +510,7 @@ go_on_deciding (gpointer data)
 }
 
 /* Asks for an order by part of the gap better, by windows: anywhere or, more often, near the best. */
-static void
-descend (Runner *runner, Decision *decision)
+static void descend (Runner *runner, Decision *decision)
 {
   Worker *worker = &runner->worker;
   gint64 gap = worker->best->objective - worker->lower_bound_ns;
@@ -567,22 +525,20 @@ descend (Runner *runner, Decision *decision)
           .go_on = go_on_deciding,
           .data = decision };
 
-  switch (ps_windows_descend (runner->windows, &descent))
-    {
-    case PS_DESCENDED_FOUND:
-      offer (worker, worker->scratch, "windows of ops");
-      return;
-    case PS_DESCENDED_REFUTED:
-      if (!near)
-        worker->lower_bound_ns = descent.target + 1;
-      return;
-    case PS_DESCENDED_STOPPED:
-      runner->max_fails += runner->max_fails / 16;
-    }
+  switch (ps_windows_descend (runner->windows, &descent)) {
+  case PS_DESCENDED_FOUND:
+    offer (worker, worker->scratch, "windows of ops");
+    return;
+  case PS_DESCENDED_REFUTED:
+    if (!near)
+      worker->lower_bound_ns = descent.target + 1;
+    return;
+  case PS_DESCENDED_STOPPED:
+    runner->max_fails += runner->max_fails / 16;
+  }
 }
 
-static void
-raise_bound (Runner *runner, guint n_cases, Decision *decision)
+static void raise_bound (Runner *runner, guint n_cases, Decision *decision)
 {
   Worker *worker = &runner->worker;
 
@@ -594,25 +550,22 @@ raise_bound (Runner *runner, guint n_cases, Decision *decision)
 }
 
 /* Raises the lower bound by splitting windows into more and more cases. */
-static void
-split (Runner *runner, const Decision *decision)
+static void split (Runner *runner, const Decision *decision)
 {
   Decision part = *decision;
 
   part.stop_at = runner->n_moves + (decision->stop_at - runner->n_moves) / CASES_PART;
-  for (;;)
-    {
-      raise_bound (runner, runner->n_cases, &part);
-      if (part.refused || runner->worker.lower_bound_ns >= runner->worker.best->objective
-          || runner->n_cases > G_MAXUINT / CASES_FACTOR)
-        break;
-      runner->n_cases *= CASES_FACTOR;
-    }
+  for (;;) {
+    raise_bound (runner, runner->n_cases, &part);
+    if (part.refused || runner->worker.lower_bound_ns >= runner->worker.best->objective
+        || runner->n_cases > G_MAXUINT / CASES_FACTOR)
+      break;
+    runner->n_cases *= CASES_FACTOR;
+  }
 }
 
 /* Raises the lower bound by the windows of ops, and looks for better orders in them. */
-static void
-narrow (Runner *runner)
+static void narrow (Runner *runner)
 {
   Worker *worker = &runner->worker;
   gint64 gap = worker->best->objective - worker->lower_bound_ns;
@@ -636,8 +589,7 @@ narrow (Runner *runner)
              least_decision (worker->problem));
 }
 
-static gboolean
-go_on_lengthening (gpointer data)
+static gboolean go_on_lengthening (gpointer data)
 {
   Worker *worker = data;
 
@@ -645,27 +597,24 @@ go_on_lengthening (gpointer data)
 }
 
 /* Makes an order of another problem one of the worker's problem: as it is, or made longer for more microbatches. */
-static void
-carry_over (Worker *worker, const PsOrder *from, const char *found_by)
+static void carry_over (Worker *worker, const PsOrder *from, const char *found_by)
 {
   PsOrder *order = worker->scratch;
   gboolean carried;
 
   if (from->problem->m < order->problem->m)
     carried = ps_order_lengthen (order, from, go_on_lengthening, worker);
-  else
-    {
-      ps_order_copy (order, from);
-      carried = ps_order_evaluate (order) && order->excess == 0;
-    }
+  else {
+    ps_order_copy (order, from);
+    carried = ps_order_evaluate (order) && order->excess == 0;
+  }
   if (carried)
     offer (worker, order, found_by);
 }
 
 /* Works on the easier problem and carries its best order over. That order need not be the best here, so another one of
  * the pool is carried over too, and all good policies are tried. */
-static void
-ease (Runner *runner)
+static void ease (Runner *runner)
 {
   Worker *easier = &runner->easier;
   const PsOrder *other;
@@ -683,8 +632,7 @@ ease (Runner *runner)
 }
 
 /* Whether the easier problem is due: it is to have EASIER_PART of all moves. */
-static gboolean
-easier_is_due (const Runner *runner)
+static gboolean easier_is_due (const Runner *runner)
 {
   const Worker *easier = &runner->easier;
 
@@ -694,8 +642,7 @@ easier_is_due (const Runner *runner)
 
 /* A round on the problem asked for; then by price, where the price of the best schedule has more in it than the
  * objective. */
-static void
-run_round_by_price (Runner *runner)
+static void run_round_by_price (Runner *runner)
 {
   guint64 before = runner->n_moves;
 
@@ -705,8 +652,7 @@ run_round_by_price (Runner *runner)
     search_by_price (runner, (runner->n_moves - before) * BY_PRICE_PART);
 }
 
-static void
-runner_init (Runner *runner, Shared *shared, guint index)
+static void runner_init (Runner *runner, Shared *shared, guint index)
 {
   const PsStart *start = &shared->start;
 
@@ -722,8 +668,7 @@ runner_init (Runner *runner, Shared *shared, guint index)
   worker_init (&runner->easier, runner, &shared->easier);
 }
 
-static void
-runner_clear (Runner *runner)
+static void runner_clear (Runner *runner)
 {
   worker_clear (&runner->worker);
   worker_clear (&runner->easier);
@@ -732,22 +677,20 @@ runner_clear (Runner *runner)
 }
 
 /* Thread function; data is a Runner. Proofs about the objective end at the best objective. */
-static gpointer
-runner_run (gpointer data)
+static gpointer runner_run (gpointer data)
 {
   Runner *runner = data;
 
-  while (!is_over (runner))
-    {
-      if (runner->n_moves >= runner->narrow_at
-          && runner->worker.best->objective > runner->shared->setting->price_bound_ns)
-        narrow (runner);
-      else if (easier_is_due (runner))
-        ease (runner);
-      else
-        run_round_by_price (runner);
-      report (runner, 0);
-    }
+  while (!is_over (runner)) {
+    if (runner->n_moves >= runner->narrow_at
+        && runner->worker.best->objective > runner->shared->setting->price_bound_ns)
+      narrow (runner);
+    else if (easier_is_due (runner))
+      ease (runner);
+    else
+      run_round_by_price (runner);
+    report (runner, 0);
+  }
   report (runner, 0);
   return NULL;
 }
@@ -758,8 +701,7 @@ runner_run (gpointer data)
 /* The most states of windows for a bound alone. */
 #define BOUND_STATES 100000
 
-void
-ps_search_result_free (PsSearchResult *result)
+void ps_search_result_free (PsSearchResult *result)
 {
   if (result == NULL)
     return;
@@ -767,46 +709,40 @@ ps_search_result_free (PsSearchResult *result)
   g_free (result);
 }
 
-static gboolean
-check_setting (const PsSearchSetting *setting, GError **error)
+static gboolean check_setting (const PsSearchSetting *setting, GError **error)
 {
   if (setting->n_microbatches % setting->placement->n_copies != 0)
     return ps_refuse (error, PS_ERROR_USAGE, "-m/--microbatches: '%u' does not divide by two weight copies; %u would",
                       setting->n_microbatches, setting->n_microbatches + 1);
-  for (guint d = 0; d < setting->placement->n_devices && setting->memory_limit != NULL; d++)
-    {
-      gint64 least = ps_search_least_memory (setting->placement, setting->costs, setting->n_slices, d);
+  for (guint d = 0; d < setting->placement->n_devices && setting->memory_limit != NULL; d++) {
+    gint64 least = ps_search_least_memory (setting->placement, setting->costs, setting->n_slices, d);
 
-      if (setting->memory_limit[d] >= least)
-        continue;
-      g_autofree char *limit = ps_format_size (setting->memory_limit[d]), *needed = ps_format_size (least);
-      return ps_refuse (error, PS_ERROR_SCHEDULE,
-                        "--memory-limit: infeasible: needs at least %s (%" G_GINT64_FORMAT
-                        " bytes) on device %u, not %s",
-                        needed, least, d, limit);
-    }
+    if (setting->memory_limit[d] >= least)
+      continue;
+    g_autofree char *limit = ps_format_size (setting->memory_limit[d]), *needed = ps_format_size (least);
+    return ps_refuse (error, PS_ERROR_SCHEDULE,
+                      "--memory-limit: infeasible: needs at least %s (%" G_GINT64_FORMAT " bytes) on device %u, not %s",
+                      needed, least, d, limit);
+  }
   return TRUE;
 }
 
 /* Fails if a thread cannot be made; the threads already running are stopped. */
-static gboolean
-run_threads (Shared *shared, Runner *runners, guint n, GError **error)
+static gboolean run_threads (Shared *shared, Runner *runners, guint n, GError **error)
 {
   g_autofree GThread **threads = g_new0 (GThread *, n);
   gboolean ok = TRUE;
 
-  for (guint i = 1; i < n && ok; i++)
-    {
-      threads[i] = g_thread_try_new ("search", runner_run, &runners[i], error);
-      ok = threads[i] != NULL;
-    }
+  for (guint i = 1; i < n && ok; i++) {
+    threads[i] = g_thread_try_new ("search", runner_run, &runners[i], error);
+    ok = threads[i] != NULL;
+  }
   if (ok)
     runner_run (&runners[0]);
-  else
-    {
-      g_prefix_error (error, "--jobs: %u threads: ", n);
-      g_atomic_int_set (&shared->done_below, 0);
-    }
+  else {
+    g_prefix_error (error, "--jobs: %u threads: ", n);
+    g_atomic_int_set (&shared->done_below, 0);
+  }
   for (guint i = 1; i < n && threads[i] != NULL; i++)
     g_thread_join (threads[i]);
   return ok;
@@ -814,8 +750,7 @@ run_threads (Shared *shared, Runner *runners, guint n, GError **error)
 
 /* Makes an easier setting: fewer microbatches, because long schedules repeat themselves; makespans, because good ones
  * are near good spans. FALSE: the setting is already as easy. */
-static gboolean
-make_easier (const PsSearchSetting *setting, PsSearchSetting *easier)
+static gboolean make_easier (const PsSearchSetting *setting, PsSearchSetting *easier)
 {
   guint few = (MAX (3 * setting->placement->n_devices, LEAST_MICROBATCHES) - 1) / setting->n_slices + 1;
 
@@ -827,8 +762,7 @@ make_easier (const PsSearchSetting *setting, PsSearchSetting *easier)
   return easier->n_microbatches != setting->n_microbatches || easier->objective != setting->objective;
 }
 
-static void
-shared_init (Shared *shared, const PsSearchSetting *setting)
+static void shared_init (Shared *shared, const PsSearchSetting *setting)
 {
   PsSearchSetting easier;
 
@@ -841,8 +775,7 @@ shared_init (Shared *shared, const PsSearchSetting *setting)
   g_mutex_init (&shared->lock);
 }
 
-static void
-shared_clear (Shared *shared)
+static void shared_clear (Shared *shared)
 {
   ps_start_clear (&shared->start);
   ps_start_clear (&shared->easier);
@@ -851,19 +784,17 @@ shared_clear (Shared *shared)
 }
 
 /* Ties go to the first runner, so that the result does not depend on which was faster. */
-static PsSearchResult *
-choose_best (const Shared *shared, Runner *runners)
+static PsSearchResult *choose_best (const Shared *shared, Runner *runners)
 {
   PsSearchResult *result = g_new0 (PsSearchResult, 1);
   Runner *best = &runners[0];
 
   result->n_moves = shared->n_moves;
-  for (guint i = 0; i < shared->setting->n_threads; i++)
-    {
-      result->lower_bound_ns = MAX (result->lower_bound_ns, bound_of (&runners[i]));
-      if (runners[i].best.price_ns < best->best.price_ns)
-        best = &runners[i];
-    }
+  for (guint i = 0; i < shared->setting->n_threads; i++) {
+    result->lower_bound_ns = MAX (result->lower_bound_ns, bound_of (&runners[i]));
+    if (runners[i].best.price_ns < best->best.price_ns)
+      best = &runners[i];
+  }
   result->schedule = g_steal_pointer (&best->best.schedule);
   result->price_ns = best->best.price_ns;
   result->proved_optimal = !shared->setting->price_is_free && result->price_ns <= result->lower_bound_ns;
@@ -873,8 +804,7 @@ choose_best (const Shared *shared, Runner *runners)
   return result;
 }
 
-static PsSearchResult *
-finish_result (const PsSearchSetting *setting, PsSearchResult *taken, GError **error)
+static PsSearchResult *finish_result (const PsSearchSetting *setting, PsSearchResult *taken, GError **error)
 {
   g_autoptr (PsSearchResult) result = taken;
   g_autoptr (PsProgram) program = NULL;
@@ -892,8 +822,7 @@ finish_result (const PsSearchSetting *setting, PsSearchResult *taken, GError **e
   return g_steal_pointer (&result);
 }
 
-static PsSearchResult *
-search (const PsSearchSetting *setting, GError **error)
+static PsSearchResult *search (const PsSearchSetting *setting, GError **error)
 {
   g_autofree Runner *runners = g_new0 (Runner, setting->n_threads);
   PsSearchResult *result = NULL;
@@ -913,8 +842,7 @@ search (const PsSearchSetting *setting, GError **error)
 }
 
 /* The same setting with the costs of a slice. */
-static PsSearchSetting
-slice_setting (const PsSearchSetting *setting, const PsCosts *costs)
+static PsSearchSetting slice_setting (const PsSearchSetting *setting, const PsCosts *costs)
 {
   PsSearchSetting of_slices = *setting;
 
@@ -924,14 +852,12 @@ slice_setting (const PsSearchSetting *setting, const PsCosts *costs)
 }
 
 /* Steps that windows may take, and those of one device's pass. */
-typedef struct
-{
+typedef struct {
   guint64 left;
   guint64 each;
 } Steps;
 
-static gboolean
-go_on_proving (gpointer data)
+static gboolean go_on_proving (gpointer data)
 {
   Steps *steps = data;
   gboolean enough = steps->left >= steps->each;
@@ -940,8 +866,7 @@ go_on_proving (gpointer data)
   return enough;
 }
 
-static gint64
-bound_by_windows (const PsProblem *problem, gint64 bound, gint64 enough, guint64 *n_steps)
+static gint64 bound_by_windows (const PsProblem *problem, gint64 bound, gint64 enough, guint64 *n_steps)
 {
   g_autoptr (PsWindows) windows = bound < enough ? ps_windows_new (problem, BOUND_STATES) : NULL;
   Steps steps = { .left = *n_steps };
@@ -954,8 +879,7 @@ bound_by_windows (const PsProblem *problem, gint64 bound, gint64 enough, guint64
   return bound;
 }
 
-gint64
-ps_search_bound (const PsSearchSetting *setting, gint64 enough, guint64 *n_steps)
+gint64 ps_search_bound (const PsSearchSetting *setting, gint64 enough, guint64 *n_steps)
 {
   g_autoptr (PsCosts) costs = ps_costs_least_slice (setting->costs, MAX (setting->n_slices, 1));
   const PsSearchSetting of_slices = slice_setting (setting, costs);
@@ -969,8 +893,7 @@ ps_search_bound (const PsSearchSetting *setting, gint64 enough, guint64 *n_steps
   return n_steps != NULL && *n_steps > 0 ? bound_by_windows (problem, bound, enough, n_steps) : bound;
 }
 
-PsSearchResult *
-ps_search (const PsSearchSetting *setting, GError **error)
+PsSearchResult *ps_search (const PsSearchSetting *setting, GError **error)
 {
   g_autoptr (PsCosts) costs = ps_costs_slice (setting->costs, MAX (setting->n_slices, 1));
   const PsSearchSetting of_slices = slice_setting (setting, costs);

@@ -7,8 +7,7 @@
 #define NEVER (G_MAXINT64 / 2)
 
 /* Ops that a device runs in a fixed order: those of one F or B chain, or the W of all chains with equal costs. */
-typedef struct
-{
+typedef struct {
   guint n;     /* ops */
   guint first; /* index of the first one's window */
   guint shift; /* of the number of ops done, in the key of a state */
@@ -21,8 +20,7 @@ typedef struct
   guint needs;  /* bit set of lanes: each of them has to be ahead of this one, of W all together */
 } Lane;
 
-typedef struct
-{
+typedef struct {
   GPtrArray *owned; /* all arrays */
   guint n_lanes;
   Lane *lane;
@@ -38,8 +36,7 @@ typedef struct
   gint64 *late;  /* [n_states] latest time from which it can end all ops within their windows */
 } States;
 
-static void
-states_free (States *states)
+static void states_free (States *states)
 {
   if (states == NULL)
     return;
@@ -48,8 +45,7 @@ states_free (States *states)
 }
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (States, states_free)
 
-struct PsWindows
-{
+struct PsWindows {
   const PsProblem *problem;
   GPtrArray *owned;   /* all arrays but `trail` */
   States **states;    /* [n_devices] NULL: none */
@@ -77,8 +73,7 @@ struct PsWindows
 };
 
 /* Whether the ops of a device end by the target. */
-static inline gboolean
-counts (const PsWindows *windows, guint device)
+static inline gboolean counts (const PsWindows *windows, guint device)
 {
   return windows->span_of == windows->problem->n_devices || windows->span_of == device;
 }
@@ -86,15 +81,13 @@ counts (const PsWindows *windows, guint device)
 /* Lanes of a device, at most. */
 #define MAX_LANES 48
 
-static inline guint
-n_done (const Lane *lane, guint64 key)
+static inline guint n_done (const Lane *lane, guint64 key)
 {
   return (guint)(key >> lane->shift) & lane->mask;
 }
 
 /* The window of an op as it was. */
-typedef struct
-{
+typedef struct {
   guint32 op;
   gint64 start;
   gint64 end;
@@ -106,8 +99,7 @@ typedef struct
 #define MAX_STAGES (MAX_LANES / N_KINDS)
 
 /* States while they are listed. */
-typedef struct
-{
+typedef struct {
   const PsProblem *problem;
   States *states;
   gint64 room; /* bytes that the weights leave */
@@ -118,8 +110,7 @@ typedef struct
   GArray *child;
 } Listing;
 
-static void
-listing_clear (Listing *listing)
+static void listing_clear (Listing *listing)
 {
   g_free (listing->slot);
   g_array_unref (listing->key);
@@ -127,38 +118,34 @@ listing_clear (Listing *listing)
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Listing, listing_clear)
 
-static gboolean
-costs_equal (const PsProblem *problem, guint a, guint b)
+static gboolean costs_equal (const PsProblem *problem, guint a, guint b)
 {
   return problem->duration[a] == problem->duration[b] && problem->take[a] == problem->take[b]
          && problem->give[a] == problem->give[b];
 }
 
 /* Adds a chain to a lane of W with its costs, or as a new lane. `needs` are the lanes ahead of it. */
-static void
-add_chain (States *states, const PsProblem *problem, guint chain, guint needs)
+static void add_chain (States *states, const PsProblem *problem, guint chain, guint needs)
 {
   Lane *lane = NULL;
 
   for (guint i = 0; i < states->n_lanes && chain % N_KINDS == PS_OP_W; i++)
     if (states->lane[i].chain[0] % N_KINDS == PS_OP_W && costs_equal (problem, states->lane[i].chain[0], chain))
       lane = &states->lane[i];
-  if (lane == NULL)
-    {
-      lane = &states->lane[states->n_lanes++];
-      *lane = (Lane){ .duration = problem->duration[chain],
-                      .take = problem->take[chain],
-                      .give = problem->give[chain],
-                      .chain = g_new (guint, problem->n_stages) };
-    }
+  if (lane == NULL) {
+    lane = &states->lane[states->n_lanes++];
+    *lane = (Lane){ .duration = problem->duration[chain],
+                    .take = problem->take[chain],
+                    .give = problem->give[chain],
+                    .chain = g_new (guint, problem->n_stages) };
+  }
   lane->chain[lane->n_chains++] = chain;
   lane->n += problem->m;
   lane->needs |= needs;
 }
 
 /* Lanes of forwards up the stages, of backwards, then of W. FALSE: a key has no room for them. */
-static gboolean
-set_lanes (States *states, const PsProblem *problem, guint device)
+static gboolean set_lanes (States *states, const PsProblem *problem, guint device)
 {
   guint begin = problem->first_stage[device], n = problem->first_stage[device + 1] - begin;
   guint shift = 0;
@@ -176,20 +163,18 @@ set_lanes (States *states, const PsProblem *problem, guint device)
   for (guint i = 0; i < n; i++)
     add_chain (states, problem, problem->stages[begin + i] * N_KINDS + PS_OP_W, 1U << (n + i));
 #undef COPY
-  for (guint i = 0; i < states->n_lanes; i++)
-    {
-      states->lane[i].shift = shift;
-      states->lane[i].mask = (1U << g_bit_storage (states->lane[i].n)) - 1;
-      states->lane[i].first = states->n_windows;
-      shift += g_bit_storage (states->lane[i].n);
-      states->n_windows += states->lane[i].n;
-    }
+  for (guint i = 0; i < states->n_lanes; i++) {
+    states->lane[i].shift = shift;
+    states->lane[i].mask = (1U << g_bit_storage (states->lane[i].n)) - 1;
+    states->lane[i].first = states->n_windows;
+    shift += g_bit_storage (states->lane[i].n);
+    states->n_windows += states->lane[i].n;
+  }
   return shift <= 64;
 }
 
 /* Whether one more op of a lane can follow a state. */
-static gboolean
-may_follow (const Listing *listing, guint64 key, const Lane *lane, gint64 level)
+static gboolean may_follow (const Listing *listing, guint64 key, const Lane *lane, gint64 level)
 {
   const States *states = listing->states;
   guint done = n_done (lane, key), ahead = 0;
@@ -198,18 +183,16 @@ may_follow (const Listing *listing, guint64 key, const Lane *lane, gint64 level)
   if (done == lane->n || level + lane->take > listing->room)
     return FALSE;
   for (guint i = 0; i < states->n_lanes; i++)
-    if (lane->needs >> i & 1)
-      {
-        ahead += n_done (&states->lane[i], key);
-        if (!together && n_done (&states->lane[i], key) <= done)
-          return FALSE;
-      }
+    if (lane->needs >> i & 1) {
+      ahead += n_done (&states->lane[i], key);
+      if (!together && n_done (&states->lane[i], key) <= done)
+        return FALSE;
+    }
   return !together || ahead > done;
 }
 
 /* The index of a state, which is added if it is new. */
-static guint32
-index_of (Listing *listing, guint64 key)
+static guint32 index_of (Listing *listing, guint64 key)
 {
   guint64 digest = key * G_GUINT64_CONSTANT (0x9e3779b97f4a7c15);
   guint32 at = (guint32)(digest >> 32) & listing->mask;
@@ -222,27 +205,23 @@ index_of (Listing *listing, guint64 key)
   return listing->slot[at];
 }
 
-static void
-list_children (Listing *listing, guint64 key)
+static void list_children (Listing *listing, guint64 key)
 {
   States *states = listing->states;
   gint64 level = 0;
 
   for (guint i = 0; i < states->n_lanes; i++)
     level += (states->lane[i].take - states->lane[i].give) * n_done (&states->lane[i], key);
-  for (guint i = 0; i < states->n_lanes; i++)
-    {
-      const Lane *lane = &states->lane[i];
-      guint32 child
-          = may_follow (listing, key, lane, level) ? index_of (listing, key + ((guint64)1 << lane->shift)) : 0;
+  for (guint i = 0; i < states->n_lanes; i++) {
+    const Lane *lane = &states->lane[i];
+    guint32 child = may_follow (listing, key, lane, level) ? index_of (listing, key + ((guint64)1 << lane->shift)) : 0;
 
-      g_array_append_val (listing->child, child);
-    }
+    g_array_append_val (listing->child, child);
+  }
 }
 
 /* Lists the states, those with fewer ops first. FALSE: they are too many, or do not lead to the end. */
-static gboolean
-list_states (Listing *listing)
+static gboolean list_states (Listing *listing)
 {
   States *states = listing->states;
   guint64 none = 0, all = 0;
@@ -257,8 +236,7 @@ list_states (Listing *listing)
 }
 
 /* Opens all states, for windows of any width. */
-static void
-states_open (States *states)
+static void states_open (States *states)
 {
   states->n_open = states->n_states;
   for (guint i = 0; i < states->n_states; i++)
@@ -266,8 +244,7 @@ states_open (States *states)
 }
 
 /* NULL: there are more than max_states, or no order keeps to the limit (bytes). */
-static States *
-states_new (const PsProblem *problem, guint device, gint64 limit, guint max_states)
+static States *states_new (const PsProblem *problem, guint device, gint64 limit, guint max_states)
 {
   g_autoptr (States) states = g_new0 (States, 1);
   g_auto (Listing) listing = { .problem = problem,
@@ -293,45 +270,40 @@ states_new (const PsProblem *problem, guint device, gint64 limit, guint max_stat
 }
 
 /* Closes the states that the last narrowing left no path through; windows within those of now have none either. */
-static void
-states_close (States *states)
+static void states_close (States *states)
 {
   guint n = 0;
 
-  for (guint a = 0; a < states->n_open; a++)
-    {
-      guint32 i = states->open[a];
+  for (guint a = 0; a < states->n_open; a++) {
+    guint32 i = states->open[a];
 
-      if (states->early[i] <= states->late[i])
-        states->open[n++] = i;
-      else
-        states->late[i] = -NEVER;
-    }
+    if (states->early[i] <= states->late[i])
+      states->open[n++] = i;
+    else
+      states->late[i] = -NEVER;
+  }
   states->n_open = n;
 }
 
 /* The first open state from `from` on. */
-static guint
-first_open (const States *states)
+static guint first_open (const States *states)
 {
   guint low = 0, high = states->n_open;
 
-  while (low < high)
-    {
-      guint mid = low + (high - low) / 2;
+  while (low < high) {
+    guint mid = low + (high - low) / 2;
 
-      if (states->open[mid] < states->from)
-        low = mid + 1;
-      else
-        high = mid;
-    }
+    if (states->open[mid] < states->from)
+      low = mid + 1;
+    else
+      high = mid;
+  }
   return low;
 }
 
 /* Sets when the device can be at each state at the earliest. The lanes are copied, so that writing times does not make
  * the loop read them again. */
-static void
-go_forth (States *states, const gint64 *start, const gint64 *end)
+static void go_forth (States *states, const gint64 *start, const gint64 *end)
 {
   guint first = first_open (states), n_lanes = states->n_lanes, n_open = states->n_open;
   const guint32 *open = states->open;
@@ -342,31 +314,28 @@ go_forth (States *states, const gint64 *start, const gint64 *end)
   for (guint a = first; a < n_open; a++)
     early[open[a]] = NEVER;
   early[states->from] = states->ready;
-  for (guint a = first; a < n_open; a++)
-    {
-      guint32 i = open[a];
-      gint64 at = early[i];
-      guint64 key = states->key[i];
-      const guint32 *child = states->child + (gsize)i * n_lanes;
+  for (guint a = first; a < n_open; a++) {
+    guint32 i = open[a];
+    gint64 at = early[i];
+    guint64 key = states->key[i];
+    const guint32 *child = states->child + (gsize)i * n_lanes;
 
-      if (at == NEVER)
+    if (at == NEVER)
+      continue;
+    for (guint k = 0; k < n_lanes; k++) {
+      guint window = lanes[k].first + n_done (&lanes[k], key);
+
+      if (child[k] == 0)
         continue;
-      for (guint k = 0; k < n_lanes; k++)
-        {
-          guint window = lanes[k].first + n_done (&lanes[k], key);
-
-          if (child[k] == 0)
-            continue;
-          gint64 ended = MAX (at, start[window]) + lanes[k].duration, before = early[child[k]];
-          ended = ended <= end[window] ? ended : NEVER;
-          early[child[k]] = MIN (before, ended);
-        }
+      gint64 ended = MAX (at, start[window]) + lanes[k].duration, before = early[child[k]];
+      ended = ended <= end[window] ? ended : NEVER;
+      early[child[k]] = MIN (before, ended);
     }
+  }
 }
 
 /* Sets until when the device has to be at each state, and the windows of all steps that remain possible. */
-static void
-go_back (States *states, const gint64 *start, const gint64 *end, gint64 *new_start, gint64 *new_end)
+static void go_back (States *states, const gint64 *start, const gint64 *end, gint64 *new_start, gint64 *new_end)
 {
   guint first = first_open (states), n_lanes = states->n_lanes;
   const guint32 *open = states->open;
@@ -375,34 +344,31 @@ go_back (States *states, const gint64 *start, const gint64 *end, gint64 *new_sta
 
   memcpy (lanes, states->lane, n_lanes * sizeof *lanes);
   late[states->n_states - 1] = NEVER;
-  for (guint a = states->n_open - 1; a-- > first;)
-    {
-      guint32 i = open[a];
-      gint64 at = states->early[i], latest = -NEVER;
-      guint64 key = states->key[i];
-      const guint32 *child = states->child + (gsize)i * n_lanes;
+  for (guint a = states->n_open - 1; a-- > first;) {
+    guint32 i = open[a];
+    gint64 at = states->early[i], latest = -NEVER;
+    guint64 key = states->key[i];
+    const guint32 *child = states->child + (gsize)i * n_lanes;
 
-      for (guint k = 0; k < n_lanes && at < NEVER; k++)
-        {
-          guint window = lanes[k].first + n_done (&lanes[k], key);
+    for (guint k = 0; k < n_lanes && at < NEVER; k++) {
+      guint window = lanes[k].first + n_done (&lanes[k], key);
 
-          if (child[k] == 0)
-            continue;
-          gint64 first_start = MAX (at, start[window]), last = MIN (late[child[k]], end[window]);
-          if (first_start + lanes[k].duration > last)
-            continue;
-          latest = MAX (latest, last - lanes[k].duration);
-          new_start[window] = MIN (new_start[window], first_start);
-          new_end[window] = MAX (new_end[window], last);
-        }
-      late[i] = latest;
+      if (child[k] == 0)
+        continue;
+      gint64 first_start = MAX (at, start[window]), last = MIN (late[child[k]], end[window]);
+      if (first_start + lanes[k].duration > last)
+        continue;
+      latest = MAX (latest, last - lanes[k].duration);
+      new_start[window] = MIN (new_start[window], first_start);
+      new_end[window] = MAX (new_end[window], last);
     }
+    late[i] = latest;
+  }
 }
 
 /* Narrows windows, which are [n_windows]: the earliest start and the latest end of an op, of the ops after
  * states->from. FALSE: no order of the device keeps to them. */
-static gboolean
-states_narrow (States *states, gint64 *start, gint64 *end)
+static gboolean states_narrow (States *states, gint64 *start, gint64 *end)
 {
   gsize size = states->n_windows * sizeof *start;
   g_autofree gint64 *new_start = g_memdup2 (start, size), *new_end = g_memdup2 (end, size);
@@ -411,11 +377,10 @@ states_narrow (States *states, gint64 *start, gint64 *end)
   if (states->early[states->n_states - 1] == NEVER)
     return FALSE;
   for (guint i = 0; i < states->n_lanes; i++)
-    for (guint k = n_done (&states->lane[i], states->key[states->from]); k < states->lane[i].n; k++)
-      {
-        new_start[states->lane[i].first + k] = NEVER;
-        new_end[states->lane[i].first + k] = -NEVER;
-      }
+    for (guint k = n_done (&states->lane[i], states->key[states->from]); k < states->lane[i].n; k++) {
+      new_start[states->lane[i].first + k] = NEVER;
+      new_end[states->lane[i].first + k] = -NEVER;
+    }
   go_back (states, start, end, new_start, new_end);
   memcpy (start, new_start, size);
   memcpy (end, new_end, size);
@@ -428,14 +393,12 @@ states_narrow (States *states, gint64 *start, gint64 *end)
 #define MAX_LOOK 512
 
 /* The first ops of a chain, which all run before another op of the same device. */
-typedef struct
-{
+typedef struct {
   guint chain;
   guint n;
 } Part;
 
-typedef struct
-{
+typedef struct {
   const PsProblem *problem;
   guint base;    /* stages below it may start at any time */
   gint64 *start; /* [n_ops] */
@@ -446,8 +409,7 @@ typedef struct
 } Earliest;
 
 /* Takes a time in which bytes are given back over if it is faster than that of the stage. */
-static void
-note_return (Earliest *earliest, guint stage, gint64 time, gint64 bytes)
+static void note_return (Earliest *earliest, guint stage, gint64 time, gint64 bytes)
 {
   __extension__ typedef __int128 Wide;
 
@@ -459,8 +421,7 @@ note_return (Earliest *earliest, guint stage, gint64 time, gint64 bytes)
 }
 
 /* Bytes come back by B alone, by B and W, or by the ops of a lower stage. */
-static void
-set_return (Earliest *earliest, guint stage, guint below)
+static void set_return (Earliest *earliest, guint stage, guint below)
 {
   const PsProblem *problem = earliest->problem;
   const gint64 *duration = problem->duration + (gsize)stage * N_KINDS;
@@ -475,8 +436,7 @@ set_return (Earliest *earliest, guint stage, guint below)
 }
 
 /* Least time in which backwards of the stage, or of lower ones of its device, give back `bytes`. */
-static gint64
-time_to_return (const Earliest *earliest, guint stage, gint64 bytes)
+static gint64 time_to_return (const Earliest *earliest, guint stage, gint64 bytes)
 {
   __extension__ typedef __int128 Wide;
 
@@ -486,36 +446,32 @@ time_to_return (const Earliest *earliest, guint stage, gint64 bytes)
 }
 
 /* Least start of any op of the stage. */
-static gint64
-floor_of (const Earliest *earliest, guint stage)
+static gint64 floor_of (const Earliest *earliest, guint stage)
 {
   return stage < earliest->base ? -NEVER : 0;
 }
 
 /* The part with the latest last op; NULL: all are empty. */
-static Part *
-latest (const Earliest *earliest, guint n_parts)
+static Part *latest (const Earliest *earliest, guint n_parts)
 {
   Part *parts = earliest->parts, *latest = NULL;
   gint64 start = 0;
 
-  for (guint i = 0; i < n_parts; i++)
-    {
-      gsize end = (gsize)parts[i].chain * earliest->problem->m + parts[i].n;
+  for (guint i = 0; i < n_parts; i++) {
+    gsize end = (gsize)parts[i].chain * earliest->problem->m + parts[i].n;
 
-      if (parts[i].n == 0 || (latest != NULL && earliest->start[end - 1] <= start))
-        continue;
-      latest = &parts[i];
-      start = earliest->start[end - 1];
-    }
+    if (parts[i].n == 0 || (latest != NULL && earliest->start[end - 1] <= start))
+      continue;
+    latest = &parts[i];
+    start = earliest->start[end - 1];
+  }
   return latest;
 }
 
 /* The least start of an op of a stage, if the parts run before it. From any moment on, the device has to run all of
  * their ops that start at that moment or later. Where `returns`, backwards only have to give back `need` bytes: the
  * earlier ones are free, and the later ones take their time. */
-static gint64
-start_after (const Earliest *earliest, guint stage, guint n_parts, gint64 need, gboolean returns)
+static gint64 start_after (const Earliest *earliest, guint stage, guint n_parts, gint64 need, gboolean returns)
 {
   const PsProblem *problem = earliest->problem;
   const Part *parts = earliest->parts;
@@ -527,29 +483,27 @@ start_after (const Earliest *earliest, guint stage, guint n_parts, gint64 need, 
       need -= parts[i].n * earliest->each[parts[i].chain / N_KINDS];
     else
       all += parts[i].n * problem->duration[parts[i].chain];
-  for (guint i = 0; i < MAX_LOOK; i++)
-    {
-      Part *last = latest (earliest, n_parts);
+  for (guint i = 0; i < MAX_LOOK; i++) {
+    Part *last = latest (earliest, n_parts);
 
-      if (last == NULL)
-        break;
-      gint64 start = earliest->start[(gsize)last->chain * problem->m + --last->n];
-      if (start + all <= least)
-        break;
-      if (RETURNS (last))
-        need += earliest->each[last->chain / N_KINDS];
-      else
-        work += problem->duration[last->chain];
-      if (work > 0 || need > 0)
-        least = MAX (least, start + work + time_to_return (earliest, stage, need));
-    }
+    if (last == NULL)
+      break;
+    gint64 start = earliest->start[(gsize)last->chain * problem->m + --last->n];
+    if (start + all <= least)
+      break;
+    if (RETURNS (last))
+      need += earliest->each[last->chain / N_KINDS];
+    else
+      work += problem->duration[last->chain];
+    if (work > 0 || need > 0)
+      least = MAX (least, start + work + time_to_return (earliest, stage, need));
+  }
 #undef RETURNS
   return least;
 }
 
 /* Stages of the device and copy of a stage, in model order; returns how many. */
-static guint
-list_stages (const PsProblem *problem, guint stage, const guint **stages)
+static guint list_stages (const PsProblem *problem, guint stage, const guint **stages)
 {
   guint d = problem->device[stage], begin = problem->first_stage[d], end = problem->first_stage[d + 1];
 
@@ -563,47 +517,41 @@ list_stages (const PsProblem *problem, guint stage, const guint **stages)
 
 /* A forward runs after those of its microbatch in lower stages and those before it, and has to find room. Only earlier
  * microbatches can have given back bytes of these. */
-static gint64
-forward_start (const Earliest *earliest, guint stage, guint k)
+static gint64 forward_start (const Earliest *earliest, guint stage, guint k)
 {
   const PsProblem *problem = earliest->problem;
   gint64 limit = problem->asked[problem->device[stage]], need = problem->take[stage * N_KINDS];
   const guint *stages;
   guint n = list_stages (problem, stage, &stages), n_parts = 0;
 
-  for (guint i = 0; i < n && stages[i] <= stage; i++)
-    {
-      guint done = k + (stages[i] < stage);
+  for (guint i = 0; i < n && stages[i] <= stage; i++) {
+    guint done = k + (stages[i] < stage);
 
-      earliest->parts[n_parts++] = (Part){ stages[i] * N_KINDS + PS_OP_F, done };
-      earliest->parts[n_parts++] = (Part){ stages[i] * N_KINDS + PS_OP_B, k - k % problem->n_slices };
-      need += done * ps_problem_kept (problem, stages[i], PS_OP_F);
-    }
+    earliest->parts[n_parts++] = (Part){ stages[i] * N_KINDS + PS_OP_F, done };
+    earliest->parts[n_parts++] = (Part){ stages[i] * N_KINDS + PS_OP_B, k - k % problem->n_slices };
+    need += done * ps_problem_kept (problem, stages[i], PS_OP_F);
+  }
   need -= limit == G_MAXINT64 ? limit / 2 : limit - problem->held[problem->device[stage]];
   return start_after (earliest, stage, n_parts, MAX (need, 0), TRUE);
 }
 
 /* A B runs after all forwards of its microbatch, its B in higher stages, and those before it. */
-static gint64
-backward_start (const Earliest *earliest, guint stage, guint k)
+static gint64 backward_start (const Earliest *earliest, guint stage, guint k)
 {
   const PsProblem *problem = earliest->problem;
   const guint *stages;
   guint n = list_stages (problem, stage, &stages), n_parts = 0;
 
-  for (guint i = 0; i < n; i++)
-    {
-      earliest->parts[n_parts++]
-          = (Part){ stages[i] * N_KINDS + PS_OP_F, k - k % problem->n_slices + problem->n_slices };
-      if (stages[i] >= stage)
-        earliest->parts[n_parts++] = (Part){ stages[i] * N_KINDS + PS_OP_B, k + (stages[i] > stage) };
-    }
+  for (guint i = 0; i < n; i++) {
+    earliest->parts[n_parts++] = (Part){ stages[i] * N_KINDS + PS_OP_F, k - k % problem->n_slices + problem->n_slices };
+    if (stages[i] >= stage)
+      earliest->parts[n_parts++] = (Part){ stages[i] * N_KINDS + PS_OP_B, k + (stages[i] > stage) };
+  }
   return start_after (earliest, stage, n_parts, 0, FALSE);
 }
 
 /* Sets the start of an op after its chain, its producer, and what is known of its device. */
-static void
-set_start (const Earliest *earliest, guint stage, guint kind, guint k)
+static void set_start (const Earliest *earliest, guint stage, guint kind, guint k)
 {
   const PsProblem *problem = earliest->problem;
   guint op = op_at (problem, stage, kind, k), producer = producer_of (problem, op), chain = chain_of (problem, op);
@@ -622,33 +570,29 @@ set_start (const Earliest *earliest, guint stage, guint kind, guint k)
 /* Sets the earliest starts of a problem without joins: [n_ops]. Each follows from longest paths, the work before it on
  * its device, and the memory that earlier microbatches must have given back. The first F of stage `base` is at 0 or
  * later; stages below it may have run before. */
-static void
-set_earliest_starts (const PsProblem *problem, guint base, gint64 *start)
+static void set_earliest_starts (const PsProblem *problem, guint base, gint64 *start)
 {
   guint n = problem->n_stages, q = problem->n_slices;
   g_autofree gint64 *each = g_new0 (gint64, n), *time = g_new0 (gint64, n), *bytes = g_new0 (gint64, n);
   g_autofree Part *parts = g_new (Part, 2 * (gsize)n);
   Earliest earliest = { problem, base, start, each, time, bytes, parts };
 
-  for (guint s = 0; s < n; s++)
-    {
-      const guint *stages;
-      guint n_stages = list_stages (problem, s, &stages), below = s;
+  for (guint s = 0; s < n; s++) {
+    const guint *stages;
+    guint n_stages = list_stages (problem, s, &stages), below = s;
 
-      for (guint i = 0; i < n_stages && stages[i] < s; i++)
-        below = stages[i];
-      set_return (&earliest, s, below);
+    for (guint i = 0; i < n_stages && stages[i] < s; i++)
+      below = stages[i];
+    set_return (&earliest, s, below);
+  }
+  for (guint first = 0; first < problem->m; first += q) {
+    for (guint i = 0; i < n * q; i++)
+      set_start (&earliest, i / q, PS_OP_F, first + i % q);
+    for (guint i = 0; i < n * q; i++) {
+      set_start (&earliest, n - 1 - i / q, PS_OP_B, first + i % q);
+      set_start (&earliest, n - 1 - i / q, PS_OP_W, first + i % q);
     }
-  for (guint first = 0; first < problem->m; first += q)
-    {
-      for (guint i = 0; i < n * q; i++)
-        set_start (&earliest, i / q, PS_OP_F, first + i % q);
-      for (guint i = 0; i < n * q; i++)
-        {
-          set_start (&earliest, n - 1 - i / q, PS_OP_B, first + i % q);
-          set_start (&earliest, n - 1 - i / q, PS_OP_W, first + i % q);
-        }
-    }
+  }
 }
 
 /* Passes over a device for one target, at most; later ones gain little. */
@@ -660,8 +604,7 @@ set_earliest_starts (const PsProblem *problem, guint base, gint64 *start)
 /* Ops times devices, at most, for which spans have starts by work and memory: they differ from device to device. */
 #define MAX_SPAN_STARTS 500000
 
-static void
-windows_open (PsWindows *windows, guint span_of, gint64 target)
+static void windows_open (PsWindows *windows, guint span_of, gint64 target)
 {
   const PsProblem *problem = windows->problem;
   gboolean spans = span_of < problem->n_devices;
@@ -675,32 +618,28 @@ windows_open (PsWindows *windows, guint span_of, gint64 target)
   windows->is_new = TRUE;
   windows->target = target;
   windows->mark = 0;
-  if (windows->trail != NULL)
-    {
-      g_array_set_size (windows->trail, 0);
-      memset (windows->noted, 0, problem->n_ops * sizeof *windows->noted);
-    }
-  for (guint d = 0; d < problem->n_devices && windows->states != NULL; d++)
-    {
-      windows->n_fixed[d] = 0;
-      windows->touched[d] = TRUE;
-      if (windows->states[d] == NULL)
-        continue;
-      windows->states[d]->from = 0;
-      states_open (windows->states[d]);
-    }
-  for (guint i = 0; i < problem->n_ops; i++)
-    {
-      windows->start[i] = spans && chain_of (problem, i) / N_KINDS < base ? -NEVER : 0;
-      if (windows->earliest != NULL)
-        windows->start[i] = windows->earliest[i];
-      windows->end[i] = counts (windows, device_of (problem, i)) ? target : NEVER;
-    }
+  if (windows->trail != NULL) {
+    g_array_set_size (windows->trail, 0);
+    memset (windows->noted, 0, problem->n_ops * sizeof *windows->noted);
+  }
+  for (guint d = 0; d < problem->n_devices && windows->states != NULL; d++) {
+    windows->n_fixed[d] = 0;
+    windows->touched[d] = TRUE;
+    if (windows->states[d] == NULL)
+      continue;
+    windows->states[d]->from = 0;
+    states_open (windows->states[d]);
+  }
+  for (guint i = 0; i < problem->n_ops; i++) {
+    windows->start[i] = spans && chain_of (problem, i) / N_KINDS < base ? -NEVER : 0;
+    if (windows->earliest != NULL)
+      windows->start[i] = windows->earliest[i];
+    windows->end[i] = counts (windows, device_of (problem, i)) ? target : NEVER;
+  }
 }
 
 /* Puts the window of an op into the trail, unless it is there since the last mark. */
-static void
-note (PsWindows *windows, guint op)
+static void note (PsWindows *windows, guint op)
 {
   const WindowBefore before = { op, windows->start[op], windows->end[op] };
 
@@ -711,8 +650,7 @@ note (PsWindows *windows, guint op)
 }
 
 /* Narrows the window of one op. */
-static void
-windows_limit (PsWindows *windows, guint op, gint64 start, gint64 end)
+static void windows_limit (PsWindows *windows, guint op, gint64 start, gint64 end)
 {
   if (start <= windows->start[op] && end >= windows->end[op])
     return;
@@ -725,95 +663,84 @@ windows_limit (PsWindows *windows, guint op, gint64 start, gint64 end)
 }
 
 /* Marks the windows, once they are narrowed; returns a place of the trail, to bring them back to. */
-static guint
-windows_mark (PsWindows *windows)
+static guint windows_mark (PsWindows *windows)
 {
   windows->mark++;
   return windows->trail->len;
 }
 
-static void
-windows_undo (PsWindows *windows, guint place)
+static void windows_undo (PsWindows *windows, guint place)
 {
-  while (windows->trail->len > place)
-    {
-      WindowBefore before = g_array_index (windows->trail, WindowBefore, windows->trail->len - 1);
+  while (windows->trail->len > place) {
+    WindowBefore before = g_array_index (windows->trail, WindowBefore, windows->trail->len - 1);
 
-      windows->start[before.op] = before.start;
-      windows->end[before.op] = before.end;
-      g_array_set_size (windows->trail, windows->trail->len - 1);
-    }
+    windows->start[before.op] = before.start;
+    windows->end[before.op] = before.end;
+    g_array_set_size (windows->trail, windows->trail->len - 1);
+  }
   windows->mark++;
   memset (windows->touched, 0, windows->problem->n_devices);
 }
 
 /* An op starts after the op before it in its chain has ended, and after its producer's result has arrived. */
-static void
-spread_starts_of (PsWindows *windows, guint chain)
+static void spread_starts_of (PsWindows *windows, guint chain)
 {
   const PsProblem *problem = windows->problem;
   guint first = chain * problem->m;
 
-  for (guint i = first; i < first + problem->m; i++)
-    {
-      guint producer = producer_of (problem, i);
-      gint64 start = windows->start[i];
+  for (guint i = first; i < first + problem->m; i++) {
+    guint producer = producer_of (problem, i);
+    gint64 start = windows->start[i];
 
-      if (i > first)
-        start = MAX (start, windows->start[i - 1] + problem->duration[chain]);
-      if (producer != NO_OP)
-        start = MAX (start,
-                     windows->start[producer] + problem->duration[chain_of (problem, producer)] + problem->lag[chain]);
-      windows_limit (windows, i, start, NEVER);
-    }
+    if (i > first)
+      start = MAX (start, windows->start[i - 1] + problem->duration[chain]);
+    if (producer != NO_OP)
+      start = MAX (start,
+                   windows->start[producer] + problem->duration[chain_of (problem, producer)] + problem->lag[chain]);
+    windows_limit (windows, i, start, NEVER);
+  }
 }
 
-static void
-spread_ends_of (PsWindows *windows, guint chain)
+static void spread_ends_of (PsWindows *windows, guint chain)
 {
   const PsProblem *problem = windows->problem;
   guint first = chain * problem->m, consumer[2];
 
-  for (guint i = first + problem->m; i-- > first;)
-    {
-      gint64 end = windows->end[i];
+  for (guint i = first + problem->m; i-- > first;) {
+    gint64 end = windows->end[i];
 
-      if (i + 1 < first + problem->m)
-        end = MIN (end, windows->end[i + 1] - problem->duration[chain]);
-      for (guint k = consumers_of (problem, i, consumer); k-- > 0;)
-        end = MIN (end, windows->end[consumer[k]] - problem->duration[chain_of (problem, consumer[k])]
-                            - problem->lag[chain_of (problem, consumer[k])]);
-      windows_limit (windows, i, -NEVER, end);
-    }
+    if (i + 1 < first + problem->m)
+      end = MIN (end, windows->end[i + 1] - problem->duration[chain]);
+    for (guint k = consumers_of (problem, i, consumer); k-- > 0;)
+      end = MIN (end, windows->end[consumer[k]] - problem->duration[chain_of (problem, consumer[k])]
+                          - problem->lag[chain_of (problem, consumer[k])]);
+    windows_limit (windows, i, -NEVER, end);
+  }
 }
 
-static void
-spread_ends (PsWindows *windows)
+static void spread_ends (PsWindows *windows)
 {
   guint n = windows->problem->n_stages;
 
-  for (guint s = 0; s < n; s++)
-    {
-      spread_ends_of (windows, s * N_KINDS + PS_OP_W);
-      spread_ends_of (windows, s * N_KINDS + PS_OP_B);
-    }
+  for (guint s = 0; s < n; s++) {
+    spread_ends_of (windows, s * N_KINDS + PS_OP_W);
+    spread_ends_of (windows, s * N_KINDS + PS_OP_B);
+  }
   for (guint s = n; s-- > 0;)
     spread_ends_of (windows, s * N_KINDS + PS_OP_F);
 }
 
-static gboolean
-spread (PsWindows *windows)
+static gboolean spread (PsWindows *windows)
 {
   const PsProblem *problem = windows->problem;
   guint n = problem->n_stages;
 
   for (guint s = 0; s < n; s++)
     spread_starts_of (windows, s * N_KINDS + PS_OP_F);
-  for (guint s = n; s-- > 0;)
-    {
-      spread_starts_of (windows, s * N_KINDS + PS_OP_B);
-      spread_starts_of (windows, s * N_KINDS + PS_OP_W);
-    }
+  for (guint s = n; s-- > 0;) {
+    spread_starts_of (windows, s * N_KINDS + PS_OP_B);
+    spread_starts_of (windows, s * N_KINDS + PS_OP_W);
+  }
   spread_ends (windows);
   for (guint i = 0; i < problem->n_ops; i++)
     if (windows->start[i] + problem->duration[chain_of (problem, i)] > windows->end[i])
@@ -823,17 +750,15 @@ spread (PsWindows *windows)
 
 /* Copies the windows of a lane's ops. Those of several chains are sorted: its k-th op neither starts before the k-th
  * smallest start nor ends after the k-th smallest end. */
-static void
-fill_lane (PsWindows *windows, const Lane *lane)
+static void fill_lane (PsWindows *windows, const Lane *lane)
 {
   guint m = windows->problem->m;
   gint64 *start = windows->lane_start + lane->first, *end = windows->lane_end + lane->first;
 
-  for (guint i = 0; i < lane->n_chains; i++)
-    {
-      memcpy (start + i * m, windows->start + lane->chain[i] * m, m * sizeof *start);
-      memcpy (end + i * m, windows->end + lane->chain[i] * m, m * sizeof *end);
-    }
+  for (guint i = 0; i < lane->n_chains; i++) {
+    memcpy (start + i * m, windows->start + lane->chain[i] * m, m * sizeof *start);
+    memcpy (end + i * m, windows->end + lane->chain[i] * m, m * sizeof *end);
+  }
   if (lane->n_chains == 1)
     return;
   qsort (start, lane->n, sizeof *start, ps_compare_int64);
@@ -841,38 +766,33 @@ fill_lane (PsWindows *windows, const Lane *lane)
 }
 
 /* Ops that are fixed follow each other; the device is at its state when the last one ends. */
-static void
-limit_fixed_starts (PsWindows *windows, guint device)
+static void limit_fixed_starts (PsWindows *windows, guint device)
 {
   const PsProblem *problem = windows->problem;
   const guint32 *fixed = windows->fixed + problem->first[device];
   gint64 ready = -NEVER;
 
-  for (guint i = 0; i < windows->n_fixed[device]; i++)
-    {
-      windows_limit (windows, fixed[i], ready, NEVER);
-      ready = windows->start[fixed[i]] + problem->duration[chain_of (problem, fixed[i])];
-    }
+  for (guint i = 0; i < windows->n_fixed[device]; i++) {
+    windows_limit (windows, fixed[i], ready, NEVER);
+    ready = windows->start[fixed[i]] + problem->duration[chain_of (problem, fixed[i])];
+  }
   windows->states[device]->ready = ready;
 }
 
 /* The device has to be at its state by `late`. */
-static void
-limit_fixed_ends (PsWindows *windows, guint device, gint64 late)
+static void limit_fixed_ends (PsWindows *windows, guint device, gint64 late)
 {
   const PsProblem *problem = windows->problem;
   const guint32 *fixed = windows->fixed + problem->first[device];
 
-  for (guint i = windows->n_fixed[device]; i-- > 0;)
-    {
-      windows_limit (windows, fixed[i], -NEVER, late);
-      late = windows->end[fixed[i]] - problem->duration[chain_of (problem, fixed[i])];
-    }
+  for (guint i = windows->n_fixed[device]; i-- > 0;) {
+    windows_limit (windows, fixed[i], -NEVER, late);
+    late = windows->end[fixed[i]] - problem->duration[chain_of (problem, fixed[i])];
+  }
 }
 
 /* Narrows the windows of one device. FALSE: no order of it is left. */
-static gboolean
-narrow_device (PsWindows *windows, guint device)
+static gboolean narrow_device (PsWindows *windows, guint device)
 {
   States *states = windows->states[device];
   guint m = windows->problem->m;
@@ -892,28 +812,26 @@ narrow_device (PsWindows *windows, guint device)
 }
 
 /* Narrows until nothing changes. FALSE: the windows prove that no order meets the target. */
-static gboolean
-windows_narrow (PsWindows *windows)
+static gboolean windows_narrow (PsWindows *windows)
 {
   guint n = windows->problem->n_devices, idle = 0;
 
   if (!spread (windows))
     return FALSE;
   /* Up, then down, and again, because windows narrow along the pipeline. */
-  for (guint i = 0; i < MAX_ROUNDS * n && idle < n; i++)
-    {
-      guint d = i / n % 2 == 0 ? n - 1 - i % n : i % n;
+  for (guint i = 0; i < MAX_ROUNDS * n && idle < n; i++) {
+    guint d = i / n % 2 == 0 ? n - 1 - i % n : i % n;
 
-      idle++;
-      if (!windows->touched[d] || windows->states[d] == NULL)
-        continue;
-      windows->stopped |= !windows->go_on (windows->data) || windows->trail->len > MAX_TRAIL;
-      if (windows->stopped)
-        return TRUE;
-      if (!narrow_device (windows, d) || !spread (windows))
-        return FALSE;
-      idle = 0;
-    }
+    idle++;
+    if (!windows->touched[d] || windows->states[d] == NULL)
+      continue;
+    windows->stopped |= !windows->go_on (windows->data) || windows->trail->len > MAX_TRAIL;
+    if (windows->stopped)
+      return TRUE;
+    if (!narrow_device (windows, d) || !spread (windows))
+      return FALSE;
+    idle = 0;
+  }
   for (guint d = 0; d < n && windows->is_new; d++)
     if (windows->states[d] != NULL)
       states_close (windows->states[d]);
@@ -921,8 +839,7 @@ windows_narrow (PsWindows *windows)
   return TRUE;
 }
 
-guint64
-ps_windows_steps (const PsWindows *windows)
+guint64 ps_windows_steps (const PsWindows *windows)
 {
   guint64 n = 0;
 
@@ -932,14 +849,12 @@ ps_windows_steps (const PsWindows *windows)
   return n / MAX (windows->problem->n_devices, 1);
 }
 
-static gboolean
-has_earliest_starts (const PsProblem *problem)
+static gboolean has_earliest_starts (const PsProblem *problem)
 {
   return problem->objective == PS_OBJECTIVE_MAKESPAN || problem->n_ops <= MAX_SPAN_STARTS / problem->n_devices;
 }
 
-PsWindows *
-ps_windows_new (const PsProblem *problem, guint max_states)
+PsWindows *ps_windows_new (const PsProblem *problem, guint max_states)
 {
   g_autoptr (PsWindows) windows = g_new0 (PsWindows, 1);
   GPtrArray *owned = g_ptr_array_new_with_free_func (g_free);
@@ -951,11 +866,10 @@ ps_windows_new (const PsProblem *problem, guint max_states)
   windows->states = PS_OWN_NEW (owned, States *, problem->n_devices);
   if (problem->joins || (problem->n_copies > 1 && problem->objective == PS_OBJECTIVE_SPAN))
     return NULL;
-  for (guint d = 0; d < problem->n_devices; d++)
-    {
-      windows->states[d] = states_new (problem, d, problem->asked[d], max_states / problem->n_devices);
-      helps |= windows->states[d] != NULL;
-    }
+  for (guint d = 0; d < problem->n_devices; d++) {
+    windows->states[d] = states_new (problem, d, problem->asked[d], max_states / problem->n_devices);
+    helps |= windows->states[d] != NULL;
+  }
   if (has_earliest_starts (problem))
     windows->earliest = PS_OWN_NEW (owned, gint64, problem->n_ops);
   windows->earliest_of = G_MAXUINT;
@@ -971,8 +885,7 @@ ps_windows_new (const PsProblem *problem, guint max_states)
   return helps ? g_steal_pointer (&windows) : NULL;
 }
 
-void
-ps_windows_free (PsWindows *windows)
+void ps_windows_free (PsWindows *windows)
 {
   if (windows == NULL)
     return;
@@ -988,23 +901,20 @@ ps_windows_free (PsWindows *windows)
 /* How far the rank of a step goes from the middle of its window, in windows. */
 #define NOISE 0.5
 
-typedef struct
-{
+typedef struct {
   PsWindows *windows;
   const PsDescent *descent;
   guint n_fails;
 } Search;
 
 /* A step of a device that its windows leave open. */
-typedef struct
-{
+typedef struct {
   guint32 child;
   guint lane;
   double rank;
 } Step;
 
-static Step
-step_of (const States *states, guint lane_index)
+static Step step_of (const States *states, guint lane_index)
 {
   const Lane *lane = &states->lane[lane_index];
   guint32 child = states->child[states->from * states->n_lanes + lane_index];
@@ -1015,87 +925,77 @@ step_of (const States *states, guint lane_index)
 PS_DEFINE_ORDER (compare_ranks, Step, rank)
 
 /* The next op of a lane: of several W, any whose B is done. */
-static guint
-next_op (const PsWindows *windows, guint device, const Lane *lane)
+static guint next_op (const PsWindows *windows, guint device, const Lane *lane)
 {
   const PsProblem *problem = windows->problem;
   const guint32 *fixed = windows->fixed + problem->first[device];
   guint n = windows->n_fixed[device];
 
-  for (guint i = 0; i < lane->n_chains; i++)
-    {
-      guint chain = lane->chain[i], done = 0, ahead = 0;
+  for (guint i = 0; i < lane->n_chains; i++) {
+    guint chain = lane->chain[i], done = 0, ahead = 0;
 
-      for (guint k = 0; k < n; k++)
-        {
-          done += chain_of (problem, fixed[k]) == chain;
-          ahead += chain_of (problem, fixed[k]) + 1 == chain;
-        }
-      if (lane->n_chains == 1 || ahead > done)
-        return chain * problem->m + done;
+    for (guint k = 0; k < n; k++) {
+      done += chain_of (problem, fixed[k]) == chain;
+      ahead += chain_of (problem, fixed[k]) + 1 == chain;
     }
+    if (lane->n_chains == 1 || ahead > done)
+      return chain * problem->m + done;
+  }
   g_return_val_if_reached (0);
 }
 
 /* Lists the steps that the device's windows leave open, best first: those that have to come soon and can. */
-static guint
-list_steps (Search *search, guint device, Step *steps)
+static guint list_steps (Search *search, guint device, Step *steps)
 {
   PsWindows *windows = search->windows;
   const States *states = windows->states[device];
   guint n = 0;
 
-  for (guint i = 0; i < states->n_lanes; i++)
-    {
-      Step step = step_of (states, i);
-      const Lane *lane = &states->lane[i];
+  for (guint i = 0; i < states->n_lanes; i++) {
+    Step step = step_of (states, i);
+    const Lane *lane = &states->lane[i];
 
-      if (step.child == 0)
-        continue;
-      guint op = next_op (windows, device, lane);
-      gint64 first = MAX (states->ready, windows->start[op]), last = MIN (states->late[step.child], windows->end[op]);
+    if (step.child == 0)
+      continue;
+    guint op = next_op (windows, device, lane);
+    gint64 first = MAX (states->ready, windows->start[op]), last = MIN (states->late[step.child], windows->end[op]);
 
-      if (first + lane->duration > last)
-        continue;
-      last -= lane->duration;
-      step.rank = (double)first + (double)(last - first) * (0.5 + NOISE * ps_random_unit (search->descent->random));
-      steps[n++] = step;
-    }
+    if (first + lane->duration > last)
+      continue;
+    last -= lane->duration;
+    step.rank = (double)first + (double)(last - first) * (0.5 + NOISE * ps_random_unit (search->descent->random));
+    steps[n++] = step;
+  }
   qsort (steps, n, sizeof *steps, compare_ranks);
   return n;
 }
 
 /* The device whose next op can end first; n_devices: all ops are fixed. */
-static guint
-choose_device (const PsWindows *windows)
+static guint choose_device (const PsWindows *windows)
 {
   guint best = windows->problem->n_devices;
   gint64 least = G_MAXINT64;
 
-  for (guint d = 0; d < windows->problem->n_devices; d++)
-    {
-      const States *states = windows->states[d];
+  for (guint d = 0; d < windows->problem->n_devices; d++) {
+    const States *states = windows->states[d];
 
-      for (guint i = 0; i < states->n_lanes && states->from + 1 < states->n_states; i++)
-        {
-          Step step = step_of (states, i);
+    for (guint i = 0; i < states->n_lanes && states->from + 1 < states->n_states; i++) {
+      Step step = step_of (states, i);
 
-          if (step.child == 0)
-            continue;
-          gint64 start = windows->start[next_op (windows, d, &states->lane[i])];
-          gint64 end = MAX (states->ready, start) + states->lane[i].duration;
-          if (end < least)
-            {
-              least = end;
-              best = d;
-            }
-        }
+      if (step.child == 0)
+        continue;
+      gint64 start = windows->start[next_op (windows, d, &states->lane[i])];
+      gint64 end = MAX (states->ready, start) + states->lane[i].duration;
+      if (end < least) {
+        least = end;
+        best = d;
+      }
     }
+  }
   return best;
 }
 
-static PsDescended
-accept (const Search *search)
+static PsDescended accept (const Search *search)
 {
   PsOrder *order = search->descent->order;
 
@@ -1107,8 +1007,7 @@ accept (const Search *search)
 
 static PsDescended explore (Search *search);
 
-static PsDescended
-try_step (Search *search, guint device, const Step *step)
+static PsDescended try_step (Search *search, guint device, const Step *step)
 {
   PsWindows *windows = search->windows;
   States *states = windows->states[device];
@@ -1128,8 +1027,7 @@ try_step (Search *search, guint device, const Step *step)
   return result;
 }
 
-static PsDescended
-explore (Search *search)
+static PsDescended explore (Search *search)
 {
   PsWindows *windows = search->windows;
   PsDescended result = PS_DESCENDED_REFUTED;
@@ -1152,16 +1050,14 @@ explore (Search *search)
 }
 
 /* Descends from the windows as they are. */
-static PsDescended
-windows_explore (PsWindows *windows, const PsDescent *descent)
+static PsDescended windows_explore (PsWindows *windows, const PsDescent *descent)
 {
   Search search = { .windows = windows, .descent = descent };
 
   return explore (&search);
 }
 
-gboolean
-ps_windows_can_descend (const PsWindows *windows)
+gboolean ps_windows_can_descend (const PsWindows *windows)
 {
   for (guint d = 0; d < windows->problem->n_devices; d++)
     if (windows->states[d] == NULL)
@@ -1170,22 +1066,19 @@ ps_windows_can_descend (const PsWindows *windows)
 }
 
 /* Keeps ops near their places in an order. */
-static void
-keep_near (PsWindows *windows, const PsOrder *near, gint64 reach)
+static void keep_near (PsWindows *windows, const PsOrder *near, gint64 reach)
 {
   const PsProblem *problem = windows->problem;
 
-  for (guint i = 0; i < problem->n_ops; i++)
-    {
-      gint64 end = end_of (near, near->node[i]);
+  for (guint i = 0; i < problem->n_ops; i++) {
+    gint64 end = end_of (near, near->node[i]);
 
-      windows->start[i] = MAX (windows->start[i], end - problem->duration[chain_of (problem, i)] - reach);
-      windows->end[i] = MIN (windows->end[i], end + reach);
-    }
+    windows->start[i] = MAX (windows->start[i], end - problem->duration[chain_of (problem, i)] - reach);
+    windows->end[i] = MIN (windows->end[i], end + reach);
+  }
 }
 
-PsDescended
-ps_windows_descend (PsWindows *windows, const PsDescent *descent)
+PsDescended ps_windows_descend (PsWindows *windows, const PsDescent *descent)
 {
   windows->go_on = descent->go_on;
   windows->data = descent->data;
@@ -1205,24 +1098,21 @@ ps_windows_descend (PsWindows *windows, const PsDescent *descent)
 /* Dead ends of a descent until it stops. */
 #define MAX_FAILS 20
 
-typedef struct
-{
+typedef struct {
   PsWindows *windows;
   guint n_cases;   /* left */
   gboolean shaved; /* some window, in the sweep under way */
   PsOrder *order;  /* takes better ones; NULL: none is wanted */
 } Cases;
 
-static gboolean
-may_go_on (const Cases *cases)
+static gboolean may_go_on (const Cases *cases)
 {
   return cases->n_cases > 0 && !cases->windows->stopped;
 }
 
 /* How far an op can move. 0 if nothing is known of its start, or of its end, because the span of another device counts.
  */
-static gint64
-room_of (const PsWindows *windows, guint op)
+static gint64 room_of (const PsWindows *windows, guint op)
 {
   if (windows->start[op] < 0 || windows->end[op] > windows->target)
     return 0;
@@ -1230,8 +1120,7 @@ room_of (const PsWindows *windows, guint op)
 }
 
 /* The F of a microbatch in the last stage of its copy: microbatches of both copies alternate. */
-static guint
-last_forward (const PsProblem *problem, guint i)
+static guint last_forward (const PsProblem *problem, guint i)
 {
   guint copy = i % problem->n_copies;
 
@@ -1239,74 +1128,66 @@ last_forward (const PsProblem *problem, guint i)
 }
 
 /* The last forward with the widest window; n_ops: none has room to move. */
-static guint
-widest_forward (const PsWindows *windows)
+static guint widest_forward (const PsWindows *windows)
 {
   const PsProblem *problem = windows->problem;
   guint best = problem->n_ops;
   gint64 most = 0;
 
-  for (guint i = 0; i < problem->m * problem->n_copies; i++)
-    {
-      guint op = last_forward (problem, i);
+  for (guint i = 0; i < problem->m * problem->n_copies; i++) {
+    guint op = last_forward (problem, i);
 
-      if (room_of (windows, op) <= most)
-        continue;
-      most = room_of (windows, op);
-      best = op;
-    }
+    if (room_of (windows, op) <= most)
+      continue;
+    most = room_of (windows, op);
+    best = op;
+  }
   return best;
 }
 
 /* Cuts a part off the window of an op, at the front or at the back, as often as narrowing refutes that the op runs
  * there. TRUE: the target is refuted. */
-static gboolean
-shave_end (Cases *cases, guint op, gboolean front)
+static gboolean shave_end (Cases *cases, guint op, gboolean front)
 {
   PsWindows *windows = cases->windows;
   gint64 time = windows->problem->duration[chain_of (windows->problem, op)];
 
-  while (may_go_on (cases) && room_of (windows, op) > 0)
-    {
-      gint64 part = room_of (windows, op) / SHAVED_PART, start = windows->start[op], end = windows->end[op];
-      guint place = windows_mark (windows);
-      gboolean refuted;
+  while (may_go_on (cases) && room_of (windows, op) > 0) {
+    gint64 part = room_of (windows, op) / SHAVED_PART, start = windows->start[op], end = windows->end[op];
+    guint place = windows_mark (windows);
+    gboolean refuted;
 
-      cases->n_cases--;
-      windows_limit (windows, op, front ? start : end - part - time, front ? start + part + time : end);
-      refuted = !windows_narrow (windows);
-      windows_undo (windows, place);
-      if (!refuted)
-        return FALSE;
-      cases->shaved = TRUE;
-      windows_limit (windows, op, front ? start + part + 1 : start, front ? end : end - part - 1);
-      if (!windows_narrow (windows))
-        return TRUE;
-    }
+    cases->n_cases--;
+    windows_limit (windows, op, front ? start : end - part - time, front ? start + part + time : end);
+    refuted = !windows_narrow (windows);
+    windows_undo (windows, place);
+    if (!refuted)
+      return FALSE;
+    cases->shaved = TRUE;
+    windows_limit (windows, op, front ? start + part + 1 : start, front ? end : end - part - 1);
+    if (!windows_narrow (windows))
+      return TRUE;
+  }
   return FALSE;
 }
 
 /* Shaves the windows of all last forwards: starts up the microbatches, ends down. TRUE: the target is refuted. */
-static gboolean
-shave (Cases *cases)
+static gboolean shave (Cases *cases)
 {
   const PsProblem *problem = cases->windows->problem;
   guint n = problem->m * problem->n_copies;
 
-  do
-    {
-      cases->shaved = FALSE;
-      for (guint i = 0; i < 2 * n; i++)
-        if (shave_end (cases, last_forward (problem, i < n ? i : 2 * n - 1 - i), i < n))
-          return TRUE;
-    }
-  while (may_go_on (cases) && cases->shaved);
+  do {
+    cases->shaved = FALSE;
+    for (guint i = 0; i < 2 * n; i++)
+      if (shave_end (cases, last_forward (problem, i < n ? i : 2 * n - 1 - i), i < n))
+        return TRUE;
+  } while (may_go_on (cases) && cases->shaved);
   return FALSE;
 }
 
 /* Looks for an order where no last forward can move. TRUE: there is none. */
-static gboolean
-finish (Cases *cases)
+static gboolean finish (Cases *cases)
 {
   PsWindows *windows = cases->windows;
   g_autoptr (PsOrder) order = ps_order_new (windows->problem);
@@ -1320,8 +1201,7 @@ finish (Cases *cases)
 }
 
 /* Narrows the windows, and splits them into cases. TRUE: each case is refuted. */
-static gboolean
-split (Cases *cases, gboolean is_first)
+static gboolean split (Cases *cases, gboolean is_first)
 {
   PsWindows *windows = cases->windows;
 
@@ -1349,29 +1229,26 @@ split (Cases *cases, gboolean is_first)
 
 /* Whether no order meets the target: of all devices, or of the span of one, first the one that refuted the last target.
  */
-static gboolean
-refute (PsWindows *windows, gint64 target, guint n_cases, PsOrder *order)
+static gboolean refute (PsWindows *windows, gint64 target, guint n_cases, PsOrder *order)
 {
   guint n = windows->problem->n_devices;
   gboolean spans = windows->problem->objective == PS_OBJECTIVE_SPAN;
 
-  for (guint i = 0; i < (spans ? n : 1) && !windows->stopped; i++)
-    {
-      guint d = spans ? (windows->refuter + i) % n : n;
-      Cases cases = { .windows = windows, .n_cases = n_cases, .order = order };
+  for (guint i = 0; i < (spans ? n : 1) && !windows->stopped; i++) {
+    guint d = spans ? (windows->refuter + i) % n : n;
+    Cases cases = { .windows = windows, .n_cases = n_cases, .order = order };
 
-      windows_open (windows, d, target);
-      if (!split (&cases, TRUE))
-        continue;
-      windows->refuter = d;
-      return TRUE;
-    }
+    windows_open (windows, d, target);
+    if (!split (&cases, TRUE))
+      continue;
+    windows->refuter = d;
+    return TRUE;
+  }
   return FALSE;
 }
 
-gint64
-ps_windows_bound (PsWindows *windows, gint64 lower, gint64 upper, guint n_cases, PsOrder *order,
-                  gboolean (*go_on) (gpointer data), gpointer data)
+gint64 ps_windows_bound (PsWindows *windows, gint64 lower, gint64 upper, guint n_cases, PsOrder *order,
+                         gboolean (*go_on) (gpointer data), gpointer data)
 {
   gint64 least, target, step;
 
@@ -1386,29 +1263,27 @@ ps_windows_bound (PsWindows *windows, gint64 lower, gint64 upper, guint n_cases,
   windows->go_on = go_on;
   windows->data = data;
   windows->stopped = FALSE;
-  while (upper - lower >= least && lower <= target)
-    {
-      gboolean refuted = refute (windows, target, n_cases, order);
+  while (upper - lower >= least && lower <= target) {
+    gboolean refuted = refute (windows, target, n_cases, order);
 
-      if (!refuted && windows->stopped)
-        break;
-      if (refuted)
-        lower = target + 1;
-      else
-        upper = windows->open = target;
-      if (order != NULL)
-        upper = MIN (upper, order->objective);
-      step = MIN (refuted && n_cases > 0 ? 2 * step + 1 : upper - lower, (upper - lower) / 2);
-      target = lower + step;
-    }
+    if (!refuted && windows->stopped)
+      break;
+    if (refuted)
+      lower = target + 1;
+    else
+      upper = windows->open = target;
+    if (order != NULL)
+      upper = MIN (upper, order->objective);
+    step = MIN (refuted && n_cases > 0 ? 2 * step + 1 : upper - lower, (upper - lower) / 2);
+    target = lower + step;
+  }
   return lower;
 }
 
 /* A bound before any target is known: each device for itself, preempted at will. */
 
 /* Ops of a device, as Jackson's rule takes them. */
-typedef struct
-{
+typedef struct {
   gint64 release;
   gint64 tail;
   gint64 left;
@@ -1416,8 +1291,7 @@ typedef struct
 
 PS_DEFINE_ORDER (compare_releases, Job, release)
 
-static void
-swap_jobs (Job *a, Job *b)
+static void swap_jobs (Job *a, Job *b)
 {
   Job was = *a;
 
@@ -1426,73 +1300,65 @@ swap_jobs (Job *a, Job *b)
 }
 
 /* Restores the heap of jobs, longest tail first, after heap[at] was changed. */
-static void
-sift (Job *heap, guint n, guint at)
+static void sift (Job *heap, guint n, guint at)
 {
   for (; at > 0 && heap[at].tail > heap[(at - 1) / 2].tail; at = (at - 1) / 2)
     swap_jobs (&heap[at], &heap[(at - 1) / 2]);
-  for (;;)
-    {
-      guint best = at;
+  for (;;) {
+    guint best = at;
 
-      for (guint child = 2 * at + 1; child < n && child <= 2 * at + 2; child++)
-        if (heap[child].tail > heap[best].tail)
-          best = child;
-      if (best == at)
-        return;
-      swap_jobs (&heap[at], &heap[best]);
-      at = best;
-    }
+    for (guint child = 2 * at + 1; child < n && child <= 2 * at + 2; child++)
+      if (heap[child].tail > heap[best].tail)
+        best = child;
+    if (best == at)
+      return;
+    swap_jobs (&heap[at], &heap[best]);
+    at = best;
+  }
 }
 
 /* The longest tail runs first, until it ends or another job arrives. Returns the largest end plus tail. */
-static gint64
-jackson (Job *jobs, guint n)
+static gint64 jackson (Job *jobs, guint n)
 {
   g_autofree Job *heap = g_new (Job, n);
   guint n_waiting = 0, next = 0;
   gint64 now = -NEVER, longest = 0;
 
   qsort (jobs, n, sizeof *jobs, compare_releases);
-  while (next < n || n_waiting > 0)
-    {
-      if (n_waiting == 0)
-        now = MAX (now, jobs[next].release);
-      for (; next < n && jobs[next].release <= now; next++)
-        {
-          heap[n_waiting++] = jobs[next];
-          sift (heap, n_waiting, n_waiting - 1);
-        }
-      gint64 run = next < n ? MIN (heap[0].left, jobs[next].release - now) : heap[0].left;
-      now += run;
-      heap[0].left -= run;
-      if (heap[0].left > 0)
-        continue;
-      longest = MAX (longest, now + heap[0].tail);
-      heap[0] = heap[--n_waiting];
-      sift (heap, n_waiting, 0);
+  while (next < n || n_waiting > 0) {
+    if (n_waiting == 0)
+      now = MAX (now, jobs[next].release);
+    for (; next < n && jobs[next].release <= now; next++) {
+      heap[n_waiting++] = jobs[next];
+      sift (heap, n_waiting, n_waiting - 1);
     }
+    gint64 run = next < n ? MIN (heap[0].left, jobs[next].release - now) : heap[0].left;
+    now += run;
+    heap[0].left -= run;
+    if (heap[0].left > 0)
+      continue;
+    longest = MAX (longest, now + heap[0].tail);
+    heap[0] = heap[--n_waiting];
+    sift (heap, n_waiting, 0);
+  }
   return longest;
 }
 
-static gint64
-device_bound (const PsWindows *windows, guint device, Job *jobs)
+static gint64 device_bound (const PsWindows *windows, guint device, Job *jobs)
 {
   const PsProblem *problem = windows->problem;
   guint n = 0;
 
   for (guint i = problem->first_stage[device] * N_KINDS; i < problem->first_stage[device + 1] * N_KINDS; i++)
-    for (guint k = 0; k < problem->m; k++)
-      {
-        guint chain = problem->stages[i / N_KINDS] * N_KINDS + i % N_KINDS, op = chain * problem->m + k;
+    for (guint k = 0; k < problem->m; k++) {
+      guint chain = problem->stages[i / N_KINDS] * N_KINDS + i % N_KINDS, op = chain * problem->m + k;
 
-        jobs[n++] = (Job){ windows->start[op], -windows->end[op], problem->duration[chain] };
-      }
+      jobs[n++] = (Job){ windows->start[op], -windows->end[op], problem->duration[chain] };
+    }
   return n > 0 ? jackson (jobs, n) : 0;
 }
 
-gint64
-ps_one_machine_bound (const PsProblem *problem)
+gint64 ps_one_machine_bound (const PsProblem *problem)
 {
   g_autofree Job *jobs = g_new (Job, problem->n_ops);
   g_autofree gint64 *start = g_new0 (gint64, problem->n_ops), *end = g_new0 (gint64, problem->n_ops),
@@ -1508,16 +1374,14 @@ ps_one_machine_bound (const PsProblem *problem)
 
   if (problem->joins || (problem->n_copies > 1 && spans))
     return 0;
-  for (guint d = 0; d < n; d++)
-    {
-      if (d == 0 || spans)
-        {
-          windows_open (&windows, spans ? d : n, 0);
-          spread (&windows);
-        }
-      if (problem->first_stage[d + 1] == problem->first_stage[d])
-        continue;
-      bound = MAX (bound, device_bound (&windows, d, jobs));
+  for (guint d = 0; d < n; d++) {
+    if (d == 0 || spans) {
+      windows_open (&windows, spans ? d : n, 0);
+      spread (&windows);
     }
+    if (problem->first_stage[d + 1] == problem->first_stage[d])
+      continue;
+    bound = MAX (bound, device_bound (&windows, d, jobs));
+  }
   return bound;
 }

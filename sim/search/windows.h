@@ -29,16 +29,14 @@ guint64 ps_windows_steps (const PsWindows *windows);
 gint64 ps_windows_bound (PsWindows *windows, gint64 lower, gint64 upper, guint n_cases, PsOrder *order,
                          gboolean (*go_on) (gpointer data), gpointer data);
 
-typedef enum
-{
+typedef enum {
   PS_DESCENDED_FOUND,   /* `order` meets the target */
   PS_DESCENDED_REFUTED, /* no order does */
   PS_DESCENDED_STOPPED, /* undecided */
 } PsDescended;
 
 /* A search for an order with an objective of at most `target`. */
-typedef struct
-{
+typedef struct {
   PsOrder *order; /* takes the order */
   gint64 target;
   const PsOrder *near; /* an evaluated order: ops end at most `reach` before or after they do there; NULL: anywhere */

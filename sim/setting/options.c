@@ -233,8 +233,7 @@ const PsOption ps_setting_options[] = {
 };
 const guint ps_setting_n_options = G_N_ELEMENTS (ps_setting_options) - 1;
 
-PsSetting *
-ps_setting_new (void)
+PsSetting *ps_setting_new (void)
 {
   PsSetting *setting = g_new0 (PsSetting, 1);
 
@@ -242,8 +241,7 @@ ps_setting_new (void)
   return setting;
 }
 
-void
-ps_setting_free (PsSetting *setting)
+void ps_setting_free (PsSetting *setting)
 {
   if (setting == NULL)
     return;
@@ -251,14 +249,12 @@ ps_setting_free (PsSetting *setting)
   g_free (setting);
 }
 
-static gboolean
-is_given (const PsOption *option, const PsSetting *setting)
+static gboolean is_given (const PsOption *option, const PsSetting *setting)
 {
   return !(option->flags & (PS_FIELD_OWN | PS_FIELD_DERIVED)) && !ps_option_is_initial (option, setting);
 }
 
-gboolean
-ps_setting_refuse (const PsSetting *setting, PsFieldFlags flags, const char *reason, GError **error)
+gboolean ps_setting_refuse (const PsSetting *setting, PsFieldFlags flags, const char *reason, GError **error)
 {
   const PsOption *option = ps_setting_options;
 
@@ -270,23 +266,20 @@ ps_setting_refuse (const PsSetting *setting, PsFieldFlags flags, const char *rea
   return ps_refuse (error, PS_ERROR_USAGE, "%s: %s", typed, reason != NULL ? reason : option->sweep->not_run);
 }
 
-char *
-ps_setting_typed (const PsSetting *setting)
+char *ps_setting_typed (const PsSetting *setting)
 {
   GString *line = g_string_new (NULL);
 
   for (const PsOption *option = ps_setting_options; option->name != NULL; option++)
-    if (is_given (option, setting))
-      {
-        g_autofree char *typed = ps_option_typed (option, setting);
+    if (is_given (option, setting)) {
+      g_autofree char *typed = ps_option_typed (option, setting);
 
-        g_string_append_printf (line, " %s", typed);
-      }
+      g_string_append_printf (line, " %s", typed);
+    }
   return g_string_free (line, FALSE);
 }
 
-PsValue
-ps_setting_column (const PsOption *option, const PsSetting *setting)
+PsValue ps_setting_column (const PsOption *option, const PsSetting *setting)
 {
   guint8 flags = option->flags;
 

@@ -5,8 +5,7 @@
 #include <pipesim/setting.h>
 #include <pipesim/option.h>
 
-typedef struct PsSweepField
-{
+typedef struct PsSweepField {
   PsColumn column;     /* of the results */
   gboolean costs;      /* costs depend on it, so that a sweep keeps none when it changes */
   gint8 pace;          /* in a sweep options of higher pace change faster; those of equal pace keep the table's order */

@@ -13,15 +13,13 @@
 /* --lengths: microbatches of different lengths */
 
 /* How many lengths costs can have: transfers have an entry for each, and their numbers have 16 bits. */
-static guint
-most_lengths (guint n_stages)
+static guint most_lengths (guint n_stages)
 {
   return G_MAXUINT16 / (2 * n_stages);
 }
 
 /* --lengths, which must have that number of microbatches. */
-static PsLengths *
-find_lengths (const PsSetting *setting, guint n_microbatches, guint n_stages, GError **error)
+static PsLengths *find_lengths (const PsSetting *setting, guint n_microbatches, guint n_stages, GError **error)
 {
   g_autoptr (PsLengths) lengths = ps_lengths_read (setting->lengths, error);
   guint most = most_lengths (n_stages);
@@ -49,8 +47,8 @@ static const PsCluster operations = { .name = (char *)"operations",
                                       .tensor = 1 };
 
 /* The setting's costs of the same stages with sequences of `tokens` tokens; 0: the sequences that it has. */
-static PsCosts *
-token_costs (const PsSetting *setting, const PsCosts *whole, guint n_devices, guint tokens, GError **error)
+static PsCosts *token_costs (const PsSetting *setting, const PsCosts *whole, guint n_devices, guint tokens,
+                             GError **error)
 {
   guint n_chunks = whole->n_stages / n_devices;
   PsSetting said = *setting;
@@ -67,8 +65,7 @@ token_costs (const PsSetting *setting, const PsCosts *whole, guint n_devices, gu
 }
 
 /* The costs of a slice: of any, or of each where they are known and there is room for them. */
-static GPtrArray *
-slices_of (const PsCosts *whole, guint n_lengths, guint n_slices)
+static GPtrArray *slices_of (const PsCosts *whole, guint n_lengths, guint n_slices)
 {
   GPtrArray *slices = g_ptr_array_new_with_free_func ((GDestroyNotify)ps_costs_free);
   gboolean differ = ps_costs_has_slices (whole, n_slices) && n_lengths * n_slices <= most_lengths (whole->n_stages);
@@ -82,8 +79,7 @@ slices_of (const PsCosts *whole, guint n_lengths, guint n_slices)
 
 /* The costs of n_slices slices of microbatches that are alike, without host times. Slices that are known
  * (PsCosts.slice_parts) each have their own length. */
-static PsCosts *
-slices_costs (const PsCosts *whole, guint n_slices)
+static PsCosts *slices_costs (const PsCosts *whole, guint n_slices)
 {
   g_autoptr (GPtrArray) slices = slices_of (whole, 1, n_slices);
 
@@ -94,9 +90,8 @@ slices_costs (const PsCosts *whole, guint n_slices)
 /* The same for all lengths. whole are the setting's costs. Checks whether n_microbatches of each length would give
  * exact sums. Tokens change modelled costs as --sequence does, and measured costs as the number of floating-point
  * operations and the bytes of the model's formulas. */
-static PsCosts *
-lengths_costs (const PsSetting *setting, const PsLengths *lengths, const PsCosts *whole, guint n_devices,
-               guint n_slices, GError **error)
+static PsCosts *lengths_costs (const PsSetting *setting, const PsLengths *lengths, const PsCosts *whole,
+                               guint n_devices, guint n_slices, GError **error)
 {
   gboolean tokens = lengths->length[0].tokens > 0;
   g_autoptr (GPtrArray) each = g_ptr_array_new_with_free_func ((GDestroyNotify)ps_costs_free);
@@ -110,33 +105,29 @@ lengths_costs (const PsSetting *setting, const PsLengths *lengths, const PsCosts
   own = tokens ? token_costs (setting, whole, n_devices, 0, error) : NULL;
   if (tokens && own == NULL)
     return NULL;
-  for (guint i = 0; i < lengths->n_lengths; i++)
-    {
-      const PsLength *length = &lengths->length[i];
-      g_autoptr (PsCosts) longer = tokens ? token_costs (setting, whole, n_devices, length->tokens, error) : NULL;
+  for (guint i = 0; i < lengths->n_lengths; i++) {
+    const PsLength *length = &lengths->length[i];
+    g_autoptr (PsCosts) longer = tokens ? token_costs (setting, whole, n_devices, length->tokens, error) : NULL;
 
-      if (tokens && longer == NULL)
-        {
-          g_prefix_error (error, "--lengths %s: ", setting->lengths);
-          return NULL;
-        }
-      for (guint stage = 0; stage < whole->n_stages; stage++)
-        factors[stage] = tokens ? ps_length_factors (own, longer, stage) : length->factors;
-      for (guint k = 0; k < slices->len; k++)
-        {
-          PsCosts *scaled = ps_costs_scale (slices->pdata[k], factors);
-
-          g_ptr_array_add (each, scaled);
-          if (!ps_costs_check (scaled, lengths->n * n_slices, error))
-            return NULL;
-        }
+    if (tokens && longer == NULL) {
+      g_prefix_error (error, "--lengths %s: ", setting->lengths);
+      return NULL;
     }
+    for (guint stage = 0; stage < whole->n_stages; stage++)
+      factors[stage] = tokens ? ps_length_factors (own, longer, stage) : length->factors;
+    for (guint k = 0; k < slices->len; k++) {
+      PsCosts *scaled = ps_costs_scale (slices->pdata[k], factors);
+
+      g_ptr_array_add (each, scaled);
+      if (!ps_costs_check (scaled, lengths->n * n_slices, error))
+        return NULL;
+    }
+  }
   return ps_costs_join ((PsCosts *const *)each->pdata, each->len);
 }
 
-PsCosts *
-ps_setting_average (const PsSetting *setting, const PsCosts *costs, guint n_devices, guint n_microbatches,
-                    GError **error)
+PsCosts *ps_setting_average (const PsSetting *setting, const PsCosts *costs, guint n_devices, guint n_microbatches,
+                             GError **error)
 {
   g_autoptr (PsLengths) lengths = NULL;
   g_autoptr (PsCosts) all = NULL;
@@ -153,8 +144,7 @@ ps_setting_average (const PsSetting *setting, const PsCosts *costs, guint n_devi
 /* Gives each slice of the program's microbatches the costs of its length and of its slice. lengths NULL: microbatches
  * are alike, or recomputed ones have the second length; else order says which microbatch of the file each of them is.
  */
-static void
-set_lengths (PsProgram *program, const PsCosts *costs, const PsLengths *lengths, const guint *order)
+static void set_lengths (PsProgram *program, const PsCosts *costs, const PsLengths *lengths, const guint *order)
 {
   const PsSchedule *schedule = program->schedule;
   guint n_slices = schedule->n_slices, n = schedule->n_microbatches * n_slices,
@@ -179,8 +169,7 @@ set_lengths (PsProgram *program, const PsCosts *costs, const PsLengths *lengths,
 #define MAX_ORDERS 5040
 #define MAX_SWAP_STEPS 40000000
 
-typedef struct
-{
+typedef struct {
   const PsLengths *lengths;
   const PsCosts *costs;
   const gint64 *memory_limit;
@@ -194,8 +183,7 @@ typedef struct
 } Search;
 
 /* Simulates search->order; TRUE and kept if it is better than the best. */
-static gboolean
-try_order (Search *search)
+static gboolean try_order (Search *search)
 {
   const PsSimulation *simulation = search->simulation;
   gint64 excess = 0;
@@ -213,8 +201,7 @@ try_order (Search *search)
   return TRUE;
 }
 
-static void
-swap (Search *search, guint a, guint b)
+static void swap (Search *search, guint a, guint b)
 {
   guint kept = search->order[a];
 
@@ -223,8 +210,7 @@ swap (Search *search, guint a, guint b)
 }
 
 /* Number of different orders, or more than MAX_ORDERS. */
-static double
-count_orders (const PsLengths *lengths)
+static double count_orders (const PsLengths *lengths)
 {
   g_autofree guint *alike = g_new0 (guint, lengths->n_lengths);
   double n = 1;
@@ -235,55 +221,49 @@ count_orders (const PsLengths *lengths)
 }
 
 /* Tries every order of the microbatches from `first` on. Of microbatches with the same length one takes the place. */
-static void
-try_all (Search *search, guint first)
+static void try_all (Search *search, guint first)
 {
   const guint16 *of = search->lengths->of;
 
   if (first == search->lengths->n)
     try_order (search);
-  for (guint i = first; i < search->lengths->n; i++)
-    {
-      guint same = first;
+  for (guint i = first; i < search->lengths->n; i++) {
+    guint same = first;
 
-      while (same < i && of[search->order[same]] != of[search->order[i]])
-        same++;
-      if (same < i)
-        continue;
-      swap (search, first, i);
-      try_all (search, first + 1);
-      swap (search, first, i);
-    }
+    while (same < i && of[search->order[same]] != of[search->order[i]])
+      same++;
+    if (same < i)
+      continue;
+    swap (search, first, i);
+    try_all (search, first + 1);
+    swap (search, first, i);
+  }
 }
 
-static void
-improve (Search *search)
+static void improve (Search *search)
 {
   const guint16 *of = search->lengths->of;
   guint n = search->lengths->n;
   gboolean better = TRUE;
 
-  while (better)
-    {
-      better = FALSE;
-      memcpy (search->order, search->best, n * sizeof *search->order);
-      for (guint a = 0; a < n; a++)
-        for (guint b = a + 1; b < n && search->n_steps > 0; b++)
-          {
-            if (of[search->order[a]] == of[search->order[b]])
-              continue;
-            swap (search, a, b);
-            if (try_order (search))
-              better = TRUE;
-            else
-              swap (search, a, b);
-          }
-    }
+  while (better) {
+    better = FALSE;
+    memcpy (search->order, search->best, n * sizeof *search->order);
+    for (guint a = 0; a < n; a++)
+      for (guint b = a + 1; b < n && search->n_steps > 0; b++) {
+        if (of[search->order[a]] == of[search->order[b]])
+          continue;
+        swap (search, a, b);
+        if (try_order (search))
+          better = TRUE;
+        else
+          swap (search, a, b);
+      }
+  }
 }
 
 /* Microbatches of the same rank keep their order. */
-static int
-compare_ranks (gconstpointer a, gconstpointer b, gpointer ranks)
+static int compare_ranks (gconstpointer a, gconstpointer b, gpointer ranks)
 {
   guint i = *(const guint *)a, k = *(const guint *)b;
   gint64 x = ((const gint64 *)ranks)[i], y = ((const gint64 *)ranks)[k];
@@ -292,39 +272,35 @@ compare_ranks (gconstpointer a, gconstpointer b, gpointer ranks)
 }
 
 /* Ranks microbatches by the work of F, B and W on all stages, the least first or last. */
-static void
-sort (const PsLengths *lengths, PsMicrobatchOrder by, const PsCosts *costs, guint *order)
+static void sort (const PsLengths *lengths, PsMicrobatchOrder by, const PsCosts *costs, guint *order)
 {
   g_autofree gint64 *ranks = g_new0 (gint64, lengths->n);
   gint64 sign = by == PS_ORDER_ASCENDING ? 1 : by == PS_ORDER_DESCENDING ? -1 : 0;
 
-  for (guint i = 0; i < lengths->n; i++)
-    {
-      guint length = lengths->of[i] * (costs->n_lengths / lengths->n_lengths);
+  for (guint i = 0; i < lengths->n; i++) {
+    guint length = lengths->of[i] * (costs->n_lengths / lengths->n_lengths);
 
-      order[i] = i;
-      for (guint k = 0; k < 3 * costs->n_stages; k++)
-        ranks[i] += sign
-                    * costs
-                          ->op[ps_op_index (costs->n_stages, costs->n_lengths, PS_OP_F + k / costs->n_stages, length,
-                                            k % costs->n_stages)]
-                          .duration_ns;
-    }
+    order[i] = i;
+    for (guint k = 0; k < 3 * costs->n_stages; k++)
+      ranks[i] += sign
+                  * costs
+                        ->op[ps_op_index (costs->n_stages, costs->n_lengths, PS_OP_F + k / costs->n_stages, length,
+                                          k % costs->n_stages)]
+                        .duration_ns;
+  }
   qsort_r (order, lengths->n, sizeof *order, compare_ranks, ranks);
 }
 
-static void
-find_best (Search *search)
+static void find_best (Search *search)
 {
   guint n = search->lengths->n;
 
   search->simulation = ps_simulation_new (search->program);
   search->best = g_new (guint, n);
-  for (PsMicrobatchOrder by = PS_ORDER_GIVEN; by < PS_ORDER_BEST; by++)
-    {
-      sort (search->lengths, by, search->costs, search->order);
-      try_order (search);
-    }
+  for (PsMicrobatchOrder by = PS_ORDER_GIVEN; by < PS_ORDER_BEST; by++) {
+    sort (search->lengths, by, search->costs, search->order);
+    try_order (search);
+  }
   if (count_orders (search->lengths) <= MAX_ORDERS)
     try_all (search, 0);
   else
@@ -341,9 +317,8 @@ find_best (Search *search)
  * within memory_limit (NULL: none) if there are any. It is exact where the lengths have at most MAX_ORDERS different
  * orders. Otherwise the best of the other three orders is improved by swaps of two microbatches, until none helps or
  * MAX_SWAP_STEPS ops have been simulated. */
-static guint *
-arrange (const PsLengths *lengths, PsMicrobatchOrder order, const PsCosts *costs, const gint64 *memory_limit,
-         PsProgram *program)
+static guint *arrange (const PsLengths *lengths, PsMicrobatchOrder order, const PsCosts *costs,
+                       const gint64 *memory_limit, PsProgram *program)
 {
   Search search = { .lengths = lengths,
                     .costs = costs,
@@ -368,8 +343,7 @@ arrange (const PsLengths *lengths, PsMicrobatchOrder order, const PsCosts *costs
 
 /* Takes from each device's limit what its peak exceeds the given limit by, times `factor`; FALSE: no peak does.
  * Transfers never queue here: families see costs, not channels. */
-static gboolean
-tighten (const PsSchedule *schedule, const PsFamilySetting *size, gint64 factor, gint64 *limit)
+static gboolean tighten (const PsSchedule *schedule, const PsFamilySetting *size, gint64 factor, gint64 *limit)
 {
   g_autoptr (PsProgram) program = ps_program_lower (ps_schedule_copy (schedule), PS_COMM_ASAP, NULL);
   g_autoptr (PsSimulation) simulation = program != NULL ? ps_simulation_new (program) : NULL;
@@ -380,20 +354,18 @@ tighten (const PsSchedule *schedule, const PsFamilySetting *size, gint64 factor,
     return FALSE;
   ps_costs_add_host_time (costs, schedule->placement->device, schedule->placement->n_copies);
   ps_simulate (program, costs, simulation);
-  for (guint d = 0; d < simulation->n_devices; d++)
-    {
-      gint64 excess = simulation->device[d].peak_bytes - size->memory_limit[d];
+  for (guint d = 0; d < simulation->n_devices; d++) {
+    gint64 excess = simulation->device[d].peak_bytes - size->memory_limit[d];
 
-      limit[d] -= factor * MAX (excess, 0);
-      exceeds |= excess > 0;
-    }
+    limit[d] -= factor * MAX (excess, 0);
+    exceeds |= excess > 0;
+  }
   return exceeds;
 }
 
 /* A family keeps to its limit but counts the bytes of ops only: the limit sinks until the buffers of messages fit
  * too. If the family finds no schedule at a lower limit, its last one stays. */
-static PsSchedule *
-generate_within (const PsFamily *family, const PsFamilySetting *size, GError **error)
+static PsSchedule *generate_within (const PsFamily *family, const PsFamilySetting *size, GError **error)
 {
   PsSchedule *schedule = ps_family_generate (family, size, error);
   g_autofree gint64 *limit = g_memdup2 (size->memory_limit, size->n_devices * sizeof *limit);
@@ -401,20 +373,18 @@ generate_within (const PsFamily *family, const PsFamilySetting *size, GError **e
   gboolean counts = schedule != NULL && limit != NULL && size->costs != NULL;
 
   tight.memory_limit = limit;
-  for (guint i = 0; counts && i < MAX_TIGHTER && tighten (schedule, size, 1 << i, limit); i++)
-    {
-      PsSchedule *tighter = ps_family_generate (family, &tight, NULL);
+  for (guint i = 0; counts && i < MAX_TIGHTER && tighten (schedule, size, 1 << i, limit); i++) {
+    PsSchedule *tighter = ps_family_generate (family, &tight, NULL);
 
-      if (tighter == NULL)
-        break;
-      ps_schedule_free (schedule);
-      schedule = tighter;
-    }
+    if (tighter == NULL)
+      break;
+    ps_schedule_free (schedule);
+    schedule = tighter;
+  }
   return schedule;
 }
 
-static PsSchedule *
-generate (const PsSetting *setting, const PsFamily *family, const PsCosts *costs, GError **error)
+static PsSchedule *generate (const PsSetting *setting, const PsFamily *family, const PsCosts *costs, GError **error)
 {
   g_autofree gint64 *limit = NULL;
   PsFamilySetting size = {
@@ -439,8 +409,7 @@ generate (const PsSetting *setting, const PsFamily *family, const PsCosts *costs
   return generate_within (family, &size, error);
 }
 
-static PsSchedule *
-read_file (const PsSetting *setting, const char *path, GError **error)
+static PsSchedule *read_file (const PsSetting *setting, const char *path, GError **error)
 {
   g_autoptr (PsSchedule) schedule = ps_format_read (path, error);
 
@@ -448,8 +417,7 @@ read_file (const PsSetting *setting, const char *path, GError **error)
     return NULL;
   if (setting->reorder)
     g_clear_pointer (&schedule->posts, g_array_unref);
-  const struct
-  {
+  const struct {
     const char *option;
     guint given, found;
   } sizes[] = { { "-p", setting->n_devices, schedule->placement->n_devices },
@@ -465,8 +433,7 @@ read_file (const PsSetting *setting, const char *path, GError **error)
   return NULL;
 }
 
-static void
-refuse_name (const char *name, GError **error)
+static void refuse_name (const char *name, GError **error)
 {
   guint n;
   const PsFamily *const *families = ps_family_table (&n);
@@ -481,16 +448,14 @@ refuse_name (const char *name, GError **error)
 /* Costs */
 
 /* The costs of a number of devices and chunks, and what follows from them. */
-typedef struct
-{
+typedef struct {
   guint n_devices, n_chunks;
   gboolean even;
   PsCosts *costs; /* this and spread are NULL until they are asked for */
   PsCostSpread *spread;
 } SizedCosts;
 
-struct _PsPredictor
-{
+struct _PsPredictor {
   const PsSetting *setting;
   const PsCosts *given;
   const PsCosts *recomputed; /* the same of microbatches with an R; NULL: they are made for each schedule */
@@ -499,8 +464,7 @@ struct _PsPredictor
   PsMicrobatchOrder order;
 };
 
-static void
-sized_costs_free (gpointer data)
+static void sized_costs_free (gpointer data)
 {
   SizedCosts *sized = data;
 
@@ -509,8 +473,7 @@ sized_costs_free (gpointer data)
   g_free (sized);
 }
 
-PsPredictor *
-ps_predictor_new (const PsSetting *setting, const PsCosts *given)
+PsPredictor *ps_predictor_new (const PsSetting *setting, const PsCosts *given)
 {
   PsPredictor *predictor = g_new0 (PsPredictor, 1);
 
@@ -520,14 +483,12 @@ ps_predictor_new (const PsSetting *setting, const PsCosts *given)
   return predictor;
 }
 
-void
-ps_predictor_give_recomputed (PsPredictor *predictor, const PsCosts *recomputed)
+void ps_predictor_give_recomputed (PsPredictor *predictor, const PsCosts *recomputed)
 {
   predictor->recomputed = recomputed;
 }
 
-void
-ps_predictor_free (PsPredictor *predictor)
+void ps_predictor_free (PsPredictor *predictor)
 {
   if (predictor == NULL)
     return;
@@ -536,17 +497,15 @@ ps_predictor_free (PsPredictor *predictor)
 }
 
 /* The entry of a size under the current layout. */
-static SizedCosts *
-find_sized (PsPredictor *predictor, guint n_devices, guint n_chunks)
+static SizedCosts *find_sized (PsPredictor *predictor, guint n_devices, guint n_chunks)
 {
   SizedCosts *sized;
 
-  for (guint i = 0; i < predictor->sized->len; i++)
-    {
-      sized = predictor->sized->pdata[i];
-      if (sized->n_devices == n_devices && sized->n_chunks == n_chunks && sized->even == predictor->even)
-        return sized;
-    }
+  for (guint i = 0; i < predictor->sized->len; i++) {
+    sized = predictor->sized->pdata[i];
+    if (sized->n_devices == n_devices && sized->n_chunks == n_chunks && sized->even == predictor->even)
+      return sized;
+  }
   sized = g_new0 (SizedCosts, 1);
   *sized = (SizedCosts){ n_devices, n_chunks, predictor->even, NULL, NULL };
   g_ptr_array_add (predictor->sized, sized);
@@ -554,8 +513,7 @@ find_sized (PsPredictor *predictor, guint n_devices, guint n_chunks)
 }
 
 /* The costs that were given, else the setting's, read once for each size. */
-static const PsCosts *
-find_costs (PsPredictor *predictor, guint n_devices, guint n_chunks, GError **error)
+static const PsCosts *find_costs (PsPredictor *predictor, guint n_devices, guint n_chunks, GError **error)
 {
   PsSetting setting = *predictor->setting;
   SizedCosts *sized;
@@ -572,8 +530,7 @@ find_costs (PsPredictor *predictor, guint n_devices, guint n_chunks, GError **er
 
 /* Measured costs count the weights as they were before a step that is not final yet: steps of asynchronous schedules
  * are final at once. */
-static void
-drop_kept_weights (const PsSetting *setting, const PsSchedule *schedule, PsCosts *costs)
+static void drop_kept_weights (const PsSetting *setting, const PsSchedule *schedule, PsCosts *costs)
 {
   if (setting->db == NULL || setting->sync != PS_SYNC_BYPASS || !schedule->asynchronous)
     return;
@@ -582,34 +539,31 @@ drop_kept_weights (const PsSetting *setting, const PsSchedule *schedule, PsCosts
 }
 
 /* Where warm ops were measured apart, each kind of op takes what it takes on average, as many ops as are warm. */
-static void
-mix_warm (const PsSchedule *schedule, PsCosts *costs)
+static void mix_warm (const PsSchedule *schedule, PsCosts *costs)
 {
   guint n_stages = costs->n_stages;
   g_autofree guint *n = g_new0 (guint, PS_N_OP_KINDS * n_stages), *n_warm = g_new0 (guint, PS_N_OP_KINDS * n_stages);
 
   for (guint device = 0; device < schedule->placement->n_devices; device++)
-    for (guint i = schedule->first[device]; i < schedule->first[device + 1]; i++)
-      {
-        PsOp op = schedule->ops[i], before = schedule->ops[i > 0 ? i - 1 : 0];
-        guint cell = op.kind * n_stages + op.stage;
+    for (guint i = schedule->first[device]; i < schedule->first[device + 1]; i++) {
+      PsOp op = schedule->ops[i], before = schedule->ops[i > 0 ? i - 1 : 0];
+      guint cell = op.kind * n_stages + op.stage;
 
-        n[cell]++;
-        n_warm[cell] += i > schedule->first[device] && !before.paired && !op.paired && ps_op_is_warm (before, op);
-      }
+      n[cell]++;
+      n_warm[cell] += i > schedule->first[device] && !before.paired && !op.paired && ps_op_is_warm (before, op);
+    }
   for (guint i = 0; i < PS_OP_O * n_stages; i++)
-    for (guint length = 0; length < costs->n_lengths && n_warm[i] > 0; length++)
-      {
-        PsOpCost *op = &costs->op[ps_op_index (n_stages, costs->n_lengths, i / n_stages, length, i % n_stages)];
+    for (guint length = 0; length < costs->n_lengths && n_warm[i] > 0; length++) {
+      PsOpCost *op = &costs->op[ps_op_index (n_stages, costs->n_lengths, i / n_stages, length, i % n_stages)];
 
-        op->duration_ns = llrint ((double)op->duration_ns * (1 - (1 - costs->warm[i]) * n_warm[i] / n[i]));
-      }
+      op->duration_ns = llrint ((double)op->duration_ns * (1 - (1 - costs->warm[i]) * n_warm[i] / n[i]));
+    }
   g_clear_pointer (&costs->warm, g_free);
 }
 
 /* Adds the costs of the microbatches that the schedule's R ops recompute, as a second length. */
-static PsCosts *
-add_recomputed (PsPredictor *predictor, const PsSchedule *schedule, const PsCosts *whole, PsCosts *kept, GError **error)
+static PsCosts *add_recomputed (PsPredictor *predictor, const PsSchedule *schedule, const PsCosts *whole, PsCosts *kept,
+                                GError **error)
 {
   g_autoptr (PsCosts) costs = kept, full = NULL, own = NULL, sliced = NULL;
   guint n_devices = schedule->placement->n_devices;
@@ -624,11 +578,10 @@ add_recomputed (PsPredictor *predictor, const PsSchedule *schedule, const PsCost
     return ps_refuse_null (error, PS_ERROR_USAGE,
                            "schedule '%s': has R ops and %u stages; fewer stages, or no R, would be right",
                            schedule->name, costs->n_stages);
-  if (again == NULL)
-    {
-      full = ps_setting_full_costs (predictor->setting, whole, n_devices, error);
-      again = own = full != NULL ? ps_setting_recomputed (predictor->setting, schedule, whole, full, error) : NULL;
-    }
+  if (again == NULL) {
+    full = ps_setting_full_costs (predictor->setting, whole, n_devices, error);
+    again = own = full != NULL ? ps_setting_recomputed (predictor->setting, schedule, whole, full, error) : NULL;
+  }
   if (again == NULL)
     return NULL;
   sliced = ps_costs_slice (again, schedule->n_slices);
@@ -641,8 +594,7 @@ add_recomputed (PsPredictor *predictor, const PsSchedule *schedule, const PsCost
 }
 
 /* The costs of the schedule's stages. A schedule file may place its stages unevenly; costs describe p * v stages. */
-static const PsCosts *
-whole_costs (PsPredictor *predictor, const PsSchedule *schedule, GError **error)
+static const PsCosts *whole_costs (PsPredictor *predictor, const PsSchedule *schedule, GError **error)
 {
   const PsPlacement *placement = schedule->placement;
   const PsCosts *whole;
@@ -662,9 +614,8 @@ whole_costs (PsPredictor *predictor, const PsSchedule *schedule, GError **error)
 
 /* Finds the costs of the schedule's slices, with host times, and checks them. lengths may be NULL. fastest: the least
  * that its ops take in any order (ps_setting_fastest_costs), NULL where that is the costs. */
-static PsCosts *
-schedule_costs (PsPredictor *predictor, const PsSchedule *schedule, const PsLengths *lengths, PsCosts **fastest,
-                GError **error)
+static PsCosts *schedule_costs (PsPredictor *predictor, const PsSchedule *schedule, const PsLengths *lengths,
+                                PsCosts **fastest, GError **error)
 {
   const PsSetting *setting = predictor->setting;
   const PsPlacement *placement = schedule->placement;
@@ -678,12 +629,11 @@ schedule_costs (PsPredictor *predictor, const PsSchedule *schedule, const PsLeng
   if (predictor->given == NULL
       && !ps_setting_add_slices (setting, (PsCosts *)whole, placement->n_devices, n_slices, error))
     return NULL;
-  if (predictor->given == NULL && placement->kind == PS_PLACEMENT_CUSTOM)
-    {
-      whole = placed = ps_costs_copy (whole);
-      if (!ps_setting_place (setting, placement, placed, error))
-        return NULL;
-    }
+  if (predictor->given == NULL && placement->kind == PS_PLACEMENT_CUSTOM) {
+    whole = placed = ps_costs_copy (whole);
+    if (!ps_setting_place (setting, placement, placed, error))
+      return NULL;
+  }
   if (lengths != NULL)
     costs = lengths_costs (setting, lengths, whole, placement->n_devices, n_slices, error);
   else
@@ -703,8 +653,7 @@ schedule_costs (PsPredictor *predictor, const PsSchedule *schedule, const PsLeng
 
 /* Programs */
 
-PsSchedule *
-ps_predictor_schedule (PsPredictor *predictor, const char *name_or_file, GError **error)
+PsSchedule *ps_predictor_schedule (PsPredictor *predictor, const char *name_or_file, GError **error)
 {
   const PsSetting *setting = predictor->setting;
   const PsFamily *family = ps_family_find (name_or_file);
@@ -732,8 +681,7 @@ ps_predictor_schedule (PsPredictor *predictor, const char *name_or_file, GError 
 }
 
 /* Most settings ask for no channels, and their programs for no streams. */
-static PsProgram *
-lower (const PsPredictor *predictor, PsSchedule *schedule, const char *where, GError **error)
+static PsProgram *lower (const PsPredictor *predictor, PsSchedule *schedule, const char *where, GError **error)
 {
   PsProgram *program = ps_program_lower_steps (schedule, predictor->setting->comm_order, error);
 
@@ -742,8 +690,7 @@ lower (const PsPredictor *predictor, PsSchedule *schedule, const char *where, GE
   return program;
 }
 
-PsProgram *
-ps_predictor_program (PsPredictor *predictor, const char *name_or_file, GError **error)
+PsProgram *ps_predictor_program (PsPredictor *predictor, const char *name_or_file, GError **error)
 {
   PsSchedule *schedule = ps_predictor_schedule (predictor, name_or_file, error);
   PsProgram *program = schedule != NULL ? lower (predictor, schedule, name_or_file, error) : NULL;
@@ -755,14 +702,12 @@ ps_predictor_program (PsPredictor *predictor, const char *name_or_file, GError *
 
 /* The engine */
 
-const PsEventsSetting *
-ps_prediction_events (const PsPrediction *prediction)
+const PsEventsSetting *ps_prediction_events (const PsPrediction *prediction)
 {
   return prediction->events;
 }
 
-const PsProgram *
-ps_prediction_hint (const PsPrediction *prediction)
+const PsProgram *ps_prediction_hint (const PsPrediction *prediction)
 {
   return prediction->hint != NULL ? prediction->hint : prediction->program;
 }
@@ -770,8 +715,8 @@ ps_prediction_hint (const PsPrediction *prediction)
 /* Runs prediction->program under prediction->costs into prediction->simulation, by the engine that the setting needs.
  * Planning rewrites the program's sends and receives, ready order replaces it by what came of it. memory_limit is
  * [n_devices] or NULL. */
-static gboolean
-simulate (const PsSetting *setting, const gint64 *memory_limit, PsPrediction *prediction, GError **error)
+static gboolean simulate (const PsSetting *setting, const gint64 *memory_limit, PsPrediction *prediction,
+                          GError **error)
 {
   const PsSchedule *schedule = prediction->program->schedule;
   guint n_devices = schedule->placement->n_devices;
@@ -779,11 +724,10 @@ simulate (const PsSetting *setting, const gint64 *memory_limit, PsPrediction *pr
   double *speed = NULL;
   g_autoptr (PsEvents) events = NULL;
 
-  if (!ps_setting_needs_events (setting))
-    {
-      ps_simulate (prediction->program, prediction->costs, prediction->simulation);
-      return TRUE;
-    }
+  if (!ps_setting_needs_events (setting)) {
+    ps_simulate (prediction->program, prediction->costs, prediction->simulation);
+    return TRUE;
+  }
   ps_program_add_streams (prediction->program);
   if (!ps_setting_speeds (setting, n_devices, &speed, error))
     return FALSE;
@@ -809,18 +753,16 @@ simulate (const PsSetting *setting, const gint64 *memory_limit, PsPrediction *pr
 
 /* Predictions */
 
-void
-ps_prediction_free (PsPrediction *prediction)
+void ps_prediction_free (PsPrediction *prediction)
 {
   if (prediction == NULL)
     return;
-  if (prediction->events != NULL)
-    {
-      ps_cluster_free ((PsCluster *)prediction->events->links);
-      g_free ((double *)prediction->events->speed);
-      g_free ((gint64 *)prediction->events->memory_limit);
-      g_free (prediction->events);
-    }
+  if (prediction->events != NULL) {
+    ps_cluster_free ((PsCluster *)prediction->events->links);
+    g_free ((double *)prediction->events->speed);
+    g_free ((gint64 *)prediction->events->memory_limit);
+    g_free (prediction->events);
+  }
   ps_program_free (prediction->hint);
   ps_costs_free (prediction->costs);
   ps_simulation_free (prediction->simulation);
@@ -830,8 +772,7 @@ ps_prediction_free (PsPrediction *prediction)
   g_free (prediction);
 }
 
-PsTimeline *
-ps_prediction_timeline (const PsPrediction *prediction)
+PsTimeline *ps_prediction_timeline (const PsPrediction *prediction)
 {
   PsTimeline *timeline = ps_timeline_from_simulation (prediction->program, prediction->costs, prediction->simulation);
 
@@ -842,9 +783,8 @@ ps_prediction_timeline (const PsPrediction *prediction)
 
 /* Sets the costs and their least (schedule_costs), the memory limit, and the order of microbatches that have different
  * lengths. */
-static gboolean
-take_costs (PsPredictor *predictor, PsPrediction *prediction, PsCosts **fastest, gint64 **limit, gint64 *reserve,
-            GError **error)
+static gboolean take_costs (PsPredictor *predictor, PsPrediction *prediction, PsCosts **fastest, gint64 **limit,
+                            gint64 *reserve, GError **error)
 {
   const PsSetting *setting = predictor->setting;
   const PsSchedule *schedule = prediction->program->schedule;
@@ -865,8 +805,7 @@ take_costs (PsPredictor *predictor, PsPrediction *prediction, PsCosts **fastest,
 }
 
 /* Simulates the program of the prediction, and works out its figures. */
-static gboolean
-run (PsPredictor *predictor, PsPrediction *prediction, GError **error)
+static gboolean run (PsPredictor *predictor, PsPrediction *prediction, GError **error)
 {
   const PsSetting *setting = predictor->setting;
   const PsSchedule *schedule = prediction->program->schedule;
@@ -899,16 +838,15 @@ run (PsPredictor *predictor, PsPrediction *prediction, GError **error)
 }
 
 /* Whether b is at least as good as a: one that fits the memory limit, then the faster one. */
-static gboolean
-is_as_good (const PsPrediction *b, const PsPrediction *a)
+static gboolean is_as_good (const PsPrediction *b, const PsPrediction *a)
 {
   return a->feasible != b->feasible ? b->feasible : b->metrics.iteration_ns <= a->metrics.iteration_ns;
 }
 
 /* Predicts the schedule; NULL: that of the name. The best order of microbatches is the best of four: the one that is
  * best by the relaxation engine, and the three others. All are priced as the setting asks; some may deadlock. */
-static PsPrediction *
-predict_order (PsPredictor *predictor, const char *name_or_file, const PsSchedule *schedule, GError **error)
+static PsPrediction *predict_order (PsPredictor *predictor, const char *name_or_file, const PsSchedule *schedule,
+                                    GError **error)
 {
   const PsSetting *setting = predictor->setting;
   gboolean any = setting->lengths != NULL && setting->microbatch_order == PS_ORDER_BEST;
@@ -916,37 +854,33 @@ predict_order (PsPredictor *predictor, const char *name_or_file, const PsSchedul
   PsPrediction *best = NULL;
 
   for (PsMicrobatchOrder order = any ? PS_ORDER_GIVEN : setting->microbatch_order; order <= setting->microbatch_order;
-       order++)
-    {
-      g_autoptr (PsPrediction) prediction = g_new0 (PsPrediction, 1);
-      PsSchedule *own
-          = schedule != NULL ? ps_schedule_copy (schedule) : ps_predictor_schedule (predictor, name_or_file, &reason);
+       order++) {
+    g_autoptr (PsPrediction) prediction = g_new0 (PsPrediction, 1);
+    PsSchedule *own
+        = schedule != NULL ? ps_schedule_copy (schedule) : ps_predictor_schedule (predictor, name_or_file, &reason);
 
-      predictor->order = order;
-      prediction->program = own != NULL ? lower (predictor, own, name_or_file, &reason) : NULL;
-      if (prediction->program == NULL || !run (predictor, prediction, &reason))
-        g_clear_error (order < setting->microbatch_order ? &reason : NULL);
-      else if (best == NULL || is_as_good (prediction, best))
-        {
-          ps_prediction_free (best);
-          best = g_steal_pointer (&prediction);
-        }
+    predictor->order = order;
+    prediction->program = own != NULL ? lower (predictor, own, name_or_file, &reason) : NULL;
+    if (prediction->program == NULL || !run (predictor, prediction, &reason))
+      g_clear_error (order < setting->microbatch_order ? &reason : NULL);
+    else if (best == NULL || is_as_good (prediction, best)) {
+      ps_prediction_free (best);
+      best = g_steal_pointer (&prediction);
     }
+  }
   if (best == NULL)
     g_propagate_error (error, g_steal_pointer (&reason));
   return best;
 }
 
-static gboolean
-is_even (const PsPrediction *prediction)
+static gboolean is_even (const PsPrediction *prediction)
 {
   const PsCosts *costs = prediction->costs;
 
   return costs->shapes == NULL || ps_stage_shapes_are_even (costs->shapes, costs->n_stages);
 }
 
-char *
-ps_prediction_layout (const PsPrediction *prediction)
+char *ps_prediction_layout (const PsPrediction *prediction)
 {
   const PsCosts *costs = prediction->costs;
 
@@ -955,20 +889,18 @@ ps_prediction_layout (const PsPrediction *prediction)
   return is_even (prediction) ? g_strdup ("even") : ps_layout_string_write (costs->shapes, costs->n_stages);
 }
 
-PsPrediction *
-ps_predictor_predict (PsPredictor *predictor, const char *name_or_file, GError **error)
+PsPrediction *ps_predictor_predict (PsPredictor *predictor, const char *name_or_file, GError **error)
 {
   const PsCostSource *source = ps_setting_source (predictor->setting);
   gboolean open = predictor->given == NULL && predictor->setting->layout == NULL && source != NULL && source->has_model;
   g_autoptr (GError) reason = NULL;
   g_autoptr (PsPrediction) best = predict_order (predictor, name_or_file, NULL, &reason), even = NULL;
 
-  if (open && (best == NULL || !is_even (best)))
-    {
-      predictor->even = TRUE;
-      even = predict_order (predictor, name_or_file, NULL, NULL);
-      predictor->even = FALSE;
-    }
+  if (open && (best == NULL || !is_even (best))) {
+    predictor->even = TRUE;
+    even = predict_order (predictor, name_or_file, NULL, NULL);
+    predictor->even = FALSE;
+  }
   if (even != NULL && (best == NULL || is_as_good (even, best)))
     return g_steal_pointer (&even);
   if (even != NULL)
@@ -978,8 +910,7 @@ ps_predictor_predict (PsPredictor *predictor, const char *name_or_file, GError *
   return g_steal_pointer (&best);
 }
 
-PsPrediction *
-ps_predictor_predict_schedule (PsPredictor *predictor, PsSchedule *schedule, GError **error)
+PsPrediction *ps_predictor_predict_schedule (PsPredictor *predictor, PsSchedule *schedule, GError **error)
 {
   PsPrediction *prediction = predict_order (predictor, schedule->name, schedule, error);
 
@@ -987,8 +918,7 @@ ps_predictor_predict_schedule (PsPredictor *predictor, PsSchedule *schedule, GEr
   return prediction;
 }
 
-gboolean
-ps_predictor_add_interval (PsPredictor *predictor, PsPrediction *prediction, guint n_steps, GError **error)
+gboolean ps_predictor_add_interval (PsPredictor *predictor, PsPrediction *prediction, guint n_steps, GError **error)
 {
   const PsSetting *setting = predictor->setting;
   const PsCostSource *source = ps_setting_source (setting);
@@ -1007,8 +937,7 @@ ps_predictor_add_interval (PsPredictor *predictor, PsPrediction *prediction, gui
                               prediction->metrics.iteration_ns, n_steps, error);
 }
 
-PsPrediction *
-ps_predict (const PsSetting *setting, const char *name_or_file, GError **error)
+PsPrediction *ps_predict (const PsSetting *setting, const char *name_or_file, GError **error)
 {
   g_autoptr (PsPredictor) predictor = ps_predictor_new (setting, NULL);
 

@@ -2,29 +2,25 @@
  * change of the model. */
 #include "options.h"
 
-guint
-ps_setting_zero (const PsSetting *setting)
+guint ps_setting_zero (const PsSetting *setting)
 {
   if (setting->zero != PS_ZERO_AUTO)
     return setting->zero;
   return setting->cluster != NULL && (setting->n_replicas > 1 || setting->n_context > 1);
 }
 
-gboolean
-ps_setting_transfers_wait (const PsSetting *setting)
+gboolean ps_setting_transfers_wait (const PsSetting *setting)
 {
   return setting->comm != PS_CHANNEL_LATENCY || setting->blocking || setting->share_links;
 }
 
-gboolean
-ps_setting_needs_events (const PsSetting *setting)
+gboolean ps_setting_needs_events (const PsSetting *setting)
 {
   return ps_setting_transfers_wait (setting) || setting->n_speeds || setting->overlap_slowdown > 1
          || setting->ready_order;
 }
 
-PsEventsSetting
-ps_setting_events (const PsSetting *setting)
+PsEventsSetting ps_setting_events (const PsSetting *setting)
 {
   return (PsEventsSetting){ .comm = setting->comm,
                             .eager_bytes = setting->eager_bytes,
@@ -34,8 +30,7 @@ ps_setting_events (const PsSetting *setting)
                             .ready_order = setting->ready_order };
 }
 
-PsModel *
-ps_setting_given_model (const PsSetting *setting, GError **error)
+PsModel *ps_setting_given_model (const PsSetting *setting, GError **error)
 {
   g_autoptr (PsModel) model
       = setting->known_model != NULL ? ps_model_copy (setting->known_model) : ps_model_load (setting->model, error);
@@ -51,8 +46,7 @@ ps_setting_given_model (const PsSetting *setting, GError **error)
   return ps_model_resize (model, setting->microbatch_size, setting->sequence, error) ? g_steal_pointer (&model) : NULL;
 }
 
-PsCluster *
-ps_setting_cluster (const PsSetting *setting, GError **error)
+PsCluster *ps_setting_cluster (const PsSetting *setting, GError **error)
 {
   g_autoptr (PsCluster) cluster = setting->known_cluster != NULL ? ps_cluster_copy (setting->known_cluster)
                                                                  : ps_cluster_load (setting->cluster, error);
@@ -68,8 +62,8 @@ ps_setting_cluster (const PsSetting *setting, GError **error)
 }
 
 /* Options that take one value for all devices or stages, or one for each. */
-static gboolean
-check_count (const char *option, const char *what, guint n_given, guint n, const char *of, GError **error)
+static gboolean check_count (const char *option, const char *what, guint n_given, guint n, const char *of,
+                             GError **error)
 {
   if (n_given <= 1 || n_given == n)
     return TRUE;
@@ -77,27 +71,23 @@ check_count (const char *option, const char *what, guint n_given, guint n, const
                     n, of, what, n);
 }
 
-PsRecompute
-ps_setting_recompute (const PsSetting *setting, guint stage)
+PsRecompute ps_setting_recompute (const PsSetting *setting, guint stage)
 {
   return setting->n_recompute > 0 ? setting->recompute_each[stage] : setting->recompute;
 }
 
-double
-ps_setting_offload (const PsSetting *setting, guint stage)
+double ps_setting_offload (const PsSetting *setting, guint stage)
 {
   return setting->n_offload > 0 ? setting->offload_each[stage] : setting->offload;
 }
 
-gboolean
-ps_setting_check_stages (const PsSetting *setting, guint n_stages, GError **error)
+gboolean ps_setting_check_stages (const PsSetting *setting, guint n_stages, GError **error)
 {
   return check_count ("--recompute", "kind", setting->n_recompute, n_stages, "stages", error)
          && check_count ("--offload", "ratio", setting->n_offload, n_stages, "stages", error);
 }
 
-gboolean
-ps_setting_speeds (const PsSetting *setting, guint n_devices, double **speeds, GError **error)
+gboolean ps_setting_speeds (const PsSetting *setting, guint n_devices, double **speeds, GError **error)
 {
   if (!check_count ("--speed", "factor", setting->n_speeds, n_devices, "devices", error))
     return FALSE;
@@ -107,23 +97,20 @@ ps_setting_speeds (const PsSetting *setting, guint n_devices, double **speeds, G
   return TRUE;
 }
 
-gint64
-ps_memory_reserve (gint64 memory_bytes, PsFramework framework)
+gint64 ps_memory_reserve (gint64 memory_bytes, PsFramework framework)
 {
   gint64 part = memory_bytes / 16, context = ps_framework_context_bytes (PS_FRAMEWORK_MEGATRON);
 
   return part + (framework == PS_FRAMEWORK_NONE ? MIN (part, context) : 0);
 }
 
-const char *
-ps_fits (gint64 excess_bytes, gint64 reserve)
+const char *ps_fits (gint64 excess_bytes, gint64 reserve)
 {
   return excess_bytes <= 0 ? "yes" : excess_bytes <= reserve ? "tight" : "no";
 }
 
 /* The cluster's memory less its reserve. */
-static gboolean
-cluster_memory (const PsSetting *setting, gint64 *memory, gint64 *reserve, GError **error)
+static gboolean cluster_memory (const PsSetting *setting, gint64 *memory, gint64 *reserve, GError **error)
 {
   PsFramework framework = setting->framework;
   g_autoptr (PsModel) model = NULL;
@@ -136,20 +123,19 @@ cluster_memory (const PsSetting *setting, gint64 *memory, gint64 *reserve, GErro
     return FALSE;
   if (framework == PS_FRAMEWORK_NONE && setting->known_model != NULL)
     framework = setting->known_model->framework;
-  else if (framework == PS_FRAMEWORK_NONE && setting->model != NULL)
-    {
-      model = ps_model_load (setting->model, error);
-      if (model == NULL)
-        return FALSE;
-      framework = model->framework;
-    }
+  else if (framework == PS_FRAMEWORK_NONE && setting->model != NULL) {
+    model = ps_model_load (setting->model, error);
+    if (model == NULL)
+      return FALSE;
+    framework = model->framework;
+  }
   *reserve = ps_memory_reserve (cluster->memory_bytes, framework);
   *memory = cluster->memory_bytes - *reserve;
   return TRUE;
 }
 
-gboolean
-ps_setting_memory_limit (const PsSetting *setting, guint n_devices, gint64 **limit, gint64 *reserve, GError **error)
+gboolean ps_setting_memory_limit (const PsSetting *setting, guint n_devices, gint64 **limit, gint64 *reserve,
+                                  GError **error)
 {
   guint n_given = setting->n_memory_limits;
   gint64 memory = 0, free_bytes = 0;

@@ -6,8 +6,7 @@
 #include <string.h>
 
 /* Says which GPUs of a pipeline and its replicas the cluster does not have. */
-static void
-name_missing_gpus (PsCosts *costs, const PsSetting *setting, const PsCluster *cluster, guint n_devices)
+static void name_missing_gpus (PsCosts *costs, const PsSetting *setting, const PsCluster *cluster, guint n_devices)
 {
   guint64 n = (guint64)n_devices * setting->n_tensor * setting->n_context * setting->n_replicas;
   g_autofree char *lacks = ps_cluster_lacks (cluster->n_gpus, n);
@@ -17,8 +16,7 @@ name_missing_gpus (PsCosts *costs, const PsSetting *setting, const PsCluster *cl
                          : g_steal_pointer (&source);
 }
 
-static PsCosts *
-load (const PsSetting *setting, guint n_devices, guint n_chunks, GError **error)
+static PsCosts *load (const PsSetting *setting, guint n_devices, guint n_chunks, GError **error)
 {
   g_autoptr (PsModel) model = ps_setting_given_model (setting, error);
   g_autoptr (PsCluster) cluster = model != NULL ? ps_setting_cluster (setting, error) : NULL;
@@ -33,8 +31,7 @@ load (const PsSetting *setting, guint n_devices, guint n_chunks, GError **error)
 }
 
 /* Clusters that ship with pipesim change with its version only. */
-static gboolean
-digest (const char *name, char **digest, GError **error)
+static gboolean digest (const char *name, char **digest, GError **error)
 {
   g_autoptr (PsCluster) cluster = ps_cluster_load (name, error);
   g_autofree char *contents = NULL;

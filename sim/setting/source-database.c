@@ -4,15 +4,13 @@
 #include <pipesim/setting.h>
 
 /* Opens --db. *model: --model's; NULL where it is not given, so that the profile's own counts. */
-static PsCostDb *
-open_with_model (const PsSetting *setting, PsModel **model, GError **error)
+static PsCostDb *open_with_model (const PsSetting *setting, PsModel **model, GError **error)
 {
   *model = setting->model != NULL ? ps_setting_given_model (setting, error) : NULL;
   return *model != NULL || setting->model == NULL ? ps_costdb_open (setting->db, PS_COSTDB_READ, error) : NULL;
 }
 
-static PsCosts *
-load (const PsSetting *setting, guint n_devices, guint n_chunks, GError **error)
+static PsCosts *load (const PsSetting *setting, guint n_devices, guint n_chunks, GError **error)
 {
   g_autoptr (PsModel) model = NULL;
   g_autoptr (PsCostDb) db = open_with_model (setting, &model, error);
@@ -30,8 +28,7 @@ load (const PsSetting *setting, guint n_devices, guint n_chunks, GError **error)
   return g_steal_pointer (&costs);
 }
 
-static PsCostSpread *
-spread (const PsSetting *setting, guint n_devices, guint n_chunks, GError **error)
+static PsCostSpread *spread (const PsSetting *setting, guint n_devices, guint n_chunks, GError **error)
 {
   g_autoptr (PsModel) model = NULL;
   g_autoptr (PsCostDb) db = open_with_model (setting, &model, error);
@@ -40,8 +37,7 @@ spread (const PsSetting *setting, guint n_devices, guint n_chunks, GError **erro
                     : NULL;
 }
 
-static PsModel *
-model (const PsSetting *setting, GError **error)
+static PsModel *model (const PsSetting *setting, GError **error)
 {
   g_autoptr (PsCostDb) db = ps_costdb_open (setting->db, PS_COSTDB_READ, error);
 
@@ -49,8 +45,7 @@ model (const PsSetting *setting, GError **error)
 }
 
 /* The digest is of the profiles, not of the file: SQLite changes the file whenever it is opened. */
-static gboolean
-digest (const char *path, char **digest, GError **error)
+static gboolean digest (const char *path, char **digest, GError **error)
 {
   g_autoptr (PsCostDb) db = ps_costdb_open (path, PS_COSTDB_READ, error);
   g_autoptr (GPtrArray) profiles = db != NULL ? ps_costdb_profiles (db, error) : NULL;
@@ -58,16 +53,15 @@ digest (const char *path, char **digest, GError **error)
 
   if (profiles == NULL)
     return FALSE;
-  for (guint i = 0; i < profiles->len; i++)
-    {
-      const PsProfile *profile = profiles->pdata[i];
-      g_autoptr (PsProfileContents) contents = ps_profile_contents_load (db, profile->name, FALSE, error);
+  for (guint i = 0; i < profiles->len; i++) {
+    const PsProfile *profile = profiles->pdata[i];
+    g_autoptr (PsProfileContents) contents = ps_profile_contents_load (db, profile->name, FALSE, error);
 
-      if (contents == NULL)
-        return FALSE;
-      g_autofree char *text = ps_profile_contents_to_text (contents);
-      g_checksum_update (checksum, (const guchar *)text, -1);
-    }
+    if (contents == NULL)
+      return FALSE;
+    g_autofree char *text = ps_profile_contents_to_text (contents);
+    g_checksum_update (checksum, (const guchar *)text, -1);
+  }
   *digest = g_strdup (g_checksum_get_string (checksum));
   return TRUE;
 }

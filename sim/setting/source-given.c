@@ -1,8 +1,7 @@
 /* source-given.c - costs as --costs gives them. */
 #include <pipesim/setting.h>
 
-static PsCosts *
-load (const PsSetting *setting, guint n_devices, guint n_chunks, GError **error)
+static PsCosts *load (const PsSetting *setting, guint n_devices, guint n_chunks, GError **error)
 {
   return ps_costs_parse (setting->costs, n_devices, n_chunks, error);
 }

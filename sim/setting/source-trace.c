@@ -2,14 +2,12 @@
 #include <pipesim/observe.h>
 #include <pipesim/setting.h>
 
-char **
-ps_costs_from_paths (const char *text)
+char **ps_costs_from_paths (const char *text)
 {
   return g_strsplit (text, g_file_test (text, G_FILE_TEST_EXISTS) ? "\n" : ":", -1);
 }
 
-static PsObserved *
-read_runs (const PsSetting *setting, GError **error)
+static PsObserved *read_runs (const PsSetting *setting, GError **error)
 {
   g_auto (GStrv) paths = ps_costs_from_paths (setting->costs_from);
   g_autoptr (PsObserved) observed = ps_observed_new ();
@@ -17,17 +15,15 @@ read_runs (const PsSetting *setting, GError **error)
 
   if (!ps_observed_load (observed, (const char *const *)paths, g_strv_length (paths), error))
     return NULL;
-  if (setting->model != NULL)
-    {
-      model = ps_model_load (setting->model, error);
-      if (model == NULL || !ps_observed_estimate (observed, model, error))
-        return NULL;
-    }
+  if (setting->model != NULL) {
+    model = ps_model_load (setting->model, error);
+    if (model == NULL || !ps_observed_estimate (observed, model, error))
+      return NULL;
+  }
   return g_steal_pointer (&observed);
 }
 
-static PsCosts *
-load (const PsSetting *setting, guint n_devices, guint n_chunks, GError **error)
+static PsCosts *load (const PsSetting *setting, guint n_devices, guint n_chunks, GError **error)
 {
   g_autoptr (PsObserved) observed = read_runs (setting, error);
   PsCosts *costs = observed != NULL ? ps_observed_costs (observed, n_devices, n_chunks, error) : NULL;
@@ -37,27 +33,24 @@ load (const PsSetting *setting, guint n_devices, guint n_chunks, GError **error)
   return costs;
 }
 
-static PsCostSpread *
-spread (const PsSetting *setting, G_GNUC_UNUSED guint n_devices, G_GNUC_UNUSED guint n_chunks, GError **error)
+static PsCostSpread *spread (const PsSetting *setting, G_GNUC_UNUSED guint n_devices, G_GNUC_UNUSED guint n_chunks,
+                             GError **error)
 {
   g_autoptr (PsObserved) observed = read_runs (setting, error);
 
   return observed != NULL ? ps_observed_spread (observed) : NULL;
 }
 
-static void
-add_samples (GChecksum *checksum, GArray *const *lists, guint n)
+static void add_samples (GChecksum *checksum, GArray *const *lists, guint n)
 {
-  for (guint i = 0; i < n; i++)
-    {
-      g_checksum_update (checksum, (const guchar *)&lists[i]->len, sizeof lists[i]->len);
-      g_checksum_update (checksum, (const guchar *)lists[i]->data, lists[i]->len * sizeof (gint64));
-    }
+  for (guint i = 0; i < n; i++) {
+    g_checksum_update (checksum, (const guchar *)&lists[i]->len, sizeof lists[i]->len);
+    g_checksum_update (checksum, (const guchar *)lists[i]->data, lists[i]->len * sizeof (gint64));
+  }
 }
 
 /* The digest is of the samples, for the files say much else. */
-static gboolean
-digest (const char *text, char **digest, GError **error)
+static gboolean digest (const char *text, char **digest, GError **error)
 {
   g_auto (GStrv) paths = ps_costs_from_paths (text);
   g_autoptr (GChecksum) checksum = g_checksum_new (G_CHECKSUM_SHA256);

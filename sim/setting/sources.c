@@ -18,15 +18,13 @@ SOURCES
 #define ROW(name) &ps_source_##name,
 static const PsCostSource *const table[] = { SOURCES };
 
-const PsCostSource *const *
-ps_source_table (guint *n)
+const PsCostSource *const *ps_source_table (guint *n)
 {
   *n = G_N_ELEMENTS (table);
   return table;
 }
 
-const PsCostSource *
-ps_source_find (const char *option)
+const PsCostSource *ps_source_find (const char *option)
 {
   for (guint i = 0; i < G_N_ELEMENTS (table); i++)
     if (g_str_equal (table[i]->option, option))
@@ -34,14 +32,12 @@ ps_source_find (const char *option)
   return NULL;
 }
 
-static gboolean
-is_given (const PsSetting *setting, gsize offset)
+static gboolean is_given (const PsSetting *setting, gsize offset)
 {
   return G_STRUCT_MEMBER (const char *, setting, offset) != NULL;
 }
 
-const PsCostSource *
-ps_setting_source (const PsSetting *setting)
+const PsCostSource *ps_setting_source (const PsSetting *setting)
 {
   for (guint i = 0; i < G_N_ELEMENTS (table); i++)
     if (is_given (setting, table[i]->offset))
@@ -49,8 +45,7 @@ ps_setting_source (const PsSetting *setting)
   return NULL;
 }
 
-char *
-ps_source_usage (gboolean in_spec)
+char *ps_source_usage (gboolean in_spec)
 {
   GString *text = g_string_new (NULL);
 
@@ -60,8 +55,7 @@ ps_source_usage (gboolean in_spec)
   return g_string_free (text, FALSE);
 }
 
-static gboolean
-check_needs (const PsSetting *setting, const PsCostSource *source, GError **error)
+static gboolean check_needs (const PsSetting *setting, const PsCostSource *source, GError **error)
 {
   for (const PsOptionNeed *need = source->needs; need->option != NULL; need++)
     if (is_given (setting, need->offset) && !is_given (setting, need->needs_offset))
@@ -69,8 +63,7 @@ check_needs (const PsSetting *setting, const PsCostSource *source, GError **erro
   return TRUE;
 }
 
-gboolean
-ps_sources_check (const PsSetting *setting, GError **error)
+gboolean ps_sources_check (const PsSetting *setting, GError **error)
 {
   const PsCostSource *source = ps_setting_source (setting);
 
@@ -84,8 +77,7 @@ ps_sources_check (const PsSetting *setting, GError **error)
   return TRUE;
 }
 
-PsModel *
-ps_setting_model (const PsSetting *setting, GError **error)
+PsModel *ps_setting_model (const PsSetting *setting, GError **error)
 {
   const PsCostSource *source = ps_setting_source (setting);
 
@@ -98,8 +90,7 @@ ps_setting_model (const PsSetting *setting, GError **error)
 
 /* Which options go together */
 
-static gboolean
-check_together (const PsSetting *setting, GError **error)
+static gboolean check_together (const PsSetting *setting, GError **error)
 {
   const PsCostSource *source = ps_setting_source (setting);
   const char *message = NULL;
@@ -128,8 +119,7 @@ check_together (const PsSetting *setting, GError **error)
 }
 
 /* Gathers are parts of a schedule that begins and ends with a step. */
-static gboolean
-check_zero (const PsSetting *setting, GError **error)
+static gboolean check_zero (const PsSetting *setting, GError **error)
 {
   guint zero = ps_setting_zero (setting);
 
@@ -144,8 +134,7 @@ check_zero (const PsSetting *setting, GError **error)
                        "--overlap-slowdown, --ready-order)");
 }
 
-static gboolean
-check_tensor (const PsSetting *setting, GError **error)
+static gboolean check_tensor (const PsSetting *setting, GError **error)
 {
   if (setting->cluster == NULL && (setting->n_context > 1 || setting->n_experts > 1))
     return ps_refuse (error, PS_ERROR_USAGE, "--%s %u: needs modelled costs, --model with --cluster",
@@ -162,8 +151,7 @@ check_tensor (const PsSetting *setting, GError **error)
       setting->n_tensor);
 }
 
-gboolean
-ps_setting_check (const PsSetting *setting, GError **error)
+gboolean ps_setting_check (const PsSetting *setting, GError **error)
 {
   return check_together (setting, error) && check_zero (setting, error) && check_tensor (setting, error)
          && ps_sources_check (setting, error);
@@ -175,47 +163,43 @@ ps_setting_check (const PsSetting *setting, GError **error)
 
 /* Words after "even", as Megatron-LM has them: --decoder-first-pipeline-num-layers and -last-,
  * --account-for-embedding-in-pipeline-split and -loss-. */
-typedef struct
-{
+typedef struct {
   guint first; /* layers of the first device; 0: not given */
   guint last;
   guint embedding; /* 1: counts as a layer */
   guint loss;
 } Even;
 
-static gboolean
-read_even (const char *text, Even *even, GError **error)
+static gboolean read_even (const char *text, Even *even, GError **error)
 {
   g_auto (GStrv) words = g_strsplit (text, ":", -1);
 
-  for (guint i = 1; words[i] != NULL; i++)
-    {
-      char *equals = strchr (words[i], '=');
-      guint *layers = g_str_has_prefix (words[i], "first=")  ? &even->first
-                      : g_str_has_prefix (words[i], "last=") ? &even->last
-                                                             : NULL;
-      gint64 n;
+  for (guint i = 1; words[i] != NULL; i++) {
+    char *equals = strchr (words[i], '=');
+    guint *layers = g_str_has_prefix (words[i], "first=")  ? &even->first
+                    : g_str_has_prefix (words[i], "last=") ? &even->last
+                                                           : NULL;
+    gint64 n;
 
-      if (layers != NULL && !ps_parse_integer (WHERE, equals + 1, 1, PS_MAX_STAGES, &n, error))
-        return FALSE;
-      if (layers != NULL)
-        *layers = (guint)n;
-      else if (g_str_equal (words[i], "embedding"))
-        even->embedding = 1;
-      else if (g_str_equal (words[i], "loss"))
-        even->loss = 1;
-      else
-        return ps_refuse (error, PS_ERROR_USAGE,
-                          WHERE ": '%s' after even: is not one of first=N, last=N, embedding, loss", words[i]);
-    }
+    if (layers != NULL && !ps_parse_integer (WHERE, equals + 1, 1, PS_MAX_STAGES, &n, error))
+      return FALSE;
+    if (layers != NULL)
+      *layers = (guint)n;
+    else if (g_str_equal (words[i], "embedding"))
+      even->embedding = 1;
+    else if (g_str_equal (words[i], "loss"))
+      even->loss = 1;
+    else
+      return ps_refuse (error, PS_ERROR_USAGE,
+                        WHERE ": '%s' after even: is not one of first=N, last=N, embedding, loss", words[i]);
+  }
   if ((even->embedding || even->loss) && (even->first || even->last))
     return ps_refuse (error, PS_ERROR_USAGE, WHERE ": %s: first and last leave no account for embedding and loss",
                       text);
   return TRUE;
 }
 
-static gboolean
-is_word (const char *text, const char *word)
+static gboolean is_word (const char *text, const char *word)
 {
   gsize length = strlen (word);
 
@@ -223,24 +207,22 @@ is_word (const char *text, const char *word)
 }
 
 /* The string itself, or the one that the file of that name holds. */
-static char *
-read_string (const char *text, GError **error)
+static char *read_string (const char *text, GError **error)
 {
   char *contents;
   gsize length;
 
   if (text[strspn (text, "EtmL|,()*0123456789")] == '\0')
     return g_strdup (text);
-  if (!ps_read_file (text, &contents, &length, error))
-    {
-      g_prefix_error (error, WHERE ": neither even, best nor a string of E, t, m, L and |: ");
-      return NULL;
-    }
+  if (!ps_read_file (text, &contents, &length, error)) {
+    g_prefix_error (error, WHERE ": neither even, best nor a string of E, t, m, L and |: ");
+    return NULL;
+  }
   return g_strchomp (contents);
 }
 
-gboolean
-ps_setting_layout_parse (G_GNUC_UNUSED const char *where, const char *text, G_GNUC_UNUSED guint *value, GError **error)
+gboolean ps_setting_layout_parse (G_GNUC_UNUSED const char *where, const char *text, G_GNUC_UNUSED guint *value,
+                                  GError **error)
 {
   guint n;
 
@@ -251,8 +233,8 @@ ps_setting_layout_parse (G_GNUC_UNUSED const char *where, const char *text, G_GN
   return shapes != NULL;
 }
 
-static PsStageShape *
-cut_as_said (const char *text, const PsModel *model, guint n_devices, guint n_chunks, GError **error)
+static PsStageShape *cut_as_said (const char *text, const PsModel *model, guint n_devices, guint n_chunks,
+                                  GError **error)
 {
   g_autofree char *string = read_string (text, error);
   guint n_stages = 0;
@@ -262,17 +244,15 @@ cut_as_said (const char *text, const PsModel *model, guint n_devices, guint n_ch
   g_autofree PsStageShape *shapes = string != NULL ? ps_layout_string_parse (WHERE, string, &n_stages, error) : NULL;
   if (shapes == NULL)
     return NULL;
-  for (guint s = 0; s < n_stages; s++)
-    {
-      sum.n_layers += shapes[s].n_layers;
-      sum.n_mtp += shapes[s].n_mtp;
-      sum.head += shapes[s].head;
-    }
+  for (guint s = 0; s < n_stages; s++) {
+    sum.n_layers += shapes[s].n_layers;
+    sum.n_mtp += shapes[s].n_mtp;
+    sum.head += shapes[s].head;
+  }
   if (n_stages != n_devices * n_chunks)
     return ps_refuse_null (error, PS_ERROR_USAGE, WHERE ": has %u stages; -p %u -v %u make %u", n_stages, n_devices,
                            n_chunks, n_devices * n_chunks);
-  const struct
-  {
+  const struct {
     const char *unit;
     guint n, wanted;
   } units[] = { { "t", sum.n_layers, whole.n_layers }, { "m", sum.n_mtp, whole.n_mtp }, { "L", (guint)sum.head, 1 } };
@@ -285,9 +265,8 @@ cut_as_said (const char *text, const PsModel *model, guint n_devices, guint n_ch
 
 /* Gives every device its layers, spread evenly over its chunks; embedding and loss take the place of a layer each if
  * they count. */
-static gboolean
-share_layers (const PsModel *model, const Even *even, guint n_devices, guint n_chunks, PsStageShape *shapes,
-              GError **error)
+static gboolean share_layers (const PsModel *model, const Even *even, guint n_devices, guint n_chunks,
+                              PsStageShape *shapes, GError **error)
 {
   guint fixed = even->first + even->last, n_fixed = (even->first > 0) + (even->last > 0);
   guint places = model->layers + even->embedding + even->loss, n_middle = n_devices - MIN (n_fixed, n_devices), usual,
@@ -304,26 +283,24 @@ share_layers (const PsModel *model, const Even *even, guint n_devices, guint n_c
     return ps_refuse (error, PS_ERROR_USAGE, WHERE ": even: %u layers do not divide evenly over %u devices",
                       fixed > places ? model->layers : places - fixed, n_middle);
   usual = n_middle > 0 ? (places - fixed) / n_middle : 0;
-  for (guint s = 0, device = 0; s < n_devices * n_chunks; s++, device = device + 1 < n_devices ? device + 1 : 0)
-    {
-      guint n = device == 0 && even->first > 0              ? even->first
-                : device + 1 == n_devices && even->last > 0 ? even->last
-                                                            : usual;
+  for (guint s = 0, device = 0; s < n_devices * n_chunks; s++, device = device + 1 < n_devices ? device + 1 : 0) {
+    guint n = device == 0 && even->first > 0              ? even->first
+              : device + 1 == n_devices && even->last > 0 ? even->last
+                                                          : usual;
 
-      if (n % n_chunks != 0)
-        return ps_refuse (error, PS_ERROR_USAGE, WHERE ": even: %u layers of a device do not divide over %u chunks", n,
-                          n_chunks);
-      shapes[s].n_layers
-          = n / n_chunks - (s == 0 ? even->embedding : 0) - (s + 1 == n_devices * n_chunks ? even->loss : 0);
-      shapes[s].first_layer = next;
-      shapes[s].n_mtp = s + 1 == n_devices * n_chunks ? model->mtp : 0;
-      next += shapes[s].n_layers;
-    }
+    if (n % n_chunks != 0)
+      return ps_refuse (error, PS_ERROR_USAGE, WHERE ": even: %u layers of a device do not divide over %u chunks", n,
+                        n_chunks);
+    shapes[s].n_layers
+        = n / n_chunks - (s == 0 ? even->embedding : 0) - (s + 1 == n_devices * n_chunks ? even->loss : 0);
+    shapes[s].first_layer = next;
+    shapes[s].n_mtp = s + 1 == n_devices * n_chunks ? model->mtp : 0;
+    next += shapes[s].n_layers;
+  }
   return TRUE;
 }
 
-static PsStageShape *
-cut_even (const char *text, const PsModel *model, guint n_devices, guint n_chunks, GError **error)
+static PsStageShape *cut_even (const char *text, const PsModel *model, guint n_devices, guint n_chunks, GError **error)
 {
   g_autofree PsStageShape *shapes = g_new0 (PsStageShape, n_devices * n_chunks);
   Even even = { 0 };
@@ -334,18 +311,17 @@ cut_even (const char *text, const PsModel *model, guint n_devices, guint n_chunk
   return g_steal_pointer (&shapes);
 }
 
-PsLayers *
-ps_setting_layers (const PsSetting *setting, const PsModel *model, guint n_devices, PsLink *link, GError **error)
+PsLayers *ps_setting_layers (const PsSetting *setting, const PsModel *model, guint n_devices, PsLink *link,
+                             GError **error)
 {
   g_autoptr (PsCostDb) db = NULL;
   PsSetting alone = *setting;
   guint n;
 
-  if (setting->cluster == NULL)
-    {
-      db = ps_costdb_open (setting->db, PS_COSTDB_READ, error);
-      return db != NULL ? ps_layers_costdb (db, setting->profile, model, n_devices, link, error) : NULL;
-    }
+  if (setting->cluster == NULL) {
+    db = ps_costdb_open (setting->db, PS_COSTDB_READ, error);
+    return db != NULL ? ps_layers_costdb (db, setting->profile, model, n_devices, link, error) : NULL;
+  }
   g_autofree PsStageShape *units = ps_model_units (model, &n);
   alone.known_model = model;
   alone.known_shapes = units;
@@ -354,9 +330,8 @@ ps_setting_layers (const PsSetting *setting, const PsModel *model, guint n_devic
 }
 
 /* Replaces the even cut by the one whose slowest stage is the fastest, if it is faster. */
-static gboolean
-improve_cut (const PsSetting *setting, const PsModel *model, guint n_devices, guint n_stages, PsStageShape *shapes,
-             GError **error)
+static gboolean improve_cut (const PsSetting *setting, const PsModel *model, guint n_devices, guint n_stages,
+                             PsStageShape *shapes, GError **error)
 {
   g_autofree double *speeds = NULL;
   g_autofree PsLink *links = g_new0 (PsLink, n_stages); /* transfers do not count */
@@ -372,13 +347,12 @@ improve_cut (const PsSetting *setting, const PsModel *model, guint n_devices, gu
     layers = ps_setting_layers (setting, model, n_devices, NULL, error);
   if (layers == NULL)
     return setting->cluster != NULL;
-  for (guint s = 0; s < n_stages; s++)
-    {
-      guint n_units = shapes[s].n_layers + (guint)shapes[s].embedding + shapes[s].n_mtp + (guint)shapes[s].head;
+  for (guint s = 0; s < n_stages; s++) {
+    guint n_units = shapes[s].n_layers + (guint)shapes[s].embedding + shapes[s].n_mtp + (guint)shapes[s].head;
 
-      stages[s].first = begin;
-      stages[s].last = (begin += n_units) - 1;
-    }
+    stages[s].first = begin;
+    stages[s].last = (begin += n_units) - 1;
+  }
   const PsPartition given = { .n_stages = n_stages, .stages = stages };
   const PsPartitionSetting cut = {
     .layers = layers, .n_devices = n_devices, .n_chunks = n_stages / n_devices, .links = links, .speeds = speeds
@@ -393,19 +367,17 @@ improve_cut (const PsSetting *setting, const PsModel *model, guint n_devices, gu
 }
 
 /* Lets the stages say how they run. */
-static void
-say_how (const PsSetting *setting, guint n, PsStageShape *shapes)
+static void say_how (const PsSetting *setting, guint n, PsStageShape *shapes)
 {
-  for (guint s = 0; s < n; s++)
-    {
-      shapes[s].recompute = shapes[s].n_layers > 0 ? ps_setting_recompute (setting, s) : PS_RECOMPUTE_NONE;
-      shapes[s].offload = ps_setting_offload (setting, s);
-      shapes[s].n_tensor = setting->n_tensor;
-    }
+  for (guint s = 0; s < n; s++) {
+    shapes[s].recompute = shapes[s].n_layers > 0 ? ps_setting_recompute (setting, s) : PS_RECOMPUTE_NONE;
+    shapes[s].offload = ps_setting_offload (setting, s);
+    shapes[s].n_tensor = setting->n_tensor;
+  }
 }
 
-PsStageShape *
-ps_setting_shapes (const PsSetting *setting, const PsModel *model, guint n_devices, guint n_chunks, GError **error)
+PsStageShape *ps_setting_shapes (const PsSetting *setting, const PsModel *model, guint n_devices, guint n_chunks,
+                                 GError **error)
 {
   guint n = n_devices * n_chunks;
   const char *layout = setting->layout != NULL ? setting->layout : setting->cluster != NULL ? "best" : "even";
@@ -425,16 +397,15 @@ ps_setting_shapes (const PsSetting *setting, const PsModel *model, guint n_devic
 /* Costs */
 
 /* Whether a stage recomputes or offloads. */
-static gboolean
-saves_memory (const PsSetting *setting)
+static gboolean saves_memory (const PsSetting *setting)
 {
   return setting->recompute != PS_RECOMPUTE_NONE || setting->n_recompute > 0 || setting->offload > 0
          || setting->n_offload > 0;
 }
 
 /* Measured stages of an open layout: the best ones if all of them were measured, else even ones. */
-static PsCosts *
-load_open (const PsCostSource *source, const PsSetting *setting, guint n_devices, guint n_chunks, GError **error)
+static PsCosts *load_open (const PsCostSource *source, const PsSetting *setting, guint n_devices, guint n_chunks,
+                           GError **error)
 {
   g_autoptr (PsModel) model = ps_setting_model (setting, NULL);
   g_autofree PsStageShape *best = NULL, *even = NULL;
@@ -456,20 +427,18 @@ load_open (const PsCostSource *source, const PsSetting *setting, guint n_devices
 }
 
 /* Reads the costs of the stages that the layout says. */
-static PsCosts *
-load (const PsSetting *setting, guint n_devices, guint n_chunks, GError **error)
+static PsCosts *load (const PsSetting *setting, guint n_devices, guint n_chunks, GError **error)
 {
   const PsCostSource *source = ps_setting_source (setting);
   g_autoptr (PsModel) model = NULL;
   g_autofree PsStageShape *shapes = NULL;
   PsSetting said = *setting;
 
-  if (source == NULL)
-    {
-      g_autofree char *usage = ps_source_usage (FALSE);
+  if (source == NULL) {
+    g_autofree char *usage = ps_source_usage (FALSE);
 
-      return ps_refuse_null (error, PS_ERROR_USAGE, "no costs: give %s", usage);
-    }
+    return ps_refuse_null (error, PS_ERROR_USAGE, "no costs: give %s", usage);
+  }
   if (!check_needs (setting, source, error))
     return NULL;
   if (!source->has_model || setting->known_shapes != NULL)
@@ -481,9 +450,8 @@ load (const PsSetting *setting, guint n_devices, guint n_chunks, GError **error)
   return shapes != NULL ? source->load (&said, n_devices, n_chunks, error) : NULL;
 }
 
-PsCostSpread *
-ps_setting_spread (const PsSetting *setting, const PsStageShape *shapes, guint n_devices, guint n_chunks,
-                   GError **error)
+PsCostSpread *ps_setting_spread (const PsSetting *setting, const PsStageShape *shapes, guint n_devices, guint n_chunks,
+                                 GError **error)
 {
   const PsCostSource *source = ps_setting_source (setting);
   PsSetting said = *setting;
@@ -492,38 +460,34 @@ ps_setting_spread (const PsSetting *setting, const PsStageShape *shapes, guint n
   return check_needs (setting, source, error) ? source->spread (&said, n_devices, n_chunks, error) : NULL;
 }
 
-static gint64
-scale_time (gint64 time_ns, double speed)
+static gint64 scale_time (gint64 time_ns, double speed)
 {
   return llrint (MIN ((double)time_ns / speed, (double)PS_MAX_TIME_NS));
 }
 
 /* A modelled transfer has a latency apart, which its source knows; otherwise the whole time scales. */
-static void
-scale_transfers (PsCosts *costs, double factor)
+static void scale_transfers (PsCosts *costs, double factor)
 {
   for (guint i = 1; i <= 2 * costs->n_stages; i++)
     costs->transfer_ns[i] = scale_time (costs->transfer_ns[i], factor);
-  for (guint stage = 0; stage < costs->n_stages; stage++)
-    {
-      costs->stage[stage].reduce_ns = scale_time (costs->stage[stage].reduce_ns, factor);
-      costs->stage[stage].reduce2_ns = scale_time (costs->stage[stage].reduce2_ns, factor);
-    }
+  for (guint stage = 0; stage < costs->n_stages; stage++) {
+    costs->stage[stage].reduce_ns = scale_time (costs->stage[stage].reduce_ns, factor);
+    costs->stage[stage].reduce2_ns = scale_time (costs->stage[stage].reduce2_ns, factor);
+  }
 }
 
-static gboolean
-replicate (const PsSetting *setting, const PsCluster *cluster, PsCosts *costs, guint n_devices, GError **error)
+static gboolean replicate (const PsSetting *setting, const PsCluster *cluster, PsCosts *costs, guint n_devices,
+                           GError **error)
 {
   guint zero = ps_setting_zero (setting);
 
   if (cluster != NULL)
     ps_costs_set_reduce (costs, cluster, n_devices, setting->n_replicas);
-  if (setting->n_replicas == 1 && setting->n_context == 1)
-    {
-      for (guint stage = 0; stage < costs->n_stages; stage++)
-        costs->stage[stage].reduce_ns = 0;
-      return TRUE;
-    }
+  if (setting->n_replicas == 1 && setting->n_context == 1) {
+    for (guint stage = 0; stage < costs->n_stages; stage++)
+      costs->stage[stage].reduce_ns = 0;
+    return TRUE;
+  }
   if (setting->n_replicas == 1 || ps_costs_have_reduce (costs, 1))
     return zero == 0 || ps_costs_zero (costs, setting->n_replicas, zero, error);
   return ps_refuse (
@@ -534,8 +498,7 @@ replicate (const PsSetting *setting, const PsCluster *cluster, PsCosts *costs, g
 }
 
 /* Changes the costs as the options say. */
-static gboolean
-adapt (const PsSetting *setting, PsCosts *costs, guint n_devices, GError **error)
+static gboolean adapt (const PsSetting *setting, PsCosts *costs, guint n_devices, GError **error)
 {
   const PsCostSource *source = ps_setting_source (setting);
   gboolean saves = saves_memory (setting), with_model = source->has_cluster || (saves && source->has_model);
@@ -560,8 +523,8 @@ adapt (const PsSetting *setting, PsCosts *costs, guint n_devices, GError **error
   return TRUE;
 }
 
-gboolean
-ps_setting_add_slices (const PsSetting *setting, PsCosts *costs, guint n_devices, guint n_slices, GError **error)
+gboolean ps_setting_add_slices (const PsSetting *setting, PsCosts *costs, guint n_devices, guint n_slices,
+                                GError **error)
 {
   const PsCostSource *source = ps_setting_source (setting);
   guint n_stages = costs->n_stages;
@@ -574,34 +537,31 @@ ps_setting_add_slices (const PsSetting *setting, PsCosts *costs, guint n_devices
     return FALSE;
   g_autoptr (PsSliceParts) parts = ps_slice_parts_new (n_slices, n_stages);
   said.n_slices = 0;
-  for (guint k = 0; k < n_slices; k++)
-    {
-      g_autoptr (PsModel) model = ps_model_copy (whole);
-      g_autoptr (PsCosts) slice = NULL;
+  for (guint k = 0; k < n_slices; k++) {
+    g_autoptr (PsModel) model = ps_model_copy (whole);
+    g_autoptr (PsCosts) slice = NULL;
 
-      said.known_model = model;
-      said.sequence = 0;
-      if (ps_model_slice (model, n_slices, k, setting->n_tensor * setting->n_context, error))
-        slice = ps_setting_costs_alike (&said, costs, n_devices, error);
-      if (slice == NULL)
-        return FALSE;
-      for (guint i = 0; i < PS_OP_O * n_stages; i++)
-        {
-          gint64 whole_ns = costs->op[i].duration_ns;
+    said.known_model = model;
+    said.sequence = 0;
+    if (ps_model_slice (model, n_slices, k, setting->n_tensor * setting->n_context, error))
+      slice = ps_setting_costs_alike (&said, costs, n_devices, error);
+    if (slice == NULL)
+      return FALSE;
+    for (guint i = 0; i < PS_OP_O * n_stages; i++) {
+      gint64 whole_ns = costs->op[i].duration_ns;
 
-          parts->part[(i / n_stages * n_slices + k) * n_stages + i % n_stages]
-              = whole_ns > 0 ? (double)slice->op[i].duration_ns / (double)whole_ns : 1.0 / n_slices;
-        }
-      for (guint i = 0; k == 0 && i < 2 * n_stages; i++)
-        if (costs->transfer_ns[i + 1] > 0)
-          parts->transfer[i] = (double)slice->transfer_ns[i + 1] / (double)costs->transfer_ns[i + 1];
+      parts->part[(i / n_stages * n_slices + k) * n_stages + i % n_stages]
+          = whole_ns > 0 ? (double)slice->op[i].duration_ns / (double)whole_ns : 1.0 / n_slices;
     }
+    for (guint i = 0; k == 0 && i < 2 * n_stages; i++)
+      if (costs->transfer_ns[i + 1] > 0)
+        parts->transfer[i] = (double)slice->transfer_ns[i + 1] / (double)costs->transfer_ns[i + 1];
+  }
   ps_costs_add_slices (costs, g_steal_pointer (&parts));
   return TRUE;
 }
 
-PsCosts *
-ps_setting_costs (const PsSetting *setting, guint n_devices, guint n_chunks, GError **error)
+PsCosts *ps_setting_costs (const PsSetting *setting, guint n_devices, guint n_chunks, GError **error)
 {
   g_autoptr (PsCosts) costs = load (setting, n_devices, n_chunks, error);
 
@@ -611,8 +571,7 @@ ps_setting_costs (const PsSetting *setting, guint n_devices, guint n_chunks, GEr
              : NULL;
 }
 
-PsCosts *
-ps_setting_costs_alike (const PsSetting *setting, const PsCosts *costs, guint n_devices, GError **error)
+PsCosts *ps_setting_costs_alike (const PsSetting *setting, const PsCosts *costs, guint n_devices, GError **error)
 {
   guint n = costs->n_stages;
   g_autofree PsStageShape *shapes = g_memdup2 (costs->shapes, costs->shapes != NULL ? n * sizeof *shapes : 0);
@@ -624,8 +583,7 @@ ps_setting_costs_alike (const PsSetting *setting, const PsCosts *costs, guint n_
   return ps_setting_costs (&said, n_devices, n / n_devices, error);
 }
 
-gboolean
-ps_setting_place (const PsSetting *setting, const PsPlacement *placement, PsCosts *costs, GError **error)
+gboolean ps_setting_place (const PsSetting *setting, const PsPlacement *placement, PsCosts *costs, GError **error)
 {
   if (placement->kind != PS_PLACEMENT_CUSTOM || placement->n_copies > 1 || !ps_setting_source (setting)->has_cluster)
     return TRUE;
@@ -640,48 +598,43 @@ ps_setting_place (const PsSetting *setting, const PsPlacement *placement, PsCost
 /* R ops */
 
 /* Whether a stage recomputes or offloads every microbatch. */
-static gboolean
-saves_all (const PsSetting *setting, guint stage)
+static gboolean saves_all (const PsSetting *setting, guint stage)
 {
   return ps_setting_recompute (setting, stage) != PS_RECOMPUTE_NONE || ps_setting_offload (setting, stage) > 0;
 }
 
-PsCosts *
-ps_setting_full_costs (const PsSetting *setting, const PsCosts *costs, guint n_devices, GError **error)
+PsCosts *ps_setting_full_costs (const PsSetting *setting, const PsCosts *costs, guint n_devices, GError **error)
 {
   PsSetting said = *setting;
 
-  if (ps_setting_source (setting) == NULL)
-    {
-      g_autoptr (PsCosts) full = ps_costs_copy (costs);
+  if (ps_setting_source (setting) == NULL) {
+    g_autoptr (PsCosts) full = ps_costs_copy (costs);
 
-      for (guint stage = 0; stage < costs->n_stages; stage++)
-        if (!ps_costs_recompute (full, stage, NULL, NULL, PS_RECOMPUTE_FULL, error))
-          return NULL;
-      return g_steal_pointer (&full);
-    }
+    for (guint stage = 0; stage < costs->n_stages; stage++)
+      if (!ps_costs_recompute (full, stage, NULL, NULL, PS_RECOMPUTE_FULL, error))
+        return NULL;
+    return g_steal_pointer (&full);
+  }
   said.recompute = PS_RECOMPUTE_FULL;
   said.n_recompute = said.n_offload = 0;
   said.offload = 0;
   return ps_setting_costs_alike (&said, costs, n_devices, error);
 }
 
-PsCosts *
-ps_setting_recomputed (const PsSetting *setting, const PsSchedule *schedule, const PsCosts *costs, const PsCosts *full,
-                       GError **error)
+PsCosts *ps_setting_recomputed (const PsSetting *setting, const PsSchedule *schedule, const PsCosts *costs,
+                                const PsCosts *full, GError **error)
 {
   if (!ps_setting_check_stages (setting, costs->n_stages, error))
     return NULL;
-  for (guint i = 0; i < ps_schedule_n_ops (schedule); i++)
-    {
-      PsOp op = schedule->ops[i];
+  for (guint i = 0; i < ps_schedule_n_ops (schedule); i++) {
+    PsOp op = schedule->ops[i];
 
-      if (op.kind == PS_OP_R && saves_all (setting, op.stage))
-        return ps_refuse_null (
-            error, PS_ERROR_USAGE,
-            "schedule '%s': stage %u has an R, which recomputes one microbatch; with it %s would be right",
-            schedule->name, op.stage, ps_setting_offload (setting, op.stage) > 0 ? "--offload 0" : "--recompute none");
-    }
+    if (op.kind == PS_OP_R && saves_all (setting, op.stage))
+      return ps_refuse_null (
+          error, PS_ERROR_USAGE,
+          "schedule '%s': stage %u has an R, which recomputes one microbatch; with it %s would be right",
+          schedule->name, op.stage, ps_setting_offload (setting, op.stage) > 0 ? "--offload 0" : "--recompute none");
+  }
   g_autoptr (PsCosts) some = ps_costs_copy (full);
   for (guint stage = 0; stage < costs->n_stages; stage++)
     if (saves_all (setting, stage))
@@ -691,8 +644,7 @@ ps_setting_recomputed (const PsSetting *setting, const PsSchedule *schedule, con
 
 /* What costs serve for */
 
-gboolean
-ps_costs_check_placement (const PsCosts *costs, const PsPlacement *placement, GError **error)
+gboolean ps_costs_check_placement (const PsCosts *costs, const PsPlacement *placement, GError **error)
 {
   if (!costs->loop_only || placement->kind == PS_PLACEMENT_LOOP)
     return TRUE;
@@ -701,8 +653,7 @@ ps_costs_check_placement (const PsCosts *costs, const PsPlacement *placement, GE
                     ps_placement_name (placement->kind));
 }
 
-gboolean
-ps_costs_check_known (const PsCosts *costs, const PsSchedule *schedule, GError **error)
+gboolean ps_costs_check_known (const PsCosts *costs, const PsSchedule *schedule, GError **error)
 {
   static const PsOpKind kinds[] = { PS_OP_F, PS_OP_B, PS_OP_W, PS_OP_BW };
   gsize n = schedule != NULL ? ps_schedule_n_ops (schedule) : G_N_ELEMENTS (kinds) * costs->n_stages;
@@ -710,54 +661,49 @@ ps_costs_check_known (const PsCosts *costs, const PsSchedule *schedule, GError *
 
   for (guint stage = 0; stage < costs->n_stages; stage++)
     unknown |= costs->stage[stage].unknown;
-  for (gsize i = 0; unknown != 0 && i < n; i++)
-    {
-      PsOpKind kind = schedule != NULL ? (PsOpKind)schedule->ops[i].kind : kinds[i / costs->n_stages];
-      guint stage = schedule != NULL ? schedule->ops[i].stage : (guint)(i % costs->n_stages);
+  for (gsize i = 0; unknown != 0 && i < n; i++) {
+    PsOpKind kind = schedule != NULL ? (PsOpKind)schedule->ops[i].kind : kinds[i / costs->n_stages];
+    guint stage = schedule != NULL ? schedule->ops[i].stage : (guint)(i % costs->n_stages);
 
-      if (costs->stage[stage].unknown & 1U << kind)
-        return ps_refuse (error, PS_ERROR_INPUT,
-                          "no %s of stage %u is known: %s; add a run that has it, with another --costs-from or in "
-                          "calib import, or --model FILE there to estimate it",
-                          ps_op_kind_name (kind), stage, costs->source);
-    }
+    if (costs->stage[stage].unknown & 1U << kind)
+      return ps_refuse (error, PS_ERROR_INPUT,
+                        "no %s of stage %u is known: %s; add a run that has it, with another --costs-from or in "
+                        "calib import, or --model FILE there to estimate it",
+                        ps_op_kind_name (kind), stage, costs->source);
+  }
   return TRUE;
 }
 
-static PsCosts *
-fastest_costs (const PsPlacement *placement, const PsCosts *costs, const double *speed)
+static PsCosts *fastest_costs (const PsPlacement *placement, const PsCosts *costs, const double *speed)
 {
   PsCosts *fastest = ps_costs_copy (costs);
 
   ps_costs_remove_host_time (fastest); /* does not depend on the speed */
-  for (guint i = 0; costs->warm != NULL && i < PS_OP_O * costs->n_lengths * costs->n_stages; i++)
-    {
-      guint kind = i / (costs->n_lengths * costs->n_stages), stage = i % costs->n_stages;
-      double warm = MIN (costs->warm[kind * costs->n_stages + stage], 1);
+  for (guint i = 0; costs->warm != NULL && i < PS_OP_O * costs->n_lengths * costs->n_stages; i++) {
+    guint kind = i / (costs->n_lengths * costs->n_stages), stage = i % costs->n_stages;
+    double warm = MIN (costs->warm[kind * costs->n_stages + stage], 1);
 
-      fastest->op[i].duration_ns = llrint ((double)fastest->op[i].duration_ns * warm);
-    }
-  for (guint stage = 0; speed != NULL && stage < costs->n_stages; stage++)
-    {
-      double best = 0;
+    fastest->op[i].duration_ns = llrint ((double)fastest->op[i].duration_ns * warm);
+  }
+  for (guint stage = 0; speed != NULL && stage < costs->n_stages; stage++) {
+    double best = 0;
 
-      for (guint copy = 0; copy < placement->n_copies; copy++)
-        best = MAX (best, speed[ps_placement_device (placement, copy, stage)]);
-      for (guint i = stage; i < PS_N_OP_KINDS * costs->n_lengths * costs->n_stages; i += costs->n_stages)
-        fastest->op[i].duration_ns = llrint ((double)fastest->op[i].duration_ns / best);
-      for (guint i = stage; costs->pairs_ns != NULL && i < costs->n_lengths * costs->n_stages; i += costs->n_stages)
-        if (fastest->pairs_ns[i] >= 0)
-          fastest->pairs_ns[i] = llrint ((double)fastest->pairs_ns[i] / best);
-      if (costs->stage[stage].pair_ns >= 0)
-        fastest->stage[stage].pair_ns = llrint ((double)fastest->stage[stage].pair_ns / best);
-    }
+    for (guint copy = 0; copy < placement->n_copies; copy++)
+      best = MAX (best, speed[ps_placement_device (placement, copy, stage)]);
+    for (guint i = stage; i < PS_N_OP_KINDS * costs->n_lengths * costs->n_stages; i += costs->n_stages)
+      fastest->op[i].duration_ns = llrint ((double)fastest->op[i].duration_ns / best);
+    for (guint i = stage; costs->pairs_ns != NULL && i < costs->n_lengths * costs->n_stages; i += costs->n_stages)
+      if (fastest->pairs_ns[i] >= 0)
+        fastest->pairs_ns[i] = llrint ((double)fastest->pairs_ns[i] / best);
+    if (costs->stage[stage].pair_ns >= 0)
+      fastest->stage[stage].pair_ns = llrint ((double)fastest->stage[stage].pair_ns / best);
+  }
   ps_costs_add_host_time (fastest, placement->device, placement->n_copies);
   return fastest;
 }
 
-PsCosts *
-ps_setting_fastest_costs (const PsSetting *setting, const PsPlacement *placement, const PsCosts *costs, guint n_slices,
-                          GError **error)
+PsCosts *ps_setting_fastest_costs (const PsSetting *setting, const PsPlacement *placement, const PsCosts *costs,
+                                   guint n_slices, GError **error)
 {
   g_autofree double *speed = NULL;
 

@@ -7,14 +7,12 @@
 
 /* A queue of ids by the time at which they are due, then by id: a list in order. Most new times come near its end, so
  * that only a few others move. */
-typedef struct
-{
+typedef struct {
   gint64 time_ns;
   guint32 id;
 } PsDue;
 
-typedef struct
-{
+typedef struct {
   PsDue *list; /* from `first` to before `end`; an entry may stand for an earlier time than that of its id */
   guint first;
   guint end;
@@ -22,49 +20,43 @@ typedef struct
   gint64 *time_ns; /* [n_ids] when an id is due; G_MAXINT64: it is not */
 } PsQueue;
 
-static inline void
-ps_queue_init (PsQueue *queue, guint n_ids)
+static inline void ps_queue_init (PsQueue *queue, guint n_ids)
 {
   *queue = (PsQueue){ .list = g_new (PsDue, 64), .size = 64, .time_ns = g_new (gint64, n_ids) };
   for (guint i = 0; i < n_ids; i++)
     queue->time_ns[i] = G_MAXINT64;
 }
 
-static inline void
-ps_queue_clear (PsQueue *queue)
+static inline void ps_queue_clear (PsQueue *queue)
 {
   g_free (queue->list);
   g_free (queue->time_ns);
 }
 
-static inline void
-ps_queue_insert (PsQueue *queue, PsDue due)
+static inline void ps_queue_insert (PsQueue *queue, PsDue due)
 {
   guint place;
 
-  if (queue->end == queue->size)
-    {
-      queue->end -= queue->first;
-      memmove (queue->list, queue->list + queue->first, queue->end * sizeof *queue->list);
-      queue->first = 0;
-      if (queue->end > queue->size / 2)
-        queue->list = g_renew (PsDue, queue->list, queue->size *= 2);
-    }
-  for (place = queue->end++; place > queue->first; place--)
-    {
-      const PsDue *before = &queue->list[place - 1];
+  if (queue->end == queue->size) {
+    queue->end -= queue->first;
+    memmove (queue->list, queue->list + queue->first, queue->end * sizeof *queue->list);
+    queue->first = 0;
+    if (queue->end > queue->size / 2)
+      queue->list = g_renew (PsDue, queue->list, queue->size *= 2);
+  }
+  for (place = queue->end++; place > queue->first; place--) {
+    const PsDue *before = &queue->list[place - 1];
 
-      if (before->time_ns < due.time_ns || (before->time_ns == due.time_ns && before->id <= due.id))
-        break;
-      queue->list[place] = *before;
-    }
+    if (before->time_ns < due.time_ns || (before->time_ns == due.time_ns && before->id <= due.id))
+      break;
+    queue->list[place] = *before;
+  }
   queue->list[place] = due;
 }
 
 /* An id is due at that time, whether or not it was due at another. If it is put off, its entry stays where it is until
  * it comes first: most ids are put off by little. */
-static inline void
-ps_queue_set (PsQueue *queue, guint32 id, gint64 time_ns)
+static inline void ps_queue_set (PsQueue *queue, guint32 id, gint64 time_ns)
 {
   gint64 before_ns = queue->time_ns[id];
 
@@ -74,32 +66,28 @@ ps_queue_set (PsQueue *queue, guint32 id, gint64 time_ns)
 }
 
 /* When an id is due; G_MAXINT64: it is not. */
-static inline gint64
-ps_queue_time (const PsQueue *queue, guint32 id)
+static inline gint64 ps_queue_time (const PsQueue *queue, guint32 id)
 {
   return queue->time_ns[id];
 }
 
 /* The first time at which an id is due; G_MAXINT64: none is. */
-static inline gint64
-ps_queue_first_ns (PsQueue *queue)
+static inline gint64 ps_queue_first_ns (PsQueue *queue)
 {
-  while (queue->first < queue->end)
-    {
-      PsDue due = queue->list[queue->first];
+  while (queue->first < queue->end) {
+    PsDue due = queue->list[queue->first];
 
-      if (due.time_ns == queue->time_ns[due.id])
-        return due.time_ns;
-      queue->first++;
-      if (queue->time_ns[due.id] < G_MAXINT64 && due.time_ns < queue->time_ns[due.id])
-        ps_queue_insert (queue, (PsDue){ queue->time_ns[due.id], due.id });
-    }
+    if (due.time_ns == queue->time_ns[due.id])
+      return due.time_ns;
+    queue->first++;
+    if (queue->time_ns[due.id] < G_MAXINT64 && due.time_ns < queue->time_ns[due.id])
+      ps_queue_insert (queue, (PsDue){ queue->time_ns[due.id], due.id });
+  }
   return G_MAXINT64;
 }
 
 /* Takes out the first id, after ps_queue_first_ns has found it. */
-static inline guint32
-ps_queue_take (PsQueue *queue)
+static inline guint32 ps_queue_take (PsQueue *queue)
 {
   guint32 id = queue->list[queue->first++].id;
 

@@ -5,8 +5,7 @@
 
 #include <string.h>
 
-typedef struct
-{
+typedef struct {
   PsProgram *program;
   const PsCosts *costs;
   PsEventsSetting setting; /* ready_order 0 */
@@ -17,8 +16,7 @@ typedef struct
   gint64 best_span_ns;
 } Plan;
 
-static void
-plan_clear (Plan *plan)
+static void plan_clear (Plan *plan)
 {
   ps_simulation_free (plan->simulation);
   g_free (plan->best);
@@ -26,15 +24,13 @@ plan_clear (Plan *plan)
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Plan, plan_clear)
 
 /* Runs the program as it stands; FALSE when it deadlocks. */
-static gboolean
-run (Plan *plan)
+static gboolean run (Plan *plan)
 {
   return ps_events_simulate (plan->program, plan->costs, &plan->setting, plan->simulation, NULL);
 }
 
 /* Notes the streams that have just run, if they are the best so far. */
-static void
-note (Plan *plan)
+static void note (Plan *plan)
 {
   const PsSimulation *simulation = plan->simulation;
 
@@ -51,8 +47,7 @@ note (Plan *plan)
 
 /* The order in which the transfers of the last run began. Blocking devices come to a receive when they did then, others
  * have it posted beforehand. */
-static void
-try_order_of_run (Plan *plan)
+static void try_order_of_run (Plan *plan)
 {
   const PsSimulation *simulation = plan->simulation;
 
@@ -62,8 +57,7 @@ try_order_of_run (Plan *plan)
     note (plan);
 }
 
-static gboolean
-is_safe (const PsProgram *program)
+static gboolean is_safe (const PsProgram *program)
 {
   guint n_channels;
 
@@ -75,8 +69,7 @@ is_safe (const PsProgram *program)
 }
 
 /* An order by rule, and the order in which its transfers began. */
-static void
-try_rule (Plan *plan, PsCommOrder order)
+static void try_rule (Plan *plan, PsCommOrder order)
 {
   PsCommOrder asked = plan->program->order;
 
@@ -91,32 +84,28 @@ try_rule (Plan *plan, PsCommOrder order)
 }
 
 /* The longest path from the start of each step to the end of the program while transfers do not queue. */
-static gint64 *
-find_tails (const Plan *plan)
+static gint64 *find_tails (const Plan *plan)
 {
   const PsProgram *program = plan->program;
   const PsEventsSetting *setting = &plan->setting;
   gint64 *tails = g_new0 (gint64, (gsize)program->n_steps + 1); /* entry 0: steps without input or predecessor */
 
-  for (guint i = program->n_steps; i-- > 0;)
-    {
-      const PsStep *step = &program->steps[i];
-      gint64 transfer
-          = setting->transfer_ns != NULL ? setting->transfer_ns[i] : plan->costs->transfer_ns[step->transfer];
-      gint64 duration
-          = setting->duration_ns != NULL ? setting->duration_ns[i] : ps_step_duration (program, plan->costs, i);
+  for (guint i = program->n_steps; i-- > 0;) {
+    const PsStep *step = &program->steps[i];
+    gint64 transfer = setting->transfer_ns != NULL ? setting->transfer_ns[i] : plan->costs->transfer_ns[step->transfer];
+    gint64 duration
+        = setting->duration_ns != NULL ? setting->duration_ns[i] : ps_step_duration (program, plan->costs, i);
 
-      tails[i + 1] += ps_event_step_at_speed (setting, program, plan->costs, i, duration);
-      tails[step->previous] = MAX (tails[step->previous], tails[i + 1]);
-      tails[step->input] = MAX (tails[step->input], tails[i + 1] + transfer);
-    }
+    tails[i + 1] += ps_event_step_at_speed (setting, program, plan->costs, i, duration);
+    tails[step->previous] = MAX (tails[step->previous], tails[i + 1]);
+    tails[step->input] = MAX (tails[step->input], tails[i + 1] + transfer);
+  }
   memmove (tails, tails + 1, program->n_steps * sizeof *tails);
   return tails;
 }
 
 /* Messages as they come: first the oldest (urgency NULL), or first the most urgent. */
-static gboolean
-try_free_messages (Plan *plan, const gint64 *urgency_ns, GError **error)
+static gboolean try_free_messages (Plan *plan, const gint64 *urgency_ns, GError **error)
 {
   PsEventsSetting setting = plan->setting;
   g_autoptr (PsEvents) events = NULL;
@@ -132,8 +121,7 @@ try_free_messages (Plan *plan, const gint64 *urgency_ns, GError **error)
   return *error == NULL;
 }
 
-gboolean
-ps_events_plan (PsProgram *program, const PsCosts *costs, const PsEventsSetting *setting, GError **error)
+gboolean ps_events_plan (PsProgram *program, const PsCosts *costs, const PsEventsSetting *setting, GError **error)
 {
   g_auto (Plan) plan = { .program = program, .costs = costs, .setting = *setting };
   g_autoptr (GError) cause = NULL;
@@ -144,16 +132,14 @@ ps_events_plan (PsProgram *program, const PsCosts *costs, const PsEventsSetting 
   plan.simulation = ps_simulation_new (program);
   plan.simulation->times_only = TRUE;
   tails = find_tails (&plan);
-  if (try_free_messages (&plan, NULL, &cause) && try_free_messages (&plan, tails, &cause))
-    {
-      try_rule (&plan, PS_COMM_ASAP);
-      try_rule (&plan, PS_COMM_DEFERRED);
-    }
-  if (plan.best != NULL)
-    {
-      memcpy (program->instructions, plan.best, plan.size);
-      ps_program_note_places (program);
-    }
+  if (try_free_messages (&plan, NULL, &cause) && try_free_messages (&plan, tails, &cause)) {
+    try_rule (&plan, PS_COMM_ASAP);
+    try_rule (&plan, PS_COMM_DEFERRED);
+  }
+  if (plan.best != NULL) {
+    memcpy (program->instructions, plan.best, plan.size);
+    ps_program_note_places (program);
+  }
   if (cause == NULL)
     return TRUE;
   g_propagate_error (error, g_steal_pointer (&cause));

@@ -20,8 +20,7 @@
 /* One transfer and the conditions that it waits for: its data exists, it is the next one on each end, and in blocking
  * runs each device has come to it. An eager message has two transfers. The first holds the sender's end; the second is
  * over when the message has arrived and it is the next one on the receiver's end. */
-typedef struct
-{
+typedef struct {
   gint64 start_ns;   /* when the last condition so far was met */
   gint64 end_ns;     /* until it starts: its duration */
   guint32 next[2];   /* 1 + transfers of which a condition is met when it ends; 0 = none */
@@ -37,23 +36,20 @@ typedef struct
   guint8 joined : 2; /* before its end is known: bit 0: the sender takes part, bit 1: the receiver does */
 } Transfer;
 
-typedef enum
-{
+typedef enum {
   TRANSFER_WHOLE,
   TRANSFER_EAGER_SEND,
   TRANSFER_EAGER_RECEIVE,
 } TransferPart;
 
-typedef enum
-{
+typedef enum {
   ITEM_OP,
   ITEM_SEND,    /* blocking runs only: the device comes to the transfer and goes on when it is over */
   ITEM_RECEIVE, /* the same */
 } ItemType;
 
 /* One thing that a device does. */
-typedef struct
-{
+typedef struct {
   gint64 duration_ns;
   guint32 step;
   guint32 cost;    /* of an op: index into PsCosts.op */
@@ -64,14 +60,12 @@ typedef struct
 } Item;
 
 /* A time in which a device sends or receives. */
-typedef struct
-{
+typedef struct {
   gint64 from_ns;
   gint64 until_ns;
 } Span;
 
-typedef struct
-{
+typedef struct {
   gint64 clock_ns; /* end of its last op, or of its last send or receive when blocking */
   guint32 next;    /* item */
   guint32 end;     /* after its last item */
@@ -94,8 +88,7 @@ typedef struct
 
 typedef struct _Ready Ready;
 
-struct _PsEvents
-{
+struct _PsEvents {
   const PsProgram *program;
   PsEventsSetting setting;
   PsChannels *channels;
@@ -131,56 +124,51 @@ struct _PsEvents
 /* Making the engine: the items of each device and the conditions of each transfer. */
 
 /* The transfer that a consumer waits for: the part on the receiver's end if the message is eager, else the whole. */
-static guint32
-receive_part (const PsEvents *events, guint32 message)
+static guint32 receive_part (const PsEvents *events, guint32 message)
 {
   const Transfer *transfer = &events->transfers[message];
 
   return transfer->part == TRANSFER_EAGER_SEND ? transfer->next[1] - 1 : message;
 }
 
-static guint32
-part_on (const PsEvents *events, guint32 message, guint device)
+static guint32 part_on (const PsEvents *events, guint32 message, guint device)
 {
   return events->program->messages[message].receiver == device ? receive_part (events, message) : message;
 }
 
 /* A transfer for each message, and a second one for each eager message, which holds no channel end. */
-static void
-build_transfers (PsEvents *events, const PsCosts *costs)
+static void build_transfers (PsEvents *events, const PsCosts *costs)
 {
   const PsProgram *program = events->program;
   guint8 n_held = events->channels->n_ends > 0 ? PS_N_SIDES : 0;
 
   events->n_transfers = program->n_messages;
   events->transfers = g_new0 (Transfer, 2 * (gsize)events->program->n_messages + 1);
-  for (guint i = 0; i < events->program->n_messages; i++)
-    {
-      const PsMessage *message = &program->messages[i];
-      Transfer *transfer = &events->transfers[i], *receive = &events->transfers[events->n_transfers];
+  for (guint i = 0; i < events->program->n_messages; i++) {
+    const PsMessage *message = &program->messages[i];
+    Transfer *transfer = &events->transfers[i], *receive = &events->transfers[events->n_transfers];
 
-      *transfer = (Transfer){ .message = i,
-                              .consumer = message->consumer,
-                              .sender = message->sender,
-                              .receiver = message->receiver,
-                              .held = n_held };
-      if (!ps_events_setting_is_eager (&events->setting,
-                                       costs->message_bytes[program->steps[message->consumer].transfer]))
-        continue;
-      *receive = *transfer;
-      receive->part = TRANSFER_EAGER_RECEIVE;
-      receive->held = 0;
-      transfer->part = TRANSFER_EAGER_SEND;
-      transfer->held = MIN (n_held, 1);
-      transfer->next[1] = ++events->n_transfers;
-    }
+    *transfer = (Transfer){ .message = i,
+                            .consumer = message->consumer,
+                            .sender = message->sender,
+                            .receiver = message->receiver,
+                            .held = n_held };
+    if (!ps_events_setting_is_eager (&events->setting,
+                                     costs->message_bytes[program->steps[message->consumer].transfer]))
+      continue;
+    *receive = *transfer;
+    receive->part = TRANSFER_EAGER_RECEIVE;
+    receive->held = 0;
+    transfer->part = TRANSFER_EAGER_SEND;
+    transfer->held = MIN (n_held, 1);
+    transfer->next[1] = ++events->n_transfers;
+  }
 }
 
 /* Links each transfer to the next one on the same channel end. Of an eager message the send part holds the sender's
  * end, the receive part the receiver's. A transfer that is the next one on both ends waits for one condition, not two.
  */
-static void
-link_ends (PsEvents *events, guint32 index)
+static void link_ends (PsEvents *events, guint32 index)
 {
   const PsMessage *message = &events->program->messages[index];
   const PsEndPlace *places = events->channels->on_end[index];
@@ -190,17 +178,15 @@ link_ends (PsEvents *events, guint32 index)
     send->next[0] = 1 + part_on (events, places[PS_SIDE_SENDER].next - 1, message->sender);
   if (places[PS_SIDE_RECEIVER].next != 0)
     receive->next[1] = 1 + part_on (events, places[PS_SIDE_RECEIVER].next - 1, message->receiver);
-  if (send == receive && send->next[0] != 0 && send->next[0] == send->next[1])
-    {
-      events->transfers[send->next[0] - 1].conditions--;
-      send->next[1] = 0;
-    }
+  if (send == receive && send->next[0] != 0 && send->next[0] == send->next[1]) {
+    events->transfers[send->next[0] - 1].conditions--;
+    send->next[1] = 0;
+  }
 }
 
 /* Counts the conditions of a transfer: its data exists or has arrived; the transfers before it on each channel end are
  * over; when blocking, both devices have reached the instruction. */
-static void
-count_conditions (PsEvents *events, guint32 index)
+static void count_conditions (PsEvents *events, guint32 index)
 {
   const PsEndPlace *places = events->channels->on_end[index];
   Transfer *send = &events->transfers[index], *receive = &events->transfers[receive_part (events, index)];
@@ -214,8 +200,7 @@ count_conditions (PsEvents *events, guint32 index)
   receive->conditions += events->setting.blocking != 0;
 }
 
-static void
-append_op (PsEvents *events, guint step)
+static void append_op (PsEvents *events, guint step)
 {
   const PsProgram *program = events->program;
   Item *item = &events->items[events->n_items];
@@ -228,29 +213,26 @@ append_op (PsEvents *events, guint step)
 }
 
 /* Blocking devices work through sends and receives, others through ops alone. */
-static void
-append_items (PsEvents *events, guint device)
+static void append_items (PsEvents *events, guint device)
 {
   const PsProgram *program = events->program;
   guint op = program->schedule->first[device];
 
-  for (guint i = program->first[device]; i < program->first[device + 1]; i++)
-    {
-      const PsInstruction *instruction = &program->instructions[i];
-      Item *item = &events->items[events->n_items];
+  for (guint i = program->first[device]; i < program->first[device + 1]; i++) {
+    const PsInstruction *instruction = &program->instructions[i];
+    Item *item = &events->items[events->n_items];
 
-      if (instruction->type == PS_INSTRUCTION_COMPUTE)
-        append_op (events, program->step_of[op++]);
-      if (!events->setting.blocking || !ps_instruction_is_post (instruction))
-        continue;
-      *item = (Item){ .type = instruction->type == PS_INSTRUCTION_SEND ? ITEM_SEND : ITEM_RECEIVE };
-      item->wait = 1 + part_on (events, instruction->message - 1, device);
-      events->n_items++;
-    }
+    if (instruction->type == PS_INSTRUCTION_COMPUTE)
+      append_op (events, program->step_of[op++]);
+    if (!events->setting.blocking || !ps_instruction_is_post (instruction))
+      continue;
+    *item = (Item){ .type = instruction->type == PS_INSTRUCTION_SEND ? ITEM_SEND : ITEM_RECEIVE };
+    item->wait = 1 + part_on (events, instruction->message - 1, device);
+    events->n_items++;
+  }
 }
 
-static void
-build_items (PsEvents *events)
+static void build_items (PsEvents *events)
 {
   const PsProgram *program = events->program;
 
@@ -258,23 +240,20 @@ build_items (PsEvents *events)
       = g_new (Item, program->n_steps + (events->setting.blocking ? 2 * (gsize)events->program->n_messages : 0) + 1);
   events->item_of_step = g_new (guint32, program->n_steps);
   events->first_item = g_new0 (guint, events->n_devices + 1);
-  for (guint device = 0; device < events->n_devices; device++)
-    {
-      append_items (events, device);
-      events->first_item[device + 1] = events->n_items;
-    }
+  for (guint device = 0; device < events->n_devices; device++) {
+    append_items (events, device);
+    events->first_item[device + 1] = events->n_items;
+  }
   if (events->setting.blocking)
     return;
-  for (guint32 i = 0; i < events->program->n_messages; i++)
-    {
-      guint32 *send = events->items[events->item_of_step[program->messages[i].producer]].send;
+  for (guint32 i = 0; i < events->program->n_messages; i++) {
+    guint32 *send = events->items[events->item_of_step[program->messages[i].producer]].send;
 
-      send[send[0] != 0] = i + 1;
-    }
+    send[send[0] != 0] = i + 1;
+  }
 }
 
-static gboolean
-check_setting (const PsEventsSetting *setting, const PsProgram *program, GError **error)
+static gboolean check_setting (const PsEventsSetting *setting, const PsProgram *program, GError **error)
 {
   const char *message = NULL;
 
@@ -294,19 +273,18 @@ check_setting (const PsEventsSetting *setting, const PsProgram *program, GError 
 }
 
 /* ps_costs_check knows neither speed nor slow-down: all ops and transfers one after the other may still be too long. */
-static gboolean
-check_sums (const PsProgram *program, const PsCosts *costs, const PsEventsSetting *setting, GError **error)
+static gboolean check_sums (const PsProgram *program, const PsCosts *costs, const PsEventsSetting *setting,
+                            GError **error)
 {
   double sum = 0, slowdown = MAX (setting->overlap_slowdown, 1);
 
-  for (guint i = 0; i < program->n_steps; i++)
-    {
-      const PsStep *step = &program->steps[i];
-      double speed = setting->speed != NULL ? setting->speed[step->device] : 1;
+  for (guint i = 0; i < program->n_steps; i++) {
+    const PsStep *step = &program->steps[i];
+    double speed = setting->speed != NULL ? setting->speed[step->device] : 1;
 
-      sum += (double)ps_step_duration (program, costs, i) * slowdown / speed;
-      sum += step->input ? (double)costs->transfer_ns[step->transfer] : 0;
-    }
+    sum += (double)ps_step_duration (program, costs, i) * slowdown / speed;
+    sum += step->input ? (double)costs->transfer_ns[step->transfer] : 0;
+  }
   if (sum < PS_MAX_SUM_NS)
     return TRUE;
   return ps_refuse (
@@ -317,34 +295,29 @@ check_sums (const PsProgram *program, const PsCosts *costs, const PsEventsSettin
 }
 
 /* Room for one span per message of each device: later ones touch earlier ones or lie apart. */
-static void
-allot_spans (PsEvents *events)
+static void allot_spans (PsEvents *events)
 {
   const PsProgram *program = events->program;
   Span *next = events->spans = g_new (Span, 2 * (gsize)program->n_messages + 1);
   g_autofree guint *n = g_new0 (guint, events->n_devices);
 
-  for (guint i = 0; i < program->n_messages; i++)
-    {
-      n[program->messages[i].sender]++;
-      n[program->messages[i].receiver]++;
-    }
-  for (guint device = 0; device < events->n_devices; device++)
-    {
-      events->devices[device].spans = next;
-      next += n[device];
-    }
+  for (guint i = 0; i < program->n_messages; i++) {
+    n[program->messages[i].sender]++;
+    n[program->messages[i].receiver]++;
+  }
+  for (guint device = 0; device < events->n_devices; device++) {
+    events->devices[device].spans = next;
+    next += n[device];
+  }
 }
 
 /* Ids in the queue: a transfer that begins later has its index; devices and transfers that have begun follow. */
-static guint32
-device_id (const PsEvents *events, guint device)
+static guint32 device_id (const PsEvents *events, guint device)
 {
   return events->n_transfers + device;
 }
 
-static guint32
-transfer_id (const PsEvents *events, guint32 transfer)
+static guint32 transfer_id (const PsEvents *events, guint32 transfer)
 {
   return events->n_transfers + events->n_devices + transfer;
 }
@@ -354,8 +327,7 @@ transfer_id (const PsEvents *events, guint32 transfer)
 static Ready *ready_new (const PsEvents *events);
 static void ready_free (Ready *ready);
 
-PsEvents *
-ps_events_new (const PsProgram *program, const PsCosts *costs, const PsEventsSetting *setting, GError **error)
+PsEvents *ps_events_new (const PsProgram *program, const PsCosts *costs, const PsEventsSetting *setting, GError **error)
 {
   g_autoptr (PsEvents) events = g_new0 (PsEvents, 1);
 
@@ -367,12 +339,11 @@ ps_events_new (const PsProgram *program, const PsCosts *costs, const PsEventsSet
   events->n_devices = program->schedule->placement->n_devices;
   events->channels = ps_channels_new (program, setting->comm);
   build_transfers (events, costs);
-  for (guint32 i = 0; i < program->n_messages; i++)
-    {
-      if (!setting->ready_order)
-        link_ends (events, i);
-      count_conditions (events, i);
-    }
+  for (guint32 i = 0; i < program->n_messages; i++) {
+    if (!setting->ready_order)
+      link_ends (events, i);
+    count_conditions (events, i);
+  }
   build_items (events);
   events->devices = g_new0 (Device, events->n_devices);
   events->startable = g_new (guint32, events->n_transfers + 1);
@@ -391,8 +362,7 @@ ps_events_new (const PsProgram *program, const PsCosts *costs, const PsEventsSet
   return g_steal_pointer (&events);
 }
 
-void
-ps_events_free (PsEvents *events)
+void ps_events_free (PsEvents *events)
 {
   if (events == NULL)
     return;
@@ -411,8 +381,7 @@ ps_events_free (PsEvents *events)
   g_free (events);
 }
 
-void
-ps_events_rank_messages (PsEvents *events, const gint64 *urgency_ns, gboolean exclusive)
+void ps_events_rank_messages (PsEvents *events, const gint64 *urgency_ns, gboolean exclusive)
 {
   events->urgency_ns = urgency_ns;
   events->exclusive = exclusive;
@@ -424,8 +393,7 @@ ps_events_rank_messages (PsEvents *events, const gint64 *urgency_ns, gboolean ex
  * does 1000 parts during a transfer, and `slowdown` parts without one: all of it in duration_ns alone. TRUE: it is
  * over.
  */
-static gboolean
-pass_span (gint64 slowdown, gint64 duration_ns, Span span, gint64 *now_ns, gint64 *left)
+static gboolean pass_span (gint64 slowdown, gint64 duration_ns, Span span, gint64 *now_ns, gint64 *left)
 {
   gint64 alone = MAX (span.from_ns - *now_ns, 0), slowed;
 
@@ -434,20 +402,18 @@ pass_span (gint64 slowdown, gint64 duration_ns, Span span, gint64 *now_ns, gint6
   *left -= alone * slowdown;
   *now_ns += alone;
   slowed = MAX (span.until_ns - *now_ns, 0);
-  if (slowed > G_MAXINT64 / NO_SLOWDOWN || slowed * NO_SLOWDOWN >= *left)
-    {
-      *now_ns += (*left + NO_SLOWDOWN - 1) / NO_SLOWDOWN;
-      *left = 0;
-      return TRUE;
-    }
+  if (slowed > G_MAXINT64 / NO_SLOWDOWN || slowed * NO_SLOWDOWN >= *left) {
+    *now_ns += (*left + NO_SLOWDOWN - 1) / NO_SLOWDOWN;
+    *left = 0;
+    return TRUE;
+  }
   *left -= slowed * NO_SLOWDOWN;
   *now_ns += slowed;
   return FALSE;
 }
 
 /* The end of a device's op as far as is known. A transfer that has no end yet slows it down for ever. */
-static gint64
-find_end (const PsEvents *events, const Device *device)
+static gint64 find_end (const PsEvents *events, const Device *device)
 {
   gint64 now = device->start_ns, duration = events->items[device->item].duration_ns, slowdown = events->slowdown;
   gint64 left = duration * slowdown;
@@ -458,19 +424,17 @@ find_end (const PsEvents *events, const Device *device)
     return now + duration;
   for (; i < device->n_spans && !over && !(open && device->open_ns <= device->spans[i].until_ns); i++)
     over = pass_span (slowdown, duration, device->spans[i], &now, &left);
-  if (open && !over)
-    {
-      Span span = { device->open_ns, G_MAXINT64 };
+  if (open && !over) {
+    Span span = { device->open_ns, G_MAXINT64 };
 
-      if (i < device->n_spans)
-        span.from_ns = MIN (span.from_ns, device->spans[i].from_ns);
-      pass_span (slowdown, duration, span, &now, &left);
-    }
+    if (i < device->n_spans)
+      span.from_ns = MIN (span.from_ns, device->spans[i].from_ns);
+    pass_span (slowdown, duration, span, &now, &left);
+  }
   return now + (left + slowdown - 1) / slowdown;
 }
 
-static void
-schedule_end (PsEvents *events, guint index)
+static void schedule_end (PsEvents *events, guint index)
 {
   Device *device = &events->devices[index];
 
@@ -481,8 +445,7 @@ schedule_end (PsEvents *events, guint index)
 }
 
 /* Adds a span among those in order, and unites it with all that it touches. */
-static void
-add_span (Device *device, gint64 from_ns, gint64 until_ns)
+static void add_span (Device *device, gint64 from_ns, gint64 until_ns)
 {
   Span *spans = device->spans;
   guint first = device->n_spans, end;
@@ -491,18 +454,16 @@ add_span (Device *device, gint64 from_ns, gint64 until_ns)
     return;
   while (first > device->n_passed && spans[first - 1].until_ns >= from_ns)
     first--;
-  for (end = first; end < device->n_spans && spans[end].from_ns <= until_ns; end++)
-    {
-      from_ns = MIN (from_ns, spans[end].from_ns);
-      until_ns = MAX (until_ns, spans[end].until_ns);
-    }
+  for (end = first; end < device->n_spans && spans[end].from_ns <= until_ns; end++) {
+    from_ns = MIN (from_ns, spans[end].from_ns);
+    until_ns = MAX (until_ns, spans[end].until_ns);
+  }
   memmove (&spans[first + 1], &spans[end], (device->n_spans - end) * sizeof *spans);
   device->n_spans = device->n_spans + 1 - (end - first);
   spans[first] = (Span){ from_ns, until_ns };
 }
 
-static void
-open_span (PsEvents *events, Transfer *transfer, guint side, guint index, gint64 from_ns)
+static void open_span (PsEvents *events, Transfer *transfer, guint side, guint index, gint64 from_ns)
 {
   Device *device = &events->devices[index];
 
@@ -517,17 +478,15 @@ open_span (PsEvents *events, Transfer *transfer, guint side, guint index, gint64
 
 /* A device takes part in a transfer from its start on, or from when the device has come to it, until its end. An op
  * that ends before that stays as it is. */
-static void
-close_span (PsEvents *events, const Transfer *transfer, guint side, guint index)
+static void close_span (PsEvents *events, const Transfer *transfer, guint side, guint index)
 {
   Device *device = &events->devices[index];
   gint64 from_ns = transfer->start_ns;
 
-  if (transfer->joined & 1U << side)
-    {
-      from_ns = device->open_ns;
-      device->n_open--;
-    }
+  if (transfer->joined & 1U << side) {
+    from_ns = device->open_ns;
+    device->n_open--;
+  }
   if (!events->slows)
     return;
   add_span (device, from_ns, transfer->end_ns);
@@ -536,39 +495,35 @@ close_span (PsEvents *events, const Transfer *transfer, guint side, guint index)
 }
 
 /* Whether it matters which devices take part in a transfer. */
-static gboolean
-occupies (const PsEvents *events, const Transfer *transfer)
+static gboolean occupies (const PsEvents *events, const Transfer *transfer)
 {
   return (events->slows || events->exclusive) && transfer->part != TRANSFER_EAGER_RECEIVE;
 }
 
 /* With overlap_waiting a device takes part in the messages of the sends and receives before its next op from now on,
  * unless they have moved. */
-static void
-join_until_op (PsEvents *events, guint index, gint64 now_ns)
+static void join_until_op (PsEvents *events, guint index, gint64 now_ns)
 {
   const PsInstruction *end = &events->program->instructions[events->program->first[index + 1]];
   Device *device = &events->devices[index];
 
-  for (; device->post < end && device->post->type != PS_INSTRUCTION_COMPUTE; device->post++)
-    {
-      Transfer *transfer = &events->transfers[device->post->message - 1];
+  for (; device->post < end && device->post->type != PS_INSTRUCTION_COMPUTE; device->post++) {
+    Transfer *transfer = &events->transfers[device->post->message - 1];
 
-      if (!ps_instruction_is_post (device->post))
-        continue;
-      if (transfer->done)
-        add_span (device, now_ns, transfer->end_ns);
-      else
-        open_span (events, transfer, ps_instruction_side (device->post), index, now_ns);
-    }
+    if (!ps_instruction_is_post (device->post))
+      continue;
+    if (transfer->done)
+      add_span (device, now_ns, transfer->end_ns);
+    else
+      open_span (events, transfer, ps_instruction_side (device->post), index, now_ns);
+  }
   if (device->post < end)
     device->post++;
 }
 
 /* Following devices and transfers */
 
-static void
-meet (PsEvents *events, guint32 transfer, gint64 time_ns)
+static void meet (PsEvents *events, guint32 transfer, gint64 time_ns)
 {
   Transfer *met = &events->transfers[transfer - 1];
 
@@ -578,8 +533,7 @@ meet (PsEvents *events, guint32 transfer, gint64 time_ns)
 }
 
 /* A device that waits for the transfer goes on. */
-static void
-wake_blocked (PsEvents *events, guint device, guint32 transfer)
+static void wake_blocked (PsEvents *events, guint device, guint32 transfer)
 {
   if (events->devices[device].blocked != transfer)
     return;
@@ -590,8 +544,7 @@ wake_blocked (PsEvents *events, guint device, guint32 transfer)
 static void ready_arrive (PsEvents *events, guint32 index);
 
 /* Completes a transfer whose end time is known: frees its channel ends and delivers its data. */
-static void
-complete_transfer (PsEvents *events, guint32 index, gint64 end_ns)
+static void complete_transfer (PsEvents *events, guint32 index, gint64 end_ns)
 {
   Transfer *transfer = &events->transfers[index];
 
@@ -617,26 +570,23 @@ complete_transfer (PsEvents *events, guint32 index, gint64 end_ns)
 static void begin_transfer (PsEvents *events, guint32 index);
 
 /* The conditions of transfers are met. They are over unless their ends depend on others. */
-static void
-follow_transfers (PsEvents *events)
+static void follow_transfers (PsEvents *events)
 {
-  while (events->n_startable > 0)
-    {
-      guint32 index = events->startable[--events->n_startable];
-      const Transfer *transfer = &events->transfers[index];
+  while (events->n_startable > 0) {
+    guint32 index = events->startable[--events->n_startable];
+    const Transfer *transfer = &events->transfers[index];
 
-      if (events->links == NULL || transfer->part == TRANSFER_EAGER_RECEIVE)
-        complete_transfer (events, index, transfer->start_ns + transfer->end_ns);
-      else if (transfer->start_ns <= events->now_ns)
-        begin_transfer (events, index);
-      else
-        ps_queue_set (&events->queue, index, transfer->start_ns);
-    }
+    if (events->links == NULL || transfer->part == TRANSFER_EAGER_RECEIVE)
+      complete_transfer (events, index, transfer->start_ns + transfer->end_ns);
+    else if (transfer->start_ns <= events->now_ns)
+      begin_transfer (events, index);
+    else
+      ps_queue_set (&events->queue, index, transfer->start_ns);
+  }
 }
 
 /* An op starts, at any time from now on. Its end is an event. */
-static void
-start_op (PsEvents *events, guint index, guint32 i, gint64 start_ns)
+static void start_op (PsEvents *events, guint index, guint32 i, gint64 start_ns)
 {
   Device *device = &events->devices[index];
 
@@ -652,8 +602,7 @@ start_op (PsEvents *events, guint index, guint32 i, gint64 start_ns)
 }
 
 /* An op has ended: notes it, and lets its messages go. */
-static void
-end_item (PsEvents *events, const Item *item, gint64 end_ns)
+static void end_item (PsEvents *events, const Item *item, gint64 end_ns)
 {
   events->simulation->end_ns[item->step + 1] = end_ns;
   for (guint k = 0; k < G_N_ELEMENTS (item->send) && item->send[k] != 0; k++)
@@ -661,51 +610,44 @@ end_item (PsEvents *events, const Item *item, gint64 end_ns)
 }
 
 /* Runs a device until it waits for a transfer whose time is not known yet, or until it runs an op whose end is not. */
-static void
-follow (PsEvents *events, guint index)
+static void follow (PsEvents *events, guint index)
 {
   Device *device = &events->devices[index];
   gint64 clock = device->clock_ns;
   guint i;
 
-  for (i = device->next; i < device->end; i++)
-    {
-      const Item *item = &events->items[i];
+  for (i = device->next; i < device->end; i++) {
+    const Item *item = &events->items[i];
 
-      if (item->type != ITEM_OP)
-        {
-          /* A blocking device comes to its send or receive. */
-          if (!device->posted)
-            meet (events, item->wait, device->clock_ns);
-          device->posted = TRUE;
-          follow_transfers (events);
-        }
-      if (item->wait != 0)
-        {
-          const Transfer *transfer = &events->transfers[item->wait - 1];
-
-          if (!transfer->done)
-            {
-              device->blocked = item->wait;
-              break;
-            }
-          clock = MAX (clock, transfer->end_ns);
-        }
-      if (item->type == ITEM_OP && events->slows)
-        {
-          start_op (events, index, i++, clock);
-          break;
-        }
-      if (item->type == ITEM_OP)
-        {
-          events->simulation->start_ns[item->step] = clock;
-          clock += item->duration_ns;
-          end_item (events, item, clock);
-          follow_transfers (events);
-        }
-      device->posted = FALSE;
-      device->clock_ns = clock;
+    if (item->type != ITEM_OP) {
+      /* A blocking device comes to its send or receive. */
+      if (!device->posted)
+        meet (events, item->wait, device->clock_ns);
+      device->posted = TRUE;
+      follow_transfers (events);
     }
+    if (item->wait != 0) {
+      const Transfer *transfer = &events->transfers[item->wait - 1];
+
+      if (!transfer->done) {
+        device->blocked = item->wait;
+        break;
+      }
+      clock = MAX (clock, transfer->end_ns);
+    }
+    if (item->type == ITEM_OP && events->slows) {
+      start_op (events, index, i++, clock);
+      break;
+    }
+    if (item->type == ITEM_OP) {
+      events->simulation->start_ns[item->step] = clock;
+      clock += item->duration_ns;
+      end_item (events, item, clock);
+      follow_transfers (events);
+    }
+    device->posted = FALSE;
+    device->clock_ns = clock;
+  }
   device->next = i;
 }
 
@@ -713,16 +655,14 @@ follow (PsEvents *events, guint index)
 
 #define N_DEPENDS 4
 
-typedef struct
-{
+typedef struct {
   guint8 missing; /* its input, and items of the same device that must start before it */
   guint8 passed;  /* it has started; or it is the second op of a pair, which the device starts after the first */
   guint8 last;    /* O: nothing overtakes it, and it overtakes nothing */
   guint8 pair;    /* the first op of a pair */
 } Candidate;
 
-struct _Ready
-{
+struct _Ready {
   Candidate *initial;       /* [n_items] before a run */
   Candidate *candidates;    /* [n_items] */
   guint32 *first_dependent; /* [n_items + 1] */
@@ -738,21 +678,18 @@ struct _Ready
 };
 
 /* The items that make the results of a stage, microbatch and slice, each counted from 1; 0 = none. */
-typedef struct
-{
+typedef struct {
   guint32 forward;
   guint32 recompute;
   guint32 backward; /* B or BW */
 } Makers;
 
-static const PsOp *
-item_op (const PsEvents *events, guint32 i)
+static const PsOp *item_op (const PsEvents *events, guint32 i)
 {
   return &events->program->schedule->ops[events->program->op_of[events->items[i].step]];
 }
 
-static void
-note_maker (Makers *makers, PsOp op, guint32 item)
+static void note_maker (Makers *makers, PsOp op, guint32 item)
 {
   if (op.kind == PS_OP_F)
     makers->forward = item;
@@ -763,8 +700,7 @@ note_maker (Makers *makers, PsOp op, guint32 item)
 }
 
 /* Adds a condition on an item. An item of another device hands over by a transfer, and a later item is no condition. */
-static void
-depend_on (const PsEvents *events, guint32 *depends, guint *n, guint32 i, guint32 other)
+static void depend_on (const PsEvents *events, guint32 *depends, guint *n, guint32 i, guint32 other)
 {
   const PsStep *steps = events->program->steps;
   const Item *items = events->items;
@@ -773,8 +709,7 @@ depend_on (const PsEvents *events, guint32 *depends, guint *n, guint32 i, guint3
     depends[(*n)++] = other;
 }
 
-static void
-find_depends (const PsEvents *events, const Makers *makers, guint32 i, guint32 *depends)
+static void find_depends (const PsEvents *events, const Makers *makers, guint32 i, guint32 *depends)
 {
   const PsSchedule *schedule = events->program->schedule;
   PsOp op = *item_op (events, i), producer;
@@ -787,12 +722,11 @@ find_depends (const PsEvents *events, const Makers *makers, guint32 i, guint32 *
     depend_on (events, depends, &n, i, own->forward);
   if (ps_op_is_backward (op))
     depend_on (events, depends, &n, i, own->recompute);
-  if (ps_op_input (op, schedule->placement->n_stages, &producer))
-    {
-      const Makers *other = &makers[ps_schedule_cell (schedule, producer)];
+  if (ps_op_input (op, schedule->placement->n_stages, &producer)) {
+    const Makers *other = &makers[ps_schedule_cell (schedule, producer)];
 
-      depend_on (events, depends, &n, i, producer.kind == PS_OP_F ? other->forward : other->backward);
-    }
+    depend_on (events, depends, &n, i, producer.kind == PS_OP_F ? other->forward : other->backward);
+  }
   if (op.kind == PS_OP_F && op.slice > 0)
     depend_on (events, depends, &n, i, own[-1].forward);
   if (ps_op_is_backward (op) && op.slice + 1U < schedule->n_slices)
@@ -800,14 +734,12 @@ find_depends (const PsEvents *events, const Makers *makers, guint32 i, guint32 *
 }
 
 /* The start of the first op of a pair is no condition of the second. */
-static gboolean
-is_condition (const PsEvents *events, guint32 i, guint32 depends)
+static gboolean is_condition (const PsEvents *events, guint32 i, guint32 depends)
 {
   return depends != 0 && !(events->items[i].pair == PS_PAIR_SECOND && depends == i);
 }
 
-static void
-build_dependents (const PsEvents *events, Ready *ready, const guint32 *depends)
+static void build_dependents (const PsEvents *events, Ready *ready, const guint32 *depends)
 {
   guint32 *first = ready->first_dependent = g_new0 (guint32, events->n_items + 1);
   guint32 n = events->n_items * N_DEPENDS;
@@ -818,15 +750,13 @@ build_dependents (const PsEvents *events, Ready *ready, const guint32 *depends)
   for (guint32 i = 1; i <= events->n_items; i++)
     first[i] += first[i - 1];
   for (guint32 i = n; i-- > 0;)
-    if (is_condition (events, i / N_DEPENDS, depends[i]))
-      {
-        ready->dependents[--first[depends[i] - 1]] = i / N_DEPENDS;
-        ready->initial[i / N_DEPENDS].missing++;
-      }
+    if (is_condition (events, i / N_DEPENDS, depends[i])) {
+      ready->dependents[--first[depends[i] - 1]] = i / N_DEPENDS;
+      ready->initial[i / N_DEPENDS].missing++;
+    }
 }
 
-static void
-build_candidates (const PsEvents *events, Ready *ready)
+static void build_candidates (const PsEvents *events, Ready *ready)
 {
   const PsSchedule *schedule = events->program->schedule;
   g_autofree Makers *makers = g_new0 (Makers, ps_schedule_n_cells (schedule));
@@ -836,19 +766,17 @@ build_candidates (const PsEvents *events, Ready *ready)
     note_maker (&makers[ps_schedule_cell (schedule, *item_op (events, i))], *item_op (events, i), i + 1);
   ready->initial = g_new0 (Candidate, events->n_items + 1);
   ready->candidates = g_new (Candidate, events->n_items + 1);
-  for (guint32 i = 0; i < events->n_items; i++)
-    {
-      find_depends (events, makers, i, &depends[(gsize)i * N_DEPENDS]);
-      ready->initial[i] = (Candidate){ .missing = events->items[i].wait != 0,
-                                       .passed = events->items[i].pair == PS_PAIR_SECOND,
-                                       .last = item_op (events, i)->kind == PS_OP_O,
-                                       .pair = events->items[i].pair == PS_PAIR_FIRST };
-    }
+  for (guint32 i = 0; i < events->n_items; i++) {
+    find_depends (events, makers, i, &depends[(gsize)i * N_DEPENDS]);
+    ready->initial[i] = (Candidate){ .missing = events->items[i].wait != 0,
+                                     .passed = events->items[i].pair == PS_PAIR_SECOND,
+                                     .last = item_op (events, i)->kind == PS_OP_O,
+                                     .pair = events->items[i].pair == PS_PAIR_FIRST };
+  }
   build_dependents (events, ready, depends);
 }
 
-static Ready *
-ready_new (const PsEvents *events)
+static Ready *ready_new (const PsEvents *events)
 {
   Ready *ready = g_new0 (Ready, 1);
 
@@ -862,8 +790,7 @@ ready_new (const PsEvents *events)
   return ready;
 }
 
-static void
-ready_free (Ready *ready)
+static void ready_free (Ready *ready)
 {
   if (ready == NULL)
     return;
@@ -880,8 +807,7 @@ ready_free (Ready *ready)
   g_free (ready);
 }
 
-static void
-ready_begin (PsEvents *events)
+static void ready_begin (PsEvents *events)
 {
   Ready *ready = events->ready;
 
@@ -894,8 +820,7 @@ ready_begin (PsEvents *events)
 }
 
 /* A device is idle when it picks, so all ops that started on it have ended. */
-static gboolean
-input_is_there (const PsEvents *events, guint32 i)
+static gboolean input_is_there (const PsEvents *events, guint32 i)
 {
   guint32 wait = events->items[i].wait;
 
@@ -908,54 +833,47 @@ input_is_there (const PsEvents *events, guint32 i)
 }
 
 /* The bytes that an op, or both ops of a pair, take at the start and keep after the end. */
-typedef struct
-{
+typedef struct {
   gint64 take_bytes;
   gint64 keep_bytes;
 } Need;
 
-static Need
-cell_need (const PsEvents *events, guint32 i)
+static Need cell_need (const PsEvents *events, guint32 i)
 {
   guint n = events->items[i].pair == PS_PAIR_FIRST ? 2 : 1;
   Need need = { 0 };
 
-  for (guint k = 0; k < n; k++)
-    {
-      const PsOpCost *cost = &events->costs->op[events->items[i + k].cost];
+  for (guint k = 0; k < n; k++) {
+    const PsOpCost *cost = &events->costs->op[events->items[i + k].cost];
 
-      need.take_bytes += cost->take_bytes;
-      need.keep_bytes += cost->take_bytes - cost->give_bytes;
-    }
+    need.take_bytes += cost->take_bytes;
+    need.keep_bytes += cost->take_bytes - cost->give_bytes;
+  }
   return need;
 }
 
 /* The device's remaining list as the search for a ready op goes along it. */
-typedef struct
-{
+typedef struct {
   gint64 limit_bytes;
   gint64 held_bytes;  /* now */
   gint64 level_bytes; /* when all that was passed over has run */
   gint64 room_bytes;  /* the level may rise by so much before an op that was passed over would no longer fit */
 } Memory;
 
-static void
-pass_over (Memory *memory, Need need)
+static void pass_over (Memory *memory, Need need)
 {
   memory->room_bytes = MIN (memory->room_bytes, memory->limit_bytes - memory->level_bytes - need.take_bytes);
   memory->level_bytes += need.keep_bytes;
 }
 
 /* Whether an op fits now, and all that it overtakes still fits after it: so the list in its order always fits. */
-static gboolean
-fits (const Memory *memory, Need need)
+static gboolean fits (const Memory *memory, Need need)
 {
   return memory->held_bytes + need.take_bytes <= memory->limit_bytes
          && (need.keep_bytes <= 0 || need.keep_bytes <= memory->room_bytes);
 }
 
-static guint32
-start_cell (PsEvents *events, guint device, guint32 i)
+static guint32 start_cell (PsEvents *events, guint device, guint32 i)
 {
   Ready *ready = events->ready;
 
@@ -968,16 +886,14 @@ start_cell (PsEvents *events, guint device, guint32 i)
 }
 
 /* A device that keeps its order may begin a pair while the input of the second op is still on its way. */
-static gboolean
-cell_is_ready (const PsEvents *events, guint32 i)
+static gboolean cell_is_ready (const PsEvents *events, guint32 i)
 {
   if (!input_is_there (events, i))
     return FALSE;
   return !events->ready->candidates[i].pair || events->setting.ready_order == 1 || input_is_there (events, i + 1);
 }
 
-static guint32
-ready_pick (PsEvents *events, guint device)
+static guint32 ready_pick (PsEvents *events, guint device)
 {
   Device *state = &events->devices[device];
   Ready *ready = events->ready;
@@ -987,53 +903,47 @@ ready_pick (PsEvents *events, guint device)
   Memory memory = { .room_bytes = G_MAXINT64 / 4 };
 
   ready->wake_ns = G_MAXINT64;
-  if (ready->second[device] != 0)
-    {
-      guint32 second = ready->second[device] - 1;
+  if (ready->second[device] != 0) {
+    guint32 second = ready->second[device] - 1;
 
-      return input_is_there (events, second) ? start_cell (events, device, second) : NO_ITEM;
-    }
+    return input_is_there (events, second) ? start_cell (events, device, second) : NO_ITEM;
+  }
   for (first = state->next; first < end && candidates[first].passed; first++)
     ;
   state->next = first;
-  if (limit != NULL)
-    {
-      memory.limit_bytes = limit[device];
-      memory.held_bytes = events->simulation->memory[device].held_bytes + ready->kept_bytes[device];
-      memory.level_bytes = memory.held_bytes;
-    }
-  for (guint32 i = first; i < end && n_left > 0; i++)
-    {
-      if (candidates[i].passed)
-        continue;
-      if (i > first && candidates[i].last)
-        break;
-      if (cell_is_ready (events, i) && (i == first || limit == NULL || fits (&memory, cell_need (events, i))))
-        {
-          if (limit != NULL)
-            ready->kept_bytes[device] += cell_need (events, i).keep_bytes;
-          return start_cell (events, device, i);
-        }
-      if (candidates[i].last)
-        break;
+  if (limit != NULL) {
+    memory.limit_bytes = limit[device];
+    memory.held_bytes = events->simulation->memory[device].held_bytes + ready->kept_bytes[device];
+    memory.level_bytes = memory.held_bytes;
+  }
+  for (guint32 i = first; i < end && n_left > 0; i++) {
+    if (candidates[i].passed)
+      continue;
+    if (i > first && candidates[i].last)
+      break;
+    if (cell_is_ready (events, i) && (i == first || limit == NULL || fits (&memory, cell_need (events, i)))) {
       if (limit != NULL)
-        pass_over (&memory, cell_need (events, i));
-      n_left--;
+        ready->kept_bytes[device] += cell_need (events, i).keep_bytes;
+      return start_cell (events, device, i);
     }
+    if (candidates[i].last)
+      break;
+    if (limit != NULL)
+      pass_over (&memory, cell_need (events, i));
+    n_left--;
+  }
   return NO_ITEM;
 }
 
 /* A device that may begin an op, or where messages need their devices alone, a message. */
-static gboolean
-is_idle (const PsEvents *events, guint index)
+static gboolean is_idle (const PsEvents *events, guint index)
 {
   const Device *device = &events->devices[index];
 
   return device->item == NO_ITEM && !device->waiting && !(events->exclusive && device->n_open > 0);
 }
 
-static gboolean
-goes_before (const PsEvents *events, guint32 a, guint32 b)
+static gboolean goes_before (const PsEvents *events, guint32 a, guint32 b)
 {
   const Transfer *x = &events->transfers[a], *y = &events->transfers[b];
 
@@ -1044,8 +954,7 @@ goes_before (const PsEvents *events, guint32 a, guint32 b)
   return events->program->places[x->message].receive < events->program->places[y->message].receive;
 }
 
-static void
-append_pending (PsEvents *events, guint32 transfer)
+static void append_pending (PsEvents *events, guint32 transfer)
 {
   Ready *ready = events->ready;
   guint place = ready->n_pending++;
@@ -1055,8 +964,7 @@ append_pending (PsEvents *events, guint32 transfer)
   ready->pending[place] = transfer;
 }
 
-static gboolean
-devices_are_idle (const PsEvents *events, guint32 transfer)
+static gboolean devices_are_idle (const PsEvents *events, guint32 transfer)
 {
   const Transfer *moved = &events->transfers[transfer];
 
@@ -1066,8 +974,7 @@ devices_are_idle (const PsEvents *events, guint32 transfer)
 }
 
 /* When the channel ends of a transfer are free; G_MAXINT64: not known. */
-static gint64
-free_at (const PsEvents *events, guint32 transfer)
+static gint64 free_at (const PsEvents *events, guint32 transfer)
 {
   const gint64 *free_ns = events->ready->free_ns;
   guint held = events->transfers[transfer].held;
@@ -1079,15 +986,13 @@ free_at (const PsEvents *events, guint32 transfer)
   return held > 1 ? MAX (first_ns, free_ns[places[PS_SIDE_RECEIVER].end]) : first_ns;
 }
 
-static void
-ready_hold (PsEvents *events, guint32 transfer, gint64 until_ns)
+static void ready_hold (PsEvents *events, guint32 transfer, gint64 until_ns)
 {
   for (guint side = 0; side < events->transfers[transfer].held; side++)
     events->ready->free_ns[events->channels->on_end[transfer][side].end] = until_ns;
 }
 
-static void
-ready_arrive (PsEvents *events, guint32 transfer)
+static void ready_arrive (PsEvents *events, guint32 transfer)
 {
   const Transfer *input = &events->transfers[transfer];
 
@@ -1096,8 +1001,7 @@ ready_arrive (PsEvents *events, guint32 transfer)
   ready_hold (events, transfer, input->end_ns);
 }
 
-static void
-start_pending (PsEvents *events)
+static void start_pending (PsEvents *events)
 {
   Ready *ready = events->ready;
   guint kept = 0;
@@ -1107,27 +1011,24 @@ start_pending (PsEvents *events)
   while (events->n_startable > 0)
     append_pending (events, events->startable[--events->n_startable]);
   events->retry_ns = G_MAXINT64;
-  for (guint i = 0; i < ready->n_pending; i++)
-    {
-      guint32 transfer = ready->pending[i];
-      gint64 free_ns = free_at (events, transfer);
+  for (guint i = 0; i < ready->n_pending; i++) {
+    guint32 transfer = ready->pending[i];
+    gint64 free_ns = free_at (events, transfer);
 
-      if (free_ns <= events->now_ns && (!events->exclusive || devices_are_idle (events, transfer)))
-        {
-          begin_transfer (events, transfer);
-          continue;
-        }
-      ready->pending[kept++] = transfer;
-      if (free_ns > events->now_ns)
-        events->retry_ns = MIN (events->retry_ns, free_ns);
+    if (free_ns <= events->now_ns && (!events->exclusive || devices_are_idle (events, transfer))) {
+      begin_transfer (events, transfer);
+      continue;
     }
+    ready->pending[kept++] = transfer;
+    if (free_ns > events->now_ns)
+      events->retry_ns = MIN (events->retry_ns, free_ns);
+  }
   ready->n_pending = kept;
 }
 
 /* Events in the order of time */
 
-static void
-wake (PsEvents *events, guint index)
+static void wake (PsEvents *events, guint index)
 {
   Device *device = &events->devices[index];
 
@@ -1137,8 +1038,7 @@ wake (PsEvents *events, guint index)
   events->awake[events->n_awake++] = (guint16)index;
 }
 
-static void
-end_op (PsEvents *events, guint index)
+static void end_op (PsEvents *events, guint index)
 {
   Device *device = &events->devices[index];
 
@@ -1150,8 +1050,7 @@ end_op (PsEvents *events, guint index)
 }
 
 /* A device looks for a ready op, if it is idle. */
-static void
-pick_op (PsEvents *events, guint index)
+static void pick_op (PsEvents *events, guint index)
 {
   guint32 i;
 
@@ -1165,31 +1064,28 @@ pick_op (PsEvents *events, guint index)
     ps_queue_set (&events->queue, device_id (events, index), events->ready->wake_ns);
 }
 
-static void
-begin_transfer (PsEvents *events, guint32 index)
+static void begin_transfer (PsEvents *events, guint32 index)
 {
   Transfer *transfer = &events->transfers[index];
   gboolean shares = events->links != NULL && transfer->part != TRANSFER_EAGER_RECEIVE;
 
   transfer->start_ns = events->now_ns;
   if (events->ready != NULL && transfer->part == TRANSFER_WHOLE && transfer->end_ns > 0 && !events->exclusive
-      && !shares)
-    {
-      /* Its end is known when it begins. An idle device looks for an op when an input arrives. */
-      guint32 receiver = device_id (events, transfer->receiver);
+      && !shares) {
+    /* Its end is known when it begins. An idle device looks for an op when an input arrives. */
+    guint32 receiver = device_id (events, transfer->receiver);
 
-      complete_transfer (events, index, transfer->start_ns + transfer->end_ns);
-      if (is_idle (events, transfer->receiver) && ps_queue_time (&events->queue, receiver) > transfer->end_ns)
-        ps_queue_set (&events->queue, receiver, transfer->end_ns);
-      return;
-    }
+    complete_transfer (events, index, transfer->start_ns + transfer->end_ns);
+    if (is_idle (events, transfer->receiver) && ps_queue_time (&events->queue, receiver) > transfer->end_ns)
+      ps_queue_set (&events->queue, receiver, transfer->end_ns);
+    return;
+  }
   if (events->ready != NULL)
     ready_hold (events, index, G_MAXINT64);
-  if (occupies (events, transfer))
-    {
-      open_span (events, transfer, PS_SIDE_SENDER, transfer->sender, events->now_ns);
-      open_span (events, transfer, PS_SIDE_RECEIVER, transfer->receiver, events->now_ns);
-    }
+  if (occupies (events, transfer)) {
+    open_span (events, transfer, PS_SIDE_SENDER, transfer->sender, events->now_ns);
+    open_span (events, transfer, PS_SIDE_RECEIVER, transfer->receiver, events->now_ns);
+  }
   if (shares)
     ps_links_start (events->links, index,
                     events->costs->message_bytes[events->program->steps[transfer->consumer].transfer], transfer->end_ns,
@@ -1198,8 +1094,7 @@ begin_transfer (PsEvents *events, guint32 index)
     ps_queue_set (&events->queue, transfer_id (events, index), events->now_ns + transfer->end_ns);
 }
 
-static void
-end_transfer (PsEvents *events, guint32 index)
+static void end_transfer (PsEvents *events, guint32 index)
 {
   const Transfer *transfer = &events->transfers[index];
 
@@ -1212,42 +1107,36 @@ end_transfer (PsEvents *events, guint32 index)
     wake (events, transfer->sender);
 }
 
-static void
-take_event (PsEvents *events, guint32 id)
+static void take_event (PsEvents *events, guint32 id)
 {
   if (id < device_id (events, 0))
     begin_transfer (events, id);
-  else if (id < transfer_id (events, 0))
-    {
-      guint index = id - device_id (events, 0);
+  else if (id < transfer_id (events, 0)) {
+    guint index = id - device_id (events, 0);
 
-      if (events->devices[index].item != NO_ITEM)
-        end_op (events, index);
-      events->devices[index].waiting = FALSE;
-      wake (events, index);
-    }
-  else
-    {
-      guint32 index = id - transfer_id (events, 0);
+    if (events->devices[index].item != NO_ITEM)
+      end_op (events, index);
+    events->devices[index].waiting = FALSE;
+    wake (events, index);
+  } else {
+    guint32 index = id - transfer_id (events, 0);
 
-      if (events->links == NULL || events->transfers[index].part == TRANSFER_EAGER_RECEIVE
-          || ps_links_event (events->links, index, events->now_ns))
-        end_transfer (events, index);
-    }
+    if (events->links == NULL || events->transfers[index].part == TRANSFER_EAGER_RECEIVE
+        || ps_links_event (events->links, index, events->now_ns))
+      end_transfer (events, index);
+  }
 }
 
 /* All that can go on goes on. Ops go first, but where messages need their devices. */
-static void
-go_on (PsEvents *events)
+static void go_on (PsEvents *events)
 {
-  if (events->ready != NULL)
-    {
-      if (events->exclusive)
-        start_pending (events);
-      while (events->n_awake > 0)
-        pick_op (events, events->awake[--events->n_awake]);
+  if (events->ready != NULL) {
+    if (events->exclusive)
       start_pending (events);
-    }
+    while (events->n_awake > 0)
+      pick_op (events, events->awake[--events->n_awake]);
+    start_pending (events);
+  }
   follow_transfers (events);
   while (events->n_awake > 0)
     follow (events, events->awake[--events->n_awake]);
@@ -1256,8 +1145,7 @@ go_on (PsEvents *events)
 }
 
 /* Ends when nothing moves any more. */
-static void
-run_by_time (PsEvents *events)
+static void run_by_time (PsEvents *events)
 {
   while (ps_queue_first_ns (&events->queue) < G_MAXINT64)
     ps_queue_take (&events->queue);
@@ -1267,33 +1155,30 @@ run_by_time (PsEvents *events)
     ps_links_begin (events->links);
   if (events->ready != NULL)
     ready_begin (events);
-  for (guint index = 0; index < events->n_devices; index++)
-    {
-      Device *device = &events->devices[index];
+  for (guint index = 0; index < events->n_devices; index++) {
+    Device *device = &events->devices[index];
 
-      device->queued = events->ready != NULL;
-      device->waiting = events->ready != NULL && device->clock_ns > 0;
-      device->post = &events->program->instructions[events->program->first[index]];
-      if (device->waiting)
-        ps_queue_set (&events->queue, device_id (events, index), device->clock_ns);
-      if (events->setting.overlap_waiting && events->slows)
-        join_until_op (events, index, device->clock_ns);
-    }
-  for (;;)
-    {
-      go_on (events);
-      events->now_ns = MIN (ps_queue_first_ns (&events->queue), events->retry_ns);
-      if (events->now_ns == G_MAXINT64)
-        return;
-      while (ps_queue_first_ns (&events->queue) == events->now_ns)
-        take_event (events, ps_queue_take (&events->queue));
-    }
+    device->queued = events->ready != NULL;
+    device->waiting = events->ready != NULL && device->clock_ns > 0;
+    device->post = &events->program->instructions[events->program->first[index]];
+    if (device->waiting)
+      ps_queue_set (&events->queue, device_id (events, index), device->clock_ns);
+    if (events->setting.overlap_waiting && events->slows)
+      join_until_op (events, index, device->clock_ns);
+  }
+  for (;;) {
+    go_on (events);
+    events->now_ns = MIN (ps_queue_first_ns (&events->queue), events->retry_ns);
+    if (events->now_ns == G_MAXINT64)
+      return;
+    while (ps_queue_first_ns (&events->queue) == events->now_ns)
+      take_event (events, ps_queue_take (&events->queue));
+  }
 }
 
 /* A run */
 
-static void
-allot_times (PsSimulation *simulation)
+static void allot_times (PsSimulation *simulation)
 {
   if (simulation->start_ns != NULL)
     return;
@@ -1303,53 +1188,49 @@ allot_times (PsSimulation *simulation)
 }
 
 /* Every transfer and op gets its duration under these costs. */
-static void
-begin_transfers (PsEvents *events)
+static void begin_transfers (PsEvents *events)
 {
   const gint64 *times = events->setting.transfer_ns, *costs = events->costs->transfer_ns;
   const PsStep *steps = events->program->steps;
   const Transfer *end = events->transfers + events->n_transfers;
 
-  for (Transfer *transfer = events->transfers; transfer < end; transfer++)
-    {
-      guint32 step = transfer->consumer;
+  for (Transfer *transfer = events->transfers; transfer < end; transfer++) {
+    guint32 step = transfer->consumer;
 
-      transfer->start_ns = 0;
-      transfer->end_ns = times != NULL ? times[step] : costs[steps[step].transfer];
-      if (transfer->part == TRANSFER_EAGER_RECEIVE)
-        transfer->end_ns = 0;
-      transfer->missing = transfer->conditions;
-      transfer->done = FALSE;
-      transfer->joined = 0;
-    }
+    transfer->start_ns = 0;
+    transfer->end_ns = times != NULL ? times[step] : costs[steps[step].transfer];
+    if (transfer->part == TRANSFER_EAGER_RECEIVE)
+      transfer->end_ns = 0;
+    transfer->missing = transfer->conditions;
+    transfer->done = FALSE;
+    transfer->joined = 0;
+  }
 }
 
-static void
-begin_items (PsEvents *events, guint device)
+static void begin_items (PsEvents *events, guint device)
 {
   const gint64 *times = events->setting.duration_ns;
   gboolean scales = events->setting.speed != NULL && events->setting.speed[device] != 1;
   const PsOpCost *costs = events->costs->op;
   const Item *end = events->items + events->first_item[device + 1];
 
-  for (Item *item = events->items + events->first_item[device]; item < end; item++)
-    {
-      if (item->type != ITEM_OP)
-        continue;
-      if (times != NULL)
-        item->duration_ns = times[item->step];
-      else if (item->pair != PS_PAIR_NONE)
-        item->duration_ns = ps_step_duration (events->program, events->costs, item->step);
-      else
-        item->duration_ns = costs[item->cost].duration_ns;
-      if (scales)
-        item->duration_ns
-            = ps_event_step_at_speed (&events->setting, events->program, events->costs, item->step, item->duration_ns);
-    }
+  for (Item *item = events->items + events->first_item[device]; item < end; item++) {
+    if (item->type != ITEM_OP)
+      continue;
+    if (times != NULL)
+      item->duration_ns = times[item->step];
+    else if (item->pair != PS_PAIR_NONE)
+      item->duration_ns = ps_step_duration (events->program, events->costs, item->step);
+    else
+      item->duration_ns = costs[item->cost].duration_ns;
+    if (scales)
+      item->duration_ns
+          = ps_event_step_at_speed (&events->setting, events->program, events->costs, item->step, item->duration_ns);
+  }
 }
 
-gint64
-ps_events_optimizer_ns (const PsProgram *program, const PsCosts *costs, const PsEventsSetting *setting, guint device)
+gint64 ps_events_optimizer_ns (const PsProgram *program, const PsCosts *costs, const PsEventsSetting *setting,
+                               guint device)
 {
   const PsPlacement *placement = program->schedule->placement;
   gint64 sum = 0;
@@ -1360,8 +1241,7 @@ ps_events_optimizer_ns (const PsProgram *program, const PsCosts *costs, const Ps
   return setting != NULL ? ps_event_at_speed (setting, device, sum) : sum;
 }
 
-static void
-begin (PsEvents *events, const PsCosts *costs, PsSimulation *simulation)
+static void begin (PsEvents *events, const PsCosts *costs, PsSimulation *simulation)
 {
   events->costs = costs;
   events->simulation = simulation;
@@ -1369,25 +1249,22 @@ begin (PsEvents *events, const PsCosts *costs, PsSimulation *simulation)
   ps_simulation_begin (events->program, costs, simulation);
   allot_times (simulation);
   begin_transfers (events);
-  for (guint device = events->n_devices; device-- > 0;)
-    {
-      gint64 ready = events->setting.ready_ns != NULL ? events->setting.ready_ns[device] : 0;
+  for (guint device = events->n_devices; device-- > 0;) {
+    gint64 ready = events->setting.ready_ns != NULL ? events->setting.ready_ns[device] : 0;
 
-      begin_items (events, device);
-      simulation->device[device].optimizer_ns
-          = ps_events_optimizer_ns (events->program, costs, &events->setting, device);
-      events->devices[device] = (Device){ .clock_ns = ready,
-                                          .next = events->first_item[device],
-                                          .end = events->first_item[device + 1],
-                                          .item = NO_ITEM,
-                                          .spans = events->devices[device].spans };
-      events->awake[events->n_awake++] = (guint16)device;
-    }
+    begin_items (events, device);
+    simulation->device[device].optimizer_ns = ps_events_optimizer_ns (events->program, costs, &events->setting, device);
+    events->devices[device] = (Device){ .clock_ns = ready,
+                                        .next = events->first_item[device],
+                                        .end = events->first_item[device + 1],
+                                        .item = NO_ITEM,
+                                        .spans = events->devices[device].spans };
+    events->awake[events->n_awake++] = (guint16)device;
+  }
 }
 
 /* The send, the receive or the wait at which a device cannot go on with its item. */
-static guint
-find_instruction (const PsEvents *events, const Item *item)
+static guint find_instruction (const PsEvents *events, const Item *item)
 {
   const PsProgram *program = events->program;
   guint32 index = events->transfers[item->wait - 1].message;
@@ -1402,32 +1279,29 @@ find_instruction (const PsEvents *events, const Item *item)
 }
 
 /* TRUE when every device has come to its end; else says who waits for whom. */
-static gboolean
-check_finished (const PsEvents *events, GError **error)
+static gboolean check_finished (const PsEvents *events, GError **error)
 {
   g_autofree guint *cursor = g_new (guint, events->n_devices);
   g_autofree guint8 *done = g_new0 (guint8, events->program->n_messages + 1),
                     *exists = g_new0 (guint8, events->program->n_messages + 1);
   gboolean finished = TRUE;
 
-  for (guint device = 0; device < events->n_devices; device++)
-    {
-      const Device *state = &events->devices[device];
+  for (guint device = 0; device < events->n_devices; device++) {
+    const Device *state = &events->devices[device];
 
-      cursor[device] = events->program->first[device + 1];
-      if (state->next < state->end)
-        cursor[device] = find_instruction (events, &events->items[state->next]);
-      finished &= state->next == state->end;
-    }
+    cursor[device] = events->program->first[device + 1];
+    if (state->next < state->end)
+      cursor[device] = find_instruction (events, &events->items[state->next]);
+    finished &= state->next == state->end;
+  }
   if (finished)
     return TRUE;
-  for (guint i = 0; i < events->program->n_messages; i++)
-    {
-      const PsMessage *message = &events->program->messages[i];
+  for (guint i = 0; i < events->program->n_messages; i++) {
+    const PsMessage *message = &events->program->messages[i];
 
-      done[i] = events->transfers[i].done;
-      exists[i] = events->item_of_step[message->producer] < events->devices[message->sender].next;
-    }
+    done[i] = events->transfers[i].done;
+    exists[i] = events->item_of_step[message->producer] < events->devices[message->sender].next;
+  }
   ps_channels_explain (events->channels,
                        &(PsChannelsStuck){ .cursor = cursor,
                                            .done = done,
@@ -1438,16 +1312,14 @@ check_finished (const PsEvents *events, GError **error)
 }
 
 /* The sends of a blocking device after its last op are no part of its span. */
-static gint64
-last_op_end (const PsEvents *events, guint device)
+static gint64 last_op_end (const PsEvents *events, guint device)
 {
   const PsProgram *program = events->program;
 
   return events->simulation->end_ns[program->step_of[program->schedule->first[device + 1] - 1] + 1];
 }
 
-static gint64
-host_time (const PsEvents *events, guint device)
+static gint64 host_time (const PsEvents *events, guint device)
 {
   gint64 sum = 0;
 
@@ -1459,8 +1331,7 @@ host_time (const PsEvents *events, guint device)
 }
 
 /* In the order of steps, as times lie in memory. */
-static void
-count_busy (const PsEvents *events, PsSimulation *simulation)
+static void count_busy (const PsEvents *events, PsSimulation *simulation)
 {
   g_autofree gint64 *busy_ns = g_new0 (gint64, events->n_devices);
   const PsStep *steps = events->program->steps;
@@ -1473,8 +1344,7 @@ count_busy (const PsEvents *events, PsSimulation *simulation)
 }
 
 /* Memory as in the relaxation engine: taken at the start, given back at the end; both ops of a pair at the pair's. */
-static void
-count_memory (const PsEvents *events, guint device, PsSimulation *simulation)
+static void count_memory (const PsEvents *events, guint device, PsSimulation *simulation)
 {
   const guint32 *sequence = events->ready != NULL ? events->ready->sequence : NULL;
   const Item *items = events->items;
@@ -1482,28 +1352,26 @@ count_memory (const PsEvents *events, guint device, PsSimulation *simulation)
   PsMemoryLevel memory = simulation->memory[device];
   gint64 give_bytes = 0;
 
-  for (guint i = events->first_item[device], end = events->first_item[device + 1]; i < end; i++)
-    {
-      const Item *item = &items[sequence != NULL ? sequence[i] : i];
-      const PsOpCost *cost = &costs[item->cost];
+  for (guint i = events->first_item[device], end = events->first_item[device + 1]; i < end; i++) {
+    const Item *item = &items[sequence != NULL ? sequence[i] : i];
+    const PsOpCost *cost = &costs[item->cost];
 
-      if (item->type != ITEM_OP)
-        continue;
-      memory.held_bytes += cost->take_bytes;
-      memory.peak_bytes = MAX (memory.peak_bytes, memory.held_bytes);
-      give_bytes += cost->give_bytes;
-      if (item->pair == PS_PAIR_FIRST)
-        continue;
-      memory.held_bytes -= give_bytes;
-      give_bytes = 0;
-    }
+    if (item->type != ITEM_OP)
+      continue;
+    memory.held_bytes += cost->take_bytes;
+    memory.peak_bytes = MAX (memory.peak_bytes, memory.held_bytes);
+    give_bytes += cost->give_bytes;
+    if (item->pair == PS_PAIR_FIRST)
+      continue;
+    memory.held_bytes -= give_bytes;
+    give_bytes = 0;
+  }
   simulation->device[device].held_bytes = memory.held_bytes;
   simulation->device[device].peak_bytes = memory.peak_bytes;
   simulation->memory[device] = memory;
 }
 
-static gint64
-first_op_start (const PsEvents *events, guint device)
+static gint64 first_op_start (const PsEvents *events, guint device)
 {
   const PsProgram *program = events->program;
   guint32 first = program->step_of[program->schedule->first[device]];
@@ -1513,29 +1381,26 @@ first_op_start (const PsEvents *events, guint device)
   return events->simulation->start_ns[first];
 }
 
-static void
-finish (PsEvents *events, PsSimulation *simulation)
+static void finish (PsEvents *events, PsSimulation *simulation)
 {
   const guint *first = events->program->schedule->first;
 
   count_busy (events, simulation);
-  for (guint device = 0; device < events->n_devices; device++)
-    {
-      PsDeviceResult *result = &simulation->device[device];
+  for (guint device = 0; device < events->n_devices; device++) {
+    PsDeviceResult *result = &simulation->device[device];
 
-      count_memory (events, device, simulation);
-      result->host_ns = host_time (events, device);
-      result->busy_ns -= result->host_ns;
-      if (first[device] == first[device + 1])
-        continue;
-      result->start_ns = first_op_start (events, device);
-      result->end_ns = events->setting.blocking ? last_op_end (events, device) : events->devices[device].clock_ns;
-    }
+    count_memory (events, device, simulation);
+    result->host_ns = host_time (events, device);
+    result->busy_ns -= result->host_ns;
+    if (first[device] == first[device + 1])
+      continue;
+    result->start_ns = first_op_start (events, device);
+    result->end_ns = events->setting.blocking ? last_op_end (events, device) : events->devices[device].clock_ns;
+  }
   ps_simulation_finish (simulation);
 }
 
-gboolean
-ps_events_run (PsEvents *events, const PsCosts *costs, PsSimulation *simulation, GError **error)
+gboolean ps_events_run (PsEvents *events, const PsCosts *costs, PsSimulation *simulation, GError **error)
 {
   g_return_val_if_fail (simulation->n_steps == events->program->n_steps, FALSE);
   begin (events, costs, simulation);
@@ -1552,9 +1417,8 @@ ps_events_run (PsEvents *events, const PsCosts *costs, PsSimulation *simulation,
   return TRUE;
 }
 
-gboolean
-ps_events_simulate (const PsProgram *program, const PsCosts *costs, const PsEventsSetting *setting,
-                    PsSimulation *simulation, GError **error)
+gboolean ps_events_simulate (const PsProgram *program, const PsCosts *costs, const PsEventsSetting *setting,
+                             PsSimulation *simulation, GError **error)
 {
   g_autoptr (PsEvents) events = ps_events_new (program, costs, setting, error);
 
@@ -1562,8 +1426,7 @@ ps_events_simulate (const PsProgram *program, const PsCosts *costs, const PsEven
 }
 
 /* The schedule with each device's ops in the order in which they started. */
-static PsSchedule *
-realised_schedule (const PsEvents *events)
+static PsSchedule *realised_schedule (const PsEvents *events)
 {
   const PsProgram *program = events->program;
   PsSchedule *schedule = ps_schedule_copy (program->schedule);
@@ -1574,8 +1437,7 @@ realised_schedule (const PsEvents *events)
   return schedule;
 }
 
-PsProgram *
-ps_events_realise (const PsEvents *events, PsSimulation **simulation)
+PsProgram *ps_events_realise (const PsEvents *events, PsSimulation **simulation)
 {
   PsProgram *program;
   PsSimulation *old = *simulation, *new;
@@ -1587,15 +1449,14 @@ ps_events_realise (const PsEvents *events, PsSimulation **simulation)
   new->start_ns = g_new (gint64, new->n_steps);
   new->transfer_start_ns = g_new (gint64, new->n_steps);
   new->transfer_end_ns = g_new (gint64, new->n_steps);
-  for (guint i = 0; i < events->n_items; i++)
-    {
-      guint from = events->items[events->ready->sequence[i]].step, to = program->step_of[i];
+  for (guint i = 0; i < events->n_items; i++) {
+    guint from = events->items[events->ready->sequence[i]].step, to = program->step_of[i];
 
-      new->end_ns[to + 1] = old->end_ns[from + 1];
-      new->start_ns[to] = old->start_ns[from];
-      new->transfer_start_ns[to] = old->transfer_start_ns[from];
-      new->transfer_end_ns[to] = old->transfer_end_ns[from];
-    }
+    new->end_ns[to + 1] = old->end_ns[from + 1];
+    new->start_ns[to] = old->start_ns[from];
+    new->transfer_start_ns[to] = old->transfer_start_ns[from];
+    new->transfer_end_ns[to] = old->transfer_end_ns[from];
+  }
   memcpy (new->device, old->device, new->n_devices * sizeof *new->device);
   memcpy (new->memory, old->memory, new->n_devices * sizeof *new->memory);
   new->makespan_ns = old->makespan_ns;

@@ -16,8 +16,7 @@
 
 #include <pipesim/simulate.h>
 
-typedef struct
-{
+typedef struct {
   guint32 place; /* index into the schedule's ops: the device comes to the gather before that op */
   guint32 until; /* the weights are dropped before that op */
   guint16 stage;
@@ -25,8 +24,7 @@ typedef struct
   gint64 end_ns;
 } PsGather;
 
-typedef struct
-{
+typedef struct {
   guint n_devices;
   guint *first;       /* [n_devices + 1] into gather */
   GArray *gather;     /* PsGather, by device, then place */
@@ -46,8 +44,7 @@ gint64 ps_gathers_wait (PsGathers *gathers, const PsProgram *program, const PsCo
 
 /* The weights of a stage that a device has gathered (ZeRO's stage 3): from the start of the gather until the end of the
  * op before which they are dropped. */
-typedef struct
-{
+typedef struct {
   guint device;
   gint64 bytes;
   gint64 from_ns;

@@ -16,16 +16,14 @@ PS_DEFINE_NAMES (PsReduce, ps_reduce, "overlapped", "exposed")
 
 #define NO_STEP G_MAXUINT32
 
-typedef struct
-{
+typedef struct {
   guint32 *last_step; /* [n_copies * n_stages] step at whose end the gradients of that copy are complete; NO_STEP: no
                          microbatch uses it */
   guint *first;       /* [n_devices + 1] into held */
   guint *held; /* [n_copies * n_stages] copy * n_stages + stage, by device, then in the order of their last ops */
 } Reductions;
 
-static void
-reductions_clear (Reductions *reductions)
+static void reductions_clear (Reductions *reductions)
 {
   g_free (reductions->last_step);
   g_free (reductions->held);
@@ -34,46 +32,40 @@ reductions_clear (Reductions *reductions)
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Reductions, reductions_clear)
 
 /* The step at whose end the op's result is there: of a pair, its second. */
-static guint32
-ending_step (const PsProgram *program, guint32 step)
+static guint32 ending_step (const PsProgram *program, guint32 step)
 {
   return step + (program->pair != NULL && program->pair[step] == PS_PAIR_FIRST);
 }
 
-static gboolean
-completes_gradients (PsOp op)
+static gboolean completes_gradients (PsOp op)
 {
   return op.kind == PS_OP_W || op.kind == PS_OP_BW;
 }
 
-static guint
-held_index (const PsSchedule *schedule, PsOp op)
+static guint held_index (const PsSchedule *schedule, PsOp op)
 {
   return ps_schedule_weight_copy (schedule, op.microbatch) * schedule->placement->n_stages + op.stage;
 }
 
 /* Going through a device's order backwards meets the last W or BW of each of its n_held stages first: held is filled
  * from its end. */
-static void
-order_device (Reductions *reductions, const PsProgram *program, guint device, guint n_held)
+static void order_device (Reductions *reductions, const PsProgram *program, guint device, guint n_held)
 {
   const PsSchedule *schedule = program->schedule;
   guint fill = reductions->first[device + 1], all = fill - n_held;
 
-  for (guint i = schedule->first[device + 1]; i-- > schedule->first[device] && fill > all;)
-    {
-      guint index = held_index (schedule, schedule->ops[i]);
+  for (guint i = schedule->first[device + 1]; i-- > schedule->first[device] && fill > all;) {
+    guint index = held_index (schedule, schedule->ops[i]);
 
-      if (!completes_gradients (schedule->ops[i]) || reductions->last_step[index] != NO_STEP)
-        continue;
-      reductions->last_step[index] = ending_step (program, program->step_of[i]);
-      reductions->held[--fill] = index;
-    }
+    if (!completes_gradients (schedule->ops[i]) || reductions->last_step[index] != NO_STEP)
+      continue;
+    reductions->last_step[index] = ending_step (program, program->step_of[i]);
+    reductions->held[--fill] = index;
+  }
   reductions->first[device] = fill;
 }
 
-static void
-reductions_init (Reductions *reductions, const PsProgram *program)
+static void reductions_init (Reductions *reductions, const PsProgram *program)
 {
   const PsPlacement *placement = program->schedule->placement;
   guint n = placement->n_copies * placement->n_stages;
@@ -83,23 +75,20 @@ reductions_init (Reductions *reductions, const PsProgram *program)
   reductions->held = g_new0 (guint, n);
   reductions->first = g_new0 (guint, (gsize)placement->n_devices + 1);
   reductions->first[placement->n_devices] = n;
-  for (guint i = 0; i < n; i++)
-    {
-      reductions->last_step[i] = NO_STEP;
-      n_held[placement->device[i]]++;
-    }
+  for (guint i = 0; i < n; i++) {
+    reductions->last_step[i] = NO_STEP;
+    n_held[placement->device[i]]++;
+  }
   for (guint device = placement->n_devices; device-- > 0;)
     order_device (reductions, program, device, n_held[device]);
 }
 
-typedef struct
-{
+typedef struct {
   const Reductions *reductions;
   const PsSimulation *simulation;
 } Ends;
 
-static int
-compare_ends (gconstpointer a, gconstpointer b, gpointer data)
+static int compare_ends (gconstpointer a, gconstpointer b, gpointer data)
 {
   const Ends *ends = data;
   guint i = *(const guint *)a, k = *(const guint *)b;
@@ -111,64 +100,58 @@ compare_ends (gconstpointer a, gconstpointer b, gpointer data)
 
 /* Takes the steps and the order from a simulation whose devices may have run their ops in another order than the
  * program's (ready order). */
-static void
-reductions_follow (Reductions *reductions, const PsProgram *program, const PsSimulation *simulation)
+static void reductions_follow (Reductions *reductions, const PsProgram *program, const PsSimulation *simulation)
 {
   const PsSchedule *schedule = program->schedule;
   const gint64 *end_ns = simulation->end_ns;
   Ends ends = { reductions, simulation };
 
-  for (guint i = 0; i < ps_schedule_n_ops (schedule); i++)
-    {
-      guint32 *last = &reductions->last_step[held_index (schedule, schedule->ops[i])];
-      guint32 step = ending_step (program, program->step_of[i]);
+  for (guint i = 0; i < ps_schedule_n_ops (schedule); i++) {
+    guint32 *last = &reductions->last_step[held_index (schedule, schedule->ops[i])];
+    guint32 step = ending_step (program, program->step_of[i]);
 
-      if (completes_gradients (schedule->ops[i]) && end_ns[step + 1] > end_ns[*last + 1])
-        *last = step;
-    }
+    if (completes_gradients (schedule->ops[i]) && end_ns[step + 1] > end_ns[*last + 1])
+      *last = step;
+  }
   for (guint device = 0; device < schedule->placement->n_devices; device++)
     qsort_r (reductions->held + reductions->first[device], reductions->first[device + 1] - reductions->first[device],
              sizeof *reductions->held, compare_ends, &ends);
 }
 
 /* When the gradients of a stage are complete: its last W or BW has ended on every copy that was used. */
-static gint64
-gradients_ns (const PsProgram *program, const PsSimulation *simulation, const Reductions *reductions, guint stage)
+static gint64 gradients_ns (const PsProgram *program, const PsSimulation *simulation, const Reductions *reductions,
+                            guint stage)
 {
   const PsPlacement *placement = program->schedule->placement;
   gint64 ready = 0;
 
-  for (guint copy = 0; copy < placement->n_copies; copy++)
-    {
-      guint32 step = reductions->last_step[(gsize)copy * placement->n_stages + stage];
+  for (guint copy = 0; copy < placement->n_copies; copy++) {
+    guint32 step = reductions->last_step[(gsize)copy * placement->n_stages + stage];
 
-      if (step != NO_STEP)
-        ready = MAX (ready, simulation->end_ns[step + 1]);
-    }
+    if (step != NO_STEP)
+      ready = MAX (ready, simulation->end_ns[step + 1]);
+  }
   return ready;
 }
 
 /* When a device is done with its all-reduces. The last op of a device is a W or BW. */
-static gint64
-reductions_end_ns (const Reductions *reductions, const PsProgram *program, const PsCosts *costs,
-                   const PsSimulation *simulation, guint device, PsReduce reduce)
+static gint64 reductions_end_ns (const Reductions *reductions, const PsProgram *program, const PsCosts *costs,
+                                 const PsSimulation *simulation, guint device, PsReduce reduce)
 {
   const PsPlacement *placement = program->schedule->placement;
   gint64 time = reduce == PS_REDUCE_EXPOSED ? simulation->device[device].end_ns : 0;
 
-  for (guint i = reductions->first[device]; i < reductions->first[device + 1]; i++)
-    {
-      guint stage = reductions->held[i] % placement->n_stages;
+  for (guint i = reductions->first[device]; i < reductions->first[device + 1]; i++) {
+    guint stage = reductions->held[i] % placement->n_stages;
 
-      time = MAX (time, gradients_ns (program, simulation, reductions, stage))
-             + ps_costs_reduce_ns (costs, stage, placement->n_copies);
-    }
+    time = MAX (time, gradients_ns (program, simulation, reductions, stage))
+           + ps_costs_reduce_ns (costs, stage, placement->n_copies);
+  }
   return time;
 }
 
-static PsIteration
-meet (const PsProgram *program, const PsCosts *costs, const PsSimulation *simulation, const PsEventsSetting *setting,
-      PsReduce reduce)
+static PsIteration meet (const PsProgram *program, const PsCosts *costs, const PsSimulation *simulation,
+                         const PsEventsSetting *setting, PsReduce reduce)
 {
   g_auto (Reductions) reductions = { 0 };
   gint64 last = 0, reduced = 0;
@@ -176,11 +159,10 @@ meet (const PsProgram *program, const PsCosts *costs, const PsSimulation *simula
   reductions_init (&reductions, program);
   if (setting != NULL && setting->ready_order > 0)
     reductions_follow (&reductions, program, simulation);
-  for (guint device = 0; device < simulation->n_devices; device++)
-    {
-      last = MAX (last, simulation->device[device].end_ns);
-      reduced = MAX (reduced, reductions_end_ns (&reductions, program, costs, simulation, device, reduce));
-    }
+  for (guint device = 0; device < simulation->n_devices; device++) {
+    last = MAX (last, simulation->device[device].end_ns);
+    reduced = MAX (reduced, reductions_end_ns (&reductions, program, costs, simulation, device, reduce));
+  }
   return (PsIteration){ .period_ns = simulation->makespan_ns + (reduced - last) + simulation->optimizer_ns,
                         .n_iterations = 1 };
 }
@@ -191,8 +173,7 @@ meet (const PsProgram *program, const PsCosts *costs, const PsSimulation *simula
 
 #define NO_EVENT G_MAXUINT
 
-typedef struct
-{
+typedef struct {
   guint event;
   guint from;      /* event that it waits for */
   gboolean before; /* of the round before */
@@ -200,8 +181,7 @@ typedef struct
 
 /* Events are numbered: first the steps by their ids. In asynchronous schedules the last ones are an optimizer step for
  * each step of the program; most of them do not exist, and wait for nothing. */
-struct _PsRounds
-{
+struct _PsRounds {
   const PsProgram *program;
   const PsCosts *costs;
   PsEventsSetting setting;
@@ -222,34 +202,29 @@ struct _PsRounds
   guint *column;       /* [n_events] of an event that is carried, 1 + its column; else 0 */
 };
 
-static guint
-sent_event (const PsRounds *rounds, guint message)
+static guint sent_event (const PsRounds *rounds, guint message)
 {
   return rounds->first_message + 2 * message;
 }
 
-static guint
-state_event (const PsRounds *rounds, guint device)
+static guint state_event (const PsRounds *rounds, guint device)
 {
   return rounds->first_update + 2 * device;
 }
 
-static guint
-update_event (const PsRounds *rounds, guint device)
+static guint update_event (const PsRounds *rounds, guint device)
 {
   return state_event (rounds, device) + 1;
 }
 
 /* The first and the last event that hold one end of a channel in a round. */
-typedef struct
-{
+typedef struct {
   guint head; /* event; NO_EVENT: nothing yet */
   guint tail;
 } End;
 
 /* Rounds while they are built. */
-typedef struct
-{
+typedef struct {
   PsRounds *rounds;
   PsChannels *channels;
   guint *last;    /* [n_devices] the device's last event in this round; NO_EVENT: none yet */
@@ -257,8 +232,7 @@ typedef struct
   End *ends;      /* [n_ends] */
 } Builder;
 
-static void
-builder_clear (Builder *builder)
+static void builder_clear (Builder *builder)
 {
   ps_channels_free (builder->channels);
   g_free (builder->last);
@@ -267,16 +241,14 @@ builder_clear (Builder *builder)
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Builder, builder_clear)
 
-static void
-wait_for (const Builder *builder, guint event, guint from, gboolean before)
+static void wait_for (const Builder *builder, guint event, guint from, gboolean before)
 {
   const Arc arc = { event, from, before };
 
   g_array_append_val (builder->rounds->arcs, arc);
 }
 
-static void
-follow (Builder *builder, guint device, guint event)
+static void follow (Builder *builder, guint device, guint event)
 {
   guint *last = &builder->last[device];
 
@@ -288,8 +260,7 @@ follow (Builder *builder, guint device, guint event)
 }
 
 /* In asynchronous schedules the last microbatch of an update is followed by the optimizer step of its stage. */
-static void
-add_op (gpointer data, guint op)
+static void add_op (gpointer data, guint op)
 {
   Builder *builder = data;
   const PsProgram *program = builder->rounds->program;
@@ -308,8 +279,7 @@ add_op (gpointer data, guint op)
 
 /* The next send or receive of a device. The sending waits for it or, at the receiver of an eager message, the
  * receiving. */
-static void
-add_post (Builder *builder, guint32 message, guint side)
+static void add_post (Builder *builder, guint32 message, guint side)
 {
   const PsRounds *rounds = builder->rounds;
   const PsProgram *program = rounds->program;
@@ -320,13 +290,12 @@ add_post (Builder *builder, guint32 message, guint side)
   guint holds = side == PS_SIDE_RECEIVER ? received : sent;
   guint waits = side == PS_SIDE_RECEIVER && eager ? received : sent;
 
-  if (rounds->setting.blocking)
-    {
-      guint device = side == PS_SIDE_RECEIVER ? about->receiver : about->sender;
+  if (rounds->setting.blocking) {
+    guint device = side == PS_SIDE_RECEIVER ? about->receiver : about->sender;
 
-      follow (builder, device, waits);
-      builder->last[device] = holds;
-    }
+    follow (builder, device, waits);
+    builder->last[device] = holds;
+  }
   if (builder->channels->n_ends == 0)
     return;
   End *end = &builder->ends[builder->channels->on_end[message - 1][side].end];
@@ -337,35 +306,31 @@ add_post (Builder *builder, guint32 message, guint side)
   end->tail = holds;
 }
 
-static void
-add_posts (gpointer data, guint32 message)
+static void add_posts (gpointer data, guint32 message)
 {
   add_post (data, message, PS_SIDE_SENDER);
   add_post (data, message, PS_SIDE_RECEIVER);
 }
 
 /* As the program orders them. */
-static void
-add_instructions (Builder *builder, guint device)
+static void add_instructions (Builder *builder, guint device)
 {
   const PsProgram *program = builder->rounds->program;
   guint op = program->schedule->first[device];
 
-  for (guint i = program->first[device]; i < program->first[device + 1]; i++)
-    {
-      const PsInstruction *instruction = &program->instructions[i];
+  for (guint i = program->first[device]; i < program->first[device + 1]; i++) {
+    const PsInstruction *instruction = &program->instructions[i];
 
-      if (instruction->type == PS_INSTRUCTION_COMPUTE)
-        add_op (builder, op++);
-      else if (ps_instruction_is_post (instruction))
-        add_post (builder, instruction->message, ps_instruction_side (instruction));
-    }
+    if (instruction->type == PS_INSTRUCTION_COMPUTE)
+      add_op (builder, op++);
+    else if (ps_instruction_is_post (instruction))
+      add_post (builder, instruction->message, ps_instruction_side (instruction));
+  }
 }
 
 /* All ops and messages. A message between rounds belongs to its sender's if it may queue there, else to its consumer's.
  * The first to hold a channel end in a round waits for the last of the round before. */
-static void
-add_ops (Builder *builder)
+static void add_ops (Builder *builder)
 {
   const PsRounds *rounds = builder->rounds;
   const PsProgram *program = rounds->program;
@@ -379,15 +344,14 @@ add_ops (Builder *builder)
   else
     for (guint i = 0; i < program->n_steps; i++)
       add_op (builder, program->op_of[i]);
-  for (guint i = 0; i < program->n_messages; i++)
-    {
-      guint sent = sent_event (rounds, i), from = program->messages[i].producer, to = program->messages[i].consumer;
-      gboolean before = rounds->drain.ahead[program->op_of[from]] > rounds->drain.ahead[program->op_of[to]];
+  for (guint i = 0; i < program->n_messages; i++) {
+    guint sent = sent_event (rounds, i), from = program->messages[i].producer, to = program->messages[i].consumer;
+    gboolean before = rounds->drain.ahead[program->op_of[from]] > rounds->drain.ahead[program->op_of[to]];
 
-      wait_for (builder, sent, from, before && !may_queue);
-      wait_for (builder, sent + 1, sent, FALSE);
-      wait_for (builder, to, sent + 1, before && may_queue);
-    }
+    wait_for (builder, sent, from, before && !may_queue);
+    wait_for (builder, sent + 1, sent, FALSE);
+    wait_for (builder, to, sent + 1, before && may_queue);
+  }
   for (guint i = 0; i < builder->channels->n_ends; i++)
     wait_for (builder, builder->ends[i].head, builder->ends[i].tail, TRUE);
 }
@@ -395,45 +359,41 @@ add_ops (Builder *builder)
 /* Whether all-reduces overlap with the next round of an asynchronous schedule. Only those of the round before are done
  * when a round ends. They must not wait for each other without end, so the first waits for the last of the round
  * before. */
-static gboolean
-reduces_late (const PsRounds *rounds)
+static gboolean reduces_late (const PsRounds *rounds)
 {
   return rounds->program->schedule->asynchronous && rounds->reduce == PS_REDUCE_OVERLAPPED;
 }
 
 /* The all-reduces of a device, one after the other. */
-static void
-add_reductions (Builder *builder, guint device)
+static void add_reductions (Builder *builder, guint device)
 {
   PsRounds *rounds = builder->rounds;
   const PsSchedule *schedule = rounds->program->schedule;
   guint n_stages = schedule->placement->n_stages, begin = rounds->reductions.first[device],
         end = rounds->reductions.first[device + 1];
 
-  for (guint i = begin; i < end; i++)
-    {
-      guint stage = rounds->reductions.held[i] % n_stages, event = rounds->first_reduction + i;
-      gint64 reduce_ns = ps_costs_reduce_ns (rounds->costs, stage, schedule->placement->n_copies);
+  for (guint i = begin; i < end; i++) {
+    guint stage = rounds->reductions.held[i] % n_stages, event = rounds->first_reduction + i;
+    gint64 reduce_ns = ps_costs_reduce_ns (rounds->costs, stage, schedule->placement->n_copies);
 
-      /* One for each optimizer step; exposed ones belong to their steps. */
-      if (schedule->asynchronous)
-        reduce_ns
-            *= rounds->reduce == PS_REDUCE_EXPOSED ? 0 : schedule->n_microbatches / ps_schedule_update_every (schedule);
-      rounds->duration_ns[event] = reduce_ns;
-      for (guint copy = 0; copy < schedule->placement->n_copies; copy++)
-        if (rounds->reductions.last_step[copy * n_stages + stage] != NO_STEP)
-          wait_for (builder, event, rounds->reductions.last_step[copy * n_stages + stage], FALSE);
-      if (rounds->reduce == PS_REDUCE_EXPOSED)
-        wait_for (builder, event, builder->last[device], FALSE);
-      if (i > begin)
-        wait_for (builder, event, event - 1, FALSE);
-    }
+    /* One for each optimizer step; exposed ones belong to their steps. */
+    if (schedule->asynchronous)
+      reduce_ns
+          *= rounds->reduce == PS_REDUCE_EXPOSED ? 0 : schedule->n_microbatches / ps_schedule_update_every (schedule);
+    rounds->duration_ns[event] = reduce_ns;
+    for (guint copy = 0; copy < schedule->placement->n_copies; copy++)
+      if (rounds->reductions.last_step[copy * n_stages + stage] != NO_STEP)
+        wait_for (builder, event, rounds->reductions.last_step[copy * n_stages + stage], FALSE);
+    if (rounds->reduce == PS_REDUCE_EXPOSED)
+      wait_for (builder, event, builder->last[device], FALSE);
+    if (i > begin)
+      wait_for (builder, event, event - 1, FALSE);
+  }
   if (begin < end && reduces_late (rounds))
     wait_for (builder, rounds->first_reduction + begin, rounds->first_reduction + end - 1, TRUE);
 }
 
-static void
-add_update (Builder *builder, guint device)
+static void add_update (Builder *builder, guint device)
 {
   const PsRounds *rounds = builder->rounds;
   guint state = state_event (rounds, device), n_reduced = rounds->reductions.first[device + 1];
@@ -448,8 +408,7 @@ add_update (Builder *builder, guint device)
   wait_for (builder, update_event (rounds, device), state, FALSE);
 }
 
-static void
-build (PsRounds *rounds)
+static void build (PsRounds *rounds)
 {
   const PsPlacement *placement = rounds->program->schedule->placement;
   g_auto (Builder) builder = { .rounds = rounds };
@@ -467,8 +426,7 @@ build (PsRounds *rounds)
     add_update (&builder, device);
 }
 
-static void
-sort_arcs (PsRounds *rounds)
+static void sort_arcs (PsRounds *rounds)
 {
   g_autoptr (GArray) arcs = g_steal_pointer (&rounds->arcs);
   guint n = rounds->n_events, *first = rounds->first = g_new0 (guint, (gsize)n + 2);
@@ -479,63 +437,56 @@ sort_arcs (PsRounds *rounds)
     first[g_array_index (arcs, Arc, a).event + 2]++;
   for (guint i = 2; i <= n + 1; i++)
     first[i] += first[i - 1];
-  for (guint a = 0; a < arcs->len; a++)
-    {
-      Arc arc = g_array_index (arcs, Arc, a);
+  for (guint a = 0; a < arcs->len; a++) {
+    Arc arc = g_array_index (arcs, Arc, a);
 
-      g_array_index (rounds->arcs, Arc, first[arc.event + 1]++) = arc;
-    }
+    g_array_index (rounds->arcs, Arc, first[arc.event + 1]++) = arc;
+  }
 }
 
-static inline const Arc *
-arc_at (const PsRounds *rounds, guint a)
+static inline const Arc *arc_at (const PsRounds *rounds, guint a)
 {
   return &g_array_index (rounds->arcs, Arc, a);
 }
 
 /* Goes down from each event to the events that it waits for, which come first. FALSE where that leads back to an event
  * from which it started: then no round ever ends. */
-static gboolean
-order_events (PsRounds *rounds)
+static gboolean order_events (PsRounds *rounds)
 {
   guint n = rounds->n_events, n_ordered = 0;
   g_autofree guint *stack = g_new (guint, n), *next = g_new0 (guint, n); /* 1 + the next arc to look at */
   g_autofree gboolean *ordered = g_new0 (gboolean, n);
 
-  for (guint event = 0; event < n; event++)
-    {
-      guint depth = 0;
+  for (guint event = 0; event < n; event++) {
+    guint depth = 0;
 
-      if (ordered[event])
+    if (ordered[event])
+      continue;
+    stack[depth++] = event;
+    next[event] = 1 + rounds->first[event];
+    while (depth > 0) {
+      guint i = stack[depth - 1], a = next[i] - 1;
+
+      if (a == rounds->first[i + 1]) {
+        rounds->order[n_ordered++] = i;
+        ordered[i] = TRUE;
+        depth--;
         continue;
-      stack[depth++] = event;
-      next[event] = 1 + rounds->first[event];
-      while (depth > 0)
-        {
-          guint i = stack[depth - 1], a = next[i] - 1;
-
-          if (a == rounds->first[i + 1])
-            {
-              rounds->order[n_ordered++] = i;
-              ordered[i] = TRUE;
-              depth--;
-              continue;
-            }
-          next[i]++;
-          guint from = arc_at (rounds, a)->from;
-          if (arc_at (rounds, a)->before || ordered[from])
-            continue;
-          if (next[from] != 0)
-            return FALSE;
-          next[from] = 1 + rounds->first[from];
-          stack[depth++] = from;
-        }
+      }
+      next[i]++;
+      guint from = arc_at (rounds, a)->from;
+      if (arc_at (rounds, a)->before || ordered[from])
+        continue;
+      if (next[from] != 0)
+        return FALSE;
+      next[from] = 1 + rounds->first[from];
+      stack[depth++] = from;
     }
+  }
   return TRUE;
 }
 
-static void
-carry (PsRounds *rounds, guint event)
+static void carry (PsRounds *rounds, guint event)
 {
   if (rounds->column[event] > 0)
     return;
@@ -543,8 +494,7 @@ carry (PsRounds *rounds, guint event)
   rounds->column[event] = rounds->carried->len;
 }
 
-static gboolean
-check_fixed (const PsProgram *program, const PsEventsSetting *setting, GError **error)
+static gboolean check_fixed (const PsProgram *program, const PsEventsSetting *setting, GError **error)
 {
   if (setting == NULL || ps_events_setting_is_fixed (setting))
     return TRUE;
@@ -554,9 +504,8 @@ check_fixed (const PsProgram *program, const PsEventsSetting *setting, GError **
       program->schedule->name);
 }
 
-PsRounds *
-ps_rounds_new (const PsProgram *program, const PsCosts *costs, const PsEventsSetting *setting, PsReduce reduce,
-               GError **error)
+PsRounds *ps_rounds_new (const PsProgram *program, const PsCosts *costs, const PsEventsSetting *setting,
+                         PsReduce reduce, GError **error)
 {
   const PsPlacement *placement = program->schedule->placement;
   g_autoptr (PsRounds) rounds = g_new0 (PsRounds, 1);
@@ -593,8 +542,7 @@ ps_rounds_new (const PsProgram *program, const PsCosts *costs, const PsEventsSet
   return g_steal_pointer (&rounds);
 }
 
-void
-ps_rounds_free (PsRounds *rounds)
+void ps_rounds_free (PsRounds *rounds)
 {
   if (rounds == NULL)
     return;
@@ -610,85 +558,76 @@ ps_rounds_free (PsRounds *rounds)
   g_free (rounds);
 }
 
-static void
-set_update (PsRounds *rounds, guint event, guint device, gint64 optimizer_ns, const double *slowness)
+static void set_update (PsRounds *rounds, guint event, guint device, gint64 optimizer_ns, const double *slowness)
 {
   rounds->duration_ns[event] = slowness != NULL ? llrint ((double)optimizer_ns * slowness[device]) : optimizer_ns;
 }
 
-void
-ps_rounds_set_times (PsRounds *rounds, const gint64 *duration_ns, const gint64 *transfer_ns, const double *slowness)
+void ps_rounds_set_times (PsRounds *rounds, const gint64 *duration_ns, const gint64 *transfer_ns,
+                          const double *slowness)
 {
   const PsProgram *program = rounds->program;
   const PsSchedule *schedule = program->schedule;
   const PsCosts *costs = rounds->costs;
 
-  for (guint i = 0; i < program->n_steps; i++)
-    {
-      guint single = rounds->first_single + i, device = program->steps[i].device;
+  for (guint i = 0; i < program->n_steps; i++) {
+    guint single = rounds->first_single + i, device = program->steps[i].device;
 
-      rounds->duration_ns[i]
-          = ps_event_step_at_speed (&rounds->setting, program, costs, i,
-                                    duration_ns != NULL ? duration_ns[i] : ps_step_duration (program, costs, i));
-      if (!schedule->asynchronous || rounds->first[single] == rounds->first[single + 1])
-        continue;
-      guint stage = schedule->ops[program->op_of[i]].stage;
-      set_update (rounds, single, device,
-                  ps_event_at_speed (&rounds->setting, device, ps_costs_op (costs, PS_OP_O, stage)->duration_ns),
-                  slowness);
-      if (rounds->reduce == PS_REDUCE_EXPOSED)
-        rounds->duration_ns[single] += ps_costs_reduce_ns (costs, stage, schedule->placement->n_copies);
-    }
-  for (guint i = 0; i < program->n_messages; i++)
-    {
-      guint step = program->messages[i].consumer;
+    rounds->duration_ns[i]
+        = ps_event_step_at_speed (&rounds->setting, program, costs, i,
+                                  duration_ns != NULL ? duration_ns[i] : ps_step_duration (program, costs, i));
+    if (!schedule->asynchronous || rounds->first[single] == rounds->first[single + 1])
+      continue;
+    guint stage = schedule->ops[program->op_of[i]].stage;
+    set_update (rounds, single, device,
+                ps_event_at_speed (&rounds->setting, device, ps_costs_op (costs, PS_OP_O, stage)->duration_ns),
+                slowness);
+    if (rounds->reduce == PS_REDUCE_EXPOSED)
+      rounds->duration_ns[single] += ps_costs_reduce_ns (costs, stage, schedule->placement->n_copies);
+  }
+  for (guint i = 0; i < program->n_messages; i++) {
+    guint step = program->messages[i].consumer;
 
-      rounds->duration_ns[sent_event (rounds, i)]
-          = transfer_ns != NULL ? transfer_ns[step] : costs->transfer_ns[program->steps[step].transfer];
-    }
+    rounds->duration_ns[sent_event (rounds, i)]
+        = transfer_ns != NULL ? transfer_ns[step] : costs->transfer_ns[program->steps[step].transfer];
+  }
   for (guint device = 0; device < schedule->placement->n_devices && !schedule->asynchronous; device++)
     set_update (rounds, update_event (rounds, device), device,
                 ps_events_optimizer_ns (program, costs, &rounds->setting, device), slowness);
 }
 
-guint
-ps_rounds_n_columns (const PsRounds *rounds)
+guint ps_rounds_n_columns (const PsRounds *rounds)
 {
   return rounds->carried->len;
 }
 
 /* Runs a round. Returns the moment that the new row counts from, counted like the old one. */
-static gint64
-advance (PsRounds *rounds, gint64 *row)
+static gint64 advance (PsRounds *rounds, gint64 *row)
 {
   gint64 *end_ns = rounds->end_ns, least = G_MAXINT64;
 
-  for (guint i = 0; i < rounds->n_events; i++)
-    {
-      guint event = rounds->order[i];
-      gint64 start_ns = 0;
+  for (guint i = 0; i < rounds->n_events; i++) {
+    guint event = rounds->order[i];
+    gint64 start_ns = 0;
 
-      for (guint a = rounds->first[event]; a < rounds->first[event + 1]; a++)
-        {
-          const Arc *arc = arc_at (rounds, a);
+    for (guint a = rounds->first[event]; a < rounds->first[event + 1]; a++) {
+      const Arc *arc = arc_at (rounds, a);
 
-          start_ns = MAX (start_ns, arc->before ? row[rounds->column[arc->from] - 1] : end_ns[arc->from]);
-        }
-      end_ns[event] = start_ns + rounds->duration_ns[event];
+      start_ns = MAX (start_ns, arc->before ? row[rounds->column[arc->from] - 1] : end_ns[arc->from]);
     }
-  for (guint i = 0; i < rounds->carried->len; i++)
-    {
-      row[i] = end_ns[g_array_index (rounds->carried, guint, i)];
-      least = MIN (least, row[i]);
-    }
+    end_ns[event] = start_ns + rounds->duration_ns[event];
+  }
+  for (guint i = 0; i < rounds->carried->len; i++) {
+    row[i] = end_ns[g_array_index (rounds->carried, guint, i)];
+    least = MIN (least, row[i]);
+  }
   for (guint i = 0; i < rounds->carried->len; i++)
     row[i] -= least;
   return least;
 }
 
 /* The optimizer steps of all devices are the first columns. */
-static gint64
-last_update (const PsRounds *rounds, const gint64 *row)
+static gint64 last_update (const PsRounds *rounds, const gint64 *row)
 {
   gint64 last = 0;
 
@@ -697,8 +636,7 @@ last_update (const PsRounds *rounds, const gint64 *row)
   return last;
 }
 
-gint64
-ps_rounds_run (PsRounds *rounds, gint64 *row)
+gint64 ps_rounds_run (PsRounds *rounds, gint64 *row)
 {
   gint64 begin_ns = last_update (rounds, row), moment_ns = advance (rounds, row);
 
@@ -706,8 +644,7 @@ ps_rounds_run (PsRounds *rounds, gint64 *row)
 }
 
 /* The first of rows that equals the one at index; index itself when none does. */
-static guint
-find_row (const gint64 *rows, guint n_columns, guint index)
+static guint find_row (const gint64 *rows, guint n_columns, guint index)
 {
   guint i = 0;
 
@@ -717,8 +654,7 @@ find_row (const gint64 *rows, guint n_columns, guint index)
 }
 
 /* Times follow from max and + alone, so rounds that repeat each other once do so for ever. */
-gint64 *
-ps_rounds_settle (PsRounds *rounds, guint n, gint64 *row, guint *n_cycle)
+gint64 *ps_rounds_settle (PsRounds *rounds, guint n, gint64 *row, guint *n_cycle)
 {
   guint n_columns = rounds->carried->len;
   gsize size = n_columns * sizeof *row;
@@ -726,21 +662,20 @@ ps_rounds_settle (PsRounds *rounds, guint n, gint64 *row, guint *n_cycle)
 
   *n_cycle = 0;
   memset (row, 0, size);
-  for (guint i = 1; i <= n; i++)
-    {
-      time_ns[i - 1] = ps_rounds_run (rounds, row);
-      memcpy (rows + (gsize)i * n_columns, row, size);
-      guint same = find_row (rows, n_columns, i);
-      if (same == i)
-        continue;
-      guint start = same + (n - same) % (i - same);
-      gint64 *cycle = g_new (gint64, i - same);
-      memcpy (row, rows + (gsize)start * n_columns, size);
-      *n_cycle = i - same;
-      for (guint k = 0; k < *n_cycle; k++)
-        cycle[k] = time_ns[same + (start - same + k) % *n_cycle];
-      return cycle;
-    }
+  for (guint i = 1; i <= n; i++) {
+    time_ns[i - 1] = ps_rounds_run (rounds, row);
+    memcpy (rows + (gsize)i * n_columns, row, size);
+    guint same = find_row (rows, n_columns, i);
+    if (same == i)
+      continue;
+    guint start = same + (n - same) % (i - same);
+    gint64 *cycle = g_new (gint64, i - same);
+    memcpy (row, rows + (gsize)start * n_columns, size);
+    *n_cycle = i - same;
+    for (guint k = 0; k < *n_cycle; k++)
+      cycle[k] = time_ns[same + (start - same + k) % *n_cycle];
+    return cycle;
+  }
   return NULL;
 }
 
@@ -753,22 +688,19 @@ ps_rounds_settle (PsRounds *rounds, guint n, gint64 *row, guint *n_cycle)
 __extension__ typedef __int128 Wide;
 
 /* total / rounds */
-typedef struct
-{
+typedef struct {
   Wide total;
   guint rounds;
 } Ratio;
 
 /* The longest path found so far to the end of an event. */
-typedef struct
-{
+typedef struct {
   Wide length;
   guint rounds; /* arcs from the round before */
   guint arc;    /* 1 + the arc it came by; 0: it began here */
 } Path;
 
-typedef struct
-{
+typedef struct {
   const PsRounds *rounds;
   Path *paths;  /* [n_events] */
   guint *visit; /* [n_events] the walk over predecessors that came by last, counted from 1 */
@@ -776,8 +708,7 @@ typedef struct
   GArray *circle; /* guint: the arcs of a circle of that ratio, backwards */
 } Search;
 
-static void
-search_clear (Search *search)
+static void search_clear (Search *search)
 {
   g_free (search->paths);
   g_free (search->visit);
@@ -785,96 +716,82 @@ search_clear (Search *search)
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Search, search_clear)
 
-static gboolean
-is_longer (Wide length, gint64 rounds, Ratio ratio)
+static gboolean is_longer (Wide length, gint64 rounds, Ratio ratio)
 {
   return length * ratio.rounds > rounds * ratio.total;
 }
 
 /* Every event once, in order; FALSE when no path got longer. */
-static gboolean
-lengthen (const Search *search)
+static gboolean lengthen (const Search *search)
 {
   const PsRounds *rounds = search->rounds;
   gboolean longer = FALSE;
 
-  for (guint k = 0; k < rounds->n_events; k++)
-    {
-      guint i = rounds->order[k];
-      Path path = search->paths[i];
+  for (guint k = 0; k < rounds->n_events; k++) {
+    guint i = rounds->order[k];
+    Path path = search->paths[i];
 
-      for (guint a = rounds->first[i]; a < rounds->first[i + 1]; a++)
-        {
-          const Path *from = &search->paths[arc_at (rounds, a)->from];
-          Wide length = from->length + rounds->duration_ns[i];
-          guint n = from->rounds + (arc_at (rounds, a)->before ? 1 : 0);
+    for (guint a = rounds->first[i]; a < rounds->first[i + 1]; a++) {
+      const Path *from = &search->paths[arc_at (rounds, a)->from];
+      Wide length = from->length + rounds->duration_ns[i];
+      guint n = from->rounds + (arc_at (rounds, a)->before ? 1 : 0);
 
-          if (!is_longer (length - path.length, (gint64)n - path.rounds, search->ratio))
-            continue;
-          path = search->paths[i] = (Path){ length, n, a + 1 };
-          longer = TRUE;
-        }
+      if (!is_longer (length - path.length, (gint64)n - path.rounds, search->ratio))
+        continue;
+      path = search->paths[i] = (Path){ length, n, a + 1 };
+      longer = TRUE;
     }
+  }
   return longer;
 }
 
-static const Arc *
-arc_to (const Search *search, guint event)
+static const Arc *arc_to (const Search *search, guint event)
 {
   return arc_at (search->rounds, search->paths[event].arc - 1);
 }
 
 /* Takes over the circle of predecessors that an event lies on, if its ratio is larger. */
-static void
-take_circle (Search *search, guint event)
+static void take_circle (Search *search, guint event)
 {
   Ratio found = { 0, 0 };
   guint i = event;
 
-  do
-    {
-      found.total += search->rounds->duration_ns[i];
-      found.rounds += arc_to (search, i)->before ? 1 : 0;
-      i = arc_to (search, i)->from;
-    }
-  while (i != event);
+  do {
+    found.total += search->rounds->duration_ns[i];
+    found.rounds += arc_to (search, i)->before ? 1 : 0;
+    i = arc_to (search, i)->from;
+  } while (i != event);
   if (!is_longer (found.total, found.rounds, search->ratio))
     return;
   search->ratio = found;
   g_array_set_size (search->circle, 0);
-  do
-    {
-      guint arc = search->paths[i].arc - 1;
+  do {
+    guint arc = search->paths[i].arc - 1;
 
-      g_array_append_val (search->circle, arc);
-      i = arc_to (search, i)->from;
-    }
-  while (i != event);
+    g_array_append_val (search->circle, arc);
+    i = arc_to (search, i)->from;
+  } while (i != event);
 }
 
 /* Looks at all circles of predecessors. */
-static void
-improve_ratio (Search *search)
+static void improve_ratio (Search *search)
 {
   memset (search->visit, 0, search->rounds->n_events * sizeof *search->visit);
-  for (guint start = 0; start < search->rounds->n_events; start++)
-    {
-      guint i = start;
+  for (guint start = 0; start < search->rounds->n_events; start++) {
+    guint i = start;
 
-      while (search->visit[i] == 0 && search->paths[i].arc != 0)
-        {
-          search->visit[i] = start + 1;
-          i = arc_to (search, i)->from;
-        }
-      if (search->visit[i] == start + 1)
-        take_circle (search, i);
+    while (search->visit[i] == 0 && search->paths[i].arc != 0) {
+      search->visit[i] = start + 1;
+      i = arc_to (search, i)->from;
     }
+    if (search->visit[i] == start + 1)
+      take_circle (search, i);
+  }
 }
 
 /* Paths stay when the ratio grows: they are real ones whatever it is, and where none gets longer no circle exceeds it.
  */
-static void
-search_ratio (Search *search, const PsRounds *rounds)
+static void search_ratio (Search *search, const PsRounds *rounds)
 {
   *search = (Search){ .rounds = rounds, .ratio = { 0, 1 } };
   search->paths = g_new (Path, rounds->n_events);
@@ -887,8 +804,7 @@ search_ratio (Search *search, const PsRounds *rounds)
 }
 
 /* The time of an iteration of which n take that long in all. */
-static PsIteration
-per_iteration (Wide total, guint n)
+static PsIteration per_iteration (Wide total, guint n)
 {
   return (PsIteration){ .period_ns = (gint64)((2 * total + n) / (2 * (Wide)n)),
                         .n_iterations = n / (guint)ps_common_divisor (n, (gint64)(total % n)) };
@@ -897,8 +813,7 @@ per_iteration (Wide total, guint n)
 /* Rounds that are run to see whether they repeat each other, before the search, which takes longer. */
 #define SOON 8
 
-PsIteration
-ps_rounds_period (PsRounds *rounds)
+PsIteration ps_rounds_period (PsRounds *rounds)
 {
   g_autofree gint64 *row = g_new (gint64, rounds->carried->len), *cycle = NULL;
   g_auto (Search) search = { 0 };
@@ -915,40 +830,31 @@ ps_rounds_period (PsRounds *rounds)
 }
 
 /* What an event of a round is. */
-static PsCircleEvent
-describe_event (const PsRounds *rounds, const Arc *arc)
+static PsCircleEvent describe_event (const PsRounds *rounds, const Arc *arc)
 {
   const PsProgram *program = rounds->program;
   guint event = arc->event;
   PsCircleEvent found = { PS_ROUND_OP, event, arc->before, rounds->duration_ns[event] };
 
-  if (event >= rounds->first_single)
-    {
-      found.kind = PS_ROUND_OPTIMIZER;
-      found.step = event - rounds->first_single;
-    }
-  else if (event >= rounds->first_update)
-    {
-      guint device = (event - rounds->first_update) / 2;
+  if (event >= rounds->first_single) {
+    found.kind = PS_ROUND_OPTIMIZER;
+    found.step = event - rounds->first_single;
+  } else if (event >= rounds->first_update) {
+    guint device = (event - rounds->first_update) / 2;
 
-      found.kind = PS_ROUND_OPTIMIZER;
-      found.step = program->step_of[program->schedule->first[device + 1] - 1];
-    }
-  else if (event >= rounds->first_reduction)
-    {
-      found.kind = PS_ROUND_REDUCE;
-      found.step = rounds->reductions.last_step[rounds->reductions.held[event - rounds->first_reduction]];
-    }
-  else if (event >= rounds->first_message)
-    {
-      found.kind = PS_ROUND_TRANSFER;
-      found.step = program->messages[(event - rounds->first_message) / 2].consumer;
-    }
+    found.kind = PS_ROUND_OPTIMIZER;
+    found.step = program->step_of[program->schedule->first[device + 1] - 1];
+  } else if (event >= rounds->first_reduction) {
+    found.kind = PS_ROUND_REDUCE;
+    found.step = rounds->reductions.last_step[rounds->reductions.held[event - rounds->first_reduction]];
+  } else if (event >= rounds->first_message) {
+    found.kind = PS_ROUND_TRANSFER;
+    found.step = program->messages[(event - rounds->first_message) / 2].consumer;
+  }
   return found;
 }
 
-GArray *
-ps_rounds_circle (PsRounds *rounds)
+GArray *ps_rounds_circle (PsRounds *rounds)
 {
   g_auto (Search) search = { 0 };
 
@@ -958,39 +864,35 @@ ps_rounds_circle (PsRounds *rounds)
   GArray *circle = g_array_sized_new (FALSE, FALSE, sizeof (PsCircleEvent), n);
 
   /* It begins at the lowest event that waits for the round before. */
-  for (guint i = 1; i < n; i++)
-    {
-      const Arc *a = arc_at (rounds, arcs[i]), *best = arc_at (rounds, arcs[begin]);
+  for (guint i = 1; i < n; i++) {
+    const Arc *a = arc_at (rounds, arcs[i]), *best = arc_at (rounds, arcs[begin]);
 
-      if (a->before != best->before ? a->before : a->event < best->event)
-        begin = i;
-    }
-  for (guint i = 0; i < n; i++)
-    {
-      const PsCircleEvent event = describe_event (rounds, arc_at (rounds, arcs[(begin + n - i) % n]));
+    if (a->before != best->before ? a->before : a->event < best->event)
+      begin = i;
+  }
+  for (guint i = 0; i < n; i++) {
+    const PsCircleEvent event = describe_event (rounds, arc_at (rounds, arcs[(begin + n - i) % n]));
 
-      g_array_append_val (circle, event);
-    }
+    g_array_append_val (circle, event);
+  }
   return circle;
 }
 
 /* Rounds of the events engine, one after the other. */
 
-gint64
-ps_rounds_advance (const PsProgram *program, const PsCosts *costs, const PsSimulation *simulation, PsReduce reduce,
-                   gint64 *ready_ns)
+gint64 ps_rounds_advance (const PsProgram *program, const PsCosts *costs, const PsSimulation *simulation,
+                          PsReduce reduce, gint64 *ready_ns)
 {
   g_auto (Reductions) reductions = { 0 };
   gint64 state = 0, least = G_MAXINT64;
 
   reductions_init (&reductions, program);
   reductions_follow (&reductions, program, simulation);
-  for (guint device = 0; device < simulation->n_devices; device++)
-    {
-      state = MAX (state, reductions_end_ns (&reductions, program, costs, simulation, device, reduce));
-      ready_ns[device] = state + simulation->device[device].optimizer_ns;
-      least = MIN (least, ready_ns[device]);
-    }
+  for (guint device = 0; device < simulation->n_devices; device++) {
+    state = MAX (state, reductions_end_ns (&reductions, program, costs, simulation, device, reduce));
+    ready_ns[device] = state + simulation->device[device].optimizer_ns;
+    least = MIN (least, ready_ns[device]);
+  }
   for (guint device = 0; device < simulation->n_devices; device++)
     ready_ns[device] -= least;
   return least;
@@ -999,9 +901,8 @@ ps_rounds_advance (const PsProgram *program, const PsCosts *costs, const PsSimul
 #define MAX_ROUNDS 64
 
 /* Each round starts from the devices' ready times that the one before has left, until these come back. */
-static gboolean
-repeat (const PsProgram *program, const PsCosts *costs, const PsEventsSetting *setting, PsReduce reduce,
-        PsIteration *iteration, GError **error)
+static gboolean repeat (const PsProgram *program, const PsCosts *costs, const PsEventsSetting *setting, PsReduce reduce,
+                        PsIteration *iteration, GError **error)
 {
   guint p = program->schedule->placement->n_devices;
   g_autofree gint64 *ready = g_new0 (gint64, p), *rows = g_new0 (gint64, (gsize)p * (MAX_ROUNDS + 1));
@@ -1012,18 +913,17 @@ repeat (const PsProgram *program, const PsCosts *costs, const PsEventsSetting *s
   started.ready_ns = ready;
   simulation->times_only = TRUE;
   g_autoptr (PsEvents) events = ps_events_new (program, costs, &started, error);
-  for (guint i = 1; events != NULL && i <= MAX_ROUNDS; i++)
-    {
-      if (!ps_events_run (events, costs, simulation, error))
-        return FALSE;
-      elapsed[i] = elapsed[i - 1] + ps_rounds_advance (program, costs, simulation, reduce, ready);
-      memcpy (rows + (gsize)i * p, ready, p * sizeof *ready);
-      guint same = find_row (rows, p, i), from = same < i ? same : i / 2;
-      *iteration = per_iteration (elapsed[i] - elapsed[from], i - from);
-      if (same < i)
-        return TRUE;
-      iteration->n_iterations = 0;
-    }
+  for (guint i = 1; events != NULL && i <= MAX_ROUNDS; i++) {
+    if (!ps_events_run (events, costs, simulation, error))
+      return FALSE;
+    elapsed[i] = elapsed[i - 1] + ps_rounds_advance (program, costs, simulation, reduce, ready);
+    memcpy (rows + (gsize)i * p, ready, p * sizeof *ready);
+    guint same = find_row (rows, p, i), from = same < i ? same : i / 2;
+    *iteration = per_iteration (elapsed[i] - elapsed[from], i - from);
+    if (same < i)
+      return TRUE;
+    iteration->n_iterations = 0;
+  }
   return events != NULL;
 }
 
@@ -1031,9 +931,8 @@ repeat (const PsProgram *program, const PsCosts *costs, const PsEventsSetting *s
 #define ROUNDS_PER_DEVICE 4
 #define LEAST_ROUNDS 16
 
-void
-ps_iteration_times (const PsProgram *program, const PsCosts *costs, const PsEventsSetting *setting,
-                    PsSimulation *simulation)
+void ps_iteration_times (const PsProgram *program, const PsCosts *costs, const PsEventsSetting *setting,
+                         PsSimulation *simulation)
 {
   guint n_rounds = MAX (LEAST_ROUNDS, ROUNDS_PER_DEVICE * program->schedule->placement->n_devices);
   g_autoptr (PsRounds) rounds = ps_rounds_new (program, costs, setting, PS_REDUCE_EXPOSED, NULL);
@@ -1047,23 +946,20 @@ ps_iteration_times (const PsProgram *program, const PsCosts *costs, const PsEven
   for (guint i = 0; i < program->n_steps; i++)
     simulation->end_ns[i + 1] = rounds->end_ns[i] - least;
   advance (rounds, row);
-  for (guint i = 0; i < program->n_steps; i++)
-    {
-      if (!rounds->drain.ahead[program->op_of[i]])
-        simulation->end_ns[i + 1] = rounds->end_ns[i];
-      origin_ns = MIN (origin_ns, simulation->end_ns[i + 1] - rounds->duration_ns[i]);
-    }
+  for (guint i = 0; i < program->n_steps; i++) {
+    if (!rounds->drain.ahead[program->op_of[i]])
+      simulation->end_ns[i + 1] = rounds->end_ns[i];
+    origin_ns = MIN (origin_ns, simulation->end_ns[i + 1] - rounds->duration_ns[i]);
+  }
   simulation->makespan_ns = 0;
-  for (guint i = 0; i < program->n_steps; i++)
-    {
-      simulation->end_ns[i + 1] -= origin_ns;
-      simulation->makespan_ns = MAX (simulation->makespan_ns, simulation->end_ns[i + 1]);
-    }
+  for (guint i = 0; i < program->n_steps; i++) {
+    simulation->end_ns[i + 1] -= origin_ns;
+    simulation->makespan_ns = MAX (simulation->makespan_ns, simulation->end_ns[i + 1]);
+  }
 }
 
-PsIteration
-ps_iteration (const PsProgram *program, const PsCosts *costs, const PsSimulation *simulation, PsSync sync,
-              PsReduce reduce)
+PsIteration ps_iteration (const PsProgram *program, const PsCosts *costs, const PsSimulation *simulation, PsSync sync,
+                          PsReduce reduce)
 {
   PsIteration iteration = { 0 };
   gboolean found = ps_iteration_events (program, costs, simulation, NULL, sync, reduce, &iteration, NULL);
@@ -1072,19 +968,17 @@ ps_iteration (const PsProgram *program, const PsCosts *costs, const PsSimulation
   return iteration;
 }
 
-gboolean
-ps_iteration_events (const PsProgram *program, const PsCosts *costs, const PsSimulation *simulation,
-                     const PsEventsSetting *setting, PsSync sync, PsReduce reduce, PsIteration *iteration,
-                     GError **error)
+gboolean ps_iteration_events (const PsProgram *program, const PsCosts *costs, const PsSimulation *simulation,
+                              const PsEventsSetting *setting, PsSync sync, PsReduce reduce, PsIteration *iteration,
+                              GError **error)
 {
   gboolean asynchronous = program->schedule->asynchronous;
 
   g_return_val_if_fail (costs->n_stages == program->schedule->placement->n_stages, FALSE);
-  if (sync == PS_SYNC_GLOBAL && !asynchronous)
-    {
-      *iteration = meet (program, costs, simulation, setting, reduce);
-      return TRUE;
-    }
+  if (sync == PS_SYNC_GLOBAL && !asynchronous) {
+    *iteration = meet (program, costs, simulation, setting, reduce);
+    return TRUE;
+  }
   if (!asynchronous && setting != NULL && !ps_events_setting_is_fixed (setting))
     return repeat (program, costs, setting, reduce, iteration, error);
   g_autoptr (PsRounds) rounds = ps_rounds_new (program, costs, setting, reduce, error);

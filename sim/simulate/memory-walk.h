@@ -5,15 +5,13 @@
 
 #include <pipesim/simulate.h>
 
-typedef enum
-{
+typedef enum {
   PS_MEMORY_CHANGE_BUFFER,
   PS_MEMORY_CHANGE_TAKE, /* an op, or a pair, starts */
   PS_MEMORY_CHANGE_GIVE, /* it ends */
 } PsMemoryChangeKind;
 
-typedef struct
-{
+typedef struct {
   PsMemoryChangeKind kind;
   guint n_ops; /* 0 for buffers; 2 for a pair */
   gint64 time_ns;

@@ -9,24 +9,21 @@
 
 /* Buffers */
 
-typedef struct
-{
+typedef struct {
   gint64 moment; /* twice the time, and 1 more for a take: at one instant gives come first */
   gint64 bytes;  /* more from then on, or less */
   PsMemoryPart part;
 } Change;
 
 /* Bytes that messages take (or give back: negative) where a step starts or ends. Of a pair its second step counts. */
-typedef struct
-{
+typedef struct {
   gint64 at_start;
   gint64 at_end;
 } StepBuffers;
 
 /* A sender takes at its producer's end; a receiver takes at the end of the op after which it comes to the receive, and
  * gives back at its consumer. All else is in a list for each device, which ends with a change at G_MAXINT64. */
-struct _PsMemoryBuffers
-{
+struct _PsMemoryBuffers {
   const PsProgram *program;
   const PsCosts *costs;
   const PsSimulation *simulation;
@@ -37,15 +34,13 @@ struct _PsMemoryBuffers
 
 /* Where the list of a device begins. A device has at most one change in its list for each of its sends and receives,
  * and two for each op, whose weights come and go; a step has at most four instructions together with its message. */
-static guint
-first_change (const PsProgram *program, guint device)
+static guint first_change (const PsProgram *program, guint device)
 {
   return program->first[device] + program->schedule->first[device] + 2 * device + 1;
 }
 
 /* Keeps a list in order. Messages come nearly so: few pass another, and most of these only one. */
-static void
-insert (const PsMemoryBuffers *buffers, guint device, gint64 moment, gint64 bytes)
+static void insert (const PsMemoryBuffers *buffers, guint device, gint64 moment, gint64 bytes)
 {
   Change *next = buffers->next[device]++;
 
@@ -55,8 +50,7 @@ insert (const PsMemoryBuffers *buffers, guint device, gint64 moment, gint64 byte
 }
 
 /* The receiver's buffer is there when its stream has come to the receive, or when the transfer starts before that. */
-static void
-add_message (const PsMemoryBuffers *buffers, const PsMessage *message)
+static void add_message (const PsMemoryBuffers *buffers, const PsMessage *message)
 {
   const PsProgram *program = buffers->program;
   const PsSimulation *simulation = buffers->simulation;
@@ -77,29 +71,25 @@ add_message (const PsMemoryBuffers *buffers, const PsMessage *message)
 }
 
 /* Adds gathered weights, and puts each device's list in order. */
-static void
-add_weights (const PsMemoryBuffers *buffers)
+static void add_weights (const PsMemoryBuffers *buffers)
 {
   g_autoptr (GArray) held = ps_gathers_whole_weights (buffers->program, buffers->costs, buffers->simulation);
 
-  for (guint i = 0; i < held->len; i++)
-    {
-      const PsWholeWeights *whole = &g_array_index (held, PsWholeWeights, i);
+  for (guint i = 0; i < held->len; i++) {
+    const PsWholeWeights *whole = &g_array_index (held, PsWholeWeights, i);
 
-      *buffers->next[whole->device]++ = (Change){ 2 * whole->from_ns + 1, whole->bytes, PS_MEMORY_WEIGHTS };
-      *buffers->next[whole->device]++ = (Change){ 2 * whole->until_ns, -whole->bytes, PS_MEMORY_WEIGHTS };
-    }
-  for (guint d = 0; d < buffers->simulation->n_devices; d++)
-    {
-      Change *changes = &buffers->changes[first_change (buffers->program, d)];
+    *buffers->next[whole->device]++ = (Change){ 2 * whole->from_ns + 1, whole->bytes, PS_MEMORY_WEIGHTS };
+    *buffers->next[whole->device]++ = (Change){ 2 * whole->until_ns, -whole->bytes, PS_MEMORY_WEIGHTS };
+  }
+  for (guint d = 0; d < buffers->simulation->n_devices; d++) {
+    Change *changes = &buffers->changes[first_change (buffers->program, d)];
 
-      /* The moment is their first member. */
-      qsort (changes, (gsize)(buffers->next[d] - changes), sizeof *changes, ps_compare_int64);
-    }
+    /* The moment is their first member. */
+    qsort (changes, (gsize)(buffers->next[d] - changes), sizeof *changes, ps_compare_int64);
+  }
 }
 
-PsMemoryBuffers *
-ps_memory_buffers_new (const PsProgram *program, const PsCosts *costs, const PsSimulation *simulation)
+PsMemoryBuffers *ps_memory_buffers_new (const PsProgram *program, const PsCosts *costs, const PsSimulation *simulation)
 {
   guint n_devices = simulation->n_devices;
   PsMemoryBuffers *buffers = g_new (PsMemoryBuffers, 1);
@@ -110,11 +100,10 @@ ps_memory_buffers_new (const PsProgram *program, const PsCosts *costs, const PsS
                                 .steps = g_new0 (StepBuffers, simulation->n_steps),
                                 .changes = g_new (Change, 5 * (gsize)simulation->n_steps + 2 * n_devices),
                                 .next = g_new (Change *, n_devices) };
-  for (guint device = 0; device < n_devices; device++)
-    {
-      buffers->next[device] = &buffers->changes[first_change (program, device)];
-      buffers->next[device][-1].moment = G_MININT64;
-    }
+  for (guint device = 0; device < n_devices; device++) {
+    buffers->next[device] = &buffers->changes[first_change (program, device)];
+    buffers->next[device][-1].moment = G_MININT64;
+  }
   for (guint i = 0; i < program->n_messages; i++)
     add_message (buffers, &program->messages[i]);
   if (costs->zero == 3)
@@ -124,8 +113,7 @@ ps_memory_buffers_new (const PsProgram *program, const PsCosts *costs, const PsS
   return buffers;
 }
 
-void
-ps_memory_buffers_free (PsMemoryBuffers *buffers)
+void ps_memory_buffers_free (PsMemoryBuffers *buffers)
 {
   if (buffers == NULL)
     return;
@@ -138,8 +126,7 @@ ps_memory_buffers_free (PsMemoryBuffers *buffers)
 /* The walk */
 
 /* Visits the changes of a list up to a moment. */
-static inline gboolean
-visit_list (const Change **next, gint64 moment, PsMemoryVisit visit, gpointer data)
+static inline gboolean visit_list (const Change **next, gint64 moment, PsMemoryVisit visit, gpointer data)
 {
   gboolean stop = FALSE;
 
@@ -153,8 +140,8 @@ visit_list (const Change **next, gint64 moment, PsMemoryVisit visit, gpointer da
 
 /* Visits all changes of buffers up to an instant, at which steps change them by `bytes`. Allocations at this instant
  * are visited last, so that no level on the way is above those before and after. */
-static inline gboolean
-visit_buffers (const Change **next, gint64 time_ns, gint64 bytes, PsMemoryVisit visit, gpointer data)
+static inline gboolean visit_buffers (const Change **next, gint64 time_ns, gint64 bytes, PsMemoryVisit visit,
+                                      gpointer data)
 {
   const PsMemoryChange change
       = { .kind = PS_MEMORY_CHANGE_BUFFER, .time_ns = time_ns, .bytes = bytes, .part = PS_MEMORY_BUFFERS };
@@ -164,16 +151,14 @@ visit_buffers (const Change **next, gint64 time_ns, gint64 bytes, PsMemoryVisit 
 }
 
 /* An op, or a pair. */
-typedef struct
-{
+typedef struct {
   guint n_ops;
   guint last; /* step */
   gint64 start_ns;
   gint64 end_ns;
 } WalkedOp;
 
-static inline WalkedOp
-op_at (const PsMemoryBuffers *buffers, guint i)
+static inline WalkedOp op_at (const PsMemoryBuffers *buffers, guint i)
 {
   const PsProgram *program = buffers->program;
   guint n = program->schedule->ops[i].paired ? 2 : 1, last = program->step_of[i + n - 1];
@@ -184,30 +169,27 @@ op_at (const PsMemoryBuffers *buffers, guint i)
 
 /* Ops of no duration come after all changes of buffers at their instant. So the changes of that instant at op i, and at
  * the ops right after it, move to the start of op i; a second time nothing moves. Returns the next op. */
-static guint
-move_to_start (PsMemoryBuffers *buffers, guint i, guint end)
+static guint move_to_start (PsMemoryBuffers *buffers, guint i, guint end)
 {
   WalkedOp op = op_at (buffers, i);
   gint64 time_ns = op.start_ns, *sum = &buffers->steps[op.last].at_start;
 
-  while (op.end_ns == time_ns)
-    {
-      *sum += buffers->steps[op.last].at_end;
-      buffers->steps[op.last].at_end = 0;
-      i += op.n_ops;
-      if (i == end)
-        break;
-      op = op_at (buffers, i);
-      if (op.start_ns > time_ns)
-        break;
-      *sum += buffers->steps[op.last].at_start;
-      buffers->steps[op.last].at_start = 0;
-    }
+  while (op.end_ns == time_ns) {
+    *sum += buffers->steps[op.last].at_end;
+    buffers->steps[op.last].at_end = 0;
+    i += op.n_ops;
+    if (i == end)
+      break;
+    op = op_at (buffers, i);
+    if (op.start_ns > time_ns)
+      break;
+    *sum += buffers->steps[op.last].at_start;
+    buffers->steps[op.last].at_start = 0;
+  }
   return i;
 }
 
-static inline void
-walk_changes (PsMemoryBuffers *buffers, guint device, PsMemoryVisit visit, gpointer data)
+static inline void walk_changes (PsMemoryBuffers *buffers, guint device, PsMemoryVisit visit, gpointer data)
 {
   const PsProgram *program = buffers->program;
   const PsSchedule *schedule = program->schedule;
@@ -216,53 +198,47 @@ walk_changes (PsMemoryBuffers *buffers, guint device, PsMemoryVisit visit, gpoin
   gint64 now_ns = 0, bytes = 0; /* that the op before changes at its end */
   WalkedOp op;
 
-  for (guint i = schedule->first[device]; i < end; i += op.n_ops)
-    {
-      op = op_at (buffers, i);
-      PsMemoryChange take = { .kind = PS_MEMORY_CHANGE_TAKE, op.n_ops, op.start_ns, 0, &schedule->ops[i] };
-      PsMemoryChange give = { .kind = PS_MEMORY_CHANGE_GIVE, op.n_ops, op.end_ns, 0, &schedule->ops[i] };
+  for (guint i = schedule->first[device]; i < end; i += op.n_ops) {
+    op = op_at (buffers, i);
+    PsMemoryChange take = { .kind = PS_MEMORY_CHANGE_TAKE, op.n_ops, op.start_ns, 0, &schedule->ops[i] };
+    PsMemoryChange give = { .kind = PS_MEMORY_CHANGE_GIVE, op.n_ops, op.end_ns, 0, &schedule->ops[i] };
 
-      for (guint k = 0; k < op.n_ops; k++)
-        {
-          const PsOpCost *cost = &buffers->costs->op[program->steps[op.last - k].cost];
+    for (guint k = 0; k < op.n_ops; k++) {
+      const PsOpCost *cost = &buffers->costs->op[program->steps[op.last - k].cost];
 
-          take.bytes += cost->take_bytes;
-          give.bytes -= cost->give_bytes;
-        }
-      if (op.start_ns == op.end_ns && i >= moved)
-        moved = move_to_start (buffers, i, end);
-      if (op.start_ns > now_ns)
-        {
-          if (visit_buffers (&next, now_ns, bytes, visit, data))
-            return;
-          bytes = 0;
-        }
-      if (visit_buffers (&next, op.start_ns, bytes + buffers->steps[op.last].at_start, visit, data)
-          || visit (data, &take) || visit_list (&next, 2 * op.end_ns - 1, visit, data) || visit (data, &give))
-        return;
-      bytes = buffers->steps[op.last].at_end;
-      now_ns = op.end_ns;
+      take.bytes += cost->take_bytes;
+      give.bytes -= cost->give_bytes;
     }
+    if (op.start_ns == op.end_ns && i >= moved)
+      moved = move_to_start (buffers, i, end);
+    if (op.start_ns > now_ns) {
+      if (visit_buffers (&next, now_ns, bytes, visit, data))
+        return;
+      bytes = 0;
+    }
+    if (visit_buffers (&next, op.start_ns, bytes + buffers->steps[op.last].at_start, visit, data) || visit (data, &take)
+        || visit_list (&next, 2 * op.end_ns - 1, visit, data) || visit (data, &give))
+      return;
+    bytes = buffers->steps[op.last].at_end;
+    now_ns = op.end_ns;
+  }
   if (!visit_buffers (&next, now_ns, bytes, visit, data))
     visit_list (&next, G_MAXINT64 - 1, visit, data);
 }
 
-void
-ps_memory_walk (PsMemoryBuffers *buffers, guint device, PsMemoryVisit visit, gpointer data)
+void ps_memory_walk (PsMemoryBuffers *buffers, guint device, PsMemoryVisit visit, gpointer data)
 {
   walk_changes (buffers, device, visit, data);
 }
 
 /* Peaks */
 
-typedef struct
-{
+typedef struct {
   gint64 bytes;
   gint64 peak_bytes;
 } Level;
 
-static gboolean
-raise_level (gpointer data, const PsMemoryChange *change)
+static gboolean raise_level (gpointer data, const PsMemoryChange *change)
 {
   Level *level = data;
 
@@ -271,8 +247,7 @@ raise_level (gpointer data, const PsMemoryChange *change)
   return FALSE;
 }
 
-static gboolean
-knows_sizes (const PsCosts *costs)
+static gboolean knows_sizes (const PsCosts *costs)
 {
   for (guint i = 1; i <= 2 * costs->n_lengths * costs->n_stages; i++)
     if (costs->message_bytes[i] != 0)
@@ -280,21 +255,19 @@ knows_sizes (const PsCosts *costs)
   return FALSE;
 }
 
-void
-ps_simulation_count_buffers (const PsProgram *program, const PsCosts *costs, PsSimulation *simulation)
+void ps_simulation_count_buffers (const PsProgram *program, const PsCosts *costs, PsSimulation *simulation)
 {
   if (simulation->times_only || (!knows_sizes (costs) && costs->zero < 3))
     return;
   g_autoptr (PsMemoryBuffers) buffers = ps_memory_buffers_new (program, costs, simulation);
-  for (guint device = 0; device < simulation->n_devices; device++)
-    {
-      PsDeviceResult *result = &simulation->device[device];
-      Level level = { 0, 0 };
+  for (guint device = 0; device < simulation->n_devices; device++) {
+    PsDeviceResult *result = &simulation->device[device];
+    Level level = { 0, 0 };
 
-      /* held_bytes is the level after the last op. Less the sum of all changes it is the level before the first op. */
-      walk_changes (buffers, device, raise_level, &level);
-      result->peak_bytes = result->held_bytes - level.bytes + level.peak_bytes;
-    }
+    /* held_bytes is the level after the last op. Less the sum of all changes it is the level before the first op. */
+    walk_changes (buffers, device, raise_level, &level);
+    result->peak_bytes = result->held_bytes - level.bytes + level.peak_bytes;
+  }
 }
 
 /* Parts: every byte of a walk is sorted into its part; a second walk up to the peak tells who was alive there. */
@@ -303,15 +276,13 @@ static const char *const part_keys[PS_N_MEMORY_PARTS]
     = { "weights",       "gradients", "optimizer", "state",     "versions", "activations",
         "weight_inputs", "workspace", "buffers",   "framework", "context" };
 
-const char *
-ps_memory_part_key (PsMemoryPart part)
+const char *ps_memory_part_key (PsMemoryPart part)
 {
   g_return_val_if_fail ((guint)part < PS_N_MEMORY_PARTS, NULL);
   return part_keys[part];
 }
 
-gint64
-ps_memory_sum (const PsMemoryMoment *moment)
+gint64 ps_memory_sum (const PsMemoryMoment *moment)
 {
   gint64 sum = 0;
 
@@ -321,14 +292,12 @@ ps_memory_sum (const PsMemoryMoment *moment)
 }
 
 /* The bytes that an F left and no op has given back yet. */
-typedef struct
-{
+typedef struct {
   gint64 bytes;
   guint8 part;
 } Cell;
 
-typedef struct
-{
+typedef struct {
   const PsProgram *program;
   const PsCosts *costs;
   PsMemoryBuffers *buffers;
@@ -341,20 +310,17 @@ typedef struct
   PsDeviceMemory *result;
 } Walk;
 
-static Cell *
-cell_of (const Walk *walk, PsOp op)
+static Cell *cell_of (const Walk *walk, PsOp op)
 {
   return &walk->cells[ps_schedule_cell (walk->program->schedule, op)];
 }
 
-static const PsOpCost *
-op_cost (const Walk *walk, PsOp op)
+static const PsOpCost *op_cost (const Walk *walk, PsOp op)
 {
   return &walk->costs->op[ps_program_cost (walk->program, op)];
 }
 
-static void
-add_state (Walk *walk, guint stage, guint versions)
+static void add_state (Walk *walk, guint stage, guint versions)
 {
   const PsStateBytes *state = &walk->costs->stage[stage].state;
   gint64 *bytes = walk->now.bytes;
@@ -370,8 +336,7 @@ add_state (Walk *walk, guint stage, guint versions)
   bytes[PS_MEMORY_VERSIONS] += (versions - 1) * walk->costs->stage[stage].version_bytes;
 }
 
-static void
-begin (Walk *walk)
+static void begin (Walk *walk)
 {
   const PsSchedule *schedule = walk->program->schedule;
   const PsPlacement *placement = schedule->placement;
@@ -387,8 +352,7 @@ begin (Walk *walk)
 }
 
 /* Notes the level from `now` on; TRUE when the walk ends here. */
-static gboolean
-note (Walk *walk)
+static gboolean note (Walk *walk)
 {
   PsDeviceMemory *result = walk->result;
   gint64 sum = ps_memory_sum (&walk->now);
@@ -409,8 +373,7 @@ note (Walk *walk)
 }
 
 /* The bytes that an F keeps are activations from its start on. All that an op itself gives back is its workspace. */
-static void
-take (Walk *walk, PsOp op)
+static void take (Walk *walk, PsOp op)
 {
   const PsOpCost *cost = op_cost (walk, op);
   gint64 kept = op.kind == PS_OP_F ? cost->take_bytes - cost->give_bytes : 0;
@@ -420,17 +383,15 @@ take (Walk *walk, PsOp op)
   walk->now.bytes[PS_MEMORY_WORKSPACE] += cost->take_bytes - kept;
 }
 
-static void
-give (Walk *walk, PsOp op)
+static void give (Walk *walk, PsOp op)
 {
   const PsOpCost *cost = op_cost (walk, op);
   Cell *cell = cell_of (walk, op);
 
-  if (op.kind == PS_OP_F)
-    {
-      walk->now.bytes[PS_MEMORY_WORKSPACE] -= cost->give_bytes;
-      return;
-    }
+  if (op.kind == PS_OP_F) {
+    walk->now.bytes[PS_MEMORY_WORKSPACE] -= cost->give_bytes;
+    return;
+  }
   walk->now.bytes[PS_MEMORY_WORKSPACE] -= cost->take_bytes;
   walk->now.bytes[cell->part] -= cell->bytes;
   cell->bytes -= cost->give_bytes - cost->take_bytes;
@@ -440,8 +401,7 @@ give (Walk *walk, PsOp op)
 }
 
 /* Sorts a change into the parts; TRUE when the walk ends here. */
-static gboolean
-apply (gpointer data, const PsMemoryChange *change)
+static gboolean apply (gpointer data, const PsMemoryChange *change)
 {
   Walk *walk = data;
 
@@ -456,16 +416,14 @@ apply (gpointer data, const PsMemoryChange *change)
   return note (walk);
 }
 
-static void
-run_device (Walk *walk)
+static void run_device (Walk *walk)
 {
   begin (walk);
   if (!note (walk))
     ps_memory_walk (walk->buffers, walk->device, apply, walk);
 }
 
-static int
-compare_holdings (gconstpointer a, gconstpointer b)
+static int compare_holdings (gconstpointer a, gconstpointer b)
 {
   const PsMemoryHolding *x = a, *y = b;
 
@@ -475,27 +433,24 @@ compare_holdings (gconstpointer a, gconstpointer b)
 }
 
 /* Every cell of the device has one F. */
-static void
-list_alive (const Walk *walk, GArray *alive)
+static void list_alive (const Walk *walk, GArray *alive)
 {
   const PsSchedule *schedule = walk->program->schedule;
 
-  for (guint i = schedule->first[walk->device]; i < schedule->first[walk->device + 1]; i++)
-    {
-      PsOp op = schedule->ops[i];
-      const Cell *cell = cell_of (walk, op);
-      const PsMemoryHolding holding = {
-        .microbatch = op.microbatch, .stage = op.stage, .slice = op.slice, .part = cell->part, .bytes = cell->bytes
-      };
+  for (guint i = schedule->first[walk->device]; i < schedule->first[walk->device + 1]; i++) {
+    PsOp op = schedule->ops[i];
+    const Cell *cell = cell_of (walk, op);
+    const PsMemoryHolding holding = {
+      .microbatch = op.microbatch, .stage = op.stage, .slice = op.slice, .part = cell->part, .bytes = cell->bytes
+    };
 
-      if (op.kind == PS_OP_F && cell->bytes != 0)
-        g_array_append_val (alive, holding);
-    }
+    if (op.kind == PS_OP_F && cell->bytes != 0)
+      g_array_append_val (alive, holding);
+  }
   g_array_sort (alive, compare_holdings);
 }
 
-PsMemory *
-ps_memory_new (const PsProgram *program, const PsCosts *costs, const PsSimulation *simulation)
+PsMemory *ps_memory_new (const PsProgram *program, const PsCosts *costs, const PsSimulation *simulation)
 {
   const PsSchedule *schedule = program->schedule;
   guint n_devices = schedule->placement->n_devices;
@@ -504,41 +459,37 @@ ps_memory_new (const PsProgram *program, const PsCosts *costs, const PsSimulatio
   g_autofree Cell *cells = g_new (Cell, ps_schedule_n_cells (schedule));
 
   *memory = (PsMemory){ .n_devices = n_devices, .device = g_new0 (PsDeviceMemory, n_devices) };
-  for (guint device = 0; device < n_devices; device++)
-    {
-      PsDeviceMemory *result = &memory->device[device];
-      Walk walk = {
-        .program = program, .costs = costs, .buffers = buffers, .cells = cells, .device = device, .result = result
-      };
+  for (guint device = 0; device < n_devices; device++) {
+    PsDeviceMemory *result = &memory->device[device];
+    Walk walk = {
+      .program = program, .costs = costs, .buffers = buffers, .cells = cells, .device = device, .result = result
+    };
 
-      result->alive = g_array_new (FALSE, FALSE, sizeof (PsMemoryHolding));
-      result->curve = g_array_new (FALSE, FALSE, sizeof (PsMemoryMoment));
-      run_device (&walk);
-      walk.stop = walk.peak_note;
-      run_device (&walk);
-      list_alive (&walk, result->alive);
-    }
+    result->alive = g_array_new (FALSE, FALSE, sizeof (PsMemoryHolding));
+    result->curve = g_array_new (FALSE, FALSE, sizeof (PsMemoryMoment));
+    run_device (&walk);
+    walk.stop = walk.peak_note;
+    run_device (&walk);
+    list_alive (&walk, result->alive);
+  }
   return memory;
 }
 
-void
-ps_memory_free (PsMemory *memory)
+void ps_memory_free (PsMemory *memory)
 {
   if (memory == NULL)
     return;
-  for (guint device = 0; device < memory->n_devices; device++)
-    {
-      g_array_unref (memory->device[device].alive);
-      g_array_unref (memory->device[device].curve);
-    }
+  for (guint device = 0; device < memory->n_devices; device++) {
+    g_array_unref (memory->device[device].alive);
+    g_array_unref (memory->device[device].curve);
+  }
   g_free (memory->device);
   g_free (memory);
 }
 
 /* In words */
 
-typedef struct
-{
+typedef struct {
   GString *text;
   guint stage;
   guint from; /* microbatches of a run that is not yet written */
@@ -547,8 +498,7 @@ typedef struct
   gboolean open;
 } Sentence;
 
-static void
-close_run (Sentence *sentence)
+static void close_run (Sentence *sentence)
 {
   if (sentence->open)
     g_string_append_printf (sentence->text, "%u", sentence->from);
@@ -558,16 +508,14 @@ close_run (Sentence *sentence)
 }
 
 /* Slices of one microbatch count as one. */
-static void
-add_holding (Sentence *sentence, const PsMemoryHolding *holding)
+static void add_holding (Sentence *sentence, const PsMemoryHolding *holding)
 {
   gboolean same = sentence->text->len > 0 && sentence->stage == holding->stage && sentence->part == holding->part;
 
-  if (same && sentence->open && holding->microbatch <= sentence->to + 1)
-    {
-      sentence->to = holding->microbatch;
-      return;
-    }
+  if (same && sentence->open && holding->microbatch <= sentence->to + 1) {
+    sentence->to = holding->microbatch;
+    return;
+  }
   gboolean new_stage = sentence->text->len == 0 || sentence->stage != holding->stage;
   close_run (sentence);
   if (new_stage)
@@ -582,33 +530,29 @@ add_holding (Sentence *sentence, const PsMemoryHolding *holding)
   sentence->open = TRUE;
 }
 
-static void
-add_part (Sentence *sentence, const GArray *alive, guint stage, PsMemoryPart part)
+static void add_part (Sentence *sentence, const GArray *alive, guint stage, PsMemoryPart part)
 {
-  for (guint i = 0; i < alive->len; i++)
-    {
-      const PsMemoryHolding *holding = &g_array_index (alive, PsMemoryHolding, i);
+  for (guint i = 0; i < alive->len; i++) {
+    const PsMemoryHolding *holding = &g_array_index (alive, PsMemoryHolding, i);
 
-      if (holding->stage == stage && holding->part == part)
-        add_holding (sentence, holding);
-    }
+    if (holding->stage == stage && holding->part == part)
+      add_holding (sentence, holding);
+  }
 }
 
-char *
-ps_memory_describe_alive (const PsDeviceMemory *memory)
+char *ps_memory_describe_alive (const PsDeviceMemory *memory)
 {
   g_autoptr (GString) text = g_string_new (NULL);
   Sentence sentence = { .text = text };
 
-  for (guint i = 0; i < memory->alive->len; i++)
-    {
-      guint stage = g_array_index (memory->alive, PsMemoryHolding, i).stage;
+  for (guint i = 0; i < memory->alive->len; i++) {
+    guint stage = g_array_index (memory->alive, PsMemoryHolding, i).stage;
 
-      if (i > 0 && stage == g_array_index (memory->alive, PsMemoryHolding, i - 1).stage)
-        continue;
-      add_part (&sentence, memory->alive, stage, PS_MEMORY_ACTIVATIONS);
-      add_part (&sentence, memory->alive, stage, PS_MEMORY_WEIGHT_INPUTS);
-    }
+    if (i > 0 && stage == g_array_index (memory->alive, PsMemoryHolding, i - 1).stage)
+      continue;
+    add_part (&sentence, memory->alive, stage, PS_MEMORY_ACTIVATIONS);
+    add_part (&sentence, memory->alive, stage, PS_MEMORY_WEIGHT_INPUTS);
+  }
   close_run (&sentence);
   return g_string_free (g_steal_pointer (&text), FALSE);
 }

@@ -35,8 +35,7 @@ gint64 *ps_rounds_settle (PsRounds *rounds, guint n, gint64 *row, guint *n_cycle
 /* The exact time of a round in the long run. */
 PsIteration ps_rounds_period (PsRounds *rounds);
 
-typedef enum
-{
+typedef enum {
   PS_ROUND_OP,
   PS_ROUND_TRANSFER,
   PS_ROUND_REDUCE,
@@ -44,8 +43,7 @@ typedef enum
 } PsRoundEventKind;
 
 /* An event on a circle. */
-typedef struct
-{
+typedef struct {
   PsRoundEventKind kind;
   guint step;      /* as that of PsPathPart */
   gboolean before; /* the event before it on the circle is of the round before */

@@ -6,8 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-PsSimulation *
-ps_simulation_new (const PsProgram *program)
+PsSimulation *ps_simulation_new (const PsProgram *program)
 {
   PsSimulation *simulation = g_new0 (PsSimulation, 1);
 
@@ -20,8 +19,7 @@ ps_simulation_new (const PsProgram *program)
   return simulation;
 }
 
-void
-ps_simulation_free (PsSimulation *simulation)
+void ps_simulation_free (PsSimulation *simulation)
 {
   if (simulation == NULL)
     return;
@@ -34,8 +32,7 @@ ps_simulation_free (PsSimulation *simulation)
   g_free (simulation);
 }
 
-PsHostTime
-ps_step_host_time (const PsProgram *program, const PsCosts *costs, guint step)
+PsHostTime ps_step_host_time (const PsProgram *program, const PsCosts *costs, guint step)
 {
   PsPairRole role = program->pair != NULL ? program->pair[step] : PS_PAIR_NONE;
   guint32 own = program->steps[step].cost, forward;
@@ -53,8 +50,7 @@ ps_step_host_time (const PsProgram *program, const PsCosts *costs, guint step)
   return (PsHostTime){ sum.before_ns + other.before_ns, sum.after_ns + other.after_ns };
 }
 
-void
-ps_simulation_begin (const PsProgram *program, const PsCosts *costs, PsSimulation *simulation)
+void ps_simulation_begin (const PsProgram *program, const PsCosts *costs, PsSimulation *simulation)
 {
   const PsPlacement *placement = program->schedule->placement;
   const guint *versions = program->schedule->weight_versions;
@@ -65,54 +61,48 @@ ps_simulation_begin (const PsProgram *program, const PsCosts *costs, PsSimulatio
   memset (simulation->device, 0, simulation->n_devices * sizeof *simulation->device);
   memset (simulation->memory, 0, simulation->n_devices * sizeof *simulation->memory);
   for (guint copy = 0; copy < placement->n_copies; copy++)
-    for (guint stage = 0; stage < placement->n_stages; stage++)
-      {
-        guint index = ps_placement_device (placement, copy, stage);
-        const guint32 *count = &program->count[(gsize)copy * n_ops];
-        PsDeviceResult *device = &simulation->device[index];
-        PsMemoryLevel *memory = &simulation->memory[index];
+    for (guint stage = 0; stage < placement->n_stages; stage++) {
+      guint index = ps_placement_device (placement, copy, stage);
+      const guint32 *count = &program->count[(gsize)copy * n_ops];
+      PsDeviceResult *device = &simulation->device[index];
+      PsMemoryLevel *memory = &simulation->memory[index];
 
-        memory->held_bytes += ps_costs_held_bytes (costs, stage, versions != NULL ? versions[index] : 1);
-        memory->peak_bytes = memory->held_bytes;
-        device->optimizer_ns += ps_costs_op (costs, PS_OP_O, stage)->duration_ns;
-        for (guint op = stage; op < n_ops; op += placement->n_stages)
-          {
-            gint64 n = count[op], host = ps_host_time_sum (ps_costs_host_time (costs, op));
+      memory->held_bytes += ps_costs_held_bytes (costs, stage, versions != NULL ? versions[index] : 1);
+      memory->peak_bytes = memory->held_bytes;
+      device->optimizer_ns += ps_costs_op (costs, PS_OP_O, stage)->duration_ns;
+      for (guint op = stage; op < n_ops; op += placement->n_stages) {
+        gint64 n = count[op], host = ps_host_time_sum (ps_costs_host_time (costs, op));
 
-            device->host_ns += n * host;
-            device->busy_ns += n * (costs->op[op].duration_ns - host);
-          }
+        device->host_ns += n * host;
+        device->busy_ns += n * (costs->op[op].duration_ns - host);
       }
+    }
 }
 
-void
-ps_simulation_finish (PsSimulation *simulation)
+void ps_simulation_finish (PsSimulation *simulation)
 {
   gint64 first = G_MAXINT64, last = 0;
 
   simulation->max_span_ns = simulation->optimizer_ns = 0;
-  for (guint device = 0; device < simulation->n_devices; device++)
-    {
-      const PsDeviceResult *result = &simulation->device[device];
+  for (guint device = 0; device < simulation->n_devices; device++) {
+    const PsDeviceResult *result = &simulation->device[device];
 
-      first = MIN (first, result->start_ns);
-      last = MAX (last, result->end_ns);
-      simulation->max_span_ns = MAX (simulation->max_span_ns, result->end_ns - result->start_ns);
-      simulation->optimizer_ns = MAX (simulation->optimizer_ns, result->optimizer_ns);
-    }
+    first = MIN (first, result->start_ns);
+    last = MAX (last, result->end_ns);
+    simulation->max_span_ns = MAX (simulation->max_span_ns, result->end_ns - result->start_ns);
+    simulation->optimizer_ns = MAX (simulation->optimizer_ns, result->optimizer_ns);
+  }
   simulation->makespan_ns = last - first;
 }
 
-gint64
-ps_event_at_speed (const PsEventsSetting *setting, guint device, gint64 duration_ns)
+gint64 ps_event_at_speed (const PsEventsSetting *setting, guint device, gint64 duration_ns)
 {
   return setting->speed != NULL && setting->speed[device] != 1 ? llrint ((double)duration_ns / setting->speed[device])
                                                                : duration_ns;
 }
 
-gint64
-ps_event_step_at_speed (const PsEventsSetting *setting, const PsProgram *program, const PsCosts *costs, guint step,
-                        gint64 duration_ns)
+gint64 ps_event_step_at_speed (const PsEventsSetting *setting, const PsProgram *program, const PsCosts *costs,
+                               guint step, gint64 duration_ns)
 {
   if (setting->speed == NULL)
     return duration_ns;
@@ -123,15 +113,13 @@ ps_event_step_at_speed (const PsEventsSetting *setting, const PsProgram *program
 /* The walk */
 
 /* Every step has its own times; NULL: the times of the costs. */
-typedef struct
-{
+typedef struct {
   const gint64 *duration_ns;
   const gint64 *transfer_ns;
 } StepTimes;
 
 /* The time that a pair takes beyond its parts. Busy time so far counts the parts alone. */
-static gint64
-pair_excess (const PsProgram *program, const PsCosts *costs, PsSimulation *simulation, guint second)
+static gint64 pair_excess (const PsProgram *program, const PsCosts *costs, PsSimulation *simulation, guint second)
 {
   const PsStep *steps = &program->steps[second];
   gint64 excess = ps_step_duration (program, costs, second) - costs->op[steps[-1].cost].duration_ns
@@ -146,8 +134,7 @@ pair_excess (const PsProgram *program, const PsCosts *costs, PsSimulation *simul
 }
 
 /* Whether any pair takes anything else than its parts. */
-static gboolean
-has_pair_times (const PsCosts *costs)
+static gboolean has_pair_times (const PsCosts *costs)
 {
   gint64 all = -1;
 
@@ -156,15 +143,14 @@ has_pair_times (const PsCosts *costs)
   return all >= 0;
 }
 
-typedef enum
-{
+typedef enum {
   WALK_OPS,        /* no pairs */
   WALK_PAIRS,      /* pairs take the sum of their parts */
   WALK_PAIR_TIMES, /* pairs have times of their own */
 } WalkKind;
 
-static inline G_ALWAYS_INLINE gint64
-transfer_of (const PsStep *step, guint i, const gint64 *transfer_ns, const StepTimes *times)
+static inline G_ALWAYS_INLINE gint64 transfer_of (const PsStep *step, guint i, const gint64 *transfer_ns,
+                                                  const StepTimes *times)
 {
   return times != NULL ? (step->input ? times->transfer_ns[i] : 0) : transfer_ns[step->transfer];
 }
@@ -172,9 +158,8 @@ transfer_of (const PsStep *step, guint i, const gint64 *transfer_ns, const StepT
 /* Compiled once for each kind of call, so that no call tests for cases that it cannot have. Per op it stores one time
  * and the device's memory; sums that follow from counting are not made here. Both ops of a pair are walked at once:
  * they take memory at its start and give it at its end. */
-static inline G_ALWAYS_INLINE void
-walk (const PsProgram *program, const PsCosts *costs, PsSimulation *simulation, WalkKind kind, const StepTimes *times,
-      PsGathers *gathers)
+static inline G_ALWAYS_INLINE void walk (const PsProgram *program, const PsCosts *costs, PsSimulation *simulation,
+                                         WalkKind kind, const StepTimes *times, PsGathers *gathers)
 {
   const PsOpCost *restrict op_costs = costs->op;
   const gint64 *restrict transfer_ns = costs->transfer_ns;
@@ -184,47 +169,43 @@ walk (const PsProgram *program, const PsCosts *costs, PsSimulation *simulation, 
   guint n = program->n_steps;
 
   end_ns[0] = 0;
-  for (guint i = 0; i < n; i++)
-    {
-      const PsStep *step = &program->steps[i];
-      const PsOpCost *cost = &op_costs[step->cost];
-      PsMemoryLevel *memory = &levels[step->device];
-      gint64 arrival = end_ns[step->input] + transfer_of (step, i, transfer_ns, times);
-      gint64 free_ns = end_ns[step->previous];
-      gint64 start
-          = MAX (gathers != NULL ? ps_gathers_wait (gathers, program, costs, step->device, program->op_of[i], free_ns)
-                                 : free_ns,
-                 arrival);
-      gint64 level = memory->held_bytes + cost->take_bytes;
-      gint64 give = cost->give_bytes, duration = times != NULL ? times->duration_ns[i] : cost->duration_ns;
+  for (guint i = 0; i < n; i++) {
+    const PsStep *step = &program->steps[i];
+    const PsOpCost *cost = &op_costs[step->cost];
+    PsMemoryLevel *memory = &levels[step->device];
+    gint64 arrival = end_ns[step->input] + transfer_of (step, i, transfer_ns, times);
+    gint64 free_ns = end_ns[step->previous];
+    gint64 start = MAX (
+        gathers != NULL ? ps_gathers_wait (gathers, program, costs, step->device, program->op_of[i], free_ns) : free_ns,
+        arrival);
+    gint64 level = memory->held_bytes + cost->take_bytes;
+    gint64 give = cost->give_bytes, duration = times != NULL ? times->duration_ns[i] : cost->duration_ns;
 
-      if (kind != WALK_OPS && pair[i] != PS_PAIR_NONE)
-        {
-          const PsStep *second = step + 1;
+    if (kind != WALK_OPS && pair[i] != PS_PAIR_NONE) {
+      const PsStep *second = step + 1;
 
-          cost = &op_costs[second->cost];
-          end_ns[++i] = start;
-          arrival = end_ns[second->input] + transfer_of (second, i, transfer_ns, times);
-          start = MAX (start, arrival);
-          level += cost->take_bytes;
-          give += cost->give_bytes;
-          duration = times != NULL ? times->duration_ns[i] : duration + cost->duration_ns;
-          if (kind == WALK_PAIR_TIMES)
-            duration += pair_excess (program, costs, simulation, i);
-        }
-      if (times != NULL)
-        simulation->device[step->device].busy_ns += duration;
-      memory->peak_bytes = MAX (memory->peak_bytes, level);
-      memory->held_bytes = level - give;
-      end_ns[i + 1] = start + duration;
+      cost = &op_costs[second->cost];
+      end_ns[++i] = start;
+      arrival = end_ns[second->input] + transfer_of (second, i, transfer_ns, times);
+      start = MAX (start, arrival);
+      level += cost->take_bytes;
+      give += cost->give_bytes;
+      duration = times != NULL ? times->duration_ns[i] : duration + cost->duration_ns;
+      if (kind == WALK_PAIR_TIMES)
+        duration += pair_excess (program, costs, simulation, i);
     }
+    if (times != NULL)
+      simulation->device[step->device].busy_ns += duration;
+    memory->peak_bytes = MAX (memory->peak_bytes, level);
+    memory->held_bytes = level - give;
+    end_ns[i + 1] = start + duration;
+  }
 }
 
 /* Memory, and when the device's first op starts and its last one ends. The first step of a pair takes no time and ends
  * where the pair starts. */
-static void
-finish_device (const PsProgram *program, const PsCosts *costs, const StepTimes *times, guint device,
-               PsSimulation *simulation)
+static void finish_device (const PsProgram *program, const PsCosts *costs, const StepTimes *times, guint device,
+                           PsSimulation *simulation)
 {
   const PsSchedule *schedule = program->schedule;
   guint begin = schedule->first[device], end = schedule->first[device + 1];
@@ -240,8 +221,7 @@ finish_device (const PsProgram *program, const PsCosts *costs, const StepTimes *
   simulation->device[device].end_ns = simulation->end_ns[last + 1];
 }
 
-static void
-finish (const PsProgram *program, const PsCosts *costs, const StepTimes *times, PsSimulation *simulation)
+static void finish (const PsProgram *program, const PsCosts *costs, const StepTimes *times, PsSimulation *simulation)
 {
   /* An earlier run may have been the events engine's. */
   g_clear_pointer (&simulation->start_ns, g_free);
@@ -252,8 +232,7 @@ finish (const PsProgram *program, const PsCosts *costs, const StepTimes *times, 
   ps_simulation_finish (simulation);
 }
 
-static void
-walk_gathers (const PsProgram *program, const PsCosts *costs, PsSimulation *simulation)
+static void walk_gathers (const PsProgram *program, const PsCosts *costs, PsSimulation *simulation)
 {
   g_auto (PsGathers) gathers = { 0 };
 
@@ -264,8 +243,7 @@ walk_gathers (const PsProgram *program, const PsCosts *costs, PsSimulation *simu
     walk (program, costs, simulation, WALK_PAIR_TIMES, NULL, &gathers);
 }
 
-void
-ps_simulate (const PsProgram *program, const PsCosts *costs, PsSimulation *simulation)
+void ps_simulate (const PsProgram *program, const PsCosts *costs, PsSimulation *simulation)
 {
   g_return_if_fail (simulation->n_steps == program->n_steps);
   ps_simulation_begin (program, costs, simulation);
@@ -281,9 +259,8 @@ ps_simulate (const PsProgram *program, const PsCosts *costs, PsSimulation *simul
   ps_simulation_count_buffers (program, costs, simulation);
 }
 
-void
-ps_simulate_steps (const PsProgram *program, const PsCosts *costs, const gint64 *duration_ns, const gint64 *transfer_ns,
-                   PsSimulation *simulation)
+void ps_simulate_steps (const PsProgram *program, const PsCosts *costs, const gint64 *duration_ns,
+                        const gint64 *transfer_ns, PsSimulation *simulation)
 {
   const StepTimes times = { duration_ns, transfer_ns };
 

@@ -16,14 +16,12 @@ static const PsDatabaseKind kind = {
   .version = PS_COSTDB_VERSION,
 };
 
-void
-ps_costdb_close (PsCostDb *db)
+void ps_costdb_close (PsCostDb *db)
 {
   ps_database_close (db);
 }
 
-PsCostDb *
-ps_costdb_open (const char *path, PsCostDbMode mode, GError **error)
+PsCostDb *ps_costdb_open (const char *path, PsCostDbMode mode, GError **error)
 {
   return ps_database_open (path, &kind, mode == PS_COSTDB_WRITE, error);
 }
@@ -34,8 +32,7 @@ PS_DEFINE_NAMES (PsCacheState, ps_cache_state, "run", "cold", "warm")
 /* Fields */
 
 /* The type of a member, and how tables and texts say it. */
-typedef enum
-{
+typedef enum {
   STORED_TEXT,     /* char * */
   STORED_STOP,     /* the same, a word of PsMeasurement.stop */
   STORED_NUMBER,   /* gint64 */
@@ -50,8 +47,7 @@ typedef enum
 #define ALL (~0U) /* subjects */
 
 /* A member of a record. Lists end with a row without key. */
-typedef struct
-{
+typedef struct {
   const char *key; /* the column, and the key in texts */
   FieldType type;
   gsize offset;
@@ -63,8 +59,7 @@ typedef struct
 } Field;
 
 /* The conditions of a measurement. */
-typedef struct
-{
+typedef struct {
   const char *moment;
   gsize offset; /* in PsMeasurement */
 } Moment;
@@ -155,51 +150,46 @@ static const Field run_fields[] = { RUN (profile),
                                     LAST };
 
 /* The bits of a record's subject. */
-static guint
-subject_bits (const Field *fields, gconstpointer record)
+static guint subject_bits (const Field *fields, gconstpointer record)
 {
   return fields == measurement_fields ? 1U << ((const PsMeasurement *)record)->subject : ALL;
 }
 
-static gboolean
-is_number_field (const Field *field)
+static gboolean is_number_field (const Field *field)
 {
   return field->type >= STORED_NUMBER && field->type <= STORED_SHARING;
 }
 
 /* A member as text, a number too; NULL: not known. Free with g_free. */
-static char *
-member_text (gconstpointer record, const Field *field)
+static char *member_text (gconstpointer record, const Field *field)
 {
   gconstpointer at = (const char *)record + field->offset;
   const PsMeasurement *measurement = record;
 
-  switch (field->type)
-    {
-    case STORED_NUMBER:
-      return g_strdup_printf ("%" G_GINT64_FORMAT, *(const gint64 *)at);
-    case STORED_COUNT:
-      return g_strdup_printf ("%u", *(const guint *)at);
-    case STORED_SHARING:
-      return g_strdup_printf ("%u", MAX (measurement->sharing, 1));
-    case STORED_SUBJECT:
-      return g_strdup (ps_subject_name (measurement->subject));
-    case STORED_KIND:
-      return g_strdup (measurement->subject == PS_SUBJECT_OP ? ps_op_kind_name (measurement->kind) : "");
-    case STORED_CACHE:
-      return g_strdup (ps_cache_state_name (measurement->cache));
-    case STORED_THROTTLE:
-      return ps_throttle_to_text (*(const guint *)at);
-    default:
-      return g_strdup (*(char *const *)at);
-    }
+  switch (field->type) {
+  case STORED_NUMBER:
+    return g_strdup_printf ("%" G_GINT64_FORMAT, *(const gint64 *)at);
+  case STORED_COUNT:
+    return g_strdup_printf ("%u", *(const guint *)at);
+  case STORED_SHARING:
+    return g_strdup_printf ("%u", MAX (measurement->sharing, 1));
+  case STORED_SUBJECT:
+    return g_strdup (ps_subject_name (measurement->subject));
+  case STORED_KIND:
+    return g_strdup (measurement->subject == PS_SUBJECT_OP ? ps_op_kind_name (measurement->kind) : "");
+  case STORED_CACHE:
+    return g_strdup (ps_cache_state_name (measurement->cache));
+  case STORED_THROTTLE:
+    return ps_throttle_to_text (*(const guint *)at);
+  default:
+    return g_strdup (*(char *const *)at);
+  }
 }
 
 /* Sets a member from its text, which is taken. Errors where it is no word of the type: PS_ERROR_INPUT "where: key:
  * ...".
  */
-static gboolean
-member_parse (const char *where, gpointer record, const Field *field, char *text, GError **error)
+static gboolean member_parse (const char *where, gpointer record, const Field *field, char *text, GError **error)
 {
   static const char *const stops[] = { "converged", "sample cap", "time cap", "imported", "estimated" };
   g_autofree char *owned = text, *place = g_strdup_printf ("%s: %s", where, field->key);
@@ -226,8 +216,7 @@ member_parse (const char *where, gpointer record, const Field *field, char *text
   return known || ps_text_blame_input (error);
 }
 
-static void
-record_free (const Field *fields, gpointer record)
+static void record_free (const Field *fields, gpointer record)
 {
   for (const Field *field = fields; field->key != NULL && record != NULL; field++)
     if (field->type == STORED_TEXT || field->type == STORED_STOP)
@@ -235,42 +224,36 @@ record_free (const Field *fields, gpointer record)
   g_free (record);
 }
 
-void
-ps_profile_free (PsProfile *profile)
+void ps_profile_free (PsProfile *profile)
 {
   record_free (profile_fields, profile);
 }
 
-void
-ps_measurement_free (PsMeasurement *measurement)
+void ps_measurement_free (PsMeasurement *measurement)
 {
   if (measurement != NULL)
     g_free (measurement->samples_ns);
   record_free (measurement_fields, measurement);
 }
 
-void
-ps_sentinel_free (PsSentinel *sentinel)
+void ps_sentinel_free (PsSentinel *sentinel)
 {
   record_free (sentinel_fields, sentinel);
 }
 
-void
-ps_run_record_free (PsRunRecord *run)
+void ps_run_record_free (PsRunRecord *run)
 {
   record_free (run_fields, run);
 }
 
-static gboolean
-is_same (const PsMeasurement *a, const PsMeasurement *b)
+static gboolean is_same (const PsMeasurement *a, const PsMeasurement *b)
 {
   return a->subject == b->subject && a->kind == b->kind && g_str_equal (a->shape, b->shape) && a->bytes == b->bytes
          && a->devices == b->devices && MAX (a->sharing, 1) == MAX (b->sharing, 1) && a->share == b->share
          && a->cache == b->cache;
 }
 
-const PsMeasurement *
-ps_measurement_find (GPtrArray *measurements, const PsMeasurement *key)
+const PsMeasurement *ps_measurement_find (GPtrArray *measurements, const PsMeasurement *key)
 {
   for (guint i = 0; i < measurements->len; i++)
     if (is_same (measurements->pdata[i], key))
@@ -278,8 +261,7 @@ ps_measurement_find (GPtrArray *measurements, const PsMeasurement *key)
   return NULL;
 }
 
-gboolean
-ps_choices_parse (const char *where, const char *text, GBytes **choices, GError **error)
+gboolean ps_choices_parse (const char *where, const char *text, GBytes **choices, GError **error)
 {
   gsize n;
 
@@ -296,8 +278,7 @@ ps_choices_parse (const char *where, const char *text, GBytes **choices, GError 
 
 /* Records and rows */
 
-typedef struct
-{
+typedef struct {
   const char *name;
   const Field *fields;
   gsize size; /* of a record */
@@ -312,16 +293,14 @@ static const Table sentinel_table
 static const Table run_table = { "run", run_fields, sizeof (PsRunRecord), (GDestroyNotify)ps_run_record_free };
 
 /* What a query reads. */
-typedef struct
-{
+typedef struct {
   PsCostDb *db;
   const Table *table;
   gboolean with_samples;
 } Reading;
 
 /* Appends ", table.column" for each field. */
-static void
-append_columns (GString *sql, const Field *fields, const char *table)
+static void append_columns (GString *sql, const Field *fields, const char *table)
 {
   for (const Field *field = fields; field->key != NULL; field++)
     g_string_append_printf (sql, ", \"%s\".\"%s\"", table, field->key);
@@ -329,34 +308,30 @@ append_columns (GString *sql, const Field *fields, const char *table)
 
 /* Sets the parameters from number `first` on to the first n fields, or all. SQLite makes numbers of texts where a
  * column holds numbers. */
-static void
-bind_record (PsRows *rows, int first, const Field *fields, int n, gconstpointer record)
+static void bind_record (PsRows *rows, int first, const Field *fields, int n, gconstpointer record)
 {
-  for (int i = 0; i < n && fields[i].key != NULL; i++)
-    {
-      g_autofree char *text = member_text (record, &fields[i]);
+  for (int i = 0; i < n && fields[i].key != NULL; i++) {
+    g_autofree char *text = member_text (record, &fields[i]);
 
-      if (text == NULL || (fields[i].absent && g_str_equal (text, "0")))
-        ps_rows_set_null (rows, first + i);
-      else
-        ps_rows_set_text (rows, first + i, text);
-    }
+    if (text == NULL || (fields[i].absent && g_str_equal (text, "0")))
+      ps_rows_set_null (rows, first + i);
+    else
+      ps_rows_set_text (rows, first + i, text);
+  }
 }
 
 /* Appends a record to a table, with the value in the column before its own; either may be several with commas. */
-static gboolean
-insert (PsCostDb *db, const char *table, const Field *fields, const char *column, const char *value,
-        gconstpointer record, GError **error)
+static gboolean insert (PsCostDb *db, const char *table, const Field *fields, const char *column, const char *value,
+                        gconstpointer record, GError **error)
 {
   g_autoptr (GString) sql = g_string_new (NULL), values = g_string_new (value);
   gboolean found;
 
   g_string_printf (sql, "INSERT INTO %s (%s", table, column);
-  for (const Field *field = fields; field->key != NULL; field++)
-    {
-      g_string_append_printf (sql, ", \"%s\"", field->key);
-      g_string_append (values, ", ?");
-    }
+  for (const Field *field = fields; field->key != NULL; field++) {
+    g_string_append_printf (sql, ", \"%s\"", field->key);
+    g_string_append (values, ", ?");
+  }
   g_string_append_printf (sql, ") VALUES (%s)", values->str);
   g_autoptr (PsRows) rows = ps_rows_new (db, error, sql->str, "");
   if (rows == NULL)
@@ -367,44 +342,40 @@ insert (PsCostDb *db, const char *table, const Field *fields, const char *column
 
 /* Reads a record from *column and those after it; *column becomes the next one. NULL reads as 0 or "", but for members
  * that may be unknown. */
-static gboolean
-read_columns (PsCostDb *db, PsRows *rows, int *column, const Field *fields, gpointer record, GError **error)
+static gboolean read_columns (PsCostDb *db, PsRows *rows, int *column, const Field *fields, gpointer record,
+                              GError **error)
 {
   gboolean ok = TRUE;
 
-  for (const Field *field = fields; field->key != NULL && ok; field++, (*column)++)
-    {
-      gboolean unknown = field->type == STORED_THROTTLE && ps_rows_is_null (rows, *column);
+  for (const Field *field = fields; field->key != NULL && ok; field++, (*column)++) {
+    gboolean unknown = field->type == STORED_THROTTLE && ps_rows_is_null (rows, *column);
 
-      ok = member_parse (db->path, record, field, unknown ? NULL : ps_rows_text (rows, *column), error);
-    }
+    ok = member_parse (db->path, record, field, unknown ? NULL : ps_rows_text (rows, *column), error);
+  }
   return ok;
 }
 
-gboolean
-ps_costdb_read_samples (PsCostDb *db, PsMeasurement *measurement, GError **error)
+gboolean ps_costdb_read_samples (PsCostDb *db, PsMeasurement *measurement, GError **error)
 {
   g_autoptr (GArray) samples = g_array_new (FALSE, FALSE, sizeof (gint64));
   g_autoptr (PsRows) rows
       = ps_rows_new (db, error, "SELECT ns FROM sample WHERE measurement = ?1 ORDER BY position", "i", measurement->id);
   gboolean found = rows != NULL;
 
-  while (found)
-    {
-      if (!ps_rows_next (rows, &found, error))
-        return FALSE;
-      gint64 ns = found ? ps_rows_integer (rows, 0) : 0;
-      if (found)
-        g_array_append_val (samples, ns);
-    }
+  while (found) {
+    if (!ps_rows_next (rows, &found, error))
+      return FALSE;
+    gint64 ns = found ? ps_rows_integer (rows, 0) : 0;
+    if (found)
+      g_array_append_val (samples, ns);
+  }
   measurement->n_samples = samples->len;
   measurement->samples_ns = (gint64 *)(gpointer)g_array_free (g_steal_pointer (&samples), FALSE);
   return rows != NULL;
 }
 
 /* Columns as read_all asks for them. */
-static gpointer
-read_row (PsRows *rows, gpointer data, GError **error)
+static gpointer read_row (PsRows *rows, gpointer data, GError **error)
 {
   const Reading *reading = data;
   gpointer record = g_malloc0 (reading->table->size);
@@ -413,13 +384,12 @@ read_row (PsRows *rows, gpointer data, GError **error)
 
   if (reading->table == &profile_table)
     ((PsProfile *)record)->id = ps_rows_integer (rows, 0);
-  if (reading->table == &measurement_table)
-    {
-      ((PsMeasurement *)record)->id = ps_rows_integer (rows, 0);
-      for (guint i = 0; i < N_MOMENTS && ok; i++)
-        ok = read_columns (reading->db, rows, &column, condition_fields, (char *)record + moments[i].offset, error);
-      ok = ok && (!reading->with_samples || ps_costdb_read_samples (reading->db, record, error));
-    }
+  if (reading->table == &measurement_table) {
+    ((PsMeasurement *)record)->id = ps_rows_integer (rows, 0);
+    for (guint i = 0; i < N_MOMENTS && ok; i++)
+      ok = read_columns (reading->db, rows, &column, condition_fields, (char *)record + moments[i].offset, error);
+    ok = ok && (!reading->with_samples || ps_costdb_read_samples (reading->db, record, error));
+  }
   if (ok)
     return record;
   reading->table->free (record);
@@ -427,23 +397,22 @@ read_row (PsRows *rows, gpointer data, GError **error)
 }
 
 /* The records of a table. rest ends the query, with the parameter `name` (NULL: none). */
-static GPtrArray *
-read_all (PsCostDb *db, const Table *table, const char *rest, const char *name, gboolean with_samples, GError **error)
+static GPtrArray *read_all (PsCostDb *db, const Table *table, const char *rest, const char *name, gboolean with_samples,
+                            GError **error)
 {
   Reading reading = { db, table, with_samples };
   g_autoptr (GString) sql = g_string_new (NULL), joins = g_string_new (NULL);
 
   g_string_printf (sql, "SELECT %s.id", table->name);
   append_columns (sql, table->fields, table->name);
-  for (guint i = 0; i < N_MOMENTS && table == &measurement_table; i++)
-    {
-      const char *moment = moments[i].moment;
+  for (guint i = 0; i < N_MOMENTS && table == &measurement_table; i++) {
+    const char *moment = moments[i].moment;
 
-      append_columns (sql, condition_fields, moment);
-      g_string_append_printf (
-          joins, " LEFT JOIN condition AS \"%s\" ON \"%s\".measurement = measurement.id AND \"%s\".moment = '%s'",
-          moment, moment, moment, moment);
-    }
+    append_columns (sql, condition_fields, moment);
+    g_string_append_printf (
+        joins, " LEFT JOIN condition AS \"%s\" ON \"%s\".measurement = measurement.id AND \"%s\".moment = '%s'", moment,
+        moment, moment, moment);
+  }
   g_string_append_printf (sql, " FROM %s%s %s", table->name, joins->str, rest);
   g_autoptr (PsRows) rows = ps_rows_new (db, error, sql->str, name != NULL ? "s" : "", name);
   return ps_rows_collect (rows, read_row, &reading, table->free, error);
@@ -452,8 +421,7 @@ read_all (PsCostDb *db, const Table *table, const char *rest, const char *name, 
 /* Profiles */
 
 /* The length of a profile's name without the number of a calibration. */
-static gsize
-name_length (const char *name)
+static gsize name_length (const char *name)
 {
   gsize n = strlen (name);
 
@@ -462,34 +430,30 @@ name_length (const char *name)
   return n > 1 && name[n] != '\0' && name[n - 1] == '#' ? n - 1 : strlen (name);
 }
 
-gboolean
-ps_profile_is_same (const PsProfile *a, const PsProfile *b)
+gboolean ps_profile_is_same (const PsProfile *a, const PsProfile *b)
 {
   gsize n = name_length (a->name);
 
   return n == name_length (b->name) && strncmp (a->name, b->name, n) == 0;
 }
 
-GPtrArray *
-ps_costdb_profiles (PsCostDb *db, GError **error)
+GPtrArray *ps_costdb_profiles (PsCostDb *db, GError **error)
 {
   GPtrArray *profiles = read_all (db, &profile_table, "ORDER BY name, number", NULL, FALSE, error);
 
   /* The last calibration has the name alone. */
-  for (guint i = 0; profiles != NULL && i + 1 < profiles->len; i++)
-    {
-      PsProfile *profile = profiles->pdata[i], *next = profiles->pdata[i + 1];
-      g_autofree char *name = profile->name;
+  for (guint i = 0; profiles != NULL && i + 1 < profiles->len; i++) {
+    PsProfile *profile = profiles->pdata[i], *next = profiles->pdata[i + 1];
+    g_autofree char *name = profile->name;
 
-      profile->name
-          = g_str_equal (name, next->name) ? g_strdup_printf ("%s#%u", name, profile->number) : g_steal_pointer (&name);
-    }
+    profile->name
+        = g_str_equal (name, next->name) ? g_strdup_printf ("%s#%u", name, profile->number) : g_steal_pointer (&name);
+  }
   return profiles;
 }
 
 /* The profile of that name among all (ps_costdb_profiles); NULL: the only one. PS_ERROR_INPUT says which there are. */
-static const PsProfile *
-choose_profile (PsCostDb *db, GPtrArray *profiles, const char *name, GError **error)
+static const PsProfile *choose_profile (PsCostDb *db, GPtrArray *profiles, const char *name, GError **error)
 {
   g_autoptr (GPtrArray) names = g_ptr_array_new ();
   const PsProfile *first = profiles->len > 0 ? profiles->pdata[0] : NULL;
@@ -497,16 +461,15 @@ choose_profile (PsCostDb *db, GPtrArray *profiles, const char *name, GError **er
 
   if (name == NULL && first != NULL && ps_profile_is_same (first, last))
     return last;
-  for (guint i = 0; i < profiles->len; i++)
-    {
-      const PsProfile *profile = profiles->pdata[i];
-      g_autofree char *numbered = g_strdup_printf ("%s#%u", profile->name, profile->number);
+  for (guint i = 0; i < profiles->len; i++) {
+    const PsProfile *profile = profiles->pdata[i];
+    g_autofree char *numbered = g_strdup_printf ("%s#%u", profile->name, profile->number);
 
-      /* The last calibration has its number only when that is asked for. */
-      if (name != NULL && (g_str_equal (profile->name, name) || g_str_equal (numbered, name)))
-        return profile;
-      g_ptr_array_add (names, profile->name);
-    }
+    /* The last calibration has its number only when that is asked for. */
+    if (name != NULL && (g_str_equal (profile->name, name) || g_str_equal (numbered, name)))
+      return profile;
+    g_ptr_array_add (names, profile->name);
+  }
   g_ptr_array_add (names, NULL);
   g_autofree char *known = g_strjoinv (", ", (char **)names->pdata);
   if (profiles->len == 0)
@@ -519,8 +482,7 @@ choose_profile (PsCostDb *db, GPtrArray *profiles, const char *name, GError **er
   return ps_refuse_null (error, PS_ERROR_INPUT, "%s: several profiles; choose one with --profile: %s", db->path, known);
 }
 
-PsProfile *
-ps_costdb_profile (PsCostDb *db, const char *name, GError **error)
+PsProfile *ps_costdb_profile (PsCostDb *db, const char *name, GError **error)
 {
   g_autoptr (GPtrArray) profiles = ps_costdb_profiles (db, error);
   const PsProfile *profile = profiles != NULL ? choose_profile (db, profiles, name, error) : NULL;
@@ -531,8 +493,7 @@ ps_costdb_profile (PsCostDb *db, const char *name, GError **error)
 }
 
 /* A profile is one machine and one model: measurements under other circumstances do not belong to it. */
-static gboolean
-check_circumstances (PsCostDb *db, const PsProfile *profile, const PsProfile *last, GError **error)
+static gboolean check_circumstances (PsCostDb *db, const PsProfile *profile, const PsProfile *last, GError **error)
 {
   g_autofree char *then_model = g_strdup_printf ("%s (digest %.8s)", last->model_name, last->model_digest);
   g_autofree char *now_model = g_strdup_printf ("%s (digest %.8s)", profile->model_name, profile->model_digest);
@@ -555,8 +516,7 @@ check_circumstances (PsCostDb *db, const PsProfile *profile, const PsProfile *la
 
 /* The last calibration of a profile's name, which must have the same circumstances; *last stays NULL where there is
  * none. */
-static gboolean
-find_last (PsCostDb *db, const PsProfile *profile, PsProfile **last, GError **error)
+static gboolean find_last (PsCostDb *db, const PsProfile *profile, PsProfile **last, GError **error)
 {
   g_autoptr (GPtrArray) stored = NULL;
 
@@ -570,8 +530,7 @@ find_last (PsCostDb *db, const PsProfile *profile, PsProfile **last, GError **er
   return check_circumstances (db, profile, *last, error);
 }
 
-gboolean
-ps_costdb_store_choices (PsCostDb *db, gint64 profile, GBytes *choices, GError **error)
+gboolean ps_costdb_store_choices (PsCostDb *db, gint64 profile, GBytes *choices, GError **error)
 {
   gsize n;
   gconstpointer bytes = g_bytes_get_data (choices, &n);
@@ -581,8 +540,8 @@ ps_costdb_store_choices (PsCostDb *db, gint64 profile, GBytes *choices, GError *
 }
 
 /* Inserts the calibration after the last one. */
-static gboolean
-insert_profile (PsCostDb *db, const PsProfile *profile, const PsProfile *last, gint64 *id, GError **error)
+static gboolean insert_profile (PsCostDb *db, const PsProfile *profile, const PsProfile *last, gint64 *id,
+                                GError **error)
 {
   PsProfile numbered = *profile;
 
@@ -595,8 +554,7 @@ insert_profile (PsCostDb *db, const PsProfile *profile, const PsProfile *last, g
 
 /* Not always: only where there is none. Otherwise adds the places of further devices to the stored ones, which are
  * never replaced: the shapes of stored transfers depend on them. */
-static gboolean
-insert_calibration (PsCostDb *db, const PsProfile *profile, gboolean always, gint64 *id, GError **error)
+static gboolean insert_calibration (PsCostDb *db, const PsProfile *profile, gboolean always, gint64 *id, GError **error)
 {
   g_autoptr (PsProfile) last = NULL;
 
@@ -611,15 +569,13 @@ insert_calibration (PsCostDb *db, const PsProfile *profile, gboolean always, gin
                               "is", *id, profile->places);
 }
 
-gboolean
-ps_costdb_begin_profile (PsCostDb *db, const PsProfile *profile, gint64 *id, GError **error)
+gboolean ps_costdb_begin_profile (PsCostDb *db, const PsProfile *profile, gint64 *id, GError **error)
 {
   return ps_database_begin (db, error)
          && ps_database_end (db, insert_calibration (db, profile, FALSE, id, error), error);
 }
 
-gboolean
-ps_costdb_add_calibration (PsCostDb *db, const PsProfile *profile, gint64 *id, GError **error)
+gboolean ps_costdb_add_calibration (PsCostDb *db, const PsProfile *profile, gint64 *id, GError **error)
 {
   return ps_database_begin (db, error)
          && ps_database_end (db, insert_calibration (db, profile, TRUE, id, error), error);
@@ -628,8 +584,7 @@ ps_costdb_add_calibration (PsCostDb *db, const PsProfile *profile, gint64 *id, G
 /* Measurements */
 
 /* With its samples, all in one statement (SQLite takes the array apart), and what is known of the hardware. */
-static gboolean
-insert_measurement (PsCostDb *db, gint64 profile, const PsMeasurement *m, GError **error)
+static gboolean insert_measurement (PsCostDb *db, gint64 profile, const PsMeasurement *m, GError **error)
 {
   g_autoptr (GString) array = g_string_new ("[");
   g_autofree char *owner = g_strdup_printf ("%" G_GINT64_FORMAT, profile);
@@ -645,21 +600,19 @@ insert_measurement (PsCostDb *db, gint64 profile, const PsMeasurement *m, GError
                             "INSERT INTO sample (measurement, position, ns) SELECT ?1, key, value FROM json_each (?2)",
                             "is", row, array->str))
     return FALSE;
-  for (guint i = 0; i < N_MOMENTS; i++)
-    {
-      const PsCondition *c = (gconstpointer)((const char *)m + moments[i].offset);
-      g_autofree char *owners = g_strdup_printf ("%" G_GINT64_FORMAT ", '%s'", row, moments[i].moment);
+  for (guint i = 0; i < N_MOMENTS; i++) {
+    const PsCondition *c = (gconstpointer)((const char *)m + moments[i].offset);
+    g_autofree char *owners = g_strdup_printf ("%" G_GINT64_FORMAT ", '%s'", row, moments[i].moment);
 
-      if ((c->throttle || c->clock_mhz || c->memory_clock_mhz || c->temperature_c || c->power_mw)
-          && !insert (db, "condition", condition_fields, "measurement, moment", owners, c, error))
-        return FALSE;
-    }
+    if ((c->throttle || c->clock_mhz || c->memory_clock_mhz || c->temperature_c || c->power_mw)
+        && !insert (db, "condition", condition_fields, "measurement, moment", owners, c, error))
+      return FALSE;
+  }
   return TRUE;
 }
 
 /* A statement on the measurement with that key. */
-static PsRows *
-on_key (PsCostDb *db, const char *statement, gint64 profile, const PsMeasurement *key, GError **error)
+static PsRows *on_key (PsCostDb *db, const char *statement, gint64 profile, const PsMeasurement *key, GError **error)
 {
   g_autoptr (GString) sql = g_string_new (statement);
 
@@ -672,16 +625,14 @@ on_key (PsCostDb *db, const char *statement, gint64 profile, const PsMeasurement
   return rows;
 }
 
-gboolean
-ps_costdb_has (PsCostDb *db, gint64 profile, const PsMeasurement *key, gboolean *found, GError **error)
+gboolean ps_costdb_has (PsCostDb *db, gint64 profile, const PsMeasurement *key, gboolean *found, GError **error)
 {
   g_autoptr (PsRows) rows = on_key (db, "SELECT 1", profile, key, error);
 
   return rows != NULL && ps_rows_next (rows, found, error);
 }
 
-static gboolean
-replace_measurement (PsCostDb *db, gint64 profile, const PsMeasurement *measurement, GError **error)
+static gboolean replace_measurement (PsCostDb *db, gint64 profile, const PsMeasurement *measurement, GError **error)
 {
   g_autoptr (PsRows) rows = on_key (db, "DELETE", profile, measurement, error);
   gboolean found;
@@ -689,15 +640,13 @@ replace_measurement (PsCostDb *db, gint64 profile, const PsMeasurement *measurem
   return rows != NULL && ps_rows_next (rows, &found, error) && insert_measurement (db, profile, measurement, error);
 }
 
-gboolean
-ps_costdb_store (PsCostDb *db, gint64 profile, const PsMeasurement *measurement, GError **error)
+gboolean ps_costdb_store (PsCostDb *db, gint64 profile, const PsMeasurement *measurement, GError **error)
 {
   return ps_database_begin (db, error)
          && ps_database_end (db, insert_measurement (db, profile, measurement, error), error);
 }
 
-gboolean
-ps_costdb_replace (PsCostDb *db, gint64 profile, const PsMeasurement *measurement, GError **error)
+gboolean ps_costdb_replace (PsCostDb *db, gint64 profile, const PsMeasurement *measurement, GError **error)
 {
   return ps_database_begin (db, error)
          && ps_database_end (db, replace_measurement (db, profile, measurement, error), error);
@@ -708,8 +657,7 @@ ps_costdb_replace (PsCostDb *db, gint64 profile, const PsMeasurement *measuremen
   "(SELECT id FROM profile WHERE name = ?1 OR name || '#' || number = ?1 ORDER BY name = ?1 DESC, number DESC LIMIT "  \
   "1)"
 
-GPtrArray *
-ps_costdb_measurements (PsCostDb *db, const char *profile, gboolean with_samples, GError **error)
+GPtrArray *ps_costdb_measurements (PsCostDb *db, const char *profile, gboolean with_samples, GError **error)
 {
   return read_all (db, &measurement_table,
                    "WHERE profile = " CALIBRATION " "
@@ -721,30 +669,26 @@ ps_costdb_measurements (PsCostDb *db, const char *profile, gboolean with_samples
 
 /* The sentinel */
 
-static gboolean
-insert_sentinel (PsCostDb *db, gint64 profile, const PsSentinel *sentinel, GError **error)
+static gboolean insert_sentinel (PsCostDb *db, gint64 profile, const PsSentinel *sentinel, GError **error)
 {
   g_autofree char *owner = g_strdup_printf ("%" G_GINT64_FORMAT, profile);
 
   return insert (db, "sentinel", sentinel_fields, "profile", owner, sentinel, error);
 }
 
-gboolean
-ps_costdb_store_sentinel (PsCostDb *db, gint64 profile, const PsSentinel *sentinel, GError **error)
+gboolean ps_costdb_store_sentinel (PsCostDb *db, gint64 profile, const PsSentinel *sentinel, GError **error)
 {
   return ps_database_begin (db, error) && ps_database_end (db, insert_sentinel (db, profile, sentinel, error), error);
 }
 
-GPtrArray *
-ps_costdb_sentinels (PsCostDb *db, const char *profile, GError **error)
+GPtrArray *ps_costdb_sentinels (PsCostDb *db, const char *profile, GError **error)
 {
   return read_all (db, &sentinel_table, "WHERE profile = " CALIBRATION " ORDER BY id", profile, FALSE, error);
 }
 
 /* Whole profiles */
 
-static gboolean
-insert_contents (PsCostDb *db, const PsProfileContents *contents, GError **error)
+static gboolean insert_contents (PsCostDb *db, const PsProfileContents *contents, GError **error)
 {
   const PsProfile *profile = contents->profile;
   g_autoptr (PsProfile) last = NULL;
@@ -767,22 +711,19 @@ insert_contents (PsCostDb *db, const PsProfileContents *contents, GError **error
   return TRUE;
 }
 
-gboolean
-ps_costdb_add_profile (PsCostDb *db, const PsProfileContents *contents, GError **error)
+gboolean ps_costdb_add_profile (PsCostDb *db, const PsProfileContents *contents, GError **error)
 {
   return ps_database_begin (db, error) && ps_database_end (db, insert_contents (db, contents, error), error);
 }
 
 /* Runs */
 
-gboolean
-ps_costdb_store_run (PsCostDb *db, const PsRunRecord *run, GError **error)
+gboolean ps_costdb_store_run (PsCostDb *db, const PsRunRecord *run, GError **error)
 {
   return insert (db, "run", run_fields, "id", "NULL", run, error);
 }
 
-GPtrArray *
-ps_costdb_runs (PsCostDb *db, GError **error)
+GPtrArray *ps_costdb_runs (PsCostDb *db, GError **error)
 {
   return read_all (db, &run_table, "ORDER BY id", NULL, FALSE, error);
 }
@@ -791,8 +732,7 @@ ps_costdb_runs (PsCostDb *db, GError **error)
 
 #define FORMAT "pipesim-profile/1"
 
-void
-ps_profile_contents_free (PsProfileContents *contents)
+void ps_profile_contents_free (PsProfileContents *contents)
 {
   if (contents == NULL)
     return;
@@ -802,8 +742,7 @@ ps_profile_contents_free (PsProfileContents *contents)
   g_free (contents);
 }
 
-PsProfileContents *
-ps_profile_contents_load (PsCostDb *db, const char *name, gboolean with_samples, GError **error)
+PsProfileContents *ps_profile_contents_load (PsCostDb *db, const char *name, gboolean with_samples, GError **error)
 {
   g_autoptr (PsProfileContents) contents = g_new0 (PsProfileContents, 1);
 
@@ -818,47 +757,42 @@ ps_profile_contents_load (PsCostDb *db, const char *name, gboolean with_samples,
 /* Writes a profile as text. */
 
 /* Puts the separator before every member but the first. */
-static void
-append_key (GString *text, const char *separator, const char *key)
+static void append_key (GString *text, const char *separator, const char *key)
 {
   g_string_append_printf (text, "%s\"%s\": ", text->str[text->len - 1] != '{' ? separator : "", key);
 }
 
-static void
-append_record (GString *text, const char *separator, const Field *fields, gconstpointer record)
+static void append_record (GString *text, const char *separator, const Field *fields, gconstpointer record)
 {
   guint bits = subject_bits (fields, record);
 
-  for (const Field *field = fields; field->key != NULL; field++)
-    {
-      g_autofree char *value = member_text (record, field);
-      gboolean is_number = is_number_field (field);
-      gboolean empty = value == NULL || (field->type != STORED_THROTTLE && g_str_equal (value, is_number ? "0" : ""));
+  for (const Field *field = fields; field->key != NULL; field++) {
+    g_autofree char *value = member_text (record, field);
+    gboolean is_number = is_number_field (field);
+    gboolean empty = value == NULL || (field->type != STORED_THROTTLE && g_str_equal (value, is_number ? "0" : ""));
 
-      if (field->without & bits || (field->optional & bits && empty))
-        continue;
-      append_key (text, separator, field->key);
-      if (is_number)
-        g_string_append (text, value);
-      else
-        ps_json_append_string (text, value);
-    }
+    if (field->without & bits || (field->optional & bits && empty))
+      continue;
+    append_key (text, separator, field->key);
+    if (is_number)
+      g_string_append (text, value);
+    else
+      ps_json_append_string (text, value);
+  }
 }
 
 /* The conditions and samples of a measurement. */
-static void
-append_rest (GString *text, const PsMeasurement *m)
+static void append_rest (GString *text, const PsMeasurement *m)
 {
-  for (guint i = 0; i < N_MOMENTS; i++)
-    {
-      g_autoptr (GString) members = g_string_new ("{");
+  for (guint i = 0; i < N_MOMENTS; i++) {
+    g_autoptr (GString) members = g_string_new ("{");
 
-      append_record (members, ", ", condition_fields, (const char *)m + moments[i].offset);
-      if (members->len == 1)
-        continue;
-      append_key (text, ", ", moments[i].moment);
-      g_string_append_printf (text, "%s}", members->str);
-    }
+    append_record (members, ", ", condition_fields, (const char *)m + moments[i].offset);
+    if (members->len == 1)
+      continue;
+    append_key (text, ", ", moments[i].moment);
+    g_string_append_printf (text, "%s}", members->str);
+  }
   if (m->n_samples == 0)
     return;
   append_key (text, ", ", "samples_ns");
@@ -867,24 +801,21 @@ append_rest (GString *text, const PsMeasurement *m)
   g_string_append_c (text, ']');
 }
 
-static void
-append_array (GString *text, const char *key, const Field *fields, GPtrArray *records)
+static void append_array (GString *text, const char *key, const Field *fields, GPtrArray *records)
 {
   append_key (text, ",\n", key);
   g_string_append_c (text, '[');
-  for (guint i = 0; i < records->len; i++)
-    {
-      g_string_append (text, i ? ",\n{" : "\n{");
-      append_record (text, ", ", fields, records->pdata[i]);
-      if (fields == measurement_fields)
-        append_rest (text, records->pdata[i]);
-      g_string_append_c (text, '}');
-    }
+  for (guint i = 0; i < records->len; i++) {
+    g_string_append (text, i ? ",\n{" : "\n{");
+    append_record (text, ", ", fields, records->pdata[i]);
+    if (fields == measurement_fields)
+      append_rest (text, records->pdata[i]);
+    g_string_append_c (text, '}');
+  }
   g_string_append_c (text, ']');
 }
 
-char *
-ps_profile_contents_to_text (const PsProfileContents *contents)
+char *ps_profile_contents_to_text (const PsProfileContents *contents)
 {
   GString *text = g_string_new ("{\"format\": \"" FORMAT "\"");
   PsProfile profile = *contents->profile;
@@ -900,8 +831,7 @@ ps_profile_contents_to_text (const PsProfileContents *contents)
 
 /* Reads a profile's text, and refuses one that no calibration could have written. */
 
-typedef struct
-{
+typedef struct {
   const char *where; /* the file */
   const char *begin;
   PsJsonReader reader;
@@ -911,8 +841,7 @@ typedef struct
   GHashTable *seen; /* keys of measurements */
 } Text;
 
-static void
-text_clear (Text *text)
+static void text_clear (Text *text)
 {
   ps_json_reader_clear (&text->reader);
   g_free (text->place);
@@ -924,9 +853,8 @@ static const char *const none[] = { NULL };
 
 /* Begins an object with the members of a record, and others (NULL ends them). read_members finds those that are
  * missing. A line number begins the messages of objects without format; lines only go up. */
-static gboolean
-begin_object (Text *text, PsJsonObject *object, const char *format, const Field *fields, const char *const *required,
-              const char *const *optional, GError **error)
+static gboolean begin_object (Text *text, PsJsonObject *object, const char *format, const Field *fields,
+                              const char *const *required, const char *const *optional, GError **error)
 {
   g_autoptr (GPtrArray) keys = g_ptr_array_new ();
 
@@ -944,14 +872,12 @@ begin_object (Text *text, PsJsonObject *object, const char *format, const Field 
   return ps_json_object_init (object, &text->reader, format, required, (const char *const *)keys->pdata, error);
 }
 
-static gboolean
-refuse (const PsJsonObject *object, const char *key, const char *problem, GError **error)
+static gboolean refuse (const PsJsonObject *object, const char *key, const char *problem, GError **error)
 {
   return ps_refuse (error, PS_ERROR_INPUT, "%s: %s: %s", object->reader->where, key, problem);
 }
 
-static gboolean
-read_member (const PsJsonObject *object, const Field *field, gpointer record, GError **error)
+static gboolean read_member (const PsJsonObject *object, const Field *field, gpointer record, GError **error)
 {
   gint64 number, high = field->high > 0 ? field->high : MAX (PS_MAX_TIME_NS, PS_MAX_SIZE_BYTES);
   g_autofree char *text = NULL;
@@ -967,45 +893,40 @@ read_member (const PsJsonObject *object, const Field *field, gpointer record, GE
 }
 
 /* The members of a measurement depend on its subject, which is the first field. */
-static gboolean
-read_members (const PsJsonObject *object, const Field *fields, gpointer record, GError **error)
+static gboolean read_members (const PsJsonObject *object, const Field *fields, gpointer record, GError **error)
 {
-  for (const Field *field = fields; field->key != NULL; field++)
-    {
-      guint bits = subject_bits (fields, record);
-      gboolean has = ps_json_object_has (object, field->key);
+  for (const Field *field = fields; field->key != NULL; field++) {
+    guint bits = subject_bits (fields, record);
+    gboolean has = ps_json_object_has (object, field->key);
 
-      if (has && field->without & bits)
-        return refuse (object, field->key, "does not belong to this subject", error);
-      if (!has && !((field->without | field->optional) & bits))
-        return refuse (object, field->key, "is missing", error);
-      if (has && !read_member (object, field, record, error))
-        return FALSE;
-      if (!has && field->type == STORED_TEXT && !member_parse ("", record, field, g_strdup (""), error))
-        return FALSE;
-    }
+    if (has && field->without & bits)
+      return refuse (object, field->key, "does not belong to this subject", error);
+    if (!has && !((field->without | field->optional) & bits))
+      return refuse (object, field->key, "is missing", error);
+    if (has && !read_member (object, field, record, error))
+      return FALSE;
+    if (!has && field->type == STORED_TEXT && !member_parse ("", record, field, g_strdup (""), error))
+      return FALSE;
+  }
   return TRUE;
 }
 
-static gboolean
-read_conditions (Text *text, const PsJsonObject *object, PsMeasurement *m, GError **error)
+static gboolean read_conditions (Text *text, const PsJsonObject *object, PsMeasurement *m, GError **error)
 {
-  for (guint i = 0; i < N_MOMENTS; i++)
-    {
-      g_auto (PsJsonObject) members = { 0 };
+  for (guint i = 0; i < N_MOMENTS; i++) {
+    g_auto (PsJsonObject) members = { 0 };
 
-      if (!ps_json_object_has (object, moments[i].moment))
-        continue;
-      ps_json_object_go (object, moments[i].moment);
-      if (!begin_object (text, &members, NULL, condition_fields, none, none, error)
-          || !read_members (&members, condition_fields, (char *)m + moments[i].offset, error))
-        return FALSE;
-    }
+    if (!ps_json_object_has (object, moments[i].moment))
+      continue;
+    ps_json_object_go (object, moments[i].moment);
+    if (!begin_object (text, &members, NULL, condition_fields, none, none, error)
+        || !read_members (&members, condition_fields, (char *)m + moments[i].offset, error))
+      return FALSE;
+  }
   return TRUE;
 }
 
-static gboolean
-read_samples (const PsJsonObject *object, PsMeasurement *m, GError **error)
+static gboolean read_samples (const PsJsonObject *object, PsMeasurement *m, GError **error)
 {
   if (!ps_json_object_has (object, "samples_ns"))
     return TRUE;
@@ -1023,8 +944,7 @@ read_samples (const PsJsonObject *object, PsMeasurement *m, GError **error)
   return TRUE;
 }
 
-static gboolean
-check_measurement (Text *text, const PsMeasurement *m, GError **error)
+static gboolean check_measurement (Text *text, const PsMeasurement *m, GError **error)
 {
   const PsStatistics *time = &m->time;
   char *key = g_strdup_printf ("%d %d %" G_GINT64_FORMAT " %u %u %u %d %s", m->subject, m->kind, m->bytes, m->devices,
@@ -1038,9 +958,8 @@ check_measurement (Text *text, const PsMeasurement *m, GError **error)
                     text->reader.where);
 }
 
-static gboolean
-read_array (Text *text, const PsJsonObject *object, const char *key, const Field *fields, gsize size, GPtrArray *into,
-            GError **error)
+static gboolean read_array (Text *text, const PsJsonObject *object, const char *key, const Field *fields, gsize size,
+                            GPtrArray *into, GError **error)
 {
   static const char *const more[] = { "before", "during", "after", "samples_ns", NULL };
   gboolean measured = fields == measurement_fields, ok = TRUE;
@@ -1050,28 +969,26 @@ read_array (Text *text, const PsJsonObject *object, const char *key, const Field
     return FALSE;
   text->counted = text->begin;
   text->line = 1;
-  while (ok && ps_json_next_element (&text->reader))
-    {
-      g_auto (PsJsonObject) item = { 0 };
-      gpointer record = g_malloc0 (size);
-      const char *end;
+  while (ok && ps_json_next_element (&text->reader)) {
+    g_auto (PsJsonObject) item = { 0 };
+    gpointer record = g_malloc0 (size);
+    const char *end;
 
-      g_ptr_array_add (into, record);
-      if (!begin_object (text, &item, NULL, fields, none, measured ? more : none, error))
-        return FALSE;
-      end = text->reader.at;
-      ok = read_members (&item, fields, record, error)
-           && (!measured
-               || (check_measurement (text, record, error) && read_conditions (text, &item, record, error)
-                   && read_samples (&item, record, error)));
-      text->reader.at = end;
-    }
+    g_ptr_array_add (into, record);
+    if (!begin_object (text, &item, NULL, fields, none, measured ? more : none, error))
+      return FALSE;
+    end = text->reader.at;
+    ok = read_members (&item, fields, record, error)
+         && (!measured
+             || (check_measurement (text, record, error) && read_conditions (text, &item, record, error)
+                 && read_samples (&item, record, error)));
+    text->reader.at = end;
+  }
   return ok;
 }
 
 /* A model's text says more than its digest, which must follow from it. Without a model all three texts are empty. */
-static gboolean
-check_model (const char *where, const PsProfile *profile, GError **error)
+static gboolean check_model (const char *where, const PsProfile *profile, GError **error)
 {
   if (*profile->model_name == '\0' && *profile->model_digest == '\0' && *profile->model_text == '\0')
     return TRUE;
@@ -1085,8 +1002,7 @@ check_model (const char *where, const PsProfile *profile, GError **error)
 }
 
 /* Equal parts are left out. */
-static gboolean
-check_shares (const char *where, const PsProfile *profile, GError **error)
+static gboolean check_shares (const char *where, const PsProfile *profile, GError **error)
 {
   g_autofree char *place = g_strdup_printf ("%s: shares", where);
   guint n;
@@ -1103,8 +1019,7 @@ check_shares (const char *where, const PsProfile *profile, GError **error)
                     *text ? "not in lowest terms" : "equal, which no shares at all say");
 }
 
-PsProfileContents *
-ps_profile_contents_parse (const char *where, const char *text, gsize length, GError **error)
+PsProfileContents *ps_profile_contents_parse (const char *where, const char *text, gsize length, GError **error)
 {
   static const char *const arrays[] = { "sentinels", "measurements", NULL };
   g_auto (Text) state

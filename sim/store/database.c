@@ -13,8 +13,7 @@
 
 /* Statements, rows and transactions of a database. */
 
-struct _PsRows
-{
+struct _PsRows {
   PsDatabase *db;
   sqlite3_stmt *statement;
   guint64 ticks;
@@ -26,8 +25,7 @@ struct _PsRows
 #define STEPS_PER_BYTE 200
 
 /* Bytes of the file, and of one that is attached to it for ps_results_merge. */
-static guint64
-size_of (const PsDatabase *db)
+static guint64 size_of (const PsDatabase *db)
 {
   const char *paths[] = { db->path, sqlite3_db_filename (db->handle, "other") };
   struct stat status;
@@ -39,8 +37,7 @@ size_of (const PsDatabase *db)
   return size;
 }
 
-static int
-count_tick (gpointer data)
+static int count_tick (gpointer data)
 {
   PsDatabase *db = data;
 
@@ -49,18 +46,15 @@ count_tick (gpointer data)
 
 /* Lets no statement go on without end: views and triggers of a file may be anyone's. Each has as many steps as a file
  * of that size can need, and a second's worth more; then it fails with PS_ERROR_INPUT. */
-static void
-database_limit (PsDatabase *db)
+static void database_limit (PsDatabase *db)
 {
   sqlite3_progress_handler (db->handle, TICK, count_tick, db);
 }
 
 /* Sets PS_ERROR_IO or PS_ERROR_INPUT from an SQLite result code other than SQLITE_OK. Returns FALSE. */
-static gboolean
-database_set_error (PsDatabase *db, int code, GError **error)
+static gboolean database_set_error (PsDatabase *db, int code, GError **error)
 {
-  static const struct
-  {
+  static const struct {
     int code;
     PsError kind;
     const char *message; /* NULL: SQLite's */
@@ -80,8 +74,7 @@ database_set_error (PsDatabase *db, int code, GError **error)
                     rows[i].message != NULL ? rows[i].message : sqlite3_errmsg (db->handle));
 }
 
-gboolean
-ps_database_script (PsDatabase *db, const char *sql, GError **error)
+gboolean ps_database_script (PsDatabase *db, const char *sql, GError **error)
 {
   guint64 ticks = 0;
 
@@ -91,8 +84,7 @@ ps_database_script (PsDatabase *db, const char *sql, GError **error)
   return code == SQLITE_OK || database_set_error (db, code, error);
 }
 
-static PsRows *
-rows_new (PsDatabase *db, GError **error, const char *sql, const char *types, va_list arguments)
+static PsRows *rows_new (PsDatabase *db, GError **error, const char *sql, const char *types, va_list arguments)
 {
   g_autoptr (PsRows) rows = g_new0 (PsRows, 1);
 
@@ -109,8 +101,7 @@ rows_new (PsDatabase *db, GError **error, const char *sql, const char *types, va
   return NULL;
 }
 
-PsRows *
-ps_rows_new (PsDatabase *db, GError **error, const char *sql, const char *types, ...)
+PsRows *ps_rows_new (PsDatabase *db, GError **error, const char *sql, const char *types, ...)
 {
   va_list arguments;
 
@@ -120,8 +111,7 @@ ps_rows_new (PsDatabase *db, GError **error, const char *sql, const char *types,
   return rows;
 }
 
-void
-ps_rows_free (PsRows *rows)
+void ps_rows_free (PsRows *rows)
 {
   if (rows == NULL)
     return;
@@ -129,8 +119,7 @@ ps_rows_free (PsRows *rows)
   g_free (rows);
 }
 
-gboolean
-ps_rows_next (PsRows *rows, gboolean *found, GError **error)
+gboolean ps_rows_next (PsRows *rows, gboolean *found, GError **error)
 {
   rows->db->ticks = &rows->ticks;
   int code = sqlite3_step (rows->statement);
@@ -140,86 +129,74 @@ ps_rows_next (PsRows *rows, gboolean *found, GError **error)
   return *found || code == SQLITE_DONE || database_set_error (rows->db, code, error);
 }
 
-GPtrArray *
-ps_rows_collect (PsRows *rows, PsRowReader read, gpointer data, GDestroyNotify free_item, GError **error)
+GPtrArray *ps_rows_collect (PsRows *rows, PsRowReader read, gpointer data, GDestroyNotify free_item, GError **error)
 {
   g_autoptr (GPtrArray) items = g_ptr_array_new_with_free_func (free_item);
   gboolean found = rows != NULL;
   gpointer item;
 
-  while (found)
-    {
-      if (!ps_rows_next (rows, &found, error))
-        return NULL;
-      if (!found)
-        break;
-      item = read (rows, data, error);
-      if (item == NULL)
-        return NULL;
-      g_ptr_array_add (items, item);
-    }
+  while (found) {
+    if (!ps_rows_next (rows, &found, error))
+      return NULL;
+    if (!found)
+      break;
+    item = read (rows, data, error);
+    if (item == NULL)
+      return NULL;
+    g_ptr_array_add (items, item);
+  }
   return rows != NULL ? g_steal_pointer (&items) : NULL;
 }
 
-gint64
-ps_rows_integer (PsRows *rows, int column)
+gint64 ps_rows_integer (PsRows *rows, int column)
 {
   return sqlite3_column_int64 (rows->statement, column);
 }
 
-double
-ps_rows_real (PsRows *rows, int column)
+double ps_rows_real (PsRows *rows, int column)
 {
   return sqlite3_column_double (rows->statement, column);
 }
 
-gboolean
-ps_rows_is_null (PsRows *rows, int column)
+gboolean ps_rows_is_null (PsRows *rows, int column)
 {
   return sqlite3_column_type (rows->statement, column) == SQLITE_NULL;
 }
 
-void
-ps_rows_repeat (PsRows *rows)
+void ps_rows_repeat (PsRows *rows)
 {
   sqlite3_reset (rows->statement);
   rows->ticks = 0;
 }
 
-void
-ps_rows_set_null (PsRows *rows, int parameter)
+void ps_rows_set_null (PsRows *rows, int parameter)
 {
   sqlite3_bind_null (rows->statement, parameter + 1);
 }
 
-void
-ps_rows_set_integer (PsRows *rows, int parameter, gint64 value)
+void ps_rows_set_integer (PsRows *rows, int parameter, gint64 value)
 {
   sqlite3_bind_int64 (rows->statement, parameter + 1, value);
 }
 
-void
-ps_rows_set_real (PsRows *rows, int parameter, double value)
+void ps_rows_set_real (PsRows *rows, int parameter, double value)
 {
   sqlite3_bind_double (rows->statement, parameter + 1, value);
 }
 
-void
-ps_rows_set_text (PsRows *rows, int parameter, const char *value)
+void ps_rows_set_text (PsRows *rows, int parameter, const char *value)
 {
   sqlite3_bind_text (rows->statement, parameter + 1, value, -1, SQLITE_TRANSIENT);
 }
 
-char *
-ps_rows_text (PsRows *rows, int column)
+char *ps_rows_text (PsRows *rows, int column)
 {
   const char *text = (const char *)sqlite3_column_text (rows->statement, column);
 
   return g_strdup (text != NULL ? text : "");
 }
 
-gboolean
-ps_database_execute (PsDatabase *db, GError **error, const char *sql, const char *types, ...)
+gboolean ps_database_execute (PsDatabase *db, GError **error, const char *sql, const char *types, ...)
 {
   va_list arguments;
 
@@ -233,8 +210,7 @@ ps_database_execute (PsDatabase *db, GError **error, const char *sql, const char
   return rows != NULL;
 }
 
-gboolean
-ps_database_integer (PsDatabase *db, const char *sql, gint64 *value, GError **error)
+gboolean ps_database_integer (PsDatabase *db, const char *sql, gint64 *value, GError **error)
 {
   g_autoptr (PsRows) rows = ps_rows_new (db, error, sql, "");
   gboolean found;
@@ -245,20 +221,17 @@ ps_database_integer (PsDatabase *db, const char *sql, gint64 *value, GError **er
   return TRUE;
 }
 
-gint64
-ps_database_last_row (PsDatabase *db)
+gint64 ps_database_last_row (PsDatabase *db)
 {
   return sqlite3_last_insert_rowid (db->handle);
 }
 
-gboolean
-ps_database_begin (PsDatabase *db, GError **error)
+gboolean ps_database_begin (PsDatabase *db, GError **error)
 {
   return ps_database_script (db, "BEGIN IMMEDIATE", error);
 }
 
-gboolean
-ps_database_end (PsDatabase *db, gboolean ok, GError **error)
+gboolean ps_database_end (PsDatabase *db, gboolean ok, GError **error)
 {
   if (ok && ps_database_script (db, "COMMIT", error))
     return TRUE;
@@ -272,8 +245,7 @@ ps_database_end (PsDatabase *db, gboolean ok, GError **error)
 #define RETRY_US 2000
 #define BUSY_TIMEOUT_MS 10000
 
-static PsDatabase *
-database_new (const char *path)
+static PsDatabase *database_new (const char *path)
 {
   PsDatabase *db = g_new0 (PsDatabase, 1);
 
@@ -282,8 +254,7 @@ database_new (const char *path)
   return db;
 }
 
-void
-ps_database_close (PsDatabase *db)
+void ps_database_close (PsDatabase *db)
 {
   if (db == NULL)
     return;
@@ -293,25 +264,22 @@ ps_database_close (PsDatabase *db)
   g_free (db);
 }
 
-char *
-ps_database_library (void)
+char *ps_database_library (void)
 {
   return g_strdup_printf ("SQLite %s", sqlite3_libversion ());
 }
 
-static gboolean
-check_file (const char *path, const PsDatabaseKind *kind, gboolean writes, GError **error)
+static gboolean check_file (const char *path, const PsDatabaseKind *kind, gboolean writes, GError **error)
 {
   struct stat status;
 
   if (*path == '\0')
     return ps_refuse (error, PS_ERROR_USAGE, "'': names no file; give the path of a %s", kind->what);
-  if (stat (path, &status) != 0)
-    {
-      if (writes && errno == ENOENT)
-        return TRUE;
-      return ps_refuse (error, PS_ERROR_IO, "%s: %s", path, g_strerror (errno));
-    }
+  if (stat (path, &status) != 0) {
+    if (writes && errno == ENOENT)
+      return TRUE;
+    return ps_refuse (error, PS_ERROR_IO, "%s: %s", path, g_strerror (errno));
+  }
   if (!S_ISREG (status.st_mode))
     return ps_refuse (error, PS_ERROR_IO, "%s: %s", path,
                       S_ISDIR (status.st_mode) ? "is a directory" : "is not a plain file");
@@ -321,8 +289,7 @@ check_file (const char *path, const PsDatabaseKind *kind, gboolean writes, GErro
 }
 
 /* SQLite tries once more for reading, so the system's last error may be another one. */
-static const char *
-open_failure (PsDatabase *db, int code)
+static const char *open_failure (PsDatabase *db, int code)
 {
   g_autofree char *folder = g_path_get_dirname (db->path);
 
@@ -333,8 +300,7 @@ open_failure (PsDatabase *db, int code)
 }
 
 /* Opens db->name; also frees the handle that an earlier attempt left open. Attached databases may be URIs, too. */
-static gboolean
-open_handle (PsDatabase *db, int flags, GError **error)
+static gboolean open_handle (PsDatabase *db, int flags, GError **error)
 {
   sqlite3_close (g_steal_pointer (&db->handle));
   int code = sqlite3_open_v2 (db->name, &db->handle,
@@ -346,8 +312,7 @@ open_handle (PsDatabase *db, int flags, GError **error)
   return TRUE;
 }
 
-PsDatabase *
-ps_database_open_foreign (const char *path, GError **error)
+PsDatabase *ps_database_open_foreign (const char *path, GError **error)
 {
   g_autoptr (PsDatabase) db = database_new (path);
 
@@ -360,8 +325,7 @@ ps_database_open_foreign (const char *path, GError **error)
 
 /* Refuses a file of another kind or version, before anything is written to it. *fresh: it holds nothing yet; NULL: such
  * a file is refused, too. One statement reads all, because another process may create the tables meanwhile. */
-static gboolean
-check_identity (PsDatabase *db, gboolean *fresh, GError **error)
+static gboolean check_identity (PsDatabase *db, gboolean *fresh, GError **error)
 {
   g_autoptr (PsRows) rows = ps_rows_new (db, error,
                                          "SELECT application_id, user_version, (SELECT count (*) FROM sqlite_schema) "
@@ -385,8 +349,7 @@ check_identity (PsDatabase *db, gboolean *fresh, GError **error)
 }
 
 /* Finds files that were cut short, which would otherwise show only when the missing page is wanted. */
-static gboolean
-check_integrity (PsDatabase *db, GError **error)
+static gboolean check_integrity (PsDatabase *db, GError **error)
 {
   g_autoptr (PsRows) rows = ps_rows_new (db, error, "PRAGMA quick_check (1)", "");
   gboolean found;
@@ -401,28 +364,24 @@ check_integrity (PsDatabase *db, GError **error)
 }
 
 /* SQLite turns some of several processes that do this at the same time away at once, busy timeout or not. */
-static gboolean
-write_ahead (PsDatabase *db, GError **error)
+static gboolean write_ahead (PsDatabase *db, GError **error)
 {
   gint64 until = g_get_monotonic_time () + BUSY_TIMEOUT_MS * G_TIME_SPAN_MILLISECOND;
   g_autoptr (GError) failure = NULL;
 
-  while (!ps_database_script (db, "PRAGMA journal_mode = WAL", &failure))
-    {
-      if ((sqlite3_errcode (db->handle) & 0xff) != SQLITE_BUSY || g_get_monotonic_time () > until)
-        {
-          g_propagate_error (error, g_steal_pointer (&failure));
-          return FALSE;
-        }
-      g_clear_error (&failure);
-      g_usleep (RETRY_US);
+  while (!ps_database_script (db, "PRAGMA journal_mode = WAL", &failure)) {
+    if ((sqlite3_errcode (db->handle) & 0xff) != SQLITE_BUSY || g_get_monotonic_time () > until) {
+      g_propagate_error (error, g_steal_pointer (&failure));
+      return FALSE;
     }
+    g_clear_error (&failure);
+    g_usleep (RETRY_US);
+  }
   return TRUE;
 }
 
 /* Another process may create the same file at the same time: the second one finds it done. */
-static gboolean
-create_schema (PsDatabase *db, GError **error)
+static gboolean create_schema (PsDatabase *db, GError **error)
 {
   const char *text = ps_data_file_text (db->kind->schema);
   g_autofree char *whole = db->kind->complete != NULL ? db->kind->complete (text) : g_strdup (text);
@@ -439,8 +398,7 @@ create_schema (PsDatabase *db, GError **error)
   return ps_database_end (db, ok, error);
 }
 
-static gboolean
-open_for_writing (PsDatabase *db, GError **error)
+static gboolean open_for_writing (PsDatabase *db, GError **error)
 {
   gboolean fresh;
 
@@ -456,8 +414,7 @@ open_for_writing (PsDatabase *db, GError **error)
 
 /* A database in write-ahead mode wants to create files in its directory even to be read. Where it may not, and no
  * unfinished log lies there, the file alone holds everything and does not change. */
-static gboolean
-open_immutable (PsDatabase *db, GError **error)
+static gboolean open_immutable (PsDatabase *db, GError **error)
 {
   g_autofree char *log = g_strconcat (db->path, "-wal", NULL);
   g_autofree char *absolute = g_canonicalize_filename (db->path, NULL);
@@ -475,27 +432,24 @@ open_immutable (PsDatabase *db, GError **error)
 }
 
 /* Opened for writing where that is allowed, though nothing is written: the last reader then clears away the log. */
-static gboolean
-open_for_reading (PsDatabase *db, GError **error)
+static gboolean open_for_reading (PsDatabase *db, GError **error)
 {
   g_autoptr (GError) failure = NULL;
 
   if (!open_handle (db, SQLITE_OPEN_READWRITE, error))
     return FALSE;
-  if (!check_identity (db, NULL, &failure))
-    {
-      int code = sqlite3_errcode (db->handle) & 0xff;
+  if (!check_identity (db, NULL, &failure)) {
+    int code = sqlite3_errcode (db->handle) & 0xff;
 
-      if (code == SQLITE_CANTOPEN || code == SQLITE_READONLY)
-        return open_immutable (db, error) && ps_database_script (db, "PRAGMA query_only = ON", error);
-      g_propagate_error (error, g_steal_pointer (&failure));
-      return FALSE;
-    }
+    if (code == SQLITE_CANTOPEN || code == SQLITE_READONLY)
+      return open_immutable (db, error) && ps_database_script (db, "PRAGMA query_only = ON", error);
+    g_propagate_error (error, g_steal_pointer (&failure));
+    return FALSE;
+  }
   return ps_database_script (db, "PRAGMA query_only = ON", error);
 }
 
-PsDatabase *
-ps_database_open (const char *path, const PsDatabaseKind *kind, gboolean writes, GError **error)
+PsDatabase *ps_database_open (const char *path, const PsDatabaseKind *kind, gboolean writes, GError **error)
 {
   if (!check_file (path, kind, writes, error))
     return NULL;

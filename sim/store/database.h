@@ -9,8 +9,7 @@
 
 struct sqlite3;
 
-typedef struct
-{
+typedef struct {
   const char *what;                       /* its name in messages: "cost database" */
   const char *schema;                     /* the file of data/ that creates its tables */
   char *(*complete) (const char *schema); /* makes the whole text of it; NULL: it is whole. Free with g_free. */
@@ -19,8 +18,7 @@ typedef struct
   int page_bytes; /* of new files; 0: SQLite's choice */
 } PsDatabaseKind;
 
-typedef struct _PsDatabase
-{
+typedef struct _PsDatabase {
   char *path; /* as the user wrote it; messages begin with it */
   char *name; /* the same for SQLite: never a database in memory; a URI where no file can be made in its directory */
   struct sqlite3 *handle;

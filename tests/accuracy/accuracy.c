@@ -23,63 +23,55 @@ static const GOptionEntry entries[]
           "Writes a database of runs for each data set into this folder", "FOLDER" },
         G_OPTION_ENTRY_NULL };
 
-static PsCluster *
-find_cluster (GHashTable *clusters, const char *name)
+static PsCluster *find_cluster (GHashTable *clusters, const char *name)
 {
   PsCluster *cluster = g_hash_table_lookup (clusters, name);
 
-  if (cluster == NULL)
-    {
-      cluster = ps_cluster_load (name, NULL);
-      if (cluster != NULL)
-        g_hash_table_insert (clusters, g_strdup (name), cluster);
-    }
+  if (cluster == NULL) {
+    cluster = ps_cluster_load (name, NULL);
+    if (cluster != NULL)
+      g_hash_table_insert (clusters, g_strdup (name), cluster);
+  }
   return cluster;
 }
 
 /* Whether `a` gives the speed of its series rather than `b`: it has more microbatches, or runs 1F1B. */
-static gboolean
-is_better_anchor (const Row *a, const Row *b)
+static gboolean is_better_anchor (const Row *a, const Row *b)
 {
   guint m = a->setting->n_microbatches, other = b->setting->n_microbatches;
 
   return m > other || (m == other && g_str_equal (a->schedule, "1f1b") && !g_str_equal (b->schedule, "1f1b"));
 }
 
-static Row *
-find_anchor (const GPtrArray *rows, const Row *row)
+static Row *find_anchor (const GPtrArray *rows, const Row *row)
 {
   Row *anchor = NULL;
 
-  for (guint i = 0; i < rows->len; i++)
-    {
-      Row *other = rows->pdata[i];
+  for (guint i = 0; i < rows->len; i++) {
+    Row *other = rows->pdata[i];
 
-      if (other->set == row->set && other->reason == NULL && g_str_equal (other->series, row->series)
-          && (anchor == NULL || is_better_anchor (other, anchor)))
-        anchor = other;
-    }
+    if (other->set == row->set && other->reason == NULL && g_str_equal (other->series, row->series)
+        && (anchor == NULL || is_better_anchor (other, anchor)))
+      anchor = other;
+  }
   return anchor;
 }
 
 /* The factor on the time of ops with which the row comes out as measured: T is linear in it but for the choice of the
  * longest path. */
-static double
-fitting_speed (Row *row, const PsCluster *cluster)
+static double fitting_speed (Row *row, const PsCluster *cluster)
 {
   double speed = 1;
 
-  for (guint i = 0; i < 8; i++)
-    {
-      row_predict (row, cluster, speed);
-      speed *= row->measured_s / row->predicted_s;
-    }
+  for (guint i = 0; i < 8; i++) {
+    row_predict (row, cluster, speed);
+    speed *= row->measured_s / row->predicted_s;
+  }
   row_predict (row, cluster, 1);
   return speed;
 }
 
-static void
-predict_from_one (const GPtrArray *rows, guint i, GHashTable *clusters)
+static void predict_from_one (const GPtrArray *rows, guint i, GHashTable *clusters)
 {
   Row *row = rows->pdata[i], *anchor;
   double absolute = row->predicted_s;
@@ -95,40 +87,34 @@ predict_from_one (const GPtrArray *rows, guint i, GHashTable *clusters)
   row->predicted_s = absolute;
 }
 
-static void
-predict_all (GPtrArray *rows, GHashTable *clusters)
+static void predict_all (GPtrArray *rows, GHashTable *clusters)
 {
-  for (guint i = 0; i < rows->len; i++)
-    {
-      Row *row = rows->pdata[i];
-      const PsCluster *cluster = find_cluster (clusters, row_cluster_name (row));
+  for (guint i = 0; i < rows->len; i++) {
+    Row *row = rows->pdata[i];
+    const PsCluster *cluster = find_cluster (clusters, row_cluster_name (row));
 
-      if (cluster == NULL && row->reason == NULL)
-        row->reason = g_strdup_printf ("no cluster %s", row_cluster_name (row));
-      if (row->reason == NULL)
-        row_predict (row, cluster, 1);
-    }
+    if (cluster == NULL && row->reason == NULL)
+      row->reason = g_strdup_printf ("no cluster %s", row_cluster_name (row));
+    if (row->reason == NULL)
+      row_predict (row, cluster, 1);
+  }
   for (guint i = 0; i < rows->len; i++)
     predict_from_one (rows, i, clusters);
 }
 
-static void
-print_rows (const GPtrArray *rows)
+static void print_rows (const GPtrArray *rows)
 {
-  for (guint i = 0; i < rows->len; i++)
-    {
-      const Row *row = rows->pdata[i];
+  for (guint i = 0; i < rows->len; i++) {
+    const Row *row = rows->pdata[i];
 
-      g_print ("%s | %s | %s | %.4f | %.4f | %+.3f | %+.3f | %+.3f | %s\n", row->set->file, row->series, row->name,
-               row->measured_s, row->predicted_s, row->measured_s > 0 ? row->predicted_s / row->measured_s - 1 : 0,
-               row->measured_bytes > 0 ? row->predicted_bytes / row->measured_bytes - 1 : 0.0,
-               row->from_one_s > 0 ? row->from_one_s / row->measured_s - 1 : 0.0,
-               row->reason != NULL ? row->reason : "");
-    }
+    g_print ("%s | %s | %s | %.4f | %.4f | %+.3f | %+.3f | %+.3f | %s\n", row->set->file, row->series, row->name,
+             row->measured_s, row->predicted_s, row->measured_s > 0 ? row->predicted_s / row->measured_s - 1 : 0,
+             row->measured_bytes > 0 ? row->predicted_bytes / row->measured_bytes - 1 : 0.0,
+             row->from_one_s > 0 ? row->from_one_s / row->measured_s - 1 : 0.0, row->reason != NULL ? row->reason : "");
+  }
 }
 
-static void
-print_figures (const char *what, const Figures *f)
+static void print_figures (const char *what, const Figures *f)
 {
   g_autofree char *rank = isnan (f->rank) ? g_strdup ("-") : g_strdup_printf ("%.2f", f->rank);
 
@@ -138,24 +124,21 @@ print_figures (const char *what, const Figures *f)
 
 static const char *const kinds[] = { "time", "time from one row of a series", "memory" };
 
-static void
-print_table (const GPtrArray *rows)
+static void print_table (const GPtrArray *rows)
 {
   g_print ("| runs | rows | bias | mean error | median | 95 %% within | worst | after one factor | rank correlation |\n"
            "|---|---|---|---|---|---|---|---|---|\n");
   for (guint s = 0; s < n_data_sets; s++)
-    for (FigureKind kind = FIGURE_TIME; kind <= FIGURE_MEMORY; kind++)
-      {
-        Figures figures = figures_of (rows, &data_sets[s], kind);
-        g_autofree char *what = g_strdup_printf ("%s: %s", data_sets[s].title, kinds[kind]);
+    for (FigureKind kind = FIGURE_TIME; kind <= FIGURE_MEMORY; kind++) {
+      Figures figures = figures_of (rows, &data_sets[s], kind);
+      g_autofree char *what = g_strdup_printf ("%s: %s", data_sets[s].title, kinds[kind]);
 
-        if (figures.n > 0)
-          print_figures (what, &figures);
-      }
+      if (figures.n > 0)
+        print_figures (what, &figures);
+    }
 }
 
-static void
-count_reason (GHashTable *counts, const char *reason)
+static void count_reason (GHashTable *counts, const char *reason)
 {
   if (reason != NULL)
     g_hash_table_insert (counts, (gpointer)reason,
@@ -163,18 +146,16 @@ count_reason (GHashTable *counts, const char *reason)
 }
 
 /* Reasons and how many rows have each. */
-static void
-print_left_out (const GPtrArray *rows, const DataSet *set)
+static void print_left_out (const GPtrArray *rows, const DataSet *set)
 {
   g_autoptr (GHashTable) counts = g_hash_table_new (g_str_hash, g_str_equal);
 
-  for (guint i = 0; i < rows->len; i++)
-    {
-      const Row *row = rows->pdata[i];
+  for (guint i = 0; i < rows->len; i++) {
+    const Row *row = rows->pdata[i];
 
-      if (row->set == set)
-        count_reason (counts, row->reason != NULL ? row->reason : row->memory_reason);
-    }
+    if (row->set == set)
+      count_reason (counts, row->reason != NULL ? row->reason : row->memory_reason);
+  }
   g_autoptr (GList) reasons = g_list_sort (g_hash_table_get_keys (counts), (GCompareFunc)strcmp);
   for (GList *l = reasons; l != NULL; l = l->next)
     g_print ("- %s: %u rows left out: %s\n", set->title, GPOINTER_TO_UINT (g_hash_table_lookup (counts, l->data)),
@@ -182,8 +163,7 @@ print_left_out (const GPtrArray *rows, const DataSet *set)
 }
 
 /* Whether the fullest GPU of a row keeps to the memory of its cluster, by the rule of setting.h. */
-static const char *
-row_fits (const Row *row, GHashTable *clusters)
+static const char *row_fits (const Row *row, GHashTable *clusters)
 {
   gint64 memory = find_cluster (clusters, row_cluster_name (row))->memory_bytes, peak = (gint64)row->predicted_bytes;
   gint64 reserve = ps_memory_reserve (memory, row->model->framework);
@@ -194,24 +174,22 @@ row_fits (const Row *row, GHashTable *clusters)
 }
 
 /* Rows that ran out of memory must not fit, and the others must. */
-static void
-print_fits (const GPtrArray *rows, GHashTable *clusters)
+static void print_fits (const GPtrArray *rows, GHashTable *clusters)
 {
   guint n_out = 0, n_found = 0, n_ran = 0, n_tight = 0, n_fit = 0;
 
-  for (guint i = 0; i < rows->len; i++)
-    {
-      const Row *row = rows->pdata[i];
+  for (guint i = 0; i < rows->len; i++) {
+    const Row *row = rows->pdata[i];
 
-      if (row->reason != NULL || (!row->out_of_memory && row->measured_bytes == 0))
-        continue;
-      const char *fits = row_fits (row, clusters);
-      n_out += row->out_of_memory;
-      n_found += row->out_of_memory && g_str_equal (fits, "no");
-      n_ran += !row->out_of_memory;
-      n_fit += !row->out_of_memory && g_str_equal (fits, "yes");
-      n_tight += !row->out_of_memory && g_str_equal (fits, "tight");
-    }
+    if (row->reason != NULL || (!row->out_of_memory && row->measured_bytes == 0))
+      continue;
+    const char *fits = row_fits (row, clusters);
+    n_out += row->out_of_memory;
+    n_found += row->out_of_memory && g_str_equal (fits, "no");
+    n_ran += !row->out_of_memory;
+    n_fit += !row->out_of_memory && g_str_equal (fits, "yes");
+    n_tight += !row->out_of_memory && g_str_equal (fits, "tight");
+  }
   if (n_out > 0)
     g_print ("- %u runs ran out of memory; %u of them are predicted not to fit.\n", n_out, n_found);
   if (n_ran > 0)
@@ -220,42 +198,38 @@ print_fits (const GPtrArray *rows, GHashTable *clusters)
 }
 
 /* One picture for each data set: its rows as runs of a cost database, which pipesim plot draws. */
-static gboolean
-write_pictures (const GPtrArray *rows, GError **error)
+static gboolean write_pictures (const GPtrArray *rows, GError **error)
 {
-  for (guint s = 0; s < n_data_sets; s++)
-    {
-      g_autofree char *path = g_strdup_printf ("%s/%s.db", pictures, data_sets[s].file);
-      g_autoptr (PsCostDb) db = ps_costdb_open (path, PS_COSTDB_WRITE, error);
+  for (guint s = 0; s < n_data_sets; s++) {
+    g_autofree char *path = g_strdup_printf ("%s/%s.db", pictures, data_sets[s].file);
+    g_autoptr (PsCostDb) db = ps_costdb_open (path, PS_COSTDB_WRITE, error);
 
-      if (db == NULL)
+    if (db == NULL)
+      return FALSE;
+    for (guint i = 0; i < rows->len; i++) {
+      const Row *row = rows->pdata[i];
+      double off;
+      const PsRunRecord run = { .profile = (char *)"",
+                                .schedule = (char *)row->schedule,
+                                .device = (char *)row_cluster_name (row),
+                                .transport = (char *)"",
+                                .n_devices = row->setting->n_devices,
+                                .n_chunks = row->setting->n_chunks,
+                                .n_microbatches = row->setting->n_microbatches,
+                                .n_steps = 1,
+                                .predicted_iteration_ns = (gint64)(row->predicted_s * 1e9),
+                                .measured_iteration_ns = (gint64)(row->measured_s * 1e9),
+                                .check = (char *)"not run",
+                                .started = (char *)"" };
+
+      if (row->set == &data_sets[s] && row_error (row, FIGURE_TIME, &off) && !ps_costdb_store_run (db, &run, error))
         return FALSE;
-      for (guint i = 0; i < rows->len; i++)
-        {
-          const Row *row = rows->pdata[i];
-          double off;
-          const PsRunRecord run = { .profile = (char *)"",
-                                    .schedule = (char *)row->schedule,
-                                    .device = (char *)row_cluster_name (row),
-                                    .transport = (char *)"",
-                                    .n_devices = row->setting->n_devices,
-                                    .n_chunks = row->setting->n_chunks,
-                                    .n_microbatches = row->setting->n_microbatches,
-                                    .n_steps = 1,
-                                    .predicted_iteration_ns = (gint64)(row->predicted_s * 1e9),
-                                    .measured_iteration_ns = (gint64)(row->measured_s * 1e9),
-                                    .check = (char *)"not run",
-                                    .started = (char *)"" };
-
-          if (row->set == &data_sets[s] && row_error (row, FIGURE_TIME, &off) && !ps_costdb_store_run (db, &run, error))
-            return FALSE;
-        }
     }
+  }
   return TRUE;
 }
 
-static void
-fit_all (GPtrArray *rows, GHashTable *clusters)
+static void fit_all (GPtrArray *rows, GHashTable *clusters)
 {
   g_autofree gboolean *use = g_new (gboolean, rows->len);
   GHashTableIter iter;
@@ -265,20 +239,18 @@ fit_all (GPtrArray *rows, GHashTable *clusters)
     use[i] = (half == 0 || i % 2 == (guint)half % 2)
              && (left_out == NULL || !g_str_equal (((Row *)rows->pdata[i])->set->file, left_out));
   g_hash_table_iter_init (&iter, clusters);
-  while (g_hash_table_iter_next (&iter, &name, &cluster))
-    {
-      double mean = fit_cluster (rows, name, cluster, use);
+  while (g_hash_table_iter_next (&iter, &name, &cluster)) {
+    double mean = fit_cluster (rows, name, cluster, use);
 
-      g_print ("%s: %.2f %%\n", (char *)name, 100 * mean);
-      fit_print (cluster);
-    }
+    g_print ("%s: %.2f %%\n", (char *)name, 100 * mean);
+    fit_print (cluster);
+  }
   for (guint i = 0; i < rows->len; i++)
     if (half > 0 && use[i])
       ((Row *)rows->pdata[i])->measured_s = ((Row *)rows->pdata[i])->measured_bytes = 0;
 }
 
-int
-main (int argc, char **argv)
+int main (int argc, char **argv)
 {
   g_autoptr (GOptionContext) context = g_option_context_new ("FOLDER");
   g_autoptr (GPtrArray) others = g_ptr_array_new_with_free_func (g_free), rows = NULL;
@@ -287,23 +259,20 @@ main (int argc, char **argv)
   g_autoptr (GError) error = NULL;
 
   g_option_context_add_main_entries (context, entries, NULL);
-  if (!g_option_context_parse (context, &argc, &argv, &error) || argc != 2)
-    {
-      g_printerr ("accuracy: %s\n", error != NULL ? error->message : "give one folder of CSV files");
-      return 2;
-    }
+  if (!g_option_context_parse (context, &argc, &argv, &error) || argc != 2) {
+    g_printerr ("accuracy: %s\n", error != NULL ? error->message : "give one folder of CSV files");
+    return 2;
+  }
   rows = rows_read (argv[1], others, &error);
-  if (rows == NULL)
-    {
-      g_printerr ("accuracy: %s\n", error->message);
-      return 1;
-    }
+  if (rows == NULL) {
+    g_printerr ("accuracy: %s\n", error->message);
+    return 1;
+  }
   predict_all (rows, clusters);
-  if (fit)
-    {
-      fit_all (rows, clusters);
-      predict_all (rows, clusters);
-    }
+  if (fit) {
+    fit_all (rows, clusters);
+    predict_all (rows, clusters);
+  }
   if (show_rows)
     print_rows (rows);
   print_table (rows);
@@ -313,10 +282,9 @@ main (int argc, char **argv)
     print_left_out (rows, &data_sets[s]);
   for (guint i = 0; i < others->len; i++)
     g_print ("- %s: not read; no data set is of this kind\n", (const char *)others->pdata[i]);
-  if (pictures != NULL && !write_pictures (rows, &error))
-    {
-      g_printerr ("accuracy: %s\n", error->message);
-      return 1;
-    }
+  if (pictures != NULL && !write_pictures (rows, &error)) {
+    g_printerr ("accuracy: %s\n", error->message);
+    return 1;
+  }
   return 0;
 }

@@ -4,8 +4,7 @@
 #include "rows.h"
 
 /* Of the relative errors predicted / measured - 1 of a data set, as parts of 1. */
-typedef struct
-{
+typedef struct {
   guint n;         /* rows that were measured and predicted */
   double bias;     /* mean of the errors */
   double mape;     /* mean of the errors without sign */
@@ -16,8 +15,7 @@ typedef struct
   double rank; /* Spearman's correlation within series of 3 rows or more, mean over their rows; NAN: no such series */
 } Figures;
 
-typedef enum
-{
+typedef enum {
   FIGURE_TIME,
   FIGURE_FROM_ONE, /* time, with a speed that one row gave */
   FIGURE_MEMORY,

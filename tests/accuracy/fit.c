@@ -3,8 +3,7 @@
 
 #include <math.h>
 
-typedef struct
-{
+typedef struct {
   const char *key;
   gsize offset;
   gboolean is_time; /* gint64 nanoseconds; else double */
@@ -34,53 +33,45 @@ static const Constant constants[] = {
   { "optimizer_passes", G_STRUCT_OFFSET (PsCluster, optimizer_passes), FALSE, 20 },
 };
 
-static double
-loss (GPtrArray *rows, const char *name, const PsCluster *cluster, const gboolean *use)
+static double loss (GPtrArray *rows, const char *name, const PsCluster *cluster, const gboolean *use)
 {
   double sum = 0, n_sets = 0;
 
-  for (guint s = 0; s < n_data_sets; s++)
-    {
-      double errors = 0, n = 0, error;
+  for (guint s = 0; s < n_data_sets; s++) {
+    double errors = 0, n = 0, error;
 
-      for (guint i = 0; i < rows->len; i++)
-        {
-          Row *row = rows->pdata[i];
+    for (guint i = 0; i < rows->len; i++) {
+      Row *row = rows->pdata[i];
 
-          if (row->set != &data_sets[s] || row->reason != NULL || !use[i]
-              || !g_str_equal (row_cluster_name (row), name))
-            continue;
-          row_predict (row, cluster, 1);
-          if (row_error (row, FIGURE_TIME, &error))
-            {
-              errors += ABS (error);
-              n++;
-            }
-        }
-      sum += n > 0 ? errors / n : 0;
-      n_sets += n > 0;
+      if (row->set != &data_sets[s] || row->reason != NULL || !use[i] || !g_str_equal (row_cluster_name (row), name))
+        continue;
+      row_predict (row, cluster, 1);
+      if (row_error (row, FIGURE_TIME, &error)) {
+        errors += ABS (error);
+        n++;
+      }
     }
+    sum += n > 0 ? errors / n : 0;
+    n_sets += n > 0;
+  }
   return n_sets > 0 ? sum / n_sets : 0;
 }
 
 /* The times that data sets have in place of the cluster's. */
-static GPtrArray *
-own_times (void)
+static GPtrArray *own_times (void)
 {
   GPtrArray *times = g_ptr_array_new ();
 
-  for (guint s = 0; s < n_data_sets; s++)
-    {
-      if (data_sets[s].kernel_ns > 0)
-        g_ptr_array_add (times, &data_sets[s].kernel_ns);
-      if (data_sets[s].collective_ns > 0)
-        g_ptr_array_add (times, &data_sets[s].collective_ns);
-    }
+  for (guint s = 0; s < n_data_sets; s++) {
+    if (data_sets[s].kernel_ns > 0)
+      g_ptr_array_add (times, &data_sets[s].kernel_ns);
+    if (data_sets[s].collective_ns > 0)
+      g_ptr_array_add (times, &data_sets[s].collective_ns);
+  }
   return times;
 }
 
-static double
-get (const PsCluster *cluster, const GPtrArray *own, guint i)
+static double get (const PsCluster *cluster, const GPtrArray *own, guint i)
 {
   const Constant *constant = &constants[i];
 
@@ -90,8 +81,7 @@ get (const PsCluster *cluster, const GPtrArray *own, guint i)
                            : G_STRUCT_MEMBER (double, cluster, constant->offset);
 }
 
-static void
-set (PsCluster *cluster, const GPtrArray *own, guint i, double value)
+static void set (PsCluster *cluster, const GPtrArray *own, guint i, double value)
 {
   const Constant *constant = &constants[i];
 
@@ -103,8 +93,7 @@ set (PsCluster *cluster, const GPtrArray *own, guint i, double value)
     G_STRUCT_MEMBER (double, cluster, constant->offset) = MIN (value, constant->high);
 }
 
-double
-fit_cluster (GPtrArray *rows, const char *name, PsCluster *cluster, const gboolean *use)
+double fit_cluster (GPtrArray *rows, const char *name, PsCluster *cluster, const gboolean *use)
 {
   g_autoptr (GPtrArray) own = own_times ();
   double best = loss (rows, name, cluster, use);
@@ -113,24 +102,21 @@ fit_cluster (GPtrArray *rows, const char *name, PsCluster *cluster, const gboole
     for (guint again = 0; again < 2; again++)
       for (guint i = 0; i < G_N_ELEMENTS (constants) + own->len; i++)
         for (double factor = step; factor != 0; factor = factor > 1 ? 1 / step : 0)
-          for (;;)
-            {
-              double before = get (cluster, own, i), now;
+          for (;;) {
+            double before = get (cluster, own, i), now;
 
-              set (cluster, own, i, before * factor);
-              now = get (cluster, own, i) != before ? loss (rows, name, cluster, use) : best;
-              if (now >= best)
-                {
-                  set (cluster, own, i, before);
-                  break;
-                }
-              best = now;
+            set (cluster, own, i, before * factor);
+            now = get (cluster, own, i) != before ? loss (rows, name, cluster, use) : best;
+            if (now >= best) {
+              set (cluster, own, i, before);
+              break;
             }
+            best = now;
+          }
   return best;
 }
 
-void
-fit_print (const PsCluster *cluster)
+void fit_print (const PsCluster *cluster)
 {
   g_autoptr (GPtrArray) own = own_times ();
 

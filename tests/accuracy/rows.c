@@ -5,8 +5,7 @@
 
 /* Columns */
 
-const char *
-row_text (const Row *row, const char *column)
+const char *row_text (const Row *row, const char *column)
 {
   for (guint i = 0; row->header[i] != NULL && row->cells[i] != NULL; i++)
     if (g_str_equal (row->header[i], column))
@@ -14,20 +13,17 @@ row_text (const Row *row, const char *column)
   return "";
 }
 
-double
-row_number (const Row *row, const char *column)
+double row_number (const Row *row, const char *column)
 {
   return g_ascii_strtod (row_text (row, column), NULL);
 }
 
-static guint
-row_count (const Row *row, const char *column)
+static guint row_count (const Row *row, const char *column)
 {
   return (guint)MAX (row_number (row, column), 1);
 }
 
-GStrv
-row_split (const char *line)
+GStrv row_split (const char *line)
 {
   GPtrArray *cells = g_ptr_array_new ();
   GString *cell = g_string_new (NULL);
@@ -36,14 +32,12 @@ row_split (const char *line)
   for (const char *c = line;; c++)
     if (*c == '"')
       quoted = !quoted;
-    else if (*c == '\0' || (*c == ',' && !quoted))
-      {
-        g_ptr_array_add (cells, g_strdup (cell->str));
-        g_string_truncate (cell, 0);
-        if (*c == '\0')
-          break;
-      }
-    else if (*c != '\r')
+    else if (*c == '\0' || (*c == ',' && !quoted)) {
+      g_ptr_array_add (cells, g_strdup (cell->str));
+      g_string_truncate (cell, 0);
+      if (*c == '\0')
+        break;
+    } else if (*c != '\r')
       g_string_append_c (cell, *c);
   g_string_free (cell, TRUE);
   g_ptr_array_add (cells, NULL);
@@ -52,8 +46,7 @@ row_split (const char *line)
 
 /* Models and layouts */
 
-static PsModel *
-gpt_model (const Row *row, guint layers, guint hidden, guint heads, guint vocabulary)
+static PsModel *gpt_model (const Row *row, guint layers, guint hidden, guint heads, guint vocabulary)
 {
   PsModel *model = g_new0 (PsModel, 1);
 
@@ -72,8 +65,7 @@ gpt_model (const Row *row, guint layers, guint hidden, guint heads, guint vocabu
 }
 
 /* Layers that p does not divide: the last stages have fewer. */
-static char *
-even_layout (guint layers, guint p)
+static char *even_layout (guint layers, guint p)
 {
   guint each = (layers + p - 1) / p, full = layers / each;
 
@@ -83,8 +75,7 @@ even_layout (guint layers, guint p)
 }
 
 /* Megatron-LM without sequence parallelism: replicas are neighbours, gradients are added up after the last backward. */
-static void
-set_layout (Row *row)
+static void set_layout (Row *row)
 {
   PsSetting *setting = row->setting;
 
@@ -105,8 +96,7 @@ set_layout (Row *row)
                          setting->n_replicas, row_count (row, "microbatch_size"), setting->n_microbatches);
 }
 
-static char *
-read_vtrain (Row *row)
+static char *read_vtrain (Row *row)
 {
   set_layout (row);
   row->model = gpt_model (row, row_count (row, "layers"), row_count (row, "hidden"), row_count (row, "heads"),
@@ -122,8 +112,7 @@ read_vtrain (Row *row)
 /* The column says full recomputation, as do the configurations of that repository. The seconds say none: doubling b
  * from 4 to 8 adds 0.76 and 1.88 ms to a layer of 1024 and 2048, which are 3 F at 0.75 of the peak and their bytes; 4 F
  * would need 0.95 of it. */
-static char *
-read_vtrain_single (Row *row)
+static char *read_vtrain_single (Row *row)
 {
   char *reason = read_vtrain (row);
 
@@ -132,8 +121,7 @@ read_vtrain_single (Row *row)
 }
 
 /* Seconds times TFLOP/s are the operations of 4 F (Narayanan et al., arXiv 2104.04473, equation 3) of the batch. */
-static gboolean
-contradicts (const Row *row)
+static gboolean contradicts (const Row *row)
 {
   const PsModel *model = row->model;
   double h = model->hidden, s = model->sequence, V = model->vocabulary, l = model->layers;
@@ -144,14 +132,12 @@ contradicts (const Row *row)
   return stated > 0 && (stated < flops / 1.3 || stated > flops * 1.3);
 }
 
-static gboolean
-setting_is (const Row *row, guint p, guint b)
+static gboolean setting_is (const Row *row, guint p, guint b)
 {
   return row_count (row, "p") == p && row_count (row, "microbatch_size") == b;
 }
 
-static char *
-read_bloom (Row *row)
+static char *read_bloom (Row *row)
 {
   guint hidden = row_count (row, "hidden");
   /* Where a section does not state heads, its 14400 wide layers had 96; 128 wide heads are assumed of the others. */
@@ -183,8 +169,7 @@ read_bloom (Row *row)
 }
 
 /* The name of a description that ships with pipesim. */
-static const char *
-shipped_name (const char *name)
+static const char *shipped_name (const char *name)
 {
   static const char *const names[][2]
       = { { "llama3-70b", "llama-3-70b" }, { "llama3-405b", "llama-3-405b" }, { "llama31_405b", "llama-3-405b" },
@@ -196,8 +181,7 @@ shipped_name (const char *name)
   return name;
 }
 
-static gboolean
-load_model (Row *row, const char *name, guint layers)
+static gboolean load_model (Row *row, const char *name, guint layers)
 {
   row->model = ps_model_load (shipped_name (name), NULL);
   if (row->model == NULL)
@@ -210,8 +194,7 @@ load_model (Row *row, const char *name, guint layers)
 
 /* As the configurations beside the runs: one dense layer, no multi-token prediction, experts filled to the mean, and
  * 405B with the 16 heads of keys and values of its first release. */
-static char *
-read_simumax (Row *row)
+static char *read_simumax (Row *row)
 {
   set_layout (row);
   if (!load_model (row, row_text (row, "model"), row_count (row, "layers")))
@@ -231,8 +214,7 @@ read_simumax (Row *row)
   return NULL;
 }
 
-static const char *
-gpu_cluster (const char *gpu)
+static const char *gpu_cluster (const char *gpu)
 {
   static const char *const names[][2]
       = { { "A100", "a100-80gb" },  { "H100", "h100-80gb" },    { "H200", "h200-141gb" },
@@ -245,8 +227,7 @@ gpu_cluster (const char *gpu)
 }
 
 /* FP8 or NVFP4 in the layers, the optimizer spread over all replicas. */
-static char *
-read_mlperf (Row *row)
+static char *read_mlperf (Row *row)
 {
   const char *benchmark = row_text (row, "benchmark");
 
@@ -258,11 +239,10 @@ read_mlperf (Row *row)
   if (g_str_equal (benchmark, "llama31_405b"))
     row->model->vocabulary = 32000;
   row->model->precision = g_str_equal (row_text (row, "precision"), "nvfp4") ? PS_PRECISION_FP4 : PS_PRECISION_FP8;
-  if (g_str_equal (row_text (row, "asym_pp_embed"), "True"))
-    {
-      g_free (row->setting->layout);
-      row->setting->layout = g_strdup ("even:embedding:loss");
-    }
+  if (g_str_equal (row_text (row, "asym_pp_embed"), "True")) {
+    g_free (row->setting->layout);
+    row->setting->layout = g_strdup ("even:embedding:loss");
+  }
   row->setting->zero = TRUE;
   row->setting->cuda_graphs = g_str_equal (row_text (row, "cuda_graphs"), "yes");
   row->cluster = gpu_cluster (row_text (row, "gpu"));
@@ -276,8 +256,7 @@ read_mlperf (Row *row)
 
 /* Six schedules side by side. PyTorch gives each pair of GPUs one queue. Neither m nor b is stated: with 32 and 1 the
  * interleaved schedule gains on 1F1B what it is said to. */
-static char *
-read_primus (Row *row)
+static char *read_primus (Row *row)
 {
   static const char *const names[][2]
       = { { "1f1b", "1f1b" }, { "interleaved", "interleaved" }, { "zero bubble", "zb-h1" },
@@ -308,8 +287,7 @@ read_primus (Row *row)
 }
 
 /* One all-reduce over GPUs of a node, the mean of in place and out of place. */
-static char *
-read_allreduce (Row *row)
+static char *read_allreduce (Row *row)
 {
   const char *gpu = row_text (row, "gpu");
 
@@ -368,8 +346,7 @@ const guint n_data_sets = G_N_ELEMENTS (data_sets);
 
 /* Files */
 
-static void
-row_free (gpointer data)
+static void row_free (gpointer data)
 {
   Row *row = data;
 
@@ -386,8 +363,7 @@ row_free (gpointer data)
   g_free (row);
 }
 
-static void
-add_row (GPtrArray *rows, const DataSet *set, const char *header, GStrv cells)
+static void add_row (GPtrArray *rows, const DataSet *set, const char *header, GStrv cells)
 {
   Row *row = g_new0 (Row, 1);
 
@@ -399,8 +375,7 @@ add_row (GPtrArray *rows, const DataSet *set, const char *header, GStrv cells)
   g_ptr_array_add (rows, row);
 }
 
-static gboolean
-read_file (GPtrArray *rows, const DataSet *set, const char *path, GError **error)
+static gboolean read_file (GPtrArray *rows, const DataSet *set, const char *path, GError **error)
 {
   g_autofree char *text = NULL;
 
@@ -415,14 +390,12 @@ read_file (GPtrArray *rows, const DataSet *set, const char *path, GError **error
   return TRUE;
 }
 
-static int
-compare_names (gconstpointer a, gconstpointer b)
+static int compare_names (gconstpointer a, gconstpointer b)
 {
   return strcmp (*(const char *const *)a, *(const char *const *)b);
 }
 
-static GPtrArray *
-list_files (const char *folder, GError **error)
+static GPtrArray *list_files (const char *folder, GError **error)
 {
   g_autoptr (GDir) dir = g_dir_open (folder, 0, error);
   const char *name;
@@ -437,27 +410,25 @@ list_files (const char *folder, GError **error)
   return names;
 }
 
-GPtrArray *
-rows_read (const char *folder, GPtrArray *others, GError **error)
+GPtrArray *rows_read (const char *folder, GPtrArray *others, GError **error)
 {
   g_autoptr (GPtrArray) names = list_files (folder, error), rows = g_ptr_array_new_with_free_func (row_free);
 
   if (names == NULL)
     return NULL;
   for (guint s = 0; s <= n_data_sets; s++)
-    for (guint i = 0; i < names->len; i++)
-      {
-        const char *name = names->pdata[i];
-        g_autofree char *path = g_build_filename (folder, name, NULL);
-        gboolean known = FALSE;
+    for (guint i = 0; i < names->len; i++) {
+      const char *name = names->pdata[i];
+      g_autofree char *path = g_build_filename (folder, name, NULL);
+      gboolean known = FALSE;
 
-        for (guint k = 0; k < n_data_sets; k++)
-          known = known || g_str_has_prefix (name, data_sets[k].file);
-        if (s == n_data_sets && !known)
-          g_ptr_array_add (others, g_strdup (name));
-        if (s < n_data_sets && g_str_has_prefix (name, data_sets[s].file)
-            && !read_file (rows, &data_sets[s], path, error))
-          return NULL;
-      }
+      for (guint k = 0; k < n_data_sets; k++)
+        known = known || g_str_has_prefix (name, data_sets[k].file);
+      if (s == n_data_sets && !known)
+        g_ptr_array_add (others, g_strdup (name));
+      if (s < n_data_sets && g_str_has_prefix (name, data_sets[s].file)
+          && !read_file (rows, &data_sets[s], path, error))
+        return NULL;
+    }
   return g_steal_pointer (&rows);
 }

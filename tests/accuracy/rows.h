@@ -7,8 +7,7 @@
 struct _Row;
 
 /* A file of rows that were measured alike. */
-typedef struct
-{
+typedef struct {
   const char *file;  /* its name begins so */
   const char *title; /* of its section */
   const char *cluster;
@@ -24,8 +23,7 @@ typedef struct
   gboolean whole;    /* a file is one run: its lines, the first one too, are the cells of one row */
 } DataSet;
 
-typedef struct _Row
-{
+typedef struct _Row {
   const DataSet *set;
   GStrv header, cells;
   char *name;

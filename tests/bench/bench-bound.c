@@ -20,16 +20,14 @@
 /* The largest of them decides how long a bound may take. */
 #define MAX_STATES 1500000
 
-typedef enum
-{
+typedef enum {
   EQUAL,
   HEAVY_LAST, /* the last stage takes half as long again */
   SLOW,       /* device 1 does */
   UNEQUAL,    /* stages differ by up to 30 % */
 } Shape;
 
-typedef struct
-{
+typedef struct {
   const char *name;
   Setting setting;
   Shape shape;
@@ -95,11 +93,9 @@ static const Row medium[] = {
 #define DRAW(array) array[ps_random_below (random, G_N_ELEMENTS (array))]
 
 /* A setting of the kinds of `mixed`. */
-static Row
-draw_row (PsRandom *random, char name[64])
+static Row draw_row (PsRandom *random, char name[64])
 {
-  static const struct
-  {
+  static const struct {
     PsPlacementKind placement;
     guint v;
     const char *name;
@@ -128,40 +124,35 @@ draw_row (PsRandom *random, char name[64])
   return row;
 }
 
-static void
-shape_costs (PsCosts *costs, const Row *row)
+static void shape_costs (PsCosts *costs, const Row *row)
 {
   guint n = costs->n_stages;
 
   for (guint s = 0; s < n; s++)
-    for (guint kind = 0; kind < N_KINDS; kind++)
-      {
-        gint64 *time = &ps_costs_op (costs, (PsOpKind)kind, s)->duration_ns;
+    for (guint kind = 0; kind < N_KINDS; kind++) {
+      gint64 *time = &ps_costs_op (costs, (PsOpKind)kind, s)->duration_ns;
 
-        if ((row->shape == HEAVY_LAST && s + 1 == n) || (row->shape == SLOW && s % row->setting.p == 1))
-          *time += *time / 2;
-        if (row->shape == UNEQUAL)
-          *time += *time * ((gint64)(s * 7 + kind * 3) % 13 - 6) / 20;
-        if (kind == PS_OP_W)
-          ps_costs_op (costs, PS_OP_BW, s)->duration_ns = *time + ps_costs_op (costs, PS_OP_B, s)->duration_ns;
-      }
+      if ((row->shape == HEAVY_LAST && s + 1 == n) || (row->shape == SLOW && s % row->setting.p == 1))
+        *time += *time / 2;
+      if (row->shape == UNEQUAL)
+        *time += *time * ((gint64)(s * 7 + kind * 3) % 13 - 6) / 20;
+      if (kind == PS_OP_W)
+        ps_costs_op (costs, PS_OP_BW, s)->duration_ns = *time + ps_costs_op (costs, PS_OP_B, s)->duration_ns;
+    }
 }
 
-static gboolean
-always (gpointer data)
+static gboolean always (gpointer data)
 {
   return TRUE;
 }
 
-static double
-gap (gint64 best, gint64 bound)
+static double gap (gint64 best, gint64 bound)
 {
   return 100 * ((double)best / (double)bound - 1);
 }
 
 /* The bound by windows for as long as it takes. */
-static gint64
-windows_bound (const PsProblem *problem, gint64 root, gint64 best)
+static gint64 windows_bound (const PsProblem *problem, gint64 root, gint64 best)
 {
   g_autoptr (PsWindows) windows = root < best ? ps_windows_new (problem, MAX_STATES) : NULL;
 
@@ -169,8 +160,7 @@ windows_bound (const PsProblem *problem, gint64 root, gint64 best)
 }
 
 /* Adds the gaps to the sums: of the sums of docs/bounds.md, with the root's bound, and the search's own. */
-static void
-bench_row (const Row *row, guint64 moves, double *sum, double *worst)
+static void bench_row (const Row *row, guint64 moves, double *sum, double *worst)
 {
   Case c;
 
@@ -194,8 +184,7 @@ bench_row (const Row *row, guint64 moves, double *sum, double *worst)
   case_clear (&c);
 }
 
-static void
-bench_rows (const char *title, const Row *rows, guint n, guint64 moves, const char *text)
+static void bench_rows (const char *title, const Row *rows, guint n, guint64 moves, const char *text)
 {
   double sum[3] = { 0 }, worst = 0;
 
@@ -207,23 +196,21 @@ bench_rows (const char *title, const Row *rows, guint n, guint64 moves, const ch
           sum[2] / n, worst);
 }
 
-int
-main (int argc, char **argv)
+int main (int argc, char **argv)
 {
   guint64 moves = argc > 1 ? strtoull (argv[1], NULL, 10) : 1000000;
   const char *text = argc > 2 ? argv[2] : "";
 
-  if (argc > 3)
-    {
-      PsRandom random = { strtoull (argv[3], NULL, 10) };
-      char names[G_N_ELEMENTS (mixed)][64];
-      Row rows[G_N_ELEMENTS (mixed)];
+  if (argc > 3) {
+    PsRandom random = { strtoull (argv[3], NULL, 10) };
+    char names[G_N_ELEMENTS (mixed)][64];
+    Row rows[G_N_ELEMENTS (mixed)];
 
-      for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
-        rows[i] = draw_row (&random, names[i]);
-      bench_rows ("41 drawn settings", rows, G_N_ELEMENTS (rows), moves, text);
-      return 0;
-    }
+    for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
+      rows[i] = draw_row (&random, names[i]);
+    bench_rows ("41 drawn settings", rows, G_N_ELEMENTS (rows), moves, text);
+    return 0;
+  }
   bench_rows ("24 medium settings, p=4 m=8 f,b,w=5,5,4", medium, G_N_ELEMENTS (medium), moves, text);
   bench_rows ("41 mixed settings", mixed, G_N_ELEMENTS (mixed), moves, text);
   return 0;

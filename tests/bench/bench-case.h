@@ -6,8 +6,7 @@
 #include "error-rig.h"
 #include "search/problem.h"
 
-typedef struct
-{
+typedef struct {
   PsPlacementKind placement;
   guint p, v, m;
   gint64 cost[4]; /* f, b, w, c of a chunk */
@@ -15,28 +14,25 @@ typedef struct
 } Setting;
 
 /* A search over one of them, seed 1, one thread. */
-typedef struct
-{
+typedef struct {
   PsPlacement *placement;
   PsCosts *costs;
   gint64 *limit;
   PsSearchSetting setting;
 } Case;
 
-static inline void
-case_init (Case *c, const Setting *setting)
+static inline void case_init (Case *c, const Setting *setting)
 {
   guint n = setting->p * setting->v;
 
   c->placement = ps_placement_new (setting->placement, setting->p, setting->v);
   c->costs = ps_costs_new (n);
-  for (guint s = 0; s < n; s++)
-    {
-      for (guint kind = 0; kind < N_KINDS; kind++)
-        ps_costs_op (c->costs, (PsOpKind)kind, s)->duration_ns = setting->cost[kind];
-      ps_costs_op (c->costs, PS_OP_BW, s)->duration_ns = setting->cost[1] + setting->cost[2];
-      ps_costs_set_memory (c->costs, s, 2, 1);
-    }
+  for (guint s = 0; s < n; s++) {
+    for (guint kind = 0; kind < N_KINDS; kind++)
+      ps_costs_op (c->costs, (PsOpKind)kind, s)->duration_ns = setting->cost[kind];
+    ps_costs_op (c->costs, PS_OP_BW, s)->duration_ns = setting->cost[1] + setting->cost[2];
+    ps_costs_set_memory (c->costs, s, 2, 1);
+  }
   for (guint i = 1; i <= 2 * n; i++)
     c->costs->transfer_ns[i] = setting->cost[3];
   c->limit = g_new (gint64, setting->p);
@@ -50,8 +46,7 @@ case_init (Case *c, const Setting *setting)
                                   .n_threads = 1 };
 }
 
-static inline void
-case_clear (Case *c)
+static inline void case_clear (Case *c)
 {
   ps_placement_free (c->placement);
   ps_costs_free (c->costs);

@@ -5,8 +5,7 @@
 
 #include <time.h>
 
-static inline gint64
-clock_ns (clockid_t clock)
+static inline gint64 clock_ns (clockid_t clock)
 {
   struct timespec time;
 

@@ -14,8 +14,7 @@
 #define COSTS "f=10ms,b=9ms,w=7ms,c=400us,act=1GiB,wact=512MiB"
 
 /* Generates, validates, lowers and simulates one schedule. */
-static void
-predict (guint p, guint m, guint v)
+static void predict (guint p, guint m, guint v)
 {
   g_autoptr (GError) error = NULL;
   PsFamilySetting setting = { .n_devices = p, .n_microbatches = m, .n_chunks = v };
@@ -30,27 +29,23 @@ predict (guint p, guint m, guint v)
   ps_simulate (program, costs, simulation);
 }
 
-static void
-grow_devices (guint n)
+static void grow_devices (guint n)
 {
   predict (n, 1024, 2);
 }
 
-static void
-grow_microbatches (guint n)
+static void grow_microbatches (guint n)
 {
   predict (16, n, 2);
 }
 
-static void
-grow_chunks (guint n)
+static void grow_chunks (guint n)
 {
   predict (16, 1024, n);
 }
 
 /* Cuts 16 layers for each stage. */
-static void
-grow_stages (guint n)
+static void grow_stages (guint n)
 {
   g_autoptr (PsLayers) layers = ps_layers_new (16 * n);
   g_autofree PsLink *links = g_new (PsLink, n);
@@ -58,15 +53,14 @@ grow_stages (guint n)
   PsPartitionSetting setting = { .layers = layers, .n_devices = n, .n_chunks = 1, .links = links };
 
   layers->source = g_strdup ("layers of 1000 lengths");
-  for (guint i = 0; i < layers->n_layers; i++)
-    {
-      PsLayer *layer = &layers->layers[i];
+  for (guint i = 0; i < layers->n_layers; i++) {
+    PsLayer *layer = &layers->layers[i];
 
-      layer->forward_ns = layer->backward_ns = layer->weight_ns = 1 + i * 7919 % 1000;
-      layer->full_backward_ns = 2 * layer->forward_ns;
-      layer->time_ns = 3 * layer->forward_ns;
-      layer->output_bytes = 1 << 20;
-    }
+    layer->forward_ns = layer->backward_ns = layer->weight_ns = 1 + i * 7919 % 1000;
+    layer->full_backward_ns = 2 * layer->forward_ns;
+    layer->time_ns = 3 * layer->forward_ns;
+    layer->output_bytes = 1 << 20;
+  }
   for (guint d = 0; d < n; d++)
     links[d] = (PsLink){ .latency_ns = 50, .bandwidth = 50e12 };
   g_autoptr (PsPartition) partition = ps_partition (ps_partitioner_find ("bottleneck"), &setting, &error);
@@ -74,8 +68,7 @@ grow_stages (guint n)
 }
 
 /* Predicts so many bandwidths, without a database. */
-static void
-grow_settings (guint n)
+static void grow_settings (guint n)
 {
   g_autofree char *text = g_strdup_printf ("[sweep]\ndevices = 8\nmicrobatches = 32\ncosts = " COSTS "\n"
                                            "schedule = zb-h1\nbandwidth-factor = 1..%u step 1\n",
@@ -84,16 +77,14 @@ grow_settings (guint n)
   g_autoptr (PsSweep) sweep = ps_sweep_parse ("bench", text, strlen (text), &error);
   g_autoptr (PsSweepWorker) worker = ps_sweep_worker_new (sweep);
 
-  for (guint64 point = 0; point < ps_sweep_n_points (sweep); point++)
-    {
-      g_autoptr (PsResult) result = fine (ps_sweep_worker_predict (worker, point, &error));
+  for (guint64 point = 0; point < ps_sweep_n_points (sweep); point++) {
+    g_autoptr (PsResult) result = fine (ps_sweep_worker_predict (worker, point, &error));
 
-      g_assert_nonnull (result);
-    }
+    g_assert_nonnull (result);
+  }
 }
 
-static void
-grow_samples (guint n)
+static void grow_samples (guint n)
 {
   g_autoptr (GError) error = NULL;
   PsFamilySetting family = { .n_devices = 8, .n_microbatches = 32, .n_chunks = 1 };
@@ -107,8 +98,7 @@ grow_samples (guint n)
   g_free (ps_uncertainty_sample (program, costs, &uncertainty, &sampling, NULL));
 }
 
-typedef struct
-{
+typedef struct {
   const char *name;
   const char *work;
   const char *order;
@@ -127,49 +117,42 @@ static const Curve curves[] = {
 };
 
 /* The least of several rounds, and of small sizes several runs a round: other work on the machine only adds. */
-static double
-least_seconds (const Curve *curve, guint n)
+static double least_seconds (const Curve *curve, guint n)
 {
   gint64 least = G_MAXINT64;
 
-  for (guint round = 0; round < N_ROUNDS; round++)
-    {
-      gint64 start = clock_ns (CLOCK_PROCESS_CPUTIME_ID), elapsed;
-      guint runs = 0;
+  for (guint round = 0; round < N_ROUNDS; round++) {
+    gint64 start = clock_ns (CLOCK_PROCESS_CPUTIME_ID), elapsed;
+    guint runs = 0;
 
-      do
-        {
-          curve->run (n);
-          runs++;
-          elapsed = clock_ns (CLOCK_PROCESS_CPUTIME_ID) - start;
-        }
-      while (elapsed < 5000000);
-      least = MIN (least, elapsed / runs);
-    }
+    do {
+      curve->run (n);
+      runs++;
+      elapsed = clock_ns (CLOCK_PROCESS_CPUTIME_ID) - start;
+    } while (elapsed < 5000000);
+    least = MIN (least, elapsed / runs);
+  }
   return (double)least / 1e9;
 }
 
-static void
-measure (const Curve *curve, FILE *file)
+static void measure (const Curve *curve, FILE *file)
 {
   double first = 0, seconds = 0;
 
   fprintf (file, "\"%s\" \"%s: order %s\"\n", curve->name, curve->work, curve->order);
-  for (guint64 n = curve->from; n <= curve->to; n *= curve->factor)
-    {
-      double order = pow ((double)n / curve->from, curve->power);
+  for (guint64 n = curve->from; n <= curve->to; n *= curve->factor) {
+    double order = pow ((double)n / curve->from, curve->power);
 
-      seconds = least_seconds (curve, (guint)n);
-      first = n == curve->from ? seconds : first;
-      printf ("growth %-15s %-25s %6u: %10.6f s, %5.2f of order %s\n", curve->name, curve->work, (guint)n, seconds,
-              seconds / first / order, curve->order);
-      fprintf (file, "%u %.9f %.9f\n", (guint)n, seconds, first * order);
-    }
+    seconds = least_seconds (curve, (guint)n);
+    first = n == curve->from ? seconds : first;
+    printf ("growth %-15s %-25s %6u: %10.6f s, %5.2f of order %s\n", curve->name, curve->work, (guint)n, seconds,
+            seconds / first / order, curve->order);
+    fprintf (file, "%u %.9f %.9f\n", (guint)n, seconds, first * order);
+  }
   fprintf (file, "\n\n");
 }
 
-int
-main (int argc, char **argv)
+int main (int argc, char **argv)
 {
   FILE *file = fopen (argc > 1 ? argv[1] : "/dev/null", "w");
 

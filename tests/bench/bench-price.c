@@ -21,8 +21,7 @@
 /* How far a single op is moved. */
 #define REACH 6
 
-typedef struct
-{
+typedef struct {
   PsPlacementKind placement;
   guint n_chunks;
   const char *line;
@@ -46,20 +45,17 @@ static const Row rows[] = {
 };
 
 /* Seconds of the processor. */
-static double
-now (void)
+static double now (void)
 {
   return (double)clock () / CLOCKS_PER_SEC;
 }
 
-typedef struct
-{
+typedef struct {
   double until;
   gint stop;
 } Limit;
 
-static void
-watch (const PsSearchProgress *progress, gpointer data)
+static void watch (const PsSearchProgress *progress, gpointer data)
 {
   Limit *limit = data;
 
@@ -68,33 +64,30 @@ watch (const PsSearchProgress *progress, gpointer data)
 }
 
 /* The best family's price, and its order. */
-static gint64
-best_family (const PsSearchPricing *pricing, PsOrder *best, const char **name)
+static gint64 best_family (const PsSearchPricing *pricing, PsOrder *best, const char **name)
 {
   g_autoptr (PsOrder) order = ps_order_new (best->problem);
   guint n;
   const PsFamily *const *families = ps_family_table (&n);
   gint64 least = G_MAXINT64;
 
-  for (guint i = 0; i < n; i++)
-    {
-      g_autoptr (PsSchedule) schedule = ps_search_generate (families[i], (gpointer)pricing, NULL);
+  for (guint i = 0; i < n; i++) {
+    g_autoptr (PsSchedule) schedule = ps_search_generate (families[i], (gpointer)pricing, NULL);
 
-      if (schedule == NULL || schedule->asynchronous || schedule->n_slices > 1
-          || !ps_order_from_schedule (order, schedule) || !ps_order_evaluate (order) || order->excess > 0)
-        continue;
-      gint64 price = ps_search_price (schedule, (gpointer)pricing);
-      if (price >= least)
-        continue;
-      least = price;
-      *name = families[i]->name;
-      ps_order_assign (best, order);
-    }
+    if (schedule == NULL || schedule->asynchronous || schedule->n_slices > 1
+        || !ps_order_from_schedule (order, schedule) || !ps_order_evaluate (order) || order->excess > 0)
+      continue;
+    gint64 price = ps_search_price (schedule, (gpointer)pricing);
+    if (price >= least)
+      continue;
+    least = price;
+    *name = families[i]->name;
+    ps_order_assign (best, order);
+  }
   return least;
 }
 
-static gint64
-price_of (const PsOrder *order, const PsPlacement *placement, PsSearchPricing *pricing)
+static gint64 price_of (const PsOrder *order, const PsPlacement *placement, PsSearchPricing *pricing)
 {
   g_autoptr (PsSchedule) schedule = ps_order_to_schedule (order, placement);
 
@@ -102,8 +95,7 @@ price_of (const PsOrder *order, const PsPlacement *placement, PsSearchPricing *p
 }
 
 /* Moves one op by up to REACH places if that leaves a solution. */
-static gboolean
-move_one (PsOrder *order, PsRandom *random)
+static gboolean move_one (PsOrder *order, PsRandom *random)
 {
   const PsProblem *problem = order->problem;
   guint at = order->nodes[order->node[ps_random_below (random, problem->n_ops)]].position;
@@ -122,8 +114,8 @@ move_one (PsOrder *order, PsRandom *random)
 }
 
 /* An order of a family may have a price of its own: it has pairs only where they save time. */
-static gint64
-anneal (PsSearchPricing *pricing, const PsPlacement *placement, PsOrder *order, double seconds, guint64 *n_prices)
+static gint64 anneal (PsSearchPricing *pricing, const PsPlacement *placement, PsOrder *order, double seconds,
+                      guint64 *n_prices)
 {
   const PsProblem *problem = order->problem;
   g_autoptr (PsOrder) kept = ps_order_new (problem);
@@ -134,25 +126,22 @@ anneal (PsSearchPricing *pricing, const PsPlacement *placement, PsOrder *order, 
   for (guint i = 0; i < problem->n_stages * N_KINDS; i++)
     unit += (double)problem->duration[i] / (problem->n_stages * N_KINDS);
   ps_order_assign (kept, order);
-  for (; part < 1; part = (now () - begin) / seconds)
-    {
-      if (!move_one (order, &random))
-        continue;
-      gint64 changed = price_of (order, placement, pricing);
-      gboolean takes
-          = (double)changed <= current + unit * HOT * pow (COLD / HOT, part) * ps_random_exponential (&random);
+  for (; part < 1; part = (now () - begin) / seconds) {
+    if (!move_one (order, &random))
+      continue;
+    gint64 changed = price_of (order, placement, pricing);
+    gboolean takes = (double)changed <= current + unit * HOT * pow (COLD / HOT, part) * ps_random_exponential (&random);
 
-      *n_prices += 1;
-      best = MIN (best, changed);
-      if (takes)
-        current = (double)changed;
-      ps_order_assign (takes ? kept : order, takes ? order : kept);
-    }
+    *n_prices += 1;
+    best = MIN (best, changed);
+    if (takes)
+      current = (double)changed;
+    ps_order_assign (takes ? kept : order, takes ? order : kept);
+  }
   return best;
 }
 
-static void
-bench_row (const Row *row, double search_seconds, double anneal_seconds)
+static void bench_row (const Row *row, double search_seconds, double anneal_seconds)
 {
   g_autoptr (PsSetting) setting = parse_good (row->line);
   g_autoptr (PsPlacement) placement = ps_placement_new (row->placement, setting->n_devices, row->n_chunks);
@@ -199,8 +188,7 @@ bench_row (const Row *row, double search_seconds, double anneal_seconds)
   fflush (stdout);
 }
 
-int
-main (int argc, char **argv)
+int main (int argc, char **argv)
 {
   for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
     if (argc < 4 || strstr (rows[i].line, argv[3]) != NULL)

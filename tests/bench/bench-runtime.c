@@ -13,8 +13,7 @@
 
 #define N_STEPS 60
 
-static PsProgram *
-program_of (const char *name, guint n_devices, guint n_microbatches)
+static PsProgram *program_of (const char *name, guint n_devices, guint n_microbatches)
 {
   const PsFamily *family = ps_family_find (name);
   const PsFamilySetting setting
@@ -24,39 +23,35 @@ program_of (const char *name, guint n_devices, guint n_microbatches)
 }
 
 /* The median time from the end of an op to the start of the next on the same device. */
-static gint64
-median_gap (const PsTimeline *timeline)
+static gint64 median_gap (const PsTimeline *timeline)
 {
   g_autoptr (GArray) gaps = g_array_new (FALSE, FALSE, sizeof (gint64));
 
-  for (guint i = 1; i < timeline->ops->len; i++)
-    {
-      const PsSpan *span = &g_array_index (timeline->ops, PsSpan, i);
-      gint64 gap_ns = span->start_ns - span[-1].end_ns;
+  for (guint i = 1; i < timeline->ops->len; i++) {
+    const PsSpan *span = &g_array_index (timeline->ops, PsSpan, i);
+    gint64 gap_ns = span->start_ns - span[-1].end_ns;
 
-      if (span->device == span[-1].device)
-        g_array_append_val (gaps, gap_ns);
-    }
+    if (span->device == span[-1].device)
+      g_array_append_val (gaps, gap_ns);
+  }
   return ps_median ((gint64 *)(gpointer)gaps->data, gaps->len);
 }
 
 /* The median time from a sender's handing over a message until its receiver has it. 0: there is none. */
-static gint64
-median_transfer (const PsTimeline *timeline)
+static gint64 median_transfer (const PsTimeline *timeline)
 {
   g_autofree gint64 *times_ns = g_new (gint64, timeline->transfers->len);
 
-  for (guint i = 0; i < timeline->transfers->len; i++)
-    {
-      const PsSpan *span = &g_array_index (timeline->transfers, PsSpan, i);
+  for (guint i = 0; i < timeline->transfers->len; i++) {
+    const PsSpan *span = &g_array_index (timeline->transfers, PsSpan, i);
 
-      times_ns[i] = span->end_ns - span->start_ns;
-    }
+    times_ns[i] = span->end_ns - span->start_ns;
+  }
   return timeline->transfers->len > 0 ? ps_median (times_ns, timeline->transfers->len) : 0;
 }
 
-static void
-measure (const char *name, guint n_devices, guint n_microbatches, const char *transport, PsProcesses *processes)
+static void measure (const char *name, guint n_devices, guint n_microbatches, const char *transport,
+                     PsProcesses *processes)
 {
   g_autoptr (PsProgram) program = program_of (name, n_devices, n_microbatches);
   g_autoptr (GError) error = NULL;
@@ -81,15 +76,13 @@ measure (const char *name, guint n_devices, guint n_microbatches, const char *tr
           (double)result->median_iteration_ns * n_devices / n_ops, program->n_messages / n_ops);
 }
 
-static int
-report (const GError *error, gpointer data)
+static int report (const GError *error, gpointer data)
 {
   g_printerr ("bench-runtime: %s\n", error->message);
   return 1;
 }
 
-int
-main (int argc, char **argv)
+int main (int argc, char **argv)
 {
   g_autoptr (GError) error = NULL;
   PsProcesses *processes;
@@ -97,18 +90,15 @@ main (int argc, char **argv)
   setlocale (LC_CTYPE, "");
   if (!ps_processes_join (&processes, report, NULL, &error))
     return report (error, NULL);
-  if (processes == NULL)
-    {
-      measure ("gpipe", 1, 512, "threads", NULL);
-      measure ("gpipe", 2, 256, "threads", NULL);
-      measure ("1f1b", 2, 256, "threads", NULL);
-      measure ("zb-h1", 4, 128, "threads", NULL);
-    }
-  else
-    {
-      measure ("gpipe", ps_processes_n_ranks (processes), 256, "mpi", processes);
-      measure ("1f1b", ps_processes_n_ranks (processes), 256, "mpi", processes);
-    }
+  if (processes == NULL) {
+    measure ("gpipe", 1, 512, "threads", NULL);
+    measure ("gpipe", 2, 256, "threads", NULL);
+    measure ("1f1b", 2, 256, "threads", NULL);
+    measure ("zb-h1", 4, 128, "threads", NULL);
+  } else {
+    measure ("gpipe", ps_processes_n_ranks (processes), 256, "mpi", processes);
+    measure ("1f1b", ps_processes_n_ranks (processes), 256, "mpi", processes);
+  }
   ps_processes_part (processes, NULL);
   return 0;
 }

@@ -9,8 +9,7 @@
 /* A device that computes nothing, checks that every op may run, and holds this much memory per microbatch: F leaves 100
  * and needs 30 more while it runs; B needs 20 and frees 40; W frees the other 60; BW needs 20 and frees 100. A stage
  * has 1000 bytes of state per layer. */
-typedef struct
-{
+typedef struct {
   PsDevice base;
   PsDeviceSetting setting;
   PsMemoryUse use;
@@ -28,8 +27,7 @@ static int n_fake_conditions; /* atomic */
 
 static PsDevice *fake_open (const PsDeviceSetting *setting, GError **error);
 
-static void
-fake_close (PsDevice *base)
+static void fake_close (PsDevice *base)
 {
   FakeDevice *fake = (FakeDevice *)base;
 
@@ -39,15 +37,13 @@ fake_close (PsDevice *base)
   g_free (fake);
 }
 
-static gboolean
-fake_attach (PsDevice *base, GError **error)
+static gboolean fake_attach (PsDevice *base, GError **error)
 {
   ((FakeDevice *)base)->thread = g_thread_self ();
   return TRUE;
 }
 
-static gboolean
-fake_add_stage (PsDevice *base, guint stage, const PsStageShape *shape, GError **error)
+static gboolean fake_add_stage (PsDevice *base, guint stage, const PsStageShape *shape, GError **error)
 {
   FakeDevice *fake = (FakeDevice *)base;
 
@@ -57,8 +53,7 @@ fake_add_stage (PsDevice *base, guint stage, const PsStageShape *shape, GError *
   return TRUE;
 }
 
-static PsTensor *
-fake_tensor_new (PsDevice *base)
+static PsTensor *fake_tensor_new (PsDevice *base)
 {
   FakeDevice *fake = (FakeDevice *)base;
   PsTensor *tensor = g_new0 (PsTensor, 1);
@@ -70,8 +65,7 @@ fake_tensor_new (PsDevice *base)
   return tensor;
 }
 
-static void
-fake_tensor_free (PsTensor *tensor)
+static void fake_tensor_free (PsTensor *tensor)
 {
   g_atomic_int_add (&n_fake_tensors, -1);
   g_free (tensor->data);
@@ -79,8 +73,7 @@ fake_tensor_free (PsTensor *tensor)
 }
 
 /* The first `extra` bytes are there only while the op runs. */
-static void
-fake_use_memory (FakeDevice *fake, gint64 extra, gint64 kept)
+static void fake_use_memory (FakeDevice *fake, gint64 extra, gint64 kept)
 {
   gint64 held = fake->use.current[PS_USE_STATE] + fake->use.current[PS_USE_ACTIVATION];
 
@@ -88,8 +81,7 @@ fake_use_memory (FakeDevice *fake, gint64 extra, gint64 kept)
   fake->use.current[PS_USE_ACTIVATION] += kept;
 }
 
-static gboolean
-fake_run (PsDevice *base, PsOp op, PsTensor *input, PsTensor **output, GError **error)
+static gboolean fake_run (PsDevice *base, PsOp op, PsTensor *input, PsTensor **output, GError **error)
 {
   FakeDevice *fake = (FakeDevice *)base;
   const PsStageShape *shape = &fake->shapes[op.stage];
@@ -105,12 +97,11 @@ fake_run (PsDevice *base, PsOp op, PsTensor *input, PsTensor **output, GError **
     *output = fake_tensor_new (base);
   static const guint8 needed[] = { 0, 1, 2, 1 }, left[] = { 1, 2, 0, 0 };
   static const gint64 extra[] = { 30, 20, 0, 20 }, kept[] = { 100, -40, -60, -100 };
-  if (op.kind != PS_OP_O)
-    {
-      g_assert_cmpuint (*state, ==, needed[op.kind]);
-      *state = left[op.kind];
-      fake_use_memory (fake, extra[op.kind], kept[op.kind]);
-    }
+  if (op.kind != PS_OP_O) {
+    g_assert_cmpuint (*state, ==, needed[op.kind]);
+    *state = left[op.kind];
+    fake_use_memory (fake, extra[op.kind], kept[op.kind]);
+  }
   if (g_atomic_int_add (&n_fake_ops, 1) + 1 != fail_at)
     return TRUE;
   g_clear_pointer (output, fake_tensor_free);
@@ -119,8 +110,7 @@ fake_run (PsDevice *base, PsOp op, PsTensor *input, PsTensor **output, GError **
 }
 
 /* The next op of this device finds nothing in its caches. */
-static gboolean
-fake_flush_cache (PsDevice *base, GError **error)
+static gboolean fake_flush_cache (PsDevice *base, GError **error)
 {
   FakeDevice *fake = (FakeDevice *)base;
 
@@ -133,8 +123,7 @@ static guint fake_throttle = PS_THROTTLE_POWER;
 static gint64 time_limit_ns = G_GINT64_CONSTANT (60000000000);
 
 /* Of the whole accelerator, 100 MHz and a degree more each time; throttled from the third reading on. */
-static void
-fake_condition (PsDevice *base, PsCondition *condition)
+static void fake_condition (PsDevice *base, PsCondition *condition)
 {
   gint n = g_atomic_int_add (&n_fake_conditions, 1);
 
@@ -143,26 +132,22 @@ fake_condition (PsDevice *base, PsCondition *condition)
                               .throttle = PS_THROTTLE_KNOWN | (n >= 2 ? fake_throttle : 0) };
 }
 
-static guint
-fake_sharing (PsDevice *base)
+static guint fake_sharing (PsDevice *base)
 {
   return ((FakeDevice *)base)->setting.n_local;
 }
 
-static gint64
-fake_op_ns (PsDevice *base)
+static gint64 fake_op_ns (PsDevice *base)
 {
   return 77;
 }
 
-static void
-fake_memory (PsDevice *base, PsMemoryUse *use)
+static void fake_memory (PsDevice *base, PsMemoryUse *use)
 {
   *use = ((FakeDevice *)base)->use;
 }
 
-static void
-fake_reset_peak (PsDevice *base)
+static void fake_reset_peak (PsDevice *base)
 {
   PsMemoryUse *use = &((FakeDevice *)base)->use;
 
@@ -207,8 +192,7 @@ static const PsDeviceClass split_class = {
 static const PsDeviceClass *opened_class = &fake_class;
 static int fake_indices; /* bit 1 << index of every device opened */
 
-static PsDevice *
-fake_open (const PsDeviceSetting *setting, GError **error)
+static PsDevice *fake_open (const PsDeviceSetting *setting, GError **error)
 {
   FakeDevice *fake = g_new0 (FakeDevice, 1);
 

@@ -25,8 +25,7 @@ static const gint64 op_ms[PS_N_OP_KINDS]
 
 /* ... and this many ns more: 100000 for each layer, 1000 times its index, 100 times the devices that split its
  * accelerator, 10 if warm. */
-static gint64
-known_ns (PsOpKind kind, guint n_layers, guint index, guint n_local, gboolean warm)
+static gint64 known_ns (PsOpKind kind, guint n_layers, guint index, guint n_local, gboolean warm)
 {
   return op_ms[kind] * MS + 100000 * n_layers + 1000 * index + 100 * n_local + (warm ? 10 : 0);
 }
@@ -41,8 +40,7 @@ static guint n_restless, n_readings; /* readings begun */
 static gulong nap_us;                /* that each op takes by the host's clock */
 static GString *opened;              /* what settings devices were opened with, one line for each; NULL: not noted */
 
-typedef struct
-{
+typedef struct {
   FakeDevice fake; /* first */
   PsOp last, before;
   guint n_ops[PS_N_OP_KINDS];
@@ -50,14 +48,12 @@ typedef struct
 
 static PsDeviceClass known;
 /* Self-sends open a whole accelerator, too, and run nothing. */
-static gboolean
-is_sentinel (const PsDeviceSetting *setting)
+static gboolean is_sentinel (const PsDeviceSetting *setting)
 {
   return setting->n_local == 1 && setting->n_stages == SENTINEL_STAGES;
 }
 
-static PsDevice *
-known_open (const PsDeviceSetting *setting, GError **error)
+static PsDevice *known_open (const PsDeviceSetting *setting, GError **error)
 {
   KnownDevice *device = g_new0 (KnownDevice, 1);
   PsDevice *fake = fake_open (setting, error);
@@ -73,8 +69,7 @@ known_open (const PsDeviceSetting *setting, GError **error)
   return &device->fake.base;
 }
 
-static gboolean
-known_run (PsDevice *base, PsOp op, PsTensor *input, PsTensor **output, GError **error)
+static gboolean known_run (PsDevice *base, PsOp op, PsTensor *input, PsTensor **output, GError **error)
 {
   KnownDevice *device = (KnownDevice *)base;
 
@@ -85,8 +80,7 @@ known_run (PsDevice *base, PsOp op, PsTensor *input, PsTensor **output, GError *
 }
 
 /* F takes memory that was just freed, others data that was just made. */
-static gboolean
-is_warm (PsOp before, PsOp op)
+static gboolean is_warm (PsOp before, PsOp op)
 {
   static const PsOpKind maker[PS_N_OP_KINDS] = { [PS_OP_B] = PS_OP_F, [PS_OP_BW] = PS_OP_F, [PS_OP_W] = PS_OP_B };
 
@@ -98,8 +92,7 @@ is_warm (PsOp before, PsOp op)
 }
 
 /* The sentinel is the only op on a whole accelerator. */
-static gint64
-known_op_ns (PsDevice *base)
+static gint64 known_op_ns (PsDevice *base)
 {
   KnownDevice *device = (KnownDevice *)base;
   const PsDeviceSetting *setting = &device->fake.setting;
@@ -115,14 +108,12 @@ known_op_ns (PsDevice *base)
 
 static guint n_adopted;
 
-static GBytes *
-known_choices (PsDevice *base)
+static GBytes *known_choices (PsDevice *base)
 {
   return g_bytes_new_static ("abc", 3);
 }
 
-static gboolean
-adopt_known (PsDevice *base, GBytes *choices, GError **error)
+static gboolean adopt_known (PsDevice *base, GBytes *choices, GError **error)
 {
   g_assert_cmpmem (g_bytes_get_data (choices, NULL), g_bytes_get_size (choices), "abc", 3);
   g_atomic_int_inc (&n_adopted);
@@ -135,8 +126,7 @@ static PsTransportClass carrier;
 
 static gint n_messages; /* of a transport; atomic */
 
-static PsTransport *
-carrier_open (const PsTransportSetting *setting, GError **error)
+static PsTransport *carrier_open (const PsTransportSetting *setting, GError **error)
 {
   PsTransport *transport = ps_threads_transport.open (setting, error);
 
@@ -147,9 +137,8 @@ carrier_open (const PsTransportSetting *setting, GError **error)
 }
 
 /* 1000 ns, 1 ns for each 64 bytes, 300 ns more to the higher of both devices. */
-static PsTensor *
-carrier_wait (PsTransport *transport, guint at, guint from, PsOp message, PsDevice *into, PsTransferTimes *times,
-              GError **error)
+static PsTensor *carrier_wait (PsTransport *transport, guint at, guint from, PsOp message, PsDevice *into,
+                               PsTransferTimes *times, GError **error)
 {
   PsTensor *tensor = ps_threads_transport.wait (transport, at, from, message, into, times, error);
   const guint link = (guint)g_atomic_int_get (&fake_indices);
@@ -163,14 +152,12 @@ carrier_wait (PsTransport *transport, guint at, guint from, PsOp message, PsDevi
   return tensor;
 }
 
-static gint64
-link_ns (gint64 bytes)
+static gint64 link_ns (gint64 bytes)
 {
   return 1000 + bytes / 64;
 }
 
-static void
-set_up (void)
+static void set_up (void)
 {
   known = split_class;
   known.name = "cpu"; /* as the rig's profile says */
@@ -190,8 +177,7 @@ set_up (void)
   carrier.wait = carrier_wait;
 }
 
-static PsCalibration
-new_calibration (const PsModel *model, guint n_devices, const guint *chunks, guint n_chunks)
+static PsCalibration new_calibration (const PsModel *model, guint n_devices, const guint *chunks, guint n_chunks)
 {
   return (PsCalibration){ .device = &known,
                           .transport = &carrier,
@@ -206,8 +192,7 @@ new_calibration (const PsModel *model, guint n_devices, const guint *chunks, gui
                           .seed = 1 };
 }
 
-static PsModel *
-new_model (void)
+static PsModel *new_model (void)
 {
   PsModel *model = tiny ();
 
@@ -220,8 +205,7 @@ new_model (void)
 }
 
 /* A database whose profile "here" has everything, measured on p devices. */
-typedef struct
-{
+typedef struct {
   char *path;
   PsCostDb *db;
   PsModel *model;
@@ -230,8 +214,7 @@ typedef struct
   PsCalibRounds rounds;
 } Calibrated;
 
-static void
-calibrated_init (Calibrated *c, const char *name, guint n_devices, const guint *chunks, guint n_chunks)
+static void calibrated_init (Calibrated *c, const char *name, guint n_devices, const guint *chunks, guint n_chunks)
 {
   *c = (Calibrated){ .path = path_of (name), .model = new_model (), .here = new_profile ("here") };
   g_free (c->here->model_digest);
@@ -246,8 +229,7 @@ calibrated_init (Calibrated *c, const char *name, guint n_devices, const guint *
   n_readings = n_restless = 0;
 }
 
-static void
-calibrated_clear (Calibrated *c)
+static void calibrated_clear (Calibrated *c)
 {
   ps_calib_rounds_clear (&c->rounds);
   ps_costdb_close (c->db);
@@ -258,23 +240,20 @@ calibrated_clear (Calibrated *c)
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Calibrated, calibrated_clear)
 
-static void
-measure_all (Calibrated *c)
+static void measure_all (Calibrated *c)
 {
   fine (ps_costdb_begin_profile (c->db, c->here, &c->rounds.profile, &error));
   fine (ps_calib_rounds_measure (&c->rounds, &c->calibration, &error));
 }
 
-static GPtrArray *
-rows_of (const Calibrated *c)
+static GPtrArray *rows_of (const Calibrated *c)
 {
   return fine (ps_costdb_measurements (c->db, "here", TRUE, &error));
 }
 
 /* The device whose times of a stage shape are kept, of two devices: the first stage and the middle of v = 2, which both
  * have, are of device 0, the last one is of device 1. */
-static guint
-owner_of (const char *shape)
+static guint owner_of (const char *shape)
 {
   return strstr (shape, "head") != NULL;
 }
@@ -282,8 +261,7 @@ owner_of (const char *shape)
 /* Each op has the accelerator's own time, that of the device that answers for it, and the rest is launching: none here,
  * for the host was faster than that. Both directions of a message count. The sentinel has the time of one layer on a
  * whole accelerator. */
-static void
-test_times (void)
+static void test_times (void)
 {
   static const guint chunks[] = { 1, 2 };
   g_auto (Calibrated) c = { 0 };
@@ -294,38 +272,35 @@ test_times (void)
   measure_all (&c);
   carrier.exclusive = TRUE;
   g_autoptr (GPtrArray) rows = rows_of (&c);
-  for (guint i = 0; i < rows->len; i++)
-    {
-      const PsMeasurement *m = rows->pdata[i];
-      guint n_layers;
+  for (guint i = 0; i < rows->len; i++) {
+    const PsMeasurement *m = rows->pdata[i];
+    guint n_layers;
 
-      g_test_message ("%s of %s, %" G_GINT64_FORMAT " bytes, %u devices", ps_op_kind_name (m->kind), m->shape, m->bytes,
-                      m->devices);
-      if (m->subject == PS_SUBJECT_OP)
-        {
-          g_assert_cmpint (sscanf (m->shape, "layers=%u", &n_layers), ==, 1);
-          const gboolean warm = g_str_has_suffix (m->shape, PS_WARM_SUFFIX);
-          const gint64 ns = known_ns (m->kind, n_layers, owner_of (m->shape), 2, warm);
+    g_test_message ("%s of %s, %" G_GINT64_FORMAT " bytes, %u devices", ps_op_kind_name (m->kind), m->shape, m->bytes,
+                    m->devices);
+    if (m->subject == PS_SUBJECT_OP) {
+      g_assert_cmpint (sscanf (m->shape, "layers=%u", &n_layers), ==, 1);
+      const gboolean warm = g_str_has_suffix (m->shape, PS_WARM_SUFFIX);
+      const gint64 ns = known_ns (m->kind, n_layers, owner_of (m->shape), 2, warm);
 
-          g_assert_cmpint (m->time.median_ns, ==, ns);
-          g_assert_cmpint (m->time.min_ns, ==, ns);
-          g_assert_cmpint (m->time.q3_ns, ==, ns);
-          g_assert_cmpint (m->launch_ns, ==, 1);
-          g_assert_cmpuint (m->time.n, ==, N_SAMPLES);
-          g_assert_cmpstr (m->stop, ==, "converged");
-          g_assert_cmpuint (m->sharing, ==, 2);
-          n_ops++;
-        }
-      if (m->subject == PS_SUBJECT_TRANSFER && *m->shape == '\0')
-        {
-          g_assert_cmpint (m->time.median_ns, ==, link_ns (m->bytes));
-          g_assert_cmpint (m->time.q1_ns, ==, link_ns (m->bytes));
-          g_assert_cmpint (m->time.q3_ns, ==, link_ns (m->bytes) + 300);
-          g_assert_cmpuint (m->time.n, ==, N_SAMPLES);
-          g_assert_cmpuint (m->devices, ==, 2);
-          n_transfers++;
-        }
+      g_assert_cmpint (m->time.median_ns, ==, ns);
+      g_assert_cmpint (m->time.min_ns, ==, ns);
+      g_assert_cmpint (m->time.q3_ns, ==, ns);
+      g_assert_cmpint (m->launch_ns, ==, 1);
+      g_assert_cmpuint (m->time.n, ==, N_SAMPLES);
+      g_assert_cmpstr (m->stop, ==, "converged");
+      g_assert_cmpuint (m->sharing, ==, 2);
+      n_ops++;
     }
+    if (m->subject == PS_SUBJECT_TRANSFER && *m->shape == '\0') {
+      g_assert_cmpint (m->time.median_ns, ==, link_ns (m->bytes));
+      g_assert_cmpint (m->time.q1_ns, ==, link_ns (m->bytes));
+      g_assert_cmpint (m->time.q3_ns, ==, link_ns (m->bytes) + 300);
+      g_assert_cmpuint (m->time.n, ==, N_SAMPLES);
+      g_assert_cmpuint (m->devices, ==, 2);
+      n_transfers++;
+    }
+  }
   /* Shapes of v = 1: 2, of v = 2: 3. F, B, W, BW and O, and all but O also warm; busy and alone. */
   g_assert_cmpuint (n_ops, ==, 5 * 9 * 2);
   g_assert_cmpuint (n_transfers, ==, N_SIZES);
@@ -334,17 +309,15 @@ test_times (void)
   g_assert_cmpuint (n_adopted, ==, 0);
   g_autoptr (GPtrArray) readings = ps_costdb_sentinels (c.db, "here", NULL);
   g_assert_cmpuint (readings->len, ==, 9);
-  for (guint i = 0; i < readings->len; i++)
-    {
-      const PsSentinel *reading = readings->pdata[i];
+  for (guint i = 0; i < readings->len; i++) {
+    const PsSentinel *reading = readings->pdata[i];
 
-      g_assert_cmpint (reading->median_ns, ==, known_ns (PS_OP_F, 1, 0, 1, TRUE)); /* right after a BW */
-      g_assert_cmpuint (reading->n, ==, N_SAMPLES);
-    }
+    g_assert_cmpint (reading->median_ns, ==, known_ns (PS_OP_F, 1, 0, 1, TRUE)); /* right after a BW */
+    g_assert_cmpuint (reading->n, ==, N_SAMPLES);
+  }
 }
 
-static guint
-count_lines (const char *line)
+static guint count_lines (const char *line)
 {
   guint n = 0;
 
@@ -353,70 +326,63 @@ count_lines (const char *line)
   return n;
 }
 
-static gboolean
-want_ops (const PsMeasurement *key, gpointer data, gboolean *wanted, GError **error)
+static gboolean want_ops (const PsMeasurement *key, gpointer data, gboolean *wanted, GError **error)
 {
   *wanted = key->subject == PS_SUBJECT_OP;
   return TRUE;
 }
 
-static gboolean
-drop (const PsMeasurement *measurement, gpointer n, GError **error)
+static gboolean drop (const PsMeasurement *measurement, gpointer n, GError **error)
 {
   ++*(guint *)n;
   return TRUE;
 }
 
-static gboolean
-drop_reading (const PsSentinel *reading, gpointer data, GError **error)
+static gboolean drop_reading (const PsSentinel *reading, gpointer data, GError **error)
 {
   return TRUE;
 }
 
 /* Two devices in two parts are four on one accelerator: device i of part k is number 2 k + i. Part 0 alone is sampled.
  * The sentinel has the accelerator to itself. */
-static void
-test_parts (void)
+static void test_parts (void)
 {
   static const guint chunks[] = { 1 };
   g_autoptr (PsModel) model = new_model ();
   guint n_stored = 0;
 
-  for (guint t = 1; t <= 2; t++)
-    {
-      PsCalibration calibration = new_calibration (model, 2, chunks, 1);
+  for (guint t = 1; t <= 2; t++) {
+    PsCalibration calibration = new_calibration (model, 2, chunks, 1);
 
-      n_stored = 0;
-      opened = g_string_new (NULL);
-      calibration.n_tensor = t;
-      calibration.wanted = want_ops;
-      calibration.sink = drop;
-      calibration.sentinel = drop_reading;
-      calibration.data = &n_stored;
-      fine (ps_calibrate (&calibration, &error));
-      g_assert_cmpuint (n_stored, ==, 2 * 9 * 2);
-      for (guint i = 0; i < 2 * t; i++)
-        {
-          const int core = 2 * t <= ps_count_cores () ? (int)i : -1;
-          g_autofree char *line
-              = g_strdup_printf ("index %u of %u core %d part %u of %u stages\n", i, 2 * t, core, i / 2, t > 1 ? t : 0);
+    n_stored = 0;
+    opened = g_string_new (NULL);
+    calibration.n_tensor = t;
+    calibration.wanted = want_ops;
+    calibration.sink = drop;
+    calibration.sentinel = drop_reading;
+    calibration.data = &n_stored;
+    fine (ps_calibrate (&calibration, &error));
+    g_assert_cmpuint (n_stored, ==, 2 * 9 * 2);
+    for (guint i = 0; i < 2 * t; i++) {
+      const int core = 2 * t <= ps_count_cores () ? (int)i : -1;
+      g_autofree char *line
+          = g_strdup_printf ("index %u of %u core %d part %u of %u stages\n", i, 2 * t, core, i / 2, t > 1 ? t : 0);
 
-          /* busy, then each device alone */
-          g_assert_cmpuint (count_lines (line), >=, 2);
-          if (t > 1 && i > 0)
-            g_assert_cmpuint (count_lines (line), ==, 2);
-        }
-      g_assert_cmpuint (count_lines ("sentinel\n"), ==, 4);
-      g_assert_cmpuint (count_lines ("index 0 of 1 core 0 part 0 of 0 sentinel\n")
-                            + count_lines ("index 0 of 1 core -1 part 0 of 0 sentinel\n"),
-                        ==, 4);
-      g_string_free (g_steal_pointer (&opened), TRUE);
+      /* busy, then each device alone */
+      g_assert_cmpuint (count_lines (line), >=, 2);
+      if (t > 1 && i > 0)
+        g_assert_cmpuint (count_lines (line), ==, 2);
     }
+    g_assert_cmpuint (count_lines ("sentinel\n"), ==, 4);
+    g_assert_cmpuint (count_lines ("index 0 of 1 core 0 part 0 of 0 sentinel\n")
+                          + count_lines ("index 0 of 1 core -1 part 0 of 0 sentinel\n"),
+                      ==, 4);
+    g_string_free (g_steal_pointer (&opened), TRUE);
+  }
 }
 
 /* One device at a time in two parts: part k is number k, on core k where there are two. */
-static void
-test_parts_alone (void)
+static void test_parts_alone (void)
 {
   static const guint chunks[] = { 1 };
   g_autoptr (PsModel) model = new_model ();
@@ -431,19 +397,17 @@ test_parts_alone (void)
   calibration.data = &n_stored;
   fine (ps_calibrate (&calibration, &error));
   g_assert_cmpuint (n_stored, ==, 2 * 9);
-  for (guint part = 0; part < 2; part++)
-    {
-      g_autofree char *line = g_strdup_printf ("index %u of 2 core %d part %u of 2 stages\n", part,
-                                               ps_count_cores () >= 2 ? (int)part : -1, part);
+  for (guint part = 0; part < 2; part++) {
+    g_autofree char *line = g_strdup_printf ("index %u of 2 core %d part %u of 2 stages\n", part,
+                                             ps_count_cores () >= 2 ? (int)part : -1, part);
 
-      g_assert_cmpuint (count_lines (line), ==, 2);
-    }
+    g_assert_cmpuint (count_lines (line), ==, 2);
+  }
   g_string_free (g_steal_pointer (&opened), TRUE);
 }
 
 /* A load is there when every one of its devices has computed a layer, forward and backward. */
-static void
-test_load (void)
+static void test_load (void)
 {
   static const guint chunks[] = { 1 };
   g_autoptr (PsModel) model = new_model ();
@@ -458,8 +422,7 @@ test_load (void)
 }
 
 /* Unequal shares are those of the devices; the sentinel, on a whole accelerator, has none. */
-static void
-test_shares (void)
+static void test_shares (void)
 {
   static const guint chunks[] = { 1 }, shares[] = { 2, 1 };
   g_autoptr (PsModel) model = new_model ();
@@ -479,92 +442,85 @@ test_shares (void)
   g_string_free (g_steal_pointer (&opened), TRUE);
 }
 
-static const PsMeasurement *
-find_row (GPtrArray *rows, PsSubject subject, PsOpKind kind, const char *shape, gint64 bytes, guint devices)
+static const PsMeasurement *find_row (GPtrArray *rows, PsSubject subject, PsOpKind kind, const char *shape,
+                                      gint64 bytes, guint devices)
 {
   const PsMeasurement *found = NULL;
 
-  for (guint i = 0; i < rows->len; i++)
-    {
-      const PsMeasurement *m = rows->pdata[i];
+  for (guint i = 0; i < rows->len; i++) {
+    const PsMeasurement *m = rows->pdata[i];
 
-      if (m->subject == subject && m->kind == kind && m->bytes == bytes && m->devices == devices
-          && g_str_equal (m->shape, shape))
-        found = m;
-    }
+    if (m->subject == subject && m->kind == kind && m->bytes == bytes && m->devices == devices
+        && g_str_equal (m->shape, shape))
+      found = m;
+  }
   return found;
 }
 
 /* Of four devices alike, a link that takes twice the time of its class makes a second round measure the link that was
  * not looked at, also where nothing is measured again. Links that are alike need no second round. */
-static void
-test_links (void)
+static void test_links (void)
 {
   static const guint chunks[] = { 1 };
 
-  for (guint split = 0; split <= 1; split++)
-    {
-      g_auto (Calibrated) c = { 0 };
+  for (guint split = 0; split <= 1; split++) {
+    g_auto (Calibrated) c = { 0 };
 
-      calibrated_init (&c, "links.db", 4, chunks, 1);
-      c.calibration.places = "a;a;a;a";
-      slow_link = split ? 1U << 0 | 1U << 3 : 0;
-      measure_all (&c);
-      slow_link = 0;
-      g_autoptr (GPtrArray) rows = rows_of (&c);
-      const PsMeasurement *last = find_row (rows, PS_SUBJECT_TRANSFER, PS_OP_F, "link=0-3", BOUNDARY, 2);
-      const PsMeasurement *other = find_row (rows, PS_SUBJECT_TRANSFER, PS_OP_F, "link=2-3", BOUNDARY, 2);
+    calibrated_init (&c, "links.db", 4, chunks, 1);
+    c.calibration.places = "a;a;a;a";
+    slow_link = split ? 1U << 0 | 1U << 3 : 0;
+    measure_all (&c);
+    slow_link = 0;
+    g_autoptr (GPtrArray) rows = rows_of (&c);
+    const PsMeasurement *last = find_row (rows, PS_SUBJECT_TRANSFER, PS_OP_F, "link=0-3", BOUNDARY, 2);
+    const PsMeasurement *other = find_row (rows, PS_SUBJECT_TRANSFER, PS_OP_F, "link=2-3", BOUNDARY, 2);
 
-      g_assert_cmpint (last->time.median_ns, ==, (split ? 2 : 1) * link_ns (BOUNDARY));
-      g_assert_cmpint (other->time.median_ns, ==, link_ns (BOUNDARY));
-      g_assert_cmpint (find_row (rows, PS_SUBJECT_TRANSFER, PS_OP_F, "link=1-2", BOUNDARY, 2) != NULL, ==, split);
-      g_assert_null (find_row (rows, PS_SUBJECT_TRANSFER, PS_OP_F, "link=0-1", BOUNDARY, 2));
-      g_assert_cmpuint (c.rounds.n_measured, ==, rows->len);
-      g_assert_cmpuint (c.rounds.n_there, ==, 0);
-    }
+    g_assert_cmpint (last->time.median_ns, ==, (split ? 2 : 1) * link_ns (BOUNDARY));
+    g_assert_cmpint (other->time.median_ns, ==, link_ns (BOUNDARY));
+    g_assert_cmpint (find_row (rows, PS_SUBJECT_TRANSFER, PS_OP_F, "link=1-2", BOUNDARY, 2) != NULL, ==, split);
+    g_assert_null (find_row (rows, PS_SUBJECT_TRANSFER, PS_OP_F, "link=0-1", BOUNDARY, 2));
+    g_assert_cmpuint (c.rounds.n_measured, ==, rows->len);
+    g_assert_cmpuint (c.rounds.n_there, ==, 0);
+  }
 }
 
 /* The readings of one round of v = 1 on two devices: before the ops of both, transfers, the ops of device 0 alone,
  * those of device 1 alone, and at the end. The ops of both devices alone have the fourth one beside them: 9
  * measurements each. They are measured again in as many rounds as `again` says, until the machine is quiet. */
-static void
-test_restless (void)
+static void test_restless (void)
 {
   static const guint chunks[] = { 1 };
   static const guint once[] = { 0, 0, 0, 50 };
   /* The second round reads the sentinel before device 0 alone, before device 1 alone, and at the end. */
   static const guint twice[] = { 0, 0, 0, 50, 0, 0, 50 };
   static const guint still[] = { 0, 0, 0, 3, 0, 0 }; /* as much as a quiet machine may move */
-  static const struct
-  {
+  static const struct {
     const guint *restless;
     guint n, again, n_repeated, n_left;
   } cases[] = { { once, 4, 0, 0, 18 }, { once, 4, 2, 18, 0 }, { twice, 7, 1, 18, 18 }, { still, 6, 1, 0, 0 } };
 
-  for (guint i = 0; i < G_N_ELEMENTS (cases); i++)
-    {
-      g_auto (Calibrated) c = { 0 };
+  for (guint i = 0; i < G_N_ELEMENTS (cases); i++) {
+    g_auto (Calibrated) c = { 0 };
 
-      g_test_message ("case %u", i);
-      calibrated_init (&c, "restless.db", 2, chunks, 1);
-      c.rounds.n_again = cases[i].again;
-      restless = cases[i].restless;
-      n_restless = cases[i].n;
-      measure_all (&c);
-      g_autoptr (GPtrArray) rows = rows_of (&c);
-      g_assert_cmpuint (rows->len, ==, 2 * 9 * 2 + N_SIZES + 3);
-      g_assert_cmpuint (c.rounds.n_measured, ==, rows->len + cases[i].n_repeated);
-      g_assert_cmpuint (c.rounds.n_there, ==, 0);
-      g_assert_cmpuint (g_hash_table_size (c.rounds.disturbed), ==, cases[i].n_left);
-      g_autoptr (GPtrArray) readings = ps_costdb_sentinels (c.db, "here", NULL);
-      g_assert_cmpuint (readings->len, ==, 5 + cases[i].n_repeated / 18 * 3);
-    }
+    g_test_message ("case %u", i);
+    calibrated_init (&c, "restless.db", 2, chunks, 1);
+    c.rounds.n_again = cases[i].again;
+    restless = cases[i].restless;
+    n_restless = cases[i].n;
+    measure_all (&c);
+    g_autoptr (GPtrArray) rows = rows_of (&c);
+    g_assert_cmpuint (rows->len, ==, 2 * 9 * 2 + N_SIZES + 3);
+    g_assert_cmpuint (c.rounds.n_measured, ==, rows->len + cases[i].n_repeated);
+    g_assert_cmpuint (c.rounds.n_there, ==, 0);
+    g_assert_cmpuint (g_hash_table_size (c.rounds.disturbed), ==, cases[i].n_left);
+    g_autoptr (GPtrArray) readings = ps_costdb_sentinels (c.db, "here", NULL);
+    g_assert_cmpuint (readings->len, ==, 5 + cases[i].n_repeated / 18 * 3);
+  }
 }
 
 /* What is measured again replaces what was there; a profile that has everything gets another calibration beside the
  * first; one that lacks rows gets these alone. */
-static void
-test_again (void)
+static void test_again (void)
 {
   static const guint chunks[] = { 1 };
   static const guint once[] = { 0, 0, 0, 50 };
@@ -582,14 +538,13 @@ test_again (void)
   g_autoptr (GPtrArray) profiles = ps_costdb_profiles (c.db, NULL);
   g_assert_cmpuint (profiles->len, ==, 2);
   g_assert_cmpuint (c.rounds.n_measured, ==, 48 + 48);
-  for (guint number = 1; number <= 2; number++)
-    {
-      g_autofree char *name = g_strdup_printf ("here#%u", number);
-      g_autoptr (GPtrArray) rows = ps_costdb_measurements (c.db, name, FALSE, NULL);
-      const PsMeasurement *alone = find_row (rows, PS_SUBJECT_OP, PS_OP_F, "layers=4,embedding", 0, 1);
+  for (guint number = 1; number <= 2; number++) {
+    g_autofree char *name = g_strdup_printf ("here#%u", number);
+    g_autoptr (GPtrArray) rows = ps_costdb_measurements (c.db, name, FALSE, NULL);
+    const PsMeasurement *alone = find_row (rows, PS_SUBJECT_OP, PS_OP_F, "layers=4,embedding", 0, 1);
 
-      g_assert_cmpint (alone->time.median_ns, ==, (number == 2 ? 3 : 1) * plain);
-    }
+    g_assert_cmpint (alone->time.median_ns, ==, (number == 2 ? 3 : 1) * plain);
+  }
   scale = 1;
 
   g_auto (Calibrated) more = { 0 };
@@ -618,8 +573,7 @@ test_again (void)
 /* The first half of a budget: each rotation has the limit and its sentinel a tenth of it. So has each size of messages,
  * and the reading before it. On two devices at a time v = 1 and 2 are 2 busy and 4 lonely rotations, and 9 sizes:
  * 6 * 1.1 + 18 * 0.1 = 8.4 limits are half of 84 s. */
-static void
-test_first_limit (void)
+static void test_first_limit (void)
 {
   static const guint chunks[] = { 1, 2 }, slices[] = { 2, 4 };
   g_autoptr (PsModel) model = new_model ();
@@ -643,8 +597,7 @@ test_first_limit (void)
   g_assert_cmpint (ps_budget_first_limit (&calibration, 0), ==, 1);
 }
 
-static gint64
-end_of_time (void)
+static gint64 end_of_time (void)
 {
   return ps_clock_now () + 1000 * G_GINT64_CONSTANT (1000000000);
 }
@@ -653,43 +606,40 @@ end_of_time (void)
  * Later samples are steady, so one turn is enough. It adds ten samples of ops. Of messages, whose two directions
  * differ, it adds the 25 of the cap. All other rows stay as they are. There is no turn that would be shorter than the
  * first measurements were. */
-static void
-test_budget (void)
+static void test_budget (void)
 {
   static const guint chunks[] = { 1, 2 };
 
-  for (guint i = 1; i < 5; i++)
-    {
-      g_auto (Calibrated) c = { 0 };
+  for (guint i = 1; i < 5; i++) {
+    g_auto (Calibrated) c = { 0 };
 
-      g_test_message ("case %u", i);
-      calibrated_init (&c, "budget.db", 2, chunks, 2);
-      noisy_layers = i == 4 ? 4 : i == 2 ? 0 : 2;
-      noisy_link = i == 2;
-      measure_all (&c);
-      noisy_layers = 0;
-      noisy_link = FALSE;
-      g_autoptr (GPtrArray) before = rows_of (&c);
-      fine (ps_budget_spend (&c.rounds, &c.calibration, i == 3 ? ps_clock_now () + time_limit_ns / 2 : end_of_time (),
-                             &error));
-      g_autoptr (GPtrArray) after = rows_of (&c);
-      g_assert_cmpuint (after->len, ==, before->len);
-      for (guint k = 0; k < after->len; k++)
-        {
-          const PsMeasurement *m = after->pdata[k], *old = before->pdata[k];
-          const gboolean op = m->subject == PS_SUBJECT_OP && m->devices == 2;
-          const gboolean boundary = m->subject == PS_SUBJECT_TRANSFER && *m->shape == '\0' && m->bytes == BOUNDARY;
-          const gboolean more = (i == 1 && op && g_str_has_prefix (m->shape, "layers=2"))
-                                || (i == 4 && op && g_str_has_prefix (m->shape, "layers=4")) || (i == 2 && boundary);
+    g_test_message ("case %u", i);
+    calibrated_init (&c, "budget.db", 2, chunks, 2);
+    noisy_layers = i == 4 ? 4 : i == 2 ? 0 : 2;
+    noisy_link = i == 2;
+    measure_all (&c);
+    noisy_layers = 0;
+    noisy_link = FALSE;
+    g_autoptr (GPtrArray) before = rows_of (&c);
+    fine (ps_budget_spend (&c.rounds, &c.calibration, i == 3 ? ps_clock_now () + time_limit_ns / 2 : end_of_time (),
+                           &error));
+    g_autoptr (GPtrArray) after = rows_of (&c);
+    g_assert_cmpuint (after->len, ==, before->len);
+    for (guint k = 0; k < after->len; k++) {
+      const PsMeasurement *m = after->pdata[k], *old = before->pdata[k];
+      const gboolean op = m->subject == PS_SUBJECT_OP && m->devices == 2;
+      const gboolean boundary = m->subject == PS_SUBJECT_TRANSFER && *m->shape == '\0' && m->bytes == BOUNDARY;
+      const gboolean more = (i == 1 && op && g_str_has_prefix (m->shape, "layers=2"))
+                            || (i == 4 && op && g_str_has_prefix (m->shape, "layers=4")) || (i == 2 && boundary);
 
-          g_test_message ("%s of %s, %" G_GINT64_FORMAT " bytes, %u devices", ps_op_kind_name (m->kind), m->shape,
-                          m->bytes, m->devices);
-          g_assert_cmpuint (m->n_samples, ==, old->n_samples + (!more ? 0 : boundary ? 25 : N_SAMPLES));
-          g_assert_cmpmem (m->samples_ns, old->n_samples * sizeof (gint64), old->samples_ns,
-                           old->n_samples * sizeof (gint64));
-          g_assert_cmpuint (m->n_samples, ==, m->time.n);
-        }
+      g_test_message ("%s of %s, %" G_GINT64_FORMAT " bytes, %u devices", ps_op_kind_name (m->kind), m->shape, m->bytes,
+                      m->devices);
+      g_assert_cmpuint (m->n_samples, ==, old->n_samples + (!more ? 0 : boundary ? 25 : N_SAMPLES));
+      g_assert_cmpmem (m->samples_ns, old->n_samples * sizeof (gint64), old->samples_ns,
+                       old->n_samples * sizeof (gint64));
+      g_assert_cmpuint (m->n_samples, ==, m->time.n);
     }
+  }
 }
 
 /* Steps of the runs that a check makes, two of each: after the first run devices take 2 times as long as in the
@@ -698,23 +648,20 @@ static gint n_steps_done;
 static gint stop_after; /* steps; 0: nothing stops the check */
 static gint stopped;
 
-static gboolean
-end_step (const PsStepReport *step, gpointer data)
+static gboolean end_step (const PsStepReport *step, gpointer data)
 {
   n_steps_done++;
-  if (n_steps_done % 2 == 0)
-    {
-      g_atomic_int_set (&scale, n_steps_done % 4 == 2 ? 2 : 8);
-      g_atomic_int_set (&sentinel_scale, n_steps_done % 4 == 2 ? 2 : 8);
-    }
+  if (n_steps_done % 2 == 0) {
+    g_atomic_int_set (&scale, n_steps_done % 4 == 2 ? 2 : 8);
+    g_atomic_int_set (&sentinel_scale, n_steps_done % 4 == 2 ? 2 : 8);
+  }
   if (n_steps_done == stop_after)
     g_atomic_int_set (&stopped, 1);
   return TRUE;
 }
 
-static void
-check_init (PsCalibCheck *check, const Calibrated *c, const char *schedules, const guint *microbatches,
-            guint n_microbatches)
+static void check_init (PsCalibCheck *check, const Calibrated *c, const char *schedules, const guint *microbatches,
+                        guint n_microbatches)
 {
   *check = (PsCalibCheck){ .setting = ps_setting_new (),
                            .schedules = g_strsplit (schedules, ",", -1),
@@ -737,8 +684,7 @@ check_init (PsCalibCheck *check, const Calibrated *c, const char *schedules, con
   scale = sentinel_scale = 4;
 }
 
-static void
-check_clear (PsCalibCheck *check)
+static void check_clear (PsCalibCheck *check)
 {
   ps_setting_free (check->setting);
   ps_calib_check_clear (check);
@@ -749,8 +695,7 @@ check_clear (PsCalibCheck *check)
  * as long as in the profile before, between and after two runs, so the first is predicted to last about 3 times as long
  * with them, and the second 5 times. So much does the sentinel take on the average of both sides. The profile stays as
  * it was. */
-static void
-test_check (void)
+static void test_check (void)
 {
   static const guint chunks[] = { 1, 2 }, microbatches[] = { 4 };
   g_auto (Calibrated) c = { 0 };
@@ -762,22 +707,21 @@ test_check (void)
   fine (ps_calib_check_run (&check, &error));
   g_assert_cmpuint (check.runs->len, ==, 2);
   g_assert_true (g_str_has_prefix (check.skipped->str, "zb-v: "));
-  for (guint i = 0; i < 2; i++)
-    {
-      const PsCheckRun *run = &g_array_index (check.runs, PsCheckRun, i);
+  for (guint i = 0; i < 2; i++) {
+    const PsCheckRun *run = &g_array_index (check.runs, PsCheckRun, i);
 
-      g_assert_cmpstr (run->schedule, ==, "1f1b");
-      g_assert_cmpuint (run->n_microbatches, ==, 4);
-      g_assert_cmpuint (run->n_chunks, ==, 1);
-      g_assert_cmpuint (run->round, ==, i + 1);
-      /* 4 F and 4 BW on each device, one F and one BW of the other before or after these, and an O */
-      g_assert_cmpfloat_with_epsilon ((double)run->predicted_ns / (double)(5 * 6 * MS + 7 * MS), 1, 0.15);
-      g_assert_cmpfloat_with_epsilon ((double)run->fresh_ns / (double)run->predicted_ns, i == 0 ? 3 : 5, 0.3);
-      g_assert_cmpfloat_with_epsilon (run->weather.factor, i == 0 ? 3 : 5, 1e-6);
-      /* over the lower quartile of 4, 2, 2, 8 */
-      g_assert_cmpfloat_with_epsilon (run->shift, i == 0 ? 1 : 3, 1e-6);
-      g_assert_cmpint (run->measured_ns, >, 0);
-    }
+    g_assert_cmpstr (run->schedule, ==, "1f1b");
+    g_assert_cmpuint (run->n_microbatches, ==, 4);
+    g_assert_cmpuint (run->n_chunks, ==, 1);
+    g_assert_cmpuint (run->round, ==, i + 1);
+    /* 4 F and 4 BW on each device, one F and one BW of the other before or after these, and an O */
+    g_assert_cmpfloat_with_epsilon ((double)run->predicted_ns / (double)(5 * 6 * MS + 7 * MS), 1, 0.15);
+    g_assert_cmpfloat_with_epsilon ((double)run->fresh_ns / (double)run->predicted_ns, i == 0 ? 3 : 5, 0.3);
+    g_assert_cmpfloat_with_epsilon (run->weather.factor, i == 0 ? 3 : 5, 1e-6);
+    /* over the lower quartile of 4, 2, 2, 8 */
+    g_assert_cmpfloat_with_epsilon (run->shift, i == 0 ? 1 : 3, 1e-6);
+    g_assert_cmpint (run->measured_ns, >, 0);
+  }
   g_assert_cmpint (check.last_fresh->interval.p50_ns, ==, g_array_index (check.runs, PsCheckRun, 1).interval.p50_ns);
   g_assert_cmpint (check.last_measured->origin, ==, PS_ORIGIN_MEASURED);
   /* Three times ops were measured: a reading before them, before the message, and at the end. */
@@ -801,45 +745,41 @@ test_check (void)
 
 /* Every schedule runs once in each round with each number of microbatches; those of one number of chunks one after the
  * other, each with fresh costs of its stages. A budget, or a signal, ends it after the run under way. */
-static void
-test_check_rounds (void)
+static void test_check_rounds (void)
 {
   static const guint chunks[] = { 1, 2 }, microbatches[] = { 2, 4 };
   g_auto (Calibrated) c = { 0 };
 
   calibrated_init (&c, "rounds.db", 2, chunks, 2);
   measure_all (&c);
-  for (guint i = 0; i < 3; i++)
-    {
-      PsCalibCheck check;
-      guint n_seen[2][2][2] = { 0 };
+  for (guint i = 0; i < 3; i++) {
+    PsCalibCheck check;
+    guint n_seen[2][2][2] = { 0 };
 
-      g_test_message ("case %u", i);
-      check_init (&check, &c, "1f1b,zb-v", microbatches, 2);
-      check.budget_ns = i == 1 ? 1 : i == 2 ? 1000 * G_GINT64_CONSTANT (1000000000) : 0;
-      stop_after = i == 2 ? 2 * 3 : 0;
-      fine (ps_calib_check_run (&check, &error));
-      g_assert_cmpuint (check.runs->len, ==, i == 0 ? 8 : i == 1 ? 1 : 3);
-      for (guint k = 0; k < check.runs->len; k++)
-        {
-          const PsCheckRun *run = &g_array_index (check.runs, PsCheckRun, k);
-          const gboolean v = g_str_equal (run->schedule, "zb-v");
+    g_test_message ("case %u", i);
+    check_init (&check, &c, "1f1b,zb-v", microbatches, 2);
+    check.budget_ns = i == 1 ? 1 : i == 2 ? 1000 * G_GINT64_CONSTANT (1000000000) : 0;
+    stop_after = i == 2 ? 2 * 3 : 0;
+    fine (ps_calib_check_run (&check, &error));
+    g_assert_cmpuint (check.runs->len, ==, i == 0 ? 8 : i == 1 ? 1 : 3);
+    for (guint k = 0; k < check.runs->len; k++) {
+      const PsCheckRun *run = &g_array_index (check.runs, PsCheckRun, k);
+      const gboolean v = g_str_equal (run->schedule, "zb-v");
 
-          g_assert_cmpuint (run->round, ==, 1 + k / 4);
-          g_assert_cmpuint (run->n_chunks, ==, 1 + k / 2 % 2);
-          g_assert_cmpuint (run->n_chunks, ==, 1 + v);
-          g_assert_cmpuint (n_seen[run->round - 1][v][run->n_microbatches / 4]++, ==, 0);
-          g_assert_cmpfloat_with_epsilon ((double)run->fresh_ns / (double)run->predicted_ns, k == 0 ? 3 : 5,
-                                          k == 0 ? 0.6 : 1.5);
-        }
-      g_assert_cmpstr (check.skipped->str, ==, "");
-      check_clear (&check);
+      g_assert_cmpuint (run->round, ==, 1 + k / 4);
+      g_assert_cmpuint (run->n_chunks, ==, 1 + k / 2 % 2);
+      g_assert_cmpuint (run->n_chunks, ==, 1 + v);
+      g_assert_cmpuint (n_seen[run->round - 1][v][run->n_microbatches / 4]++, ==, 0);
+      g_assert_cmpfloat_with_epsilon ((double)run->fresh_ns / (double)run->predicted_ns, k == 0 ? 3 : 5,
+                                      k == 0 ? 0.6 : 1.5);
     }
+    g_assert_cmpstr (check.skipped->str, ==, "");
+    check_clear (&check);
+  }
   stop_after = 0;
 }
 
-int
-main (int argc, char **argv)
+int main (int argc, char **argv)
 {
   g_test_init (&argc, &argv, NULL);
   set_up ();

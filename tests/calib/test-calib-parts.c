@@ -12,8 +12,7 @@
 #include <math.h>
 #include <string.h>
 
-static void
-test_statistics (void)
+static void test_statistics (void)
 {
   /* sorted 1 2 3 4 5 6 7 8 9 100: median the 5th, quartiles the 3rd and 8th; deviations from 5: 4 3 2 1 0 1 2 3 4 95,
    * sorted 0 1 1 2 2 3 3 4 4 95, the 5th is 2 */
@@ -44,22 +43,19 @@ test_statistics (void)
 
 /* Textbook ranks of the 95 % interval of a median. n = 10: P (B <= 1) = 11/1024 = 0.011, P (B <= 2) = 56/1024 = 0.055,
  * so low = 2. n = 6: P (B <= 0) = 1/64 = 0.016. n = 5: 1/32 = 0.031 is too much already. */
-static void
-test_ranks (void)
+static void test_ranks (void)
 {
-  const struct
-  {
+  const struct {
     guint n, low, high;
   } rows[]
       = { { 6, 1, 6 }, { 10, 2, 9 }, { 15, 4, 12 }, { 20, 6, 15 }, { 30, 10, 21 }, { 50, 18, 33 }, { 100, 40, 61 } };
   guint low, high;
 
-  for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
-    {
-      g_assert_true (ps_median_ranks (rows[i].n, &low, &high));
-      g_assert_cmpuint (low, ==, rows[i].low);
-      g_assert_cmpuint (high, ==, rows[i].high);
-    }
+  for (guint i = 0; i < G_N_ELEMENTS (rows); i++) {
+    g_assert_true (ps_median_ranks (rows[i].n, &low, &high));
+    g_assert_cmpuint (low, ==, rows[i].low);
+    g_assert_cmpuint (high, ==, rows[i].high);
+  }
   for (guint n = 0; n <= 5; n++)
     g_assert_false (ps_median_ranks (n, &low, &high));
   /* For large n about n/2 - 1.96 sqrt (n) / 2: 5000 - 98 */
@@ -69,8 +65,7 @@ test_ranks (void)
 }
 
 /* n = 10: the interval reaches from the 2nd to the 9th of the sorted samples. */
-static void
-test_precise (void)
+static void test_precise (void)
 {
   gint64 samples[] = { 500, 991, 1000, 1000, 1000, 1000, 1000, 1000, 1009, 5000 };
 
@@ -83,8 +78,7 @@ test_precise (void)
 }
 
 /* 1 2 3 4 5: all 10 pairs rise; variance 5 * 4 * 15 / 18 = 16.67; z = 9 / 4.0825 = 2.2045. */
-static void
-test_slope (void)
+static void test_slope (void)
 {
   const gint64 rising[] = { 1, 2, 3, 4, 5 }, falling[] = { 5, 4, 3, 2, 1 }, flat[] = { 3, 3, 3, 3, 3 };
   const gint64 mixed[] = { 1, 3, 2, 4, 3 }; /* pairs: 7 rise, 2 fall, 1 equal: S = 5, z = 4 / 4.0825 */
@@ -96,8 +90,7 @@ test_slope (void)
   g_assert_cmpfloat (ps_slope_z (rising, 2), ==, 0);
 }
 
-static void
-test_drift (void)
+static void test_drift (void)
 {
   gint64 samples[40];
 
@@ -114,8 +107,7 @@ test_drift (void)
 static const PsSamplingRule rule = { .within = 0.01, .min_samples = 10, .max_samples = 50, .time_limit_ns = 1000 };
 
 /* The first sample is dropped, ten equal ones are enough, and what comes after is ignored. */
-static void
-test_converged (void)
+static void test_converged (void)
 {
   g_autoptr (PsMeasurement) m = g_new0 (PsMeasurement, 1);
   PsSampler sampler;
@@ -134,8 +126,7 @@ test_converged (void)
   ps_sampler_clear (&sampler);
 }
 
-static const char *
-stop_of (gint64 (*sample) (guint i), gint64 elapsed_step, guint *n)
+static const char *stop_of (gint64 (*sample) (guint i), gint64 elapsed_step, guint *n)
 {
   PsSampler sampler;
 
@@ -147,20 +138,17 @@ stop_of (gint64 (*sample) (guint i), gint64 elapsed_step, guint *n)
   return sampler.stop;
 }
 
-static gint64
-scattered (guint i)
+static gint64 scattered (guint i)
 {
   return 1000 + (i % 7) * 100;
 }
 
-static gint64
-drifting (guint i)
+static gint64 drifting (guint i)
 {
   return 100000 + i * 240;
 }
 
-static void
-test_caps (void)
+static void test_caps (void)
 {
   guint n;
 
@@ -173,8 +161,7 @@ test_caps (void)
   g_assert_cmpstr (stop_of (drifting, 1, &n), ==, "sample cap");
 }
 
-static void
-test_sizes (void)
+static void test_sizes (void)
 {
   g_autoptr (GArray) sizes = ps_transfer_sizes (196608);
   gint64 last = 0;
@@ -182,16 +169,15 @@ test_sizes (void)
 
   /* 8 .. 2^20 >= 4 * 196608 are 18 powers, and the boundary */
   g_assert_cmpuint (sizes->len, ==, 19);
-  for (guint i = 0; i < sizes->len; i++)
-    {
-      gint64 size = g_array_index (sizes, gint64, i);
-      g_autoptr (PsModel) model = ps_model_with_boundary (size);
+  for (guint i = 0; i < sizes->len; i++) {
+    gint64 size = g_array_index (sizes, gint64, i);
+    g_autoptr (PsModel) model = ps_model_with_boundary (size);
 
-      g_assert_cmpint (size, >, last);
-      g_assert_cmpint (ps_model_boundary_bytes (model), ==, size);
-      n_boundary += size == 196608;
-      last = size;
-    }
+    g_assert_cmpint (size, >, last);
+    g_assert_cmpint (ps_model_boundary_bytes (model), ==, size);
+    n_boundary += size == 196608;
+    last = size;
+  }
   g_assert_cmpint (last, ==, 1 << 20);
   g_assert_cmpuint (n_boundary, ==, 1);
   g_autoptr (GArray) power = ps_transfer_sizes (512);
@@ -199,31 +185,27 @@ test_sizes (void)
 }
 
 /* The model of a message has matrices about as wide as high, sequences of 1024 at most, and heads of 64. */
-static void
-test_boundary_models (void)
+static void test_boundary_models (void)
 {
-  static const struct
-  {
+  static const struct {
     gint64 bytes;
     guint hidden, sequence, batch, heads;
   } rows[] = { { 8, 2, 1, 1, 1 },          { 4096, 32, 32, 1, 1 }, { 8192, 64, 32, 1, 1 },
                { 196608, 256, 192, 1, 4 }, { 12, 1, 3, 1, 1 },     { (gint64)1 << 32, 32768, 1024, 32, 512 } };
 
-  for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
-    {
-      g_autoptr (PsModel) model = ps_model_with_boundary (rows[i].bytes);
+  for (guint i = 0; i < G_N_ELEMENTS (rows); i++) {
+    g_autoptr (PsModel) model = ps_model_with_boundary (rows[i].bytes);
 
-      g_assert_cmpint (ps_model_boundary_bytes (model), ==, rows[i].bytes);
-      g_assert_cmpuint (model->hidden, ==, rows[i].hidden);
-      g_assert_cmpuint (model->sequence, ==, rows[i].sequence);
-      g_assert_cmpuint (model->microbatch_size, ==, rows[i].batch);
-      g_assert_cmpuint (model->heads, ==, rows[i].heads);
-      g_assert_cmpuint (model->kv_heads, ==, rows[i].heads);
-    }
+    g_assert_cmpint (ps_model_boundary_bytes (model), ==, rows[i].bytes);
+    g_assert_cmpuint (model->hidden, ==, rows[i].hidden);
+    g_assert_cmpuint (model->sequence, ==, rows[i].sequence);
+    g_assert_cmpuint (model->microbatch_size, ==, rows[i].batch);
+    g_assert_cmpuint (model->heads, ==, rows[i].heads);
+    g_assert_cmpuint (model->kv_heads, ==, rows[i].heads);
+  }
 }
 
-static void
-test_cut (void)
+static void test_cut (void)
 {
   g_autoptr (PsModel) model = ps_model_load ("tiny-gpt", NULL);
   const PsCalibration calibration = { .model = model, .n_devices = 3 };
@@ -244,8 +226,7 @@ test_cut (void)
            "model 'tiny-gpt': its 8 layers, embedding and loss cannot be cut into 12 stages (devices times chunks)");
 }
 
-static void
-test_provenance (void)
+static void test_provenance (void)
 {
   g_autoptr (PsModel) model = ps_model_load ("tiny-gpt", NULL);
   g_autoptr (PsProfile) profile
@@ -266,8 +247,7 @@ test_provenance (void)
 
 /* Beside the measurements: 1000 1020, 1000 1020, 1020 1400, 1000 1000, 1000. The level is number (9 + 3) / 4 of these
  * nine in order, 1000. A reading of 5 samples and one of another op are left out. */
-static void
-test_shifts (void)
+static void test_shifts (void)
 {
   PsSentinel readings[] = { { (char *)"F", 1000, 10, MOMENT ("00") }, { (char *)"other", 5000, 10, MOMENT ("04") },
                             { (char *)"F", 9000, 5, MOMENT ("07") },  { (char *)"F", 1020, 6, MOMENT ("10") },
@@ -305,8 +285,7 @@ test_shifts (void)
 }
 
 /* Readings and runs of one second are told apart: a run must not have the reading before it on both sides. */
-static void
-test_moments (void)
+static void test_moments (void)
 {
   g_autofree char *first = ps_moment_now (), *second = NULL;
 
@@ -316,8 +295,7 @@ test_moments (void)
 }
 
 /* The rule of ps_median_ranks as a number. */
-static void
-test_least_samples (void)
+static void test_least_samples (void)
 {
   guint low, high;
 
@@ -326,8 +304,7 @@ test_least_samples (void)
 }
 
 /* Notches are 1.57 (q3 - q1) / sqrt (n) wide to each side: 1.57 * 100 / 10 = 15.7. */
-static void
-test_diff (void)
+static void test_diff (void)
 {
   PsMeasurement rows[] = {
     { .shape = (char *)"x", .devices = 1, .time = { 1000, 950, 1050, 0, 900, 100 } },
@@ -342,30 +319,26 @@ test_diff (void)
 
   g_assert_cmpfloat_with_epsilon (ps_median_notch (&rows[0].time), 15.7, 1e-9);
   g_assert_true (isnan (ps_median_notch (&rows[5].time)));
-  for (guint i = 1; i < G_N_ELEMENTS (rows); i++)
-    {
-      g_autoptr (GPtrArray) a = g_ptr_array_new (), b = g_ptr_array_new ();
+  for (guint i = 1; i < G_N_ELEMENTS (rows); i++) {
+    g_autoptr (GPtrArray) a = g_ptr_array_new (), b = g_ptr_array_new ();
 
-      g_ptr_array_add (a, &rows[0]);
-      g_ptr_array_add (b, &rows[i]);
-      PsProfileContents left = { .measurements = a }, right = { .measurements = b };
-      g_autoptr (GArray) rows_of_either = ps_profile_diff (&left, &right);
-      const PsProfileChange *change = &g_array_index (rows_of_either, PsProfileChange, 0);
-      g_assert_cmpuint (rows_of_either->len, ==, i == 3 ? 2 : 1);
-      g_assert_cmpint (change->beyond_noise, ==, i == 2 || i == 6);
-      g_assert_cmpint (isnan (change->noise_ns), ==, i >= 3 && i <= 5);
-      if (i == 3)
-        {
-          g_assert_null (change->b);
-          g_assert_null (g_array_index (rows_of_either, PsProfileChange, 1).a);
-        }
-      else
-        g_assert_cmpfloat_with_epsilon (change->change, changes[i], 1e-9);
-    }
+    g_ptr_array_add (a, &rows[0]);
+    g_ptr_array_add (b, &rows[i]);
+    PsProfileContents left = { .measurements = a }, right = { .measurements = b };
+    g_autoptr (GArray) rows_of_either = ps_profile_diff (&left, &right);
+    const PsProfileChange *change = &g_array_index (rows_of_either, PsProfileChange, 0);
+    g_assert_cmpuint (rows_of_either->len, ==, i == 3 ? 2 : 1);
+    g_assert_cmpint (change->beyond_noise, ==, i == 2 || i == 6);
+    g_assert_cmpint (isnan (change->noise_ns), ==, i >= 3 && i <= 5);
+    if (i == 3) {
+      g_assert_null (change->b);
+      g_assert_null (g_array_index (rows_of_either, PsProfileChange, 1).a);
+    } else
+      g_assert_cmpfloat_with_epsilon (change->change, changes[i], 1e-9);
+  }
 }
 
-int
-main (int argc, char **argv)
+int main (int argc, char **argv)
 {
   g_test_init (&argc, &argv, NULL);
   g_test_add_func ("/calib/parts/statistics", test_statistics);

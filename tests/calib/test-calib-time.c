@@ -12,33 +12,30 @@
 static const PsSamplingRule rule = { .within = 0.01, .min_samples = 10, .max_samples = 50, .time_limit_ns = 1000 };
 
 /* Where no sample counts, sampling ends with the time; where some did, with these. */
-static void
-test_rejected (void)
+static void test_rejected (void)
 {
-  for (guint n = 0; n < 3; n++)
-    {
-      g_autoptr (PsMeasurement) m = g_new0 (PsMeasurement, 1);
-      PsSampler sampler;
+  for (guint n = 0; n < 3; n++) {
+    g_autoptr (PsMeasurement) m = g_new0 (PsMeasurement, 1);
+    PsSampler sampler;
 
-      ps_sampler_init (&sampler, &rule);
-      g_assert_false (ps_sampler_add (&sampler, 1, 0));
-      for (guint i = 0; i < n; i++)
-        g_assert_false (ps_sampler_add (&sampler, 100 + i, 1));
-      g_assert_false (ps_sampler_reject (&sampler, 999));
-      g_assert_true (ps_sampler_reject (&sampler, 1000));
-      g_assert_false (ps_sampler_reject (&sampler, 1001));
-      ps_sampler_finish (&sampler, m);
-      g_assert_cmpstr (m->stop, ==, n == 0 ? "no accepted samples" : "time cap");
-      g_assert_cmpuint (m->n_samples, ==, n);
-      g_assert_cmpint (m->time.median_ns, ==, n == 0 ? 0 : 100);
-      ps_sampler_clear (&sampler);
-    }
+    ps_sampler_init (&sampler, &rule);
+    g_assert_false (ps_sampler_add (&sampler, 1, 0));
+    for (guint i = 0; i < n; i++)
+      g_assert_false (ps_sampler_add (&sampler, 100 + i, 1));
+    g_assert_false (ps_sampler_reject (&sampler, 999));
+    g_assert_true (ps_sampler_reject (&sampler, 1000));
+    g_assert_false (ps_sampler_reject (&sampler, 1001));
+    ps_sampler_finish (&sampler, m);
+    g_assert_cmpstr (m->stop, ==, n == 0 ? "no accepted samples" : "time cap");
+    g_assert_cmpuint (m->n_samples, ==, n);
+    g_assert_cmpint (m->time.median_ns, ==, n == 0 ? 0 : 100);
+    ps_sampler_clear (&sampler);
+  }
 }
 
 /* Waits of 100, 200, 400 and 800 of 1600 while the sentinel takes 4 % longer than at its fastest. The last one takes
  * what is left, 100. Then 1040 is how it is, and there is no more patience. */
-static void
-test_pauses (void)
+static void test_pauses (void)
 {
   PsPulse pulse = { 0 };
   const gint64 readings[] = { 1010, 1000, 1029, 1040, 1040, 1040, 1040, 1040, 1040, 1050, 2000 };
@@ -50,8 +47,7 @@ test_pauses (void)
 }
 
 /* A machine that recovers is waited for from the beginning the next time. */
-static void
-test_recovery (void)
+static void test_recovery (void)
 {
   PsPulse pulse = { 0 };
   const gint64 readings[] = { 1000, 1100, 1100, 1000, 1100 }, pauses[] = { 0, 100, 200, 0, 100 };
@@ -60,16 +56,14 @@ test_recovery (void)
     g_assert_cmpint (ps_watch_pause (&pulse, readings[i], 1600), ==, pauses[i]);
 }
 
-static PsMeasurement *
-new_shape (const char *shape, gint64 median)
+static PsMeasurement *new_shape (const char *shape, gint64 median)
 {
   return new_op (PS_OP_F, shape, 2, median);
 }
 
 /* A layer takes 1000, an embedding 100, a head 300. Each shape follows from the others. Of a head that takes 10 % more
  * in one shape, half the shapes know nothing. */
-static void
-test_shapes (void)
+static void test_shapes (void)
 {
   g_autoptr (GPtrArray) all = g_ptr_array_new_with_free_func ((GDestroyNotify)ps_measurement_free);
   guint n;
@@ -93,8 +87,7 @@ test_shapes (void)
 
 #define MS 1000000
 
-static void
-repeat_samples (PsMeasurement *m, guint n)
+static void repeat_samples (PsMeasurement *m, guint n)
 {
   g_free (m->samples_ns);
   m->samples_ns = g_new (gint64, n);
@@ -104,8 +97,7 @@ repeat_samples (PsMeasurement *m, guint n)
 }
 
 /* Ops of two stages of tiny-gpt. relative: median absolute deviation of ops other than O, of O, and of transfers. */
-static PsDoubt
-find_doubt (double ops, double o, double transfers, guint n_samples)
+static PsDoubt find_doubt (double ops, double o, double transfers, guint n_samples)
 {
   g_autofree char *folder = g_dir_make_tmp ("pipesim-doubt-XXXXXX", NULL);
   g_autofree char *path = g_build_filename (folder, "costs.db", NULL);
@@ -117,14 +109,13 @@ find_doubt (double ops, double o, double transfers, guint n_samples)
   PsDoubt doubt;
 
   for (guint stage = 0; stage < 2; stage++)
-    for (guint kind = 0; kind < PS_N_OP_KINDS; kind++)
-      {
-        PsMeasurement *m = new_op ((PsOpKind)kind, cut->keys[stage], 2, kind == PS_OP_BW ? 20 * MS : 10 * MS);
+    for (guint kind = 0; kind < PS_N_OP_KINDS; kind++) {
+      PsMeasurement *m = new_op ((PsOpKind)kind, cut->keys[stage], 2, kind == PS_OP_BW ? 20 * MS : 10 * MS);
 
-        m->time.mad_ns = (gint64)((kind == PS_OP_O ? o : ops) * (double)m->time.median_ns);
-        repeat_samples (m, n_samples);
-        store (db, id, m);
-      }
+      m->time.mad_ns = (gint64)((kind == PS_OP_O ? o : ops) * (double)m->time.median_ns);
+      repeat_samples (m, n_samples);
+      store (db, id, m);
+    }
   PsMeasurement *transfer = new_transfer (ps_model_boundary_bytes (model), 2, MS);
   transfer->time.mad_ns = (gint64)(transfers * MS);
   repeat_samples (transfer, n_samples);
@@ -138,8 +129,7 @@ find_doubt (double ops, double o, double transfers, guint n_samples)
 
 /* The error of a median of six samples is sqrt (pi / 2) 1.4826 mad / sqrt (6), about 0.76 mad. Ops are independent, so
  * they never add up to more than that. Fewer samples say nothing. */
-static void
-test_doubt (void)
+static void test_doubt (void)
 {
   PsDoubt none = find_doubt (0, 0, 0, 6), some = find_doubt (0.01, 0, 0, 6), more = find_doubt (0.02, 0, 0, 6);
   PsDoubt update = find_doubt (0, 0.01, 0, 6), transfer = find_doubt (0, 0, 0.01, 6);
@@ -157,8 +147,7 @@ test_doubt (void)
   g_assert_cmpfloat (find_doubt (0, 0, 0, 5).ops, >, 0.01);
 }
 
-int
-main (int argc, char **argv)
+int main (int argc, char **argv)
 {
   g_test_init (&argc, &argv, NULL);
   g_test_add_func ("/calib/time/rejected", test_rejected);

@@ -6,16 +6,14 @@
 #include <string.h>
 
 /* What a calibration has stored so far. */
-typedef struct
-{
+typedef struct {
   GHashTable *stored; /* key text -> PsMeasurement (copied: what is checked later) */
   const char *only;   /* wanted: this key alone; NULL: all that is not stored */
   guint fail_after;   /* sink fails from then on; 0: never */
   guint n_sentinels;
 } Store;
 
-static char *
-key_text (const PsMeasurement *m)
+static char *key_text (const PsMeasurement *m)
 {
   const char *cache = m->cache == PS_CACHE_RUN ? "" : m->cache == PS_CACHE_COLD ? " cold" : " warm";
   g_autofree char *sharing = m->sharing > 1 ? g_strdup_printf (" /%u", m->sharing) : g_strdup ("");
@@ -26,8 +24,7 @@ key_text (const PsMeasurement *m)
                           sharing, share, cache);
 }
 
-static gboolean
-store_wanted (const PsMeasurement *key, gpointer data, gboolean *wanted, GError **error)
+static gboolean store_wanted (const PsMeasurement *key, gpointer data, gboolean *wanted, GError **error)
 {
   Store *store = data;
   g_autofree char *text = key_text (key);
@@ -36,8 +33,7 @@ store_wanted (const PsMeasurement *key, gpointer data, gboolean *wanted, GError 
   return TRUE;
 }
 
-static gboolean
-store_sink (const PsMeasurement *measurement, gpointer data, GError **error)
+static gboolean store_sink (const PsMeasurement *measurement, gpointer data, GError **error)
 {
   Store *store = data;
 
@@ -47,11 +43,10 @@ store_sink (const PsMeasurement *measurement, gpointer data, GError **error)
   g_assert_cmpuint (measurement->n_samples, ==, measurement->time.n);
   g_assert_nonnull (measurement->stop);
   g_assert_nonnull (measurement->taken);
-  if (store->fail_after && g_hash_table_size (store->stored) >= store->fail_after)
-    {
-      g_set_error (error, PS_ERROR, PS_ERROR_IO, "store is full");
-      return FALSE;
-    }
+  if (store->fail_after && g_hash_table_size (store->stored) >= store->fail_after) {
+    g_set_error (error, PS_ERROR, PS_ERROR_IO, "store is full");
+    return FALSE;
+  }
   PsMeasurement *copy = g_new0 (PsMeasurement, 1);
   copy->time = measurement->time;
   copy->launch_ns = measurement->launch_ns;
@@ -65,8 +60,7 @@ store_sink (const PsMeasurement *measurement, gpointer data, GError **error)
   return TRUE;
 }
 
-static gboolean
-store_sentinel (const PsSentinel *sentinel, gpointer data, GError **error)
+static gboolean store_sentinel (const PsSentinel *sentinel, gpointer data, GError **error)
 {
   Store *store = data;
 
@@ -78,8 +72,8 @@ store_sentinel (const PsSentinel *sentinel, gpointer data, GError **error)
 
 static const char *calibrated_places;
 
-static gboolean
-calibrate_parts (Store *store, guint n_devices, guint n_local, const guint *shares, guint caches, GError **error)
+static gboolean calibrate_parts (Store *store, guint n_devices, guint n_local, const guint *shares, guint caches,
+                                 GError **error)
 {
   static const guint chunks[] = { 1, 2 };
   g_autoptr (PsModel) model = ps_model_load ("tiny-gpt", NULL);
@@ -105,27 +99,23 @@ calibrate_parts (Store *store, guint n_devices, guint n_local, const guint *shar
   return ok;
 }
 
-static gboolean
-calibrate_some (Store *store, guint n_devices, guint n_local, guint caches, GError **error)
+static gboolean calibrate_some (Store *store, guint n_devices, guint n_local, guint caches, GError **error)
 {
   return calibrate_parts (store, n_devices, n_local, NULL, caches, error);
 }
 
-static gboolean
-calibrate (Store *store, guint n_devices, GError **error)
+static gboolean calibrate (Store *store, guint n_devices, GError **error)
 {
   return calibrate_some (store, n_devices, n_devices, 1U << PS_CACHE_RUN, error);
 }
 
-static Store
-store_new (void)
+static Store store_new (void)
 {
   return (Store){ .stored
                   = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, (GDestroyNotify)ps_measurement_free) };
 }
 
-static void
-assert_memory (const Store *store, const char *key, gint64 take, gint64 give, gint64 state)
+static void assert_memory (const Store *store, const char *key, gint64 take, gint64 give, gint64 state)
 {
   const PsMeasurement *m = g_hash_table_lookup (store->stored, key);
 
@@ -142,8 +132,7 @@ assert_memory (const Store *store, const char *key, gint64 take, gint64 give, gi
 /* 5 shapes (4 layers: first, last; 2 layers: first, middle, last), 5 kinds, busy and alone, and 19 transfers, and 2
  * both ways at once.
  */
-static void
-test_everything_once (void)
+static void test_everything_once (void)
 {
   Store store = store_new ();
   g_autoptr (GError) error = NULL;
@@ -169,8 +158,7 @@ test_everything_once (void)
 }
 
 /* A transfer over a link, with a time of the test's choice. */
-static PsMeasurement *
-new_link_sample (const char *shape, gint64 ns)
+static PsMeasurement *new_link_sample (const char *shape, gint64 ns)
 {
   PsMeasurement *m = g_new0 (PsMeasurement, 1);
 
@@ -183,8 +171,7 @@ new_link_sample (const char *shape, gint64 ns)
 }
 
 /* Which links of six devices are looked at: two of a class, all of them once one differs. */
-static void
-test_links (void)
+static void test_links (void)
 {
   static const char places[] = "a/Package:0/Core:0;a/Package:0/Core:1;a/Package:0/Core:2;a/Package:0/Core:3;b;b";
   g_autoptr (GPtrArray) known = g_ptr_array_new_with_free_func ((GDestroyNotify)ps_measurement_free);
@@ -193,25 +180,23 @@ test_links (void)
   g_assert_cmpuint (none->len, ==, 0);
   g_ptr_array_add (known, new_link_sample ("", 1000));
   g_ptr_array_add (known, new_link_sample ("link=2-3", 1004));
-  for (guint round = 0; round < 2; round++)
-    {
-      g_autoptr (GArray) links = ps_calib_links (places, known);
-      static const char *const keys[] = { "link=0-1", "link=1-2", "link=2-3", "link=3-4", "link=4-5", "link=0-5" };
-      static const char *const shapes[] = { "", "", "", "link=network", "link=machine", "link=network" };
+  for (guint round = 0; round < 2; round++) {
+    g_autoptr (GArray) links = ps_calib_links (places, known);
+    static const char *const keys[] = { "link=0-1", "link=1-2", "link=2-3", "link=3-4", "link=4-5", "link=0-5" };
+    static const char *const shapes[] = { "", "", "", "link=network", "link=machine", "link=network" };
 
-      g_assert_cmpuint (links->len, ==, 6);
-      for (guint i = 0; i < 6; i++)
-        {
-          const PsCalibLink *link = &g_array_index (links, PsCalibLink, i);
+    g_assert_cmpuint (links->len, ==, 6);
+    for (guint i = 0; i < 6; i++) {
+      const PsCalibLink *link = &g_array_index (links, PsCalibLink, i);
 
-          g_assert_cmpstr (link->key, ==, keys[i]);
-          g_assert_cmpstr (link->shape, ==, shapes[i]);
-          g_assert_cmpint (link->first, ==, i == 0 || i == 3 || i == 4);
-          g_assert_cmpint (link->sampled, ==, i == 1 || i == 2 || i == 5);
-          g_assert_cmpint (link->differs, ==, round == 1 && i == 1);
-        }
-      g_ptr_array_add (known, new_link_sample ("link=1-2", 1200));
+      g_assert_cmpstr (link->key, ==, keys[i]);
+      g_assert_cmpstr (link->shape, ==, shapes[i]);
+      g_assert_cmpint (link->first, ==, i == 0 || i == 3 || i == 4);
+      g_assert_cmpint (link->sampled, ==, i == 1 || i == 2 || i == 5);
+      g_assert_cmpint (link->differs, ==, round == 1 && i == 1);
     }
+    g_ptr_array_add (known, new_link_sample ("link=1-2", 1200));
+  }
   g_autofree char *text = ps_calib_links_to_text (places, known);
   g_assert_cmpstr (text, ==,
                    "links of class package: 0-1 stands for it; 1-2 differs, +20.0 %; 2-3 +0.4 %\n"
@@ -236,13 +221,11 @@ test_links (void)
 }
 
 /* Each class is measured between its own devices, in all sizes. */
-static void
-test_link_measurements (void)
+static void test_link_measurements (void)
 {
   Store store = store_new ();
   g_autoptr (GError) error = NULL;
-  const struct
-  {
+  const struct {
     const char *only;
     int indices;
   } rows[] = {
@@ -250,16 +233,15 @@ test_link_measurements (void)
   };
 
   calibrated_places = "a;a;b;b";
-  for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
-    {
-      store.only = rows[i].only;
-      g_assert_true (calibrate_some (&store, 4, 4, 0, &error));
-      fake_indices = 0;
-      g_hash_table_remove_all (store.stored);
-      g_assert_true (calibrate_some (&store, 4, 4, 0, &error));
-      g_assert_cmpuint (g_hash_table_size (store.stored), ==, 1);
-      g_assert_cmpint (fake_indices & ~1, ==, rows[i].indices & ~1); /* the sentinel is on device 0 */
-    }
+  for (guint i = 0; i < G_N_ELEMENTS (rows); i++) {
+    store.only = rows[i].only;
+    g_assert_true (calibrate_some (&store, 4, 4, 0, &error));
+    fake_indices = 0;
+    g_hash_table_remove_all (store.stored);
+    g_assert_true (calibrate_some (&store, 4, 4, 0, &error));
+    g_assert_cmpuint (g_hash_table_size (store.stored), ==, 1);
+    g_assert_cmpint (fake_indices & ~1, ==, rows[i].indices & ~1); /* the sentinel is on device 0 */
+  }
   store.only = NULL;
   g_hash_table_remove_all (store.stored);
   g_assert_true (calibrate_some (&store, 4, 4, 0, &error));
@@ -268,27 +250,24 @@ test_link_measurements (void)
   g_hash_table_unref (store.stored);
 }
 
-static void
-test_only_missing (void)
+static void test_only_missing (void)
 {
   const char *const keys[] = { "W layers=2,head 0 2", "BW layers=2,warm 0 2", "- send 0 2", "F layers=4,embedding 0 1",
                                "-  1024 2",           "- both-ways 49152 2" };
 
-  for (guint i = 0; i < G_N_ELEMENTS (keys); i++)
-    {
-      Store store = store_new ();
+  for (guint i = 0; i < G_N_ELEMENTS (keys); i++) {
+    Store store = store_new ();
 
-      store.only = keys[i];
-      g_assert_true (calibrate (&store, 2, NULL));
-      g_assert_cmpuint (g_hash_table_size (store.stored), ==, 1);
-      g_assert_true (g_hash_table_contains (store.stored, keys[i]));
-      g_hash_table_unref (store.stored);
-    }
+    store.only = keys[i];
+    g_assert_true (calibrate (&store, 2, NULL));
+    g_assert_cmpuint (g_hash_table_size (store.stored), ==, 1);
+    g_assert_true (g_hash_table_contains (store.stored, keys[i]));
+    g_hash_table_unref (store.stored);
+  }
 }
 
 /* One device: one shape per cut, no neighbours, no transfers. */
-static void
-test_one_device (void)
+static void test_one_device (void)
 {
   Store store = store_new ();
 
@@ -300,8 +279,7 @@ test_one_device (void)
 
 /* More devices than this machine has cores, and stages of two sizes: 8 layers on 3 devices. The third one computes
  * while the others send. */
-static void
-test_three_devices (void)
+static void test_three_devices (void)
 {
   Store store = store_new ();
 
@@ -313,8 +291,7 @@ test_three_devices (void)
 }
 
 /* Two pairs send at the same time. A load that fails ends the calibration with its error. */
-static void
-test_two_pairs (void)
+static void test_two_pairs (void)
 {
   Store store = store_new ();
 
@@ -329,8 +306,7 @@ test_two_pairs (void)
   g_hash_table_unref (store.stored);
 }
 
-static void
-test_store_fails (void)
+static void test_store_fails (void)
 {
   Store store = store_new ();
 
@@ -341,24 +317,21 @@ test_store_fails (void)
 }
 
 /* Whichever op fails, warming up or sampling, all devices stop and the error comes out. */
-static void
-test_device_fails (void)
+static void test_device_fails (void)
 {
-  for (guint after = 1; after < 60; after += 7)
-    {
-      Store store = store_new ();
+  for (guint after = 1; after < 60; after += 7) {
+    Store store = store_new ();
 
-      fail_at = n_fake_ops + (int)after;
-      refused (calibrate (&store, 2, &error), PS_ERROR_UNAVAILABLE, "*broken on purpose*");
-      g_hash_table_unref (store.stored);
-    }
+    fail_at = n_fake_ops + (int)after;
+    refused (calibrate (&store, 2, &error), PS_ERROR_UNAVAILABLE, "*broken on purpose*");
+    g_hash_table_unref (store.stored);
+  }
   fail_at = 0;
 }
 
 /* Reading the sentinel before each of the groups that has something to do and at the end: busy v = 1 and 2, transfers,
  * host times, alone two devices each for v = 1 and 2, end: 2 + 1 + 1 + 4 + 1. Nothing to do, nothing to read. */
-static void
-test_sentinel (void)
+static void test_sentinel (void)
 {
   Store store = store_new ();
 
@@ -369,8 +342,7 @@ test_sentinel (void)
   g_hash_table_unref (store.stored);
 }
 
-static int
-count_cold_samples (GHashTable *stored)
+static int count_cold_samples (GHashTable *stored)
 {
   GHashTableIter iter;
   gpointer measurement;
@@ -385,8 +357,7 @@ count_cold_samples (GHashTable *stored)
 
 /* Cold and warm rows are measured alone and are rows of their own; before every cold op, and no other, caches are
  * emptied. The accelerator's own time and its state come with each row. */
-static void
-test_caches (void)
+static void test_caches (void)
 {
   Store store = store_new ();
   g_autoptr (GError) error = NULL;
@@ -421,8 +392,7 @@ test_caches (void)
 }
 
 /* Hardware that is too hot all the time gives no samples, and measuring ends all the same. */
-static void
-test_heat (void)
+static void test_heat (void)
 {
   Store store = store_new ();
 
@@ -441,8 +411,7 @@ test_heat (void)
 
 /* 8 layers for 4 devices, of which two at a time run here: shapes of the first, of the middle and of the last device,
  * in windows 0 1 and 2 3, never more than two busy. */
-static void
-test_two_at_a_time (void)
+static void test_two_at_a_time (void)
 {
   Store store = store_new ();
 
@@ -459,8 +428,7 @@ test_two_at_a_time (void)
 
 /* A shape that two unequal parts hold is measured on both, each with its share: 4 layers (first on 2, last on 1), 2
  * layers (first on 2, middle on 1 and on 2, last on 1). Transfers have no share. */
-static void
-test_shares (void)
+static void test_shares (void)
 {
   static const guint shares[] = { 2, 1 };
   Store store = store_new ();
@@ -479,8 +447,7 @@ test_shares (void)
   g_hash_table_unref (store.stored);
 }
 
-int
-main (int argc, char **argv)
+int main (int argc, char **argv)
 {
   g_test_init (&argc, &argv, NULL);
   g_test_add_func ("/calib/links", test_links);

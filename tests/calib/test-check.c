@@ -7,40 +7,37 @@
 
 /* Two rounds of three schedules: predicted 100, 110 and 120. The second round has two of them the other way around, and
  * was not quiet. */
-static GArray *
-make_runs (void)
+static GArray *make_runs (void)
 {
   static const gint64 measured[N] = { 100, 100, 150, 110, 100, 120 }, fresh[N] = { 100, 102, 150, 110, 101, 120 };
   GArray *runs = g_array_new (FALSE, FALSE, sizeof (PsCheckRun));
 
-  for (guint i = 0; i < N; i++)
-    {
-      gint64 predicted = 100 + 10 * (i % 3);
-      PsCheckRun run = { .schedule = (char *)"a",
-                         .n_microbatches = 4,
-                         .n_chunks = 1,
-                         .round = 1 + i / 3,
-                         .predicted_ns = predicted,
-                         .interval = { predicted - 15, predicted - 5, predicted, predicted + 5, predicted + 15 },
-                         .measured_ns = measured[i],
-                         .fresh_ns = fresh[i],
-                         .replay_error = i % 2 ? -0.01 : 0.02,
-                         .op_error = 0.05,
-                         .memory_error = i == 0 ? NAN : -0.5,
-                         .shift = i < 3 ? 0.01 : 0.5,
-                         .others = i == 2 ? NAN : 0.01,
-                         .weather = { i == 2   ? NAN
-                                      : i == 1 ? 0.91
-                                               : 1,
-                                      0 } };
+  for (guint i = 0; i < N; i++) {
+    gint64 predicted = 100 + 10 * (i % 3);
+    PsCheckRun run = { .schedule = (char *)"a",
+                       .n_microbatches = 4,
+                       .n_chunks = 1,
+                       .round = 1 + i / 3,
+                       .predicted_ns = predicted,
+                       .interval = { predicted - 15, predicted - 5, predicted, predicted + 5, predicted + 15 },
+                       .measured_ns = measured[i],
+                       .fresh_ns = fresh[i],
+                       .replay_error = i % 2 ? -0.01 : 0.02,
+                       .op_error = 0.05,
+                       .memory_error = i == 0 ? NAN : -0.5,
+                       .shift = i < 3 ? 0.01 : 0.5,
+                       .others = i == 2 ? NAN : 0.01,
+                       .weather = { i == 2   ? NAN
+                                    : i == 1 ? 0.91
+                                             : 1,
+                                    0 } };
 
-      g_array_append_val (runs, run);
-    }
+    g_array_append_val (runs, run);
+  }
   return runs;
 }
 
-static void
-test_all (void)
+static void test_all (void)
 {
   g_autoptr (GArray) runs = make_runs ();
   PsCheckSummary summary;
@@ -67,8 +64,7 @@ test_all (void)
   g_assert_cmpfloat (summary.regret, ==, 0);
 }
 
-static void
-test_quiet (void)
+static void test_quiet (void)
 {
   g_autoptr (GArray) runs = make_runs ();
   PsCheckSummary summary;
@@ -86,8 +82,7 @@ test_quiet (void)
 }
 
 /* Runs of other rounds, and with other numbers of microbatches, are not compared. */
-static void
-test_beside (void)
+static void test_beside (void)
 {
   g_autoptr (GArray) runs = make_runs ();
   PsCheckSummary summary;
@@ -103,8 +98,7 @@ test_beside (void)
   g_assert_cmpfloat_with_epsilon (summary.rank, (2 / sqrt (6) - 1) / 2, 1e-12);
 }
 
-int
-main (int argc, char **argv)
+int main (int argc, char **argv)
 {
   g_test_init (&argc, &argv, NULL);
   g_test_add_func ("/check/all", test_all);

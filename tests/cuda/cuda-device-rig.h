@@ -8,8 +8,7 @@
 static const PsDeviceClass *cuda_device;
 static char *cuda_problem; /* why the device can't be used here; NULL: it can */
 
-static inline void
-cuda_init (int *argc, char ***argv)
+static inline void cuda_init (int *argc, char ***argv)
 {
   g_autoptr (GError) error = NULL;
 
@@ -24,21 +23,18 @@ cuda_init (int *argc, char ***argv)
   cuda_problem = g_strdup (error->message);
 }
 
-static inline void
-cuda_skip (void)
+static inline void cuda_skip (void)
 {
   g_test_skip (cuda_problem);
 }
 
-static inline void
-cuda_add (const char *path, GTestFunc test)
+static inline void cuda_add (const char *path, GTestFunc test)
 {
   g_test_add_func (path, cuda_problem == NULL ? test : cuda_skip);
 }
 
 /* A function of the emulated machine; NULL, and the test skipped, on a real one. */
-static inline PsModuleFunction
-cuda_probe (const char *function)
+static inline PsModuleFunction cuda_probe (const char *function)
 {
   PsModuleFunction found = ps_module_function ("test", "cuda", function, NULL);
 
@@ -47,8 +43,7 @@ cuda_probe (const char *function)
   return found;
 }
 
-static inline PsModel
-cuda_model (PsPrecision precision, PsMlp mlp)
+static inline PsModel cuda_model (PsPrecision precision, PsMlp mlp)
 {
   PsModel model = small_model (4, 64, 2, 12);
 
@@ -60,8 +55,7 @@ cuda_model (PsPrecision precision, PsMlp mlp)
   return model;
 }
 
-static inline GBytes *
-altered (GBytes *bytes, gsize at)
+static inline GBytes *altered (GBytes *bytes, gsize at)
 {
   gsize n;
   gconstpointer data = g_bytes_get_data (bytes, &n);

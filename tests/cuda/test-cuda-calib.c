@@ -11,21 +11,18 @@
 #include <string.h>
 
 /* Copies of what came, without samples. */
-typedef struct
-{
+typedef struct {
   GPtrArray *rows;
   guint n_sentinels;
 } Found;
 
-static gboolean
-want_all (const PsMeasurement *key, gpointer data, gboolean *wanted, GError **error)
+static gboolean want_all (const PsMeasurement *key, gpointer data, gboolean *wanted, GError **error)
 {
   *wanted = TRUE;
   return TRUE;
 }
 
-static gboolean
-keep (const PsMeasurement *m, gpointer data, GError **error)
+static gboolean keep (const PsMeasurement *m, gpointer data, GError **error)
 {
   PsMeasurement *copy = g_memdup2 (m, sizeof *m);
 
@@ -37,30 +34,26 @@ keep (const PsMeasurement *m, gpointer data, GError **error)
   return TRUE;
 }
 
-static gboolean
-count_sentinel (const PsSentinel *sentinel, gpointer data, GError **error)
+static gboolean count_sentinel (const PsSentinel *sentinel, gpointer data, GError **error)
 {
   ((Found *)data)->n_sentinels++;
   return TRUE;
 }
 
-static Found
-found_new (void)
+static Found found_new (void)
 {
   return (Found){ .rows = g_ptr_array_new_with_free_func ((GDestroyNotify)ps_measurement_free) };
 }
 
-static guint
-count (const Found *found, PsSubject subject, PsCacheState cache, guint devices)
+static guint count (const Found *found, PsSubject subject, PsCacheState cache, guint devices)
 {
   guint n = 0;
 
-  for (guint i = 0; i < found->rows->len; i++)
-    {
-      const PsMeasurement *m = found->rows->pdata[i];
+  for (guint i = 0; i < found->rows->len; i++) {
+    const PsMeasurement *m = found->rows->pdata[i];
 
-      n += m->subject == subject && m->cache == cache && m->devices == devices;
-    }
+    n += m->subject == subject && m->cache == cache && m->devices == devices;
+  }
   return n;
 }
 
@@ -68,8 +61,8 @@ static guint n_devices = 2;
 
 static guint n_tensor = 1;
 
-static void
-calibrate_beside (Found *found, const PsTransportClass *transport, guint caches, const guint *shares, guint n_blocks)
+static void calibrate_beside (Found *found, const PsTransportClass *transport, guint caches, const guint *shares,
+                              guint n_blocks)
 {
   static const guint chunks[] = { 1 }, blocks[] = { 0, 8 };
   PsModel model = small_model (n_devices, 32, 2, 8);
@@ -97,24 +90,21 @@ calibrate_beside (Found *found, const PsTransportClass *transport, guint caches,
   fine (ps_calibrate (&calibration, &error));
 }
 
-static const PsTransportClass *
-nccl_class (void)
+static const PsTransportClass *nccl_class (void)
 {
   const PsTransportClass *class = ps_transport_find ("nccl", NULL);
 
   return class != NULL && class->available (NULL) ? class : NULL;
 }
 
-static void
-calibrate (Found *found, const PsTransportClass *transport, guint caches, const guint *shares)
+static void calibrate (Found *found, const PsTransportClass *transport, guint caches, const guint *shares)
 {
   calibrate_beside (found, transport, caches, shares, 0);
 }
 
 /* Two shapes of five kinds each, all but O also warm: both devices busy, alone in every state of the caches, and on a
  * whole GPU beside 0 and 8 blocks. */
-static void
-test_stages (void)
+static void test_stages (void)
 {
   guint n_beside[2] = { 0 };
   Found found = found_new ();
@@ -126,26 +116,24 @@ test_stages (void)
   g_assert_cmpuint (count (&found, PS_SUBJECT_OP, PS_CACHE_COLD, 1), ==, 10);
   g_assert_cmpuint (count (&found, PS_SUBJECT_OP, PS_CACHE_WARM, 1), ==, 10);
   g_assert_cmpuint (found.n_sentinels, ==, 1 + 1 + 1 + 3 * 2 + 2 * 2 + 1);
-  for (guint i = 0; i < found.rows->len; i++)
-    {
-      const PsMeasurement *m = found.rows->pdata[i];
-      const gboolean beside = strstr (m->shape, ",blocks=") != NULL;
+  for (guint i = 0; i < found.rows->len; i++) {
+    const PsMeasurement *m = found.rows->pdata[i];
+    const gboolean beside = strstr (m->shape, ",blocks=") != NULL;
 
-      if (beside)
-        n_beside[g_str_has_suffix (m->shape, ",blocks=8")]++;
-      if (m->subject == PS_SUBJECT_OP)
-        g_assert_cmpint (m->launch_ns, >, 0);
-      g_assert_cmpuint (m->sharing, ==,
-                        m->subject == PS_SUBJECT_SELF_SEND || m->subject == PS_SUBJECT_HOST || beside ? 1 : 2);
-    }
+    if (beside)
+      n_beside[g_str_has_suffix (m->shape, ",blocks=8")]++;
+    if (m->subject == PS_SUBJECT_OP)
+      g_assert_cmpint (m->launch_ns, >, 0);
+    g_assert_cmpuint (m->sharing, ==,
+                      m->subject == PS_SUBJECT_SELF_SEND || m->subject == PS_SUBJECT_HOST || beside ? 1 : 2);
+  }
   g_assert_cmpuint (n_beside[0], ==, 10);
   g_assert_cmpuint (n_beside[1], ==, 10);
   g_ptr_array_unref (found.rows);
 }
 
 /* Not all of a GPU, and nothing of a part. */
-static void
-test_occupy (void)
+static void test_occupy (void)
 {
   const PsModel model = small_model (2, 32, 2, 8);
   PsDeviceSetting setting = { .model = &model, .n_stages = 1, .n_microbatches = 1, .core = -1 };
@@ -168,8 +156,7 @@ test_occupy (void)
 }
 
 /* The first input is made on the host, later ones are its copies in memory of their own. */
-static void
-test_inputs (void)
+static void test_inputs (void)
 {
   const PsModel model = small_model (2, 32, 2, 8);
   const PsDeviceSetting setting = { .model = &model, .n_stages = 1, .n_microbatches = 1, .core = -1 };
@@ -201,8 +188,7 @@ test_inputs (void)
 }
 
 /* Every op on its own part, of the 16 pieces that the emulated GPU has. */
-static void
-test_shares (void)
+static void test_shares (void)
 {
   static const guint shares[] = { 3, 1 };
   Found found = found_new ();
@@ -219,41 +205,36 @@ test_shares (void)
 }
 
 /* Ops of two devices that share layers, with their sums: over threads on parts of one GPU, over NCCL on two GPUs. */
-static void
-check_shared (const PsTransportClass *transport, guint sharing)
+static void check_shared (const PsTransportClass *transport, guint sharing)
 {
   Found found = found_new ();
 
   calibrate (&found, transport, 1U << PS_CACHE_RUN, NULL);
   g_assert_cmpuint (count (&found, PS_SUBJECT_OP, PS_CACHE_RUN, 1), ==, 9);
-  for (guint i = 0; i < found.rows->len; i++)
-    {
-      const PsMeasurement *m = found.rows->pdata[i];
+  for (guint i = 0; i < found.rows->len; i++) {
+    const PsMeasurement *m = found.rows->pdata[i];
 
-      g_assert_true (m->subject != PS_SUBJECT_OP || strstr (m->shape, ",tensor=2") != NULL);
-      g_assert_true (m->subject != PS_SUBJECT_OP || m->sharing == sharing);
-    }
+    g_assert_true (m->subject != PS_SUBJECT_OP || strstr (m->shape, ",tensor=2") != NULL);
+    g_assert_true (m->subject != PS_SUBJECT_OP || m->sharing == sharing);
+  }
   g_ptr_array_unref (found.rows);
 }
 
-static void
-test_shared_layers (void)
+static void test_shared_layers (void)
 {
   n_devices = 1;
   n_tensor = 2;
   check_shared (&ps_threads_transport, 2);
-  if (nccl_class () != NULL && cuda_probe ("ps_emulator_memory_in_use") != NULL)
-    {
-      g_setenv ("PS_EMULATED_GPUS", "2", TRUE);
-      check_shared (nccl_class (), 1);
-      g_unsetenv ("PS_EMULATED_GPUS");
-    }
+  if (nccl_class () != NULL && cuda_probe ("ps_emulator_memory_in_use") != NULL) {
+    g_setenv ("PS_EMULATED_GPUS", "2", TRUE);
+    check_shared (nccl_class (), 1);
+    g_unsetenv ("PS_EMULATED_GPUS");
+  }
   n_devices = 2;
   n_tensor = 1;
 }
 
-static void
-measure_profile (PsCostDb *db, guint caches)
+static void measure_profile (PsCostDb *db, guint caches)
 {
   static const guint chunks[] = { 1 };
   PsModel model = small_model (1, 24, 2, 8);
@@ -279,8 +260,7 @@ measure_profile (PsCostDb *db, guint caches)
   ps_calib_rounds_clear (&rounds);
 }
 
-static GBytes *
-choices_of (PsCostDb *db)
+static GBytes *choices_of (PsCostDb *db)
 {
   g_autoptr (PsProfile) profile = ps_costdb_profile (db, "p", NULL);
   GBytes *choices;
@@ -292,8 +272,7 @@ choices_of (PsCostDb *db)
 
 /* A profile has the choices of what it holds, and what is added to it later runs with them: here with others than this
  * process made. With PS_CALIB_DB it is left there as it was before that, for tests of the programs. */
-static void
-test_profile (void)
+static void test_profile (void)
 {
   const char *kept = g_getenv ("PS_CALIB_DB");
   g_autofree char *path = kept != NULL ? g_strdup (kept) : path_of ("choices.db");
@@ -312,37 +291,33 @@ test_profile (void)
 }
 
 /* 8 B and 512 B, and the boundary of 2 * 8 * 32 floats = 2048 B, under NCCL's own name and among no transfers. */
-static void
-test_self_sends (void)
+static void test_self_sends (void)
 {
   Found found = found_new ();
   guint n = 0;
 
-  if (nccl_class () == NULL)
-    {
-      g_test_skip ("no NCCL here");
-      return;
-    }
+  if (nccl_class () == NULL) {
+    g_test_skip ("no NCCL here");
+    return;
+  }
   calibrate (&found, &ps_threads_transport, 1U << PS_CACHE_RUN, NULL);
-  for (guint i = 0; i < found.rows->len; i++)
-    {
-      const PsMeasurement *m = found.rows->pdata[i];
+  for (guint i = 0; i < found.rows->len; i++) {
+    const PsMeasurement *m = found.rows->pdata[i];
 
-      if (m->subject != PS_SUBJECT_SELF_SEND)
-        continue;
-      g_assert_cmpstr (m->shape, ==, "nccl-self");
-      g_assert_cmpuint (m->devices, ==, 1);
-      g_assert_cmpint (m->bytes, ==, n == 0 ? 8 : n == 1 ? 512 : 2048);
-      n++;
-    }
+    if (m->subject != PS_SUBJECT_SELF_SEND)
+      continue;
+    g_assert_cmpstr (m->shape, ==, "nccl-self");
+    g_assert_cmpuint (m->devices, ==, 1);
+    g_assert_cmpint (m->bytes, ==, n == 0 ? 8 : n == 1 ? 512 : 2048);
+    n++;
+  }
   g_assert_cmpuint (n, ==, 3);
   g_ptr_array_unref (found.rows);
 }
 
 /* Between GPUs of one process: powers of two from 8 B to 8 KiB, 4 times the boundary; three sizes both ways at once,
  * beside ops of these GPUs, and in two pairs where there are four. */
-static void
-test_nccl_transfers (void)
+static void test_nccl_transfers (void)
 {
   Found found = found_new ();
 
@@ -350,19 +325,17 @@ test_nccl_transfers (void)
     return;
   if (nccl_class () == NULL || g_getenv ("PS_EMULATED_GPUS") == NULL)
     g_test_skip ("needs several GPUs: PS_EMULATED_GPUS=2 makes them");
-  else
-    {
-      n_devices = (guint)g_ascii_strtoull (g_getenv ("PS_EMULATED_GPUS"), NULL, 10);
-      calibrate (&found, nccl_class (), 0, NULL);
-      g_assert_cmpuint (count (&found, PS_SUBJECT_TRANSFER, PS_CACHE_RUN, 2), ==, 11 + 3 + 3);
-      g_assert_cmpuint (count (&found, PS_SUBJECT_TRANSFER, PS_CACHE_RUN, 4), ==, n_devices == 4 ? 3 : 0);
-    }
+  else {
+    n_devices = (guint)g_ascii_strtoull (g_getenv ("PS_EMULATED_GPUS"), NULL, 10);
+    calibrate (&found, nccl_class (), 0, NULL);
+    g_assert_cmpuint (count (&found, PS_SUBJECT_TRANSFER, PS_CACHE_RUN, 2), ==, 11 + 3 + 3);
+    g_assert_cmpuint (count (&found, PS_SUBJECT_TRANSFER, PS_CACHE_RUN, 4), ==, n_devices == 4 ? 3 : 0);
+  }
   g_ptr_array_unref (found.rows);
 }
 
 /* Emptying the caches changes no number. */
-static void
-test_flush (void)
+static void test_flush (void)
 {
   Rig plain, flushed;
 
@@ -378,8 +351,7 @@ test_flush (void)
   rig_clear (&flushed);
 }
 
-int
-main (int argc, char **argv)
+int main (int argc, char **argv)
 {
   cuda_init (&argc, &argv);
   cuda_add ("/cuda-calib/stages", test_stages);

@@ -6,8 +6,7 @@
 
 /* --- memory --- */
 
-static PsMemoryUse
-memory_of (const Rig *rig)
+static PsMemoryUse memory_of (const Rig *rig)
 {
   PsMemoryUse use;
 
@@ -20,8 +19,7 @@ memory_of (const Rig *rig)
  * y, z (2) and g (2): 10N, and two means, two scales and the sums of exponentials: 5G. The head keeps x, logits (N): 2N
  * + 2G. A layer's B takes dz (2), dn2, dy, dqkv (3), dn1: 8N, and N for its input's gradient, and gives back z, qkv and
  * the sums: 5N + G. Both stages have two layers. */
-static void
-test_numbers (void)
+static void test_numbers (void)
 {
   const gint64 n = 1024, g = 256;
   const gint64 expected[12] = {
@@ -56,18 +54,16 @@ test_numbers (void)
   run_measured (&rig, PS_OP_B, 0, 0, tensor, &numbers[2], &numbers[3]);
   run_measured (&rig, PS_OP_W, 1, 0, NULL, &numbers[10], &numbers[11]);
   run_measured (&rig, PS_OP_W, 0, 0, NULL, &numbers[4], &numbers[5]);
-  for (guint i = 0; i < G_N_ELEMENTS (expected); i++)
-    {
-      g_test_message ("number %u", i);
-      g_assert_cmpint (numbers[i], ==, expected[i]);
-    }
+  for (guint i = 0; i < G_N_ELEMENTS (expected); i++) {
+    g_test_message ("number %u", i);
+    g_assert_cmpint (numbers[i], ==, expected[i]);
+  }
   g_assert_cmpint (memory_of (&rig).current[PS_USE_ACTIVATION], ==, 0);
   g_assert_cmpint (memory_of (&rig).current[PS_USE_BUFFER], ==, 0);
   rig_clear (&rig);
 }
 
-static void
-test_given_back (void)
+static void test_given_back (void)
 {
   size_t (*in_use) (void) = (size_t (*) (void))cuda_probe ("ps_emulator_memory_in_use");
   Rig rig;
@@ -84,8 +80,7 @@ test_given_back (void)
 
 /* What the forward of another microbatch would need is not there: an error, and only what was there before is in use.
  */
-static void
-test_no_memory (void)
+static void test_no_memory (void)
 {
   size_t (*in_use) (void) = (size_t (*) (void))cuda_probe ("ps_emulator_memory_in_use");
   void (*limit) (size_t) = (void (*) (size_t))cuda_probe ("ps_emulator_limit_memory");
@@ -112,8 +107,7 @@ test_no_memory (void)
 
 /* --- sharing a GPU --- */
 
-static PsDevice *
-open_shared (const PsModel *model, guint index, guint n_local, const guint *shares, GError **error)
+static PsDevice *open_shared (const PsModel *model, guint index, guint n_local, const guint *shares, GError **error)
 {
   const PsDeviceSetting setting = {
     .model = model, .n_stages = 1, .n_microbatches = 1, .core = -1, .index = index, .n_local = n_local, .shares = shares
@@ -122,8 +116,7 @@ open_shared (const PsModel *model, guint index, guint n_local, const guint *shar
   return cuda_device->open (&setting, error);
 }
 
-static void
-assert_sharing (guint index, guint n_local, const guint *shares, const char *text)
+static void assert_sharing (guint index, guint n_local, const guint *shares, const char *text)
 {
   const PsModel model = small_model (1, 8, 2, 4);
   PsDevice *device = fine (open_shared (&model, index, n_local, shares, &error));
@@ -134,8 +127,7 @@ assert_sharing (guint index, guint n_local, const guint *shares, const char *tex
   device->class->close (device);
 }
 
-static void
-assert_idle (guint n_local, const guint *shares, const char *text)
+static void assert_idle (guint n_local, const guint *shares, const char *text)
 {
   const PsModel model = small_model (1, 8, 2, 4);
   PsDevice *device = open_shared (&model, 0, n_local, shares, NULL);
@@ -146,8 +138,7 @@ assert_idle (guint n_local, const guint *shares, const char *text)
 }
 
 /* 132 multiprocessors in whole eights; where the driver has no green contexts all use all of them, and that is said. */
-static void
-test_sharing (void)
+static void test_sharing (void)
 {
   static const guint shares[] = { 64, 24, 40 }, quarters[] = { 40, 30, 20, 10 }, left[] = { 1, 2, 2, 2 };
 
@@ -168,8 +159,7 @@ test_sharing (void)
 }
 
 /* Devices on two GPUs: each GPU may copy from the other. */
-static void
-test_peers (void)
+static void test_peers (void)
 {
   int (*reaches) (int, int) = (int (*) (int, int))cuda_probe ("ps_emulator_reaches");
   const PsModel model = small_model (1, 8, 2, 4);
@@ -177,20 +167,18 @@ test_peers (void)
   if (reaches == NULL)
     return;
   g_setenv ("PS_EMULATED_GPUS", "2", TRUE);
-  for (guint i = 0; i < 4; i++)
-    {
-      PsDevice *device = fine (open_shared (&model, i, 4, NULL, &error));
+  for (guint i = 0; i < 4; i++) {
+    PsDevice *device = fine (open_shared (&model, i, 4, NULL, &error));
 
-      device->class->close (device);
-    }
+    device->class->close (device);
+  }
   g_unsetenv ("PS_EMULATED_GPUS");
   g_assert_true (reaches (0, 1) && reaches (1, 0));
   g_assert_false (reaches (0, 0));
 }
 
 /* A measurement names what it depends on. */
-static void
-test_provenance (void)
+static void test_provenance (void)
 {
   g_autofree char *libraries = NULL, *processor = NULL;
 
@@ -206,8 +194,7 @@ test_provenance (void)
   g_assert_nonnull (strstr (libraries, ", attention by "));
 }
 
-static void
-test_too_many (void)
+static void test_too_many (void)
 {
   const PsModel model = small_model (1, 8, 2, 4);
 
@@ -219,8 +206,7 @@ test_too_many (void)
 
 /* --- what goes wrong --- */
 
-static void
-assert_unavailable (const char *variable, const char *value, const char *message)
+static void assert_unavailable (const char *variable, const char *value, const char *message)
 {
   g_autoptr (GError) error = NULL;
 
@@ -230,8 +216,7 @@ assert_unavailable (const char *variable, const char *value, const char *message
   assert_error (&error, PS_ERROR_UNAVAILABLE, message);
 }
 
-static void
-test_unavailable (void)
+static void test_unavailable (void)
 {
   if (cuda_probe ("ps_emulator_memory_in_use") == NULL)
     return;
@@ -243,14 +228,12 @@ test_unavailable (void)
   g_assert_true (cuda_device->available (NULL));
 }
 
-static void
-assert_open_fails (PsModel model, const char *message)
+static void assert_open_fails (PsModel model, const char *message)
 {
   refused (open_shared (&model, 0, 1, NULL, &error), PS_ERROR_UNAVAILABLE, message);
 }
 
-static void
-test_refuses_models (void)
+static void test_refuses_models (void)
 {
   PsModel model = small_model (1, 8, 2, 4);
 
@@ -271,8 +254,7 @@ test_refuses_models (void)
                      "tokens is too large");
 }
 
-static void
-assert_op_fails (Rig *rig, PsOp op, PsError code, const char *message)
+static void assert_op_fails (Rig *rig, PsOp op, PsError code, const char *message)
 {
   PsTensor *output = NULL;
 
@@ -280,8 +262,7 @@ assert_op_fails (Rig *rig, PsOp op, PsError code, const char *message)
   g_assert_null (output);
 }
 
-static void
-test_refuses_ops (void)
+static void test_refuses_ops (void)
 {
   Rig rig;
 
@@ -304,8 +285,7 @@ test_refuses_ops (void)
 }
 
 /* Gradients after an F whose microbatch the B of another one is paired with. */
-static GArray *
-paired_gradients (gboolean pairs)
+static GArray *paired_gradients (gboolean pairs)
 {
   Rig rig = { .setting = { .pairs = pairs } };
   g_autoptr (GError) error = NULL;
@@ -329,22 +309,19 @@ paired_gradients (gboolean pairs)
 }
 
 /* Both streams have work before either begins; the bits are those of one op after the other. */
-static void
-test_pairs (void)
+static void test_pairs (void)
 {
-  if (cuda_probe ("ps_emulator_meet") == NULL)
-    {
-      g_test_skip ("only emulated streams can be held");
-      return;
-    }
+  if (cuda_probe ("ps_emulator_meet") == NULL) {
+    g_test_skip ("only emulated streams can be held");
+    return;
+  }
   g_autoptr (GArray) in_turn = paired_gradients (FALSE);
   g_autoptr (GArray) at_once = paired_gradients (TRUE);
 
   assert_same_bits (in_turn, at_once);
 }
 
-int
-main (int argc, char **argv)
+int main (int argc, char **argv)
 {
   cuda_init (&argc, &argv);
   cuda_add ("/cuda/memory/numbers", test_numbers);

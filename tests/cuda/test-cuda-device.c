@@ -9,26 +9,23 @@
 /* --- the numbers are right --- */
 
 /* Largest |a - b| over the largest |b|. */
-static double
-relative_difference (GArray *a, GArray *b)
+static double relative_difference (GArray *a, GArray *b)
 {
   double difference = 0, largest = 0;
 
   g_assert_cmpuint (a->len, ==, b->len);
-  for (guint i = 0; i < a->len; i++)
-    {
-      const double x = g_array_index (a, float, i), y = g_array_index (b, float, i);
+  for (guint i = 0; i < a->len; i++) {
+    const double x = g_array_index (a, float, i), y = g_array_index (b, float, i);
 
-      g_assert_true (isfinite (x));
-      difference = MAX (difference, fabs (x - y));
-      largest = MAX (largest, fabs (y));
-    }
+    g_assert_true (isfinite (x));
+    difference = MAX (difference, fabs (x - y));
+    largest = MAX (largest, fabs (y));
+  }
   return difference / largest;
 }
 
 /* Losses and gradients of one step on both devices, then the losses of the next. */
-static void
-compare_with_cpu (PsModel model, double loss_tolerance, double gradient_tolerance)
+static void compare_with_cpu (PsModel model, double loss_tolerance, double gradient_tolerance)
 {
   const guint n = 2;
   Rig cuda, cpu;
@@ -36,73 +33,64 @@ compare_with_cpu (PsModel model, double loss_tolerance, double gradient_toleranc
   rig_open (&cuda, cuda_device, model, 2, n);
   model.precision = PS_PRECISION_FP32;
   rig_open (&cpu, &ps_cpu_device, model, 2, n);
-  for (guint step = 0; step < 2; step++)
-    {
-      all_microbatches (&cuda);
-      all_microbatches (&cpu);
-      for (guint i = 0; i < n; i++)
-        {
-          const double a = cuda.device->class->loss (cuda.device, i), b = cpu.device->class->loss (cpu.device, i);
+  for (guint step = 0; step < 2; step++) {
+    all_microbatches (&cuda);
+    all_microbatches (&cpu);
+    for (guint i = 0; i < n; i++) {
+      const double a = cuda.device->class->loss (cuda.device, i), b = cpu.device->class->loss (cpu.device, i);
 
-          g_test_message ("step %u, microbatch %u: loss %.7g, on the cpu %.7g", step, i, a, b);
-          g_assert_cmpfloat (fabs (a - b), <, loss_tolerance * b);
-        }
-      if (step == 0)
-        {
-          g_autoptr (GArray) a = all_gradients (&cuda);
-          g_autoptr (GArray) b = all_gradients (&cpu);
-          const double difference = relative_difference (a, b);
-
-          g_test_message ("gradients differ by %g of the largest", difference);
-          g_assert_cmpfloat (difference, <, gradient_tolerance);
-        }
-      run_all_stages (&cuda, PS_OP_O, 0);
-      run_all_stages (&cpu, PS_OP_O, 0);
+      g_test_message ("step %u, microbatch %u: loss %.7g, on the cpu %.7g", step, i, a, b);
+      g_assert_cmpfloat (fabs (a - b), <, loss_tolerance * b);
     }
+    if (step == 0) {
+      g_autoptr (GArray) a = all_gradients (&cuda);
+      g_autoptr (GArray) b = all_gradients (&cpu);
+      const double difference = relative_difference (a, b);
+
+      g_test_message ("gradients differ by %g of the largest", difference);
+      g_assert_cmpfloat (difference, <, gradient_tolerance);
+    }
+    run_all_stages (&cuda, PS_OP_O, 0);
+    run_all_stages (&cpu, PS_OP_O, 0);
+  }
   rig_clear (&cuda);
   rig_clear (&cpu);
 }
 
 /* Sums of some 100 products in other orders: 100 * 2^-24 = 6e-6. After a step of Adam, whose direction for tiny
  * gradients is the sign of their error, losses are within 1e-4. */
-static void
-test_fp32 (void)
+static void test_fp32 (void)
 {
   compare_with_cpu (small_model (2, 24, 3, 10), 1e-4, 6e-6);
 }
 
 /* Sizes that are no multiples of anything: no fused endings, rows without alignment. */
-static void
-test_fp32_odd (void)
+static void test_fp32_odd (void)
 {
   compare_with_cpu (small_model (2, 21, 3, 19), 1e-4, 6e-6);
 }
 
 /* Each of the some ten stored values on the way through a layer is off by up to 2^-9 of itself, four layers deep:
  * sqrt (4 * 10) * 2^-9 = 1.2 %, and a gradient has gone both ways: sqrt (2) times that. */
-static void
-test_bf16 (void)
+static void test_bf16 (void)
 {
   compare_with_cpu (cuda_model (PS_PRECISION_BF16, PS_MLP_GELU), 2e-3, 1.7e-2);
 }
 
-static double
-llama_total (const PsModel *model, const double *weights, guint64 seed, guint n_microbatches)
+static double llama_total (const PsModel *model, const double *weights, guint64 seed, guint n_microbatches)
 {
   g_autofree guint32 *words = g_new (guint32, model->microbatch_size * (model->sequence + 1));
   double loss = 0;
 
-  for (guint i = 0; i < n_microbatches; i++)
-    {
-      ps_data_words (words, model->microbatch_size, model->sequence, model->vocabulary, seed, i);
-      loss += llama_loss (model, weights, words);
-    }
+  for (guint i = 0; i < n_microbatches; i++) {
+    ps_data_words (words, model->microbatch_size, model->sequence, model->vocabulary, seed, i);
+    loss += llama_loss (model, weights, words);
+  }
   return loss;
 }
 
 /* Against (loss (w + e) - loss (w - e)) / 2e of the reference in double precision, for some 200 parameters. */
-static void
-check_llama (PsModel model, double tolerance)
+static void check_llama (PsModel model, double tolerance)
 {
   const double step = 1e-5;
   double largest = 0, worst = 0, loss = 0;
@@ -117,25 +105,23 @@ check_llama (PsModel model, double tolerance)
   for (guint i = 0; i < 2; i++)
     loss += rig.device->class->loss (rig.device, i);
   g_assert_cmpfloat (fabs (loss / llama_total (&model, weights, rig.setting.seed, 2) - 1), <, tolerance);
-  for (guint i = 0; i < start->len; i += start->len / 200 | 1)
-    {
-      const double weight = weights[i];
+  for (guint i = 0; i < start->len; i += start->len / 200 | 1) {
+    const double weight = weights[i];
 
-      weights[i] = weight + step;
-      const double above = llama_total (&model, weights, rig.setting.seed, 2);
-      weights[i] = weight - step;
-      const double expected = (above - llama_total (&model, weights, rig.setting.seed, 2)) / (2 * step);
-      weights[i] = weight;
-      worst = fmax (worst, fabs (expected - g_array_index (gradients, float, i)));
-      largest = fmax (largest, fabs (expected));
-    }
+    weights[i] = weight + step;
+    const double above = llama_total (&model, weights, rig.setting.seed, 2);
+    weights[i] = weight - step;
+    const double expected = (above - llama_total (&model, weights, rig.setting.seed, 2)) / (2 * step);
+    weights[i] = weight;
+    worst = fmax (worst, fabs (expected - g_array_index (gradients, float, i)));
+    largest = fmax (largest, fabs (expected));
+  }
   g_test_message ("largest gradient %g, worst error %g", largest, worst);
   g_assert_cmpfloat (worst, <, tolerance * largest);
   rig_clear (&rig);
 }
 
-static PsModel
-small_llama (PsPrecision precision, guint hidden, guint heads)
+static PsModel small_llama (PsPrecision precision, guint hidden, guint heads)
 {
   PsModel model = small_model (2, hidden, heads, 9);
 
@@ -145,21 +131,18 @@ small_llama (PsPrecision precision, guint hidden, guint heads)
   return model;
 }
 
-static void
-test_llama (void)
+static void test_llama (void)
 {
   check_llama (small_llama (PS_PRECISION_FP32, 16, 4), 2e-5);
 }
 
-static void
-test_llama_bf16 (void)
+static void test_llama_bf16 (void)
 {
   check_llama (small_llama (PS_PRECISION_BF16, 64, 2), 1.2e-2);
 }
 
 /* Profilers see each op as a range of its own, named as in PyTorch's traces. */
-static void
-test_ranges (void)
+static void test_ranges (void)
 {
   const char *(*ranges) (void) = (const char *(*)(void))cuda_probe ("ps_emulator_ranges");
   Rig rig;
@@ -180,8 +163,7 @@ test_ranges (void)
 
 /* --- the same bits --- */
 
-static const struct
-{
+static const struct {
   PsPrecision precision;
   PsMlp mlp;
 } kinds[] = {
@@ -190,23 +172,20 @@ static const struct
   { PS_PRECISION_BF16, PS_MLP_SWIGLU },
 };
 
-static void
-test_b_and_w_equal_bw (void)
+static void test_b_and_w_equal_bw (void)
 {
   for (guint kind = 0; kind < G_N_ELEMENTS (kinds); kind++)
     check_split_backward (cuda_device, cuda_model (kinds[kind].precision, kinds[kind].mlp));
 }
 
-static void
-test_cut (void)
+static void test_cut (void)
 {
   for (guint kind = 0; kind < G_N_ELEMENTS (kinds); kind++)
     check_cuts (cuda_device, cuda_model (kinds[kind].precision, kinds[kind].mlp));
 }
 
 /* What two microbatches under way on one stage hold; again: after R of both. */
-static gint64
-held_after_forwards (PsModel model, gboolean again)
+static gint64 held_after_forwards (PsModel model, gboolean again)
 {
   PsMemoryUse use;
   Rig rig;
@@ -223,50 +202,45 @@ held_after_forwards (PsModel model, gboolean again)
 
 /* A forward that runs again, in an op of its own or before its backward, gives the same bits, and keeps less; one
  * microbatch after another, and with B and W apart. */
-static void
-test_recompute (void)
+static void test_recompute (void)
 {
-  for (guint kind = 0; kind < G_N_ELEMENTS (kinds); kind++)
-    {
-      const PsModel model = cuda_model (kinds[kind].precision, kinds[kind].mlp);
-      double losses[2], others[2];
-      g_autoptr (GArray) kept = train_cut (cuda_device, model, 2, losses);
-      gint64 held = held_after_forwards (model, FALSE);
+  for (guint kind = 0; kind < G_N_ELEMENTS (kinds); kind++) {
+    const PsModel model = cuda_model (kinds[kind].precision, kinds[kind].mlp);
+    double losses[2], others[2];
+    g_autoptr (GArray) kept = train_cut (cuda_device, model, 2, losses);
+    gint64 held = held_after_forwards (model, FALSE);
 
-      rig_recompute = PS_RECOMPUTE_FULL;
-      g_autoptr (GArray) again = train_cut (cuda_device, model, 2, others);
-      assert_same_bits (kept, again);
-      g_assert_cmpmem (losses, sizeof losses, others, sizeof others);
-      check_split_backward (cuda_device, model);
-      g_assert_cmpint (held_after_forwards (model, FALSE), <, held / 2);
-      g_assert_cmpint (held_after_forwards (model, TRUE), ==, held);
-      rig_recompute = PS_RECOMPUTE_NONE;
-    }
+    rig_recompute = PS_RECOMPUTE_FULL;
+    g_autoptr (GArray) again = train_cut (cuda_device, model, 2, others);
+    assert_same_bits (kept, again);
+    g_assert_cmpmem (losses, sizeof losses, others, sizeof others);
+    check_split_backward (cuda_device, model);
+    g_assert_cmpint (held_after_forwards (model, FALSE), <, held / 2);
+    g_assert_cmpint (held_after_forwards (model, TRUE), ==, held);
+    rig_recompute = PS_RECOMPUTE_NONE;
+  }
 }
 
 /* Where the library has no endings, or they don't work, kernels do the same afterwards. Shapes that no other test has:
  * their algorithms aren't chosen yet. */
-static void
-test_unfused (void)
+static void test_unfused (void)
 {
   void (*refuse) (int) = (void (*) (int))cuda_probe ("ps_emulator_refuse_epilogues");
 
   if (refuse == NULL)
     return;
-  for (int how = 1; how <= 2; how++)
-    {
-      PsModel model = small_model (1, 32, 2, 8 * (guint)how);
+  for (int how = 1; how <= 2; how++) {
+    PsModel model = small_model (1, 32, 2, 8 * (guint)how);
 
-      refuse (how);
-      compare_with_cpu (model, 1e-4, 6e-6);
-      model.precision = PS_PRECISION_BF16;
-      compare_with_cpu (model, 2e-3, 1.7e-2);
-      refuse (0);
-    }
+    refuse (how);
+    compare_with_cpu (model, 1e-4, 6e-6);
+    model.precision = PS_PRECISION_BF16;
+    compare_with_cpu (model, 2e-3, 1.7e-2);
+    refuse (0);
+  }
 }
 
-static GBytes *
-after_adopting (Rig *rig, GBytes *choices)
+static GBytes *after_adopting (Rig *rig, GBytes *choices)
 {
   fine (rig->device->class->adopt_choices (rig->device, choices, &error));
   return rig->device->class->choices (rig->device);
@@ -274,8 +248,7 @@ after_adopting (Rig *rig, GBytes *choices)
 
 /* What one process chose another takes over, unless it comes from another library or GPU, whose name is in front; and
  * what is no table is refused. */
-static void
-test_choices (void)
+static void test_choices (void)
 {
   Rig rig;
 
@@ -295,8 +268,7 @@ test_choices (void)
   rig_clear (&rig);
 }
 
-static GArray *
-gradients_as (PsDeviceSetting setting)
+static GArray *gradients_as (PsDeviceSetting setting)
 {
   Rig rig = { .setting = setting };
 
@@ -307,8 +279,7 @@ gradients_as (PsDeviceSetting setting)
   return gradients;
 }
 
-static void
-assert_bits (GArray *a, GArray *b, gboolean equal)
+static void assert_bits (GArray *a, GArray *b, gboolean equal)
 {
   g_assert_cmpuint (a->len, ==, b->len);
   g_assert_cmpint (memcmp (a->data, b->data, a->len * sizeof (float)) == 0, ==, equal);
@@ -316,8 +287,7 @@ assert_bits (GArray *a, GArray *b, gboolean equal)
 
 /* Parts of 96 and 32 multiprocessors, of which the smaller one is better off with another algorithm, choose each for
  * itself, whoever comes first; and the whole GPU gives the bits of either when it is told to. */
-static void
-test_parts (void)
+static void test_parts (void)
 {
   static const guint shares[] = { 3, 1 }, many[] = { 96 }, few[] = { 32 };
   const PsDeviceSetting larger = { .n_local = 2, .shares = shares },
@@ -341,43 +311,38 @@ test_parts (void)
 
 /* Gradients and state of devices that share layers add up to those of the stage, and their norms to its norm, also
  * where each has left its sums out. */
-static void
-test_shared_layers (void)
+static void test_shared_layers (void)
 {
-  for (guint kind = 0; kind < G_N_ELEMENTS (kinds); kind++)
-    {
-      PsModel model = cuda_model (kinds[kind].precision, kinds[kind].mlp);
-      double squares[2] = { 0 }, sum = 0;
-      GArray *gradients[2];
+  for (guint kind = 0; kind < G_N_ELEMENTS (kinds); kind++) {
+    PsModel model = cuda_model (kinds[kind].precision, kinds[kind].mlp);
+    double squares[2] = { 0 }, sum = 0;
+    GArray *gradients[2];
 
-      model.kv_heads = 2;
-      for (guint part = 0; part < 2; part++)
-        {
-          Rig rig = { .setting = { .n_tensor = 2, .tensor = part } };
+    model.kv_heads = 2;
+    for (guint part = 0; part < 2; part++) {
+      Rig rig = { .setting = { .n_tensor = 2, .tensor = part } };
 
-          rig_open_as (&rig, cuda_device, model, 2, 2);
-          all_microbatches (&rig);
-          gradients[part] = all_gradients (&rig);
-          for (guint stage = 0; stage < 2; stage++)
-            squares[part] += rig.device->class->norm_square (rig.device, stage);
-          rig_clear (&rig);
-        }
-      g_assert_cmpuint (gradients[0]->len, ==, gradients[1]->len);
-      for (guint i = 0; i < gradients[0]->len; i++)
-        {
-          const double all = g_array_index (gradients[0], float, i) + g_array_index (gradients[1], float, i);
-
-          sum += all * all / 4;
-        }
-      g_assert_cmpfloat (squares[1], >, 0);
-      g_assert_cmpfloat (fabs (squares[0] + squares[1] - sum), <, 1e-6 * sum);
-      g_array_unref (gradients[0]);
-      g_array_unref (gradients[1]);
+      rig_open_as (&rig, cuda_device, model, 2, 2);
+      all_microbatches (&rig);
+      gradients[part] = all_gradients (&rig);
+      for (guint stage = 0; stage < 2; stage++)
+        squares[part] += rig.device->class->norm_square (rig.device, stage);
+      rig_clear (&rig);
     }
+    g_assert_cmpuint (gradients[0]->len, ==, gradients[1]->len);
+    for (guint i = 0; i < gradients[0]->len; i++) {
+      const double all = g_array_index (gradients[0], float, i) + g_array_index (gradients[1], float, i);
+
+      sum += all * all / 4;
+    }
+    g_assert_cmpfloat (squares[1], >, 0);
+    g_assert_cmpfloat (fabs (squares[0] + squares[1] - sum), <, 1e-6 * sum);
+    g_array_unref (gradients[0]);
+    g_array_unref (gradients[1]);
+  }
 }
 
-static float *
-weights_of (PsDeviceSetting setting, PsModel model, gsize n)
+static float *weights_of (PsDeviceSetting setting, PsModel model, gsize n)
 {
   PsStageState state = { .n = n };
   Rig rig = { .setting = setting };
@@ -393,32 +358,29 @@ weights_of (PsDeviceSetting setting, PsModel model, gsize n)
 }
 
 /* Their start values are those of one device. */
-static void
-test_shared_weights (void)
+static void test_shared_weights (void)
 {
-  for (guint kind = 0; kind < G_N_ELEMENTS (kinds); kind++)
-    {
-      PsModel model = cuda_model (kinds[kind].precision, kinds[kind].mlp);
-      gsize n;
-      Rig rig;
+  for (guint kind = 0; kind < G_N_ELEMENTS (kinds); kind++) {
+    PsModel model = cuda_model (kinds[kind].precision, kinds[kind].mlp);
+    gsize n;
+    Rig rig;
 
-      model.kv_heads = 2;
-      rig_open (&rig, cuda_device, model, 1, 1);
-      rig.device->class->gradients (rig.device, 0, &n);
-      rig_clear (&rig);
-      g_autofree float *whole = weights_of ((PsDeviceSetting){ .n_tensor = 1 }, model, n);
-      g_autofree float *first = weights_of ((PsDeviceSetting){ .n_tensor = 2 }, model, n);
-      g_autofree float *second = weights_of ((PsDeviceSetting){ .n_tensor = 2, .tensor = 1 }, model, n);
-      for (gsize i = 0; i < n; i++)
-        first[i] += second[i];
-      g_assert_cmpmem (first, n * sizeof (float), whole, n * sizeof (float));
-    }
+    model.kv_heads = 2;
+    rig_open (&rig, cuda_device, model, 1, 1);
+    rig.device->class->gradients (rig.device, 0, &n);
+    rig_clear (&rig);
+    g_autofree float *whole = weights_of ((PsDeviceSetting){ .n_tensor = 1 }, model, n);
+    g_autofree float *first = weights_of ((PsDeviceSetting){ .n_tensor = 2 }, model, n);
+    g_autofree float *second = weights_of ((PsDeviceSetting){ .n_tensor = 2, .tensor = 1 }, model, n);
+    for (gsize i = 0; i < n; i++)
+      first[i] += second[i];
+    g_assert_cmpmem (first, n * sizeof (float), whole, n * sizeof (float));
+  }
 }
 
 /* --- tensors --- */
 
-static void
-test_tensors (void)
+static void test_tensors (void)
 {
   PsModel model = small_model (2, 24, 3, 10);
   g_autoptr (GError) error = NULL;
@@ -451,8 +413,7 @@ test_tensors (void)
 
 /* --- ops ahead of the host --- */
 
-static void
-start_forward (Rig *rig, guint microbatch, PsTimes *times, GError **error)
+static void start_forward (Rig *rig, guint microbatch, PsTimes *times, GError **error)
 {
   const PsOp op = { .kind = PS_OP_F, .microbatch = microbatch & 0x7fffffff };
   PsTensor *output = NULL;
@@ -463,8 +424,7 @@ start_forward (Rig *rig, guint microbatch, PsTimes *times, GError **error)
 
 /* Where no stream gets on, three ops are started and the next one waits in vain for the first. Later all of them have
  * run, one after the other, by the clock of the host. */
-static void
-test_ahead (void)
+static void test_ahead (void)
 {
   void (*meet) (unsigned) = (void (*) (unsigned))cuda_probe ("ps_emulator_meet");
   Rig rig = { .setting = { .ahead = 2, .timeout_ns = 20000000 } };
@@ -478,29 +438,26 @@ test_ahead (void)
   g_assert_true (cuda_device->await (rig.device, &error));
   begin_ns = last_ns = ps_clock_now ();
   meet (2);
-  for (guint i = 0; i < 4; i++)
-    {
-      g_assert_no_error (error);
-      start_forward (&rig, i, &times[i], &error);
-    }
+  for (guint i = 0; i < 4; i++) {
+    g_assert_no_error (error);
+    start_forward (&rig, i, &times[i], &error);
+  }
   assert_error (&error, PS_ERROR_IO, "stage 0: F0.0: not done after 0.02 s");
   meet (0);
   while (!cuda_device->await (rig.device, NULL))
     g_usleep (1000);
-  for (guint i = 0; i < 3; i++)
-    {
-      g_assert_cmpint (times[i].start_ns, >=, last_ns);
-      g_assert_cmpint (times[i].end_ns, >=, times[i].start_ns);
-      last_ns = times[i].end_ns;
-    }
+  for (guint i = 0; i < 3; i++) {
+    g_assert_cmpint (times[i].start_ns, >=, last_ns);
+    g_assert_cmpint (times[i].end_ns, >=, times[i].start_ns);
+    last_ns = times[i].end_ns;
+  }
   g_assert_cmpint (last_ns, >, begin_ns);
   g_assert_cmpint (last_ns, <=, ps_clock_now ());
   rig_clear (&rig);
 }
 
 /* A device gives up a message that another one still copies: its memory is not used again before. */
-static void
-test_taken (void)
+static void test_taken (void)
 {
   void (*meet) (unsigned) = (void (*) (unsigned))cuda_probe ("ps_emulator_meet");
   void (*hold) (int) = (void (*) (int))cuda_probe ("ps_emulator_hold_copies");
@@ -542,8 +499,7 @@ test_taken (void)
   meet (0);
 }
 
-int
-main (int argc, char **argv)
+int main (int argc, char **argv)
 {
   cuda_init (&argc, &argv);
   cuda_add ("/cuda/numbers/fp32", test_fp32);

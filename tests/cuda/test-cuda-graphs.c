@@ -5,8 +5,7 @@
 #define N_STEPS 3
 
 /* On the emulation: graphs made and launched so far; on a GPU nothing, TRUE only there. */
-static gboolean
-count_graphs (guint *captures, guint *launches)
+static gboolean count_graphs (guint *captures, guint *launches)
 {
   void (*count) (guint *, guint *)
       = (void (*) (guint *, guint *))ps_module_function ("test", "cuda", "ps_emulator_graphs", NULL);
@@ -17,8 +16,7 @@ count_graphs (guint *captures, guint *launches)
 }
 
 /* A step with every kind of op: microbatch 0 as B and W, the others as BW. */
-static void
-train (Rig *rig)
+static void train (Rig *rig)
 {
   for (guint i = 0; i < N_MICROBATCHES; i++)
     forward (rig, i);
@@ -28,26 +26,23 @@ train (Rig *rig)
     backward (rig, PS_OP_BW, i);
 }
 
-static void
-open_with_graphs (Rig *rig, PsModel model, gboolean graphs)
+static void open_with_graphs (Rig *rig, PsModel model, gboolean graphs)
 {
   g_setenv ("PIPESIM_CUDA_GRAPHS", graphs ? "1" : "0", TRUE);
   rig_open (rig, cuda_device, model, 2, N_MICROBATCHES);
 }
 
 /* Losses and gradients of the last step. */
-static GArray *
-train_steps (PsModel model, gboolean graphs, double losses[N_MICROBATCHES])
+static GArray *train_steps (PsModel model, gboolean graphs, double losses[N_MICROBATCHES])
 {
   Rig rig;
 
   open_with_graphs (&rig, model, graphs);
-  for (guint step = 1; step <= N_STEPS; step++)
-    {
-      train (&rig);
-      if (step < N_STEPS)
-        run_all_stages (&rig, PS_OP_O, 0);
-    }
+  for (guint step = 1; step <= N_STEPS; step++) {
+    train (&rig);
+    if (step < N_STEPS)
+      run_all_stages (&rig, PS_OP_O, 0);
+  }
   for (guint i = 0; i < N_MICROBATCHES; i++)
     losses[i] = rig.device->class->loss (rig.device, i);
   GArray *gradients = all_gradients (&rig);
@@ -55,8 +50,7 @@ train_steps (PsModel model, gboolean graphs, double losses[N_MICROBATCHES])
   return gradients;
 }
 
-static PsModel
-shallow_model (PsPrecision precision, PsMlp mlp)
+static PsModel shallow_model (PsPrecision precision, PsMlp mlp)
 {
   PsModel model = cuda_model (precision, mlp);
 
@@ -64,8 +58,7 @@ shallow_model (PsPrecision precision, PsMlp mlp)
   return model;
 }
 
-static void
-check_bits (PsPrecision precision, PsMlp mlp)
+static void check_bits (PsPrecision precision, PsMlp mlp)
 {
   double one_by_one[N_MICROBATCHES], in_graphs[N_MICROBATCHES];
   g_autoptr (GArray) a = train_steps (shallow_model (precision, mlp), FALSE, one_by_one);
@@ -75,8 +68,7 @@ check_bits (PsPrecision precision, PsMlp mlp)
   g_assert_cmpmem (one_by_one, sizeof one_by_one, in_graphs, sizeof in_graphs);
 }
 
-static void
-test_bits (void)
+static void test_bits (void)
 {
   check_bits (PS_PRECISION_FP32, PS_MLP_GELU);
   check_bits (PS_PRECISION_BF16, PS_MLP_SWIGLU);
@@ -85,38 +77,34 @@ test_bits (void)
 /* Two stages: N F, one B and one W, N - 1 BW each are launched as graphs in a step, O is not. Where every step takes
  * and gives back the same blocks, the first step captures all, the second those that lie elsewhere than fresh memory
  * did, and from then on nothing is captured. */
-static void
-test_captured_once (void)
+static void test_captured_once (void)
 {
   const guint per_step = 2 * (2 * N_MICROBATCHES + 1);
   guint captures, launches, captures_after, launches_after;
   Rig rig;
 
-  if (!count_graphs (&captures, &launches))
-    {
-      g_test_skip ("only the emulation counts graphs");
-      return;
-    }
+  if (!count_graphs (&captures, &launches)) {
+    g_test_skip ("only the emulation counts graphs");
+    return;
+  }
   open_with_graphs (&rig, shallow_model (PS_PRECISION_BF16, PS_MLP_GELU), TRUE);
-  for (guint step = 0; step < N_STEPS; step++)
-    {
-      count_graphs (&captures, &launches);
-      train (&rig);
-      run_all_stages (&rig, PS_OP_O, 0);
-      count_graphs (&captures_after, &launches_after);
-      g_test_message ("step %u: %u captured, %u launched", step, captures_after - captures, launches_after - launches);
-      g_assert_cmpuint (launches_after - launches, ==, per_step);
-      if (step == 0)
-        g_assert_cmpuint (captures_after - captures, ==, per_step);
-      if (step >= 2)
-        g_assert_cmpuint (captures_after - captures, ==, 0);
-    }
+  for (guint step = 0; step < N_STEPS; step++) {
+    count_graphs (&captures, &launches);
+    train (&rig);
+    run_all_stages (&rig, PS_OP_O, 0);
+    count_graphs (&captures_after, &launches_after);
+    g_test_message ("step %u: %u captured, %u launched", step, captures_after - captures, launches_after - launches);
+    g_assert_cmpuint (launches_after - launches, ==, per_step);
+    if (step == 0)
+      g_assert_cmpuint (captures_after - captures, ==, per_step);
+    if (step >= 2)
+      g_assert_cmpuint (captures_after - captures, ==, 0);
+  }
   rig_clear (&rig);
 }
 
 /* Blocks that somebody else holds: ops find others, and are captured again. */
-static void
-test_moved_blocks (void)
+static void test_moved_blocks (void)
 {
   const PsModel model = shallow_model (PS_PRECISION_FP32, PS_MLP_GELU);
   guint captures = 0, launches = 0, captures_after = 0;
@@ -145,8 +133,7 @@ test_moved_blocks (void)
   rig_clear (&other);
 }
 
-int
-main (int argc, char **argv)
+int main (int argc, char **argv)
 {
   cuda_init (&argc, &argv);
   cuda_add ("/cuda/graphs/bits", test_bits);

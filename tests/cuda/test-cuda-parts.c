@@ -10,8 +10,7 @@
 #define BLOCKS_PER_SM 64
 #define MEETING_NS 200000000ull
 
-typedef struct
-{
+typedef struct {
   PsCudaContext contexts[MAX_PARTS];
   guint seen[MAX_PARTS][MAX_SMS]; /* blocks that ran on each multiprocessor */
   guint n;
@@ -19,52 +18,44 @@ typedef struct
   guint *flags;    /* [n] in device memory, for parts that meet */
 } Parts;
 
-static void
-must (const char *what, cudaError_t status)
+static void must (const char *what, cudaError_t status)
 {
   fine (ps_cuda_ok (what, status, &error));
 }
 
-static void
-open_parts (Parts *parts, guint n, const guint *shares, gboolean graphs)
+static void open_parts (Parts *parts, guint n, const guint *shares, gboolean graphs)
 {
   *parts = (Parts){ .n = n, .graphs = graphs };
-  for (guint i = 0; i < n; i++)
-    {
-      const PsDeviceSetting setting = { .index = i, .n_local = n, .shares = shares };
+  for (guint i = 0; i < n; i++) {
+    const PsDeviceSetting setting = { .index = i, .n_local = n, .shares = shares };
 
-      fine (ps_cuda_context_open (&parts->contexts[i], &setting, &error));
-    }
+    fine (ps_cuda_context_open (&parts->contexts[i], &setting, &error));
+  }
 }
 
-static void
-close_parts (Parts *parts)
+static void close_parts (Parts *parts)
 {
   for (guint i = 0; i < parts->n; i++)
     ps_cuda_context_close (&parts->contexts[i]);
 }
 
-static void
-enter (Parts *parts, guint i)
+static void enter (Parts *parts, guint i)
 {
   fine (ps_cuda_context_enter (&parts->contexts[i], &error));
 }
 
 /* What one device's thread does. */
-typedef struct
-{
+typedef struct {
   Parts *parts;
   guint index;
 } Visit;
 
-typedef struct
-{
+typedef struct {
   PsCudaContext *context;
   guint *seen; /* in device memory */
 } Look;
 
-static void
-launch_look (gpointer data)
+static void launch_look (gpointer data)
 {
   const Look *look = data;
 
@@ -72,8 +63,7 @@ launch_look (gpointer data)
                 where_launch (look->context->n_sms * BLOCKS_PER_SM, look->seen, MAX_SMS, look->context->stream));
 }
 
-static void
-look (Parts *parts, PsCudaContext *context, guint *seen)
+static void look (Parts *parts, PsCudaContext *context, guint *seen)
 {
   Look work = { context, seen };
   PsCudaGraphs *graphs = ps_cuda_graphs_new (1);
@@ -88,8 +78,7 @@ look (Parts *parts, PsCudaContext *context, guint *seen)
   ps_cuda_graphs_free (graphs);
 }
 
-static gpointer
-look_around (gpointer data)
+static gpointer look_around (gpointer data)
 {
   const Visit *visit = data;
   Parts *parts = visit->parts;
@@ -106,23 +95,20 @@ look_around (gpointer data)
 }
 
 /* All at the same time, each in a thread of its own, as in a run. */
-static void
-visit_all (Parts *parts, GThreadFunc visit)
+static void visit_all (Parts *parts, GThreadFunc visit)
 {
   GThread *threads[MAX_PARTS];
   Visit visits[MAX_PARTS];
 
-  for (guint i = 0; i < parts->n; i++)
-    {
-      visits[i] = (Visit){ parts, i };
-      threads[i] = g_thread_new ("part", visit, &visits[i]);
-    }
+  for (guint i = 0; i < parts->n; i++) {
+    visits[i] = (Visit){ parts, i };
+    threads[i] = g_thread_new ("part", visit, &visits[i]);
+  }
   for (guint i = 0; i < parts->n; i++)
     g_thread_join (threads[i]);
 }
 
-static guint
-count_seen (const guint *seen)
+static guint count_seen (const guint *seen)
 {
   guint n = 0;
 
@@ -131,8 +117,7 @@ count_seen (const guint *seen)
   return n;
 }
 
-static void
-check_parts (guint n, const guint *shares, gboolean graphs)
+static void check_parts (guint n, const guint *shares, gboolean graphs)
 {
   g_autofree Parts *parts = g_new (Parts, 1);
 
@@ -141,20 +126,18 @@ check_parts (guint n, const guint *shares, gboolean graphs)
   g_test_message ("%u parts: %s", n, sharing);
   g_assert_true (g_str_has_prefix (sharing, "green contexts of "));
   visit_all (parts, look_around);
-  for (guint i = 0; i < n; i++)
-    {
-      g_test_message ("part %u: %u multiprocessors, its blocks ran on %u", i, parts->contexts[i].n_sms,
-                      count_seen (parts->seen[i]));
-      g_assert_cmpuint (count_seen (parts->seen[i]), ==, parts->contexts[i].n_sms);
-      for (guint k = 0; k < i; k++)
-        for (guint sm = 0; sm < MAX_SMS; sm++)
-          g_assert_true (parts->seen[i][sm] == 0 || parts->seen[k][sm] == 0);
-    }
+  for (guint i = 0; i < n; i++) {
+    g_test_message ("part %u: %u multiprocessors, its blocks ran on %u", i, parts->contexts[i].n_sms,
+                    count_seen (parts->seen[i]));
+    g_assert_cmpuint (count_seen (parts->seen[i]), ==, parts->contexts[i].n_sms);
+    for (guint k = 0; k < i; k++)
+      for (guint sm = 0; sm < MAX_SMS; sm++)
+        g_assert_true (parts->seen[i][sm] == 0 || parts->seen[k][sm] == 0);
+  }
   close_parts (parts);
 }
 
-static gpointer
-meet_others (gpointer data)
+static gpointer meet_others (gpointer data)
 {
   const Visit *visit = data;
   PsCudaContext *context = &visit->parts->contexts[visit->index];
@@ -168,35 +151,32 @@ meet_others (gpointer data)
 
 /* Kernels of different parts run at the same time: each sees the flags of all others go up while it runs. CUDA does not
  * promise this of green contexts; streams in one hardware queue would take turns. */
-static void
-test_together (void)
+static void test_together (void)
 {
   const char *queues = g_getenv ("CUDA_DEVICE_MAX_CONNECTIONS");
 
-  for (guint n = 2; n <= 8; n *= 2)
-    {
-      g_autofree Parts *parts = g_new (Parts, 1);
-      guint flags[MAX_PARTS], n_met = 0;
+  for (guint n = 2; n <= 8; n *= 2) {
+    g_autofree Parts *parts = g_new (Parts, 1);
+    guint flags[MAX_PARTS], n_met = 0;
 
-      open_parts (parts, n, NULL, FALSE);
-      enter (parts, 0);
-      must ("memory", cudaMalloc ((void **)&parts->flags, sizeof flags));
-      must ("memory", cudaMemset (parts->flags, 0, sizeof flags));
-      visit_all (parts, meet_others);
-      enter (parts, 0);
-      must ("memory", cudaMemcpy (flags, parts->flags, n * sizeof *flags, cudaMemcpyDeviceToHost));
-      must ("memory", cudaFree (parts->flags));
-      for (guint i = 0; i < n; i++)
-        n_met += flags[i] == 2;
-      g_test_message ("%u of %u parts saw all others run (CUDA_DEVICE_MAX_CONNECTIONS=%s)", n_met, n, queues);
-      g_assert_cmpuint (n_met, ==, n);
-      close_parts (parts);
-    }
+    open_parts (parts, n, NULL, FALSE);
+    enter (parts, 0);
+    must ("memory", cudaMalloc ((void **)&parts->flags, sizeof flags));
+    must ("memory", cudaMemset (parts->flags, 0, sizeof flags));
+    visit_all (parts, meet_others);
+    enter (parts, 0);
+    must ("memory", cudaMemcpy (flags, parts->flags, n * sizeof *flags, cudaMemcpyDeviceToHost));
+    must ("memory", cudaFree (parts->flags));
+    for (guint i = 0; i < n; i++)
+      n_met += flags[i] == 2;
+    g_test_message ("%u of %u parts saw all others run (CUDA_DEVICE_MAX_CONNECTIONS=%s)", n_met, n, queues);
+    g_assert_cmpuint (n_met, ==, n);
+    close_parts (parts);
+  }
 }
 
 /* For whoever reads the log: what the driver says of the whole GPU. */
-static void
-tell_granularity (void)
+static void tell_granularity (void)
 {
   enum cudaDriverEntryPointQueryResult found;
   __typeof__ (cuDeviceGetDevResource) *get = NULL;
@@ -211,16 +191,14 @@ tell_granularity (void)
                   whole.sm.minSmPartitionSize, whole.sm.smCoscheduledAlignment);
 }
 
-static void
-test_even (void)
+static void test_even (void)
 {
   tell_granularity ();
   for (guint n = 2; n <= 8; n *= 2)
     check_parts (n, NULL, FALSE);
 }
 
-static void
-test_uneven (void)
+static void test_uneven (void)
 {
   static const guint shares[] = { 40, 30, 20, 10 };
 
@@ -228,24 +206,21 @@ test_uneven (void)
 }
 
 /* What was captured in a part's stream stays in that part when it is launched as a graph. */
-static void
-test_graphs (void)
+static void test_graphs (void)
 {
   for (guint n = 2; n <= 8; n *= 2)
     check_parts (n, NULL, TRUE);
 }
 
 /* Opened, closed and opened again: what a run and its reference, and every rotation of a calibration, do. */
-static void
-test_again (void)
+static void test_again (void)
 {
   for (guint i = 0; i < 20; i++)
     check_parts (4, NULL, FALSE);
 }
 
 /* What part 0 has written part 1 copies in its own stream, from memory that part 0 took. */
-static void
-test_memory (void)
+static void test_memory (void)
 {
   g_autofree Parts *parts = g_new (Parts, 1);
   g_autoptr (GError) error = NULL;
@@ -269,14 +244,12 @@ test_memory (void)
 
 static char *problem;
 
-static void
-skip (void)
+static void skip (void)
 {
   g_test_skip (problem);
 }
 
-int
-main (int argc, char **argv)
+int main (int argc, char **argv)
 {
   g_autoptr (GError) error = NULL;
 

@@ -15,15 +15,13 @@
 #define PATIENCE_NS G_GINT64_CONSTANT (60000000000)
 
 /* A device in host memory that counts its tensors. */
-typedef struct
-{
+typedef struct {
   PsDevice base;
   gint live; /* atomic */
   gsize bytes;
 } HostDevice;
 
-static PsTensor *
-host_tensor_new (PsDevice *device)
+static PsTensor *host_tensor_new (PsDevice *device)
 {
   HostDevice *host = (HostDevice *)device;
   PsTensor *tensor = g_new0 (PsTensor, 1);
@@ -35,8 +33,7 @@ host_tensor_new (PsDevice *device)
   return tensor;
 }
 
-static void
-host_tensor_free (PsTensor *tensor)
+static void host_tensor_free (PsTensor *tensor)
 {
   g_atomic_int_add (&((HostDevice *)tensor->device)->live, -1);
   g_free (tensor->data);
@@ -51,8 +48,7 @@ static const PsTransportClass *nccl;
 typedef struct Net Net;
 
 /* One device's thread. */
-typedef struct
-{
+typedef struct {
   Net *net;
   guint replica, index;
   HostDevice device;
@@ -61,15 +57,13 @@ typedef struct
 } Player;
 
 /* What a replica's transport reaches the others by. */
-typedef struct
-{
+typedef struct {
   Net *net;
   guint replica;
 } Line;
 
 /* Copies of N_DEVICES devices, each copy with a transport of its own, as if in a process of its own. */
-struct Net
-{
+struct Net {
   guint n_replicas;
   gint64 begin_ns; /* before any device has begun */
   PsCrew *crew;
@@ -80,22 +74,19 @@ struct Net
   gboolean (*play) (Player *player, GError **error);
 };
 
-static gboolean
-exchange (gpointer data, guint device, gconstpointer mine, gsize n_bytes, gpointer all, GError **error)
+static gboolean exchange (gpointer data, guint device, gconstpointer mine, gsize n_bytes, gpointer all, GError **error)
 {
   const Line *line = data;
 
   return ps_crew_exchange (line->net->crew, line->replica * N_DEVICES + device, mine, n_bytes, all, error);
 }
 
-static void
-fail (gpointer data, GError *error)
+static void fail (gpointer data, GError *error)
 {
   ps_crew_fail (((Line *)data)->net->crew, error);
 }
 
-static void
-abort_all (gpointer data)
+static void abort_all (gpointer data)
 {
   Net *net = data;
 
@@ -103,8 +94,7 @@ abort_all (gpointer data)
     net->transport[i]->class->abort (net->transport[i]);
 }
 
-static gpointer
-player_main (gpointer data)
+static gpointer player_main (gpointer data)
 {
   Player *player = data;
   const PsTransportClass *class = player->transport->class;
@@ -117,53 +107,49 @@ player_main (gpointer data)
   return NULL;
 }
 
-static void
-net_open (Net *net, guint n_replicas, gsize bytes, gint64 timeout_ns)
+static void net_open (Net *net, guint n_replicas, gsize bytes, gint64 timeout_ns)
 {
   static const guint8 uses[N_DEVICES * N_DEVICES] = { 0, 1, 1, 1, 0, 1, 0, 1, 0 }; /* all but 2 to 0 */
 
   net->n_replicas = n_replicas;
   net->begin_ns = ps_clock_now ();
   net->crew = ps_crew_new (n_replicas * N_DEVICES, NULL, 0);
-  for (guint i = 0; i < n_replicas; i++)
-    {
-      PsTransportSetting setting = { .n_devices = N_DEVICES,
-                                     .message_bytes = bytes,
-                                     .capacity = 4,
-                                     .timeout_ns = timeout_ns,
-                                     .n_here = N_DEVICES,
-                                     .local = i * N_DEVICES,
-                                     .pipeline = i,
-                                     .n_replicas = n_replicas,
-                                     .uses = uses,
-                                     .group = &net->group[i] };
+  for (guint i = 0; i < n_replicas; i++) {
+    PsTransportSetting setting = { .n_devices = N_DEVICES,
+                                   .message_bytes = bytes,
+                                   .capacity = 4,
+                                   .timeout_ns = timeout_ns,
+                                   .n_here = N_DEVICES,
+                                   .local = i * N_DEVICES,
+                                   .pipeline = i,
+                                   .n_replicas = n_replicas,
+                                   .uses = uses,
+                                   .group = &net->group[i] };
 
-      net->line[i] = (Line){ .net = net, .replica = i };
-      net->group[i] = (PsTransportGroup){ .data = &net->line[i], .exchange = exchange, .fail = fail };
-      net->transport[i] = fine (nccl->open (&setting, &error));
-    }
+    net->line[i] = (Line){ .net = net, .replica = i };
+    net->group[i] = (PsTransportGroup){ .data = &net->line[i], .exchange = exchange, .fail = fail };
+    net->transport[i] = fine (nccl->open (&setting, &error));
+  }
   ps_crew_watch (net->crew, abort_all, net);
 }
 
 /* Plays to the end; the crew's failure, if there is one, goes to *error. All tensors must have been freed. */
-static void
-run_net (guint n_replicas, gsize bytes, gint64 timeout_ns, gboolean (*play) (Player *player, GError **error),
-         GError **error)
+static void run_net (guint n_replicas, gsize bytes, gint64 timeout_ns,
+                     gboolean (*play) (Player *player, GError **error), GError **error)
 {
   Net net = { .play = play };
   GThread *threads[MAX_REPLICAS * N_DEVICES];
   guint n = n_replicas * N_DEVICES;
 
   net_open (&net, n_replicas, bytes, timeout_ns);
-  for (guint i = 0; i < n; i++)
-    {
-      net.player[i] = (Player){ .net = &net,
-                                .replica = i / N_DEVICES,
-                                .index = i % N_DEVICES,
-                                .device = { .base.class = &host_class, .bytes = bytes },
-                                .transport = net.transport[i / N_DEVICES] };
-      threads[i] = g_thread_new ("player", player_main, &net.player[i]);
-    }
+  for (guint i = 0; i < n; i++) {
+    net.player[i] = (Player){ .net = &net,
+                              .replica = i / N_DEVICES,
+                              .index = i % N_DEVICES,
+                              .device = { .base.class = &host_class, .bytes = bytes },
+                              .transport = net.transport[i / N_DEVICES] };
+    threads[i] = g_thread_new ("player", player_main, &net.player[i]);
+  }
   for (guint i = 0; i < n; i++)
     g_thread_join (threads[i]);
   ps_crew_watch (net.crew, NULL, NULL);
@@ -175,14 +161,12 @@ run_net (guint n_replicas, gsize bytes, gint64 timeout_ns, gboolean (*play) (Pla
   ps_crew_free (net.crew);
 }
 
-static PsOp
-forward (guint microbatch, guint stage)
+static PsOp forward (guint microbatch, guint stage)
 {
   return (PsOp){ .kind = PS_OP_F, .stage = (guint16)stage, .microbatch = microbatch };
 }
 
-static gboolean
-send_value (Player *player, guint to, PsOp op, int value, gint64 delay_ns, GError **error)
+static gboolean send_value (Player *player, guint to, PsOp op, int value, gint64 delay_ns, GError **error)
 {
   PsTensor *tensor = host_tensor_new (&player->device.base);
 
@@ -191,14 +175,12 @@ send_value (Player *player, guint to, PsOp op, int value, gint64 delay_ns, GErro
   return player->transport->class->send (player->transport, player->index, to, op, tensor, delay_ns, error);
 }
 
-static gboolean
-announce (Player *player, guint from, PsOp op, GError **error)
+static gboolean announce (Player *player, guint from, PsOp op, GError **error)
 {
   return player->transport->class->receive (player->transport, player->index, from, op, error);
 }
 
-static gboolean
-expect_value (Player *player, guint from, PsOp op, int value, PsTransferTimes *times, GError **error)
+static gboolean expect_value (Player *player, guint from, PsOp op, int value, PsTransferTimes *times, GError **error)
 {
   PsTensor *tensor
       = player->transport->class->wait (player->transport, player->index, from, op, &player->device.base, times, error);
@@ -215,30 +197,27 @@ expect_value (Player *player, guint from, PsOp op, int value, PsTransferTimes *t
 }
 
 /* Ten messages down the devices, waited for backwards, in five steps. */
-static gboolean
-pass_down (Player *player, GError **error)
+static gboolean pass_down (Player *player, GError **error)
 {
   guint own = player->index;
   PsTransferTimes times;
 
-  for (guint step = 0; step < 5; step++)
-    {
-      for (guint i = 0; i < 10; i++)
-        if ((own > 0 && !announce (player, own - 1, forward (i, own - 1), error))
-            || (own + 1 < N_DEVICES
-                && !send_value (player, own + 1, forward (i, own), (int)(10 * own + i + step), 0, error)))
-          return FALSE;
-      for (guint i = 10; own > 0 && i-- > 0;)
-        if (!expect_value (player, own - 1, forward (i, own - 1), (int)(10 * (own - 1) + i + step), &times, error))
-          return FALSE;
-      if (!player->transport->class->flush (player->transport, own, error))
+  for (guint step = 0; step < 5; step++) {
+    for (guint i = 0; i < 10; i++)
+      if ((own > 0 && !announce (player, own - 1, forward (i, own - 1), error))
+          || (own + 1 < N_DEVICES
+              && !send_value (player, own + 1, forward (i, own), (int)(10 * own + i + step), 0, error)))
         return FALSE;
-    }
+    for (guint i = 10; own > 0 && i-- > 0;)
+      if (!expect_value (player, own - 1, forward (i, own - 1), (int)(10 * (own - 1) + i + step), &times, error))
+        return FALSE;
+    if (!player->transport->class->flush (player->transport, own, error))
+      return FALSE;
+  }
   return TRUE;
 }
 
-static void
-test_messages (void)
+static void test_messages (void)
 {
   g_autoptr (GError) error = NULL;
 
@@ -247,8 +226,7 @@ test_messages (void)
 }
 
 /* Without data a message is not there before it is due. */
-static gboolean
-pass_late (Player *player, GError **error)
+static gboolean pass_late (Player *player, GError **error)
 {
   const gint64 delay_ns = 5000000;
   PsTransferTimes times;
@@ -264,8 +242,7 @@ pass_late (Player *player, GError **error)
   return TRUE;
 }
 
-static void
-test_delay (void)
+static void test_delay (void)
 {
   g_autoptr (GError) error = NULL;
 
@@ -274,26 +251,23 @@ test_delay (void)
 }
 
 /* Device d of replica r gives d + 10 r + i / 2: the sum of both is 2 d + 10 + i. */
-static gboolean
-add_up (Player *player, GError **error)
+static gboolean add_up (Player *player, GError **error)
 {
   float values[50];
 
-  for (guint round = 0; round < 3; round++)
-    {
-      for (guint i = 0; i < 50; i++)
-        values[i] = (float)player->index + 10 * (float)player->replica + (float)i / 2;
-      if (!player->transport->class->sum (player->transport, player->index, PS_CIRCLE_WEIGHTS, PS_SUM_WHOLE, values, 50,
-                                          error))
-        return FALSE;
-      for (guint i = 0; i < 50; i++)
-        g_assert_cmpfloat (values[i], ==, (float)(2 * player->index + 10 + i));
-    }
+  for (guint round = 0; round < 3; round++) {
+    for (guint i = 0; i < 50; i++)
+      values[i] = (float)player->index + 10 * (float)player->replica + (float)i / 2;
+    if (!player->transport->class->sum (player->transport, player->index, PS_CIRCLE_WEIGHTS, PS_SUM_WHOLE, values, 50,
+                                        error))
+      return FALSE;
+    for (guint i = 0; i < 50; i++)
+      g_assert_cmpfloat (values[i], ==, (float)(2 * player->index + 10 + i));
+  }
   return TRUE;
 }
 
-static void
-test_all_reduce (void)
+static void test_all_reduce (void)
 {
   g_autoptr (GError) error = NULL;
 
@@ -302,8 +276,7 @@ test_all_reduce (void)
 }
 
 /* Device 2 waits for what device 0 never sends; device 1 waits for device 2. */
-static gboolean
-hang (Player *player, GError **error)
+static gboolean hang (Player *player, GError **error)
 {
   PsTransferTimes times;
 
@@ -312,8 +285,7 @@ hang (Player *player, GError **error)
   return ps_crew_meet (player->net->crew, player->index, &times.end_ns, error);
 }
 
-static void
-test_watchdog (void)
+static void test_watchdog (void)
 {
   g_autoptr (GError) error = NULL;
 
@@ -322,8 +294,7 @@ test_watchdog (void)
 }
 
 /* Device 0's first message is taken after its second one was posted, which is not. No thread waits for it. */
-static gboolean
-leave_one (Player *player, GError **error)
+static gboolean leave_one (Player *player, GError **error)
 {
   PsCrew *crew = player->net->crew;
   PsTransferTimes times;
@@ -341,8 +312,7 @@ leave_one (Player *player, GError **error)
   return ps_refuse (error, PS_ERROR_INPUT, "nobody has noticed");
 }
 
-static void
-test_untaken (void)
+static void test_untaken (void)
 {
   g_autoptr (GError) error = NULL;
 
@@ -351,8 +321,7 @@ test_untaken (void)
 }
 
 /* NCCL needs longer than a spin for every post. */
-static void
-test_slow_posts (void)
+static void test_slow_posts (void)
 {
   g_autoptr (GError) error = NULL;
 
@@ -363,8 +332,7 @@ test_slow_posts (void)
 }
 
 /* The other ends live, but NCCL never takes a first message. */
-static void
-test_stuck_post (void)
+static void test_stuck_post (void)
 {
   g_autoptr (GError) error = NULL;
 
@@ -375,44 +343,38 @@ test_stuck_post (void)
 }
 
 /* Device 1 gives up while others wait for it and messages are under way: everybody ends, with its words. */
-static gboolean
-give_up (Player *player, GError **error)
+static gboolean give_up (Player *player, GError **error)
 {
   PsTransferTimes times;
 
-  if (player->index == 1)
-    {
-      g_set_error (error, PS_ERROR, PS_ERROR_UNAVAILABLE, "device 1: on strike");
-      return FALSE;
-    }
+  if (player->index == 1) {
+    g_set_error (error, PS_ERROR, PS_ERROR_UNAVAILABLE, "device 1: on strike");
+    return FALSE;
+  }
   if (player->index == 0)
     return send_value (player, 1, forward (0, 0), 1, 0, error)
            && player->transport->class->flush (player->transport, 0, error);
   return announce (player, 1, forward (0, 1), error) && expect_value (player, 1, forward (0, 1), 0, &times, error);
 }
 
-static void
-test_abort (void)
+static void test_abort (void)
 {
-  for (guint i = 0; i < 10; i++)
-    {
-      g_autoptr (GError) error = NULL;
+  for (guint i = 0; i < 10; i++) {
+    g_autoptr (GError) error = NULL;
 
-      run_net (1, MESSAGE_BYTES, PATIENCE_NS, give_up, &error);
-      assert_error (&error, PS_ERROR_UNAVAILABLE, "device 1: on strike");
-    }
+    run_net (1, MESSAGE_BYTES, PATIENCE_NS, give_up, &error);
+    assert_error (&error, PS_ERROR_UNAVAILABLE, "device 1: on strike");
+  }
 }
 
-static gboolean
-wait_unannounced (Player *player, GError **error)
+static gboolean wait_unannounced (Player *player, GError **error)
 {
   PsTransferTimes times;
 
   return player->index != 1 || expect_value (player, 0, forward (4, 0), 0, &times, error);
 }
 
-static void
-test_no_receive (void)
+static void test_no_receive (void)
 {
   g_autoptr (GError) error = NULL;
 
@@ -421,8 +383,7 @@ test_no_receive (void)
 }
 
 /* Two GPUs for three devices. */
-static void
-test_shared_gpu (void)
+static void test_shared_gpu (void)
 {
   g_autoptr (GError) error = NULL;
 
@@ -434,8 +395,7 @@ test_shared_gpu (void)
   g_assert_nonnull (strstr (error->message, "shares GPU 0000:00:00.0 with device "));
 }
 
-static void
-test_self_send (void)
+static void test_self_send (void)
 {
   HostDevice device = { .base.class = &host_class };
   gint64 samples[5] = { 0 };
@@ -447,8 +407,7 @@ test_self_send (void)
     g_assert_cmpint (samples[i], >, 0);
 }
 
-static void
-test_no_gpu (void)
+static void test_no_gpu (void)
 {
   g_autoptr (GError) error = NULL;
 
@@ -460,8 +419,7 @@ test_no_gpu (void)
 }
 
 /* What a receive occupies while it waits is bounded, but not against the user's will; and said. */
-static void
-test_channels (void)
+static void test_channels (void)
 {
   g_autofree char *ours = NULL, *theirs = NULL;
 
@@ -473,8 +431,7 @@ test_channels (void)
   g_assert_nonnull (strstr (theirs, ", NCCL_MAX_P2P_NCHANNELS=16"));
 }
 
-int
-main (int argc, char **argv)
+int main (int argc, char **argv)
 {
   g_test_init (&argc, &argv, NULL);
   g_setenv ("PS_EMULATED_GPUS", "6", TRUE);

@@ -5,14 +5,12 @@
 
 #include <pipesim/device.h>
 
-typedef struct
-{
+typedef struct {
   PsDevice base;
   gsize bytes; /* of its tensors */
 } HostDevice;
 
-static inline PsTensor *
-host_tensor_new (PsDevice *device)
+static inline PsTensor *host_tensor_new (PsDevice *device)
 {
   gsize bytes = ((HostDevice *)device)->bytes;
   PsTensor *tensor = g_new0 (PsTensor, 1);
@@ -21,8 +19,7 @@ host_tensor_new (PsDevice *device)
   return tensor;
 }
 
-static inline void
-host_tensor_free (PsTensor *tensor)
+static inline void host_tensor_free (PsTensor *tensor)
 {
   g_free (tensor->data);
   g_free (tensor);

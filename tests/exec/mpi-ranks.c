@@ -17,8 +17,7 @@
 #define N_MESSAGES 200                        /* from each device to each other one */
 #define TURN_NS G_GINT64_CONSTANT (200000000) /* a rank reports its error so much later than the rank before */
 
-typedef struct
-{
+typedef struct {
   PsCrew *crew;
   HostDevice device;
   PsTransport *transport;
@@ -26,28 +25,24 @@ typedef struct
   guint replica, n_replicas;
 } Player;
 
-static gboolean
-exchange (gpointer data, guint device, gconstpointer mine, gsize n_bytes, gpointer all, GError **error)
+static gboolean exchange (gpointer data, guint device, gconstpointer mine, gsize n_bytes, gpointer all, GError **error)
 {
   return ps_crew_exchange (((Player *)data)->crew, 0, mine, n_bytes, all, error);
 }
 
-static void
-fail (gpointer data, GError *error)
+static void fail (gpointer data, GError *error)
 {
   ps_crew_fail (((Player *)data)->crew, error);
 }
 
-static void
-abort_transport (gpointer data)
+static void abort_transport (gpointer data)
 {
   PsTransport *transport = data;
 
   transport->class->abort (transport);
 }
 
-static gboolean
-differs (GError **error, const char *what)
+static gboolean differs (GError **error, const char *what)
 {
   g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s is wrong", what);
   return FALSE;
@@ -55,20 +50,17 @@ differs (GError **error, const char *what)
 
 /* Storm: everybody sends to everybody, in an order of its own, and receives in another. */
 
-static PsOp
-message_name (guint i, guint from)
+static PsOp message_name (guint i, guint from)
 {
   return (PsOp){ .kind = PS_OP_F, .stage = (guint16)from, .microbatch = i };
 }
 
-static guint8
-content (guint i, guint from, guint to, gsize at)
+static guint8 content (guint i, guint from, guint to, gsize at)
 {
   return (guint8)(i * 7 + from * 31 + to * 53 + at);
 }
 
-static gboolean
-send_one (Player *player, guint i, guint to, GError **error)
+static gboolean send_one (Player *player, guint i, guint to, GError **error)
 {
   PsTensor *tensor = host_tensor_new (&player->device.base);
 
@@ -78,8 +70,7 @@ send_one (Player *player, guint i, guint to, GError **error)
                                          error);
 }
 
-static gboolean
-take_one (Player *player, guint i, guint from, GError **error)
+static gboolean take_one (Player *player, guint i, guint from, GError **error)
 {
   PsTransferTimes times;
   PsTensor *tensor = player->transport->class->wait (player->transport, player->own, from, message_name (i, from),
@@ -96,8 +87,7 @@ take_one (Player *player, guint i, guint from, GError **error)
 }
 
 /* All (message, peer) pairs in random order. */
-static GArray *
-shuffled (const Player *player, guint64 seed)
+static GArray *shuffled (const Player *player, guint64 seed)
 {
   GRand *random = g_rand_new_with_seed ((guint32)seed);
   GArray *pairs = g_array_new (FALSE, FALSE, sizeof (guint));
@@ -105,34 +95,30 @@ shuffled (const Player *player, guint64 seed)
 
   for (guint i = 0; i < n; i++)
     g_array_append_val (pairs, i);
-  for (guint i = n; i-- > 1;)
-    {
-      guint other = (guint)g_rand_int_range (random, 0, (gint32)i + 1), kept = g_array_index (pairs, guint, i);
+  for (guint i = n; i-- > 1;) {
+    guint other = (guint)g_rand_int_range (random, 0, (gint32)i + 1), kept = g_array_index (pairs, guint, i);
 
-      g_array_index (pairs, guint, i) = g_array_index (pairs, guint, other);
-      g_array_index (pairs, guint, other) = kept;
-    }
+    g_array_index (pairs, guint, i) = g_array_index (pairs, guint, other);
+    g_array_index (pairs, guint, other) = kept;
+  }
   g_rand_free (random);
   return pairs;
 }
 
 /* Every second one of what comes. */
-static gboolean
-announce (Player *player, const GArray *in, guint first, GError **error)
+static gboolean announce (Player *player, const GArray *in, guint first, GError **error)
 {
-  for (guint i = first; i < in->len; i += 2)
-    {
-      guint pair = g_array_index (in, guint, i), from = pair / N_MESSAGES;
+  for (guint i = first; i < in->len; i += 2) {
+    guint pair = g_array_index (in, guint, i), from = pair / N_MESSAGES;
 
-      if (!player->transport->class->receive (player->transport, player->own, from,
-                                              message_name (pair % N_MESSAGES, from), error))
-        return FALSE;
-    }
+    if (!player->transport->class->receive (player->transport, player->own, from,
+                                            message_name (pair % N_MESSAGES, from), error))
+      return FALSE;
+  }
   return TRUE;
 }
 
-static gboolean
-storm (Player *player, GError **error)
+static gboolean storm (Player *player, GError **error)
 {
   g_autoptr (GArray) out = shuffled (player, player->own + 1), in = shuffled (player, player->own + 100);
   gboolean fine = announce (player, in, 0, error);
@@ -148,8 +134,7 @@ storm (Player *player, GError **error)
 }
 
 /* Sum: replica r gives (i mod 1000) (r + 1) + d; n of these add up to (i mod 1000) n (n + 1) / 2 + n d, exactly. */
-static gboolean
-sum_length (Player *player, gsize length, GError **error)
+static gboolean sum_length (Player *player, gsize length, GError **error)
 {
   g_autofree float *values = g_new (float, length);
   guint n = player->n_replicas, weight = n * (n + 1) / 2;
@@ -166,13 +151,9 @@ sum_length (Player *player, gsize length, GError **error)
 }
 
 /* Of numbers whose sums depend on the order of adding, all replicas get the same. */
-static gboolean
-sum_alike (Player *player, GError **error)
+static gboolean sum_alike (Player *player, GError **error)
 {
-  enum
-  {
-    LENGTH = 5003
-  };
+  enum { LENGTH = 5003 };
   g_autofree float *values = g_new (float, LENGTH),
                    *all = g_new (float, LENGTH * player->n_replicas * player->n_devices);
   GRand *random = g_rand_new_with_seed (player->replica * 1000 + player->own);
@@ -187,8 +168,7 @@ sum_alike (Player *player, GError **error)
   return memcmp (all + (gsize)player->own * LENGTH, values, LENGTH * sizeof *values) == 0 || differs (error, "bit");
 }
 
-static gboolean
-sum (Player *player, GError **error)
+static gboolean sum (Player *player, GError **error)
 {
   static const gsize lengths[] = { 1, 2, 50, 1023, 1024, 1025, 70001, 5000003 };
 
@@ -199,8 +179,7 @@ sum (Player *player, GError **error)
 }
 
 /* Sum strike: one replica gives up while the others add. */
-static gboolean
-sum_strike (Player *player, GError **error)
+static gboolean sum_strike (Player *player, GError **error)
 {
   if (player->replica != 1)
     return sum_length (player, 3000000, error);
@@ -209,8 +188,7 @@ sum_strike (Player *player, GError **error)
 }
 
 /* Lost: the last device waits for what nobody sends, the others for the last device. */
-static gboolean
-lost (Player *player, GError **error)
+static gboolean lost (Player *player, GError **error)
 {
   PsOp op = { .kind = PS_OP_F, .stage = 3, .microbatch = 7 };
   PsTransferTimes times;
@@ -224,8 +202,7 @@ lost (Player *player, GError **error)
 }
 
 /* Rivals: rank 0 stops, and the others give up so that their turns to report it come at one moment. */
-static gboolean
-rivals (Player *player, GError **error)
+static gboolean rivals (Player *player, GError **error)
 {
   g_autofree gint64 *begin_ns = g_new (gint64, player->n_devices);
   gint64 moment_ns = ps_clock_now ();
@@ -240,16 +217,14 @@ rivals (Player *player, GError **error)
 }
 
 /* Strike: one gives up, while another waits for a message and sends one that nobody takes. */
-static gboolean
-strike (Player *player, GError **error)
+static gboolean strike (Player *player, GError **error)
 {
   PsTransferTimes times;
 
-  if (player->own == 1)
-    {
-      g_set_error (error, PS_ERROR, PS_ERROR_UNAVAILABLE, "on strike");
-      return FALSE;
-    }
+  if (player->own == 1) {
+    g_set_error (error, PS_ERROR, PS_ERROR_UNAVAILABLE, "on strike");
+    return FALSE;
+  }
   return send_one (player, 0, 1, error)
          && player->transport->class->receive (player->transport, player->own, 1, message_name (0, 1), error)
          && player->transport->class->wait (player->transport, player->own, 1, message_name (0, 1),
@@ -257,8 +232,7 @@ strike (Player *player, GError **error)
                 != NULL;
 }
 
-static const struct
-{
+static const struct {
   const char *name;
   gboolean (*play) (Player *player, GError **error);
   gsize bytes;
@@ -270,8 +244,7 @@ static const struct
   { "rivals", rivals, SHORT_BYTES, 60 * SECOND_NS },
 };
 
-static gboolean
-play (Player *player, guint scene, GError **error)
+static gboolean play (Player *player, guint scene, GError **error)
 {
   PsTransportGroup group = { .data = player, .exchange = exchange, .fail = fail };
   PsTransportSetting setting = { .n_devices = player->n_devices,
@@ -298,28 +271,24 @@ play (Player *player, guint scene, GError **error)
 }
 
 /* Apart: each rank has what mpirun said of it, and no clock differs much where all are on one machine. */
-static void
-check_place (const PsProcesses *processes, guint n_local)
+static void check_place (const PsProcesses *processes, guint n_local)
 {
   g_assert_cmpuint (processes->n_local, ==, n_local);
   g_assert_cmpuint (processes->local_rank, ==, processes->rank % n_local);
-  for (guint i = 0; i < processes->n_ranks; i++)
-    {
-      gint64 offset_ns = processes->clock_offset_ns[i];
+  for (guint i = 0; i < processes->n_ranks; i++) {
+    gint64 offset_ns = processes->clock_offset_ns[i];
 
-      g_assert_true (i < n_local ? offset_ns == 0 : ABS (offset_ns) < SECOND_NS);
-    }
+    g_assert_true (i < n_local ? offset_ns == 0 : ABS (offset_ns) < SECOND_NS);
+  }
 }
 
-static int
-report (const GError *error, gpointer unused)
+static int report (const GError *error, gpointer unused)
 {
   g_printerr ("mpi-ranks: %s\n", error->message);
   return 1;
 }
 
-static gboolean
-run (const char *name, guint n_devices, GError **error)
+static gboolean run (const char *name, guint n_devices, GError **error)
 {
   g_autoptr (PsCrew) crew = NULL;
   PsProcesses *processes;
@@ -332,24 +301,22 @@ run (const char *name, guint n_devices, GError **error)
     check_place (processes, n_devices);
   while (scene < G_N_ELEMENTS (scenes) && !g_str_equal (scenes[scene].name, name))
     scene++;
-  if (scene < G_N_ELEMENTS (scenes))
-    {
-      crew = ps_crew_new (1, processes, 0);
-      player = (Player){ .crew = crew,
-                         .device = { .base.class = &host_class },
-                         .own = processes->rank % n_devices,
-                         .n_devices = n_devices,
-                         .replica = processes->rank / n_devices,
-                         .n_replicas = processes->n_ranks / n_devices };
-      if (!play (&player, scene, error))
-        return FALSE;
-    }
+  if (scene < G_N_ELEMENTS (scenes)) {
+    crew = ps_crew_new (1, processes, 0);
+    player = (Player){ .crew = crew,
+                       .device = { .base.class = &host_class },
+                       .own = processes->rank % n_devices,
+                       .n_devices = n_devices,
+                       .replica = processes->rank / n_devices,
+                       .n_replicas = processes->n_ranks / n_devices };
+    if (!play (&player, scene, error))
+      return FALSE;
+  }
   ps_processes_part (processes, NULL);
   return TRUE;
 }
 
-int
-main (int argc, char **argv)
+int main (int argc, char **argv)
 {
   g_autoptr (GError) error = NULL;
 

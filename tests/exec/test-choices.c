@@ -7,34 +7,30 @@
 #define N_MEMBERS 3
 
 /* A device that keeps what it is to adopt. */
-typedef struct
-{
+typedef struct {
   PsDevice base;
   const char *own;
   GString *heard; /* "third,second,first," */
   gboolean refuses;
 } Listener;
 
-static GBytes *
-listener_choices (PsDevice *device)
+static GBytes *listener_choices (PsDevice *device)
 {
   const char *own = ((Listener *)device)->own;
 
   return g_bytes_new (own, strlen (own));
 }
 
-static gboolean
-listener_adopt (PsDevice *device, GBytes *choices, GError **error)
+static gboolean listener_adopt (PsDevice *device, GBytes *choices, GError **error)
 {
   Listener *listener = (Listener *)device;
   gsize n;
   const char *text = g_bytes_get_data (choices, &n);
 
-  if (listener->refuses)
-    {
-      g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "no");
-      return FALSE;
-    }
+  if (listener->refuses) {
+    g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "no");
+    return FALSE;
+  }
   g_string_append_len (listener->heard, text, (gssize)n);
   g_string_append_c (listener->heard, ',');
   return TRUE;
@@ -44,16 +40,14 @@ static const PsDeviceClass listening
     = { .name = "listener", .choices = listener_choices, .adopt_choices = listener_adopt };
 static const PsDeviceClass silent = { .name = "silent" };
 
-typedef struct
-{
+typedef struct {
   PsCrew *crew;
   Listener *listener;
   guint member;
   GError *error;
 } Member;
 
-static gpointer
-member_main (gpointer data)
+static gpointer member_main (gpointer data)
 {
   Member *member = data;
 
@@ -61,27 +55,23 @@ member_main (gpointer data)
   return NULL;
 }
 
-static void
-run_members (Listener *listeners, GError **errors)
+static void run_members (Listener *listeners, GError **errors)
 {
   g_autoptr (PsCrew) crew = ps_crew_new (N_MEMBERS, NULL, 0);
   Member members[N_MEMBERS];
   GThread *threads[N_MEMBERS];
 
-  for (guint i = 0; i < N_MEMBERS; i++)
-    {
-      members[i] = (Member){ crew, &listeners[i], i, NULL };
-      threads[i] = g_thread_new ("member", member_main, &members[i]);
-    }
-  for (guint i = 0; i < N_MEMBERS; i++)
-    {
-      g_thread_join (threads[i]);
-      errors[i] = members[i].error;
-    }
+  for (guint i = 0; i < N_MEMBERS; i++) {
+    members[i] = (Member){ crew, &listeners[i], i, NULL };
+    threads[i] = g_thread_new ("member", member_main, &members[i]);
+  }
+  for (guint i = 0; i < N_MEMBERS; i++) {
+    g_thread_join (threads[i]);
+    errors[i] = members[i].error;
+  }
 }
 
-static void
-check (const char *const *own, const char *expected)
+static void check (const char *const *own, const char *expected)
 {
   Listener listeners[N_MEMBERS];
   GError *errors[N_MEMBERS];
@@ -89,24 +79,21 @@ check (const char *const *own, const char *expected)
   for (guint i = 0; i < N_MEMBERS; i++)
     listeners[i] = (Listener){ { &listening }, own[i], g_string_new (NULL), FALSE };
   run_members (listeners, errors);
-  for (guint i = 0; i < N_MEMBERS; i++)
-    {
-      g_assert_no_error (errors[i]);
-      g_assert_cmpstr (listeners[i].heard->str, ==, expected);
-      g_string_free (listeners[i].heard, TRUE);
-    }
+  for (guint i = 0; i < N_MEMBERS; i++) {
+    g_assert_no_error (errors[i]);
+    g_assert_cmpstr (listeners[i].heard->str, ==, expected);
+    g_string_free (listeners[i].heard, TRUE);
+  }
 }
 
-static void
-test_agree (void)
+static void test_agree (void)
 {
   check ((const char *const[]){ "first", "second one", "3" }, "3,second one,first,");
   check ((const char *const[]){ "", "", "all there is" }, "all there is,,,");
   check ((const char *const[]){ "", "", "" }, ",,,");
 }
 
-static void
-test_refused (void)
+static void test_refused (void)
 {
   Listener listeners[N_MEMBERS];
   GError *errors[N_MEMBERS];
@@ -114,17 +101,15 @@ test_refused (void)
   for (guint i = 0; i < N_MEMBERS; i++)
     listeners[i] = (Listener){ { &listening }, "x", g_string_new (NULL), i == 1 };
   run_members (listeners, errors);
-  for (guint i = 0; i < N_MEMBERS; i++)
-    {
-      g_assert_true ((errors[i] != NULL) == (i == 1));
-      g_clear_error (&errors[i]);
-      g_string_free (listeners[i].heard, TRUE);
-    }
+  for (guint i = 0; i < N_MEMBERS; i++) {
+    g_assert_true ((errors[i] != NULL) == (i == 1));
+    g_clear_error (&errors[i]);
+    g_string_free (listeners[i].heard, TRUE);
+  }
 }
 
 /* A class that decides nothing meets nobody: this would hang else. */
-static void
-test_nothing_to_agree_on (void)
+static void test_nothing_to_agree_on (void)
 {
   g_autoptr (PsCrew) crew = ps_crew_new (2, NULL, 0);
   PsDevice device = { &silent };
@@ -132,8 +117,7 @@ test_nothing_to_agree_on (void)
   g_assert_true (ps_choices_agree (crew, 0, 2, &device, NULL));
 }
 
-int
-main (int argc, char **argv)
+int main (int argc, char **argv)
 {
   g_test_init (&argc, &argv, NULL);
   g_test_add_func ("/choices/agree", test_agree);

@@ -5,16 +5,14 @@
 
 /* Readings of device 0 are 2000, 1990, 1980, ... MHz, those of others 1000 MHz; what else there is to know begins with
  * the third round. */
-typedef struct
-{
+typedef struct {
   PsDevice base;
   guint index;
   guint n_sharing;
   gint n_readings; /* atomic */
 } Fake;
 
-static void
-fake_condition (PsDevice *device, PsCondition *condition)
+static void fake_condition (PsDevice *device, PsCondition *condition)
 {
   Fake *fake = (Fake *)device;
   gint n = g_atomic_int_add (&fake->n_readings, 1);
@@ -26,8 +24,7 @@ fake_condition (PsDevice *device, PsCondition *condition)
                                 .throttle = PS_THROTTLE_KNOWN | (n == 2 ? PS_THROTTLE_HEAT : PS_THROTTLE_POWER) };
 }
 
-static guint
-fake_sharing (PsDevice *device)
+static guint fake_sharing (PsDevice *device)
 {
   return ((Fake *)device)->n_sharing;
 }
@@ -35,8 +32,7 @@ fake_sharing (PsDevice *device)
 static const PsDeviceClass fake_class = { .name = "fake", .condition = fake_condition, .sharing = fake_sharing };
 static const PsDeviceClass mute_class = { .name = "mute" };
 
-static PsConditions *
-read_rounds (Fake *a, Fake *b, gint n)
+static PsConditions *read_rounds (Fake *a, Fake *b, gint n)
 {
   PsDevice *const devices[] = { &a->base, &b->base };
   PsConditions *conditions = ps_conditions_new (devices, 2);
@@ -47,8 +43,7 @@ read_rounds (Fake *a, Fake *b, gint n)
 }
 
 /* From the first reading on there is one; the median of 2000, 1990, ... lies between the first and the last. */
-static void
-test_median (void)
+static void test_median (void)
 {
   Fake a = { { &fake_class }, 0, 1, 0 }, b = { { &fake_class }, 1, 1, 0 };
   g_autoptr (PsConditions) conditions = read_rounds (&a, &b, 5);
@@ -73,8 +68,7 @@ test_median (void)
 }
 
 /* Devices that share their accelerator are read as one. */
-static void
-test_sharing (void)
+static void test_sharing (void)
 {
   Fake a = { { &fake_class }, 0, 2, 0 }, b = { { &fake_class }, 1, 2, 0 };
   g_autoptr (PsConditions) conditions = read_rounds (&a, &b, 3);
@@ -86,8 +80,7 @@ test_sharing (void)
 }
 
 /* Freed, nothing reads any more. */
-static void
-test_end (void)
+static void test_end (void)
 {
   Fake a = { { &fake_class }, 0, 1, 0 }, b = { { &fake_class }, 1, 1, 0 };
   PsDevice mute = { &mute_class };
@@ -101,8 +94,7 @@ test_end (void)
   ps_conditions_free (NULL);
 }
 
-int
-main (int argc, char **argv)
+int main (int argc, char **argv)
 {
   g_test_init (&argc, &argv, NULL);
   g_test_add_func ("/conditions/median", test_median);

@@ -9,8 +9,7 @@
 /* --- the numbers are right --- */
 
 /* Free array[0] with g_free. */
-static PsStageState
-read_state (const Rig *rig)
+static PsStageState read_state (const Rig *rig)
 {
   PsStageState state = { 0 };
 
@@ -24,67 +23,60 @@ read_state (const Rig *rig)
 
 /* Weights of the size of 1, so that no gradient is small by chance (initial weights make those of queries and keys
  * vanish). */
-static GArray *
-shake_weights (Rig *rig)
+static GArray *shake_weights (Rig *rig)
 {
   GArray *copy = g_array_new (FALSE, FALSE, sizeof (double));
   PsStageState state = read_state (rig);
   g_autofree float *weights = state.array[PS_STATE_WEIGHTS], *noise = g_new (float, state.n);
 
   ps_data_weights (noise, state.n, 0.4f, 99, 0, 0);
-  for (gsize i = 0; i < state.n; i++)
-    {
-      weights[i] += noise[i];
-      const double exact = weights[i];
-      g_array_append_val (copy, exact);
-    }
+  for (gsize i = 0; i < state.n; i++) {
+    weights[i] += noise[i];
+    const double exact = weights[i];
+    g_array_append_val (copy, exact);
+  }
   g_assert_true (class->write_state (rig->device, 0, &state, NULL));
   return copy;
 }
 
-static double
-loss_of_microbatches (const Rig *rig, const double *weights)
+static double loss_of_microbatches (const Rig *rig, const double *weights)
 {
   double loss = 0;
   g_autofree guint32 *words = g_new (guint32, rig->model.microbatch_size * (rig->model.sequence + 1));
 
-  for (guint i = 0; i < rig->setting.n_microbatches; i++)
-    {
-      ps_data_words (words, rig->model.microbatch_size, rig->model.sequence, rig->model.vocabulary, rig->setting.seed,
-                     i);
-      loss += reference_loss (&rig->model, weights, words);
-    }
+  for (guint i = 0; i < rig->setting.n_microbatches; i++) {
+    ps_data_words (words, rig->model.microbatch_size, rig->model.sequence, rig->model.vocabulary, rig->setting.seed, i);
+    loss += reference_loss (&rig->model, weights, words);
+  }
   return loss;
 }
 
 /* The gradients of every stride-th parameter of a group against (loss (w + e) - loss (w - e)) / 2e in double precision,
  * whose own error is about e^2. fp32 gradients carry some 1e-6 of the largest in their group. */
-static void
-check_group (const Rig *rig, const ParameterGroup *group, double *weights, const float *gradients, guint stride)
+static void check_group (const Rig *rig, const ParameterGroup *group, double *weights, const float *gradients,
+                         guint stride)
 {
   const double step = 1e-5;
   double worst = 0, largest = 0;
 
-  for (gsize i = group->first; i < group->first + group->n; i += stride)
-    {
-      const double weight = weights[i];
+  for (gsize i = group->first; i < group->first + group->n; i += stride) {
+    const double weight = weights[i];
 
-      weights[i] = weight + step;
-      const double above = loss_of_microbatches (rig, weights);
-      weights[i] = weight - step;
-      const double below = loss_of_microbatches (rig, weights);
-      weights[i] = weight;
-      const double expected = (above - below) / (2 * step);
-      worst = fmax (worst, fabs (expected - gradients[i]));
-      largest = fmax (largest, fabs (expected));
-    }
+    weights[i] = weight + step;
+    const double above = loss_of_microbatches (rig, weights);
+    weights[i] = weight - step;
+    const double below = loss_of_microbatches (rig, weights);
+    weights[i] = weight;
+    const double expected = (above - below) / (2 * step);
+    worst = fmax (worst, fabs (expected - gradients[i]));
+    largest = fmax (largest, fabs (expected));
+  }
   g_test_message ("layer %u %s: largest gradient %g, worst error %g", group->layer, group->name, largest, worst);
   g_assert_cmpfloat (largest, >, 1e-3);
   g_assert_cmpfloat (worst, <, 2e-5 * largest + 1e-8);
 }
 
-static void
-check_gradients (PsModel model, guint stride)
+static void check_gradients (PsModel model, guint stride)
 {
   Rig rig;
   gsize n;
@@ -106,22 +98,19 @@ check_gradients (PsModel model, guint stride)
   rig_clear (&rig);
 }
 
-static void
-test_gradients_small (void)
+static void test_gradients_small (void)
 {
   check_gradients (small_model (2, 8, 2, 4), 1);
 }
 
 /* Sizes that are no multiples of anything, so that vector loops have tails. */
-static void
-test_gradients_odd (void)
+static void test_gradients_odd (void)
 {
   check_gradients (small_model (1, 21, 3, 19), 13);
 }
 
 /* The head's part of the gradient of a shared matrix. */
-static void
-test_gradients_tied (void)
+static void test_gradients_tied (void)
 {
   PsModel model = small_model (1, 12, 2, 4);
 
@@ -129,26 +118,23 @@ test_gradients_tied (void)
   check_gradients (model, 1);
 }
 
-static void
-test_kernels (void)
+static void test_kernels (void)
 {
   float z[401], slope[401], g[401], bias[401] = { 0 };
 
-  for (int i = 0; i < 401; i++)
-    {
-      z[i] = (float)(i - 200) * 0.05f;
-      slope[i] = 1;
-    }
+  for (int i = 0; i < 401; i++) {
+    z[i] = (float)(i - 200) * 0.05f;
+    slope[i] = 1;
+  }
   ps_cpu_gelu (g, z, bias, 1, 401);
   ps_cpu_gelu_input (z, slope, 401);
-  for (int i = 0; i < 401; i++)
-    {
-      const double at = (double)((float)(i - 200) * 0.05f), e = 1e-6;
-      const double expected = (reference_gelu (at + e) - reference_gelu (at - e)) / (2 * e);
+  for (int i = 0; i < 401; i++) {
+    const double at = (double)((float)(i - 200) * 0.05f), e = 1e-6;
+    const double expected = (reference_gelu (at + e) - reference_gelu (at - e)) / (2 * e);
 
-      g_assert_cmpfloat (fabs ((double)g[i] - reference_gelu (at)), <, 1e-6 * fmax (1, fabs (at)));
-      g_assert_cmpfloat (fabs ((double)z[i] - expected), <, 2e-6);
-    }
+    g_assert_cmpfloat (fabs ((double)g[i] - reference_gelu (at)), <, 1e-6 * fmax (1, fabs (at)));
+    g_assert_cmpfloat (fabs ((double)z[i] - expected), <, 2e-6);
+  }
 
   /* softmax (0, log 3) = (1/4, 3/4); the loss of the second is log (4/3). Far apart: no overflow. */
   float logits[2] = { 0, logf (3) }, far[2] = { -3e4f, 3e4f };
@@ -159,8 +145,7 @@ test_kernels (void)
 
 /* Adam's first step moves every weight by the learning rate against its gradient's sign: m / sqrt (v) = g / |g|. The
  * gradient of the step is the sum over microbatches divided by their number; afterwards it is zero. */
-static void
-test_optimizer (void)
+static void test_optimizer (void)
 {
   Rig rig;
   gsize n;
@@ -172,20 +157,18 @@ test_optimizer (void)
   g_autofree float *slope = g_memdup2 (gradients, n * sizeof (float));
   run (&rig, PS_OP_O, 0, 0, NULL);
   g_autofree float *weights = read_state (&rig).array[PS_STATE_WEIGHTS];
-  for (gsize i = 0; i < n; i++)
-    {
-      /* epsilon 1e-8 matters for tiny gradients: g / (|g| + epsilon) */
-      const double g = (double)slope[i] / 2, expected = -1e-3 * g / (fabs (g) + 1e-8);
+  for (gsize i = 0; i < n; i++) {
+    /* epsilon 1e-8 matters for tiny gradients: g / (|g| + epsilon) */
+    const double g = (double)slope[i] / 2, expected = -1e-3 * g / (fabs (g) + 1e-8);
 
-      g_assert_cmpfloat (gradients[i], ==, 0);
-      g_assert_cmpfloat (fabs ((double)weights[i] - (double)before[i] - expected), <, 2e-7);
-    }
+    g_assert_cmpfloat (gradients[i], ==, 0);
+    g_assert_cmpfloat (fabs ((double)weights[i] - (double)before[i] - expected), <, 2e-7);
+  }
   rig_clear (&rig);
 }
 
 /* At the start every word is as likely as any other: loss = log V. It falls on the fixed batch. */
-static void
-test_learns (void)
+static void test_learns (void)
 {
   Rig rig;
   PsModel model = small_model (2, 32, 4, 16);
@@ -193,18 +176,17 @@ test_learns (void)
 
   model.vocabulary = 64;
   rig_init (&rig, model, 2, 4);
-  for (guint step = 0; step < 20; step++)
-    {
-      all_microbatches (&rig);
-      last = 0;
-      for (guint i = 0; i < 4; i++)
-        last += class->loss (rig.device, i) / 4;
-      if (step == 0)
-        first = last;
-      g_assert_cmpfloat (last, <, before);
-      before = last;
-      run_all_stages (&rig, PS_OP_O, 0);
-    }
+  for (guint step = 0; step < 20; step++) {
+    all_microbatches (&rig);
+    last = 0;
+    for (guint i = 0; i < 4; i++)
+      last += class->loss (rig.device, i) / 4;
+    if (step == 0)
+      first = last;
+    g_assert_cmpfloat (last, <, before);
+    before = last;
+    run_all_stages (&rig, PS_OP_O, 0);
+  }
   g_test_message ("loss %g -> %g", first, last);
   g_assert_cmpfloat (fabs (first - log (64)), <, 0.05);
   g_assert_cmpfloat (last, <, 0.85 * first);
@@ -213,16 +195,14 @@ test_learns (void)
 
 /* --- what goes wrong --- */
 
-static void
-assert_open_fails (PsModel model, const char *message)
+static void assert_open_fails (PsModel model, const char *message)
 {
   const PsDeviceSetting setting = { .model = &model, .n_stages = 1, .n_microbatches = 1, .core = -1 };
 
   refused (class->open (&setting, &error), PS_ERROR_UNAVAILABLE, message);
 }
 
-static void
-test_refuses_models (void)
+static void test_refuses_models (void)
 {
   PsModel model = small_model (1, 8, 2, 4);
   const PsDeviceSetting nothing = { .n_stages = 1, .n_microbatches = 1, .core = -1 };
@@ -248,8 +228,7 @@ test_refuses_models (void)
 }
 
 /* 8 layers of 4h^2 + 2hf = 8h^2 weights at h = 2^17 are 2^40 parameters: 16 TiB of state. */
-static void
-test_refuses_size (void)
+static void test_refuses_size (void)
 {
   PsModel model = small_model (8, 1u << 17, 32, 8);
   const PsDeviceSetting setting = { .model = &model, .n_stages = 1, .n_microbatches = 1, .core = -1 };
@@ -261,8 +240,7 @@ test_refuses_size (void)
   class->close (device);
 }
 
-static void
-assert_op_fails (Rig *rig, PsOp op, PsError code, const char *message)
+static void assert_op_fails (Rig *rig, PsOp op, PsError code, const char *message)
 {
   PsTensor *output = NULL;
 
@@ -270,8 +248,7 @@ assert_op_fails (Rig *rig, PsOp op, PsError code, const char *message)
   g_assert_null (output);
 }
 
-static void
-test_refuses_ops (void)
+static void test_refuses_ops (void)
 {
   Rig rig;
 
@@ -295,8 +272,7 @@ test_refuses_ops (void)
   rig_clear (&rig);
 }
 
-static void
-test_pinning (void)
+static void test_pinning (void)
 {
   const PsModel model = small_model (1, 8, 2, 4);
   PsDeviceSetting setting = { .model = &model, .n_stages = 1, .n_microbatches = 1, .core = 1 << 20 };
@@ -318,8 +294,7 @@ test_pinning (void)
   g_assert_true (g_str_has_prefix (libraries, "OpenBLAS 0."));
 }
 
-int
-main (int argc, char **argv)
+int main (int argc, char **argv)
 {
   g_test_init (&argc, &argv, NULL);
   g_test_add_func ("/cpu/kernels", test_kernels);

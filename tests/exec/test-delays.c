@@ -13,8 +13,7 @@ static PsDeviceClass late_device;
 static PsTransportClass late_transport;
 
 /* The next of a row of random times up to MOST_US, in microseconds. */
-static guint
-draw_delay (void)
+static guint draw_delay (void)
 {
   static gint n_drawn;
   guint64 counter = (guint64)g_atomic_int_add (&n_drawn, 1);
@@ -22,8 +21,7 @@ draw_delay (void)
   return (guint)(ps_splitmix_next (&counter) % (MOST_US + 1));
 }
 
-static PsDevice *
-late_open (const PsDeviceSetting *setting, GError **error)
+static PsDevice *late_open (const PsDeviceSetting *setting, GError **error)
 {
   PsDevice *device = ps_cpu_device.open (setting, error);
 
@@ -32,15 +30,13 @@ late_open (const PsDeviceSetting *setting, GError **error)
   return device;
 }
 
-static gboolean
-late_run (PsDevice *device, PsOp op, PsTensor *input, PsTensor **output, GError **error)
+static gboolean late_run (PsDevice *device, PsOp op, PsTensor *input, PsTensor **output, GError **error)
 {
   g_usleep (draw_delay ());
   return ps_cpu_device.run (device, op, input, output, error);
 }
 
-static PsTransport *
-late_transport_open (const PsTransportSetting *setting, GError **error)
+static PsTransport *late_transport_open (const PsTransportSetting *setting, GError **error)
 {
   PsTransport *transport = ps_threads_transport.open (setting, error);
 
@@ -50,8 +46,8 @@ late_transport_open (const PsTransportSetting *setting, GError **error)
 }
 
 /* The message is handed over at once, and arrives late. */
-static gboolean
-late_send (PsTransport *transport, guint from, guint to, PsOp op, PsTensor *tensor, gint64 delay_ns, GError **error)
+static gboolean late_send (PsTransport *transport, guint from, guint to, PsOp op, PsTensor *tensor, gint64 delay_ns,
+                           GError **error)
 {
   const gint64 late_ns = (gint64)draw_delay () * 1000;
 
@@ -59,8 +55,7 @@ late_send (PsTransport *transport, guint from, guint to, PsOp op, PsTensor *tens
 }
 
 /* The digests of all steps' gradients, and the losses of all steps. */
-static void
-assert_same_training (const PsRunResult *a, const PsRunResult *b)
+static void assert_same_training (const PsRunResult *a, const PsRunResult *b)
 {
   g_assert_cmpmem (a->losses, a->n_steps * a->n_microbatches * sizeof *a->losses, b->losses,
                    b->n_steps * b->n_microbatches * sizeof *b->losses);
@@ -68,14 +63,12 @@ assert_same_training (const PsRunResult *a, const PsRunResult *b)
                    (gsize)b->n_steps * b->n_stages * sizeof (guint64));
 }
 
-typedef struct
-{
+typedef struct {
   const char *path, *family;
   guint n_replicas, n_tensor;
 } Case;
 
-static void
-test_delays (gconstpointer data)
+static void test_delays (gconstpointer data)
 {
   const Case *of = data;
   g_autoptr (PsProgram) program = family_program (of->family, 4, 8);
@@ -89,16 +82,14 @@ test_delays (gconstpointer data)
   g_autoptr (PsRunResult) prompt = run (program, setting);
   setting.device = &late_device;
   setting.transport = &late_transport;
-  for (guint i = 0; i < n_runs; i++)
-    {
-      g_autoptr (PsRunResult) late = run (program, setting);
+  for (guint i = 0; i < n_runs; i++) {
+    g_autoptr (PsRunResult) late = run (program, setting);
 
-      assert_same_training (late, prompt);
-    }
+    assert_same_training (late, prompt);
+  }
 }
 
-int
-main (int argc, char **argv)
+int main (int argc, char **argv)
 {
   static const Case cases[] = { { "/delays/zb-h1", "zb-h1", 1, 1 },
                                 { "/delays/gpipe", "gpipe", 1, 1 },

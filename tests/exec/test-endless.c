@@ -6,8 +6,7 @@ static GPtrArray *seen; /* [stage] of GString */
 static guint64 *current;
 static PsDeviceClass recording;
 
-static PsDevice *
-record_open (const PsDeviceSetting *setting, GError **error)
+static PsDevice *record_open (const PsDeviceSetting *setting, GError **error)
 {
   PsDevice *device = ps_null_device.open (setting, error);
 
@@ -15,15 +14,13 @@ record_open (const PsDeviceSetting *setting, GError **error)
   return device;
 }
 
-static gboolean
-record_version (PsDevice *device, guint stage, guint64 version, GError **error)
+static gboolean record_version (PsDevice *device, guint stage, guint64 version, GError **error)
 {
   current[stage] = version;
   return TRUE;
 }
 
-static gboolean
-record_op (PsDevice *device, PsOp op, PsTensor *input, PsTensor **output, GError **error)
+static gboolean record_op (PsDevice *device, PsOp op, PsTensor *input, PsTensor **output, GError **error)
 {
   GString *text = g_ptr_array_index (seen, op.stage);
 
@@ -35,15 +32,13 @@ record_op (PsDevice *device, PsOp op, PsTensor *input, PsTensor **output, GError
   return ps_null_device.run (device, op, input, output, error);
 }
 
-static void
-free_text (gpointer text)
+static void free_text (gpointer text)
 {
   g_string_free (text, TRUE);
 }
 
 /* Runs two steps of a family on three devices, and returns what the device of `stage` saw. */
-static char *
-seen_by (const char *family, guint m, guint stage)
+static char *seen_by (const char *family, guint m, guint stage)
 {
   g_autoptr (PsProgram) program = family_program (family, 3, m);
   g_autofree guint64 *versions = g_new0 (guint64, 3);
@@ -65,11 +60,9 @@ seen_by (const char *family, guint m, guint stage)
 /* PipeDream: an op of microbatch k on stage s of three sees the weights after k - 2 + s updates: the newest ones when
  * its F runs. With two microbatches only two are under way on stage 0. PipeDream-2BW: microbatches of iteration t see
  * the weights after t - 1 iterations, although those after t are there when most of them run. */
-static void
-test_versions (void)
+static void test_versions (void)
 {
-  static const struct
-  {
+  static const struct {
     const char *family;
     guint m, stage;
     const char *ops;
@@ -82,23 +75,20 @@ test_versions (void)
     { "pipedream-2bw", 3, 2, "F0:0 B0:0 F1:0 B1:0 F2:0 B2:0 O F0:0 B0:0 F1:0 B1:0 F2:0 B2:0 O " },
   };
 
-  for (guint i = 0; i < G_N_ELEMENTS (cases); i++)
-    {
-      g_autofree char *text = seen_by (cases[i].family, cases[i].m, cases[i].stage);
+  for (guint i = 0; i < G_N_ELEMENTS (cases); i++) {
+    g_autofree char *text = seen_by (cases[i].family, cases[i].m, cases[i].stage);
 
-      g_assert_cmpstr (text, ==, cases[i].ops);
-    }
+    g_assert_cmpstr (text, ==, cases[i].ops);
+  }
 }
 
-static gboolean
-stop_at_two (const PsStepReport *step, gpointer data)
+static gboolean stop_at_two (const PsStepReport *step, gpointer data)
 {
   return step->number < 2;
 }
 
 /* An endless run that is told to stop after its second step runs two more that may have begun. */
-static void
-test_endless_stop (void)
+static void test_endless_stop (void)
 {
   g_autoptr (PsProgram) program = family_program ("pipedream", 3, 5);
   PsRunSetting setting = run_setting (&ps_null_device, NULL, 1000);
@@ -109,8 +99,7 @@ test_endless_stop (void)
   assert_runs_program (result->timeline, program, NULL);
 }
 
-static void
-test_endless_refusals (void)
+static void test_endless_refusals (void)
 {
   g_autoptr (PsProgram) copies = bidirectional_program ();
   g_autoptr (PsProgram) program = family_program ("pipedream", 2, 4);
@@ -135,8 +124,7 @@ test_endless_refusals (void)
   g_assert_error (kept, PS_ERROR, PS_ERROR_UNAVAILABLE);
 }
 
-int
-main (int argc, char **argv)
+int main (int argc, char **argv)
 {
   g_test_init (&argc, &argv, NULL);
   g_test_add_func ("/endless/versions", test_versions);

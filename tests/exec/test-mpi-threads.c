@@ -3,8 +3,7 @@
 #include "error-rig.h"
 #include "mpi-process.h"
 
-int
-MPI_Init_thread (int *argc, char ***argv, int required, int *provided)
+int MPI_Init_thread (int *argc, char ***argv, int required, int *provided)
 {
   int result = PMPI_Init_thread (argc, argv, required, provided);
 
@@ -13,8 +12,7 @@ MPI_Init_thread (int *argc, char ***argv, int required, int *provided)
 }
 
 /* Refused at every try. */
-static void
-test_threads (void)
+static void test_threads (void)
 {
   const PsTransportSetting setting = { .n_devices = 1, .n_here = 1, .n_replicas = 1 };
 
@@ -23,8 +21,7 @@ test_threads (void)
              "MPI: this library does not let several threads call it (MPI_THREAD_MULTIPLE); use one that does");
 }
 
-int
-main (int argc, char **argv)
+int main (int argc, char **argv)
 {
   g_test_init (&argc, &argv, NULL);
   g_test_add_func ("/mpi-threads/threads", test_threads);

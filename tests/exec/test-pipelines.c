@@ -6,8 +6,7 @@
 #define N_STEPS 3
 #define N_MICROBATCHES 4
 
-typedef struct
-{
+typedef struct {
   const PsModel *model;
   PsRecompute recompute;
   guint n_replicas, n_tensor;
@@ -17,8 +16,7 @@ typedef struct
   const guint *tokens; /* [N_MICROBATCHES] or NULL */
 } Case;
 
-static PsRunSetting
-setting_of (const Case *of)
+static PsRunSetting setting_of (const Case *of)
 {
   PsRunSetting setting = run_setting (&ps_cpu_device, NULL, N_STEPS);
 
@@ -35,8 +33,7 @@ setting_of (const Case *of)
 }
 
 /* Like one device within rounding. Like one device that shares its layers in the same way bit for bit. */
-static void
-check (const PsProgram *program, const Case *of)
+static void check (const PsProgram *program, const Case *of)
 {
   PsRunSetting setting = setting_of (of);
   const guint n_stages = program->schedule->placement->n_stages;
@@ -46,11 +43,10 @@ check (const PsProgram *program, const Case *of)
   g_autofree guint *delays = g_new (guint, n_stages);
 
   ps_model_split (of->model, n_stages, shapes, NULL);
-  for (guint i = 0; i < n_stages; i++)
-    {
-      shapes[i].recompute = of->recompute;
-      delays[i] = ps_schedule_delay (program->schedule, i);
-    }
+  for (guint i = 0; i < n_stages; i++) {
+    shapes[i].recompute = of->recompute;
+    delays[i] = ps_schedule_delay (program->schedule, i);
+  }
   setting.shapes = shapes;
   result = run (program, setting);
   fine (ps_verify (program->schedule, result, &setting, &verdict, &error));
@@ -67,22 +63,19 @@ check (const PsProgram *program, const Case *of)
   g_assert_cmpstr (ps_check_name (verdict.check), ==, "bit-equal");
 }
 
-static void
-check_family (const PsProgram *program)
+static void check_family (const PsProgram *program)
 {
   check (program, &(Case){ .model = &tiny, .n_tensor = 2 });
   check (program, &(Case){ .model = &tiny, .n_replicas = 2, .zero = TRUE });
 }
 
-static void
-test_families (void)
+static void test_families (void)
 {
   for_each_family (2, 4, check_family);
 }
 
 /* Recomputation adds up within ops of backwards; a shared matrix is whole on all; a part of a share of the state. */
-static void
-test_together (void)
+static void test_together (void)
 {
   g_autoptr (PsProgram) program = family_program ("1f1b", 2, 4), slices = family_program ("seq1f1b", 2, 4);
   PsModel tied = tiny, wide = tiny;
@@ -97,8 +90,7 @@ test_together (void)
 }
 
 /* All parts of all layers have one norm, which clips every step; without a meeting every step is taken back. */
-static void
-test_clip (void)
+static void test_clip (void)
 {
   g_autoptr (PsProgram) program = family_program ("zb-h1", 2, 4);
 
@@ -108,8 +100,7 @@ test_clip (void)
 }
 
 /* Sequences of half the length in all microbatches are those of a model with half the length. */
-static void
-test_lengths (void)
+static void test_lengths (void)
 {
   g_autoptr (PsProgram) program = family_program ("zb-v", 2, N_MICROBATCHES);
   PsModel half = tiny;
@@ -127,8 +118,7 @@ test_lengths (void)
 }
 
 /* Bytes that the first device holds before the first op. */
-static gint64
-state_bytes (const Case *of)
+static gint64 state_bytes (const Case *of)
 {
   g_autoptr (PsProgram) program = family_program ("1f1b", 2, 4);
   g_autoptr (PsRunResult) result = run (program, setting_of (of));
@@ -138,8 +128,7 @@ state_bytes (const Case *of)
 
 /* Two layers of 3h + 4h^2 + 2hf + 6h + f parameters have 3h/2 + 2h^2 + hf + f/2 of them on the other device. Each takes
  * 16 B, and the workspace holds a matrix of tokens x feed_forward. All sizes are multiples of 64 B. */
-static void
-test_memory (void)
+static void test_memory (void)
 {
   PsModel model = tiny;
   const Case whole = { .model = &model }, half = { .model = &model, .n_tensor = 2 };
@@ -154,8 +143,7 @@ static PsTransportClass watched; /* threads, whose settings are looked at */
 static PsTransportSetting asked; /* the latest */
 static guint8 asked_uses[16];    /* [4 * 4] of it */
 
-static PsTransport *
-watched_open (const PsTransportSetting *setting, GError **error)
+static PsTransport *watched_open (const PsTransportSetting *setting, GError **error)
 {
   asked = *setting;
   memcpy (asked_uses, setting->uses, setting->n_devices * setting->n_devices);
@@ -165,11 +153,9 @@ watched_open (const PsTransportSetting *setting, GError **error)
 /* What a run asks of its transport: a message has the bytes of the boundary, or of a slice's, and goes where the
  * timeline has transfers. Devices that hold the matrix of embedding and head exchange its gradient, both ways, though
  * no message goes between them. All pipelines are here. */
-static void
-test_transport (void)
+static void test_transport (void)
 {
-  static const struct
-  {
+  static const struct {
     const char *family;
     guint n_devices, n_replicas, n_tensor, n_slices;
     gboolean tied;
@@ -179,46 +165,43 @@ test_transport (void)
 
   watched = ps_threads_transport;
   watched.open = watched_open;
-  for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
-    {
-      const guint p = rows[i].n_devices;
-      const PsFamily *family = ps_family_find (rows[i].family);
-      const PsFamilySetting size
-          = { .n_devices = p, .n_microbatches = 4, .n_chunks = family->default_chunks, .n_slices = rows[i].n_slices };
-      g_autoptr (PsProgram) program = lower (ps_family_generate (family, &size, NULL));
-      PsRunSetting setting = run_setting (&ps_cpu_device, NULL, 1);
-      guint8 uses[16] = { 0 };
+  for (guint i = 0; i < G_N_ELEMENTS (rows); i++) {
+    const guint p = rows[i].n_devices;
+    const PsFamily *family = ps_family_find (rows[i].family);
+    const PsFamilySetting size
+        = { .n_devices = p, .n_microbatches = 4, .n_chunks = family->default_chunks, .n_slices = rows[i].n_slices };
+    g_autoptr (PsProgram) program = lower (ps_family_generate (family, &size, NULL));
+    PsRunSetting setting = run_setting (&ps_cpu_device, NULL, 1);
+    guint8 uses[16] = { 0 };
 
-      g_test_message ("%s, %u devices", rows[i].family, p);
-      model.tied = rows[i].tied;
-      setting.model = &model;
-      setting.transport = &watched;
-      setting.n_replicas = rows[i].n_replicas;
-      setting.n_tensor = rows[i].n_tensor;
-      g_autoptr (PsRunResult) result = run (program, setting);
-      for (guint k = 0; k < result->timeline->transfers->len; k++)
-        {
-          const PsSpan *transfer = &g_array_index (result->timeline->transfers, PsSpan, k);
+    g_test_message ("%s, %u devices", rows[i].family, p);
+    model.tied = rows[i].tied;
+    setting.model = &model;
+    setting.transport = &watched;
+    setting.n_replicas = rows[i].n_replicas;
+    setting.n_tensor = rows[i].n_tensor;
+    g_autoptr (PsRunResult) result = run (program, setting);
+    for (guint k = 0; k < result->timeline->transfers->len; k++) {
+      const PsSpan *transfer = &g_array_index (result->timeline->transfers, PsSpan, k);
 
-          uses[transfer->device * p + transfer->peer] = TRUE;
-        }
-      if (rows[i].tied)
-        uses[p - 1] = uses[(p - 1) * p] = TRUE;
-      g_assert_cmpmem (asked_uses, p * p, uses, p * p);
-      g_assert_cmpuint (asked.n_devices, ==, p);
-      g_assert_cmpuint (asked.message_bytes, ==, 8 * 16 * sizeof (float) / rows[i].n_slices);
-      g_assert_cmpuint (asked.n_here, ==, p * rows[i].n_replicas * rows[i].n_tensor);
-      g_assert_cmpuint (asked.n_replicas, ==, rows[i].n_replicas);
-      g_assert_cmpuint (asked.n_tensor, ==, rows[i].n_tensor);
-      g_assert_cmpuint (asked.first, ==, 0);
-      g_assert_cmpuint (asked.pipeline, ==, 0);
-      g_assert_cmpuint (asked.local, ==, 0);
-      g_assert_cmpint (asked.timeout_ns, ==, setting.timeout_ns);
+      uses[transfer->device * p + transfer->peer] = TRUE;
     }
+    if (rows[i].tied)
+      uses[p - 1] = uses[(p - 1) * p] = TRUE;
+    g_assert_cmpmem (asked_uses, p * p, uses, p * p);
+    g_assert_cmpuint (asked.n_devices, ==, p);
+    g_assert_cmpuint (asked.message_bytes, ==, 8 * 16 * sizeof (float) / rows[i].n_slices);
+    g_assert_cmpuint (asked.n_here, ==, p * rows[i].n_replicas * rows[i].n_tensor);
+    g_assert_cmpuint (asked.n_replicas, ==, rows[i].n_replicas);
+    g_assert_cmpuint (asked.n_tensor, ==, rows[i].n_tensor);
+    g_assert_cmpuint (asked.first, ==, 0);
+    g_assert_cmpuint (asked.pipeline, ==, 0);
+    g_assert_cmpuint (asked.local, ==, 0);
+    g_assert_cmpint (asked.timeout_ns, ==, setting.timeout_ns);
+  }
 }
 
-int
-main (int argc, char **argv)
+int main (int argc, char **argv)
 {
   g_test_init (&argc, &argv, NULL);
   g_test_add_func ("/pipelines/transport", test_transport);

@@ -12,8 +12,7 @@
 #include <math.h>
 
 /* A made-up run of 1f1b on 2 devices with 2 microbatches: predicted to take 3 slots of 3 ms, which is 9 ms. */
-typedef struct
-{
+typedef struct {
   PsSetting *setting;
   PsPredictor *predictor;
   PsPrediction *prediction;
@@ -26,16 +25,14 @@ typedef struct
   PsRunReport report;
 } Made;
 
-static void
-add_post (PsTimeline *timeline, guint device, gint64 start_ns, gint64 end_ns)
+static void add_post (PsTimeline *timeline, guint device, gint64 start_ns, gint64 end_ns)
 {
   PsSpan post = { .device = (guint16)device, .start_ns = start_ns, .end_ns = end_ns, .post = PS_INSTRUCTION_SEND };
 
   g_array_append_val (timeline->posts, post);
 }
 
-static void
-make (Made *made)
+static void make (Made *made)
 {
   *made = (Made){ .setting = ps_setting_new (),
                   .run = { .device = &ps_cpu_device, .transport = &ps_threads_transport, .n_steps = 3 },
@@ -73,8 +70,7 @@ make (Made *made)
                                 .weather = { NAN, NAN } };
 }
 
-static void
-clear (Made *made)
+static void clear (Made *made)
 {
   ps_timeline_free (made->result.timeline);
   ps_comparison_free (made->compared.comparison);
@@ -86,8 +82,7 @@ clear (Made *made)
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Made, clear)
 
 /* The text, or JSON, has each of the lines, or none where they begin with "!". */
-static void
-assert_says (char *taken, const char *const *lines)
+static void assert_says (char *taken, const char *const *lines)
 {
   g_autofree char *text = taken;
 
@@ -100,8 +95,7 @@ assert_says (char *taken, const char *const *lines)
 
 /* Every figure once: losses are means over the microbatches of each step, posts are summed by device; two devices
  * compute for 12 of 2 * 9.9 ms. */
-static void
-test_json (void)
+static void test_json (void)
 {
   g_auto (Made) made = { 0 };
 
@@ -137,8 +131,7 @@ test_json (void)
         "\"predicted_peak_memory_bytes\": null", "\"iteration_ns\": 9500000,");
 }
 
-static void
-test_text (void)
+static void test_text (void)
 {
   g_auto (Made) made = { 0 };
 
@@ -164,11 +157,9 @@ test_text (void)
 }
 
 /* The machine is as fast as then up to 3 % either way. */
-static void
-test_weather_words (void)
+static void test_weather_words (void)
 {
-  static const struct
-  {
+  static const struct {
     double factor;
     const char *says;
   } rows[]
@@ -183,31 +174,27 @@ test_weather_words (void)
   g_auto (Made) made = { 0 };
 
   make (&made);
-  for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
-    {
-      made.report.weather = (PsSlowdown){ rows[i].factor, 0 };
-      SAYS (ps_run_report_to_text (&made.report), rows[i].says);
-    }
+  for (guint i = 0; i < G_N_ELEMENTS (rows); i++) {
+    made.report.weather = (PsSlowdown){ rows[i].factor, 0 };
+    SAYS (ps_run_report_to_text (&made.report), rows[i].says);
+  }
 }
 
-static void
-test_title (void)
+static void test_title (void)
 {
   g_auto (Made) made = { 0 };
 
   make (&made);
-  for (guint t = 0; t <= 2; t++)
-    {
-      made.run.n_tensor = t;
-      g_autofree char *title = ps_run_title (made.report.program, &made.run);
-      g_assert_cmpstr (title, ==,
-                       t < 2 ? "1f1b on 2 devices (cpu, threads), 2 microbatches"
-                             : "1f1b on 2 x 2 devices (cpu, threads), 2 microbatches");
-    }
+  for (guint t = 0; t <= 2; t++) {
+    made.run.n_tensor = t;
+    g_autofree char *title = ps_run_title (made.report.program, &made.run);
+    g_assert_cmpstr (title, ==,
+                     t < 2 ? "1f1b on 2 devices (cpu, threads), 2 microbatches"
+                           : "1f1b on 2 x 2 devices (cpu, threads), 2 microbatches");
+  }
 }
 
-static char *
-contents_of (const char *path)
+static char *contents_of (const char *path)
 {
   char *text = NULL;
 
@@ -217,11 +204,9 @@ contents_of (const char *path)
 
 /* A file of losses keeps the lines of steps that a checkpoint has done, whole ones alone, and gets those that follow.
  * The rate of a line is that of its step: a warm-up of 4 has reached 3 / 4 in the third. */
-static void
-test_losses (void)
+static void test_losses (void)
 {
-  static const struct
-  {
+  static const struct {
     const char *old; /* after the head; NULL: no file */
     guint n_done;
     const char *kept;
@@ -237,20 +222,19 @@ test_losses (void)
   const PsStepReport third = { 3, 1234567, 2.5 };
   g_autofree char *path = path_of ("losses.csv");
 
-  for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
-    {
-      g_auto (PsStepLog) log = { .training = &training };
-      g_autofree char *old = rows[i].old != NULL ? g_strconcat (PS_LOSSES_HEAD, rows[i].old, NULL) : NULL;
-      g_autofree char *expected = g_strconcat (PS_LOSSES_HEAD, rows[i].kept, "3,2.5,0.375,1234567\n", NULL);
+  for (guint i = 0; i < G_N_ELEMENTS (rows); i++) {
+    g_auto (PsStepLog) log = { .training = &training };
+    g_autofree char *old = rows[i].old != NULL ? g_strconcat (PS_LOSSES_HEAD, rows[i].old, NULL) : NULL;
+    g_autofree char *expected = g_strconcat (PS_LOSSES_HEAD, rows[i].kept, "3,2.5,0.375,1234567\n", NULL);
 
-      g_unlink (path);
-      if (old != NULL)
-        g_assert_true (g_file_set_contents (path, old, -1, NULL));
-      fine (ps_step_log_open (&log, path, rows[i].n_done, &error));
-      g_assert_true (ps_step_log_add (&log, &third));
-      g_autofree char *text = contents_of (path);
-      g_assert_cmpstr (text, ==, expected);
-    }
+    g_unlink (path);
+    if (old != NULL)
+      g_assert_true (g_file_set_contents (path, old, -1, NULL));
+    fine (ps_step_log_open (&log, path, rows[i].n_done, &error));
+    g_assert_true (ps_step_log_add (&log, &third));
+    g_autofree char *text = contents_of (path);
+    g_assert_cmpstr (text, ==, expected);
+  }
   g_auto (PsStepLog) none = { .training = &training };
   fine (ps_step_log_open (&none, NULL, 0, &error));
   g_assert_cmpint (none.losses, ==, -1);
@@ -262,11 +246,9 @@ test_losses (void)
 }
 
 /* The number that words say, as far as they do: "seventy-three", "one hundred and five". */
-static guint
-number_of_words (const char *words)
+static guint number_of_words (const char *words)
 {
-  static const struct
-  {
+  static const struct {
     const char *word;
     guint value;
   } table[] = { { "zero", 0 },     { "one", 1 },      { "two", 2 },        { "three", 3 },     { "four", 4 },
@@ -278,22 +260,20 @@ number_of_words (const char *words)
   g_auto (GStrv) items = g_strsplit_set (words, " -", -1);
   guint sum = 0;
 
-  for (char **item = items; *item != NULL; item++)
-    {
-      guint i = 0;
+  for (char **item = items; *item != NULL; item++) {
+    guint i = 0;
 
-      while (i < G_N_ELEMENTS (table) && !g_str_equal (table[i].word, *item))
-        i++;
-      if (i == G_N_ELEMENTS (table))
-        g_error ("'%s' of '%s'", *item, words);
-      sum += table[i].value; /* "one hundred": 1 and 99 */
-    }
+    while (i < G_N_ELEMENTS (table) && !g_str_equal (table[i].word, *item))
+      i++;
+    if (i == G_N_ELEMENTS (table))
+      g_error ("'%s' of '%s'", *item, words);
+    sum += table[i].value; /* "one hundred": 1 and 99 */
+  }
   return sum;
 }
 
 /* The text that ships has right sums, of all sorts of numbers. */
-static void
-test_sums (void)
+static void test_sums (void)
 {
   PsModel model = tiny;
   gsize n_bytes;
@@ -306,18 +286,17 @@ test_sums (void)
   g_assert_cmpuint (g_strv_length (lines), ==, 2000 + 1);
   g_assert_cmpstr (lines[2000], ==, "");
   gboolean seen[200] = { FALSE };
-  for (guint i = 0; i < 2000; i++)
-    {
-      g_auto (GStrv) sides = g_strsplit (lines[i], " make ", -1), terms = g_strsplit (sides[0], " and ", -1);
+  for (guint i = 0; i < 2000; i++) {
+    g_auto (GStrv) sides = g_strsplit (lines[i], " make ", -1), terms = g_strsplit (sides[0], " and ", -1);
 
-      g_assert_cmpuint (g_strv_length (sides), ==, 2);
-      g_assert_cmpuint (g_strv_length (terms), ==, 2);
-      const guint a = number_of_words (terms[0]), b = number_of_words (terms[1]), sum = number_of_words (sides[1]);
-      g_assert_cmpuint (a + b, ==, sum);
-      g_assert_cmpuint (a, <, 100);
-      g_assert_cmpuint (b, <, 100);
-      seen[a] = seen[b] = seen[sum] = TRUE;
-    }
+    g_assert_cmpuint (g_strv_length (sides), ==, 2);
+    g_assert_cmpuint (g_strv_length (terms), ==, 2);
+    const guint a = number_of_words (terms[0]), b = number_of_words (terms[1]), sum = number_of_words (sides[1]);
+    g_assert_cmpuint (a + b, ==, sum);
+    g_assert_cmpuint (a, <, 100);
+    g_assert_cmpuint (b, <, 100);
+    seen[a] = seen[b] = seen[sum] = TRUE;
+  }
   for (guint i = 0; i < 100; i++)
     g_assert_true (seen[i]);
   model.vocabulary = 255;
@@ -339,8 +318,7 @@ test_sums (void)
 static const gint64 f_ns[] = { 9999, 2000, 3000, 2000, 3000, 3000, 2000, 1 };
 
 /* A device of these times. */
-typedef struct
-{
+typedef struct {
   PsDevice base;
   guint n_f;
   PsOpKind last;
@@ -348,26 +326,22 @@ typedef struct
 
 static PsDevice *steady_open (const PsDeviceSetting *setting, GError **error);
 
-static void
-steady_close (PsDevice *device)
+static void steady_close (PsDevice *device)
 {
   g_free (device);
 }
 
-static gboolean
-steady_attach (PsDevice *device, GError **error)
+static gboolean steady_attach (PsDevice *device, GError **error)
 {
   return TRUE;
 }
 
-static gboolean
-steady_add_stage (PsDevice *device, guint stage, const PsStageShape *shape, GError **error)
+static gboolean steady_add_stage (PsDevice *device, guint stage, const PsStageShape *shape, GError **error)
 {
   return TRUE;
 }
 
-static PsTensor *
-steady_tensor_new (PsDevice *device)
+static PsTensor *steady_tensor_new (PsDevice *device)
 {
   PsTensor *tensor = g_new0 (PsTensor, 1);
 
@@ -375,15 +349,13 @@ steady_tensor_new (PsDevice *device)
   return tensor;
 }
 
-static void
-steady_tensor_free (PsTensor *tensor)
+static void steady_tensor_free (PsTensor *tensor)
 {
   g_free (tensor->data);
   g_free (tensor);
 }
 
-static gboolean
-steady_run (PsDevice *base, PsOp op, PsTensor *input, PsTensor **output, GError **error)
+static gboolean steady_run (PsDevice *base, PsOp op, PsTensor *input, PsTensor **output, GError **error)
 {
   Steady *device = (Steady *)base;
 
@@ -395,8 +367,7 @@ steady_run (PsDevice *base, PsOp op, PsTensor *input, PsTensor **output, GError 
   return TRUE;
 }
 
-static gint64
-steady_op_ns (PsDevice *base)
+static gint64 steady_op_ns (PsDevice *base)
 {
   const Steady *device = (const Steady *)base;
 
@@ -413,8 +384,7 @@ static const PsDeviceClass steady_class = { .name = "steady",
                                             .run = steady_run,
                                             .op_ns = steady_op_ns };
 
-static PsDevice *
-steady_open (const PsDeviceSetting *setting, GError **error)
+static PsDevice *steady_open (const PsDeviceSetting *setting, GError **error)
 {
   Steady *device = g_new0 (Steady, 1);
 
@@ -425,8 +395,7 @@ steady_open (const PsDeviceSetting *setting, GError **error)
 /* A reading beside a run drops the sentinel's first sample, which finds cold caches: of the seven, 2000 is the lower
  * median of the other six, 3000 that of all. The run's weather is the mean of
  * the readings on both sides over that of the profile, 1600: 2000 / 1600. A run without readings has none. */
-static void
-test_speed (void)
+static void test_speed (void)
 {
   const PsRunSetting run = { .device = &steady_class, .model = &tiny };
   PsMeasurement measured = { .taken = (char *)"2026-01-01T00:00:01Z" };
@@ -454,8 +423,7 @@ test_speed (void)
   g_assert_true (isnan (ps_machine_speed_of_run (&blind, "2026-01-02T00:00:00Z").factor));
 }
 
-int
-main (int argc, char **argv)
+int main (int argc, char **argv)
 {
   g_test_init (&argc, &argv, NULL);
   g_test_add_func ("/run-report/json", test_json);

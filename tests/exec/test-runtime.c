@@ -6,8 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-static void
-check_null (const PsProgram *program)
+static void check_null (const PsProgram *program)
 {
   g_autoptr (PsRunResult) result = run (program, run_setting (&ps_null_device, NULL, 7));
 
@@ -18,14 +17,12 @@ check_null (const PsProgram *program)
     g_assert_true (isnan (result->losses[i]));
 }
 
-static void
-test_null_families (void)
+static void test_null_families (void)
 {
   for_each_family (4, 8, check_null);
 }
 
-static PsCosts *
-paced_costs (const PsProgram *program)
+static PsCosts *paced_costs (const PsProgram *program)
 {
   guint n_stages = program->schedule->placement->n_stages;
   guint n_devices = program->schedule->placement->n_devices;
@@ -37,8 +34,7 @@ paced_costs (const PsProgram *program)
 /* Every figure of a simulated timeline is the least that a real one can have: no op ends earlier than simulated. Memory
  * does not depend on time at all, so its peaks are equal. In an endless run an op that starts late still ends on time,
  * and the first op of a step may be one of these. */
-static void
-check_paced (const PsProgram *program)
+static void check_paced (const PsProgram *program)
 {
   g_autoptr (PsCosts) costs = paced_costs (program);
   g_autoptr (PsRunResult) result = run (program, run_setting (&ps_paced_device, costs, 3));
@@ -56,15 +52,13 @@ check_paced (const PsProgram *program)
     g_assert_cmpint (metrics.device[i].peak_memory_bytes, ==, simulation->device[i].peak_bytes);
 }
 
-static void
-test_paced_families (void)
+static void test_paced_families (void)
 {
   for_each_family (4, 8, check_paced);
 }
 
 /* Two stages on one device hand over without any transfer. */
-static void
-test_one_device (void)
+static void test_one_device (void)
 {
   g_autoptr (PsProgram) pipeline = family_program ("1f1b", 3, 4);
   g_autoptr (PsProgram) program = ps_verify_reference (pipeline->schedule, 4);
@@ -78,8 +72,7 @@ test_one_device (void)
 }
 
 /* Both devices hold both stages: 2 * 1000 B of weights and at most 2 * 200 B of activations. */
-static void
-test_two_copies (void)
+static void test_two_copies (void)
 {
   g_autoptr (PsProgram) program = bidirectional_program ();
   g_autoptr (PsCosts) costs = paced_costs (program);
@@ -93,8 +86,7 @@ test_two_copies (void)
 }
 
 /* A device that keeps 2 versions of its 1000 B of weights holds 250 B more than one that keeps 1. */
-static void
-test_weight_versions (void)
+static void test_weight_versions (void)
 {
   g_autoptr (PsProgram) program = family_program ("1f1b", 2, 4);
   g_autoptr (PsCosts) costs = paced_costs (program);
@@ -112,8 +104,7 @@ test_weight_versions (void)
 }
 
 /* F1.0 and BW0.0 as one op of 0.9 ms: spans of equal times that last so long at least. */
-static void
-test_pair (void)
+static void test_pair (void)
 {
   PsScheduleBuilder *builder = ps_schedule_builder_new ("pair", ps_placement_new (PS_PLACEMENT_LOOP, 1, 1), 2);
 
@@ -133,16 +124,14 @@ test_pair (void)
 #define HELD_NS 300000
 
 /* Posts that hold the host, as those of some transports do. */
-static gboolean
-slow_send (PsTransport *transport, guint from, guint to, PsOp message, PsTensor *tensor, gint64 delay_ns,
-           GError **error)
+static gboolean slow_send (PsTransport *transport, guint from, guint to, PsOp message, PsTensor *tensor,
+                           gint64 delay_ns, GError **error)
 {
   g_usleep (HELD_NS / 1000);
   return ps_threads_transport.send (transport, from, to, message, tensor, delay_ns, error);
 }
 
-static gboolean
-slow_receive (PsTransport *transport, guint at, guint from, PsOp message, GError **error)
+static gboolean slow_receive (PsTransport *transport, guint at, guint from, PsOp message, GError **error)
 {
   g_usleep (2 * HELD_NS / 1000);
   return ps_threads_transport.receive (transport, at, from, message, error);
@@ -150,8 +139,7 @@ slow_receive (PsTransport *transport, guint at, guint from, PsOp message, GError
 
 static PsTransportClass slow;
 
-static PsTransport *
-slow_open (const PsTransportSetting *setting, GError **error)
+static PsTransport *slow_open (const PsTransportSetting *setting, GError **error)
 {
   PsTransport *transport = ps_threads_transport.open (setting, error);
 
@@ -160,8 +148,7 @@ slow_open (const PsTransportSetting *setting, GError **error)
 }
 
 /* The timeline says of each send and each receive how long it held the host, in the order of the program. */
-static void
-test_posts (void)
+static void test_posts (void)
 {
   g_autoptr (PsProgram) program = family_program ("zb-v", 2, 3);
   PsRunSetting setting = run_setting (&ps_null_device, NULL, 2);
@@ -175,19 +162,18 @@ test_posts (void)
   g_autoptr (PsRunResult) result = run (program, setting);
   assert_runs_program (result->timeline, program, NULL);
   for (guint device = 0; device < 2; device++)
-    for (guint i = program->first[device]; i < program->first[device + 1]; i++)
-      {
-        const PsInstruction *instruction = &program->instructions[i];
-        const PsSpan *post = &g_array_index (result->timeline->posts, PsSpan, n);
+    for (guint i = program->first[device]; i < program->first[device + 1]; i++) {
+      const PsInstruction *instruction = &program->instructions[i];
+      const PsSpan *post = &g_array_index (result->timeline->posts, PsSpan, n);
 
-        if (!ps_instruction_is_post (instruction))
-          continue;
-        g_assert_cmpuint (n++, <, result->timeline->posts->len);
-        g_assert_cmpuint (post->post, ==, instruction->type);
-        g_assert_cmpuint (post->device, ==, device);
-        g_assert_cmpmem (&post->op, sizeof (PsOp), &instruction->op, sizeof (PsOp));
-        g_assert_cmpint (post->end_ns - post->start_ns, >=, instruction->type * HELD_NS);
-      }
+      if (!ps_instruction_is_post (instruction))
+        continue;
+      g_assert_cmpuint (n++, <, result->timeline->posts->len);
+      g_assert_cmpuint (post->post, ==, instruction->type);
+      g_assert_cmpuint (post->device, ==, device);
+      g_assert_cmpmem (&post->op, sizeof (PsOp), &instruction->op, sizeof (PsOp));
+      g_assert_cmpint (post->end_ns - post->start_ns, >=, instruction->type * HELD_NS);
+    }
   g_assert_cmpuint (n, ==, result->timeline->posts->len);
   g_assert_cmpuint (n, >, 0);
 }
@@ -195,8 +181,7 @@ test_posts (void)
 /* Devices that do as the null device does but for some hooks: the class that their open gives them. */
 static PsDeviceClass special;
 
-static PsDevice *
-special_open (const PsDeviceSetting *setting, GError **error)
+static PsDevice *special_open (const PsDeviceSetting *setting, GError **error)
 {
   PsDevice *device = ps_null_device.open (setting, error);
 
@@ -204,48 +189,41 @@ special_open (const PsDeviceSetting *setting, GError **error)
   return device;
 }
 
-static void
-make_special (void)
+static void make_special (void)
 {
   special = ps_null_device;
   special.open = special_open;
 }
 
-static struct
-{
+static struct {
   const char *hook; /* that fails */
   guint device_opens;
   gint ops_left; /* before run fails; atomic */
 } broken;
 
-static gboolean
-fail_in (const char *hook, GError **error)
+static gboolean fail_in (const char *hook, GError **error)
 {
   return !g_str_equal (hook, broken.hook) || ps_refuse (error, PS_ERROR_UNAVAILABLE, "stage 1: broken %s", hook);
 }
 
-static PsDevice *
-broken_open (const PsDeviceSetting *setting, GError **error)
+static PsDevice *broken_open (const PsDeviceSetting *setting, GError **error)
 {
   if (broken.device_opens++ == 2 && !fail_in ("open", error))
     return NULL;
   return special_open (setting, error);
 }
 
-static gboolean
-broken_attach (PsDevice *device, GError **error)
+static gboolean broken_attach (PsDevice *device, GError **error)
 {
   return fail_in ("attach", error);
 }
 
-static gboolean
-broken_add_stage (PsDevice *device, guint stage, const PsStageShape *shape, GError **error)
+static gboolean broken_add_stage (PsDevice *device, guint stage, const PsStageShape *shape, GError **error)
 {
   return stage != 1 || fail_in ("add_stage", error);
 }
 
-static gboolean
-broken_run (PsDevice *device, PsOp op, PsTensor *input, PsTensor **output, GError **error)
+static gboolean broken_run (PsDevice *device, PsOp op, PsTensor *input, PsTensor **output, GError **error)
 {
   if (op.kind == PS_OP_O && op.stage == 1 && !fail_in ("update", error))
     return FALSE;
@@ -254,8 +232,7 @@ broken_run (PsDevice *device, PsOp op, PsTensor *input, PsTensor **output, GErro
   return ps_null_device.run (device, op, input, output, error);
 }
 
-static void
-make_broken (void)
+static void make_broken (void)
 {
   make_special ();
   special.open = broken_open;
@@ -265,39 +242,35 @@ make_broken (void)
 }
 
 /* Wherever a device fails, the run ends, and with that device's error instead of the others'. */
-static void
-test_failures (void)
+static void test_failures (void)
 {
   static const char *const hooks[] = { "open", "attach", "add_stage", "run", "update" };
 
   make_broken ();
-  for (guint i = 0; i < G_N_ELEMENTS (hooks); i++)
-    {
-      g_autoptr (PsProgram) program = family_program ("1f1b", 4, 8);
-      PsRunSetting setting = run_setting (&special, NULL, 3);
-      g_autoptr (GError) error = NULL;
-      g_autofree char *message = g_strdup_printf ("stage 1: broken %s", hooks[i]);
+  for (guint i = 0; i < G_N_ELEMENTS (hooks); i++) {
+    g_autoptr (PsProgram) program = family_program ("1f1b", 4, 8);
+    PsRunSetting setting = run_setting (&special, NULL, 3);
+    g_autoptr (GError) error = NULL;
+    g_autofree char *message = g_strdup_printf ("stage 1: broken %s", hooks[i]);
 
-      broken.hook = hooks[i];
-      broken.device_opens = 0;
-      g_atomic_int_set (&broken.ops_left, 5);
-      g_assert_null (ps_run (program, &setting, &error));
-      g_assert_error (error, PS_ERROR, PS_ERROR_UNAVAILABLE);
-      g_assert_true (g_str_has_suffix (error->message, message));
-    }
+    broken.hook = hooks[i];
+    broken.device_opens = 0;
+    g_atomic_int_set (&broken.ops_left, 5);
+    g_assert_null (ps_run (program, &setting, &error));
+    g_assert_error (error, PS_ERROR, PS_ERROR_UNAVAILABLE);
+    g_assert_true (g_str_has_suffix (error->message, message));
+  }
 }
 
 /* Device 0 is stuck in its first op for much longer than the others are ready to wait. */
-static gboolean
-stuck_run (PsDevice *device, PsOp op, PsTensor *input, PsTensor **output, GError **error)
+static gboolean stuck_run (PsDevice *device, PsOp op, PsTensor *input, PsTensor **output, GError **error)
 {
   if (op.stage == 0 && op.kind == PS_OP_F)
     g_usleep (400000);
   return ps_null_device.run (device, op, input, output, error);
 }
 
-static void
-test_timeout (void)
+static void test_timeout (void)
 {
   g_autoptr (PsProgram) program = family_program ("gpipe", 2, 2);
   PsRunSetting setting = run_setting (&special, NULL, 1);
@@ -309,14 +282,12 @@ test_timeout (void)
 }
 
 /* A device that says it computes. Microbatch i has loss i + 0.5; stage s has s + 1 gradients of s + 0.25. */
-static double
-pretended_loss (PsDevice *device, guint microbatch)
+static double pretended_loss (PsDevice *device, guint microbatch)
 {
   return microbatch + 0.5;
 }
 
-static const float *
-pretended_gradients (PsDevice *device, guint stage, gsize *n)
+static const float *pretended_gradients (PsDevice *device, guint stage, gsize *n)
 {
   static const float gradients[2][2] = { { 0.25f }, { 1.25f, 1.25f } };
 
@@ -324,8 +295,7 @@ pretended_gradients (PsDevice *device, guint stage, gsize *n)
   return gradients[stage];
 }
 
-static void
-make_pretender (void)
+static void make_pretender (void)
 {
   make_special ();
   special.computes = TRUE;
@@ -333,8 +303,7 @@ make_pretender (void)
   special.gradients = pretended_gradients;
 }
 
-static gboolean
-count_progress (const PsStepReport *step, gpointer data)
+static gboolean count_progress (const PsStepReport *step, gpointer data)
 {
   guint *n = data;
 
@@ -344,15 +313,13 @@ count_progress (const PsStepReport *step, gpointer data)
   return TRUE;
 }
 
-static gboolean
-stop_after_2 (const PsStepReport *step, gpointer data)
+static gboolean stop_after_2 (const PsStepReport *step, gpointer data)
 {
   return step->number < 2;
 }
 
 /* The third step has begun when the run is told to end. */
-static void
-test_stopped (void)
+static void test_stopped (void)
 {
   g_autoptr (PsProgram) program = family_program ("1f1b", 3, 4);
   PsRunSetting setting = run_setting (&special, NULL, 1000);
@@ -367,39 +334,34 @@ test_stopped (void)
 }
 
 /* One bit of one number, a number more, and two numbers that change places all show. */
-static void
-test_digest (void)
+static void test_digest (void)
 {
   float values[41] = { 0 }, first;
 
-  for (guint n = 1; n < G_N_ELEMENTS (values); n++)
-    {
-      const guint64 digest = ps_gradients_digest (values, n);
+  for (guint n = 1; n < G_N_ELEMENTS (values); n++) {
+    const guint64 digest = ps_gradients_digest (values, n);
 
-      g_assert_cmpuint (ps_gradients_digest (values, n + 1), !=, digest);
-      for (guint i = 0; i < n; i++)
-        {
-          values[i] = -0.0f;
-          g_assert_cmpuint (ps_gradients_digest (values, n), !=, digest);
-          values[i] = 0;
-        }
+    g_assert_cmpuint (ps_gradients_digest (values, n + 1), !=, digest);
+    for (guint i = 0; i < n; i++) {
+      values[i] = -0.0f;
+      g_assert_cmpuint (ps_gradients_digest (values, n), !=, digest);
+      values[i] = 0;
     }
+  }
   for (guint i = 0; i < G_N_ELEMENTS (values); i++)
     values[i] = (float)i;
-  for (guint i = 1; i < G_N_ELEMENTS (values); i++)
-    {
-      const guint64 digest = ps_gradients_digest (values, G_N_ELEMENTS (values));
+  for (guint i = 1; i < G_N_ELEMENTS (values); i++) {
+    const guint64 digest = ps_gradients_digest (values, G_N_ELEMENTS (values));
 
-      first = values[0];
-      values[0] = values[i];
-      values[i] = first;
-      g_assert_cmpuint (ps_gradients_digest (values, G_N_ELEMENTS (values)), !=, digest);
-    }
+    first = values[0];
+    values[0] = values[i];
+    values[i] = first;
+    g_assert_cmpuint (ps_gradients_digest (values, G_N_ELEMENTS (values)), !=, digest);
+  }
 }
 
 /* Mean loss of 0.5, 1.5, 2.5 and 3.5 is 2. */
-static void
-test_results (void)
+static void test_results (void)
 {
   g_autoptr (PsProgram) program = family_program ("1f1b", 2, 4);
   PsRunSetting setting = run_setting (&special, NULL, 3);
@@ -423,8 +385,7 @@ test_results (void)
   g_assert_cmpmem (result->gradients->last[1], result->gradients->n[1] * sizeof (float), expected, sizeof expected);
 }
 
-static void
-test_two_copies_refused (void)
+static void test_two_copies_refused (void)
 {
   const guint16 device[] = { 0, 0 };
   PsScheduleBuilder *builder = ps_schedule_builder_new ("twice", ps_placement_new_custom (1, 1, 2, device), 2);
@@ -442,8 +403,7 @@ test_two_copies_refused (void)
 }
 
 /* Iterations of 100, 5, 9 and 7 ns less pauses of 0, 0, 1 and 1: median of 5, 8 and 6 is 6, that of the last step. */
-static void
-test_median_step (void)
+static void test_median_step (void)
 {
   PsScript script = { 0 };
   g_autoptr (PsRecorder) recorder = ps_recorder_new (&script, 1, 1, 4);
@@ -458,8 +418,7 @@ test_median_step (void)
   g_assert_cmpuint (ps_recorder_median_step (single), ==, 0);
 }
 
-int
-main (int argc, char **argv)
+int main (int argc, char **argv)
 {
   g_test_init (&argc, &argv, NULL);
   g_test_add_func ("/runtime/null/families", test_null_families);

@@ -11,8 +11,7 @@
 #define N_REPLICAS 2
 #define N (N_DEVICES * N_TENSOR * N_REPLICAS)
 
-typedef struct
-{
+typedef struct {
   PsTransport *transport;
   PsTransportSetting setting;
   PsTransportGroup group;
@@ -20,15 +19,13 @@ typedef struct
   gsize n; /* numbers to add up */
 } Net;
 
-typedef struct
-{
+typedef struct {
   Net *net;
   guint at;
 } Player;
 
 /* The numbers of a device; their sums depend on the order. */
-static float *
-numbers_of (guint at, gsize n)
+static float *numbers_of (guint at, gsize n)
 {
   float *values = g_new (float, n);
 
@@ -37,31 +34,27 @@ numbers_of (guint at, gsize n)
   return values;
 }
 
-static guint
-member (const guint *members, guint n, guint place)
+static guint member (const guint *members, guint n, guint place)
 {
   return members[place % n];
 }
 
 /* Share s is added up in the order s + 1, s + 2, ..., s. */
-static void
-assert_sums (const float *sums, gsize first, gsize end, const guint *members, guint n_members, gsize n)
+static void assert_sums (const float *sums, gsize first, gsize end, const guint *members, guint n_members, gsize n)
 {
   g_autofree float *expected = g_new0 (float, n);
 
   for (guint share = 0; share < n_members; share++)
-    for (guint k = 1; k <= n_members; k++)
-      {
-        g_autofree float *values = numbers_of (member (members, n_members, share + k), n);
+    for (guint k = 1; k <= n_members; k++) {
+      g_autofree float *values = numbers_of (member (members, n_members, share + k), n);
 
-        for (gsize i = ps_share_begin (n, share, n_members); i < ps_share_begin (n, share + 1, n_members); i++)
-          expected[i] = k == 1 ? values[i] : expected[i] + values[i];
-      }
+      for (gsize i = ps_share_begin (n, share, n_members); i < ps_share_begin (n, share + 1, n_members); i++)
+        expected[i] = k == 1 ? values[i] : expected[i] + values[i];
+    }
   g_assert_cmpmem (sums + first, (end - first) * sizeof *sums, expected + first, (end - first) * sizeof *sums);
 }
 
-static void
-send_to (const Player *player, guint to)
+static void send_to (const Player *player, guint to)
 {
   PsOp op = { .kind = PS_OP_F, .stage = (guint16)player->at };
 
@@ -69,8 +62,7 @@ send_to (const Player *player, guint to)
                                              host_tensor_new (&player->net->device[player->at].base), 0, &error));
 }
 
-static void
-take_from (const Player *player, guint from)
+static void take_from (const Player *player, guint from)
 {
   const PsTransportClass *class = player->net->transport->class;
   PsOp op = { .kind = PS_OP_F, .stage = (guint16)from };
@@ -84,8 +76,7 @@ take_from (const Player *player, guint from)
 
 /* Sums over all members, then the halves of one. Messages between the devices of a pipeline are taken afterwards only:
  * no sum waits for them. */
-static gpointer
-add_up (gpointer data)
+static gpointer add_up (gpointer data)
 {
   const Player *player = data;
   Net *net = player->net;
@@ -104,42 +95,39 @@ add_up (gpointer data)
 
   class->join (net->transport, player->at, &net->device[player->at].base, &error);
   send_to (player, other);
-  for (guint kind = 0; kind < 3; kind++)
-    {
-      g_autofree float *values = numbers_of (player->at, net->n);
-      const gsize begin = ps_share_begin (net->n, replica, 2), end = ps_share_begin (net->n, replica + 1, 2);
+  for (guint kind = 0; kind < 3; kind++) {
+    g_autofree float *values = numbers_of (player->at, net->n);
+    const gsize begin = ps_share_begin (net->n, replica, 2), end = ps_share_begin (net->n, replica + 1, 2);
 
-      switch (kind)
-        {
-        case PS_CIRCLE_WEIGHTS:
-          fine (class->sum (net->transport, player->at, PS_CIRCLE_WEIGHTS, PS_SUM_WHOLE, values, net->n, &error));
-          assert_sums (values, 0, net->n, weights, n_weights, net->n);
-          break;
-        case PS_CIRCLE_TENSOR:
-          fine (class->sum (net->transport, player->at, PS_CIRCLE_TENSOR, PS_SUM_WHOLE, values, net->n, &error));
-          assert_sums (values, 0, net->n, parts, N_TENSOR, net->n);
-          break;
-        default:
-          fine (class->sum (net->transport, player->at, PS_CIRCLE_REPLICAS, PS_SUM_SCATTER, values, net->n, &error));
-          assert_sums (values, begin, end, replicas, 2, net->n);
-          fine (class->sum (net->transport, player->at, PS_CIRCLE_REPLICAS, PS_SUM_GATHER, values, net->n, &error));
-          assert_sums (values, 0, net->n, replicas, 2, net->n);
-        }
+    switch (kind) {
+    case PS_CIRCLE_WEIGHTS:
+      fine (class->sum (net->transport, player->at, PS_CIRCLE_WEIGHTS, PS_SUM_WHOLE, values, net->n, &error));
+      assert_sums (values, 0, net->n, weights, n_weights, net->n);
+      break;
+    case PS_CIRCLE_TENSOR:
+      fine (class->sum (net->transport, player->at, PS_CIRCLE_TENSOR, PS_SUM_WHOLE, values, net->n, &error));
+      assert_sums (values, 0, net->n, parts, N_TENSOR, net->n);
+      break;
+    default:
+      fine (class->sum (net->transport, player->at, PS_CIRCLE_REPLICAS, PS_SUM_SCATTER, values, net->n, &error));
+      assert_sums (values, begin, end, replicas, 2, net->n);
+      fine (class->sum (net->transport, player->at, PS_CIRCLE_REPLICAS, PS_SUM_GATHER, values, net->n, &error));
+      assert_sums (values, 0, net->n, replicas, 2, net->n);
     }
+  }
   take_from (player, other);
   fine (class->flush (net->transport, player->at, &error));
   return NULL;
 }
 
-static gboolean
-no_exchange (gpointer data, guint device, gconstpointer mine, gsize n_bytes, gpointer all, GError **error)
+static gboolean no_exchange (gpointer data, guint device, gconstpointer mine, gsize n_bytes, gpointer all,
+                             GError **error)
 {
   return TRUE;
 }
 
 /* n numbers: few, which MPI sends at once, or many, for which it waits for the receiver. Messages are as long. */
-static void
-run (const char *class, gsize n, const guint *twin, gpointer (*play) (gpointer player))
+static void run (const char *class, gsize n, const guint *twin, gpointer (*play) (gpointer player))
 {
   Net net = { .n = n, .group = { .exchange = no_exchange } };
   Player players[N];
@@ -155,35 +143,31 @@ run (const char *class, gsize n, const guint *twin, gpointer (*play) (gpointer p
                                       .twin = twin,
                                       .group = &net.group };
   net.transport = fine (ps_transport_find (class, NULL)->open (&net.setting, &error));
-  for (guint i = 0; i < N; i++)
-    {
-      net.device[i] = (HostDevice){ .base.class = &host_class, .bytes = n * sizeof (float) };
-      players[i] = (Player){ .net = &net, .at = i };
-      threads[i] = g_thread_new ("device", play, &players[i]);
-    }
+  for (guint i = 0; i < N; i++) {
+    net.device[i] = (HostDevice){ .base.class = &host_class, .bytes = n * sizeof (float) };
+    players[i] = (Player){ .net = &net, .at = i };
+    threads[i] = g_thread_new ("device", play, &players[i]);
+  }
   for (guint i = 0; i < N; i++)
     g_thread_join (threads[i]);
   net.transport->class->close (net.transport);
 }
 
-static void
-test_sums (gconstpointer class)
+static void test_sums (gconstpointer class)
 {
   static const guint twin[N_DEVICES] = { 1, 0 };
 
-  if (ps_transport_find (class, NULL) == NULL)
-    {
-      g_test_skip ("not in this build");
-      return;
-    }
+  if (ps_transport_find (class, NULL) == NULL) {
+    g_test_skip ("not in this build");
+    return;
+  }
   run (class, 7, NULL, add_up);
   run (class, 4001, NULL, add_up);
   run (class, 4001, twin, add_up);
 }
 
 /* Device 0 does not add up but ends the run: the others hear of it. */
-static gpointer
-strike (gpointer data)
+static gpointer strike (gpointer data)
 {
   const Player *player = data;
   PsTransport *transport = player->net->transport;
@@ -191,12 +175,11 @@ strike (gpointer data)
   g_autoptr (GError) error = NULL;
   gboolean fine = transport->class->join (transport, player->at, &player->net->device[player->at].base, &error);
 
-  if (player->at == 0)
-    {
-      g_usleep (20000);
-      transport->class->abort (transport);
-      return NULL;
-    }
+  if (player->at == 0) {
+    g_usleep (20000);
+    transport->class->abort (transport);
+    return NULL;
+  }
   while (fine)
     fine
         = transport->class->sum (transport, player->at, PS_CIRCLE_TENSOR, PS_SUM_WHOLE, values, player->net->n, &error);
@@ -204,8 +187,7 @@ strike (gpointer data)
   return NULL;
 }
 
-static void
-test_strike (gconstpointer class)
+static void test_strike (gconstpointer class)
 {
   if (ps_transport_find (class, NULL) == NULL)
     g_test_skip ("not in this build");
@@ -213,8 +195,7 @@ test_strike (gconstpointer class)
     run (class, 100, NULL, strike);
 }
 
-int
-main (int argc, char **argv)
+int main (int argc, char **argv)
 {
   g_test_init (&argc, &argv, NULL);
   g_test_add_data_func ("/sums/threads", "threads", test_sums);

@@ -6,8 +6,7 @@
 
 #include <string.h>
 
-static GBytes *
-some_text (void)
+static GBytes *some_text (void)
 {
   GString *text = g_string_new (NULL);
 
@@ -17,8 +16,7 @@ some_text (void)
 }
 
 /* Rows are pieces of the text as it stands, and the seed, the row and the step choose them. */
-static void
-test_windows (void)
+static void test_windows (void)
 {
   g_autoptr (GBytes) text = some_text ();
   const char *bytes = g_bytes_get_data (text, NULL);
@@ -31,19 +29,17 @@ test_windows (void)
   g_assert_cmpint (memcmp (words[0], words[1], sizeof words[0]), !=, 0);
   ps_data_text (again, 3, 8, text, 2, 1);
   g_assert_cmpint (memcmp (again, words[1], sizeof again), !=, 0);
-  for (guint row = 0; row < 3; row++)
-    {
-      char piece[10] = { 0 };
+  for (guint row = 0; row < 3; row++) {
+    char piece[10] = { 0 };
 
-      for (guint i = 0; i < 9; i++)
-        piece[i] = (char)words[1][row * 9 + i];
-      g_assert_nonnull (strstr (bytes, piece));
-    }
+    for (guint i = 0; i < 9; i++)
+      piece[i] = (char)words[1][row * 9 + i];
+    g_assert_nonnull (strstr (bytes, piece));
+  }
 }
 
 /* A text one byte longer than a sequence has one window. */
-static void
-test_shortest (void)
+static void test_shortest (void)
 {
   g_autoptr (GBytes) text = g_bytes_new_static ("012345678", 9);
   guint32 words[2 * 9];
@@ -55,8 +51,7 @@ test_shortest (void)
 
 /* Two replicas of two microbatches read four different rows a step, and other ones in the next step; one replica of
  * four reads the same. */
-static void
-test_replicas (void)
+static void test_replicas (void)
 {
   g_autoptr (GBytes) text = some_text ();
   const PsTraining training = { .text = text };
@@ -64,22 +59,20 @@ test_replicas (void)
   guint32 words[9], other[9];
 
   for (guint step = 0; step < 3; step++)
-    for (guint i = 0; i < 4; i++)
-      {
-        const PsDeviceSetting replica = {
-          .model = &tiny, .n_microbatches = 2, .replica = i / 2, .n_replicas = 2, .training = &training, .seed = 3
-        };
+    for (guint i = 0; i < 4; i++) {
+      const PsDeviceSetting replica = {
+        .model = &tiny, .n_microbatches = 2, .replica = i / 2, .n_replicas = 2, .training = &training, .seed = 3
+      };
 
-        ps_data_read (words, &alone, step, i);
-        ps_data_read (other, &replica, step, i % 2);
-        g_assert_cmpmem (words, sizeof words, other, sizeof other);
-        ps_data_read (other, &alone, step + 1, i);
-        g_assert_cmpint (memcmp (words, other, sizeof words), !=, 0);
-      }
+      ps_data_read (words, &alone, step, i);
+      ps_data_read (other, &replica, step, i % 2);
+      g_assert_cmpmem (words, sizeof words, other, sizeof other);
+      ps_data_read (other, &alone, step + 1, i);
+      g_assert_cmpint (memcmp (words, other, sizeof words), !=, 0);
+    }
 }
 
-static void
-test_rates (void)
+static void test_rates (void)
 {
   const PsTraining training = { .learning_rate = 8e-3, .least_rate = 2e-3, .warm_up = 4, .decay = 12 };
   const PsTraining constant = { .learning_rate = 8e-3 };
@@ -99,8 +92,7 @@ test_rates (void)
 static PsModel byte_model;
 
 /* The losses of every step are those of one device, by the same text and rates. */
-static void
-check_curve (const PsProgram *program)
+static void check_curve (const PsProgram *program)
 {
   g_autoptr (GBytes) text = some_text ();
   const PsTraining training = { .text = text, .learning_rate = 4e-3, .least_rate = 1e-4, .warm_up = 3, .decay = 9 };
@@ -119,8 +111,7 @@ check_curve (const PsProgram *program)
   g_assert_true (verdict.check == PS_CHECK_BIT_EQUAL || verdict.check == PS_CHECK_EQUAL_WITHIN);
 }
 
-static void
-test_curves (void)
+static void test_curves (void)
 {
   byte_model = tiny;
   byte_model.vocabulary = 256;
@@ -128,8 +119,7 @@ test_curves (void)
 }
 
 /* Without its text, or at another rate, training goes another way. */
-static void
-test_matters (void)
+static void test_matters (void)
 {
   g_autoptr (GBytes) text = some_text ();
   g_autoptr (PsProgram) program = family_program ("1f1b", 2, 4);
@@ -139,21 +129,19 @@ test_matters (void)
 
   byte_model = tiny;
   byte_model.vocabulary = 256;
-  for (guint i = 0; i < 3; i++)
-    {
-      PsRunSetting setting = run_setting (&ps_cpu_device, NULL, 3);
+  for (guint i = 0; i < 3; i++) {
+    PsRunSetting setting = run_setting (&ps_cpu_device, NULL, 3);
 
-      setting.model = &byte_model;
-      setting.training = &trainings[i];
-      g_autoptr (PsRunResult) result = run (program, setting);
-      losses[i] = ps_run_result_mean_loss (result, 2);
-    }
+    setting.model = &byte_model;
+    setting.training = &trainings[i];
+    g_autoptr (PsRunResult) result = run (program, setting);
+    losses[i] = ps_run_result_mean_loss (result, 2);
+  }
   g_assert_cmpfloat (losses[0], !=, losses[1]);
   g_assert_cmpfloat (losses[1], !=, losses[2]);
 }
 
-int
-main (int argc, char **argv)
+int main (int argc, char **argv)
 {
   g_test_init (&argc, &argv, NULL);
   g_test_add_func ("/training/windows", test_windows);

@@ -6,8 +6,7 @@
 #include <string.h>
 
 /* What the tests are run with. */
-typedef struct
-{
+typedef struct {
   const char *name, *class;
   gsize message_bytes;
   const char *late, *untaken; /* the ends of errors about device 1; NULL: what is not taken leaves all the same */
@@ -21,15 +20,13 @@ static const Variant variants[] = {
 };
 
 /* A device that only counts its tensors. */
-typedef struct
-{
+typedef struct {
   PsDevice base;
   gint live;
   gsize bytes;
 } CountingDevice;
 
-static PsTensor *
-counting_tensor_new (PsDevice *device)
+static PsTensor *counting_tensor_new (PsDevice *device)
 {
   CountingDevice *counting = (CountingDevice *)device;
   PsTensor *tensor = g_new0 (PsTensor, 1);
@@ -41,8 +38,7 @@ counting_tensor_new (PsDevice *device)
   return tensor;
 }
 
-static void
-counting_tensor_free (PsTensor *tensor)
+static void counting_tensor_free (PsTensor *tensor)
 {
   ((CountingDevice *)tensor->device)->live--;
   g_free (tensor->data);
@@ -53,14 +49,12 @@ static const PsDeviceClass counting_class
     = { .name = "counting", .tensor_new = counting_tensor_new, .tensor_free = counting_tensor_free };
 
 /* n_devices <= 3 of them and a transport between them. */
-typedef struct
-{
+typedef struct {
   CountingDevice device[3];
   PsTransport *transport;
 } Net;
 
-static void
-net_open (Net *net, gconstpointer variant, guint capacity, gint64 timeout_ns)
+static void net_open (Net *net, gconstpointer variant, guint capacity, gint64 timeout_ns)
 {
   const Variant *with = variant;
   PsTransportSetting setting = { .n_devices = 3,
@@ -72,32 +66,28 @@ net_open (Net *net, gconstpointer variant, guint capacity, gint64 timeout_ns)
   g_autoptr (GError) error = NULL;
 
   net->transport = fine (ps_transport_find (with->class, NULL)->open (&setting, &error));
-  for (guint i = 0; i < 3; i++)
-    {
-      net->device[i] = (CountingDevice){ .base.class = &counting_class, .bytes = with->message_bytes };
-      if (net->transport->class->join != NULL)
-        net->transport->class->join (net->transport, i, &net->device[i].base, &error);
-      g_assert_no_error (error);
-    }
+  for (guint i = 0; i < 3; i++) {
+    net->device[i] = (CountingDevice){ .base.class = &counting_class, .bytes = with->message_bytes };
+    if (net->transport->class->join != NULL)
+      net->transport->class->join (net->transport, i, &net->device[i].base, &error);
+    g_assert_no_error (error);
+  }
 }
 
 /* Every tensor must have been freed. */
-static void
-net_close (Net *net)
+static void net_close (Net *net)
 {
   net->transport->class->close (net->transport);
   for (guint i = 0; i < 3; i++)
     g_assert_cmpint (net->device[i].live, ==, 0);
 }
 
-static PsOp
-forward (guint microbatch, guint stage)
+static PsOp forward (guint microbatch, guint stage)
 {
   return (PsOp){ .kind = PS_OP_F, .stage = (guint16)stage, .microbatch = microbatch };
 }
 
-static void
-send_value (Net *net, guint from, guint to, PsOp op, int value, gint64 delay_ns)
+static void send_value (Net *net, guint from, guint to, PsOp op, int value, gint64 delay_ns)
 {
   PsTensor *tensor = counting_tensor_new (&net->device[from].base);
 
@@ -106,14 +96,12 @@ send_value (Net *net, guint from, guint to, PsOp op, int value, gint64 delay_ns)
   g_assert_true (sent);
 }
 
-static void
-announce (Net *net, guint at, guint from, PsOp op)
+static void announce (Net *net, guint at, guint from, PsOp op)
 {
   g_assert_true (net->transport->class->receive (net->transport, at, from, op, NULL));
 }
 
-static PsTransferTimes
-expect_value (Net *net, guint at, guint from, PsOp op, int value)
+static PsTransferTimes expect_value (Net *net, guint at, guint from, PsOp op, int value)
 {
   PsTransferTimes times = { 0 };
   PsTensor *tensor
@@ -129,8 +117,7 @@ expect_value (Net *net, guint at, guint from, PsOp op, int value)
   return times;
 }
 
-static void
-test_table (void)
+static void test_table (void)
 {
   guint n = 0;
   const PsTransportClass *const *table = ps_transport_table (&n);
@@ -141,52 +128,46 @@ test_table (void)
            "--transport: 'pigeon' is no transport; there are threads, mpi, nccl");
 }
 
-static void
-test_order (gconstpointer variant)
+static void test_order (gconstpointer variant)
 {
   Net net;
 
   net_open (&net, variant, 16, 0);
-  for (guint i = 0; i < 10; i++)
-    {
-      send_value (&net, 0, 1, forward (i, 0), (int)i, 0);
-      announce (&net, 1, 0, forward (i, 0));
-    }
+  for (guint i = 0; i < 10; i++) {
+    send_value (&net, 0, 1, forward (i, 0), (int)i, 0);
+    announce (&net, 1, 0, forward (i, 0));
+  }
   for (guint i = 0; i < 10; i++)
     expect_value (&net, 1, 0, forward (i, 0), (int)i);
   net_close (&net);
 }
 
 /* Announced before and after the send, from two senders, waited for backwards. */
-static void
-test_out_of_order (gconstpointer variant)
+static void test_out_of_order (gconstpointer variant)
 {
   Net net;
 
   net_open (&net, variant, 4, 0);
   for (guint i = 0; i < 8; i += 2)
     announce (&net, 2, 0, forward (i, 0));
-  for (guint i = 0; i < 8; i++)
-    {
-      send_value (&net, 0, 2, forward (i, 0), (int)i, 0);
-      send_value (&net, 1, 2, forward (i, 0), 100 + (int)i, 0);
-      announce (&net, 2, 1, forward (i, 0));
-    }
+  for (guint i = 0; i < 8; i++) {
+    send_value (&net, 0, 2, forward (i, 0), (int)i, 0);
+    send_value (&net, 1, 2, forward (i, 0), 100 + (int)i, 0);
+    announce (&net, 2, 1, forward (i, 0));
+  }
   for (guint i = 1; i < 8; i += 2)
     announce (&net, 2, 0, forward (i, 0));
-  for (guint i = 8; i-- > 0;)
-    {
-      expect_value (&net, 2, 0, forward (i, 0), (int)i);
-      expect_value (&net, 2, 1, forward (i, 0), 100 + (int)i);
-    }
+  for (guint i = 8; i-- > 0;) {
+    expect_value (&net, 2, 0, forward (i, 0), (int)i);
+    expect_value (&net, 2, 1, forward (i, 0), 100 + (int)i);
+  }
   g_assert_true (net.transport->class->flush (net.transport, 0, NULL));
   g_assert_true (net.transport->class->flush (net.transport, 1, NULL));
   net_close (&net);
 }
 
 /* Kind, stage, microbatch and slice all belong to the name; B and BW are one. */
-static void
-test_names (gconstpointer variant)
+static void test_names (gconstpointer variant)
 {
   const PsOp op[] = { { .kind = PS_OP_F, .stage = 1, .microbatch = 2, .slice = 3 },
                       { .kind = PS_OP_B, .stage = 1, .microbatch = 2, .slice = 3 },
@@ -199,11 +180,10 @@ test_names (gconstpointer variant)
 
   net_open (&net, variant, 2, 0);
   send_value (&net, 0, 1, fused, 99, 0);
-  for (guint i = 0; i < G_N_ELEMENTS (op); i++)
-    {
-      send_value (&net, 0, 1, op[i], (int)i, 0);
-      announce (&net, 1, 0, op[i]);
-    }
+  for (guint i = 0; i < G_N_ELEMENTS (op); i++) {
+    send_value (&net, 0, 1, op[i], (int)i, 0);
+    announce (&net, 1, 0, op[i]);
+  }
   for (guint i = G_N_ELEMENTS (op); i-- > 0;)
     expect_value (&net, 1, 0, op[i], (int)i);
   announce (&net, 1, 0, gradient);
@@ -212,17 +192,15 @@ test_names (gconstpointer variant)
 }
 
 /* The same name in two steps: first sent, first received. */
-static void
-test_repeated_name (gconstpointer variant)
+static void test_repeated_name (gconstpointer variant)
 {
   Net net;
 
   net_open (&net, variant, 1, 0);
-  for (int i = 0; i < 3; i++)
-    {
-      send_value (&net, 0, 1, forward (0, 0), i, 0);
-      announce (&net, 1, 0, forward (0, 0));
-    }
+  for (int i = 0; i < 3; i++) {
+    send_value (&net, 0, 1, forward (0, 0), i, 0);
+    announce (&net, 1, 0, forward (0, 0));
+  }
   for (int i = 0; i < 3; i++)
     expect_value (&net, 1, 0, forward (0, 0), i);
   net_close (&net);
@@ -230,8 +208,7 @@ test_repeated_name (gconstpointer variant)
 
 /* Nobody receives 20 sends over 2 slots: 2 are copied and freed, 18 keep the sender's tensor. Each taken one goes home
  * and is freed with the sender's next call. */
-static void
-test_overflow (gconstpointer variant)
+static void test_overflow (gconstpointer variant)
 {
   Net net;
 
@@ -256,8 +233,7 @@ test_overflow (gconstpointer variant)
 }
 
 /* Messages nobody took, in slots and by reference, go with the transport. */
-static void
-test_close_with_messages (gconstpointer variant)
+static void test_close_with_messages (gconstpointer variant)
 {
   Net net;
 
@@ -268,8 +244,7 @@ test_close_with_messages (gconstpointer variant)
   net_close (&net);
 }
 
-static void
-test_timeout (gconstpointer variant)
+static void test_timeout (gconstpointer variant)
 {
   Net net;
   PsTransferTimes times;
@@ -284,16 +259,14 @@ test_timeout (gconstpointer variant)
   g_assert_cmpstr (strstr (error->message, "device 1"), ==, v->late);
   send_value (&net, 0, 1, forward (0, 0), 1, 0);
   g_assert_cmpint (net.transport->class->flush (net.transport, 0, &flush_error), ==, v->untaken == NULL);
-  if (v->untaken != NULL)
-    {
-      g_assert_error (flush_error, PS_ERROR, PS_ERROR_IO);
-      g_assert_cmpstr (strstr (flush_error->message, " for ") + strlen (" for "), ==, v->untaken);
-    }
+  if (v->untaken != NULL) {
+    g_assert_error (flush_error, PS_ERROR, PS_ERROR_IO);
+    g_assert_cmpstr (strstr (flush_error->message, " for ") + strlen (" for "), ==, v->untaken);
+  }
   net_close (&net);
 }
 
-static void
-test_wait_without_receive (gconstpointer variant)
+static void test_wait_without_receive (gconstpointer variant)
 {
   Net net;
   PsTransferTimes times;
@@ -307,8 +280,7 @@ test_wait_without_receive (gconstpointer variant)
 
 /* Lower bounds only: 15 ms for a receiver that waits, and for one that comes late the time when the message could be
  * used. */
-static void
-test_delay (gconstpointer variant)
+static void test_delay (gconstpointer variant)
 {
   const gint64 delay_ns = 15000000;
   Net net;
@@ -330,8 +302,7 @@ test_delay (gconstpointer variant)
   net_close (&net);
 }
 
-static gpointer
-wait_for_ever (gpointer data)
+static gpointer wait_for_ever (gpointer data)
 {
   Net *net = data;
   PsTransferTimes times;
@@ -342,8 +313,7 @@ wait_for_ever (gpointer data)
   return error;
 }
 
-static gpointer
-wait_for_delay (gpointer data)
+static gpointer wait_for_delay (gpointer data)
 {
   Net *net = data;
   PsTransferTimes times;
@@ -354,8 +324,7 @@ wait_for_delay (gpointer data)
   return error;
 }
 
-static void
-assert_aborted (GError *error)
+static void assert_aborted (GError *error)
 {
   g_assert_error (error, PS_ERROR, PS_ERROR_IO);
   g_assert_cmpstr (error->message, ==, "run aborted");
@@ -363,8 +332,7 @@ assert_aborted (GError *error)
 }
 
 /* Wakes one that waits for a message and one that sleeps through an hour's delay; every later call fails. */
-static void
-test_abort (gconstpointer variant)
+static void test_abort (gconstpointer variant)
 {
   Net net;
   GThread *waiter, *sleeper;
@@ -396,8 +364,7 @@ test_abort (gconstpointer variant)
   net_close (&net);
 }
 
-typedef struct
-{
+typedef struct {
   Net *net;
   guint self;
   guint other;
@@ -406,32 +373,28 @@ typedef struct
 #define N_TRAFFIC 2000
 
 /* Sends in bursts of 7 and receives each burst backwards, so that slots overflow and order varies. */
-static gpointer
-exchange (gpointer data)
+static gpointer exchange (gpointer data)
 {
   const Traffic *traffic = data;
   Net *net = traffic->net;
 
-  for (guint first = 0; first < N_TRAFFIC; first += 7)
-    {
-      guint n = MIN (7, N_TRAFFIC - first);
+  for (guint first = 0; first < N_TRAFFIC; first += 7) {
+    guint n = MIN (7, N_TRAFFIC - first);
 
-      for (guint i = 0; i < n; i++)
-        {
-          announce (net, traffic->self, traffic->other, forward (first + i, traffic->other));
-          send_value (net, traffic->self, traffic->other, forward (first + i, traffic->self),
-                      (int)((first + i + traffic->self) % 251), 0);
-        }
-      for (guint i = n; i-- > 0;)
-        expect_value (net, traffic->self, traffic->other, forward (first + i, traffic->other),
-                      (int)((first + i + traffic->other) % 251));
+    for (guint i = 0; i < n; i++) {
+      announce (net, traffic->self, traffic->other, forward (first + i, traffic->other));
+      send_value (net, traffic->self, traffic->other, forward (first + i, traffic->self),
+                  (int)((first + i + traffic->self) % 251), 0);
     }
+    for (guint i = n; i-- > 0;)
+      expect_value (net, traffic->self, traffic->other, forward (first + i, traffic->other),
+                    (int)((first + i + traffic->other) % 251));
+  }
   g_assert_true (net->transport->class->flush (net->transport, traffic->self, NULL));
   return NULL;
 }
 
-static void
-test_two_way (gconstpointer variant)
+static void test_two_way (gconstpointer variant)
 {
   Net net;
   Traffic there = { &net, 0, 1 }, back = { &net, 1, 0 };
@@ -445,8 +408,7 @@ test_two_way (gconstpointer variant)
 
 /* Names make the tags of MPI, of which there are 2^31 at most: 9 pairs of devices x 256 stages x 8 slices x 6 kinds
  * leave less than 20,000 microbatches. */
-static void
-test_tags (gconstpointer variant)
+static void test_tags (gconstpointer variant)
 {
   Net net;
 
@@ -459,8 +421,7 @@ test_tags (gconstpointer variant)
   net_close (&net);
 }
 
-static void
-test_unavailable (gconstpointer variant)
+static void test_unavailable (gconstpointer variant)
 {
   g_autoptr (GError) error = NULL;
 
@@ -468,11 +429,9 @@ test_unavailable (gconstpointer variant)
   g_test_skip (error->message);
 }
 
-static void
-add_tests (const Variant *variant)
+static void add_tests (const Variant *variant)
 {
-  static const struct
-  {
+  static const struct {
     const char *name;
     GTestDataFunc function;
   } tests[] = {
@@ -489,16 +448,14 @@ add_tests (const Variant *variant)
   };
   gboolean available = ps_transport_find (variant->class, NULL) != NULL;
 
-  for (guint i = 0; i < G_N_ELEMENTS (tests); i++)
-    {
-      g_autofree char *path = g_strdup_printf ("/%s%s", variant->name, tests[i].name);
+  for (guint i = 0; i < G_N_ELEMENTS (tests); i++) {
+    g_autofree char *path = g_strdup_printf ("/%s%s", variant->name, tests[i].name);
 
-      g_test_add_data_func (path, variant, available ? tests[i].function : test_unavailable);
-    }
+    g_test_add_data_func (path, variant, available ? tests[i].function : test_unavailable);
+  }
 }
 
-int
-main (int argc, char **argv)
+int main (int argc, char **argv)
 {
   g_test_init (&argc, &argv, NULL);
   g_test_add_func ("/transport/table", test_table);

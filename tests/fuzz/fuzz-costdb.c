@@ -3,8 +3,7 @@
 
 #include <pipesim/costdb.h>
 
-int
-LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
+int LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
 {
   g_autoptr (GError) error = NULL;
   g_autoptr (PsCostDb) db = ps_costdb_open (fuzz_file (data, size), PS_COSTDB_READ, &error);

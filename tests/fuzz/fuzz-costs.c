@@ -1,8 +1,7 @@
 /* fuzz-costs.c - the text of --costs; the first two characters choose devices and chunks. */
 #include "fuzz.h"
 
-int
-LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
+int LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
 {
   g_autoptr (GError) error = NULL;
   g_autoptr (PsCosts) costs = NULL, slice = NULL;

@@ -5,42 +5,37 @@
 
 #define MAX_LAYERS 64 /* above, algorithms that take n^2 steps would take all the time */
 
-static void
-check_layers (const PsLayers *layers)
+static void check_layers (const PsLayers *layers)
 {
   gint64 time = 0;
 
-  for (guint i = 0; i < layers->n_layers; i++)
-    {
-      const PsLayer *layer = &layers->layers[i];
+  for (guint i = 0; i < layers->n_layers; i++) {
+    const PsLayer *layer = &layers->layers[i];
 
-      g_assert_cmpint (layer->forward_ns + layer->backward_ns + layer->weight_ns, ==, layer->time_ns);
-      g_assert_cmpint (MIN (MIN (layer->forward_ns, layer->backward_ns), layer->weight_ns), >=, 0);
-      g_assert_cmpint (layer->weight_kept_bytes, <=, layer->kept_bytes);
-      time += layer->time_ns;
-    }
+    g_assert_cmpint (layer->forward_ns + layer->backward_ns + layer->weight_ns, ==, layer->time_ns);
+    g_assert_cmpint (MIN (MIN (layer->forward_ns, layer->backward_ns), layer->weight_ns), >=, 0);
+    g_assert_cmpint (layer->weight_kept_bytes, <=, layer->kept_bytes);
+    time += layer->time_ns;
+  }
   g_assert_cmpint (time, <=, PS_MAX_TIME_NS);
 }
 
-static void
-check_partition (const PsPartitionSetting *setting, const PsPartition *partition)
+static void check_partition (const PsPartitionSetting *setting, const PsPartition *partition)
 {
   guint next = 0, devices = 0;
 
-  for (guint s = 0; s < partition->n_stages; s++)
-    {
-      g_assert_cmpuint (partition->stages[s].first, ==, next);
-      g_assert_cmpuint (partition->stages[s].last, >=, next);
-      next = partition->stages[s].last + 1;
-      devices += partition->stages[s].replicas;
-    }
+  for (guint s = 0; s < partition->n_stages; s++) {
+    g_assert_cmpuint (partition->stages[s].first, ==, next);
+    g_assert_cmpuint (partition->stages[s].last, >=, next);
+    next = partition->stages[s].last + 1;
+    devices += partition->stages[s].replicas;
+  }
   g_assert_cmpuint (next, ==, setting->layers->n_layers);
   g_assert_cmpuint (devices, ==, setting->n_devices);
   g_assert_cmpint (partition->bottleneck_ns, >=, 0);
 }
 
-int
-LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
+int LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
 {
   static const PsLink links[] = { { .latency_ns = 3, .bandwidth = 1e9 }, { .bandwidth = 7 } };
   static const gint64 limit[] = { 1 << 20, 1 << 10, 1 << 20 };
@@ -60,13 +55,12 @@ LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
   if (layers == NULL)
     return 0;
   check_layers (layers);
-  for (guint i = 0; i < n && layers->n_layers <= MAX_LAYERS; i++)
-    {
-      g_autoptr (PsPartition) partition = ps_partition (&partitioners[i], &setting, &error);
+  for (guint i = 0; i < n && layers->n_layers <= MAX_LAYERS; i++) {
+    g_autoptr (PsPartition) partition = ps_partition (&partitioners[i], &setting, &error);
 
-      fuzz_check_error (partition != NULL, &error);
-      if (partition != NULL)
-        check_partition (&setting, partition);
-    }
+    fuzz_check_error (partition != NULL, &error);
+    if (partition != NULL)
+      check_partition (&setting, partition);
+  }
   return 0;
 }

@@ -3,8 +3,7 @@
 
 #include <pipesim/model.h>
 
-int
-LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
+int LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
 {
   g_autoptr (GError) error = NULL;
   g_autofree char *text = fuzz_text (data, size), *written = NULL;

@@ -1,8 +1,7 @@
 /* fuzz-megatron-log.c - logs of Megatron-LM's timers. */
 #include "fuzz.h"
 
-int
-LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
+int LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
 {
   g_autoptr (GError) error = NULL;
   g_autoptr (PsObserved) observed = ps_observed_new ();
@@ -11,11 +10,10 @@ LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
 
   fuzz_check_error (ok, &error);
   for (guint i = 0; ok && i < PS_N_OP_KINDS * observed->n_stages; i++)
-    for (guint k = 0; k < observed->op[i]->len; k++)
-      {
-        gint64 ns = g_array_index (observed->op[i], gint64, k);
+    for (guint k = 0; k < observed->op[i]->len; k++) {
+      gint64 ns = g_array_index (observed->op[i], gint64, k);
 
-        g_assert_true (ns >= 0 && ns <= PS_MAX_TIME_NS);
-      }
+      g_assert_true (ns >= 0 && ns <= PS_MAX_TIME_NS);
+    }
   return 0;
 }

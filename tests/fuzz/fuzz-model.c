@@ -1,8 +1,7 @@
 /* fuzz-model.c - model descriptions. */
 #include "fuzz.h"
 
-int
-LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
+int LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
 {
   g_autoptr (GError) error = NULL;
   g_autoptr (PsModel) model = ps_model_parse ("fuzz", (const char *)data, size, &error);

@@ -1,8 +1,7 @@
 /* fuzz-schedule.c - the native schedule file. */
 #include "fuzz.h"
 
-int
-LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
+int LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
 {
   fuzz_format ("native", data, size);
   return 0;

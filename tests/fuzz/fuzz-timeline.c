@@ -1,8 +1,7 @@
 /* fuzz-timeline.c - the native timeline file. */
 #include "fuzz.h"
 
-int
-LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
+int LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
 {
   g_autoptr (GError) error = NULL;
   g_autoptr (PsTimeline) timeline = ps_timeline_parse_json ("fuzz", (const char *)data, (gssize)size, &error);

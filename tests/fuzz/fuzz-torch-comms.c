@@ -1,8 +1,7 @@
 /* fuzz-torch-comms.c - PyTorch's CSV of everything, read and linted. */
 #include "fuzz.h"
 
-int
-LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
+int LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
 {
   g_autoptr (GError) error = NULL;
   g_autofree char *text = fuzz_text (data, size);

@@ -15,8 +15,7 @@
 int LLVMFuzzerTestOneInput (const uint8_t *data, size_t size);
 
 /* Input as a text that ends with NUL, and free of others. Free with g_free. */
-static inline char *
-fuzz_text (const uint8_t *data, size_t size)
+static inline char *fuzz_text (const uint8_t *data, size_t size)
 {
   char *text = g_strndup ((const char *)data, size);
 
@@ -24,21 +23,18 @@ fuzz_text (const uint8_t *data, size_t size)
 }
 
 /* Every failure must set an error of one line, in a domain of ours; nothing may fail twice. */
-static inline void
-fuzz_check_error (gboolean ok, GError **error)
+static inline void fuzz_check_error (gboolean ok, GError **error)
 {
   g_assert_true (ok == (*error == NULL));
-  if (*error != NULL)
-    {
-      g_assert_true ((*error)->domain == PS_ERROR);
-      g_assert_cmpuint (strlen ((*error)->message), >, 0);
-    }
+  if (*error != NULL) {
+    g_assert_true ((*error)->domain == PS_ERROR);
+    g_assert_cmpuint (strlen ((*error)->message), >, 0);
+  }
   g_clear_error (error);
 }
 
 /* Takes a timeline that is checked through what follows: samples of its ops and messages, and its schedule. */
-static inline void
-fuzz_observe (PsTimeline *timeline)
+static inline void fuzz_observe (PsTimeline *timeline)
 {
   g_autoptr (GError) error = NULL;
   g_autoptr (GPtrArray) timelines = g_ptr_array_new ();
@@ -53,8 +49,7 @@ fuzz_observe (PsTimeline *timeline)
 }
 
 /* A timeline of a trace must be a native one, too: its ops do not overlap, and no time is absurd. */
-static inline void
-fuzz_check_timeline (const PsTimeline *timeline)
+static inline void fuzz_check_timeline (const PsTimeline *timeline)
 {
   g_autoptr (GError) error = NULL;
   g_autofree char *json = ps_timeline_to_json (timeline);
@@ -66,14 +61,12 @@ fuzz_check_timeline (const PsTimeline *timeline)
   fuzz_observe (again);
 }
 
-static inline char *
-fuzz_path (void)
+static inline char *fuzz_path (void)
 {
   return g_strdup_printf ("%s/pipesim-fuzz-%d", g_get_tmp_dir (), (int)getpid ());
 }
 
-static inline void
-fuzz_file_remove (void)
+static inline void fuzz_file_remove (void)
 {
   g_autofree char *path = fuzz_path ();
 
@@ -81,32 +74,28 @@ fuzz_file_remove (void)
 }
 
 /* Writes input into a file of this process, for readers that want a path. */
-static inline const char *
-fuzz_file (const uint8_t *data, size_t size)
+static inline const char *fuzz_file (const uint8_t *data, size_t size)
 {
   static char *path;
 
-  if (path == NULL)
-    {
-      path = fuzz_path ();
-      atexit (fuzz_file_remove);
-    }
+  if (path == NULL) {
+    path = fuzz_path ();
+    atexit (fuzz_file_remove);
+  }
   g_assert_true (
       g_file_set_contents_full (path, (const char *)data, (gssize)size, G_FILE_SET_CONTENTS_NONE, 0600, NULL));
   return path;
 }
 
 /* Whether tables for all its ops stay small enough to go on with a schedule. */
-static inline gboolean
-fuzz_is_small (const PsSchedule *schedule)
+static inline gboolean fuzz_is_small (const PsSchedule *schedule)
 {
   return (gsize)schedule->placement->n_stages * schedule->n_microbatches * schedule->n_slices <= 1 << 16
          && schedule->placement->n_devices <= 256;
 }
 
 /* Takes a schedule through everything that follows reading, and through this format and back. */
-static inline void
-fuzz_schedule (PsSchedule *schedule, const PsFormat *format)
+static inline void fuzz_schedule (PsSchedule *schedule, const PsFormat *format)
 {
   g_autoptr (GError) error = NULL;
   g_autoptr (PsSchedule) again = NULL;
@@ -116,21 +105,19 @@ fuzz_schedule (PsSchedule *schedule, const PsFormat *format)
     return;
   text = format->write (schedule, &error);
   fuzz_check_error (text != NULL, &error);
-  if (text != NULL)
-    {
-      again = format->read ("again", text, strlen (text), &error);
-      g_assert_no_error (error);
-      text_again = format->write (again, &error);
-      g_assert_cmpstr (text, ==, text_again);
-    }
+  if (text != NULL) {
+    again = format->read ("again", text, strlen (text), &error);
+    g_assert_no_error (error);
+    text_again = format->write (again, &error);
+    g_assert_cmpstr (text, ==, text_again);
+  }
   g_ptr_array_unref (ps_torch_lint (schedule, NULL));
   g_autoptr (PsProgram) program = ps_program_lower (ps_schedule_copy (schedule), PS_COMM_ASAP, &error);
   fuzz_check_error (program != NULL, &error);
 }
 
 /* One input for a reader of schedules. */
-static inline void
-fuzz_format (const char *name, const uint8_t *data, size_t size)
+static inline void fuzz_format (const char *name, const uint8_t *data, size_t size)
 {
   g_autoptr (GError) error = NULL;
   const PsFormat *format = ps_format_find (name, NULL);

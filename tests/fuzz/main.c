@@ -4,8 +4,7 @@
 #define N_MUTATIONS 1000
 #define MAX_SIZE 65536
 
-static void
-mutate_byte (GRand *random, GByteArray *input)
+static void mutate_byte (GRand *random, GByteArray *input)
 {
   static const char interesting[] = "0123456789-+.,:;()[]{}\"\\/= \r\nFBWIOR\xff\x80";
   guint at = (guint)g_rand_int_range (random, 0, (gint32)input->len);
@@ -15,8 +14,7 @@ mutate_byte (GRand *random, GByteArray *input)
 }
 
 /* Removes or doubles a stretch. */
-static void
-mutate_stretch (GRand *random, GByteArray *input)
+static void mutate_stretch (GRand *random, GByteArray *input)
 {
   guint at = (guint)g_rand_int_range (random, 0, (gint32)input->len);
   guint n = (guint)g_rand_int_range (random, 1, (gint32)MIN (64, input->len - at) + 1);
@@ -28,8 +26,7 @@ mutate_stretch (GRand *random, GByteArray *input)
     g_byte_array_append (input, stretch, n);
 }
 
-static void
-mutate (GRand *random, GByteArray *input)
+static void mutate (GRand *random, GByteArray *input)
 {
   for (gint32 i = g_rand_int_range (random, 1, 6); i > 0 && input->len > 0; i--)
     if (g_rand_int_range (random, 0, 3) > 0)
@@ -40,8 +37,7 @@ mutate (GRand *random, GByteArray *input)
     g_byte_array_set_size (input, (guint)g_rand_int_range (random, 0, (gint32)input->len));
 }
 
-static void
-run_file (const char *path)
+static void run_file (const char *path)
 {
   g_autoptr (GRand) random = g_rand_new_with_seed (g_str_hash (path + strlen (path) - 4));
   g_autofree char *contents = NULL;
@@ -49,18 +45,16 @@ run_file (const char *path)
 
   g_assert_true (g_file_get_contents (path, &contents, &length, NULL));
   LLVMFuzzerTestOneInput ((const uint8_t *)contents, length);
-  for (guint i = 0; i < N_MUTATIONS; i++)
-    {
-      g_autoptr (GByteArray) input = g_byte_array_new ();
+  for (guint i = 0; i < N_MUTATIONS; i++) {
+    g_autoptr (GByteArray) input = g_byte_array_new ();
 
-      g_byte_array_append (input, (const guint8 *)contents, (guint)length);
-      mutate (random, input);
-      LLVMFuzzerTestOneInput (input->data, input->len);
-    }
+    g_byte_array_append (input, (const guint8 *)contents, (guint)length);
+    mutate (random, input);
+    LLVMFuzzerTestOneInput (input->data, input->len);
+  }
 }
 
-static void
-test_corpus (gconstpointer name)
+static void test_corpus (gconstpointer name)
 {
   g_autofree char *folder = g_test_build_filename (G_TEST_DIST, "fuzz", "corpus", name, NULL);
   g_autoptr (GDir) directory = g_dir_open (folder, 0, NULL);
@@ -69,18 +63,16 @@ test_corpus (gconstpointer name)
 
   g_assert_nonnull (directory);
   LLVMFuzzerTestOneInput ((const uint8_t *)"", 0);
-  while ((entry = g_dir_read_name (directory)) != NULL)
-    {
-      g_autofree char *path = g_build_filename (folder, entry, NULL);
+  while ((entry = g_dir_read_name (directory)) != NULL) {
+    g_autofree char *path = g_build_filename (folder, entry, NULL);
 
-      run_file (path);
-      n++;
-    }
+    run_file (path);
+    n++;
+  }
   g_assert_cmpuint (n, >, 0);
 }
 
-int
-main (int argc, char **argv)
+int main (int argc, char **argv)
 {
   g_test_init (&argc, &argv, NULL);
   g_assert_cmpint (argc, ==, 2);

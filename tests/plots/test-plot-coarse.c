@@ -7,8 +7,7 @@
 #define END_NS 100000
 #define SIZE " --size 1092x300"
 
-static void
-add_op (PsTimeline *timeline, PsOpKind kind, guint device, gint64 start_ns, gint64 end_ns)
+static void add_op (PsTimeline *timeline, PsOpKind kind, guint device, gint64 start_ns, gint64 end_ns)
 {
   PsSpan span = { .op = { .kind = kind, .microbatch = timeline->ops->len, .stage = (guint16)device },
                   .start_ns = start_ns,
@@ -19,8 +18,7 @@ add_op (PsTimeline *timeline, PsOpKind kind, guint device, gint64 start_ns, gint
   g_array_append_val (timeline->ops, span);
 }
 
-static void
-add_memory (PsTimeline *timeline, gint64 time_ns, gint64 bytes, guint device)
+static void add_memory (PsTimeline *timeline, gint64 time_ns, gint64 bytes, guint device)
 {
   const PsMemoryPoint point = { .time_ns = time_ns, .bytes = bytes, .device = (guint16)device };
 
@@ -28,8 +26,7 @@ add_memory (PsTimeline *timeline, gint64 time_ns, gint64 bytes, guint device)
 }
 
 /* A second device makes n ops of it all. */
-static void
-fill (PsTimeline *timeline, guint n)
+static void fill (PsTimeline *timeline, guint n)
 {
   guint more = n - timeline->ops->len;
 
@@ -37,8 +34,7 @@ fill (PsTimeline *timeline, guint n)
     add_op (timeline, PS_OP_F, 1, (gint64)END_NS * i / more, (gint64)END_NS * (i + 1) / more);
 }
 
-static char *
-draw (const InFolder *fixture, const PsTimeline *timeline, const char *options)
+static char *draw (const InFolder *fixture, const PsTimeline *timeline, const char *options)
 {
   g_autofree char *path = g_build_filename (fixture->folder, "t.json", NULL), *json = ps_timeline_to_json (timeline);
   g_autofree char *line = g_strconcat ("timeline t.json -o a.svg", options, NULL);
@@ -47,8 +43,7 @@ draw (const InFolder *fixture, const PsTimeline *timeline, const char *options)
   return script_of (fixture->folder, "pipesim-plot", line);
 }
 
-static PsTimeline *
-new_timeline (void)
+static PsTimeline *new_timeline (void)
 {
   return ps_timeline_new (PS_ORIGIN_SIMULATED, "many", 2, 2, 6000);
 }
@@ -56,11 +51,9 @@ new_timeline (void)
 /* F is (0, 114, 178), BW (213, 94, 0); mixed colours have steps of 17. The first column is all F; the second F for a
  * quarter and white else; the third F and BW for a half each; the fourth empty; the fifth and the sixth F, one piece.
  * An op of 3 pixels is a piece in its own colour, and one of 6 a box. */
-static void
-test_mix (InFolder *fixture, G_GNUC_UNUSED gconstpointer data)
+static void test_mix (InFolder *fixture, G_GNUC_UNUSED gconstpointer data)
 {
-  static const struct
-  {
+  static const struct {
     gint64 left, right;
     guint colour;
   } pieces[] = { { 2000, 2300, 0x0072b2 },
@@ -84,53 +77,48 @@ test_mix (InFolder *fixture, G_GNUC_UNUSED gconstpointer data)
   fill (timeline, 5000);
   g_autofree char *script = draw (fixture, timeline, SIZE), *caption = script_text (script, "caption[1]");
   g_autoptr (GPtrArray) dense = script_block (script, "dense1"), ops = script_block (script, "ops1");
-  for (guint i = 0; i < dense->len; i++)
-    {
-      if (number_at (dense, i, 2) > 0)
-        continue;
-      g_assert_cmpuint (n, <, G_N_ELEMENTS (pieces));
-      g_assert_cmpfloat_with_epsilon (number_at (dense, i, 0) * 1e6, (double)pieces[n].left, 1e-6);
-      g_assert_cmpfloat_with_epsilon (number_at (dense, i, 1) * 1e6, (double)pieces[n].right, 1e-6);
-      g_assert_cmphex ((guint)number_at (dense, i, 4), ==, pieces[n].colour);
-      n++;
-    }
+  for (guint i = 0; i < dense->len; i++) {
+    if (number_at (dense, i, 2) > 0)
+      continue;
+    g_assert_cmpuint (n, <, G_N_ELEMENTS (pieces));
+    g_assert_cmpfloat_with_epsilon (number_at (dense, i, 0) * 1e6, (double)pieces[n].left, 1e-6);
+    g_assert_cmpfloat_with_epsilon (number_at (dense, i, 1) * 1e6, (double)pieces[n].right, 1e-6);
+    g_assert_cmphex ((guint)number_at (dense, i, 4), ==, pieces[n].colour);
+    n++;
+  }
   g_assert_cmpuint (n, ==, G_N_ELEMENTS (pieces));
   g_assert_cmpuint (ops->len, ==, 1);
   g_assert_true (g_str_has_suffix (caption, "; ops below a pixel are mixed"));
 }
 
 /* A picture of more than 4000 ops is coarse. */
-static void
-test_many_ops (InFolder *fixture, G_GNUC_UNUSED gconstpointer data)
+static void test_many_ops (InFolder *fixture, G_GNUC_UNUSED gconstpointer data)
 {
-  for (guint n = 4000; n <= 4001; n++)
-    {
-      g_autoptr (PsTimeline) timeline = new_timeline ();
+  for (guint n = 4000; n <= 4001; n++) {
+    g_autoptr (PsTimeline) timeline = new_timeline ();
 
-      add_op (timeline, PS_OP_F, 0, 0, END_NS);
-      fill (timeline, n);
-      g_autofree char *script = draw (fixture, timeline, SIZE);
-      g_autoptr (GPtrArray) dense = script_block (script, "dense1"), ops = script_block (script, "ops1");
-      g_assert_cmpuint (ops->len, ==, n == 4000 ? n : 1);
-      g_assert_cmpuint (dense->len, >=, n == 4000 ? 0 : 1);
-    }
+    add_op (timeline, PS_OP_F, 0, 0, END_NS);
+    fill (timeline, n);
+    g_autofree char *script = draw (fixture, timeline, SIZE);
+    g_autoptr (GPtrArray) dense = script_block (script, "dense1"), ops = script_block (script, "ops1");
+    g_assert_cmpuint (ops->len, ==, n == 4000 ? n : 1);
+    g_assert_cmpuint (dense->len, >=, n == 4000 ? 0 : 1);
+  }
 }
 
 /* Of transfers from one device to the other that begin within 3 pixels the first is drawn. */
-static void
-test_transfers (InFolder *fixture, G_GNUC_UNUSED gconstpointer data)
+static void test_transfers (InFolder *fixture, G_GNUC_UNUSED gconstpointer data)
 {
   static const gint64 starts[] = { 0, 100, 299, 300, 599, 600 };
   g_autoptr (PsTimeline) timeline = new_timeline ();
 
   add_op (timeline, PS_OP_F, 0, 0, END_NS);
   fill (timeline, 5000);
-  for (guint i = 0; i < G_N_ELEMENTS (starts); i++)
-    {
-      PsSpan span = { .op = { .microbatch = i }, .start_ns = starts[i], .end_ns = starts[i] + 10, .peer = 1 };
+  for (guint i = 0; i < G_N_ELEMENTS (starts); i++) {
+    PsSpan span = { .op = { .microbatch = i }, .start_ns = starts[i], .end_ns = starts[i] + 10, .peer = 1 };
 
-      g_array_append_val (timeline->transfers, span);
-    }
+    g_array_append_val (timeline->transfers, span);
+  }
   g_autofree char *script = draw (fixture, timeline, SIZE " --transfers");
   g_autoptr (GPtrArray) transfers = script_block (script, "transfers1");
   g_assert_cmpuint (transfers->len, ==, 3);
@@ -140,8 +128,7 @@ test_transfers (InFolder *fixture, G_GNUC_UNUSED gconstpointer data)
 
 /* In grains of 200: 5, then 9 for a moment; what goes on after it is 3; 7 from 800 on, at the end of which nothing
  * changes any more. The second device has its own. */
-static void
-test_memory (InFolder *fixture, G_GNUC_UNUSED gconstpointer data)
+static void test_memory (InFolder *fixture, G_GNUC_UNUSED gconstpointer data)
 {
   static const double expected[][2] = { { 0, 5 }, { 200, 9 }, { 400, 3 }, { 800, 7 }, { END_NS, 7 } };
   g_autoptr (PsTimeline) timeline = new_timeline ();
@@ -155,35 +142,31 @@ test_memory (InFolder *fixture, G_GNUC_UNUSED gconstpointer data)
   add_memory (timeline, 0, 2, 1);
   g_autofree char *script = draw (fixture, timeline, SIZE);
   g_autoptr (GPtrArray) memory = script_block (script, "memory1");
-  for (guint i = 0; i < G_N_ELEMENTS (expected); i++)
-    {
-      g_assert_cmpfloat_with_epsilon (number_at (memory, i, 0) * 1e6, expected[i][0], 1e-6);
-      g_assert_cmpfloat (number_at (memory, i, 1), ==, expected[i][1]);
-    }
+  for (guint i = 0; i < G_N_ELEMENTS (expected); i++) {
+    g_assert_cmpfloat_with_epsilon (number_at (memory, i, 0) * 1e6, expected[i][0], 1e-6);
+    g_assert_cmpfloat (number_at (memory, i, 1), ==, expected[i][1]);
+  }
   g_assert_cmpfloat (number_at (memory, 7, 1), ==, 2);
   g_assert_cmpuint (memory->len, ==, 5 + 2 + 2 + 2);
 }
 
 /* The largest level of a step curve in [from, from + grain). */
-static gint64
-largest_of (const GArray *points, gint64 from_ns, gint64 grain_ns)
+static gint64 largest_of (const GArray *points, gint64 from_ns, gint64 grain_ns)
 {
   gint64 largest = 0;
 
-  for (guint i = 0; i < points->len; i++)
-    {
-      const PsMemoryPoint *point = &g_array_index (points, PsMemoryPoint, i);
-      gint64 until = i + 1 < points->len ? point[1].time_ns : G_MAXINT64;
+  for (guint i = 0; i < points->len; i++) {
+    const PsMemoryPoint *point = &g_array_index (points, PsMemoryPoint, i);
+    gint64 until = i + 1 < points->len ? point[1].time_ns : G_MAXINT64;
 
-      if (point->time_ns < from_ns + grain_ns && (until > from_ns || (until == from_ns && point->time_ns == from_ns)))
-        largest = MAX (largest, point->bytes);
-    }
+    if (point->time_ns < from_ns + grain_ns && (until > from_ns || (until == from_ns && point->time_ns == from_ns)))
+      largest = MAX (largest, point->bytes);
+  }
   return largest;
 }
 
 /* Whatever the curve, the drawn line is at the largest of each grain. */
-static void
-test_random_memory (InFolder *fixture, G_GNUC_UNUSED gconstpointer data)
+static void test_random_memory (InFolder *fixture, G_GNUC_UNUSED gconstpointer data)
 {
   g_autoptr (GRand) rand = g_rand_new_with_seed (3);
   g_autoptr (PsTimeline) timeline = new_timeline ();
@@ -195,13 +178,12 @@ test_random_memory (InFolder *fixture, G_GNUC_UNUSED gconstpointer data)
     add_memory (timeline, time_ns, g_rand_int_range (rand, 1, 9), 0);
   g_autofree char *script = draw (fixture, timeline, SIZE);
   g_autoptr (GPtrArray) memory = script_block (script, "memory1");
-  for (guint i = 0; g_strv_length (memory->pdata[i]) > 0; i++)
-    {
-      const PsMemoryPoint point
-          = { .time_ns = (gint64)(number_at (memory, i, 0) * 1e6 + 0.5), .bytes = (gint64)number_at (memory, i, 1) };
+  for (guint i = 0; g_strv_length (memory->pdata[i]) > 0; i++) {
+    const PsMemoryPoint point
+        = { .time_ns = (gint64)(number_at (memory, i, 0) * 1e6 + 0.5), .bytes = (gint64)number_at (memory, i, 1) };
 
-      g_array_append_val (drawn, point);
-    }
+    g_array_append_val (drawn, point);
+  }
   g_assert_cmpuint (drawn->len, >, 200);
   for (gint64 from = 0; from < END_NS; from += 200)
     g_assert_cmpint (largest_of (drawn, from, 200), ==, largest_of (timeline->memory, from, 200));
@@ -209,8 +191,7 @@ test_random_memory (InFolder *fixture, G_GNUC_UNUSED gconstpointer data)
 
 #define ADD(path, function) g_test_add (path, InFolder, NULL, make_folder, function, clear_folder)
 
-int
-main (int argc, char **argv)
+int main (int argc, char **argv)
 {
   g_test_init (&argc, &argv, NULL);
   ADD ("/plot-coarse/mix", test_mix);

@@ -17,44 +17,38 @@ static const double eyes[][3][3] = {
 /* Of the distances in CIELAB some 2 can just be seen side by side; apart and in small marks more is needed. */
 #define LEAST_DISTANCE 15
 
-typedef struct
-{
+typedef struct {
   double part[3];
 } Colour;
 
 /* sRGB, IEC 61966-2-1. */
-static double
-linear (guint8 value)
+static double linear (guint8 value)
 {
   double part = value / 255.0;
 
   return part <= 0.04045 ? part / 12.92 : pow ((part + 0.055) / 1.055, 2.4);
 }
 
-static Colour
-seen (guint32 rgb, guint eye)
+static Colour seen (guint32 rgb, guint eye)
 {
   const double of[3] = { linear (rgb >> 16 & 0xff), linear (rgb >> 8 & 0xff), linear (rgb & 0xff) };
   Colour colour = { 0 };
 
-  for (guint i = 0; i < 3; i++)
-    {
-      for (guint k = 0; k < 3; k++)
-        colour.part[i] += eyes[eye][i][k] * of[k];
-      colour.part[i] = CLAMP (colour.part[i], 0, 1);
-    }
+  for (guint i = 0; i < 3; i++) {
+    for (guint k = 0; k < 3; k++)
+      colour.part[i] += eyes[eye][i][k] * of[k];
+    colour.part[i] = CLAMP (colour.part[i], 0, 1);
+  }
   return colour;
 }
 
-static double
-root (double t)
+static double root (double t)
 {
   return t > 216.0 / 24389 ? cbrt (t) : (24389.0 / 27 * t + 16) / 116;
 }
 
 /* CIELAB under D65. */
-static Colour
-lab (Colour c)
+static Colour lab (Colour c)
 {
   double x = root ((0.4124 * c.part[0] + 0.3576 * c.part[1] + 0.1805 * c.part[2]) / 0.9505),
          y = root (0.2126 * c.part[0] + 0.7152 * c.part[1] + 0.0722 * c.part[2]),
@@ -63,16 +57,14 @@ lab (Colour c)
   return (Colour){ { 116 * y - 16, 500 * (x - y), 200 * (y - z) } };
 }
 
-static double
-distance (guint32 a, guint32 b, guint eye)
+static double distance (guint32 a, guint32 b, guint eye)
 {
   Colour x = lab (seen (a, eye)), y = lab (seen (b, eye));
 
   return hypot (hypot (x.part[0] - y.part[0], x.part[1] - y.part[1]), x.part[2] - y.part[2]);
 }
 
-static void
-check_apart (const guint32 *colours, guint n)
+static void check_apart (const guint32 *colours, guint n)
 {
   for (guint eye = 0; eye < G_N_ELEMENTS (eyes); eye++)
     for (guint i = 0; i < n; i++)
@@ -83,16 +75,14 @@ check_apart (const guint32 *colours, guint n)
 }
 
 /* Black and white are 100 apart for everybody, and green and red come nearer without the cones between them. */
-static void
-test_distance (void)
+static void test_distance (void)
 {
   for (guint eye = 0; eye < G_N_ELEMENTS (eyes); eye++)
     g_assert_cmpfloat_with_epsilon (distance (0x000000, 0xffffff, eye), 100, 0.1);
   g_assert_cmpfloat (distance (0xa04040, 0x608040, 2), <, distance (0xa04040, 0x608040, 0) / 3);
 }
 
-static void
-test_series (void)
+static void test_series (void)
 {
   guint32 colours[PS_PLOT_N_COLOURS];
 
@@ -101,8 +91,7 @@ test_series (void)
   check_apart (colours, PS_PLOT_N_COLOURS);
 }
 
-static void
-test_ops (void)
+static void test_ops (void)
 {
   guint32 colours[PS_N_OP_KINDS];
 
@@ -113,8 +102,7 @@ test_ops (void)
 
 /* The colours of devices and of maps, the palette of style.gp, from dark to light: what is read as more or less is
  * lighter at every step, for every eye. */
-static void
-test_devices (void)
+static void test_devices (void)
 {
   g_autofree char *path = g_test_build_filename (G_TEST_DIST, "..", "plots", "style.gp", NULL), *style = NULL;
   guint32 colours[16];
@@ -132,8 +120,7 @@ test_devices (void)
       g_assert_cmpfloat (lab (seen (colours[i], eye)).part[0], >, lab (seen (colours[i - 1], eye)).part[0] + 5);
 }
 
-int
-main (int argc, char **argv)
+int main (int argc, char **argv)
 {
   g_test_init (&argc, &argv, NULL);
   g_test_add_func ("/plot-colours/distance", test_distance);

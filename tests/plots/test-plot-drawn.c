@@ -8,14 +8,12 @@
 #include <math.h>
 #include <stdio.h>
 
-typedef struct
-{
+typedef struct {
   double x, y;
 } Point;
 
 /* Draws a.svg with a program. NULL, and the test is skipped, without gnuplot. */
-static char *
-draw (const char *program, const char *arguments)
+static char *draw (const char *program, const char *arguments)
 {
   g_autofree char *line = g_strconcat (arguments, " -o a.svg", NULL), *path = path_of ("a.svg"), *talk = NULL;
   char *svg = NULL;
@@ -29,67 +27,59 @@ draw (const char *program, const char *arguments)
 }
 
 /* The points of every line of that colour, or of every box. An element may have several lines. */
-static GPtrArray *
-shapes (const char *svg, const char *begin, guint32 colour, const char *attribute)
+static GPtrArray *shapes (const char *svg, const char *begin, guint32 colour, const char *attribute)
 {
   g_autofree char *head
       = g_strdup_printf ("%s'rgb(%3u, %3u, %3u)'", begin, colour >> 16, colour >> 8 & 0xff, colour & 0xff);
   GPtrArray *all = g_ptr_array_new_with_free_func ((GDestroyNotify)g_array_unref);
 
-  for (const char *at = strstr (svg, head); at != NULL; at = strstr (at, head))
-    {
-      GArray *points = NULL;
-      Point point;
-      int length;
+  for (const char *at = strstr (svg, head); at != NULL; at = strstr (at, head)) {
+    GArray *points = NULL;
+    Point point;
+    int length;
 
-      at = strstr (at, attribute) + strlen (attribute);
-      for (gboolean fresh = TRUE;; fresh = FALSE)
-        {
-          fresh |= *at == 'M';
-          at += *at == 'M' || *at == 'L';
-          if (sscanf (at, "%lf,%lf %n", &point.x, &point.y, &length) != 2)
-            break;
-          if (fresh)
-            g_ptr_array_add (all, points = g_array_new (FALSE, FALSE, sizeof (Point)));
-          g_array_append_val (points, point);
-          at += length;
-        }
+    at = strstr (at, attribute) + strlen (attribute);
+    for (gboolean fresh = TRUE;; fresh = FALSE) {
+      fresh |= *at == 'M';
+      at += *at == 'M' || *at == 'L';
+      if (sscanf (at, "%lf,%lf %n", &point.x, &point.y, &length) != 2)
+        break;
+      if (fresh)
+        g_ptr_array_add (all, points = g_array_new (FALSE, FALSE, sizeof (Point)));
+      g_array_append_val (points, point);
+      at += length;
     }
+  }
   return all;
 }
 
-static GPtrArray *
-boxes (const char *svg, guint32 colour)
+static GPtrArray *boxes (const char *svg, guint32 colour)
 {
   return shapes (svg, "<polygon fill = ", colour, "points = '");
 }
 
-static GPtrArray *
-lines (const char *svg, guint32 colour)
+static GPtrArray *lines (const char *svg, guint32 colour)
 {
   return shapes (svg, "<path stroke=", colour, " d='");
 }
 
 /* The widest: lines are wider than their samples in the key. */
-static guint
-widest (const GPtrArray *shapes)
+static guint widest (const GPtrArray *shapes)
 {
   double most = 0;
   guint found = 0;
 
-  for (guint i = 0; i < shapes->len; i++)
-    {
-      const GArray *points = shapes->pdata[i];
-      double width = g_array_index (points, Point, points->len - 1).x - g_array_index (points, Point, 0).x;
+  for (guint i = 0; i < shapes->len; i++) {
+    const GArray *points = shapes->pdata[i];
+    double width = g_array_index (points, Point, points->len - 1).x - g_array_index (points, Point, 0).x;
 
-      found = width > most ? i : found;
-      most = MAX (most, width);
-    }
+    found = width > most ? i : found;
+    most = MAX (most, width);
+  }
   return found;
 }
 
-static Point
-point_of (const GPtrArray *shapes, guint i, guint k)
+static Point point_of (const GPtrArray *shapes, guint i, guint k)
 {
   g_assert_cmpuint (i, <, shapes->len);
   g_assert_cmpuint (k, <, ((GArray *)shapes->pdata[i])->len);
@@ -97,21 +87,18 @@ point_of (const GPtrArray *shapes, guint i, guint k)
 }
 
 /* Middle and height of a box. */
-static double
-middle_of (const GPtrArray *boxes, guint i)
+static double middle_of (const GPtrArray *boxes, guint i)
 {
   return (point_of (boxes, i, 0).y + point_of (boxes, i, 2).y) / 2;
 }
 
-static double
-height_of (const GPtrArray *boxes, guint i)
+static double height_of (const GPtrArray *boxes, guint i)
 {
   return fabs (point_of (boxes, i, 0).y - point_of (boxes, i, 2).y);
 }
 
 /* Where a text stands. */
-static Point
-text_at (const char *svg, const char *text)
+static Point text_at (const char *svg, const char *text)
 {
   g_autofree char *element = g_strdup_printf ("<text>%s</text>", text);
   const char *at = strstr (svg, element);
@@ -124,16 +111,14 @@ text_at (const char *svg, const char *text)
   return point;
 }
 
-static void
-write_timeline (PsTimeline *timeline)
+static void write_timeline (PsTimeline *timeline)
 {
   g_autofree char *json = ps_timeline_to_json (timeline), *path = path_of ("t.json");
 
   g_assert_true (g_file_set_contents (path, json, -1, NULL));
 }
 
-static void
-add_op (PsTimeline *timeline, PsOpKind kind, guint device, gint64 start_ns, gboolean paired)
+static void add_op (PsTimeline *timeline, PsOpKind kind, guint device, gint64 start_ns, gboolean paired)
 {
   PsSpan span
       = { .op = { .kind = kind, .stage = (guint16)device, .microbatch = timeline->ops->len % 2, .paired = paired },
@@ -146,8 +131,7 @@ add_op (PsTimeline *timeline, PsOpKind kind, guint device, gint64 start_ns, gboo
 }
 
 /* F of device 0, then a pair of BW and W, in 2000 ns of 1108 pixels; on device 1 an R. A transfer from row to row. */
-static void
-test_timeline (void)
+static void test_timeline (void)
 {
   g_autoptr (PsTimeline) timeline = ps_timeline_new (PS_ORIGIN_SIMULATED, "t", 2, 2, 2);
   const PsSpan transfer = { .start_ns = 1000, .end_ns = 1500, .peer = 1 };
@@ -190,35 +174,31 @@ test_timeline (void)
 }
 
 /* Of 17 devices and more the first and the last are named; each has its curve, the least of the first. */
-static void
-test_memory (void)
+static void test_memory (void)
 {
-  for (guint n = 16; n <= 17; n++)
-    {
-      g_autoptr (PsTimeline) timeline = ps_timeline_new (PS_ORIGIN_SIMULATED, "t", n, n, 2);
-      g_autofree char *svg = NULL;
+  for (guint n = 16; n <= 17; n++) {
+    g_autoptr (PsTimeline) timeline = ps_timeline_new (PS_ORIGIN_SIMULATED, "t", n, n, 2);
+    g_autofree char *svg = NULL;
 
-      for (guint d = 0; d < n; d++)
-        {
-          PsMemoryPoint point = { .bytes = 100 * (d + 1), .device = (guint16)d };
+    for (guint d = 0; d < n; d++) {
+      PsMemoryPoint point = { .bytes = 100 * (d + 1), .device = (guint16)d };
 
-          add_op (timeline, PS_OP_F, d, 0, FALSE);
-          g_array_append_val (timeline->memory, point);
-        }
-      write_timeline (timeline);
-      svg = draw ("pipesim-plot", "memory t.json");
-      if (svg == NULL)
-        return;
-      g_autoptr (GPtrArray) first = lines (svg, 0x440154), last = lines (svg, 0xe8cf20);
-      g_assert_cmpuint (count (svg, ">device 1<"), ==, n == 16);
-      g_assert_cmpuint (count (svg, ">to device 16<"), ==, n == 17);
-      g_assert_cmpfloat (point_of (first, widest (first), 0).y, >, point_of (last, widest (last), 0).y + 100);
+      add_op (timeline, PS_OP_F, d, 0, FALSE);
+      g_array_append_val (timeline->memory, point);
     }
+    write_timeline (timeline);
+    svg = draw ("pipesim-plot", "memory t.json");
+    if (svg == NULL)
+      return;
+    g_autoptr (GPtrArray) first = lines (svg, 0x440154), last = lines (svg, 0xe8cf20);
+    g_assert_cmpuint (count (svg, ">device 1<"), ==, n == 16);
+    g_assert_cmpuint (count (svg, ">to device 16<"), ==, n == 17);
+    g_assert_cmpfloat (point_of (first, widest (first), 0).y, >, point_of (last, widest (last), 0).y + 100);
+  }
 }
 
 /* A front goes from place to place in steps. */
-static void
-test_front (void)
+static void test_front (void)
 {
   static const char spec[] = "[sweep]\nschedule = 1f1b, gpipe, naive\ndevices = 2\nmicrobatches = 8\n"
                              "costs = f=1ms,b=1ms,w=1ms,act=2MiB\n";
@@ -242,18 +222,16 @@ test_front (void)
 
 /* The name of an op is in the middle of its row, between the marks of its two groups. Each group of messages has its
  * own line. */
-static void
-test_calibration (void)
+static void test_calibration (void)
 {
   g_autofree char *path = path_of ("c.db"), *svg = NULL;
   g_autoptr (PsCostDb) db = open_db (path, PS_COSTDB_WRITE);
   gint64 profile = begin (db, "one");
 
-  for (guint i = 0; i < 6; i++)
-    {
-      store (db, profile, new_transfer ((gint64)8 << 2 * i, 2, 2000 + ((gint64)4 << 2 * i)));
-      store (db, profile, new_transfer ((gint64)8 << 2 * i, 4, 9000 + ((gint64)16 << 2 * i)));
-    }
+  for (guint i = 0; i < 6; i++) {
+    store (db, profile, new_transfer ((gint64)8 << 2 * i, 2, 2000 + ((gint64)4 << 2 * i)));
+    store (db, profile, new_transfer ((gint64)8 << 2 * i, 4, 9000 + ((gint64)16 << 2 * i)));
+  }
   store (db, profile, new_op (PS_OP_W, "layers=2", 1, 1000000));
   store (db, profile, new_op (PS_OP_W, "layers=2", 2, 1500000));
   store (db, profile, new_op (PS_OP_F, "layers=2", 1, 1000000));
@@ -267,22 +245,20 @@ test_calibration (void)
   /* The marks of W. */
   double least = INFINITY, most = 0;
   for (const char *at = strstr (svg, " color='rgb(230, 159,   0)'"); at != NULL;
-       at = strstr (at + 1, " color='rgb(230, 159,   0)'"))
-    {
-      Point mark;
+       at = strstr (at + 1, " color='rgb(230, 159,   0)'")) {
+    Point mark;
 
-      g_assert_cmpint (sscanf (g_strrstr_len (svg, at - svg, "translate("), "translate(%lf,%lf)", &mark.x, &mark.y), ==,
-                       2);
-      least = MIN (least, mark.y);
-      most = MAX (most, mark.y);
-    }
+    g_assert_cmpint (sscanf (g_strrstr_len (svg, at - svg, "translate("), "translate(%lf,%lf)", &mark.x, &mark.y), ==,
+                     2);
+    least = MIN (least, mark.y);
+    most = MAX (most, mark.y);
+  }
   g_assert_cmpfloat (most, >, least + 5);
   g_assert_cmpfloat_with_epsilon ((least + most) / 2, text_at (svg, "W of layers=2").y - 3, 2);
 }
 
 /* The diagonal from corner to corner. */
-static void
-test_accuracy (void)
+static void test_accuracy (void)
 {
   const PsRunRecord run = { (char *)"",
                             (char *)"1f1b",
@@ -317,8 +293,7 @@ test_accuracy (void)
 }
 
 /* The dashed line is where the bar of the run as predicted ends; each bar has its figures right of it. */
-static void
-test_diagnose (void)
+static void test_diagnose (void)
 {
   g_autofree char *svg = NULL, *talk = NULL;
 
@@ -340,8 +315,7 @@ test_diagnose (void)
   g_assert_cmpuint (count (svg, ", +0.0 %<"), ==, 1);
 }
 
-int
-main (int argc, char **argv)
+int main (int argc, char **argv)
 {
   g_test_init (&argc, &argv, NULL);
   g_test_add_func ("/plot-drawn/timeline", test_timeline);

@@ -12,16 +12,14 @@
 
 typedef InFolder Fixture;
 
-static char *
-plot (const Fixture *fixture, const char *arguments)
+static char *plot (const Fixture *fixture, const char *arguments)
 {
   g_autofree char *line = g_strconcat (arguments, " -o a.svg", NULL);
 
   return script_of (fixture->folder, "pipesim-plot", line);
 }
 
-static void
-write_text (const Fixture *fixture, const char *name, const char *text)
+static void write_text (const Fixture *fixture, const char *name, const char *text)
 {
   g_autofree char *path = g_build_filename (fixture->folder, name, NULL);
 
@@ -30,8 +28,7 @@ write_text (const Fixture *fixture, const char *name, const char *text)
 
 /* What gnuplot prints after a script, as numbers: the expressions are separated by commas. FALSE, and the test is
  * skipped, without gnuplot. */
-static gboolean
-ask_gnuplot (const Fixture *fixture, const char *script, const char *expressions, double *values)
+static gboolean ask_gnuplot (const Fixture *fixture, const char *script, const char *expressions, double *values)
 {
   char *argv[] = { (char *)"gnuplot", (char *)"-d", (char *)"ask.gp", NULL };
   g_autofree char *asking = g_strdup_printf ("%s\nset print 'said'\nprint %s\n", script, expressions);
@@ -48,24 +45,20 @@ ask_gnuplot (const Fixture *fixture, const char *script, const char *expressions
   return TRUE;
 }
 
-typedef struct
-{
+typedef struct {
   double x_low, x_high, y_low, y_high;
 } Axes;
 
-static gboolean
-axes_of (const Fixture *fixture, const char *script, Axes *axes)
+static gboolean axes_of (const Fixture *fixture, const char *script, Axes *axes)
 {
   return ask_gnuplot (fixture, script, "GPVAL_X_MIN, GPVAL_X_MAX, GPVAL_Y_MIN, GPVAL_Y_MAX", (double *)axes);
 }
 
 /* Units, colours, and the functions of style.gp */
 
-static void
-test_units (G_GNUC_UNUSED Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
+static void test_units (G_GNUC_UNUSED Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
 {
-  static const struct
-  {
+  static const struct {
     gint64 most;
     const char *name;
     double size;
@@ -84,13 +77,12 @@ test_units (G_GNUC_UNUSED Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
                 { G_GINT64_CONSTANT (2) << 40, "TiB", 1099511627776.0, TRUE },
                 { G_GINT64_CONSTANT (2) << 60, "TiB", 1099511627776.0, TRUE } };
 
-  for (guint i = 0; i < G_N_ELEMENTS (cases); i++)
-    {
-      PsPlotUnit unit = cases[i].is_size ? ps_plot_size_unit (cases[i].most) : ps_plot_time_unit (cases[i].most);
+  for (guint i = 0; i < G_N_ELEMENTS (cases); i++) {
+    PsPlotUnit unit = cases[i].is_size ? ps_plot_size_unit (cases[i].most) : ps_plot_time_unit (cases[i].most);
 
-      g_assert_cmpstr (unit.name, ==, cases[i].name);
-      g_assert_cmpfloat (unit.size, ==, cases[i].size);
-    }
+    g_assert_cmpstr (unit.name, ==, cases[i].name);
+    g_assert_cmpfloat (unit.size, ==, cases[i].size);
+  }
   /* The last of four chunks is 62 % of the way to white, and the only one is not paler. */
   g_assert_cmphex (ps_plot_op_colour (PS_OP_F, 3, 4), ==, 0x9ec9e2);
   g_assert_cmphex (ps_plot_op_colour (PS_OP_F, 1, 4), ==, 0x358fc2);
@@ -100,11 +92,9 @@ test_units (G_GNUC_UNUSED Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
 /* Ticks are 1, 2 or 5 times a power of ten apart. 140 of 255 is still read with white: 0x8c8c8c; 150 of green is read
  * with black, 76 of red and 29 of blue with white. A logarithmic axis reads better for a factor of eight, or the median
  * in the lowest third; for a ratio for both a factor of eight and the median in the lowest sixth. */
-static void
-test_style (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
+static void test_style (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
 {
-  static const struct
-  {
+  static const struct {
     const char *expression;
     double value;
   } cases[] = {
@@ -153,8 +143,7 @@ test_style (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
 }
 
 /* The sentence below the title in lines of at most (1000 - 90) / 6.2 = 146 letters. */
-static void
-test_about (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
+static void test_about (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
 {
   g_autofree char *path = g_test_build_filename (G_TEST_DIST, "..", "plots", "style.gp", NULL), *style = NULL;
   g_autoptr (GString) about = g_string_new (NULL);
@@ -174,8 +163,7 @@ test_about (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
 
 /* Families by their places in the catalogue; others after these. A second series of a schedule keeps the colour, and
  * has another mark and dash; series of no schedule have the next colour, and another dash when colours begin again. */
-static void
-test_looks (G_GNUC_UNUSED Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
+static void test_looks (G_GNUC_UNUSED Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
 {
   g_autoptr (GPtrArray) set = ps_plot_series_new (), plain = ps_plot_series_new ();
   guint n, numbers[] = { 1, 8, 15, 22 };
@@ -184,43 +172,40 @@ test_looks (G_GNUC_UNUSED Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
 
   for (guint i = 0; i < G_N_ELEMENTS (numbers); i++)
     g_assert_cmphex (ps_plot_schedule_colour (families[numbers[i]]->name), ==, colours[i]);
-  for (guint i = 0; i < 9; i++)
-    {
-      g_autofree char *name = g_strdup_printf ("%u", i);
+  for (guint i = 0; i < 9; i++) {
+    g_autofree char *name = g_strdup_printf ("%u", i);
 
-      ps_plot_series_add (set, name, i % 3 ? "1f1b" : "gpipe", i, i, NULL);
-      ps_plot_series_add (plain, name, NULL, i, i, NULL);
-    }
+    ps_plot_series_add (set, name, i % 3 ? "1f1b" : "gpipe", i, i, NULL);
+    ps_plot_series_add (plain, name, NULL, i, i, NULL);
+  }
   ps_plot_series_add (set, "1", "1f1b", 10, 11, g_strdup ("hover"));
   g_assert_cmpuint (set->len, ==, 9);
-  for (guint i = 0; i < 9; i++)
+  for (guint i = 0; i < 9; i++) {
+    const PsPlotSeries *series = set->pdata[i], *other = plain->pdata[i];
+    const char *name = i % 3 ? "1f1b" : "gpipe";
+    guint number = 0, before = i % 3 ? i - 1 - i / 3 : i / 3;
+
+    while (!g_str_equal (families[number]->name, name))
+      number++;
+    g_assert_cmphex (series->colour, ==, ps_plot_schedule_colour (name));
+    g_assert_cmpuint (series->dash, ==, 1 + before);
+    g_assert_cmpuint (series->mark, ==, ps_plot_series_mark (number + 5 * before));
+    g_assert_cmpuint (series->points->len, ==, i == 1 ? 2 : 1);
+    g_assert_cmphex (other->colour, ==, ps_plot_series_colour (i % 7));
+    g_assert_cmpuint (other->dash, ==, 1 + i / 7);
+    g_assert_cmpuint (other->mark, ==, ps_plot_series_mark (i));
+    for (guint k = 0; k < i; k++) /* no two look the same */
     {
-      const PsPlotSeries *series = set->pdata[i], *other = plain->pdata[i];
-      const char *name = i % 3 ? "1f1b" : "gpipe";
-      guint number = 0, before = i % 3 ? i - 1 - i / 3 : i / 3;
+      const PsPlotSeries *a = set->pdata[k];
 
-      while (!g_str_equal (families[number]->name, name))
-        number++;
-      g_assert_cmphex (series->colour, ==, ps_plot_schedule_colour (name));
-      g_assert_cmpuint (series->dash, ==, 1 + before);
-      g_assert_cmpuint (series->mark, ==, ps_plot_series_mark (number + 5 * before));
-      g_assert_cmpuint (series->points->len, ==, i == 1 ? 2 : 1);
-      g_assert_cmphex (other->colour, ==, ps_plot_series_colour (i % 7));
-      g_assert_cmpuint (other->dash, ==, 1 + i / 7);
-      g_assert_cmpuint (other->mark, ==, ps_plot_series_mark (i));
-      for (guint k = 0; k < i; k++) /* no two look the same */
-        {
-          const PsPlotSeries *a = set->pdata[k];
-
-          g_assert_true (a->colour != series->colour || a->mark != series->mark || a->dash != series->dash);
-        }
+      g_assert_true (a->colour != series->colour || a->mark != series->mark || a->dash != series->dash);
     }
+  }
 }
 
 /* Accuracy */
 
-static void
-store_run (PsCostDb *db, const char *schedule, gint64 predicted_ns, gint64 measured_ns)
+static void store_run (PsCostDb *db, const char *schedule, gint64 predicted_ns, gint64 measured_ns)
 {
   PsRunRecord run = { .profile = (char *)"",
                       .schedule = (char *)schedule,
@@ -238,8 +223,7 @@ store_run (PsCostDb *db, const char *schedule, gint64 predicted_ns, gint64 measu
   fine (ps_costdb_store_run (db, &run, &error));
 }
 
-static char *
-draw_accuracy (const Fixture *fixture, const char *options, const gint64 (*runs)[2], guint n)
+static char *draw_accuracy (const Fixture *fixture, const char *options, const gint64 (*runs)[2], guint n)
 {
   static const char *const schedules[] = { "1f1b", "gpipe", "zb-h1" };
   g_autofree char *path = g_build_filename (fixture->folder, "c.db", NULL), *line = NULL;
@@ -256,8 +240,7 @@ draw_accuracy (const Fixture *fixture, const char *options, const gint64 (*runs)
 
 /* Predicted and measured, 9.3 us to 9.95 us: some air around all, the same for both axes, 8 % of 10 % of the largest,
  * as that is more than the spread's. */
-static void
-test_accuracy (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
+static void test_accuracy (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
 {
   static const gint64 near[][2] = { { 9900, 9500 }, { 9400, 9600 }, { 9950, 9300 } };
   g_autofree char *script = draw_accuracy (fixture, "", near, 3), *title = script_text (script, "title");
@@ -276,10 +259,10 @@ test_accuracy (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
   g_assert_cmpfloat (script_number (wide, "height"), ==, 500);
   g_assert_cmpfloat (script_number (script, "n_series"), ==, 3);
   for (guint i = 0; i < 3; i++) /* one point in each, and two blank lines */
-    {
-      g_assert_cmpfloat_with_epsilon (number_at (points, 3 * i, 0), (double)near[i][1] / 1e3, 1e-9);
-      g_assert_cmpfloat_with_epsilon (number_at (points, 3 * i, 1), (double)near[i][0] / 1e3, 1e-9);
-    }
+  {
+    g_assert_cmpfloat_with_epsilon (number_at (points, 3 * i, 0), (double)near[i][1] / 1e3, 1e-9);
+    g_assert_cmpfloat_with_epsilon (number_at (points, 3 * i, 1), (double)near[i][0] / 1e3, 1e-9);
+  }
   if (!axes_of (fixture, script, &axes))
     return;
   g_assert_cmpfloat_with_epsilon (axes.x_low, 9.3 - 0.08 * 0.995, 1e-9);
@@ -287,8 +270,7 @@ test_accuracy (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
 }
 
 /* A factor of eight is linear, with 8 % of the spread; more is logarithmic, with a factor of 1.3 at both ends. */
-static void
-test_accuracy_wide (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
+static void test_accuracy_wide (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
 {
   static const gint64 eight[][2] = { { 16000000, 15000000 }, { 2000000, 3000000 } },
                       more[][2] = { { 16000001, 15000000 }, { 2000000, 3000000 } };
@@ -310,8 +292,7 @@ test_accuracy_wide (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
 /* Losses */
 
 /* Losses from 2 to 6 with 5 % of the axis as air, steps from 0 on; columns are found by name. */
-static void
-test_loss (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
+static void test_loss (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
 {
   write_text (fixture, "a.csv", "step,loss\n0,6\n10,2\n");
   write_text (fixture, "b.csv", "loss,time,step\n5,1,0\n2,1,12\n");
@@ -334,11 +315,9 @@ test_loss (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
   g_assert_true (axes_of (fixture, one, &axes) && axes.y_low < 3 && 3 < axes.y_high);
 }
 
-static void
-test_loss_refusals (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
+static void test_loss_refusals (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
 {
-  static const struct
-  {
+  static const struct {
     const char *text, *talk;
   } cases[] = {
     { "", "a.csv:1: has no columns 'step' and 'loss'; *" },
@@ -352,17 +331,15 @@ test_loss_refusals (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
     { "step,loss\n1,1e15\n", "a.csv:2: step or loss is no number" },
   };
 
-  for (guint i = 0; i < G_N_ELEMENTS (cases); i++)
-    {
-      write_text (fixture, "a.csv", cases[i].text);
-      check_refused (fixture->folder, "pipesim-plot", "loss a.csv -o a.svg", 1, cases[i].talk);
-    }
+  for (guint i = 0; i < G_N_ELEMENTS (cases); i++) {
+    write_text (fixture, "a.csv", cases[i].text);
+    check_refused (fixture->folder, "pipesim-plot", "loss a.csv -o a.svg", 1, cases[i].talk);
+  }
 }
 
 /* Sweeps */
 
-static void
-sweep_into (const Fixture *fixture, const char *name, const char *text)
+static void sweep_into (const Fixture *fixture, const char *name, const char *text)
 {
   g_autofree char *path = g_build_filename (fixture->folder, name, NULL);
   g_autoptr (PsSweep) sweep = fine (ps_sweep_parse ("spec", text, strlen (text), &error));
@@ -375,8 +352,7 @@ sweep_into (const Fixture *fixture, const char *name, const char *text)
 
 /* On 4 devices, with 1 ms for F, B and W, m microbatches take (m + 3) 3 ms with 1F1B and GPipe, and 12 m ms with naive.
  */
-static void
-make_sweep (const Fixture *fixture)
+static void make_sweep (const Fixture *fixture)
 {
   sweep_into (fixture, "r.db",
               "[sweep]\nschedule = 1f1b, gpipe, naive\ndevices = 4\nmicrobatches = 4..16 x2\n"
@@ -384,8 +360,7 @@ make_sweep (const Fixture *fixture)
 }
 
 /* Three lines of three points each, in the order in which they end; the values of x are the ticks. */
-static void
-test_lines (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
+static void test_lines (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
 {
   static const double times[3][3] = { { 48, 96, 192 }, { 21, 33, 57 }, { 21, 33, 57 } };
 
@@ -402,11 +377,10 @@ test_lines (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
   g_assert_cmpstr (y_label, ==, "iteration time (ms)");
   g_assert_cmpstr (first, ==, "naive");
   for (guint i = 0; i < 3; i++)
-    for (guint k = 0; k < 3; k++)
-      {
-        g_assert_cmpfloat (number_at (points, 5 * i + k, 0), ==, 4 << k);
-        g_assert_cmpfloat (number_at (points, 5 * i + k, 1), ==, times[i][k]);
-      }
+    for (guint k = 0; k < 3; k++) {
+      g_assert_cmpfloat (number_at (points, 5 * i + k, 0), ==, 4 << k);
+      g_assert_cmpfloat (number_at (points, 5 * i + k, 1), ==, times[i][k]);
+    }
   g_assert_cmpfloat (script_number (script, "width"), ==, 1000);
   g_assert_cmpfloat (script_number (script, "height"), ==, 560);
   g_assert_cmpfloat (script_number (own, "height"), ==, 640);
@@ -426,8 +400,7 @@ test_lines (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
 }
 
 /* The same values in all rows: an axis of some width around them, from 0 on. One series without a name. */
-static void
-test_lines_flat (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
+static void test_lines_flat (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
 {
   sweep_into (fixture, "one.db",
               "[sweep]\nschedule = 1f1b\ndevices = 1\nmicrobatches = 4\ncosts = f=1ms,b=1ms,w=1ms\n");
@@ -441,31 +414,28 @@ test_lines_flat (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
 }
 
 /* More x than can be named are numbered by gnuplot; each is named once, whichever line has it. */
-static void
-test_ticks (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
+static void test_ticks (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
 {
-  for (guint n = 14; n <= 15; n++)
-    {
-      g_autofree char *name = g_strdup_printf ("%u.db", n), *line = NULL, *script = NULL;
-      g_autoptr (GString) spec
-          = g_string_new ("[sweep]\nschedule = gpipe, 1f1b\ndevices = 2\ncosts = f=1ms,b=1ms,w=1ms\n");
-      double n_places;
+  for (guint n = 14; n <= 15; n++) {
+    g_autofree char *name = g_strdup_printf ("%u.db", n), *line = NULL, *script = NULL;
+    g_autoptr (GString) spec
+        = g_string_new ("[sweep]\nschedule = gpipe, 1f1b\ndevices = 2\ncosts = f=1ms,b=1ms,w=1ms\n");
+    double n_places;
 
-      for (guint m = 1; m <= n; m++)
-        g_string_append_printf (spec, "%s%u", m == 1 ? "microbatches = " : ", ", m);
-      g_string_append_c (spec, '\n');
-      sweep_into (fixture, name, spec->str);
-      line = g_strdup_printf ("sweep %s --x microbatches --y bubble_ratio --series schedule", name);
-      script = plot (fixture, line);
-      if (!ask_gnuplot (fixture, script, "words(places)", &n_places))
-        return;
-      g_assert_cmpfloat (n_places, ==, n);
-    }
+    for (guint m = 1; m <= n; m++)
+      g_string_append_printf (spec, "%s%u", m == 1 ? "microbatches = " : ", ", m);
+    g_string_append_c (spec, '\n');
+    sweep_into (fixture, name, spec->str);
+    line = g_strdup_printf ("sweep %s --x microbatches --y bubble_ratio --series schedule", name);
+    script = plot (fixture, line);
+    if (!ask_gnuplot (fixture, script, "words(places)", &n_places))
+      return;
+    g_assert_cmpfloat (n_places, ==, n);
+  }
 }
 
 /* A front is each setting that is faster than all with less memory; each of its places is a point. */
-static void
-test_front (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
+static void test_front (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
 {
   sweep_into (fixture, "f.db",
               "[sweep]\nschedule = 1f1b, gpipe, naive, zb-h1, zb-h2\ndevices = 2, 16\nmicrobatches = 32\n"
@@ -480,24 +450,22 @@ test_front (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
   g_assert_cmpstr (name, ==, "16 devices");
   g_assert_cmpfloat (script_number (script, "n_front"), ==, 2);
   g_assert_cmpfloat (script_number (script, "n_series"), ==, 5);
-  for (guint i = 0; i < front->len; i++)
-    {
-      gboolean found = FALSE;
+  for (guint i = 0; i < front->len; i++) {
+    gboolean found = FALSE;
 
-      if (g_strv_length (front->pdata[i]) == 0)
-        {
-          n_fronts += i > 0 && g_strv_length (front->pdata[i - 1]) > 0;
-          continue;
-        }
-      n_places++;
-      if (i > 0 && g_strv_length (front->pdata[i - 1]) > 0)
-        g_assert_true (number_at (front, i, 0) > number_at (front, i - 1, 0)
-                       && number_at (front, i, 1) < number_at (front, i - 1, 1));
-      for (guint k = 0; k < points->len; k++)
-        found |= g_strv_length (points->pdata[k]) > 0 && g_str_equal (word_at (front, i, 0), word_at (points, k, 0))
-                 && g_str_equal (word_at (front, i, 1), word_at (points, k, 1));
-      g_assert_true (found);
+    if (g_strv_length (front->pdata[i]) == 0) {
+      n_fronts += i > 0 && g_strv_length (front->pdata[i - 1]) > 0;
+      continue;
     }
+    n_places++;
+    if (i > 0 && g_strv_length (front->pdata[i - 1]) > 0)
+      g_assert_true (number_at (front, i, 0) > number_at (front, i - 1, 0)
+                     && number_at (front, i, 1) < number_at (front, i - 1, 1));
+    for (guint k = 0; k < points->len; k++)
+      found |= g_strv_length (points->pdata[k]) > 0 && g_str_equal (word_at (front, i, 0), word_at (points, k, 0))
+               && g_str_equal (word_at (front, i, 1), word_at (points, k, 1));
+    g_assert_true (found);
+  }
   for (guint k = 0; k < points->len; k++)
     n_points += g_strv_length (points->pdata[k]) > 0;
   g_assert_cmpuint (n_fronts, ==, 2);
@@ -513,8 +481,7 @@ test_front (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
 
 /* On 2 devices 8 microbatches of 3 ms take 27 ms with 1F1B (8 + 2 - 1 ops of each) and each holds 2 activations of 2
  * MiB; GPipe holds 8 in the same time, naive 1 in 48 ms: so the front is naive and 1F1B. */
-static void
-test_front_figures (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
+static void test_front_figures (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
 {
   sweep_into (fixture, "g.db",
               "[sweep]\nschedule = 1f1b, gpipe, naive\ndevices = 2\nmicrobatches = 8\n"
@@ -535,8 +502,7 @@ test_front_figures (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
 /* Maps */
 
 /* 21, 33 and 57 ms with 4, 8 and 16 microbatches at two bandwidths: a box for each, its column and row from 1 on. */
-static void
-test_heat (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
+static void test_heat (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
 {
   static const double times[] = { 21, 33, 57 };
 
@@ -555,14 +521,13 @@ test_heat (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
   g_assert_cmpstr (y, ==, "16");
   g_assert_cmpfloat (script_number (script, "n_words"), ==, 0);
   g_assert_cmpuint (cells->len, ==, 6);
-  for (guint row = 0; row < 6; row++)
-    {
-      guint column = (guint)number_at (cells, row, 0), k = (guint)number_at (cells, row, 1) - 1;
+  for (guint row = 0; row < 6; row++) {
+    guint column = (guint)number_at (cells, row, 0), k = (guint)number_at (cells, row, 1) - 1;
 
-      g_assert_true (column == 1 || column == 2);
-      g_assert_cmpfloat (number_at (cells, row, 2), ==, times[k]);
-      g_assert_cmpfloat (g_ascii_strtod (word_at (cells, row, 3), NULL), ==, times[k]);
-    }
+    g_assert_true (column == 1 || column == 2);
+    g_assert_cmpfloat (number_at (cells, row, 2), ==, times[k]);
+    g_assert_cmpfloat (g_ascii_strtod (word_at (cells, row, 3), NULL), ==, times[k]);
+  }
   if (!axes_of (fixture, script, &axes))
     return;
   g_assert_true (axes.x_low == 0.5 && axes.x_high == 2.5 && axes.y_low == 0.5 && axes.y_high == 3.5);
@@ -580,8 +545,7 @@ test_heat (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
 }
 
 /* Sizes count in their own unit: 4 activations of 2 GiB, as 1F1B holds them on the first of 4 devices. */
-static void
-test_heat_sizes (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
+static void test_heat_sizes (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
 {
   sweep_into (fixture, "s.db",
               "[sweep]\nschedule = 1f1b\ndevices = 4\nmicrobatches = 4, 8\ncosts = f=1ms,b=1ms,w=1ms,act=2GiB\n");
@@ -595,8 +559,7 @@ test_heat_sizes (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
 }
 
 /* Words have the colours of their schedules, on the map and in the key. */
-static void
-test_heat_words (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
+static void test_heat_words (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
 {
   sweep_into (fixture, "w.db",
               "[sweep]\ndevices = 4\nbandwidth-factor = 0.5, 1\ncosts = f=1ms,b=1ms,w=1ms,act=2MiB\n[zip size]\n"
@@ -612,20 +575,18 @@ test_heat_words (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
   g_assert_cmpstr (second, ==, "zb-h1");
   g_assert_cmpfloat (script_number (script, "n_words"), ==, 2);
   g_assert_cmpuint (cells->len, ==, 4);
-  for (guint row = 0; row < 4; row++)
-    {
-      guint word = number_at (cells, row, 1) > 1.5 ? 2 : 1;
+  for (guint row = 0; row < 4; row++) {
+    guint word = number_at (cells, row, 1) > 1.5 ? 2 : 1;
 
-      g_assert_cmpfloat (number_at (cells, row, 4), ==, script_element (script, "word_colour", word));
-      g_assert_cmphex ((guint32)number_at (cells, row, 4), ==, ps_plot_schedule_colour (word == 2 ? "zb-h1" : "1f1b"));
-      g_assert_cmpstr (word_at (cells, row, 3), ==, word == 2 ? "zb-h1" : "1f1b");
-    }
+    g_assert_cmpfloat (number_at (cells, row, 4), ==, script_element (script, "word_colour", word));
+    g_assert_cmphex ((guint32)number_at (cells, row, 4), ==, ps_plot_schedule_colour (word == 2 ? "zb-h1" : "1f1b"));
+    g_assert_cmpstr (word_at (cells, row, 3), ==, word == 2 ? "zb-h1" : "1f1b");
+  }
 }
 
 /* Timelines */
 
-static PsTimeline *
-fixture_timeline (const char *name)
+static PsTimeline *fixture_timeline (const char *name)
 {
   g_autofree char *path = g_test_build_filename (G_TEST_DIST, "fixtures", name, NULL), *text = NULL;
 
@@ -634,45 +595,41 @@ fixture_timeline (const char *name)
 }
 
 /* Every op a row of its device, in us, with its microbatch; every transfer from its sender to its receiver. */
-static void
-check_panel (const char *script, const PsTimeline *timeline, guint panel)
+static void check_panel (const char *script, const PsTimeline *timeline, guint panel)
 {
   g_autofree char *ops_name = g_strdup_printf ("ops%u", panel),
                   *transfers_name = g_strdup_printf ("transfers%u", panel);
   g_autoptr (GPtrArray) ops = script_block (script, ops_name), transfers = script_block (script, transfers_name);
 
   g_assert_cmpuint (ops->len, ==, timeline->ops->len);
-  for (guint i = 0; i < timeline->ops->len; i++)
-    {
-      const PsSpan *span = &g_array_index (timeline->ops, PsSpan, i);
+  for (guint i = 0; i < timeline->ops->len; i++) {
+    const PsSpan *span = &g_array_index (timeline->ops, PsSpan, i);
 
-      g_assert_cmpfloat_with_epsilon (number_at (ops, i, 0), (double)span->start_ns / 1e3, 1e-9);
-      g_assert_cmpfloat_with_epsilon (number_at (ops, i, 1), (double)span->end_ns / 1e3, 1e-9);
-      g_assert_cmpfloat (number_at (ops, i, 2), ==, span->device);
-      g_assert_cmpfloat (number_at (ops, i, 3), ==, 0);
-      g_assert_cmphex ((guint64)number_at (ops, i, 4), ==, ps_plot_op_colour (span->op.kind, 0, 1));
-      if (span->op.kind == PS_OP_O)
-        g_assert_cmpstr (word_at (ops, i, 5), ==, "");
-      else
-        g_assert_cmpuint (g_ascii_strtoull (word_at (ops, i, 5), NULL, 10), ==, span->op.microbatch);
-    }
+    g_assert_cmpfloat_with_epsilon (number_at (ops, i, 0), (double)span->start_ns / 1e3, 1e-9);
+    g_assert_cmpfloat_with_epsilon (number_at (ops, i, 1), (double)span->end_ns / 1e3, 1e-9);
+    g_assert_cmpfloat (number_at (ops, i, 2), ==, span->device);
+    g_assert_cmpfloat (number_at (ops, i, 3), ==, 0);
+    g_assert_cmphex ((guint64)number_at (ops, i, 4), ==, ps_plot_op_colour (span->op.kind, 0, 1));
+    if (span->op.kind == PS_OP_O)
+      g_assert_cmpstr (word_at (ops, i, 5), ==, "");
+    else
+      g_assert_cmpuint (g_ascii_strtoull (word_at (ops, i, 5), NULL, 10), ==, span->op.microbatch);
+  }
   g_assert_cmpuint (transfers->len, ==, timeline->transfers->len);
-  for (guint i = 0; i < timeline->transfers->len; i++)
-    {
-      const PsSpan *span = &g_array_index (timeline->transfers, PsSpan, i);
+  for (guint i = 0; i < timeline->transfers->len; i++) {
+    const PsSpan *span = &g_array_index (timeline->transfers, PsSpan, i);
 
-      g_assert_cmpfloat_with_epsilon (number_at (transfers, i, 0), (double)span->start_ns / 1e3, 1e-9);
-      g_assert_cmpfloat (number_at (transfers, i, 1), ==, span->device);
-      g_assert_cmpfloat_with_epsilon (number_at (transfers, i, 2), (double)span->end_ns / 1e3, 1e-9);
-      g_assert_cmpfloat (number_at (transfers, i, 3), ==, span->peer);
-      g_assert_cmphex ((guint)number_at (transfers, i, 4), ==, span->op.kind == PS_OP_F ? 0x222222 : 0xcc3311);
-    }
+    g_assert_cmpfloat_with_epsilon (number_at (transfers, i, 0), (double)span->start_ns / 1e3, 1e-9);
+    g_assert_cmpfloat (number_at (transfers, i, 1), ==, span->device);
+    g_assert_cmpfloat_with_epsilon (number_at (transfers, i, 2), (double)span->end_ns / 1e3, 1e-9);
+    g_assert_cmpfloat (number_at (transfers, i, 3), ==, span->peer);
+    g_assert_cmphex ((guint)number_at (transfers, i, 4), ==, span->op.kind == PS_OP_F ? 0x222222 : 0xcc3311);
+  }
 }
 
 /* The measured run above the predicted one: rows of 30 pixels, or as high as the picture that was asked for lets them
  * be, and the margins: 86 above, 44 below, 34 between, and 87 for memory. */
-static void
-test_timeline (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
+static void test_timeline (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
 {
   g_autoptr (PsTimeline) measured = fixture_timeline ("timeline-measured.json"),
                          predicted = fixture_timeline ("timeline-predicted.json");
@@ -707,19 +664,17 @@ test_timeline (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
 }
 
 /* A pair shares its row: the first op has the upper half, the second the lower. */
-static void
-test_pair (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
+static void test_pair (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
 {
   static const double halves[] = { 0, 1, -1, 0 };
   g_autoptr (PsTimeline) timeline = ps_timeline_new (PS_ORIGIN_SIMULATED, "pair", 1, 1, 4);
 
-  for (guint i = 0; i < 4; i++)
-    {
-      gint64 start = i == 2 ? 1000 : 1000 * i;
-      PsSpan span = { .op = { .microbatch = i, .paired = i == 1 }, .start_ns = start, .end_ns = start + 1000 };
+  for (guint i = 0; i < 4; i++) {
+    gint64 start = i == 2 ? 1000 : 1000 * i;
+    PsSpan span = { .op = { .microbatch = i, .paired = i == 1 }, .start_ns = start, .end_ns = start + 1000 };
 
-      g_array_append_val (timeline->ops, span);
-    }
+    g_array_append_val (timeline->ops, span);
+  }
   g_autofree char *json = ps_timeline_to_json (timeline), *script = NULL;
   write_text (fixture, "p.json", json);
   script = plot (fixture, "timeline p.json");
@@ -730,47 +685,42 @@ test_pair (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
 
 /* Rows get lower with more devices: every second of 64 is numbered. Numbers stay in their boxes: 11 pixels of height,
  * 5.9 for each letter and 3. */
-static void
-test_rows (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
+static void test_rows (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
 {
-  static const struct
-  {
+  static const struct {
     guint n_devices;
     double row;
     guint tick;
   } cases[] = { { 8, 30, 1 }, { 9, 22, 1 }, { 16, 22, 1 }, { 17, 448.0 / 17, 1 }, { 64, 7, 2 }, { 128, 4, 4 } };
 
-  for (guint i = 0; i < G_N_ELEMENTS (cases); i++)
-    {
-      guint n = cases[i].n_devices;
-      g_autoptr (PsTimeline) timeline = ps_timeline_new (PS_ORIGIN_SIMULATED, "wide", n, n, 1);
-      double values[4];
+  for (guint i = 0; i < G_N_ELEMENTS (cases); i++) {
+    guint n = cases[i].n_devices;
+    g_autoptr (PsTimeline) timeline = ps_timeline_new (PS_ORIGIN_SIMULATED, "wide", n, n, 1);
+    double values[4];
 
-      for (guint d = 0; d < n; d++)
-        {
-          PsSpan span = { .op = { .stage = (guint16)d }, .end_ns = 1000, .device = (guint16)d, .peer = (guint16)d };
+    for (guint d = 0; d < n; d++) {
+      PsSpan span = { .op = { .stage = (guint16)d }, .end_ns = 1000, .device = (guint16)d, .peer = (guint16)d };
 
-          g_array_append_val (timeline->ops, span);
-        }
-      g_autofree char *json = ps_timeline_to_json (timeline), *script = NULL;
-      write_text (fixture, "w.json", json);
-      script = plot (fixture, "timeline w.json");
-      g_assert_cmpfloat_with_epsilon (script_number (script, "row"), cases[i].row, 1e-9);
-      if (!ask_gnuplot (fixture, script,
-                        "row < 13 ? ceil(13 / row) : 1, fits(0, 9 * pixel, 0, '0'), fits(0, 8.8 * pixel, 0, '0'), "
-                        "fits(0, 99 * pixel, 1, '0')",
-                        values))
-        return;
-      g_assert_cmpfloat (values[0], ==, cases[i].tick);
-      g_assert_cmpfloat (values[1], ==, 0.92 * cases[i].row >= 11);
-      g_assert_cmpfloat (values[2], ==, 0);
-      g_assert_cmpfloat (values[3], ==, 0.46 * cases[i].row >= 11);
+      g_array_append_val (timeline->ops, span);
     }
+    g_autofree char *json = ps_timeline_to_json (timeline), *script = NULL;
+    write_text (fixture, "w.json", json);
+    script = plot (fixture, "timeline w.json");
+    g_assert_cmpfloat_with_epsilon (script_number (script, "row"), cases[i].row, 1e-9);
+    if (!ask_gnuplot (fixture, script,
+                      "row < 13 ? ceil(13 / row) : 1, fits(0, 9 * pixel, 0, '0'), fits(0, 8.8 * pixel, 0, '0'), "
+                      "fits(0, 99 * pixel, 1, '0')",
+                      values))
+      return;
+    g_assert_cmpfloat (values[0], ==, cases[i].tick);
+    g_assert_cmpfloat (values[1], ==, 0.92 * cases[i].row >= 11);
+    g_assert_cmpfloat (values[2], ==, 0);
+    g_assert_cmpfloat (values[3], ==, 0.46 * cases[i].row >= 11);
+  }
 }
 
 /* Memory pictures: both timelines on the same axes, 8 % above the most or the limit. */
-static void
-test_memory_places (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
+static void test_memory_places (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
 {
   g_autofree char *script = plot (fixture, "memory '%M' '%P'"),
                   *limit = plot (fixture, "memory '%P' --memory-limit 2KiB");
@@ -788,31 +738,28 @@ test_memory_places (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
   /* What the devices hold before their first op. */
   g_assert_cmpfloat (script_element (script, "weights_low", 1), ==, 1000);
   g_assert_cmpfloat (script_element (script, "weights_high", 1), ==, 1000);
-  for (guint i = 0; i < G_N_ELEMENTS (first); i++)
-    {
-      g_assert_cmpfloat_with_epsilon (number_at (curve, i, 0), first[i][0], 1e-9);
-      g_assert_cmpfloat (number_at (curve, i, 1), ==, first[i][1]);
-    }
+  for (guint i = 0; i < G_N_ELEMENTS (first); i++) {
+    g_assert_cmpfloat_with_epsilon (number_at (curve, i, 0), first[i][0], 1e-9);
+    g_assert_cmpfloat (number_at (curve, i, 1), ==, first[i][1]);
+  }
   g_assert_cmpuint (g_strv_length (curve->pdata[G_N_ELEMENTS (first)]), ==, 0);
   if (axes_of (fixture, script, &axes))
     g_assert_true (axes.x_low == 0 && axes.x_high == 0.096 && axes.y_low == 0 && axes.y_high == 1.08 * 1600);
 }
 
 /* The weights' band is from the least to the most that a device begins with. */
-static void
-test_memory_devices (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
+static void test_memory_devices (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
 {
   g_autoptr (PsTimeline) timeline = ps_timeline_new (PS_ORIGIN_SIMULATED, "wide", 17, 17, 1);
 
-  for (guint d = 0; d < 17; d++)
-    {
-      PsSpan span = { .op = { .stage = (guint16)d }, .end_ns = 1000, .device = (guint16)d, .peer = (guint16)d };
-      PsMemoryPoint points[] = { { .bytes = 4096 + 1024 * (d % 3), .device = (guint16)d },
-                                 { .time_ns = 500, .bytes = 9216, .device = (guint16)d } };
+  for (guint d = 0; d < 17; d++) {
+    PsSpan span = { .op = { .stage = (guint16)d }, .end_ns = 1000, .device = (guint16)d, .peer = (guint16)d };
+    PsMemoryPoint points[] = { { .bytes = 4096 + 1024 * (d % 3), .device = (guint16)d },
+                               { .time_ns = 500, .bytes = 9216, .device = (guint16)d } };
 
-      g_array_append_val (timeline->ops, span);
-      g_array_append_vals (timeline->memory, points, 2);
-    }
+    g_array_append_val (timeline->ops, span);
+    g_array_append_vals (timeline->memory, points, 2);
+  }
   g_autofree char *json = ps_timeline_to_json (timeline), *script = NULL;
   write_text (fixture, "w.json", json);
   script = plot (fixture, "memory w.json");
@@ -822,11 +769,9 @@ test_memory_devices (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
 
 /* The memory axis begins at 0, or a tenth of the spread below the least, wherever that is, if it is above a third of
  * the most; a tenth of the axis is above the most. The same points for the second device. */
-static void
-test_memory_axis (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
+static void test_memory_axis (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
 {
-  static const struct
-  {
+  static const struct {
     gint64 bytes[3];
     double bottom, top;
   } cases[] = { { { 1500, 1100, 1900 }, 1100 - 80, 1900 + 88 },
@@ -834,69 +779,61 @@ test_memory_axis (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
                 { { 601, 1800, 700 }, 601 - 119.9, 1800 + 131.89 },
                 { { 1000, 1000, 1000 }, 1000, 1010 } };
 
-  for (guint i = 0; i < G_N_ELEMENTS (cases); i++)
-    {
-      g_autoptr (PsTimeline) timeline = ps_timeline_new (PS_ORIGIN_SIMULATED, "m", 2, 2, 1);
-      g_autofree char *json = NULL, *script = NULL;
-      Axes axes;
+  for (guint i = 0; i < G_N_ELEMENTS (cases); i++) {
+    g_autoptr (PsTimeline) timeline = ps_timeline_new (PS_ORIGIN_SIMULATED, "m", 2, 2, 1);
+    g_autofree char *json = NULL, *script = NULL;
+    Axes axes;
 
-      for (guint d = 0; d < 2; d++)
-        {
-          PsSpan span = { .op = { .stage = (guint16)d }, .end_ns = 1000, .device = (guint16)d, .peer = (guint16)d };
+    for (guint d = 0; d < 2; d++) {
+      PsSpan span = { .op = { .stage = (guint16)d }, .end_ns = 1000, .device = (guint16)d, .peer = (guint16)d };
 
-          g_array_append_val (timeline->ops, span);
-          for (guint k = 0; k < 3; k++)
-            {
-              PsMemoryPoint point = { .time_ns = 100 * k, .bytes = cases[i].bytes[d ? 0 : k], .device = (guint16)d };
+      g_array_append_val (timeline->ops, span);
+      for (guint k = 0; k < 3; k++) {
+        PsMemoryPoint point = { .time_ns = 100 * k, .bytes = cases[i].bytes[d ? 0 : k], .device = (guint16)d };
 
-              g_array_append_val (timeline->memory, point);
-            }
-        }
-      json = ps_timeline_to_json (timeline);
-      write_text (fixture, "m.json", json);
-      script = plot (fixture, "timeline m.json");
-      if (!axes_of (fixture, script, &axes))
-        return;
-      g_assert_cmpfloat_with_epsilon (axes.y_low, cases[i].bottom, 1e-6);
-      g_assert_cmpfloat_with_epsilon (axes.y_high, cases[i].top, 1e-6);
+        g_array_append_val (timeline->memory, point);
+      }
     }
+    json = ps_timeline_to_json (timeline);
+    write_text (fixture, "m.json", json);
+    script = plot (fixture, "timeline m.json");
+    if (!axes_of (fixture, script, &axes))
+      return;
+    g_assert_cmpfloat_with_epsilon (axes.y_low, cases[i].bottom, 1e-6);
+    g_assert_cmpfloat_with_epsilon (axes.y_high, cases[i].top, 1e-6);
+  }
 }
 
 /* Ops below a pixel are mixed up to the end of the axis. */
-static void
-test_dense_end (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
+static void test_dense_end (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
 {
   g_autoptr (PsTimeline) timeline = ps_timeline_new (PS_ORIGIN_SIMULATED, "dense", 1, 1, 5001);
   double end = 0;
 
-  for (guint i = 0; i < 5001; i++)
-    {
-      PsSpan span = { .op = { .microbatch = i }, .start_ns = 100 * i, .end_ns = 100 * i + 100 };
+  for (guint i = 0; i < 5001; i++) {
+    PsSpan span = { .op = { .microbatch = i }, .start_ns = 100 * i, .end_ns = 100 * i + 100 };
 
-      g_array_append_val (timeline->ops, span);
-    }
+    g_array_append_val (timeline->ops, span);
+  }
   g_autofree char *json = ps_timeline_to_json (timeline), *script = NULL;
   write_text (fixture, "d.json", json);
-  for (guint width = 1000; width < 1002; width++)
-    {
-      g_autofree char *line = g_strdup_printf ("timeline d.json --size %ux300", width);
+  for (guint width = 1000; width < 1002; width++) {
+    g_autofree char *line = g_strdup_printf ("timeline d.json --size %ux300", width);
 
-      g_free (script);
-      script = plot (fixture, line);
-      g_autoptr (GPtrArray) pieces = script_block (script, "dense1");
-      for (guint i = 0; i < pieces->len; i++)
-        end = MAX (end, number_at (pieces, i, 1));
-      g_assert_cmpfloat (end, >=, script_number (script, "time_end") * (1 - 1e-9));
-    }
+    g_free (script);
+    script = plot (fixture, line);
+    g_autoptr (GPtrArray) pieces = script_block (script, "dense1");
+    for (guint i = 0; i < pieces->len; i++)
+      end = MAX (end, number_at (pieces, i, 1));
+    g_assert_cmpfloat (end, >=, script_number (script, "time_end") * (1 - 1e-9));
+  }
 }
 
 /* In colours: one device of four ops of 10 ns, the third on its second chunk, in 46 columns: label, and 40 columns, ten
  * of each op. */
-static void
-test_painted (G_GNUC_UNUSED Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
+static void test_painted (G_GNUC_UNUSED Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
 {
-  static const struct
-  {
+  static const struct {
     PsOpKind kind;
     guint16 chunk;
     guint microbatch;
@@ -909,16 +846,15 @@ test_painted (G_GNUC_UNUSED Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
   g_autoptr (GString) row = g_string_new ("  0 | ");
   const PsTimelineText style = { .columns = 46, .colour = TRUE };
 
-  for (guint i = 0; i < 4; i++)
-    {
-      PsSpan span = { .op = { .kind = ops[i].kind, .microbatch = ops[i].microbatch, .stage = ops[i].chunk },
-                      .chunk = ops[i].chunk,
-                      .start_ns = 10 * i,
-                      .end_ns = 10 * i + 10 };
+  for (guint i = 0; i < 4; i++) {
+    PsSpan span = { .op = { .kind = ops[i].kind, .microbatch = ops[i].microbatch, .stage = ops[i].chunk },
+                    .chunk = ops[i].chunk,
+                    .start_ns = 10 * i,
+                    .end_ns = 10 * i + 10 };
 
-      g_array_append_val (timeline->ops, span);
-      g_string_append_printf (row, "\033[%sm%-10u\033[0m", ops[i].paint, ops[i].microbatch);
-    }
+    g_array_append_val (timeline->ops, span);
+    g_string_append_printf (row, "\033[%sm%-10u\033[0m", ops[i].paint, ops[i].microbatch);
+  }
   timeline->iteration_ns = 40;
   g_autofree char *text = ps_timelines_to_text (&timeline, 1, &style, NULL);
   g_auto (GStrv) lines = g_strsplit (text, "\n", -1);
@@ -929,8 +865,7 @@ test_painted (G_GNUC_UNUSED Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
 
 #define ADD(path, function) g_test_add (path, Fixture, NULL, make_folder, function, clear_folder)
 
-int
-main (int argc, char **argv)
+int main (int argc, char **argv)
 {
   g_test_init (&argc, &argv, NULL);
   ADD ("/plot-places/units", test_units);

@@ -4,8 +4,7 @@
 #include <pipesim/costdb.h>
 #include <pipesim/sweep.h>
 
-typedef struct
-{
+typedef struct {
   char *folder;
   char *results;
   char *costs;
@@ -15,8 +14,7 @@ typedef struct
 static const char spec[] = "[sweep]\nschedule = 1f1b, gpipe, naive\ndevices = 4\nmicrobatches = 4..16 x2\n"
                            "costs = f=1ms,b=1ms,w=1ms,act=2MiB,wact=1MiB\nbandwidth-factor = 0.5, 1\n";
 
-static void
-fill_results (const char *path, const char *text, guint n)
+static void fill_results (const char *path, const char *text, guint n)
 {
   g_autoptr (GError) error = NULL;
   g_autoptr (PsSweep) sweep = ps_sweep_parse ("spec", text, strlen (text), &error);
@@ -29,8 +27,7 @@ fill_results (const char *path, const char *text, guint n)
   g_assert_cmpuint (progress.predicted, ==, n);
 }
 
-static void
-fill_costs (const char *path)
+static void fill_costs (const char *path)
 {
   g_autoptr (GError) error = NULL;
   g_autoptr (PsCostDb) db = ps_costdb_open (path, PS_COSTDB_WRITE, &error);
@@ -48,8 +45,7 @@ fill_costs (const char *path)
     g_assert_true (ps_costdb_store_run (db, &runs[i], NULL));
 }
 
-static void
-set_up (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
+static void set_up (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
 {
   fixture->folder = g_dir_make_tmp ("pipesim-plot-XXXXXX", NULL);
   fixture->results = g_build_filename (fixture->folder, "r.db", NULL);
@@ -58,8 +54,7 @@ set_up (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
   fill_costs (fixture->costs);
 }
 
-static void
-tear_down (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
+static void tear_down (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
 {
   remove_folder (fixture->folder);
   g_free (fixture->folder);
@@ -67,8 +62,7 @@ tear_down (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
   g_free (fixture->costs);
 }
 
-static char *
-draw (const Fixture *fixture, const char *arguments)
+static char *draw (const Fixture *fixture, const char *arguments)
 {
   g_autofree char *line = g_strconcat (arguments, " -o a.svg", NULL), *talk = NULL;
   g_autofree char *path = g_build_filename (fixture->folder, "a.svg", NULL);
@@ -83,8 +77,7 @@ draw (const Fixture *fixture, const char *arguments)
 }
 
 /* Of GPipe and 1F1B without transfers the bubble ratio is (p - 1) / (m + p - 1), of naive (p - 1) / p. */
-static void
-test_values (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
+static void test_values (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
 {
   static const char *const columns[] = { "schedule", "microbatches", "bubble_ratio", NULL };
   char *per[] = { (char *)"schedule", (char *)"microbatches", NULL };
@@ -94,19 +87,17 @@ test_values (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
 
   g_assert_cmpuint (values->n_columns, ==, 3);
   g_assert_cmpuint (values->n_rows, ==, 9 * 2); /* each bandwidth by itself */
-  for (guint i = 0; i < 9; i++)
-    {
-      const PsValue *row = &values->values[2 * i * 3];
-      gint64 m = 4 << i % 3;
+  for (guint i = 0; i < 9; i++) {
+    const PsValue *row = &values->values[2 * i * 3];
+    gint64 m = 4 << i % 3;
 
-      g_assert_cmpstr (row[0].text, ==, ((const char *[]){ "1f1b", "gpipe", "naive" })[i / 3]);
-      g_assert_cmpint (row[1].integer, ==, m);
-      g_assert_cmpfloat_with_epsilon (row[2].real, i / 3 == 2 ? 0.75 : 3.0 / (double)(m + 3), 1e-9);
-    }
+    g_assert_cmpstr (row[0].text, ==, ((const char *[]){ "1f1b", "gpipe", "naive" })[i / 3]);
+    g_assert_cmpint (row[1].integer, ==, m);
+    g_assert_cmpfloat_with_epsilon (row[2].real, i / 3 == 2 ? 0.75 : 3.0 / (double)(m + 3), 1e-9);
+  }
 }
 
-static void
-test_runs (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
+static void test_runs (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
 {
   g_autoptr (PsCostDb) db = ps_costdb_open (fixture->costs, PS_COSTDB_READ, NULL);
   g_autoptr (GPtrArray) runs = ps_costdb_runs (db, NULL);
@@ -121,8 +112,7 @@ test_runs (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
   g_assert_cmpuint (run->n_microbatches, ==, 8);
 }
 
-static void
-test_lines (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
+static void test_lines (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
 {
   g_autofree char *svg
       = draw (fixture, "sweep r.db --x microbatches --y bubble_ratio --series schedule --where bandwidth_factor=1");
@@ -139,8 +129,7 @@ test_lines (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
 }
 
 /* 1F1B looks the same whatever else is drawn: the colour of its place in the catalogue. */
-static void
-test_looks (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
+static void test_looks (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
 {
   static const char line[]
       = "sweep r.db --x microbatches --y bubble_ratio --series schedule --where bandwidth_factor=1";
@@ -158,8 +147,7 @@ test_looks (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
 }
 
 /* A line for each schedule, bandwidth and number of devices; the picture says so. A map has room for one value. */
-static void
-test_apart (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
+static void test_apart (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
 {
   static const char two[] = "[sweep]\nschedule = 1f1b, gpipe\ndevices = 2, 4\nmicrobatches = 4, 8\n"
                             "costs = f=1ms,b=1ms,w=1ms,c=1ms\nbandwidth-factor = 0.5, 1\n";
@@ -179,8 +167,7 @@ test_apart (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
                  "--pareto: p, global batch, bandwidth factor make 8 fronts, a picture shows 6; *");
 }
 
-static void
-test_where (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
+static void test_where (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
 {
   g_autofree char *svg = draw (
       fixture, "sweep r.db --x microbatches --y iteration_ns --where schedule=gpipe --where bandwidth_factor>0.5 "
@@ -192,8 +179,7 @@ test_where (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
   g_assert_nonnull (strstr (svg, "iteration time (ms)"));
 }
 
-static void
-test_pareto (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
+static void test_pareto (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
 {
   g_autofree char *svg = draw (fixture, "sweep r.db --pareto --where bandwidth_factor=1");
 
@@ -208,8 +194,7 @@ test_pareto (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
   g_assert_cmpuint (count (svg, "onmousemove"), ==, 0);
 }
 
-static void
-test_heat (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
+static void test_heat (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
 {
   g_autofree char *svg = draw (fixture, "sweep r.db --x bandwidth_factor --y microbatches --heat iteration_ns");
 
@@ -225,8 +210,7 @@ test_heat (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
 }
 
 /* Nine schedules, one for each m: seven have colours of their own, the other two share one. */
-static void
-test_heat_others (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
+static void test_heat_others (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
 {
   static const char many[] = "[sweep]\ndevices = 4\ncosts = f=1ms,b=1ms,w=1ms,act=2MiB,wact=1MiB\n[zip size]\n"
                              "microbatches = 4, 5, 6, 7, 8, 9, 10, 11, 12\n"
@@ -244,8 +228,7 @@ test_heat_others (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
 }
 
 /* |96 - 100| / 100 and |101 - 100| / 100: the lower of the two middle ones is 1 %. */
-static void
-test_accuracy (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
+static void test_accuracy (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
 {
   g_autofree char *svg = draw (fixture, "accuracy c.db");
 
@@ -257,8 +240,7 @@ test_accuracy (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
 }
 
 /* Text, without colours where standard output is no terminal, as wide as COLUMNS says. */
-static void
-test_terminal (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
+static void test_terminal (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
 {
   g_autofree char *text = NULL, *talk = NULL;
   g_auto (GStrv) lines = NULL, environment = g_get_environ ();
@@ -280,8 +262,7 @@ test_terminal (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
     g_assert_cmpuint (g_utf8_strlen (lines[i], -1), <=, 90);
 }
 
-static void
-test_refusals (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
+static void test_refusals (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
 {
   static const Refusal cases[] = {
     { "sweep r.db -o a.svg", 2, "--x: missing; give --x COLUMN --y COLUMN, or --pareto" },
@@ -313,8 +294,7 @@ test_refusals (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
   check_refusals (fixture->folder, "pipesim-plot", cases, G_N_ELEMENTS (cases));
 }
 
-static void
-test_no_runs (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
+static void test_no_runs (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
 {
   g_remove (fixture->costs);
   {
@@ -328,8 +308,7 @@ test_no_runs (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
 
 #define ADD(path, function) g_test_add (path, Fixture, NULL, set_up, function, tear_down)
 
-int
-main (int argc, char **argv)
+int main (int argc, char **argv)
 {
   g_test_init (&argc, &argv, NULL);
   ADD ("/plot-sweep/values", test_values);

@@ -5,8 +5,7 @@
 
 #include <sys/stat.h>
 
-static int
-run_plot (const InFolder *fixture, const char *path_variable, const char *arguments, char **talk)
+static int run_plot (const InFolder *fixture, const char *path_variable, const char *arguments, char **talk)
 {
   g_auto (GStrv) environment = g_get_environ ();
   g_autofree char *line = with_timelines (arguments);
@@ -16,8 +15,7 @@ run_plot (const InFolder *fixture, const char *path_variable, const char *argume
   return run_program (fixture->folder, "pipesim-plot", line, environment, NULL, talk);
 }
 
-static char *
-draw (const InFolder *fixture, const char *arguments, const char *name, gsize *length)
+static char *draw (const InFolder *fixture, const char *arguments, const char *name, gsize *length)
 {
   g_autofree char *talk = NULL, *path = g_build_filename (fixture->folder, name, NULL);
   g_autofree char *line = g_strdup_printf ("%s -o %s", arguments, name);
@@ -33,16 +31,14 @@ draw (const InFolder *fixture, const char *arguments, const char *name, gsize *l
 }
 
 /* Boxes are filled polygons; those of one colour belong to one kind. */
-static guint
-count_boxes (const char *svg, int r, int g, int b)
+static guint count_boxes (const char *svg, int r, int g, int b)
 {
   g_autofree char *fill = g_strdup_printf ("fill = 'rgb(%3d, %3d, %3d)'", r, g, b);
 
   return count (svg, fill);
 }
 
-static void
-test_svg (InFolder *fixture, G_GNUC_UNUSED gconstpointer data)
+static void test_svg (InFolder *fixture, G_GNUC_UNUSED gconstpointer data)
 {
   g_autofree char *svg = NULL;
 
@@ -62,8 +58,7 @@ test_svg (InFolder *fixture, G_GNUC_UNUSED gconstpointer data)
 }
 
 /* Lines in the colours of forwards and backwards: one for each transfer, the file has one of each. */
-static void
-test_transfers (InFolder *fixture, G_GNUC_UNUSED gconstpointer data)
+static void test_transfers (InFolder *fixture, G_GNUC_UNUSED gconstpointer data)
 {
   g_autofree char *with = NULL, *without = NULL;
 
@@ -77,27 +72,25 @@ test_transfers (InFolder *fixture, G_GNUC_UNUSED gconstpointer data)
 }
 
 /* Devices with an F of 1 us and a BW of 2 us for each microbatch, and the messages of the F. */
-static void
-write_long (const InFolder *fixture, guint n_devices, guint n_microbatches)
+static void write_long (const InFolder *fixture, guint n_devices, guint n_microbatches)
 {
   g_autoptr (PsTimeline) timeline = ps_timeline_new (PS_ORIGIN_SIMULATED, "long", n_devices, n_devices, n_microbatches);
   g_autofree char *path = g_build_filename (fixture->folder, "long.json", NULL), *text = NULL;
 
-  for (guint i = 0; i < 2 * n_devices * n_microbatches; i++)
-    {
-      guint device = i / (2 * n_microbatches), microbatch = i / 2 % n_microbatches;
-      gint64 start_ns = 1000 * (3 * microbatch + i % 2);
-      PsSpan span = { .op = { .kind = i % 2 ? PS_OP_BW : PS_OP_F, .microbatch = microbatch, .stage = (guint16)device },
-                      .device = (guint16)device,
-                      .peer = (guint16)device,
-                      .start_ns = start_ns,
-                      .end_ns = start_ns + (i % 2 ? 2000 : 1000) };
+  for (guint i = 0; i < 2 * n_devices * n_microbatches; i++) {
+    guint device = i / (2 * n_microbatches), microbatch = i / 2 % n_microbatches;
+    gint64 start_ns = 1000 * (3 * microbatch + i % 2);
+    PsSpan span = { .op = { .kind = i % 2 ? PS_OP_BW : PS_OP_F, .microbatch = microbatch, .stage = (guint16)device },
+                    .device = (guint16)device,
+                    .peer = (guint16)device,
+                    .start_ns = start_ns,
+                    .end_ns = start_ns + (i % 2 ? 2000 : 1000) };
 
-      g_array_append_val (timeline->ops, span);
-      span.peer++;
-      if (i % 2 == 0 && span.peer < n_devices)
-        g_array_append_val (timeline->transfers, span);
-    }
+    g_array_append_val (timeline->ops, span);
+    span.peer++;
+    if (i % 2 == 0 && span.peer < n_devices)
+      g_array_append_val (timeline->transfers, span);
+  }
   ps_timeline_sort (timeline);
   text = ps_timeline_to_json (timeline);
   g_assert_true (g_file_set_contents (path, text, -1, NULL));
@@ -105,8 +98,7 @@ write_long (const InFolder *fixture, guint n_devices, guint n_microbatches)
 
 /* Boxes too thin to be seen one by one are pieces of lines, else the picture would take megabytes: 16 devices times 280
  * ops of 1.3 and 2.6 pixels. */
-static void
-test_svg_long (InFolder *fixture, G_GNUC_UNUSED gconstpointer data)
+static void test_svg_long (InFolder *fixture, G_GNUC_UNUSED gconstpointer data)
 {
   g_autofree char *svg = NULL;
   gsize length;
@@ -124,8 +116,7 @@ test_svg_long (InFolder *fixture, G_GNUC_UNUSED gconstpointer data)
 
 /* Below a pixel, 6,000 ops as columns: a third of F (0, 114, 178) and two of BW (213, 94, 0) are (142, 101, 59), to
  * steps of 17 (136, 102, 51). Of the 1,500 messages those remain that are 3 of the 1108 pixels apart. */
-static void
-test_svg_dense (InFolder *fixture, G_GNUC_UNUSED gconstpointer data)
+static void test_svg_dense (InFolder *fixture, G_GNUC_UNUSED gconstpointer data)
 {
   g_autofree char *svg = NULL, *transfers = NULL;
   gsize length, with_transfers;
@@ -143,8 +134,7 @@ test_svg_dense (InFolder *fixture, G_GNUC_UNUSED gconstpointer data)
   g_assert_cmpuint (with_transfers - length, <, 1108 / 3 * 50);
 }
 
-static void
-test_svg_two (InFolder *fixture, G_GNUC_UNUSED gconstpointer data)
+static void test_svg_two (InFolder *fixture, G_GNUC_UNUSED gconstpointer data)
 {
   g_autofree char *svg = NULL;
   const char *simulated, *measured;
@@ -164,8 +154,7 @@ test_svg_two (InFolder *fixture, G_GNUC_UNUSED gconstpointer data)
 }
 
 /* What gnuplot could take for an end of the string, a command, a macro, a format or markup. */
-static void
-test_hostile (InFolder *fixture, G_GNUC_UNUSED gconstpointer data)
+static void test_hostile (InFolder *fixture, G_GNUC_UNUSED gconstpointer data)
 {
   static const char *const texts[] = { "'quoted'",
                                        "it''s 1.05",
@@ -179,26 +168,24 @@ test_hostile (InFolder *fixture, G_GNUC_UNUSED gconstpointer data)
 
   if (!have_program ("gnuplot"))
     return;
-  for (gsize i = 0; i < G_N_ELEMENTS (texts); i++)
-    {
-      g_autoptr (PsTimeline) timeline = ps_timeline_new (PS_ORIGIN_SIMULATED, texts[i], 1, 1, 1);
-      g_autofree char *path = g_build_filename (fixture->folder, "hostile.json", NULL), *json = NULL, *svg = NULL;
-      g_autofree char *title = g_shell_quote (texts[i]), *arguments = NULL, *line = ps_format_line (texts[i]);
-      g_autoptr (GString) drawn = g_string_new (line);
+  for (gsize i = 0; i < G_N_ELEMENTS (texts); i++) {
+    g_autoptr (PsTimeline) timeline = ps_timeline_new (PS_ORIGIN_SIMULATED, texts[i], 1, 1, 1);
+    g_autofree char *path = g_build_filename (fixture->folder, "hostile.json", NULL), *json = NULL, *svg = NULL;
+    g_autofree char *title = g_shell_quote (texts[i]), *arguments = NULL, *line = ps_format_line (texts[i]);
+    g_autoptr (GString) drawn = g_string_new (line);
 
-      g_array_append_val (timeline->ops, span);
-      json = ps_timeline_to_json (timeline);
-      g_assert_true (g_file_set_contents (path, json, -1, NULL));
-      arguments = g_strdup_printf ("timeline hostile.json --title %s", title);
-      svg = draw (fixture, arguments, "a.svg", NULL);
-      g_string_replace (drawn, "&", "&amp;", 0);
-      g_string_replace (drawn, "<", "&lt;", 0);
-      g_assert_cmpuint (count (svg, drawn->str), ==, 2); /* the title and the name of the schedule */
-    }
+    g_array_append_val (timeline->ops, span);
+    json = ps_timeline_to_json (timeline);
+    g_assert_true (g_file_set_contents (path, json, -1, NULL));
+    arguments = g_strdup_printf ("timeline hostile.json --title %s", title);
+    svg = draw (fixture, arguments, "a.svg", NULL);
+    g_string_replace (drawn, "&", "&amp;", 0);
+    g_string_replace (drawn, "<", "&lt;", 0);
+    g_assert_cmpuint (count (svg, drawn->str), ==, 2); /* the title and the name of the schedule */
+  }
 }
 
-static void
-test_png (InFolder *fixture, G_GNUC_UNUSED gconstpointer data)
+static void test_png (InFolder *fixture, G_GNUC_UNUSED gconstpointer data)
 {
   g_autofree char *png = NULL;
   gsize length;
@@ -212,8 +199,7 @@ test_png (InFolder *fixture, G_GNUC_UNUSED gconstpointer data)
   g_assert_cmpmem (png + 16, 8, "\0\0\x02\x80\0\0\x01\x40", 8);
 }
 
-static void
-test_pdf (InFolder *fixture, G_GNUC_UNUSED gconstpointer data)
+static void test_pdf (InFolder *fixture, G_GNUC_UNUSED gconstpointer data)
 {
   g_autofree char *pdf = NULL;
 
@@ -223,8 +209,7 @@ test_pdf (InFolder *fixture, G_GNUC_UNUSED gconstpointer data)
   g_assert_true (g_str_has_prefix (pdf, "%PDF-"));
 }
 
-static void
-test_memory (InFolder *fixture, G_GNUC_UNUSED gconstpointer data)
+static void test_memory (InFolder *fixture, G_GNUC_UNUSED gconstpointer data)
 {
   g_autofree char *svg = NULL;
 
@@ -236,8 +221,7 @@ test_memory (InFolder *fixture, G_GNUC_UNUSED gconstpointer data)
   g_assert_cmpuint (count (svg, "device 1"), ==, 2);
 }
 
-static void
-test_refusals (InFolder *fixture, G_GNUC_UNUSED gconstpointer data)
+static void test_refusals (InFolder *fixture, G_GNUC_UNUSED gconstpointer data)
 {
   static const Refusal cases[] = {
     { "", 2, "'' is nothing to draw; there are timeline, memory, sweep, loss, accuracy, calibration" },
@@ -263,8 +247,7 @@ test_refusals (InFolder *fixture, G_GNUC_UNUSED gconstpointer data)
   check_refusals (fixture->folder, "pipesim-plot", cases, G_N_ELEMENTS (cases));
 }
 
-static void
-test_unwritable (InFolder *fixture, G_GNUC_UNUSED gconstpointer data)
+static void test_unwritable (InFolder *fixture, G_GNUC_UNUSED gconstpointer data)
 {
   g_autofree char *talk = NULL;
 
@@ -276,8 +259,7 @@ test_unwritable (InFolder *fixture, G_GNUC_UNUSED gconstpointer data)
   g_assert_cmpuint (count_files (fixture->folder), ==, 0);
 }
 
-static void
-test_no_gnuplot (InFolder *fixture, G_GNUC_UNUSED gconstpointer data)
+static void test_no_gnuplot (InFolder *fixture, G_GNUC_UNUSED gconstpointer data)
 {
   g_autofree char *talk = NULL;
 
@@ -288,11 +270,9 @@ test_no_gnuplot (InFolder *fixture, G_GNUC_UNUSED gconstpointer data)
 
 /* A gnuplot that fails after much talk, one that draws half a picture, and one that ends before it has read its script.
  */
-static void
-test_broken_gnuplot (InFolder *fixture, G_GNUC_UNUSED gconstpointer data)
+static void test_broken_gnuplot (InFolder *fixture, G_GNUC_UNUSED gconstpointer data)
 {
-  static const struct
-  {
+  static const struct {
     const char *script;
     const char *talk;
   } cases[] = {
@@ -304,23 +284,21 @@ test_broken_gnuplot (InFolder *fixture, G_GNUC_UNUSED gconstpointer data)
   g_autofree char *gnuplot = g_build_filename (fixture->folder, "gnuplot", NULL);
   g_autofree char *path_variable = g_strconcat (fixture->folder, ":/usr/bin:/bin", NULL);
 
-  for (gsize i = 0; i < G_N_ELEMENTS (cases); i++)
-    {
-      g_autofree char *script = g_strdup_printf ("#!/bin/sh\n%s\n", cases[i].script), *talk = NULL;
+  for (gsize i = 0; i < G_N_ELEMENTS (cases); i++) {
+    g_autofree char *script = g_strdup_printf ("#!/bin/sh\n%s\n", cases[i].script), *talk = NULL;
 
-      g_assert_true (g_file_set_contents (gnuplot, script, -1, NULL));
-      g_assert_cmpint (g_chmod (gnuplot, 0755), ==, 0);
-      g_assert_cmpint (run_plot (fixture, path_variable, "timeline '%P' -o a.svg", &talk), ==, 1);
-      if (!g_pattern_match_simple (cases[i].talk, talk))
-        g_assert_cmpstr (talk, ==, cases[i].talk);
-      g_assert_cmpuint (count_files (fixture->folder), ==, 1); /* the gnuplot */
-    }
+    g_assert_true (g_file_set_contents (gnuplot, script, -1, NULL));
+    g_assert_cmpint (g_chmod (gnuplot, 0755), ==, 0);
+    g_assert_cmpint (run_plot (fixture, path_variable, "timeline '%P' -o a.svg", &talk), ==, 1);
+    if (!g_pattern_match_simple (cases[i].talk, talk))
+      g_assert_cmpstr (talk, ==, cases[i].talk);
+    g_assert_cmpuint (count_files (fixture->folder), ==, 1); /* the gnuplot */
+  }
 }
 
 #define ADD(path, function) g_test_add (path, InFolder, NULL, make_folder, function, clear_folder)
 
-int
-main (int argc, char **argv)
+int main (int argc, char **argv)
 {
   g_test_init (&argc, &argv, NULL);
   ADD ("/plot/svg", test_svg);

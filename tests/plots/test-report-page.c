@@ -5,8 +5,7 @@
 
 #include <json-glib/json-glib.h>
 
-typedef struct
-{
+typedef struct {
   char *folder;
   char *predicted;
 } Fixture;
@@ -14,8 +13,7 @@ typedef struct
 static const char spec[] = "[sweep]\nschedule = 1f1b, gpipe\ndevices = 2, 4\nmicrobatches = 8\n"
                            "costs = f=1ms,b=1ms,w=1ms,act=2MiB,wact=1MiB\n";
 
-static void
-sweep_into (const Fixture *fixture, const char *name, const char *text)
+static void sweep_into (const Fixture *fixture, const char *name, const char *text)
 {
   g_autoptr (GError) error = NULL;
   g_autofree char *path = g_build_filename (fixture->folder, name, NULL);
@@ -28,24 +26,21 @@ sweep_into (const Fixture *fixture, const char *name, const char *text)
   fine (ps_sweep_run (sweep, results, &run, &progress, &error));
 }
 
-static void
-set_up (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
+static void set_up (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
 {
   fixture->folder = g_dir_make_tmp ("pipesim-report-XXXXXX", NULL);
   fixture->predicted = g_test_build_filename (G_TEST_DIST, "fixtures", "timeline-predicted.json", NULL);
   sweep_into (fixture, "r.db", spec);
 }
 
-static void
-tear_down (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
+static void tear_down (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
 {
   remove_folder (fixture->folder);
   g_free (fixture->folder);
   g_free (fixture->predicted);
 }
 
-static char *
-write_page (const Fixture *fixture, const char *arguments)
+static char *write_page (const Fixture *fixture, const char *arguments)
 {
   g_autofree char *both = g_strconcat (arguments, " -o a.html", NULL), *line = with_timelines (both), *talk = NULL;
   g_autofree char *path = g_build_filename (fixture->folder, "a.html", NULL);
@@ -58,8 +53,7 @@ write_page (const Fixture *fixture, const char *arguments)
 }
 
 /* The ops of the page's timelines. */
-static JsonNode *
-embedded (const char *page)
+static JsonNode *embedded (const char *page)
 {
   static const char begin[] = "<script type=\"application/json\" id=\"timelines\">";
   const char *from = strstr (page, begin), *to;
@@ -74,8 +68,7 @@ embedded (const char *page)
   return node;
 }
 
-static void
-test_structure (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
+static void test_structure (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
 {
   static const char *const once[] = { "<!DOCTYPE html>",      "</html>",
                                       "<table id=\"best\">",  "id=\"circumstances\"",
@@ -105,8 +98,7 @@ test_structure (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
 }
 
 /* A schedule's name that would end the script. */
-static void
-test_hostile_name (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
+static void test_hostile_name (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
 {
   g_autofree char *path = g_build_filename (fixture->folder, "t.json", NULL), *text = NULL, *page = NULL;
   g_autoptr (JsonNode) timelines = NULL;
@@ -125,8 +117,7 @@ test_hostile_name (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
 }
 
 /* Two schedules on 2 and on 4 devices: a heading and four rows; four marks, which say what they are. */
-static void
-test_contents (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
+static void test_contents (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
 {
   g_autofree char *page = NULL;
 
@@ -141,8 +132,7 @@ test_contents (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
 }
 
 /* On 2 and on 4 devices 1F1B is as fast as GPipe with less memory: p * 8 F and as many BW, (8 + p - 1) * 3 ms. */
-static void
-test_simulated (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
+static void test_simulated (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
 {
   g_autofree char *page = NULL;
 
@@ -153,17 +143,16 @@ test_simulated (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
   JsonArray *timelines = json_node_get_array (node);
 
   g_assert_cmpuint (json_array_get_length (timelines), ==, 2);
-  for (guint i = 0; i < 2; i++)
-    {
-      JsonObject *timeline = json_array_get_object_element (timelines, i);
-      guint p = i ? 4 : 2;
+  for (guint i = 0; i < 2; i++) {
+    JsonObject *timeline = json_array_get_object_element (timelines, i);
+    guint p = i ? 4 : 2;
 
-      g_assert_cmpstr (json_object_get_string_member (timeline, "schedule"), ==, "1f1b");
-      g_assert_cmpstr (json_object_get_string_member (timeline, "origin"), ==, "simulated");
-      g_assert_cmpint (json_object_get_int_member (timeline, "devices"), ==, p);
-      g_assert_cmpint (json_object_get_int_member (timeline, "iteration_ns"), ==, (8 + p - 1) * 3000000);
-      g_assert_cmpuint (json_array_get_length (json_object_get_array_member (timeline, "ops")), ==, p * 8 * 2);
-    }
+    g_assert_cmpstr (json_object_get_string_member (timeline, "schedule"), ==, "1f1b");
+    g_assert_cmpstr (json_object_get_string_member (timeline, "origin"), ==, "simulated");
+    g_assert_cmpint (json_object_get_int_member (timeline, "devices"), ==, p);
+    g_assert_cmpint (json_object_get_int_member (timeline, "iteration_ns"), ==, (8 + p - 1) * 3000000);
+    g_assert_cmpuint (json_array_get_length (json_object_get_array_member (timeline, "ops")), ==, p * 8 * 2);
+  }
   /* A box for each op. */
   g_assert_cmpuint (count (page, "<polygon fill = "), >=, (2 + 4) * 8 * 2);
   g_assert_nonnull (strstr (page, "simulated again from what the database holds"));
@@ -171,8 +160,7 @@ test_simulated (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
 }
 
 /* Files come after those of the database, and --where counts for both. */
-static void
-test_timelines (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
+static void test_timelines (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
 {
   g_autofree char *page = NULL;
 
@@ -191,8 +179,7 @@ test_timelines (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
 }
 
 /* A model that has changed since: the figures stay, and the page says why it has no timelines. */
-static void
-test_changed (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
+static void test_changed (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
 {
   const char model[] = "[model]\nlayers = 8\nhidden = 64\nheads = 4\nsequence = 32\nvocabulary = 100\n"
                        "microbatch_size = 1\nprecision = fp32\nmlp = gelu\nflash_attention = false\n";
@@ -221,8 +208,7 @@ test_changed (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
 }
 
 /* Of 102 bandwidths the page has pictures for 100. */
-static void
-test_many (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
+static void test_many (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
 {
   g_autoptr (GString) spec = g_string_new ("[sweep]\nschedule = 1f1b\ndevices = 2\nmicrobatches = 2\n"
                                            "costs = f=1ms,b=1ms,w=1ms,c=1ms,act=2MiB\nbandwidth-factor = 1");
@@ -239,8 +225,7 @@ test_many (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
   g_assert_cmpuint (count (page, " 2 pictures are left out, "), ==, 1);
 }
 
-static void
-test_refusals (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
+static void test_refusals (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
 {
   static const Refusal cases[] = {
     { "", 2, "no database; give the RESULTS.db of pipesim sweep" },
@@ -259,8 +244,7 @@ test_refusals (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
 
 /* Loads a page in a browser, with a script at its end whose answers go into the title. Returns the document as it is
  * then; nothing may be said on the console. NULL, and the test is skipped, without a browser. */
-static char *
-browse (const Fixture *fixture, const char *arguments, const char *script)
+static char *browse (const Fixture *fixture, const char *arguments, const char *script)
 {
   g_autofree char *page = NULL, *talk = NULL, *path = g_build_filename (fixture->folder, "a.html", NULL);
   g_autofree char *option = g_strdup_printf ("--user-data-dir=%s/profile", fixture->folder);
@@ -310,8 +294,7 @@ static const char gestures[]
       "seen.push ([...document.querySelectorAll ('figure.timeline')].map ((one) => one.hidden).join ());";
 
 /* The script runs: it shows what is chosen, says what is under the pointer, and enlarges and moves. */
-static void
-test_browser (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
+static void test_browser (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
 {
   g_autofree char *drawn = browse (fixture, "r.db '%P'", gestures);
 
@@ -328,8 +311,7 @@ test_browser (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
 
 /* Numbers are seen where their boxes have room, and so are ticks of single ms: 8 microbatches in a window of 320
  * pixels, all of it and a tenth. The tick at 10 ms is always seen. */
-static void
-test_numbers (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
+static void test_numbers (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
 {
   g_autofree char *drawn = browse (
       fixture, "r.db",
@@ -347,8 +329,7 @@ test_numbers (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
 }
 
 /* Where two bandwidths are held apart, the table and the front are those of the chosen one. */
-static void
-test_choices (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
+static void test_choices (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
 {
   sweep_into (fixture, "two.db",
               "[sweep]\nschedule = 1f1b, gpipe\ndevices = 2\nmicrobatches = 8\nbandwidth-factor = 0.5, 1\n"
@@ -368,8 +349,7 @@ test_choices (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
 
 #define ADD(path, function) g_test_add (path, Fixture, NULL, set_up, function, tear_down)
 
-int
-main (int argc, char **argv)
+int main (int argc, char **argv)
 {
   g_test_init (&argc, &argv, NULL);
   ADD ("/report-page/structure", test_structure);

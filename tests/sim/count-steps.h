@@ -6,8 +6,7 @@
 
 extern guint64 ps_n_steps;
 
-static inline gpointer
-ps_count_step (const GArray *array)
+static inline gpointer ps_count_step (const GArray *array)
 {
   ps_n_steps++;
   return array->data;

@@ -5,16 +5,14 @@
 
 #include <pipesim/answer.h>
 
-typedef struct
-{
+typedef struct {
   PsProgram *program;
   PsCosts *costs;
   PsSimulation *simulation;
   PsExplanation *explanation;
 } Case;
 
-static inline void
-case_clear (Case *test)
+static inline void case_clear (Case *test)
 {
   g_clear_pointer (&test->explanation, ps_explanation_free);
   g_clear_pointer (&test->simulation, ps_simulation_free);
@@ -23,8 +21,7 @@ case_clear (Case *test)
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Case, case_clear)
 
-static inline void
-explain (Case *test, PsProgram *program, PsCosts *costs)
+static inline void explain (Case *test, PsProgram *program, PsCosts *costs)
 {
   test->program = program;
   test->costs = costs;
@@ -34,8 +31,7 @@ explain (Case *test, PsProgram *program, PsCosts *costs)
                                   test->simulation->makespan_ns + test->simulation->optimizer_ns);
 }
 
-static inline void
-explain_family (Case *test, const char *name, guint p, guint m, const char *costs)
+static inline void explain_family (Case *test, const char *name, guint p, guint m, const char *costs)
 {
   const PsFamily *family = ps_family_find (name);
   PsCosts *parsed = fine (ps_costs_parse (costs, p, family->default_chunks, &error));

@@ -3,8 +3,7 @@
 #include "metamorphic.h"
 #include "random-schedule.h"
 
-void
-meta_draw_clear (MetaDraw *draw)
+void meta_draw_clear (MetaDraw *draw)
 {
   g_free (draw->schedule);
   if (draw->options != NULL)
@@ -12,33 +11,28 @@ meta_draw_clear (MetaDraw *draw)
   *draw = (MetaDraw){ .schedule = NULL };
 }
 
-guint
-meta_below (MetaProperty *property, guint n)
+guint meta_below (MetaProperty *property, guint n)
 {
   return random_below (property->rand, n);
 }
 
-gboolean
-meta_one_in (MetaProperty *property, guint n)
+gboolean meta_one_in (MetaProperty *property, guint n)
 {
   return meta_below (property, n) == 0;
 }
 
-gboolean
-meta_any_family (G_GNUC_UNUSED const PsFamily *family)
+gboolean meta_any_family (G_GNUC_UNUSED const PsFamily *family)
 {
   return TRUE;
 }
 
-gboolean
-meta_fixed_order (const PsFamily *family)
+gboolean meta_fixed_order (const PsFamily *family)
 {
   return !family->uses_costs;
 }
 
 /* Whether the family takes these sizes. */
-static gboolean
-try_sizes (MetaDraw *draw, const PsFamily *family)
+static gboolean try_sizes (MetaDraw *draw, const PsFamily *family)
 {
   PsFamilySetting setting = { .n_devices = draw->p,
                               .n_microbatches = draw->m,
@@ -56,8 +50,7 @@ try_sizes (MetaDraw *draw, const PsFamily *family)
   return TRUE;
 }
 
-gboolean
-meta_draw_family (MetaProperty *property, MetaDraw *draw, MetaWanted wanted)
+gboolean meta_draw_family (MetaProperty *property, MetaDraw *draw, MetaWanted wanted)
 {
   guint n;
   const PsFamily *const *families = ps_family_table (&n);
@@ -67,30 +60,26 @@ meta_draw_family (MetaProperty *property, MetaDraw *draw, MetaWanted wanted)
     family = families[meta_below (property, n)];
   while (!wanted (family));
   draw->options = g_string_new (NULL);
-  for (guint tries = 0; tries < 50; tries++)
-    {
-      draw->p = 1 + meta_below (property, 5);
-      draw->m = 1 + meta_below (property, meta_one_in (property, 4) ? 14 : 8);
-      draw->v = meta_one_in (property, 3) ? 1 + meta_below (property, 4) : family->default_chunks;
-      draw->slices = family->default_slices > 0 ? 1 + meta_below (property, 4) : 0;
-      draw->group = family->groups && meta_one_in (property, 3) ? 1 + meta_below (property, draw->m) : 0;
-      if (try_sizes (draw, family))
-        return TRUE;
-    }
+  for (guint tries = 0; tries < 50; tries++) {
+    draw->p = 1 + meta_below (property, 5);
+    draw->m = 1 + meta_below (property, meta_one_in (property, 4) ? 14 : 8);
+    draw->v = meta_one_in (property, 3) ? 1 + meta_below (property, 4) : family->default_chunks;
+    draw->slices = family->default_slices > 0 ? 1 + meta_below (property, 4) : 0;
+    draw->group = family->groups && meta_one_in (property, 3) ? 1 + meta_below (property, draw->m) : 0;
+    if (try_sizes (draw, family))
+      return TRUE;
+  }
   return FALSE;
 }
 
-void
-meta_draw_schedule (MetaProperty *property, MetaDraw *draw)
+void meta_draw_schedule (MetaProperty *property, MetaDraw *draw)
 {
   g_autoptr (PsSchedule) schedule = NULL;
 
-  do
-    {
-      g_clear_pointer (&schedule, ps_schedule_free);
-      schedule = random_schedule (property->rand, meta_one_in (property, 2));
-    }
-  while (schedule->placement->n_stages % schedule->placement->n_devices != 0);
+  do {
+    g_clear_pointer (&schedule, ps_schedule_free);
+    schedule = random_schedule (property->rand, meta_one_in (property, 2));
+  } while (schedule->placement->n_stages % schedule->placement->n_devices != 0);
   g_autofree char *text = ps_schedule_to_json (schedule);
   draw->schedule = meta_write_file (property, "random.json", text);
   draw->options = g_string_new (NULL);
@@ -99,8 +88,7 @@ meta_draw_schedule (MetaProperty *property, MetaDraw *draw)
   draw->n_stages = schedule->placement->n_stages;
 }
 
-static guint
-n_listed (const MetaDraw *draw, PsCostKey key)
+static guint n_listed (const MetaDraw *draw, PsCostKey key)
 {
   if (key == PS_COST_OP || key == PS_COST_POST)
     return 1;
@@ -108,8 +96,7 @@ n_listed (const MetaDraw *draw, PsCostKey key)
 }
 
 /* From least to most units. */
-static void
-give (MetaProperty *property, MetaDraw *draw, PsCostKey key, guint least, guint most, gboolean listed)
+static void give (MetaProperty *property, MetaDraw *draw, PsCostKey key, guint least, guint most, gboolean listed)
 {
   guint n = listed && n_listed (draw, key) > 0 ? n_listed (draw, key) : 1;
 
@@ -119,8 +106,7 @@ give (MetaProperty *property, MetaDraw *draw, PsCostKey key, guint least, guint 
 }
 
 /* A part of another key, value by value. */
-static void
-give_part (MetaProperty *property, MetaDraw *draw, PsCostKey key, PsCostKey whole)
+static void give_part (MetaProperty *property, MetaDraw *draw, PsCostKey key, PsCostKey whole)
 {
   draw->costs.n[key] = draw->costs.n[whole];
   for (guint i = 0; i < draw->costs.n[key]; i++)
@@ -128,8 +114,7 @@ give_part (MetaProperty *property, MetaDraw *draw, PsCostKey key, PsCostKey whol
         = META_UNIT * (gint64)meta_below (property, (guint)(draw->costs.value[whole][i] / META_UNIT) + 1);
 }
 
-void
-meta_draw_plain (MetaProperty *property, MetaDraw *draw)
+void meta_draw_plain (MetaProperty *property, MetaDraw *draw)
 {
   gboolean listed = meta_one_in (property, 4);
 
@@ -141,24 +126,21 @@ meta_draw_plain (MetaProperty *property, MetaDraw *draw)
 }
 
 /* BW and pairs from half of what their parts take to a little more. */
-static void
-draw_joined (MetaProperty *property, MetaDraw *draw, PsCostKey key)
+static void draw_joined (MetaProperty *property, MetaDraw *draw, PsCostKey key)
 {
   MetaCosts *costs = &draw->costs;
 
   costs->n[key] = costs->n[PS_COST_F];
-  for (guint i = 0; i < costs->n[key]; i++)
-    {
-      gint64 sum = costs->value[PS_COST_B][i] + costs->value[PS_COST_W][i]
-                   + (key == PS_COST_PAIR ? costs->value[PS_COST_F][i] : 0);
-      guint half = (guint)(sum / 2 / META_UNIT);
+  for (guint i = 0; i < costs->n[key]; i++) {
+    gint64 sum = costs->value[PS_COST_B][i] + costs->value[PS_COST_W][i]
+                 + (key == PS_COST_PAIR ? costs->value[PS_COST_F][i] : 0);
+    guint half = (guint)(sum / 2 / META_UNIT);
 
-      costs->value[key][i] = META_UNIT * (gint64)(half + meta_below (property, half + 3));
-    }
+    costs->value[key][i] = META_UNIT * (gint64)(half + meta_below (property, half + 3));
+  }
 }
 
-void
-meta_draw_costs (MetaProperty *property, MetaDraw *draw)
+void meta_draw_costs (MetaProperty *property, MetaDraw *draw)
 {
   static const PsCostKey rare[]
       = { PS_COST_O, PS_COST_REDUCE, PS_COST_REDUCE2, PS_COST_R, PS_COST_HOST, PS_COST_OP, PS_COST_POST };
@@ -174,8 +156,7 @@ meta_draw_costs (MetaProperty *property, MetaDraw *draw)
       give (property, draw, rare[i], 1, 9, listed);
 }
 
-void
-meta_draw_memory (MetaProperty *property, MetaDraw *draw)
+void meta_draw_memory (MetaProperty *property, MetaDraw *draw)
 {
   if (meta_one_in (property, 2))
     give (property, draw, PS_COST_WEIGHTS, 0, 9, meta_one_in (property, 2));
@@ -187,20 +168,17 @@ meta_draw_memory (MetaProperty *property, MetaDraw *draw)
     give_part (property, draw, PS_COST_KEEP, PS_COST_ACT);
 }
 
-void
-meta_draw_messages (MetaProperty *property, MetaDraw *draw)
+void meta_draw_messages (MetaProperty *property, MetaDraw *draw)
 {
   give (property, draw, PS_COST_MSG, 0, 6, meta_one_in (property, 3));
 }
 
-static gboolean
-draws (MetaProperty *property, MetaOptions options, MetaOptions option)
+static gboolean draws (MetaProperty *property, MetaOptions options, MetaOptions option)
 {
   return (options & option) != 0 && meta_one_in (property, 3);
 }
 
-static void
-draw_channel_options (MetaProperty *property, MetaDraw *draw, MetaOptions options)
+static void draw_channel_options (MetaProperty *property, MetaDraw *draw, MetaOptions options)
 {
   static const char *const bandwidths[] = { "0.1", "0.5", "2", "3" };
 
@@ -222,8 +200,7 @@ draw_channel_options (MetaProperty *property, MetaDraw *draw, MetaOptions option
                             bandwidths[meta_below (property, G_N_ELEMENTS (bandwidths))]);
 }
 
-static void
-draw_speeds (MetaProperty *property, MetaDraw *draw)
+static void draw_speeds (MetaProperty *property, MetaDraw *draw)
 {
   static const char *const speeds[] = { "0.5", "0.8", "1", "1.5" };
 
@@ -233,8 +210,7 @@ draw_speeds (MetaProperty *property, MetaDraw *draw)
                             i > 1 ? ":" : "");
 }
 
-void
-meta_draw_options (MetaProperty *property, MetaDraw *draw, MetaOptions options)
+void meta_draw_options (MetaProperty *property, MetaDraw *draw, MetaOptions options)
 {
   draw_channel_options (property, draw, options);
   if (draws (property, options, META_SPEED))
@@ -251,24 +227,21 @@ meta_draw_options (MetaProperty *property, MetaDraw *draw, MetaOptions options)
     g_string_append (draw->options, " --recompute full");
 }
 
-static void
-append_costs (GString *line, const MetaCosts *costs)
+static void append_costs (GString *line, const MetaCosts *costs)
 {
   const char *separator = " --costs ";
 
-  for (guint key = 0; key < PS_N_COST_KEYS; key++)
-    {
-      for (guint i = 0; i < costs->n[key]; i++)
-        g_string_append_printf (line, "%s%s%s%" G_GINT64_FORMAT "%s", i ? ":" : separator,
-                                i ? "" : ps_cost_key_name ((PsCostKey)key), i ? "" : "=", costs->value[key][i],
-                                key < PS_COST_ACT ? "ns" : "B");
-      if (costs->n[key] > 0)
-        separator = ",";
-    }
+  for (guint key = 0; key < PS_N_COST_KEYS; key++) {
+    for (guint i = 0; i < costs->n[key]; i++)
+      g_string_append_printf (line, "%s%s%s%" G_GINT64_FORMAT "%s", i ? ":" : separator,
+                              i ? "" : ps_cost_key_name ((PsCostKey)key), i ? "" : "=", costs->value[key][i],
+                              key < PS_COST_ACT ? "ns" : "B");
+    if (costs->n[key] > 0)
+      separator = ",";
+  }
 }
 
-char *
-meta_line (const MetaDraw *draw, const char *extra)
+char *meta_line (const MetaDraw *draw, const char *extra)
 {
   GString *line = g_string_new (NULL);
 

@@ -1,8 +1,7 @@
 /* metamorphic-engines.c - both engines find the same, and options that change nothing change nothing. */
 #include "metamorphic.h"
 
-static gboolean
-draw_latency (MetaProperty *property, MetaDraw *draw)
+static gboolean draw_latency (MetaProperty *property, MetaDraw *draw)
 {
   if (meta_one_in (property, 4))
     meta_draw_schedule (property, draw);
@@ -15,26 +14,23 @@ draw_latency (MetaProperty *property, MetaDraw *draw)
 }
 
 /* The same, op by op. Asynchronous schedules do not run in ready order. */
-static void
-expect_same_steps (MetaProperty *property, const MetaRun *a, const MetaRun *b)
+static void expect_same_steps (MetaProperty *property, const MetaRun *a, const MetaRun *b)
 {
   const PsSimulation *left = a->prediction->simulation, *right = b->prediction->simulation;
   const PsProgram *program = a->prediction->program;
   gboolean same = left->n_steps == right->n_steps;
 
-  for (guint i = 0; i < left->n_steps && same; i++)
-    {
-      guint j = b->prediction->program->step_of[program->op_of[i]];
+  for (guint i = 0; i < left->n_steps && same; i++) {
+    guint j = b->prediction->program->step_of[program->op_of[i]];
 
-      same = left->end_ns[i + 1] == right->end_ns[j + 1]
-             && ps_simulation_start (program, a->prediction->costs, left, i)
-                    == ps_simulation_start (b->prediction->program, b->prediction->costs, right, j);
-    }
+    same = left->end_ns[i + 1] == right->end_ns[j + 1]
+           && ps_simulation_start (program, a->prediction->costs, left, i)
+                  == ps_simulation_start (b->prediction->program, b->prediction->costs, right, j);
+  }
   meta_expect_true (property, "start and end of every op", same, a, b);
 }
 
-static void
-both_engines (MetaProperty *property)
+static void both_engines (MetaProperty *property)
 {
   static const char *const neutral[] = { "--speed 1", "--ready-order 1", "--speed 1 --overlap-slowdown 1",
                                          "--speed 1 --eager 1GiB", "--speed 1 --comm-order deferred" };
@@ -51,8 +47,7 @@ both_engines (MetaProperty *property)
 }
 
 /* In steady state, where asynchronous schedules always are, ready order is another thing. */
-static void
-steady_state (MetaProperty *property)
+static void steady_state (MetaProperty *property)
 {
   static const char *const neutral[] = { "--speed 1 --sync bypass", "--speed 1 --eager 1GiB --sync bypass" };
   g_auto (MetaDraw) draw = { 0 };
@@ -66,8 +61,7 @@ steady_state (MetaProperty *property)
 }
 
 /* Whatever the channels. */
-static void
-neutral_options (MetaProperty *property)
+static void neutral_options (MetaProperty *property)
 {
   static const char *const neutral[] = { "--speed 1",  "--overlap-slowdown 1", "--bandwidth-factor 1", "--eager 0B",
                                          "--tensor 1", "--recompute none",     "--offload 0" };

@@ -9,8 +9,7 @@
    | META_BYPASS | META_WINDOW | META_EXPOSED | META_RECOMPUTE)
 
 /* A family, or a schedule where any will do, under any setting; NULL: it cannot be run. */
-static MetaRun *
-run_wanted (MetaProperty *property, MetaDraw *draw, MetaWanted wanted)
+static MetaRun *run_wanted (MetaProperty *property, MetaDraw *draw, MetaWanted wanted)
 {
   g_autofree char *limit = NULL;
 
@@ -29,14 +28,12 @@ run_wanted (MetaProperty *property, MetaDraw *draw, MetaWanted wanted)
   return run->prediction != NULL ? g_steal_pointer (&run) : NULL;
 }
 
-static MetaRun *
-run_anything (MetaProperty *property, MetaDraw *draw)
+static MetaRun *run_anything (MetaProperty *property, MetaDraw *draw)
 {
   return run_wanted (property, draw, meta_any_family);
 }
 
-static void
-bound_below_makespan (MetaProperty *property)
+static void bound_below_makespan (MetaProperty *property)
 {
   g_auto (MetaDraw) draw = { 0 };
   g_autoptr (MetaRun) run = run_anything (property, &draw);
@@ -47,15 +44,13 @@ bound_below_makespan (MetaProperty *property)
 }
 
 /* Of one row: the time printed beside the bound is not below it, with --sync bypass either. */
-static void
-expect_bound_below_iteration (MetaProperty *property, const MetaRun *run)
+static void expect_bound_below_iteration (MetaProperty *property, const MetaRun *run)
 {
   meta_expect (property, "lower bound and iteration", run->prediction->lower_bound_ns,
                "<=", run->prediction->metrics.iteration_ns, run, NULL);
 }
 
-static void
-bound_below_iteration (MetaProperty *property)
+static void bound_below_iteration (MetaProperty *property)
 {
   g_auto (MetaDraw) draw = { 0 };
   g_autoptr (MetaRun) run = run_anything (property, &draw);
@@ -64,14 +59,12 @@ bound_below_iteration (MetaProperty *property)
     expect_bound_below_iteration (property, run);
 }
 
-static gboolean
-is_asynchronous (const PsFamily *family)
+static gboolean is_asynchronous (const PsFamily *family)
 {
   return g_str_has_prefix (family->name, "pipedream");
 }
 
-static void
-bound_below_period (MetaProperty *property)
+static void bound_below_period (MetaProperty *property)
 {
   g_auto (MetaDraw) draw = { 0 };
   g_autoptr (MetaRun) run = run_wanted (property, &draw, is_asynchronous);
@@ -81,8 +74,7 @@ bound_below_period (MetaProperty *property)
 }
 
 /* A schedule keeps to the limit that its own peaks make. */
-static void
-bound_within_memory (MetaProperty *property)
+static void bound_within_memory (MetaProperty *property)
 {
   g_auto (MetaDraw) draw = { 0 };
   g_autoptr (MetaRun) run = run_anything (property, &draw);
@@ -107,8 +99,7 @@ bound_within_memory (MetaProperty *property)
 }
 
 /* The row of the printed table is made of those of the devices. */
-static void
-row_of_devices (MetaProperty *property, const MetaRun *run)
+static void row_of_devices (MetaProperty *property, const MetaRun *run)
 {
   const PsMetrics *metrics = &run->prediction->metrics;
   g_autofree gint64 *limit = NULL;
@@ -116,13 +107,12 @@ row_of_devices (MetaProperty *property, const MetaRun *run)
   gboolean fits = TRUE;
 
   g_assert_true (ps_setting_memory_limit (run->setting, metrics->n_devices, &limit, NULL, NULL));
-  for (guint d = 0; d < metrics->n_devices; d++)
-    {
-      peak = MAX (peak, metrics->device[d].peak_memory_bytes);
-      span = MAX (span, metrics->device[d].span_ns);
-      busy += metrics->device[d].busy_ns;
-      fits = fits && (limit == NULL || metrics->device[d].peak_memory_bytes <= limit[d]);
-    }
+  for (guint d = 0; d < metrics->n_devices; d++) {
+    peak = MAX (peak, metrics->device[d].peak_memory_bytes);
+    span = MAX (span, metrics->device[d].span_ns);
+    busy += metrics->device[d].busy_ns;
+    fits = fits && (limit == NULL || metrics->device[d].peak_memory_bytes <= limit[d]);
+  }
   double bubble = 1 - (double)busy / ((double)metrics->n_devices * (double)metrics->iteration_ns);
   meta_expect (property, "peak memory and that of devices", metrics->peak_memory_bytes, "==", peak, run, NULL);
   meta_expect (property, "longest span and that of devices", metrics->max_span_ns, "==", span, run, NULL);
@@ -131,8 +121,8 @@ row_of_devices (MetaProperty *property, const MetaRun *run)
 }
 
 /* Of one device, or of all. Host times before its first op and after its last are no part of a timeline. */
-static void
-expect_span (MetaProperty *property, const char *what, gint64 timeline_ns, gint64 row_ns, const MetaRun *run)
+static void expect_span (MetaProperty *property, const char *what, gint64 timeline_ns, gint64 row_ns,
+                         const MetaRun *run)
 {
   const PsCosts *costs = run->prediction->costs;
   gint64 longest = 0;
@@ -143,8 +133,7 @@ expect_span (MetaProperty *property, const char *what, gint64 timeline_ns, gint6
   meta_expect (property, what, row_ns, "<=", timeline_ns + 2 * longest, run, NULL);
 }
 
-static void
-row_of_timeline (MetaProperty *property, const MetaRun *run)
+static void row_of_timeline (MetaProperty *property, const MetaRun *run)
 {
   const PsMetrics *row = &run->prediction->metrics;
   g_autoptr (PsTimeline) timeline = ps_prediction_timeline (run->prediction);
@@ -166,29 +155,26 @@ row_of_timeline (MetaProperty *property, const MetaRun *run)
 }
 
 /* --memory. */
-static void
-row_of_memory (MetaProperty *property, const MetaRun *run)
+static void row_of_memory (MetaProperty *property, const MetaRun *run)
 {
   const PsPrediction *prediction = run->prediction;
   g_autoptr (PsMemory) memory = ps_memory_new (prediction->program, prediction->costs, prediction->simulation);
 
-  for (guint d = 0; d < memory->n_devices; d++)
-    {
-      const PsDeviceMemory *device = &memory->device[d];
-      gint64 most = 0;
+  for (guint d = 0; d < memory->n_devices; d++) {
+    const PsDeviceMemory *device = &memory->device[d];
+    gint64 most = 0;
 
-      for (guint i = 0; i < device->curve->len; i++)
-        most = MAX (most, ps_memory_sum (&g_array_index (device->curve, PsMemoryMoment, i)));
-      meta_expect (property, "peak and where its bytes go", prediction->metrics.device[d].peak_memory_bytes,
-                   "==", device->peak_bytes, run, NULL);
-      meta_expect (property, "peak and sum of its parts", device->peak_bytes, "==", ps_memory_sum (&device->peak), run,
-                   NULL);
-      meta_expect (property, "memory curve and peak", most, "<=", device->peak_bytes, run, NULL);
-    }
+    for (guint i = 0; i < device->curve->len; i++)
+      most = MAX (most, ps_memory_sum (&g_array_index (device->curve, PsMemoryMoment, i)));
+    meta_expect (property, "peak and where its bytes go", prediction->metrics.device[d].peak_memory_bytes,
+                 "==", device->peak_bytes, run, NULL);
+    meta_expect (property, "peak and sum of its parts", device->peak_bytes, "==", ps_memory_sum (&device->peak), run,
+                 NULL);
+    meta_expect (property, "memory curve and peak", most, "<=", device->peak_bytes, run, NULL);
+  }
 }
 
-static void
-figures_of_row (MetaProperty *property)
+static void figures_of_row (MetaProperty *property)
 {
   g_auto (MetaDraw) draw = { 0 };
   g_autoptr (MetaRun) run = run_anything (property, &draw);
@@ -199,8 +185,7 @@ figures_of_row (MetaProperty *property)
   row_of_timeline (property, run);
 }
 
-static void
-memory_of_row (MetaProperty *property)
+static void memory_of_row (MetaProperty *property)
 {
   g_auto (MetaDraw) draw = { 0 };
   g_autoptr (MetaRun) run = run_anything (property, &draw);

@@ -7,8 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-static MetaRun *
-run_from (MetaProperty *property, const PsFormat *format, const char *text, const MetaDraw *draw)
+static MetaRun *run_from (MetaProperty *property, const PsFormat *format, const char *text, const MetaDraw *draw)
 {
   g_autofree char *name = g_strconcat (format->name, g_str_has_prefix (format->name, "torch") ? ".csv" : ".json", NULL);
   g_autofree char *path = meta_write_file (property, name, text);
@@ -20,8 +19,7 @@ run_from (MetaProperty *property, const PsFormat *format, const char *text, cons
 }
 
 /* NULL: the format is not read, or cannot hold the schedule. */
-static char *
-write_as (const PsFormat *format, const PsProgram *program)
+static char *write_as (const PsFormat *format, const PsProgram *program)
 {
   g_autoptr (GError) error = NULL;
   char *text = NULL;
@@ -34,8 +32,7 @@ write_as (const PsFormat *format, const PsProgram *program)
 }
 
 /* With sends and receives where the format has them. */
-static void
-schedules (MetaProperty *property)
+static void schedules (MetaProperty *property)
 {
   guint n;
   const PsFormat *const *formats = ps_format_table (&n);
@@ -51,20 +48,18 @@ schedules (MetaProperty *property)
   g_autoptr (MetaRun) run = meta_run_draw (&draw, NULL);
   if (run->prediction != NULL)
     ps_program_add_streams (run->prediction->program);
-  for (guint i = 0; run->prediction != NULL && i < n; i++)
-    {
-      g_autofree char *text = write_as (formats[i], run->prediction->program);
+  for (guint i = 0; run->prediction != NULL && i < n; i++) {
+    g_autofree char *text = write_as (formats[i], run->prediction->program);
 
-      if (text == NULL)
-        continue;
-      g_autoptr (MetaRun) again = run_from (property, formats[i], text, &draw);
-      meta_expect_scaled (property, run, again, 1, 1);
-    }
+    if (text == NULL)
+      continue;
+    g_autoptr (MetaRun) again = run_from (property, formats[i], text, &draw);
+    meta_expect_scaled (property, run, again, 1, 1);
+  }
 }
 
 /* A torch-comms file holds the order of sends and receives, too. */
-static void
-orders (MetaProperty *property)
+static void orders (MetaProperty *property)
 {
   const PsFormat *format = ps_format_find ("torch-comms", NULL);
   g_auto (MetaDraw) draw = { 0 };
@@ -83,33 +78,30 @@ orders (MetaProperty *property)
 }
 
 /* What a run records at its end: each device steps the optimizer of its stages. */
-static void
-append_optimizer (PsTimeline *timeline, const MetaRun *run)
+static void append_optimizer (PsTimeline *timeline, const MetaRun *run)
 {
   const PsPlacement *placement = run->prediction->program->schedule->placement;
   g_autofree gint64 *now = g_new (gint64, placement->n_devices);
 
   for (guint d = 0; d < placement->n_devices; d++)
     now[d] = run->prediction->metrics.makespan_ns;
-  for (guint i = 0; i < placement->n_copies * placement->n_stages; i++)
-    {
-      guint device = placement->device[i], stage = i % placement->n_stages;
-      PsSpan span = { .start_ns = now[device],
-                      .end_ns = now[device] + ps_costs_op (run->prediction->costs, PS_OP_O, stage)->duration_ns,
-                      .op = { .kind = PS_OP_O, .stage = (guint16)stage },
-                      .device = (guint16)device,
-                      .peer = (guint16)device,
-                      .chunk = placement->chunk[i] };
+  for (guint i = 0; i < placement->n_copies * placement->n_stages; i++) {
+    guint device = placement->device[i], stage = i % placement->n_stages;
+    PsSpan span = { .start_ns = now[device],
+                    .end_ns = now[device] + ps_costs_op (run->prediction->costs, PS_OP_O, stage)->duration_ns,
+                    .op = { .kind = PS_OP_O, .stage = (guint16)stage },
+                    .device = (guint16)device,
+                    .peer = (guint16)device,
+                    .chunk = placement->chunk[i] };
 
-      now[device] = span.end_ns;
-      g_array_append_val (timeline->ops, span);
-    }
+    now[device] = span.end_ns;
+    g_array_append_val (timeline->ops, span);
+  }
   ps_timeline_sort (timeline);
 }
 
 /* The same timeline, as if measured, by way of a text. */
-static PsTimeline *
-measured_from (MetaProperty *property, PsTimeline *timeline, gboolean chrome, const MetaRun *run)
+static PsTimeline *measured_from (MetaProperty *property, PsTimeline *timeline, gboolean chrome, const MetaRun *run)
 {
   g_autofree char *text = NULL, *path = NULL;
   g_autoptr (GError) error = NULL;
@@ -123,27 +115,24 @@ measured_from (MetaProperty *property, PsTimeline *timeline, gboolean chrome, co
   return read;
 }
 
-static gboolean
-same_spans (const GArray *a, const GArray *b)
+static gboolean same_spans (const GArray *a, const GArray *b)
 {
   gboolean same = a->len == b->len;
 
-  for (guint i = 0; i < a->len && same; i++)
-    {
-      const PsSpan *left = &g_array_index (a, PsSpan, i), *right = &g_array_index (b, PsSpan, i);
+  for (guint i = 0; i < a->len && same; i++) {
+    const PsSpan *left = &g_array_index (a, PsSpan, i), *right = &g_array_index (b, PsSpan, i);
 
-      same = left->start_ns == right->start_ns && left->end_ns == right->end_ns && left->device == right->device
-             && left->peer == right->peer && left->chunk == right->chunk && left->op.kind == right->op.kind
-             && left->op.stage == right->op.stage && left->op.microbatch == right->op.microbatch
-             && left->op.slice == right->op.slice;
-    }
+    same = left->start_ns == right->start_ns && left->end_ns == right->end_ns && left->device == right->device
+           && left->peer == right->peer && left->chunk == right->chunk && left->op.kind == right->op.kind
+           && left->op.stage == right->op.stage && left->op.microbatch == right->op.microbatch
+           && left->op.slice == right->op.slice;
+  }
   return same;
 }
 
 /* compare sees no difference, nor does anybody else. */
-static void
-expect_same_timeline (MetaProperty *property, const PsTimeline *predicted, const PsTimeline *measured,
-                      const MetaRun *run)
+static void expect_same_timeline (MetaProperty *property, const PsTimeline *predicted, const PsTimeline *measured,
+                                  const MetaRun *run)
 {
   g_autoptr (GError) error = NULL;
   g_autoptr (PsComparison) comparison = ps_compare (predicted, measured, &error);
@@ -165,8 +154,7 @@ expect_same_timeline (MetaProperty *property, const PsTimeline *predicted, const
   meta_expect_true (property, "bubble, compared", fabs (comparison->bubble_difference) < 1e-9, run, NULL);
 }
 
-static void
-timelines (MetaProperty *property)
+static void timelines (MetaProperty *property)
 {
   g_auto (MetaDraw) draw = { 0 };
 
@@ -183,13 +171,12 @@ timelines (MetaProperty *property)
     return;
   g_autoptr (PsTimeline) timeline = ps_prediction_timeline (run->prediction);
   append_optimizer (timeline, run);
-  for (guint chrome = 0; chrome < 2; chrome++)
-    {
-      g_autoptr (PsTimeline) measured = measured_from (property, timeline, chrome, run);
+  for (guint chrome = 0; chrome < 2; chrome++) {
+    g_autoptr (PsTimeline) measured = measured_from (property, timeline, chrome, run);
 
-      if (measured != NULL)
-        expect_same_timeline (property, timeline, measured, run);
-    }
+    if (measured != NULL)
+      expect_same_timeline (property, timeline, measured, run);
+  }
 }
 
 const MetaRow meta_formats[]

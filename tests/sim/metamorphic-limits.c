@@ -8,30 +8,26 @@
 #define MOVES "1000"
 #define MOST_MISSED 5 /* percent */
 
-static gboolean
-keeps_to_limits (const PsFamily *family)
+static gboolean keeps_to_limits (const PsFamily *family)
 {
   return family->uses_costs;
 }
 
 /* A limit from a little, in half microbatches; the largest is none. */
-static gint64
-draw_limit (MetaProperty *property, const MetaDraw *draw)
+static gint64 draw_limit (MetaProperty *property, const MetaDraw *draw)
 {
   guint half = (guint)(draw->costs.value[PS_COST_ACT][0] / 2);
 
   return (gint64)half * (2 + (gint64)meta_below (property, 2 * draw->m + 4));
 }
 
-static char *
-limit_option (gint64 limit)
+static char *limit_option (gint64 limit)
 {
   return g_strdup_printf ("--memory-limit %" G_GINT64_FORMAT "B", limit);
 }
 
 /* Two limits, the second larger or none. */
-static void
-draw_limits (MetaProperty *property, const MetaDraw *draw, char *options[2])
+static void draw_limits (MetaProperty *property, const MetaDraw *draw, char *options[2])
 {
   gint64 a = draw_limit (property, draw), b = draw_limit (property, draw);
 
@@ -39,8 +35,7 @@ draw_limits (MetaProperty *property, const MetaDraw *draw, char *options[2])
   options[1] = meta_one_in (property, 4) ? NULL : limit_option (MAX (a, b));
 }
 
-static void
-families_in_memory (MetaProperty *property)
+static void families_in_memory (MetaProperty *property)
 {
   g_auto (MetaDraw) draw = { 0 };
   char *options[2];
@@ -65,23 +60,20 @@ families_in_memory (MetaProperty *property)
 }
 
 /* The rows of pipesim search. */
-typedef struct
-{
+typedef struct {
   char *line; /* the whole command */
   JsonParser *parser;
   JsonArray *rows; /* NULL: nothing was found */
 } Search;
 
-static void
-search_clear (Search *search)
+static void search_clear (Search *search)
 {
   g_free (search->line);
   g_clear_object (&search->parser);
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Search, search_clear)
 
-static void
-search_run (Search *search, const MetaDraw *draw, const char *extra)
+static void search_run (Search *search, const MetaDraw *draw, const char *extra)
 {
   g_autofree char *setting = meta_line (draw, extra), *printed = NULL, *talk = NULL;
   g_autofree char *arguments = g_strdup_printf ("search %s --moves " MOVES " --jobs 1 --json", setting);
@@ -94,8 +86,7 @@ search_run (Search *search, const MetaDraw *draw, const char *extra)
   search->rows = json_object_get_array_member (json_node_get_object (json_parser_get_root (search->parser)), "results");
 }
 
-static PsPlacement *
-row_placement (JsonObject *row)
+static PsPlacement *row_placement (JsonObject *row)
 {
   PsPlacementKind kind;
 
@@ -104,31 +95,27 @@ row_placement (JsonObject *row)
                            (guint)json_object_get_int_member (row, "chunks"));
 }
 
-static gboolean
-is_placed_so (const PsPlacement *a, const PsPlacement *b)
+static gboolean is_placed_so (const PsPlacement *a, const PsPlacement *b)
 {
   return a->n_devices == b->n_devices && a->n_stages == b->n_stages && a->n_copies == b->n_copies
          && memcmp (a->device, b->device, sizeof *a->device * a->n_stages * a->n_copies) == 0;
 }
 
 /* The row of that placement; NULL: it was skipped. */
-static JsonObject *
-find_row (const Search *search, const PsPlacement *placement)
+static JsonObject *find_row (const Search *search, const PsPlacement *placement)
 {
-  for (guint i = 0; search->rows != NULL && i < json_array_get_length (search->rows); i++)
-    {
-      JsonObject *row = json_array_get_object_element (search->rows, i);
-      g_autoptr (PsPlacement) placed = row_placement (row);
+  for (guint i = 0; search->rows != NULL && i < json_array_get_length (search->rows); i++) {
+    JsonObject *row = json_array_get_object_element (search->rows, i);
+    g_autoptr (PsPlacement) placed = row_placement (row);
 
-      if (is_placed_so (placed, placement))
-        return row;
-    }
+    if (is_placed_so (placed, placement))
+      return row;
+  }
   return NULL;
 }
 
 /* A draw for a search: no family, and chunks for one in two. */
-static void
-draw_problem (MetaProperty *property, MetaDraw *draw)
+static void draw_problem (MetaProperty *property, MetaDraw *draw)
 {
   draw->p = 1 + meta_below (property, 4);
   draw->m = 1 + meta_below (property, 7);
@@ -139,8 +126,7 @@ draw_problem (MetaProperty *property, MetaDraw *draw)
 
 /* What was found with less memory is there with more, so no bound lies above it. A search that ends early may miss it
  * by a few percent. */
-static void
-expect_looser_below (MetaProperty *property, const Search *tight, const Search *loose, JsonObject *row)
+static void expect_looser_below (MetaProperty *property, const Search *tight, const Search *loose, JsonObject *row)
 {
   g_autoptr (PsPlacement) placement = row_placement (row);
   JsonObject *other = find_row (loose, placement);
@@ -155,8 +141,7 @@ expect_looser_below (MetaProperty *property, const Search *tight, const Search *
                      "<=", found + found * MOST_MISSED / 100, loose->line, tight->line);
 }
 
-static void
-search_in_memory (MetaProperty *property)
+static void search_in_memory (MetaProperty *property)
 {
   g_auto (MetaDraw) draw = { 0 };
   g_auto (Search) tight = { 0 }, loose = { 0 };
@@ -174,16 +159,14 @@ search_in_memory (MetaProperty *property)
 }
 
 /* A search knows no slices and no schedules without a flush. */
-static gboolean
-is_comparable (const PsPrediction *prediction)
+static gboolean is_comparable (const PsPrediction *prediction)
 {
   const PsSchedule *schedule = prediction->program->schedule;
 
   return prediction->feasible && !schedule->asynchronous && schedule->n_slices == 1;
 }
 
-static void
-expect_family_above (MetaProperty *property, const Search *search, const MetaRun *run)
+static void expect_family_above (MetaProperty *property, const Search *search, const MetaRun *run)
 {
   const PsPrediction *prediction = run->prediction;
   const PsMetrics *metrics = &prediction->metrics;
@@ -200,26 +183,24 @@ expect_family_above (MetaProperty *property, const Search *search, const MetaRun
                      search->line, family);
 }
 
-static void
-expect_families_above (MetaProperty *property, const Search *search, const MetaDraw *draw, const char *limit)
+static void expect_families_above (MetaProperty *property, const Search *search, const MetaDraw *draw,
+                                   const char *limit)
 {
   guint n;
   const PsFamily *const *families = ps_family_table (&n);
   MetaDraw chunks = *draw;
 
   for (guint i = 0; i < n; i++)
-    for (chunks.v = draw->v ? draw->v : 1; chunks.v <= (draw->v ? draw->v : 2); chunks.v++)
-      {
-        g_autofree char *line = meta_line (&chunks, limit);
-        g_autoptr (MetaRun) run = meta_run (families[i]->name, line);
+    for (chunks.v = draw->v ? draw->v : 1; chunks.v <= (draw->v ? draw->v : 2); chunks.v++) {
+      g_autofree char *line = meta_line (&chunks, limit);
+      g_autoptr (MetaRun) run = meta_run (families[i]->name, line);
 
-        if (run->prediction != NULL && is_comparable (run->prediction))
-          expect_family_above (property, search, run);
-      }
+      if (run->prediction != NULL && is_comparable (run->prediction))
+        expect_family_above (property, search, run);
+    }
 }
 
-static void
-search_and_families (MetaProperty *property)
+static void search_and_families (MetaProperty *property)
 {
   g_auto (MetaDraw) draw = { 0 };
   g_auto (Search) search = { 0 };

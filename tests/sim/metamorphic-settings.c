@@ -9,15 +9,13 @@
 
 #define ANY_ENGINE (META_CHANNEL | META_BLOCKING | META_EAGER | META_ORDER | META_SPEED | META_BANDWIDTH | META_EXPOSED)
 
-static gboolean
-is_synchronous (const PsFamily *family)
+static gboolean is_synchronous (const PsFamily *family)
 {
   return meta_fixed_order (family) && !g_str_has_prefix (family->name, "pipedream");
 }
 
 /* A device's whole share in one value. */
-static void
-give_share (MetaDraw *draw, PsCostKey key, guint units)
+static void give_share (MetaDraw *draw, PsCostKey key, guint units)
 {
   draw->costs.n[key] = 1;
   draw->costs.value[key][0] = META_UNIT * (gint64)units;
@@ -25,8 +23,7 @@ give_share (MetaDraw *draw, PsCostKey key, guint units)
 
 /* A higher stage of ZeRO never needs more memory; the first two take the same time. Messages are left out: at other
  * times of ops others of them are under way together. */
-static void
-zero_stages (MetaProperty *property)
+static void zero_stages (MetaProperty *property)
 {
   guint grad = meta_below (property, 9), opt = 1 + meta_below (property, 9);
   g_autofree char *replicas = g_strdup_printf (" --replicas %u", 2 + meta_below (property, 7));
@@ -41,15 +38,14 @@ zero_stages (MetaProperty *property)
   give_share (&draw, PS_COST_OPT, opt);
   give_share (&draw, PS_COST_REDUCE, meta_below (property, 40));
   g_string_append (draw.options, replicas);
-  for (guint zero = 0; zero < G_N_ELEMENTS (runs); zero++)
-    {
-      g_autofree char *option = g_strdup_printf ("--zero %u", zero);
+  for (guint zero = 0; zero < G_N_ELEMENTS (runs); zero++) {
+    g_autofree char *option = g_strdup_printf ("--zero %u", zero);
 
-      runs[zero] = meta_run_draw (&draw, option);
-      if (zero > 0 && runs[zero - 1]->prediction != NULL && runs[zero]->prediction != NULL)
-        meta_expect (property, "peak memory, a higher stage of ZeRO", runs[zero]->prediction->metrics.peak_memory_bytes,
-                     "<=", runs[zero - 1]->prediction->metrics.peak_memory_bytes, runs[zero], runs[zero - 1]);
-    }
+    runs[zero] = meta_run_draw (&draw, option);
+    if (zero > 0 && runs[zero - 1]->prediction != NULL && runs[zero]->prediction != NULL)
+      meta_expect (property, "peak memory, a higher stage of ZeRO", runs[zero]->prediction->metrics.peak_memory_bytes,
+                   "<=", runs[zero - 1]->prediction->metrics.peak_memory_bytes, runs[zero], runs[zero - 1]);
+  }
   if (runs[1]->prediction != NULL && runs[2]->prediction != NULL)
     meta_expect (property, "iteration, stages 1 and 2", runs[1]->prediction->metrics.iteration_ns,
                  "==", runs[2]->prediction->metrics.iteration_ns, runs[1], runs[2]);
@@ -58,8 +54,7 @@ zero_stages (MetaProperty *property)
 }
 
 /* One replica pays no all-reduce, whatever it would take; two weight copies still pay theirs. */
-static void
-one_replica (MetaProperty *property)
+static void one_replica (MetaProperty *property)
 {
   g_auto (MetaDraw) draw = { 0 };
   g_autoptr (MetaRun) with = NULL, without = NULL;
@@ -76,8 +71,7 @@ one_replica (MetaProperty *property)
   meta_expect_scaled (property, with, without, 1, 1);
 }
 
-static char *
-write_lengths (MetaProperty *property, guint m)
+static char *write_lengths (MetaProperty *property, guint m)
 {
   g_autoptr (GString) text = g_string_new ("factor\n");
 
@@ -87,8 +81,7 @@ write_lengths (MetaProperty *property, guint m)
 }
 
 /* The best order of microbatches is no slower than any that has a name. */
-static void
-microbatch_orders (MetaProperty *property)
+static void microbatch_orders (MetaProperty *property)
 {
   g_auto (MetaDraw) draw = { 0 };
   g_autoptr (MetaRun) best = NULL;
@@ -102,22 +95,20 @@ microbatch_orders (MetaProperty *property)
   g_autofree char *lengths = write_lengths (property, draw.m);
   g_string_append_printf (draw.options, " --lengths %s", lengths);
   best = meta_run_draw (&draw, "--microbatch-order best");
-  for (PsMicrobatchOrder order = PS_ORDER_GIVEN; order < PS_ORDER_BEST; order++)
-    {
-      g_autofree char *option = g_strdup_printf ("--microbatch-order %s", ps_microbatch_order_name (order));
-      g_autoptr (MetaRun) other = meta_run_draw (&draw, option);
+  for (PsMicrobatchOrder order = PS_ORDER_GIVEN; order < PS_ORDER_BEST; order++) {
+    g_autofree char *option = g_strdup_printf ("--microbatch-order %s", ps_microbatch_order_name (order));
+    g_autoptr (MetaRun) other = meta_run_draw (&draw, option);
 
-      meta_expect_true (property, "the best order runs where another does",
-                        best->prediction != NULL || other->prediction == NULL, best, other);
-      if (best->prediction != NULL && other->prediction != NULL)
-        meta_expect (property, "iteration, best order of microbatches", best->prediction->metrics.iteration_ns,
-                     "<=", other->prediction->metrics.iteration_ns, best, other);
-    }
+    meta_expect_true (property, "the best order runs where another does",
+                      best->prediction != NULL || other->prediction == NULL, best, other);
+    if (best->prediction != NULL && other->prediction != NULL)
+      meta_expect (property, "iteration, best order of microbatches", best->prediction->metrics.iteration_ns,
+                   "<=", other->prediction->metrics.iteration_ns, best, other);
+  }
 }
 
 /* Samples of a prediction; NULL: refused. */
-static gint64 *
-take_samples (const MetaRun *run, const PsUncertainty *uncertainty, guint n_samples)
+static gint64 *take_samples (const MetaRun *run, const PsUncertainty *uncertainty, guint n_samples)
 {
   const PsSampling sampling = { .n_samples = n_samples,
                                 .seed = 1,
@@ -131,8 +122,7 @@ take_samples (const MetaRun *run, const PsUncertainty *uncertainty, guint n_samp
 }
 
 /* Where nothing varies every sample is the iteration. */
-static void
-certain_samples (MetaProperty *property)
+static void certain_samples (MetaProperty *property)
 {
   const PsUncertainty nothing = { 0 };
   guint n = 1 + meta_below (property, 40);
@@ -155,8 +145,7 @@ certain_samples (MetaProperty *property)
 }
 
 /* A device that is always slow is as slow as --speed makes it, O included. */
-static void
-stragglers (MetaProperty *property)
+static void stragglers (MetaProperty *property)
 {
   static const double factors[] = { 0.5, 2, 4 };
   const PsSlowness slowness
@@ -185,8 +174,7 @@ stragglers (MetaProperty *property)
                  "==", slow->prediction->metrics.iteration_ns, run, slow);
 }
 
-static gint64
-plan_step (guint n_gpus, gint64 global_batch, char **schedules)
+static gint64 plan_step (guint n_gpus, gint64 global_batch, char **schedules)
 {
   const PsLayoutQuestion question = { .model = "tiny-gpt",
                                       .cluster = "cpu-cores",
@@ -202,8 +190,7 @@ plan_step (guint n_gpus, gint64 global_batch, char **schedules)
 }
 
 /* A plan that may use more schedules is no slower. */
-static void
-plan_schedules (MetaProperty *property)
+static void plan_schedules (MetaProperty *property)
 {
   static const char *const names[] = { "1f1b", "zb-h1", "v-half", "interleaved", "gpipe", "looped-bfs", "zb-v" };
   g_autoptr (GPtrArray) schedules = g_ptr_array_new ();
@@ -226,8 +213,7 @@ plan_schedules (MetaProperty *property)
 }
 
 /* Interleaving stages of one chunk is 1F1B. */
-static void
-one_chunk (MetaProperty *property)
+static void one_chunk (MetaProperty *property)
 {
   g_auto (MetaDraw) draw = { 0 };
   g_autoptr (MetaRun) interleaved = NULL, plain = NULL;

@@ -10,8 +10,7 @@
 #define IN_ORDER (META_CHANNEL | META_BLOCKING | META_EAGER | META_ORDER | META_SPEED | META_BANDWIDTH | META_BYPASS)
 
 /* A family of fixed order or a random schedule, with costs and options. */
-static gboolean
-draw_fixed (MetaProperty *property, MetaDraw *draw, MetaOptions options)
+static gboolean draw_fixed (MetaProperty *property, MetaDraw *draw, MetaOptions options)
 {
   if (meta_one_in (property, 4))
     meta_draw_schedule (property, draw);
@@ -24,19 +23,17 @@ draw_fixed (MetaProperty *property, MetaDraw *draw, MetaOptions options)
 }
 
 /* slow, if it can run at all, takes no less than fast. */
-static void
-expect_slower (MetaProperty *property, const char *what, const MetaRun *fast, const MetaRun *slow)
+static void expect_slower (MetaProperty *property, const char *what, const MetaRun *fast, const MetaRun *slow)
 {
   g_autofree char *makespan = g_strconcat ("makespan, ", what, NULL),
                   *iteration = g_strconcat ("iteration, ", what, NULL);
 
   if (slow->prediction == NULL)
     return;
-  if (fast->prediction == NULL)
-    {
-      meta_expect_true (property, what, FALSE, fast, slow);
-      return;
-    }
+  if (fast->prediction == NULL) {
+    meta_expect_true (property, what, FALSE, fast, slow);
+    return;
+  }
   meta_expect (property, makespan, fast->prediction->metrics.makespan_ns, "<=", slow->prediction->metrics.makespan_ns,
                fast, slow);
   meta_expect (property, iteration, fast->prediction->metrics.iteration_ns,
@@ -44,8 +41,7 @@ expect_slower (MetaProperty *property, const char *what, const MetaRun *fast, co
 }
 
 /* A time, of one stage or of all, takes longer. */
-static void
-raise_cost (MetaProperty *property, MetaDraw *draw)
+static void raise_cost (MetaProperty *property, MetaDraw *draw)
 {
   PsCostKey key;
 
@@ -56,28 +52,25 @@ raise_cost (MetaProperty *property, MetaDraw *draw)
   draw->costs.value[key][i] += META_UNIT * (1 + (gint64)meta_below (property, 4));
 }
 
-static void
-costs_up (MetaProperty *property)
+static void costs_up (MetaProperty *property)
 {
   g_auto (MetaDraw) draw = { 0 };
 
   if (!draw_fixed (property, &draw, IN_ORDER | META_EXPOSED | META_RECOMPUTE))
     return;
   g_autoptr (MetaRun) base = meta_run_draw (&draw, NULL);
-  for (guint i = 0; i < 3; i++)
-    {
-      MetaCosts before = draw.costs;
+  for (guint i = 0; i < 3; i++) {
+    MetaCosts before = draw.costs;
 
-      raise_cost (property, &draw);
-      g_autoptr (MetaRun) slow = meta_run_draw (&draw, NULL);
-      expect_slower (property, "a cost up", base, slow);
-      draw.costs = before;
-    }
+    raise_cost (property, &draw);
+    g_autoptr (MetaRun) slow = meta_run_draw (&draw, NULL);
+    expect_slower (property, "a cost up", base, slow);
+    draw.costs = before;
+  }
 }
 
 /* Sizes change no times and never lower a peak. */
-static void
-sizes_up (MetaProperty *property)
+static void sizes_up (MetaProperty *property)
 {
   g_auto (MetaDraw) draw = { 0 };
   g_autoptr (MetaRun) base = NULL, more = NULL;
@@ -100,8 +93,7 @@ sizes_up (MetaProperty *property)
                "==", more->prediction->metrics.iteration_ns, base, more);
 }
 
-static void
-factors_up (MetaProperty *property)
+static void factors_up (MetaProperty *property)
 {
   static const char *const factors[] = { "0.3", "0.5", "0.9", "1", "1.7", "4" };
   guint at = meta_below (property, G_N_ELEMENTS (factors) - 1);
@@ -119,8 +111,7 @@ factors_up (MetaProperty *property)
 }
 
 /* What the left one may do, the right one may not. */
-static void
-channels (MetaProperty *property)
+static void channels (MetaProperty *property)
 {
   static const char *const steps[][2] = { { "--comm latency", "--comm direction" },
                                           { "--comm direction", "--comm pair" },
@@ -139,19 +130,17 @@ channels (MetaProperty *property)
 
   if (!draw_fixed (property, &draw, META_ORDER | META_SPEED | META_BANDWIDTH))
     return;
-  for (guint i = 0; i < 3; i++)
-    {
-      guint step = meta_below (property, G_N_ELEMENTS (steps));
-      g_autoptr (MetaRun) fast = meta_run_draw (&draw, steps[step][0]);
-      g_autoptr (MetaRun) slow = meta_run_draw (&draw, steps[step][1]);
+  for (guint i = 0; i < 3; i++) {
+    guint step = meta_below (property, G_N_ELEMENTS (steps));
+    g_autoptr (MetaRun) fast = meta_run_draw (&draw, steps[step][0]);
+    g_autoptr (MetaRun) slow = meta_run_draw (&draw, steps[step][1]);
 
-      expect_slower (property, "less allowed", fast, slow);
-    }
+    expect_slower (property, "less allowed", fast, slow);
+  }
 }
 
 /* The same for costs by the formulas of a model on a cluster. */
-static void
-modelled (MetaProperty *property)
+static void modelled (MetaProperty *property)
 {
   static const char *const steps[][2]
       = { { "--bandwidth-factor 2", "--bandwidth-factor 1" },   { "--latency-factor 0.5", "--latency-factor 4" },
@@ -171,8 +160,7 @@ modelled (MetaProperty *property)
 }
 
 /* Where durations are known beforehand a planned order is as good as either of the others. */
-static void
-planned_order (MetaProperty *property)
+static void planned_order (MetaProperty *property)
 {
   g_auto (MetaDraw) draw = { 0 };
   g_autoptr (MetaRun) planned = NULL, asap = NULL, deferred = NULL;
@@ -187,18 +175,16 @@ planned_order (MetaProperty *property)
   meta_expect_true (property, "planned runs", planned->prediction != NULL, planned, NULL);
   if (planned->prediction == NULL)
     return;
-  for (guint i = 0; i < 2; i++)
-    {
-      const MetaRun *other = i ? deferred : asap;
+  for (guint i = 0; i < 2; i++) {
+    const MetaRun *other = i ? deferred : asap;
 
-      if (other->prediction != NULL)
-        meta_expect (property, "makespan, planned order", planned->prediction->metrics.makespan_ns,
-                     "<=", other->prediction->metrics.makespan_ns, planned, other);
-    }
+    if (other->prediction != NULL)
+      meta_expect (property, "makespan, planned order", planned->prediction->metrics.makespan_ns,
+                   "<=", other->prediction->metrics.makespan_ns, planned, other);
+  }
 }
 
-static void
-scale_costs (MetaDraw *draw, PsCostKey first, PsCostKey end, gint64 factor)
+static void scale_costs (MetaDraw *draw, PsCostKey first, PsCostKey end, gint64 factor)
 {
   for (guint key = first; key < end; key++)
     for (guint i = 0; i < draw->costs.n[key]; i++)
@@ -207,8 +193,7 @@ scale_costs (MetaDraw *draw, PsCostKey first, PsCostKey end, gint64 factor)
 
 /* A slow-down lies between none and one of all ops all the time; rounding adds a nanosecond per op at most. In steady
  * state asynchronous schedules cannot have it. */
-static void
-slowdown (MetaProperty *property)
+static void slowdown (MetaProperty *property)
 {
   g_auto (MetaDraw) draw = { 0 };
   g_autoptr (MetaRun) none = NULL, some = NULL, all = NULL;
@@ -232,8 +217,7 @@ slowdown (MetaProperty *property)
 }
 
 /* All times, or all sizes. */
-static void
-scaling (MetaProperty *property)
+static void scaling (MetaProperty *property)
 {
   gboolean sizes = meta_one_in (property, 3);
   gint64 factor = 2 + (gint64)meta_below (property, 6), limit;
@@ -251,11 +235,10 @@ scaling (MetaProperty *property)
                      META_CHANNEL | META_BLOCKING | META_ORDER | META_PLANNED | META_BYPASS | META_WINDOW | META_EXPOSED
                          | META_RECOMPUTE);
   limit = META_UNIT * (gint64)meta_below (property, 12 * draw.m);
-  if (meta_one_in (property, 2))
-    {
-      less = g_strdup_printf ("--memory-limit %" G_GINT64_FORMAT "B", limit);
-      more = g_strdup_printf ("--memory-limit %" G_GINT64_FORMAT "B", sizes ? limit * factor : limit);
-    }
+  if (meta_one_in (property, 2)) {
+    less = g_strdup_printf ("--memory-limit %" G_GINT64_FORMAT "B", limit);
+    more = g_strdup_printf ("--memory-limit %" G_GINT64_FORMAT "B", sizes ? limit * factor : limit);
+  }
   base = meta_run_draw (&draw, less);
   if (sizes)
     scale_costs (&draw, PS_COST_ACT, PS_N_COST_KEYS, factor);
@@ -266,8 +249,7 @@ scaling (MetaProperty *property)
 }
 
 /* An option says the same as twice the costs. */
-static void
-halves (MetaProperty *property)
+static void halves (MetaProperty *property)
 {
   static const PsCostKey compute[]
       = { PS_COST_F, PS_COST_B, PS_COST_W, PS_COST_BW, PS_COST_PAIR, PS_COST_R, PS_COST_O },
@@ -289,16 +271,14 @@ halves (MetaProperty *property)
 }
 
 /* Adds the same time to every value of a key, per op: a single value is divided over the chunks. */
-static void
-lengthen (MetaDraw *draw, PsCostKey key, gint64 each_ns)
+static void lengthen (MetaDraw *draw, PsCostKey key, gint64 each_ns)
 {
   for (guint i = 0; i < draw->costs.n[key]; i++)
     draw->costs.value[key][i] += draw->costs.n[key] == 1 ? each_ns * (draw->n_stages / draw->p) : each_ns;
 }
 
 /* Without messages, as on one device, or where these take no host time, it is as if every op took longer. */
-static void
-host_time (MetaProperty *property)
+static void host_time (MetaProperty *property)
 {
   static const PsCostKey ops[] = { PS_COST_F, PS_COST_B, PS_COST_W, PS_COST_BW };
   gint64 each_ns = META_UNIT * (gint64)meta_below (property, 9);
@@ -328,11 +308,9 @@ host_time (MetaProperty *property)
 }
 
 /* The same numbers in other units. */
-static void
-units (MetaProperty *property)
+static void units (MetaProperty *property)
 {
-  static const struct
-  {
+  static const struct {
     const char *f, *act, *rest;
   } forms[][2] = { { { "ms", "MiB", "b=2ms,w=1ms,c=500us,wact=1MiB" },
                      { "000us", ".0MiB", "b=2000us,w=.001s,c=.5ms,wact=1024KiB" } },
@@ -345,43 +323,38 @@ units (MetaProperty *property)
 
   if (!meta_draw_family (property, &draw, meta_any_family))
     return;
-  for (guint i = 0; i < 2; i++)
-    {
-      g_autofree char *costs = g_strdup_printf ("--costs f=%u%s,act=%u%s,%s", f, forms[form][i].f, act,
-                                                forms[form][i].act, forms[form][i].rest);
+  for (guint i = 0; i < 2; i++) {
+    g_autofree char *costs = g_strdup_printf ("--costs f=%u%s,act=%u%s,%s", f, forms[form][i].f, act,
+                                              forms[form][i].act, forms[form][i].rest);
 
-      run[i] = meta_run_draw (&draw, costs);
-    }
+    run[i] = meta_run_draw (&draw, costs);
+  }
   meta_expect_scaled (property, run[0], run[1], 1, 1);
   meta_run_free (run[0]);
   meta_run_free (run[1]);
 }
 
 /* The schedule run backwards: forwards are backwards in one op, and the other way round. */
-static PsSchedule *
-reverse (const PsSchedule *schedule)
+static PsSchedule *reverse (const PsSchedule *schedule)
 {
   PsSchedule *reversed = ps_schedule_copy (schedule);
 
   for (guint d = 0; d < schedule->placement->n_devices; d++)
-    for (guint i = schedule->first[d], last = schedule->first[d + 1] - 1; i <= last && last < G_MAXUINT; i++)
-      {
-        PsOp *op = &reversed->ops[schedule->first[d] + last - i];
+    for (guint i = schedule->first[d], last = schedule->first[d + 1] - 1; i <= last && last < G_MAXUINT; i++) {
+      PsOp *op = &reversed->ops[schedule->first[d] + last - i];
 
-        *op = schedule->ops[i];
-        if (op->kind != PS_OP_F && op->kind != PS_OP_BW)
-          {
-            ps_schedule_free (reversed);
-            return NULL;
-          }
-        op->kind = op->kind == PS_OP_F ? PS_OP_BW : PS_OP_F;
-        op->paired = i > schedule->first[d] && schedule->ops[i - 1].paired;
+      *op = schedule->ops[i];
+      if (op->kind != PS_OP_F && op->kind != PS_OP_BW) {
+        ps_schedule_free (reversed);
+        return NULL;
       }
+      op->kind = op->kind == PS_OP_F ? PS_OP_BW : PS_OP_F;
+      op->paired = i > schedule->first[d] && schedule->ops[i - 1].paired;
+    }
   return reversed;
 }
 
-static void
-reversal (MetaProperty *property)
+static void reversal (MetaProperty *property)
 {
   g_auto (MetaDraw) draw = { 0 };
   g_autoptr (MetaRun) forth = NULL, back = NULL;

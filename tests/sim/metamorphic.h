@@ -10,15 +10,13 @@
 #define META_MOST_STAGES 32
 
 /* --costs, key by key. n: 0 not given, 1 a device's whole share, else one value per stage (c and msg: per boundary). */
-typedef struct
-{
+typedef struct {
   guint n[PS_N_COST_KEYS];
   gint64 value[PS_N_COST_KEYS][META_MOST_STAGES];
 } MetaCosts;
 
 /* A property under test. */
-typedef struct
-{
+typedef struct {
   const char *name;
   GRand *rand;
   guint n_cases;
@@ -30,8 +28,7 @@ typedef struct
 /* One case of a property, with any number of checks. */
 typedef void (*MetaFunction) (MetaProperty *property);
 
-typedef struct
-{
+typedef struct {
   const char *name;
   guint n_checks; /* unless PIPESIM_CHECKS asks for more or fewer of all */
   MetaFunction draw_case;
@@ -40,8 +37,7 @@ typedef struct
 extern const MetaRow meta_times[], meta_engines[], meta_figures[], meta_formats[], meta_limits[], meta_settings[];
 
 /* A schedule and its setting. */
-typedef struct
-{
+typedef struct {
   char *schedule; /* a family or a file */
   gboolean asynchronous;
   gboolean uses_costs;
@@ -79,8 +75,7 @@ void meta_draw_messages (MetaProperty *property, MetaDraw *draw);
 void meta_draw_plain (MetaProperty *property, MetaDraw *draw);
 
 /* Options, each drawn for one case in three. */
-typedef enum
-{
+typedef enum {
   META_CHANNEL = 1 << 0,
   META_BLOCKING = 1 << 1,
   META_EAGER = 1 << 2,
@@ -100,8 +95,7 @@ void meta_draw_options (MetaProperty *property, MetaDraw *draw, MetaOptions opti
 char *meta_line (const MetaDraw *draw, const char *extra);
 
 /* What pipesim predict does with a command line. */
-typedef struct
-{
+typedef struct {
   char *schedule;
   char *line;
   PsSetting *setting;

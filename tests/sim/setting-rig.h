@@ -10,8 +10,7 @@
 #include <unistd.h>
 
 /* Reads a command line as a subcommand would. */
-static inline PsSetting *
-parse (const char *line, GError **error)
+static inline PsSetting *parse (const char *line, GError **error)
 {
   g_autofree char *whole = g_strconcat ("test ", line, NULL);
   g_auto (GStrv) argv = NULL;
@@ -26,15 +25,13 @@ parse (const char *line, GError **error)
   return g_steal_pointer (&setting);
 }
 
-static inline PsSetting *
-parse_good (const char *line)
+static inline PsSetting *parse_good (const char *line)
 {
   return fine (parse (line, &error));
 }
 
 /* The error must be a usage error, one line, and hold both texts. */
-static inline void
-assert_usage (const GError *error, const char *where, const char *value)
+static inline void assert_usage (const GError *error, const char *where, const char *value)
 {
   g_assert_nonnull (error);
   g_assert_cmpint (ps_error_exit_code (error), ==, 2);
@@ -44,8 +41,7 @@ assert_usage (const GError *error, const char *where, const char *value)
 }
 
 /* Writes text to a temporary file; free the name with g_free after removing it. */
-static inline char *
-temporary (const char *text)
+static inline char *temporary (const char *text)
 {
   char *path = NULL;
   int fd = fine (g_file_open_tmp ("test-setting-XXXXXX.json", &path, &error));

@@ -12,8 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static void
-assert_usage (GError **error, const char *part)
+static void assert_usage (GError **error, const char *part)
 {
   g_assert_error (*error, PS_ERROR, PS_ERROR_USAGE);
   g_assert_nonnull (strstr ((*error)->message, part));
@@ -21,11 +20,9 @@ assert_usage (GError **error, const char *part)
   g_clear_error (error);
 }
 
-static void
-test_times (void)
+static void test_times (void)
 {
-  static const struct
-  {
+  static const struct {
     const char *text;
     gint64 ns;
   } good[] = { { "0", 0 },           { "1ns", 1 },
@@ -37,23 +34,19 @@ test_times (void)
   gint64 ns;
   GError *error = NULL;
 
-  for (guint i = 0; i < G_N_ELEMENTS (good); i++)
-    {
-      g_assert_true (ps_parse_time ("--costs: f", good[i].text, &ns, &error));
-      g_assert_cmpint (ns, ==, good[i].ns);
-    }
-  for (guint i = 0; i < G_N_ELEMENTS (bad); i++)
-    {
-      g_assert_false (ps_parse_time ("--costs: f", bad[i], &ns, &error));
-      assert_usage (&error, "--costs: f: '");
-    }
+  for (guint i = 0; i < G_N_ELEMENTS (good); i++) {
+    g_assert_true (ps_parse_time ("--costs: f", good[i].text, &ns, &error));
+    g_assert_cmpint (ns, ==, good[i].ns);
+  }
+  for (guint i = 0; i < G_N_ELEMENTS (bad); i++) {
+    g_assert_false (ps_parse_time ("--costs: f", bad[i], &ns, &error));
+    assert_usage (&error, "--costs: f: '");
+  }
 }
 
-static void
-test_sizes (void)
+static void test_sizes (void)
 {
-  static const struct
-  {
+  static const struct {
     const char *text;
     gint64 bytes;
   } good[] = { { "0", 0 },
@@ -69,16 +62,14 @@ test_sizes (void)
   gint64 bytes;
   GError *error = NULL;
 
-  for (guint i = 0; i < G_N_ELEMENTS (good); i++)
-    {
-      g_assert_true (ps_parse_size ("x", good[i].text, &bytes, &error));
-      g_assert_cmpint (bytes, ==, good[i].bytes);
-    }
-  for (guint i = 0; i < G_N_ELEMENTS (bad); i++)
-    {
-      g_assert_false (ps_parse_size ("x", bad[i], &bytes, &error));
-      assert_usage (&error, "is no size; write a number and B, kB, KiB, MB, MiB, GB, GiB, TB or TiB");
-    }
+  for (guint i = 0; i < G_N_ELEMENTS (good); i++) {
+    g_assert_true (ps_parse_size ("x", good[i].text, &bytes, &error));
+    g_assert_cmpint (bytes, ==, good[i].bytes);
+  }
+  for (guint i = 0; i < G_N_ELEMENTS (bad); i++) {
+    g_assert_false (ps_parse_size ("x", bad[i], &bytes, &error));
+    assert_usage (&error, "is no size; write a number and B, kB, KiB, MB, MiB, GB, GiB, TB or TiB");
+  }
   g_assert_false (ps_parse_size ("x", "2000TiB", &bytes, &error));
   assert_usage (&error, "1024TiB");
   g_assert_false (ps_parse_size ("x", "80", &bytes, &error));
@@ -91,11 +82,9 @@ test_sizes (void)
   assert_usage (&error, "x: '1000000' has no unit; 0.001GB would be right");
 }
 
-static void
-test_rates (void)
+static void test_rates (void)
 {
-  static const struct
-  {
+  static const struct {
     const char *text;
     gint64 rate;
   } good[] = {
@@ -111,24 +100,21 @@ test_rates (void)
   GError *error = NULL;
   gint64 rate;
 
-  for (guint i = 0; i < G_N_ELEMENTS (good); i++)
-    {
-      g_assert_true (ps_parse_rate ("--bandwidth", good[i].text, &rate, &error));
-      g_assert_cmpint (rate, ==, good[i].rate);
-    }
-  for (guint i = 0; i < G_N_ELEMENTS (bad); i++)
-    {
-      g_assert_false (ps_parse_rate ("--bandwidth", bad[i], &rate, &error));
-      assert_usage (&error, "is no rate; write a number and B/s");
-    }
+  for (guint i = 0; i < G_N_ELEMENTS (good); i++) {
+    g_assert_true (ps_parse_rate ("--bandwidth", good[i].text, &rate, &error));
+    g_assert_cmpint (rate, ==, good[i].rate);
+  }
+  for (guint i = 0; i < G_N_ELEMENTS (bad); i++) {
+    g_assert_false (ps_parse_rate ("--bandwidth", bad[i], &rate, &error));
+    assert_usage (&error, "is no rate; write a number and B/s");
+  }
   g_assert_false (ps_parse_rate ("--bandwidth", "100", &rate, &error));
   assert_usage (&error, "--bandwidth: '100' has no unit; 100GB/s would be right");
   g_assert_false (ps_parse_rate ("--bandwidth", "450e9", &rate, &error));
   assert_usage (&error, "--bandwidth: '450e9' has no unit; 450GB/s would be right");
 }
 
-static void
-test_integers (void)
+static void test_integers (void)
 {
   gint64 value;
   GError *error = NULL;
@@ -136,22 +122,19 @@ test_integers (void)
   g_assert_true (ps_parse_integer ("-p", "16", 1, 4096, &value, &error));
   g_assert_cmpint (value, ==, 16);
   static const char *const bad[] = { "0", "-5", "4x", "", "4097", "1e3", "999999999999999999999", " 4" };
-  for (guint i = 0; i < G_N_ELEMENTS (bad); i++)
-    {
-      g_assert_false (ps_parse_integer ("-p", bad[i], 1, 4096, &value, &error));
-      assert_usage (&error, "is not an integer from 1 to 4096");
-    }
+  for (guint i = 0; i < G_N_ELEMENTS (bad); i++) {
+    g_assert_false (ps_parse_integer ("-p", bad[i], 1, 4096, &value, &error));
+    assert_usage (&error, "is not an integer from 1 to 4096");
+  }
 }
 
-static void
-assert_text (char *text, const char *expected)
+static void assert_text (char *text, const char *expected)
 {
   g_assert_cmpstr (text, ==, expected);
   g_free (text);
 }
 
-static void
-test_formats (void)
+static void test_formats (void)
 {
   assert_text (ps_format_time (0), "0 ns");
   assert_text (ps_format_time (980), "980 ns");
@@ -165,37 +148,32 @@ test_formats (void)
 }
 
 /* The controls are tab, line end, escape, delete and the one-letter form of escape [; the last byte is no UTF-8. */
-static void
-test_lines (void)
+static void test_lines (void)
 {
   assert_text (ps_format_line (""), "");
   assert_text (ps_format_line ("a\tb\nc\x1b[1m\x7f\xc2\x9b"), "a b c [1m  ");
   assert_text (ps_format_line ("\xc3\xa4 \xe2\x82\xac'\"\\\xff"), "\xc3\xa4 \xe2\x82\xac'\"\\\xef\xbf\xbd");
 }
 
-static void
-test_names (void)
+static void test_names (void)
 {
   PsOrigin origin;
   PsOpKind kind;
 
-  for (guint i = 0; i <= PS_ORIGIN_SIMULATED; i++)
-    {
-      g_assert_true (ps_origin_parse ("x", ps_origin_name ((PsOrigin)i), &origin, NULL));
-      g_assert_cmpint (origin, ==, i);
-    }
+  for (guint i = 0; i <= PS_ORIGIN_SIMULATED; i++) {
+    g_assert_true (ps_origin_parse ("x", ps_origin_name ((PsOrigin)i), &origin, NULL));
+    g_assert_cmpint (origin, ==, i);
+  }
   g_assert_false (ps_origin_parse ("x", "guessed", &origin, NULL));
-  for (guint i = 0; i < PS_N_OP_KINDS; i++)
-    {
-      g_assert_true (ps_op_kind_parse ("x", ps_op_kind_name ((PsOpKind)i), &kind, NULL));
-      g_assert_cmpint (kind, ==, i);
-    }
+  for (guint i = 0; i < PS_N_OP_KINDS; i++) {
+    g_assert_true (ps_op_kind_parse ("x", ps_op_kind_name ((PsOpKind)i), &kind, NULL));
+    g_assert_cmpint (kind, ==, i);
+  }
   g_assert_false (ps_op_kind_parse ("x", "f", &kind, NULL));
   g_assert_cmpstr (ps_op_kind_name (PS_OP_BW), ==, "BW");
 }
 
-static void
-test_exit_codes (void)
+static void test_exit_codes (void)
 {
   g_autoptr (GError) usage = g_error_new_literal (PS_ERROR, PS_ERROR_USAGE, "x");
   g_autoptr (GError) input = g_error_new_literal (PS_ERROR, PS_ERROR_INPUT, "x");
@@ -206,8 +184,7 @@ test_exit_codes (void)
   g_assert_cmpint (ps_error_exit_code (input), ==, 1);
 }
 
-static void
-test_numbers (void)
+static void test_numbers (void)
 {
   static const char *const wrong[] = { "", ".", "-1", "+1", "1e1", "0x1", "1.2.3", "nan", "inf", "1 ", "0.49", "8.1" };
   g_autoptr (GError) error = NULL;
@@ -216,17 +193,15 @@ test_numbers (void)
   g_assert_true (ps_parse_number ("--x", "0.5", 0.5, 8, &value, NULL));
   g_assert_cmpfloat (value, ==, 0.5);
   g_assert_true (ps_parse_number ("--x", "8", 0.5, 8, &value, NULL));
-  for (guint i = 0; i < G_N_ELEMENTS (wrong); i++)
-    {
-      g_autofree char *message = g_strdup_printf ("--x: '%s' is not a number from 0.5 to 8", wrong[i]);
+  for (guint i = 0; i < G_N_ELEMENTS (wrong); i++) {
+    g_autofree char *message = g_strdup_printf ("--x: '%s' is not a number from 0.5 to 8", wrong[i]);
 
-      g_assert_false (ps_parse_number ("--x", wrong[i], 0.5, 8, &value, &error));
-      assert_usage (&error, message);
-    }
+    g_assert_false (ps_parse_number ("--x", wrong[i], 0.5, 8, &value, &error));
+    assert_usage (&error, message);
+  }
 }
 
-static void
-test_percentages (void)
+static void test_percentages (void)
 {
   g_autoptr (GError) error = NULL;
   double ratio;
@@ -241,8 +216,7 @@ test_percentages (void)
   assert_usage (&error, "--x: '5%%' is not a percentage from 0 to 100");
 }
 
-static void
-test_parse_name (void)
+static void test_parse_name (void)
 {
   static const char *const names[] = { "gpu", "node" };
   g_autoptr (GError) error = NULL;
@@ -258,8 +232,7 @@ test_parse_name (void)
 }
 
 /* Values whose difference does not fit, and such that a comparison as integers would hold equal. */
-static void
-test_order (void)
+static void test_order (void)
 {
   gint64 integers[] = { G_MAXINT64, 0, G_MININT64, -1 };
   double numbers[] = { 0.25, -1e300, 0.75, 1e300 };
@@ -270,8 +243,7 @@ test_order (void)
   g_assert_true (numbers[0] < numbers[1] && numbers[1] < numbers[2] && numbers[2] < numbers[3]);
 }
 
-static void
-test_files (void)
+static void test_files (void)
 {
   GError *error = NULL;
   g_autofree char *path = path_of ("file"), *missing = path_of ("no/file");
@@ -293,20 +265,18 @@ test_files (void)
   g_unlink (path);
   g_assert_true (ps_write_file (path, "SQLite", -1, &error));
   g_assert_true (ps_write_file (path, "x", -1, &error));
-  if (g_file_test ("/dev/full", G_FILE_TEST_EXISTS))
-    {
-      refused (ps_write_file ("/dev/full", "x", -1, &error), PS_ERROR_IO, "/dev/full: cannot write: *");
-      g_assert_true (g_file_test ("/dev/full", G_FILE_TEST_EXISTS));
-      g_clear_error (&error);
-    }
+  if (g_file_test ("/dev/full", G_FILE_TEST_EXISTS)) {
+    refused (ps_write_file ("/dev/full", "x", -1, &error), PS_ERROR_IO, "/dev/full: cannot write: *");
+    g_assert_true (g_file_test ("/dev/full", G_FILE_TEST_EXISTS));
+    g_clear_error (&error);
+  }
   /* Nothing is left beside the file. */
   g_autoptr (GDir) listing = g_dir_open (folder, 0, NULL);
   g_assert_cmpstr (g_dir_read_name (listing), ==, "file");
   g_assert_null (g_dir_read_name (listing));
 }
 
-static void
-assert_file (const char *path, const char *expected, guint mode)
+static void assert_file (const char *path, const char *expected, guint mode)
 {
   g_autofree char *text = NULL;
   GStatBuf status;
@@ -319,8 +289,7 @@ assert_file (const char *path, const char *expected, guint mode)
 }
 
 /* A file keeps its mode, and links keep leading to it, also where it comes to be only now. */
-static void
-test_kept (void)
+static void test_kept (void)
 {
   g_autofree char *kept = path_of ("kept"), *inner = path_of ("kept/inner"), *file = path_of ("kept/inner/file");
   g_autofree char *link = path_of ("kept/link"), *second = path_of ("kept/second"), *circle = path_of ("kept/circle");
@@ -341,15 +310,13 @@ test_kept (void)
   remove_folder (kept);
 }
 
-static void
-terminate (G_GNUC_UNUSED int number)
+static void terminate (G_GNUC_UNUSED int number)
 {
   raise (SIGTERM);
 }
 
 /* The file size limit stops the write half-way, and its signal becomes the one to survive or to end by. */
-static void
-test_ended (void)
+static void test_ended (void)
 {
   g_autofree char *ended = path_of ("ended"), *path = path_of ("ended/file"), *text = g_strnfill (8192, 'x');
   int status;
@@ -357,14 +324,13 @@ test_ended (void)
   g_assert_cmpint (g_mkdir (ended, 0755), ==, 0);
   g_assert_true (g_file_set_contents_full (path, "old", -1, G_FILE_SET_CONTENTS_NONE, 0600, NULL));
   pid_t child = fork ();
-  if (child == 0)
-    {
-      ps_catch_signals ();
-      signal (SIGXFSZ, terminate);
-      setrlimit (RLIMIT_FSIZE, &(struct rlimit){ 4096, 4096 });
-      ps_write_file (path, text, -1, NULL);
-      _exit (0);
-    }
+  if (child == 0) {
+    ps_catch_signals ();
+    signal (SIGXFSZ, terminate);
+    setrlimit (RLIMIT_FSIZE, &(struct rlimit){ 4096, 4096 });
+    ps_write_file (path, text, -1, NULL);
+    _exit (0);
+  }
   g_assert_cmpint (waitpid (child, &status, 0), ==, child);
   g_assert_true (WIFSIGNALED (status) && WTERMSIG (status) == SIGTERM);
   assert_file (path, "old", 0600);
@@ -374,8 +340,7 @@ test_ended (void)
   remove_folder (ended);
 }
 
-static void
-test_median (void)
+static void test_median (void)
 {
   gint64 odd[] = { 5, 1, 9 }, even[] = { 4, 1, 9, 6 };
 
@@ -386,11 +351,9 @@ test_median (void)
 
 /* A word of the command line that is no text is named with its option, whichever way it was given; any other error is
  * what it says, on one line. */
-static void
-test_error_line (void)
+static void test_error_line (void)
 {
-  static const struct
-  {
+  static const struct {
     const char *argv[4];
     GQuark domain;
     const char *line;
@@ -402,23 +365,20 @@ test_error_line (void)
                { { "p", "--model", "a", NULL }, 1, "one two" },
                { { "p", NULL }, 1, "one two" } };
 
-  for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
-    {
-      g_autoptr (GError) error = g_error_new_literal (rows[i].domain ? G_CONVERT_ERROR : PS_ERROR, 0, "one\ntwo");
-      g_autofree char *line = ps_error_line (error, (char *const *)rows[i].argv);
+  for (guint i = 0; i < G_N_ELEMENTS (rows); i++) {
+    g_autoptr (GError) error = g_error_new_literal (rows[i].domain ? G_CONVERT_ERROR : PS_ERROR, 0, "one\ntwo");
+    g_autofree char *line = ps_error_line (error, (char *const *)rows[i].argv);
 
-      if (!g_pattern_match_simple (rows[i].line, line))
-        g_assert_cmpstr (line, ==, rows[i].line);
-    }
+    if (!g_pattern_match_simple (rows[i].line, line))
+      g_assert_cmpstr (line, ==, rows[i].line);
+  }
 }
 
 /* Each unit begins at its value; what would round up to 1000 of a smaller unit of rates and numbers is 1 of the next.
  */
-static void
-test_units (void)
+static void test_units (void)
 {
-  static const struct
-  {
+  static const struct {
     char kind;
     double value;
     const char *text;
@@ -440,21 +400,19 @@ test_units (void)
     { 'n', 1e22, "10000 E" },      { 'n', 3.125e15, "3.125 P" },
   };
 
-  for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
-    {
-      double value = rows[i].value;
+  for (guint i = 0; i < G_N_ELEMENTS (rows); i++) {
+    double value = rows[i].value;
 
-      assert_text (rows[i].kind == 't'   ? ps_format_time ((gint64)value)
-                   : rows[i].kind == 's' ? ps_format_size ((gint64)value)
-                   : rows[i].kind == 'r' ? ps_format_rate (value)
-                                         : ps_format_number (value),
-                   rows[i].text);
-    }
+    assert_text (rows[i].kind == 't'   ? ps_format_time ((gint64)value)
+                 : rows[i].kind == 's' ? ps_format_size ((gint64)value)
+                 : rows[i].kind == 'r' ? ps_format_rate (value)
+                                       : ps_format_number (value),
+                 rows[i].text);
+  }
 }
 
 /* A page keeps its line ends; a coloured one also what sets colours, and no other sequence of a terminal. */
-static void
-test_pages (void)
+static void test_pages (void)
 {
   static const char text[] = "\033[1;31ma\033[0m\n\033[2Jb\033[31\033\tc";
 
@@ -465,12 +423,10 @@ test_pages (void)
 
 /* One letter in three may be wrong, and one more: dropped, put in, taken for another or for its neighbour. A beginning
  * of three letters is enough, and the first of the closest names is meant. */
-static void
-test_meant (void)
+static void test_meant (void)
 {
   static const char *const names[] = { "interleaved", "1f1b", "zb-h1", "zb-h2", "gpipe", "deep" };
-  static const struct
-  {
+  static const struct {
     const char *text, *meant;
   } rows[] = { { "gpip", "; did you mean --gpipe?" },
                { "gpiipe", "; did you mean --gpipe?" },
@@ -498,8 +454,7 @@ test_meant (void)
 
 /* Tests of text.h: what is no text, and what messages show of it. */
 
-static void
-check (const char *text, gsize length, gsize max_length, const char *message)
+static void check (const char *text, gsize length, gsize max_length, const char *message)
 {
   g_autoptr (GError) error = NULL;
   gboolean ok = ps_text_check ("x.ini", text, length, max_length, &error);
@@ -510,8 +465,7 @@ check (const char *text, gsize length, gsize max_length, const char *message)
   assert_error (&error, PS_ERROR_INPUT, message);
 }
 
-static void
-test_check (void)
+static void test_check (void)
 {
   check ("\xc3\xa4 = 1\n", 7, 7, NULL);
   check ("", 0, 7, "x.ini: is empty");
@@ -521,8 +475,7 @@ test_check (void)
 }
 
 /* A newline takes two characters; 60 are shown, and of more the first 60. */
-static void
-test_quote (void)
+static void test_quote (void)
 {
   g_autofree char *fits = g_strnfill (60, 'a'), *longer = g_strnfill (61, 'a');
   g_autofree char *whole = g_strdup_printf ("'%s'", fits), *part = g_strdup_printf ("'%s...'", fits);
@@ -534,8 +487,7 @@ test_quote (void)
   g_assert_cmpstr (of_lines, ==, "'a\\nb\\001'");
 }
 
-static void
-test_blame_input (void)
+static void test_blame_input (void)
 {
   g_autoptr (GError) error = NULL;
   gint64 ns;
@@ -548,11 +500,9 @@ test_blame_input (void)
 /* Lines of at most 12 letters, two bytes a letter in the second case; a word that is longer stays whole up to the
  * width. The rest of a line begins below its first letter, or below the first after a gap, unless that is beyond the
  * middle. */
-static void
-test_wrap (void)
+static void test_wrap (void)
 {
-  static const struct
-  {
+  static const struct {
     const char *text, *expected;
   } rows[] = {
     { "", "" },
@@ -568,47 +518,43 @@ test_wrap (void)
     { "one\n\n  two", "one\n\n  two\n" },
   };
 
-  for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
-    {
-      g_autoptr (GString) page = g_string_new ("page\n");
-      g_autofree char *expected = g_strconcat ("page\n", rows[i].expected, NULL);
+  for (guint i = 0; i < G_N_ELEMENTS (rows); i++) {
+    g_autoptr (GString) page = g_string_new ("page\n");
+    g_autofree char *expected = g_strconcat ("page\n", rows[i].expected, NULL);
 
-      ps_text_wrap (rows[i].text, 12, page);
-      g_assert_cmpstr (page->str, ==, expected);
-    }
+    ps_text_wrap (rows[i].text, 12, page);
+    g_assert_cmpstr (page->str, ==, expected);
+  }
 }
 
 /* A page has the words of its text in their order, and no line that is too long where every word is short. */
-static void
-test_wrap_words (void)
+static void test_wrap_words (void)
 {
   g_autoptr (GRand) rand = g_rand_new_with_seed (3);
 
-  for (guint i = 0; i < 200; i++)
-    {
-      g_autoptr (GString) text = g_string_new (i % 2 ? "    " : "ab  "), page = g_string_new (NULL);
-      glong width = g_rand_int_range (rand, 12, 40);
+  for (guint i = 0; i < 200; i++) {
+    g_autoptr (GString) text = g_string_new (i % 2 ? "    " : "ab  "), page = g_string_new (NULL);
+    glong width = g_rand_int_range (rand, 12, 40);
 
-      for (guint k = 0; k < 20; k++)
-        g_string_append_printf (text, "%s%.*s", k > 0 ? " " : "", g_rand_int_range (rand, 1, 6), "words");
-      ps_text_wrap (text->str, width, page);
-      g_auto (GStrv) lines = g_strsplit (page->str, "\n", -1), words = g_strsplit_set (page->str, " \n", -1);
-      g_autoptr (GString) again = g_string_new (NULL), wanted = g_string_new (text->str);
-      for (guint k = 0; lines[k] != NULL; k++)
-        g_assert_cmpint (g_utf8_strlen (lines[k], -1), <=, width);
-      for (guint k = 0; words[k] != NULL; k++)
-        if (*words[k] != '\0')
-          g_string_append_printf (again, " %s", words[k]);
-      g_string_replace (wanted, "    ", " ", 1);
-      g_string_replace (wanted, "ab  ", " ab ", 1);
-      g_assert_cmpstr (again->str, ==, wanted->str);
-      for (guint k = 1; lines[k] != NULL && *lines[k] != '\0'; k++)
-        g_assert_true (strspn (lines[k], " ") == 4);
-    }
+    for (guint k = 0; k < 20; k++)
+      g_string_append_printf (text, "%s%.*s", k > 0 ? " " : "", g_rand_int_range (rand, 1, 6), "words");
+    ps_text_wrap (text->str, width, page);
+    g_auto (GStrv) lines = g_strsplit (page->str, "\n", -1), words = g_strsplit_set (page->str, " \n", -1);
+    g_autoptr (GString) again = g_string_new (NULL), wanted = g_string_new (text->str);
+    for (guint k = 0; lines[k] != NULL; k++)
+      g_assert_cmpint (g_utf8_strlen (lines[k], -1), <=, width);
+    for (guint k = 0; words[k] != NULL; k++)
+      if (*words[k] != '\0')
+        g_string_append_printf (again, " %s", words[k]);
+    g_string_replace (wanted, "    ", " ", 1);
+    g_string_replace (wanted, "ab  ", " ab ", 1);
+    g_assert_cmpstr (again->str, ==, wanted->str);
+    for (guint k = 1; lines[k] != NULL && *lines[k] != '\0'; k++)
+      g_assert_true (strspn (lines[k], " ") == 4);
+  }
 }
 
-int
-main (int argc, char **argv)
+int main (int argc, char **argv)
 {
   g_test_init (&argc, &argv, NULL);
   g_test_add_func ("/base/times", test_times);

@@ -5,8 +5,7 @@
 
 /* p = 2, one chunk, f = 1, b = 2, w = 3, c = 10 (ms), m microbatches.
  * Device 1: arrival 1 + 10, work 6 m. Chain: 1 + 10 + 1 + 2 + 10 + 2 + 3 = 29. */
-static void
-test_loop (void)
+static void test_loop (void)
 {
   g_autoptr (PsCosts) costs = ps_costs_parse ("f=1ms,b=2ms,w=3ms,c=10ms", 2, 1, NULL);
   g_autoptr (PsPlacement) placement = ps_placement_new (PS_PLACEMENT_LOOP, 2, 1);
@@ -17,8 +16,7 @@ test_loop (void)
 
 /* V on 2 devices, 4 stages of 1, 1, 1 (ms), c = 5: device 1 first sees a microbatch at 1 + 5, device 0 works 6 m from
  * 0. */
-static void
-test_v (void)
+static void test_v (void)
 {
   g_autoptr (PsCosts) costs = ps_costs_parse ("f=2ms,b=2ms,w=2ms,c=5ms", 2, 2, NULL);
   g_autoptr (PsPlacement) placement = ps_placement_new (PS_PLACEMENT_V, 2, 2);
@@ -29,8 +27,7 @@ test_v (void)
 }
 
 /* A cheaper fused backward counts, and a pair counts where it is cheaper than its parts. */
-static void
-test_fused (void)
+static void test_fused (void)
 {
   g_autoptr (PsCosts) fused = ps_costs_parse ("f=1ms,b=2ms,w=2ms,bw=3ms", 1, 1, NULL);
   g_autoptr (PsCosts) pair = ps_costs_parse ("f=1ms,bw=3ms,pair=2ms", 1, 1, NULL);
@@ -41,8 +38,7 @@ test_fused (void)
 }
 
 /* Two copies, all microbatches on copy 1: device 1 holds its stage 0 and starts at once. */
-static void
-test_copies (void)
+static void test_copies (void)
 {
   static const guint8 copy[] = { 1, 1, 1, 1 };
   g_autoptr (PsCosts) costs = ps_costs_parse ("f=1ms:9ms,bw=1ms", 2, 1, NULL);
@@ -55,8 +51,7 @@ test_copies (void)
 /* Two copies on 4 devices, 10 microbatches on each. A device may begin with either copy. On device 1 the earliest
  * gradient is that of copy 1, whose stage 2 is there: from its first F on, F 1, transfer 10, F 1, B 2 and transfer 10
  * later, at 24. All F take 20, so it is idle for 4, and its work takes 120. */
-static void
-test_two_copies (void)
+static void test_two_copies (void)
 {
   g_autoptr (PsCosts) costs = ps_costs_parse ("f=1ms,b=2ms,w=3ms,c=10ms", 4, 1, NULL);
   g_autoptr (PsPlacement) placement = ps_placement_new (PS_PLACEMENT_BIDIRECTIONAL, 4, 1);
@@ -68,8 +63,7 @@ test_two_copies (void)
   g_assert_cmpint (ps_lower_bound_within (placement, 21, costs, NULL, PS_OBJECTIVE_SPAN), ==, 129000000);
 }
 
-static gint64
-bound_of (const PsPlacement *placement, guint m, const PsCosts *costs, const PsEventsSetting *events)
+static gint64 bound_of (const PsPlacement *placement, guint m, const PsCosts *costs, const PsEventsSetting *events)
 {
   guint n;
 
@@ -83,11 +77,9 @@ bound_of (const PsPlacement *placement, guint m, const PsCosts *costs, const PsE
  * others a device with work of 120 also sends 10 results, but those of a pair go with the gradients. Of two copies a
  * single microbatch uses the first: device 1 is held up from the end of its F at 1 on, by two transfers and work of 63.
  */
-static void
-test_channels (void)
+static void test_channels (void)
 {
-  static const struct
-  {
+  static const struct {
     PsEventsSetting events;
     gint64 bound;
   } known[] = {
@@ -110,8 +102,7 @@ test_channels (void)
 }
 
 /* Two copies may use a device one after the other: no more than one activation is held. */
-static void
-test_in_turn (void)
+static void test_in_turn (void)
 {
   const gint64 limit[] = { 1 << 20, 1 << 20 };
   g_autoptr (PsCosts) costs = ps_costs_parse ("f=1ms,b=1ms,w=1ms,act=1MiB,wact=1MiB", 2, 1, NULL);
@@ -124,8 +115,7 @@ test_in_turn (void)
   g_assert_cmpint (ps_search_bound (&setting, G_MAXINT64, &n_steps), <=, 10000000);
 }
 
-static gint64
-bound_of_mix (PsCosts *costs, gboolean may_recompute)
+static gint64 bound_of_mix (PsCosts *costs, gboolean may_recompute)
 {
   const gint64 limit[] = { 4 << 20, 4 << 20 };
   g_autoptr (PsPlacement) placement = ps_placement_new (PS_PLACEMENT_LOOP, 2, 1);
@@ -135,8 +125,7 @@ bound_of_mix (PsCosts *costs, gboolean may_recompute)
 }
 
 /* Each microbatch takes an R or more memory, unless pairs may hide the R, on whichever stage they are. */
-static void
-test_mix (void)
+static void test_mix (void)
 {
   g_autoptr (PsCosts) costs = ps_costs_parse ("f=10ms,b=10ms,w=0,act=1MiB,wact=0", 2, 1, NULL);
 
@@ -149,8 +138,7 @@ test_mix (void)
 
 /* One device has two microbatches, F of 10 and BW of 1, and a pair of both takes no time: F, a pair, BW are 11. The
  * first F is in no pair, so 10 are certain. */
-static void
-test_pair_of_no_time (void)
+static void test_pair_of_no_time (void)
 {
   g_autoptr (PsCosts) costs = ps_costs_parse ("f=10ms,bw=1ms,pair=0", 1, 1, NULL);
   g_autoptr (PsPlacement) placement = ps_placement_new (PS_PLACEMENT_LOOP, 1, 1);
@@ -160,8 +148,7 @@ test_pair_of_no_time (void)
 }
 
 /* Sums of times along the stages of one copy, without pairs. */
-typedef struct
-{
+typedef struct {
   const Case *c;
   guint n;
   gint64 arrival[8];  /* of any F at a stage */
@@ -170,14 +157,12 @@ typedef struct
   gint64 rest[8];     /* from the start of a B to the end of its last op */
 } Sums;
 
-static gint64
-time_at (const Sums *sums, PsOpKind kind, guint stage)
+static gint64 time_at (const Sums *sums, PsOpKind kind, guint stage)
 {
   return ps_costs_op (sums->c->costs, kind, stage)->duration_ns;
 }
 
-static gint64
-hop_at (const Sums *sums, guint stage, gboolean back)
+static gint64 hop_at (const Sums *sums, guint stage, gboolean back)
 {
   const PsCosts *costs = sums->c->costs;
   const guint16 *device = sums->c->placement->device;
@@ -187,36 +172,31 @@ hop_at (const Sums *sums, guint stage, gboolean back)
   return costs->transfer_ns[back ? 1 + costs->n_stages + stage + 1 : 1 + stage];
 }
 
-static void
-sum_up (Sums *sums, const Case *c)
+static void sum_up (Sums *sums, const Case *c)
 {
   guint n = c->placement->n_stages;
   gint64 now = 0;
 
   *sums = (Sums){ .c = c, .n = n };
-  for (guint s = 0; s < n; s++)
-    {
-      sums->arrival[s] = now;
-      now += time_at (sums, PS_OP_F, s) + (s + 1 < n ? hop_at (sums, s, FALSE) : 0);
-    }
-  for (guint s = n; s-- > 0;)
-    {
-      sums->gradient[s] = now;
-      sums->turn[s] = now - sums->arrival[s] - time_at (sums, PS_OP_F, s);
-      now += time_at (sums, PS_OP_B, s) + (s > 0 ? hop_at (sums, s - 1, TRUE) : 0);
-    }
-  for (guint s = 0; s < n; s++)
-    {
-      gint64 below
-          = s > 0 && c->setting.objective == PS_OBJECTIVE_MAKESPAN ? hop_at (sums, s - 1, TRUE) + sums->rest[s - 1] : 0;
+  for (guint s = 0; s < n; s++) {
+    sums->arrival[s] = now;
+    now += time_at (sums, PS_OP_F, s) + (s + 1 < n ? hop_at (sums, s, FALSE) : 0);
+  }
+  for (guint s = n; s-- > 0;) {
+    sums->gradient[s] = now;
+    sums->turn[s] = now - sums->arrival[s] - time_at (sums, PS_OP_F, s);
+    now += time_at (sums, PS_OP_B, s) + (s > 0 ? hop_at (sums, s - 1, TRUE) : 0);
+  }
+  for (guint s = 0; s < n; s++) {
+    gint64 below
+        = s > 0 && c->setting.objective == PS_OBJECTIVE_MAKESPAN ? hop_at (sums, s - 1, TRUE) + sums->rest[s - 1] : 0;
 
-      sums->rest[s] = time_at (sums, PS_OP_B, s) + MAX (time_at (sums, PS_OP_W, s), below);
-    }
+    sums->rest[s] = time_at (sums, PS_OP_B, s) + MAX (time_at (sums, PS_OP_W, s), below);
+  }
 }
 
 /* What answer.h says of one device: warm-up, drain, and the microbatches of a stage one after the other. */
-static gint64
-bound_of_device (const Sums *sums, guint device)
+static gint64 bound_of_device (const Sums *sums, guint device)
 {
   const Case *c = sums->c;
   gint64 m = c->setting.n_microbatches, begin = G_MAXINT64, gradient = G_MAXINT64, load = 0, forwards = 0, longest = 0;
@@ -224,24 +204,23 @@ bound_of_device (const Sums *sums, guint device)
   double left = 0;
 
   for (guint s = 0; s < sums->n; s++)
-    if (c->placement->device[s] == device)
-      {
-        gint64 f = time_at (sums, PS_OP_F, s), b = time_at (sums, PS_OP_B, s), w = time_at (sums, PS_OP_W, s);
-        double room = c->limit != NULL ? (double)c->limit[device] : 0;
+    if (c->placement->device[s] == device) {
+      gint64 f = time_at (sums, PS_OP_F, s), b = time_at (sums, PS_OP_B, s), w = time_at (sums, PS_OP_W, s);
+      double room = c->limit != NULL ? (double)c->limit[device] : 0;
 
-        begin = MIN (begin, sums->arrival[s]);
-        gradient = MIN (gradient, sums->gradient[s]);
-        load += m * (f + b + w);
-        forwards += m * f;
-        longest = MAX (longest, f);
-        n += m;
-        least = MIN (least, ps_costs_act_bytes (c->costs, s));
-        after = MIN (after, sums->turn[s] + sums->rest[s]);
-        left = MAX (left, floor (room * (double)(b + w) / (double)ps_costs_act_bytes (c->costs, s)));
-        left = MAX (left, floor (room * (double)w / (double)ps_costs_wact_bytes (c->costs, s)));
-        chain = MAX (chain, sums->arrival[s] + f + sums->turn[s] + sums->rest[s] + (m - 1) * MAX (f, b));
-        held += c->costs->stage[s].weight_bytes;
-      }
+      begin = MIN (begin, sums->arrival[s]);
+      gradient = MIN (gradient, sums->gradient[s]);
+      load += m * (f + b + w);
+      forwards += m * f;
+      longest = MAX (longest, f);
+      n += m;
+      least = MIN (least, ps_costs_act_bytes (c->costs, s));
+      after = MIN (after, sums->turn[s] + sums->rest[s]);
+      left = MAX (left, floor (room * (double)(b + w) / (double)ps_costs_act_bytes (c->costs, s)));
+      left = MAX (left, floor (room * (double)w / (double)ps_costs_wact_bytes (c->costs, s)));
+      chain = MAX (chain, sums->arrival[s] + f + sums->turn[s] + sums->rest[s] + (m - 1) * MAX (f, b));
+      held += c->costs->stage[s].weight_bytes;
+    }
   g_assert_cmpint (held, ==, 0);
   n_fit = c->limit != NULL ? MIN (n, c->limit[device] / least) : n;
   idle = MAX (gradient - begin - MIN (forwards, n_fit * longest), 0);
@@ -253,52 +232,48 @@ bound_of_device (const Sums *sums, guint device)
 
 /* Without pairs a bound is never below these sums, of each device and of all. Where no memory is held for long, it is
  * often equal. */
-static void
-test_sums (void)
+static void test_sums (void)
 {
   static const PsPlacementKind kinds[] = { PS_PLACEMENT_LOOP, PS_PLACEMENT_LOOP, PS_PLACEMENT_V };
   g_autoptr (GRand) random = g_rand_new_with_seed (31);
   guint n_equal = 0, n_limited = 0, n = 300;
 
-  for (guint i = 0; i < n; i++)
-    {
-      const gint64 zero[4] = { 0 };
-      g_auto (Case) c = { 0 };
-      Sums sums;
+  for (guint i = 0; i < n; i++) {
+    const gint64 zero[4] = { 0 };
+    g_auto (Case) c = { 0 };
+    Sums sums;
 
-      case_init (&c, kinds[i % 3], (guint)g_rand_int_range (random, 1, 5), 1 + (i % 3 > 0),
-                 (guint)g_rand_int_range (random, 1, 9), zero, 1, 1, i % 2 ? g_rand_int_range (random, 10, 60) : 0);
-      for (guint s = 0; s < c.placement->n_stages; s++)
-        {
-          gint64 act = g_rand_int_range (random, 5, 20);
+    case_init (&c, kinds[i % 3], (guint)g_rand_int_range (random, 1, 5), 1 + (i % 3 > 0),
+               (guint)g_rand_int_range (random, 1, 9), zero, 1, 1, i % 2 ? g_rand_int_range (random, 10, 60) : 0);
+    for (guint s = 0; s < c.placement->n_stages; s++) {
+      gint64 act = g_rand_int_range (random, 5, 20);
 
-          for (guint kind = 0; kind < N_KINDS; kind++)
-            ps_costs_op (c.costs, (PsOpKind)kind, s)->duration_ns = g_rand_int_range (random, 1, 30);
-          ps_costs_op (c.costs, PS_OP_BW, s)->duration_ns
-              = time_at (&(Sums){ .c = &c }, PS_OP_B, s) + time_at (&(Sums){ .c = &c }, PS_OP_W, s);
-          ps_costs_set_memory (c.costs, s, act, g_rand_int_range (random, 1, (gint32)act + 1));
-        }
-      for (guint k = 1; k <= 2 * c.placement->n_stages; k++)
-        c.costs->transfer_ns[k] = g_rand_int_range (random, 0, 20);
-      c.setting.objective = i % 4 < 2 ? PS_OBJECTIVE_MAKESPAN : PS_OBJECTIVE_SPAN;
-      sum_up (&sums, &c);
-      gint64 longest = 0, bound = ps_lower_bound_within (c.placement, c.setting.n_microbatches, c.costs, c.limit,
-                                                         c.setting.objective);
-      for (guint d = 0; d < c.placement->n_devices; d++)
-        {
-          gint64 own = bound_of_device (&sums, d);
-
-          g_assert_cmpint (
-              ps_lower_bound_device (c.placement, c.setting.n_microbatches, c.costs, c.limit, c.setting.objective, d),
-              >=, own);
-          longest = MAX (longest, own);
-        }
-      g_assert_cmpint (bound, >=, longest);
-      n_equal += bound == longest;
-      n_limited += c.limit != NULL
-                   && bound > ps_lower_bound_within (c.placement, c.setting.n_microbatches, c.costs, NULL,
-                                                     c.setting.objective);
+      for (guint kind = 0; kind < N_KINDS; kind++)
+        ps_costs_op (c.costs, (PsOpKind)kind, s)->duration_ns = g_rand_int_range (random, 1, 30);
+      ps_costs_op (c.costs, PS_OP_BW, s)->duration_ns
+          = time_at (&(Sums){ .c = &c }, PS_OP_B, s) + time_at (&(Sums){ .c = &c }, PS_OP_W, s);
+      ps_costs_set_memory (c.costs, s, act, g_rand_int_range (random, 1, (gint32)act + 1));
     }
+    for (guint k = 1; k <= 2 * c.placement->n_stages; k++)
+      c.costs->transfer_ns[k] = g_rand_int_range (random, 0, 20);
+    c.setting.objective = i % 4 < 2 ? PS_OBJECTIVE_MAKESPAN : PS_OBJECTIVE_SPAN;
+    sum_up (&sums, &c);
+    gint64 longest = 0,
+           bound = ps_lower_bound_within (c.placement, c.setting.n_microbatches, c.costs, c.limit, c.setting.objective);
+    for (guint d = 0; d < c.placement->n_devices; d++) {
+      gint64 own = bound_of_device (&sums, d);
+
+      g_assert_cmpint (
+          ps_lower_bound_device (c.placement, c.setting.n_microbatches, c.costs, c.limit, c.setting.objective, d), >=,
+          own);
+      longest = MAX (longest, own);
+    }
+    g_assert_cmpint (bound, >=, longest);
+    n_equal += bound == longest;
+    n_limited
+        += c.limit != NULL
+           && bound > ps_lower_bound_within (c.placement, c.setting.n_microbatches, c.costs, NULL, c.setting.objective);
+  }
   g_test_message ("%u of %u equal, %u higher within their memory", n_equal, n, n_limited);
   g_assert_cmpuint (n_equal, >=, n * 5 / 6);
   g_assert_cmpuint (n_limited, >=, n / 4);
@@ -306,11 +281,9 @@ test_sums (void)
 
 /* Where iterations overlap, the work of the busiest device counts alone; else the bound is that of as many microbatches
  * as there are slices, of each copy. */
-static void
-test_schedule (void)
+static void test_schedule (void)
 {
-  static const struct
-  {
+  static const struct {
     const char *family;
     guint n_slices;
     gint64 bound, overlapped;
@@ -321,19 +294,17 @@ test_schedule (void)
   };
   g_autoptr (PsCosts) costs = ps_costs_parse ("f=1ms,b=2ms,w=3ms,c=10ms", 2, 1, NULL);
 
-  for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
-    {
-      const PsFamilySetting setting
-          = { .n_devices = 2, .n_microbatches = 4, .n_chunks = 1, .n_slices = rows[i].n_slices, .costs = costs };
-      g_autoptr (PsSchedule) schedule = fine (ps_family_generate (ps_family_find (rows[i].family), &setting, &error));
+  for (guint i = 0; i < G_N_ELEMENTS (rows); i++) {
+    const PsFamilySetting setting
+        = { .n_devices = 2, .n_microbatches = 4, .n_chunks = 1, .n_slices = rows[i].n_slices, .costs = costs };
+    g_autoptr (PsSchedule) schedule = fine (ps_family_generate (ps_family_find (rows[i].family), &setting, &error));
 
-      g_assert_cmpint (ps_schedule_bound (schedule, costs, FALSE), ==, rows[i].bound * 1000000);
-      g_assert_cmpint (ps_schedule_bound (schedule, costs, TRUE), ==, rows[i].overlapped * 1000000);
-    }
+    g_assert_cmpint (ps_schedule_bound (schedule, costs, FALSE), ==, rows[i].bound * 1000000);
+    g_assert_cmpint (ps_schedule_bound (schedule, costs, TRUE), ==, rows[i].overlapped * 1000000);
+  }
 }
 
-int
-main (int argc, char **argv)
+int main (int argc, char **argv)
 {
   g_test_init (&argc, &argv, NULL);
   g_test_add_func ("/bound/loop", test_loop);

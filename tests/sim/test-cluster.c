@@ -4,19 +4,17 @@
 
 #include <pipesim/cluster.h>
 
-static void
-test_shipped (void)
+static void test_shipped (void)
 {
   const char *const names[] = { "a100-80gb",   "h100-80gb",   "h200-141gb",   "b200-180gb",
                                 "gb200-186gb", "gb300-279gb", "mi300x-192gb", "cpu-cores" };
 
-  for (guint i = 0; i < G_N_ELEMENTS (names); i++)
-    {
-      g_autoptr (PsCluster) cluster = fine (ps_cluster_load (names[i], &error));
+  for (guint i = 0; i < G_N_ELEMENTS (names); i++) {
+    g_autoptr (PsCluster) cluster = fine (ps_cluster_load (names[i], &error));
 
-      g_assert_cmpstr (cluster->name, ==, names[i]);
-      g_assert_cmpfloat (cluster->link_bandwidth, >, 0);
-    }
+    g_assert_cmpstr (cluster->name, ==, names[i]);
+    g_assert_cmpfloat (cluster->link_bandwidth, >, 0);
+  }
   g_autoptr (PsCluster) a100 = ps_cluster_load ("a100-80gb", NULL);
   g_assert_cmpuint (a100->nodes, ==, 1);
   g_assert_cmpuint (a100->devices_per_node, ==, 8);
@@ -30,8 +28,7 @@ test_shipped (void)
 }
 
 /* h100-80gb: 8 devices per node; 5 us + bytes / 450 GB/s inside, 10 us + bytes / 50 GB/s between nodes. */
-static void
-test_transfer (void)
+static void test_transfer (void)
 {
   g_autoptr (PsCluster) cluster = ps_cluster_load ("h100-80gb", NULL);
 
@@ -50,8 +47,7 @@ test_transfer (void)
   "[cluster]\nnodes=1\ndevices_per_node=2\npeak_flops=1e12\nefficiency=0.5\nlink_latency=1us\nlink_bandwidth=1GB/s\n"
 
 /* Reads a description from a file of its own. */
-static PsCluster *
-load_text (const char *text, GError **error)
+static PsCluster *load_text (const char *text, GError **error)
 {
   g_autofree char *path = path_of ("c.ini");
 
@@ -64,35 +60,31 @@ load_text (const char *text, GError **error)
 /* 8 replicas of 2 GPUs on two nodes, 12.5 MB in each of 14 steps. Alone the four GPUs of a ring in a node send it in
  * 62.5 us; where the node's two rings share 25 GB/s it takes 1 ms. Rings with one GPU per node, or all of them, share
  * nothing. */
-static void
-test_split_rings (void)
+static void test_split_rings (void)
 {
   const guint places[16] = { 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15 };
 
-  for (guint t = 1; t <= 8; t *= 2)
-    {
-      g_autoptr (PsCluster) cluster = ps_cluster_load ("h100-80gb", NULL);
-      guint n = 16 / t;
+  for (guint t = 1; t <= 8; t *= 2) {
+    g_autoptr (PsCluster) cluster = ps_cluster_load ("h100-80gb", NULL);
+    guint n = 16 / t;
 
-      g_assert_true (ps_cluster_group (cluster, t, NULL));
-      gint64 before = ps_cluster_ring_ns (cluster, n, places, n * 12500000);
-      cluster->split_ring_bandwidth = 25e9;
-      if (t == 2)
-        {
-          g_assert_cmpint (before, ==, 14 * 72500);
-          g_assert_cmpint (ps_cluster_ring_ns (cluster, n, places, n * 12500000), ==, 14 * 1010000);
-          ps_cluster_scale (cluster, 2, 1);
-          g_assert_cmpint (ps_cluster_ring_ns (cluster, n, places, n * 12500000), ==, 14 * 510000);
-        }
-      if (t == 1 || t == 8)
-        g_assert_cmpint (ps_cluster_ring_ns (cluster, n, places, n * 12500000), ==, before);
+    g_assert_true (ps_cluster_group (cluster, t, NULL));
+    gint64 before = ps_cluster_ring_ns (cluster, n, places, n * 12500000);
+    cluster->split_ring_bandwidth = 25e9;
+    if (t == 2) {
+      g_assert_cmpint (before, ==, 14 * 72500);
+      g_assert_cmpint (ps_cluster_ring_ns (cluster, n, places, n * 12500000), ==, 14 * 1010000);
+      ps_cluster_scale (cluster, 2, 1);
+      g_assert_cmpint (ps_cluster_ring_ns (cluster, n, places, n * 12500000), ==, 14 * 510000);
     }
+    if (t == 1 || t == 8)
+      g_assert_cmpint (ps_cluster_ring_ns (cluster, n, places, n * 12500000), ==, before);
+  }
 }
 
 /* A link of 1 GB/s to each of three others: a message takes 1 ms per MB. An all-reduce of 4 MB over four sends 1 MB in
  * each of 6 steps, over three links at once: 333.333 us and the latency. Between two it has one link. */
-static void
-test_peer_links (void)
+static void test_peer_links (void)
 {
   const guint places[] = { 0, 1, 2, 3 };
   g_autoptr (PsCluster) cluster = load_text ("[cluster]\nnodes=1\ndevices_per_node=4\npeak_flops=1e12\nefficiency=0.5\n"
@@ -106,8 +98,7 @@ test_peer_links (void)
 }
 
 /* Without a described network all devices are taken to share links. */
-static void
-test_one_node (void)
+static void test_one_node (void)
 {
   g_autoptr (PsCluster) cluster = ps_cluster_load ("a100-80gb", NULL);
 
@@ -121,8 +112,7 @@ test_one_node (void)
 
 /* 1 GB/s, latency 1 us; 1000 B reach 0.2 GB/s: 5 us; 4000 B reach 0.5 GB/s: 8 us. 500 B: half of 5 us. 2000 B: a third
  * of the way from 5 to 8 us. After the last point every byte takes its nanosecond: 6000 B 8 + 2 us. */
-static void
-test_table (void)
+static void test_table (void)
 {
   g_autoptr (PsCluster) cluster = fine (load_text (NETWORK "link_table=1000B:0.2GB/s 4000B:0.5GB/s\n", &error));
 
@@ -137,8 +127,7 @@ test_table (void)
   g_assert_cmpint (ps_cluster_transfer_ns (cluster, 0, 2, 500), ==, 10000 + 1000);
 }
 
-static void
-test_shared (void)
+static void test_shared (void)
 {
   g_autoptr (PsCluster) plain = load_text (NETWORK, NULL), own = load_text (NETWORK "nic=gpu\nlink=gpu\n", NULL);
   g_autoptr (PsCluster) shared = load_text (NETWORK "nic=node\nlink=node\n", NULL);
@@ -150,8 +139,7 @@ test_shared (void)
 }
 
 /* Only devices of one node can do without a network. */
-static void
-test_size (void)
+static void test_size (void)
 {
   g_autoptr (PsCluster) single = ps_cluster_load ("a100-80gb", NULL), several = ps_cluster_load ("h100-80gb", NULL);
 
@@ -164,8 +152,7 @@ test_size (void)
            "network_bandwidth are missing in its file");
 }
 
-static void
-assert_refused (const char *text, const char *message)
+static void assert_refused (const char *text, const char *message)
 {
   g_autofree char *path = path_of ("c.ini");
   g_autofree char *expected = g_strdup_printf ("%s:%s", path, message);
@@ -175,11 +162,9 @@ assert_refused (const char *text, const char *message)
   g_unlink (path);
 }
 
-static void
-test_refused (void)
+static void test_refused (void)
 {
-  const struct
-  {
+  const struct {
     const char *text;
     const char *message;
   } rows[] = {
@@ -225,8 +210,7 @@ test_refused (void)
     assert_refused (rows[i].text, rows[i].message);
 }
 
-static void
-test_not_found (void)
+static void test_not_found (void)
 {
   refused (ps_cluster_load ("tiny-gpt", &error), PS_ERROR_INPUT,
            "'tiny-gpt': neither a file nor one of the clusters shipped: a100-80gb b200-180gb cpu-cores "
@@ -234,8 +218,7 @@ test_not_found (void)
 }
 
 /* A copy is a copy: nothing of it is the original's. */
-static void
-test_copy (void)
+static void test_copy (void)
 {
   g_autoptr (PsCluster) cluster = fine (load_text (GOOD "link_table=1KiB:0.1GB/s 64KiB:0.5GB/s\n", &error));
   g_autoptr (PsCluster) copy = ps_cluster_copy (cluster);
@@ -249,21 +232,19 @@ test_copy (void)
 }
 
 /* Places that replicas take between the devices of a pipeline move these apart: 4 GPUs a node. */
-static void
-test_spacing (void)
+static void test_spacing (void)
 {
   g_autoptr (PsCluster) cluster = ps_cluster_load ("h100-80gb", NULL);
 
   cluster->devices_per_node = 4;
   for (guint spacing = 0; spacing <= 5; spacing++)
     for (guint a = 0; a < 9; a++)
-      for (guint b = 0; b < 9; b++)
-        {
-          guint apart = MAX (spacing, 1);
+      for (guint b = 0; b < 9; b++) {
+        guint apart = MAX (spacing, 1);
 
-          cluster->spacing = spacing;
-          g_assert_cmpint (ps_cluster_is_remote (cluster, a, b), ==, a * apart / 4 != b * apart / 4);
-        }
+        cluster->spacing = spacing;
+        g_assert_cmpint (ps_cluster_is_remote (cluster, a, b), ==, a * apart / 4 != b * apart / 4);
+      }
   cluster->network_bandwidth = 0;
   g_assert_false (ps_cluster_is_remote (cluster, 0, 8));
 }
@@ -271,25 +252,22 @@ test_spacing (void)
 /* Tests of cluster.h: lists of shares in lowest terms, and what are none. */
 
 /* In lowest terms: gcd (40, 30, 20, 10) = 10, gcd (7, 5) = 1, gcd (6, 10, 15) = 1. */
-static void
-test_lowest_terms (void)
+static void test_lowest_terms (void)
 {
-  static const struct
-  {
+  static const struct {
     const char *text, *lowest;
   } cases[] = { { "40,30,20,10", "4,3,2,1" }, { "4,3,2,1", "4,3,2,1" }, { "7,5", "7,5" }, { "6,10,15", "6,10,15" },
                 { "1000000,1", "1000000,1" }, { "5,5,5", "" },          { "9", "" } };
 
-  for (guint i = 0; i < G_N_ELEMENTS (cases); i++)
-    {
-      g_autoptr (GError) error = NULL;
-      guint n;
-      g_autofree guint *shares = ps_shares_parse ("x", cases[i].text, &n, &error);
+  for (guint i = 0; i < G_N_ELEMENTS (cases); i++) {
+    g_autoptr (GError) error = NULL;
+    guint n;
+    g_autofree guint *shares = ps_shares_parse ("x", cases[i].text, &n, &error);
 
-      g_assert_no_error (error);
-      g_autofree char *text = ps_shares_to_text (shares, n);
-      g_assert_cmpstr (text, ==, cases[i].lowest);
-    }
+    g_assert_no_error (error);
+    g_autofree char *text = ps_shares_to_text (shares, n);
+    g_assert_cmpstr (text, ==, cases[i].lowest);
+  }
   const guint given[] = { 30, 10 };
   g_autofree char *text = ps_shares_to_text (given, 2), *none = ps_shares_to_text (NULL, 2);
   g_assert_cmpstr (text, ==, "3,1");
@@ -298,8 +276,7 @@ test_lowest_terms (void)
   g_assert_cmpstr (ps_shares_describe (none), ==, "equal");
 }
 
-static void
-test_values (void)
+static void test_values (void)
 {
   guint n;
   g_autofree guint *shares = ps_shares_parse ("x", "9,3,6", &n, NULL);
@@ -308,21 +285,18 @@ test_values (void)
   g_assert_cmpmem (shares, n * sizeof *shares, expected, sizeof expected);
 }
 
-static void
-test_refused_shares (void)
+static void test_refused_shares (void)
 {
   static const char *const texts[] = { "1,", "0,1", "1,-1", "1000001,1", "x", "1 2", "1,,2" };
 
-  for (guint i = 0; i < G_N_ELEMENTS (texts); i++)
-    {
-      guint n;
+  for (guint i = 0; i < G_N_ELEMENTS (texts); i++) {
+    guint n;
 
-      refused (ps_shares_parse ("--sm-shares", texts[i], &n, &error), PS_ERROR_USAGE, "--sm-shares: '*");
-    }
+    refused (ps_shares_parse ("--sm-shares", texts[i], &n, &error), PS_ERROR_USAGE, "--sm-shares: '*");
+  }
 }
 
-int
-main (int argc, char **argv)
+int main (int argc, char **argv)
 {
   g_test_init (&argc, &argv, NULL);
   g_test_add_func ("/cluster/shipped", test_shipped);

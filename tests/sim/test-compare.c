@@ -15,22 +15,19 @@
 #include <math.h>
 #include <string.h>
 
-static char *
-fixture_path (const char *name)
+static char *fixture_path (const char *name)
 {
   return g_test_build_filename (G_TEST_DIST, "fixtures", name, NULL);
 }
 
-static PsTimeline *
-read_fixture (const char *name)
+static PsTimeline *read_fixture (const char *name)
 {
   g_autofree char *path = fixture_path (name);
 
   return fine (ps_timeline_load (path, &error));
 }
 
-static PsComparison *
-compare_fixtures (void)
+static PsComparison *compare_fixtures (void)
 {
   g_autoptr (PsTimeline) predicted = read_fixture ("timeline-predicted.json");
   g_autoptr (PsTimeline) measured = read_fixture ("timeline-measured.json");
@@ -38,8 +35,7 @@ compare_fixtures (void)
   return fine (ps_compare (predicted, measured, &error));
 }
 
-static void
-check_kind (const struct PsKindError *kind, guint n, gint64 predicted_ns, gint64 measured_ns, double median)
+static void check_kind (const struct PsKindError *kind, guint n, gint64 predicted_ns, gint64 measured_ns, double median)
 {
   g_assert_cmpuint (kind->n, ==, n);
   g_assert_cmpint (kind->predicted_ns, ==, predicted_ns);
@@ -48,8 +44,7 @@ check_kind (const struct PsKindError *kind, guint n, gint64 predicted_ns, gint64
   g_assert_cmpfloat (kind->median_abs_error, ==, median);
 }
 
-static void
-test_figures (void)
+static void test_figures (void)
 {
   g_autoptr (PsComparison) comparison = compare_fixtures ();
 
@@ -75,8 +70,7 @@ test_figures (void)
   check_kind (&comparison->transfer, 4, 8, 10, 1.0 / 3);
 }
 
-static void
-test_worst (void)
+static void test_worst (void)
 {
   static const char *const expected[] = { "F0.0", "W1.1", "B0.0", "W0.1" };
   g_autoptr (PsComparison) comparison = compare_fixtures ();
@@ -95,8 +89,7 @@ test_worst (void)
   g_assert_cmpint (first->measured_start_ns, ==, 66);
 }
 
-static void
-test_text (void)
+static void test_text (void)
 {
   g_autoptr (PsComparison) comparison = compare_fixtures ();
   g_autofree char *text = ps_comparison_to_text (comparison, 2, NULL, NULL);
@@ -124,8 +117,7 @@ test_text (void)
                    "W1.1       1       5 ns      0 ns        5 ns         -            57 ns           66 ns\n");
 }
 
-static void
-test_unknown_memory (void)
+static void test_unknown_memory (void)
 {
   g_autoptr (PsTimeline) predicted = read_fixture ("timeline-predicted.json");
   g_autoptr (PsTimeline) measured = read_fixture ("timeline-measured.json");
@@ -144,11 +136,9 @@ test_unknown_memory (void)
 }
 
 /* The measured iteration takes 100 ns. Files of both formats keep the interval; see test-trace.c for the other one. */
-static void
-test_interval (void)
+static void test_interval (void)
 {
-  const struct
-  {
+  const struct {
     PsInterval interval;
     const char *place;
     gboolean inside;
@@ -159,25 +149,23 @@ test_interval (void)
                 { { 70, 101, 105, 110, 120 }, "this one lies below it", FALSE } };
   g_autoptr (PsTimeline) measured = read_fixture ("timeline-measured.json");
 
-  for (guint i = 0; i < G_N_ELEMENTS (cases); i++)
-    {
-      g_autoptr (PsTimeline) first = read_fixture ("timeline-predicted.json");
+  for (guint i = 0; i < G_N_ELEMENTS (cases); i++) {
+    g_autoptr (PsTimeline) first = read_fixture ("timeline-predicted.json");
 
-      first->interval = cases[i].interval;
-      g_autofree char *file = ps_timeline_to_json (first);
-      g_autoptr (PsTimeline) predicted = fine (ps_timeline_parse_json ("f.json", file, -1, &error));
-      g_autoptr (PsComparison) comparison = fine (ps_compare (predicted, measured, &error));
-      g_autofree char *text = ps_comparison_to_text (comparison, 0, NULL, NULL),
-                      *json = ps_comparison_to_json (comparison, 0);
-      g_assert_nonnull (strstr (text, cases[i].place));
-      g_assert_nonnull (strstr (json, cases[i].inside ? "\"inside_interval\": true" : "\"inside_interval\": false"));
-      g_assert_cmpint (comparison->interval.p10_ns, ==, cases[i].interval.p10_ns);
-      g_assert_cmpint (comparison->interval.p90_ns, ==, cases[i].interval.p90_ns);
-    }
+    first->interval = cases[i].interval;
+    g_autofree char *file = ps_timeline_to_json (first);
+    g_autoptr (PsTimeline) predicted = fine (ps_timeline_parse_json ("f.json", file, -1, &error));
+    g_autoptr (PsComparison) comparison = fine (ps_compare (predicted, measured, &error));
+    g_autofree char *text = ps_comparison_to_text (comparison, 0, NULL, NULL),
+                    *json = ps_comparison_to_json (comparison, 0);
+    g_assert_nonnull (strstr (text, cases[i].place));
+    g_assert_nonnull (strstr (json, cases[i].inside ? "\"inside_interval\": true" : "\"inside_interval\": false"));
+    g_assert_cmpint (comparison->interval.p10_ns, ==, cases[i].interval.p10_ns);
+    g_assert_cmpint (comparison->interval.p90_ns, ==, cases[i].interval.p90_ns);
+  }
 }
 
-static void
-test_json (void)
+static void test_json (void)
 {
   g_autoptr (PsComparison) comparison = compare_fixtures ();
   g_autofree char *json = ps_comparison_to_json (comparison, 3);
@@ -202,14 +190,12 @@ test_json (void)
   g_assert_true (json_object_get_null_member (object, "error"));
 }
 
-static void
-check_refused (const PsTimeline *predicted, const PsTimeline *measured, const char *message)
+static void check_refused (const PsTimeline *predicted, const PsTimeline *measured, const char *message)
 {
   refused (ps_compare (predicted, measured, &error), PS_ERROR_INPUT, message);
 }
 
-static void
-test_refusals (void)
+static void test_refusals (void)
 {
   g_autoptr (PsTimeline) predicted = read_fixture ("timeline-predicted.json");
   g_autoptr (PsTimeline) measured = read_fixture ("timeline-measured.json");
@@ -238,8 +224,7 @@ test_refusals (void)
 
 /* Two predictions, of which the second is of a schedule with one op less on device 0 and another in its place: what
  * only one has is counted, and nothing is called measured. */
-static void
-test_alike (void)
+static void test_alike (void)
 {
   g_autoptr (PsTimeline) first = read_fixture ("timeline-predicted.json");
   g_autoptr (PsTimeline) second = read_fixture ("timeline-predicted.json");
@@ -269,8 +254,7 @@ test_alike (void)
 }
 
 /* Two runs are no predictions. */
-static void
-test_alike_measured (void)
+static void test_alike_measured (void)
 {
   g_autoptr (PsTimeline) run = read_fixture ("timeline-measured.json");
   g_autoptr (PsComparison) comparison = ps_compare (run, run, NULL);
@@ -284,8 +268,7 @@ test_alike_measured (void)
 
 /* The subcommand */
 
-typedef struct
-{
+typedef struct {
   const char *arguments; /* after the two files, separated by blanks */
   int code;
   const char *error; /* NULL: none; else a pattern */
@@ -308,8 +291,7 @@ static const CommandCase command_cases[] = {
   { "third.json", 2, "3 files given; two timelines are wanted" },
 };
 
-static void
-run_command_case (gconstpointer data)
+static void run_command_case (gconstpointer data)
 {
   const CommandCase *command = data;
   g_autofree char *predicted = fixture_path ("timeline-predicted.json");
@@ -320,23 +302,21 @@ run_command_case (gconstpointer data)
   g_autoptr (GError) error = NULL;
   int argc, code;
 
-  if (!g_test_subprocess ())
-    {
-      g_test_trap_subprocess (NULL, 0, 0);
-      g_test_trap_assert_passed ();
-      if (command->error == NULL)
-        g_test_trap_assert_stdout (strstr (command->arguments, "--json") ? "*\"pipesim-comparison/1\"*" : "*-20.00 %*");
-      return;
-    }
+  if (!g_test_subprocess ()) {
+    g_test_trap_subprocess (NULL, 0, 0);
+    g_test_trap_assert_passed ();
+    if (command->error == NULL)
+      g_test_trap_assert_stdout (strstr (command->arguments, "--json") ? "*\"pipesim-comparison/1\"*" : "*-20.00 %*");
+    return;
+  }
   g_assert_true (g_shell_parse_argv (line, &argc, &argv, NULL));
   arguments = g_memdup2 (argv, sizeof *argv * (gsize)(argc + 1));
   code = ps_cmd_run (&ps_cmd_compare, argc, arguments, &error);
-  if (command->error == NULL)
-    {
-      g_assert_no_error (error);
-      g_assert_cmpint (code, ==, command->code);
-      return;
-    }
+  if (command->error == NULL) {
+    g_assert_no_error (error);
+    g_assert_cmpint (code, ==, command->code);
+    return;
+  }
   g_assert_nonnull (error);
   g_assert_cmpint (ps_error_exit_code (error), ==, command->code);
   if (!g_pattern_match_simple (command->error, error->message))
@@ -344,8 +324,7 @@ run_command_case (gconstpointer data)
 }
 
 /* As the machine was found the run would have taken 64 ns: the prediction of 80 is a quarter more. */
-static void
-test_usual (void)
+static void test_usual (void)
 {
   g_autoptr (PsTimeline) predicted = read_fixture ("timeline-predicted.json");
   g_autoptr (PsTimeline) measured = read_fixture ("timeline-measured.json");
@@ -366,8 +345,7 @@ test_usual (void)
 
 /* Buffers of messages do not count against a run, but do between predictions. Device 0 holds most at once: 5000 bytes,
  * 900 of them buffers; device 1 later 4200 and 50. */
-static void
-test_buffers (void)
+static void test_buffers (void)
 {
   static const PsMemoryPoint points[] = { { .bytes = 5000, .buffer_bytes = 900 },
                                           { .time_ns = 5, .bytes = 3000 },
@@ -389,8 +367,7 @@ test_buffers (void)
   g_assert_cmpint (alike->predicted.peak_memory_bytes, ==, 5000);
 }
 
-int
-main (int argc, char **argv)
+int main (int argc, char **argv)
 {
   g_test_init (&argc, &argv, NULL);
   g_test_add_func ("/compare/figures", test_figures);
@@ -402,12 +379,11 @@ main (int argc, char **argv)
   g_test_add_func ("/compare/refusals", test_refusals);
   g_test_add_func ("/compare/alike/simulated", test_alike);
   g_test_add_func ("/compare/alike/measured", test_alike_measured);
-  for (gsize i = 0; i < G_N_ELEMENTS (command_cases); i++)
-    {
-      g_autofree char *path = g_strdup_printf ("/compare/command/%" G_GSIZE_FORMAT, i);
+  for (gsize i = 0; i < G_N_ELEMENTS (command_cases); i++) {
+    g_autofree char *path = g_strdup_printf ("/compare/command/%" G_GSIZE_FORMAT, i);
 
-      g_test_add_data_func (path, &command_cases[i], run_command_case);
-    }
+    g_test_add_data_func (path, &command_cases[i], run_command_case);
+  }
   g_test_add_func ("/compare/usual", test_usual);
   g_test_add_func ("/compare/buffers", test_buffers);
   return g_test_run ();

@@ -9,8 +9,7 @@
 #include <string.h>
 
 /* All five kinds of one shape; kind k takes (10 + k) * scale nanoseconds. */
-static void
-store_shape (PsCostDb *db, gint64 profile, const char *shape, guint devices, gint64 scale)
+static void store_shape (PsCostDb *db, gint64 profile, const char *shape, guint devices, gint64 scale)
 {
   const PsOpKind kinds[] = { PS_OP_F, PS_OP_B, PS_OP_W, PS_OP_BW, PS_OP_O };
 
@@ -18,15 +17,13 @@ store_shape (PsCostDb *db, gint64 profile, const char *shape, guint devices, gin
     store (db, profile, new_op (kinds[i], shape, devices, (10 + (gint64)kinds[i]) * scale));
 }
 
-static PsCosts *
-costs_of (PsCostDb *db, guint n_devices, guint n_chunks)
+static PsCosts *costs_of (PsCostDb *db, guint n_devices, guint n_chunks)
 {
   return fine (ps_costdb_costs (db, NULL, NULL, n_devices, n_chunks, &error));
 }
 
 /* What an accelerator takes by itself counts where its host runs ahead, for each kind of op that has it. */
-static void
-test_device_time (void)
+static void test_device_time (void)
 {
   g_autoptr (PsCostDb) db = new_db ("device.db");
   gint64 profile = begin (db, "p");
@@ -54,8 +51,7 @@ test_device_time (void)
 }
 
 /* tiny-gpt in 2 stages: "layers=4,embedding" and "layers=4,head"; boundary 196608 bytes. */
-static void
-test_costs (void)
+static void test_costs (void)
 {
   g_autoptr (PsCostDb) db = new_db ("costs.db");
   gint64 profile = begin (db, "p");
@@ -98,15 +94,13 @@ test_costs (void)
   g_assert_cmpint (exact->transfer_origin, ==, PS_ORIGIN_MEASURED);
 }
 
-static PsPrediction *
-predict (const PsSetting *setting, const char *schedule)
+static PsPrediction *predict (const PsSetting *setting, const char *schedule)
 {
   return fine (ps_predict (setting, schedule, &error));
 }
 
 /* One device, one microbatch, two slices: F0 F1 BW1 BW0. O takes 1500 ns. */
-static void
-test_slices (void)
+static void test_slices (void)
 {
   g_autofree char *path = path_of ("slices.db"), *lengths = path_of ("slices.csv");
   g_autoptr (PsCostDb) db = open_db (path, PS_COSTDB_WRITE);
@@ -138,8 +132,7 @@ test_slices (void)
 
 /* 1F1B of two microbatches on two devices: F0 F1 BW0 BW1 and F0 BW0 F1 BW1. Warm are both BW of the second device and
  * its second F. On the first device BW1 waits, and nothing was freed before a F. */
-static void
-test_warm (void)
+static void test_warm (void)
 {
   g_autofree char *path = path_of ("warm.db");
   g_autoptr (PsCostDb) db = open_db (path, PS_COSTDB_WRITE);
@@ -171,8 +164,7 @@ test_warm (void)
 }
 
 /* Both weight copies of a stage add up their gradients: 2 devices, 4 where there are two replicas. */
-static void
-test_copies (void)
+static void test_copies (void)
 {
   g_autofree char *path = path_of ("copies.db");
   g_autoptr (PsCostDb) db = open_db (path, PS_COSTDB_WRITE);
@@ -196,8 +188,7 @@ test_copies (void)
 }
 
 /* A stage that was measured as it recomputes has these figures; another one gets them by the model's formulas. */
-static void
-test_recompute (void)
+static void test_recompute (void)
 {
   g_autoptr (PsCostDb) db = new_db ("recompute.db");
   gint64 profile = begin (db, "p");
@@ -221,8 +212,7 @@ test_recompute (void)
 }
 
 /* Stages that are known are not cut anew, where the best cut was measured too. */
-static void
-test_known_stages (void)
+static void test_known_stages (void)
 {
   static const char *const cuts[] = { "layers=4,embedding", "layers=4,head", "layers=5,embedding", "layers=3,head",
                                       "layers=2,embedding", "layers=2",      "layers=2,head" };
@@ -249,8 +239,7 @@ test_known_stages (void)
 }
 
 /* Beyond the sizes measured the outermost line goes on; it never falls. */
-static void
-test_extrapolation (void)
+static void test_extrapolation (void)
 {
   g_autoptr (PsCostDb) db = new_db ("beyond.db");
   gint64 profile = begin (db, "p");
@@ -272,8 +261,7 @@ test_extrapolation (void)
 
 /* Samples over the median of the row that the costs take: F of stage 0 is 998, 1000, 1005 (median 1000, two devices
  * busy), R has those of F; transfers are those of the measured size at or above the boundary's 196608 bytes. */
-static void
-test_spread (void)
+static void test_spread (void)
 {
   g_autoptr (PsCostDb) db = new_db ("spread.db");
   gint64 profile = begin (db, "p");
@@ -298,70 +286,64 @@ test_spread (void)
 /* A boundary's size that was not measured is known as well as its neighbours tell sizes between them: left out, the
  * middle one of three is 23333 by the line through the others, 2 / 9 less than measured. Of three samples 2 ns apart
  * nearly nothing is added. Ops know nothing of it, nor does a size that was measured. */
-static void
-test_interpolated_spread (void)
+static void test_interpolated_spread (void)
 {
-  for (guint measured = 0; measured <= 1; measured++)
-    {
-      g_autofree char *path = path_of ("between.db");
-      PsCostDb *db = open_db (path, PS_COSTDB_WRITE);
-      gint64 profile = begin (db, "p");
+  for (guint measured = 0; measured <= 1; measured++) {
+    g_autofree char *path = path_of ("between.db");
+    PsCostDb *db = open_db (path, PS_COSTDB_WRITE);
+    gint64 profile = begin (db, "p");
 
-      store_shape (db, profile, "layers=4,embedding", 2, 100000);
-      store_shape (db, profile, "layers=4,head", 2, 100000);
-      store (db, profile, new_transfer (65536, 2, 10000));
-      store (db, profile, new_transfer (131072, 2, 30000));
-      store (db, profile, new_transfer (262144, 2, 50000));
-      if (measured)
-        store (db, profile, new_transfer (196608, 2, 45000));
-      g_autoptr (PsCostSpread) spread = fine (ps_costdb_spread (db, NULL, NULL, NULL, 2, 1, &error));
-      g_assert_cmpfloat_with_epsilon (spread->deviation[spread->row[PS_N_OP_KINDS * 2]], measured ? 0 : 1.4826 * 2 / 9,
-                                      1e-3);
-      for (guint i = 0; i < PS_N_OP_KINDS * 2; i++)
-        g_assert_cmpfloat (spread->deviation[spread->row[i]], <, 1e-4);
-      ps_costdb_close (db);
-      remove_database (path);
-    }
+    store_shape (db, profile, "layers=4,embedding", 2, 100000);
+    store_shape (db, profile, "layers=4,head", 2, 100000);
+    store (db, profile, new_transfer (65536, 2, 10000));
+    store (db, profile, new_transfer (131072, 2, 30000));
+    store (db, profile, new_transfer (262144, 2, 50000));
+    if (measured)
+      store (db, profile, new_transfer (196608, 2, 45000));
+    g_autoptr (PsCostSpread) spread = fine (ps_costdb_spread (db, NULL, NULL, NULL, 2, 1, &error));
+    g_assert_cmpfloat_with_epsilon (spread->deviation[spread->row[PS_N_OP_KINDS * 2]], measured ? 0 : 1.4826 * 2 / 9,
+                                    1e-3);
+    for (guint i = 0; i < PS_N_OP_KINDS * 2; i++)
+      g_assert_cmpfloat (spread->deviation[spread->row[i]], <, 1e-4);
+    ps_costdb_close (db);
+    remove_database (path);
+  }
 }
 
 /* What a stage was measured to hold has the parts of the model's formulas, 4, 4 and 8 bytes for each parameter, unless
  * it is less than these. */
-static void
-test_state_parts (void)
+static void test_state_parts (void)
 {
   g_autoptr (PsModel) model = tiny ();
   const PsStageShape shape = { .n_layers = 4, .embedding = TRUE };
   const gint64 n = ps_model_stage_parameters (model, &shape);
 
-  for (gint64 more = -1; more <= 1; more++)
-    {
-      g_autofree char *path = path_of ("state.db");
-      PsCostDb *db = open_db (path, PS_COSTDB_WRITE);
-      gint64 profile = begin (db, "p");
+  for (gint64 more = -1; more <= 1; more++) {
+    g_autofree char *path = path_of ("state.db");
+    PsCostDb *db = open_db (path, PS_COSTDB_WRITE);
+    gint64 profile = begin (db, "p");
 
-      for (guint kind = 0; kind < PS_N_OP_KINDS; kind++)
-        {
-          PsMeasurement *m = new_op ((PsOpKind)kind, "layers=4,embedding", 2, 1000);
+    for (guint kind = 0; kind < PS_N_OP_KINDS; kind++) {
+      PsMeasurement *m = new_op ((PsOpKind)kind, "layers=4,embedding", 2, 1000);
 
-          m->state_bytes = 16 * n + more;
-          store (db, profile, m);
-        }
-      store_shape (db, profile, "layers=4,head", 2, 100);
-      store (db, profile, new_transfer (196608, 2, 10000));
-      g_autoptr (PsCosts) costs = costs_of (db, 2, 1);
-      const PsStageCost *stage = &costs->stage[0];
-      g_assert_cmpint (stage->weight_bytes, ==, 16 * n + more);
-      g_assert_cmpint (stage->state.weight_bytes, ==, more < 0 ? 0 : 4 * n);
-      g_assert_cmpint (stage->state.gradient_bytes, ==, more < 0 ? 0 : 4 * n);
-      g_assert_cmpint (stage->state.optimizer_bytes, ==, more < 0 ? 0 : 8 * n);
-      ps_costdb_close (db);
-      remove_database (path);
+      m->state_bytes = 16 * n + more;
+      store (db, profile, m);
     }
+    store_shape (db, profile, "layers=4,head", 2, 100);
+    store (db, profile, new_transfer (196608, 2, 10000));
+    g_autoptr (PsCosts) costs = costs_of (db, 2, 1);
+    const PsStageCost *stage = &costs->stage[0];
+    g_assert_cmpint (stage->weight_bytes, ==, 16 * n + more);
+    g_assert_cmpint (stage->state.weight_bytes, ==, more < 0 ? 0 : 4 * n);
+    g_assert_cmpint (stage->state.gradient_bytes, ==, more < 0 ? 0 : 4 * n);
+    g_assert_cmpint (stage->state.optimizer_bytes, ==, more < 0 ? 0 : 8 * n);
+    ps_costdb_close (db);
+    remove_database (path);
+  }
 }
 
 /* A calibration in which all times are `factor` times as long, and transfers `own` times as long again. */
-static void
-store_calibration (PsCostDb *db, gint64 profile, double factor, double own)
+static void store_calibration (PsCostDb *db, gint64 profile, double factor, double own)
 {
   store_shape (db, profile, "layers=4,embedding", 2, (gint64)(1e6 * factor));
   store_shape (db, profile, "layers=4,head", 2, (gint64)(1e6 * factor));
@@ -370,8 +352,7 @@ store_calibration (PsCostDb *db, gint64 profile, double factor, double own)
 
 /* Another calibration moves the common factor where all rows move alike, and the deviation of a row that moves by
  * itself; an earlier one knows nothing of it. */
-static void
-test_calibrations (void)
+static void test_calibrations (void)
 {
   g_autoptr (PsCostDb) db = new_db ("calibrations.db");
   g_autoptr (PsProfile) profile = new_profile ("p");
@@ -396,53 +377,46 @@ test_calibrations (void)
 }
 
 /* The number of busy devices: the wanted one, else the largest below, else the smallest above. */
-static void
-test_busy_devices (void)
+static void test_busy_devices (void)
 {
-  const struct
-  {
+  const struct {
     guint stored[2]; /* 0: none */
     gint64 expected;
   } rows[] = { { { 2, 4 }, 200 }, { { 3, 5 }, 300 }, { { 1, 3 }, 100 }, { { 3, 0 }, 300 }, { { 1, 2 }, 200 } };
   g_autofree char *path = path_of ("busy.db");
 
-  for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
-    {
-      g_autoptr (PsCostDb) db = open_db (path, PS_COSTDB_WRITE);
-      gint64 profile = begin (db, "p");
+  for (guint i = 0; i < G_N_ELEMENTS (rows); i++) {
+    g_autoptr (PsCostDb) db = open_db (path, PS_COSTDB_WRITE);
+    gint64 profile = begin (db, "p");
 
-      for (guint k = 0; k < 2 && rows[i].stored[k]; k++)
-        {
-          store_shape (db, profile, "layers=4,embedding", rows[i].stored[k], 10 * (gint64)rows[i].stored[k]);
-          store_shape (db, profile, "layers=4,head", rows[i].stored[k], 10 * (gint64)rows[i].stored[k]);
-          store (db, profile, new_transfer (196608, rows[i].stored[k], 100 * (gint64)rows[i].stored[k]));
-        }
-      g_autoptr (PsCosts) costs = costs_of (db, 2, 1);
-      g_assert_cmpint (ps_costs_op (costs, PS_OP_F, 0)->duration_ns, ==, rows[i].expected);
-      g_assert_cmpint (costs->transfer_ns[1], ==, rows[i].expected);
-      g_clear_pointer (&db, ps_costdb_close);
-      remove_database (path);
+    for (guint k = 0; k < 2 && rows[i].stored[k]; k++) {
+      store_shape (db, profile, "layers=4,embedding", rows[i].stored[k], 10 * (gint64)rows[i].stored[k]);
+      store_shape (db, profile, "layers=4,head", rows[i].stored[k], 10 * (gint64)rows[i].stored[k]);
+      store (db, profile, new_transfer (196608, rows[i].stored[k], 100 * (gint64)rows[i].stored[k]));
     }
+    g_autoptr (PsCosts) costs = costs_of (db, 2, 1);
+    g_assert_cmpint (ps_costs_op (costs, PS_OP_F, 0)->duration_ns, ==, rows[i].expected);
+    g_assert_cmpint (costs->transfer_ns[1], ==, rows[i].expected);
+    g_clear_pointer (&db, ps_costdb_close);
+    remove_database (path);
+  }
 }
 
 /* The same for a share. */
-static void
-store_part (PsCostDb *db, gint64 profile, const char *shape, guint share, gint64 scale)
+static void store_part (PsCostDb *db, gint64 profile, const char *shape, guint share, gint64 scale)
 {
   const PsOpKind kinds[] = { PS_OP_F, PS_OP_B, PS_OP_W, PS_OP_BW, PS_OP_O };
 
-  for (guint i = 0; i < G_N_ELEMENTS (kinds); i++)
-    {
-      PsMeasurement *m = new_op (kinds[i], shape, 2, (10 + (gint64)kinds[i]) * scale);
+  for (guint i = 0; i < G_N_ELEMENTS (kinds); i++) {
+    PsMeasurement *m = new_op (kinds[i], shape, 2, (10 + (gint64)kinds[i]) * scale);
 
-      m->share = share;
-      store (db, profile, m);
-    }
+    m->share = share;
+    store (db, profile, m);
+  }
 }
 
 /* tiny-gpt in 4 stages on parts 3 and 1: stages 1 and 2 are of one shape and on parts 1 and 3. */
-static void
-test_shares (void)
+static void test_shares (void)
 {
   g_autoptr (PsCostDb) db = new_db ("shares.db");
   g_autoptr (PsProfile) parts = new_profile ("parts");
@@ -471,14 +445,13 @@ test_shares (void)
            "*'parts' was measured on 2 devices with shares 3,1: it has no costs for 4*");
 }
 
-static void
-assert_no_costs (PsCostDb *db, const char *profile, const PsModel *model, guint n_chunks, const char *pattern)
+static void assert_no_costs (PsCostDb *db, const char *profile, const PsModel *model, guint n_chunks,
+                             const char *pattern)
 {
   refused (ps_costdb_costs (db, profile, model, 2, n_chunks, &error), PS_ERROR_INPUT, pattern);
 }
 
-static void
-test_missing (void)
+static void test_missing (void)
 {
   g_autoptr (PsCostDb) db = new_db ("missing.db");
   g_autoptr (PsModel) model = tiny ();
@@ -505,8 +478,7 @@ test_missing (void)
 }
 
 /* More stages than layers is the caller's mistake, and one device needs no transfers. */
-static void
-test_other_cuts (void)
+static void test_other_cuts (void)
 {
   g_autoptr (PsCostDb) db = new_db ("cuts.db");
   gint64 profile = begin (db, "p");
@@ -520,30 +492,27 @@ test_other_cuts (void)
 
 /* Rows of another cache state than that of real runs never count; among rows of as many busy devices the accelerator
  * split as for the wanted number wins. */
-static void
-test_circumstances (void)
+static void test_circumstances (void)
 {
   g_autoptr (PsCostDb) db = new_db ("circumstances.db");
   gint64 profile = begin (db, "p");
 
   store_shape (db, profile, "layers=4,embedding", 1, 100);
   store_shape (db, profile, "layers=4,head", 1, 100);
-  const struct
-  {
+  const struct {
     guint devices, sharing;
     PsCacheState cache;
     gint64 median;
   } rows[] = {
     { 2, 1, PS_CACHE_COLD, 10 }, { 2, 1, PS_CACHE_WARM, 20 }, { 1, 4, PS_CACHE_RUN, 4000 }, { 1, 2, PS_CACHE_RUN, 2000 }
   };
-  for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
-    {
-      PsMeasurement *m = new_op (PS_OP_F, "layers=4,embedding", rows[i].devices, rows[i].median);
+  for (guint i = 0; i < G_N_ELEMENTS (rows); i++) {
+    PsMeasurement *m = new_op (PS_OP_F, "layers=4,embedding", rows[i].devices, rows[i].median);
 
-      m->sharing = rows[i].sharing;
-      m->cache = rows[i].cache;
-      store (db, profile, m);
-    }
+    m->sharing = rows[i].sharing;
+    m->cache = rows[i].cache;
+    store (db, profile, m);
+  }
   PsMeasurement *split = new_transfer (196608, 2, 7777);
   split->sharing = 2;
   store (db, profile, new_transfer (196608, 2, 5555));
@@ -554,8 +523,7 @@ test_circumstances (void)
   g_assert_cmpint (costs->transfer_ns[ps_transfer_forward (costs, 0)], ==, 7777);
 }
 
-static void
-test_link_classes (void)
+static void test_link_classes (void)
 {
   static const char *const rows[][3] = {
     { "a", "a", "machine" },
@@ -574,13 +542,12 @@ test_link_classes (void)
     { "a/GPU:0000:1b:00.0+switch*18", "b/GPU:0000:1b:00.0+switch*18", "network" },
   };
 
-  for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
-    {
-      g_autofree char *there = ps_link_class (rows[i][0], rows[i][1]), *back = ps_link_class (rows[i][1], rows[i][0]);
+  for (guint i = 0; i < G_N_ELEMENTS (rows); i++) {
+    g_autofree char *there = ps_link_class (rows[i][0], rows[i][1]), *back = ps_link_class (rows[i][1], rows[i][0]);
 
-      g_assert_cmpstr (there, ==, rows[i][2]);
-      g_assert_cmpstr (back, ==, rows[i][2]);
-    }
+    g_assert_cmpstr (there, ==, rows[i][2]);
+    g_assert_cmpstr (back, ==, rows[i][2]);
+  }
   g_autofree char *last = ps_places_link_class ("a;a;b", 1, 2), *none = ps_places_link_class ("a;a;b", 1, 3),
                   *unknown = ps_places_link_class ("", 0, 1);
   g_assert_cmpstr (last, ==, "network");
@@ -588,8 +555,7 @@ test_link_classes (void)
   g_assert_null (unknown);
 }
 
-static PsMeasurement *
-new_link_transfer (const char *shape, gint64 median)
+static PsMeasurement *new_link_transfer (const char *shape, gint64 median)
 {
   PsMeasurement *m = new_transfer (196608, 2, median);
 
@@ -600,8 +566,7 @@ new_link_transfer (const char *shape, gint64 median)
 
 /* Two devices on each of two hosts: a boundary costs what its link's class does. The link back from the last device has
  * a time of its own, which only counts because it differs by more than the noise. */
-static void
-test_link_costs (void)
+static void test_link_costs (void)
 {
   PsCostDb *db = new_db ("links.db");
   g_autoptr (PsProfile) profile = new_profile ("links");
@@ -634,29 +599,26 @@ test_link_costs (void)
   g_autoptr (PsCosts) costs = ps_costdb_costs (db, NULL, NULL, 4, 2, &error);
   const gint64 forward[] = { 1000, 9000, 1000, 12000, 1000, 9000, 1000, 12000 },
                backward[] = { 12000, 1000, 9000, 1000, 12000, 1000, 9000, 1000 };
-  for (guint stage = 0; stage < 8; stage++)
-    {
-      g_assert_cmpint (costs->transfer_ns[ps_transfer_forward (costs, stage)], ==, forward[stage]);
-      g_assert_cmpint (costs->transfer_ns[ps_transfer_backward (costs, stage)], ==, backward[stage]);
-    }
+  for (guint stage = 0; stage < 8; stage++) {
+    g_assert_cmpint (costs->transfer_ns[ps_transfer_forward (costs, stage)], ==, forward[stage]);
+    g_assert_cmpint (costs->transfer_ns[ps_transfer_backward (costs, stage)], ==, backward[stage]);
+  }
   g_assert_cmpint (costs->transfer_origin, ==, PS_ORIGIN_MEASURED);
   g_autoptr (PsProfile) back = ps_costdb_profile (db, "links", NULL);
   g_assert_cmpstr (back->places, ==, "a;a;b;b");
   static const char *const later[][2]
       = { { "a;a", "a;a;b;b" }, { "a;c;c;a", "a;a;b;b" }, { "a;a;b;bc", "a;a;b;b" }, { "a;a;b;b;c", "a;a;b;b;c" } };
-  for (guint i = 0; i < G_N_ELEMENTS (later); i++)
-    {
-      g_free (profile->places);
-      profile->places = g_strdup (later[i][0]);
-      g_assert_true (ps_costdb_begin_profile (db, profile, &id, &error));
-      g_autoptr (PsProfile) now = ps_costdb_profile (db, "links", NULL);
-      g_assert_cmpstr (now->places, ==, later[i][1]);
-    }
+  for (guint i = 0; i < G_N_ELEMENTS (later); i++) {
+    g_free (profile->places);
+    profile->places = g_strdup (later[i][0]);
+    g_assert_true (ps_costdb_begin_profile (db, profile, &id, &error));
+    g_autoptr (PsProfile) now = ps_costdb_profile (db, "links", NULL);
+    g_assert_cmpstr (now->places, ==, later[i][1]);
+  }
   ps_costdb_close (db);
 }
 
-int
-main (int argc, char **argv)
+int main (int argc, char **argv)
 {
   g_test_init (&argc, &argv, NULL);
   g_test_add_func ("/costdb-costs/costs", test_costs);

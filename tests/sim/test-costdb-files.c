@@ -6,16 +6,14 @@
 #include <string.h>
 #include <unistd.h>
 
-static void
-assert_not_opened (const char *path, PsCostDbMode mode, int code, const char *message)
+static void assert_not_opened (const char *path, PsCostDbMode mode, int code, const char *message)
 {
   g_autofree char *expected = g_strdup_printf ("%s: %s", path, message);
 
   refused (ps_costdb_open (path, mode, &error), code, expected);
 }
 
-static void
-test_refused (void)
+static void test_refused (void)
 {
   g_autofree char *path = path_of ("bad.db");
   g_autofree char *nowhere = path_of ("none/bad.db");
@@ -36,8 +34,7 @@ test_refused (void)
 
 /* Another program's database is refused and not touched. So is one of an unreleased pipesim, which counted its versions
  * under another application_id. */
-static void
-test_foreign (void)
+static void test_foreign (void)
 {
   g_autofree char *path = path_of ("foreign.db");
   g_autofree char *before = NULL, *after = NULL;
@@ -53,27 +50,23 @@ test_foreign (void)
   g_assert_cmpmem (before, n_before, after, n_after);
 }
 
-static void
-test_other_version (void)
+static void test_other_version (void)
 {
-  for (guint i = 0; i < 2; i++)
-    {
-      g_autofree char *path = path_of (i == 0 ? "newer.db" : "older.db");
-      const char *message = i == 0 ? "cost database of version 99; this pipesim knows version 1"
-                                   : "cost database of version 0; this pipesim knows version 1";
-      PsCostDb *db = open_db (path, PS_COSTDB_WRITE);
+  for (guint i = 0; i < 2; i++) {
+    g_autofree char *path = path_of (i == 0 ? "newer.db" : "older.db");
+    const char *message = i == 0 ? "cost database of version 99; this pipesim knows version 1"
+                                 : "cost database of version 0; this pipesim knows version 1";
+    PsCostDb *db = open_db (path, PS_COSTDB_WRITE);
 
-      g_assert_true (
-          ps_database_script (db, i == 0 ? "PRAGMA user_version = 99" : "PRAGMA user_version = 0", NULL));
-      ps_costdb_close (db);
-      assert_not_opened (path, PS_COSTDB_READ, PS_ERROR_INPUT, message);
-      assert_not_opened (path, PS_COSTDB_WRITE, PS_ERROR_INPUT, message);
-    }
+    g_assert_true (ps_database_script (db, i == 0 ? "PRAGMA user_version = 99" : "PRAGMA user_version = 0", NULL));
+    ps_costdb_close (db);
+    assert_not_opened (path, PS_COSTDB_READ, PS_ERROR_INPUT, message);
+    assert_not_opened (path, PS_COSTDB_WRITE, PS_ERROR_INPUT, message);
+  }
 }
 
 /* Whatever length is left of a database, it is refused, never half read. */
-static void
-test_truncated (void)
+static void test_truncated (void)
 {
   g_autofree char *path = path_of ("cut.db");
   g_autofree char *whole = NULL;
@@ -85,23 +78,21 @@ test_truncated (void)
     store (db, profile, new_op (PS_OP_F, "layers=4", i, 1000));
   ps_costdb_close (db);
   g_assert_true (g_file_get_contents (path, &whole, &length, NULL));
-  for (gsize kept = 1; kept < length; kept += kept < 200 ? 33 : 1999)
-    {
-      g_autoptr (GError) error = NULL;
+  for (gsize kept = 1; kept < length; kept += kept < 200 ? 33 : 1999) {
+    g_autoptr (GError) error = NULL;
 
-      remove_database (path);
-      g_assert_true (g_file_set_contents (path, whole, (gssize)kept, NULL));
-      db = ps_costdb_open (path, PS_COSTDB_READ, &error);
-      g_assert_null (db);
-      g_assert_error (error, PS_ERROR, PS_ERROR_INPUT);
-      g_assert_true (g_str_has_prefix (error->message, path));
-      g_assert_null (strchr (error->message, '\n'));
-    }
+    remove_database (path);
+    g_assert_true (g_file_set_contents (path, whole, (gssize)kept, NULL));
+    db = ps_costdb_open (path, PS_COSTDB_READ, &error);
+    g_assert_null (db);
+    g_assert_error (error, PS_ERROR, PS_ERROR_INPUT);
+    g_assert_true (g_str_has_prefix (error->message, path));
+    g_assert_null (strchr (error->message, '\n'));
+  }
 }
 
 /* Reading must work where nothing can be written: the super-user steps down for that. */
-static void
-test_read_only_directory (void)
+static void test_read_only_directory (void)
 {
   g_autofree char *inner = path_of ("locked");
   g_autofree char *path = g_build_filename (inner, "costs.db", NULL);
@@ -116,15 +107,14 @@ test_read_only_directory (void)
   g_assert_cmpint (g_chmod (inner, 0555), ==, 0);
   g_assert_true (user != 0 || seteuid (65534) == 0);
   /* Where a folder further up keeps that user out, there is nothing to see. */
-  if (eaccess (path, R_OK) != 0)
-    {
-      g_assert_true (user != 0 || seteuid (0) == 0);
-      g_test_skip ("an ordinary user cannot reach the temporary folder");
-      g_chmod (inner, 0755);
-      remove_database (path);
-      g_rmdir (inner);
-      return;
-    }
+  if (eaccess (path, R_OK) != 0) {
+    g_assert_true (user != 0 || seteuid (0) == 0);
+    g_test_skip ("an ordinary user cannot reach the temporary folder");
+    g_chmod (inner, 0755);
+    remove_database (path);
+    g_rmdir (inner);
+    return;
+  }
 
   db = open_db (path, PS_COSTDB_READ);
   g_autoptr (GPtrArray) profiles = ps_costdb_profiles (db, NULL);
@@ -141,8 +131,7 @@ test_read_only_directory (void)
 }
 
 /* Reading leaves no files beside the database and cannot write. */
-static void
-test_reading_is_clean (void)
+static void test_reading_is_clean (void)
 {
   g_autofree char *path = path_of ("clean.db");
   g_autofree char *log = g_strconcat (path, "-wal", NULL);
@@ -157,8 +146,7 @@ test_reading_is_clean (void)
   g_assert_false (g_file_test (log, G_FILE_TEST_EXISTS));
 }
 
-int
-main (int argc, char **argv)
+int main (int argc, char **argv)
 {
   g_test_init (&argc, &argv, NULL);
   g_test_add_func ("/costdb-files/refused", test_refused);

@@ -6,8 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static void
-test_round_trip (void)
+static void test_round_trip (void)
 {
   g_autofree char *path = path_of ("round.db");
   g_autoptr (PsCostDb) db = open_db (path, PS_COSTDB_WRITE);
@@ -43,8 +42,7 @@ test_round_trip (void)
   g_assert_cmpmem (f->samples_ns, f->n_samples * sizeof (gint64), samples, sizeof samples);
 }
 
-static gint64
-only_median (PsCostDb *db, const char *name)
+static gint64 only_median (PsCostDb *db, const char *name)
 {
   g_autoptr (GPtrArray) all = ps_costdb_measurements (db, name, FALSE, NULL);
 
@@ -53,8 +51,7 @@ only_median (PsCostDb *db, const char *name)
 }
 
 /* Calibrations of one name are kept side by side; the name means the last one. */
-static void
-test_calibrations (void)
+static void test_calibrations (void)
 {
   g_autoptr (PsCostDb) db = new_db ("calibrations.db");
   g_autoptr (PsProfile) profile = new_profile ("p"), numbered = new_profile ("p#2");
@@ -85,8 +82,7 @@ test_calibrations (void)
            "*: profile 'p' was measured with host 'box', this is 'elsewhere'; choose another --profile name");
 }
 
-static void
-test_profiles (void)
+static void test_profiles (void)
 {
   g_autofree char *path = path_of ("profiles.db");
   g_autoptr (PsCostDb) db = open_db (path, PS_COSTDB_WRITE);
@@ -131,11 +127,9 @@ test_profiles (void)
 }
 
 /* Each circumstance that makes another profile, alone; those that do not. */
-static void
-test_circumstances (void)
+static void test_circumstances (void)
 {
-  static const struct
-  {
+  static const struct {
     const char *name;
     gsize offset;
     const char *stored, *other;
@@ -151,82 +145,73 @@ test_circumstances (void)
   g_autoptr (PsCostDb) db = new_db ("circumstances.db");
   gint64 first = begin (db, "p"), id;
 
-  for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
-    {
-      g_autoptr (PsProfile) other = new_profile ("p");
-      char **text = (char **)(gpointer)((char *)other + rows[i].offset);
+  for (guint i = 0; i < G_N_ELEMENTS (rows); i++) {
+    g_autoptr (PsProfile) other = new_profile ("p");
+    char **text = (char **)(gpointer)((char *)other + rows[i].offset);
 
-      g_free (*text);
-      *text = g_strdup (rows[i].other);
-      if (rows[i].name == NULL)
-        {
-          fine (ps_costdb_begin_profile (db, other, &id, &error));
-          g_assert_cmpint (id, ==, first);
-          continue;
-        }
-      g_autofree char *message
-          = g_strdup_printf ("*: profile 'p' was measured with %s '%s', this is '%s'; choose another --profile name",
-                             rows[i].name, rows[i].stored, rows[i].other);
-      refused (ps_costdb_begin_profile (db, other, &id, &error), PS_ERROR_INPUT, message);
-      refused (ps_costdb_add_calibration (db, other, &id, &error), PS_ERROR_INPUT, message);
+    g_free (*text);
+    *text = g_strdup (rows[i].other);
+    if (rows[i].name == NULL) {
+      fine (ps_costdb_begin_profile (db, other, &id, &error));
+      g_assert_cmpint (id, ==, first);
+      continue;
     }
+    g_autofree char *message
+        = g_strdup_printf ("*: profile 'p' was measured with %s '%s', this is '%s'; choose another --profile name",
+                           rows[i].name, rows[i].stored, rows[i].other);
+    refused (ps_costdb_begin_profile (db, other, &id, &error), PS_ERROR_INPUT, message);
+    refused (ps_costdb_add_calibration (db, other, &id, &error), PS_ERROR_INPUT, message);
+  }
 }
 
 /* A key has nine parts: rows that differ in one of them alone are two, and each is found and replaced by itself. */
-static void
-test_keys (void)
+static void test_keys (void)
 {
   g_autoptr (PsCostDb) db = new_db ("keys.db");
   gint64 profile = begin (db, "p"), other = begin (db, "q");
   g_autoptr (GPtrArray) keys = g_ptr_array_new_with_free_func ((GDestroyNotify)ps_measurement_free);
 
-  for (guint i = 0; i < 8; i++)
-    {
-      PsMeasurement *m
-          = new_op (i == 1 ? PS_OP_B : PS_OP_F, i == 2 ? "layers=3" : "layers=4", i == 3 ? 3 : 2, 1000 + i);
+  for (guint i = 0; i < 8; i++) {
+    PsMeasurement *m = new_op (i == 1 ? PS_OP_B : PS_OP_F, i == 2 ? "layers=3" : "layers=4", i == 3 ? 3 : 2, 1000 + i);
 
-      m->sharing = i == 4 ? 2 : 1;
-      m->share = i == 5;
-      m->cache = i == 6 ? PS_CACHE_WARM : PS_CACHE_RUN;
-      if (i == 7)
-        {
-          m->subject = PS_SUBJECT_SELF_SEND;
-          m->bytes = 64;
-        }
-      g_ptr_array_add (keys, m);
-      gboolean found;
-      g_assert_true (ps_costdb_has (db, profile, m, &found, NULL));
-      g_assert_false (found);
-      fine (ps_costdb_store (db, profile, m, &error));
-      g_assert_true (ps_costdb_has (db, profile, m, &found, NULL));
-      g_assert_true (found);
-      g_assert_true (ps_costdb_has (db, other, m, &found, NULL));
-      g_assert_false (found);
+    m->sharing = i == 4 ? 2 : 1;
+    m->share = i == 5;
+    m->cache = i == 6 ? PS_CACHE_WARM : PS_CACHE_RUN;
+    if (i == 7) {
+      m->subject = PS_SUBJECT_SELF_SEND;
+      m->bytes = 64;
     }
-  for (guint i = 0; i < keys->len; i++)
-    {
-      PsMeasurement *m = keys->pdata[i];
+    g_ptr_array_add (keys, m);
+    gboolean found;
+    g_assert_true (ps_costdb_has (db, profile, m, &found, NULL));
+    g_assert_false (found);
+    fine (ps_costdb_store (db, profile, m, &error));
+    g_assert_true (ps_costdb_has (db, profile, m, &found, NULL));
+    g_assert_true (found);
+    g_assert_true (ps_costdb_has (db, other, m, &found, NULL));
+    g_assert_false (found);
+  }
+  for (guint i = 0; i < keys->len; i++) {
+    PsMeasurement *m = keys->pdata[i];
 
-      m->time.q3_ns = 2000 + i;
-      m->n_samples = i % 3;
-      fine (ps_costdb_replace (db, profile, m, &error));
-    }
+    m->time.q3_ns = 2000 + i;
+    m->n_samples = i % 3;
+    fine (ps_costdb_replace (db, profile, m, &error));
+  }
   g_autoptr (GPtrArray) rows = ps_costdb_measurements (db, "p", TRUE, NULL);
   g_assert_cmpuint (rows->len, ==, keys->len);
-  for (guint i = 0; i < keys->len; i++)
-    {
-      const PsMeasurement *row = ps_measurement_find (rows, keys->pdata[i]);
+  for (guint i = 0; i < keys->len; i++) {
+    const PsMeasurement *row = ps_measurement_find (rows, keys->pdata[i]);
 
-      g_assert_nonnull (row);
-      g_assert_cmpint (row->time.median_ns, ==, 1000 + i);
-      g_assert_cmpint (row->time.q3_ns, ==, 2000 + i);
-      g_assert_cmpuint (row->n_samples, ==, i % 3);
-    }
+    g_assert_nonnull (row);
+    g_assert_cmpint (row->time.median_ns, ==, 1000 + i);
+    g_assert_cmpint (row->time.q3_ns, ==, 2000 + i);
+    g_assert_cmpuint (row->n_samples, ==, i % 3);
+  }
 }
 
 /* The last choices count, and only their profile has them; what is no base64 is no choices. */
-static void
-test_choices (void)
+static void test_choices (void)
 {
   g_autoptr (PsCostDb) db = new_db ("choices.db");
   const gint64 profile = begin (db, "a");
@@ -244,8 +229,7 @@ test_choices (void)
 }
 
 /* A key is measured once; the failed second attempt leaves nothing behind and the database usable. */
-static void
-test_once (void)
+static void test_once (void)
 {
   g_autoptr (PsCostDb) db = new_db ("once.db");
   g_autoptr (PsMeasurement) f = new_op (PS_OP_F, "layers=4", 2, 1000);
@@ -272,8 +256,7 @@ test_once (void)
 }
 
 /* Only the row of that key goes, with its samples; without one a row is added. */
-static void
-test_replace (void)
+static void test_replace (void)
 {
   g_autoptr (PsCostDb) db = new_db ("replace.db");
   g_autoptr (PsMeasurement) f = new_op (PS_OP_F, "layers=4", 2, 1000);
@@ -292,30 +275,27 @@ test_replace (void)
 }
 
 /* The schema itself refuses what makes no sense. */
-static void
-test_constraints (void)
+static void test_constraints (void)
 {
   g_autoptr (PsCostDb) db = new_db ("constraints.db");
   gint64 profile = begin (db, "p");
 
-  for (guint i = 0; i < 5; i++)
-    {
-      g_autoptr (PsMeasurement) m = new_op (PS_OP_F, i == 0 ? "" : "layers=4", i == 1 ? 0 : 2, 1000);
-      g_autoptr (GError) error = NULL;
+  for (guint i = 0; i < 5; i++) {
+    g_autoptr (PsMeasurement) m = new_op (PS_OP_F, i == 0 ? "" : "layers=4", i == 1 ? 0 : 2, 1000);
+    g_autoptr (GError) error = NULL;
 
-      if (i == 2)
-        m->time.q1_ns = 2000;
-      else if (i == 3)
-        m->take_bytes = -1;
-      g_assert_false (ps_costdb_store (db, i == 4 ? profile + 1 : profile, m, &error));
-      g_assert_error (error, PS_ERROR, PS_ERROR_INPUT);
-      g_assert_nonnull (strstr (error->message, i == 4 ? "FOREIGN KEY" : "CHECK"));
-    }
+    if (i == 2)
+      m->time.q1_ns = 2000;
+    else if (i == 3)
+      m->take_bytes = -1;
+    g_assert_false (ps_costdb_store (db, i == 4 ? profile + 1 : profile, m, &error));
+    g_assert_error (error, PS_ERROR, PS_ERROR_INPUT);
+    g_assert_nonnull (strstr (error->message, i == 4 ? "FOREIGN KEY" : "CHECK"));
+  }
 }
 
 /* The state of the hardware comes back, too; what is not known stays so. */
-static void
-test_conditions (void)
+static void test_conditions (void)
 {
   g_autoptr (PsCostDb) db = new_db ("conditions.db");
   gint64 profile = begin (db, "p");
@@ -357,18 +337,16 @@ test_conditions (void)
   g_assert_cmpstr (reasons, ==, "power heat");
 }
 
-static void
-test_sentinels (void)
+static void test_sentinels (void)
 {
   g_autoptr (PsCostDb) db = new_db ("sentinels.db");
   gint64 a = begin (db, "a"), b = begin (db, "b");
 
-  for (gint64 i = 0; i < 3; i++)
-    {
-      PsSentinel reading = { (char *)"F of layers=1", 100 + i, 10, (char *)"2026-01-01T00:00:00Z" };
+  for (gint64 i = 0; i < 3; i++) {
+    PsSentinel reading = { (char *)"F of layers=1", 100 + i, 10, (char *)"2026-01-01T00:00:00Z" };
 
-      g_assert_true (ps_costdb_store_sentinel (db, i == 1 ? b : a, &reading, NULL));
-    }
+    g_assert_true (ps_costdb_store_sentinel (db, i == 1 ? b : a, &reading, NULL));
+  }
   g_autoptr (GPtrArray) series = ps_costdb_sentinels (db, "a", NULL);
   g_assert_cmpuint (series->len, ==, 2);
   g_assert_cmpint (((const PsSentinel *)series->pdata[0])->median_ns, ==, 100);
@@ -377,8 +355,7 @@ test_sentinels (void)
 }
 
 /* A full disk fails one measurement; those before stay, and there is room again later. */
-static void
-test_full (void)
+static void test_full (void)
 {
   g_autofree char *path = path_of ("full.db");
   g_autoptr (PsCostDb) db = open_db (path, PS_COSTDB_WRITE);
@@ -403,8 +380,7 @@ test_full (void)
   g_assert_true (ps_costdb_store (db, profile, large, NULL));
 }
 
-static void
-test_runs (void)
+static void test_runs (void)
 {
   g_autoptr (PsCostDb) db = new_db ("runs.db");
   PsRunRecord run = { .profile = (char *)"p",
@@ -425,11 +401,9 @@ test_runs (void)
   gint64 permille;
 
   fine (ps_costdb_store_run (db, &run, &error));
-  g_assert_true (
-      ps_database_integer (db, "SELECT round (1000 * iteration_error) FROM accuracy", &permille, NULL));
+  g_assert_true (ps_database_integer (db, "SELECT round (1000 * iteration_error) FROM accuracy", &permille, NULL));
   g_assert_cmpint (permille, ==, 100);
-  g_assert_true (
-      ps_database_integer (db, "SELECT round (1000 * peak_memory_error) FROM accuracy", &permille, NULL));
+  g_assert_true (ps_database_integer (db, "SELECT round (1000 * peak_memory_error) FROM accuracy", &permille, NULL));
   g_assert_cmpint (permille, ==, -200);
   g_autoptr (GPtrArray) runs = ps_costdb_runs (db, NULL);
   const PsRunRecord *back = runs->pdata[0];
@@ -453,8 +427,7 @@ test_runs (void)
   refused (ps_costdb_store_run (db, &run, &error), PS_ERROR_INPUT, "*CHECK constraint failed: check*");
 }
 
-int
-main (int argc, char **argv)
+int main (int argc, char **argv)
 {
   g_test_init (&argc, &argv, NULL);
   g_test_add_func ("/costdb/round-trip", test_round_trip);

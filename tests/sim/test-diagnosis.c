@@ -9,14 +9,12 @@
 
 #include <string.h>
 
-static PsTimeline *
-parse (const char *text)
+static PsTimeline *parse (const char *text)
 {
   return fine (ps_timeline_parse_json ("test", text, -1, &error));
 }
 
-static PsProgram *
-program_of (const PsTimeline *timeline)
+static PsProgram *program_of (const PsTimeline *timeline)
 {
   PsSchedule *schedule = fine (ps_timeline_schedule (timeline, &error));
 
@@ -24,16 +22,14 @@ program_of (const PsTimeline *timeline)
 }
 
 /* A family simulated. */
-typedef struct
-{
+typedef struct {
   PsProgram *program;
   PsCosts *costs;
   PsSimulation *simulation;
   PsTimeline *timeline;
 } Case;
 
-static void
-case_clear (Case *test)
+static void case_clear (Case *test)
 {
   ps_timeline_free (test->timeline);
   ps_simulation_free (test->simulation);
@@ -42,8 +38,7 @@ case_clear (Case *test)
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Case, case_clear)
 
-static void
-simulate (Case *test, const char *family, guint p, guint m)
+static void simulate (Case *test, const char *family, guint p, guint m)
 {
   g_autoptr (PsCosts) whole = NULL;
 
@@ -57,8 +52,7 @@ simulate (Case *test, const char *family, guint p, guint m)
 }
 
 /* Idle time does not depend on what O takes elsewhere: the run's own counts. */
-static void
-test_updates (void)
+static void test_updates (void)
 {
   g_autoptr (PsTimeline) timeline = parse (
       "{\"format\": \"pipesim-timeline/1\", \"origin\": \"measured\", \"schedule\": \"x\", \"source\": \"\", "
@@ -74,8 +68,7 @@ test_updates (void)
   g_assert_cmpint (explanation->idle_ns[PS_IDLE_SYNC], ==, 0);
 }
 
-static const struct
-{
+static const struct {
   const char *family;
   guint p;
   guint m;
@@ -83,27 +76,24 @@ static const struct
                  { "dualpipe", 4, 8 }, { "chimera", 4, 4 }, { "dualpipe-v", 2, 4 },  { "gpipe", 1, 3 } };
 
 /* The timeline of a schedule gives the schedule back: two weight copies and pairs included. */
-static void
-test_schedule (void)
+static void test_schedule (void)
 {
-  for (guint i = 0; i < G_N_ELEMENTS (families); i++)
-    {
-      g_auto (Case) test = { 0 };
-      g_autoptr (PsSchedule) schedule = NULL;
+  for (guint i = 0; i < G_N_ELEMENTS (families); i++) {
+    g_auto (Case) test = { 0 };
+    g_autoptr (PsSchedule) schedule = NULL;
 
-      simulate (&test, families[i].family, families[i].p, families[i].m);
-      const PsSchedule *expected = test.program->schedule;
-      schedule = fine (ps_timeline_schedule (test.timeline, &error));
-      g_assert_cmpmem (schedule->ops, ps_schedule_n_ops (schedule) * sizeof (PsOp), expected->ops,
-                       ps_schedule_n_ops (expected) * sizeof (PsOp));
-      g_assert_cmpint (schedule->placement->kind, ==, expected->placement->kind);
-      g_assert_cmpuint (schedule->placement->n_copies, ==, expected->placement->n_copies);
-      g_assert_cmpuint (schedule->n_slices, ==, expected->n_slices);
-    }
+    simulate (&test, families[i].family, families[i].p, families[i].m);
+    const PsSchedule *expected = test.program->schedule;
+    schedule = fine (ps_timeline_schedule (test.timeline, &error));
+    g_assert_cmpmem (schedule->ops, ps_schedule_n_ops (schedule) * sizeof (PsOp), expected->ops,
+                     ps_schedule_n_ops (expected) * sizeof (PsOp));
+    g_assert_cmpint (schedule->placement->kind, ==, expected->placement->kind);
+    g_assert_cmpuint (schedule->placement->n_copies, ==, expected->placement->n_copies);
+    g_assert_cmpuint (schedule->n_slices, ==, expected->n_slices);
+  }
 }
 
-static void
-test_no_schedule (void)
+static void test_no_schedule (void)
 {
   g_autoptr (PsTimeline) timeline
       = parse ("{\"format\": \"pipesim-timeline/1\", \"origin\": \"measured\", \"schedule\": \"x\", \"source\": \"\", "
@@ -114,35 +104,31 @@ test_no_schedule (void)
 }
 
 /* Read as if it had been measured, a simulated timeline has the path and the idle times of the simulation. */
-static void
-test_simulated (void)
+static void test_simulated (void)
 {
-  for (guint i = 0; i < G_N_ELEMENTS (families); i++)
-    {
-      g_auto (Case) test = { 0 };
-      g_autoptr (PsExplanation) expected = NULL, explanation = NULL;
-      gint64 iteration_ns;
+  for (guint i = 0; i < G_N_ELEMENTS (families); i++) {
+    g_auto (Case) test = { 0 };
+    g_autoptr (PsExplanation) expected = NULL, explanation = NULL;
+    gint64 iteration_ns;
 
-      simulate (&test, families[i].family, families[i].p, families[i].m);
-      iteration_ns = test.timeline->iteration_ns;
-      g_autoptr (PsSimulation) measured
-          = fine (ps_timeline_simulation (test.program, test.costs, test.timeline, &error));
-      g_assert_cmpint (measured->makespan_ns, ==, test.simulation->makespan_ns);
-      for (guint d = 0; d < measured->n_devices; d++)
-        {
-          g_assert_cmpint (measured->device[d].busy_ns, ==, test.simulation->device[d].busy_ns);
-          g_assert_cmpint (measured->device[d].peak_bytes, ==, test.simulation->device[d].peak_bytes);
-          g_assert_cmpint (measured->device[d].start_ns, ==, test.simulation->device[d].start_ns);
-          g_assert_cmpint (measured->device[d].end_ns, ==, test.simulation->device[d].end_ns);
-        }
-      g_autofree gint64 *host_ns = ps_timeline_host_times (test.program, test.timeline, measured);
-      expected = ps_explain (test.program, test.costs, test.simulation, iteration_ns);
-      explanation = ps_explain_measured (test.program, measured, host_ns, iteration_ns);
-      g_assert_cmpmem (explanation->idle_ns, explanation->n_devices * PS_N_IDLE * sizeof (gint64), expected->idle_ns,
-                       expected->n_devices * PS_N_IDLE * sizeof (gint64));
-      g_assert_cmpmem (explanation->path->data, explanation->path->len * sizeof (PsPathPart), expected->path->data,
-                       expected->path->len * sizeof (PsPathPart));
+    simulate (&test, families[i].family, families[i].p, families[i].m);
+    iteration_ns = test.timeline->iteration_ns;
+    g_autoptr (PsSimulation) measured = fine (ps_timeline_simulation (test.program, test.costs, test.timeline, &error));
+    g_assert_cmpint (measured->makespan_ns, ==, test.simulation->makespan_ns);
+    for (guint d = 0; d < measured->n_devices; d++) {
+      g_assert_cmpint (measured->device[d].busy_ns, ==, test.simulation->device[d].busy_ns);
+      g_assert_cmpint (measured->device[d].peak_bytes, ==, test.simulation->device[d].peak_bytes);
+      g_assert_cmpint (measured->device[d].start_ns, ==, test.simulation->device[d].start_ns);
+      g_assert_cmpint (measured->device[d].end_ns, ==, test.simulation->device[d].end_ns);
     }
+    g_autofree gint64 *host_ns = ps_timeline_host_times (test.program, test.timeline, measured);
+    expected = ps_explain (test.program, test.costs, test.simulation, iteration_ns);
+    explanation = ps_explain_measured (test.program, measured, host_ns, iteration_ns);
+    g_assert_cmpmem (explanation->idle_ns, explanation->n_devices * PS_N_IDLE * sizeof (gint64), expected->idle_ns,
+                     expected->n_devices * PS_N_IDLE * sizeof (gint64));
+    g_assert_cmpmem (explanation->path->data, explanation->path->len * sizeof (PsPathPart), expected->path->data,
+                     expected->path->len * sizeof (PsPathPart));
+  }
 }
 
 /* One microbatch through two devices:
@@ -163,15 +149,13 @@ test_simulated (void)
 /* The same known by their waits: device 1 waits for the activation from the beginning until 12. */
 #define WAITS "\"transfers\": [], \"waits\": [[0, \"B0.1\", 10, 48], [1, \"F0.0\", 0, 12]]}"
 
-static void
-check_idle (const PsExplanation *explanation, guint device, const gint64 *expected)
+static void check_idle (const PsExplanation *explanation, guint device, const gint64 *expected)
 {
   g_assert_cmpmem (&explanation->idle_ns[device * PS_N_IDLE], PS_N_IDLE * sizeof (gint64), expected,
                    PS_N_IDLE * sizeof (gint64));
 }
 
-static void
-test_causes (gconstpointer text)
+static void test_causes (gconstpointer text)
 {
   static const gint64 idle[2][PS_N_IDLE] = {
     /* Between F and BW: until 45 the backward, until 48 the transfer, then 1 of the post, and 1 for nothing. */
@@ -182,8 +166,7 @@ test_causes (gconstpointer text)
       [PS_IDLE_SYNC] = 5 },
     { [PS_IDLE_WARM_UP] = 14, [PS_IDLE_UNEXPLAINED] = 1, [PS_IDLE_DRAIN] = 25, [PS_IDLE_SYNC] = 5 },
   };
-  static const struct
-  {
+  static const struct {
     PsPathKind kind;
     gint64 end_ns;
   } path[]
@@ -199,18 +182,16 @@ test_causes (gconstpointer text)
   check_idle (explanation, 0, idle[0]);
   check_idle (explanation, 1, idle[1]);
   g_assert_cmpuint (explanation->path->len, ==, G_N_ELEMENTS (path));
-  for (guint i = 0; i < G_N_ELEMENTS (path); i++)
-    {
-      const PsPathPart *part = &g_array_index (explanation->path, PsPathPart, i);
+  for (guint i = 0; i < G_N_ELEMENTS (path); i++) {
+    const PsPathPart *part = &g_array_index (explanation->path, PsPathPart, i);
 
-      g_assert_cmpint (part->kind, ==, path[i].kind);
-      g_assert_cmpint (part->end_ns, ==, path[i].end_ns);
-    }
+    g_assert_cmpint (part->kind, ==, path[i].kind);
+    g_assert_cmpint (part->end_ns, ==, path[i].end_ns);
+  }
 }
 
 /* Without gaps the ops and transfers take 10 + 2 + 10 + 20 + 3 + 20 = 65. */
-static void
-test_replay (gconstpointer text)
+static void test_replay (gconstpointer text)
 {
   g_autoptr (PsTimeline) timeline = parse (text);
   g_autoptr (PsProgram) program = program_of (timeline);
@@ -223,8 +204,7 @@ test_replay (gconstpointer text)
 
 /* Only waits of messages are known: from 11 to 12 and from 46 to 48, 1 and 2 ns long. The messages take that, or what
  * the costs say if that is more, but no longer than from the end of their op to the end of the wait: 2 and 3 ns. */
-static void
-test_replay_waits (void)
+static void test_replay_waits (void)
 {
   static const gint64 costs_ns[][2]
       = { { 0, 60 + 1 + 2 }, { 1, 60 + 1 + 2 }, { 2, 60 + 2 + 2 }, { 3, 60 + 2 + 3 }, { 9, 60 + 2 + 3 } };
@@ -232,58 +212,51 @@ test_replay_waits (void)
       = parse (RUN "\"transfers\": [], \"waits\": [[0, \"B0.1\", 46, 48], [1, \"F0.0\", 11, 12]]}");
   g_autoptr (PsProgram) program = program_of (timeline);
 
-  for (guint i = 0; i < G_N_ELEMENTS (costs_ns); i++)
-    {
-      g_autoptr (PsCosts) costs = ps_costs_new (2);
-      g_autoptr (PsSimulation) simulation = ps_simulation_new (program);
+  for (guint i = 0; i < G_N_ELEMENTS (costs_ns); i++) {
+    g_autoptr (PsCosts) costs = ps_costs_new (2);
+    g_autoptr (PsSimulation) simulation = ps_simulation_new (program);
 
-      costs->transfer_ns[ps_transfer_forward (costs, 0)] = costs->transfer_ns[ps_transfer_backward (costs, 1)]
-          = costs_ns[i][0];
-      g_assert_true (ps_timeline_replay (program, costs, timeline, simulation, NULL));
-      g_assert_cmpint (simulation->makespan_ns, ==, costs_ns[i][1]);
-    }
+    costs->transfer_ns[ps_transfer_forward (costs, 0)] = costs->transfer_ns[ps_transfer_backward (costs, 1)]
+        = costs_ns[i][0];
+    g_assert_true (ps_timeline_replay (program, costs, timeline, simulation, NULL));
+    g_assert_cmpint (simulation->makespan_ns, ==, costs_ns[i][1]);
+  }
 }
 
 /* Iterations of 1f1b on four devices, 10 ms for each F and 20 ms for each BW. */
-static GPtrArray *
-iterations_of (guint n)
+static GPtrArray *iterations_of (guint n)
 {
   GPtrArray *iterations = g_ptr_array_new_with_free_func ((GDestroyNotify)ps_timeline_free);
 
-  for (guint i = 0; i < n; i++)
-    {
-      g_auto (Case) test = { 0 };
+  for (guint i = 0; i < n; i++) {
+    g_auto (Case) test = { 0 };
 
-      simulate (&test, "1f1b", 4, 8);
-      g_ptr_array_add (iterations, g_steal_pointer (&test.timeline));
-    }
+    simulate (&test, "1f1b", 4, 8);
+    g_ptr_array_add (iterations, g_steal_pointer (&test.timeline));
+  }
   return iterations;
 }
 
 /* Makes ops of that kind longer; stage, microbatch -1: of all. */
-static void
-stretch (PsTimeline *timeline, PsOpKind kind, gint stage, gint microbatch, double factor)
+static void stretch (PsTimeline *timeline, PsOpKind kind, gint stage, gint microbatch, double factor)
 {
-  for (guint i = 0; i < timeline->ops->len; i++)
-    {
-      PsSpan *span = &g_array_index (timeline->ops, PsSpan, i);
+  for (guint i = 0; i < timeline->ops->len; i++) {
+    PsSpan *span = &g_array_index (timeline->ops, PsSpan, i);
 
-      if (span->op.kind == kind && (stage < 0 || span->op.stage == stage)
-          && (microbatch < 0 || (gint)span->op.microbatch == microbatch))
-        span->end_ns = span->start_ns + (gint64)((double)(span->end_ns - span->start_ns) * factor);
-    }
+    if (span->op.kind == kind && (stage < 0 || span->op.stage == stage)
+        && (microbatch < 0 || (gint)span->op.microbatch == microbatch))
+      span->end_ns = span->start_ns + (gint64)((double)(span->end_ns - span->start_ns) * factor);
+  }
 }
 
-static GArray *
-slow_parts (const GPtrArray *iterations)
+static GArray *slow_parts (const GPtrArray *iterations)
 {
   g_autoptr (PsSchedule) schedule = ps_timeline_schedule (iterations->pdata[0], NULL);
 
   return ps_slow_parts (schedule, iterations);
 }
 
-static void
-test_nothing_slow (void)
+static void test_nothing_slow (void)
 {
   g_autoptr (GPtrArray) iterations = iterations_of (3);
   g_autoptr (GArray) slow = slow_parts (iterations);
@@ -292,8 +265,7 @@ test_nothing_slow (void)
 }
 
 /* Stage 2 takes half as long again for all its forwards: 5 ms more for each of 8 microbatches. */
-static void
-test_slow_stage (void)
+static void test_slow_stage (void)
 {
   g_autoptr (GPtrArray) iterations = iterations_of (3);
 
@@ -315,51 +287,45 @@ test_slow_stage (void)
 /* Forwards of 10, 14, 12 and x ms. Their median is 12, the lower one of the middle ones if x is more, and the
  * differences from it are 2, 2, 0 and x - 12, whose median is 2: what takes more than 12 + 3 x 1.4826 x 2 = 20.8956 is
  * slow. Where all but one take 10, more than a twentieth more is. */
-static void
-test_deviations (void)
+static void test_deviations (void)
 {
-  static const struct
-  {
+  static const struct {
     double factors[4];
     guint n_slow;
   } rows[] = {
     { { 1, 1.4, 1.2, 2.08 }, 0 }, { { 1, 1.4, 1.2, 2.1 }, 1 }, { { 1, 1, 1, 1.05 }, 0 }, { { 1, 1, 1, 1.051 }, 1 }
   };
 
-  for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
-    {
-      g_autoptr (GPtrArray) iterations = iterations_of (1);
+  for (guint i = 0; i < G_N_ELEMENTS (rows); i++) {
+    g_autoptr (GPtrArray) iterations = iterations_of (1);
 
-      for (gint stage = 0; stage < 4; stage++)
-        stretch (iterations->pdata[0], PS_OP_F, stage, -1, rows[i].factors[stage]);
-      g_autoptr (GArray) slow = slow_parts (iterations);
-      g_assert_cmpuint (slow->len, ==, rows[i].n_slow);
-      for (guint k = 0; k < slow->len; k++)
-        g_assert_cmpuint (g_array_index (slow, PsSlow, k).stage, ==, 3);
-    }
+    for (gint stage = 0; stage < 4; stage++)
+      stretch (iterations->pdata[0], PS_OP_F, stage, -1, rows[i].factors[stage]);
+    g_autoptr (GArray) slow = slow_parts (iterations);
+    g_assert_cmpuint (slow->len, ==, rows[i].n_slow);
+    for (guint k = 0; k < slow->len; k++)
+      g_assert_cmpuint (g_array_index (slow, PsSlow, k).stage, ==, 3);
+  }
 }
 
 /* Ops of 18 ms: one that takes more than half as long again, and more than a hundredth of the iteration besides, is
  * slow. */
-static void
-test_slow_op_limits (void)
+static void test_slow_op_limits (void)
 {
-  for (guint i = 0; i < 4; i++)
-    {
-      static const double factors[] = { 1.5, 1.51, 1.51, 1.51 };
-      g_autoptr (GPtrArray) iterations = iterations_of (1);
-      gint64 more_ns = (gint64)(18e6 * (factors[i] - 1));
+  for (guint i = 0; i < 4; i++) {
+    static const double factors[] = { 1.5, 1.51, 1.51, 1.51 };
+    g_autoptr (GPtrArray) iterations = iterations_of (1);
+    gint64 more_ns = (gint64)(18e6 * (factors[i] - 1));
 
-      stretch (iterations->pdata[0], PS_OP_BW, 1, 3, factors[i]);
-      ((PsTimeline *)iterations->pdata[0])->iteration_ns = i < 2 ? 200000000 : 100 * more_ns + (i == 2 ? 0 : -100);
-      g_autoptr (GArray) slow = slow_parts (iterations);
-      g_assert_cmpuint (slow->len, ==, i % 2);
-    }
+    stretch (iterations->pdata[0], PS_OP_BW, 1, 3, factors[i]);
+    ((PsTimeline *)iterations->pdata[0])->iteration_ns = i < 2 ? 200000000 : 100 * more_ns + (i == 2 ? 0 : -100);
+    g_autoptr (GArray) slow = slow_parts (iterations);
+    g_assert_cmpuint (slow->len, ==, i % 2);
+  }
 }
 
 /* Microbatch 5 takes twice as long in all stages, in every iteration; backward 1 of stage 3 once, in the second. */
-static void
-test_slow_microbatch_and_op (void)
+static void test_slow_microbatch_and_op (void)
 {
   g_autoptr (GPtrArray) iterations = iterations_of (3);
   gboolean microbatch = FALSE, op = FALSE;
@@ -369,22 +335,20 @@ test_slow_microbatch_and_op (void)
   stretch (iterations->pdata[1], PS_OP_BW, 3, 1, 4);
   g_autoptr (GArray) slow = slow_parts (iterations);
   g_assert_cmpuint (slow->len, ==, 2);
-  for (guint i = 0; i < slow->len; i++)
-    {
-      const PsSlow *found = &g_array_index (slow, PsSlow, i);
+  for (guint i = 0; i < slow->len; i++) {
+    const PsSlow *found = &g_array_index (slow, PsSlow, i);
 
-      microbatch |= found->kind == PS_SLOW_MICROBATCH && found->microbatch == 5 && found->pass == PS_PASS_FORWARD
-                    && found->ratio > 1.29 && found->ratio < 1.31;
-      op |= found->kind == PS_SLOW_OP && found->stage == 3 && found->microbatch == 1 && found->iteration == 1
-            && found->pass == PS_PASS_BACKWARD && found->excess_ns == 3 * 18000000;
-    }
+    microbatch |= found->kind == PS_SLOW_MICROBATCH && found->microbatch == 5 && found->pass == PS_PASS_FORWARD
+                  && found->ratio > 1.29 && found->ratio < 1.31;
+    op |= found->kind == PS_SLOW_OP && found->stage == 3 && found->microbatch == 1 && found->iteration == 1
+          && found->pass == PS_PASS_BACKWARD && found->excess_ns == 3 * 18000000;
+  }
   g_assert_true (microbatch);
   g_assert_true (op);
 }
 
 /* Device 1 of four, with two stages: both are slow, so the device is, as the slower one of both. */
-static void
-test_slow_device (void)
+static void test_slow_device (void)
 {
   g_autoptr (GPtrArray) iterations = g_ptr_array_new_with_free_func ((GDestroyNotify)ps_timeline_free);
   g_auto (Case) test = { 0 };
@@ -404,8 +368,7 @@ test_slow_device (void)
 }
 
 /* Iterations of 1 to 10 ms: by nearest rank the median is 5, p10 1 and p90 9. The last of four is slow. */
-static void
-test_iterations (void)
+static void test_iterations (void)
 {
   g_autoptr (GPtrArray) iterations = iterations_of (10), four = iterations_of (4);
 
@@ -424,23 +387,21 @@ test_iterations (void)
   g_assert_cmpuint (g_array_index (slow, PsSlow, 0).iteration, ==, 3);
 }
 
-static void
-test_even (void)
+static void test_even (void)
 {
   g_autoptr (GError) error = NULL;
   g_autoptr (PsCosts) costs = ps_costs_parse ("f=1ms:3ms,bw=4ms:8ms,o=6ms:4ms,c=5us,pair=7ms:8ms", 2, 1, &error);
   g_autoptr (PsCosts) even = costs != NULL ? ps_costs_even (costs) : NULL;
 
   g_assert_no_error (error);
-  for (guint stage = 0; stage < 2; stage++)
-    {
-      g_assert_cmpint (ps_costs_op (even, PS_OP_F, stage)->duration_ns, ==, 2000000);
-      g_assert_cmpint (ps_costs_op (even, PS_OP_B, stage)->duration_ns, ==, 3000000);
-      g_assert_cmpint (ps_costs_op (even, PS_OP_W, stage)->duration_ns, ==, 3000000);
-      g_assert_cmpint (ps_costs_op (even, PS_OP_BW, stage)->duration_ns, ==, 6000000);
-      g_assert_cmpint (ps_costs_op (even, PS_OP_O, stage)->duration_ns, ==, 5000000);
-      g_assert_cmpint (even->stage[stage].pair_ns, ==, 7500000);
-    }
+  for (guint stage = 0; stage < 2; stage++) {
+    g_assert_cmpint (ps_costs_op (even, PS_OP_F, stage)->duration_ns, ==, 2000000);
+    g_assert_cmpint (ps_costs_op (even, PS_OP_B, stage)->duration_ns, ==, 3000000);
+    g_assert_cmpint (ps_costs_op (even, PS_OP_W, stage)->duration_ns, ==, 3000000);
+    g_assert_cmpint (ps_costs_op (even, PS_OP_BW, stage)->duration_ns, ==, 6000000);
+    g_assert_cmpint (ps_costs_op (even, PS_OP_O, stage)->duration_ns, ==, 5000000);
+    g_assert_cmpint (even->stage[stage].pair_ns, ==, 7500000);
+  }
   g_assert_cmpint (even->transfer_ns[ps_transfer_forward (even, 0)], ==, 5000);
   costs->stage[1].pair_ns = -1;
   g_autoptr (PsCosts) without = ps_costs_even (costs);
@@ -448,8 +409,7 @@ test_even (void)
   g_assert_cmpint (without->stage[1].pair_ns, ==, -1);
 }
 
-int
-main (int argc, char **argv)
+int main (int argc, char **argv)
 {
   g_test_init (&argc, &argv, NULL);
   g_test_add_func ("/diagnosis/schedule", test_schedule);

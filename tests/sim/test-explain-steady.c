@@ -9,24 +9,21 @@
 
 #define US 1000
 
-static gint64
-time_on_path (const PsExplanation *explanation, PsPathKind kind)
+static gint64 time_on_path (const PsExplanation *explanation, PsPathKind kind)
 {
   gint64 sum = 0;
 
-  for (guint i = 0; i < explanation->path->len; i++)
-    {
-      const PsPathPart *part = &g_array_index (explanation->path, PsPathPart, i);
+  for (guint i = 0; i < explanation->path->len; i++) {
+    const PsPathPart *part = &g_array_index (explanation->path, PsPathPart, i);
 
-      sum += part->kind == kind ? part->end_ns - part->start_ns : 0;
-    }
+    sum += part->kind == kind ? part->end_ns - part->start_ns : 0;
+  }
   return sum;
 }
 
 /* One device, GPipe of 2 microbatches: F F B B W W, then the all-reduce and O before the next F: 2 (1 + 2 + 3) + 4 + 5
  * us, and everything is on the circle. */
-static void
-test_one_device (void)
+static void test_one_device (void)
 {
   g_auto (Case) test = { 0 };
 
@@ -43,8 +40,7 @@ test_one_device (void)
 
 /* PipeDream, p = 2, transfers of 10 us: device 1 has one microbatch under way, device 0 two, so that a circle goes F0
  * -> F1 -> BW1 -> BW0 and round to F0 of two microbatches later: (1 + 10 + 1 + 2 + 10 + 2) us for every two of them. */
-static void
-test_slow_transfers (void)
+static void test_slow_transfers (void)
 {
   g_auto (Case) test = { 0 };
 
@@ -64,8 +60,7 @@ test_slow_transfers (void)
 
 /* PipeDream steps its optimizer after each BW: one device is always busy, (1 + 2 + 5) us for each microbatch, and each
  * O on the path is that of the op before it. */
-static void
-test_single_steps (void)
+static void test_single_steps (void)
 {
   g_auto (Case) test = { 0 };
   guint n_found = 0;
@@ -75,23 +70,21 @@ test_single_steps (void)
       = fine (ps_explain_steady (test.program, test.costs, NULL, PS_REDUCE_OVERLAPPED, &error));
   g_assert_cmpint (explanation->makespan_ns, ==, 24 * US);
   g_assert_cmpint (time_on_path (explanation, PS_PATH_OPTIMIZER), ==, 15 * US);
-  for (guint i = 0; i < explanation->path->len; i++)
-    {
-      const PsPathPart *part = &g_array_index (explanation->path, PsPathPart, i);
-      guint before = (i + explanation->path->len - 1) % explanation->path->len;
+  for (guint i = 0; i < explanation->path->len; i++) {
+    const PsPathPart *part = &g_array_index (explanation->path, PsPathPart, i);
+    guint before = (i + explanation->path->len - 1) % explanation->path->len;
 
-      if (part->kind != PS_PATH_OPTIMIZER)
-        continue;
-      n_found++;
-      g_assert_cmpuint (part->step, ==, g_array_index (explanation->path, PsPathPart, before).step);
-      g_assert_cmpint (test.program->schedule->ops[test.program->op_of[part->step]].kind, ==, PS_OP_BW);
-    }
+    if (part->kind != PS_PATH_OPTIMIZER)
+      continue;
+    n_found++;
+    g_assert_cmpuint (part->step, ==, g_array_index (explanation->path, PsPathPart, before).step);
+    g_assert_cmpint (test.program->schedule->ops[test.program->op_of[part->step]].kind, ==, PS_OP_BW);
+  }
   g_assert_cmpuint (n_found, ==, 3);
 }
 
 /* What a part waits for stands before it: with ops that take time and transfers that do not queue. */
-static gboolean
-follows (const PsProgram *program, const PsPathPart *before, const PsPathPart *part)
+static gboolean follows (const PsProgram *program, const PsPathPart *before, const PsPathPart *part)
 {
   const PsStep *steps = program->steps;
   gboolean same = steps[before->step].device == steps[part->step].device;
@@ -107,22 +100,20 @@ follows (const PsProgram *program, const PsPathPart *before, const PsPathPart *p
 }
 
 /* The iteration with a part saving a third, each time simulated. */
-static gint64
-saved_time (const PsProgram *program, const PsCosts *costs, const PsEventsSetting *events, PsReduce reduce,
-            const PsPart *part)
+static gint64 saved_time (const PsProgram *program, const PsCosts *costs, const PsEventsSetting *events,
+                          PsReduce reduce, const PsPart *part)
 {
   g_autoptr (GError) error = NULL;
   g_autofree gint64 *duration_ns = g_new0 (gint64, program->n_steps), *transfer_ns = g_new0 (gint64, program->n_steps);
   PsEventsSetting setting = *events;
   PsIteration iteration;
 
-  for (guint i = 0; i < program->n_steps; i++)
-    {
-      duration_ns[i]
-          = ps_step_duration (program, costs, i) - llrint (1.0 / 3 * (double)ps_part_of_op (part, program, costs, i));
-      transfer_ns[i] = costs->transfer_ns[program->steps[i].transfer]
-                       - llrint (1.0 / 3 * (double)ps_part_of_transfer (part, program, costs, i));
-    }
+  for (guint i = 0; i < program->n_steps; i++) {
+    duration_ns[i]
+        = ps_step_duration (program, costs, i) - llrint (1.0 / 3 * (double)ps_part_of_op (part, program, costs, i));
+    transfer_ns[i] = costs->transfer_ns[program->steps[i].transfer]
+                     - llrint (1.0 / 3 * (double)ps_part_of_transfer (part, program, costs, i));
+  }
   setting.duration_ns = duration_ns;
   setting.transfer_ns = transfer_ns;
   g_autoptr (PsSimulation) simulation = simulated_with (program, costs, &setting);
@@ -132,37 +123,32 @@ saved_time (const PsProgram *program, const PsCosts *costs, const PsEventsSettin
 }
 
 /* However few parts are asked for, they are those of the whole list, whose times are right. */
-static void
-check_best (const PsProgram *program, const PsCosts *costs, const PsEventsSetting *events, PsReduce reduce)
+static void check_best (const PsProgram *program, const PsCosts *costs, const PsEventsSetting *events, PsReduce reduce)
 {
   g_autoptr (GArray) all = ps_what_if_steady (program, costs, events, reduce, 1.0 / 3, G_MAXUINT, NULL);
 
-  for (guint n = 1; n < 4; n++)
-    {
-      g_autoptr (GArray) best = ps_what_if_steady (program, costs, events, reduce, 1.0 / 3, n, NULL);
+  for (guint n = 1; n < 4; n++) {
+    g_autoptr (GArray) best = ps_what_if_steady (program, costs, events, reduce, 1.0 / 3, n, NULL);
 
-      g_assert_cmpuint (best->len, ==, MIN (n, all->len));
-      for (guint i = 0; i < best->len; i++)
-        {
-          const PsWhatIf *x = &g_array_index (best, PsWhatIf, i), *y = &g_array_index (all, PsWhatIf, i);
+    g_assert_cmpuint (best->len, ==, MIN (n, all->len));
+    for (guint i = 0; i < best->len; i++) {
+      const PsWhatIf *x = &g_array_index (best, PsWhatIf, i), *y = &g_array_index (all, PsWhatIf, i);
 
-          g_assert_cmpmem (&x->part, sizeof x->part, &y->part, sizeof y->part);
-          g_assert_cmpint (x->iteration_ns, ==, y->iteration_ns);
-          g_assert_cmpint (x->least_ns, ==, y->least_ns);
-        }
+      g_assert_cmpmem (&x->part, sizeof x->part, &y->part, sizeof y->part);
+      g_assert_cmpint (x->iteration_ns, ==, y->iteration_ns);
+      g_assert_cmpint (x->least_ns, ==, y->least_ns);
     }
-  for (guint i = 0; i < all->len; i++)
-    {
-      const PsWhatIf *what_if = &g_array_index (all, PsWhatIf, i);
+  }
+  for (guint i = 0; i < all->len; i++) {
+    const PsWhatIf *what_if = &g_array_index (all, PsWhatIf, i);
 
-      g_assert_cmpint (what_if->iteration_ns, ==, saved_time (program, costs, events, reduce, &what_if->part));
-    }
+    g_assert_cmpint (what_if->iteration_ns, ==, saved_time (program, costs, events, reduce, &what_if->part));
+  }
 }
 
 /* The circle's time is the iteration time, exactly, and a part that is not on it saves nothing. */
-static void
-check (const PsProgram *program, const PsCosts *costs, const PsSimulation *simulation, const PsEventsSetting *events,
-       PsReduce reduce)
+static void check (const PsProgram *program, const PsCosts *costs, const PsSimulation *simulation,
+                   const PsEventsSetting *events, PsReduce reduce)
 {
   g_autoptr (GError) error = NULL;
   g_autoptr (PsExplanation) explanation = fine (ps_explain_steady (program, costs, events, reduce, &error));
@@ -172,87 +158,79 @@ check (const PsProgram *program, const PsCosts *costs, const PsSimulation *simul
   PsIteration iteration;
 
   g_assert_true (ps_iteration_events (program, costs, simulation, events, PS_SYNC_BYPASS, reduce, &iteration, &error));
-  if (path->len == 0)
-    {
-      g_assert_cmpint (iteration.period_ns, ==, 0);
-      return;
-    }
+  if (path->len == 0) {
+    g_assert_cmpint (iteration.period_ns, ==, 0);
+    return;
+  }
   g_assert_cmpint (iteration.period_ns, ==, (2 * explanation->makespan_ns + n) / (2 * n));
-  for (guint i = 0; i + 1 < path->len; i++)
-    {
-      const PsPathPart *part = &g_array_index (path, PsPathPart, i);
+  for (guint i = 0; i + 1 < path->len; i++) {
+    const PsPathPart *part = &g_array_index (path, PsPathPart, i);
 
-      g_assert_cmpint (part[0].end_ns, ==, part[1].start_ns);
-      g_assert_true (events->comm != PS_CHANNEL_LATENCY || follows (program, &part[0], &part[1]));
-      if (part->kind == PS_PATH_OP)
-        g_assert_cmpint (part->end_ns - part->start_ns, ==, ps_step_duration (program, costs, part->step));
-      if (part->kind == PS_PATH_TRANSFER)
-        g_assert_cmpint (part->end_ns - part->start_ns, ==, costs->transfer_ns[program->steps[part->step].transfer]);
-    }
+    g_assert_cmpint (part[0].end_ns, ==, part[1].start_ns);
+    g_assert_true (events->comm != PS_CHANNEL_LATENCY || follows (program, &part[0], &part[1]));
+    if (part->kind == PS_PATH_OP)
+      g_assert_cmpint (part->end_ns - part->start_ns, ==, ps_step_duration (program, costs, part->step));
+    if (part->kind == PS_PATH_TRANSFER)
+      g_assert_cmpint (part->end_ns - part->start_ns, ==, costs->transfer_ns[program->steps[part->step].transfer]);
+  }
   g_autoptr (GArray) what_ifs = fine (ps_what_if_steady (program, costs, events, reduce, 1, G_MAXUINT, &error));
-  for (guint i = 0; i < what_ifs->len; i++)
-    {
-      const PsWhatIf *what_if = &g_array_index (what_ifs, PsWhatIf, i);
+  for (guint i = 0; i < what_ifs->len; i++) {
+    const PsWhatIf *what_if = &g_array_index (what_ifs, PsWhatIf, i);
 
-      g_assert_cmpint (what_if->iteration_ns, <=, iteration.period_ns);
-      g_assert_cmpint (what_if->iteration_ns, ==, what_if->least_ns);
-    }
+    g_assert_cmpint (what_if->iteration_ns, <=, iteration.period_ns);
+    g_assert_cmpint (what_if->iteration_ns, ==, what_if->least_ns);
+  }
   check_best (program, costs, events, reduce);
 }
 
-static void
-test_random (void)
+static void test_random (void)
 {
   g_autoptr (GRand) rand = g_rand_new_with_seed (19);
 
-  for (guint i = 0; i < 300; i++)
-    {
-      g_autoptr (PsSchedule) schedule = random_schedule (rand, i % 2 == 1);
-      g_autoptr (PsCosts) costs = random_costs (rand, schedule->placement->n_stages, 0);
-      const PsEventsSetting events = { .comm = (PsChannel)(i % 4) };
-      PsReduce reduce = i % 3 ? PS_REDUCE_OVERLAPPED : PS_REDUCE_EXPOSED;
+  for (guint i = 0; i < 300; i++) {
+    g_autoptr (PsSchedule) schedule = random_schedule (rand, i % 2 == 1);
+    g_autoptr (PsCosts) costs = random_costs (rand, schedule->placement->n_stages, 0);
+    const PsEventsSetting events = { .comm = (PsChannel)(i % 4) };
+    PsReduce reduce = i % 3 ? PS_REDUCE_OVERLAPPED : PS_REDUCE_EXPOSED;
 
-      for (guint stage = 0; stage < costs->n_stages; stage++)
-        costs->stage[stage].reduce_ns = costs->stage[stage].reduce2_ns = g_rand_int_range (rand, 1, 200);
-      for (guint k = 0; k < PS_N_OP_KINDS * costs->n_stages; k++)
-        costs->op[k].duration_ns++;
-      g_autoptr (PsProgram) program = ps_program_lower (g_steal_pointer (&schedule), PS_COMM_ASAP, NULL);
-      g_autoptr (PsSimulation) simulation = ps_simulation_new (program);
-      if (!ps_events_simulate (program, costs, &events, simulation, NULL))
-        continue;
-      check (program, costs, simulation, &events, reduce);
-    }
+    for (guint stage = 0; stage < costs->n_stages; stage++)
+      costs->stage[stage].reduce_ns = costs->stage[stage].reduce2_ns = g_rand_int_range (rand, 1, 200);
+    for (guint k = 0; k < PS_N_OP_KINDS * costs->n_stages; k++)
+      costs->op[k].duration_ns++;
+    g_autoptr (PsProgram) program = ps_program_lower (g_steal_pointer (&schedule), PS_COMM_ASAP, NULL);
+    g_autoptr (PsSimulation) simulation = ps_simulation_new (program);
+    if (!ps_events_simulate (program, costs, &events, simulation, NULL))
+      continue;
+    check (program, costs, simulation, &events, reduce);
+  }
 }
 
 /* Kinds and stages faster by costs that say so. */
-static void
-test_what_if (void)
+static void test_what_if (void)
 {
   g_auto (Case) test = { 0 };
 
   predict (&test, "zb-h2", 4, 8, 1, "f=100us,b=120us,w=80us,c=7us,o=10us,reduce=30us");
   g_autoptr (GArray) what_ifs
       = fine (ps_what_if_steady (test.program, test.costs, NULL, PS_REDUCE_OVERLAPPED, 0.25, G_MAXUINT, &error));
-  for (guint i = 0; i < what_ifs->len; i++)
-    {
-      const PsWhatIf *what_if = &g_array_index (what_ifs, PsWhatIf, i);
-      g_autoptr (PsCosts) costs = ps_costs_copy (test.costs);
+  for (guint i = 0; i < what_ifs->len; i++) {
+    const PsWhatIf *what_if = &g_array_index (what_ifs, PsWhatIf, i);
+    g_autoptr (PsCosts) costs = ps_costs_copy (test.costs);
 
-      for (guint kind = 0; kind < PS_N_OP_KINDS; kind++)
-        for (guint stage = 0; stage < costs->n_stages; stage++)
-          if (kind != PS_OP_O && (what_if->part.kind == PS_PART_KIND ? kind : stage) == what_if->part.a)
-            ps_costs_op (costs, (PsOpKind)kind, stage)->duration_ns
-                = ps_costs_op (costs, (PsOpKind)kind, stage)->duration_ns * 3 / 4;
-      if (what_if->part.kind == PS_PART_LINK)
-        continue;
-      PsIteration iteration = ps_iteration (test.program, costs, NULL, PS_SYNC_BYPASS, PS_REDUCE_OVERLAPPED);
-      g_assert_cmpint (what_if->iteration_ns, ==, iteration.period_ns);
-    }
+    for (guint kind = 0; kind < PS_N_OP_KINDS; kind++)
+      for (guint stage = 0; stage < costs->n_stages; stage++)
+        if (kind != PS_OP_O && (what_if->part.kind == PS_PART_KIND ? kind : stage) == what_if->part.a)
+          ps_costs_op (costs, (PsOpKind)kind, stage)->duration_ns
+              = ps_costs_op (costs, (PsOpKind)kind, stage)->duration_ns * 3 / 4;
+    if (what_if->part.kind == PS_PART_LINK)
+      continue;
+    PsIteration iteration = ps_iteration (test.program, costs, NULL, PS_SYNC_BYPASS, PS_REDUCE_OVERLAPPED);
+    g_assert_cmpint (what_if->iteration_ns, ==, iteration.period_ns);
+  }
   g_assert_cmpuint (what_ifs->len, ==, 3 + 4 + 3);
 }
 
-static void
-test_unknown_times (void)
+static void test_unknown_times (void)
 {
   const PsEventsSetting events = { .overlap_slowdown = 1.5 };
   g_auto (Case) test = { 0 };
@@ -262,8 +240,7 @@ test_unknown_times (void)
            "1f1b: with shared links, overlap slow-down or ready order no one circle sets the pace; *");
 }
 
-int
-main (int argc, char **argv)
+int main (int argc, char **argv)
 {
   g_test_init (&argc, &argv, NULL);
   g_test_add_func ("/explain-steady/one-device", test_one_device);

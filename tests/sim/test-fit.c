@@ -6,16 +6,14 @@
 /* 8 B to 4 MiB in powers of two. */
 #define N_SIZES 20
 
-static void
-sizes (gint64 bytes[N_SIZES])
+static void sizes (gint64 bytes[N_SIZES])
 {
   for (guint i = 0; i < N_SIZES; i++)
     bytes[i] = (gint64)8 << i;
 }
 
 /* 2 us + 0.5 ns per byte: 0 B take 2,000 ns, 1,000 B take 2,500 ns. */
-static void
-test_line (void)
+static void test_line (void)
 {
   gint64 bytes[N_SIZES], ns[N_SIZES];
   PsTransferFit fit;
@@ -35,8 +33,7 @@ test_line (void)
 }
 
 /* Nothing to 4 KiB, then 0.25 ns per byte to 256 KiB, then 1. */
-static void
-test_pieces (void)
+static void test_pieces (void)
 {
   const gint64 first = 4096, second = 262144;
   gint64 bytes[N_SIZES], ns[N_SIZES];
@@ -60,8 +57,7 @@ test_pieces (void)
 
 /* Two points: (10, 100) and (20, 300) lie on a line through -100 at 0, which no message takes. With alpha = 0 the best
  * beta minimises (10 b / 100 - 1)^2 + (20 b / 300 - 1)^2: b = (1/10 + 1/15) / (1/100 + 1/225) = 150 / 13. */
-static void
-test_no_negative_alpha (void)
+static void test_no_negative_alpha (void)
 {
   const gint64 bytes[] = { 10, 20 }, ns[] = { 100, 300 };
   const double beta = 150.0 / 13, first = beta / 10 - 1, second = beta / 15 - 1;
@@ -76,8 +72,7 @@ test_no_negative_alpha (void)
 
 /* Larger messages that take less time: the best that never falls is a constant, that with the least relative errors:
  * (1/100 + 1/50) / (1/100^2 + 1/50^2) = 60. */
-static void
-test_never_falls (void)
+static void test_never_falls (void)
 {
   const gint64 bytes[] = { 10, 20 }, ns[] = { 100, 50 };
   PsTransferFit fit;
@@ -88,8 +83,7 @@ test_never_falls (void)
   g_assert_cmpfloat_with_epsilon (fit.r_squared, 0, 1e-9);
 }
 
-static void
-test_text (void)
+static void test_text (void)
 {
   const PsTransferFit line = { .alpha_ns = 2000, .piece = { { 0, 0.5 } }, .n_pieces = 1, .r_squared = 1 },
                       pieces = { .alpha_ns = 15.4,
@@ -106,63 +100,56 @@ test_text (void)
 }
 
 /* d (sum of squared relative errors) / d unknown, by its formula, over the sum of the terms' sizes. */
-static double
-slope (const PsTransferFit *fit, const gint64 *bytes, const gint64 *ns, guint n, int piece)
+static double slope (const PsTransferFit *fit, const gint64 *bytes, const gint64 *ns, guint n, int piece)
 {
   double sum = 0, size = 0;
 
-  for (guint i = 0; i < n; i++)
-    {
-      double at = (double)bytes[i], time = (double)ns[i], part = 1;
+  for (guint i = 0; i < n; i++) {
+    double at = (double)bytes[i], time = (double)ns[i], part = 1;
 
-      if (piece >= 0)
-        {
-          double from = (double)fit->piece[piece].from_bytes;
-          double to = piece + 1 < (int)fit->n_pieces ? (double)fit->piece[piece + 1].from_bytes : at;
+    if (piece >= 0) {
+      double from = (double)fit->piece[piece].from_bytes;
+      double to = piece + 1 < (int)fit->n_pieces ? (double)fit->piece[piece + 1].from_bytes : at;
 
-          part = MAX (0, MIN (at, to) - from);
-        }
-      sum += (ps_transfer_fit_at (fit, at) / time - 1) * part / time;
-      size += part / time;
+      part = MAX (0, MIN (at, to) - from);
     }
+    sum += (ps_transfer_fit_at (fit, at) / time - 1) * part / time;
+    size += part / time;
+  }
   return sum / size;
 }
 
 /* Karush, Kuhn and Tucker: where an unknown is above 0 the sum is flat in it, and where it is 0 the sum rises with it.
  * A convex sum that meets this is at its least. */
-static void
-test_optimal (void)
+static void test_optimal (void)
 {
   g_autoptr (GRand) random = g_rand_new_with_seed (7);
 
-  for (guint round = 0; round < 500; round++)
-    {
-      guint n = (guint)g_rand_int_range (random, 2, N_SIZES + 1);
-      gint64 bytes[N_SIZES], ns[N_SIZES];
-      PsTransferFit fit;
+  for (guint round = 0; round < 500; round++) {
+    guint n = (guint)g_rand_int_range (random, 2, N_SIZES + 1);
+    gint64 bytes[N_SIZES], ns[N_SIZES];
+    PsTransferFit fit;
 
-      sizes (bytes);
-      for (guint i = 0; i < n; i++)
-        ns[i] = (gint64)(exp (g_rand_double_range (random, 0, 3)) * (1000 + (double)bytes[i] * (round % 3) / 4)) + 1;
-      ps_transfer_fit (bytes, ns, n, &fit);
-      g_assert_cmpuint (fit.n_pieces, <=, PS_FIT_MAX_PIECES);
-      g_assert_cmpfloat (fit.r_squared, >=, -1e-9);
-      for (int piece = -1; piece < (int)fit.n_pieces; piece++)
-        {
-          double unknown = piece < 0 ? fit.alpha_ns : fit.piece[piece].ns_per_byte;
-          double rise = slope (&fit, bytes, ns, n, piece);
+    sizes (bytes);
+    for (guint i = 0; i < n; i++)
+      ns[i] = (gint64)(exp (g_rand_double_range (random, 0, 3)) * (1000 + (double)bytes[i] * (round % 3) / 4)) + 1;
+    ps_transfer_fit (bytes, ns, n, &fit);
+    g_assert_cmpuint (fit.n_pieces, <=, PS_FIT_MAX_PIECES);
+    g_assert_cmpfloat (fit.r_squared, >=, -1e-9);
+    for (int piece = -1; piece < (int)fit.n_pieces; piece++) {
+      double unknown = piece < 0 ? fit.alpha_ns : fit.piece[piece].ns_per_byte;
+      double rise = slope (&fit, bytes, ns, n, piece);
 
-          g_assert_cmpfloat (unknown, >=, 0);
-          g_assert_cmpfloat (rise, >, -1e-6);
-          if (unknown > 0)
-            g_assert_cmpfloat (rise, <, 1e-6);
-        }
+      g_assert_cmpfloat (unknown, >=, 0);
+      g_assert_cmpfloat (rise, >, -1e-6);
+      if (unknown > 0)
+        g_assert_cmpfloat (rise, <, 1e-6);
     }
+  }
 }
 
 /* Of 30, 40 and 100 ns at 20, 40 and 80 bytes the middle is left out: 30 + 70 / 3 in place of 40. */
-static void
-test_interpolation (void)
+static void test_interpolation (void)
 {
   const gint64 bytes[] = { 20, 40, 80, 160 }, line[] = { 30, 40, 60, 100 }, bent[] = { 30, 40, 100, 100 };
 
@@ -174,42 +161,37 @@ test_interpolation (void)
 }
 
 /* Whatever the messages took, the largest error is the largest of all, be it of the first one or of the last. */
-static void
-test_largest_error (void)
+static void test_largest_error (void)
 {
   g_autoptr (GRand) rand = g_rand_new_with_seed (5);
   guint n_first = 0, n_last = 0;
 
-  for (guint k = 0; k < 40; k++)
-    {
-      gint64 bytes[8], ns[8];
-      double largest = 0;
-      guint worst = 0;
-      PsTransferFit fit;
+  for (guint k = 0; k < 40; k++) {
+    gint64 bytes[8], ns[8];
+    double largest = 0;
+    guint worst = 0;
+    PsTransferFit fit;
 
-      for (guint i = 0; i < 8; i++)
-        {
-          bytes[i] = 100 << i;
-          ns[i] = g_rand_int_range (rand, 500, 1500) + bytes[i];
-        }
-      ps_transfer_fit (bytes, ns, 8, &fit);
-      for (guint i = 0; i < 8; i++)
-        {
-          double error = fabs (ps_transfer_fit_at (&fit, (double)bytes[i]) / (double)ns[i] - 1);
-
-          worst = error > largest ? i : worst;
-          largest = MAX (largest, error);
-        }
-      g_assert_cmpfloat_with_epsilon (fit.largest_error, largest, 1e-9);
-      n_first += worst == 0;
-      n_last += worst == 7;
+    for (guint i = 0; i < 8; i++) {
+      bytes[i] = 100 << i;
+      ns[i] = g_rand_int_range (rand, 500, 1500) + bytes[i];
     }
+    ps_transfer_fit (bytes, ns, 8, &fit);
+    for (guint i = 0; i < 8; i++) {
+      double error = fabs (ps_transfer_fit_at (&fit, (double)bytes[i]) / (double)ns[i] - 1);
+
+      worst = error > largest ? i : worst;
+      largest = MAX (largest, error);
+    }
+    g_assert_cmpfloat_with_epsilon (fit.largest_error, largest, 1e-9);
+    n_first += worst == 0;
+    n_last += worst == 7;
+  }
   g_assert_cmpuint (n_first, >, 2);
   g_assert_cmpuint (n_last + n_first, <, 40);
 }
 
-int
-main (int argc, char **argv)
+int main (int argc, char **argv)
 {
   g_test_init (&argc, &argv, NULL);
   g_test_add_func ("/fit/line", test_line);

@@ -7,8 +7,7 @@
 #include <stdlib.h>
 
 /* PyTorch's files: the fixtures are a choice of those in the reference folders, which a checkout of its own lacks. */
-typedef struct
-{
+typedef struct {
   const char *path;
   const char *format; /* of *_comms.csv */
 } Folder;
@@ -21,8 +20,7 @@ static const Folder folders[] = {
 };
 
 /* PyTorch lowers what its compute form holds, and we give back what we have read. */
-static void
-check_sample (const Folder *folder, const char *text, const char *compute_text)
+static void check_sample (const Folder *folder, const char *text, const char *compute_text)
 {
   g_autoptr (PsSchedule) comms = read_as (folder->format, text);
   g_autofree char *comms_again = write_as (folder->format, comms), *raised = write_as ("torch-compute", comms);
@@ -38,8 +36,7 @@ check_sample (const Folder *folder, const char *text, const char *compute_text)
 }
 
 /* Which of our families PyTorch's classes are. */
-static const struct
-{
+static const struct {
   const char *class;
   const char *family;
 } classes[] = {
@@ -52,8 +49,7 @@ static const struct
   { "DualPipeV", "dualpipe-v" },
 };
 
-static const PsFamily *
-family_of (const char *class)
+static const PsFamily *family_of (const char *class)
 {
   for (guint i = 0; i < G_N_ELEMENTS (classes); i++)
     if (g_str_equal (classes[i].class, class))
@@ -62,8 +58,7 @@ family_of (const char *class)
 }
 
 /* TRUE when the class is one of our families; then its order is PyTorch's. */
-static gboolean
-check_family (const Folder *folder, const char *name, const char *text)
+static gboolean check_family (const Folder *folder, const char *name, const char *text)
 {
   g_auto (GStrv) parts = g_strsplit (name, "_", -1);
   const PsFamily *family = family_of (parts[0]);
@@ -78,8 +73,7 @@ check_family (const Folder *folder, const char *name, const char *text)
   return TRUE;
 }
 
-static void
-test_samples (gconstpointer data)
+static void test_samples (gconstpointer data)
 {
   const Folder *folder = data;
   g_autofree char *path = g_test_build_filename (G_TEST_DIST, folder->path, NULL);
@@ -87,33 +81,30 @@ test_samples (gconstpointer data)
   guint n = 0, of_families = 0;
   const char *name;
 
-  if (directory == NULL)
-    {
-      g_test_skip ("no reference files beside this checkout");
-      return;
-    }
+  if (directory == NULL) {
+    g_test_skip ("no reference files beside this checkout");
+    return;
+  }
   while ((name = g_dir_read_name (directory)) != NULL)
-    if (g_str_has_suffix (name, "_comms.csv"))
-      {
-        g_autofree char *file = g_build_filename (path, name, NULL), *text = NULL, *compute = NULL;
-        g_autoptr (GString) other = g_string_new (file);
+    if (g_str_has_suffix (name, "_comms.csv")) {
+      g_autofree char *file = g_build_filename (path, name, NULL), *text = NULL, *compute = NULL;
+      g_autoptr (GString) other = g_string_new (file);
 
-        g_test_message ("%s", name);
-        g_string_replace (other, "_comms.csv", "_compute.csv", 0);
-        g_assert_true (g_file_get_contents (file, &text, NULL, NULL));
-        g_file_get_contents (other->str, &compute, NULL, NULL);
-        check_sample (folder, text, compute);
-        of_families += check_family (folder, name, text);
-        n++;
-      }
+      g_test_message ("%s", name);
+      g_string_replace (other, "_comms.csv", "_compute.csv", 0);
+      g_assert_true (g_file_get_contents (file, &text, NULL, NULL));
+      g_file_get_contents (other->str, &compute, NULL, NULL);
+      check_sample (folder, text, compute);
+      of_families += check_family (folder, name, text);
+      n++;
+    }
   g_assert_cmpuint (n, >=, 6);
   g_assert_cmpuint (of_families, >=, 5);
 }
 
 /* A worked example: two ranks, two microbatches. Rank 0 takes the first turn of each round; a receive is noted the
  * moment its send is. */
-static void
-test_worked (void)
+static void test_worked (void)
 {
   static const char compute[] = "0F0,0F1,0I0,0W0,0B1\r\n"
                                 "1F0,1I0,1F1,1W0,1B1\r\n";
@@ -137,8 +128,7 @@ test_worked (void)
 
 /* Four stages on one rank: three have their weights gathered at a time. Before 0F1 the pair fills the window with
  * both its stages, so that all four are. */
-static void
-test_worked_weights (void)
+static void test_worked_weights (void)
 {
   static const char compute[] = "0F0,1F0,2F0,3F0,0F1,1F1,(2F1;3B0)OVERLAP_F_B,3F1,2B0,1B0,0B0,3B1,2B1,1B1,0B1\r\n";
   static const char comms[]
@@ -153,8 +143,7 @@ test_worked_weights (void)
 }
 
 /* Pairs, a V, blanks, spaces, quotes, bare newlines and a missing one at the end. */
-static void
-test_lenient (void)
+static void test_lenient (void)
 {
   static const char text[] = "0F0, 0F1,,\"3F0\",( 3F1 ; 3B0 )OVERLAP_F_B,0B0,3B1,0B1\n"
                              "1F0,2F0,1F1,2F1,,2B0,1B0,2B1,1B1,";
@@ -169,8 +158,7 @@ test_lenient (void)
 }
 
 /* Nothing is lost on the way to the other release and back. */
-static void
-test_releases (void)
+static void test_releases (void)
 {
   g_autofree char *path
       = g_test_build_filename (G_TEST_DIST, "fixtures", "torch", "ZBVZeroBubble_p4_v2_m3_comms.csv", NULL);
@@ -186,8 +174,7 @@ test_releases (void)
   g_assert_cmpstr (again, ==, old);
 }
 
-static void
-assert_refused (const char *text, const char *message)
+static void assert_refused (const char *text, const char *message)
 {
   g_autoptr (GError) read_error = NULL, lint_error = NULL;
   g_autoptr (PsSchedule) schedule = format_named ("torch-comms")->read ("f", text, strlen (text), &read_error);
@@ -200,8 +187,7 @@ assert_refused (const char *text, const char *message)
 }
 
 /* Two stages of a V on rank 0, two on rank 1: F0 of stage 0 and B0 of stage 3 go the same way. */
-static void
-test_mispaired (void)
+static void test_mispaired (void)
 {
   assert_refused (
       "0F0,0SEND_F0,3RECV_F0,3F0,3B0,3SEND_B0,0RECV_B0,0B0\n"
@@ -215,8 +201,7 @@ test_mispaired (void)
       "PyTorch would hand one to the other");
 }
 
-static void
-test_waits_refused (void)
+static void test_waits_refused (void)
 {
   static const char other[] = "\n1RECV_F0,1F0,1B0,1SEND_B0,1REDUCE_GRAD,1WAIT_REDUCE_GRAD,1WAIT_SEND_B0";
   static const char *const cases[][2] = {
@@ -232,45 +217,40 @@ test_waits_refused (void)
       "f:1:7: 0REDUCE_GRAD: comes before the wait for the reduction of stage 0" },
   };
 
-  for (guint i = 0; i < G_N_ELEMENTS (cases); i++)
-    {
-      g_autofree char *text = g_strconcat (cases[i][0], other, NULL);
+  for (guint i = 0; i < G_N_ELEMENTS (cases); i++) {
+    g_autofree char *text = g_strconcat (cases[i][0], other, NULL);
 
-      assert_refused (text, cases[i][1]);
-    }
+    assert_refused (text, cases[i][1]);
+  }
 }
 
 /* The program of a file is the file's: its receives are where they were planned, not where PyTorch would put them. */
-static void
-test_own_order (void)
+static void test_own_order (void)
 {
   static const char *const formats[] = { "torch-comms", "torch-comms-2.14" };
   PsFamilySetting setting = { .n_devices = 3, .n_microbatches = 8, .n_chunks = 2 };
 
   for (guint order = PS_COMM_DEFERRED; order <= PS_COMM_PLANNED; order++)
-    for (guint i = 0; i < G_N_ELEMENTS (formats); i++)
-      {
-        g_autoptr (GError) error = NULL;
-        PsSchedule *zb_v = ps_family_generate (ps_family_find ("zb-v"), &setting, NULL);
-        g_autoptr (PsProgram) program = order == PS_COMM_DEFERRED ? ps_program_lower_untagged (zb_v, &error)
-                                                                  : ps_program_lower (zb_v, PS_COMM_PLANNED, &error);
-        g_autofree char *text = format_named (formats[i])->write_program (program, &error), *again = NULL;
-        g_autoptr (PsSchedule) schedule = read_as (formats[i], text);
+    for (guint i = 0; i < G_N_ELEMENTS (formats); i++) {
+      g_autoptr (GError) error = NULL;
+      PsSchedule *zb_v = ps_family_generate (ps_family_find ("zb-v"), &setting, NULL);
+      g_autoptr (PsProgram) program = order == PS_COMM_DEFERRED ? ps_program_lower_untagged (zb_v, &error)
+                                                                : ps_program_lower (zb_v, PS_COMM_PLANNED, &error);
+      g_autofree char *text = format_named (formats[i])->write_program (program, &error), *again = NULL;
+      g_autoptr (PsSchedule) schedule = read_as (formats[i], text);
 
-        again = write_as (formats[i], schedule);
-        g_assert_cmpstr (again, ==, text);
-        g_autoptr (PsProgram) own = fine (ps_program_lower (g_steal_pointer (&schedule), PS_COMM_ASAP, &error));
-        g_assert_cmpmem (own->instructions, own->first[3] * sizeof (PsInstruction), program->instructions,
-                         program->first[3] * sizeof (PsInstruction));
-      }
+      again = write_as (formats[i], schedule);
+      g_assert_cmpstr (again, ==, text);
+      g_autoptr (PsProgram) own = fine (ps_program_lower (g_steal_pointer (&schedule), PS_COMM_ASAP, &error));
+      g_assert_cmpmem (own->instructions, own->first[3] * sizeof (PsInstruction), program->instructions,
+                       program->first[3] * sizeof (PsInstruction));
+    }
 }
 
 /* The largest stage and microbatch that there can be, and the next; numbers so long that 64 bits would lose them. */
-static void
-test_numbers (void)
+static void test_numbers (void)
 {
-  static const struct
-  {
+  static const struct {
     const char *cell;
     guint stage, microbatch;
     const char *problem;
@@ -291,27 +271,24 @@ test_numbers (void)
     { "3REDUCE_GRAD", 3, 0, NULL },
   };
 
-  for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
-    {
-      PsTorchAction actions[2];
-      guint n;
-      const char *problem = ps_torch_cell_parse (rows[i].cell, strlen (rows[i].cell), actions, &n);
+  for (guint i = 0; i < G_N_ELEMENTS (rows); i++) {
+    PsTorchAction actions[2];
+    guint n;
+    const char *problem = ps_torch_cell_parse (rows[i].cell, strlen (rows[i].cell), actions, &n);
 
-      g_assert_cmpint (problem == NULL, ==, rows[i].problem == NULL);
-      if (problem != NULL)
-        {
-          g_assert_true (g_str_has_prefix (problem, rows[i].problem));
-          continue;
-        }
-      g_assert_cmpuint (n, ==, 1);
-      g_assert_cmpuint (actions[0].stage, ==, rows[i].stage);
-      g_assert_cmpuint (actions[0].microbatch, ==, rows[i].microbatch);
+    g_assert_cmpint (problem == NULL, ==, rows[i].problem == NULL);
+    if (problem != NULL) {
+      g_assert_true (g_str_has_prefix (problem, rows[i].problem));
+      continue;
     }
+    g_assert_cmpuint (n, ==, 1);
+    g_assert_cmpuint (actions[0].stage, ==, rows[i].stage);
+    g_assert_cmpuint (actions[0].microbatch, ==, rows[i].microbatch);
+  }
 }
 
 /* Cells in quotes are what is within; a quote at one end is none. */
-static void
-test_quotes (void)
+static void test_quotes (void)
 {
   static const char *const wrong[]
       = { "\"0F0,0B0", "0F0\",0B0", "x0F0\",0B0", "\"0F0x,0B0", "\",0B0", "\"\"0F0\"\",0B0" };
@@ -319,21 +296,18 @@ test_quotes (void)
   g_autoptr (PsSchedule) schedule = read_as ("torch-compute", right);
 
   g_assert_cmpuint (ps_schedule_n_ops (schedule), ==, 2);
-  for (guint i = 0; i < G_N_ELEMENTS (wrong); i++)
-    {
-      g_autoptr (PsSchedule) none = format_named ("torch-compute")->read ("f", wrong[i], strlen (wrong[i]), NULL);
+  for (guint i = 0; i < G_N_ELEMENTS (wrong); i++) {
+    g_autoptr (PsSchedule) none = format_named ("torch-compute")->read ("f", wrong[i], strlen (wrong[i]), NULL);
 
-      g_assert_null (none);
-    }
+    g_assert_null (none);
+  }
 }
 
 /* Of m microbatches rank 0 sends all in order, and rank 1 receives the n-th and the next the other way round: the n-th
  * receive gets what it should not, and is called by its number. */
-static void
-test_ordinals (void)
+static void test_ordinals (void)
 {
-  static const struct
-  {
+  static const struct {
     guint n;
     const char *ordinal;
   } rows[]
@@ -342,36 +316,31 @@ test_ordinals (void)
           { 24, "24th" }, { 101, "101st" }, { 111, "111th" }, { 112, "112th" }, { 113, "113th" }, { 121, "121st" } };
   const guint m = 125;
 
-  for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
-    {
-      g_autoptr (GString) first = g_string_new (NULL), second = g_string_new (NULL);
-      guint n = rows[i].n;
+  for (guint i = 0; i < G_N_ELEMENTS (rows); i++) {
+    g_autoptr (GString) first = g_string_new (NULL), second = g_string_new (NULL);
+    guint n = rows[i].n;
 
-      for (guint k = 0; k < m; k++)
-        {
-          g_string_append_printf (first, "%s0F%u,0SEND_F%u", k ? "," : "", k, k);
-          g_string_append_printf (second, "%s1RECV_F%u", k ? "," : "", k + 1 == n ? k + 1 : k == n ? k - 1 : k);
-        }
-      for (guint k = 0; k < m; k++)
-        {
-          g_string_append_printf (first, ",0RECV_B%u,0B%u", k, k);
-          g_string_append_printf (second, ",1F%u,1B%u,1SEND_B%u", k, k, k);
-        }
-      g_autofree char *text = g_strdup_printf ("%s\n%s", first->str, second->str);
-      g_autofree char *message = g_strdup_printf (
-          "f:2:%u: 1RECV_F%u: rank 0's %s send to rank 1 is 0SEND_F%u, rank 1's %s receive from rank 0 "
-          "is 1RECV_F%u: PyTorch would hand one to the other",
-          n, n, rows[i].ordinal, n - 1, rows[i].ordinal, n);
-      assert_refused (text, message);
+    for (guint k = 0; k < m; k++) {
+      g_string_append_printf (first, "%s0F%u,0SEND_F%u", k ? "," : "", k, k);
+      g_string_append_printf (second, "%s1RECV_F%u", k ? "," : "", k + 1 == n ? k + 1 : k == n ? k - 1 : k);
     }
+    for (guint k = 0; k < m; k++) {
+      g_string_append_printf (first, ",0RECV_B%u,0B%u", k, k);
+      g_string_append_printf (second, ",1F%u,1B%u,1SEND_B%u", k, k, k);
+    }
+    g_autofree char *text = g_strdup_printf ("%s\n%s", first->str, second->str);
+    g_autofree char *message = g_strdup_printf (
+        "f:2:%u: 1RECV_F%u: rank 0's %s send to rank 1 is 0SEND_F%u, rank 1's %s receive from rank 0 "
+        "is 1RECV_F%u: PyTorch would hand one to the other",
+        n, n, rows[i].ordinal, n - 1, rows[i].ordinal, n);
+    assert_refused (text, message);
+  }
 }
 
 /* Names of ranges: what PyTorch's runtime, its GPipe and Megatron-LM write, alone or as the end of a path. */
-static void
-test_range_names (void)
+static void test_range_names (void)
 {
-  static const struct
-  {
+  static const struct {
     const char *name;
     gint naming; /* -1: the name is none */
     PsTorchType type;
@@ -401,8 +370,7 @@ test_range_names (void)
     { "megatron.p2p.recv_backward", PS_RANGES_COUNTED, TORCH_RECV_B, 0, 0 },
     { "", -1, 0, 0, 0 },
   };
-  static const struct
-  {
+  static const struct {
     const char *name;
     gboolean mark, update;
   } marks[] = { { "Optimizer.step#SGD.step", TRUE, TRUE }, { "megatron.optimizer_step", TRUE, TRUE },
@@ -411,30 +379,27 @@ test_range_names (void)
                 { "x.training.iteration", TRUE, FALSE },   { "Optimizer.zero_grad#SGD", FALSE, FALSE },
                 { "ProfilerStep", FALSE, FALSE } };
 
-  for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
-    {
-      PsRangeName parsed;
+  for (guint i = 0; i < G_N_ELEMENTS (rows); i++) {
+    PsRangeName parsed;
 
-      g_assert_cmpint (ps_range_name_parse (rows[i].name, &parsed), ==, rows[i].naming >= 0);
-      if (rows[i].naming < 0)
-        continue;
-      g_assert_cmpint (parsed.naming, ==, rows[i].naming);
-      g_assert_cmpuint (parsed.n, ==, 1);
-      g_assert_cmpint (parsed.actions[0].type, ==, rows[i].type);
-      g_assert_cmpuint (parsed.actions[0].stage, ==, rows[i].stage);
-      g_assert_cmpuint (parsed.actions[0].microbatch, ==, rows[i].microbatch);
-    }
-  for (guint i = 0; i < G_N_ELEMENTS (marks); i++)
-    {
-      g_assert_cmpint (ps_range_name_is_mark (marks[i].name), ==, marks[i].mark);
-      g_assert_cmpint (ps_range_name_is_update (marks[i].name), ==, marks[i].update);
-    }
+    g_assert_cmpint (ps_range_name_parse (rows[i].name, &parsed), ==, rows[i].naming >= 0);
+    if (rows[i].naming < 0)
+      continue;
+    g_assert_cmpint (parsed.naming, ==, rows[i].naming);
+    g_assert_cmpuint (parsed.n, ==, 1);
+    g_assert_cmpint (parsed.actions[0].type, ==, rows[i].type);
+    g_assert_cmpuint (parsed.actions[0].stage, ==, rows[i].stage);
+    g_assert_cmpuint (parsed.actions[0].microbatch, ==, rows[i].microbatch);
+  }
+  for (guint i = 0; i < G_N_ELEMENTS (marks); i++) {
+    g_assert_cmpint (ps_range_name_is_mark (marks[i].name), ==, marks[i].mark);
+    g_assert_cmpint (ps_range_name_is_update (marks[i].name), ==, marks[i].update);
+  }
 }
 
 /* Tests of what formats.h says about schedules for PyTorch's runtime. */
 
-static void
-assert_findings (GPtrArray *findings, guint n, const char *const *expected)
+static void assert_findings (GPtrArray *findings, guint n, const char *const *expected)
 {
   for (guint i = 0; i < findings->len; i++)
     g_test_message ("%s", (const char *)g_ptr_array_index (findings, i));
@@ -445,21 +410,17 @@ assert_findings (GPtrArray *findings, guint n, const char *const *expected)
 }
 
 #define ASSERT_FINDINGS(findings, ...)                                                                                 \
-  do                                                                                                                   \
-    {                                                                                                                  \
-      static const char *const expected[] = { __VA_ARGS__ };                                                           \
-      assert_findings (findings, G_N_ELEMENTS (expected), expected);                                                   \
-    }                                                                                                                  \
-  while (0)
+  do {                                                                                                                 \
+    static const char *const expected[] = { __VA_ARGS__ };                                                             \
+    assert_findings (findings, G_N_ELEMENTS (expected), expected);                                                     \
+  } while (0)
 
-static GPtrArray *
-lint_text (const char *text)
+static GPtrArray *lint_text (const char *text)
 {
   return fine (ps_torch_lint_comms ("f", text, strlen (text), &error));
 }
 
-static void
-test_lint_schedules (void)
+static void test_lint_schedules (void)
 {
   g_autoptr (PsSchedule) loop = small_schedule (PS_PLACEMENT_LOOP, 2, 1), v = small_schedule (PS_PLACEMENT_V, 2, 2);
   g_autoptr (PsSchedule) wave = small_schedule (PS_PLACEMENT_WAVE, 2, 3);
@@ -486,8 +447,7 @@ test_lint_schedules (void)
 
 #define OLD "no waits for sends and reductions: PyTorch 2.15 refuses the file"
 
-static void
-test_lint_comms (void)
+static void test_lint_comms (void)
 {
   ASSERT_FINDINGS (lint_text ("0UNSHARD,0F0,0B0,0RESHARD"), OLD,
                    "rank 0: no 0REDUCE_GRAD after the last backward of stage 0");
@@ -507,8 +467,7 @@ test_lint_comms (void)
 
 /* Rank 0 sends F1 before it receives B0; rank 1 sends B0 before it receives F1. Over one channel each waits for the
  * other's first; over one channel per direction they pass. */
-static void
-test_lint_deadlock (void)
+static void test_lint_deadlock (void)
 {
   ASSERT_FINDINGS (lint_text ("0UNSHARD,0F0,0SEND_F0,0F1,0SEND_F1,0RECV_B0,0B0,0WAIT_SEND_F0,0RECV_B1,0B1,"
                               "0WAIT_SEND_F1,0REDUCE_GRAD,0WAIT_REDUCE_GRAD,0RESHARD\n"
@@ -524,28 +483,24 @@ test_lint_deadlock (void)
 }
 
 /* What we write never deadlocks, in whatever way transfers share channels. */
-static void
-test_lint_written (void)
+static void test_lint_written (void)
 {
   g_autoptr (GRand) rand = g_rand_new_with_seed (23);
 
-  for (guint i = 0; i < 200; i++)
-    {
-      g_autoptr (PsSchedule) schedule = random_schedule (rand, i % 2);
-      g_autoptr (GPtrArray) findings = ps_torch_lint (schedule, NULL);
+  for (guint i = 0; i < 200; i++) {
+    g_autoptr (PsSchedule) schedule = random_schedule (rand, i % 2);
+    g_autoptr (GPtrArray) findings = ps_torch_lint (schedule, NULL);
 
-      for (guint k = 0; k < findings->len; k++)
-        {
-          g_assert_null (strstr (g_ptr_array_index (findings, k), "deadlock"));
-          g_assert_null (strstr (g_ptr_array_index (findings, k), "REDUCE_GRAD"));
-          g_assert_null (strstr (g_ptr_array_index (findings, k), "UNSHARD"));
-          g_assert_null (strstr (g_ptr_array_index (findings, k), "2.15 refuses"));
-        }
+    for (guint k = 0; k < findings->len; k++) {
+      g_assert_null (strstr (g_ptr_array_index (findings, k), "deadlock"));
+      g_assert_null (strstr (g_ptr_array_index (findings, k), "REDUCE_GRAD"));
+      g_assert_null (strstr (g_ptr_array_index (findings, k), "UNSHARD"));
+      g_assert_null (strstr (g_ptr_array_index (findings, k), "2.15 refuses"));
     }
+  }
 }
 
-int
-main (int argc, char **argv)
+int main (int argc, char **argv)
 {
   g_test_init (&argc, &argv, NULL);
   g_test_add_data_func ("/formats-torch/fixtures-2.14", &folders[0], test_samples);

@@ -6,8 +6,7 @@
 
 #include <unistd.h>
 
-static const struct
-{
+static const struct {
   const char *format;
   const char *text;
   const char *message; /* after "f" */
@@ -83,21 +82,18 @@ static const struct
     ": has 1 nodes, too few for 1 devices, 10 chunks and 10 microbatches" },
 };
 
-static void
-test_refusals (void)
+static void test_refusals (void)
 {
-  for (guint i = 0; i < G_N_ELEMENTS (refusals); i++)
-    {
-      const PsFormat *format = format_named (refusals[i].format);
-      g_autofree char *message = g_strconcat ("f", refusals[i].message, NULL);
+  for (guint i = 0; i < G_N_ELEMENTS (refusals); i++) {
+    const PsFormat *format = format_named (refusals[i].format);
+    g_autofree char *message = g_strconcat ("f", refusals[i].message, NULL);
 
-      refused (format->read ("f", refusals[i].text, strlen (refusals[i].text), &error), PS_ERROR_INPUT, message);
-    }
+    refused (format->read ("f", refusals[i].text, strlen (refusals[i].text), &error), PS_ERROR_INPUT, message);
+  }
 }
 
 /* 0B0 needs 1B0, which comes after 1F1, which needs 0F1, which comes after 0B0. */
-static void
-test_deadlock (void)
+static void test_deadlock (void)
 {
   static const char text[]
       = "0F0,0SEND_F0,0RECV_B0,0B0,0F1,0SEND_F1,0RECV_B1,0B1\n1RECV_F0,1F0,1RECV_F1,1F1,1B0,1SEND_B0,1B1,1SEND_B1";
@@ -107,8 +103,7 @@ test_deadlock (void)
            "of device 0*");
 }
 
-static void
-assert_recognised (const char *text, const char *format)
+static void assert_recognised (const char *text, const char *format)
 {
   g_autoptr (GError) error = NULL;
   const PsFormat *found = ps_format_recognise ("f", text, strlen (text), &error);
@@ -117,8 +112,7 @@ assert_recognised (const char *text, const char *format)
   g_assert_true ((found == NULL) == (error != NULL));
 }
 
-static void
-test_recognise (void)
+static void test_recognise (void)
 {
   assert_recognised (" {}", "native");
   assert_recognised ("\n[[", "colossalai");
@@ -137,14 +131,12 @@ test_recognise (void)
 
 /* What formats cannot hold. */
 
-static void
-assert_unwritable (const char *format, const PsSchedule *schedule, const char *message)
+static void assert_unwritable (const char *format, const PsSchedule *schedule, const char *message)
 {
   refused (format_named (format)->write (schedule, &error), PS_ERROR_SCHEDULE, message);
 }
 
-static void
-test_unwritable (void)
+static void test_unwritable (void)
 {
   g_autoptr (PsSchedule) schedule = small_schedule (PS_PLACEMENT_BIDIRECTIONAL, 2, 1);
   g_autoptr (PsSchedule) loop = small_schedule (PS_PLACEMENT_LOOP, 1, 1);
@@ -190,8 +182,7 @@ static const char worked_nodes[] = "[\n"
                                    "  ]\n"
                                    "]\n";
 
-static void
-test_colossalai (void)
+static void test_colossalai (void)
 {
   g_autoptr (PsSchedule) v = small_schedule (PS_PLACEMENT_V, 2, 2);
   g_autoptr (PsSchedule) loop = small_schedule (PS_PLACEMENT_LOOP, 2, 2);
@@ -205,8 +196,7 @@ test_colossalai (void)
 
 /* Without transfers two chunks mean a V; nodes that are no part of the order and the keys of other versions are passed
  * over. */
-static void
-test_colossalai_bare (void)
+static void test_colossalai_bare (void)
 {
   static const char text[]
       = "[[{\"type\":\"RECV_POST_VALIDATION\",\"chunk\":0,\"stage\":0,\"minibatch\":0,\"rollback\":false},"
@@ -229,16 +219,14 @@ test_colossalai_bare (void)
 
 /* Round trips */
 
-static void
-forget_origin (PsSchedule *schedule)
+static void forget_origin (PsSchedule *schedule)
 {
   g_clear_pointer (&schedule->origin, g_free);
   g_clear_pointer (&schedule->family, g_free);
   schedule->n_chunks = schedule->group_size = 0;
 }
 
-static void
-check_round_trip (const PsSchedule *schedule, const char *format)
+static void check_round_trip (const PsSchedule *schedule, const char *format)
 {
   g_autofree char *text = write_as (format, schedule), *native = NULL, *native_again = NULL;
   g_autoptr (PsSchedule) again = read_as (format, text), before = ps_schedule_copy (schedule);
@@ -253,16 +241,14 @@ check_round_trip (const PsSchedule *schedule, const char *format)
   g_assert_cmpstr (native, ==, native_again);
 }
 
-static gboolean
-can_write (const PsSchedule *schedule, const char *format)
+static gboolean can_write (const PsSchedule *schedule, const char *format)
 {
   g_autofree char *text = format_named (format)->write (schedule, NULL);
 
   return text != NULL;
 }
 
-static void
-check_round_trips (const PsSchedule *schedule)
+static void check_round_trips (const PsSchedule *schedule)
 {
   static const char *const formats[] = { "native", "torch-compute", "torch-comms", "colossalai" };
   gboolean versions = schedule->asynchronous || schedule->weight_versions != NULL;
@@ -273,98 +259,87 @@ check_round_trips (const PsSchedule *schedule)
   g_assert_true (can_write (schedule, "chrome-trace"));
 }
 
-static void
-test_random (void)
+static void test_random (void)
 {
   g_autoptr (GRand) rand = g_rand_new_with_seed (19);
 
-  for (guint i = 0; i < 300; i++)
-    {
-      g_autoptr (PsSchedule) schedule = random_schedule (rand, i % 2);
+  for (guint i = 0; i < 300; i++) {
+    g_autoptr (PsSchedule) schedule = random_schedule (rand, i % 2);
 
-      check_round_trips (schedule);
-    }
+    check_round_trips (schedule);
+  }
 }
 
-static void
-test_families (void)
+static void test_families (void)
 {
   guint n;
   const PsFamily *const *families = ps_family_table (&n);
 
   for (guint i = 0; i < n; i++)
     for (guint p = 1; p <= 4; p++)
-      for (guint m = 1; m <= 8; m++)
-        {
-          PsFamilySetting setting = { .n_devices = p, .n_microbatches = m, .n_chunks = families[i]->default_chunks };
-          g_autoptr (PsSchedule) schedule = ps_family_generate (families[i], &setting, NULL);
+      for (guint m = 1; m <= 8; m++) {
+        PsFamilySetting setting = { .n_devices = p, .n_microbatches = m, .n_chunks = families[i]->default_chunks };
+        g_autoptr (PsSchedule) schedule = ps_family_generate (families[i], &setting, NULL);
 
-          if (schedule != NULL)
-            check_round_trips (schedule);
-        }
+        if (schedule != NULL)
+          check_round_trips (schedule);
+      }
 }
 
 /* A schedule as a trace: a microsecond for F, B and W, two for a BW, and none for messages. */
-static void
-test_chrome_trace (void)
+static void test_chrome_trace (void)
 {
   static const char *const names[] = { "zb-h1", "1f1b" };
 
-  for (guint i = 0; i < G_N_ELEMENTS (names); i++)
-    {
-      PsFamilySetting setting = { .n_devices = 3, .n_microbatches = 4, .n_chunks = 1 };
-      g_autoptr (PsSchedule) schedule = ps_family_generate (ps_family_find (names[i]), &setting, NULL);
-      g_autofree char *text = write_as ("chrome-trace", schedule);
-      const PsTraceFile file = { .name = "t.json", .text = text, .length = strlen (text) };
-      g_autoptr (GPtrArray) timelines = fine (ps_timelines_parse ("t.json", &file, 1, &error));
-      const PsTimeline *timeline = timelines->pdata[0];
+  for (guint i = 0; i < G_N_ELEMENTS (names); i++) {
+    PsFamilySetting setting = { .n_devices = 3, .n_microbatches = 4, .n_chunks = 1 };
+    g_autoptr (PsSchedule) schedule = ps_family_generate (ps_family_find (names[i]), &setting, NULL);
+    g_autofree char *text = write_as ("chrome-trace", schedule);
+    const PsTraceFile file = { .name = "t.json", .text = text, .length = strlen (text) };
+    g_autoptr (GPtrArray) timelines = fine (ps_timelines_parse ("t.json", &file, 1, &error));
+    const PsTimeline *timeline = timelines->pdata[0];
 
-      g_assert_cmpuint (timeline->ops->len, ==, ps_schedule_n_ops (schedule));
-      for (guint k = 0; k < timeline->ops->len; k++)
-        {
-          const PsSpan *span = &g_array_index (timeline->ops, PsSpan, k);
+    g_assert_cmpuint (timeline->ops->len, ==, ps_schedule_n_ops (schedule));
+    for (guint k = 0; k < timeline->ops->len; k++) {
+      const PsSpan *span = &g_array_index (timeline->ops, PsSpan, k);
 
-          g_assert_cmpint (span->end_ns - span->start_ns, ==, span->op.kind == PS_OP_BW ? 2000 : 1000);
-        }
-      for (guint k = 0; k < timeline->transfers->len; k++)
-        g_assert_cmpint (g_array_index (timeline->transfers, PsSpan, k).start_ns, ==,
-                         g_array_index (timeline->transfers, PsSpan, k).end_ns);
-      /* 1F1B: 4 F and 4 BW of 3 us, and two devices to fill and to drain. */
-      if (i == 1)
-        g_assert_cmpint (timeline->iteration_ns, ==, 3000 * (4 + 2));
+      g_assert_cmpint (span->end_ns - span->start_ns, ==, span->op.kind == PS_OP_BW ? 2000 : 1000);
     }
+    for (guint k = 0; k < timeline->transfers->len; k++)
+      g_assert_cmpint (g_array_index (timeline->transfers, PsSpan, k).start_ns, ==,
+                       g_array_index (timeline->transfers, PsSpan, k).end_ns);
+    /* 1F1B: 4 F and 4 BW of 3 us, and two devices to fill and to drain. */
+    if (i == 1)
+      g_assert_cmpint (timeline->iteration_ns, ==, 3000 * (4 + 2));
+  }
 }
 
 /* A file that says where its schedule comes from is believed; of another the place and the format are said. */
-static void
-test_origin (void)
+static void test_origin (void)
 {
   g_autoptr (PsSchedule) schedule = small_schedule (PS_PLACEMENT_LOOP, 1, 1);
   g_autofree char *folder = fine (g_dir_make_tmp ("pipesim-formats-XXXXXX", &error));
   g_autofree char *path = g_build_filename (folder, "s", NULL);
 
-  for (guint i = 0; i < 3; i++)
-    {
-      static const char *const formats[] = { "native", "native", "torch-compute" };
+  for (guint i = 0; i < 3; i++) {
+    static const char *const formats[] = { "native", "native", "torch-compute" };
 
-      g_free (schedule->origin);
-      schedule->origin = i == 0 ? g_strdup ("by hand") : NULL;
-      g_autofree char *text = write_as (formats[i], schedule);
-      g_autofree char *expected
-          = i == 0 ? g_strdup ("by hand") : g_strdup_printf ("read from %s (%s)", path, formats[i]);
+    g_free (schedule->origin);
+    schedule->origin = i == 0 ? g_strdup ("by hand") : NULL;
+    g_autofree char *text = write_as (formats[i], schedule);
+    g_autofree char *expected = i == 0 ? g_strdup ("by hand") : g_strdup_printf ("read from %s (%s)", path, formats[i]);
 
-      fine (ps_write_file (path, text, -1, &error));
-      g_autoptr (PsSchedule) read = fine (ps_format_read (path, &error));
-      g_assert_cmpstr (read->origin, ==, expected);
-    }
+    fine (ps_write_file (path, text, -1, &error));
+    g_autoptr (PsSchedule) read = fine (ps_format_read (path, &error));
+    g_assert_cmpstr (read->origin, ==, expected);
+  }
   fine (ps_write_file (path, "{\"format\": 1}", -1, &error));
   refused (ps_format_read (path, &error), PS_ERROR_INPUT, "*/s: format: *");
   g_assert_cmpint (unlink (path) + rmdir (folder), ==, 0);
   refused (ps_format_read (path, &error), PS_ERROR_IO, "*");
 }
 
-int
-main (int argc, char **argv)
+int main (int argc, char **argv)
 {
   g_test_init (&argc, &argv, NULL);
   g_test_add_func ("/formats/refusals", test_refusals);

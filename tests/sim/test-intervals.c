@@ -18,8 +18,7 @@
 #define HOUR 3600.0
 
 /* A machine, and the number of its calibrations. All deviations are relative. */
-typedef struct
-{
+typedef struct {
   const char *name;
   guint n_calibrations;
   double noise;      /* log-normal, of every op */
@@ -58,8 +57,7 @@ static const Machine machines[] = {
 };
 
 /* The state of a machine that goes through time. */
-typedef struct
-{
+typedef struct {
   const Machine *machine;
   guint64 luck;
   double drift;
@@ -68,56 +66,48 @@ typedef struct
   guint moment;
 } State;
 
-static double
-uniform (State *state)
+static double uniform (State *state)
 {
   return ((double)(ps_splitmix_next (&state->luck) >> 11) + 0.5) / 9007199254740992.0;
 }
 
-static double
-normal (State *state)
+static double normal (State *state)
 {
   return sqrt (-2 * log (uniform (state))) * cos (2 * G_PI * uniform (state));
 }
 
 /* Drift forgets itself exponentially; throttling comes and goes at random moments. */
-static void
-wait (State *state, double seconds)
+static void wait (State *state, double seconds)
 {
   const Machine *machine = state->machine;
 
-  if (machine->drift > 0)
-    {
-      double kept = exp (-seconds / machine->drift_time);
+  if (machine->drift > 0) {
+    double kept = exp (-seconds / machine->drift_time);
 
-      state->drift = kept * state->drift + sqrt (1 - kept * kept) * machine->drift * normal (state);
-    }
-  if (machine->slow > 0)
-    {
-      double rate = 1 / machine->slow_time + 1 / machine->fast_time, part = 1 / machine->fast_time / rate;
-      double after = part + (state->throttled - part) * exp (-seconds * rate);
+    state->drift = kept * state->drift + sqrt (1 - kept * kept) * machine->drift * normal (state);
+  }
+  if (machine->slow > 0) {
+    double rate = 1 / machine->slow_time + 1 / machine->fast_time, part = 1 / machine->fast_time / rate;
+    double after = part + (state->throttled - part) * exp (-seconds * rate);
 
-      state->throttled = uniform (state) < after;
-    }
+    state->throttled = uniform (state) < after;
+  }
 }
 
-static void
-start_process (State *state)
+static void start_process (State *state)
 {
   for (guint row = 0; row < N_ROWS; row++)
     state->own[row] = state->machine->own * normal (state);
 }
 
-static gint64
-true_time (guint row)
+static gint64 true_time (guint row)
 {
   static const gint64 times[N_ROWS] = { 1100000, 1900000, 900000, 1000000, 2000000, 1000000, 200000 };
 
   return times[row];
 }
 
-static gint64
-take_sample (State *state, guint row)
+static gint64 take_sample (State *state, guint row)
 {
   const Machine *machine = state->machine;
   double log_time = state->own[row] + state->drift + machine->noise * normal (state), factor = exp (log_time);
@@ -129,16 +119,14 @@ take_sample (State *state, guint row)
   return (gint64)floor ((double)true_time (row) * factor / (double)step + (step > 1 ? uniform (state) : 0.5)) * step;
 }
 
-static gint64
-median_of (const gint64 *values, guint n)
+static gint64 median_of (const gint64 *values, guint n)
 {
   g_autofree gint64 *copy = g_memdup2 (values, n * sizeof *values);
 
   return ps_median (copy, n);
 }
 
-static PsMeasurement *
-new_measurement (void)
+static PsMeasurement *new_measurement (void)
 {
   PsMeasurement *m = g_new0 (PsMeasurement, 1);
 
@@ -146,8 +134,7 @@ new_measurement (void)
   return m;
 }
 
-static void
-finish_measurement (PsMeasurement *m)
+static void finish_measurement (PsMeasurement *m)
 {
   g_autofree gint64 *distances = g_new (gint64, m->n_samples);
 
@@ -161,8 +148,7 @@ finish_measurement (PsMeasurement *m)
 #define N_READ 11 /* samples of a reading */
 
 /* Moments are numbers that count up. */
-static PsSentinel *
-read_sentinel (State *state)
+static PsSentinel *read_sentinel (State *state)
 {
   gint64 samples[N_READ];
   PsSentinel *sentinel = g_new0 (PsSentinel, 1);
@@ -177,8 +163,7 @@ read_sentinel (State *state)
 }
 
 /* A rotation takes six seconds; readings of the sentinel lie between it and other work. */
-static void
-calibrate (State *state, GPtrArray *rows, GPtrArray *sentinels)
+static void calibrate (State *state, GPtrArray *rows, GPtrArray *sentinels)
 {
   GPtrArray *readings = g_ptr_array_new_with_free_func ((GDestroyNotify)ps_sentinel_free);
 
@@ -186,68 +171,59 @@ calibrate (State *state, GPtrArray *rows, GPtrArray *sentinels)
   for (guint row = 0; row < N_ROWS; row++)
     g_ptr_array_add (rows->pdata[row], new_measurement ());
   g_ptr_array_add (readings, read_sentinel (state));
-  for (guint i = 0; i < N_SAMPLES; i++)
-    {
-      wait (state, 0.1);
-      for (guint row = 0; row < N_ROWS; row++)
-        {
-          GPtrArray *calibrations = rows->pdata[row];
-          PsMeasurement *m = calibrations->pdata[calibrations->len - 1];
+  for (guint i = 0; i < N_SAMPLES; i++) {
+    wait (state, 0.1);
+    for (guint row = 0; row < N_ROWS; row++) {
+      GPtrArray *calibrations = rows->pdata[row];
+      PsMeasurement *m = calibrations->pdata[calibrations->len - 1];
 
-          m->samples_ns[m->n_samples++] = take_sample (state, row);
-        }
+      m->samples_ns[m->n_samples++] = take_sample (state, row);
     }
+  }
   for (guint row = 0; row < N_ROWS; row++)
     finish_measurement (g_ptr_array_index ((GPtrArray *)rows->pdata[row], sentinels->len));
-  for (guint i = 1; i < N_READINGS; i++)
-    {
-      g_ptr_array_add (readings, read_sentinel (state));
-      wait (state, 5);
-    }
+  for (guint i = 1; i < N_READINGS; i++) {
+    g_ptr_array_add (readings, read_sentinel (state));
+    wait (state, 5);
+  }
   g_ptr_array_add (sentinels, readings);
 }
 
-static guint
-row_of (PsOpKind kind, guint stage)
+static guint row_of (PsOpKind kind, guint stage)
 {
   return kind + N_KINDS * MIN (stage, N_SHAPES - 1);
 }
 
-static PsCosts *
-costs_of (GPtrArray *rows, guint calibration)
+static PsCosts *costs_of (GPtrArray *rows, guint calibration)
 {
   PsCosts *costs = ps_costs_new (N_STAGES);
   const PsMeasurement *transfer = g_ptr_array_index ((GPtrArray *)rows->pdata[N_ROWS - 1], calibration);
 
   for (PsOpKind kind = PS_OP_F; kind <= PS_OP_W; kind++)
-    for (guint stage = 0; stage < N_STAGES; stage++)
-      {
-        const PsMeasurement *m = g_ptr_array_index ((GPtrArray *)rows->pdata[row_of (kind, stage)], calibration);
+    for (guint stage = 0; stage < N_STAGES; stage++) {
+      const PsMeasurement *m = g_ptr_array_index ((GPtrArray *)rows->pdata[row_of (kind, stage)], calibration);
 
-        ps_costs_op (costs, kind, stage)->duration_ns = m->time.median_ns;
-      }
+      ps_costs_op (costs, kind, stage)->duration_ns = m->time.median_ns;
+    }
   for (guint i = 1; i <= 2 * N_STAGES; i++)
     costs->transfer_ns[i] = transfer->time.median_ns;
   return costs;
 }
 
-static GArray *
-relative_samples (GPtrArray *rows, guint row, guint calibration)
+static GArray *relative_samples (GPtrArray *rows, guint row, guint calibration)
 {
   const PsMeasurement *m = g_ptr_array_index ((GPtrArray *)rows->pdata[row], calibration);
   GArray *samples = g_array_new (FALSE, FALSE, sizeof (double));
 
-  for (guint i = 0; i < m->n_samples; i++)
-    {
-      double sample = (double)m->samples_ns[i] / (double)m->time.median_ns;
+  for (guint i = 0; i < m->n_samples; i++) {
+    double sample = (double)m->samples_ns[i] / (double)m->time.median_ns;
 
-      g_array_append_val (samples, sample);
-    }
+    g_array_append_val (samples, sample);
+  }
   return samples;
 }
 
-static PsCostSpread *
-spread_of (GPtrArray *rows, GPtrArray *sentinels)
+static PsCostSpread *spread_of (GPtrArray *rows, GPtrArray *sentinels)
 {
   PsCostSpread *spread = g_new0 (PsCostSpread, 1);
 
@@ -257,14 +233,13 @@ spread_of (GPtrArray *rows, GPtrArray *sentinels)
   spread->deviation = g_new0 (double, N_ROWS);
   spread->row = g_new (guint, PS_N_OP_KINDS * N_STAGES + 1);
   spread->op = g_new0 (GArray *, PS_N_OP_KINDS * N_STAGES);
-  for (guint i = 0; i < PS_N_OP_KINDS * N_STAGES; i++)
-    {
-      PsOpKind kind = (PsOpKind)(i / N_STAGES);
+  for (guint i = 0; i < PS_N_OP_KINDS * N_STAGES; i++) {
+    PsOpKind kind = (PsOpKind)(i / N_STAGES);
 
-      spread->row[i] = kind <= PS_OP_W ? row_of (kind, i % N_STAGES) : PS_NO_ROW;
-      if (kind <= PS_OP_W)
-        spread->op[i] = relative_samples (rows, spread->row[i], sentinels->len - 1);
-    }
+    spread->row[i] = kind <= PS_OP_W ? row_of (kind, i % N_STAGES) : PS_NO_ROW;
+    if (kind <= PS_OP_W)
+      spread->op[i] = relative_samples (rows, spread->row[i], sentinels->len - 1);
+  }
   spread->row[PS_N_OP_KINDS * N_STAGES] = N_ROWS - 1;
   spread->transfer = relative_samples (rows, N_ROWS - 1, sentinels->len - 1);
   ps_cost_spread_set_runs (spread, rows, sentinels);
@@ -272,66 +247,59 @@ spread_of (GPtrArray *rows, GPtrArray *sentinels)
 }
 
 /* The median iteration time of a run. */
-static gint64
-run_program (State *state, const PsProgram *program, const PsCosts *costs)
+static gint64 run_program (State *state, const PsProgram *program, const PsCosts *costs)
 {
   g_autoptr (PsSimulation) simulation = ps_simulation_new (program);
   g_autofree gint64 *times = g_new0 (gint64, 2 * (gsize)program->n_steps);
   gint64 iterations[PS_INTERVAL_STEPS];
 
   start_process (state);
-  for (guint step = 0; step < PS_INTERVAL_STEPS; step++)
-    {
-      for (guint i = 0; i < program->n_steps; i++)
-        {
-          PsOp op = program->schedule->ops[program->op_of[i]];
+  for (guint step = 0; step < PS_INTERVAL_STEPS; step++) {
+    for (guint i = 0; i < program->n_steps; i++) {
+      PsOp op = program->schedule->ops[program->op_of[i]];
 
-          times[i] = take_sample (state, row_of (op.kind, op.stage));
-          times[program->n_steps + i] = program->message_of[i] ? take_sample (state, N_ROWS - 1) : 0;
-        }
-      ps_simulate_steps (program, costs, times, times + program->n_steps, simulation);
-      iterations[step] = simulation->makespan_ns;
-      wait (state, 0.1);
+      times[i] = take_sample (state, row_of (op.kind, op.stage));
+      times[program->n_steps + i] = program->message_of[i] ? take_sample (state, N_ROWS - 1) : 0;
     }
+    ps_simulate_steps (program, costs, times, times + program->n_steps, simulation);
+    iterations[step] = simulation->makespan_ns;
+    wait (state, 0.1);
+  }
   return median_of (iterations, PS_INTERVAL_STEPS);
 }
 
 /* The same between two readings of the sentinel. Brings the interval to the weather, against the calibration's
  * readings, where the machine is watched. */
-static gint64
-run_watched (State *state, const PsProgram *program, const PsCosts *costs, GPtrArray *readings, PsInterval *interval)
+static gint64 run_watched (State *state, const PsProgram *program, const PsCosts *costs, GPtrArray *readings,
+                           PsInterval *interval)
 {
   g_autoptr (GPtrArray) measurements = g_ptr_array_new_with_free_func ((GDestroyNotify)ps_measurement_free);
   g_autoptr (GPtrArray) moments = g_ptr_array_new_with_free_func ((GDestroyNotify)ps_measurement_free);
 
-  for (guint i = 0; i < readings->len; i++)
-    {
-      g_ptr_array_add (measurements, new_measurement ());
-      ((PsMeasurement *)measurements->pdata[i])->taken = g_strdup (((const PsSentinel *)readings->pdata[i])->taken);
-    }
+  for (guint i = 0; i < readings->len; i++) {
+    g_ptr_array_add (measurements, new_measurement ());
+    ((PsMeasurement *)measurements->pdata[i])->taken = g_strdup (((const PsSentinel *)readings->pdata[i])->taken);
+  }
   g_ptr_array_add (readings, read_sentinel (state));
   g_ptr_array_add (moments, new_measurement ());
   ((PsMeasurement *)moments->pdata[0])->taken = g_strdup_printf ("%04u", state->moment++);
   gint64 ns = run_program (state, program, costs);
   g_ptr_array_add (readings, read_sentinel (state));
-  if (state->machine->watched)
-    {
-      PsSlowdown weather;
+  if (state->machine->watched) {
+    PsSlowdown weather;
 
-      ps_sentinel_slowdown (readings, measurements, moments, &weather);
-      *interval = ps_interval_at_speed (interval, weather);
-    }
+    ps_sentinel_slowdown (readings, measurements, moments, &weather);
+    *interval = ps_interval_at_speed (interval, weather);
+  }
   return ns;
 }
 
-typedef struct
-{
+typedef struct {
   guint inside;      /* runs between p10 and p90 */
   guint inside_wide; /* between low and high */
 } Coverage;
 
-static void
-try_machine (State *state, const PsProgram *program, Coverage *coverage)
+static void try_machine (State *state, const PsProgram *program, Coverage *coverage)
 {
   g_autoptr (GPtrArray) rows = g_ptr_array_new_with_free_func ((GDestroyNotify)g_ptr_array_unref);
   g_autoptr (GPtrArray) sentinels = g_ptr_array_new_with_free_func ((GDestroyNotify)g_ptr_array_unref);
@@ -340,11 +308,10 @@ try_machine (State *state, const PsProgram *program, Coverage *coverage)
 
   for (guint row = 0; row < N_ROWS; row++)
     g_ptr_array_add (rows, g_ptr_array_new_with_free_func ((GDestroyNotify)ps_measurement_free));
-  for (guint i = 0; i < state->machine->n_calibrations; i++)
-    {
-      wait (state, 10 * HOUR);
-      calibrate (state, rows, sentinels);
-    }
+  for (guint i = 0; i < state->machine->n_calibrations; i++) {
+    wait (state, 10 * HOUR);
+    calibrate (state, rows, sentinels);
+  }
   g_autoptr (PsCosts) costs = costs_of (rows, sentinels->len - 1);
   g_autoptr (PsCostSpread) spread = spread_of (rows, sentinels);
   g_autoptr (PsSimulation) simulation = simulated (program, costs);
@@ -356,20 +323,18 @@ try_machine (State *state, const PsProgram *program, Coverage *coverage)
   coverage->inside_wide += interval.low_ns <= run && run <= interval.high_ns;
 }
 
-static void
-test_machine (gconstpointer data)
+static void test_machine (gconstpointer data)
 {
   const Machine *machine = data;
   g_autoptr (PsProgram) program = lower_family ("zb-h1", N_STAGES, N_MICROBATCHES, 0);
   Coverage coverage = { 0 };
   guint n = n_cases (1000);
 
-  for (guint seed = 1; seed <= n; seed++)
-    {
-      State state = { .machine = machine, .luck = seed * 1000003 };
+  for (guint seed = 1; seed <= n; seed++) {
+    State state = { .machine = machine, .luck = seed * 1000003 };
 
-      try_machine (&state, program, &coverage);
-    }
+    try_machine (&state, program, &coverage);
+  }
   g_test_message ("%s: p10-p90 holds %u of %u runs, the 95 %% interval %u", machine->name, coverage.inside, n,
                   coverage.inside_wide);
   g_assert_cmpuint (coverage.inside, >=, n * 75 / 100);
@@ -384,8 +349,7 @@ test_machine (gconstpointer data)
  *
  *   p90   1.2 e^sqrt (0.03^2 + (1.2816 * 0.04)^2) = 1.2 e^0.059396 = 1.27343
  *   high  1.2 e^sqrt (0.06^2 + (1.96 * 0.04)^2)   = 1.2 e^0.098724 = 1.32451 */
-static void
-test_in_weather (void)
+static void test_in_weather (void)
 {
   const PsInterval interval = { 941764534, 970445534, 1000000000, 1030454534, 1061836547 };
   PsInterval slower = ps_interval_at_speed (&interval, (PsSlowdown){ .factor = 1.2, .error = 0.04 });
@@ -399,11 +363,9 @@ test_in_weather (void)
 
 /* One F whose logarithm is anywhere from 0.3 to 0.7, and nothing else that differs: so is the iteration's. The median
  * of n iterations spreads sqrt (pi / 2 / n) as far about the same middle, and that of two 1 / sqrt (2) as far. */
-static void
-test_steps (void)
+static void test_steps (void)
 {
-  static const struct
-  {
+  static const struct {
     guint n_steps;
     double factor;
   } rows[] = { { 1, 1 }, { 2, M_SQRT1_2 }, { 3, 0.72360 }, { 4, 0.62666 }, { 100, 0.12533 }, { 2500, 0.025066 } };
@@ -420,41 +382,37 @@ test_steps (void)
 
   for (guint i = 0; i < G_N_ELEMENTS (row); i++)
     row[i] = PS_NO_ROW;
-  for (guint i = 0; i < 1000; i++)
-    {
-      double sample = exp (0.5 + ((i + 0.5) / 1000 - 0.5) * 0.4);
+  for (guint i = 0; i < 1000; i++) {
+    double sample = exp (0.5 + ((i + 0.5) / 1000 - 0.5) * 0.4);
 
-      g_array_append_val (samples, sample);
-    }
+    g_array_append_val (samples, sample);
+  }
   ps_costs_op (costs, PS_OP_F, 0)->duration_ns = 1000000000;
-  for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
-    {
-      PsInterval interval;
+  for (guint i = 0; i < G_N_ELEMENTS (rows); i++) {
+    PsInterval interval;
 
-      fine (ps_interval_init (&interval, program, costs, &spread, &sampling, 1000000000, rows[i].n_steps, &error));
-      const double logs[] = { log ((double)interval.low_ns / 1e9), log ((double)interval.p10_ns / 1e9),
-                              log ((double)interval.p50_ns / 1e9), log ((double)interval.p90_ns / 1e9),
-                              log ((double)interval.high_ns / 1e9) };
-      const double wanted[] = { -0.19, -0.16, 0, 0.16, 0.19 };
-      for (guint k = 0; k < G_N_ELEMENTS (logs); k++)
-        g_assert_cmpfloat_with_epsilon (logs[k], 0.5 + wanted[k] * rows[i].factor,
-                                        0.025 * (k == 2 ? 1 : rows[i].factor) + 0.02);
-      g_assert_cmpfloat_with_epsilon ((logs[4] - logs[0]) / rows[i].factor, 0.38, 0.02);
-      g_assert_cmpfloat_with_epsilon ((logs[3] - logs[1]) / rows[i].factor, 0.32, 0.03);
-    }
+    fine (ps_interval_init (&interval, program, costs, &spread, &sampling, 1000000000, rows[i].n_steps, &error));
+    const double logs[] = { log ((double)interval.low_ns / 1e9), log ((double)interval.p10_ns / 1e9),
+                            log ((double)interval.p50_ns / 1e9), log ((double)interval.p90_ns / 1e9),
+                            log ((double)interval.high_ns / 1e9) };
+    const double wanted[] = { -0.19, -0.16, 0, 0.16, 0.19 };
+    for (guint k = 0; k < G_N_ELEMENTS (logs); k++)
+      g_assert_cmpfloat_with_epsilon (logs[k], 0.5 + wanted[k] * rows[i].factor,
+                                      0.025 * (k == 2 ? 1 : rows[i].factor) + 0.02);
+    g_assert_cmpfloat_with_epsilon ((logs[4] - logs[0]) / rows[i].factor, 0.38, 0.02);
+    g_assert_cmpfloat_with_epsilon ((logs[3] - logs[1]) / rows[i].factor, 0.32, 0.03);
+  }
 }
 
-int
-main (int argc, char **argv)
+int main (int argc, char **argv)
 {
   g_test_init (&argc, &argv, NULL);
   g_test_add_func ("/intervals/in-weather", test_in_weather);
   g_test_add_func ("/intervals/steps", test_steps);
-  for (guint i = 0; i < G_N_ELEMENTS (machines); i++)
-    {
-      g_autofree char *path = g_strdup_printf ("/intervals/%s", machines[i].name);
+  for (guint i = 0; i < G_N_ELEMENTS (machines); i++) {
+    g_autofree char *path = g_strdup_printf ("/intervals/%s", machines[i].name);
 
-      g_test_add_data_func (path, &machines[i], test_machine);
-    }
+    g_test_add_data_func (path, &machines[i], test_machine);
+  }
   return g_test_run ();
 }

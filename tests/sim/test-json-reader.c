@@ -5,18 +5,16 @@
 
 #include <json-glib/json-glib.h>
 
-static gboolean
-is_json (const char *text, gssize length)
+static gboolean is_json (const char *text, gssize length)
 {
   g_autoptr (GError) error = NULL;
   g_auto (PsJsonReader) reader = { 0 };
   gboolean ok = ps_json_reader_init (&reader, "x", text, length, &error);
 
   g_assert_true (ok == (error == NULL));
-  if (error != NULL)
-    {
-      assert_error (&error, PS_ERROR_INPUT, "x:*");
-    }
+  if (error != NULL) {
+    assert_error (&error, PS_ERROR_INPUT, "x:*");
+  }
   return ok;
 }
 
@@ -109,8 +107,7 @@ static const char *const bad[] = {
   "[\"a\":1]",
 };
 
-static void
-test_grammar (void)
+static void test_grammar (void)
 {
   for (guint i = 0; i < G_N_ELEMENTS (good); i++)
     g_assert_true (is_json (good[i], -1));
@@ -122,8 +119,7 @@ test_grammar (void)
   g_assert_true (is_json ("[1]garbage", 3));
 }
 
-static void
-test_depth (void)
+static void test_depth (void)
 {
   g_autofree char *open = g_strnfill (64, '['), *close = g_strnfill (64, ']');
   g_autofree char *deep = g_strconcat (open, close, NULL), *deeper = g_strconcat ("[", deep, "]", NULL);
@@ -133,11 +129,9 @@ test_depth (void)
 }
 
 /* Lines and columns count from 1, columns in bytes. */
-static void
-test_places (void)
+static void test_places (void)
 {
-  static const struct
-  {
+  static const struct {
     const char *text, *message;
   } cases[] = {
     { "3", "x: is neither a JSON object nor an array" },
@@ -156,18 +150,16 @@ test_places (void)
     { "[]\n\n {}", "x:3:2: more text after the end" },
   };
 
-  for (guint i = 0; i < G_N_ELEMENTS (cases); i++)
-    {
-      g_autoptr (GError) error = NULL;
-      g_auto (PsJsonReader) reader = { 0 };
+  for (guint i = 0; i < G_N_ELEMENTS (cases); i++) {
+    g_autoptr (GError) error = NULL;
+    g_auto (PsJsonReader) reader = { 0 };
 
-      g_assert_false (ps_json_reader_init (&reader, "x", cases[i].text, -1, &error));
-      g_assert_cmpstr (error->message, ==, cases[i].message);
-    }
+    g_assert_false (ps_json_reader_init (&reader, "x", cases[i].text, -1, &error));
+    g_assert_cmpstr (error->message, ==, cases[i].message);
+  }
 }
 
-static void
-test_values (void)
+static void test_values (void)
 {
   static const char text[] = "[9223372036854775807, -9223372036854775808, 9223372036854775808, 1.0, 1e3, -0, \"7\", "
                              "true, null, \"\\u00e9\\ud834\\udd1e\\n\", [1, [2], {}], {\"k\\u0065y\": {\"a\": []}}]";
@@ -185,15 +177,14 @@ test_values (void)
   g_assert_cmpint (integer, ==, G_MAXINT64);
   g_assert_true (ps_json_next_element (&reader) && ps_json_read_integer (&reader, &integer));
   g_assert_cmpint (integer, ==, G_MININT64);
-  for (guint i = 0; i < 3; i++)
-    {
-      static const double expected[] = { 9223372036854775808.0, 1, 1000 };
+  for (guint i = 0; i < 3; i++) {
+    static const double expected[] = { 9223372036854775808.0, 1, 1000 };
 
-      g_assert_true (ps_json_next_element (&reader));
-      g_assert_false (ps_json_read_integer (&reader, &integer));
-      g_assert_true (ps_json_read_number (&reader, &number));
-      g_assert_cmpfloat (number, ==, expected[i]);
-    }
+    g_assert_true (ps_json_next_element (&reader));
+    g_assert_false (ps_json_read_integer (&reader, &integer));
+    g_assert_true (ps_json_read_number (&reader, &number));
+    g_assert_cmpfloat (number, ==, expected[i]);
+  }
   g_assert_true (ps_json_next_element (&reader) && ps_json_read_integer (&reader, &integer));
   g_assert_cmpint (integer, ==, 0);
   g_assert_true (ps_json_next_element (&reader));
@@ -218,15 +209,13 @@ test_values (void)
 
 /* Random texts */
 
-static void
-add_space (GRand *rand, GString *text)
+static void add_space (GRand *rand, GString *text)
 {
   while (g_rand_int_range (rand, 0, 4) == 0)
     g_string_append_c (text, " \t\r\n"[g_rand_int_range (rand, 0, 4)]);
 }
 
-static void
-add_string (GRand *rand, GString *text)
+static void add_string (GRand *rand, GString *text)
 {
   static const char *const parts[] = {
     "a", "bc", "\\n", "\\\"", "\\\\", "\\/", "\xc3\xa9", "\\u00e9", "\\ud834\\udd1e", "[", "}", "\xf0\x9d\x84\x9e"
@@ -238,8 +227,7 @@ add_string (GRand *rand, GString *text)
   g_string_append_c (text, '"');
 }
 
-static void
-add_scalar (GRand *rand, GString *text)
+static void add_scalar (GRand *rand, GString *text)
 {
   static const char *const others[]
       = { "true", "false", "null", "0", "-0", "1.5", "-2e3", "1E-2", "12345678901234567" };
@@ -252,44 +240,39 @@ add_scalar (GRand *rand, GString *text)
     g_string_append (text, others[g_rand_int_range (rand, 0, G_N_ELEMENTS (others))]);
 }
 
-static void
-add_value (GRand *rand, GString *text, guint depth)
+static void add_value (GRand *rand, GString *text, guint depth)
 {
   gboolean object = g_rand_boolean (rand);
 
-  if (depth > 0 && (depth == 6 || g_rand_int_range (rand, 0, 3) == 0))
-    {
-      add_scalar (rand, text);
-      return;
-    }
+  if (depth > 0 && (depth == 6 || g_rand_int_range (rand, 0, 3) == 0)) {
+    add_scalar (rand, text);
+    return;
+  }
   g_string_append_c (text, object ? '{' : '[');
   add_space (rand, text);
-  for (gint32 i = 0, n = g_rand_int_range (rand, 0, 4); i < n; i++)
-    {
-      g_string_append (text, i ? "," : "");
-      add_space (rand, text);
-      if (object)
-        {
-          /* The number makes keys differ; it takes the place of the first quote. */
-          gsize start = text->len;
+  for (gint32 i = 0, n = g_rand_int_range (rand, 0, 4); i < n; i++) {
+    g_string_append (text, i ? "," : "");
+    add_space (rand, text);
+    if (object) {
+      /* The number makes keys differ; it takes the place of the first quote. */
+      gsize start = text->len;
 
-          add_string (rand, text);
-          text->str[start] = (char)('0' + i);
-          g_string_insert_c (text, (gssize)start, '"');
-          add_space (rand, text);
-          g_string_append_c (text, ':');
-          add_space (rand, text);
-        }
-      add_value (rand, text, depth + 1);
+      add_string (rand, text);
+      text->str[start] = (char)('0' + i);
+      g_string_insert_c (text, (gssize)start, '"');
+      add_space (rand, text);
+      g_string_append_c (text, ':');
       add_space (rand, text);
     }
+    add_value (rand, text, depth + 1);
+    add_space (rand, text);
+  }
   g_string_append_c (text, object ? '}' : ']');
 }
 
 static void compare_value (PsJsonReader *reader, JsonNode *node);
 
-static void
-compare_scalar (PsJsonReader *reader, JsonNode *node)
+static void compare_scalar (PsJsonReader *reader, JsonNode *node)
 {
   GType type = JSON_NODE_HOLDS_NULL (node) ? G_TYPE_INVALID : json_node_get_value_type (node);
   gboolean truth;
@@ -305,33 +288,29 @@ compare_scalar (PsJsonReader *reader, JsonNode *node)
     g_assert_cmpstr (text, ==, json_node_get_string (node));
   else if (type == G_TYPE_BOOLEAN && ps_json_read_boolean (reader, &truth))
     g_assert_cmpint (truth, ==, json_node_get_boolean (node));
-  else
-    {
-      g_assert_cmpuint (type, ==, G_TYPE_INVALID);
-      ps_json_skip_value (reader);
-    }
+  else {
+    g_assert_cmpuint (type, ==, G_TYPE_INVALID);
+    ps_json_skip_value (reader);
+  }
 }
 
-static void
-compare_object (PsJsonReader *reader, JsonObject *object)
+static void compare_object (PsJsonReader *reader, JsonObject *object)
 {
   guint n = 0;
   const char *key;
 
   g_assert_true (ps_json_enter_object (reader));
-  while ((key = ps_json_next_key (reader)) != NULL)
-    {
-      JsonNode *member = json_object_get_member (object, key);
+  while ((key = ps_json_next_key (reader)) != NULL) {
+    JsonNode *member = json_object_get_member (object, key);
 
-      g_assert_nonnull (member);
-      compare_value (reader, member);
-      n++;
-    }
+    g_assert_nonnull (member);
+    compare_value (reader, member);
+    n++;
+  }
   g_assert_cmpuint (n, ==, json_object_get_size (object));
 }
 
-static void
-compare_array (PsJsonReader *reader, JsonArray *array)
+static void compare_array (PsJsonReader *reader, JsonArray *array)
 {
   guint n = 0;
 
@@ -342,8 +321,7 @@ compare_array (PsJsonReader *reader, JsonArray *array)
   g_assert_cmpuint (n, ==, json_array_get_length (array));
 }
 
-static void
-compare_value (PsJsonReader *reader, JsonNode *node)
+static void compare_value (PsJsonReader *reader, JsonNode *node)
 {
   const char *start = reader->at, *end;
 
@@ -361,37 +339,33 @@ compare_value (PsJsonReader *reader, JsonNode *node)
 }
 
 /* Reads the same as json-glib from the same text; what it takes for JSON, json-glib does too. */
-static void
-test_same_as_json_glib (void)
+static void test_same_as_json_glib (void)
 {
   g_autoptr (GRand) rand = g_rand_new_with_seed (11);
 
-  for (guint i = 0; i < 2000; i++)
-    {
-      g_autoptr (GString) text = g_string_new (NULL);
-      g_autoptr (JsonParser) parser = json_parser_new ();
-      g_autoptr (GError) error = NULL;
-      g_auto (PsJsonReader) reader = { 0 };
+  for (guint i = 0; i < 2000; i++) {
+    g_autoptr (GString) text = g_string_new (NULL);
+    g_autoptr (JsonParser) parser = json_parser_new ();
+    g_autoptr (GError) error = NULL;
+    g_auto (PsJsonReader) reader = { 0 };
 
-      add_space (rand, text);
-      add_value (rand, text, 0);
-      add_space (rand, text);
-      g_assert_true (json_parser_load_from_data (parser, text->str, -1, &error));
-      fine (ps_json_reader_init (&reader, "x", text->str, -1, &error));
-      compare_value (&reader, json_parser_get_root (parser));
-      for (guint j = 0; j < 20; j++)
-        {
-          g_autofree char *changed = g_strdup (text->str);
+    add_space (rand, text);
+    add_value (rand, text, 0);
+    add_space (rand, text);
+    g_assert_true (json_parser_load_from_data (parser, text->str, -1, &error));
+    fine (ps_json_reader_init (&reader, "x", text->str, -1, &error));
+    compare_value (&reader, json_parser_get_root (parser));
+    for (guint j = 0; j < 20; j++) {
+      g_autofree char *changed = g_strdup (text->str);
 
-          changed[g_rand_int_range (rand, 0, (gint32)text->len)] = (char)g_rand_int_range (rand, 32, 127);
-          if (is_json (changed, -1))
-            g_assert_true (json_parser_load_from_data (parser, changed, -1, NULL));
-        }
+      changed[g_rand_int_range (rand, 0, (gint32)text->len)] = (char)g_rand_int_range (rand, 32, 127);
+      if (is_json (changed, -1))
+        g_assert_true (json_parser_load_from_data (parser, changed, -1, NULL));
     }
+  }
 }
 
-static void
-check_object (const char *text, const char *message)
+static void check_object (const char *text, const char *message)
 {
   static const char *const required[] = { "a", "b", NULL }, *const optional[] = { "c", NULL };
   g_autoptr (GError) error = NULL;
@@ -399,20 +373,18 @@ check_object (const char *text, const char *message)
   g_auto (PsJsonObject) object = { 0 };
 
   g_assert_true (ps_json_reader_init (&reader, "x", text, -1, &error));
-  if (ps_json_object_init (&object, &reader, "thing/2", required, optional, &error))
-    {
-      gint64 value;
-      g_autofree char *b = NULL;
+  if (ps_json_object_init (&object, &reader, "thing/2", required, optional, &error)) {
+    gint64 value;
+    g_autofree char *b = NULL;
 
-      if (ps_json_get_integer (&object, "a", 0, 9, &value, &error) && ps_json_get_text (&object, "b", &b, &error)
-          && ps_json_get_array (&object, "a", &error))
-        g_assert_not_reached ();
-    }
+    if (ps_json_get_integer (&object, "a", 0, 9, &value, &error) && ps_json_get_text (&object, "b", &b, &error)
+        && ps_json_get_array (&object, "a", &error))
+      g_assert_not_reached ();
+  }
   assert_error (&error, PS_ERROR_INPUT, message);
 }
 
-static void
-test_objects (void)
+static void test_objects (void)
 {
   check_object ("[]", "x: is no JSON object");
   check_object ("{}", "x: format: is missing; thing/2 would be right");
@@ -427,32 +399,29 @@ test_objects (void)
 }
 
 /* Values of all kinds, short and long, by their numbers. */
-static char *
-numbered_value (guint i)
+static char *numbered_value (guint i)
 {
   g_autofree char *blanks = g_strnfill (i % 5, ' '), *letters = g_strnfill (i % 7 == 3 ? 5000 : i % 11, 'x');
 
-  switch (i % 6)
-    {
-    case 0:
-      return g_strdup_printf ("%u", i);
-    case 1:
-      return g_strdup_printf ("\"%s]}\\\\\\\"%u\"", letters, i);
-    case 2:
-      return g_strdup_printf ("{%s\"a\": [%u, \"{\\\"[\"]%s}", blanks, i, blanks);
-    case 3:
-      return g_strdup_printf ("[%s]", blanks);
-    case 4:
-      return g_strdup (i % 4 ? "true" : "null");
-    default:
-      return g_strdup_printf ("-%u.5e3", i);
-    }
+  switch (i % 6) {
+  case 0:
+    return g_strdup_printf ("%u", i);
+  case 1:
+    return g_strdup_printf ("\"%s]}\\\\\\\"%u\"", letters, i);
+  case 2:
+    return g_strdup_printf ("{%s\"a\": [%u, \"{\\\"[\"]%s}", blanks, i, blanks);
+  case 3:
+    return g_strdup_printf ("[%s]", blanks);
+  case 4:
+    return g_strdup (i % 4 ? "true" : "null");
+  default:
+    return g_strdup_printf ("-%u.5e3", i);
+  }
 }
 
 /* A text of more than one window, in which values end anywhere, member by member: once, and again after it is rewound.
  */
-static void
-test_stream (void)
+static void test_stream (void)
 {
   const guint n = 3000;
   g_autoptr (GString) text = g_string_new (" {");
@@ -460,47 +429,42 @@ test_stream (void)
   g_auto (PsJsonStream) stream = { 0 };
   char next;
 
-  for (guint i = 0; i < n; i++)
-    {
-      g_autofree char *value = numbered_value (i);
+  for (guint i = 0; i < n; i++) {
+    g_autofree char *value = numbered_value (i);
 
-      g_string_append_printf (text, "%s\"key %u\"%s:%s%s", i ? " ,\n" : "", i, i % 3 ? " " : "", i % 2 ? "\t" : "",
-                              value);
-    }
+    g_string_append_printf (text, "%s\"key %u\"%s:%s%s", i ? " ,\n" : "", i, i % 3 ? " " : "", i % 2 ? "\t" : "",
+                            value);
+  }
   g_string_append_printf (text, ", \"huge\": \"%s\"}\n ", huge);
   ps_json_stream_init (&stream, "x", text->str, text->len);
-  for (guint again = 0; again < 2; again++)
-    {
-      gboolean found;
+  for (guint again = 0; again < 2; again++) {
+    gboolean found;
 
-      fine (ps_json_stream_peek (&stream, &next, &error));
-      g_assert_cmpint (next, ==, '{');
-      ps_json_stream_enter (&stream);
-      for (guint i = 0; i <= n; i++)
-        {
-          g_autofree char *value = i < n ? numbered_value (i) : g_strdup_printf ("\"%s\"", huge);
-          g_autofree char *expected = i < n ? g_strdup_printf ("key %u", i) : g_strdup ("huge");
-          g_auto (PsJsonReader) reader = { 0 };
+    fine (ps_json_stream_peek (&stream, &next, &error));
+    g_assert_cmpint (next, ==, '{');
+    ps_json_stream_enter (&stream);
+    for (guint i = 0; i <= n; i++) {
+      g_autofree char *value = i < n ? numbered_value (i) : g_strdup_printf ("\"%s\"", huge);
+      g_autofree char *expected = i < n ? g_strdup_printf ("key %u", i) : g_strdup ("huge");
+      g_auto (PsJsonReader) reader = { 0 };
 
-          fine (ps_json_stream_next (&stream, '}', &key, &found, &error));
-          g_assert_true (found);
-          g_assert_cmpstr (key, ==, expected);
-          fine (ps_json_stream_value (&stream, again, &reader, &error));
-          g_assert_true (strncmp (reader.at, value, strlen (value)) == 0);
-        }
       fine (ps_json_stream_next (&stream, '}', &key, &found, &error));
-      g_assert_false (found);
-      fine (ps_json_stream_end (&stream, &error));
-      ps_json_stream_rewind (&stream);
+      g_assert_true (found);
+      g_assert_cmpstr (key, ==, expected);
+      fine (ps_json_stream_value (&stream, again, &reader, &error));
+      g_assert_true (strncmp (reader.at, value, strlen (value)) == 0);
     }
+    fine (ps_json_stream_next (&stream, '}', &key, &found, &error));
+    g_assert_false (found);
+    fine (ps_json_stream_end (&stream, &error));
+    ps_json_stream_rewind (&stream);
+  }
 }
 
 /* What is wrong, and with which value: keys and values count from 1. */
-static void
-test_stream_refusals (void)
+static void test_stream_refusals (void)
 {
-  static const struct
-  {
+  static const struct {
     const char *text, *message;
   } cases[] = {
     { "[1, 2 3]", "x: value 3: ',' is missing" },
@@ -517,29 +481,27 @@ test_stream_refusals (void)
     { "{\"a\": {\"b\": 1,}}", "x: value 2:1:9: a string is missing" },
   };
 
-  for (guint i = 0; i < G_N_ELEMENTS (cases); i++)
-    {
-      g_auto (PsJsonStream) stream = { 0 };
-      g_auto (PsJsonReader) reader = { 0 };
-      g_autofree char *key = NULL;
-      g_autoptr (GError) error = NULL;
-      gboolean found = TRUE, is_object = *cases[i].text == '{', good = TRUE;
+  for (guint i = 0; i < G_N_ELEMENTS (cases); i++) {
+    g_auto (PsJsonStream) stream = { 0 };
+    g_auto (PsJsonReader) reader = { 0 };
+    g_autofree char *key = NULL;
+    g_autoptr (GError) error = NULL;
+    gboolean found = TRUE, is_object = *cases[i].text == '{', good = TRUE;
 
-      g_test_message ("%s", cases[i].text);
-      ps_json_stream_init (&stream, "x", cases[i].text, strlen (cases[i].text));
-      char next;
-      fine (ps_json_stream_peek (&stream, &next, &error));
-      ps_json_stream_enter (&stream);
-      while (found && good)
-        good = ps_json_stream_next (&stream, is_object ? '}' : ']', is_object ? &key : NULL, &found, &error)
-               && (!found || ps_json_stream_value (&stream, FALSE, &reader, &error));
-      g_assert_false (good && ps_json_stream_end (&stream, &error));
-      assert_error (&error, PS_ERROR_INPUT, cases[i].message);
-    }
+    g_test_message ("%s", cases[i].text);
+    ps_json_stream_init (&stream, "x", cases[i].text, strlen (cases[i].text));
+    char next;
+    fine (ps_json_stream_peek (&stream, &next, &error));
+    ps_json_stream_enter (&stream);
+    while (found && good)
+      good = ps_json_stream_next (&stream, is_object ? '}' : ']', is_object ? &key : NULL, &found, &error)
+             && (!found || ps_json_stream_value (&stream, FALSE, &reader, &error));
+    g_assert_false (good && ps_json_stream_end (&stream, &error));
+    assert_error (&error, PS_ERROR_INPUT, cases[i].message);
+  }
 }
 
-int
-main (int argc, char **argv)
+int main (int argc, char **argv)
 {
   g_test_init (&argc, &argv, NULL);
   g_test_add_func ("/json-reader/grammar", test_grammar);

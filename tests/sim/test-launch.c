@@ -6,8 +6,7 @@
 #include <string.h>
 
 /* A run by hand: Llama-like, 16 layers, or with experts; each case changes what it is about. */
-typedef struct
-{
+typedef struct {
   PsModel model;
   PsSetting *setting;
   PsStageShape shapes[16];
@@ -15,16 +14,14 @@ typedef struct
   PsLaunch launch;
 } Rig;
 
-static void
-rig_clear (Rig *rig)
+static void rig_clear (Rig *rig)
 {
   ps_schedule_free (rig->order);
   ps_setting_free (rig->setting);
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Rig, rig_clear)
 
-static void
-begin (Rig *rig, const char *schedule, guint p, guint v, guint m)
+static void begin (Rig *rig, const char *schedule, guint p, guint v, guint m)
 {
   rig->model = (PsModel){ .name = (char *)"small",
                           .layers = 16,
@@ -52,8 +49,7 @@ begin (Rig *rig, const char *schedule, guint p, guint v, guint m)
 }
 
 /* The schedule, once the setting is complete. */
-static void
-generate (Rig *rig)
+static void generate (Rig *rig)
 {
   PsFamilySetting size = { .n_devices = rig->launch.n_devices,
                            .n_microbatches = rig->setting->n_microbatches,
@@ -65,15 +61,13 @@ generate (Rig *rig)
   rig->launch.order = rig->order;
 }
 
-static char *
-write_launch (Rig *rig, const char *framework)
+static char *write_launch (Rig *rig, const char *framework)
 {
   generate (rig);
   return fine (ps_launch_write (framework, &rig->launch, &error));
 }
 
-static void
-assert_line (const char *text, const char *line, gboolean there)
+static void assert_line (const char *text, const char *line, gboolean there)
 {
   g_auto (GStrv) lines = g_strsplit (text, "\n", -1);
 
@@ -81,109 +75,93 @@ assert_line (const char *text, const char *line, gboolean there)
     g_error ("'%s' %s in\n%s", line, there ? "is not" : "is", text);
 }
 
-static void
-with_experts (Rig *rig)
+static void with_experts (Rig *rig)
 {
   rig->model.experts = (PsExperts){ .count = 8, .active = 2, .feed_forward = 32, .imbalance = 1 };
   rig->setting->n_replicas = 4;
   rig->setting->n_experts = 4;
 }
 
-static void
-overlap (Rig *rig)
+static void overlap (Rig *rig)
 {
   with_experts (rig);
   rig->setting->n_experts = 1;
 }
 
-static void
-overlap_full (Rig *rig)
+static void overlap_full (Rig *rig)
 {
   with_experts (rig);
   rig->setting->recompute = PS_RECOMPUTE_FULL;
 }
 
-static void
-overlap_fp32 (Rig *rig)
+static void overlap_fp32 (Rig *rig)
 {
   with_experts (rig);
   rig->model.precision = PS_PRECISION_FP32;
 }
 
-static void
-odd_contexts (Rig *rig)
+static void odd_contexts (Rig *rig)
 {
   rig->setting->n_context = 2;
   rig->model.sequence = 66;
 }
 
-static void
-mtp_too_early (Rig *rig)
+static void mtp_too_early (Rig *rig)
 {
   rig->model.mtp = 1;
   rig->shapes[1].n_mtp = 1;
 }
 
-static void
-late_embedding (Rig *rig)
+static void late_embedding (Rig *rig)
 {
   rig->shapes[0].embedding = FALSE;
 }
 
-static void
-whole_sequences (Rig *rig)
+static void whole_sequences (Rig *rig)
 {
   with_experts (rig);
   rig->setting->n_tensor = 2;
   rig->model.whole_sequences = TRUE;
 }
 
-static void
-in_fp16 (Rig *rig)
+static void in_fp16 (Rig *rig)
 {
   rig->model.precision = PS_PRECISION_FP16;
 }
 
-static void
-in_fp8 (Rig *rig)
+static void in_fp8 (Rig *rig)
 {
   rig->model.precision = PS_PRECISION_FP8;
 }
 
-static void
-replicated_experts (Rig *rig)
+static void replicated_experts (Rig *rig)
 {
   with_experts (rig);
   rig->setting->zero = 0;
 }
 
-static void
-few_keys (Rig *rig)
+static void few_keys (Rig *rig)
 {
   rig->model.kv_heads = 1;
   rig->setting->n_tensor = 2;
 }
 
-static void
-sharded_gradients (Rig *rig)
+static void sharded_gradients (Rig *rig)
 {
   rig->setting->cluster = g_strdup ("h100-80gb");
   rig->setting->n_replicas = 2;
   rig->setting->zero = 2;
 }
 
-static void
-deferred (Rig *rig)
+static void deferred (Rig *rig)
 {
   rig->setting->defer_head = 2;
 }
 
 /* One row of the table each; the messages say what would be right and where that stands. */
-static void
-test_refusals (void)
+static void test_refusals (void)
 {
-  static const struct
-  {
+  static const struct {
     const char *framework, *schedule;
     guint p, v, m;
     void (*change) (Rig *rig);
@@ -216,221 +194,189 @@ test_refusals (void)
     { "deepspeed", "1f1b", 4, 1, 8, with_experts, "--experts 4: its pipelines do not share experts" },
   };
 
-  for (guint i = 0; i < G_N_ELEMENTS (cases); i++)
-    {
-      g_auto (Rig) rig = { .order = NULL };
+  for (guint i = 0; i < G_N_ELEMENTS (cases); i++) {
+    g_auto (Rig) rig = { .order = NULL };
 
-      begin (&rig, cases[i].schedule, cases[i].p, cases[i].v, cases[i].m);
-      if (cases[i].change != NULL)
-        cases[i].change (&rig);
-      g_autofree char *message = g_strdup_printf ("--to %s: %s", cases[i].framework, cases[i].message);
-      refused (ps_launch_write (cases[i].framework, &rig.launch, &error), PS_ERROR_USAGE, message);
-    }
+    begin (&rig, cases[i].schedule, cases[i].p, cases[i].v, cases[i].m);
+    if (cases[i].change != NULL)
+      cases[i].change (&rig);
+    g_autofree char *message = g_strdup_printf ("--to %s: %s", cases[i].framework, cases[i].message);
+    refused (ps_launch_write (cases[i].framework, &rig.launch, &error), PS_ERROR_USAGE, message);
+  }
 }
 
-static void
-bypassed (Rig *rig)
+static void bypassed (Rig *rig)
 {
   rig->setting->sync = PS_SYNC_BYPASS;
 }
 
-static void
-offloaded (Rig *rig)
+static void offloaded (Rig *rig)
 {
   rig->setting->offload = 0.5;
 }
 
-static void
-two_contexts (Rig *rig)
+static void two_contexts (Rig *rig)
 {
   rig->setting->n_context = 2;
 }
 
-static void
-contexts_of_68 (Rig *rig)
+static void contexts_of_68 (Rig *rig)
 {
   two_contexts (rig);
   rig->model.sequence = 68;
 }
 
-static void
-tensor_of_66 (Rig *rig)
+static void tensor_of_66 (Rig *rig)
 {
   rig->setting->n_tensor = 2;
   rig->model.sequence = 66;
 }
 
-static void
-tensor_of_65 (Rig *rig)
+static void tensor_of_65 (Rig *rig)
 {
   tensor_of_66 (rig);
   rig->model.sequence = 65;
 }
 
-static void
-tensor_and_contexts_of_68 (Rig *rig)
+static void tensor_and_contexts_of_68 (Rig *rig)
 {
   rig->setting->n_tensor = rig->setting->n_context = 2;
   rig->model.sequence = 68;
 }
 
-static void
-mtp_of (Rig *rig, guint n)
+static void mtp_of (Rig *rig, guint n)
 {
   with_experts (rig);
   rig->model.mtp = n;
   rig->shapes[rig->launch.n_devices * rig->launch.n_chunks - 1].n_mtp = n;
 }
 
-static void
-one_mtp (Rig *rig)
+static void one_mtp (Rig *rig)
 {
   mtp_of (rig, 1);
 }
 
-static void
-two_mtp (Rig *rig)
+static void two_mtp (Rig *rig)
 {
   mtp_of (rig, 2);
 }
 
-static void
-gelu_mtp (Rig *rig)
+static void gelu_mtp (Rig *rig)
 {
   mtp_of (rig, 1);
   rig->model.mlp = PS_MLP_GELU;
 }
 
-static void
-mtp_before_the_end (Rig *rig)
+static void mtp_before_the_end (Rig *rig)
 {
   rig->model.mtp = 1;
   rig->shapes[rig->launch.n_devices * (rig->launch.n_chunks - 1)].n_mtp = 1; /* the first of the last chunks */
 }
 
-static void
-tensor (Rig *rig)
+static void tensor (Rig *rig)
 {
   rig->setting->n_tensor = 2;
 }
 
-static void
-tensor_experts (Rig *rig)
+static void tensor_experts (Rig *rig)
 {
   with_experts (rig);
   rig->setting->n_tensor = 2;
 }
 
-static void
-two_experts (Rig *rig)
+static void two_experts (Rig *rig)
 {
   with_experts (rig);
   rig->setting->n_experts = 2;
 }
 
-static void
-sharded_experts (Rig *rig)
+static void sharded_experts (Rig *rig)
 {
   with_experts (rig);
   rig->setting->cluster = g_strdup ("h100-80gb");
   rig->setting->zero = 1;
 }
 
-static void
-two_context_experts (Rig *rig)
+static void two_context_experts (Rig *rig)
 {
   two_experts (rig);
   two_contexts (rig);
 }
 
-static void
-in_fp32 (Rig *rig)
+static void in_fp32 (Rig *rig)
 {
   rig->model.precision = PS_PRECISION_FP32;
 }
 
-static void
-whole_replicas (Rig *rig)
+static void whole_replicas (Rig *rig)
 {
   rig->setting->n_replicas = 2;
   rig->setting->zero = 0;
   rig->model.precision = PS_PRECISION_FP32;
 }
 
-static void
-sharded_replicas (Rig *rig)
+static void sharded_replicas (Rig *rig)
 {
   whole_replicas (rig);
   rig->setting->zero = 1;
 }
 
-static void
-bf16_replicas (Rig *rig)
+static void bf16_replicas (Rig *rig)
 {
   sharded_replicas (rig);
   rig->model.precision = PS_PRECISION_BF16;
 }
 
-static void
-shared_latent (Rig *rig)
+static void shared_latent (Rig *rig)
 {
   few_keys (rig);
   rig->model.latent = (PsLatent){ .kv_rank = 16, .nope_size = 8, .rope_size = 8, .value_size = 8 };
 }
 
-static void
-stage_1 (Rig *rig)
+static void stage_1 (Rig *rig)
 {
   sharded_gradients (rig);
   rig->setting->zero = 1;
 }
 
-static void
-stage_3 (Rig *rig)
+static void stage_3 (Rig *rig)
 {
   sharded_gradients (rig);
   rig->setting->zero = 3;
 }
 
-static void
-deferred_in_one (Rig *rig)
+static void deferred_in_one (Rig *rig)
 {
   rig->setting->defer_head = 1;
 }
 
-static void
-selective (Rig *rig)
+static void selective (Rig *rig)
 {
   with_experts (rig);
   rig->setting->recompute = PS_RECOMPUTE_SELECTIVE;
 }
 
-static void
-overlap_fp16 (Rig *rig)
+static void overlap_fp16 (Rig *rig)
 {
   with_experts (rig);
   rig->model.precision = PS_PRECISION_FP16;
 }
 
-static void
-late_head (Rig *rig)
+static void late_head (Rig *rig)
 {
   rig->shapes[3].head = FALSE;
 }
 
-static void
-mtp_in_the_first_chunk (Rig *rig)
+static void mtp_in_the_first_chunk (Rig *rig)
 {
   rig->model.mtp = 1;
   rig->shapes[3].n_mtp = 1; /* of the last device */
 }
 
 /* Both sides of each precondition's limit: the option that is blamed, or NULL where the run is taken. */
-static void
-test_limits (void)
+static void test_limits (void)
 {
-  static const struct
-  {
+  static const struct {
     const char *framework, *schedule;
     guint p, v, m;
     void (*change) (Rig *rig);
@@ -494,48 +440,44 @@ test_limits (void)
     { "deepspeed", "interleaved", 4, 2, 8, NULL, "schedule 'interleaved' is not available there; 1f1b *" },
   };
 
-  for (guint i = 0; i < G_N_ELEMENTS (cases); i++)
-    {
-      g_auto (Rig) rig = { .order = NULL };
-      g_autofree char *message = g_strdup_printf ("--to %s: %s", cases[i].framework, cases[i].blamed), *text = NULL;
-      g_autoptr (GError) error = NULL;
+  for (guint i = 0; i < G_N_ELEMENTS (cases); i++) {
+    g_auto (Rig) rig = { .order = NULL };
+    g_autofree char *message = g_strdup_printf ("--to %s: %s", cases[i].framework, cases[i].blamed), *text = NULL;
+    g_autoptr (GError) error = NULL;
 
-      begin (&rig, cases[i].schedule, cases[i].p, cases[i].v, cases[i].m);
-      if (cases[i].change != NULL)
-        cases[i].change (&rig);
-      generate (&rig);
-      text = ps_launch_write (cases[i].framework, &rig.launch, &error);
-      g_test_message ("%u: %s", i, error != NULL ? error->message : "taken");
-      if (cases[i].blamed == NULL)
-        g_assert_no_error (error);
-      else
-        assert_error (&error, PS_ERROR_USAGE, message);
-    }
+    begin (&rig, cases[i].schedule, cases[i].p, cases[i].v, cases[i].m);
+    if (cases[i].change != NULL)
+      cases[i].change (&rig);
+    generate (&rig);
+    text = ps_launch_write (cases[i].framework, &rig.launch, &error);
+    g_test_message ("%u: %s", i, error != NULL ? error->message : "taken");
+    if (cases[i].blamed == NULL)
+      g_assert_no_error (error);
+    else
+      assert_error (&error, PS_ERROR_USAGE, message);
+  }
 }
 
 /* p = 4: m = 6 goes in one group of 6, 8 in groups of p; 9 in groups of 5 and 4. */
-static void
-test_groups (void)
+static void test_groups (void)
 {
   static const guint groups[][2] = { { 6, 6 }, { 9, 5 }, { 21, 7 }, { 8, 0 }, { 12, 0 } };
 
-  for (guint i = 0; i < G_N_ELEMENTS (groups); i++)
-    {
-      g_auto (Rig) rig = { .order = NULL };
-      g_autofree char *flag = g_strdup_printf ("--microbatch-group-size-per-virtual-pipeline-stage %u", groups[i][1]);
+  for (guint i = 0; i < G_N_ELEMENTS (groups); i++) {
+    g_auto (Rig) rig = { .order = NULL };
+    g_autofree char *flag = g_strdup_printf ("--microbatch-group-size-per-virtual-pipeline-stage %u", groups[i][1]);
 
-      begin (&rig, "interleaved", 4, 2, groups[i][0]);
-      g_autofree char *text = write_launch (&rig, "megatron");
-      assert_line (text, "--num-layers-per-virtual-pipeline-stage 2", TRUE);
-      if (groups[i][1] > 0)
-        assert_line (text, flag, TRUE);
-      else
-        g_assert_null (strstr (text, "group-size"));
-    }
+    begin (&rig, "interleaved", 4, 2, groups[i][0]);
+    g_autofree char *text = write_launch (&rig, "megatron");
+    assert_line (text, "--num-layers-per-virtual-pipeline-stage 2", TRUE);
+    if (groups[i][1] > 0)
+      assert_line (text, flag, TRUE);
+    else
+      g_assert_null (strstr (text, "group-size"));
+  }
 }
 
-static void
-test_megatron (void)
+static void test_megatron (void)
 {
   g_auto (Rig) single = { .order = NULL }, experts = { .order = NULL }, biased = { .order = NULL };
 
@@ -573,11 +515,9 @@ test_megatron (void)
 }
 
 /* Nodes of the cluster's 8 GPUs, or what there is of one. */
-static void
-test_nodes (void)
+static void test_nodes (void)
 {
-  static const struct
-  {
+  static const struct {
     guint p, t, d;
     const char *head;
   } cases[] = {
@@ -589,26 +529,24 @@ test_nodes (void)
     { 8, 1, 2, "16 GPUs, 8 pipeline x 1 tensor x 2 data parallel\n# launch: torchrun --nnodes 2 --nproc-per-node 8 " },
   };
 
-  for (guint i = 0; i < G_N_ELEMENTS (cases); i++)
-    {
-      g_auto (Rig) rig = { .order = NULL };
-      g_autofree char *head = g_strconcat ("# Megatron-LM: ", cases[i].head, NULL);
+  for (guint i = 0; i < G_N_ELEMENTS (cases); i++) {
+    g_auto (Rig) rig = { .order = NULL };
+    g_autofree char *head = g_strconcat ("# Megatron-LM: ", cases[i].head, NULL);
 
-      begin (&rig, "1f1b", cases[i].p, 1, 8);
-      rig.setting->cluster = g_strdup ("h100-80gb");
-      rig.setting->n_tensor = cases[i].t;
-      rig.setting->n_replicas = cases[i].d;
-      rig.setting->replicas_adjacent = TRUE;
-      g_autofree char *text = write_launch (&rig, "megatron");
-      if (!g_str_has_prefix (text, head))
-        g_error ("'%s' does not begin\n%s", head, text);
-    }
+    begin (&rig, "1f1b", cases[i].p, 1, 8);
+    rig.setting->cluster = g_strdup ("h100-80gb");
+    rig.setting->n_tensor = cases[i].t;
+    rig.setting->n_replicas = cases[i].d;
+    rig.setting->replicas_adjacent = TRUE;
+    g_autofree char *text = write_launch (&rig, "megatron");
+    if (!g_str_has_prefix (text, head))
+      g_error ("'%s' does not begin\n%s", head, text);
+  }
 }
 
 /* Whole launches of the small model: 16 layers on 4 devices, microbatches of 2 sequences, 8 of them for each of 2
  * replicas, which is 32 sequences a step. */
-static void
-test_whole (void)
+static void test_whole (void)
 {
   static const char *const frameworks[] = { "megatron", "torchtitan", "torchtitan-0.2", "deepspeed" };
   static const char *const lines[][24]
@@ -654,26 +592,24 @@ test_whole (void)
             "  \"gradient_accumulation_steps\": 8,", "  \"bf16\": { \"enabled\": true },",
             "  \"zero_optimization\": { \"stage\": 1 }", NULL } };
 
-  for (guint i = 0; i < G_N_ELEMENTS (frameworks); i++)
-    {
-      g_auto (Rig) rig = { .order = NULL };
+  for (guint i = 0; i < G_N_ELEMENTS (frameworks); i++) {
+    g_auto (Rig) rig = { .order = NULL };
 
-      begin (&rig, "1f1b", 4, 1, 8);
-      rig.setting->cluster = g_strdup ("h100-80gb");
-      rig.setting->n_replicas = 2;
-      rig.setting->zero = 1;
-      rig.model.microbatch_size = 2;
-      rig.setting->reduce = PS_REDUCE_OVERLAPPED;
-      g_autofree char *text = write_launch (&rig, frameworks[i]);
-      for (guint k = 0; lines[i][k] != NULL; k++)
-        assert_line (text, lines[i][k], TRUE);
-    }
+    begin (&rig, "1f1b", 4, 1, 8);
+    rig.setting->cluster = g_strdup ("h100-80gb");
+    rig.setting->n_replicas = 2;
+    rig.setting->zero = 1;
+    rig.model.microbatch_size = 2;
+    rig.setting->reduce = PS_REDUCE_OVERLAPPED;
+    g_autofree char *text = write_launch (&rig, frameworks[i]);
+    for (guint k = 0; lines[i][k] != NULL; k++)
+      assert_line (text, lines[i][k], TRUE);
+  }
 }
 
 /* Stages that are uneven: boundaries among embedding, layers and head. Selective recomputation of all kinds; a deferred
  * head whose stage has layers, or has none. */
-static void
-test_uneven (void)
+static void test_uneven (void)
 {
   g_auto (Rig) deepspeed = { .order = NULL }, full = { .order = NULL }, defer = { .order = NULL };
   g_auto (Rig) alone = { .order = NULL }, shared = { .order = NULL }, half = { .order = NULL };
@@ -733,11 +669,9 @@ test_uneven (void)
 }
 
 /* A CSV where the class refuses the run or has other groups; the name of 1F1B where interleaved has one chunk. */
-static void
-test_torchtitan (void)
+static void test_torchtitan (void)
 {
-  static const struct
-  {
+  static const struct {
     const char *schedule;
     guint v, m, group, defer;
     const char *name, *convert;
@@ -752,31 +686,29 @@ test_torchtitan (void)
     { "1f1b", 1, 8, 0, 2, "PipelineScheduleSingle", "1f1b -p 4 -m 8 -v 1 --defer-head 2" },
   };
 
-  for (guint i = 0; i < G_N_ELEMENTS (cases); i++)
-    {
-      g_auto (Rig) rig = { .order = NULL };
-      g_autofree char *name = g_strconcat ("--parallelism.pipeline_parallel_schedule ", cases[i].name, NULL);
+  for (guint i = 0; i < G_N_ELEMENTS (cases); i++) {
+    g_auto (Rig) rig = { .order = NULL };
+    g_autofree char *name = g_strconcat ("--parallelism.pipeline_parallel_schedule ", cases[i].name, NULL);
 
-      begin (&rig, cases[i].schedule, 4, cases[i].v, cases[i].m);
-      rig.setting->group_size = cases[i].group;
-      rig.setting->defer_head = cases[i].defer;
-      rig.setting->microbatch_size = 3;
-      g_autofree char *text = write_launch (&rig, "torchtitan");
-      g_autofree char *convert
-          = g_strdup_printf ("# pipesim schedule convert %s --to torch-compute -o schedule.csv", cases[i].convert);
-      assert_line (text, name, TRUE);
-      assert_line (text, "--training.disable_cuda_graphs", TRUE);
-      g_assert_true (g_str_has_suffix (text, "\nactivation_checkpoint:none\n"));
-      if (cases[i].convert != NULL)
-        assert_line (text, convert, TRUE);
-      else
-        g_assert_null (strstr (text, "convert"));
-    }
+    begin (&rig, cases[i].schedule, 4, cases[i].v, cases[i].m);
+    rig.setting->group_size = cases[i].group;
+    rig.setting->defer_head = cases[i].defer;
+    rig.setting->microbatch_size = 3;
+    g_autofree char *text = write_launch (&rig, "torchtitan");
+    g_autofree char *convert
+        = g_strdup_printf ("# pipesim schedule convert %s --to torch-compute -o schedule.csv", cases[i].convert);
+    assert_line (text, name, TRUE);
+    assert_line (text, "--training.disable_cuda_graphs", TRUE);
+    g_assert_true (g_str_has_suffix (text, "\nactivation_checkpoint:none\n"));
+    if (cases[i].convert != NULL)
+      assert_line (text, convert, TRUE);
+    else
+      g_assert_null (strstr (text, "convert"));
+  }
 }
 
 /* Without a model only the schedule counts. */
-static void
-test_lint (void)
+static void test_lint (void)
 {
   g_autoptr (PsSetting) setting = ps_setting_new ();
   g_autoptr (GPtrArray) findings = g_ptr_array_new_with_free_func (g_free);
@@ -797,8 +729,7 @@ test_lint (void)
   g_assert_true (g_str_has_prefix (refusal, "schedule 'interleaved' is not available there; 1f1b"));
 }
 
-static void
-test_imply (void)
+static void test_imply (void)
 {
   PsFramework framework = PS_FRAMEWORK_NONE;
   g_autoptr (GError) error = NULL;
@@ -811,8 +742,7 @@ test_imply (void)
 }
 
 /* What does not fit is refused with the bytes that are missing; it is printed all the same where that is asked for. */
-static void
-test_memory (void)
+static void test_memory (void)
 {
   g_autoptr (PsSetting) setting = ps_setting_new ();
   PsLaunchChoice choice = { .to = (char *)"megatron" };
@@ -833,8 +763,7 @@ test_memory (void)
   g_assert_nonnull (strstr (text, "\n# Megatron-LM: 2 GPUs"));
 }
 
-int
-main (int argc, char **argv)
+int main (int argc, char **argv)
 {
   g_test_init (&argc, &argv, NULL);
   g_test_add_func ("/launch/refusals", test_refusals);

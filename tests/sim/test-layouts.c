@@ -12,8 +12,7 @@
   "[cluster]\nnodes = 1\ndevices_per_node = 4\nmemory = 4GiB\npeak_flops = 1e12\nefficiency = 0.5\n"                   \
   "link_latency = 20us\nlink_bandwidth = 5GB/s\n"
 
-static char *
-write_cluster (const char *name, const char *text)
+static char *write_cluster (const char *name, const char *text)
 {
   char *path = g_build_filename (folder, name, NULL);
 
@@ -21,20 +20,17 @@ write_cluster (const char *name, const char *text)
   return path;
 }
 
-static char *
-cluster_file (void)
+static char *cluster_file (void)
 {
   return write_cluster ("c.ini", CLUSTER);
 }
 
-static PsLayouts *
-find (const PsLayoutQuestion *question)
+static PsLayouts *find (const PsLayoutQuestion *question)
 {
   return fine (ps_layouts_find (question, &error));
 }
 
-static const PsLayout *
-at (const PsLayouts *layouts, guint i)
+static const PsLayout *at (const PsLayouts *layouts, guint i)
 {
   g_assert_cmpuint (i, <, layouts->best->len);
   return &g_array_index (layouts->best, PsLayout, i);
@@ -43,8 +39,7 @@ at (const PsLayouts *layouts, guint i)
 /* tiny-gpt: 8 layers, h 192, s 128, V 512, f = 4h, k = a. A layer's F + B + W of a sequence is s h (72 h + 12 s), the
  * head's 6 s h V:
  *   8 * 128 * 192 * (13824 + 1536) + 6 * 128 * 192 * 512 = 3019898880 + 75497472 = 3095396352 */
-static void
-test_flops (void)
+static void test_flops (void)
 {
   g_autoptr (PsModel) model = ps_model_load ("tiny-gpt", NULL);
 
@@ -53,8 +48,7 @@ test_flops (void)
 }
 
 /* More GPUs than one pipeline can have devices. */
-static void
-test_large (void)
+static void test_large (void)
 {
   char *schedules[] = { (char *)"1f1b", NULL };
   const PsLayoutQuestion question = { .model = "llama-3-405b",
@@ -75,8 +69,7 @@ test_large (void)
 
 /* 80 GB: a sixteenth is 5 GB, as much as driver and NCCL. 180 GB: 11.25 GB and 5 GB; 1.6 GB: twice a sixteenth. A plan
  * within so much memory less the reserve is the plan within the rest. */
-static void
-test_reserve (void)
+static void test_reserve (void)
 {
   const gint64 gb = 1000 * 1000 * 1000;
   g_autofree char *cluster = cluster_file ();
@@ -108,8 +101,7 @@ test_reserve (void)
 
 /* DeepSpeed runs 1f1b alone: its layouts come first, in order, and as many of the rest after them. One device has one
  * chunk, also where only interleaved is asked for, which Megatron-LM then runs as 1F1B. */
-static void
-test_runner (void)
+static void test_runner (void)
 {
   char *interleaved[] = { (char *)"interleaved", NULL };
   g_autofree char *cluster = cluster_file ();
@@ -118,16 +110,15 @@ test_runner (void)
   g_autoptr (PsLayouts) layouts = find (&question), single = NULL;
   guint n_run = 0;
 
-  for (guint i = 0; i < layouts->best->len; i++)
-    {
-      const PsLayout *layout = at (layouts, i);
+  for (guint i = 0; i < layouts->best->len; i++) {
+    const PsLayout *layout = at (layouts, i);
 
-      g_assert_true (layout->not_run == (i >= 3));
-      g_assert_true (layout->not_run || g_str_equal (layout->schedule, "1f1b")
-                     || (g_str_equal (layout->schedule, "interleaved") && layout->n_chunks == 1));
-      g_assert_true (i % 3 == 0 || at (layouts, i - 1)->step_ns <= layout->step_ns);
-      n_run += !layout->not_run;
-    }
+    g_assert_true (layout->not_run == (i >= 3));
+    g_assert_true (layout->not_run || g_str_equal (layout->schedule, "1f1b")
+                   || (g_str_equal (layout->schedule, "interleaved") && layout->n_chunks == 1));
+    g_assert_true (i % 3 == 0 || at (layouts, i - 1)->step_ns <= layout->step_ns);
+    n_run += !layout->not_run;
+  }
   g_assert_cmpuint (n_run, ==, 3);
   g_assert_cmpuint (layouts->best->len, ==, 6);
   question.runner = "megatron";
@@ -142,8 +133,7 @@ test_runner (void)
  * the rounding of single ops, the MFU is the efficiency, 4 * 128 tokens over the step are 20676 per second. With full
  * recomputation the layers' forwards, 4 * 8 * 128 * 192 * (24 h + 4 s) = 4 * 1006632960 more, do not count as useful.
  */
-static void
-test_one_gpu (void)
+static void test_one_gpu (void)
 {
   g_autofree char *cluster = cluster_file ();
   char *schedules[] = { "1f1b", NULL };
@@ -173,8 +163,7 @@ test_one_gpu (void)
 
 /* Numbers of chunks of interleaved on p devices: 1 on a device alone; else 2, its own, and others that are powers of
  * two, or that cut the layers, or these with embedding and loss, evenly. */
-static guint
-count_chunks (guint p, guint layers)
+static guint count_chunks (guint p, guint layers)
 {
   guint n = p > 1;
 
@@ -184,11 +173,9 @@ count_chunks (guint p, guint layers)
 }
 
 /* The settings of a space, counted by hand; none is predicted, as no weights fit. */
-static void
-test_space (void)
+static void test_space (void)
 {
-  static const struct
-  {
+  static const struct {
     guint n_gpus, per_node, layers, heads, sequence, experts;
     gint64 global_batch;
     gboolean flash;
@@ -199,67 +186,64 @@ test_space (void)
     { 128, 8, 126, 2, 16384, 96, 4, TRUE },
   };
 
-  for (guint i = 0; i < G_N_ELEMENTS (cases); i++)
-    {
-      const guint n = cases[i].n_gpus, sequence = cases[i].sequence, experts = cases[i].experts;
-      guint b = 1, expected = 0;
-      g_autofree char *cluster_text = g_strdup_printf (
-          "[cluster]\nnodes = 64\ndevices_per_node = %u\nmemory = 1KiB\npeak_flops = 1e12\nefficiency = 0.5\n"
-          "link_latency = 20us\nlink_bandwidth = 5GB/s\nnetwork_latency = 20us\nnetwork_bandwidth = 5GB/s\n",
-          cases[i].per_node);
-      g_autofree char *more
-          = experts ? g_strdup_printf ("experts = %u\nactive_experts = 1\nexpert_feed_forward = 64\n", experts)
-                    : g_strdup ("");
-      g_autofree char *model_text = g_strdup_printf (
-          "[model]\nlayers = %u\nhidden = 256\nheads = %u\nsequence = %u\nfeed_forward = 1024\nvocabulary = 512\n"
-          "microbatch_size = 1\nprecision = bf16\nmlp = swiglu\nflash_attention = %s\n%s",
-          cases[i].layers, cases[i].heads, sequence, cases[i].flash ? "true" : "false", more);
-      g_autofree char *cluster = write_cluster ("space.ini", cluster_text),
-                      *model = write_cluster ("model.ini", model_text);
-      char *schedules[] = { (char *)"1f1b", (char *)"interleaved", NULL };
-      PsLayoutQuestion question = { .model = model,
-                                    .cluster = cluster,
-                                    .n_gpus = n,
-                                    .global_batch = cases[i].global_batch,
-                                    .zero = 1,
-                                    .schedules = schedules,
-                                    .top = 1 };
-      g_autoptr (PsLayouts) layouts = find (&question);
+  for (guint i = 0; i < G_N_ELEMENTS (cases); i++) {
+    const guint n = cases[i].n_gpus, sequence = cases[i].sequence, experts = cases[i].experts;
+    guint b = 1, expected = 0;
+    g_autofree char *cluster_text = g_strdup_printf (
+        "[cluster]\nnodes = 64\ndevices_per_node = %u\nmemory = 1KiB\npeak_flops = 1e12\nefficiency = 0.5\n"
+        "link_latency = 20us\nlink_bandwidth = 5GB/s\nnetwork_latency = 20us\nnetwork_bandwidth = 5GB/s\n",
+        cases[i].per_node);
+    g_autofree char *more
+        = experts ? g_strdup_printf ("experts = %u\nactive_experts = 1\nexpert_feed_forward = 64\n", experts)
+                  : g_strdup ("");
+    g_autofree char *model_text = g_strdup_printf (
+        "[model]\nlayers = %u\nhidden = 256\nheads = %u\nsequence = %u\nfeed_forward = 1024\nvocabulary = 512\n"
+        "microbatch_size = 1\nprecision = bf16\nmlp = swiglu\nflash_attention = %s\n%s",
+        cases[i].layers, cases[i].heads, sequence, cases[i].flash ? "true" : "false", more);
+    g_autofree char *cluster = write_cluster ("space.ini", cluster_text),
+                    *model = write_cluster ("model.ini", model_text);
+    char *schedules[] = { (char *)"1f1b", (char *)"interleaved", NULL };
+    PsLayoutQuestion question = { .model = model,
+                                  .cluster = cluster,
+                                  .n_gpus = n,
+                                  .global_batch = cases[i].global_batch,
+                                  .zero = 1,
+                                  .schedules = schedules,
+                                  .top = 1 };
+    g_autoptr (PsLayouts) layouts = find (&question);
 
-      for (; b < 5 && 1 << b <= cases[i].global_batch; b++) /* 1, 2, 4, 8, 16 */
-        ;
-      for (guint p = 1; p <= MIN (n, cases[i].layers + 2); p++)
-        for (guint t = 1; t <= 8; t *= 2)
-          for (guint c = 1; c == 1 || c <= sequence / 4096; c *= 2)
-            for (guint e = 4; e <= 64; e *= 2) /* 4 stands for 1 */
-              {
-                gboolean fits = n % (p * t * c) == 0 && cases[i].per_node % t == 0 && cases[i].heads % t == 0
-                                && sequence % t == 0 && sequence % c == 0;
-                gboolean shares = e == 4 || (e <= experts && experts % e == 0 && n / p % e == 0);
+    for (; b < 5 && 1 << b <= cases[i].global_batch; b++) /* 1, 2, 4, 8, 16 */
+      ;
+    for (guint p = 1; p <= MIN (n, cases[i].layers + 2); p++)
+      for (guint t = 1; t <= 8; t *= 2)
+        for (guint c = 1; c == 1 || c <= sequence / 4096; c *= 2)
+          for (guint e = 4; e <= 64; e *= 2) /* 4 stands for 1 */
+          {
+            gboolean fits = n % (p * t * c) == 0 && cases[i].per_node % t == 0 && cases[i].heads % t == 0
+                            && sequence % t == 0 && sequence % c == 0;
+            gboolean shares = e == 4 || (e <= experts && experts % e == 0 && n / p % e == 0);
 
-                if (fits && shares)
-                  expected += b * (cases[i].flash ? 2 : 3) * (1 + count_chunks (p, cases[i].layers));
-              }
-      g_test_message ("%u: %u settings", i, expected);
-      g_assert_cmpuint (layouts->n_settings, ==, expected);
-      g_assert_cmpuint (layouts->n_hopeless + layouts->n_impossible, ==, expected);
-      g_assert_cmpuint (layouts->best->len, ==, 0);
-    }
+            if (fits && shares)
+              expected += b * (cases[i].flash ? 2 : 3) * (1 + count_chunks (p, cases[i].layers));
+          }
+    g_test_message ("%u: %u settings", i, expected);
+    g_assert_cmpuint (layouts->n_settings, ==, expected);
+    g_assert_cmpuint (layouts->n_hopeless + layouts->n_impossible, ==, expected);
+    g_assert_cmpuint (layouts->best->len, ==, 0);
+  }
 }
 
-static void
-check_same (const PsLayouts *a, const PsLayouts *b)
+static void check_same (const PsLayouts *a, const PsLayouts *b)
 {
   g_assert_cmpuint (a->best->len, ==, b->best->len);
-  for (guint i = 0; i < a->best->len; i++)
-    {
-      const PsLayout *x = at (a, i), *y = at (b, i);
+  for (guint i = 0; i < a->best->len; i++) {
+    const PsLayout *x = at (a, i), *y = at (b, i);
 
-      g_assert_cmpstr (x->schedule, ==, y->schedule);
-      g_assert_cmpint (x->step_ns, ==, y->step_ns);
-      g_assert_true (x->n_devices == y->n_devices && x->n_tensor == y->n_tensor && x->n_chunks == y->n_chunks
-                     && x->microbatch_size == y->microbatch_size && x->recompute == y->recompute);
-    }
+    g_assert_cmpstr (x->schedule, ==, y->schedule);
+    g_assert_cmpint (x->step_ns, ==, y->step_ns);
+    g_assert_true (x->n_devices == y->n_devices && x->n_tensor == y->n_tensor && x->n_chunks == y->n_chunks
+                   && x->microbatch_size == y->microbatch_size && x->recompute == y->recompute);
+  }
   g_assert_cmpuint (a->n_fit, ==, b->n_fit);
   g_assert_cmpuint (a->n_too_large, ==, b->n_too_large);
   g_assert_cmpuint (a->n_outrun, ==, b->n_outrun);
@@ -267,8 +251,7 @@ check_same (const PsLayouts *a, const PsLayouts *b)
 }
 
 /* Counts included: what is left out must not depend on who was faster. */
-static void
-test_threads (void)
+static void test_threads (void)
 {
   g_autofree char *cluster = cluster_file ();
   PsLayoutQuestion question = { .model = "tiny-gpt", .cluster = cluster, .n_gpus = 4, .global_batch = 16, .top = 12 };
@@ -278,29 +261,27 @@ test_threads (void)
   for (guint i = 0; i < one->best->len; i++) /* nobody cuts the model of a single device into chunks */
     g_assert_true (at (one, i)->n_devices > 1 || at (one, i)->n_chunks == 1);
   for (guint i = 1; i < one->best->len; i++) /* of equally fast ones first the one of fewer devices, ... */
-    {
-      const PsLayout *a = at (one, i - 1), *b = at (one, i);
-      const gint64 steps[][2] = { { a->step_ns, b->step_ns },     { a->n_devices, b->n_devices },
-                                  { a->n_tensor, b->n_tensor },   { a->microbatch_size, b->microbatch_size },
-                                  { a->recompute, b->recompute }, { 0, strcmp (b->schedule, a->schedule) },
-                                  { a->n_chunks, b->n_chunks } };
-      guint k = 0;
+  {
+    const PsLayout *a = at (one, i - 1), *b = at (one, i);
+    const gint64 steps[][2] = { { a->step_ns, b->step_ns },     { a->n_devices, b->n_devices },
+                                { a->n_tensor, b->n_tensor },   { a->microbatch_size, b->microbatch_size },
+                                { a->recompute, b->recompute }, { 0, strcmp (b->schedule, a->schedule) },
+                                { a->n_chunks, b->n_chunks } };
+    guint k = 0;
 
-      while (k < G_N_ELEMENTS (steps) && steps[k][0] == steps[k][1])
-        k++;
-      g_assert_true (k < G_N_ELEMENTS (steps) && steps[k][0] < steps[k][1]);
-    }
-  for (guint jobs = 2; jobs <= 5; jobs += 3)
-    {
-      question.n_jobs = jobs;
-      g_autoptr (PsLayouts) several = find (&question);
-      check_same (one, several);
-    }
+    while (k < G_N_ELEMENTS (steps) && steps[k][0] == steps[k][1])
+      k++;
+    g_assert_true (k < G_N_ELEMENTS (steps) && steps[k][0] < steps[k][1]);
+  }
+  for (guint jobs = 2; jobs <= 5; jobs += 3) {
+    question.n_jobs = jobs;
+    g_autoptr (PsLayouts) several = find (&question);
+    check_same (one, several);
+  }
 }
 
 /* Both bounds do save something here. */
-static void
-test_bounds (void)
+static void test_bounds (void)
 {
   g_autofree char *cluster = cluster_file ();
   PsLayoutQuestion question = { .model = "tiny-gpt", .cluster = cluster, .n_gpus = 4, .global_batch = 16, .top = 3 };
@@ -314,8 +295,7 @@ test_bounds (void)
   g_assert_cmpuint (tight->n_hopeless, >, 0);
 }
 
-static void
-test_command (void)
+static void test_command (void)
 {
   PsLayoutQuestion question = { .model = "a b.ini", .cluster = "c.ini" };
   PsLayouts layouts = { .memory_limit = 1024 };
@@ -351,8 +331,7 @@ test_command (void)
 
 /* Measured: tiny-gpt's own microbatches of 2 sequences, so that m = 4, and F and BW, 10 and 30 us, of one device with
  * all layers: 4 * 40 us and O, 5 us, which the iteration holds too. */
-static void
-test_measured (void)
+static void test_measured (void)
 {
   g_autofree char *cluster = cluster_file (), *path = path_of ("costs.db");
   char *schedules[] = { "1f1b", NULL };
@@ -378,8 +357,7 @@ test_measured (void)
   g_unlink (cluster);
 }
 
-static void
-check_refused (const PsLayoutQuestion *question, const char *wanted)
+static void check_refused (const PsLayoutQuestion *question, const char *wanted)
 {
   g_autoptr (GError) error = NULL;
   g_autoptr (PsLayouts) layouts = ps_layouts_find (question, &error);
@@ -391,8 +369,7 @@ check_refused (const PsLayoutQuestion *question, const char *wanted)
 }
 
 /* Measured with all layers on one device, in microbatches of b sequences. */
-static void
-store_model (PsCostDb *db, const char *name, const char *model_name, guint b, gint64 bw_ns)
+static void store_model (PsCostDb *db, const char *name, const char *model_name, guint b, gint64 bw_ns)
 {
   g_autoptr (PsProfile) profile = new_profile (name);
   g_autoptr (PsModel) model = ps_model_load (model_name, NULL);
@@ -413,8 +390,7 @@ store_model (PsCostDb *db, const char *name, const char *model_name, guint b, gi
 
 /* Two profiles of tiny-gpt: 8 microbatches of one sequence take 8 * (10 + 40) us and O, 10 us; 2 of four take
  * 2 * (10 + 120) us and O. Beside another model in the database it has to be said which is meant. */
-static void
-test_profiles (void)
+static void test_profiles (void)
 {
   g_autofree char *cluster = cluster_file (), *path = path_of ("several.db"), *command = NULL;
   char *schedules[] = { "1f1b", NULL };
@@ -444,8 +420,7 @@ test_profiles (void)
   check_refused (&question, "holds no profile of model 'gpt-6.2b'");
 }
 
-static void
-test_errors (void)
+static void test_errors (void)
 {
   char *wrong[] = { "1f2b", NULL };
 
@@ -478,14 +453,12 @@ test_errors (void)
 
 /* Against everything, one at a time */
 
-typedef struct
-{
+typedef struct {
   guint p, t, b, v; /* v 0: the family's own */
   PsRecompute recompute;
 } Choice;
 
-static void
-try_one (const PsLayoutQuestion *question, const PsFamily *family, const Choice *choice, GArray *times)
+static void try_one (const PsLayoutQuestion *question, const PsFamily *family, const Choice *choice, GArray *times)
 {
   g_autoptr (PsSetting) setting = ps_setting_new ();
   guint d = question->n_gpus / (choice->p * choice->t);
@@ -510,8 +483,7 @@ try_one (const PsLayoutQuestion *question, const PsFamily *family, const Choice 
     g_array_append_val (times, prediction->metrics.iteration_ns);
 }
 
-static void
-try_families (const PsLayoutQuestion *question, Choice choice, GArray *times)
+static void try_families (const PsLayoutQuestion *question, Choice choice, GArray *times)
 {
   guint n;
   const PsFamily *const *families = ps_family_table (&n);
@@ -525,8 +497,7 @@ try_families (const PsLayoutQuestion *question, Choice choice, GArray *times)
 /* A single device runs schedules of one chunk. tiny-gpt has 8 layers, so that no other number of chunks than 1, 2, 4
  * and 8 cuts them evenly; 5 chunks of 2 devices cut these with embedding and loss. It has 6 heads: 4 GPUs cannot share
  * them. */
-static GArray *
-try_all (const PsLayoutQuestion *question)
+static GArray *try_all (const PsLayoutQuestion *question)
 {
   static const guint chunks[] = { 0, 1, 2, 4, 5, 8 };
   GArray *times = g_array_new (FALSE, FALSE, sizeof (gint64));
@@ -541,133 +512,116 @@ try_all (const PsLayoutQuestion *question)
   return times;
 }
 
-static void
-check_against_all (const PsLayoutQuestion *question)
+static void check_against_all (const PsLayoutQuestion *question)
 {
   g_autoptr (PsLayouts) layouts = find (question);
   g_autoptr (GArray) times = try_all (question);
 
   g_assert_cmpuint (layouts->best->len, ==, MIN (times->len, question->top));
-  for (guint i = 0; i < layouts->best->len; i++)
-    {
-      g_assert_cmpint (at (layouts, i)->step_ns, ==, g_array_index (times, gint64, i));
-      g_assert_cmpint (at (layouts, i)->peak_memory_bytes, <=, question->memory_limit);
-      g_assert_cmpuint (at (layouts, i)->n_devices * at (layouts, i)->n_tensor * at (layouts, i)->n_replicas, ==,
-                        question->n_gpus);
-    }
+  for (guint i = 0; i < layouts->best->len; i++) {
+    g_assert_cmpint (at (layouts, i)->step_ns, ==, g_array_index (times, gint64, i));
+    g_assert_cmpint (at (layouts, i)->peak_memory_bytes, <=, question->memory_limit);
+    g_assert_cmpuint (at (layouts, i)->n_devices * at (layouts, i)->n_tensor * at (layouts, i)->n_replicas, ==,
+                      question->n_gpus);
+  }
   g_assert_cmpuint (layouts->n_settings, ==,
                     layouts->n_fit + layouts->n_too_large + layouts->n_hopeless + layouts->n_outrun
                         + layouts->n_impossible);
   g_assert_cmpuint (layouts->n_fit, <=, times->len);
 }
 
-static void
-test_everything (void)
+static void test_everything (void)
 {
   g_autofree char *cluster = cluster_file ();
   PsLayoutQuestion question = { .model = "tiny-gpt", .cluster = cluster, .n_gpus = 4, .global_batch = 8, .top = 12 };
-  const struct
-  {
+  const struct {
     gint64 memory_limit;
     gboolean zero;
     guint tensor;
   } cases[] = { { 22 << 20, TRUE, 2 },  { 22 << 20, TRUE, 0 }, { (gint64)4 << 30, TRUE, 0 },
                 { 40 << 20, FALSE, 0 }, { 40 << 20, TRUE, 0 }, { 1 << 20, TRUE, 0 } /* nothing fits */ };
 
-  for (guint i = 0; i < n_cases (G_N_ELEMENTS (cases)); i++)
-    {
-      question.memory_limit = cases[i].memory_limit;
-      question.zero = cases[i].zero;
-      question.tensor = cases[i].tensor;
-      check_against_all (&question);
-    }
+  for (guint i = 0; i < n_cases (G_N_ELEMENTS (cases)); i++) {
+    question.memory_limit = cases[i].memory_limit;
+    question.zero = cases[i].zero;
+    question.tensor = cases[i].tensor;
+    check_against_all (&question);
+  }
 }
 
 /* Folded by hand from all settings in their order: the first of each layout, and the schedules near it. */
-static void
-check_folded (const PsLayouts *every, const PsLayouts *folded)
+static void check_folded (const PsLayouts *every, const PsLayouts *folded)
 {
   g_autoptr (GPtrArray) rows = g_ptr_array_new (), near = g_ptr_array_new_with_free_func (g_free);
 
-  for (guint i = 0; i < every->best->len; i++)
-    {
-      const PsLayout *one = at (every, i), *row = NULL;
-      guint k = 0;
+  for (guint i = 0; i < every->best->len; i++) {
+    const PsLayout *one = at (every, i), *row = NULL;
+    guint k = 0;
 
-      for (; k < rows->len && row == NULL; k++)
-        {
-          const PsLayout *other = rows->pdata[k];
+    for (; k < rows->len && row == NULL; k++) {
+      const PsLayout *other = rows->pdata[k];
 
-          if (one->n_devices == other->n_devices && one->n_tensor == other->n_tensor
-              && one->n_replicas == other->n_replicas)
-            row = other;
-        }
-      if (row == NULL)
-        {
-          g_ptr_array_add (rows, (gpointer)one);
-          g_ptr_array_add (near, g_strconcat (one->schedule, ", ", NULL));
-        }
-      else if ((one->n_devices > 1 || g_str_equal (one->schedule, "1f1b"))
-               && one->step_ns <= row->step_ns + row->step_ns / 100)
-        {
-          g_autofree char *before = near->pdata[k - 1], *name = g_strconcat (one->schedule, ", ", NULL);
-          g_autofree char *padded = g_strconcat (", ", before, NULL), *wanted = g_strconcat (", ", name, NULL);
-
-          near->pdata[k - 1] = g_strconcat (before, strstr (padded, wanted) == NULL ? name : "", NULL);
-        }
+      if (one->n_devices == other->n_devices && one->n_tensor == other->n_tensor
+          && one->n_replicas == other->n_replicas)
+        row = other;
     }
-  for (guint i = 0; i < folded->best->len; i++)
-    {
-      const PsLayout *row = at (folded, i), *wanted = rows->pdata[i];
-      g_autofree char *names = g_strjoin (", ", row->schedule, row->near, NULL);
-      g_autofree char *all = g_strconcat (names, ", ", NULL);
+    if (row == NULL) {
+      g_ptr_array_add (rows, (gpointer)one);
+      g_ptr_array_add (near, g_strconcat (one->schedule, ", ", NULL));
+    } else if ((one->n_devices > 1 || g_str_equal (one->schedule, "1f1b"))
+               && one->step_ns <= row->step_ns + row->step_ns / 100) {
+      g_autofree char *before = near->pdata[k - 1], *name = g_strconcat (one->schedule, ", ", NULL);
+      g_autofree char *padded = g_strconcat (", ", before, NULL), *wanted = g_strconcat (", ", name, NULL);
 
-      g_assert_cmpint (row->step_ns, ==, wanted->step_ns);
-      g_assert_cmpuint (row->n_devices, ==, wanted->n_devices);
-      g_assert_cmpstr (all, ==, near->pdata[i]);
+      near->pdata[k - 1] = g_strconcat (before, strstr (padded, wanted) == NULL ? name : "", NULL);
     }
+  }
+  for (guint i = 0; i < folded->best->len; i++) {
+    const PsLayout *row = at (folded, i), *wanted = rows->pdata[i];
+    g_autofree char *names = g_strjoin (", ", row->schedule, row->near, NULL);
+    g_autofree char *all = g_strconcat (names, ", ", NULL);
+
+    g_assert_cmpint (row->step_ns, ==, wanted->step_ns);
+    g_assert_cmpuint (row->n_devices, ==, wanted->n_devices);
+    g_assert_cmpstr (all, ==, near->pdata[i]);
+  }
   g_assert_cmpuint (folded->best->len, ==, MIN (rows->len, 3));
 }
 
-static void
-test_fold (void)
+static void test_fold (void)
 {
   g_autofree char *cluster = cluster_file ();
   PsLayoutQuestion question = { .model = "tiny-gpt", .cluster = cluster, .n_gpus = 4, .global_batch = 16 };
   const gint64 limits[] = { (gint64)4 << 30, 40 << 20, 22 << 20 };
 
-  for (guint i = 0; i < G_N_ELEMENTS (limits); i++)
-    {
-      g_autoptr (PsLayouts) every = NULL, folded = NULL;
+  for (guint i = 0; i < G_N_ELEMENTS (limits); i++) {
+    g_autoptr (PsLayouts) every = NULL, folded = NULL;
 
-      question.memory_limit = limits[i];
-      question.top = 5000;
-      question.fold = FALSE;
-      every = find (&question);
-      question.top = 3;
-      question.fold = TRUE;
-      folded = find (&question);
-      check_folded (every, folded);
-    }
+    question.memory_limit = limits[i];
+    question.top = 5000;
+    question.fold = FALSE;
+    every = find (&question);
+    question.top = 3;
+    question.fold = TRUE;
+    folded = find (&question);
+    check_folded (every, folded);
+  }
 }
 
 /* Where bytes take time O does, too, and less of it in more replicas with --zero 1. */
-static void
-test_memory_bandwidth (void)
+static void test_memory_bandwidth (void)
 {
   g_autofree char *cluster = write_cluster ("memory.ini", CLUSTER "memory_bandwidth = 10GB/s\n");
   PsLayoutQuestion question = { .model = "tiny-gpt", .cluster = cluster, .n_gpus = 4, .global_batch = 8, .top = 12 };
 
-  for (guint i = 0; i < n_cases (2); i++)
-    {
-      question.memory_limit = i == 0 ? 40 << 20 : (gint64)4 << 30;
-      question.zero = i == 0;
-      check_against_all (&question);
-    }
+  for (guint i = 0; i < n_cases (2); i++) {
+    question.memory_limit = i == 0 ? 40 << 20 : (gint64)4 << 30;
+    question.zero = i == 0;
+    check_against_all (&question);
+  }
 }
 
-int
-main (int argc, char **argv)
+int main (int argc, char **argv)
 {
   g_test_init (&argc, &argv, NULL);
   g_test_add_func ("/layouts/flops", test_flops);

@@ -17,8 +17,7 @@ static guint seed, n_failed;
 static double share = 1; /* of every row's checks */
 static GString *summary;
 
-PsSetting *
-meta_setting (const char *line)
+PsSetting *meta_setting (const char *line)
 {
   g_autofree char *whole = g_strconcat ("pipesim ", line, NULL);
   g_auto (GStrv) argv = g_strsplit (whole, " ", -1);
@@ -32,8 +31,7 @@ meta_setting (const char *line)
   return setting;
 }
 
-MetaRun *
-meta_run (const char *schedule, const char *line)
+MetaRun *meta_run (const char *schedule, const char *line)
 {
   MetaRun *run = g_new0 (MetaRun, 1);
 
@@ -44,16 +42,14 @@ meta_run (const char *schedule, const char *line)
   return run;
 }
 
-MetaRun *
-meta_run_draw (const MetaDraw *draw, const char *extra)
+MetaRun *meta_run_draw (const MetaDraw *draw, const char *extra)
 {
   g_autofree char *line = meta_line (draw, extra);
 
   return meta_run (draw->schedule, line);
 }
 
-void
-meta_run_free (MetaRun *run)
+void meta_run_free (MetaRun *run)
 {
   g_free (run->schedule);
   g_free (run->line);
@@ -63,8 +59,7 @@ meta_run_free (MetaRun *run)
   g_free (run);
 }
 
-char *
-meta_write_file (MetaProperty *property, const char *suffix, const char *text)
+char *meta_write_file (MetaProperty *property, const char *suffix, const char *text)
 {
   g_autofree char *name = g_strdup_printf ("%s-%u-%s", property->name, property->n_cases, suffix);
   char *path = g_build_filename (folder, name, NULL);
@@ -74,9 +69,8 @@ meta_write_file (MetaProperty *property, const char *suffix, const char *text)
   return path;
 }
 
-void
-meta_expect_lines (MetaProperty *property, const char *what, gint64 left, const char *relation, gint64 right,
-                   const char *a, const char *b)
+void meta_expect_lines (MetaProperty *property, const char *what, gint64 left, const char *relation, gint64 right,
+                        const char *a, const char *b)
 {
   gboolean holds = *relation == '<' ? left <= right : left == right;
 
@@ -89,29 +83,26 @@ meta_expect_lines (MetaProperty *property, const char *what, gint64 left, const 
                     relation, right, a, b != NULL ? "\n  " : "", b != NULL ? b : "");
 }
 
-static char *
-command (const MetaRun *run)
+static char *command (const MetaRun *run)
 {
   return run != NULL ? g_strdup_printf ("pipesim predict -s %s %s", run->schedule, run->line) : NULL;
 }
 
-void
-meta_expect (MetaProperty *property, const char *what, gint64 left, const char *relation, gint64 right,
-             const MetaRun *a, const MetaRun *b)
+void meta_expect (MetaProperty *property, const char *what, gint64 left, const char *relation, gint64 right,
+                  const MetaRun *a, const MetaRun *b)
 {
   g_autofree char *first = command (a), *second = command (b);
 
   meta_expect_lines (property, what, left, relation, right, first, second);
 }
 
-void
-meta_expect_true (MetaProperty *property, const char *what, gboolean holds, const MetaRun *a, const MetaRun *b)
+void meta_expect_true (MetaProperty *property, const char *what, gboolean holds, const MetaRun *a, const MetaRun *b)
 {
   meta_expect (property, what, holds, "==", TRUE, a, b);
 }
 
-void
-meta_expect_scaled (MetaProperty *property, const MetaRun *a, const MetaRun *b, gint64 time_factor, gint64 size_factor)
+void meta_expect_scaled (MetaProperty *property, const MetaRun *a, const MetaRun *b, gint64 time_factor,
+                         gint64 size_factor)
 {
   const PsMetrics *from, *to;
 
@@ -134,16 +125,14 @@ meta_expect_scaled (MetaProperty *property, const MetaRun *a, const MetaRun *b, 
 }
 
 /* Files of a case that failed stay for whoever repeats it. */
-static void
-drop_files (MetaProperty *property, gboolean keep)
+static void drop_files (MetaProperty *property, gboolean keep)
 {
   for (guint i = 0; i < property->files->len && !keep; i++)
     g_unlink (property->files->pdata[i]);
   g_ptr_array_set_size (property->files, 0);
 }
 
-static void
-test_property (gconstpointer data)
+static void test_property (gconstpointer data)
 {
   const MetaRow *row = data;
   MetaProperty property = { .name = row->name,
@@ -152,13 +141,12 @@ test_property (gconstpointer data)
   guint n = MAX (1, (guint)(row->n_checks * share));
 
   /* Most cases lead to checks; a property that finds hardly any case is broken. */
-  for (; property.n_checks < n && property.n_cases < 100 * n; property.n_cases++)
-    {
-      guint before = property.n_failed;
+  for (; property.n_checks < n && property.n_cases < 100 * n; property.n_cases++) {
+    guint before = property.n_failed;
 
-      row->draw_case (&property);
-      drop_files (&property, property.n_failed > before);
-    }
+    row->draw_case (&property);
+    drop_files (&property, property.n_failed > before);
+  }
   g_assert_cmpuint (property.n_checks, >=, n);
   g_string_append_printf (summary, "%s%s %u", summary->len ? ", " : "", row->name, property.n_checks);
   if (property.n_failed > 0)
@@ -168,8 +156,7 @@ test_property (gconstpointer data)
   g_rand_free (property.rand);
 }
 
-static guint
-number_from (const char *variable, guint otherwise)
+static guint number_from (const char *variable, guint otherwise)
 {
   const char *text = g_getenv (variable);
 
@@ -177,23 +164,20 @@ number_from (const char *variable, guint otherwise)
 }
 
 /* Returns how many checks the rows ask for. */
-static guint
-add_rows (const MetaRow *row)
+static guint add_rows (const MetaRow *row)
 {
   guint sum = 0;
 
-  for (; row->name != NULL; row++)
-    {
-      g_autofree char *path = g_strconcat ("/metamorphic/", row->name, NULL);
+  for (; row->name != NULL; row++) {
+    g_autofree char *path = g_strconcat ("/metamorphic/", row->name, NULL);
 
-      g_test_add_data_func (path, row, test_property);
-      sum += row->n_checks;
-    }
+    g_test_add_data_func (path, row, test_property);
+    sum += row->n_checks;
+  }
   return sum;
 }
 
-int
-main (int argc, char **argv)
+int main (int argc, char **argv)
 {
   const MetaRow *const tables[] = { meta_limits, meta_times, meta_engines, meta_figures, meta_formats, meta_settings };
   guint n = 0;

@@ -7,24 +7,21 @@
 #include <pipesim/model.h>
 #include <stdlib.h>
 
-static PsModel *
-shipped (const char *name)
+static PsModel *shipped (const char *name)
 {
   return fine (ps_model_load (name, &error));
 }
 
-static void
-test_shipped (void)
+static void test_shipped (void)
 {
   const char *const names[]
       = { "tiny-gpt", "gpt-1.5b", "gpt-6.2b", "gpt-14.6b", "gpt-28.3b", "llama-3-8b", "llama-3-70b" };
 
-  for (guint i = 0; i < G_N_ELEMENTS (names); i++)
-    {
-      g_autoptr (PsModel) model = shipped (names[i]);
+  for (guint i = 0; i < G_N_ELEMENTS (names); i++) {
+    g_autoptr (PsModel) model = shipped (names[i]);
 
-      g_assert_cmpstr (model->name, ==, names[i]);
-    }
+    g_assert_cmpstr (model->name, ==, names[i]);
+  }
   g_autoptr (PsModel) llama = shipped ("llama-3-8b");
   g_assert_cmpuint (llama->layers, ==, 32);
   g_assert_cmpuint (llama->kv_heads, ==, 8);
@@ -34,8 +31,7 @@ test_shipped (void)
   g_assert_true (llama->flash_attention);
 }
 
-static void
-test_defaults (void)
+static void test_defaults (void)
 {
   g_autoptr (PsModel) model = shipped ("gpt-6.2b");
 
@@ -46,27 +42,23 @@ test_defaults (void)
 
 /* The names of the paper's models, in 10^8 parameters. They count one vocabulary matrix, we count two (untied), so the
  * names lie between our total without any and our total. */
-static void
-test_names (void)
+static void test_names (void)
 {
-  const struct
-  {
+  const struct {
     const char *name;
     double billions;
   } rows[] = { { "gpt-1.5b", 1.5 }, { "gpt-6.2b", 6.2 }, { "gpt-14.6b", 14.6 }, { "gpt-28.3b", 28.3 } };
 
-  for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
-    {
-      g_autoptr (PsModel) model = shipped (rows[i].name);
-      double tied = (double)(ps_model_parameters (model) - (gint64)model->vocabulary * model->hidden);
+  for (guint i = 0; i < G_N_ELEMENTS (rows); i++) {
+    g_autoptr (PsModel) model = shipped (rows[i].name);
+    double tied = (double)(ps_model_parameters (model) - (gint64)model->vocabulary * model->hidden);
 
-      g_assert_cmpfloat_with_epsilon (tied / 1e9, rows[i].billions, 0.05);
-    }
+    g_assert_cmpfloat_with_epsilon (tied / 1e9, rows[i].billions, 0.05);
+  }
 }
 
 /* As published with the weights: 8,030,261,248 and 70,553,706,496 parameters. */
-static void
-test_llama_parameters (void)
+static void test_llama_parameters (void)
 {
   g_autoptr (PsModel) small = shipped ("llama-3-8b");
   g_autoptr (PsModel) large = shipped ("llama-3-70b");
@@ -78,8 +70,7 @@ test_llama_parameters (void)
 }
 
 /* gpt-6.2b: s = 1024, b = 3, h = 4096, a = 32, f = 4h, sbh = 12582912. */
-static void
-test_formulas (void)
+static void test_formulas (void)
 {
   g_autoptr (PsModel) model = shipped ("gpt-6.2b");
   PsStageShape layer = { .n_layers = 1 };
@@ -104,8 +95,7 @@ test_formulas (void)
   g_assert_cmpint (ps_model_layer_activation_bytes (model, 0), ==, 427819008);
 }
 
-static void
-test_head_and_embedding (void)
+static void test_head_and_embedding (void)
 {
   g_autoptr (PsModel) model = shipped ("gpt-6.2b");
   PsStageShape ends = { .embedding = TRUE }, head = { .head = TRUE };
@@ -127,8 +117,7 @@ test_head_and_embedding (void)
 }
 
 /* llama-3-8b: s = 8192, b = 1, h = 4096, c = hk/a = 1024, f = 14336, no dropout, flash attention. */
-static void
-test_llama_formulas (void)
+static void test_llama_formulas (void)
 {
   g_autoptr (PsModel) model = shipped ("llama-3-8b");
   PsStageShape layer = { .n_layers = 1 };
@@ -142,8 +131,7 @@ test_llama_formulas (void)
 }
 
 /* tiny-gpt is fp32: everything is twice what 2-byte elements take. s = 128, b = 2, h = 192, a = 6: sbh = 49152. */
-static void
-test_fp32 (void)
+static void test_fp32 (void)
 {
   g_autoptr (PsModel) model = shipped ("tiny-gpt");
 
@@ -154,8 +142,7 @@ test_fp32 (void)
 }
 
 /* A model in its own precision stays what it is, by name and by digest. */
-static void
-test_set_precision (void)
+static void test_set_precision (void)
 {
   g_autoptr (PsModel) model = shipped ("tiny-gpt");
   g_autofree char *own = ps_model_digest (model);
@@ -176,8 +163,7 @@ test_set_precision (void)
                    "spec.ini:3: 'fp12' is not one of fp32, fp16, bf16, fp8, fp4; did you mean fp32?");
 }
 
-static gint64
-recompute_flops (const PsModel *model, const PsStageShape *shape, PsRecompute recompute)
+static gint64 recompute_flops (const PsModel *model, const PsStageShape *shape, PsRecompute recompute)
 {
   PsWork work;
 
@@ -187,8 +173,7 @@ recompute_flops (const PsModel *model, const PsStageShape *shape, PsRecompute re
 
 /* gpt-6.2b: s = 1024, b = 3, h = 4096, a = 32: sbh = 12582912, 5as^2b = 503316480. Selective recomputation keeps 34sbh
  * of a layer, full 2sbh; a head's 4sbh + 4sbV stay either way. */
-static void
-test_recomputation (void)
+static void test_recomputation (void)
 {
   g_autoptr (PsModel) model = shipped ("gpt-6.2b");
   PsStageShape two = { .n_layers = 2 }, last = { .n_layers = 2, .head = TRUE };
@@ -212,8 +197,7 @@ test_recomputation (void)
 }
 
 /* Per parameter: fp32 4 + 4 + 8, mixed 2 + 2 + 12, with fp32 gradients 2 + 4 + 12. */
-static void
-test_state (void)
+static void test_state (void)
 {
   g_autoptr (PsModel) model = shipped ("gpt-6.2b");
   PsStageShape layer = { .n_layers = 1 };
@@ -239,42 +223,37 @@ test_state (void)
 }
 
 /* Whatever the cut, stages sum up to the model; B gives back no less than nothing. */
-static void
-test_split_sums (void)
+static void test_split_sums (void)
 {
   const char *const names[] = { "tiny-gpt", "gpt-28.3b", "llama-3-70b" };
 
-  for (guint i = 0; i < G_N_ELEMENTS (names); i++)
-    {
-      g_autoptr (PsModel) model = shipped (names[i]);
+  for (guint i = 0; i < G_N_ELEMENTS (names); i++) {
+    g_autoptr (PsModel) model = shipped (names[i]);
 
-      for (guint n = 1; n <= model->layers + 2; n++)
-        {
-          g_autofree PsStageShape *shapes = g_new (PsStageShape, n);
-          gint64 parameters = 0;
-          guint layers = 0;
+    for (guint n = 1; n <= model->layers + 2; n++) {
+      g_autofree PsStageShape *shapes = g_new (PsStageShape, n);
+      gint64 parameters = 0;
+      guint layers = 0;
 
-          g_assert_true (ps_model_split (model, n, shapes, NULL));
-          for (guint s = 0; s < n; s++)
-            {
-              g_assert_cmpuint (shapes[s].first_layer, ==, layers);
-              g_assert_cmpint (shapes[s].embedding, ==, s == 0);
-              g_assert_cmpint (shapes[s].head, ==, s == n - 1);
-              g_assert_true (n > model->layers || shapes[s].n_layers <= shapes[0].n_layers);
-              g_assert_cmpuint (shapes[s].n_layers + 1, >=, shapes[0].n_layers);
-              g_assert_cmpint (ps_model_stage_weight_activation_bytes (model, &shapes[s]), <=,
-                               ps_model_stage_activation_bytes (model, &shapes[s]));
-              layers += shapes[s].n_layers;
-              parameters += ps_model_stage_parameters (model, &shapes[s]);
-            }
-          g_assert_cmpuint (layers, ==, model->layers);
-          g_assert_cmpint (parameters, ==, ps_model_parameters (model));
-        }
+      g_assert_true (ps_model_split (model, n, shapes, NULL));
+      for (guint s = 0; s < n; s++) {
+        g_assert_cmpuint (shapes[s].first_layer, ==, layers);
+        g_assert_cmpint (shapes[s].embedding, ==, s == 0);
+        g_assert_cmpint (shapes[s].head, ==, s == n - 1);
+        g_assert_true (n > model->layers || shapes[s].n_layers <= shapes[0].n_layers);
+        g_assert_cmpuint (shapes[s].n_layers + 1, >=, shapes[0].n_layers);
+        g_assert_cmpint (ps_model_stage_weight_activation_bytes (model, &shapes[s]), <=,
+                         ps_model_stage_activation_bytes (model, &shapes[s]));
+        layers += shapes[s].n_layers;
+        parameters += ps_model_stage_parameters (model, &shapes[s]);
+      }
+      g_assert_cmpuint (layers, ==, model->layers);
+      g_assert_cmpint (parameters, ==, ps_model_parameters (model));
     }
+  }
 }
 
-static void
-test_split (void)
+static void test_split (void)
 {
   g_autoptr (PsModel) model = shipped ("gpt-1.5b");
   PsStageShape shapes[23];
@@ -294,8 +273,7 @@ test_split (void)
            "model 'gpt-1.5b': its 22 layers, embedding and loss cannot be cut into 25 stages (devices times chunks)");
 }
 
-static void
-test_round_trip (void)
+static void test_round_trip (void)
 {
   g_autoptr (PsModel) model = shipped ("llama-3-70b");
   g_autofree char *text = ps_model_to_text (model);
@@ -317,8 +295,7 @@ test_round_trip (void)
 }
 
 /* Measured profiles are found by the digest of their model: that of a model without later keys never changes. */
-static void
-test_digest (void)
+static void test_digest (void)
 {
   g_autoptr (PsModel) model = shipped ("llama-3-8b");
   g_autofree char *digest = ps_model_digest (model);
@@ -334,8 +311,7 @@ test_digest (void)
   "flash_attention=false\n"
 
 /* Loads `length` bytes as a file named m.ini and checks what is said; the path is left out of `message`. */
-static void
-assert_refused (const char *text, gsize length, const char *message)
+static void assert_refused (const char *text, gsize length, const char *message)
 {
   g_autofree char *path = path_of ("m.ini");
   g_autofree char *expected = g_strdup_printf ("%s:%s", path, message);
@@ -345,11 +321,9 @@ assert_refused (const char *text, gsize length, const char *message)
   g_unlink (path);
 }
 
-static void
-test_refused (void)
+static void test_refused (void)
 {
-  const struct
-  {
+  const struct {
     const char *text;
     const char *message;
   } rows[] = {
@@ -417,14 +391,12 @@ test_refused (void)
   assert_refused (long_text, 70000, " is too long, more than 64 KiB");
 }
 
-static void
-assert_not_loaded (const char *path, int code, const char *pattern)
+static void assert_not_loaded (const char *path, int code, const char *pattern)
 {
   refused (ps_model_load (path, &error), code, pattern);
 }
 
-static void
-test_not_found (void)
+static void test_not_found (void)
 {
   g_autofree char *missing = path_of ("missing.ini");
 
@@ -440,8 +412,7 @@ test_not_found (void)
 }
 
 /* A description that names itself keeps that name; otherwise the file does. */
-static void
-test_name (void)
+static void test_name (void)
 {
   const char *named = GOOD "name = my model\n";
   g_autoptr (PsModel) by_key = fine (ps_model_parse ("x/file.ini", named, strlen (named), &error));
@@ -455,11 +426,9 @@ test_name (void)
 
 /* Totals and active parameters as published with the weights, in billions. Multi-token prediction does not count. The
  * active ones of deepseek-v3 and gpt-oss-120b are published without the embedding. */
-static void
-test_published_parameters (void)
+static void test_published_parameters (void)
 {
-  const struct
-  {
+  const struct {
     const char *name;
     double total, active;
   } rows[] = { { "gpt-3-175b", 175.0, 175.0 },         { "bloom-176b", 176.247, 176.247 },
@@ -467,15 +436,14 @@ test_published_parameters (void)
                { "deepseek-v3", 671.03, 36.7 + .927 }, { "qwen3-235b-a22b", 235.09, 22.19 },
                { "deepseek-v2", 235.74, 21.4 },        { "gpt-oss-120b", 116.83, 5.13 + .579 } };
 
-  for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
-    {
-      g_autoptr (PsModel) model = shipped (rows[i].name);
+  for (guint i = 0; i < G_N_ELEMENTS (rows); i++) {
+    g_autoptr (PsModel) model = shipped (rows[i].name);
 
-      model->mtp = 0;
-      g_assert_cmpfloat_with_epsilon ((double)ps_model_parameters (model) / 1e9, rows[i].total, 0.005 * rows[i].total);
-      g_assert_cmpfloat_with_epsilon ((double)ps_model_active_parameters (model) / 1e9, rows[i].active,
-                                      0.005 * rows[i].active);
-    }
+    model->mtp = 0;
+    g_assert_cmpfloat_with_epsilon ((double)ps_model_parameters (model) / 1e9, rows[i].total, 0.005 * rows[i].total);
+    g_assert_cmpfloat_with_epsilon ((double)ps_model_active_parameters (model) / 1e9, rows[i].active,
+                                    0.005 * rows[i].active);
+  }
 }
 
 #define TWO_TYPES "\"sliding_attention\",\"full_attention\""
@@ -483,8 +451,7 @@ test_published_parameters (void)
 #define TYPES_36 SIX_TYPES "," SIX_TYPES "," SIX_TYPES "," SIX_TYPES "," SIX_TYPES "," SIX_TYPES
 
 /* One shipped model and the config.json published with its weights have the same parameters and the same work. */
-static void
-test_config (void)
+static void test_config (void)
 {
   const char *const rows[][2] = {
     { "deepseek-v3",
@@ -520,28 +487,25 @@ test_config (void)
       "\"vocab_size\":50257}" },
   };
 
-  for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
-    {
-      g_autoptr (PsModel) ours = shipped (rows[i][0]);
-      g_autoptr (PsModel) theirs = fine (ps_model_parse ("x/config.json", rows[i][1], strlen (rows[i][1]), &error));
+  for (guint i = 0; i < G_N_ELEMENTS (rows); i++) {
+    g_autoptr (PsModel) ours = shipped (rows[i][0]);
+    g_autoptr (PsModel) theirs = fine (ps_model_parse ("x/config.json", rows[i][1], strlen (rows[i][1]), &error));
 
-      g_assert_true (ps_model_resize (ours, 1, 4096, NULL) && ps_model_resize (theirs, 1, 4096, NULL));
-      const PsStageShape whole = ps_model_whole (ours);
-      g_assert_cmpint (ps_model_parameters (theirs), ==, ps_model_parameters (ours));
-      g_assert_cmpint (ps_model_active_parameters (theirs), ==, ps_model_active_parameters (ours));
-      g_assert_cmpint (ps_model_stage_flops (theirs, &whole, PS_OP_F), ==,
-                       ps_model_stage_flops (ours, &whole, PS_OP_F));
-      g_assert_cmpint (ps_model_stage_activation_bytes (theirs, &whole), ==,
-                       ps_model_stage_activation_bytes (ours, &whole));
-    }
+    g_assert_true (ps_model_resize (ours, 1, 4096, NULL) && ps_model_resize (theirs, 1, 4096, NULL));
+    const PsStageShape whole = ps_model_whole (ours);
+    g_assert_cmpint (ps_model_parameters (theirs), ==, ps_model_parameters (ours));
+    g_assert_cmpint (ps_model_active_parameters (theirs), ==, ps_model_active_parameters (ours));
+    g_assert_cmpint (ps_model_stage_flops (theirs, &whole, PS_OP_F), ==, ps_model_stage_flops (ours, &whole, PS_OP_F));
+    g_assert_cmpint (ps_model_stage_activation_bytes (theirs, &whole), ==,
+                     ps_model_stage_activation_bytes (ours, &whole));
+  }
 }
 
 #define LLAMA                                                                                                          \
   "\"model_type\":\"llama\",\"hidden_size\":64,\"max_position_embeddings\":8192,\"num_attention_heads\":4,"            \
   "\"num_hidden_layers\":2,\"vocab_size\":100"
 
-static void
-test_config_read (void)
+static void test_config_read (void)
 {
   const char *text = "{" LLAMA ",\"torch_dtype\":\"float16\",\"some\":[1,{\"more\":2}],"
                      "\"mlp_bias\":false,\"rms_norm_eps\":1e-5,\"attention_dropout\":0.1,\"hidden_act\":\"silu\","
@@ -571,11 +535,9 @@ test_config_read (void)
 
 /* Keys that change the layers, against parameters that were counted by hand: of a layer's attention and norms 197,248,
  * of a dense one besides 3 x 256 x 1024, of one with experts 16 x 3 x 256 x 128 + 16 x 256; 2 x 1000 x 256 + 256. */
-static void
-test_config_counts (void)
+static void test_config_counts (void)
 {
-  static const struct
-  {
+  static const struct {
     const char *text;
     gint64 parameters;
     guint window, full_every;
@@ -606,18 +568,16 @@ test_config_counts (void)
       106852245504, 0, 0 },
   };
 
-  for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
-    {
-      g_autoptr (PsModel) model = fine (ps_model_parse ("c.json", rows[i].text, strlen (rows[i].text), &error));
+  for (guint i = 0; i < G_N_ELEMENTS (rows); i++) {
+    g_autoptr (PsModel) model = fine (ps_model_parse ("c.json", rows[i].text, strlen (rows[i].text), &error));
 
-      g_assert_cmpint (ps_model_parameters (model), ==, rows[i].parameters);
-      g_assert_cmpuint (model->window, ==, rows[i].window);
-      g_assert_cmpuint (model->full_every, ==, rows[i].full_every);
-    }
+    g_assert_cmpint (ps_model_parameters (model), ==, rows[i].parameters);
+    g_assert_cmpuint (model->window, ==, rows[i].window);
+    g_assert_cmpuint (model->full_every, ==, rows[i].full_every);
+  }
 }
 
-static void
-test_config_refused (void)
+static void test_config_refused (void)
 {
   const char *const rows[][2] = {
     { "{" LLAMA, "c.json:1:*" },
@@ -658,23 +618,21 @@ test_config_refused (void)
     { "{" LLAMA ",\"per_layer_width\":[1,2]}", "c.json: per_layer_width: is not known, *" },
   };
 
-  for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
-    {
-      g_autoptr (GError) error = NULL;
-      PsModel *model = ps_model_parse ("c.json", rows[i][0], strlen (rows[i][0]), &error);
+  for (guint i = 0; i < G_N_ELEMENTS (rows); i++) {
+    g_autoptr (GError) error = NULL;
+    PsModel *model = ps_model_parse ("c.json", rows[i][0], strlen (rows[i][0]), &error);
 
-      g_assert_null (model);
-      g_assert_error (error, PS_ERROR, PS_ERROR_INPUT);
-      g_test_message ("%s", error->message);
-      g_assert_true (g_pattern_match_simple (rows[i][1], error->message));
-      g_assert_null (strchr (error->message, '\n'));
-    }
+    g_assert_null (model);
+    g_assert_error (error, PS_ERROR, PS_ERROR_INPUT);
+    g_test_message ("%s", error->message);
+    g_assert_true (g_pattern_match_simple (rows[i][1], error->message));
+    g_assert_null (strchr (error->message, '\n'));
+  }
 }
 
 /* Six layers, of which every third attends to all tokens in spite of the window, and the first two have no experts. A
  * module of multi-token prediction is like the last layer, and the head like none. */
-static void
-test_layer_kinds (void)
+static void test_layer_kinds (void)
 {
   static const guint of_layer[] = { PS_LAYER_WINDOW,
                                     PS_LAYER_WINDOW,
@@ -687,42 +645,38 @@ test_layer_kinds (void)
 
   for (guint first = 0; first < 6; first++)
     for (guint n = 0; first + n <= 6; n++)
-      for (guint mtp = 0; mtp <= 2; mtp++)
-        {
-          const PsStageShape shape = { .first_layer = first, .n_layers = n, .n_mtp = mtp, .head = TRUE };
-          guint count[PS_N_LAYER_KINDS], expected[PS_N_LAYER_KINDS] = { 0 };
+      for (guint mtp = 0; mtp <= 2; mtp++) {
+        const PsStageShape shape = { .first_layer = first, .n_layers = n, .n_mtp = mtp, .head = TRUE };
+        guint count[PS_N_LAYER_KINDS], expected[PS_N_LAYER_KINDS] = { 0 };
 
-          for (guint layer = first; layer < first + n; layer++)
-            expected[of_layer[layer]]++;
-          expected[of_layer[5]] += mtp;
-          ps_model_count_kinds (&model, &shape, count);
-          g_assert_cmpmem (count, sizeof count, expected, sizeof expected);
-          ps_model_count_kinds (&windows, &shape, count);
-          g_assert_cmpuint (count[PS_LAYER_WINDOW], ==, n + mtp);
-          ps_model_count_kinds (&plain, &shape, count);
-          g_assert_cmpuint (count[0], ==, n + mtp);
-        }
+        for (guint layer = first; layer < first + n; layer++)
+          expected[of_layer[layer]]++;
+        expected[of_layer[5]] += mtp;
+        ps_model_count_kinds (&model, &shape, count);
+        g_assert_cmpmem (count, sizeof count, expected, sizeof expected);
+        ps_model_count_kinds (&windows, &shape, count);
+        g_assert_cmpuint (count[PS_LAYER_WINDOW], ==, n + mtp);
+        ps_model_count_kinds (&plain, &shape, count);
+        g_assert_cmpuint (count[0], ==, n + mtp);
+      }
 }
 
 /* A head's size that is that of the hidden over the heads is said of no model; another one is, and so is one where the
  * heads divide nothing. */
-static void
-test_head_size (void)
+static void test_head_size (void)
 {
-  static const struct
-  {
+  static const struct {
     guint hidden, heads, head_size, kept;
   } rows[] = { { 64, 4, 16, 0 }, { 64, 4, 32, 32 }, { 66, 4, 16, 16 }, { 64, 4, 0, 0 } };
 
-  for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
-    {
-      PsModel model = { .hidden = rows[i].hidden, .heads = rows[i].heads, .head_size = rows[i].head_size };
+  for (guint i = 0; i < G_N_ELEMENTS (rows); i++) {
+    PsModel model = { .hidden = rows[i].hidden, .heads = rows[i].heads, .head_size = rows[i].head_size };
 
-      ps_model_fill_defaults (&model);
-      g_assert_cmpuint (model.head_size, ==, rows[i].kept);
-      g_assert_cmpuint (model.kv_heads, ==, 4);
-      g_assert_cmpuint (model.feed_forward, ==, 4 * rows[i].hidden);
-    }
+    ps_model_fill_defaults (&model);
+    g_assert_cmpuint (model.head_size, ==, rows[i].kept);
+    g_assert_cmpuint (model.kv_heads, ==, 4);
+    g_assert_cmpuint (model.feed_forward, ==, 4 * rows[i].hidden);
+  }
 }
 
 /* h = 32, all heads' keys as wide; a token visits 2 of 8 experts of f = 64, and s shared ones. In elements of 2 bytes
@@ -730,8 +684,7 @@ test_head_size (void)
  * h, what 2 experts get, 2 h, and (2 + s) f as inputs; 2 (2 + s) f of the gate, what comes back, 2 h; and 8 scores in
  * fp32 before and after their softmax. W needs the inputs and, as gradients, 128 outputs of attention's matrices, 8 of
  * the router, 2 (2 + s) f, 2 h that go back, and s h. */
-static void
-test_mixture_bytes (void)
+static void test_mixture_bytes (void)
 {
   PsModel model = { .layers = 2,
                     .hidden = 32,
@@ -747,24 +700,22 @@ test_mixture_bytes (void)
                     .experts = { .count = 8, .active = 2, .feed_forward = 64, .imbalance = 1 } };
   const PsStageShape layer = { .n_layers = 1 };
 
-  for (guint s = 0; s <= 2; s++)
-    {
-      gint64 inputs = 64 + 32 + 64 + (2 + s) * 64, kept = 96 + 2 * (2 + s) * 64 + 64 + 4 * 8 + 64;
-      gint64 outputs = 128 + 8 + 2 * (2 + s) * 64 + 64 + s * 32;
+  for (guint s = 0; s <= 2; s++) {
+    gint64 inputs = 64 + 32 + 64 + (2 + s) * 64, kept = 96 + 2 * (2 + s) * 64 + 64 + 4 * 8 + 64;
+    gint64 outputs = 128 + 8 + 2 * (2 + s) * 64 + 64 + s * 32;
 
-      model.experts.shared = s;
-      g_assert_cmpint (ps_model_layer_activation_bytes (&model, PS_LAYER_EXPERTS), ==, 128 * 2 * (inputs + kept));
-      g_assert_cmpint (ps_model_stage_weight_activation_bytes (&model, &layer), ==,
-                       MIN (128 * 2 * (inputs + outputs), 128 * 2 * (inputs + kept)));
-    }
+    model.experts.shared = s;
+    g_assert_cmpint (ps_model_layer_activation_bytes (&model, PS_LAYER_EXPERTS), ==, 128 * 2 * (inputs + kept));
+    g_assert_cmpint (ps_model_stage_weight_activation_bytes (&model, &layer), ==,
+                     MIN (128 * 2 * (inputs + outputs), 128 * 2 * (inputs + kept)));
+  }
 }
 
 /* Latent attention of 4 heads: queries from 8 numbers, keys and values from 16; a query of 8 + 4 of a head, a value
  * of 8. Inputs of matrices are h = 32, 8, 16 and 32 values; F keeps 8 + 16 + 4 that come down, queries and keys of 48
  * and 32 values; W needs gradients of 28 down, 48 queries, 32 of keys without position, 32 values and h. A feed-forward
  * of f = 128 has inputs of h + f, keeps 2 f, and W needs 2 f + h. Two norms keep 2 h. */
-static void
-test_latent_bytes (void)
+static void test_latent_bytes (void)
 {
   const PsModel model = { .layers = 1,
                           .hidden = 32,
@@ -797,8 +748,7 @@ test_latent_bytes (void)
 
 /* Megatron-LM's layout strings against an expansion by its own two regular expressions. */
 
-static gboolean
-repeat_match (const GMatchInfo *match, GString *result, G_GNUC_UNUSED gpointer data)
+static gboolean repeat_match (const GMatchInfo *match, GString *result, G_GNUC_UNUSED gpointer data)
 {
   g_autofree char *text = g_match_info_fetch (match, 1), *count = g_match_info_fetch (match, 2);
 
@@ -808,26 +758,23 @@ repeat_match (const GMatchInfo *match, GString *result, G_GNUC_UNUSED gpointer d
 }
 
 /* The stages of a string without repeats, as Megatron-LM's parse_str_to_list makes them. */
-static GStrv
-expand (const char *text)
+static GStrv expand (const char *text)
 {
   static const char *const patterns[] = { "\\(([^)]+)\\)\\*(\\d+)", "(.)\\*(\\d+)" };
   g_auto (GStrv) parts = g_strsplit (text, ",", -1);
   g_autofree char *all = g_strjoinv ("", parts);
 
-  for (guint i = 0; i < G_N_ELEMENTS (patterns); i++)
-    {
-      g_autoptr (GRegex) regex = g_regex_new (patterns[i], 0, 0, NULL);
-      char *next = g_regex_replace_eval (regex, all, -1, 0, 0, repeat_match, NULL, NULL);
+  for (guint i = 0; i < G_N_ELEMENTS (patterns); i++) {
+    g_autoptr (GRegex) regex = g_regex_new (patterns[i], 0, 0, NULL);
+    char *next = g_regex_replace_eval (regex, all, -1, 0, 0, repeat_match, NULL, NULL);
 
-      g_free (all);
-      all = next;
-    }
+    g_free (all);
+    all = next;
+  }
   return g_strsplit (all, "|", -1);
 }
 
-static guint
-count (const char *stage, char unit)
+static guint count (const char *stage, char unit)
 {
   guint n = 0;
 
@@ -836,26 +783,23 @@ count (const char *stage, char unit)
   return n;
 }
 
-static void
-assert_stages (const char *text, const PsStageShape *shapes, guint n_stages)
+static void assert_stages (const char *text, const PsStageShape *shapes, guint n_stages)
 {
   g_auto (GStrv) stages = expand (text);
   guint first = 0;
 
   g_assert_cmpuint (n_stages, ==, g_strv_length (stages));
-  for (guint s = 0; s < n_stages; s++)
-    {
-      g_assert_cmpuint (shapes[s].first_layer, ==, first);
-      g_assert_cmpuint ((guint)shapes[s].embedding, ==, count (stages[s], 'E'));
-      g_assert_cmpuint (shapes[s].n_layers, ==, count (stages[s], 't'));
-      g_assert_cmpuint (shapes[s].n_mtp, ==, count (stages[s], 'm'));
-      g_assert_cmpuint ((guint)shapes[s].head, ==, count (stages[s], 'L'));
-      first += shapes[s].n_layers;
-    }
+  for (guint s = 0; s < n_stages; s++) {
+    g_assert_cmpuint (shapes[s].first_layer, ==, first);
+    g_assert_cmpuint ((guint)shapes[s].embedding, ==, count (stages[s], 'E'));
+    g_assert_cmpuint (shapes[s].n_layers, ==, count (stages[s], 't'));
+    g_assert_cmpuint (shapes[s].n_mtp, ==, count (stages[s], 'm'));
+    g_assert_cmpuint ((guint)shapes[s].head, ==, count (stages[s], 'L'));
+    first += shapes[s].n_layers;
+  }
 }
 
-static void
-assert_round_trip (const PsStageShape *shapes, guint n_stages)
+static void assert_round_trip (const PsStageShape *shapes, guint n_stages)
 {
   g_autoptr (GError) error = NULL;
   g_autofree char *text = ps_layout_string_write (shapes, n_stages);
@@ -868,8 +812,7 @@ assert_round_trip (const PsStageShape *shapes, guint n_stages)
 }
 
 /* The fixture's columns: layout, stages, decoder layers, mtp layers, losses, empty stages, and more. */
-static void
-check_row (const char *line)
+static void check_row (const char *line)
 {
   g_autoptr (GError) error = NULL;
   g_autoptr (GRegex) regex = g_regex_new ("^(\"([^\"]*)\"|([^,]*)),(\\d+),(\\d+),(\\d+),(\\d+),(\\d+),", 0, 0, NULL);
@@ -883,23 +826,20 @@ check_row (const char *line)
   g_assert_no_error (error);
   assert_stages (layout, shapes, sums[0]);
   assert_round_trip (shapes, sums[0]);
-  for (guint s = 0; s < sums[0]; s++)
-    {
-      sums[1] += shapes[s].n_layers;
-      sums[2] += shapes[s].n_mtp;
-      sums[3] += (guint)shapes[s].head;
-      sums[4] += !shapes[s].embedding && !shapes[s].n_layers && !shapes[s].n_mtp && !shapes[s].head;
-    }
-  for (guint i = 0; i < G_N_ELEMENTS (sums); i++)
-    {
-      g_autofree char *expected = g_match_info_fetch (match, 4 + (int)i);
+  for (guint s = 0; s < sums[0]; s++) {
+    sums[1] += shapes[s].n_layers;
+    sums[2] += shapes[s].n_mtp;
+    sums[3] += (guint)shapes[s].head;
+    sums[4] += !shapes[s].embedding && !shapes[s].n_layers && !shapes[s].n_mtp && !shapes[s].head;
+  }
+  for (guint i = 0; i < G_N_ELEMENTS (sums); i++) {
+    g_autofree char *expected = g_match_info_fetch (match, 4 + (int)i);
 
-      g_assert_cmpint (sums[i], ==, atoi (expected));
-    }
+    g_assert_cmpint (sums[i], ==, atoi (expected));
+  }
 }
 
-static void
-check_file (const char *path)
+static void check_file (const char *path)
 {
   g_autofree char *text = NULL;
 
@@ -910,8 +850,7 @@ check_file (const char *path)
   g_assert_cmpuint (g_strv_length (lines), >, 5);
 }
 
-static void
-test_published (void)
+static void test_published (void)
 {
   g_autofree char *path = g_test_build_filename (G_TEST_DIST, "fixtures", "megatron_layout_strings.csv", NULL);
 
@@ -919,54 +858,47 @@ test_published (void)
 }
 
 /* Written as people write them. */
-static void
-test_folds (void)
+static void test_folds (void)
 {
   static const char *const texts[] = {
     "Ett|(tt|)*34,t*3|(tt|)*3,ttL",         "Et*3|(tt|)*29,m|L", "E||t|L", "Et*4|(t*7|)*5,t*8|tmL", "EttL",
     "Et|t|(|t*4|t*4|t*4|)*5|t*4|t*4|t*4mL",
   };
 
-  for (guint i = 0; i < G_N_ELEMENTS (texts); i++)
-    {
-      guint n;
-      g_autofree PsStageShape *shapes = ps_layout_string_parse ("text", texts[i], &n, NULL);
-      g_autofree char *text = ps_layout_string_write (shapes, n);
+  for (guint i = 0; i < G_N_ELEMENTS (texts); i++) {
+    guint n;
+    g_autofree PsStageShape *shapes = ps_layout_string_parse ("text", texts[i], &n, NULL);
+    g_autofree char *text = ps_layout_string_write (shapes, n);
 
-      g_assert_cmpstr (text, ==, texts[i]);
-    }
+    g_assert_cmpstr (text, ==, texts[i]);
+  }
 }
 
 /* Few different stages in a row, so that groups of all periods turn up. */
-static void
-test_random (void)
+static void test_random (void)
 {
-  for (guint round = 0; round < 20000; round++)
-    {
-      PsStageShape shapes[64] = { 0 };
-      guint n = (guint)g_test_rand_int_range (1, 65), first = 0, period = (guint)g_test_rand_int_range (1, 9);
+  for (guint round = 0; round < 20000; round++) {
+    PsStageShape shapes[64] = { 0 };
+    guint n = (guint)g_test_rand_int_range (1, 65), first = 0, period = (guint)g_test_rand_int_range (1, 9);
 
-      for (guint s = 0; s < n; s++)
-        {
-          gboolean repeats = s >= period && g_test_rand_int_range (0, 8) > 0;
+    for (guint s = 0; s < n; s++) {
+      gboolean repeats = s >= period && g_test_rand_int_range (0, 8) > 0;
 
-          shapes[s].n_layers = repeats ? shapes[s - period].n_layers : (guint)g_test_rand_int_range (0, 13);
-          shapes[s].n_layers += s == 0;
-          shapes[s].first_layer = first;
-          first += shapes[s].n_layers;
-        }
-      shapes[0].embedding = TRUE;
-      shapes[n - 1].n_mtp = (guint)g_test_rand_int_range (0, 4);
-      shapes[n - 1].head = 1 + (round % 7 == 0);
-      assert_round_trip (shapes, n);
+      shapes[s].n_layers = repeats ? shapes[s - period].n_layers : (guint)g_test_rand_int_range (0, 13);
+      shapes[s].n_layers += s == 0;
+      shapes[s].first_layer = first;
+      first += shapes[s].n_layers;
     }
+    shapes[0].embedding = TRUE;
+    shapes[n - 1].n_mtp = (guint)g_test_rand_int_range (0, 4);
+    shapes[n - 1].head = 1 + (round % 7 == 0);
+    assert_round_trip (shapes, n);
+  }
 }
 
-static void
-test_wrong (void)
+static void test_wrong (void)
 {
-  static const struct
-  {
+  static const struct {
     const char *text;
     guint at;
     const char *reason;
@@ -998,21 +930,19 @@ test_wrong (void)
     { "E(t*16384)*65L", 3, "too many units" },
   };
 
-  for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
-    {
-      g_autoptr (GError) error = NULL;
-      g_autofree char *begin = g_strdup_printf ("--layout: character %u of the layout: %s", rows[i].at, rows[i].reason);
-      guint n;
+  for (guint i = 0; i < G_N_ELEMENTS (rows); i++) {
+    g_autoptr (GError) error = NULL;
+    g_autofree char *begin = g_strdup_printf ("--layout: character %u of the layout: %s", rows[i].at, rows[i].reason);
+    guint n;
 
-      g_assert_null (ps_layout_string_parse ("--layout", rows[i].text, &n, &error));
-      g_assert_error (error, PS_ERROR, PS_ERROR_USAGE);
-      if (!g_str_has_prefix (error->message, begin))
-        g_error ("%s: %s", rows[i].text, error->message);
-    }
+    g_assert_null (ps_layout_string_parse ("--layout", rows[i].text, &n, &error));
+    g_assert_error (error, PS_ERROR, PS_ERROR_USAGE);
+    if (!g_str_has_prefix (error->message, begin))
+      g_error ("%s: %s", rows[i].text, error->message);
+  }
 }
 
-int
-main (int argc, char **argv)
+int main (int argc, char **argv)
 {
   g_test_init (&argc, &argv, NULL);
   g_test_add_func ("/model/shipped", test_shipped);

@@ -12,8 +12,7 @@
 
 #define US G_GINT64_CONSTANT (1000)
 
-static void
-add_span (GArray *spans, guint device, const char *op, gint64 start_us, gint64 end_us, guint8 post)
+static void add_span (GArray *spans, guint device, const char *op, gint64 start_us, gint64 end_us, guint8 post)
 {
   PsSpan span = { .start_ns = start_us * US, .end_ns = end_us * US, .device = (guint16)device, .post = post };
   const char *end;
@@ -26,8 +25,7 @@ add_span (GArray *spans, guint device, const char *op, gint64 start_us, gint64 e
 /* Two stages on two devices, two microbatches. A forward takes 100 us on stage 0 and 110 on stage 1, a backward 200 and
  * 220. The host spends 5 us on an op, 20 on a send, 10 on a receive. A message is 30 us on its way to stage 1 and 25 us
  * back. */
-static PsTimeline *
-new_run (gboolean split)
+static PsTimeline *new_run (gboolean split)
 {
   PsTimeline *t = ps_timeline_new (PS_ORIGIN_MEASURED, "run", 2, 2, 2);
 
@@ -49,8 +47,7 @@ new_run (gboolean split)
   return t;
 }
 
-static GPtrArray *
-alone (PsTimeline *timeline)
+static GPtrArray *alone (PsTimeline *timeline)
 {
   GPtrArray *list = g_ptr_array_new_with_free_func ((GDestroyNotify)ps_timeline_free);
 
@@ -58,28 +55,24 @@ alone (PsTimeline *timeline)
   return list;
 }
 
-static void
-add_run (PsObserved *observed, const char *where, PsTimeline *timeline)
+static void add_run (PsObserved *observed, const char *where, PsTimeline *timeline)
 {
   g_autoptr (GPtrArray) list = alone (timeline);
 
   fine (ps_observed_add (observed, where, list, &error));
 }
 
-static PsCosts *
-costs_of (const PsObserved *observed, guint n_devices, guint n_chunks)
+static PsCosts *costs_of (const PsObserved *observed, guint n_devices, guint n_chunks)
 {
   return fine (ps_observed_costs (observed, n_devices, n_chunks, &error));
 }
 
-static void
-assert_op (const PsCosts *costs, PsOpKind kind, guint stage, gint64 us)
+static void assert_op (const PsCosts *costs, PsOpKind kind, guint stage, gint64 us)
 {
   g_assert_cmpint (ps_costs_op (costs, kind, stage)->duration_ns, ==, us * US);
 }
 
-static void
-test_known (void)
+static void test_known (void)
 {
   g_autoptr (PsObserved) observed = ps_observed_new ();
 
@@ -100,53 +93,48 @@ test_known (void)
 }
 
 /* Of four iterations one has posts that take 40 us longer, so the mean post is 10 us longer. */
-static void
-test_mean_post (void)
+static void test_mean_post (void)
 {
   g_autoptr (PsObserved) observed = ps_observed_new ();
 
-  for (guint i = 0; i < 4; i++)
-    {
-      PsTimeline *run = new_run (FALSE);
+  for (guint i = 0; i < 4; i++) {
+    PsTimeline *run = new_run (FALSE);
 
-      for (guint k = 0; i == 3 && k < run->posts->len; k++)
-        g_array_index (run->posts, PsSpan, k).start_ns -= 40 * US;
-      add_run (observed, "a", run);
-    }
+    for (guint k = 0; i == 3 && k < run->posts->len; k++)
+      g_array_index (run->posts, PsSpan, k).start_ns -= 40 * US;
+    add_run (observed, "a", run);
+  }
   g_autoptr (PsCosts) costs = costs_of (observed, 2, 1);
   g_assert_cmpint (costs->post_ns, ==, 25 * US);
 }
 
 /* Gaps with one message alone, 7 us: without any that is an op's there is nothing to take from them, so that the host's
  * times are not known. With one of 3 us before F1.1 the message's part is 4 us. */
-static void
-test_gaps (void)
+static void test_gaps (void)
 {
-  for (guint both = 0; both < 2; both++)
-    {
-      g_autoptr (PsObserved) observed = ps_observed_new ();
-      PsTimeline *run = ps_timeline_new (PS_ORIGIN_MEASURED, "run", 2, 2, 2);
+  for (guint both = 0; both < 2; both++) {
+    g_autoptr (PsObserved) observed = ps_observed_new ();
+    PsTimeline *run = ps_timeline_new (PS_ORIGIN_MEASURED, "run", 2, 2, 2);
 
-      add_span (run->ops, 0, "F0.0", 0, 100, 0);
-      add_span (run->ops, 0, "F1.0", 107, 200, 0);
-      add_span (run->ops, 1, "F0.1", 120, 210, 0);
-      if (both)
-        add_span (run->ops, 1, "BW0.1", 213, 300, 0);
-      ps_timeline_sort (run);
-      add_run (observed, "a", run);
-      g_autoptr (GArray) posts = ps_observed_posts (observed, PS_INSTRUCTION_SEND);
-      g_autoptr (PsCosts) costs = costs_of (observed, 2, 1);
-      g_assert_cmpuint (observed->message->len, ==, 1);
-      g_assert_cmpuint (observed->host->len, ==, both);
-      g_assert_cmpuint (posts->len, ==, both);
-      g_assert_cmpint (costs->op_ns, ==, both ? 3 * US : 0);
-      g_assert_cmpint (costs->post_ns, ==, both ? 4 * US : 0);
-    }
+    add_span (run->ops, 0, "F0.0", 0, 100, 0);
+    add_span (run->ops, 0, "F1.0", 107, 200, 0);
+    add_span (run->ops, 1, "F0.1", 120, 210, 0);
+    if (both)
+      add_span (run->ops, 1, "BW0.1", 213, 300, 0);
+    ps_timeline_sort (run);
+    add_run (observed, "a", run);
+    g_autoptr (GArray) posts = ps_observed_posts (observed, PS_INSTRUCTION_SEND);
+    g_autoptr (PsCosts) costs = costs_of (observed, 2, 1);
+    g_assert_cmpuint (observed->message->len, ==, 1);
+    g_assert_cmpuint (observed->host->len, ==, both);
+    g_assert_cmpuint (posts->len, ==, both);
+    g_assert_cmpint (costs->op_ns, ==, both ? 3 * US : 0);
+    g_assert_cmpint (costs->post_ns, ==, both ? 4 * US : 0);
+  }
 }
 
 /* A wait for a message that is there already says nothing about its way. */
-static void
-test_late_wait (void)
+static void test_late_wait (void)
 {
   g_autoptr (PsObserved) observed = ps_observed_new ();
   PsTimeline *run = new_run (FALSE);
@@ -165,44 +153,39 @@ test_late_wait (void)
 
 /* Two slices of 10 and 14 us make samples of a whole op, 20 and 28 us. O has no slices: 7 us. Nothing was sent, which
  * is said of two stages and of none that is alone. */
-static void
-test_slices (void)
+static void test_slices (void)
 {
-  for (guint n = 1; n <= 2; n++)
-    {
-      g_autoptr (PsObserved) observed = ps_observed_new ();
-      PsTimeline *run = ps_timeline_new (PS_ORIGIN_MEASURED, "run", n, n, 1);
+  for (guint n = 1; n <= 2; n++) {
+    g_autoptr (PsObserved) observed = ps_observed_new ();
+    PsTimeline *run = ps_timeline_new (PS_ORIGIN_MEASURED, "run", n, n, 1);
 
-      for (guint stage = 0; stage < n; stage++)
-        {
-          static const char *const ops[]
-              = { "F0.0", "F0.0/1", "BW0.0/1", "BW0.0", "O0.0", "F0.1", "F0.1/1", "BW0.1/1", "BW0.1", "O0.1" };
-          static const gint64 ends[] = { 10, 24, 54, 74, 81 };
+    for (guint stage = 0; stage < n; stage++) {
+      static const char *const ops[]
+          = { "F0.0", "F0.0/1", "BW0.0/1", "BW0.0", "O0.0", "F0.1", "F0.1/1", "BW0.1/1", "BW0.1", "O0.1" };
+      static const gint64 ends[] = { 10, 24, 54, 74, 81 };
 
-          for (guint i = 0; i < 5; i++)
-            add_span (run->ops, stage, ops[5 * stage + i], i > 0 ? ends[i - 1] : 0, ends[i], 0);
-        }
-      ps_timeline_sort (run);
-      add_run (observed, "a", run);
-      for (guint stage = 0; stage < n; stage++)
-        {
-          const GArray *f = observed->op[PS_OP_F * n + stage], *o = observed->op[PS_OP_O * n + stage];
-
-          g_assert_cmpuint (f->len, ==, 2);
-          g_assert_cmpint (g_array_index (f, gint64, 0), ==, 20 * US);
-          g_assert_cmpint (g_array_index (f, gint64, 1), ==, 28 * US);
-          g_assert_cmpuint (o->len, ==, 1);
-          g_assert_cmpint (g_array_index (o, gint64, 0), ==, 7 * US);
-        }
-      g_autoptr (PsCosts) costs = costs_of (observed, n, 1);
-      g_assert_cmpstr (costs->source, ==,
-                       n == 1 ? "a, 1 iteration" : "a, 1 iteration; no transfer was seen, so they take no time");
-      assert_op (costs, PS_OP_O, n - 1, 7);
+      for (guint i = 0; i < 5; i++)
+        add_span (run->ops, stage, ops[5 * stage + i], i > 0 ? ends[i - 1] : 0, ends[i], 0);
     }
+    ps_timeline_sort (run);
+    add_run (observed, "a", run);
+    for (guint stage = 0; stage < n; stage++) {
+      const GArray *f = observed->op[PS_OP_F * n + stage], *o = observed->op[PS_OP_O * n + stage];
+
+      g_assert_cmpuint (f->len, ==, 2);
+      g_assert_cmpint (g_array_index (f, gint64, 0), ==, 20 * US);
+      g_assert_cmpint (g_array_index (f, gint64, 1), ==, 28 * US);
+      g_assert_cmpuint (o->len, ==, 1);
+      g_assert_cmpint (g_array_index (o, gint64, 0), ==, 7 * US);
+    }
+    g_autoptr (PsCosts) costs = costs_of (observed, n, 1);
+    g_assert_cmpstr (costs->source, ==,
+                     n == 1 ? "a, 1 iteration" : "a, 1 iteration; no transfer was seen, so they take no time");
+    assert_op (costs, PS_OP_O, n - 1, 7);
+  }
 }
 
-static void
-assert_refused (const PsCosts *costs, const PsSchedule *schedule, const char *message)
+static void assert_refused (const PsCosts *costs, const PsSchedule *schedule, const char *message)
 {
   g_autoptr (GError) error = NULL;
 
@@ -211,8 +194,7 @@ assert_refused (const PsCosts *costs, const PsSchedule *schedule, const char *me
   g_assert_nonnull (strstr (error->message, message));
 }
 
-static PsSchedule *
-new_schedule (const char *name)
+static PsSchedule *new_schedule (const char *name)
 {
   PsFamilySetting size = { .n_devices = 2, .n_microbatches = 4, .n_chunks = 1 };
 
@@ -220,8 +202,7 @@ new_schedule (const char *name)
 }
 
 /* Each of two runs lacks what the other has. */
-static void
-test_two_runs (void)
+static void test_two_runs (void)
 {
   g_autoptr (PsSchedule) fused = new_schedule ("1f1b"), split = new_schedule ("zb-h1");
   g_autoptr (PsObserved) one = ps_observed_new (), both = ps_observed_new ();
@@ -246,8 +227,7 @@ test_two_runs (void)
 }
 
 /* A model divides backwards, and the costs say so. */
-static void
-test_estimate (void)
+static void test_estimate (void)
 {
   g_autoptr (PsObserved) observed = ps_observed_new ();
   g_autoptr (PsModel) model = ps_model_load ("tiny-gpt", NULL);
@@ -269,8 +249,7 @@ test_estimate (void)
 }
 
 /* Of a run that splits the backward of stage 1 alone, only that stage's BW can be estimated: the sum of its B and W. */
-static void
-test_estimate_stage (void)
+static void test_estimate_stage (void)
 {
   g_autoptr (PsObserved) observed = ps_observed_new ();
   g_autoptr (PsModel) model = ps_model_load ("tiny-gpt", NULL);
@@ -297,29 +276,27 @@ test_estimate_stage (void)
 
 /* One stage, one device: F0 F1 BW1 F2 BW0 BW2. F2 and BW1 are warm, the others are not. Fewer than six of a sort do not
  * tell the difference. */
-static void
-test_warm (void)
+static void test_warm (void)
 {
   g_autoptr (PsObserved) observed = ps_observed_new ();
   g_autoptr (GError) error = NULL;
 
-  for (guint run = 0; run < 6; run++)
-    {
-      PsTimeline *t = ps_timeline_new (PS_ORIGIN_MEASURED, "run", 1, 1, 3);
-      g_autoptr (PsCosts) before = run > 0 ? ps_observed_costs (observed, 1, 1, &error) : NULL;
+  for (guint run = 0; run < 6; run++) {
+    PsTimeline *t = ps_timeline_new (PS_ORIGIN_MEASURED, "run", 1, 1, 3);
+    g_autoptr (PsCosts) before = run > 0 ? ps_observed_costs (observed, 1, 1, &error) : NULL;
 
-      if (before != NULL)
-        ps_observed_tell_warm (observed, before);
-      g_assert_true (before == NULL || before->warm == NULL);
-      add_span (t->ops, 0, "F0.0", 0, 100, 0);
-      add_span (t->ops, 0, "F1.0", 100, 200, 0);
-      add_span (t->ops, 0, "BW1.0", 200, 380, 0);
-      add_span (t->ops, 0, "F2.0", 380, 470, 0);
-      add_span (t->ops, 0, "BW0.0", 470, 670, 0);
-      add_span (t->ops, 0, "BW2.0", 670, 870, 0);
-      ps_timeline_sort (t);
-      add_run (observed, "run", t);
-    }
+    if (before != NULL)
+      ps_observed_tell_warm (observed, before);
+    g_assert_true (before == NULL || before->warm == NULL);
+    add_span (t->ops, 0, "F0.0", 0, 100, 0);
+    add_span (t->ops, 0, "F1.0", 100, 200, 0);
+    add_span (t->ops, 0, "BW1.0", 200, 380, 0);
+    add_span (t->ops, 0, "F2.0", 380, 470, 0);
+    add_span (t->ops, 0, "BW0.0", 470, 670, 0);
+    add_span (t->ops, 0, "BW2.0", 670, 870, 0);
+    ps_timeline_sort (t);
+    add_run (observed, "run", t);
+  }
   g_autoptr (PsCosts) costs = fine (ps_observed_costs (observed, 1, 1, &error));
   g_assert_null (costs->warm);
   ps_observed_tell_warm (observed, costs);
@@ -330,8 +307,7 @@ test_warm (void)
   g_assert_cmpfloat (costs->warm[PS_OP_B], ==, 1);
 }
 
-static void
-test_other_stages (void)
+static void test_other_stages (void)
 {
   g_autoptr (PsObserved) observed = ps_observed_new ();
   g_autoptr (GPtrArray) other = alone (ps_timeline_new (PS_ORIGIN_MEASURED, "x", 2, 4, 2));
@@ -346,33 +322,29 @@ test_other_stages (void)
 }
 
 /* Samples of known spread: F of stage 0 took 80, 100 and 120 us, all else took the same time in each run. */
-static void
-test_spread (void)
+static void test_spread (void)
 {
   g_autoptr (PsObserved) observed = ps_observed_new ();
   static const gint64 more_us[] = { -20, 0, 20 };
 
-  for (guint i = 0; i < G_N_ELEMENTS (more_us); i++)
-    {
-      PsTimeline *run = new_run (FALSE);
+  for (guint i = 0; i < G_N_ELEMENTS (more_us); i++) {
+    PsTimeline *run = new_run (FALSE);
 
-      for (guint k = 0; k < run->ops->len; k++)
-        {
-          PsSpan *span = &g_array_index (run->ops, PsSpan, k);
+    for (guint k = 0; k < run->ops->len; k++) {
+      PsSpan *span = &g_array_index (run->ops, PsSpan, k);
 
-          if (span->op.kind == PS_OP_F && span->op.stage == 0)
-            span->end_ns += more_us[i] * US;
-        }
-      add_run (observed, "a", run);
+      if (span->op.kind == PS_OP_F && span->op.stage == 0)
+        span->end_ns += more_us[i] * US;
     }
+    add_run (observed, "a", run);
+  }
   g_autoptr (PsCostSpread) spread = ps_observed_spread (observed);
   const GArray *f = spread->op[PS_OP_F * 2], *steady = spread->op[PS_OP_BW * 2 + 1];
   double least = 1, most = 1;
-  for (guint i = 0; i < f->len; i++)
-    {
-      least = MIN (least, g_array_index (f, double, i));
-      most = MAX (most, g_array_index (f, double, i));
-    }
+  for (guint i = 0; i < f->len; i++) {
+    least = MIN (least, g_array_index (f, double, i));
+    most = MAX (most, g_array_index (f, double, i));
+  }
   g_assert_cmpfloat_with_epsilon (least, 0.8, 1e-9);
   g_assert_cmpfloat_with_epsilon (most, 1.2, 1e-9);
   g_assert_cmpfloat_with_epsilon (spread->largest, 1.2, 1e-9);
@@ -383,8 +355,7 @@ test_spread (void)
   g_assert_cmpfloat (spread->deviation[spread->row[PS_OP_BW * 2 + 1]], <, 0.02);
 }
 
-static void
-add_memory (PsTimeline *timeline, guint device, gint64 us, gint64 bytes)
+static void add_memory (PsTimeline *timeline, guint device, gint64 us, gint64 bytes)
 {
   PsMemoryPoint point = { .device = (guint16)device, .time_ns = us * US, .bytes = bytes };
 
@@ -392,8 +363,7 @@ add_memory (PsTimeline *timeline, guint device, gint64 us, gint64 bytes)
 }
 
 /* Device 0 holds 1000 bytes. Its F needs 50 while it runs and leaves 30, its BW needs 10 and takes these away. */
-static void
-test_memory (void)
+static void test_memory (void)
 {
   g_autoptr (PsObserved) observed = ps_observed_new ();
   PsTimeline *run = new_run (FALSE);
@@ -427,46 +397,40 @@ test_memory (void)
 /* Two devices with two stages each, of which the second has a curve of its own: 900 and 600 bytes before their first
  * ops are 450 and 300 a stage. Each F leaves 10 times its stage and 10, each BW takes them away; a pair of F0.3 and
  * BW0.2 says nothing of its parts. A simulated run says nothing at all. */
-static void
-test_chunks_memory (void)
+static void test_chunks_memory (void)
 {
-  for (guint i = 0; i < 2; i++)
-    {
-      g_autoptr (PsObserved) observed = ps_observed_new ();
-      PsTimeline *run = ps_timeline_new (i == 0 ? PS_ORIGIN_MEASURED : PS_ORIGIN_SIMULATED, "run", 2, 4, 1);
-      static const struct
-      {
-        guint device;
-        const char *op;
-        gint64 bytes;
-      } ops[] = { { 0, "F0.0", 910 }, { 0, "F0.2", 940 }, { 0, "BW0.2", 910 }, { 0, "BW0.0", 900 },
-                  { 1, "F0.1", 620 }, { 1, "F0.3", 660 }, { 1, "BW0.3", 620 }, { 1, "BW0.1", 600 } };
+  for (guint i = 0; i < 2; i++) {
+    g_autoptr (PsObserved) observed = ps_observed_new ();
+    PsTimeline *run = ps_timeline_new (i == 0 ? PS_ORIGIN_MEASURED : PS_ORIGIN_SIMULATED, "run", 2, 4, 1);
+    static const struct {
+      guint device;
+      const char *op;
+      gint64 bytes;
+    } ops[] = { { 0, "F0.0", 910 }, { 0, "F0.2", 940 }, { 0, "BW0.2", 910 }, { 0, "BW0.0", 900 },
+                { 1, "F0.1", 620 }, { 1, "F0.3", 660 }, { 1, "BW0.3", 620 }, { 1, "BW0.1", 600 } };
 
-      add_memory (run, 0, 0, 900);
-      add_memory (run, 1, 0, 600);
-      for (guint k = 0; k < G_N_ELEMENTS (ops); k++)
-        {
-          add_span (run->ops, ops[k].device, ops[k].op, 10 * (k % 4), 10 * (k % 4) + 10, 0);
-          PsSpan *span = &g_array_index (run->ops, PsSpan, k);
-          span->chunk = span->op.stage / 2;
-          add_memory (run, ops[k].device, 10 * (k % 4) + 5, ops[k].bytes);
-        }
-      ps_timeline_sort (run);
-      add_run (observed, "a", run);
-      g_autoptr (PsCosts) costs = costs_of (observed, 2, 2);
-      for (guint stage = 0; stage < 4; stage++)
-        {
-          g_assert_cmpuint (observed->state[stage]->len, ==, i > 0 ? 0 : 2);
-          g_assert_cmpint (costs->stage[stage].weight_bytes, ==, i > 0 ? 0 : stage % 2 ? 300 : 450);
-          g_assert_cmpint (ps_costs_op (costs, PS_OP_F, stage)->take_bytes, ==, i > 0 ? 0 : 10 * (gint64)stage + 10);
-          g_assert_cmpint (ps_costs_op (costs, PS_OP_BW, stage)->give_bytes, ==, i > 0 ? 0 : 10 * (gint64)stage + 10);
-        }
+    add_memory (run, 0, 0, 900);
+    add_memory (run, 1, 0, 600);
+    for (guint k = 0; k < G_N_ELEMENTS (ops); k++) {
+      add_span (run->ops, ops[k].device, ops[k].op, 10 * (k % 4), 10 * (k % 4) + 10, 0);
+      PsSpan *span = &g_array_index (run->ops, PsSpan, k);
+      span->chunk = span->op.stage / 2;
+      add_memory (run, ops[k].device, 10 * (k % 4) + 5, ops[k].bytes);
     }
+    ps_timeline_sort (run);
+    add_run (observed, "a", run);
+    g_autoptr (PsCosts) costs = costs_of (observed, 2, 2);
+    for (guint stage = 0; stage < 4; stage++) {
+      g_assert_cmpuint (observed->state[stage]->len, ==, i > 0 ? 0 : 2);
+      g_assert_cmpint (costs->stage[stage].weight_bytes, ==, i > 0 ? 0 : stage % 2 ? 300 : 450);
+      g_assert_cmpint (ps_costs_op (costs, PS_OP_F, stage)->take_bytes, ==, i > 0 ? 0 : 10 * (gint64)stage + 10);
+      g_assert_cmpint (ps_costs_op (costs, PS_OP_BW, stage)->give_bytes, ==, i > 0 ? 0 : 10 * (gint64)stage + 10);
+    }
+  }
 }
 
 /* The last point of an op is one of its end; the bytes of a pair are nobody's. */
-static void
-test_pair_memory (void)
+static void test_pair_memory (void)
 {
   g_autoptr (PsObserved) observed = ps_observed_new ();
   PsTimeline *run = ps_timeline_new (PS_ORIGIN_MEASURED, "run", 1, 1, 3);
@@ -492,8 +456,7 @@ test_pair_memory (void)
 
 /* Device 1 runs B and W apart: F leaves 60, B needs 10 more and takes 25 away, W the other 35. A whole backward, which
  * the run does not have, would need the 10 and take away all. */
-static void
-test_split_memory (void)
+static void test_split_memory (void)
 {
   g_autoptr (PsObserved) observed = ps_observed_new ();
   PsTimeline *run = new_run (TRUE);
@@ -513,8 +476,7 @@ test_split_memory (void)
 
 /* The host of device 0 works 3 us between its last post and the wait for B0.1, and 5 us after it, although the message
  * has arrived in the meantime. */
-static void
-test_work_before_wait (void)
+static void test_work_before_wait (void)
 {
   g_autoptr (PsObserved) observed = ps_observed_new ();
   PsTimeline *run = new_run (FALSE);
@@ -533,8 +495,7 @@ test_work_before_wait (void)
 }
 
 /* A trace whose iteration takes 800 us with the profiler and 600 without. Ops, messages and posts shrink alike. */
-static void
-test_without_profiler (void)
+static void test_without_profiler (void)
 {
   g_autoptr (PsObserved) observed = ps_observed_new ();
   g_autoptr (PsTimeline) run = new_run (FALSE);
@@ -555,19 +516,16 @@ test_without_profiler (void)
   g_assert_cmpint (g_rmdir (folder), ==, 0);
 }
 
-static void
-multiply (GArray *spans, gint64 by)
+static void multiply (GArray *spans, gint64 by)
 {
-  for (guint i = 0; i < spans->len; i++)
-    {
-      g_array_index (spans, PsSpan, i).start_ns *= by;
-      g_array_index (spans, PsSpan, i).end_ns *= by;
-    }
+  for (guint i = 0; i < spans->len; i++) {
+    g_array_index (spans, PsSpan, i).start_ns *= by;
+    g_array_index (spans, PsSpan, i).end_ns *= by;
+  }
 }
 
 /* new_run with transfers, all of whose times take so many times as long. */
-static PsTimeline *
-new_slow_run (gint64 by)
+static PsTimeline *new_slow_run (gint64 by)
 {
   PsTimeline *run = new_run (FALSE);
 
@@ -583,8 +541,7 @@ new_slow_run (gint64 by)
   return run;
 }
 
-static void
-assert_same_samples (const GArray *a, const GArray *b)
+static void assert_same_samples (const GArray *a, const GArray *b)
 {
   g_assert_cmpmem (a->data, a->len * sizeof (gint64), b->data, b->len * sizeof (gint64));
 }
@@ -592,30 +549,27 @@ assert_same_samples (const GArray *a, const GArray *b)
 /* A run with a profiler whose times all take 8 / 5 of their time shows, with the 5 / 8 taken out again, the samples of
  * the run without: of ops, transfers, gaps and posts. Of three factors the median counts for all three runs: 3 / 5 and
  * 1 do not. */
-static void
-test_profiler_share (void)
+static void test_profiler_share (void)
 {
   static const char *const options[] = { "a.json=500us", "b.json=480us", "c.json=800us" };
   g_autofree char *folder = fine (g_dir_make_tmp ("pipesim-observed-XXXXXX", &error));
   g_autoptr (PsObserved) without = ps_observed_new (), with = ps_observed_new ();
   g_autoptr (GPtrArray) paths = g_ptr_array_new_with_free_func (g_free);
 
-  for (guint i = 0; i < 3; i++)
-    {
-      g_autoptr (PsTimeline) run = new_slow_run (8);
-      g_autofree char *text = ps_timeline_to_json (run), *name = g_strndup (options[i], 6);
-      g_autofree char *path = g_build_filename (folder, name, NULL);
+  for (guint i = 0; i < 3; i++) {
+    g_autoptr (PsTimeline) run = new_slow_run (8);
+    g_autofree char *text = ps_timeline_to_json (run), *name = g_strndup (options[i], 6);
+    g_autofree char *path = g_build_filename (folder, name, NULL);
 
-      fine (g_file_set_contents (path, text, -1, &error));
-      g_ptr_array_add (paths, g_build_filename (folder, options[i], NULL));
-      add_run (without, "a", new_slow_run (5));
-    }
+    fine (g_file_set_contents (path, text, -1, &error));
+    g_ptr_array_add (paths, g_build_filename (folder, options[i], NULL));
+    add_run (without, "a", new_slow_run (5));
+  }
   fine (ps_observed_load (with, (const char *const *)paths->pdata, 3, &error));
-  for (guint i = 0; i < PS_N_OP_KINDS * 2; i++)
-    {
-      assert_same_samples (with->op[i], without->op[i]);
-      assert_same_samples (with->cold[i], without->cold[i]);
-    }
+  for (guint i = 0; i < PS_N_OP_KINDS * 2; i++) {
+    assert_same_samples (with->op[i], without->op[i]);
+    assert_same_samples (with->cold[i], without->cold[i]);
+  }
   for (guint i = 0; i < 5; i++)
     assert_same_samples (with->transfer[i], without->transfer[i]);
   assert_same_samples (with->host, without->host);
@@ -623,21 +577,18 @@ test_profiler_share (void)
   assert_same_samples (with->receive, without->receive);
   g_assert_cmpuint (with->send->len, ==, 3 * 3);
   g_assert_nonnull (strstr (with->source->str, "b.json, times x 0.625 as without profiler, 1 iteration; "));
-  for (guint i = 0; i < 3; i++)
-    {
-      *strrchr (paths->pdata[i], '=') = '\0';
-      g_assert_cmpint (g_remove (paths->pdata[i]), ==, 0);
-    }
+  for (guint i = 0; i < 3; i++) {
+    *strrchr (paths->pdata[i], '=') = '\0';
+    g_assert_cmpint (g_remove (paths->pdata[i]), ==, 0);
+  }
   g_assert_cmpint (g_rmdir (folder), ==, 0);
 }
 
 /* An iteration of 1 ms: no profiler more than doubles it, and noise makes it at most 1.1 times as short. A path that is
  * there is a path, whatever it holds. */
-static void
-test_profiler_limits (void)
+static void test_profiler_limits (void)
 {
-  static const struct
-  {
+  static const struct {
     const char *time;
     const char *message; /* after the path */
   } rows[] = {
@@ -655,21 +606,19 @@ test_profiler_limits (void)
   g_autofree char *text = ps_timeline_to_json (run);
   fine (g_file_set_contents (path, text, -1, &error));
   fine (g_file_set_contents (plain, text, -1, &error));
-  for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
-    {
-      g_autoptr (PsObserved) observed = ps_observed_new ();
-      g_autofree char *option = g_strconcat (plain, rows[i].time, NULL);
-      const char *paths[] = { option };
+  for (guint i = 0; i < G_N_ELEMENTS (rows); i++) {
+    g_autoptr (PsObserved) observed = ps_observed_new ();
+    g_autofree char *option = g_strconcat (plain, rows[i].time, NULL);
+    const char *paths[] = { option };
 
-      if (rows[i].message == NULL)
-        fine (ps_observed_load (observed, paths, 1, &error));
-      else
-        {
-          g_autofree char *message = g_strconcat (plain, rows[i].message, NULL);
+    if (rows[i].message == NULL)
+      fine (ps_observed_load (observed, paths, 1, &error));
+    else {
+      g_autofree char *message = g_strconcat (plain, rows[i].message, NULL);
 
-          refused (ps_observed_load (observed, paths, 1, &error), PS_ERROR_INPUT, message);
-        }
+      refused (ps_observed_load (observed, paths, 1, &error), PS_ERROR_INPUT, message);
     }
+  }
   g_autoptr (PsObserved) observed = ps_observed_new ();
   fine (ps_observed_load (observed, (const char *const[]){ path }, 1, &error));
   g_assert_cmpuint (observed->n_iterations, ==, 1);
@@ -682,8 +631,7 @@ test_profiler_limits (void)
 
 /* A simulated timeline */
 
-static PsTimeline *
-simulate (PsSchedule *schedule, const PsCosts *costs)
+static PsTimeline *simulate (PsSchedule *schedule, const PsCosts *costs)
 {
   g_autoptr (PsCosts) sliced = ps_costs_slice (costs, schedule->n_slices);
   g_autoptr (PsProgram) program = ps_program_lower (schedule, PS_COMM_ASAP, NULL);
@@ -694,8 +642,7 @@ simulate (PsSchedule *schedule, const PsCosts *costs)
   return ps_timeline_from_simulation (program, sliced, simulation);
 }
 
-static void
-compare (const char *family, const PsObserved *observed, const PsCosts *truth)
+static void compare (const char *family, const PsObserved *observed, const PsCosts *truth)
 {
   g_autoptr (PsCosts) found = costs_of (observed, truth->n_stages, 1);
 
@@ -715,38 +662,35 @@ compare (const char *family, const PsObserved *observed, const PsCosts *truth)
   g_test_message ("%s: %u gaps of ops, %u with a message", family, observed->host->len, observed->message->len);
 }
 
-static void
-test_round_trip (void)
+static void test_round_trip (void)
 {
   g_autoptr (GRand) rand = g_rand_new_with_seed (11);
   guint n, n_host = 0, n_message = 0;
   const PsFamily *const *families = ps_family_table (&n);
 
   for (guint i = 0; i < n; i++)
-    for (guint draw = 0; draw < 8; draw++)
-      {
-        PsFamilySetting size
-            = { .n_devices = 4, .n_microbatches = 8 + 4 * (draw % 3), .n_chunks = families[i]->default_chunks };
-        g_autoptr (PsCosts) costs = random_times (rand, size.n_devices * size.n_chunks, 12 * US, 100);
-        g_autoptr (PsObserved) observed = ps_observed_new ();
+    for (guint draw = 0; draw < 8; draw++) {
+      PsFamilySetting size
+          = { .n_devices = 4, .n_microbatches = 8 + 4 * (draw % 3), .n_chunks = families[i]->default_chunks };
+      g_autoptr (PsCosts) costs = random_times (rand, size.n_devices * size.n_chunks, 12 * US, 100);
+      g_autoptr (PsObserved) observed = ps_observed_new ();
 
-        for (guint stage = 0; stage < costs->n_stages; stage++)
-          costs->stage[stage].pair_ns = (1 + stage) * 12 * US;
-        costs->op_ns = draw % 2 * 7 * US;
-        costs->post_ns = draw % 4 * 5 * US;
-        size.costs = costs;
-        PsSchedule *schedule = fine (ps_family_generate (families[i], &size, &error));
-        add_run (observed, families[i]->name, simulate (schedule, costs));
-        compare (families[i]->name, observed, costs);
-        n_host += observed->host->len;
-        n_message += observed->message->len;
-      }
+      for (guint stage = 0; stage < costs->n_stages; stage++)
+        costs->stage[stage].pair_ns = (1 + stage) * 12 * US;
+      costs->op_ns = draw % 2 * 7 * US;
+      costs->post_ns = draw % 4 * 5 * US;
+      size.costs = costs;
+      PsSchedule *schedule = fine (ps_family_generate (families[i], &size, &error));
+      add_run (observed, families[i]->name, simulate (schedule, costs));
+      compare (families[i]->name, observed, costs);
+      n_host += observed->host->len;
+      n_message += observed->message->len;
+    }
   g_assert_cmpuint (n_host, >, 1000);
   g_assert_cmpuint (n_message, >, 1000);
 }
 
-static void
-assert_samples (const PsObserved *observed, PsOpKind kind, guint stage, gint64 first_us, gint64 second_us)
+static void assert_samples (const PsObserved *observed, PsOpKind kind, guint stage, gint64 first_us, gint64 second_us)
 {
   const GArray *samples = observed->op[kind * observed->n_stages + stage];
 
@@ -757,8 +701,7 @@ assert_samples (const PsObserved *observed, PsOpKind kind, guint stage, gint64 f
 
 /* Ranks 0 to 3 are stage 0. Of 4 microbatches their forwards take 40, 40, 44 and 44 ms in the second interval, so one
  * takes 10.5 ms. The first interval warms up, and the last one is cut. */
-static void
-test_log (void)
+static void test_log (void)
 {
   g_autofree char *path = g_test_build_filename (G_TEST_DIST, "fuzz", "corpus", "megatron-log", "all.log", NULL);
   const char *paths[] = { path };
@@ -782,8 +725,7 @@ test_log (void)
 
 /* Transfers of 38 and 30 us, and in a second run of twice and half of that: each boundary's samples count over its own
  * median, the smaller one of two. */
-static void
-test_transfer_spread (void)
+static void test_transfer_spread (void)
 {
   g_autoptr (PsObserved) observed = ps_observed_new ();
   static const double expected[] = { 1, 2, 1, 2 };
@@ -799,8 +741,7 @@ test_transfer_spread (void)
   g_assert_cmpuint (spread->row[PS_N_OP_KINDS * 2], !=, PS_NO_ROW);
 }
 
-int
-main (int argc, char **argv)
+int main (int argc, char **argv)
 {
   g_test_init (&argc, &argv, NULL);
   g_test_add_func ("/observed/known", test_known);

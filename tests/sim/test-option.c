@@ -8,13 +8,11 @@
 #include <string.h>
 
 /* Texts that a row accepts, the second away from its initial value, and one that it refuses; NULL: it accepts any. */
-typedef struct
-{
+typedef struct {
   char *first, *second, *wrong;
 } Texts;
 
-static void
-texts_clear (Texts *texts)
+static void texts_clear (Texts *texts)
 {
   g_free (texts->first);
   g_free (texts->second);
@@ -22,48 +20,44 @@ texts_clear (Texts *texts)
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Texts, texts_clear)
 
-static Texts
-texts_of (const PsOption *row)
+static Texts texts_of (const PsOption *row)
 {
-  switch (row->type)
-    {
-    case PS_OPTION_FLAG:
-      return (Texts){ g_strdup ("no"), g_strdup ("yes"), g_strdup ("maybe") };
-    case PS_OPTION_COUNT:
-    case PS_OPTION_INTEGER:
-      return (Texts){ g_strdup_printf ("%.0f", row->low), g_strdup_printf ("%.0f", row->high),
-                      g_strdup_printf ("%.0f", row->high + 1) };
-    case PS_OPTION_NAME:
-      return (Texts){ g_strdup (row->name_of (0)), g_strdup (row->name_of (1)), g_strdup ("?") };
-    case PS_OPTION_TIME:
-      return (Texts){ g_strdup ("0"), g_strdup ("3us"), g_strdup ("3") };
-    case PS_OPTION_SIZE:
-      return (Texts){ g_strdup ("0"), g_strdup ("3KiB"), g_strdup ("3") };
-    case PS_OPTION_NUMBER:
-      return (Texts){ g_strdup_printf ("%f", row->low), g_strdup_printf ("%f", row->high),
-                      g_strdup_printf ("%f", row->high * 2) };
-    case PS_OPTION_FACTORS:
-      return (Texts){ g_strdup_printf ("%f", row->low), g_strdup_printf ("%f:%f", row->low, row->high),
-                      g_strdup_printf ("1:%f", row->high * 2) };
-    case PS_OPTION_SIZES:
-      return (Texts){ g_strdup ("1B"), g_strdup ("3KiB:2KiB"), g_strdup ("1KiB:") };
-    default:
-      if (row->parse == ps_setting_layout_parse)
-        return (Texts){ g_strdup ("even"), g_strdup ("Et*3|(tt|)*29m|L"), g_strdup ("even:half") };
-      return row->parse != NULL ? (Texts){ g_strdup ("fp16"), g_strdup ("bf16"), g_strdup ("fp17") }
-                                : (Texts){ g_strdup ("a"), g_strdup ("b c"), NULL };
-    }
+  switch (row->type) {
+  case PS_OPTION_FLAG:
+    return (Texts){ g_strdup ("no"), g_strdup ("yes"), g_strdup ("maybe") };
+  case PS_OPTION_COUNT:
+  case PS_OPTION_INTEGER:
+    return (Texts){ g_strdup_printf ("%.0f", row->low), g_strdup_printf ("%.0f", row->high),
+                    g_strdup_printf ("%.0f", row->high + 1) };
+  case PS_OPTION_NAME:
+    return (Texts){ g_strdup (row->name_of (0)), g_strdup (row->name_of (1)), g_strdup ("?") };
+  case PS_OPTION_TIME:
+    return (Texts){ g_strdup ("0"), g_strdup ("3us"), g_strdup ("3") };
+  case PS_OPTION_SIZE:
+    return (Texts){ g_strdup ("0"), g_strdup ("3KiB"), g_strdup ("3") };
+  case PS_OPTION_NUMBER:
+    return (Texts){ g_strdup_printf ("%f", row->low), g_strdup_printf ("%f", row->high),
+                    g_strdup_printf ("%f", row->high * 2) };
+  case PS_OPTION_FACTORS:
+    return (Texts){ g_strdup_printf ("%f", row->low), g_strdup_printf ("%f:%f", row->low, row->high),
+                    g_strdup_printf ("1:%f", row->high * 2) };
+  case PS_OPTION_SIZES:
+    return (Texts){ g_strdup ("1B"), g_strdup ("3KiB:2KiB"), g_strdup ("1KiB:") };
+  default:
+    if (row->parse == ps_setting_layout_parse)
+      return (Texts){ g_strdup ("even"), g_strdup ("Et*3|(tt|)*29m|L"), g_strdup ("even:half") };
+    return row->parse != NULL ? (Texts){ g_strdup ("fp16"), g_strdup ("bf16"), g_strdup ("fp17") }
+                              : (Texts){ g_strdup ("a"), g_strdup ("b c"), NULL };
+  }
 }
 
-static gboolean
-is_own (const PsOption *row)
+static gboolean is_own (const PsOption *row)
 {
   return (row->flags & (PS_FIELD_OWN | PS_FIELD_DERIVED)) != 0;
 }
 
 /* A command line as a shell would split it, read with the options of SETTING. */
-static PsSetting *
-parse (const char *line, GError **error)
+static PsSetting *parse (const char *line, GError **error)
 {
   g_autofree char *whole = g_strconcat ("test", line, NULL);
   g_auto (GStrv) argv = NULL;
@@ -75,8 +69,7 @@ parse (const char *line, GError **error)
   return g_option_context_parse_strv (context, &argv, error) ? g_steal_pointer (&setting) : NULL;
 }
 
-static void
-assert_same_value (const PsOption *row, const PsSetting *a, const PsSetting *b)
+static void assert_same_value (const PsOption *row, const PsSetting *a, const PsSetting *b)
 {
   g_autofree char *x = ps_option_typed (row, a), *y = ps_option_typed (row, b);
 
@@ -85,32 +78,29 @@ assert_same_value (const PsOption *row, const PsSetting *a, const PsSetting *b)
 }
 
 /* Names, letters and columns are those of one row each, and a column is called as its option. */
-static void
-test_unique (void)
+static void test_unique (void)
 {
   g_autoptr (GHashTable) seen = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, NULL);
 
-  for (const PsOption *row = ps_setting_options; row->name != NULL; row++)
-    {
-      g_autofree char *start = g_strdelimit (g_strdup (row->name), "-", '_');
-      const char *column = row->sweep->column.key;
+  for (const PsOption *row = ps_setting_options; row->name != NULL; row++) {
+    g_autofree char *start = g_strdelimit (g_strdup (row->name), "-", '_');
+    const char *column = row->sweep->column.key;
 
-      g_assert_true (g_hash_table_add (seen, g_strconcat ("--", row->name, NULL)));
-      g_assert_true (g_hash_table_add (seen, g_strconcat ("column ", column, NULL)));
-      g_assert_true (row->letter == 0 || g_hash_table_add (seen, g_strdup_printf ("-%c", row->letter)));
-      g_assert_true (g_str_has_prefix (row->name, "costs.") ? g_str_has_prefix (column, "cost_")
-                                                            : g_str_has_prefix (column, start));
-      g_assert_nonnull (row->help);
-      g_assert_true (row->hidden || (row->argument == NULL) == (row->type == PS_OPTION_FLAG));
-      g_assert_true (ps_option_find (ps_setting_options, row->name) == row);
-      g_assert_cmpint (ps_result_column_find (column), ==, row - ps_setting_options);
-    }
+    g_assert_true (g_hash_table_add (seen, g_strconcat ("--", row->name, NULL)));
+    g_assert_true (g_hash_table_add (seen, g_strconcat ("column ", column, NULL)));
+    g_assert_true (row->letter == 0 || g_hash_table_add (seen, g_strdup_printf ("-%c", row->letter)));
+    g_assert_true (g_str_has_prefix (row->name, "costs.") ? g_str_has_prefix (column, "cost_")
+                                                          : g_str_has_prefix (column, start));
+    g_assert_nonnull (row->help);
+    g_assert_true (row->hidden || (row->argument == NULL) == (row->type == PS_OPTION_FLAG));
+    g_assert_true (ps_option_find (ps_setting_options, row->name) == row);
+    g_assert_cmpint (ps_result_column_find (column), ==, row - ps_setting_options);
+  }
   g_assert_null (ps_option_find (ps_setting_options, "device"));
 }
 
 /* What a column holds is of the column's type. */
-static void
-test_column_types (void)
+static void test_column_types (void)
 {
   static const PsColumnType types[] = { [PS_OPTION_FLAG] = PS_COLUMN_BOOLEAN,    [PS_OPTION_COUNT] = PS_COLUMN_INTEGER,
                                         [PS_OPTION_INTEGER] = PS_COLUMN_INTEGER, [PS_OPTION_NAME] = PS_COLUMN_TEXT,
@@ -120,21 +110,19 @@ test_column_types (void)
                                         [PS_OPTION_SIZES] = PS_COLUMN_SIZE,      [PS_OPTION_RATE] = PS_COLUMN_RATE };
   g_autoptr (PsSetting) defaults = ps_setting_new ();
 
-  for (const PsOption *row = ps_setting_options; row->name != NULL; row++)
-    {
-      g_test_message ("%s", row->name);
-      g_assert_cmpint (row->sweep->column.type, ==, types[row->type]);
-      if (is_own (row))
-        continue;
-      /* What is not NULL where it is not given has a value then. */
-      g_assert_true (ps_option_is_initial (row, defaults));
-      g_assert_cmpint (ps_setting_column (row, defaults).type == PS_VALUE_NONE, ==, (row->flags & PS_FIELD_NULL) != 0);
-    }
+  for (const PsOption *row = ps_setting_options; row->name != NULL; row++) {
+    g_test_message ("%s", row->name);
+    g_assert_cmpint (row->sweep->column.type, ==, types[row->type]);
+    if (is_own (row))
+      continue;
+    /* What is not NULL where it is not given has a value then. */
+    g_assert_true (ps_option_is_initial (row, defaults));
+    g_assert_cmpint (ps_setting_column (row, defaults).type == PS_VALUE_NONE, ==, (row->flags & PS_FIELD_NULL) != 0);
+  }
 }
 
 /* A repeated option has its last value, or all of them. */
-static void
-test_repeated (void)
+static void test_repeated (void)
 {
   g_autoptr (PsSetting) setting = parse (" --costs-from=a --costs-from=b:c --db=x --db=y", NULL);
 
@@ -143,95 +131,87 @@ test_repeated (void)
 }
 
 /* A text means the same to a command line, to a row and to a spec, and what an option tells can be read again. */
-static void
-test_agree (void)
+static void test_agree (void)
 {
-  for (const PsOption *row = ps_setting_options; row->name != NULL; row++)
-    {
-      g_auto (Texts) texts = texts_of (row);
-      g_autofree char *line = row->type == PS_OPTION_FLAG ? g_strdup_printf (" --%s", row->name)
-                                                          : g_strdup_printf (" --%s='%s'", row->name, texts.second);
-      g_autoptr (PsSetting) read = ps_setting_new (), typed = NULL, again = NULL;
+  for (const PsOption *row = ps_setting_options; row->name != NULL; row++) {
+    g_auto (Texts) texts = texts_of (row);
+    g_autofree char *line = row->type == PS_OPTION_FLAG ? g_strdup_printf (" --%s", row->name)
+                                                        : g_strdup_printf (" --%s='%s'", row->name, texts.second);
+    g_autoptr (PsSetting) read = ps_setting_new (), typed = NULL, again = NULL;
 
-      g_test_message ("%s", line);
-      if (is_own (row) || row->hidden)
-        continue;
-      g_assert_true (row->joins || ps_option_read (row, read, texts.first, NULL));
-      g_assert_true (ps_option_read (row, read, texts.second, NULL));
-      g_assert_false (ps_option_is_initial (row, read));
-      typed = parse (line, NULL);
-      assert_same_value (row, typed, read);
-      g_autofree char *told = ps_setting_typed (read);
-      again = parse (told, NULL);
-      assert_same_value (row, again, read);
-      PsSweepValue *value = ps_sweep_value_new ("spec", row, texts.second, NULL);
-      assert_same_value (row, value->setting, read);
-      g_assert_cmpint (value->value.type, !=, PS_VALUE_NONE);
-      ps_sweep_value_free (value);
-    }
+    g_test_message ("%s", line);
+    if (is_own (row) || row->hidden)
+      continue;
+    g_assert_true (row->joins || ps_option_read (row, read, texts.first, NULL));
+    g_assert_true (ps_option_read (row, read, texts.second, NULL));
+    g_assert_false (ps_option_is_initial (row, read));
+    typed = parse (line, NULL);
+    assert_same_value (row, typed, read);
+    g_autofree char *told = ps_setting_typed (read);
+    again = parse (told, NULL);
+    assert_same_value (row, again, read);
+    PsSweepValue *value = ps_sweep_value_new ("spec", row, texts.second, NULL);
+    assert_same_value (row, value->setting, read);
+    g_assert_cmpint (value->value.type, !=, PS_VALUE_NONE);
+    ps_sweep_value_free (value);
+  }
 }
 
 /* Texts that are wrong get one line that begins with the option and names the text; the spec puts its place before. */
-static void
-test_refused (void)
+static void test_refused (void)
 {
-  for (const PsOption *row = ps_setting_options; row->name != NULL; row++)
-    {
-      g_auto (Texts) texts = texts_of (row);
-      g_autoptr (PsSetting) setting = ps_setting_new ();
-      g_autoptr (GError) error = NULL, in_spec = NULL;
-      gint64 own;
+  for (const PsOption *row = ps_setting_options; row->name != NULL; row++) {
+    g_auto (Texts) texts = texts_of (row);
+    g_autoptr (PsSetting) setting = ps_setting_new ();
+    g_autoptr (GError) error = NULL, in_spec = NULL;
+    gint64 own;
 
-      if (texts.wrong == NULL || row->flags & PS_FIELD_DERIVED)
-        continue;
-      g_autofree char *quoted = g_strdup_printf ("%s%s: '", row->hidden ? "" : "--", row->name);
-      g_assert_false (ps_option_read (row, is_own (row) ? (gpointer)&own : setting, texts.wrong, &error));
-      g_assert_error (error, PS_ERROR, PS_ERROR_USAGE);
-      g_assert_nonnull (strstr (error->message, quoted));
-      g_assert_null (strchr (error->message, '\n'));
-      g_assert_null (ps_sweep_value_new ("s.ini:3", row, texts.wrong, &in_spec));
-      g_assert_error (in_spec, PS_ERROR, PS_ERROR_INPUT);
-      g_assert_true (g_str_has_prefix (in_spec->message, "s.ini:3: "));
-      g_assert_cmpstr (in_spec->message + strlen ("s.ini:3: "), ==, error->message);
-    }
+    if (texts.wrong == NULL || row->flags & PS_FIELD_DERIVED)
+      continue;
+    g_autofree char *quoted = g_strdup_printf ("%s%s: '", row->hidden ? "" : "--", row->name);
+    g_assert_false (ps_option_read (row, is_own (row) ? (gpointer)&own : setting, texts.wrong, &error));
+    g_assert_error (error, PS_ERROR, PS_ERROR_USAGE);
+    g_assert_nonnull (strstr (error->message, quoted));
+    g_assert_null (strchr (error->message, '\n'));
+    g_assert_null (ps_sweep_value_new ("s.ini:3", row, texts.wrong, &in_spec));
+    g_assert_error (in_spec, PS_ERROR, PS_ERROR_INPUT);
+    g_assert_true (g_str_has_prefix (in_spec->message, "s.ini:3: "));
+    g_assert_cmpstr (in_spec->message + strlen ("s.ini:3: "), ==, error->message);
+  }
 }
 
 /* The word for none takes a value back, and its column is that of an option that is not given. */
-static void
-test_none (void)
+static void test_none (void)
 {
   g_autoptr (PsSetting) defaults = ps_setting_new ();
   guint n = 0;
 
-  for (const PsOption *row = ps_setting_options; row->name != NULL; row++)
-    {
-      g_auto (Texts) texts = texts_of (row);
-      g_autoptr (PsSetting) setting = ps_setting_new ();
+  for (const PsOption *row = ps_setting_options; row->name != NULL; row++) {
+    g_auto (Texts) texts = texts_of (row);
+    g_autoptr (PsSetting) setting = ps_setting_new ();
 
-      if (row->none == NULL)
-        continue;
-      n++;
-      g_assert_true (ps_option_read (row, setting, texts.second, NULL));
-      g_assert_true (ps_option_read (row, setting, row->none, NULL));
-      g_assert_true (ps_option_is_initial (row, setting));
-      PsSweepValue *value = ps_sweep_value_new ("spec", row, row->none, NULL);
-      g_assert_true (ps_option_is_initial (row, value->setting));
-      if (row->sweep->column.type != PS_COLUMN_TEXT)
-        g_assert_cmpint (value->value.integer, ==, ps_setting_column (row, defaults).integer);
-      ps_sweep_value_free (value);
-    }
+    if (row->none == NULL)
+      continue;
+    n++;
+    g_assert_true (ps_option_read (row, setting, texts.second, NULL));
+    g_assert_true (ps_option_read (row, setting, row->none, NULL));
+    g_assert_true (ps_option_is_initial (row, setting));
+    PsSweepValue *value = ps_sweep_value_new ("spec", row, row->none, NULL);
+    g_assert_true (ps_option_is_initial (row, value->setting));
+    if (row->sweep->column.type != PS_COLUMN_TEXT)
+      g_assert_cmpint (value->value.integer, ==, ps_setting_column (row, defaults).integer);
+    ps_sweep_value_free (value);
+  }
   g_assert_cmpuint (n, >=, 5);
 }
 
-static gboolean
-changes_slower (const PsOption *a, const PsOption *b)
+static gboolean changes_slower (const PsOption *a, const PsOption *b)
 {
   return a->sweep->pace != b->sweep->pace ? a->sweep->pace < b->sweep->pace : a < b;
 }
 
 /* The order of fields decides which number a setting of a sweep has, so it is never to change. */
-static void
-test_pace (void)
+static void test_pace (void)
 {
   g_auto (GStrv) order = g_strsplit (
       "devices chunks model precision cluster db profile costs costs.f costs.b costs.w costs.bw costs.c costs.o "
@@ -246,8 +226,7 @@ test_pace (void)
     g_assert_true (changes_slower (ps_sweep_field_find (order[i]), ps_sweep_field_find (order[i + 1])));
 }
 
-static void
-assert_refused (const char *line, PsFieldFlags flags, const char *message)
+static void assert_refused (const char *line, PsFieldFlags flags, const char *message)
 {
   g_autoptr (PsSetting) setting = parse (line, NULL);
   g_autoptr (GError) error = NULL;
@@ -256,8 +235,7 @@ assert_refused (const char *line, PsFieldFlags flags, const char *message)
   g_assert_cmpstr (error != NULL ? error->message : NULL, ==, message);
 }
 
-static void
-test_refuse (void)
+static void test_refuse (void)
 {
   g_autoptr (PsSetting) setting = parse (" --comm latency --replicas 1 --speed 1:2", NULL);
   g_autoptr (PsSetting) blocking = parse (" -p 2 --comm-order asap --blocking", NULL);
@@ -277,8 +255,7 @@ test_refuse (void)
 }
 
 /* A setting is told in the order of the table; a shell reads texts with blanks as one word. */
-static void
-test_typed (void)
+static void test_typed (void)
 {
   g_autoptr (PsSetting) setting
       = parse (" --speed 1:0.25 --eager 3KiB --blocking --model 'my model.ini' -v 2 -p 4 --offload .5 --zero 1", NULL);
@@ -290,14 +267,12 @@ test_typed (void)
 
 /* option.h by itself */
 
-typedef struct
-{
+typedef struct {
   guint level;
   PsSetting *setting;
 } Inner;
 
-typedef struct
-{
+typedef struct {
   double share;
   gint64 rate, time_ns, number;
   guint n;
@@ -329,8 +304,7 @@ static const PsOption outer_rows[] = {
   PS_OPTION_END,
 };
 
-static gboolean
-parse_outer (Outer *outer, const char *line, GError **error)
+static gboolean parse_outer (Outer *outer, const char *line, GError **error)
 {
   g_autofree char *whole = g_strconcat ("test ", line, NULL);
   g_auto (GStrv) argv = NULL;
@@ -341,8 +315,7 @@ parse_outer (Outer *outer, const char *line, GError **error)
   return g_option_context_parse_strv (context, &argv, error);
 }
 
-static void
-test_own_table (void)
+static void test_own_table (void)
 {
   g_autoptr (PsSetting) setting = ps_setting_new ();
   Outer outer = { .inner = { .setting = setting } };
@@ -374,8 +347,7 @@ test_own_table (void)
 }
 
 /* Parts between commas and those of options that are given again make one list. */
-static void
-test_own_lists (void)
+static void test_own_lists (void)
 {
   g_autoptr (PsSetting) setting = ps_setting_new ();
   Outer outer = { .inner = { .setting = setting } };
@@ -393,8 +365,7 @@ test_own_lists (void)
   ps_options_reset (outer_rows, &outer);
 }
 
-static void
-test_own_words (void)
+static void test_own_words (void)
 {
   static const char *const wrong[]
       = { "--share 51", "--number 0", "-l 4", "-t 3", "--rate x", "--rate 100", "--lvl 1", "-o a,b" };
@@ -405,19 +376,17 @@ test_own_words (void)
   g_assert_true (outer.any && !outer.has_number);
   g_assert_true (parse_outer (&outer, "--number any --number 3", NULL));
   g_assert_true (!outer.any && outer.has_number);
-  for (guint i = 0; i < G_N_ELEMENTS (wrong); i++)
-    {
-      g_autoptr (GError) error = NULL;
+  for (guint i = 0; i < G_N_ELEMENTS (wrong); i++) {
+    g_autoptr (GError) error = NULL;
 
-      g_test_message ("%s", wrong[i]);
-      g_assert_false (parse_outer (&outer, wrong[i], &error));
-      g_assert_cmpint (ps_error_exit_code (error), ==, 2);
-    }
+    g_test_message ("%s", wrong[i]);
+    g_assert_false (parse_outer (&outer, wrong[i], &error));
+    g_assert_cmpint (ps_error_exit_code (error), ==, 2);
+  }
   ps_options_reset (outer_rows, &outer);
 }
 
-typedef struct
-{
+typedef struct {
   guint count, other;
   gboolean flag;
   double part;
@@ -425,8 +394,7 @@ typedef struct
   char *text;
 } Own;
 
-static void
-add_some (GString *help)
+static void add_some (GString *help)
 {
   g_string_append (help, " one or two");
 }
@@ -447,8 +415,7 @@ static const PsOption own_rows[] = {
 
 /* Options stand under the headings of their groups, in the order of the rows, with what holds where they are not given;
  * a long name has a line of its own, and a group without options no heading. */
-static void
-test_help (void)
+static void test_help (void)
 {
   g_autofree char *page = ps_command_options (own_rows);
 
@@ -467,8 +434,7 @@ test_help (void)
 }
 
 /* An unknown option may be another one, but none that is hidden. */
-static void
-test_unknown (void)
+static void test_unknown (void)
 {
   static const PsCommandHelp help = { .summary = "S", .examples = "e\n" };
   static const char *const rows[][2] = { { "--cuont=3", "Unknown option --cuont=3; did you mean --count?" },
@@ -477,16 +443,15 @@ test_unknown (void)
                                          { "--hidden", "Unknown option --hidden" },
                                          { "-x", "Unknown option -x" } };
 
-  for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
-    {
-      char *words[] = { (char *)"p", (char *)rows[i][0], NULL }, **argv = words;
-      g_autoptr (GError) error = NULL;
-      Own own = { 0 };
-      int argc = 2;
+  for (guint i = 0; i < G_N_ELEMENTS (rows); i++) {
+    char *words[] = { (char *)"p", (char *)rows[i][0], NULL }, **argv = words;
+    g_autoptr (GError) error = NULL;
+    Own own = { 0 };
+    int argc = 2;
 
-      g_assert_false (ps_command_parse (&help, own_rows, &own, &argc, &argv, &error));
-      g_assert_cmpstr (error->message, ==, rows[i][1]);
-    }
+    g_assert_false (ps_command_parse (&help, own_rows, &own, &argc, &argv, &error));
+    g_assert_cmpstr (error->message, ==, rows[i][1]);
+  }
   char *words[] = { (char *)"p", (char *)"-c", (char *)"4", (char *)"rest", NULL }, **argv = words;
   Own own = { 0 };
   int argc = 4;
@@ -497,25 +462,23 @@ test_unknown (void)
 }
 
 /* --help prints the whole page and ends the program. */
-static void
-test_page (void)
+static void test_page (void)
 {
   static const PsCommandHelp help = { .arguments = "FILE",
                                       .summary = "Does it.",
                                       .text = "More of it, in a line that has more letters than the narrowest page.\n",
                                       .examples = "p -c 4\np -f\n" };
 
-  if (g_test_subprocess ())
-    {
-      char *words[] = { (char *)"p", (char *)"--help", NULL }, **argv = words;
-      Own own = { 0 };
-      int argc = 2;
+  if (g_test_subprocess ()) {
+    char *words[] = { (char *)"p", (char *)"--help", NULL }, **argv = words;
+    Own own = { 0 };
+    int argc = 2;
 
-      g_set_prgname ("p");
-      g_unsetenv ("COLUMNS");
-      ps_command_parse (&help, own_rows, &own, &argc, &argv, NULL);
-      g_assert_not_reached ();
-    }
+    g_set_prgname ("p");
+    g_unsetenv ("COLUMNS");
+    ps_command_parse (&help, own_rows, &own, &argc, &argv, NULL);
+    g_assert_not_reached ();
+  }
   g_test_trap_subprocess (NULL, 0, 0);
   g_test_trap_assert_passed ();
   g_test_trap_assert_stdout (
@@ -524,8 +487,7 @@ test_page (void)
       "More of it, in a line that has more letters than the narrowest page.\n\nExamples:\n  p -c 4\n  p -f\n*");
 }
 
-int
-main (int argc, char **argv)
+int main (int argc, char **argv)
 {
   g_test_init (&argc, &argv, NULL);
   g_test_add_func ("/option/unique", test_unique);

@@ -8,14 +8,12 @@
 
 #define HEADER "layer,time,activation_bytes,parameter_bytes"
 
-static PsLayers *
-parse (const char *text, GError **error)
+static PsLayers *parse (const char *text, GError **error)
 {
   return ps_layers_parse ("x.csv", text, strlen (text), error);
 }
 
-static void
-test_defaults (void)
+static void test_defaults (void)
 {
   g_autoptr (PsLayers) layers = fine (parse (HEADER "\nembedding,1us,2KiB,3\nlayer 1,10,0,4MiB\r\n", &error));
 
@@ -39,8 +37,7 @@ test_defaults (void)
   g_assert_cmpint (second->parameter_bytes, ==, 4 << 20);
 }
 
-static void
-test_columns (void)
+static void test_columns (void)
 {
   g_autoptr (GError) error = NULL;
   g_autoptr (PsLayers) all = fine (
@@ -66,11 +63,9 @@ test_columns (void)
   g_assert_cmpint (backward->layers[0].weight_ns, ==, 3000);
 }
 
-static void
-test_wrong_files (void)
+static void test_wrong_files (void)
 {
-  static const struct
-  {
+  static const struct {
     const char *text;
     const char *message;
   } bad[] = {
@@ -107,23 +102,21 @@ test_wrong_files (void)
     { HEADER "\n\xff,1us,0,0\n", "x.csv: is not UTF-8 text" },
   };
 
-  for (guint i = 0; i < G_N_ELEMENTS (bad); i++)
-    {
-      g_autoptr (GError) error = NULL;
+  for (guint i = 0; i < G_N_ELEMENTS (bad); i++) {
+    g_autoptr (GError) error = NULL;
 
-      g_assert_null (parse (bad[i].text, &error));
-      g_assert_error (error, PS_ERROR, PS_ERROR_INPUT);
-      if (!g_str_has_prefix (error->message, bad[i].message))
-        g_error ("'%s' instead of '%s'", error->message, bad[i].message);
-      g_assert_null (strchr (error->message, '\n'));
-    }
+    g_assert_null (parse (bad[i].text, &error));
+    g_assert_error (error, PS_ERROR, PS_ERROR_INPUT);
+    if (!g_str_has_prefix (error->message, bad[i].message))
+      g_error ("'%s' instead of '%s'", error->message, bad[i].message);
+    g_assert_null (strchr (error->message, '\n'));
+  }
   refused (ps_layers_parse ("x.csv", "layer\0", 6, &error), PS_ERROR_INPUT,
            "x.csv: is not a text file (it contains NUL bytes)");
 }
 
 /* 16384 layers are read, one more is refused. */
-static void
-test_many (void)
+static void test_many (void)
 {
   g_autoptr (GString) text = g_string_new (HEADER);
   g_autoptr (GError) error = NULL;
@@ -139,8 +132,7 @@ test_many (void)
 
 /* Cut where ps_model_split cuts, the layers of a model make the stages that ps_costs_model makes of it: sizes to the
  * byte, times to the rounding of each layer. */
-static PsPartition *
-like_split (const PsModel *model, guint n_stages)
+static PsPartition *like_split (const PsModel *model, guint n_stages)
 {
   g_autofree PsStageShape *shapes = g_new0 (PsStageShape, n_stages);
   PsPartition *partition = g_new0 (PsPartition, 1);
@@ -154,32 +146,28 @@ like_split (const PsModel *model, guint n_stages)
   return partition;
 }
 
-static void
-assert_same_stage (const PsCosts *costs, const PsCosts *expected, guint s, gint64 tolerance)
+static void assert_same_stage (const PsCosts *costs, const PsCosts *expected, guint s, gint64 tolerance)
 {
-  for (guint kind = 0; kind < PS_N_OP_KINDS; kind++)
-    {
-      const PsOpCost *a = ps_costs_op (costs, (PsOpKind)kind, s), *b = ps_costs_op (expected, (PsOpKind)kind, s);
+  for (guint kind = 0; kind < PS_N_OP_KINDS; kind++) {
+    const PsOpCost *a = ps_costs_op (costs, (PsOpKind)kind, s), *b = ps_costs_op (expected, (PsOpKind)kind, s);
 
-      g_assert_cmpint (ABS (a->duration_ns - b->duration_ns), <=, tolerance);
-      g_assert_cmpint (a->take_bytes, ==, b->take_bytes);
-      g_assert_cmpint (a->give_bytes, ==, b->give_bytes);
-    }
+    g_assert_cmpint (ABS (a->duration_ns - b->duration_ns), <=, tolerance);
+    g_assert_cmpint (a->take_bytes, ==, b->take_bytes);
+    g_assert_cmpint (a->give_bytes, ==, b->give_bytes);
+  }
   g_assert_cmpint (costs->stage[s].weight_bytes, ==, expected->stage[s].weight_bytes);
   g_assert_cmpint (costs->stage[s].version_bytes, ==, expected->stage[s].version_bytes);
-  if (s + 1 < costs->n_stages)
-    {
-      guint forward = ps_transfer_forward (costs, s), backward = ps_transfer_backward (costs, s + 1);
+  if (s + 1 < costs->n_stages) {
+    guint forward = ps_transfer_forward (costs, s), backward = ps_transfer_backward (costs, s + 1);
 
-      g_assert_cmpint (costs->transfer_ns[forward], ==, expected->transfer_ns[forward]);
-      g_assert_cmpint (costs->transfer_ns[backward], ==, expected->transfer_ns[backward]);
-      g_assert_cmpint (costs->message_bytes[forward], ==, expected->message_bytes[forward]);
-      g_assert_cmpint (costs->message_bytes[backward], ==, expected->message_bytes[backward]);
-    }
+    g_assert_cmpint (costs->transfer_ns[forward], ==, expected->transfer_ns[forward]);
+    g_assert_cmpint (costs->transfer_ns[backward], ==, expected->transfer_ns[backward]);
+    g_assert_cmpint (costs->message_bytes[forward], ==, expected->message_bytes[forward]);
+    g_assert_cmpint (costs->message_bytes[backward], ==, expected->message_bytes[backward]);
+  }
 }
 
-static void
-test_model (void)
+static void test_model (void)
 {
   g_autoptr (PsModel) model = ps_model_load ("gpt-1.5b", NULL);
   g_autoptr (PsCluster) cluster = ps_cluster_load ("h100-80gb", NULL);
@@ -207,8 +195,7 @@ test_model (void)
 }
 
 /* What is printed for --costs is read back as it was. */
-static void
-test_costs_text (void)
+static void test_costs_text (void)
 {
   g_autoptr (GError) error = NULL;
   g_autoptr (PsLayers) layers = parse (HEADER ",forward,kept_bytes,weight_kept_bytes,state_bytes\n"
@@ -221,27 +208,25 @@ test_costs_text (void)
   PsPartitionSetting setting = { .layers = layers, .n_chunks = 1, .links = links };
 
   for (guint p = 1; p <= 2; p++)
-    for (guint v = 1; v <= 2; v++)
-      {
-        setting.n_devices = p;
-        setting.n_chunks = v;
-        setting.speeds = p == 2 ? speeds : NULL;
-        g_autoptr (PsPartition) partition = fine (ps_partition (ps_partitioner_find ("uniform"), &setting, &error));
-        g_autoptr (PsCosts) costs = ps_partition_costs (&setting, partition, &error);
-        costs->op_ns = p == v ? 5 : 0;
-        costs->post_ns = v == 2 ? 7 : 0;
-        g_autofree char *text = ps_partition_costs_to_text (costs);
-        g_autoptr (PsCosts) again = fine (ps_costs_parse (text, p, v, &error));
-        g_assert_cmpint (again->op_ns, ==, costs->op_ns);
-        g_assert_cmpint (again->post_ns, ==, costs->post_ns);
-        for (guint s = 0; s < p * v; s++)
-          assert_same_stage (costs, again, s, 0);
-      }
+    for (guint v = 1; v <= 2; v++) {
+      setting.n_devices = p;
+      setting.n_chunks = v;
+      setting.speeds = p == 2 ? speeds : NULL;
+      g_autoptr (PsPartition) partition = fine (ps_partition (ps_partitioner_find ("uniform"), &setting, &error));
+      g_autoptr (PsCosts) costs = ps_partition_costs (&setting, partition, &error);
+      costs->op_ns = p == v ? 5 : 0;
+      costs->post_ns = v == 2 ? 7 : 0;
+      g_autofree char *text = ps_partition_costs_to_text (costs);
+      g_autoptr (PsCosts) again = fine (ps_costs_parse (text, p, v, &error));
+      g_assert_cmpint (again->op_ns, ==, costs->op_ns);
+      g_assert_cmpint (again->post_ns, ==, costs->post_ns);
+      for (guint s = 0; s < p * v; s++)
+        assert_same_stage (costs, again, s, 0);
+    }
 }
 
 /* Device 1 is twice as fast: on a V it holds stages 1 and 2. Chimera has every stage on two devices. */
-static void
-test_speeds (void)
+static void test_speeds (void)
 {
   static const double speeds[] = { 1, 2 };
   g_autoptr (GError) error = NULL;
@@ -275,20 +260,17 @@ test_speeds (void)
 
 /* A profile whose every figure is a multiple of: 100 for a layer, 40 for the embedding, 70 for the head. */
 
-static gint64
-units (const PsStageShape *shape)
+static gint64 units (const PsStageShape *shape)
 {
   return 100 * shape->n_layers + (shape->embedding ? 40 : 0) + (shape->head ? 70 : 0);
 }
 
-static void
-store (PsCostDb *db, gint64 profile, const PsMeasurement *measurement)
+static void store (PsCostDb *db, gint64 profile, const PsMeasurement *measurement)
 {
   fine (ps_costdb_store (db, profile, measurement, &error));
 }
 
-static void
-store_op (PsCostDb *db, gint64 profile, const PsStageShape *shape, PsOpKind kind)
+static void store_op (PsCostDb *db, gint64 profile, const PsStageShape *shape, PsOpKind kind)
 {
   static const int factor[PS_N_OP_KINDS] = { 1, 2, 3, 4, 0, 5 };
   g_autofree char *key = ps_stage_shape_key (shape);
@@ -308,8 +290,7 @@ store_op (PsCostDb *db, gint64 profile, const PsStageShape *shape, PsOpKind kind
   store (db, profile, &op);
 }
 
-static void
-store_transfer (PsCostDb *db, gint64 profile, gint64 bytes, gint64 ns)
+static void store_transfer (PsCostDb *db, gint64 profile, gint64 bytes, gint64 ns)
 {
   gint64 sample[] = { ns };
   PsMeasurement transfer = { .subject = PS_SUBJECT_TRANSFER,
@@ -325,15 +306,14 @@ store_transfer (PsCostDb *db, gint64 profile, gint64 bytes, gint64 ns)
   store (db, profile, &transfer);
 }
 
-static void
-fill_database (PsCostDb *db, const PsModel *model, guint n_stages)
+static void fill_database (PsCostDb *db, const PsModel *model, guint n_stages)
 {
   static const PsOpKind kinds[] = { PS_OP_F, PS_OP_B, PS_OP_W, PS_OP_BW, PS_OP_O };
   g_autofree char *digest = ps_model_digest (model), *text = ps_model_to_text (model);
   g_autofree PsStageShape *shapes = g_new0 (PsStageShape, n_stages);
   char none[] = "-";
-  PsProfile profile
-      = { none, model->name, digest, text, none, none, none, none, none, none, none, none, none, none, none, none, 0, 0 };
+  PsProfile profile = { none, model->name, digest, text, none, none, none, none, none,
+                        none, none,        none,   none, none, none, none, 0,    0 };
   gint64 id;
 
   profile.name = (char *)"p";
@@ -346,8 +326,7 @@ fill_database (PsCostDb *db, const PsModel *model, guint n_stages)
       store_op (db, id, &shapes[s], kinds[i]);
 }
 
-static void
-assert_units (const PsLayer *layer, gint64 unit)
+static void assert_units (const PsLayer *layer, gint64 unit)
 {
   g_assert_cmpint (layer->forward_ns, ==, unit);
   g_assert_cmpint (layer->backward_ns, ==, 2 * unit);
@@ -360,8 +339,7 @@ assert_units (const PsLayer *layer, gint64 unit)
   g_assert_cmpint (layer->state_bytes, ==, 7 * unit);
 }
 
-static void
-check_database (PsCostDb *db, const PsModel *model)
+static void check_database (PsCostDb *db, const PsModel *model)
 {
   PsLink link;
   g_autoptr (PsLayers) layers = fine (ps_layers_costdb (db, NULL, model, 2, &link, &error));
@@ -378,8 +356,7 @@ check_database (PsCostDb *db, const PsModel *model)
            "model 'tiny-gpt': its 8 layers cannot have been measured as stages of 16 devices; *");
 }
 
-static void
-test_database (void)
+static void test_database (void)
 {
   g_autofree char *path = path_of ("costs.db");
   g_autoptr (PsModel) model = ps_model_load ("tiny-gpt", NULL);
@@ -389,8 +366,7 @@ test_database (void)
   check_database (db, model);
 }
 
-int
-main (int argc, char **argv)
+int main (int argc, char **argv)
 {
   g_test_init (&argc, &argv, NULL);
   g_test_add_func ("/layers/defaults", test_defaults);

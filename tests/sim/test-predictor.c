@@ -10,8 +10,7 @@
 /* Modelled slices: a later one attends to more tokens, so that its F takes longer, and all of them together take longer
  * than the whole, for small kernels run less efficiently. The whole sequence's costs give the same prediction as a
  * predictor that has kept costs for another number of slices. */
-static void
-test_slices (void)
+static void test_slices (void)
 {
   g_autoptr (PsSetting) setting
       = parse ("-p 4 -m 4 --model llama-3-8b --cluster h100-80gb --layout even --tensor 2", NULL);
@@ -19,31 +18,29 @@ test_slices (void)
   g_autoptr (PsCosts) whole = ps_setting_costs (setting, 4, 1, NULL);
   gint64 iteration_ns[3];
 
-  for (guint i = 0; i < 3; i++)
-    {
-      guint n = 2 << i;
-      gint64 sum = 0, last = 0;
+  for (guint i = 0; i < 3; i++) {
+    guint n = 2 << i;
+    gint64 sum = 0, last = 0;
 
-      setting->n_slices = n;
-      g_autoptr (PsPrediction) prediction = ps_predictor_predict (kept, "seq1f1b", NULL);
-      g_autoptr (PsPredictor) fresh = ps_predictor_new (setting, NULL);
-      g_autoptr (PsPrediction) again = ps_predictor_predict (fresh, "seq1f1b", NULL);
-      const PsCosts *costs = prediction->costs;
-      g_assert_cmpuint (costs->n_lengths, ==, n);
-      for (guint k = 0; k < n; k++)
-        {
-          gint64 f = costs->op[ps_op_index (4, n, PS_OP_F, k, 1)].duration_ns;
+    setting->n_slices = n;
+    g_autoptr (PsPrediction) prediction = ps_predictor_predict (kept, "seq1f1b", NULL);
+    g_autoptr (PsPredictor) fresh = ps_predictor_new (setting, NULL);
+    g_autoptr (PsPrediction) again = ps_predictor_predict (fresh, "seq1f1b", NULL);
+    const PsCosts *costs = prediction->costs;
+    g_assert_cmpuint (costs->n_lengths, ==, n);
+    for (guint k = 0; k < n; k++) {
+      gint64 f = costs->op[ps_op_index (4, n, PS_OP_F, k, 1)].duration_ns;
 
-          g_assert_cmpint (f, >, last);
-          sum += last = f;
-        }
-      g_assert_cmpint (sum, >, ps_costs_op (whole, PS_OP_F, 1)->duration_ns);
-      g_assert_cmpint (costs->transfer_ns[1], <, whole->transfer_ns[1]);
-      g_assert_cmpint (costs->transfer_ns[1], >, whole->transfer_ns[1] / n);
-      iteration_ns[i] = prediction->metrics.iteration_ns;
-      g_assert_cmpint (again->metrics.iteration_ns, ==, iteration_ns[i]);
-      g_assert_cmpint (prediction->lower_bound_ns, <=, iteration_ns[i]);
+      g_assert_cmpint (f, >, last);
+      sum += last = f;
     }
+    g_assert_cmpint (sum, >, ps_costs_op (whole, PS_OP_F, 1)->duration_ns);
+    g_assert_cmpint (costs->transfer_ns[1], <, whole->transfer_ns[1]);
+    g_assert_cmpint (costs->transfer_ns[1], >, whole->transfer_ns[1] / n);
+    iteration_ns[i] = prediction->metrics.iteration_ns;
+    g_assert_cmpint (again->metrics.iteration_ns, ==, iteration_ns[i]);
+    g_assert_cmpint (prediction->lower_bound_ns, <=, iteration_ns[i]);
+  }
 }
 
 /* Kept results */
@@ -59,8 +56,7 @@ static const char *const lines[] = {
   "-p 3 -m 8 --costs f=1ms:1ms:2ms,bw=1ms:1ms:1ms --speed 1:0.5", /* refused */
 };
 
-static void
-check_same (PsPredictor *predictor, const PsSetting *setting, const char *name)
+static void check_same (PsPredictor *predictor, const PsSetting *setting, const char *name)
 {
   g_autoptr (GError) a_error = NULL, b_error = NULL;
   g_autoptr (PsPrediction) a = ps_predictor_predict (predictor, name, &a_error);
@@ -82,28 +78,24 @@ check_same (PsPredictor *predictor, const PsSetting *setting, const char *name)
 
 /* Every line and family several times, whatever was kept of those before: options that costs do not depend on change
  * between predictions. */
-static void
-test_kept (void)
+static void test_kept (void)
 {
   static const char *const names[] = { "1f1b", "zb-auto", "interleaved", "zb-v-auto", "seq1f1b", "no-such-family" };
 
-  for (guint line = 0; line < G_N_ELEMENTS (lines); line++)
-    {
-      g_autoptr (PsSetting) setting = parse (lines[line], NULL);
-      g_autoptr (PsPredictor) predictor = ps_predictor_new (setting, NULL);
+  for (guint line = 0; line < G_N_ELEMENTS (lines); line++) {
+    g_autoptr (PsSetting) setting = parse (lines[line], NULL);
+    g_autoptr (PsPredictor) predictor = ps_predictor_new (setting, NULL);
 
-      for (guint k = 0; k < 3 * G_N_ELEMENTS (names); k++)
-        {
-          setting->n_microbatches = 6 + k % 3;
-          setting->comm = k % 2 ? PS_CHANNEL_RANK : PS_CHANNEL_LATENCY;
-          check_same (predictor, setting, names[k % G_N_ELEMENTS (names)]);
-        }
+    for (guint k = 0; k < 3 * G_N_ELEMENTS (names); k++) {
+      setting->n_microbatches = 6 + k % 3;
+      setting->comm = k % 2 ? PS_CHANNEL_RANK : PS_CHANNEL_LATENCY;
+      check_same (predictor, setting, names[k % G_N_ELEMENTS (names)]);
     }
+  }
 }
 
 /* Given costs stand for those of their size alone. */
-static void
-test_given (void)
+static void test_given (void)
 {
   g_autoptr (PsSetting) setting = parse (lines[0], NULL);
   g_autoptr (PsCosts) costs = fine (ps_costs_parse ("f=2ms,b=2ms,w=2ms", 4, 1, &error));
@@ -118,8 +110,7 @@ test_given (void)
 /* Sources */
 
 /* A row says by itself what its options need, and how to give it. */
-static void
-test_sources (void)
+static void test_sources (void)
 {
   guint n;
   const PsCostSource *const *sources = ps_source_table (&n);
@@ -129,52 +120,45 @@ test_sources (void)
   g_assert_cmpuint (g_strv_length (parts), ==, n);
   for (guint i = 0; i < n; i++)
     g_assert_cmpint (g_str_has_prefix (parts[i], "or "), ==, i + 1 == n);
-  for (guint i = 0; i < n; i++)
-    {
-      g_autofree char *option = g_strdup_printf ("--%s", sources[i]->option);
+  for (guint i = 0; i < n; i++) {
+    g_autofree char *option = g_strdup_printf ("--%s", sources[i]->option);
 
-      for (const PsOptionNeed *need = sources[i]->needs; need->option != NULL; need++)
-        {
-          g_autofree char *line = g_strdup_printf ("--%s=fp32", need->option);
-          g_autofree char *message
-              = g_strdup_printf ("--%s: needs --%s FILE, %s", need->option, need->needs, need->why);
+    for (const PsOptionNeed *need = sources[i]->needs; need->option != NULL; need++) {
+      g_autofree char *line = g_strdup_printf ("--%s=fp32", need->option);
+      g_autofree char *message = g_strdup_printf ("--%s: needs --%s FILE, %s", need->option, need->needs, need->why);
 
-          refused (parse (line, &error), PS_ERROR_USAGE, message);
-        }
-      g_assert_true (ps_source_find (sources[i]->option) == sources[i]);
-      g_assert_nonnull (strstr (sources[i]->usage, option));
-      g_assert_nonnull (strstr (usage, sources[i]->usage));
-      g_assert_nonnull (strstr (fields, sources[i]->option));
-      g_assert_true (sources[i]->load != NULL && (sources[i]->model == NULL || sources[i]->has_model));
+      refused (parse (line, &error), PS_ERROR_USAGE, message);
     }
+    g_assert_true (ps_source_find (sources[i]->option) == sources[i]);
+    g_assert_nonnull (strstr (sources[i]->usage, option));
+    g_assert_nonnull (strstr (usage, sources[i]->usage));
+    g_assert_nonnull (strstr (fields, sources[i]->option));
+    g_assert_true (sources[i]->load != NULL && (sources[i]->model == NULL || sources[i]->has_model));
+  }
 }
 
 /* A source with what it needs is the setting's; with any other it is refused. */
-static void
-test_one_source (void)
+static void test_one_source (void)
 {
   guint n;
   const PsCostSource *const *sources = ps_source_table (&n);
 
   for (guint i = 0; i < n; i++)
-    for (guint k = i; k < n; k++)
-      {
-        g_autofree char *line = g_strdup_printf ("--model=m --%s=x --%s=x", sources[i]->option, sources[k]->option);
-        g_autofree char *message = g_strdup_printf ("--%s and --%s: costs come from one of them, not from both",
-                                                    sources[i]->option, sources[k]->option);
+    for (guint k = i; k < n; k++) {
+      g_autofree char *line = g_strdup_printf ("--model=m --%s=x --%s=x", sources[i]->option, sources[k]->option);
+      g_autofree char *message = g_strdup_printf ("--%s and --%s: costs come from one of them, not from both",
+                                                  sources[i]->option, sources[k]->option);
 
-        if (i != k)
-          {
-            refused (parse (line, &error), PS_ERROR_USAGE, message);
-            continue;
-          }
-        g_autoptr (PsSetting) setting = parse (line, NULL);
-        g_assert_true (ps_setting_source (setting) == sources[i]);
+      if (i != k) {
+        refused (parse (line, &error), PS_ERROR_USAGE, message);
+        continue;
       }
+      g_autoptr (PsSetting) setting = parse (line, NULL);
+      g_assert_true (ps_setting_source (setting) == sources[i]);
+    }
 }
 
-static char *
-digest_of (const char *option, const char *text)
+static char *digest_of (const char *option, const char *text)
 {
   char *digest = NULL;
 
@@ -183,8 +167,7 @@ digest_of (const char *option, const char *text)
 }
 
 /* A digest follows the measurements, not the file, which changes whenever it is opened. */
-static void
-test_digest_of_measurements (void)
+static void test_digest_of_measurements (void)
 {
   g_autofree char *path = path_of ("costs.db"), *empty = NULL, *one = NULL, *again = NULL, *two = NULL;
   g_autoptr (PsCostDb) db = open_db (path, PS_COSTDB_WRITE);
@@ -196,27 +179,25 @@ test_digest_of_measurements (void)
   again = digest_of ("db", path);
   store (db, profile, new_op (PS_OP_B, "layers=1", 1, 1000));
   two = digest_of ("db", path);
-  for (guint i = 0; i < 7; i++)
-    {
-      g_autofree char *other = g_strdup_printf ("other-%u.db", i), *place = path_of (other), *digest = NULL;
-      PsMeasurement *row = new_op (PS_OP_F, "layers=1", 1, i == 1 ? 1001 : 1000);
-      gint64 *figures[] = { NULL, NULL, &row->launch_ns, &row->take_bytes, &row->give_bytes, &row->state_bytes };
+  for (guint i = 0; i < 7; i++) {
+    g_autofree char *other = g_strdup_printf ("other-%u.db", i), *place = path_of (other), *digest = NULL;
+    PsMeasurement *row = new_op (PS_OP_F, "layers=1", 1, i == 1 ? 1001 : 1000);
+    gint64 *figures[] = { NULL, NULL, &row->launch_ns, &row->take_bytes, &row->give_bytes, &row->state_bytes };
 
-      if (i >= 2 && i < 6)
-        ++*figures[i];
-      g_autoptr (PsCostDb) changed = open_db (place, PS_COSTDB_WRITE);
-      store (changed, begin (changed, i == 6 ? "b" : "a"), row);
-      digest = digest_of ("db", place);
-      g_assert_cmpint (g_str_equal (digest, one), ==, i == 0);
-    }
+    if (i >= 2 && i < 6)
+      ++*figures[i];
+    g_autoptr (PsCostDb) changed = open_db (place, PS_COSTDB_WRITE);
+    store (changed, begin (changed, i == 6 ? "b" : "a"), row);
+    digest = digest_of ("db", place);
+    g_assert_cmpint (g_str_equal (digest, one), ==, i == 0);
+  }
   g_assert_cmpstr (empty, !=, one);
   g_assert_cmpstr (one, ==, again);
   g_assert_cmpstr (one, !=, two);
 }
 
 /* A cluster that ships with pipesim needs no digest, another one's follows the text of its file. */
-static void
-test_digest_of_cluster (void)
+static void test_digest_of_cluster (void)
 {
   g_autofree char *path = path_of ("c.ini"), *shipped = digest_of ("cluster", "h100-80gb"), *a = NULL, *b = NULL;
 
@@ -229,29 +210,26 @@ test_digest_of_cluster (void)
 }
 
 /* Each digest reads its file, so that errors come before a sweep begins. */
-static void
-test_digest_of_nothing (void)
+static void test_digest_of_nothing (void)
 {
   guint n, n_digests = 0;
   const PsCostSource *const *sources = ps_source_table (&n);
 
-  for (guint i = 0; i < n; i++)
-    {
-      g_autoptr (GError) error = NULL;
-      g_autofree char *digest = NULL;
+  for (guint i = 0; i < n; i++) {
+    g_autoptr (GError) error = NULL;
+    g_autofree char *digest = NULL;
 
-      if (sources[i]->digest == NULL)
-        continue;
-      g_assert_false (sources[i]->digest ("no/such/file", &digest, &error));
-      g_assert_nonnull (error);
-      n_digests++;
-    }
+    if (sources[i]->digest == NULL)
+      continue;
+    g_assert_false (sources[i]->digest ("no/such/file", &digest, &error));
+    g_assert_nonnull (error);
+    n_digests++;
+  }
   g_assert_cmpuint (n_digests, >=, 2);
 }
 
 /* The timeline of a prediction lasts as long as its iteration, and has its interval. */
-static void
-test_timeline (void)
+static void test_timeline (void)
 {
   g_autoptr (PsSetting) setting = parse ("-p 2 -m 4 --costs f=2ms,b=2ms,w=1ms,o=3ms --sync bypass", NULL);
   g_autoptr (PsPredictor) predictor = ps_predictor_new (setting, NULL);
@@ -264,35 +242,30 @@ test_timeline (void)
 }
 
 /* A faster network shortens given transfers and all-reduces of every stage, and nothing else. */
-static void
-test_bandwidth (void)
+static void test_bandwidth (void)
 {
   const char *line = "--costs f=1ms,b=1ms,w=1ms,c=10us,reduce=8us,reduce2=12us,o=2us --replicas 2 --bandwidth-factor";
 
-  for (guint factor = 1; factor <= 4; factor *= 2)
-    {
-      g_autofree char *whole = g_strdup_printf ("%s %u", line, factor);
-      g_autoptr (PsSetting) setting = fine (parse (whole, &error));
-      g_autoptr (PsCosts) costs = fine (ps_setting_costs (setting, 3, 1, &error));
+  for (guint factor = 1; factor <= 4; factor *= 2) {
+    g_autofree char *whole = g_strdup_printf ("%s %u", line, factor);
+    g_autoptr (PsSetting) setting = fine (parse (whole, &error));
+    g_autoptr (PsCosts) costs = fine (ps_setting_costs (setting, 3, 1, &error));
 
-      for (guint stage = 0; stage < 3; stage++)
-        {
-          g_assert_cmpint (costs->stage[stage].reduce_ns, ==, 8000 / factor);
-          g_assert_cmpint (costs->stage[stage].reduce2_ns, ==, 12000 / factor);
-          g_assert_cmpint (ps_costs_op (costs, PS_OP_F, stage)->duration_ns, ==, 1000000);
-          g_assert_cmpint (ps_costs_op (costs, PS_OP_O, stage)->duration_ns, ==, 2000);
-        }
-      for (guint stage = 0; stage < 2; stage++)
-        {
-          g_assert_cmpint (costs->transfer_ns[ps_transfer_forward (costs, stage)], ==, 10000 / factor);
-          g_assert_cmpint (costs->transfer_ns[ps_transfer_backward (costs, stage + 1)], ==, 10000 / factor);
-        }
+    for (guint stage = 0; stage < 3; stage++) {
+      g_assert_cmpint (costs->stage[stage].reduce_ns, ==, 8000 / factor);
+      g_assert_cmpint (costs->stage[stage].reduce2_ns, ==, 12000 / factor);
+      g_assert_cmpint (ps_costs_op (costs, PS_OP_F, stage)->duration_ns, ==, 1000000);
+      g_assert_cmpint (ps_costs_op (costs, PS_OP_O, stage)->duration_ns, ==, 2000);
     }
+    for (guint stage = 0; stage < 2; stage++) {
+      g_assert_cmpint (costs->transfer_ns[ps_transfer_forward (costs, stage)], ==, 10000 / factor);
+      g_assert_cmpint (costs->transfer_ns[ps_transfer_backward (costs, stage + 1)], ==, 10000 / factor);
+    }
+  }
 }
 
 /* Every stage of a layout says how it runs, but one without layers recomputes nothing. */
-static void
-test_shapes (void)
+static void test_shapes (void)
 {
   g_autoptr (PsSetting) setting
       = fine (parse ("--model tiny-gpt --cluster h100-80gb --layout E|tttt|tttt|L --recompute full --offload 0.5 "
@@ -301,13 +274,12 @@ test_shapes (void)
   g_autoptr (PsModel) model = fine (ps_setting_model (setting, &error));
   g_autofree PsStageShape *shapes = fine (ps_setting_shapes (setting, model, 2, 2, &error));
 
-  for (guint s = 0; s < 4; s++)
-    {
-      g_assert_cmpint (shapes[s].recompute, ==, s == 0 || s == 3 ? PS_RECOMPUTE_NONE : PS_RECOMPUTE_FULL);
-      g_assert_cmpfloat (shapes[s].offload, ==, 0.5);
-      g_assert_cmpuint (shapes[s].n_tensor, ==, 2);
-      g_assert_cmpuint (shapes[s].n_layers, ==, s % 3 ? 4 : 0);
-    }
+  for (guint s = 0; s < 4; s++) {
+    g_assert_cmpint (shapes[s].recompute, ==, s == 0 || s == 3 ? PS_RECOMPUTE_NONE : PS_RECOMPUTE_FULL);
+    g_assert_cmpfloat (shapes[s].offload, ==, 0.5);
+    g_assert_cmpuint (shapes[s].n_tensor, ==, 2);
+    g_assert_cmpuint (shapes[s].n_layers, ==, s % 3 ? 4 : 0);
+  }
 }
 
 /* A run of two stages and two microbatches. */
@@ -324,8 +296,7 @@ test_shapes (void)
 
 /* The digest of runs is that of what they show: an op's time, a transfer's, a post's, a gap's; not that of their files.
  */
-static void
-test_digest_of_runs (void)
+static void test_digest_of_runs (void)
 {
   static const char *const changes[][2] = {
     { "\"source\": \"\"", "\"source\": \"x\"" }, /* shows nothing */
@@ -340,51 +311,48 @@ test_digest_of_runs (void)
 
   g_assert_true (g_file_set_contents (path, RUN, -1, NULL));
   first = digest_of ("costs-from", path);
-  for (guint i = 0; i < G_N_ELEMENTS (changes); i++)
-    {
-      g_autoptr (GString) text = g_string_new (RUN);
-      g_autofree char *digest = NULL;
+  for (guint i = 0; i < G_N_ELEMENTS (changes); i++) {
+    g_autoptr (GString) text = g_string_new (RUN);
+    g_autofree char *digest = NULL;
 
-      g_assert_cmpuint (g_string_replace (text, changes[i][0], changes[i][1], 1), ==, 1);
-      g_assert_true (g_file_set_contents (other, text->str, -1, NULL));
-      digest = digest_of ("costs-from", other);
-      g_assert_cmpint (g_str_equal (digest, first), ==, i == 0);
-    }
+    g_assert_cmpuint (g_string_replace (text, changes[i][0], changes[i][1], 1), ==, 1);
+    g_assert_true (g_file_set_contents (other, text->str, -1, NULL));
+    digest = digest_of ("costs-from", other);
+    g_assert_cmpint (g_str_equal (digest, first), ==, i == 0);
+  }
   g_autofree char *both = g_strconcat (path, ":", path, NULL), *twice = digest_of ("costs-from", both);
   g_assert_cmpstr (twice, !=, first);
 }
 
 /* A run as the source of a setting's costs: BW stays whole, unless a model divides it; one stage's W is asked for in
  * vain without. All its samples are in the spread. */
-static void
-test_costs_of_run (void)
+static void test_costs_of_run (void)
 {
   g_autofree char *path = path_of ("run.json");
 
   g_assert_true (g_file_set_contents (path, RUN, -1, NULL));
-  for (guint model = 0; model < 2; model++)
-    {
-      g_autofree char *line = g_strdup_printf ("-p 2 -m 4 --costs-from %s%s", path, model ? " --model tiny-gpt" : "");
-      g_autoptr (PsSetting) setting = fine (parse (line, &error));
-      g_autoptr (PsCosts) costs = fine (ps_setting_costs (setting, 2, 1, &error));
-      g_autoptr (PsPredictor) predictor = ps_predictor_new (setting, NULL);
-      g_autoptr (PsPrediction) prediction = fine (ps_predictor_predict (predictor, "1f1b", &error));
-      g_autoptr (PsCostSpread) spread = fine (ps_setting_spread (setting, prediction->costs->shapes, 2, 1, &error));
+  for (guint model = 0; model < 2; model++) {
+    g_autofree char *line = g_strdup_printf ("-p 2 -m 4 --costs-from %s%s", path, model ? " --model tiny-gpt" : "");
+    g_autoptr (PsSetting) setting = fine (parse (line, &error));
+    g_autoptr (PsCosts) costs = fine (ps_setting_costs (setting, 2, 1, &error));
+    g_autoptr (PsPredictor) predictor = ps_predictor_new (setting, NULL);
+    g_autoptr (PsPrediction) prediction = fine (ps_predictor_predict (predictor, "1f1b", &error));
+    g_autoptr (PsCostSpread) spread = fine (ps_setting_spread (setting, prediction->costs->shapes, 2, 1, &error));
 
-      g_assert_cmpint (ps_costs_op (costs, PS_OP_F, 0)->duration_ns, ==, 100);
-      g_assert_cmpint (ps_costs_op (costs, PS_OP_BW, 1)->duration_ns, ==, 135);
-      g_assert_cmpint (costs->transfer_ns[ps_transfer_backward (costs, 1)], ==, 10);
-      g_assert_cmpint (costs->time_origin, ==, model ? PS_ORIGIN_MODELLED : PS_ORIGIN_MEASURED);
-      g_assert_cmpuint (costs->stage[0].unknown, ==, model ? 0 : 1U << PS_OP_B | 1U << PS_OP_W);
-      g_assert_cmpuint (spread->op[PS_OP_BW * 2]->len, ==, 2);
-      g_assert_cmpuint (spread->transfer->len, ==, 4);
-      g_assert_true (ps_predictor_add_interval (predictor, prediction, 10, NULL));
-      g_assert_cmpint (prediction->interval.p50_ns, >, 0);
-      if (model)
-        ps_prediction_free (fine (ps_predictor_predict (predictor, "zb-h1", &error)));
-      else
-        refused (ps_predictor_predict (predictor, "zb-h1", &error), PS_ERROR_INPUT, "*no B of stage 0 is known: *");
-    }
+    g_assert_cmpint (ps_costs_op (costs, PS_OP_F, 0)->duration_ns, ==, 100);
+    g_assert_cmpint (ps_costs_op (costs, PS_OP_BW, 1)->duration_ns, ==, 135);
+    g_assert_cmpint (costs->transfer_ns[ps_transfer_backward (costs, 1)], ==, 10);
+    g_assert_cmpint (costs->time_origin, ==, model ? PS_ORIGIN_MODELLED : PS_ORIGIN_MEASURED);
+    g_assert_cmpuint (costs->stage[0].unknown, ==, model ? 0 : 1U << PS_OP_B | 1U << PS_OP_W);
+    g_assert_cmpuint (spread->op[PS_OP_BW * 2]->len, ==, 2);
+    g_assert_cmpuint (spread->transfer->len, ==, 4);
+    g_assert_true (ps_predictor_add_interval (predictor, prediction, 10, NULL));
+    g_assert_cmpint (prediction->interval.p50_ns, >, 0);
+    if (model)
+      ps_prediction_free (fine (ps_predictor_predict (predictor, "zb-h1", &error)));
+    else
+      refused (ps_predictor_predict (predictor, "zb-h1", &error), PS_ERROR_INPUT, "*no B of stage 0 is known: *");
+  }
   g_autofree char *wrong = g_strdup_printf ("-p 3 -m 4 --costs-from %s", path);
   g_autoptr (PsSetting) setting = fine (parse (wrong, &error));
   refused (ps_setting_costs (setting, 3, 1, &error), PS_ERROR_INPUT, "*: 2 stages, so it has no costs for 3 devices *");
@@ -392,11 +360,9 @@ test_costs_of_run (void)
 
 /* R of one microbatch of stage 0 needs what F of it takes again, in bytes besides the message and in time; a stage that
  * recomputes or offloads all of them has none to recompute. */
-static void
-test_recomputed (void)
+static void test_recomputed (void)
 {
-  static const struct
-  {
+  static const struct {
     const char *more, *message;
   } rows[] = { { "", NULL },
                { " --recompute none:full", NULL },
@@ -405,50 +371,45 @@ test_recomputed (void)
                { " --offload 0:0.5", NULL },
                { " --recompute full:none:full", "--recompute: 3 kinds for 2 stages; *" } };
 
-  for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
-    {
-      g_autofree char *line
-          = g_strconcat ("--costs f=5ns,b=4ns,w=3ns,r=2ns,act=8B,wact=3B,msg=1B,host=4ns", rows[i].more, NULL);
-      g_autoptr (PsSetting) setting = fine (parse (line, &error));
-      PsScheduleBuilder *building = ps_schedule_builder_new ("r", ps_placement_new (PS_PLACEMENT_LOOP, 2, 1), 1);
+  for (guint i = 0; i < G_N_ELEMENTS (rows); i++) {
+    g_autofree char *line
+        = g_strconcat ("--costs f=5ns,b=4ns,w=3ns,r=2ns,act=8B,wact=3B,msg=1B,host=4ns", rows[i].more, NULL);
+    g_autoptr (PsSetting) setting = fine (parse (line, &error));
+    PsScheduleBuilder *building = ps_schedule_builder_new ("r", ps_placement_new (PS_PLACEMENT_LOOP, 2, 1), 1);
 
-      for (guint stage = 0; stage < 2; stage++)
-        {
-          ps_schedule_builder_add (building, PS_OP_F, stage, 0);
-          if (stage == 0)
-            ps_schedule_builder_add (building, PS_OP_R, stage, 0);
-          ps_schedule_builder_add (building, PS_OP_BW, stage, 0);
-          ps_schedule_builder_next_device (building);
-        }
-      g_autoptr (PsSchedule) schedule = ps_schedule_builder_end (building);
-      g_autoptr (PsCosts) costs = fine (ps_costs_parse (setting->costs, 2, 1, &error));
-      g_autoptr (PsCosts) full = fine (ps_setting_full_costs (setting, costs, 2, &error));
-      if (rows[i].message != NULL)
-        {
-          refused (ps_setting_recomputed (setting, schedule, costs, full, &error), PS_ERROR_USAGE, rows[i].message);
-          continue;
-        }
-      g_autoptr (PsCosts) split = fine (ps_setting_recomputed (setting, schedule, costs, full, &error));
-      const PsOpCost *r = ps_costs_op (split, PS_OP_R, 0), *f = ps_costs_op (split, PS_OP_F, 0);
-      g_assert_cmpint (r->duration_ns, ==, 2);
-      g_assert_cmpint (r->take_bytes, ==, 8); /* nothing comes in to the first stage */
-      g_assert_cmpint (r->give_bytes, ==, 0);
-      g_assert_cmpint (f->take_bytes - f->give_bytes, ==, 0);
-      g_assert_cmpint (ps_costs_op (split, PS_OP_B, 0)->duration_ns, ==, 4);
-      g_assert_cmpint (ps_costs_op (full, PS_OP_B, 1)->duration_ns, ==, 6);
-      /* Of a stage that saves memory by itself the costs stay. */
-      g_assert_cmpint (ps_costs_op (split, PS_OP_F, 1)->take_bytes - ps_costs_op (split, PS_OP_F, 1)->give_bytes, ==,
-                       i == 0 ? 1 : 8);
+    for (guint stage = 0; stage < 2; stage++) {
+      ps_schedule_builder_add (building, PS_OP_F, stage, 0);
+      if (stage == 0)
+        ps_schedule_builder_add (building, PS_OP_R, stage, 0);
+      ps_schedule_builder_add (building, PS_OP_BW, stage, 0);
+      ps_schedule_builder_next_device (building);
     }
+    g_autoptr (PsSchedule) schedule = ps_schedule_builder_end (building);
+    g_autoptr (PsCosts) costs = fine (ps_costs_parse (setting->costs, 2, 1, &error));
+    g_autoptr (PsCosts) full = fine (ps_setting_full_costs (setting, costs, 2, &error));
+    if (rows[i].message != NULL) {
+      refused (ps_setting_recomputed (setting, schedule, costs, full, &error), PS_ERROR_USAGE, rows[i].message);
+      continue;
+    }
+    g_autoptr (PsCosts) split = fine (ps_setting_recomputed (setting, schedule, costs, full, &error));
+    const PsOpCost *r = ps_costs_op (split, PS_OP_R, 0), *f = ps_costs_op (split, PS_OP_F, 0);
+    g_assert_cmpint (r->duration_ns, ==, 2);
+    g_assert_cmpint (r->take_bytes, ==, 8); /* nothing comes in to the first stage */
+    g_assert_cmpint (r->give_bytes, ==, 0);
+    g_assert_cmpint (f->take_bytes - f->give_bytes, ==, 0);
+    g_assert_cmpint (ps_costs_op (split, PS_OP_B, 0)->duration_ns, ==, 4);
+    g_assert_cmpint (ps_costs_op (full, PS_OP_B, 1)->duration_ns, ==, 6);
+    /* Of a stage that saves memory by itself the costs stay. */
+    g_assert_cmpint (ps_costs_op (split, PS_OP_F, 1)->take_bytes - ps_costs_op (split, PS_OP_F, 1)->give_bytes, ==,
+                     i == 0 ? 1 : 8);
+  }
 }
 
 /* Measured weights: without steps that all agree on, devices keep what they had before one, unless the schedule's steps
  * are final at once. Gradients are added up over the copies of the pipeline. */
-static void
-test_measured_weights (void)
+static void test_measured_weights (void)
 {
-  static const struct
-  {
+  static const struct {
     const char *more, *schedule;
     gint64 reduce_ns, reduce2_ns;
     gboolean keeps;
@@ -467,41 +428,36 @@ test_measured_weights (void)
       for (guint stage = 0; stage < 2; stage++)
         store (db, profile, new_op ((PsOpKind)kind, stage == 0 ? "layers=4,embedding" : "layers=4,head", 2, 1000));
   store (db, profile, new_transfer (196608, 2, 10000));
-  for (guint copies = 2; copies <= 4; copies += 2)
-    {
-      PsMeasurement *reduced = new_transfer (1000, copies, copies == 2 ? 500 : 800);
+  for (guint copies = 2; copies <= 4; copies += 2) {
+    PsMeasurement *reduced = new_transfer (1000, copies, copies == 2 ? 500 : 800);
 
-      reduced->subject = PS_SUBJECT_ALL_REDUCE;
-      store (db, profile, reduced);
+    reduced->subject = PS_SUBJECT_ALL_REDUCE;
+    store (db, profile, reduced);
+  }
+  for (guint i = 0; i < G_N_ELEMENTS (rows); i++) {
+    g_autofree char *line = g_strconcat ("-p 2 -m 4 --db ", path, rows[i].more, NULL);
+    g_autoptr (PsSetting) setting = fine (parse (line, &error));
+    g_autoptr (PsPredictor) predictor = ps_predictor_new (setting, NULL);
+    PsFamilySetting wanted = { .n_devices = 2, .n_microbatches = 4, .n_chunks = 1 };
+    g_autoptr (PsSchedule) schedule = fine (ps_family_generate (ps_family_find (rows[i].schedule), &wanted, &error));
+    g_autoptr (PsPrediction) prediction
+        = fine (ps_predictor_predict_schedule (predictor, g_steal_pointer (&schedule), &error));
+
+    for (guint stage = 0; stage < 2; stage++) {
+      const PsStageCost *cost = &prediction->costs->stage[stage];
+
+      g_assert_cmpint (cost->version_bytes, >, 0);
+      g_assert_cmpint (cost->weight_bytes, ==, 7000 + (rows[i].keeps ? cost->version_bytes : 0));
+      g_assert_cmpint (cost->reduce_ns, ==, rows[i].reduce_ns);
+      g_assert_cmpint (cost->reduce2_ns, ==, rows[i].reduce2_ns);
     }
-  for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
-    {
-      g_autofree char *line = g_strconcat ("-p 2 -m 4 --db ", path, rows[i].more, NULL);
-      g_autoptr (PsSetting) setting = fine (parse (line, &error));
-      g_autoptr (PsPredictor) predictor = ps_predictor_new (setting, NULL);
-      PsFamilySetting wanted = { .n_devices = 2, .n_microbatches = 4, .n_chunks = 1 };
-      g_autoptr (PsSchedule) schedule = fine (ps_family_generate (ps_family_find (rows[i].schedule), &wanted, &error));
-      g_autoptr (PsPrediction) prediction
-          = fine (ps_predictor_predict_schedule (predictor, g_steal_pointer (&schedule), &error));
-
-      for (guint stage = 0; stage < 2; stage++)
-        {
-          const PsStageCost *cost = &prediction->costs->stage[stage];
-
-          g_assert_cmpint (cost->version_bytes, >, 0);
-          g_assert_cmpint (cost->weight_bytes, ==, 7000 + (rows[i].keeps ? cost->version_bytes : 0));
-          g_assert_cmpint (cost->reduce_ns, ==, rows[i].reduce_ns);
-          g_assert_cmpint (cost->reduce2_ns, ==, rows[i].reduce2_ns);
-        }
-    }
+  }
 }
 
 /* What microbatches take on average, by the factors of a file: as one does where all are alike or no file is given. */
-static void
-test_average (void)
+static void test_average (void)
 {
-  static const struct
-  {
+  static const struct {
     const char *text;
     guint m;
     gint64 times; /* 0: refused */
@@ -515,26 +471,24 @@ test_average (void)
   const char *costs_text = "f=5ns,b=4ns,w=3ns,act=8B,msg=1B";
   g_autoptr (PsCosts) costs = fine (ps_costs_parse (costs_text, 2, 1, &error));
 
-  for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
-    {
-      g_autoptr (GError) error = NULL;
-      g_autofree char *line
-          = g_strdup_printf ("-p 2 -m %u --costs %s%s", rows[i].m, costs_text, rows[i].text != NULL ? given : "");
+  for (guint i = 0; i < G_N_ELEMENTS (rows); i++) {
+    g_autoptr (GError) error = NULL;
+    g_autofree char *line
+        = g_strdup_printf ("-p 2 -m %u --costs %s%s", rows[i].m, costs_text, rows[i].text != NULL ? given : "");
 
-      g_assert_true (g_file_set_contents (path, rows[i].text != NULL ? rows[i].text : "", -1, NULL));
-      g_autoptr (PsSetting) setting = parse (line, &error);
-      g_assert_no_error (error);
-      g_autoptr (PsCosts) average = ps_setting_average (setting, costs, 2, rows[i].m, &error);
-      g_assert_true ((error == NULL) == (average != NULL));
-      g_assert_cmpint (average != NULL, ==, rows[i].times > 0);
-      for (PsOpKind kind = PS_OP_F; average != NULL && kind <= PS_OP_BW; kind++)
-        g_assert_cmpint (ps_costs_op (average, kind, 1)->duration_ns, ==,
-                         rows[i].times * ps_costs_op (costs, kind, 1)->duration_ns);
-    }
+    g_assert_true (g_file_set_contents (path, rows[i].text != NULL ? rows[i].text : "", -1, NULL));
+    g_autoptr (PsSetting) setting = parse (line, &error);
+    g_assert_no_error (error);
+    g_autoptr (PsCosts) average = ps_setting_average (setting, costs, 2, rows[i].m, &error);
+    g_assert_true ((error == NULL) == (average != NULL));
+    g_assert_cmpint (average != NULL, ==, rows[i].times > 0);
+    for (PsOpKind kind = PS_OP_F; average != NULL && kind <= PS_OP_BW; kind++)
+      g_assert_cmpint (ps_costs_op (average, kind, 1)->duration_ns, ==,
+                       rows[i].times * ps_costs_op (costs, kind, 1)->duration_ns);
+  }
 }
 
-int
-main (int argc, char **argv)
+int main (int argc, char **argv)
 {
   g_test_init (&argc, &argv, NULL);
   g_test_add_func ("/predictor/slices", test_slices);

@@ -7,8 +7,7 @@
 #include <string.h>
 
 /* Every sort of row, with and without what may be unknown. */
-static void
-fill (PsCostDb *db, const char *name)
+static void fill (PsCostDb *db, const char *name)
 {
   gint64 profile = begin (db, name);
   PsMeasurement *cold = new_op (PS_OP_W, "layers=4", 2, 3000);
@@ -39,50 +38,45 @@ fill (PsCostDb *db, const char *name)
   g_assert_true (ps_costdb_store_sentinel (db, profile, &reading, NULL));
 }
 
-static char *
-text_of (PsCostDb *db, const char *name, gboolean with_samples)
+static char *text_of (PsCostDb *db, const char *name, gboolean with_samples)
 {
   g_autoptr (PsProfileContents) contents = fine (ps_profile_contents_load (db, name, with_samples, &error));
 
   return ps_profile_contents_to_text (contents);
 }
 
-static PsProfileContents *
-parse (const char *text)
+static PsProfileContents *parse (const char *text)
 {
   return fine (ps_profile_contents_parse ("a.json", text, strlen (text), &error));
 }
 
 /* database -> text -> structures -> database -> text, with samples and without. */
-static void
-test_round_trip (void)
+static void test_round_trip (void)
 {
-  for (gboolean with_samples = FALSE; with_samples <= TRUE; with_samples++)
-    {
-      g_autofree char *path = path_of ("from.db"), *other_path = path_of ("to.db");
-      PsCostDb *db = open_db (path, PS_COSTDB_WRITE), *other = open_db (other_path, PS_COSTDB_WRITE);
-      g_autoptr (GError) error = NULL;
+  for (gboolean with_samples = FALSE; with_samples <= TRUE; with_samples++) {
+    g_autofree char *path = path_of ("from.db"), *other_path = path_of ("to.db");
+    PsCostDb *db = open_db (path, PS_COSTDB_WRITE), *other = open_db (other_path, PS_COSTDB_WRITE);
+    g_autoptr (GError) error = NULL;
 
-      fill (db, "p");
-      g_autofree char *text = text_of (db, "p", with_samples);
-      g_autoptr (PsProfileContents) contents = parse (text);
-      g_autofree char *again = ps_profile_contents_to_text (contents);
-      g_assert_cmpstr (text, ==, again);
-      g_assert_true (ps_costdb_add_profile (other, contents, &error));
-      g_autofree char *back = text_of (other, NULL, with_samples);
-      g_assert_cmpstr (text, ==, back);
-      /* once only */
-      refused (ps_costdb_add_profile (other, contents, &error), PS_ERROR_INPUT, "*there is a profile 'p' already*");
-      ps_costdb_close (db);
-      ps_costdb_close (other);
-      remove_database (path);
-      remove_database (other_path);
-    }
+    fill (db, "p");
+    g_autofree char *text = text_of (db, "p", with_samples);
+    g_autoptr (PsProfileContents) contents = parse (text);
+    g_autofree char *again = ps_profile_contents_to_text (contents);
+    g_assert_cmpstr (text, ==, again);
+    g_assert_true (ps_costdb_add_profile (other, contents, &error));
+    g_autofree char *back = text_of (other, NULL, with_samples);
+    g_assert_cmpstr (text, ==, back);
+    /* once only */
+    refused (ps_costdb_add_profile (other, contents, &error), PS_ERROR_INPUT, "*there is a profile 'p' already*");
+    ps_costdb_close (db);
+    ps_costdb_close (other);
+    remove_database (path);
+    remove_database (other_path);
+  }
 }
 
 /* Unequal shares, the share of each op, choices and places come back; equal ones and none are not mentioned. */
-static void
-test_shares (void)
+static void test_shares (void)
 {
   g_autofree char *path = path_of ("from.db"), *other_path = path_of ("to.db");
   PsCostDb *db = open_db (path, PS_COSTDB_WRITE), *other = open_db (other_path, PS_COSTDB_WRITE);
@@ -120,16 +114,14 @@ test_shares (void)
   remove_database (other_path);
 }
 
-static void
-assert_holds (const char *text, const char *part)
+static void assert_holds (const char *text, const char *part)
 {
   if (strstr (text, part) == NULL)
     g_error ("no %s in:\n%s", part, text);
 }
 
 /* The text itself: one line a measurement, known members only. */
-static void
-test_lines (void)
+static void test_lines (void)
 {
   PsCostDb *db = new_db ("lines.db");
 
@@ -155,8 +147,7 @@ test_lines (void)
 }
 
 /* The text with the first `from` in it replaced by `to`. */
-static char *
-changed (const char *text, const char *from, const char *to)
+static char *changed (const char *text, const char *from, const char *to)
 {
   const char *at = strstr (text, from);
 
@@ -167,11 +158,9 @@ changed (const char *text, const char *from, const char *to)
 /* Lines: 1 the format, 2 to 13 the profile, 14 and 15, 16 sentinels, 17, 18 F, 19 W, 20 self-send, 21 and 22 transfers,
  * 23 all-reduce.
  */
-static void
-test_refused (void)
+static void test_refused (void)
 {
-  static const struct
-  {
+  static const struct {
     const char *from, *to, *message;
   } rows[] = {
     { "pipesim-profile/1", "pipesim-profile/2", "a.json: format: 'pipesim-profile/2' is another version; *" },
@@ -209,22 +198,20 @@ test_refused (void)
 
   fill (db, "p");
   g_autofree char *text = text_of (db, "p", TRUE);
-  for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
-    {
-      g_autofree char *wrong = changed (text, rows[i].from, rows[i].to);
-      g_autoptr (GError) error = NULL;
+  for (guint i = 0; i < G_N_ELEMENTS (rows); i++) {
+    g_autofree char *wrong = changed (text, rows[i].from, rows[i].to);
+    g_autoptr (GError) error = NULL;
 
-      g_assert_null (ps_profile_contents_parse ("a.json", wrong, strlen (wrong), &error));
-      g_assert_error (error, PS_ERROR, PS_ERROR_INPUT);
-      if (!g_pattern_match_simple (rows[i].message, error->message))
-        g_assert_cmpstr (error->message, ==, rows[i].message);
-    }
+    g_assert_null (ps_profile_contents_parse ("a.json", wrong, strlen (wrong), &error));
+    g_assert_error (error, PS_ERROR, PS_ERROR_INPUT);
+    if (!g_pattern_match_simple (rows[i].message, error->message))
+      g_assert_cmpstr (error->message, ==, rows[i].message);
+  }
   ps_costdb_close (db);
 }
 
 /* The text of a profile with one measurement, "shape" and so on being its members, or with `reading`. */
-static char *
-text_with (const char *plain, const char *measurement, const char *reading)
+static char *text_with (const char *plain, const char *measurement, const char *reading)
 {
   g_autofree char *row = g_strdup_printf ("\"measurements\": [{%s}", measurement);
   g_autofree char *rows = *measurement ? changed (plain, "\"measurements\": [", row) : g_strdup (plain);
@@ -233,19 +220,17 @@ text_with (const char *plain, const char *measurement, const char *reading)
   return changed (rows, "\"sentinels\": [", readings);
 }
 
-static gboolean
-accepts (const char *measurement, const char *reading)
+static gboolean accepts (const char *measurement, const char *reading)
 {
   static char *plain; /* of a profile without either */
 
-  if (plain == NULL)
-    {
-      PsCostDb *db = new_db ("plain.db");
+  if (plain == NULL) {
+    PsCostDb *db = new_db ("plain.db");
 
-      begin (db, "p");
-      plain = text_of (db, "p", FALSE);
-      ps_costdb_close (db);
-    }
+    begin (db, "p");
+    plain = text_of (db, "p", FALSE);
+    ps_costdb_close (db);
+  }
   g_autofree char *text = text_with (plain, measurement, reading);
   g_autoptr (GError) error = NULL;
   g_autoptr (PsProfileContents) contents = ps_profile_contents_parse ("a.json", text, strlen (text), &error);
@@ -260,11 +245,9 @@ accepts (const char *measurement, const char *reading)
 /* A number that a text may say at most and at least: one more and one less are refused, and none is needed where 0 is
  * what no number means. A count is from 1 on; times, sizes and states of the hardware have no other bound than those of
  * base.h. */
-static void
-test_limits (void)
+static void test_limits (void)
 {
-  static const struct
-  {
+  static const struct {
     const char *before, *after;
     gint64 least, most;
     gboolean reading;
@@ -297,49 +280,41 @@ test_limits (void)
     { "{\"what\": \"F\", \"median_ns\": 1, \"taken\": \"x\", \"n\": ", "}", 1, 1000000, TRUE },
   };
 
-  for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
-    {
-      const gint64 values[] = { rows[i].least, rows[i].most, rows[i].least - 1, rows[i].most + 1 };
+  for (guint i = 0; i < G_N_ELEMENTS (rows); i++) {
+    const gint64 values[] = { rows[i].least, rows[i].most, rows[i].least - 1, rows[i].most + 1 };
 
-      for (guint k = 0; k < 4; k++)
-        {
-          g_autofree char *text
-              = g_strdup_printf ("%s%" G_GINT64_FORMAT "%s", rows[i].before, values[k], rows[i].after);
+    for (guint k = 0; k < 4; k++) {
+      g_autofree char *text = g_strdup_printf ("%s%" G_GINT64_FORMAT "%s", rows[i].before, values[k], rows[i].after);
 
-          g_test_message ("%s", text);
-          g_assert_cmpint (rows[i].reading ? accepts ("", text) : accepts (text, ""), ==, k < 2);
-        }
+      g_test_message ("%s", text);
+      g_assert_cmpint (rows[i].reading ? accepts ("", text) : accepts (text, ""), ==, k < 2);
     }
+  }
 }
 
 /* min <= q1 <= median <= q3, and any of them may be equal. */
-static void
-test_order (void)
+static void test_order (void)
 {
-  static const struct
-  {
+  static const struct {
     guint min, q1, median, q3;
     gboolean fits;
   } rows[] = { { 1, 2, 3, 4, TRUE },  { 5, 5, 5, 5, TRUE },  { 0, 0, 0, 1, TRUE },
                { 2, 1, 3, 4, FALSE }, { 1, 3, 2, 4, FALSE }, { 1, 2, 4, 3, FALSE } };
 
-  for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
-    {
-      g_autofree char *text
-          = g_strdup_printf (TRANSFER "\"bytes\": 8, \"devices\": 1, \"sharing\": 1, \"n\": 1, "
-                                      "\"min_ns\": %u, \"q1_ns\": %u, \"median_ns\": %u, \"q3_ns\": %u, " TAIL,
-                             rows[i].min, rows[i].q1, rows[i].median, rows[i].q3);
+  for (guint i = 0; i < G_N_ELEMENTS (rows); i++) {
+    g_autofree char *text
+        = g_strdup_printf (TRANSFER "\"bytes\": 8, \"devices\": 1, \"sharing\": 1, \"n\": 1, "
+                                    "\"min_ns\": %u, \"q1_ns\": %u, \"median_ns\": %u, \"q3_ns\": %u, " TAIL,
+                           rows[i].min, rows[i].q1, rows[i].median, rows[i].q3);
 
-      g_assert_cmpint (accepts (text, ""), ==, rows[i].fits);
-    }
+    g_assert_cmpint (accepts (text, ""), ==, rows[i].fits);
+  }
 }
 
 /* Which members a measurement has, by its subject: + it must, - it must not, ? it may. */
-static void
-test_members (void)
+static void test_members (void)
 {
-  static const struct
-  {
+  static const struct {
     const char *subject, *shape, *kind, *cache, *bytes, *share;
   } rows[] = {
     { "op", "+", "+", "+", "-", "?" },        { "transfer", "?", "-", "-", "+", "-" },
@@ -349,29 +324,26 @@ test_members (void)
   static const char *const members[]
       = { "\"shape\": \"s\", ", "\"kind\": \"F\", ", "\"cache\": \"run\", ", "\"bytes\": 8, ", "\"share\": 2, " };
 
-  for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
-    {
-      const char *const rules[] = { rows[i].shape, rows[i].kind, rows[i].cache, rows[i].bytes, rows[i].share };
+  for (guint i = 0; i < G_N_ELEMENTS (rows); i++) {
+    const char *const rules[] = { rows[i].shape, rows[i].kind, rows[i].cache, rows[i].bytes, rows[i].share };
 
-      /* All that it must have; then each member turned to the opposite. */
-      for (guint turned = 0; turned <= G_N_ELEMENTS (members); turned++)
-        {
-          g_autoptr (GString) text = g_string_new (NULL);
+    /* All that it must have; then each member turned to the opposite. */
+    for (guint turned = 0; turned <= G_N_ELEMENTS (members); turned++) {
+      g_autoptr (GString) text = g_string_new (NULL);
 
-          g_string_append_printf (text, "\"subject\": \"%s\", ", rows[i].subject);
-          for (guint k = 0; k < G_N_ELEMENTS (members); k++)
-            if ((*rules[k] == '+') != (k == turned))
-              g_string_append (text, members[k]);
-          g_string_append (text, "\"devices\": 1, \"sharing\": 1, \"n\": 1, " TAIL);
-          g_test_message ("%s", text->str);
-          g_assert_cmpint (accepts (text->str, ""), ==, turned == G_N_ELEMENTS (members) || *rules[turned] == '?');
-        }
+      g_string_append_printf (text, "\"subject\": \"%s\", ", rows[i].subject);
+      for (guint k = 0; k < G_N_ELEMENTS (members); k++)
+        if ((*rules[k] == '+') != (k == turned))
+          g_string_append (text, members[k]);
+      g_string_append (text, "\"devices\": 1, \"sharing\": 1, \"n\": 1, " TAIL);
+      g_test_message ("%s", text->str);
+      g_assert_cmpint (accepts (text->str, ""), ==, turned == G_N_ELEMENTS (members) || *rules[turned] == '?');
     }
+  }
 }
 
 /* Two measurements are two unless every part of their keys is the same. */
-static void
-test_twice (void)
+static void test_twice (void)
 {
   static const char *const first = "\"subject\": \"op\", \"shape\": \"s\", \"kind\": \"F\", \"cache\": \"run\", "
                                    "\"devices\": 2, \"sharing\": 2, \"share\": 2, ";
@@ -384,14 +356,13 @@ test_twice (void)
                                             { "\"share\": 2, ", "" },
                                             { "\"s\"", "\"s\"" } };
 
-  for (guint i = 0; i < G_N_ELEMENTS (changes); i++)
-    {
-      g_autofree char *other = changed (first, changes[i][0], changes[i][1]);
-      g_autofree char *both
-          = g_strdup_printf ("%s\"n\": 1, " TAIL "}, {%s\"n\": 2, \"median_ns\": 1, \"q3_ns\": 1, " TAIL, first, other);
+  for (guint i = 0; i < G_N_ELEMENTS (changes); i++) {
+    g_autofree char *other = changed (first, changes[i][0], changes[i][1]);
+    g_autofree char *both
+        = g_strdup_printf ("%s\"n\": 1, " TAIL "}, {%s\"n\": 2, \"median_ns\": 1, \"q3_ns\": 1, " TAIL, first, other);
 
-      g_assert_cmpint (accepts (both, ""), ==, i + 1 < G_N_ELEMENTS (changes));
-    }
+    g_assert_cmpint (accepts (both, ""), ==, i + 1 < G_N_ELEMENTS (changes));
+  }
   g_assert_true (accepts (TRANSFER "\"bytes\": 8, \"devices\": 1, \"sharing\": 1, \"n\": 1, " TAIL "}, {" TRANSFER
                                    "\"bytes\": 9, \"devices\": 1, \"sharing\": 1, \"n\": 1, " TAIL,
                           ""));
@@ -401,8 +372,7 @@ test_twice (void)
                           ""));
 }
 
-int
-main (int argc, char **argv)
+int main (int argc, char **argv)
 {
   g_test_init (&argc, &argv, NULL);
   g_test_add_func ("/profile/round-trip", test_round_trip);

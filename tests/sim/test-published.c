@@ -11,8 +11,7 @@
  * 2411.05288, its published artifact, baseline): 4 layers of the devices in the middle, and by how much the last
  * device's times exceed theirs, which is the head; its memory shows flash attention. Korthikanti et al. (arXiv
  * 2205.05198, table 4): a layer of the 22B model on 8 GPUs with sequence parallelism, all-reduces included. */
-typedef struct
-{
+typedef struct {
   const char *what;
   guint hidden, heads, sequence, microbatch_size, vocabulary;
   gboolean flash;
@@ -54,8 +53,7 @@ static const PublishedOp published_ops[] = {
   { RECOMPUTATION_22B, PS_OP_BW, 11.8 },
 };
 
-static double
-modelled_ms (const PublishedOp *row, const PsCluster *cluster)
+static double modelled_ms (const PublishedOp *row, const PsCluster *cluster)
 {
   const PsModel model = { .layers = 96,
                           .hidden = row->hidden,
@@ -77,30 +75,27 @@ modelled_ms (const PublishedOp *row, const PsCluster *cluster)
 }
 
 /* Narrow heads come out too fast, backwards of wide layers too slow. */
-static void
-test_ops (void)
+static void test_ops (void)
 {
   g_autoptr (PsCluster) a100 = ps_cluster_load ("a100-80gb", NULL);
   double sum = 0;
 
-  for (guint i = 0; i < G_N_ELEMENTS (published_ops); i++)
-    {
-      const PublishedOp *row = &published_ops[i];
-      double modelled = modelled_ms (row, a100), error = modelled / row->measured - 1;
+  for (guint i = 0; i < G_N_ELEMENTS (published_ops); i++) {
+    const PublishedOp *row = &published_ops[i];
+    double modelled = modelled_ms (row, a100), error = modelled / row->measured - 1;
 
-      g_test_message ("%s, %s of %s: %.2f ms, measured %.2f: %+.1f %%", row->what, ps_op_kind_name (row->kind),
-                      row->layers > 0 ? "layers" : "head", modelled, row->measured, 100 * error);
-      g_assert_cmpfloat (error, >, -0.21);
-      g_assert_cmpfloat (error, <, 0.25);
-      sum += ABS (error);
-    }
+    g_test_message ("%s, %s of %s: %.2f ms, measured %.2f: %+.1f %%", row->what, ps_op_kind_name (row->kind),
+                    row->layers > 0 ? "layers" : "head", modelled, row->measured, 100 * error);
+    g_assert_cmpfloat (error, >, -0.21);
+    g_assert_cmpfloat (error, <, 0.25);
+    sum += ABS (error);
+  }
   g_test_message ("mean of the errors without sign: %.1f %%", 100 * sum / G_N_ELEMENTS (published_ops));
   g_assert_cmpfloat (sum / G_N_ELEMENTS (published_ops), <, 0.12);
 }
 
 /* Nodes of eight GPUs with a 200 Gb/s port each. */
-static PsCluster *
-a100_nodes (void)
+static PsCluster *a100_nodes (void)
 {
   PsCluster *cluster = ps_cluster_load ("a100-80gb", NULL);
 
@@ -111,15 +106,13 @@ a100_nodes (void)
 }
 
 /* GPTs of 2048 tokens and a vocabulary of 51200. */
-typedef struct
-{
+typedef struct {
   guint heads, hidden, layers, t, p, v, n_gpus, batch, microbatch_size;
   PsRecompute recompute;
   double measured;
 } PublishedStep;
 
-static char *
-write_file (const char *name, const char *text)
+static char *write_file (const char *name, const char *text)
 {
   char *path = path_of (name);
 
@@ -130,8 +123,7 @@ write_file (const char *name, const char *text)
 /* Megatron-LM of that time waited for each message on the computing stream (p2p_communication.py synchronised after
  * batch_isend_irecv): it takes time of its sender and its receiver, as op_ns and post_ns do. All stages are on nodes of
  * their own. */
-static void
-expose_messages (PsCosts *costs)
+static void expose_messages (PsCosts *costs)
 {
   costs->post_ns = costs->n_stages > 1 ? costs->transfer_ns[ps_transfer_forward (costs, 0)] : 0;
   for (guint i = 1; i <= 2 * costs->n_stages; i++)
@@ -139,8 +131,7 @@ expose_messages (PsCosts *costs)
 }
 
 /* What recomputes everything was measured before sequence parallelism. */
-static double
-predict_seconds (const PublishedStep *row)
+static double predict_seconds (const PublishedStep *row)
 {
   g_autofree char *text = g_strdup_printf (
       "[model]\nlayers = %u\nhidden = %u\nheads = %u\nsequence = 2048\nvocabulary = 51200\nmicrobatch_size = %u\n"
@@ -175,8 +166,7 @@ predict_seconds (const PublishedStep *row)
 #define FULL 1, PS_RECOMPUTE_FULL
 
 /* For p = 1 their microbatches were surely larger than one sequence. */
-static void
-test_throughput (void)
+static void test_throughput (void)
 {
   static const PublishedStep rows[] = {
     { 24, 2304, 24, 1, 1, 1, 32, 512, FULL, 137 },        { 32, 3072, 30, 2, 1, 1, 64, 512, FULL, 138 },
@@ -186,24 +176,22 @@ test_throughput (void)
     { 128, 20480, 105, 8, 35, 3, 2520, 2520, FULL, 163 }, { 160, 25600, 128, 8, 64, 2, 3072, 3072, FULL, 163 },
   };
 
-  for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
-    {
-      double h = rows[i].hidden, l = rows[i].layers, s = 2048;
-      double flops = 96 * rows[i].batch * s * l * h * h * (1 + s / (6 * h) + 51200 / (16 * l * h));
-      double rate = flops / (predict_seconds (&rows[i]) * rows[i].n_gpus) / 1e12;
-      double error = rate / rows[i].measured - 1;
+  for (guint i = 0; i < G_N_ELEMENTS (rows); i++) {
+    double h = rows[i].hidden, l = rows[i].layers, s = 2048;
+    double flops = 96 * rows[i].batch * s * l * h * h * (1 + s / (6 * h) + 51200 / (16 * l * h));
+    double rate = flops / (predict_seconds (&rows[i]) * rows[i].n_gpus) / 1e12;
+    double error = rate / rows[i].measured - 1;
 
-      g_test_message ("t = %u, p = %u: %.0f TFLOP/s, measured %.0f: %+.1f %%", rows[i].t, rows[i].p, rate,
-                      rows[i].measured, 100 * error);
-      g_assert_cmpfloat (error, >, rows[i].p == 1 ? -0.35 : -0.15);
-      g_assert_cmpfloat (error, <, 0.15);
-    }
+    g_test_message ("t = %u, p = %u: %.0f TFLOP/s, measured %.0f: %+.1f %%", rows[i].t, rows[i].p, rate,
+                    rows[i].measured, 100 * error);
+    g_assert_cmpfloat (error, >, rows[i].p == 1 ? -0.35 : -0.15);
+    g_assert_cmpfloat (error, <, 0.15);
+  }
 }
 
 /* Korthikanti et al., arXiv 2205.05198, tables 3 and 5: seconds per step with everything recomputed (there without
  * sequence parallelism), and with sequence parallelism and attention alone recomputed. */
-static void
-test_seconds (void)
+static void test_seconds (void)
 {
   static const PublishedStep rows[] = {
     { 64, 6144, 48, 8, 1, 1, 8, 4, 4, PS_RECOMPUTE_FULL, 1.42 },
@@ -216,53 +204,48 @@ test_seconds (void)
     { 160, 25600, 128, 8, 64, 1, 512, 512, 1, PS_RECOMPUTE_SELECTIVE, 71.49 },
   };
 
-  for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
-    {
-      double seconds = predict_seconds (&rows[i]), error = seconds / rows[i].measured - 1;
+  for (guint i = 0; i < G_N_ELEMENTS (rows); i++) {
+    double seconds = predict_seconds (&rows[i]), error = seconds / rows[i].measured - 1;
 
-      g_test_message ("p = %u, %s: %.2f s, measured %.2f: %+.1f %%", rows[i].p, ps_recompute_name (rows[i].recompute),
-                      seconds, rows[i].measured, 100 * error);
-      g_assert_cmpfloat (error, >, -0.05);
-      g_assert_cmpfloat (error, <, 0.08);
-    }
+    g_test_message ("p = %u, %s: %.2f s, measured %.2f: %+.1f %%", rows[i].p, ps_recompute_name (rows[i].recompute),
+                    seconds, rows[i].measured, 100 * error);
+    g_assert_cmpfloat (error, >, -0.05);
+    g_assert_cmpfloat (error, <, 0.08);
+  }
 }
 
 /* Zero bubble, table 4: 1F1B without tensor parallelism or replicas; samples per GPU and second. */
-static void
-test_pipelines (void)
+static void test_pipelines (void)
 {
-  static const struct
-  {
+  static const struct {
     const char *model;
     guint p, m, microbatch_size;
     double measured;
   } rows[] = { { "gpt-1.5b", 8, 24, 6, 11.8 },   { "gpt-1.5b", 8, 32, 6, 12.5 },    { "gpt-1.5b", 8, 64, 6, 13.6 },
                { "gpt-28.3b", 32, 96, 1, 0.76 }, { "gpt-28.3b", 32, 128, 1, 0.80 }, { "gpt-28.3b", 32, 256, 1, 0.88 } };
 
-  for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
-    {
-      g_autoptr (PsCluster) cluster = a100_nodes ();
-      g_autoptr (PsSetting) setting = ps_setting_new ();
+  for (guint i = 0; i < G_N_ELEMENTS (rows); i++) {
+    g_autoptr (PsCluster) cluster = a100_nodes ();
+    g_autoptr (PsSetting) setting = ps_setting_new ();
 
-      setting->model = g_strdup (rows[i].model);
-      setting->cluster = g_strdup ("a100-80gb");
-      setting->known_cluster = cluster;
-      setting->n_devices = rows[i].p;
-      setting->n_microbatches = rows[i].m;
-      setting->layout = g_strdup ("even:embedding:loss"); /* section 5.1 */
-      g_autoptr (PsPrediction) prediction = fine (ps_predict (setting, "1f1b", &error));
-      double seconds = (double)prediction->metrics.iteration_ns * 1e-9;
-      double rate = rows[i].m * rows[i].microbatch_size / (seconds * rows[i].p);
-      double deviation = rate / rows[i].measured - 1;
-      g_test_message ("%s, m = %u: %.2f samples/s, measured %.2f: %+.1f %%", rows[i].model, rows[i].m, rate,
-                      rows[i].measured, 100 * deviation);
-      g_assert_cmpfloat (deviation, >, -0.1);
-      g_assert_cmpfloat (deviation, <, 0.1);
-    }
+    setting->model = g_strdup (rows[i].model);
+    setting->cluster = g_strdup ("a100-80gb");
+    setting->known_cluster = cluster;
+    setting->n_devices = rows[i].p;
+    setting->n_microbatches = rows[i].m;
+    setting->layout = g_strdup ("even:embedding:loss"); /* section 5.1 */
+    g_autoptr (PsPrediction) prediction = fine (ps_predict (setting, "1f1b", &error));
+    double seconds = (double)prediction->metrics.iteration_ns * 1e-9;
+    double rate = rows[i].m * rows[i].microbatch_size / (seconds * rows[i].p);
+    double deviation = rate / rows[i].measured - 1;
+    g_test_message ("%s, m = %u: %.2f samples/s, measured %.2f: %+.1f %%", rows[i].model, rows[i].m, rate,
+                    rows[i].measured, 100 * deviation);
+    g_assert_cmpfloat (deviation, >, -0.1);
+    g_assert_cmpfloat (deviation, <, 0.1);
+  }
 }
 
-int
-main (int argc, char **argv)
+int main (int argc, char **argv)
 {
   g_test_init (&argc, &argv, NULL);
   g_test_add_func ("/published/ops", test_ops);

@@ -21,8 +21,7 @@ static const PsColumn columns[] = {
   { "detail", NULL, PS_COLUMN_TABLE },        { "losses", NULL, PS_COLUMN_NUMBERS },
 };
 
-static PsTable *
-example (void)
+static PsTable *example (void)
 {
   static const double losses[] = { 10.5, 0.1, NAN, 1e300 };
   PsTable *table = ps_table_new (columns, G_N_ELEMENTS (columns));
@@ -51,8 +50,7 @@ example (void)
   return table;
 }
 
-static void
-test_text (void)
+static void test_text (void)
 {
   g_autoptr (PsTable) table = example ();
   g_autofree char *text = ps_table_to_text (table);
@@ -63,8 +61,7 @@ test_text (void)
                    "z\xc3\xa9ro-bubble  -12         -            -       -        -  no\n");
 }
 
-static void
-test_text_empty (void)
+static void test_text_empty (void)
 {
   g_autoptr (PsTable) table = ps_table_new (columns, 3);
   g_autofree char *text = ps_table_to_text (table);
@@ -73,8 +70,7 @@ test_text_empty (void)
   g_assert_cmpuint (ps_table_n_rows (table), ==, 0);
 }
 
-static void
-test_json (void)
+static void test_json (void)
 {
   const char *const extra[] = { "origin", "simulated", NULL };
   g_autoptr (PsTable) table = example ();
@@ -122,8 +118,7 @@ test_json (void)
                    "}\n");
 }
 
-static void
-test_json_empty (void)
+static void test_json_empty (void)
 {
   g_autoptr (PsTable) table = ps_table_new (columns, 3);
   g_autofree char *json = ps_table_to_json (table, "pipesim-test/1", NULL);
@@ -132,8 +127,7 @@ test_json_empty (void)
 }
 
 /* 0.1 + 0.2 is not 0.3: such a number needs its 17 digits to read back. */
-static void
-test_json_numbers (void)
+static void test_json_numbers (void)
 {
   static const double numbers[] = { 0.1 + 0.2, 1.0 / 3, 5, -0.25 };
   const PsColumn column[] = { { "x", NULL, PS_COLUMN_NUMBERS } };
@@ -148,8 +142,7 @@ test_json_numbers (void)
 }
 
 /* Setting a cell twice keeps the last value (and, under a leak checker, frees the first). */
-static void
-test_set_again (void)
+static void test_set_again (void)
 {
   g_autoptr (PsTable) table = ps_table_new (columns, 2);
 
@@ -160,11 +153,9 @@ test_set_again (void)
   g_assert_cmpstr (text, ==, "schedule  n\nsecond    -\n");
 }
 
-static char *
-sorted_names (const char *key, gboolean descending)
+static char *sorted_names (const char *key, gboolean descending)
 {
-  static const struct
-  {
+  static const struct {
     const char *name;
     gint64 n;
     double bubble;
@@ -172,13 +163,12 @@ sorted_names (const char *key, gboolean descending)
   g_autoptr (PsTable) table = ps_table_new (columns, G_N_ELEMENTS (columns));
   GString *names = g_string_new (NULL);
 
-  for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
-    {
-      ps_table_add_row (table);
-      ps_table_set_text (table, "schedule", rows[i].name);
-      ps_table_set_integer (table, "n", rows[i].n);
-      ps_table_set_ratio (table, "bubble", rows[i].bubble);
-    }
+  for (guint i = 0; i < G_N_ELEMENTS (rows); i++) {
+    ps_table_add_row (table);
+    ps_table_set_text (table, "schedule", rows[i].name);
+    ps_table_set_integer (table, "n", rows[i].n);
+    ps_table_set_ratio (table, "bubble", rows[i].bubble);
+  }
   ps_table_sort (table, key, descending);
   g_autofree char *text = ps_table_to_text (table);
   g_auto (GStrv) lines = g_strsplit (text, "\n", -1);
@@ -188,8 +178,7 @@ sorted_names (const char *key, gboolean descending)
 }
 
 /* Equal rows keep their order in both directions; unset cells come last in both. */
-static void
-test_sort (void)
+static void test_sort (void)
 {
   g_autofree char *up = sorted_names ("n", FALSE);
   g_autofree char *down = sorted_names ("n", TRUE);
@@ -204,8 +193,7 @@ test_sort (void)
 
 /* A value that would end its cell, in every form; numbers as the JSON has them in CSV, as the text has them in
  * Markdown. */
-static void
-test_exports (void)
+static void test_exports (void)
 {
   static const PsColumn some[] = { { "name", "the name", PS_COLUMN_TEXT },
                                    { "time_ns", "time", PS_COLUMN_TIME },
@@ -236,8 +224,7 @@ test_exports (void)
 }
 
 /* Columns are called by key or title, in any case and with any dashes; without a choice the usual ones are shown. */
-static void
-test_columns (void)
+static void test_columns (void)
 {
   static const char *const usual[] = { "schedule", "peak_bytes", "hidden", NULL };
   char *asked[] = { (char *)"Peak-Memory", (char *)"hidden", (char *)"schedule", NULL },
@@ -270,8 +257,7 @@ test_columns (void)
   g_assert_false (ps_table_choose (table, &all, usual, NULL));
 }
 
-static char *
-text_within (const PsTable *table, const char *window)
+static char *text_within (const PsTable *table, const char *window)
 {
   g_autofree char *before = g_strdup (g_getenv ("COLUMNS"));
 
@@ -286,8 +272,7 @@ text_within (const PsTable *table, const char *window)
 
 /* What does not fit the window comes below, after as many columns as tell the rows apart. A column that is equal in
  * all rows makes no part of its own. */
-static void
-test_parts (void)
+static void test_parts (void)
 {
   static const PsColumn wide[] = { { "kind", "kind", PS_COLUMN_TEXT },
                                    { "v", "v", PS_COLUMN_INTEGER },
@@ -297,37 +282,34 @@ test_parts (void)
   g_autoptr (PsTable) table = ps_table_new (wide, G_N_ELEMENTS (wide));
   g_autoptr (PsTable) alike = ps_table_new (wide, 3);
 
-  for (guint r = 0; r < 2; r++)
-    {
-      ps_table_add_row (table);
-      ps_table_set_text (table, "kind", "loop");
-      ps_table_set_integer (table, "v", r + 1);
-      for (guint c = 2; c < G_N_ELEMENTS (wide); c++)
-        ps_table_set_integer (table, wide[c].key, 1000 * (100 * r + c));
-      ps_table_add_row (alike);
-      ps_table_set_text (alike, "kind", r == 0 ? "a-loop-of-two-chunks" : "a-loop-of-three-chunks");
-      ps_table_set_integer (alike, "v", 7);
-      ps_table_set_integer (alike, "first_ns", 1000);
-    }
+  for (guint r = 0; r < 2; r++) {
+    ps_table_add_row (table);
+    ps_table_set_text (table, "kind", "loop");
+    ps_table_set_integer (table, "v", r + 1);
+    for (guint c = 2; c < G_N_ELEMENTS (wide); c++)
+      ps_table_set_integer (table, wide[c].key, 1000 * (100 * r + c));
+    ps_table_add_row (alike);
+    ps_table_set_text (alike, "kind", r == 0 ? "a-loop-of-two-chunks" : "a-loop-of-three-chunks");
+    ps_table_set_integer (alike, "v", 7);
+    ps_table_set_integer (alike, "first_ns", 1000);
+  }
   g_autofree char *text = text_within (table, "24"), *narrowest = text_within (table, "3");
   g_autofree char *name = text_within (alike, "16");
   g_assert_cmpstr (text, ==,
                    "kind  v   first  second\n           long\n"
                    "loop  1    2 us    3 us\nloop  2  102 us  103 us\n\n"
                    "kind  v   third\nloop  1    4 us\nloop  2  104 us\n");
-  for (guint c = 1; c < G_N_ELEMENTS (wide); c++)
-    {
-      g_auto (GStrv) words = g_strsplit (wide[c].title, " ", -1);
+  for (guint c = 1; c < G_N_ELEMENTS (wide); c++) {
+    g_auto (GStrv) words = g_strsplit (wide[c].title, " ", -1);
 
-      g_assert_nonnull (strstr (narrowest, words[0]));
-    }
+    g_assert_nonnull (strstr (narrowest, words[0]));
+  }
   g_assert_cmpstr (name, ==,
                    "in every row: v\n7, first long 1\nus\nkind\na-loop-of-two-chunks\na-loop-of-three-chunks\n");
 }
 
 /* What a stranger put into a name neither begins a row nor speaks to the terminal, and JSON still tells it. */
-static void
-test_controls (void)
+static void test_controls (void)
 {
   g_autoptr (PsTable) table = ps_table_new (columns, 2);
   g_autofree char *text = NULL, *csv = NULL, *markdown = NULL, *json = NULL;
@@ -344,100 +326,88 @@ test_controls (void)
   g_assert_nonnull (strstr (json, "\"a\\u001b[2J\\u000d\\u000ab\\u009b\""));
 }
 
-static void
-test_print_controls (void)
+static void test_print_controls (void)
 {
-  if (g_test_subprocess ())
-    {
-      ps_print ("a\x1b[2J\nb\x1b[1mc\n", NULL);
-      ps_print_coloured ("d\x1b[2J\ne\x1b[1mf\n", NULL);
-      exit (0);
-    }
+  if (g_test_subprocess ()) {
+    ps_print ("a\x1b[2J\nb\x1b[1mc\n", NULL);
+    ps_print_coloured ("d\x1b[2J\ne\x1b[1mf\n", NULL);
+    exit (0);
+  }
   g_test_trap_subprocess (NULL, 0, 0);
   g_test_trap_assert_stdout ("*a [2J\nb [1mc\nd [2J\ne\x1b[1mf\n*");
 }
 
-static void
-test_print_full_disk (void)
+static void test_print_full_disk (void)
 {
-  if (!g_test_subprocess ())
-    {
-      if (!g_file_test ("/dev/full", G_FILE_TEST_EXISTS))
-        {
-          g_test_skip ("no /dev/full");
-          return;
-        }
-      g_test_trap_subprocess (NULL, 0, 0);
-      g_test_trap_assert_passed ();
+  if (!g_test_subprocess ()) {
+    if (!g_file_test ("/dev/full", G_FILE_TEST_EXISTS)) {
+      g_test_skip ("no /dev/full");
       return;
     }
+    g_test_trap_subprocess (NULL, 0, 0);
+    g_test_trap_assert_passed ();
+    return;
+  }
   g_assert_nonnull (freopen ("/dev/full", "w", stdout));
   refused (ps_print ("text\n", &error), PS_ERROR_IO, "standard output: *");
 }
 
 /* Texts give way letter by letter: a table of 40 columns fits any window down to where the words are whole, exactly. */
-static void
-test_shrunk (void)
+static void test_shrunk (void)
 {
   static const PsColumn two[] = { { "name", "name", PS_COLUMN_TEXT }, { "text", "text", PS_COLUMN_TEXT } };
   g_autoptr (PsTable) table = ps_table_new (two, 2);
 
-  for (guint r = 0; r < 2; r++)
-    {
-      ps_table_add_row (table);
-      ps_table_set_text (table, "name", r == 0 ? "a" : "b");
-      ps_table_set_text (table, "text",
-                         r == 0 ? "aa bb cc dd ee ff gg hh ii jj kk l" : "mm bb cc dd ee ff gg hh ii jj kk l");
-    }
-  for (guint window = 22; window <= 41; window++)
-    {
-      g_autofree char *columns = g_strdup_printf ("%u", window), *text = text_within (table, columns);
+  for (guint r = 0; r < 2; r++) {
+    ps_table_add_row (table);
+    ps_table_set_text (table, "name", r == 0 ? "a" : "b");
+    ps_table_set_text (table, "text",
+                       r == 0 ? "aa bb cc dd ee ff gg hh ii jj kk l" : "mm bb cc dd ee ff gg hh ii jj kk l");
+  }
+  for (guint window = 22; window <= 41; window++) {
+    g_autofree char *columns = g_strdup_printf ("%u", window), *text = text_within (table, columns);
 
-      g_auto (GStrv) lines = g_strsplit (text, "\n", -1);
-      /* of 3-letter steps the largest that fits beside 4 letters of "name" and a gap of 2 */
-      glong room = MIN ((glong)window - 6, 34), widest = 0;
+    g_auto (GStrv) lines = g_strsplit (text, "\n", -1);
+    /* of 3-letter steps the largest that fits beside 4 letters of "name" and a gap of 2 */
+    glong room = MIN ((glong)window - 6, 34), widest = 0;
 
-      for (guint i = 0; lines[i] != NULL; i++)
-        widest = MAX (widest, g_utf8_strlen (lines[i], -1));
-      g_assert_cmpint (widest, ==, 6 + (room >= 34 ? 34 : (room + 1) / 3 * 3 - 1));
-    }
+    for (guint i = 0; lines[i] != NULL; i++)
+      widest = MAX (widest, g_utf8_strlen (lines[i], -1));
+    g_assert_cmpint (widest, ==, 6 + (room >= 34 ? 34 : (room + 1) / 3 * 3 - 1));
+  }
 }
 
 /* Lists of texts are arrays of arrays, also where there are none, and where a list is empty. */
-static void
-test_lists (void)
+static void test_lists (void)
 {
   static const PsColumn column[] = { { "x", NULL, PS_COLUMN_LISTS } };
   g_autoptr (PsTable) table = ps_table_new (column, 1);
   g_autoptr (JsonParser) parser = json_parser_new ();
 
-  for (guint r = 0; r < 3; r++)
-    {
-      GPtrArray *lists = g_ptr_array_new_with_free_func ((GDestroyNotify)g_strfreev);
+  for (guint r = 0; r < 3; r++) {
+    GPtrArray *lists = g_ptr_array_new_with_free_func ((GDestroyNotify)g_strfreev);
 
-      for (guint i = 0; i < r; i++)
-        g_ptr_array_add (lists, g_strsplit (i == 0 ? "a,\"b\",c" : "", ",", -1));
-      ps_table_add_row (table);
-      ps_table_set_lists (table, "x", lists);
-    }
+    for (guint i = 0; i < r; i++)
+      g_ptr_array_add (lists, g_strsplit (i == 0 ? "a,\"b\",c" : "", ",", -1));
+    ps_table_add_row (table);
+    ps_table_set_lists (table, "x", lists);
+  }
   g_autofree char *json = ps_table_to_json (table, "f", NULL);
   fine (json_parser_load_from_data (parser, json, -1, &error));
   JsonArray *rows = json_object_get_array_member (json_node_get_object (json_parser_get_root (parser)), "results");
-  for (guint r = 0; r < 3; r++)
-    {
-      JsonArray *lists = json_object_get_array_member (json_array_get_object_element (rows, r), "x");
+  for (guint r = 0; r < 3; r++) {
+    JsonArray *lists = json_object_get_array_member (json_array_get_object_element (rows, r), "x");
 
-      g_assert_cmpuint (json_array_get_length (lists), ==, r);
-      for (guint i = 0; i < r; i++)
-        g_assert_cmpuint (json_array_get_length (json_array_get_array_element (lists, i)), ==, i == 0 ? 3 : 0);
-      if (r > 0)
-        g_assert_cmpstr (json_array_get_string_element (json_array_get_array_element (lists, 0), 1), ==, "\"b\"");
-    }
+    g_assert_cmpuint (json_array_get_length (lists), ==, r);
+    for (guint i = 0; i < r; i++)
+      g_assert_cmpuint (json_array_get_length (json_array_get_array_element (lists, i)), ==, i == 0 ? 3 : 0);
+    if (r > 0)
+      g_assert_cmpstr (json_array_get_string_element (json_array_get_array_element (lists, 0), 1), ==, "\"b\"");
+  }
   g_assert_nonnull (strstr (json, "[\n        [\"a\", \"\\\"b\\\"\", \"c\"],\n        []\n      ]"));
 }
 
-int
-main (int argc, char **argv)
+int main (int argc, char **argv)
 {
   g_test_init (&argc, &argv, NULL);
   g_test_add_func ("/report/text", test_text);

@@ -9,8 +9,7 @@
 
 #include <string.h>
 
-static PsSweep *
-parse (const char *text)
+static PsSweep *parse (const char *text)
 {
   return fine (ps_sweep_parse ("s.ini", text, strlen (text), &error));
 }
@@ -20,8 +19,7 @@ parse (const char *text)
   "costs = f=1ms,b=1ms,w=1ms,c=100us,act=2MiB,wact=1MiB; f=1ms,b=2ms,w=1ms,c=500us,act=3MiB\n"                         \
   "bandwidth-factor = 0.25..4 x2\nmemory-limit = 16MiB, 32MiB\n"
 
-static PsResults *
-open_results (const char *name, PsResultsMode mode)
+static PsResults *open_results (const char *name, PsResultsMode mode)
 {
   g_autofree char *path = path_of (name);
 
@@ -29,8 +27,7 @@ open_results (const char *name, PsResultsMode mode)
 }
 
 /* The tables of a database of results. */
-static PsDatabase *
-tables_of (const PsResults *results)
+static PsDatabase *tables_of (const PsResults *results)
 {
   static const PsDatabaseKind kind
       = { .what = "result database", .application_id = 0x50535257, .version = PS_RESULTS_VERSION };
@@ -38,8 +35,7 @@ tables_of (const PsResults *results)
   return fine (ps_database_open (ps_results_path (results), &kind, TRUE, &error));
 }
 
-static PsSweepProgress
-run (const PsSweep *sweep, const char *name, guint n_jobs, PsShard shard)
+static PsSweepProgress run (const PsSweep *sweep, const char *name, guint n_jobs, PsShard shard)
 {
   g_autoptr (PsResults) results = open_results (name, PS_RESULTS_WRITE);
   PsSweepRun how = { .n_jobs = n_jobs, .shard = shard };
@@ -51,8 +47,7 @@ run (const PsSweep *sweep, const char *name, guint n_jobs, PsShard shard)
 }
 
 /* All columns of all rows, as text. */
-static char *
-dump (const char *name)
+static char *dump (const char *name)
 {
   static const char *const tables[]
       = { "SELECT * FROM sweep", "SELECT * FROM prediction ORDER BY point", "SELECT * FROM skipped ORDER BY point" };
@@ -60,24 +55,21 @@ dump (const char *name)
   g_autoptr (PsDatabase) file = tables_of (results);
   GString *text = g_string_new (NULL);
 
-  for (guint i = 0; i < G_N_ELEMENTS (tables); i++)
-    {
-      g_autoptr (PsRows) rows = ps_rows_new (file, NULL, tables[i], "");
-      gboolean found;
+  for (guint i = 0; i < G_N_ELEMENTS (tables); i++) {
+    g_autoptr (PsRows) rows = ps_rows_new (file, NULL, tables[i], "");
+    gboolean found;
 
-      while (ps_rows_next (rows, &found, NULL) && found)
-        for (int c = 0; c < (i == 1 ? 2 + (int)(ps_setting_n_options + PS_N_STORED_FIGURES) : 3); c++)
-          {
-            g_autofree char *cell = ps_rows_text (rows, c);
+    while (ps_rows_next (rows, &found, NULL) && found)
+      for (int c = 0; c < (i == 1 ? 2 + (int)(ps_setting_n_options + PS_N_STORED_FIGURES) : 3); c++) {
+        g_autofree char *cell = ps_rows_text (rows, c);
 
-            g_string_append_printf (text, "%s|", cell);
-          }
-    }
+        g_string_append_printf (text, "%s|", cell);
+      }
+  }
   return g_string_free (text, FALSE);
 }
 
-static void
-change (const char *name, const char *script)
+static void change (const char *name, const char *script)
 {
   g_autoptr (PsResults) results = open_results (name, PS_RESULTS_WRITE);
   g_autoptr (PsDatabase) file = tables_of (results);
@@ -86,8 +78,7 @@ change (const char *name, const char *script)
 }
 
 /* The table of columns in C is that of the schema. */
-static void
-test_columns (void)
+static void test_columns (void)
 {
   g_autoptr (PsResults) results = open_results ("columns.db", PS_RESULTS_WRITE);
   g_autoptr (PsDatabase) file = tables_of (results);
@@ -96,18 +87,16 @@ test_columns (void)
   const PsResultColumn *columns = ps_result_columns (&n);
   gboolean found;
 
-  for (; ps_rows_next (rows, &found, NULL) && found; i++)
-    {
-      g_autofree char *name = ps_rows_text (rows, 0);
+  for (; ps_rows_next (rows, &found, NULL) && found; i++) {
+    g_autofree char *name = ps_rows_text (rows, 0);
 
-      g_assert_cmpstr (name, ==, i == 0 ? "point" : i == 1 ? "digest" : columns[i - 2].column.key);
-    }
+    g_assert_cmpstr (name, ==, i == 0 ? "point" : i == 1 ? "digest" : columns[i - 2].column.key);
+  }
   g_assert_cmpuint (i, ==, n + 2);
 }
 
 /* A database of another version, or of a build with other options, is refused. */
-static void
-test_other_version (void)
+static void test_other_version (void)
 {
   g_autofree char *path = path_of ("earlier.db");
 
@@ -123,8 +112,7 @@ test_other_version (void)
 }
 
 /* Whether a column of a row holds a value. */
-static gboolean
-holds (PsRows *rows, int column, const PsValue *value)
+static gboolean holds (PsRows *rows, int column, const PsValue *value)
 {
   g_autofree char *text = ps_rows_text (rows, column);
 
@@ -138,8 +126,7 @@ holds (PsRows *rows, int column, const PsValue *value)
 
 /* Every column of every row is what was predicted, whether or not it varies, and also for numbers whose decimals SQLite
  * might read as others. */
-static void
-test_stored (void)
+static void test_stored (void)
 {
   g_autoptr (PsSweep) sweep
       = parse ("[sweep]\nschedule = all\ndevices = 2, 4\nmicrobatches = 4..24 step 4\nmemory-limit = 16MiB, 32MiB\n"
@@ -153,20 +140,18 @@ test_stored (void)
   g_autoptr (PsResults) results = open_results ("stored.db", PS_RESULTS_READ);
   g_autoptr (PsDatabase) file = tables_of (results);
   g_autoptr (PsRows) rows = ps_rows_new (file, NULL, "SELECT * FROM prediction ORDER BY point", "");
-  for (; ps_rows_next (rows, &found, NULL) && found; n++)
-    {
-      g_autoptr (PsResult) result = fine (ps_sweep_worker_predict (worker, (guint64)ps_rows_integer (rows, 0), &error));
+  for (; ps_rows_next (rows, &found, NULL) && found; n++) {
+    g_autoptr (PsResult) result = fine (ps_sweep_worker_predict (worker, (guint64)ps_rows_integer (rows, 0), &error));
 
-      g_assert_null (result->reason);
-      for (guint c = 0; c < ps_setting_n_options + PS_N_STORED_FIGURES; c++)
-        g_assert_true (holds (rows, 2 + (int)c, &result->values[c]));
-    }
+    g_assert_null (result->reason);
+    for (guint c = 0; c < ps_setting_n_options + PS_N_STORED_FIGURES; c++)
+      g_assert_true (holds (rows, 2 + (int)c, &result->values[c]));
+  }
   g_assert_cmpuint (n, >, 500);
 }
 
 /* A value that a column may hold: mostly its usual one. */
-static PsValue
-draw_value (guint column, gboolean usual)
+static PsValue draw_value (guint column, gboolean usual)
 {
   static const char *const texts[]
       = { "", "'", "it''s", "a\nb\\", "100 %s %n", "\"\303\251\"", "'); DROP TABLE prediction; --" };
@@ -185,8 +170,7 @@ draw_value (guint column, gboolean usual)
 }
 
 /* `rare`: one value of that many is not the usual one. */
-static PsResult *
-draw_row (guint64 point, gint rare)
+static PsResult *draw_row (guint64 point, gint rare)
 {
   PsResult *row = g_new0 (PsResult, 1);
 
@@ -198,77 +182,69 @@ draw_row (guint64 point, gint rare)
   return row;
 }
 
-static void
-check_rows (PsResults *results, const GPtrArray *stored)
+static void check_rows (PsResults *results, const GPtrArray *stored)
 {
   g_autoptr (PsDatabase) file = tables_of (results);
   g_autoptr (PsRows) rows = ps_rows_new (file, NULL, "SELECT * FROM prediction ORDER BY point", "");
   gboolean found;
   guint n = 0;
 
-  for (; ps_rows_next (rows, &found, NULL) && found; n++)
-    {
-      const PsResult *row = stored->pdata[n];
+  for (; ps_rows_next (rows, &found, NULL) && found; n++) {
+    const PsResult *row = stored->pdata[n];
 
-      g_assert_cmpint (ps_rows_integer (rows, 0), ==, (gint64)row->point);
-      for (guint c = 0; c < ps_setting_n_options + PS_N_STORED_FIGURES; c++)
-        g_assert_true (holds (rows, 2 + (int)c, &row->values[c]));
-    }
+    g_assert_cmpint (ps_rows_integer (rows, 0), ==, (gint64)row->point);
+    for (guint c = 0; c < ps_setting_n_options + PS_N_STORED_FIGURES; c++)
+      g_assert_true (holds (rows, 2 + (int)c, &row->values[c]));
+  }
   g_assert_cmpuint (n, ==, stored->len);
 }
 
 /* Values of any kind are read as they were stored, by two programs that store in turns, merge, and delete all. */
-static void
-test_any_values (void)
+static void test_any_values (void)
 {
   const char *const names[] = { "any.db", "any.db", "any-other.db" };
   g_autofree char *path = path_of (names[2]);
   PsResults *results[3];
   guint64 point = 0;
 
-  for (guint i = 0; i < 3; i++)
-    {
-      results[i] = open_results (names[i], PS_RESULTS_WRITE);
-      fine (ps_results_begin (results[i], "digest", "spec", 1000, &error));
-    }
-  for (guint round = 0; round < 6; round++)
-    {
-      g_autoptr (GPtrArray) stored = g_ptr_array_new_with_free_func ((GDestroyNotify)ps_result_free);
+  for (guint i = 0; i < 3; i++) {
+    results[i] = open_results (names[i], PS_RESULTS_WRITE);
+    fine (ps_results_begin (results[i], "digest", "spec", 1000, &error));
+  }
+  for (guint round = 0; round < 6; round++) {
+    g_autoptr (GPtrArray) stored = g_ptr_array_new_with_free_func ((GDestroyNotify)ps_result_free);
 
-      for (guint i = 0; i < 12; i++)
-        {
-          guint first = stored->len, n = (guint)g_test_rand_int_range (1, 150);
+    for (guint i = 0; i < 12; i++) {
+      guint first = stored->len, n = (guint)g_test_rand_int_range (1, 150);
 
-          while (stored->len < first + n)
-            g_ptr_array_add (stored, draw_row (point++, 10000 >> 2 * round));
-          fine (ps_results_store (results[i % 3], (PsResult *const *)stored->pdata + first, n, &error));
-          if (i % 3 == 2)
-            fine (ps_results_merge (results[i % 2], path, &error));
-        }
-      check_rows (results[0], stored);
-      change (names[0], "DELETE FROM prediction");
-      change (names[2], "DELETE FROM prediction");
+      while (stored->len < first + n)
+        g_ptr_array_add (stored, draw_row (point++, 10000 >> 2 * round));
+      fine (ps_results_store (results[i % 3], (PsResult *const *)stored->pdata + first, n, &error));
+      if (i % 3 == 2)
+        fine (ps_results_merge (results[i % 2], path, &error));
     }
+    check_rows (results[0], stored);
+    change (names[0], "DELETE FROM prediction");
+    change (names[2], "DELETE FROM prediction");
+  }
   for (guint i = 0; i < 3; i++)
     ps_results_close (results[i]);
 }
 
 /* A store that fails leaves the file as it was, and the stores after it work. */
-static void
-test_failed_store (void)
+static void test_failed_store (void)
 {
   g_autoptr (PsResults) results = open_results ("failed.db", PS_RESULTS_WRITE);
   g_autoptr (GPtrArray) rows = g_ptr_array_new_with_free_func ((GDestroyNotify)ps_result_free);
   guint column = (guint)ps_result_column_find ("makespan_ns");
 
   fine (ps_results_begin (results, "digest", "spec", 3, &error));
-  for (guint64 point = 0; point < 3; point++)
-    {
-      PsResult *row = draw_row (point, G_MAXINT32);
+  for (guint64 point = 0; point < 3; point++) {
+    PsResult *row = draw_row (point, G_MAXINT32);
 
-      row->values[column] = (PsValue){ .type = PS_VALUE_INTEGER, .integer = point > 0 };
-      g_ptr_array_add (rows, row);
-    }
+    row->values[column] = (PsValue){ .type = PS_VALUE_INTEGER, .integer = point > 0 };
+    g_ptr_array_add (rows, row);
+  }
   fine (ps_results_store (results, (PsResult *const *)rows->pdata, 1, &error));
   change ("failed.db", "CREATE TRIGGER stop BEFORE INSERT ON prediction WHEN NEW.point = 1 "
                        "BEGIN SELECT RAISE (ABORT, 'stop'); END");
@@ -278,8 +254,7 @@ test_failed_store (void)
   check_rows (results, rows);
 }
 
-static void
-test_same (void)
+static void test_same (void)
 {
   g_autoptr (PsSweep) sweep = parse (SPEC);
   PsSweepProgress first = run (sweep, "one.db", 1, (PsShard){ 0, 1 });
@@ -296,8 +271,7 @@ test_same (void)
 }
 
 /* Rows that an interruption lost come back as they were, and nothing else is computed. */
-static void
-test_resume (void)
+static void test_resume (void)
 {
   g_autoptr (PsSweep) sweep = parse (SPEC);
   g_autofree char *whole = NULL, *mended = NULL;
@@ -317,8 +291,7 @@ test_resume (void)
 }
 
 /* A merge, and a sweep that goes on, add what is missing, whatever the order of rows. */
-static void
-test_missing (void)
+static void test_missing (void)
 {
   static const char *const deletions[] = { "DELETE FROM prediction WHERE point <> 500", "DELETE FROM prediction" };
   g_autoptr (PsSweep) sweep = parse (SPEC "reduce = overlapped, exposed\n");
@@ -326,28 +299,26 @@ test_missing (void)
 
   run (sweep, "whole-two.db", 2, (PsShard){ 0, 1 });
   whole = dump ("whole-two.db");
-  for (guint i = 0; i < G_N_ELEMENTS (deletions); i++)
+  for (guint i = 0; i < G_N_ELEMENTS (deletions); i++) {
+    g_autofree char *name = g_strdup_printf ("part-%u.db", i), *merged = NULL, *resumed = NULL;
+
+    run (sweep, name, 1, (PsShard){ 0, 40 });
+    change (name, deletions[i]);
     {
-      g_autofree char *name = g_strdup_printf ("part-%u.db", i), *merged = NULL, *resumed = NULL;
+      g_autoptr (PsResults) results = open_results (name, PS_RESULTS_WRITE);
 
-      run (sweep, name, 1, (PsShard){ 0, 40 });
-      change (name, deletions[i]);
-      {
-        g_autoptr (PsResults) results = open_results (name, PS_RESULTS_WRITE);
-
-        fine (ps_results_merge (results, path, &error));
-      }
-      merged = dump (name);
-      g_assert_cmpstr (merged, ==, whole);
-      change (name, deletions[i]);
-      run (sweep, name, 2, (PsShard){ 0, 1 });
-      resumed = dump (name);
-      g_assert_cmpstr (resumed, ==, whole);
+      fine (ps_results_merge (results, path, &error));
     }
+    merged = dump (name);
+    g_assert_cmpstr (merged, ==, whole);
+    change (name, deletions[i]);
+    run (sweep, name, 2, (PsShard){ 0, 1 });
+    resumed = dump (name);
+    g_assert_cmpstr (resumed, ==, whole);
+  }
 }
 
-static void
-test_shards (void)
+static void test_shards (void)
 {
   g_autoptr (PsSweep) sweep = parse (SPEC);
   g_autofree char *whole = NULL;
@@ -355,48 +326,42 @@ test_shards (void)
 
   run (sweep, "whole.db", 2, (PsShard){ 0, 1 });
   whole = dump ("whole.db");
-  for (guint i = 0; i < 4; i++)
-    {
-      g_autofree char *name = g_strdup_printf ("shard-%u.db", i);
-      PsSweepProgress progress = run (sweep, name, 1, (PsShard){ i, 4 });
+  for (guint i = 0; i < 4; i++) {
+    g_autofree char *name = g_strdup_printf ("shard-%u.db", i);
+    PsSweepProgress progress = run (sweep, name, 1, (PsShard){ i, 4 });
 
-      g_assert_cmpuint (progress.n_points, >, ps_sweep_n_points (sweep) / 8);
-      points += progress.n_points;
-    }
+    g_assert_cmpuint (progress.n_points, >, ps_sweep_n_points (sweep) / 8);
+    points += progress.n_points;
+  }
   g_assert_cmpuint (points, ==, ps_sweep_n_points (sweep));
-  for (guint round = 0; round < 2; round++)
-    {
-      g_autofree char *merged = NULL;
+  for (guint round = 0; round < 2; round++) {
+    g_autofree char *merged = NULL;
 
-      for (guint i = 0; i < 4; i++)
-        {
-          g_autoptr (PsResults) results = open_results ("merged.db", PS_RESULTS_WRITE);
-          g_autofree char *name = g_strdup_printf ("shard-%u.db", i), *path = path_of (name);
+    for (guint i = 0; i < 4; i++) {
+      g_autoptr (PsResults) results = open_results ("merged.db", PS_RESULTS_WRITE);
+      g_autofree char *name = g_strdup_printf ("shard-%u.db", i), *path = path_of (name);
 
-          fine (ps_results_merge (results, path, &error));
-        }
-      merged = dump ("merged.db");
-      g_assert_true (strcmp (whole, merged) == 0);
+      fine (ps_results_merge (results, path, &error));
     }
+    merged = dump ("merged.db");
+    g_assert_true (strcmp (whole, merged) == 0);
+  }
 }
 
 /* More shards than settings: some have nothing to do. */
-static void
-test_tiny_shards (void)
+static void test_tiny_shards (void)
 {
   g_autoptr (PsSweep) sweep = parse ("[sweep]\nschedule = 1f1b, gpipe, zb-h1\ndevices = 2\nmicrobatches = 4\n"
                                      "costs = f=1ms,b=1ms,w=1ms\n");
 
-  for (guint i = 0; i < 5; i++)
-    {
-      g_autofree char *name = g_strdup_printf ("tiny-%u.db", i);
+  for (guint i = 0; i < 5; i++) {
+    g_autofree char *name = g_strdup_printf ("tiny-%u.db", i);
 
-      g_assert_cmpuint (run (sweep, name, 2, (PsShard){ i, 5 }).predicted, ==, i < 3);
-    }
+    g_assert_cmpuint (run (sweep, name, 2, (PsShard){ i, 5 }).predicted, ==, i < 3);
+  }
 }
 
-static void
-test_foreign (void)
+static void test_foreign (void)
 {
   g_autoptr (PsSweep) sweep = parse (SPEC), other = parse (SPEC "sync = bypass\n");
   g_autoptr (PsResults) results = NULL, merged = NULL;
@@ -429,8 +394,7 @@ test_foreign (void)
 }
 
 /* A view of the file goes on for ever: questions, resumed sweeps and merges come to an end. */
-static void
-test_endless (void)
+static void test_endless (void)
 {
   g_autoptr (PsSweep) sweep = parse (SPEC);
   PsQuestion question = { .by = "sequence_ns", .top = 1 };
@@ -451,8 +415,7 @@ test_endless (void)
 }
 
 /* A name is that of a file, also where SQLite would see a URI or a database in memory. */
-static void
-test_names (void)
+static void test_names (void)
 {
   static const char *const names[] = { ":memory:", "file:x.db?mode=memory", "file::memory:" };
   g_autoptr (PsSweep) sweep
@@ -463,25 +426,23 @@ test_names (void)
   PsSweepRun how = { .n_jobs = 1, .shard = { 0, 1 } };
 
   g_assert_cmpint (g_chdir (folder), ==, 0);
-  for (guint i = 0; i < G_N_ELEMENTS (names); i++)
-    {
-      g_autoptr (PsResults) results = ps_results_open (names[i], PS_RESULTS_WRITE, &error);
-      PsSweepProgress progress;
+  for (guint i = 0; i < G_N_ELEMENTS (names); i++) {
+    g_autoptr (PsResults) results = ps_results_open (names[i], PS_RESULTS_WRITE, &error);
+    PsSweepProgress progress;
 
-      g_assert_no_error (error);
-      g_assert_true (ps_sweep_run (sweep, results, &how, &progress, NULL));
-      g_assert_cmpuint (progress.predicted, ==, 1);
-      g_assert_true (g_file_test (names[i], G_FILE_TEST_IS_REGULAR));
-      g_assert_true (ps_results_merge (merged, names[i], NULL));
-    }
+    g_assert_no_error (error);
+    g_assert_true (ps_sweep_run (sweep, results, &how, &progress, NULL));
+    g_assert_cmpuint (progress.predicted, ==, 1);
+    g_assert_true (g_file_test (names[i], G_FILE_TEST_IS_REGULAR));
+    g_assert_true (ps_results_merge (merged, names[i], NULL));
+  }
   g_assert_cmpint (g_chdir (before), ==, 0);
   refused (ps_results_open ("", PS_RESULTS_WRITE, &error), PS_ERROR_USAGE,
            "'': names no file; give the path of a result database");
 }
 
 /* A cost database is not a result database, nor the reverse. */
-static void
-test_kinds (void)
+static void test_kinds (void)
 {
   g_autofree char *path = path_of ("kind.db");
   g_autoptr (GError) error = NULL;
@@ -493,16 +454,14 @@ test_kinds (void)
 
 /* Questions asked of results, against brute force over their rows. */
 
-typedef struct
-{
+typedef struct {
   gint64 point, devices, microbatches, iteration_ns, batch, peak;
   double bandwidth;
   char *schedule, *costs, *limit;
   double time;
 } Row;
 
-static void
-row_clear (gpointer data)
+static void row_clear (gpointer data)
 {
   Row *row = data;
 
@@ -511,8 +470,7 @@ row_clear (gpointer data)
   g_free (row->limit);
 }
 
-static GArray *
-feasible_rows (PsResults *results)
+static GArray *feasible_rows (PsResults *results)
 {
   GArray *all = g_array_new (FALSE, TRUE, sizeof (Row));
   g_autoptr (PsDatabase) file = tables_of (results);
@@ -524,62 +482,56 @@ feasible_rows (PsResults *results)
   gboolean found;
 
   g_array_set_clear_func (all, row_clear);
-  while (ps_rows_next (rows, &found, NULL) && found)
-    {
-      Row row = { .point = ps_rows_integer (rows, 0),
-                  .devices = ps_rows_integer (rows, 1),
-                  .microbatches = ps_rows_integer (rows, 2),
-                  .iteration_ns = ps_rows_integer (rows, 3),
-                  .batch = ps_rows_integer (rows, 4),
-                  .peak = ps_rows_integer (rows, 5),
-                  .bandwidth = ps_rows_real (rows, 6),
-                  .schedule = ps_rows_text (rows, 7),
-                  .costs = ps_rows_text (rows, 8),
-                  .limit = ps_rows_text (rows, 9) };
+  while (ps_rows_next (rows, &found, NULL) && found) {
+    Row row = { .point = ps_rows_integer (rows, 0),
+                .devices = ps_rows_integer (rows, 1),
+                .microbatches = ps_rows_integer (rows, 2),
+                .iteration_ns = ps_rows_integer (rows, 3),
+                .batch = ps_rows_integer (rows, 4),
+                .peak = ps_rows_integer (rows, 5),
+                .bandwidth = ps_rows_real (rows, 6),
+                .schedule = ps_rows_text (rows, 7),
+                .costs = ps_rows_text (rows, 8),
+                .limit = ps_rows_text (rows, 9) };
 
-      row.time = (double)row.iteration_ns / (double)row.batch;
-      g_array_append_val (all, row);
-    }
+    row.time = (double)row.iteration_ns / (double)row.batch;
+    g_array_append_val (all, row);
+  }
   return all;
 }
 
 #define ROW(rows, i) (&g_array_index (rows, Row, i))
 
 /* Whether two settings are under the same circumstances. */
-static gboolean
-is_comparable (const Row *a, const Row *b)
+static gboolean is_comparable (const Row *a, const Row *b)
 {
   return a->batch == b->batch && !(a->bandwidth < b->bandwidth) && !(a->bandwidth > b->bandwidth)
          && g_str_equal (a->costs, b->costs) && g_str_equal (a->limit, b->limit);
 }
 
 /* Nothing of the same devices and circumstances dominates it, and nothing equal comes before it. */
-static gboolean
-is_on_front (const GArray *rows, const Row *row)
+static gboolean is_on_front (const GArray *rows, const Row *row)
 {
-  for (guint i = 0; i < rows->len; i++)
-    {
-      const Row *other = ROW (rows, i);
+  for (guint i = 0; i < rows->len; i++) {
+    const Row *other = ROW (rows, i);
 
-      if (other->devices != row->devices || !is_comparable (other, row) || other->time > row->time
-          || other->peak > row->peak || other == row)
-        continue;
-      if (other->time < row->time || other->peak < row->peak || other->point < row->point)
-        return FALSE;
-    }
+    if (other->devices != row->devices || !is_comparable (other, row) || other->time > row->time
+        || other->peak > row->peak || other == row)
+      continue;
+    if (other->time < row->time || other->peak < row->peak || other->point < row->point)
+      return FALSE;
+  }
   return TRUE;
 }
 
-static char **
-csv_lines (const PsAnswer *answer)
+static char **csv_lines (const PsAnswer *answer)
 {
   g_autofree char *csv = ps_table_to_csv (answer->table);
 
   return g_strsplit (g_strchomp (csv), "\n", -1);
 }
 
-static guint
-column_in (const char *heading, const char *name)
+static guint column_in (const char *heading, const char *name)
 {
   g_auto (GStrv) names = g_strsplit (heading, ",", -1);
 
@@ -591,8 +543,7 @@ column_in (const char *heading, const char *name)
 
 static char *per_devices[] = { (char *)"devices", NULL };
 
-static void
-test_pareto (void)
+static void test_pareto (void)
 {
   g_autoptr (PsSweep) sweep = parse (SPEC);
   PsQuestion question = { .per = per_devices, .by = (char *)"sequence_ns" };
@@ -616,47 +567,42 @@ test_pareto (void)
     /* The costs, whose commas are quoted, vary: compare from the end, where no text stands but the origin. */
     for (const char *c = lines[0]; *c; c++)
       commas += *c == ',';
-    for (guint k = 1; lines[k] != NULL; k++)
-      {
-        g_auto (GStrv) cells = g_strsplit (lines[k], ",", -1);
-        guint shift = g_strv_length (cells) - 1 - commas, found = 0;
+    for (guint k = 1; lines[k] != NULL; k++) {
+      g_auto (GStrv) cells = g_strsplit (lines[k], ",", -1);
+      guint shift = g_strv_length (cells) - 1 - commas, found = 0;
 
-        for (guint i = 0; i < front->len; i++)
-          {
-            const Row *row = front->pdata[i];
+      for (guint i = 0; i < front->len; i++) {
+        const Row *row = front->pdata[i];
 
-            found += strstr (lines[k], row->costs) != NULL && row->batch == g_ascii_strtoll (cells[batch], NULL, 10)
-                     && row->bandwidth == g_ascii_strtod (cells[bandwidth + shift], NULL)
-                     && g_str_equal (row->limit, cells[limit + shift])
-                     && row->iteration_ns == g_ascii_strtoll (cells[iteration + shift], NULL, 10)
-                     && row->peak == g_ascii_strtoll (cells[peak + shift], NULL, 10);
-          }
-        g_assert_cmpuint (found, ==, 1);
+        found += strstr (lines[k], row->costs) != NULL && row->batch == g_ascii_strtoll (cells[batch], NULL, 10)
+                 && row->bandwidth == g_ascii_strtod (cells[bandwidth + shift], NULL)
+                 && g_str_equal (row->limit, cells[limit + shift])
+                 && row->iteration_ns == g_ascii_strtoll (cells[iteration + shift], NULL, 10)
+                 && row->peak == g_ascii_strtoll (cells[peak + shift], NULL, 10);
       }
+      g_assert_cmpuint (found, ==, 1);
+    }
   }
 }
 
 /* The fastest that fits of its devices and circumstances; among equals the one with less memory, then the first. */
-static gboolean
-is_best (const GArray *rows, const Row *row, gint64 limit)
+static gboolean is_best (const GArray *rows, const Row *row, gint64 limit)
 {
-  for (guint i = 0; i < rows->len; i++)
-    {
-      const Row *other = ROW (rows, i);
-      const gint64 differences[]
-          = { other->iteration_ns - row->iteration_ns, other->peak - row->peak, other->point - row->point };
-      guint k = 0;
+  for (guint i = 0; i < rows->len; i++) {
+    const Row *other = ROW (rows, i);
+    const gint64 differences[]
+        = { other->iteration_ns - row->iteration_ns, other->peak - row->peak, other->point - row->point };
+    guint k = 0;
 
-      while (k < 2 && differences[k] == 0)
-        k++;
-      if (other->devices == row->devices && is_comparable (other, row) && other->peak <= limit && differences[k] < 0)
-        return FALSE;
-    }
+    while (k < 2 && differences[k] == 0)
+      k++;
+    if (other->devices == row->devices && is_comparable (other, row) && other->peak <= limit && differences[k] < 0)
+      return FALSE;
+  }
   return row->peak <= limit;
 }
 
-static void
-test_best (void)
+static void test_best (void)
 {
   g_autoptr (PsSweep) sweep = parse (SPEC);
   gint64 limits[] = { 6 << 20, 12 << 20, 24 << 20 };
@@ -670,27 +616,25 @@ test_best (void)
   g_auto (GStrv) lines = csv_lines (answer);
   for (guint limit = 0; limit < 3; limit++)
     for (guint i = 0; i < rows->len; i++)
-      if (is_best (rows, ROW (rows, i), limits[limit]))
-        {
-          const Row *row = ROW (rows, i);
-          g_autofree char *line = g_strdup_printf ("%" G_GINT64_FORMAT ",%" G_GINT64_FORMAT ",%" G_GINT64_FORMAT
-                                                   ",\"%s\",%g,%s,%s,%" G_GINT64_FORMAT ",",
-                                                   limits[limit], row->devices, row->batch, row->costs, row->bandwidth,
-                                                   row->limit, row->schedule, row->microbatches);
-          guint found = 0;
+      if (is_best (rows, ROW (rows, i), limits[limit])) {
+        const Row *row = ROW (rows, i);
+        g_autofree char *line = g_strdup_printf ("%" G_GINT64_FORMAT ",%" G_GINT64_FORMAT ",%" G_GINT64_FORMAT
+                                                 ",\"%s\",%g,%s,%s,%" G_GINT64_FORMAT ",",
+                                                 limits[limit], row->devices, row->batch, row->costs, row->bandwidth,
+                                                 row->limit, row->schedule, row->microbatches);
+        guint found = 0;
 
-          for (guint k = 1; lines[k] != NULL; k++)
-            found += g_str_has_prefix (lines[k], line);
-          g_assert_cmpuint (found, ==, 1);
-          n++;
-        }
+        for (guint k = 1; lines[k] != NULL; k++)
+          found += g_str_has_prefix (lines[k], line);
+        g_assert_cmpuint (found, ==, 1);
+        n++;
+      }
   g_assert_cmpuint (n, >, 100);
   g_assert_cmpuint (ps_table_n_rows (answer->table), ==, n);
 }
 
 /* The three fastest of each group, in their order; fewer where there are no more. */
-static void
-test_top (void)
+static void test_top (void)
 {
   g_autoptr (PsSweep) sweep = parse ("[sweep]\nschedule = gpipe, 1f1b, zb-h1, zb-h2\ndevices = 2, 4\nmicrobatches = 8\n"
                                      "costs = f=1ms,b=1ms,w=1ms,c=100us,act=2MiB\n");
@@ -699,35 +643,31 @@ test_top (void)
   run (sweep, "top.db", 1, (PsShard){ 0, 1 });
   g_autoptr (PsResults) results = open_results ("top.db", PS_RESULTS_READ);
   g_autoptr (GArray) rows = feasible_rows (results);
-  for (question.top = 1; question.top <= 5; question.top += 2)
-    {
-      g_autoptr (PsAnswer) answer = fine (ps_results_best (results, &question, &error));
-      g_auto (GStrv) lines = csv_lines (answer);
-      guint iteration = column_in (lines[0], "iteration_ns"), devices = column_in (lines[0], "devices"), at = 1;
+  for (question.top = 1; question.top <= 5; question.top += 2) {
+    g_autoptr (PsAnswer) answer = fine (ps_results_best (results, &question, &error));
+    g_auto (GStrv) lines = csv_lines (answer);
+    guint iteration = column_in (lines[0], "iteration_ns"), devices = column_in (lines[0], "devices"), at = 1;
 
-      for (gint64 p = 2; p <= 4; p += 2)
-        for (guint i = 0; i < MIN (question.top, 4); i++, at++)
-          {
-            g_auto (GStrv) cells = g_strsplit (lines[at], ",", -1);
-            gint64 time = g_ascii_strtoll (cells[iteration], NULL, 10);
-            guint n_faster = 0, n_equal = 0;
+    for (gint64 p = 2; p <= 4; p += 2)
+      for (guint i = 0; i < MIN (question.top, 4); i++, at++) {
+        g_auto (GStrv) cells = g_strsplit (lines[at], ",", -1);
+        gint64 time = g_ascii_strtoll (cells[iteration], NULL, 10);
+        guint n_faster = 0, n_equal = 0;
 
-            g_assert_cmpint (g_ascii_strtoll (cells[devices], NULL, 10), ==, p);
-            for (guint k = 0; k < rows->len; k++)
-              {
-                n_faster += ROW (rows, k)->devices == p && ROW (rows, k)->iteration_ns < time;
-                n_equal += ROW (rows, k)->devices == p && ROW (rows, k)->iteration_ns == time;
-              }
-            g_assert_cmpuint (n_faster, <=, i);
-            g_assert_cmpuint (n_faster + n_equal, >, i);
-          }
-      g_assert_null (lines[at]);
-    }
+        g_assert_cmpint (g_ascii_strtoll (cells[devices], NULL, 10), ==, p);
+        for (guint k = 0; k < rows->len; k++) {
+          n_faster += ROW (rows, k)->devices == p && ROW (rows, k)->iteration_ns < time;
+          n_equal += ROW (rows, k)->devices == p && ROW (rows, k)->iteration_ns == time;
+        }
+        g_assert_cmpuint (n_faster, <=, i);
+        g_assert_cmpuint (n_faster + n_equal, >, i);
+      }
+    g_assert_null (lines[at]);
+  }
 }
 
 /* A database without an answer says why, and the reasons that come most often come first. */
-static void
-test_none (void)
+static void test_none (void)
 {
   g_autoptr (PsSweep) sweep
       = parse ("[sweep]\nschedule = 1f1b, zb-v, dualpipe-v\ndevices = 2, 4\nmicrobatches = 3\nchunks = 1\n"
@@ -763,36 +703,32 @@ test_none (void)
   g_assert_true (ps_database_script (file, "DELETE FROM prediction; UPDATE sweep SET points = 4", NULL));
   refused (ps_question_refuse_none (results, &all, "x", &error), PS_ERROR_INPUT,
            "x: holds no prediction: no setting is possible; SELECT * FROM skipped_reason in it says why");
-  for (guint most = 1; most <= 9; most *= 3)
-    {
-      g_autoptr (PsTable) table = fine (ps_results_reasons (results, most, &error));
-      g_autofree char *csv = ps_table_to_csv (table);
-      g_auto (GStrv) lines = g_strsplit (g_strchomp (csv), "\n", -1);
-      gint64 sum = 0, last = G_MAXINT64;
+  for (guint most = 1; most <= 9; most *= 3) {
+    g_autoptr (PsTable) table = fine (ps_results_reasons (results, most, &error));
+    g_autofree char *csv = ps_table_to_csv (table);
+    g_auto (GStrv) lines = g_strsplit (g_strchomp (csv), "\n", -1);
+    gint64 sum = 0, last = G_MAXINT64;
 
-      for (guint i = 1; lines[i] != NULL; i++)
-        {
-          gint64 n = g_ascii_strtoll (strrchr (lines[i], ',') + 1, NULL, 10);
+    for (guint i = 1; lines[i] != NULL; i++) {
+      gint64 n = g_ascii_strtoll (strrchr (lines[i], ',') + 1, NULL, 10);
 
-          g_assert_cmpint (n, <=, last);
-          last = n;
-          sum += n;
-        }
-      g_assert_cmpuint (ps_table_n_rows (table), <=, most);
-      if (most == 9)
-        g_assert_cmpint (sum, ==, 4);
+      g_assert_cmpint (n, <=, last);
+      last = n;
+      sum += n;
     }
+    g_assert_cmpuint (ps_table_n_rows (table), <=, most);
+    if (most == 9)
+      g_assert_cmpint (sum, ==, 4);
+  }
 }
 
 #define FIXED                                                                                                          \
   "fixed: p = 2, microbatch size = 6, model = gpt-1.5b, precision = fp16, cluster = h100-80gb, memory limit = 1 TiB"
 
 /* Circumstances are said to be held apart, and whether the batch or its microbatches are asked for is all the same. */
-static void
-test_circumstances (void)
+static void test_circumstances (void)
 {
-  static const struct
-  {
+  static const struct {
     const char *per, *about;
     guint n_rows;
   } cases[] = {
@@ -819,23 +755,20 @@ test_circumstances (void)
 
   run (sweep, "circumstances.db", 1, (PsShard){ 0, 1 });
   g_autoptr (PsResults) results = open_results ("circumstances.db", PS_RESULTS_READ);
-  for (gsize i = 0; i < G_N_ELEMENTS (cases); i++)
-    {
-      char *per[] = { (char *)cases[i].per, NULL };
-      const PsQuestion question = { .per = per, .by = (char *)"sequence_ns", .top = 1 };
-      g_autoptr (PsAnswer) answer = fine (ps_results_best (results, &question, &error));
+  for (gsize i = 0; i < G_N_ELEMENTS (cases); i++) {
+    char *per[] = { (char *)cases[i].per, NULL };
+    const PsQuestion question = { .per = per, .by = (char *)"sequence_ns", .top = 1 };
+    g_autoptr (PsAnswer) answer = fine (ps_results_best (results, &question, &error));
 
-      g_assert_cmpstr (answer->about, ==, cases[i].about);
-      g_assert_cmpuint (ps_table_n_rows (answer->table), ==, cases[i].n_rows);
-    }
+    g_assert_cmpstr (answer->about, ==, cases[i].about);
+    g_assert_cmpuint (ps_table_n_rows (answer->table), ==, cases[i].n_rows);
+  }
 }
 
 /* PipeDream is the fastest and needs no more memory, but wins only where it is asked for. */
-static void
-test_asynchronous (void)
+static void test_asynchronous (void)
 {
-  static const struct
-  {
+  static const struct {
     const char *where, *winner;
   } cases[] = { { NULL, "1f1b" },
                 { "schedule!=gpipe", "1f1b" },
@@ -848,27 +781,25 @@ test_asynchronous (void)
 
   run (sweep, "asynchronous.db", 1, (PsShard){ 0, 1 });
   g_autoptr (PsResults) results = open_results ("asynchronous.db", PS_RESULTS_READ);
-  for (gsize i = 0; i < G_N_ELEMENTS (cases); i++)
-    {
-      char *where[] = { (char *)cases[i].where, NULL };
-      const PsQuestion question = { .by = (char *)"sequence_ns", .where = where, .top = 1 };
-      g_autoptr (PsAnswer) best = ps_results_best (results, &question, NULL);
-      g_autoptr (PsAnswer) front = ps_results_pareto (results, &question, NULL);
-      g_autoptr (PsAnswer) along = ps_results_sensitivity (results, &question, NULL);
-      g_autofree char *left_out = ps_question_left_out (results, &question, NULL);
-      g_auto (GStrv) b = csv_lines (best), p = csv_lines (front), s = csv_lines (along);
+  for (gsize i = 0; i < G_N_ELEMENTS (cases); i++) {
+    char *where[] = { (char *)cases[i].where, NULL };
+    const PsQuestion question = { .by = (char *)"sequence_ns", .where = where, .top = 1 };
+    g_autoptr (PsAnswer) best = ps_results_best (results, &question, NULL);
+    g_autoptr (PsAnswer) front = ps_results_pareto (results, &question, NULL);
+    g_autoptr (PsAnswer) along = ps_results_sensitivity (results, &question, NULL);
+    g_autofree char *left_out = ps_question_left_out (results, &question, NULL);
+    g_auto (GStrv) b = csv_lines (best), p = csv_lines (front), s = csv_lines (along);
 
-      g_assert_true (g_str_has_prefix (b[1], cases[i].winner) && g_str_has_prefix (p[1], cases[i].winner));
-      g_assert_nonnull (strstr (s[1], cases[i].winner));
-      g_assert_cmpint (g_str_has_prefix (left_out, "pipedream: asynchronous"), ==, i < 2);
-    }
+    g_assert_true (g_str_has_prefix (b[1], cases[i].winner) && g_str_has_prefix (p[1], cases[i].winner));
+    g_assert_nonnull (strstr (s[1], cases[i].winner));
+    g_assert_cmpint (g_str_has_prefix (left_out, "pipedream: asynchronous"), ==, i < 2);
+  }
 }
 
 /* Two schedules whose times cross between known values: gpipe with m microbatches takes (m + p - 1) (f + b), the naive
  * schedule m p (f + b): at p = 2 and m = 1 both 2 (f + b), from m = 2 on gpipe is ahead. With transfers of c the naive
  * one needs 2 c for each microbatch, gpipe only 2 c in all. */
-static void
-test_sensitivity (void)
+static void test_sensitivity (void)
 {
   g_autoptr (PsSweep) sweep = parse ("[sweep]\nschedule = naive, gpipe\ndevices = 2\nmicrobatches = 1..4\n"
                                      "costs = f=1ms,b=1ms,w=0\n");
@@ -884,8 +815,7 @@ test_sensitivity (void)
       "from,to,winner,ahead,before,break_even,statement\n1,4,gpipe,0,,,gpipe is the fastest from m = 1 to 4\n");
 }
 
-static double
-time_at (const GArray *rows, const char *schedule, double bandwidth)
+static double time_at (const GArray *rows, const char *schedule, double bandwidth)
 {
   for (guint i = 0; i < rows->len; i++)
     if (g_str_equal (ROW (rows, i)->schedule, schedule) && ROW (rows, i)->bandwidth == bandwidth)
@@ -894,24 +824,21 @@ time_at (const GArray *rows, const char *schedule, double bandwidth)
 }
 
 /* The times of the fastest and of the second at a bandwidth. */
-static void
-two_fastest (const GArray *rows, double bandwidth, double *best, double *second)
+static void two_fastest (const GArray *rows, double bandwidth, double *best, double *second)
 {
   *best = *second = G_MAXDOUBLE;
   for (guint i = 0; i < rows->len; i++)
-    if (ROW (rows, i)->bandwidth == bandwidth)
-      {
-        double time = (double)ROW (rows, i)->iteration_ns;
+    if (ROW (rows, i)->bandwidth == bandwidth) {
+      double time = (double)ROW (rows, i)->iteration_ns;
 
-        *second = MIN (*second, MAX (time, *best));
-        *best = MIN (*best, time);
-      }
+      *second = MIN (*second, MAX (time, *best));
+      *best = MIN (*best, time);
+    }
 }
 
 /* Where a stretch begins: how far its winner is ahead of the second, and where the straight lines of both winners'
  * times between the last value and this one cross. */
-static void
-check_beginning (const GArray *rows, char *const *cells, char *const *before)
+static void check_beginning (const GArray *rows, char *const *cells, char *const *before)
 {
   double from = g_ascii_strtod (cells[0], NULL), best, second;
   g_autofree char *words = NULL;
@@ -935,8 +862,7 @@ check_beginning (const GArray *rows, char *const *cells, char *const *before)
 
 /* Against brute force: at every bandwidth the winner of the stretch is as fast as any, and break-even points lie
  * between. */
-static void
-test_stretches (void)
+static void test_stretches (void)
 {
   g_autoptr (PsSweep) sweep
       = parse ("[sweep]\nschedule = 1f1b, eager-1f1b, interleaved, zb-h1, zb-v, gpipe\ndevices = 4\n"
@@ -952,35 +878,31 @@ test_stretches (void)
   g_autoptr (PsAnswer) answer = ps_results_sensitivity (results, &question, NULL);
   g_auto (GStrv) lines = csv_lines (answer);
   g_assert_cmpuint (g_strv_length (lines), >=, 3); /* two stretches at least */
-  for (guint k = 1; lines[k] != NULL; k++)
-    {
-      g_auto (GStrv) cells = g_strsplit (lines[k], ",", -1); /* from,to,winner,ahead,before,break_even,statement */
-      double from = g_ascii_strtod (cells[0], NULL), to = g_ascii_strtod (cells[1], NULL);
+  for (guint k = 1; lines[k] != NULL; k++) {
+    g_auto (GStrv) cells = g_strsplit (lines[k], ",", -1); /* from,to,winner,ahead,before,break_even,statement */
+    double from = g_ascii_strtod (cells[0], NULL), to = g_ascii_strtod (cells[1], NULL);
 
-      g_assert_cmpfloat (from, >, last);
-      if (k > 1)
-        {
-          double even = g_ascii_strtod (cells[5], NULL);
+    g_assert_cmpfloat (from, >, last);
+    if (k > 1) {
+      double even = g_ascii_strtod (cells[5], NULL);
 
-          g_assert_cmpfloat (even, >=, last);
-          g_assert_cmpfloat (even, <=, from);
-        }
-      last = to;
-      g_auto (GStrv) previous = k > 1 ? g_strsplit (lines[k - 1], ",", -1) : NULL;
-      check_beginning (rows, cells, previous);
-      for (guint i = 0; i < rows->len; i++)
-        for (guint j = 0; j < rows->len && ROW (rows, i)->bandwidth >= from && ROW (rows, i)->bandwidth <= to; j++)
-          if (ROW (rows, j)->bandwidth == ROW (rows, i)->bandwidth && g_str_equal (ROW (rows, i)->schedule, cells[2]))
-            {
-              g_assert_cmpint (ROW (rows, i)->iteration_ns, <=, ROW (rows, j)->iteration_ns);
-              checked++;
-            }
+      g_assert_cmpfloat (even, >=, last);
+      g_assert_cmpfloat (even, <=, from);
     }
+    last = to;
+    g_auto (GStrv) previous = k > 1 ? g_strsplit (lines[k - 1], ",", -1) : NULL;
+    check_beginning (rows, cells, previous);
+    for (guint i = 0; i < rows->len; i++)
+      for (guint j = 0; j < rows->len && ROW (rows, i)->bandwidth >= from && ROW (rows, i)->bandwidth <= to; j++)
+        if (ROW (rows, j)->bandwidth == ROW (rows, i)->bandwidth && g_str_equal (ROW (rows, i)->schedule, cells[2])) {
+          g_assert_cmpint (ROW (rows, i)->iteration_ns, <=, ROW (rows, j)->iteration_ns);
+          checked++;
+        }
+  }
   g_assert_cmpuint (checked, ==, rows->len);
 }
 
-static void
-check_refused (PsResults *results, PsQuestion question, const char *wanted)
+static void check_refused (PsResults *results, PsQuestion question, const char *wanted)
 {
   g_autoptr (GError) error = NULL;
 
@@ -989,8 +911,7 @@ check_refused (PsResults *results, PsQuestion question, const char *wanted)
   g_assert_nonnull (strstr (error->message, wanted));
 }
 
-static void
-test_conditions (void)
+static void test_conditions (void)
 {
   g_autoptr (PsSweep) sweep = parse (SPEC);
   char *per[] = { (char *)"colour", NULL }, *none[] = { NULL }, *text[] = { (char *)"schedule", NULL };
@@ -1021,8 +942,7 @@ test_conditions (void)
 }
 
 /* The options' letters, names and headings are names of columns. */
-static void
-test_called (void)
+static void test_called (void)
 {
   static const char *const names[][2] = { { "p", "devices" },
                                           { "memory-limit", "memory_limit_bytes" },
@@ -1037,13 +957,12 @@ test_called (void)
   char *columns[] = { (char *)"lower_bound_ns", NULL };
   PsQuestion question = { .where = where, .by = (char *)"iteration_ns", .columns = columns, .top = 9 };
 
-  for (guint i = 0; i < G_N_ELEMENTS (names); i++)
-    {
-      g_autofree char *name = g_strdup (names[i][0]);
+  for (guint i = 0; i < G_N_ELEMENTS (names); i++) {
+    g_autofree char *name = g_strdup (names[i][0]);
 
-      g_assert_true (ps_result_column_resolve ("--per", &name, FALSE, NULL));
-      g_assert_cmpstr (name, ==, names[i][1]);
-    }
+    g_assert_true (ps_result_column_resolve ("--per", &name, FALSE, NULL));
+    g_assert_cmpstr (name, ==, names[i][1]);
+  }
   g_assert_false (ps_result_column_resolve ("--per", &wrong, FALSE, NULL));
   run (sweep, "names.db", 1, (PsShard){ 0, 1 });
   g_autoptr (PsResults) results = open_results ("names.db", PS_RESULTS_READ);
@@ -1056,8 +975,7 @@ test_called (void)
   }
 }
 
-int
-main (int argc, char **argv)
+int main (int argc, char **argv)
 {
   g_test_init (&argc, &argv, NULL);
   g_test_add_func ("/results/columns", test_columns);

@@ -7,8 +7,7 @@
 #include <json-glib/json-glib.h>
 
 /* A file of that header and n bytes of arrays. *length: its size. Free with g_free. */
-static char *
-make_file (const char *header, gsize n, gsize *length)
+static char *make_file (const char *header, gsize n, gsize *length)
 {
   gsize n_header = strlen (header);
   char *file = g_malloc0 (8 + n_header + n);
@@ -22,8 +21,7 @@ make_file (const char *header, gsize n, gsize *length)
 
 /* Two matrices and a vector: 2 x 3, 4 x 1 and 5 floats of 4 bytes. The first is at 0, the second at 24, the last at 40.
  */
-static void
-test_header (void)
+static void test_header (void)
 {
   const PsTensorShape tensors[]
       = { { (char *)"layer \"0\"", 2, 3 }, { (char *)"narrow", 4, 1 }, { (char *)"bias", 0, 5 } };
@@ -41,24 +39,22 @@ test_header (void)
   g_assert_cmpuint (json_object_get_size (object), ==, 4);
   g_assert_cmpstr (json_object_get_string_member (json_object_get_object_member (object, "__metadata__"), "model"), ==,
                    "tiny");
-  for (guint i = 0; i < 3; i++)
-    {
-      JsonObject *tensor = json_object_get_object_member (object, tensors[i].name);
-      JsonArray *shape = json_object_get_array_member (tensor, "shape");
-      JsonArray *offsets = json_object_get_array_member (tensor, "data_offsets");
+  for (guint i = 0; i < 3; i++) {
+    JsonObject *tensor = json_object_get_object_member (object, tensors[i].name);
+    JsonArray *shape = json_object_get_array_member (tensor, "shape");
+    JsonArray *offsets = json_object_get_array_member (tensor, "data_offsets");
 
-      g_assert_cmpstr (json_object_get_string_member (tensor, "dtype"), ==, "F32");
-      g_assert_cmpuint (json_array_get_length (shape), ==, i < 2 ? 2 : 1);
-      for (guint k = 0; k < json_array_get_length (shape); k++)
-        g_assert_cmpint (json_array_get_int_element (shape, k), ==, shapes[i][k]);
-      for (guint k = 0; k < 2; k++)
-        g_assert_cmpint (json_array_get_int_element (offsets, k), ==, places[i][k]);
-    }
+    g_assert_cmpstr (json_object_get_string_member (tensor, "dtype"), ==, "F32");
+    g_assert_cmpuint (json_array_get_length (shape), ==, i < 2 ? 2 : 1);
+    for (guint k = 0; k < json_array_get_length (shape); k++)
+      g_assert_cmpint (json_array_get_int_element (shape, k), ==, shapes[i][k]);
+    for (guint k = 0; k < 2; k++)
+      g_assert_cmpint (json_array_get_int_element (offsets, k), ==, places[i][k]);
+  }
 }
 
 /* The header of the test before with its arrays: 60 bytes. */
-static void
-test_round_trip (void)
+static void test_round_trip (void)
 {
   const PsTensorShape tensors[] = { { (char *)"a", 2, 3 }, { (char *)"b", 4, 1 }, { (char *)"c", 0, 5 } };
   static const char *const metadata[] = { "step", "7", NULL };
@@ -85,11 +81,9 @@ test_round_trip (void)
 }
 
 /* The bytes of a number of each type (https://huggingface.co/docs/safetensors, "Format"). */
-static void
-test_types (void)
+static void test_types (void)
 {
-  static const struct
-  {
+  static const struct {
     const char *type;
     gsize bytes;
   } rows[] = { { "F64", 8 }, { "I64", 8 }, { "U64", 8 },  { "F32", 4 },     { "I32", 4 },
@@ -97,27 +91,24 @@ test_types (void)
                { "I8", 1 },  { "U8", 1 },  { "BOOL", 1 }, { "F8_E4M3", 1 }, { "F8_E5M2", 1 } };
 
   for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
-    for (gsize n = 3 * rows[i].bytes - 1; n <= 3 * rows[i].bytes + 1; n++)
-      {
-        g_autofree char *header = g_strdup_printf (
-            "{\"x\":{\"dtype\":\"%s\",\"shape\":[3],\"data_offsets\":[0,%" G_GSIZE_FORMAT "]}}", rows[i].type, n);
-        gsize length;
-        g_autofree char *bytes = make_file (header, n, &length);
-        g_autoptr (PsSafetensors) file = ps_safetensors_parse ("f", bytes, length, NULL);
+    for (gsize n = 3 * rows[i].bytes - 1; n <= 3 * rows[i].bytes + 1; n++) {
+      g_autofree char *header = g_strdup_printf (
+          "{\"x\":{\"dtype\":\"%s\",\"shape\":[3],\"data_offsets\":[0,%" G_GSIZE_FORMAT "]}}", rows[i].type, n);
+      gsize length;
+      g_autofree char *bytes = make_file (header, n, &length);
+      g_autoptr (PsSafetensors) file = ps_safetensors_parse ("f", bytes, length, NULL);
 
-        g_assert_cmpint (file != NULL, ==, n == 3 * rows[i].bytes);
-      }
+      g_assert_cmpint (file != NULL, ==, n == 3 * rows[i].bytes);
+    }
 }
 
 #define TENSOR(name, shape, offsets)                                                                                   \
   "\"" name "\":{\"dtype\":\"U8\",\"shape\":[" shape "],\"data_offsets\":[" offsets "]}"
 
 /* Files with 4 bytes of arrays. message NULL: the file is right. */
-static void
-test_files (void)
+static void test_files (void)
 {
-  static const struct
-  {
+  static const struct {
     const char *header;
     const char *message;
   } cases[] = {
@@ -157,22 +148,20 @@ test_files (void)
     { "{\"__metadata__\":{\"k\":\"t\"}," TENSOR ("a", "4", "0,4") "}  ", NULL },
   };
 
-  for (guint i = 0; i < G_N_ELEMENTS (cases); i++)
-    {
-      gsize length;
-      g_autofree char *bytes = make_file (cases[i].header, 4, &length);
+  for (guint i = 0; i < G_N_ELEMENTS (cases); i++) {
+    gsize length;
+    g_autofree char *bytes = make_file (cases[i].header, 4, &length);
 
-      g_test_message ("%s", cases[i].header);
-      if (cases[i].message != NULL)
-        refused (ps_safetensors_parse ("f", bytes, length, &error), PS_ERROR_INPUT, cases[i].message);
-      else
-        ps_safetensors_free (fine (ps_safetensors_parse ("f", bytes, length, &error)));
-    }
+    g_test_message ("%s", cases[i].header);
+    if (cases[i].message != NULL)
+      refused (ps_safetensors_parse ("f", bytes, length, &error), PS_ERROR_INPUT, cases[i].message);
+    else
+      ps_safetensors_free (fine (ps_safetensors_parse ("f", bytes, length, &error)));
+  }
 }
 
 /* A header may end with the file, not after it. */
-static void
-test_header_end (void)
+static void test_header_end (void)
 {
   gsize length;
   g_autofree char *bytes = make_file ("{}", 0, &length);
@@ -185,8 +174,7 @@ test_header_end (void)
            "f: is no safetensors file, or only the beginning of one");
 }
 
-int
-main (int argc, char **argv)
+int main (int argc, char **argv)
 {
   g_test_init (&argc, &argv, NULL);
   g_test_add_func ("/safetensors/header", test_header);

@@ -6,38 +6,33 @@
 #include <string.h>
 
 /* A schedule in the native form from its orders, devices separated by '|': "F0.0 BW0.0|F0.1 BW0.1". */
-static char *
-make_json (guint stages, guint microbatches, const char *placement, const char *orders)
+static char *make_json (guint stages, guint microbatches, const char *placement, const char *orders)
 {
   g_auto (GStrv) devices = g_strsplit (orders, "|", -1);
   g_autoptr (GString) order = g_string_new (NULL);
 
-  for (guint i = 0; devices[i] != NULL; i++)
-    {
-      g_auto (GStrv) ops = g_strsplit (devices[i], " ", -1);
-      g_autofree char *joined = g_strjoinv ("\", \"", ops);
+  for (guint i = 0; devices[i] != NULL; i++) {
+    g_auto (GStrv) ops = g_strsplit (devices[i], " ", -1);
+    g_autofree char *joined = g_strjoinv ("\", \"", ops);
 
-      g_string_append_printf (order, "%s[\"%s\"]", i ? ", " : "", joined);
-    }
+    g_string_append_printf (order, "%s[\"%s\"]", i ? ", " : "", joined);
+  }
   return g_strdup_printf (
       "{\"format\": \"pipesim-schedule/1\", \"name\": \"t\", \"devices\": %u, \"stages\": %u, \"microbatches\": %u, "
       "\"slices\": 1, \"placement\": [[%s]], \"order\": [%s]}",
       g_strv_length (devices), stages, microbatches, placement, order->str);
 }
 
-static PsSchedule *
-make (guint stages, guint microbatches, const char *placement, const char *orders)
+static PsSchedule *make (guint stages, guint microbatches, const char *placement, const char *orders)
 {
   g_autofree char *json = make_json (stages, microbatches, placement, orders);
 
   return fine (ps_schedule_parse_json ("test", json, -1, &error));
 }
 
-static void
-test_validate (void)
+static void test_validate (void)
 {
-  static const struct
-  {
+  static const struct {
     const char *orders;
     const char *message; /* NULL: valid */
   } cases[] = {
@@ -65,41 +60,37 @@ test_validate (void)
     { "F0.0 F1.0 BW0.0 R0.0 BW1.0|F0.1 BW0.1 F1.1 BW1.1", "device 0: op 3 (R0.0): comes after its backward" },
   };
 
-  for (guint i = 0; i < G_N_ELEMENTS (cases); i++)
-    {
-      g_autoptr (GError) error = NULL;
-      g_autoptr (PsSchedule) schedule = make (2, 2, "0, 1", cases[i].orders);
-      gboolean valid = ps_schedule_validate (schedule, &error);
+  for (guint i = 0; i < G_N_ELEMENTS (cases); i++) {
+    g_autoptr (GError) error = NULL;
+    g_autoptr (PsSchedule) schedule = make (2, 2, "0, 1", cases[i].orders);
+    gboolean valid = ps_schedule_validate (schedule, &error);
 
-      g_assert_cmpstr (error ? error->message : NULL, ==, cases[i].message);
-      g_assert_true (valid == (cases[i].message == NULL));
-      if (error != NULL)
-        g_assert_error (error, PS_ERROR, PS_ERROR_SCHEDULE);
-    }
+    g_assert_cmpstr (error ? error->message : NULL, ==, cases[i].message);
+    g_assert_true (valid == (cases[i].message == NULL));
+    if (error != NULL)
+      g_assert_error (error, PS_ERROR, PS_ERROR_SCHEDULE);
+  }
 }
 
 /* Slices go forward in order and backward in reverse. */
-static void
-test_slices (void)
+static void test_slices (void)
 {
   static const char *const orders[]
       = { "F0.0 F0.0/1 BW0.0/1 BW0.0", "F0.0/1 F0.0 BW0.0/1 BW0.0", "F0.0 F0.0/1 BW0.0 BW0.0/1" };
   static const char *const messages[] = { NULL, "device 0: op 0 (F0.0/1): comes before the previous slice",
                                           "device 0: op 2 (BW0.0): comes before the next slice" };
 
-  for (guint i = 0; i < 3; i++)
-    {
-      g_autoptr (GError) error = NULL;
-      g_autoptr (PsSchedule) schedule = make (1, 1, "0", orders[i]);
+  for (guint i = 0; i < 3; i++) {
+    g_autoptr (GError) error = NULL;
+    g_autoptr (PsSchedule) schedule = make (1, 1, "0", orders[i]);
 
-      schedule->n_slices = 2;
-      ps_schedule_validate (schedule, &error);
-      g_assert_cmpstr (error ? error->message : NULL, ==, messages[i]);
-    }
+    schedule->n_slices = 2;
+    ps_schedule_validate (schedule, &error);
+    g_assert_cmpstr (error ? error->message : NULL, ==, messages[i]);
+  }
 }
 
-static void
-test_op_text (void)
+static void test_op_text (void)
 {
   static const char *const good[] = { "F0.1", "BW12.3", "W5.0/7", "R1048575.16383/255", "O0.0" };
   static const char *const bad[]
@@ -109,38 +100,34 @@ test_op_text (void)
   const char *end;
   PsOp op;
 
-  for (guint i = 0; i < G_N_ELEMENTS (good); i++)
-    {
-      g_assert_true (ps_op_parse (good[i], &end, &op));
-      g_assert_cmpint (*end, ==, '\0');
-      g_assert_cmpstr (ps_op_format (op, buffer), ==, good[i]);
-    }
+  for (guint i = 0; i < G_N_ELEMENTS (good); i++) {
+    g_assert_true (ps_op_parse (good[i], &end, &op));
+    g_assert_cmpint (*end, ==, '\0');
+    g_assert_cmpstr (ps_op_format (op, buffer), ==, good[i]);
+  }
   for (guint i = 0; i < G_N_ELEMENTS (bad); i++)
     g_assert_false (ps_op_parse (bad[i], &end, &op));
   g_assert_cmpuint (sizeof (PsOp), ==, 8);
 }
 
 /* What is written reads back to the same text, pairs and splits included. */
-static void
-test_round_trip (void)
+static void test_round_trip (void)
 {
   g_autoptr (GRand) rand = g_rand_new_with_seed (5);
 
-  for (guint i = 0; i < 50; i++)
-    {
-      g_autoptr (PsSchedule) drawn = random_schedule (rand, TRUE);
-      g_autofree char *text = ps_schedule_to_json (drawn);
-      g_autoptr (PsSchedule) read = fine (ps_schedule_parse_json ("test", text, -1, &error));
-      g_autofree char *again = ps_schedule_to_json (read);
+  for (guint i = 0; i < 50; i++) {
+    g_autoptr (PsSchedule) drawn = random_schedule (rand, TRUE);
+    g_autofree char *text = ps_schedule_to_json (drawn);
+    g_autoptr (PsSchedule) read = fine (ps_schedule_parse_json ("test", text, -1, &error));
+    g_autofree char *again = ps_schedule_to_json (read);
 
-      g_assert_cmpstr (again, ==, text);
-      g_assert_cmpmem (read->ops, ps_schedule_n_ops (read) * sizeof (PsOp), drawn->ops,
-                       ps_schedule_n_ops (drawn) * sizeof (PsOp));
-    }
+    g_assert_cmpstr (again, ==, text);
+    g_assert_cmpmem (read->ops, ps_schedule_n_ops (read) * sizeof (PsOp), drawn->ops,
+                     ps_schedule_n_ops (drawn) * sizeof (PsOp));
+  }
 }
 
-static void
-test_copies (void)
+static void test_copies (void)
 {
   static const char text[]
       = "{\"format\": \"pipesim-schedule/1\", \"name\": \"two\", \"devices\": 2, \"stages\": 2, \"microbatches\": 2, "
@@ -159,8 +146,7 @@ test_copies (void)
 }
 
 /* A file keeps how many microbatches an optimizer step takes, and they divide those of an iteration. */
-static void
-test_updates (void)
+static void test_updates (void)
 {
   const PsFamilySetting setting = { .n_devices = 2, .n_microbatches = 6, .n_chunks = 1 };
   g_autoptr (PsSchedule) schedule = ps_family_generate (ps_family_find ("pipedream"), &setting, NULL);
@@ -178,8 +164,7 @@ test_updates (void)
 }
 
 /* A schedule says where it comes from and with which setting its family makes it again, and its file keeps that. */
-static void
-test_origin (void)
+static void test_origin (void)
 {
   g_autoptr (GError) error = NULL;
   g_autoptr (PsCosts) costs = ps_costs_parse ("f=2ms,b=1ms,w=1ms", 2, 1, &error);
@@ -202,11 +187,9 @@ test_origin (void)
   g_assert_cmpstr (ordered->origin, ==, "generated by pipesim " PS_VERSION " from given costs: command line");
 }
 
-static void
-test_refusals (void)
+static void test_refusals (void)
 {
-  static const struct
-  {
+  static const struct {
     const char *find, *replace, *part;
   } cases[] = {
     { "pipesim-schedule/1", "pipesim-schedule/2", "another version" },
@@ -233,22 +216,20 @@ test_refusals (void)
   };
   g_autofree char *good = make_json (2, 2, "0, 1", "F0.0 F1.0 BW0.0 BW1.0|F0.1 BW0.1 F1.1 BW1.1");
 
-  for (guint i = 0; i < G_N_ELEMENTS (cases); i++)
-    {
-      g_autoptr (GError) error = NULL;
-      g_autoptr (GString) text = g_string_new (good);
+  for (guint i = 0; i < G_N_ELEMENTS (cases); i++) {
+    g_autoptr (GError) error = NULL;
+    g_autoptr (GString) text = g_string_new (good);
 
-      g_assert_cmpuint (g_string_replace (text, cases[i].find, cases[i].replace, 1), ==, 1);
-      g_assert_null (ps_schedule_parse_json ("test", text->str, -1, &error));
-      g_assert_error (error, PS_ERROR, PS_ERROR_INPUT);
-      g_assert_true (g_str_has_prefix (error->message, "test"));
-      g_assert_nonnull (strstr (error->message, cases[i].part));
-    }
+    g_assert_cmpuint (g_string_replace (text, cases[i].find, cases[i].replace, 1), ==, 1);
+    g_assert_null (ps_schedule_parse_json ("test", text->str, -1, &error));
+    g_assert_error (error, PS_ERROR, PS_ERROR_INPUT);
+    g_assert_true (g_str_has_prefix (error->message, "test"));
+    g_assert_nonnull (strstr (error->message, cases[i].part));
+  }
 }
 
 /* R tells of single microbatches of single stages that they are recomputed. */
-static void
-test_recomputed (void)
+static void test_recomputed (void)
 {
   g_autoptr (PsSchedule) some = make (2, 2, "0, 1", "F0.0 F1.0 BW0.0 R1.0 BW1.0|F0.1 R0.1 BW0.1 F1.1 BW1.1");
   g_autoptr (PsSchedule) none = make (2, 2, "0, 1", "F0.0 F1.0 BW0.0 BW1.0|F0.1 BW0.1 F1.1 BW1.1");
@@ -266,8 +247,7 @@ test_recomputed (void)
 
 /* Tests of schedule.h. */
 
-static void
-assert_devices (const PsPlacement *placement, guint copy, const char *expected)
+static void assert_devices (const PsPlacement *placement, guint copy, const char *expected)
 {
   g_autoptr (GString) text = g_string_new (NULL);
 
@@ -276,8 +256,7 @@ assert_devices (const PsPlacement *placement, guint copy, const char *expected)
   g_assert_cmpstr (text->str, ==, expected);
 }
 
-static void
-test_known (void)
+static void test_known (void)
 {
   g_autoptr (PsPlacement) loop = ps_placement_new (PS_PLACEMENT_LOOP, 3, 2);
   g_autoptr (PsPlacement) v = ps_placement_new (PS_PLACEMENT_V, 3, 2);
@@ -296,8 +275,7 @@ test_known (void)
   g_assert_cmpuint (ps_placement_max_chunks (both), ==, 1);
 }
 
-static void
-test_recognised (void)
+static void test_recognised (void)
 {
   static const guint16 v[] = { 0, 1, 1, 0 }, loop[] = { 0, 1, 0, 1 }, both[] = { 0, 1, 1, 0 }, other[] = { 0, 0, 1 };
   g_autoptr (PsPlacement) a = ps_placement_new_custom (2, 4, 1, v);
@@ -314,34 +292,30 @@ test_recognised (void)
 }
 
 /* Both copies count; the stage of another device does not. Three stages on device 0 of two are its most chunks. */
-static void
-test_holds (void)
+static void test_holds (void)
 {
   static const guint16 other[] = { 0, 1, 0, 0 };
   g_autoptr (PsPlacement) both = ps_placement_new (PS_PLACEMENT_BIDIRECTIONAL, 4, 1);
   g_autoptr (PsPlacement) loop = ps_placement_new (PS_PLACEMENT_LOOP, 4, 2);
   g_autoptr (PsPlacement) custom = ps_placement_new_custom (2, 4, 1, other);
 
-  for (guint device = 0; device < 4; device++)
-    {
-      for (guint stage = 0; stage < 4; stage++)
-        g_assert_cmpint (ps_placement_holds (both, device, stage), ==, device == stage || device + stage == 3);
-      for (guint stage = 0; stage < 8; stage++)
-        g_assert_cmpint (ps_placement_holds (loop, device, stage), ==, stage % 4 == device);
-    }
+  for (guint device = 0; device < 4; device++) {
+    for (guint stage = 0; stage < 4; stage++)
+      g_assert_cmpint (ps_placement_holds (both, device, stage), ==, device == stage || device + stage == 3);
+    for (guint stage = 0; stage < 8; stage++)
+      g_assert_cmpint (ps_placement_holds (loop, device, stage), ==, stage % 4 == device);
+  }
   g_assert_cmpuint (ps_placement_max_chunks (custom), ==, 3);
   g_assert_cmpuint (custom->chunk[3], ==, 2);
   g_assert_cmpuint (custom->chunk[1], ==, 0);
 }
 
 /* Devices that hold different numbers of stages, or copies of another kind, make none of the known placements. */
-static void
-test_unknown (void)
+static void test_unknown (void)
 {
   static const guint16 uneven[] = { 0, 1, 2, 0 }, half[] = { 0, 1, 0, 1 }, wave[] = { 0, 1, 1, 0, 0, 1 },
                        thrice[] = { 0, 1, 1, 0, 1, 0 }, alone[] = { 0, 0 };
-  static const struct
-  {
+  static const struct {
     guint n_devices, n_stages, n_copies;
     const guint16 *device;
     PsPlacementKind kind;
@@ -351,17 +325,15 @@ test_unknown (void)
                { 2, 6, 1, thrice, PS_PLACEMENT_CUSTOM },
                { 1, 2, 1, alone, PS_PLACEMENT_LOOP } };
 
-  for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
-    {
-      g_autoptr (PsPlacement) placement
-          = ps_placement_new_custom (rows[i].n_devices, rows[i].n_stages, rows[i].n_copies, rows[i].device);
+  for (guint i = 0; i < G_N_ELEMENTS (rows); i++) {
+    g_autoptr (PsPlacement) placement
+        = ps_placement_new_custom (rows[i].n_devices, rows[i].n_stages, rows[i].n_copies, rows[i].device);
 
-      g_assert_cmpint (placement->kind, ==, rows[i].kind);
-    }
+    g_assert_cmpint (placement->kind, ==, rows[i].kind);
+  }
 }
 
-static void
-test_names (void)
+static void test_names (void)
 {
   PsPlacementKind kind;
 
@@ -372,8 +344,7 @@ test_names (void)
   g_assert_cmpstr (ps_placement_name (PS_PLACEMENT_BIDIRECTIONAL), ==, "bidirectional");
 }
 
-int
-main (int argc, char **argv)
+int main (int argc, char **argv)
 {
   g_test_init (&argc, &argv, NULL);
   g_test_add_func ("/schedule/validate", test_validate);

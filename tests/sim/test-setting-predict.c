@@ -5,8 +5,7 @@
 
 /* 1F1B without transfers takes (m + p - 1) (f + b + w) = (8 + 3) * 6 ms and is busy for 8 * 6 ms on each device. Device
  * 0 keeps p = 4 microbatches. */
-static void
-test_predict (void)
+static void test_predict (void)
 {
   g_autoptr (PsSetting) setting
       = parse_good ("-p 4 -m 8 --costs f=1ms,b=2ms,w=3ms,act=10MiB,weights=1MiB --memory-limit 41MiB");
@@ -24,8 +23,7 @@ test_predict (void)
 
 /* The same with 1.5 ms for the all-reduce and 1 ms for O: zb-h2 on 4 devices, m = 8, F = B = W = 1 ms has spans of 24
  * ms and no bubble in them. */
-static void
-test_training (void)
+static void test_training (void)
 {
   g_autoptr (PsSetting) setting = parse_good (
       "-p 4 -m 8 --costs f=1ms,b=1ms,w=1ms,o=1ms,reduce=1500us --replicas 2 --sync bypass --reduce exposed");
@@ -40,11 +38,9 @@ test_training (void)
 /* DESIGN's example: p = 8, v = 2, m = 16, chunk ops of 1 and c = 0.2 take 123.0 with a channel for each direction and
  * 194.6 with one stream for each device; planned they take 123.0 again. A device of half the speed, or one at a time on
  * blocking devices, takes longer still. */
-static void
-test_channels (void)
+static void test_channels (void)
 {
-  static const struct
-  {
+  static const struct {
     const char *options;
     gint64 makespan_us;
   } cases[] = {
@@ -58,21 +54,18 @@ test_channels (void)
     { "--comm direction --speed 1:1:1:1:1:1:1:1", 123000 },
   };
 
-  for (gsize i = 0; i < G_N_ELEMENTS (cases); i++)
-    {
-      g_autofree char *line
-          = g_strdup_printf ("-p 8 -m 16 -v 2 --costs f=2ms,b=2ms,w=2ms,c=200us %s", cases[i].options);
-      g_autoptr (PsSetting) setting = parse_good (line);
-      g_autoptr (PsPrediction) prediction = fine (ps_predict (setting, "interleaved", &error));
+  for (gsize i = 0; i < G_N_ELEMENTS (cases); i++) {
+    g_autofree char *line = g_strdup_printf ("-p 8 -m 16 -v 2 --costs f=2ms,b=2ms,w=2ms,c=200us %s", cases[i].options);
+    g_autoptr (PsSetting) setting = parse_good (line);
+    g_autoptr (PsPrediction) prediction = fine (ps_predict (setting, "interleaved", &error));
 
-      g_assert_cmpint (prediction->metrics.makespan_ns, ==, cases[i].makespan_us * 1000);
-    }
+    g_assert_cmpint (prediction->metrics.makespan_ns, ==, cases[i].makespan_us * 1000);
+  }
 }
 
 /* Two devices, one at half the speed: f 1, bw 2; F0.0 1, c 0.1, F0.1 2, BW0.1 4, c 0.1, BW0.0 2: 9.2 and no schedule of
  * one microbatch is faster. With an unequal number of speeds there is no answer. */
-static void
-test_speed (void)
+static void test_speed (void)
 {
   g_autoptr (GError) error = NULL;
   g_autoptr (PsSetting) setting = parse_good ("-p 2 -m 1 --costs f=1ms,bw=2ms,c=100us --speed 1:0.5");
@@ -90,70 +83,63 @@ test_speed (void)
 
 /* A limit counts messages on every channel: device r of 1F1B on four devices holds 4 - r activations of 10 MiB, a
  * message of 1 MiB that it sends, one that it receives. */
-static void
-test_buffers (void)
+static void test_buffers (void)
 {
   static const char *const channels[] = { "latency", "direction", "pair", "rank" };
 
-  for (gsize i = 0; i < G_N_ELEMENTS (channels); i++)
-    {
-      g_autofree char *line = g_strdup_printf (
-          "-p 4 -m 8 --costs f=1ms,bw=2ms,c=1ms,act=10MiB,msg=1MiB --comm %s --memory-limit 41MiB", channels[i]);
-      g_autoptr (PsSetting) setting = parse_good (line);
-      g_autoptr (PsPrediction) prediction = fine (ps_predict (setting, "1f1b", &error));
+  for (gsize i = 0; i < G_N_ELEMENTS (channels); i++) {
+    g_autofree char *line = g_strdup_printf (
+        "-p 4 -m 8 --costs f=1ms,bw=2ms,c=1ms,act=10MiB,msg=1MiB --comm %s --memory-limit 41MiB", channels[i]);
+    g_autoptr (PsSetting) setting = parse_good (line);
+    g_autoptr (PsPrediction) prediction = fine (ps_predict (setting, "1f1b", &error));
 
-      g_assert_cmpint (prediction->metrics.peak_memory_bytes, >=, 42 << 20);
-      g_assert_false (prediction->feasible);
-    }
+    g_assert_cmpint (prediction->metrics.peak_memory_bytes, >=, 42 << 20);
+    g_assert_false (prediction->feasible);
+  }
 }
 
 /* Families that fill a limit leave room for messages. */
-static void
-test_room_for_buffers (void)
+static void test_room_for_buffers (void)
 {
   static const char *const families[] = { "zb-auto", "zb-v-auto" };
 
   for (guint mib = 4; mib <= 10; mib++)
-    for (guint i = 0; i < G_N_ELEMENTS (families); i++)
-      {
-        g_autofree char *line = g_strdup_printf ("-p 4 -m 8 --costs "
-                                                 "f=1ms,b=1ms,w=1ms,c=100us,act=1MiB,wact=512KiB,msg=100KiB "
-                                                 "--memory-limit %uMiB",
-                                                 mib);
-        g_autoptr (PsSetting) setting = parse_good (line);
-        g_autoptr (PsPrediction) prediction = ps_predict (setting, families[i], NULL);
+    for (guint i = 0; i < G_N_ELEMENTS (families); i++) {
+      g_autofree char *line = g_strdup_printf ("-p 4 -m 8 --costs "
+                                               "f=1ms,b=1ms,w=1ms,c=100us,act=1MiB,wact=512KiB,msg=100KiB "
+                                               "--memory-limit %uMiB",
+                                               mib);
+      g_autoptr (PsSetting) setting = parse_good (line);
+      g_autoptr (PsPrediction) prediction = ps_predict (setting, families[i], NULL);
 
-        g_assert_true (prediction->feasible);
-      }
+      g_assert_true (prediction->feasible);
+    }
 }
 
 /* No iteration is shorter than the bound beside it, whether devices meet or not. */
-static void
-test_bound_of_iterations (void)
+static void test_bound_of_iterations (void)
 {
   static const char *const costs[]
       = { "f=1ms,b=1ms,w=1ms,c=100us", "f=3ms,b=2ms,w=1ms,c=1ms,o=2ms", "f=1ms,bw=1500us" };
   guint n, n_asynchronous = 0;
   const PsFamily *const *families = ps_family_table (&n);
 
-  for (guint i = 0; i < n * G_N_ELEMENTS (costs) * 2; i++)
-    {
-      g_autofree char *line = g_strdup_printf ("-p 4 -m 8 --costs %s --sync %s", costs[i / n % G_N_ELEMENTS (costs)],
-                                               i % 2 ? "bypass" : "global");
-      g_autoptr (PsSetting) setting = parse_good (line);
-      g_autoptr (PsPrediction) prediction = ps_predict (setting, families[i % n]->name, NULL);
+  for (guint i = 0; i < n * G_N_ELEMENTS (costs) * 2; i++) {
+    g_autofree char *line = g_strdup_printf ("-p 4 -m 8 --costs %s --sync %s", costs[i / n % G_N_ELEMENTS (costs)],
+                                             i % 2 ? "bypass" : "global");
+    g_autoptr (PsSetting) setting = parse_good (line);
+    g_autoptr (PsPrediction) prediction = ps_predict (setting, families[i % n]->name, NULL);
 
-      g_assert_nonnull (prediction);
-      g_assert_cmpint (prediction->lower_bound_ns, <=, prediction->metrics.iteration_ns);
-      g_assert_cmpint (prediction->lower_bound_ns, >, prediction->metrics.iteration_ns / 6);
-      n_asynchronous += prediction->program->schedule->asynchronous;
-    }
+    g_assert_nonnull (prediction);
+    g_assert_cmpint (prediction->lower_bound_ns, <=, prediction->metrics.iteration_ns);
+    g_assert_cmpint (prediction->lower_bound_ns, >, prediction->metrics.iteration_ns / 6);
+    n_asynchronous += prediction->program->schedule->asynchronous;
+  }
   g_assert_cmpuint (n_asynchronous, >=, 12);
 }
 
 /* Without --memory-limit the memory of the cluster is the limit, 4 GiB here, less two sixteenths of it. */
-static void
-test_cluster_memory (void)
+static void test_cluster_memory (void)
 {
   g_autoptr (PsSetting) given = parse_good ("--model tiny-gpt --cluster cpu-cores --memory-limit 1MiB:2MiB");
   g_autoptr (PsSetting) shipped = parse_good ("-p 2 -m 4 --model tiny-gpt --cluster cpu-cores");
@@ -177,11 +163,9 @@ test_cluster_memory (void)
 
 /* What touches the reserve of the cluster's 79.18 GiB only is tight. A limit that is given has no reserve, and 5 GB
  * less is reserved where the framework's habits count them. */
-static void
-test_fits (void)
+static void test_fits (void)
 {
-  static const struct
-  {
+  static const struct {
     const char *line, *fits;
   } cases[] = {
     { "-v 3 --tensor 2", "yes" },
@@ -191,15 +175,14 @@ test_fits (void)
     { "-v 3 --framework megatron", "no" },
   };
 
-  for (gsize i = 0; i < G_N_ELEMENTS (cases); i++)
-    {
-      g_autofree char *line = g_strconcat ("-p 4 -m 8 --model llama-3-8b --cluster h100-80gb ", cases[i].line, NULL);
-      g_autoptr (PsSetting) setting = parse_good (line);
-      g_autoptr (PsPrediction) prediction = ps_predict (setting, "interleaved", NULL);
+  for (gsize i = 0; i < G_N_ELEMENTS (cases); i++) {
+    g_autofree char *line = g_strconcat ("-p 4 -m 8 --model llama-3-8b --cluster h100-80gb ", cases[i].line, NULL);
+    g_autoptr (PsSetting) setting = parse_good (line);
+    g_autoptr (PsPrediction) prediction = ps_predict (setting, "interleaved", NULL);
 
-      g_assert_cmpstr (prediction->fits, ==, cases[i].fits);
-      g_assert_cmpint (prediction->feasible, ==, g_str_equal (cases[i].fits, "yes"));
-    }
+    g_assert_cmpstr (prediction->fits, ==, cases[i].fits);
+    g_assert_cmpint (prediction->feasible, ==, g_str_equal (cases[i].fits, "yes"));
+  }
   g_assert_cmpstr (ps_fits (0, 0), ==, "yes");
   g_assert_cmpstr (ps_fits (1, 0), ==, "no");
   g_assert_cmpstr (ps_fits (5, 5), ==, "tight");
@@ -207,11 +190,9 @@ test_fits (void)
 }
 
 /* More GPUs than the cluster has are said: p t c d against its 32. */
-static void
-test_missing_gpus (void)
+static void test_missing_gpus (void)
 {
-  static const struct
-  {
+  static const struct {
     const char *line, *lacks;
   } cases[] = {
     { "-p 4 --tensor 8", NULL },
@@ -221,23 +202,20 @@ test_missing_gpus (void)
     { "-p 1 --tensor 8 --context 8", "64 GPUs" },
   };
 
-  for (gsize i = 0; i < G_N_ELEMENTS (cases); i++)
-    {
-      g_autofree char *line = g_strconcat ("-m 8 --model llama-3-8b --cluster h100-80gb ", cases[i].line, NULL);
-      g_autoptr (PsSetting) setting = parse_good (line);
-      g_autoptr (PsPrediction) prediction = ps_predict (setting, "1f1b", NULL);
+  for (gsize i = 0; i < G_N_ELEMENTS (cases); i++) {
+    g_autofree char *line = g_strconcat ("-m 8 --model llama-3-8b --cluster h100-80gb ", cases[i].line, NULL);
+    g_autoptr (PsSetting) setting = parse_good (line);
+    g_autoptr (PsPrediction) prediction = ps_predict (setting, "1f1b", NULL);
 
-      g_assert_cmpint (strstr (prediction->costs->source, "which has") != NULL, ==, cases[i].lacks != NULL);
-      g_assert_true (cases[i].lacks == NULL || strstr (prediction->costs->source, cases[i].lacks) != NULL);
-    }
+    g_assert_cmpint (strstr (prediction->costs->source, "which has") != NULL, ==, cases[i].lacks != NULL);
+    g_assert_true (cases[i].lacks == NULL || strstr (prediction->costs->source, cases[i].lacks) != NULL);
+  }
 }
 
 /* What the sources of costs cannot answer. */
-static void
-test_training_refused (void)
+static void test_training_refused (void)
 {
-  static const struct
-  {
+  static const struct {
     const char *line, *where, *value;
   } cases[] = {
     { "--costs f=1ms,bw=1ms --replicas 2", "--replicas 2: command line", "reduce=TIME" },
@@ -251,20 +229,18 @@ test_training_refused (void)
     { "--model tiny-gpt --cluster a100-80gb --tensor 4", "cluster 'a100-80gb'", "network_bandwidth" },
   };
 
-  for (gsize i = 0; i < G_N_ELEMENTS (cases); i++)
-    {
-      g_autoptr (GError) error = NULL;
-      g_autoptr (PsSetting) setting = parse_good (cases[i].line);
+  for (gsize i = 0; i < G_N_ELEMENTS (cases); i++) {
+    g_autoptr (GError) error = NULL;
+    g_autoptr (PsSetting) setting = parse_good (cases[i].line);
 
-      g_assert_null (ps_setting_costs (setting, 4, 1, &error));
-      assert_usage (error, cases[i].where, cases[i].value);
-    }
+    g_assert_null (ps_setting_costs (setting, 4, 1, &error));
+    assert_usage (error, cases[i].where, cases[i].value);
+  }
 }
 
 /* tiny-gpt has 8 layers: 2 on each of 4 devices, with 34sbh + 5as^2b each at 4 bytes; full recomputation keeps sbh
  * elements of each layer. A middle stage's F takes one layer's rest on top, and B and BW take a forward longer. */
-static void
-test_training_of_models (void)
+static void test_training_of_models (void)
 {
   g_autoptr (PsSetting) plain = parse_good ("--model tiny-gpt --cluster a100-80gb");
   g_autoptr (PsSetting) full
@@ -298,11 +274,9 @@ test_training_of_models (void)
                    layer - scores);
 }
 
-static void
-test_predict_memory_limit (void)
+static void test_predict_memory_limit (void)
 {
-  static const struct
-  {
+  static const struct {
     const char *limit;
     gboolean feasible;
   } cases[] = {
@@ -312,22 +286,19 @@ test_predict_memory_limit (void)
     { "41MiB:31MiB:21MiB:10MiB", FALSE },
   };
 
-  for (gsize i = 0; i < G_N_ELEMENTS (cases); i++)
-    {
-      g_autofree char *line = g_strdup_printf (
-          "-p 4 -m 8 --costs f=1ms,b=2ms,w=3ms,act=10MiB,weights=1MiB --memory-limit %s", cases[i].limit);
-      g_autoptr (PsSetting) setting = parse_good (line);
-      g_autoptr (PsPrediction) prediction = ps_predict (setting, "1f1b", NULL);
+  for (gsize i = 0; i < G_N_ELEMENTS (cases); i++) {
+    g_autofree char *line = g_strdup_printf (
+        "-p 4 -m 8 --costs f=1ms,b=2ms,w=3ms,act=10MiB,weights=1MiB --memory-limit %s", cases[i].limit);
+    g_autoptr (PsSetting) setting = parse_good (line);
+    g_autoptr (PsPrediction) prediction = ps_predict (setting, "1f1b", NULL);
 
-      g_assert_cmpint (prediction->feasible, ==, cases[i].feasible);
-    }
+    g_assert_cmpint (prediction->feasible, ==, cases[i].feasible);
+  }
 }
 
-static void
-test_predict_refused (void)
+static void test_predict_refused (void)
 {
-  static const struct
-  {
+  static const struct {
     const char *line, *where, *value;
   } cases[] = {
     { "-p 4 -m 8", "--costs", "--db" },
@@ -340,20 +311,18 @@ test_predict_refused (void)
     { "-p 16 -m 1024 --costs f=1000000s,b=1000000s,w=1000000s", "stage", "1024" },
   };
 
-  for (gsize i = 0; i < G_N_ELEMENTS (cases); i++)
-    {
-      g_autoptr (PsSetting) setting = parse_good (cases[i].line);
-      g_autoptr (GError) error = NULL;
+  for (gsize i = 0; i < G_N_ELEMENTS (cases); i++) {
+    g_autoptr (PsSetting) setting = parse_good (cases[i].line);
+    g_autoptr (GError) error = NULL;
 
-      g_test_message ("%s", cases[i].line);
-      g_assert_null (ps_predict (setting, "1f1b", &error));
-      assert_usage (error, cases[i].where, cases[i].value);
-    }
+    g_test_message ("%s", cases[i].line);
+    g_assert_null (ps_predict (setting, "1f1b", &error));
+    assert_usage (error, cases[i].where, cases[i].value);
+  }
 }
 
 /* Three stages on two devices have no cost per device. */
-static void
-test_predict_uneven (void)
+static void test_predict_uneven (void)
 {
   g_autoptr (PsSetting) setting = parse_good ("--costs f=1ms,bw=2ms");
   g_autofree char *path = temporary (
@@ -365,8 +334,7 @@ test_predict_uneven (void)
   g_unlink (path);
 }
 
-int
-main (int argc, char **argv)
+int main (int argc, char **argv)
 {
   g_test_init (&argc, &argv, NULL);
   g_test_add_func ("/setting-predict/predict", test_predict);

@@ -1,8 +1,7 @@
 /* Tests of setting.h: what the shared options accept, what they refuse and with which words, and schedules of them. */
 #include "setting-rig.h"
 
-static void
-test_options (void)
+static void test_options (void)
 {
   g_autoptr (PsSetting) setting
       = parse_good ("-p 4 -m 32 -v 2 --memory-limit 1GiB:512MiB:2GiB:64KiB --comm latency --sync global");
@@ -16,8 +15,7 @@ test_options (void)
   g_assert_cmpint (setting->comm, ==, PS_CHANNEL_LATENCY);
 }
 
-static void
-test_options_unset (void)
+static void test_options_unset (void)
 {
   g_autoptr (PsSetting) setting = parse_good ("");
 
@@ -27,11 +25,9 @@ test_options_unset (void)
   g_assert_null (setting->memory_limit);
 }
 
-static void
-test_options_refused (void)
+static void test_options_refused (void)
 {
-  static const struct
-  {
+  static const struct {
     const char *line, *where, *value;
   } cases[] = {
     { "-p 0", "-p", "'0'" },
@@ -83,19 +79,17 @@ test_options_refused (void)
     { "--devcies 4", "--devcies", "--devcies" },
   };
 
-  for (gsize i = 0; i < G_N_ELEMENTS (cases); i++)
-    {
-      g_autoptr (GError) error = NULL;
-      g_autoptr (PsSetting) setting = parse (cases[i].line, &error);
+  for (gsize i = 0; i < G_N_ELEMENTS (cases); i++) {
+    g_autoptr (GError) error = NULL;
+    g_autoptr (PsSetting) setting = parse (cases[i].line, &error);
 
-      g_test_message ("%s", cases[i].line);
-      g_assert_null (setting);
-      assert_usage (error, cases[i].where, cases[i].value);
-    }
+    g_test_message ("%s", cases[i].line);
+    g_assert_null (setting);
+    assert_usage (error, cases[i].where, cases[i].value);
+  }
 }
 
-static void
-test_costs (void)
+static void test_costs (void)
 {
   g_autoptr (PsSetting) none = parse_good ("-p 2");
   g_autoptr (PsSetting) given = parse_good ("--costs f=4ms,b=2ms,w=2ms,c=1us");
@@ -112,8 +106,7 @@ test_costs (void)
   assert_usage (half_error, "--model", "--cluster");
 }
 
-static void
-test_costs_of_model (void)
+static void test_costs_of_model (void)
 {
   g_autoptr (PsSetting) setting = parse_good ("--model tiny-gpt --cluster no-such-cluster");
   g_autoptr (GError) error = NULL, no_model = NULL;
@@ -127,16 +120,14 @@ test_costs_of_model (void)
   assert_usage (no_model, "--model", "--db");
 }
 
-static PsSchedule *
-schedule_of (const PsSetting *setting, const char *name, GError **error)
+static PsSchedule *schedule_of (const PsSetting *setting, const char *name, GError **error)
 {
   g_autoptr (PsPredictor) predictor = ps_predictor_new (setting, NULL);
 
   return ps_predictor_schedule (predictor, name, error);
 }
 
-static void
-test_schedule (void)
+static void test_schedule (void)
 {
   g_autoptr (PsSetting) setting = parse_good ("-p 3 -m 5");
   g_autoptr (PsSchedule) schedule = schedule_of (setting, "gpipe", NULL);
@@ -148,11 +139,9 @@ test_schedule (void)
   g_assert_cmpuint (chunks->placement->n_stages, ==, 6);
 }
 
-static void
-test_schedule_refused (void)
+static void test_schedule_refused (void)
 {
-  static const struct
-  {
+  static const struct {
     const char *line, *name, *where, *value;
   } cases[] = {
     { "-p 4 -m 8", "1f2b", "1f2b", "zb-h1" },
@@ -164,19 +153,17 @@ test_schedule_refused (void)
     { "-p 4 -m 8 --placement V", "1f1b", "--placement V", "loop" },
   };
 
-  for (gsize i = 0; i < G_N_ELEMENTS (cases); i++)
-    {
-      g_autoptr (PsSetting) setting = parse_good (cases[i].line);
-      g_autoptr (GError) error = NULL;
+  for (gsize i = 0; i < G_N_ELEMENTS (cases); i++) {
+    g_autoptr (PsSetting) setting = parse_good (cases[i].line);
+    g_autoptr (GError) error = NULL;
 
-      g_test_message ("%s %s", cases[i].line, cases[i].name);
-      g_assert_null (schedule_of (setting, cases[i].name, &error));
-      assert_usage (error, cases[i].where, cases[i].value);
-    }
+    g_test_message ("%s %s", cases[i].line, cases[i].name);
+    g_assert_null (schedule_of (setting, cases[i].name, &error));
+    assert_usage (error, cases[i].where, cases[i].value);
+  }
 }
 
-static void
-test_schedule_file (void)
+static void test_schedule_file (void)
 {
   g_autoptr (PsSetting) setting = parse_good ("-p 2 -m 3");
   g_autoptr (PsSetting) bare = parse_good ("");
@@ -196,8 +183,7 @@ test_schedule_file (void)
 }
 
 /* A file that reads well but breaks a rule is the schedule's error, with the file's name in front. */
-static void
-test_schedule_file_invalid (void)
+static void test_schedule_file_invalid (void)
 {
   g_autoptr (PsSetting) setting = parse_good ("--costs f=1ms,b=1ms,w=1ms");
   g_autofree char *path = temporary (
@@ -213,8 +199,7 @@ test_schedule_file_invalid (void)
 }
 
 /* A stage costs what it costs where all stages do as it does. */
-static void
-test_training_of_stages (void)
+static void test_training_of_stages (void)
 {
   static const char *const recompute[] = { "full", "none", "selective", "none" }, *const offload[] = { "0", "0.5" };
   const char *line = "--model tiny-gpt --cluster a100-80gb --layout even";
@@ -224,25 +209,22 @@ test_training_of_stages (void)
   g_autoptr (PsSetting) again = parse_good (typed);
   g_autoptr (PsCosts) costs = ps_setting_costs (again, 4, 1, NULL);
 
-  for (guint stage = 0; stage < 4; stage++)
-    {
-      g_autofree char *all
-          = g_strdup_printf ("%s --recompute %s --offload %s", line, recompute[stage], offload[stage % 2]);
-      g_autoptr (PsSetting) alike = parse_good (all);
-      g_autoptr (PsCosts) same = ps_setting_costs (alike, 4, 1, NULL);
+  for (guint stage = 0; stage < 4; stage++) {
+    g_autofree char *all
+        = g_strdup_printf ("%s --recompute %s --offload %s", line, recompute[stage], offload[stage % 2]);
+    g_autoptr (PsSetting) alike = parse_good (all);
+    g_autoptr (PsCosts) same = ps_setting_costs (alike, 4, 1, NULL);
 
-      for (PsOpKind kind = 0; kind < PS_N_OP_KINDS; kind++)
-        g_assert_cmpmem (ps_costs_op (costs, kind, stage), sizeof (PsOpCost), ps_costs_op (same, kind, stage),
-                         sizeof (PsOpCost));
-    }
+    for (PsOpKind kind = 0; kind < PS_N_OP_KINDS; kind++)
+      g_assert_cmpmem (ps_costs_op (costs, kind, stage), sizeof (PsOpCost), ps_costs_op (same, kind, stage),
+                       sizeof (PsOpCost));
+  }
 }
 
 /* What goes together, and what does not: each line is refused with that beginning, or is right. */
-static void
-test_together (void)
+static void test_together (void)
 {
-  static const struct
-  {
+  static const struct {
     const char *line, *message;
   } rows[] = {
     { "--blocking --ready-order 2", "--blocking and --ready-order: *" },
@@ -287,22 +269,19 @@ test_together (void)
     { "--tensor 2 --model tiny-gpt --cluster h100-80gb", NULL },
   };
 
-  for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
-    {
-      g_test_message ("%s", rows[i].line);
-      if (rows[i].message != NULL)
-        refused (parse (rows[i].line, &error), PS_ERROR_USAGE, rows[i].message);
-      else
-        ps_setting_free (parse_good (rows[i].line));
-    }
+  for (guint i = 0; i < G_N_ELEMENTS (rows); i++) {
+    g_test_message ("%s", rows[i].line);
+    if (rows[i].message != NULL)
+      refused (parse (rows[i].line, &error), PS_ERROR_USAGE, rows[i].message);
+    else
+      ps_setting_free (parse_good (rows[i].line));
+  }
 }
 
 /* Optimizer state is spread by itself where a cluster is known and several hold a stage. */
-static void
-test_zero (void)
+static void test_zero (void)
 {
-  static const struct
-  {
+  static const struct {
     const char *line;
     guint zero;
   } rows[] = { { "", 0 },
@@ -313,20 +292,17 @@ test_zero (void)
                { "--model tiny-gpt --cluster h100-80gb --replicas 2 --zero 0", 0 },
                { "--replicas 2 --zero 2", 2 } };
 
-  for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
-    {
-      g_autoptr (PsSetting) setting = parse_good (rows[i].line);
+  for (guint i = 0; i < G_N_ELEMENTS (rows); i++) {
+    g_autoptr (PsSetting) setting = parse_good (rows[i].line);
 
-      g_assert_cmpuint (ps_setting_zero (setting), ==, rows[i].zero);
-    }
+    g_assert_cmpuint (ps_setting_zero (setting), ==, rows[i].zero);
+  }
 }
 
 /* What makes transfers wait, and what else asks for events. */
-static void
-test_events (void)
+static void test_events (void)
 {
-  static const struct
-  {
+  static const struct {
     const char *line;
     gboolean wait, events;
   } rows[] = { { "", FALSE, FALSE },
@@ -339,21 +315,18 @@ test_events (void)
                { "--overlap-slowdown 1", FALSE, FALSE },
                { "--ready-order 1", FALSE, TRUE } };
 
-  for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
-    {
-      g_autoptr (PsSetting) setting = parse_good (rows[i].line);
+  for (guint i = 0; i < G_N_ELEMENTS (rows); i++) {
+    g_autoptr (PsSetting) setting = parse_good (rows[i].line);
 
-      g_assert_cmpint (ps_setting_transfers_wait (setting), ==, rows[i].wait);
-      g_assert_cmpint (ps_setting_needs_events (setting), ==, rows[i].events);
-    }
+    g_assert_cmpint (ps_setting_transfers_wait (setting), ==, rows[i].wait);
+    g_assert_cmpint (ps_setting_needs_events (setting), ==, rows[i].events);
+  }
 }
 
 /* One factor is all devices', several are one for each. */
-static void
-test_speeds (void)
+static void test_speeds (void)
 {
-  static const struct
-  {
+  static const struct {
     const char *line;
     double speeds[3];
     const char *message;
@@ -361,20 +334,18 @@ test_speeds (void)
                { "--speed 1:2:4", { 1, 2, 4 }, NULL },
                { "--speed 1:2", { 0 }, "--speed: 2 factors for 3 devices; one factor, or 3, would be right" } };
 
-  for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
-    {
-      g_autoptr (PsSetting) setting = parse_good (rows[i].line);
-      g_autofree double *speeds = NULL;
+  for (guint i = 0; i < G_N_ELEMENTS (rows); i++) {
+    g_autoptr (PsSetting) setting = parse_good (rows[i].line);
+    g_autofree double *speeds = NULL;
 
-      if (rows[i].message != NULL)
-        {
-          refused (ps_setting_speeds (setting, 3, &speeds, &error), PS_ERROR_USAGE, rows[i].message);
-          continue;
-        }
-      fine (ps_setting_speeds (setting, 3, &speeds, &error));
-      for (guint d = 0; d < 3; d++)
-        g_assert_cmpfloat (speeds[d], ==, rows[i].speeds[d]);
+    if (rows[i].message != NULL) {
+      refused (ps_setting_speeds (setting, 3, &speeds, &error), PS_ERROR_USAGE, rows[i].message);
+      continue;
     }
+    fine (ps_setting_speeds (setting, 3, &speeds, &error));
+    for (guint d = 0; d < 3; d++)
+      g_assert_cmpfloat (speeds[d], ==, rows[i].speeds[d]);
+  }
   g_autoptr (PsSetting) none = parse_good ("");
   g_autofree double *speeds = NULL;
   fine (ps_setting_speeds (none, 3, &speeds, &error));
@@ -386,8 +357,7 @@ test_speeds (void)
            "--offload: 3 ratios for 2 stages; one ratio, *");
 }
 
-int
-main (int argc, char **argv)
+int main (int argc, char **argv)
 {
   g_test_init (&argc, &argv, NULL);
   g_test_add_func ("/setting/options", test_options);

@@ -7,16 +7,14 @@
 
 #define MAX_ROWS 2
 
-typedef struct
-{
+typedef struct {
   GPtrArray *rows;      /* of arrays of PsMeasurement, by calibration */
   GPtrArray *sentinels; /* of arrays of PsSentinel, by calibration */
   double deviation[MAX_ROWS];
   PsCostSpread spread;
 } Case;
 
-static void
-case_init (Case *c, guint n_rows, guint n_calibrations)
+static void case_init (Case *c, guint n_rows, guint n_calibrations)
 {
   *c = (Case){ .rows = g_ptr_array_new_with_free_func ((GDestroyNotify)g_ptr_array_unref),
                .sentinels = g_ptr_array_new_with_free_func ((GDestroyNotify)g_ptr_array_unref) };
@@ -26,8 +24,7 @@ case_init (Case *c, guint n_rows, guint n_calibrations)
     g_ptr_array_add (c->sentinels, g_ptr_array_new_with_free_func ((GDestroyNotify)ps_sentinel_free));
 }
 
-static void
-case_clear (Case *c)
+static void case_clear (Case *c)
 {
   g_ptr_array_unref (c->rows);
   g_ptr_array_unref (c->sentinels);
@@ -35,22 +32,19 @@ case_clear (Case *c)
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Case, case_clear)
 
 /* The next calibration's measurement of a row, with these samples; 0 of them: it lacks the row. */
-static void
-add_row (Case *c, guint row, gint64 median, gint64 mad, const gint64 *samples, guint n)
+static void add_row (Case *c, guint row, gint64 median, gint64 mad, const gint64 *samples, guint n)
 {
   PsMeasurement *m = n > 0 ? g_new0 (PsMeasurement, 1) : NULL;
 
-  if (m != NULL)
-    {
-      m->time = (PsStatistics){ .median_ns = median, .mad_ns = mad, .n = n };
-      m->n_samples = n;
-      m->samples_ns = g_memdup2 (samples, n * sizeof *samples);
-    }
+  if (m != NULL) {
+    m->time = (PsStatistics){ .median_ns = median, .mad_ns = mad, .n = n };
+    m->n_samples = n;
+    m->samples_ns = g_memdup2 (samples, n * sizeof *samples);
+  }
   g_ptr_array_add (c->rows->pdata[row], m);
 }
 
-static void
-add_reading (Case *c, guint calibration, const char *what, gint64 median, guint n)
+static void add_reading (Case *c, guint calibration, const char *what, gint64 median, guint n)
 {
   PsSentinel *reading = g_new0 (PsSentinel, 1);
 
@@ -58,8 +52,7 @@ add_reading (Case *c, guint calibration, const char *what, gint64 median, guint 
   g_ptr_array_add (c->sentinels->pdata[calibration], reading);
 }
 
-static const PsCostSpread *
-spread_of (Case *c)
+static const PsCostSpread *spread_of (Case *c)
 {
   c->spread = (PsCostSpread){ .n_rows = c->rows->len, .deviation = c->deviation };
   ps_cost_spread_set_runs (&c->spread, c->rows, c->sentinels);
@@ -70,8 +63,7 @@ spread_of (Case *c)
  * apart: a variance of 8 (d / 2)^2 / 7 = 2 d^2 / 7. Batches of every eighth sample are alike, so all of that is drift.
  * Another run has as much again, for one calibration says nothing of the time between runs: sqrt (4 d^2 / 7), known as
  * 8 batches are. */
-static void
-test_drift (void)
+static void test_drift (void)
 {
   const double d = log (1.1);
   g_auto (Case) c = { 0 };
@@ -91,16 +83,14 @@ test_drift (void)
 /* 10 samples, 1000 and 1100 in turn, and one of them 1001 so that the clock has steps of 1 ns. Two batches of every
  * second sample are d = ln 1.1 apart, a variance of d^2 / 2, and of their mean d^2 / 4. Those that follow one another
  * differ as much: no drift. */
-static void
-fill_noisy (Case *c)
+static void fill_noisy (Case *c)
 {
   static const gint64 samples[] = { 1000, 1100, 1000, 1100, 1000, 1100, 1001, 1100, 1000, 1100 };
 
   add_row (c, 0, 1000, 0, samples, 10);
 }
 
-static void
-test_noise (void)
+static void test_noise (void)
 {
   const double d = log (1.1);
   g_auto (Case) c = { 0 };
@@ -113,8 +103,7 @@ test_noise (void)
 }
 
 /* Fewer than 8 samples are no two batches: the median's variance is pi / 2 (1.4826 mad)^2 / n. */
-static void
-test_few (void)
+static void test_few (void)
 {
   static const gint64 samples[] = { 1000, 1003, 997, 1010, 990, 1000, 1000 };
   g_auto (Case) c = { 0 };
@@ -129,8 +118,7 @@ test_few (void)
 /* Readings of the sentinel D = ln 1.2 apart have a variance of D^2 / 2. Their own samples spread as those of the rows,
  * of which one has 10 d^2 / 4: readings of 20 samples differ by d^2 / 8 for that alone, and the rest is drift, twice.
  * Readings of five samples, and of another op, say nothing. */
-static void
-test_sentinel (void)
+static void test_sentinel (void)
 {
   const double d = log (1.1), D = log (1.2);
   g_auto (Case) c = { 0 };
@@ -150,21 +138,19 @@ test_sentinel (void)
  * + 2 degrees of freedom. Steady rows explain none of it; between calibrations nothing is seen, so that a part of the
  * drift inside counts once more: D^2 / 1, known with one degree. Satterthwaite: (2 D^2)^2 / (D^4 / 4 + D^4 / 1) = 3.2.
  */
-static void
-test_two_series (void)
+static void test_two_series (void)
 {
   static const gint64 steady[8] = { 1000, 1000, 1000, 1000, 1000, 1000, 1000, 1001 };
   const double D = log (1.2);
   g_auto (Case) c = { 0 };
 
   case_init (&c, 1, 2);
-  for (guint i = 0; i < 2; i++)
-    {
-      add_row (&c, 0, 1000, 0, steady, 8);
-      add_reading (&c, i, "F", i ? 2000000 : 1000000, 10);
-      add_reading (&c, i, "F", i ? 2400000 : 1200000, 10);
-      add_reading (&c, i, "F", (gint64)llround ((i ? 2e6 : 1e6) / 1.2), 10);
-    }
+  for (guint i = 0; i < 2; i++) {
+    add_row (&c, 0, 1000, 0, steady, 8);
+    add_reading (&c, i, "F", i ? 2000000 : 1000000, 10);
+    add_reading (&c, i, "F", i ? 2400000 : 1200000, 10);
+    add_reading (&c, i, "F", (gint64)llround ((i ? 2e6 : 1e6) / 1.2), 10);
+  }
   const PsCostSpread *spread = spread_of (&c);
   g_assert_cmpfloat_with_epsilon (spread->common, D * sqrt (2), 1e-6);
   g_assert_cmpfloat_with_epsilon (spread->freedom, 3.2, 1e-5);
@@ -177,8 +163,7 @@ test_two_series (void)
  * What is left of a row is (a - L)^2 / 2, or (b - L)^2 / 2. Their mean by weights, over the part 1 - 9/16 - 1/16 that
  * the level leaves to rows, has the weight of 4 degrees beside the row's own one. Two runs differ by twice the result.
  * A calibration in between that lacks a row does not count. */
-static void
-test_calibrations (void)
+static void test_calibrations (void)
 {
   static const gint64 of_a[8] = { 3000, 3000, 3000, 3000, 3000, 3000, 3000, 3001 };
   static const gint64 of_b[8] = { 1000, 1000, 1000, 1000, 1000, 1000, 1000, 1001 };
@@ -204,8 +189,7 @@ test_calibrations (void)
 }
 
 /* More than 100 % says no more than that. */
-static void
-test_largest (void)
+static void test_largest (void)
 {
   static const gint64 samples[8] = { 1000, 1000, 1000, 1000, 1000, 1000, 1000, 1001 };
   g_auto (Case) c = { 0 };
@@ -220,8 +204,7 @@ test_largest (void)
   g_assert_cmpfloat (spread->deviation[1], ==, 1);
 }
 
-int
-main (int argc, char **argv)
+int main (int argc, char **argv)
 {
   g_test_init (&argc, &argv, NULL);
   g_test_add_func ("/spread/drift", test_drift);

@@ -8,22 +8,19 @@ static const char spec[] = "[sweep]\nschedule = 1f1b, gpipe, zb-v\ndevices = 2, 
                            "[zip size]\nmicrobatches = 4..16 x2\nbandwidth-factor = 1, 0.5, 2\n"
                            "[zip more]\nsync = global, bypass\neager = 0, 1KiB\n";
 
-static PsSweep *
-parse (const char *text)
+static PsSweep *parse (const char *text)
 {
   return fine (ps_sweep_parse ("spec", text, strlen (text), &error));
 }
 
-static PsResults *
-open_results (const char *name)
+static PsResults *open_results (const char *name)
 {
   g_autofree char *path = path_of (name);
 
   return ps_results_open (path, PS_RESULTS_WRITE, NULL);
 }
 
-static PsResults *
-run (const char *name, const PsSweep *sweep)
+static PsResults *run (const char *name, const PsSweep *sweep)
 {
   PsResults *results = open_results (name);
   PsSweepRun run = { .n_jobs = 1, .shard = { 0, 1 } };
@@ -33,8 +30,7 @@ run (const char *name, const PsSweep *sweep)
   return results;
 }
 
-static void
-test_sweep (void)
+static void test_sweep (void)
 {
   g_autoptr (PsSweep) sweep = parse (spec), back = NULL;
   g_autoptr (PsResults) results = run ("sweep.db", sweep);
@@ -43,19 +39,17 @@ test_sweep (void)
   g_assert_cmpstr (ps_sweep_text (back), ==, ps_sweep_text (sweep));
   g_assert_cmpstr (ps_sweep_digest (back), ==, ps_sweep_digest (sweep));
   g_assert_cmpuint (ps_sweep_n_points (back), ==, 3 * 2 * 2 * 3 * 2);
-  for (guint64 i = 0; i < ps_sweep_n_points (back); i++)
-    {
-      char was[PS_DIGEST_LENGTH + 1], is[PS_DIGEST_LENGTH + 1];
+  for (guint64 i = 0; i < ps_sweep_n_points (back); i++) {
+    char was[PS_DIGEST_LENGTH + 1], is[PS_DIGEST_LENGTH + 1];
 
-      ps_sweep_point_digest (sweep, i, was);
-      ps_sweep_point_digest (back, i, is);
-      g_assert_cmpstr (is, ==, was);
-    }
+    ps_sweep_point_digest (sweep, i, was);
+    ps_sweep_point_digest (back, i, is);
+    g_assert_cmpstr (is, ==, was);
+  }
 }
 
 /* The settings that ps_results_values calls the fastest, one after the other. */
-static void
-test_timelines (void)
+static void test_timelines (void)
 {
   static const char *const columns[] = { "schedule", "devices", "microbatches", "iteration_ns", NULL };
   char *per[] = { (char *)"schedule", (char *)"devices", NULL }, *where[] = { (char *)"sync=global", NULL };
@@ -69,22 +63,20 @@ test_timelines (void)
   g_assert_cmpuint (n_left, ==, 0);
   g_assert_cmpuint (timelines->len, ==, 6 * 2 * 3); /* costs and batches are circumstances */
   g_assert_cmpuint (values->n_rows, ==, 6 * 2 * 3);
-  for (guint i = 0; i < timelines->len; i++)
-    {
-      const PsTimeline *timeline = timelines->pdata[i];
-      const PsValue *row = &values->values[i * values->n_columns];
+  for (guint i = 0; i < timelines->len; i++) {
+    const PsTimeline *timeline = timelines->pdata[i];
+    const PsValue *row = &values->values[i * values->n_columns];
 
-      g_assert_cmpint (timeline->origin, ==, PS_ORIGIN_SIMULATED);
-      g_assert_cmpstr (timeline->schedule, ==, row[0].text);
-      g_assert_cmpuint (timeline->n_devices, ==, row[1].integer);
-      g_assert_cmpuint (timeline->n_microbatches, ==, row[2].integer);
-      g_assert_cmpint (timeline->iteration_ns, ==, row[3].integer);
-    }
+    g_assert_cmpint (timeline->origin, ==, PS_ORIGIN_SIMULATED);
+    g_assert_cmpstr (timeline->schedule, ==, row[0].text);
+    g_assert_cmpuint (timeline->n_devices, ==, row[1].integer);
+    g_assert_cmpuint (timeline->n_microbatches, ==, row[2].integer);
+    g_assert_cmpint (timeline->iteration_ns, ==, row[3].integer);
+  }
 }
 
 /* 16 sequences in microbatches of 2 on 2 replicas are 4 microbatches. */
-static void
-test_global_batch (void)
+static void test_global_batch (void)
 {
   char *per[] = { (char *)"devices", NULL };
   const PsQuestion question = { .per = per, .by = (char *)"sequence_ns" };
@@ -101,8 +93,7 @@ test_global_batch (void)
 }
 
 /* As many as fit: 1F1B on p devices has p * 8 * 2 ops, so 2 and 4 devices have 96. */
-static void
-test_left (void)
+static void test_left (void)
 {
   char *per[] = { (char *)"devices", NULL };
   const PsQuestion question = { .per = per, .by = (char *)"sequence_ns" };
@@ -121,8 +112,7 @@ test_left (void)
 }
 
 /* A database whose rows are of other costs than it says. */
-static void
-test_wrong_rows (void)
+static void test_wrong_rows (void)
 {
   const PsQuestion question = { .by = (char *)"sequence_ns" };
   const char said[] = "[sweep]\nschedule = 1f1b\ndevices = 2\nmicrobatches = 8\ncosts = f=1ms,b=1ms,w=1ms\n",
@@ -143,8 +133,7 @@ test_wrong_rows (void)
                                    "setting 0 takes 27000000 ns when simulated again, the database says 36000000"));
 }
 
-static void
-test_refusals (void)
+static void test_refusals (void)
 {
   char *per[] = { (char *)"colour", NULL };
   const PsQuestion question = { .per = per, .by = (char *)"sequence_ns" }, sound = { .by = (char *)"sequence_ns" };
@@ -164,8 +153,7 @@ test_refusals (void)
   assert_error (&digest, PS_ERROR_INPUT, "*files that its spec names have changed since (digest 01234567 then, *");
 }
 
-int
-main (int argc, char **argv)
+int main (int argc, char **argv)
 {
   g_test_init (&argc, &argv, NULL);
   g_test_add_func ("/sweep-timelines/sweep", test_sweep);

@@ -9,31 +9,28 @@
 #include <string.h>
 #include <glib/gstdio.h>
 
-static PsSweep *
-parse (const char *text)
+static PsSweep *parse (const char *text)
 {
   return fine (ps_sweep_parse ("s.ini", text, strlen (text), &error));
 }
 
 /* The command line of a point, read as pipesim predict reads it. */
-static PsSetting *
-setting_of (const PsSweep *sweep, const PsSweepPoint *point, GError **error)
+static PsSetting *setting_of (const PsSweep *sweep, const PsSweepPoint *point, GError **error)
 {
   PsSetting *setting = ps_setting_new ();
   g_autoptr (GOptionContext) context = g_option_context_new (NULL);
   g_autoptr (GStrvBuilder) builder = g_strv_builder_new ();
 
   g_strv_builder_add (builder, "predict");
-  for (guint i = 0; i < sweep->axes->len; i++)
-    {
-      const PsOption *field = g_array_index (sweep->axes, PsSweepAxis, i).field;
-      const char *value = point->values[i]->text;
-      g_autofree char *argument = field->type == PS_OPTION_FLAG ? g_strdup_printf ("--%s", field->name)
-                                                                : g_strdup_printf ("--%s=%s", field->name, value);
+  for (guint i = 0; i < sweep->axes->len; i++) {
+    const PsOption *field = g_array_index (sweep->axes, PsSweepAxis, i).field;
+    const char *value = point->values[i]->text;
+    g_autofree char *argument = field->type == PS_OPTION_FLAG ? g_strdup_printf ("--%s", field->name)
+                                                              : g_strdup_printf ("--%s=%s", field->name, value);
 
-      if (!field->hidden && g_strcmp0 (value, field->none) != 0 && !g_str_equal (value, "no"))
-        g_strv_builder_add (builder, argument);
-    }
+    if (!field->hidden && g_strcmp0 (value, field->none) != 0 && !g_str_equal (value, "no"))
+      g_strv_builder_add (builder, argument);
+  }
   g_auto (GStrv) arguments = g_strv_builder_end (builder);
   ps_options_add (ps_setting_options, setting, context);
   g_assert_true (g_option_context_parse_strv (context, &arguments, NULL));
@@ -43,15 +40,13 @@ setting_of (const PsSweep *sweep, const PsSweepPoint *point, GError **error)
   return NULL;
 }
 
-static const PsValue *
-value (const PsResult *result, const char *column)
+static const PsValue *value (const PsResult *result, const char *column)
 {
   return &result->values[ps_result_column_find (column)];
 }
 
 /* The peaks of `predict`, of `--memory` and of the timeline that is written are the same. */
-static void
-check_peaks (const PsPrediction *prediction)
+static void check_peaks (const PsPrediction *prediction)
 {
   const PsMetrics *metrics = &prediction->metrics;
   g_autoptr (PsMemory) memory = ps_memory_new (prediction->program, prediction->costs, prediction->simulation);
@@ -61,15 +56,13 @@ check_peaks (const PsPrediction *prediction)
   g_auto (PsMetrics) written = { 0 };
 
   ps_metrics_from_timeline (again, &written);
-  for (guint d = 0; d < metrics->n_devices; d++)
-    {
-      g_assert_cmpint (memory->device[d].peak_bytes, ==, metrics->device[d].peak_memory_bytes);
-      g_assert_cmpint (written.device[d].peak_memory_bytes, ==, metrics->device[d].peak_memory_bytes);
-    }
+  for (guint d = 0; d < metrics->n_devices; d++) {
+    g_assert_cmpint (memory->device[d].peak_bytes, ==, metrics->device[d].peak_memory_bytes);
+    g_assert_cmpint (written.device[d].peak_memory_bytes, ==, metrics->device[d].peak_memory_bytes);
+  }
 }
 
-static void
-check_figures (const PsResult *result, const PsPrediction *prediction)
+static void check_figures (const PsResult *result, const PsPrediction *prediction)
 {
   const PsMetrics *metrics = &prediction->metrics;
 
@@ -91,8 +84,7 @@ check_figures (const PsResult *result, const PsPrediction *prediction)
 }
 
 /* "[[busy, span, peak, activations],[..]]": a list of each device's figures. */
-static void
-check_detail (const PsResult *result, const PsMetrics *metrics)
+static void check_detail (const PsResult *result, const PsMetrics *metrics)
 {
   g_autoptr (GString) text = g_string_new ("[");
 
@@ -105,8 +97,7 @@ check_detail (const PsResult *result, const PsMetrics *metrics)
 }
 
 /* Columns of the setting that a prediction knows better, and those that any setting has. */
-static void
-check_columns (const PsResult *result, const PsSetting *setting, const PsPrediction *prediction)
+static void check_columns (const PsResult *result, const PsSetting *setting, const PsPrediction *prediction)
 {
   static const char *const found[] = { "schedule",  "devices",        "microbatches",    "chunks", "slices",
                                        "placement", "global_batch",   "microbatch_size", "layout", "comm_order",
@@ -127,28 +118,26 @@ check_columns (const PsResult *result, const PsSetting *setting, const PsPredict
   g_assert_cmpstr (value (result, "placement")->text, ==, ps_placement_name (schedule->placement->kind));
   g_assert_cmpint (value (result, "global_batch")->integer, ==,
                    (gint64)schedule->n_microbatches * MAX (size, 1) * setting->n_replicas);
-  for (guint i = 0; i < ps_setting_n_options; i++)
-    {
-      const char *key = ps_setting_options[i].sweep->column.key;
+  for (guint i = 0; i < ps_setting_n_options; i++) {
+    const char *key = ps_setting_options[i].sweep->column.key;
 
-      if (g_strv_contains (found, key) || g_str_has_prefix (key, "cost_"))
-        continue;
-      const PsValue wanted = ps_setting_column (&ps_setting_options[i], setting), *has = value (result, key);
-      if (wanted.type != PS_VALUE_NONE && has->type != wanted.type)
-        g_error ("%s: type %d", key, has->type);
-      if (wanted.type == PS_VALUE_TEXT)
-        g_assert_cmpstr (has->text, ==, wanted.text);
-      else if (wanted.type == PS_VALUE_REAL)
-        g_assert_cmpfloat (has->real, ==, wanted.real);
-      else if (wanted.type == PS_VALUE_INTEGER)
-        g_assert_cmpint (has->integer, ==, wanted.integer);
-    }
+    if (g_strv_contains (found, key) || g_str_has_prefix (key, "cost_"))
+      continue;
+    const PsValue wanted = ps_setting_column (&ps_setting_options[i], setting), *has = value (result, key);
+    if (wanted.type != PS_VALUE_NONE && has->type != wanted.type)
+      g_error ("%s: type %d", key, has->type);
+    if (wanted.type == PS_VALUE_TEXT)
+      g_assert_cmpstr (has->text, ==, wanted.text);
+    else if (wanted.type == PS_VALUE_REAL)
+      g_assert_cmpfloat (has->real, ==, wanted.real);
+    else if (wanted.type == PS_VALUE_INTEGER)
+      g_assert_cmpint (has->integer, ==, wanted.integer);
+  }
 }
 
 /* Every point, in the sweep's order and then backwards, so that what is kept from other points is of no concern. An odd
  * stride meets all values of an axis. */
-static void
-check_against_predict (const char *text, guint least_predicted, guint least_skipped)
+static void check_against_predict (const char *text, guint least_predicted, guint least_skipped)
 {
   g_autoptr (PsSweep) sweep = parse (text);
   g_autoptr (PsSweepWorker) worker = ps_sweep_worker_new (sweep);
@@ -157,43 +146,38 @@ check_against_predict (const char *text, guint least_predicted, guint least_skip
   PsSweepPoint point;
 
   ps_sweep_point_init (&point, sweep);
-  for (guint64 i = 0; i < 2 * n; i += stride)
-    {
-      g_autoptr (GError) error = NULL, reason = NULL;
-      guint64 index = i < n ? i : 2 * n - 1 - i;
-      g_autoptr (PsResult) result = ps_sweep_worker_predict (worker, index, &error);
+  for (guint64 i = 0; i < 2 * n; i += stride) {
+    g_autoptr (GError) error = NULL, reason = NULL;
+    guint64 index = i < n ? i : 2 * n - 1 - i;
+    g_autoptr (PsResult) result = ps_sweep_worker_predict (worker, index, &error);
 
-      g_assert_no_error (error);
-      g_assert_cmpuint (result->point, ==, index);
-      ps_sweep_point_set (&point, sweep, index);
-      g_autoptr (PsSetting) setting = setting_of (sweep, &point, &reason);
-      g_autoptr (PsPrediction) prediction = setting != NULL ? ps_predict (setting, point.schedule, &reason) : NULL;
-      if (prediction != NULL)
-        {
-          g_assert_cmpstr (result->reason, ==, NULL);
-          check_figures (result, prediction);
-          check_detail (result, &prediction->metrics);
-          check_columns (result, setting, prediction);
-          if (index % 8 == 0)
-            check_peaks (prediction);
-          g_assert_cmpstr (value (result, "schedule")->text, ==, point.schedule);
-          g_assert_cmpint (value (result, "devices")->integer, ==, setting->n_devices);
-          g_assert_cmpint (value (result, "microbatches")->integer, ==, setting->n_microbatches);
-          predicted++;
-        }
-      else
-        {
-          g_assert_cmpstr (result->reason, ==, reason->message);
-          skipped++;
-        }
+    g_assert_no_error (error);
+    g_assert_cmpuint (result->point, ==, index);
+    ps_sweep_point_set (&point, sweep, index);
+    g_autoptr (PsSetting) setting = setting_of (sweep, &point, &reason);
+    g_autoptr (PsPrediction) prediction = setting != NULL ? ps_predict (setting, point.schedule, &reason) : NULL;
+    if (prediction != NULL) {
+      g_assert_cmpstr (result->reason, ==, NULL);
+      check_figures (result, prediction);
+      check_detail (result, &prediction->metrics);
+      check_columns (result, setting, prediction);
+      if (index % 8 == 0)
+        check_peaks (prediction);
+      g_assert_cmpstr (value (result, "schedule")->text, ==, point.schedule);
+      g_assert_cmpint (value (result, "devices")->integer, ==, setting->n_devices);
+      g_assert_cmpint (value (result, "microbatches")->integer, ==, setting->n_microbatches);
+      predicted++;
+    } else {
+      g_assert_cmpstr (result->reason, ==, reason->message);
+      skipped++;
     }
+  }
   ps_sweep_point_clear (&point);
   g_assert_cmpuint (stride * predicted, >=, 2 * least_predicted);
   g_assert_cmpuint (stride * skipped, >=, 2 * least_skipped);
 }
 
-static const PsValue *
-value_at (PsSweepWorker *worker, guint64 point, const char *column, PsResult **result)
+static const PsValue *value_at (PsSweepWorker *worker, guint64 point, const char *column, PsResult **result)
 {
   g_clear_pointer (result, ps_result_free);
   *result = ps_sweep_worker_predict (worker, point, NULL);
@@ -206,8 +190,7 @@ value_at (PsSweepWorker *worker, guint64 point, const char *column, PsResult **r
 
 /* Ranges */
 
-static void
-check_expanded (const char *field, const char *text, const char *expected)
+static void check_expanded (const char *field, const char *text, const char *expected)
 {
   gboolean costs = g_str_equal (field, "costs");
   g_autofree char *spec = g_strdup_printf ("[sweep]\nschedule = 1f1b\n%s%s = %s\n",
@@ -221,8 +204,7 @@ check_expanded (const char *field, const char *text, const char *expected)
   g_assert_cmpstr (joined->str, ==, expected);
 }
 
-static void
-test_ranges (void)
+static void test_ranges (void)
 {
   check_expanded ("devices", "4", "4");
   check_expanded ("devices", "4, 8 ,16", "4 8 16");
@@ -242,8 +224,7 @@ test_ranges (void)
   check_expanded ("costs", "f=1ms,bw=1ms ; f=2ms,bw=1ms", "f=1ms,bw=1ms f=2ms,bw=1ms");
 }
 
-static void
-check_spec_error (const char *text, const char *wanted)
+static void check_spec_error (const char *text, const char *wanted)
 {
   g_autoptr (GError) error = NULL;
   g_autoptr (PsSweep) sweep = ps_sweep_parse ("s.ini", text, strlen (text), &error);
@@ -254,8 +235,7 @@ check_spec_error (const char *text, const char *wanted)
     g_error ("'%s': '%s' is not in '%s'", text, wanted, error->message);
 }
 
-static void
-test_errors (void)
+static void test_errors (void)
 {
   check_spec_error ("", "s.ini: is empty");
   check_spec_error ("# nothing\n", "s.ini: holds no schedule");
@@ -309,8 +289,7 @@ test_errors (void)
 
 /* Points */
 
-static void
-test_order (void)
+static void test_order (void)
 {
   g_autoptr (PsSweep) sweep = parse ("[sweep]\nschedule = gpipe, 1f1b\n" COSTS "microbatches = 4, 8\n"
                                      "[zip sizes]\ndevices = 2, 4\nmemory-limit = 1GiB, 2GiB\n");
@@ -320,25 +299,23 @@ test_order (void)
   /* 2 schedules * 2 m * 2 zipped: the zip stands where devices do, in front; the schedule changes fastest. */
   g_assert_cmpuint (ps_sweep_n_points (sweep), ==, 8);
   ps_sweep_point_init (&point, sweep);
-  for (guint i = 0; i < 8; i++)
-    {
-      char digest[PS_DIGEST_LENGTH + 1];
+  for (guint i = 0; i < 8; i++) {
+    char digest[PS_DIGEST_LENGTH + 1];
 
-      ps_sweep_point_set (&point, sweep, i);
-      g_assert_cmpstr (point.schedule, ==, i % 2 ? "1f1b" : "gpipe");
-      g_assert_cmpuint (point.setting.n_microbatches, ==, i / 2 % 2 ? 8 : 4);
-      g_assert_cmpuint (point.setting.n_devices, ==, i / 4 ? 4 : 2);
-      g_assert_cmpint (point.setting.memory_limit[0], ==, (i / 4 ? 2 : 1) * ((gint64)1 << 30));
-      ps_sweep_point_digest (sweep, i, digest);
-      g_assert_cmpuint (strlen (digest), ==, PS_DIGEST_LENGTH);
-      g_assert_true (g_hash_table_add (digests, g_strdup (digest)));
-    }
+    ps_sweep_point_set (&point, sweep, i);
+    g_assert_cmpstr (point.schedule, ==, i % 2 ? "1f1b" : "gpipe");
+    g_assert_cmpuint (point.setting.n_microbatches, ==, i / 2 % 2 ? 8 : 4);
+    g_assert_cmpuint (point.setting.n_devices, ==, i / 4 ? 4 : 2);
+    g_assert_cmpint (point.setting.memory_limit[0], ==, (i / 4 ? 2 : 1) * ((gint64)1 << 30));
+    ps_sweep_point_digest (sweep, i, digest);
+    g_assert_cmpuint (strlen (digest), ==, PS_DIGEST_LENGTH);
+    g_assert_true (g_hash_table_add (digests, g_strdup (digest)));
+  }
   ps_sweep_point_clear (&point);
 }
 
 /* Neither the order of the lines nor how values are written makes another sweep; a value or a file does. */
-static void
-test_identity (void)
+static void test_identity (void)
 {
   g_autofree char *path = g_build_filename (g_get_tmp_dir (), "sweep-cluster.ini", NULL), *text = NULL;
   g_autoptr (PsSweep) a = parse (ENOUGH "devices = 4, 8, 16\n"),
@@ -368,8 +345,7 @@ test_identity (void)
 }
 
 /* The digest of a sweep whose `field` names a file with that content. */
-static char *
-digest_with (const char *field, const char *content)
+static char *digest_with (const char *field, const char *content)
 {
   g_autofree char *path = g_build_filename (g_get_tmp_dir (), "sweep-named.csv", NULL);
   g_autofree char *text = g_strdup_printf ("[sweep]\nschedule = 1f1b\ndevices = 2\nmicrobatches = 2\n"
@@ -383,26 +359,23 @@ digest_with (const char *field, const char *content)
 }
 
 /* A resumed sweep refuses files that have changed. */
-static void
-test_named_files (void)
+static void test_named_files (void)
 {
   static const char *const cases[][3]
       = { { "lengths", "factor\n1\n2\n", "factor\n1\n3\n" }, { "layout", "Et*2|t*2L", "Et|t*3L" } };
 
-  for (guint i = 0; i < G_N_ELEMENTS (cases); i++)
-    {
-      g_autofree char *before = digest_with (cases[i][0], cases[i][1]), *same = digest_with (cases[i][0], cases[i][1]);
-      g_autofree char *after = digest_with (cases[i][0], cases[i][2]);
+  for (guint i = 0; i < G_N_ELEMENTS (cases); i++) {
+    g_autofree char *before = digest_with (cases[i][0], cases[i][1]), *same = digest_with (cases[i][0], cases[i][1]);
+    g_autofree char *after = digest_with (cases[i][0], cases[i][2]);
 
-      g_assert_cmpstr (before, ==, same);
-      g_assert_cmpstr (before, !=, after);
-    }
+    g_assert_cmpstr (before, ==, same);
+    g_assert_cmpstr (before, !=, after);
+  }
 }
 
 /* Predictions */
 
-static void
-test_families (void)
+static void test_families (void)
 {
   check_against_predict ("[sweep]\nschedule = all\ndevices = 2..4\nmicrobatches = 4, 6\nchunks = auto, 2\n"
                          "costs = f=1ms,b=2ms,w=1ms,c=300us,act=2MiB,wact=1MiB; f=1ms,b=1ms,w=2ms,o=1ms,act=1MiB\n"
@@ -410,8 +383,7 @@ test_families (void)
                          500, 100);
 }
 
-static void
-test_channels (void)
+static void test_channels (void)
 {
   check_against_predict ("[sweep]\nschedule = 1f1b, zb-h1, interleaved, dualpipe-v, pipedream\ndevices = 4\n"
                          "microbatches = 8\n"
@@ -422,8 +394,7 @@ test_channels (void)
                          100, 100);
 }
 
-static void
-test_models (void)
+static void test_models (void)
 {
   check_against_predict ("[sweep]\nschedule = 1f1b, zb-v, zb-auto\ndevices = 4\nmicrobatches = 8\n"
                          "cluster = a100-80gb, h100-80gb\nmodel = gpt-1.5b\nbandwidth-factor = 0.25, 1\n"
@@ -433,8 +404,7 @@ test_models (void)
 }
 
 /* Families that look at costs order for the synchronisation, too. */
-static void
-test_auto (void)
+static void test_auto (void)
 {
   check_against_predict ("[sweep]\nschedule = zb-auto, zb-v-auto\ndevices = 4\nmicrobatches = 3\n"
                          "costs = f=5ms,b=1ms,w=9ms,c=1ms,act=12MiB,wact=4MiB\nsync = global, bypass\n",
@@ -443,8 +413,7 @@ test_auto (void)
 
 /* global-batch 48 on 2 replicas: 48 / (2 b) microbatches, 24 for b = 1 and 6 for b = 4; 48 is no multiple of 2 * 5. The
  * modelled microbatch of b sequences takes b times the operations of one. */
-static void
-test_global_batch (void)
+static void test_global_batch (void)
 {
   g_autoptr (PsSweep) sweep = parse ("[sweep]\nschedule = gpipe\ndevices = 2\nglobal-batch = 48\nreplicas = 2\n"
                                      "microbatch-size = 1, 4, 5\nmodel = gpt-1.5b\ncluster = a100-80gb\n");
@@ -469,8 +438,7 @@ test_global_batch (void)
 }
 
 /* A batch of more microbatches than there may be is no multiple either. */
-static void
-test_large_batch (void)
+static void test_large_batch (void)
 {
   g_autofree char *text = g_strdup_printf ("[sweep]\nschedule = gpipe\ndevices = 1\nglobal-batch = %d, %d\n"
                                            "costs = f=1us,bw=1us\n",
@@ -485,8 +453,7 @@ test_large_batch (void)
 }
 
 /* Twice the bandwidth and three times the latency: alpha + n / beta becomes 3 alpha + n / (2 beta). */
-static void
-test_link_factors (void)
+static void test_link_factors (void)
 {
   g_autoptr (PsSweep) sweep = parse ("[sweep]\nschedule = 1f1b\ndevices = 2\nmicrobatches = 1\nmodel = gpt-1.5b\n"
                                      "cluster = a100-80gb\nbandwidth-factor = 1, 2\nlatency-factor = 1, 3\n");
@@ -496,21 +463,19 @@ test_link_factors (void)
   double bytes = (double)ps_model_boundary_bytes (model);
   gint64 makespan[4];
 
-  for (guint i = 0; i < 4; i++)
-    {
-      g_autoptr (PsResult) result = ps_sweep_worker_predict (worker, i, NULL);
+  for (guint i = 0; i < 4; i++) {
+    g_autoptr (PsResult) result = ps_sweep_worker_predict (worker, i, NULL);
 
-      makespan[i] = value (result, "makespan_ns")->integer;
-      g_assert_cmpfloat (value (result, "link_bandwidth")->real, ==, cluster->link_bandwidth * (1 + i / 2));
-      g_assert_cmpint (value (result, "link_latency_ns")->integer, ==, cluster->link_latency_ns * (1 + 2 * (i % 2)));
-    }
+    makespan[i] = value (result, "makespan_ns")->integer;
+    g_assert_cmpfloat (value (result, "link_bandwidth")->real, ==, cluster->link_bandwidth * (1 + i / 2));
+    g_assert_cmpint (value (result, "link_latency_ns")->integer, ==, cluster->link_latency_ns * (1 + 2 * (i % 2)));
+  }
   /* One microbatch: an activation goes there, a gradient comes back; 2 transfers. */
   g_assert_cmpint (makespan[1] - makespan[0], ==, 2 * 2 * cluster->link_latency_ns);
   g_assert_cmpfloat_with_epsilon ((double)(makespan[0] - makespan[2]), bytes / cluster->link_bandwidth * 1e9, 2);
 }
 
-static void
-check_shard (const char *text, guint index, guint n)
+static void check_shard (const char *text, guint index, guint n)
 {
   g_autoptr (GError) error = NULL;
   PsShard shard;
@@ -520,8 +485,7 @@ check_shard (const char *text, guint index, guint n)
   g_assert_cmpuint (shard.n, ==, n);
 }
 
-static void
-refuse_shard (const char *text)
+static void refuse_shard (const char *text)
 {
   g_autoptr (GError) error = NULL;
   PsShard shard;
@@ -531,8 +495,7 @@ refuse_shard (const char *text)
   g_assert_nonnull (strstr (error->message, text));
 }
 
-static void
-test_shards (void)
+static void test_shards (void)
 {
   static const char *const wrong[] = { "", "1", "2/2", "-1/2", "0/0", "1/2/3", "a/b", "slurm", "mpi" };
 
@@ -578,11 +541,9 @@ test_shards (void)
 }
 
 /* Without being asked: only where all three variables say that there are several processes. */
-static void
-test_shard_of_process (void)
+static void test_shard_of_process (void)
 {
-  static const struct
-  {
+  static const struct {
     const char *rank, *n, *n_local;
     gboolean several;
   } cases[]
@@ -595,48 +556,44 @@ test_shard_of_process (void)
           { "PMI_RANK", "PMI_SIZE", "MPI_LOCALNRANKS" } };
 
   g_unsetenv ("PMI_RANK");
-  for (guint i = 0; i < G_N_ELEMENTS (cases); i++)
-    {
-      const char *const values[] = { cases[i].rank, cases[i].n, cases[i].n_local };
-      static const char *const names[]
-          = { "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE" };
-      PsShard shard = { 0 };
-      guint n_local = 0;
+  for (guint i = 0; i < G_N_ELEMENTS (cases); i++) {
+    const char *const values[] = { cases[i].rank, cases[i].n, cases[i].n_local };
+    static const char *const names[] = { "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE" };
+    PsShard shard = { 0 };
+    guint n_local = 0;
 
-      for (guint k = 0; k < G_N_ELEMENTS (names); k++)
-        if (values[k] != NULL)
-          g_setenv (names[k], values[k], TRUE);
-        else
-          g_unsetenv (names[k]);
-      g_assert_cmpint (ps_shard_of_process (&shard, &n_local), ==, cases[i].several);
-      if (!cases[i].several)
-        continue;
-      g_assert_cmpuint (shard.index, ==, 2);
-      g_assert_cmpuint (shard.n, ==, 4);
-      g_assert_cmpuint (n_local, ==, i == 0 ? 4 : 1);
-    }
-  for (guint i = 0; i < G_N_ELEMENTS (launchers); i++)
-    {
-      PsShard shard = { 0 };
-      guint n_local = 0;
+    for (guint k = 0; k < G_N_ELEMENTS (names); k++)
+      if (values[k] != NULL)
+        g_setenv (names[k], values[k], TRUE);
+      else
+        g_unsetenv (names[k]);
+    g_assert_cmpint (ps_shard_of_process (&shard, &n_local), ==, cases[i].several);
+    if (!cases[i].several)
+      continue;
+    g_assert_cmpuint (shard.index, ==, 2);
+    g_assert_cmpuint (shard.n, ==, 4);
+    g_assert_cmpuint (n_local, ==, i == 0 ? 4 : 1);
+  }
+  for (guint i = 0; i < G_N_ELEMENTS (launchers); i++) {
+    PsShard shard = { 0 };
+    guint n_local = 0;
 
-      for (guint k = 0; k < 3; k++)
-        g_setenv (launchers[i][k], k == 0 ? "1" : k == 1 ? "2" : i == 1 ? "2(x3),1" : "2", TRUE);
-      g_assert_true (ps_shard_of_process (&shard, &n_local));
-      g_assert_cmpuint (shard.index, ==, 1);
-      g_assert_cmpuint (shard.n, ==, 2);
-      g_assert_cmpuint (n_local, ==, 2);
-      for (guint k = 0; k < 3; k++)
-        g_unsetenv (launchers[i][k]);
-      g_assert_false (ps_shard_of_process (&shard, &n_local));
-    }
+    for (guint k = 0; k < 3; k++)
+      g_setenv (launchers[i][k], k == 0 ? "1" : k == 1 ? "2" : i == 1 ? "2(x3),1" : "2", TRUE);
+    g_assert_true (ps_shard_of_process (&shard, &n_local));
+    g_assert_cmpuint (shard.index, ==, 1);
+    g_assert_cmpuint (shard.n, ==, 2);
+    g_assert_cmpuint (n_local, ==, 2);
+    for (guint k = 0; k < 3; k++)
+      g_unsetenv (launchers[i][k]);
+    g_assert_false (ps_shard_of_process (&shard, &n_local));
+  }
 }
 
 /* Sweeps over single keys of costs and over measured profiles. */
 
 /* Keys by themselves predict what the same costs written out do; their columns hold them as numbers. */
-static void
-test_cost_keys (void)
+static void test_cost_keys (void)
 {
   g_autoptr (PsSweep) keys = parse ("[sweep]\nschedule = 1f1b, zb-auto\ndevices = 4\nmicrobatches = 8\n"
                                     "costs = f=1ms,b=1ms,w=1ms\ncosts.c = 0, 50us..100us step 50us\n"
@@ -650,35 +607,31 @@ test_cost_keys (void)
 
   g_assert_cmpuint (ps_sweep_n_points (keys), ==, 12);
   g_assert_cmpuint (ps_sweep_n_points (whole), ==, 12);
-  for (guint i = 0; i < 12; i++)
-    {
-      g_assert_cmpint (value_at (a, i, "iteration_ns", &x)->integer, ==, value_at (b, i, "iteration_ns", &y)->integer);
-      g_assert_cmpint (value (x, "peak_memory_bytes")->integer, ==, value (y, "peak_memory_bytes")->integer);
-      g_assert_cmpint (value (x, "cost_c_ns")->integer, ==, 50000 * (gint64)(i / 4));
-      g_assert_cmpint (value (x, "cost_act_bytes")->integer, ==, (gint64)(1 + i / 2 % 2) << 20);
-      g_assert_cmpint (value (x, "cost_f_ns")->type, ==, PS_VALUE_NONE);
-      g_assert_cmpstr (value (x, "costs")->text, ==, "f=1ms,b=1ms,w=1ms");
-    }
+  for (guint i = 0; i < 12; i++) {
+    g_assert_cmpint (value_at (a, i, "iteration_ns", &x)->integer, ==, value_at (b, i, "iteration_ns", &y)->integer);
+    g_assert_cmpint (value (x, "peak_memory_bytes")->integer, ==, value (y, "peak_memory_bytes")->integer);
+    g_assert_cmpint (value (x, "cost_c_ns")->integer, ==, 50000 * (gint64)(i / 4));
+    g_assert_cmpint (value (x, "cost_act_bytes")->integer, ==, (gint64)(1 + i / 2 % 2) << 20);
+    g_assert_cmpint (value (x, "cost_f_ns")->type, ==, PS_VALUE_NONE);
+    g_assert_cmpstr (value (x, "costs")->text, ==, "f=1ms,b=1ms,w=1ms");
+  }
 }
 
 /* Every key of costs is a field with a column of its own. */
-static void
-test_all_cost_keys (void)
+static void test_all_cost_keys (void)
 {
-  for (guint key = 0; key < PS_N_COST_KEYS; key++)
-    {
-      g_autofree char *name = g_strdup_printf ("costs.%s", ps_cost_key_name ((PsCostKey)key));
-      const PsOption *field = ps_sweep_field_find (name);
+  for (guint key = 0; key < PS_N_COST_KEYS; key++) {
+    g_autofree char *name = g_strdup_printf ("costs.%s", ps_cost_key_name ((PsCostKey)key));
+    const PsOption *field = ps_sweep_field_find (name);
 
-      g_assert_nonnull (field);
-      g_assert_cmpint (field->type, ==, key >= PS_COST_ACT ? PS_OPTION_SIZE : PS_OPTION_TIME);
-      g_assert_cmpint (ps_result_column_find (field->sweep->column.key), ==, field - ps_setting_options);
-    }
+    g_assert_nonnull (field);
+    g_assert_cmpint (field->type, ==, key >= PS_COST_ACT ? PS_OPTION_SIZE : PS_OPTION_TIME);
+    g_assert_cmpint (ps_result_column_find (field->sweep->column.key), ==, field - ps_setting_options);
+  }
 }
 
 /* gpipe on one device: m (F + BW) = 4 (1 + 2) ms. */
-static void
-test_cost_keys_alone (void)
+static void test_cost_keys_alone (void)
 {
   g_autoptr (PsSweep) sweep = parse ("[sweep]\nschedule = gpipe\ndevices = 1\nmicrobatches = 4\n"
                                      "costs.f = 1ms\ncosts.bw = 2ms\n");
@@ -691,11 +644,9 @@ test_cost_keys_alone (void)
 
 /* A profile of tiny-gpt with b sequences per microbatch, measured on pipelines of 2 and of 4 devices: every layer takes
  * b us in F and B and half of it in W. */
-static void
-store_profile (PsCostDb *db, const char *name, guint b)
+static void store_profile (PsCostDb *db, const char *name, guint b)
 {
-  static const struct
-  {
+  static const struct {
     const char *shape;
     guint devices, layers;
   } stages[] = {
@@ -722,8 +673,7 @@ store_profile (PsCostDb *db, const char *name, guint b)
   store (db, id, new_transfer (ps_model_boundary_bytes (model), 4, 100 * b));
 }
 
-static char *
-measured_database (void)
+static char *measured_database (void)
 {
   g_autofree char *path = path_of ("costs.db");
   PsCostDb *db = open_db (path, PS_COSTDB_WRITE);
@@ -736,8 +686,7 @@ measured_database (void)
 
 /* Profiles are of one microbatch size each: 16 sequences are 16 microbatches of b1 and 4 of b4. gpipe over p stages of
  * 8 / p layers takes (m + p - 1) (F + BW) and two transfers per boundary. */
-static void
-test_measured (void)
+static void test_measured (void)
 {
   g_autofree char *path = measured_database ();
   g_autofree char *text = g_strdup_printf ("[sweep]\nschedule = gpipe\ndevices = 2, 4\nglobal-batch = 16\n"
@@ -752,23 +701,21 @@ test_measured (void)
   g_autoptr (PsResult) result = NULL;
 
   g_assert_cmpuint (ps_sweep_n_points (sweep), ==, 4);
-  for (guint i = 0; i < 4; i++)
-    {
-      guint p = i / 2 ? 4 : 2, b = i % 2 ? 4 : 1, m = 16 / b;
-      gint64 expected = (gint64)(m + p - 1) * (8 / p) * b * 2500 + 2 * (p - 1) * 100 * (gint64)b;
+  for (guint i = 0; i < 4; i++) {
+    guint p = i / 2 ? 4 : 2, b = i % 2 ? 4 : 1, m = 16 / b;
+    gint64 expected = (gint64)(m + p - 1) * (8 / p) * b * 2500 + 2 * (p - 1) * 100 * (gint64)b;
 
-      g_assert_cmpint (value_at (worker, i, "makespan_ns", &result)->integer, ==, expected);
-      g_assert_cmpstr (value (result, "profile")->text, ==, b == 4 ? "b4" : "b1");
-      g_assert_cmpint (value (result, "microbatch_size")->integer, ==, b);
-      g_assert_cmpint (value (result, "microbatches")->integer, ==, m);
-      g_assert_cmpint (value (result, "global_batch")->integer, ==, 16);
-      g_assert_cmpstr (value (result, "costs_origin")->text, ==, "measured");
-    }
+    g_assert_cmpint (value_at (worker, i, "makespan_ns", &result)->integer, ==, expected);
+    g_assert_cmpstr (value (result, "profile")->text, ==, b == 4 ? "b4" : "b1");
+    g_assert_cmpint (value (result, "microbatch_size")->integer, ==, b);
+    g_assert_cmpint (value (result, "microbatches")->integer, ==, m);
+    g_assert_cmpint (value (result, "global_batch")->integer, ==, 16);
+    g_assert_cmpstr (value (result, "costs_origin")->text, ==, "measured");
+  }
   check_against_predict (both, 100, 20);
 }
 
-int
-main (int argc, char **argv)
+int main (int argc, char **argv)
 {
   g_test_init (&argc, &argv, NULL);
   g_test_add_func ("/sweep/ranges", test_ranges);

@@ -9,8 +9,7 @@
 #include <pipesim/work.h>
 
 /* s = 64, b = 2, h = 32, a = 4, f = 128, V = 100, 2 bytes per element, 3 layers. */
-static PsModel
-small (PsMlp mlp)
+static PsModel small (PsMlp mlp)
 {
   return (PsModel){ .name = (char *)"small",
                     .layers = 3,
@@ -25,8 +24,7 @@ small (PsMlp mlp)
                     .mlp = mlp };
 }
 
-static PsCluster
-two_nodes (void)
+static PsCluster two_nodes (void)
 {
   return (PsCluster){ .name = (char *)"c",
                       .nodes = 2,
@@ -45,8 +43,7 @@ two_nodes (void)
  * whole: two norms 4 h = 128, biases of output and second matrix 2 h = 64: 6448 in all. The embedding V h / 2 = 1600
  * and the positions s h = 2048 whole; the head 1600 and a norm of 2 h = 64. Llama: 2 h^2 + 2 h^2 + 3 h f = 16384 / 2 =
  * 8192 and two norms of h = 32. */
-static void
-test_parameters (void)
+static void test_parameters (void)
 {
   const PsModel gpt = small (PS_MLP_GELU), llama = small (PS_MLP_SWIGLU);
   const PsStageShape layer = { .n_layers = 1 }, all = { .n_layers = 3, .embedding = TRUE, .head = TRUE };
@@ -63,8 +60,7 @@ test_parameters (void)
 
 /* sbh = 64 * 2 * 32 = 4096 elements, 8192 bytes. A ring of t = 4: 6 steps of 2048 bytes, 100 + 2048 ns each, and two of
  * them; t = 2: 2 steps of 4096 bytes. On a shared bus each of 4 GPUs gets a quarter: 100 + 8192 ns. */
-static void
-test_ring (void)
+static void test_ring (void)
 {
   const PsModel model = small (PS_MLP_GELU);
   PsCluster one = two_nodes (), two = two_nodes (), four = two_nodes (), bus = two_nodes ();
@@ -83,8 +79,7 @@ test_ring (void)
 /* z = 8, two heads of keys and values on t = 4: each GPU keeps a whole head, 4 z = 32 where 1/t of both is 16. So of
  * keys and of values 2 (t - k) z 2 s b bytes more are kept in all, and 1/t of that on each GPU. q + 2c = 64 elements a
  * token are put together: 3 steps of 2 * 128 * 64 / 4 = 4096 bytes. */
-static void
-test_repeated_heads (void)
+static void test_repeated_heads (void)
 {
   PsModel model = small (PS_MLP_SWIGLU);
   const PsStageShape layers = { .n_layers = 3 };
@@ -101,8 +96,7 @@ test_repeated_heads (void)
 
 /* Megatron-LM cuts no experts that have biases. A layer of two: router h 2, experts of f = 16: 3 h f + 2 f + h = 1600
  * each, h the bias of the output. */
-static void
-test_biased_experts (void)
+static void test_biased_experts (void)
 {
   PsModel model = small (PS_MLP_SWIGLU);
   const PsStageShape layer = { .n_layers = 1 };
@@ -124,8 +118,7 @@ test_biased_experts (void)
 
 /* Four GPUs of a node are two devices of two: devices 0 and 1 share a node, 1 and 2 do not. Ports of GPUs carry what
  * they did; the one port of a node is halved. */
-static void
-test_group (void)
+static void test_group (void)
 {
   g_autoptr (GError) error = NULL;
   PsCluster own = two_nodes (), port = two_nodes (), three = two_nodes ();
@@ -139,8 +132,7 @@ test_group (void)
            "--tensor 3: does not divide the 4 GPUs of a node of cluster 'c'; the GPUs of a device share a node");
 }
 
-static void
-check_refused (PsModel model, guint n_tensor, const char *what)
+static void check_refused (PsModel model, guint n_tensor, const char *what)
 {
   g_autoptr (GError) error = NULL;
 
@@ -149,8 +141,7 @@ check_refused (PsModel model, guint n_tensor, const char *what)
   g_assert_nonnull (strstr (error->message, what));
 }
 
-static void
-test_check (void)
+static void test_check (void)
 {
   PsModel model = small (PS_MLP_GELU);
 
@@ -169,16 +160,14 @@ test_check (void)
   check_refused (model, 4, "sequence 66");
 }
 
-static gint64
-duration (const PsCosts *costs, PsOpKind kind, guint stage)
+static gint64 duration (const PsCosts *costs, PsOpKind kind, guint stage)
 {
   return ps_costs_op (costs, kind, stage)->duration_ns;
 }
 
 /* Against one GPU to a device: a quarter of the work (of memory so fast that no product waits for it); F and B and what
  * holds a B take three layers' rings longer, W does not. Stage 0 and stage 1 are on different nodes now. */
-static void
-test_costs (void)
+static void test_costs (void)
 {
   const PsModel model = small (PS_MLP_GELU);
   PsCluster cluster = two_nodes ();
@@ -191,12 +180,11 @@ test_costs (void)
   g_autoptr (PsCosts) four = model_costs (&model, &cluster, 1, 1, NULL),
                       two = model_costs (&model, &cluster, 2, 1, NULL);
   g_assert_cmpint (four->stage[0].tensor_ns, ==, talk);
-  for (PsOpKind kind = PS_OP_F; kind <= PS_OP_BW; kind++)
-    {
-      gint64 extra = kind == PS_OP_W ? 0 : talk;
+  for (PsOpKind kind = PS_OP_F; kind <= PS_OP_BW; kind++) {
+    gint64 extra = kind == PS_OP_W ? 0 : talk;
 
-      g_assert_cmpint (ABS (4 * (duration (four, kind, 0) - extra) - duration (one, kind, 0)), <=, 4);
-    }
+    g_assert_cmpint (ABS (4 * (duration (four, kind, 0) - extra) - duration (one, kind, 0)), <=, 4);
+  }
   g_assert_cmpint (4 * ps_costs_op (four, PS_OP_F, 0)->take_bytes, ==, ps_costs_op (one, PS_OP_F, 0)->take_bytes);
   g_assert_cmpint (4 * ps_costs_op (four, PS_OP_W, 0)->give_bytes, ==, ps_costs_op (one, PS_OP_W, 0)->give_bytes);
   g_assert_cmpint (two->message_bytes[ps_transfer_forward (two, 0)], ==, 2048);
@@ -205,37 +193,34 @@ test_costs (void)
 }
 
 /* Full recomputation talks again, selective does not. */
-static void
-test_recompute (void)
+static void test_recompute (void)
 {
   const PsModel model = small (PS_MLP_GELU);
   PsCluster cluster = two_nodes ();
 
   cluster.memory_bandwidth = 1e18;
 
-  for (PsRecompute recompute = PS_RECOMPUTE_SELECTIVE; recompute <= PS_RECOMPUTE_FULL; recompute++)
-    {
-      PsCluster group = cluster;
-      g_autoptr (PsCosts) one = model_costs (&model, &cluster, 1, 1, NULL);
-      gint64 before = duration (one, PS_OP_B, 0), before_four;
+  for (PsRecompute recompute = PS_RECOMPUTE_SELECTIVE; recompute <= PS_RECOMPUTE_FULL; recompute++) {
+    PsCluster group = cluster;
+    g_autoptr (PsCosts) one = model_costs (&model, &cluster, 1, 1, NULL);
+    gint64 before = duration (one, PS_OP_B, 0), before_four;
 
-      g_assert_true (ps_cluster_group (&group, 4, NULL));
-      g_autoptr (PsCosts) four = model_costs (&model, &group, 1, 1, NULL);
-      before_four = duration (four, PS_OP_B, 0);
-      g_assert_true (ps_costs_recompute (one, 0, &model, &cluster, recompute, NULL)
-                     && ps_costs_recompute (four, 0, &model, &group, recompute, NULL));
-      gint64 again = duration (one, PS_OP_B, 0) - before, again_four = duration (four, PS_OP_B, 0) - before_four;
-      gint64 talk = recompute == PS_RECOMPUTE_FULL ? four->stage[0].tensor_ns : 0;
-      g_assert_cmpint (again, >, 0);
-      g_assert_cmpint (ABS (4 * (again_four - talk) - again), <=, 8);
-    }
+    g_assert_true (ps_cluster_group (&group, 4, NULL));
+    g_autoptr (PsCosts) four = model_costs (&model, &group, 1, 1, NULL);
+    before_four = duration (four, PS_OP_B, 0);
+    g_assert_true (ps_costs_recompute (one, 0, &model, &cluster, recompute, NULL)
+                   && ps_costs_recompute (four, 0, &model, &group, recompute, NULL));
+    gint64 again = duration (one, PS_OP_B, 0) - before, again_four = duration (four, PS_OP_B, 0) - before_four;
+    gint64 talk = recompute == PS_RECOMPUTE_FULL ? four->stage[0].tensor_ns : 0;
+    g_assert_cmpint (again, >, 0);
+    g_assert_cmpint (ABS (4 * (again_four - talk) - again), <=, 8);
+  }
 }
 
 /* Keys and values of 2 sequences of 64 tokens, 32 wide each, in 2 bytes: 16384. In a context of 2 GPUs of a node each
  * sends its half, 100 + 8192 ns, for a forward; a backward does so twice. With 32 tokens of earlier slices before them
  * it is half as much again. 8 GPUs lie in two nodes: 7 steps of 1000 + 4 * 2048. */
-static void
-test_context (void)
+static void test_context (void)
 {
   const PsStageShape shape = { .n_layers = 3 };
   PsModel model = small (PS_MLP_SWIGLU);
@@ -259,11 +244,9 @@ test_context (void)
 /* Each token of 8192 bytes in all goes to 2 experts. Of 4 GPUs of a node each sends a quarter of twice that to each
  * other one: 100 + 3 * 4096. Of 8 it sends an eighth to 3 near ones, 100 + 3 * 2048, and meanwhile to 4 far ones, 1000
  * + 4 * 4 * 2048. Two of three layers have experts, and send them there and back. */
-static void
-test_exchange (void)
+static void test_exchange (void)
 {
-  static const struct
-  {
+  static const struct {
     guint gpus;
     gint64 ns;
   } rows[] = { { 1, 0 }, { 2, 100 + 8192 }, { 4, 100 + 3 * 4096 }, { 8, 1000 + 4 * 4 * 2048 } };
@@ -272,22 +255,19 @@ test_exchange (void)
   PsModel model = small (PS_MLP_SWIGLU);
 
   model.experts = (PsExperts){ .count = 8, .active = 2, .feed_forward = 16, .dense_layers = 1, .imbalance = 1 };
-  for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
-    {
-      model.spread.experts = rows[i].gpus;
-      g_assert_cmpint (ps_tensor_exchange_ns (&model, &cluster), ==, rows[i].ns);
-      g_assert_cmpint (ps_tensor_stage_ns (&model, &shape, &cluster, PS_OP_F), ==, 2 * 2 * rows[i].ns);
-      g_assert_cmpint (ps_tensor_stage_ns (&model, &shape, &cluster, PS_OP_B), ==, 2 * 2 * rows[i].ns);
-    }
+  for (guint i = 0; i < G_N_ELEMENTS (rows); i++) {
+    model.spread.experts = rows[i].gpus;
+    g_assert_cmpint (ps_tensor_exchange_ns (&model, &cluster), ==, rows[i].ns);
+    g_assert_cmpint (ps_tensor_stage_ns (&model, &shape, &cluster, PS_OP_F), ==, 2 * 2 * rows[i].ns);
+    g_assert_cmpint (ps_tensor_stage_ns (&model, &shape, &cluster, PS_OP_B), ==, 2 * 2 * rows[i].ns);
+  }
 }
 
 /* A context cuts sequences, with the GPUs of tensor parallelism; experts are cut over GPUs of a device and its
  * replicas. */
-static void
-test_check_spread (void)
+static void test_check_spread (void)
 {
-  static const struct
-  {
+  static const struct {
     guint count, context, experts, n_tensor, n_replicas;
     const char *message;
   } rows[] = {
@@ -302,27 +282,24 @@ test_check_spread (void)
     { 8, 1, 8, 2, 2, "--experts 8: does not divide the 4 GPUs of a device and its replicas" },
   };
 
-  for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
-    {
-      PsModel model = small (PS_MLP_SWIGLU);
+  for (guint i = 0; i < G_N_ELEMENTS (rows); i++) {
+    PsModel model = small (PS_MLP_SWIGLU);
 
-      model.experts.count = rows[i].count;
-      model.spread = (PsSpread){ .context = rows[i].context, .experts = rows[i].experts };
-      if (rows[i].message != NULL)
-        refused (ps_tensor_check_spread (&model, rows[i].n_tensor, rows[i].n_replicas, &error), PS_ERROR_USAGE,
-                 rows[i].message);
-      else
-        fine (ps_tensor_check_spread (&model, rows[i].n_tensor, rows[i].n_replicas, &error));
-    }
+    model.experts.count = rows[i].count;
+    model.spread = (PsSpread){ .context = rows[i].context, .experts = rows[i].experts };
+    if (rows[i].message != NULL)
+      refused (ps_tensor_check_spread (&model, rows[i].n_tensor, rows[i].n_replicas, &error), PS_ERROR_USAGE,
+               rows[i].message);
+    else
+      fine (ps_tensor_check_spread (&model, rows[i].n_tensor, rows[i].n_replicas, &error));
+  }
 }
 
 /* What a device of so many groups of GPUs leaves of a cluster of two nodes with 4 GPUs each. A bus, and the port of a
  * node, are shared by the groups that a device has there. */
-static void
-test_join (void)
+static void test_join (void)
 {
-  static const struct
-  {
+  static const struct {
     guint n_context, nodes, devices_per_node, shares;
     gboolean remote;
   } rows[] = {
@@ -330,51 +307,46 @@ test_join (void)
   };
 
   for (guint shared = 0; shared < 4; shared++)
-    for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
-      {
-        PsCluster cluster = two_nodes ();
+    for (guint i = 0; i < G_N_ELEMENTS (rows); i++) {
+      PsCluster cluster = two_nodes ();
 
-        cluster.link_shared = shared & 1;
-        cluster.network_shared = shared >> 1;
-        g_assert_true (ps_cluster_join (&cluster, rows[i].n_context, NULL));
-        g_assert_cmpuint (cluster.nodes, ==, rows[i].nodes);
-        g_assert_cmpuint (cluster.devices_per_node, ==, rows[i].devices_per_node);
-        g_assert_cmpint (cluster.context_remote, ==, rows[i].remote);
-        g_assert_cmpfloat (cluster.link_bandwidth, ==, 1e9 / (shared & 1 ? rows[i].shares : 1));
-        g_assert_cmpfloat (cluster.network_bandwidth, ==, 0.25e9 / (shared & 2 ? rows[i].shares : 1));
-      }
+      cluster.link_shared = shared & 1;
+      cluster.network_shared = shared >> 1;
+      g_assert_true (ps_cluster_join (&cluster, rows[i].n_context, NULL));
+      g_assert_cmpuint (cluster.nodes, ==, rows[i].nodes);
+      g_assert_cmpuint (cluster.devices_per_node, ==, rows[i].devices_per_node);
+      g_assert_cmpint (cluster.context_remote, ==, rows[i].remote);
+      g_assert_cmpfloat (cluster.link_bandwidth, ==, 1e9 / (shared & 1 ? rows[i].shares : 1));
+      g_assert_cmpfloat (cluster.network_bandwidth, ==, 0.25e9 / (shared & 2 ? rows[i].shares : 1));
+    }
   PsCluster cluster = two_nodes ();
   refused (ps_cluster_join (&cluster, 3, &error), PS_ERROR_USAGE, "--context 3: a device is neither a part of the 4 *");
 }
 
 /* 8 GPUs of two nodes are one device: their ring goes through the network, whose latency it has, as fast as the ports
  * of a node together but no faster than a link. A port that they share is too narrow, and no network is none. */
-static void
-test_group_of_nodes (void)
+static void test_group_of_nodes (void)
 {
-  for (guint i = 0; i < 4; i++)
-    {
-      PsCluster cluster = two_nodes ();
+  for (guint i = 0; i < 4; i++) {
+    PsCluster cluster = two_nodes ();
 
-      cluster.network_bandwidth = i == 1 ? 0.2e9 : i == 2 ? 0 : 1e9;
-      cluster.network_shared = i == 3;
-      if (i >= 2)
-        {
-          refused (ps_cluster_group (&cluster, 8, &error), PS_ERROR_USAGE, "--tensor 8: does not divide the 4 GPUs *");
-          continue;
-        }
-      g_assert_true (ps_cluster_group (&cluster, 8, NULL));
-      g_assert_cmpint (cluster.link_latency_ns, ==, 1000);
-      g_assert_cmpfloat (cluster.link_bandwidth, ==, i == 1 ? 0.8e9 : 1e9);
-      g_assert_cmpuint (cluster.devices_per_node, ==, 1);
-      g_assert_cmpuint (cluster.tensor, ==, 8);
+    cluster.network_bandwidth = i == 1 ? 0.2e9 : i == 2 ? 0 : 1e9;
+    cluster.network_shared = i == 3;
+    if (i >= 2) {
+      refused (ps_cluster_group (&cluster, 8, &error), PS_ERROR_USAGE, "--tensor 8: does not divide the 4 GPUs *");
+      continue;
     }
+    g_assert_true (ps_cluster_group (&cluster, 8, NULL));
+    g_assert_cmpint (cluster.link_latency_ns, ==, 1000);
+    g_assert_cmpfloat (cluster.link_bandwidth, ==, i == 1 ? 0.8e9 : 1e9);
+    g_assert_cmpuint (cluster.devices_per_node, ==, 1);
+    g_assert_cmpuint (cluster.tensor, ==, 8);
+  }
 }
 
 /* Of what two GPUs share one has half, and all of the norms: two of h = 32 in a layer, one at the head, three in a
  * module of multi-token prediction, and in GPT twice as wide, with the positions. */
-static void
-test_whole_parameters (void)
+static void test_whole_parameters (void)
 {
   static const PsStageShape shapes[] = { { .n_layers = 2 },
                                          { .head = TRUE },
@@ -382,17 +354,16 @@ test_whole_parameters (void)
                                          { .n_layers = 1, .head = TRUE, .n_mtp = 1 },
                                          { .n_layers = 3, .embedding = TRUE, .head = TRUE, .n_mtp = 2 } };
 
-  for (guint i = 0; i < G_N_ELEMENTS (shapes); i++)
-    {
-      const PsStageShape *shape = &shapes[i];
-      PsModel model = small (PS_MLP_SWIGLU);
-      gint64 norms = 2 * (shape->n_layers + shape->n_mtp) + (shape->head ? 1 : 0) + 3 * shape->n_mtp;
+  for (guint i = 0; i < G_N_ELEMENTS (shapes); i++) {
+    const PsStageShape *shape = &shapes[i];
+    PsModel model = small (PS_MLP_SWIGLU);
+    gint64 norms = 2 * (shape->n_layers + shape->n_mtp) + (shape->head ? 1 : 0) + 3 * shape->n_mtp;
 
-      model.mtp = 2;
-      gint64 all = ps_model_stage_parameters (&model, shape);
-      g_assert_cmpint (ps_tensor_parameters (&model, shape, 1), ==, all);
-      g_assert_cmpint (ps_tensor_parameters (&model, shape, 2), ==, (all - 32 * norms) / 2 + 32 * norms);
-    }
+    model.mtp = 2;
+    gint64 all = ps_model_stage_parameters (&model, shape);
+    g_assert_cmpint (ps_tensor_parameters (&model, shape, 1), ==, all);
+    g_assert_cmpint (ps_tensor_parameters (&model, shape, 2), ==, (all - 32 * norms) / 2 + 32 * norms);
+  }
 }
 
 /* Tests of work.h: bytes worked by hand, and published peaks. */
@@ -405,8 +376,7 @@ static const PsCluster one_node = { .name = (char *)"c",
                                     .link_bandwidth = 1e11,
                                     .tensor = 1 };
 
-static PsModel *
-parse (const char *text)
+static PsModel *parse (const char *text)
 {
   return fine (ps_model_parse ("m.ini", text, strlen (text), &error));
 }
@@ -421,8 +391,7 @@ parse (const char *text)
   "expert_feed_forward=2048\ncapacity=1\n"
 
 /* The peak of one stage on one device: all that is held, and one backward with what its forward kept. */
-static gint64
-peak (const PsCosts *costs)
+static gint64 peak (const PsCosts *costs)
 {
   const PsOpCost *f = ps_costs_op (costs, PS_OP_F, 0);
 
@@ -431,33 +400,29 @@ peak (const PsCosts *costs)
 
 /* GiB that PyTorch allocated on 8 B200, published with SimuMax (github.com/MooreThreads/SimuMax, 4dcaae513ba7,
  * docs/b200): Llama 3 70B cut to 12 layers, DeepSeek-V3 cut to 4, one stage. */
-static void
-test_published (void)
+static void test_published (void)
 {
-  const struct
-  {
+  const struct {
     const char *model;
     guint tensor, experts, replicas;
     double gib;
   } rows[] = { { LLAMA, 2, 1, 4, 60.68 }, { LLAMA, 8, 1, 1, 28.29 }, { DEEPSEEK, 1, 8, 8, 104.3 } };
 
-  for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
-    {
-      g_autoptr (PsModel) model = parse (rows[i].model);
-      PsCluster cluster = one_node;
+  for (guint i = 0; i < G_N_ELEMENTS (rows); i++) {
+    g_autoptr (PsModel) model = parse (rows[i].model);
+    PsCluster cluster = one_node;
 
-      cluster.tensor = rows[i].tensor;
-      model->spread.experts = rows[i].experts;
-      g_autoptr (PsCosts) costs = model_costs (model, &cluster, 1, 1, NULL);
-      g_assert_true (ps_costs_zero (costs, rows[i].replicas, 1, NULL));
-      g_assert_cmpfloat_with_epsilon ((double)peak (costs) / (1 << 30), rows[i].gib, 0.02 * rows[i].gib);
-    }
+    cluster.tensor = rows[i].tensor;
+    model->spread.experts = rows[i].experts;
+    g_autoptr (PsCosts) costs = model_costs (model, &cluster, 1, 1, NULL);
+    g_assert_true (ps_costs_zero (costs, rows[i].replicas, 1, NULL));
+    g_assert_cmpfloat_with_epsilon ((double)peak (costs) / (1 << 30), rows[i].gib, 0.02 * rows[i].gib);
+  }
 }
 
 /* h = 32, f = 128, V = 100, one layer of 2 * 32 * 32 * 2 + 3 * 32 * 128 = 16384 elements and two norms of 32; 128
  * tokens on 2 GPUs. */
-static void
-test_megatron (void)
+static void test_megatron (void)
 {
   g_autoptr (PsModel) model = parse ("[model]\nlayers=3\nhidden=32\nheads=4\nsequence=64\nfeed_forward=128\n"
                                      "vocabulary=100\nmicrobatch_size=2\nprecision=bf16\nmlp=swiglu\n"
@@ -485,8 +450,7 @@ test_megatron (void)
 }
 
 /* DeepSpeed's bytes per parameter, and a reserve of 0.145 on all that stays. */
-static void
-test_deepspeed (void)
+static void test_deepspeed (void)
 {
   g_autoptr (PsModel) model = parse ("[model]\nlayers=4\nhidden=64\nheads=4\nsequence=16\nvocabulary=100\n"
                                      "microbatch_size=1\nprecision=fp16\nmlp=gelu\nflash_attention=false\n"
@@ -507,8 +471,7 @@ test_deepspeed (void)
 
 /* GPUs that have whole sequences outside the matrices: sbh (10 + 24 / t + 5as / (ht)), arXiv 2205.05198, equation 2; of
  * a recomputed layer 2sbh. s = 16, h = 64, a = 4. */
-static void
-test_whole_sequences (void)
+static void test_whole_sequences (void)
 {
   g_autoptr (PsModel) model = parse ("[model]\nlayers=4\nhidden=64\nheads=4\nsequence=16\nvocabulary=100\n"
                                      "microbatch_size=1\nprecision=fp16\nmlp=gelu\nflash_attention=false\n"
@@ -524,8 +487,7 @@ test_whole_sequences (void)
 
 /* 8 experts of 4 GPUs, two to a GPU; their optimizer state is on as many GPUs as replicas over 4. A context of 2 shares
  * the state of all else. */
-static void
-test_spread (void)
+static void test_spread (void)
 {
   g_autoptr (PsModel) model = parse ("[model]\nlayers=1\nhidden=64\nheads=4\nsequence=16\nvocabulary=100\n"
                                      "microbatch_size=1\nprecision=bf16\nmlp=swiglu\nflash_attention=true\n"
@@ -546,8 +508,7 @@ test_spread (void)
 /* 4 GPUs share experts: tokens 16 of 64 values of 2 bytes, 2 experts each, 1/4 to each of 3 others: 3072 bytes in 30.72
  * us, there and back. Two nodes of two: 1024 bytes stay, 2048 leave at a tenth of the rate. A context of 2 gathers keys
  * and values, 2 * 64 * 2 * 16 / 2 bytes, and in B their gradients, too. */
-static void
-test_talk (void)
+static void test_talk (void)
 {
   g_autoptr (PsModel) model = parse ("[model]\nlayers=1\nhidden=64\nheads=4\nsequence=16\nvocabulary=100\n"
                                      "microbatch_size=1\nprecision=bf16\nmlp=swiglu\nflash_attention=true\n"
@@ -577,8 +538,7 @@ test_talk (void)
  * and of twice 4 h + 4 f run through one, 832 bytes a token, and 4 h + 4 f = 640 through the dense layer. Of each kind
  * of layer one of each matrix is kept besides: 16448 elements, and 4096 + 3 * 32 * 64 + 32 + 64 of one with one expert.
  */
-static void
-test_megatron_experts (void)
+static void test_megatron_experts (void)
 {
   g_autoptr (PsModel) model = parse ("[model]\nlayers=3\nhidden=32\nheads=4\nsequence=64\nfeed_forward=128\n"
                                      "vocabulary=100\nmicrobatch_size=2\nprecision=bf16\nmlp=swiglu\n"
@@ -596,36 +556,33 @@ test_megatron_experts (void)
 
 /* What F and a backward need besides while they run is taken and given back by each: of the stage with the loss both
  * do, of the other the backward. W needs nothing. */
-static void
-test_workspace (void)
+static void test_workspace (void)
 {
   g_autoptr (PsModel) model = parse ("[model]\nlayers=2\nhidden=32\nheads=4\nsequence=64\nfeed_forward=128\n"
                                      "vocabulary=100\nmicrobatch_size=2\nprecision=bf16\nmlp=swiglu\n"
                                      "flash_attention=true\nframework=megatron\n");
   g_autoptr (PsCosts) costs = fine (model_costs (model, &one_node, 2, 1, &error));
 
-  for (guint stage = 0; stage < 2; stage++)
-    {
-      PsHabits habits = ps_framework_habits (model, &costs->shapes[stage], 1);
-      const PsOpCost *f = ps_costs_op (costs, PS_OP_F, stage), *b = ps_costs_op (costs, PS_OP_B, stage);
-      const PsOpCost *w = ps_costs_op (costs, PS_OP_W, stage), *bw = ps_costs_op (costs, PS_OP_BW, stage);
-      gint64 act = ps_tensor_kept_bytes (model, &costs->shapes[stage], PS_RECOMPUTE_NONE, 1) + habits.kept_bytes;
+  for (guint stage = 0; stage < 2; stage++) {
+    PsHabits habits = ps_framework_habits (model, &costs->shapes[stage], 1);
+    const PsOpCost *f = ps_costs_op (costs, PS_OP_F, stage), *b = ps_costs_op (costs, PS_OP_B, stage);
+    const PsOpCost *w = ps_costs_op (costs, PS_OP_W, stage), *bw = ps_costs_op (costs, PS_OP_BW, stage);
+    gint64 act = ps_tensor_kept_bytes (model, &costs->shapes[stage], PS_RECOMPUTE_NONE, 1) + habits.kept_bytes;
 
-      g_assert_cmpint (habits.forward_bytes > 0, ==, stage == 1);
-      g_assert_cmpint (habits.backward_bytes, >, 0);
-      g_assert_cmpint (f->take_bytes, ==, act + habits.forward_bytes);
-      g_assert_cmpint (f->give_bytes, ==, habits.forward_bytes);
-      g_assert_cmpint (b->take_bytes, ==, habits.backward_bytes);
-      g_assert_cmpint (bw->take_bytes, ==, habits.backward_bytes);
-      g_assert_cmpint (bw->give_bytes, ==, habits.backward_bytes + act);
-      g_assert_cmpint (w->take_bytes, ==, 0);
-      g_assert_cmpint (b->give_bytes + w->give_bytes, ==, bw->give_bytes);
-      g_assert_cmpint (costs->stage[stage].state.buffer_bytes, ==, habits.buffer_bytes);
-    }
+    g_assert_cmpint (habits.forward_bytes > 0, ==, stage == 1);
+    g_assert_cmpint (habits.backward_bytes, >, 0);
+    g_assert_cmpint (f->take_bytes, ==, act + habits.forward_bytes);
+    g_assert_cmpint (f->give_bytes, ==, habits.forward_bytes);
+    g_assert_cmpint (b->take_bytes, ==, habits.backward_bytes);
+    g_assert_cmpint (bw->take_bytes, ==, habits.backward_bytes);
+    g_assert_cmpint (bw->give_bytes, ==, habits.backward_bytes + act);
+    g_assert_cmpint (w->take_bytes, ==, 0);
+    g_assert_cmpint (b->give_bytes + w->give_bytes, ==, bw->give_bytes);
+    g_assert_cmpint (costs->stage[stage].state.buffer_bytes, ==, habits.buffer_bytes);
+  }
 }
 
-int
-main (int argc, char **argv)
+int main (int argc, char **argv)
 {
   g_test_init (&argc, &argv, NULL);
   g_test_add_func ("/tensor/parameters", test_parameters);

@@ -8,8 +8,7 @@
 /* The published schedules: ours, its chunks per device (22 + 2 layers, embedding and head counted, on 8 devices are 3
  * each, 62 + 2 on 32 are 2: one layer to a chunk), whether all devices meet at the optimizer, and the memory limit in
  * activations of a device. */
-typedef struct
-{
+typedef struct {
   const char *theirs;
   const char *ours;
   guint n_chunks; /* 0: as many as layers */
@@ -23,8 +22,7 @@ static const Schedule schedules[] = {
   { "ZB-V", "zb-v", 2, PS_SYNC_BYPASS, 0 },     { "ZB-2p all-reduce sync", "zb-auto", 1, PS_SYNC_GLOBAL, 2 },
 };
 
-static const Schedule *
-find_schedule (const char *name)
+static const Schedule *find_schedule (const char *name)
 {
   for (guint i = 0; i < G_N_ELEMENTS (schedules); i++)
     if (g_str_equal (schedules[i].theirs, name))
@@ -32,16 +30,14 @@ find_schedule (const char *name)
   g_error ("no schedule %s", name);
 }
 
-typedef struct
-{
+typedef struct {
   char *block; /* table, model, m and b: what is compared with what */
   char *schedule;
   double measured; /* samples per GPU and second */
   double predicted;
 } Row;
 
-static void
-row_clear (gpointer data)
+static void row_clear (gpointer data)
 {
   Row *row = data;
 
@@ -49,14 +45,12 @@ row_clear (gpointer data)
   g_free (row->schedule);
 }
 
-static double
-error_of (const Row *row)
+static double error_of (const Row *row)
 {
   return row->predicted / row->measured - 1;
 }
 
-static gint64
-nanoseconds (const ReferenceRow *row, const char *column, guint n_chunks)
+static gint64 nanoseconds (const ReferenceRow *row, const char *column, guint n_chunks)
 {
   return llround (1e6 * reference_number (row, column) / n_chunks);
 }
@@ -65,8 +59,7 @@ nanoseconds (const ReferenceRow *row, const char *column, guint n_chunks)
 #define ACT (34 * 6144 + 5 * 48 * 1024)
 #define WACT (32 * 6144)
 
-static double
-predict_ns (const ReferenceRow *row, const Schedule *schedule)
+static double predict_ns (const ReferenceRow *row, const Schedule *schedule)
 {
   guint p = reference_count (row, "devices");
   guint v = schedule->n_chunks ? schedule->n_chunks : p == 8 ? 3 : 2;
@@ -88,8 +81,7 @@ predict_ns (const ReferenceRow *row, const Schedule *schedule)
   return (double)ps_iteration (program, costs, simulation, schedule->sync, PS_REDUCE_OVERLAPPED).period_ns;
 }
 
-static gboolean
-add_row (const ReferenceRow *published, gpointer rows)
+static gboolean add_row (const ReferenceRow *published, gpointer rows)
 {
   const char *schedule = reference_text (published, "schedule");
   double samples = reference_number (published, "microbatches") * reference_number (published, "microbatch_size");
@@ -107,8 +99,7 @@ add_row (const ReferenceRow *published, gpointer rows)
   return TRUE;
 }
 
-static GArray *
-read_rows (void)
+static GArray *read_rows (void)
 {
   GArray *rows = g_array_new (FALSE, FALSE, sizeof (Row));
   g_autofree char *path = g_test_build_filename (G_TEST_DIST, "fixtures", "zero_bubble_throughput.csv", NULL);
@@ -121,21 +112,19 @@ read_rows (void)
   return rows;
 }
 
-static void
-test_errors (void)
+static void test_errors (void)
 {
   g_autoptr (GArray) rows = read_rows ();
   g_autofree double *errors = g_new (double, rows->len);
 
   g_assert_cmpuint (rows->len, ==, 35);
-  for (guint i = 0; i < rows->len; i++)
-    {
-      const Row *row = &g_array_index (rows, Row, i);
+  for (guint i = 0; i < rows->len; i++) {
+    const Row *row = &g_array_index (rows, Row, i);
 
-      errors[i] = error_of (row);
-      g_test_message ("%-26s %-22s measured %6.2f predicted %6.2f samples/GPU/s, %+.1f %%", row->block, row->schedule,
-                      row->measured, row->predicted, 100 * error_of (row));
-    }
+    errors[i] = error_of (row);
+    g_test_message ("%-26s %-22s measured %6.2f predicted %6.2f samples/GPU/s, %+.1f %%", row->block, row->schedule,
+                    row->measured, row->predicted, 100 * error_of (row));
+  }
   qsort (errors, rows->len, sizeof *errors, ps_compare_double);
   g_test_message ("median %.1f %%, worst %.1f %%", 100 * errors[rows->len / 2], 100 * errors[rows->len - 1]);
   g_assert_cmpfloat (errors[0], >, 0);
@@ -143,37 +132,33 @@ test_errors (void)
   g_assert_cmpfloat (errors[rows->len - 1], <, 0.15);
 }
 
-static const Row *
-baseline (const GArray *rows, const char *block)
+static const Row *baseline (const GArray *rows, const char *block)
 {
-  for (guint i = 0; i < rows->len; i++)
-    {
-      const Row *row = &g_array_index (rows, Row, i);
+  for (guint i = 0; i < rows->len; i++) {
+    const Row *row = &g_array_index (rows, Row, i);
 
-      if (g_str_equal (row->block, block) && g_str_equal (row->schedule, "1F1B"))
-        return row;
-    }
+    if (g_str_equal (row->block, block) && g_str_equal (row->schedule, "1F1B"))
+      return row;
+  }
   return NULL;
 }
 
 /* How much faster than 1F1B a schedule is: what the costs leave out matters less there. */
-static void
-test_speedups (void)
+static void test_speedups (void)
 {
   g_autoptr (GArray) rows = read_rows ();
   g_autofree double *errors = g_new (double, rows->len);
   guint n = 0;
 
-  for (guint i = 0; i < rows->len; i++)
-    {
-      const Row *row = &g_array_index (rows, Row, i), *base = baseline (rows, row->block);
+  for (guint i = 0; i < rows->len; i++) {
+    const Row *row = &g_array_index (rows, Row, i), *base = baseline (rows, row->block);
 
-      if (base == NULL || base == row)
-        continue;
-      errors[n++] = fabs ((1 + error_of (row)) / (1 + error_of (base)) - 1);
-      g_test_message ("%-26s %-22s measured %.3f predicted %.3f times 1F1B", row->block, row->schedule,
-                      row->measured / base->measured, row->predicted / base->predicted);
-    }
+    if (base == NULL || base == row)
+      continue;
+    errors[n++] = fabs ((1 + error_of (row)) / (1 + error_of (base)) - 1);
+    g_test_message ("%-26s %-22s measured %.3f predicted %.3f times 1F1B", row->block, row->schedule,
+                    row->measured / base->measured, row->predicted / base->predicted);
+  }
   qsort (errors, n, sizeof *errors, ps_compare_double);
   g_test_message ("of %u speedups median error %.1f %%, worst %.1f %%", n, 100 * errors[n / 2], 100 * errors[n - 1]);
   g_assert_cmpuint (n, ==, 24);
@@ -183,33 +168,30 @@ test_speedups (void)
 
 /* Every two schedules of a block that were measured apart. One pair of the 44 comes out the other way round: 1F1B-I
  * gains by its costs 8 to 18 % over 1F1B, and 2 to 11 % as measured. */
-static void
-test_ranking (void)
+static void test_ranking (void)
 {
   g_autoptr (GArray) rows = read_rows ();
   guint n = 0, n_right = 0;
 
   for (guint i = 0; i < rows->len; i++)
-    for (guint k = 0; k < i; k++)
-      {
-        const Row *a = &g_array_index (rows, Row, i), *b = &g_array_index (rows, Row, k);
+    for (guint k = 0; k < i; k++) {
+      const Row *a = &g_array_index (rows, Row, i), *b = &g_array_index (rows, Row, k);
 
-        if (!g_str_equal (a->block, b->block) || a->measured == b->measured)
-          continue;
-        n++;
-        if ((a->measured < b->measured) == (a->predicted < b->predicted))
-          n_right++;
-        else
-          g_test_message ("%s: %s %.2f and %s %.2f were predicted %.2f and %.2f", a->block, a->schedule, a->measured,
-                          b->schedule, b->measured, a->predicted, b->predicted);
-      }
+      if (!g_str_equal (a->block, b->block) || a->measured == b->measured)
+        continue;
+      n++;
+      if ((a->measured < b->measured) == (a->predicted < b->predicted))
+        n_right++;
+      else
+        g_test_message ("%s: %s %.2f and %s %.2f were predicted %.2f and %.2f", a->block, a->schedule, a->measured,
+                        b->schedule, b->measured, a->predicted, b->predicted);
+    }
   g_test_message ("%u of %u pairs are in the measured order", n_right, n);
   g_assert_cmpuint (n, ==, 44);
   g_assert_cmpuint (n_right, ==, 43);
 }
 
-int
-main (int argc, char **argv)
+int main (int argc, char **argv)
 {
   g_test_init (&argc, &argv, NULL);
   g_test_add_func ("/throughput/errors", test_errors);

@@ -11,8 +11,7 @@
 #include <json-glib/json-glib.h>
 #include <string.h>
 
-static void
-check_round_trip (const char *text)
+static void check_round_trip (const char *text)
 {
   g_autoptr (PsTimeline) timeline = fine (ps_timeline_parse_json ("text", text, -1, &error));
   g_autofree char *again = ps_timeline_to_json (timeline);
@@ -27,51 +26,45 @@ check_round_trip (const char *text)
  *   device 1        F0 12-22  B0 22-32  W0 32-37  F1 37-47  B1 47-57  W1 57-62
  *
  * B0 on device 0 waits for B0 of device 1 (32) plus 2; B1 for 57 plus 2. */
-static PsProgram *
-worked_program (void)
+static PsProgram *worked_program (void)
 {
   static const char *const orders[2][6]
       = { { "F0.0", "F1.0", "B0.0", "W0.0", "B1.0", "W1.0" }, { "F0.1", "B0.1", "W0.1", "F1.1", "B1.1", "W1.1" } };
   PsScheduleBuilder *builder = ps_schedule_builder_new ("two by two", ps_placement_new (PS_PLACEMENT_LOOP, 2, 1), 2);
 
-  for (guint d = 0; d < 2; d++)
-    {
-      for (guint i = 0; i < 6; i++)
-        {
-          const char *end;
-          PsOp op;
+  for (guint d = 0; d < 2; d++) {
+    for (guint i = 0; i < 6; i++) {
+      const char *end;
+      PsOp op;
 
-          g_assert_true (ps_op_parse (orders[d][i], &end, &op));
-          ps_schedule_builder_add_op (builder, op);
-        }
-      ps_schedule_builder_next_device (builder);
+      g_assert_true (ps_op_parse (orders[d][i], &end, &op));
+      ps_schedule_builder_add_op (builder, op);
     }
+    ps_schedule_builder_next_device (builder);
+  }
   return lower (ps_schedule_builder_end (builder));
 }
 
-static PsCosts *
-worked_costs (void)
+static PsCosts *worked_costs (void)
 {
   PsCosts *costs = ps_costs_new (2);
 
-  for (guint s = 0; s < 2; s++)
-    {
-      ps_costs_op (costs, PS_OP_F, s)->duration_ns = 10;
-      ps_costs_op (costs, PS_OP_B, s)->duration_ns = 10;
-      ps_costs_op (costs, PS_OP_W, s)->duration_ns = 5;
-      ps_costs_op (costs, PS_OP_O, s)->duration_ns = s ? 3 : 6;
-      ps_costs_set_memory (costs, s, 100, 40);
-      costs->stage[s].weight_bytes = 1000;
-      costs->transfer_ns[ps_transfer_forward (costs, s)] = 2;
-      costs->transfer_ns[ps_transfer_backward (costs, s)] = 2;
-    }
+  for (guint s = 0; s < 2; s++) {
+    ps_costs_op (costs, PS_OP_F, s)->duration_ns = 10;
+    ps_costs_op (costs, PS_OP_B, s)->duration_ns = 10;
+    ps_costs_op (costs, PS_OP_W, s)->duration_ns = 5;
+    ps_costs_op (costs, PS_OP_O, s)->duration_ns = s ? 3 : 6;
+    ps_costs_set_memory (costs, s, 100, 40);
+    costs->stage[s].weight_bytes = 1000;
+    costs->transfer_ns[ps_transfer_forward (costs, s)] = 2;
+    costs->transfer_ns[ps_transfer_backward (costs, s)] = 2;
+  }
   g_free (costs->source);
   costs->source = g_strdup ("worked by hand");
   return costs;
 }
 
-static PsTimeline *
-worked_timeline (PsMetrics *from_simulation)
+static PsTimeline *worked_timeline (PsMetrics *from_simulation)
 {
   g_autoptr (PsProgram) program = worked_program ();
   g_autoptr (PsCosts) costs = worked_costs ();
@@ -82,8 +75,7 @@ worked_timeline (PsMetrics *from_simulation)
   return ps_timeline_from_simulation (program, costs, simulation);
 }
 
-static char *
-read_fixture (const char *name)
+static char *read_fixture (const char *name)
 {
   g_autofree char *path = g_test_build_filename (G_TEST_DIST, "fixtures", name, NULL);
   char *text;
@@ -92,8 +84,7 @@ read_fixture (const char *name)
   return text;
 }
 
-static void
-check_worked_metrics (const PsMetrics *metrics)
+static void check_worked_metrics (const PsMetrics *metrics)
 {
   /* The longest O is 6: iteration 74 + 6. Every device works 2 * (10 + 10 + 5) = 50. */
   g_assert_cmpint (metrics->makespan_ns, ==, 74);
@@ -113,8 +104,7 @@ check_worked_metrics (const PsMetrics *metrics)
   g_assert_cmpuint (metrics->device[1].peak_activations, ==, 1);
 }
 
-static void
-test_worked_metrics (void)
+static void test_worked_metrics (void)
 {
   g_auto (PsMetrics) from_simulation = { 0 };
   g_auto (PsMetrics) from_timeline = { 0 };
@@ -126,8 +116,7 @@ test_worked_metrics (void)
 }
 
 /* The fixture holds the times drawn above, typed by hand. */
-static void
-test_worked_file (void)
+static void test_worked_file (void)
 {
   g_autoptr (PsTimeline) timeline = worked_timeline (NULL);
   g_autofree char *json = ps_timeline_to_json (timeline);
@@ -136,8 +125,7 @@ test_worked_file (void)
   g_assert_cmpstr (json, ==, expected);
 }
 
-static void
-test_round_trip (void)
+static void test_round_trip (void)
 {
   g_autofree char *predicted = read_fixture ("timeline-predicted.json");
   g_autofree char *measured = read_fixture ("timeline-measured.json");
@@ -161,8 +149,7 @@ test_round_trip (void)
 }
 
 /* Transfers carry the sender's chunk although the file does not repeat it. */
-static void
-test_read_chunks (void)
+static void test_read_chunks (void)
 {
   static const char text[] = "{\"format\": \"pipesim-timeline/1\", \"origin\": \"measured\", \"schedule\": \"\", "
                              "\"source\": \"\", \"devices\": 2,"
@@ -182,11 +169,9 @@ test_read_chunks (void)
   g_assert_cmpuint (g_array_index (timeline->ops, PsSpan, 0).device, ==, 0);
 }
 
-static void
-test_read_refusals (void)
+static void test_read_refusals (void)
 {
-  static const struct
-  {
+  static const struct {
     const char *from, *to, *message;
   } cases[] = {
     { "pipesim-timeline/1", "pipesim-timeline/2",
@@ -244,28 +229,25 @@ test_read_refusals (void)
   };
   g_autofree char *fixture = read_fixture ("timeline-predicted.json");
 
-  for (gsize i = 0; i < G_N_ELEMENTS (cases); i++)
-    {
-      g_autoptr (GString) text = g_string_new (fixture);
-      g_autoptr (GError) error = NULL;
+  for (gsize i = 0; i < G_N_ELEMENTS (cases); i++) {
+    g_autoptr (GString) text = g_string_new (fixture);
+    g_autoptr (GError) error = NULL;
 
-      g_assert_cmpuint (g_string_replace (text, cases[i].from, cases[i].to, 1), ==, 1);
-      g_assert_null (ps_timeline_parse_json ("f.json", text->str, (gssize)text->len, &error));
-      g_assert_error (error, PS_ERROR, PS_ERROR_INPUT);
-      if (!g_pattern_match_simple (cases[i].message, error->message))
-        g_assert_cmpstr (error->message, ==, cases[i].message);
-      g_assert_null (strchr (error->message, '\n'));
-    }
+    g_assert_cmpuint (g_string_replace (text, cases[i].from, cases[i].to, 1), ==, 1);
+    g_assert_null (ps_timeline_parse_json ("f.json", text->str, (gssize)text->len, &error));
+    g_assert_error (error, PS_ERROR, PS_ERROR_INPUT);
+    if (!g_pattern_match_simple (cases[i].message, error->message))
+      g_assert_cmpstr (error->message, ==, cases[i].message);
+    g_assert_null (strchr (error->message, '\n'));
+  }
 }
 
-static void
-check_refused (const char *text, const char *message)
+static void check_refused (const char *text, const char *message)
 {
   refused (ps_timeline_parse_json ("x", text, -1, &error), PS_ERROR_INPUT, message);
 }
 
-static void
-test_read_foreign (void)
+static void test_read_foreign (void)
 {
   g_autofree char *deep = g_strnfill (1000000, '[');
 
@@ -282,22 +264,19 @@ test_read_foreign (void)
 }
 
 /* Truncated anywhere, the file is refused with one line and never accepted. */
-static void
-test_read_truncated (void)
+static void test_read_truncated (void)
 {
   g_autofree char *fixture = read_fixture ("timeline-predicted.json");
   gsize whole = strlen (fixture) - 1; /* without the last line end it is complete still */
 
-  for (gsize length = 0; length < whole; length++)
-    {
-      refused (ps_timeline_parse_json ("x", fixture, (gssize)length, &error), PS_ERROR_INPUT, "x:*");
-    }
+  for (gsize length = 0; length < whole; length++) {
+    refused (ps_timeline_parse_json ("x", fixture, (gssize)length, &error), PS_ERROR_INPUT, "x:*");
+  }
 }
 
 /* F1 and BW0 run as a pair of 15 ns between an F of 10 and a BW of 10: busy 35, and for a while both microbatches are
  * alive. The O after them counts for nothing here but is part of the iteration time. */
-static void
-test_pair_and_optimizer (void)
+static void test_pair_and_optimizer (void)
 {
   static const char text[] = "{\"format\": \"pipesim-timeline/1\", \"origin\": \"measured\", \"schedule\": \"\", "
                              "\"source\": \"\", \"devices\": 1,"
@@ -319,8 +298,7 @@ test_pair_and_optimizer (void)
   g_assert_cmpint (metrics.peak_memory_bytes, ==, 0);
 }
 
-static guint
-count_events (JsonArray *events, const char *phase)
+static guint count_events (JsonArray *events, const char *phase)
 {
   guint n = 0;
 
@@ -329,22 +307,19 @@ count_events (JsonArray *events, const char *phase)
   return n;
 }
 
-static JsonObject *
-find_event (JsonArray *events, const char *phase, const char *name)
+static JsonObject *find_event (JsonArray *events, const char *phase, const char *name)
 {
-  for (guint i = 0; i < json_array_get_length (events); i++)
-    {
-      JsonObject *event = json_array_get_object_element (events, i);
+  for (guint i = 0; i < json_array_get_length (events); i++) {
+    JsonObject *event = json_array_get_object_element (events, i);
 
-      if (g_str_equal (json_object_get_string_member (event, "ph"), phase)
-          && g_str_equal (json_object_get_string_member (event, "name"), name))
-        return event;
-    }
+    if (g_str_equal (json_object_get_string_member (event, "ph"), phase)
+        && g_str_equal (json_object_get_string_member (event, "name"), name))
+      return event;
+  }
   g_assert_not_reached ();
 }
 
-static void
-test_chrome_trace (void)
+static void test_chrome_trace (void)
 {
   g_autoptr (PsTimeline) timeline = worked_timeline (NULL);
   g_autofree char *trace = ps_timeline_to_chrome_trace (timeline);
@@ -381,8 +356,7 @@ test_chrome_trace (void)
                    "predicted (simulated): two by two");
 }
 
-static void
-test_chrome_trace_measured (void)
+static void test_chrome_trace_measured (void)
 {
   g_autofree char *path = g_test_build_filename (G_TEST_DIST, "fixtures", "timeline-measured.json", NULL);
   g_autoptr (PsTimeline) timeline = fine (ps_timeline_load (path, &error));
@@ -393,8 +367,7 @@ test_chrome_trace_measured (void)
   g_assert_null (strstr (trace, "\"pid\":0"));
 }
 
-static PsSpan
-random_span (GRand *rand, guint n_microbatches)
+static PsSpan random_span (GRand *rand, guint n_microbatches)
 {
   return (PsSpan){ .start_ns = g_rand_int_range (rand, 0, 4),
                    .device = (guint16)g_rand_int_range (rand, 0, 3),
@@ -406,99 +379,86 @@ random_span (GRand *rand, guint n_microbatches)
 }
 
 /* The index finds the span that a walk from the end finds, few spans and many, of which several are of one op. */
-static void
-test_index (void)
+static void test_index (void)
 {
   g_autoptr (GRand) rand = g_rand_new_with_seed (7);
 
-  for (guint i = 0; i < 60; i++)
-    {
-      g_autoptr (GArray) spans = g_array_new (FALSE, FALSE, sizeof (PsSpan));
-      guint n_microbatches = i % 3 ? 4 : 4000, n_found = 0;
+  for (guint i = 0; i < 60; i++) {
+    g_autoptr (GArray) spans = g_array_new (FALSE, FALSE, sizeof (PsSpan));
+    guint n_microbatches = i % 3 ? 4 : 4000, n_found = 0;
 
-      for (gint n = g_rand_int_range (rand, 0, 400); n > 0; n--)
-        {
-          PsSpan span = random_span (rand, n_microbatches);
+    for (gint n = g_rand_int_range (rand, 0, 400); n > 0; n--) {
+      PsSpan span = random_span (rand, n_microbatches);
 
-          g_array_append_val (spans, span);
-        }
-      g_autoptr (GHashTable) index = ps_spans_index (spans);
-      for (guint k = 0; k < 400; k++)
-        {
-          PsSpan wanted = k < spans->len ? g_array_index (spans, PsSpan, k) : random_span (rand, n_microbatches + 1);
-          const PsSpan *expected = NULL;
-
-          for (guint s = 0; s < spans->len; s++)
-            {
-              const PsSpan *span = &g_array_index (spans, PsSpan, s);
-
-              if (span->device == wanted.device && span->op.kind == wanted.op.kind && span->op.slice == wanted.op.slice
-                  && span->op.stage == wanted.op.stage && span->op.microbatch == wanted.op.microbatch)
-                expected = span;
-            }
-          g_assert_true (ps_spans_find (index, wanted.op, wanted.device) == expected);
-          n_found += expected != NULL;
-        }
-      g_assert_cmpuint (n_found, >=, spans->len);
+      g_array_append_val (spans, span);
     }
+    g_autoptr (GHashTable) index = ps_spans_index (spans);
+    for (guint k = 0; k < 400; k++) {
+      PsSpan wanted = k < spans->len ? g_array_index (spans, PsSpan, k) : random_span (rand, n_microbatches + 1);
+      const PsSpan *expected = NULL;
+
+      for (guint s = 0; s < spans->len; s++) {
+        const PsSpan *span = &g_array_index (spans, PsSpan, s);
+
+        if (span->device == wanted.device && span->op.kind == wanted.op.kind && span->op.slice == wanted.op.slice
+            && span->op.stage == wanted.op.stage && span->op.microbatch == wanted.op.microbatch)
+          expected = span;
+      }
+      g_assert_true (ps_spans_find (index, wanted.op, wanted.device) == expected);
+      n_found += expected != NULL;
+    }
+    g_assert_cmpuint (n_found, >=, spans->len);
+  }
 }
 
 /* Ops, posts and waits by device, then by start; transfers by start; memory by device and time. Spans of one instant
  * stay as they were. Arrays that fall, that rise, and others. */
-static void
-test_sorted (void)
+static void test_sorted (void)
 {
   g_autoptr (GRand) rand = g_rand_new_with_seed (9);
 
-  for (guint i = 0; i < 100; i++)
-    {
-      g_autoptr (PsTimeline) timeline = ps_timeline_new (PS_ORIGIN_MEASURED, "x", 3, 5, 1000);
-      GArray *const arrays[] = { timeline->ops, timeline->posts, timeline->waits, timeline->transfers };
-      guint n = (guint)g_rand_int_range (rand, 1, 12);
+  for (guint i = 0; i < 100; i++) {
+    g_autoptr (PsTimeline) timeline = ps_timeline_new (PS_ORIGIN_MEASURED, "x", 3, 5, 1000);
+    GArray *const arrays[] = { timeline->ops, timeline->posts, timeline->waits, timeline->transfers };
+    guint n = (guint)g_rand_int_range (rand, 1, 12);
 
-      for (guint k = 0; k < n * G_N_ELEMENTS (arrays); k++)
-        {
-          PsSpan span = random_span (rand, 1);
-          PsMemoryPoint point = { .device = span.device, .time_ns = span.start_ns, .bytes = k };
+    for (guint k = 0; k < n * G_N_ELEMENTS (arrays); k++) {
+      PsSpan span = random_span (rand, 1);
+      PsMemoryPoint point = { .device = span.device, .time_ns = span.start_ns, .bytes = k };
 
-          if (i % 3 < 2)
-            {
-              span.device = 1;
-              span.start_ns = i % 3 ? k : n * 4 - k;
-            }
-          span.end_ns = k; /* its place among the others */
-          g_array_append_val (arrays[k / n], span);
-          g_array_append_val (timeline->memory, point);
-        }
-      ps_timeline_sort (timeline);
-      for (guint k = 0; k < G_N_ELEMENTS (arrays); k++)
-        for (guint s = 1; s < n; s++)
-          {
-            const PsSpan *a = &g_array_index (arrays[k], PsSpan, s - 1), *b = a + 1;
-            gboolean device = k < 3 && a->device != b->device;
-
-            g_assert_true (device                       ? a->device < b->device
-                           : a->start_ns != b->start_ns ? a->start_ns < b->start_ns
-                                                        : a->end_ns < b->end_ns);
-          }
-      for (guint s = 1; s < timeline->memory->len; s++)
-        {
-          const PsMemoryPoint *a = &g_array_index (timeline->memory, PsMemoryPoint, s - 1), *b = a + 1;
-
-          g_assert_true (a->device != b->device     ? a->device < b->device
-                         : a->time_ns != b->time_ns ? a->time_ns < b->time_ns
-                                                    : a->bytes < b->bytes);
-        }
+      if (i % 3 < 2) {
+        span.device = 1;
+        span.start_ns = i % 3 ? k : n * 4 - k;
+      }
+      span.end_ns = k; /* its place among the others */
+      g_array_append_val (arrays[k / n], span);
+      g_array_append_val (timeline->memory, point);
     }
+    ps_timeline_sort (timeline);
+    for (guint k = 0; k < G_N_ELEMENTS (arrays); k++)
+      for (guint s = 1; s < n; s++) {
+        const PsSpan *a = &g_array_index (arrays[k], PsSpan, s - 1), *b = a + 1;
+        gboolean device = k < 3 && a->device != b->device;
+
+        g_assert_true (device                       ? a->device < b->device
+                       : a->start_ns != b->start_ns ? a->start_ns < b->start_ns
+                                                    : a->end_ns < b->end_ns);
+      }
+    for (guint s = 1; s < timeline->memory->len; s++) {
+      const PsMemoryPoint *a = &g_array_index (timeline->memory, PsMemoryPoint, s - 1), *b = a + 1;
+
+      g_assert_true (a->device != b->device     ? a->device < b->device
+                     : a->time_ns != b->time_ns ? a->time_ns < b->time_ns
+                                                : a->bytes < b->bytes);
+    }
+  }
 }
 
 /* What spans of a device cover of an interval: the part of the first two ns, the next whole, half of the last; asked
  * again from the same place on, device by device. */
-static void
-test_cover (void)
+static void test_cover (void)
 {
-  static const struct
-  {
+  static const struct {
     guint device;
     gint64 start_ns, end_ns, covered_ns;
   } rows[] = { { 0, 2, 10, 2 + 3 }, { 0, 10, 14, 2 }, { 0, 14, 20, 2 + 1 },
@@ -516,8 +476,7 @@ test_cover (void)
 }
 
 /* A timeline has one slice more than the last one that an op names; a message must be of one of them. */
-static void
-test_slices (void)
+static void test_slices (void)
 {
   g_autoptr (PsTimeline) timeline = ps_timeline_new (PS_ORIGIN_MEASURED, "x", 1, 2, 3);
   PsSpan span = { 0, 1, .op = { .kind = PS_OP_F, .slice = 2 } };
@@ -527,23 +486,22 @@ test_slices (void)
   span.op.slice = 1;
   g_array_append_val (timeline->ops, span);
   g_assert_cmpuint (ps_timeline_n_slices (timeline), ==, 3);
-  for (guint i = 0; i < 3 * 4; i++)
-    {
-      static const PsOp wrong[] = { { .slice = 2, .stage = 1, .microbatch = 2 },
-                                    { .slice = 3, .stage = 1, .microbatch = 2 },
-                                    { .slice = 2, .stage = 2, .microbatch = 2 },
-                                    { .slice = 2, .stage = 1, .microbatch = 3 } };
-      GArray *const arrays[] = { timeline->transfers, timeline->posts, timeline->waits };
-      GArray *array = arrays[i / 4];
+  for (guint i = 0; i < 3 * 4; i++) {
+    static const PsOp wrong[] = { { .slice = 2, .stage = 1, .microbatch = 2 },
+                                  { .slice = 3, .stage = 1, .microbatch = 2 },
+                                  { .slice = 2, .stage = 2, .microbatch = 2 },
+                                  { .slice = 2, .stage = 1, .microbatch = 3 } };
+    GArray *const arrays[] = { timeline->transfers, timeline->posts, timeline->waits };
+    GArray *array = arrays[i / 4];
 
-      span.op = wrong[i % 4];
-      g_array_append_val (array, span);
-      if (i % 4 == 0)
-        g_assert_true (ps_timeline_check ("x", timeline, NULL));
-      else
-        refused (ps_timeline_check ("x", timeline, &error), PS_ERROR_INPUT, "x: no op has the stage, microbatch or *");
-      g_array_set_size (array, 0);
-    }
+    span.op = wrong[i % 4];
+    g_array_append_val (array, span);
+    if (i % 4 == 0)
+      g_assert_true (ps_timeline_check ("x", timeline, NULL));
+    else
+      refused (ps_timeline_check ("x", timeline, &error), PS_ERROR_INPUT, "x: no op has the stage, microbatch or *");
+    g_array_set_size (array, 0);
+  }
   /* 2 x 3 x 2^22 ops are few enough, 4 x 3 x 2^22 are not; 2^26 are the most. */
   timeline->n_microbatches = PS_MAX_OPS / 8;
   timeline->n_stages = 2;
@@ -556,11 +514,9 @@ test_slices (void)
 }
 
 /* The name of a file says whether a timeline is written as a trace, packed or not, or as itself. */
-static void
-test_write (void)
+static void test_write (void)
 {
-  static const struct
-  {
+  static const struct {
     const char *name;
     gboolean trace, packed;
   } rows[] = { { "a.json", FALSE, FALSE },        { "a.json.gz", FALSE, TRUE },   { "a.trace.json", TRUE, FALSE },
@@ -569,28 +525,26 @@ test_write (void)
   g_autofree char *folder = fine (g_dir_make_tmp ("pipesim-timeline-XXXXXX", &error));
   g_autofree char *expected = ps_timeline_to_json (timeline);
 
-  for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
-    {
-      g_autofree char *path = g_build_filename (folder, rows[i].name, NULL), *bytes = NULL;
-      gsize length;
+  for (guint i = 0; i < G_N_ELEMENTS (rows); i++) {
+    g_autofree char *path = g_build_filename (folder, rows[i].name, NULL), *bytes = NULL;
+    gsize length;
 
-      fine (ps_timeline_write (timeline, path, &error));
-      fine (g_file_get_contents (path, &bytes, &length, &error));
-      g_assert_cmpint (bytes[0] == '\x1f', ==, rows[i].packed);
-      if (!rows[i].packed)
-        g_assert_cmpint (strstr (bytes, "traceEvents") != NULL, ==, rows[i].trace);
-      g_autoptr (PsTimeline) again = fine (ps_timeline_load (path, &error));
-      g_autofree char *json = ps_timeline_to_json (again);
-      g_assert_cmpstr (json, ==, expected);
-      g_assert_cmpint (g_remove (path), ==, 0);
-    }
+    fine (ps_timeline_write (timeline, path, &error));
+    fine (g_file_get_contents (path, &bytes, &length, &error));
+    g_assert_cmpint (bytes[0] == '\x1f', ==, rows[i].packed);
+    if (!rows[i].packed)
+      g_assert_cmpint (strstr (bytes, "traceEvents") != NULL, ==, rows[i].trace);
+    g_autoptr (PsTimeline) again = fine (ps_timeline_load (path, &error));
+    g_autofree char *json = ps_timeline_to_json (again);
+    g_assert_cmpstr (json, ==, expected);
+    g_assert_cmpint (g_remove (path), ==, 0);
+  }
   g_assert_cmpint (g_rmdir (folder), ==, 0);
 }
 
 /* Figures of simulations and of their timelines agree */
 
-static void
-assert_same_metrics (const PsMetrics *a, const PsMetrics *b)
+static void assert_same_metrics (const PsMetrics *a, const PsMetrics *b)
 {
   g_assert_cmpint (a->makespan_ns, ==, b->makespan_ns);
   g_assert_cmpint (a->max_span_ns, ==, b->max_span_ns);
@@ -599,45 +553,41 @@ assert_same_metrics (const PsMetrics *a, const PsMetrics *b)
   g_assert_cmpfloat (a->bubble_ratio_span, ==, b->bubble_ratio_span);
   g_assert_cmpint (a->peak_memory_bytes, ==, b->peak_memory_bytes);
   g_assert_cmpuint (a->n_devices, ==, b->n_devices);
-  for (guint d = 0; d < a->n_devices; d++)
-    {
-      g_assert_cmpint (a->device[d].busy_ns, ==, b->device[d].busy_ns);
-      g_assert_cmpint (a->device[d].span_ns, ==, b->device[d].span_ns);
-      g_assert_cmpint (a->device[d].peak_memory_bytes, ==, b->device[d].peak_memory_bytes);
-      g_assert_cmpuint (a->device[d].peak_activations, ==, b->device[d].peak_activations);
-    }
+  for (guint d = 0; d < a->n_devices; d++) {
+    g_assert_cmpint (a->device[d].busy_ns, ==, b->device[d].busy_ns);
+    g_assert_cmpint (a->device[d].span_ns, ==, b->device[d].span_ns);
+    g_assert_cmpint (a->device[d].peak_memory_bytes, ==, b->device[d].peak_memory_bytes);
+    g_assert_cmpuint (a->device[d].peak_activations, ==, b->device[d].peak_activations);
+  }
 }
 
-static PsCosts *
-random_costs (GRand *random, guint n_stages)
+static PsCosts *random_costs (GRand *random, guint n_stages)
 {
   PsCosts *costs = ps_costs_new (n_stages);
 
-  for (guint s = 0; s < n_stages; s++)
-    {
-      gint64 act = g_rand_int_range (random, 0, 1000);
+  for (guint s = 0; s < n_stages; s++) {
+    gint64 act = g_rand_int_range (random, 0, 1000);
 
-      for (PsOpKind kind = 0; kind < PS_N_OP_KINDS; kind++)
-        {
-          int duration_ns = g_rand_int_range (random, -10, 100);
+    for (PsOpKind kind = 0; kind < PS_N_OP_KINDS; kind++) {
+      int duration_ns = g_rand_int_range (random, -10, 100);
 
-          /* Some ops take no time at all: their memory must not vanish from the curve. */
-          ps_costs_op (costs, kind, s)->duration_ns = MAX (0, duration_ns);
-        }
-      ps_costs_set_memory (costs, s, act, act / 2);
-      /* What an op needs only while it runs. */
-      ps_costs_op (costs, PS_OP_B, s)->take_bytes += 77;
-      ps_costs_op (costs, PS_OP_B, s)->give_bytes += 77;
-      costs->stage[s].weight_bytes = g_rand_int_range (random, 0, 5000);
-      costs->transfer_ns[ps_transfer_forward (costs, s)] = g_rand_int_range (random, 0, 20);
-      costs->transfer_ns[ps_transfer_backward (costs, s)] = g_rand_int_range (random, 0, 20);
+      /* Some ops take no time at all: their memory must not vanish from the curve. */
+      ps_costs_op (costs, kind, s)->duration_ns = MAX (0, duration_ns);
     }
+    ps_costs_set_memory (costs, s, act, act / 2);
+    /* What an op needs only while it runs. */
+    ps_costs_op (costs, PS_OP_B, s)->take_bytes += 77;
+    ps_costs_op (costs, PS_OP_B, s)->give_bytes += 77;
+    costs->stage[s].weight_bytes = g_rand_int_range (random, 0, 5000);
+    costs->transfer_ns[ps_transfer_forward (costs, s)] = g_rand_int_range (random, 0, 20);
+    costs->transfer_ns[ps_transfer_backward (costs, s)] = g_rand_int_range (random, 0, 20);
+  }
   return costs;
 }
 
 /* Replaying a simulated timeline gives the simulation again; with an op of another schedule in it, it is refused. */
-static void
-check_replay (const PsProgram *program, const PsCosts *costs, PsTimeline *timeline, const PsSimulation *expected)
+static void check_replay (const PsProgram *program, const PsCosts *costs, PsTimeline *timeline,
+                          const PsSimulation *expected)
 {
   g_autoptr (PsSimulation) simulation = ps_simulation_new (program);
 
@@ -650,8 +600,7 @@ check_replay (const PsProgram *program, const PsCosts *costs, PsTimeline *timeli
            "*: device 0: the timeline does not go on with F*");
 }
 
-static void
-check_agreement (PsSchedule *schedule, GRand *random)
+static void check_agreement (PsSchedule *schedule, GRand *random)
 {
   g_autoptr (PsProgram) program = lower (schedule);
   g_auto (PsMetrics) from_simulation = { 0 };
@@ -669,31 +618,28 @@ check_agreement (PsSchedule *schedule, GRand *random)
 }
 
 /* Both definitions of every figure agree exactly, for every family and random costs, and its file reads back. */
-static void
-test_agreement (void)
+static void test_agreement (void)
 {
   g_autoptr (GRand) random = g_rand_new_with_seed (7);
   guint n_families;
   const PsFamily *const *families = ps_family_table (&n_families);
 
   for (guint f = 0; f < n_families; f++)
-    for (guint i = 0; i < 40; i++)
-      {
-        guint p = (guint)g_rand_int_range (random, 1, 7);
-        PsFamilySetting setting = { .n_devices = p,
-                                    .n_microbatches = p * (guint)g_rand_int_range (random, 1, 4),
-                                    .n_chunks = families[f]->default_chunks };
+    for (guint i = 0; i < 40; i++) {
+      guint p = (guint)g_rand_int_range (random, 1, 7);
+      PsFamilySetting setting = { .n_devices = p,
+                                  .n_microbatches = p * (guint)g_rand_int_range (random, 1, 4),
+                                  .n_chunks = families[f]->default_chunks };
 
-        g_autoptr (PsSchedule) schedule = ps_family_generate (families[f], &setting, NULL);
+      g_autoptr (PsSchedule) schedule = ps_family_generate (families[f], &setting, NULL);
 
-        if (schedule != NULL)
-          check_agreement (g_steal_pointer (&schedule), random);
-      }
+      if (schedule != NULL)
+        check_agreement (g_steal_pointer (&schedule), random);
+    }
 }
 
 /* The same for schedules drawn at random, overlapped pairs included. */
-static void
-test_agreement_random (void)
+static void test_agreement_random (void)
 {
   g_autoptr (GRand) random = g_rand_new_with_seed (8);
 
@@ -701,8 +647,7 @@ test_agreement_random (void)
     check_agreement (random_schedule (random, TRUE), random);
 }
 
-int
-main (int argc, char **argv)
+int main (int argc, char **argv)
 {
   g_test_init (&argc, &argv, NULL);
   g_test_add_func ("/timeline/worked/metrics", test_worked_metrics);

@@ -9,8 +9,7 @@
 #include <string.h>
 
 /* The text of a fixture; the name of the resource is that of the fixture. */
-static char *
-read_sql (const char *schema G_GNUC_UNUSED)
+static char *read_sql (const char *schema G_GNUC_UNUSED)
 {
   g_autofree char *path = g_test_build_filename (G_TEST_DIST, "fixtures", "nsys", "megatron.sql", NULL);
   char *sql;
@@ -20,8 +19,7 @@ read_sql (const char *schema G_GNUC_UNUSED)
 }
 
 /* A database of another program in a new folder. Free with g_free. */
-static char *
-make_export (const char *changes)
+static char *make_export (const char *changes)
 {
   static const PsDatabaseKind kind
       = { .what = "export", .schema = "schema.sql", .complete = read_sql, .application_id = 0, .version = 1 };
@@ -35,8 +33,7 @@ make_export (const char *changes)
   return path;
 }
 
-static void
-remove_export (const char *path)
+static void remove_export (const char *path)
 {
   g_autofree char *folder = g_path_get_dirname (path);
 
@@ -44,22 +41,20 @@ remove_export (const char *path)
   g_assert_cmpint (g_rmdir (folder), ==, 0);
 }
 
-static void
-assert_spans (const GArray *spans, const char *expected)
+static void assert_spans (const GArray *spans, const char *expected)
 {
   g_autoptr (GString) text = g_string_new (NULL);
 
-  for (guint i = 0; i < spans->len; i++)
-    {
-      const PsSpan *span = &g_array_index (spans, PsSpan, i);
-      char name[48];
+  for (guint i = 0; i < spans->len; i++) {
+    const PsSpan *span = &g_array_index (spans, PsSpan, i);
+    char name[48];
 
-      g_string_append_printf (text, "%s%u", i ? " " : "", span->device);
-      if (span->peer != span->device)
-        g_string_append_printf (text, ">%u", span->peer);
-      g_string_append_printf (text, ":%s:%" G_GINT64_FORMAT "-%" G_GINT64_FORMAT, ps_op_format (span->op, name),
-                              span->start_ns, span->end_ns);
-    }
+    g_string_append_printf (text, "%s%u", i ? " " : "", span->device);
+    if (span->peer != span->device)
+      g_string_append_printf (text, ">%u", span->peer);
+    g_string_append_printf (text, ":%s:%" G_GINT64_FORMAT "-%" G_GINT64_FORMAT, ps_op_format (span->op, name),
+                            span->start_ns, span->end_ns);
+  }
   g_assert_cmpstr (text->str, ==, expected);
 }
 
@@ -78,34 +73,31 @@ assert_spans (const GArray *spans, const char *expected)
 /* Kernels give the times, those of NCCL the transfers: rank 1 sends B0 when both ends are there, at 4600. Rank 0's
  * range of the first backward waits for it from the end of its second forward, 2100. Names tell the same as counting.
  */
-static void
-test_nsys (void)
+static void test_nsys (void)
 {
   static const char *const changes[] = { "", NAMES };
 
-  for (guint i = 0; i < 4; i++)
-    {
-      g_autofree char *path = make_export (changes[i / 2]);
-      g_autoptr (GPtrArray) timelines = fine (ps_timelines_load (path, &error));
+  for (guint i = 0; i < 4; i++) {
+    g_autofree char *path = make_export (changes[i / 2]);
+    g_autoptr (GPtrArray) timelines = fine (ps_timelines_load (path, &error));
 
-      g_assert_cmpuint (timelines->len, ==, 2);
-      const PsTimeline *timeline = g_ptr_array_index (timelines, i % 2);
-      g_assert_cmpstr (timeline->source, ==,
-                       i % 2 ? "Nsight Systems, GPU, iteration 2 of 2" : "Nsight Systems, GPU, iteration 1 of 2");
-      g_assert_null (timeline->remark);
-      g_assert_cmpint (timeline->iteration_ns, ==, 10800);
-      assert_spans (timeline->ops, "0:F0.0:0-1000 0:F1.0:1000-2100 0:BW0.0:5500-7500 0:BW1.0:8800-10800 "
-                                   "1:F0.1:1600-2600 1:BW0.1:2600-4600 1:F1.1:5500-6500 1:BW1.1:6500-8500");
-      assert_spans (timeline->transfers, "0>1:F0.0:1000-1600 1>0:B0.1:4600-5500 0>1:F1.0:4600-5500 1>0:B1.1:8500-8800");
-      assert_spans (timeline->waits, "0:B0.1:2100-5500 0:B1.1:7500-8800 1:F0.0:0-1600 1:F1.0:4600-5500");
-      g_assert_cmpuint (timeline->posts->len, ==, 0);
-      remove_export (path);
-    }
+    g_assert_cmpuint (timelines->len, ==, 2);
+    const PsTimeline *timeline = g_ptr_array_index (timelines, i % 2);
+    g_assert_cmpstr (timeline->source, ==,
+                     i % 2 ? "Nsight Systems, GPU, iteration 2 of 2" : "Nsight Systems, GPU, iteration 1 of 2");
+    g_assert_null (timeline->remark);
+    g_assert_cmpint (timeline->iteration_ns, ==, 10800);
+    assert_spans (timeline->ops, "0:F0.0:0-1000 0:F1.0:1000-2100 0:BW0.0:5500-7500 0:BW1.0:8800-10800 "
+                                 "1:F0.1:1600-2600 1:BW0.1:2600-4600 1:F1.1:5500-6500 1:BW1.1:6500-8500");
+    assert_spans (timeline->transfers, "0>1:F0.0:1000-1600 1>0:B0.1:4600-5500 0>1:F1.0:4600-5500 1>0:B1.1:8500-8800");
+    assert_spans (timeline->waits, "0:B0.1:2100-5500 0:B1.1:7500-8800 1:F0.0:0-1600 1:F1.0:4600-5500");
+    g_assert_cmpuint (timeline->posts->len, ==, 0);
+    remove_export (path);
+  }
 }
 
 /* Without kernels the host's ranges count, of processes in the order of their numbers. */
-static void
-test_nsys_host (void)
+static void test_nsys_host (void)
 {
   g_autofree char *path = make_export ("DROP TABLE CUPTI_ACTIVITY_KIND_KERNEL; UPDATE NVTX_EVENTS SET "
                                        "globalTid = globalTid + 400 * 0x1000000 WHERE globalTid / 0x1000000 = 200");
@@ -117,8 +109,7 @@ test_nsys_host (void)
 }
 
 /* Ranges of the optimizer's steps are O of the host's timelines, 30 and 40 ns of the two processes. */
-static void
-test_nsys_updates (void)
+static void test_nsys_updates (void)
 {
   g_autofree char *path = make_export (
       "DROP TABLE CUPTI_ACTIVITY_KIND_KERNEL; INSERT INTO NVTX_EVENTS (start, end, eventType, text, globalTid) VALUES "
@@ -128,29 +119,26 @@ test_nsys_updates (void)
   g_autoptr (GPtrArray) timelines = fine (ps_timelines_load (path, &error));
 
   g_assert_cmpuint (timelines->len, ==, 2);
-  for (guint k = 0; k < 2; k++)
-    {
-      const PsTimeline *timeline = timelines->pdata[k];
-      guint n = 0;
+  for (guint k = 0; k < 2; k++) {
+    const PsTimeline *timeline = timelines->pdata[k];
+    guint n = 0;
 
-      g_assert_cmpuint (timeline->ops->len, ==, 10);
-      for (guint i = 0; i < timeline->ops->len; i++)
-        {
-          const PsSpan *span = &g_array_index (timeline->ops, PsSpan, i);
+    g_assert_cmpuint (timeline->ops->len, ==, 10);
+    for (guint i = 0; i < timeline->ops->len; i++) {
+      const PsSpan *span = &g_array_index (timeline->ops, PsSpan, i);
 
-          if (span->op.kind != PS_OP_O)
-            continue;
-          g_assert_cmpint (span->end_ns - span->start_ns, ==, span->device == 0 ? 30 : 40);
-          n++;
-        }
-      g_assert_cmpuint (n, ==, 2);
+      if (span->op.kind != PS_OP_O)
+        continue;
+      g_assert_cmpint (span->end_ns - span->start_ns, ==, span->device == 0 ? 30 : 40);
+      n++;
     }
+    g_assert_cmpuint (n, ==, 2);
+  }
   remove_export (path);
 }
 
 /* Names say which microbatches were recorded, 4 and 5; counting would begin with 0. */
-static void
-test_nsys_names (void)
+static void test_nsys_names (void)
 {
   g_autofree char *path
       = make_export ("DROP TABLE CUPTI_ACTIVITY_KIND_KERNEL;" NAMES
@@ -187,11 +175,9 @@ test_nsys_names (void)
 
 /* Every process in a file of its own tells what one file of both does. Sessions that began at other times count from
  * there, to the nanosecond; a file that does not say counts from 0. Files are ranks as their names say, or in order. */
-static void
-test_nsys_files (void)
+static void test_nsys_files (void)
 {
-  static const struct
-  {
+  static const struct {
     const char *names[2];
     const char *changes[2]; /* of rank 0, process 300 on device 0; and of rank 1 */
   } cases[] = {
@@ -203,47 +189,40 @@ test_nsys_files (void)
     { { "a.sqlite", "b.sqlite" }, { ABSURD, ABSURD } },
   };
 
-  for (guint i = 0; i < G_N_ELEMENTS (cases); i++)
-    {
-      static const char *const kept[] = { KEEP ("300"), KEEP ("200") };
-      g_autofree char *folder = fine (g_dir_make_tmp ("pipesim-nsys-XXXXXX", &error));
-      char *paths[2];
+  for (guint i = 0; i < G_N_ELEMENTS (cases); i++) {
+    static const char *const kept[] = { KEEP ("300"), KEEP ("200") };
+    g_autofree char *folder = fine (g_dir_make_tmp ("pipesim-nsys-XXXXXX", &error));
+    char *paths[2];
 
-      for (guint r = 0; r < 2; r++)
-        {
-          g_autofree char *changes = g_strconcat (kept[r], cases[i].changes[r], NULL);
-          g_autofree char *path = make_export (changes), *alone = g_path_get_dirname (path);
+    for (guint r = 0; r < 2; r++) {
+      g_autofree char *changes = g_strconcat (kept[r], cases[i].changes[r], NULL);
+      g_autofree char *path = make_export (changes), *alone = g_path_get_dirname (path);
 
-          paths[r] = g_build_filename (folder, cases[i].names[r], NULL);
-          g_assert_cmpint (g_rename (path, paths[r]), ==, 0);
-          g_assert_cmpint (g_rmdir (alone), ==, 0);
-        }
-      g_autoptr (GPtrArray) timelines = fine (ps_timelines_load (folder, &error));
-      g_assert_cmpuint (timelines->len, ==, 2);
-      for (guint k = 0; k < 2; k++)
-        {
-          const PsTimeline *timeline = g_ptr_array_index (timelines, k);
-
-          g_assert_null (timeline->remark);
-          assert_spans (timeline->ops, "0:F0.0:0-1000 0:F1.0:1000-2100 0:BW0.0:5500-7500 0:BW1.0:8800-10800 "
-                                       "1:F0.1:1600-2600 1:BW0.1:2600-4600 1:F1.1:5500-6500 1:BW1.1:6500-8500");
-          assert_spans (timeline->transfers,
-                        "0>1:F0.0:1000-1600 1>0:B0.1:4600-5500 0>1:F1.0:4600-5500 1>0:B1.1:8500-8800");
-        }
-      for (guint r = 0; r < 2; r++)
-        {
-          g_assert_cmpint (g_unlink (paths[r]), ==, 0);
-          g_free (paths[r]);
-        }
-      g_assert_cmpint (g_rmdir (folder), ==, 0);
+      paths[r] = g_build_filename (folder, cases[i].names[r], NULL);
+      g_assert_cmpint (g_rename (path, paths[r]), ==, 0);
+      g_assert_cmpint (g_rmdir (alone), ==, 0);
     }
+    g_autoptr (GPtrArray) timelines = fine (ps_timelines_load (folder, &error));
+    g_assert_cmpuint (timelines->len, ==, 2);
+    for (guint k = 0; k < 2; k++) {
+      const PsTimeline *timeline = g_ptr_array_index (timelines, k);
+
+      g_assert_null (timeline->remark);
+      assert_spans (timeline->ops, "0:F0.0:0-1000 0:F1.0:1000-2100 0:BW0.0:5500-7500 0:BW1.0:8800-10800 "
+                                   "1:F0.1:1600-2600 1:BW0.1:2600-4600 1:F1.1:5500-6500 1:BW1.1:6500-8500");
+      assert_spans (timeline->transfers, "0>1:F0.0:1000-1600 1>0:B0.1:4600-5500 0>1:F1.0:4600-5500 1>0:B1.1:8500-8800");
+    }
+    for (guint r = 0; r < 2; r++) {
+      g_assert_cmpint (g_unlink (paths[r]), ==, 0);
+      g_free (paths[r]);
+    }
+    g_assert_cmpint (g_rmdir (folder), ==, 0);
+  }
 }
 
-static void
-test_nsys_refusals (void)
+static void test_nsys_refusals (void)
 {
-  static const struct
-  {
+  static const struct {
     const char *changes;
     const char *message;
   } cases[] = {
@@ -261,48 +240,44 @@ test_nsys_refusals (void)
     { "ALTER TABLE CUPTI_ACTIVITY_KIND_KERNEL DROP COLUMN globalPid", "run.sqlite: no such column: globalPid" },
   };
 
-  for (guint i = 0; i < G_N_ELEMENTS (cases); i++)
-    {
-      g_autofree char *path = make_export (cases[i].changes);
-      g_autoptr (GError) error = NULL;
+  for (guint i = 0; i < G_N_ELEMENTS (cases); i++) {
+    g_autofree char *path = make_export (cases[i].changes);
+    g_autoptr (GError) error = NULL;
 
-      g_assert_null (ps_timelines_load (path, &error));
-      g_assert_nonnull (error);
-      g_assert_cmpstr (strstr (error->message, "run.sqlite"), ==, cases[i].message);
-      remove_export (path);
-    }
+    g_assert_null (ps_timelines_load (path, &error));
+    g_assert_nonnull (error);
+    g_assert_cmpstr (strstr (error->message, "run.sqlite"), ==, cases[i].message);
+    remove_export (path);
+  }
 }
 
 /* One rank as OTLP's JSON lines, whose resource comes after its spans, one as the objects of the Python SDK with the
  * later names. Spans name no stage; backward spans no microbatch. */
-static void
-test_otel (void)
+static void test_otel (void)
 {
   g_autofree char *folder = g_test_build_filename (G_TEST_DIST, "fixtures", "otel", NULL);
   g_autoptr (GPtrArray) timelines = fine (ps_timelines_load (folder, &error));
 
   g_assert_cmpuint (timelines->len, ==, 2);
-  for (guint i = 0; i < 2; i++)
-    {
-      const PsTimeline *timeline = g_ptr_array_index (timelines, i);
+  for (guint i = 0; i < 2; i++) {
+    const PsTimeline *timeline = g_ptr_array_index (timelines, i);
 
-      g_assert_cmpstr (timeline->source, ==,
-                       i ? "OpenTelemetry spans, host time, iteration 2 of 2"
-                         : "OpenTelemetry spans, host time, iteration 1 of 2");
-      assert_spans (timeline->ops, "0:F0.0:0-10000 0:F1.0:12000-22000 0:BW0.0:52000-72000 0:BW1.0:92000-112000 "
-                                   "0:O0.0:120000-130000 1:F0.1:14000-24000 1:BW0.1:24000-50000 1:F1.1:53000-63000 "
-                                   "1:BW1.1:63000-90000 1:O0.1:120000-130000");
-      g_assert_cmpint (timeline->iteration_ns, ==, 122000);
-      assert_spans (timeline->posts, "0:F0.0:10000-12000 1:B0.1:50000-52000 1:B1.1:90000-92000");
-      assert_spans (timeline->waits, "0:B0.1:22000-52000 0:B1.1:72000-92000 1:F0.0:1000-14000 1:F1.0:52000-53000");
-      for (guint k = 0; k < timeline->waits->len; k++)
-        g_assert_cmpuint (g_array_index (timeline->waits, PsSpan, k).post, ==, 0);
-      assert_spans (timeline->transfers, "0>1:F0.0:10000-14000 1>0:B0.1:50000-52000 1>0:B1.1:90000-92000");
-    }
+    g_assert_cmpstr (timeline->source, ==,
+                     i ? "OpenTelemetry spans, host time, iteration 2 of 2"
+                       : "OpenTelemetry spans, host time, iteration 1 of 2");
+    assert_spans (timeline->ops, "0:F0.0:0-10000 0:F1.0:12000-22000 0:BW0.0:52000-72000 0:BW1.0:92000-112000 "
+                                 "0:O0.0:120000-130000 1:F0.1:14000-24000 1:BW0.1:24000-50000 1:F1.1:53000-63000 "
+                                 "1:BW1.1:63000-90000 1:O0.1:120000-130000");
+    g_assert_cmpint (timeline->iteration_ns, ==, 122000);
+    assert_spans (timeline->posts, "0:F0.0:10000-12000 1:B0.1:50000-52000 1:B1.1:90000-92000");
+    assert_spans (timeline->waits, "0:B0.1:22000-52000 0:B1.1:72000-92000 1:F0.0:1000-14000 1:F1.0:52000-53000");
+    for (guint k = 0; k < timeline->waits->len; k++)
+      g_assert_cmpuint (g_array_index (timeline->waits, PsSpan, k).post, ==, 0);
+    assert_spans (timeline->transfers, "0>1:F0.0:10000-14000 1>0:B0.1:50000-52000 1>0:B1.1:90000-92000");
+  }
 }
 
-static GPtrArray *
-parse (const char *text, GError **error)
+static GPtrArray *parse (const char *text, GError **error)
 {
   const PsTraceFile file = { .name = "spans.jsonl", .text = text, .length = strlen (text) };
 
@@ -314,8 +289,7 @@ parse (const char *text, GError **error)
   ", \"attributes\": {\"dl.rank\": " #rank ", \"dl.pipeline_parallel.size\": 2}}\n"
 
 /* Four ranks of two pipeline stages: the first of each stage counts. */
-static void
-test_otel_replicas (void)
+static void test_otel_replicas (void)
 {
   static const char text[] = SPAN ("forward", 0, 0, 1) SPAN ("backward", 0, 30, 31) SPAN ("forward", 2, 10, 12)
       SPAN ("backward", 2, 20, 22) SPAN ("forward", 1, 3, 4) SPAN ("backward", 1, 33, 34) SPAN ("forward", 3, 13, 14)
@@ -335,8 +309,7 @@ test_otel_replicas (void)
 
 /* Two ranks in one file, of which the first is the second stage: its resource says so, or each of its spans, which goes
  * before the resource; numbers are numbers or texts. Values of an array that are no objects tell nothing. */
-static void
-test_otel_attributes (void)
+static void test_otel_attributes (void)
 {
   static const char *const texts[] = {
     "{\"resourceSpans\": [" RESOURCE (
@@ -357,20 +330,18 @@ test_otel_attributes (void)
         OTLP_RANK ("dl.rank", "0") "," OTLP_RANK ("dl.pipeline_parallel.rank", "0") "," OTLP_RANK ("other", "9")) "]}",
   };
 
-  for (guint i = 0; i < 2 * G_N_ELEMENTS (texts); i++)
-    {
-      g_autofree char *among = g_strconcat ("[3, \"a\", ", texts[i / 2], ", null]", NULL);
-      g_autoptr (GPtrArray) timelines = fine (parse (i % 2 ? among : texts[i / 2], &error));
-      const PsTimeline *timeline = timelines->pdata[0];
+  for (guint i = 0; i < 2 * G_N_ELEMENTS (texts); i++) {
+    g_autofree char *among = g_strconcat ("[3, \"a\", ", texts[i / 2], ", null]", NULL);
+    g_autoptr (GPtrArray) timelines = fine (parse (i % 2 ? among : texts[i / 2], &error));
+    const PsTimeline *timeline = timelines->pdata[0];
 
-      assert_spans (timeline->ops, "0:F0.0:0-2 0:BW0.0:7-11 1:F0.1:2-4 1:BW0.1:4-7");
-    }
+    assert_spans (timeline->ops, "0:F0.0:0-2 0:BW0.0:7-11 1:F0.1:2-4 1:BW0.1:4-7");
+  }
 }
 
 /* Spans end in any order: steps of the optimizer between three iterations, of two microbatches each, come before and
  * after what they divide. */
-static void
-test_otel_marks (void)
+static void test_otel_marks (void)
 {
   static const char *const spans[]
       = { SPAN ("forward", 0, 10, 20),
@@ -390,32 +361,28 @@ test_otel_marks (void)
           "{\"name\": \"megatron.optimizer_step\", \"context\": {}, \"start_time\": 260, \"end_time\": 267}\n" };
   const guint n = G_N_ELEMENTS (spans);
 
-  for (guint step = 1; step < n; step++)
-    {
-      g_autoptr (GString) text = g_string_new (NULL);
+  for (guint step = 1; step < n; step++) {
+    g_autoptr (GString) text = g_string_new (NULL);
 
-      if (step % 3 == 0 || step % 5 == 0) /* others visit each span once */
-        continue;
-      for (guint i = 0; i < n; i++)
-        g_string_append (text, spans[(i + 1) * step % n]);
-      g_autoptr (GPtrArray) timelines = fine (parse (text->str, &error));
-      g_assert_cmpuint (timelines->len, ==, 3);
-      for (guint k = 0; k < 3; k++)
-        {
-          const PsTimeline *timeline = timelines->pdata[k];
+    if (step % 3 == 0 || step % 5 == 0) /* others visit each span once */
+      continue;
+    for (guint i = 0; i < n; i++)
+      g_string_append (text, spans[(i + 1) * step % n]);
+    g_autoptr (GPtrArray) timelines = fine (parse (text->str, &error));
+    g_assert_cmpuint (timelines->len, ==, 3);
+    for (guint k = 0; k < 3; k++) {
+      const PsTimeline *timeline = timelines->pdata[k];
 
-          g_assert_cmpuint (timeline->ops->len, ==, 5);
-          g_assert_cmpint (timeline->iteration_ns, ==, 45 + (gint64)k);
-        }
+      g_assert_cmpuint (timeline->ops->len, ==, 5);
+      g_assert_cmpint (timeline->iteration_ns, ==, 45 + (gint64)k);
     }
+  }
 }
 
 /* Dates count to the microsecond, of the years that a run can be of. */
-static void
-test_otel_dates (void)
+static void test_otel_dates (void)
 {
-  static const struct
-  {
+  static const struct {
     const char *start, *end;
     gint64 ns; /* -1: no time */
   } rows[] = { { "2026-08-11T12:00:00.000001Z", "2026-08-11T12:00:00.000003Z", 2000 },
@@ -427,28 +394,25 @@ test_otel_dates (void)
                { "yesterday", "2026-08-11T12:00:00Z", -1 },
                { "5", "9", 4 } };
 
-  for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
-    {
-      g_autofree char *text = g_strdup_printf (
-          "{\"name\": \"megatron.microbatch.forward\", \"context\": {}, \"start_time\": \"%s\", \"end_time\": \"%s\"}\n"
-          "{\"name\": \"megatron.microbatch.backward\", \"context\": {}, \"start_time\": \"2200-12-31T23:59:59.7Z\", "
-          "\"end_time\": \"2200-12-31T23:59:59.8Z\"}",
-          rows[i].start, rows[i].end);
-      g_autoptr (GPtrArray) timelines = parse (text, NULL);
+  for (guint i = 0; i < G_N_ELEMENTS (rows); i++) {
+    g_autofree char *text = g_strdup_printf (
+        "{\"name\": \"megatron.microbatch.forward\", \"context\": {}, \"start_time\": \"%s\", \"end_time\": \"%s\"}\n"
+        "{\"name\": \"megatron.microbatch.backward\", \"context\": {}, \"start_time\": \"2200-12-31T23:59:59.7Z\", "
+        "\"end_time\": \"2200-12-31T23:59:59.8Z\"}",
+        rows[i].start, rows[i].end);
+    g_autoptr (GPtrArray) timelines = parse (text, NULL);
 
-      g_assert_cmpint (timelines != NULL, ==, rows[i].ns >= 0);
-      if (timelines == NULL)
-        continue;
-      const PsSpan *span = &g_array_index (((const PsTimeline *)timelines->pdata[0])->ops, PsSpan, 0);
-      g_assert_cmpint (span->end_ns - span->start_ns, ==, rows[i].ns);
-    }
+    g_assert_cmpint (timelines != NULL, ==, rows[i].ns >= 0);
+    if (timelines == NULL)
+      continue;
+    const PsSpan *span = &g_array_index (((const PsTimeline *)timelines->pdata[0])->ops, PsSpan, 0);
+    g_assert_cmpint (span->end_ns - span->start_ns, ==, rows[i].ns);
+  }
 }
 
-static void
-test_otel_refusals (void)
+static void test_otel_refusals (void)
 {
-  static const struct
-  {
+  static const struct {
     const char *text;
     const char *message;
   } cases[] = {
@@ -460,10 +424,9 @@ test_otel_refusals (void)
                                  "megatron.microbatch.forward; between 1 and 4096 would be right" },
   };
 
-  for (guint i = 0; i < G_N_ELEMENTS (cases); i++)
-    {
-      refused (parse (cases[i].text, &error), PS_ERROR_INPUT, cases[i].message);
-    }
+  for (guint i = 0; i < G_N_ELEMENTS (cases); i++) {
+    refused (parse (cases[i].text, &error), PS_ERROR_INPUT, cases[i].message);
+  }
 }
 
 /* Steps */
@@ -484,8 +447,7 @@ guint64 ps_n_steps;
   "WHERE start < 1000000"
 
 /* Steps of reading n iterations. */
-static guint64
-count_steps (guint n)
+static guint64 count_steps (guint n)
 {
   g_autofree char *changes = g_strdup_printf (MORE, n - 1);
   g_autofree char *path = make_export (changes);
@@ -493,22 +455,20 @@ count_steps (guint n)
   g_autoptr (GPtrArray) timelines = fine (ps_timelines_load (path, &error));
 
   g_assert_cmpuint (timelines->len, ==, n);
-  for (guint i = 0; i < n; i++)
-    {
-      const PsTimeline *timeline = g_ptr_array_index (timelines, i);
+  for (guint i = 0; i < n; i++) {
+    const PsTimeline *timeline = g_ptr_array_index (timelines, i);
 
-      g_assert_cmpint (timeline->iteration_ns, ==, 10800);
-      g_assert_cmpuint (timeline->ops->len, ==, 8);
-      g_assert_cmpuint (timeline->transfers->len, ==, 4);
-      g_assert_cmpuint (timeline->waits->len, ==, 4);
-    }
+    g_assert_cmpint (timeline->iteration_ns, ==, 10800);
+    g_assert_cmpuint (timeline->ops->len, ==, 8);
+    g_assert_cmpuint (timeline->transfers->len, ==, 4);
+    g_assert_cmpuint (timeline->waits->len, ==, 4);
+  }
   remove_export (path);
   return ps_n_steps - before;
 }
 
 /* Twice the iterations take twice the steps, and a few for one more level of bisections. */
-static void
-test_linear (void)
+static void test_linear (void)
 {
   guint64 few = count_steps (200), many = count_steps (400);
 
@@ -516,8 +476,7 @@ test_linear (void)
   g_assert_cmpuint (10 * many, <, 23 * few);
 }
 
-int
-main (int argc, char **argv)
+int main (int argc, char **argv)
 {
   g_test_init (&argc, &argv, NULL);
   g_test_add_func ("/trace/nsys/megatron", test_nsys);

@@ -8,9 +8,8 @@
 #include <math.h>
 #include <string.h>
 
-static gint64 *
-sample (const PsProgram *program, const PsCosts *costs, const PsUncertainty *uncertainty, guint n, guint64 seed,
-        guint n_jobs)
+static gint64 *sample (const PsProgram *program, const PsCosts *costs, const PsUncertainty *uncertainty, guint n,
+                       guint64 seed, guint n_jobs)
 {
   PsSampling sampling = { .n_samples = n, .seed = seed, .n_jobs = n_jobs };
 
@@ -18,33 +17,29 @@ sample (const PsProgram *program, const PsCosts *costs, const PsUncertainty *unc
 }
 
 /* Draws op by op as the header says and simulates by the relaxation engine. */
-static gint64
-expected_iteration (const PsProgram *program, const PsCosts *costs, const PsJitter *jitter, guint64 seed, guint index,
-                    PsReduce reduce)
+static gint64 expected_iteration (const PsProgram *program, const PsCosts *costs, const PsJitter *jitter, guint64 seed,
+                                  guint index, PsReduce reduce)
 {
   g_autoptr (PsSimulation) simulation = ps_simulation_new (program);
   g_autofree gint64 *times = g_new0 (gint64, 2 * (gsize)program->n_steps);
 
   for (guint i = 0; i < program->n_steps; i++)
-    for (guint stream = 0; stream < 2; stream++)
-      {
-        PsOp op = program->schedule->ops[program->op_of[i]];
-        guint kind = op.kind == PS_OP_BW ? PS_OP_B : op.kind;
-        guint32 words[PS_DRAW_LANES];
-        gint64 base
-            = stream == 0 ? ps_step_duration (program, costs, i) : costs->transfer_ns[program->steps[i].transfer];
+    for (guint stream = 0; stream < 2; stream++) {
+      PsOp op = program->schedule->ops[program->op_of[i]];
+      guint kind = op.kind == PS_OP_BW ? PS_OP_B : op.kind;
+      guint32 words[PS_DRAW_LANES];
+      gint64 base = stream == 0 ? ps_step_duration (program, costs, i) : costs->transfer_ns[program->steps[i].transfer];
 
-        ps_draw (seed, index - index % PS_DRAW_LANES,
-                 (PsPurpose){ op.microbatch, op.stage | (guint)op.slice << 16 | kind << 24, stream }, words);
-        times[stream * program->n_steps + i]
-            = (gint64)((double)base * ps_jitter_factor (jitter, words[index % PS_DRAW_LANES]) + 0.5);
-      }
+      ps_draw (seed, index - index % PS_DRAW_LANES,
+               (PsPurpose){ op.microbatch, op.stage | (guint)op.slice << 16 | kind << 24, stream }, words);
+      times[stream * program->n_steps + i]
+          = (gint64)((double)base * ps_jitter_factor (jitter, words[index % PS_DRAW_LANES]) + 0.5);
+    }
   ps_simulate_steps (program, costs, times, times + program->n_steps, simulation);
   return ps_iteration (program, costs, simulation, PS_SYNC_GLOBAL, reduce).period_ns;
 }
 
-static PsCosts *
-some_costs (guint n_stages)
+static PsCosts *some_costs (guint n_stages)
 {
   PsCosts *costs = ps_costs_new (n_stages);
 
@@ -55,30 +50,27 @@ some_costs (guint n_stages)
   return costs;
 }
 
-static void
-test_samples (void)
+static void test_samples (void)
 {
   g_autoptr (PsJitter) jitter = ps_jitter_new (0.1);
   PsUncertainty uncertainty = { .jitter = 0.1 };
   guint n;
   const PsFamily *const *families = ps_family_table (&n);
 
-  for (guint i = 0; i < 2 * n; i++)
-    {
-      g_autoptr (PsProgram) program = lower_family (families[i / 2]->name, i % 2 ? 4 : 2, i % 2 ? 8 : 22, 0);
-      g_autoptr (PsCosts) costs = some_costs (program->schedule->placement->n_stages);
+  for (guint i = 0; i < 2 * n; i++) {
+    g_autoptr (PsProgram) program = lower_family (families[i / 2]->name, i % 2 ? 4 : 2, i % 2 ? 8 : 22, 0);
+    g_autoptr (PsCosts) costs = some_costs (program->schedule->placement->n_stages);
 
-      if (program->schedule->asynchronous)
-        continue; /* see test-steady.c */
-      g_autofree gint64 *samples = sample (program, costs, &uncertainty, 300, 5, 1);
-      for (guint k = 0; k < 300; k += 23)
-        g_assert_cmpint (samples[k], ==, expected_iteration (program, costs, jitter, 5, k, PS_REDUCE_OVERLAPPED));
-    }
+    if (program->schedule->asynchronous)
+      continue; /* see test-steady.c */
+    g_autofree gint64 *samples = sample (program, costs, &uncertainty, 300, 5, 1);
+    for (guint k = 0; k < 300; k += 23)
+      g_assert_cmpint (samples[k], ==, expected_iteration (program, costs, jitter, 5, k, PS_REDUCE_OVERLAPPED));
+  }
 }
 
 /* All-reduces of up to half an iteration, so that no device is always the last; by both engines. */
-static void
-check_reductions (const PsProgram *program, const PsCosts *costs, PsReduce reduce)
+static void check_reductions (const PsProgram *program, const PsCosts *costs, PsReduce reduce)
 {
   g_autoptr (PsJitter) jitter = ps_jitter_new (0.1);
   const PsUncertainty uncertainty = { .jitter = 0.1 };
@@ -93,27 +85,24 @@ check_reductions (const PsProgram *program, const PsCosts *costs, PsReduce reduc
     g_assert_cmpint (samples[k], ==, expected_iteration (program, costs, jitter, 5, k, reduce));
 }
 
-static void
-test_reductions (void)
+static void test_reductions (void)
 {
   guint n;
   const PsFamily *const *families = ps_family_table (&n);
 
-  for (guint i = 0; i < 2 * n; i++)
-    {
-      g_autoptr (PsProgram) program = lower_family (families[i / 2]->name, 4, 8, 0);
-      g_autoptr (PsCosts) costs = some_costs (program->schedule->placement->n_stages);
+  for (guint i = 0; i < 2 * n; i++) {
+    g_autoptr (PsProgram) program = lower_family (families[i / 2]->name, 4, 8, 0);
+    g_autoptr (PsCosts) costs = some_costs (program->schedule->placement->n_stages);
 
-      for (guint stage = 0; stage < costs->n_stages; stage++)
-        costs->stage[stage].reduce_ns = costs->stage[stage].reduce2_ns = 3000000 * (gint64)stage;
-      if (!program->schedule->asynchronous)
-        check_reductions (program, costs, i % 2 ? PS_REDUCE_EXPOSED : PS_REDUCE_OVERLAPPED);
-    }
+    for (guint stage = 0; stage < costs->n_stages; stage++)
+      costs->stage[stage].reduce_ns = costs->stage[stage].reduce2_ns = 3000000 * (gint64)stage;
+    if (!program->schedule->asynchronous)
+      check_reductions (program, costs, i % 2 ? PS_REDUCE_EXPOSED : PS_REDUCE_OVERLAPPED);
+  }
 }
 
 /* The same on any number of threads; more samples go on where fewer ended; another seed gives others. */
-static void
-test_repeatable (void)
+static void test_repeatable (void)
 {
   g_autoptr (PsProgram) program = lower_family ("zb-h1", 4, 8, 0);
   g_autoptr (PsCosts) costs = some_costs (4);
@@ -132,8 +121,7 @@ test_repeatable (void)
 }
 
 /* Nothing varies: every sample is the prediction. */
-static void
-test_certain (void)
+static void test_certain (void)
 {
   g_autoptr (PsProgram) program = lower_family ("dualpipe", 4, 8, 0);
   g_autoptr (PsCosts) costs = some_costs (4);
@@ -150,8 +138,7 @@ test_certain (void)
  * twice as slow: F 2-4, 4-6, BW 6-8, 8-10, + 1 + 1 = 12. Link 0-1 three times as slow: F 4-5, 5-6, BW 6-7, 7-8, + 3 + 1
  * =
  * 12. Both: F 4-6, 6-8, BW 8-10, 10-12, + 3 + 1 = 16. A link that is not used slows nothing. */
-static void
-test_slowness (void)
+static void test_slowness (void)
 {
   g_autoptr (PsProgram) program = lower_family ("gpipe", 2, 2, 0);
   g_autoptr (PsCosts) costs = ps_costs_parse ("f=1ms,bw=1ms,c=1ms", 2, 1, NULL);
@@ -160,29 +147,26 @@ test_slowness (void)
                                   { .a = 1, .factor = 2, .probability = 0.25 } };
   static const gint64 expected_ms[] = { 12, 12, 16 };
 
-  for (guint i = 0; i < 3; i++)
-    {
-      PsUncertainty uncertainty = { .slowness = &slowness[i == 1], .n_slowness = i == 2 ? 2 : 1 };
-      g_autofree gint64 *samples = sample (program, costs, &uncertainty, 3, 1, 1);
+  for (guint i = 0; i < 3; i++) {
+    PsUncertainty uncertainty = { .slowness = &slowness[i == 1], .n_slowness = i == 2 ? 2 : 1 };
+    g_autofree gint64 *samples = sample (program, costs, &uncertainty, 3, 1, 1);
 
-      g_assert_cmpint (samples[0], ==, expected_ms[i] * 1000000);
-      g_assert_cmpint (samples[2], ==, expected_ms[i] * 1000000);
-    }
+    g_assert_cmpint (samples[0], ==, expected_ms[i] * 1000000);
+    g_assert_cmpint (samples[2], ==, expected_ms[i] * 1000000);
+  }
   /* 12 ms in about a quarter of 10000 samples, standard deviation 43, and 8 ms in the rest. */
   PsUncertainty sometimes = { .slowness = &slowness[2], .n_slowness = 1 };
   g_autofree gint64 *samples = sample (program, costs, &sometimes, 10000, 1, 1);
   guint slow = 0;
-  for (guint i = 0; i < 10000; i++)
-    {
-      g_assert_true (samples[i] == 8000000 || samples[i] == 12000000);
-      slow += samples[i] == 12000000;
-    }
+  for (guint i = 0; i < 10000; i++) {
+    g_assert_true (samples[i] == 8000000 || samples[i] == 12000000);
+    slow += samples[i] == 12000000;
+  }
   g_assert_cmpuint (slow, >, 2500 - 5 * 43);
   g_assert_cmpuint (slow, <, 2500 + 5 * 43);
 }
 
-static void
-test_slowness_parse (void)
+static void test_slowness_parse (void)
 {
   static const char *const wrong[] = { "",      "1",       "1:",   ":2",    "1:2:3:4", "1:0",  "1:-2", "1:nan",
                                        "1:1e9", "1:2:1.5", "-1:2", "1:0x2", "4096:2",  "1:2x", "0-1:2" };
@@ -197,16 +181,14 @@ test_slowness_parse (void)
   g_assert_cmpuint (slowness.a, ==, 2);
   g_assert_cmpuint (slowness.b, ==, 3);
   g_assert_cmpfloat (slowness.probability, ==, 0.25);
-  for (guint i = 0; i < G_N_ELEMENTS (wrong); i++)
-    {
-      refused (ps_slowness_parse ("--straggler", wrong[i], FALSE, &slowness, &error), PS_ERROR_USAGE, "--straggler: *");
-    }
+  for (guint i = 0; i < G_N_ELEMENTS (wrong); i++) {
+    refused (ps_slowness_parse ("--straggler", wrong[i], FALSE, &slowness, &error), PS_ERROR_USAGE, "--straggler: *");
+  }
   for (guint i = 0; i < G_N_ELEMENTS (wrong_links); i++)
     g_assert_false (ps_slowness_parse ("--slow-link", wrong_links[i], TRUE, &slowness, NULL));
 }
 
-static void
-test_slowness_check (void)
+static void test_slowness_check (void)
 {
   const PsSlowness device = { .a = 4, .factor = 2, .probability = 1 },
                    self = { .link = TRUE, .a = 1, .b = 1, .factor = 2, .probability = 1 };
@@ -221,8 +203,7 @@ test_slowness_check (void)
 
 /* F takes 1 or 3 times its median, BW is not known to vary: one device, one microbatch, f = 1, bw = 2 (ms): 3 or 5 ms,
  * half of the time each. */
-static void
-test_measured (void)
+static void test_measured (void)
 {
   static const double factors[] = { 1, 3 };
   g_autoptr (PsProgram) program = lower_family ("gpipe", 1, 1, 0);
@@ -235,18 +216,16 @@ test_measured (void)
   g_array_append_vals (samples_of_f, factors, 2);
   g_autofree gint64 *samples = sample (program, costs, &uncertainty, 10000, 3, 1);
   guint slow = 0;
-  for (guint i = 0; i < 10000; i++)
-    {
-      g_assert_true (samples[i] == 3000000 || samples[i] == 5000000);
-      slow += samples[i] == 5000000;
-    }
+  for (guint i = 0; i < 10000; i++) {
+    g_assert_true (samples[i] == 3000000 || samples[i] == 5000000);
+    slow += samples[i] == 5000000;
+  }
   g_assert_cmpuint (slow, >, 5000 - 250);
   g_assert_cmpuint (slow, <, 5000 + 250);
 }
 
 /* Without channels both engines give the same samples, on any number of threads. */
-static void
-test_events (void)
+static void test_events (void)
 {
   g_autoptr (GError) error = NULL;
   g_autoptr (PsProgram) program = lower_family ("interleaved", 4, 8, 0);
@@ -267,8 +246,7 @@ test_events (void)
 }
 
 /* Durations that could leave the integers are refused. */
-static void
-test_overflow (void)
+static void test_overflow (void)
 {
   g_autoptr (PsProgram) program = lower_family ("gpipe", 2, 8, 0);
   g_autoptr (PsCosts) costs = ps_costs_parse ("f=1000000s,bw=1000000s", 2, 1, NULL);
@@ -282,8 +260,7 @@ test_overflow (void)
 
 /* Tables of distribution-free intervals of the median at 95 %: n = 10 has the 2nd and the 9th, n = 100 the 40th and the
  * 61st sample. Five samples are too few: the extremes. */
-static void
-test_quantiles (void)
+static void test_quantiles (void)
 {
   gint64 values[100];
 
@@ -309,29 +286,26 @@ test_quantiles (void)
 
 /* The interval of the 90 % quantile of 500 uniform numbers holds it in at least 95 % of 2000 trials (less 4 standard
  * deviations of that count, 10). */
-static void
-test_coverage (void)
+static void test_coverage (void)
 {
   g_autoptr (GRand) rand = g_rand_new_with_seed (31);
   guint held = 0;
 
-  for (guint trial = 0; trial < 2000; trial++)
-    {
-      g_autofree gint64 *values = g_new (gint64, 500);
+  for (guint trial = 0; trial < 2000; trial++) {
+    g_autofree gint64 *values = g_new (gint64, 500);
 
-      for (guint i = 0; i < 500; i++)
-        values[i] = g_rand_int_range (rand, 0, 1000000000);
-      PsDistribution distribution;
-      ps_distribution_init (&distribution, values, 500, FALSE);
-      held += distribution.p90.low_ns <= 900000000 && distribution.p90.high_ns >= 900000000;
-    }
+    for (guint i = 0; i < 500; i++)
+      values[i] = g_rand_int_range (rand, 0, 1000000000);
+    PsDistribution distribution;
+    ps_distribution_init (&distribution, values, 500, FALSE);
+    held += distribution.p90.low_ns <= 900000000 && distribution.p90.high_ns >= 900000000;
+  }
   g_assert_cmpuint (held, >=, 1900 - 4 * 10);
   g_assert_cmpuint (held, <, 1970);
 }
 
 /* 2, 4, 4, 4, 5, 5, 7, 9: mean 5, squared deviations add up to 32: sqrt (32 / 7). */
-static void
-test_distribution (void)
+static void test_distribution (void)
 {
   const gint64 values[] = { 9, 2, 4, 5, 4, 7, 5, 4 }, others[] = { 10, 2, 3, 6, 5, 8, 5, 4 };
   PsDistribution distribution;
@@ -350,8 +324,7 @@ test_distribution (void)
  * deviation 0.9) nine times as far as with F (0.1); the stage holds both. p90 - p10 of a nearly normal
  * distribution is 2 x 1.2816 standard deviations. A straggler of factor 2 in half of the samples makes p10 10 and
  * p90 20. */
-static void
-test_tornado (void)
+static void test_tornado (void)
 {
   g_autoptr (PsProgram) program = lower_family ("gpipe", 1, 1, 0);
   g_autoptr (PsCosts) costs = ps_costs_parse ("f=1ms,bw=9ms", 1, 1, NULL);
@@ -375,11 +348,9 @@ test_tornado (void)
 
 /* 4e9 s is the most that ops, transfers and optimizer steps may take together, each at its longest. GPipe on 2 devices
  * has 4 m ops, here of 1e6 s each. */
-static void
-test_sum_limit (void)
+static void test_sum_limit (void)
 {
-  static const struct
-  {
+  static const struct {
     guint m;
     gint64 transfer_s, optimizer_s;
     double factor; /* of device 0 */
@@ -401,32 +372,30 @@ test_sum_limit (void)
     { 550, 0, 0, 1, FALSE, 0.1 },
   };
 
-  for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
-    {
-      const PsFamilySetting family = { .n_devices = 2, .n_microbatches = rows[i].m, .n_chunks = 1 };
-      const PsSlowness slow = { .a = 0, .factor = rows[i].factor, .probability = 0.5 };
-      const PsUncertainty uncertainty = { .jitter = rows[i].jitter, .slowness = &slow, .n_slowness = 1 };
-      const PsSampling sampling = { .n_samples = 1, .seed = 1, .n_jobs = 1 };
-      g_autoptr (PsProgram) program = lower (ps_family_generate (ps_family_find ("gpipe"), &family, NULL));
-      g_autoptr (PsCosts) costs = ps_costs_new (2);
-      g_autoptr (GError) error = NULL;
+  for (guint i = 0; i < G_N_ELEMENTS (rows); i++) {
+    const PsFamilySetting family = { .n_devices = 2, .n_microbatches = rows[i].m, .n_chunks = 1 };
+    const PsSlowness slow = { .a = 0, .factor = rows[i].factor, .probability = 0.5 };
+    const PsUncertainty uncertainty = { .jitter = rows[i].jitter, .slowness = &slow, .n_slowness = 1 };
+    const PsSampling sampling = { .n_samples = 1, .seed = 1, .n_jobs = 1 };
+    g_autoptr (PsProgram) program = lower (ps_family_generate (ps_family_find ("gpipe"), &family, NULL));
+    g_autoptr (PsCosts) costs = ps_costs_new (2);
+    g_autoptr (GError) error = NULL;
 
-      for (guint k = 0; k < PS_N_OP_KINDS * 2; k++)
-        costs->op[k].duration_ns = PS_MAX_TIME_NS;
-      for (guint s = 0; s < 2; s++)
-        ps_costs_op (costs, PS_OP_O, s)->duration_ns = rows[i].optimizer_s * 1000000000;
-      for (guint k = 1; k <= 4; k++)
-        costs->transfer_ns[k] = rows[i].transfer_s * 1000000000;
-      g_autofree gint64 *ns = ps_uncertainty_sample (program, costs, &uncertainty, &sampling, &error);
-      g_test_message ("row %u: %s", i, error != NULL ? error->message : "fits");
-      g_assert_true ((ns != NULL) == rows[i].fits);
-      if (!rows[i].fits)
-        g_assert_error (error, PS_ERROR, PS_ERROR_USAGE);
-    }
+    for (guint k = 0; k < PS_N_OP_KINDS * 2; k++)
+      costs->op[k].duration_ns = PS_MAX_TIME_NS;
+    for (guint s = 0; s < 2; s++)
+      ps_costs_op (costs, PS_OP_O, s)->duration_ns = rows[i].optimizer_s * 1000000000;
+    for (guint k = 1; k <= 4; k++)
+      costs->transfer_ns[k] = rows[i].transfer_s * 1000000000;
+    g_autofree gint64 *ns = ps_uncertainty_sample (program, costs, &uncertainty, &sampling, &error);
+    g_test_message ("row %u: %s", i, error != NULL ? error->message : "fits");
+    g_assert_true ((ns != NULL) == rows[i].fits);
+    if (!rows[i].fits)
+      g_assert_error (error, PS_ERROR, PS_ERROR_USAGE);
+  }
 }
 
-int
-main (int argc, char **argv)
+int main (int argc, char **argv)
 {
   g_test_init (&argc, &argv, NULL);
   g_test_add_func ("/uncertainty/samples", test_samples);

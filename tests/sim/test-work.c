@@ -5,8 +5,7 @@
 #include <pipesim/costs.h>
 
 /* s = 64, b = 2, h = 32, a = 4, k = 2, f = 128, V = 100. */
-static PsModel
-small (PsMlp mlp, PsPrecision precision)
+static PsModel small (PsMlp mlp, PsPrecision precision)
 {
   return (PsModel){ .name = (char *)"small",
                     .layers = 3,
@@ -24,10 +23,8 @@ small (PsMlp mlp, PsPrecision precision)
 /* Kernels one by one */
 
 /* What one kernel reads and writes for a token, in elements of `of`; masks are bytes. */
-typedef struct
-{
-  enum
-  {
+typedef struct {
+  enum {
     HIDDEN,
     KEYS, /* one of keys and values */
     INNER,
@@ -41,8 +38,7 @@ typedef struct
   guint conversion; /* from or to fp32, where the precision is another: elements read or written, and as many floats */
 } Kernel;
 
-static gint64
-sum_kernels (const PsModel *model, const Kernel *kernels, guint n)
+static gint64 sum_kernels (const PsModel *model, const Kernel *kernels, guint n)
 {
   const guint size = ps_precision_bytes (model->precision);
   const gint64 width[N_TENSORS] = { [HIDDEN] = model->hidden,
@@ -142,8 +138,7 @@ static const Kernel llama_embedding_backward[] = { { HIDDEN, 3, 0, 0, 0 } };
 #define SUM(kernels) sum_kernels (model, kernels, G_N_ELEMENTS (kernels))
 
 /* The bytes of all kernels but the products with weights. */
-static gint64
-sum_bytes (const PsWork *work)
+static gint64 sum_bytes (const PsWork *work)
 {
   gint64 sum = 0;
 
@@ -153,8 +148,7 @@ sum_bytes (const PsWork *work)
   return sum;
 }
 
-static gint64
-staged_bytes (const PsModel *model, const PsStageShape *shape, PsOpKind kind)
+static gint64 staged_bytes (const PsModel *model, const PsStageShape *shape, PsOpKind kind)
 {
   PsWork work;
 
@@ -162,8 +156,7 @@ staged_bytes (const PsModel *model, const PsStageShape *shape, PsOpKind kind)
   return sum_bytes (&work);
 }
 
-static gint64
-staged_flops (const PsModel *model, const PsStageShape *shape, PsOpKind kind, guint n_tensor)
+static gint64 staged_flops (const PsModel *model, const PsStageShape *shape, PsOpKind kind, guint n_tensor)
 {
   PsWork work;
 
@@ -171,8 +164,7 @@ staged_flops (const PsModel *model, const PsStageShape *shape, PsOpKind kind, gu
   return ps_work_flops (&work);
 }
 
-static void
-assert_bytes (const PsModel *model, const PsStageShape *shape, gint64 forward, gint64 backward)
+static void assert_bytes (const PsModel *model, const PsStageShape *shape, gint64 forward, gint64 backward)
 {
   g_assert_cmpint (staged_bytes (model, shape, PS_OP_F), ==, forward);
   g_assert_cmpint (staged_bytes (model, shape, PS_OP_R), ==, forward);
@@ -181,8 +173,7 @@ assert_bytes (const PsModel *model, const PsStageShape *shape, gint64 forward, g
   g_assert_cmpint (staged_bytes (model, shape, PS_OP_W), ==, 0);
 }
 
-static void
-check_kernels (const PsModel *model)
+static void check_kernels (const PsModel *model)
 {
   gboolean gpt = model->mlp == PS_MLP_GELU;
   gint64 layer_f = gpt ? SUM (gpt_forward) : SUM (llama_forward);
@@ -197,25 +188,22 @@ check_kernels (const PsModel *model)
   assert_bytes (model, &last, layer_f + SUM (head_forward), layer_b + SUM (head_backward));
 }
 
-static void
-test_kernels (void)
+static void test_kernels (void)
 {
   for (PsMlp mlp = PS_MLP_GELU; mlp <= PS_MLP_SWIGLU; mlp++)
     for (PsPrecision precision = PS_PRECISION_FP32; precision <= PS_PRECISION_BF16; precision++)
-      for (guint flash = 0; flash < 2; flash++)
-        {
-          PsModel model = small (mlp, precision);
+      for (guint flash = 0; flash < 2; flash++) {
+        PsModel model = small (mlp, precision);
 
-          model.flash_attention = flash == 1;
-          check_kernels (&model);
-        }
+        model.flash_attention = flash == 1;
+        check_kernels (&model);
+      }
 }
 
 /* k = a, 2 bytes: a layer moves sbh (46 + 13 as/h) = 128 * (46 * 32 + 13 * 256) = 614400 bytes in F and
  * sbh (100 + 19 as/h) = 128 * (100 * 32 + 19 * 256) = 1032192 in B. Flash attention leaves 128 * 46 * 32 = 188416 and
  * 128 * 100 * 32 = 409600, and computes 2 b s^2 h = 2 * 2 * 64 * 64 * 32 = 524288 more in B. */
-static void
-test_layer (void)
+static void test_layer (void)
 {
   PsModel model = small (PS_MLP_GELU, PS_PRECISION_FP16);
   const PsStageShape layer = { .n_layers = 1 };
@@ -233,8 +221,7 @@ test_layer (void)
 
 /* Of a last stage of two layers: selective repeats 2 * 13 bytes of 128 * 256 scores, 2 * 4 elements of 128 * 32
  * queries, keys and values, and 4 b s^2 h operations each, full what two layers do without the head. */
-static void
-test_recompute (void)
+static void test_recompute (void)
 {
   PsModel model = small (PS_MLP_GELU, PS_PRECISION_FP16);
   const PsStageShape last = { .n_layers = 2, .head = TRUE }, layers = { .n_layers = 2 };
@@ -254,26 +241,23 @@ test_recompute (void)
 }
 
 /* Stages of every kind of op compute as many operations as model.h says, and each of two GPUs half of them. */
-static void
-test_flops (void)
+static void test_flops (void)
 {
   const PsStageShape stage = { .n_layers = 2, .head = TRUE };
 
   for (PsMlp mlp = PS_MLP_GELU; mlp <= PS_MLP_SWIGLU; mlp++)
-    for (PsOpKind kind = PS_OP_F; kind <= PS_OP_R; kind++)
-      {
-        PsModel model = small (mlp, PS_PRECISION_BF16);
-        gint64 all = ps_model_stage_flops (&model, &stage, kind);
+    for (PsOpKind kind = PS_OP_F; kind <= PS_OP_R; kind++) {
+      PsModel model = small (mlp, PS_PRECISION_BF16);
+      gint64 all = ps_model_stage_flops (&model, &stage, kind);
 
-        g_assert_cmpint (staged_flops (&model, &stage, kind, 1), ==, all);
-        g_assert_cmpint (staged_flops (&model, &stage, kind, 2), ==, all / 2);
-      }
+      g_assert_cmpint (staged_flops (&model, &stage, kind, 1), ==, all);
+      g_assert_cmpint (staged_flops (&model, &stage, kind, 2), ==, all / 2);
+    }
 }
 
 /* A layer's matrices: query, key and value 32 by 64, the feed-forward 32 by 128 and 128 by 32, on two GPUs half of
  * them. A microbatch has 128 tokens. */
-static void
-test_shapes (void)
+static void test_shapes (void)
 {
   const PsModel model = small (PS_MLP_GELU, PS_PRECISION_BF16);
   const PsStageShape layer = { .n_layers = 3 };
@@ -297,8 +281,7 @@ test_shapes (void)
 /* 10^12 operations / s at a half: 500 per ns; 4 bytes per ns. 7000 operations and 80 bytes: 14 or 20 ns, the larger;
  * without a bandwidth 14. A kernel takes 3 ns more to start. The host needs 30 ns to launch one, and is as long with
  * four as the GPU with their 80 and 40 of talk; with 41 the GPU is later. */
-static void
-test_time (void)
+static void test_time (void)
 {
   PsCluster cluster = { .peak_flops = 1e12, .efficiency = 0.5, .memory_bandwidth = 4e9, .tensor = 1 };
   const PsWork work = { 1, { { .repeats = 1, .products = 1, .m = 35, .n = 10, .k = 10, .bytes = 80, .bits = 16 } } };
@@ -324,8 +307,7 @@ test_time (void)
 
 /* 1000 parameters at 4 bytes per ns. Mixed precision: gradient 2, state 2 * 12, weight 2: 28; fp32 gradients 4: 30.
  * fp32: gradient 4, state 2 * 8, weight 2 * 4: 28. */
-static void
-test_optimizer (void)
+static void test_optimizer (void)
 {
   PsCluster cluster = { .peak_flops = 1e12, .efficiency = 0.5, .memory_bandwidth = 4e9, .tensor = 4 };
   PsModel mixed = small (PS_MLP_GELU, PS_PRECISION_BF16);
@@ -341,33 +323,30 @@ test_optimizer (void)
 
 /* Kernels of experts, latent attention, windows and multi-token prediction have the operations that the model says.
  * With flash attention B computes the scores once more. 8 GPUs that share experts, or 2 of a context, do their part. */
-static void
-test_kinds (void)
+static void test_kinds (void)
 {
   const char *const names[] = { "mixtral-8x7b", "deepseek-v3", "qwen3-235b-a22b", "gpt-oss-120b" };
 
-  for (guint i = 0; i < G_N_ELEMENTS (names); i++)
-    {
-      g_autoptr (PsModel) model = ps_model_load (names[i], NULL);
-      const PsStageShape whole = ps_model_whole (model);
-      PsWork f, w;
+  for (guint i = 0; i < G_N_ELEMENTS (names); i++) {
+    g_autoptr (PsModel) model = ps_model_load (names[i], NULL);
+    const PsStageShape whole = ps_model_whole (model);
+    PsWork f, w;
 
-      ps_work_stage (model, &whole, PS_OP_F, 1, &f);
-      ps_work_stage (model, &whole, PS_OP_W, 1, &w);
-      g_assert_cmpint (ps_work_flops (&f), ==, ps_model_stage_flops (model, &whole, PS_OP_F));
-      g_assert_cmpint (ps_work_flops (&w), ==, ps_model_stage_flops (model, &whole, PS_OP_W));
-      gint64 all = ps_work_flops (&f);
-      model->spread.experts = 8;
-      ps_work_stage (model, &whole, PS_OP_F, 1, &f);
-      g_assert_cmpint (ps_work_flops (&f), ==, all);
-      model->spread.context = 2;
-      ps_work_stage (model, &whole, PS_OP_F, 1, &f);
-      g_assert_cmpint (ps_work_flops (&f), ==, all / 2);
-    }
+    ps_work_stage (model, &whole, PS_OP_F, 1, &f);
+    ps_work_stage (model, &whole, PS_OP_W, 1, &w);
+    g_assert_cmpint (ps_work_flops (&f), ==, ps_model_stage_flops (model, &whole, PS_OP_F));
+    g_assert_cmpint (ps_work_flops (&w), ==, ps_model_stage_flops (model, &whole, PS_OP_W));
+    gint64 all = ps_work_flops (&f);
+    model->spread.experts = 8;
+    ps_work_stage (model, &whole, PS_OP_F, 1, &f);
+    g_assert_cmpint (ps_work_flops (&f), ==, all);
+    model->spread.context = 2;
+    ps_work_stage (model, &whole, PS_OP_F, 1, &f);
+    g_assert_cmpint (ps_work_flops (&f), ==, all / 2);
+  }
 }
 
-static gint64
-product_ns (const PsCluster *cluster, gint64 m, gint64 n, gint64 k, guint bits)
+static gint64 product_ns (const PsCluster *cluster, gint64 m, gint64 n, gint64 k, guint bits)
 {
   const PsWork work
       = { 1, { { .type = PS_WORK_PRODUCT, .repeats = 1, .products = 1, .m = m, .n = n, .k = k, .bits = bits } } };
@@ -378,8 +357,7 @@ product_ns (const PsCluster *cluster, gint64 m, gint64 n, gint64 k, guint bits)
 /* 4 multiprocessors, 10^12 operations / s. One wave of tiles of 256 by 128 is 512 by 256 or 1024 by 128, and 2mnk
  * operations take 2mnk / 1000 ns. A row more takes a second wave, of tiles of 256 by 128 again. k = product_depth takes
  * twice the time, an odd k twice of that, 8 bits half. */
-static void
-test_tiles (void)
+static void test_tiles (void)
 {
   PsCluster cluster
       = { .peak_flops = 1e12, .peak_flops_fp8 = 2e12, .efficiency = 1, .multiprocessors = 4, .tensor = 1 };
@@ -397,11 +375,9 @@ test_tiles (void)
 /* One multiprocessor: a result of one tile has that tile's rate, because a larger one would hang over and two smaller
  * ones take two waves. 2 mnk / 1000 ns over 1, 1, 0.9, 0.75 and 0.55. A result of 64 by 128 has no tile of its own:
  * half of a tile of 128 by 128 is 0.45, two waves of 64 by 64 are 0.55. */
-static void
-test_each_tile (void)
+static void test_each_tile (void)
 {
-  static const struct
-  {
+  static const struct {
     gint64 m, n;
     double rate;
   } rows[]
@@ -416,11 +392,9 @@ test_each_tile (void)
 /* 10^9 operations a second at a half: 2 x 8 x 8 x 8 take 2048 ns, with 7 in place of an 8 1792. Each class has its own
  * efficiency, or that of products. Products whose sizes are no multiples of 8 (16 bytes) take twice as long, scores 8
  * times, flash attention neither. */
-static void
-test_classes (void)
+static void test_classes (void)
 {
-  static const struct
-  {
+  static const struct {
     PsWorkClass type;
     gint64 ns; /* aligned, with an efficiency of 0.5 */
     gint64 unaligned;
@@ -429,39 +403,36 @@ test_classes (void)
                { PS_WORK_SCORES, 2048, 8 * 1792, 0.5 },
                { PS_WORK_ATTENTION, 2048, 1792, 0.25 } };
 
-  for (guint i = 0; i < 4 * 2 * G_N_ELEMENTS (rows); i++)
-    {
-      const guint row = i / 8, odd = i / 2 % 4, own = i % 2;
-      const PsCluster cluster = { .peak_flops = 1e9,
-                                  .efficiency = 0.5,
-                                  .scores_efficiency = own ? 0.25 : 0,
-                                  .attention_efficiency = own ? 0.125 : 0,
-                                  .unaligned = 0.5,
-                                  .unaligned_scores = 0.125,
-                                  .tensor = 1 };
-      const PsWork work = { 1,
-                            { { .type = rows[row].type,
-                                .repeats = 1,
-                                .products = 1,
-                                .m = odd == 1 ? 7 : 8,
-                                .n = odd == 2 ? 7 : 8,
-                                .k = odd == 3 ? 7 : 8,
-                                .bits = 16 } } };
-      gint64 ns = odd ? rows[row].unaligned : rows[row].ns;
+  for (guint i = 0; i < 4 * 2 * G_N_ELEMENTS (rows); i++) {
+    const guint row = i / 8, odd = i / 2 % 4, own = i % 2;
+    const PsCluster cluster = { .peak_flops = 1e9,
+                                .efficiency = 0.5,
+                                .scores_efficiency = own ? 0.25 : 0,
+                                .attention_efficiency = own ? 0.125 : 0,
+                                .unaligned = 0.5,
+                                .unaligned_scores = 0.125,
+                                .tensor = 1 };
+    const PsWork work = { 1,
+                          { { .type = rows[row].type,
+                              .repeats = 1,
+                              .products = 1,
+                              .m = odd == 1 ? 7 : 8,
+                              .n = odd == 2 ? 7 : 8,
+                              .k = odd == 3 ? 7 : 8,
+                              .bits = 16 } } };
+    gint64 ns = odd ? rows[row].unaligned : rows[row].ns;
 
-      g_assert_cmpint (ps_work_ns (&work, &cluster, 0), ==, own ? llrint ((double)ns / rows[row].own) : ns);
-    }
+    g_assert_cmpint (ps_work_ns (&work, &cluster, 0), ==, own ? llrint ((double)ns / rows[row].own) : ns);
+  }
 }
 
 /* Bytes for each of 128 tokens of the kernels of a mixture that multiply nothing: h = 32, 2 of 8 experts visited, so
  * that 64 elements are moved. Scores of 8 experts are fp32 before and after their softmax: 8 bytes each, 12 for a
  * gradient. A permutation reads h and writes 64; a sum reads 64 and writes h, its gradient reads twice as much. Two
  * GPUs each do half. */
-static void
-test_moved (void)
+static void test_moved (void)
 {
-  static const struct
-  {
+  static const struct {
     const char *name;
     gint64 forward, backward;
   } rows[] = { { "softmax of router", 8 * 8, 12 * 8 },
@@ -473,26 +444,24 @@ test_moved (void)
 
   model.experts = (PsExperts){ .count = 8, .active = 2, .feed_forward = 64, .imbalance = 1 };
   for (guint t = 1; t <= 2; t++)
-    for (guint i = 0; i < G_N_ELEMENTS (kinds) * G_N_ELEMENTS (rows); i++)
-      {
-        PsOpKind kind = kinds[i % 3];
-        gint64 sum = 0;
-        PsWork work;
+    for (guint i = 0; i < G_N_ELEMENTS (kinds) * G_N_ELEMENTS (rows); i++) {
+      PsOpKind kind = kinds[i % 3];
+      gint64 sum = 0;
+      PsWork work;
 
-        ps_work_stage (&model, &layer, kind, t, &work);
-        for (guint k = 0; k < work.n_kernels; k++)
-          if (strcmp (work.kernel[k].name, rows[i / 3].name) == 0)
-            sum += work.kernel[k].repeats * work.kernel[k].bytes;
-        g_assert_cmpint (sum, ==,
-                         kind == PS_OP_W   ? 0
-                         : kind == PS_OP_F ? 128 / t * rows[i / 3].forward
-                                           : 128 / t * rows[i / 3].backward);
-      }
+      ps_work_stage (&model, &layer, kind, t, &work);
+      for (guint k = 0; k < work.n_kernels; k++)
+        if (strcmp (work.kernel[k].name, rows[i / 3].name) == 0)
+          sum += work.kernel[k].repeats * work.kernel[k].bytes;
+      g_assert_cmpint (sum, ==,
+                       kind == PS_OP_W   ? 0
+                       : kind == PS_OP_F ? 128 / t * rows[i / 3].forward
+                                         : 128 / t * rows[i / 3].backward);
+    }
 }
 
 /* More tokens, wider layers and longer sequences take longer; faster machines less long. */
-static void
-test_monotony (void)
+static void test_monotony (void)
 {
   g_autoptr (PsCluster) cluster = ps_cluster_load ("a100-80gb", NULL), faster = ps_cluster_copy (cluster);
   const PsStageShape layer = { .n_layers = 1 };
@@ -500,62 +469,56 @@ test_monotony (void)
 
   faster->peak_flops *= 2;
   faster->memory_bandwidth *= 2;
-  for (guint i = 0; i < 27; i++)
-    {
-      PsModel model = { .hidden = sizes[i % 3],
-                        .heads = 16,
-                        .kv_heads = 16,
-                        .sequence = sizes[i / 3 % 3],
-                        .precision = PS_PRECISION_FP16,
-                        .feed_forward = 4 * sizes[i % 3],
-                        .vocabulary = 51200,
-                        .microbatch_size = 1 << i / 9 };
-      PsModel larger[3] = { model, model, model };
-      PsWork work;
+  for (guint i = 0; i < 27; i++) {
+    PsModel model = { .hidden = sizes[i % 3],
+                      .heads = 16,
+                      .kv_heads = 16,
+                      .sequence = sizes[i / 3 % 3],
+                      .precision = PS_PRECISION_FP16,
+                      .feed_forward = 4 * sizes[i % 3],
+                      .vocabulary = 51200,
+                      .microbatch_size = 1 << i / 9 };
+    PsModel larger[3] = { model, model, model };
+    PsWork work;
 
-      ps_work_stage (&model, &layer, PS_OP_BW, 1, &work);
-      gint64 ns = ps_work_ns (&work, cluster, 0);
-      g_assert_cmpint (ps_work_ns (&work, faster, 0), <=, ns);
-      larger[0].hidden *= 2;
-      larger[0].feed_forward *= 2;
-      larger[1].sequence *= 2;
-      larger[2].microbatch_size *= 2;
-      for (guint k = 0; k < 3; k++)
-        {
-          ps_work_stage (&larger[k], &layer, PS_OP_BW, 1, &work);
-          g_assert_cmpint (ps_work_ns (&work, cluster, 0), >=, ns);
-        }
+    ps_work_stage (&model, &layer, PS_OP_BW, 1, &work);
+    gint64 ns = ps_work_ns (&work, cluster, 0);
+    g_assert_cmpint (ps_work_ns (&work, faster, 0), <=, ns);
+    larger[0].hidden *= 2;
+    larger[0].feed_forward *= 2;
+    larger[1].sequence *= 2;
+    larger[2].microbatch_size *= 2;
+    for (guint k = 0; k < 3; k++) {
+      ps_work_stage (&larger[k], &layer, PS_OP_BW, 1, &work);
+      g_assert_cmpint (ps_work_ns (&work, cluster, 0), >=, ns);
     }
+  }
 }
 
 /* Layers of fp8 and fp4 multiply in 8 and 4 bits with weights; the head and the scores in 16. */
-static void
-test_bits (void)
+static void test_bits (void)
 {
-  static const struct
-  {
+  static const struct {
     PsPrecision precision;
     guint bits;
   } rows[] = { { PS_PRECISION_BF16, 16 }, { PS_PRECISION_FP8, 8 }, { PS_PRECISION_FP4, 4 } };
 
-  for (guint r = 0; r < G_N_ELEMENTS (rows); r++)
-    {
-      const PsModel model = small (PS_MLP_SWIGLU, rows[r].precision);
-      PsWork work;
+  for (guint r = 0; r < G_N_ELEMENTS (rows); r++) {
+    const PsModel model = small (PS_MLP_SWIGLU, rows[r].precision);
+    PsWork work;
 
-      ps_work_stage (&model, &(PsStageShape){ .n_layers = 3, .head = TRUE }, PS_OP_F, 1, &work);
-      for (guint i = 0; i < work.n_kernels; i++)
-        g_assert_cmpuint (
-            work.kernel[i].bits, ==,
-            work.kernel[i].type == PS_WORK_PRODUCT && !g_str_equal (work.kernel[i].name, "head") ? rows[r].bits : 16);
-    }
+    ps_work_stage (&model, &(PsStageShape){ .n_layers = 3, .head = TRUE }, PS_OP_F, 1, &work);
+    for (guint i = 0; i < work.n_kernels; i++)
+      g_assert_cmpuint (
+          work.kernel[i].bits, ==,
+          work.kernel[i].type == PS_WORK_PRODUCT && !g_str_equal (work.kernel[i].name, "head") ? rows[r].bits : 16);
+  }
 }
 
 /* The slices of a sequence have the operations of the whole, F, B and W. Without a window, slice k of n has (2k + 1) /
  * n^2 of the scores; with a window of a slice's length the second and all later slices have equally many. A later slice
  * also reads the keys and values of those before it, in F half of 4 rows of q elements a token. */
-static void
-test_slices (void)
+static void test_slices (void)
 {
   PsModel models[] = { small (PS_MLP_SWIGLU, PS_PRECISION_BF16), small (PS_MLP_GELU, PS_PRECISION_FP32),
                        small (PS_MLP_SWIGLU, PS_PRECISION_BF16) };
@@ -563,29 +526,27 @@ test_slices (void)
 
   models[0].flash_attention = TRUE;
   models[2].window = 16;
-  for (guint i = 0; i < G_N_ELEMENTS (models) * 3; i++)
-    {
-      const PsModel *model = &models[i / 3];
-      PsOpKind kind = i % 3 == 0 ? PS_OP_F : i % 3 == 1 ? PS_OP_B : PS_OP_W;
-      PsWork work;
-      gint64 flops[4], sum = 0;
+  for (guint i = 0; i < G_N_ELEMENTS (models) * 3; i++) {
+    const PsModel *model = &models[i / 3];
+    PsOpKind kind = i % 3 == 0 ? PS_OP_F : i % 3 == 1 ? PS_OP_B : PS_OP_W;
+    PsWork work;
+    gint64 flops[4], sum = 0;
 
-      for (guint k = 0; k < 4; k++)
-        {
-          PsModel slice = *model;
+    for (guint k = 0; k < 4; k++) {
+      PsModel slice = *model;
 
-          g_assert_true (ps_model_slice (&slice, 4, k, 2, NULL));
-          g_assert_cmpuint (slice.sequence, ==, 16);
-          ps_work_stage (&slice, &shape, kind, 1, &work);
-          sum += flops[k] = ps_work_flops (&work);
-        }
-      ps_work_stage (model, &shape, kind, 1, &work);
-      g_assert_cmpint (sum, ==, ps_work_flops (&work));
-      if (kind == PS_OP_F && model->window == 0) /* 2 layers, 2 products of 2bhs^2 operations, in 16 parts */
-        g_assert_cmpint (flops[3] - flops[0], ==, 2 * 2 * 2 * 2 * 32 * 64 * 64 * 6 / 16);
-      if (model->window == 16)
-        g_assert_cmpint (flops[3], ==, flops[1]);
+      g_assert_true (ps_model_slice (&slice, 4, k, 2, NULL));
+      g_assert_cmpuint (slice.sequence, ==, 16);
+      ps_work_stage (&slice, &shape, kind, 1, &work);
+      sum += flops[k] = ps_work_flops (&work);
     }
+    ps_work_stage (model, &shape, kind, 1, &work);
+    g_assert_cmpint (sum, ==, ps_work_flops (&work));
+    if (kind == PS_OP_F && model->window == 0) /* 2 layers, 2 products of 2bhs^2 operations, in 16 parts */
+      g_assert_cmpint (flops[3] - flops[0], ==, 2 * 2 * 2 * 2 * 32 * 64 * 64 * 6 / 16);
+    if (model->window == 16)
+      g_assert_cmpint (flops[3], ==, flops[1]);
+  }
   PsModel last = models[0];
   PsWork alone, later;
   g_assert_true (ps_model_slice (&last, 4, 3, 1, NULL));
@@ -598,19 +559,17 @@ test_slices (void)
 }
 
 /* 5 slices of 64 tokens that 2 GPUs share: 12, 12, 14, 12 and 14 tokens. 33 slices are too many. */
-static void
-test_slice_lengths (void)
+static void test_slice_lengths (void)
 {
   const guint before[] = { 0, 12, 24, 38, 50, 64 };
 
-  for (guint k = 0; k < 5; k++)
-    {
-      PsModel slice = small (PS_MLP_GELU, PS_PRECISION_FP32);
+  for (guint k = 0; k < 5; k++) {
+    PsModel slice = small (PS_MLP_GELU, PS_PRECISION_FP32);
 
-      g_assert_true (ps_model_slice (&slice, 5, k, 2, NULL));
-      g_assert_cmpuint (slice.before, ==, before[k]);
-      g_assert_cmpuint (slice.sequence, ==, before[k + 1] - before[k]);
-    }
+    g_assert_true (ps_model_slice (&slice, 5, k, 2, NULL));
+    g_assert_cmpuint (slice.before, ==, before[k]);
+    g_assert_cmpuint (slice.sequence, ==, before[k + 1] - before[k]);
+  }
   PsModel model = small (PS_MLP_GELU, PS_PRECISION_FP32);
   g_autoptr (GError) error = NULL;
   g_assert_false (ps_model_slice (&model, 33, 0, 2, &error));
@@ -621,8 +580,7 @@ test_slice_lengths (void)
 }
 
 /* The peak of a number of bits is that of the least number that a cluster states one for. */
-static void
-test_peak (void)
+static void test_peak (void)
 {
   PsCluster cluster = { .peak_flops = 1, .peak_flops_fp4 = 4 };
   const char *key;
@@ -642,8 +600,7 @@ test_peak (void)
 
 /* One layer: F 10, 4, 6, 3; B 20, 5, 8, 2; W 7, 1. The gradient arrives at 2, tokens leave from 10 to 14; experts run B
  * 10-18, W to 19, F to 25; gradients leave from 18 to 23; attention runs B 25-45, W to 52, while F's results leave. */
-static void
-test_layer_overlap (void)
+static void test_layer_overlap (void)
 {
   PsPairLayer layers[2] = {
     { .attention_ns = { 10, 20, 7 }, .experts_ns = { 6, 8, 1 }, .dispatch_ns = { 4, 5 }, .combine_ns = { 3, 2 } }
@@ -666,8 +623,7 @@ test_layer_overlap (void)
 
 /* Milliseconds of four layers of DeepSeek-V3 on H800 (deepseek-ai/profile-data, 449602428a1b, train.json): the pair
  * took 129.0. Kernels of a second stream that computes W beside others count as well. */
-static void
-test_published (void)
+static void test_published (void)
 {
   PsPairLayer layers[4];
   const PsPairLayer layer = { .attention_ns = { 17479000 / 4, 37363000 / 4, 9554000 / 4 },
@@ -680,8 +636,7 @@ test_published (void)
   g_assert_cmpfloat_with_epsilon ((double)ps_overlap_pair_ns (layers, 4) / 1e6, 129.012, 0.05 * 129.012);
 }
 
-static gint64
-duration (const PsCosts *costs, PsOpKind kind)
+static gint64 duration (const PsCosts *costs, PsOpKind kind)
 {
   return ps_costs_op (costs, kind, 0)->duration_ns;
 }
@@ -689,8 +644,7 @@ duration (const PsCosts *costs, PsOpKind kind)
 /* A stage of DeepSeek-V3 with four layers of experts, shared by 64 GPUs: a pair computes all that its parts do, and
  * hides most of the lesser of that and its 4 * 4 all-to-alls. On a network without end it has nothing to hide. Dense
  * stages have no pair. */
-static void
-test_modelled (void)
+static void test_modelled (void)
 {
   const PsStageShape shapes[2] = { { .first_layer = 4, .n_layers = 4 }, { .n_layers = 3 } };
   g_autoptr (PsModel) model = ps_model_load ("deepseek-v3", NULL);
@@ -710,8 +664,7 @@ test_modelled (void)
   g_assert_cmpint (near->stage[0].pair_ns, >, sum - sum / 1000);
 }
 
-int
-main (int argc, char **argv)
+int main (int argc, char **argv)
 {
   g_test_init (&argc, &argv, NULL);
   g_test_add_func ("/work/kernels", test_kernels);

@@ -7,8 +7,7 @@
 #include "cpu-kernels.h"
 
 /* One head of one sequence: where its numbers begin. */
-typedef struct
-{
+typedef struct {
   const PsCpuSizes *sizes;
   guint slice;
   gsize token;       /* first row in context and in each slice's qkv and inherited */
@@ -18,14 +17,12 @@ typedef struct
   float *const *qkv; /* of each slice */
 } Head;
 
-static float
-attention_scale (const PsCpuSizes *sizes)
+static float attention_scale (const PsCpuSizes *sizes)
 {
   return 1 / sqrtf ((float)sizes->head_size);
 }
 
-static Head
-head_at (const PsCpuSizes *sizes, float *const *qkv, guint slice, int row, int head)
+static Head head_at (const PsCpuSizes *sizes, float *const *qkv, guint slice, int row, int head)
 {
   const int width = ((int)slice + 1) * sizes->sequence;
 
@@ -39,16 +36,14 @@ head_at (const PsCpuSizes *sizes, float *const *qkv, guint slice, int row, int h
 }
 
 /* Query, key or value (part 0, 1 or 2) of a slice. */
-static float *
-part_of (const Head *head, guint slice, int part)
+static float *part_of (const Head *head, guint slice, int part)
 {
   const int columns = head->sizes->width;
 
   return head->qkv[slice] + head->token * 3 * columns + (gsize)part * columns + head->column;
 }
 
-static void
-forward_head (float *context, float *square, const Head *head)
+static void forward_head (float *context, float *square, const Head *head)
 {
   const int n = head->sizes->sequence, size = head->sizes->head_size, columns = head->sizes->width;
   const float *query = part_of (head, head->slice, 0);
@@ -62,28 +57,26 @@ forward_head (float *context, float *square, const Head *head)
                        part_of (head, i, 2), 3 * columns, i > 0, context, columns);
 }
 
-void
-ps_cpu_attention_forward (float *context, float *probabilities, float *const *qkv, guint slice, const PsCpuSizes *sizes)
+void ps_cpu_attention_forward (float *context, float *probabilities, float *const *qkv, guint slice,
+                               const PsCpuSizes *sizes)
 {
   for (int row = 0; row < sizes->batch; row++)
-    for (int i = 0; i < sizes->heads; i++)
-      {
-        const Head head = head_at (sizes, qkv, slice, row, i);
+    for (int i = 0; i < sizes->heads; i++) {
+      const Head head = head_at (sizes, qkv, slice, row, i);
 
-        forward_head (context + head.token * sizes->width + head.column, probabilities + head.square, &head);
-      }
+      forward_head (context + head.token * sizes->width + head.column, probabilities + head.square, &head);
+    }
 }
 
-typedef struct
-{
+typedef struct {
   const float *dcontext, *context, *square;
   float *dsquare, *dquery;
 } Backward;
 
 /* The gradients through the scores of one slice's keys. dkey and dvalue have rows of `stride` numbers. For its own
  * slice the head writes them and begins dquery; for others it adds. */
-static void
-backward_slice (const Head *head, guint slice, const Backward *backward, float *dkey, float *dvalue, int stride)
+static void backward_slice (const Head *head, guint slice, const Backward *backward, float *dkey, float *dvalue,
+                            int stride)
 {
   const int n = head->sizes->sequence, size = head->sizes->head_size, columns = head->sizes->width;
   const float scale = attention_scale (head->sizes);
@@ -103,8 +96,7 @@ backward_slice (const Head *head, guint slice, const Backward *backward, float *
 }
 
 /* Adds the gradients of keys and values that later slices have left. */
-static void
-add_inherited (const Head *head, const float *inherited)
+static void add_inherited (const Head *head, const float *inherited)
 {
   const int columns = head->sizes->width, size = head->sizes->head_size;
 
@@ -116,8 +108,7 @@ add_inherited (const Head *head, const float *inherited)
 
 /* The slice's own part comes first: it overwrites value and key, each as soon as nothing needs it any more. The query
  * is overwritten last. */
-static void
-backward_head (const Head *head, float *const *inherited, const Backward *backward)
+static void backward_head (const Head *head, float *const *inherited, const Backward *backward)
 {
   const int columns = head->sizes->width, size = head->sizes->head_size;
   float *query = part_of (head, head->slice, 0);
@@ -126,32 +117,29 @@ backward_head (const Head *head, float *const *inherited, const Backward *backwa
                   3 * columns);
   if (inherited[head->slice] != NULL)
     add_inherited (head, inherited[head->slice]);
-  for (guint i = 0; i < head->slice; i++)
-    {
-      float *dkey = inherited[i] + head->token * 2 * columns + head->column;
+  for (guint i = 0; i < head->slice; i++) {
+    float *dkey = inherited[i] + head->token * 2 * columns + head->column;
 
-      backward_slice (head, i, backward, dkey, dkey + columns, 2 * columns);
-    }
+    backward_slice (head, i, backward, dkey, dkey + columns, 2 * columns);
+  }
   for (int row = 0; row < head->sizes->sequence; row++)
     memcpy (query + (gsize)row * 3 * columns, backward->dquery + (gsize)row * size, sizeof (float) * (gsize)size);
 }
 
-void
-ps_cpu_attention_backward (float *const *qkv, float *const *inherited, guint slice, const float *dcontext,
-                           const float *context, const float *probabilities, const PsCpuSizes *sizes,
-                           const PsCpuWorkspace *workspace)
+void ps_cpu_attention_backward (float *const *qkv, float *const *inherited, guint slice, const float *dcontext,
+                                const float *context, const float *probabilities, const PsCpuSizes *sizes,
+                                const PsCpuWorkspace *workspace)
 {
   for (int row = 0; row < sizes->batch; row++)
-    for (int i = 0; i < sizes->heads; i++)
-      {
-        const Head head = head_at (sizes, qkv, slice, row, i);
-        const gsize start = head.token * sizes->width + head.column;
-        const Backward backward = { .dcontext = dcontext + start,
-                                    .context = context + start,
-                                    .square = probabilities + head.square,
-                                    .dsquare = workspace->square,
-                                    .dquery = workspace->narrow };
+    for (int i = 0; i < sizes->heads; i++) {
+      const Head head = head_at (sizes, qkv, slice, row, i);
+      const gsize start = head.token * sizes->width + head.column;
+      const Backward backward = { .dcontext = dcontext + start,
+                                  .context = context + start,
+                                  .square = probabilities + head.square,
+                                  .dsquare = workspace->square,
+                                  .dquery = workspace->narrow };
 
-        backward_head (&head, inherited, &backward);
-      }
+      backward_head (&head, inherited, &backward);
+    }
 }

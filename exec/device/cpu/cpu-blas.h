@@ -6,8 +6,7 @@
 #include <glib.h>
 
 /* The functions that the cpu device calls; NULL before ps_cpu_blas_load. */
-typedef struct
-{
+typedef struct {
   __typeof__ (cblas_sgemm) *sgemm;
   __typeof__ (openblas_get_config) *config;
   __typeof__ (openblas_get_corename) *corename;

@@ -4,8 +4,7 @@
 #include <glib.h>
 
 /* A buffer of twice the largest cache: writing it pushes everything else out. */
-typedef struct
-{
+typedef struct {
   guint8 *buffer; /* NULL until first used */
   gsize bytes;
 } PsCpuFlush;

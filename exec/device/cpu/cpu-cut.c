@@ -7,22 +7,19 @@
 
 /* Parameters that lie one after the other. Cut ones are rows of equal pieces, a piece for each device: a matrix that is
  * cut by rows counts as one row. */
-typedef struct
-{
+typedef struct {
   gsize rows, columns;
   gboolean cut;
 } Block;
 
-typedef enum
-{
+typedef enum {
   CUT,   /* copies this device's part of an array of the whole stage */
   JOIN,  /* copies it back, as far as this device answers for it */
   COUNT, /* adds up the squares of that */
 } Purpose;
 
 /* An array of this device, walked along, and the place in that of the whole stage. */
-typedef struct
-{
+typedef struct {
   const PsCpuSizes *sizes;
   Purpose purpose;
   float *own;
@@ -32,16 +29,14 @@ typedef struct
   double sum;
 } Walk;
 
-static void
-count_squares (Walk *walk, gsize n)
+static void count_squares (Walk *walk, gsize n)
 {
   for (gsize i = 0; i < n; i++)
     walk->sum += (double)(walk->own[i] * walk->factor) * (walk->own[i] * walk->factor);
 }
 
 /* The first device answers for what all have. */
-static void
-walk_block (Walk *walk, Block block)
+static void walk_block (Walk *walk, Block block)
 {
   const gsize n = block.cut ? block.columns / (gsize)walk->sizes->parts : block.columns;
   const gsize skip = block.cut ? n * (gsize)walk->sizes->part : 0;
@@ -57,8 +52,7 @@ walk_block (Walk *walk, Block block)
 }
 
 /* In the order of PsCpuLayer. */
-static void
-walk_layer (Walk *walk)
+static void walk_layer (Walk *walk)
 {
   const gsize h = (gsize)walk->sizes->hidden, f = (gsize)walk->sizes->feed_forward * (gsize)walk->sizes->parts;
   const Block blocks[] = {
@@ -77,8 +71,7 @@ walk_layer (Walk *walk)
     walk_block (walk, blocks[i]);
 }
 
-static void
-walk_stage (const PsCpuStage *stage, Walk *walk)
+static void walk_stage (const PsCpuStage *stage, Walk *walk)
 {
   const PsStageShape *shape = &stage->shape;
 
@@ -91,21 +84,18 @@ walk_stage (const PsCpuStage *stage, Walk *walk)
     walk_block (walk, (Block){ 1, ps_cpu_head_parameters (walk->sizes), FALSE });
 }
 
-void
-ps_cpu_stage_cut (const PsCpuStage *stage, float *own, const float *whole)
+void ps_cpu_stage_cut (const PsCpuStage *stage, float *own, const float *whole)
 {
   walk_stage (stage, &(Walk){ .purpose = CUT, .own = own, .whole = (float *)whole });
 }
 
-void
-ps_cpu_stage_join (const PsCpuStage *stage, const float *own, float *whole)
+void ps_cpu_stage_join (const PsCpuStage *stage, const float *own, float *whole)
 {
   memset (whole, 0, stage->n_whole * sizeof *whole);
   walk_stage (stage, &(Walk){ .purpose = JOIN, .own = (float *)own, .whole = whole });
 }
 
-double
-ps_cpu_stage_squares (const PsCpuStage *stage, const float *own, float factor)
+double ps_cpu_stage_squares (const PsCpuStage *stage, const float *own, float factor)
 {
   Walk walk = { .purpose = COUNT, .own = (float *)own, .factor = factor };
 

@@ -18,8 +18,7 @@
 /* OpenBLAS takes 128 MiB of address space for each thread that multiplies. Without room it tries again for ever. */
 #define BLAS_ROOM ((gsize)256 << 20)
 
-typedef struct
-{
+typedef struct {
   PsDevice base;
   PsDeviceSetting setting;
   PsCpuContext context;
@@ -29,22 +28,19 @@ typedef struct
   void *blas_room; /* address space reserved for OpenBLAS until attach; NULL: released */
 } CpuDevice;
 
-static CpuDevice *
-cpu_device (PsDevice *device)
+static CpuDevice *cpu_device (PsDevice *device)
 {
   return (CpuDevice *)device;
 }
 
-static void
-release_blas_room (CpuDevice *cpu)
+static void release_blas_room (CpuDevice *cpu)
 {
   if (cpu->blas_room != NULL)
     munmap (cpu->blas_room, BLAS_ROOM);
   cpu->blas_room = NULL;
 }
 
-static gboolean
-take_blas_room (void **room, GError **error)
+static gboolean take_blas_room (void **room, GError **error)
 {
   *room = mmap (NULL, BLAS_ROOM, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (*room != MAP_FAILED)
@@ -53,8 +49,7 @@ take_blas_room (void **room, GError **error)
                     "cpu device: no address space for OpenBLAS (see ulimit -v): each device needs 256 MiB of it");
 }
 
-static PsDevice *
-cpu_open (const PsDeviceSetting *setting, GError **error)
+static PsDevice *cpu_open (const PsDeviceSetting *setting, GError **error)
 {
   PsCpuSizes sizes;
   void *blas_room;
@@ -82,8 +77,7 @@ cpu_open (const PsDeviceSetting *setting, GError **error)
   return &device->base;
 }
 
-static void
-cpu_close (PsDevice *device)
+static void cpu_close (PsDevice *device)
 {
   CpuDevice *cpu = cpu_device (device);
 
@@ -100,8 +94,7 @@ cpu_close (PsDevice *device)
 }
 
 /* Containers can forbid binding: then the system places the thread. */
-static gboolean
-bind_to_core (hwloc_topology_t topology, int core, GError **error)
+static gboolean bind_to_core (hwloc_topology_t topology, int core, GError **error)
 {
   const hwloc_obj_t processor = ps_find_core (topology, core);
 
@@ -113,8 +106,7 @@ bind_to_core (hwloc_topology_t topology, int core, GError **error)
   return TRUE;
 }
 
-static gboolean
-pin (int core, GError **error)
+static gboolean pin (int core, GError **error)
 {
   hwloc_topology_t topology;
   gboolean ok = TRUE;
@@ -127,14 +119,12 @@ pin (int core, GError **error)
   return ok;
 }
 
-static char *
-cpu_place (const PsDeviceSetting *setting)
+static char *cpu_place (const PsDeviceSetting *setting)
 {
   return ps_place_of_core (setting->core);
 }
 
-static gboolean
-cpu_attach (PsDevice *device, GError **error)
+static gboolean cpu_attach (PsDevice *device, GError **error)
 {
   const int core = cpu_device (device)->setting.core;
 
@@ -146,8 +136,7 @@ cpu_attach (PsDevice *device, GError **error)
   return core < 0 || pin (core, error);
 }
 
-static gboolean
-cpu_add_stage (PsDevice *device, guint stage, const PsStageShape *shape, GError **error)
+static gboolean cpu_add_stage (PsDevice *device, guint stage, const PsStageShape *shape, GError **error)
 {
   CpuDevice *cpu = cpu_device (device);
 
@@ -157,14 +146,12 @@ cpu_add_stage (PsDevice *device, guint stage, const PsStageShape *shape, GError 
   return cpu->stages[stage] != NULL;
 }
 
-static gsize
-tensor_bytes (const CpuDevice *cpu)
+static gsize tensor_bytes (const CpuDevice *cpu)
 {
   return ps_cpu_sizes_message (&cpu->context.sizes) * sizeof (float);
 }
 
-static PsTensor *
-wrap (CpuDevice *cpu, float *block)
+static PsTensor *wrap (CpuDevice *cpu, float *block)
 {
   PsTensor *tensor = g_new (PsTensor, 1);
 
@@ -172,8 +159,7 @@ wrap (CpuDevice *cpu, float *block)
   return tensor;
 }
 
-static PsTensor *
-cpu_tensor_new (PsDevice *device)
+static PsTensor *cpu_tensor_new (PsDevice *device)
 {
   CpuDevice *cpu = cpu_device (device);
   float *block = ps_cpu_memory_take (cpu->context.memory, ps_cpu_sizes_message (&cpu->context.sizes), PS_USE_BUFFER);
@@ -181,8 +167,7 @@ cpu_tensor_new (PsDevice *device)
   return block != NULL ? wrap (cpu, block) : NULL;
 }
 
-static void
-cpu_tensor_free (PsTensor *tensor)
+static void cpu_tensor_free (PsTensor *tensor)
 {
   if (tensor == NULL)
     return;
@@ -190,34 +175,30 @@ cpu_tensor_free (PsTensor *tensor)
   g_free (tensor);
 }
 
-static gboolean
-run_on_stage (PsCpuStage *stage, PsOp op, float *input, float **output, GError **error)
+static gboolean run_on_stage (PsCpuStage *stage, PsOp op, float *input, float **output, GError **error)
 {
-  switch (op.kind)
-    {
-    case PS_OP_F:
-      return ps_cpu_stage_forward (stage, op, input, output, error);
-    case PS_OP_B:
-      return ps_cpu_stage_backward (stage, op, input, output, error);
-    case PS_OP_BW:
-      return ps_cpu_stage_backward (stage, op, input, output, error)
-             && ps_cpu_stage_weight_gradients (stage, op, error);
-    case PS_OP_W:
-      return ps_cpu_stage_weight_gradients (stage, op, error);
-    case PS_OP_R:
-      return ps_cpu_stage_recompute (stage, op, error);
-    case PS_OP_O:
-      ps_cpu_stage_optimize (stage);
-      return TRUE;
-    default:
-      return ps_refuse (error, PS_ERROR_UNAVAILABLE, "stage %u: the cpu device can't run %s", op.stage,
-                        ps_op_kind_name (op.kind));
-    }
+  switch (op.kind) {
+  case PS_OP_F:
+    return ps_cpu_stage_forward (stage, op, input, output, error);
+  case PS_OP_B:
+    return ps_cpu_stage_backward (stage, op, input, output, error);
+  case PS_OP_BW:
+    return ps_cpu_stage_backward (stage, op, input, output, error) && ps_cpu_stage_weight_gradients (stage, op, error);
+  case PS_OP_W:
+    return ps_cpu_stage_weight_gradients (stage, op, error);
+  case PS_OP_R:
+    return ps_cpu_stage_recompute (stage, op, error);
+  case PS_OP_O:
+    ps_cpu_stage_optimize (stage);
+    return TRUE;
+  default:
+    return ps_refuse (error, PS_ERROR_UNAVAILABLE, "stage %u: the cpu device can't run %s", op.stage,
+                      ps_op_kind_name (op.kind));
+  }
 }
 
 /* Makes a tensor of zeros where one is wanted and *block is NULL, and gives back one that is not wanted. */
-static gboolean
-fit (CpuDevice *cpu, gboolean wanted, float **block, GError **error)
+static gboolean fit (CpuDevice *cpu, gboolean wanted, float **block, GError **error)
 {
   const gsize n = ps_cpu_sizes_message (&cpu->context.sizes);
 
@@ -233,8 +214,7 @@ fit (CpuDevice *cpu, gboolean wanted, float **block, GError **error)
 }
 
 /* Gives the op the length of its microbatch. */
-static void
-set_length (CpuDevice *cpu, PsOp op)
+static void set_length (CpuDevice *cpu, PsOp op)
 {
   const PsDeviceSetting *setting = &cpu->setting;
   PsCpuSizes *sizes = &cpu->context.sizes;
@@ -245,8 +225,7 @@ set_length (CpuDevice *cpu, PsOp op)
   sizes->tokens = sizes->batch * sizes->sequence;
 }
 
-static gboolean
-cpu_run (PsDevice *device, PsOp op, PsTensor *input, PsTensor **output, GError **error)
+static gboolean cpu_run (PsDevice *device, PsOp op, PsTensor *input, PsTensor **output, GError **error)
 {
   CpuDevice *cpu = cpu_device (device);
   float *result = NULL;
@@ -255,11 +234,10 @@ cpu_run (PsDevice *device, PsOp op, PsTensor *input, PsTensor **output, GError *
   g_return_val_if_fail (input == NULL || input->device == device, FALSE);
 
   g_atomic_int_set (&cpu->processor, sched_getcpu ());
-  if (!ps_device_check_op (op.stage < cpu->setting.n_stages && cpu->stages[op.stage] != NULL, op, error))
-    {
-      cpu_tensor_free (input);
-      return FALSE;
-    }
+  if (!ps_device_check_op (op.stage < cpu->setting.n_stages && cpu->stages[op.stage] != NULL, op, error)) {
+    cpu_tensor_free (input);
+    return FALSE;
+  }
 
   float *block = input != NULL ? input->data : NULL;
   g_free (input);
@@ -274,34 +252,29 @@ cpu_run (PsDevice *device, PsOp op, PsTensor *input, PsTensor **output, GError *
   return ok;
 }
 
-static gboolean
-cpu_begin (PsDevice *device, guint64 step, GError **error)
+static gboolean cpu_begin (PsDevice *device, guint64 step, GError **error)
 {
   cpu_device (device)->context.step = step;
   return TRUE;
 }
 
-static gboolean
-cpu_use_version (PsDevice *device, guint stage, guint64 version, GError **error)
+static gboolean cpu_use_version (PsDevice *device, guint stage, guint64 version, GError **error)
 {
   return ps_cpu_stage_use (cpu_device (device)->stages[stage], version, error);
 }
 
-static double
-cpu_norm_square (PsDevice *device, guint stage)
+static double cpu_norm_square (PsDevice *device, guint stage)
 {
   return ps_cpu_stage_norm_square (cpu_device (device)->stages[stage]);
 }
 
-static gboolean
-cpu_settle (PsDevice *device, guint stage, float scale, GError **error)
+static gboolean cpu_settle (PsDevice *device, guint stage, float scale, GError **error)
 {
   ps_cpu_stage_settle (cpu_device (device)->stages[stage], scale);
   return TRUE;
 }
 
-static void
-cpu_forget (PsDevice *device)
+static void cpu_forget (PsDevice *device)
 {
   CpuDevice *cpu = cpu_device (device);
 
@@ -310,8 +283,7 @@ cpu_forget (PsDevice *device)
       ps_cpu_stage_forget (cpu->stages[i]);
 }
 
-static double
-cpu_loss (PsDevice *device, guint microbatch)
+static double cpu_loss (PsDevice *device, guint microbatch)
 {
   CpuDevice *cpu = cpu_device (device);
   double loss = NAN;
@@ -322,8 +294,7 @@ cpu_loss (PsDevice *device, guint microbatch)
   return loss;
 }
 
-static float *
-cpu_gradient_memory (PsDevice *device, guint stage, gsize *n)
+static float *cpu_gradient_memory (PsDevice *device, guint stage, gsize *n)
 {
   PsCpuStage *resident = cpu_device (device)->stages[stage];
 
@@ -333,8 +304,7 @@ cpu_gradient_memory (PsDevice *device, guint stage, gsize *n)
   return ps_cpu_stage_gradients (resident);
 }
 
-static float *
-cpu_weight_memory (PsDevice *device, guint stage, gsize *n)
+static float *cpu_weight_memory (PsDevice *device, guint stage, gsize *n)
 {
   const PsCpuStage *resident = cpu_device (device)->stages[stage];
 
@@ -342,8 +312,7 @@ cpu_weight_memory (PsDevice *device, guint stage, gsize *n)
   return ps_cpu_stage_newest (resident);
 }
 
-static const float *
-cpu_gradients (PsDevice *device, guint stage, gsize *n)
+static const float *cpu_gradients (PsDevice *device, guint stage, gsize *n)
 {
   PsCpuStage *resident = cpu_device (device)->stages[stage];
 
@@ -352,35 +321,30 @@ cpu_gradients (PsDevice *device, guint stage, gsize *n)
   return ps_cpu_stage_joined_gradients (resident, n);
 }
 
-static gboolean
-cpu_read_state (PsDevice *device, guint stage, PsStageState *state, GError **error)
+static gboolean cpu_read_state (PsDevice *device, guint stage, PsStageState *state, GError **error)
 {
   ps_cpu_stage_read_state (cpu_device (device)->stages[stage], state);
   return TRUE;
 }
 
-static gboolean
-cpu_write_state (PsDevice *device, guint stage, const PsStageState *state, GError **error)
+static gboolean cpu_write_state (PsDevice *device, guint stage, const PsStageState *state, GError **error)
 {
   ps_cpu_stage_write_state (cpu_device (device)->stages[stage], state);
   return TRUE;
 }
 
-static void
-cpu_memory (PsDevice *device, PsMemoryUse *use)
+static void cpu_memory (PsDevice *device, PsMemoryUse *use)
 {
   ps_memory_pool_use (cpu_device (device)->context.memory, use);
 }
 
-static void
-cpu_reset_peak (PsDevice *device)
+static void cpu_reset_peak (PsDevice *device)
 {
   ps_memory_pool_reset_peak (cpu_device (device)->context.memory);
 }
 
 /* openblas_get_config says "OpenBLAS 0.3.21 NO_LAPACKE DYNAMIC_ARCH ...". */
-static char *
-cpu_libraries (void)
+static char *cpu_libraries (void)
 {
   if (!ps_cpu_blas_load (NULL))
     return g_strdup ("no OpenBLAS");
@@ -390,8 +354,7 @@ cpu_libraries (void)
 }
 
 /* OpenBLAS takes a processor that is newer than itself for its oldest one. */
-static char *
-cpu_warning (void)
+static char *cpu_warning (void)
 {
 #ifdef __x86_64__
   if (ps_cpu_blas_load (NULL) && g_str_equal (ps_cpu_blas.corename (), "Prescott") && __builtin_cpu_supports ("avx2"))
@@ -402,8 +365,7 @@ cpu_warning (void)
   return NULL;
 }
 
-static gboolean
-cpu_flush_cache (PsDevice *device, GError **error)
+static gboolean cpu_flush_cache (PsDevice *device, GError **error)
 {
   if (ps_cpu_flush (&cpu_device (device)->flush))
     return TRUE;
@@ -411,8 +373,7 @@ cpu_flush_cache (PsDevice *device, GError **error)
 }
 
 /* The clock stays 0 on virtual machines that do not tell. */
-static void
-cpu_condition (PsDevice *device, PsCondition *condition)
+static void cpu_condition (PsDevice *device, PsCondition *condition)
 {
   g_autofree char *path = g_strdup_printf ("/sys/devices/system/cpu/cpu%d/cpufreq/scaling_cur_freq",
                                            MAX (g_atomic_int_get (&cpu_device (device)->processor), 0));

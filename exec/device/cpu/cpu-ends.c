@@ -3,20 +3,17 @@
 #include "cpu-ends.h"
 #include "cpu-kernels.h"
 
-gsize
-ps_cpu_embedding_parameters (const PsCpuSizes *sizes)
+gsize ps_cpu_embedding_parameters (const PsCpuSizes *sizes)
 {
   return ((gsize)sizes->vocabulary + (gsize)sizes->longest) * (gsize)sizes->hidden;
 }
 
-PsCpuEmbedding
-ps_cpu_embedding_view (const PsCpuSizes *sizes, float *parameters)
+PsCpuEmbedding ps_cpu_embedding_view (const PsCpuSizes *sizes, float *parameters)
 {
   return (PsCpuEmbedding){ parameters, parameters + (gsize)sizes->vocabulary * sizes->hidden };
 }
 
-void
-ps_cpu_embedding_init (const PsCpuEmbedding *weights, const PsCpuSizes *sizes, guint64 seed)
+void ps_cpu_embedding_init (const PsCpuEmbedding *weights, const PsCpuSizes *sizes, guint64 seed)
 {
   const gsize hidden = (gsize)sizes->hidden;
 
@@ -25,60 +22,52 @@ ps_cpu_embedding_init (const PsCpuEmbedding *weights, const PsCpuSizes *sizes, g
 }
 
 /* The place of a slice's token in its sequence. */
-static int
-place_of (const PsCpuSizes *sizes, guint slice, int token)
+static int place_of (const PsCpuSizes *sizes, guint slice, int token)
 {
   return (int)slice * sizes->sequence + token % sizes->sequence;
 }
 
 /* Returns the word at a token of a slice; the next word is its target. */
-static const guint32 *
-word_at (const PsCpuSizes *sizes, const guint32 *words, guint slice, int token)
+static const guint32 *word_at (const PsCpuSizes *sizes, const guint32 *words, guint slice, int token)
 {
   return words + token / sizes->sequence * (sizes->longest + 1) + place_of (sizes, slice, token);
 }
 
-void
-ps_cpu_embedding_forward (const PsCpuEmbedding *weights, const PsCpuSizes *sizes, guint slice, const guint32 *words,
-                          float *x)
+void ps_cpu_embedding_forward (const PsCpuEmbedding *weights, const PsCpuSizes *sizes, guint slice,
+                               const guint32 *words, float *x)
 {
   const gsize hidden = (gsize)sizes->hidden;
 
-  for (int token = 0; token < sizes->tokens; token++)
-    {
-      const float *restrict word = weights->token + *word_at (sizes, words, slice, token) * hidden;
-      const float *restrict place = weights->position + (gsize)place_of (sizes, slice, token) * hidden;
-      float *restrict to = x + (gsize)token * hidden;
+  for (int token = 0; token < sizes->tokens; token++) {
+    const float *restrict word = weights->token + *word_at (sizes, words, slice, token) * hidden;
+    const float *restrict place = weights->position + (gsize)place_of (sizes, slice, token) * hidden;
+    float *restrict to = x + (gsize)token * hidden;
 
-      for (gsize i = 0; i < hidden; i++)
-        to[i] = word[i] + place[i];
-    }
+    for (gsize i = 0; i < hidden; i++)
+      to[i] = word[i] + place[i];
+  }
 }
 
-void
-ps_cpu_embedding_weights (const PsCpuEmbedding *gradients, const PsCpuSizes *sizes, guint slice, const guint32 *words,
-                          const float *dx)
+void ps_cpu_embedding_weights (const PsCpuEmbedding *gradients, const PsCpuSizes *sizes, guint slice,
+                               const guint32 *words, const float *dx)
 {
   const gsize hidden = (gsize)sizes->hidden;
 
-  for (int token = 0; token < sizes->tokens; token++)
-    {
-      const float *from = dx + (gsize)token * hidden;
+  for (int token = 0; token < sizes->tokens; token++) {
+    const float *from = dx + (gsize)token * hidden;
 
-      ps_cpu_add (gradients->token + *word_at (sizes, words, slice, token) * hidden, from, hidden);
-      ps_cpu_add (gradients->position + (gsize)place_of (sizes, slice, token) * hidden, from, hidden);
-    }
+    ps_cpu_add (gradients->token + *word_at (sizes, words, slice, token) * hidden, from, hidden);
+    ps_cpu_add (gradients->position + (gsize)place_of (sizes, slice, token) * hidden, from, hidden);
+  }
 }
 
 /* Parts of the head's keep block. */
-typedef struct
-{
+typedef struct {
   float *standard;      /* T x h */
   float *probabilities; /* T x V; after B the gradient of the logits */
 } Keep;
 
-static gsize
-lay_out_keep (Keep *keep, const PsCpuSizes *sizes, float *block)
+static gsize lay_out_keep (Keep *keep, const PsCpuSizes *sizes, float *block)
 {
   float *cursor = block;
 
@@ -87,8 +76,7 @@ lay_out_keep (Keep *keep, const PsCpuSizes *sizes, float *block)
   return ps_cpu_carved (cursor) - ps_cpu_carved (block);
 }
 
-gsize
-ps_cpu_head_keep_size (const PsCpuSizes *sizes)
+gsize ps_cpu_head_keep_size (const PsCpuSizes *sizes)
 {
   Keep keep;
 
@@ -96,46 +84,39 @@ ps_cpu_head_keep_size (const PsCpuSizes *sizes)
 }
 
 /* The scale of the norm. */
-gsize
-ps_cpu_head_late_size (const PsCpuSizes *sizes)
+gsize ps_cpu_head_late_size (const PsCpuSizes *sizes)
 {
   return (gsize)sizes->tokens;
 }
 
 /* The gradient of the norm's output. */
-gsize
-ps_cpu_head_gradient_size (const PsCpuSizes *sizes)
+gsize ps_cpu_head_gradient_size (const PsCpuSizes *sizes)
 {
   return ps_cpu_sizes_boundary (sizes);
 }
 
-gsize
-ps_cpu_head_parameters (const PsCpuSizes *sizes)
+gsize ps_cpu_head_parameters (const PsCpuSizes *sizes)
 {
   return ((gsize)sizes->vocabulary + 2) * (gsize)sizes->hidden;
 }
 
-PsCpuHead
-ps_cpu_head_view (const PsCpuSizes *sizes, float *parameters)
+PsCpuHead ps_cpu_head_view (const PsCpuSizes *sizes, float *parameters)
 {
   return (PsCpuHead){ parameters, parameters + sizes->hidden, parameters + (gsize)2 * sizes->hidden };
 }
 
-void
-ps_cpu_head_init (const PsCpuHead *weights, const PsCpuSizes *sizes, guint64 seed)
+void ps_cpu_head_init (const PsCpuHead *weights, const PsCpuSizes *sizes, guint64 seed)
 {
-  for (int i = 0; i < sizes->hidden; i++)
-    {
-      weights->norm_gain[i] = 1;
-      weights->norm_bias[i] = 0;
-    }
+  for (int i = 0; i < sizes->hidden; i++) {
+    weights->norm_gain[i] = 1;
+    weights->norm_bias[i] = 0;
+  }
   ps_data_weights (weights->w, (gsize)sizes->hidden * sizes->vocabulary, 0.02f, seed,
                    sizes->tied ? PS_DATA_STREAM_EMBEDDING : PS_DATA_STREAM_HEAD, 0);
 }
 
-double
-ps_cpu_head_forward (const PsCpuHead *weights, const PsCpuSizes *sizes, guint slice, const PsCpuWorkspace *workspace,
-                     const PsCpuHeadState *state, const float *x)
+double ps_cpu_head_forward (const PsCpuHead *weights, const PsCpuSizes *sizes, guint slice,
+                            const PsCpuWorkspace *workspace, const PsCpuHeadState *state, const float *x)
 {
   const int rows = sizes->tokens, h = sizes->hidden, vocabulary = sizes->vocabulary;
   double loss = 0;
@@ -153,9 +134,8 @@ ps_cpu_head_forward (const PsCpuHead *weights, const PsCpuSizes *sizes, guint sl
   return loss / (rows * sizes->slices);
 }
 
-void
-ps_cpu_head_backward (const PsCpuHead *weights, const PsCpuSizes *sizes, guint slice, const PsCpuWorkspace *workspace,
-                      const PsCpuHeadState *state, float *dx)
+void ps_cpu_head_backward (const PsCpuHead *weights, const PsCpuSizes *sizes, guint slice,
+                           const PsCpuWorkspace *workspace, const PsCpuHeadState *state, float *dx)
 {
   const int rows = sizes->tokens, h = sizes->hidden, vocabulary = sizes->vocabulary;
   const float share = 1 / (float)(rows * sizes->slices);
@@ -172,9 +152,8 @@ ps_cpu_head_backward (const PsCpuHead *weights, const PsCpuSizes *sizes, guint s
   ps_cpu_norm_input (dx, NULL, state->gradient, keep.standard, state->late, weights->norm_gain, rows, h);
 }
 
-void
-ps_cpu_head_weights (const PsCpuHead *weights, const PsCpuHead *gradients, const PsCpuSizes *sizes,
-                     const PsCpuWorkspace *workspace, const PsCpuHeadState *state)
+void ps_cpu_head_weights (const PsCpuHead *weights, const PsCpuHead *gradients, const PsCpuSizes *sizes,
+                          const PsCpuWorkspace *workspace, const PsCpuHeadState *state)
 {
   const int rows = sizes->tokens, h = sizes->hidden;
   Keep keep;

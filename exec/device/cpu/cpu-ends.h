@@ -4,8 +4,7 @@
 #include "cpu-sizes.h"
 
 /* Embedding: x = token[word] + position[place in the sequence]. Parameters lie in this order. */
-typedef struct
-{
+typedef struct {
   float *token;    /* V x h */
   float *position; /* s x h */
 } PsCpuEmbedding;
@@ -21,15 +20,13 @@ void ps_cpu_embedding_weights (const PsCpuEmbedding *gradients, const PsCpuSizes
 
 /* Head: logits = norm (x) w without bias, loss = mean cross-entropy over the tokens of whole sequences. Parameters lie
  * in this order. A tied head holds the embedding's token matrix, V x h, and multiplies by its transpose. */
-typedef struct
-{
+typedef struct {
   float *norm_gain, *norm_bias; /* h */
   float *w;                     /* h x V; tied V x h */
 } PsCpuHead;
 
 /* Blocks as in PsCpuLayerState. B overwrites the probabilities in keep with the gradient of the logits. */
-typedef struct
-{
+typedef struct {
   float *keep;
   float *late;
   float *gradient;

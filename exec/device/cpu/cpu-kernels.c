@@ -23,34 +23,29 @@
 #define LANES 16
 #define NORM_EPSILON 1e-5f
 
-void
-ps_cpu_linear (float *y, const float *x, const float *w, int rows, int in, int out)
+void ps_cpu_linear (float *y, const float *x, const float *w, int rows, int in, int out)
 {
   ps_cpu_blas.sgemm (CblasRowMajor, CblasNoTrans, CblasNoTrans, rows, out, in, 1, x, in, w, out, 0, y, out);
 }
 
-void
-ps_cpu_linear_add (float *y, const float *x, const float *w, int rows, int in, int out)
+void ps_cpu_linear_add (float *y, const float *x, const float *w, int rows, int in, int out)
 {
   ps_cpu_blas.sgemm (CblasRowMajor, CblasNoTrans, CblasNoTrans, rows, out, in, 1, x, in, w, out, 1, y, out);
 }
 
-void
-ps_cpu_linear_input (float *dx, const float *dy, const float *w, int rows, int in, int out)
+void ps_cpu_linear_input (float *dx, const float *dy, const float *w, int rows, int in, int out)
 {
   ps_cpu_blas.sgemm (CblasRowMajor, CblasNoTrans, CblasTrans, rows, in, out, 1, dy, out, w, out, 0, dx, in);
 }
 
-void
-ps_cpu_linear_weights (float *dw, const float *x, const float *dy, int rows, int in, int out)
+void ps_cpu_linear_weights (float *dw, const float *x, const float *dy, int rows, int in, int out)
 {
   ps_cpu_blas.sgemm (CblasRowMajor, CblasTrans, CblasNoTrans, in, out, rows, 1, x, in, dy, out, 1, dw, out);
 }
 
 /* e^x to 2 units in the last place: x = k log 2 + r, a polynomial for e^r (Cephes' expf), k added to the exponent bits.
  */
-INLINE float
-exponential (float x)
+INLINE float exponential (float x)
 {
   const float round = 12582912.0f; /* 1.5 * 2^23: adding it leaves the rounded number in the low bits */
 
@@ -75,8 +70,7 @@ exponential (float x)
   return result;
 }
 
-INLINE float
-sum_lanes (const float *lane)
+INLINE float sum_lanes (const float *lane)
 {
   float half[LANES / 2];
 
@@ -85,8 +79,7 @@ sum_lanes (const float *lane)
   return ((half[0] + half[4]) + (half[1] + half[5])) + ((half[2] + half[6]) + (half[3] + half[7]));
 }
 
-INLINE float
-sum (const float *x, int n)
+INLINE float sum (const float *x, int n)
 {
   float lane[LANES] = { 0 };
   int i = 0;
@@ -99,8 +92,7 @@ sum (const float *x, int n)
   return sum_lanes (lane);
 }
 
-INLINE float
-dot (const float *x, const float *y, int n)
+INLINE float dot (const float *x, const float *y, int n)
 {
   float lane[LANES] = { 0 };
   int i = 0;
@@ -113,8 +105,7 @@ dot (const float *x, const float *y, int n)
   return sum_lanes (lane);
 }
 
-INLINE float
-maximum (const float *x, int n)
+INLINE float maximum (const float *x, int n)
 {
   float lane[LANES];
   int i = 0;
@@ -131,20 +122,17 @@ maximum (const float *x, int n)
   return lane[0];
 }
 
-KERNEL void
-ps_cpu_bias_add (float *y, const float *bias, int rows, int columns)
+KERNEL void ps_cpu_bias_add (float *y, const float *bias, int rows, int columns)
 {
-  for (int row = 0; row < rows; row++)
-    {
-      float *restrict to = y + (gsize)row * columns;
+  for (int row = 0; row < rows; row++) {
+    float *restrict to = y + (gsize)row * columns;
 
-      for (int i = 0; i < columns; i++)
-        to[i] += bias[i];
-    }
+    for (int i = 0; i < columns; i++)
+      to[i] += bias[i];
+  }
 }
 
-KERNEL void
-ps_cpu_bias_gradient (float *dbias, const float *dy, int rows, int columns)
+KERNEL void ps_cpu_bias_gradient (float *dbias, const float *dy, int rows, int columns)
 {
   float *restrict to = dbias;
 
@@ -153,130 +141,115 @@ ps_cpu_bias_gradient (float *dbias, const float *dy, int rows, int columns)
       to[i] += dy[(gsize)row * columns + i];
 }
 
-KERNEL void
-ps_cpu_norm (float *normed, float *standard, float *scale, const float *x, const float *gain, const float *bias,
-             int rows, int columns)
+KERNEL void ps_cpu_norm (float *normed, float *standard, float *scale, const float *x, const float *gain,
+                         const float *bias, int rows, int columns)
 {
-  for (int row = 0; row < rows; row++)
-    {
-      const float *from = x + (gsize)row * columns;
-      float *restrict kept = standard + (gsize)row * columns;
-      float *restrict to = normed + (gsize)row * columns;
-      const float mean = sum (from, columns) / (float)columns;
+  for (int row = 0; row < rows; row++) {
+    const float *from = x + (gsize)row * columns;
+    float *restrict kept = standard + (gsize)row * columns;
+    float *restrict to = normed + (gsize)row * columns;
+    const float mean = sum (from, columns) / (float)columns;
 
-      for (int i = 0; i < columns; i++)
-        kept[i] = from[i] - mean;
-      const float factor = 1 / sqrtf (dot (kept, kept, columns) / (float)columns + NORM_EPSILON);
-      for (int i = 0; i < columns; i++)
-        {
-          const float value = kept[i] * factor;
+    for (int i = 0; i < columns; i++)
+      kept[i] = from[i] - mean;
+    const float factor = 1 / sqrtf (dot (kept, kept, columns) / (float)columns + NORM_EPSILON);
+    for (int i = 0; i < columns; i++) {
+      const float value = kept[i] * factor;
 
-          kept[i] = value;
-          to[i] = value * gain[i] + bias[i];
-        }
-      scale[row] = factor;
+      kept[i] = value;
+      to[i] = value * gain[i] + bias[i];
     }
+    scale[row] = factor;
+  }
 }
 
-KERNEL void
-ps_cpu_norm_again (float *normed, const float *standard, const float *gain, const float *bias, int rows, int columns)
+KERNEL void ps_cpu_norm_again (float *normed, const float *standard, const float *gain, const float *bias, int rows,
+                               int columns)
 {
-  for (int row = 0; row < rows; row++)
-    {
-      const float *kept = standard + (gsize)row * columns;
-      float *restrict to = normed + (gsize)row * columns;
+  for (int row = 0; row < rows; row++) {
+    const float *kept = standard + (gsize)row * columns;
+    float *restrict to = normed + (gsize)row * columns;
 
-      for (int i = 0; i < columns; i++)
-        to[i] = kept[i] * gain[i] + bias[i];
-    }
+    for (int i = 0; i < columns; i++)
+      to[i] = kept[i] * gain[i] + bias[i];
+  }
 }
 
 /* With u = dnormed * gain: dx = scale * (u - mean (u) - standard * mean (u * standard)). */
-KERNEL void
-ps_cpu_norm_input (float *dx, const float *residual, const float *dnormed, const float *standard, const float *scale,
-                   const float *gain, int rows, int columns)
+KERNEL void ps_cpu_norm_input (float *dx, const float *residual, const float *dnormed, const float *standard,
+                               const float *scale, const float *gain, int rows, int columns)
 {
-  for (int row = 0; row < rows; row++)
-    {
-      const gsize start = (gsize)row * columns;
-      const float *dn = dnormed + start, *kept = standard + start;
-      float *restrict to = dx + start;
+  for (int row = 0; row < rows; row++) {
+    const gsize start = (gsize)row * columns;
+    const float *dn = dnormed + start, *kept = standard + start;
+    float *restrict to = dx + start;
 
+    for (int i = 0; i < columns; i++)
+      to[i] = dn[i] * gain[i];
+    const float mean = sum (to, columns) / (float)columns;
+    const float slope = dot (to, kept, columns) / (float)columns;
+    for (int i = 0; i < columns; i++)
+      to[i] = scale[row] * (to[i] - mean - kept[i] * slope);
+    if (residual != NULL)
       for (int i = 0; i < columns; i++)
-        to[i] = dn[i] * gain[i];
-      const float mean = sum (to, columns) / (float)columns;
-      const float slope = dot (to, kept, columns) / (float)columns;
-      for (int i = 0; i < columns; i++)
-        to[i] = scale[row] * (to[i] - mean - kept[i] * slope);
-      if (residual != NULL)
-        for (int i = 0; i < columns; i++)
-          to[i] += residual[start + i];
-    }
+        to[i] += residual[start + i];
+  }
 }
 
-KERNEL void
-ps_cpu_norm_weights (float *dgain, float *dbias, const float *dnormed, const float *standard, int rows, int columns)
+KERNEL void ps_cpu_norm_weights (float *dgain, float *dbias, const float *dnormed, const float *standard, int rows,
+                                 int columns)
 {
   float *restrict gain = dgain, *restrict bias = dbias;
 
-  for (int row = 0; row < rows; row++)
-    {
-      const float *dn = dnormed + (gsize)row * columns, *kept = standard + (gsize)row * columns;
+  for (int row = 0; row < rows; row++) {
+    const float *dn = dnormed + (gsize)row * columns, *kept = standard + (gsize)row * columns;
 
-      for (int i = 0; i < columns; i++)
-        {
-          gain[i] += dn[i] * kept[i];
-          bias[i] += dn[i];
-        }
+    for (int i = 0; i < columns; i++) {
+      gain[i] += dn[i] * kept[i];
+      bias[i] += dn[i];
     }
+  }
 }
 
 /* GELU (z) = z / (1 + exp (-2u)) with u = sqrt (2 / pi) * (z + 0.044715 z^3), as 1 + tanh (u) = 2 / (1 + exp (-2u)). */
 #define GELU_SLOPE 1.5957691216f /* 2 sqrt (2 / pi) */
 #define GELU_CUBE 0.044715f
 
-INLINE float
-gelu_gate (float z)
+INLINE float gelu_gate (float z)
 {
   return 1 / (1 + exponential (-GELU_SLOPE * (z + GELU_CUBE * z * z * z)));
 }
 
-KERNEL void
-ps_cpu_gelu (float *g, float *z, const float *bias, int rows, int columns)
+KERNEL void ps_cpu_gelu (float *g, float *z, const float *bias, int rows, int columns)
 {
-  for (int row = 0; row < rows; row++)
-    {
-      float *restrict from = z + (gsize)row * columns;
-      float *restrict to = g + (gsize)row * columns;
+  for (int row = 0; row < rows; row++) {
+    float *restrict from = z + (gsize)row * columns;
+    float *restrict to = g + (gsize)row * columns;
 
-      for (int i = 0; i < columns; i++)
-        {
-          const float value = from[i] + bias[i];
+    for (int i = 0; i < columns; i++) {
+      const float value = from[i] + bias[i];
 
-          from[i] = value;
-          to[i] = value * gelu_gate (value);
-        }
+      from[i] = value;
+      to[i] = value * gelu_gate (value);
     }
+  }
 }
 
-KERNEL void
-ps_cpu_gelu_input (float *z, const float *dg, gsize n)
+KERNEL void ps_cpu_gelu_input (float *z, const float *dg, gsize n)
 {
   float *restrict to = z;
 
-  for (gsize i = 0; i < n; i++)
-    {
-      const float value = to[i], gate = gelu_gate (value);
-      const float slope = GELU_SLOPE * (1 + 3 * GELU_CUBE * value * value);
+  for (gsize i = 0; i < n; i++) {
+    const float value = to[i], gate = gelu_gate (value);
+    const float slope = GELU_SLOPE * (1 + 3 * GELU_CUBE * value * value);
 
-      to[i] = dg[i] * (gate + value * gate * (1 - gate) * slope);
-    }
+    to[i] = dg[i] * (gate + value * gate * (1 - gate) * slope);
+  }
 }
 
 /* Softmax of the first n numbers of a row of `end`; zeros follow them. It works on whole LANES, which is faster than
  * the odd rest. Returns the sum of exponentials that it divided by; *top is the maximum. */
-INLINE float
-softmax (float *restrict x, int n, int end, float *top)
+INLINE float softmax (float *restrict x, int n, int end, float *top)
 {
   const int whole = MIN ((n + LANES - 1) / LANES * LANES, end);
 
@@ -294,36 +267,31 @@ softmax (float *restrict x, int n, int end, float *top)
   return total;
 }
 
-KERNEL void
-ps_cpu_causal_softmax (float *scores, int n, int width)
+KERNEL void ps_cpu_causal_softmax (float *scores, int n, int width)
 {
-  for (int row = 0; row < n; row++)
-    {
-      float top;
+  for (int row = 0; row < n; row++) {
+    float top;
 
-      softmax (scores + (gsize)row * width, width - n + row + 1, width, &top);
-    }
+    softmax (scores + (gsize)row * width, width - n + row + 1, width, &top);
+  }
 }
 
-KERNEL void
-ps_cpu_causal_softmax_input (float *dp, const float *p, int p_stride, const float *dy, const float *y, int n, int size,
-                             int stride, gboolean causal)
+KERNEL void ps_cpu_causal_softmax_input (float *dp, const float *p, int p_stride, const float *dy, const float *y,
+                                         int n, int size, int stride, gboolean causal)
 {
-  for (int row = 0; row < n; row++)
-    {
-      float *restrict to = dp + (gsize)row * n;
-      const float *probability = p + (gsize)row * p_stride;
-      const float mean = dot (dy + (gsize)row * stride, y + (gsize)row * stride, size);
-      const int end = causal ? row + 1 : n;
+  for (int row = 0; row < n; row++) {
+    float *restrict to = dp + (gsize)row * n;
+    const float *probability = p + (gsize)row * p_stride;
+    const float mean = dot (dy + (gsize)row * stride, y + (gsize)row * stride, size);
+    const int end = causal ? row + 1 : n;
 
-      for (int i = 0; i < end; i++)
-        to[i] = probability[i] * (to[i] - mean);
-      memset (to + end, 0, sizeof (float) * (gsize)(n - end));
-    }
+    for (int i = 0; i < end; i++)
+      to[i] = probability[i] * (to[i] - mean);
+    memset (to + end, 0, sizeof (float) * (gsize)(n - end));
+  }
 }
 
-KERNEL double
-ps_cpu_cross_entropy (float *logits, int n, guint32 target)
+KERNEL double ps_cpu_cross_entropy (float *logits, int n, guint32 target)
 {
   const float wanted = logits[target];
   float top;
@@ -332,8 +300,7 @@ ps_cpu_cross_entropy (float *logits, int n, guint32 target)
   return (double)top - (double)wanted + log ((double)total);
 }
 
-KERNEL void
-ps_cpu_add (float *y, const float *x, gsize n)
+KERNEL void ps_cpu_add (float *y, const float *x, gsize n)
 {
   float *restrict to = y;
 
@@ -341,29 +308,26 @@ ps_cpu_add (float *y, const float *x, gsize n)
     to[i] += x[i];
 }
 
-KERNEL void
-ps_cpu_scale (float *y, float factor, gsize n)
+KERNEL void ps_cpu_scale (float *y, float factor, gsize n)
 {
   for (gsize i = 0; i < n; i++)
     y[i] *= factor;
 }
 
-KERNEL void
-ps_cpu_adam (float *weight, float *gradient, float *momentum, float *variance, gsize n, float factor,
-             double learning_rate, guint64 step)
+KERNEL void ps_cpu_adam (float *weight, float *gradient, float *momentum, float *variance, gsize n, float factor,
+                         double learning_rate, guint64 step)
 {
   const float beta1 = 0.9f, beta2 = 0.999f, epsilon = 1e-8f;
   const float rate = (float)(learning_rate / (1 - pow (0.9, (double)step)));
   const float correction = (float)(1 / sqrt (1 - pow (0.999, (double)step)));
   float *restrict w = weight, *restrict g = gradient, *restrict m = momentum, *restrict v = variance;
 
-  for (gsize i = 0; i < n; i++)
-    {
-      const float slope = g[i] * factor;
+  for (gsize i = 0; i < n; i++) {
+    const float slope = g[i] * factor;
 
-      m[i] = beta1 * m[i] + (1 - beta1) * slope;
-      v[i] = beta2 * v[i] + (1 - beta2) * slope * slope;
-      w[i] -= rate * m[i] / (sqrtf (v[i]) * correction + epsilon);
-      g[i] = 0;
-    }
+    m[i] = beta1 * m[i] + (1 - beta1) * slope;
+    v[i] = beta2 * v[i] + (1 - beta2) * slope * slope;
+    w[i] -= rate * m[i] / (sqrtf (v[i]) * correction + epsilon);
+    g[i] = 0;
+  }
 }

@@ -8,8 +8,7 @@
 #include "cpu-layer.h"
 
 /* Parts of the blocks. */
-typedef struct
-{
+typedef struct {
   float *standard1; /* T x h, see ps_cpu_norm */
   float *qkv;       /* T x 3w; after B its gradient */
   float *context;   /* T x w */
@@ -18,21 +17,18 @@ typedef struct
   float *g;         /* T x f */
 } Keep;
 
-typedef struct
-{
+typedef struct {
   float *scale1; /* T, see ps_cpu_norm */
   float *scale2; /* T */
 } Late;
 
-typedef struct
-{
+typedef struct {
   float *dnormed1; /* T x h */
   float *dy;       /* T x h */
   float *dnormed2; /* T x h */
 } Gradient;
 
-static gsize
-lay_out_keep (Keep *keep, const PsCpuSizes *sizes, float *block)
+static gsize lay_out_keep (Keep *keep, const PsCpuSizes *sizes, float *block)
 {
   float *cursor = block;
   const gsize narrow = ps_cpu_sizes_boundary (sizes);
@@ -48,8 +44,7 @@ lay_out_keep (Keep *keep, const PsCpuSizes *sizes, float *block)
   return ps_cpu_carved (cursor) - ps_cpu_carved (block);
 }
 
-static gsize
-lay_out_late (Late *late, const PsCpuSizes *sizes, float *block)
+static gsize lay_out_late (Late *late, const PsCpuSizes *sizes, float *block)
 {
   float *cursor = block;
 
@@ -58,8 +53,7 @@ lay_out_late (Late *late, const PsCpuSizes *sizes, float *block)
   return ps_cpu_carved (cursor) - ps_cpu_carved (block);
 }
 
-static gsize
-lay_out_gradient (Gradient *gradient, const PsCpuSizes *sizes, float *block)
+static gsize lay_out_gradient (Gradient *gradient, const PsCpuSizes *sizes, float *block)
 {
   float *cursor = block;
   const gsize narrow = ps_cpu_sizes_boundary (sizes);
@@ -70,16 +64,14 @@ lay_out_gradient (Gradient *gradient, const PsCpuSizes *sizes, float *block)
   return ps_cpu_carved (cursor) - ps_cpu_carved (block);
 }
 
-gsize
-ps_cpu_layer_keep_size (const PsCpuSizes *sizes)
+gsize ps_cpu_layer_keep_size (const PsCpuSizes *sizes)
 {
   Keep keep;
 
   return lay_out_keep (&keep, sizes, NULL);
 }
 
-gsize
-ps_cpu_layer_late_size (const PsCpuSizes *sizes)
+gsize ps_cpu_layer_late_size (const PsCpuSizes *sizes)
 {
   Late late;
 
@@ -87,28 +79,24 @@ ps_cpu_layer_late_size (const PsCpuSizes *sizes)
 }
 
 /* batch x heads rectangles of the sequence by all tokens up to the slice's. */
-gsize
-ps_cpu_layer_scores_size (const PsCpuSizes *sizes, guint slice)
+gsize ps_cpu_layer_scores_size (const PsCpuSizes *sizes, guint slice)
 {
   return (gsize)sizes->tokens * sizes->heads * sizes->sequence * (slice + 1);
 }
 
-gsize
-ps_cpu_layer_inherited_size (const PsCpuSizes *sizes)
+gsize ps_cpu_layer_inherited_size (const PsCpuSizes *sizes)
 {
   return 2 * (gsize)sizes->tokens * sizes->width;
 }
 
-gsize
-ps_cpu_layer_gradient_size (const PsCpuSizes *sizes)
+gsize ps_cpu_layer_gradient_size (const PsCpuSizes *sizes)
 {
   Gradient gradient;
 
   return lay_out_gradient (&gradient, sizes, NULL);
 }
 
-gsize
-ps_cpu_layer_parameters (const PsCpuSizes *sizes)
+gsize ps_cpu_layer_parameters (const PsCpuSizes *sizes)
 {
   const gsize h = (gsize)sizes->hidden, w = (gsize)sizes->width, f = (gsize)sizes->feed_forward;
 
@@ -116,8 +104,7 @@ ps_cpu_layer_parameters (const PsCpuSizes *sizes)
 }
 
 /* Returns the start of the next n parameters, which follow without gaps. */
-static float *
-next (float **cursor, gsize n)
+static float *next (float **cursor, gsize n)
 {
   float *start = *cursor;
 
@@ -125,8 +112,7 @@ next (float **cursor, gsize n)
   return start;
 }
 
-PsCpuLayer
-ps_cpu_layer_view (const PsCpuSizes *sizes, float *parameters)
+PsCpuLayer ps_cpu_layer_view (const PsCpuSizes *sizes, float *parameters)
 {
   const gsize h = (gsize)sizes->hidden, w = (gsize)sizes->width, f = (gsize)sizes->feed_forward;
   float *cursor = parameters;
@@ -147,8 +133,7 @@ ps_cpu_layer_view (const PsCpuSizes *sizes, float *parameters)
   return view;
 }
 
-void
-ps_cpu_layer_init (const PsCpuLayer *weights, const PsCpuSizes *sizes, guint64 seed, guint layer)
+void ps_cpu_layer_init (const PsCpuLayer *weights, const PsCpuSizes *sizes, guint64 seed, guint layer)
 {
   const gsize h = (gsize)sizes->hidden, f = (gsize)sizes->feed_forward;
   const float deviation = 0.02f, last = deviation / sqrtf (2.0f * (float)sizes->layers);
@@ -163,16 +148,14 @@ ps_cpu_layer_init (const PsCpuLayer *weights, const PsCpuSizes *sizes, guint64 s
 }
 
 /* y = x w + bias. The bias is added after the product, which overwrites y. */
-static void
-linear_bias (float *y, const float *x, const float *w, const float *bias, int rows, int in, int out)
+static void linear_bias (float *y, const float *x, const float *w, const float *bias, int rows, int in, int out)
 {
   ps_cpu_linear (y, x, w, rows, in, out);
   ps_cpu_bias_add (y, bias, rows, out);
 }
 
 /* Adds up the tokens x hidden numbers of the devices that share the layer. */
-static gboolean
-add_up (const PsCpuSizes *sizes, const PsCpuWorkspace *workspace, float *values, GError **error)
+static gboolean add_up (const PsCpuSizes *sizes, const PsCpuWorkspace *workspace, float *values, GError **error)
 {
   const PsDeviceSetting *setting = workspace->setting;
 
@@ -181,42 +164,38 @@ add_up (const PsCpuSizes *sizes, const PsCpuWorkspace *workspace, float *values,
 }
 
 /* y += x w + bias, where x has the columns and w the rows of this device. */
-static gboolean
-linear_bias_add (float *y, const float *x, const float *w, const float *bias, int in, const PsCpuSizes *sizes,
-                 const PsCpuWorkspace *workspace, GError **error)
+static gboolean linear_bias_add (float *y, const float *x, const float *w, const float *bias, int in,
+                                 const PsCpuSizes *sizes, const PsCpuWorkspace *workspace, GError **error)
 {
   const int rows = sizes->tokens, out = sizes->hidden;
 
   ps_cpu_bias_add (y, bias, rows, out);
   if (sizes->parts == 1)
     ps_cpu_linear_add (y, x, w, rows, in, out);
-  else
-    {
-      ps_cpu_linear (workspace->normed, x, w, rows, in, out);
-      if (!add_up (sizes, workspace, workspace->normed, error))
-        return FALSE;
-      ps_cpu_add (y, workspace->normed, ps_cpu_sizes_boundary (sizes));
-    }
+  else {
+    ps_cpu_linear (workspace->normed, x, w, rows, in, out);
+    if (!add_up (sizes, workspace, workspace->normed, error))
+      return FALSE;
+    ps_cpu_add (y, workspace->normed, ps_cpu_sizes_boundary (sizes));
+  }
   return TRUE;
 }
 
 /* Queries, keys and values of each slice up to this one, and what they inherit. */
-static void
-find_slices (const PsCpuSizes *sizes, const PsCpuLayerState *const *states, guint slice, float **qkv, float **inherited)
+static void find_slices (const PsCpuSizes *sizes, const PsCpuLayerState *const *states, guint slice, float **qkv,
+                         float **inherited)
 {
-  for (guint i = 0; i <= slice; i++)
-    {
-      Keep keep;
+  for (guint i = 0; i <= slice; i++) {
+    Keep keep;
 
-      lay_out_keep (&keep, sizes, states[i]->keep);
-      qkv[i] = keep.qkv;
-      inherited[i] = states[i]->inherited;
-    }
+    lay_out_keep (&keep, sizes, states[i]->keep);
+    qkv[i] = keep.qkv;
+    inherited[i] = states[i]->inherited;
+  }
 }
 
-gboolean
-ps_cpu_layer_forward (const PsCpuLayer *weights, const PsCpuSizes *sizes, const PsCpuWorkspace *workspace,
-                      const PsCpuLayerState *const *states, guint slice, float *x, GError **error)
+gboolean ps_cpu_layer_forward (const PsCpuLayer *weights, const PsCpuSizes *sizes, const PsCpuWorkspace *workspace,
+                               const PsCpuLayerState *const *states, guint slice, float *x, GError **error)
 {
   const int rows = sizes->tokens, h = sizes->hidden, w = sizes->width, f = sizes->feed_forward;
   float *qkv[PS_CPU_MAX_SLICES], *inherited[PS_CPU_MAX_SLICES];
@@ -239,8 +218,7 @@ ps_cpu_layer_forward (const PsCpuLayer *weights, const PsCpuSizes *sizes, const 
   return linear_bias_add (x, keep.g, weights->w2, weights->b2, f, sizes, workspace, error);
 }
 
-void
-ps_cpu_layer_attend (const PsCpuSizes *sizes, const PsCpuLayerState *const *states, guint slice)
+void ps_cpu_layer_attend (const PsCpuSizes *sizes, const PsCpuLayerState *const *states, guint slice)
 {
   float *qkv[PS_CPU_MAX_SLICES], *inherited[PS_CPU_MAX_SLICES];
   Keep keep;
@@ -250,9 +228,8 @@ ps_cpu_layer_attend (const PsCpuSizes *sizes, const PsCpuLayerState *const *stat
   ps_cpu_attention_forward (keep.context, states[slice]->scores, qkv, slice, sizes);
 }
 
-gboolean
-ps_cpu_layer_backward (const PsCpuLayer *weights, const PsCpuSizes *sizes, const PsCpuWorkspace *workspace,
-                       const PsCpuLayerState *const *states, guint slice, float *dx, GError **error)
+gboolean ps_cpu_layer_backward (const PsCpuLayer *weights, const PsCpuSizes *sizes, const PsCpuWorkspace *workspace,
+                                const PsCpuLayerState *const *states, guint slice, float *dx, GError **error)
 {
   const int rows = sizes->tokens, h = sizes->hidden, w = sizes->width, f = sizes->feed_forward;
   const PsCpuLayerState *state = states[slice];
@@ -285,16 +262,14 @@ ps_cpu_layer_backward (const PsCpuLayer *weights, const PsCpuSizes *sizes, const
 }
 
 /* dw += x^T dy, dbias += the rows of dy. */
-static void
-linear_gradient (float *dw, float *dbias, const float *x, const float *dy, int rows, int in, int out)
+static void linear_gradient (float *dw, float *dbias, const float *x, const float *dy, int rows, int in, int out)
 {
   ps_cpu_linear_weights (dw, x, dy, rows, in, out);
   ps_cpu_bias_gradient (dbias, dy, rows, out);
 }
 
-void
-ps_cpu_layer_weights (const PsCpuLayer *weights, const PsCpuLayer *gradients, const PsCpuSizes *sizes,
-                      const PsCpuWorkspace *workspace, const PsCpuLayerState *state)
+void ps_cpu_layer_weights (const PsCpuLayer *weights, const PsCpuLayer *gradients, const PsCpuSizes *sizes,
+                           const PsCpuWorkspace *workspace, const PsCpuLayerState *state)
 {
   const int rows = sizes->tokens, h = sizes->hidden, w = sizes->width, f = sizes->feed_forward;
   float *normed = workspace->normed;

@@ -20,8 +20,7 @@
 
 /* The parameters in an array of ps_cpu_layer_parameters floats, in this order. Weights and gradients have the same
  * order. */
-typedef struct
-{
+typedef struct {
   float *norm1_gain, *norm1_bias; /* h */
   float *wqkv, *bqkv;             /* h x 3w, 3w: query, key and value; each has `heads` blocks of head_size columns */
   float *wo, *bo;                 /* w x h, h */
@@ -36,8 +35,7 @@ PsCpuLayer ps_cpu_layer_view (const PsCpuSizes *sizes, float *parameters);
 void ps_cpu_layer_init (const PsCpuLayer *weights, const PsCpuSizes *sizes, guint64 seed, guint layer);
 
 /* The blocks that one slice of a microbatch keeps of one layer; NULL: not held now. */
-typedef struct
-{
+typedef struct {
   float *input; /* of the layer, for full recomputation; a boundary tensor */
   float *keep;
   float *late;

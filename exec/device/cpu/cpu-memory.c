@@ -10,14 +10,12 @@
  * uses it. */
 static gint64 n_allocated; /* atomic */
 
-static void
-count (gint64 bytes)
+static void count (gint64 bytes)
 {
   __atomic_add_fetch (&n_allocated, bytes, __ATOMIC_RELAXED);
 }
 
-static void *
-allocate (gsize bytes)
+static void *allocate (gsize bytes)
 {
   void *block = NULL;
 
@@ -27,8 +25,7 @@ allocate (gsize bytes)
   return block;
 }
 
-static void
-release (void *block)
+static void release (void *block)
 {
   count (-(gint64)malloc_usable_size (block));
   free (block);
@@ -36,14 +33,12 @@ release (void *block)
 
 static const PsPoolSource source = { .granule = ALIGNMENT, .allocate = allocate, .release = release };
 
-PsMemoryPool *
-ps_cpu_memory_new (gint64 limit_bytes)
+PsMemoryPool *ps_cpu_memory_new (gint64 limit_bytes)
 {
   return ps_memory_pool_new (&source, limit_bytes > 0 ? limit_bytes : ps_physical_bytes ());
 }
 
-float *
-ps_cpu_memory_take (PsMemoryPool *memory, gsize n, PsUseKind kind)
+float *ps_cpu_memory_take (PsMemoryPool *memory, gsize n, PsUseKind kind)
 {
   g_return_val_if_fail (n <= PS_MAX_SIZE_BYTES / sizeof (float), NULL);
 

@@ -4,8 +4,7 @@
 #include <string.h>
 
 /* A block of a layer that can move. */
-typedef struct
-{
+typedef struct {
   float **block; /* in the device's memory */
   float **host;  /* or where it has moved to */
   gsize n;
@@ -13,8 +12,7 @@ typedef struct
 
 #define N_MOVABLE 4
 
-static void
-find_movable (const PsCpuStage *stage, PsCpuLayerState *layer, Movable movable[N_MOVABLE])
+static void find_movable (const PsCpuStage *stage, PsCpuLayerState *layer, Movable movable[N_MOVABLE])
 {
   const PsCpuSizes *sizes = &stage->context->sizes;
   float **const blocks[N_MOVABLE] = { &layer->input, &layer->keep, &layer->late, &layer->scores };
@@ -25,46 +23,41 @@ find_movable (const PsCpuStage *stage, PsCpuLayerState *layer, Movable movable[N
     movable[i] = (Movable){ .block = blocks[i], .host = &layer->host[i], .n = n[i] };
 }
 
-static gsize
-count_kept (const PsCpuStage *stage, const PsCpuSlot *slot)
+static gsize count_kept (const PsCpuStage *stage, const PsCpuSlot *slot)
 {
   Movable movable[N_MOVABLE];
   gsize sum = 0;
 
-  for (guint i = 0; i < stage->shape.n_layers; i++)
-    {
-      find_movable (stage, &slot->layers[i], movable);
-      for (guint k = 0; k < N_MOVABLE; k++)
-        sum += *movable[k].block != NULL ? movable[k].n : 0;
-    }
+  for (guint i = 0; i < stage->shape.n_layers; i++) {
+    find_movable (stage, &slot->layers[i], movable);
+    for (guint k = 0; k < N_MOVABLE; k++)
+      sum += *movable[k].block != NULL ? movable[k].n : 0;
+  }
   return sum;
 }
 
 /* Moves blocks of a layer as long as *room has floats for them. */
-static gboolean
-move_layer (PsCpuStage *stage, PsCpuLayerState *layer, gsize *room, GError **error)
+static gboolean move_layer (PsCpuStage *stage, PsCpuLayerState *layer, gsize *room, GError **error)
 {
   Movable movable[N_MOVABLE];
 
   find_movable (stage, layer, movable);
-  for (guint i = 0; i < N_MOVABLE; i++)
-    {
-      const Movable *one = &movable[i];
+  for (guint i = 0; i < N_MOVABLE; i++) {
+    const Movable *one = &movable[i];
 
-      if (*one->block == NULL || one->n > *room)
-        continue;
-      *one->host = ps_cpu_memory_take (stage->context->host, one->n, PS_USE_ACTIVATION);
-      if (*one->host == NULL)
-        return ps_cpu_no_room (stage, "activations that move to the host", one->n, error);
-      memcpy (*one->host, *one->block, one->n * sizeof (float));
-      ps_cpu_give (stage, one->block);
-      *room -= one->n;
-    }
+    if (*one->block == NULL || one->n > *room)
+      continue;
+    *one->host = ps_cpu_memory_take (stage->context->host, one->n, PS_USE_ACTIVATION);
+    if (*one->host == NULL)
+      return ps_cpu_no_room (stage, "activations that move to the host", one->n, error);
+    memcpy (*one->host, *one->block, one->n * sizeof (float));
+    ps_cpu_give (stage, one->block);
+    *room -= one->n;
+  }
   return TRUE;
 }
 
-gboolean
-ps_cpu_offload (PsCpuStage *stage, PsCpuSlot *slot, GError **error)
+gboolean ps_cpu_offload (PsCpuStage *stage, PsCpuSlot *slot, GError **error)
 {
   const double ratio = stage->shape.offload;
   gsize room = ratio > 0 ? (gsize)(ratio * (double)count_kept (stage, slot)) : 0;
@@ -75,22 +68,20 @@ ps_cpu_offload (PsCpuStage *stage, PsCpuSlot *slot, GError **error)
   return done;
 }
 
-gboolean
-ps_cpu_fetch (PsCpuStage *stage, PsCpuLayerState *layer, GError **error)
+gboolean ps_cpu_fetch (PsCpuStage *stage, PsCpuLayerState *layer, GError **error)
 {
   Movable movable[N_MOVABLE];
 
   find_movable (stage, layer, movable);
-  for (guint i = 0; i < N_MOVABLE; i++)
-    {
-      const Movable *one = &movable[i];
+  for (guint i = 0; i < N_MOVABLE; i++) {
+    const Movable *one = &movable[i];
 
-      if (*one->host == NULL)
-        continue;
-      if (!ps_cpu_take (stage, one->block, one->n, error))
-        return FALSE;
-      memcpy (*one->block, *one->host, one->n * sizeof (float));
-      ps_memory_pool_give (stage->context->host, g_steal_pointer (one->host));
-    }
+    if (*one->host == NULL)
+      continue;
+    if (!ps_cpu_take (stage, one->block, one->n, error))
+      return FALSE;
+    memcpy (*one->block, *one->host, one->n * sizeof (float));
+    ps_memory_pool_give (stage->context->host, g_steal_pointer (one->host));
+  }
   return TRUE;
 }

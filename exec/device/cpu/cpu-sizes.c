@@ -1,15 +1,13 @@
 /* cpu-sizes.c - the models that the cpu device takes, and how blocks are divided. */
 #include "cpu-sizes.h"
 
-static gboolean
-refuse (const char *field, const char *value, const char *supported, GError **error)
+static gboolean refuse (const char *field, const char *value, const char *supported, GError **error)
 {
   return ps_refuse (error, PS_ERROR_UNAVAILABLE, "cpu device: model has %s = %s: only %s is supported", field, value,
                     supported);
 }
 
-static gboolean
-check_kind (const PsModel *model, GError **error)
+static gboolean check_kind (const PsModel *model, GError **error)
 {
   PsModel plain = *model;
 
@@ -24,19 +22,17 @@ check_kind (const PsModel *model, GError **error)
     return refuse ("mlp", "swiglu", "gelu", error);
   if (model->flash_attention)
     return refuse ("flash_attention", "true", "false", error);
-  if (model->kv_heads != model->heads)
-    {
-      g_autofree char *value = g_strdup_printf ("%u", model->kv_heads);
-      g_autofree char *supported = g_strdup_printf ("the number of heads, %u,", model->heads);
+  if (model->kv_heads != model->heads) {
+    g_autofree char *value = g_strdup_printf ("%u", model->kv_heads);
+    g_autofree char *supported = g_strdup_printf ("the number of heads, %u,", model->heads);
 
-      return refuse ("kv_heads", value, supported, error);
-    }
+    return refuse ("kv_heads", value, supported, error);
+  }
   return TRUE;
 }
 
 /* Keeps every size within an int and every block within PS_MAX_SIZE_BYTES: no index overflows. */
-static gboolean
-check_size (const PsModel *model, GError **error)
+static gboolean check_size (const PsModel *model, GError **error)
 {
   const double tokens = (double)model->microbatch_size * model->sequence;
   const double widest = MAX (MAX (3.0 * model->hidden, model->feed_forward), model->vocabulary);
@@ -52,8 +48,7 @@ check_size (const PsModel *model, GError **error)
       model->layers, model->hidden, model->feed_forward, model->vocabulary, model->microbatch_size, model->sequence);
 }
 
-gboolean
-ps_cpu_sizes_init (PsCpuSizes *sizes, const PsModel *model, guint n_slices, GError **error)
+gboolean ps_cpu_sizes_init (PsCpuSizes *sizes, const PsModel *model, guint n_slices, GError **error)
 {
   if (!check_kind (model, error) || !check_size (model, error))
     return FALSE;
@@ -81,8 +76,7 @@ ps_cpu_sizes_init (PsCpuSizes *sizes, const PsModel *model, guint n_slices, GErr
   return TRUE;
 }
 
-void
-ps_cpu_sizes_share (PsCpuSizes *sizes, guint n, guint part)
+void ps_cpu_sizes_share (PsCpuSizes *sizes, guint n, guint part)
 {
   sizes->parts = (int)n;
   sizes->part = (int)part;
@@ -91,20 +85,17 @@ ps_cpu_sizes_share (PsCpuSizes *sizes, guint n, guint part)
   sizes->feed_forward /= sizes->parts;
 }
 
-gsize
-ps_cpu_sizes_boundary (const PsCpuSizes *sizes)
+gsize ps_cpu_sizes_boundary (const PsCpuSizes *sizes)
 {
   return (gsize)sizes->tokens * sizes->hidden;
 }
 
-gsize
-ps_cpu_sizes_message (const PsCpuSizes *sizes)
+gsize ps_cpu_sizes_message (const PsCpuSizes *sizes)
 {
   return (gsize)sizes->batch * sizes->longest / sizes->slices * sizes->hidden;
 }
 
-float *
-ps_cpu_carve (float **cursor, gsize n)
+float *ps_cpu_carve (float **cursor, gsize n)
 {
   const guintptr start = (guintptr)*cursor;
   const gsize bytes = (n * sizeof (float) + 63) / 64 * 64;
@@ -113,14 +104,12 @@ ps_cpu_carve (float **cursor, gsize n)
   return (float *)start;
 }
 
-gsize
-ps_cpu_carved (const float *cursor)
+gsize ps_cpu_carved (const float *cursor)
 {
   return (gsize)(guintptr)cursor / sizeof (float);
 }
 
-gsize
-ps_cpu_workspace_lay_out (PsCpuWorkspace *workspace, const PsCpuSizes *sizes, float *block)
+gsize ps_cpu_workspace_lay_out (PsCpuWorkspace *workspace, const PsCpuSizes *sizes, float *block)
 {
   float *cursor = block;
   const gsize sequence = (gsize)sizes->sequence;

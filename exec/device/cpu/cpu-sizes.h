@@ -8,8 +8,7 @@
 #define PS_CPU_MAX_SLICES (G_MAXUINT8 + 1) /* PsOp.slice has 8 bits */
 
 /* int: the type that BLAS takes. */
-typedef struct
-{
+typedef struct {
   int layers;
   int tokens;   /* of one op: batch * sequence */
   int batch;    /* sequences of one microbatch */
@@ -46,8 +45,7 @@ float *ps_cpu_carve (float **cursor, gsize n);
 gsize ps_cpu_carved (const float *cursor);
 
 /* Scratch that does not outlive an op. */
-typedef struct
-{
+typedef struct {
   const PsDeviceSetting *setting; /* of the device, whose add_up layers call */
   float *normed;                  /* tokens x hidden */
   float *wide;                    /* tokens x feed_forward */

@@ -5,30 +5,26 @@
 
 #include <string.h>
 
-gboolean
-ps_cpu_no_room (const PsCpuStage *stage, const char *what, gsize n, GError **error)
+gboolean ps_cpu_no_room (const PsCpuStage *stage, const char *what, gsize n, GError **error)
 {
   g_autofree char *size = ps_format_size ((gint64)(n * sizeof (float)));
 
   return ps_refuse (error, PS_ERROR_UNAVAILABLE, "stage %u: no memory for %s of %s", stage->number, size, what);
 }
 
-void
-ps_cpu_give (PsCpuStage *stage, float **block)
+void ps_cpu_give (PsCpuStage *stage, float **block)
 {
   ps_memory_pool_give (stage->context->memory, *block);
   *block = NULL;
 }
 
-gboolean
-ps_cpu_take (PsCpuStage *stage, float **block, gsize n, GError **error)
+gboolean ps_cpu_take (PsCpuStage *stage, float **block, gsize n, GError **error)
 {
   *block = ps_cpu_memory_take (stage->context->memory, n, PS_USE_ACTIVATION);
   return *block != NULL || ps_cpu_no_room (stage, "activations", n, error);
 }
 
-void
-ps_cpu_slot_give_layer (PsCpuStage *stage, PsCpuLayerState *layer)
+void ps_cpu_slot_give_layer (PsCpuStage *stage, PsCpuLayerState *layer)
 {
   ps_cpu_give (stage, &layer->input);
   ps_cpu_give (stage, &layer->keep);
@@ -41,8 +37,7 @@ ps_cpu_slot_give_layer (PsCpuStage *stage, PsCpuLayerState *layer)
     ps_memory_pool_give (stage->context->host, g_steal_pointer (&layer->host[i]));
 }
 
-void
-ps_cpu_slot_empty (PsCpuStage *stage, PsCpuSlot *slot)
+void ps_cpu_slot_empty (PsCpuStage *stage, PsCpuSlot *slot)
 {
   for (guint i = 0; slot->layers != NULL && i < stage->shape.n_layers; i++)
     ps_cpu_slot_give_layer (stage, &slot->layers[i]);
@@ -54,8 +49,7 @@ ps_cpu_slot_empty (PsCpuStage *stage, PsCpuSlot *slot)
   slot->progress = PS_CPU_EMPTY;
 }
 
-PsCpuSlot *
-ps_cpu_slot_find (PsCpuStage *stage, PsOp op, PsCpuProgress last, GError **error)
+PsCpuSlot *ps_cpu_slot_find (PsCpuStage *stage, PsOp op, PsCpuProgress last, GError **error)
 {
   static const char *const complaint[] = {
     [PS_CPU_EMPTY] = "its F has not run",
@@ -76,8 +70,7 @@ ps_cpu_slot_find (PsCpuStage *stage, PsOp op, PsCpuProgress last, GError **error
                          op.microbatch, complaint[slot->progress]);
 }
 
-void
-ps_cpu_slot_states (PsCpuStage *stage, PsOp op, guint layer, const PsCpuLayerState **states)
+void ps_cpu_slot_states (PsCpuStage *stage, PsOp op, guint layer, const PsCpuLayerState **states)
 {
   PsCpuSlot *first = &stage->slots[op.microbatch * (guint)stage->context->sizes.slices];
 
@@ -85,8 +78,7 @@ ps_cpu_slot_states (PsCpuStage *stage, PsOp op, guint layer, const PsCpuLayerSta
     states[i] = &first[i].layers[layer];
 }
 
-gboolean
-ps_cpu_slot_take_made (PsCpuStage *stage, PsCpuLayerState *layer, guint slice, GError **error)
+gboolean ps_cpu_slot_take_made (PsCpuStage *stage, PsCpuLayerState *layer, guint slice, GError **error)
 {
   const PsCpuSizes *sizes = &stage->context->sizes;
 
@@ -96,8 +88,7 @@ ps_cpu_slot_take_made (PsCpuStage *stage, PsCpuLayerState *layer, guint slice, G
              || ps_cpu_take (stage, &layer->scores, ps_cpu_layer_scores_size (sizes, slice), error));
 }
 
-void
-ps_cpu_slot_drop_made (PsCpuStage *stage, PsRecompute recompute, PsCpuLayerState *layer, PsCpuLayerState *next)
+void ps_cpu_slot_drop_made (PsCpuStage *stage, PsRecompute recompute, PsCpuLayerState *layer, PsCpuLayerState *next)
 {
   float **const from[] = { &layer->scores, &layer->keep, &layer->late };
   PsCpuLayerState *taker = next != NULL ? next : layer;
@@ -112,9 +103,8 @@ ps_cpu_slot_drop_made (PsCpuStage *stage, PsRecompute recompute, PsCpuLayerState
 }
 
 /* Takes the blocks that a layer's forward keeps; the first layer's has all that it makes. */
-static gboolean
-take_kept (PsCpuStage *stage, PsRecompute recompute, PsCpuLayerState *layer, gboolean first, guint slice,
-           GError **error)
+static gboolean take_kept (PsCpuStage *stage, PsRecompute recompute, PsCpuLayerState *layer, gboolean first,
+                           guint slice, GError **error)
 {
   const PsCpuSizes *sizes = &stage->context->sizes;
 
@@ -127,8 +117,7 @@ take_kept (PsCpuStage *stage, PsRecompute recompute, PsCpuLayerState *layer, gbo
              && ps_cpu_take (stage, &layer->late, ps_cpu_layer_late_size (sizes), error));
 }
 
-gboolean
-ps_cpu_slot_take_forward (PsCpuStage *stage, PsCpuSlot *slot, PsOp op, GError **error)
+gboolean ps_cpu_slot_take_forward (PsCpuStage *stage, PsCpuSlot *slot, PsOp op, GError **error)
 {
   const PsCpuSizes *sizes = &stage->context->sizes;
   gboolean ok = TRUE;
@@ -145,8 +134,7 @@ ps_cpu_slot_take_forward (PsCpuStage *stage, PsCpuSlot *slot, PsOp op, GError **
   return ok;
 }
 
-gboolean
-ps_cpu_slot_take_gradient (PsCpuStage *stage, guint layer, float **block, GError **error)
+gboolean ps_cpu_slot_take_gradient (PsCpuStage *stage, guint layer, float **block, GError **error)
 {
   const PsCpuSizes *sizes = &stage->context->sizes;
   const gboolean leaves = layer == 0 && !stage->shape.embedding;
@@ -156,21 +144,19 @@ ps_cpu_slot_take_gradient (PsCpuStage *stage, guint layer, float **block, GError
   return *block != NULL || ps_cpu_no_room (stage, "gradients", n, error);
 }
 
-gboolean
-ps_cpu_slot_take_inherited (PsCpuStage *stage, PsOp op, guint layer, GError **error)
+gboolean ps_cpu_slot_take_inherited (PsCpuStage *stage, PsOp op, guint layer, GError **error)
 {
   const gsize n = ps_cpu_layer_inherited_size (&stage->context->sizes);
   PsCpuSlot *first = &stage->slots[op.microbatch * (guint)stage->context->sizes.slices];
 
-  for (guint i = 0; i < op.slice; i++)
-    {
-      float **block = &first[i].layers[layer].inherited;
+  for (guint i = 0; i < op.slice; i++) {
+    float **block = &first[i].layers[layer].inherited;
 
-      if (*block != NULL)
-        continue;
-      if (!ps_cpu_take (stage, block, n, error))
-        return FALSE;
-      memset (*block, 0, n * sizeof (float));
-    }
+    if (*block != NULL)
+      continue;
+    if (!ps_cpu_take (stage, block, n, error))
+      return FALSE;
+    memset (*block, 0, n * sizeof (float));
+  }
   return TRUE;
 }

@@ -7,16 +7,14 @@
 #include "cpu-stage.h"
 
 /* The last op of a slice of a microbatch; W makes it EMPTY again. */
-typedef enum
-{
+typedef enum {
   PS_CPU_EMPTY,
   PS_CPU_FORWARD,
   PS_CPU_BACKWARD,
 } PsCpuProgress;
 
 /* The blocks of a slice of a microbatch in flight. */
-typedef struct
-{
+typedef struct {
   PsCpuProgress progress;
   PsRecompute recompute;   /* what it does not keep */
   PsCpuLayerState *layers; /* of the shape's n_layers; NULL when EMPTY */
@@ -24,8 +22,7 @@ typedef struct
   float *dembedding; /* gradient of the embedding's output */
 } PsCpuSlot;
 
-struct _PsCpuStage
-{
+struct _PsCpuStage {
   PsCpuContext *context;
   guint number;
   PsStageShape shape;

@@ -11,8 +11,7 @@
 typedef struct _PsCpuStage PsCpuStage;
 
 /* Shared by the stages of a device, which it outlives. */
-typedef struct
-{
+typedef struct {
   PsMemoryPool *memory;
   PsMemoryPool *host; /* memory that activations move to */
   PsCpuSizes sizes;

@@ -8,15 +8,13 @@
 #include "cpu-kernels.h"
 #include "cpu-slot.h"
 
-static guint
-count_versions (const PsCpuStage *stage)
+static guint count_versions (const PsCpuStage *stage)
 {
   return MAX (1, stage->context->setting->n_versions);
 }
 
 /* The first of the parameters whose optimizer state is here, and how many these are. */
-static gsize
-find_own (const PsCpuStage *stage, gsize *n)
+static gsize find_own (const PsCpuStage *stage, gsize *n)
 {
   const PsDeviceSetting *setting = stage->context->setting;
   const guint n_shares = setting->sharded ? stage->context->n_replicas : 1,
@@ -28,25 +26,22 @@ find_own (const PsCpuStage *stage, gsize *n)
 }
 
 /* Takes n floats, zeros, and gives them to *array. */
-static gboolean
-take_array (PsCpuStage *stage, gsize n, float **array, GError **error)
+static gboolean take_array (PsCpuStage *stage, gsize n, float **array, GError **error)
 {
   gsize n_own;
 
   *array = ps_cpu_memory_take (stage->context->memory, n, PS_USE_STATE);
-  if (*array != NULL)
-    {
-      memset (*array, 0, n * sizeof (float));
-      return TRUE;
-    }
+  if (*array != NULL) {
+    memset (*array, 0, n * sizeof (float));
+    return TRUE;
+  }
   find_own (stage, &n_own);
   return ps_cpu_no_room (stage, "weights, gradients and optimizer state",
                          (count_versions (stage) + 1) * stage->n_parameters + 2 * n_own, error);
 }
 
 /* Both moments are one block, so that a share of them is as large as predicted. */
-gboolean
-ps_cpu_stage_take_parameters (PsCpuStage *stage, GError **error)
+gboolean ps_cpu_stage_take_parameters (PsCpuStage *stage, GError **error)
 {
   const guint n_versions = count_versions (stage);
   gsize n_own;
@@ -64,14 +59,12 @@ ps_cpu_stage_take_parameters (PsCpuStage *stage, GError **error)
   return !stage->context->setting->tentative || take_array (stage, stage->n_parameters, &stage->trial, error);
 }
 
-float *
-ps_cpu_stage_newest (const PsCpuStage *stage)
+float *ps_cpu_stage_newest (const PsCpuStage *stage)
 {
   return stage->versions[stage->n_steps % count_versions (stage)];
 }
 
-gboolean
-ps_cpu_stage_use (PsCpuStage *stage, guint64 version, GError **error)
+gboolean ps_cpu_stage_use (PsCpuStage *stage, guint64 version, GError **error)
 {
   const guint n_versions = count_versions (stage);
 
@@ -85,15 +78,13 @@ ps_cpu_stage_use (PsCpuStage *stage, guint64 version, GError **error)
 }
 
 /* The factor that makes the sum of gradients their mean. */
-static float
-mean_factor (const PsCpuContext *context)
+static float mean_factor (const PsCpuContext *context)
 {
   return 1 / (float)(context->n_summed * context->n_replicas);
 }
 
-static void
-adam (const PsCpuStage *stage, float *weights, float *gradients, float *momentum, float *variance, gsize n,
-      float factor, guint64 step)
+static void adam (const PsCpuStage *stage, float *weights, float *gradients, float *momentum, float *variance, gsize n,
+                  float factor, guint64 step)
 {
   const PsCpuContext *context = stage->context;
 
@@ -102,31 +93,25 @@ adam (const PsCpuStage *stage, float *weights, float *gradients, float *momentum
 }
 
 /* Makes the next weights in `trial`, a block of them after the other, and leaves all else as it is. */
-static void
-try_step (PsCpuStage *stage)
+static void try_step (PsCpuStage *stage)
 {
-  enum
-  {
-    BLOCK = 1024
-  };
+  enum { BLOCK = 1024 };
   float copies[3][BLOCK];
 
-  for (gsize i = 0; i < stage->n_parameters; i += BLOCK)
-    {
-      const gsize n = MIN (BLOCK, stage->n_parameters - i);
+  for (gsize i = 0; i < stage->n_parameters; i += BLOCK) {
+    const gsize n = MIN (BLOCK, stage->n_parameters - i);
 
-      memcpy (stage->trial + i, stage->versions[0] + i, n * sizeof (float));
-      memcpy (copies[0], stage->gradients + i, n * sizeof (float));
-      memcpy (copies[1], stage->momentum + i, n * sizeof (float));
-      memcpy (copies[2], stage->variance + i, n * sizeof (float));
-      adam (stage, stage->trial + i, copies[0], copies[1], copies[2], n, mean_factor (stage->context),
-            stage->n_steps + 1);
-    }
+    memcpy (stage->trial + i, stage->versions[0] + i, n * sizeof (float));
+    memcpy (copies[0], stage->gradients + i, n * sizeof (float));
+    memcpy (copies[1], stage->momentum + i, n * sizeof (float));
+    memcpy (copies[2], stage->variance + i, n * sizeof (float));
+    adam (stage, stage->trial + i, copies[0], copies[1], copies[2], n, mean_factor (stage->context),
+          stage->n_steps + 1);
+  }
   stage->weights = stage->trial;
 }
 
-static void
-take_step (PsCpuStage *stage, float factor)
+static void take_step (PsCpuStage *stage, float factor)
 {
   const float *newest = ps_cpu_stage_newest (stage);
   gsize n_own;
@@ -142,8 +127,7 @@ take_step (PsCpuStage *stage, float factor)
     memset (stage->gradients, 0, stage->n_parameters * sizeof (float));
 }
 
-void
-ps_cpu_stage_optimize (PsCpuStage *stage)
+void ps_cpu_stage_optimize (PsCpuStage *stage)
 {
   if (stage->trial != NULL)
     try_step (stage);
@@ -151,8 +135,7 @@ ps_cpu_stage_optimize (PsCpuStage *stage)
     take_step (stage, mean_factor (stage->context));
 }
 
-void
-ps_cpu_stage_settle (PsCpuStage *stage, float scale)
+void ps_cpu_stage_settle (PsCpuStage *stage, float scale)
 {
   if (scale > 0)
     take_step (stage, mean_factor (stage->context) * scale);
@@ -161,30 +144,26 @@ ps_cpu_stage_settle (PsCpuStage *stage, float scale)
   stage->weights = ps_cpu_stage_newest (stage);
 }
 
-double
-ps_cpu_stage_norm_square (const PsCpuStage *stage)
+double ps_cpu_stage_norm_square (const PsCpuStage *stage)
 {
   return ps_cpu_stage_squares (stage, stage->gradients, mean_factor (stage->context));
 }
 
 /* Copies n numbers of this device, the first of which is parameter `first`, to their places in an array of the stage.
  */
-static void
-read_array (const PsCpuStage *stage, const float *from, gsize first, gsize n, float *whole)
+static void read_array (const PsCpuStage *stage, const float *from, gsize first, gsize n, float *whole)
 {
-  if (stage->context->sizes.parts == 1)
-    {
-      memcpy (whole + first, from, n * sizeof (float));
-      return;
-    }
+  if (stage->context->sizes.parts == 1) {
+    memcpy (whole + first, from, n * sizeof (float));
+    return;
+  }
   g_autofree float *own = g_new0 (float, stage->n_parameters);
   memcpy (own + first, from, n * sizeof (float));
   ps_cpu_stage_join (stage, own, whole);
 }
 
 /* And back. */
-static void
-write_array (const PsCpuStage *stage, float *to, gsize first, gsize n, const float *whole)
+static void write_array (const PsCpuStage *stage, float *to, gsize first, gsize n, const float *whole)
 {
   g_autofree float *own = g_new (float, stage->n_parameters);
 
@@ -192,8 +171,7 @@ write_array (const PsCpuStage *stage, float *to, gsize first, gsize n, const flo
   memcpy (to, own + first, n * sizeof (float));
 }
 
-void
-ps_cpu_stage_read_state (const PsCpuStage *stage, PsStageState *state)
+void ps_cpu_stage_read_state (const PsCpuStage *stage, PsStageState *state)
 {
   gsize n_own;
   const gsize first = find_own (stage, &n_own);
@@ -206,8 +184,7 @@ ps_cpu_stage_read_state (const PsCpuStage *stage, PsStageState *state)
   state->n_updates = stage->n_steps;
 }
 
-void
-ps_cpu_stage_write_state (PsCpuStage *stage, const PsStageState *state)
+void ps_cpu_stage_write_state (PsCpuStage *stage, const PsStageState *state)
 {
   gsize n_own;
   const gsize first = find_own (stage, &n_own);

@@ -6,8 +6,7 @@
 
 #include "kernels.h"
 
-template <typename T> struct PsAttentionForward
-{
+template <typename T> struct PsAttentionForward {
   PsCudaAttention shape;
   T *out;
   float *lse;
@@ -16,8 +15,7 @@ template <typename T> struct PsAttentionForward
   float scale_of_2; /* scale * log2 e, for powers of two */
 };
 
-template <typename T> struct PsAttentionBackward
-{
+template <typename T> struct PsAttentionBackward {
   PsCudaAttention shape;
   T *dq, *dk, *dv;
   const T *dout, *out;
@@ -28,9 +26,7 @@ template <typename T> struct PsAttentionBackward
 };
 
 /* Fills scale and scale_of_2 of a forward or a backward. */
-template <typename Attention>
-static inline void
-ps_attention_set_scale (Attention *attention)
+template <typename Attention> static inline void ps_attention_set_scale (Attention *attention)
 {
   const double scale = 1 / sqrt ((double)attention->shape.head_size);
 
@@ -39,8 +35,7 @@ ps_attention_set_scale (Attention *attention)
 }
 
 /* Returns the keys of one sequence. */
-static __host__ __device__ inline int
-ps_keys (const PsCudaAttention &shape)
+static __host__ __device__ inline int ps_keys (const PsCudaAttention &shape)
 {
   return shape.past + shape.sequence;
 }
@@ -48,56 +43,48 @@ ps_keys (const PsCudaAttention &shape)
 /* Offsets of a head of a token: ps_query_at in queries and their gradients, ps_key_at in keys, values and their
  * gradients, ps_out_at in outputs and their gradients, ps_row_at in lse and delta. The place of a key counts from the
  * first key, others from the first query. */
-static __host__ __device__ inline size_t
-ps_query_at (const PsCudaAttention &shape, int row, int place, int head)
+static __host__ __device__ inline size_t ps_query_at (const PsCudaAttention &shape, int row, int place, int head)
 {
   return (size_t)(unsigned)(row * shape.sequence + place) * (unsigned)shape.qkv_stride
          + (unsigned)(head * shape.head_size);
 }
 
-static __host__ __device__ inline size_t
-ps_key_at (const PsCudaAttention &shape, int row, int place, int head)
+static __host__ __device__ inline size_t ps_key_at (const PsCudaAttention &shape, int row, int place, int head)
 {
   return (size_t)(unsigned)(row * ps_keys (shape) + place) * (unsigned)shape.kv_stride
          + (unsigned)(head * shape.head_size);
 }
 
-static __host__ __device__ inline size_t
-ps_out_at (const PsCudaAttention &shape, int row, int place, int head)
+static __host__ __device__ inline size_t ps_out_at (const PsCudaAttention &shape, int row, int place, int head)
 {
   return (size_t)(unsigned)(row * shape.sequence + place) * (unsigned)shape.out_stride
          + (unsigned)(head * shape.head_size);
 }
 
-static __host__ __device__ inline size_t
-ps_row_at (const PsCudaAttention &shape, int row, int place, int head)
+static __host__ __device__ inline size_t ps_row_at (const PsCudaAttention &shape, int row, int place, int head)
 {
   return (size_t)(unsigned)(row * shape.heads + head) * (unsigned)shape.sequence + (unsigned)place;
 }
 
-template <int size> struct PsHeadSize
-{
+template <int size> struct PsHeadSize {
   static constexpr int value = size;
 };
 
 /* Calls work with the PsHeadSize of a head size that tensor cores take. Returns cudaErrorInvalidValue for others. */
-template <typename Work>
-static inline cudaError_t
-ps_by_head_size (int size, Work work)
+template <typename Work> static inline cudaError_t ps_by_head_size (int size, Work work)
 {
-  switch (size)
-    {
-    case 32:
-      return work (PsHeadSize<32> ());
-    case 64:
-      return work (PsHeadSize<64> ());
-    case 96:
-      return work (PsHeadSize<96> ());
-    case 128:
-      return work (PsHeadSize<128> ());
-    default:
-      return cudaErrorInvalidValue;
-    }
+  switch (size) {
+  case 32:
+    return work (PsHeadSize<32> ());
+  case 64:
+    return work (PsHeadSize<64> ());
+  case 96:
+    return work (PsHeadSize<96> ());
+  case 128:
+    return work (PsHeadSize<128> ());
+  default:
+    return cudaErrorInvalidValue;
+  }
 }
 
 /* The tensor-core paths, for head sizes of ps_cuda_attention_is_fast. delta is filled before the backward. */

@@ -3,9 +3,7 @@
 #pragma once
 
 #ifdef __cplusplus
-#define PS_BEGIN_C                                                                                                     \
-  extern "C"                                                                                                           \
-  {
+#define PS_BEGIN_C extern "C" {
 #define PS_END_C }
 #else
 #define PS_BEGIN_C

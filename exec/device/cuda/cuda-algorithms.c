@@ -16,21 +16,18 @@
 #define SET(desc, attribute, value)                                                                                    \
   (cublasLtMatmulDescSetAttribute (desc, attribute, &(value), sizeof (value)) == CUBLAS_STATUS_SUCCESS)
 
-static gboolean
-is_transposed (int transpose)
+static gboolean is_transposed (int transpose)
 {
   return transpose == CUBLAS_OP_T;
 }
 
-static gboolean
-make_layout (cublasLtMatrixLayout_t *layout, int type, int rows, int columns, int ld)
+static gboolean make_layout (cublasLtMatrixLayout_t *layout, int type, int rows, int columns, int ld)
 {
   return cublasLtMatrixLayoutCreate (layout, (cudaDataType_t)type, (uint64_t)rows, (uint64_t)columns, ld)
          == CUBLAS_STATUS_SUCCESS;
 }
 
-static gboolean
-make_layouts (PsCudaCall *call, const PsCudaProduct *product)
+static gboolean make_layouts (PsCudaCall *call, const PsCudaProduct *product)
 {
   const gboolean ta = is_transposed (product->transpose_a), tb = is_transposed (product->transpose_b);
 
@@ -41,8 +38,7 @@ make_layouts (PsCudaCall *call, const PsCudaProduct *product)
          && make_layout (&call->d_layout, product->type_d, product->m, product->n, product->ldd);
 }
 
-static gboolean
-set_aux (const PsCudaCall *call, void *aux, const PsCudaProduct *product)
+static gboolean set_aux (const PsCudaCall *call, void *aux, const PsCudaProduct *product)
 {
   const int64_t ld = product->ldd;
 
@@ -51,8 +47,7 @@ set_aux (const PsCudaCall *call, void *aux, const PsCudaProduct *product)
              && SET (call->desc, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, ld));
 }
 
-gboolean
-ps_cuda_call_init (PsCudaCall *call, const PsCudaProduct *product)
+gboolean ps_cuda_call_init (PsCudaCall *call, const PsCudaProduct *product)
 {
   const int32_t ta = product->transpose_a, tb = product->transpose_b, n_sms = product->n_sms;
   const uint32_t epilogue = (uint32_t)product->epilogue;
@@ -65,8 +60,7 @@ ps_cuda_call_init (PsCudaCall *call, const PsCudaProduct *product)
          && set_aux (call, call->aux, product) && make_layouts (call, product);
 }
 
-void
-ps_cuda_call_clear (PsCudaCall *call)
+void ps_cuda_call_clear (PsCudaCall *call)
 {
   if (call->desc != NULL)
     cublasLtMatmulDescDestroy (call->desc);
@@ -78,9 +72,8 @@ ps_cuda_call_clear (PsCudaCall *call)
     cublasLtMatrixLayoutDestroy (call->d_layout);
 }
 
-cublasStatus_t
-ps_cuda_call_run (const PsCudaCall *call, const PsCudaProduct *product, const PsCudaChoice *choice, void *d, void *aux,
-                  cudaStream_t stream)
+cublasStatus_t ps_cuda_call_run (const PsCudaCall *call, const PsCudaProduct *product, const PsCudaChoice *choice,
+                                 void *d, void *aux, cudaStream_t stream)
 {
   const float one = 1, beta = product->add ? 1 : 0;
 
@@ -92,8 +85,7 @@ ps_cuda_call_run (const PsCudaCall *call, const PsCudaProduct *product, const Ps
 }
 
 /* Moves usable proposals to the front and returns their number. */
-static int
-keep_usable (cublasLtMatmulHeuristicResult_t *proposals, int n)
+static int keep_usable (cublasLtMatmulHeuristicResult_t *proposals, int n)
 {
   int n_kept = 0;
 
@@ -104,8 +96,7 @@ keep_usable (cublasLtMatmulHeuristicResult_t *proposals, int n)
 }
 
 /* Asks for proposals without split sums, whose order of addition is not fixed. */
-static int
-propose (const PsCudaCall *call, cublasLtMatmulHeuristicResult_t *proposals)
+static int propose (const PsCudaCall *call, cublasLtMatmulHeuristicResult_t *proposals)
 {
   const uint32_t reductions = CUBLASLT_REDUCTION_SCHEME_NONE;
   const uint64_t workspace = call->workspace_bytes;
@@ -129,51 +120,47 @@ propose (const PsCudaCall *call, cublasLtMatmulHeuristicResult_t *proposals)
 }
 
 /* Returns the shortest of some runs in ms; negative: the algorithm fails. */
-static float
-try_choice (const PsCudaCall *call, const PsCudaProduct *product, const PsCudaChoice *choice, void *d, void *aux,
-            PsCudaContext *context, cudaEvent_t begin, cudaEvent_t end)
+static float try_choice (const PsCudaCall *call, const PsCudaProduct *product, const PsCudaChoice *choice, void *d,
+                         void *aux, PsCudaContext *context, cudaEvent_t begin, cudaEvent_t end)
 {
   float best = -1, milliseconds;
 
-  for (guint i = 0; i < N_TRIALS; i++)
-    {
-      if (cudaEventRecord (begin, context->stream) != cudaSuccess
-          || ps_cuda_call_run (call, product, choice, d, aux, context->stream) != CUBLAS_STATUS_SUCCESS
-          || cudaEventRecord (end, context->stream) != cudaSuccess || cudaEventSynchronize (end) != cudaSuccess
-          || cudaEventElapsedTime (&milliseconds, begin, end) != cudaSuccess)
-        return -1;
-      best = best < 0 ? milliseconds : MIN (best, milliseconds);
-    }
+  for (guint i = 0; i < N_TRIALS; i++) {
+    if (cudaEventRecord (begin, context->stream) != cudaSuccess
+        || ps_cuda_call_run (call, product, choice, d, aux, context->stream) != CUBLAS_STATUS_SUCCESS
+        || cudaEventRecord (end, context->stream) != cudaSuccess || cudaEventSynchronize (end) != cudaSuccess
+        || cudaEventElapsedTime (&milliseconds, begin, end) != cudaSuccess)
+      return -1;
+    best = best < 0 ? milliseconds : MIN (best, milliseconds);
+  }
   return best;
 }
 
-static PsCudaChoice
-choice_of (const cublasLtMatmulHeuristicResult_t *proposal)
+static PsCudaChoice choice_of (const cublasLtMatmulHeuristicResult_t *proposal)
 {
   return (PsCudaChoice){ .exists = TRUE, .algorithm = proposal->algo, .workspace_bytes = proposal->workspaceSize };
 }
 
 /* Returns the first of the fastest proposals; it does not exist if none works. Returns the first proposal if none can
  * be tried. */
-static PsCudaChoice
-try_proposals (const cublasLtMatmulHeuristicResult_t *proposals, int n, const PsCudaProduct *product,
-               const PsCudaCall *call, void *scratch_d, void *scratch_aux, PsCudaContext *context)
+static PsCudaChoice try_proposals (const cublasLtMatmulHeuristicResult_t *proposals, int n,
+                                   const PsCudaProduct *product, const PsCudaCall *call, void *scratch_d,
+                                   void *scratch_aux, PsCudaContext *context)
 {
   PsCudaChoice best = choice_of (&proposals[0]);
   cudaEvent_t begin = NULL, end = NULL;
   float best_time = -1;
 
   if (cudaEventCreateWithFlags (&begin, 0) == cudaSuccess && cudaEventCreateWithFlags (&end, 0) == cudaSuccess)
-    for (int i = 0; i < n; i++)
-      {
-        const PsCudaChoice choice = choice_of (&proposals[i]);
-        const float time = try_choice (call, product, &choice, scratch_d, scratch_aux, context, begin, end);
+    for (int i = 0; i < n; i++) {
+      const PsCudaChoice choice = choice_of (&proposals[i]);
+      const float time = try_choice (call, product, &choice, scratch_d, scratch_aux, context, begin, end);
 
-        if (time < 0 || (best_time >= 0 && time >= best_time * CLEARLY_LESS))
-          continue;
-        best_time = time;
-        best = choice;
-      }
+      if (time < 0 || (best_time >= 0 && time >= best_time * CLEARLY_LESS))
+        continue;
+      best_time = time;
+      best = choice;
+    }
   best.exists = begin == NULL || end == NULL || best_time >= 0;
   if (begin != NULL)
     cudaEventDestroy (begin);
@@ -183,9 +170,8 @@ try_proposals (const cublasLtMatmulHeuristicResult_t *proposals, int n, const Ps
 }
 
 /* Tries proposals on scratch arrays: the arrays that a product overwrites must keep their values. */
-static PsCudaChoice
-run_trials (const cublasLtMatmulHeuristicResult_t *proposals, int n, const PsCudaProduct *product,
-            const PsCudaCall *call, PsCudaContext *context)
+static PsCudaChoice run_trials (const cublasLtMatmulHeuristicResult_t *proposals, int n, const PsCudaProduct *product,
+                                const PsCudaCall *call, PsCudaContext *context)
 {
   const gsize bytes = (gsize)product->ldd * (gsize)product->n * (product->type_d == CUDA_R_32F ? 4 : 2);
   const gboolean writes_aux = product->epilogue == CUBLASLT_EPILOGUE_GELU_AUX_BIAS;
@@ -203,8 +189,7 @@ run_trials (const cublasLtMatmulHeuristicResult_t *proposals, int n, const PsCud
   return choice;
 }
 
-static PsCudaChoice
-make_choice (const PsCudaProduct *product, const PsCudaCall *call, PsCudaContext *context)
+static PsCudaChoice make_choice (const PsCudaProduct *product, const PsCudaCall *call, PsCudaContext *context)
 {
   cublasLtMatmulHeuristicResult_t proposals[MAX_PROPOSALS];
   const int n = propose (call, proposals);
@@ -216,8 +201,7 @@ make_choice (const PsCudaProduct *product, const PsCudaCall *call, PsCudaContext
   return run_trials (proposals, n, product, call, context);
 }
 
-static guint
-product_hash (gconstpointer product)
+static guint product_hash (gconstpointer product)
 {
   const guchar *bytes = product;
   guint hash = 5381;
@@ -227,8 +211,7 @@ product_hash (gconstpointer product)
   return hash;
 }
 
-static gboolean
-product_equal (gconstpointer a, gconstpointer b)
+static gboolean product_equal (gconstpointer a, gconstpointer b)
 {
   return memcmp (a, b, sizeof (PsCudaProduct)) == 0;
 }
@@ -236,16 +219,14 @@ product_equal (gconstpointer a, gconstpointer b)
 static GMutex choices_mutex;
 static GHashTable *choices; /* PsCudaChoice by PsCudaProduct; under choices_mutex, NULL before the first */
 
-static void
-remember (const PsCudaProduct *product, const PsCudaChoice *choice)
+static void remember (const PsCudaProduct *product, const PsCudaChoice *choice)
 {
   if (choices == NULL)
     choices = g_hash_table_new_full (product_hash, product_equal, g_free, g_free);
   g_hash_table_insert (choices, g_memdup2 (product, sizeof *product), g_memdup2 (choice, sizeof *choice));
 }
 
-PsCudaChoice
-ps_cuda_choose (const PsCudaProduct *product, PsCudaCall *call, PsCudaContext *context)
+PsCudaChoice ps_cuda_choose (const PsCudaProduct *product, PsCudaCall *call, PsCudaContext *context)
 {
   G_GNUC_UNUSED g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&choices_mutex);
   const PsCudaChoice *known = choices != NULL ? g_hash_table_lookup (choices, product) : NULL;
@@ -259,8 +240,7 @@ ps_cuda_choose (const PsCudaProduct *product, PsCudaCall *call, PsCudaContext *c
 
 /* --- bytes for other processes: the origin, then pairs of product and choice as they lie in memory --- */
 
-static void
-describe_origin (const PsCudaContext *context, char origin[ORIGIN_SIZE])
+static void describe_origin (const PsCudaContext *context, char origin[ORIGIN_SIZE])
 {
   struct cudaDeviceProp properties;
   const cudaError_t status = cudaGetDeviceProperties (&properties, context->gpu);
@@ -270,8 +250,7 @@ describe_origin (const PsCudaContext *context, char origin[ORIGIN_SIZE])
               status == cudaSuccess ? properties.name : "unknown GPU");
 }
 
-GBytes *
-ps_cuda_choices (const PsCudaContext *context)
+GBytes *ps_cuda_choices (const PsCudaContext *context)
 {
   G_GNUC_UNUSED g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&choices_mutex);
   GByteArray *bytes = g_byte_array_new ();
@@ -283,16 +262,14 @@ ps_cuda_choices (const PsCudaContext *context)
   g_byte_array_append (bytes, (const guint8 *)origin, sizeof origin);
   if (choices != NULL)
     g_hash_table_iter_init (&iter, choices);
-  while (choices != NULL && g_hash_table_iter_next (&iter, &product, &choice))
-    {
-      g_byte_array_append (bytes, product, sizeof (PsCudaProduct));
-      g_byte_array_append (bytes, choice, sizeof (PsCudaChoice));
-    }
+  while (choices != NULL && g_hash_table_iter_next (&iter, &product, &choice)) {
+    g_byte_array_append (bytes, product, sizeof (PsCudaProduct));
+    g_byte_array_append (bytes, choice, sizeof (PsCudaChoice));
+  }
   return g_byte_array_free_to_bytes (bytes);
 }
 
-gboolean
-ps_cuda_adopt_choices (const PsCudaContext *context, GBytes *bytes, GError **error)
+gboolean ps_cuda_adopt_choices (const PsCudaContext *context, GBytes *bytes, GError **error)
 {
   G_GNUC_UNUSED g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&choices_mutex);
   const gsize pair = sizeof (PsCudaProduct) + sizeof (PsCudaChoice);
@@ -306,14 +283,13 @@ ps_cuda_adopt_choices (const PsCudaContext *context, GBytes *bytes, GError **err
   if (n_bytes < ORIGIN_SIZE || (n_bytes - ORIGIN_SIZE) % pair != 0)
     return ps_refuse (error, PS_ERROR_INPUT, "cuda device: %" G_GSIZE_FORMAT " bytes are no choices of algorithms",
                       n_bytes);
-  for (at += ORIGIN_SIZE; at < end; at += pair)
-    {
-      PsCudaProduct product;
-      PsCudaChoice choice;
+  for (at += ORIGIN_SIZE; at < end; at += pair) {
+    PsCudaProduct product;
+    PsCudaChoice choice;
 
-      memcpy (&product, at, sizeof product);
-      memcpy (&choice, at + sizeof product, sizeof choice);
-      remember (&product, &choice);
-    }
+    memcpy (&product, at, sizeof product);
+    memcpy (&choice, at + sizeof product, sizeof choice);
+    remember (&product, &choice);
+  }
   return TRUE;
 }

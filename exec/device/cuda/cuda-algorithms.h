@@ -8,8 +8,7 @@
 /* A product in cuBLASLt's terms: d (m x n) = ending (op (a) op (b) + beta c), column-major, on n_sms multiprocessors.
  * op (a) is m x k. Products are compared byte by byte, so every member is set. Profiles store products and choices: a
  * change of either struct needs a new ORIGIN. */
-typedef struct
-{
+typedef struct {
   int m, n, k;
   int transpose_a, transpose_b;
   int lda, ldb, ldd;
@@ -19,16 +18,14 @@ typedef struct
   int n_sms;
 } PsCudaProduct;
 
-typedef struct
-{
+typedef struct {
   gsize exists; /* 0: the library can't do this product */
   cublasLtMatmulAlgo_t algorithm;
   gsize workspace_bytes;
 } PsCudaChoice;
 
 /* The arrays of a product, and cuBLASLt's objects for it. */
-typedef struct
-{
+typedef struct {
   cublasLtHandle_t handle;
   cublasLtMatmulDesc_t desc;
   cublasLtMatrixLayout_t a_layout, b_layout, d_layout;

@@ -1,8 +1,7 @@
 /* cuda-cache.c - empties a GPU's L2 by filling it with other data. */
 #include "cuda-cache.h"
 
-static gboolean
-take_buffer (const PsCudaContext *context, PsCudaFlush *flush, GError **error)
+static gboolean take_buffer (const PsCudaContext *context, PsCudaFlush *flush, GError **error)
 {
   struct cudaDeviceProp properties;
 
@@ -14,8 +13,7 @@ take_buffer (const PsCudaContext *context, PsCudaFlush *flush, GError **error)
   return ps_cuda_ok ("memory to empty the L2 with", cudaMalloc (&flush->buffer, flush->bytes), error);
 }
 
-gboolean
-ps_cuda_flush (PsCudaContext *context, PsCudaFlush *flush, GError **error)
+gboolean ps_cuda_flush (PsCudaContext *context, PsCudaFlush *flush, GError **error)
 {
   flush->value ^= 1;
   return take_buffer (context, flush, error)
@@ -24,8 +22,7 @@ ps_cuda_flush (PsCudaContext *context, PsCudaFlush *flush, GError **error)
          && ps_cuda_ok ("emptying the L2", cudaStreamSynchronize (context->stream), error);
 }
 
-void
-ps_cuda_flush_clear (PsCudaFlush *flush)
+void ps_cuda_flush_clear (PsCudaFlush *flush)
 {
   if (flush->buffer != NULL)
     cudaFree (flush->buffer);

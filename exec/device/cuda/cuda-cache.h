@@ -4,8 +4,7 @@
 #include "cuda-context.h"
 
 /* A buffer of twice the L2: writing it pushes everything else out. It does not count as the device's memory. */
-typedef struct
-{
+typedef struct {
   void *buffer; /* NULL until first used */
   gsize bytes;
   int value; /* the value written last */

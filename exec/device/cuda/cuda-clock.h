@@ -6,8 +6,7 @@
 
 #include <glib.h>
 
-typedef struct
-{
+typedef struct {
   cudaEvent_t anchor; /* an event at a known time */
   cudaEvent_t spare;  /* for the next try of an anchor */
   gint64 anchor_ns;   /* when the anchor took place, by CLOCK_MONOTONIC; 0: never yet */

@@ -14,8 +14,7 @@
 static GMutex sharing_mutex;
 static char *sharing, *idle; /* under sharing_mutex */
 
-gboolean
-ps_cuda_ok (const char *what, cudaError_t status, GError **error)
+gboolean ps_cuda_ok (const char *what, cudaError_t status, GError **error)
 {
   if (status == cudaSuccess)
     return TRUE;
@@ -23,8 +22,7 @@ ps_cuda_ok (const char *what, cudaError_t status, GError **error)
 }
 
 /* Versions are 1000 * major + 10 * minor. The driver's is 0 if there is none. */
-static gboolean
-check_driver (cudaError_t status, GError **error)
+static gboolean check_driver (cudaError_t status, GError **error)
 {
   int driver = 0, runtime = CUDART_VERSION;
 
@@ -40,8 +38,7 @@ check_driver (cudaError_t status, GError **error)
   return ps_cuda_ok ("looking for a GPU", status, error);
 }
 
-gboolean
-ps_cuda_available (GError **error)
+gboolean ps_cuda_available (GError **error)
 {
   struct cudaDeviceProp properties;
   int count = 0;
@@ -56,16 +53,14 @@ ps_cuda_available (GError **error)
   return TRUE;
 }
 
-char *
-ps_cuda_sharing (void)
+char *ps_cuda_sharing (void)
 {
   G_GNUC_UNUSED g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&sharing_mutex);
 
   return g_strdup (sharing);
 }
 
-char *
-ps_cuda_idle (void)
+char *ps_cuda_idle (void)
 {
   G_GNUC_UNUSED g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&sharing_mutex);
 
@@ -73,8 +68,7 @@ ps_cuda_idle (void)
 }
 
 /* Takes both texts; idle_text is NULL if little is idle. */
-static void
-note_sharing (char *text, char *idle_text)
+static void note_sharing (char *text, char *idle_text)
 {
   G_GNUC_UNUSED g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&sharing_mutex);
 
@@ -85,20 +79,18 @@ note_sharing (char *text, char *idle_text)
 }
 
 /* Notes "green contexts of 48, 40, 24, 16 multiprocessors (4 of 132 idle)"; equal neighbours appear once. */
-static void
-note_parts (const guint *sms, guint n, guint n_sms)
+static void note_parts (const guint *sms, guint n, guint n_sms)
 {
   g_autoptr (GString) sizes = g_string_new (NULL);
   guint n_idle = n_sms, least = n_sms;
   char *much = NULL;
 
-  for (guint i = 0; i < n; i++)
-    {
-      if (i == 0 || sms[i] != sms[i - 1])
-        g_string_append_printf (sizes, "%s%u", i > 0 ? ", " : "", sms[i]);
-      n_idle -= sms[i];
-      least = MIN (least, sms[i]);
-    }
+  for (guint i = 0; i < n; i++) {
+    if (i == 0 || sms[i] != sms[i - 1])
+      g_string_append_printf (sizes, "%s%u", i > 0 ? ", " : "", sms[i]);
+    n_idle -= sms[i];
+    least = MIN (least, sms[i]);
+  }
   if (n_idle * IDLE_SHARE > n_sms)
     much = g_strdup_printf ("%u parts of %s multiprocessors leave %u of %u idle; there is room for %u more of %u", n,
                             sizes->str, n_idle, n_sms, n_idle / least, least);
@@ -108,8 +100,8 @@ note_parts (const guint *sms, guint n, guint n_sms)
 
 /* Opens a green context if possible. If not, ps_cuda_sharing gets the reason; it is an error if shares were asked for.
  * Wrong shares are an error, too. */
-static gboolean
-open_green (PsCudaContext *context, const PsDeviceSetting *setting, const PsCudaPlace *place, GError **error)
+static gboolean open_green (PsCudaContext *context, const PsDeviceSetting *setting, const PsCudaPlace *place,
+                            GError **error)
 {
   const guint *shares = setting->shares != NULL ? setting->shares + place->first : NULL;
   g_autofree guint *sms = g_new0 (guint, place->n);
@@ -127,14 +119,12 @@ open_green (PsCudaContext *context, const PsDeviceSetting *setting, const PsCuda
   return TRUE;
 }
 
-gboolean
-ps_cuda_spins (void)
+gboolean ps_cuda_spins (void)
 {
   return g_strcmp0 (g_getenv ("PIPESIM_CUDA_WAIT"), "spin") == 0;
 }
 
-cudaError_t
-ps_cuda_poll (cudaEvent_t event, gint64 until_ns)
+cudaError_t ps_cuda_poll (cudaEvent_t event, gint64 until_ns)
 {
   const gboolean spins = ps_cuda_spins ();
   cudaError_t status;
@@ -145,16 +135,14 @@ ps_cuda_poll (cudaEvent_t event, gint64 until_ns)
   return status;
 }
 
-gboolean
-ps_cuda_event (cudaEvent_t *event, GError **error)
+gboolean ps_cuda_event (cudaEvent_t *event, GError **error)
 {
   return ps_cuda_ok ("making an event",
                      cudaEventCreateWithFlags (event, ps_cuda_spins () ? cudaEventDefault : cudaEventBlockingSync),
                      error);
 }
 
-static gboolean
-open_stream (PsCudaContext *context, GError **error)
+static gboolean open_stream (PsCudaContext *context, GError **error)
 {
   return (context->stream != NULL
           || ps_cuda_ok ("making a stream", cudaStreamCreateWithFlags (&context->stream, cudaStreamNonBlocking), error))
@@ -162,8 +150,7 @@ open_stream (PsCudaContext *context, GError **error)
 }
 
 /* Lets copies from other GPUs take NVLink or PCI Express directly. A pair that can't goes through the host's memory. */
-static void
-reach_peers (const PsCudaContext *context, int n_gpus)
+static void reach_peers (const PsCudaContext *context, int n_gpus)
 {
   int reachable = 0;
 
@@ -174,8 +161,7 @@ reach_peers (const PsCudaContext *context, int n_gpus)
   cudaGetLastError ();
 }
 
-gboolean
-ps_cuda_context_open (PsCudaContext *context, const PsDeviceSetting *setting, GError **error)
+gboolean ps_cuda_context_open (PsCudaContext *context, const PsDeviceSetting *setting, GError **error)
 {
   struct cudaDeviceProp properties;
   int count;
@@ -198,8 +184,7 @@ ps_cuda_context_open (PsCudaContext *context, const PsDeviceSetting *setting, GE
   return open_stream (context, error) && ps_cuda_ok ("leaving a GPU", cudaSetDevice (context->gpu), error);
 }
 
-gboolean
-ps_cuda_context_open_twin (PsCudaContext *twin, const PsCudaContext *context, GError **error)
+gboolean ps_cuda_context_open_twin (PsCudaContext *twin, const PsCudaContext *context, GError **error)
 {
   *twin = (PsCudaContext){ .gpu = context->gpu,
                            .n_sms = context->n_sms,
@@ -210,8 +195,7 @@ ps_cuda_context_open_twin (PsCudaContext *twin, const PsCudaContext *context, GE
   return (twin->green == NULL || ps_cuda_green_stream (twin, error)) && open_stream (twin, error);
 }
 
-void
-ps_cuda_context_close_twin (PsCudaContext *twin)
+void ps_cuda_context_close_twin (PsCudaContext *twin)
 {
   g_clear_pointer (&twin->failure, g_free);
   if (twin->done != NULL)
@@ -220,8 +204,7 @@ ps_cuda_context_close_twin (PsCudaContext *twin)
     cudaStreamDestroy (twin->stream);
 }
 
-void
-ps_cuda_context_close (PsCudaContext *context)
+void ps_cuda_context_close (PsCudaContext *context)
 {
   if (!ps_cuda_context_enter (context, NULL))
     return;
@@ -229,49 +212,42 @@ ps_cuda_context_close (PsCudaContext *context)
   ps_cuda_green_close (context);
 }
 
-gboolean
-ps_cuda_context_enter (const PsCudaContext *context, GError **error)
+gboolean ps_cuda_context_enter (const PsCudaContext *context, GError **error)
 {
   if (context->green != NULL)
     return ps_cuda_green_enter (context, error);
   return ps_cuda_ok ("entering a GPU", cudaSetDevice (context->gpu), error);
 }
 
-void
-ps_cuda_note_text (PsCudaContext *context, const char *what, const char *problem)
+void ps_cuda_note_text (PsCudaContext *context, const char *what, const char *problem)
 {
   if (context->failure == NULL)
     context->failure = g_strdup_printf ("%s: %s", what, problem);
 }
 
-void
-ps_cuda_note (PsCudaContext *context, const char *what, cudaError_t status)
+void ps_cuda_note (PsCudaContext *context, const char *what, cudaError_t status)
 {
   if (status != cudaSuccess)
     ps_cuda_note_text (context, what, cudaGetErrorString (status));
 }
 
-void
-ps_cuda_begin (PsCudaContext *context)
+void ps_cuda_begin (PsCudaContext *context)
 {
   g_clear_pointer (&context->failure, g_free);
 }
 
-gboolean
-ps_cuda_finish (PsCudaContext *context, GError **error)
+gboolean ps_cuda_finish (PsCudaContext *context, GError **error)
 {
   return context->failure == NULL || ps_refuse (error, PS_ERROR_UNAVAILABLE, "%s", context->failure);
 }
 
-gboolean
-ps_cuda_await (PsCudaContext *context, GError **error)
+gboolean ps_cuda_await (PsCudaContext *context, GError **error)
 {
   return ps_cuda_ok ("waiting", cudaEventRecord (context->done, context->stream), error)
          && ps_cuda_ok ("waiting", cudaEventSynchronize (context->done), error);
 }
 
-gboolean
-ps_cuda_copy (PsCudaContext *context, void *to, const void *from, gsize bytes, GError **error)
+gboolean ps_cuda_copy (PsCudaContext *context, void *to, const void *from, gsize bytes, GError **error)
 {
   return ps_cuda_ok ("copying", cudaMemcpyAsync (to, from, bytes, cudaMemcpyDefault, context->stream), error)
          && ps_cuda_await (context, error);

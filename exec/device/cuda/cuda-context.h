@@ -7,8 +7,7 @@
 
 #include <pipesim/device.h>
 
-typedef struct
-{
+typedef struct {
   int gpu;           /* ordinal */
   guint n_sms;       /* multiprocessors that this device has */
   guint n_sharing;   /* devices that share the GPU, this one included */

@@ -9,8 +9,7 @@
 #include "cuda-stage.h"
 #include "cuda-sum.h"
 
-typedef struct
-{
+typedef struct {
   PsDevice base;
   PsDeviceSetting setting;
   PsCudaShared shared, twin; /* the twin runs the second op of a pair; its products are NULL where there are no pairs */
@@ -25,14 +24,12 @@ typedef struct
   PsCudaSum sum;
 } PsCudaDevice;
 
-typedef struct
-{
+typedef struct {
   PsTensor base;
   cudaEvent_t taken; /* another device has copied it; NULL: none does, or the copy is done */
 } PsCudaTensor;
 
-static inline PsCudaDevice *
-ps_cuda_device (PsDevice *device)
+static inline PsCudaDevice *ps_cuda_device (PsDevice *device)
 {
   return (PsCudaDevice *)device;
 }

@@ -14,8 +14,7 @@
 
 static const PsDeviceClass cuda_class;
 
-static void
-cuda_close (PsDevice *device)
+static void cuda_close (PsDevice *device)
 {
   PsCudaDevice *cuda = ps_cuda_device (device);
 
@@ -43,8 +42,7 @@ cuda_close (PsDevice *device)
 }
 
 /* The thread that opens the device leaves its context again: see ps_cuda_context_open. */
-static gboolean
-open_queue (PsCudaDevice *cuda, GError **error)
+static gboolean open_queue (PsCudaDevice *cuda, GError **error)
 {
   PsCudaContext *context = &cuda->shared.context;
 
@@ -54,8 +52,7 @@ open_queue (PsCudaDevice *cuda, GError **error)
          && ps_cuda_ok ("leaving a GPU", cudaSetDevice (context->gpu), error);
 }
 
-static PsDevice *
-cuda_open (const PsDeviceSetting *setting, GError **error)
+static PsDevice *cuda_open (const PsDeviceSetting *setting, GError **error)
 {
   PsCudaSizes sizes;
   PsCudaDevice *device;
@@ -83,14 +80,12 @@ cuda_open (const PsDeviceSetting *setting, GError **error)
   return NULL;
 }
 
-static gboolean
-cuda_attach (PsDevice *device, GError **error)
+static gboolean cuda_attach (PsDevice *device, GError **error)
 {
   return ps_cuda_context_enter (&ps_cuda_device (device)->shared.context, error);
 }
 
-static gboolean
-cuda_add_stage (PsDevice *device, guint stage, const PsStageShape *shape, GError **error)
+static gboolean cuda_add_stage (PsDevice *device, guint stage, const PsStageShape *shape, GError **error)
 {
   PsCudaDevice *cuda = ps_cuda_device (device);
   const guint *parts = cuda->setting.parts;
@@ -114,14 +109,12 @@ cuda_add_stage (PsDevice *device, guint stage, const PsStageShape *shape, GError
   return FALSE;
 }
 
-static gboolean
-cuda_begin (PsDevice *device, guint64 step, GError **error)
+static gboolean cuda_begin (PsDevice *device, guint64 step, GError **error)
 {
   return ps_cuda_shared_begin (&ps_cuda_device (device)->shared, step, error);
 }
 
-static double
-cuda_loss (PsDevice *device, guint microbatch)
+static double cuda_loss (PsDevice *device, guint microbatch)
 {
   PsCudaDevice *cuda = ps_cuda_device (device);
   double loss = NAN;
@@ -132,8 +125,7 @@ cuda_loss (PsDevice *device, guint microbatch)
   return loss;
 }
 
-static const float *
-cuda_gradients (PsDevice *device, guint stage, gsize *n)
+static const float *cuda_gradients (PsDevice *device, guint stage, gsize *n)
 {
   PsCudaStage *resident = ps_cuda_device (device)->stages[stage];
 
@@ -141,8 +133,7 @@ cuda_gradients (PsDevice *device, guint stage, gsize *n)
   return resident != NULL ? ps_cuda_stage_gradients (resident, n) : NULL;
 }
 
-static float *
-cuda_gradient_memory (PsDevice *device, guint stage, gsize *n)
+static float *cuda_gradient_memory (PsDevice *device, guint stage, gsize *n)
 {
   PsCudaStage *resident = ps_cuda_device (device)->stages[stage];
 
@@ -150,32 +141,27 @@ cuda_gradient_memory (PsDevice *device, guint stage, gsize *n)
   return resident != NULL ? ps_cuda_stage_gradient_memory (resident, n) : NULL;
 }
 
-static gboolean
-cuda_read_state (PsDevice *device, guint stage, PsStageState *state, GError **error)
+static gboolean cuda_read_state (PsDevice *device, guint stage, PsStageState *state, GError **error)
 {
   return ps_cuda_stage_read_state (ps_cuda_device (device)->stages[stage], state, error);
 }
 
-static gboolean
-cuda_write_state (PsDevice *device, guint stage, const PsStageState *state, GError **error)
+static gboolean cuda_write_state (PsDevice *device, guint stage, const PsStageState *state, GError **error)
 {
   return ps_cuda_stage_write_state (ps_cuda_device (device)->stages[stage], state, error);
 }
 
-static gboolean
-cuda_use_version (PsDevice *device, guint stage, guint64 version, GError **error)
+static gboolean cuda_use_version (PsDevice *device, guint stage, guint64 version, GError **error)
 {
   return ps_cuda_stage_use (ps_cuda_device (device)->stages[stage], stage, version, error);
 }
 
-static double
-cuda_norm_square (PsDevice *device, guint stage)
+static double cuda_norm_square (PsDevice *device, guint stage)
 {
   return ps_cuda_stage_norm_square (ps_cuda_device (device)->stages[stage]);
 }
 
-static gboolean
-cuda_settle (PsDevice *device, guint stage, float scale, GError **error)
+static gboolean cuda_settle (PsDevice *device, guint stage, float scale, GError **error)
 {
   if (ps_cuda_stage_settle (ps_cuda_device (device)->stages[stage], scale, error))
     return TRUE;
@@ -183,8 +169,7 @@ cuda_settle (PsDevice *device, guint stage, float scale, GError **error)
   return FALSE;
 }
 
-static void
-cuda_forget (PsDevice *device)
+static void cuda_forget (PsDevice *device)
 {
   PsCudaDevice *cuda = ps_cuda_device (device);
 
@@ -193,14 +178,12 @@ cuda_forget (PsDevice *device)
       ps_cuda_stage_forget (cuda->stages[i]);
 }
 
-static void *
-cuda_stream (PsDevice *device)
+static void *cuda_stream (PsDevice *device)
 {
   return ps_cuda_device (device)->shared.context.stream;
 }
 
-static gboolean
-cuda_sum (const PsDeviceSum *sum, PsSumPhase phase, GError **error)
+static gboolean cuda_sum (const PsDeviceSum *sum, PsSumPhase phase, GError **error)
 {
   g_autofree PsCudaSum **all = g_new (PsCudaSum *, sum->n_devices);
 
@@ -209,30 +192,26 @@ cuda_sum (const PsDeviceSum *sum, PsSumPhase phase, GError **error)
   return ps_cuda_sum (&ps_cuda_device (sum->devices[sum->own])->shared, all, sum, phase, error);
 }
 
-static gint64
-cuda_op_ns (PsDevice *device)
+static gint64 cuda_op_ns (PsDevice *device)
 {
   return ps_cuda_device (device)->queue.op_ns;
 }
 
-static gboolean
-cuda_flush_cache (PsDevice *device, GError **error)
+static gboolean cuda_flush_cache (PsDevice *device, GError **error)
 {
   PsCudaDevice *cuda = ps_cuda_device (device);
 
   return ps_cuda_flush (&cuda->shared.context, &cuda->flush, error);
 }
 
-static gboolean
-cuda_occupy (PsDevice *device, guint n_blocks, GError **error)
+static gboolean cuda_occupy (PsDevice *device, guint n_blocks, GError **error)
 {
   PsCudaDevice *cuda = ps_cuda_device (device);
 
   return ps_cuda_occupy (&cuda->shared.context, &cuda->holder, n_blocks, error);
 }
 
-static void
-cuda_condition (PsDevice *device, PsCondition *condition)
+static void cuda_condition (PsDevice *device, PsCondition *condition)
 {
   char bus_id[32];
 
@@ -241,8 +220,7 @@ cuda_condition (PsDevice *device, PsCondition *condition)
     ps_cuda_nvml_read (bus_id, condition);
 }
 
-static char *
-cuda_place (const PsDeviceSetting *setting)
+static char *cuda_place (const PsDeviceSetting *setting)
 {
   char bus_id[32];
   int count;
@@ -256,39 +234,33 @@ cuda_place (const PsDeviceSetting *setting)
   return ps_place_of_gpu (bus_id, links);
 }
 
-static guint
-cuda_sharing (PsDevice *device)
+static guint cuda_sharing (PsDevice *device)
 {
   return ps_cuda_device (device)->shared.context.n_sharing;
 }
 
-static guint
-cuda_part (PsDevice *device)
+static guint cuda_part (PsDevice *device)
 {
   return ps_cuda_device (device)->shared.context.n_sms;
 }
 
-static GBytes *
-cuda_choices (PsDevice *device)
+static GBytes *cuda_choices (PsDevice *device)
 {
   return ps_cuda_choices (&ps_cuda_device (device)->shared.context);
 }
 
-static gboolean
-cuda_adopt_choices (PsDevice *device, GBytes *choices, GError **error)
+static gboolean cuda_adopt_choices (PsDevice *device, GBytes *choices, GError **error)
 {
   return ps_cuda_adopt_choices (&ps_cuda_device (device)->shared.context, choices, error);
 }
 
-static void
-cuda_memory (PsDevice *device, PsMemoryUse *use)
+static void cuda_memory (PsDevice *device, PsMemoryUse *use)
 {
   ps_cuda_tensors_free_taken (ps_cuda_device (device));
   ps_memory_pool_use (ps_cuda_device (device)->shared.memory, use);
 }
 
-static void
-cuda_reset_peak (PsDevice *device)
+static void cuda_reset_peak (PsDevice *device)
 {
   ps_memory_pool_reset_peak (ps_cuda_device (device)->shared.memory);
 }
@@ -356,8 +328,7 @@ const guint64 ps_module_stamp = PS_MODULE_STAMP;
 #define QUEUES_VARIABLE "CUDA_DEVICE_MAX_CONNECTIONS"
 #define MOST_QUEUES "32"
 
-const PsDeviceClass *
-ps_cuda_device_class (void)
+const PsDeviceClass *ps_cuda_device_class (void)
 {
   g_setenv (QUEUES_VARIABLE, MOST_QUEUES, FALSE);
   return &cuda_class;

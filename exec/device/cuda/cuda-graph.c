@@ -1,20 +1,17 @@
 /* cuda-graph.c - captures the launches of ops, and launches them again. */
 #include "cuda-graph.h"
 
-struct _PsCudaGraphs
-{
+struct _PsCudaGraphs {
   guint most;
   GHashTable *made; /* cudaGraphExec_t by GBytes */
 };
 
-static void
-destroy (gpointer made)
+static void destroy (gpointer made)
 {
   cudaGraphExecDestroy (made);
 }
 
-PsCudaGraphs *
-ps_cuda_graphs_new (guint most)
+PsCudaGraphs *ps_cuda_graphs_new (guint most)
 {
   PsCudaGraphs *graphs = g_new0 (PsCudaGraphs, 1);
 
@@ -23,8 +20,7 @@ ps_cuda_graphs_new (guint most)
   return graphs;
 }
 
-void
-ps_cuda_graphs_free (PsCudaGraphs *graphs)
+void ps_cuda_graphs_free (PsCudaGraphs *graphs)
 {
   if (graphs == NULL)
     return;
@@ -34,8 +30,7 @@ ps_cuda_graphs_free (PsCudaGraphs *graphs)
 
 /* Returns the captured graph, or NULL after noting a problem. The capture is of this thread alone: threads of other
  * devices go on, and may allocate. */
-static cudaGraph_t
-capture (PsCudaContext *context, PsCudaLaunch launch, gpointer data)
+static cudaGraph_t capture (PsCudaContext *context, PsCudaLaunch launch, gpointer data)
 {
   cudaGraph_t graph = NULL;
   const cudaError_t status = cudaStreamBeginCapture (context->stream, cudaStreamCaptureModeThreadLocal);
@@ -48,8 +43,7 @@ capture (PsCudaContext *context, PsCudaLaunch launch, gpointer data)
   return graph;
 }
 
-static cudaGraphExec_t
-make (PsCudaContext *context, PsCudaLaunch launch, gpointer data)
+static cudaGraphExec_t make (PsCudaContext *context, PsCudaLaunch launch, gpointer data)
 {
   cudaGraph_t captured = capture (context, launch, data);
   cudaGraphExec_t made = NULL;
@@ -61,24 +55,21 @@ make (PsCudaContext *context, PsCudaLaunch launch, gpointer data)
   return made;
 }
 
-void
-ps_cuda_graphs_run (PsCudaGraphs *graphs, PsCudaContext *context, gconstpointer key, gsize key_bytes,
-                    PsCudaLaunch launch, gpointer data)
+void ps_cuda_graphs_run (PsCudaGraphs *graphs, PsCudaContext *context, gconstpointer key, gsize key_bytes,
+                         PsCudaLaunch launch, gpointer data)
 {
   g_autoptr (GBytes) wanted = g_bytes_new_static (key, key_bytes);
   cudaGraphExec_t made = g_hash_table_lookup (graphs->made, wanted);
 
-  if (made == NULL && g_hash_table_size (graphs->made) >= graphs->most)
-    {
-      launch (data);
+  if (made == NULL && g_hash_table_size (graphs->made) >= graphs->most) {
+    launch (data);
+    return;
+  }
+  if (made == NULL) {
+    made = make (context, launch, data);
+    if (made == NULL)
       return;
-    }
-  if (made == NULL)
-    {
-      made = make (context, launch, data);
-      if (made == NULL)
-        return;
-      g_hash_table_insert (graphs->made, g_bytes_new (key, key_bytes), made);
-    }
+    g_hash_table_insert (graphs->made, g_bytes_new (key, key_bytes), made);
+  }
   ps_cuda_note (context, "launching an op's graph", cudaGraphLaunch (made, context->stream));
 }

@@ -8,8 +8,7 @@
 /* Declares a pointer of the function's type in the header. */
 #define ENTRY(name) __typeof__ (name) *name
 
-static struct
-{
+static struct {
   ENTRY (cuGetErrorString);
   ENTRY (cuDeviceGet);
   ENTRY (cuDeviceGetDevResource);
@@ -22,8 +21,7 @@ static struct
   ENTRY (cuCtxSetCurrent);
 } driver;
 
-static gboolean
-look_up (const char *name, void *entry)
+static gboolean look_up (const char *name, void *entry)
 {
   enum cudaDriverEntryPointQueryResult result;
   void *found = NULL;
@@ -37,8 +35,7 @@ look_up (const char *name, void *entry)
 
 #define LOOK_UP(name) look_up (#name, &driver.name)
 
-static gboolean
-driver_load (void)
+static gboolean driver_load (void)
 {
   return LOOK_UP (cuGetErrorString) && LOOK_UP (cuDeviceGet) && LOOK_UP (cuDeviceGetDevResource)
          && LOOK_UP (cuDevSmResourceSplitByCount) && LOOK_UP (cuDevResourceGenerateDesc) && LOOK_UP (cuGreenCtxCreate)
@@ -47,8 +44,7 @@ driver_load (void)
 }
 
 /* FALSE with *reason: the call failed. */
-static gboolean
-succeeded (const char *what, CUresult result, char **reason)
+static gboolean succeeded (const char *what, CUresult result, char **reason)
 {
   const char *text = NULL;
 
@@ -62,23 +58,20 @@ succeeded (const char *what, CUresult result, char **reason)
 #define TRY(function, arguments, reason) succeeded (#function, driver.function arguments, reason)
 
 /* One split into groups. Its results can't be split again, so all parts come from one split. */
-typedef struct
-{
+typedef struct {
   CUdevResource *groups;
   guint n_groups; /* groups of the whole split */
   guint *n;       /* part i has the next n[i] groups */
 } Split;
 
-static void
-split_clear (Split *split)
+static void split_clear (Split *split)
 {
   g_free (split->groups);
   g_free (split->n);
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Split, split_clear)
 
-static guint
-sms_of (const Split *split, guint first, guint n)
+static guint sms_of (const Split *split, guint first, guint n)
 {
   guint sms = 0;
 
@@ -89,8 +82,7 @@ sms_of (const Split *split, guint first, guint n)
 
 /* Returns the number that group sizes must be multiples of. An alignment that leaves no room for n groups is not meant
  * for groups. */
-static guint
-alignment_of (const CUdevResource *whole, guint n)
+static guint alignment_of (const CUdevResource *whole, guint n)
 {
   const guint alignment = MAX (whole->sm.smCoscheduledAlignment, 1);
 
@@ -99,19 +91,17 @@ alignment_of (const CUdevResource *whole, guint n)
 
 /* Splits into n equal groups. The hardware makes fewer groups, or none, where they would cross the GPU's clusters. Then
  * smaller groups are tried. */
-static gboolean
-split_evenly (const CUdevResource *whole, guint n, guint each, Split *split, char **reason)
+static gboolean split_evenly (const CUdevResource *whole, guint n, guint each, Split *split, char **reason)
 {
   const guint step = alignment_of (whole, n);
 
-  for (; each >= MAX (whole->sm.minSmPartitionSize, 1); each -= MIN (step, each))
-    {
-      split->n_groups = n;
-      g_clear_pointer (reason, g_free);
-      if (TRY (cuDevSmResourceSplitByCount, (split->groups, &split->n_groups, whole, NULL, 0, each), reason)
-          && split->n_groups == n)
-        return TRUE;
-    }
+  for (; each >= MAX (whole->sm.minSmPartitionSize, 1); each -= MIN (step, each)) {
+    split->n_groups = n;
+    g_clear_pointer (reason, g_free);
+    if (TRY (cuDevSmResourceSplitByCount, (split->groups, &split->n_groups, whole, NULL, 0, each), reason)
+        && split->n_groups == n)
+      return TRUE;
+  }
   if (*reason == NULL)
     *reason = g_strdup_printf ("its multiprocessors can't be split into %u parts", n);
   return FALSE;
@@ -119,17 +109,15 @@ split_evenly (const CUdevResource *whole, guint n, guint each, Split *split, cha
 
 /* Splits into the smallest possible groups, and divides them by weights. Wrong weights are an error; a refusal of the
  * driver is a reason. */
-static gboolean
-split_by_weights (const CUdevResource *whole, guint unit, guint n, const guint *weights, Split *split, char **reason,
-                  GError **error)
+static gboolean split_by_weights (const CUdevResource *whole, guint unit, guint n, const guint *weights, Split *split,
+                                  char **reason, GError **error)
 {
   split->n_groups = whole->sm.smCount / unit;
   return TRY (cuDevSmResourceSplitByCount, (split->groups, &split->n_groups, whole, NULL, 0, unit), reason)
          && ps_cuda_share_units (split->n_groups, n, weights, split->n, error);
 }
 
-static gboolean
-create (PsCudaContext *context, CUdevice device, const Split *split, guint index, char **reason)
+static gboolean create (PsCudaContext *context, CUdevice device, const Split *split, guint index, char **reason)
 {
   CUdevResourceDesc description;
   guint first = 0;
@@ -145,8 +133,7 @@ create (PsCudaContext *context, CUdevice device, const Split *split, guint index
 }
 
 /* Gives back everything made before a failure. */
-static void
-give_up (PsCudaContext *context, guint n_sms)
+static void give_up (PsCudaContext *context, guint n_sms)
 {
   if (context->stream != NULL)
     cudaStreamDestroy (g_steal_pointer (&context->stream));
@@ -155,8 +142,8 @@ give_up (PsCudaContext *context, guint n_sms)
 }
 
 /* FALSE with an error: the shares are wrong. FALSE with *reason: the driver refuses. */
-static gboolean
-split_for (const CUdevResource *whole, guint n, const guint *shares, Split *split, char **reason, GError **error)
+static gboolean split_for (const CUdevResource *whole, guint n, const guint *shares, Split *split, char **reason,
+                           GError **error)
 {
   const guint least = MAX (whole->sm.minSmPartitionSize, 1), step = alignment_of (whole, n);
   const guint unit = (least + step - 1) / step * step;
@@ -172,9 +159,8 @@ split_for (const CUdevResource *whole, guint n, const guint *shares, Split *spli
          && split_evenly (whole, n, each, split, reason);
 }
 
-static gboolean
-split_and_create (PsCudaContext *context, CUdevice device, const CUdevResource *whole, guint n, guint index,
-                  const guint *shares, guint *sms, char **reason, GError **error)
+static gboolean split_and_create (PsCudaContext *context, CUdevice device, const CUdevResource *whole, guint n,
+                                  guint index, const guint *shares, guint *sms, char **reason, GError **error)
 {
   g_auto (Split) split = { 0 };
 
@@ -185,9 +171,8 @@ split_and_create (PsCudaContext *context, CUdevice device, const CUdevResource *
   return create (context, device, &split, index, reason);
 }
 
-gboolean
-ps_cuda_green_open (PsCudaContext *context, guint n, guint index, const guint *shares, guint *sms, char **reason,
-                    GError **error)
+gboolean ps_cuda_green_open (PsCudaContext *context, guint n, guint index, const guint *shares, guint *sms,
+                             char **reason, GError **error)
 {
   static gsize loaded = 0;
   const guint n_sms = context->n_sms;
@@ -196,11 +181,10 @@ ps_cuda_green_open (PsCudaContext *context, guint n, guint index, const guint *s
 
   if (g_once_init_enter (&loaded))
     g_once_init_leave (&loaded, driver_load () ? 1 : 2);
-  if (loaded == 2)
-    {
-      *reason = g_strdup ("the driver has none");
-      return TRUE;
-    }
+  if (loaded == 2) {
+    *reason = g_strdup ("the driver has none");
+    return TRUE;
+  }
   if (!TRY (cuDeviceGet, (&device, context->gpu), reason)
       || !TRY (cuDeviceGetDevResource, (device, &whole, CU_DEV_RESOURCE_TYPE_SM), reason))
     return TRUE;
@@ -210,8 +194,7 @@ ps_cuda_green_open (PsCudaContext *context, guint n, guint index, const guint *s
   return *reason != NULL;
 }
 
-gboolean
-ps_cuda_green_stream (PsCudaContext *context, GError **error)
+gboolean ps_cuda_green_stream (PsCudaContext *context, GError **error)
 {
   g_autofree char *reason = NULL;
 
@@ -221,8 +204,7 @@ ps_cuda_green_stream (PsCudaContext *context, GError **error)
          || ps_refuse (error, PS_ERROR_UNAVAILABLE, "cuda device: %s", reason);
 }
 
-gboolean
-ps_cuda_green_enter (const PsCudaContext *context, GError **error)
+gboolean ps_cuda_green_enter (const PsCudaContext *context, GError **error)
 {
   g_autofree char *reason = NULL;
 
@@ -232,8 +214,7 @@ ps_cuda_green_enter (const PsCudaContext *context, GError **error)
 }
 
 /* The runtime must take the thread back first: a destroyed context may not stay current. */
-void
-ps_cuda_green_close (PsCudaContext *context)
+void ps_cuda_green_close (PsCudaContext *context)
 {
   if (context->green == NULL)
     return;

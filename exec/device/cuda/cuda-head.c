@@ -3,27 +3,24 @@
 
 #include "cuda-layer.h"
 
-gsize
-ps_cuda_head_part_bytes (const PsCudaSizes *sizes, PsCudaHeadPart part)
+gsize ps_cuda_head_part_bytes (const PsCudaSizes *sizes, PsCudaHeadPart part)
 {
   const gsize tokens = (gsize)sizes->tokens;
 
-  switch (part)
-    {
-    case PS_CUDA_HEAD_MEAN:
-      return sizes->gated ? 0 : tokens * sizeof (float);
-    case PS_CUDA_HEAD_SCALE:
-      return tokens * sizeof (float);
-    case PS_CUDA_HEAD_LOGITS:
-      return tokens * (gsize)sizes->logits_width * ps_cuda_element_bytes (sizes->element);
-    default:
-      return ps_cuda_sizes_boundary_bytes (sizes);
-    }
+  switch (part) {
+  case PS_CUDA_HEAD_MEAN:
+    return sizes->gated ? 0 : tokens * sizeof (float);
+  case PS_CUDA_HEAD_SCALE:
+    return tokens * sizeof (float);
+  case PS_CUDA_HEAD_LOGITS:
+    return tokens * (gsize)sizes->logits_width * ps_cuda_element_bytes (sizes->element);
+  default:
+    return ps_cuda_sizes_boundary_bytes (sizes);
+  }
 }
 
-void
-ps_cuda_head_forward (const PsCudaHead *head, PsCudaShared *shared, const PsCudaHeadState *state, const uint32_t *words,
-                      double *loss)
+void ps_cuda_head_forward (const PsCudaHead *head, PsCudaShared *shared, const PsCudaHeadState *state,
+                           const uint32_t *words, double *loss)
 {
   const PsCudaSizes *sizes = &shared->sizes;
   const cudaStream_t stream = shared->context.stream;
@@ -46,8 +43,7 @@ ps_cuda_head_forward (const PsCudaHead *head, PsCudaShared *shared, const PsCuda
                 ps_cuda_loss_sum (loss, shared->token_losses, sizes->tokens, 1.0 / n_summed, stream));
 }
 
-void
-ps_cuda_head_backward (const PsCudaHead *head, PsCudaShared *shared, const PsCudaHeadState *state, void *dx)
+void ps_cuda_head_backward (const PsCudaHead *head, PsCudaShared *shared, const PsCudaHeadState *state, void *dx)
 {
   const PsCudaSizes *sizes = &shared->sizes;
   void *const *part = state->part;
@@ -62,8 +58,7 @@ ps_cuda_head_backward (const PsCudaHead *head, PsCudaShared *shared, const PsCud
                       part[PS_CUDA_HEAD_SCALE], head->weight[PS_CUDA_HEAD_GAIN]);
 }
 
-void
-ps_cuda_head_weights (const PsCudaHead *head, PsCudaShared *shared, const PsCudaHeadState *state)
+void ps_cuda_head_weights (const PsCudaHead *head, PsCudaShared *shared, const PsCudaHeadState *state)
 {
   const PsCudaSizes *sizes = &shared->sizes;
   void *const *part = state->part;

@@ -8,8 +8,7 @@
 #include "cuda-shared.h"
 
 /* F makes the parts up to LOGITS, B makes DNORMED, W gives all back. */
-typedef enum
-{
+typedef enum {
   PS_CUDA_HEAD_X,       /* T x h */
   PS_CUDA_HEAD_MEAN,    /* T float; not for RMS norms */
   PS_CUDA_HEAD_SCALE,   /* T float */
@@ -18,15 +17,13 @@ typedef enum
   PS_CUDA_N_HEAD_PARTS
 } PsCudaHeadPart;
 
-typedef struct
-{
+typedef struct {
   void *part[PS_CUDA_N_HEAD_PARTS];
 } PsCudaHeadState;
 
 gsize ps_cuda_head_part_bytes (const PsCudaSizes *sizes, PsCudaHeadPart part);
 
-typedef struct
-{
+typedef struct {
   const void *weight[PS_CUDA_N_HEAD_PARAMETERS];
   float *gradient[PS_CUDA_N_HEAD_PARAMETERS];
 } PsCudaHead;

@@ -1,42 +1,39 @@
 /* cuda-layer.c - forward and backward of one transformer layer. */
 #include "cuda-layer.h"
 
-gsize
-ps_cuda_layer_part_bytes (const PsCudaSizes *sizes, PsCudaPart part)
+gsize ps_cuda_layer_part_bytes (const PsCudaSizes *sizes, PsCudaPart part)
 {
   const gsize tokens = (gsize)sizes->tokens, element = ps_cuda_element_bytes (sizes->element);
 
-  switch (part)
-    {
-    case PS_CUDA_MEAN1:
-    case PS_CUDA_MEAN2:
-      return sizes->gated ? 0 : tokens * sizeof (float);
-    case PS_CUDA_SCALE1:
-    case PS_CUDA_SCALE2:
-      return tokens * sizeof (float);
-    case PS_CUDA_LSE:
-      return tokens * (gsize)sizes->attention.heads * sizeof (float);
-    case PS_CUDA_CONTEXT:
-      return tokens * (gsize)sizes->width * element;
-    case PS_CUDA_QKV:
-    case PS_CUDA_DQKV:
-      return tokens * (gsize)sizes->qkv_width * element;
-    case PS_CUDA_Z:
-      return tokens * (gsize)sizes->up_width * element;
-    case PS_CUDA_DZ:
-      return sizes->gated ? 0 : tokens * (gsize)sizes->feed_forward * element;
-    case PS_CUDA_INHERITED:
-      return tokens * (gsize)ps_cuda_sizes_kv_width (sizes) * sizeof (float);
-    case PS_CUDA_G:
-      return tokens * (gsize)sizes->feed_forward * element;
-    default:
-      return ps_cuda_sizes_boundary_bytes (sizes);
-    }
+  switch (part) {
+  case PS_CUDA_MEAN1:
+  case PS_CUDA_MEAN2:
+    return sizes->gated ? 0 : tokens * sizeof (float);
+  case PS_CUDA_SCALE1:
+  case PS_CUDA_SCALE2:
+    return tokens * sizeof (float);
+  case PS_CUDA_LSE:
+    return tokens * (gsize)sizes->attention.heads * sizeof (float);
+  case PS_CUDA_CONTEXT:
+    return tokens * (gsize)sizes->width * element;
+  case PS_CUDA_QKV:
+  case PS_CUDA_DQKV:
+    return tokens * (gsize)sizes->qkv_width * element;
+  case PS_CUDA_Z:
+    return tokens * (gsize)sizes->up_width * element;
+  case PS_CUDA_DZ:
+    return sizes->gated ? 0 : tokens * (gsize)sizes->feed_forward * element;
+  case PS_CUDA_INHERITED:
+    return tokens * (gsize)ps_cuda_sizes_kv_width (sizes) * sizeof (float);
+  case PS_CUDA_G:
+    return tokens * (gsize)sizes->feed_forward * element;
+  default:
+    return ps_cuda_sizes_boundary_bytes (sizes);
+  }
 }
 
-void
-ps_cuda_norm (PsCudaShared *shared, void *y, float *mean, float *scale, const void *x, const void *gain,
-              const void *bias)
+void ps_cuda_norm (PsCudaShared *shared, void *y, float *mean, float *scale, const void *x, const void *gain,
+                   const void *bias)
 {
   const PsCudaSizes *sizes = &shared->sizes;
 
@@ -45,9 +42,8 @@ ps_cuda_norm (PsCudaShared *shared, void *y, float *mean, float *scale, const vo
                                    shared->context.stream));
 }
 
-void
-ps_cuda_norm_input (PsCudaShared *shared, void *dx, const void *residual, const void *dy, const void *x,
-                    const float *mean, const float *scale, const void *gain)
+void ps_cuda_norm_input (PsCudaShared *shared, void *dx, const void *residual, const void *dy, const void *x,
+                         const float *mean, const float *scale, const void *gain)
 {
   const PsCudaSizes *sizes = &shared->sizes;
 
@@ -56,9 +52,8 @@ ps_cuda_norm_input (PsCudaShared *shared, void *dx, const void *residual, const 
                                          sizes->hidden, shared->context.stream));
 }
 
-void
-ps_cuda_norm_weights (PsCudaShared *shared, float *dgain, float *dbias, const void *dy, const void *x,
-                      const float *mean, const float *scale, const void *gain, const void *bias)
+void ps_cuda_norm_weights (PsCudaShared *shared, float *dgain, float *dbias, const void *dy, const void *x,
+                           const float *mean, const float *scale, const void *gain, const void *bias)
 {
   const PsCudaSizes *sizes = &shared->sizes;
 
@@ -68,8 +63,7 @@ ps_cuda_norm_weights (PsCudaShared *shared, float *dgain, float *dbias, const vo
 }
 
 /* Turns queries and keys in one call: they lie side by side. */
-static void
-turn (PsCudaShared *shared, void *qkv, guint slice, gboolean backward)
+static void turn (PsCudaShared *shared, void *qkv, guint slice, gboolean backward)
 {
   const PsCudaSizes *sizes = &shared->sizes;
   const PsCudaAttention *attention = &sizes->attention;
@@ -83,15 +77,13 @@ turn (PsCudaShared *shared, void *qkv, guint slice, gboolean backward)
 }
 
 /* Returns where keys and values lie in the output of the product that makes them. */
-static PsCudaRows
-keys_in (const PsCudaSizes *sizes, void *qkv)
+static PsCudaRows keys_in (const PsCudaSizes *sizes, void *qkv)
 {
   return (PsCudaRows){ ps_cuda_at (sizes, qkv, (gsize)sizes->width), sizes->sequence, sizes->qkv_width };
 }
 
 /* Returns where those of slice i lie in a block for all slices up to `slice`. */
-static PsCudaRows
-keys_among (const PsCudaSizes *sizes, void *all, guint slice, guint i)
+static PsCudaRows keys_among (const PsCudaSizes *sizes, void *all, guint slice, guint i)
 {
   const int width = ps_cuda_sizes_kv_width (sizes);
 
@@ -99,8 +91,7 @@ keys_among (const PsCudaSizes *sizes, void *all, guint slice, guint i)
                        ((int)slice + 1) * sizes->sequence, width };
 }
 
-static void
-copy_keys (PsCudaShared *shared, PsCudaRows to, PsCudaRows from, const float *more)
+static void copy_keys (PsCudaShared *shared, PsCudaRows to, PsCudaRows from, const float *more)
 {
   const PsCudaSizes *sizes = &shared->sizes;
 
@@ -110,14 +101,12 @@ copy_keys (PsCudaShared *shared, PsCudaRows to, PsCudaRows from, const float *mo
 }
 
 /* What an op of attention reads of all slices, and where it writes gradients. */
-typedef struct
-{
+typedef struct {
   PsCudaAttention shape;
   PsCudaRows keys, dkeys; /* of the first slice; values follow a key after half a row */
 } Reach;
 
-static Reach
-reach_of (PsCudaShared *shared, const PsCudaLayerState *state, const PsCudaEarlier *earlier, guint slice)
+static Reach reach_of (PsCudaShared *shared, const PsCudaLayerState *state, const PsCudaEarlier *earlier, guint slice)
 {
   const PsCudaSizes *sizes = &shared->sizes;
   const PsCudaRows own = keys_in (sizes, state->part[PS_CUDA_QKV]);
@@ -135,14 +124,12 @@ reach_of (PsCudaShared *shared, const PsCudaLayerState *state, const PsCudaEarli
   return reach;
 }
 
-static void *
-values_of (const PsCudaSizes *sizes, PsCudaRows keys)
+static void *values_of (const PsCudaSizes *sizes, PsCudaRows keys)
 {
   return ps_cuda_at (sizes, keys.first, (gsize)ps_cuda_sizes_kv_width (sizes) / 2);
 }
 
-static void
-attend (PsCudaShared *shared, const PsCudaLayerState *state, const PsCudaEarlier *earlier, guint slice)
+static void attend (PsCudaShared *shared, const PsCudaLayerState *state, const PsCudaEarlier *earlier, guint slice)
 {
   const PsCudaSizes *sizes = &shared->sizes;
   const Reach reach = reach_of (shared, state, earlier, slice);
@@ -154,8 +141,8 @@ attend (PsCudaShared *shared, const PsCudaLayerState *state, const PsCudaEarlier
 }
 
 /* Leaves the gradients of earlier slices' keys and values to these, and takes over what later slices have left. */
-static void
-share_gradients (PsCudaShared *shared, const PsCudaLayerState *state, const PsCudaEarlier *earlier, guint slice)
+static void share_gradients (PsCudaShared *shared, const PsCudaLayerState *state, const PsCudaEarlier *earlier,
+                             guint slice)
 {
   const PsCudaSizes *sizes = &shared->sizes;
   const PsCudaRows own = keys_in (sizes, state->part[PS_CUDA_DQKV]);
@@ -170,9 +157,8 @@ share_gradients (PsCudaShared *shared, const PsCudaLayerState *state, const PsCu
     copy_keys (shared, own, slice > 0 ? keys_among (sizes, shared->dkeys, slice, slice) : own, inherited);
 }
 
-static void
-attend_backward (PsCudaShared *shared, const PsCudaLayerState *state, const PsCudaEarlier *earlier, guint slice,
-                 const void *dcontext)
+static void attend_backward (PsCudaShared *shared, const PsCudaLayerState *state, const PsCudaEarlier *earlier,
+                             guint slice, const void *dcontext)
 {
   const PsCudaSizes *sizes = &shared->sizes;
   const Reach reach = reach_of (shared, state, earlier, slice);
@@ -185,8 +171,7 @@ attend_backward (PsCudaShared *shared, const PsCudaLayerState *state, const PsCu
   share_gradients (shared, state, earlier, slice);
 }
 
-static void
-swiglu (PsCudaShared *shared, const PsCudaLayerState *state)
+static void swiglu (PsCudaShared *shared, const PsCudaLayerState *state)
 {
   const PsCudaSizes *sizes = &shared->sizes;
   const int f = sizes->feed_forward;
@@ -198,9 +183,8 @@ swiglu (PsCudaShared *shared, const PsCudaLayerState *state)
 }
 
 /* y = x w + bias + residual, where each device that shares the layer has some columns of x and rows of w. */
-static void
-linear_rows (PsCudaShared *shared, void *y, const void *x, const void *w, const void *bias, const void *residual,
-             int in)
+static void linear_rows (PsCudaShared *shared, void *y, const void *x, const void *w, const void *bias,
+                         const void *residual, int in)
 {
   const PsCudaSizes *sizes = &shared->sizes;
   const gboolean first = sizes->part == 0;
@@ -211,8 +195,7 @@ linear_rows (PsCudaShared *shared, void *y, const void *x, const void *w, const 
 }
 
 /* dx = dy w^T, where each has some columns of dy and w. */
-static void
-linear_columns_input (PsCudaShared *shared, void *dx, const void *dy, const void *w, int out)
+static void linear_columns_input (PsCudaShared *shared, void *dx, const void *dy, const void *w, int out)
 {
   const PsCudaSizes *sizes = &shared->sizes;
 
@@ -220,9 +203,8 @@ linear_columns_input (PsCudaShared *shared, void *dx, const void *dy, const void
   ps_cuda_shared_add_up (shared, dx);
 }
 
-void
-ps_cuda_layer_forward (const PsCudaLayer *layer, PsCudaShared *shared, const PsCudaLayerState *state,
-                       const PsCudaEarlier *earlier, guint slice, void *output)
+void ps_cuda_layer_forward (const PsCudaLayer *layer, PsCudaShared *shared, const PsCudaLayerState *state,
+                            const PsCudaEarlier *earlier, guint slice, void *output)
 {
   const PsCudaSizes *sizes = &shared->sizes;
   const int rows = sizes->tokens, h = sizes->hidden, f = sizes->feed_forward;
@@ -240,26 +222,22 @@ ps_cuda_layer_forward (const PsCudaLayer *layer, PsCudaShared *shared, const PsC
 
   ps_cuda_norm (shared, shared->normed, part[PS_CUDA_MEAN2], part[PS_CUDA_SCALE2], part[PS_CUDA_Y],
                 w[PS_CUDA_NORM2_GAIN], w[PS_CUDA_NORM2_BIAS]);
-  if (sizes->gated)
-    {
-      ps_cuda_linear (shared->products, part[PS_CUDA_Z], shared->normed, w[PS_CUDA_W1], NULL, NULL, rows, h, 2 * f);
-      swiglu (shared, state);
-    }
-  else
+  if (sizes->gated) {
+    ps_cuda_linear (shared->products, part[PS_CUDA_Z], shared->normed, w[PS_CUDA_W1], NULL, NULL, rows, h, 2 * f);
+    swiglu (shared, state);
+  } else
     ps_cuda_linear_gelu (shared->products, part[PS_CUDA_G], part[PS_CUDA_Z], shared->normed, w[PS_CUDA_W1],
                          w[PS_CUDA_B1], rows, h, f);
   linear_rows (shared, output, part[PS_CUDA_G], w[PS_CUDA_W2], w[PS_CUDA_B2], part[PS_CUDA_Y], f);
 }
 
 /* Returns the gradient of z; in gated models B writes it into z itself. */
-static void *
-dz_of (const PsCudaLayerState *state)
+static void *dz_of (const PsCudaLayerState *state)
 {
   return state->part[PS_CUDA_DZ] != NULL ? state->part[PS_CUDA_DZ] : state->part[PS_CUDA_Z];
 }
 
-static void
-backward_swiglu (const PsCudaLayer *layer, PsCudaShared *shared, const PsCudaLayerState *state)
+static void backward_swiglu (const PsCudaLayer *layer, PsCudaShared *shared, const PsCudaLayerState *state)
 {
   const PsCudaSizes *sizes = &shared->sizes;
   const int f = sizes->feed_forward;
@@ -272,9 +250,8 @@ backward_swiglu (const PsCudaLayer *layer, PsCudaShared *shared, const PsCudaLay
                                       shared->context.stream));
 }
 
-void
-ps_cuda_layer_backward (const PsCudaLayer *layer, PsCudaShared *shared, const PsCudaLayerState *state,
-                        const PsCudaEarlier *earlier, guint slice, void *dx)
+void ps_cuda_layer_backward (const PsCudaLayer *layer, PsCudaShared *shared, const PsCudaLayerState *state,
+                             const PsCudaEarlier *earlier, guint slice, void *dx)
 {
   const PsCudaSizes *sizes = &shared->sizes;
   const int rows = sizes->tokens, h = sizes->hidden;
@@ -299,8 +276,8 @@ ps_cuda_layer_backward (const PsCudaLayer *layer, PsCudaShared *shared, const Ps
 }
 
 /* dw += x^T dy, dbias += the rows of dy. */
-static void
-linear_gradient (PsCudaShared *shared, float *dw, float *dbias, const void *x, const void *dy, int in, int out)
+static void linear_gradient (PsCudaShared *shared, float *dw, float *dbias, const void *x, const void *dy, int in,
+                             int out)
 {
   const PsCudaSizes *sizes = &shared->sizes;
 
@@ -311,8 +288,7 @@ linear_gradient (PsCudaShared *shared, float *dw, float *dbias, const void *x, c
         ps_cuda_bias_gradient (sizes->element, dbias, dy, sizes->tokens, out, shared->scratch, shared->context.stream));
 }
 
-void
-ps_cuda_layer_weights (const PsCudaLayer *layer, PsCudaShared *shared, const PsCudaLayerState *state)
+void ps_cuda_layer_weights (const PsCudaLayer *layer, PsCudaShared *shared, const PsCudaLayerState *state)
 {
   const PsCudaSizes *sizes = &shared->sizes;
   const int h = sizes->hidden;

@@ -20,8 +20,7 @@
  * F makes the parts up to G. B takes DOUTPUT and makes the parts after it. B gives back QKV, LSE and Z, whose gradient
  * is in DZ; in gated models Z stays and holds its own gradient. B of later slices makes INHERITED, and B of the slice
  * itself gives it back. W gives back the rest. */
-typedef enum
-{
+typedef enum {
   PS_CUDA_X,         /* T x h: input of the layer */
   PS_CUDA_MEAN1,     /* T float; not for RMS norms */
   PS_CUDA_SCALE1,    /* T float */
@@ -44,14 +43,12 @@ typedef enum
 } PsCudaPart;
 
 /* The blocks of one layer for one microbatch; NULL: not held now. */
-typedef struct
-{
+typedef struct {
   void *part[PS_CUDA_N_PARTS];
 } PsCudaLayerState;
 
 /* An earlier slice of the same sequences. */
-typedef struct
-{
+typedef struct {
   void *qkv;
   float *inherited; /* B adds to it */
   guint64 begins;   /* TRUE: there is nothing in it yet */
@@ -61,8 +58,7 @@ typedef struct
 gsize ps_cuda_layer_part_bytes (const PsCudaSizes *sizes, PsCudaPart part);
 
 /* The arrays of a layer's parameters; NULL: the model doesn't have it. */
-typedef struct
-{
+typedef struct {
   const void *weight[PS_CUDA_N_LAYER_PARAMETERS];
   float *gradient[PS_CUDA_N_LAYER_PARAMETERS];
 } PsCudaLayer;

@@ -7,8 +7,7 @@
 
 #include <cublasLt.h>
 
-char *
-ps_cuda_processor (void)
+char *ps_cuda_processor (void)
 {
   struct cudaDeviceProp properties;
 
@@ -17,8 +16,7 @@ ps_cuda_processor (void)
   return g_strdup_printf ("%s (%d multiprocessors)", properties.name, properties.multiProcessorCount);
 }
 
-char *
-ps_cuda_libraries (void)
+char *ps_cuda_libraries (void)
 {
   static const char *const variables[]
       = { "CUDA_DEVICE_MAX_CONNECTIONS", "CUDA_MODULE_LOADING", "PIPESIM_CUDA_WAIT", "PIPESIM_CUDA_GRAPHS" };

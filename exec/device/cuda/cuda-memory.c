@@ -1,8 +1,7 @@
 /* cuda-memory.c - a cuda device's memory. */
 #include "cuda-memory.h"
 
-static void *
-allocate (gsize bytes)
+static void *allocate (gsize bytes)
 {
   void *block = NULL;
 
@@ -12,14 +11,12 @@ allocate (gsize bytes)
   return NULL;
 }
 
-static void
-release (void *block)
+static void release (void *block)
 {
   cudaFree (block);
 }
 
-PsMemoryPool *
-ps_cuda_memory_new (void)
+PsMemoryPool *ps_cuda_memory_new (void)
 {
   static const PsPoolSource source = { .granule = PS_CUDA_GRANULE, .allocate = allocate, .release = release };
 

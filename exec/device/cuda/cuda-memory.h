@@ -15,8 +15,7 @@
 PsMemoryPool *ps_cuda_memory_new (void);
 
 /* FALSE: it is the host's. */
-static inline gboolean
-ps_cuda_is_on_gpu (const void *memory)
+static inline gboolean ps_cuda_is_on_gpu (const void *memory)
 {
   struct cudaPointerAttributes attributes;
 

@@ -10,8 +10,7 @@
 typedef void *Device; /* nvmlDevice_t */
 
 /* Constants of the interface. */
-enum
-{
+enum {
   SUCCESS = 0,
   CLOCK_SM = 1,
   CLOCK_MEMORY = 2,
@@ -30,16 +29,14 @@ enum
 };
 
 /* nvmlPciInfo_t */
-typedef struct
-{
+typedef struct {
   char old_bus_id[16];
   unsigned domain, bus, device, ids, subsystem;
   char bus_id[32];
 } PciInfo;
 
 /* The functions of the library; NULL: this version doesn't have it. */
-typedef struct
-{
+typedef struct {
   int (*init) (void);
   int (*by_bus_id) (const char *bus_id, Device *device);
   int (*clock) (Device device, int type, unsigned *mhz);
@@ -52,8 +49,7 @@ typedef struct
   int (*link_remote_type) (Device device, unsigned link, int *type);
 } Library;
 
-static gboolean
-look_up (GModule *module, const char *name, void *function)
+static gboolean look_up (GModule *module, const char *name, void *function)
 {
   gpointer symbol = NULL;
 
@@ -64,8 +60,7 @@ look_up (GModule *module, const char *name, void *function)
 }
 
 /* Loads the library; FALSE: there is none that can be used. */
-static gboolean
-load (Library *library)
+static gboolean load (Library *library)
 {
   GModule *module = g_module_open (LIBRARY, G_MODULE_BIND_LAZY | G_MODULE_BIND_LOCAL);
 
@@ -87,8 +82,7 @@ load (Library *library)
 }
 
 /* Returns the library; NULL: there is none. */
-static const Library *
-get_library (void)
+static const Library *get_library (void)
 {
   static gsize ready; /* 1: there is one; 2: there is none */
   static Library library;
@@ -98,8 +92,7 @@ get_library (void)
   return ready == 1 ? &library : NULL;
 }
 
-char *
-ps_cuda_nvml_driver (void)
+char *ps_cuda_nvml_driver (void)
 {
   const Library *library = get_library ();
   char version[80]; /* NVML_SYSTEM_DRIVER_VERSION_BUFFER_SIZE */
@@ -109,8 +102,7 @@ ps_cuda_nvml_driver (void)
   return g_strdup (version);
 }
 
-static guint
-throttle_of (unsigned long long mask)
+static guint throttle_of (unsigned long long mask)
 {
   guint throttle = PS_THROTTLE_KNOWN;
 
@@ -125,8 +117,7 @@ throttle_of (unsigned long long mask)
   return throttle;
 }
 
-void
-ps_cuda_nvml_read (const char *bus_id, PsCondition *condition)
+void ps_cuda_nvml_read (const char *bus_id, PsCondition *condition)
 {
   const Library *library = get_library ();
   unsigned long long mask;
@@ -149,8 +140,7 @@ ps_cuda_nvml_read (const char *bus_id, PsCondition *condition)
 }
 
 /* Where a direct link leads: a bus id, or "switch"; NULL: nowhere. Free with g_free. */
-static char *
-remote_of (const Library *library, Device device, unsigned link)
+static char *remote_of (const Library *library, Device device, unsigned link)
 {
   PciInfo remote = { 0 };
   int active = 0, type;
@@ -165,8 +155,7 @@ remote_of (const Library *library, Device device, unsigned link)
              : NULL;
 }
 
-char *
-ps_cuda_nvml_links (const char *bus_id)
+char *ps_cuda_nvml_links (const char *bus_id)
 {
   const Library *library = get_library ();
   g_autoptr (GPtrArray) remotes = g_ptr_array_new_with_free_func (g_free);
@@ -176,21 +165,19 @@ ps_cuda_nvml_links (const char *bus_id)
   if (library == NULL || library->link_state == NULL || library->link_remote == NULL
       || library->by_bus_id (bus_id, &device) != SUCCESS)
     return g_string_free (links, FALSE);
-  for (unsigned link = 0; link < MAX_LINKS; link++)
-    {
-      char *remote = remote_of (library, device, link);
+  for (unsigned link = 0; link < MAX_LINKS; link++) {
+    char *remote = remote_of (library, device, link);
 
-      if (remote != NULL)
-        g_ptr_array_add (remotes, remote);
-    }
-  while (remotes->len > 0)
-    {
-      g_autofree char *remote = g_ptr_array_steal_index (remotes, 0);
-      guint n = 1, i;
+    if (remote != NULL)
+      g_ptr_array_add (remotes, remote);
+  }
+  while (remotes->len > 0) {
+    g_autofree char *remote = g_ptr_array_steal_index (remotes, 0);
+    guint n = 1, i;
 
-      for (; g_ptr_array_find_with_equal_func (remotes, remote, g_str_equal, &i); n++)
-        g_ptr_array_remove_index (remotes, i);
-      g_string_append_printf (links, "%s%s*%u", links->len > 0 ? "," : "", remote, n);
-    }
+    for (; g_ptr_array_find_with_equal_func (remotes, remote, g_str_equal, &i); n++)
+      g_ptr_array_remove_index (remotes, i);
+    g_string_append_printf (links, "%s%s*%u", links->len > 0 ? "," : "", remote, n);
+  }
   return g_string_free (links, FALSE);
 }

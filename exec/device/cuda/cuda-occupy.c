@@ -9,8 +9,7 @@
 #define START_NS G_GINT64_CONSTANT (200000000)
 #define LIMIT_NS G_GUINT64_CONSTANT (1000000000) /* far longer than an op */
 
-static gboolean
-prepare (const PsCudaContext *context, PsCudaHolder *holder, GError **error)
+static gboolean prepare (const PsCudaContext *context, PsCudaHolder *holder, GError **error)
 {
   return (holder->stream != NULL
           || ps_cuda_ok ("making a stream", cudaStreamCreateWithFlags (&holder->stream, cudaStreamNonBlocking), error))
@@ -21,8 +20,7 @@ prepare (const PsCudaContext *context, PsCudaHolder *holder, GError **error)
                             error));
 }
 
-static gboolean
-release (PsCudaHolder *holder, GError **error)
+static gboolean release (PsCudaHolder *holder, GError **error)
 {
   if (holder->flags == NULL)
     return TRUE;
@@ -31,8 +29,7 @@ release (PsCudaHolder *holder, GError **error)
 }
 
 /* Waits until all blocks run. An op that started before would find multiprocessors free that should be held. */
-static gboolean
-all_run (const PsCudaHolder *holder, guint n_blocks)
+static gboolean all_run (const PsCudaHolder *holder, guint n_blocks)
 {
   const volatile unsigned *held = holder->flags + 1;
   const gint64 until_ns = ps_clock_now () + START_NS;
@@ -44,8 +41,7 @@ all_run (const PsCudaHolder *holder, guint n_blocks)
   return n == n_blocks;
 }
 
-gboolean
-ps_cuda_occupy (const PsCudaContext *context, PsCudaHolder *holder, guint n_blocks, GError **error)
+gboolean ps_cuda_occupy (const PsCudaContext *context, PsCudaHolder *holder, guint n_blocks, GError **error)
 {
   if (!release (holder, error))
     return FALSE;
@@ -68,8 +64,7 @@ ps_cuda_occupy (const PsCudaContext *context, PsCudaHolder *holder, guint n_bloc
   return FALSE;
 }
 
-void
-ps_cuda_holder_clear (PsCudaHolder *holder)
+void ps_cuda_holder_clear (PsCudaHolder *holder)
 {
   release (holder, NULL);
   if (holder->flags != NULL)

@@ -3,8 +3,7 @@
 
 #include "cuda-context.h"
 
-typedef struct
-{
+typedef struct {
   cudaStream_t stream; /* NULL until first used */
   unsigned *flags; /* host memory that the GPU sees: flag 0 tells blocks to end, flag 1 + i says that block i runs */
 } PsCudaHolder;

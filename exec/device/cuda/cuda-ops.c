@@ -13,8 +13,7 @@
 #endif
 
 /* Names the op's range in profilers as PyTorch names it. */
-static void
-open_range (PsOp op)
+static void open_range (PsOp op)
 {
   g_autofree char *name = ps_torch_op_name (op);
   g_autofree char *range = name != NULL ? g_strconcat ("PP:", name, NULL) : NULL;
@@ -24,8 +23,7 @@ open_range (PsOp op)
 }
 
 /* Makes a tensor of zeros where one is wanted and *block is NULL, and gives back one that is not wanted. */
-static gboolean
-fit (PsCudaDevice *cuda, gboolean wanted, void **block, cudaStream_t stream, GError **error)
+static gboolean fit (PsCudaDevice *cuda, gboolean wanted, void **block, cudaStream_t stream, GError **error)
 {
   PsCudaShared *shared = &cuda->shared;
   const gsize bytes = ps_cuda_sizes_boundary_bytes (&shared->sizes);
@@ -40,8 +38,7 @@ fit (PsCudaDevice *cuda, gboolean wanted, void **block, cudaStream_t stream, GEr
 
 /* Prepares the lane that the op runs in: the twin for the second op of a pair, which follows all that came before the
  * pair. NULL on failure. The memory that the pair gives back is not taken by the second op. */
-static PsCudaShared *
-choose_lane (PsCudaDevice *cuda, GError **error)
+static PsCudaShared *choose_lane (PsCudaDevice *cuda, GError **error)
 {
   const guint64 number = cuda->queue.n_started + 1;
 
@@ -54,8 +51,7 @@ choose_lane (PsCudaDevice *cuda, GError **error)
 }
 
 /* Frees a tensor but for its memory. */
-static void *
-open_tensor (PsTensor *tensor)
+static void *open_tensor (PsTensor *tensor)
 {
   void *block = tensor != NULL ? g_steal_pointer (&tensor->data) : NULL;
 
@@ -64,8 +60,7 @@ open_tensor (PsTensor *tensor)
 }
 
 /* Puts the op into its lane. The first lane goes on when both ops of a pair are done. */
-static gboolean
-launch (PsCudaDevice *cuda, PsOp op, PsTensor *input, void **result, PsTimes *times, GError **error)
+static gboolean launch (PsCudaDevice *cuda, PsOp op, PsTensor *input, void **result, PsTimes *times, GError **error)
 {
   PsCudaStage *stage = cuda->stages[op.stage];
   PsCudaShared *lane = choose_lane (cuda, error);
@@ -77,12 +72,11 @@ launch (PsCudaDevice *cuda, PsOp op, PsTensor *input, void **result, PsTimes *ti
   gboolean done
       = job != NULL && fit (cuda, ps_device_op_reads (ps_cuda_stage_shape (stage), op), &block, stream, error);
 
-  if (done)
-    {
-      ps_cuda_stage_move (stage, lane);
-      done = ps_cuda_stage_run (stage, op, block, result, error);
-      ps_cuda_stage_move (stage, &cuda->shared);
-    }
+  if (done) {
+    ps_cuda_stage_move (stage, lane);
+    done = ps_cuda_stage_run (stage, op, block, result, error);
+    ps_cuda_stage_move (stage, &cuda->shared);
+  }
   done = done && fit (cuda, ps_op_output (op, cuda->setting.n_stages, &next), result, stream, error)
          && ps_cuda_queue_end (job, stream, error);
   cuda->left = done && !second && op.paired && cuda->twin.products != NULL ? job : NULL;
@@ -90,8 +84,7 @@ launch (PsCudaDevice *cuda, PsOp op, PsTensor *input, void **result, PsTimes *ti
 }
 
 /* The result of an op that started, whose readers elsewhere wait for it. */
-static PsTensor *
-hand_out (PsCudaDevice *cuda, void *block, GError **error)
+static PsTensor *hand_out (PsCudaDevice *cuda, void *block, GError **error)
 {
   PsTensor *tensor = ps_cuda_tensor_wrap (cuda, block);
 
@@ -103,8 +96,7 @@ hand_out (PsCudaDevice *cuda, void *block, GError **error)
   return tensor;
 }
 
-gboolean
-ps_cuda_device_await (PsDevice *device, GError **error)
+gboolean ps_cuda_device_await (PsDevice *device, GError **error)
 {
   PsCudaDevice *cuda = ps_cuda_device (device);
 
@@ -114,16 +106,15 @@ ps_cuda_device_await (PsDevice *device, GError **error)
 
 /* Waits until one more op may be started. Devices of an endless run never wait for all of theirs, and their clocks
  * drift, so now and then this does. */
-static gboolean
-make_room (PsCudaDevice *cuda, GError **error)
+static gboolean make_room (PsCudaDevice *cuda, GError **error)
 {
   return cuda->setting.ahead > 0 && cuda->left == NULL && !ps_cuda_clock_is_recent (&cuda->queue.clock)
              ? ps_cuda_device_await (&cuda->base, error)
              : ps_cuda_queue_await (&cuda->queue, MAX (cuda->setting.ahead, 1), error);
 }
 
-gboolean
-ps_cuda_device_start (PsDevice *device, PsOp op, PsTensor *input, PsTensor **output, PsTimes *times, GError **error)
+gboolean ps_cuda_device_start (PsDevice *device, PsOp op, PsTensor *input, PsTensor **output, PsTimes *times,
+                               GError **error)
 {
   PsCudaDevice *cuda = ps_cuda_device (device);
   void *result = NULL;
@@ -131,28 +122,25 @@ ps_cuda_device_start (PsDevice *device, PsOp op, PsTensor *input, PsTensor **out
   g_return_val_if_fail (input == NULL || input->device == device, FALSE);
 
   if (!ps_device_check_op (op.stage < cuda->setting.n_stages && cuda->stages[op.stage] != NULL, op, error)
-      || !make_room (cuda, error))
-    {
-      ps_cuda_tensor_free (input);
-      return FALSE;
-    }
+      || !make_room (cuda, error)) {
+    ps_cuda_tensor_free (input);
+    return FALSE;
+  }
   ps_cuda_tensors_free_taken (cuda);
   open_range (op);
   gboolean ok = launch (cuda, op, input, &result, times, error);
   nvtxRangePop ();
-  if (!ok)
-    {
-      g_prefix_error (error, "stage %u: ", op.stage);
-      ps_memory_pool_give (cuda->shared.memory, g_steal_pointer (&result));
-    }
+  if (!ok) {
+    g_prefix_error (error, "stage %u: ", op.stage);
+    ps_memory_pool_give (cuda->shared.memory, g_steal_pointer (&result));
+  }
   g_assert (output != NULL || result == NULL);
   if (output != NULL)
     *output = result != NULL ? hand_out (cuda, result, error) : NULL;
   return ok && (result == NULL || *output != NULL);
 }
 
-gboolean
-ps_cuda_device_run (PsDevice *device, PsOp op, PsTensor *input, PsTensor **output, GError **error)
+gboolean ps_cuda_device_run (PsDevice *device, PsOp op, PsTensor *input, PsTensor **output, GError **error)
 {
   PsCudaDevice *cuda = ps_cuda_device (device);
 

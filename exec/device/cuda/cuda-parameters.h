@@ -14,8 +14,7 @@
 #include "cuda-sizes.h"
 
 /* The parameters of a layer. A parameter that a kind of model doesn't have has no rows. */
-typedef enum
-{
+typedef enum {
   PS_CUDA_NORM1_GAIN, /* h */
   PS_CUDA_NORM1_BIAS, /* h */
   PS_CUDA_WQKV,       /* h x qkv_width: queries, keys, values */
@@ -31,15 +30,13 @@ typedef enum
   PS_CUDA_N_LAYER_PARAMETERS
 } PsCudaLayerParameter;
 
-typedef enum
-{
+typedef enum {
   PS_CUDA_TOKEN,    /* V x h */
   PS_CUDA_POSITION, /* s x h */
   PS_CUDA_N_EMBEDDING_PARAMETERS
 } PsCudaEmbeddingParameter;
 
-typedef enum
-{
+typedef enum {
   PS_CUDA_HEAD_GAIN, /* h */
   PS_CUDA_HEAD_BIAS, /* h */
   PS_CUDA_HEAD_W,    /* h x V; rows are logits_width elements apart. Tied: V x h, then zeros up to logits_width rows */
@@ -48,8 +45,7 @@ typedef enum
 
 /* One matrix, or a vector as one row. It consists of n_runs times the elements of run[0], run[1] and run[2]. The whole
  * parameter has n_parts such runs for each, those of the devices that share it one after the other. */
-typedef struct
-{
+typedef struct {
   gsize first; /* number of its first element in the stage's array */
   gsize rows, columns, stride;
   gsize n_runs, run[3];
@@ -60,8 +56,7 @@ typedef struct
   guint32 stream, index;
 } PsCudaParameter;
 
-typedef struct
-{
+typedef struct {
   GArray *all;   /* PsCudaParameter, in order */
   guint layers;  /* index of the first parameter of the first layer */
   guint head;    /* index of the first parameter of the head */

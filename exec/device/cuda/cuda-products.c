@@ -7,8 +7,7 @@
 /* The size that cuBLAS's documentation recommends for Hopper: "cublasSetWorkspace". */
 #define WORKSPACE_BYTES ((gsize)32 << 20)
 
-struct _PsCudaProducts
-{
+struct _PsCudaProducts {
   PsCudaContext *context;
   PsCudaElement element;
   cublasLtHandle_t handle;
@@ -16,14 +15,12 @@ struct _PsCudaProducts
   int n_sms;
 };
 
-gsize
-ps_cuda_products_workspace (void)
+gsize ps_cuda_products_workspace (void)
 {
   return WORKSPACE_BYTES;
 }
 
-PsCudaProducts *
-ps_cuda_products_new (PsCudaContext *context, PsCudaElement element, void *workspace, GError **error)
+PsCudaProducts *ps_cuda_products_new (PsCudaContext *context, PsCudaElement element, void *workspace, GError **error)
 {
   cublasLtHandle_t handle;
   const cublasStatus_t status = cublasLtCreate (&handle);
@@ -39,14 +36,12 @@ ps_cuda_products_new (PsCudaContext *context, PsCudaElement element, void *works
   return products;
 }
 
-void
-ps_cuda_products_set_part (PsCudaProducts *products, guint n_sms)
+void ps_cuda_products_set_part (PsCudaProducts *products, guint n_sms)
 {
   products->n_sms = (int)n_sms;
 }
 
-void
-ps_cuda_products_free (PsCudaProducts *products)
+void ps_cuda_products_free (PsCudaProducts *products)
 {
   if (products == NULL)
     return;
@@ -55,8 +50,7 @@ ps_cuda_products_free (PsCudaProducts *products)
 }
 
 /* FALSE: the library has no such product. Other problems are noted. */
-static gboolean
-run_product (PsCudaProducts *products, const PsCudaProduct *product, PsCudaCall *call)
+static gboolean run_product (PsCudaProducts *products, const PsCudaProduct *product, PsCudaCall *call)
 {
   PsCudaChoice choice = { .exists = FALSE };
   cublasStatus_t status = CUBLAS_STATUS_SUCCESS;
@@ -75,8 +69,7 @@ run_product (PsCudaProducts *products, const PsCudaProduct *product, PsCudaCall 
 }
 
 /* Runs a product that has no substitute, and notes it as a problem if the library doesn't have it. */
-static void
-need_product (PsCudaProducts *products, const PsCudaProduct *product, PsCudaCall *call)
+static void need_product (PsCudaProducts *products, const PsCudaProduct *product, PsCudaCall *call)
 {
   if (run_product (products, product, call))
     return;
@@ -84,15 +77,14 @@ need_product (PsCudaProducts *products, const PsCudaProduct *product, PsCudaCall
   ps_cuda_note_text (products->context, what, "cuBLASLt has no algorithm for it");
 }
 
-static int
-element_type (const PsCudaProducts *products)
+static int element_type (const PsCudaProducts *products)
 {
   return products->element == PS_CUDA_BF16 ? CUDA_R_16BF : CUDA_R_32F;
 }
 
 /* y^T (out x rows) = w^T (out x in) x^T (in x rows) */
-static PsCudaProduct
-forward_product (const PsCudaProducts *products, int rows, int in, int out, int epilogue, gboolean add)
+static PsCudaProduct forward_product (const PsCudaProducts *products, int rows, int in, int out, int epilogue,
+                                      gboolean add)
 {
   return (PsCudaProduct){ .m = out,
                           .n = rows,
@@ -110,8 +102,7 @@ forward_product (const PsCudaProducts *products, int rows, int in, int out, int 
 }
 
 /* dx^T (in x rows) = w (in x out) dy^T (out x rows) */
-static PsCudaProduct
-input_product (const PsCudaProducts *products, int rows, int in, int out, int epilogue)
+static PsCudaProduct input_product (const PsCudaProducts *products, int rows, int in, int out, int epilogue)
 {
   return (PsCudaProduct){ .m = in,
                           .n = rows,
@@ -128,8 +119,7 @@ input_product (const PsCudaProducts *products, int rows, int in, int out, int ep
 }
 
 /* dw^T (out x in) += dy^T (out x rows) x (rows x in) */
-static PsCudaProduct
-weights_product (const PsCudaProducts *products, int rows, int in, int out)
+static PsCudaProduct weights_product (const PsCudaProducts *products, int rows, int in, int out)
 {
   return (PsCudaProduct){ .m = out,
                           .n = in,
@@ -146,9 +136,8 @@ weights_product (const PsCudaProducts *products, int rows, int in, int out)
                           .n_sms = products->n_sms };
 }
 
-void
-ps_cuda_linear (PsCudaProducts *products, void *y, const void *x, const void *w, const void *bias, const void *residual,
-                int rows, int in, int out)
+void ps_cuda_linear (PsCudaProducts *products, void *y, const void *x, const void *w, const void *bias,
+                     const void *residual, int rows, int in, int out)
 {
   PsCudaContext *context = products->context;
   PsCudaCall call = { .a = w, .b = x, .c = residual != NULL ? residual : y, .d = y, .bias = bias };
@@ -157,25 +146,22 @@ ps_cuda_linear (PsCudaProducts *products, void *y, const void *x, const void *w,
 
   if (bias == NULL)
     need_product (products, &product, &call);
-  else if (!run_product (products, &product, &call))
-    {
-      call = (PsCudaCall){ .a = w, .b = x, .c = residual != NULL ? residual : y, .d = y };
-      product.epilogue = CUBLASLT_EPILOGUE_DEFAULT;
-      need_product (products, &product, &call);
-      ps_cuda_note (context, "bias", ps_cuda_bias_add (products->element, y, bias, rows, out, context->stream));
-    }
+  else if (!run_product (products, &product, &call)) {
+    call = (PsCudaCall){ .a = w, .b = x, .c = residual != NULL ? residual : y, .d = y };
+    product.epilogue = CUBLASLT_EPILOGUE_DEFAULT;
+    need_product (products, &product, &call);
+    ps_cuda_note (context, "bias", ps_cuda_bias_add (products->element, y, bias, rows, out, context->stream));
+  }
 }
 
 /* TRUE for bf16: the library does not say how exact its tanh is, but it is exact enough for results rounded to bf16. */
-static gboolean
-takes_fused_gelu (const PsCudaProducts *products)
+static gboolean takes_fused_gelu (const PsCudaProducts *products)
 {
   return products->element == PS_CUDA_BF16;
 }
 
-void
-ps_cuda_linear_gelu (PsCudaProducts *products, void *g, void *z, const void *x, const void *w, const void *bias,
-                     int rows, int in, int out)
+void ps_cuda_linear_gelu (PsCudaProducts *products, void *g, void *z, const void *x, const void *w, const void *bias,
+                          int rows, int in, int out)
 {
   PsCudaContext *context = products->context;
   PsCudaCall call = { .a = w, .b = x, .c = g, .d = g, .bias = bias, .aux = z };
@@ -189,8 +175,7 @@ ps_cuda_linear_gelu (PsCudaProducts *products, void *g, void *z, const void *x, 
   ps_cuda_note (context, "GELU", ps_cuda_gelu (products->element, g, z, bias, rows, out, context->stream));
 }
 
-void
-ps_cuda_linear_input (PsCudaProducts *products, void *dx, const void *dy, const void *w, int rows, int in, int out)
+void ps_cuda_linear_input (PsCudaProducts *products, void *dx, const void *dy, const void *w, int rows, int in, int out)
 {
   PsCudaCall call = { .a = w, .b = dy, .c = dx, .d = dx };
   const PsCudaProduct product = input_product (products, rows, in, out, CUBLASLT_EPILOGUE_DEFAULT);
@@ -198,9 +183,8 @@ ps_cuda_linear_input (PsCudaProducts *products, void *dx, const void *dy, const 
   need_product (products, &product, &call);
 }
 
-void
-ps_cuda_linear_gelu_input (PsCudaProducts *products, void *dz, const void *dy, const void *w, const void *z, int rows,
-                           int in, int out)
+void ps_cuda_linear_gelu_input (PsCudaProducts *products, void *dz, const void *dy, const void *w, const void *z,
+                                int rows, int in, int out)
 {
   PsCudaContext *context = products->context;
   PsCudaCall call = { .a = w, .b = dy, .c = dz, .d = dz, .aux = (void *)z };
@@ -213,8 +197,8 @@ ps_cuda_linear_gelu_input (PsCudaProducts *products, void *dz, const void *dy, c
                 ps_cuda_gelu_input (products->element, dz, dz, z, (gsize)rows * (gsize)in, context->stream));
 }
 
-void
-ps_cuda_linear_weights (PsCudaProducts *products, float *dw, const void *x, const void *dy, int rows, int in, int out)
+void ps_cuda_linear_weights (PsCudaProducts *products, float *dw, const void *x, const void *dy, int rows, int in,
+                             int out)
 {
   PsCudaCall call = { .a = dy, .b = x, .c = dw, .d = dw };
   const PsCudaProduct product = weights_product (products, rows, in, out);

@@ -7,8 +7,7 @@
 
 #include <pipesim/schedule.h>
 
-typedef struct
-{
+typedef struct {
   PsOp op;         /* that runs */
   gboolean copies; /* a message instead; op does not count */
   cudaEvent_t begin, end;
@@ -17,8 +16,7 @@ typedef struct
 } PsCudaJob;
 
 /* A job is given to the streams after all jobs before it; an op is done after them. */
-typedef struct
-{
+typedef struct {
   GQueue jobs;       /* PsCudaJob, oldest first */
   GPtrArray *idle;   /* PsCudaJob with events, for later jobs */
   guint64 n_started; /* ops so far */

@@ -4,8 +4,7 @@
 #include <pipesim/device.h>
 
 /* A device's place among the devices on its GPU. */
-typedef struct
-{
+typedef struct {
   guint gpu;   /* ordinal */
   guint first; /* the first device on this GPU, numbered as PsDeviceSetting.index */
   guint n;     /* devices on this GPU; 1: this one has it to itself */

@@ -8,22 +8,19 @@
 /* RoFormer (arXiv 2104.09864), section 3.3. */
 #define ROTARY_BASE 10000.0
 
-void *
-ps_cuda_shared_take (PsCudaShared *shared, gsize bytes, PsUseKind kind, const char *what, GError **error)
+void *ps_cuda_shared_take (PsCudaShared *shared, gsize bytes, PsUseKind kind, const char *what, GError **error)
 {
   void *block = ps_memory_pool_take (shared->memory, bytes, kind);
 
-  if (block == NULL)
-    {
-      g_autofree char *size = ps_format_size ((gint64)bytes);
+  if (block == NULL) {
+    g_autofree char *size = ps_format_size ((gint64)bytes);
 
-      g_set_error (error, PS_ERROR, PS_ERROR_UNAVAILABLE, "no memory for %s of %s", size, what);
-    }
+    g_set_error (error, PS_ERROR, PS_ERROR_UNAVAILABLE, "no memory for %s of %s", size, what);
+  }
   return block;
 }
 
-static gboolean
-take (PsCudaShared *shared, void *to, gsize bytes, GError **error)
+static gboolean take (PsCudaShared *shared, void *to, gsize bytes, GError **error)
 {
   void *block = ps_cuda_shared_take (shared, bytes, PS_USE_STATE, "workspace", error);
 
@@ -32,8 +29,7 @@ take (PsCudaShared *shared, void *to, gsize bytes, GError **error)
 }
 
 /* Returns the largest workspace of any kernel. */
-static gsize
-scratch_bytes (const PsCudaSizes *sizes)
+static gsize scratch_bytes (const PsCudaSizes *sizes)
 {
   const int widest = MAX (MAX (sizes->hidden, sizes->qkv_width), sizes->up_width);
   const gsize columns = ps_cuda_columns_workspace (sizes->tokens, widest);
@@ -43,8 +39,7 @@ scratch_bytes (const PsCudaSizes *sizes)
   return MAX (MAX (columns, attention), MAX (embedding, ps_cuda_norm_square_workspace ()));
 }
 
-static gboolean
-take_rotary (PsCudaShared *shared, GError **error)
+static gboolean take_rotary (PsCudaShared *shared, GError **error)
 {
   const PsCudaSizes *sizes = &shared->sizes;
   const int head_size = sizes->attention.head_size;
@@ -56,8 +51,7 @@ take_rotary (PsCudaShared *shared, GError **error)
                         error);
 }
 
-static gboolean
-take_scratch (PsCudaShared *shared, GError **error)
+static gboolean take_scratch (PsCudaShared *shared, GError **error)
 {
   const PsCudaSizes *sizes = &shared->sizes;
   const gsize narrow = ps_cuda_sizes_boundary_bytes (sizes);
@@ -86,8 +80,7 @@ take_scratch (PsCudaShared *shared, GError **error)
   return shared->products != NULL;
 }
 
-gboolean
-ps_cuda_shared_twin (PsCudaShared *twin, const PsCudaShared *shared, GError **error)
+gboolean ps_cuda_shared_twin (PsCudaShared *twin, const PsCudaShared *shared, GError **error)
 {
   *twin = *shared;
   twin->lane = 1;
@@ -95,15 +88,13 @@ ps_cuda_shared_twin (PsCudaShared *twin, const PsCudaShared *shared, GError **er
   return ps_cuda_context_open_twin (&twin->context, &shared->context, error) && take_scratch (twin, error);
 }
 
-void
-ps_cuda_shared_clear_twin (PsCudaShared *twin)
+void ps_cuda_shared_clear_twin (PsCudaShared *twin)
 {
   ps_cuda_products_free (twin->products);
   ps_cuda_context_close_twin (&twin->context);
 }
 
-void
-ps_cuda_shared_add_up (PsCudaShared *shared, void *values)
+void ps_cuda_shared_add_up (PsCudaShared *shared, void *values)
 {
   const PsCudaSizes *sizes = &shared->sizes;
   const PsDeviceSetting *setting = shared->setting;
@@ -125,21 +116,18 @@ ps_cuda_shared_add_up (PsCudaShared *shared, void *values)
     ps_cuda_note (context, "rounding sums", ps_cuda_to_bf16 (values, sums, n, context->stream));
 }
 
-static gsize
-words_per_slice (const PsCudaSizes *sizes)
+static gsize words_per_slice (const PsCudaSizes *sizes)
 {
   return (gsize)sizes->batch * ((gsize)sizes->sequence + 1);
 }
 
-static gsize
-words_bytes (const PsCudaShared *shared)
+static gsize words_bytes (const PsCudaShared *shared)
 {
   return words_per_slice (&shared->sizes) * (gsize)shared->sizes.slices * shared->n_microbatches * sizeof (guint32);
 }
 
 /* A slice has the word after its last one, too, which may be the first of the next slice. */
-static guint32 *
-cut_words (const PsCudaSizes *sizes, const guint32 *whole, guint32 *words)
+static guint32 *cut_words (const PsCudaSizes *sizes, const guint32 *whole, guint32 *words)
 {
   const int n = sizes->sequence, stride = ps_cuda_sizes_whole (sizes) + 1;
 
@@ -149,24 +137,21 @@ cut_words (const PsCudaSizes *sizes, const guint32 *whole, guint32 *words)
   return words;
 }
 
-static gboolean
-write_words (PsCudaShared *shared, GError **error)
+static gboolean write_words (PsCudaShared *shared, GError **error)
 {
   const PsCudaSizes *sizes = &shared->sizes;
   g_autofree guint32 *words = g_malloc (words_bytes (shared));
   g_autofree guint32 *whole = g_new (guint32, (gsize)sizes->batch * ((gsize)ps_cuda_sizes_whole (sizes) + 1));
   guint32 *cursor = words;
 
-  for (guint i = 0; i < shared->n_microbatches; i++)
-    {
-      ps_data_read (whole, shared->setting, shared->step, i);
-      cursor = cut_words (sizes, whole, cursor);
-    }
+  for (guint i = 0; i < shared->n_microbatches; i++) {
+    ps_data_read (whole, shared->setting, shared->step, i);
+    cursor = cut_words (sizes, whole, cursor);
+  }
   return ps_cuda_copy (&shared->context, shared->words, words, words_bytes (shared), error);
 }
 
-gboolean
-ps_cuda_shared_begin (PsCudaShared *shared, guint64 step, GError **error)
+gboolean ps_cuda_shared_begin (PsCudaShared *shared, guint64 step, GError **error)
 {
   const PsTraining *training = shared->setting->training;
   const gboolean changes = training != NULL && training->text != NULL && step != shared->step;
@@ -175,21 +160,18 @@ ps_cuda_shared_begin (PsCudaShared *shared, guint64 step, GError **error)
   return !changes || shared->words == NULL || write_words (shared, error);
 }
 
-static gboolean
-take_words (PsCudaShared *shared, GError **error)
+static gboolean take_words (PsCudaShared *shared, GError **error)
 {
   return take (shared, &shared->words, words_bytes (shared), error) && write_words (shared, error);
 }
 
-gboolean
-ps_cuda_shared_prepare (PsCudaShared *shared, gboolean words, GError **error)
+gboolean ps_cuda_shared_prepare (PsCudaShared *shared, gboolean words, GError **error)
 {
   return (shared->products != NULL || take_scratch (shared, error))
          && (!words || shared->words != NULL || take_words (shared, error));
 }
 
-const uint32_t *
-ps_cuda_shared_words (const PsCudaShared *shared, guint microbatch, guint slice)
+const uint32_t *ps_cuda_shared_words (const PsCudaShared *shared, guint microbatch, guint slice)
 {
   return shared->words + (microbatch * (guint)shared->sizes.slices + slice) * words_per_slice (&shared->sizes);
 }

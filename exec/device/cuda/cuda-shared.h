@@ -7,8 +7,7 @@
 #include "cuda-products.h"
 #include "cuda-sizes.h"
 
-typedef struct
-{
+typedef struct {
   PsCudaContext context;
   PsCudaSizes sizes;
   PsMemoryPool *memory;

@@ -5,14 +5,12 @@
 #define SIMPLE_HEAD_SIZE 1024
 #define SIMPLE_SEQUENCE 8192
 
-static gboolean
-refuse (const char *field, guint value, const char *supported, GError **error)
+static gboolean refuse (const char *field, guint value, const char *supported, GError **error)
 {
   return ps_refuse (error, PS_ERROR_UNAVAILABLE, "cuda device: model has %s = %u: %s", field, value, supported);
 }
 
-static gboolean
-check_kind (const PsModel *model, GError **error)
+static gboolean check_kind (const PsModel *model, GError **error)
 {
   const guint head_size = model->hidden / model->heads;
   PsModel plain = *model;
@@ -32,8 +30,7 @@ check_kind (const PsModel *model, GError **error)
 }
 
 /* Keeps every size within an int and every block within PS_MAX_SIZE_BYTES: no index overflows. */
-static gboolean
-check_size (const PsModel *model, GError **error)
+static gboolean check_size (const PsModel *model, GError **error)
 {
   const double tokens = (double)model->microbatch_size * model->sequence;
   const double widest = MAX (MAX (3.0 * model->hidden, 2.0 * model->feed_forward), model->vocabulary + 8.0);
@@ -47,8 +44,7 @@ check_size (const PsModel *model, GError **error)
       model->layers, model->hidden, model->feed_forward, model->vocabulary, model->microbatch_size, model->sequence);
 }
 
-static gboolean
-check_attention (const PsCudaSizes *sizes, GError **error)
+static gboolean check_attention (const PsCudaSizes *sizes, GError **error)
 {
   if (ps_cuda_attention_is_fast (sizes->element, &sizes->attention))
     return TRUE;
@@ -60,8 +56,7 @@ check_attention (const PsCudaSizes *sizes, GError **error)
   return TRUE;
 }
 
-static PsCudaAttention
-attention_shape (const PsModel *model, guint n_slices, guint n_parts)
+static PsCudaAttention attention_shape (const PsModel *model, guint n_slices, guint n_parts)
 {
   const int heads = (int)(model->heads / n_parts), kv_heads = (int)(model->kv_heads / n_parts);
   const int head_size = (int)(model->hidden / model->heads), qkv_width = (heads + 2 * kv_heads) * head_size;
@@ -76,8 +71,7 @@ attention_shape (const PsModel *model, guint n_slices, guint n_parts)
                             .kv_stride = qkv_width };
 }
 
-gboolean
-ps_cuda_sizes_init (PsCudaSizes *sizes, const PsDeviceSetting *setting, GError **error)
+gboolean ps_cuda_sizes_init (PsCudaSizes *sizes, const PsDeviceSetting *setting, GError **error)
 {
   const PsModel *model = setting->model;
   const guint n_slices = MAX (1, setting->n_slices), n_parts = MAX (1, setting->n_tensor);
@@ -118,14 +112,12 @@ ps_cuda_sizes_init (PsCudaSizes *sizes, const PsDeviceSetting *setting, GError *
   return check_attention (sizes, error);
 }
 
-gsize
-ps_cuda_sizes_boundary_bytes (const PsCudaSizes *sizes)
+gsize ps_cuda_sizes_boundary_bytes (const PsCudaSizes *sizes)
 {
   return (gsize)sizes->tokens * (gsize)sizes->hidden * ps_cuda_element_bytes (sizes->element);
 }
 
-void *
-ps_cuda_at (const PsCudaSizes *sizes, void *array, gsize n)
+void *ps_cuda_at (const PsCudaSizes *sizes, void *array, gsize n)
 {
   return (char *)array + n * ps_cuda_element_bytes (sizes->element);
 }

@@ -10,8 +10,7 @@
 #define PS_CUDA_ROW_ALIGNMENT 8
 
 /* int: the type that kernels take. */
-typedef struct
-{
+typedef struct {
   PsCudaElement element;
   gboolean gated; /* SwiGLU, RMS norms, rotary positions, no biases (Llama); else GELU, layer norms, learnt positions */
   int layers;
@@ -38,15 +37,13 @@ typedef struct
 gboolean ps_cuda_sizes_init (PsCudaSizes *sizes, const PsDeviceSetting *setting, GError **error);
 
 /* Tokens of a whole sequence. */
-static inline int
-ps_cuda_sizes_whole (const PsCudaSizes *sizes)
+static inline int ps_cuda_sizes_whole (const PsCudaSizes *sizes)
 {
   return sizes->sequence * sizes->slices;
 }
 
 /* Elements of the keys and values of one token. */
-static inline int
-ps_cuda_sizes_kv_width (const PsCudaSizes *sizes)
+static inline int ps_cuda_sizes_kv_width (const PsCudaSizes *sizes)
 {
   return sizes->qkv_width - sizes->width;
 }

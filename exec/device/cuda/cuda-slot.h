@@ -7,15 +7,13 @@
 #include "device/devices.h"
 
 /* The last op of a slice of a microbatch; W makes it EMPTY again. */
-typedef enum
-{
+typedef enum {
   PS_CUDA_EMPTY,
   PS_CUDA_FORWARD,
   PS_CUDA_BACKWARD,
 } PsCudaProgress;
 
-typedef struct
-{
+typedef struct {
   PsCudaProgress progress;
   guint slice;              /* the slots of the microbatch's earlier slices lie before this one */
   PsCudaLayerState *layers; /* of the shape's n_layers; NULL when EMPTY */
@@ -25,16 +23,14 @@ typedef struct
 } PsCudaSlot;
 
 /* One layer of a plan. */
-typedef struct
-{
+typedef struct {
   PsCudaLayerState state;
   void *stream; /* F: the residual stream before the layer; B: its gradient */
   void *again;  /* R, B: a block for the layer's output, which recomputation makes once more; NULL: it does not */
 } PsCudaStep;
 
 /* One op, with everything that its launches depend on. Plans are compared as bytes. */
-typedef struct
-{
+typedef struct {
   guint32 kind;       /* PsOpKind */
   guint32 microbatch; /* on stages with embedding or head, else 0 */
   guint32 slice;
@@ -55,15 +51,13 @@ PsCudaEarlier *ps_cuda_plan_earlier (PsCudaPlan *plan, const PsStageShape *shape
  * are needed only until the op ends: the next op's kernels run after this op's in the stream. */
 
 /* Whether a stage's R or B makes again what its F made. There are no scores that selective recomputation could drop. */
-static inline gboolean
-ps_cuda_recomputes (const PsStageShape *shape)
+static inline gboolean ps_cuda_recomputes (const PsStageShape *shape)
 {
   return shape->recompute == PS_RECOMPUTE_FULL;
 }
 
 /* The shape of the stage as op's microbatch runs on it. */
-static inline PsStageShape
-ps_cuda_shape_of (const PsCudaShared *shared, const PsStageShape *shape, PsOp op)
+static inline PsStageShape ps_cuda_shape_of (const PsCudaShared *shared, const PsStageShape *shape, PsOp op)
 {
   PsStageShape own = *shape;
 

@@ -10,8 +10,7 @@
 /* Captures per op and slot: an op's travelling blocks may differ from step to step. */
 #define CAPTURES_PER_OP 4
 
-struct _PsCudaStage
-{
+struct _PsCudaStage {
   PsCudaShared *shared;
   PsStageShape shape;
   guint n_sms; /* multiprocessors of the part whose choices it takes */
@@ -24,14 +23,12 @@ struct _PsCudaStage
 };
 
 /* Returns the words of the planned op. */
-static const uint32_t *
-words_of (const PsCudaStage *stage)
+static const uint32_t *words_of (const PsCudaStage *stage)
 {
   return ps_cuda_shared_words (stage->shared, stage->plan->microbatch, stage->plan->slice);
 }
 
-static void
-embed (PsCudaStage *stage)
+static void embed (PsCudaStage *stage)
 {
   PsCudaShared *shared = stage->shared;
   const PsCudaSizes *sizes = &shared->sizes;
@@ -43,8 +40,7 @@ embed (PsCudaStage *stage)
                                    sizes->hidden, shared->context.stream));
 }
 
-static void
-embed_weights (PsCudaStage *stage)
+static void embed_weights (PsCudaStage *stage)
 {
   PsCudaShared *shared = stage->shared;
   const PsCudaSizes *sizes = &shared->sizes;
@@ -57,14 +53,12 @@ embed_weights (PsCudaStage *stage)
                                            shared->scratch, shared->context.stream));
 }
 
-static const PsCudaEarlier *
-earlier_of (const PsCudaStage *stage, guint layer)
+static const PsCudaEarlier *earlier_of (const PsCudaStage *stage, guint layer)
 {
   return ps_cuda_plan_earlier (stage->plan, &stage->shape, &stage->shared->sizes, layer);
 }
 
-static void
-launch_forward (PsCudaStage *stage)
+static void launch_forward (PsCudaStage *stage)
 {
   const PsCudaStep *steps = stage->plan->steps;
   const guint slice = stage->plan->slice;
@@ -72,24 +66,21 @@ launch_forward (PsCudaStage *stage)
 
   if (stage->shape.embedding)
     embed (stage);
-  for (guint i = 0; i < stage->shape.n_layers; i++)
-    {
-      const PsCudaLayer layer = ps_cuda_weights_layer (&stage->weights, shared, i);
+  for (guint i = 0; i < stage->shape.n_layers; i++) {
+    const PsCudaLayer layer = ps_cuda_weights_layer (&stage->weights, shared, i);
 
-      ps_cuda_layer_forward (&layer, shared, &steps[i].state, earlier_of (stage, i), slice, steps[i + 1].stream);
-    }
-  if (stage->shape.head)
-    {
-      const PsCudaHead head = ps_cuda_weights_head (&stage->weights, shared);
+    ps_cuda_layer_forward (&layer, shared, &steps[i].state, earlier_of (stage, i), slice, steps[i + 1].stream);
+  }
+  if (stage->shape.head) {
+    const PsCudaHead head = ps_cuda_weights_head (&stage->weights, shared);
 
-      ps_cuda_head_forward (&head, shared, &stage->plan->head, words_of (stage),
-                            stage->losses + stage->plan->microbatch * (guint)shared->sizes.slices + slice);
-    }
+    ps_cuda_head_forward (&head, shared, &stage->plan->head, words_of (stage),
+                          stage->losses + stage->plan->microbatch * (guint)shared->sizes.slices + slice);
+  }
 }
 
 /* Runs the forward of a layer again if it is planned. */
-static void
-restore_layer (PsCudaStage *stage, guint i)
+static void restore_layer (PsCudaStage *stage, guint i)
 {
   const PsCudaLayer layer = ps_cuda_weights_layer (&stage->weights, stage->shared, i);
   const PsCudaStep *step = &stage->plan->steps[i];
@@ -98,57 +89,50 @@ restore_layer (PsCudaStage *stage, guint i)
     ps_cuda_layer_forward (&layer, stage->shared, &step->state, earlier_of (stage, i), stage->plan->slice, step->again);
 }
 
-static void
-weigh_layer (PsCudaStage *stage, guint i)
+static void weigh_layer (PsCudaStage *stage, guint i)
 {
   const PsCudaLayer layer = ps_cuda_weights_layer (&stage->weights, stage->shared, i);
 
   ps_cuda_layer_weights (&layer, stage->shared, &stage->plan->steps[i].state);
 }
 
-static void
-launch_backward (PsCudaStage *stage)
+static void launch_backward (PsCudaStage *stage)
 {
   const PsCudaStep *steps = stage->plan->steps;
   const guint slice = stage->plan->slice;
   PsCudaShared *shared = stage->shared;
 
-  if (stage->shape.head)
-    {
-      const PsCudaHead head = ps_cuda_weights_head (&stage->weights, shared);
+  if (stage->shape.head) {
+    const PsCudaHead head = ps_cuda_weights_head (&stage->weights, shared);
 
-      ps_cuda_head_backward (&head, shared, &stage->plan->head, steps[stage->shape.n_layers].stream);
-    }
-  for (guint i = stage->shape.n_layers; i-- > 0;)
-    {
-      const PsCudaLayer layer = ps_cuda_weights_layer (&stage->weights, shared, i);
+    ps_cuda_head_backward (&head, shared, &stage->plan->head, steps[stage->shape.n_layers].stream);
+  }
+  for (guint i = stage->shape.n_layers; i-- > 0;) {
+    const PsCudaLayer layer = ps_cuda_weights_layer (&stage->weights, shared, i);
 
-      restore_layer (stage, i);
-      ps_cuda_layer_backward (&layer, shared, &steps[i].state, earlier_of (stage, i), slice, steps[i].stream);
-      if (stage->plan->kind == PS_OP_BW)
-        weigh_layer (stage, i);
-    }
+    restore_layer (stage, i);
+    ps_cuda_layer_backward (&layer, shared, &steps[i].state, earlier_of (stage, i), slice, steps[i].stream);
+    if (stage->plan->kind == PS_OP_BW)
+      weigh_layer (stage, i);
+  }
 }
 
-static void
-launch_weights (PsCudaStage *stage)
+static void launch_weights (PsCudaStage *stage)
 {
   PsCudaShared *shared = stage->shared;
 
-  if (stage->shape.head)
-    {
-      const PsCudaHead head = ps_cuda_weights_head (&stage->weights, shared);
+  if (stage->shape.head) {
+    const PsCudaHead head = ps_cuda_weights_head (&stage->weights, shared);
 
-      ps_cuda_head_weights (&head, shared, &stage->plan->head);
-    }
+    ps_cuda_head_weights (&head, shared, &stage->plan->head);
+  }
   for (guint i = stage->shape.n_layers; i-- > 0 && stage->plan->kind == PS_OP_W;)
     weigh_layer (stage, i);
   if (stage->shape.embedding)
     embed_weights (stage);
 }
 
-static void
-launch (gpointer data)
+static void launch (gpointer data)
 {
   PsCudaStage *stage = data;
   const guint32 kind = stage->plan->kind;
@@ -168,8 +152,7 @@ launch (gpointer data)
 
 /* Runs the op on the planned blocks. O is never captured: its kernel takes the number of the step, which never
  * repeats. */
-static gboolean
-run_planned (PsCudaStage *stage, PsOp op, GError **error)
+static gboolean run_planned (PsCudaStage *stage, PsOp op, GError **error)
 {
   PsCudaContext *context = &stage->shared->context;
   PsCudaPlan *plan = stage->plan;
@@ -189,8 +172,7 @@ run_planned (PsCudaStage *stage, PsOp op, GError **error)
 }
 
 /* Returns the slot of op's slice if its last op was `last`; NULL with an error if it was another. */
-static PsCudaSlot *
-find_slot (PsCudaStage *stage, PsOp op, PsCudaProgress last, GError **error)
+static PsCudaSlot *find_slot (PsCudaStage *stage, PsOp op, PsCudaProgress last, GError **error)
 {
   static const char *const complaint[] = {
     [PS_CUDA_EMPTY] = "its F has not run",
@@ -210,31 +192,27 @@ find_slot (PsCudaStage *stage, PsOp op, PsCudaProgress last, GError **error)
                          complaint[slot->progress]);
 }
 
-static gboolean
-forward (PsCudaStage *stage, PsOp op, void *input, void **output, GError **error)
+static gboolean forward (PsCudaStage *stage, PsOp op, void *input, void **output, GError **error)
 {
   PsCudaSlot *slot = find_slot (stage, op, PS_CUDA_EMPTY, error);
 
-  if (slot == NULL)
-    {
-      ps_memory_pool_give (stage->shared->memory, input);
-      return FALSE;
-    }
+  if (slot == NULL) {
+    ps_memory_pool_give (stage->shared->memory, input);
+    return FALSE;
+  }
   const PsStageShape shape = ps_cuda_shape_of (stage->shared, &stage->shape, op);
   if (!ps_cuda_slot_forward (slot, stage->shared, &shape, input, stage->plan, error))
     return FALSE;
-  if (!run_planned (stage, op, error))
-    {
-      ps_cuda_slot_empty (slot, stage->shared, &stage->shape);
-      return FALSE;
-    }
+  if (!run_planned (stage, op, error)) {
+    ps_cuda_slot_empty (slot, stage->shared, &stage->shape);
+    return FALSE;
+  }
   slot->progress = PS_CUDA_FORWARD;
   *output = g_steal_pointer (&slot->output);
   return TRUE;
 }
 
-static gboolean
-recompute (PsCudaStage *stage, PsOp op, GError **error)
+static gboolean recompute (PsCudaStage *stage, PsOp op, GError **error)
 {
   PsCudaSlot *slot = find_slot (stage, op, PS_CUDA_FORWARD, error);
 
@@ -245,31 +223,27 @@ recompute (PsCudaStage *stage, PsOp op, GError **error)
 }
 
 /* Runs B or BW. */
-static gboolean
-backward (PsCudaStage *stage, PsOp op, void *input, void **output, GError **error)
+static gboolean backward (PsCudaStage *stage, PsOp op, void *input, void **output, GError **error)
 {
   PsCudaSlot *slot = find_slot (stage, op, PS_CUDA_FORWARD, error);
 
-  if (slot == NULL)
-    {
-      ps_memory_pool_give (stage->shared->memory, input);
-      return FALSE;
-    }
+  if (slot == NULL) {
+    ps_memory_pool_give (stage->shared->memory, input);
+    return FALSE;
+  }
   const PsStageShape shape = ps_cuda_shape_of (stage->shared, &stage->shape, op);
   if (!ps_cuda_slot_backward (slot, stage->shared, &shape, op.kind == PS_OP_BW, input, output, stage->plan, error)
-      || !run_planned (stage, op, error))
-    {
-      ps_memory_pool_give (stage->shared->memory, g_steal_pointer (output));
-      return FALSE;
-    }
+      || !run_planned (stage, op, error)) {
+    ps_memory_pool_give (stage->shared->memory, g_steal_pointer (output));
+    return FALSE;
+  }
   slot->progress = PS_CUDA_BACKWARD;
   if (op.kind == PS_OP_BW)
     ps_cuda_slot_empty (slot, stage->shared, &stage->shape);
   return TRUE;
 }
 
-static gboolean
-weight_gradients (PsCudaStage *stage, PsOp op, GError **error)
+static gboolean weight_gradients (PsCudaStage *stage, PsOp op, GError **error)
 {
   PsCudaSlot *slot = find_slot (stage, op, PS_CUDA_BACKWARD, error);
 
@@ -282,34 +256,31 @@ weight_gradients (PsCudaStage *stage, PsOp op, GError **error)
   return TRUE;
 }
 
-gboolean
-ps_cuda_stage_run (PsCudaStage *stage, PsOp op, void *input, void **output, GError **error)
+gboolean ps_cuda_stage_run (PsCudaStage *stage, PsOp op, void *input, void **output, GError **error)
 {
   g_return_val_if_fail (op.kind != PS_OP_F || (input == NULL) == stage->shape.embedding, FALSE);
   g_return_val_if_fail ((op.kind != PS_OP_B && op.kind != PS_OP_BW) || (input == NULL) == stage->shape.head, FALSE);
 
   *output = NULL;
-  switch (op.kind)
-    {
-    case PS_OP_F:
-      return forward (stage, op, input, output, error);
-    case PS_OP_R:
-      return recompute (stage, op, error);
-    case PS_OP_B:
-    case PS_OP_BW:
-      return backward (stage, op, input, output, error);
-    case PS_OP_W:
-      return weight_gradients (stage, op, error);
-    case PS_OP_O:
-      return run_planned (stage, op, error);
-    default:
-      return ps_refuse (error, PS_ERROR_UNAVAILABLE, "the cuda device can't run %s", ps_op_kind_name (op.kind));
-    }
+  switch (op.kind) {
+  case PS_OP_F:
+    return forward (stage, op, input, output, error);
+  case PS_OP_R:
+    return recompute (stage, op, error);
+  case PS_OP_B:
+  case PS_OP_BW:
+    return backward (stage, op, input, output, error);
+  case PS_OP_W:
+    return weight_gradients (stage, op, error);
+  case PS_OP_O:
+    return run_planned (stage, op, error);
+  default:
+    return ps_refuse (error, PS_ERROR_UNAVAILABLE, "the cuda device can't run %s", ps_op_kind_name (op.kind));
+  }
 }
 
 /* Takes a boundary tensor of zeros, if the op takes an input. */
-static gboolean
-zero_input (PsCudaStage *stage, gboolean wanted, void **input, GError **error)
+static gboolean zero_input (PsCudaStage *stage, gboolean wanted, void **input, GError **error)
 {
   PsCudaShared *shared = stage->shared;
   const gsize bytes = ps_cuda_sizes_boundary_bytes (&shared->sizes);
@@ -322,8 +293,7 @@ zero_input (PsCudaStage *stage, gboolean wanted, void **input, GError **error)
          && ps_cuda_ok ("clearing memory", cudaMemsetAsync (*input, 0, bytes, shared->context.stream), error);
 }
 
-static gboolean
-try_op (PsCudaStage *stage, PsOpKind kind, guint slice, gboolean has_input, GError **error)
+static gboolean try_op (PsCudaStage *stage, PsOpKind kind, guint slice, gboolean has_input, GError **error)
 {
   void *input, *output;
 
@@ -334,8 +304,7 @@ try_op (PsCudaStage *stage, PsOpKind kind, guint slice, gboolean has_input, GErr
   return TRUE;
 }
 
-static gboolean
-clear_losses (PsCudaStage *stage, GError **error)
+static gboolean clear_losses (PsCudaStage *stage, GError **error)
 {
   PsCudaShared *shared = stage->shared;
 
@@ -346,8 +315,7 @@ clear_losses (PsCudaStage *stage, GError **error)
                         error);
 }
 
-static gboolean
-warm_up (PsCudaStage *stage, GError **error)
+static gboolean warm_up (PsCudaStage *stage, GError **error)
 {
   PsCudaShared *shared = stage->shared;
   const guint n = MIN (2, (guint)shared->sizes.slices); /* further slices run the kernels of the second */
@@ -365,8 +333,7 @@ warm_up (PsCudaStage *stage, GError **error)
          && ps_cuda_ok ("waiting", cudaStreamSynchronize (shared->context.stream), error);
 }
 
-static gboolean
-take_losses (PsCudaStage *stage, GError **error)
+static gboolean take_losses (PsCudaStage *stage, GError **error)
 {
   const gsize bytes = stage->n_slots * sizeof (double);
 
@@ -376,8 +343,7 @@ take_losses (PsCudaStage *stage, GError **error)
   return stage->losses != NULL && clear_losses (stage, error);
 }
 
-PsCudaStage *
-ps_cuda_stage_new (PsCudaShared *shared, const PsStageShape *shape, guint n_sms, GError **error)
+PsCudaStage *ps_cuda_stage_new (PsCudaShared *shared, const PsStageShape *shape, guint n_sms, GError **error)
 {
   g_autoptr (PsCudaStage) stage = g_new0 (PsCudaStage, 1);
 
@@ -398,8 +364,7 @@ ps_cuda_stage_new (PsCudaShared *shared, const PsStageShape *shape, guint n_sms,
   return g_steal_pointer (&stage);
 }
 
-void
-ps_cuda_stage_free (PsCudaStage *stage)
+void ps_cuda_stage_free (PsCudaStage *stage)
 {
   if (stage == NULL)
     return;
@@ -412,20 +377,17 @@ ps_cuda_stage_free (PsCudaStage *stage)
   g_free (stage);
 }
 
-void
-ps_cuda_stage_move (PsCudaStage *stage, PsCudaShared *shared)
+void ps_cuda_stage_move (PsCudaStage *stage, PsCudaShared *shared)
 {
   stage->shared = shared;
 }
 
-const PsStageShape *
-ps_cuda_stage_shape (const PsCudaStage *stage)
+const PsStageShape *ps_cuda_stage_shape (const PsCudaStage *stage)
 {
   return &stage->shape;
 }
 
-double
-ps_cuda_stage_loss (PsCudaStage *stage, guint microbatch)
+double ps_cuda_stage_loss (PsCudaStage *stage, guint microbatch)
 {
   const guint n = (guint)stage->shared->sizes.slices;
   g_autofree double *parts = g_new (double, n);
@@ -441,33 +403,28 @@ ps_cuda_stage_loss (PsCudaStage *stage, guint microbatch)
   return loss;
 }
 
-const float *
-ps_cuda_stage_gradients (PsCudaStage *stage, gsize *n)
+const float *ps_cuda_stage_gradients (PsCudaStage *stage, gsize *n)
 {
   return ps_cuda_weights_read (&stage->weights, stage->shared, n);
 }
 
-float *
-ps_cuda_stage_gradient_memory (PsCudaStage *stage, gsize *n)
+float *ps_cuda_stage_gradient_memory (PsCudaStage *stage, gsize *n)
 {
   *n = stage->weights.parameters.n_end;
   return stage->weights.gradients;
 }
 
-gboolean
-ps_cuda_stage_read_state (PsCudaStage *stage, PsStageState *state, GError **error)
+gboolean ps_cuda_stage_read_state (PsCudaStage *stage, PsStageState *state, GError **error)
 {
   return ps_cuda_weights_read_state (&stage->weights, stage->shared, state, error);
 }
 
-gboolean
-ps_cuda_stage_write_state (PsCudaStage *stage, const PsStageState *state, GError **error)
+gboolean ps_cuda_stage_write_state (PsCudaStage *stage, const PsStageState *state, GError **error)
 {
   return ps_cuda_weights_write_state (&stage->weights, stage->shared, state, error);
 }
 
-gboolean
-ps_cuda_stage_use (PsCudaStage *stage, guint number, guint64 version, GError **error)
+gboolean ps_cuda_stage_use (PsCudaStage *stage, guint number, guint64 version, GError **error)
 {
   return ps_cuda_weights_use (&stage->weights, version)
          || ps_refuse (error, PS_ERROR_SCHEDULE,
@@ -476,22 +433,19 @@ ps_cuda_stage_use (PsCudaStage *stage, guint number, guint64 version, GError **e
                        number, version, stage->weights.n_steps, stage->weights.n_versions);
 }
 
-double
-ps_cuda_stage_norm_square (PsCudaStage *stage)
+double ps_cuda_stage_norm_square (PsCudaStage *stage)
 {
   return ps_cuda_weights_norm_square (&stage->weights, stage->shared);
 }
 
-gboolean
-ps_cuda_stage_settle (PsCudaStage *stage, float scale, GError **error)
+gboolean ps_cuda_stage_settle (PsCudaStage *stage, float scale, GError **error)
 {
   ps_cuda_begin (&stage->shared->context);
   ps_cuda_weights_settle (&stage->weights, stage->shared, scale);
   return ps_cuda_finish (&stage->shared->context, error) && ps_cuda_await (&stage->shared->context, error);
 }
 
-void
-ps_cuda_stage_forget (PsCudaStage *stage)
+void ps_cuda_stage_forget (PsCudaStage *stage)
 {
   for (guint i = 0; i < stage->n_slots; i++)
     ps_cuda_slot_empty (&stage->slots[i], stage->shared, &stage->shape);

@@ -3,8 +3,7 @@
 
 #define ROW ((gsize)1024) /* a grid takes 2^31 rows, but only 65535 blocks of a row */
 
-void
-ps_cuda_sum_clear (PsCudaSum *sum)
+void ps_cuda_sum_clear (PsCudaSum *sum)
 {
   if (sum->shown != NULL)
     cudaEventDestroy (sum->shown);
@@ -12,23 +11,20 @@ ps_cuda_sum_clear (PsCudaSum *sum)
     cudaEventDestroy (sum->added);
 }
 
-static gboolean
-record (cudaEvent_t *event, cudaStream_t stream, GError **error)
+static gboolean record (cudaEvent_t *event, cudaStream_t stream, GError **error)
 {
   return (*event != NULL
           || ps_cuda_ok ("making an event", cudaEventCreateWithFlags (event, cudaEventDisableTiming), error))
          && ps_cuda_ok ("marking a sum", cudaEventRecord (*event, stream), error);
 }
 
-static gboolean
-copy (float *to, const float *from, gsize n, cudaStream_t stream, GError **error)
+static gboolean copy (float *to, const float *from, gsize n, cudaStream_t stream, GError **error)
 {
   return ps_cuda_ok ("copying numbers to be added up",
                      cudaMemcpyAsync (to, from, n * sizeof *to, cudaMemcpyDefault, stream), error);
 }
 
-static gboolean
-add_rows (float *total, float *more, gsize rows, gsize columns, cudaStream_t stream, GError **error)
+static gboolean add_rows (float *total, float *more, gsize rows, gsize columns, cudaStream_t stream, GError **error)
 {
   const PsCudaRows from = { more, (int)rows, (int)columns };
 
@@ -38,8 +34,7 @@ add_rows (float *total, float *more, gsize rows, gsize columns, cudaStream_t str
 
 /* Share s of the numbers is added up in the order s + 1, s + 2, ..., s, as by ps_threads_sum. Copies reach other GPUs
  * in any case; kernels do not. */
-static gboolean
-add_share (PsCudaShared *shared, const PsDeviceSum *sum, guint share, GError **error)
+static gboolean add_share (PsCudaShared *shared, const PsDeviceSum *sum, guint share, GError **error)
 {
   const cudaStream_t stream = shared->context.stream;
   const gsize first = ps_share_begin (sum->n, share, sum->n_devices);
@@ -48,27 +43,25 @@ add_share (PsCudaShared *shared, const PsDeviceSum *sum, guint share, GError **e
 
   if (!copy (total, sum->values[(share + 1) % sum->n_devices] + first, n, stream, error))
     return FALSE;
-  for (guint k = 2; k <= sum->n_devices; k++)
-    {
-      const guint place = (share + k) % sum->n_devices;
-      float *next = sum->values[place] + first, *more = place != sum->own ? other : next;
+  for (guint k = 2; k <= sum->n_devices; k++) {
+    const guint place = (share + k) % sum->n_devices;
+    float *next = sum->values[place] + first, *more = place != sum->own ? other : next;
 
-      if ((more != next && !copy (more, next, n, stream, error)) || !add_rows (total, more, n / ROW, ROW, stream, error)
-          || !add_rows (total + even, more + even, 1, n - even, stream, error))
-        return FALSE;
-    }
+    if ((more != next && !copy (more, next, n, stream, error)) || !add_rows (total, more, n / ROW, ROW, stream, error)
+        || !add_rows (total + even, more + even, 1, n - even, stream, error))
+      return FALSE;
+  }
   return TRUE;
 }
 
-static gboolean
-follow (const PsCudaSum *other, PsSumPhase phase, cudaStream_t stream, GError **error)
+static gboolean follow (const PsCudaSum *other, PsSumPhase phase, cudaStream_t stream, GError **error)
 {
   return ps_cuda_ok ("waiting for another device",
                      cudaStreamWaitEvent (stream, phase == PS_SUM_ADD ? other->shown : other->added, 0), error);
 }
 
-gboolean
-ps_cuda_sum (PsCudaShared *shared, PsCudaSum *const *all, const PsDeviceSum *sum, PsSumPhase phase, GError **error)
+gboolean ps_cuda_sum (PsCudaShared *shared, PsCudaSum *const *all, const PsDeviceSum *sum, PsSumPhase phase,
+                      GError **error)
 {
   const cudaStream_t stream = shared->context.stream;
 

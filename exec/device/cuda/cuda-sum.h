@@ -6,8 +6,7 @@
 #include "cuda-shared.h"
 
 /* A device's part in sums; zeros at first. */
-typedef struct
-{
+typedef struct {
   cudaEvent_t shown; /* its numbers are there */
   cudaEvent_t added; /* it has read the numbers of all */
 } PsCudaSum;

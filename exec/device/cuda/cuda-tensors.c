@@ -3,8 +3,7 @@
 
 #include "clock.h"
 
-void
-ps_cuda_tensor_destroy (gpointer data)
+void ps_cuda_tensor_destroy (gpointer data)
 {
   PsCudaTensor *tensor = data;
 
@@ -16,25 +15,22 @@ ps_cuda_tensor_destroy (gpointer data)
   g_free (tensor);
 }
 
-void
-ps_cuda_tensors_free_taken (PsCudaDevice *cuda)
+void ps_cuda_tensors_free_taken (PsCudaDevice *cuda)
 {
   g_mutex_lock (&cuda->mutex);
-  for (GList *link = cuda->taken.head, *next; link != NULL; link = next)
-    {
-      PsCudaTensor *tensor = link->data;
+  for (GList *link = cuda->taken.head, *next; link != NULL; link = next) {
+    PsCudaTensor *tensor = link->data;
 
-      next = link->next;
-      if (cudaEventQuery (tensor->taken) == cudaErrorNotReady)
-        continue;
-      g_queue_delete_link (&cuda->taken, link);
-      ps_cuda_tensor_destroy (tensor);
-    }
+    next = link->next;
+    if (cudaEventQuery (tensor->taken) == cudaErrorNotReady)
+      continue;
+    g_queue_delete_link (&cuda->taken, link);
+    ps_cuda_tensor_destroy (tensor);
+  }
   g_mutex_unlock (&cuda->mutex);
 }
 
-PsTensor *
-ps_cuda_tensor_wrap (PsCudaDevice *cuda, void *block)
+PsTensor *ps_cuda_tensor_wrap (PsCudaDevice *cuda, void *block)
 {
   PsCudaTensor *tensor = g_new0 (PsCudaTensor, 1);
 
@@ -44,8 +40,7 @@ ps_cuda_tensor_wrap (PsCudaDevice *cuda, void *block)
 }
 
 /* Any stream may write to it at once, so it is no block that an op under way has given back. */
-static void *
-take_idle (PsCudaDevice *cuda)
+static void *take_idle (PsCudaDevice *cuda)
 {
   PsCudaQueue *queue = &cuda->queue;
 
@@ -59,46 +54,40 @@ take_idle (PsCudaDevice *cuda)
   return take_idle (cuda);
 }
 
-PsTensor *
-ps_cuda_tensor_new (PsDevice *device)
+PsTensor *ps_cuda_tensor_new (PsDevice *device)
 {
   void *block = take_idle (ps_cuda_device (device));
 
   return block != NULL ? ps_cuda_tensor_wrap (ps_cuda_device (device), block) : NULL;
 }
 
-void
-ps_cuda_tensor_free (PsTensor *tensor)
+void ps_cuda_tensor_free (PsTensor *tensor)
 {
   cudaEvent_t taken = tensor != NULL ? ((PsCudaTensor *)tensor)->taken : NULL;
 
   if (tensor == NULL)
     return;
-  if (taken == NULL || cudaEventQuery (taken) != cudaErrorNotReady)
-    {
-      ps_cuda_tensor_destroy (tensor);
-      return;
-    }
+  if (taken == NULL || cudaEventQuery (taken) != cudaErrorNotReady) {
+    ps_cuda_tensor_destroy (tensor);
+    return;
+  }
   PsCudaDevice *cuda = ps_cuda_device (tensor->device);
   g_mutex_lock (&cuda->mutex);
   g_queue_push_tail (&cuda->taken, tensor);
   g_mutex_unlock (&cuda->mutex);
 }
 
-gboolean
-ps_cuda_tensor_write (PsTensor *tensor, const void *bytes, GError **error)
+gboolean ps_cuda_tensor_write (PsTensor *tensor, const void *bytes, GError **error)
 {
   return ps_cuda_copy (&ps_cuda_device (tensor->device)->shared.context, tensor->data, bytes, tensor->bytes, error);
 }
 
-gboolean
-ps_cuda_tensor_read (PsTensor *tensor, void *bytes, GError **error)
+gboolean ps_cuda_tensor_read (PsTensor *tensor, void *bytes, GError **error)
 {
   return ps_cuda_copy (&ps_cuda_device (tensor->device)->shared.context, bytes, tensor->data, tensor->bytes, error);
 }
 
-cudaEvent_t
-ps_cuda_mark (cudaStream_t stream, GError **error)
+cudaEvent_t ps_cuda_mark (cudaStream_t stream, GError **error)
 {
   cudaEvent_t event = NULL;
 
@@ -110,16 +99,14 @@ ps_cuda_mark (cudaStream_t stream, GError **error)
   return NULL;
 }
 
-gboolean
-ps_cuda_follow (cudaStream_t stream, cudaEvent_t event, GError **error)
+gboolean ps_cuda_follow (cudaStream_t stream, cudaEvent_t event, GError **error)
 {
   return event == NULL || ps_cuda_ok ("following", cudaStreamWaitEvent (stream, event, 0), error);
 }
 
 /* Makes the copies of a device follow the op that makes a message. Parts of one GPU share its hardware queues: a stream
  * that waits there can hold up streams of other parts. So the host waits for them. */
-static gboolean
-follow_maker (PsCudaDevice *cuda, const PsTensor *from, GError **error)
+static gboolean follow_maker (PsCudaDevice *cuda, const PsTensor *from, GError **error)
 {
   if (from->ready == NULL || cuda->shared.context.n_sharing == 1)
     return ps_cuda_follow (cuda->copies.stream, from->ready, error);
@@ -131,8 +118,7 @@ follow_maker (PsCudaDevice *cuda, const PsTensor *from, GError **error)
 }
 
 /* No op of this device that is under way uses the memory of `to`, see take_idle. */
-static gboolean
-start_copy (PsCudaDevice *cuda, PsTensor *to, PsCudaTensor *from, PsTimes *times, GError **error)
+static gboolean start_copy (PsCudaDevice *cuda, PsTensor *to, PsCudaTensor *from, PsTimes *times, GError **error)
 {
   cudaStream_t copies = cuda->copies.stream;
 
@@ -148,8 +134,7 @@ start_copy (PsCudaDevice *cuda, PsTensor *to, PsCudaTensor *from, PsTimes *times
   return from->taken != NULL;
 }
 
-gboolean
-ps_cuda_tensor_copy (PsTensor *to, PsTensor *from, PsTimes *times, GError **error)
+gboolean ps_cuda_tensor_copy (PsTensor *to, PsTensor *from, PsTimes *times, GError **error)
 {
   PsCudaDevice *cuda = ps_cuda_device (to->device);
 

@@ -6,8 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-static gboolean
-take_zeros (PsCudaShared *shared, void *to, gsize bytes, GError **error)
+static gboolean take_zeros (PsCudaShared *shared, void *to, gsize bytes, GError **error)
 {
   void *block = ps_cuda_shared_take (shared, bytes, PS_USE_STATE, "weights, gradients and optimizer state", error);
 
@@ -16,20 +15,17 @@ take_zeros (PsCudaShared *shared, void *to, gsize bytes, GError **error)
          && ps_cuda_ok ("clearing memory", cudaMemsetAsync (block, 0, bytes, shared->context.stream), error);
 }
 
-static gboolean
-has_own_master (const PsCudaShared *shared)
+static gboolean has_own_master (const PsCudaShared *shared)
 {
   return shared->sizes.element != PS_CUDA_FP32;
 }
 
-static gsize
-count_bytes (const PsCudaWeights *weights, const PsCudaShared *shared)
+static gsize count_bytes (const PsCudaWeights *weights, const PsCudaShared *shared)
 {
   return MAX (weights->parameters.n_array, 1) * ps_cuda_element_bytes (shared->sizes.element);
 }
 
-static gboolean
-take_arrays (PsCudaWeights *weights, PsCudaShared *shared, GError **error)
+static gboolean take_arrays (PsCudaWeights *weights, PsCudaShared *shared, GError **error)
 {
   const gboolean own_master = has_own_master (shared);
   const gsize bytes = MAX (weights->parameters.n_array, 1) * sizeof (float);
@@ -48,17 +44,15 @@ take_arrays (PsCudaWeights *weights, PsCudaShared *shared, GError **error)
          && (!shared->setting->tentative || take_zeros (shared, &weights->trial, count_bytes (weights, shared), error));
 }
 
-static void *
-newest (const PsCudaWeights *weights)
+static void *newest (const PsCudaWeights *weights)
 {
   return weights->versions[weights->n_steps % weights->n_versions];
 }
 
 /* Writes the values of a parameter to an array of the device, in the device's layout. from NULL: its start values.
  * Otherwise they are read at *from, which then moves to the next parameter. */
-static gboolean
-write_parameter (PsCudaShared *shared, const PsCudaParameter *parameter, const float **from, float *array,
-                 GError **error)
+static gboolean write_parameter (PsCudaShared *shared, const PsCudaParameter *parameter, const float **from,
+                                 float *array, GError **error)
 {
   const gsize n = ps_cuda_parameter_extent (parameter), n_whole = ps_cuda_parameter_whole (parameter);
   g_autofree float *values = g_try_new (float, MAX (n, n_whole));
@@ -69,18 +63,17 @@ write_parameter (PsCudaShared *shared, const PsCudaParameter *parameter, const f
     return ps_refuse (error, PS_ERROR_UNAVAILABLE, "no host memory for the values of weights");
   if (from == NULL)
     ps_cuda_parameter_start (parameter, shared->seed, values);
-  else
-    {
-      memcpy (values, *from, n_whole * sizeof *values);
-      *from += n_whole;
-    }
+  else {
+    memcpy (values, *from, n_whole * sizeof *values);
+    *from += n_whole;
+  }
   ps_cuda_parameter_cut (parameter, values);
   return ps_cuda_copy (&shared->context, array + parameter->first, values, n * sizeof *values, error);
 }
 
 /* values NULL: the start values. */
-static gboolean
-write_array (PsCudaWeights *weights, PsCudaShared *shared, const float *values, float *array, GError **error)
+static gboolean write_array (PsCudaWeights *weights, PsCudaShared *shared, const float *values, float *array,
+                             GError **error)
 {
   for (guint i = 0; i < weights->parameters.all->len; i++)
     if (!write_parameter (shared, ps_cuda_parameters_get (&weights->parameters, i), values != NULL ? &values : NULL,
@@ -89,8 +82,7 @@ write_array (PsCudaWeights *weights, PsCudaShared *shared, const float *values, 
   return TRUE;
 }
 
-static gboolean
-write_weights (PsCudaWeights *weights, PsCudaShared *shared, const float *values, GError **error)
+static gboolean write_weights (PsCudaWeights *weights, PsCudaShared *shared, const float *values, GError **error)
 {
   if (!write_array (weights, shared, values, weights->master, error))
     return FALSE;
@@ -101,8 +93,8 @@ write_weights (PsCudaWeights *weights, PsCudaShared *shared, const float *values
              error);
 }
 
-gboolean
-ps_cuda_weights_write_state (PsCudaWeights *weights, PsCudaShared *shared, const PsStageState *state, GError **error)
+gboolean ps_cuda_weights_write_state (PsCudaWeights *weights, PsCudaShared *shared, const PsStageState *state,
+                                      GError **error)
 {
   g_assert (state->n == weights->parameters.n_dense);
 
@@ -115,15 +107,13 @@ ps_cuda_weights_write_state (PsCudaWeights *weights, PsCudaShared *shared, const
          && write_array (weights, shared, state->array[PS_STATE_SECOND_MOMENT], weights->variance, error);
 }
 
-gboolean
-ps_cuda_weights_init (PsCudaWeights *weights, PsCudaShared *shared, const PsStageShape *shape, GError **error)
+gboolean ps_cuda_weights_init (PsCudaWeights *weights, PsCudaShared *shared, const PsStageShape *shape, GError **error)
 {
   ps_cuda_parameters_init (&weights->parameters, &shared->sizes, shape);
   return take_arrays (weights, shared, error) && write_weights (weights, shared, NULL, error);
 }
 
-void
-ps_cuda_weights_clear (PsCudaWeights *weights)
+void ps_cuda_weights_clear (PsCudaWeights *weights)
 {
   g_clear_pointer (&weights->host_gradients, g_free);
   g_clear_pointer (&weights->versions, g_free);
@@ -131,22 +121,19 @@ ps_cuda_weights_clear (PsCudaWeights *weights)
 }
 
 /* Looks up the arrays of n parameters from number `first` on; NULL for parameters without rows. */
-static void
-look_up (const PsCudaWeights *weights, const PsCudaShared *shared, guint first, guint n, const void **weight,
-         float **gradient)
+static void look_up (const PsCudaWeights *weights, const PsCudaShared *shared, guint first, guint n,
+                     const void **weight, float **gradient)
 {
-  for (guint i = 0; i < n; i++)
-    {
-      const PsCudaParameter *parameter = ps_cuda_parameters_get (&weights->parameters, first + i);
-      const gboolean exists = parameter->rows > 0;
+  for (guint i = 0; i < n; i++) {
+    const PsCudaParameter *parameter = ps_cuda_parameters_get (&weights->parameters, first + i);
+    const gboolean exists = parameter->rows > 0;
 
-      weight[i] = exists ? ps_cuda_at (&shared->sizes, weights->weights, parameter->first) : NULL;
-      gradient[i] = exists ? weights->gradients + parameter->first : NULL;
-    }
+    weight[i] = exists ? ps_cuda_at (&shared->sizes, weights->weights, parameter->first) : NULL;
+    gradient[i] = exists ? weights->gradients + parameter->first : NULL;
+  }
 }
 
-PsCudaLayer
-ps_cuda_weights_layer (const PsCudaWeights *weights, const PsCudaShared *shared, guint layer)
+PsCudaLayer ps_cuda_weights_layer (const PsCudaWeights *weights, const PsCudaShared *shared, guint layer)
 {
   PsCudaLayer view;
 
@@ -155,24 +142,21 @@ ps_cuda_weights_layer (const PsCudaWeights *weights, const PsCudaShared *shared,
   return view;
 }
 
-PsCudaEmbedding
-ps_cuda_weights_embedding (const PsCudaWeights *weights, const PsCudaShared *shared, guint slice)
+PsCudaEmbedding ps_cuda_weights_embedding (const PsCudaWeights *weights, const PsCudaShared *shared, guint slice)
 {
   const gsize n = slice * (gsize)shared->sizes.sequence * (gsize)shared->sizes.hidden;
   PsCudaEmbedding view;
 
   look_up (weights, shared, 0, PS_CUDA_N_EMBEDDING_PARAMETERS, view.weight, view.gradient);
-  if (view.gradient[PS_CUDA_POSITION] != NULL)
-    {
-      view.weight[PS_CUDA_POSITION]
-          = (const char *)view.weight[PS_CUDA_POSITION] + n * ps_cuda_element_bytes (shared->sizes.element);
-      view.gradient[PS_CUDA_POSITION] += n;
-    }
+  if (view.gradient[PS_CUDA_POSITION] != NULL) {
+    view.weight[PS_CUDA_POSITION]
+        = (const char *)view.weight[PS_CUDA_POSITION] + n * ps_cuda_element_bytes (shared->sizes.element);
+    view.gradient[PS_CUDA_POSITION] += n;
+  }
   return view;
 }
 
-PsCudaHead
-ps_cuda_weights_head (const PsCudaWeights *weights, const PsCudaShared *shared)
+PsCudaHead ps_cuda_weights_head (const PsCudaWeights *weights, const PsCudaShared *shared)
 {
   PsCudaHead view;
 
@@ -181,15 +165,13 @@ ps_cuda_weights_head (const PsCudaWeights *weights, const PsCudaShared *shared)
 }
 
 /* The factor that makes the sum of gradients their mean. */
-static float
-mean_factor (const PsCudaShared *shared)
+static float mean_factor (const PsCudaShared *shared)
 {
   return 1 / (float)(shared->n_summed * shared->n_replicas);
 }
 
 /* Makes the next weights in `trial`, and leaves all else as it is. */
-static void
-try_step (PsCudaWeights *weights, PsCudaShared *shared)
+static void try_step (PsCudaWeights *weights, PsCudaShared *shared)
 {
   const gboolean own = has_own_master (shared);
 
@@ -201,8 +183,7 @@ try_step (PsCudaWeights *weights, PsCudaShared *shared)
                                   weights->n_steps + 1, shared->context.stream));
 }
 
-static void
-take_step (PsCudaWeights *weights, PsCudaShared *shared, float factor)
+static void take_step (PsCudaWeights *weights, PsCudaShared *shared, float factor)
 {
   const void *before = newest (weights);
 
@@ -221,8 +202,7 @@ take_step (PsCudaWeights *weights, PsCudaShared *shared, float factor)
                               shared->context.stream));
 }
 
-void
-ps_cuda_weights_optimize (PsCudaWeights *weights, PsCudaShared *shared)
+void ps_cuda_weights_optimize (PsCudaWeights *weights, PsCudaShared *shared)
 {
   if (weights->trial != NULL)
     try_step (weights, shared);
@@ -230,8 +210,7 @@ ps_cuda_weights_optimize (PsCudaWeights *weights, PsCudaShared *shared)
     take_step (weights, shared, mean_factor (shared));
 }
 
-void
-ps_cuda_weights_settle (PsCudaWeights *weights, PsCudaShared *shared, float scale)
+void ps_cuda_weights_settle (PsCudaWeights *weights, PsCudaShared *shared, float scale)
 {
   if (scale > 0)
     take_step (weights, shared, mean_factor (shared) * scale);
@@ -242,8 +221,7 @@ ps_cuda_weights_settle (PsCudaWeights *weights, PsCudaShared *shared, float scal
   weights->weights = newest (weights);
 }
 
-gboolean
-ps_cuda_weights_use (PsCudaWeights *weights, guint64 version)
+gboolean ps_cuda_weights_use (PsCudaWeights *weights, guint64 version)
 {
   if (version > weights->n_steps || version + weights->n_versions <= weights->n_steps)
     return FALSE;
@@ -252,8 +230,7 @@ ps_cuda_weights_use (PsCudaWeights *weights, guint64 version)
 }
 
 /* Adds the squares of the n gradients from number `first` on. */
-static gboolean
-add_squares (PsCudaWeights *weights, PsCudaShared *shared, gsize first, gsize n, double *total)
+static gboolean add_squares (PsCudaWeights *weights, PsCudaShared *shared, gsize first, gsize n, double *total)
 {
   double sum;
 
@@ -268,30 +245,27 @@ add_squares (PsCudaWeights *weights, PsCudaShared *shared, gsize first, gsize n,
 }
 
 /* Adds up the parameters that count, as many as lie side by side at once. The gaps are zero. */
-double
-ps_cuda_weights_norm_square (PsCudaWeights *weights, PsCudaShared *shared)
+double ps_cuda_weights_norm_square (PsCudaWeights *weights, PsCudaShared *shared)
 {
   const PsCudaParameters *parameters = &weights->parameters;
   double total = 0;
 
-  for (guint i = 0, end; i < parameters->all->len; i = end)
-    {
-      const gboolean counts = ps_cuda_parameters_get (parameters, i)->counts;
-      const gsize first = ps_cuda_parameters_get (parameters, i)->first;
-      gsize after = parameters->n_array;
+  for (guint i = 0, end; i < parameters->all->len; i = end) {
+    const gboolean counts = ps_cuda_parameters_get (parameters, i)->counts;
+    const gsize first = ps_cuda_parameters_get (parameters, i)->first;
+    gsize after = parameters->n_array;
 
-      for (end = i; end < parameters->all->len && ps_cuda_parameters_get (parameters, end)->counts == counts;)
-        end++;
-      if (end < parameters->all->len)
-        after = ps_cuda_parameters_get (parameters, end)->first;
-      if (counts && !add_squares (weights, shared, first, after - first, &total))
-        return NAN;
-    }
+    for (end = i; end < parameters->all->len && ps_cuda_parameters_get (parameters, end)->counts == counts;)
+      end++;
+    if (end < parameters->all->len)
+      after = ps_cuda_parameters_get (parameters, end)->first;
+    if (counts && !add_squares (weights, shared, first, after - first, &total))
+      return NAN;
+  }
   return total;
 }
 
-gboolean
-ps_cuda_weights_forget (PsCudaWeights *weights, PsCudaShared *shared, GError **error)
+gboolean ps_cuda_weights_forget (PsCudaWeights *weights, PsCudaShared *shared, GError **error)
 {
   return ps_cuda_ok (
       "clearing gradients",
@@ -300,9 +274,8 @@ ps_cuda_weights_forget (PsCudaWeights *weights, PsCudaShared *shared, GError **e
 }
 
 /* Reads one parameter of an array to `values`, where it is whole. */
-static gboolean
-read_parameter (PsCudaContext *context, const PsCudaParameter *parameter, const float *array, float *values,
-                GError **error)
+static gboolean read_parameter (PsCudaContext *context, const PsCudaParameter *parameter, const float *array,
+                                float *values, GError **error)
 {
   const float *from = array + parameter->first;
   const gsize n = ps_cuda_parameter_extent (parameter);
@@ -316,22 +289,20 @@ read_parameter (PsCudaContext *context, const PsCudaParameter *parameter, const 
   return TRUE;
 }
 
-static gboolean
-read_array (PsCudaWeights *weights, PsCudaShared *shared, const float *array, float *values, GError **error)
+static gboolean read_array (PsCudaWeights *weights, PsCudaShared *shared, const float *array, float *values,
+                            GError **error)
 {
-  for (guint i = 0; i < weights->parameters.all->len; i++)
-    {
-      const PsCudaParameter *parameter = ps_cuda_parameters_get (&weights->parameters, i);
+  for (guint i = 0; i < weights->parameters.all->len; i++) {
+    const PsCudaParameter *parameter = ps_cuda_parameters_get (&weights->parameters, i);
 
-      if (!read_parameter (&shared->context, parameter, array, values, error))
-        return FALSE;
-      values += ps_cuda_parameter_whole (parameter);
-    }
+    if (!read_parameter (&shared->context, parameter, array, values, error))
+      return FALSE;
+    values += ps_cuda_parameter_whole (parameter);
+  }
   return TRUE;
 }
 
-gboolean
-ps_cuda_weights_read_state (PsCudaWeights *weights, PsCudaShared *shared, PsStageState *state, GError **error)
+gboolean ps_cuda_weights_read_state (PsCudaWeights *weights, PsCudaShared *shared, PsStageState *state, GError **error)
 {
   g_assert (state->n == weights->parameters.n_dense);
 
@@ -341,8 +312,7 @@ ps_cuda_weights_read_state (PsCudaWeights *weights, PsCudaShared *shared, PsStag
          && read_array (weights, shared, weights->variance, state->array[PS_STATE_SECOND_MOMENT], error);
 }
 
-const float *
-ps_cuda_weights_read (PsCudaWeights *weights, PsCudaShared *shared, gsize *n)
+const float *ps_cuda_weights_read (PsCudaWeights *weights, PsCudaShared *shared, gsize *n)
 {
   if (weights->host_gradients == NULL)
     weights->host_gradients = g_new (float, MAX (weights->parameters.n_dense, 1));

@@ -4,8 +4,7 @@
 #include "cuda-head.h"
 #include "cuda-layer.h"
 
-typedef struct
-{
+typedef struct {
   PsCudaParameters parameters;
   void *weights;                                   /* of element: products read them; see versions and trial */
   void **versions;                                 /* [n_versions] of element: version k is in versions[k mod n] */
@@ -22,8 +21,7 @@ gboolean ps_cuda_weights_init (PsCudaWeights *weights, PsCudaShared *shared, con
 void ps_cuda_weights_clear (PsCudaWeights *weights);
 
 /* The arrays of the embedding's parameters; NULL: the model doesn't have it. */
-typedef struct
-{
+typedef struct {
   const void *weight[PS_CUDA_N_EMBEDDING_PARAMETERS];
   float *gradient[PS_CUDA_N_EMBEDDING_PARAMETERS];
 } PsCudaEmbedding;

@@ -31,8 +31,7 @@
 
 /* TRUE if the current device runs such kernels, they were compiled for it (PS_CUDA_HOPPER), and heads of that size
  * consist of whole panels. PIPESIM_CUDA_HOPPER=0 in the environment makes it FALSE. */
-static inline bool
-ps_hopper_takes (int head_size)
+static inline bool ps_hopper_takes (int head_size)
 {
 #ifdef PS_CUDA_HOPPER
   const char *wish = getenv ("PIPESIM_CUDA_HOPPER");
@@ -62,8 +61,7 @@ ps_hopper_takes (int head_size)
   "%53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
 
 /* d = a b^T, summed over 16 columns: rows of a are the group's 64, rows of b are columns of d. */
-static __device__ __forceinline__ void
-ps_hopper_mma_first (float (&d)[8][4], uint64_t a, uint64_t b)
+static __device__ __forceinline__ void ps_hopper_mma_first (float (&d)[8][4], uint64_t a, uint64_t b)
 {
 #ifdef __CUDACC__
   asm volatile("wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {" PS_HOPPER_NAMES_32 "}, %32, %33, 0, 1, 1, 0, 0;"
@@ -75,8 +73,7 @@ ps_hopper_mma_first (float (&d)[8][4], uint64_t a, uint64_t b)
 }
 
 /* d += a b^T */
-static __device__ __forceinline__ void
-ps_hopper_mma (float (&d)[8][4], uint64_t a, uint64_t b)
+static __device__ __forceinline__ void ps_hopper_mma (float (&d)[8][4], uint64_t a, uint64_t b)
 {
 #ifdef __CUDACC__
   asm volatile("wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {" PS_HOPPER_NAMES_32 "}, %32, %33, 1, 1, 1, 0, 0;"
@@ -88,8 +85,7 @@ ps_hopper_mma (float (&d)[8][4], uint64_t a, uint64_t b)
 }
 
 /* d += a b, summed over the 16 columns of a, which are rows of b. */
-static __device__ __forceinline__ void
-ps_hopper_mma (float (&d)[8][4], const uint32_t (&a)[4], uint64_t b)
+static __device__ __forceinline__ void ps_hopper_mma (float (&d)[8][4], const uint32_t (&a)[4], uint64_t b)
 {
 #ifdef __CUDACC__
   asm volatile("wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {" PS_HOPPER_NAMES_32
@@ -101,8 +97,7 @@ ps_hopper_mma (float (&d)[8][4], const uint32_t (&a)[4], uint64_t b)
 #endif
 }
 
-static __device__ __forceinline__ void
-ps_hopper_mma (float (&d)[16][4], const uint32_t (&a)[4], uint64_t b)
+static __device__ __forceinline__ void ps_hopper_mma (float (&d)[16][4], const uint32_t (&a)[4], uint64_t b)
 {
 #ifdef __CUDACC__
   asm volatile("wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {" PS_HOPPER_NAMES_64
@@ -116,15 +111,13 @@ ps_hopper_mma (float (&d)[16][4], const uint32_t (&a)[4], uint64_t b)
 }
 
 /* Returns the thread's group. The shuffle tells the compiler that it is the same for a whole warp. */
-static __device__ __forceinline__ int
-ps_hopper_group ()
+static __device__ __forceinline__ int ps_hopper_group ()
 {
   return __shfl_sync (0xffffffffu, (int)threadIdx.x / 128, 0);
 }
 
 /* Separates other use of registers from products that use them. */
-static __device__ __forceinline__ void
-ps_hopper_fence ()
+static __device__ __forceinline__ void ps_hopper_fence ()
 {
 #ifdef __CUDACC__
   asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
@@ -134,8 +127,7 @@ ps_hopper_fence ()
 }
 
 /* Makes the products since the last commit a batch. */
-static __device__ __forceinline__ void
-ps_hopper_commit ()
+static __device__ __forceinline__ void ps_hopper_commit ()
 {
 #ifdef __CUDACC__
   asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
@@ -145,9 +137,7 @@ ps_hopper_commit ()
 }
 
 /* Waits until all but the latest `batches` batches are done. */
-template <int batches>
-static __device__ __forceinline__ void
-ps_hopper_wait ()
+template <int batches> static __device__ __forceinline__ void ps_hopper_wait ()
 {
 #ifdef __CUDACC__
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(batches) : "memory");
@@ -158,9 +148,7 @@ ps_hopper_wait ()
 
 /* Keeps the compiler from moving a use of d across. Needed before the first product that adds to d, and after the wait
  * for the last one. */
-template <int n>
-static __device__ __forceinline__ void
-ps_hopper_settle (float (&d)[n][4])
+template <int n> static __device__ __forceinline__ void ps_hopper_settle (float (&d)[n][4])
 {
 #ifdef __CUDACC__
 #pragma unroll
@@ -171,9 +159,7 @@ ps_hopper_settle (float (&d)[n][4])
 
 /* Waits for all but the latest `pending` groups of this thread's copies, then meets all threads. After it, products see
  * the copies of all threads. */
-template <int pending>
-static __device__ __forceinline__ void
-ps_hopper_meet ()
+template <int pending> static __device__ __forceinline__ void ps_hopper_meet ()
 {
   ps_copy_wait<pending> ();
 #ifdef __CUDACC__
@@ -189,8 +175,7 @@ static const int ps_hopper_pitch = 128; /* bytes from row to row of a panel */
 /* Matrix descriptor (PTX ISA, "Matrix Descriptor Format"): the address, the bytes from panel to panel, the bytes from
  * eight rows to the next eight, each in units of 16 bytes, and the swizzle of 128 bytes. Adding n moves it by 16 n
  * bytes. */
-static __device__ __forceinline__ uint64_t
-ps_hopper_descriptor (const PsHalf *at, int rows)
+static __device__ __forceinline__ uint64_t ps_hopper_descriptor (const PsHalf *at, int rows)
 {
 #ifdef __CUDACC__
   const uint64_t address = __cvta_generic_to_shared (at);
@@ -204,8 +189,7 @@ ps_hopper_descriptor (const PsHalf *at, int rows)
 
 /* Starts s = a b^T, for 64 rows of tile a of `rows`, from row `row` on, and the 64 rows of tile b. */
 template <int D, int rows>
-static __device__ __forceinline__ void
-ps_hopper_multiply (float (&s)[8][4], const PsHalf *a, int row, const PsHalf *b)
+static __device__ __forceinline__ void ps_hopper_multiply (float (&s)[8][4], const PsHalf *a, int row, const PsHalf *b)
 {
   const uint64_t left = ps_hopper_descriptor (a + row * 64, rows), right = ps_hopper_descriptor (b, 64);
 
@@ -219,8 +203,7 @@ ps_hopper_multiply (float (&s)[8][4], const PsHalf *a, int row, const PsHalf *b)
 }
 
 /* Rounds accumulators of 64 columns to bf16, as the left side of a product. */
-static __device__ __forceinline__ void
-ps_hopper_pack (uint32_t (&left)[4][4], const float (&p)[8][4])
+static __device__ __forceinline__ void ps_hopper_pack (uint32_t (&left)[4][4], const float (&p)[8][4])
 {
 #pragma unroll
   for (int k = 0; k < 4; k++)
@@ -228,8 +211,7 @@ ps_hopper_pack (uint32_t (&left)[4][4], const float (&p)[8][4])
 }
 
 /* Keeps the compiler from writing a register of p later than here: a product reads them while it runs. */
-static __device__ __forceinline__ void
-ps_hopper_hold (uint32_t (&p)[4][4])
+static __device__ __forceinline__ void ps_hopper_hold (uint32_t (&p)[4][4])
 {
 #ifdef __CUDACC__
 #pragma unroll
@@ -240,8 +222,7 @@ ps_hopper_hold (uint32_t (&p)[4][4])
 
 /* Starts o += p b. Tile b has a row for each of the 64 columns of p. */
 template <int D>
-static __device__ __forceinline__ void
-ps_hopper_accumulate (float (&o)[D / 8][4], uint32_t (&p)[4][4], const PsHalf *b)
+static __device__ __forceinline__ void ps_hopper_accumulate (float (&o)[D / 8][4], uint32_t (&p)[4][4], const PsHalf *b)
 {
   const uint64_t right = ps_hopper_descriptor (b, 64);
 

@@ -27,8 +27,7 @@
 
 PS_BEGIN_C
 
-typedef enum
-{
+typedef enum {
   PS_CUDA_FP32,
   PS_CUDA_BF16,
 } PsCudaElement;
@@ -89,8 +88,7 @@ cudaError_t ps_cuda_swiglu_input (PsCudaElement element, void *dgate, void *dup,
 
 /* Rows of one slice of each of some sequences: row r of sequence b begins (b * sequence + r) * stride elements after
  * `first`. */
-typedef struct
-{
+typedef struct {
   void *first;
   int sequence, stride;
 } PsCudaRows;
@@ -146,8 +144,7 @@ cudaError_t ps_cuda_cross_entropy (PsCudaElement element, void *logits, float *l
 cudaError_t ps_cuda_loss_sum (double *total, const float *loss, int n, double factor, cudaStream_t stream);
 
 /* --- causal attention: attention.cu, flash-forward.cu, flash-backward.cu --- */
-typedef struct
-{
+typedef struct {
   int batch;
   int sequence; /* queries of one sequence */
   /* Heads of queries; query head i reads keys and values of head i / (heads / kv_heads). */

@@ -18,17 +18,15 @@
 /* A kernel with more than 48 KiB of shared memory must be told so. It is told each time, because each context keeps its
  * own setting. */
 template <typename... Parameters, typename... Arguments>
-static inline cudaError_t
-ps_launch (void (*kernel) (Parameters...), dim3 grid, dim3 block, size_t shared_bytes, cudaStream_t stream,
-           Arguments... arguments)
+static inline cudaError_t ps_launch (void (*kernel) (Parameters...), dim3 grid, dim3 block, size_t shared_bytes,
+                                     cudaStream_t stream, Arguments... arguments)
 {
-  if (shared_bytes > 48 * 1024)
-    {
-      const cudaError_t status
-          = cudaFuncSetAttribute (kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared_bytes);
-      if (status != cudaSuccess)
-        return status;
-    }
+  if (shared_bytes > 48 * 1024) {
+    const cudaError_t status
+        = cudaFuncSetAttribute (kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared_bytes);
+    if (status != cudaSuccess)
+      return status;
+  }
   /* clang-format off */
   kernel<<<grid, block, shared_bytes, stream>>> (static_cast<Parameters> (arguments)...);
   /* clang-format on */
@@ -45,9 +43,8 @@ ps_launch (void (*kernel) (Parameters...), dim3 grid, dim3 block, size_t shared_
 /* The emulator runs the whole grid before it returns, unless the stream is captured. As on a GPU, an error that nobody
  * has asked for since counts as the launch's. */
 template <typename... Parameters, typename... Arguments>
-static inline cudaError_t
-ps_launch (void (*kernel) (Parameters...), dim3 grid, dim3 block, size_t shared_bytes, cudaStream_t stream,
-           Arguments... arguments)
+static inline cudaError_t ps_launch (void (*kernel) (Parameters...), dim3 grid, dim3 block, size_t shared_bytes,
+                                     cudaStream_t stream, Arguments... arguments)
 {
   const cudaError_t status = ps_emulator_stream_do (stream, [=] {
     return ps_emulator_run (grid, block, shared_bytes, [=] { kernel (static_cast<Parameters> (arguments)...); });

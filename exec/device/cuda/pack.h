@@ -9,21 +9,17 @@
 #include "kernels.h"
 #include "launch.h"
 
-static __device__ __forceinline__ float
-ps_to_float (float value)
+static __device__ __forceinline__ float ps_to_float (float value)
 {
   return value;
 }
 
-static __device__ __forceinline__ float
-ps_to_float (__nv_bfloat16 value)
+static __device__ __forceinline__ float ps_to_float (__nv_bfloat16 value)
 {
   return __bfloat162float (value);
 }
 
-template <typename T>
-static __device__ __forceinline__ T
-ps_from_float (float value)
+template <typename T> static __device__ __forceinline__ T ps_from_float (float value)
 {
   if constexpr (sizeof (T) == sizeof (float))
     return value;
@@ -37,9 +33,7 @@ template <typename T, int n> struct __align__ (sizeof (T) * n) PsPack
   T at[n];
 };
 
-template <typename T, int n>
-static __device__ __forceinline__ PsPack<T, n>
-ps_load (const T *from)
+template <typename T, int n> static __device__ __forceinline__ PsPack<T, n> ps_load (const T *from)
 {
   PsPack<T, n> pack;
 
@@ -53,9 +47,7 @@ ps_load (const T *from)
   return pack;
 }
 
-template <typename T, int n>
-static __device__ __forceinline__ void
-ps_store (T *to, const PsPack<T, n> &pack)
+template <typename T, int n> static __device__ __forceinline__ void ps_store (T *to, const PsPack<T, n> &pack)
 {
   if constexpr (sizeof pack == sizeof (uint4))
     *reinterpret_cast<uint4 *> (to) = *reinterpret_cast<const uint4 *> (&pack);
@@ -68,8 +60,7 @@ ps_store (T *to, const PsPack<T, n> &pack)
 
 /* Adds other to *pack and rounds the sums. */
 template <typename T, int n>
-static __device__ __forceinline__ void
-ps_add_to (PsPack<T, n> *pack, const PsPack<T, n> &other)
+static __device__ __forceinline__ void ps_add_to (PsPack<T, n> *pack, const PsPack<T, n> &other)
 {
 #pragma unroll
   for (int i = 0; i < n; i++)
@@ -77,8 +68,7 @@ ps_add_to (PsPack<T, n> *pack, const PsPack<T, n> &other)
 }
 
 /* 2^x, to about two units in the last place; 0 for -infinity. */
-static __device__ __forceinline__ float
-ps_exp2 (float x)
+static __device__ __forceinline__ float ps_exp2 (float x)
 {
 #ifdef __CUDACC__
   float y;
@@ -93,9 +83,7 @@ static const float ps_log2_e = 1.4426950408889634f;
 
 /* Returns the sum over each `lanes` neighbouring lanes, a power of two. All get the same bits: in each step both
  * partners add the same two numbers. */
-template <int lanes>
-static __device__ __forceinline__ float
-ps_lanes_sum (float value)
+template <int lanes> static __device__ __forceinline__ float ps_lanes_sum (float value)
 {
 #pragma unroll
   for (int apart = lanes / 2; apart > 0; apart /= 2)
@@ -103,14 +91,12 @@ ps_lanes_sum (float value)
   return value;
 }
 
-static __device__ __forceinline__ float
-ps_warp_sum (float value)
+static __device__ __forceinline__ float ps_warp_sum (float value)
 {
   return ps_lanes_sum<32> (value);
 }
 
-static __device__ __forceinline__ float
-ps_warp_max (float value)
+static __device__ __forceinline__ float ps_warp_max (float value)
 {
 #pragma unroll
   for (int lanes = 16; lanes > 0; lanes /= 2)
@@ -120,8 +106,7 @@ ps_warp_max (float value)
 
 /* --- choosing an instance on the host --- */
 
-static inline bool
-ps_is_on_16_bytes (std::initializer_list<const void *> arrays)
+static inline bool ps_is_on_16_bytes (std::initializer_list<const void *> arrays)
 {
   for (const void *array : arrays)
     if ((uintptr_t)array % 16 != 0)
@@ -130,35 +115,29 @@ ps_is_on_16_bytes (std::initializer_list<const void *> arrays)
 }
 
 /* TRUE if all arrays, and rows of `columns` elements, lie on 16 bytes. */
-static inline bool
-ps_is_wide (PsCudaElement element, size_t columns, std::initializer_list<const void *> arrays)
+static inline bool ps_is_wide (PsCudaElement element, size_t columns, std::initializer_list<const void *> arrays)
 {
   return columns * ps_cuda_element_bytes (element) % 16 == 0 && ps_is_on_16_bytes (arrays);
 }
 
-template <typename T, int n> struct PsWidth
-{
+template <typename T, int n> struct PsWidth {
   typedef T type;
   static constexpr int width = n;
 };
 
 /* Calls launch with a PsWidth of 16 bytes of element if wide, else of one element. */
-template <typename Launch>
-static inline cudaError_t
-ps_by_width (PsCudaElement element, bool wide, Launch launch)
+template <typename Launch> static inline cudaError_t ps_by_width (PsCudaElement element, bool wide, Launch launch)
 {
-  switch (element)
-    {
-    case PS_CUDA_FP32:
-      return wide ? launch (PsWidth<float, 4> ()) : launch (PsWidth<float, 1> ());
-    case PS_CUDA_BF16:
-      return wide ? launch (PsWidth<__nv_bfloat16, 8> ()) : launch (PsWidth<__nv_bfloat16, 1> ());
-    }
+  switch (element) {
+  case PS_CUDA_FP32:
+    return wide ? launch (PsWidth<float, 4> ()) : launch (PsWidth<float, 1> ());
+  case PS_CUDA_BF16:
+    return wide ? launch (PsWidth<__nv_bfloat16, 8> ()) : launch (PsWidth<__nv_bfloat16, 1> ());
+  }
   return cudaErrorInvalidValue;
 }
 
-static inline unsigned
-ps_blocks (size_t n, size_t per_block)
+static inline unsigned ps_blocks (size_t n, size_t per_block)
 {
   return (unsigned)((n + per_block - 1) / per_block);
 }

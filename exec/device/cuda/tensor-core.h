@@ -13,8 +13,7 @@
  *   a[0] (g, 2t), a[1] (g + 8, 2t), a[2] (g, 2t + 8), a[3] (g + 8, 2t + 8)   each with the column after it
  *   b[0] (2t, g), b[1] (2t + 8, g)                                           each with the row after it
  *   d[0] (g, 2t), d[1] (g, 2t + 1), d[2] (g + 8, 2t), d[3] (g + 8, 2t + 1) */
-static __device__ __forceinline__ void
-ps_mma (float d[4], const uint32_t a[4], const uint32_t b[2])
+static __device__ __forceinline__ void ps_mma (float d[4], const uint32_t a[4], const uint32_t b[2])
 {
 #ifdef __CUDACC__
   asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
@@ -33,9 +32,7 @@ ps_mma (float d[4], const uint32_t a[4], const uint32_t b[2])
 
 /* Loads four 8 x 8 matrices of bf16 from shared memory. Lane l names row l % 8 of matrix l / 8: 16 bytes. From each
  * matrix, or each transposed matrix, it gets the pair at row l / 4, columns 2 (l % 4) and the next. */
-template <bool transposed>
-static __device__ __forceinline__ void
-ps_load_matrices (uint32_t to[4], const void *row)
+template <bool transposed> static __device__ __forceinline__ void ps_load_matrices (uint32_t to[4], const void *row)
 {
 #ifdef __CUDACC__
   if constexpr (transposed)
@@ -49,8 +46,7 @@ ps_load_matrices (uint32_t to[4], const void *row)
 
 /* Starts a copy of 16 bytes from global to shared memory, or of 16 zeros if not exists. from must be an address of the
  * array all the same. */
-static __device__ __forceinline__ void
-ps_copy_16_async (void *to, const void *from, bool exists)
+static __device__ __forceinline__ void ps_copy_16_async (void *to, const void *from, bool exists)
 {
 #ifdef __CUDACC__
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"((unsigned)__cvta_generic_to_shared (to)),
@@ -62,8 +58,7 @@ ps_copy_16_async (void *to, const void *from, bool exists)
 }
 
 /* The same for one float. */
-static __device__ __forceinline__ void
-ps_copy_4_async (float *to, const float *from, bool exists)
+static __device__ __forceinline__ void ps_copy_4_async (float *to, const float *from, bool exists)
 {
 #ifdef __CUDACC__
   asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"((unsigned)__cvta_generic_to_shared (to)),
@@ -75,8 +70,7 @@ ps_copy_4_async (float *to, const float *from, bool exists)
 }
 
 /* Makes the copies since the last commit a group. */
-static __device__ __forceinline__ void
-ps_copy_commit ()
+static __device__ __forceinline__ void ps_copy_commit ()
 {
 #ifdef __CUDACC__
   asm volatile("cp.async.commit_group;" ::: "memory");
@@ -87,9 +81,7 @@ ps_copy_commit ()
 
 /* Waits until all but the latest `groups` groups of this thread have arrived. Other threads see them after a
  * barrier. */
-template <int groups>
-static __device__ __forceinline__ void
-ps_copy_wait ()
+template <int groups> static __device__ __forceinline__ void ps_copy_wait ()
 {
 #ifdef __CUDACC__
   asm volatile("cp.async.wait_group %0;" ::"n"(groups) : "memory");
@@ -99,8 +91,7 @@ ps_copy_wait ()
 }
 
 /* Rounds two floats to a pair of bf16, x in the lower half. */
-static __device__ __forceinline__ uint32_t
-ps_pack_bf16 (float x, float y)
+static __device__ __forceinline__ uint32_t ps_pack_bf16 (float x, float y)
 {
   const __nv_bfloat162 pair = __floats2bfloat162_rn (x, y);
   uint32_t bits;

@@ -1,15 +1,13 @@
 /* null-device.c - a device whose ops take no time and no memory: a run on it measures the runtime's own cost. */
 #include "device/devices.h"
 
-typedef struct
-{
+typedef struct {
   PsDevice base;
   guint n_stages;
   PsTensor tensor; /* every tensor of the device: tensors without contents may be one */
 } NullDevice;
 
-static PsDevice *
-null_open (const PsDeviceSetting *setting, GError **error)
+static PsDevice *null_open (const PsDeviceSetting *setting, GError **error)
 {
   NullDevice *device = g_new0 (NullDevice, 1);
 
@@ -19,37 +17,31 @@ null_open (const PsDeviceSetting *setting, GError **error)
   return &device->base;
 }
 
-static void
-null_close (PsDevice *device)
+static void null_close (PsDevice *device)
 {
   g_free (device);
 }
 
-static gboolean
-null_attach (PsDevice *device, GError **error)
+static gboolean null_attach (PsDevice *device, GError **error)
 {
   return TRUE;
 }
 
-static gboolean
-null_add_stage (PsDevice *device, guint stage, const PsStageShape *shape, GError **error)
+static gboolean null_add_stage (PsDevice *device, guint stage, const PsStageShape *shape, GError **error)
 {
   return TRUE;
 }
 
-static PsTensor *
-null_tensor_new (PsDevice *device)
+static PsTensor *null_tensor_new (PsDevice *device)
 {
   return &((NullDevice *)device)->tensor;
 }
 
-static void
-null_tensor_free (PsTensor *tensor)
+static void null_tensor_free (PsTensor *tensor)
 {
 }
 
-static gboolean
-null_run (PsDevice *device, PsOp op, PsTensor *input, PsTensor **output, GError **error)
+static gboolean null_run (PsDevice *device, PsOp op, PsTensor *input, PsTensor **output, GError **error)
 {
   guint next;
 
@@ -57,14 +49,12 @@ null_run (PsDevice *device, PsOp op, PsTensor *input, PsTensor **output, GError 
   return TRUE;
 }
 
-static void
-null_memory (PsDevice *device, PsMemoryUse *use)
+static void null_memory (PsDevice *device, PsMemoryUse *use)
 {
   *use = (PsMemoryUse){ 0 };
 }
 
-static void
-null_reset_peak (PsDevice *device)
+static void null_reset_peak (PsDevice *device)
 {
 }
 

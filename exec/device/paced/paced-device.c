@@ -7,8 +7,7 @@
 #include <sched.h>
 #include <sys/prctl.h>
 
-typedef struct
-{
+typedef struct {
   PsDevice base;
   const PsDeviceSetting *setting;
   gint64 deadline_ns; /* when the latest op should have ended; 0: there was none */
@@ -20,8 +19,7 @@ typedef struct
   PsMemoryUse memory;
 } PacedDevice;
 
-static PsDevice *
-paced_open (const PsDeviceSetting *setting, GError **error)
+static PsDevice *paced_open (const PsDeviceSetting *setting, GError **error)
 {
   PacedDevice *device;
 
@@ -33,8 +31,7 @@ paced_open (const PsDeviceSetting *setting, GError **error)
   return &device->base;
 }
 
-static void
-paced_close (PsDevice *device)
+static void paced_close (PsDevice *device)
 {
   g_free (device);
 }
@@ -42,8 +39,7 @@ paced_close (PsDevice *device)
 /* The thread sleeps nearly all the time and must wake on time, also where other programs keep the cores busy. On 2 busy
  * cores real-time scheduling brought the error of iteration times from 2 % to 0.1 %. A thread that may not have it
  * keeps its scheduling. */
-static gboolean
-paced_attach (PsDevice *device, GError **error)
+static gboolean paced_attach (PsDevice *device, GError **error)
 {
   const struct sched_param lowest = { .sched_priority = sched_get_priority_min (SCHED_RR) };
 
@@ -53,8 +49,7 @@ paced_attach (PsDevice *device, GError **error)
   return TRUE;
 }
 
-static gboolean
-paced_add_stage (PsDevice *base, guint stage, const PsStageShape *shape, GError **error)
+static gboolean paced_add_stage (PsDevice *base, guint stage, const PsStageShape *shape, GError **error)
 {
   PacedDevice *device = (PacedDevice *)base;
   const PsDeviceSetting *setting = device->setting;
@@ -68,8 +63,7 @@ paced_add_stage (PsDevice *base, guint stage, const PsStageShape *shape, GError 
   return TRUE;
 }
 
-static PsTensor *
-paced_tensor_new (PsDevice *device)
+static PsTensor *paced_tensor_new (PsDevice *device)
 {
   PsTensor *tensor = g_new0 (PsTensor, 1);
 
@@ -77,8 +71,7 @@ paced_tensor_new (PsDevice *device)
   return tensor;
 }
 
-static void
-paced_tensor_free (PsTensor *tensor)
+static void paced_tensor_free (PsTensor *tensor)
 {
   PacedDevice *device = (PacedDevice *)tensor->device;
 
@@ -88,8 +81,7 @@ paced_tensor_free (PsTensor *tensor)
 }
 
 /* The index of the op's cost. */
-static guint
-cost_of (const PacedDevice *device, PsOp op)
+static guint cost_of (const PacedDevice *device, PsOp op)
 {
   const PsDeviceSetting *setting = device->setting;
   const PsCosts *costs = setting->costs;
@@ -98,8 +90,7 @@ cost_of (const PacedDevice *device, PsOp op)
   return ps_op_index (costs->n_stages, costs->n_lengths, op.kind, length, op.stage);
 }
 
-static void
-take_memory (PacedDevice *device, PsOp op)
+static void take_memory (PacedDevice *device, PsOp op)
 {
   PsMemoryUse *memory = &device->memory;
 
@@ -107,15 +98,13 @@ take_memory (PacedDevice *device, PsOp op)
   memory->peak_bytes = MAX (memory->peak_bytes, ps_memory_use_held (memory));
 }
 
-static void
-give_memory (PacedDevice *device, PsOp op)
+static void give_memory (PacedDevice *device, PsOp op)
 {
   device->memory.current[PS_USE_ACTIVATION] -= device->setting->costs->op[cost_of (device, op)].give_bytes;
 }
 
 /* Returns the duration of the op, or of the whole pair that it ends. */
-static gint64
-duration_of (const PacedDevice *device, PsOp op)
+static gint64 duration_of (const PacedDevice *device, PsOp op)
 {
   const PsCosts *costs = device->setting->costs;
 
@@ -126,16 +115,14 @@ duration_of (const PacedDevice *device, PsOp op)
 /* Returns when the op starts: when the op before should have ended, or when its input came if that is later. An
  * accelerator, too, starts a queued op without the host, so late waking does not add up. The first op after a meeting
  * of all devices starts now. They meet before the first op, and around O unless the run is endless. */
-static gint64
-start_of (const PacedDevice *device, PsOp op)
+static gint64 start_of (const PacedDevice *device, PsOp op)
 {
   gboolean meets = device->deadline_ns == 0 || (!device->setting->endless && device->updating != (op.kind == PS_OP_O));
 
   return meets ? ps_clock_now () : MAX (device->deadline_ns, device->input_ns);
 }
 
-static void
-occupy (PacedDevice *device, PsOp op)
+static void occupy (PacedDevice *device, PsOp op)
 {
   device->deadline_ns = start_of (device, op) + duration_of (device, op);
   ps_clock_sleep_until (device->deadline_ns);
@@ -143,8 +130,7 @@ occupy (PacedDevice *device, PsOp op)
   device->input_ns = 0;
 }
 
-static void
-take_input (PacedDevice *device, PsTensor *input)
+static void take_input (PacedDevice *device, PsTensor *input)
 {
   if (input == NULL)
     return;
@@ -152,8 +138,7 @@ take_input (PacedDevice *device, PsTensor *input)
   paced_tensor_free (input);
 }
 
-static void
-set_ready (PsTensor *output, gint64 ready_ns)
+static void set_ready (PsTensor *output, gint64 ready_ns)
 {
   if (output != NULL)
     output->ready_ns = ready_ns;
@@ -161,8 +146,7 @@ set_ready (PsTensor *output, gint64 ready_ns)
 
 /* The first op of a pair only takes its memory. The second one takes the time of both and gives back the memory of
  * both. */
-static gboolean
-paced_run (PsDevice *base, PsOp op, PsTensor *input, PsTensor **output, GError **error)
+static gboolean paced_run (PsDevice *base, PsOp op, PsTensor *input, PsTensor **output, GError **error)
 {
   PacedDevice *device = (PacedDevice *)base;
   guint next;
@@ -170,33 +154,29 @@ paced_run (PsDevice *base, PsOp op, PsTensor *input, PsTensor **output, GError *
   take_memory (device, op);
   take_input (device, input);
   *output = ps_op_output (op, device->setting->n_stages, &next) ? paced_tensor_new (base) : NULL;
-  if (op.paired)
-    {
-      device->first = op;
-      device->output = *output;
-      device->in_pair = TRUE;
-      return TRUE;
-    }
+  if (op.paired) {
+    device->first = op;
+    device->output = *output;
+    device->in_pair = TRUE;
+    return TRUE;
+  }
   occupy (device, op);
   set_ready (*output, device->deadline_ns);
-  if (device->in_pair)
-    {
-      set_ready (device->output, device->deadline_ns);
-      give_memory (device, device->first);
-    }
+  if (device->in_pair) {
+    set_ready (device->output, device->deadline_ns);
+    give_memory (device, device->first);
+  }
   give_memory (device, op);
   device->in_pair = FALSE;
   return TRUE;
 }
 
-static void
-paced_memory (PsDevice *device, PsMemoryUse *use)
+static void paced_memory (PsDevice *device, PsMemoryUse *use)
 {
   *use = ((PacedDevice *)device)->memory;
 }
 
-static void
-paced_reset_peak (PsDevice *base)
+static void paced_reset_peak (PsDevice *base)
 {
   PsMemoryUse *memory = &((PacedDevice *)base)->memory;
 

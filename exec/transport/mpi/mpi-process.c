@@ -35,8 +35,7 @@
 #define FINALIZE_NS (5 * SECOND_NS)
 #define UNUSABLE_NS (SECOND_NS / 2) /* for MPI's thread to end where MPI is not finalized */
 
-typedef enum
-{
+typedef enum {
   OFF,
   STARTING, /* in MPI_Init_thread, until the other processes have come */
   READY,
@@ -44,16 +43,14 @@ typedef enum
   ENDED,
 } State;
 
-typedef enum
-{
+typedef enum {
   NOTE_FAILED, /* to rank 0: why the sender's process fails */
   NOTE_ASKED,  /* the sender is about to end all processes and wants an answer */
   NOTE_ANSWER,
 } NoteKind;
 
 /* A message about the end. The processes of one run have one version of it. */
-typedef struct
-{
+typedef struct {
   gint32 kind;
   gint32 rank; /* of the sender */
   gint32 code; /* of a failure: a PsError */
@@ -61,8 +58,7 @@ typedef struct
 } Note;
 
 /* There is one MPI in a process. */
-static struct
-{
+static struct {
   pthread_mutex_t lock; /* guards what follows, up to place */
   pthread_cond_t changed;
   State state;
@@ -94,8 +90,7 @@ static PsProcesses the_processes;
 
 /* Calls and waits */
 
-gboolean
-ps_mpi_check (const char *call, int result, GError **error)
+gboolean ps_mpi_check (const char *call, int result, GError **error)
 {
   char text[MPI_MAX_ERROR_STRING] = "";
   int length;
@@ -109,16 +104,14 @@ ps_mpi_check (const char *call, int result, GError **error)
   return ps_refuse (error, PS_ERROR_IO, "%s: %s", call, text);
 }
 
-gboolean
-ps_mpi_send (gconstpointer bytes, gsize n_bytes, int rank, int tag, MPI_Request *request, GError **error)
+gboolean ps_mpi_send (gconstpointer bytes, gsize n_bytes, int rank, int tag, MPI_Request *request, GError **error)
 {
   g_atomic_int_inc (&mpi.n_events);
   return ps_mpi_check ("MPI_Isend", MPI_Isend (bytes, (int)n_bytes, MPI_BYTE, rank, tag, MPI_COMM_WORLD, request),
                        error);
 }
 
-gboolean
-ps_mpi_receive (gpointer bytes, gsize n_bytes, int rank, int tag, MPI_Request *request, GError **error)
+gboolean ps_mpi_receive (gpointer bytes, gsize n_bytes, int rank, int tag, MPI_Request *request, GError **error)
 {
   g_atomic_int_inc (&mpi.n_events);
   return ps_mpi_check ("MPI_Irecv", MPI_Irecv (bytes, (int)n_bytes, MPI_BYTE, rank, tag, MPI_COMM_WORLD, request),
@@ -126,27 +119,24 @@ ps_mpi_receive (gpointer bytes, gsize n_bytes, int rank, int tag, MPI_Request *r
 }
 
 /* In order: bytes follow soon when the times of a message have come, which is an event. */
-gboolean
-ps_mpi_test (MPI_Request *requests, guint n, gboolean *done, GError **error)
+gboolean ps_mpi_test (MPI_Request *requests, guint n, gboolean *done, GError **error)
 {
   int there = TRUE;
 
-  for (guint i = 0; i < n && there; i++)
-    {
-      if (requests[i] == MPI_REQUEST_NULL)
-        continue;
-      if (!ps_mpi_check ("MPI_Test", MPI_Test (&requests[i], &there, MPI_STATUS_IGNORE), error))
-        return *done = FALSE;
-      if (there)
-        g_atomic_int_inc (&mpi.n_events);
-    }
+  for (guint i = 0; i < n && there; i++) {
+    if (requests[i] == MPI_REQUEST_NULL)
+      continue;
+    if (!ps_mpi_check ("MPI_Test", MPI_Test (&requests[i], &there, MPI_STATUS_IGNORE), error))
+      return *done = FALSE;
+    if (there)
+      g_atomic_int_inc (&mpi.n_events);
+  }
   *done = there;
   return TRUE;
 }
 
 /* *event_ns: when the latest event was seen. */
-static void
-note_event (gint *n_seen, gint64 *event_ns, gint64 now_ns)
+static void note_event (gint *n_seen, gint64 *event_ns, gint64 now_ns)
 {
   const gint n_events = g_atomic_int_get (&mpi.n_events);
 
@@ -156,40 +146,36 @@ note_event (gint *n_seen, gint64 *event_ns, gint64 now_ns)
 }
 
 /* At first a nap is short because a message may come soon; later it is a small part of the quiet time. */
-static gint64
-nap_length (gint64 quiet_ns, gint64 longest_ns)
+static gint64 nap_length (gint64 quiet_ns, gint64 longest_ns)
 {
   return CLAMP (quiet_ns / PS_MPI_LONG_NAP_SHARE, CLAMP (quiet_ns / PS_MPI_NAP_SHARE, SHORTEST_NAP_NS, longest_ns),
                 PS_MPI_LONGEST_NAP_NS);
 }
 
-gboolean
-ps_mpi_wait (MPI_Request *requests, guint n, gint64 until_ns, const PsMpiWatch *watch, GError **error)
+gboolean ps_mpi_wait (MPI_Request *requests, guint n, gint64 until_ns, const PsMpiWatch *watch, GError **error)
 {
   gint64 event_ns = ps_clock_now (), now_ns;
   gint n_events = g_atomic_int_get (&mpi.n_events);
   gboolean done = FALSE;
 
   g_atomic_int_inc (&mpi.n_waiting);
-  while (ps_mpi_test (requests, n, &done, error) && !done)
-    {
-      now_ns = ps_clock_now ();
-      if ((until_ns > 0 && now_ns >= until_ns) || (watch != NULL && g_atomic_int_get (&watch->stopped)))
-        break;
-      note_event (&n_events, &event_ns, now_ns);
-      if (now_ns - event_ns < PS_MPI_SPIN_NS && g_atomic_int_get (&mpi.spins))
-        continue;
-      if (watch != NULL)
-        watch->look (watch->data);
-      g_usleep ((gulong)(nap_length (now_ns - event_ns, PS_MPI_NAP_NS) / 1000));
-    }
+  while (ps_mpi_test (requests, n, &done, error) && !done) {
+    now_ns = ps_clock_now ();
+    if ((until_ns > 0 && now_ns >= until_ns) || (watch != NULL && g_atomic_int_get (&watch->stopped)))
+      break;
+    note_event (&n_events, &event_ns, now_ns);
+    if (now_ns - event_ns < PS_MPI_SPIN_NS && g_atomic_int_get (&mpi.spins))
+      continue;
+    if (watch != NULL)
+      watch->look (watch->data);
+    g_usleep ((gulong)(nap_length (now_ns - event_ns, PS_MPI_NAP_NS) / 1000));
+  }
   g_atomic_int_add (&mpi.n_waiting, -1);
   return done;
 }
 
 /* Takes a message of this process to itself that nobody wants. FALSE: there is none. */
-static gboolean
-drop_message (void)
+static gboolean drop_message (void)
 {
   g_autofree void *bytes = NULL;
   MPI_Message message;
@@ -204,8 +190,7 @@ drop_message (void)
   return TRUE;
 }
 
-gboolean
-ps_mpi_give_up (MPI_Request *requests, guint n_receives, guint n)
+gboolean ps_mpi_give_up (MPI_Request *requests, guint n_receives, guint n)
 {
   const gint64 until_ns = ps_clock_now () + GIVE_UP_NS;
   gboolean done = FALSE, dropped = FALSE;
@@ -225,15 +210,13 @@ ps_mpi_give_up (MPI_Request *requests, guint n_receives, guint n)
 
 /* n_devices more may wait. Waits begin without a nap if each device of the host has a core of its own. Under the lock.
  */
-static void
-add_devices (gint n_devices)
+static void add_devices (gint n_devices)
 {
   mpi.n_devices += n_devices;
   g_atomic_int_set (&mpi.spins, mpi.place.n_local * MAX (mpi.n_devices, 1) <= (gint)mpi.n_cores);
 }
 
-void
-ps_mpi_watch (PsMpiWatch *watch)
+void ps_mpi_watch (PsMpiWatch *watch)
 {
   pthread_mutex_lock (&mpi.lock);
   mpi.watches = g_slist_prepend (mpi.watches, watch);
@@ -242,8 +225,7 @@ ps_mpi_watch (PsMpiWatch *watch)
   pthread_mutex_unlock (&mpi.lock);
 }
 
-void
-ps_mpi_unwatch (PsMpiWatch *watch)
+void ps_mpi_unwatch (PsMpiWatch *watch)
 {
   pthread_mutex_lock (&mpi.lock);
   mpi.watches = g_slist_remove (mpi.watches, watch);
@@ -254,8 +236,7 @@ ps_mpi_unwatch (PsMpiWatch *watch)
 /* Notes about the end */
 
 /* MPI may read the note until it has been sent, so it must stay. */
-static void
-send_note (const Note *note, int rank)
+static void send_note (const Note *note, int rank)
 {
   const gsize n_bytes = G_STRUCT_OFFSET (Note, text) + strlen (note->text) + 1;
   MPI_Request request;
@@ -264,89 +245,79 @@ send_note (const Note *note, int rank)
     MPI_Request_free (&request);
 }
 
-static gboolean
-expect_note (GError **error)
+static gboolean expect_note (GError **error)
 {
   return ps_mpi_receive (&mpi.note, sizeof mpi.note, MPI_ANY_SOURCE, PS_MPI_NOTE_TAG, &mpi.note_request, error);
 }
 
 /* Of two ranks that ask each other, the lower one reports. Under the lock. */
-static void
-take_note (const Note *note)
+static void take_note (const Note *note)
 {
   static Note answer = { .kind = NOTE_ANSWER };
 
-  switch ((NoteKind)note->kind)
-    {
-    case NOTE_FAILED:
-      if (mpi.failure == NULL)
-        mpi.failure = g_error_new_literal (PS_ERROR, note->code, note->text);
-      break;
-    case NOTE_ASKED:
-      answer.rank = mpi.place.rank;
-      send_note (&answer, note->rank);
-      if (mpi.failure == NULL || note->rank < mpi.place.rank)
-        mpi.resume_ns = ps_clock_now ();
-      break;
-    case NOTE_ANSWER:
-      mpi.answered[note->rank] = TRUE;
-    }
+  switch ((NoteKind)note->kind) {
+  case NOTE_FAILED:
+    if (mpi.failure == NULL)
+      mpi.failure = g_error_new_literal (PS_ERROR, note->code, note->text);
+    break;
+  case NOTE_ASKED:
+    answer.rank = mpi.place.rank;
+    send_note (&answer, note->rank);
+    if (mpi.failure == NULL || note->rank < mpi.place.rank)
+      mpi.resume_ns = ps_clock_now ();
+    break;
+  case NOTE_ANSWER:
+    mpi.answered[note->rank] = TRUE;
+  }
 }
 
 /* FALSE: MPI has failed. */
-static gboolean
-take_notes (GError **error)
+static gboolean take_notes (GError **error)
 {
   gboolean there = TRUE;
 
-  while (mpi.place.n_ranks > 1 && there)
-    {
-      if (!ps_mpi_test (&mpi.note_request, 1, &there, error))
-        return FALSE;
-      if (!there)
-        return TRUE;
-      take_note (&mpi.note);
-      if (!expect_note (error))
-        return FALSE;
-    }
+  while (mpi.place.n_ranks > 1 && there) {
+    if (!ps_mpi_test (&mpi.note_request, 1, &there, error))
+      return FALSE;
+    if (!there)
+      return TRUE;
+    take_note (&mpi.note);
+    if (!expect_note (error))
+      return FALSE;
+  }
   return TRUE;
 }
 
 /* The start */
 
 /* The offset of another rank's clock, which calls tell_clock. */
-static gint64
-ask_clock (int rank)
+static gint64 ask_clock (int rank)
 {
   gint64 sent_ns[N_PINGS], there_ns[N_PINGS], came_ns[N_PINGS], uncertainty_ns, offset_ns;
 
-  for (guint i = 0; i < N_PINGS; i++)
-    {
-      sent_ns[i] = ps_clock_now ();
-      MPI_Sendrecv (NULL, 0, MPI_BYTE, rank, PS_MPI_PROCESS_TAG, &there_ns[i], 1, MPI_INT64_T, rank, PS_MPI_PROCESS_TAG,
-                    MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-      came_ns[i] = ps_clock_now ();
-    }
+  for (guint i = 0; i < N_PINGS; i++) {
+    sent_ns[i] = ps_clock_now ();
+    MPI_Sendrecv (NULL, 0, MPI_BYTE, rank, PS_MPI_PROCESS_TAG, &there_ns[i], 1, MPI_INT64_T, rank, PS_MPI_PROCESS_TAG,
+                  MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    came_ns[i] = ps_clock_now ();
+  }
   offset_ns = ps_clock_estimate (sent_ns, there_ns, came_ns, N_PINGS, &uncertainty_ns);
   g_info ("rank %d: clock offset %" G_GINT64_FORMAT " ns, within %" G_GINT64_FORMAT " ns", rank, offset_ns,
           uncertainty_ns);
   return offset_ns;
 }
 
-static void
-tell_clock (int rank)
+static void tell_clock (int rank)
 {
-  for (guint i = 0; i < N_PINGS; i++)
-    {
-      MPI_Recv (NULL, 0, MPI_BYTE, rank, PS_MPI_PROCESS_TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-      gint64 now_ns = ps_clock_now ();
-      MPI_Send (&now_ns, 1, MPI_INT64_T, rank, PS_MPI_PROCESS_TAG, MPI_COMM_WORLD);
-    }
+  for (guint i = 0; i < N_PINGS; i++) {
+    MPI_Recv (NULL, 0, MPI_BYTE, rank, PS_MPI_PROCESS_TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    gint64 now_ns = ps_clock_now ();
+    MPI_Send (&now_ns, 1, MPI_INT64_T, rank, PS_MPI_PROCESS_TAG, MPI_COMM_WORLD);
+  }
 }
 
 /* first: [n_ranks] lowest rank of the host of each. The processes of one host share its clock. */
-static gboolean
-compare_clocks (const int *first, GError **error)
+static gboolean compare_clocks (const int *first, GError **error)
 {
   const int rank = mpi.place.rank, n_ranks = mpi.place.n_ranks;
 
@@ -360,8 +331,7 @@ compare_clocks (const int *first, GError **error)
 }
 
 /* Finds which processes share a host, and how far apart the clocks of hosts are. */
-static gboolean
-find_hosts (PsMpiPlace *place, GError **error)
+static gboolean find_hosts (PsMpiPlace *place, GError **error)
 {
   g_autofree int *first = g_new (int, (gsize)place->n_ranks);
   int own = place->rank;
@@ -379,8 +349,7 @@ find_hosts (PsMpiPlace *place, GError **error)
          && compare_clocks (first, error);
 }
 
-static gboolean
-start_mpi (GError **error)
+static gboolean start_mpi (GError **error)
 {
   PsMpiPlace *place = &mpi.place;
   int provided, found = 0, *greatest = NULL;
@@ -403,8 +372,7 @@ start_mpi (GError **error)
 
 /* The thread of MPI */
 
-static void
-note_round (void)
+static void note_round (void)
 {
   const gint64 now_ns = ps_clock_now ();
 
@@ -414,8 +382,7 @@ note_round (void)
 }
 
 /* Sleeps until something is changed or until_ns (0: never). Under the lock, which is free meanwhile. */
-static gboolean
-sleep_until (gint64 until_ns)
+static gboolean sleep_until (gint64 until_ns)
 {
   const struct timespec until = ps_clock_timespec (until_ns);
 
@@ -426,37 +393,33 @@ sleep_until (gint64 until_ns)
 
 /* Looks at MPI until the program or all processes end. Where there are no other processes and no transport is open,
  * there is nothing to look for. Under the lock. */
-static gboolean
-serve (GError **error)
+static gboolean serve (GError **error)
 {
   gint64 event_ns = ps_clock_now (); /* seen last */
   gint n_events = 0;
 
   mpi.round_ns = event_ns;
-  while (mpi.state == READY && mpi.failure == NULL)
-    {
-      if (mpi.place.n_ranks == 1 && mpi.watches == NULL)
-        {
-          sleep_until (0);
-          continue;
-        }
-      note_round ();
-      for (const GSList *link = mpi.watches; link != NULL; link = link->next)
-        ((const PsMpiWatch *)link->data)->look (((const PsMpiWatch *)link->data)->data);
-      if (!take_notes (error))
-        return FALSE;
-      note_event (&n_events, &event_ns, mpi.round_ns);
-      /* Threads that wait look themselves. */
-      gint64 nap_ns = nap_length (mpi.round_ns - event_ns, PS_MPI_IDLE_NAP_NS);
-      sleep_until (mpi.round_ns + (g_atomic_int_get (&mpi.n_waiting) > 0 ? MAX (nap_ns, PS_MPI_IDLE_NAP_NS) : nap_ns));
+  while (mpi.state == READY && mpi.failure == NULL) {
+    if (mpi.place.n_ranks == 1 && mpi.watches == NULL) {
+      sleep_until (0);
+      continue;
     }
+    note_round ();
+    for (const GSList *link = mpi.watches; link != NULL; link = link->next)
+      ((const PsMpiWatch *)link->data)->look (((const PsMpiWatch *)link->data)->data);
+    if (!take_notes (error))
+      return FALSE;
+    note_event (&n_events, &event_ns, mpi.round_ns);
+    /* Threads that wait look themselves. */
+    gint64 nap_ns = nap_length (mpi.round_ns - event_ns, PS_MPI_IDLE_NAP_NS);
+    sleep_until (mpi.round_ns + (g_atomic_int_get (&mpi.n_waiting) > 0 ? MAX (nap_ns, PS_MPI_IDLE_NAP_NS) : nap_ns));
+  }
   return TRUE;
 }
 
 /* Adds to a failed wait which ranks do not answer: a rank that was waited for may wait for another one itself. The
  * thread of a process answers while its devices wait or compute. If MPI fails meanwhile, no answer can come. */
-static void
-name_silent (void)
+static void name_silent (void)
 {
   static Note question = { .kind = NOTE_ASKED };
   g_autoptr (GString) text = g_string_new (mpi.failure->message);
@@ -468,53 +431,47 @@ name_silent (void)
   for (int rank = 0; rank < mpi.place.n_ranks; rank++)
     if (rank != mpi.place.rank)
       send_note (&question, rank);
-  while (memchr (mpi.answered, FALSE, (gsize)mpi.place.n_ranks) != NULL && ps_clock_now () < until_ns)
-    {
-      if (!take_notes (NULL))
-        return;
-      g_usleep (ASK_US);
-    }
+  while (memchr (mpi.answered, FALSE, (gsize)mpi.place.n_ranks) != NULL && ps_clock_now () < until_ns) {
+    if (!take_notes (NULL))
+      return;
+    g_usleep (ASK_US);
+  }
   for (int rank = 0; rank < mpi.place.n_ranks; rank++)
-    if (!mpi.answered[rank])
-      {
-        g_string_append_printf (text, "%s%d", before, rank);
-        before = ", ";
-      }
+    if (!mpi.answered[rank]) {
+      g_string_append_printf (text, "%s%d", before, rank);
+      before = ", ";
+    }
   g_free (mpi.failure->message);
   mpi.failure->message = g_strdup (text->str);
 }
 
 /* A process that was stopped has most often failed the others, and its launcher wakes it to end it: then it says
  * nothing. Nor does one that was asked. */
-static void
-await_launcher (void)
+static void await_launcher (void)
 {
   if (mpi.resume_ns > 0)
     ps_clock_sleep_until (mpi.resume_ns + RESUMED_NS);
 }
 
 /* The end of all processes. MPI_Abort waits for the launcher, and an alarm ends this process if MPI hangs. */
-static void
-end_all (void)
+static void end_all (void)
 {
   int code;
 
   note_round ();
   await_launcher ();
   alarm (ABORT_S);
-  if (!g_atomic_int_get (&mpi.unusable) && g_error_matches (mpi.failure, PS_ERROR, PS_ERROR_IO))
-    {
-      name_silent ();
-      await_launcher ();
-    }
+  if (!g_atomic_int_get (&mpi.unusable) && g_error_matches (mpi.failure, PS_ERROR, PS_ERROR_IO)) {
+    name_silent ();
+    await_launcher ();
+  }
   code = mpi.report (mpi.failure, mpi.report_data);
   MPI_Abort (MPI_COMM_WORLD, code);
   _exit (code);
 }
 
 /* From MPI_Init_thread to MPI_Finalize, which wants no request left over. */
-static gpointer
-mpi_main (gpointer unused)
+static gpointer mpi_main (gpointer unused)
 {
   GError *error = NULL;
 
@@ -529,12 +486,11 @@ mpi_main (gpointer unused)
   if (mpi.failure != NULL)
     end_all ();
   pthread_mutex_unlock (&mpi.lock);
-  if (!g_atomic_int_get (&mpi.unusable))
-    {
-      if (mpi.note_request != MPI_REQUEST_NULL)
-        ps_mpi_give_up (&mpi.note_request, 1, 1);
-      MPI_Finalize ();
-    }
+  if (!g_atomic_int_get (&mpi.unusable)) {
+    if (mpi.note_request != MPI_REQUEST_NULL)
+      ps_mpi_give_up (&mpi.note_request, 1, 1);
+    MPI_Finalize ();
+  }
   pthread_mutex_lock (&mpi.lock);
   mpi.state = ENDED;
   pthread_cond_broadcast (&mpi.changed);
@@ -544,8 +500,7 @@ mpi_main (gpointer unused)
 
 /* At exit: ends MPI, but never waits long for it. A process that leaves MPI in disorder skips the exit handlers of
  * other libraries, because MPI's threads still run. */
-static void
-end_mpi (int status, gpointer unused)
+static void end_mpi (int status, gpointer unused)
 {
   gint64 until_ns = ps_clock_now () + (g_atomic_int_get (&mpi.unusable) ? UNUSABLE_NS : FINALIZE_NS);
   gboolean orderly;
@@ -567,8 +522,7 @@ end_mpi (int status, gpointer unused)
 }
 
 /* Starts the thread. Under the lock. */
-static gboolean
-start_thread (GError **error)
+static gboolean start_thread (GError **error)
 {
   ps_clock_condition_init (&mpi.changed);
   g_autoptr (GThread) thread = g_thread_try_new ("mpi", mpi_main, NULL, error);
@@ -579,8 +533,7 @@ start_thread (GError **error)
   return TRUE;
 }
 
-const PsMpiPlace *
-ps_mpi_start (GError **error)
+const PsMpiPlace *ps_mpi_start (GError **error)
 {
   const gint64 until_ns = ps_clock_now () + JOIN_NS;
   gboolean started;
@@ -601,8 +554,7 @@ ps_mpi_start (GError **error)
 /* The hooks of PsProcesses */
 
 /* MPI's thread ends the process. */
-static void
-fail (PsProcesses *processes, const GError *error)
+static void fail (PsProcesses *processes, const GError *error)
 {
   GError *named = g_error_copy (error);
   Note note = { .kind = NOTE_FAILED, .rank = mpi.place.rank };
@@ -610,11 +562,10 @@ fail (PsProcesses *processes, const GError *error)
   g_prefix_error (&named, "rank %u: ", processes->rank);
   note.code = ps_error_exit_code (error) == 2 ? PS_ERROR_USAGE : error->domain == PS_ERROR ? error->code : PS_ERROR_IO;
   g_strlcpy (note.text, named->message, sizeof note.text);
-  if (processes->rank > 0)
-    {
-      send_note (&note, 0);
-      ps_clock_sleep_until (ps_clock_now () + REPORT_NS + processes->rank * RANK_NS);
-    }
+  if (processes->rank > 0) {
+    send_note (&note, 0);
+    ps_clock_sleep_until (ps_clock_now () + REPORT_NS + processes->rank * RANK_NS);
+  }
   pthread_mutex_lock (&mpi.lock);
   if (mpi.failure == NULL)
     mpi.failure = named;
@@ -624,48 +575,41 @@ fail (PsProcesses *processes, const GError *error)
 }
 
 /* Sends or receives, piece by piece. */
-static void
-move (PsProcesses *processes, gboolean sends, guint rank, guint8 *bytes, gsize n_bytes, gint64 timeout_ns)
+static void move (PsProcesses *processes, gboolean sends, guint rank, guint8 *bytes, gsize n_bytes, gint64 timeout_ns)
 {
   gsize n_done = 0;
 
-  do
-    {
-      const gsize n = MIN (n_bytes - n_done, PIECE_BYTES);
-      MPI_Request request = MPI_REQUEST_NULL;
-      GError *error = NULL;
-      gboolean begun = sends ? ps_mpi_send (bytes + n_done, n, (int)rank, PS_MPI_PROCESS_TAG, &request, &error)
-                             : ps_mpi_receive (bytes + n_done, n, (int)rank, PS_MPI_PROCESS_TAG, &request, &error);
+  do {
+    const gsize n = MIN (n_bytes - n_done, PIECE_BYTES);
+    MPI_Request request = MPI_REQUEST_NULL;
+    GError *error = NULL;
+    gboolean begun = sends ? ps_mpi_send (bytes + n_done, n, (int)rank, PS_MPI_PROCESS_TAG, &request, &error)
+                           : ps_mpi_receive (bytes + n_done, n, (int)rank, PS_MPI_PROCESS_TAG, &request, &error);
 
-      if (!begun || !ps_mpi_wait (&request, 1, timeout_ns > 0 ? ps_clock_now () + timeout_ns : 0, NULL, &error))
-        {
-          g_autofree char *where
-              = processes->meeting != NULL ? g_strdup_printf (" %s %u", processes->meeting, processes->step) : NULL;
+    if (!begun || !ps_mpi_wait (&request, 1, timeout_ns > 0 ? ps_clock_now () + timeout_ns : 0, NULL, &error)) {
+      g_autofree char *where
+          = processes->meeting != NULL ? g_strdup_printf (" %s %u", processes->meeting, processes->step) : NULL;
 
-          if (error == NULL)
-            ps_refuse (&error, PS_ERROR_IO, "waited %g s for rank %u%s", (double)timeout_ns / 1e9, rank,
-                       where != NULL ? where : "");
-          fail (processes, error);
-        }
-      n_done += n;
+      if (error == NULL)
+        ps_refuse (&error, PS_ERROR_IO, "waited %g s for rank %u%s", (double)timeout_ns / 1e9, rank,
+                   where != NULL ? where : "");
+      fail (processes, error);
     }
-  while (n_done < n_bytes);
+    n_done += n;
+  } while (n_done < n_bytes);
 }
 
-static void
-send_bytes (PsProcesses *processes, guint to, gconstpointer bytes, gsize n_bytes)
+static void send_bytes (PsProcesses *processes, guint to, gconstpointer bytes, gsize n_bytes)
 {
   move (processes, TRUE, to, (guint8 *)bytes, n_bytes, 0);
 }
 
-static void
-receive_bytes (PsProcesses *processes, guint from, gpointer bytes, gsize n_bytes, gint64 timeout_ns)
+static void receive_bytes (PsProcesses *processes, guint from, gpointer bytes, gsize n_bytes, gint64 timeout_ns)
 {
   move (processes, FALSE, from, bytes, n_bytes, timeout_ns);
 }
 
-gboolean
-ps_mpi_processes_join (PsProcesses **processes, PsFailureReport report, gpointer data, GError **error)
+gboolean ps_mpi_processes_join (PsProcesses **processes, PsFailureReport report, gpointer data, GError **error)
 {
   const PsMpiPlace *place;
 

@@ -26,16 +26,14 @@
 #define PS_MPI_LONG_NAP_SHARE 256
 
 /* Tags. */
-enum
-{
+enum {
   PS_MPI_PROCESS_TAG, /* messages of PsProcesses */
   PS_MPI_NOTE_TAG,    /* about failures */
   PS_MPI_FIRST_TAG,   /* of messages between devices, from here on */
 };
 
 /* What MPI says of this process. */
-typedef struct
-{
+typedef struct {
   int rank, n_ranks;
   int local_rank, n_local; /* on its host */
   int greatest_tag;
@@ -46,8 +44,7 @@ typedef struct
 const PsMpiPlace *ps_mpi_start (GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
 /* A transport that is open. */
-typedef struct
-{
+typedef struct {
   void (*look) (gpointer data); /* called again and again by MPI's thread, and by threads that wait */
   gpointer data;
   gint stopped;    /* atomic: TRUE ends all waits */

@@ -29,16 +29,14 @@
 /* The name of the messages of a sum; no message between stages has it. */
 static const PsOp sum_message = { .kind = PS_OP_O };
 
-typedef struct
-{
+typedef struct {
   gint64 sent_ns; /* by the clock of all: when the sender handed the message over */
   gint64 due_ns;  /* and when it may be used */
   gint64 late_ns; /* how much earlier it should have been sent */
 } Times;
 
 /* A message that is being sent, or a receive. */
-typedef struct
-{
+typedef struct {
   guint peer; /* the device at the other end, counted over all pipelines */
   PsOp op;
   Times times;
@@ -49,8 +47,7 @@ typedef struct
 } Message;
 
 /* A device of this process. */
-typedef struct
-{
+typedef struct {
   guint own; /* its number over all pipelines */
   PsDevice *device;
   pthread_mutex_t lock;
@@ -60,8 +57,7 @@ typedef struct
   float *staged;   /* the same, for numbers that are not in the host's memory */
 } Port;
 
-typedef struct
-{
+typedef struct {
   PsTransport base;
   PsTransportSetting setting;
   const PsMpiPlace *place;
@@ -69,8 +65,7 @@ typedef struct
   Port *ports; /* [n_here] */
 } MpiTransport;
 
-static Port *
-port_at (const PsTransport *base, guint device)
+static Port *port_at (const PsTransport *base, guint device)
 {
   const MpiTransport *transport = (const MpiTransport *)base;
 
@@ -79,8 +74,7 @@ port_at (const PsTransport *base, guint device)
 }
 
 /* The number of a device among the devices of all pipelines. */
-static guint
-number_of (const PsTransport *base, guint device)
+static guint number_of (const PsTransport *base, guint device)
 {
   const PsTransportSetting *setting = &((const MpiTransport *)base)->setting;
 
@@ -88,15 +82,13 @@ number_of (const PsTransport *base, guint device)
 }
 
 /* Devices r n_here .. (r + 1) n_here - 1 belong to the process of rank r. */
-static int
-rank_of (const MpiTransport *transport, guint number)
+static int rank_of (const MpiTransport *transport, guint number)
 {
   return (int)(number / transport->setting.n_here);
 }
 
 /* B and BW hand on the same thing. */
-static gboolean
-find_tag (const MpiTransport *transport, guint from, guint to, PsOp op, int *tag, GError **error)
+static gboolean find_tag (const MpiTransport *transport, guint from, guint to, PsOp op, int *tag, GError **error)
 {
   const PsTransportSetting *setting = &transport->setting;
   const guint n_stages = setting->n_stages > 0 ? setting->n_stages : MOST_STAGES;
@@ -115,40 +107,36 @@ find_tag (const MpiTransport *transport, guint from, guint to, PsOp op, int *tag
 }
 
 /* A moment for ps_mpi_wait. */
-static gint64
-deadline (const MpiTransport *transport)
+static gint64 deadline (const MpiTransport *transport)
 {
   return transport->setting.timeout_ns > 0 ? ps_clock_now () + transport->setting.timeout_ns : 0;
 }
 
 /* Errors */
 
-static gboolean
-is_aborted (const MpiTransport *transport)
+static gboolean is_aborted (const MpiTransport *transport)
 {
   return g_atomic_int_get (&transport->watch.stopped);
 }
 
-static gboolean
-fail_aborted (GError **error)
+static gboolean fail_aborted (GError **error)
 {
   return ps_refuse (error, PS_ERROR_IO, RUN_ABORTED);
 }
 
 /* A wait has ended without its message: cause (taken) is the error of MPI, NULL if there is none. Sums have no op of
  * their own. */
-static gboolean
-fail_wait (const MpiTransport *transport, guint own, guint peer, PsOp op, gboolean sends, GError *cause, GError **error)
+static gboolean fail_wait (const MpiTransport *transport, guint own, guint peer, PsOp op, gboolean sends, GError *cause,
+                           GError **error)
 {
   const guint n = transport->setting.n_devices;
   const double seconds = (double)transport->setting.timeout_ns / 1e9;
   char name[48] = "its share of a sum";
 
-  if (cause != NULL)
-    {
-      g_propagate_error (error, cause);
-      return FALSE;
-    }
+  if (cause != NULL) {
+    g_propagate_error (error, cause);
+    return FALSE;
+  }
   if (is_aborted (transport))
     return fail_aborted (error);
   if (op.kind != PS_OP_O)
@@ -162,8 +150,7 @@ fail_wait (const MpiTransport *transport, guint own, guint peer, PsOp op, gboole
 
 /* Messages */
 
-static void
-message_free (Message *message)
+static void message_free (Message *message)
 {
   if (message->tensor != NULL)
     message->tensor->device->class->tensor_free (message->tensor);
@@ -172,8 +159,7 @@ message_free (Message *message)
 }
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (Message, message_free)
 
-static Message *
-message_new (guint peer, PsOp op, PsTensor *tensor)
+static Message *message_new (guint peer, PsOp op, PsTensor *tensor)
 {
   Message *message = g_new0 (Message, 1);
 
@@ -181,75 +167,66 @@ message_new (guint peer, PsOp op, PsTensor *tensor)
   return message;
 }
 
-static void *
-bytes_of (const Message *message)
+static void *bytes_of (const Message *message)
 {
   return message->copy != NULL ? message->copy : message->tensor->data;
 }
 
 /* Takes the oldest message of that name out of the queue; NULL: there is none. */
-static Message *
-take_message (GQueue *queue, guint peer, PsOp op)
+static Message *take_message (GQueue *queue, guint peer, PsOp op)
 {
-  for (GList *link = queue->head; link != NULL; link = link->next)
-    {
-      Message *message = link->data;
+  for (GList *link = queue->head; link != NULL; link = link->next) {
+    Message *message = link->data;
 
-      if (message->peer != peer || ps_message_key (message->op) != ps_message_key (op))
-        continue;
-      g_queue_delete_link (queue, link);
-      return message;
-    }
+    if (message->peer != peer || ps_message_key (message->op) != ps_message_key (op))
+      continue;
+    g_queue_delete_link (queue, link);
+    return message;
+  }
   return NULL;
 }
 
 /* Frees the messages that have been sent, up to the first one that has not. By the device's thread. */
-static gboolean
-free_sent (Port *port, GError **error)
+static gboolean free_sent (Port *port, GError **error)
 {
   Message *oldest;
   gboolean done = TRUE, fine = TRUE;
 
-  while (fine && done && (oldest = g_queue_peek_head (&port->sends)) != NULL)
-    {
-      fine = ps_mpi_test (oldest->requests, 2, &done, error);
-      if (done)
-        message_free (g_queue_pop_head (&port->sends));
-    }
+  while (fine && done && (oldest = g_queue_peek_head (&port->sends)) != NULL) {
+    fine = ps_mpi_test (oldest->requests, 2, &done, error);
+    if (done)
+      message_free (g_queue_pop_head (&port->sends));
+  }
   return fine;
 }
 
 /* Notes which messages have come while their receivers were busy, as far as the first few that have not. A receiver
  * hears of errors itself. */
-static void
-look (gpointer data)
+static void look (gpointer data)
 {
   MpiTransport *transport = data;
 
-  for (guint i = 0; i < transport->setting.n_here; i++)
-    {
-      Port *port = &transport->ports[i];
-      guint n_missing = 0;
+  for (guint i = 0; i < transport->setting.n_here; i++) {
+    Port *port = &transport->ports[i];
+    guint n_missing = 0;
 
-      pthread_mutex_lock (&port->lock);
-      for (const GList *link = port->receives.head; link != NULL && n_missing < MOST_MISSING; link = link->next)
-        {
-          Message *message = link->data;
-          gboolean done = message->came_ns > 0;
+    pthread_mutex_lock (&port->lock);
+    for (const GList *link = port->receives.head; link != NULL && n_missing < MOST_MISSING; link = link->next) {
+      Message *message = link->data;
+      gboolean done = message->came_ns > 0;
 
-          if (!done && ps_mpi_test (message->requests, 2, &done, NULL) && done)
-            message->came_ns = ps_clock_now ();
-          n_missing += !done;
-        }
-      pthread_mutex_unlock (&port->lock);
+      if (!done && ps_mpi_test (message->requests, 2, &done, NULL) && done)
+        message->came_ns = ps_clock_now ();
+      n_missing += !done;
     }
+    pthread_mutex_unlock (&port->lock);
+  }
 }
 
 /* The class's hooks */
 
 /* Name and version; the rest of the text says who has built it. */
-static char *
-mpi_libraries (void)
+static char *mpi_libraries (void)
 {
   char text[MPI_MAX_LIBRARY_VERSION_STRING] = "";
   int length;
@@ -261,8 +238,7 @@ mpi_libraries (void)
 
 static const PsTransportClass mpi_class;
 
-static PsTransport *
-mpi_open (const PsTransportSetting *setting, GError **error)
+static PsTransport *mpi_open (const PsTransportSetting *setting, GError **error)
 {
   if (setting->message_bytes > G_MAXINT)
     return ps_refuse_null (error, PS_ERROR_UNAVAILABLE,
@@ -277,36 +253,32 @@ mpi_open (const PsTransportSetting *setting, GError **error)
                                .place = place,
                                .watch = { .look = look, .data = transport, .n_devices = setting->n_here },
                                .ports = g_new0 (Port, setting->n_here) };
-  for (guint i = 0; i < setting->n_here; i++)
-    {
-      transport->ports[i].own = number_of (&transport->base, setting->first + i);
-      pthread_mutex_init (&transport->ports[i].lock, NULL);
-    }
+  for (guint i = 0; i < setting->n_here; i++) {
+    transport->ports[i].own = number_of (&transport->base, setting->first + i);
+    pthread_mutex_init (&transport->ports[i].lock, NULL);
+  }
   ps_mpi_watch (&transport->watch);
   return &transport->base;
 }
 
 /* Gives up what is left of all ports. FALSE: MPI may still read from their memory and write there. */
-static gboolean
-give_up_all (MpiTransport *transport)
+static gboolean give_up_all (MpiTransport *transport)
 {
   g_autoptr (GArray) requests = g_array_new (FALSE, FALSE, sizeof (MPI_Request));
   guint n_receives = 0;
 
   for (guint sends = 0; sends <= 1; sends++)
-    for (guint i = 0; i < transport->setting.n_here; i++)
-      {
-        const GQueue *queue = sends ? &transport->ports[i].sends : &transport->ports[i].receives;
+    for (guint i = 0; i < transport->setting.n_here; i++) {
+      const GQueue *queue = sends ? &transport->ports[i].sends : &transport->ports[i].receives;
 
-        for (const GList *link = queue->head; link != NULL; link = link->next)
-          g_array_append_vals (requests, ((const Message *)link->data)->requests, 2);
-        n_receives = sends ? n_receives : requests->len;
-      }
+      for (const GList *link = queue->head; link != NULL; link = link->next)
+        g_array_append_vals (requests, ((const Message *)link->data)->requests, 2);
+      n_receives = sends ? n_receives : requests->len;
+    }
   return ps_mpi_give_up ((MPI_Request *)(gpointer)requests->data, n_receives, requests->len);
 }
 
-static void
-mpi_close (PsTransport *base)
+static void mpi_close (PsTransport *base)
 {
   MpiTransport *transport = (MpiTransport *)base;
 
@@ -315,22 +287,20 @@ mpi_close (PsTransport *base)
   ps_mpi_unwatch (&transport->watch);
   if (!give_up_all (transport))
     return; /* the process is about to end */
-  for (guint i = 0; i < transport->setting.n_here; i++)
-    {
-      Port *port = &transport->ports[i];
+  for (guint i = 0; i < transport->setting.n_here; i++) {
+    Port *port = &transport->ports[i];
 
-      g_queue_clear_full (&port->receives, (GDestroyNotify)message_free);
-      g_queue_clear_full (&port->sends, (GDestroyNotify)message_free);
-      pthread_mutex_destroy (&port->lock);
-      g_free (port->in);
-      g_free (port->staged);
-    }
+    g_queue_clear_full (&port->receives, (GDestroyNotify)message_free);
+    g_queue_clear_full (&port->sends, (GDestroyNotify)message_free);
+    pthread_mutex_destroy (&port->lock);
+    g_free (port->in);
+    g_free (port->staged);
+  }
   g_free (transport->ports);
   g_free (transport);
 }
 
-static gboolean
-mpi_join (PsTransport *base, guint at, PsDevice *device, GError **error)
+static gboolean mpi_join (PsTransport *base, guint at, PsDevice *device, GError **error)
 {
   prctl (PR_SET_TIMERSLACK, 1); /* naps are shorter than the usual slack */
   port_at (base, at)->device = device;
@@ -338,8 +308,8 @@ mpi_join (PsTransport *base, guint at, PsDevice *device, GError **error)
 }
 
 /* Bytes of other memory than the host's are read at once. */
-static gboolean
-mpi_send (PsTransport *base, guint from, guint to, PsOp op, PsTensor *tensor, gint64 delay_ns, GError **error)
+static gboolean mpi_send (PsTransport *base, guint from, guint to, PsOp op, PsTensor *tensor, gint64 delay_ns,
+                          GError **error)
 {
   MpiTransport *transport = (MpiTransport *)base;
   Port *port = port_at (base, from);
@@ -354,12 +324,11 @@ mpi_send (PsTransport *base, guint from, guint to, PsOp op, PsTensor *tensor, gi
   message->times.late_ns = tensor->ready_ns > 0 ? now_ns - tensor->ready_ns : 0;
   if (is_aborted (transport))
     return fail_aborted (error);
-  if (tensor->bytes > 0 && tensor->device->class->read != NULL)
-    {
-      message->copy = g_malloc (tensor->bytes);
-      if (!tensor->device->class->read (tensor, message->copy, error))
-        return FALSE;
-    }
+  if (tensor->bytes > 0 && tensor->device->class->read != NULL) {
+    message->copy = g_malloc (tensor->bytes);
+    if (!tensor->device->class->read (tensor, message->copy, error))
+      return FALSE;
+  }
   if (!free_sent (port, error) || !find_tag (transport, port->own, message->peer, op, &tag, error)
       || !ps_mpi_send (&message->times, sizeof message->times, rank, tag, &message->requests[0], error))
     return FALSE;
@@ -369,8 +338,7 @@ mpi_send (PsTransport *base, guint from, guint to, PsOp op, PsTensor *tensor, gi
          || ps_mpi_send (bytes_of (under_way), tensor->bytes, rank, tag, &under_way->requests[1], error);
 }
 
-static gboolean
-mpi_receive (PsTransport *base, guint at, guint from, PsOp op, GError **error)
+static gboolean mpi_receive (PsTransport *base, guint at, guint from, PsOp op, GError **error)
 {
   MpiTransport *transport = (MpiTransport *)base;
   Port *port = port_at (base, at);
@@ -400,8 +368,7 @@ mpi_receive (PsTransport *base, guint at, guint from, PsOp op, GError **error)
 }
 
 /* Sleeps until a message may be used, or the run is aborted. */
-static gboolean
-await_due (const MpiTransport *transport, gint64 due_ns, GError **error)
+static gboolean await_due (const MpiTransport *transport, gint64 due_ns, GError **error)
 {
   while (ps_clock_now () < due_ns && !is_aborted (transport))
     ps_clock_sleep_until (MIN (due_ns, ps_clock_now () + PS_MPI_LONGEST_NAP_NS));
@@ -409,8 +376,7 @@ await_due (const MpiTransport *transport, gint64 due_ns, GError **error)
 }
 
 /* The message, which has come; NULL: it has not in time. */
-static Message *
-await_message (MpiTransport *transport, Port *port, guint peer, PsOp op, GError **error)
+static Message *await_message (MpiTransport *transport, Port *port, guint peer, PsOp op, GError **error)
 {
   GError *cause = NULL;
   char name[48];
@@ -426,11 +392,10 @@ await_message (MpiTransport *transport, Port *port, guint peer, PsOp op, GError 
                            peer % transport->setting.n_devices);
   if (message->came_ns > 0)
     return message;
-  if (ps_mpi_wait (message->requests, 2, deadline (transport), &transport->watch, &cause))
-    {
-      message->came_ns = ps_clock_now ();
-      return message;
-    }
+  if (ps_mpi_wait (message->requests, 2, deadline (transport), &transport->watch, &cause)) {
+    message->came_ns = ps_clock_now ();
+    return message;
+  }
   pthread_mutex_lock (&port->lock);
   g_queue_push_tail (&port->receives, message); /* MPI may write to it until the transport is closed */
   pthread_mutex_unlock (&port->lock);
@@ -438,8 +403,8 @@ await_message (MpiTransport *transport, Port *port, guint peer, PsOp op, GError 
   return NULL;
 }
 
-static PsTensor *
-mpi_wait (PsTransport *base, guint at, guint from, PsOp op, PsDevice *into, PsTransferTimes *times, GError **error)
+static PsTensor *mpi_wait (PsTransport *base, guint at, guint from, PsOp op, PsDevice *into, PsTransferTimes *times,
+                           GError **error)
 {
   MpiTransport *transport = (MpiTransport *)base;
   const gint64 called_ns = ps_clock_now (), offset_ns = transport->setting.clock_offset_ns;
@@ -459,8 +424,7 @@ mpi_wait (PsTransport *base, guint at, guint from, PsOp op, PsDevice *into, PsTr
   return g_steal_pointer (&message->tensor);
 }
 
-static gboolean
-mpi_flush (PsTransport *base, guint from, GError **error)
+static gboolean mpi_flush (PsTransport *base, guint from, GError **error)
 {
   MpiTransport *transport = (MpiTransport *)base;
   Port *port = port_at (base, from);
@@ -468,17 +432,15 @@ mpi_flush (PsTransport *base, guint from, GError **error)
   GError *cause = NULL;
   Message *oldest;
 
-  while ((oldest = g_queue_peek_head (&port->sends)) != NULL)
-    {
-      if (!ps_mpi_wait (oldest->requests, 2, until_ns, &transport->watch, &cause))
-        return fail_wait (transport, port->own, oldest->peer, oldest->op, TRUE, cause, error);
-      message_free (g_queue_pop_head (&port->sends));
-    }
+  while ((oldest = g_queue_peek_head (&port->sends)) != NULL) {
+    if (!ps_mpi_wait (oldest->requests, 2, until_ns, &transport->watch, &cause))
+      return fail_wait (transport, port->own, oldest->peer, oldest->op, TRUE, cause, error);
+    message_free (g_queue_pop_head (&port->sends));
+  }
   return !is_aborted (transport) || fail_aborted (error);
 }
 
-static void
-mpi_abort (PsTransport *base)
+static void mpi_abort (PsTransport *base)
 {
   g_atomic_int_set (&((MpiTransport *)base)->watch.stopped, TRUE);
 }
@@ -488,8 +450,7 @@ mpi_abort (PsTransport *base)
  * sums. Each half is one way around the ring. The order of additions is fixed, so all of them get the same bits in
  * every run. */
 
-typedef struct
-{
+typedef struct {
   MpiTransport *transport;
   Port *port;
   guint own, n_holders;
@@ -501,8 +462,7 @@ typedef struct
 } Ring;
 
 /* The part of share i that is under way now, i counted around, and its length *n. */
-static float *
-share_at (const Ring *ring, guint i, gsize *n)
+static float *share_at (const Ring *ring, guint i, gsize *n)
 {
   guint share = i % ring->n_holders;
   gsize begin = ps_share_begin (ring->n, share, ring->n_holders) + ring->first;
@@ -514,8 +474,7 @@ share_at (const Ring *ring, guint i, gsize *n)
 
 /* Sends one share and receives another one. Messages to other devices may be under way meanwhile: these may wait for
  * this sum before they take them. The memory is the caller's, so after a failure MPI gives it back. */
-static gboolean
-pass (Ring *ring, const float *outgoing, gsize n_out, float *incoming, gsize n_in, GError **error)
+static gboolean pass (Ring *ring, const float *outgoing, gsize n_out, float *incoming, gsize n_in, GError **error)
 {
   MpiTransport *transport = ring->transport;
   MPI_Request requests[2] = { MPI_REQUEST_NULL, MPI_REQUEST_NULL };
@@ -539,57 +498,52 @@ pass (Ring *ring, const float *outgoing, gsize n_out, float *incoming, gsize n_i
   return FALSE;
 }
 
-static gboolean
-go_around (Ring *ring, PsSumHalves halves, GError **error)
+static gboolean go_around (Ring *ring, PsSumHalves halves, GError **error)
 {
   const guint n_holders = ring->n_holders, own = ring->own + 2 * n_holders;
   gsize n_out, n_in;
 
-  for (guint step = 1; step < n_holders && halves & PS_SUM_SCATTER; step++)
-    {
-      const float *given = share_at (ring, own - step, &n_out);
-      float *sums = share_at (ring, own - step - 1, &n_in), *added = ring->port->in;
+  for (guint step = 1; step < n_holders && halves & PS_SUM_SCATTER; step++) {
+    const float *given = share_at (ring, own - step, &n_out);
+    float *sums = share_at (ring, own - step - 1, &n_in), *added = ring->port->in;
 
-      if (!pass (ring, given, n_out, added, n_in, error))
-        return FALSE;
-      for (gsize i = 0; i < n_in; i++)
-        sums[i] += added[i];
-    }
-  for (guint step = 0; step + 1 < n_holders && halves & PS_SUM_GATHER; step++)
-    {
-      const float *given = share_at (ring, own - step, &n_out);
-      float *sums = share_at (ring, own - step - 1, &n_in);
+    if (!pass (ring, given, n_out, added, n_in, error))
+      return FALSE;
+    for (gsize i = 0; i < n_in; i++)
+      sums[i] += added[i];
+  }
+  for (guint step = 0; step + 1 < n_holders && halves & PS_SUM_GATHER; step++) {
+    const float *given = share_at (ring, own - step, &n_out);
+    float *sums = share_at (ring, own - step - 1, &n_in);
 
-      if (!pass (ring, given, n_out, sums, n_in, error))
-        return FALSE;
-    }
+    if (!pass (ring, given, n_out, sums, n_in, error))
+      return FALSE;
+  }
   return TRUE;
 }
 
 /* Copies what is under way from the device to `staged`, or back. */
-static gboolean
-stage (const Ring *ring, gboolean back, GError **error)
+static gboolean stage (const Ring *ring, gboolean back, GError **error)
 {
   PsDevice *device = ring->port->device;
   Ring there = *ring;
 
   there.staged = NULL;
-  for (guint i = 0; i < ring->n_holders; i++)
-    {
-      gsize n;
-      float *values = share_at (&there, i, &n), *copy = share_at (ring, i, &n);
+  for (guint i = 0; i < ring->n_holders; i++) {
+    gsize n;
+    float *values = share_at (&there, i, &n), *copy = share_at (ring, i, &n);
 
-      if (n > 0
-          && !(back ? ps_device_write (device, values, copy, n * sizeof *copy, error)
-                    : ps_device_read (device, copy, values, n * sizeof *copy, error)))
-        return FALSE;
-    }
+    if (n > 0
+        && !(back ? ps_device_write (device, values, copy, n * sizeof *copy, error)
+                  : ps_device_read (device, copy, values, n * sizeof *copy, error)))
+      return FALSE;
+  }
   return TRUE;
 }
 
 /* Numbers in other memory than the host's are added up in a copy. */
-static gboolean
-mpi_sum (PsTransport *base, guint at, PsCircleKind kind, PsSumHalves halves, float *values, gsize n, GError **error)
+static gboolean mpi_sum (PsTransport *base, guint at, PsCircleKind kind, PsSumHalves halves, float *values, gsize n,
+                         GError **error)
 {
   MpiTransport *transport = (MpiTransport *)base;
   Port *port = port_at (base, at);
@@ -637,8 +591,7 @@ static const PsTransportClass mpi_class = {
   .abort = mpi_abort,
 };
 
-const PsTransportClass *
-ps_mpi_transport_class (void)
+const PsTransportClass *ps_mpi_transport_class (void)
 {
   return &mpi_class;
 }

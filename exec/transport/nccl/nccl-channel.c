@@ -11,16 +11,14 @@
 #define POLL_US 200
 #define OTHER_END_NS G_GINT64_CONSTANT (2000000000)
 
-gboolean
-ps_nccl_cuda_ok (const char *what, cudaError_t status, GError **error)
+gboolean ps_nccl_cuda_ok (const char *what, cudaError_t status, GError **error)
 {
   if (status != cudaSuccess)
     g_set_error (error, PS_ERROR, PS_ERROR_IO, "%s: %s", what, cudaGetErrorString (status));
   return status == cudaSuccess;
 }
 
-gboolean
-ps_nccl_ok (const char *what, ncclComm_t comm, ncclResult_t result, GError **error)
+gboolean ps_nccl_ok (const char *what, ncclComm_t comm, ncclResult_t result, GError **error)
 {
   const char *detail = comm != NULL && result != ncclSuccess ? ncclGetLastError (comm) : NULL;
 
@@ -30,8 +28,7 @@ ps_nccl_ok (const char *what, ncclComm_t comm, ncclResult_t result, GError **err
   return result == ncclSuccess;
 }
 
-PsNcclChannel *
-ps_nccl_channel_new (PsNcclKind kind, guint own, guint peer, gint *aborted, gint64 timeout_ns)
+PsNcclChannel *ps_nccl_channel_new (PsNcclKind kind, guint own, guint peer, gint *aborted, gint64 timeout_ns)
 {
   PsNcclChannel *channel = g_new0 (PsNcclChannel, 1);
 
@@ -47,21 +44,18 @@ ps_nccl_channel_new (PsNcclKind kind, guint own, guint peer, gint *aborted, gint
   return channel;
 }
 
-static gboolean
-is_aborted (const PsNcclChannel *channel)
+static gboolean is_aborted (const PsNcclChannel *channel)
 {
   return g_atomic_int_get (channel->aborted) != 0;
 }
 
-static gboolean
-fail_aborted (GError **error)
+static gboolean fail_aborted (GError **error)
 {
   return ps_refuse (error, PS_ERROR_IO, "run aborted");
 }
 
 /* "SEND F0.1 to device 2", for messages; job NULL: the purpose of the channel. Free with g_free. */
-static char *
-describe (const PsNcclChannel *channel, const PsNcclJob *job)
+static char *describe (const PsNcclChannel *channel, const PsNcclJob *job)
 {
   PsInstruction instruction = { .type = channel->kind == PS_NCCL_SEND ? PS_INSTRUCTION_SEND : PS_INSTRUCTION_RECEIVE,
                                 .peer = (guint16)channel->peer };
@@ -78,31 +72,28 @@ describe (const PsNcclChannel *channel, const PsNcclJob *job)
   return g_strdup_printf ("device %u: %s", channel->own, text);
 }
 
-ncclResult_t
-ps_nccl_channel_settle (PsNcclChannel *channel, ncclResult_t result)
+ncclResult_t ps_nccl_channel_settle (PsNcclChannel *channel, ncclResult_t result)
 {
   const gint64 begin_ns = ps_clock_now ();
   const gint64 deadline_ns = channel->timeout_ns > 0 ? begin_ns + channel->timeout_ns : G_MAXINT64;
   gint64 now_ns = begin_ns;
 
-  while (result == ncclInProgress && !is_aborted (channel) && now_ns < deadline_ns)
-    {
-      ncclResult_t status = ncclCommGetAsyncError (channel->comm, &result);
+  while (result == ncclInProgress && !is_aborted (channel) && now_ns < deadline_ns) {
+    ncclResult_t status = ncclCommGetAsyncError (channel->comm, &result);
 
-      if (status != ncclSuccess)
-        return status;
-      now_ns = ps_clock_now ();
-      if (result == ncclInProgress && now_ns - begin_ns > SPIN_NS)
-        g_usleep (POLL_US);
-      else if (result == ncclInProgress)
-        g_thread_yield ();
-    }
+    if (status != ncclSuccess)
+      return status;
+    now_ns = ps_clock_now ();
+    if (result == ncclInProgress && now_ns - begin_ns > SPIN_NS)
+      g_usleep (POLL_US);
+    else if (result == ncclInProgress)
+      g_thread_yield ();
+  }
   return result;
 }
 
 /* The result of settling, as an error. */
-static gboolean
-check_settled (PsNcclChannel *channel, const PsNcclJob *job, ncclResult_t result, GError **error)
+static gboolean check_settled (PsNcclChannel *channel, const PsNcclJob *job, ncclResult_t result, GError **error)
 {
   if (result == ncclSuccess)
     return TRUE;
@@ -114,8 +105,8 @@ check_settled (PsNcclChannel *channel, const PsNcclJob *job, ncclResult_t result
   return ps_refuse (error, PS_ERROR_IO, "%s: not ready after %g s", what, (double)channel->timeout_ns / 1e9);
 }
 
-static gboolean
-create_communicator (PsNcclChannel *channel, const ncclUniqueId *id, guint rank, guint n_ranks, GError **error)
+static gboolean create_communicator (PsNcclChannel *channel, const ncclUniqueId *id, guint rank, guint n_ranks,
+                                     GError **error)
 {
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
 
@@ -128,8 +119,8 @@ create_communicator (PsNcclChannel *channel, const ncclUniqueId *id, guint rank,
   return created;
 }
 
-gboolean
-ps_nccl_channel_open (PsNcclChannel *channel, const ncclUniqueId *id, guint rank, guint n_ranks, GError **error)
+gboolean ps_nccl_channel_open (PsNcclChannel *channel, const ncclUniqueId *id, guint rank, guint n_ranks,
+                               GError **error)
 {
   int least, greatest;
 
@@ -143,8 +134,7 @@ ps_nccl_channel_open (PsNcclChannel *channel, const ncclUniqueId *id, guint rank
   return create_communicator (channel, id, rank, n_ranks, error);
 }
 
-static gboolean
-take_event (PsNcclChannel *channel, cudaEvent_t *event, GError **error)
+static gboolean take_event (PsNcclChannel *channel, cudaEvent_t *event, GError **error)
 {
   if (channel->events->len == 0)
     return ps_nccl_cuda_ok ("cudaEventCreateWithFlags", cudaEventCreateWithFlags (event, cudaEventBlockingSync), error);
@@ -152,8 +142,7 @@ take_event (PsNcclChannel *channel, cudaEvent_t *event, GError **error)
   return TRUE;
 }
 
-void *
-ps_nccl_channel_block (PsNcclChannel *channel, gsize n_bytes, GError **error)
+void *ps_nccl_channel_block (PsNcclChannel *channel, gsize n_bytes, GError **error)
 {
   void *block = NULL;
 
@@ -162,8 +151,7 @@ ps_nccl_channel_block (PsNcclChannel *channel, gsize n_bytes, GError **error)
   return ps_nccl_cuda_ok ("cudaMalloc", cudaMalloc (&block, n_bytes), error) ? block : NULL;
 }
 
-void *
-ps_nccl_channel_room (PsNcclChannel *channel, gsize n_bytes, GError **error)
+void *ps_nccl_channel_room (PsNcclChannel *channel, gsize n_bytes, GError **error)
 {
   if (channel->room != NULL && channel->room_bytes >= n_bytes)
     return channel->room;
@@ -175,8 +163,7 @@ ps_nccl_channel_room (PsNcclChannel *channel, gsize n_bytes, GError **error)
   return channel->room;
 }
 
-void
-ps_nccl_job_free (PsNcclChannel *channel, PsNcclJob *job)
+void ps_nccl_job_free (PsNcclChannel *channel, PsNcclJob *job)
 {
   if (job->tensor != NULL)
     job->tensor->device->class->tensor_free (job->tensor);
@@ -187,30 +174,26 @@ ps_nccl_job_free (PsNcclChannel *channel, PsNcclJob *job)
   g_free (job);
 }
 
-static ncclResult_t
-launch (PsNcclChannel *channel, void *memory, gsize n)
+static ncclResult_t launch (PsNcclChannel *channel, void *memory, gsize n)
 {
-  switch (channel->kind)
-    {
-    case PS_NCCL_SEND:
-      return ncclSend (memory, n, ncclChar, 1, channel->comm, channel->stream);
-    case PS_NCCL_RECEIVE:
-      return ncclRecv (memory, n, ncclChar, 0, channel->comm, channel->stream);
-    default:
-      return ncclAllReduce (memory, memory, n, ncclFloat, ncclSum, channel->comm, channel->stream);
-    }
+  switch (channel->kind) {
+  case PS_NCCL_SEND:
+    return ncclSend (memory, n, ncclChar, 1, channel->comm, channel->stream);
+  case PS_NCCL_RECEIVE:
+    return ncclRecv (memory, n, ncclChar, 0, channel->comm, channel->stream);
+  default:
+    return ncclAllReduce (memory, memory, n, ncclFloat, ncclSum, channel->comm, channel->stream);
+  }
 }
 
-gboolean
-ps_nccl_channel_post (PsNcclChannel *channel, PsNcclJob *job, void *memory, gsize n, GError **error)
+gboolean ps_nccl_channel_post (PsNcclChannel *channel, PsNcclJob *job, void *memory, gsize n, GError **error)
 {
   gboolean posted = take_event (channel, &job->done, error);
 
-  if (!posted)
-    {
-      ps_nccl_job_free (channel, job);
-      return FALSE;
-    }
+  if (!posted) {
+    ps_nccl_job_free (channel, job);
+    return FALSE;
+  }
   pthread_mutex_lock (&channel->lock);
   posted = channel->comm != NULL && !is_aborted (channel) ? TRUE : fail_aborted (error);
   if (posted && channel->kind == PS_NCCL_SEND && job->tensor != NULL && job->tensor->ready != NULL)
@@ -229,8 +212,7 @@ ps_nccl_channel_post (PsNcclChannel *channel, PsNcclJob *job, void *memory, gsiz
   return posted;
 }
 
-PsNcclJob *
-ps_nccl_channel_find (PsNcclChannel *channel, PsOp op)
+PsNcclJob *ps_nccl_channel_find (PsNcclChannel *channel, PsOp op)
 {
   guint64 key = ps_message_key (op);
   PsNcclJob *found = NULL;
@@ -243,8 +225,7 @@ ps_nccl_channel_find (PsNcclChannel *channel, PsOp op)
   return found;
 }
 
-gboolean
-ps_nccl_channel_await (PsNcclChannel *channel, PsNcclJob *job, GError **error)
+gboolean ps_nccl_channel_await (PsNcclChannel *channel, PsNcclJob *job, GError **error)
 {
   g_autofree char *what = describe (channel, job);
 
@@ -264,8 +245,7 @@ ps_nccl_channel_await (PsNcclChannel *channel, PsNcclJob *job, GError **error)
 }
 
 /* The oldest job if it is done, or in any case if `all`. */
-static PsNcclJob *
-oldest_done (PsNcclChannel *channel, gboolean all)
+static PsNcclJob *oldest_done (PsNcclChannel *channel, gboolean all)
 {
   pthread_mutex_lock (&channel->lock);
   PsNcclJob *job = g_queue_peek_head (&channel->jobs);
@@ -275,38 +255,33 @@ oldest_done (PsNcclChannel *channel, gboolean all)
   return job;
 }
 
-gboolean
-ps_nccl_channel_reap (PsNcclChannel *channel, gboolean all, GError **error)
+gboolean ps_nccl_channel_reap (PsNcclChannel *channel, gboolean all, GError **error)
 {
   PsNcclJob *job;
 
-  while ((job = oldest_done (channel, all)) != NULL)
-    {
-      if (!ps_nccl_channel_await (channel, job, error))
-        return FALSE;
-      ps_nccl_job_free (channel, job);
-    }
+  while ((job = oldest_done (channel, all)) != NULL) {
+    if (!ps_nccl_channel_await (channel, job, error))
+      return FALSE;
+    ps_nccl_job_free (channel, job);
+  }
   return TRUE;
 }
 
 /* The oldest job that somebody waits for and that is not done. */
-static const PsNcclJob *
-awaited_job (const PsNcclChannel *channel)
+static const PsNcclJob *awaited_job (const PsNcclChannel *channel)
 {
-  for (const GList *link = channel->jobs.head; link != NULL; link = link->next)
-    {
-      const PsNcclJob *job = link->data;
+  for (const GList *link = channel->jobs.head; link != NULL; link = link->next) {
+    const PsNcclJob *job = link->data;
 
-      if (job->since_ns > 0 && cudaEventQuery (job->done) == cudaErrorNotReady)
-        return job;
-    }
+    if (job->since_ns > 0 && cudaEventQuery (job->done) == cudaErrorNotReady)
+      return job;
+  }
   return NULL;
 }
 
 /* An error of a communicator most often follows from the end of the process at its other end. The launcher names that
  * process and ends the others, so it gets some time to do so. */
-static gboolean
-has_failed (PsNcclChannel *channel, ncclResult_t *result)
+static gboolean has_failed (PsNcclChannel *channel, ncclResult_t *result)
 {
   if (ncclCommGetAsyncError (channel->comm, result) != ncclSuccess || *result == ncclSuccess
       || *result == ncclInProgress)
@@ -316,14 +291,12 @@ has_failed (PsNcclChannel *channel, ncclResult_t *result)
   return ps_clock_now () - channel->failed_ns > OTHER_END_NS;
 }
 
-static gboolean
-is_overdue (const PsNcclChannel *channel, const PsNcclJob *job)
+static gboolean is_overdue (const PsNcclChannel *channel, const PsNcclJob *job)
 {
   return channel->timeout_ns > 0 && job != NULL && ps_clock_now () - job->since_ns > channel->timeout_ns;
 }
 
-static GError *
-examine_locked (PsNcclChannel *channel)
+static GError *examine_locked (PsNcclChannel *channel)
 {
   const PsNcclJob *job = awaited_job (channel);
   ncclResult_t result = ncclSuccess;
@@ -339,8 +312,7 @@ examine_locked (PsNcclChannel *channel)
   return error;
 }
 
-GError *
-ps_nccl_channel_examine (PsNcclChannel *channel)
+GError *ps_nccl_channel_examine (PsNcclChannel *channel)
 {
   /* A thread that posts holds the lock, looks for errors itself and keeps its own deadline. */
   if (pthread_mutex_trylock (&channel->lock) != 0)
@@ -350,8 +322,7 @@ ps_nccl_channel_examine (PsNcclChannel *channel)
   return error;
 }
 
-void
-ps_nccl_channel_abort (PsNcclChannel *channel)
+void ps_nccl_channel_abort (PsNcclChannel *channel)
 {
   pthread_mutex_lock (&channel->lock);
   if (channel->comm != NULL)
@@ -361,8 +332,7 @@ ps_nccl_channel_abort (PsNcclChannel *channel)
 }
 
 /* All ends do this in one order, so that none waits for one that waits for another. */
-static void
-give_up_communicator (PsNcclChannel *channel)
+static void give_up_communicator (PsNcclChannel *channel)
 {
   ncclResult_t result = ncclSuccess;
 
@@ -377,8 +347,7 @@ give_up_communicator (PsNcclChannel *channel)
   pthread_mutex_unlock (&channel->lock);
 }
 
-void
-ps_nccl_channel_free (PsNcclChannel *channel)
+void ps_nccl_channel_free (PsNcclChannel *channel)
 {
   PsNcclJob *job;
 

@@ -9,16 +9,14 @@
 
 #include <pthread.h>
 
-typedef enum
-{
+typedef enum {
   PS_NCCL_SEND,
   PS_NCCL_RECEIVE,
   PS_NCCL_ADD, /* all-reduce */
 } PsNcclKind;
 
 /* One posted operation. */
-typedef struct
-{
+typedef struct {
   PsOp op;          /* its message; not for PS_NCCL_ADD */
   PsTensor *tensor; /* to be sent, or to be filled; the job's until it is done. NULL: none */
   void *staging;    /* device memory that stands for host memory; NULL: none */
@@ -27,8 +25,7 @@ typedef struct
   gint64 since_ns;  /* since when a thread or later work waits for it; 0: neither does. Under the channel's lock */
 } PsNcclJob;
 
-typedef struct
-{
+typedef struct {
   PsNcclKind kind;
   guint own;           /* the device at this end */
   guint peer;          /* and at the other; not for PS_NCCL_ADD */

@@ -11,15 +11,13 @@
 #define BUS_SIZE 32
 
 /* Every device gives one to the others, so that two on one GPU are found. */
-typedef struct
-{
+typedef struct {
   char host[HOST_SIZE];
   char bus[BUS_SIZE];
   ncclUniqueId sums[PS_NCCL_N_CIRCLES]; /* of the first device of a circle: name of the communicator of all */
 } Card;
 
-PsNcclEndpoint *
-ps_nccl_endpoint_new (const PsTransportSetting *setting, guint at, gint *aborted)
+PsNcclEndpoint *ps_nccl_endpoint_new (const PsTransportSetting *setting, guint at, gint *aborted)
 {
   PsNcclEndpoint *endpoint = g_new0 (PsNcclEndpoint, 1);
   guint n = setting->n_devices, index = at % n;
@@ -29,56 +27,49 @@ ps_nccl_endpoint_new (const PsTransportSetting *setting, guint at, gint *aborted
   endpoint->wire_bytes = setting->message_bytes > 0 ? setting->message_bytes : MARK_BYTES;
   endpoint->out = g_new0 (PsNcclChannel *, n);
   endpoint->in = g_new0 (PsNcclChannel *, n);
-  for (guint i = 0; i < n; i++)
-    {
-      if (setting->uses[(gsize)index * n + i])
-        endpoint->out[i] = ps_nccl_channel_new (PS_NCCL_SEND, index, i, aborted, setting->timeout_ns);
-      if (setting->uses[(gsize)i * n + index])
-        endpoint->in[i] = ps_nccl_channel_new (PS_NCCL_RECEIVE, index, i, aborted, setting->timeout_ns);
-    }
+  for (guint i = 0; i < n; i++) {
+    if (setting->uses[(gsize)index * n + i])
+      endpoint->out[i] = ps_nccl_channel_new (PS_NCCL_SEND, index, i, aborted, setting->timeout_ns);
+    if (setting->uses[(gsize)i * n + index])
+      endpoint->in[i] = ps_nccl_channel_new (PS_NCCL_RECEIVE, index, i, aborted, setting->timeout_ns);
+  }
   for (guint kind = 0; kind < PS_NCCL_N_CIRCLES; kind++)
-    if (kind != PS_CIRCLE_REPLICAS && ps_circle_of (setting, at, kind).n > 1)
-      {
-        endpoint->sums[kind] = ps_nccl_channel_new (PS_NCCL_ADD, index, index, aborted, setting->timeout_ns);
-        endpoint->sums[kind]->circle = kind;
-      }
+    if (kind != PS_CIRCLE_REPLICAS && ps_circle_of (setting, at, kind).n > 1) {
+      endpoint->sums[kind] = ps_nccl_channel_new (PS_NCCL_ADD, index, index, aborted, setting->timeout_ns);
+      endpoint->sums[kind]->circle = kind;
+    }
   return endpoint;
 }
 
 /* The end of a channel between two devices that this one has; NULL: it has none. */
-static PsNcclChannel *
-channel_between (const PsNcclEndpoint *endpoint, guint from, guint to)
+static PsNcclChannel *channel_between (const PsNcclEndpoint *endpoint, guint from, guint to)
 {
   if (endpoint->index == from)
     return endpoint->out[to];
   return endpoint->index == to ? endpoint->in[from] : NULL;
 }
 
-void
-ps_nccl_endpoint_visit (PsNcclEndpoint *endpoint, guint n_devices,
-                        void (*visit) (PsNcclChannel *channel, gpointer data), gpointer data)
+void ps_nccl_endpoint_visit (PsNcclEndpoint *endpoint, guint n_devices,
+                             void (*visit) (PsNcclChannel *channel, gpointer data), gpointer data)
 {
   for (guint from = 0; from < n_devices; from++)
-    for (guint to = 0; to < n_devices; to++)
-      {
-        PsNcclChannel *channel = channel_between (endpoint, from, to);
+    for (guint to = 0; to < n_devices; to++) {
+      PsNcclChannel *channel = channel_between (endpoint, from, to);
 
-        if (channel != NULL)
-          visit (channel, data);
-      }
+      if (channel != NULL)
+        visit (channel, data);
+    }
   for (guint kind = 0; kind < PS_NCCL_N_CIRCLES; kind++)
     if (endpoint->sums[kind] != NULL)
       visit (endpoint->sums[kind], data);
 }
 
-static void
-free_channel (PsNcclChannel *channel, gpointer data)
+static void free_channel (PsNcclChannel *channel, gpointer data)
 {
   ps_nccl_channel_free (channel);
 }
 
-void
-ps_nccl_endpoint_free (PsNcclEndpoint *endpoint, guint n_devices)
+void ps_nccl_endpoint_free (PsNcclEndpoint *endpoint, guint n_devices)
 {
   if (endpoint == NULL)
     return;
@@ -92,8 +83,8 @@ ps_nccl_endpoint_free (PsNcclEndpoint *endpoint, guint n_devices)
 }
 
 /* NCCL takes processes with equal NCCL_HOSTID for processes of one host; without it, it goes by the host itself. */
-static gboolean
-fill_card (Card *card, const PsTransportSetting *setting, const PsNcclEndpoint *endpoint, GError **error)
+static gboolean fill_card (Card *card, const PsTransportSetting *setting, const PsNcclEndpoint *endpoint,
+                           GError **error)
 {
   const char *host = g_getenv ("NCCL_HOSTID");
   int gpu = 0;
@@ -110,8 +101,7 @@ fill_card (Card *card, const PsTransportSetting *setting, const PsNcclEndpoint *
   return TRUE;
 }
 
-static gboolean
-check_cards (const Card *cards, guint n, guint own, guint n_devices, GError **error)
+static gboolean check_cards (const Card *cards, guint n, guint own, guint n_devices, GError **error)
 {
   for (guint i = 0; i < n; i++)
     if (i != own && strncmp (cards[i].host, cards[own].host, HOST_SIZE) == 0
@@ -122,22 +112,21 @@ check_cards (const Card *cards, guint n, guint own, guint n_devices, GError **er
   return TRUE;
 }
 
-static gboolean
-exchange (const PsTransportSetting *setting, guint at, gconstpointer mine, gsize n_bytes, gpointer all, GError **error)
+static gboolean exchange (const PsTransportSetting *setting, guint at, gconstpointer mine, gsize n_bytes, gpointer all,
+                          GError **error)
 {
   return setting->group->exchange (setting->group->data, at, mine, n_bytes, all, error);
 }
 
 /* Devices of all pipelines. */
-static guint
-count_devices (const PsTransportSetting *setting)
+static guint count_devices (const PsTransportSetting *setting)
 {
   return setting->n_devices * setting->n_replicas * MAX (setting->n_tensor, 1);
 }
 
 /* names: of the communicators for sums, by PsCircleKind. */
-static gboolean
-meet_peers (const PsNcclEndpoint *endpoint, const PsTransportSetting *setting, ncclUniqueId *names, GError **error)
+static gboolean meet_peers (const PsNcclEndpoint *endpoint, const PsTransportSetting *setting, ncclUniqueId *names,
+                            GError **error)
 {
   guint n = count_devices (setting);
   g_autofree Card *cards = g_new0 (Card, n);
@@ -152,8 +141,7 @@ meet_peers (const PsNcclEndpoint *endpoint, const PsTransportSetting *setting, n
 }
 
 /* names[from * n_devices + to] for all channels of this replica; each is made by its sender. Free with g_free. */
-static ncclUniqueId *
-exchange_names (const PsNcclEndpoint *endpoint, const PsTransportSetting *setting, GError **error)
+static ncclUniqueId *exchange_names (const PsNcclEndpoint *endpoint, const PsTransportSetting *setting, GError **error)
 {
   guint n = setting->n_devices;
   gsize n_bytes = n * sizeof (ncclUniqueId);
@@ -170,17 +158,15 @@ exchange_names (const PsNcclEndpoint *endpoint, const PsTransportSetting *settin
 }
 
 /* Sends a message for no op, or adds up one number: NCCL connects with the first one. */
-static gboolean
-warm_up (const PsNcclEndpoint *endpoint, PsNcclChannel *channel, GError **error)
+static gboolean warm_up (const PsNcclEndpoint *endpoint, PsNcclChannel *channel, GError **error)
 {
   PsNcclJob *job = g_new0 (PsNcclJob, 1);
 
   job->staging = ps_nccl_channel_block (channel, endpoint->wire_bytes, error);
-  if (job->staging == NULL)
-    {
-      ps_nccl_job_free (channel, job);
-      return FALSE;
-    }
+  if (job->staging == NULL) {
+    ps_nccl_job_free (channel, job);
+    return FALSE;
+  }
   return ps_nccl_channel_post (channel, job, job->staging, channel->kind == PS_NCCL_ADD ? 1 : endpoint->wire_bytes,
                                error)
          && ps_nccl_channel_reap (channel, TRUE, error);
@@ -188,29 +174,26 @@ warm_up (const PsNcclEndpoint *endpoint, PsNcclChannel *channel, GError **error)
 
 /* All devices open their channels in one order, of senders and then of receivers. So there is always a channel that
  * both its ends have reached, and no device waits for ever. */
-static gboolean
-open_channels (PsNcclEndpoint *endpoint, const PsTransportSetting *setting, const ncclUniqueId *names, GError **error)
+static gboolean open_channels (PsNcclEndpoint *endpoint, const PsTransportSetting *setting, const ncclUniqueId *names,
+                               GError **error)
 {
   guint n = setting->n_devices;
 
   for (guint from = 0; from < n; from++)
-    for (guint to = 0; to < n; to++)
-      {
-        PsNcclChannel *channel = channel_between (endpoint, from, to);
+    for (guint to = 0; to < n; to++) {
+      PsNcclChannel *channel = channel_between (endpoint, from, to);
 
-        if (channel == NULL)
-          continue;
-        if (!ps_nccl_channel_open (channel, &names[(gsize)from * n + to], channel->kind == PS_NCCL_SEND ? 0 : 1, 2,
-                                   error)
-            || !warm_up (endpoint, channel, error))
-          return FALSE;
-      }
+      if (channel == NULL)
+        continue;
+      if (!ps_nccl_channel_open (channel, &names[(gsize)from * n + to], channel->kind == PS_NCCL_SEND ? 0 : 1, 2, error)
+          || !warm_up (endpoint, channel, error))
+        return FALSE;
+    }
   return TRUE;
 }
 
 /* A device that is on no GPU itself borrows one for its messages, another one than its neighbours. */
-static gboolean
-borrow_gpu (const PsNcclEndpoint *endpoint, const PsTransportSetting *setting, GError **error)
+static gboolean borrow_gpu (const PsNcclEndpoint *endpoint, const PsTransportSetting *setting, GError **error)
 {
   guint number = setting->local + endpoint->at - setting->first;
   int n_gpus = 0;
@@ -219,8 +202,7 @@ borrow_gpu (const PsNcclEndpoint *endpoint, const PsTransportSetting *setting, G
          && ps_nccl_cuda_ok ("cudaSetDevice", cudaSetDevice ((int)number % n_gpus), error);
 }
 
-static gboolean
-open_clock (PsNcclEndpoint *endpoint, GError **error)
+static gboolean open_clock (PsNcclEndpoint *endpoint, GError **error)
 {
   return ps_nccl_cuda_ok ("cudaStreamCreateWithFlags",
                           cudaStreamCreateWithFlags (&endpoint->idle, cudaStreamNonBlocking), error)
@@ -229,30 +211,29 @@ open_clock (PsNcclEndpoint *endpoint, GError **error)
 }
 
 /* Sums within ops run in the device's own stream, after what they add up and before all that reads it. */
-static gboolean
-open_sums (PsNcclEndpoint *endpoint, const PsTransportSetting *setting, const ncclUniqueId *names, GError **error)
+static gboolean open_sums (PsNcclEndpoint *endpoint, const PsTransportSetting *setting, const ncclUniqueId *names,
+                           GError **error)
 {
   PsDevice *device = endpoint->device;
 
-  for (guint kind = 0; kind < PS_NCCL_N_CIRCLES; kind++)
-    {
-      const PsCircle circle = ps_circle_of (setting, endpoint->at, kind);
-      PsNcclChannel *channel = endpoint->sums[kind];
+  for (guint kind = 0; kind < PS_NCCL_N_CIRCLES; kind++) {
+    const PsCircle circle = ps_circle_of (setting, endpoint->at, kind);
+    PsNcclChannel *channel = endpoint->sums[kind];
 
-      if (channel == NULL)
-        continue;
-      if (kind == PS_CIRCLE_TENSOR && device->class->stream != NULL)
-        channel->stream = device->class->stream (device);
-      channel->borrows = channel->stream != NULL;
-      if (!ps_nccl_channel_open (channel, &names[kind], circle.own, circle.n, error)
-          || !warm_up (endpoint, channel, error))
-        return FALSE;
-    }
+    if (channel == NULL)
+      continue;
+    if (kind == PS_CIRCLE_TENSOR && device->class->stream != NULL)
+      channel->stream = device->class->stream (device);
+    channel->borrows = channel->stream != NULL;
+    if (!ps_nccl_channel_open (channel, &names[kind], circle.own, circle.n, error)
+        || !warm_up (endpoint, channel, error))
+      return FALSE;
+  }
   return TRUE;
 }
 
-gboolean
-ps_nccl_endpoint_join (PsNcclEndpoint *endpoint, const PsTransportSetting *setting, PsDevice *device, GError **error)
+gboolean ps_nccl_endpoint_join (PsNcclEndpoint *endpoint, const PsTransportSetting *setting, PsDevice *device,
+                                GError **error)
 {
   ncclUniqueId sums[PS_NCCL_N_CIRCLES];
 
@@ -267,14 +248,12 @@ ps_nccl_endpoint_join (PsNcclEndpoint *endpoint, const PsTransportSetting *setti
          && open_clock (endpoint, error);
 }
 
-gboolean
-ps_nccl_endpoint_anchor (PsNcclEndpoint *endpoint, GError **error)
+gboolean ps_nccl_endpoint_anchor (PsNcclEndpoint *endpoint, GError **error)
 {
   return ps_nccl_cuda_ok ("cudaEventRecord", ps_cuda_clock_set (&endpoint->clock, endpoint->idle), error);
 }
 
-gint64
-ps_nccl_endpoint_time (const PsNcclEndpoint *endpoint, cudaEvent_t event)
+gint64 ps_nccl_endpoint_time (const PsNcclEndpoint *endpoint, cudaEvent_t event)
 {
   gint64 ns;
 

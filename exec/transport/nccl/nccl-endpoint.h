@@ -8,8 +8,7 @@
 
 #define PS_NCCL_N_CIRCLES (PS_CIRCLE_TENSOR + 1)
 
-typedef struct
-{
+typedef struct {
   PsDevice *device;
   guint at;            /* first .. first + n_here - 1, as in PsTransportSetting */
   guint index;         /* of its pipeline's devices */

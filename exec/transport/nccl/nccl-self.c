@@ -7,15 +7,13 @@
 /* A message takes microseconds: after so long NCCL hangs. */
 #define TIMEOUT_NS G_GINT64_CONSTANT (30000000000)
 
-typedef struct
-{
+typedef struct {
   PsNcclChannel *channel; /* of one rank */
   void *from, *to;
   gsize n_bytes;
 } Mirror;
 
-static void
-mirror_clear (Mirror *mirror)
+static void mirror_clear (Mirror *mirror)
 {
   cudaFree (mirror->from);
   cudaFree (mirror->to);
@@ -23,8 +21,7 @@ mirror_clear (Mirror *mirror)
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Mirror, mirror_clear)
 
-static gboolean
-mirror_open (Mirror *mirror, GError **error)
+static gboolean mirror_open (Mirror *mirror, GError **error)
 {
   ncclUniqueId id;
 
@@ -35,8 +32,7 @@ mirror_open (Mirror *mirror, GError **error)
 }
 
 /* One message: its whole time, and the part of it that posting holds the calling thread. */
-static gboolean
-mirror_once (const Mirror *mirror, gint64 *ns, gint64 *post_ns, GError **error)
+static gboolean mirror_once (const Mirror *mirror, gint64 *ns, gint64 *post_ns, GError **error)
 {
   PsNcclChannel *channel = mirror->channel;
   gint64 start_ns = ps_clock_now ();
@@ -58,8 +54,7 @@ mirror_once (const Mirror *mirror, gint64 *ns, gint64 *post_ns, GError **error)
   return TRUE;
 }
 
-gboolean
-ps_nccl_self_send (PsDevice *device, gsize n_bytes, guint n_samples, gint64 *samples_ns, GError **error)
+gboolean ps_nccl_self_send (PsDevice *device, gsize n_bytes, guint n_samples, gint64 *samples_ns, GError **error)
 {
   gint aborted = 0;
   g_auto (Mirror) mirror

@@ -17,8 +17,7 @@
 
 #define WATCH_NS G_GINT64_CONSTANT (50000000)
 
-typedef struct
-{
+typedef struct {
   PsTransport base;
   PsTransportSetting setting;
   gint aborted;              /* atomic */
@@ -30,20 +29,17 @@ typedef struct
   gboolean closing; /* under lock */
 } NcclTransport;
 
-static NcclTransport *
-nccl_transport (PsTransport *transport)
+static NcclTransport *nccl_transport (PsTransport *transport)
 {
   return (NcclTransport *)transport;
 }
 
-static gboolean
-fail_aborted (GError **error)
+static gboolean fail_aborted (GError **error)
 {
   return ps_refuse (error, PS_ERROR_IO, "run aborted");
 }
 
-static void
-examine (PsNcclChannel *channel, gpointer data)
+static void examine (PsNcclChannel *channel, gpointer data)
 {
   GError **problem = data;
 
@@ -52,8 +48,7 @@ examine (PsNcclChannel *channel, gpointer data)
 }
 
 /* Looks at all channels, under the lock. */
-static GError *
-find_problem (NcclTransport *transport)
+static GError *find_problem (NcclTransport *transport)
 {
   GError *problem = NULL;
 
@@ -63,54 +58,48 @@ find_problem (NcclTransport *transport)
   return problem;
 }
 
-static gpointer
-watch (gpointer data)
+static gpointer watch (gpointer data)
 {
   NcclTransport *transport = data;
   GError *problem = NULL;
 
   pthread_mutex_lock (&transport->lock);
-  while (!transport->closing && problem == NULL)
-    {
-      struct timespec until = ps_clock_timespec (ps_clock_now () + WATCH_NS);
+  while (!transport->closing && problem == NULL) {
+    struct timespec until = ps_clock_timespec (ps_clock_now () + WATCH_NS);
 
-      pthread_cond_timedwait (&transport->closing_changed, &transport->lock, &until);
-      if (!transport->closing)
-        problem = find_problem (transport);
-    }
+    pthread_cond_timedwait (&transport->closing_changed, &transport->lock, &until);
+    if (!transport->closing)
+      problem = find_problem (transport);
+  }
   pthread_mutex_unlock (&transport->lock);
   if (problem != NULL)
     transport->setting.group->fail (transport->setting.group->data, problem);
   return NULL;
 }
 
-static void
-init_locks (NcclTransport *transport)
+static void init_locks (NcclTransport *transport)
 {
   pthread_mutex_init (&transport->lock, NULL);
   ps_clock_condition_init (&transport->closing_changed);
 }
 
-static gboolean
-nccl_available (GError **error)
+static gboolean nccl_available (GError **error)
 {
   int n_gpus = 0;
   GError *cause = NULL;
 
-  if (!ps_nccl_cuda_ok ("nccl transport", cudaGetDeviceCount (&n_gpus), &cause))
-    {
-      cause->code = PS_ERROR_UNAVAILABLE;
-      g_propagate_error (error, cause);
-      return FALSE;
-    }
+  if (!ps_nccl_cuda_ok ("nccl transport", cudaGetDeviceCount (&n_gpus), &cause)) {
+    cause->code = PS_ERROR_UNAVAILABLE;
+    g_propagate_error (error, cause);
+    return FALSE;
+  }
   if (n_gpus == 0)
     g_set_error (error, PS_ERROR, PS_ERROR_UNAVAILABLE, "nccl transport: no GPU");
   return n_gpus > 0;
 }
 
 /* "NCCL 2.28.9, NCCL_MAX_P2P_NCHANNELS=4": the version, and every variable of NCCL that is set. */
-static char *
-nccl_libraries (void)
+static char *nccl_libraries (void)
 {
   g_auto (GStrv) names = g_listenv ();
   GString *text = g_string_new (NULL);
@@ -126,8 +115,7 @@ nccl_libraries (void)
 
 static const PsTransportClass nccl_class;
 
-static PsTransport *
-nccl_open (const PsTransportSetting *setting, GError **error)
+static PsTransport *nccl_open (const PsTransportSetting *setting, GError **error)
 {
   NcclTransport *transport = g_new0 (NcclTransport, 1);
 
@@ -146,8 +134,7 @@ nccl_open (const PsTransportSetting *setting, GError **error)
 }
 
 /* Takes an endpoint out, so that no other thread looks at it any more. */
-static PsNcclEndpoint *
-take_endpoint (NcclTransport *transport, guint at)
+static PsNcclEndpoint *take_endpoint (NcclTransport *transport, guint at)
 {
   PsNcclEndpoint *endpoint;
 
@@ -157,16 +144,14 @@ take_endpoint (NcclTransport *transport, guint at)
   return endpoint;
 }
 
-static void
-nccl_part (PsTransport *base, guint at)
+static void nccl_part (PsTransport *base, guint at)
 {
   NcclTransport *transport = nccl_transport (base);
 
   ps_nccl_endpoint_free (take_endpoint (transport, at), transport->setting.n_devices);
 }
 
-static void
-nccl_close (PsTransport *base)
+static void nccl_close (PsTransport *base)
 {
   NcclTransport *transport = nccl_transport (base);
 
@@ -187,8 +172,7 @@ nccl_close (PsTransport *base)
   g_free (transport);
 }
 
-static gboolean
-nccl_join (PsTransport *base, guint at, PsDevice *device, GError **error)
+static gboolean nccl_join (PsTransport *base, guint at, PsDevice *device, GError **error)
 {
   NcclTransport *transport = nccl_transport (base);
 
@@ -197,8 +181,7 @@ nccl_join (PsTransport *base, guint at, PsDevice *device, GError **error)
 
 /* Copies between host and GPU; done on return. cudaMemcpy may return before the bytes are on the GPU, and the channels'
  * streams do not wait for its stream. */
-static gboolean
-copy (const PsNcclEndpoint *endpoint, void *to, const void *from, gsize n_bytes, GError **error)
+static gboolean copy (const PsNcclEndpoint *endpoint, void *to, const void *from, gsize n_bytes, GError **error)
 {
   return ps_nccl_cuda_ok ("cudaMemcpyAsync", cudaMemcpyAsync (to, from, n_bytes, cudaMemcpyDefault, endpoint->idle),
                           error)
@@ -206,8 +189,7 @@ copy (const PsNcclEndpoint *endpoint, void *to, const void *from, gsize n_bytes,
 }
 
 /* The memory that NCCL sends for a tensor: its device memory, or staging memory with its bytes. NULL on failure. */
-static void *
-stage_out (const PsNcclEndpoint *endpoint, PsNcclChannel *channel, PsNcclJob *job, GError **error)
+static void *stage_out (const PsNcclEndpoint *endpoint, PsNcclChannel *channel, PsNcclJob *job, GError **error)
 {
   const void *host = job->tensor->bytes > 0 ? job->tensor->data : &job->due_ns;
 
@@ -217,8 +199,8 @@ stage_out (const PsNcclEndpoint *endpoint, PsNcclChannel *channel, PsNcclJob *jo
   return job->staging != NULL && copy (endpoint, job->staging, host, endpoint->wire_bytes, error) ? job->staging : NULL;
 }
 
-static gboolean
-nccl_send (PsTransport *base, guint from, guint to, PsOp message, PsTensor *tensor, gint64 delay_ns, GError **error)
+static gboolean nccl_send (PsTransport *base, guint from, guint to, PsOp message, PsTensor *tensor, gint64 delay_ns,
+                           GError **error)
 {
   NcclTransport *transport = nccl_transport (base);
   PsNcclEndpoint *endpoint = transport->endpoint[from];
@@ -237,8 +219,7 @@ nccl_send (PsTransport *base, guint from, guint to, PsOp message, PsTensor *tens
   return FALSE;
 }
 
-static gboolean
-nccl_receive (PsTransport *base, guint at, guint from, PsOp message, GError **error)
+static gboolean nccl_receive (PsTransport *base, guint at, guint from, PsOp message, GError **error)
 {
   NcclTransport *transport = nccl_transport (base);
   PsNcclEndpoint *endpoint = transport->endpoint[at];
@@ -247,27 +228,24 @@ nccl_receive (PsTransport *base, guint at, guint from, PsOp message, GError **er
 
   job->op = message;
   job->tensor = endpoint->device->class->tensor_new (endpoint->device);
-  if (job->tensor == NULL)
-    {
-      g_set_error (error, PS_ERROR, PS_ERROR_UNAVAILABLE, "device %u: no memory for a message from device %u",
-                   channel->own, channel->peer);
-      ps_nccl_job_free (channel, job);
-      return FALSE;
-    }
+  if (job->tensor == NULL) {
+    g_set_error (error, PS_ERROR, PS_ERROR_UNAVAILABLE, "device %u: no memory for a message from device %u",
+                 channel->own, channel->peer);
+    ps_nccl_job_free (channel, job);
+    return FALSE;
+  }
   if (endpoint->staged)
     job->staging = ps_nccl_channel_block (channel, endpoint->wire_bytes, error);
-  if (endpoint->staged && job->staging == NULL)
-    {
-      ps_nccl_job_free (channel, job);
-      return FALSE;
-    }
+  if (endpoint->staged && job->staging == NULL) {
+    ps_nccl_job_free (channel, job);
+    return FALSE;
+  }
   return ps_nccl_channel_post (channel, job, endpoint->staged ? job->staging : job->tensor->data, endpoint->wire_bytes,
                                error);
 }
 
 /* Copies a message to host memory where that is wanted. */
-static gboolean
-stage_in (const PsNcclEndpoint *endpoint, PsNcclJob *job, GError **error)
+static gboolean stage_in (const PsNcclEndpoint *endpoint, PsNcclJob *job, GError **error)
 {
   void *host = job->tensor->bytes > 0 ? job->tensor->data : &job->due_ns;
 
@@ -275,8 +253,7 @@ stage_in (const PsNcclEndpoint *endpoint, PsNcclJob *job, GError **error)
 }
 
 /* A message without data is used when it is due. Sleeps in short pieces, as the run may be aborted. */
-static gboolean
-await_due (NcclTransport *transport, gint64 due_ns, GError **error)
+static gboolean await_due (NcclTransport *transport, gint64 due_ns, GError **error)
 {
   gint64 until_ns = due_ns - transport->setting.clock_offset_ns;
 
@@ -286,26 +263,23 @@ await_due (NcclTransport *transport, gint64 due_ns, GError **error)
   return g_atomic_int_get (&transport->aborted) == 0 || fail_aborted (error);
 }
 
-static PsTensor *
-take_message (NcclTransport *transport, PsNcclEndpoint *endpoint, PsNcclJob *job, PsTransferTimes *times,
-              GError **error)
+static PsTensor *take_message (NcclTransport *transport, PsNcclEndpoint *endpoint, PsNcclJob *job,
+                               PsTransferTimes *times, GError **error)
 {
   if (!stage_in (endpoint, job, error))
     return NULL;
   *times = (PsTransferTimes){ .end_ns = ps_nccl_endpoint_time (endpoint, job->done) };
-  if (job->tensor->bytes == 0)
-    {
-      if (!await_due (transport, job->due_ns, error))
-        return NULL;
-      times->end_ns = MAX (times->end_ns, job->due_ns - transport->setting.clock_offset_ns);
-    }
+  if (job->tensor->bytes == 0) {
+    if (!await_due (transport, job->due_ns, error))
+      return NULL;
+    times->end_ns = MAX (times->end_ns, job->due_ns - transport->setting.clock_offset_ns);
+  }
   job->tensor->ready_ns = times->end_ns;
   return g_steal_pointer (&job->tensor);
 }
 
-static PsTensor *
-nccl_wait (PsTransport *base, guint at, guint from, PsOp message, PsDevice *into, PsTransferTimes *times,
-           GError **error)
+static PsTensor *nccl_wait (PsTransport *base, guint at, guint from, PsOp message, PsDevice *into,
+                            PsTransferTimes *times, GError **error)
 {
   NcclTransport *transport = nccl_transport (base);
   PsNcclEndpoint *endpoint = transport->endpoint[at];
@@ -323,8 +297,7 @@ nccl_wait (PsTransport *base, guint at, guint from, PsOp message, PsDevice *into
   return tensor;
 }
 
-static gboolean
-nccl_flush (PsTransport *base, guint from, GError **error)
+static gboolean nccl_flush (PsTransport *base, guint from, GError **error)
 {
   NcclTransport *transport = nccl_transport (base);
   PsNcclEndpoint *endpoint = transport->endpoint[from];
@@ -336,16 +309,14 @@ nccl_flush (PsTransport *base, guint from, GError **error)
 }
 
 /* Adds up in memory of the GPU; all: returns when it is done. */
-static gboolean
-add_up (PsNcclChannel *channel, float *values, gsize n, gboolean all, GError **error)
+static gboolean add_up (PsNcclChannel *channel, float *values, gsize n, gboolean all, GError **error)
 {
   return ps_nccl_channel_post (channel, g_new0 (PsNcclJob, 1), values, n, error)
          && ps_nccl_channel_reap (channel, all, error);
 }
 
-static gboolean
-nccl_sum (PsTransport *base, guint at, PsCircleKind kind, G_GNUC_UNUSED PsSumHalves halves, float *values, gsize n,
-          GError **error)
+static gboolean nccl_sum (PsTransport *base, guint at, PsCircleKind kind, G_GNUC_UNUSED PsSumHalves halves,
+                          float *values, gsize n, GError **error)
 {
   const PsNcclEndpoint *endpoint = nccl_transport (base)->endpoint[at];
   PsNcclChannel *channel = endpoint->sums[kind];
@@ -361,14 +332,12 @@ nccl_sum (PsTransport *base, guint at, PsCircleKind kind, G_GNUC_UNUSED PsSumHal
          && copy (endpoint, values, there, n_bytes, error);
 }
 
-static void
-abort_channel (PsNcclChannel *channel, gpointer data)
+static void abort_channel (PsNcclChannel *channel, gpointer data)
 {
   ps_nccl_channel_abort (channel);
 }
 
-static void
-nccl_abort (PsTransport *base)
+static void nccl_abort (PsTransport *base)
 {
   NcclTransport *transport = nccl_transport (base);
 
@@ -404,8 +373,7 @@ static const PsTransportClass nccl_class = {
 
 const guint64 ps_module_stamp = PS_MODULE_STAMP;
 
-const PsTransportClass *
-ps_nccl_transport_class (void)
+const PsTransportClass *ps_nccl_transport_class (void)
 {
   g_setenv (CHANNELS_VARIABLE, MOST_CHANNELS, FALSE);
   return &nccl_class;

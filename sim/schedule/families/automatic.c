@@ -9,8 +9,7 @@
 #include <pipesim/bound.h>
 
 /* The chunks of device d: stage d and, on a V, stage 2 p - 1 - d. */
-typedef enum
-{
+typedef enum {
   NEAR,
   FAR,
 } Chunk;
@@ -18,8 +17,7 @@ typedef enum
 #define N_KINDS 3 /* F, B, W */
 #define NEVER G_MAXINT64
 
-typedef struct
-{
+typedef struct {
   PsOpCost cost[N_KINDS][2]; /* [kind][chunk] */
   gint64 *arrival_ns[2][2];  /* [F, B][chunk][m + 1] when inputs are there; 0: none is needed; NEVER: the op that makes
                                 it  is not put, or there is no such microbatch */
@@ -43,8 +41,7 @@ typedef struct
   guint8 *waiting; /* [m per chunk] chunk of each B in order: their Ws are done first in, first out */
 } Device;
 
-typedef struct
-{
+typedef struct {
   guint n_devices;
   guint n_chunks; /* per device */
   guint n_microbatches;
@@ -62,42 +59,36 @@ typedef struct
 } Draft;
 
 /* F, B and W take one unit of time, and an F keeps one unit of memory until W. */
-static PsCosts *
-units_of_time (guint n_stages)
+static PsCosts *units_of_time (guint n_stages)
 {
   static const gint64 units[PS_N_OP_KINDS] = { [PS_OP_F] = 1, [PS_OP_B] = 1, [PS_OP_W] = 1, [PS_OP_BW] = 2 };
   PsCosts *costs = ps_costs_new (n_stages);
 
-  for (guint stage = 0; stage < n_stages; stage++)
-    {
-      for (guint kind = 0; kind < PS_N_OP_KINDS; kind++)
-        ps_costs_op (costs, (PsOpKind)kind, stage)->duration_ns = units[kind];
-      ps_costs_set_memory (costs, stage, 1, 1);
-    }
+  for (guint stage = 0; stage < n_stages; stage++) {
+    for (guint kind = 0; kind < PS_N_OP_KINDS; kind++)
+      ps_costs_op (costs, (PsOpKind)kind, stage)->duration_ns = units[kind];
+    ps_costs_set_memory (costs, stage, 1, 1);
+  }
   return costs;
 }
 
-static guint
-stage_of (guint p, guint device, Chunk chunk)
+static guint stage_of (guint p, guint device, Chunk chunk)
 {
   return chunk == NEAR ? device : 2 * p - 1 - device;
 }
 
-static Device *
-device_of (const Draft *draft, guint stage)
+static Device *device_of (const Draft *draft, guint stage)
 {
   return &draft->device[stage < draft->n_devices ? stage : 2 * draft->n_devices - 1 - stage];
 }
 
-static gsize
-n_arrivals (const Draft *draft)
+static gsize n_arrivals (const Draft *draft)
 {
   return (2 * (gsize)draft->n_chunks * draft->n_devices + 1) * (draft->n_microbatches + 1);
 }
 
 /* Finds the F or B that takes the result of an F or B of a stage. The last B's result goes to nobody's array. */
-static void
-set_result (Draft *draft, Device *device, PsOpKind kind, guint stage)
+static void set_result (Draft *draft, Device *device, PsOpKind kind, guint stage)
 {
   Chunk chunk = stage < draft->n_devices ? NEAR : FAR;
   gboolean loss = kind == PS_OP_F && stage + 1 == draft->n_chunks * draft->n_devices;
@@ -113,52 +104,45 @@ set_result (Draft *draft, Device *device, PsOpKind kind, guint stage)
   device->transfer_ns[kind][chunk] = consumer == device ? 0 : draft->costs->transfer_ns[transfer];
 }
 
-static void
-set_costs (Draft *draft, guint index)
+static void set_costs (Draft *draft, guint index)
 {
   Device *device = &draft->device[index];
 
-  for (guint chunk = 0; chunk < draft->n_chunks; chunk++)
-    {
-      guint stage = stage_of (draft->n_devices, index, chunk);
+  for (guint chunk = 0; chunk < draft->n_chunks; chunk++) {
+    guint stage = stage_of (draft->n_devices, index, chunk);
 
-      for (guint kind = 0; kind < N_KINDS; kind++)
-        {
-          device->cost[kind][chunk] = *ps_costs_op (draft->costs, (PsOpKind)kind, stage);
-          device->work_ns += draft->n_microbatches * device->cost[kind][chunk].duration_ns;
-          if (kind != PS_OP_F)
-            device->burst_bytes = MAX (device->burst_bytes, device->cost[kind][chunk].take_bytes);
-        }
-      set_result (draft, device, PS_OP_F, stage);
-      set_result (draft, device, PS_OP_B, stage);
-      device->weight_bytes += ps_costs_held_bytes (draft->costs, stage, 1);
+    for (guint kind = 0; kind < N_KINDS; kind++) {
+      device->cost[kind][chunk] = *ps_costs_op (draft->costs, (PsOpKind)kind, stage);
+      device->work_ns += draft->n_microbatches * device->cost[kind][chunk].duration_ns;
+      if (kind != PS_OP_F)
+        device->burst_bytes = MAX (device->burst_bytes, device->cost[kind][chunk].take_bytes);
     }
+    set_result (draft, device, PS_OP_F, stage);
+    set_result (draft, device, PS_OP_B, stage);
+    device->weight_bytes += ps_costs_held_bytes (draft->costs, stage, 1);
+  }
 }
 
 /* The bytes that an F of each chunk takes. */
-static gint64
-both_bytes (const Device *device)
+static gint64 both_bytes (const Device *device)
 {
   return device->cost[PS_OP_F][NEAR].take_bytes + device->cost[PS_OP_F][FAR].take_bytes;
 }
 
 /* Where the setting has no limit a device may hold n_activations of all its chunks; 0: any number. */
-static void
-draft_set_limits (Draft *draft, const PsFamilySetting *setting, guint n_activations)
+static void draft_set_limits (Draft *draft, const PsFamilySetting *setting, guint n_activations)
 {
-  for (guint i = 0; i < draft->n_devices; i++)
-    {
-      Device *device = &draft->device[i];
+  for (guint i = 0; i < draft->n_devices; i++) {
+    Device *device = &draft->device[i];
 
-      device->limit_bytes = setting->memory_limit != NULL ? setting->memory_limit[i]
-                            : n_activations == 0          ? G_MAXINT64
-                                                          : device->weight_bytes + n_activations * both_bytes (device);
-    }
+    device->limit_bytes = setting->memory_limit != NULL ? setting->memory_limit[i]
+                          : n_activations == 0          ? G_MAXINT64
+                                                        : device->weight_bytes + n_activations * both_bytes (device);
+  }
 }
 
 /* The time of a microbatch to the first op of each device, and from each op to the end. */
-static void
-set_bounds (Draft *draft)
+static void set_bounds (Draft *draft)
 {
   guint p = draft->n_devices, n_stages = draft->n_chunks * p;
   gint64 after = draft->by_makespan ? 0 : G_MININT64 / 2;
@@ -166,46 +150,42 @@ set_bounds (Draft *draft)
   for (guint i = 1; i < p && draft->by_makespan; i++)
     draft->device[i].head_ns = draft->device[i - 1].head_ns + draft->device[i - 1].cost[PS_OP_F][NEAR].duration_ns
                                + draft->device[i - 1].transfer_ns[PS_OP_F][NEAR];
-  for (guint step = 0; step < 2 * n_stages; step++)
-    {
-      PsOpKind kind = step < n_stages ? PS_OP_B : PS_OP_F;
-      guint stage = kind == PS_OP_B ? step : 2 * n_stages - 1 - step;
-      Chunk chunk = stage < p ? NEAR : FAR;
-      Device *device = device_of (draft, stage);
+  for (guint step = 0; step < 2 * n_stages; step++) {
+    PsOpKind kind = step < n_stages ? PS_OP_B : PS_OP_F;
+    guint stage = kind == PS_OP_B ? step : 2 * n_stages - 1 - step;
+    Chunk chunk = stage < p ? NEAR : FAR;
+    Device *device = device_of (draft, stage);
 
-      after += device->transfer_ns[kind][chunk];
-      if (kind == PS_OP_B && draft->by_makespan)
-        after = MAX (after, device->cost[PS_OP_W][chunk].duration_ns);
-      device->after_ns[kind][chunk] = after;
-      after += device->cost[kind][chunk].duration_ns;
-    }
+    after += device->transfer_ns[kind][chunk];
+    if (kind == PS_OP_B && draft->by_makespan)
+      after = MAX (after, device->cost[PS_OP_W][chunk].duration_ns);
+    device->after_ns[kind][chunk] = after;
+    after += device->cost[kind][chunk].duration_ns;
+  }
   for (guint i = 0; i < p; i++)
     draft->work_ns = MAX (draft->work_ns, draft->device[i].head_ns + draft->device[i].work_ns);
 }
 
 /* Removes all ops; slack_bytes stays. */
-static void
-draft_clear (Draft *draft)
+static void draft_clear (Draft *draft)
 {
   draft->idle_ns = 0;
   draft->least_ns = draft->work_ns;
   for (gsize i = 0, n = n_arrivals (draft); i < n; i++)
     draft->arrival_ns[i] = NEVER;
   memset (draft->device[0].arrival_ns[PS_OP_F][NEAR], 0, draft->n_microbatches * sizeof (gint64));
-  for (guint i = 0; i < draft->n_devices; i++)
-    {
-      Device *device = &draft->device[i];
+  for (guint i = 0; i < draft->n_devices; i++) {
+    Device *device = &draft->device[i];
 
-      device->now_ns = device->start_ns = device->idle_ns = 0;
-      device->held_bytes = device->peak_bytes = device->weight_bytes;
-      device->n_ordered = 0;
-      memset (device->done, 0, sizeof device->done);
-    }
+    device->now_ns = device->start_ns = device->idle_ns = 0;
+    device->held_bytes = device->peak_bytes = device->weight_bytes;
+    device->n_ordered = 0;
+    memset (device->done, 0, sizeof device->done);
+  }
 }
 
 /* For the setting's costs, memory limits and chunks, 1 or 2. */
-static Draft *
-draft_new (const PsFamilySetting *setting, guint n_activations)
+static Draft *draft_new (const PsFamilySetting *setting, guint n_activations)
 {
   Draft *draft = g_new0 (Draft, 1);
   guint p = draft->n_devices = setting->n_devices, v = draft->n_chunks = setting->n_chunks;
@@ -219,13 +199,12 @@ draft_new (const PsFamilySetting *setting, guint n_activations)
   draft->arrival_ns = g_new (gint64, n_arrivals (draft));
   draft->order = g_new (guint8, N_KINDS * v * m * p);
   draft->waiting = g_new (guint8, v * m * p);
-  for (guint i = 0; i < p; i++)
-    {
-      for (guint k = 0; k < 2 * v; k++)
-        draft->device[i].arrival_ns[k % 2][k / 2] = draft->arrival_ns + (1 + 2 * v * i + k) * (m + 1);
-      draft->device[i].order = draft->order + N_KINDS * v * m * i;
-      draft->device[i].waiting = draft->waiting + v * m * i;
-    }
+  for (guint i = 0; i < p; i++) {
+    for (guint k = 0; k < 2 * v; k++)
+      draft->device[i].arrival_ns[k % 2][k / 2] = draft->arrival_ns + (1 + 2 * v * i + k) * (m + 1);
+    draft->device[i].order = draft->order + N_KINDS * v * m * i;
+    draft->device[i].waiting = draft->waiting + v * m * i;
+  }
   for (guint i = 0; i < p; i++)
     set_costs (draft, i);
   draft_set_limits (draft, setting, n_activations);
@@ -234,8 +213,7 @@ draft_new (const PsFamilySetting *setting, guint n_activations)
   return draft;
 }
 
-static void
-draft_free (Draft *draft)
+static void draft_free (Draft *draft)
 {
   if (draft == NULL)
     return;
@@ -250,8 +228,7 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC (Draft, draft_free)
 
 /* TRUE: the device may hold `bytes`. Every decision about memory notes the slack, so the draft comes out the same if
  * all limits are lower by up to slack_bytes. */
-static gboolean
-allows (Draft *draft, guint index, gint64 bytes)
+static gboolean allows (Draft *draft, guint index, gint64 bytes)
 {
   gint64 slack = draft->device[index].limit_bytes - bytes;
 
@@ -262,8 +239,7 @@ allows (Draft *draft, guint index, gint64 bytes)
 
 /* TRUE: the chunk's next F or B could be put now, because its microbatch exists and the op that makes its input is put.
  * *arrival_ns is the time when the input is there, 0 for an op that needs none, NEVER where FALSE. */
-static gboolean
-find_input (const Draft *draft, guint index, PsOpKind kind, Chunk chunk, gint64 *arrival_ns)
+static gboolean find_input (const Draft *draft, guint index, PsOpKind kind, Chunk chunk, gint64 *arrival_ns)
 {
   const Device *device = &draft->device[index];
 
@@ -272,45 +248,40 @@ find_input (const Draft *draft, guint index, PsOpKind kind, Chunk chunk, gint64 
 }
 
 /* Ws whose B is done. */
-static guint
-n_waiting (const Device *device)
+static guint n_waiting (const Device *device)
 {
   return device->done[PS_OP_B][0] + device->done[PS_OP_B][1] - device->done[PS_OP_W][0] - device->done[PS_OP_W][1];
 }
 
 /* The chunk of the W that waits longest. */
-static Chunk
-next_weights (const Device *device)
+static Chunk next_weights (const Device *device)
 {
   return (Chunk)device->waiting[device->done[PS_OP_W][0] + device->done[PS_OP_W][1]];
 }
 
 /* Puts the chunk's next op of that kind. Its input arrives at arrival_ns; 0: it needs none. */
-static void
-put (Draft *draft, guint index, PsOpKind kind, Chunk chunk, gint64 arrival_ns)
+static void put (Draft *draft, guint index, PsOpKind kind, Chunk chunk, gint64 arrival_ns)
 {
   Device *device = &draft->device[index];
   const PsOpCost *cost = &device->cost[kind][chunk];
   guint microbatch = device->done[kind][chunk]++;
 
-  if (device->now_ns < arrival_ns)
-    {
-      if (device->n_ordered == 0)
-        device->start_ns = arrival_ns;
-      else
-        device->idle_ns += arrival_ns - device->now_ns;
-      draft->idle_ns = MAX (draft->idle_ns, device->idle_ns);
-      draft->least_ns = MAX (draft->least_ns, device->head_ns + device->work_ns + device->idle_ns);
-      device->now_ns = arrival_ns;
-    }
+  if (device->now_ns < arrival_ns) {
+    if (device->n_ordered == 0)
+      device->start_ns = arrival_ns;
+    else
+      device->idle_ns += arrival_ns - device->now_ns;
+    draft->idle_ns = MAX (draft->idle_ns, device->idle_ns);
+    draft->least_ns = MAX (draft->least_ns, device->head_ns + device->work_ns + device->idle_ns);
+    device->now_ns = arrival_ns;
+  }
   device->now_ns += cost->duration_ns;
-  if (kind != PS_OP_W)
-    {
-      gint64 left_ns = (gint64)(draft->n_microbatches - device->done[kind][chunk]) * cost->duration_ns;
+  if (kind != PS_OP_W) {
+    gint64 left_ns = (gint64)(draft->n_microbatches - device->done[kind][chunk]) * cost->duration_ns;
 
-      device->result_ns[kind][chunk][microbatch] = device->now_ns + device->transfer_ns[kind][chunk];
-      draft->least_ns = MAX (draft->least_ns, device->now_ns + left_ns + device->after_ns[kind][chunk]);
-    }
+    device->result_ns[kind][chunk][microbatch] = device->now_ns + device->transfer_ns[kind][chunk];
+    draft->least_ns = MAX (draft->least_ns, device->now_ns + left_ns + device->after_ns[kind][chunk]);
+  }
   if (kind == PS_OP_B)
     device->waiting[microbatch + device->done[PS_OP_B][!chunk]] = (guint8)chunk;
   gint64 held = device->held_bytes + cost->take_bytes;
@@ -320,8 +291,7 @@ put (Draft *draft, guint index, PsOpKind kind, Chunk chunk, gint64 arrival_ns)
 }
 
 /* The same for an F or B whose input is known. */
-static void
-put_next (Draft *draft, guint index, PsOpKind kind, Chunk chunk)
+static void put_next (Draft *draft, guint index, PsOpKind kind, Chunk chunk)
 {
   gint64 arrival_ns;
 
@@ -329,66 +299,58 @@ put_next (Draft *draft, guint index, PsOpKind kind, Chunk chunk)
   put (draft, index, kind, chunk, arrival_ns);
 }
 
-static void
-put_weights (Draft *draft, guint index)
+static void put_weights (Draft *draft, guint index)
 {
   put (draft, index, PS_OP_W, next_weights (&draft->device[index]), 0);
 }
 
-static void
-put_all_weights (Draft *draft, guint index)
+static void put_all_weights (Draft *draft, guint index)
 {
   while (n_waiting (&draft->device[index]) > 0)
     put_weights (draft, index);
 }
 
 /* Puts ops of a device until one has to wait for a neighbour, or the draft is longer than length_ns. */
-static gboolean
-replay_device (Draft *draft, const PsSchedule *schedule, guint index, guint *next, gint64 length_ns)
+static gboolean replay_device (Draft *draft, const PsSchedule *schedule, guint index, guint *next, gint64 length_ns)
 {
   guint before = *next;
 
-  for (; *next < schedule->first[index + 1] && draft->least_ns <= length_ns; ++*next)
-    {
-      PsOp op = schedule->ops[*next];
-      Chunk chunk = op.stage < draft->n_devices ? NEAR : FAR;
-      PsOpKind kind = op.kind == PS_OP_BW ? PS_OP_B : (PsOpKind)op.kind;
-      gint64 arrival = 0;
+  for (; *next < schedule->first[index + 1] && draft->least_ns <= length_ns; ++*next) {
+    PsOp op = schedule->ops[*next];
+    Chunk chunk = op.stage < draft->n_devices ? NEAR : FAR;
+    PsOpKind kind = op.kind == PS_OP_BW ? PS_OP_B : (PsOpKind)op.kind;
+    gint64 arrival = 0;
 
-      if (kind != PS_OP_W && !find_input (draft, index, kind, chunk, &arrival))
-        break;
-      put (draft, index, kind, chunk, arrival);
-      if (op.kind == PS_OP_BW)
-        put (draft, index, PS_OP_W, chunk, 0);
-    }
+    if (kind != PS_OP_W && !find_input (draft, index, kind, chunk, &arrival))
+      break;
+    put (draft, index, kind, chunk, arrival);
+    if (op.kind == PS_OP_BW)
+      put (draft, index, PS_OP_W, chunk, 0);
+  }
   return *next > before;
 }
 
 /* Clears the draft and puts all ops of a schedule in which microbatches go in order; BW is put as B and W. FALSE: it
  * would be longer than length_ns; the draft is useless then. */
-static gboolean
-draft_replay (Draft *draft, const PsSchedule *schedule, gint64 length_ns)
+static gboolean draft_replay (Draft *draft, const PsSchedule *schedule, gint64 length_ns)
 {
   guint n = draft->n_devices;
   g_autofree guint *next = g_memdup2 (schedule->first, n * sizeof *next);
 
   draft_clear (draft);
-  for (gboolean moved = TRUE; moved && draft->least_ns <= length_ns;)
-    {
-      moved = FALSE;
-      for (guint k = 0; k < 2 * n; k++)
-        {
-          guint i = k < n ? k : 2 * n - 1 - k;
+  for (gboolean moved = TRUE; moved && draft->least_ns <= length_ns;) {
+    moved = FALSE;
+    for (guint k = 0; k < 2 * n; k++) {
+      guint i = k < n ? k : 2 * n - 1 - k;
 
-          moved |= replay_device (draft, schedule, i, &next[i], length_ns);
-        }
+      moved |= replay_device (draft, schedule, i, &next[i], length_ns);
     }
+  }
   return draft->least_ns <= length_ns;
 }
 
 /* Figures of a complete draft: the longest span of a device, first start to last end, and what counts of them. */
-static gint64
-draft_span (const Draft *draft)
+static gint64 draft_span (const Draft *draft)
 {
   gint64 span = 0;
 
@@ -397,8 +359,7 @@ draft_span (const Draft *draft)
   return span;
 }
 
-static gint64
-draft_makespan (const Draft *draft)
+static gint64 draft_makespan (const Draft *draft)
 {
   gint64 end = 0;
 
@@ -407,15 +368,13 @@ draft_makespan (const Draft *draft)
   return end;
 }
 
-static gint64
-draft_length (const Draft *draft)
+static gint64 draft_length (const Draft *draft)
 {
   return draft->by_makespan ? draft_makespan (draft) : draft_span (draft);
 }
 
 /* The first device above its limit; n_devices: none. */
-static guint
-first_overfull (const Draft *draft)
+static guint first_overfull (const Draft *draft)
 {
   guint i = 0;
 
@@ -424,37 +383,33 @@ first_overfull (const Draft *draft)
   return i;
 }
 
-static gboolean
-draft_fits (const Draft *draft)
+static gboolean draft_fits (const Draft *draft)
 {
   return first_overfull (draft) == draft->n_devices;
 }
 
-static PsSchedule *
-draft_schedule (const Draft *draft, const char *name, const PsFamilySetting *setting)
+static PsSchedule *draft_schedule (const Draft *draft, const char *name, const PsFamilySetting *setting)
 {
   PsScheduleBuilder *builder
       = ps_family_builder (name, draft->n_chunks == 1 ? PS_PLACEMENT_LOOP : PS_PLACEMENT_V, setting);
 
-  for (guint i = 0; i < draft->n_devices; i++)
-    {
-      const Device *device = &draft->device[i];
-      guint microbatch[N_KINDS * 2] = { 0 };
+  for (guint i = 0; i < draft->n_devices; i++) {
+    const Device *device = &draft->device[i];
+    guint microbatch[N_KINDS * 2] = { 0 };
 
-      for (guint k = 0; k < device->n_ordered; k++)
-        ps_schedule_builder_add (builder, (PsOpKind)(device->order[k] / 2),
-                                 stage_of (draft->n_devices, i, (Chunk)(device->order[k] % 2)),
-                                 microbatch[device->order[k]]++);
-      ps_schedule_builder_next_device (builder);
-    }
+    for (guint k = 0; k < device->n_ordered; k++)
+      ps_schedule_builder_add (builder, (PsOpKind)(device->order[k] / 2),
+                               stage_of (draft->n_devices, i, (Chunk)(device->order[k] % 2)),
+                               microbatch[device->order[k]]++);
+    ps_schedule_builder_next_device (builder);
+  }
   return ps_schedule_builder_end (builder);
 }
 
 /* List scheduling: puts the op that can start first, again and again. Each device chooses a B before an F and an F
  * before a W. */
 
-typedef struct
-{
+typedef struct {
   gboolean backward; /* a B may keep its device waiting for half its duration rather than let an F go first */
   gboolean wait;     /* a device does no W where something else can start before the W would end */
   gboolean reserve;  /* on a V no microbatch goes down that would leave no room for all those below to come up */
@@ -462,8 +417,7 @@ typedef struct
 } ListRule;
 
 /* The op that a device would put. */
-typedef struct
-{
+typedef struct {
   PsOpKind kind;
   Chunk chunk;
   gint64 arrival_ns;
@@ -474,8 +428,7 @@ typedef struct
 /* The microbatches that the near chunk may hold. With memory for more, they would make nothing faster. A device can run
  * that many Fs of all its chunks while a microbatch is on its way from the start of an F to the start of its B. On
  * device 0 these are at most 2 p, if no transfer takes time and a B takes no longer than an F. */
-static guint
-most_ahead (const Draft *draft, ListRule rule, const Device *device)
+static guint most_ahead (const Draft *draft, ListRule rule, const Device *device)
 {
   gint64 f_ns = device->cost[PS_OP_F][NEAR].duration_ns, b_ns = device->cost[PS_OP_B][NEAR].duration_ns;
   gint64 way_ns = f_ns + device->after_ns[PS_OP_F][NEAR] - device->after_ns[PS_OP_B][NEAR] - b_ns;
@@ -486,8 +439,7 @@ most_ahead (const Draft *draft, ListRule rule, const Device *device)
 
 /* The bytes that an op needs. An F leaves room for what a B or W takes while it runs. An F of the near chunk on a V
  * also leaves room for microbatches to come up that have gone down. */
-static gint64
-needed_bytes (const Draft *draft, ListRule rule, const Device *device, PsOpKind kind, Chunk chunk)
+static gint64 needed_bytes (const Draft *draft, ListRule rule, const Device *device, PsOpKind kind, Chunk chunk)
 {
   guint below = device->done[PS_OP_F][NEAR] - device->done[PS_OP_F][FAR];
   gint64 bytes = device->cost[kind][chunk].take_bytes;
@@ -500,8 +452,7 @@ needed_bytes (const Draft *draft, ListRule rule, const Device *device, PsOpKind 
 }
 
 /* Of equal scores the first is chosen. */
-static Choice
-choose (Draft *draft, ListRule rule, guint most, guint index)
+static Choice choose (Draft *draft, ListRule rule, guint most, guint index)
 {
   static const PsOpKind kinds[] = { PS_OP_B, PS_OP_B, PS_OP_F, PS_OP_F, PS_OP_W };
   static const Chunk chunks[] = { NEAR, FAR, FAR, NEAR, NEAR };
@@ -509,39 +460,37 @@ choose (Draft *draft, ListRule rule, guint most, guint index)
   Choice best = { .start_ns = NEVER, .score_ns = NEVER };
   gint64 best_slack = NEVER;
 
-  for (guint i = 0; i < G_N_ELEMENTS (kinds) && (i < 2 || best.score_ns > device->now_ns); i++)
-    {
-      Choice choice = { .kind = kinds[i], .chunk = chunks[i] };
+  for (guint i = 0; i < G_N_ELEMENTS (kinds) && (i < 2 || best.score_ns > device->now_ns); i++) {
+    Choice choice = { .kind = kinds[i], .chunk = chunks[i] };
 
-      if (choice.chunk >= draft->n_chunks || (choice.kind == PS_OP_W && n_waiting (device) == 0)
-          || (choice.kind != PS_OP_W && !find_input (draft, index, choice.kind, choice.chunk, &choice.arrival_ns)))
-        continue;
-      if (choice.kind == PS_OP_W)
-        choice.chunk = next_weights (device);
-      choice.start_ns = choice.score_ns = MAX (device->now_ns, choice.arrival_ns);
-      if (choice.kind == PS_OP_B && rule.backward)
-        choice.score_ns -= device->cost[PS_OP_B][choice.chunk].duration_ns / 2;
-      if (choice.kind == PS_OP_W && rule.wait)
-        choice.score_ns += device->cost[PS_OP_W][choice.chunk].duration_ns;
-      if (choice.score_ns >= best.score_ns
-          || (kinds[i] == PS_OP_F && chunks[i] == NEAR
-              && device->done[PS_OP_F][NEAR] >= device->done[PS_OP_B][NEAR] + most))
-        continue;
-      gint64 slack
-          = device->limit_bytes - device->held_bytes - needed_bytes (draft, rule, device, choice.kind, choice.chunk);
-      if (slack < 0)
-        continue;
-      best = choice;
-      best_slack = slack;
-    }
+    if (choice.chunk >= draft->n_chunks || (choice.kind == PS_OP_W && n_waiting (device) == 0)
+        || (choice.kind != PS_OP_W && !find_input (draft, index, choice.kind, choice.chunk, &choice.arrival_ns)))
+      continue;
+    if (choice.kind == PS_OP_W)
+      choice.chunk = next_weights (device);
+    choice.start_ns = choice.score_ns = MAX (device->now_ns, choice.arrival_ns);
+    if (choice.kind == PS_OP_B && rule.backward)
+      choice.score_ns -= device->cost[PS_OP_B][choice.chunk].duration_ns / 2;
+    if (choice.kind == PS_OP_W && rule.wait)
+      choice.score_ns += device->cost[PS_OP_W][choice.chunk].duration_ns;
+    if (choice.score_ns >= best.score_ns
+        || (kinds[i] == PS_OP_F && chunks[i] == NEAR
+            && device->done[PS_OP_F][NEAR] >= device->done[PS_OP_B][NEAR] + most))
+      continue;
+    gint64 slack
+        = device->limit_bytes - device->held_bytes - needed_bytes (draft, rule, device, choice.kind, choice.chunk);
+    if (slack < 0)
+      continue;
+    best = choice;
+    best_slack = slack;
+  }
   draft->slack_bytes = MIN (draft->slack_bytes, best_slack);
   return best;
 }
 
 /* Clears the draft and makes it complete. FALSE: it got stuck, or would be longer than length_ns; the draft is useless
  * then. */
-static gboolean
-put_list (Draft *draft, ListRule rule, gint64 length_ns)
+static gboolean put_list (Draft *draft, ListRule rule, gint64 length_ns)
 {
   guint p = draft->n_devices, n_left = N_KINDS * draft->n_chunks * draft->n_microbatches * p;
   g_autofree Choice *choice = g_new (Choice, p);
@@ -549,36 +498,32 @@ put_list (Draft *draft, ListRule rule, gint64 length_ns)
   g_autofree guint *most = g_new (guint, p);
 
   draft_clear (draft);
-  for (guint i = 0; i < p; i++)
-    {
-      most[i] = most_ahead (draft, rule, &draft->device[i]);
-      choice[i] = choose (draft, rule, most[i], i);
-      start_ns[i] = choice[i].start_ns;
-    }
-  for (; n_left > 0 && draft->least_ns <= length_ns; n_left--)
-    {
-      guint i = 0;
-      gint64 first_ns = start_ns[0];
+  for (guint i = 0; i < p; i++) {
+    most[i] = most_ahead (draft, rule, &draft->device[i]);
+    choice[i] = choose (draft, rule, most[i], i);
+    start_ns[i] = choice[i].start_ns;
+  }
+  for (; n_left > 0 && draft->least_ns <= length_ns; n_left--) {
+    guint i = 0;
+    gint64 first_ns = start_ns[0];
 
-      for (guint k = 1; k < p; k++)
-        {
-          i = start_ns[k] < first_ns ? k : i;
-          first_ns = MIN (first_ns, start_ns[k]);
-        }
-      Choice next = choice[i];
-      gboolean down = next.chunk == (next.kind == PS_OP_F ? NEAR : FAR);
-      guint consumer = down ? i + 1 : i - 1;
-      if (next.start_ns == NEVER)
-        return FALSE;
-      put (draft, i, next.kind, next.chunk, next.arrival_ns);
-      choice[i] = choose (draft, rule, most[i], i);
-      start_ns[i] = choice[i].start_ns;
-      if (next.kind != PS_OP_W && consumer < p)
-        {
-          choice[consumer] = choose (draft, rule, most[consumer], consumer);
-          start_ns[consumer] = choice[consumer].start_ns;
-        }
+    for (guint k = 1; k < p; k++) {
+      i = start_ns[k] < first_ns ? k : i;
+      first_ns = MIN (first_ns, start_ns[k]);
     }
+    Choice next = choice[i];
+    gboolean down = next.chunk == (next.kind == PS_OP_F ? NEAR : FAR);
+    guint consumer = down ? i + 1 : i - 1;
+    if (next.start_ns == NEVER)
+      return FALSE;
+    put (draft, i, next.kind, next.chunk, next.arrival_ns);
+    choice[i] = choose (draft, rule, most[i], i);
+    start_ns[i] = choice[i].start_ns;
+    if (next.kind != PS_OP_W && consumer < p) {
+      choice[consumer] = choose (draft, rule, most[consumer], consumer);
+      start_ns[consumer] = choice[consumer].start_ns;
+    }
+  }
   return n_left == 0 && draft->least_ns <= length_ns;
 }
 
@@ -588,8 +533,7 @@ put_list (Draft *draft, ListRule rule, gint64 length_ns)
 
 /* Puts the Ws that end before the input of the next op is there. TRUE: a W is left, and the gap before the op would
  * make the device idle for longer than it may. */
-static gboolean
-fill_gap (Draft *draft, guint index, gint64 arrival_ns, gint64 allowed_ns)
+static gboolean fill_gap (Draft *draft, guint index, gint64 arrival_ns, gint64 allowed_ns)
 {
   const Device *device = &draft->device[index];
 
@@ -607,8 +551,7 @@ fill_gap (Draft *draft, guint index, gint64 arrival_ns, gint64 allowed_ns)
 #define LOOP_SWITCHES 3
 
 /* TRUE: an F would leave room for itself and for the B and the W that must be able to follow it. */
-static gboolean
-has_room_for_stage (Draft *draft, guint index, gint64 held_bytes)
+static gboolean has_room_for_stage (Draft *draft, guint index, gint64 held_bytes)
 {
   const Device *stage = &draft->device[index];
   const PsOpCost *f = &stage->cost[PS_OP_F][NEAR], *b = &stage->cost[PS_OP_B][NEAR], *w = &stage->cost[PS_OP_W][NEAR];
@@ -619,15 +562,13 @@ has_room_for_stage (Draft *draft, guint index, gint64 held_bytes)
 }
 
 /* Transfer of the gradient from the next stage to this one. */
-static gint64
-gradient_ns (const Draft *draft, guint index)
+static gint64 gradient_ns (const Draft *draft, guint index)
 {
   return draft->device[index + 1].transfer_ns[PS_OP_B][NEAR];
 }
 
 /* Forwards after the first that a stage can run before its first B arrives. */
-static guint
-count_extra (Draft *draft, guint off, guint index, gint64 arrival, gint64 *now)
+static guint count_extra (Draft *draft, guint off, guint index, gint64 arrival, gint64 *now)
 {
   const Device *stage = &draft->device[index];
   const PsOpCost *f = &stage->cost[PS_OP_F][NEAR];
@@ -637,18 +578,16 @@ count_extra (Draft *draft, guint off, guint index, gint64 arrival, gint64 *now)
   for (*now = stage->now_ns;
        stage->done[PS_OP_F][NEAR] + extra < draft->n_microbatches && has_room_for_stage (draft, index, held)
        && (off & LOOP_NO_WARMUP ? *now < arrival : *now + f->duration_ns <= arrival);
-       extra++)
-    {
-      *now += f->duration_ns;
-      held += f->take_bytes - f->give_bytes;
-    }
+       extra++) {
+    *now += f->duration_ns;
+    held += f->take_bytes - f->give_bytes;
+  }
   return extra;
 }
 
 /* Counts from the last stage to the first. Then every stage keeps one microbatch more in flight than the next one,
  * while forwards are left. */
-static void
-warm_up_loop (Draft *draft, guint off)
+static void warm_up_loop (Draft *draft, guint off)
 {
   guint p = draft->n_devices;
   g_autofree guint *extra = g_new0 (guint, p);
@@ -657,19 +596,17 @@ warm_up_loop (Draft *draft, guint off)
   for (guint i = 0; i < p; i++)
     put_next (draft, i, PS_OP_F, NEAR);
   backward = draft->device[p - 1].now_ns + draft->device[p - 1].cost[PS_OP_B][NEAR].duration_ns;
-  for (guint i = p - 1; i-- > 0;)
-    {
-      gint64 arrival = backward + gradient_ns (draft, i);
+  for (guint i = p - 1; i-- > 0;) {
+    gint64 arrival = backward + gradient_ns (draft, i);
 
-      extra[i] = count_extra (draft, off, i, arrival, &now);
-      backward = MAX (now, arrival) + draft->device[i].cost[PS_OP_B][NEAR].duration_ns;
-    }
-  for (guint i = 1; i < p; i++)
-    {
-      extra[i] = MIN (extra[i], extra[i - 1]);
-      if (extra[i] > 0 && extra[i] == extra[i - 1] && extra[i] + 1 < draft->n_microbatches)
-        extra[i]--;
-    }
+    extra[i] = count_extra (draft, off, i, arrival, &now);
+    backward = MAX (now, arrival) + draft->device[i].cost[PS_OP_B][NEAR].duration_ns;
+  }
+  for (guint i = 1; i < p; i++) {
+    extra[i] = MIN (extra[i], extra[i - 1]);
+    if (extra[i] > 0 && extra[i] == extra[i - 1] && extra[i] + 1 < draft->n_microbatches)
+      extra[i]--;
+  }
   for (guint i = 0; i < p; i++)
     for (guint n = 0; n < extra[i]; n++)
       put_next (draft, i, PS_OP_F, NEAR);
@@ -680,8 +617,7 @@ warm_up_loop (Draft *draft, guint off)
 /* TRUE: a stage is so well ahead of the next one that it should leave its F for later. The F would not be done before
  * the stage's next B can come, Ws that must go first included, and waiting for that B does not make the longest idle
  * time longer. */
-static gboolean
-is_ahead (Draft *draft, guint index)
+static gboolean is_ahead (Draft *draft, guint index)
 {
   const Device *stage = &draft->device[index], *next = stage + 1;
   const PsOpCost *w = &stage->cost[PS_OP_W][NEAR];
@@ -693,19 +629,17 @@ is_ahead (Draft *draft, guint index)
                    + gradient_ns (draft, index);
   if (stage->now_ns >= arrival)
     return TRUE;
-  for (guint n = n_waiting (stage); n > 0 && !has_room_for_stage (draft, index, held); n--)
-    {
-      held += w->take_bytes - w->give_bytes;
-      forced_ns += w->duration_ns;
-    }
+  for (guint n = n_waiting (stage); n > 0 && !has_room_for_stage (draft, index, held); n--) {
+    held += w->take_bytes - w->give_bytes;
+    forced_ns += w->duration_ns;
+  }
   return stage->now_ns + stage->cost[PS_OP_F][NEAR].duration_ns + forced_ns > arrival
          && arrival - stage->now_ns <= draft->idle_ns - stage->idle_ns;
 }
 
 /* Puts an F or B. Ws that are done before the arrival of its input cost nothing. One more W delays the op, but saves
  * the stage a gap: it goes where that gap would become the longest idle time. */
-static void
-fill_gap_and_put (Draft *draft, guint off, guint index, PsOpKind kind)
+static void fill_gap_and_put (Draft *draft, guint off, guint index, PsOpKind kind)
 {
   const Device *stage = &draft->device[index];
   gint64 arrival;
@@ -719,41 +653,36 @@ fill_gap_and_put (Draft *draft, guint off, guint index, PsOpKind kind)
 
 /* One F where it is wanted, one B everywhere. A stage that skips its F makes those before it skip theirs. Stage 0 with
  * no forward left hands no gradient on, so its Ws delay no other stage. */
-static void
-run_loop_round (Draft *draft, guint off)
+static void run_loop_round (Draft *draft, guint off)
 {
   guint n = draft->n_devices, first = n;
 
   while (first > 0 && draft->device[first - 1].done[PS_OP_F][NEAR] < draft->n_microbatches
          && (off & LOOP_NO_BACKWARD || !is_ahead (draft, first - 1)))
     first--;
-  for (guint i = first; i < n; i++)
-    {
-      while (!has_room_for_stage (draft, i, draft->device[i].held_bytes) && n_waiting (&draft->device[i]) > 0)
-        put_weights (draft, i);
-      fill_gap_and_put (draft, off, i, PS_OP_F);
-    }
-  for (guint i = n; i-- > 0;)
-    {
-      if (i == 0 && draft->device[0].done[PS_OP_F][NEAR] == draft->n_microbatches)
-        put_all_weights (draft, 0);
-      fill_gap_and_put (draft, off, i, PS_OP_B);
-    }
+  for (guint i = first; i < n; i++) {
+    while (!has_room_for_stage (draft, i, draft->device[i].held_bytes) && n_waiting (&draft->device[i]) > 0)
+      put_weights (draft, i);
+    fill_gap_and_put (draft, off, i, PS_OP_F);
+  }
+  for (guint i = n; i-- > 0;) {
+    if (i == 0 && draft->device[0].done[PS_OP_F][NEAR] == draft->n_microbatches)
+      put_all_weights (draft, 0);
+    fill_gap_and_put (draft, off, i, PS_OP_B);
+  }
 }
 
 /* Clears the draft and makes it complete. It may end up above a memory limit that leaves too little room for more than
  * one microbatch. FALSE: it would be longer than length_ns; the draft is useless then. */
-static gboolean
-put_loop_heuristic (Draft *draft, guint off, gint64 length_ns)
+static gboolean put_loop_heuristic (Draft *draft, guint off, gint64 length_ns)
 {
   draft_clear (draft);
   warm_up_loop (draft, off);
-  for (guint i = 1; i < draft->n_microbatches; i++)
-    {
-      if (draft->least_ns > length_ns)
-        return FALSE;
-      run_loop_round (draft, off);
-    }
+  for (guint i = 1; i < draft->n_microbatches; i++) {
+    if (draft->least_ns > length_ns)
+      return FALSE;
+    run_loop_round (draft, off);
+  }
   for (guint i = 0; i < draft->n_devices; i++)
     put_all_weights (draft, i);
   return TRUE;
@@ -766,8 +695,7 @@ put_loop_heuristic (Draft *draft, guint off, gint64 length_ns)
 #define V_SWITCHES 2
 
 /* Where a try ends early. */
-typedef struct
-{
+typedef struct {
   const gint64 *idle_ns; /* [n_devices] idle time of an earlier try; it allows a device to idle for longer than it would
                             otherwise; NULL: none */
   gint64 worst_ns;       /* most of them */
@@ -777,37 +705,33 @@ typedef struct
 
 /* Microbatch 0 goes down and up; while a device waits for it to come back, microbatches follow as far as its memory
  * goes. */
-static void
-start_v (Draft *draft)
+static void start_v (Draft *draft)
 {
   guint p = draft->n_devices;
   gint64 arrival;
 
   for (guint i = 0; i < p; i++)
     put_next (draft, i, PS_OP_F, NEAR);
-  for (guint i = p; i-- > 0;)
-    {
-      const Device *device = &draft->device[i];
+  for (guint i = p; i-- > 0;) {
+    const Device *device = &draft->device[i];
 
-      find_input (draft, i, PS_OP_F, FAR, &arrival);
-      while (i + 1 < p && device->done[PS_OP_F][NEAR] < draft->n_microbatches
-             && device->now_ns + device->cost[PS_OP_F][NEAR].duration_ns <= arrival
-             && allows (draft, i, device->held_bytes + (1 + i) * both_bytes (device)))
-        for (guint j = 0; j <= i; j++)
-          put_next (draft, j, PS_OP_F, NEAR);
-      put_next (draft, i, PS_OP_F, FAR);
-    }
+    find_input (draft, i, PS_OP_F, FAR, &arrival);
+    while (i + 1 < p && device->done[PS_OP_F][NEAR] < draft->n_microbatches
+           && device->now_ns + device->cost[PS_OP_F][NEAR].duration_ns <= arrival
+           && allows (draft, i, device->held_bytes + (1 + i) * both_bytes (device)))
+      for (guint j = 0; j <= i; j++)
+        put_next (draft, j, PS_OP_F, NEAR);
+    put_next (draft, i, PS_OP_F, FAR);
+  }
 }
 
-static guint
-n_forwards (const Device *device)
+static guint n_forwards (const Device *device)
 {
   return device->done[PS_OP_F][NEAR] + device->done[PS_OP_F][FAR];
 }
 
 /* TRUE: a device has done less than the one before it. */
-static gboolean
-has_fewer (const Draft *draft, const Device *device)
+static gboolean has_fewer (const Draft *draft, const Device *device)
 {
   guint before = device[-1].done[PS_OP_F][FAR];
 
@@ -816,24 +740,21 @@ has_fewer (const Draft *draft, const Device *device)
 }
 
 /* One forward of the chunk on every device from `first` on that can. */
-static gboolean
-put_forwards (Draft *draft, guint first, Chunk chunk)
+static gboolean put_forwards (Draft *draft, guint first, Chunk chunk)
 {
   gboolean moved = FALSE;
   gint64 arrival;
 
   for (guint i = draft->n_devices; i-- > first;)
-    if (find_input (draft, i, PS_OP_F, chunk, &arrival))
-      {
-        put (draft, i, PS_OP_F, chunk, arrival);
-        moved = TRUE;
-      }
+    if (find_input (draft, i, PS_OP_F, chunk, &arrival)) {
+      put (draft, i, PS_OP_F, chunk, arrival);
+      moved = TRUE;
+    }
   return moved;
 }
 
 /* Alternates forwards of the two chunks until every device has done as many as the one before it. */
-static void
-even_out (Draft *draft)
+static void even_out (Draft *draft)
 {
   guint round = 0;
 
@@ -844,18 +765,16 @@ even_out (Draft *draft)
 
 /* Puts an op of a V, after the Ws that it needs to have room. *harm, unless NULL: a W also goes into a gap that is too
  * short for it where the gap would do harm. FALSE: there is no room, or no input. */
-static gboolean
-put_on_v (Draft *draft, const VLimits *limits, guint index, PsOpKind kind, Chunk chunk, gboolean fill)
+static gboolean put_on_v (Draft *draft, const VLimits *limits, guint index, PsOpKind kind, Chunk chunk, gboolean fill)
 {
   const Device *device = &draft->device[index];
   gint64 arrival, allowed_ns = draft->idle_ns;
 
-  while (!allows (draft, index, device->held_bytes + device->cost[kind][chunk].take_bytes))
-    {
-      if (n_waiting (device) == 0)
-        return FALSE;
-      put_weights (draft, index);
-    }
+  while (!allows (draft, index, device->held_bytes + device->cost[kind][chunk].take_bytes)) {
+    if (n_waiting (device) == 0)
+      return FALSE;
+    put_weights (draft, index);
+  }
   if (!find_input (draft, index, kind, chunk, &arrival))
     return FALSE;
   if (limits->idle_ns != NULL)
@@ -867,8 +786,7 @@ put_on_v (Draft *draft, const VLimits *limits, guint index, PsOpKind kind, Chunk
 }
 
 /* The near chunk where its gradient is there: its B gives activations back that were taken first. */
-static Chunk
-choose_backward (const Draft *draft, guint index)
+static Chunk choose_backward (const Draft *draft, guint index)
 {
   const Device *device = &draft->device[index];
   gint64 arrival;
@@ -882,8 +800,7 @@ choose_backward (const Draft *draft, guint index)
 
 /* One B on every device: those of the near chunks from the last device up, then those of the far chunks down. Then one
  * F on every device that can, of the far chunk before the near one. */
-static gboolean
-run_v_round (Draft *draft, guint off, const VLimits *limits, Chunk *chosen)
+static gboolean run_v_round (Draft *draft, guint off, const VLimits *limits, Chunk *chosen)
 {
   guint p = draft->n_devices;
   gint64 arrival;
@@ -896,21 +813,19 @@ run_v_round (Draft *draft, guint off, const VLimits *limits, Chunk *chosen)
   for (guint i = 0; i < p; i++)
     if (chosen[i] == FAR && !put_on_v (draft, limits, i, PS_OP_B, FAR, !(off & V_NO_BACKWARD)))
       return FALSE;
-  for (guint i = 0; i < p; i++)
-    {
-      Chunk chunk = find_input (draft, i, PS_OP_F, FAR, &arrival) ? FAR : NEAR;
+  for (guint i = 0; i < p; i++) {
+    Chunk chunk = find_input (draft, i, PS_OP_F, FAR, &arrival) ? FAR : NEAR;
 
-      if (find_input (draft, i, PS_OP_F, chunk, &arrival)
-          && !put_on_v (draft, limits, i, PS_OP_F, chunk, !(off & V_NO_FORWARD)))
-        return FALSE;
-    }
+    if (find_input (draft, i, PS_OP_F, chunk, &arrival)
+        && !put_on_v (draft, limits, i, PS_OP_F, chunk, !(off & V_NO_FORWARD)))
+      return FALSE;
+  }
   return TRUE;
 }
 
 /* Clears the draft and makes it complete. FALSE: the draft is useless. A device had no W left to make room, or the try
  * reached one of its limits. */
-static gboolean
-put_v_heuristic (Draft *draft, guint off, const VLimits *limits)
+static gboolean put_v_heuristic (Draft *draft, guint off, const VLimits *limits)
 {
   g_autofree Chunk *chosen = g_new (Chunk, draft->n_devices);
 
@@ -952,8 +867,7 @@ static const ListRule lists[] = {
 #define N_TRIES (N_LISTS + (1U << LOOP_SWITCHES)) /* lists first, then the settings of the heuristic's switches */
 
 /* The drafts change places. */
-typedef struct
-{
+typedef struct {
   const PsFamilySetting *setting;
   Draft *draft; /* the one being made */
   Draft *best;  /* valid when found */
@@ -970,8 +884,7 @@ typedef struct
   gint64 until_bytes[N_TRIES]; /* limits lower by up to that many bytes in all make the same draft; -1: not tried yet */
 } Contest;
 
-static void
-contest_clear (Contest *contest)
+static void contest_clear (Contest *contest)
 {
   g_clear_pointer (&contest->draft, draft_free);
   g_clear_pointer (&contest->best, draft_free);
@@ -980,16 +893,14 @@ contest_clear (Contest *contest)
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Contest, contest_clear)
 
-static void
-forget_tries (Contest *contest, guint first)
+static void forget_tries (Contest *contest, guint first)
 {
   for (guint i = first; i < N_TRIES; i++)
     contest->until_bytes[i] = -1;
 }
 
 /* The setting must outlive the contest. Its limits hold. */
-static void
-contest_init (Contest *contest, const PsFamilySetting *setting)
+static void contest_init (Contest *contest, const PsFamilySetting *setting)
 {
   guint64 ops = (guint64)N_KINDS * setting->n_devices * setting->n_chunks * setting->n_microbatches;
 
@@ -1009,36 +920,32 @@ contest_init (Contest *contest, const PsFamilySetting *setting)
 
 /* Makes the draft the best one if it fits the limits and is better. The length decides, then the other of makespan and
  * longest span. The draft may be used again afterwards. */
-static void
-enter (Contest *contest)
+static void enter (Contest *contest)
 {
   Draft *draft = contest->draft, *best = contest->best;
 
   if (!draft_fits (draft))
     return;
-  if (contest->found)
-    {
-      gint64 span = draft_span (draft) - draft_span (best), makespan = draft_makespan (draft) - draft_makespan (best);
-      gint64 first = draft->by_makespan ? makespan : span;
+  if (contest->found) {
+    gint64 span = draft_span (draft) - draft_span (best), makespan = draft_makespan (draft) - draft_makespan (best);
+    gint64 first = draft->by_makespan ? makespan : span;
 
-      if (first > 0 || (first == 0 && span + makespan >= 0))
-        return;
-    }
+    if (first > 0 || (first == 0 && span + makespan >= 0))
+      return;
+  }
   contest->draft = best;
   contest->best = draft;
   contest->found = TRUE;
 }
 
 /* The largest length with which a draft can still win. */
-static gint64
-longest (const Contest *contest)
+static gint64 longest (const Contest *contest)
 {
   return contest->found ? MIN (draft_length (contest->best), contest->plain_ns) : contest->plain_ns;
 }
 
 /* Bound on the makespan, or the span, of all drafts. */
-static gint64
-least (Contest *contest, PsObjective objective)
+static gint64 least (Contest *contest, PsObjective objective)
 {
   gint64 *ns = &contest->least_ns[objective];
 
@@ -1049,16 +956,14 @@ least (Contest *contest, PsObjective objective)
 }
 
 /* TRUE: no draft is better than the best one. */
-static gboolean
-is_settled (Contest *contest)
+static gboolean is_settled (Contest *contest)
 {
   return contest->found && draft_makespan (contest->best) <= least (contest, PS_OBJECTIVE_MAKESPAN)
          && draft_span (contest->best) <= least (contest, PS_OBJECTIVE_SPAN);
 }
 
 /* Bound on the length of drafts within the limits. */
-static gint64
-bound (Contest *contest)
+static gint64 bound (Contest *contest)
 {
   const Draft *draft = contest->draft;
   PsObjective objective = draft->by_makespan ? PS_OBJECTIVE_MAKESPAN : PS_OBJECTIVE_SPAN;
@@ -1076,24 +981,21 @@ bound (Contest *contest)
 
 /* TRUE: no draft within the limits can be shorter than the best one, or none exists: a device cannot hold one
  * microbatch. */
-static gboolean
-is_over (Contest *contest)
+static gboolean is_over (Contest *contest)
 {
-  for (guint i = 0; i < contest->draft->n_devices; i++)
-    {
-      const Device *device = &contest->draft->device[i];
-      const PsOpCost *near = &device->cost[PS_OP_F][NEAR], *far = &device->cost[PS_OP_F][FAR];
+  for (guint i = 0; i < contest->draft->n_devices; i++) {
+    const Device *device = &contest->draft->device[i];
+    const PsOpCost *near = &device->cost[PS_OP_F][NEAR], *far = &device->cost[PS_OP_F][FAR];
 
-      if (device->limit_bytes
-          < device->weight_bytes + MAX (near->take_bytes, near->take_bytes - near->give_bytes + far->take_bytes))
-        return TRUE;
-    }
+    if (device->limit_bytes
+        < device->weight_bytes + MAX (near->take_bytes, near->take_bytes - near->give_bytes + far->take_bytes))
+      return TRUE;
+  }
   return contest->found && bound (contest) >= draft_length (contest->best);
 }
 
 /* Replays a schedule, which is taken, and enters it, unless no draft can be better than the best one. */
-static void
-enter_order (Contest *contest, PsSchedule *schedule)
+static void enter_order (Contest *contest, PsSchedule *schedule)
 {
   if (!is_settled (contest) && draft_replay (contest->draft, schedule, longest (contest)))
     enter (contest);
@@ -1102,76 +1004,66 @@ enter_order (Contest *contest, PsSchedule *schedule)
 
 /* Enters the drafts of the heuristic on a V. For the span, repeats a try with the idle times of the one before as long
  * as they become shorter. No try ends early then: one that is worse than the best draft may lead to a better one. */
-static void
-enter_v_heuristic (Contest *contest, guint off)
+static void enter_v_heuristic (Contest *contest, guint off)
 {
   guint p = contest->draft->n_devices;
   gboolean repeat = !contest->draft->by_makespan;
   g_autofree gint64 *idle_ns = g_new (gint64, p);
   VLimits limits = { .give_up_ns = G_MAXINT64, .length_ns = repeat ? G_MAXINT64 : longest (contest) };
 
-  while (put_v_heuristic (contest->draft, off, &limits) && contest->draft->idle_ns < limits.give_up_ns)
-    {
-      limits.give_up_ns = limits.worst_ns = contest->draft->idle_ns;
-      limits.idle_ns = idle_ns;
-      for (guint i = 0; i < p; i++)
-        idle_ns[i] = contest->draft->device[i].idle_ns;
-      enter (contest);
-      if (!repeat)
-        break;
-    }
+  while (put_v_heuristic (contest->draft, off, &limits) && contest->draft->idle_ns < limits.give_up_ns) {
+    limits.give_up_ns = limits.worst_ns = contest->draft->idle_ns;
+    limits.idle_ns = idle_ns;
+    for (guint i = 0; i < p; i++)
+      idle_ns[i] = contest->draft->device[i].idle_ns;
+    enter (contest);
+    if (!repeat)
+      break;
+  }
 }
 
 /* Enters what tries `first` up to `end` make, unless they make the same as before, or as long as the contest goes on.
  * Notes the lowest limits at which a try makes the same drafts again. On a V a deep list has to be shorter than the
  * plain one: else it holds more for nothing. */
-static void
-enter_tries (Contest *contest, guint first, guint end)
+static void enter_tries (Contest *contest, guint first, guint end)
 {
-  for (guint i = first; i < end; i++)
-    {
-      Draft *draft = contest->draft, *best = contest->best;
+  for (guint i = first; i < end; i++) {
+    Draft *draft = contest->draft, *best = contest->best;
 
-      if (contest->lowered_bytes <= contest->until_bytes[i]
-          || (i < N_LISTS && lists[i].reserve && draft->n_chunks == 1))
-        continue;
-      if (i < N_LISTS ? is_over (contest) : is_settled (contest))
-        break;
-      gboolean made = i == PLAIN_LIST && contest->has_plain;
-      if (made)
-        {
-          contest->draft = contest->plain;
-          contest->plain = draft;
-          contest->has_plain = FALSE;
-          draft = contest->draft;
-        }
-      else if (i >= N_LISTS && draft->n_chunks == 2)
-        enter_v_heuristic (contest, i - N_LISTS);
-      else
-        made = i < N_LISTS ? put_list (draft, lists[i], longest (contest))
-                           : put_loop_heuristic (draft, i - N_LISTS, longest (contest));
-      if (made && !(i == DEEP_LIST && contest->lowered_bytes == 0 && draft_length (draft) >= contest->plain_ns))
-        enter (contest);
-      gint64 slack = MIN (draft->slack_bytes, best->slack_bytes);
-      contest->until_bytes[i] = slack == G_MAXINT64 ? slack : contest->lowered_bytes + slack;
-      draft->slack_bytes = best->slack_bytes = G_MAXINT64;
-    }
+    if (contest->lowered_bytes <= contest->until_bytes[i] || (i < N_LISTS && lists[i].reserve && draft->n_chunks == 1))
+      continue;
+    if (i < N_LISTS ? is_over (contest) : is_settled (contest))
+      break;
+    gboolean made = i == PLAIN_LIST && contest->has_plain;
+    if (made) {
+      contest->draft = contest->plain;
+      contest->plain = draft;
+      contest->has_plain = FALSE;
+      draft = contest->draft;
+    } else if (i >= N_LISTS && draft->n_chunks == 2)
+      enter_v_heuristic (contest, i - N_LISTS);
+    else
+      made = i < N_LISTS ? put_list (draft, lists[i], longest (contest))
+                         : put_loop_heuristic (draft, i - N_LISTS, longest (contest));
+    if (made && !(i == DEEP_LIST && contest->lowered_bytes == 0 && draft_length (draft) >= contest->plain_ns))
+      enter (contest);
+    gint64 slack = MIN (draft->slack_bytes, best->slack_bytes);
+    contest->until_bytes[i] = slack == G_MAXINT64 ? slack : contest->lowered_bytes + slack;
+    draft->slack_bytes = best->slack_bytes = G_MAXINT64;
+  }
 }
 
-static void
-enter_lists (Contest *contest)
+static void enter_lists (Contest *contest)
 {
   enter_tries (contest, 0, N_LISTS);
 }
 
-static void
-enter_heuristic (Contest *contest)
+static void enter_heuristic (Contest *contest)
 {
   enter_tries (contest, N_LISTS, N_LISTS + (1U << (contest->draft->n_chunks == 1 ? LOOP_SWITCHES : V_SWITCHES)));
 }
 
-static void
-limit_activations (Contest *contest, guint n_activations)
+static void limit_activations (Contest *contest, guint n_activations)
 {
   if (contest->setting->memory_limit != NULL)
     return;
@@ -1184,8 +1076,7 @@ limit_activations (Contest *contest, guint n_activations)
 
 /* Lowers the limits of all devices until a try can come out differently. FALSE: no lower limit can make a better draft,
  * or nothing was found. */
-static gboolean
-lower_limits (Contest *contest)
+static gboolean lower_limits (Contest *contest)
 {
   const Device *first = &contest->draft->device[0];
   gint64 until = G_MAXINT64;
@@ -1206,14 +1097,12 @@ lower_limits (Contest *contest)
 
 /* Goes on with lower limits. The schedule of the best draft. Where none was found, PS_ERROR_SCHEDULE says how much
  * memory the last draft would need; that is the one that needs least. */
-static PsSchedule *
-contest_end (Contest *contest, const char *name, GError **error)
+static PsSchedule *contest_end (Contest *contest, const char *name, GError **error)
 {
-  while (lower_limits (contest))
-    {
-      enter_heuristic (contest);
-      enter_lists (contest);
-    }
+  while (lower_limits (contest)) {
+    enter_heuristic (contest);
+    enter_lists (contest);
+  }
   if (contest->found)
     return draft_schedule (contest->best, name, contest->setting);
   guint i = first_overfull (contest->draft);
@@ -1224,30 +1113,27 @@ contest_end (Contest *contest, const char *name, GError **error)
 }
 
 /* One microbatch after the other: the draft that needs the least memory. */
-static void
-enter_one_at_a_time (Contest *contest)
+static void enter_one_at_a_time (Contest *contest)
 {
   Draft *draft = contest->draft;
   guint p = draft->n_devices;
 
   draft_clear (draft);
   for (guint i = 0; i < draft->n_microbatches; i++)
-    for (guint k = 0; k < 2 * draft->n_chunks * p; k++)
-      {
-        PsOpKind kind = k < draft->n_chunks * p ? PS_OP_F : PS_OP_B;
-        guint stage = kind == PS_OP_F ? k : 2 * draft->n_chunks * p - 1 - k;
-        guint device = (guint)(device_of (draft, stage) - draft->device);
+    for (guint k = 0; k < 2 * draft->n_chunks * p; k++) {
+      PsOpKind kind = k < draft->n_chunks * p ? PS_OP_F : PS_OP_B;
+      guint stage = kind == PS_OP_F ? k : 2 * draft->n_chunks * p - 1 - k;
+      guint device = (guint)(device_of (draft, stage) - draft->device);
 
-        put_next (draft, device, kind, stage < p ? NEAR : FAR);
-        if (kind == PS_OP_B)
-          put (draft, device, PS_OP_W, stage < p ? NEAR : FAR, 0);
-      }
+      put_next (draft, device, kind, stage < p ? NEAR : FAR);
+      if (kind == PS_OP_B)
+        put (draft, device, PS_OP_W, stage < p ? NEAR : FAR, 0);
+    }
   enter (contest);
 }
 
 /* ZB-H1 or ZB-H2 takes the place of the heuristic where it is better. */
-static PsSchedule *
-generate_loop (const PsFamilySetting *setting, GError **error)
+static PsSchedule *generate_loop (const PsFamilySetting *setting, GError **error)
 {
   g_auto (Contest) contest = { 0 };
 
@@ -1263,8 +1149,7 @@ generate_loop (const PsFamilySetting *setting, GError **error)
 
 /* The published limit without a given one is that of 1F1B, p activations. It is tried first, so that more memory is
  * taken only where it helps. */
-static PsSchedule *
-generate_v (const PsFamilySetting *setting, GError **error)
+static PsSchedule *generate_v (const PsFamilySetting *setting, GError **error)
 {
   gboolean eager = ps_v_min_is_eager (setting->n_devices);
   g_auto (Contest) contest = { 0 };
@@ -1280,13 +1165,12 @@ generate_v (const PsFamilySetting *setting, GError **error)
   if (setting->memory_limit == NULL && !is_over (&contest))
     enter_heuristic (&contest);
   enter_order (&contest, ps_family_zb_v.generate (setting, NULL));
-  if (!is_over (&contest))
-    {
-      enter_order (&contest, ps_family_1f1b_v.generate (setting, NULL));
-      enter_order (&contest, ps_family_v_half.generate (setting, NULL));
-      enter_order (&contest, ps_v_min_generate (setting, eager));
-      enter_order (&contest, ps_v_min_generate (setting, !eager));
-    }
+  if (!is_over (&contest)) {
+    enter_order (&contest, ps_family_1f1b_v.generate (setting, NULL));
+    enter_order (&contest, ps_family_v_half.generate (setting, NULL));
+    enter_order (&contest, ps_v_min_generate (setting, eager));
+    enter_order (&contest, ps_v_min_generate (setting, !eager));
+  }
   enter_lists (&contest);
   if (!contest.found)
     enter_one_at_a_time (&contest);

@@ -4,15 +4,13 @@
 #define ROW(name) &ps_family_##name,
 static const PsFamily *const table[] = { FAMILIES };
 
-const PsFamily *const *
-ps_family_table (guint *n)
+const PsFamily *const *ps_family_table (guint *n)
 {
   *n = G_N_ELEMENTS (table);
   return table;
 }
 
-char **
-ps_family_names (char *const *asked)
+char **ps_family_names (char *const *asked)
 {
   char **names;
 
@@ -24,8 +22,7 @@ ps_family_names (char *const *asked)
   return names;
 }
 
-const PsFamily *
-ps_family_find (const char *name)
+const PsFamily *ps_family_find (const char *name)
 {
   for (guint i = 0; i < G_N_ELEMENTS (table); i++)
     if (g_str_equal (table[i]->name, name))

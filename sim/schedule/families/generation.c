@@ -2,8 +2,7 @@
  * schedule. */
 #include "families-private.h"
 
-gboolean
-ps_family_check_multiple (const char *name, const char *things, guint n, guint unit, GError **error)
+gboolean ps_family_check_multiple (const char *name, const char *things, guint n, guint unit, GError **error)
 {
   guint below = n / unit * unit;
 
@@ -16,9 +15,8 @@ ps_family_check_multiple (const char *name, const char *things, guint n, guint u
                     below + unit);
 }
 
-gboolean
-ps_family_check_microbatches (const char *name, const PsFamilySetting *setting, guint least, const char *why,
-                              GError **error)
+gboolean ps_family_check_microbatches (const char *name, const PsFamilySetting *setting, guint least, const char *why,
+                                       GError **error)
 {
   if (setting->n_microbatches >= least)
     return TRUE;
@@ -26,8 +24,7 @@ ps_family_check_microbatches (const char *name, const PsFamilySetting *setting, 
                     setting->n_microbatches, setting->n_devices, least, why);
 }
 
-PsScheduleBuilder *
-ps_family_builder (const char *name, PsPlacementKind placement, const PsFamilySetting *setting)
+PsScheduleBuilder *ps_family_builder (const char *name, PsPlacementKind placement, const PsFamilySetting *setting)
 {
   PsScheduleBuilder *builder = ps_schedule_builder_new (
       name, ps_placement_new (placement, setting->n_devices, setting->n_chunks), setting->n_microbatches);
@@ -43,8 +40,7 @@ ps_family_builder (const char *name, PsPlacementKind placement, const PsFamilySe
  * only where a group is as long as the pipeline. So Megatron-LM asks that N >= p and that m mod N is 0 or at least p.
  * Other families wait for smaller groups. With fewer microbatches than the least there is one group. */
 
-static gboolean
-is_group_size (const PsFamilySetting *setting, guint least, guint group)
+static gboolean is_group_size (const PsFamilySetting *setting, guint least, guint group)
 {
   guint m = setting->n_microbatches;
 
@@ -52,8 +48,7 @@ is_group_size (const PsFamilySetting *setting, guint least, guint group)
 }
 
 /* The smallest one allowed keeps the least memory; it is `least` itself where that divides m. */
-guint
-ps_family_group_size (const PsFamilySetting *setting, guint least)
+guint ps_family_group_size (const PsFamilySetting *setting, guint least)
 {
   guint group = setting->group_size ? setting->group_size : MIN (least, setting->n_microbatches);
 
@@ -62,15 +57,13 @@ ps_family_group_size (const PsFamilySetting *setting, guint least)
   return group;
 }
 
-static guint
-least_group (const PsFamily *family, const PsFamilySetting *setting)
+static guint least_group (const PsFamily *family, const PsFamilySetting *setting)
 {
   return family->half_groups ? (setting->n_devices + 1) / 2 : setting->n_devices;
 }
 
 /* Checks the size that is asked for. The message names the nearest size allowed; m itself always is. */
-static gboolean
-check_groups (const PsFamily *family, const PsFamilySetting *setting, GError **error)
+static gboolean check_groups (const PsFamily *family, const PsFamilySetting *setting, GError **error)
 {
   const char *what = family->half_groups ? "half of p" : "p";
   guint least = least_group (family, setting), asked = MIN (setting->group_size, setting->n_microbatches), near = 0;
@@ -89,30 +82,25 @@ check_groups (const PsFamily *family, const PsFamilySetting *setting, GError **e
 /* Ops of the first device in order, without their kinds: groups of microbatches, in a group chunks, in a chunk
  * microbatches, and of a microbatch its slices. Forwards begin with the first chunk and the first slice, backwards with
  * the last ones. */
-static void
-list_units (const PsFamilySetting *setting, guint group, PsOp *forward, PsOp *backward)
+static void list_units (const PsFamilySetting *setting, guint group, PsOp *forward, PsOp *backward)
 {
   guint p = setting->n_devices, v = setting->n_chunks, m = setting->n_microbatches, n = 0;
 
-  for (guint start = 0, end; start < m; start = end)
-    {
-      end = group > 0 && group < m - start ? start + group : m;
-      for (guint chunk = 0; chunk < v; chunk++)
-        for (guint microbatch = start; microbatch < end; microbatch++)
-          for (guint slice = 0; slice < setting->n_slices; slice++, n++)
-            {
-              forward[n] = (PsOp){ .slice = (guint8)slice,
-                                   .stage = (guint16)(chunk * p),
-                                   .microbatch = microbatch & G_MAXINT32 };
-              backward[n] = (PsOp){ .slice = (guint8)(setting->n_slices - 1 - slice),
-                                    .stage = (guint16)((v - 1 - chunk) * p),
-                                    .microbatch = microbatch & G_MAXINT32 };
-            }
-    }
+  for (guint start = 0, end; start < m; start = end) {
+    end = group > 0 && group < m - start ? start + group : m;
+    for (guint chunk = 0; chunk < v; chunk++)
+      for (guint microbatch = start; microbatch < end; microbatch++)
+        for (guint slice = 0; slice < setting->n_slices; slice++, n++) {
+          forward[n]
+              = (PsOp){ .slice = (guint8)slice, .stage = (guint16)(chunk * p), .microbatch = microbatch & G_MAXINT32 };
+          backward[n] = (PsOp){ .slice = (guint8)(setting->n_slices - 1 - slice),
+                                .stage = (guint16)((v - 1 - chunk) * p),
+                                .microbatch = microbatch & G_MAXINT32 };
+        }
+  }
 }
 
-static inline PsOp
-of_device (PsOp unit, PsOpKind kind, guint device)
+static inline PsOp of_device (PsOp unit, PsOpKind kind, guint device)
 {
   unit.kind = (guint8)kind;
   unit.stage = (guint16)(unit.stage + device);
@@ -120,9 +108,8 @@ of_device (PsOp unit, PsOpKind kind, guint device)
 }
 
 /* Writes the order of a device. */
-static void
-list_ops (const PsFamily *family, const PsFamilySetting *setting, guint group, guint device, const PsOp *forward,
-          const PsOp *backward, guint n_units, PsOp *op)
+static void list_ops (const PsFamily *family, const PsFamilySetting *setting, guint group, guint device,
+                      const PsOp *forward, const PsOp *backward, guint n_units, PsOp *op)
 {
   const PsWalk *walk = family->walk;
   guint depth = family->groups && setting->n_chunks == 1 ? 1 : walk->depth, delay = walk->delay * device;
@@ -132,23 +119,20 @@ list_ops (const PsFamily *family, const PsFamilySetting *setting, guint group, g
 
   for (guint k = 0; k < n_forwards; k++)
     *op++ = of_device (forward[k], PS_OP_F, device);
-  for (guint k = 0; k < n_units; k++)
-    {
-      if (n_forwards < n_units)
-        {
-          *op = of_device (forward[n_forwards++], PS_OP_F, device);
-          op++->paired = walk->pairs != 0;
-        }
-      *op++ = of_device (backward[k], walk->split ? PS_OP_B : PS_OP_BW, device);
-      if (walk->split && k >= delay)
-        *op++ = of_device (backward[n_weights++], PS_OP_W, device);
+  for (guint k = 0; k < n_units; k++) {
+    if (n_forwards < n_units) {
+      *op = of_device (forward[n_forwards++], PS_OP_F, device);
+      op++->paired = walk->pairs != 0;
     }
+    *op++ = of_device (backward[k], walk->split ? PS_OP_B : PS_OP_BW, device);
+    if (walk->split && k >= delay)
+      *op++ = of_device (backward[n_weights++], PS_OP_W, device);
+  }
   for (; walk->split && n_weights < n_units; n_weights++)
     *op++ = of_device (backward[n_weights], PS_OP_W, device);
 }
 
-PsSchedule *
-ps_family_walk (const PsFamily *family, const PsFamilySetting *setting)
+PsSchedule *ps_family_walk (const PsFamily *family, const PsFamilySetting *setting)
 {
   PsScheduleBuilder *builder = ps_family_builder (family->name, PS_PLACEMENT_LOOP, setting);
   guint n_units = setting->n_microbatches * setting->n_chunks * setting->n_slices;
@@ -156,12 +140,11 @@ ps_family_walk (const PsFamily *family, const PsFamilySetting *setting)
   g_autofree PsOp *forward = g_new (PsOp, 2 * (gsize)n_units);
 
   list_units (setting, group, forward, forward + n_units);
-  for (guint device = 0; device < setting->n_devices; device++)
-    {
-      list_ops (family, setting, group, device, forward, forward + n_units, n_units,
-                ps_schedule_builder_room (builder, (family->walk->split ? 3 : 2) * n_units));
-      ps_schedule_builder_next_device (builder);
-    }
+  for (guint device = 0; device < setting->n_devices; device++) {
+    list_ops (family, setting, group, device, forward, forward + n_units, n_units,
+              ps_schedule_builder_room (builder, (family->walk->split ? 3 : 2) * n_units));
+    ps_schedule_builder_next_device (builder);
+  }
   PsSchedule *schedule = ps_schedule_builder_end (builder);
   schedule->n_slices = setting->n_slices;
   return schedule;
@@ -169,8 +152,7 @@ ps_family_walk (const PsFamily *family, const PsFamilySetting *setting)
 
 /* Generation. */
 
-static gboolean
-check_limits (const char *name, const PsFamilySetting *setting, GError **error)
+static gboolean check_limits (const char *name, const PsFamilySetting *setting, GError **error)
 {
   guint64 stages = (guint64)setting->n_devices * setting->n_chunks, cells = stages * PS_FAMILY_OPS * setting->n_slices;
 
@@ -185,8 +167,7 @@ check_limits (const char *name, const PsFamilySetting *setting, GError **error)
   return TRUE;
 }
 
-gboolean
-ps_family_check (const PsFamily *family, const PsFamilySetting *setting, GError **error)
+gboolean ps_family_check (const PsFamily *family, const PsFamilySetting *setting, GError **error)
 {
   if (!family->any_chunks && setting->n_chunks != family->default_chunks)
     return ps_refuse (error, PS_ERROR_USAGE, "%s: has %s per device, not %u", family->name,
@@ -196,8 +177,7 @@ ps_family_check (const PsFamily *family, const PsFamilySetting *setting, GError 
   return check_groups (family, setting, error) && (family->check == NULL || family->check (family, setting, error));
 }
 
-static gboolean
-check_options (const PsFamily *family, const PsFamilySetting *setting, GError **error)
+static gboolean check_options (const PsFamily *family, const PsFamilySetting *setting, GError **error)
 {
   if (setting->n_slices > 1 && family->default_slices == 0)
     return ps_refuse (error, PS_ERROR_USAGE, "%s: does not slice sequences; leave out --slices %u", family->name,
@@ -217,39 +197,34 @@ check_options (const PsFamily *family, const PsFamilySetting *setting, GError **
 /* Puts off W of the last stage for its first n_microbatches into the drain, as Megatron-LM does with the head
  * (defer_embedding_wgrad_compute): each BW is split, and W follows the device's last op. The device of the last stage
  * is the first one without backwards, and W fills the time that it would wait. Takes the schedule. */
-static PsSchedule *
-defer_head (PsSchedule *schedule, guint n_microbatches)
+static PsSchedule *defer_head (PsSchedule *schedule, guint n_microbatches)
 {
   const PsPlacement *placement = schedule->placement;
   PsScheduleBuilder *builder
       = ps_schedule_builder_new (schedule->name, ps_placement_copy (placement), schedule->n_microbatches);
   g_autofree PsOp *waiting = g_new (PsOp, schedule->n_microbatches);
 
-  for (guint d = 0; d < placement->n_devices; d++)
-    {
-      guint n_waiting = 0;
+  for (guint d = 0; d < placement->n_devices; d++) {
+    guint n_waiting = 0;
 
-      for (guint i = schedule->first[d]; i < schedule->first[d + 1]; i++)
-        {
-          PsOp op = schedule->ops[i];
+    for (guint i = schedule->first[d]; i < schedule->first[d + 1]; i++) {
+      PsOp op = schedule->ops[i];
 
-          if (op.kind == PS_OP_BW && op.stage + 1U == placement->n_stages && n_waiting < n_microbatches)
-            {
-              op.kind = PS_OP_B;
-              waiting[n_waiting] = op;
-              waiting[n_waiting++].kind = PS_OP_W;
-            }
-          ps_schedule_builder_add_op (builder, op);
-        }
-      ps_schedule_builder_add_ops (builder, waiting, n_waiting);
-      ps_schedule_builder_next_device (builder);
+      if (op.kind == PS_OP_BW && op.stage + 1U == placement->n_stages && n_waiting < n_microbatches) {
+        op.kind = PS_OP_B;
+        waiting[n_waiting] = op;
+        waiting[n_waiting++].kind = PS_OP_W;
+      }
+      ps_schedule_builder_add_op (builder, op);
     }
+    ps_schedule_builder_add_ops (builder, waiting, n_waiting);
+    ps_schedule_builder_next_device (builder);
+  }
   ps_schedule_free (schedule);
   return ps_schedule_builder_end (builder);
 }
 
-static void
-set_origin (PsSchedule *schedule, const PsFamily *family, const PsFamilySetting *setting)
+static void set_origin (PsSchedule *schedule, const PsFamily *family, const PsFamilySetting *setting)
 {
   const PsCosts *costs = family->uses_costs ? setting->costs : NULL;
   g_autofree char *description = costs != NULL ? ps_costs_describe (costs) : NULL;
@@ -264,8 +239,7 @@ set_origin (PsSchedule *schedule, const PsFamily *family, const PsFamilySetting 
 
 /* The costs with host times. Families that look at costs are a loop, or a V of two chunks. NULL: they are as they
  * should be. */
-static PsCosts *
-add_host_time (const PsFamily *family, const PsFamilySetting *setting)
+static PsCosts *add_host_time (const PsFamily *family, const PsFamilySetting *setting)
 {
   g_autoptr (PsPlacement) placement = NULL;
   PsCosts *costs;
@@ -279,8 +253,7 @@ add_host_time (const PsFamily *family, const PsFamilySetting *setting)
   return costs;
 }
 
-PsSchedule *
-ps_family_generate (const PsFamily *family, const PsFamilySetting *setting, GError **error)
+PsSchedule *ps_family_generate (const PsFamily *family, const PsFamilySetting *setting, GError **error)
 {
   PsFamilySetting complete = *setting;
 

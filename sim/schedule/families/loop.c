@@ -157,8 +157,7 @@ const PsFamily ps_family_seq1f1b = {
 /* 1F1B without a flush. Where weights are updated after every backward, a device stashes the versions that its
  * microbatches under way have seen, one for each. Where they are updated once per m microbatches, m >= p, two versions
  * serve all of them. */
-static PsSchedule *
-walk_asynchronous (const PsFamily *family, const PsFamilySetting *setting, gboolean stash)
+static PsSchedule *walk_asynchronous (const PsFamily *family, const PsFamilySetting *setting, gboolean stash)
 {
   PsSchedule *schedule = ps_family_walk (family, setting);
   guint p = setting->n_devices;
@@ -171,8 +170,7 @@ walk_asynchronous (const PsFamily *family, const PsFamilySetting *setting, gbool
   return schedule;
 }
 
-static PsSchedule *
-pipedream (const PsFamilySetting *setting, GError **error)
+static PsSchedule *pipedream (const PsFamilySetting *setting, GError **error)
 {
   return walk_asynchronous (&ps_family_pipedream, setting, TRUE);
 }
@@ -188,15 +186,13 @@ const PsFamily ps_family_pipedream = {
   .generate = pipedream,
 };
 
-static gboolean
-check_pipedream_2bw (const PsFamily *family, const PsFamilySetting *setting, GError **error)
+static gboolean check_pipedream_2bw (const PsFamily *family, const PsFamilySetting *setting, GError **error)
 {
   return ps_family_check_microbatches (family->name, setting, setting->n_devices,
                                        "so that two versions of the weights serve them all", error);
 }
 
-static PsSchedule *
-pipedream_2bw (const PsFamilySetting *setting, GError **error)
+static PsSchedule *pipedream_2bw (const PsFamilySetting *setting, GError **error)
 {
   return walk_asynchronous (&ps_family_pipedream_2bw, setting, FALSE);
 }
@@ -215,22 +211,20 @@ const PsFamily ps_family_pipedream_2bw = {
 
 /* Breadth first: every chunk takes all microbatches before the next one starts. The backward walks the microbatches in
  * reverse, as PyTorch does; first in, first out takes as long. */
-static PsSchedule *
-looped_bfs (const PsFamilySetting *setting, GError **error)
+static PsSchedule *looped_bfs (const PsFamilySetting *setting, GError **error)
 {
   PsScheduleBuilder *builder = ps_family_builder ("looped-bfs", PS_PLACEMENT_LOOP, setting);
   guint p = setting->n_devices, m = setting->n_microbatches, v = setting->n_chunks;
 
-  for (guint device = 0; device < p; device++)
-    {
-      for (guint chunk = 0; chunk < v; chunk++)
-        for (guint microbatch = 0; microbatch < m; microbatch++)
-          ps_schedule_builder_add (builder, PS_OP_F, chunk * p + device, microbatch);
-      for (guint chunk = v; chunk-- > 0;)
-        for (guint microbatch = m; microbatch-- > 0;)
-          ps_schedule_builder_add (builder, PS_OP_BW, chunk * p + device, microbatch);
-      ps_schedule_builder_next_device (builder);
-    }
+  for (guint device = 0; device < p; device++) {
+    for (guint chunk = 0; chunk < v; chunk++)
+      for (guint microbatch = 0; microbatch < m; microbatch++)
+        ps_schedule_builder_add (builder, PS_OP_F, chunk * p + device, microbatch);
+    for (guint chunk = v; chunk-- > 0;)
+      for (guint microbatch = m; microbatch-- > 0;)
+        ps_schedule_builder_add (builder, PS_OP_BW, chunk * p + device, microbatch);
+    ps_schedule_builder_next_device (builder);
+  }
   return ps_schedule_builder_end (builder);
 }
 

@@ -5,62 +5,56 @@
 #define CUDA_VERSION 13000
 
 #ifdef __cplusplus
-extern "C"
-{
+extern "C" {
 #endif
 
-  typedef enum
-  {
-    CUDA_SUCCESS = 0,
-    CUDA_ERROR_INVALID_VALUE = 1,
-    CUDA_ERROR_INVALID_CONTEXT = 201,
-    CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION = 914,
-  } CUresult;
+typedef enum {
+  CUDA_SUCCESS = 0,
+  CUDA_ERROR_INVALID_VALUE = 1,
+  CUDA_ERROR_INVALID_CONTEXT = 201,
+  CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION = 914,
+} CUresult;
 
-  typedef int CUdevice;
-  typedef struct CUctx_st *CUcontext;
-  typedef struct CUgreenCtx_st *CUgreenCtx;
-  typedef struct CUstream_st *CUstream;
-  typedef struct CUdevResourceDesc_st *CUdevResourceDesc;
+typedef int CUdevice;
+typedef struct CUctx_st *CUcontext;
+typedef struct CUgreenCtx_st *CUgreenCtx;
+typedef struct CUstream_st *CUstream;
+typedef struct CUdevResourceDesc_st *CUdevResourceDesc;
 
-  typedef enum
-  {
-    CU_DEV_RESOURCE_TYPE_INVALID = 0,
-    CU_DEV_RESOURCE_TYPE_SM = 1,
-  } CUdevResourceType;
+typedef enum {
+  CU_DEV_RESOURCE_TYPE_INVALID = 0,
+  CU_DEV_RESOURCE_TYPE_SM = 1,
+} CUdevResourceType;
 
-  typedef struct
-  {
-    unsigned smCount;
-    unsigned minSmPartitionSize;     /* 8 */
-    unsigned smCoscheduledAlignment; /* 8 */
-  } CUdevSmResource;
+typedef struct {
+  unsigned smCount;
+  unsigned minSmPartitionSize;     /* 8 */
+  unsigned smCoscheduledAlignment; /* 8 */
+} CUdevSmResource;
 
-  typedef struct
-  {
-    CUdevResourceType type;
-    unsigned char internal[92];
-    union
-    {
-      CUdevSmResource sm;
-      unsigned char room[48];
-    };
-  } CUdevResource;
+typedef struct {
+  CUdevResourceType type;
+  unsigned char internal[92];
+  union {
+    CUdevSmResource sm;
+    unsigned char room[48];
+  };
+} CUdevResource;
 
 #define CU_GREEN_CTX_DEFAULT_STREAM 1u
 #define CU_STREAM_NON_BLOCKING 1u
 
-  CUresult cuGetErrorString (CUresult error, const char **text);
-  CUresult cuDeviceGet (CUdevice *device, int ordinal);
-  CUresult cuDeviceGetDevResource (CUdevice device, CUdevResource *resource, CUdevResourceType type);
-  CUresult cuDevSmResourceSplitByCount (CUdevResource *result, unsigned *n_groups, const CUdevResource *input,
-                                        CUdevResource *remaining, unsigned flags, unsigned least);
-  CUresult cuDevResourceGenerateDesc (CUdevResourceDesc *description, CUdevResource *resources, unsigned n);
-  CUresult cuGreenCtxCreate (CUgreenCtx *green, CUdevResourceDesc description, CUdevice device, unsigned flags);
-  CUresult cuGreenCtxDestroy (CUgreenCtx green);
-  CUresult cuGreenCtxStreamCreate (CUstream *stream, CUgreenCtx green, unsigned flags, int priority);
-  CUresult cuCtxFromGreenCtx (CUcontext *context, CUgreenCtx green);
-  CUresult cuCtxSetCurrent (CUcontext context);
+CUresult cuGetErrorString (CUresult error, const char **text);
+CUresult cuDeviceGet (CUdevice *device, int ordinal);
+CUresult cuDeviceGetDevResource (CUdevice device, CUdevResource *resource, CUdevResourceType type);
+CUresult cuDevSmResourceSplitByCount (CUdevResource *result, unsigned *n_groups, const CUdevResource *input,
+                                      CUdevResource *remaining, unsigned flags, unsigned least);
+CUresult cuDevResourceGenerateDesc (CUdevResourceDesc *description, CUdevResource *resources, unsigned n);
+CUresult cuGreenCtxCreate (CUgreenCtx *green, CUdevResourceDesc description, CUdevice device, unsigned flags);
+CUresult cuGreenCtxDestroy (CUgreenCtx green);
+CUresult cuGreenCtxStreamCreate (CUstream *stream, CUgreenCtx green, unsigned flags, int priority);
+CUresult cuCtxFromGreenCtx (CUcontext *context, CUgreenCtx green);
+CUresult cuCtxSetCurrent (CUcontext context);
 
 #ifdef __cplusplus
 }

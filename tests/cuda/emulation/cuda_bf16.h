@@ -3,8 +3,7 @@
 
 #include <cuda_runtime.h>
 
-struct __nv_bfloat16
-{
+struct __nv_bfloat16 {
   uint16_t bits;
 };
 
@@ -13,8 +12,7 @@ struct __align__ (4) __nv_bfloat162
   __nv_bfloat16 x, y;
 };
 
-static inline float
-__bfloat162float (__nv_bfloat16 value)
+static inline float __bfloat162float (__nv_bfloat16 value)
 {
   const uint32_t bits = (uint32_t)value.bits << 16;
   float result;
@@ -23,8 +21,7 @@ __bfloat162float (__nv_bfloat16 value)
   return result;
 }
 
-static inline __nv_bfloat16
-__float2bfloat16_rn (float value)
+static inline __nv_bfloat16 __float2bfloat16_rn (float value)
 {
   uint32_t bits;
 
@@ -34,8 +31,7 @@ __float2bfloat16_rn (float value)
   return { (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16) };
 }
 
-static inline __nv_bfloat162
-__floats2bfloat162_rn (float x, float y)
+static inline __nv_bfloat162 __floats2bfloat162_rn (float x, float y)
 {
   return { __float2bfloat16_rn (x), __float2bfloat16_rn (y) };
 }

@@ -3,28 +3,22 @@
 
 #define __align__(n) __attribute__ ((aligned (n)))
 
-struct uint3
-{
+struct uint3 {
   unsigned x, y, z;
 };
 
-struct dim3
-{
+struct dim3 {
   unsigned x, y, z;
-  constexpr
-  dim3 (unsigned x = 1, unsigned y = 1, unsigned z = 1)
-      : x (x), y (y), z (z)
+  constexpr dim3 (unsigned x = 1, unsigned y = 1, unsigned z = 1) : x (x), y (y), z (z)
   {
   }
 };
 
-struct float2
-{
+struct float2 {
   float x, y;
 };
 
-struct uint2
-{
+struct uint2 {
   unsigned x, y;
 };
 
@@ -38,14 +32,12 @@ struct __align__ (16) uint4
   unsigned x, y, z, w;
 };
 
-static inline float2
-make_float2 (float x, float y)
+static inline float2 make_float2 (float x, float y)
 {
   return { x, y };
 }
 
-static inline uint2
-make_uint2 (unsigned x, unsigned y)
+static inline uint2 make_uint2 (unsigned x, unsigned y)
 {
   return { x, y };
 }

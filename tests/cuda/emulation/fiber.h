@@ -7,8 +7,7 @@
 #include <ucontext.h>
 #endif
 
-struct PsFiber
-{
+struct PsFiber {
 #if defined(__x86_64__)
   void *top; /* where the registers lie that a switch saved */
 #else

@@ -17,16 +17,12 @@ uint64_t ps_emulator_shared_address (const void *place);
 void ps_emulator_group_product (float *d, int n, uint64_t a, uint64_t b, bool add);
 void ps_emulator_group_product (float *d, int n, const uint32_t a[4], uint64_t b);
 
-template <int n>
-static inline void
-ps_emulator_group_multiply (float (&d)[n][4], uint64_t a, uint64_t b, bool add)
+template <int n> static inline void ps_emulator_group_multiply (float (&d)[n][4], uint64_t a, uint64_t b, bool add)
 {
   ps_emulator_group_product (d[0], n * 8, a, b, add);
 }
 
-template <int n>
-static inline void
-ps_emulator_group_accumulate (float (&d)[n][4], const uint32_t (&a)[4], uint64_t b)
+template <int n> static inline void ps_emulator_group_accumulate (float (&d)[n][4], const uint32_t (&a)[4], uint64_t b)
 {
   ps_emulator_group_product (d[0], n * 8, a, b);
 }

@@ -9,72 +9,65 @@
 #include <cuda_runtime.h>
 
 #ifdef __cplusplus
-extern "C"
-{
+extern "C" {
 #endif
 
-  typedef struct ncclComm *ncclComm_t;
+typedef struct ncclComm *ncclComm_t;
 
-  typedef struct
-  {
-    char internal[128];
-  } ncclUniqueId;
+typedef struct {
+  char internal[128];
+} ncclUniqueId;
 
-  typedef enum
-  {
-    ncclSuccess = 0,
-    ncclUnhandledCudaError = 1,
-    ncclSystemError = 2,
-    ncclInternalError = 3,
-    ncclInvalidArgument = 4,
-    ncclInvalidUsage = 5,
-    ncclRemoteError = 6,
-    ncclInProgress = 7,
-  } ncclResult_t;
+typedef enum {
+  ncclSuccess = 0,
+  ncclUnhandledCudaError = 1,
+  ncclSystemError = 2,
+  ncclInternalError = 3,
+  ncclInvalidArgument = 4,
+  ncclInvalidUsage = 5,
+  ncclRemoteError = 6,
+  ncclInProgress = 7,
+} ncclResult_t;
 
-  /* Only blocking = 0 is understood. */
-  typedef struct
-  {
-    int blocking;
-  } ncclConfig_t;
+/* Only blocking = 0 is understood. */
+typedef struct {
+  int blocking;
+} ncclConfig_t;
 #define NCCL_CONFIG_INITIALIZER                                                                                        \
   {                                                                                                                    \
     1                                                                                                                  \
   }
 
-  typedef enum
-  {
-    ncclChar = 0,
-    ncclFloat = 7,
-  } ncclDataType_t;
+typedef enum {
+  ncclChar = 0,
+  ncclFloat = 7,
+} ncclDataType_t;
 
-  typedef enum
-  {
-    ncclSum = 0,
-  } ncclRedOp_t;
+typedef enum {
+  ncclSum = 0,
+} ncclRedOp_t;
 
-  ncclResult_t ncclGetVersion (int *version);
-  const char *ncclGetErrorString (ncclResult_t result);
-  const char *ncclGetLastError (ncclComm_t comm);
+ncclResult_t ncclGetVersion (int *version);
+const char *ncclGetErrorString (ncclResult_t result);
+const char *ncclGetLastError (ncclComm_t comm);
 
-  /* Rank 0 must be in the process that has made the id. */
-  ncclResult_t ncclGetUniqueId (ncclUniqueId *id);
-  ncclResult_t ncclCommInitRankConfig (ncclComm_t *comm, int n_ranks, ncclUniqueId id, int rank, ncclConfig_t *config);
-  ncclResult_t ncclCommGetAsyncError (ncclComm_t comm, ncclResult_t *result);
-  ncclResult_t ncclCommFinalize (ncclComm_t comm);
-  ncclResult_t ncclCommDestroy (ncclComm_t comm);
-  ncclResult_t ncclCommAbort (ncclComm_t comm);
+/* Rank 0 must be in the process that has made the id. */
+ncclResult_t ncclGetUniqueId (ncclUniqueId *id);
+ncclResult_t ncclCommInitRankConfig (ncclComm_t *comm, int n_ranks, ncclUniqueId id, int rank, ncclConfig_t *config);
+ncclResult_t ncclCommGetAsyncError (ncclComm_t comm, ncclResult_t *result);
+ncclResult_t ncclCommFinalize (ncclComm_t comm);
+ncclResult_t ncclCommDestroy (ncclComm_t comm);
+ncclResult_t ncclCommAbort (ncclComm_t comm);
 
-  /* Between two ranks in one direction per communicator; or a rank's send to itself, grouped with its receive. */
-  ncclResult_t ncclGroupStart (void);
-  ncclResult_t ncclGroupEnd (void);
-  ncclResult_t ncclSend (const void *from, size_t n, ncclDataType_t type, int peer, ncclComm_t comm,
-                         cudaStream_t stream);
-  ncclResult_t ncclRecv (void *to, size_t n, ncclDataType_t type, int peer, ncclComm_t comm, cudaStream_t stream);
+/* Between two ranks in one direction per communicator; or a rank's send to itself, grouped with its receive. */
+ncclResult_t ncclGroupStart (void);
+ncclResult_t ncclGroupEnd (void);
+ncclResult_t ncclSend (const void *from, size_t n, ncclDataType_t type, int peer, ncclComm_t comm, cudaStream_t stream);
+ncclResult_t ncclRecv (void *to, size_t n, ncclDataType_t type, int peer, ncclComm_t comm, cudaStream_t stream);
 
-  /* Sums in the order of ranks. */
-  ncclResult_t ncclAllReduce (const void *from, void *to, size_t n, ncclDataType_t type, ncclRedOp_t op,
-                              ncclComm_t comm, cudaStream_t stream);
+/* Sums in the order of ranks. */
+ncclResult_t ncclAllReduce (const void *from, void *to, size_t n, ncclDataType_t type, ncclRedOp_t op, ncclComm_t comm,
+                            cudaStream_t stream);
 
 #ifdef __cplusplus
 }

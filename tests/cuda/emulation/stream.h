@@ -9,26 +9,25 @@
 #include <stdbool.h>
 
 #ifdef __cplusplus
-extern "C"
-{
+extern "C" {
 #endif
 
-  /* Calls work (data) in the stream's own thread, in order. It must not call the emulated API on this stream. */
-  void ps_emulator_stream_push (cudaStream_t stream, void (*work) (void *data), void *data);
+/* Calls work (data) in the stream's own thread, in order. It must not call the emulated API on this stream. */
+void ps_emulator_stream_push (cudaStream_t stream, void (*work) (void *data), void *data);
 
-  /* Waits until the stream is empty. NULL, the default stream, always is. Fails while the stream is captured. */
-  cudaError_t ps_emulator_stream_drain (cudaStream_t stream);
+/* Waits until the stream is empty. NULL, the default stream, always is. Fails while the stream is captured. */
+cudaError_t ps_emulator_stream_drain (cudaStream_t stream);
 
-  /* From now on streams work in threads of their own, and work begins when n streams have some; 0: ends that. have_met:
-   * whether n had. Called when all streams are empty. */
-  void ps_emulator_meet (unsigned n);
-  bool ps_emulator_have_met (void);
+/* From now on streams work in threads of their own, and work begins when n streams have some; 0: ends that. have_met:
+ * whether n had. Called when all streams are empty. */
+void ps_emulator_meet (unsigned n);
+bool ps_emulator_have_met (void);
 
-  /* Returns the error, and notes it as the one that the thread's cudaGetLastError gives once. */
-  cudaError_t ps_emulator_refuse (cudaError_t error);
+/* Returns the error, and notes it as the one that the thread's cudaGetLastError gives once. */
+cudaError_t ps_emulator_refuse (cudaError_t error);
 
-  /* Whether the calling thread captures a stream: most of the API is forbidden to it then. */
-  bool ps_emulator_is_capturing (void);
+/* Whether the calling thread captures a stream: most of the API is forbidden to it then. */
+bool ps_emulator_is_capturing (void);
 
 #ifdef __cplusplus
 }

@@ -34,8 +34,7 @@ void ps_reference_embedding_weights (double *dtoken, double *dposition, const do
 /* One row; returns the loss. */
 double ps_reference_cross_entropy (double *logits, uint32_t target, int vocabulary, double factor);
 
-typedef struct
-{
+typedef struct {
   int batch, sequence, heads, kv_heads, head_size, qkv_stride, out_stride, kv_stride, past;
 } PsReferenceAttention;
 

@@ -21,8 +21,7 @@ Values random_values (size_t n, double deviation, uint32_t seed);
 std::vector<uint32_t> random_words (size_t n, uint32_t vocabulary, uint32_t seed);
 
 /* n elements in device memory, `shift` elements behind a place on 16 bytes and with nothing of ours behind them. */
-class Array
-{
+class Array {
 public:
   Array (PsCudaElement element, const Values &values, int shift = 0); /* rounded to element */
   Array (PsCudaElement element, size_t n, int shift = 0);             /* NaNs */
@@ -34,9 +33,7 @@ public:
   std::vector<unsigned char> bytes () const;
   void set_bytes (const std::vector<unsigned char> &bytes);
 
-  template <typename T = void>
-  T *
-  at (size_t i = 0) const
+  template <typename T = void> T *at (size_t i = 0) const
   {
     return (T *)((char *)memory + (shift + i) * ps_cuda_element_bytes (element));
   }
@@ -50,8 +47,7 @@ private:
 };
 
 /* Plain bytes there: words, workspaces, sums. */
-class Bytes
-{
+class Bytes {
 public:
   explicit Bytes (size_t n);
   explicit Bytes (const std::vector<uint32_t> &words);
@@ -76,9 +72,7 @@ void check_status (const char *what, cudaError_t status, cudaError_t expected);
  * backwards, which also shows missing barriers. run's work is done when this returns. */
 void check_repeats (const char *what, std::initializer_list<Array *> outputs, void (*run) (void *), void *data);
 
-template <typename Run>
-void
-repeat (const char *what, std::initializer_list<Array *> outputs, Run run)
+template <typename Run> void repeat (const char *what, std::initializer_list<Array *> outputs, Run run)
 {
   check_repeats (
       what, outputs, [] (void *data) { (*(Run *)data) (); }, &run);
@@ -86,8 +80,7 @@ repeat (const char *what, std::initializer_list<Array *> outputs, Run run)
 
 /* What storing a result costs: 2^-8 for bf16 (8 significant bits, half a unit in the last place), and 1e-5 stands for
  * what fp32 arithmetic does on the way. */
-struct Tolerance
-{
+struct Tolerance {
   double relative, absolute;
 };
 Tolerance tolerance (PsCudaElement element);
@@ -98,8 +91,7 @@ const char *element_name (PsCudaElement element);
 
 /* --- the tests, one table per file, ended by a NULL name --- */
 
-struct Test
-{
+struct Test {
   const char *name;
   void (*run) ();
 };

@@ -4,15 +4,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum
-{
+enum {
   SUCCESS = 0,
   NOT_SUPPORTED = 3,
   NOT_FOUND = 6,
 };
 
-struct pci_info
-{
+struct pci_info {
   char old_bus_id[16];
   unsigned domain, bus, device, ids, subsystem;
   char bus_id[32];
@@ -30,20 +28,17 @@ int nvmlDeviceGetNvLinkState (void *device, unsigned link, int *active);
 int nvmlDeviceGetNvLinkRemotePciInfo_v2 (void *device, unsigned link, struct pci_info *info);
 int nvmlDeviceGetNvLinkRemoteDeviceType (void *device, unsigned link, int *type);
 
-static int
-answer (void *device)
+static int answer (void *device)
 {
   return device == &gpu && getenv ("FAKE_NVML_MUTE") == NULL ? SUCCESS : NOT_SUPPORTED;
 }
 
-int
-nvmlInit_v2 (void)
+int nvmlInit_v2 (void)
 {
   return SUCCESS;
 }
 
-int
-nvmlDeviceGetHandleByPciBusId_v2 (const char *bus_id, void **device)
+int nvmlDeviceGetHandleByPciBusId_v2 (const char *bus_id, void **device)
 {
   const char *known = getenv ("FAKE_NVML_BUS");
 
@@ -51,8 +46,7 @@ nvmlDeviceGetHandleByPciBusId_v2 (const char *bus_id, void **device)
   return strcmp (bus_id, known != NULL ? known : "0000:07:00.0") == 0 ? SUCCESS : NOT_FOUND;
 }
 
-static unsigned
-next_clock (void)
+static unsigned next_clock (void)
 {
   static const char *rest = NULL;
   char *end;
@@ -68,30 +62,26 @@ next_clock (void)
 }
 
 /* Types: 1 multiprocessors, 2 memory. */
-int
-nvmlDeviceGetClockInfo (void *device, int type, unsigned *mhz)
+int nvmlDeviceGetClockInfo (void *device, int type, unsigned *mhz)
 {
   *mhz = type == 1 ? next_clock () : type == 2 ? 3201 : 1;
   return SUCCESS;
 }
 
-int
-nvmlDeviceGetTemperature (void *device, int sensor, unsigned *celsius)
+int nvmlDeviceGetTemperature (void *device, int sensor, unsigned *celsius)
 {
   *celsius = sensor == 0 ? 55 : 1;
   return answer (device);
 }
 
-int
-nvmlDeviceGetPowerUsage (void *device, unsigned *milliwatts)
+int nvmlDeviceGetPowerUsage (void *device, unsigned *milliwatts)
 {
   *milliwatts = 420500;
   return answer (device);
 }
 
 /* Under the name that drivers before 535 know it by. */
-int
-nvmlDeviceGetCurrentClocksThrottleReasons (void *device, unsigned long long *mask)
+int nvmlDeviceGetCurrentClocksThrottleReasons (void *device, unsigned long long *mask)
 {
   const char *reasons = getenv ("FAKE_NVML_REASONS");
 
@@ -100,15 +90,13 @@ nvmlDeviceGetCurrentClocksThrottleReasons (void *device, unsigned long long *mas
 }
 
 /* Links 0 and 3 lead to GPU 0000:3b:00.0, link 1 to a switch; link 2 is down, and there are no more. */
-int
-nvmlDeviceGetNvLinkState (void *device, unsigned link, int *active)
+int nvmlDeviceGetNvLinkState (void *device, unsigned link, int *active)
 {
   *active = link != 2;
   return link < 4 ? answer (device) : NOT_SUPPORTED;
 }
 
-int
-nvmlDeviceGetNvLinkRemotePciInfo_v2 (void *device, unsigned link, struct pci_info *info)
+int nvmlDeviceGetNvLinkRemotePciInfo_v2 (void *device, unsigned link, struct pci_info *info)
 {
   memset (info, 0, sizeof *info);
   info->bus = 0x3b;
@@ -116,8 +104,7 @@ nvmlDeviceGetNvLinkRemotePciInfo_v2 (void *device, unsigned link, struct pci_inf
   return answer (device);
 }
 
-int
-nvmlDeviceGetNvLinkRemoteDeviceType (void *device, unsigned link, int *type)
+int nvmlDeviceGetNvLinkRemoteDeviceType (void *device, unsigned link, int *type)
 {
   *type = link == 1 ? 2 : 0;
   return answer (device);

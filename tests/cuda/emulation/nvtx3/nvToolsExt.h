@@ -2,12 +2,11 @@
 #pragma once
 
 #ifdef __cplusplus
-extern "C"
-{
+extern "C" {
 #endif
 
-  int nvtxRangePushA (const char *message);
-  int nvtxRangePop (void);
+int nvtxRangePushA (const char *message);
+int nvtxRangePop (void);
 
 #ifdef __cplusplus
 }
