@@ -363,12 +363,13 @@ static gboolean read_field (Reader *reader, const char *name, const char *text, 
   PsSweep *sweep = reader->sweep;
   const PsOption *field = ps_sweep_field_find (name);
   g_autofree char *quoted = ps_text_quote (name);
-  PsSweepAxis axis = { .field = field, .zip = g_strdup (reader->zip) };
+  PsSweepAxis axis = { .field = field };
 
   if (field == NULL)
     return refuse_field (reader, name, error);
   if (!g_hash_table_add (reader->seen, g_strdup (field->name)))
     return ps_refuse_at (place (reader), error, "field %s appears twice", quoted);
+  axis.zip = g_strdup (reader->zip);
   axis.values = g_ptr_array_new_with_free_func ((GDestroyNotify)ps_sweep_value_free);
   g_array_append_val (sweep->axes, axis);
   if (!read_values (reader, field, text, axis.values, error))

@@ -137,7 +137,7 @@ static void add_chain (States *states, const PsProblem *problem, guint chain, gu
     *lane = (Lane){ .duration = problem->duration[chain],
                     .take = problem->take[chain],
                     .give = problem->give[chain],
-                    .chain = g_new (guint, problem->n_stages) };
+                    .chain = PS_OWN_NEW (states->owned, guint, problem->n_stages) };
   }
   lane->chain[lane->n_chains++] = chain;
   lane->n += problem->m;
