@@ -300,7 +300,7 @@ static void test_two_pairs (void)
   g_assert_cmpuint (g_hash_table_size (store.stored), ==, 1);
   g_assert_cmpuint (store.n_sentinels, ==, 2);
   store.only = "- beside-compute 49152 4";
-  fail_at = n_fake_ops + 100; /* after the sentinel's first ones: mostly the load's */
+  fail_at = n_fake_ops + 50; /* after the sentinel's first ones: mostly the load's */
   refused (calibrate (&store, 4, &error), PS_ERROR_UNAVAILABLE, "*broken on purpose*");
   fail_at = 0;
   g_hash_table_unref (store.stored);
