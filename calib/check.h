@@ -20,7 +20,7 @@ typedef struct {
   double op_error;     /* median over all ops of the |error| of their durations */
   double memory_error; /* of the peak; NaN: not known */
   double shift;        /* of the sentinel beside the run (ps_sentinel_shifts); NaN: not known */
-  PsSlowdown weather;  /* beside the run, against the profile */
+  PsSlowdown weather;  /* the machine at the run, relative to the profile */
   double others;       /* part of all processors that went to other programs and guests meanwhile; NaN: not known */
 } PsCheckRun;
 

@@ -80,9 +80,6 @@ typedef struct {
   double *warm;             /* [kind * n_stages + stage], kinds below O: part of the duration that a warm op takes
                                (ps_op_is_warm), in calibrations 1 for backwards whose gradient comes from another
                                stage; NULL: it was not measured apart, or durations are means of a schedule's ops */
-  gboolean may_recompute;   /* for bounds: any microbatch may have an R. Costs are the least of those with and those
-                               without one; R is the least time of one, and takes what a microbatch without one keeps
-                               more. Stages whose R takes nothing have none */
   gboolean loop_only;       /* stage i costs what it does on device i mod p, whose part of an accelerator is like no
                                other's: true for placement loop only */
   PsOrigin time_origin;     /* origin of durations */

@@ -18,25 +18,18 @@
 #define PS_PHILOX_KEY_0 0x9e3779b9U /* added to the key after each round */
 #define PS_PHILOX_KEY_1 0xbb67ae85U
 
-/* One round on four words, for callers that work on many counters side by side. */
-PS_PHILOX_INLINE void ps_philox_round (uint32_t *c0, uint32_t *c1, uint32_t *c2, uint32_t *c3, uint32_t k0, uint32_t k1)
-{
-  const uint64_t a = (uint64_t)PS_PHILOX_FACTOR_0 * *c0, b = (uint64_t)PS_PHILOX_FACTOR_1 * *c2;
-  const uint32_t next0 = (uint32_t)(b >> 32) ^ *c1 ^ k0, next2 = (uint32_t)(a >> 32) ^ *c3 ^ k1;
-
-  *c1 = (uint32_t)b;
-  *c3 = (uint32_t)a;
-  *c0 = next0;
-  *c2 = next2;
-}
-
 /* Replaces four words, the counter, by four random ones. key: its lower half is the first of the two words. */
 PS_PHILOX_INLINE void ps_philox (uint32_t words[4], uint64_t key)
 {
   uint32_t k0 = (uint32_t)key, k1 = (uint32_t)(key >> 32);
 
   for (int round = 0; round < PS_PHILOX_ROUNDS; round++) {
-    ps_philox_round (&words[0], &words[1], &words[2], &words[3], k0, k1);
+    const uint64_t a = (uint64_t)PS_PHILOX_FACTOR_0 * words[0], b = (uint64_t)PS_PHILOX_FACTOR_1 * words[2];
+
+    words[0] = (uint32_t)(b >> 32) ^ words[1] ^ k0;
+    words[1] = (uint32_t)b;
+    words[2] = (uint32_t)(a >> 32) ^ words[3] ^ k1;
+    words[3] = (uint32_t)a;
     k0 += PS_PHILOX_KEY_0;
     k1 += PS_PHILOX_KEY_1;
   }

@@ -207,9 +207,6 @@ const PsCostSource *ps_setting_source (const PsSetting *setting);
  * Free with g_free. */
 char *ps_source_usage (gboolean in_spec);
 
-/* Refuses two sources at once, and an option without the option that it needs. Errors: PS_ERROR_USAGE. */
-gboolean ps_sources_check (const PsSetting *setting, GError **error);
-
 /* The model that the setting names (by --model or stored with --db), with --precision. Errors: PS_ERROR_USAGE when it
  * names none. */
 PsModel *ps_setting_model (const PsSetting *setting, GError **error) G_GNUC_WARN_UNUSED_RESULT;

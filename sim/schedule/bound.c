@@ -272,134 +272,6 @@ static gint64 chain_ns (const LeastTimes *times, guint copy)
   return times->gradient[last] + times->rest[last];
 }
 
-/* How many microbatches of a device recompute: R saves memory over time, and takes time. docs/bounds.md has the proof.
- */
-
-/* Bytes times time. */
-__extension__ typedef __int128 ByteTime;
-
-/* A stage of the device. */
-typedef struct {
-  guint n;        /* microbatches */
-  gint64 forward; /* its longest F */
-  gint64 kept;    /* least bytes from F to B of a microbatch with an R */
-  PsOpCost again; /* least time of an R, and the bytes that a microbatch without one keeps more; 0: none has one */
-  ByteTime area;  /* least bytes times time of a microbatch without an R */
-  ByteTime saved; /* how much less the least of one with an R is */
-} RecomputingStage;
-
-typedef struct {
-  const RecomputingStage *stage;
-  guint n_stages;
-  gint64 begin;    /* earliest start of any op */
-  gint64 gradient; /* earliest start of any B */
-  gint64 load;     /* all work but R, at least */
-  gint64 room;     /* bytes for activations, more than 0 */
-  ByteTime empty;  /* part of room times the time up to the end that cannot be held */
-} Recomputing;
-
-/* Slices and speeds round R and the ops that it is part of apart, by less than this many ns or bytes. */
-#define ROUNDED 2
-
-/* All stages of a device together. */
-typedef struct {
-  const Recomputing *recomputing;
-  gint64 n;            /* forwards */
-  gint64 n_again;      /* of microbatches that may have an R */
-  gint64 forward;      /* longest F */
-  gint64 kept;         /* least bytes that an F keeps, with an R.. */
-  gint64 kept_all;     /* ..and without */
-  gint64 most_dropped; /* bytes of any R */
-  gint64 again;        /* shortest R */
-  ByteTime area;       /* of all microbatches, without R */
-} AllStages;
-
-/* The R of a stage where bounds let any microbatch have one (PsCosts.may_recompute), as RecomputingStage.again. None
- * has one where pairs have times of their own, which may hide that of an R. */
-static PsOpCost recompute_again (const PsCosts *costs, guint stage)
-{
-  const PsOpCost *r = ps_costs_op (costs, PS_OP_R, stage);
-  guint i = ps_op_index (costs->n_stages, costs->n_lengths, PS_OP_R, 0, stage);
-  gint64 duration_ns = r->duration_ns - ps_host_time_sum (ps_costs_host_time (costs, i)) - ROUNDED,
-         bytes = r->take_bytes + MIN (ps_costs_act_bytes (costs, stage), 0) - ROUNDED; /* bounds take no act below 0 */
-
-  if (!costs->may_recompute || duration_ns <= 0 || bytes <= 0 || costs_have_pair_times (costs))
-    return (PsOpCost){ 0 };
-  return (PsOpCost){ duration_ns, bytes, 0 };
-}
-
-static AllStages add_up (const Recomputing *recomputing)
-{
-  AllStages device = { .recomputing = recomputing, .kept = G_MAXINT64, .kept_all = G_MAXINT64, .again = G_MAXINT64 };
-
-  for (guint i = 0; i < recomputing->n_stages; i++) {
-    const RecomputingStage *stage = &recomputing->stage[i];
-    gint64 dropped = stage->again.take_bytes;
-
-    device.n += stage->n;
-    device.forward = MAX (device.forward, stage->forward);
-    device.kept = MIN (device.kept, stage->kept);
-    device.kept_all = MIN (device.kept_all, stage->kept + dropped);
-    device.area += stage->n * stage->area;
-    if (dropped == 0)
-      continue;
-    device.n_again += stage->n;
-    device.most_dropped = MAX (device.most_dropped, dropped);
-    device.again = MIN (device.again, stage->again.duration_ns);
-  }
-  return device;
-}
-
-/* How many forwards fit at once, where `pending` of them at most have an R yet to come. */
-static gint64 most_forwards (const AllStages *device, gint64 pending)
-{
-  ByteTime room = device->recomputing->room, most = device->n;
-
-  if (device->kept > 0)
-    most = MIN (most, room / device->kept);
-  if (device->kept_all > 0)
-    most = MIN (most, (room + (ByteTime)pending * device->most_dropped) / device->kept_all);
-  return (gint64)most;
-}
-
-PS_DEFINE_FALLING_ORDER (compare_saved, RecomputingStage, saved)
-
-/* Returns the bytes times time that n R ops save at most. `stages` begins with the stage whose R saves most. */
-static ByteTime most_saved (const RecomputingStage *stages, gint64 n)
-{
-  ByteTime saved = 0;
-
-  for (; n > 0; n -= stages->n, stages++)
-    saved += MIN (n, stages->n) * stages->saved;
-  return saved;
-}
-
-/* The end if n_again microbatches have an R, in which they hold `area`. Before the first gradient the device starts as
- * many F as fit at once, and R are of no use there. */
-static gint64 end_with (const AllStages *device, gint64 n_again, ByteTime area)
-{
-  const Recomputing *recomputing = device->recomputing;
-  ByteTime forwards = (ByteTime)most_forwards (device, n_again) * device->forward,
-           full = (area + recomputing->room - 1) / recomputing->room,
-           busy = MAX (recomputing->gradient - forwards, recomputing->begin) + recomputing->load
-                  + (ByteTime)n_again * device->again;
-
-  return (gint64)MIN (MAX (full, busy), G_MAXINT64);
-}
-
-/* Least end of the device over all choices of microbatches that have an R. */
-static gint64 recomputing_bound (const Recomputing *recomputing)
-{
-  g_autofree RecomputingStage *stages = g_memdup2 (recomputing->stage, recomputing->n_stages * sizeof *stages);
-  const AllStages device = add_up (recomputing);
-  gint64 least = G_MAXINT64;
-
-  qsort (stages, recomputing->n_stages, sizeof *stages, compare_saved);
-  for (gint64 n = 0; n <= device.n_again && recomputing->begin + recomputing->load + n * device.again < least; n++)
-    least = MIN (least, end_with (&device, n, device.area + recomputing->empty - most_saved (stages, n)));
-  return least;
-}
-
 /* A lower bound where transfers queue on channels, or hold up or slow down devices. */
 
 /* Times of a device that cannot overlap: its transfers on one end of a channel, and its work if they hold it up. */
@@ -721,12 +593,16 @@ static gint64 chain_bound (const Device *device, guint i)
          + (gint64)(times->m[i / times->placement->n_stages] - 1) * MAX (f, times->backward[i]);
 }
 
-/* Least bytes times time of a microbatch that keeps `act` bytes from F to B. */
-static ByteTime held_by_one (const Device *device, guint i, gint64 act)
+/* Bytes times time. */
+__extension__ typedef __int128 ByteTime;
+
+/* Least bytes times time that a microbatch holds on a stage. */
+static ByteTime held_by_one (const Device *device, guint i)
 {
   const LeastTimes *times = device->times;
   guint stage = i % times->placement->n_stages;
-  gint64 wact = MAX (ps_costs_wact_bytes (times->costs, stage), 0);
+  gint64 act = MAX (ps_costs_act_bytes (times->costs, stage), 0),
+         wact = MAX (ps_costs_wact_bytes (times->costs, stage), 0);
   gint64 joined = MIN (duration_of (times, PS_OP_BW, stage), times->least_pair[device->d]);
   ByteTime apart
       = (ByteTime)act * duration_of (times, PS_OP_B, stage) + (ByteTime)wact * duration_of (times, PS_OP_W, stage);
@@ -734,35 +610,18 @@ static ByteTime held_by_one (const Device *device, guint i, gint64 act)
   return (ByteTime)act * (times->round_trip[i] + times->forward[stage]) + MIN (apart, (ByteTime)act * joined);
 }
 
-/* Bound by area: bytes held, times the least time that they are held, divided by the bytes that fit at once. Where any
- * microbatch may recompute, it holds less and takes longer. */
-static gint64 area_bound (const Device *device, gboolean may_recompute)
+/* Bound by area: bytes held, times the least time that they are held, divided by the bytes that fit at once. */
+static gint64 area_bound (const Device *device)
 {
   const LeastTimes *times = device->times;
-  g_autofree RecomputingStage *stages = g_new0 (RecomputingStage, n_entries (times));
-  Recomputing recomputing = { .stage = stages,
-                              .begin = device->begin,
-                              .gradient = device->gradient,
-                              .load = device->load,
-                              .room = device->room,
-                              .empty = (ByteTime)device->begin * device->room };
+  ByteTime held = 0;
 
   if (device->room == G_MAXINT64 || device->room == 0)
     return 0;
   for (guint i = 0; i < n_entries (times); i++)
-    if (is_here (device, i)) {
-      guint stage = i % times->placement->n_stages;
-      gint64 kept = MAX (ps_costs_act_bytes (times->costs, stage), 0);
-      RecomputingStage *mixed = &stages[recomputing.n_stages++];
-
-      *mixed = (RecomputingStage){ .n = times->m[i / times->placement->n_stages],
-                                   .forward = duration_of (times, PS_OP_F, stage),
-                                   .kept = kept,
-                                   .again = may_recompute ? recompute_again (times->costs, stage) : (PsOpCost){ 0 } };
-      mixed->area = held_by_one (device, i, kept + mixed->again.take_bytes);
-      mixed->saved = mixed->area - held_by_one (device, i, kept);
-    }
-  return recomputing_bound (&recomputing);
+    if (is_here (device, i))
+      held += times->m[i / times->placement->n_stages] * held_by_one (device, i);
+  return (gint64)MIN (device->begin + (held + device->room - 1) / device->room, G_MAXINT64);
 }
 
 static void device_clear (Device *device)
@@ -797,9 +656,7 @@ static gint64 device_bound (const LeastTimes *times, guint d, const gint64 *memo
     device.n_fit = MIN (device.n, device.room / device.least);
   idle = warm_up_idle (&device);
   bound = MAX (device.begin + idle + device.load, drain_bound (&device, device.n_fit == device.n ? 0 : idle));
-  bound = MAX (bound, area_bound (&device, FALSE));
-  if (times->costs->may_recompute)
-    bound = MAX (bound, area_bound (&device, TRUE));
+  bound = MAX (bound, area_bound (&device));
   if (device.work.n > 0)
     bound = MAX (bound, apart_bound (&device));
   for (guint i = 0; i < n_entries (times); i++)

@@ -63,7 +63,8 @@ static gboolean check_needs (const PsSetting *setting, const PsCostSource *sourc
   return TRUE;
 }
 
-gboolean ps_sources_check (const PsSetting *setting, GError **error)
+/* Refuses two sources at once, and an option without the option that it needs. */
+static gboolean check_sources (const PsSetting *setting, GError **error)
 {
   const PsCostSource *source = ps_setting_source (setting);
 
@@ -154,7 +155,7 @@ static gboolean check_tensor (const PsSetting *setting, GError **error)
 gboolean ps_setting_check (const PsSetting *setting, GError **error)
 {
   return check_together (setting, error) && check_zero (setting, error) && check_tensor (setting, error)
-         && ps_sources_check (setting, error);
+         && check_sources (setting, error);
 }
 
 /* Layouts */

@@ -115,27 +115,6 @@ static void test_in_turn (void)
   g_assert_cmpint (ps_search_bound (&setting, G_MAXINT64, &n_steps), <=, 10000000);
 }
 
-static gint64 bound_of_mix (PsCosts *costs, gboolean may_recompute)
-{
-  const gint64 limit[] = { 4 << 20, 4 << 20 };
-  g_autoptr (PsPlacement) placement = ps_placement_new (PS_PLACEMENT_LOOP, 2, 1);
-
-  costs->may_recompute = may_recompute;
-  return ps_lower_bound_within (placement, 8, costs, limit, PS_OBJECTIVE_MAKESPAN);
-}
-
-/* Each microbatch takes an R or more memory, unless pairs may hide the R, on whichever stage they are. */
-static void test_mix (void)
-{
-  g_autoptr (PsCosts) costs = ps_costs_parse ("f=10ms,b=10ms,w=0,act=1MiB,wact=0", 2, 1, NULL);
-
-  for (guint stage = 0; stage < 2; stage++)
-    *ps_costs_op (costs, PS_OP_R, stage) = (PsOpCost){ 10000000, 3 << 20, 0 };
-  g_assert_cmpint (bound_of_mix (costs, TRUE), >, bound_of_mix (costs, FALSE));
-  costs->stage[1].pair_ns = 20000000;
-  g_assert_cmpint (bound_of_mix (costs, TRUE), ==, bound_of_mix (costs, FALSE));
-}
-
 /* One device has two microbatches, F of 10 and BW of 1, and a pair of both takes no time: F, a pair, BW are 11. The
  * first F is in no pair, so 10 are certain. */
 static void test_pair_of_no_time (void)
@@ -314,7 +293,6 @@ int main (int argc, char **argv)
   g_test_add_func ("/bound/two-copies", test_two_copies);
   g_test_add_func ("/bound/channels", test_channels);
   g_test_add_func ("/bound/in-turn", test_in_turn);
-  g_test_add_func ("/bound/mix", test_mix);
   g_test_add_func ("/bound/pair-of-no-time", test_pair_of_no_time);
   g_test_add_func ("/bound/sums", test_sums);
   g_test_add_func ("/bound/schedule", test_schedule);
