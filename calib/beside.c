@@ -1,7 +1,7 @@
 /* beside.c - runs one layer on each of several devices, as a load. */
 #include "beside.h"
 
-#include "runtime/layer.h"
+#include "run/layer.h"
 
 typedef struct {
   PsLoad *load;

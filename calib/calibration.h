@@ -3,8 +3,8 @@
 
 #include "sampler.h"
 
-#include "processes/processes.h"
-#include "runtime/layer.h"
+#include "run/processes.h"
+#include "run/layer.h"
 
 #include <pipesim/transport.h>
 

@@ -3,7 +3,7 @@
 
 #include "calibration.h"
 
-#include "runtime/verify.h"
+#include "run/verify.h"
 
 /* One run. Errors are (predicted - measured) / measured. */
 typedef struct {

@@ -3,7 +3,7 @@
 
 #include "check.h"
 #include "clock.h"
-#include "device/devices.h"
+#include "train/devices.h"
 
 #include "rounds.h"
 

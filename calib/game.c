@@ -4,8 +4,8 @@
 
 #include "beside.h"
 #include "clock.h"
-#include "device/conditions.h"
-#include "processes/crew.h"
+#include "train/conditions.h"
+#include "run/crew.h"
 
 #define LONGEST_SEQUENCE 1024
 #define HEAD_SIZE 64

@@ -3,8 +3,8 @@
 
 #include "watch.h"
 
-#include "device/devices.h"
-#include "runtime/runtime.h"
+#include "train/devices.h"
+#include "run/runtime.h"
 
 #include <pipesim/observe.h>
 #include <pipesim/setting.h>

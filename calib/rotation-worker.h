@@ -5,7 +5,7 @@
 #include "cut.h"
 #include "team.h"
 
-#include "device/conditions.h"
+#include "train/conditions.h"
 
 /* One quantity that is sampled. */
 typedef struct {

@@ -1,7 +1,7 @@
 /* self-sends.c - times messages of a device to itself. */
 #include "self-sends.h"
 
-#include "device/conditions.h"
+#include "train/conditions.h"
 
 /* N_SAMPLES is small: a launch is short, and each size sets up a new communicator. */
 #define N_SAMPLES 200

@@ -1,7 +1,7 @@
 /* team.c - a transport for sums alone, and the crew of those who use it. */
 #include "team.h"
 
-#include "processes/crew.h"
+#include "run/crew.h"
 
 #define TIMEOUT_NS G_GINT64_CONSTANT (60000000000)
 

@@ -3,7 +3,7 @@
 
 #include "clock.h"
 
-#include "runtime/layer.h"
+#include "run/layer.h"
 
 /* The sentinel gets a tenth of a rotation's time limit, because it is read often. */
 #define TIME_SHARE 10

@@ -1,9 +1,9 @@
 /* exec-options.c - what exec's command line says. */
 #include "exec-options.h"
 
-#include "device/devices.h"
+#include "train/devices.h"
 #include "output.h"
-#include "processes/processes.h"
+#include "run/processes.h"
 
 #include <pipesim/option.h>
 #include <pipesim/setting.h>

@@ -1,7 +1,7 @@
 /* exec-options.h - what exec's command line says. */
 #pragma once
 
-#include "runtime/runtime.h"
+#include "run/runtime.h"
 #include "training.h"
 
 #include <pipesim/setting.h>

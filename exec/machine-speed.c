@@ -2,7 +2,7 @@
 #include "machine-speed.h"
 
 #include "clock.h"
-#include "runtime/layer.h"
+#include "run/layer.h"
 
 #include <math.h>
 

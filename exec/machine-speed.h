@@ -1,7 +1,7 @@
 /* machine-speed.h - how fast the machine is at the time of a run, by the sentinel of the profile that predicts it. */
 #pragma once
 
-#include "runtime/runtime.h"
+#include "run/runtime.h"
 
 #include <pipesim/costdb.h>
 

@@ -1,8 +1,8 @@
 /* main.c - the program pipesim-exec: runs a schedule for real and holds it against its prediction. */
-#include "device/devices.h"
+#include "train/devices.h"
 #include "exec-options.h"
 #include "output.h"
-#include "processes/processes.h"
+#include "run/processes.h"
 #include "machine-speed.h"
 
 #include <pipesim/option.h>

@@ -2,7 +2,7 @@
  * for each step, and the report. */
 #include "output.h"
 
-#include "device/data.h"
+#include "train/data.h"
 
 #include <pipesim/option.h>
 

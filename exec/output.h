@@ -1,7 +1,7 @@
 /* output.h - what pipesim-exec prints and writes about a run. */
 #pragma once
 
-#include "runtime/verify.h"
+#include "run/verify.h"
 
 /* A finished run and what it is held against. Nothing is owned. */
 typedef struct {

@@ -1,7 +1,7 @@
 /* training.h - the options of pipesim-exec that say what a model learns from, how fast, and where its state is kept. */
 #pragma once
 
-#include "runtime/runtime.h"
+#include "run/runtime.h"
 
 #include <pipesim/option.h>
 #include <pipesim/setting.h>

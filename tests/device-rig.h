@@ -1,7 +1,7 @@
 /* device-rig.h - a device of any class that computes, which holds all stages of a small model, for tests. */
 #pragma once
 
-#include "device/devices.h"
+#include "train/devices.h"
 #include "error-rig.h"
 
 /* A device that holds all stages of a model. */

@@ -45,13 +45,13 @@ kernels_build ()
   [ ! -x "$bin/test-cuda-kernels-gpu" ] || skip "it is there already"
   nvcc=$(find_nvcc)
   [ -n "$nvcc" ] || skip "no nvcc"
-  [ -f "$source/exec/device/cuda/kernels.h" ] || skip "no source beside this script"
+  [ -f "$source/exec/train/cuda/kernels.h" ] || skip "no source beside this script"
   nvidia-smi >/dev/null 2>&1 || skip "no GPU here to run them on"
   cd "$source" || exit 1
   mkdir -p "$work/kernels"
   jobs=0
-  for file in exec/device/cuda/*.cu tests/cuda/test-cuda-kernels.cpp tests/cuda/kernels/*.cpp tests/cuda/kernels/kernels-reference.c; do
-    "$nvcc" -std=c++17 -O3 -lineinfo -gencode=arch=compute_90a,code=sm_90a -DPS_CUDA_HOPPER -Iinclude -Iexec/device/cuda \
+  for file in exec/train/cuda/*.cu tests/cuda/test-cuda-kernels.cpp tests/cuda/kernels/*.cpp tests/cuda/kernels/kernels-reference.c; do
+    "$nvcc" -std=c++17 -O3 -lineinfo -gencode=arch=compute_90a,code=sm_90a -DPS_CUDA_HOPPER -Iinclude -Iexec/train/cuda \
       -Itests/cuda/kernels -c "$file" -o "$work/kernels/$(basename "$file").o" || touch "$work/kernels/failed" &
     jobs=$((jobs + 1))
     [ $((jobs % $(nproc))) -ne 0 ] || wait

@@ -1,4 +1,4 @@
-/* device.h - devices run ops: the interface between executor, calibrator and the code under exec/device. */
+/* device.h - devices run ops: the interface between executor, calibrator and the code under exec/train. */
 #ifndef PIPESIM_DEVICE_H
 #define PIPESIM_DEVICE_H
 
@@ -200,7 +200,7 @@ struct _PsDeviceClass {
   gboolean (*copy) (PsTensor *to, PsTensor *from, PsTimes *times, GError **error);
 
   /* Called before the first op of a step, number `step` of the training, counted from 0: until the next call F and W
-   * read its data, and O takes its learning rate (device/data.h). NULL: nothing to do. */
+   * read its data, and O takes its learning rate (train/data.h). NULL: nothing to do. */
   gboolean (*begin) (PsDevice *device, guint64 step, GError **error);
 
   /* Ops of the stage read the weights as they were after `version` O, until its next O. The newest

@@ -1,5 +1,5 @@
 /* transport.h - carries tensors between devices: the interface between executor, calibrator and the code under
- * exec/transport. */
+ * exec/run. */
 #ifndef PIPESIM_TRANSPORT_H
 #define PIPESIM_TRANSPORT_H
 

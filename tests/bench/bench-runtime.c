@@ -3,10 +3,10 @@
 #include "bench-clock.h"
 #include "lower.h"
 
-#include "processes/processes.h"
-#include "runtime/runtime.h"
+#include "run/processes.h"
+#include "run/runtime.h"
 
-#include "device/devices.h"
+#include "train/devices.h"
 
 #include <locale.h>
 #include <stdio.h>

@@ -7,9 +7,9 @@
 #include "budget.h"
 #include "check.h"
 #include "clock.h"
-#include "device/devices.h"
+#include "train/devices.h"
 #include "rounds.h"
-#include "transport/transports.h"
+#include "run/transports.h"
 
 #include <math.h>
 

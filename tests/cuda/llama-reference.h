@@ -4,7 +4,7 @@
  * gain h, gate and up h x 2f, down f x h; norm gain h, head h x V. */
 #pragma once
 
-#include "device/data.h"
+#include "train/data.h"
 #include "gpt-reference.h"
 
 /* x gain / sqrt (mean of x^2 + 1e-5): arXiv 1910.07467, equation 4 */

@@ -6,7 +6,7 @@
 #include "costdb-rig.h"
 #include "cuda-device-rig.h"
 #include "measure.h"
-#include "transport/transports.h"
+#include "run/transports.h"
 
 #include <string.h>
 

@@ -1,9 +1,9 @@
 /* test-cuda-kernels.cpp - every kernel against its reference in plain C (kernels/kernels-reference.h),
  * emulated where there is no GPU. On a GPU machine with nothing but the toolkit, in the root of the source:
  *
- *   nvcc -std=c++17 -O3 -gencode=arch=compute_90a,code=sm_90a -DPS_CUDA_HOPPER -Iinclude -Iexec/device/cuda
+ *   nvcc -std=c++17 -O3 -gencode=arch=compute_90a,code=sm_90a -DPS_CUDA_HOPPER -Iinclude -Iexec/train/cuda
  *     -Itests/cuda/kernels -o test-cuda-kernels tests/cuda/test-cuda-kernels.cpp tests/cuda/kernels/[a-z]*.cpp
- *     exec/device/cuda/[a-z]*.cu tests/cuda/kernels/kernels-reference.c
+ *     exec/train/cuda/[a-z]*.cu tests/cuda/kernels/kernels-reference.c
  *
  * An argument chooses the tests whose names hold it; "figures" measures instead what each kernel reaches. */
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* Tests of cuda-nvml.h against a library that answers what is known here; with the argument "absent", without one. */
-#include "device/cuda/cuda-nvml.h"
+#include "train/cuda/cuda-nvml.h"
 
 #include <gmodule.h>
 

@@ -1,6 +1,6 @@
 /* test-cuda-parts.c - that the parts of a GPU are what they are said to be, which only a GPU can show: work stays on
  * the multiprocessors of its part, parts have none in common, and work in one reads what another has written. */
-#include "device/cuda/cuda-graph.h"
+#include "train/cuda/cuda-graph.h"
 #include "error-rig.h"
 
 #include "parts/where.h"

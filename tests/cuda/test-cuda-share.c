@@ -1,5 +1,5 @@
 /* test-cuda-share.c - which GPU each device gets and how many multiprocessors of it. */
-#include "device/cuda/cuda-share.h"
+#include "train/cuda/cuda-share.h"
 #include "error-rig.h"
 
 static void test_place (void)

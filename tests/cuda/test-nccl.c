@@ -2,8 +2,8 @@
  * PIPESIM_MODULE_DIR. */
 #include "clock.h"
 #include "error-rig.h"
-#include "processes/crew.h"
-#include "transport/transports.h"
+#include "run/crew.h"
+#include "run/transports.h"
 
 #include <pipesim/base.h>
 

@@ -4,8 +4,8 @@
  *   mpi-ranks SCENE DEVICES   as many processes as DEVICES, or d times as many for d replicas */
 #include "clock.h"
 #include "host-rig.h"
-#include "processes/crew.h"
-#include "transport/transports.h"
+#include "run/crew.h"
+#include "run/transports.h"
 
 #include <signal.h>
 #include <stdlib.h>

@@ -2,10 +2,10 @@
 #pragma once
 
 #include "lower.h"
-#include "runtime/runtime.h"
+#include "run/runtime.h"
 
-#include "device/devices.h"
-#include "transport/transports.h"
+#include "train/devices.h"
+#include "run/transports.h"
 
 /* NULL when the family has no schedule of that size. */
 static inline PsProgram *family_program (const char *name, guint n_devices, guint n_microbatches)

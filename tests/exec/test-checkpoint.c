@@ -4,7 +4,7 @@
 #include "gpt-reference.h"
 #include "run-rig.h"
 
-#include "device/data.h"
+#include "train/data.h"
 
 #include <pipesim/formats.h>
 

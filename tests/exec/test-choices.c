@@ -1,6 +1,6 @@
 /* Tests of choices that devices agree on: every member hears of all choices, the first member's last, whatever their
  * lengths. */
-#include "processes/crew.h"
+#include "run/crew.h"
 
 #include <string.h>
 

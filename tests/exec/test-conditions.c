@@ -1,5 +1,5 @@
 /* Tests of conditions.h: which readings count, and that reading ends. How long anything takes decides nothing. */
-#include "device/conditions.h"
+#include "train/conditions.h"
 
 #include "clock.h"
 

@@ -2,8 +2,8 @@
 #include <math.h>
 
 #include "cpu-rig.h"
-#include "device/data.h"
-#include "device/cpu/cpu-kernels.h"
+#include "train/data.h"
+#include "train/cpu/cpu-kernels.h"
 #include "gpt-reference.h"
 
 /* --- the numbers are right --- */

@@ -4,7 +4,7 @@
 #include <math.h>
 
 #include "cpu-rig.h"
-#include "device/cpu/cpu-stage.h"
+#include "train/cpu/cpu-stage.h"
 
 /* --- the same bits --- */
 

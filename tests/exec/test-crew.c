@@ -1,7 +1,7 @@
 /* Tests of crew and processes: members of one process and of several, which are threads here and send each other
  * messages through pipes. */
 #include "error-rig.h"
-#include "processes/crew.h"
+#include "run/crew.h"
 
 #include "clock.h"
 

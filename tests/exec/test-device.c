@@ -1,11 +1,11 @@
 /* Tests of device: the table, the null device and the paced device. */
 #include "clock.h"
-#include "device/data.h"
-#include "device/devices.h"
-#include "device/memory.h"
+#include "train/data.h"
+#include "train/devices.h"
+#include "train/memory.h"
 #include "error-rig.h"
-#include "runtime/layer.h"
-#include "transport/transports.h"
+#include "run/layer.h"
+#include "run/transports.h"
 
 #include <math.h>
 

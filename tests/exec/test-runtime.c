@@ -1,7 +1,7 @@
 /* Tests of runtime: programs run on the null and the paced device, and on devices made to fail or to pretend. */
-#include "runtime/run.h"
+#include "run/run.h"
 #include "run-rig.h"
-#include "runtime/verify.h"
+#include "run/verify.h"
 
 #include <math.h>
 #include <string.h>

@@ -2,7 +2,7 @@
  * one order, so both are held against the same sums, bit for bit. */
 #include "clock.h"
 #include "host-rig.h"
-#include "transport/transports.h"
+#include "run/transports.h"
 
 #include <string.h>
 

@@ -1,8 +1,8 @@
 /* test-training.c - what is learnt from a text: its windows, learning rates, and curves that no schedule changes. */
 #include "run-rig.h"
 
-#include "device/data.h"
-#include "runtime/verify.h"
+#include "train/data.h"
+#include "run/verify.h"
 
 #include <string.h>
 

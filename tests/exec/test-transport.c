@@ -1,7 +1,7 @@
 /* Tests of transport: the table, and the transports that carry host memory, within one process. */
 #include "clock.h"
 #include "error-rig.h"
-#include "transport/transports.h"
+#include "run/transports.h"
 
 #include <string.h>
 

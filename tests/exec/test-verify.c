@@ -2,8 +2,8 @@
  * apart.
  */
 #include "run-rig.h"
-#include "runtime/run.h"
-#include "runtime/verify.h"
+#include "run/run.h"
+#include "run/verify.h"
 
 #include <math.h>
 #include <pipesim/model.h>

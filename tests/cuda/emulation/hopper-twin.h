@@ -1,4 +1,4 @@
-/* hopper-twin.h - what the instructions in exec/device/cuda/hopper.h do, written out by the PTX ISA 8.x, section
+/* hopper-twin.h - what the instructions in exec/train/cuda/hopper.h do, written out by the PTX ISA 8.x, section
  * "Asynchronous Warpgroup Level Matrix Instructions": fragments of wgmma.mma_async.m64nNk16, matrix descriptors and the
  * layouts of shared memory with a swizzle of 128 bytes. Called by all lanes of a warp, which works on its 16 rows
  * alone: that the four warps of a group come by the same products is not checked.

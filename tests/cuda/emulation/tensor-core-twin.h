@@ -1,4 +1,4 @@
-/* tensor-core-twin.h - what the instructions in exec/device/cuda/tensor-core.h do, written out by the layouts in the
+/* tensor-core-twin.h - what the instructions in exec/train/cuda/tensor-core.h do, written out by the layouts in the
  * PTX ISA 8.x: sections "Matrix Fragments for mma.m16n8k16 with floating point type" and "Warp-level matrix load
  * instruction: ldmatrix". Called there by all lanes of a warp. */
 #pragma once

@@ -1,0 +1,108 @@
+/* runtime.h - runs a program for real: one thread per device walks its instruction stream, step after step. */
+#pragma once
+
+#include "run/processes.h"
+#include "checkpoint.h"
+
+#include <pipesim/device.h>
+#include <pipesim/program.h>
+#include <pipesim/timeline.h>
+#include <pipesim/transport.h>
+
+/* A step that has ended. */
+typedef struct {
+  guint number; /* among all of the training, from 1 */
+  gint64 iteration_ns;
+  double loss; /* mean over the microbatches of all replicas; NaN from devices that do not compute */
+} PsStepReport;
+
+typedef struct {
+  const PsDeviceClass *device;
+  const PsTransportClass *transport;
+  const PsModel *model;       /* NULL allowed for devices that do not compute */
+  const PsStageShape *shapes; /* [n_stages] of the model; NULL: those of ps_model_split */
+  const PsCosts *costs; /* durations of ops on a paced device, and the least time of every message; NULL: real time */
+  guint n_steps;        /* training steps, >= 1 */
+  guint64 seed;         /* seed of weights and data */
+  const PsCheckpoint *start;  /* that devices which compute go on from, its steps being done; NULL: none */
+  const char *save;           /* file that gets a checkpoint at the end; NULL: none */
+  guint save_every;           /* and after every so many steps; 0: no other */
+  const char *data;           /* with save: what the checkpoint says of the data */
+  const PsTraining *training; /* see PsDeviceSetting; NULL allowed */
+  gint64 timeout_ns;          /* longest wait for one message; 0: for ever */
+  const guint *shares;        /* [devices] see PsDeviceSetting; NULL: equal parts */
+  const guint *parts;         /* [n_stages] see PsDeviceSetting; NULL: each device's own */
+  guint n_replicas;           /* copies of the pipeline; 0: one, or as many as there are processes for */
+  guint n_tensor;             /* pipelines that share the layers, of devices that compute; 0 counts as 1 */
+  const guint *tokens;        /* [n_tokens] see PsDeviceSetting; NULL: microbatches are alike */
+  guint n_tokens;
+  gboolean zero;          /* spread the optimizer state over the replicas: see PsDeviceSetting.sharded */
+  GBytes *choices;        /* PsDeviceClass.choices that devices adopt before they choose; NULL: none */
+  guint ahead;            /* see PsDeviceSetting, for devices with `start`; 0 for others */
+  gboolean bypass;        /* step the optimizer without a meeting, see bypass.h; asynchronous schedules do so anyway */
+  double clip;            /* greatest global norm of the gradients; 0: any, also in steps with NaN unless `bypass` */
+  const guint *delays;    /* [n_stages] for a reference: ps_schedule_delay of the schedule that it stands for */
+  gboolean gradients;     /* collect gradients (devices that compute) */
+  PsProcesses *processes; /* of this run; NULL: all devices are here */
+  /* Some device's thread of rank 0 calls this after each step while all devices wait, which no iteration time counts;
+   * NULL: no calls. FALSE: the step that has begun is the last one. In an endless run device 0 calls it while the
+   * others run on, and FALSE lets two more steps begin; the loss is NaN where another process has it. Only a run in one
+   * process without gradients may return FALSE. */
+  gboolean (*progress) (const PsStepReport *step, gpointer data);
+  gpointer progress_data;
+} PsRunSetting;
+
+/* The gradients of each stage after all microbatches were added up, before O. */
+typedef struct {
+  guint n_steps;
+  guint n_stages;
+  guint64 *digest; /* [step * n_stages + stage] ps_gradients_digest */
+  float **last;    /* [n_stages] gradients of the last step */
+  gsize *n;        /* [n_stages] */
+  guint *parts;    /* [n_stages] PsDeviceClass.part of the device that computed them; 0: it has no part */
+} PsRunGradients;
+
+/* Returns a digest of 64 bits of n numbers. Arrays that differ in one number differ in their digests. Other differences
+ * stay unseen with a probability of 2^-64. A device hashes all gradients in every step, so this runs about as fast as
+ * memory can be read. */
+guint64 ps_gradients_digest (const float *values, gsize n);
+
+typedef struct {
+  guint n_steps; /* finished steps */
+  guint n_stages;
+  guint n_microbatches;       /* microbatches of all replicas, replica after replica */
+  gint64 *iteration_ns;       /* [n_steps] from all devices ready to all devices ready for the next step */
+  gint64 median_iteration_ns; /* over the steps after the first */
+  gint64 clock_mhz;           /* the lowest median clock of a device; 0: not known */
+  guint n_rollbacks;          /* steps that `bypass` has taken back */
+  double *losses;             /* [step * n_microbatches + microbatch]; NaN from devices that do not compute */
+  gboolean emulated;          /* the device computes, but its times say nothing about the hardware that it stands for */
+  guint timeline_step;        /* the step with the median iteration time */
+  PsTimeline *timeline;       /* measured timeline of that step */
+  PsRunGradients *gradients;  /* NULL unless asked for */
+} PsRunResult;
+
+/* Opens the devices (each pinned to a core of its own if there are enough), runs all steps and closes the devices. The
+ * first failure of any device ends the run with its error.
+ *
+ * D replicas of T pipelines, which share the layers of their devices, have p devices each. Every one of n processes
+ * runs k = D T p / n devices, of one pipeline or of whole ones. Where no D is given, k is 1 if there are at least p
+ * processes, and p / n if there are n < p. Rank r runs devices of pipeline r k / p, from device r k mod p on. All ranks
+ * call this with the same program and setting.
+ *
+ * An asynchronous schedule runs endlessly: devices meet before the first step and after the last one only. Each runs
+ * its round (PsRound) over and over, with an O after every PsSchedule.update_every microbatches of a stage. An
+ * iteration lasts from the moment when device 0 has done all of a step to the same moment of the next one.
+ *
+ * Rank 0 gets the whole result. Its timeline and gradients are those of replica 0; all replicas have the same gradients
+ * after adding up. Other ranks get only their own part, and timeline is NULL. A failure on any rank is the error of
+ * all. Free with ps_run_result_free. */
+PsRunResult *ps_run (const PsProgram *program, const PsRunSetting *setting, GError **error) G_GNUC_WARN_UNUSED_RESULT;
+void ps_run_result_free (PsRunResult *result);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsRunResult, ps_run_result_free)
+
+/* The copies of a pipeline of n_devices that run with the setting. */
+guint ps_run_n_replicas (const PsRunSetting *setting, guint n_devices);
+
+/* Returns the mean loss over the microbatches of a step. */
+double ps_run_result_mean_loss (const PsRunResult *result, guint step);
