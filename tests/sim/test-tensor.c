@@ -58,6 +58,12 @@ static void test_parameters (void)
   g_assert_cmpint (ps_tensor_state (&gpt, &layer, 2).optimizer_bytes, ==, 12 * 6448);
 }
 
+/* Time in which the GPUs of a device talk during F of a layer. */
+static gint64 layer_ns (const PsModel *model, const PsCluster *cluster)
+{
+  return ps_tensor_stage_ns (model, &(PsStageShape){ .n_layers = 1 }, cluster, PS_OP_F);
+}
+
 /* sbh = 64 * 2 * 32 = 4096 elements, 8192 bytes. A ring of t = 4: 6 steps of 2048 bytes, 100 + 2048 ns each, and two of
  * them; t = 2: 2 steps of 4096 bytes. On a shared bus each of 4 GPUs gets a quarter: 100 + 8192 ns. */
 static void test_ring (void)
@@ -68,12 +74,12 @@ static void test_ring (void)
   bus.link_shared = TRUE;
   g_assert_true (ps_cluster_group (&two, 2, NULL) && ps_cluster_group (&four, 4, NULL)
                  && ps_cluster_group (&bus, 4, NULL));
-  g_assert_cmpint (ps_tensor_layer_ns (&model, &one), ==, 0);
-  g_assert_cmpint (ps_tensor_layer_ns (&model, &two), ==, 2 * 2 * (100 + 4096));
-  g_assert_cmpint (ps_tensor_layer_ns (&model, &four), ==, 2 * 6 * (100 + 2048));
-  g_assert_cmpint (ps_tensor_layer_ns (&model, &bus), ==, 2 * 6 * (100 + 8192));
+  g_assert_cmpint (layer_ns (&model, &one), ==, 0);
+  g_assert_cmpint (layer_ns (&model, &two), ==, 2 * 2 * (100 + 4096));
+  g_assert_cmpint (layer_ns (&model, &four), ==, 2 * 6 * (100 + 2048));
+  g_assert_cmpint (layer_ns (&model, &bus), ==, 2 * 6 * (100 + 8192));
   four.collective_ns = 7000; /* before the steps of each ring */
-  g_assert_cmpint (ps_tensor_layer_ns (&model, &four), ==, 2 * (7000 + 6 * (100 + 2048)));
+  g_assert_cmpint (layer_ns (&model, &four), ==, 2 * (7000 + 6 * (100 + 2048)));
 }
 
 /* z = 8, two heads of keys and values on t = 4: each GPU keeps a whole head, 4 z = 32 where 1/t of both is 16. So of
@@ -91,7 +97,7 @@ static void test_repeated_heads (void)
                    ps_model_stage_kept_bytes (&model, &layers, PS_RECOMPUTE_NONE) / 4 + 3 * 2 * 2 * 8 * 2 * 128 / 4);
   g_assert_cmpint (ps_tensor_kept_bytes (&model, &layers, PS_RECOMPUTE_FULL, 4), ==,
                    ps_model_stage_kept_bytes (&model, &layers, PS_RECOMPUTE_FULL) / 4);
-  g_assert_cmpint (ps_tensor_layer_ns (&model, &four), ==, 2 * 6 * (100 + 2048) + 3 * (100 + 4096));
+  g_assert_cmpint (layer_ns (&model, &four), ==, 2 * 6 * (100 + 2048) + 3 * (100 + 4096));
 }
 
 /* Megatron-LM cuts no experts that have biases. A layer of two: router h 2, experts of f = 16: 3 h f + 2 f + h = 1600
