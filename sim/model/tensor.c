@@ -225,29 +225,21 @@ gint64 ps_framework_context_bytes (PsFramework framework)
   return framework == PS_FRAMEWORK_NONE ? 0 : CONTEXT_BYTES;
 }
 
-/* One matrix of each shape, and the vectors. Of a router one column counts. */
-static gint64 sum_shapes (const PsModel *model, PsUnitKind kind)
-{
-  PsUnitParts parts;
-  gint64 sum;
-
-  ps_unit_describe (model, kind, &parts);
-  sum = parts.whole_vectors + parts.cut_vectors;
-  for (guint i = 0; i < parts.n_matrices; i++)
-    sum += ps_matrix_parameters (&parts.matrix[i]) * (parts.matrix[i].cut == PS_CUT_EXPERTS ? 1 : parts.matrix[i].count)
-           / (kind == PS_UNIT_EXPERTS && i == 0 ? model->experts.count : 1);
-  return sum;
-}
-
-/* Attention with a window and without one has matrices of the same shapes. */
+/* A gradient that nobody reads for each shape of matrix in the layers, and for the vectors. Attention with a window and
+ * without one has the same shapes. */
 static gint64 dummy_bytes (const PsModel *model, const guint count[PS_N_UNIT_KINDS], guint n_tensor)
 {
   gint64 sum = 0;
+  PsUnitParts parts;
 
-  for (PsUnitKind kind = PS_UNIT_ATTENTION; kind <= PS_UNIT_EXPERTS; kind++)
-    if (count[kind] > 0 && (kind != PS_UNIT_WINDOW || count[PS_UNIT_ATTENTION] == 0))
-      sum += (kind < PS_UNIT_MLP && count[PS_UNIT_MLP] > 0 && count[PS_UNIT_EXPERTS] > 0 ? 2 : 1)
-             * sum_shapes (model, kind);
+  for (PsUnitKind kind = PS_UNIT_ATTENTION; kind <= PS_UNIT_EXPERTS; kind++) {
+    if (count[kind] == 0 || (kind == PS_UNIT_WINDOW && count[PS_UNIT_ATTENTION] > 0))
+      continue;
+    ps_unit_describe (model, kind, &parts);
+    sum += parts.whole_vectors + parts.cut_vectors;
+    for (guint i = 0; i < parts.n_matrices; i++)
+      sum += ps_matrix_parameters (&parts.matrix[i]);
+  }
   return ps_tensor_share (ps_precision_bytes (model->precision) * sum, n_tensor);
 }
 

@@ -227,7 +227,7 @@ static void describe_experts (const PsModel *model, G_GNUC_UNUSED PsUnitKind kin
 
   describe_branch (model, parts);
   add_matrix (parts, model, "router", h, count, PS_CUT_NONE, model->other_biases);
-  keep (parts, "moe", "scores of router", 4 * count);
+  keep (parts, "moe", "scores of router, before and after softmax", 2 * count)->bits = 32;
   if (experts->latent > 0) {
     add_matrix (parts, model, "latent down", h, width, PS_CUT_NONE, FALSE);
     add_matrix (parts, model, "latent up", width, h, PS_CUT_NONE, FALSE);
