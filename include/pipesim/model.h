@@ -56,10 +56,11 @@ typedef struct {
   guint feed_forward; /* f of one expert */
   guint dense_layers; /* layers before the first with experts */
   guint latent; /* width that tokens are brought to before routed experts and back after them; 0: h (Nemotron 3) */
-  guint shared_width; /* f of all shared experts together; 0: shared times feed_forward */
-  double capacity;    /* tokens an expert has room for, over the mean; it is filled up, and tokens beyond are dropped;
-                         0: experts take what comes */
-  double imbalance;   /* tokens of the GPU with the most over the mean; >= 1 */
+  guint shared_width;   /* f of all shared experts together; 0: shared times feed_forward */
+  gboolean shared_gate; /* TRUE: a number for each token, h weights, gates the shared experts (Qwen2 MoE) */
+  double capacity;      /* tokens an expert has room for, over the mean; it is filled up, and tokens beyond are dropped;
+                           0: experts take what comes */
+  double imbalance;     /* tokens of the GPU with the most over the mean; >= 1 */
 } PsExperts;
 
 /* Mamba-2 (arXiv 2405.21060): the width of the heads together, D, is heads times head_size. */
@@ -398,7 +399,8 @@ static inline PsStageShape ps_model_whole (const PsModel *model)
  * - Experts in place of the feed-forward: (count + shared) times its weights and biases at their width, and the router,
  *   h count. With a latent width l routed experts have l for h, and 2hl bring tokens there and back.
  * - Squared ReLU: 2hf where swiglu has 3hf.
- * - A gate of attention: hv. Sinks: a. An indexer of H heads of size d: q_rank Hd + hd + hH, and a norm of 2d.
+ * - A gate of shared experts: h. A gate of attention: hv. Sinks: a. An indexer of H heads of size d: q_rank Hd + hd +
+ * hH, and a norm of 2d.
  * - Mamba-2, D = heads times head_size: h (2D + 2GN + heads), Dh; a convolution of 4 tokens with bias, 5 (D + 2GN);
  *   decay, skip and bias of the step of each head, 3 heads; norms of D and h (Megatron-LM, core/ssm/mamba_mixer.py).
  * - Gated delta net, K and D the widths of keys and values: h (2K + 2D + 2 heads of values), Dh; a convolution 4 (2K +

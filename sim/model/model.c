@@ -75,6 +75,7 @@ static const PsIniField fields[] = {
   CHOICE ("sinks", PS_INI_LATER, sinks, boolean_names, ""),
   COUNT ("expert_latent", PS_INI_LATER, experts.latent, MAX_WIDTH, ""),
   COUNT ("shared_feed_forward", PS_INI_LATER, experts.shared_width, 4.0 * MAX_WIDTH, ""),
+  CHOICE ("shared_gate", PS_INI_LATER, experts.shared_gate, boolean_names, ""),
   COUNT ("mamba_heads", PS_INI_LATER, mamba.heads, MAX_HEADS, ""),
   COUNT ("mamba_head_size", PS_INI_LATER, mamba.head_size, MAX_WIDTH, ""),
   COUNT ("mamba_state", PS_INI_LATER, mamba.state, MAX_WIDTH, ""),

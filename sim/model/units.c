@@ -236,6 +236,8 @@ static void describe_experts (const PsModel *model, G_GNUC_UNUSED PsUnitKind kin
   PsMatrix *routed = add_mlp (model, parts, width, f, count, experts->active, PS_CUT_EXPERTS);
   routed[0].load = routed[1].load = load;
   up = (gint64)(load * (double)routed->columns);
+  if (experts->shared_gate)
+    add_matrix (parts, model, "gate of shared experts", h, 1, PS_CUT_NONE, FALSE);
   if (n_shared > 0)
     up += n_shared * add_mlp (model, parts, h, shared, n_shared, n_shared, PS_CUT_NONE)->columns;
   keep_input (parts, model, "moe", "tokens of experts", moved);
@@ -390,7 +392,8 @@ static void describe_linear (const PsModel *model, G_GNUC_UNUSED PsUnitKind kind
 #define GPT_SOURCE "arXiv 1909.08053, section 3; arXiv 2205.05198, section 4.1"
 
 #define EXPERTS_KEYS                                                                                                   \
-  "experts active_experts expert_feed_forward, shared_experts shared_feed_forward dense_layers expert_latent "         \
+  "experts active_experts expert_feed_forward, shared_experts shared_feed_forward shared_gate dense_layers "           \
+  "expert_latent "                                                                                                     \
   "capacity "                                                                                                          \
   "imbalance"
 

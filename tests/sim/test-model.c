@@ -353,7 +353,7 @@ static void test_refused (void)
       "qk_norm window "
       "full_every mtp kv_rank q_rank nope_size rope_size value_size experts active_experts shared_experts "
       "expert_feed_forward dense_layers context_gpus expert_gpus framework capacity imbalance "
-      "pattern attention_gate sinks expert_latent shared_feed_forward mamba_heads mamba_head_size mamba_state "
+      "pattern attention_gate sinks expert_latent shared_feed_forward shared_gate mamba_heads mamba_head_size mamba_state "
       "mamba_groups delta_key_heads delta_key_size delta_value_heads delta_value_size index_heads index_size "
       "index_top" },
     { GOOD "pattern=*-*-*\n", " [model] pattern: has 5 letters; 4 layers have one each, or two" },
