@@ -901,10 +901,10 @@ static gint64 pair_ns (const PsCosts *costs, const PsModel *model, const PsClust
 {
   gint64 exchange_ns = ps_tensor_exchange_ns (model, cluster), sum = 0;
   PsPairLayer layer = { .dispatch_ns = { exchange_ns, exchange_ns }, .combine_ns = { exchange_ns, exchange_ns } };
-  guint count[PS_N_LAYER_KINDS], n;
+  guint count[PS_N_UNIT_KINDS], n;
 
-  ps_model_count_kinds (model, shape, count);
-  n = count[PS_LAYER_EXPERTS] + count[PS_LAYER_EXPERTS | PS_LAYER_WINDOW];
+  ps_model_count_units (model, shape, count);
+  n = count[PS_UNIT_EXPERTS];
   if (n == 0 || exchange_ns == 0)
     return -1;
   for (guint kind = PS_OP_F; kind <= PS_OP_W; kind++) {
@@ -949,13 +949,12 @@ static void model_times (PsCosts *costs, const PsModel *model, const PsCluster *
 /* The first stage whose work equals that of `stage`: `stage` itself when no earlier one has it. */
 static guint find_equal (const PsModel *model, const PsStageShape *shapes, guint stage)
 {
-  guint count[PS_N_LAYER_KINDS], other[PS_N_LAYER_KINDS], i;
+  guint count[PS_N_UNIT_KINDS], other[PS_N_UNIT_KINDS], i;
 
-  ps_model_count_kinds (model, &shapes[stage], count);
+  ps_model_count_units (model, &shapes[stage], count);
   for (i = 0; i < stage; i++) {
-    ps_model_count_kinds (model, &shapes[i], other);
-    if (memcmp (count, other, sizeof count) == 0 && shapes[i].embedding == shapes[stage].embedding
-        && shapes[i].head == shapes[stage].head && shapes[i].n_mtp == shapes[stage].n_mtp)
+    ps_model_count_units (model, &shapes[i], other);
+    if (memcmp (count, other, sizeof count) == 0)
       break;
   }
   return i;
