@@ -31,7 +31,7 @@ typedef struct {
 
 typedef struct {
   const char *about;
-  const char *name, *precision;
+  const char *name, *precision, *units, *unread;
   gint64 parameters, active_parameters;
   double billion_parameters, billion_active;
   guint layers, hidden, heads, experts, sequence;
@@ -49,14 +49,49 @@ static const PsCellColumn model_columns[] = {
   PS_CELL_KNOWN (ModelRow, experts, "experts", "experts", INTEGER),
   PS_CELL (ModelRow, sequence, "sequence", "sequence", INTEGER),
   PS_CELL (ModelRow, precision, "precision", "precision", TEXT),
+  PS_CELL (ModelRow, units, "units", "units", TEXT),
+  PS_CELL_KNOWN (ModelRow, unread, "unread", "not read", TEXT),
   PS_CELL (ModelRow, about, "about", "source", TEXT),
 };
 
 static const char *const model_usual[]
     = { "name", "billion_parameters", "billion_active", "layers", "hidden", "experts", "sequence", "precision", NULL };
 
-static const char *const model_exact[]
-    = { "name", "parameters", "active_parameters", "layers", "hidden", "experts", "sequence", "precision", NULL };
+static const char *const model_exact[] = { "name",    "parameters", "active_parameters", "layers", "hidden",
+                                           "experts", "sequence",   "precision",         "units",  NULL };
+
+#define MAX_PERIOD 16 /* letters of a group that repeats */
+
+/* The units of all layers by their letters, groups that repeat written once: "(*-)x3 (*E)x58 m". Free with g_free. */
+static char *fold_units (const PsModel *model)
+{
+  g_autofree char *pattern = ps_model_pattern (model);
+  GString *text = g_string_new (NULL);
+  gsize length = strlen (pattern), group = 1, repeats = 0;
+
+  for (gsize at = 0; at < length; at += group * repeats) {
+    group = repeats = 1;
+    for (gsize period = 1; period <= MAX_PERIOD; period++) {
+      gsize n = 1;
+
+      while (at + (n + 1) * period <= length && strncmp (pattern + at, pattern + at + n * period, period) == 0)
+        n++;
+      if (n > 1 && (n - 1) * period > (repeats - 1) * group) {
+        group = period;
+        repeats = n;
+      }
+    }
+    if (repeats > 1)
+      g_string_append_printf (text, "%s(%.*s)x%" G_GSIZE_FORMAT " ",
+                              text->len > 0 && text->str[text->len - 1] != ' ' ? " " : "", (int)group, pattern + at,
+                              repeats);
+    else
+      g_string_append_c (text, pattern[at]);
+  }
+  for (guint module = 0; module < model->mtp; module++)
+    g_string_append_printf (text, "%sm", text->str[text->len - 1] != ' ' ? " " : "");
+  return g_strchomp (g_string_free (text, FALSE));
+}
 
 static gboolean add_model (PsTable *table, const char *name, const char *about, GError **error)
 {
@@ -65,10 +100,15 @@ static gboolean add_model (PsTable *table, const char *name, const char *about, 
   if (model == NULL)
     return FALSE;
   gint64 parameters = ps_model_parameters (model);
-  gint64 active = model->experts.count > 0 ? ps_model_active_parameters (model) : 0;
+  gint64 active = ps_model_active_parameters (model);
+  g_autofree char *units = fold_units (model);
+
+  active = active < parameters ? active : 0;
   ps_table_add (table, &(ModelRow){ .about = about,
                                     .name = model->name,
                                     .precision = ps_precision_name (model->precision),
+                                    .units = units,
+                                    .unread = model->unread,
                                     .parameters = parameters,
                                     .active_parameters = active,
                                     .billion_parameters = (double)parameters / 1e9,
@@ -144,6 +184,8 @@ static gboolean print_list (const Sort *sort, const Options *options, char *cons
 
     if (!sort->add (table, names[i], about, error))
       return FALSE;
+    if (files != NULL && sort->add == add_model && !options->columns.json)
+      ps_note_unread (names[i]);
   }
   return ps_table_print (table, sort->format, none, error);
 }
@@ -177,14 +219,18 @@ static int run (const PsCmd *command, gpointer base, G_GNUC_UNUSED int argc, G_G
 }
 
 const PsCmd ps_cmd_models = {
-  .help = { .arguments = "[NAME|FILE]",
-            .summary = "Lists the models that ship with pipesim, for --model, or prints the description of one.",
-            .text = "A model of your own is a copy of such a description: --model FILE.ini. --model also takes the\n"
-                    "config.json of a model for Hugging Face's transformers. For a FILE the command prints the\n"
-                    "number of parameters. data/README.md explains the keys and has the source of every figure.\n",
-            .examples = "pipesim models\n"
-                        "pipesim models --json\n"
-                        "pipesim models llama-3-8b > mine.ini\n" },
+  .help
+  = { .arguments = "[NAME|FILE]",
+      .summary = "Lists the models that ship with pipesim, for --model, or prints the description of one.",
+      .text = "A model of your own is a copy of such a description: --model FILE.ini. --model also takes the\n"
+              "config.json of a model for Hugging Face's transformers. For a FILE the command prints the\n"
+              "number of parameters, the units of its layers in turn, by the letters of Megatron-LM's hybrid\n"
+              "patterns (* attention, w with a window, + latent, D sparse, M Mamba-2, G gated delta net, l linear,\n"
+              "- MLP, E experts, m multi-token prediction), and the keys that it does not know. data/README.md\n"
+              "explains the keys and has the source of every figure.\n",
+      .examples = "pipesim models\n"
+                  "pipesim models --json\n"
+                  "pipesim models llama-3-8b > mine.ini\n" },
   .rows = rows,
   .size = sizeof (Options),
   .run = run,

@@ -240,7 +240,7 @@ def of_pipesim(path):
     text = subprocess.run([PIPESIM, "models", path, "--json"], capture_output=True, text=True)
     if text.returncode != 0:
         return text.stderr.strip(), 0
-    row = json.loads(text.stdout)["rows"][0]
+    row = json.loads(text.stdout)["results"][0]
     return row["parameters"], row.get("active_parameters") or row["parameters"]
 
 
