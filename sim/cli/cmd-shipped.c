@@ -24,6 +24,7 @@ typedef struct {
   const char *format;
   const PsCellColumn *columns;
   guint n_columns;
+  guint n_of_files;         /* the last of them */
   const char *const *usual; /* keys of the columns that are shown; the others with --wide */
   const char *const *exact; /* the same for a file of the user's own */
   gboolean (*add) (PsTable *table, const char *name, const char *about, GError **error);
@@ -50,8 +51,8 @@ static const PsCellColumn model_columns[] = {
   PS_CELL (ModelRow, sequence, "sequence", "sequence", INTEGER),
   PS_CELL (ModelRow, precision, "precision", "precision", TEXT),
   PS_CELL (ModelRow, units, "units", "units", TEXT),
-  PS_CELL_KNOWN (ModelRow, unread, "unread", "not read", TEXT),
   PS_CELL (ModelRow, about, "about", "source", TEXT),
+  PS_CELL_KNOWN (ModelRow, unread, "unread", "not read", TEXT), /* of files alone */
 };
 
 static const char *const model_usual[]
@@ -153,6 +154,7 @@ static const Sort models = {
   .format = "pipesim-models/1",
   .columns = model_columns,
   .n_columns = G_N_ELEMENTS (model_columns),
+  .n_of_files = 1,
   .usual = model_usual,
   .exact = model_exact,
   .add = add_model,
@@ -174,7 +176,8 @@ static gboolean print_list (const Sort *sort, const Options *options, char *cons
   const char *none[] = { NULL };
   g_auto (GStrv) shipped = ps_shipped_names (sort->folder);
   char *const *names = files != NULL ? files : shipped;
-  g_autoptr (PsTable) table = ps_table_of (sort->columns, sort->n_columns, NULL, 0, 0);
+  guint n_columns = sort->n_columns - (files == NULL ? sort->n_of_files : 0);
+  g_autoptr (PsTable) table = ps_table_of (sort->columns, n_columns, NULL, 0, 0);
 
   if (!ps_table_choose (table, &options->columns, files != NULL ? sort->exact : sort->usual, error))
     return FALSE;
