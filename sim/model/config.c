@@ -12,21 +12,12 @@
 
 #define USUAL_WINDOW_LAYERS 28 /* max_window_layers where the key is missing, as transformers has it */
 
-/* Layers that attend to the last tokens alone where no layer_types says it. */
-typedef enum {
-  WINDOW_NEVER,
-  WINDOW_ALWAYS,
-  WINDOW_BETWEEN, /* but for every so manyth layer */
-  WINDOW_LATE,    /* from layer max_window_layers on, if use_sliding_window says so */
-} Window;
-
 /* Model types that are made of the same modules. Sources: modeling_*.py of transformers 5.24; vLLM's step3_text.py. */
 typedef struct {
   const char *types;
   const char *fields; /* keys of a model, where the file does not say otherwise */
-  Window window;
-  guint full_every;     /* of WINDOW_BETWEEN */
-  char scan;            /* the unit of linear_attention; NUL: there is none */
+  const char *layers; /* where no layer_types says it: "w" all layers have a window, "w6" all but each sixth, "late" all
+                         from max_window_layers on; "G", "M", "l" the unit of linear attention; NULL: neither */
   const char *harmless; /* keys that mean nothing here */
 } Architecture;
 
@@ -38,47 +29,36 @@ static const Architecture architectures[] = {
   { .types = "falcon", .fields = "mlp=gelu tied=true positions=false biases=false sequence=2048" },
   { .types = "gemma2",
     .fields = "mlp=swiglu tied=true post_norms=true vocabulary=256000 sequence=8192",
-    .window = WINDOW_BETWEEN,
-    .full_every = 2 },
+    .layers = "w2" },
   { .types = "gemma3 gemma3_text",
     .fields = "mlp=swiglu tied=true post_norms=true qk_norm=true vocabulary=262208 sequence=131072",
-    .window = WINDOW_BETWEEN,
-    .full_every = 6 },
+    .layers = "w6" },
   { .types = "glm", .fields = "mlp=swiglu qkv_bias=true" },
   { .types = "glm4", .fields = "mlp=swiglu qkv_bias=true post_norms=true" },
   { .types = "glm4_moe", .fields = "mlp=swiglu" },
   { .types = "gpt2", .fields = "mlp=gelu tied=true" },
   { .types = "gpt_neox", .fields = "mlp=gelu positions=false" },
-  { .types = "gpt_oss",
-    .fields = "mlp=swiglu qkv_bias=true other_biases=true sinks=true",
-    .window = WINDOW_BETWEEN,
-    .full_every = 2 },
-  { .types = "kimi_linear", .fields = "mlp=swiglu", .scan = 'G' },
+  { .types = "gpt_oss", .fields = "mlp=swiglu qkv_bias=true other_biases=true sinks=true", .layers = "w2" },
+  { .types = "kimi_linear", .fields = "mlp=swiglu", .layers = "G" },
   { .types = "llama", .fields = "mlp=swiglu" },
-  { .types = "llama4 llama4_text",
-    .fields = "mlp=swiglu shared_experts=1",
-    .window = WINDOW_BETWEEN,
-    .full_every = 4,
-    .harmless = "use_qk_norm" },
-  { .types = "mimo", .fields = "mlp=swiglu qkv_bias=true", .window = WINDOW_LATE },
-  { .types = "minimax minimax_m1 minimax_text_01", .fields = "mlp=swiglu", .scan = 'l' },
+  { .types = "llama4 llama4_text", .fields = "mlp=swiglu shared_experts=1", .layers = "w4", .harmless = "use_qk_norm" },
+  { .types = "mimo", .fields = "mlp=swiglu qkv_bias=true", .layers = "late" },
+  { .types = "minimax minimax_m1 minimax_text_01", .fields = "mlp=swiglu", .layers = "l" },
   { .types = "minimax_m2", .fields = "mlp=swiglu qk_norm=wide" },
-  { .types = "mistral mixtral phi3", .fields = "mlp=swiglu", .window = WINDOW_ALWAYS },
-  { .types = "nemotron_h", .fields = "mlp=relu2", .scan = 'M', .harmless = "n_shared_experts" },
+  { .types = "mistral mixtral phi3", .fields = "mlp=swiglu", .layers = "w" },
+  { .types = "nemotron_h", .fields = "mlp=relu2", .layers = "M", .harmless = "n_shared_experts" },
   { .types = "olmo2", .fields = "mlp=swiglu qk_norm=wide" },
   { .types = "opt", .fields = "mlp=gelu tied=true" },
-  { .types = "qwen2", .fields = "mlp=swiglu qkv_bias=true", .window = WINDOW_LATE, .harmless = "attention_bias" },
+  { .types = "qwen2", .fields = "mlp=swiglu qkv_bias=true", .layers = "late", .harmless = "attention_bias" },
   { .types = "qwen2_moe",
     .fields = "mlp=swiglu qkv_bias=true shared_gate=true",
-    .window = WINDOW_LATE,
+    .layers = "late",
     .harmless = "attention_bias" },
-  { .types = "qwen3 qwen3_moe qwen3_vl_moe_text qwen3_vl_text",
-    .fields = "mlp=swiglu qk_norm=true",
-    .window = WINDOW_LATE },
-  { .types = "qwen3_5 qwen3_5_text", .fields = "mlp=swiglu qk_norm=true attention_gate=true", .scan = 'G' },
+  { .types = "qwen3 qwen3_moe qwen3_vl_moe_text qwen3_vl_text", .fields = "mlp=swiglu qk_norm=true", .layers = "late" },
+  { .types = "qwen3_5 qwen3_5_text", .fields = "mlp=swiglu qk_norm=true attention_gate=true", .layers = "G" },
   { .types = "qwen3_5_moe qwen3_5_moe_text qwen3_next",
     .fields = "mlp=swiglu qk_norm=true attention_gate=true shared_gate=true",
-    .scan = 'G' },
+    .layers = "G" },
   { .types = "step3 step3_text step3_vl", .fields = "mlp=swiglu kv_heads=1" },
 };
 
@@ -93,11 +73,10 @@ static const char *const lacking[][2] = {
 };
 
 typedef enum {
-  KEY_FIELD,    /* a field of the model */
-  KEY_READ,     /* read on its own below */
-  KEY_OFF,      /* modelled if it is null, false, 0 or empty */
-  KEY_SAME,     /* modelled if it has the value that `meaning` begins with */
-  KEY_HARMLESS, /* changes neither sizes nor work */
+  KEY_FIELD, /* a field of the model */
+  KEY_READ,  /* read on its own below */
+  KEY_OFF,   /* modelled if it is null, false, 0 or empty */
+  KEY_SAME,  /* modelled if it has the value that `meaning` begins with */
 } KeyUse;
 
 typedef struct {
@@ -114,7 +93,7 @@ static const Key keys[] = {
   { KEY_FIELD, "max_position_embeddings n_positions seq_length max_position_embedding model_max_length", "sequence" },
   { KEY_FIELD, "intermediate_size n_inner ffn_dim ffn_hidden_size", "feed_forward" },
   { KEY_FIELD, "vocab_size", "vocabulary" },
-  { KEY_FIELD, "head_dim", "head_size" },
+  { KEY_FIELD, "head_dim attention_head_dim", "head_size" },
   { KEY_FIELD, "tie_word_embeddings", "tied" },
   { KEY_FIELD, "attention_bias qkv_bias use_qkv_bias", "qkv_bias" },
   { KEY_FIELD, "bias", "biases" },
@@ -181,37 +160,21 @@ static const Key keys[] = {
   { KEY_SAME, "do_layer_norm_before", "true: norms after their units" },
   { KEY_SAME, "enable_bias layer_norm_elementwise_affine", "true: such layers without biases" },
   { KEY_SAME, "qk_norm_type", "\"per_layer\": other norms of queries and keys" },
-
-  { KEY_HARMLESS,
-    "_attn_implementation activation_function alibi apply_residual_connection_post_layernorm "
-    "architectures attention_softmax_in_fp32 attn_logit_softcapping attn_scale "
-    "attn_temperature_tuning auto_map aux_loss_alpha chunk_size chunk_size_feed_forward clip_qkv "
-    "ep_size expand expert_dtype final_logit_softcapping finetuning_task floor_scale hidden_act "
-    "hidden_activation id2label indexer_rope_interleave init_std initial_context_length "
-    "initializer_range is_decoder label2id layer_norm_eps layer_norm_epsilon layernorm_epsilon "
-    "mamba_hidden_act mamba_ssm_cache_dtype mamba_ssm_dtype masked_softmax_fusion max_seq_len "
-    "mla_use_nope mlp_hidden_act moe_capacity moe_norm_min moe_renormalize moe_router_activation_func "
-    "moe_router_dtype moe_shared_expert_overlap n_ctx n_group no_rope_layer_interval norm_eps "
-    "norm_expert_weight norm_topk_prob num_expert_group num_logits_to_keep offset_alibi "
-    "original_max_position_embeddings output_attentions output_hidden_states output_router_logits "
-    "partial_rotary_factor postnorm pretraining_tp problem_type pruned_heads qk_head_dim "
-    "quantization_config query_pre_attn_scalar reorder_and_upcast_attn rescale_prenorm_residual "
-    "residual_in_fp32 return_dict rms_norm_eps rope_interleave rope_local_base_freq rope_parameters "
-    "rope_scaling rope_theta rotary_dim rotary_emb_base rotary_pct routed_scaling_factor "
-    "router_aux_loss_coef router_jitter_noise scale_attn_by_inverse_layer_idx scale_attn_weights "
-    "scoring_func seq_aux skip_bias_add skip_bias_add_qkv slow_but_exact swiglu_alpha swiglu_limit "
-    "task_specific_params time_step_floor time_step_limit time_step_max time_step_min topk_group "
-    "topk_method torchscript use_bfloat16 use_bidirectional_attention use_cache use_grouped_topk "
-    "use_mamba_kernels use_mrope use_parallel_residual use_routing_bias",
-    NULL },
 };
 
-/* A key with one of these is a name, a token, a dropout or a setting of sampling. */
+/* Other keys with one of these change neither sizes nor work: scales, ropes, routing, initial values, ... */
+#define HARMLESS_WORDS                                                                                                 \
+  "rope rotary alibi _eps epsilon hidden_act activation softcap scal init_ initializer initial_context softmax "       \
+  "attn_implement attn_temperature aux_loss coef jitter topk top_k scoring renormalize norm_min norm_expert routing "  \
+  "n_group expert_group grouped original_max router residual capacity overlap time_step expand _dtype chunk_size "     \
+  "kernels flash cache limit alpha output_ skip_bias swiglu_ mrope nope qk_head_dim postnorm max_seq_len is_decoder "  \
+  "bidirectional quantization pretraining ep_size logits reorder pruned clip_qkv problem_type torchscript bfloat16 "   \
+  "slow_but fusion return_dict label auto_map task seq_aux n_ctx floor_scale interleave_"
+
+/* And these are names, tokens, dropouts and settings of sampling. */
 #define SILENT_WORDS                                                                                                   \
-  "_name architectures dropout pdrop layerdrop token _id version tokenizer beam temperature top_p top_k num_return "   \
-  "length "                                                                                                            \
-  "penalty summary_ sampl bad_words prefix output_scores early_stopping remove_invalid_values tf_legacy typical_p "    \
-  "ngram"
+  "_name architectures dropout pdrop layerdrop token _id version beam temperature top_p num_return length penalty "    \
+  "summary_ sampl bad_words prefix early_stopping remove_invalid tf_legacy typical_p ngram query_pre_attn"
 
 /* Letters of the pattern by what a file calls them. */
 typedef struct {
@@ -454,7 +417,7 @@ static gboolean read_key (Config *config, const char *key, GError **error)
   if (row == NULL) {
     g_autofree char *escaped = g_strescape (key, NULL);
 
-    if (!has_word (key, SILENT_WORDS))
+    if (!has_word (key, HARMLESS_WORDS) && !has_word (key, SILENT_WORDS))
       g_string_append_printf (config->unread, "%s%s", config->unread->len > 0 ? ", " : "", escaped);
     return TRUE;
   }
@@ -469,6 +432,14 @@ static gboolean read_key (Config *config, const char *key, GError **error)
     return refuse (config, key, message, error);
   }
   return TRUE;
+}
+
+/* The unit of linear attention; NUL: there is none. */
+static char scan_of (const Config *config)
+{
+  const char *layers = config->architecture->layers;
+
+  return layers != NULL && strchr ("GMl", *layers) != NULL && layers[1] == '\0' ? *layers : '\0';
 }
 
 /* One element of an array as a text; integers are written out. */
@@ -503,7 +474,7 @@ static char *read_letters (Config *config, const char *key, gsize layers, const 
     if (read_element (reader, &value))
       while (letter->value != NULL && !g_str_equal (letter->value, value))
         letter++;
-    char mark = letter->letter == SCAN ? config->architecture->scan : letter->letter;
+    char mark = letter->letter == SCAN ? scan_of (config) : letter->letter;
     if (value == NULL || mark == '\0') {
       g_autofree char *quoted = ps_text_quote (value != NULL ? value : "");
       g_autofree char *message = g_strdup_printf ("layers of %s are not modelled", quoted);
@@ -558,18 +529,16 @@ static gboolean mark_layers (Config *config, const char *key, gint64 first, char
 /* Gives a window to the layers that have one, where the file does not name them one by one. */
 static gboolean mark_windows (Config *config, char *mixers, GError **error)
 {
-  const Architecture *architecture = config->architecture;
-  gint64 every = architecture->full_every, from = USUAL_WINDOW_LAYERS, n = (gint64)strlen (mixers);
-  Window window = architecture->window;
+  const char *layers = config->architecture->layers != NULL ? config->architecture->layers : "";
+  gint64 every = *layers == 'w' ? g_ascii_strtoll (layers + 1, NULL, 10) : 0, from = USUAL_WINDOW_LAYERS;
+  gboolean late = g_str_equal (layers, "late") && read_flag (config, "use_sliding_window", FALSE);
 
   if (!read_integer (config, "_sliding_window_pattern", 0, &every, error)
       || !read_integer (config, "sliding_window_pattern", 0, &every, error)
       || !read_integer (config, "max_window_layers", 0, &from, error))
     return FALSE;
-  if (window == WINDOW_LATE && !read_flag (config, "use_sliding_window", FALSE))
-    window = WINDOW_NEVER;
-  for (gint64 i = 0; i < n && window != WINDOW_NEVER && config->model->window > 0; i++)
-    if (window == WINDOW_ALWAYS || (window == WINDOW_LATE ? i >= from : every == 0 || (i + 1) % every != 0))
+  for (gint64 i = 0; mixers[i] != '\0' && config->model->window > 0; i++)
+    if (late ? i >= from : *layers == 'w' && (every == 0 || (i + 1) % every != 0))
       mixers[i] = 'w';
   return TRUE;
 }
@@ -577,7 +546,7 @@ static gboolean mark_windows (Config *config, char *mixers, GError **error)
 /* Kimi names its layers with a delta net, counted from 1. */
 static gboolean mark_delta_layers (Config *config, char *mixers, GError **error)
 {
-  if (config->architecture->scan != 'G')
+  if (scan_of (config) != 'G')
     return refuse (config, "linear_attn_config", "layers of linear attention are not modelled", error);
   go (config, "linear_attn_config");
   note_keys (config, "linear_attn_config.");
@@ -590,7 +559,7 @@ static gboolean mark_delta_layers (Config *config, char *mixers, GError **error)
 static char *find_mixers (Config *config, GError **error)
 {
   guint n = config->model->layers;
-  char scan = config->architecture->scan;
+  char scan = scan_of (config);
   g_autofree char *mixers = g_strnfill (n, FULL);
   gint64 interval = 0;
 
