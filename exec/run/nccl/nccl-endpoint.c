@@ -14,7 +14,7 @@
 typedef struct {
   char host[HOST_SIZE];
   char bus[BUS_SIZE];
-  ncclUniqueId sums[PS_NCCL_N_CIRCLES]; /* of the first device of a circle: name of the communicator of all */
+  ncclUniqueId sums[PS_N_CIRCLE_KINDS]; /* of the first device of a circle: name of the communicator of all */
 } Card;
 
 PsNcclEndpoint *ps_nccl_endpoint_new (const PsTransportSetting *setting, guint at, gint *aborted)
@@ -33,7 +33,7 @@ PsNcclEndpoint *ps_nccl_endpoint_new (const PsTransportSetting *setting, guint a
     if (setting->uses[(gsize)i * n + index])
       endpoint->in[i] = ps_nccl_channel_new (PS_NCCL_RECEIVE, index, i, aborted, setting->timeout_ns);
   }
-  for (guint kind = 0; kind < PS_NCCL_N_CIRCLES; kind++)
+  for (guint kind = 0; kind < PS_N_CIRCLE_KINDS; kind++)
     if (kind != PS_CIRCLE_REPLICAS && ps_circle_of (setting, at, kind).n > 1) {
       endpoint->sums[kind] = ps_nccl_channel_new (PS_NCCL_ADD, index, index, aborted, setting->timeout_ns);
       endpoint->sums[kind]->circle = kind;
@@ -59,7 +59,7 @@ void ps_nccl_endpoint_visit (PsNcclEndpoint *endpoint, guint n_devices,
       if (channel != NULL)
         visit (channel, data);
     }
-  for (guint kind = 0; kind < PS_NCCL_N_CIRCLES; kind++)
+  for (guint kind = 0; kind < PS_N_CIRCLE_KINDS; kind++)
     if (endpoint->sums[kind] != NULL)
       visit (endpoint->sums[kind], data);
 }
@@ -94,7 +94,7 @@ static gboolean fill_card (Card *card, const PsTransportSetting *setting, const 
   if (!ps_nccl_cuda_ok ("cudaGetDevice", cudaGetDevice (&gpu), error)
       || !ps_nccl_cuda_ok ("cudaDeviceGetPCIBusId", cudaDeviceGetPCIBusId (card->bus, sizeof card->bus, gpu), error))
     return FALSE;
-  for (guint kind = 0; kind < PS_NCCL_N_CIRCLES; kind++)
+  for (guint kind = 0; kind < PS_N_CIRCLE_KINDS; kind++)
     if (endpoint->sums[kind] != NULL && ps_circle_of (setting, endpoint->at, kind).own == 0
         && !ps_nccl_ok ("ncclGetUniqueId", NULL, ncclGetUniqueId (&card->sums[kind]), error))
       return FALSE;
@@ -135,7 +135,7 @@ static gboolean meet_peers (const PsNcclEndpoint *endpoint, const PsTransportSet
   if (!fill_card (&mine, setting, endpoint, error)
       || !exchange (setting, endpoint->at, &mine, sizeof mine, cards, error))
     return FALSE;
-  for (guint kind = 0; kind < PS_NCCL_N_CIRCLES; kind++)
+  for (guint kind = 0; kind < PS_N_CIRCLE_KINDS; kind++)
     names[kind] = cards[ps_circle_of (setting, endpoint->at, kind).first].sums[kind];
   return check_cards (cards, n, setting->pipeline * setting->n_devices + endpoint->at, setting->n_devices, error);
 }
@@ -216,7 +216,7 @@ static gboolean open_sums (PsNcclEndpoint *endpoint, const PsTransportSetting *s
 {
   PsDevice *device = endpoint->device;
 
-  for (guint kind = 0; kind < PS_NCCL_N_CIRCLES; kind++) {
+  for (guint kind = 0; kind < PS_N_CIRCLE_KINDS; kind++) {
     const PsCircle circle = ps_circle_of (setting, endpoint->at, kind);
     PsNcclChannel *channel = endpoint->sums[kind];
 
@@ -235,7 +235,7 @@ static gboolean open_sums (PsNcclEndpoint *endpoint, const PsTransportSetting *s
 gboolean ps_nccl_endpoint_join (PsNcclEndpoint *endpoint, const PsTransportSetting *setting, PsDevice *device,
                                 GError **error)
 {
-  ncclUniqueId sums[PS_NCCL_N_CIRCLES];
+  ncclUniqueId sums[PS_N_CIRCLE_KINDS];
 
   endpoint->device = device;
   endpoint->staged = device->class->read == NULL;

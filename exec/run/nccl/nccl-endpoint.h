@@ -6,8 +6,6 @@
 
 #include "train/cuda/cuda-clock.h"
 
-#define PS_NCCL_N_CIRCLES (PS_CIRCLE_TENSOR + 1)
-
 typedef struct {
   PsDevice *device;
   guint at;            /* first .. first + n_here - 1, as in PsTransportSetting */
@@ -16,7 +14,7 @@ typedef struct {
   gsize wire_bytes;    /* of every message */
   PsNcclChannel **out; /* [n_devices] to each device; NULL: nothing goes there */
   PsNcclChannel **in;  /* [n_devices] from each */
-  PsNcclChannel *sums[PS_NCCL_N_CIRCLES]; /* to the others of each circle, by PsCircleKind; NULL: there are none */
+  PsNcclChannel *sums[PS_N_CIRCLE_KINDS]; /* to the others of each circle, by PsCircleKind; NULL: there are none */
   PsCudaClock clock;
   cudaStream_t idle; /* for the clock, and copies between host and GPU */
 } PsNcclEndpoint;
