@@ -260,10 +260,10 @@ static PsTensor *threads_wait (PsTransport *transport, guint at, guint from, PsO
 {
   const gint64 called_ns = ps_clock_now ();
   const guint n = setting_of (transport)->n_devices;
+  Port *port = port_lock (transport, at);
   PsTensor *tensor = NULL;
   char name[48];
 
-  Port *port = port_lock (transport, at);
   g_autofree Message *announced = ps_message_take (&port->announced, from, op);
   port_unlock (port);
   if (announced == NULL && !is_aborted (transport))
