@@ -1,7 +1,7 @@
 /* runtime.h - runs a program for real: one thread per device walks its instruction stream, step after step. */
 #pragma once
 
-#include "run/processes.h"
+#include "run/crew.h"
 #include "checkpoint.h"
 
 #include <pipesim/device.h>
