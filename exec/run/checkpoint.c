@@ -1,5 +1,5 @@
 /* checkpoint.c - names the arrays of a model, finds them in a file, and moves them from and to devices. */
-#include "checkpoint.h"
+#include "runtime.h"
 
 #include <pipesim/formats.h>
 

@@ -1,6 +1,6 @@
 /* verify.c - runs the same training on one device and compares losses and gradients bit for bit; and compares a run
  * with its prediction. */
-#include "verify.h"
+#include "runtime.h"
 
 #include "clock.h"
 #include "run/transports.h"

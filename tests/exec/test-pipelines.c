@@ -1,7 +1,7 @@
 /* Tests of runs with several pipelines in one process: replicas, with a spread optimizer state too, and pipelines that
  * share layers. */
 #include "run-rig.h"
-#include "run/verify.h"
+#include "run/runtime.h"
 
 #define N_STEPS 3
 #define N_MICROBATCHES 4
