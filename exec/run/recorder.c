@@ -1,5 +1,5 @@
-/* recorder.c - room for the records of a run and for its result, the timeline that the records make, and digests of
- * gradients. */
+/* recorder.c - room for the records of a run and for its result, the timeline that the records make, digests of
+ * gradients, and how results of a rank come to rank 0. */
 #include "run.h"
 
 #include <math.h>
@@ -7,14 +7,18 @@
 
 #define LANES 4 /* independent products at the same time */
 
+static gsize step_bytes (const PsScript *script)
+{
+  return ((gsize)script->n_ops + script->n_updates) * sizeof (PsOpRecord)
+         + ((gsize)script->n_posts + script->n_waits) * sizeof (PsTimes) + sizeof (gint64);
+}
+
 gsize ps_recorder_step_bytes (const PsScript *scripts, guint n_devices)
 {
   gsize n_bytes = 0;
 
   for (guint i = 0; i < n_devices; i++)
-    n_bytes += ((gsize)scripts[i].n_ops + scripts[i].n_updates) * sizeof (PsOpRecord)
-               + scripts[i].n_posts * sizeof (PsPostRecord) + scripts[i].n_waits * sizeof (PsTransferTimes)
-               + sizeof (gint64);
+    n_bytes += step_bytes (&scripts[i]);
   return n_bytes;
 }
 
@@ -35,10 +39,11 @@ PsRecorder *ps_recorder_new (const PsScript *scripts, guint n_devices, guint n_p
     device->n_ops = script->n_ops + script->n_updates;
     device->n_posts = script->n_posts;
     device->n_transfers = script->n_waits;
-    device->ops = g_new0 (PsOpRecord, (gsize)n_steps * device->n_ops);
-    device->posts = g_new0 (PsPostRecord, (gsize)n_steps * device->n_posts);
-    device->transfers = g_new0 (PsTransferTimes, (gsize)n_steps * device->n_transfers);
-    device->held_bytes = g_new0 (gint64, n_steps);
+    device->n_bytes = n_steps * step_bytes (script);
+    device->ops = g_malloc0 (device->n_bytes);
+    device->posts = (PsTimes *)(device->ops + (gsize)n_steps * device->n_ops);
+    device->transfers = device->posts + (gsize)n_steps * device->n_posts;
+    device->held_bytes = (gint64 *)(device->transfers + (gsize)n_steps * device->n_transfers);
   }
   return recorder;
 }
@@ -47,12 +52,8 @@ void ps_recorder_free (PsRecorder *recorder)
 {
   if (recorder == NULL)
     return;
-  for (guint i = 0; i < recorder->n_devices * recorder->n_pipelines; i++) {
+  for (guint i = 0; i < recorder->n_devices * recorder->n_pipelines; i++)
     g_free (recorder->device[i].ops);
-    g_free (recorder->device[i].posts);
-    g_free (recorder->device[i].transfers);
-    g_free (recorder->device[i].held_bytes);
-  }
   g_free (recorder->device);
   g_free (recorder->begin_ns);
   g_free (recorder->pause_ns);
@@ -132,7 +133,7 @@ static gint64 *index_sends (const PsRecorder *recorder, const PsProgram *program
 
   for (guint device = 0; device < recorder->n_devices; device++) {
     const PsDeviceRecord *records = &recorder->device[device];
-    const PsPostRecord *post = &records->posts[(gsize)step * records->n_posts];
+    const PsTimes *post = &records->posts[(gsize)step * records->n_posts];
     const PsOpRecord *op = &records->ops[(gsize)step * records->n_ops];
     g_autofree gint64 *made_ns = g_new0 (gint64, scripts[device].n_slots);
 
@@ -152,7 +153,7 @@ static gint64 *index_sends (const PsRecorder *recorder, const PsProgram *program
 }
 
 static void append_transfer (PsTimeline *timeline, const PsProgram *program, const PsInstruction *wait,
-                             const PsTransferTimes *times, gint64 sent_ns, guint device, gint64 begin_ns)
+                             const PsTimes *times, gint64 sent_ns, guint device, gint64 begin_ns)
 {
   /* Both ends' clocks, and a GPU's, agree but for some microseconds. */
   PsSpan span = { .start_ns = sent_ns - begin_ns,
@@ -166,8 +167,8 @@ static void append_transfer (PsTimeline *timeline, const PsProgram *program, con
 }
 
 /* A post of an endless run may begin before the iteration, which has the rest of it. */
-static void append_post (PsTimeline *timeline, const PsInstruction *instruction, const PsPostRecord *record,
-                         guint device, gint64 begin_ns)
+static void append_post (PsTimeline *timeline, const PsInstruction *instruction, const PsTimes *record, guint device,
+                         gint64 begin_ns)
 {
   PsSpan span = { .start_ns = MAX (record->start_ns - begin_ns, 0),
                   .end_ns = MAX (record->end_ns - begin_ns, 0),
@@ -184,8 +185,8 @@ static void append_device (PsTimeline *timeline, const PsRecorder *recorder, con
 {
   const PsDeviceRecord *records = &recorder->device[device];
   const PsOpRecord *op = &records->ops[(gsize)step * records->n_ops];
-  const PsTransferTimes *transfer = &records->transfers[(gsize)step * records->n_transfers];
-  const PsPostRecord *post = &records->posts[(gsize)step * records->n_posts];
+  const PsTimes *transfer = &records->transfers[(gsize)step * records->n_transfers];
+  const PsTimes *post = &records->posts[(gsize)step * records->n_posts];
 
   for (guint i = 0; i < script->n_actions; i++) {
     const PsInstruction *instruction = &script->actions[i].instruction;
@@ -326,4 +327,95 @@ double ps_run_result_mean_loss (const PsRunResult *result, guint step)
   for (guint i = 0; i < result->n_microbatches; i++)
     sum += result->losses[(gsize)step * result->n_microbatches + i];
   return sum / result->n_microbatches;
+}
+
+/* Between processes: one function names the parts in their order, for the sender and for the receiver. */
+
+/* Between a rank and rank 0 (peer is the other end): the rank sends the bytes, rank 0 fills them in. */
+static void carry (const PsRun *run, guint peer, gpointer data, gsize n_bytes)
+{
+  PsProcesses *processes = run->setting->processes;
+
+  if (peer == 0)
+    processes->send (processes, 0, data, n_bytes);
+  else
+    processes->receive (processes, peer, data, n_bytes, run->setting->timeout_ns);
+}
+
+static void carry_gradients (const PsRun *run, guint peer, guint stage)
+{
+  PsRunGradients *gradients = run->result->gradients;
+  g_autofree guint64 *digests = g_new (guint64, gradients->n_steps);
+  guint64 *first = &gradients->digest[stage];
+
+  for (gsize step = 0; step < gradients->n_steps; step++)
+    digests[step] = first[step * gradients->n_stages];
+  carry (run, peer, digests, gradients->n_steps * sizeof *digests);
+  for (gsize step = 0; step < gradients->n_steps; step++)
+    first[step * gradients->n_stages] = digests[step];
+  carry (run, peer, &gradients->parts[stage], sizeof gradients->parts[stage]);
+  carry (run, peer, &gradients->n[stage], sizeof gradients->n[stage]);
+  if (gradients->last[stage] == NULL)
+    gradients->last[stage] = g_new (float, gradients->n[stage]);
+  carry (run, peer, gradients->last[stage], gradients->n[stage] * sizeof (float));
+}
+
+/* The records, and the gradients that the device gives. Rank 0 shifts times to its own clock. */
+static void carry_results (const PsRun *run, guint peer, guint device)
+{
+  const gint64 offset_ns = ps_processes_clock_offset (run->setting->processes, peer);
+  PsDeviceRecord *records = &run->recorder->device[device];
+  const PsScript *script = &run->scripts[device];
+
+  carry (run, peer, records->ops, records->n_bytes);
+  carry (run, peer, &records->clock_mhz, sizeof records->clock_mhz);
+  for (PsOpRecord *op = records->ops; peer > 0 && (gpointer)op < (gpointer)records->posts; op++) {
+    op->times.start_ns += offset_ns;
+    op->times.end_ns += offset_ns;
+  }
+  for (PsTimes *times = records->posts; peer > 0 && (gpointer)times < (gpointer)records->held_bytes; times++) {
+    times->start_ns += offset_ns;
+    times->end_ns += offset_ns;
+  }
+  for (guint i = 0; run->result->gradients != NULL && i < script->n_stages; i++)
+    if (ps_gives_gradients (run->program->schedule, device, script->stages[i]))
+      carry_gradients (run, peer, script->stages[i]);
+}
+
+static void carry_state (const PsRun *run, guint peer, guint device)
+{
+  const PsScript *script = &run->scripts[device];
+
+  for (guint i = 0; i < script->n_stages * PS_N_STATE_ARRAYS; i++) {
+    guint stage = script->stages[i / PS_N_STATE_ARRAYS];
+    gsize n_bytes;
+    gpointer part = ps_checkpoint_part (run->saved, &run->shapes[stage], i % PS_N_STATE_ARRAYS, &n_bytes);
+
+    if (ps_gives_gradients (run->program->schedule, device, stage) && n_bytes > 0)
+      carry (run, peer, part, n_bytes);
+  }
+}
+
+/* Rank 0 carries for each device of pipeline 0 that is in another process, and so does that process. */
+static void carry_all (const PsRun *run, void (*carry_device) (const PsRun *run, guint peer, guint device))
+{
+  const guint n_devices = run->program->schedule->placement->n_devices;
+
+  if (ps_processes_rank (run->setting->processes) == 0)
+    for (guint device = run->n_here; device < n_devices; device++)
+      carry_device (run, device / run->n_here, device);
+  else if (run->pipeline == 0)
+    for (guint device = run->first; device < run->first + run->n_here; device++)
+      carry_device (run, 0, device);
+}
+
+/* Rank 0 has the losses of the other replicas, and all else is the same there. */
+void ps_gather (PsRun *run)
+{
+  carry_all (run, carry_results);
+}
+
+void ps_gather_checkpoint (PsRun *run)
+{
+  carry_all (run, carry_state);
 }

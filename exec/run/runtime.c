@@ -7,6 +7,8 @@
 
 #include <pipesim/work.h>
 
+#include <string.h>
+
 static gboolean open_workers (PsWorker *workers, PsRun *run, GError **error)
 {
   guint n_cores = ps_count_cores ();
@@ -395,6 +397,65 @@ static gboolean set_shapes (PsRun *run, GError **error)
          || ps_model_split (setting->model, n_stages, run->shapes, error);
 }
 
+/* All that ranks must have in common, in words for errors. */
+static const char *const topics[]
+    = { "version", "schedule", "device or transport", "model", "number of steps", "seed", "training" };
+
+/* The text of each topic. */
+static char **describe_run (const PsRun *run)
+{
+  const PsRunSetting *setting = run->setting;
+  const PsSchedule *schedule = run->program->schedule;
+  const PsTraining none = { 0 }, *training = setting->training != NULL ? setting->training : &none;
+  g_autofree char *text
+      = training->text != NULL ? g_compute_checksum_for_bytes (G_CHECKSUM_SHA256, training->text) : g_strdup ("");
+  g_autoptr (GString) program = g_string_new (NULL);
+  char **texts = g_new0 (char *, G_N_ELEMENTS (topics) + 1);
+
+  g_string_printf (program, "%u %u %u %u", schedule->placement->n_devices, schedule->placement->n_stages,
+                   schedule->n_microbatches, ps_schedule_update_every (schedule));
+  for (guint i = 0; i < run->program->first[schedule->placement->n_devices]; i++) {
+    g_autofree char *instruction = ps_instruction_format (&run->program->instructions[i]);
+
+    g_string_append (program, instruction);
+  }
+  texts[0] = g_strdup_printf ("%s %" G_GSIZE_FORMAT, PS_VERSION, sizeof (PsOpRecord));
+  texts[1] = g_strdup (program->str);
+  texts[2] = g_strdup_printf ("%s %s", setting->device->name, setting->transport->name);
+  texts[3] = setting->model != NULL ? ps_model_digest (setting->model) : g_strdup ("");
+  texts[4] = g_strdup_printf ("%u", setting->n_steps);
+  texts[5] = g_strdup_printf ("%" G_GUINT64_FORMAT, setting->seed);
+  texts[6] = g_strdup_printf ("%d %d %d %u %u %a %a %u %u %s", setting->zero, setting->gradients, setting->save != NULL,
+                              setting->save_every, setting->start != NULL ? ps_checkpoint_step (setting->start) : 0,
+                              training->learning_rate, training->least_rate, training->warm_up, training->decay, text);
+  return texts;
+}
+
+/* Whether all ranks are about to run the same program with the same setting: rank 0 compares digests of all topics, and
+ * fails for all. */
+static gboolean check_agreement (const PsRun *run, GError **error)
+{
+  const guint n = G_N_ELEMENTS (topics), length = 64; /* of SHA-256 in hex */
+  PsProcesses *processes = run->setting->processes;
+  g_autoptr (GString) mine = g_string_new (NULL);
+
+  if (processes == NULL)
+    return TRUE;
+  g_auto (GStrv) texts = describe_run (run);
+  for (guint i = 0; i < n; i++) {
+    g_autofree char *digest = g_compute_checksum_for_string (G_CHECKSUM_SHA256, texts[i], -1);
+
+    g_string_append (mine, digest);
+  }
+  g_autofree char *all = g_malloc (mine->len * processes->n_ranks);
+  processes->meeting = NULL; /* of an earlier run */
+  ps_processes_exchange (processes, mine->str, mine->len, all, run->setting->timeout_ns);
+  for (guint i = 0; processes->rank == 0 && i < n * processes->n_ranks; i++)
+    if (memcmp (all + i * length, all + i % n * length, length) != 0)
+      return ps_refuse (error, PS_ERROR_INPUT, "rank %u runs another %s than rank 0", i / n, topics[i % n]);
+  return TRUE;
+}
+
 static gboolean run_open (PsRun *run, GError **error)
 {
   const PsRunSetting *setting = run->setting;
@@ -414,7 +475,7 @@ static gboolean run_open (PsRun *run, GError **error)
   run->result = ps_run_result_new (run->program, setting, run->n_replicas);
   if (setting->save != NULL)
     run->saved = ps_checkpoint_new (setting->model, setting->data);
-  return ps_gather_agreement (run, error) && open_transport (run, error);
+  return check_agreement (run, error) && open_transport (run, error);
 }
 
 /* Runs the steps; the crew notes any failure. */

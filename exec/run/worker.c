@@ -377,7 +377,7 @@ static gboolean compute (PsWorker *worker, const PsAction *action, guint step, P
 }
 
 /* Posts a send or a receive, and records how long the call held the host. */
-static gboolean post (PsWorker *worker, const PsAction *action, PsPostRecord *record, GError **error)
+static gboolean post (PsWorker *worker, const PsAction *action, PsTimes *record, GError **error)
 {
   PsTransport *transport = worker->run->transport;
   const PsInstruction *instruction = &action->instruction;
