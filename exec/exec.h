@@ -44,7 +44,7 @@ typedef struct {
   double tolerance; /* a ratio; negative: not given */
   PsTrainingOptions training;
   PsSetting *setting;
-  PsRunSetting run; /* owns shares, tokens, choices, start and data */
+  PsRunSetting run; /* owns model, shapes, shares, tokens, choices, start and data */
 } PsExecOptions;
 
 /* Loads text and checkpoint into options->run, which has all else and trains up to step n_steps. Warns on standard
@@ -79,9 +79,6 @@ char *ps_run_report_to_text (const PsRunReport *report);
 
 /* "pipesim-exec/1". Free with g_free. */
 char *ps_run_report_to_json (const PsRunReport *report);
-
-/* As ps_output_check, of a database that is there: NULL or one that ps_compared_run_store could store a run in. */
-gboolean ps_output_check_database (const char *db, GError **error);
 
 /* Prints each step of a run as it ends, and writes it to a file of losses. */
 

@@ -22,16 +22,12 @@ typedef struct {
   PsPrediction *prediction; /* NULL without costs */
   PsProgram *own_program;   /* NULL with prediction, which has one */
   const PsProgram *program;
-  PsModel *model;       /* NULL unless the device computes */
-  PsStageShape *shapes; /* NULL unless the device computes */
 } Job;
 
 static void job_clear (Job *job)
 {
   g_clear_pointer (&job->prediction, ps_prediction_free);
   g_clear_pointer (&job->own_program, ps_program_free);
-  g_clear_pointer (&job->model, ps_model_free);
-  g_clear_pointer (&job->shapes, g_free);
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Job, job_clear)
 
@@ -62,13 +58,13 @@ static gboolean prepare (PsExecOptions *options, Job *job, GError **error)
   const PsSchedule *schedule = job->program->schedule;
   const guint n_devices = schedule->placement->n_devices, n_stages = schedule->placement->n_stages;
   const guint n_rows = n_stages % n_devices == 0 ? n_devices : 1;
-  run->model = job->model = ps_setting_model (options->setting, error);
-  if (job->model != NULL)
-    run->shapes = job->shapes = ps_setting_shapes (options->setting, job->model, n_rows, n_stages / n_rows, error);
+  run->model = ps_setting_model (options->setting, error);
+  if (run->model != NULL)
+    run->shapes = ps_setting_shapes (options->setting, run->model, n_rows, n_stages / n_rows, error);
   run->seed = (guint64)options->seed;
   run->n_replicas = options->setting->n_replicas > 1 ? options->setting->n_replicas : 0;
   run->n_tensor = options->setting->n_tensor;
-  return job->shapes != NULL && ps_run_lengths (options->setting, schedule, run, error)
+  return run->shapes != NULL && ps_run_lengths (options->setting, schedule, run, error)
          && ps_training_prepare (options, schedule, error);
 }
 

@@ -6,6 +6,9 @@
 
 #include <pipesim/philox.h>
 
+#include <errno.h>
+#include <unistd.h>
+
 #define DEFAULT_STEPS 5
 #define MAX_STEPS 1000000
 #define DEFAULT_AHEAD 4
@@ -246,6 +249,8 @@ void ps_exec_options_clear (PsExecOptions *options)
   g_clear_pointer (&options->training.setting.text, g_bytes_unref);
   ps_checkpoint_free ((gpointer)options->run.start);
   g_free ((gpointer)options->run.data);
+  ps_model_free ((gpointer)options->run.model);
+  g_free ((gpointer)options->run.shapes);
   g_free ((gpointer)options->run.shares);
   g_free ((gpointer)options->run.tokens);
   ps_setting_free (options->setting);
@@ -305,6 +310,16 @@ static gboolean check_options (const PsExecOptions *options, GError **error)
                             NULL, error);
 }
 
+/* A database that is there must be writable, and its folder too: SQLite's log lies there. */
+static gboolean check_database (const char *db, GError **error)
+{
+  if (db == NULL || !g_file_test (db, G_FILE_TEST_EXISTS))
+    return TRUE;
+  if (access (db, W_OK) == 0)
+    return ps_output_check ("--db", db, error);
+  return ps_refuse (error, PS_ERROR_IO, "--db: %s: %s", db, g_strerror (errno));
+}
+
 /* Only the first process stores. A device that computes runs the even layout unless another one is given, and adds up
  * gradients after all ops. */
 static gboolean finish (PsExecOptions *options, GError **error)
@@ -331,7 +346,7 @@ static gboolean finish (PsExecOptions *options, GError **error)
          && ps_output_check ("--trace", options->trace, error)
          && ps_output_check ("--predicted", options->predicted, error)
          && ps_output_check ("--losses", options->losses, error)
-         && (ps_processes_rank (run->processes) != 0 || ps_output_check_database (setting->db, error));
+         && (ps_processes_rank (run->processes) != 0 || check_database (setting->db, error));
 }
 
 /* The help; its text is owned by *owned. */
