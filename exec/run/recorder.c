@@ -286,14 +286,8 @@ static void carry (const PsRun *run, guint peer, gpointer data, gsize n_bytes)
 static void carry_gradients (const PsRun *run, guint peer, guint stage)
 {
   PsRunGradients *gradients = run->result->gradients;
-  g_autofree guint64 *digests = g_new (guint64, gradients->n_steps);
-  guint64 *first = &gradients->digest[stage];
 
-  for (gsize step = 0; step < gradients->n_steps; step++)
-    digests[step] = first[step * gradients->n_stages];
-  carry (run, peer, digests, gradients->n_steps * sizeof *digests);
-  for (gsize step = 0; step < gradients->n_steps; step++)
-    first[step * gradients->n_stages] = digests[step];
+  carry (run, peer, &gradients->digest[(gsize)stage * gradients->n_steps], gradients->n_steps * sizeof (guint64));
   carry (run, peer, &gradients->parts[stage], sizeof gradients->parts[stage]);
   carry (run, peer, &gradients->n[stage], sizeof gradients->n[stage]);
   if (gradients->last[stage] == NULL)

@@ -203,7 +203,7 @@ void ps_verify_compare (const PsRunResult *a, const PsRunResult *b, PsVerdict *v
         verdict->loss_difference = larger (verdict->loss_difference, fabs (losses[i] - others[i]) / fabs (others[i]));
       }
     for (guint i = 0; i < a->n_stages; i++)
-      if (a->gradients->digest[(gsize)step * a->n_stages + i] != b->gradients->digest[(gsize)step * a->n_stages + i])
+      if (a->gradients->digest[(gsize)i * a->n_steps + step] != b->gradients->digest[(gsize)i * a->n_steps + step])
         note_difference (verdict, step, "gradients of stage", i);
   }
   if (verdict->first_difference == NULL)

@@ -205,7 +205,7 @@ static gboolean keep_gradients (PsWorker *worker, guint step, guint stage, GErro
   }
   if (worker->setting.tensor > 0)
     return TRUE;
-  guint64 *digest = &gradients->digest[(gsize)step * gradients->n_stages + stage];
+  guint64 *digest = &gradients->digest[(gsize)stage * gradients->n_steps + step];
   *digest = *digest * DIGEST_FACTOR + ps_gradients_digest (values, n);
   if (step + 1 < gradients->n_steps)
     return TRUE;
