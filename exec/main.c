@@ -187,17 +187,6 @@ static gboolean publish (const PsExecOptions *options, const Job *job, const PsR
   return first == NULL;
 }
 
-static gboolean check_outcome (const PsExecOptions *options, const PsRunReport *report, GError **error)
-{
-  if (report->compared->result->n_steps < options->run.n_steps)
-    return ps_refuse (error, PS_ERROR_INPUT, "interrupted after %u of %u steps: all figures are of these",
-                      report->compared->result->n_steps, options->run.n_steps);
-  if (report->verdict->check == PS_CHECK_DIFFERS)
-    return ps_refuse (error, PS_ERROR_INPUT, "--check: differs from one device, first at %s",
-                      report->verdict->first_difference);
-  return TRUE;
-}
-
 /* The first process reads the sentinel before the run, and the others wait for that as long as it takes. A run without
  * costs of a profile reads none. */
 static gboolean read_speed (const PsExecOptions *options, const Job *job, PsMachineSpeed *speed, GError **error)
@@ -251,8 +240,17 @@ static int run_job (PsExecOptions *options, const Job *job, GError **error)
   if (!isnan (report.slowdown.factor))
     compared.result->timeline->usual_ns
         = llround ((double)compared.result->timeline->iteration_ns / report.slowdown.factor);
-  if (!publish (options, job, &report, error) || !check_outcome (options, &report, error))
+  if (!publish (options, job, &report, error))
     return 1;
+  if (compared.result->n_steps < options->run.n_steps) {
+    ps_refuse (error, PS_ERROR_INPUT, "interrupted after %u of %u steps: all figures are of these",
+               compared.result->n_steps, options->run.n_steps);
+    return 1;
+  }
+  if (verdict.check == PS_CHECK_DIFFERS) {
+    ps_refuse (error, PS_ERROR_INPUT, "--check: differs from one device, first at %s", verdict.first_difference);
+    return 1;
+  }
   return options->tolerance < 0 || fabs (compared.comparison->iteration_error) <= options->tolerance ? 0 : EXIT_OUTSIDE;
 }
 
