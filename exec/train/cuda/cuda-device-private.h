@@ -2,8 +2,7 @@
  * (messages and their memory) and cuda-ops.c (ops, one by one or ahead of the host) share. */
 #pragma once
 
-#include "cuda-cache.h"
-#include "cuda-occupy.h"
+#include "cuda-gpu.h"
 #include "cuda-queue.h"
 #include "cuda-shared.h"
 #include "cuda-stage.h"

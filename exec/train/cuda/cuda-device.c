@@ -1,11 +1,7 @@
 /* cuda-device.c - the class "cuda": a transformer stage on an NVIDIA GPU, in fp32 or bf16. */
 #include "cuda-device.h"
 
-#include "cuda-algorithms.h"
 #include "cuda-device-private.h"
-#include "cuda-libraries.h"
-#include "cuda-nvml.h"
-#include "cuda-share.h"
 #include "train/devices.h"
 #include "module.h"
 #include "places.h"
@@ -227,7 +223,7 @@ static char *cuda_place (const PsDeviceSetting *setting)
 
   if (cudaGetDeviceCount (&count) != cudaSuccess)
     return NULL;
-  const PsCudaPlace place = ps_cuda_place (setting->index, setting->n_local, setting->exclusive, (guint)count);
+  const PsCudaPlace place = ps_cuda_place (setting, (guint)count);
   if (cudaDeviceGetPCIBusId (bus_id, sizeof bus_id, (int)place.gpu) != cudaSuccess)
     return NULL;
   g_autofree char *links = ps_cuda_nvml_links (bus_id);

@@ -3,7 +3,6 @@
 #pragma once
 
 #include "cuda-context.h"
-#include "cuda-memory.h"
 #include "cuda-products.h"
 #include "cuda-sizes.h"
 
