@@ -67,7 +67,7 @@ needed_libraries ()
 }
 
 bundled="pipesim pipesim-exec pipesim-calib pipesim-cuda.so pipesim-nccl.so test-cuda-kernels-gpu test-cuda-parts test-cuda-device
-         test-cuda-context test-cuda-graphs gpu-launch"
+         test-cuda-context gpu-launch"
 
 pack_bundle ()
 {
@@ -430,9 +430,8 @@ step 40 "ops ahead of the host, p = 8" ahead 8 0 1 4 16
 step 25 "waiting asleep and awake" variants PIPESIM_CUDA_WAIT sleep spin
 step 20 "attention as on older GPUs" variants PIPESIM_CUDA_HOPPER 1 0
 step 60 "more of pipelines" features
-step 60 "cuda device" device_tests test-cuda-device
+step 80 "cuda device" device_tests test-cuda-device
 step 40 "cuda contexts" device_tests test-cuda-context
-step 20 "cuda graphs" device_tests test-cuda-graphs
 step 60 "uneven parts" uneven
 step 60 "shared layers" shared
 step 40 "calibration repeated" calibrate_again

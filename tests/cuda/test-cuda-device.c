@@ -57,23 +57,15 @@ static void compare_with_cpu (PsModel model, double loss_tolerance, double gradi
   rig_clear (&cpu);
 }
 
-/* Sums of some 100 products in other orders: 100 * 2^-24 = 6e-6. After a step of Adam, whose direction for tiny
- * gradients is the sign of their error, losses are within 1e-4. */
-static void test_fp32 (void)
+/* fp32: sums of some 100 products in other orders, 100 * 2^-24 = 6e-6. After a step of Adam, whose direction for tiny
+ * gradients is the sign of their error, losses are within 1e-4. Also sizes that are no multiples of anything: no fused
+ * endings, rows without alignment. bf16: each of the some ten stored values on the way through a layer is off by up to
+ * 2^-9 of itself, four layers deep: sqrt (4 * 10) * 2^-9 = 1.2 %, and a gradient has gone both ways: sqrt (2) times
+ * that. */
+static void test_numbers (void)
 {
   compare_with_cpu (small_model (2, 24, 3, 10), 1e-4, 6e-6);
-}
-
-/* Sizes that are no multiples of anything: no fused endings, rows without alignment. */
-static void test_fp32_odd (void)
-{
   compare_with_cpu (small_model (2, 21, 3, 19), 1e-4, 6e-6);
-}
-
-/* Each of the some ten stored values on the way through a layer is off by up to 2^-9 of itself, four layers deep:
- * sqrt (4 * 10) * 2^-9 = 1.2 %, and a gradient has gone both ways: sqrt (2) times that. */
-static void test_bf16 (void)
-{
   compare_with_cpu (cuda_model (PS_PRECISION_BF16, PS_MLP_GELU), 2e-3, 1.7e-2);
 }
 
@@ -121,24 +113,17 @@ static void check_llama (PsModel model, double tolerance)
   rig_clear (&rig);
 }
 
-static PsModel small_llama (PsPrecision precision, guint hidden, guint heads)
+static void test_llama (void)
 {
-  PsModel model = small_model (2, hidden, heads, 9);
+  PsModel model = small_model (2, 16, 4, 9);
 
   model.mlp = PS_MLP_SWIGLU;
   model.kv_heads = 2;
-  model.precision = precision;
-  return model;
-}
-
-static void test_llama (void)
-{
-  check_llama (small_llama (PS_PRECISION_FP32, 16, 4), 2e-5);
-}
-
-static void test_llama_bf16 (void)
-{
-  check_llama (small_llama (PS_PRECISION_BF16, 64, 2), 1.2e-2);
+  check_llama (model, 2e-5);
+  model = small_model (2, 64, 2, 9);
+  model.mlp = PS_MLP_SWIGLU;
+  model.precision = PS_PRECISION_BF16;
+  check_llama (model, 1.2e-2);
 }
 
 /* Profilers see each op as a range of its own, named as in PyTorch's traces. */
@@ -305,6 +290,176 @@ static void test_parts (void)
   assert_bits (on_larger, on_smaller, FALSE);
   assert_bits (on_larger, as_larger, TRUE);
   assert_bits (on_smaller, as_smaller, TRUE);
+}
+
+/* --- ops that are captured once and launched as graphs --- */
+
+#define N_MICROBATCHES 3
+#define N_STEPS 3
+
+/* On the emulation: graphs made and launched so far; on a GPU nothing, TRUE only there. */
+static gboolean count_graphs (guint *captures, guint *launches)
+{
+  void (*count) (guint *, guint *)
+      = (void (*) (guint *, guint *))ps_module_function ("test", "cuda", "ps_emulator_graphs", NULL);
+
+  if (count != NULL)
+    count (captures, launches);
+  return count != NULL;
+}
+
+/* A step with every kind of op: microbatch 0 as B and W, the others as BW. */
+static void train (Rig *rig)
+{
+  for (guint i = 0; i < N_MICROBATCHES; i++)
+    forward (rig, i);
+  backward (rig, PS_OP_B, 0);
+  run_all_stages (rig, PS_OP_W, 0);
+  for (guint i = 1; i < N_MICROBATCHES; i++)
+    backward (rig, PS_OP_BW, i);
+}
+
+static void open_with_graphs (Rig *rig, PsModel model, gboolean graphs)
+{
+  g_setenv ("PIPESIM_CUDA_GRAPHS", graphs ? "1" : "0", TRUE);
+  rig_open (rig, cuda_device, model, 2, N_MICROBATCHES);
+  g_unsetenv ("PIPESIM_CUDA_GRAPHS");
+}
+
+/* Losses and gradients of the last step. */
+static GArray *train_steps (PsModel model, gboolean graphs, double losses[N_MICROBATCHES])
+{
+  Rig rig;
+
+  open_with_graphs (&rig, model, graphs);
+  for (guint step = 1; step <= N_STEPS; step++) {
+    train (&rig);
+    if (step < N_STEPS)
+      run_all_stages (&rig, PS_OP_O, 0);
+  }
+  for (guint i = 0; i < N_MICROBATCHES; i++)
+    losses[i] = rig.device->class->loss (rig.device, i);
+  GArray *gradients = all_gradients (&rig);
+  rig_clear (&rig);
+  return gradients;
+}
+
+static PsModel shallow_model (guint kind)
+{
+  PsModel model = cuda_model (kinds[kind].precision, kinds[kind].mlp);
+
+  model.layers = 2;
+  return model;
+}
+
+static void test_graph_bits (void)
+{
+  for (guint kind = 0; kind < G_N_ELEMENTS (kinds); kind++) {
+    double one_by_one[N_MICROBATCHES], in_graphs[N_MICROBATCHES];
+    g_autoptr (GArray) a = train_steps (shallow_model (kind), FALSE, one_by_one);
+    g_autoptr (GArray) b = train_steps (shallow_model (kind), TRUE, in_graphs);
+
+    assert_same_bits (a, b);
+    g_assert_cmpmem (one_by_one, sizeof one_by_one, in_graphs, sizeof in_graphs);
+  }
+}
+
+/* Two stages: N F, one B and one W, N - 1 BW each are launched as graphs in a step, O is not. Where every step takes
+ * and gives back the same blocks, the first step captures all, the second those that lie elsewhere than fresh memory
+ * did, and from then on nothing is captured. */
+static void test_captured_once (void)
+{
+  const guint per_step = 2 * (2 * N_MICROBATCHES + 1);
+  guint captures, launches, captures_after, launches_after;
+  Rig rig;
+
+  if (!count_graphs (&captures, &launches)) {
+    g_test_skip ("only the emulation counts graphs");
+    return;
+  }
+  open_with_graphs (&rig, shallow_model (1), TRUE);
+  for (guint step = 0; step < N_STEPS; step++) {
+    count_graphs (&captures, &launches);
+    train (&rig);
+    run_all_stages (&rig, PS_OP_O, 0);
+    count_graphs (&captures_after, &launches_after);
+    g_test_message ("step %u: %u captured, %u launched", step, captures_after - captures, launches_after - launches);
+    g_assert_cmpuint (launches_after - launches, ==, per_step);
+    if (step == 0)
+      g_assert_cmpuint (captures_after - captures, ==, per_step);
+    if (step >= 2)
+      g_assert_cmpuint (captures_after - captures, ==, 0);
+  }
+  rig_clear (&rig);
+}
+
+/* Blocks that somebody else holds: ops find others, and are captured again. */
+static void test_moved_blocks (void)
+{
+  const PsModel model = shallow_model (0);
+  guint captures = 0, launches = 0, captures_after = 0;
+  PsTensor *held[2];
+  Rig rig, other;
+
+  open_with_graphs (&other, model, FALSE);
+  open_with_graphs (&rig, model, TRUE);
+  for (guint step = 0; step < 2; step++)
+    train (&rig);
+  count_graphs (&captures, &launches);
+  for (guint i = 0; i < G_N_ELEMENTS (held); i++)
+    held[i] = rig.device->class->tensor_new (rig.device);
+  train (&rig);
+  if (count_graphs (&captures_after, &launches))
+    g_assert_cmpuint (captures_after, >, captures);
+  for (guint i = 0; i < G_N_ELEMENTS (held); i++)
+    rig.device->class->tensor_free (held[i]);
+  for (guint step = 0; step < 3; step++)
+    train (&other);
+
+  g_autoptr (GArray) a = all_gradients (&rig);
+  g_autoptr (GArray) b = all_gradients (&other);
+  assert_same_bits (a, b);
+  rig_clear (&rig);
+  rig_clear (&other);
+}
+
+/* --- two ops at the same time --- */
+
+/* Gradients after an F whose microbatch the B of another one is paired with. */
+static GArray *paired_gradients (gboolean pairs)
+{
+  Rig rig = { .setting = { .pairs = pairs } };
+  g_autoptr (GError) error = NULL;
+  const PsOp ops[] = { { .kind = PS_OP_F, .microbatch = 1, .paired = 1 }, { .kind = PS_OP_BW } };
+  PsTensor *output = NULL;
+
+  rig_open_as (&rig, cuda_device, small_model (2, 16, 2, 8), 1, 2);
+  run (&rig, PS_OP_F, 0, 0, NULL);
+  if (pairs)
+    ((void (*) (guint))cuda_probe ("ps_emulator_meet")) (2);
+  for (guint i = 0; i < 2; i++)
+    g_assert_true (rig.device->class->run (rig.device, ops[i], NULL, &output, &error));
+  if (pairs)
+    g_assert_true (((_Bool (*) (void))cuda_probe ("ps_emulator_have_met")) ());
+  if (pairs)
+    ((void (*) (guint))cuda_probe ("ps_emulator_meet")) (0);
+  run (&rig, PS_OP_BW, 0, 1, NULL);
+  GArray *gradients = all_gradients (&rig);
+  rig_clear (&rig);
+  return gradients;
+}
+
+/* Both streams have work before either begins; the bits are those of one op after the other. */
+static void test_pairs (void)
+{
+  if (cuda_probe ("ps_emulator_meet") == NULL) {
+    g_test_skip ("only emulated streams can be held");
+    return;
+  }
+  g_autoptr (GArray) in_turn = paired_gradients (FALSE);
+  g_autoptr (GArray) at_once = paired_gradients (TRUE);
+
+  assert_same_bits (in_turn, at_once);
 }
 
 /* --- parts of layers --- */
@@ -502,16 +657,17 @@ static void test_taken (void)
 int main (int argc, char **argv)
 {
   cuda_init (&argc, &argv);
-  cuda_add ("/cuda/numbers/fp32", test_fp32);
+  cuda_add ("/cuda/numbers/gpt", test_numbers);
   cuda_add ("/cuda/ranges", test_ranges);
-  cuda_add ("/cuda/numbers/fp32-odd", test_fp32_odd);
-  cuda_add ("/cuda/numbers/bf16", test_bf16);
   cuda_add ("/cuda/numbers/llama", test_llama);
-  cuda_add ("/cuda/numbers/llama-bf16", test_llama_bf16);
   cuda_add ("/cuda/numbers/unfused", test_unfused);
   cuda_add ("/cuda/bits/b-and-w-equal-bw", test_b_and_w_equal_bw);
   cuda_add ("/cuda/bits/cut", test_cut);
   cuda_add ("/cuda/bits/recompute", test_recompute);
+  cuda_add ("/cuda/graphs/bits", test_graph_bits);
+  cuda_add ("/cuda/graphs/captured-once", test_captured_once);
+  cuda_add ("/cuda/graphs/moved-blocks", test_moved_blocks);
+  cuda_add ("/cuda/pairs", test_pairs);
   cuda_add ("/cuda/choices", test_choices);
   cuda_add ("/cuda/parts", test_parts);
   cuda_add ("/cuda/shared/layers", test_shared_layers);

@@ -14,39 +14,34 @@
 static int n_run, n_failed;
 
 /* Those whose names hold `subset`. */
-static void
-run_tests (const Test *tests, const char *subset)
+static void run_tests (const Test *tests, const char *subset)
 {
-  for (; tests->name != nullptr; tests++)
-    {
-      if (strstr (tests->name, subset) == nullptr)
-        continue;
-      tests->run ();
-      const bool failed = take_failure ();
-      n_failed += failed;
-      printf ("%s %d - %s\n", failed ? "not ok" : "ok", ++n_run, tests->name);
-      fflush (stdout);
-    }
+  for (; tests->name != nullptr; tests++) {
+    if (strstr (tests->name, subset) == nullptr)
+      continue;
+    tests->run ();
+    const bool failed = take_failure ();
+    n_failed += failed;
+    printf ("%s %d - %s\n", failed ? "not ok" : "ok", ++n_run, tests->name);
+    fflush (stdout);
+  }
 }
 
-int
-main (int argc, char **argv)
+int main (int argc, char **argv)
 {
   const char *subset = argc > 1 ? argv[1] : "";
 
   int n_devices = 0;
   const cudaError_t status = cudaGetDeviceCount (&n_devices);
 
-  if (status != cudaSuccess || n_devices == 0)
-    {
-      printf ("1..0 # SKIP no GPU: %s\n", status != cudaSuccess ? cudaGetErrorString (status) : "none found");
-      return 0;
-    }
-  if (strcmp (subset, "figures") == 0)
-    {
-      print_figures ();
-      return 0;
-    }
+  if (status != cudaSuccess || n_devices == 0) {
+    printf ("1..0 # SKIP no GPU: %s\n", status != cudaSuccess ? cudaGetErrorString (status) : "none found");
+    return 0;
+  }
+  if (strcmp (subset, "figures") == 0) {
+    print_figures ();
+    return 0;
+  }
   for (const Test *tests : { element_tests, row_tests, end_tests, attention_tests })
     run_tests (tests, subset);
   printf ("1..%d\n", n_run);

@@ -7,7 +7,7 @@
 #include "nccl-transport.h"
 
 #include "clock.h"
-#include "train/cuda/cuda-memory.h"
+#include "train/cuda/cuda-context.h"
 #include "module.h"
 
 /* A send or receive on NVLink takes as many multiprocessors as it has channels, and holds them until it is done; NCCL

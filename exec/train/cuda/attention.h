@@ -91,6 +91,9 @@ template <typename Work> static inline cudaError_t ps_by_head_size (int size, Wo
 cudaError_t ps_flash_forward (const PsAttentionForward<__nv_bfloat16> &attention, cudaStream_t stream);
 cudaError_t ps_flash_backward (const PsAttentionBackward<__nv_bfloat16> &attention, cudaStream_t stream);
 
-/* The same for head sizes 64 and 128 if ps_hopper_takes them. */
+/* The same by flash-hopper.cu, for head sizes that ps_hopper_takes: TRUE if the current device has Hopper's matrix
+ * instructions, the kernels were compiled for it (PS_CUDA_HOPPER), and heads consist of whole panels (64 or 128).
+ * PIPESIM_CUDA_HOPPER=0 in the environment makes it FALSE. */
+bool ps_hopper_takes (int head_size);
 cudaError_t ps_flash_forward_hopper (const PsAttentionForward<__nv_bfloat16> &attention, cudaStream_t stream);
 cudaError_t ps_flash_backward_hopper (const PsAttentionBackward<__nv_bfloat16> &attention, cudaStream_t stream);

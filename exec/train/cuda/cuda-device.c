@@ -3,16 +3,10 @@
 #include "cuda-device.h"
 
 #include "clock.h"
-#include "cuda-algorithms.h"
-#include "cuda-cache.h"
 #include "cuda-clock.h"
+#include "cuda-gpu.h"
 #include "cuda-kernels.h"
-#include "cuda-libraries.h"
-#include "cuda-memory.h"
-#include "cuda-nvml.h"
-#include "cuda-occupy.h"
 #include "cuda-products.h"
-#include "cuda-share.h"
 #include "kernels.h"
 #include "module.h"
 #include "places.h"
@@ -621,7 +615,7 @@ static char *cuda_place (const PsDeviceSetting *setting)
 
   if (cudaGetDeviceCount (&count) != cudaSuccess)
     return NULL;
-  const PsCudaPlace place = ps_cuda_place (setting->index, setting->n_local, setting->exclusive, (guint)count);
+  const PsCudaPlace place = ps_cuda_place (setting, (guint)count);
   if (cudaDeviceGetPCIBusId (bus_id, sizeof bus_id, (int)place.gpu) != cudaSuccess)
     return NULL;
   g_autofree char *links = ps_cuda_nvml_links (bus_id);

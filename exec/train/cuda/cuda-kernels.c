@@ -3,7 +3,6 @@
 #include "cuda-kernels.h"
 
 #include "cuda-graph.h"
-#include "cuda-memory.h"
 #include "cuda-products.h"
 #include "kernels.h"
 

@@ -18,7 +18,6 @@
 #pragma once
 
 #include "cuda-context.h"
-#include "cuda-memory.h"
 #include "kernels.h"
 
 typedef struct _PsCudaProducts PsCudaProducts;
@@ -54,3 +53,8 @@ void ps_cuda_linear_gelu_input (PsCudaProducts *products, void *dz, const void *
 /* dw += x^T dy */
 void ps_cuda_linear_weights (PsCudaProducts *products, float *dw, const void *x, const void *dy, int rows, int in,
                              int out);
+
+/* ps_cuda_choices returns all choices of the process so far; ps_cuda_adopt_choices takes over those of another process.
+ * See PsDeviceClass. Choices are valid for one version of the library and one model of GPU. */
+GBytes *ps_cuda_choices (const PsCudaContext *context);
+gboolean ps_cuda_adopt_choices (const PsCudaContext *context, GBytes *choices, GError **error);

@@ -23,10 +23,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "c-linkage.h"
 #include "train/kernels.h"
 
-PS_BEGIN_C
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 typedef PsElement PsCudaElement;
 typedef PsRows PsCudaRows;
@@ -35,7 +36,7 @@ typedef PsAttention PsCudaAttention;
 #define PS_CUDA_BF16 PS_ELEMENT_BF16
 #define ps_cuda_element_bytes ps_element_bytes
 
-/* --- norms: norm.cu ---
+/* --- norms: rows.cu ---
  * Layer norm (arXiv 1607.06450), per row of `columns`: y = (x - mean) * scale * gain + bias. Mean and the biased
  * variance take two passes over registers; scale = 1 / sqrt (variance + 1e-5). gain and bias: [columns] of element.
  * mean, scale: [rows], kept for the backward. With mean NULL these are RMS norms (arXiv 1910.07467): mean counts as 0,
@@ -51,7 +52,7 @@ cudaError_t ps_cuda_norm_rows_input (PsCudaElement element, void *dx, const void
                                      const void *x, const float *mean, const float *scale, const void *gain, int rows,
                                      int columns, cudaStream_t stream);
 
-/* --- column sums in two passes: columns.cu ---
+/* --- column sums in two passes: rows.cu ---
  * Adds the sum over rows of dy * standard to dgain[c], and the sum of dy to dbias[c]. Makes y, the output of the norm,
  * again: products of weights need it, and it reads the same x. Chunks of 128 rows are summed first, then the chunks.
  * workspace: ps_cuda_columns_workspace bytes, on 16 bytes, free again when the work is done.
@@ -99,7 +100,7 @@ cudaError_t ps_cuda_rows_add (PsCudaElement element, float *sum, int begins, PsC
 /* Rounds to bf16. to may not be from. */
 cudaError_t ps_cuda_to_bf16 (void *to, const float *from, size_t n, cudaStream_t stream);
 
-/* --- rotary positions: rotary.cu ---
+/* --- rotary positions: elementwise.cu ---
  * RoFormer (arXiv 2104.09864, section 3.2.2): at place p, pair i turns by p * base^(-2i / head_size). A pair is
  * elements i and i + head_size / 2 of a head, as in Llama's published weights. table: [sequence][head_size / 2] pairs
  * (cosine, sine), made once in double precision, then rounded. */
@@ -112,7 +113,7 @@ cudaError_t ps_cuda_rotary_table (float *table, int sequence, int head_size, dou
 cudaError_t ps_cuda_rotary (PsCudaElement element, void *x, const float *table, int rows, int sequence, int heads,
                             int head_size, int stride, int backward, cudaStream_t stream);
 
-/* --- embedding: embedding.cu ---
+/* --- embedding: rows.cu ---
  * x = token[word] + position[place]; position NULL: none. words: batch x (sequence + 1), as in train/data.h: the word
  * after a token's is its target. All words must be below `vocabulary`; this is not checked. Tables are
  * [vocabulary][hidden] and [sequence][hidden] of element. */
@@ -127,7 +128,7 @@ cudaError_t ps_cuda_embedding_weights (PsCudaElement element, float *dtoken, flo
                                        const uint32_t *words, int batch, int sequence, int hidden, void *workspace,
                                        cudaStream_t stream);
 
-/* --- cross-entropy: cross-entropy.cu ---
+/* --- cross-entropy: rows.cu ---
  * For each token: loss[t] = log (sum over c of exp (logits[t][c])) - logits[t][target], natural logarithm. Overwrites
  * the logits with their gradient: factor * (softmax - 1 at the target). Rows of logits are `stride` elements apart;
  * columns vocabulary..stride - 1 become 0. factor = 1 / (batch * sequence) gives the gradient of the mean loss. */
@@ -137,15 +138,15 @@ cudaError_t ps_cuda_cross_entropy (PsCudaElement element, void *logits, float *l
 /* *total = factor * the sum of n losses, summed in double precision. */
 cudaError_t ps_cuda_loss_sum (double *total, const float *loss, int n, double factor, cudaStream_t stream);
 
-/* --- causal attention: attention.cu, flash-forward.cu, flash-backward.cu --- */
+/* --- causal attention: attention.cu, flash.cu, flash-hopper.cu --- */
 /* out = softmax (q k^T / sqrt (head_size), keys up to the query's place) v. lse, [batch][heads][sequence], is the
  * natural log of the sum of exponentials of the scaled scores, kept for the backward. The square of scores is never
  * stored.
  *
  * bf16 with head_size 32, 64, 96 or 128, rows and arrays on 16 bytes: tensor cores (FlashAttention-2, arXiv 2307.08691,
  * algorithm 1; probabilities are rounded to bf16 before the product with v). Heads of 64 and 128 use the instructions
- * of hopper.h if possible. Everything else takes a simple path for tests: one block per query, head_size up to 1024,
- * past + sequence up to 8192, float throughout. */
+ * of flash-hopper.cu if possible. Everything else takes a simple path for tests: one block per query, head_size up to
+ * 1024, past + sequence up to 8192, float throughout. */
 cudaError_t ps_cuda_attention (PsCudaElement element, const PsCudaAttention *shape, void *out, float *lse,
                                const void *q, const void *k, const void *v, cudaStream_t stream);
 
@@ -171,7 +172,7 @@ int ps_cuda_attention_uses_hopper (void);
 cudaError_t ps_cuda_hold (unsigned *held, const unsigned *released, unsigned n_blocks, uint64_t limit_ns,
                           cudaStream_t stream);
 
-/* --- optimizer: adam.cu ---
+/* --- optimizer: elementwise.cu ---
  * One step of Adam (arXiv 1412.6980, algorithm 1) with betas 0.9 and 0.999, epsilon 1e-8, on gradient * factor; step
  * counts from 1. The operations are those of the cpu device. Clears the gradient. weights: the copy of master in bf16
  * that products read, or NULL if they read master itself. */
@@ -189,4 +190,6 @@ cudaError_t ps_cuda_adam_try (void *weights, float *tried, const float *master, 
 cudaError_t ps_cuda_norm_square (double *total, const float *values, size_t n, float factor, cudaStream_t stream);
 size_t ps_cuda_norm_square_workspace (void);
 
-PS_END_C
+#ifdef __cplusplus
+}
+#endif

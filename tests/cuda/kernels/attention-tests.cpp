@@ -7,8 +7,7 @@
 #include "rig.h"
 #include "kernels-reference.h"
 
-struct Case
-{
+struct Case {
   PsCudaElement element;
   int batch, sequence, heads, kv_heads, head_size, past = 0;
 };
@@ -16,19 +15,18 @@ struct Case
 /* Sequences of one token, of part of a tile, of whole tiles, and of some tiles and a rest; kv groups of one, some and
  * all heads; every head size of the fast path, and others; keys before the first query, fewer and more than a tile. */
 static const std::initializer_list<Case> cases = {
-  { PS_CUDA_FP32, 1, 1, 1, 1, 4 },     { PS_CUDA_FP32, 2, 7, 3, 3, 5 },    { PS_CUDA_FP32, 1, 64, 4, 2, 16 },
-  { PS_CUDA_FP32, 1, 130, 2, 1, 64 },  { PS_CUDA_FP32, 1, 20, 1, 1, 200 }, { PS_CUDA_BF16, 1, 33, 2, 2, 24 },
-  { PS_CUDA_BF16, 1, 1, 1, 1, 32 },    { PS_CUDA_BF16, 2, 7, 2, 2, 64 },   { PS_CUDA_BF16, 1, 64, 2, 1, 128 },
-  { PS_CUDA_BF16, 2, 130, 3, 3, 32 },  { PS_CUDA_BF16, 1, 130, 4, 2, 64 }, { PS_CUDA_BF16, 1, 130, 2, 1, 96 },
-  { PS_CUDA_BF16, 1, 130, 4, 1, 128 }, { PS_CUDA_BF16, 1, 289, 1, 1, 64 }, { PS_CUDA_BF16, 1, 128, 1, 1, 128 },
-  { PS_CUDA_BF16, 1, 321, 1, 1, 128 }, { PS_CUDA_FP32, 2, 3, 4, 2, 8, 9 }, { PS_CUDA_BF16, 2, 5, 2, 1, 32, 33 },
+  { PS_CUDA_FP32, 1, 1, 1, 1, 4 },       { PS_CUDA_FP32, 2, 7, 3, 3, 5 },        { PS_CUDA_FP32, 1, 64, 4, 2, 16 },
+  { PS_CUDA_FP32, 1, 130, 2, 1, 64 },    { PS_CUDA_FP32, 1, 20, 1, 1, 200 },     { PS_CUDA_BF16, 1, 33, 2, 2, 24 },
+  { PS_CUDA_BF16, 1, 1, 1, 1, 32 },      { PS_CUDA_BF16, 2, 7, 2, 2, 64 },       { PS_CUDA_BF16, 1, 64, 2, 1, 128 },
+  { PS_CUDA_BF16, 2, 130, 3, 3, 32 },    { PS_CUDA_BF16, 1, 130, 4, 2, 64 },     { PS_CUDA_BF16, 1, 130, 2, 1, 96 },
+  { PS_CUDA_BF16, 1, 130, 4, 1, 128 },   { PS_CUDA_BF16, 1, 289, 1, 1, 64 },     { PS_CUDA_BF16, 1, 128, 1, 1, 128 },
+  { PS_CUDA_BF16, 1, 321, 1, 1, 128 },   { PS_CUDA_FP32, 2, 3, 4, 2, 8, 9 },     { PS_CUDA_BF16, 2, 5, 2, 1, 32, 33 },
   { PS_CUDA_BF16, 1, 70, 2, 1, 64, 75 }, { PS_CUDA_BF16, 1, 3, 1, 1, 128, 130 },
 };
 
 /* q, k and v side by side, as one product leaves them; out with a gap after each token. Where keys come before the
  * first query, there are tokens without a query. */
-struct Setup
-{
+struct Setup {
   explicit Setup (const Case &c);
 
   PsCudaAttention shape;
@@ -38,8 +36,8 @@ struct Setup
 
 Setup::Setup (const Case &c)
     : n_tokens ((size_t)(c.batch * c.sequence)),
-      n_qkv ((size_t)(c.batch * (c.past + c.sequence) * (c.heads + 2 * c.kv_heads) * c.head_size)), keys ((size_t)(c.heads * c.head_size)),
-      values (keys + (size_t)(c.kv_heads * c.head_size))
+      n_qkv ((size_t)(c.batch * (c.past + c.sequence) * (c.heads + 2 * c.kv_heads) * c.head_size)),
+      keys ((size_t)(c.heads * c.head_size)), values (keys + (size_t)(c.kv_heads * c.head_size))
 {
   const int stride = (c.heads + 2 * c.kv_heads) * c.head_size, out_stride = c.heads * c.head_size + 8;
 
@@ -47,8 +45,7 @@ Setup::Setup (const Case &c)
   reference = { c.batch, c.sequence, c.heads, c.kv_heads, c.head_size, stride, out_stride, stride, c.past };
 }
 
-static void
-forward (const Case &c, const Setup &s, const Array &out, const Array &lse, const Array &qkv)
+static void forward (const Case &c, const Setup &s, const Array &out, const Array &lse, const Array &qkv)
 {
   must (ps_cuda_attention (c.element, &s.shape, out.at (), lse.at<float> (), qkv.at (), qkv.at (s.keys),
                            qkv.at (s.values), 0),
@@ -57,8 +54,7 @@ forward (const Case &c, const Setup &s, const Array &out, const Array &lse, cons
 
 /* bf16: each probability is rounded, 2^-8 of it at most, and so changes an output by 2^-8 of its part of the sum over
  * |v|; and the output is rounded. The gaps keep what was there. */
-static void
-check_forward (const Case &c)
+static void check_forward (const Case &c)
 {
   const Setup s (c);
   const size_t n_out = s.n_tokens * (size_t)s.shape.out_stride, n_rows = s.n_tokens * (size_t)c.heads;
@@ -77,26 +73,22 @@ check_forward (const Case &c)
 }
 
 /* With the instructions of hopper.h, where they can be had, and without. */
-static void
-check_cases (const std::initializer_list<Case> &all, void (*check) (const Case &c))
+static void check_cases (const std::initializer_list<Case> &all, void (*check) (const Case &c))
 {
-  for (const char *wish : { "0", "1" })
-    {
-      setenv ("PIPESIM_CUDA_HOPPER", wish, true);
-      for (const Case &c : all)
-        check (c);
-    }
+  for (const char *wish : { "0", "1" }) {
+    setenv ("PIPESIM_CUDA_HOPPER", wish, true);
+    for (const Case &c : all)
+      check (c);
+  }
 }
 
-static void
-test_forward ()
+static void test_forward ()
 {
   check_cases (cases, check_forward);
 }
 
 /* As above: each term of a sum is rounded once in bf16, and so is the sum. */
-static void
-check_backward (const Case &c)
+static void check_backward (const Case &c)
 {
   const Setup s (c);
   const size_t n_qkv = s.n_qkv, n_out = s.n_tokens * (size_t)s.shape.out_stride;
@@ -114,29 +106,25 @@ check_backward (const Case &c)
   });
   Values expected (n_qkv, 0), magnitude (n_qkv, 0);
   const Values in = qkv.values (), gradient = dout.values (), result = out.values (), sums = lse.values ();
-  for (int magnitudes = 0; magnitudes < 2; magnitudes++)
-    {
-      Values &to = magnitudes ? magnitude : expected;
-      ps_reference_attention_backward (&s.reference, to.data (), &to[s.keys], &to[s.values], gradient.data (),
-                                       result.data (), sums.data (), in.data (), &in[s.keys], &in[s.values],
-                                       magnitudes);
-    }
+  for (int magnitudes = 0; magnitudes < 2; magnitudes++) {
+    Values &to = magnitudes ? magnitude : expected;
+    ps_reference_attention_backward (&s.reference, to.data (), &to[s.keys], &to[s.values], gradient.data (),
+                                     result.data (), sums.data (), in.data (), &in[s.keys], &in[s.values], magnitudes);
+  }
   /* Gradients of scores are differences that can cancel: 1e-5 of their parts, which are near 1. */
   for (double &value : magnitude)
     value += 1e-5 / allowed.relative * 8;
   check_near ("attention backward", dqkv.values (), expected, allowed.relative, allowed.relative, &magnitude);
 }
 
-static void
-test_backward ()
+static void test_backward ()
 {
   check_cases (cases, check_backward);
 }
 
 /* Scores of several hundreds, 12^2 sqrt (32) = 800 in any head size: softmax takes one key, its maximum moves from tile
  * to tile, and nothing overflows. */
-static void
-check_large_scores (const Case &c)
+static void check_large_scores (const Case &c)
 {
   const Setup s (c);
   const size_t n_out = s.n_tokens * (size_t)s.shape.out_stride;
@@ -152,8 +140,7 @@ check_large_scores (const Case &c)
   check_near ("log of sums", lse.values (), expected_lse, arithmetic_error, 1e-3);
 }
 
-static void
-test_large_scores ()
+static void test_large_scores ()
 {
   check_cases ({ { PS_CUDA_FP32, 1, 100, 1, 1, 32 },
                  { PS_CUDA_BF16, 1, 150, 1, 1, 32 },
@@ -164,8 +151,7 @@ test_large_scores ()
 
 /* dq and dk of L = sum of dout * attention, against (L (x + e) - L (x - e)) / 2e through the fp32 forward, e = 2^-5:
  * third derivatives below 10 give e^2 / 6 * 10 = 1.6e-3. */
-static void
-test_differences ()
+static void test_differences ()
 {
   const Case c = { PS_CUDA_FP32, 1, 5, 2, 1, 4 };
   const Setup s (c);
@@ -200,8 +186,7 @@ test_differences ()
 }
 
 /* The fast path's arrays lie on 16 bytes; elsewhere the simple one gives the same numbers within rounding. */
-static void
-test_paths ()
+static void test_paths ()
 {
   const Case c = { PS_CUDA_BF16, 1, 70, 2, 1, 64 };
   const Setup s (c);
@@ -219,8 +204,7 @@ test_paths ()
   check_near ("both paths' log of sums", lse.values (), other_lse.values (), arithmetic_error, arithmetic_error);
 }
 
-static void
-test_refusals ()
+static void test_refusals ()
 {
   PsCudaAttention shape = { 1, 4, 3, 2, 8, 56, 24, 56, 0, true };
 

@@ -7,17 +7,14 @@
 
 #ifdef PS_CUDA_EMULATED
 
-void
-print_figures ()
+void print_figures ()
 {
 }
 
 #else
 
 /* Median of some runs in milliseconds, after a warm-up. The arrays are larger than the second-level cache. */
-template <typename Run>
-static double
-median_ms (Run run)
+template <typename Run> static double median_ms (Run run)
 {
   std::vector<float> samples (15);
   cudaEvent_t start, end;
@@ -26,14 +23,13 @@ median_ms (Run run)
   must (cudaEventCreateWithFlags (&end, 0), "event");
   for (int i = 0; i < 3; i++)
     must (run (), "figure");
-  for (float &sample : samples)
-    {
-      must (cudaEventRecord (start, 0), "event");
-      must (run (), "figure");
-      must (cudaEventRecord (end, 0), "event");
-      must (cudaEventSynchronize (end), "figure");
-      must (cudaEventElapsedTime (&sample, start, end), "event");
-    }
+  for (float &sample : samples) {
+    must (cudaEventRecord (start, 0), "event");
+    must (run (), "figure");
+    must (cudaEventRecord (end, 0), "event");
+    must (cudaEventSynchronize (end), "figure");
+    must (cudaEventElapsedTime (&sample, start, end), "event");
+  }
   must (cudaEventDestroy (start), "event");
   must (cudaEventDestroy (end), "event");
   std::sort (samples.begin (), samples.end ());
@@ -41,9 +37,7 @@ median_ms (Run run)
 }
 
 /* bytes: that must be read and written at least, each array once. */
-template <typename Run>
-static void
-print_rate (const char *what, double bytes, Run run)
+template <typename Run> static void print_rate (const char *what, double bytes, Run run)
 {
   const double ms = median_ms (run);
 
@@ -55,14 +49,12 @@ static const size_t n = (size_t)rows * hidden;
 static const PsCudaElement bf16 = PS_CUDA_BF16;
 
 /* With numbers near 0.01: bytes 0x3c in both types. */
-static void
-fill (const Array &array)
+static void fill (const Array &array)
 {
   must (cudaMemset (array.at (), 0x3c, array.n * ps_cuda_element_bytes (array.element)), "fill");
 }
 
-static void
-print_rows ()
+static void print_rows ()
 {
   Array x (bf16, n), y (bf16, n), z (bf16, n), w (bf16, n), gain (bf16, hidden), mean (PS_CUDA_FP32, rows),
       scale (PS_CUDA_FP32, rows);
@@ -92,8 +84,7 @@ print_rows ()
   });
 }
 
-static void
-print_elements ()
+static void print_elements ()
 {
   const size_t n_wide = (size_t)rows * wide;
   Array z (bf16, n_wide), g (bf16, n_wide), bias (bf16, wide);
@@ -123,8 +114,7 @@ print_elements ()
   print_rate ("to bf16", 6.0 * n, [&] () { return ps_cuda_to_bf16 (z.at (), w.at<float> (), n, 0); });
 }
 
-static void
-print_ends ()
+static void print_ends ()
 {
   const int batch = 2, sequence = 4096, tokens = batch * sequence;
   const size_t n_logits = (size_t)tokens * vocabulary, n_x = (size_t)tokens * hidden;
@@ -150,8 +140,7 @@ print_ends ()
 
 /* FLOPs as PyTorch and the papers count them: two products of s^2 / 2 scores forward, 4 s^2 d heads / 2; backward 2.5
  * times that, though this backward makes seven products where five would do. */
-static void
-print_attention (const char *way, int head_size, int sequence, const Array &qkv, const Array &dout)
+static void print_attention (const char *way, int head_size, int sequence, const Array &qkv, const Array &dout)
 {
   const int batch = 16384 / sequence, heads = 2048 / head_size;
   const PsCudaAttention shape = { batch, sequence, heads, heads, head_size, 3 * width, width, 3 * width, 0, true };
@@ -176,24 +165,21 @@ print_attention (const char *way, int head_size, int sequence, const Array &qkv,
 }
 
 /* One set of random tensors for all: a host thread takes seconds to make one. */
-static void
-print_attentions ()
+static void print_attentions ()
 {
   const size_t tokens = 16384;
   const Array qkv (bf16, random_values (tokens * 3 * width, 1, 1)), dout (bf16, random_values (tokens * width, 1, 2));
 
   for (const int head_size : { 32, 64, 96, 128 })
     for (const int sequence : { 1024, 4096, 16384 })
-      for (const bool hopper : { false, true })
-        {
-          setenv ("PIPESIM_CUDA_HOPPER", hopper ? "1" : "0", true);
-          if (width % head_size == 0 && (!hopper || head_size >= 64))
-            print_attention (hopper ? "by groups of warps" : "by warps", head_size, sequence, qkv, dout);
-        }
+      for (const bool hopper : { false, true }) {
+        setenv ("PIPESIM_CUDA_HOPPER", hopper ? "1" : "0", true);
+        if (width % head_size == 0 && (!hopper || head_size >= 64))
+          print_attention (hopper ? "by groups of warps" : "by warps", head_size, sequence, qkv, dout);
+      }
 }
 
-void
-print_figures ()
+void print_figures ()
 {
   cudaDeviceProp properties;
 

@@ -5,9 +5,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "c-linkage.h"
-
-PS_BEGIN_C
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 /* Layer norm; an RMS norm if bias and mean are NULL. */
 void ps_reference_norm (double *y, double *mean, double *scale, const double *x, const double *gain, const double *bias,
@@ -49,4 +49,6 @@ void ps_reference_attention_backward (const PsReferenceAttention *shape, double 
 void ps_reference_adam (double *master, double *gradient, double *momentum, double *variance, size_t n, double factor,
                         uint64_t step);
 
-PS_END_C
+#ifdef __cplusplus
+}
+#endif

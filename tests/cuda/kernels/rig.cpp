@@ -9,8 +9,7 @@
 
 static bool failed;
 
-void
-must (cudaError_t status, const char *what)
+void must (cudaError_t status, const char *what)
 {
   if (status == cudaSuccess)
     return;
@@ -18,8 +17,7 @@ must (cudaError_t status, const char *what)
   exit (1);
 }
 
-void
-fail (const char *format, ...)
+void fail (const char *format, ...)
 {
   va_list arguments;
 
@@ -33,8 +31,7 @@ fail (const char *format, ...)
 
 /* --- numbers --- */
 
-static uint16_t
-to_bf16 (float value)
+static uint16_t to_bf16 (float value)
 {
   uint32_t bits;
 
@@ -42,8 +39,7 @@ to_bf16 (float value)
   return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 
-static float
-from_bf16 (uint16_t half)
+static float from_bf16 (uint16_t half)
 {
   const uint32_t bits = (uint32_t)half << 16;
   float value;
@@ -52,38 +48,33 @@ from_bf16 (uint16_t half)
   return value;
 }
 
-double
-round_to (PsCudaElement element, double value)
+double round_to (PsCudaElement element, double value)
 {
   return element == PS_CUDA_BF16 ? from_bf16 (to_bf16 ((float)value)) : (float)value;
 }
 
 /* Numerical Recipes' 64-bit linear congruence, upper bits. */
-static uint32_t
-next_random (uint64_t *state)
+static uint32_t next_random (uint64_t *state)
 {
   *state = *state * 6364136223846793005u + 1442695040888963407u;
   return (uint32_t)(*state >> 33);
 }
 
-Values
-random_values (size_t n, double deviation, uint32_t seed)
+Values random_values (size_t n, double deviation, uint32_t seed)
 {
   Values values (n);
   uint64_t state = seed * 977u + 1;
 
-  for (double &value : values)
-    {
-      value = 0;
-      for (int i = 0; i < 4; i++)
-        value += next_random (&state) / 2147483648.0 - 0.5;
-      value *= deviation * sqrt (3.0);
-    }
+  for (double &value : values) {
+    value = 0;
+    for (int i = 0; i < 4; i++)
+      value += next_random (&state) / 2147483648.0 - 0.5;
+    value *= deviation * sqrt (3.0);
+  }
   return values;
 }
 
-std::vector<uint32_t>
-random_words (size_t n, uint32_t vocabulary, uint32_t seed)
+std::vector<uint32_t> random_words (size_t n, uint32_t vocabulary, uint32_t seed)
 {
   std::vector<uint32_t> words (n);
   uint64_t state = seed * 977u + 1;
@@ -93,14 +84,12 @@ random_words (size_t n, uint32_t vocabulary, uint32_t seed)
   return words;
 }
 
-Tolerance
-tolerance (PsCudaElement element)
+Tolerance tolerance (PsCudaElement element)
 {
   return { element == PS_CUDA_BF16 ? bf16_error : arithmetic_error, arithmetic_error };
 }
 
-const char *
-element_name (PsCudaElement element)
+const char *element_name (PsCudaElement element)
 {
   return element == PS_CUDA_BF16 ? "bf16" : "fp32";
 }
@@ -119,15 +108,14 @@ Array::Array (PsCudaElement element, const Values &values, int shift) : Array (e
 {
   std::vector<unsigned char> all (n * ps_cuda_element_bytes (element));
 
-  for (size_t i = 0; i < n; i++)
-    {
-      const float value = (float)values[i];
-      const uint16_t half = to_bf16 (value);
-      if (element == PS_CUDA_BF16)
-        memcpy (&all[i * sizeof half], &half, sizeof half);
-      else
-        memcpy (&all[i * sizeof value], &value, sizeof value);
-    }
+  for (size_t i = 0; i < n; i++) {
+    const float value = (float)values[i];
+    const uint16_t half = to_bf16 (value);
+    if (element == PS_CUDA_BF16)
+      memcpy (&all[i * sizeof half], &half, sizeof half);
+    else
+      memcpy (&all[i * sizeof value], &value, sizeof value);
+  }
   set_bytes (all);
 }
 
@@ -136,14 +124,12 @@ Array::~Array ()
   cudaFree (memory);
 }
 
-void
-Array::set_bytes (const std::vector<unsigned char> &bytes)
+void Array::set_bytes (const std::vector<unsigned char> &bytes)
 {
   must (cudaMemcpy (at (), bytes.data (), bytes.size (), cudaMemcpyHostToDevice), "cudaMemcpy");
 }
 
-std::vector<unsigned char>
-Array::bytes () const
+std::vector<unsigned char> Array::bytes () const
 {
   std::vector<unsigned char> all (n * ps_cuda_element_bytes (element));
 
@@ -152,25 +138,21 @@ Array::bytes () const
   return all;
 }
 
-Values
-Array::values () const
+Values Array::values () const
 {
   const std::vector<unsigned char> all = bytes ();
   Values values (n);
 
-  for (size_t i = 0; i < n; i++)
-    {
-      float value;
-      uint16_t half;
-      if (element == PS_CUDA_BF16)
-        {
-          memcpy (&half, &all[i * sizeof half], sizeof half);
-          value = from_bf16 (half);
-        }
-      else
-        memcpy (&value, &all[i * sizeof value], sizeof value);
-      values[i] = value;
-    }
+  for (size_t i = 0; i < n; i++) {
+    float value;
+    uint16_t half;
+    if (element == PS_CUDA_BF16) {
+      memcpy (&half, &all[i * sizeof half], sizeof half);
+      value = from_bf16 (half);
+    } else
+      memcpy (&value, &all[i * sizeof value], sizeof value);
+    values[i] = value;
+  }
   return values;
 }
 
@@ -192,44 +174,38 @@ Bytes::~Bytes ()
 
 /* --- checks --- */
 
-void
-check_near (const char *what, const Values &actual, const Values &expected, double relative, double absolute,
-            const Values *magnitude)
+void check_near (const char *what, const Values &actual, const Values &expected, double relative, double absolute,
+                 const Values *magnitude)
 {
-  if (actual.size () != expected.size ())
-    {
-      fail ("%s: %zu numbers, expected %zu", what, actual.size (), expected.size ());
-      return;
-    }
-  for (size_t i = 0; i < actual.size (); i++)
-    {
-      const double allowed = relative * fabs (expected[i]) + absolute * (magnitude != nullptr ? (*magnitude)[i] : 1);
-      if (fabs (actual[i] - expected[i]) <= allowed)
-        continue;
-      fail ("%s: number %zu is %.9g, expected %.9g within %.3g", what, i, actual[i], expected[i], allowed);
-      return;
-    }
+  if (actual.size () != expected.size ()) {
+    fail ("%s: %zu numbers, expected %zu", what, actual.size (), expected.size ());
+    return;
+  }
+  for (size_t i = 0; i < actual.size (); i++) {
+    const double allowed = relative * fabs (expected[i]) + absolute * (magnitude != nullptr ? (*magnitude)[i] : 1);
+    if (fabs (actual[i] - expected[i]) <= allowed)
+      continue;
+    fail ("%s: number %zu is %.9g, expected %.9g within %.3g", what, i, actual[i], expected[i], allowed);
+    return;
+  }
 }
 
-void
-check_status (const char *what, cudaError_t status, cudaError_t expected)
+void check_status (const char *what, cudaError_t status, cudaError_t expected)
 {
   if (status != expected)
     fail ("%s: %s, expected %s", what, cudaGetErrorString (status), cudaGetErrorString (expected));
 }
 
-static std::vector<std::vector<unsigned char> >
-bytes_of (std::initializer_list<Array *> arrays)
+static std::vector<std::vector<unsigned char>> bytes_of (std::initializer_list<Array *> arrays)
 {
-  std::vector<std::vector<unsigned char> > all;
+  std::vector<std::vector<unsigned char>> all;
 
   for (const Array *array : arrays)
     all.push_back (array->bytes ());
   return all;
 }
 
-void
-check_repeats (const char *what, std::initializer_list<Array *> outputs, void (*run) (void *), void *data)
+void check_repeats (const char *what, std::initializer_list<Array *> outputs, void (*run) (void *), void *data)
 {
   const auto before = bytes_of (outputs);
   size_t i = 0;
@@ -249,8 +225,7 @@ check_repeats (const char *what, std::initializer_list<Array *> outputs, void (*
     fail ("%s: a second run gave other bits", what);
 }
 
-bool
-take_failure ()
+bool take_failure ()
 {
   const bool had = failed;
 

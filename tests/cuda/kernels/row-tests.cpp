@@ -5,8 +5,7 @@
 #include "rig.h"
 #include "kernels-reference.h"
 
-struct Case
-{
+struct Case {
   PsCudaElement element;
   int rows, columns;
   int shift; /* arrays off 16 bytes: the slow path */
@@ -22,15 +21,13 @@ static const Case cases[] = {
   { PS_CUDA_BF16, 300, 72, 0 },
 };
 
-static const double *
-or_null (const Values &values, bool there)
+static const double *or_null (const Values &values, bool there)
 {
   return there ? values.data () : nullptr;
 }
 
-static void
-launch_norm (const Case &c, bool centred, const Array &y, const Array &mean, const Array &scale, const Array &x,
-             const Array &gain, const Array &bias)
+static void launch_norm (const Case &c, bool centred, const Array &y, const Array &mean, const Array &scale,
+                         const Array &x, const Array &gain, const Array &bias)
 {
   must (ps_cuda_norm_rows (c.element, y.at (), centred ? mean.at<float> () : NULL, scale.at<float> (), x.at (),
                            gain.at (), centred ? bias.at () : NULL, c.rows, c.columns, 0),
@@ -38,8 +35,7 @@ launch_norm (const Case &c, bool centred, const Array &y, const Array &mean, con
 }
 
 /* y is scaled to about 1, so errors of arithmetic are absolute. */
-static void
-check_norm (const Case &c, bool centred)
+static void check_norm (const Case &c, bool centred)
 {
   const size_t n = (size_t)c.rows * (size_t)c.columns, columns = (size_t)c.columns, rows = (size_t)c.rows;
   const Tolerance allowed = tolerance (c.element);
@@ -61,25 +57,22 @@ check_norm (const Case &c, bool centred)
     check_near ("mean", mean.values (), middle, arithmetic_error, arithmetic_error);
 }
 
-static void
-test_norm ()
+static void test_norm ()
 {
   for (const Case &c : cases)
     for (const bool centred : { false, true })
       check_norm (c, centred);
 }
 
-static void
-launch_input (const Case &c, bool centred, const Array &dx, const void *residual, const Array &dy, const Array &x,
-              const Array &mean, const Array &scale, const Array &gain)
+static void launch_input (const Case &c, bool centred, const Array &dx, const void *residual, const Array &dy,
+                          const Array &x, const Array &mean, const Array &scale, const Array &gain)
 {
   must (ps_cuda_norm_rows_input (c.element, dx.at (), residual, dy.at (), x.at (), centred ? mean.at<float> () : NULL,
                                  scale.at<float> (), gain.at (), c.rows, c.columns, 0),
         centred ? "layer norm input" : "RMS norm input");
 }
 
-static void
-check_norm_input (const Case &c, bool centred)
+static void check_norm_input (const Case &c, bool centred)
 {
   const size_t n = (size_t)c.rows * (size_t)c.columns, columns = (size_t)c.columns, rows = (size_t)c.rows;
   const Tolerance allowed = tolerance (c.element);
@@ -94,12 +87,11 @@ check_norm_input (const Case &c, bool centred)
   repeat ("norm input", { &dx }, [&] () { launch_input (c, centred, dx, nullptr, dy, x, mean, scale, gain); });
   ps_reference_norm_input (expected.data (), dy.values ().data (), x.values ().data (), or_null (mean.values (), false),
                            scale.values ().data (), gain.values ().data (), c.rows, c.columns);
-  if (centred)
-    {
-      const Values middle = mean.values ();
-      ps_reference_norm_input (expected.data (), dy.values ().data (), x.values ().data (), middle.data (),
-                               scale.values ().data (), gain.values ().data (), c.rows, c.columns);
-    }
+  if (centred) {
+    const Values middle = mean.values ();
+    ps_reference_norm_input (expected.data (), dy.values ().data (), x.values ().data (), middle.data (),
+                             scale.values ().data (), gain.values ().data (), c.rows, c.columns);
+  }
   check_near ("norm input", dx.values (), expected, allowed.relative, 10 * allowed.absolute);
   const Values other = residual.values ();
   for (size_t i = 0; i < n; i++)
@@ -109,21 +101,18 @@ check_norm_input (const Case &c, bool centred)
   check_near ("norm input and residual", residual.values (), expected, allowed.relative, 10 * allowed.absolute);
 }
 
-static void
-test_norm_input ()
+static void test_norm_input ()
 {
-  for (const Case &c : cases)
-    {
-      check_norm_input (c, true);
-      check_norm_input (c, false);
-    }
+  for (const Case &c : cases) {
+    check_norm_input (c, true);
+    check_norm_input (c, false);
+  }
 }
 
 /* The loss L = sum of dy * norm (x), differentiated by the kernel and by differences: (L (x + e) - L (x - e)) / 2e for
  * one x at a time, e = 2^-6, all in fp32 with L summed in double. The third derivative of a norm of numbers near 2 is
  * below 10, so e^2 / 6 * 10 = 4e-4; rounding of y adds about 2^-23 * sqrt (columns) * 4 / e = 2e-4. */
-static void
-test_norm_differences ()
+static void test_norm_differences ()
 {
   const int columns = 24, n = columns;
   const double step = 1.0 / 64;
@@ -134,32 +123,30 @@ test_norm_differences ()
   const Case c = { PS_CUDA_FP32, 1, columns, 0 };
   const Values slope = dy.values ();
 
-  for (const bool centred : { true, false })
-    {
-      auto loss = [&] (int moved, double by) {
-        Values values = at;
-        values[(size_t)moved] += by;
-        Array x (PS_CUDA_FP32, values);
-        launch_norm (c, centred, y, mean, scale, x, gain, bias);
-        const Values result = y.values ();
-        double sum = 0;
-        for (int i = 0; i < n; i++)
-          sum += slope[(size_t)i] * result[(size_t)i];
-        return sum;
-      };
-      Values expected ((size_t)n);
+  for (const bool centred : { true, false }) {
+    auto loss = [&] (int moved, double by) {
+      Values values = at;
+      values[(size_t)moved] += by;
+      Array x (PS_CUDA_FP32, values);
+      launch_norm (c, centred, y, mean, scale, x, gain, bias);
+      const Values result = y.values ();
+      double sum = 0;
       for (int i = 0; i < n; i++)
-        expected[(size_t)i] = (loss (i, step) - loss (i, -step)) / (2 * step);
-      loss (0, 0);
-      Array x (PS_CUDA_FP32, at);
-      launch_input (c, centred, dx, nullptr, dy, x, mean, scale, gain);
-      check_near ("norm input by differences", dx.values (), expected, 0, 1e-3);
-    }
+        sum += slope[(size_t)i] * result[(size_t)i];
+      return sum;
+    };
+    Values expected ((size_t)n);
+    for (int i = 0; i < n; i++)
+      expected[(size_t)i] = (loss (i, step) - loss (i, -step)) / (2 * step);
+    loss (0, 0);
+    Array x (PS_CUDA_FP32, at);
+    launch_input (c, centred, dx, nullptr, dy, x, mean, scale, gain);
+    check_near ("norm input by differences", dx.values (), expected, 0, 1e-3);
+  }
 }
 
 /* Errors of a sum: relative to the sum of the absolute values of its terms. */
-static void
-check_columns (const Case &c)
+static void check_columns (const Case &c)
 {
   const size_t n = (size_t)c.rows * (size_t)c.columns, columns = (size_t)c.columns, rows = (size_t)c.rows;
   Array dy (c.element, random_values (n, 1, 15), c.shift), x (c.element, random_values (n, 1, 16), c.shift);
@@ -180,12 +167,11 @@ check_columns (const Case &c)
   const Values rounded = dgain.values ();
   for (size_t i = 0; i < n; i++)
     magnitude[i % columns] += fabs (d[i]) * (1 + fabs ((in[i] - middle[i / columns]) * factor[i / columns]));
-  for (size_t i = 0; i < columns; i++)
-    {
-      of_gain[i] += rounded[i];
-      of_bias[i] += rounded[i];
-      of_rms[i] += rounded[i];
-    }
+  for (size_t i = 0; i < columns; i++) {
+    of_gain[i] += rounded[i];
+    of_bias[i] += rounded[i];
+    of_rms[i] += rounded[i];
+  }
   repeat ("layer norm weights", { &dgain, &dbias, &y }, [&] () {
     must (ps_cuda_norm_rows_weights (c.element, dgain.at<float> (), dbias.at<float> (), y.at (), dy.at (), x.at (),
                                      mean.at<float> (), scale.at<float> (), gain.at (), bias.at (), c.rows, c.columns,
@@ -208,25 +194,22 @@ check_columns (const Case &c)
   check_near ("bias gradient", dplain.values (), of_bias, 0, allowed, &magnitude);
   const Values scales = gain.values (), shifts = bias.values ();
   Values normed (n), rms_normed (n);
-  for (size_t i = 0; i < n; i++)
-    {
-      normed[i] = (in[i] - middle[i / columns]) * factor[i / columns] * scales[i % columns] + shifts[i % columns];
-      rms_normed[i] = in[i] * factor[i / columns] * scales[i % columns];
-    }
+  for (size_t i = 0; i < n; i++) {
+    normed[i] = (in[i] - middle[i / columns]) * factor[i / columns] * scales[i % columns] + shifts[i % columns];
+    rms_normed[i] = in[i] * factor[i / columns] * scales[i % columns];
+  }
   const Tolerance rounding = tolerance (c.element);
   check_near ("layer norm again", y.values (), normed, rounding.relative, 10 * rounding.absolute);
   check_near ("RMS norm again", rms.values (), rms_normed, rounding.relative, 10 * rounding.absolute);
 }
 
-static void
-test_columns ()
+static void test_columns ()
 {
   for (const Case &c : cases)
     check_columns (c);
 }
 
-static void
-test_nothing ()
+static void test_nothing ()
 {
   check_status ("layer norm", ps_cuda_norm_rows (PS_CUDA_BF16, NULL, NULL, NULL, NULL, NULL, NULL, 0, 8, 0),
                 cudaSuccess);
