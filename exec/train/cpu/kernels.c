@@ -311,21 +311,23 @@ static void linear_gelu (PsQueue *queue, void *g, void *z, const void *x, const 
   gelu_rows (g, z, bias, rows, out);
 }
 
-KERNEL void gelu_input (float *dz, const float *z, gsize n)
+KERNEL void gelu_input (float *dz, const float *dg, const float *z, gsize n)
 {
   for (gsize i = 0; i < n; i++) {
     const float value = z[i], gate = gelu_gate (value);
     const float slope = GELU_SLOPE * (1 + 3 * GELU_CUBE * value * value);
 
-    dz[i] *= gate + value * gate * (1 - gate) * slope;
+    dz[i] = dg[i] * (gate + value * gate * (1 - gate) * slope);
   }
 }
 
 static void linear_gelu_input (PsQueue *queue, void *dz, const void *dy, const void *w, const void *z, int rows, int in,
                                int out)
 {
-  linear_input (queue, dz, dy, w, rows, in, out);
-  gelu_input (dz, z, (gsize)rows * in);
+  float *dg = dz != z ? dz : queue->workspace;
+
+  linear_input (queue, dg, dy, w, rows, in, out);
+  gelu_input (dz, dg, z, (gsize)rows * (gsize)in);
 }
 
 KERNEL void swiglu (PsQueue *queue, void *y, const void *gate, const void *up, int rows, int columns, int stride)
@@ -529,7 +531,10 @@ static AttentionParts attention_parts (const PsAttention *shape, void *workspace
 
 static size_t workspace_bytes (PsElement element, const PsAttention *shape, int columns)
 {
-  return sizeof (float) * 2 * (gsize)(shape->past + shape->sequence) * (TILE + (gsize)shape->head_size);
+  const gsize keys = (gsize)(shape->past + shape->sequence), rows = (gsize)shape->batch * (gsize)shape->sequence;
+  const gsize of_attention = 2 * keys * (TILE + (gsize)shape->head_size), of_gelu = rows * (gsize)columns;
+
+  return sizeof (float) * MAX (of_attention, of_gelu);
 }
 
 static size_t attention_kept_bytes (const PsAttention *shape)
