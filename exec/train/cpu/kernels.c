@@ -510,29 +510,39 @@ static void loss_sum (PsQueue *queue, double *total, const float *loss, int n, d
  */
 #define TILE 128
 
-/* Parts of the workspace, in floats. */
+/* Parts of the workspace. */
 typedef struct {
-  float *square;  /* TILE x keys: probabilities that are not kept */
-  float *dsquare; /* TILE x keys: their gradients */
+  float *square;  /* a tile's probabilities that are not kept */
+  float *dsquare; /* their gradients */
   float *dkey;    /* keys x head_size: sums over the heads of a group */
   float *dvalue;  /* keys x head_size */
 } AttentionParts;
 
+static gsize square_size (const PsAttention *shape)
+{
+  return (gsize)MIN (TILE, shape->sequence) * (gsize)(shape->past + shape->sequence);
+}
+
+static gsize key_size (const PsAttention *shape)
+{
+  return (gsize)(shape->past + shape->sequence) * (gsize)shape->head_size;
+}
+
 static AttentionParts attention_parts (const PsAttention *shape, void *workspace)
 {
-  const gsize keys = (gsize)(shape->past + shape->sequence), size = (gsize)shape->head_size;
+  const gsize square = square_size (shape);
   float *first = workspace;
 
   return (AttentionParts){ .square = first,
-                           .dsquare = first + TILE * keys,
-                           .dkey = first + 2 * TILE * keys,
-                           .dvalue = first + 2 * TILE * keys + keys * size };
+                           .dsquare = first + square,
+                           .dkey = first + 2 * square,
+                           .dvalue = first + 2 * square + key_size (shape) };
 }
 
 static size_t workspace_bytes (PsElement element, const PsAttention *shape, int columns)
 {
-  const gsize keys = (gsize)(shape->past + shape->sequence), rows = (gsize)shape->batch * (gsize)shape->sequence;
-  const gsize of_attention = 2 * keys * (TILE + (gsize)shape->head_size), of_gelu = rows * (gsize)columns;
+  const gsize of_attention = 2 * square_size (shape) + 2 * key_size (shape);
+  const gsize of_gelu = (gsize)shape->batch * (gsize)shape->sequence * (gsize)columns;
 
   return sizeof (float) * MAX (of_attention, of_gelu);
 }
