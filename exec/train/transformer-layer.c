@@ -160,7 +160,6 @@ static Reach reach_of (const PsLane *lane, const PsBlocks *blocks, const PsEarli
     copy_keys (lane, keys_among (lane, lane->keys, i), i < lane->slice ? keys_in (sizes, earlier[i].qkv) : own, NULL);
   reach.keys = keys_among (lane, lane->keys, 0);
   reach.dkeys = keys_among (lane, lane->dkeys, 0);
-  reach.shape.past = (int)lane->slice * sizes->sequence;
   reach.shape.kv_stride = reach.keys.stride;
   return reach;
 }

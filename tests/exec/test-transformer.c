@@ -357,8 +357,7 @@ static void test_memory_recompute (void)
     /* The probabilities of one layer are there while an op runs. */
     [PS_RECOMPUTE_SELECTIVE] = { 21 * n + 2 * norms, n, 9 * n, n, 0, 28 * n + 2 * norms },
     /* Inputs are kept, N each. B makes a layer's other blocks. */
-    [PS_RECOMPUTE_FULL]
-    = { 12 * n + norms, 10 * n + norms, 27 * n + 2 * norms, n, 0, 28 * n + 2 * norms },
+    [PS_RECOMPUTE_FULL] = { 12 * n + norms, 10 * n + norms, 27 * n + 2 * norms, n, 0, 28 * n + 2 * norms },
   };
 
   for (rig_recompute = PS_RECOMPUTE_NONE; rig_recompute <= PS_RECOMPUTE_FULL; rig_recompute++) {

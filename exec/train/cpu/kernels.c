@@ -790,7 +790,7 @@ static bool check (PsElement element, const PsAttention *attention, GError **err
 
 static PsMemoryPool *pool_new (void)
 {
-  return ps_cpu_memory_new (0);
+  return ps_cpu_pool_new ();
 }
 
 static void clear (PsQueue *queue, void *block, int value, size_t bytes)
