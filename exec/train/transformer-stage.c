@@ -600,6 +600,7 @@ gboolean ps_stage_run (PsStage *stage, gboolean twin, PsOp op, void *input, void
   g_return_val_if_fail (!ps_op_is_backward (op) || (input == NULL) == stage->shape.head, FALSE);
 
   *output = NULL;
+  ps_transformer_set_slice (stage->transformer, op.microbatch, op.slice);
   if (op.kind != PS_OP_O) {
     slot = find_slot (stage, op, last, error);
     if (slot == NULL) {

@@ -189,5 +189,8 @@ gboolean ps_stage_run (PsStage *stage, gboolean twin, PsOp op, void *input, void
 
 const PsStageShape *ps_stage_shape (const PsStage *stage);
 
+/* Sets the sizes to those of a slice of a microbatch. */
+void ps_transformer_set_slice (PsTransformer *transformer, guint microbatch, guint slice);
+
 /* NULL: the stage is not resident. */
 PsWeights *ps_transformer_weights (PsDevice *device, guint stage);
