@@ -387,7 +387,6 @@ gboolean ps_cuda_context_open (PsCudaContext *context, const PsDeviceSetting *se
   if (!ps_cuda_ok ("opening a GPU", cudaSetDevice (context->gpu), error)
       || !ps_cuda_ok ("asking a GPU", cudaGetDeviceProperties (&properties, context->gpu), error))
     return FALSE;
-  context->graphs = g_strcmp0 (g_getenv ("PIPESIM_CUDA_GRAPHS"), "1") == 0;
   context->n_sms = (guint)properties.multiProcessorCount;
   if (place.n > 1 && !open_part (context, setting, &place, error))
     return FALSE;
@@ -399,12 +398,12 @@ gboolean ps_cuda_context_open (PsCudaContext *context, const PsDeviceSetting *se
 
 gboolean ps_cuda_context_open_twin (PsCudaContext *twin, const PsCudaContext *context, GError **error)
 {
-  *twin = (PsCudaContext){ .gpu = context->gpu,
+  *twin = (PsCudaContext){ .base = { .element = context->base.element },
+                           .gpu = context->gpu,
                            .n_sms = context->n_sms,
                            .n_sharing = context->n_sharing,
                            .green = context->green,
-                           .current = context->current,
-                           .graphs = context->graphs };
+                           .current = context->current };
   if (twin->green != NULL && !CALL (cuGreenCtxStreamCreate, &twin->stream, twin->green, CU_STREAM_NON_BLOCKING, 0)) {
     g_prefix_error (error, "cuda device: ");
     return FALSE;
@@ -414,7 +413,7 @@ gboolean ps_cuda_context_open_twin (PsCudaContext *twin, const PsCudaContext *co
 
 void ps_cuda_context_close_twin (PsCudaContext *twin)
 {
-  g_clear_pointer (&twin->failure, g_free);
+  ps_queue_begin (&twin->base);
   if (twin->done != NULL)
     cudaEventDestroy (twin->done);
   if (twin->stream != NULL)
@@ -437,28 +436,6 @@ gboolean ps_cuda_context_enter (const PsCudaContext *context, GError **error)
     return TRUE;
   g_prefix_error (error, "cuda device: entering a part of a GPU: ");
   return FALSE;
-}
-
-void ps_cuda_note_text (PsCudaContext *context, const char *what, const char *problem)
-{
-  if (context->failure == NULL)
-    context->failure = g_strdup_printf ("%s: %s", what, problem);
-}
-
-void ps_cuda_note (PsCudaContext *context, const char *what, cudaError_t status)
-{
-  if (status != cudaSuccess)
-    ps_cuda_note_text (context, what, cudaGetErrorString (status));
-}
-
-void ps_cuda_begin (PsCudaContext *context)
-{
-  g_clear_pointer (&context->failure, g_free);
-}
-
-gboolean ps_cuda_finish (PsCudaContext *context, GError **error)
-{
-  return context->failure == NULL || ps_refuse (error, PS_ERROR_UNAVAILABLE, "%s", context->failure);
 }
 
 gboolean ps_cuda_await (PsCudaContext *context, GError **error)

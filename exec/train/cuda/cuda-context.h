@@ -7,18 +7,20 @@
 #include <cuda.h>
 #include <cuda_runtime.h>
 
+#include "train/kernels.h"
+
 #include <pipesim/device.h>
 
 typedef struct {
+  PsQueue base;
   int gpu;           /* ordinal */
   guint n_sms;       /* multiprocessors that this device has */
   guint n_sharing;   /* devices that share the GPU, this one included */
   CUgreenCtx green;  /* NULL: the whole GPU */
   CUcontext current; /* context of the green context */
   cudaStream_t stream;
-  cudaEvent_t done; /* for ps_cuda_await */
-  gboolean graphs;  /* ops are captured and launched as graphs, see cuda-graph.h */
-  char *failure;    /* the first failure since begin; NULL: none */
+  cudaEvent_t done;                 /* for ps_cuda_await */
+  struct _PsCudaProducts *products; /* NULL: it only copies */
 } PsCudaContext;
 
 /* A device's place among the devices on its GPU. */
@@ -58,13 +60,6 @@ char *ps_cuda_sharing (void);
 
 /* See PsDeviceClass.warning: multiprocessors that are idle. */
 char *ps_cuda_idle (void);
-
-/* ps_cuda_begin starts an op. Its calls note failures with ps_cuda_note and go on. ps_cuda_finish fails with the first
- * note, and waits for nothing. */
-void ps_cuda_begin (PsCudaContext *context);
-void ps_cuda_note (PsCudaContext *context, const char *what, cudaError_t status);
-void ps_cuda_note_text (PsCudaContext *context, const char *what, const char *problem);
-gboolean ps_cuda_finish (PsCudaContext *context, GError **error);
 
 /* Waits for all work of the stream; the thread sleeps, or spins with PIPESIM_CUDA_WAIT=spin. */
 gboolean ps_cuda_await (PsCudaContext *context, GError **error);
