@@ -161,7 +161,6 @@ static Reach reach_of (const PsLane *lane, const PsLayer *layer)
                NULL);
   reach.keys = keys_among (lane, lane->keys, 0);
   reach.dkeys = keys_among (lane, lane->dkeys, 0);
-  reach.shape.past = (int)lane->slice * sizes->sequence;
   reach.shape.kv_stride = reach.keys.stride;
   return reach;
 }

@@ -137,11 +137,12 @@ static int sequence_of (const PsTransformer *transformer, guint microbatch)
   return setting->tokens != NULL ? (int)setting->tokens[microbatch % setting->n_tokens] : transformer->sizes.longest;
 }
 
-static void set_sequence (PsTransformer *transformer, guint microbatch)
+static void set_sequence (PsTransformer *transformer, guint microbatch, guint slice)
 {
   PsSizes *sizes = &transformer->sizes;
 
   sizes->sequence = sizes->attention.sequence = sequence_of (transformer, microbatch);
+  sizes->attention.past = (int)slice * sizes->sequence;
   sizes->tokens = sizes->batch * sizes->sequence;
 }
 
@@ -258,7 +259,7 @@ gboolean ps_transformer_add_stage (PsTransformer *transformer, guint stage, cons
                       transformer->kernels->name);
   if (!ps_device_check_slices (&transformer->setting, stage, shape, error))
     return FALSE;
-  set_sequence (transformer, 0);
+  set_sequence (transformer, 0, 0);
   if (prepare (transformer, shape, error))
     transformer->stages[stage] = ps_stage_new (transformer, shape, n_sms, error);
   if (transformer->stages[stage] == NULL)
@@ -289,7 +290,7 @@ gboolean ps_transformer_start (PsTransformer *transformer, gboolean twin, PsOp o
   guint next;
 
   *output = NULL;
-  set_sequence (transformer, op.microbatch);
+  set_sequence (transformer, op.microbatch, op.slice);
   if (fit (transformer, queue, ps_device_op_reads (ps_stage_shape (stage), op), &input, error)
       && ps_stage_run (stage, twin, op, input, output, error)
       && fit (transformer, queue, ps_op_output (op, transformer->setting.n_stages, &next), output, error))

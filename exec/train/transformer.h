@@ -29,7 +29,7 @@ typedef struct {
   int vocabulary;
   gboolean tied;         /* embedding and output projection are one matrix */
   int logits_width;      /* vocabulary, rounded up to PsKernels.row_alignment */
-  PsAttention attention; /* of slice 0 of the op that runs */
+  PsAttention attention; /* of the op that runs, where keys and values lie beside queries */
 } PsSizes;
 
 /* Elements of the keys and values of one token. */
