@@ -51,7 +51,7 @@ template <typename T> static __global__ void __launch_bounds__ (block_threads) s
 {
   PS_SHARED_BYTES (bytes);
   float *weight = (float *)bytes;
-  const PsCudaAttention &shape = a.shape;
+  const PsAttention &shape = a.shape;
   const int place = (int)blockIdx.x, head = (int)blockIdx.y, row = (int)blockIdx.z;
   const int kv_head = head / (shape.heads / shape.kv_heads), size = shape.head_size;
   const int last = shape.past + place;
@@ -102,7 +102,7 @@ static __device__ __forceinline__ Weight weight_of (const PsAttentionBackward<T>
 template <typename T> static __global__ void __launch_bounds__ (block_threads) simple_keys (PsAttentionBackward<T> a)
 {
   PS_SHARED_BYTES (bytes);
-  const PsCudaAttention &shape = a.shape;
+  const PsAttention &shape = a.shape;
   const int place = (int)blockIdx.x, kv_head = (int)blockIdx.y, row = (int)blockIdx.z;
   const int group = shape.heads / shape.kv_heads, size = shape.head_size;
   const size_t at = ps_key_at (shape, row, place, kv_head);
@@ -134,7 +134,7 @@ template <typename T> static __global__ void __launch_bounds__ (block_threads) s
 template <typename T> static __global__ void __launch_bounds__ (block_threads) simple_queries (PsAttentionBackward<T> a)
 {
   PS_SHARED_BYTES (bytes);
-  const PsCudaAttention &shape = a.shape;
+  const PsAttention &shape = a.shape;
   const int place = (int)blockIdx.x, head = (int)blockIdx.y, row = (int)blockIdx.z;
   const int kv_head = head / (shape.heads / shape.kv_heads), size = shape.head_size, end = shape.past + place + 1;
   float *dq = (float *)bytes;
@@ -163,7 +163,7 @@ template <typename T> static __global__ void __launch_bounds__ (block_threads) s
 template <typename T, int width, int lanes>
 static __global__ void __launch_bounds__ (block_threads) fill_delta (PsAttentionBackward<T> a)
 {
-  const PsCudaAttention &shape = a.shape;
+  const PsAttention &shape = a.shape;
   const int place = (int)(blockIdx.x * (block_threads / lanes) + threadIdx.x / lanes);
   const int head = (int)blockIdx.y, row = (int)blockIdx.z, lane = (int)threadIdx.x % lanes;
   const int end = place < shape.sequence ? shape.head_size : 0;
@@ -183,122 +183,128 @@ static __global__ void __launch_bounds__ (block_threads) fill_delta (PsAttention
 
 /* --- the host's side --- */
 
-static bool is_possible (const PsCudaAttention *shape)
+static bool is_possible (const PsAttention *shape)
 {
   return shape->heads > 0 && shape->kv_heads > 0 && shape->heads % shape->kv_heads == 0 && shape->head_size > 0
          && shape->qkv_stride >= shape->head_size && shape->kv_stride >= shape->head_size && shape->past >= 0
          && shape->out_stride >= shape->heads * shape->head_size && shape->heads < 65536 && shape->batch < 65536;
 }
 
-static bool is_small (const PsCudaAttention *shape)
+static bool is_small (const PsAttention *shape)
 {
   return shape->head_size <= max_head_size && ps_keys (*shape) <= max_sequence;
 }
 
-extern "C" int ps_cuda_attention_is_fast (PsCudaElement element, const PsCudaAttention *shape)
+extern "C" int ps_cuda_attention_is_fast (PsElement element, const PsAttention *shape)
 {
-  const bool has_tiles = ps_by_head_size (shape->head_size, [] (auto) { return cudaSuccess; }) == cudaSuccess;
+  const bool has_tiles = ps_by_head_size (shape->head_size, [] (auto) {});
 
-  return element == PS_CUDA_BF16 && has_tiles && shape->qkv_stride % 8 == 0 && shape->kv_stride % 8 == 0
+  return element == PS_ELEMENT_BF16 && has_tiles && shape->qkv_stride % 8 == 0 && shape->kv_stride % 8 == 0
          && shape->out_stride % 8 == 0;
 }
 
-template <typename T>
-static cudaError_t launch_simple_forward (const PsAttentionForward<T> &attention, cudaStream_t stream)
+template <typename T> static void launch_simple_forward (PsQueue *queue, const PsAttentionForward<T> &attention)
 {
-  const PsCudaAttention &shape = attention.shape;
+  const PsAttention &shape = attention.shape;
   const dim3 grid ((unsigned)shape.sequence, (unsigned)shape.heads, (unsigned)shape.batch);
 
-  if (!is_small (&shape))
-    return cudaErrorInvalidValue;
-  return ps_launch (simple_forward<T>, grid, block_threads, (size_t)ps_keys (shape) * sizeof (float), stream,
-                    attention);
+  ps_launch (queue, "attention", simple_forward<T>, grid, block_threads, (size_t)ps_keys (shape) * sizeof (float),
+             attention);
 }
 
-template <typename T>
-static cudaError_t launch_simple_backward (const PsAttentionBackward<T> &attention, cudaStream_t stream)
+template <typename T> static void launch_simple_backward (PsQueue *queue, const PsAttentionBackward<T> &attention)
 {
-  const PsCudaAttention &shape = attention.shape;
+  const PsAttention &shape = attention.shape;
   const size_t shared = 2 * (size_t)shape.head_size * sizeof (float) + block_threads * sizeof (Weight);
   const dim3 of_keys ((unsigned)ps_keys (shape), (unsigned)shape.kv_heads, (unsigned)shape.batch);
   const dim3 of_queries ((unsigned)shape.sequence, (unsigned)shape.heads, (unsigned)shape.batch);
 
-  if (!is_small (&shape))
-    return cudaErrorInvalidValue;
-  const cudaError_t status = ps_launch (simple_keys<T>, of_keys, block_threads, shared, stream, attention);
-  if (status != cudaSuccess)
-    return status;
-  return ps_launch (simple_queries<T>, of_queries, block_threads, shared, stream, attention);
+  ps_launch (queue, "gradient of attention", simple_keys<T>, of_keys, block_threads, shared, attention);
+  ps_launch (queue, "gradient of attention", simple_queries<T>, of_queries, block_threads, shared, attention);
 }
 
-extern "C" cudaError_t ps_cuda_attention (PsCudaElement element, const PsCudaAttention *shape, void *out, float *lse,
-                                          const void *q, const void *k, const void *v, cudaStream_t stream)
+/* Notes shapes that there is no code for as a problem of `what`. */
+static bool can_attend (PsQueue *queue, const char *what, const PsAttention *shape, bool fast)
 {
-  if (shape->batch <= 0 || shape->sequence <= 0)
-    return cudaSuccess;
-  if (!is_possible (shape))
-    return cudaErrorInvalidValue;
-  const bool fast = ps_cuda_attention_is_fast (element, shape) && ps_is_on_16_bytes ({ out, q, k, v });
-  return ps_by_width (element, false, [&] (auto tag) {
+  if (is_possible (shape) && (fast || is_small (shape)))
+    return true;
+  ps_cuda_note (queue, what, cudaErrorInvalidValue);
+  return false;
+}
+
+extern "C" void ps_cuda_attention (PsQueue *queue, const PsAttention *shape, void *out, void *kept, const void *q,
+                                   const void *k, const void *v)
+{
+  const bool fast = ps_cuda_attention_is_fast (queue->element, shape) && ps_is_on_16_bytes ({ out, q, k, v });
+
+  if (shape->batch <= 0 || shape->sequence <= 0 || !can_attend (queue, "attention", shape, fast))
+    return;
+  ps_by_width (queue->element, false, [&] (auto tag) {
     typedef typename decltype (tag)::type T;
-    PsAttentionForward<T> attention = { *shape, (T *)out, lse, (const T *)q, (const T *)k, (const T *)v, 0, 0 };
+    PsAttentionForward<T> attention
+        = { *shape, (T *)out, (float *)kept, (const T *)q, (const T *)k, (const T *)v, 0, 0 };
     ps_attention_set_scale (&attention);
     if constexpr (sizeof (T) == 2)
       if (fast)
-        return ps_hopper_takes (shape->head_size) ? ps_flash_forward_hopper (attention, stream)
-                                                  : ps_flash_forward (attention, stream);
-    return launch_simple_forward (attention, stream);
+        return ps_hopper_takes (shape->head_size) ? ps_flash_forward_hopper (queue, attention)
+                                                  : ps_flash_forward (queue, attention);
+    launch_simple_forward (queue, attention);
   });
 }
 
-extern "C" size_t ps_cuda_attention_workspace (const PsCudaAttention *shape)
+extern "C" size_t ps_cuda_attention_kept_bytes (const PsAttention *shape)
 {
   return sizeof (float) * (size_t)shape->batch * (size_t)shape->heads * (size_t)shape->sequence;
 }
 
-template <typename T>
-static cudaError_t launch_delta (PsCudaElement element, const PsAttentionBackward<T> &attention, cudaStream_t stream)
+template <typename T> static void launch_delta (PsQueue *queue, const PsAttentionBackward<T> &attention)
 {
   constexpr int width = 16 / sizeof (T);
-  const PsCudaAttention &shape = attention.shape;
-  const bool wide = ps_is_wide (element, (size_t)shape.out_stride, { attention.out, attention.dout })
-                    && ps_is_wide (element, (size_t)shape.head_size, {});
+  const PsAttention &shape = attention.shape;
+  const bool wide = ps_is_wide (queue->element, (size_t)shape.out_stride, { attention.out, attention.dout })
+                    && ps_is_wide (queue->element, (size_t)shape.head_size, {});
   const int lanes = wide && shape.head_size <= 8 * width ? 8 : wide && shape.head_size <= 16 * width ? 16 : 32;
   const dim3 grid (ps_blocks ((size_t)shape.sequence, (size_t)(block_threads / lanes)), (unsigned)shape.heads,
                    (unsigned)shape.batch);
 
-  if (lanes == 8)
-    return ps_launch (fill_delta<T, width, 8>, grid, block_threads, 0, stream, attention);
-  if (lanes == 16)
-    return ps_launch (fill_delta<T, width, 16>, grid, block_threads, 0, stream, attention);
-  return ps_launch (wide ? fill_delta<T, width, 32> : fill_delta<T, 1, 32>, grid, block_threads, 0, stream, attention);
+  ps_launch (queue, "gradient of attention",
+             lanes == 8    ? fill_delta<T, width, 8>
+             : lanes == 16 ? fill_delta<T, width, 16>
+             : wide        ? fill_delta<T, width, 32>
+                           : fill_delta<T, 1, 32>,
+             grid, block_threads, 0, attention);
 }
 
-extern "C" cudaError_t ps_cuda_attention_backward (PsCudaElement element, const PsCudaAttention *shape, void *dq,
-                                                   void *dk, void *dv, const void *dout, const void *out,
-                                                   const float *lse, const void *q, const void *k, const void *v,
-                                                   void *workspace, cudaStream_t stream)
+extern "C" void ps_cuda_attention_backward (PsQueue *queue, const PsAttention *shape, void *dq, void *dk, void *dv,
+                                            const void *dout, const void *out, const void *kept, const void *q,
+                                            const void *k, const void *v)
 {
-  if (shape->batch <= 0 || shape->sequence <= 0)
-    return cudaSuccess;
-  if (!is_possible (shape))
-    return cudaErrorInvalidValue;
   const bool fast
-      = ps_cuda_attention_is_fast (element, shape) && ps_is_on_16_bytes ({ dq, dk, dv, dout, out, q, k, v });
-  return ps_by_width (element, false, [&] (auto tag) {
+      = ps_cuda_attention_is_fast (queue->element, shape) && ps_is_on_16_bytes ({ dq, dk, dv, dout, out, q, k, v });
+
+  if (shape->batch <= 0 || shape->sequence <= 0 || !can_attend (queue, "gradient of attention", shape, fast))
+    return;
+  ps_by_width (queue->element, false, [&] (auto tag) {
     typedef typename decltype (tag)::type T;
-    PsAttentionBackward<T> attention
-        = { *shape, (T *)dq,      (T *)dk,      (T *)dv,      (const T *)dout,    (const T *)out,
-            lse,    (const T *)q, (const T *)k, (const T *)v, (float *)workspace, 0,
-            0 };
+    PsAttentionBackward<T> attention = { *shape,
+                                         (T *)dq,
+                                         (T *)dk,
+                                         (T *)dv,
+                                         (const T *)dout,
+                                         (const T *)out,
+                                         (const float *)kept,
+                                         (const T *)q,
+                                         (const T *)k,
+                                         (const T *)v,
+                                         (float *)queue->workspace,
+                                         0,
+                                         0 };
     ps_attention_set_scale (&attention);
-    const cudaError_t status = launch_delta (element, attention, stream);
-    if (status != cudaSuccess)
-      return status;
+    launch_delta (queue, attention);
     if constexpr (sizeof (T) == 2)
       if (fast)
-        return ps_hopper_takes (shape->head_size) ? ps_flash_backward_hopper (attention, stream)
-                                                  : ps_flash_backward (attention, stream);
-    return launch_simple_backward (attention, stream);
+        return ps_hopper_takes (shape->head_size) ? ps_flash_backward_hopper (queue, attention)
+                                                  : ps_flash_backward (queue, attention);
+    launch_simple_backward (queue, attention);
   });
 }

@@ -387,7 +387,6 @@ gboolean ps_cuda_context_open (PsCudaContext *context, const PsDeviceSetting *se
   if (!ps_cuda_ok ("opening a GPU", cudaSetDevice (context->gpu), error)
       || !ps_cuda_ok ("asking a GPU", cudaGetDeviceProperties (&properties, context->gpu), error))
     return FALSE;
-  context->graphs = g_strcmp0 (g_getenv ("PIPESIM_CUDA_GRAPHS"), "1") == 0;
   context->n_sms = (guint)properties.multiProcessorCount;
   if (place.n > 1 && !open_part (context, setting, &place, error))
     return FALSE;
@@ -404,8 +403,7 @@ gboolean ps_cuda_context_open_twin (PsCudaContext *twin, const PsCudaContext *co
                            .n_sms = context->n_sms,
                            .n_sharing = context->n_sharing,
                            .green = context->green,
-                           .current = context->current,
-                           .graphs = context->graphs };
+                           .current = context->current };
   if (twin->green != NULL && !CALL (cuGreenCtxStreamCreate, &twin->stream, twin->green, CU_STREAM_NON_BLOCKING, 0)) {
     g_prefix_error (error, "cuda device: ");
     return FALSE;
@@ -438,12 +436,6 @@ gboolean ps_cuda_context_enter (const PsCudaContext *context, GError **error)
     return TRUE;
   g_prefix_error (error, "cuda device: entering a part of a GPU: ");
   return FALSE;
-}
-
-void ps_cuda_note (PsCudaContext *context, const char *what, cudaError_t status)
-{
-  if (status != cudaSuccess)
-    ps_queue_note (&context->base, what, cudaGetErrorString (status));
 }
 
 gboolean ps_cuda_await (PsCudaContext *context, GError **error)

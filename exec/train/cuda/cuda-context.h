@@ -20,7 +20,6 @@ typedef struct {
   CUcontext current; /* context of the green context */
   cudaStream_t stream;
   cudaEvent_t done;                 /* for ps_cuda_await */
-  gboolean graphs;                  /* ops are captured and launched as graphs, see cuda-graph.h */
   struct _PsCudaProducts *products; /* NULL: it only copies */
 } PsCudaContext;
 
@@ -61,9 +60,6 @@ char *ps_cuda_sharing (void);
 
 /* See PsDeviceClass.warning: multiprocessors that are idle. */
 char *ps_cuda_idle (void);
-
-/* Notes a problem in the context's queue, unless status is cudaSuccess. */
-void ps_cuda_note (PsCudaContext *context, const char *what, cudaError_t status);
 
 /* Waits for all work of the stream; the thread sleeps, or spins with PIPESIM_CUDA_WAIT=spin. */
 gboolean ps_cuda_await (PsCudaContext *context, GError **error);

@@ -2,7 +2,7 @@
 #include "cuda-gpu.h"
 
 #include "clock.h"
-#include "kernels.h"
+#include "cuda-kernels.h"
 
 #include <cublasLt.h>
 #include <gmodule.h>

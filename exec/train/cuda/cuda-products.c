@@ -2,6 +2,8 @@
  * matrix is its transpose there, so y = x w is y^T = w^T x^T, and w comes first. */
 #include "cuda-products.h"
 
+#include "cuda-kernels.h"
+
 #include <cublasLt.h>
 #include <string.h>
 
@@ -19,8 +21,6 @@
 #define WORKSPACE_BYTES ((gsize)32 << 20)
 
 struct _PsCudaProducts {
-  PsCudaContext *context;
-  PsCudaElement element;
   cublasLtHandle_t handle;
   int n_sms;
 };
@@ -71,24 +71,26 @@ static void objects_clear (Objects *objects)
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Objects, objects_clear)
 
+static PsCudaProducts *products_of (PsQueue *queue)
+{
+  return ((PsCudaContext *)queue)->products;
+}
+
 gsize ps_cuda_products_workspace (void)
 {
   return WORKSPACE_BYTES;
 }
 
-PsCudaProducts *ps_cuda_products_new (PsCudaContext *context, PsCudaElement element, GError **error)
+PsCudaProducts *ps_cuda_products_new (GError **error)
 {
-  cublasLtHandle_t handle;
-  const cublasStatus_t status = cublasLtCreate (&handle);
-
-  if (status != CUBLAS_STATUS_SUCCESS)
-    return ps_refuse_null (error, PS_ERROR_UNAVAILABLE, "cuda device: opening cuBLASLt: %s",
-                           cublasLtGetStatusString (status));
   PsCudaProducts *products = g_new0 (PsCudaProducts, 1);
-  products->context = context;
-  products->element = element;
-  products->handle = handle;
-  return products;
+  const cublasStatus_t status = cublasLtCreate (&products->handle);
+
+  if (status == CUBLAS_STATUS_SUCCESS)
+    return products;
+  g_free (products);
+  return ps_refuse_null (error, PS_ERROR_UNAVAILABLE, "cuda device: opening cuBLASLt: %s",
+                         cublasLtGetStatusString (status));
 }
 
 void ps_cuda_products_set_part (PsCudaProducts *products, guint n_sms)
@@ -141,21 +143,21 @@ static gboolean make_objects (Objects *objects, const Product *product, const Ar
          && make_layout (&objects->d, product->type_d, product->m, product->n, FALSE, product->ldd);
 }
 
-static cublasStatus_t multiply (const PsCudaProducts *products, const Product *product, const Objects *objects,
-                                const Arrays *arrays, const Choice *choice)
+static cublasStatus_t multiply (PsQueue *queue, const Product *product, const Objects *objects, const Arrays *arrays,
+                                const Choice *choice)
 {
   const float one = 1, beta = product->add ? 1 : 0;
 
-  return cublasLtMatmul (products->handle, objects->desc, &one, arrays->a, objects->a, arrays->b, objects->b, &beta,
-                         arrays->c, objects->d, arrays->d, objects->d, &choice->algorithm, products->context->base.workspace,
-                         choice->workspace_bytes, products->context->stream);
+  return cublasLtMatmul (products_of (queue)->handle, objects->desc, &one, arrays->a, objects->a, arrays->b, objects->b,
+                         &beta, arrays->c, objects->d, arrays->d, objects->d, &choice->algorithm, queue->workspace,
+                         choice->workspace_bytes, ps_cuda_stream (queue));
 }
 
 /* --- choosing an algorithm: asks cuBLASLt for proposals, tries them, and remembers the best --- */
 
 /* Asks for proposals without split sums, whose order of addition is not fixed. Returns the number of usable ones, which
  * come first. */
-static int propose (const PsCudaProducts *products, const Objects *objects, cublasLtMatmulHeuristicResult_t *proposals)
+static int propose (PsQueue *queue, const Objects *objects, cublasLtMatmulHeuristicResult_t *proposals)
 {
   const uint32_t reductions = CUBLASLT_REDUCTION_SCHEME_NONE;
   const uint64_t workspace = WORKSPACE_BYTES;
@@ -170,7 +172,7 @@ static int propose (const PsCudaProducts *products, const Objects *objects, cubl
       || cublasLtMatmulPreferenceSetAttribute (preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &reductions,
                                                sizeof reductions)
              != CUBLAS_STATUS_SUCCESS
-      || cublasLtMatmulAlgoGetHeuristic (products->handle, objects->desc, objects->a, objects->b, objects->d,
+      || cublasLtMatmulAlgoGetHeuristic (products_of (queue)->handle, objects->desc, objects->a, objects->b, objects->d,
                                          objects->d, preference, MAX_PROPOSALS, proposals, &n)
              != CUBLAS_STATUS_SUCCESS)
     n = 0;
@@ -187,15 +189,15 @@ static Choice choice_of (const cublasLtMatmulHeuristicResult_t *proposal)
 }
 
 /* Returns the shortest of some runs in ms; negative: the algorithm fails. */
-static float time_choice (const PsCudaProducts *products, const Product *product, const Objects *objects,
-                          const Arrays *arrays, const Choice *choice, cudaEvent_t begin, cudaEvent_t end)
+static float time_choice (PsQueue *queue, const Product *product, const Objects *objects, const Arrays *arrays,
+                          const Choice *choice, cudaEvent_t begin, cudaEvent_t end)
 {
-  const cudaStream_t stream = products->context->stream;
+  const cudaStream_t stream = ps_cuda_stream (queue);
   float best = -1, milliseconds;
 
   for (guint i = 0; i < N_TRIALS; i++) {
     if (cudaEventRecord (begin, stream) != cudaSuccess
-        || multiply (products, product, objects, arrays, choice) != CUBLAS_STATUS_SUCCESS
+        || multiply (queue, product, objects, arrays, choice) != CUBLAS_STATUS_SUCCESS
         || cudaEventRecord (end, stream) != cudaSuccess || cudaEventSynchronize (end) != cudaSuccess
         || cudaEventElapsedTime (&milliseconds, begin, end) != cudaSuccess)
       return -1;
@@ -206,8 +208,8 @@ static float time_choice (const PsCudaProducts *products, const Product *product
 
 /* Returns the first of the fastest proposals; it does not exist if none works. Returns the first proposal if none can
  * be tried. Proposals run on scratch arrays: the arrays that a product overwrites must keep their values. */
-static Choice try_proposals (const PsCudaProducts *products, const Product *product, const Objects *objects,
-                             const Arrays *arrays, const cublasLtMatmulHeuristicResult_t *proposals, int n)
+static Choice try_proposals (PsQueue *queue, const Product *product, const Objects *objects, const Arrays *arrays,
+                             const cublasLtMatmulHeuristicResult_t *proposals, int n)
 {
   const gsize bytes = (gsize)product->ldd * (gsize)product->n * (product->type_d == CUDA_R_32F ? 4 : 2);
   const gboolean writes_aux = product->epilogue == CUBLASLT_EPILOGUE_GELU_AUX_BIAS;
@@ -222,7 +224,7 @@ static Choice try_proposals (const PsCudaProducts *products, const Product *prod
       && cudaEventCreateWithFlags (&begin, 0) == cudaSuccess && cudaEventCreateWithFlags (&end, 0) == cudaSuccess) {
     for (int i = 0; i < n; i++) {
       const Choice choice = choice_of (&proposals[i]);
-      const float time = time_choice (products, product, objects, &scratch, &choice, begin, end);
+      const float time = time_choice (queue, product, objects, &scratch, &choice, begin, end);
 
       if (time < 0 || (best_time >= 0 && time >= best_time * CLEARLY_LESS))
         continue;
@@ -231,7 +233,7 @@ static Choice try_proposals (const PsCudaProducts *products, const Product *prod
     }
     best.exists = best_time >= 0;
   }
-  cudaStreamSynchronize (products->context->stream);
+  cudaStreamSynchronize (ps_cuda_stream (queue));
   if (begin != NULL)
     cudaEventDestroy (begin);
   if (end != NULL)
@@ -271,8 +273,7 @@ static void remember (const Product *product, const Choice *choice)
 }
 
 /* Returns the process's choice for the product. The first call makes it. From any thread, one at a time. */
-static Choice choose (const PsCudaProducts *products, const Product *product, const Objects *objects,
-                      const Arrays *arrays)
+static Choice choose (PsQueue *queue, const Product *product, const Objects *objects, const Arrays *arrays)
 {
   G_GNUC_UNUSED g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&choices_mutex);
   const Choice *known = choices != NULL ? g_hash_table_lookup (choices, product) : NULL;
@@ -281,11 +282,11 @@ static Choice choose (const PsCudaProducts *products, const Product *product, co
 
   if (known != NULL)
     return *known;
-  const int n = propose (products, objects, proposals);
+  const int n = propose (queue, objects, proposals);
   if (n == 1 || (n > 1 && g_strcmp0 (g_getenv ("PIPESIM_CUDA_TRIALS"), "0") == 0))
     choice = choice_of (&proposals[0]);
   else if (n > 1)
-    choice = try_proposals (products, product, objects, arrays, proposals, n);
+    choice = try_proposals (queue, product, objects, arrays, proposals, n);
   remember (product, &choice);
   return choice;
 }
@@ -349,35 +350,34 @@ gboolean ps_cuda_adopt_choices (const PsCudaContext *context, GBytes *bytes, GEr
 /* --- products of a stage --- */
 
 /* FALSE: the library has no such product. Other problems are noted. */
-static gboolean run_product (PsCudaProducts *products, const Product *product, const Arrays *arrays)
+static gboolean run_product (PsQueue *queue, const Product *product, const Arrays *arrays)
 {
   g_auto (Objects) objects = { 0 };
   Choice choice = { .exists = FALSE };
   cublasStatus_t status = CUBLAS_STATUS_SUCCESS;
 
   if (make_objects (&objects, product, arrays))
-    choice = choose (products, product, &objects, arrays);
+    choice = choose (queue, product, &objects, arrays);
   if (choice.exists)
-    status = multiply (products, product, &objects, arrays, &choice);
+    status = multiply (queue, product, &objects, arrays, &choice);
   if (status != CUBLAS_STATUS_SUCCESS)
-    ps_queue_note (&products->context->base, "matrix product", cublasLtGetStatusString (status));
+    ps_queue_note (queue, "matrix product", cublasLtGetStatusString (status));
   return choice.exists;
 }
 
 /* Runs a product that has no substitute, and notes it as a problem if the library doesn't have it. */
-static void need_product (PsCudaProducts *products, const Product *product, const Arrays *arrays)
+static void need_product (PsQueue *queue, const Product *product, const Arrays *arrays)
 {
-  if (run_product (products, product, arrays))
+  if (run_product (queue, product, arrays))
     return;
   g_autofree char *what = g_strdup_printf ("matrix product of %d x %d x %d", product->m, product->n, product->k);
-  ps_queue_note (&products->context->base, what, "cuBLASLt has no algorithm for it");
+  ps_queue_note (queue, what, "cuBLASLt has no algorithm for it");
 }
 
 /* d = op (a) op (b) of dense matrices of the device's elements. */
-static Product product_of (const PsCudaProducts *products, int m, int n, int k, cublasOperation_t a,
-                           cublasOperation_t b)
+static Product product_of (PsQueue *queue, int m, int n, int k, cublasOperation_t a, cublasOperation_t b)
 {
-  const int type = products->element == PS_CUDA_BF16 ? CUDA_R_16BF : CUDA_R_32F;
+  const int type = queue->element == PS_ELEMENT_BF16 ? CUDA_R_16BF : CUDA_R_32F;
 
   return (Product){ .m = m,
                     .n = n,
@@ -390,81 +390,76 @@ static Product product_of (const PsCudaProducts *products, int m, int n, int k, 
                     .type_ab = type,
                     .type_d = type,
                     .epilogue = CUBLASLT_EPILOGUE_DEFAULT,
-                    .n_sms = products->n_sms };
+                    .n_sms = products_of (queue)->n_sms };
 }
 
 /* y^T (out x rows) = w^T (out x in) x^T (in x rows) */
-void ps_cuda_linear (PsCudaProducts *products, void *y, const void *x, const void *w, const void *bias,
-                     const void *residual, int rows, int in, int out)
+void ps_cuda_linear (PsQueue *queue, void *y, const void *x, const void *w, const void *bias, const void *residual,
+                     int rows, int in, int out)
 {
-  PsCudaContext *context = products->context;
-  Product product = product_of (products, out, rows, in, CUBLAS_OP_N, CUBLAS_OP_N);
+  Product product = product_of (queue, out, rows, in, CUBLAS_OP_N, CUBLAS_OP_N);
   Arrays arrays = { .a = w, .b = x, .c = residual != NULL ? residual : y, .d = y, .bias = bias };
 
   product.add = residual != NULL;
   if (bias != NULL) {
     product.epilogue = CUBLASLT_EPILOGUE_BIAS;
-    if (run_product (products, &product, &arrays))
+    if (run_product (queue, &product, &arrays))
       return;
     product.epilogue = CUBLASLT_EPILOGUE_DEFAULT;
     arrays.bias = NULL;
   }
-  need_product (products, &product, &arrays);
+  need_product (queue, &product, &arrays);
   if (bias != NULL)
-    ps_cuda_note (context, "bias", ps_cuda_bias_add (products->element, y, bias, rows, out, context->stream));
+    ps_cuda_bias_add (queue, y, bias, rows, out);
 }
 
 /* TRUE for bf16: the library does not say how exact its tanh is, but it is exact enough for results rounded to bf16. */
-static gboolean takes_fused_gelu (const PsCudaProducts *products)
+static gboolean takes_fused_gelu (const PsQueue *queue)
 {
-  return products->element == PS_CUDA_BF16;
+  return queue->element == PS_ELEMENT_BF16;
 }
 
-void ps_cuda_linear_gelu (PsCudaProducts *products, void *g, void *z, const void *x, const void *w, const void *bias,
-                          int rows, int in, int out)
+void ps_cuda_linear_gelu (PsQueue *queue, void *g, void *z, const void *x, const void *w, const void *bias, int rows,
+                          int in, int out)
 {
-  PsCudaContext *context = products->context;
-  Product product = product_of (products, out, rows, in, CUBLAS_OP_N, CUBLAS_OP_N);
+  Product product = product_of (queue, out, rows, in, CUBLAS_OP_N, CUBLAS_OP_N);
 
   product.epilogue = CUBLASLT_EPILOGUE_GELU_AUX_BIAS;
-  if (takes_fused_gelu (products)
-      && run_product (products, &product, &(Arrays){ .a = w, .b = x, .c = g, .d = g, .bias = bias, .aux = z }))
+  if (takes_fused_gelu (queue)
+      && run_product (queue, &product, &(Arrays){ .a = w, .b = x, .c = g, .d = g, .bias = bias, .aux = z }))
     return;
   product.epilogue = CUBLASLT_EPILOGUE_DEFAULT;
-  need_product (products, &product, &(Arrays){ .a = w, .b = x, .c = z, .d = z });
-  ps_cuda_note (context, "GELU", ps_cuda_gelu (products->element, g, z, bias, rows, out, context->stream));
+  need_product (queue, &product, &(Arrays){ .a = w, .b = x, .c = z, .d = z });
+  ps_cuda_gelu (queue, g, z, bias, rows, out);
 }
 
 /* dx^T (in x rows) = w (in x out) dy^T (out x rows) */
-void ps_cuda_linear_input (PsCudaProducts *products, void *dx, const void *dy, const void *w, int rows, int in, int out)
+void ps_cuda_linear_input (PsQueue *queue, void *dx, const void *dy, const void *w, int rows, int in, int out)
 {
-  const Product product = product_of (products, in, rows, out, CUBLAS_OP_T, CUBLAS_OP_N);
+  const Product product = product_of (queue, in, rows, out, CUBLAS_OP_T, CUBLAS_OP_N);
 
-  need_product (products, &product, &(Arrays){ .a = w, .b = dy, .c = dx, .d = dx });
+  need_product (queue, &product, &(Arrays){ .a = w, .b = dy, .c = dx, .d = dx });
 }
 
-void ps_cuda_linear_gelu_input (PsCudaProducts *products, void *dz, const void *dy, const void *w, const void *z,
-                                int rows, int in, int out)
+void ps_cuda_linear_gelu_input (PsQueue *queue, void *dz, const void *dy, const void *w, const void *z, int rows,
+                                int in, int out)
 {
-  PsCudaContext *context = products->context;
-  Product product = product_of (products, in, rows, out, CUBLAS_OP_T, CUBLAS_OP_N);
+  Product product = product_of (queue, in, rows, out, CUBLAS_OP_T, CUBLAS_OP_N);
 
   product.epilogue = CUBLASLT_EPILOGUE_DGELU;
-  if (takes_fused_gelu (products)
-      && run_product (products, &product, &(Arrays){ .a = w, .b = dy, .c = dz, .d = dz, .aux = (void *)z }))
+  if (takes_fused_gelu (queue)
+      && run_product (queue, &product, &(Arrays){ .a = w, .b = dy, .c = dz, .d = dz, .aux = (void *)z }))
     return;
-  ps_cuda_linear_input (products, dz, dy, w, rows, in, out);
-  ps_cuda_note (context, "gradient of GELU",
-                ps_cuda_gelu_input (products->element, dz, dz, z, (gsize)rows * (gsize)in, context->stream));
+  ps_cuda_linear_input (queue, dz, dy, w, rows, in, out);
+  ps_cuda_gelu_input (queue, dz, dz, z, (gsize)rows * (gsize)in);
 }
 
 /* dw^T (out x in) += dy^T (out x rows) x (rows x in) */
-void ps_cuda_linear_weights (PsCudaProducts *products, float *dw, const void *x, const void *dy, int rows, int in,
-                             int out)
+void ps_cuda_linear_weights (PsQueue *queue, float *dw, const void *x, const void *dy, int rows, int in, int out)
 {
-  Product product = product_of (products, out, in, rows, CUBLAS_OP_N, CUBLAS_OP_T);
+  Product product = product_of (queue, out, in, rows, CUBLAS_OP_N, CUBLAS_OP_T);
 
   product.type_d = CUDA_R_32F;
   product.add = TRUE;
-  need_product (products, &product, &(Arrays){ .a = dy, .b = x, .c = dw, .d = dw });
+  need_product (queue, &product, &(Arrays){ .a = dy, .b = x, .c = dw, .d = dw });
 }

@@ -37,16 +37,15 @@ static __global__ void __launch_bounds__ (block_threads) add_bias (T *y, const T
   ps_store (at, pack);
 }
 
-extern "C" cudaError_t ps_cuda_bias_add (PsCudaElement element, void *y, const void *bias, int rows, int columns,
-                                         cudaStream_t stream)
+extern "C" void ps_cuda_bias_add (PsQueue *queue, void *y, const void *bias, int rows, int columns)
 {
   if (rows <= 0 || columns <= 0)
-    return cudaSuccess;
-  return ps_by_width (element, ps_is_wide (element, (size_t)columns, { y, bias }), [&] (auto tag) {
+    return;
+  ps_by_width (queue->element, ps_is_wide (queue->element, (size_t)columns, { y, bias }), [&] (auto tag) {
     typedef typename decltype (tag)::type T;
     constexpr int width = decltype (tag)::width;
-    return ps_launch (add_bias<T, width>, grid_of<width> (rows, columns), block_threads, 0, stream, (T *)y,
-                      (const T *)bias, columns);
+    ps_launch (queue, "bias", add_bias<T, width>, grid_of<width> (rows, columns), block_threads, 0, (T *)y,
+               (const T *)bias, columns);
   });
 }
 
@@ -80,16 +79,15 @@ static __global__ void __launch_bounds__ (block_threads) gelu (T *g, T *z, const
   ps_store (g + first, pack);
 }
 
-extern "C" cudaError_t ps_cuda_gelu (PsCudaElement element, void *g, void *z, const void *bias, int rows, int columns,
-                                     cudaStream_t stream)
+extern "C" void ps_cuda_gelu (PsQueue *queue, void *g, void *z, const void *bias, int rows, int columns)
 {
   if (rows <= 0 || columns <= 0)
-    return cudaSuccess;
-  return ps_by_width (element, ps_is_wide (element, (size_t)columns, { g, z, bias }), [&] (auto tag) {
+    return;
+  ps_by_width (queue->element, ps_is_wide (queue->element, (size_t)columns, { g, z, bias }), [&] (auto tag) {
     typedef typename decltype (tag)::type T;
     constexpr int width = decltype (tag)::width;
-    return ps_launch (gelu<T, width>, grid_of<width> (rows, columns), block_threads, 0, stream, (T *)g, (T *)z,
-                      (const T *)bias, columns);
+    ps_launch (queue, "GELU", gelu<T, width>, grid_of<width> (rows, columns), block_threads, 0, (T *)g, (T *)z,
+               (const T *)bias, columns);
   });
 }
 
@@ -110,16 +108,15 @@ static __global__ void __launch_bounds__ (block_threads) gelu_input (T *dz, cons
   ps_store (dz + first, pack);
 }
 
-extern "C" cudaError_t ps_cuda_gelu_input (PsCudaElement element, void *dz, const void *dg, const void *z, size_t n,
-                                           cudaStream_t stream)
+extern "C" void ps_cuda_gelu_input (PsQueue *queue, void *dz, const void *dg, const void *z, size_t n)
 {
   if (n == 0)
-    return cudaSuccess;
-  return ps_by_width (element, ps_is_wide (element, n, { dz, dg, z }), [&] (auto tag) {
+    return;
+  ps_by_width (queue->element, ps_is_wide (queue->element, n, { dz, dg, z }), [&] (auto tag) {
     typedef typename decltype (tag)::type T;
     constexpr int width = decltype (tag)::width;
-    return ps_launch (gelu_input<T, width>, ps_blocks (n, (size_t)block_threads * width), block_threads, 0, stream,
-                      (T *)dz, (const T *)dg, (const T *)z, n);
+    ps_launch (queue, "gradient of GELU", gelu_input<T, width>, ps_blocks (n, (size_t)block_threads * width),
+               block_threads, 0, (T *)dz, (const T *)dg, (const T *)z, n);
   });
 }
 
@@ -143,17 +140,18 @@ static __global__ void __launch_bounds__ (block_threads)
   ps_store (y + (size_t)blockIdx.x * columns + column, pack);
 }
 
-extern "C" cudaError_t ps_cuda_swiglu (PsCudaElement element, void *y, const void *gate, const void *up, int rows,
-                                       int columns, int stride, cudaStream_t stream)
+extern "C" void ps_cuda_swiglu (PsQueue *queue, void *y, const void *gate, const void *up, int rows, int columns,
+                                int stride)
 {
   if (rows <= 0 || columns <= 0)
-    return cudaSuccess;
-  const bool wide = ps_is_wide (element, (size_t)columns, { y, gate, up }) && ps_is_wide (element, (size_t)stride, {});
-  return ps_by_width (element, wide, [&] (auto tag) {
+    return;
+  const bool wide = ps_is_wide (queue->element, (size_t)columns, { y, gate, up })
+                    && ps_is_wide (queue->element, (size_t)stride, {});
+  ps_by_width (queue->element, wide, [&] (auto tag) {
     typedef typename decltype (tag)::type T;
     constexpr int width = decltype (tag)::width;
-    return ps_launch (swiglu<T, width>, grid_of<width> (rows, columns), block_threads, 0, stream, (T *)y,
-                      (const T *)gate, (const T *)up, columns, stride);
+    ps_launch (queue, "SwiGLU", swiglu<T, width>, grid_of<width> (rows, columns), block_threads, 0, (T *)y,
+               (const T *)gate, (const T *)up, columns, stride);
   });
 }
 
@@ -180,26 +178,25 @@ static __global__ void __launch_bounds__ (block_threads)
   ps_store (dup + first, other);
 }
 
-extern "C" cudaError_t ps_cuda_swiglu_input (PsCudaElement element, void *dgate, void *dup, const void *dy,
-                                             const void *gate, const void *up, int rows, int columns, int stride,
-                                             cudaStream_t stream)
+extern "C" void ps_cuda_swiglu_input (PsQueue *queue, void *dgate, void *dup, const void *dy, const void *gate,
+                                      const void *up, int rows, int columns, int stride)
 {
   if (rows <= 0 || columns <= 0)
-    return cudaSuccess;
-  const bool wide
-      = ps_is_wide (element, (size_t)columns, { dgate, dup, dy, gate, up }) && ps_is_wide (element, (size_t)stride, {});
-  return ps_by_width (element, wide, [&] (auto tag) {
+    return;
+  const bool wide = ps_is_wide (queue->element, (size_t)columns, { dgate, dup, dy, gate, up })
+                    && ps_is_wide (queue->element, (size_t)stride, {});
+  ps_by_width (queue->element, wide, [&] (auto tag) {
     typedef typename decltype (tag)::type T;
     constexpr int width = decltype (tag)::width;
-    return ps_launch (swiglu_input<T, width>, grid_of<width> (rows, columns), block_threads, 0, stream, (T *)dgate,
-                      (T *)dup, (const T *)dy, (const T *)gate, (const T *)up, columns, stride);
+    ps_launch (queue, "gradient of SwiGLU", swiglu_input<T, width>, grid_of<width> (rows, columns), block_threads, 0,
+               (T *)dgate, (T *)dup, (const T *)dy, (const T *)gate, (const T *)up, columns, stride);
   });
 }
 
 /* --- rows of slices --- */
 
 /* Returns this thread's first element of the row of this block; `rows` of each sequence. */
-template <typename T, int width> static __device__ __forceinline__ T *row_at (PsCudaRows all, int rows)
+template <typename T, int width> static __device__ __forceinline__ T *row_at (PsRows all, int rows)
 {
   const size_t row = (size_t)(blockIdx.x / (unsigned)rows) * (unsigned)all.sequence + blockIdx.x % (unsigned)rows;
 
@@ -208,7 +205,7 @@ template <typename T, int width> static __device__ __forceinline__ T *row_at (Ps
 
 template <typename T, int width>
 static __global__ void __launch_bounds__ (block_threads)
-    copy_rows (PsCudaRows to, PsCudaRows from, const float *more, int rows, int columns)
+    copy_rows (PsRows to, PsRows from, const float *more, int rows, int columns)
 {
   const int column = first_column<width> ();
   if (column >= columns)
@@ -225,7 +222,7 @@ static __global__ void __launch_bounds__ (block_threads)
 
 template <typename T, int width>
 static __global__ void __launch_bounds__ (block_threads)
-    add_rows (float *sum, int begins, PsCudaRows from, int rows, int columns)
+    add_rows (float *sum, int begins, PsRows from, int rows, int columns)
 {
   const int column = first_column<width> ();
   if (column >= columns)
@@ -237,35 +234,36 @@ static __global__ void __launch_bounds__ (block_threads)
     at[i] = (begins ? 0 : at[i]) + ps_to_float (pack.at[i]);
 }
 
-extern "C" cudaError_t ps_cuda_rows_copy (PsCudaElement element, PsCudaRows to, PsCudaRows from, const float *more,
-                                          int batch, int rows, int columns, cudaStream_t stream)
+extern "C" void ps_cuda_rows_copy (PsQueue *queue, PsRows to, PsRows from, const float *more, int batch, int rows,
+                                   int columns)
 {
-  const bool wide = ps_is_wide (element, (size_t)columns, { to.first, from.first })
-                    && ps_is_wide (element, (size_t)to.stride, {}) && ps_is_wide (element, (size_t)from.stride, {});
+  const bool wide = ps_is_wide (queue->element, (size_t)columns, { to.first, from.first })
+                    && ps_is_wide (queue->element, (size_t)to.stride, {})
+                    && ps_is_wide (queue->element, (size_t)from.stride, {});
 
   if (batch <= 0 || rows <= 0 || columns <= 0)
-    return cudaSuccess;
-  return ps_by_width (element, wide, [&] (auto tag) {
+    return;
+  ps_by_width (queue->element, wide, [&] (auto tag) {
     typedef typename decltype (tag)::type T;
     constexpr int width = decltype (tag)::width;
-    return ps_launch (copy_rows<T, width>, grid_of<width> (batch * rows, columns), block_threads, 0, stream, to, from,
-                      more, rows, columns);
+    ps_launch (queue, "copying keys and values", copy_rows<T, width>, grid_of<width> (batch * rows, columns),
+               block_threads, 0, to, from, more, rows, columns);
   });
 }
 
-extern "C" cudaError_t ps_cuda_rows_add (PsCudaElement element, float *sum, int begins, PsCudaRows from, int batch,
-                                         int rows, int columns, cudaStream_t stream)
+extern "C" void ps_cuda_rows_add (PsQueue *queue, float *sum, bool begins, PsRows from, int batch, int rows,
+                                  int columns)
 {
-  const bool wide
-      = ps_is_wide (element, (size_t)columns, { from.first }) && ps_is_wide (element, (size_t)from.stride, {});
+  const bool wide = ps_is_wide (queue->element, (size_t)columns, { from.first })
+                    && ps_is_wide (queue->element, (size_t)from.stride, {});
 
   if (batch <= 0 || rows <= 0 || columns <= 0)
-    return cudaSuccess;
-  return ps_by_width (element, wide, [&] (auto tag) {
+    return;
+  ps_by_width (queue->element, wide, [&] (auto tag) {
     typedef typename decltype (tag)::type T;
     constexpr int width = decltype (tag)::width;
-    return ps_launch (add_rows<T, width>, grid_of<width> (batch * rows, columns), block_threads, 0, stream, sum, begins,
-                      from, rows, columns);
+    ps_launch (queue, "adding rows", add_rows<T, width>, grid_of<width> (batch * rows, columns), block_threads, 0, sum,
+               begins, from, rows, columns);
   });
 }
 
@@ -286,14 +284,14 @@ static __global__ void __launch_bounds__ (block_threads) round_to_bf16 (__nv_bfl
 }
 
 /* Packs of four elements are 16 bytes of float and 8 of bf16. */
-extern "C" cudaError_t ps_cuda_to_bf16 (void *to, const float *from, size_t n, cudaStream_t stream)
+extern "C" void ps_cuda_to_bf16 (PsQueue *queue, void *to, const float *from, size_t n)
 {
   const int width = n % 4 == 0 && ps_is_on_16_bytes ({ to, from }) ? 4 : 1;
 
   if (n == 0)
-    return cudaSuccess;
-  return ps_launch (width == 4 ? round_to_bf16<4> : round_to_bf16<1>, ps_blocks (n, (size_t)(block_threads * width)),
-                    block_threads, 0, stream, (__nv_bfloat16 *)to, from, n);
+    return;
+  ps_launch (queue, "rounding", width == 4 ? round_to_bf16<4> : round_to_bf16<1>,
+             ps_blocks (n, (size_t)(block_threads * width)), block_threads, 0, (__nv_bfloat16 *)to, from, n);
 }
 
 /* --- rotary positions --- */
@@ -308,20 +306,16 @@ static __global__ void __launch_bounds__ (block_threads) fill_table (float2 *tab
   table[i] = make_float2 ((float)cos (angle), (float)sin (angle));
 }
 
-extern "C" size_t ps_cuda_rotary_table_bytes (int sequence, int head_size)
-{
-  return sizeof (float2) * (size_t)sequence * (size_t)(head_size / 2);
-}
-
-extern "C" cudaError_t ps_cuda_rotary_table (float *table, int sequence, int head_size, double base,
-                                             cudaStream_t stream)
+extern "C" void ps_cuda_rotary_table (PsQueue *queue, float *table, int sequence, int head_size, double base)
 {
   if (sequence <= 0 || head_size <= 0)
-    return cudaSuccess;
-  if (head_size % 2 != 0)
-    return cudaErrorInvalidValue;
-  return ps_launch (fill_table, ps_blocks ((size_t)sequence * (size_t)(head_size / 2), block_threads), block_threads, 0,
-                    stream, (float2 *)table, sequence, head_size / 2, base);
+    return;
+  if (head_size % 2 != 0) {
+    ps_cuda_note (queue, "rotary table", cudaErrorInvalidValue);
+    return;
+  }
+  ps_launch (queue, "rotary table", fill_table, ps_blocks ((size_t)sequence * (size_t)(head_size / 2), block_threads),
+             block_threads, 0, (float2 *)table, sequence, head_size / 2, base);
 }
 
 template <typename T> struct Rotary {
@@ -353,22 +347,24 @@ template <typename T, int width> static __global__ void __launch_bounds__ (block
   ps_store (high, b);
 }
 
-extern "C" cudaError_t ps_cuda_rotary (PsCudaElement element, void *x, const float *table, int rows, int sequence,
-                                       int heads, int head_size, int stride, int backward, cudaStream_t stream)
+extern "C" void ps_cuda_rotary (PsQueue *queue, void *x, const float *table, int rows, int sequence, int heads,
+                                int head_size, int stride, bool backward)
 {
   const int half = head_size / 2;
 
   if (rows <= 0 || heads <= 0 || head_size <= 0)
-    return cudaSuccess;
-  if (head_size % 2 != 0 || sequence <= 0)
-    return cudaErrorInvalidValue;
-  const bool wide = ps_is_wide (element, (size_t)half, { x }) && ps_is_wide (element, (size_t)stride, {});
-  return ps_by_width (element, wide, [&] (auto tag) {
+    return;
+  if (head_size % 2 != 0 || sequence <= 0) {
+    ps_cuda_note (queue, "rotary positions", cudaErrorInvalidValue);
+    return;
+  }
+  const bool wide = ps_is_wide (queue->element, (size_t)half, { x }) && ps_is_wide (queue->element, (size_t)stride, {});
+  ps_by_width (queue->element, wide, [&] (auto tag) {
     typedef typename decltype (tag)::type T;
     constexpr int width = decltype (tag)::width;
     const Rotary<T> rotary = { (T *)x, (const float2 *)table, sequence, heads, half, stride, backward ? -1.0f : 1.0f };
     const dim3 grid ((unsigned)rows, ps_blocks ((size_t)heads * (size_t)(half / width), block_threads));
-    return ps_launch (rotate<T, width>, grid, block_threads, 0, stream, rotary);
+    ps_launch (queue, "rotary positions", rotate<T, width>, grid, block_threads, 0, rotary);
   });
 }
 
@@ -421,30 +417,32 @@ template <int width, bool tries> static __global__ void __launch_bounds__ (block
     ps_store (adam.weights + first, rounded);
 }
 
-template <bool tries>
-static cudaError_t launch_adam (Adam adam, double learning_rate, uint64_t number, cudaStream_t stream)
+template <bool tries> static void launch_adam (PsQueue *queue, Adam adam, double learning_rate, uint64_t step)
 {
-  adam.rate = (float)(learning_rate / (1 - pow (0.9, (double)number)));
-  adam.correction = (float)(1 / sqrt (1 - pow (0.999, (double)number)));
+  const char *what = tries ? "trying Adam" : "Adam";
+
+  adam.rate = (float)(learning_rate / (1 - pow (0.9, (double)step)));
+  adam.correction = (float)(1 / sqrt (1 - pow (0.999, (double)step)));
   if (adam.n == 0)
-    return cudaSuccess;
+    return;
   if (adam.n % 4 == 0
       && ps_is_on_16_bytes ({ adam.weights, adam.master, adam.gradient, adam.momentum, adam.variance, adam.tried }))
-    return ps_launch (adam_step<4, tries>, ps_blocks (adam.n, block_threads * 4), block_threads, 0, stream, adam);
-  return ps_launch (adam_step<1, tries>, ps_blocks (adam.n, block_threads), block_threads, 0, stream, adam);
+    ps_launch (queue, what, adam_step<4, tries>, ps_blocks (adam.n, block_threads * 4), block_threads, 0, adam);
+  else
+    ps_launch (queue, what, adam_step<1, tries>, ps_blocks (adam.n, block_threads), block_threads, 0, adam);
 }
 
-extern "C" cudaError_t ps_cuda_adam (void *weights, float *master, float *gradient, float *momentum, float *variance,
-                                     size_t n, float factor, double learning_rate, uint64_t number, cudaStream_t stream)
+extern "C" void ps_cuda_adam (PsQueue *queue, void *weights, float *master, float *gradient, float *momentum,
+                              float *variance, size_t n, float factor, double learning_rate, uint64_t step)
 {
   const Adam adam = { (__nv_bfloat16 *)weights, master, gradient, momentum, variance, nullptr, n, factor, 0, 0 };
 
-  return launch_adam<false> (adam, learning_rate, number, stream);
+  launch_adam<false> (queue, adam, learning_rate, step);
 }
 
-extern "C" cudaError_t ps_cuda_adam_try (void *weights, float *tried, const float *master, const float *gradient,
-                                         const float *momentum, const float *variance, size_t n, float factor,
-                                         double learning_rate, uint64_t number, cudaStream_t stream)
+extern "C" void ps_cuda_adam_try (PsQueue *queue, void *weights, float *tried, const float *master,
+                                  const float *gradient, const float *momentum, const float *variance, size_t n,
+                                  float factor, double learning_rate, uint64_t step)
 {
   const Adam adam = { (__nv_bfloat16 *)weights,
                       (float *)master,
@@ -457,7 +455,7 @@ extern "C" cudaError_t ps_cuda_adam_try (void *weights, float *tried, const floa
                       0,
                       0 };
 
-  return launch_adam<true> (adam, learning_rate, number, stream);
+  launch_adam<true> (queue, adam, learning_rate, step);
 }
 
 /* Adds up the block's numbers, halves to halves; thread 0 has the sum. */
@@ -497,16 +495,16 @@ static __global__ void __launch_bounds__ (block_threads) add_parts (double *part
     parts[0] = sum;
 }
 
-extern "C" size_t ps_cuda_norm_square_workspace (void)
+extern "C" size_t ps_cuda_square_sum_workspace (void)
 {
   static_assert (norm_blocks == block_threads, "one block adds up the parts");
   return norm_blocks * sizeof (double);
 }
 
-extern "C" cudaError_t ps_cuda_norm_square (double *total, const float *values, size_t n, float factor,
-                                            cudaStream_t stream)
+extern "C" void ps_cuda_square_sum (PsQueue *queue, const float *values, size_t n, float factor)
 {
-  const cudaError_t status = ps_launch (add_squares, norm_blocks, block_threads, 0, stream, total, values, n, factor);
+  double *total = (double *)queue->workspace;
 
-  return status != cudaSuccess ? status : ps_launch (add_parts, 1, block_threads, 0, stream, total);
+  ps_launch (queue, "norm of gradients", add_squares, norm_blocks, block_threads, 0, total, values, n, factor);
+  ps_launch (queue, "norm of gradients", add_parts, 1, block_threads, 0, total);
 }

@@ -312,7 +312,7 @@ static __device__ __forceinline__ void walk (const Work &work, float (&o)[1][D /
 template <int D>
 static __device__ __forceinline__ void attend (const PsAttentionForward<PsHalf> &a, unsigned char *bytes)
 {
-  const PsCudaAttention &shape = a.shape;
+  const PsAttention &shape = a.shape;
   const int first = (int)(gridDim.x - 1 - blockIdx.x) * rows, head = (int)blockIdx.y, row = (int)blockIdx.z;
   const int kv_head = head / (shape.heads / shape.kv_heads), warp_row = (int)threadIdx.x / 32 * 16;
   const int group_row = hopper_group () * 64;
@@ -357,17 +357,17 @@ template <int D> static __global__ void __launch_bounds__ (threads) flash_forwar
     attend<D> (a, bytes);
 }
 
-template <int D> static cudaError_t launch (const PsAttentionForward<PsHalf> &attention, cudaStream_t stream)
+template <int D> static void launch (PsQueue *queue, const PsAttentionForward<PsHalf> &attention)
 {
-  const PsCudaAttention &shape = attention.shape;
+  const PsAttention &shape = attention.shape;
   const dim3 grid (ps_blocks ((size_t)shape.sequence, rows), (unsigned)shape.heads, (unsigned)shape.batch);
 
-  return ps_launch (flash_forward_hopper<D>, grid, threads, forward_bytes<D>, stream, attention);
+  ps_launch (queue, "attention", flash_forward_hopper<D>, grid, threads, forward_bytes<D>, attention);
 }
 
-cudaError_t ps_flash_forward_hopper (const PsAttentionForward<PsHalf> &attention, cudaStream_t stream)
+void ps_flash_forward_hopper (PsQueue *queue, const PsAttentionForward<PsHalf> &attention)
 {
-  return attention.shape.head_size == 64 ? launch<64> (attention, stream) : launch<128> (attention, stream);
+  attention.shape.head_size == 64 ? launch<64> (queue, attention) : launch<128> (queue, attention);
 }
 
 /* --- backward: the two launches of flash.cu ---
@@ -390,7 +390,7 @@ template <int D>
 static __device__ __forceinline__ void copy_queries (const QueryTiles &tiles, int slot,
                                                      const PsAttentionBackward<PsHalf> &a, int row, int head, int first)
 {
-  const PsCudaAttention &shape = a.shape;
+  const PsAttention &shape = a.shape;
   const int n = shape.sequence;
   const size_t floats = ps_row_at (shape, row, 0, head);
 
@@ -406,7 +406,7 @@ static __device__ __forceinline__ void copy_queries (const QueryTiles &tiles, in
 template <int D>
 static __device__ __forceinline__ void add_up_keys (const PsAttentionBackward<PsHalf> &a, unsigned char *bytes)
 {
-  const PsCudaAttention &shape = a.shape;
+  const PsAttention &shape = a.shape;
   const int n = shape.sequence, past = shape.past, n_keys = ps_keys (shape), group = shape.heads / shape.kv_heads;
   const int first = (int)blockIdx.x * rows, kv_head = (int)blockIdx.y, row = (int)blockIdx.z;
   const int warp_row = (int)threadIdx.x / 32 * 16, group_row = hopper_group () * 64;
@@ -477,7 +477,7 @@ constexpr size_t query_bytes = (2 * rows + 4 * columns) * D * sizeof (PsHalf) + 
 template <int D>
 static __device__ __forceinline__ void add_up_queries (const PsAttentionBackward<PsHalf> &a, unsigned char *bytes)
 {
-  const PsCudaAttention &shape = a.shape;
+  const PsAttention &shape = a.shape;
   const int n = shape.sequence, past = shape.past, n_keys = ps_keys (shape), stride = shape.kv_stride;
   const int first = (int)(gridDim.x - 1 - blockIdx.x) * rows, head = (int)blockIdx.y, row = (int)blockIdx.z;
   const int kv_head = head / (shape.heads / shape.kv_heads);
@@ -538,21 +538,18 @@ template <int D> static __global__ void __launch_bounds__ (threads) flash_querie
     add_up_queries<D> (a, bytes);
 }
 
-template <int D> static cudaError_t launch (const PsAttentionBackward<PsHalf> &attention, cudaStream_t stream)
+template <int D> static void launch (PsQueue *queue, const PsAttentionBackward<PsHalf> &attention)
 {
-  const PsCudaAttention &shape = attention.shape;
+  const PsAttention &shape = attention.shape;
   const dim3 of_keys (ps_blocks ((size_t)ps_keys (shape), rows), (unsigned)shape.kv_heads, (unsigned)shape.batch);
   const dim3 of_queries (ps_blocks ((size_t)shape.sequence, rows), (unsigned)shape.heads, (unsigned)shape.batch);
-  const cudaError_t status = ps_launch (flash_keys_hopper<D>, of_keys, threads, key_bytes<D>, stream, attention);
-
-  if (status != cudaSuccess)
-    return status;
-  return ps_launch (flash_queries_hopper<D>, of_queries, threads, query_bytes<D>, stream, attention);
+  ps_launch (queue, "gradient of attention", flash_keys_hopper<D>, of_keys, threads, key_bytes<D>, attention);
+  ps_launch (queue, "gradient of attention", flash_queries_hopper<D>, of_queries, threads, query_bytes<D>, attention);
 }
 
-cudaError_t ps_flash_backward_hopper (const PsAttentionBackward<PsHalf> &attention, cudaStream_t stream)
+void ps_flash_backward_hopper (PsQueue *queue, const PsAttentionBackward<PsHalf> &attention)
 {
-  return attention.shape.head_size == 64 ? launch<64> (attention, stream) : launch<128> (attention, stream);
+  attention.shape.head_size == 64 ? launch<64> (queue, attention) : launch<128> (queue, attention);
 }
 
 bool ps_hopper_takes (int head_size)

@@ -3,7 +3,7 @@
  * emulation in the tests (tests/cuda/emulation).
  *
  *   __global__ void double_all (float *x, int n) { ... }
- *   return ps_launch (double_all, grid, block, 0, stream, x, n);
+ *   ps_launch (queue, "doubling", double_all, grid, block, 0, x, n);
  *
  * PS_SHARED_BYTES (name) declares dynamic shared memory, a pointer to unsigned char on 1024 bytes.
  */
@@ -15,7 +15,7 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "kernels.h"
+#include "cuda-kernels.h"
 
 #ifdef __CUDACC__
 
@@ -24,8 +24,8 @@
 /* A kernel with more than 48 KiB of shared memory must be told so. It is told each time, because each context keeps its
  * own setting. */
 template <typename... Parameters, typename... Arguments>
-static inline cudaError_t ps_launch (void (*kernel) (Parameters...), dim3 grid, dim3 block, size_t shared_bytes,
-                                     cudaStream_t stream, Arguments... arguments)
+static inline cudaError_t ps_start (void (*kernel) (Parameters...), dim3 grid, dim3 block, size_t shared_bytes,
+                                    cudaStream_t stream, Arguments... arguments)
 {
   if (shared_bytes > 48 * 1024) {
     const cudaError_t status
@@ -43,8 +43,8 @@ static inline cudaError_t ps_launch (void (*kernel) (Parameters...), dim3 grid, 
 
 /* As on a GPU, an error that nobody has asked for since counts as the launch's. */
 template <typename... Parameters, typename... Arguments>
-static inline cudaError_t ps_launch (void (*kernel) (Parameters...), dim3 grid, dim3 block, size_t shared_bytes,
-                                     cudaStream_t stream, Arguments... arguments)
+static inline cudaError_t ps_start (void (*kernel) (Parameters...), dim3 grid, dim3 block, size_t shared_bytes,
+                                    cudaStream_t stream, Arguments... arguments)
 {
   const bool launched = ps_emulator_launch (grid, block, shared_bytes, stream,
                                             [=] { kernel (static_cast<Parameters> (arguments)...); });
@@ -53,6 +53,14 @@ static inline cudaError_t ps_launch (void (*kernel) (Parameters...), dim3 grid, 
 }
 
 #endif
+
+/* Puts a grid into the queue; a problem is noted as one of `what`. */
+template <typename... Parameters, typename... Arguments>
+static inline void ps_launch (PsQueue *queue, const char *what, void (*kernel) (Parameters...), dim3 grid, dim3 block,
+                              size_t shared_bytes, Arguments... arguments)
+{
+  ps_cuda_note (queue, what, ps_start (kernel, grid, block, shared_bytes, ps_cuda_stream (queue), arguments...));
+}
 
 static __device__ __forceinline__ float ps_to_float (float value)
 {
@@ -160,9 +168,9 @@ static inline bool ps_is_on_16_bytes (std::initializer_list<const void *> arrays
 }
 
 /* TRUE if all arrays, and rows of `columns` elements, lie on 16 bytes. */
-static inline bool ps_is_wide (PsCudaElement element, size_t columns, std::initializer_list<const void *> arrays)
+static inline bool ps_is_wide (PsElement element, size_t columns, std::initializer_list<const void *> arrays)
 {
-  return columns * ps_cuda_element_bytes (element) % 16 == 0 && ps_is_on_16_bytes (arrays);
+  return columns * ps_element_bytes (element) % 16 == 0 && ps_is_on_16_bytes (arrays);
 }
 
 template <typename T, int n> struct PsWidth {
@@ -171,15 +179,12 @@ template <typename T, int n> struct PsWidth {
 };
 
 /* Calls launch with a PsWidth of 16 bytes of element if wide, else of one element. */
-template <typename Launch> static inline cudaError_t ps_by_width (PsCudaElement element, bool wide, Launch launch)
+template <typename Launch> static inline void ps_by_width (PsElement element, bool wide, Launch launch)
 {
-  switch (element) {
-  case PS_CUDA_FP32:
-    return wide ? launch (PsWidth<float, 4> ()) : launch (PsWidth<float, 1> ());
-  case PS_CUDA_BF16:
-    return wide ? launch (PsWidth<__nv_bfloat16, 8> ()) : launch (PsWidth<__nv_bfloat16, 1> ());
-  }
-  return cudaErrorInvalidValue;
+  if (element == PS_ELEMENT_BF16)
+    wide ? launch (PsWidth<__nv_bfloat16, 8> ()) : launch (PsWidth<__nv_bfloat16, 1> ());
+  else
+    wide ? launch (PsWidth<float, 4> ()) : launch (PsWidth<float, 1> ());
 }
 
 static inline unsigned ps_blocks (size_t n, size_t per_block)

@@ -39,6 +39,6 @@ extern "C" cudaError_t ps_cuda_hold (unsigned *held, const unsigned *released, u
     status = cudaDeviceGetAttribute (&shared_bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
   if (status != cudaSuccess || n_blocks == 0)
     return status;
-  return ps_launch (hold, n_blocks, block_threads, (size_t)shared_bytes, stream, held, released,
-                    (unsigned long long)limit_ns);
+  return ps_start (hold, n_blocks, block_threads, (size_t)shared_bytes, stream, held, released,
+                   (unsigned long long)limit_ns);
 }

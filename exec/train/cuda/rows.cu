@@ -182,7 +182,7 @@ static __global__ void __launch_bounds__ (norm_threads) norm_rows_input (NormBac
 }
 
 /* Launches with the smallest layout that keeps a row. */
-template <typename T, int width, typename Launch> static cudaError_t by_columns (int columns, Launch launch)
+template <typename T, int width, typename Launch> static void by_columns (int columns, Launch launch)
 {
   if constexpr (width > 1) {
     if (columns <= Layout<T, width, 4, 1>::room ())
@@ -192,61 +192,41 @@ template <typename T, int width, typename Launch> static cudaError_t by_columns 
     if (columns <= Layout<T, width, 8, norm_warps>::room ())
       return launch (Layout<T, width, 8, norm_warps> ());
   }
-  return launch (Layout<T, width, 0, norm_warps> ());
+  launch (Layout<T, width, 0, norm_warps> ());
 }
 
-/* An RMS norm has bias and mean NULL. */
-template <bool centred>
-static cudaError_t launch_norm (PsCudaElement element, void *y, float *mean, float *scale, const void *x,
-                                const void *gain, const void *bias, int rows, int columns, cudaStream_t stream)
+extern "C" void ps_cuda_norm (PsQueue *queue, void *y, float *mean, float *scale, const void *x, const void *gain,
+                              const void *bias, int rows, int columns)
 {
   if (rows <= 0 || columns <= 0)
-    return cudaSuccess;
-  return ps_by_width (element, ps_is_wide (element, (size_t)columns, { y, x, gain, bias }), [&] (auto tag) {
+    return;
+  ps_by_width (queue->element, ps_is_wide (queue->element, (size_t)columns, { y, x, gain, bias }), [&] (auto tag) {
     typedef typename decltype (tag)::type T;
     const NormForward<T> norm = { (T *)y, mean, scale, (const T *)x, (const T *)gain, (const T *)bias, rows, columns };
-    return by_columns<T, decltype (tag)::width> (columns, [&] (auto layout) {
+    by_columns<T, decltype (tag)::width> (columns, [&] (auto layout) {
       typedef decltype (layout) L;
-      return ps_launch (norm_rows<L, centred>, ps_blocks ((size_t)rows, norm_warps / L::warps), norm_threads, 0, stream,
-                        norm);
+      ps_launch (queue, "norm", mean != NULL ? norm_rows<L, true> : norm_rows<L, false>,
+                 ps_blocks ((size_t)rows, norm_warps / L::warps), norm_threads, 0, norm);
     });
   });
 }
 
-template <bool centred>
-static cudaError_t launch_norm_input (PsCudaElement element, void *dx, const void *residual, const void *dy,
-                                      const void *x, const float *mean, const float *scale, const void *gain, int rows,
-                                      int columns, cudaStream_t stream)
+extern "C" void ps_cuda_norm_input (PsQueue *queue, void *dx, const void *residual, const void *dy, const void *x,
+                                    const float *mean, const float *scale, const void *gain, int rows, int columns)
 {
   if (rows <= 0 || columns <= 0)
-    return cudaSuccess;
-  return ps_by_width (element, ps_is_wide (element, (size_t)columns, { dx, residual, dy, x, gain }), [&] (auto tag) {
-    typedef typename decltype (tag)::type T;
-    const NormBackward<T> norm
-        = { (T *)dx, (const T *)residual, (const T *)dy, (const T *)x, mean, scale, (const T *)gain, rows, columns };
-    return by_columns<T, decltype (tag)::width> (columns, [&] (auto layout) {
-      typedef decltype (layout) L;
-      return ps_launch (norm_rows_input<L, centred>, ps_blocks ((size_t)rows, norm_warps / L::warps), norm_threads, 0,
-                        stream, norm);
-    });
-  });
-}
-
-extern "C" cudaError_t ps_cuda_norm_rows (PsCudaElement element, void *y, float *mean, float *scale, const void *x,
-                                          const void *gain, const void *bias, int rows, int columns,
-                                          cudaStream_t stream)
-{
-  return mean != NULL ? launch_norm<true> (element, y, mean, scale, x, gain, bias, rows, columns, stream)
-                      : launch_norm<false> (element, y, NULL, scale, x, gain, NULL, rows, columns, stream);
-}
-
-extern "C" cudaError_t ps_cuda_norm_rows_input (PsCudaElement element, void *dx, const void *residual, const void *dy,
-                                                const void *x, const float *mean, const float *scale, const void *gain,
-                                                int rows, int columns, cudaStream_t stream)
-{
-  return mean != NULL
-             ? launch_norm_input<true> (element, dx, residual, dy, x, mean, scale, gain, rows, columns, stream)
-             : launch_norm_input<false> (element, dx, residual, dy, x, NULL, scale, gain, rows, columns, stream);
+    return;
+  ps_by_width (
+      queue->element, ps_is_wide (queue->element, (size_t)columns, { dx, residual, dy, x, gain }), [&] (auto tag) {
+        typedef typename decltype (tag)::type T;
+        const NormBackward<T> norm = { (T *)dx, (const T *)residual, (const T *)dy, (const T *)x, mean,
+                                       scale,   (const T *)gain,     rows,          columns };
+        by_columns<T, decltype (tag)::width> (columns, [&] (auto layout) {
+          typedef decltype (layout) L;
+          ps_launch (queue, "gradient of a norm", mean != NULL ? norm_rows_input<L, true> : norm_rows_input<L, false>,
+                     ps_blocks ((size_t)rows, norm_warps / L::warps), norm_threads, 0, norm);
+        });
+      });
 }
 
 /* --- sums over rows, for the gradients of biases and norms. Gradients of norms also make the norm again. A block sums
@@ -381,15 +361,14 @@ static __global__ void __launch_bounds__ (final_threads)
 
 /* Pointers that `kind` does not need are NULL; second is NULL if there is only one sum. */
 template <Kind kind>
-static cudaError_t launch_columns (PsCudaElement element, float *first, float *second, const Columns<void> &sums,
-                                   cudaStream_t stream)
+static void launch_columns (PsQueue *queue, const char *what, float *first, float *second, const Columns<void> &sums)
 {
   const int n_chunks = chunks_of (sums.rows), columns = sums.columns;
 
   if (sums.rows <= 0 || columns <= 0)
-    return cudaSuccess;
-  const bool wide = ps_is_wide (element, (size_t)columns, { sums.dy, sums.x, sums.gain, sums.bias, sums.y });
-  const cudaError_t status = ps_by_width (element, wide, [&] (auto tag) {
+    return;
+  const bool wide = ps_is_wide (queue->element, (size_t)columns, { sums.dy, sums.x, sums.gain, sums.bias, sums.y });
+  ps_by_width (queue->element, wide, [&] (auto tag) {
     typedef typename decltype (tag)::type T;
     constexpr int width = decltype (tag)::width;
     const Columns<T> typed = { (const T *)sums.dy,
@@ -403,13 +382,11 @@ static cudaError_t launch_columns (PsCudaElement element, float *first, float *s
                                sums.rows,
                                columns };
     const dim3 grid ((unsigned)n_chunks, ps_blocks ((size_t)columns, 32 * width));
-    return ps_launch (sum_chunk<T, width, kind>, grid, dim3 (32, chunk_lanes), 0, stream, typed);
+    ps_launch (queue, what, sum_chunk<T, width, kind>, grid, dim3 (32, chunk_lanes), 0, typed);
   });
-  if (status != cudaSuccess)
-    return status;
   const dim3 grid (ps_blocks ((size_t)columns, final_threads), second != NULL ? 2 : 1);
-  return ps_launch (sum_chunks, grid, final_threads, 0, stream, first, second, (const float *)sums.parts, n_chunks,
-                    columns);
+  ps_launch (queue, what, sum_chunks, grid, final_threads, 0, first, second, (const float *)sums.parts, n_chunks,
+             columns);
 }
 
 extern "C" size_t ps_cuda_columns_workspace (int rows, int columns)
@@ -417,23 +394,23 @@ extern "C" size_t ps_cuda_columns_workspace (int rows, int columns)
   return rows <= 0 || columns <= 0 ? 0 : 2 * sizeof (float) * (size_t)chunks_of (rows) * (size_t)columns;
 }
 
-extern "C" cudaError_t ps_cuda_norm_rows_weights (PsCudaElement element, float *dgain, float *dbias, void *y,
-                                                  const void *dy, const void *x, const float *mean, const float *scale,
-                                                  const void *gain, const void *bias, int rows, int columns,
-                                                  void *workspace, cudaStream_t stream)
+extern "C" void ps_cuda_norm_weights (PsQueue *queue, float *dgain, float *dbias, void *y, const void *dy,
+                                      const void *x, const float *mean, const float *scale, const void *gain,
+                                      const void *bias, int rows, int columns)
 {
-  const Columns<void> sums = { dy, x, gain, bias, mean, scale, y, (float *)workspace, rows, columns };
+  const Columns<void> sums = { dy, x, gain, bias, mean, scale, y, (float *)queue->workspace, rows, columns };
 
-  return mean != NULL ? launch_columns<LAYER_NORM> (element, dgain, dbias, sums, stream)
-                      : launch_columns<RMS_NORM> (element, dgain, NULL, sums, stream);
+  if (mean != NULL)
+    launch_columns<LAYER_NORM> (queue, "weight gradients of a norm", dgain, dbias, sums);
+  else
+    launch_columns<RMS_NORM> (queue, "weight gradients of a norm", dgain, NULL, sums);
 }
 
-extern "C" cudaError_t ps_cuda_bias_gradient (PsCudaElement element, float *dbias, const void *dy, int rows,
-                                              int columns, void *workspace, cudaStream_t stream)
+extern "C" void ps_cuda_bias_gradient (PsQueue *queue, float *dbias, const void *dy, int rows, int columns)
 {
-  const Columns<void> sums = { dy, NULL, NULL, NULL, NULL, NULL, NULL, (float *)workspace, rows, columns };
+  const Columns<void> sums = { dy, NULL, NULL, NULL, NULL, NULL, NULL, (float *)queue->workspace, rows, columns };
 
-  return launch_columns<BIAS> (element, dbias, NULL, sums, stream);
+  launch_columns<BIAS> (queue, "bias gradient", dbias, NULL, sums);
 }
 
 /* --- embedding: copies rows of a table to tokens, and adds gradients of tokens to rows of a table ---
@@ -463,18 +440,17 @@ static __global__ void __launch_bounds__ (embed_threads)
   ps_store (x + (size_t)at * hidden + column, pack);
 }
 
-extern "C" cudaError_t ps_cuda_embedding (PsCudaElement element, void *x, const void *token, const void *position,
-                                          const uint32_t *words, int batch, int sequence, int hidden,
-                                          cudaStream_t stream)
+extern "C" void ps_cuda_embedding (PsQueue *queue, void *x, const void *token, const void *position,
+                                   const uint32_t *words, int batch, int sequence, int hidden)
 {
   if (batch <= 0 || sequence <= 0 || hidden <= 0)
-    return cudaSuccess;
-  return ps_by_width (element, ps_is_wide (element, (size_t)hidden, { x, token, position }), [&] (auto tag) {
+    return;
+  ps_by_width (queue->element, ps_is_wide (queue->element, (size_t)hidden, { x, token, position }), [&] (auto tag) {
     typedef typename decltype (tag)::type T;
     constexpr int width = decltype (tag)::width;
     const dim3 grid ((unsigned)(batch * sequence), ps_blocks ((size_t)hidden, (size_t)embed_threads * width));
-    return ps_launch (embed<T, width>, grid, embed_threads, 0, stream, (T *)x, (const T *)token, (const T *)position,
-                      words, sequence, hidden);
+    ps_launch (queue, "embedding", embed<T, width>, grid, embed_threads, 0, (T *)x, (const T *)token,
+               (const T *)position, words, sequence, hidden);
   });
 }
 
@@ -564,29 +540,26 @@ extern "C" size_t ps_cuda_embedding_workspace (int batch, int sequence)
   return sizeof (uint2) * (size_t)batch * (size_t)sequence;
 }
 
-extern "C" cudaError_t ps_cuda_embedding_weights (PsCudaElement element, float *dtoken, float *dposition,
-                                                  const void *dx, const uint32_t *words, int batch, int sequence,
-                                                  int hidden, void *workspace, cudaStream_t stream)
+extern "C" void ps_cuda_embedding_weights (PsQueue *queue, float *dtoken, float *dposition, const void *dx,
+                                           const uint32_t *words, int batch, int sequence, int hidden)
 {
   const int tokens = batch * sequence;
-  uint2 *ordered = (uint2 *)workspace;
+  uint2 *ordered = (uint2 *)queue->workspace;
 
   if (batch <= 0 || sequence <= 0 || hidden <= 0)
-    return cudaSuccess;
-  const cudaError_t status = ps_launch (rank_tokens, ps_blocks ((size_t)tokens, rank_threads / 32 * ranked_by_warp),
-                                        rank_threads, 0, stream, ordered, words, tokens, sequence);
-  if (status != cudaSuccess)
-    return status;
-  return ps_by_width (element, ps_is_wide (element, (size_t)hidden, { dx }), [&] (auto tag) {
+    return;
+  ps_launch (queue, "gradient of the embedding", rank_tokens,
+             ps_blocks ((size_t)tokens, rank_threads / 32 * ranked_by_warp), rank_threads, 0, ordered, words, tokens,
+             sequence);
+  ps_by_width (queue->element, ps_is_wide (queue->element, (size_t)hidden, { dx }), [&] (auto tag) {
     typedef typename decltype (tag)::type T;
     constexpr int width = decltype (tag)::width;
     const unsigned slices = ps_blocks ((size_t)hidden, (size_t)embed_threads * width);
-    const cudaError_t added = ps_launch (add_tokens<T, width>, dim3 ((unsigned)tokens, slices), embed_threads, 0,
-                                         stream, dtoken, (const T *)dx, ordered, tokens, hidden);
-    if (added != cudaSuccess || dposition == NULL)
-      return added;
-    return ps_launch (add_places<T, width>, dim3 ((unsigned)sequence, slices), embed_threads, 0, stream, dposition,
-                      (const T *)dx, batch, sequence, hidden);
+    ps_launch (queue, "gradient of the embedding", add_tokens<T, width>, dim3 ((unsigned)tokens, slices), embed_threads,
+               0, dtoken, (const T *)dx, ordered, tokens, hidden);
+    if (dposition != NULL)
+      ps_launch (queue, "gradient of the embedding", add_places<T, width>, dim3 ((unsigned)sequence, slices),
+                 embed_threads, 0, dposition, (const T *)dx, batch, sequence, hidden);
   });
 }
 
@@ -706,18 +679,19 @@ static __global__ void __launch_bounds__ (loss_threads)
   }
 }
 
-extern "C" cudaError_t ps_cuda_cross_entropy (PsCudaElement element, void *logits, float *loss, const uint32_t *words,
-                                              int batch, int sequence, int vocabulary, int stride, float factor,
-                                              cudaStream_t stream)
+extern "C" void ps_cuda_cross_entropy (PsQueue *queue, void *logits, float *loss, const uint32_t *words, int batch,
+                                       int sequence, int vocabulary, int stride, float factor)
 {
   if (batch <= 0 || sequence <= 0)
-    return cudaSuccess;
-  if (vocabulary <= 0 || stride < vocabulary)
-    return cudaErrorInvalidValue;
-  return ps_by_width (element, ps_is_wide (element, (size_t)stride, { logits }), [&] (auto tag) {
+    return;
+  if (vocabulary <= 0 || stride < vocabulary) {
+    ps_cuda_note (queue, "cross-entropy", cudaErrorInvalidValue);
+    return;
+  }
+  ps_by_width (queue->element, ps_is_wide (queue->element, (size_t)stride, { logits }), [&] (auto tag) {
     typedef typename decltype (tag)::type T;
-    return ps_launch (cross_entropy<T, decltype (tag)::width>, (unsigned)(batch * sequence), loss_threads, 0, stream,
-                      (T *)logits, loss, words, sequence, vocabulary, stride, factor);
+    ps_launch (queue, "cross-entropy", cross_entropy<T, decltype (tag)::width>, (unsigned)(batch * sequence),
+               loss_threads, 0, (T *)logits, loss, words, sequence, vocabulary, stride, factor);
   });
 }
 
@@ -740,7 +714,7 @@ static __global__ void __launch_bounds__ (loss_threads)
     *total = part[0] * factor;
 }
 
-extern "C" cudaError_t ps_cuda_loss_sum (double *total, const float *loss, int n, double factor, cudaStream_t stream)
+extern "C" void ps_cuda_loss_sum (PsQueue *queue, double *total, const float *loss, int n, double factor)
 {
-  return ps_launch (sum_losses, 1, loss_threads, 0, stream, total, loss, n, factor);
+  ps_launch (queue, "loss", sum_losses, 1, loss_threads, 0, total, loss, n, factor);
 }

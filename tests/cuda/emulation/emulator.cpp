@@ -112,7 +112,7 @@ void ps_emulator_fail (const char *message)
   abort ();
 }
 
-void ps_emulator_set_backwards (bool backwards)
+extern "C" void ps_emulator_set_backwards (bool backwards)
 {
   backwards_order = backwards;
 }

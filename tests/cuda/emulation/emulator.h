@@ -69,7 +69,7 @@ bool ps_emulator_launch (dim3 grid, dim3 block, size_t shared_bytes, struct CUst
 
 /* TRUE: blocks and threads of later launches run from the last to the first, and asynchronous copies and products
  * happen as late as they may; FALSE, from the start: first to last, and at once. For all threads of the program. */
-void ps_emulator_set_backwards (bool backwards);
+extern "C" void ps_emulator_set_backwards (bool backwards);
 bool ps_emulator_is_backwards ();
 
 /* Whether asynchronous instructions of the running grid happen as late as they may. */
