@@ -5,20 +5,17 @@
 #include "cuda-cache.h"
 #include "cuda-occupy.h"
 #include "cuda-queue.h"
-#include "cuda-shared.h"
-#include "cuda-stage.h"
 #include "cuda-sum.h"
+#include "train/transformer.h"
 
 typedef struct {
-  PsDevice base;
-  PsDeviceSetting setting;
-  PsCudaShared shared, twin; /* the twin runs the second op of a pair; its products are NULL where there are no pairs */
-  PsCudaContext copies;      /* a twin for copies of messages; there with PsDeviceSetting.ahead */
+  PsTransformer transformer;
+  PsCudaContext context, twin; /* the twin runs the second op of a pair; it is not open where there are no pairs */
+  PsCudaContext copies;        /* a twin for copies of messages; there with PsDeviceSetting.ahead */
   PsCudaQueue queue;
   PsCudaJob *left; /* the first op of a pair, under way; NULL: no pair is */
   GMutex mutex;
-  GQueue taken;         /* PsCudaTensor that have been freed while another device still copies them; under mutex */
-  PsCudaStage **stages; /* [n_stages], NULL where not resident */
+  GQueue taken; /* PsCudaTensor that have been freed while another device still copies them; under mutex */
   PsCudaFlush flush;
   PsCudaHolder holder;
   PsCudaSum sum;

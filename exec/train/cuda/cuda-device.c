@@ -3,14 +3,14 @@
 
 #include "cuda-algorithms.h"
 #include "cuda-device-private.h"
+#include "cuda-kernels.h"
 #include "cuda-libraries.h"
 #include "cuda-nvml.h"
+#include "cuda-products.h"
 #include "cuda-share.h"
 #include "train/devices.h"
 #include "module.h"
 #include "places.h"
-
-#include <math.h>
 
 static const PsDeviceClass cuda_class;
 
@@ -20,7 +20,7 @@ static void cuda_close (PsDevice *device)
 
   if (cuda == NULL)
     return;
-  ps_cuda_context_enter (&cuda->shared.context, NULL);
+  ps_cuda_context_enter (&cuda->context, NULL);
   ps_cuda_queue_await (&cuda->queue, 0, NULL);
   if (ps_cuda_queue_any_lost ())
     return;
@@ -28,159 +28,92 @@ static void cuda_close (PsDevice *device)
   ps_cuda_queue_close (&cuda->queue);
   ps_cuda_context_close_twin (&cuda->copies);
   g_mutex_clear (&cuda->mutex);
-  for (guint i = 0; i < cuda->setting.n_stages; i++)
-    ps_cuda_stage_free (cuda->stages[i]);
-  g_free (cuda->stages);
   ps_cuda_flush_clear (&cuda->flush);
   ps_cuda_holder_clear (&cuda->holder);
   ps_cuda_sum_clear (&cuda->sum);
-  ps_cuda_shared_clear_twin (&cuda->twin);
-  ps_cuda_products_free (cuda->shared.products);
-  ps_memory_pool_free (cuda->shared.memory);
-  ps_cuda_context_close (&cuda->shared.context);
+  ps_transformer_clear (&cuda->transformer);
+  ps_cuda_products_free (cuda->twin.products);
+  ps_cuda_context_close_twin (&cuda->twin);
+  ps_cuda_products_free (cuda->context.products);
+  ps_cuda_context_close (&cuda->context);
   g_free (cuda);
 }
 
-/* The thread that opens the device leaves its context again: see ps_cuda_context_open. */
-static gboolean open_queue (PsCudaDevice *cuda, GError **error)
+static gboolean open_products (PsCudaContext *context, GError **error)
 {
-  PsCudaContext *context = &cuda->shared.context;
+  context->products = ps_cuda_products_new (context, context->base.element, error);
+  return context->products != NULL;
+}
 
-  return ps_cuda_context_enter (context, error)
-         && ps_cuda_queue_open (&cuda->queue, cuda->setting.ahead > 0 ? cuda->setting.timeout_ns : 0, error)
-         && (cuda->setting.ahead == 0 || ps_cuda_context_open_twin (&cuda->copies, context, error))
+/* Devices that share layers run the ops of a pair one by one. */
+static gboolean open_twin (PsCudaDevice *cuda, GError **error)
+{
+  if (!cuda->transformer.setting.pairs || cuda->transformer.sizes.parts > 1)
+    return TRUE;
+  cuda->transformer.twin = &cuda->twin.base;
+  return ps_cuda_context_open_twin (&cuda->twin, &cuda->context, error) && open_products (&cuda->twin, error);
+}
+
+/* The thread that opens the device leaves its context again: see ps_cuda_context_open. */
+static gboolean open_queues (PsCudaDevice *cuda, GError **error)
+{
+  const PsDeviceSetting *setting = &cuda->transformer.setting;
+  PsCudaContext *context = &cuda->context;
+
+  return ps_cuda_context_enter (context, error) && open_products (context, error) && open_twin (cuda, error)
+         && ps_cuda_queue_open (&cuda->queue, setting->ahead > 0 ? setting->timeout_ns : 0, error)
+         && (setting->ahead == 0 || ps_cuda_context_open_twin (&cuda->copies, context, error))
          && ps_cuda_ok ("leaving a GPU", cudaSetDevice (context->gpu), error);
 }
 
 static PsDevice *cuda_open (const PsDeviceSetting *setting, GError **error)
 {
-  PsCudaSizes sizes;
-  PsCudaDevice *device;
+  PsCudaDevice *cuda = g_new0 (PsCudaDevice, 1);
 
-  if (setting->model == NULL)
-    return ps_refuse_null (error, PS_ERROR_USAGE, "cuda device: needs a model description");
-  if (!ps_cuda_sizes_init (&sizes, setting, error))
+  if (!ps_transformer_init (&cuda->transformer, &cuda_class, &ps_cuda_kernels, setting, error)) {
+    g_free (cuda);
     return NULL;
-
-  device = g_new0 (PsCudaDevice, 1);
-  device->base.class = &cuda_class;
-  device->setting = *setting;
-  device->shared.sizes = sizes;
-  device->shared.memory = ps_cuda_memory_new ();
-  device->shared.n_microbatches = setting->n_microbatches;
-  device->shared.n_summed = setting->n_summed > 0 ? setting->n_summed : setting->n_microbatches;
-  device->shared.n_replicas = MAX (setting->n_replicas, 1);
-  device->shared.seed = setting->seed;
-  device->shared.setting = &device->setting;
-  device->stages = g_new0 (PsCudaStage *, setting->n_stages);
-  g_mutex_init (&device->mutex);
-  if (ps_cuda_context_open (&device->shared.context, setting, error) && open_queue (device, error))
-    return &device->base;
-  cuda_close (&device->base);
+  }
+  cuda->transformer.queue = &cuda->context.base;
+  cuda->context.base.element = cuda->transformer.sizes.element;
+  g_mutex_init (&cuda->mutex);
+  if (ps_cuda_context_open (&cuda->context, setting, error) && open_queues (cuda, error))
+    return &cuda->transformer.base;
+  cuda_close (&cuda->transformer.base);
   return NULL;
 }
 
 static gboolean cuda_attach (PsDevice *device, GError **error)
 {
-  return ps_cuda_context_enter (&ps_cuda_device (device)->shared.context, error);
+  return ps_cuda_context_enter (&ps_cuda_device (device)->context, error);
+}
+
+/* Takes the room for sums over devices that share layers before the first stage. */
+static gboolean take_totals (PsCudaDevice *cuda, GError **error)
+{
+  const PsSizes *sizes = &cuda->transformer.sizes;
+  const gsize n = (gsize)sizes->batch * (gsize)sizes->longest * (gsize)sizes->hidden;
+
+  if (sizes->parts == 1 || cuda->sum.totals != NULL)
+    return TRUE;
+  cuda->sum.totals
+      = ps_transformer_take (&cuda->transformer, 2 * n * sizeof (float), PS_USE_STATE, "sums over devices", error);
+  return cuda->sum.totals != NULL;
 }
 
 static gboolean cuda_add_stage (PsDevice *device, guint stage, const PsStageShape *shape, GError **error)
 {
   PsCudaDevice *cuda = ps_cuda_device (device);
-  const guint *parts = cuda->setting.parts;
+  const guint *parts = cuda->transformer.setting.parts;
 
-  g_return_val_if_fail (stage < cuda->setting.n_stages && cuda->stages[stage] == NULL, FALSE);
-
-  if (shape->offload > 0)
-    return ps_refuse (error, PS_ERROR_UNAVAILABLE,
-                      "stage %u: --offload: the cuda device keeps all activations; cpu moves them", stage);
-  if (!ps_device_check_slices (&cuda->setting, stage, shape, error))
-    return FALSE;
-
-  if (ps_cuda_shared_prepare (&cuda->shared, shape->embedding || shape->head, error)
-      && (!cuda->setting.pairs || cuda->shared.sizes.parts > 1 || cuda->twin.products != NULL
-          || ps_cuda_shared_twin (&cuda->twin, &cuda->shared, error)))
-    cuda->stages[stage]
-        = ps_cuda_stage_new (&cuda->shared, shape, parts != NULL ? parts[stage] : cuda->shared.context.n_sms, error);
-  if (cuda->stages[stage] != NULL)
-    return TRUE;
-  g_prefix_error (error, "stage %u: ", stage);
-  return FALSE;
-}
-
-static gboolean cuda_begin (PsDevice *device, guint64 step, GError **error)
-{
-  return ps_cuda_shared_begin (&ps_cuda_device (device)->shared, step, error);
-}
-
-static double cuda_loss (PsDevice *device, guint microbatch)
-{
-  PsCudaDevice *cuda = ps_cuda_device (device);
-  double loss = NAN;
-
-  for (guint i = cuda->setting.n_stages; i-- > 0 && isnan (loss);)
-    if (cuda->stages[i] != NULL)
-      loss = ps_cuda_stage_loss (cuda->stages[i], microbatch);
-  return loss;
-}
-
-static const float *cuda_gradients (PsDevice *device, guint stage, gsize *n)
-{
-  PsCudaStage *resident = ps_cuda_device (device)->stages[stage];
-
-  *n = 0;
-  return resident != NULL ? ps_cuda_stage_gradients (resident, n) : NULL;
-}
-
-static float *cuda_gradient_memory (PsDevice *device, guint stage, gsize *n)
-{
-  PsCudaStage *resident = ps_cuda_device (device)->stages[stage];
-
-  *n = 0;
-  return resident != NULL ? ps_cuda_stage_gradient_memory (resident, n) : NULL;
-}
-
-static gboolean cuda_read_state (PsDevice *device, guint stage, PsStageState *state, GError **error)
-{
-  return ps_cuda_stage_read_state (ps_cuda_device (device)->stages[stage], state, error);
-}
-
-static gboolean cuda_write_state (PsDevice *device, guint stage, const PsStageState *state, GError **error)
-{
-  return ps_cuda_stage_write_state (ps_cuda_device (device)->stages[stage], state, error);
-}
-
-static gboolean cuda_use_version (PsDevice *device, guint stage, guint64 version, GError **error)
-{
-  return ps_cuda_stage_use (ps_cuda_device (device)->stages[stage], stage, version, error);
-}
-
-static double cuda_norm_square (PsDevice *device, guint stage)
-{
-  return ps_cuda_stage_norm_square (ps_cuda_device (device)->stages[stage]);
-}
-
-static gboolean cuda_settle (PsDevice *device, guint stage, float scale, GError **error)
-{
-  if (ps_cuda_stage_settle (ps_cuda_device (device)->stages[stage], scale, error))
-    return TRUE;
-  g_prefix_error (error, "stage %u: ", stage);
-  return FALSE;
-}
-
-static void cuda_forget (PsDevice *device)
-{
-  PsCudaDevice *cuda = ps_cuda_device (device);
-
-  for (guint i = 0; i < cuda->setting.n_stages; i++)
-    if (cuda->stages[i] != NULL)
-      ps_cuda_stage_forget (cuda->stages[i]);
+  return take_totals (cuda, error)
+         && ps_transformer_add_stage (&cuda->transformer, stage, shape,
+                                      parts != NULL ? parts[stage] : cuda->context.n_sms, error);
 }
 
 static void *cuda_stream (PsDevice *device)
 {
-  return ps_cuda_device (device)->shared.context.stream;
+  return ps_cuda_device (device)->context.stream;
 }
 
 static gboolean cuda_sum (const PsDeviceSum *sum, PsSumPhase phase, GError **error)
@@ -189,7 +122,7 @@ static gboolean cuda_sum (const PsDeviceSum *sum, PsSumPhase phase, GError **err
 
   for (guint i = 0; i < sum->n_devices; i++)
     all[i] = &ps_cuda_device (sum->devices[i])->sum;
-  return ps_cuda_sum (&ps_cuda_device (sum->devices[sum->own])->shared, all, sum, phase, error);
+  return ps_cuda_sum (&ps_cuda_device (sum->devices[sum->own])->context, all, sum, phase, error);
 }
 
 static gint64 cuda_op_ns (PsDevice *device)
@@ -201,14 +134,14 @@ static gboolean cuda_flush_cache (PsDevice *device, GError **error)
 {
   PsCudaDevice *cuda = ps_cuda_device (device);
 
-  return ps_cuda_flush (&cuda->shared.context, &cuda->flush, error);
+  return ps_cuda_flush (&cuda->context, &cuda->flush, error);
 }
 
 static gboolean cuda_occupy (PsDevice *device, guint n_blocks, GError **error)
 {
   PsCudaDevice *cuda = ps_cuda_device (device);
 
-  return ps_cuda_occupy (&cuda->shared.context, &cuda->holder, n_blocks, error);
+  return ps_cuda_occupy (&cuda->context, &cuda->holder, n_blocks, error);
 }
 
 static void cuda_condition (PsDevice *device, PsCondition *condition)
@@ -216,7 +149,7 @@ static void cuda_condition (PsDevice *device, PsCondition *condition)
   char bus_id[32];
 
   *condition = (PsCondition){ 0 };
-  if (cudaDeviceGetPCIBusId (bus_id, sizeof bus_id, ps_cuda_device (device)->shared.context.gpu) == cudaSuccess)
+  if (cudaDeviceGetPCIBusId (bus_id, sizeof bus_id, ps_cuda_device (device)->context.gpu) == cudaSuccess)
     ps_cuda_nvml_read (bus_id, condition);
 }
 
@@ -236,33 +169,28 @@ static char *cuda_place (const PsDeviceSetting *setting)
 
 static guint cuda_sharing (PsDevice *device)
 {
-  return ps_cuda_device (device)->shared.context.n_sharing;
+  return ps_cuda_device (device)->context.n_sharing;
 }
 
 static guint cuda_part (PsDevice *device)
 {
-  return ps_cuda_device (device)->shared.context.n_sms;
+  return ps_cuda_device (device)->context.n_sms;
 }
 
 static GBytes *cuda_choices (PsDevice *device)
 {
-  return ps_cuda_choices (&ps_cuda_device (device)->shared.context);
+  return ps_cuda_choices (&ps_cuda_device (device)->context);
 }
 
 static gboolean cuda_adopt_choices (PsDevice *device, GBytes *choices, GError **error)
 {
-  return ps_cuda_adopt_choices (&ps_cuda_device (device)->shared.context, choices, error);
+  return ps_cuda_adopt_choices (&ps_cuda_device (device)->context, choices, error);
 }
 
 static void cuda_memory (PsDevice *device, PsMemoryUse *use)
 {
   ps_cuda_tensors_free_taken (ps_cuda_device (device));
-  ps_memory_pool_use (ps_cuda_device (device)->shared.memory, use);
-}
-
-static void cuda_reset_peak (PsDevice *device)
-{
-  ps_memory_pool_reset_peak (ps_cuda_device (device)->shared.memory);
+  ps_transformer_memory (device, use);
 }
 
 #ifdef PS_CUDA_EMULATED
@@ -290,19 +218,19 @@ static const PsDeviceClass cuda_class = {
   .write = ps_cuda_tensor_write,
   .read = ps_cuda_tensor_read,
   .copy = ps_cuda_tensor_copy,
-  .begin = cuda_begin,
-  .use_version = cuda_use_version,
-  .norm_square = cuda_norm_square,
-  .settle = cuda_settle,
-  .forget = cuda_forget,
+  .begin = ps_transformer_begin,
+  .use_version = ps_transformer_use_version,
+  .norm_square = ps_transformer_norm_square,
+  .settle = ps_transformer_settle,
+  .forget = ps_transformer_forget,
   .run = ps_cuda_device_run,
   .start = ps_cuda_device_start,
   .await = ps_cuda_device_await,
-  .loss = cuda_loss,
-  .gradients = cuda_gradients,
-  .gradient_memory = cuda_gradient_memory,
-  .read_state = cuda_read_state,
-  .write_state = cuda_write_state,
+  .loss = ps_transformer_loss,
+  .gradients = ps_transformer_gradients,
+  .gradient_memory = ps_transformer_gradient_memory,
+  .read_state = ps_transformer_read_state,
+  .write_state = ps_transformer_write_state,
   .stream = cuda_stream,
   .sum = cuda_sum,
   .op_ns = cuda_op_ns,
@@ -314,7 +242,7 @@ static const PsDeviceClass cuda_class = {
   .choices = cuda_choices,
   .adopt_choices = cuda_adopt_choices,
   .memory = cuda_memory,
-  .reset_peak = cuda_reset_peak,
+  .reset_peak = ps_transformer_reset_peak,
   .processor = ps_cuda_processor,
   .libraries = ps_cuda_libraries,
   .warning = ps_cuda_idle,

@@ -1,6 +1,9 @@
 /* cuda-sum.c - devices read each other's numbers, after events in each other's streams. */
 #include "cuda-sum.h"
 
+#include "cuda-memory.h"
+#include "kernels.h"
+
 #define ROW ((gsize)1024) /* a grid takes 2^31 rows, but only 65535 blocks of a row */
 
 void ps_cuda_sum_clear (PsCudaSum *sum)
@@ -34,12 +37,11 @@ static gboolean add_rows (float *total, float *more, gsize rows, gsize columns, 
 
 /* Share s of the numbers is added up in the order s + 1, s + 2, ..., s, as by ps_threads_sum. Copies reach other GPUs
  * in any case; kernels do not. */
-static gboolean add_share (PsCudaShared *shared, const PsDeviceSum *sum, guint share, GError **error)
+static gboolean add_share (cudaStream_t stream, float *totals, const PsDeviceSum *sum, guint share, GError **error)
 {
-  const cudaStream_t stream = shared->context.stream;
   const gsize first = ps_share_begin (sum->n, share, sum->n_devices);
   const gsize n = ps_share_begin (sum->n, share + 1, sum->n_devices) - first, even = n - n % ROW;
-  float *total = shared->totals + first, *other = shared->totals + sum->n + first;
+  float *total = totals + first, *other = totals + sum->n + first;
 
   if (!copy (total, sum->values[(share + 1) % sum->n_devices] + first, n, stream, error))
     return FALSE;
@@ -60,10 +62,10 @@ static gboolean follow (const PsCudaSum *other, PsSumPhase phase, cudaStream_t s
                      cudaStreamWaitEvent (stream, phase == PS_SUM_ADD ? other->shown : other->added, 0), error);
 }
 
-gboolean ps_cuda_sum (PsCudaShared *shared, PsCudaSum *const *all, const PsDeviceSum *sum, PsSumPhase phase,
+gboolean ps_cuda_sum (const PsCudaContext *context, PsCudaSum *const *all, const PsDeviceSum *sum, PsSumPhase phase,
                       GError **error)
 {
-  const cudaStream_t stream = shared->context.stream;
+  const cudaStream_t stream = context->stream;
 
   if (phase == PS_SUM_SHOW)
     return ps_cuda_is_on_gpu (sum->values[sum->own]) && record (&all[sum->own]->shown, stream, error);
@@ -71,9 +73,9 @@ gboolean ps_cuda_sum (PsCudaShared *shared, PsCudaSum *const *all, const PsDevic
     if (i != sum->own && !follow (all[i], phase, stream, error))
       return FALSE;
   if (phase == PS_SUM_TAKE)
-    return copy (sum->values[sum->own], shared->totals, sum->n, stream, error);
+    return copy (sum->values[sum->own], all[sum->own]->totals, sum->n, stream, error);
   for (guint share = 0; share < sum->n_devices; share++)
-    if (!add_share (shared, sum, share, error))
+    if (!add_share (stream, all[sum->own]->totals, sum, share, error))
       return FALSE;
   return record (&all[sum->own]->added, stream, error);
 }

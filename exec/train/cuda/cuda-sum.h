@@ -3,15 +3,16 @@
  * all others have read these. */
 #pragma once
 
-#include "cuda-shared.h"
+#include "cuda-context.h"
 
 /* A device's part in sums; zeros at first. */
 typedef struct {
   cudaEvent_t shown; /* its numbers are there */
   cudaEvent_t added; /* it has read the numbers of all */
+  float *totals;     /* room for twice the numbers of a boundary tensor, which the device owns */
 } PsCudaSum;
 
 /* See PsDeviceClass.sum; all: [sum->n_devices]. */
-gboolean ps_cuda_sum (PsCudaShared *shared, PsCudaSum *const *all, const PsDeviceSum *sum, PsSumPhase phase,
+gboolean ps_cuda_sum (const PsCudaContext *context, PsCudaSum *const *all, const PsDeviceSum *sum, PsSumPhase phase,
                       GError **error);
 void ps_cuda_sum_clear (PsCudaSum *sum);

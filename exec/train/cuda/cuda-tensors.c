@@ -7,7 +7,7 @@ void ps_cuda_tensor_destroy (gpointer data)
 {
   PsCudaTensor *tensor = data;
 
-  ps_memory_pool_give (ps_cuda_device (tensor->base.device)->shared.memory, tensor->base.data);
+  ps_memory_pool_give (ps_cuda_device (tensor->base.device)->transformer.memory, tensor->base.data);
   if (tensor->base.ready != NULL)
     cudaEventDestroy (tensor->base.ready);
   if (tensor->taken != NULL)
@@ -34,8 +34,9 @@ PsTensor *ps_cuda_tensor_wrap (PsCudaDevice *cuda, void *block)
 {
   PsCudaTensor *tensor = g_new0 (PsCudaTensor, 1);
 
-  tensor->base
-      = (PsTensor){ .device = &cuda->base, .bytes = ps_cuda_sizes_boundary_bytes (&cuda->shared.sizes), .data = block };
+  tensor->base = (PsTensor){ .device = &cuda->transformer.base,
+                             .bytes = ps_sizes_message_bytes (&cuda->transformer.sizes),
+                             .data = block };
   return &tensor->base;
 }
 
@@ -46,9 +47,9 @@ static void *take_idle (PsCudaDevice *cuda)
 
   ps_cuda_tensors_free_taken (cuda);
   ps_cuda_queue_reap (queue);
-  ps_memory_pool_turn (cuda->shared.memory, queue->n_started, queue->n_done);
-  void *block
-      = ps_memory_pool_take (cuda->shared.memory, ps_cuda_sizes_boundary_bytes (&cuda->shared.sizes), PS_USE_BUFFER);
+  ps_memory_pool_turn (cuda->transformer.memory, queue->n_started, queue->n_done);
+  void *block = ps_memory_pool_take (cuda->transformer.memory, ps_sizes_message_bytes (&cuda->transformer.sizes),
+                                     PS_USE_BUFFER);
   if (block != NULL || queue->n_done == queue->n_started || !ps_cuda_queue_await (queue, 0, NULL))
     return block;
   return take_idle (cuda);
@@ -79,12 +80,12 @@ void ps_cuda_tensor_free (PsTensor *tensor)
 
 gboolean ps_cuda_tensor_write (PsTensor *tensor, const void *bytes, GError **error)
 {
-  return ps_cuda_copy (&ps_cuda_device (tensor->device)->shared.context, tensor->data, bytes, tensor->bytes, error);
+  return ps_cuda_copy (&ps_cuda_device (tensor->device)->context, tensor->data, bytes, tensor->bytes, error);
 }
 
 gboolean ps_cuda_tensor_read (PsTensor *tensor, void *bytes, GError **error)
 {
-  return ps_cuda_copy (&ps_cuda_device (tensor->device)->shared.context, bytes, tensor->data, tensor->bytes, error);
+  return ps_cuda_copy (&ps_cuda_device (tensor->device)->context, bytes, tensor->data, tensor->bytes, error);
 }
 
 cudaEvent_t ps_cuda_mark (cudaStream_t stream, GError **error)
@@ -108,7 +109,7 @@ gboolean ps_cuda_follow (cudaStream_t stream, cudaEvent_t event, GError **error)
  * that waits there can hold up streams of other parts. So the host waits for them. */
 static gboolean follow_maker (PsCudaDevice *cuda, const PsTensor *from, GError **error)
 {
-  if (from->ready == NULL || cuda->shared.context.n_sharing == 1)
+  if (from->ready == NULL || cuda->context.n_sharing == 1)
     return ps_cuda_follow (cuda->copies.stream, from->ready, error);
   const cudaError_t status = ps_cuda_poll (from->ready, ps_clock_now () + cuda->queue.timeout_ns);
   if (status == cudaErrorNotReady)
@@ -128,7 +129,7 @@ static gboolean start_copy (PsCudaDevice *cuda, PsTensor *to, PsCudaTensor *from
   if (job == NULL
       || !ps_cuda_ok ("copying", cudaMemcpyAsync (to->data, from->base.data, to->bytes, cudaMemcpyDefault, copies),
                       error)
-      || !ps_cuda_queue_end (job, copies, error) || !ps_cuda_follow (cuda->shared.context.stream, job->end, error))
+      || !ps_cuda_queue_end (job, copies, error) || !ps_cuda_follow (cuda->context.stream, job->end, error))
     return FALSE;
   from->taken = ps_cuda_mark (copies, error);
   return from->taken != NULL;
@@ -138,7 +139,7 @@ gboolean ps_cuda_tensor_copy (PsTensor *to, PsTensor *from, PsTimes *times, GErr
 {
   PsCudaDevice *cuda = ps_cuda_device (to->device);
 
-  if (cuda->setting.ahead > 0)
+  if (cuda->transformer.setting.ahead > 0)
     return start_copy (cuda, to, (PsCudaTensor *)from, times, error);
-  return ps_cuda_copy (&cuda->shared.context, to->data, from->data, from->bytes, error);
+  return ps_cuda_copy (&cuda->context, to->data, from->data, from->bytes, error);
 }
