@@ -148,16 +148,17 @@ static void *dqkv_of (const PsBlocks *blocks)
   return blocks->at[PS_BLOCK_DQKV] != NULL ? blocks->at[PS_BLOCK_DQKV] : blocks->at[PS_BLOCK_QKV];
 }
 
-static Reach reach_of (const PsLane *lane, const PsBlocks *blocks, const PsEarlier *earlier)
+static Reach reach_of (const PsLane *lane, const PsLayer *layer)
 {
   const PsSizes *sizes = &lane->transformer->sizes;
-  const PsRows own = keys_in (sizes, blocks->at[PS_BLOCK_QKV]);
-  Reach reach = { sizes->attention, own, keys_in (sizes, dqkv_of (blocks)) };
+  const PsRows own = keys_in (sizes, layer->blocks->at[PS_BLOCK_QKV]);
+  Reach reach = { sizes->attention, own, keys_in (sizes, dqkv_of (layer->blocks)) };
 
   if (lane->slice == 0)
     return reach;
   for (guint i = 0; i <= lane->slice; i++)
-    copy_keys (lane, keys_among (lane, lane->keys, i), i < lane->slice ? keys_in (sizes, earlier[i].qkv) : own, NULL);
+    copy_keys (lane, keys_among (lane, lane->keys, i), i < lane->slice ? keys_in (sizes, layer->earlier[i].qkv) : own,
+               NULL);
   reach.keys = keys_among (lane, lane->keys, 0);
   reach.dkeys = keys_among (lane, lane->dkeys, 0);
   reach.shape.kv_stride = reach.keys.stride;
@@ -169,31 +170,31 @@ static void *values_of (const PsSizes *sizes, PsRows keys)
   return at (sizes, keys.first, (gsize)ps_sizes_kv_width (sizes) / 2);
 }
 
-void ps_layer_attend (const PsLane *lane, const PsBlocks *blocks, const PsEarlier *earlier)
+void ps_layer_attend (const PsLane *lane, const PsLayer *layer)
 {
-  const Reach reach = reach_of (lane, blocks, earlier);
+  const Reach reach = reach_of (lane, layer);
 
-  lane->transformer->kernels->attention (lane->queue, &reach.shape, blocks->at[PS_BLOCK_CONTEXT],
-                                         blocks->at[PS_BLOCK_KEPT], blocks->at[PS_BLOCK_QKV], reach.keys.first,
-                                         values_of (&lane->transformer->sizes, reach.keys));
+  lane->transformer->kernels->attention (lane->queue, &reach.shape, layer->blocks->at[PS_BLOCK_CONTEXT],
+                                         layer->blocks->at[PS_BLOCK_KEPT], layer->blocks->at[PS_BLOCK_QKV],
+                                         reach.keys.first, values_of (&lane->transformer->sizes, reach.keys));
 }
 
-static void attend_backward (const PsLane *lane, const PsBlocks *blocks, const PsEarlier *earlier)
+static void attend_backward (const PsLane *lane, const PsLayer *layer)
 {
   const PsKernels *kernels = lane->transformer->kernels;
   const PsSizes *sizes = &lane->transformer->sizes;
-  const Reach reach = reach_of (lane, blocks, earlier);
-  const PsRows own = keys_in (sizes, dqkv_of (blocks));
-  const float *inherited = blocks->at[PS_BLOCK_INHERITED];
+  const Reach reach = reach_of (lane, layer);
+  const PsRows own = keys_in (sizes, dqkv_of (layer->blocks));
+  const float *inherited = layer->blocks->at[PS_BLOCK_INHERITED];
 
-  kernels->attention_backward (lane->queue, &reach.shape, dqkv_of (blocks), reach.dkeys.first,
-                               values_of (sizes, reach.dkeys), lane->narrow, blocks->at[PS_BLOCK_CONTEXT],
-                               blocks->at[PS_BLOCK_KEPT], blocks->at[PS_BLOCK_QKV], reach.keys.first,
+  kernels->attention_backward (lane->queue, &reach.shape, dqkv_of (layer->blocks), reach.dkeys.first,
+                               values_of (sizes, reach.dkeys), lane->narrow, layer->blocks->at[PS_BLOCK_CONTEXT],
+                               layer->blocks->at[PS_BLOCK_KEPT], layer->blocks->at[PS_BLOCK_QKV], reach.keys.first,
                                values_of (sizes, reach.keys));
   /* Leaves the gradients of earlier slices' keys and values to these, and takes over what later slices have left. */
   for (guint i = 0; i < lane->slice; i++)
-    kernels->rows_add (lane->queue, earlier[i].inherited, earlier[i].begins != 0, keys_among (lane, lane->dkeys, i),
-                       sizes->batch, sizes->sequence, ps_sizes_kv_width (sizes));
+    kernels->rows_add (lane->queue, layer->earlier[i].inherited, layer->earlier[i].begins != 0,
+                       keys_among (lane, lane->dkeys, i), sizes->batch, sizes->sequence, ps_sizes_kv_width (sizes));
   if (lane->slice > 0 || inherited != NULL)
     copy_keys (lane, own, lane->slice > 0 ? keys_among (lane, lane->dkeys, lane->slice) : own, inherited);
 }
@@ -219,21 +220,20 @@ static void linear_columns_input (const PsLane *lane, void *dx, const void *dy, 
   add_up (lane, dx);
 }
 
-void ps_layer_forward (const PsLane *lane, const PsParameters *layer, const PsBlocks *blocks, const PsEarlier *earlier,
-                       void *output)
+void ps_layer_forward (const PsLane *lane, const PsLayer *layer, void *output)
 {
   const PsKernels *kernels = lane->transformer->kernels;
   const PsSizes *sizes = &lane->transformer->sizes;
   const int rows = sizes->tokens, h = sizes->hidden, f = sizes->feed_forward;
-  const void *const *w = layer->weight;
-  void *const *block = blocks->at;
+  const void *const *w = layer->parameters.weight;
+  void *const *block = layer->blocks->at;
   void *normed = lane->narrow, *z = block[PS_BLOCK_Z];
 
   kernels->norm (lane->queue, normed, block[PS_BLOCK_MEAN1], block[PS_BLOCK_SCALE1], block[PS_BLOCK_X],
                  w[PS_NORM1_GAIN], w[PS_NORM1_BIAS], rows, h);
   kernels->linear (lane->queue, block[PS_BLOCK_QKV], normed, w[PS_WQKV], w[PS_BQKV], NULL, rows, h, sizes->qkv_width);
   turn (lane, block[PS_BLOCK_QKV], FALSE);
-  ps_layer_attend (lane, blocks, earlier);
+  ps_layer_attend (lane, layer);
   linear_rows (lane, block[PS_BLOCK_Y], block[PS_BLOCK_CONTEXT], w[PS_WO], w[PS_BO], block[PS_BLOCK_X], sizes->width);
 
   kernels->norm (lane->queue, normed, block[PS_BLOCK_MEAN2], block[PS_BLOCK_SCALE2], block[PS_BLOCK_Y],
@@ -251,14 +251,13 @@ static void *dz_of (const PsBlocks *blocks)
   return blocks->at[PS_BLOCK_DZ] != NULL ? blocks->at[PS_BLOCK_DZ] : blocks->at[PS_BLOCK_Z];
 }
 
-void ps_layer_backward (const PsLane *lane, const PsParameters *layer, const PsBlocks *blocks, const PsEarlier *earlier,
-                        void *dx)
+void ps_layer_backward (const PsLane *lane, const PsLayer *layer, void *dx)
 {
   const PsKernels *kernels = lane->transformer->kernels;
   const PsSizes *sizes = &lane->transformer->sizes;
   const int rows = sizes->tokens, h = sizes->hidden, f = sizes->feed_forward;
-  const void *const *w = layer->weight;
-  void *const *block = blocks->at;
+  const void *const *w = layer->parameters.weight;
+  void *const *block = layer->blocks->at;
   void *z = block[PS_BLOCK_Z];
 
   if (sizes->gated) {
@@ -267,15 +266,15 @@ void ps_layer_backward (const PsLane *lane, const PsParameters *layer, const PsB
     kernels->linear_input (lane->queue, lane->wide, block[PS_BLOCK_DOUTPUT], w[PS_W2], rows, f, h);
     kernels->swiglu_input (lane->queue, z, up, lane->wide, z, up, rows, f, 2 * f);
   } else
-    kernels->linear_gelu_input (lane->queue, dz_of (blocks), block[PS_BLOCK_DOUTPUT], w[PS_W2], z, rows, f, h);
-  linear_columns_input (lane, block[PS_BLOCK_DNORMED2], dz_of (blocks), w[PS_W1], sizes->up_width);
+    kernels->linear_gelu_input (lane->queue, dz_of (layer->blocks), block[PS_BLOCK_DOUTPUT], w[PS_W2], z, rows, f, h);
+  linear_columns_input (lane, block[PS_BLOCK_DNORMED2], dz_of (layer->blocks), w[PS_W1], sizes->up_width);
   kernels->norm_input (lane->queue, block[PS_BLOCK_DY], block[PS_BLOCK_DOUTPUT], block[PS_BLOCK_DNORMED2],
                        block[PS_BLOCK_Y], block[PS_BLOCK_MEAN2], block[PS_BLOCK_SCALE2], w[PS_NORM2_GAIN], rows, h);
 
   kernels->linear_input (lane->queue, lane->narrow, block[PS_BLOCK_DY], w[PS_WO], rows, sizes->width, h);
-  attend_backward (lane, blocks, earlier);
-  turn (lane, dqkv_of (blocks), TRUE);
-  linear_columns_input (lane, block[PS_BLOCK_DNORMED1], dqkv_of (blocks), w[PS_WQKV], sizes->qkv_width);
+  attend_backward (lane, layer);
+  turn (lane, dqkv_of (layer->blocks), TRUE);
+  linear_columns_input (lane, block[PS_BLOCK_DNORMED1], dqkv_of (layer->blocks), w[PS_WQKV], sizes->qkv_width);
   kernels->norm_input (lane->queue, dx, block[PS_BLOCK_DY], block[PS_BLOCK_DNORMED1], block[PS_BLOCK_X],
                        block[PS_BLOCK_MEAN1], block[PS_BLOCK_SCALE1], w[PS_NORM1_GAIN], rows, h);
 }
@@ -291,76 +290,78 @@ static void linear_gradient (const PsLane *lane, float *dw, float *dbias, const 
     transformer->kernels->bias_gradient (lane->queue, dbias, dy, transformer->sizes.tokens, out);
 }
 
-void ps_layer_weights (const PsLane *lane, const PsParameters *layer, const PsBlocks *blocks)
+void ps_layer_weights (const PsLane *lane, const PsLayer *layer)
 {
   const PsKernels *kernels = lane->transformer->kernels;
   const PsSizes *sizes = &lane->transformer->sizes;
   const int rows = sizes->tokens, h = sizes->hidden;
-  const void *const *w = layer->weight;
-  float *const *d = layer->gradient;
-  void *const *block = blocks->at;
+  const void *const *w = layer->parameters.weight;
+  float *const *d = layer->parameters.gradient;
+  void *const *block = layer->blocks->at;
   void *normed = lane->narrow;
 
   linear_gradient (lane, d[PS_W2], d[PS_B2], block[PS_BLOCK_G], block[PS_BLOCK_DOUTPUT], sizes->feed_forward, h);
   kernels->norm_weights (lane->queue, d[PS_NORM2_GAIN], d[PS_NORM2_BIAS], normed, block[PS_BLOCK_DNORMED2],
                          block[PS_BLOCK_Y], block[PS_BLOCK_MEAN2], block[PS_BLOCK_SCALE2], w[PS_NORM2_GAIN],
                          w[PS_NORM2_BIAS], rows, h);
-  linear_gradient (lane, d[PS_W1], d[PS_B1], normed, dz_of (blocks), h, sizes->up_width);
+  linear_gradient (lane, d[PS_W1], d[PS_B1], normed, dz_of (layer->blocks), h, sizes->up_width);
 
   linear_gradient (lane, d[PS_WO], d[PS_BO], block[PS_BLOCK_CONTEXT], block[PS_BLOCK_DY], sizes->width, h);
   kernels->norm_weights (lane->queue, d[PS_NORM1_GAIN], d[PS_NORM1_BIAS], normed, block[PS_BLOCK_DNORMED1],
                          block[PS_BLOCK_X], block[PS_BLOCK_MEAN1], block[PS_BLOCK_SCALE1], w[PS_NORM1_GAIN],
                          w[PS_NORM1_BIAS], rows, h);
-  linear_gradient (lane, d[PS_WQKV], d[PS_BQKV], normed, dqkv_of (blocks), h, sizes->qkv_width);
+  linear_gradient (lane, d[PS_WQKV], d[PS_BQKV], normed, dqkv_of (layer->blocks), h, sizes->qkv_width);
 }
 
-void ps_head_forward (const PsLane *lane, const PsParameters *head, const PsBlocks *blocks, const uint32_t *words,
-                      double *loss)
+void ps_head_forward (const PsLane *lane, const PsLayer *head, const uint32_t *words, double *loss)
 {
   const PsKernels *kernels = lane->transformer->kernels;
   const PsSizes *sizes = &lane->transformer->sizes;
   const int rows = sizes->tokens, h = sizes->hidden, n_summed = rows * sizes->slices;
-  void *const *block = blocks->at;
+  const void *const *w = head->parameters.weight;
+  void *const *block = head->blocks->at;
   void *normed = lane->narrow, *logits = block[PS_BLOCK_LOGITS];
 
-  kernels->norm (lane->queue, normed, block[PS_BLOCK_MEAN1], block[PS_BLOCK_SCALE1], block[PS_BLOCK_X],
-                 head->weight[PS_HEAD_GAIN], head->weight[PS_HEAD_BIAS], rows, h);
+  kernels->norm (lane->queue, normed, block[PS_BLOCK_MEAN1], block[PS_BLOCK_SCALE1], block[PS_BLOCK_X], w[PS_HEAD_GAIN],
+                 w[PS_HEAD_BIAS], rows, h);
   if (sizes->tied)
-    kernels->linear_input (lane->queue, logits, normed, head->weight[PS_HEAD_W], rows, sizes->logits_width, h);
+    kernels->linear_input (lane->queue, logits, normed, w[PS_HEAD_W], rows, sizes->logits_width, h);
   else
-    kernels->linear (lane->queue, logits, normed, head->weight[PS_HEAD_W], NULL, NULL, rows, h, sizes->logits_width);
+    kernels->linear (lane->queue, logits, normed, w[PS_HEAD_W], NULL, NULL, rows, h, sizes->logits_width);
   kernels->cross_entropy (lane->queue, logits, lane->token_losses, words, sizes->batch, sizes->sequence,
                           sizes->vocabulary, sizes->logits_width, 1 / (float)n_summed);
   kernels->loss_sum (lane->queue, loss, lane->token_losses, rows, 1.0 / n_summed);
 }
 
-void ps_head_backward (const PsLane *lane, const PsParameters *head, const PsBlocks *blocks, void *dx)
+void ps_head_backward (const PsLane *lane, const PsLayer *head, void *dx)
 {
   const PsKernels *kernels = lane->transformer->kernels;
   const PsSizes *sizes = &lane->transformer->sizes;
   const int rows = sizes->tokens, h = sizes->hidden;
-  void *const *block = blocks->at;
+  const void *const *w = head->parameters.weight;
+  void *const *block = head->blocks->at;
   void *dnormed = block[PS_BLOCK_DNORMED1], *logits = block[PS_BLOCK_LOGITS];
 
   if (sizes->tied)
-    kernels->linear (lane->queue, dnormed, logits, head->weight[PS_HEAD_W], NULL, NULL, rows, sizes->logits_width, h);
+    kernels->linear (lane->queue, dnormed, logits, w[PS_HEAD_W], NULL, NULL, rows, sizes->logits_width, h);
   else
-    kernels->linear_input (lane->queue, dnormed, logits, head->weight[PS_HEAD_W], rows, h, sizes->logits_width);
+    kernels->linear_input (lane->queue, dnormed, logits, w[PS_HEAD_W], rows, h, sizes->logits_width);
   kernels->norm_input (lane->queue, dx, NULL, dnormed, block[PS_BLOCK_X], block[PS_BLOCK_MEAN1], block[PS_BLOCK_SCALE1],
-                       head->weight[PS_HEAD_GAIN], rows, h);
+                       w[PS_HEAD_GAIN], rows, h);
 }
 
-void ps_head_weights (const PsLane *lane, const PsParameters *head, const PsBlocks *blocks)
+void ps_head_weights (const PsLane *lane, const PsLayer *head)
 {
   const PsKernels *kernels = lane->transformer->kernels;
   const PsSizes *sizes = &lane->transformer->sizes;
-  void *const *block = blocks->at;
+  const void *const *w = head->parameters.weight;
+  void *const *block = head->blocks->at;
   void *normed = lane->narrow, *logits = block[PS_BLOCK_LOGITS];
-  float *const *d = head->gradient;
+  float *const *d = head->parameters.gradient;
 
   kernels->norm_weights (lane->queue, d[PS_HEAD_GAIN], d[PS_HEAD_BIAS], normed, block[PS_BLOCK_DNORMED1],
-                         block[PS_BLOCK_X], block[PS_BLOCK_MEAN1], block[PS_BLOCK_SCALE1], head->weight[PS_HEAD_GAIN],
-                         head->weight[PS_HEAD_BIAS], sizes->tokens, sizes->hidden);
+                         block[PS_BLOCK_X], block[PS_BLOCK_MEAN1], block[PS_BLOCK_SCALE1], w[PS_HEAD_GAIN],
+                         w[PS_HEAD_BIAS], sizes->tokens, sizes->hidden);
   if (sizes->tied)
     kernels->linear_weights (lane->queue, d[PS_HEAD_W], logits, normed, sizes->tokens, sizes->logits_width,
                              sizes->hidden);

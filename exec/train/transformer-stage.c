@@ -385,9 +385,15 @@ static const PsLane *lane_of (const PsStage *stage)
   return &stage->lanes[stage->plan->twin];
 }
 
-static PsParameters layer_of (const PsStage *stage, guint i)
+/* Layer number i of the planned op; n_layers is the head. */
+static PsLayer layer_of (const PsStage *stage, guint i)
 {
-  return ps_weights_look_up (&stage->weights, stage->weights.layers + i * PS_N_LAYER_PARAMETERS);
+  const gboolean head = i == stage->shape.n_layers;
+  const guint first = head ? stage->weights.head : stage->weights.layers + i * PS_N_LAYER_PARAMETERS;
+
+  return (PsLayer){ .parameters = ps_weights_look_up (&stage->weights, first),
+                    .blocks = &stage->plan->steps[i].blocks,
+                    .earlier = head ? NULL : earlier_of (stage, i) };
 }
 
 /* Returns the words of the planned op. */
@@ -421,72 +427,67 @@ static void embed (const PsStage *stage, gboolean weights)
 static void launch_forward (const PsStage *stage)
 {
   const guint n = stage->shape.n_layers, n_slices = (guint)stage->transformer->sizes.slices;
-  const Step *steps = stage->plan->steps;
+  const Plan *plan = stage->plan;
 
   if (stage->shape.embedding)
     embed (stage, FALSE);
   for (guint i = 0; i < n; i++) {
-    const PsParameters layer = layer_of (stage, i);
+    const PsLayer layer = layer_of (stage, i);
 
-    ps_layer_forward (lane_of (stage), &layer, &steps[i].blocks, earlier_of (stage, i), steps[i + 1].stream);
+    ps_layer_forward (lane_of (stage), &layer, plan->steps[i + 1].stream);
   }
   if (stage->shape.head) {
-    const PsParameters head = ps_weights_look_up (&stage->weights, stage->weights.head);
+    const PsLayer head = layer_of (stage, n);
 
-    ps_head_forward (lane_of (stage), &head, &steps[n].blocks, words_of (stage),
-                     stage->losses + stage->plan->microbatch * n_slices + stage->plan->slice);
+    ps_head_forward (lane_of (stage), &head, words_of (stage),
+                     stage->losses + plan->microbatch * n_slices + plan->slice);
   }
 }
 
 /* Makes again what is planned of a layer's forward. */
 static void launch_again (const PsStage *stage, guint i)
 {
-  const PsParameters layer = layer_of (stage, i);
+  const PsLayer layer = layer_of (stage, i);
   const Step *step = &stage->plan->steps[i];
 
   fetch (stage, lane_of (stage), &step->blocks);
   if (step->again == KEPT)
-    ps_layer_attend (lane_of (stage), &step->blocks, earlier_of (stage, i));
+    ps_layer_attend (lane_of (stage), &layer);
   else if (step->again == ALL_BLOCKS)
-    ps_layer_forward (lane_of (stage), &layer, &step->blocks, earlier_of (stage, i), step->output);
-}
-
-static void launch_layer_weights (const PsStage *stage, guint i)
-{
-  const PsParameters layer = layer_of (stage, i);
-
-  ps_layer_weights (lane_of (stage), &layer, &stage->plan->steps[i].blocks);
+    ps_layer_forward (lane_of (stage), &layer, step->output);
 }
 
 static void launch_backward (const PsStage *stage)
 {
   const guint n = stage->shape.n_layers;
-  const Step *steps = stage->plan->steps;
 
   if (stage->shape.head) {
-    const PsParameters head = ps_weights_look_up (&stage->weights, stage->weights.head);
+    const PsLayer head = layer_of (stage, n);
 
-    ps_head_backward (lane_of (stage), &head, &steps[n].blocks, steps[n].stream);
+    ps_head_backward (lane_of (stage), &head, stage->plan->steps[n].stream);
   }
   for (guint i = n; i-- > 0;) {
-    const PsParameters layer = layer_of (stage, i);
+    const PsLayer layer = layer_of (stage, i);
 
     launch_again (stage, i);
-    ps_layer_backward (lane_of (stage), &layer, &steps[i].blocks, earlier_of (stage, i), steps[i].stream);
+    ps_layer_backward (lane_of (stage), &layer, stage->plan->steps[i].stream);
     if (stage->plan->kind == PS_OP_BW)
-      launch_layer_weights (stage, i);
+      ps_layer_weights (lane_of (stage), &layer);
   }
 }
 
 static void launch_weights (const PsStage *stage)
 {
   if (stage->shape.head) {
-    const PsParameters head = ps_weights_look_up (&stage->weights, stage->weights.head);
+    const PsLayer head = layer_of (stage, stage->shape.n_layers);
 
-    ps_head_weights (lane_of (stage), &head, &stage->plan->steps[stage->shape.n_layers].blocks);
+    ps_head_weights (lane_of (stage), &head);
   }
-  for (guint i = stage->shape.n_layers; i-- > 0 && stage->plan->kind == PS_OP_W;)
-    launch_layer_weights (stage, i);
+  for (guint i = stage->shape.n_layers; i-- > 0 && stage->plan->kind == PS_OP_W;) {
+    const PsLayer layer = layer_of (stage, i);
+
+    ps_layer_weights (lane_of (stage), &layer);
+  }
   if (stage->shape.embedding)
     embed (stage, TRUE);
 }
@@ -734,34 +735,43 @@ const PsStageShape *ps_stage_shape (const PsStage *stage)
   return &stage->shape;
 }
 
-PsWeights *ps_stage_weights (PsStage *stage)
+/* --- hooks --- */
+
+PsWeights *ps_transformer_weights (PsDevice *device, guint stage)
 {
-  return &stage->weights;
+  PsStage *resident = ((PsTransformer *)device)->stages[stage];
+
+  return resident != NULL ? &resident->weights : NULL;
 }
 
-double ps_stage_loss (PsStage *stage, guint microbatch)
+void ps_transformer_forget (PsDevice *device)
 {
-  PsTransformer *transformer = stage->transformer;
+  PsTransformer *transformer = (PsTransformer *)device;
+
+  for (guint i = 0; i < transformer->setting.n_stages; i++)
+    for (guint k = 0; transformer->stages[i] != NULL && k < transformer->stages[i]->n_slots; k++)
+      empty (transformer->stages[i], &transformer->stages[i]->slots[k]);
+}
+
+double ps_transformer_loss (PsDevice *device, guint microbatch)
+{
+  PsTransformer *transformer = (PsTransformer *)device;
   const guint n = (guint)transformer->sizes.slices;
   g_autofree double *parts = g_new (double, n);
+  const double *losses = NULL;
   double loss = 0;
 
   g_return_val_if_fail (microbatch < transformer->setting.n_microbatches, NAN);
 
-  if (stage->losses == NULL)
+  for (guint i = 0; i < transformer->setting.n_stages; i++)
+    if (transformer->stages[i] != NULL && transformer->stages[i]->losses != NULL)
+      losses = transformer->stages[i]->losses;
+  if (losses == NULL)
     return NAN;
   ps_queue_begin (transformer->queue);
-  transformer->kernels->copy (transformer->queue, parts, stage->losses + microbatch * n, n * sizeof *parts);
+  transformer->kernels->copy (transformer->queue, parts, losses + microbatch * n, n * sizeof *parts);
   transformer->kernels->await (transformer->queue);
-  if (!ps_queue_finish (transformer->queue, NULL))
-    return NAN;
   for (guint i = 0; i < n; i++)
     loss += parts[i];
-  return loss;
-}
-
-void ps_stage_forget (PsStage *stage)
-{
-  for (guint i = 0; i < stage->n_slots; i++)
-    empty (stage, &stage->slots[i]);
+  return ps_queue_finish (transformer->queue, NULL) ? loss : NAN;
 }

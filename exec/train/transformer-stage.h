@@ -93,14 +93,6 @@ PsParameters ps_weights_look_up (const PsWeights *weights, guint first);
 /* Puts O into the queue. */
 void ps_weights_optimize (PsWeights *weights, PsQueue *queue);
 
-/* See PsDeviceClass. gradients: NULL if they can't be read; norm_square: NaN. */
-gboolean ps_weights_use (PsWeights *weights, guint64 version);
-double ps_weights_norm_square (PsWeights *weights);
-void ps_weights_settle (PsWeights *weights, float scale);
-const float *ps_weights_gradients (PsWeights *weights, gsize *n);
-gboolean ps_weights_read_state (PsWeights *weights, PsStageState *state, GError **error);
-gboolean ps_weights_write_state (PsWeights *weights, const PsStageState *state, GError **error);
-
 /* --- layers and head: transformer-layer.c --- */
 
 /* The blocks that a slice of a microbatch keeps of a layer; T tokens, of element unless said. The head has X, MEAN1,
@@ -164,22 +156,25 @@ gboolean ps_lane_init (PsLane *lane, PsTransformer *transformer, PsQueue *queue,
 /* Returns the bytes of a block of a layer, or of the head, for the op that runs; 0: there is none. */
 gsize ps_block_bytes (const PsTransformer *transformer, gboolean head, PsBlock block);
 
-/* These put work into the lane's queue. earlier: the slices before the lane's. output: T x h. */
-void ps_layer_forward (const PsLane *lane, const PsParameters *layer, const PsBlocks *blocks, const PsEarlier *earlier,
-                       void *output);
-/* The part of the forward that makes KEPT. */
-void ps_layer_attend (const PsLane *lane, const PsBlocks *blocks, const PsEarlier *earlier);
-void ps_layer_backward (const PsLane *lane, const PsParameters *layer, const PsBlocks *blocks, const PsEarlier *earlier,
-                        void *dx);
-/* Adds to the gradients of the weights. */
-void ps_layer_weights (const PsLane *lane, const PsParameters *layer, const PsBlocks *blocks);
+/* A layer, or the head, in the op that runs. */
+typedef struct {
+  PsParameters parameters;
+  const PsBlocks *blocks;
+  const PsEarlier *earlier; /* the slices before the lane's */
+} PsLayer;
+
+/* These put work into the lane's queue. output and dx: T x h. attend is the part of the forward that makes KEPT;
+ * weights adds to the gradients of the weights. */
+void ps_layer_forward (const PsLane *lane, const PsLayer *layer, void *output);
+void ps_layer_attend (const PsLane *lane, const PsLayer *layer);
+void ps_layer_backward (const PsLane *lane, const PsLayer *layer, void *dx);
+void ps_layer_weights (const PsLane *lane, const PsLayer *layer);
 
 /* The same for the head. words: of the slice. *loss, in the backend's memory: the slice's part of the loss of its
  * sequences. */
-void ps_head_forward (const PsLane *lane, const PsParameters *head, const PsBlocks *blocks, const uint32_t *words,
-                      double *loss);
-void ps_head_backward (const PsLane *lane, const PsParameters *head, const PsBlocks *blocks, void *dx);
-void ps_head_weights (const PsLane *lane, const PsParameters *head, const PsBlocks *blocks);
+void ps_head_forward (const PsLane *lane, const PsLayer *head, const uint32_t *words, double *loss);
+void ps_head_backward (const PsLane *lane, const PsLayer *head, void *dx);
+void ps_head_weights (const PsLane *lane, const PsLayer *head);
 
 /* --- the stage: transformer-stage.c --- */
 
@@ -193,10 +188,6 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsStage, ps_stage_free)
 gboolean ps_stage_run (PsStage *stage, gboolean twin, PsOp op, void *input, void **output, GError **error);
 
 const PsStageShape *ps_stage_shape (const PsStage *stage);
-PsWeights *ps_stage_weights (PsStage *stage);
 
-/* Returns the loss of the latest forward; NaN if there was none or the stage has no head. */
-double ps_stage_loss (PsStage *stage, guint microbatch);
-
-/* See PsDeviceClass.forget. */
-void ps_stage_forget (PsStage *stage);
+/* NULL: the stage is not resident. */
+PsWeights *ps_transformer_weights (PsDevice *device, guint stage);

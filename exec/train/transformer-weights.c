@@ -70,22 +70,18 @@ static void append (PsWeights *weights, Parameter parameter)
 
 static void append_vector (PsWeights *weights, gboolean exists, float constant)
 {
-  append (weights,
-          (Parameter){ .rows = exists, .columns = (gsize)weights->transformer->sizes.hidden, .constant = constant });
+  const gsize h = (gsize)weights->transformer->sizes.hidden;
+
+  append (weights, (Parameter){ .rows = exists, .columns = h, .constant = constant });
 }
 
-static void append_embedding (PsWeights *weights)
+/* Appends a parameter that starts from random numbers. */
+static void append_random (PsWeights *weights, Parameter parameter, float deviation, guint32 stream, guint32 index)
 {
-  const PsSizes *sizes = &weights->transformer->sizes;
-  const gsize places = (gsize)sizes->longest * (gsize)sizes->slices;
-  Parameter matrix
-      = { .columns = (gsize)sizes->hidden, .deviation = DEVIATION, .stream = PS_DATA_STREAM_EMBEDDING, .index = 0 };
-
-  matrix.rows = (gsize)sizes->vocabulary;
-  append (weights, matrix);
-  matrix.rows = sizes->gated ? 0 : places;
-  matrix.index = 1;
-  append (weights, matrix);
+  parameter.deviation = deviation;
+  parameter.stream = stream;
+  parameter.index = index;
+  append (weights, parameter);
 }
 
 /* Appends the parameters of a layer in the order of PsLayerParameter. */
@@ -95,65 +91,53 @@ static void append_layer (PsWeights *weights, guint layer)
   const gsize h = (gsize)sizes->hidden, f = (gsize)sizes->feed_forward, up = (gsize)sizes->up_width;
   const gsize width = (gsize)sizes->width, qkv_width = (gsize)sizes->qkv_width, keys = (qkv_width - width) / 2;
   const float last = DEVIATION / sqrtf (2.0f * (float)sizes->layers);
-  const gboolean biased = !sizes->gated;
-  const Parameter wqkv = { .rows = h,
-                           .columns = qkv_width,
-                           .n_runs = h,
-                           .run = { width, keys, keys },
-                           .deviation = DEVIATION,
-                           .stream = layer,
-                           .index = 0 };
-  const Parameter wo = {
-    .rows = width, .columns = h, .n_runs = 1, .run = { width * h }, .deviation = last, .stream = layer, .index = 1
-  };
-  const Parameter w1 = {
-    .rows = h, .columns = up, .n_runs = h, .run = { f, up - f }, .deviation = DEVIATION, .stream = layer, .index = 2
-  };
-  const Parameter w2
-      = { .rows = f, .columns = h, .n_runs = 1, .run = { f * h }, .deviation = last, .stream = layer, .index = 3 };
-  const Parameter bqkv = { .rows = biased, .columns = qkv_width, .n_runs = biased, .run = { width, keys, keys } };
-  const Parameter b1 = { .rows = biased, .columns = up, .n_runs = biased, .run = { f, up - f } };
+  const gsize biased = sizes->gated ? 0 : 1;
+  Parameter qkv = { .rows = h, .columns = qkv_width, .n_runs = h, .run = { width, keys, keys } };
+  Parameter mlp = { .rows = h, .columns = up, .n_runs = h, .run = { f, up - f } };
 
   append_vector (weights, TRUE, 1);
   append_vector (weights, biased, 0);
-  append (weights, wqkv);
-  append (weights, bqkv);
-  append (weights, wo);
+  append_random (weights, qkv, DEVIATION, layer, 0);
+  qkv.rows = qkv.n_runs = biased;
+  append (weights, qkv);
+  append_random (weights, (Parameter){ .rows = width, .columns = h, .n_runs = 1, .run = { width * h } }, last, layer,
+                 1);
   append_vector (weights, biased, 0);
   append_vector (weights, TRUE, 1);
   append_vector (weights, biased, 0);
-  append (weights, w1);
-  append (weights, b1);
-  append (weights, w2);
+  append_random (weights, mlp, DEVIATION, layer, 2);
+  mlp.rows = mlp.n_runs = biased;
+  append (weights, mlp);
+  append_random (weights, (Parameter){ .rows = f, .columns = h, .n_runs = 1, .run = { f * h } }, last, layer, 3);
   append_vector (weights, biased, 0);
-}
-
-static void append_head (PsWeights *weights)
-{
-  const PsSizes *sizes = &weights->transformer->sizes;
-  const gsize h = (gsize)sizes->hidden, v = (gsize)sizes->vocabulary, width = (gsize)sizes->logits_width;
-  const Parameter tied = { .rows = v, .columns = h, .deviation = DEVIATION, .stream = PS_DATA_STREAM_EMBEDDING };
-  const Parameter own
-      = { .rows = h, .columns = v, .stride = width, .deviation = DEVIATION, .stream = PS_DATA_STREAM_HEAD };
-
-  append_vector (weights, TRUE, 1);
-  append_vector (weights, !sizes->gated, 0);
-  append (weights, sizes->tied ? tied : own);
-  if (sizes->tied)
-    reserve (weights, (width - v) * h);
 }
 
 static void append_all (PsWeights *weights, const PsStageShape *shape)
 {
+  const PsSizes *sizes = &weights->transformer->sizes;
+  const gsize h = (gsize)sizes->hidden, v = (gsize)sizes->vocabulary, padded = (gsize)sizes->logits_width;
+  const gsize places = sizes->gated ? 0 : (gsize)sizes->longest * (gsize)sizes->slices;
+  const Parameter token = { .rows = v, .columns = h }, position = { .rows = places, .columns = h };
+  const Parameter head = { .rows = h, .columns = v, .stride = padded };
+
   weights->parameters = g_array_new (FALSE, FALSE, sizeof (Parameter));
-  if (shape->embedding)
-    append_embedding (weights);
+  if (shape->embedding) {
+    append_random (weights, token, DEVIATION, PS_DATA_STREAM_EMBEDDING, 0);
+    append_random (weights, position, DEVIATION, PS_DATA_STREAM_EMBEDDING, 1);
+  }
   weights->layers = weights->parameters->len;
   for (guint i = 0; i < shape->n_layers; i++)
     append_layer (weights, shape->first_layer + i);
   weights->head = weights->parameters->len;
-  if (shape->head)
-    append_head (weights);
+  if (!shape->head)
+    return;
+  append_vector (weights, TRUE, 1);
+  append_vector (weights, !sizes->gated, 0);
+  if (sizes->tied) {
+    append_random (weights, token, DEVIATION, PS_DATA_STREAM_EMBEDDING, 0);
+    reserve (weights, (padded - v) * h);
+  } else
+    append_random (weights, head, DEVIATION, PS_DATA_STREAM_HEAD, 0);
 }
 
 PsParameters ps_weights_look_up (const PsWeights *weights, guint first)
@@ -277,11 +261,13 @@ static gboolean read_array (PsWeights *weights, const float *array, gsize first,
   return ps_queue_finish (transformer->queue, error);
 }
 
-const float *ps_weights_gradients (PsWeights *weights, gsize *n)
+const float *ps_transformer_gradients (PsDevice *device, guint stage, gsize *n)
 {
-  *n = weights->n_whole;
-  if (weights->transformer->kernels->on_host && weights->n_whole == weights->n_array)
-    return weights->gradients;
+  PsWeights *weights = ps_transformer_weights (device, stage);
+
+  *n = weights != NULL ? weights->n_whole : 0;
+  if (weights == NULL || (weights->transformer->kernels->on_host && weights->n_whole == weights->n_array))
+    return weights != NULL ? weights->gradients : NULL;
   if (weights->host_gradients == NULL)
     weights->host_gradients = g_new (float, MAX (weights->n_whole, 1));
   return read_array (weights, weights->gradients, 0, weights->n, weights->host_gradients, NULL)
@@ -289,8 +275,26 @@ const float *ps_weights_gradients (PsWeights *weights, gsize *n)
              : NULL;
 }
 
-gboolean ps_weights_read_state (PsWeights *weights, PsStageState *state, GError **error)
+float *ps_transformer_gradient_memory (PsDevice *device, guint stage, gsize *n)
 {
+  const PsWeights *weights = ps_transformer_weights (device, stage);
+
+  *n = weights != NULL ? weights->n : 0;
+  return weights != NULL ? weights->gradients : NULL;
+}
+
+float *ps_transformer_weight_memory (PsDevice *device, guint stage, gsize *n)
+{
+  const PsWeights *weights = ps_transformer_weights (device, stage);
+
+  *n = weights->n;
+  return weights->master;
+}
+
+gboolean ps_transformer_read_state (PsDevice *device, guint stage, PsStageState *state, GError **error)
+{
+  PsWeights *weights = ps_transformer_weights (device, stage);
+
   g_assert (state->n == weights->n_whole);
 
   state->n_updates = weights->n_steps;
@@ -321,10 +325,15 @@ static void use_newest (PsWeights *weights)
     weights->master = weights->weights;
 }
 
-gboolean ps_weights_use (PsWeights *weights, guint64 version)
+gboolean ps_transformer_use_version (PsDevice *device, guint stage, guint64 version, GError **error)
 {
+  PsWeights *weights = ps_transformer_weights (device, stage);
+
   if (version > weights->n_steps || version + weights->n_versions <= weights->n_steps)
-    return FALSE;
+    return ps_refuse (error, PS_ERROR_SCHEDULE,
+                      "stage %u: an op needs version %" G_GUINT64_FORMAT
+                      " of the weights: the newest is %" G_GUINT64_FORMAT ", and %u are kept",
+                      stage, version, weights->n_steps, weights->n_versions);
   weights->weights = weights->versions[version % weights->n_versions];
   return TRUE;
 }
@@ -342,8 +351,10 @@ static gboolean write_weights (PsWeights *weights, const float *values, GError *
   return ps_queue_finish (transformer->queue, error);
 }
 
-gboolean ps_weights_write_state (PsWeights *weights, const PsStageState *state, GError **error)
+gboolean ps_transformer_write_state (PsDevice *device, guint stage, const PsStageState *state, GError **error)
 {
+  PsWeights *weights = ps_transformer_weights (device, stage);
+
   g_assert (state->n == weights->n_whole);
 
   weights->n_steps = state->n_updates;
@@ -465,20 +476,28 @@ void ps_weights_optimize (PsWeights *weights, PsQueue *queue)
                                            rate_of (weights), weights->n_steps + 1);
 }
 
-void ps_weights_settle (PsWeights *weights, float scale)
+gboolean ps_transformer_settle (PsDevice *device, guint stage, float scale, GError **error)
 {
+  PsWeights *weights = ps_transformer_weights (device, stage);
   PsQueue *queue = weights->transformer->queue;
 
+  ps_queue_begin (queue);
   if (scale > 0)
     take_step (weights, queue, mean_factor (weights) * scale);
   else
     clear_gradients (weights, queue);
   weights->weights = newest (weights);
+  weights->transformer->kernels->await (queue);
+  if (ps_queue_finish (queue, error))
+    return TRUE;
+  g_prefix_error (error, "stage %u: ", stage);
+  return FALSE;
 }
 
 /* Adds up the parameters that count, as many as lie next to each other at once. The gaps are zero. */
-double ps_weights_norm_square (PsWeights *weights)
+double ps_transformer_norm_square (PsDevice *device, guint stage)
 {
+  PsWeights *weights = ps_transformer_weights (device, stage);
   PsTransformer *transformer = weights->transformer;
   const guint n = weights->parameters->len;
   double total = 0;

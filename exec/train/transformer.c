@@ -306,13 +306,6 @@ static PsTransformer *transformer_of (PsDevice *device)
   return (PsTransformer *)device;
 }
 
-static PsWeights *weights_of (PsDevice *device, guint stage)
-{
-  g_return_val_if_fail (transformer_of (device)->stages[stage] != NULL, NULL);
-
-  return ps_stage_weights (transformer_of (device)->stages[stage]);
-}
-
 static PsTensor *wrap (PsTransformer *transformer, void *block)
 {
   PsTensor *tensor = g_new0 (PsTensor, 1);
@@ -369,83 +362,6 @@ gboolean ps_transformer_begin (PsDevice *device, guint64 step, GError **error)
 
   transformer->step = step;
   return !changes || transformer->words == NULL || write_words (transformer, error);
-}
-
-gboolean ps_transformer_use_version (PsDevice *device, guint stage, guint64 version, GError **error)
-{
-  PsWeights *weights = weights_of (device, stage);
-
-  return ps_weights_use (weights, version)
-         || ps_refuse (error, PS_ERROR_SCHEDULE,
-                       "stage %u: an op needs version %" G_GUINT64_FORMAT
-                       " of the weights: the newest is %" G_GUINT64_FORMAT ", and %u are kept",
-                       stage, version, weights->n_steps, weights->n_versions);
-}
-
-double ps_transformer_norm_square (PsDevice *device, guint stage)
-{
-  return ps_weights_norm_square (weights_of (device, stage));
-}
-
-gboolean ps_transformer_settle (PsDevice *device, guint stage, float scale, GError **error)
-{
-  PsTransformer *transformer = transformer_of (device);
-
-  ps_queue_begin (transformer->queue);
-  ps_weights_settle (weights_of (device, stage), scale);
-  transformer->kernels->await (transformer->queue);
-  if (ps_queue_finish (transformer->queue, error))
-    return TRUE;
-  g_prefix_error (error, "stage %u: ", stage);
-  return FALSE;
-}
-
-void ps_transformer_forget (PsDevice *device)
-{
-  PsTransformer *transformer = transformer_of (device);
-
-  for (guint i = 0; i < transformer->setting.n_stages; i++)
-    if (transformer->stages[i] != NULL)
-      ps_stage_forget (transformer->stages[i]);
-}
-
-double ps_transformer_loss (PsDevice *device, guint microbatch)
-{
-  PsTransformer *transformer = transformer_of (device);
-  double loss = NAN;
-
-  for (guint i = transformer->setting.n_stages; i-- > 0 && isnan (loss);)
-    if (transformer->stages[i] != NULL)
-      loss = ps_stage_loss (transformer->stages[i], microbatch);
-  return loss;
-}
-
-const float *ps_transformer_gradients (PsDevice *device, guint stage, gsize *n)
-{
-  *n = 0;
-  return transformer_of (device)->stages[stage] != NULL ? ps_weights_gradients (weights_of (device, stage), n) : NULL;
-}
-
-float *ps_transformer_gradient_memory (PsDevice *device, guint stage, gsize *n)
-{
-  *n = weights_of (device, stage)->n;
-  return weights_of (device, stage)->gradients;
-}
-
-float *ps_transformer_weight_memory (PsDevice *device, guint stage, gsize *n)
-{
-  *n = weights_of (device, stage)->n;
-  return weights_of (device, stage)->master;
-}
-
-gboolean ps_transformer_read_state (PsDevice *device, guint stage, PsStageState *state, GError **error)
-{
-  return ps_weights_read_state (weights_of (device, stage), state, error);
-}
-
-gboolean ps_transformer_write_state (PsDevice *device, guint stage, const PsStageState *state, GError **error)
-{
-  return ps_weights_write_state (weights_of (device, stage), state, error);
 }
 
 void ps_transformer_memory (PsDevice *device, PsMemoryUse *use)
