@@ -15,55 +15,6 @@ static PsMemoryUse memory_of (const Rig *rig)
   return use;
 }
 
-/* fp32 with h = 16, f = 2h, a = 2, s = 8, b = 2 and V = 16: a tensor of T = 16 tokens and h has N = 1024 bytes; numbers
- * per token, and per token and head, take 64 and 128 bytes, counted as G = 256. A layer's F keeps x, qkv (3), context,
- * y, z (2) and g (2): 10N, and two means, two scales and the sums of exponentials: 5G. The head keeps x, logits (N): 2N
- * + 2G. A layer's B takes dz (2), dn2, dy, dqkv (3), dn1: 8N, and N for its input's gradient, and gives back z, qkv and
- * the sums: 5N + G. Both stages have two layers. */
-static void test_numbers (void)
-{
-  const gint64 n = 1024, g = 256;
-  const gint64 expected[12] = {
-    /* stage 0: F; its output is a buffer */
-    2 * (10 * n + 5 * g),
-    0,
-    /* B: the received gradient and 9N; 5N + G back; 9N more, the embedding's gradient among them */
-    n + 9 * n - (5 * n + g) + 9 * n,
-    5 * n + g,
-    /* W: all that is left: 2 (10 + 9 - 5) N, the received gradient; 2 (5 - 1) G */
-    0,
-    29 * n + 8 * g,
-    /* stage 1: F; its input was a buffer */
-    2 * (10 * n + 5 * g) + 2 * n + 2 * g,
-    0,
-    /* B: 2N of the head, then as above, but the last gradient is a buffer on its way to stage 0 */
-    2 * n + 9 * n - (5 * n + g) + 8 * n,
-    5 * n + g,
-    /* W: as above; 2N + 2G + N of the head, and the gradient of its input */
-    0,
-    2 * (10 + 8 - 5) * n + n + 3 * n + n + 10 * g,
-  };
-  PsModel model = small_model (4, 16, 2, 8);
-  gint64 numbers[12];
-  Rig rig;
-
-  model.vocabulary = 16;
-  rig_open (&rig, cuda_device, model, 2, 3);
-  PsTensor *tensor = run_measured (&rig, PS_OP_F, 0, 0, NULL, &numbers[0], &numbers[1]);
-  run_measured (&rig, PS_OP_F, 1, 0, tensor, &numbers[6], &numbers[7]);
-  tensor = run_measured (&rig, PS_OP_B, 1, 0, NULL, &numbers[8], &numbers[9]);
-  run_measured (&rig, PS_OP_B, 0, 0, tensor, &numbers[2], &numbers[3]);
-  run_measured (&rig, PS_OP_W, 1, 0, NULL, &numbers[10], &numbers[11]);
-  run_measured (&rig, PS_OP_W, 0, 0, NULL, &numbers[4], &numbers[5]);
-  for (guint i = 0; i < G_N_ELEMENTS (expected); i++) {
-    g_test_message ("number %u", i);
-    g_assert_cmpint (numbers[i], ==, expected[i]);
-  }
-  g_assert_cmpint (memory_of (&rig).current[PS_USE_ACTIVATION], ==, 0);
-  g_assert_cmpint (memory_of (&rig).current[PS_USE_BUFFER], ==, 0);
-  rig_clear (&rig);
-}
-
 static void test_given_back (void)
 {
   size_t (*in_use) (void) = (size_t (*) (void))cuda_probe ("ps_emulator_memory_in_use");
@@ -403,40 +354,9 @@ static void test_refuses_models (void)
                      "tokens is too large");
 }
 
-static void assert_op_fails (Rig *rig, PsOp op, PsError code, const char *message)
-{
-  PsTensor *output = NULL;
-
-  refused (rig->device->class->run (rig->device, op, NULL, &output, &error), code, message);
-  g_assert_null (output);
-}
-
-static void test_refuses_ops (void)
-{
-  Rig rig;
-
-  rig_open (&rig, cuda_device, small_model (1, 8, 2, 4), 1, 2);
-  g_assert_true (isnan (rig.device->class->loss (rig.device, 0)));
-  assert_op_fails (&rig, (PsOp){ .kind = PS_OP_B }, PS_ERROR_SCHEDULE, "stage 0: B of microbatch 0: its F has not run");
-  assert_op_fails (&rig, (PsOp){ .kind = PS_OP_F, .microbatch = 2 }, PS_ERROR_SCHEDULE,
-                   "stage 0: F of microbatch 2, slice 0: there are only 2, 1");
-  assert_op_fails (&rig, (PsOp){ .kind = PS_OP_F, .stage = 1 }, PS_ERROR_SCHEDULE, "stage 1: is not on this device");
-  assert_op_fails (&rig, (PsOp){ .kind = PS_OP_F, .slice = 1 }, PS_ERROR_SCHEDULE,
-                   "stage 0: F of microbatch 0, slice 1: there are only 2, 1");
-  assert_op_fails (&rig, (PsOp){ .kind = PS_OP_R }, PS_ERROR_SCHEDULE, "stage 0: R of microbatch 0: its F has not run");
-  forward (&rig, 1);
-  assert_op_fails (&rig, (PsOp){ .kind = PS_OP_W, .microbatch = 1 }, PS_ERROR_SCHEDULE,
-                   "stage 0: W of microbatch 1: its F has run, its B has not");
-  backward (&rig, PS_OP_B, 1);
-  assert_op_fails (&rig, (PsOp){ .kind = PS_OP_BW, .microbatch = 1 }, PS_ERROR_SCHEDULE,
-                   "stage 0: B of microbatch 1: its B has run, its W has not");
-  rig_clear (&rig);
-}
-
 int main (int argc, char **argv)
 {
   cuda_init (&argc, &argv);
-  cuda_add ("/cuda/memory/numbers", test_numbers);
   cuda_add ("/cuda/memory/given-back", test_given_back);
   cuda_add ("/cuda/memory/none-left", test_no_memory);
   cuda_add ("/cuda/sharing/places", test_places);
@@ -448,6 +368,5 @@ int main (int argc, char **argv)
   cuda_add ("/cuda/links", test_links);
   cuda_add ("/cuda/refuses/machine", test_unavailable);
   cuda_add ("/cuda/refuses/models", test_refuses_models);
-  cuda_add ("/cuda/refuses/ops", test_refuses_ops);
   return g_test_run ();
 }
