@@ -58,7 +58,7 @@ static void append_rows (GArray *parameters, const char *prefix, const Row *rows
   }
 }
 
-/* The order is that of the devices: cpu-layer.h and cuda-parameters.h. */
+/* The order is that of the devices: train/transformer-stage.h. */
 static void append_layer (GArray *parameters, const PsModel *model, guint layer)
 {
   const gboolean gelu = model->mlp == PS_MLP_GELU;
