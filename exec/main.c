@@ -211,9 +211,9 @@ static int run_job (PsExecOptions *options, const Job *job, GError **error)
   g_autofree char *title = ps_run_title (job->program, &options->run);
   g_auto (PsStepLog) log = { .title = title, .losses = -1 };
   g_auto (PsMachineSpeed) speed = { 0 };
-
   gboolean done = prepare_steps (options, job, &log, error) && read_speed (options, job, &speed, error)
                   && ps_compared_run_make (&compared, job->program, job->prediction, &options->run, error);
+
   options->run.progress = NULL;
   options->run.progress_data = NULL;
   if (!done)

@@ -251,10 +251,10 @@ static PsTensor *threads_wait (PsTransport *transport, guint at, guint from, PsO
   const gint64 called_ns = ps_clock_now ();
   const guint n = setting_of (transport)->n_devices;
   Port *port = port_lock (transport, at);
+  g_autofree Message *announced = ps_message_take (&port->announced, from, op);
   PsTensor *tensor = NULL;
   char name[48];
 
-  g_autofree Message *announced = ps_message_take (&port->announced, from, op);
   port_unlock (port);
   if (announced == NULL && !is_aborted (transport))
     return ps_refuse_unannounced (at % n, from % n, op, error);

@@ -827,12 +827,11 @@ static gboolean nccl_self_send (PsDevice *device, gsize n_bytes, guint n_samples
   gint64 first_ns, post_ns, posts_ns = 0;
   void *from = NULL, *to = NULL;
   ncclUniqueId id;
-
-  /* The first one connects. */
   gboolean done = nccl_ok ("ncclGetUniqueId", NULL, ncclGetUniqueId (&id), error)
                   && channel_open (channel, &id, 0, 1, error) && cuda_ok ("cudaMalloc", cudaMalloc (&from, n), error)
                   && cuda_ok ("cudaMalloc", cudaMalloc (&to, n), error)
-                  && send_to_self (channel, from, to, n, &first_ns, &post_ns, error);
+                  && send_to_self (channel, from, to, n, &first_ns, &post_ns, error); /* the first one connects */
+
   for (guint i = 0; done && i < n_samples; i++, posts_ns += post_ns)
     done = send_to_self (channel, from, to, n, &samples_ns[i], &post_ns, error);
   cudaFree (from);
