@@ -18,9 +18,9 @@ static PsMemoryUse memory_of (const Rig *rig)
 static void test_given_back (void)
 {
   size_t (*in_use) (void) = (size_t (*) (void))cuda_probe ("ps_emulator_memory_in_use");
+  const size_t before = in_use ();
   Rig rig;
 
-  const size_t before = in_use ();
   rig_open (&rig, cuda_device, cuda_model (PS_PRECISION_BF16, PS_MLP_SWIGLU), 2, 2);
   forward (&rig, 0);
   g_assert_cmpuint (in_use (), >, before);
@@ -252,8 +252,8 @@ static void test_condition (void)
                { "8", "hardware" },  { "10", "setting" }, { "20", "heat" },      { "48", "heat hardware" },
                { "88", "hardware" }, { "100", "" },       { "24", "power heat" } };
   static const gint64 clocks[] = { 1980, 1755, 1200, 1200 };
-
   PsCondition condition = condition_of (0);
+
   g_assert_cmpint (condition.clock_mhz, ==, 1980);
   g_assert_cmpint (condition.memory_clock_mhz, ==, 3201);
   g_assert_cmpint (condition.temperature_c, ==, 55);
@@ -281,8 +281,8 @@ static void test_condition (void)
 static void test_links (void)
 {
   const PsDeviceSetting setting = { .index = 0 };
-
   g_autofree char *place = cuda_device->place (&setting);
+
   g_assert_true (g_str_has_suffix (place, "/GPU:0000:00:00.0+0000:3b:00.0*2,switch*1"));
 }
 
