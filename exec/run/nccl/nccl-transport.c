@@ -11,7 +11,7 @@
 #include "module.h"
 #include "run/transports.h"
 #include "train/cuda/cuda-clock.h"
-#include "train/cuda/cuda-memory.h"
+#include "train/cuda/cuda-context.h"
 
 #include <pipesim/program.h>
 
