@@ -1,10 +1,8 @@
-/* check.c - runs schedules for real, and measures their ops again right before and after. */
+/* check.c - runs schedules for real, measures their ops again right before and after, and makes figures of all runs. */
 #include "check.h"
 
 #include "clock.h"
-#include "load.h"
-#include "measure.h"
-#include "rounds.h"
+#include "fill.h"
 
 #include <pipesim/philox.h>
 #include <pipesim/simulate.h>
@@ -13,6 +11,8 @@
 
 #include <glib/gstdio.h>
 #include <math.h>
+#include <stdio.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 static void run_free (gpointer data)
@@ -115,30 +115,16 @@ static gboolean find_cases (Work *work, GError **error)
 
 /* Fresh measurements */
 
-/* Times that predictions take: of ops with all devices busy, and of the boundary's transfers. */
 static gboolean is_wanted (const PsMeasurement *key, gpointer data, gboolean *wanted, GError **error)
 {
-  const PsCalibration *calibration = &((Work *)data)->check->calibration;
-
-  if (key->subject == PS_SUBJECT_OP)
-    *wanted = key->cache == PS_CACHE_RUN && key->devices == calibration->n_devices;
-  else
-    *wanted = key->subject == PS_SUBJECT_TRANSFER && *key->shape == '\0'
-              && key->bytes == ps_model_boundary_bytes (calibration->model);
+  *wanted = ps_fill_is_used (&((Work *)data)->check->calibration, key);
   return TRUE;
 }
 
 static gboolean keep_fresh (const PsMeasurement *measurement, gpointer data, GError **error)
 {
-  if (measurement->n_samples == 0)
-    return TRUE;
-  PsMeasurement *copy = g_memdup2 (measurement, sizeof *measurement);
-
-  copy->shape = g_strdup (measurement->shape);
-  copy->stop = g_strdup (measurement->stop);
-  copy->taken = g_strdup (measurement->taken);
-  copy->samples_ns = g_memdup2 (measurement->samples_ns, measurement->n_samples * sizeof *measurement->samples_ns);
-  g_ptr_array_add (((Work *)data)->fresh, copy);
+  if (measurement->n_samples > 0)
+    g_ptr_array_add (((Work *)data)->fresh, ps_measurement_join (NULL, measurement));
   return TRUE;
 }
 
@@ -153,11 +139,6 @@ static gboolean keep_sentinel (const PsSentinel *sentinel, gpointer data, GError
   return ps_costdb_store_sentinel (work->db, work->profile, sentinel, error);
 }
 
-static gboolean ignore_choices (GBytes *choices, gpointer data, GError **error)
-{
-  return TRUE;
-}
-
 /* Measures the ops of the current cases, and hands over what there was before. */
 static GPtrArray *measure (Work *work, GError **error)
 {
@@ -170,7 +151,6 @@ static GPtrArray *measure (Work *work, GError **error)
   calibration.wanted = is_wanted;
   calibration.sink = keep_fresh;
   calibration.sentinel = keep_sentinel;
-  calibration.decided = ignore_choices;
   calibration.data = work;
   work->fresh = g_ptr_array_new_with_free_func ((GDestroyNotify)ps_measurement_free);
   work->n_fresh_chunks = work->n_chunks;
@@ -185,7 +165,7 @@ static gboolean refresh (const Work *work, GPtrArray *before, GError **error)
 {
   for (guint i = 0; i < work->fresh->len; i++) {
     const PsMeasurement *after = work->fresh->pdata[i], *first = ps_measurement_find (before, after);
-    g_autoptr (PsMeasurement) both = first != NULL ? ps_calib_join (first, after) : NULL;
+    g_autoptr (PsMeasurement) both = first != NULL ? ps_measurement_join (first, after) : NULL;
 
     if (both != NULL && !ps_costdb_replace (work->copy_db, work->copy_profile, both, error))
       return FALSE;
@@ -210,6 +190,48 @@ static PsTimeline *predict_fresh (const Work *work, GPtrArray *before, const PsP
   *fresh_ns = fresh->interval.p50_ns;
   fresh->interval = prediction->interval;
   return ps_compared_run_prediction (fresh);
+}
+
+/* The load of other programs */
+/* Processor seconds since the system started, from /proc/stat. */
+typedef struct {
+  double all;  /* of all processors, idle ones too; 0: the system does not tell */
+  double busy; /* of all programs, and of other guests of the host */
+  double own;  /* of this program */
+} ProcessorTimes;
+
+static double seconds_of (struct timeval time)
+{
+  return (double)time.tv_sec + (double)time.tv_usec / 1e6;
+}
+
+static void read_processors (ProcessorTimes *times)
+{
+  FILE *file = fopen ("/proc/stat", "re");
+  double user, nice, system, idle, waiting, interrupts, soft, stolen, tick = (double)sysconf (_SC_CLK_TCK);
+  struct rusage usage;
+
+  *times = (ProcessorTimes){ 0 };
+  if (getrusage (RUSAGE_SELF, &usage) == 0)
+    times->own = seconds_of (usage.ru_utime) + seconds_of (usage.ru_stime);
+  if (file != NULL
+      && fscanf (file, "cpu %lf %lf %lf %lf %lf %lf %lf %lf", &user, &nice, &system, &idle, &waiting, &interrupts,
+                 &soft, &stolen)
+             == 8) {
+    times->busy = (user + nice + system + interrupts + soft + stolen) / tick;
+    times->all = times->busy + (idle + waiting) / tick;
+  }
+  if (file != NULL)
+    fclose (file);
+}
+
+/* The part of all processors that other programs and other guests had between two readings; NaN: the system does not
+ * tell. */
+static double others_part (const ProcessorTimes *before, const ProcessorTimes *after)
+{
+  double all = after->all - before->all, others = after->busy - before->busy - (after->own - before->own);
+
+  return before->all > 0 && all > 0 ? MAX (others, 0) / all : NAN;
 }
 
 /* Runs */
@@ -293,25 +315,24 @@ static gboolean run_case (Work *work, const PsPrediction *prediction, guint roun
   PsCalibCheck *check = work->check;
   PsRunSetting setting = check->run;
   g_auto (PsComparedRun) compared = { 0 };
-  PsProcessorTimes times[2];
+  ProcessorTimes times[2];
   gboolean ran;
   gint64 fresh_ns;
 
   setting.timeout_ns = MAX (TIMEOUT_NS, TIMEOUT_ITERATIONS * prediction->metrics.iteration_ns);
-  ps_processor_times_read (&times[0]);
+  read_processors (&times[0]);
   if (!try_to_run (&compared, check, prediction, &setting, round, &ran, error))
     return FALSE;
   if (!ran)
     return TRUE;
-  ps_processor_times_read (&times[1]);
+  read_processors (&times[1]);
   g_autoptr (GPtrArray) before = measure (work, error);
   g_autoptr (PsTimeline) fresh = before != NULL ? predict_fresh (work, before, prediction, &fresh_ns, error) : NULL;
   if (fresh == NULL
       || !ps_compared_run_store (&compared, prediction->program, &setting, PS_CHECK_NOT_RUN, check->setting->db,
                                  check->setting->profile, error))
     return FALSE;
-  add_run (work, prediction, &compared, g_steal_pointer (&fresh), fresh_ns,
-           ps_processor_times_others (&times[0], &times[1]), round);
+  add_run (work, prediction, &compared, g_steal_pointer (&fresh), fresh_ns, others_part (&times[0], &times[1]), round);
   return TRUE;
 }
 
@@ -394,7 +415,7 @@ static gboolean find_shifts (Work *work, const char *profile, GError **error)
   g_autoptr (GPtrArray) all = ps_costdb_sentinels (work->db, profile, error);
   g_autofree PsMeasurement *moments = g_new0 (PsMeasurement, check->runs->len);
   g_autofree double *shifts = g_new (double, check->runs->len);
-  g_autofree PsSlowdown *weather = g_new (PsSlowdown, check->runs->len);
+  g_autofree PsSlowdown *slowdowns = g_new (PsSlowdown, check->runs->len);
   g_autoptr (GPtrArray) measurements = g_ptr_array_new ();
 
   if (all == NULL)
@@ -404,10 +425,10 @@ static gboolean find_shifts (Work *work, const char *profile, GError **error)
     g_ptr_array_add (measurements, &moments[i]);
   }
   gboolean known = !isnan (ps_sentinel_shifts (check->sentinels, measurements, shifts));
-  ps_sentinel_slowdown (all, work->stored, measurements, weather);
+  ps_sentinel_slowdown (all, work->stored, measurements, slowdowns);
   for (guint i = 0; i < check->runs->len; i++) {
     g_array_index (check->runs, PsCheckRun, i).shift = known ? shifts[i] : NAN;
-    g_array_index (check->runs, PsCheckRun, i).weather = weather[i];
+    g_array_index (check->runs, PsCheckRun, i).slowdown = slowdowns[i];
   }
   return TRUE;
 }
@@ -438,4 +459,198 @@ gboolean ps_calib_check_run (PsCalibCheck *check, GError **error)
   work.stored = ps_costdb_measurements (work.db, profile->name, FALSE, error);
   return work.stored != NULL && copy_profile (&work, error) && find_cases (&work, error) && run_rounds (&work, error)
          && find_shifts (&work, profile->name, error);
+}
+
+/* Figures over all runs */
+
+/* The runs that count. */
+typedef struct {
+  const PsCheckRun **runs;
+  guint n;
+} Chosen;
+
+static double iteration_error (const PsCheckRun *run)
+{
+  return fabs (ps_relative_error (run->predicted_ns, run->measured_ns));
+}
+
+static double fresh_error (const PsCheckRun *run)
+{
+  return fabs (ps_relative_error (run->fresh_ns, run->measured_ns));
+}
+
+/* NaN: the slowdown is not known. */
+static double slowdown_error (const PsCheckRun *run)
+{
+  return fabs ((double)run->predicted_ns * run->slowdown.factor / (double)run->measured_ns - 1);
+}
+
+/* 1: the run is inside the interval slowed so, 0: it is not; NaN: the slowdown is not known. */
+static double is_inside_slowed (const PsCheckRun *run)
+{
+  PsInterval interval;
+
+  if (isnan (run->slowdown.factor))
+    return NAN;
+  interval = ps_interval_at_speed (&run->interval, run->slowdown);
+  return ps_interval_holds (&interval, run->measured_ns);
+}
+
+static double replay_error (const PsCheckRun *run)
+{
+  return fabs (run->replay_error);
+}
+
+static double op_error (const PsCheckRun *run)
+{
+  return run->op_error;
+}
+
+static double memory_error (const PsCheckRun *run)
+{
+  return fabs (run->memory_error);
+}
+
+/* The value that the part q of all does not exceed; sorts the values. */
+static double quantile (GArray *values, double q)
+{
+  g_array_sort (values, ps_compare_double);
+  return values->len > 0 ? g_array_index (values, double, (guint)MAX (ceil (q * values->len) - 1, 0)) : NAN;
+}
+
+static double quantile_of (const Chosen *chosen, double (*figure) (const PsCheckRun *run), double q)
+{
+  g_autoptr (GArray) values = g_array_new (FALSE, FALSE, sizeof (double));
+
+  for (guint i = 0; i < chosen->n; i++) {
+    double value = figure (chosen->runs[i]);
+
+    if (!isnan (value))
+      g_array_append_val (values, value);
+  }
+  return quantile (values, q);
+}
+
+/* Mean of all values that are known; NaN: none is. */
+static double mean_of (const Chosen *chosen, double (*figure) (const PsCheckRun *run))
+{
+  double sum = 0;
+  guint n = 0;
+
+  for (guint i = 0; i < chosen->n; i++) {
+    double value = figure (chosen->runs[i]);
+
+    sum += isnan (value) ? 0 : value;
+    n += !isnan (value);
+  }
+  return n > 0 ? sum / n : NAN;
+}
+
+static gboolean same_round (const PsCheckRun *a, const PsCheckRun *b)
+{
+  return a->round == b->round && a->n_microbatches == b->n_microbatches;
+}
+
+static int order (gint64 a, gint64 b)
+{
+  return (a > b) - (a < b);
+}
+
+/* Kendall's tau-b among the runs of its round: agreements less disagreements, ties left out. NaN: none. */
+static double rank_correlation (const Chosen *chosen, const PsCheckRun *run)
+{
+  double agreement = 0, predicted = 0, measured = 0;
+
+  for (guint i = 0; i < chosen->n; i++)
+    for (guint k = 0; k < i; k++) {
+      const PsCheckRun *a = chosen->runs[i], *b = chosen->runs[k];
+      int x = order (a->predicted_ns, b->predicted_ns), y = order (a->measured_ns, b->measured_ns);
+
+      if (!same_round (a, run) || !same_round (b, run))
+        continue;
+      agreement += x * y;
+      predicted += x * x;
+      measured += y * y;
+    }
+  return agreement / sqrt (predicted * measured);
+}
+
+/* How much longer the run takes that was predicted to be the fastest, among those of its round. NaN: it is alone. */
+static double regret (const Chosen *chosen, const PsCheckRun *run)
+{
+  const PsCheckRun *predicted = run, *measured = run;
+  guint n = 0;
+
+  for (guint i = 0; i < chosen->n; i++)
+    if (same_round (chosen->runs[i], run)) {
+      n++;
+      if (chosen->runs[i]->predicted_ns < predicted->predicted_ns)
+        predicted = chosen->runs[i];
+      if (chosen->runs[i]->measured_ns < measured->measured_ns)
+        measured = chosen->runs[i];
+    }
+  return n > 1 ? ps_relative_error (predicted->measured_ns, measured->measured_ns) : NAN;
+}
+
+static void rank (PsCheckSummary *summary, const Chosen *chosen)
+{
+  g_autoptr (GArray) regrets = g_array_new (FALSE, FALSE, sizeof (double));
+  double sum = 0;
+  guint n = 0;
+
+  for (guint i = 0; i < chosen->n; i++) {
+    gboolean seen = FALSE;
+
+    for (guint k = 0; k < i && !seen; k++)
+      seen = same_round (chosen->runs[i], chosen->runs[k]);
+    double tau = seen ? NAN : rank_correlation (chosen, chosen->runs[i]);
+    double lost = seen ? NAN : regret (chosen, chosen->runs[i]);
+    if (!isnan (lost))
+      g_array_append_val (regrets, lost);
+    if (!isnan (tau)) {
+      sum += tau;
+      n++;
+    }
+  }
+  summary->rank = n > 0 ? sum / n : NAN;
+  summary->regret = quantile (regrets, 0.5);
+}
+
+static gboolean is_quiet (const PsCheckRun *run)
+{
+  return run->shift <= PS_SENTINEL_TOLERANCE && !(run->others > PS_QUIET_OTHERS);
+}
+
+void ps_check_summary_init (PsCheckSummary *summary, const GArray *runs, gboolean quiet)
+{
+  g_autofree const PsCheckRun **pointers = g_new (const PsCheckRun *, MAX (runs->len, 1));
+  Chosen chosen = { pointers, 0 };
+  double inside = 0, inside_wide = 0, fresh_ns = 0, measured_ns = 0;
+
+  for (guint i = 0; i < runs->len; i++) {
+    const PsCheckRun *run = &g_array_index (runs, PsCheckRun, i);
+
+    if (quiet && !is_quiet (run))
+      continue;
+    pointers[chosen.n++] = run;
+    inside += ps_interval_holds (&run->interval, run->measured_ns);
+    fresh_ns += (double)run->fresh_ns;
+    measured_ns += (double)run->measured_ns;
+    inside_wide += run->interval.low_ns <= run->measured_ns && run->measured_ns <= run->interval.high_ns;
+  }
+  *summary = (PsCheckSummary){
+    .n_runs = chosen.n,
+    .error = quantile_of (&chosen, iteration_error, 0.5),
+    .error_p95 = quantile_of (&chosen, iteration_error, 0.95),
+    .fresh_error = quantile_of (&chosen, fresh_error, 0.5),
+    .fresh_total = chosen.n > 0 ? fresh_ns / measured_ns - 1 : NAN,
+    .slowdown_error = quantile_of (&chosen, slowdown_error, 0.5),
+    .replay_error = quantile_of (&chosen, replay_error, 0.5),
+    .op_error = quantile_of (&chosen, op_error, 0.5),
+    .memory_error = quantile_of (&chosen, memory_error, 0.5),
+    .coverage = chosen.n > 0 ? inside / chosen.n : NAN,
+    .coverage_wide = chosen.n > 0 ? inside_wide / chosen.n : NAN,
+    .coverage_slowdown = mean_of (&chosen, is_inside_slowed),
+  };
+  rank (summary, &chosen);
 }

@@ -1,7 +1,7 @@
 /* check.h - predictions held against runs on the spot, each run between fresh measurements of its ops. */
 #pragma once
 
-#include "calibration.h"
+#include "measure.h"
 
 #include "run/verify.h"
 
@@ -19,8 +19,8 @@ typedef struct {
   double replay_error; /* of the makespan that the run's own op and transfer times give */
   double op_error;     /* median over all ops of the |error| of their durations */
   double memory_error; /* of the peak; NaN: not known */
-  double shift;        /* of the sentinel beside the run (ps_sentinel_shifts); NaN: not known */
-  PsSlowdown weather;  /* the machine at the run, relative to the profile */
+  double shift;        /* of the sentinel around the run (ps_sentinel_shifts); NaN: not known */
+  PsSlowdown slowdown; /* of the machine at the run, relative to the profile */
   double others;       /* part of all processors that went to other programs and guests meanwhile; NaN: not known */
 } PsCheckRun;
 
@@ -58,23 +58,23 @@ gboolean ps_calib_check_run (PsCalibCheck *check, GError **error);
 /* Figures over many runs; NaN where there is nothing to tell. */
 typedef struct {
   guint n_runs;
-  double error;         /* median |error| of the iteration time */
-  double error_p95;     /* 95 of 100 runs have a smaller one */
-  double fresh_error;   /* median |error| with fresh costs: without drift */
-  double fresh_total;   /* error of the sum over all runs with fresh costs */
-  double weather_error; /* the same of the prediction times the weather */
+  double error;          /* median |error| of the iteration time */
+  double error_p95;      /* 95 of 100 runs have a smaller one */
+  double fresh_error;    /* median |error| with fresh costs: without drift */
+  double fresh_total;    /* error of the sum over all runs with fresh costs */
+  double slowdown_error; /* the same of the prediction times the slowdown */
   double replay_error;
   double op_error; /* medians over runs */
   double memory_error;
-  double coverage;         /* part of the runs inside p10-p90 */
-  double coverage_wide;    /* and inside the 95 % interval */
-  double coverage_weather; /* part of the runs of known weather inside p10-p90 in that weather */
-  double rank;             /* mean of Kendall's tau-b between predicted and measured times of a round's schedules */
+  double coverage;          /* part of the runs inside p10-p90 */
+  double coverage_wide;     /* and inside the 95 % interval */
+  double coverage_slowdown; /* part of the runs of known slowdown inside p10-p90 times that */
+  double rank;              /* mean of Kendall's tau-b between predicted and measured times of a round's schedules */
   double regret; /* median over rounds of how much longer the schedule predicted to be the fastest takes than the one
                     that is */
 } PsCheckSummary;
 
-/* A run was on a quiet machine if the sentinel shifted by no more than PS_SENTINEL_TOLERANCE beside it, and others had
+/* A run was on a quiet machine if the sentinel shifted by no more than PS_SENTINEL_TOLERANCE around it, and others had
  * no larger part of the processors than this. */
 #define PS_QUIET_OTHERS 0.05
 

@@ -3,9 +3,6 @@
 
 #include "check.h"
 #include "clock.h"
-#include "train/devices.h"
-
-#include "rounds.h"
 
 #include <pipesim/formats.h>
 #include <pipesim/work.h>
@@ -186,7 +183,7 @@ static const PsColumn columns[] = {
   { "peak_memory_error", "peak memory", PS_COLUMN_PERCENT },
   { "sentinel_shift", "sentinel", PS_COLUMN_PERCENT },
   { "others", "others", PS_COLUMN_PERCENT },
-  { "weather", "weather", PS_COLUMN_RATIO },
+  { "machine_slowdown", "slowdown", PS_COLUMN_RATIO },
 };
 
 static const char *const usual[] = { "schedule",
@@ -198,7 +195,7 @@ static const char *const usual[] = { "schedule",
                                      "inside_interval",
                                      "iteration_error",
                                      "fresh_error",
-                                     "weather",
+                                     "machine_slowdown",
                                      "sentinel_shift",
                                      "others",
                                      NULL };
@@ -227,7 +224,7 @@ static PsTable *runs_table (const GArray *runs)
     ps_table_set_ratio (table, "peak_memory_error", run->memory_error);
     ps_table_set_ratio (table, "sentinel_shift", run->shift);
     ps_table_set_ratio (table, "others", run->others);
-    ps_table_set_ratio (table, "weather", run->weather.factor);
+    ps_table_set_ratio (table, "machine_slowdown", run->slowdown.factor);
   }
   return table;
 }
@@ -245,14 +242,14 @@ static const Figure figures[] = {
   { "error_p95", offsetof (PsCheckSummary, error_p95), FALSE, "  95 of 100 runs have a smaller one" },
   { "fresh_error", offsetof (PsCheckSummary, fresh_error), FALSE, "  with the costs of the same minutes" },
   { "fresh_total", offsetof (PsCheckSummary, fresh_total), FALSE, "  and of the sum over all runs" },
-  { "weather_error", offsetof (PsCheckSummary, weather_error), FALSE, "  of the prediction times the weather" },
+  { "slowdown_error", offsetof (PsCheckSummary, slowdown_error), FALSE, "  of the prediction times the slowdown" },
   { "replay_error", offsetof (PsCheckSummary, replay_error), FALSE, "  of the makespan, with the op times of the run" },
   { "op_error", offsetof (PsCheckSummary, op_error), FALSE, "times of ops, median |error|" },
   { "memory_error", offsetof (PsCheckSummary, memory_error), FALSE, "peak memory, median |error|" },
   { "coverage", offsetof (PsCheckSummary, coverage), FALSE, "runs inside p10-p90 (80 % would be right)" },
   { "coverage_wide", offsetof (PsCheckSummary, coverage_wide), FALSE, "runs inside the 95 % interval" },
-  { "coverage_weather", offsetof (PsCheckSummary, coverage_weather), FALSE,
-    "runs inside p10-p90 in the weather of the run" },
+  { "coverage_slowdown", offsetof (PsCheckSummary, coverage_slowdown), FALSE,
+    "runs inside p10-p90 times the slowdown" },
   { "rank", offsetof (PsCheckSummary, rank), TRUE, "rank correlation of schedules (Kendall's tau)" },
   { "regret", offsetof (PsCheckSummary, regret), FALSE, "lost by taking the predicted best" },
 };
@@ -364,7 +361,7 @@ static gboolean print_result (const Job *job, const Options *options, GError **e
       "%s\nerror = (predicted - measured) / measured; fresh costs: with ops as measured right before and after the "
       "run;\n"
       "replay: of the makespan, simulated with the op and transfer times of the run itself;\n"
-      "weather: how much slower the sentinel was beside the run than in the profile\n\n%s\n%s\n"
+      "slowdown: how much slower the sentinel was around the run than in the profile\n\n%s\n%s\n"
       "pipesim plot accuracy %s -o FILE draws all runs that the database holds\n",
       table, summary, verdict, options->db);
   if (job->check.skipped->len > 0)

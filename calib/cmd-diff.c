@@ -1,7 +1,7 @@
 /* cmd-diff.c - pipesim calib diff: compares two profiles. */
 #include "commands.h"
 
-#include "diff.h"
+#include "statistics.h"
 
 #include <math.h>
 

@@ -1,17 +1,11 @@
 /* cmd-run.c - pipesim calib run: measures everything that a profile still lacks. */
 #include "commands.h"
 
-#include "budget.h"
 #include "clock.h"
-#include "cut.h"
-#include "train/devices.h"
+#include "fill.h"
 #include "links.h"
-#include "measure.h"
-#include "run/processes.h"
 #include "provenance.h"
-#include "rounds.h"
-#include "shape-error.h"
-#include "transfers.h"
+#include "train/devices.h"
 
 #include <pipesim/setting.h>
 #include <pipesim/work.h>
@@ -126,13 +120,13 @@ typedef struct {
   char *places;
   PsProfile *here; /* this machine, build and moment */
   PsCalibration calibration;
-  PsCalibRounds rounds;
+  PsFill fill;
 } Run;
 
 static void run_clear (Run *run)
 {
-  ps_costdb_close (run->rounds.db);
-  ps_calib_rounds_clear (&run->rounds);
+  ps_costdb_close (run->fill.db);
+  ps_fill_clear (&run->fill);
   ps_model_free (run->model);
   ps_profile_free (run->here);
   g_free (run->shares);
@@ -190,7 +184,7 @@ static gboolean set_sizes (Run *run, const Options *options, GError **error)
 {
   PsCalibration *calibration = &run->calibration;
 
-  run->rounds.n_again = options->budget_ns > 0 ? 0 : options->n_again;
+  run->fill.n_again = options->budget_ns > 0 ? 0 : options->n_again;
   calibration->rule = options->rule;
   calibration->rule.min_samples = MIN (MIN_SAMPLES, options->rule.max_samples);
   calibration->seed = (guint64)options->seed;
@@ -242,7 +236,7 @@ static gboolean prepare (Run *run, const Options *options, GError **error)
   calibration->patience_ns = PATIENCE * options->rule.time_limit_ns;
   if (options->budget_ns > 0)
     calibration->rule.time_limit_ns
-        = MIN (calibration->rule.time_limit_ns, ps_budget_first_limit (calibration, options->budget_ns));
+        = MIN (calibration->rule.time_limit_ns, ps_fill_first_limit (calibration, options->budget_ns));
   return TRUE;
 }
 
@@ -327,14 +321,14 @@ static gboolean open_profile (Run *run, const Options *options, GError **error)
     profile->transport = g_strdup_printf ("%s, %u processes", run->calibration.transport->name,
                                           ps_processes_n_ranks (run->calibration.processes));
   }
-  run->rounds.here = profile;
-  run->rounds.db = ps_costdb_open (options->db, PS_COSTDB_WRITE, error);
-  return run->rounds.db != NULL && ps_costdb_begin_profile (run->rounds.db, profile, &run->rounds.profile, error);
+  run->fill.here = profile;
+  run->fill.db = ps_costdb_open (options->db, PS_COSTDB_WRITE, error);
+  return run->fill.db != NULL && ps_costdb_begin_profile (run->fill.db, profile, &run->fill.profile, error);
 }
 
 static gboolean print_result (const Run *run, const Options *options, gint64 begin_ns, GError **error)
 {
-  g_autoptr (GPtrArray) measurements = ps_costdb_measurements (run->rounds.db, options->profile, FALSE, error);
+  g_autoptr (GPtrArray) measurements = ps_costdb_measurements (run->fill.db, options->profile, FALSE, error);
 
   if (measurements == NULL)
     return FALSE;
@@ -343,8 +337,8 @@ static gboolean print_result (const Run *run, const Options *options, gint64 beg
   g_autofree char *rows_text = ps_table_to_text (table), *shapes = ps_shape_error_to_text (measurements);
   g_autofree char *links = ps_calib_links_to_text (run->places, measurements);
   g_autofree char *text = g_strconcat (rows_text, shapes, *shapes ? "\n" : "", links, NULL);
-  g_printerr ("%sprofile '%s' of %s: %u measured in %s, %u there already\n", run->rounds.terminal ? PS_CLEAR_LINE : "",
-              options->profile, options->db, run->rounds.n_measured, elapsed, run->rounds.n_there);
+  g_printerr ("%sprofile '%s' of %s: %u measured in %s, %u there already\n", run->fill.terminal ? PS_CLEAR_LINE : "",
+              options->profile, options->db, run->fill.n_measured, elapsed, run->fill.n_there);
   return ps_print (text, error);
 }
 
@@ -369,20 +363,20 @@ static gboolean measure_all (Run *run, const Options *options, GError **error)
   PsCalibration *calibration = &run->calibration;
   gint64 begin_ns = ps_clock_now ();
 
-  ps_calib_rounds_init (&run->rounds, options->profile);
-  run->rounds.terminal = isatty (STDERR_FILENO);
+  ps_fill_init (&run->fill, options->profile);
+  run->fill.terminal = isatty (STDERR_FILENO);
   if (!prepare (run, options, error) || !check_processes (calibration, error) || !check_possible (calibration, error))
     return FALSE;
   calibration->places = run->places = ps_calib_places (calibration);
   if (ps_processes_rank (calibration->processes) > 0)
-    return ps_answer_transfers (calibration, error);
+    return ps_calibrate_others (calibration, error);
   warn_of_sharing (calibration);
   if (!open_profile (run, options, error))
     return FALSE;
-  if (!ps_calib_rounds_measure (&run->rounds, calibration, error)
-      || (options->budget_ns > 0 && !ps_budget_spend (&run->rounds, calibration, begin_ns + options->budget_ns, error)))
+  if (!ps_fill_measure (&run->fill, calibration, error)
+      || (options->budget_ns > 0 && !ps_fill_spend (&run->fill, calibration, begin_ns + options->budget_ns, error)))
     return FALSE;
-  ps_end_transfers (calibration);
+  ps_calibrate_end (calibration);
   return print_result (run, options, begin_ns, error);
 }
 

@@ -1,9 +1,8 @@
 /* cmd-show.c - pipesim calib show: prints a whole profile. */
 #include "commands.h"
 
-#include "diff.h"
 #include "links.h"
-#include "shape-error.h"
+#include "statistics.h"
 
 #include <pipesim/cluster.h>
 

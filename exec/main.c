@@ -254,8 +254,7 @@ static gboolean read_speed (const PsExecOptions *options, const Job *job, PsMach
   gboolean reads = setting->db != NULL && job->prediction != NULL && options->run.device->measures;
 
   if (reads && is_first (options)
-      && (!ps_machine_speed_open (speed, setting->db, setting->profile, &options->run,
-                                  job->program->schedule->placement->n_devices, error)
+      && (!ps_machine_speed_open (speed, setting->db, setting->profile, &options->run, error)
           || !ps_machine_speed_read (speed, error)))
     return FALSE;
   if (options->run.processes != NULL)
@@ -278,7 +277,7 @@ static int run_job (PsExecOptions *options, const Job *job, GError **error)
   options->run.progress_data = NULL;
   if (!done)
     return 1;
-  /* One reading does for the weather: a run is not lost for the other one. */
+  /* One reading does for the slowdown: a run is not lost for the other one. */
   ps_machine_speed_read (&speed, NULL);
   if (compared.result->timeline == NULL) /* rank 0 has it, and says what there is to say */
     return 0;
@@ -294,10 +293,10 @@ static int run_job (PsExecOptions *options, const Job *job, GError **error)
                          .compared = &compared,
                          .prediction = job->prediction,
                          .verdict = &verdict,
-                         .weather = ps_machine_speed_of_run (&speed, compared.started) };
-  if (!isnan (report.weather.factor))
+                         .slowdown = ps_machine_speed_of_run (&speed, compared.started) };
+  if (!isnan (report.slowdown.factor))
     compared.result->timeline->usual_ns
-        = llround ((double)compared.result->timeline->iteration_ns / report.weather.factor);
+        = llround ((double)compared.result->timeline->iteration_ns / report.slowdown.factor);
   if (!publish (options, job, &report, error) || !check_outcome (options, &report, error))
     return 1;
   return options->tolerance < 0 || fabs (compared.comparison->iteration_error) <= options->tolerance ? 0 : EXIT_OUTSIDE;

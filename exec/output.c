@@ -32,9 +32,9 @@ static const PsColumn result_columns[] = {
   { "losses", NULL, PS_COLUMN_NUMBERS },
   { "check", NULL, PS_COLUMN_TEXT },
   { "rollbacks", NULL, PS_COLUMN_INTEGER },
-  { "weather", NULL, PS_COLUMN_NUMBER },
-  { "predicted_iteration_weather_ns", NULL, PS_COLUMN_TIME },
-  { "inside_interval_weather", NULL, PS_COLUMN_BOOLEAN },
+  { "machine_slowdown", NULL, PS_COLUMN_NUMBER },
+  { "predicted_iteration_slowdown_ns", NULL, PS_COLUMN_TIME },
+  { "inside_interval_slowdown", NULL, PS_COLUMN_BOOLEAN },
 };
 
 char *ps_run_title (const PsProgram *program, const PsRunSetting *setting)
@@ -72,28 +72,28 @@ static void append_posting (GString *text, const PsTimeline *timeline)
   g_string_append_c (text, '\n');
 }
 
-/* The prediction times the weather, and whether the run lies inside the interval in that weather. */
-static gint64 in_weather (const PsRunReport *report, gboolean *inside)
+/* The prediction times the slowdown, and whether the run lies inside the interval times that. */
+static gint64 slowed_ns (const PsRunReport *report, gboolean *inside)
 {
-  PsInterval interval = ps_interval_at_speed (&report->prediction->interval, report->weather);
+  PsInterval interval = ps_interval_at_speed (&report->prediction->interval, report->slowdown);
 
   *inside = ps_interval_holds (&interval, report->compared->result->median_iteration_ns);
-  return llround ((double)report->prediction->metrics.iteration_ns * report->weather.factor);
+  return llround ((double)report->prediction->metrics.iteration_ns * report->slowdown.factor);
 }
 
-static void append_weather (GString *text, const PsRunReport *report)
+static void append_slowdown (GString *text, const PsRunReport *report)
 {
-  double factor = report->weather.factor;
+  double factor = report->slowdown.factor;
   gint64 measured_ns = report->compared->result->median_iteration_ns, predicted_ns;
   gboolean inside;
 
   if (isnan (factor))
     return;
-  predicted_ns = in_weather (report, &inside);
+  predicted_ns = slowed_ns (report, &inside);
   g_autofree char *predicted = ps_format_time (predicted_ns);
   g_string_append_printf (text,
-                          "\nweather: beside this run the sentinel op took %.2f times as long as in the profile: the "
-                          "machine is %s\npredicted for this weather: %s, %+.2f %% against the run, which lies %s "
+                          "\nmachine: around this run the sentinel op took %.2f times as long as in the profile: the "
+                          "machine is %s\npredicted for that speed: %s, %+.2f %% against the run, which lies %s "
                           "p10 .. p90 then\n",
                           factor,
                           fabs (factor - 1) <= PS_SENTINEL_TOLERANCE ? "as fast as then"
@@ -157,7 +157,7 @@ char *ps_run_report_to_text (const PsRunReport *report)
 
     g_string_append_printf (text, "\n%s", comparison);
     append_replay (text, report);
-    append_weather (text, report);
+    append_slowdown (text, report);
   }
   return g_string_free (text, FALSE);
 }
@@ -178,13 +178,13 @@ static void set_interval (PsTable *table, const PsInterval *interval, gint64 mea
   ps_table_set_boolean (table, "inside_interval", ps_interval_holds (interval, measured_ns));
 }
 
-static void set_weather (PsTable *table, const PsRunReport *report)
+static void set_slowdown (PsTable *table, const PsRunReport *report)
 {
   gboolean inside;
 
-  ps_table_set_ratio (table, "weather", report->weather.factor);
-  ps_table_set_integer (table, "predicted_iteration_weather_ns", in_weather (report, &inside));
-  ps_table_set_boolean (table, "inside_interval_weather", inside);
+  ps_table_set_ratio (table, "machine_slowdown", report->slowdown.factor);
+  ps_table_set_integer (table, "predicted_iteration_slowdown_ns", slowed_ns (report, &inside));
+  ps_table_set_boolean (table, "inside_interval_slowdown", inside);
 }
 
 char *ps_run_report_to_json (const PsRunReport *report)
@@ -222,8 +222,8 @@ char *ps_run_report_to_json (const PsRunReport *report)
   ps_table_set_text (table, "check", ps_check_name (report->verdict->check));
   if (report->setting->bypass)
     ps_table_set_integer (table, "rollbacks", report->compared->result->n_rollbacks);
-  if (report->prediction != NULL && !isnan (report->weather.factor))
-    set_weather (table, report);
+  if (report->prediction != NULL && !isnan (report->slowdown.factor))
+    set_slowdown (table, report);
   return ps_table_to_json (table, "pipesim-exec/1", extra);
 }
 

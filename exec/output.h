@@ -10,7 +10,7 @@ typedef struct {
   const PsComparedRun *compared;
   const PsPrediction *prediction; /* NULL: there were no costs to predict from */
   const PsVerdict *verdict;
-  PsSlowdown weather; /* the machine at the run, relative to the profile; NaN: not known */
+  PsSlowdown slowdown; /* the machine at the run, relative to the profile; NaN: not known */
 } PsRunReport;
 
 /* "1f1b on 2 devices (cpu, threads), 4 microbatches". Free with g_free. */

@@ -40,12 +40,12 @@ static void record_clock (PsRecorder *recorder, PsConditions *conditions, guint 
 static void run_threads (PsWorker *workers, PsRun *run)
 {
   guint n = run->n_here;
-  g_autofree PsDevice **devices = g_new (PsDevice *, n);
   GError *error = NULL;
 
+  run->devices = g_new (PsDevice *, n);
   for (guint i = 0; i < n; i++)
-    devices[i] = workers[i].device;
-  g_autoptr (PsConditions) conditions = ps_conditions_new (devices, n);
+    run->devices[i] = workers[i].device;
+  run->conditions = ps_conditions_new (run->devices, n);
   for (guint i = 0; i < n && error == NULL; i++)
     workers[i].thread = g_thread_try_new ("device", ps_worker_main, &workers[i], &error);
   if (error != NULL) {
@@ -56,7 +56,8 @@ static void run_threads (PsWorker *workers, PsRun *run)
     if (workers[i].thread != NULL)
       g_thread_join (workers[i].thread);
   for (guint i = 0; i < n; i++)
-    record_clock (run->recorder, conditions, i, run->first + i);
+    record_clock (run->recorder, run->conditions, i, run->first + i);
+  g_clear_pointer (&run->conditions, ps_conditions_free);
 }
 
 static void finish_result (PsRun *run)
@@ -74,6 +75,8 @@ static void finish_result (PsRun *run)
   }
   result->timeline_step = ps_recorder_median_step (run->recorder);
   result->median_iteration_ns = result->iteration_ns[result->timeline_step];
+  if (run->setting->measuring != NULL)
+    return;
   result->timeline = ps_recorder_timeline (run->recorder, run->program, run->scripts, result->timeline_step);
   g_free (result->timeline->source);
   result->timeline->source = g_strdup_printf ("device %s%s, transport %s, step %u of %u", run->setting->device->name,
@@ -213,7 +216,8 @@ static gboolean check_setting (const PsProgram *program, const PsRunSetting *set
       || !check_zero (program->schedule, setting, error) || !check_tensor (setting, error)
       || !check_processes (program, setting, error))
     return FALSE;
-  return !setting->transport->ordered || ps_program_check (program, PS_CHANNEL_DIRECTION, error);
+  return !setting->transport->ordered || setting->measuring != NULL
+         || ps_program_check (program, PS_CHANNEL_DIRECTION, error);
 }
 
 static void run_clear (PsRun *run)
@@ -231,6 +235,8 @@ static void run_clear (PsRun *run)
   ps_run_result_free (run->result);
   ps_checkpoint_free (run->saved);
   g_free (run->shapes);
+  g_free (run->devices);
+  g_free (run->state_bytes);
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (PsRun, run_clear)
 
@@ -257,7 +263,11 @@ static guint8 *channels_in_use (const PsRun *run)
 
   for (guint i = 0; i < program->n_messages; i++)
     uses[(gsize)program->messages[i].sender * n + program->messages[i].receiver] = TRUE;
-  for (guint i = 0; i < n; i++) {
+  for (guint i = 0; i < n && run->setting->measuring != NULL; i++)
+    for (guint k = program->first[i]; k < program->first[i + 1]; k++)
+      if (program->instructions[k].type == PS_INSTRUCTION_SEND)
+        uses[(gsize)i * n + program->instructions[k].peer] = TRUE;
+  for (guint i = 0; i < n && run->setting->measuring == NULL; i++) {
     PsTiedMatrix tied;
 
     if (ps_run_tied_matrix (run, i, &tied) && tied.peer != i)
@@ -290,8 +300,9 @@ static gboolean open_transport (PsRun *run, GError **error)
   const PsRunSetting *setting = run->setting;
   PsTransportSetting transport
       = { .n_devices = run->program->schedule->placement->n_devices,
-          .message_bytes
-          = setting->device->computes ? ps_model_boundary_bytes (setting->model) / run->program->schedule->n_slices : 0,
+          .message_bytes = setting->device->computes || setting->measuring != NULL
+                               ? ps_model_boundary_bytes (setting->model) / run->program->schedule->n_slices
+                               : 0,
           .capacity = CHANNEL_CAPACITY,
           .timeout_ns = setting->timeout_ns,
           .first = run->first,
@@ -382,7 +393,8 @@ static gboolean run_open (PsRun *run, GError **error)
   if (!set_shapes (run, error)
       || (setting->device->computes && !find_twins (run->program->schedule, &run->twin, error)))
     return FALSE;
-  run->scripts = ps_scripts_new (run->program, setting->costs);
+  run->scripts = ps_scripts_new (run->program, setting->costs, setting->measuring);
+  run->state_bytes = g_new0 (gint64, placement->n_stages);
   if (setting->bypass && !run->program->schedule->asynchronous)
     run->plans = ps_bypass_plans_new (run->scripts, run->program);
   if (!check_room (run, error))
@@ -426,7 +438,8 @@ PsRunResult *ps_run (const PsProgram *program, const PsRunSetting *setting, GErr
   run_steps (&run);
   if (!ps_crew_check (run.crew, error))
     return NULL;
-  ps_gather (&run);
+  if (setting->measuring == NULL)
+    ps_gather (&run);
   if (run.first == 0 && run.pipeline == 0)
     finish_result (&run);
   return g_steal_pointer (&run.result);

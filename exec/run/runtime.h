@@ -1,6 +1,7 @@
 /* runtime.h - runs a program for real: one thread per device walks its instruction stream, step after step. */
 #pragma once
 
+#include "run/measuring.h"
 #include "run/processes.h"
 #include "checkpoint.h"
 
@@ -50,6 +51,9 @@ typedef struct {
    * process without gradients may return FALSE. */
   gboolean (*progress) (const PsStepReport *step, gpointer data);
   gpointer progress_data;
+  /* NULL: the run trains. Else the program is one of ps_measuring_program, n_steps is 1 and n_replicas given, and
+   * nothing is collected. The result has no timeline. */
+  const PsMeasuring *measuring;
 } PsRunSetting;
 
 /* The gradients of each stage after all microbatches were added up, before O. */

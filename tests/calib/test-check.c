@@ -27,10 +27,10 @@ static GArray *make_runs (void)
                        .memory_error = i == 0 ? NAN : -0.5,
                        .shift = i < 3 ? 0.01 : 0.5,
                        .others = i == 2 ? NAN : 0.01,
-                       .weather = { i == 2   ? NAN
-                                    : i == 1 ? 0.91
-                                             : 1,
-                                    0 } };
+                       .slowdown = { i == 2   ? NAN
+                                     : i == 1 ? 0.91
+                                              : 1,
+                                     0 } };
 
     g_array_append_val (runs, run);
   }
@@ -54,10 +54,10 @@ static void test_all (void)
   g_assert_cmpfloat (summary.memory_error, ==, 0.5);
   g_assert_cmpfloat_with_epsilon (summary.coverage, 2.0 / N, 1e-12);
   g_assert_cmpfloat_with_epsilon (summary.coverage_wide, 5.0 / N, 1e-12);
-  /* Times the weather, 0.91 for one: 0, 0.001, 0.0909, 0.1, 0 of the five that have it; two of them inside before,
+  /* Times the slowdown, 0.91 for one: 0, 0.001, 0.0909, 0.1, 0 of the five that have it; two of them inside before,
    * three now */
-  g_assert_cmpfloat_with_epsilon (summary.weather_error, 0.001, 1e-12);
-  g_assert_cmpfloat_with_epsilon (summary.coverage_weather, 3.0 / 5, 1e-12);
+  g_assert_cmpfloat_with_epsilon (summary.slowdown_error, 0.001, 1e-12);
+  g_assert_cmpfloat_with_epsilon (summary.coverage_slowdown, 3.0 / 5, 1e-12);
   /* Round 1: two pairs agree, one is a tie: 2 / sqrt (3 * 2). Round 2: two agree, one does not: 1 / 3. */
   g_assert_cmpfloat_with_epsilon (summary.rank, (2 / sqrt (6) + 1.0 / 3) / 2, 1e-12);
   /* Nothing lost in round 1, a tenth in round 2; the lower median. */

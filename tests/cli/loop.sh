@@ -124,7 +124,7 @@ check="pipesim calib check --db costs.db -p 2 --rounds 1 --steps 2 --time-limit 
 step "check predictions" $check -m 2 -s 1f1b,zb-h1,pipedream
 has "runs are compared" "iteration time, median |error|"
 has "the machine is judged" "the machine was "
-has "the weather is told" "runs inside p10-p90 in the weather of the run"
+has "the slowdown is told" "runs inside p10-p90 times the slowdown"
 has "asynchronous schedules run too" "pipedream"
 check="$check -m 2,4"
 step "check as JSON" $check -s gpipe --json

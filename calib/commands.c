@@ -1,7 +1,5 @@
-/* cmd-common.c - helpers of the subcommands of pipesim-calib. */
+/* commands.c - helpers of the subcommands of pipesim-calib. */
 #include "commands.h"
-
-#include "rounds.h"
 
 #include <unistd.h>
 
