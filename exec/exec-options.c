@@ -3,7 +3,7 @@
 
 #include "train/devices.h"
 #include "output.h"
-#include "run/processes.h"
+#include "run/crew.h"
 
 #include <pipesim/option.h>
 #include <pipesim/setting.h>

@@ -2,7 +2,7 @@
 #include "train/devices.h"
 #include "exec-options.h"
 #include "output.h"
-#include "run/processes.h"
+#include "run/crew.h"
 #include "machine-speed.h"
 
 #include <pipesim/option.h>
@@ -258,7 +258,7 @@ static gboolean read_speed (const PsExecOptions *options, const Job *job, PsMach
           || !ps_machine_speed_read (speed, error)))
     return FALSE;
   if (options->run.processes != NULL)
-    ps_processes_meet (options->run.processes, reads ? 0 : options->run.timeout_ns);
+    ps_processes_exchange (options->run.processes, NULL, 0, NULL, reads ? 0 : options->run.timeout_ns);
   return TRUE;
 }
 

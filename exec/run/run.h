@@ -130,7 +130,10 @@ typedef struct {
   guint n_pipelines; /* n_replicas * n_tensor of them */
   guint n_replicas;
   guint n_tensor;
-  guint *twin;         /* see PsTransportSetting */
+  guint *twin; /* see PsTransportSetting */
+  guint *tied; /* the same */
+  guint embedding_stage;
+  guint loss_stage;    /* the one that makes the losses, with the head */
   PsBypassPlan *plans; /* [n_devices]; NULL: devices that step their optimizer have met */
   gboolean endless;    /* devices never meet between steps */
   guint8 *uses;        /* [from * n_devices + to] TRUE: messages go from `from` to `to` */
@@ -163,7 +166,7 @@ typedef struct {
   guint64 *n_updates; /* [n_stages] O that have run */
   guint step;         /* of the latest op; G_MAXUINT: none has run */
   guint8 *recomputed; /* PsDeviceSetting.recomputed */
-  double *squares;    /* [n_stages] of the norms of gradients, as far as they are known; see ps_run_clip */
+  double *squares;    /* [n_stages] of the norms of gradients, as far as they are known; PS_UNKNOWN_NORM if not */
   float scale;        /* the factor of all gradients for the next O; 0: there is none; below 0: `settle` will do it */
   PsTransferTimes unrecorded; /* of messages that no record is for */
   guint n_measured;           /* steps of a run that measures */
@@ -180,19 +183,11 @@ void ps_worker_close (PsWorker *worker);
 /* The body of the thread: runs all steps. A failure ends the run. */
 gpointer ps_worker_main (gpointer worker);
 
-/* The factor of all gradients under a global norm; squares [n_stages]: of the norms of stages, -1 for those not known.
- * 0: the step is left out, since a gradient is no finite number. clip 0: no clipping. */
+#define PS_UNKNOWN_NORM (-1.0)
+
+/* The factor of all gradients under a global norm; squares [n_stages]: of the norms of stages, as far as they are
+ * known. 0: the step is left out, since a gradient is no finite number. clip 0: no clipping. */
 float ps_run_clip (const double *squares, guint n_stages, double clip);
-
-/* A matrix that embedding and head share: the two stages with it, and which of them a device holds. */
-typedef struct {
-  guint stages[2]; /* with the embedding, with the head */
-  gboolean has[2]; /* whether the device holds them */
-  guint peer;      /* the device with the other one; the device itself where it holds both */
-} PsTiedMatrix;
-
-/* FALSE: the model shares no matrix, or the device holds neither stage. */
-gboolean ps_run_tied_matrix (const PsRun *run, guint device, PsTiedMatrix *tied);
 
 /* Whether the device gives the gradients of a stage to the result: it is the one with weight copy 0. */
 static inline gboolean ps_gives_gradients (const PsSchedule *schedule, guint device, guint stage)

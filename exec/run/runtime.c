@@ -7,9 +7,6 @@
 
 #include <pipesim/work.h>
 
-/* A channel buffers this many messages. Further messages refer to the sender's tensor. */
-#define CHANNEL_CAPACITY 4
-
 static gboolean open_workers (PsWorker *workers, PsRun *run, GError **error)
 {
   guint n_cores = ps_count_cores ();
@@ -229,6 +226,7 @@ static void run_clear (PsRun *run)
   ps_crew_free (run->crew);
   g_free (run->uses);
   g_free (run->twin);
+  g_free (run->tied);
   ps_bypass_plans_free (run->plans, n_devices);
   ps_scripts_free (run->scripts, n_devices);
   ps_recorder_free (run->recorder);
@@ -267,12 +265,6 @@ static guint8 *channels_in_use (const PsRun *run)
     for (guint k = program->first[i]; k < program->first[i + 1]; k++)
       if (program->instructions[k].type == PS_INSTRUCTION_SEND)
         uses[(gsize)i * n + program->instructions[k].peer] = TRUE;
-  for (guint i = 0; i < n && run->setting->measuring == NULL; i++) {
-    PsTiedMatrix tied;
-
-    if (ps_run_tied_matrix (run, i, &tied) && tied.peer != i)
-      uses[(gsize)i * n + tied.peer] = TRUE;
-  }
   return uses;
 }
 
@@ -303,7 +295,6 @@ static gboolean open_transport (PsRun *run, GError **error)
           .message_bytes = setting->device->computes || setting->measuring != NULL
                                ? ps_model_boundary_bytes (setting->model) / run->program->schedule->n_slices
                                : 0,
-          .capacity = CHANNEL_CAPACITY,
           .timeout_ns = setting->timeout_ns,
           .first = run->first,
           .n_here = run->n_here,
@@ -314,6 +305,7 @@ static gboolean open_transport (PsRun *run, GError **error)
           .n_stages = run->program->schedule->placement->n_stages,
           .n_slices = run->program->schedule->n_slices,
           .twin = run->twin,
+          .tied = run->tied,
           .uses = run->uses = channels_in_use (run),
           .clock_offset_ns = ps_processes_clock_offset (setting->processes, ps_processes_rank (setting->processes)),
           .group = &run->group };
@@ -374,6 +366,35 @@ static gboolean find_twins (const PsSchedule *schedule, guint **twin, GError **e
   return TRUE;
 }
 
+/* Finds the stages of embedding and head, and the devices that share a matrix of them. */
+static void find_ends (PsRun *run)
+{
+  const PsPlacement *placement = run->program->schedule->placement;
+  const gboolean computes = run->setting->device->computes;
+  guint first = 0, last = placement->n_stages - 1;
+
+  while (computes && first < last && !run->shapes[first].embedding)
+    first++;
+  while (computes && last > 0 && !run->shapes[last].head)
+    last--;
+  run->embedding_stage = first;
+  run->loss_stage = last;
+  if (!computes || !run->setting->model->tied)
+    return;
+  run->tied = g_new (guint, placement->n_devices);
+  for (guint i = 0; i < placement->n_devices; i++)
+    run->tied[i] = i;
+  for (guint copy = 0; copy < placement->n_copies; copy++) {
+    const guint embedding = ps_placement_device (placement, copy, first);
+    const guint head = ps_placement_device (placement, copy, last);
+
+    if (!ps_placement_holds (placement, embedding, last) && !ps_placement_holds (placement, head, first)) {
+      run->tied[embedding] = head;
+      run->tied[head] = embedding;
+    }
+  }
+}
+
 static gboolean set_shapes (PsRun *run, GError **error)
 {
   const PsRunSetting *setting = run->setting;
@@ -393,6 +414,8 @@ static gboolean run_open (PsRun *run, GError **error)
   if (!set_shapes (run, error)
       || (setting->device->computes && !find_twins (run->program->schedule, &run->twin, error)))
     return FALSE;
+  if (setting->measuring == NULL)
+    find_ends (run);
   run->scripts = ps_scripts_new (run->program, setting->costs, setting->measuring);
   run->state_bytes = g_new0 (gint64, placement->n_stages);
   if (setting->bypass && !run->program->schedule->asynchronous)

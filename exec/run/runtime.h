@@ -1,8 +1,8 @@
 /* runtime.h - runs a program for real: one thread per device walks its instruction stream, step after step. */
 #pragma once
 
+#include "run/crew.h"
 #include "run/measuring.h"
-#include "run/processes.h"
 #include "checkpoint.h"
 
 #include <pipesim/device.h>

@@ -15,7 +15,6 @@
 
 #include <math.h>
 
-#define UNKNOWN (-1.0)
 #define EPSILON 1e-6 /* PyTorch's clip_grad_norm_ adds it to the norm */
 
 /* Odd, so that digests of the updates of a step count by their places. */
@@ -151,160 +150,77 @@ static gboolean gather_weights (PsWorker *worker, guint stage, GError **error)
   return sum (worker, PS_CIRCLE_REPLICAS, PS_SUM_GATHER, values, n, error);
 }
 
-/* The gradient of a matrix that embedding and head share: each of their stages holds the matrix and adds the other's
- * gradient to its own, so that both stay the same. */
-
-/* The stage that makes the losses: the one with the head. */
-static guint loss_stage (const PsRun *run)
-{
-  guint stage = run->program->schedule->placement->n_stages - 1;
-
-  while (stage > 0 && run->setting->device->computes && !run->shapes[stage].head)
-    stage--;
-  return stage;
-}
-
-gboolean ps_run_tied_matrix (const PsRun *run, guint device, PsTiedMatrix *tied)
-{
-  const PsPlacement *placement = run->program->schedule->placement;
-  guint copy = 0;
-
-  if (!run->setting->device->computes || !run->setting->model->tied)
-    return FALSE;
-  *tied = (PsTiedMatrix){ .stages = { 0, loss_stage (run) }, .peer = device };
-  while (!run->shapes[tied->stages[0]].embedding)
-    tied->stages[0]++;
-  for (guint i = 0; i < 2; i++)
-    tied->has[i] = ps_placement_holds (placement, device, tied->stages[i]);
-  if (tied->has[0] == tied->has[1])
-    return tied->has[0];
-  /* The peer has the other stage in the weight copy in which the device has this one. */
-  while (ps_placement_device (placement, copy, tied->stages[tied->has[1]]) != device)
-    copy++;
-  tied->peer = ps_placement_device (placement, copy, tied->stages[tied->has[0]]);
-  return TRUE;
-}
-
-/* No message between stages has this name. */
-static PsOp tied_name (guint device)
-{
-  return (PsOp){ .kind = PS_OP_O, .stage = (guint16)device };
-}
-
-/* Replaces other numbers by those of the peer. */
-static gboolean swap (PsWorker *worker, const PsTiedMatrix *tied, const float *own, float *other, gsize n,
-                      GError **error)
-{
-  const PsModel *model = worker->run->setting->model;
-  gsize n_message = (gsize)ps_model_boundary_bytes (model) / worker->run->program->schedule->n_slices / sizeof *own;
-  gboolean done = TRUE;
-
-  for (guint i = 0; done && i * n_message < n; i++) {
-    const gsize n_bytes = MIN (n_message, n - i * n_message) * sizeof *own;
-
-    done = receive_bytes (worker, tied->peer, tied_name (tied->peer), error)
-           && send_bytes (worker, tied->peer, tied_name (worker->index), own + i * n_message, n_bytes, error)
-           && take_bytes (worker, tied->peer, tied_name (tied->peer), other + i * n_message, n_bytes, error);
-  }
-  return done && flush (worker, error);
-}
-
-/* The matrix is the first of a stage with the embedding, the last of one with the head. */
-static float *matrix (PsWorker *worker, const PsTiedMatrix *tied, guint end, gsize n)
-{
-  gsize n_all;
-  float *values = worker->device->class->gradient_memory (worker->device, tied->stages[end], &n_all);
-
-  return end == 0 ? values : values + n_all - n;
-}
-
-/* Every device's thread calls it once a step, after sum_gradients. A sum of two numbers is the same in either order.
- * The numbers are added up in copies on the host. */
+/* Embedding and head may share a matrix: each of their stages holds it, first of all or last of all, and adds the
+ * other's gradient to its own, so that both stay the same. Every device's thread calls it once a step, after
+ * sum_gradients. A sum of two numbers is the same in either order. */
 static gboolean add_tied_gradients (PsWorker *worker, GError **error)
 {
-  const PsModel *model = worker->run->setting->model;
+  const PsRun *run = worker->run;
   PsDevice *device = worker->device;
-  gsize n, n_bytes;
-  PsTiedMatrix tied;
+  float *matrix[2] = { NULL, NULL }; /* of the embedding, of the head */
+  gsize n_all;
 
-  if (!ps_run_tied_matrix (worker->run, worker->index, &tied))
+  if (run->tied == NULL)
     return TRUE;
-
-  n = (gsize)model->vocabulary * model->hidden;
-  n_bytes = n * sizeof (float);
+  const gsize n = (gsize)run->setting->model->vocabulary * run->setting->model->hidden, n_bytes = n * sizeof (float);
+  if (ps_placement_holds (run->program->schedule->placement, worker->index, run->embedding_stage))
+    matrix[0] = device->class->gradient_memory (device, run->embedding_stage, &n_all);
+  if (ps_placement_holds (run->program->schedule->placement, worker->index, run->loss_stage))
+    matrix[1] = device->class->gradient_memory (device, run->loss_stage, &n_all) + n_all - n;
+  if (!await_ops (worker, error))
+    return FALSE;
+  if (matrix[0] == NULL || matrix[1] == NULL)
+    return matrix[0] == matrix[1]
+           || sum (worker, PS_CIRCLE_TIED, PS_SUM_WHOLE, matrix[0] != NULL ? matrix[0] : matrix[1], n, error);
   g_autofree float *own = g_malloc (n_bytes), *other = g_malloc (n_bytes);
-  const gboolean both = tied.has[0] && tied.has[1];
-  const guint end = tied.has[0] ? 0 : 1;
-
-  if (!ps_device_read (device, own, matrix (worker, &tied, end, n), n_bytes, error)
-      || !(both ? ps_device_read (device, other, matrix (worker, &tied, 1, n), n_bytes, error)
-                : swap (worker, &tied, own, other, n, error)))
+  if (!ps_device_read (device, own, matrix[0], n_bytes, error)
+      || !ps_device_read (device, other, matrix[1], n_bytes, error))
     return FALSE;
   for (gsize i = 0; i < n; i++)
     own[i] += other[i];
-  return ps_device_write (device, matrix (worker, &tied, end, n), own, n_bytes, error)
-         && (!both || ps_device_write (device, matrix (worker, &tied, 1, n), own, n_bytes, error));
+  return ps_device_write (device, matrix[0], own, n_bytes, error)
+         && ps_device_write (device, matrix[1], own, n_bytes, error);
 }
 
 /* What a device has computed goes into the result of the run. */
 
-static double *own_losses (const PsWorker *worker, guint step)
+static double *losses_of (const PsWorker *worker, guint step)
 {
   const PsRunResult *result = worker->run->result;
 
-  return &result->losses[(gsize)step * result->n_microbatches
-                         + worker->setting.replica * worker->run->program->schedule->n_microbatches];
+  return &result->losses[(gsize)step * result->n_microbatches];
 }
 
-/* In an endless run after every compute: notes the loss that the op has made, if it made one. */
-static void keep_loss (PsWorker *worker, guint step, PsOp op)
-{
-  if (op.kind == PS_OP_F && op.stage == loss_stage (worker->run) && worker->setting.tensor == 0)
-    own_losses (worker, step)[op.microbatch] = worker->device->class->loss (worker->device, op.microbatch);
-}
-
-/* Writes the losses that this device has made. */
-static void collect_losses (PsWorker *worker, guint step, double *losses)
+/* Notes the loss of a microbatch if this device has made it. */
+static void note_loss (PsWorker *worker, guint step, guint microbatch)
 {
   const PsSchedule *schedule = worker->run->program->schedule;
-  guint last = loss_stage (worker->run);
+  const guint first = worker->setting.replica * schedule->n_microbatches;
 
-  for (guint i = 0; i < schedule->n_microbatches; i++)
-    if (ps_schedule_device (schedule, last, i) == worker->index)
-      losses[i] = worker->run->endless ? own_losses (worker, step)[i] : worker->device->class->loss (worker->device, i);
+  if (worker->setting.tensor == 0
+      && ps_schedule_device (schedule, worker->run->loss_stage, microbatch) == worker->index)
+    losses_of (worker, step)[first + microbatch] = worker->device->class->loss (worker->device, microbatch);
 }
 
-/* Member 0 of each process takes the losses of all devices into the result. */
-static gboolean exchange_losses (PsWorker *worker, guint step, double *losses, GError **error)
-{
-  const PsRun *run = worker->run;
-  const PsSchedule *schedule = run->program->schedule;
-  guint n = schedule->n_microbatches, n_devices = schedule->placement->n_devices;
-  g_autofree double *mine = g_new0 (double, n), *all = g_new (double, (gsize)n *n_devices * run->n_pipelines);
-
-  collect_losses (worker, step, mine);
-  if (!ps_crew_exchange (run->crew, member_of (worker), mine, n * sizeof *mine, all, error))
-    return FALSE;
-  for (guint i = 0; member_of (worker) == 0 && i < n * run->n_replicas; i++) {
-    guint device = ps_schedule_device (schedule, loss_stage (worker->run), i % n);
-
-    losses[i] = all[((gsize)(i / n * run->n_tensor) * n_devices + device) * n + i % n];
-  }
-  return TRUE;
-}
-
-/* Every device's thread calls it for each step, while no op runs: member 0 of each process takes the losses of all
- * devices into the result. */
+/* Every device's thread calls it for each step, while no op runs: the losses of all devices come into the result of
+ * each process. What a device does not know is NaN. */
 static gboolean keep_losses (PsWorker *worker, guint step, GError **error)
 {
-  PsRunResult *result = worker->run->result;
-  double *losses = &result->losses[(gsize)step * result->n_microbatches];
+  const PsRun *run = worker->run;
+  const guint n = run->result->n_microbatches;
+  const guint n_all = run->program->schedule->placement->n_devices * run->n_pipelines;
+  double *losses = losses_of (worker, step);
 
-  if (worker->run->setting->processes != NULL)
-    return exchange_losses (worker, step, losses, error);
-  if (!worker->run->endless && worker->setting.tensor == 0)
-    collect_losses (worker, step,
-                    losses + (gsize)worker->setting.replica * worker->run->program->schedule->n_microbatches);
+  for (guint i = 0; !run->endless && i < run->program->schedule->n_microbatches; i++)
+    note_loss (worker, step, i);
+  if (run->setting->processes == NULL)
+    return TRUE;
+  g_autofree double *all = g_new (double, (gsize)n *n_all);
+  if (!ps_crew_exchange (run->crew, member_of (worker), losses, n * sizeof *all, all, error))
+    return FALSE;
+  for (gsize i = 0; member_of (worker) == 0 && i < (gsize)n * n_all; i++)
+    if (!isnan (all[i]))
+      losses[i % n] = all[i];
   return TRUE;
 }
 
@@ -505,8 +421,8 @@ static gboolean compute (PsWorker *worker, const PsAction *action, guint step, P
       || !run_op (worker, op, input, &output, record, error))
     return FALSE;
   put_tensor (worker, action, output);
-  if (worker->run->endless)
-    keep_loss (worker, step, op);
+  if (worker->run->endless && op.kind == PS_OP_F && op.stage == worker->run->loss_stage)
+    note_loss (worker, step, op.microbatch);
   return TRUE;
 }
 
@@ -623,7 +539,7 @@ float ps_run_clip (const double *squares, guint n_stages, double clip)
   double sum = 0, scale;
 
   for (guint i = 0; i < n_stages; i++)
-    sum += squares[i] != UNKNOWN ? squares[i] : 0;
+    sum += squares[i] != PS_UNKNOWN_NORM ? squares[i] : 0;
   if (!isfinite (sum))
     return 0;
   scale = clip > 0 ? clip / (sqrt (sum) + EPSILON) : 1;
@@ -642,7 +558,7 @@ static gboolean find_own_squares (PsWorker *worker, GError **error)
   const PsDeviceSetting *setting = &worker->setting;
 
   for (guint i = 0; i < count_stages (worker); i++)
-    worker->squares[i] = UNKNOWN;
+    worker->squares[i] = PS_UNKNOWN_NORM;
   for (guint i = 0; class->computes && i < worker->script->n_stages; i++) {
     double *square = &worker->squares[worker->script->stages[i]];
 
@@ -658,7 +574,7 @@ static gboolean find_own_squares (PsWorker *worker, GError **error)
 static void take_squares (PsWorker *worker, const double *squares)
 {
   for (guint i = 0; i < count_stages (worker); i++)
-    if (squares[i] != UNKNOWN)
+    if (squares[i] != PS_UNKNOWN_NORM)
       worker->squares[i] = squares[i];
 }
 
