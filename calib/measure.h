@@ -141,8 +141,8 @@ void ps_calib_tell (const PsCalibration *calibration, const PsCalibOrder *order)
 /* TRUE in all processes where the first one says so; called by PsMeasuring.step. */
 gboolean ps_calib_agree (const PsCalibration *calibration, gboolean more);
 
-/* measure.c: measures F of one layer on device 0 while no other device is busy, and hands it to calibration->sentinel.
- * Where the machine has slowed down it waits and tries again. */
+/* calibration.c: measures F of one layer on device 0 while no other device is busy, and hands it to
+ * calibration->sentinel. Where the machine has slowed down it waits and tries again. */
 gboolean ps_calib_read_sentinel (const PsCalibration *calibration, GError **error);
 
 /* ops.c: times the ops of the stages of devices first .. first + n_busy - 1, while only these devices are busy. Reads

@@ -66,8 +66,9 @@ void ps_lone_inputs_clear (PsLoneInputs *inputs);
 #define PS_LAYER_STAGES 3
 #define PS_LAYER_STAGE 1
 
-/* The sentinel is one op that is timed again and again: F of one layer on a whole accelerator while nothing else is
- * busy, so that its time does not depend on how devices share it. If its time changes, the machine has changed. */
+/* sentinel.c: the sentinel is one op that is timed again and again: F of one layer on a whole accelerator while nothing
+ * else is busy, so that its time does not depend on how devices share it. If its time changes, the machine has changed.
+ */
 #define PS_SENTINEL_OP "F of layers=1" /* PsSentinel.what */
 
 /* Takes a sample, elapsed_ns after the first one began. FALSE: it was the last one. */
