@@ -43,6 +43,19 @@ typedef struct {
   GString *skipped;       /* schedules that can't be predicted or run, with the reasons */
   PsTimeline *last_fresh; /* of the last run, with fresh costs; NULL before it */
   PsTimeline *last_measured;
+
+  /* While it runs */
+  PsCostDb *db;
+  gint64 profile;    /* its row */
+  GPtrArray *stored; /* PsMeasurement of the profile */
+  char *copy;        /* path of a database whose profile takes fresh measurements in place of its own */
+  PsCostDb *copy_db;
+  gint64 copy_profile;
+  GPtrArray *cases; /* PsPrediction */
+  guint n_chunks;   /* of the cases under way */
+  gint64 begin_ns;
+  GPtrArray *before, *fresh; /* PsMeasurement of the latest measurements but one, and of the latest */
+  guint n_fresh_chunks;      /* of the latest */
 } PsCalibCheck;
 
 /* Makes the empty results, and frees results and lists; the setting and whatever run and calibration refer to stay the
@@ -55,23 +68,20 @@ void ps_calib_check_clear (PsCalibCheck *check);
  * to stderr. */
 gboolean ps_calib_check_run (PsCalibCheck *check, GError **error);
 
-/* Figures over many runs; NaN where there is nothing to tell. */
+#define PS_N_CHECK_FIGURES 13
+
+/* A figure over many runs. */
+typedef struct {
+  const char *key;
+  const char *title;
+  gboolean is_ratio; /* no percentage */
+} PsCheckFigure;
+extern const PsCheckFigure ps_check_figures[PS_N_CHECK_FIGURES];
+
+/* Their values; NaN where there is nothing to tell. */
 typedef struct {
   guint n_runs;
-  double error;          /* median |error| of the iteration time */
-  double error_p95;      /* 95 of 100 runs have a smaller one */
-  double fresh_error;    /* median |error| with fresh costs: without drift */
-  double fresh_total;    /* error of the sum over all runs with fresh costs */
-  double slowdown_error; /* the same of the prediction times the slowdown */
-  double replay_error;
-  double op_error; /* medians over runs */
-  double memory_error;
-  double coverage;          /* part of the runs inside p10-p90 */
-  double coverage_wide;     /* and inside the 95 % interval */
-  double coverage_slowdown; /* part of the runs of known slowdown inside p10-p90 times that */
-  double rank;              /* mean of Kendall's tau-b between predicted and measured times of a round's schedules */
-  double regret; /* median over rounds of how much longer the schedule predicted to be the fastest takes than the one
-                    that is */
+  double figure[PS_N_CHECK_FIGURES];
 } PsCheckSummary;
 
 /* A run was on a quiet machine if the sentinel shifted by no more than PS_SENTINEL_TOLERANCE around it, and others had

@@ -229,43 +229,13 @@ static PsTable *runs_table (const GArray *runs)
   return table;
 }
 
-/* A figure of the summary, and its title. */
-typedef struct {
-  const char *key;
-  gsize offset;
-  gboolean is_ratio; /* no percentage */
-  const char *title;
-} Figure;
-
-static const Figure figures[] = {
-  { "error", offsetof (PsCheckSummary, error), FALSE, "iteration time, median |error|" },
-  { "error_p95", offsetof (PsCheckSummary, error_p95), FALSE, "  95 of 100 runs have a smaller one" },
-  { "fresh_error", offsetof (PsCheckSummary, fresh_error), FALSE, "  with the costs of the same minutes" },
-  { "fresh_total", offsetof (PsCheckSummary, fresh_total), FALSE, "  and of the sum over all runs" },
-  { "slowdown_error", offsetof (PsCheckSummary, slowdown_error), FALSE, "  of the prediction times the slowdown" },
-  { "replay_error", offsetof (PsCheckSummary, replay_error), FALSE, "  of the makespan, with the op times of the run" },
-  { "op_error", offsetof (PsCheckSummary, op_error), FALSE, "times of ops, median |error|" },
-  { "memory_error", offsetof (PsCheckSummary, memory_error), FALSE, "peak memory, median |error|" },
-  { "coverage", offsetof (PsCheckSummary, coverage), FALSE, "runs inside p10-p90 (80 % would be right)" },
-  { "coverage_wide", offsetof (PsCheckSummary, coverage_wide), FALSE, "runs inside the 95 % interval" },
-  { "coverage_slowdown", offsetof (PsCheckSummary, coverage_slowdown), FALSE,
-    "runs inside p10-p90 times the slowdown" },
-  { "rank", offsetof (PsCheckSummary, rank), TRUE, "rank correlation of schedules (Kendall's tau)" },
-  { "regret", offsetof (PsCheckSummary, regret), FALSE, "lost by taking the predicted best" },
-};
-
-static double figure_of (const PsCheckSummary *summary, const Figure *figure)
+static char *figure_to_text (const PsCheckSummary *summary, guint i)
 {
-  return G_STRUCT_MEMBER (double, summary, figure->offset);
-}
-
-static char *figure_to_text (const PsCheckSummary *summary, const Figure *figure)
-{
-  double value = figure_of (summary, figure);
+  double value = summary->figure[i];
 
   if (isnan (value))
     return g_strdup ("-");
-  return figure->is_ratio ? g_strdup_printf ("%.3f", value) : g_strdup_printf ("%.2f %%", 100 * value);
+  return ps_check_figures[i].is_ratio ? g_strdup_printf ("%.3f", value) : g_strdup_printf ("%.2f %%", 100 * value);
 }
 
 static char *summary_to_text (const PsCheckSummary *all, const PsCheckSummary *quiet)
@@ -282,11 +252,11 @@ static char *summary_to_text (const PsCheckSummary *all, const PsCheckSummary *q
   ps_table_set_text (table, "figure", "runs");
   ps_table_set_text (table, "all", n_all);
   ps_table_set_text (table, "quiet", n_quiet);
-  for (guint i = 0; i < G_N_ELEMENTS (figures); i++) {
-    g_autofree char *of_all = figure_to_text (all, &figures[i]), *of_quiet = figure_to_text (quiet, &figures[i]);
+  for (guint i = 0; i < PS_N_CHECK_FIGURES; i++) {
+    g_autofree char *of_all = figure_to_text (all, i), *of_quiet = figure_to_text (quiet, i);
 
     ps_table_add_row (table);
-    ps_table_set_text (table, "figure", figures[i].title);
+    ps_table_set_text (table, "figure", ps_check_figures[i].title);
     ps_table_set_text (table, "all", of_all);
     ps_table_set_text (table, "quiet", of_quiet);
   }
@@ -305,7 +275,7 @@ static char *describe_quiet (const Job *job, const PsCheckSummary *all, const Ps
     others = fmax (others, run->others);
   }
   return g_strdup_printf (
-      "the machine was %s: beside runs the sentinel op moved by up to %.0f %%, and others had up to "
+      "the machine was %s: around runs the sentinel op moved by up to %.0f %%, and others had up to "
       "%.0f %% of the processors; a quiet machine has at most %.0f %% and %.0f %%",
       quiet->n_runs < all->n_runs ? "not quiet" : "quiet", 100 * shift, 100 * others, 100 * PS_SENTINEL_TOLERANCE,
       100 * PS_QUIET_OTHERS);
@@ -313,12 +283,12 @@ static char *describe_quiet (const Job *job, const PsCheckSummary *all, const Ps
 
 static PsTable *summary_table (const PsCheckSummary *summary, const PsColumn *summary_columns)
 {
-  PsTable *table = ps_table_new (summary_columns, G_N_ELEMENTS (figures) + 1);
+  PsTable *table = ps_table_new (summary_columns, PS_N_CHECK_FIGURES + 1);
 
   ps_table_add_row (table);
   ps_table_set_integer (table, "n_runs", summary->n_runs);
-  for (guint i = 0; i < G_N_ELEMENTS (figures); i++)
-    ps_table_set_ratio (table, figures[i].key, figure_of (summary, &figures[i]));
+  for (guint i = 0; i < PS_N_CHECK_FIGURES; i++)
+    ps_table_set_ratio (table, ps_check_figures[i].key, summary->figure[i]);
   return table;
 }
 
@@ -330,11 +300,11 @@ static char *to_json (const Job *job, const PsCheckSummary *all, const PsCheckSu
     { "runs", NULL, PS_COLUMN_TABLE },
   };
   const char *const extra[] = { "machine", verdict, "skipped", job->check.skipped->str, NULL };
-  PsColumn summary_columns[G_N_ELEMENTS (figures) + 1] = { { "n_runs", NULL, PS_COLUMN_INTEGER } };
+  PsColumn summary_columns[PS_N_CHECK_FIGURES + 1] = { { "n_runs", NULL, PS_COLUMN_INTEGER } };
   g_autoptr (PsTable) table = ps_table_new (result_columns, G_N_ELEMENTS (result_columns));
 
-  for (guint i = 0; i < G_N_ELEMENTS (figures); i++)
-    summary_columns[i + 1] = (PsColumn){ figures[i].key, NULL, PS_COLUMN_NUMBER };
+  for (guint i = 0; i < PS_N_CHECK_FIGURES; i++)
+    summary_columns[i + 1] = (PsColumn){ ps_check_figures[i].key, NULL, PS_COLUMN_NUMBER };
   ps_table_add_row (table);
   ps_table_set_table (table, "all", summary_table (all, summary_columns));
   ps_table_set_table (table, "quiet", summary_table (quiet, summary_columns));
@@ -369,8 +339,9 @@ static gboolean print_result (const Job *job, const Options *options, GError **e
   return ps_print (page, error);
 }
 
-static gboolean check (Options *options, GError **error)
+static gboolean check (gpointer base, PsProcesses *processes, GError **error)
 {
+  const Options *options = base;
   g_auto (Job) job = { .check.setting = ps_setting_new () };
 
   ps_calib_check_init (&job.check);
@@ -387,15 +358,10 @@ static gboolean check (Options *options, GError **error)
   return print_result (&job, options, error);
 }
 
-gboolean ps_calib_cmd_check (int argc, char **argv, GError **error)
-{
-  Options options = { 0 };
-  gboolean ok = ps_calib_parse (argc, argv, "check", &help, rows, &options, error)
-                && ps_calib_require ("--db", options.db, error);
-
-  if (ok && (options.n_devices == 0 || options.n_microbatches == 0))
-    ok = ps_refuse (error, PS_ERROR_USAGE, "%s: missing", options.n_microbatches == 0 ? "-m" : "-p");
-  ok = ok && check (&options, error);
-  ps_options_reset (rows, &options);
-  return ok;
-}
+const PsCalibCommand ps_calib_check
+    = { .name = "check",
+        .description = "hold predictions against runs, and say how far they are off, and why",
+        .help = &help,
+        .rows = rows,
+        .base_size = sizeof (Options),
+        .run = check };

@@ -54,8 +54,9 @@ typedef struct {
 
 static const char *const usual[] = { "profile", "model", "device", "transport", "calibration", "measurements", NULL };
 
-static gboolean print_profiles (const ListOptions *options, GError **error)
+static gboolean list (gpointer base, PsProcesses *processes, GError **error)
 {
+  const ListOptions *options = base;
   g_autoptr (PsCostDb) db = ps_costdb_open (options->db, PS_COSTDB_READ, error);
   g_autoptr (GPtrArray) profiles = db != NULL ? ps_costdb_profiles (db, error) : NULL;
   g_autoptr (PsTable) table = ps_table_new (columns, G_N_ELEMENTS (columns));
@@ -84,15 +85,12 @@ static const PsCommandHelp list_help = {
               "COLUMNS=80 pipesim calib list --db costs.db\n",
 };
 
-gboolean ps_calib_cmd_list (int argc, char **argv, GError **error)
-{
-  ListOptions options = { 0 };
-  gboolean ok = ps_calib_parse (argc, argv, "list", &list_help, list_rows, &options, error)
-                && ps_calib_require ("--db", options.db, error) && print_profiles (&options, error);
-
-  ps_options_reset (list_rows, &options);
-  return ok;
-}
+const PsCalibCommand ps_calib_list = { .name = "list",
+                                       .description = "list the profiles of a cost database",
+                                       .help = &list_help,
+                                       .rows = list_rows,
+                                       .base_size = sizeof (ListOptions),
+                                       .run = list };
 
 /* export */
 
@@ -119,8 +117,9 @@ static const PsCommandHelp export_help = {
               "pipesim calib export --db costs.db --profile here --samples -o all.json\n",
 };
 
-static gboolean export_profile (const ExportOptions *options, GError **error)
+static gboolean export_profile (gpointer base, PsProcesses *processes, GError **error)
 {
+  const ExportOptions *options = base;
   g_autoptr (PsCostDb) db = ps_costdb_open (options->db, PS_COSTDB_READ, error);
   g_autoptr (PsProfileContents) contents
       = db != NULL ? ps_profile_contents_load (db, options->profile, options->samples, error) : NULL;
@@ -131,15 +130,12 @@ static gboolean export_profile (const ExportOptions *options, GError **error)
   return options->output != NULL ? ps_write_file (options->output, text, -1, error) : ps_print (text, error);
 }
 
-gboolean ps_calib_cmd_export (int argc, char **argv, GError **error)
-{
-  ExportOptions options = { 0 };
-  gboolean ok = ps_calib_parse (argc, argv, "export", &export_help, export_rows, &options, error)
-                && ps_calib_require ("--db", options.db, error) && export_profile (&options, error);
-
-  ps_options_reset (export_rows, &options);
-  return ok;
-}
+const PsCalibCommand ps_calib_export = { .name = "export",
+                                         .description = "write a profile as text",
+                                         .help = &export_help,
+                                         .rows = export_rows,
+                                         .base_size = sizeof (ExportOptions),
+                                         .run = export_profile };
 
 /* Profiles of runs */
 
@@ -373,9 +369,13 @@ static PsProfileContents *read_files (const ImportOptions *options, GError **err
   return is_profile (options->files[0]) ? read_profile (options, error) : read_runs (options, error);
 }
 
-static gboolean import_files (const ImportOptions *options, GError **error)
+static gboolean import_files (gpointer base, PsProcesses *processes, GError **error)
 {
-  g_autoptr (PsProfileContents) contents = read_files (options, error);
+  const ImportOptions *options = base;
+  g_autoptr (PsProfileContents) contents
+      = options->profile == NULL || ps_calib_require ("--profile", options->profile, error)
+            ? read_files (options, error)
+            : NULL;
 
   if (contents == NULL)
     return FALSE;
@@ -391,14 +391,10 @@ static gboolean import_files (const ImportOptions *options, GError **error)
   return TRUE;
 }
 
-gboolean ps_calib_cmd_import (int argc, char **argv, GError **error)
-{
-  ImportOptions options = { 0 };
-  gboolean ok = ps_calib_parse (argc, argv, "import", &import_help, import_rows, &options, error)
-                && ps_calib_require ("--db", options.db, error)
-                && (options.profile == NULL || ps_calib_require ("--profile", options.profile, error))
-                && import_files (&options, error);
-
-  ps_options_reset (import_rows, &options);
-  return ok;
-}
+const PsCalibCommand ps_calib_import
+    = { .name = "import",
+        .description = "read a profile's text, or the runs of any program, into a cost database",
+        .help = &import_help,
+        .rows = import_rows,
+        .base_size = sizeof (ImportOptions),
+        .run = import_files };

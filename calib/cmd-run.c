@@ -351,49 +351,35 @@ static gboolean check_processes (const PsCalibration *calibration, GError **erro
                     calibration->transport->name, ps_processes_n_ranks (calibration->processes));
 }
 
-static gboolean parse (Options *options, int argc, char **argv, GError **error)
+static gboolean measure_all (gpointer base, PsProcesses *processes, GError **error)
 {
-  return ps_calib_parse (argc, argv, "run", &help, rows, options, error)
-         && ps_calib_require ("--db", options->db, error) && ps_calib_require ("--profile", options->profile, error)
-         && ps_calib_require ("--model", options->model, error);
-}
-
-static gboolean measure_all (Run *run, const Options *options, GError **error)
-{
-  PsCalibration *calibration = &run->calibration;
+  const Options *options = base;
+  g_auto (Run) run = { .calibration.processes = processes };
+  PsCalibration *calibration = &run.calibration;
   gint64 begin_ns = ps_clock_now ();
 
-  ps_fill_init (&run->fill, options->profile);
-  run->fill.terminal = isatty (STDERR_FILENO);
-  if (!prepare (run, options, error) || !check_processes (calibration, error) || !check_possible (calibration, error))
+  ps_fill_init (&run.fill, options->profile);
+  run.fill.terminal = isatty (STDERR_FILENO);
+  if (!prepare (&run, options, error) || !check_processes (calibration, error) || !check_possible (calibration, error))
     return FALSE;
-  calibration->places = run->places = ps_calib_places (calibration);
+  calibration->places = run.places = ps_calib_places (calibration);
   if (ps_processes_rank (calibration->processes) > 0)
     return ps_calibrate_others (calibration, error);
   warn_of_sharing (calibration);
-  if (!open_profile (run, options, error))
+  if (!open_profile (&run, options, error))
     return FALSE;
-  if (!ps_fill_measure (&run->fill, calibration, error)
-      || (options->budget_ns > 0 && !ps_fill_spend (&run->fill, calibration, begin_ns + options->budget_ns, error)))
+  if (!ps_fill_measure (&run.fill, calibration, error)
+      || (options->budget_ns > 0 && !ps_fill_spend (&run.fill, calibration, begin_ns + options->budget_ns, error)))
     return FALSE;
   ps_calibrate_end (calibration);
-  return print_result (run, options, begin_ns, error);
+  return print_result (&run, options, begin_ns, error);
 }
 
-gboolean ps_calib_cmd_run (int argc, char **argv, GError **error)
-{
-  g_auto (Run) run = { 0 };
-  GError *failure = NULL;
-  Options options = { 0 };
-
-  /* Joined first: the others hear of an option that this process refuses. */
-  if (!ps_processes_join (&run.calibration.processes, ps_calib_report_failure, argv, error))
-    return FALSE;
-  if (parse (&options, argc, argv, &failure))
-    measure_all (&run, &options, &failure);
-  ps_processes_part (run.calibration.processes, failure);
-  ps_options_reset (rows, &options);
-  if (failure != NULL)
-    g_propagate_error (error, failure);
-  return failure == NULL;
-}
+const PsCalibCommand ps_calib_run
+    = { .name = "run",
+        .description = "measure a model on this machine into a cost database; run it again to measure what is missing",
+        .help = &help,
+        .rows = rows,
+        .base_size = sizeof (Options),
+        .parallel = TRUE,
+        .run = measure_all };

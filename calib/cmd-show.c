@@ -283,8 +283,9 @@ static char *to_json (const PsProfile *profile, PsTable *table, GPtrArray *measu
   return ps_table_to_json_with (table, "pipesim-measurements/1", extra, values);
 }
 
-static gboolean show (const Options *options, GError **error)
+static gboolean show (gpointer base, PsProcesses *processes, GError **error)
 {
+  const Options *options = base;
   g_autoptr (PsCostDb) db = ps_costdb_open (options->db, PS_COSTDB_READ, error);
   g_autoptr (PsProfile) profile = db != NULL ? ps_costdb_profile (db, options->profile, error) : NULL;
   g_autoptr (GPtrArray) measurements
@@ -301,12 +302,9 @@ static gboolean show (const Options *options, GError **error)
   return ps_print (text, error);
 }
 
-gboolean ps_calib_cmd_show (int argc, char **argv, GError **error)
-{
-  Options options = { 0 };
-  gboolean ok = ps_calib_parse (argc, argv, "show", &help, rows, &options, error)
-                && ps_calib_require ("--db", options.db, error) && show (&options, error);
-
-  ps_options_reset (rows, &options);
-  return ok;
-}
+const PsCalibCommand ps_calib_show = { .name = "show",
+                                       .description = "show the measurements of a profile",
+                                       .help = &help,
+                                       .rows = rows,
+                                       .base_size = sizeof (Options),
+                                       .run = show };

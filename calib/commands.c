@@ -3,19 +3,6 @@
 
 #include <unistd.h>
 
-gboolean ps_calib_parse (int argc, char **argv, const char *command, const PsCommandHelp *help, const PsOption *rows,
-                         gpointer base, GError **error)
-{
-  g_autofree char *program = g_strdup_printf ("pipesim calib %s", command);
-
-  g_set_prgname (program);
-  if (!ps_command_parse (help, rows, base, &argc, &argv, error))
-    return FALSE;
-  if (argc == 1)
-    return TRUE;
-  return ps_refuse (error, PS_ERROR_USAGE, "'%s': not an option of calib %s", argv[1], command);
-}
-
 gboolean ps_calib_require (const char *option, const char *value, GError **error)
 {
   if (value != NULL && *value)

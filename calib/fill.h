@@ -65,9 +65,7 @@ typedef struct {
   double transfers;
 } PsSamplingError;
 
-/* Each family that runs on the cut, with twice as many microbatches as devices, is simulated once more for each
- * measured row, the row a little longer. This derivative times the row's error (PsCostSpread.deviation) is the row's
- * part. Parts are independent of each other. The result is the root of the mean square over the families. Errors: those
- * of ps_costdb_stage_costs. */
+/* Each measured row's part is its error (PsCostSpread.deviation) times its share of the iteration time of 1F1B with
+ * twice as many microbatches as devices. Rows are independent of each other. Errors: those of ps_costdb_stage_costs. */
 gboolean ps_sampling_error_find (PsSamplingError *sampling, PsCostDb *db, const char *profile, const PsModel *model,
                                  const PsCut *cut, GError **error);

@@ -152,7 +152,7 @@ if [ -r /proc/self/status ]; then
 else
   skip "check ended by a signal" "no /proc"
 fi
-refuse 2 "-m: missing" pipesim calib check --db costs.db -p 2
+refuse 2 "-m/--microbatches: missing" pipesim calib check --db costs.db -p 2
 refuse 2 "-m/--microbatches: '0' is not an integer" pipesim calib check --db costs.db -p 2 -m 4,0
 refuse 2 "no such family or file" pipesim calib check --db costs.db -p 2 -m 4 -s nix
 if command -v sqlite3 >/dev/null; then
