@@ -28,8 +28,8 @@ typedef struct {
  * of the calibration, and what the run needs. */
 typedef struct {
   PsSetting *setting;
-  char **schedules;          /* names of families or files */
-  const guint *microbatches; /* [n_microbatches] each schedule runs with each of them */
+  char **schedules;    /* names of families or files */
+  guint *microbatches; /* [n_microbatches] each schedule runs with each of them */
   guint n_microbatches;
   guint n_rounds;
   gint64 budget_ns; /* no run begins later than that; 0: no limit */

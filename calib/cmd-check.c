@@ -12,48 +12,48 @@
 
 #define MIN_SAMPLES 6
 
+/* The options, and what they refer to. */
 typedef struct {
+  PsCalibCheck check;
   char *db;
-  char *profile;
+  char *profile_name;
   char **schedules;
-  guint n_devices;
-  guint n_tensor;
-  guint *microbatches;
-  guint n_microbatches;
-  guint n_rounds;
-  guint n_steps;
-  gint64 budget_ns;
-  gint64 time_limit_ns;
   gint64 seed;
   char *trace;
   char *predicted;
   PsColumnChoice columns;
-} Options;
+
+  PsProfile *profile;
+  PsModel *model;
+  guint *shares;
+  GBytes *choices;
+} Job;
 
 static const PsOption rows[] = {
-  PS_OPTION ("db", 0, PS_FILE (Options, db), "FILE", "Cost database; runs and readings of the sentinel are added to it",
+  PS_OPTION ("db", 0, PS_FILE (Job, db), "FILE", "Cost database; runs and readings of the sentinel are added to it",
              .otherwise = ""),
-  PS_OPTION ("profile", 0, PS_TEXT (Options, profile), "NAME", "Profile to predict from", .otherwise = "the only one"),
-  PS_OPTION ("schedule", 's', PS_LIST (Options, schedules), "NAME|FILE,...|all", "Schedules to run",
+  PS_OPTION ("profile", 0, PS_TEXT (Job, profile_name), "NAME", "Profile to predict from", .otherwise = "the only one"),
+  PS_OPTION ("schedule", 's', PS_LIST (Job, schedules), "NAME|FILE,...|all", "Schedules to run",
              .otherwise = "all families that the device runs"),
-  PS_OPTION ("devices", 'p', PS_COUNT (Options, n_devices, 1, PS_MAX_DEVICES), "P", "Devices", .otherwise = ""),
-  PS_OPTION ("microbatches", 'm', PS_COUNTS (Options, microbatches, n_microbatches, 1, PS_MAX_MICROBATCHES), "M,...",
-             "Microbatches per iteration; each schedule runs with each of them", .otherwise = ""),
-  PS_OPTION ("tensor", 0, PS_COUNT (Options, n_tensor, 1, PS_MAX_TENSOR), "T",
+  PS_OPTION ("devices", 'p', PS_COUNT (Job, check.calibration.n_devices, 1, PS_MAX_DEVICES), "P", "Devices",
+             .otherwise = ""),
+  PS_OPTION ("microbatches", 'm', PS_COUNTS (Job, check.microbatches, check.n_microbatches, 1, PS_MAX_MICROBATCHES),
+             "M,...", "Microbatches per iteration; each schedule runs with each of them", .otherwise = ""),
+  PS_OPTION ("tensor", 0, PS_COUNT (Job, check.calibration.n_tensor, 1, PS_MAX_TENSOR), "T",
              "Devices that share each stage's layers, as calib run --tensor measured them", .initial = 1),
-  PS_OPTION ("rounds", 0, PS_COUNT (Options, n_rounds, 1, 1000), "N",
+  PS_OPTION ("rounds", 0, PS_COUNT (Job, check.n_rounds, 1, 1000), "N",
              "Times that everything runs, in another order each time", .initial = 3),
-  PS_OPTION ("budget", 0, PS_TIME (Options, budget_ns), "T", "No run begins later than that; 0: all runs are done",
+  PS_OPTION ("budget", 0, PS_TIME (Job, check.budget_ns), "T", "No run begins later than that; 0: all runs are done",
              .initial = 180e9),
-  PS_OPTION ("steps", 0, PS_COUNT (Options, n_steps, 2, 1000000), "N", "Training steps of each run", .initial = 5),
-  PS_OPTION ("time-limit", 0, PS_TIME (Options, time_limit_ns), "T",
+  PS_OPTION ("steps", 0, PS_COUNT (Job, check.run.n_steps, 2, 1000000), "N", "Training steps of each run",
+             .initial = 5),
+  PS_OPTION ("time-limit", 0, PS_TIME (Job, check.calibration.rule.time_limit_ns), "T",
              "Most time to measure the ops again between two runs; a tenth of it for the transfer", .initial = 1e9),
-  PS_OPTION ("seed", 0, PS_INTEGER (Options, seed, 0, 0), "N", "Seed of the orders, of weights and data", .initial = 1),
-  PS_OPTION ("trace", 0, PS_FILE (Options, trace), "FILE", "Write the timeline of the last run",
+  PS_OPTION ("seed", 0, PS_INTEGER (Job, seed, 0, 0), "N", "Seed of the orders, of weights and data", .initial = 1),
+  PS_OPTION ("trace", 0, PS_FILE (Job, trace), "FILE", "Write the timeline of the last run", .group = PS_GROUP_OUTPUT),
+  PS_OPTION ("predicted", 0, PS_FILE (Job, predicted), "FILE", "Write the prediction of the last run with fresh costs",
              .group = PS_GROUP_OUTPUT),
-  PS_OPTION ("predicted", 0, PS_FILE (Options, predicted), "FILE",
-             "Write the prediction of the last run with fresh costs", .group = PS_GROUP_OUTPUT),
-  PS_OPTION_TABLE (Options, columns, "pipesim-check/1"),
+  PS_OPTION_TABLE (Job, columns, "pipesim-check/1"),
   PS_OPTION_END,
 };
 
@@ -68,16 +68,6 @@ static const PsCommandHelp help = {
               "pipesim calib check --db costs.db --profile here -p 2 -m 4 --json\n",
 };
 
-/* A check under way, and what it refers to. */
-typedef struct {
-  PsCalibCheck check;
-  PsProfile *profile;
-  PsModel *model;
-  guint *shares;
-  GBytes *choices;
-
-} Job;
-
 static void job_clear (Job *job)
 {
   ps_calib_check_clear (&job->check);
@@ -87,27 +77,26 @@ static void job_clear (Job *job)
   g_free (job->shares);
   g_clear_pointer (&job->choices, g_bytes_unref);
 }
-G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Job, job_clear)
 
 /* Options */
 
 /* Reads the model, and how it was measured. */
-static gboolean read_profile (Job *job, const Options *options, GError **error)
+static gboolean read_profile (Job *job, GError **error)
 {
-  g_autoptr (PsCostDb) db = ps_costdb_open (options->db, PS_COSTDB_READ, error);
+  g_autoptr (PsCostDb) db = ps_costdb_open (job->db, PS_COSTDB_READ, error);
   guint n;
 
-  job->profile = db != NULL ? ps_costdb_profile (db, options->profile, error) : NULL;
-  job->model = job->profile != NULL ? ps_costdb_model (db, options->profile, error) : NULL;
-  if (job->model == NULL || !ps_choices_parse (options->db, job->profile->choices, &job->choices, error))
+  job->profile = db != NULL ? ps_costdb_profile (db, job->profile_name, error) : NULL;
+  job->model = job->profile != NULL ? ps_costdb_model (db, job->profile_name, error) : NULL;
+  if (job->model == NULL || !ps_choices_parse (job->db, job->profile->choices, &job->choices, error))
     return FALSE;
   if (*job->profile->shares == '\0')
     return TRUE;
-  job->shares = ps_shares_parse (options->db, job->profile->shares, &n, error);
-  if (job->shares == NULL || n == options->n_devices)
+  job->shares = ps_shares_parse (job->db, job->profile->shares, &n, error);
+  if (job->shares == NULL || n == job->check.calibration.n_devices)
     return job->shares != NULL;
   return ps_refuse (error, PS_ERROR_USAGE, "-p %u: profile '%s' was measured on %u devices with shares %s",
-                    options->n_devices, job->profile->name, n, job->profile->shares);
+                    job->check.calibration.n_devices, job->profile->name, n, job->profile->shares);
 }
 
 static gboolean find_classes (Job *job, GError **error)
@@ -125,43 +114,33 @@ static gboolean find_classes (Job *job, GError **error)
          && (calibration->transport->available == NULL || calibration->transport->available (error));
 }
 
-static gboolean prepare (Job *job, const Options *options, GError **error)
+static gboolean prepare (Job *job, GError **error)
 {
   PsCalibCheck *check = &job->check;
   PsCalibration *calibration = &check->calibration;
+  PsSetting *setting = check->setting = ps_setting_new ();
 
-  if (!read_profile (job, options, error) || !find_classes (job, error))
+  ps_calib_check_init (check);
+  if (!read_profile (job, error) || !find_classes (job, error))
     return FALSE;
-  check->microbatches = options->microbatches;
-  check->n_microbatches = options->n_microbatches;
-  check->schedules = ps_family_names (options->schedules);
-  check->n_rounds = options->n_rounds;
-  check->budget_ns = options->budget_ns;
+  check->schedules = ps_family_names (job->schedules);
   check->stop = ps_note_signals ();
   check->terminal = isatty (STDERR_FILENO);
-  check->setting->db = g_strdup (options->db);
-  check->setting->profile = g_strdup (options->profile);
-  check->setting->n_devices = options->n_devices;
-  check->setting->n_tensor = calibration->n_tensor = options->n_tensor;
-  check->setting->reduce = PS_REDUCE_EXPOSED; /* runs add up gradients after all ops */
-  calibration->model = job->model;
-  calibration->n_devices = calibration->n_local = options->n_devices;
-  calibration->shares = job->shares;
-  calibration->choices = job->choices;
-  calibration->seed = (guint64)options->seed;
-  calibration->rule = (PsSamplingRule){
-    .within = 0.01, .min_samples = MIN_SAMPLES, .max_samples = 2000, .time_limit_ns = options->time_limit_ns
-  };
-  check->run = (PsRunSetting){ .device = calibration->device,
-                               .transport = calibration->transport,
-                               .model = job->model,
-                               .n_tensor = options->n_tensor,
-                               .n_steps = options->n_steps,
-                               .seed = (guint64)options->seed,
-                               .bypass = check->setting->sync == PS_SYNC_BYPASS,
-                               .shares = job->shares,
-                               .choices = job->choices };
-  return ps_setting_check (check->setting, error);
+  setting->db = g_strdup (job->db);
+  setting->profile = g_strdup (job->profile_name);
+  setting->n_devices = calibration->n_local = calibration->n_devices;
+  setting->n_tensor = check->run.n_tensor = calibration->n_tensor;
+  setting->reduce = PS_REDUCE_EXPOSED; /* runs add up gradients after all ops */
+  calibration->rule.within = 0.01;
+  calibration->rule.min_samples = MIN_SAMPLES;
+  calibration->rule.max_samples = 2000;
+  check->run.device = calibration->device;
+  check->run.transport = calibration->transport;
+  check->run.model = calibration->model = job->model;
+  check->run.seed = calibration->seed = (guint64)job->seed;
+  check->run.shares = calibration->shares = job->shares;
+  check->run.choices = calibration->choices = job->choices;
+  return ps_setting_check (setting, error);
 }
 
 /* Printing */
@@ -312,20 +291,20 @@ static char *to_json (const Job *job, const PsCheckSummary *all, const PsCheckSu
   return ps_table_to_json (table, "pipesim-check/1", extra);
 }
 
-static gboolean print_result (const Job *job, const Options *options, GError **error)
+static gboolean print_result (const Job *job, GError **error)
 {
   PsCheckSummary all, quiet;
 
   ps_check_summary_init (&all, job->check.runs, FALSE);
   ps_check_summary_init (&quiet, job->check.runs, TRUE);
   g_autofree char *verdict = describe_quiet (job, &all, &quiet);
-  if (options->columns.json) {
+  if (job->columns.json) {
     g_autofree char *json = to_json (job, &all, &quiet, verdict);
 
     return ps_print (json, error);
   }
   g_autoptr (PsTable) runs = runs_table (job->check.runs);
-  ps_table_choose (runs, &options->columns, usual, NULL);
+  ps_table_choose (runs, &job->columns, usual, NULL);
   g_autofree char *table = ps_table_to_text (runs), *summary = summary_to_text (&all, &quiet);
   g_autofree char *page = g_strdup_printf (
       "%s\nerror = (predicted - measured) / measured; fresh costs: with ops as measured right before and after the "
@@ -333,29 +312,34 @@ static gboolean print_result (const Job *job, const Options *options, GError **e
       "replay: of the makespan, simulated with the op and transfer times of the run itself;\n"
       "slowdown: how much slower the sentinel was around the run than in the profile\n\n%s\n%s\n"
       "pipesim plot accuracy %s -o FILE draws all runs that the database holds\n",
-      table, summary, verdict, options->db);
+      table, summary, verdict, job->db);
   if (job->check.skipped->len > 0)
     g_printerr ("skipped: %s\n", job->check.skipped->str);
   return ps_print (page, error);
 }
 
+static gboolean write_timelines (const Job *job, GError **error)
+{
+  const PsCalibCheck *check = &job->check;
+
+  return check->last_measured == NULL
+         || ((job->trace == NULL || ps_timeline_write (check->last_measured, job->trace, error))
+             && (job->predicted == NULL || ps_timeline_write (check->last_fresh, job->predicted, error)));
+}
+
 static gboolean check (gpointer base, PsProcesses *processes, GError **error)
 {
-  const Options *options = base;
-  g_auto (Job) job = { .check.setting = ps_setting_new () };
-
-  ps_calib_check_init (&job.check);
+  Job *job = base;
   g_autoptr (PsTable) empty = ps_table_new (columns, G_N_ELEMENTS (columns));
-  if (!ps_table_choose (empty, &options->columns, usual, error) || !prepare (&job, options, error)
-      || !ps_calib_check_run (&job.check, error))
+
+  if (!ps_table_choose (empty, &job->columns, usual, error))
     return FALSE;
-  if (job.check.terminal)
+  gboolean ok = prepare (job, error) && ps_calib_check_run (&job->check, error);
+  if (ok && job->check.terminal)
     g_printerr (PS_CLEAR_LINE);
-  if (job.check.last_measured != NULL
-      && ((options->trace != NULL && !ps_timeline_write (job.check.last_measured, options->trace, error))
-          || (options->predicted != NULL && !ps_timeline_write (job.check.last_fresh, options->predicted, error))))
-    return FALSE;
-  return print_result (&job, options, error);
+  ok = ok && write_timelines (job, error) && print_result (job, error);
+  job_clear (job);
+  return ok;
 }
 
 const PsCalibCommand ps_calib_check
@@ -363,5 +347,5 @@ const PsCalibCommand ps_calib_check
         .description = "hold predictions against runs, and say how far they are off, and why",
         .help = &help,
         .rows = rows,
-        .base_size = sizeof (Options),
+        .base_size = sizeof (Job),
         .run = check };

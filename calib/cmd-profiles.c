@@ -3,6 +3,7 @@
 #include "commands.h"
 
 #include "clock.h"
+#include "provenance.h"
 #include "statistics.h"
 
 #include <pipesim/observe.h>
@@ -29,21 +30,13 @@ static gboolean add_row (PsTable *table, PsCostDb *db, const PsProfile *profile,
   if (measurements == NULL)
     return FALSE;
   ps_table_add_row (table);
-  ps_table_set_text (table, "profile", profile->name);
-  ps_table_set_text (table, "model", profile->model_name);
-  ps_table_set_text (table, "device", profile->device);
-  ps_table_set_text (table, "transport", profile->transport);
-  ps_table_set_integer (table, "calibration", profile->number);
-  ps_table_set_text (table, "source", *profile->source != '\0' ? profile->source : "measured here");
-  ps_table_set_integer (table, "measurements", measurements->len);
+  for (guint i = 0; i < PS_N_PROFILE_TEXTS - 1; i++)
+    ps_table_set_text (table, ps_profile_texts[i].key, G_STRUCT_MEMBER (char *, profile, ps_profile_texts[i].offset));
   ps_table_set_text (table, "shares", ps_shares_describe (profile->shares));
-  ps_table_set_text (table, "host", profile->host);
-  ps_table_set_text (table, "processor", profile->processor);
-  ps_table_set_text (table, "kernel", profile->kernel);
-  ps_table_set_text (table, "libraries", profile->libraries);
-  ps_table_set_text (table, "version", profile->version);
-  ps_table_set_text (table, "model_digest", profile->model_digest);
-  ps_table_set_text (table, "created", profile->created);
+  if (*profile->source == '\0')
+    ps_table_set_text (table, "source", "measured here");
+  ps_table_set_integer (table, "calibration", profile->number);
+  ps_table_set_integer (table, "measurements", measurements->len);
   return TRUE;
 }
 
@@ -149,22 +142,18 @@ static PsProfile *new_profile (const char *name, const PsObserved *observed, con
 {
   PsProfile *profile = g_new0 (PsProfile, 1);
 
-  *profile = (PsProfile){ .name = g_strdup (name),
-                          .model_name = g_strdup (model != NULL ? model->name : ""),
-                          .model_digest = model != NULL ? ps_model_digest (model) : g_strdup (""),
-                          .model_text = model != NULL ? ps_model_to_text (model) : g_strdup (""),
-                          .device = g_strdup ("imported"),
-                          .transport = g_strdup ("imported"),
-                          .shares = g_strdup (""),
-                          .host = g_strdup (""),
-                          .processor = g_strdup (""),
-                          .kernel = g_strdup (""),
-                          .libraries = g_strdup (""),
-                          .version = g_strdup (PS_VERSION),
-                          .created = ps_moment_now (),
-                          .choices = g_strdup (""),
-                          .places = g_strdup (""),
-                          .source = ps_observed_describe (observed) };
+  profile->name = g_strdup (name);
+  profile->device = g_strdup ("imported");
+  profile->transport = g_strdup ("imported");
+  profile->version = g_strdup (PS_VERSION);
+  profile->created = ps_moment_now ();
+  profile->source = ps_observed_describe (observed);
+  if (model != NULL) {
+    profile->model_name = g_strdup (model->name);
+    profile->model_digest = ps_model_digest (model);
+    profile->model_text = ps_model_to_text (model);
+  }
+  ps_profile_complete (profile);
   return profile;
 }
 

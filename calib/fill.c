@@ -12,9 +12,9 @@
 
 void ps_fill_init (PsFill *fill, const char *profile_name)
 {
-  *fill = (PsFill){ .profile_name = profile_name,
-                    .disturbed = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, NULL),
-                    .wanted = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, NULL) };
+  fill->profile_name = profile_name;
+  fill->disturbed = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, NULL);
+  fill->wanted = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, NULL);
 }
 
 void ps_fill_clear (PsFill *fill)
@@ -201,7 +201,7 @@ static void tell_disturbed (const PsFill *fill, double shift, guint n, const cha
 {
   if (n > 0)
     g_printerr (
-        "%swarning: the machine was not quiet: the sentinel op moved by up to %.0f %% beside %u measurements%s\n",
+        "%swarning: the machine was not quiet: the sentinel op moved by up to %.0f %% during %u measurements%s\n",
         fill->terminal ? PS_CLEAR_LINE : "", 100 * shift, n, consequence);
 }
 

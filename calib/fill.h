@@ -27,7 +27,7 @@ typedef struct {
   guint n_chunks;
 } PsFill;
 
-/* Sets everything else to zero. profile_name must outlive the fill. */
+/* Of a structure of zeros and options. profile_name must outlive the fill. */
 void ps_fill_init (PsFill *fill, const char *profile_name);
 void ps_fill_clear (PsFill *fill);
 

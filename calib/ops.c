@@ -41,10 +41,10 @@ typedef struct {
   guint n_parts;         /* of the ops of a stage: those of each slice, then warm ones */
   GPtrArray *quantities; /* of Quantity */
   Quantity **of;         /* [(stage * n_parts + part) * PS_N_OP_KINDS + kind] NULL: not sampled */
-  GPtrArray *finished;   /* of Quantity, in the order in which they were */
-  gint64 begin_ns;       /* of sampling */
-  PsCondition *before;   /* [n_busy] */
-  GBytes *choices;       /* that devices have made in the first step; NULL: none */
+  guint n_finished;
+  gint64 begin_ns;     /* of sampling */
+  PsCondition *before; /* [n_busy] */
+  GBytes *choices;     /* that devices have made in the first step; NULL: none */
 } Ops;
 
 static void quantity_free (gpointer data)
@@ -60,7 +60,6 @@ static void quantity_free (gpointer data)
 static void ops_clear (Ops *ops)
 {
   g_ptr_array_unref (ops->quantities);
-  g_ptr_array_unref (ops->finished);
   g_clear_pointer (&ops->choices, g_bytes_unref);
   g_free (ops->of);
   g_free (ops->before);
@@ -258,7 +257,7 @@ static void finish (Ops *ops, const PsMeasuredStep *step, Quantity *quantity)
   m->before = ops->before[quantity->device];
   ps_condition_read (step->devices[quantity->device], &m->after);
   ps_conditions_median (step->conditions, quantity->device, ops->begin_ns, ps_clock_now (), &m->during);
-  g_ptr_array_add (ops->finished, quantity);
+  ops->n_finished++;
 }
 
 /* A sample is the accelerator's own time where the class tells it. The rest is launching. */
@@ -314,7 +313,7 @@ static gboolean take_step (const PsMeasuredStep *step, gpointer data, gboolean *
       ps_condition_read (step->devices[i], &ops->before[i]);
     ops->begin_ns = ps_clock_now ();
   }
-  *more = ops->finished->len < ops->quantities->len;
+  *more = ops->n_finished < ops->quantities->len;
   if (ops->calibration->n_tensor > 1)
     *more = ps_calib_agree (ops->calibration, *more);
   return TRUE;
@@ -365,8 +364,8 @@ static gboolean hand_over (const Ops *ops, GError **error)
   if (ops->choices != NULL && calibration->decided != NULL
       && !calibration->decided (ops->choices, calibration->data, error))
     return FALSE;
-  for (guint i = 0; i < ops->finished->len; i++)
-    if (!calibration->sink (((Quantity *)ops->finished->pdata[i])->measurement, calibration->data, error))
+  for (guint i = 0; i < ops->quantities->len; i++)
+    if (!calibration->sink (((Quantity *)ops->quantities->pdata[i])->measurement, calibration->data, error))
       return FALSE;
   return TRUE;
 }
@@ -386,7 +385,6 @@ gboolean ps_calibrate_ops (const PsCalibration *calibration, const PsCut *cut, g
                        .n_parts = n_parts,
                        .quantities = g_ptr_array_new_with_free_func (quantity_free),
                        .of = g_new0 (Quantity *, (gsize)cut->n_stages * n_parts * PS_N_OP_KINDS),
-                       .finished = g_ptr_array_new (),
                        .before = g_new0 (PsCondition, n_busy) };
   const PsCalibOrder order = { .n_chunks = (gint32)cut->n_chunks,
                                .n_slices = (gint32)cut->n_slices,

@@ -410,77 +410,24 @@ gboolean ps_calibrate_others_transfer (const PsCalibration *calibration, const P
   return run_transfer (&transfer, order->bytes, error);
 }
 
-static gboolean measure (const PsCalibration *calibration, const PsCalibOrder *order, PsMeasurement *m, GError **error)
-{
-  PsSamplingRule rule = calibration->rule;
-  g_auto (PsSampler) sampler = { 0 };
-  Transfer transfer = new_transfer (calibration, order, &sampler, &m->during);
+/* What is measured together: a shape of measurements, the link, for traffic with one pair, and a size. */
+typedef struct {
+  PsTraffic traffic;
+  const char *shape;
+  guint link[2];
+  gint64 bytes;
+} Message;
 
-  rule.time_limit_ns /= TIME_SHARE;
-  ps_sampler_init (&sampler, &rule);
-  ps_calib_tell (calibration, order);
-  if (!run_transfer (&transfer, order->bytes, error))
-    return FALSE;
-  ps_sampler_finish (&sampler, m);
-  return calibration->sink (m, calibration->data, error);
+static void add_message (GArray *messages, PsTraffic traffic, const char *shape, guint a, guint b, gint64 bytes)
+{
+  const Message message = { traffic, shape, { a, b }, bytes };
+
+  g_array_append_val (messages, message);
 }
 
-/* shape: of the measurement. link: the two devices of one pair. *watched: the sentinel was read. */
-static gboolean calibrate_message (const PsCalibration *calibration, PsTraffic traffic, const char *shape,
-                                   const guint *link, gint64 bytes, gboolean *watched, GError **error)
-{
-  g_autoptr (PsMeasurement) m = g_new0 (PsMeasurement, 1);
-  const PsCalibOrder order = { .bytes = bytes, .traffic = traffic, .link = { (gint32)link[0], (gint32)link[1] } };
-  gboolean wanted;
-
-  *m = (PsMeasurement){ .subject = traffic == PS_TRAFFIC_ALL_REDUCE ? PS_SUBJECT_ALL_REDUCE : PS_SUBJECT_TRANSFER,
-                        .shape = g_strdup (shape),
-                        .bytes = bytes,
-                        .devices = busy_devices (calibration, traffic),
-                        .sharing = calibration->sharing };
-  if (m->devices == 0)
-    return TRUE;
-  if (!calibration->wanted (m, calibration->data, &wanted, error))
-    return FALSE;
-  if (!wanted)
-    return TRUE;
-  if (!*watched && !ps_calib_read_sentinel (calibration, error))
-    return FALSE;
-  *watched = TRUE;
-  return measure (calibration, &order, m, error);
-}
-
-/* Over the first link. */
-static gboolean calibrate_size (const PsCalibration *calibration, PsTraffic traffic, gint64 bytes, gboolean *watched,
-                                GError **error)
-{
-  static const guint first[2] = { 0, 1 };
-
-  return calibrate_message (calibration, traffic, shapes[traffic], first, bytes, watched, error);
-}
-
-/* All sizes over the first link of each further class, and one size over the links to look at. */
-static gboolean calibrate_links (const PsCalibration *calibration, GArray *sizes, gboolean *watched, GError **error)
-{
-  g_autoptr (GArray) links = ps_calib_links (calibration->places, calibration->known);
-  gint64 boundary = ps_model_boundary_bytes (calibration->model);
-
-  for (guint i = 0; i < links->len; i++) {
-    const PsCalibLink *link = &g_array_index (links, PsCalibLink, i);
-    const guint ends[2] = { link->a, link->b };
-
-    for (guint k = 0; k < sizes->len && link->first && *link->shape; k++)
-      if (!calibrate_message (calibration, PS_TRAFFIC_PING_PONG, link->shape, ends, g_array_index (sizes, gint64, k),
-                              watched, error))
-        return FALSE;
-    if (link->sampled
-        && !calibrate_message (calibration, PS_TRAFFIC_PING_PONG, link->key, ends, boundary, watched, error))
-      return FALSE;
-  }
-  return TRUE;
-}
-
-gboolean ps_calibrate_transfers (const PsCalibration *calibration, GError **error)
+/* All sizes over the first link of each class, and one size over the links to look at; a few sizes in each other way.
+ */
+static GArray *list_messages (const PsCalibration *calibration, GArray *links)
 {
   const PsModel *model = calibration->model;
   gint64 boundary = ps_model_boundary_bytes (model);
@@ -488,24 +435,73 @@ gboolean ps_calibrate_transfers (const PsCalibration *calibration, GError **erro
   const PsStageShape share = { .n_layers = model->layers / calibration->n_devices };
   gint64 gradients = ps_model_stage_parameters (model, &share) * (gint64)sizeof (float), size = boundary;
   g_autoptr (GArray) sizes = ps_transfer_sizes (boundary);
-  gboolean watched = FALSE;
+  GArray *messages = g_array_new (FALSE, FALSE, sizeof (Message));
 
-  for (guint i = 0; i < sizes->len; i++)
-    if (!calibrate_size (calibration, PS_TRAFFIC_PING_PONG, g_array_index (sizes, gint64, i), &watched, error))
-      return FALSE;
-  if (!calibrate_links (calibration, sizes, &watched, error))
-    return FALSE;
-  for (guint i = 0; i < (PS_N_TRAFFICS - 1) * G_N_ELEMENTS (few); i++) {
-    PsTraffic traffic = (PsTraffic)(PS_TRAFFIC_BOTH_WAYS + i / G_N_ELEMENTS (few));
-    guint k = i % G_N_ELEMENTS (few);
+  for (guint k = 0; k < sizes->len; k++)
+    add_message (messages, PS_TRAFFIC_PING_PONG, "", 0, 1, g_array_index (sizes, gint64, k));
+  for (guint i = 0; i < links->len; i++) {
+    const PsCalibLink *link = &g_array_index (links, PsCalibLink, i);
 
-    if ((k == 0 || few[k] > few[k - 1]) && !calibrate_size (calibration, traffic, few[k], &watched, error))
-      return FALSE;
+    for (guint k = 0; k < sizes->len && link->first && *link->shape; k++)
+      add_message (messages, PS_TRAFFIC_PING_PONG, link->shape, link->a, link->b, g_array_index (sizes, gint64, k));
+    if (link->sampled)
+      add_message (messages, PS_TRAFFIC_PING_PONG, link->key, link->a, link->b, boundary);
   }
+  for (guint traffic = PS_TRAFFIC_BOTH_WAYS; traffic < PS_N_TRAFFICS; traffic++)
+    for (guint k = 0; k < G_N_ELEMENTS (few); k++)
+      if (k == 0 || few[k] > few[k - 1])
+        add_message (messages, (PsTraffic)traffic, shapes[traffic], 0, 1, few[k]);
   /* Doubled, so that a model of that boundary has sizes that every device takes. */
   while (size < gradients && size <= G_MAXINT / 2)
     size *= 2;
-  return size == boundary || calibrate_size (calibration, PS_TRAFFIC_ALL_REDUCE, size, &watched, error);
+  if (size > boundary)
+    add_message (messages, PS_TRAFFIC_ALL_REDUCE, "", 0, 1, size);
+  return messages;
+}
+
+static gboolean measure (const PsCalibration *calibration, const Message *message, PsMeasurement *m, GError **error)
+{
+  const PsCalibOrder order = { .bytes = message->bytes,
+                               .traffic = message->traffic,
+                               .link = { (gint32)message->link[0], (gint32)message->link[1] } };
+  PsSamplingRule rule = calibration->rule;
+  g_auto (PsSampler) sampler = { 0 };
+  Transfer transfer = new_transfer (calibration, &order, &sampler, &m->during);
+
+  rule.time_limit_ns /= TIME_SHARE;
+  ps_sampler_init (&sampler, &rule);
+  ps_calib_tell (calibration, &order);
+  if (!run_transfer (&transfer, message->bytes, error))
+    return FALSE;
+  ps_sampler_finish (&sampler, m);
+  return calibration->sink (m, calibration->data, error);
+}
+
+gboolean ps_calibrate_transfers (const PsCalibration *calibration, GError **error)
+{
+  g_autoptr (GArray) links = ps_calib_links (calibration->places, calibration->known);
+  g_autoptr (GArray) messages = list_messages (calibration, links);
+  gboolean wanted, begun = FALSE;
+
+  for (guint i = 0; i < messages->len; i++) {
+    const Message *message = &g_array_index (messages, Message, i);
+    g_autoptr (PsMeasurement) m = g_new0 (PsMeasurement, 1);
+
+    m->subject = message->traffic == PS_TRAFFIC_ALL_REDUCE ? PS_SUBJECT_ALL_REDUCE : PS_SUBJECT_TRANSFER;
+    m->shape = g_strdup (message->shape);
+    m->bytes = message->bytes;
+    m->devices = busy_devices (calibration, message->traffic);
+    m->sharing = calibration->sharing;
+    if (m->devices == 0)
+      continue;
+    if (!calibration->wanted (m, calibration->data, &wanted, error))
+      return FALSE;
+    if (wanted
+        && ((!begun && !ps_calib_read_sentinel (calibration, error)) || !measure (calibration, message, m, error)))
+      return FALSE;
+    begun |= wanted;
+  }
+  return TRUE;
 }
 
 /* Messages of a device to itself, from device memory */
@@ -559,26 +555,13 @@ static gboolean calibrate_self_send (const PsCalibration *calibration, const PsT
   return calibration->sink (m, calibration->data, error);
 }
 
-static gboolean calibrate_transport (const PsCalibration *calibration, const char *name, PsDevice *device,
-                                     GError **error)
-{
-  gint64 boundary = ps_model_boundary_bytes (calibration->model);
-  const PsTransportClass *transport = ps_transport_find (name, NULL);
-
-  if (transport == NULL || transport->self_send == NULL
-      || (transport->available != NULL && !transport->available (NULL)))
-    return TRUE;
-  for (gint64 bytes = SMALLEST_BYTES; bytes < boundary; bytes *= SELF_STEP)
-    if (!calibrate_self_send (calibration, transport, device, bytes, error))
-      return FALSE;
-  return calibrate_self_send (calibration, transport, device, boundary, error);
-}
-
 gboolean ps_calibrate_self_sends (const PsCalibration *calibration, GError **error)
 {
+  const gint64 boundary = ps_model_boundary_bytes (calibration->model);
+  PsDeviceSetting setting = ps_calib_device_setting (calibration, calibration->model, 1, 1, 0);
   guint n;
   const PsTransportClass *const *transports = ps_transport_table (&n);
-  PsDeviceSetting setting = ps_calib_device_setting (calibration, calibration->model, 1, 1, 0);
+  gboolean ok = TRUE;
 
   /* By a whole accelerator: libraries of messages know no parts. */
   setting.n_local = 1;
@@ -586,9 +569,16 @@ gboolean ps_calibrate_self_sends (const PsCalibration *calibration, GError **err
   PsDevice *device = calibration->device->open (&setting, error);
   if (device == NULL)
     return FALSE;
-  gboolean ok = TRUE;
-  for (guint i = 0; i < n && ok && device->class->write != NULL; i++)
-    ok = calibrate_transport (calibration, transports[i]->name, device, error);
+  for (guint i = 0; i < n && ok && device->class->write != NULL; i++) {
+    const PsTransportClass *transport = ps_transport_find (transports[i]->name, NULL);
+
+    if (transport == NULL || transport->self_send == NULL
+        || (transport->available != NULL && !transport->available (NULL)))
+      continue;
+    for (gint64 bytes = SMALLEST_BYTES; bytes < boundary && ok; bytes *= SELF_STEP)
+      ok = calibrate_self_send (calibration, transport, device, bytes, error);
+    ok = ok && calibrate_self_send (calibration, transport, device, boundary, error);
+  }
   device->class->close (device);
   return ok;
 }

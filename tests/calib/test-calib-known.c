@@ -668,7 +668,7 @@ static gboolean end_step (const PsStepReport *step, gpointer data)
   return TRUE;
 }
 
-static void check_init (PsCalibCheck *check, const Calibrated *c, const char *schedules, const guint *microbatches,
+static void check_init (PsCalibCheck *check, const Calibrated *c, const char *schedules, guint *microbatches,
                         guint n_microbatches)
 {
   *check = (PsCalibCheck){ .setting = ps_setting_new (),
@@ -705,7 +705,8 @@ static void check_clear (PsCalibCheck *check)
  * it was. */
 static void test_check (void)
 {
-  static const guint chunks[] = { 1, 2 }, microbatches[] = { 4 };
+  static const guint chunks[] = { 1, 2 };
+  static guint microbatches[] = { 4 };
   g_auto (Calibrated) c = { 0 };
   PsCalibCheck check;
 
@@ -755,7 +756,8 @@ static void test_check (void)
  * other, each with fresh costs of its stages. A budget, or a signal, ends it after the run under way. */
 static void test_check_rounds (void)
 {
-  static const guint chunks[] = { 1, 2 }, microbatches[] = { 2, 4 };
+  static const guint chunks[] = { 1, 2 };
+  static guint microbatches[] = { 2, 4 };
   g_auto (Calibrated) c = { 0 };
 
   calibrated_init (&c, "rounds.db", 2, chunks, 2);

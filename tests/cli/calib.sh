@@ -44,7 +44,7 @@ run "what busy neighbours do to the clock" 'busy, 2 of 2 ops differ from those a
 sed -e '/"kind": "W", "devices": 1/s/"shape": "[^"]*/&,blocks=0/' \
   -e '/"kind": "W", "devices": 2/{s/"shape": "[^"]*/&,blocks=8/; s/"devices": 2/"devices": 1/; s/"sharing": 2/"sharing": 1/}' enough.json >held.json
 pipesim calib import --db held.db held.json >out.txt
-run "what held multiprocessors cost" 'ops beside 8 held multiprocessors take 0.97 times as long (--overlap-slowdown 1.00 --overlap-waiting)' pipesim calib show --db held.db
+run "what held multiprocessors cost" 'ops take 0.97 times as long while 8 multiprocessors are held (--overlap-slowdown 1.00 --overlap-waiting)' pipesim calib show --db held.db
 refuse 2 "--profile: is empty" pipesim calib import --db new.db --profile= text.json
 refuse 1 "new.db: several profiles; choose one with --profile: here, there" pipesim calib show --db new.db
 tr '\n' '\r' <text.json | sed 's/"name": "here"/"name": "a\\u000ab\\u001b[2J"/' | tr '\r' '\n' >odd.json
@@ -98,7 +98,7 @@ pipesim-calib run $small --within 0.0001% --max-samples 2000 --time-limit 100s >
 first=$!
 until pipesim calib show --db two.db --profile one 2>/dev/null | grep -q '^sentinel'; do sleep 0.05; done
 kill -STOP $first
-run "a run beside a stopped one" "profile 'one' of two.db: 59 measured" pipesim calib run $small --max-samples 2 --time-limit 500ms
+run "a run while another is stopped" "profile 'one' of two.db: 59 measured" pipesim calib run $small --max-samples 2 --time-limit 500ms
 kill -CONT $first
 wait $first
 code=$?
@@ -146,10 +146,10 @@ run "a sweep over precisions" '1 predicted, 1 impossible' pipesim sweep half.swe
 pipesim calib export --db two.db --profile one#1 | awk -f "$G_TEST_SRCDIR/cli/restless.awk" \
   | sed 's/"F of layers=1"/"F of layers=9"/; /"bytes": 8,/d' >moved.json
 moved="--profile one --model small.ini -p 2 -v 1 --max-samples 2 --time-limit 500ms"
-unrest='the machine was not quiet: the sentinel op moved by up to 50 % beside 8 measurements'
+unrest='the machine was not quiet: the sentinel op moved by up to 50 % during 8 measurements'
 run "import of a restless profile" '56 measurements' pipesim calib import --db moved.db moved.json
 run "and once more" '56 measurements' pipesim calib import --db left.db moved.json
-run "how far it moved" 'moved by 50.0 % at most beside these' pipesim calib show --db moved.db --profile one
+run "how far it moved" 'moved by 50.0 % at most around these' pipesim calib show --db moved.db --profile one
 run "a prediction says so" '; the machine was not quiet then: its sentinel op moved by up to 50 %' \
   pipesim predict --schedule 1f1b -p 2 -m 2 --db moved.db
 run "a run may leave it so" "$unrest: do not trust them; another calib run measures anew" pipesim calib run --db left.db $moved --again 0
@@ -158,7 +158,7 @@ run "a run goes on" "profile 'one' of moved.db: 11 measured" pipesim calib run -
 cp "$work/stderr" told.txt
 run "and takes it again" "$unrest; they are taken again" cat told.txt
 run "and counts" '11 of 11: F of layers=2,' grep ' again (n = 2, sample cap)' told.txt
-run "in its place" 'moved by 0.0 % at most beside these' pipesim calib show --db moved.db --profile one
+run "in its place" 'moved by 0.0 % at most around these' pipesim calib show --db moved.db --profile one
 # The stages of zb-v were measured while the sentinel moved, those of 1f1b before.
 pipesim calib run --db slowdown.db --profile one --model small.ini -p 2 --max-samples 2 --time-limit 500ms 2>/dev/null >&2
 pipesim calib export --db slowdown.db --profile one | awk -v when='"shape": "layers=1' -f "$G_TEST_SRCDIR/cli/restless.awk" >slowdown.json

@@ -239,7 +239,7 @@ static void measure_profile (PsCostDb *db, guint caches)
   static const guint chunks[] = { 1 };
   PsModel model = small_model (1, 24, 2, 8);
   g_autoptr (GError) error = NULL;
-  PsFill fill;
+  PsFill fill = { 0 };
   const PsCalibration calibration = { .device = cuda_device,
                                       .transport = &ps_threads_transport,
                                       .model = &model,
