@@ -94,10 +94,9 @@ static gboolean find_cases (PsCalibCheck *check, GError **error)
 
 /* Fresh measurements */
 
-static gboolean is_wanted (const PsMeasurement *key, gpointer data, gboolean *wanted, GError **error)
+static gboolean is_wanted (const PsMeasurement *key, gpointer data)
 {
-  *wanted = ps_fill_is_used (&((PsCalibCheck *)data)->calibration, key);
-  return TRUE;
+  return ps_fill_is_used (&((PsCalibCheck *)data)->calibration, key);
 }
 
 static gboolean keep_fresh (const PsMeasurement *measurement, gpointer data, GError **error)

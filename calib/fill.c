@@ -32,7 +32,7 @@ static char *key_of (const PsMeasurement *m)
   return g_strdup_printf ("%s %" G_GINT64_FORMAT, name, m->bytes);
 }
 
-static gboolean find_disturbed (PsFill *fill, guint *n_stored, double *shift, GError **error)
+static gboolean find_disturbed (PsFill *fill, double *shift, GError **error)
 {
   GPtrArray *measurements = ps_costdb_measurements (fill->db, fill->profile_name, FALSE, error);
   g_autoptr (GPtrArray) sentinels
@@ -44,7 +44,6 @@ static gboolean find_disturbed (PsFill *fill, guint *n_stored, double *shift, GE
     return FALSE;
   g_autofree double *shifts = g_new (double, measurements->len);
   *shift = ps_sentinel_shifts (sentinels, measurements, shifts);
-  *n_stored = measurements->len;
   g_hash_table_remove_all (fill->disturbed);
   for (guint i = 0; i < measurements->len; i++)
     if (shifts[i] > PS_SENTINEL_TOLERANCE)
@@ -53,48 +52,43 @@ static gboolean find_disturbed (PsFill *fill, guint *n_stored, double *shift, GE
 }
 
 /* Notes a key that is missing or must be measured again; measures nothing yet. */
-static gboolean note_wanted (const PsMeasurement *key, gpointer data, gboolean *wanted, GError **error)
+static gboolean note_wanted (const PsMeasurement *key, gpointer data)
 {
   PsFill *fill = data;
   char *name = key_of (key);
-  gboolean found, again = fill->n_again > 0 && g_hash_table_contains (fill->disturbed, name);
-  gboolean ok = ps_costdb_has (fill->db, fill->profile, key, &found, error);
+  gboolean again = fill->n_again > 0 && g_hash_table_contains (fill->disturbed, name);
 
-  *wanted = FALSE;
-  if (!ok || (found && !again))
+  if (again || ps_measurement_find (fill->known, key) == NULL)
+    fill->n_repeated += g_hash_table_add (fill->wanted, name) && again;
+  else
     g_free (name);
-  else if (g_hash_table_add (fill->wanted, name))
-    fill->n_repeated += again;
-  return ok;
+  return FALSE;
 }
 
 static gboolean plan_pass (PsFill *fill, const PsCalibration *calibration, guint pass, double *shift, GError **error)
 {
   PsCalibration dry = *calibration;
-  guint n_stored;
 
   dry.wanted = note_wanted;
   dry.data = fill;
   fill->n_done = fill->n_repeated = fill->n_unmeasured = 0;
   g_hash_table_remove_all (fill->wanted);
-  if (!find_disturbed (fill, &n_stored, shift, error))
+  if (!find_disturbed (fill, shift, error))
     return FALSE;
   dry.known = fill->known;
   if (!ps_calibrate (&dry, error))
     return FALSE;
   fill->n_wanted = g_hash_table_size (fill->wanted);
   if (pass == 0)
-    fill->n_there = n_stored;
+    fill->n_there = fill->known->len;
   return TRUE;
 }
 
-static gboolean is_wanted (const PsMeasurement *key, gpointer data, gboolean *wanted, GError **error)
+static gboolean is_wanted (const PsMeasurement *key, gpointer data)
 {
-  PsFill *fill = data;
   g_autofree char *name = key_of (key);
 
-  *wanted = g_hash_table_contains (fill->wanted, name);
-  return TRUE;
+  return g_hash_table_contains (((PsFill *)data)->wanted, name);
 }
 
 /* Fails if another process has stored this measurement in the meantime: two calibrations at a time disturb each
@@ -112,45 +106,31 @@ static gboolean check_alone (const PsFill *fill, const PsMeasurement *measuremen
   return !found;
 }
 
-static void tell_stored (const PsFill *fill, const PsMeasurement *measurement, const char *name, gboolean again)
+static void tell (const PsFill *fill, const char *name, const char *result)
 {
-  g_autofree char *median = ps_format_time (measurement->time.median_ns);
-
-  g_printerr ("%s%u of %u: %.90s: %s%s (n = %u, %s)%s", fill->terminal ? PS_CLEAR_LINE : "", fill->n_done,
-              fill->n_wanted, name, median, again ? " again" : "", measurement->time.n, measurement->stop,
-              fill->terminal ? "" : "\n");
+  g_printerr ("%s%u of %u: %.90s: %s%s", fill->terminal ? PS_CLEAR_LINE : "", fill->n_done, fill->n_wanted, name,
+              result, fill->terminal ? "" : "\n");
 }
 
-/* Nothing is stored, so another pass or run tries again. */
-static void note_unmeasured (PsFill *fill, const char *name, const char *reason)
-{
-  fill->n_done++;
-  fill->n_unmeasured++;
-  g_printerr ("%s%u of %u: %.90s: %s\n", fill->terminal ? PS_CLEAR_LINE : "", fill->n_done, fill->n_wanted, name,
-              reason);
-}
-
-static gboolean store (const PsMeasurement *measurement, gpointer data, GError **error)
+/* Of a measurement without samples nothing is stored, so another pass or run tries again. */
+static gboolean store (const PsMeasurement *m, gpointer data, GError **error)
 {
   PsFill *fill = data;
-  g_autofree char *name = ps_calib_describe (measurement);
-  g_autofree char *key = key_of (measurement);
+  g_autofree char *name = ps_calib_describe (m), *key = key_of (m), *median = ps_format_time (m->time.median_ns);
   gboolean again = g_hash_table_contains (fill->disturbed, key);
+  g_autofree char *result = g_strdup_printf ("%s%s (n = %u, %s)", median, again ? " again" : "", m->time.n, m->stop);
 
-  if (measurement->n_samples == 0) {
-    note_unmeasured (fill, name, measurement->stop);
-    return TRUE;
-  }
-  gboolean ok = again ? ps_costdb_replace (fill->db, fill->profile, measurement, error)
-                      : check_alone (fill, measurement, name, error)
-                            && ps_costdb_store (fill->db, fill->profile, measurement, error);
-
-  if (!ok)
-    return FALSE;
-  g_hash_table_remove (fill->wanted, key);
   fill->n_done++;
-  fill->n_measured++;
-  tell_stored (fill, measurement, name, again);
+  fill->n_unmeasured += m->n_samples == 0;
+  if (m->n_samples > 0
+      && !(again ? ps_costdb_replace (fill->db, fill->profile, m, error)
+                 : check_alone (fill, m, name, error) && ps_costdb_store (fill->db, fill->profile, m, error)))
+    return FALSE;
+  if (m->n_samples > 0) {
+    g_hash_table_remove (fill->wanted, key);
+    fill->n_measured++;
+  }
+  tell (fill, name, m->n_samples > 0 ? result : m->stop);
   return TRUE;
 }
 
@@ -163,12 +143,11 @@ gboolean ps_fill_is_used (const PsCalibration *calibration, const PsMeasurement 
          && key->bytes == ps_model_boundary_bytes (calibration->model);
 }
 
-static gboolean is_added (const PsMeasurement *key, gpointer data, gboolean *wanted, GError **error)
+static gboolean is_added (const PsMeasurement *key, gpointer data)
 {
   const PsFill *fill = data;
 
-  *wanted = (key->subject == PS_SUBJECT_OP) == (fill->n_chunks > 0) && ps_fill_is_used (fill->added, key);
-  return TRUE;
+  return (key->subject == PS_SUBJECT_OP) == (fill->n_chunks > 0) && ps_fill_is_used (fill->added, key);
 }
 
 static gboolean add (const PsMeasurement *measurement, gpointer data, GError **error)
@@ -257,7 +236,6 @@ gboolean ps_fill_measure (PsFill *fill, const PsCalibration *calibration, GError
   PsCalibration real;
   g_autoptr (GBytes) choices = NULL;
   double shift = 0;
-  guint n_stored;
 
   if (!choose_calibration (fill, calibration, error) || !resume (fill, calibration, &real, &choices, error))
     return FALSE;
@@ -274,7 +252,7 @@ gboolean ps_fill_measure (PsFill *fill, const PsCalibration *calibration, GError
     if (!ps_calibrate (&real, error))
       return FALSE;
   }
-  if (!find_disturbed (fill, &n_stored, &shift, error))
+  if (!find_disturbed (fill, &shift, error))
     return FALSE;
   if (fill->n_unmeasured > 0)
     g_printerr (

@@ -47,14 +47,11 @@ static gboolean calibrate_host (const PsCalibration *calibration, GError **error
   for (guint i = 0; i < n; i++) {
     g_autoptr (PsMeasurement) m = g_new0 (PsMeasurement, 1);
     g_autoptr (GArray) samples = NULL;
-    gboolean wanted;
 
     *m = (PsMeasurement){
       .subject = PS_SUBJECT_HOST, .shape = g_strdup (parts[i]), .devices = calibration->n_local, .sharing = 1
     };
-    if (!calibration->wanted (m, calibration->data, &wanted, error))
-      return FALSE;
-    if (!wanted)
+    if (!calibration->wanted (m, calibration->data))
       continue;
     if (observed == NULL && !ps_calib_read_sentinel (calibration, error))
       return FALSE;

@@ -8,8 +8,8 @@
 
 #include <pipesim/transport.h>
 
-/* Sets *wanted to TRUE if the measurement with this key is still missing. */
-typedef gboolean (*PsMeasurementWanted) (const PsMeasurement *key, gpointer data, gboolean *wanted, GError **error);
+/* TRUE if the measurement with this key is still missing. */
+typedef gboolean (*PsMeasurementWanted) (const PsMeasurement *key, gpointer data);
 
 /* Stores one finished measurement, which stays the caller's. */
 typedef gboolean (*PsMeasurementSink) (const PsMeasurement *measurement, gpointer data, GError **error);

@@ -95,7 +95,7 @@ static Quantity *find_quantity (const Ops *ops, guint device, const PsMeasuremen
 
 /* Finds the quantity of ops of one stage of a device of the run. Makes it at first use, if this device answers for the
  * shape and the quantity is wanted; NULL if not. */
-static gboolean set_quantity (Ops *ops, guint device, guint stage, PsOpKind kind, guint part, GError **error)
+static void set_quantity (Ops *ops, guint device, guint stage, PsOpKind kind, guint part)
 {
   const PsCalibration *calibration = ops->calibration;
   const guint *shares = calibration->kept != NULL ? NULL : calibration->shares;
@@ -108,15 +108,11 @@ static gboolean set_quantity (Ops *ops, guint device, guint stage, PsOpKind kind
                               .share = shares != NULL ? shares[ops->first + device] : 0,
                               .cache = ops->cache };
   Quantity **place = &ops->of[(stage * ops->n_parts + part) * PS_N_OP_KINDS + kind];
-  gboolean wanted = FALSE;
 
   *place = find_quantity (ops, device, &key);
-  if (*place != NULL || ps_cut_owner (ops->cut, shape, shares, key.share) != ops->first + device)
-    return TRUE;
-  if (!calibration->wanted (&key, calibration->data, &wanted, error))
-    return FALSE;
-  if (!wanted)
-    return TRUE;
+  if (*place != NULL || ps_cut_owner (ops->cut, shape, shares, key.share) != ops->first + device
+      || !calibration->wanted (&key, calibration->data))
+    return;
   *place = g_new0 (Quantity, 1);
   (*place)->measurement = g_memdup2 (&key, sizeof key);
   (*place)->measurement->shape = g_steal_pointer (&key_shape);
@@ -124,10 +120,9 @@ static gboolean set_quantity (Ops *ops, guint device, guint stage, PsOpKind kind
   (*place)->device = device;
   ps_sampler_init (&(*place)->sampler, &calibration->rule);
   g_ptr_array_add (ops->quantities, *place);
-  return TRUE;
 }
 
-static gboolean set_quantities (Ops *ops, GError **error)
+static void set_quantities (Ops *ops)
 {
   static const PsOpKind kinds[] = { PS_OP_F, PS_OP_B, PS_OP_W, PS_OP_BW, PS_OP_O };
 
@@ -135,10 +130,8 @@ static gboolean set_quantities (Ops *ops, GError **error)
     for (guint stage = ops->first + device; stage < ops->cut->n_stages; stage += ops->cut->n_devices)
       for (guint part = 0; part < ops->n_parts; part++)
         for (guint i = 0; i < G_N_ELEMENTS (kinds); i++)
-          if ((kinds[i] != PS_OP_O || (ops->cut->n_slices == 1 && part == 0))
-              && !set_quantity (ops, device, stage, kinds[i], part, error))
-            return FALSE;
-  return TRUE;
+          if (kinds[i] != PS_OP_O || (ops->cut->n_slices == 1 && part == 0))
+            set_quantity (ops, device, stage, kinds[i], part);
 }
 
 /* Streams */
@@ -395,8 +388,7 @@ gboolean ps_calibrate_ops (const PsCalibration *calibration, const PsCut *cut, g
   /* Further processes have further parts of the layers, whose times nobody keeps. */
   if (ps_processes_rank (calibration->processes) > 0)
     return run_streams (&ops, error);
-  if (!set_quantities (&ops, error))
-    return FALSE;
+  set_quantities (&ops);
   if (ops.quantities->len == 0)
     return TRUE;
   if (!ps_calib_read_sentinel (calibration, error))

@@ -481,7 +481,7 @@ gboolean ps_calibrate_transfers (const PsCalibration *calibration, GError **erro
 {
   g_autoptr (GArray) links = ps_calib_links (calibration->places, calibration->known);
   g_autoptr (GArray) messages = list_messages (calibration, links);
-  gboolean wanted, begun = FALSE;
+  gboolean begun = FALSE;
 
   for (guint i = 0; i < messages->len; i++) {
     const Message *message = &g_array_index (messages, Message, i);
@@ -492,14 +492,11 @@ gboolean ps_calibrate_transfers (const PsCalibration *calibration, GError **erro
     m->bytes = message->bytes;
     m->devices = busy_devices (calibration, message->traffic);
     m->sharing = calibration->sharing;
-    if (m->devices == 0)
+    if (m->devices == 0 || !calibration->wanted (m, calibration->data))
       continue;
-    if (!calibration->wanted (m, calibration->data, &wanted, error))
+    if ((!begun && !ps_calib_read_sentinel (calibration, error)) || !measure (calibration, message, m, error))
       return FALSE;
-    if (wanted
-        && ((!begun && !ps_calib_read_sentinel (calibration, error)) || !measure (calibration, message, m, error)))
-      return FALSE;
-    begun |= wanted;
+    begun = TRUE;
   }
   return TRUE;
 }
@@ -533,16 +530,13 @@ static gboolean calibrate_self_send (const PsCalibration *calibration, const PsT
 {
   g_autoptr (PsMeasurement) m = g_new0 (PsMeasurement, 1);
   SelfSend self = { transport, m, device, MIN (N_SELF_SAMPLES, calibration->rule.max_samples), NULL };
-  gboolean wanted;
 
   *m = (PsMeasurement){ .subject = PS_SUBJECT_SELF_SEND,
                         .shape = g_strconcat (transport->name, "-self", NULL),
                         .bytes = bytes,
                         .devices = 1,
                         .sharing = 1 };
-  if (!calibration->wanted (m, calibration->data, &wanted, error))
-    return FALSE;
-  if (!wanted)
+  if (!calibration->wanted (m, calibration->data))
     return TRUE;
   GThread *thread = g_thread_try_new ("self-send", send_to_itself, &self, error);
   if (thread == NULL)

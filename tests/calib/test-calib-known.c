@@ -321,10 +321,9 @@ static guint count_lines (const char *line)
   return n;
 }
 
-static gboolean want_ops (const PsMeasurement *key, gpointer data, gboolean *wanted, GError **error)
+static gboolean want_ops (const PsMeasurement *key, gpointer data)
 {
-  *wanted = key->subject == PS_SUBJECT_OP;
-  return TRUE;
+  return key->subject == PS_SUBJECT_OP;
 }
 
 static gboolean drop (const PsMeasurement *measurement, gpointer n, GError **error)
@@ -397,10 +396,9 @@ static void test_parts_alone (void)
   g_string_free (g_steal_pointer (&opened), TRUE);
 }
 
-static gboolean want_loaded (const PsMeasurement *key, gpointer data, gboolean *wanted, GError **error)
+static gboolean want_loaded (const PsMeasurement *key, gpointer data)
 {
-  *wanted = g_str_equal (key->shape, "during-compute");
-  return TRUE;
+  return g_str_equal (key->shape, "during-compute");
 }
 
 /* While two devices send, the third one runs F and BW of a layer twice in each step. */

@@ -24,13 +24,12 @@ static char *key_text (const PsMeasurement *m)
                           sharing, share, cache);
 }
 
-static gboolean store_wanted (const PsMeasurement *key, gpointer data, gboolean *wanted, GError **error)
+static gboolean store_wanted (const PsMeasurement *key, gpointer data)
 {
   Store *store = data;
   g_autofree char *text = key_text (key);
 
-  *wanted = store->only != NULL ? g_str_equal (store->only, text) : !g_hash_table_contains (store->stored, text);
-  return TRUE;
+  return store->only != NULL ? g_str_equal (store->only, text) : !g_hash_table_contains (store->stored, text);
 }
 
 static gboolean store_sink (const PsMeasurement *measurement, gpointer data, GError **error)

@@ -16,9 +16,8 @@ typedef struct {
   guint n_sentinels;
 } Found;
 
-static gboolean want_all (const PsMeasurement *key, gpointer data, gboolean *wanted, GError **error)
+static gboolean want_all (const PsMeasurement *key, gpointer data)
 {
-  *wanted = TRUE;
   return TRUE;
 }
 
