@@ -1,11 +1,9 @@
 /* main.c - the program pipesim-exec: runs a schedule for real and holds it against its prediction. */
-#include "train/devices.h"
-#include "exec-options.h"
-#include "output.h"
-#include "run/crew.h"
-#include "machine-speed.h"
+#include "exec.h"
 
-#include <pipesim/option.h>
+#include "machine-speed.h"
+#include "train/devices.h"
+
 #include <pipesim/costdb.h>
 #include <pipesim/formats.h>
 

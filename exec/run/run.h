@@ -66,23 +66,19 @@ typedef struct {
   gint64 peak_bytes; /* most of it during the op */
 } PsOpRecord;
 
-/* How long the host was held by one call of the transport's send or receive. A transfer starts when its send does. */
-typedef struct {
-  gint64 start_ns;
-  gint64 end_ns;
-} PsPostRecord;
-
 /* One device; a step's records follow those of the step before. */
 typedef struct {
   guint n_ops;       /* per step: the computes in their order, then O of each stage that the script leaves to the end */
   guint n_posts;     /* per step: sends and receives, in order */
   guint n_transfers; /* per step: messages that it waited for, in order */
+  gsize n_bytes;     /* of the arrays that follow, in one block */
   PsOpRecord *ops;   /* [n_steps * n_ops] */
-  PsPostRecord *posts;        /* [n_steps * n_posts] */
-  PsTransferTimes *transfers; /* [n_steps * n_transfers] */
-  gint64 *own_ns;             /* [n_ops] of the latest step: the accelerator's own times; 0: not known */
-  gint64 *held_bytes;         /* [n_steps] STATE + ACTIVATION at the begin of the step */
-  gint64 clock_mhz;           /* median over all steps; 0: not known */
+  PsTimes *posts;    /* [n_steps * n_posts] how long the host was held by a call of the transport's send or receive. A
+                        transfer starts when its send does */
+  PsTimes *transfers; /* [n_steps * n_transfers] */
+  gint64 *held_bytes; /* [n_steps] STATE + ACTIVATION at the begin of the step */
+  gint64 *own_ns;     /* [n_ops] of the latest step: the accelerator's own times; 0: not known */
+  gint64 clock_mhz;   /* median over all steps; 0: not known */
 } PsDeviceRecord;
 
 typedef struct {
@@ -195,15 +191,9 @@ static inline gboolean ps_gives_gradients (const PsSchedule *schedule, guint dev
   return ps_placement_device (schedule->placement, 0, stage) == device;
 }
 
-/* gather.c: the other processes send their results to rank 0: the records, losses and gradients of their devices. */
-
-/* After the last step, on every rank: completes rank 0's recorder and result, with times by the clock of rank 0.
- * Nothing to do where there are no other processes. */
+/* recorder.c: after the last step, on every rank: completes rank 0's recorder and result by those of the other
+ * processes, with times by the clock of rank 0. Nothing to do where there are no others. */
 void ps_gather (PsRun *run);
 
 /* On every rank at a time when its devices wait: completes the checkpoint of rank 0. */
 void ps_gather_checkpoint (PsRun *run);
-
-/* Whether all ranks are about to run the same program with the same setting; fails naming the first that is not. On
- * every rank, before the first step. */
-gboolean ps_gather_agreement (PsRun *run, GError **error);

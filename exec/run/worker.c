@@ -75,45 +75,6 @@ static gboolean flush (PsWorker *worker, GError **error)
   return transport->class->flush (transport, worker->at, error);
 }
 
-/* Messages that are not in the program, between devices of one pipeline: norms of gradients, and gradients of a shared
- * matrix. n_bytes of the host's memory go where tensors have contents. */
-
-static gboolean send_bytes (PsWorker *worker, guint to, PsOp name, gconstpointer bytes, gsize n_bytes, GError **error)
-{
-  PsTransport *transport = worker->run->transport;
-  PsTensor *tensor = worker->device->class->tensor_new (worker->device);
-
-  if (tensor == NULL)
-    return ps_refuse (error, PS_ERROR_UNAVAILABLE, "device %u: no memory to send gradients or their norm",
-                      worker->index);
-  if (tensor->data == NULL || ps_device_write (worker->device, tensor->data, bytes, n_bytes, error))
-    return transport->class->send (transport, worker->at, peer_of (worker, to), name, tensor, 0, error);
-  worker->device->class->tensor_free (tensor);
-  return FALSE;
-}
-
-static gboolean receive_bytes (PsWorker *worker, guint from, PsOp name, GError **error)
-{
-  PsTransport *transport = worker->run->transport;
-
-  return transport->class->receive (transport, worker->at, peer_of (worker, from), name, error);
-}
-
-/* Posts no receive; drops the message where bytes is NULL. */
-static gboolean take_bytes (PsWorker *worker, guint from, PsOp name, gpointer bytes, gsize n_bytes, GError **error)
-{
-  PsTransport *transport = worker->run->transport;
-  PsTensor *tensor = transport->class->wait (transport, worker->at, peer_of (worker, from), name, worker->device,
-                                             &worker->unrecorded, error);
-
-  if (tensor == NULL)
-    return FALSE;
-  gboolean done
-      = bytes == NULL || tensor->data == NULL || ps_device_read (worker->device, bytes, tensor->data, n_bytes, error);
-  worker->device->class->tensor_free (tensor);
-  return done;
-}
-
 /* Gradients added up over all devices with the same stages: both weight copies, all replicas. */
 
 /* Adds up the gradients of one of the worker's stages. Every device's thread calls it before each O, for the stages of
@@ -427,7 +388,7 @@ static gboolean compute (PsWorker *worker, const PsAction *action, guint step, P
 }
 
 /* Posts a send or a receive, and records how long the call held the host. */
-static gboolean post (PsWorker *worker, const PsAction *action, PsPostRecord *record, GError **error)
+static gboolean post (PsWorker *worker, const PsAction *action, PsTimes *record, GError **error)
 {
   PsTransport *transport = worker->run->transport;
   const PsInstruction *instruction = &action->instruction;
@@ -602,22 +563,48 @@ static PsOp norms_name (guint device)
   return (PsOp){ .kind = PS_OP_R, .stage = (guint16)device };
 }
 
+/* Sends the norms that the device knows. The message is not in the program; where tensors have no contents, it has
+ * none.
+ */
 static gboolean send_squares (PsWorker *worker, guint to, GError **error)
 {
-  return send_bytes (worker, to, norms_name (worker->index), worker->squares,
-                     count_stages (worker) * sizeof *worker->squares, error);
+  PsTransport *transport = worker->run->transport;
+  const PsDeviceClass *class = worker->device->class;
+  const gsize n_bytes = count_stages (worker) * sizeof *worker->squares;
+  PsTensor *tensor = class->tensor_new (worker->device);
+
+  if (tensor == NULL)
+    return ps_refuse (error, PS_ERROR_UNAVAILABLE, "device %u: no memory to send norms of gradients", worker->index);
+  if (tensor->data == NULL || ps_device_write (worker->device, tensor->data, worker->squares, n_bytes, error))
+    return transport->class->send (transport, worker->at, peer_of (worker, to), norms_name (worker->index), tensor, 0,
+                                   error);
+  class->tensor_free (tensor);
+  return FALSE;
+}
+
+/* Waits for a message that no record is for. posts: its receive is still to be posted. */
+static PsTensor *take_message (PsWorker *worker, guint from, PsOp name, gboolean posts, GError **error)
+{
+  PsTransport *transport = worker->run->transport;
+  const guint peer = peer_of (worker, from);
+
+  if (posts && !transport->class->receive (transport, worker->at, peer, name, error))
+    return NULL;
+  return transport->class->wait (transport, worker->at, peer, name, worker->device, &worker->unrecorded, error);
 }
 
 static gboolean receive_squares (PsWorker *worker, guint from, GError **error)
 {
-  gsize n_bytes = count_stages (worker) * sizeof *worker->squares;
-  g_autofree double *squares = g_memdup2 (worker->squares, n_bytes); /* which a message without contents leaves */
+  const gsize n_bytes = count_stages (worker) * sizeof *worker->squares;
+  g_autofree double *squares = g_memdup2 (worker->squares, n_bytes);
+  PsTensor *tensor = take_message (worker, from, norms_name (from), TRUE, error);
 
-  if (!receive_bytes (worker, from, norms_name (from), error)
-      || !take_bytes (worker, from, norms_name (from), squares, n_bytes, error))
+  if (tensor == NULL)
     return FALSE;
+  const gboolean done = tensor->data == NULL || ps_device_read (worker->device, squares, tensor->data, n_bytes, error);
+  worker->device->class->tensor_free (tensor);
   take_squares (worker, squares);
-  return TRUE;
+  return done;
 }
 
 static float find_scale (const PsWorker *worker)
@@ -676,19 +663,7 @@ static gboolean validate (PsWorker *worker, guint step, gboolean *valid, GError 
   return TRUE;
 }
 
-/* Takes and frees the messages that were sent with wrong contents. */
-static gboolean drop_strays (PsWorker *worker, const PsBypassPlan *plan, GError **error)
-{
-  for (guint i = 0; i < plan->stray->len; i++) {
-    const PsInstruction *wait = &g_array_index (plan->stray, PsInstruction, i);
-
-    if ((wait->type == PS_INSTRUCTION_RECEIVE && !receive_bytes (worker, wait->peer, wait->op, error))
-        || !take_bytes (worker, wait->peer, wait->op, NULL, 0, error))
-      return FALSE;
-  }
-  return TRUE;
-}
-
+/* Takes the step back, and drops the messages that were sent with wrong contents. */
 static gboolean go_back (PsWorker *worker, const PsBypassPlan *plan, GError **error)
 {
   const PsDeviceClass *class = worker->device->class;
@@ -699,7 +674,15 @@ static gboolean go_back (PsWorker *worker, const PsBypassPlan *plan, GError **er
       class->tensor_free (g_steal_pointer (&worker->slots[i]));
   if (keeps_time (worker))
     worker->run->result->n_rollbacks++;
-  return drop_strays (worker, plan, error);
+  for (guint i = 0; i < plan->stray->len; i++) {
+    const PsInstruction *stray = &g_array_index (plan->stray, PsInstruction, i);
+    PsTensor *tensor = take_message (worker, stray->peer, stray->op, stray->type == PS_INSTRUCTION_RECEIVE, error);
+
+    if (tensor == NULL)
+      return FALSE;
+    class->tensor_free (tensor);
+  }
+  return TRUE;
 }
 
 static gboolean run_early (PsWorker *worker, guint step, GError **error)
@@ -746,15 +729,6 @@ static gboolean run_bypass (PsWorker *worker, GError **error)
 }
 
 /* Steps with barriers */
-
-static gboolean walk (PsWorker *worker, guint step, GError **error)
-{
-  gboolean done = TRUE;
-
-  for (guint i = 0; i < worker->script->n_actions && done; i++)
-    done = act (worker, &worker->script->actions[i], step, error);
-  return done && flush (worker, error);
-}
 
 /* All devices meet between work and O. Devices that compute then show their results and meet again. Showing is no part
  * of training, so that time does not count. */
@@ -1009,10 +983,15 @@ static gboolean work (PsWorker *worker, GError **error)
     return run_measured (worker, error);
   if (worker->run->endless)
     return run_on (worker, error);
-  for (guint step = 0; step < recorder->n_steps; step++)
-    if (!begin_step (worker, step, error) || !walk (worker, step, error) || !sum_all (worker, error)
-        || !end_work (worker, step, error) || !meet_norms (worker, error) || !update_all (worker, step, error))
+  for (guint step = 0; step < recorder->n_steps; step++) {
+    gboolean done = begin_step (worker, step, error);
+
+    for (guint i = 0; i < worker->script->n_actions && done; i++)
+      done = act (worker, &worker->script->actions[i], step, error);
+    if (!done || !flush (worker, error) || !sum_all (worker, error) || !end_work (worker, step, error)
+        || !meet_norms (worker, error) || !update_all (worker, step, error))
       return FALSE;
+  }
   return begin_step (worker, recorder->n_steps, error);
 }
 

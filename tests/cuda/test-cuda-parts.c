@@ -68,12 +68,12 @@ static void look (Parts *parts, PsCudaContext *context, guint *seen)
   Look work = { context, seen };
   PsCudaGraphs *graphs = ps_cuda_graphs_new (1);
 
-  ps_cuda_begin (context);
+  ps_queue_begin (&context->base);
   if (parts->graphs)
     ps_cuda_graphs_run (graphs, context, &work, sizeof work, launch_look, &work);
   else
     launch_look (&work);
-  fine (ps_cuda_finish (context, &error));
+  fine (ps_queue_finish (&context->base, &error));
   fine (ps_cuda_await (context, &error));
   ps_cuda_graphs_free (graphs);
 }

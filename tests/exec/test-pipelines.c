@@ -1,7 +1,7 @@
 /* Tests of runs with several pipelines in one process: replicas, with a spread optimizer state too, and pipelines that
  * share layers. */
 #include "run-rig.h"
-#include "run/verify.h"
+#include "run/runtime.h"
 
 #define N_STEPS 3
 #define N_MICROBATCHES 4
@@ -78,13 +78,17 @@ static void test_families (void)
 static void test_together (void)
 {
   g_autoptr (PsProgram) program = family_program ("1f1b", 2, 4), slices = family_program ("seq1f1b", 2, 4);
-  PsModel tied = tiny, wide = tiny;
+  PsModel tied = tiny, wide = tiny, llama = tiny;
 
   tied.tied = TRUE;
-  wide.heads = wide.kv_heads = 4;
+  wide.heads = wide.kv_heads = llama.heads = 4;
+  llama.mlp = PS_MLP_SWIGLU;
+  llama.flash_attention = TRUE;
   check (program, &(Case){ .model = &tiny, .n_tensor = 2, .recompute = PS_RECOMPUTE_FULL });
   check (program, &(Case){ .model = &tiny, .n_tensor = 2, .recompute = PS_RECOMPUTE_SELECTIVE });
   check (slices, &(Case){ .model = &tiny, .n_tensor = 2, .recompute = PS_RECOMPUTE_SELECTIVE });
+  check (slices, &(Case){ .model = &llama, .n_tensor = 2 });
+  check (program, &(Case){ .model = &llama, .n_replicas = 2, .zero = TRUE, .recompute = PS_RECOMPUTE_FULL });
   check (program, &(Case){ .model = &tied, .n_tensor = 2 });
   check (program, &(Case){ .model = &wide, .n_tensor = 4, .n_replicas = 2, .zero = TRUE });
 }
@@ -127,12 +131,12 @@ static gint64 state_bytes (const Case *of)
 }
 
 /* Two layers of 3h + 4h^2 + 2hf + 6h + f parameters have 3h/2 + 2h^2 + hf + f/2 of them on the other device. Each takes
- * 16 B, and the workspace holds a matrix of tokens x feed_forward. All sizes are multiples of 64 B. */
+ * 16 B, and the workspace holds a matrix of tokens x feed_forward, the widest. All sizes are multiples of 64 B. */
 static void test_memory (void)
 {
   PsModel model = tiny;
   const Case whole = { .model = &model }, half = { .model = &model, .n_tensor = 2 };
-  const gint64 h = 64, f = 128, parameters = 2 * (3 * h / 2 + 2 * h * h + h * f + f / 2);
+  const gint64 h = 64, f = 256, parameters = 2 * (3 * h / 2 + 2 * h * h + h * f + f / 2);
 
   model.hidden = h;
   model.feed_forward = f;

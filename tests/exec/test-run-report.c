@@ -3,8 +3,7 @@
 #include "folder-rig.h"
 #include "run-rig.h"
 
-#include "output.h"
-#include "training.h"
+#include "exec.h"
 #include "machine-speed.h"
 
 #include <pipesim/setting.h>

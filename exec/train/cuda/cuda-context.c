@@ -186,7 +186,8 @@ gboolean ps_cuda_context_open (PsCudaContext *context, const PsDeviceSetting *se
 
 gboolean ps_cuda_context_open_twin (PsCudaContext *twin, const PsCudaContext *context, GError **error)
 {
-  *twin = (PsCudaContext){ .gpu = context->gpu,
+  *twin = (PsCudaContext){ .base = { .element = context->base.element },
+                           .gpu = context->gpu,
                            .n_sms = context->n_sms,
                            .n_sharing = context->n_sharing,
                            .green = context->green,
@@ -197,7 +198,7 @@ gboolean ps_cuda_context_open_twin (PsCudaContext *twin, const PsCudaContext *co
 
 void ps_cuda_context_close_twin (PsCudaContext *twin)
 {
-  g_clear_pointer (&twin->failure, g_free);
+  ps_queue_begin (&twin->base);
   if (twin->done != NULL)
     cudaEventDestroy (twin->done);
   if (twin->stream != NULL)
@@ -219,26 +220,10 @@ gboolean ps_cuda_context_enter (const PsCudaContext *context, GError **error)
   return ps_cuda_ok ("entering a GPU", cudaSetDevice (context->gpu), error);
 }
 
-void ps_cuda_note_text (PsCudaContext *context, const char *what, const char *problem)
-{
-  if (context->failure == NULL)
-    context->failure = g_strdup_printf ("%s: %s", what, problem);
-}
-
 void ps_cuda_note (PsCudaContext *context, const char *what, cudaError_t status)
 {
   if (status != cudaSuccess)
-    ps_cuda_note_text (context, what, cudaGetErrorString (status));
-}
-
-void ps_cuda_begin (PsCudaContext *context)
-{
-  g_clear_pointer (&context->failure, g_free);
-}
-
-gboolean ps_cuda_finish (PsCudaContext *context, GError **error)
-{
-  return context->failure == NULL || ps_refuse (error, PS_ERROR_UNAVAILABLE, "%s", context->failure);
+    ps_queue_note (&context->base, what, cudaGetErrorString (status));
 }
 
 gboolean ps_cuda_await (PsCudaContext *context, GError **error)

@@ -5,18 +5,21 @@
 #include <cuda.h>
 #include <cuda_runtime.h>
 
+#include "train/kernels.h"
+
 #include <pipesim/device.h>
 
 typedef struct {
+  PsQueue base;
   int gpu;           /* ordinal */
   guint n_sms;       /* multiprocessors that this device has */
   guint n_sharing;   /* devices that share the GPU, this one included */
   CUgreenCtx green;  /* NULL: the whole GPU */
   CUcontext current; /* context of the green context */
   cudaStream_t stream;
-  cudaEvent_t done; /* for ps_cuda_await */
-  gboolean graphs;  /* ops are captured and launched as graphs, see cuda-graph.h */
-  char *failure;    /* the first failure since begin; NULL: none */
+  cudaEvent_t done;                 /* for ps_cuda_await */
+  gboolean graphs;                  /* ops are captured and launched as graphs, see cuda-graph.h */
+  struct _PsCudaProducts *products; /* NULL: it only copies */
 } PsCudaContext;
 
 /* Checks for a driver and a GPU of compute capability 8.0 or later. One line says what is missing. */
@@ -44,12 +47,8 @@ char *ps_cuda_sharing (void);
 /* See PsDeviceClass.warning: multiprocessors that are idle. */
 char *ps_cuda_idle (void);
 
-/* ps_cuda_begin starts an op. Its calls note failures with ps_cuda_note and go on. ps_cuda_finish fails with the first
- * note, and waits for nothing. */
-void ps_cuda_begin (PsCudaContext *context);
+/* Notes a problem in the context's queue, unless status is cudaSuccess. */
 void ps_cuda_note (PsCudaContext *context, const char *what, cudaError_t status);
-void ps_cuda_note_text (PsCudaContext *context, const char *what, const char *problem);
-gboolean ps_cuda_finish (PsCudaContext *context, GError **error);
 
 /* Waits for all work of the stream; the thread sleeps, or spins with PIPESIM_CUDA_WAIT=spin. */
 gboolean ps_cuda_await (PsCudaContext *context, GError **error);

@@ -30,7 +30,7 @@ void ps_cuda_graphs_free (PsCudaGraphs *graphs)
 
 /* Returns the captured graph, or NULL after noting a problem. The capture is of this thread alone: threads of other
  * devices go on, and may allocate. */
-static cudaGraph_t capture (PsCudaContext *context, PsCudaLaunch launch, gpointer data)
+static cudaGraph_t capture (PsCudaContext *context, PsLaunch launch, gpointer data)
 {
   cudaGraph_t graph = NULL;
   const cudaError_t status = cudaStreamBeginCapture (context->stream, cudaStreamCaptureModeThreadLocal);
@@ -43,7 +43,7 @@ static cudaGraph_t capture (PsCudaContext *context, PsCudaLaunch launch, gpointe
   return graph;
 }
 
-static cudaGraphExec_t make (PsCudaContext *context, PsCudaLaunch launch, gpointer data)
+static cudaGraphExec_t make (PsCudaContext *context, PsLaunch launch, gpointer data)
 {
   cudaGraph_t captured = capture (context, launch, data);
   cudaGraphExec_t made = NULL;
@@ -56,7 +56,7 @@ static cudaGraphExec_t make (PsCudaContext *context, PsCudaLaunch launch, gpoint
 }
 
 void ps_cuda_graphs_run (PsCudaGraphs *graphs, PsCudaContext *context, gconstpointer key, gsize key_bytes,
-                         PsCudaLaunch launch, gpointer data)
+                         PsLaunch launch, gpointer data)
 {
   g_autoptr (GBytes) wanted = g_bytes_new_static (key, key_bytes);
   cudaGraphExec_t made = g_hash_table_lookup (graphs->made, wanted);

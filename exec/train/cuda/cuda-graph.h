@@ -12,11 +12,8 @@ typedef struct _PsCudaGraphs PsCudaGraphs;
 PsCudaGraphs *ps_cuda_graphs_new (guint most);
 void ps_cuda_graphs_free (PsCudaGraphs *graphs);
 
-/* Puts work into the context's stream, does nothing else, and notes problems in the context. */
-typedef void (*PsCudaLaunch) (gpointer data);
-
 /* Launches the graph that was captured for the same key. Without one it captures the op first, or, if enough are
- * captured, just calls launch (data). The key's bytes hold everything that the launches depend on. Called between
- * ps_cuda_begin and ps_cuda_finish. Problems are noted in the context. */
+ * captured, just calls launch (data). The key's bytes hold everything that the launches depend on. Problems are noted
+ * in the context. */
 void ps_cuda_graphs_run (PsCudaGraphs *graphs, PsCudaContext *context, gconstpointer key, gsize key_bytes,
-                         PsCudaLaunch launch, gpointer data);
+                         PsLaunch launch, gpointer data);

@@ -11,7 +11,6 @@ struct _PsCudaProducts {
   PsCudaContext *context;
   PsCudaElement element;
   cublasLtHandle_t handle;
-  void *workspace;
   int n_sms;
 };
 
@@ -20,7 +19,7 @@ gsize ps_cuda_products_workspace (void)
   return WORKSPACE_BYTES;
 }
 
-PsCudaProducts *ps_cuda_products_new (PsCudaContext *context, PsCudaElement element, void *workspace, GError **error)
+PsCudaProducts *ps_cuda_products_new (PsCudaContext *context, PsCudaElement element, GError **error)
 {
   cublasLtHandle_t handle;
   const cublasStatus_t status = cublasLtCreate (&handle);
@@ -32,7 +31,6 @@ PsCudaProducts *ps_cuda_products_new (PsCudaContext *context, PsCudaElement elem
   products->context = context;
   products->element = element;
   products->handle = handle;
-  products->workspace = workspace;
   return products;
 }
 
@@ -56,14 +54,14 @@ static gboolean run_product (PsCudaProducts *products, const PsCudaProduct *prod
   cublasStatus_t status = CUBLAS_STATUS_SUCCESS;
 
   call->handle = products->handle;
-  call->workspace = products->workspace;
+  call->workspace = products->context->base.workspace;
   call->workspace_bytes = WORKSPACE_BYTES;
   if (ps_cuda_call_init (call, product))
     choice = ps_cuda_choose (product, call, products->context);
   if (choice.exists)
     status = ps_cuda_call_run (call, product, &choice, call->d, call->aux, products->context->stream);
   if (status != CUBLAS_STATUS_SUCCESS)
-    ps_cuda_note_text (products->context, "matrix product", cublasLtGetStatusString (status));
+    ps_queue_note (&products->context->base, "matrix product", cublasLtGetStatusString (status));
   ps_cuda_call_clear (call);
   return choice.exists;
 }
@@ -74,7 +72,7 @@ static void need_product (PsCudaProducts *products, const PsCudaProduct *product
   if (run_product (products, product, call))
     return;
   g_autofree char *what = g_strdup_printf ("matrix product of %d x %d x %d", product->m, product->n, product->k);
-  ps_cuda_note_text (products->context, what, "cuBLASLt has no algorithm for it");
+  ps_queue_note (&products->context->base, what, "cuBLASLt has no algorithm for it");
 }
 
 static int element_type (const PsCudaProducts *products)

@@ -18,16 +18,17 @@
 #pragma once
 
 #include "cuda-context.h"
-#include "cuda-sizes.h"
+#include "cuda-memory.h"
+#include "kernels.h"
 
 typedef struct _PsCudaProducts PsCudaProducts;
 
-/* Returns the bytes of workspace for ps_cuda_products_new. */
+/* Returns the bytes of the workspace that products need. */
 gsize ps_cuda_products_workspace (void);
 
-/* context and workspace outlive the products; the context is current. Problems during products are noted in the
- * context. */
-PsCudaProducts *ps_cuda_products_new (PsCudaContext *context, PsCudaElement element, void *workspace, GError **error);
+/* context outlives the products and is current; its queue has a workspace before the first product. Problems during
+ * products are noted in the context. */
+PsCudaProducts *ps_cuda_products_new (PsCudaContext *context, PsCudaElement element, GError **error);
 void ps_cuda_products_free (PsCudaProducts *products);
 
 /* Chooses for a part of n_sms multiprocessors from now on, whatever part runs the products. Must be called before the

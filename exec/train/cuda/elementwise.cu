@@ -316,9 +316,3 @@ ps_cuda_to_bf16 (void *to, const float *from, size_t n, cudaStream_t stream)
   return ps_launch (width == 4 ? round_to_bf16<4> : round_to_bf16<1>, ps_blocks (n, (size_t)(block_threads * width)),
                     block_threads, 0, stream, (__nv_bfloat16 *)to, from, n);
 }
-
-extern "C" size_t
-ps_cuda_element_bytes (PsCudaElement element)
-{
-  return element == PS_CUDA_BF16 ? sizeof (__nv_bfloat16) : sizeof (float);
-}

@@ -24,15 +24,16 @@
 #include <stdint.h>
 
 #include "c-linkage.h"
+#include "train/kernels.h"
 
 PS_BEGIN_C
 
-typedef enum {
-  PS_CUDA_FP32,
-  PS_CUDA_BF16,
-} PsCudaElement;
-
-size_t ps_cuda_element_bytes (PsCudaElement element);
+typedef PsElement PsCudaElement;
+typedef PsRows PsCudaRows;
+typedef PsAttention PsCudaAttention;
+#define PS_CUDA_FP32 PS_ELEMENT_FP32
+#define PS_CUDA_BF16 PS_ELEMENT_BF16
+#define ps_cuda_element_bytes ps_element_bytes
 
 /* --- norms: norm.cu ---
  * Layer norm (arXiv 1607.06450), per row of `columns`: y = (x - mean) * scale * gain + bias. Mean and the biased
@@ -86,13 +87,6 @@ cudaError_t ps_cuda_swiglu (PsCudaElement element, void *y, const void *gate, co
 cudaError_t ps_cuda_swiglu_input (PsCudaElement element, void *dgate, void *dup, const void *dy, const void *gate,
                                   const void *up, int rows, int columns, int stride, cudaStream_t stream);
 
-/* Rows of one slice of each of some sequences: row r of sequence b begins (b * sequence + r) * stride elements after
- * `first`. */
-typedef struct {
-  void *first;
-  int sequence, stride;
-} PsCudaRows;
-
 /* Row r of sequence b of `to` becomes that of `from`, plus row b * rows + r of `more`, which is dense (NULL: none). to
  * may be from. */
 cudaError_t ps_cuda_rows_copy (PsCudaElement element, PsCudaRows to, PsCudaRows from, const float *more, int batch,
@@ -144,22 +138,6 @@ cudaError_t ps_cuda_cross_entropy (PsCudaElement element, void *logits, float *l
 cudaError_t ps_cuda_loss_sum (double *total, const float *loss, int n, double factor, cudaStream_t stream);
 
 /* --- causal attention: attention.cu, flash-forward.cu, flash-backward.cu --- */
-typedef struct {
-  int batch;
-  int sequence; /* queries of one sequence */
-  /* Heads of queries; query head i reads keys and values of head i / (heads / kv_heads). */
-  int heads;
-  int kv_heads; /* divides heads */
-  int head_size;
-  /* Elements from token to token in q and dq: (heads + 2 kv_heads) * head_size if one product makes queries, keys and
-   * values side by side. */
-  int qkv_stride;
-  /* The same for out and dout: mostly heads * head_size. */
-  int out_stride;
-  int kv_stride; /* the same for k, v, dk and dv: mostly qkv_stride */
-  int past;      /* keys of a sequence before that of its first query: k and v have past + sequence tokens of each */
-} PsCudaAttention;
-
 /* out = softmax (q k^T / sqrt (head_size), keys up to the query's place) v. lse, [batch][heads][sequence], is the
  * natural log of the sum of exponentials of the scaled scores, kept for the backward. The square of scores is never
  * stored.

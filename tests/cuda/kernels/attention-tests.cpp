@@ -43,7 +43,7 @@ Setup::Setup (const Case &c)
 {
   const int stride = (c.heads + 2 * c.kv_heads) * c.head_size, out_stride = c.heads * c.head_size + 8;
 
-  shape = { c.batch, c.sequence, c.heads, c.kv_heads, c.head_size, stride, out_stride, stride, c.past };
+  shape = { c.batch, c.sequence, c.heads, c.kv_heads, c.head_size, stride, out_stride, stride, c.past, true };
   reference = { c.batch, c.sequence, c.heads, c.kv_heads, c.head_size, stride, out_stride, stride, c.past };
 }
 
@@ -222,7 +222,7 @@ test_paths ()
 static void
 test_refusals ()
 {
-  PsCudaAttention shape = { 1, 4, 3, 2, 8, 56, 24, 56, 0 };
+  PsCudaAttention shape = { 1, 4, 3, 2, 8, 56, 24, 56, 0, true };
 
   check_status ("3 heads on 2 kv heads", ps_cuda_attention (PS_CUDA_FP32, &shape, NULL, NULL, NULL, NULL, NULL, 0),
                 cudaErrorInvalidValue);

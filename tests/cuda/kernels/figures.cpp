@@ -154,7 +154,7 @@ static void
 print_attention (const char *way, int head_size, int sequence, const Array &qkv, const Array &dout)
 {
   const int batch = 16384 / sequence, heads = 2048 / head_size;
-  const PsCudaAttention shape = { batch, sequence, heads, heads, head_size, 3 * width, width, 3 * width, 0 };
+  const PsCudaAttention shape = { batch, sequence, heads, heads, head_size, 3 * width, width, 3 * width, 0, true };
   const size_t tokens = (size_t)batch * (size_t)sequence;
   Array dqkv (bf16, tokens * 3 * width), out (bf16, tokens * width), lse (PS_CUDA_FP32, tokens * (size_t)heads);
   Bytes workspace (ps_cuda_attention_workspace (&shape));

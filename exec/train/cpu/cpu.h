@@ -1,0 +1,27 @@
+/* cpu.h - what the files of the cpu backend share: its kernels, OpenBLAS and its memory. */
+#pragma once
+
+#include "train/kernels.h"
+#include "train/memory.h"
+
+#include <cblas.h>
+
+extern const PsKernels ps_cpu_kernels;
+
+/* The functions of OpenBLAS; NULL before ps_cpu_blas_load. It is loaded when the first cpu device is opened: a program
+ * linked with it would start a thread per core before main, and each thread takes address space. */
+typedef struct {
+  __typeof__ (cblas_sgemm) *sgemm;
+  __typeof__ (openblas_get_config) *config;
+  __typeof__ (openblas_get_corename) *corename;
+} PsCpuBlas;
+
+extern PsCpuBlas ps_cpu_blas;
+
+/* Loads OpenBLAS once, without threads of its own. It stays to the end of the program. From any thread. Errors:
+ * PS_ERROR_UNAVAILABLE. */
+gboolean ps_cpu_blas_load (GError **error);
+
+/* The process's own memory, up to the machine's physical memory for all pools together. Blocks count in whole 64
+ * bytes. */
+PsMemoryPool *ps_cpu_pool_new (void);
