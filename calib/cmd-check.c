@@ -145,24 +145,24 @@ static gboolean prepare (Job *job, GError **error)
 
 /* Printing */
 
-static const PsColumn columns[] = {
-  { "schedule", "schedule", PS_COLUMN_TEXT },
-  { "microbatches", "m", PS_COLUMN_INTEGER },
-  { "chunks", "v", PS_COLUMN_INTEGER },
-  { "round", "round", PS_COLUMN_INTEGER },
-  { "predicted_iteration_ns", "predicted", PS_COLUMN_TIME },
-  { "predicted_iteration_p10_ns", "p10", PS_COLUMN_TIME },
-  { "predicted_iteration_p90_ns", "p90", PS_COLUMN_TIME },
-  { "measured_iteration_ns", "measured", PS_COLUMN_TIME },
-  { "inside_interval", "inside", PS_COLUMN_BOOLEAN },
-  { "iteration_error", "error", PS_COLUMN_PERCENT },
-  { "fresh_error", "fresh costs", PS_COLUMN_PERCENT },
-  { "replay_error", "replay", PS_COLUMN_PERCENT },
-  { "op_error", "|ops|", PS_COLUMN_PERCENT },
-  { "peak_memory_error", "peak memory", PS_COLUMN_PERCENT },
-  { "sentinel_shift", "sentinel", PS_COLUMN_PERCENT },
-  { "others", "others", PS_COLUMN_PERCENT },
-  { "machine_slowdown", "slowdown", PS_COLUMN_RATIO },
+static const PsCellColumn columns[] = {
+  PS_CELL (PsCheckRun, schedule, "schedule", "schedule", TEXT),
+  PS_CELL (PsCheckRun, n_microbatches, "microbatches", "m", INTEGER),
+  PS_CELL (PsCheckRun, n_chunks, "chunks", "v", INTEGER),
+  PS_CELL (PsCheckRun, round, "round", "round", INTEGER),
+  PS_CELL (PsCheckRun, predicted_ns, "predicted_iteration_ns", "predicted", TIME),
+  PS_CELL (PsCheckRun, interval.p10_ns, "predicted_iteration_p10_ns", "p10", TIME),
+  PS_CELL (PsCheckRun, interval.p90_ns, "predicted_iteration_p90_ns", "p90", TIME),
+  PS_CELL (PsCheckRun, measured_ns, "measured_iteration_ns", "measured", TIME),
+  PS_CELL_SET ("inside_interval", "inside", BOOLEAN),
+  PS_CELL_SET ("iteration_error", "error", PERCENT),
+  PS_CELL_SET ("fresh_error", "fresh costs", PERCENT),
+  PS_CELL (PsCheckRun, replay_error, "replay_error", "replay", PERCENT),
+  PS_CELL (PsCheckRun, op_error, "op_error", "|ops|", PERCENT),
+  PS_CELL (PsCheckRun, memory_error, "peak_memory_error", "peak memory", PERCENT),
+  PS_CELL (PsCheckRun, shift, "sentinel_shift", "sentinel", PERCENT),
+  PS_CELL (PsCheckRun, others, "others", "others", PERCENT),
+  PS_CELL (PsCheckRun, slowdown.factor, "machine_slowdown", "slowdown", RATIO),
 };
 
 static const char *const usual[] = { "schedule",
@@ -181,29 +181,15 @@ static const char *const usual[] = { "schedule",
 
 static PsTable *runs_table (const GArray *runs)
 {
-  PsTable *table = ps_table_new (columns, G_N_ELEMENTS (columns));
+  PsTable *table = ps_table_of (columns, G_N_ELEMENTS (columns), NULL, 0, 0);
 
   for (guint i = 0; i < runs->len; i++) {
     const PsCheckRun *run = &g_array_index (runs, PsCheckRun, i);
 
-    ps_table_add_row (table);
-    ps_table_set_text (table, "schedule", run->schedule);
-    ps_table_set_integer (table, "microbatches", run->n_microbatches);
-    ps_table_set_integer (table, "chunks", run->n_chunks);
-    ps_table_set_integer (table, "round", run->round);
-    ps_table_set_integer (table, "predicted_iteration_ns", run->predicted_ns);
-    ps_table_set_integer (table, "predicted_iteration_p10_ns", run->interval.p10_ns);
-    ps_table_set_integer (table, "predicted_iteration_p90_ns", run->interval.p90_ns);
-    ps_table_set_integer (table, "measured_iteration_ns", run->measured_ns);
+    ps_table_add (table, run);
     ps_table_set_boolean (table, "inside_interval", ps_interval_holds (&run->interval, run->measured_ns));
     ps_table_set_ratio (table, "iteration_error", ps_relative_error (run->predicted_ns, run->measured_ns));
     ps_table_set_ratio (table, "fresh_error", ps_relative_error (run->fresh_ns, run->measured_ns));
-    ps_table_set_ratio (table, "replay_error", run->replay_error);
-    ps_table_set_ratio (table, "op_error", run->op_error);
-    ps_table_set_ratio (table, "peak_memory_error", run->memory_error);
-    ps_table_set_ratio (table, "sentinel_shift", run->shift);
-    ps_table_set_ratio (table, "others", run->others);
-    ps_table_set_ratio (table, "machine_slowdown", run->slowdown.factor);
   }
   return table;
 }
@@ -225,17 +211,13 @@ static char *summary_to_text (const PsCheckSummary *all, const PsCheckSummary *q
     { "quiet", "on a quiet machine", PS_COLUMN_TEXT },
   };
   g_autoptr (PsTable) table = ps_table_new (summary_columns, G_N_ELEMENTS (summary_columns));
-  g_autofree char *n_all = g_strdup_printf ("%u", all->n_runs), *n_quiet = g_strdup_printf ("%u", quiet->n_runs);
 
-  ps_table_add_row (table);
-  ps_table_set_text (table, "figure", "runs");
-  ps_table_set_text (table, "all", n_all);
-  ps_table_set_text (table, "quiet", n_quiet);
-  for (guint i = 0; i < PS_N_CHECK_FIGURES; i++) {
-    g_autofree char *of_all = figure_to_text (all, i), *of_quiet = figure_to_text (quiet, i);
+  for (guint i = 0; i <= PS_N_CHECK_FIGURES; i++) {
+    g_autofree char *of_all = i > 0 ? figure_to_text (all, i - 1) : g_strdup_printf ("%u", all->n_runs);
+    g_autofree char *of_quiet = i > 0 ? figure_to_text (quiet, i - 1) : g_strdup_printf ("%u", quiet->n_runs);
 
     ps_table_add_row (table);
-    ps_table_set_text (table, "figure", ps_check_figures[i].title);
+    ps_table_set_text (table, "figure", i > 0 ? ps_check_figures[i - 1].title : "runs");
     ps_table_set_text (table, "all", of_all);
     ps_table_set_text (table, "quiet", of_quiet);
   }
@@ -330,7 +312,7 @@ static gboolean write_timelines (const Job *job, GError **error)
 static gboolean check (gpointer base, PsProcesses *processes, GError **error)
 {
   Job *job = base;
-  g_autoptr (PsTable) empty = ps_table_new (columns, G_N_ELEMENTS (columns));
+  g_autoptr (PsTable) empty = ps_table_of (columns, G_N_ELEMENTS (columns), NULL, 0, 0);
 
   if (!ps_table_choose (empty, &job->columns, usual, error))
     return FALSE;

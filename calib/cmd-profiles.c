@@ -12,15 +12,22 @@
 
 /* list */
 
-static const PsColumn columns[] = {
-  { "profile", "profile", PS_COLUMN_TEXT }, { "model", "model", PS_COLUMN_TEXT },
-  { "device", "device", PS_COLUMN_TEXT },   { "transport", "transport", PS_COLUMN_TEXT },
-  { "shares", "shares", PS_COLUMN_TEXT },   { "calibration", "calibration", PS_COLUMN_INTEGER },
-  { "source", "source", PS_COLUMN_TEXT },   { "measurements", "measurements", PS_COLUMN_INTEGER },
-  { "host", "host", PS_COLUMN_TEXT },       { "processor", "processor", PS_COLUMN_TEXT },
-  { "kernel", NULL, PS_COLUMN_TEXT },       { "libraries", NULL, PS_COLUMN_TEXT },
-  { "version", NULL, PS_COLUMN_TEXT },      { "model_digest", NULL, PS_COLUMN_TEXT },
-  { "created", "created", PS_COLUMN_TEXT },
+static const PsCellColumn columns[] = {
+  PS_CELL (PsProfile, name, "profile", "profile", TEXT),
+  PS_CELL (PsProfile, model_name, "model", "model", TEXT),
+  PS_CELL (PsProfile, device, "device", "device", TEXT),
+  PS_CELL (PsProfile, transport, "transport", "transport", TEXT),
+  PS_CELL_SET ("shares", "shares", TEXT),
+  PS_CELL (PsProfile, number, "calibration", "calibration", INTEGER),
+  PS_CELL_SET ("source", "source", TEXT),
+  PS_CELL_SET ("measurements", "measurements", INTEGER),
+  PS_CELL (PsProfile, host, "host", "host", TEXT),
+  PS_CELL (PsProfile, processor, "processor", "processor", TEXT),
+  PS_CELL (PsProfile, kernel, "kernel", NULL, TEXT),
+  PS_CELL (PsProfile, libraries, "libraries", NULL, TEXT),
+  PS_CELL (PsProfile, version, "version", NULL, TEXT),
+  PS_CELL (PsProfile, model_digest, "model_digest", NULL, TEXT),
+  PS_CELL (PsProfile, created, "created", "created", TEXT),
 };
 
 static gboolean add_row (PsTable *table, PsCostDb *db, const PsProfile *profile, GError **error)
@@ -29,13 +36,9 @@ static gboolean add_row (PsTable *table, PsCostDb *db, const PsProfile *profile,
 
   if (measurements == NULL)
     return FALSE;
-  ps_table_add_row (table);
-  for (guint i = 0; i < PS_N_PROFILE_TEXTS - 1; i++)
-    ps_table_set_text (table, ps_profile_texts[i].key, G_STRUCT_MEMBER (char *, profile, ps_profile_texts[i].offset));
+  ps_table_add (table, profile);
   ps_table_set_text (table, "shares", ps_shares_describe (profile->shares));
-  if (*profile->source == '\0')
-    ps_table_set_text (table, "source", "measured here");
-  ps_table_set_integer (table, "calibration", profile->number);
+  ps_table_set_text (table, "source", *profile->source != '\0' ? profile->source : "measured here");
   ps_table_set_integer (table, "measurements", measurements->len);
   return TRUE;
 }
@@ -52,7 +55,7 @@ static gboolean list (gpointer base, PsProcesses *processes, GError **error)
   const ListOptions *options = base;
   g_autoptr (PsCostDb) db = ps_costdb_open (options->db, PS_COSTDB_READ, error);
   g_autoptr (GPtrArray) profiles = db != NULL ? ps_costdb_profiles (db, error) : NULL;
-  g_autoptr (PsTable) table = ps_table_new (columns, G_N_ELEMENTS (columns));
+  g_autoptr (PsTable) table = ps_table_of (columns, G_N_ELEMENTS (columns), NULL, 0, 0);
 
   if (profiles == NULL || !ps_table_choose (table, &options->columns, usual, error))
     return FALSE;
