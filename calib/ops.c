@@ -262,7 +262,8 @@ static void add_sample (Ops *ops, const PsMeasuredStep *step, Quantity *quantity
 
   quantity->measurement->take_bytes = event->take_bytes;
   quantity->measurement->give_bytes = event->give_bytes;
-  quantity->measurement->state_bytes = step->state_bytes[event->instruction.op.stage];
+  quantity->measurement->state_bytes
+      = step->state_bytes[event->device * ops->cut->n_stages + event->instruction.op.stage];
   if (is_throttled (step, event))
     stopped = ps_sampler_reject (&quantity->sampler, elapsed_ns);
   else {

@@ -24,7 +24,7 @@ typedef struct {
   const GArray *events;      /* of PsMeasuredEvent: those of one device after the other, in the order of its stream */
   PsDevice *const *devices;  /* of this process */
   PsConditions *conditions;  /* of these devices, by their numbers from 0; NULL: not known */
-  const gint64 *state_bytes; /* [stages] what adding each took */
+  const gint64 *state_bytes; /* [device * stages + stage] what adding each took */
 } PsMeasuredStep;
 
 /* How a run measures; see PsRunSetting.measuring. O stands in the streams: no other follows a step. */

@@ -141,8 +141,7 @@ typedef struct {
   PsCheckpoint *saved;      /* the same; NULL: none is wanted */
   PsDevice **devices;       /* [n_here] */
   PsConditions *conditions; /* of them; NULL: not known */
-  gint64 *state_bytes;      /* [n_stages] what adding each took; each device of the first pipeline writes its
-                               own stages' */
+  gint64 *state_bytes;      /* [at * n_stages + stage] what adding each took; each device writes its own */
   gboolean measures_on;     /* PsMeasuring.step wants another step; written while all devices wait */
 } PsRun;
 

@@ -245,8 +245,9 @@ static gboolean open_transport (PsRun *run, GError **error)
   const guint n = program->schedule->placement->n_devices;
   PsTransportSetting transport
       = { .n_devices = n,
-          .message_bytes
-          = setting->device->computes || setting->measuring != NULL ? ps_model_boundary_bytes (setting->model) / program->schedule->n_slices : 0,
+          .message_bytes = setting->device->computes || setting->measuring != NULL
+                               ? ps_model_boundary_bytes (setting->model) / program->schedule->n_slices
+                               : 0,
           .timeout_ns = setting->timeout_ns,
           .first = run->first,
           .n_here = run->n_here,
@@ -424,7 +425,7 @@ static gboolean run_open (PsRun *run, GError **error)
   if (setting->measuring == NULL)
     find_ends (run);
   run->scripts = ps_scripts_new (run->program, setting->costs, setting->measuring);
-  run->state_bytes = g_new0 (gint64, placement->n_stages);
+  run->state_bytes = g_new0 (gint64, (gsize)(run->first + run->n_here) * placement->n_stages);
   if (setting->bypass && !run->program->schedule->asynchronous)
     run->plans = ps_bypass_plans_new (run->scripts, run->program);
   if (!check_room (run, error))

@@ -964,8 +964,8 @@ static gboolean prepare (PsWorker *worker, GError **error)
         || (start != NULL && !ps_checkpoint_give (start, worker->device, stage, shape, error)))
       return FALSE;
     class->memory (worker->device, &after);
-    if (worker->run->setting->measuring != NULL && counts (worker))
-      worker->run->state_bytes[stage] = after.current[PS_USE_STATE] - before.current[PS_USE_STATE];
+    worker->run->state_bytes[worker->at * worker->setting.n_stages + stage]
+        = after.current[PS_USE_STATE] - before.current[PS_USE_STATE];
   }
   /* Devices of other processes adopt the same choices; in one process all devices share them. */
   return n_processes == 1
