@@ -127,7 +127,7 @@ static gboolean may_validate (const PsScript *scripts, const PsProgram *program,
 static void check_plans (const PsProgram *program)
 {
   const guint n_devices = program->schedule->placement->n_devices;
-  PsScript *scripts = ps_scripts_new (program, NULL);
+  PsScript *scripts = ps_scripts_new (program, NULL, NULL);
   PsBypassPlan *plans = ps_bypass_plans_new (scripts, program);
   g_autofree guint *places = g_new (guint, n_devices);
   gboolean moved = TRUE;
