@@ -296,7 +296,7 @@ static double layout_loss (const PsProgram *program, const PsModel *model, const
 {
   PsRunSetting setting = run_setting (&ps_cpu_device, NULL, 2);
   guint n;
-  g_autofree PsStageShape *shapes = ps_layout_string_parse ("", layout, &n, NULL);
+  g_autofree PsStageShape *shapes = ps_layout_parse ("", layout, NULL, &n, NULL);
   g_auto (PsVerdict) verdict = { 0 };
 
   g_assert_cmpuint (n, ==, program->schedule->placement->n_stages);
