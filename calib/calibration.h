@@ -3,7 +3,7 @@
 
 #include "sampler.h"
 
-#include "run/processes.h"
+#include "run/crew.h"
 #include "run/layer.h"
 
 #include <pipesim/transport.h>

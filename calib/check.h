@@ -3,7 +3,7 @@
 
 #include "calibration.h"
 
-#include "run/verify.h"
+#include "run/runtime.h"
 
 /* One run. Errors are (predicted - measured) / measured. */
 typedef struct {

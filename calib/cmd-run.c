@@ -7,7 +7,7 @@
 #include "train/devices.h"
 #include "links.h"
 #include "measure.h"
-#include "run/processes.h"
+#include "run/crew.h"
 #include "provenance.h"
 #include "rounds.h"
 #include "shape-error.h"

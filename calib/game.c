@@ -10,7 +10,6 @@
 #define LONGEST_SEQUENCE 1024
 #define HEAD_SIZE 64
 
-#define CAPACITY 2
 #define TIMEOUT_NS G_GINT64_CONSTANT (60000000000)
 
 /* Stages of the model that the messages belong to. */
@@ -364,7 +363,6 @@ static gboolean open_transport (const PsCalibration *calibration, gsize bytes, G
   *group = (PsTransportGroup){ .data = game, .exchange = exchange, .fail = fail };
   PsTransportSetting setting = { .n_devices = replicas ? 1 : n,
                                  .message_bytes = bytes,
-                                 .capacity = CAPACITY,
                                  .timeout_ns = TIMEOUT_NS,
                                  .first = replicas ? 0 : game->first,
                                  .n_here = game->n_here,

@@ -50,7 +50,6 @@ PsTeam *ps_team_new (const PsCalibration *calibration, guint n_busy, GError **er
   team->uses = g_new0 (guint8, (gsize)n_busy * n_busy);
   const PsTransportSetting setting = { .n_devices = n_busy,
                                        .message_bytes = (gsize)ps_model_boundary_bytes (calibration->model),
-                                       .capacity = 1,
                                        .timeout_ns = TIMEOUT_NS,
                                        .n_here = n_here,
                                        .local = ps_processes_local_rank (calibration->processes) * n_here,

@@ -1,11 +1,9 @@
 /* main.c - the program pipesim-exec: runs a schedule for real and holds it against its prediction. */
-#include "train/devices.h"
-#include "exec-options.h"
-#include "output.h"
-#include "run/processes.h"
-#include "machine-speed.h"
+#include "exec.h"
 
-#include <pipesim/option.h>
+#include "machine-speed.h"
+#include "train/devices.h"
+
 #include <pipesim/costdb.h>
 #include <pipesim/formats.h>
 
@@ -259,7 +257,7 @@ static gboolean read_speed (const PsExecOptions *options, const Job *job, PsMach
           || !ps_machine_speed_read (speed, error)))
     return FALSE;
   if (options->run.processes != NULL)
-    ps_processes_meet (options->run.processes, reads ? 0 : options->run.timeout_ns);
+    ps_processes_exchange (options->run.processes, NULL, 0, NULL, reads ? 0 : options->run.timeout_ns);
   return TRUE;
 }
 
@@ -278,7 +276,7 @@ static int run_job (PsExecOptions *options, const Job *job, GError **error)
   options->run.progress_data = NULL;
   if (!done)
     return 1;
-  /* One reading does for the weather: a run is not lost for the other one. */
+  /* One reading does for the slowdown: a run is not lost for the other one. */
   ps_machine_speed_read (&speed, NULL);
   if (compared.result->timeline == NULL) /* rank 0 has it, and says what there is to say */
     return 0;
@@ -294,10 +292,10 @@ static int run_job (PsExecOptions *options, const Job *job, GError **error)
                          .compared = &compared,
                          .prediction = job->prediction,
                          .verdict = &verdict,
-                         .weather = ps_machine_speed_of_run (&speed, compared.started) };
-  if (!isnan (report.weather.factor))
+                         .slowdown = ps_machine_speed_of_run (&speed, compared.started) };
+  if (!isnan (report.slowdown.factor))
     compared.result->timeline->usual_ns
-        = llround ((double)compared.result->timeline->iteration_ns / report.weather.factor);
+        = llround ((double)compared.result->timeline->iteration_ns / report.slowdown.factor);
   if (!publish (options, job, &report, error) || !check_outcome (options, &report, error))
     return 1;
   return options->tolerance < 0 || fabs (compared.comparison->iteration_error) <= options->tolerance ? 0 : EXIT_OUTSIDE;

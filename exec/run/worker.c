@@ -15,7 +15,6 @@
 
 #include <math.h>
 
-#define UNKNOWN (-1.0)
 #define EPSILON 1e-6 /* PyTorch's clip_grad_norm_ adds it to the norm */
 
 /* Odd, so that digests of the updates of a step count by their places. */
@@ -76,45 +75,6 @@ static gboolean flush (PsWorker *worker, GError **error)
   return transport->class->flush (transport, worker->at, error);
 }
 
-/* Messages that are not in the program, between devices of one pipeline: norms of gradients, and gradients of a shared
- * matrix. n_bytes of the host's memory go where tensors have contents. */
-
-static gboolean send_bytes (PsWorker *worker, guint to, PsOp name, gconstpointer bytes, gsize n_bytes, GError **error)
-{
-  PsTransport *transport = worker->run->transport;
-  PsTensor *tensor = worker->device->class->tensor_new (worker->device);
-
-  if (tensor == NULL)
-    return ps_refuse (error, PS_ERROR_UNAVAILABLE, "device %u: no memory to send gradients or their norm",
-                      worker->index);
-  if (tensor->data == NULL || ps_device_write (worker->device, tensor->data, bytes, n_bytes, error))
-    return transport->class->send (transport, worker->at, peer_of (worker, to), name, tensor, 0, error);
-  worker->device->class->tensor_free (tensor);
-  return FALSE;
-}
-
-static gboolean receive_bytes (PsWorker *worker, guint from, PsOp name, GError **error)
-{
-  PsTransport *transport = worker->run->transport;
-
-  return transport->class->receive (transport, worker->at, peer_of (worker, from), name, error);
-}
-
-/* Posts no receive; drops the message where bytes is NULL. */
-static gboolean take_bytes (PsWorker *worker, guint from, PsOp name, gpointer bytes, gsize n_bytes, GError **error)
-{
-  PsTransport *transport = worker->run->transport;
-  PsTensor *tensor = transport->class->wait (transport, worker->at, peer_of (worker, from), name, worker->device,
-                                             &worker->unrecorded, error);
-
-  if (tensor == NULL)
-    return FALSE;
-  gboolean done
-      = bytes == NULL || tensor->data == NULL || ps_device_read (worker->device, bytes, tensor->data, n_bytes, error);
-  worker->device->class->tensor_free (tensor);
-  return done;
-}
-
 /* Gradients added up over all devices with the same stages: both weight copies, all replicas. */
 
 /* Adds up the gradients of one of the worker's stages. Every device's thread calls it before each O, for the stages of
@@ -151,160 +111,77 @@ static gboolean gather_weights (PsWorker *worker, guint stage, GError **error)
   return sum (worker, PS_CIRCLE_REPLICAS, PS_SUM_GATHER, values, n, error);
 }
 
-/* The gradient of a matrix that embedding and head share: each of their stages holds the matrix and adds the other's
- * gradient to its own, so that both stay the same. */
-
-/* The stage that makes the losses: the one with the head. */
-static guint loss_stage (const PsRun *run)
-{
-  guint stage = run->program->schedule->placement->n_stages - 1;
-
-  while (stage > 0 && run->setting->device->computes && !run->shapes[stage].head)
-    stage--;
-  return stage;
-}
-
-gboolean ps_run_tied_matrix (const PsRun *run, guint device, PsTiedMatrix *tied)
-{
-  const PsPlacement *placement = run->program->schedule->placement;
-  guint copy = 0;
-
-  if (!run->setting->device->computes || !run->setting->model->tied)
-    return FALSE;
-  *tied = (PsTiedMatrix){ .stages = { 0, loss_stage (run) }, .peer = device };
-  while (!run->shapes[tied->stages[0]].embedding)
-    tied->stages[0]++;
-  for (guint i = 0; i < 2; i++)
-    tied->has[i] = ps_placement_holds (placement, device, tied->stages[i]);
-  if (tied->has[0] == tied->has[1])
-    return tied->has[0];
-  /* The peer has the other stage in the weight copy in which the device has this one. */
-  while (ps_placement_device (placement, copy, tied->stages[tied->has[1]]) != device)
-    copy++;
-  tied->peer = ps_placement_device (placement, copy, tied->stages[tied->has[0]]);
-  return TRUE;
-}
-
-/* No message between stages has this name. */
-static PsOp tied_name (guint device)
-{
-  return (PsOp){ .kind = PS_OP_O, .stage = (guint16)device };
-}
-
-/* Replaces other numbers by those of the peer. */
-static gboolean swap (PsWorker *worker, const PsTiedMatrix *tied, const float *own, float *other, gsize n,
-                      GError **error)
-{
-  const PsModel *model = worker->run->setting->model;
-  gsize n_message = (gsize)ps_model_boundary_bytes (model) / worker->run->program->schedule->n_slices / sizeof *own;
-  gboolean done = TRUE;
-
-  for (guint i = 0; done && i * n_message < n; i++) {
-    const gsize n_bytes = MIN (n_message, n - i * n_message) * sizeof *own;
-
-    done = receive_bytes (worker, tied->peer, tied_name (tied->peer), error)
-           && send_bytes (worker, tied->peer, tied_name (worker->index), own + i * n_message, n_bytes, error)
-           && take_bytes (worker, tied->peer, tied_name (tied->peer), other + i * n_message, n_bytes, error);
-  }
-  return done && flush (worker, error);
-}
-
-/* The matrix is the first of a stage with the embedding, the last of one with the head. */
-static float *matrix (PsWorker *worker, const PsTiedMatrix *tied, guint end, gsize n)
-{
-  gsize n_all;
-  float *values = worker->device->class->gradient_memory (worker->device, tied->stages[end], &n_all);
-
-  return end == 0 ? values : values + n_all - n;
-}
-
-/* Every device's thread calls it once a step, after sum_gradients. A sum of two numbers is the same in either order.
- * The numbers are added up in copies on the host. */
+/* Embedding and head may share a matrix: each of their stages holds it, first of all or last of all, and adds the
+ * other's gradient to its own, so that both stay the same. Every device's thread calls it once a step, after
+ * sum_gradients. A sum of two numbers is the same in either order. */
 static gboolean add_tied_gradients (PsWorker *worker, GError **error)
 {
-  const PsModel *model = worker->run->setting->model;
+  const PsRun *run = worker->run;
   PsDevice *device = worker->device;
-  gsize n, n_bytes;
-  PsTiedMatrix tied;
+  float *matrix[2] = { NULL, NULL }; /* of the embedding, of the head */
+  gsize n_all;
 
-  if (!ps_run_tied_matrix (worker->run, worker->index, &tied))
+  if (run->tied == NULL)
     return TRUE;
-
-  n = (gsize)model->vocabulary * model->hidden;
-  n_bytes = n * sizeof (float);
+  const gsize n = (gsize)run->setting->model->vocabulary * run->setting->model->hidden, n_bytes = n * sizeof (float);
+  if (ps_placement_holds (run->program->schedule->placement, worker->index, run->embedding_stage))
+    matrix[0] = device->class->gradient_memory (device, run->embedding_stage, &n_all);
+  if (ps_placement_holds (run->program->schedule->placement, worker->index, run->loss_stage))
+    matrix[1] = device->class->gradient_memory (device, run->loss_stage, &n_all) + n_all - n;
+  if (!await_ops (worker, error))
+    return FALSE;
+  if (matrix[0] == NULL || matrix[1] == NULL)
+    return matrix[0] == matrix[1]
+           || sum (worker, PS_CIRCLE_TIED, PS_SUM_WHOLE, matrix[0] != NULL ? matrix[0] : matrix[1], n, error);
   g_autofree float *own = g_malloc (n_bytes), *other = g_malloc (n_bytes);
-  const gboolean both = tied.has[0] && tied.has[1];
-  const guint end = tied.has[0] ? 0 : 1;
-
-  if (!ps_device_read (device, own, matrix (worker, &tied, end, n), n_bytes, error)
-      || !(both ? ps_device_read (device, other, matrix (worker, &tied, 1, n), n_bytes, error)
-                : swap (worker, &tied, own, other, n, error)))
+  if (!ps_device_read (device, own, matrix[0], n_bytes, error)
+      || !ps_device_read (device, other, matrix[1], n_bytes, error))
     return FALSE;
   for (gsize i = 0; i < n; i++)
     own[i] += other[i];
-  return ps_device_write (device, matrix (worker, &tied, end, n), own, n_bytes, error)
-         && (!both || ps_device_write (device, matrix (worker, &tied, 1, n), own, n_bytes, error));
+  return ps_device_write (device, matrix[0], own, n_bytes, error)
+         && ps_device_write (device, matrix[1], own, n_bytes, error);
 }
 
 /* What a device has computed goes into the result of the run. */
 
-static double *own_losses (const PsWorker *worker, guint step)
+static double *losses_of (const PsWorker *worker, guint step)
 {
   const PsRunResult *result = worker->run->result;
 
-  return &result->losses[(gsize)step * result->n_microbatches
-                         + worker->setting.replica * worker->run->program->schedule->n_microbatches];
+  return &result->losses[(gsize)step * result->n_microbatches];
 }
 
-/* In an endless run after every compute: notes the loss that the op has made, if it made one. */
-static void keep_loss (PsWorker *worker, guint step, PsOp op)
-{
-  if (op.kind == PS_OP_F && op.stage == loss_stage (worker->run) && worker->setting.tensor == 0)
-    own_losses (worker, step)[op.microbatch] = worker->device->class->loss (worker->device, op.microbatch);
-}
-
-/* Writes the losses that this device has made. */
-static void collect_losses (PsWorker *worker, guint step, double *losses)
+/* Notes the loss of a microbatch if this device has made it. */
+static void note_loss (PsWorker *worker, guint step, guint microbatch)
 {
   const PsSchedule *schedule = worker->run->program->schedule;
-  guint last = loss_stage (worker->run);
+  const guint first = worker->setting.replica * schedule->n_microbatches;
 
-  for (guint i = 0; i < schedule->n_microbatches; i++)
-    if (ps_schedule_device (schedule, last, i) == worker->index)
-      losses[i] = worker->run->endless ? own_losses (worker, step)[i] : worker->device->class->loss (worker->device, i);
+  if (worker->setting.tensor == 0
+      && ps_schedule_device (schedule, worker->run->loss_stage, microbatch) == worker->index)
+    losses_of (worker, step)[first + microbatch] = worker->device->class->loss (worker->device, microbatch);
 }
 
-/* Member 0 of each process takes the losses of all devices into the result. */
-static gboolean exchange_losses (PsWorker *worker, guint step, double *losses, GError **error)
-{
-  const PsRun *run = worker->run;
-  const PsSchedule *schedule = run->program->schedule;
-  guint n = schedule->n_microbatches, n_devices = schedule->placement->n_devices;
-  g_autofree double *mine = g_new0 (double, n), *all = g_new (double, (gsize)n *n_devices * run->n_pipelines);
-
-  collect_losses (worker, step, mine);
-  if (!ps_crew_exchange (run->crew, member_of (worker), mine, n * sizeof *mine, all, error))
-    return FALSE;
-  for (guint i = 0; member_of (worker) == 0 && i < n * run->n_replicas; i++) {
-    guint device = ps_schedule_device (schedule, loss_stage (worker->run), i % n);
-
-    losses[i] = all[((gsize)(i / n * run->n_tensor) * n_devices + device) * n + i % n];
-  }
-  return TRUE;
-}
-
-/* Every device's thread calls it for each step, while no op runs: member 0 of each process takes the losses of all
- * devices into the result. */
+/* Every device's thread calls it for each step, while no op runs: the losses of all devices come into the result of
+ * each process. What a device does not know is NaN. */
 static gboolean keep_losses (PsWorker *worker, guint step, GError **error)
 {
-  PsRunResult *result = worker->run->result;
-  double *losses = &result->losses[(gsize)step * result->n_microbatches];
+  const PsRun *run = worker->run;
+  const guint n = run->result->n_microbatches;
+  const guint n_all = run->program->schedule->placement->n_devices * run->n_pipelines;
+  double *losses = losses_of (worker, step);
 
-  if (worker->run->setting->processes != NULL)
-    return exchange_losses (worker, step, losses, error);
-  if (!worker->run->endless && worker->setting.tensor == 0)
-    collect_losses (worker, step,
-                    losses + (gsize)worker->setting.replica * worker->run->program->schedule->n_microbatches);
+  for (guint i = 0; !run->endless && i < run->program->schedule->n_microbatches; i++)
+    note_loss (worker, step, i);
+  if (run->setting->processes == NULL)
+    return TRUE;
+  g_autofree double *all = g_new (double, (gsize)n *n_all);
+  if (!ps_crew_exchange (run->crew, member_of (worker), losses, n * sizeof *all, all, error))
+    return FALSE;
+  for (gsize i = 0; member_of (worker) == 0 && i < (gsize)n * n_all; i++)
+    if (!isnan (all[i]))
+      losses[i % n] = all[i];
   return TRUE;
 }
 
@@ -455,13 +332,13 @@ static gboolean compute (PsWorker *worker, const PsAction *action, guint step, P
   g_assert ((output != NULL) == (action->put != PS_NO_SLOT));
   if (output != NULL)
     worker->slots[action->put] = output;
-  if (worker->run->endless)
-    keep_loss (worker, step, op);
+  if (worker->run->endless && op.kind == PS_OP_F && op.stage == worker->run->loss_stage)
+    note_loss (worker, step, op.microbatch);
   return TRUE;
 }
 
 /* Posts a send or a receive, and records how long the call held the host. */
-static gboolean post (PsWorker *worker, const PsAction *action, PsPostRecord *record, GError **error)
+static gboolean post (PsWorker *worker, const PsAction *action, PsTimes *record, GError **error)
 {
   PsTransport *transport = worker->run->transport;
   const PsInstruction *instruction = &action->instruction;
@@ -570,7 +447,7 @@ float ps_run_clip (const double *squares, guint n_stages, double clip)
   double sum = 0, scale;
 
   for (guint i = 0; i < n_stages; i++)
-    sum += squares[i] != UNKNOWN ? squares[i] : 0;
+    sum += squares[i] != PS_UNKNOWN_NORM ? squares[i] : 0;
   if (!isfinite (sum))
     return 0;
   scale = clip > 0 ? clip / (sqrt (sum) + EPSILON) : 1;
@@ -589,7 +466,7 @@ static gboolean find_own_squares (PsWorker *worker, GError **error)
   const PsDeviceSetting *setting = &worker->setting;
 
   for (guint i = 0; i < count_stages (worker); i++)
-    worker->squares[i] = UNKNOWN;
+    worker->squares[i] = PS_UNKNOWN_NORM;
   for (guint i = 0; class->computes && i < worker->script->n_stages; i++) {
     double *square = &worker->squares[worker->script->stages[i]];
 
@@ -605,7 +482,7 @@ static gboolean find_own_squares (PsWorker *worker, GError **error)
 static void take_squares (PsWorker *worker, const double *squares)
 {
   for (guint i = 0; i < count_stages (worker); i++)
-    if (squares[i] != UNKNOWN)
+    if (squares[i] != PS_UNKNOWN_NORM)
       worker->squares[i] = squares[i];
 }
 
@@ -633,22 +510,48 @@ static PsOp norms_name (guint device)
   return (PsOp){ .kind = PS_OP_R, .stage = (guint16)device };
 }
 
+/* Sends the norms that the device knows. The message is not in the program; where tensors have no contents, it has
+ * none.
+ */
 static gboolean send_squares (PsWorker *worker, guint to, GError **error)
 {
-  return send_bytes (worker, to, norms_name (worker->index), worker->squares,
-                     count_stages (worker) * sizeof *worker->squares, error);
+  PsTransport *transport = worker->run->transport;
+  const PsDeviceClass *class = worker->device->class;
+  const gsize n_bytes = count_stages (worker) * sizeof *worker->squares;
+  PsTensor *tensor = class->tensor_new (worker->device);
+
+  if (tensor == NULL)
+    return ps_refuse (error, PS_ERROR_UNAVAILABLE, "device %u: no memory to send norms of gradients", worker->index);
+  if (tensor->data == NULL || ps_device_write (worker->device, tensor->data, worker->squares, n_bytes, error))
+    return transport->class->send (transport, worker->at, peer_of (worker, to), norms_name (worker->index), tensor, 0,
+                                   error);
+  class->tensor_free (tensor);
+  return FALSE;
+}
+
+/* Waits for a message that no record is for. posts: its receive is still to be posted. */
+static PsTensor *take_message (PsWorker *worker, guint from, PsOp name, gboolean posts, GError **error)
+{
+  PsTransport *transport = worker->run->transport;
+  const guint peer = peer_of (worker, from);
+
+  if (posts && !transport->class->receive (transport, worker->at, peer, name, error))
+    return NULL;
+  return transport->class->wait (transport, worker->at, peer, name, worker->device, &worker->unrecorded, error);
 }
 
 static gboolean receive_squares (PsWorker *worker, guint from, GError **error)
 {
-  gsize n_bytes = count_stages (worker) * sizeof *worker->squares;
-  g_autofree double *squares = g_memdup2 (worker->squares, n_bytes); /* which a message without contents leaves */
+  const gsize n_bytes = count_stages (worker) * sizeof *worker->squares;
+  g_autofree double *squares = g_memdup2 (worker->squares, n_bytes);
+  PsTensor *tensor = take_message (worker, from, norms_name (from), TRUE, error);
 
-  if (!receive_bytes (worker, from, norms_name (from), error)
-      || !take_bytes (worker, from, norms_name (from), squares, n_bytes, error))
+  if (tensor == NULL)
     return FALSE;
+  const gboolean done = tensor->data == NULL || ps_device_read (worker->device, squares, tensor->data, n_bytes, error);
+  worker->device->class->tensor_free (tensor);
   take_squares (worker, squares);
-  return TRUE;
+  return done;
 }
 
 static float find_scale (const PsWorker *worker)
@@ -707,19 +610,7 @@ static gboolean validate (PsWorker *worker, guint step, gboolean *valid, GError 
   return TRUE;
 }
 
-/* Takes and frees the messages that were sent with wrong contents. */
-static gboolean drop_strays (PsWorker *worker, const PsBypassPlan *plan, GError **error)
-{
-  for (guint i = 0; i < plan->stray->len; i++) {
-    const PsInstruction *wait = &g_array_index (plan->stray, PsInstruction, i);
-
-    if ((wait->type == PS_INSTRUCTION_RECEIVE && !receive_bytes (worker, wait->peer, wait->op, error))
-        || !take_bytes (worker, wait->peer, wait->op, NULL, 0, error))
-      return FALSE;
-  }
-  return TRUE;
-}
-
+/* Takes the step back, and drops the messages that were sent with wrong contents. */
 static gboolean go_back (PsWorker *worker, const PsBypassPlan *plan, GError **error)
 {
   const PsDeviceClass *class = worker->device->class;
@@ -730,7 +621,15 @@ static gboolean go_back (PsWorker *worker, const PsBypassPlan *plan, GError **er
       class->tensor_free (g_steal_pointer (&worker->slots[i]));
   if (keeps_time (worker))
     worker->run->result->n_rollbacks++;
-  return drop_strays (worker, plan, error);
+  for (guint i = 0; i < plan->stray->len; i++) {
+    const PsInstruction *stray = &g_array_index (plan->stray, PsInstruction, i);
+    PsTensor *tensor = take_message (worker, stray->peer, stray->op, stray->type == PS_INSTRUCTION_RECEIVE, error);
+
+    if (tensor == NULL)
+      return FALSE;
+    class->tensor_free (tensor);
+  }
+  return TRUE;
 }
 
 static gboolean run_early (PsWorker *worker, guint step, GError **error)
@@ -777,15 +676,6 @@ static gboolean run_bypass (PsWorker *worker, GError **error)
 }
 
 /* Steps with barriers */
-
-static gboolean walk (PsWorker *worker, guint step, GError **error)
-{
-  gboolean done = TRUE;
-
-  for (guint i = 0; i < worker->script->n_actions && done; i++)
-    done = act (worker, &worker->script->actions[i], step, error);
-  return done && flush (worker, error);
-}
 
 /* All devices meet between work and O. Devices that compute then show their results and meet again. Showing is no part
  * of training, so that time does not count. */
@@ -969,10 +859,15 @@ static gboolean work (PsWorker *worker, GError **error)
     return FALSE;
   if (worker->run->endless)
     return run_on (worker, error);
-  for (guint step = 0; step < recorder->n_steps; step++)
-    if (!begin_step (worker, step, error) || !walk (worker, step, error) || !sum_all (worker, error)
-        || !end_work (worker, step, error) || !meet_norms (worker, error) || !update_all (worker, step, error))
+  for (guint step = 0; step < recorder->n_steps; step++) {
+    gboolean done = begin_step (worker, step, error);
+
+    for (guint i = 0; i < worker->script->n_actions && done; i++)
+      done = act (worker, &worker->script->actions[i], step, error);
+    if (!done || !flush (worker, error) || !sum_all (worker, error) || !end_work (worker, step, error)
+        || !meet_norms (worker, error) || !update_all (worker, step, error))
       return FALSE;
+  }
   return begin_step (worker, recorder->n_steps, error);
 }
 

@@ -189,12 +189,12 @@ fi
 weathers="pipesim exec -s 1f1b -p 2 -m 4 --device cpu --model small.ini --steps 2 --db weathers.db"
 sqlite3 weathers.db 'UPDATE sentinel SET median_ns = 1000 * median_ns, n = 6'
 run "exec tells the weather" 'times as long as in the profile: the machine is faster now' $weathers
-run "and predicts for it" '"inside_interval_weather": false' $weathers --json
+run "and predicts for it" '"inside_interval_slowdown": false' $weathers --json
 $weathers --trace weather.trace.json --predicted weather.predicted.json >/dev/null 2>&1
 run "compare too" 'by the sentinel, on the machine as the profile found it the run would take ' \
   pipesim compare weather.predicted.json weather.trace.json
 sqlite3 weathers.db 'DELETE FROM sentinel'
-run "or knows none" '"weather": null' $weathers --json
+run "or knows none" '"machine_slowdown": null' $weathers --json
 run "more devices than cores" 'warning: -p: 256 devices take turns on ' \
   sh -c 'pipesim calib run --db none/x.db --profile x --model deep.ini -p 256 -v 1 2>&1; test $? = 1'
 refuse 2 "--slices: '1' is not an integer from 2 to 255" pipesim calib run --db moved.db $moved --slices 1

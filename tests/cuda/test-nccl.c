@@ -117,7 +117,7 @@ static void net_open (Net *net, guint n_replicas, gsize bytes, gint64 timeout_ns
   for (guint i = 0; i < n_replicas; i++) {
     PsTransportSetting setting = { .n_devices = N_DEVICES,
                                    .message_bytes = bytes,
-                                   .capacity = 4,
+
                                    .timeout_ns = timeout_ns,
                                    .n_here = N_DEVICES,
                                    .local = i * N_DEVICES,

@@ -1,7 +1,7 @@
 /* Tests of runtime: programs run on the null and the paced device, and on devices made to fail or to pretend. */
 #include "run/run.h"
 #include "run-rig.h"
-#include "run/verify.h"
+#include "run/runtime.h"
 
 #include <math.h>
 #include <string.h>

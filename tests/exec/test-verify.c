@@ -3,7 +3,7 @@
  */
 #include "run-rig.h"
 #include "run/run.h"
-#include "run/verify.h"
+#include "run/runtime.h"
 
 #include <math.h>
 #include <pipesim/model.h>

@@ -11,7 +11,7 @@
  * whose devices compute. */
 #pragma once
 
-#include "run/processes.h"
+#include "run/crew.h"
 
 #include <pipesim/transport.h>
 
