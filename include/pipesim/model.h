@@ -148,7 +148,6 @@ typedef struct {
   guint mtp;          /* modules of multi-token prediction (DeepSeek-V3, arXiv 2412.19437, section 2.2) */
   char *pattern;      /* the units of all layers, by their letters (PsUnitRow); NULL: all layers are alike, as
                          window, full_every, latent and experts say */
-  char *mtp_pattern;  /* the units of a module of multi-token prediction; NULL: those of the last layer */
   char *unread;       /* keys of the file that nothing is known of, with commas between; NULL: none */
   PsLatent latent;
   PsExperts experts;
@@ -262,11 +261,21 @@ const PsUnitRow *ps_unit_row (PsUnitKind kind);
 /* *parts becomes what a unit of that kind is made of. */
 void ps_unit_describe (const PsModel *model, PsUnitKind kind, PsUnitParts *parts);
 
-/* Units of a layer, 1 or 2, in kinds. */
+/* The kind with that letter; PS_N_UNIT_KINDS: there is none. */
+PsUnitKind ps_unit_find (char letter);
+
+/* Units of a layer, 1 or 2, in kinds. Those of layer PsModel.layers are those of multi-token prediction. */
 guint ps_model_layer_units (const PsModel *model, guint layer, PsUnitKind kinds[2]);
 
-/* The letters of the units of all layers: "*-*-*E*E". Free with g_free. */
+/* The letters of the units of all layers, and after a "/" those of multi-token prediction: "M-M-ME*E/ME". Free with
+ * g_free. */
 char *ps_model_pattern (const PsModel *model);
+
+/* The same where each layer is one unit; NULL: they are two. Free with g_free. */
+char *ps_model_hybrid_pattern (const PsModel *model);
+
+/* Makes each unit of the layers a layer of its own, as HybridModel has it. */
+void ps_model_unfold (PsModel *model);
 
 /* Figures of one unit: parameters, and bytes that F keeps of a microbatch. */
 gint64 ps_unit_parameters (const PsModel *model, PsUnitKind kind);
@@ -509,25 +518,41 @@ PsStateBytes ps_model_stage_state (const PsModel *model, const PsStageShape *sha
 /* Sum of the parts of ps_model_stage_state: 16 bytes per parameter, 18 in mixed precision with fp32 gradients. */
 gint64 ps_model_stage_state_bytes (const PsModel *model, const PsStageShape *shape);
 
-/* The stages of a model as Megatron-LM writes them: "Et*3|(tt|)*29,m|L"
- * (--pipeline-model-parallel-layout; megatron/core/transformer/pipeline_parallel_layer_layout.py, core v0.16).
+/* The stages of a model as Megatron-LM writes them. A layout string, "Et*3|(tt|)*29,m|L", is of GPTModel
+ * (--pipeline-model-parallel-layout; megatron/core/transformer/pipeline_parallel_layer_layout.py, core v0.16):
  *
- *   E t m L   units, in this order: embedding, transformer layer, module of multi-token prediction, loss (head)
+ *   E t m L   units, in this order: embedding, layer, module of multi-token prediction, loss (head)
  *   |         ends a stage; a stage may be empty
  *   X*n       the character X n times: t*3 is ttt
  *   (...)*n   the group n times: (tt|)*2 is tt|tt|; groups hold no groups
  *   ,         means nothing
  *
+ * A pattern, "M-M-|M*-E/M-", is of HybridModel, which came after it (--hybrid-layer-pattern;
+ * core/models/hybrid/hybrid_layer_allocation.py): a letter for each unit of the layers (PsUnitRow), | between stages, [
+ * ] around units that are one layer there, and after each / the units of a module of multi-token prediction. The
+ * embedding is in the first stage, these modules and the loss in the last. A cut may fall within a layer of two units.
+ *
  * Stages stand in model order. Megatron gives stage s to rank s mod p as its chunk s / p, which is placement loop.
  */
 
-/* Reads a string that holds one E and at least one t and one L, as [*n_stages]. In each shape embedding and head are
- * the numbers of E and L: more than one L is a loss that is itself split over stages. Errors: PS_ERROR_USAGE "WHERE:
- * character 7: ...". Free with g_free. */
-PsStageShape *ps_layout_string_parse (const char *where, const char *text, guint *n_stages,
-                                      GError **error) G_GNUC_WARN_UNUSED_RESULT;
+/* Reads a string of either form as [*n_stages]. A layout string holds one E and at least one t and one L; in each shape
+ * embedding and head are the numbers of E and L: more than one L is a loss that is itself split over stages. model
+ * NULL: each letter of a pattern is a layer; else the string must have the units of the model. Errors: PS_ERROR_USAGE
+ * "WHERE: character 7: ...". Free with g_free. */
+PsStageShape *ps_layout_parse (const char *where, const char *text, const PsModel *model, guint *n_stages,
+                               GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
-/* The string that reads as these shapes, with repeats folded where that makes it shorter. Free with g_free. */
+gboolean ps_layout_is_pattern (const char *text);
+
+/* Whether the text is a pattern with a cut within a layer of the model. ps_model_unfold makes such cuts possible. */
+gboolean ps_layout_cuts_layers (const char *text, const PsModel *model);
+
+/* The string that reads as these shapes: a pattern of these units (ps_model_pattern), or where it is NULL or cannot
+ * say where embedding, multi-token prediction and loss are, a layout
+ * string with repeats folded where that makes it shorter. Free with g_free. */
+char *ps_layout_write (const char *pattern, const PsStageShape *shapes, guint n_stages);
+
+/* ps_layout_write without a pattern. */
 char *ps_layout_string_write (const PsStageShape *shapes, guint n_stages);
 
 G_END_DECLS

@@ -63,12 +63,13 @@ static const char *const model_exact[] = { "name",    "parameters", "active_para
 
 #define MAX_PERIOD 16 /* letters of a group that repeats */
 
-/* The units of all layers by their letters, groups that repeat written once: "(*-)x3 (*E)x58 m". Free with g_free. */
+/* The units of all layers by their letters, groups that repeat written once, and after a slash those of multi-token
+ * prediction: "(+-)x3 (+E)x58 /+E". Free with g_free. */
 static char *fold_units (const PsModel *model)
 {
   g_autofree char *pattern = ps_model_pattern (model);
   GString *text = g_string_new (NULL);
-  gsize length = strlen (pattern), group = 1, repeats = 0;
+  gsize length = strcspn (pattern, "/"), group = 1, repeats = 0;
 
   for (gsize at = 0; at < length; at += group * repeats) {
     group = repeats = 1;
@@ -90,7 +91,7 @@ static char *fold_units (const PsModel *model)
       g_string_append_c (text, pattern[at]);
   }
   for (guint module = 0; module < model->mtp; module++)
-    g_string_append_printf (text, "%sm", text->str[text->len - 1] != ' ' ? " " : "");
+    g_string_append_printf (text, "%s%s", text->str[text->len - 1] != ' ' ? " " : "", pattern + length);
   return g_strchomp (g_string_free (text, FALSE));
 }
 
@@ -229,7 +230,7 @@ const PsCmd ps_cmd_models = {
               "config.json of a model for Hugging Face's transformers. For a FILE the command prints the\n"
               "number of parameters, the units of its layers in turn, by the letters of Megatron-LM's hybrid\n"
               "patterns (* attention, w with a window, + latent, D sparse, M Mamba-2, G gated delta net, l linear,\n"
-              "- MLP, E experts, m multi-token prediction), and the keys that it does not know. data/README.md\n"
+              "- MLP, E experts, multi-token prediction after /), and the keys that it does not know. data/README.md\n"
               "explains the keys and has the source of every figure.\n",
       .examples = "pipesim models\n"
                   "pipesim models --json\n"

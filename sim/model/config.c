@@ -101,7 +101,6 @@ static const Key keys[] = {
   { KEY_FIELD, "attn_output_gate", "attention_gate" },
   { KEY_FIELD, "sliding_window attention_chunk_size", "window" },
   { KEY_FIELD, "num_nextn_predict_layers mtp_num_hidden_layers", "mtp" },
-  { KEY_FIELD, "mtp_hybrid_override_pattern", "mtp_pattern" },
   { KEY_FIELD, "kv_lora_rank", "kv_rank" },
   { KEY_FIELD, "q_lora_rank share_q_dim", "q_rank" },
   { KEY_FIELD, "qk_nope_head_dim", "nope_size" },
@@ -129,7 +128,7 @@ static const Key keys[] = {
   { KEY_READ, "model_type text_config torch_dtype dtype", NULL },
   { KEY_READ,
     "layer_types layers_block_type full_attention_interval attn_type_list linear_attn_config "
-    "hybrid_override_pattern no_rope_layers",
+    "hybrid_override_pattern mtp_hybrid_override_pattern no_rope_layers",
     NULL },
   { KEY_READ, "use_sliding_window max_window_layers sliding_window_pattern _sliding_window_pattern", NULL },
   { KEY_READ,
@@ -641,7 +640,7 @@ static void simplify_pattern (PsModel *model)
   model->window = *pattern == 'w' ? window : 0;
   model->full_every = model->window > 0 && full != NULL ? (guint)(full - pattern) / 2 + 1 : 0;
   g_autofree char *usual = ps_model_pattern (model);
-  if (g_str_equal (usual, pattern))
+  if (strlen (pattern) == strcspn (usual, "/") && g_str_has_prefix (usual, pattern))
     return;
   model->experts.dense_layers = model->full_every = 0;
   model->window = window;
@@ -663,6 +662,13 @@ static gboolean find_hybrid_pattern (Config *config, char **pattern, GError **er
       || strspn (text, "M*-E") != strlen (text))
     return refuse (config, "hybrid_override_pattern", "expected the letters M, *, - and E", error);
   *pattern = g_strdup (text);
+  if (config->model->mtp == 0 || !has (config, "mtp_hybrid_override_pattern"))
+    return TRUE;
+  if (!ps_json_read_text (go (config, "mtp_hybrid_override_pattern"), &text) || *text == '\0'
+      || strspn (text, "M*-E") != strlen (text))
+    return refuse (config, "mtp_hybrid_override_pattern", "expected the letters M, *, - and E", error);
+  g_autofree char *layers = *pattern;
+  *pattern = g_strconcat (layers, "/", text, NULL);
   return TRUE;
 }
 
@@ -674,7 +680,7 @@ static gboolean find_pattern (Config *config, GError **error)
   if (!find_hybrid_pattern (config, &model->pattern, error))
     return FALSE;
   if (model->pattern != NULL) {
-    gsize n = strlen (model->pattern);
+    gsize n = strcspn (model->pattern, "/");
 
     model->window = 0;
     if ((model->layers != 0 && n != model->layers) || (double)n > find_field (config, "layers")->high)

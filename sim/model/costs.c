@@ -39,6 +39,7 @@ PsCosts *ps_costs_copy (const PsCosts *costs)
   copy->warm = g_memdup2 (costs->warm, PS_OP_O * n * sizeof *costs->warm);
   copy->slice_parts = costs->slice_parts != NULL ? g_ptr_array_ref (costs->slice_parts) : NULL;
   copy->source = g_strdup (costs->source);
+  copy->pattern = g_strdup (costs->pattern);
   return copy;
 }
 
@@ -56,6 +57,7 @@ void ps_costs_free (PsCosts *costs)
   g_free (costs->warm);
   g_clear_pointer (&costs->slice_parts, g_ptr_array_unref);
   g_free (costs->source);
+  g_free (costs->pattern);
   g_free (costs);
 }
 
@@ -977,6 +979,7 @@ PsCosts *ps_costs_model_stages (const PsModel *model, const PsCluster *cluster, 
     return NULL;
   PsCosts *costs = ps_costs_new (n_stages);
   costs->shapes = g_memdup2 (shapes, n_stages * sizeof *shapes);
+  costs->pattern = ps_model_hybrid_pattern (model);
   gint64 bytes = ps_tensor_boundary_bytes (model, cluster->tensor);
   for (guint stage = 0; stage < n_stages; stage++) {
     guint device = stage % n_devices, equal = find_equal (model, shapes, stage);

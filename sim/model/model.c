@@ -1,5 +1,5 @@
-/* model.c - models: their fields and what these may say, the cut into stages, the parameters, operations and bytes of a
- * stage, and the strings that say a cut as Megatron-LM does. */
+/* model.c - models: their fields and what these may say, the cut into stages, and the parameters, operations and bytes
+ * of a stage. */
 #include <pipesim/model.h>
 
 #include "base/names.h"
@@ -97,7 +97,6 @@ static const PsIniField fields[] = {
   CHOICE ("positions", PS_INI_LATER, no_positions, negated_names),
   COUNT ("position_rows", PS_INI_LATER, position_rows, PS_MAX_SEQUENCE + 2),
   CHOICE ("embedding_norm", PS_INI_LATER, embedding_norm, boolean_names),
-  { "mtp_pattern", PS_INI_LATER, PS_INI_TEXT, AT (mtp_pattern), 0, 0, 0, NULL },
 };
 
 const PsIniField *ps_model_fields (guint *n)
@@ -112,7 +111,6 @@ PsModel *ps_model_copy (const PsModel *model)
 
   copy->name = g_strdup (model->name);
   copy->pattern = g_strdup (model->pattern);
-  copy->mtp_pattern = g_strdup (model->mtp_pattern);
   copy->unread = g_strdup (model->unread);
   return copy;
 }
@@ -123,7 +121,6 @@ void ps_model_free (PsModel *model)
     return;
   g_free (model->name);
   g_free (model->pattern);
-  g_free (model->mtp_pattern);
   g_free (model->unread);
   g_free (model);
 }
@@ -205,15 +202,6 @@ gint64 ps_model_value_width (const PsModel *model)
   return model->latent.kv_rank ? (gint64)model->heads * model->latent.value_size : ps_model_query_width (model);
 }
 
-static PsUnitKind kind_of_letter (char letter)
-{
-  PsUnitKind kind = PS_UNIT_ATTENTION;
-
-  while (kind < PS_N_UNIT_KINDS && ps_unit_row (kind)->letter != letter)
-    kind++;
-  return kind;
-}
-
 /* The mixer and the feed-forward of a layer without a pattern. */
 static void usual_units (const PsModel *model, guint layer, PsUnitKind kinds[2])
 {
@@ -228,12 +216,16 @@ static void usual_units (const PsModel *model, guint layer, PsUnitKind kinds[2])
 guint ps_model_layer_units (const PsModel *model, guint layer, PsUnitKind kinds[2])
 {
   if (model->pattern == NULL) {
-    usual_units (model, layer, kinds);
+    usual_units (model, MIN (layer, model->layers - 1), kinds);
     return 2;
   }
-  guint n = (guint)strlen (model->pattern) / model->layers;
+  /* After the "/" stand the units of a module of multi-token prediction, else they are the last layer's. */
+  guint length = (guint)strcspn (model->pattern, "/"), n = length / model->layers;
+  gboolean after = layer >= model->layers && model->pattern[length] == '/';
+  const char *at = model->pattern + (after ? length + 1 : MIN (layer, model->layers - 1) * n);
+  n = after ? (guint)strlen (at) : n;
   for (guint i = 0; i < n; i++)
-    kinds[i] = kind_of_letter (model->pattern[layer * n + i]);
+    kinds[i] = ps_unit_find (at[i]);
   return n;
 }
 
@@ -242,10 +234,28 @@ char *ps_model_pattern (const PsModel *model)
   GString *pattern = g_string_new (NULL);
   PsUnitKind kinds[2];
 
-  for (guint layer = 0; layer < model->layers; layer++)
+  for (guint layer = 0; layer < model->layers + (model->mtp > 0); layer++) {
+    g_string_append (pattern, layer == model->layers ? "/" : "");
     for (guint i = 0, n = ps_model_layer_units (model, layer, kinds); i < n; i++)
       g_string_append_c (pattern, ps_unit_row (kinds[i])->letter);
+  }
   return g_string_free (pattern, FALSE);
+}
+
+char *ps_model_hybrid_pattern (const PsModel *model)
+{
+  PsUnitKind kinds[2];
+
+  return ps_model_layer_units (model, 0, kinds) == 1 ? ps_model_pattern (model) : NULL;
+}
+
+void ps_model_unfold (PsModel *model)
+{
+  char *pattern = ps_model_pattern (model);
+
+  g_free (model->pattern);
+  model->pattern = pattern;
+  model->layers = (guint)strcspn (pattern, "/");
 }
 
 static void count_layer (const PsModel *model, guint layer, guint times, guint count[PS_N_UNIT_KINDS])
@@ -261,10 +271,8 @@ void ps_model_count_units (const PsModel *model, const PsStageShape *shape, guin
   memset (count, 0, PS_N_UNIT_KINDS * sizeof *count);
   for (guint i = 0; i < shape->n_layers; i++)
     count_layer (model, shape->first_layer + i, 1, count);
-  if (shape->n_mtp > 0 && model->mtp_pattern == NULL)
-    count_layer (model, model->layers - 1, shape->n_mtp, count);
-  for (const char *letter = model->mtp_pattern; letter != NULL && *letter != '\0'; letter++)
-    count[kind_of_letter (*letter)] += shape->n_mtp;
+  if (shape->n_mtp > 0)
+    count_layer (model, model->layers, shape->n_mtp, count);
   count[PS_UNIT_MTP] = shape->n_mtp;
   count[PS_UNIT_EMBEDDING] = shape->embedding;
   count[PS_UNIT_LOSS] = shape->head;
@@ -402,24 +410,21 @@ static char *find_missing_key (const PsModel *model, const char **key)
   return NULL;
 }
 
-/* One letter, or two, for each layer. */
+/* One letter, or two, for each layer, and after a "/" one or two for multi-token prediction. */
 static char *find_pattern_misfit (const PsModel *model, const char **key)
 {
-  gsize n = model->pattern != NULL ? strlen (model->pattern) : 0;
+  const char *pattern = model->pattern != NULL ? model->pattern : "";
+  gsize n = strcspn (pattern, "/"), n_mtp = strlen (pattern) - n;
 
-  for (guint p = 0; p < 2; p++) {
-    const char *pattern = p == 0 ? model->mtp_pattern : model->pattern;
-
-    *key = p == 0 ? "mtp_pattern" : "pattern";
-    if (p == 0 && pattern != NULL && strlen (pattern) > MAX_MTP)
-      return g_strdup_printf ("has more than %u letters", MAX_MTP);
-    for (gsize i = 0; pattern != NULL && pattern[i] != '\0'; i++)
-      if (kind_of_letter (pattern[i]) == PS_N_UNIT_KINDS)
-        return g_strdup_printf ("letter %" G_GSIZE_FORMAT " is no unit; the units are *w+DMGl-E", i + 1);
-  }
-  if (n > 0 && strchr (model->pattern, '*') != NULL && model->latent.kv_rank > 0)
+  *key = "pattern";
+  for (gsize i = 0; i < n + n_mtp; i++)
+    if (i != n && ps_unit_find (pattern[i]) == PS_N_UNIT_KINDS)
+      return g_strdup_printf ("letter %" G_GSIZE_FORMAT " is no unit; the units are *w+DMGl-E", i + 1);
+  if (n_mtp > 0 && (n_mtp == 1 || n_mtp > 3 || model->mtp == 0))
+    return g_strdup ("after / stand one or two units of multi-token prediction, which mtp counts");
+  if (strchr (pattern, '*') != NULL && model->latent.kv_rank > 0)
     return g_strdup ("has *, heads of keys and values, but kv_rank says latent attention, +");
-  if (n > 0 && n != model->layers && n != 2 * (gsize)model->layers)
+  if (model->pattern != NULL && n != model->layers && n != 2 * (gsize)model->layers)
     return g_strdup_printf ("has %" G_GSIZE_FORMAT " letters; %u layers have one each, or two", n, model->layers);
   return NULL;
 }
@@ -761,228 +766,4 @@ gint64 ps_model_stage_state_bytes (const PsModel *model, const PsStageShape *sha
   PsStateBytes state = ps_model_stage_state (model, shape);
 
   return state.weight_bytes + state.gradient_bytes + state.optimizer_bytes;
-}
-
-/* Megatron-LM's strings for the stages of a model. */
-
-#define MAX_LAYOUT_LENGTH (1 << 16)
-#define MAX_UNITS (1 << 20)
-#define MAX_PERIOD 16 /* stages of a group that is written */
-
-static const char units[] = "EtmL"; /* in model order */
-
-typedef struct {
-  const char *where;
-  const char *text;
-  GArray *shapes; /* PsStageShape */
-  guint n_units;
-  guint n_layers;
-  char last; /* unit; NUL: none yet */
-} LayoutReader;
-
-static gboolean refuse_layout (const LayoutReader *reader, const char *at, const char *reason, GError **error)
-{
-  return ps_refuse (error, PS_ERROR_USAGE, "%s: character %u of the layout: %s", reader->where,
-                    (guint)(at - reader->text) + 1, reason);
-}
-
-static gboolean add_stage (LayoutReader *reader, const char *at, GError **error)
-{
-  PsStageShape shape = { .first_layer = reader->n_layers };
-
-  if (reader->shapes->len == PS_MAX_STAGES)
-    return refuse_layout (reader, at, "too many stages", error);
-  g_array_append_val (reader->shapes, shape);
-  return TRUE;
-}
-
-static gboolean add_unit (LayoutReader *reader, const char *at, GError **error)
-{
-  PsStageShape *shape = &g_array_index (reader->shapes, PsStageShape, reader->shapes->len - 1);
-
-  if (reader->last != '\0' && strchr (units, *at) < strchr (units, reader->last))
-    return refuse_layout (reader, at, "a unit stands too late; their order is E, t, m, L", error);
-  if (*at == 'E' && reader->last == 'E')
-    return refuse_layout (reader, at, "a second E; a model has one embedding", error);
-  if (++reader->n_units > MAX_UNITS)
-    return refuse_layout (reader, at, "too many units", error);
-  reader->last = *at;
-  reader->n_layers += *at == 't';
-  shape->embedding += *at == 'E';
-  shape->n_layers += *at == 't';
-  shape->n_mtp += *at == 'm';
-  shape->head += *at == 'L';
-  return TRUE;
-}
-
-/* Reads "*n" at *at if it is there, else n is 1. */
-static gboolean read_count (const LayoutReader *reader, const char **at, guint *n, GError **error)
-{
-  char *end;
-
-  *n = 1;
-  if (**at != '*')
-    return TRUE;
-  if (!g_ascii_isdigit ((*at)[1]))
-    return refuse_layout (reader, *at, "a number goes after *", error);
-  guint64 value = g_ascii_strtoull (*at + 1, &end, 10);
-  if (value < 1 || value > PS_MAX_STAGES)
-    return refuse_layout (reader, *at + 1, "give 1 to 16384 repeats", error);
-  if (*end == '*')
-    return refuse_layout (reader, end, "a second repeat; put the first one in parentheses", error);
-  *n = (guint)value;
-  *at = end;
-  return TRUE;
-}
-
-/* Reads from at to end, which holds no group. */
-static gboolean read_flat (LayoutReader *reader, const char *at, const char *end, GError **error)
-{
-  while (at < end) {
-    const char *unit = at++;
-    guint n;
-
-    if (*unit == ',')
-      continue;
-    if (strchr ("|EtmL", *unit) == NULL)
-      return refuse_layout (reader, unit, "no unit; E, t, m and L are, | ends a stage, * and () repeat", error);
-    if (!read_count (reader, &at, &n, error))
-      return FALSE;
-    for (guint i = 0; i < n; i++)
-      if (!(*unit == '|' ? add_stage : add_unit) (reader, unit, error))
-        return FALSE;
-  }
-  return TRUE;
-}
-
-/* Reads the group that *at begins, and leaves *at after it. */
-static gboolean read_group (LayoutReader *reader, const char **at, GError **error)
-{
-  const char *begin = *at + 1, *end = strchr (begin, ')');
-  guint n;
-
-  if (end == NULL)
-    return refuse_layout (reader, *at, "its ) is missing", error);
-  if (begin + strspn (begin, ",") == end)
-    return refuse_layout (reader, *at, "an empty group", error);
-  if (end[1] != '*')
-    return refuse_layout (reader, end, "a repeat goes after a group: (...)*2", error);
-  *at = end + 1;
-  if (!read_count (reader, at, &n, error))
-    return FALSE;
-  for (guint i = 0; i < n; i++)
-    if (!read_flat (reader, begin, end, error))
-      return FALSE;
-  return TRUE;
-}
-
-static gboolean read_layout (LayoutReader *reader, GError **error)
-{
-  const char *at = reader->text;
-
-  if (strlen (at) > MAX_LAYOUT_LENGTH)
-    return refuse_layout (reader, at + MAX_LAYOUT_LENGTH, "too long", error);
-  if (!add_stage (reader, at, error))
-    return FALSE;
-  while (*at != '\0') {
-    const char *end = at + strcspn (at, "(");
-
-    if (!read_flat (reader, at, end, error))
-      return FALSE;
-    at = end;
-    if (*at == '(' && !read_group (reader, &at, error))
-      return FALSE;
-  }
-  if (reader->n_layers == 0)
-    return refuse_layout (reader, at, "ends without a t", error);
-  return reader->last == 'L' || refuse_layout (reader, at, "ends without L, the loss", error);
-}
-
-PsStageShape *ps_layout_string_parse (const char *where, const char *text, guint *n_stages, GError **error)
-{
-  g_autoptr (GArray) shapes = g_array_new (FALSE, FALSE, sizeof (PsStageShape));
-  LayoutReader reader = { .where = where, .text = text, .shapes = shapes };
-  const char *first = text + strspn (text, ",|");
-
-  if (*first != 'E') {
-    refuse_layout (&reader, first, "E, the embedding, comes first", error);
-    return NULL;
-  }
-  if (!read_layout (&reader, error))
-    return NULL;
-  *n_stages = shapes->len;
-  return (PsStageShape *)(gpointer)g_array_free (g_steal_pointer (&shapes), FALSE);
-}
-
-static void write_units (GString *text, char unit, guint n)
-{
-  if (n > 2)
-    g_string_append_printf (text, "%c*%u", unit, n);
-  for (guint i = 0; n <= 2 && i < n; i++)
-    g_string_append_c (text, unit);
-}
-
-static char *write_stage (const PsStageShape *shape, gboolean is_last)
-{
-  GString *text = g_string_new (NULL);
-
-  write_units (text, 'E', shape->embedding);
-  write_units (text, 't', shape->n_layers);
-  write_units (text, 'm', shape->n_mtp);
-  write_units (text, 'L', shape->head);
-  g_string_append (text, is_last ? "" : "|");
-  return g_string_free (text, FALSE);
-}
-
-/* Times that the period stages from `first` on stand one after the other. */
-static guint count_repeats (char **stages, guint n_stages, guint first, guint period)
-{
-  guint n = period;
-
-  while (first + n < n_stages && g_str_equal (stages[first + n], stages[first + n - period]))
-    n++;
-  return n / period;
-}
-
-/* Finds the group at `first` that saves most characters. *period is 0 where none saves any. */
-static guint find_group (char **stages, guint n_stages, guint first, guint *period)
-{
-  gsize length = 0, most = 0;
-  guint best = 1;
-
-  *period = 0;
-  for (guint i = 1; i <= MAX_PERIOD && first + i <= n_stages; i++) {
-    guint n = count_repeats (stages, n_stages, first, i);
-
-    length += strlen (stages[first + i - 1]);
-    if ((n - 1) * length > most + strlen ("()*2")) {
-      most = (n - 1) * length - strlen ("()*2");
-      *period = i;
-      best = n;
-    }
-  }
-  return best;
-}
-
-char *ps_layout_string_write (const PsStageShape *shapes, guint n_stages)
-{
-  g_auto (GStrv) stages = g_new0 (char *, n_stages + 1);
-  GString *text = g_string_new (NULL);
-  guint period;
-
-  for (guint s = 0; s < n_stages; s++)
-    stages[s] = write_stage (&shapes[s], s + 1 == n_stages);
-  for (guint s = 0; s < n_stages;) {
-    guint n = find_group (stages, n_stages, s, &period);
-    gboolean more = s + n * period < n_stages && g_ascii_isalpha (*stages[s + n * period]);
-
-    if (period > 0)
-      g_string_append_c (text, '(');
-    for (guint i = 0; i < MAX (period, 1); i++)
-      g_string_append (text, stages[s + i]);
-    if (period > 0)
-      g_string_append_printf (text, ")*%u%s", n, more ? "," : "");
-    s += MAX (n * period, 1);
-  }
-  return g_string_free (text, FALSE);
 }

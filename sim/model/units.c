@@ -462,6 +462,15 @@ const PsUnitRow *ps_unit_row (PsUnitKind kind)
   return &rows[kind];
 }
 
+PsUnitKind ps_unit_find (char letter)
+{
+  PsUnitKind kind = PS_UNIT_ATTENTION;
+
+  while (kind < PS_UNIT_MTP && rows[kind].letter != letter)
+    kind++;
+  return kind < PS_UNIT_MTP ? kind : PS_N_UNIT_KINDS;
+}
+
 void ps_unit_describe (const PsModel *model, PsUnitKind kind, PsUnitParts *parts)
 {
   parts->n_matrices = parts->n_kept = parts->n_moves = parts->n_scores = 0;

@@ -178,6 +178,9 @@ static void test_patterns (void)
       "*EGEGEGEGEGEGEGE" },
     { "{" QWEN ("minimax") ",\"attn_type_list\":[0,0,0,1,0,0,0,1]}", "l-l-l-*-l-l-l-*-" },
     { "{" MAMBA ",\"hybrid_override_pattern\":\"M-M*E\"}", "M-M*E" },
+    { "{" MAMBA
+      ",\"hybrid_override_pattern\":\"M-\",\"num_nextn_predict_layers\":1,\"mtp_hybrid_override_pattern\":\"*E\"}",
+      "M-/*E" },
     { "{" MAMBA ",\"layers_block_type\":[\"mamba\",\"mlp\",\"attention\",\"moe\"],\"num_hidden_layers\":4}", "M-*E" },
   };
 
@@ -335,8 +338,9 @@ static void test_refused (void)
     { "{" MAMBA ",\"hybrid_override_pattern\":\"MX\"}", "c.json: hybrid_override_pattern: expected the letters *" },
     { "{" MAMBA ",\"hybrid_override_pattern\":\"M*\",\"num_hidden_layers\":3}",
       "c.json: num_hidden_layers: is not the *" },
-    { "{" MAMBA ",\"hybrid_override_pattern\":\"M\",\"mtp_hybrid_override_pattern\":\"X\"}",
-      "c.json: mtp_pattern: letter 1 is no unit; *" },
+    { "{" MAMBA
+      ",\"hybrid_override_pattern\":\"M\",\"num_nextn_predict_layers\":1,\"mtp_hybrid_override_pattern\":\"X\"}",
+      "c.json: mtp_hybrid_override_pattern: expected the letters *" },
     { "{" LLAMA ",\"sliding_window\":8,\"layer_types\":[\"full_attention\"]}",
       "c.json: layer_types: has not as many *" },
     { "{" LLAMA ",\"layer_types\":[" TWO_TYPES "]}", "c.json: sliding_window: missing; *" },

@@ -357,8 +357,7 @@ static void test_refused (void)
       "pattern attention_gate sinks expert_latent shared_feed_forward shared_gate mamba_heads mamba_head_size "
       "mamba_state "
       "mamba_groups delta_key_heads delta_key_size delta_value_heads delta_value_size index_heads index_size "
-      "index_top delta_gate_rank output_bias post_norms one_norm biases positions position_rows embedding_norm "
-      "mtp_pattern" },
+      "index_top delta_gate_rank output_bias post_norms one_norm biases positions position_rows embedding_norm" },
     { GOOD "pattern=*-*-*\n", " [model] pattern: has 5 letters; 4 layers have one each, or two" },
     { GOOD "pattern=*x*-\n", " [model] pattern: letter 2 is no unit; the units are *w+DMGl-E" },
     { GOOD "pattern=*E*-\n", " [model] experts: missing; a unit of experts needs *" },
@@ -662,7 +661,7 @@ static void assert_round_trip (const PsStageShape *shapes, guint n_stages)
   g_autoptr (GError) error = NULL;
   g_autofree char *text = ps_layout_string_write (shapes, n_stages);
   guint n;
-  g_autofree PsStageShape *again = ps_layout_string_parse ("again", text, &n, &error);
+  g_autofree PsStageShape *again = ps_layout_parse ("again", text, NULL, &n, &error);
 
   g_assert_no_error (error);
   assert_stages (text, shapes, n_stages);
@@ -680,7 +679,7 @@ static void check_row (const char *line)
   g_assert_true (g_regex_match (regex, line, 0, &match));
   g_autofree char *quoted = g_match_info_fetch (match, 2), *plain = g_match_info_fetch (match, 3);
   const char *layout = *quoted ? quoted : plain;
-  g_autofree PsStageShape *shapes = ps_layout_string_parse ("row", layout, &sums[0], &error);
+  g_autofree PsStageShape *shapes = ps_layout_parse ("row", layout, NULL, &sums[0], &error);
   g_assert_no_error (error);
   assert_stages (layout, shapes, sums[0]);
   assert_round_trip (shapes, sums[0]);
@@ -725,7 +724,7 @@ static void test_folds (void)
 
   for (guint i = 0; i < G_N_ELEMENTS (texts); i++) {
     guint n;
-    g_autofree PsStageShape *shapes = ps_layout_string_parse ("text", texts[i], &n, NULL);
+    g_autofree PsStageShape *shapes = ps_layout_parse ("text", texts[i], NULL, &n, NULL);
     g_autofree char *text = ps_layout_string_write (shapes, n);
 
     g_assert_cmpstr (text, ==, texts[i]);
@@ -752,6 +751,92 @@ static void test_random (void)
     shapes[n - 1].head = 1 + (round % 7 == 0);
     assert_round_trip (shapes, n);
   }
+}
+
+/* Drawn models, of layers of one unit and of two, and drawn cuts: both forms of the string read as the cut. */
+static void test_patterns (void)
+{
+  for (guint round = 0; round < 200; round++) {
+    guint n_layers = (guint)g_test_rand_int_range (1, 40), pairs = round % 2, n = (guint)g_test_rand_int_range (1, 9);
+    g_autoptr (GString) pattern = g_string_new (NULL);
+    g_autoptr (GError) error = NULL;
+    PsStageShape shapes[8] = { 0 };
+    guint ends[8], n_again;
+
+    for (guint i = 0; i < n_layers << pairs; i++)
+      g_string_append_c (pattern, (pairs ? i % 2 ? "-E" : "*M" : "*M-E")[g_test_rand_int_range (0, pairs ? 2 : 4)]);
+    PsModel model = { .name = (char *)"drawn", .layers = n_layers, .mtp = round % 3, .pattern = pattern->str };
+    if (model.mtp > 0)
+      g_string_append (pattern, "/*E");
+    model.pattern = pattern->str;
+    for (guint s = 0; s < n; s++)
+      ends[s] = s + 1 == n ? n_layers : (guint)g_test_rand_int_range (0, (gint)n_layers + 1);
+    for (guint s = 1; s < n; s++)
+      ends[s] = MAX (ends[s], ends[s - 1]);
+    for (guint s = 0; s < n; s++)
+      shapes[s] = (PsStageShape){ .first_layer = s > 0 ? ends[s - 1] : 0,
+                                  .n_layers = ends[s] - (s > 0 ? ends[s - 1] : 0),
+                                  .embedding = s == 0,
+                                  .head = s + 1 == n,
+                                  .n_mtp = s + 1 == n ? model.mtp : 0 };
+    g_autofree char *letters = ps_model_pattern (&model);
+    g_assert_cmpstr (letters, ==, pattern->str);
+    for (guint form = 0; form < 2; form++) {
+      g_autofree char *text = ps_layout_write (form == 0 ? letters : NULL, shapes, n);
+      g_autofree PsStageShape *again = ps_layout_parse ("again", text, &model, &n_again, &error);
+
+      g_test_message ("%s", text);
+      g_assert_no_error (error);
+      g_assert_cmpint (ps_layout_is_pattern (text), ==, form == 0);
+      g_assert_cmpmem (again, n_again * sizeof *again, shapes, n * sizeof *shapes);
+      g_assert_false (ps_layout_cuts_layers (text, &model));
+    }
+  }
+}
+
+/* A layer of two units is cut where the model is unfolded. */
+static void test_unfold (void)
+{
+  g_autoptr (GError) error = NULL;
+  PsModel model = { .name = (char *)"small",
+                    .layers = 3,
+                    .mtp = 2,
+                    .hidden = 32,
+                    .heads = 4,
+                    .kv_heads = 4,
+                    .sequence = 64,
+                    .feed_forward = 128,
+                    .vocabulary = 100,
+                    .microbatch_size = 2,
+                    .mlp = PS_MLP_SWIGLU };
+  const char *text = "*-*|-*-/*-/*-";
+  const PsStageShape all = ps_model_whole (&model);
+  const gint64 flops = ps_model_stage_flops (&model, &all, PS_OP_BW), parameters = ps_model_parameters (&model);
+  const gint64 bytes = ps_model_stage_activation_bytes (&model, &all);
+  guint n;
+
+  g_assert_true (ps_layout_cuts_layers (text, &model));
+  g_assert_false (ps_layout_cuts_layers ("*-*-|*-/*-/*-", &model));
+  refused (ps_layout_parse ("L", text, &model, &n, &error), PS_ERROR_USAGE, "L: stage 1 begins within a layer of *");
+  refused (ps_layout_parse ("L", "*-M-|*-/*-/*-", &model, &n, &error), PS_ERROR_USAGE,
+           "L: layer 3 of the pattern is not that of model 'small', whose layers are *-*-*-/*-");
+  refused (ps_layout_parse ("L", "*-*-|*-/*-", &model, &n, &error), PS_ERROR_USAGE, "L: has 1 m; model 'small' has 2");
+  ps_model_unfold (&model);
+  g_assert_cmpstr (model.pattern, ==, "*-*-*-/*-");
+  g_assert_cmpuint (model.layers, ==, 6);
+  g_autofree PsStageShape *shapes = ps_layout_parse ("L", text, &model, &n, &error);
+  g_assert_no_error (error);
+  g_assert_cmpuint (n, ==, 2);
+  g_assert_cmpuint (shapes[0].n_layers, ==, 3);
+  g_assert_cmpuint (shapes[1].first_layer, ==, 3);
+  g_assert_cmpint (ps_model_stage_flops (&model, &shapes[0], PS_OP_BW)
+                       + ps_model_stage_flops (&model, &shapes[1], PS_OP_BW),
+                   ==, flops);
+  g_assert_cmpint (ps_model_stage_activation_bytes (&model, &shapes[0])
+                       + ps_model_stage_activation_bytes (&model, &shapes[1]),
+                   ==, bytes);
+  g_assert_cmpint (ps_model_parameters (&model), ==, parameters);
+  g_free (model.pattern);
 }
 
 static void test_wrong (void)
@@ -786,6 +871,12 @@ static void test_wrong (void)
     { "Et)*2L", 3, "no unit" },
     { "Et(t|)*16384,L", 5, "too many stages" },
     { "E(t*16384)*65L", 3, "too many units" },
+    { "M-x|*-", 3, "no layer" },
+    { "M-|[*E", 7, "ends without a ]" },
+    { "[M|*]", 3, "no layer" },
+    { "M[[*E]]", 3, "no layer" },
+    { "*E/*E/*-", 3, "modules of multi-token prediction are alike" },
+    { "*E/", 3, "modules of multi-token prediction are alike" },
   };
 
   for (guint i = 0; i < G_N_ELEMENTS (rows); i++) {
@@ -793,7 +884,7 @@ static void test_wrong (void)
     g_autofree char *begin = g_strdup_printf ("--layout: character %u of the layout: %s", rows[i].at, rows[i].reason);
     guint n;
 
-    g_assert_null (ps_layout_string_parse ("--layout", rows[i].text, &n, &error));
+    g_assert_null (ps_layout_parse ("--layout", rows[i].text, NULL, &n, &error));
     g_assert_error (error, PS_ERROR, PS_ERROR_USAGE);
     if (!g_str_has_prefix (error->message, begin))
       g_error ("%s: %s", rows[i].text, error->message);
@@ -830,6 +921,8 @@ int main (int argc, char **argv)
   g_test_add_func ("/layout-string/published", test_published);
   g_test_add_func ("/layout-string/folds", test_folds);
   g_test_add_func ("/layout-string/random", test_random);
+  g_test_add_func ("/layout-string/patterns", test_patterns);
+  g_test_add_func ("/layout-string/unfold", test_unfold);
   g_test_add_func ("/layout-string/wrong", test_wrong);
   return run_in_folder ();
 }
