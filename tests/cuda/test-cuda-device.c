@@ -81,8 +81,6 @@ static void test_ranges (void)
   const char *(*ranges) (void) = (const char *(*)(void))cuda_probe ("ps_emulator_ranges");
   Rig rig;
 
-  if (ranges == NULL)
-    return;
   rig_open (&rig, cuda_device, small_model (2, 24, 3, 10), 2, 2);
   forward (&rig, 0);
   backward (&rig, PS_OP_B, 0);
@@ -110,12 +108,6 @@ static void test_b_and_w_equal_bw (void)
 {
   for (guint kind = 0; kind < G_N_ELEMENTS (kinds); kind++)
     check_split_backward (cuda_device, cuda_model (kinds[kind].precision, kinds[kind].mlp));
-}
-
-static void test_cut (void)
-{
-  for (guint kind = 0; kind < G_N_ELEMENTS (kinds); kind++)
-    check_cuts (cuda_device, cuda_model (kinds[kind].precision, kinds[kind].mlp));
 }
 
 static GBytes *after_adopting (Rig *rig, GBytes *choices)
@@ -171,8 +163,6 @@ static void test_parts (void)
   const PsDeviceSetting larger = { .n_local = 2, .shares = shares },
                         smaller = { .index = 1, .n_local = 2, .shares = shares };
 
-  if (cuda_probe ("ps_emulator_memory_in_use") == NULL)
-    return;
   g_setenv ("PS_EMULATED_ALGORITHM", "parts", TRUE);
   g_autoptr (GArray) on_larger = gradients_as (larger);
   g_autoptr (GArray) on_smaller = gradients_as (smaller);
@@ -266,10 +256,6 @@ static void test_captured_once (void)
   guint captures, launches, captures_after, launches_after;
   Rig rig;
 
-  if (!count_graphs (&captures, &launches)) {
-    g_test_skip ("only the emulation counts graphs");
-    return;
-  }
   open_with_graphs (&rig, shallow_model (1), TRUE);
   for (guint step = 0; step < N_STEPS; step++) {
     count_graphs (&captures, &launches);
@@ -345,85 +331,10 @@ static GArray *paired_gradients (gboolean pairs)
 /* Both streams have work before either begins; the bits are those of one op after the other. */
 static void test_pairs (void)
 {
-  if (cuda_probe ("ps_emulator_meet") == NULL) {
-    g_test_skip ("only emulated streams can be held");
-    return;
-  }
   g_autoptr (GArray) in_turn = paired_gradients (FALSE);
   g_autoptr (GArray) at_once = paired_gradients (TRUE);
 
   assert_same_bits (in_turn, at_once);
-}
-
-/* --- parts of layers --- */
-
-/* Gradients and state of devices that share layers add up to those of the stage, and their norms to its norm, also
- * where each has left its sums out. */
-static void test_shared_layers (void)
-{
-  for (guint kind = 0; kind < G_N_ELEMENTS (kinds); kind++) {
-    PsModel model = cuda_model (kinds[kind].precision, kinds[kind].mlp);
-    double squares[2] = { 0 }, sum = 0;
-    GArray *gradients[2];
-
-    model.kv_heads = 2;
-    for (guint part = 0; part < 2; part++) {
-      Rig rig = { .setting = { .n_tensor = 2, .tensor = part } };
-
-      rig_open_as (&rig, cuda_device, model, 2, 2);
-      all_microbatches (&rig);
-      gradients[part] = all_gradients (&rig);
-      for (guint stage = 0; stage < 2; stage++)
-        squares[part] += rig.device->class->norm_square (rig.device, stage);
-      rig_clear (&rig);
-    }
-    g_assert_cmpuint (gradients[0]->len, ==, gradients[1]->len);
-    for (guint i = 0; i < gradients[0]->len; i++) {
-      const double all = g_array_index (gradients[0], float, i) + g_array_index (gradients[1], float, i);
-
-      sum += all * all / 4;
-    }
-    g_assert_cmpfloat (squares[1], >, 0);
-    g_assert_cmpfloat (fabs (squares[0] + squares[1] - sum), <, 1e-6 * sum);
-    g_array_unref (gradients[0]);
-    g_array_unref (gradients[1]);
-  }
-}
-
-static float *weights_of (PsDeviceSetting setting, PsModel model, gsize n)
-{
-  PsStageState state = { .n = n };
-  Rig rig = { .setting = setting };
-
-  for (guint i = 0; i < PS_N_STATE_ARRAYS; i++)
-    state.array[i] = g_new (float, n);
-  rig_open_as (&rig, cuda_device, model, 1, 1);
-  g_assert_true (rig.device->class->read_state (rig.device, 0, &state, NULL));
-  rig_clear (&rig);
-  g_free (state.array[PS_STATE_FIRST_MOMENT]);
-  g_free (state.array[PS_STATE_SECOND_MOMENT]);
-  return state.array[PS_STATE_WEIGHTS];
-}
-
-/* Their start values are those of one device. */
-static void test_shared_weights (void)
-{
-  for (guint kind = 0; kind < G_N_ELEMENTS (kinds); kind++) {
-    PsModel model = cuda_model (kinds[kind].precision, kinds[kind].mlp);
-    gsize n;
-    Rig rig;
-
-    model.kv_heads = 2;
-    rig_open (&rig, cuda_device, model, 1, 1);
-    rig.device->class->gradients (rig.device, 0, &n);
-    rig_clear (&rig);
-    g_autofree float *whole = weights_of ((PsDeviceSetting){ .n_tensor = 1 }, model, n);
-    g_autofree float *first = weights_of ((PsDeviceSetting){ .n_tensor = 2 }, model, n);
-    g_autofree float *second = weights_of ((PsDeviceSetting){ .n_tensor = 2, .tensor = 1 }, model, n);
-    for (gsize i = 0; i < n; i++)
-      first[i] += second[i];
-    g_assert_cmpmem (first, n * sizeof (float), whole, n * sizeof (float));
-  }
 }
 
 /* --- tensors --- */
@@ -480,8 +391,6 @@ static void test_ahead (void)
   PsTimes times[4] = { { 0 } };
   gint64 begin_ns, last_ns;
 
-  if (meet == NULL)
-    return;
   rig_open_as (&rig, cuda_device, small_model (1, 24, 3, 10), 1, 4);
   g_assert_true (cuda_device->await (rig.device, &error));
   begin_ns = last_ns = ps_clock_now ();
@@ -517,8 +426,6 @@ static void test_taken (void)
   PsMemoryUse both, one;
   PsTimes times[2];
 
-  if (meet == NULL || hold == NULL)
-    return;
   rig_open_as (&from, cuda_device, model, 2, 1);
   rig_open_as (&to, cuda_device, model, 2, 1);
   meet (1);
@@ -551,19 +458,16 @@ int main (int argc, char **argv)
 {
   cuda_init (&argc, &argv);
   cuda_add ("/cuda/numbers", test_numbers);
-  cuda_add ("/cuda/ranges", test_ranges);
-  cuda_add ("/cuda/bits/b-and-w-equal-bw", test_b_and_w_equal_bw);
-  cuda_add ("/cuda/bits/cut", test_cut);
+  cuda_add_emulated ("/cuda/ranges", test_ranges);
+  cuda_add ("/cuda/bits", test_b_and_w_equal_bw);
   cuda_add ("/cuda/graphs/bits", test_graph_bits);
-  cuda_add ("/cuda/graphs/captured-once", test_captured_once);
+  cuda_add_emulated ("/cuda/graphs/captured-once", test_captured_once);
   cuda_add ("/cuda/graphs/moved-blocks", test_moved_blocks);
-  cuda_add ("/cuda/pairs", test_pairs);
+  cuda_add_emulated ("/cuda/pairs", test_pairs);
   cuda_add ("/cuda/choices", test_choices);
-  cuda_add ("/cuda/parts", test_parts);
-  cuda_add ("/cuda/shared/layers", test_shared_layers);
-  cuda_add ("/cuda/shared/weights", test_shared_weights);
+  cuda_add_emulated ("/cuda/parts", test_parts);
   cuda_add ("/cuda/tensors", test_tensors);
-  cuda_add ("/cuda/ahead", test_ahead);
-  cuda_add ("/cuda/taken", test_taken);
+  cuda_add_emulated ("/cuda/ahead", test_ahead);
+  cuda_add_emulated ("/cuda/taken", test_taken);
   return g_test_run ();
 }

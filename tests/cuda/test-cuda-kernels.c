@@ -1,14 +1,15 @@
 /* test-cuda-kernels.c - every function of the cuda table of kernels gives what the cpu table gives for the same
  * arrays, and the same bits twice. With -m perf it measures instead what each reaches on a GPU.
  *
- * A row of `tests` says how large the arrays of a case are and how both tables are called. The emulation takes the
- * second run backwards, which also shows missing barriers. */
+ * Each function that `tests` names says what arrays a case has and how a table is called: it runs once to plan, then
+ * for both tables. The emulation takes the second run backwards, which also shows missing barriers. */
 #include "clock.h"
 #include "cuda-device-rig.h"
 #include "train/cpu/cpu.h"
 #include "train/transformer.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define MAX_ARRAYS 12
@@ -19,234 +20,181 @@
 #define BF16_ERROR (1.0 / 256)
 #define FP32_ERROR 1e-5
 
-/* An array of a case. Sizes of 0: there is none. */
+/* An array of a case, with n numbers; 0: there is none. */
 typedef struct {
   gsize n;
-  gboolean floats;  /* of float with every element */
-  guint words;      /* numbers below this instead */
-  gboolean doubles; /* n numbers of double */
+  enum { ELEMENTS, FLOATS, DOUBLES, WORDS } type;
+  guint vocabulary; /* words are below it */
   double deviation; /* 0: not read */
   double mean;
-  gboolean written;
-  double terms; /* numbers like the largest that add up to one of it, and are rounded on the way */
+  double terms; /* 0: not written. Else so many numbers like the largest add up to one of it, rounded on the way */
 } Array;
 
-#define IN(size, spread)                                                                                               \
-  (Array)                                                                                                              \
-  {                                                                                                                    \
-    .n = (gsize)(size), .deviation = spread                                                                            \
-  }
-#define IN_FLOATS(size, spread)                                                                                        \
-  (Array)                                                                                                              \
-  {                                                                                                                    \
-    .n = (gsize)(size), .floats = TRUE, .deviation = spread                                                            \
-  }
-#define OUT(size, many)                                                                                                \
-  (Array)                                                                                                              \
-  {                                                                                                                    \
-    .n = (gsize)(size), .written = TRUE, .terms = many                                                                 \
-  }
-#define OUT_FLOATS(size, many)                                                                                         \
-  (Array)                                                                                                              \
-  {                                                                                                                    \
-    .n = (gsize)(size), .floats = TRUE, .written = TRUE, .terms = many                                                 \
-  }
-#define ADDED(size, many)                                                                                              \
-  (Array)                                                                                                              \
-  {                                                                                                                    \
-    .n = (gsize)(size), .floats = TRUE, .deviation = 1, .written = TRUE, .terms = many                                 \
-  }
-#define WORDS(size, below)                                                                                             \
-  (Array)                                                                                                              \
-  {                                                                                                                    \
-    .n = (gsize)(size), .words = (guint)(below)                                                                        \
-  }
-
+/* One call of one table, or the plan of its arrays. */
 typedef struct {
-  const PsKernels *kernels;
+  const PsKernels *kernels; /* NULL: this is the plan */
   PsQueue *queue;
-  void *a[MAX_ARRAYS];
   const int *s; /* sizes */
+  Array *arrays;
+  void *const *blocks;
+  guint n; /* arrays so far */
 } Call;
 
+static void *add (Call *c, Array array)
+{
+  if (c->kernels == NULL)
+    c->arrays[c->n] = array;
+  return c->kernels != NULL && array.n > 0 ? c->blocks[c->n++] : (c->n++, NULL);
+}
+
+/* Arrays that are read, written, or both; of the queue's element or of float. `many` is Array.terms. */
+static void *in (Call *c, int n, double deviation)
+{
+  return add (c, (Array){ .n = (gsize)n, .deviation = deviation });
+}
+
+static void *in_floats (Call *c, int n, double deviation, double mean)
+{
+  return add (c, (Array){ .n = (gsize)n, .type = FLOATS, .deviation = deviation, .mean = mean });
+}
+
+static void *out (Call *c, int n, double many)
+{
+  return add (c, (Array){ .n = (gsize)n, .terms = many });
+}
+
+static void *out_floats (Call *c, int n, double many)
+{
+  return add (c, (Array){ .n = (gsize)n, .type = FLOATS, .terms = many });
+}
+
+static void *both (Call *c, int n, double deviation, double many)
+{
+  return add (c, (Array){ .n = (gsize)n, .deviation = deviation, .terms = many });
+}
+
+static void *both_floats (Call *c, int n, double mean, double many)
+{
+  return add (c, (Array){ .n = (gsize)n, .type = FLOATS, .deviation = 1, .mean = mean, .terms = many });
+}
+
+static void *words (Call *c, int n, int vocabulary)
+{
+  return add (c, (Array){ .n = (gsize)n, .type = WORDS, .vocabulary = (guint)vocabulary });
+}
+
+/* A function of the tables, or some that belong together. */
 typedef struct {
   const char *name;
-  void (*plan) (const int *s, Array *a);
-  void (*run) (const Call *c);
+  void (*run) (Call *c);
   const int (*cases)[MAX_SIZES];
   guint n_cases;
-  gboolean shifts; /* also on arrays that begin one element off 16 bytes */
+  gboolean aligned; /* no case begins off 16 bytes */
 } Kernel;
 
-/* --- norms and sums over rows: s = rows, columns, 1 for a layer norm and 0 for an RMS norm --- */
+/* --- norms and sums over rows: s = rows, columns, 1 for a layer norm and 0 for an RMS norm, 1 for inputs so small that
+ * epsilon counts --- */
 
 /* One warp per row, a block per row with few and with many packs, rows that no layout keeps, odd rows. */
 static const int rows_cases[][MAX_SIZES] = {
-  { 1, 8, 1 },     { 7, 33, 0 },   { 64, 512, 1 }, { 9, 1024, 0 }, { 3, 2500, 1 },  { 2, 8200, 0 }, { 5, 64, 1 },
-  { 130, 256, 0 }, { 9, 1024, 1 }, { 3, 1032, 0 }, { 2, 5000, 1 }, { 1, 16400, 1 }, { 300, 72, 1 }, { 300, 72, 0 },
+  { 1, 8, 1 },     { 7, 33, 0 },      { 64, 512, 1 }, { 9, 1024, 0 }, { 3, 2500, 1 },  { 2, 8200, 0 }, { 5, 64, 1 },
+  { 130, 256, 0 }, { 9, 1024, 1, 1 }, { 3, 1032, 0 }, { 2, 5000, 1 }, { 1, 16400, 1 }, { 300, 72, 1 }, { 300, 72, 0 },
 };
 
-static void plan_norm (const int *s, Array *a)
+static void norm (Call *c)
 {
-  const int n = s[0] * s[1];
+  const int rows = c->s[0], columns = c->s[1], n = rows * columns;
+  void *y = out (c, n, 3), *mean = out_floats (c, c->s[2] * rows, 1), *scale = out_floats (c, rows, 1);
+  void *x = in (c, n, c->s[3] ? 0.01 : 2), *gain = in (c, columns, 1), *bias = in (c, c->s[2] * columns, 1);
 
-  a[0] = OUT (n, 3);
-  a[1] = OUT_FLOATS (s[2] ? s[0] : 0, 1);
-  a[2] = OUT_FLOATS (s[0], 1);
-  a[3] = IN (n, 2);
-  a[3].mean = 0.75;
-  a[4] = IN (s[1], 1);
-  a[5] = IN (s[2] ? s[1] : 0, 1);
+  if (c->kernels != NULL)
+    c->kernels->norm (c->queue, y, mean, scale, x, gain, bias, rows, columns);
 }
 
-static void run_norm (const Call *c)
+/* Also on top of a residual, in place. */
+static void norm_input (Call *c)
 {
-  c->kernels->norm (c->queue, c->a[0], c->a[1], c->a[2], c->a[3], c->a[4], c->a[5], c->s[0], c->s[1]);
+  const int rows = c->s[0], columns = c->s[1], n = rows * columns;
+  void *dx = out (c, n, 10), *residual = both (c, n, 1, 10), *dy = in (c, n, 1), *x = in (c, n, 2);
+  void *mean = in_floats (c, c->s[2] * rows, 0.5, 0), *scale = in_floats (c, rows, 0.1, 0.6),
+       *gain = in (c, columns, 1);
+
+  if (c->kernels == NULL)
+    return;
+  c->kernels->norm_input (c->queue, dx, NULL, dy, x, mean, scale, gain, rows, columns);
+  c->kernels->norm_input (c->queue, residual, residual, dy, x, mean, scale, gain, rows, columns);
 }
 
-/* The gradient is dx or, on top of a residual, the residual. */
-static void plan_norm_input (const int *s, Array *a)
+static void norm_weights (Call *c)
 {
-  const int n = s[0] * s[1];
+  const int rows = c->s[0], columns = c->s[1], n = rows * columns, centred = c->s[2];
+  void *dgain = both_floats (c, columns, 0, rows), *dbias = both_floats (c, centred * columns, 0, rows);
+  void *y = out (c, n, 10), *dy = in (c, n, 1), *x = in (c, n, 1), *mean = in_floats (c, centred * rows, 1, 0);
+  void *scale = in_floats (c, rows, 1, 0), *gain = in (c, columns, 1), *bias = in (c, centred * columns, 1);
 
-  a[0] = OUT (n, 10);
-  a[1] = IN (n, 1);
-  a[1].written = TRUE;
-  a[1].terms = 10;
-  a[2] = IN (n, 1);
-  a[3] = IN (n, 2);
-  a[4] = IN_FLOATS (s[2] ? s[0] : 0, 0.5);
-  a[5] = IN_FLOATS (s[0], 0.1);
-  a[5].mean = 0.6;
-  a[6] = IN (s[1], 1);
+  if (c->kernels != NULL)
+    c->kernels->norm_weights (c->queue, dgain, dbias, y, dy, x, mean, scale, gain, bias, rows, columns);
 }
 
-static void run_norm_input (const Call *c)
+static void bias_gradient (Call *c)
 {
-  void *const *a = c->a;
+  void *dbias = both_floats (c, c->s[1], 0, c->s[0]), *dy = in (c, c->s[0] * c->s[1], 1);
 
-  c->kernels->norm_input (c->queue, a[0], NULL, a[2], a[3], a[4], a[5], a[6], c->s[0], c->s[1]);
-  c->kernels->norm_input (c->queue, a[1], a[1], a[2], a[3], a[4], a[5], a[6], c->s[0], c->s[1]);
-}
-
-static void plan_norm_weights (const int *s, Array *a)
-{
-  const int n = s[0] * s[1];
-
-  a[0] = ADDED (s[1], s[0]);
-  a[1] = ADDED (s[2] ? s[1] : 0, s[0]);
-  a[2] = OUT (n, 10);
-  a[3] = IN (n, 1);
-  a[4] = IN (n, 1);
-  a[5] = IN_FLOATS (s[2] ? s[0] : 0, 1);
-  a[6] = IN_FLOATS (s[0], 1);
-  a[7] = IN (s[1], 1);
-  a[8] = IN (s[2] ? s[1] : 0, 1);
-}
-
-static void run_norm_weights (const Call *c)
-{
-  void *const *a = c->a;
-
-  c->kernels->norm_weights (c->queue, a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7], a[8], c->s[0], c->s[1]);
-}
-
-static void plan_bias_gradient (const int *s, Array *a)
-{
-  a[0] = ADDED (s[1], s[0]);
-  a[1] = IN (s[0] * s[1], 1);
-}
-
-static void run_bias_gradient (const Call *c)
-{
-  c->kernels->bias_gradient (c->queue, c->a[0], c->a[1], c->s[0], c->s[1]);
+  if (c->kernels != NULL)
+    c->kernels->bias_gradient (c->queue, dbias, dy, c->s[0], c->s[1]);
 }
 
 /* --- element by element: s = rows, columns --- */
 
 /* Rows of whole 16 bytes and not, more columns than a block has threads. */
-static const int element_cases[][MAX_SIZES] = {
-  { 1, 8 }, { 7, 33 }, { 130, 24 }, { 3, 1100 }, { 5, 296 }, { 2, 2100 }, { 64, 40 }, { 0, 8 },
-};
-
-static void plan_swiglu (const int *s, Array *a)
-{
-  const int n = s[0] * s[1];
-
-  a[0] = OUT (n, 1);
-  a[1] = IN (2 * n, 2);
-  a[1].written = TRUE;
-  a[1].terms = 1;
-  a[2] = IN (n, 1);
-}
+static const int element_cases[][MAX_SIZES]
+    = { { 1, 8 }, { 7, 33 }, { 130, 24 }, { 3, 1100 }, { 5, 296 }, { 2, 2100 }, { 64, 40 }, { 0, 8 } };
 
 /* The gradients overwrite gate and up, which lie side by side. */
-static void run_swiglu (const Call *c)
+static void swiglu (Call *c)
 {
-  const gsize up = (gsize)c->s[1] * ps_element_bytes (c->queue->element);
-  char *gate = c->a[1];
+  const int rows = c->s[0], columns = c->s[1], n = rows * columns;
+  void *y = out (c, n, 1), *gate = both (c, 2 * n, 2, 1), *dy = in (c, n, 1);
 
-  c->kernels->swiglu (c->queue, c->a[0], gate, gate + up, c->s[0], c->s[1], 2 * c->s[1]);
-  c->kernels->swiglu_input (c->queue, gate, gate + up, c->a[2], gate, gate + up, c->s[0], c->s[1], 2 * c->s[1]);
+  if (c->kernels == NULL)
+    return;
+  void *up = (char *)gate + (gsize)columns * ps_element_bytes (c->queue->element);
+  c->kernels->swiglu (c->queue, y, gate, up, rows, columns, 2 * columns);
+  c->kernels->swiglu_input (c->queue, gate, up, dy, gate, up, rows, columns, 2 * columns);
 }
 
 /* s = sequences, rows of a slice, columns, tokens of a sequence, stride */
-static const int slice_cases[][MAX_SIZES] = {
-  { 2, 3, 8, 7, 24 },
-  { 1, 5, 33, 5, 40 },
-  { 3, 4, 64, 9, 64 },
-  { 2, 1, 2056, 2, 2056 },
-};
+static const int slice_cases[][MAX_SIZES]
+    = { { 2, 3, 8, 7, 24 }, { 1, 5, 33, 5, 40 }, { 3, 4, 64, 9, 64 }, { 2, 1, 2056, 2, 2056 } };
 
-static void plan_rows (const int *s, Array *a)
+static void rows_of_slices (Call *c)
 {
-  const int n = s[0] * s[3] * s[4], dense = s[0] * s[1] * s[2];
+  const int *s = c->s, n = s[0] * s[3] * s[4], dense = s[0] * s[1] * s[2];
+  const PsRows to = { both (c, n, 1, 1), s[3], s[4] }, own = { both (c, n, 1, 1), s[3], s[4] };
+  const PsRows from = { in (c, n, 1), s[3], s[4] };
+  void *more = in_floats (c, dense, 1, 0), *sum = both_floats (c, dense, 0, 1), *copy = out_floats (c, dense, 1);
 
-  a[0] = IN (n, 1);
-  a[0].written = TRUE;
-  a[0].terms = 1;
-  a[1] = IN (n, 1);
-  a[1].written = TRUE;
-  a[1].terms = 1;
-  a[2] = IN (n, 1);
-  a[3] = IN_FLOATS (dense, 1);
-  a[4] = ADDED (dense, 1);
-  a[5] = OUT_FLOATS (dense, 1);
-}
-
-static void run_rows (const Call *c)
-{
-  const int *s = c->s;
-  const PsRows rows[] = { { c->a[0], s[3], s[4] }, { c->a[1], s[3], s[4] }, { c->a[2], s[3], s[4] } };
-
-  c->kernels->rows_copy (c->queue, rows[0], rows[2], NULL, s[0], s[1], s[2]);
-  c->kernels->rows_copy (c->queue, rows[1], rows[1], c->a[3], s[0], s[1], s[2]);
-  c->kernels->rows_add (c->queue, c->a[4], FALSE, rows[2], s[0], s[1], s[2]);
-  c->kernels->rows_add (c->queue, c->a[5], TRUE, rows[2], s[0], s[1], s[2]);
+  if (c->kernels == NULL)
+    return;
+  c->kernels->rows_copy (c->queue, to, from, NULL, s[0], s[1], s[2]);
+  c->kernels->rows_copy (c->queue, own, own, more, s[0], s[1], s[2]);
+  c->kernels->rows_add (c->queue, sum, FALSE, from, s[0], s[1], s[2]);
+  c->kernels->rows_add (c->queue, copy, TRUE, from, s[0], s[1], s[2]);
 }
 
 /* s = sequences, tokens of each, heads, head_size, stride, backward */
-static const int rotary_cases[][MAX_SIZES] = {
-  { 1, 7, 3, 10, 35, 0 },
-  { 2, 65, 2, 64, 128, 1 },
-  { 2, 65, 3, 32, 104, 0 },
-  { 1, 9, 1, 6, 7, 1 },
-};
+static const int rotary_cases[][MAX_SIZES]
+    = { { 1, 7, 3, 10, 35, 0 }, { 2, 65, 2, 64, 128, 1 }, { 2, 65, 3, 32, 104, 0 }, { 1, 9, 1, 6, 7, 1 } };
 
-static void plan_rotary (const int *s, Array *a)
-{
-  a[0] = OUT_FLOATS (s[1] * s[3], 1);
-  a[1] = IN (s[0] * s[1] * s[4], 1);
-  a[1].written = TRUE;
-  a[1].terms = 1;
-}
-
-static void run_rotary (const Call *c)
+static void rotary (Call *c)
 {
   const int *s = c->s;
+  void *table = out_floats (c, s[1] * s[3], 1), *x = both (c, s[0] * s[1] * s[4], 1, 1);
 
-  c->kernels->rotary_table (c->queue, c->a[0], s[1], s[3], 10000);
-  c->kernels->rotary (c->queue, c->a[1], c->a[0], s[0] * s[1], s[1], s[2], s[3], s[4], s[5]);
+  if (c->kernels == NULL)
+    return;
+  c->kernels->rotary_table (c->queue, table, s[1], s[3], 10000);
+  c->kernels->rotary (c->queue, x, table, s[0] * s[1], s[1], s[2], s[3], s[4], s[5]);
 }
 
 /* --- products, with endings that the library has and endings by kernels: s = rows, in, out, endings refused --- */
@@ -255,32 +203,21 @@ static const int product_cases[][MAX_SIZES] = {
   { 16, 24, 40, 0 }, { 7, 33, 11, 0 }, { 64, 8, 2104, 1 }, { 1, 8, 8, 2 }, { 5, 296, 1104, 1 }, { 130, 40, 24, 2 },
 };
 
-static void plan_products (const int *s, Array *a)
+static void products (Call *c)
 {
-  const int y = s[0] * s[2];
+  const int rows = c->s[0], width = c->s[1], wide = c->s[2], n = rows * wide;
+  void *y = out (c, n, 3), *x = in (c, rows * width, 1), *w = in (c, width * wide, 1 / sqrt (width));
+  void *bias = in (c, wide, 1), *dy = in (c, n, 1), *g = out (c, n, 6), *z = out (c, n, 3);
+  void *dx = out (c, rows * width, 3 + sqrt (wide)), *dz = out (c, rows * width, 3 + sqrt (wide));
+  void *dw = both_floats (c, width * wide, 0, rows);
 
-  a[0] = OUT (y, 3);
-  a[1] = IN (s[0] * s[1], 1);
-  a[2] = IN (s[1] * s[2], 1 / sqrt (s[1]));
-  a[3] = IN (s[2], 1);
-  a[4] = IN (y, 1);
-  a[5] = OUT (y, 6);
-  a[6] = OUT (y, 3);
-  a[7] = OUT (s[0] * s[1], 3 + sqrt (s[2]));
-  a[8] = OUT (s[0] * s[1], 3 + sqrt (s[2]));
-  a[9] = ADDED (s[1] * s[2], s[0]);
-}
-
-static void run_products (const Call *c)
-{
-  const int *s = c->s;
-  void *const *a = c->a;
-
-  c->kernels->linear (c->queue, a[0], a[1], a[2], a[3], a[4], s[0], s[1], s[2]);
-  c->kernels->linear_gelu (c->queue, a[5], a[6], a[1], a[2], a[3], s[0], s[1], s[2]);
-  c->kernels->linear_input (c->queue, a[7], a[4], a[2], s[0], s[1], s[2]);
-  c->kernels->linear_gelu_input (c->queue, a[8], a[4], a[2], a[1], s[0], s[1], s[2]);
-  c->kernels->linear_weights (c->queue, a[9], a[1], a[4], s[0], s[1], s[2]);
+  if (c->kernels == NULL)
+    return;
+  c->kernels->linear (c->queue, y, x, w, bias, dy, rows, width, wide);
+  c->kernels->linear_gelu (c->queue, g, z, x, w, bias, rows, width, wide);
+  c->kernels->linear_input (c->queue, dx, dy, w, rows, width, wide);
+  c->kernels->linear_gelu_input (c->queue, dz, dy, w, x, rows, width, wide);
+  c->kernels->linear_weights (c->queue, dw, x, dy, rows, width, wide);
 }
 
 /* --- both ends of a model: s = sequences, tokens of each, hidden, vocabulary, positions --- */
@@ -291,25 +228,17 @@ static const int embedding_cases[][MAX_SIZES] = {
   { 2, 65, 64, 50, 1 }, { 1, 7, 1100, 20, 0 }, { 3, 50, 10, 1000, 1 },
 };
 
-static void plan_embedding (const int *s, Array *a)
+static void embedding (Call *c)
 {
-  const int tokens = s[0] * s[1];
+  const int *s = c->s, tokens = s[0] * s[1], n = tokens * s[2], n_positions = s[4] * s[1] * s[2];
+  void *x = out (c, n, 1), *token = in (c, s[3] * s[2], 1), *position = in (c, n_positions, 1);
+  void *word = words (c, s[0] * (s[1] + 1), s[3]), *dtoken = both_floats (c, s[3] * s[2], 0, tokens);
+  void *dposition = both_floats (c, n_positions, 0, s[0]), *dx = in (c, n, 1);
 
-  a[0] = OUT (tokens * s[2], 1);
-  a[1] = IN (s[3] * s[2], 1);
-  a[2] = IN (s[4] ? s[1] * s[2] : 0, 1);
-  a[3] = WORDS (s[0] * (s[1] + 1), s[3]);
-  a[4] = ADDED (s[3] * s[2], tokens);
-  a[5] = ADDED (s[4] ? s[1] * s[2] : 0, s[0]);
-  a[6] = IN (tokens * s[2], 1);
-}
-
-static void run_embedding (const Call *c)
-{
-  const int *s = c->s;
-
-  c->kernels->embedding (c->queue, c->a[0], c->a[1], c->a[2], c->a[3], s[0], s[1], s[2]);
-  c->kernels->embedding_weights (c->queue, c->a[4], c->a[5], c->a[6], c->a[3], s[0], s[1], s[2]);
+  if (c->kernels == NULL)
+    return;
+  c->kernels->embedding (c->queue, x, token, position, word, s[0], s[1], s[2]);
+  c->kernels->embedding_weights (c->queue, dtoken, dposition, dx, word, s[0], s[1], s[2]);
 }
 
 /* s = sequences, tokens of each, vocabulary, stride, deviation of the logits */
@@ -318,22 +247,16 @@ static const int loss_cases[][MAX_SIZES] = {
   { 1, 64, 8, 12, 40 }, { 1, 7, 9001, 9008, 4 }, { 1, 4, 4099, 4099, 1 }, { 1, 64, 40, 40, 30 },
 };
 
-static void plan_loss (const int *s, Array *a)
-{
-  a[0] = IN (s[0] * s[1] * s[3], s[4]);
-  a[0].written = TRUE;
-  a[0].terms = 1;
-  a[1] = OUT_FLOATS (s[0] * s[1], 1);
-  a[2] = WORDS (s[0] * (s[1] + 1), s[2]);
-  a[3] = (Array){ .n = 1, .doubles = TRUE, .written = TRUE, .terms = 1 };
-}
-
-static void run_loss (const Call *c)
+static void cross_entropy (Call *c)
 {
   const int *s = c->s, tokens = s[0] * s[1];
+  void *logits = both (c, tokens * s[3], s[4], 1), *loss = out_floats (c, tokens, 1);
+  void *word = words (c, s[0] * (s[1] + 1), s[2]), *total = add (c, (Array){ .n = 1, .type = DOUBLES, .terms = 1 });
 
-  c->kernels->cross_entropy (c->queue, c->a[0], c->a[1], c->a[2], s[0], s[1], s[2], s[3], 1 / (float)tokens);
-  c->kernels->loss_sum (c->queue, c->a[3], c->a[1], tokens, 0.125);
+  if (c->kernels == NULL)
+    return;
+  c->kernels->cross_entropy (c->queue, logits, loss, word, s[0], s[1], s[2], s[3], 1 / (float)tokens);
+  c->kernels->loss_sum (c->queue, total, loss, tokens, 0.125);
 }
 
 /* --- attention: s = sequences, queries of each, heads, kv_heads, head_size, keys before, deviation of 16 times queries
@@ -354,98 +277,60 @@ static const int attention_cases[][MAX_SIZES] = {
   { 1, 150, 1, 1, 32, 0, 192, 2 }, { 1, 300, 1, 1, 64, 0, 161, 2 }, { 1, 300, 1, 1, 128, 0, 136, 2 },
 };
 
-/* q, k and v side by side, as one product leaves them; outputs with a gap after each token. */
-static PsAttention attention_shape (const int *s)
+/* q, k and v side by side, as one product leaves them; outputs with a gap after each token. The gradients of sharp
+ * scores are differences of large numbers, and are left out. */
+static void attention (Call *c)
 {
-  const int stride = (s[2] + 2 * s[3]) * s[4];
-
-  return (PsAttention){ .batch = s[0],
-                        .sequence = s[1],
-                        .heads = s[2],
-                        .kv_heads = s[3],
-                        .head_size = s[4],
-                        .qkv_stride = stride,
-                        .out_stride = s[2] * s[4] + 8,
-                        .kv_stride = stride,
-                        .past = s[5],
-                        .flash = true };
-}
-
-static void plan_attention (const int *s, Array *a)
-{
-  const PsAttention shape = attention_shape (s);
-  const int n_qkv = s[0] * (s[5] + s[1]) * shape.qkv_stride, n_out = s[0] * s[1] * shape.out_stride;
+  const int *s = c->s, stride = (s[2] + 2 * s[3]) * s[4], out_stride = s[2] * s[4] + 8;
+  const int n_qkv = s[0] * (s[5] + s[1]) * stride, n_out = s[0] * s[1] * out_stride;
   const gboolean is_sharp = s[6] > 16;
+  const PsAttention shape = { s[0], s[1], s[2], s[3], s[4], stride, out_stride, stride, s[5], true };
+  void *y = both (c, n_out, 1, is_sharp ? 40 : 3), *kept = out_floats (c, s[0] * s[1] * s[2], is_sharp ? 100 : 1);
+  char *q = in (c, n_qkv, s[6] / 16.0), *dq = both (c, n_qkv, 1, 16);
+  void *dy = in (c, n_out, 1);
 
-  a[0] = IN (n_out, 1);
-  a[0].written = TRUE;
-  a[0].terms = is_sharp ? 40 : 2;
-  a[1] = OUT_FLOATS (s[0] * s[1] * s[2], is_sharp ? 100 : 1);
-  a[2] = IN (n_qkv, s[6] / 16.0);
-  a[3] = IN (n_qkv, 1);
-  a[3].written = !is_sharp;
-  a[3].terms = 12;
-  a[4] = IN (n_out, 1);
-}
-
-static void run_attention (const Call *c)
-{
-  const PsAttention shape = attention_shape (c->s);
-  const gsize element = ps_element_bytes (c->queue->element), head = (gsize)shape.head_size * element;
-  const gsize k = (gsize)shape.heads * head, v = k + (gsize)shape.kv_heads * head;
-  char *qkv = c->a[2], *dqkv = c->a[3];
-
-  c->kernels->attention (c->queue, &shape, c->a[0], c->a[1], qkv, qkv + k, qkv + v);
-  if (c->s[6] == 16)
-    c->kernels->attention_backward (c->queue, &shape, dqkv, dqkv + k, dqkv + v, c->a[4], c->a[0], c->a[1], qkv,
-                                    qkv + k, qkv + v);
+  if (c->kernels == NULL)
+    return;
+  const gsize head = (gsize)s[4] * ps_element_bytes (c->queue->element), k = (gsize)s[2] * head;
+  const gsize v = k + (gsize)s[3] * head;
+  c->kernels->attention (c->queue, &shape, y, kept, q, q + k, q + v);
+  if (!is_sharp)
+    c->kernels->attention_backward (c->queue, &shape, dq, dq + k, dq + v, dy, y, kept, q, q + k, q + v);
 }
 
 /* --- optimizer: s = numbers --- */
 
 static const int adam_cases[][MAX_SIZES] = { { 4 }, { 7 }, { 1028 }, { 0 } };
 
-/* In fp32, 1 - 0.999 is 1.3e-5 off, relatively: so are the variance and a step. */
-static void plan_adam (const int *s, Array *a)
-{
-  a[0] = IN_FLOATS (s[0], 0.02);
-  a[1] = IN_FLOATS (s[0], 1);
-  a[2] = IN_FLOATS (s[0], 0.1);
-  a[3] = IN_FLOATS (s[0], 0.01);
-  a[3].mean = 0.1;
-  a[4] = OUT_FLOATS (s[0], 1);
-  for (guint i = 0; i < 4; i++) {
-    a[i].written = TRUE;
-    a[i].terms = 3;
-  }
-}
-
 /* The step that is tried out is what comes next. */
-static void run_adam (const Call *c)
+static void adam (Call *c)
 {
-  void *const *a = c->a;
-  const gsize n = (gsize)c->s[0];
+  const int n = c->s[0];
+  void *master = both_floats (c, n, 0, 3), *gradient = both_floats (c, n, 0, 3), *momentum = both_floats (c, n, 0, 3);
+  void *variance = both_floats (c, n, 4, 3), *tried = out_floats (c, n, 3);
 
-  c->kernels->adam (c->queue, NULL, a[0], a[1], a[2], a[3], n, 0.25f, 1e-3, 1);
-  c->kernels->adam_try (c->queue, NULL, a[4], a[0], a[1], a[2], a[3], n, 0.25f, 1e-3, 2);
-  c->kernels->adam (c->queue, NULL, a[0], a[1], a[2], a[3], n, 0.25f, 1e-3, 2);
+  if (c->kernels == NULL)
+    return;
+  c->kernels->adam (c->queue, NULL, master, gradient, momentum, variance, (gsize)n, 0.25f, 1e-3, 1);
+  c->kernels->adam_try (c->queue, NULL, tried, master, gradient, momentum, variance, (gsize)n, 0.25f, 1e-3, 2);
+  c->kernels->adam (c->queue, NULL, master, gradient, momentum, variance, (gsize)n, 0.25f, 1e-3, 2);
 }
 
 #define CASES(table) .cases = table, .n_cases = G_N_ELEMENTS (table)
 
 static const Kernel tests[] = {
-  { "norm", plan_norm, run_norm, CASES (rows_cases), .shifts = TRUE },
-  { "norm-input", plan_norm_input, run_norm_input, CASES (rows_cases), .shifts = TRUE },
-  { "norm-weights", plan_norm_weights, run_norm_weights, CASES (rows_cases), .shifts = TRUE },
-  { "bias-gradient", plan_bias_gradient, run_bias_gradient, CASES (rows_cases), .shifts = TRUE },
-  { "swiglu", plan_swiglu, run_swiglu, CASES (element_cases), .shifts = TRUE },
-  { "rows", plan_rows, run_rows, CASES (slice_cases), .shifts = TRUE },
-  { "rotary", plan_rotary, run_rotary, CASES (rotary_cases), .shifts = TRUE },
-  { "products", plan_products, run_products, CASES (product_cases) },
-  { "embedding", plan_embedding, run_embedding, CASES (embedding_cases), .shifts = TRUE },
-  { "cross-entropy", plan_loss, run_loss, CASES (loss_cases), .shifts = TRUE },
-  { "attention", plan_attention, run_attention, CASES (attention_cases), .shifts = TRUE },
-  { "adam", plan_adam, run_adam, CASES (adam_cases), .shifts = TRUE },
+  { "norm", norm, CASES (rows_cases) },
+  { "norm-input", norm_input, CASES (rows_cases) },
+  { "norm-weights", norm_weights, CASES (rows_cases) },
+  { "bias-gradient", bias_gradient, CASES (rows_cases) },
+  { "swiglu", swiglu, CASES (element_cases) },
+  { "rows", rows_of_slices, CASES (slice_cases) },
+  { "rotary", rotary, CASES (rotary_cases) },
+  { "products", products, CASES (product_cases), .aligned = TRUE },
+  { "embedding", embedding, CASES (embedding_cases) },
+  { "cross-entropy", cross_entropy, CASES (loss_cases) },
+  { "attention", attention, CASES (attention_cases) },
+  { "adam", adam, CASES (adam_cases) },
 };
 
 /* --- the arrays of a case --- */
@@ -464,15 +349,12 @@ static float to_bf16 (double value)
 
 static gsize array_bytes (const Array *array, PsElement element)
 {
-  return array->n
-         * (array->doubles                      ? sizeof (double)
-            : array->words > 0 || array->floats ? 4
-                                                : ps_element_bytes (element));
+  return array->n * (array->type == DOUBLES ? 8 : array->type == ELEMENTS ? ps_element_bytes (element) : 4);
 }
 
 static gboolean is_bf16 (const Array *array, PsElement element)
 {
-  return element == PS_ELEMENT_BF16 && !array->floats && array->words == 0 && !array->doubles;
+  return element == PS_ELEMENT_BF16 && array->type == ELEMENTS;
 }
 
 /* Random numbers that the element has, or words, or what is not read: NaNs. As the cpu table takes them; g_free. */
@@ -481,8 +363,8 @@ static void *fill (const Array *array, PsElement element, GRand *random)
   float *values = g_malloc (array_bytes (array, PS_ELEMENT_FP32) + 1);
 
   memset (values, 0xff, array_bytes (array, PS_ELEMENT_FP32));
-  for (gsize i = 0; array->words > 0 && i < array->n; i++)
-    ((guint32 *)(void *)values)[i] = g_rand_int (random) % array->words;
+  for (gsize i = 0; array->type == WORDS && i < array->n; i++)
+    ((guint32 *)(void *)values)[i] = g_rand_int (random) % array->vocabulary;
   for (gsize i = 0; array->deviation > 0 && i < array->n; i++) {
     double sum = 0;
 
@@ -510,10 +392,17 @@ static double value_at (const Array *array, PsElement element, const void *bytes
   const guint32 bits = is_bf16 (array, element) ? (guint32)((const guint16 *)bytes)[i] << 16 : 0;
   float value;
 
-  if (array->doubles)
+  if (array->type == DOUBLES)
     return ((const double *)bytes)[i];
   memcpy (&value, is_bf16 (array, element) ? (const void *)&bits : (const float *)bytes + i, sizeof value);
   return value;
+}
+
+static void plan (const Kernel *kernel, const int *s, Array *arrays)
+{
+  Call call = { .s = s, .arrays = arrays };
+
+  kernel->run (&call);
 }
 
 /* --- the two tables --- */
@@ -558,24 +447,21 @@ static void run_on_device (const Kernel *kernel, const int *s, const Array *arra
                            void **results)
 {
   const PsKernels *kernels = device->kernels;
-  Call call = { .kernels = kernels, .queue = device->queue, .s = s };
-  void *blocks[MAX_ARRAYS];
+  void *blocks[MAX_ARRAYS], *begins[MAX_ARRAYS];
+  Call call = { .kernels = kernels, .queue = device->queue, .s = s, .blocks = begins };
 
   ps_queue_begin (device->queue);
   for (guint i = 0; i < MAX_ARRAYS; i++) {
     const gsize bytes = array_bytes (&arrays[i], device->queue->element);
 
     blocks[i] = take (bytes + shift);
-    if (arrays[i].n > 0)
-      call.a[i] = (char *)blocks[i] + (arrays[i].doubles ? 0 : shift);
-    if (arrays[i].n > 0)
-      kernels->copy (device->queue, call.a[i], packed[i], bytes);
+    begins[i] = (char *)blocks[i] + (arrays[i].type == DOUBLES ? 0 : shift);
+    kernels->copy (device->queue, begins[i], packed[i], bytes);
   }
   kernel->run (&call);
   for (guint i = 0; i < MAX_ARRAYS; i++) {
     results[i] = g_malloc0 (array_bytes (&arrays[i], device->queue->element) + 1);
-    if (arrays[i].n > 0)
-      kernels->copy (device->queue, results[i], call.a[i], array_bytes (&arrays[i], device->queue->element));
+    kernels->copy (device->queue, results[i], begins[i], array_bytes (&arrays[i], device->queue->element));
   }
   kernels->await (device->queue);
   fine (ps_queue_finish (device->queue, &error));
@@ -610,16 +496,15 @@ static void check_case (const Kernel *kernel, const int *s, gsize shift, double 
   void (*set_backwards) (_Bool)
       = (void (*) (_Bool))ps_module_function ("test", "cuda", "ps_emulator_set_backwards", NULL);
   const PsElement element = device->queue->element;
-  Call call = { .kernels = &ps_cpu_kernels, .queue = &reference, .s = s };
   void *packed[MAX_ARRAYS], *first[MAX_ARRAYS], *second[MAX_ARRAYS], *expected[MAX_ARRAYS];
+  Call call = { .kernels = &ps_cpu_kernels, .queue = &reference, .s = s, .blocks = expected };
   g_autoptr (GRand) random = g_rand_new_with_seed (7);
   Array arrays[MAX_ARRAYS] = { 0 };
 
-  kernel->plan (s, arrays);
+  plan (kernel, s, arrays);
   for (guint i = 0; i < MAX_ARRAYS; i++) {
     expected[i] = fill (&arrays[i], element, random);
     packed[i] = pack (&arrays[i], element, expected[i]);
-    call.a[i] = arrays[i].n > 0 ? expected[i] : NULL;
   }
   kernel->run (&call);
   run_on_device (kernel, s, arrays, packed, shift, first);
@@ -632,7 +517,7 @@ static void check_case (const Kernel *kernel, const int *s, gsize shift, double 
     g_autofree char *what = g_strdup_printf ("%s, case %d %d %d %d %d, %s, array %u", kernel->name, s[0], s[1], s[2],
                                              s[3], s[4], element == PS_ELEMENT_BF16 ? "bf16" : "fp32", i);
 
-    if (arrays[i].written) {
+    if (arrays[i].terms > 0) {
       compare (what, &arrays[i], first[i], expected[i], worst);
       if (memcmp (first[i], second[i], array_bytes (&arrays[i], element)) != 0) {
         g_test_message ("%s: a second run gave other bits", what);
@@ -652,7 +537,7 @@ static void test_kernel (gconstpointer data)
   void (*refuse_endings) (int)
       = (void (*) (int))ps_module_function ("test", "cuda", "ps_emulator_refuse_epilogues", NULL);
   const Kernel *kernel = data;
-  const gboolean attends = kernel->run == run_attention;
+  const gboolean attends = kernel->run == attention;
 
   for (PsElement element = PS_ELEMENT_FP32; element <= PS_ELEMENT_BF16; element++) {
     double worst = 0;
@@ -663,11 +548,11 @@ static void test_kernel (gconstpointer data)
 
       if (attends && s[7] == (element == PS_ELEMENT_BF16 ? 1 : 2))
         continue;
-      if (kernel->run == run_products && refuse_endings != NULL)
+      if (kernel->run == products && refuse_endings != NULL)
         refuse_endings (s[3]);
       g_setenv ("PIPESIM_CUDA_HOPPER", "0", TRUE);
       check_case (kernel, s, 0, &worst);
-      if (kernel->shifts && i % 4 == 1)
+      if (!kernel->aligned && i % 4 == 1)
         check_case (kernel, s, 4, &worst);
       g_setenv ("PIPESIM_CUDA_HOPPER", "1", TRUE);
       if (attends && element == PS_ELEMENT_BF16 && s[4] % 64 == 0)
@@ -683,39 +568,32 @@ static void test_kernel (gconstpointer data)
 /* --- what must be exact --- */
 
 /* s = numbers */
-static void plan_copies (const int *s, Array *a)
-{
-  a[0] = IN_FLOATS (s[0], 100);
-  a[1] = OUT (s[0], 0);
-  for (guint i = 2; i < 6; i++)
-    a[i] = IN_FLOATS (s[0], 1);
-  a[5].mean = 4;
-  a[6] = OUT (s[0], 0);
-  a[7] = OUT_FLOATS (s[0], 0);
-  a[8] = OUT (s[0], 0);
-}
-
-static void run_copies (const Call *c)
+static void copies (Call *c)
 {
   const gsize n = (gsize)c->s[0];
-  void *const *a = c->a;
+  void *from = in_floats (c, c->s[0], 100, 0), *to = out (c, c->s[0], 1), *master = both_floats (c, c->s[0], 0, 1);
+  void *gradient = both_floats (c, c->s[0], 0, 1), *momentum = both_floats (c, c->s[0], 0, 1);
+  void *variance = both_floats (c, c->s[0], 4, 1), *weights = out (c, c->s[0], 1);
+  void *tried = out_floats (c, c->s[0], 1), *tried_weights = out (c, c->s[0], 1);
 
-  c->kernels->to_bf16 (c->queue, a[1], a[0], n);
-  c->kernels->adam_try (c->queue, a[8], a[7], a[2], a[3], a[4], a[5], n, 0.25f, 1e-3, 3);
-  c->kernels->adam (c->queue, a[6], a[2], a[3], a[4], a[5], n, 0.25f, 1e-3, 3);
+  if (c->kernels == NULL)
+    return;
+  c->kernels->to_bf16 (c->queue, to, from, n);
+  c->kernels->adam_try (c->queue, tried_weights, tried, master, gradient, momentum, variance, n, 0.25f, 1e-3, 3);
+  c->kernels->adam (c->queue, weights, master, gradient, momentum, variance, n, 0.25f, 1e-3, 3);
 }
 
 static void assert_rounded (const void *halves, const float *values, int n)
 {
   for (int i = 0; i < n; i++)
-    g_assert_cmpfloat (value_at (&OUT (n, 0), PS_ELEMENT_BF16, halves, (gsize)i), ==, to_bf16 (values[i]));
+    g_assert_cmpfloat (value_at (&(Array){ .n = 1 }, PS_ELEMENT_BF16, halves, (gsize)i), ==, to_bf16 (values[i]));
 }
 
 /* To nearest even: 1 + 2^-8 lies between 1 and 1 + 2^-7 and goes to 1, 1 + 3 * 2^-8 goes up to 1 + 2^-6. A step gives
  * the bits that were tried out. */
 static void test_rounding (void)
 {
-  const Kernel kernel = { "copies", plan_copies, run_copies, NULL, 0, FALSE };
+  const Kernel kernel = { .run = copies };
 
   g_assert_cmpfloat (to_bf16 (1 + 1.0 / 256), ==, 1);
   g_assert_cmpfloat (to_bf16 (1 + 3.0 / 256), ==, 1 + 1.0 / 64);
@@ -725,7 +603,7 @@ static void test_rounding (void)
     void *given[MAX_ARRAYS], *found[MAX_ARRAYS];
     Array arrays[MAX_ARRAYS] = { 0 };
 
-    plan_copies (&n, arrays);
+    plan (&kernel, &n, arrays);
     for (guint i = 0; i < MAX_ARRAYS; i++)
       given[i] = fill (&arrays[i], PS_ELEMENT_BF16, random);
     ((float *)given[0])[0] = 1 + 1.0f / 256;
@@ -814,141 +692,89 @@ static void test_refusals (void)
 
 /* --- figures --- */
 
-static void time_swiglu (const Call *c)
+static gint compare_doubles (gconstpointer a, gconstpointer b)
 {
-  c->kernels->swiglu (c->queue, c->a[0], c->a[1], (char *)c->a[1] + 2 * c->s[1], c->s[0], c->s[1], 2 * c->s[1]);
-}
+  const double x = *(const double *)a, y = *(const double *)b;
 
-static void time_swiglu_input (const Call *c)
-{
-  char *gate = c->a[1], *up = gate + 2 * c->s[1];
-
-  c->kernels->swiglu_input (c->queue, gate, up, c->a[2], gate, up, c->s[0], c->s[1], 2 * c->s[1]);
-}
-
-static void time_rotary (const Call *c)
-{
-  c->kernels->rotary (c->queue, c->a[1], c->a[0], c->s[0] * c->s[1], c->s[1], c->s[2], c->s[3], c->s[4], FALSE);
-}
-
-static void time_adam (const Call *c)
-{
-  c->kernels->adam (c->queue, c->a[6], c->a[2], c->a[3], c->a[4], c->a[5], (gsize)c->s[0], 1, 1e-3, 1);
-}
-
-static void time_to_bf16 (const Call *c)
-{
-  c->kernels->to_bf16 (c->queue, c->a[1], c->a[0], (gsize)c->s[0]);
-}
-
-static void time_embedding (const Call *c)
-{
-  c->kernels->embedding (c->queue, c->a[0], c->a[1], NULL, c->a[3], c->s[0], c->s[1], c->s[2]);
-}
-
-static void time_embedding_weights (const Call *c)
-{
-  c->kernels->embedding_weights (c->queue, c->a[4], c->a[5], c->a[6], c->a[3], c->s[0], c->s[1], c->s[2]);
-}
-
-static void time_loss (const Call *c)
-{
-  c->kernels->cross_entropy (c->queue, c->a[0], c->a[1], c->a[2], c->s[0], c->s[1], c->s[2], c->s[3], 1);
-}
-
-static void time_attention (const Call *c)
-{
-  const PsAttention shape = attention_shape (c->s);
-  const gsize head = 2 * (gsize)shape.head_size, k = (gsize)shape.heads * head, v = k + (gsize)shape.kv_heads * head;
-  char *qkv = c->a[2];
-
-  c->kernels->attention (c->queue, &shape, c->a[0], c->a[1], qkv, qkv + k, qkv + v);
-}
-
-static void time_attention_backward (const Call *c)
-{
-  const PsAttention shape = attention_shape (c->s);
-  const gsize head = 2 * (gsize)shape.head_size, k = (gsize)shape.heads * head, v = k + (gsize)shape.kv_heads * head;
-  char *qkv = c->a[2], *dqkv = c->a[3];
-
-  c->kernels->attention_backward (c->queue, &shape, dqkv, dqkv + k, dqkv + v, c->a[4], c->a[0], c->a[1], qkv, qkv + k,
-                                  qkv + v);
+  return (x > y) - (x < y);
 }
 
 /* Median of 15 runs in milliseconds after three more, the wait for each included. The arrays are larger than the
  * second-level cache. */
-static double median_ms (void (*plan) (const int *s, Array *a), void (*run) (const Call *c), const int *s)
+static double median_ms (const Kernel *kernel, const int *s)
 {
-  Call call = { .kernels = device->kernels, .queue = device->queue, .s = s };
   Array arrays[MAX_ARRAYS] = { 0 };
+  void *blocks[MAX_ARRAYS];
   double ms[15];
 
-  plan (s, arrays);
+  plan (kernel, s, arrays);
   for (guint i = 0; i < MAX_ARRAYS; i++) {
     const gsize bytes = array_bytes (&arrays[i], PS_ELEMENT_BF16);
 
-    call.a[i] = take (bytes);
-    device->kernels->clear (device->queue, call.a[i], arrays[i].words > 0 ? 0 : 0x3c, bytes); /* numbers near 0.01 */
+    blocks[i] = take (bytes);
+    device->kernels->clear (device->queue, blocks[i], arrays[i].type == WORDS ? 0 : 0x3c,
+                            bytes); /* numbers near 0.01 */
   }
   for (guint i = 0; i < 18; i++) {
+    Call call = { .kernels = device->kernels, .queue = device->queue, .s = s, .blocks = blocks };
     const gint64 begin_ns = ps_clock_now ();
 
-    run (&call);
+    kernel->run (&call);
     device->kernels->await (device->queue);
     ms[i % 15] = (double)(ps_clock_now () - begin_ns) * 1e-6;
   }
   fine (ps_queue_finish (device->queue, &error));
   for (guint i = 0; i < MAX_ARRAYS; i++)
-    ps_memory_pool_give (device->memory, call.a[i]);
-  for (guint i = 1; i < 15; i++)
-    for (guint k = i; k > 0 && ms[k] < ms[k - 1]; k--) {
-      const double swapped = ms[k];
-
-      ms[k] = ms[k - 1];
-      ms[k - 1] = swapped;
-    }
+    ps_memory_pool_give (device->memory, blocks[i]);
+  qsort (ms, 15, sizeof *ms, compare_doubles);
   return ms[7];
 }
 
 #define N (16384.0 * 4096)
 
-/* bytes: that must be read and written at least, each array once. */
+/* bytes: that must be read and written at least, each array once for each function. */
 static const struct {
-  const char *name;
-  void (*plan) (const int *s, Array *a);
-  void (*run) (const Call *c);
+  const char *what, *name;
   int s[MAX_SIZES];
   double bytes;
 } figures[] = {
-  { "layer norm", plan_norm, run_norm, { 16384, 4096, 1 }, 4 * N },
-  { "RMS norm", plan_norm, run_norm, { 16384, 4096, 0 }, 4 * N },
-  { "layer norm input, twice", plan_norm_input, run_norm_input, { 16384, 4096, 1 }, 14 * N },
-  { "layer norm weights", plan_norm_weights, run_norm_weights, { 16384, 4096, 1 }, 6 * N },
-  { "bias gradient", plan_bias_gradient, run_bias_gradient, { 16384, 4096 }, 2 * N },
-  { "SwiGLU", plan_swiglu, time_swiglu, { 16384, 8192 }, 12 * N },
-  { "SwiGLU input", plan_swiglu, time_swiglu_input, { 16384, 8192 }, 20 * N },
-  { "rotary", plan_rotary, time_rotary, { 4, 4096, 32, 128, 4096 }, 4 * N },
-  { "Adam", plan_copies, time_adam, { 16384 * 4096 }, 34 * N },
-  { "to bf16", plan_copies, time_to_bf16, { 16384 * 4096 }, 6 * N },
-  { "cross-entropy, 8192 x 50304", plan_loss, time_loss, { 2, 4096, 50304, 50304, 1 }, 4 * 8192.0 * 50304 },
-  { "embedding, 8192 x 4096", plan_embedding, time_embedding, { 2, 4096, 4096, 50304, 0 }, 2 * N },
-  { "embedding weights, 8192 x 4096", plan_embedding, time_embedding_weights, { 2, 4096, 4096, 50304, 1 }, 8 * N },
+  { "layer norm", "norm", { 16384, 4096, 1 }, 4 * N },
+  { "RMS norm", "norm", { 16384, 4096, 0 }, 4 * N },
+  { "layer norm input, twice", "norm-input", { 16384, 4096, 1 }, 14 * N },
+  { "layer norm weights", "norm-weights", { 16384, 4096, 1 }, 6 * N },
+  { "bias gradient", "bias-gradient", { 16384, 4096 }, 2 * N },
+  { "SwiGLU and its gradient", "swiglu", { 16384, 8192 }, 32 * N },
+  { "rotary and its table", "rotary", { 4, 4096, 32, 128, 4096, 0 }, 4 * N },
+  { "Adam, three steps", "adam", { 16384 * 4096 }, (32 + 32 + 20) * N },
+  { "cross-entropy, 8192 x 50304", "cross-entropy", { 2, 4096, 50304, 50304, 1 }, 4 * 8192.0 * 50304 },
+  { "embedding and its gradient", "embedding", { 2, 4096, 4096, 50304, 1 }, 10 * N },
 };
+
+static const Kernel *kernel_of (const char *name)
+{
+  const Kernel *kernel = tests;
+
+  while (g_strcmp0 (kernel->name, name) != 0)
+    kernel++;
+  return kernel;
+}
 
 /* FLOPs as PyTorch and the papers count them: two products of s^2 / 2 scores forward, 4 s^2 d heads / 2; backward 2.5
  * times that, though this backward makes seven products where five would do. */
 static void print_attention (int head_size, int sequence, gboolean hopper)
 {
-  const int width = 2048, s[] = { 16384 / sequence, sequence, width / head_size, width / head_size, head_size, 0, 16 };
+  const int width = 2048, heads = width / head_size;
+  const int forward[] = { 16384 / sequence, sequence, heads, heads, head_size, 0, 17 };
+  const int both[] = { 16384 / sequence, sequence, heads, heads, head_size, 0, 16 };
   const double flops = 2.0 * 16384 * sequence * width;
 
   g_setenv ("PIPESIM_CUDA_HOPPER", hopper ? "1" : "0", TRUE);
-  const double forward_ms = median_ms (plan_attention, time_attention, s);
-  const double backward_ms = median_ms (plan_attention, time_attention_backward, s);
+  const double ms = median_ms (kernel_of ("attention"), forward);
+  const double backward_ms = median_ms (kernel_of ("attention"), both) - ms;
   g_test_message ("measured: attention %s, heads of %3d, s = %5d: forward %8.4f ms %6.1f TFLOP/s, backward %8.4f ms "
                   "%6.1f TFLOP/s",
-                  hopper ? "by groups of warps" : "by warps", head_size, sequence, forward_ms,
-                  flops / forward_ms * 1e-9, backward_ms, 2.5 * flops / backward_ms * 1e-9);
+                  hopper ? "by groups of warps" : "by warps", head_size, sequence, ms, flops / ms * 1e-9, backward_ms,
+                  2.5 * flops / backward_ms * 1e-9);
 }
 
 static void test_figures (void)
@@ -959,9 +785,9 @@ static void test_figures (void)
   open_tables (PS_ELEMENT_BF16);
   g_test_message ("measured on %s, bf16, medians of 15 runs", processor);
   for (guint i = 0; i < G_N_ELEMENTS (figures); i++) {
-    const double ms = median_ms (figures[i].plan, figures[i].run, figures[i].s);
+    const double ms = median_ms (kernel_of (figures[i].name), figures[i].s);
 
-    g_test_message ("measured: %-36s %9.4f ms %8.1f GB/s", figures[i].name, ms, figures[i].bytes / ms * 1e-6);
+    g_test_message ("measured: %-36s %9.4f ms %8.1f GB/s", figures[i].what, ms, figures[i].bytes / ms * 1e-6);
   }
   for (guint i = 0; i < G_N_ELEMENTS (head_sizes); i++)
     for (int sequence = 1024; sequence <= 16384; sequence *= 4)
