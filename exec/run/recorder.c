@@ -44,6 +44,7 @@ PsRecorder *ps_recorder_new (const PsScript *scripts, guint n_devices, guint n_p
     device->posts = (PsTimes *)(device->ops + (gsize)n_steps * device->n_ops);
     device->transfers = device->posts + (gsize)n_steps * device->n_posts;
     device->held_bytes = (gint64 *)(device->transfers + (gsize)n_steps * device->n_transfers);
+    device->own_ns = g_new0 (gint64, device->n_ops);
   }
   return recorder;
 }
@@ -52,8 +53,10 @@ void ps_recorder_free (PsRecorder *recorder)
 {
   if (recorder == NULL)
     return;
-  for (guint i = 0; i < recorder->n_devices * recorder->n_pipelines; i++)
+  for (guint i = 0; i < recorder->n_devices * recorder->n_pipelines; i++) {
     g_free (recorder->device[i].ops);
+    g_free (recorder->device[i].own_ns);
+  }
   g_free (recorder->device);
   g_free (recorder->begin_ns);
   g_free (recorder->pause_ns);
@@ -188,6 +191,52 @@ PsTimeline *ps_recorder_timeline (const PsRecorder *recorder, const PsProgram *p
   return timeline;
 }
 
+static PsMeasuredEvent op_event (const PsDeviceRecord *records, guint i, gint64 held_bytes)
+{
+  const PsOpRecord *op = &records->ops[i];
+
+  return (PsMeasuredEvent){ .times = op->times,
+                            .own_ns = records->own_ns[i],
+                            .take_bytes = op->peak_bytes - held_bytes,
+                            .give_bytes = op->peak_bytes - op->held_bytes };
+}
+
+static void append_events (const PsRun *run, guint at, GArray *events)
+{
+  const PsDeviceRecord *records = &run->recorder->device[at];
+  const PsScript *script = &run->scripts[at % run->recorder->n_devices];
+  gint64 held_bytes = records->held_bytes[0];
+
+  for (guint i = 0; i < script->n_actions + script->n_updates; i++) {
+    PsMeasuredEvent event = { 0 };
+    PsInstruction instruction = { .op.kind = PS_OP_O };
+    guint index = script->n_ops + i - script->n_actions;
+
+    if (i < script->n_actions) {
+      instruction = script->actions[i].instruction;
+      index = script->actions[i].index;
+    }
+    if (instruction.type == PS_INSTRUCTION_WAIT)
+      event.times = records->transfers[index];
+    else if (instruction.type == PS_INSTRUCTION_COMPUTE)
+      event = op_event (records, index, held_bytes);
+    else
+      event.times.start_ns = records->posts[index].start_ns;
+    if (instruction.type == PS_INSTRUCTION_COMPUTE)
+      held_bytes = records->ops[index].held_bytes;
+    event.instruction = instruction;
+    event.device = at;
+    g_array_append_val (events, event);
+  }
+}
+
+void ps_run_events (const PsRun *run, GArray *events)
+{
+  g_array_set_size (events, 0);
+  for (guint at = run->first; at < run->first + run->n_here; at++)
+    append_events (run, at, events);
+}
+
 /* The result */
 
 /* For a fixed `word` this is a bijection of `sum`, and the other way round. The multiplier is SplitMix64's (Steele,
@@ -283,28 +332,11 @@ static void carry (const PsRun *run, guint peer, gpointer data, gsize n_bytes)
     processes->receive (processes, peer, data, n_bytes, run->setting->timeout_ns);
 }
 
-static void carry_gradients (const PsRun *run, guint peer, guint stage)
-{
-  PsRunGradients *gradients = run->result->gradients;
-  g_autofree guint64 *digests = g_new (guint64, gradients->n_steps);
-  guint64 *first = &gradients->digest[stage];
-
-  for (gsize step = 0; step < gradients->n_steps; step++)
-    digests[step] = first[step * gradients->n_stages];
-  carry (run, peer, digests, gradients->n_steps * sizeof *digests);
-  for (gsize step = 0; step < gradients->n_steps; step++)
-    first[step * gradients->n_stages] = digests[step];
-  carry (run, peer, &gradients->parts[stage], sizeof gradients->parts[stage]);
-  carry (run, peer, &gradients->n[stage], sizeof gradients->n[stage]);
-  if (gradients->last[stage] == NULL)
-    gradients->last[stage] = g_new (float, gradients->n[stage]);
-  carry (run, peer, gradients->last[stage], gradients->n[stage] * sizeof (float));
-}
-
 /* The records, and the gradients that the device gives. Rank 0 shifts times to its own clock. */
 static void carry_results (const PsRun *run, guint peer, guint device)
 {
   const gint64 offset_ns = ps_processes_clock_offset (run->setting->processes, peer);
+  PsRunGradients *gradients = run->result->gradients;
   PsDeviceRecord *records = &run->recorder->device[device];
   const PsScript *script = &run->scripts[device];
 
@@ -318,9 +350,18 @@ static void carry_results (const PsRun *run, guint peer, guint device)
     times->start_ns += offset_ns;
     times->end_ns += offset_ns;
   }
-  for (guint i = 0; run->result->gradients != NULL && i < script->n_stages; i++)
-    if (ps_gives_gradients (run->program->schedule, device, script->stages[i]))
-      carry_gradients (run, peer, script->stages[i]);
+  for (guint i = 0; gradients != NULL && i < script->n_stages; i++) {
+    const guint stage = script->stages[i];
+
+    if (!ps_gives_gradients (run->program->schedule, device, stage))
+      continue;
+    carry (run, peer, &gradients->digest[(gsize)stage * gradients->n_steps], gradients->n_steps * sizeof (guint64));
+    carry (run, peer, &gradients->parts[stage], sizeof gradients->parts[stage]);
+    carry (run, peer, &gradients->n[stage], sizeof gradients->n[stage]);
+    if (gradients->last[stage] == NULL)
+      gradients->last[stage] = g_new (float, gradients->n[stage]);
+    carry (run, peer, gradients->last[stage], gradients->n[stage] * sizeof (float));
+  }
 }
 
 static void carry_state (const PsRun *run, guint peer, guint device)

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "run/crew.h"
+#include "run/measuring.h"
 
 #include <pipesim/device.h>
 #include <pipesim/observe.h>
@@ -91,13 +92,16 @@ typedef struct {
    * process without gradients may return FALSE. */
   gboolean (*progress) (const PsStepReport *step, gpointer data);
   gpointer progress_data;
+  /* NULL: the run trains. Else the program is one of ps_measuring_program, n_steps is 1 and n_replicas given, and
+   * nothing is collected. The result has no timeline. */
+  const PsMeasuring *measuring;
 } PsRunSetting;
 
 /* The gradients of each stage after all microbatches were added up, before O. */
 typedef struct {
   guint n_steps;
   guint n_stages;
-  guint64 *digest; /* [step * n_stages + stage] ps_gradients_digest */
+  guint64 *digest; /* [stage * n_steps + step] ps_gradients_digest */
   float **last;    /* [n_stages] gradients of the last step */
   gsize *n;        /* [n_stages] */
   guint *parts;    /* [n_stages] PsDeviceClass.part of the device that computed them; 0: it has no part */
