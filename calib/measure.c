@@ -35,32 +35,29 @@ static PsObserved *observe_host (const PsCalibration *calibration, GError **erro
   return ps_observed_add (observed, "null ops", timelines, error) ? g_steal_pointer (&observed) : NULL;
 }
 
-/* Between processes, or over a transport that needs accelerators, nothing is measured. */
+/* Between processes, or over a transport that needs accelerators, nothing is measured. One device sends nothing. */
 static gboolean calibrate_host (const PsCalibration *calibration, GError **error)
 {
   static const char *const parts[] = { "op", "send", "receive" };
+  const gboolean possible = calibration->processes == NULL && !calibration->transport->exclusive;
   g_autoptr (PsObserved) observed = NULL;
-  guint n = calibration->n_local > 1 ? G_N_ELEMENTS (parts) : 1; /* one device sends nothing */
 
-  if (calibration->processes != NULL || calibration->transport->exclusive)
-    return TRUE;
-  for (guint i = 0; i < n; i++) {
+  for (guint i = 0; possible && i < (calibration->n_local > 1 ? G_N_ELEMENTS (parts) : 1); i++) {
     g_autoptr (PsMeasurement) m = g_new0 (PsMeasurement, 1);
-    g_autoptr (GArray) samples = NULL;
 
-    *m = (PsMeasurement){
-      .subject = PS_SUBJECT_HOST, .shape = g_strdup (parts[i]), .devices = calibration->n_local, .sharing = 1
-    };
+    m->subject = PS_SUBJECT_HOST;
+    m->shape = g_strdup (parts[i]);
+    m->devices = calibration->n_local;
+    m->sharing = 1;
     if (!calibration->wanted (m, calibration->data))
       continue;
-    if (observed == NULL && !ps_calib_read_sentinel (calibration, error))
-      return FALSE;
-    if (observed == NULL)
+    if (observed == NULL && ps_calib_read_sentinel (calibration, error))
       observed = observe_host (calibration, error);
     if (observed == NULL)
       return FALSE;
-    samples = i == 0 ? g_array_ref (observed->host)
-                     : ps_observed_posts (observed, i == 1 ? PS_INSTRUCTION_SEND : PS_INSTRUCTION_RECEIVE);
+    g_autoptr (GArray) samples
+        = i == 0 ? g_array_ref (observed->host)
+                 : ps_observed_posts (observed, i == 1 ? PS_INSTRUCTION_SEND : PS_INSTRUCTION_RECEIVE);
     ps_measurement_complete (m, "sample cap", (const gint64 *)(gpointer)samples->data, samples->len);
     if (!calibration->sink (m, calibration->data, error))
       return FALSE;
