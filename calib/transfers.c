@@ -292,6 +292,7 @@ static void add_sums (Transfer *transfer, const GArray *events)
 static gboolean take_step (const PsMeasuredStep *step, gpointer data, gboolean *more, GError **error)
 {
   Transfer *transfer = data;
+
   if (step->number == 0)
     transfer->begin_ns = ps_clock_now () + transfer->offset_ns;
   else if (transfer->traffic == PS_TRAFFIC_ALL_REDUCE)
