@@ -26,15 +26,7 @@ typedef struct {
   char *load; /* NULL: training begins with the weights of the seed */
   char *save; /* NULL: no checkpoint is written */
   guint save_every;
-  PsCheckpoint *start; /* of load */
-  char *data;          /* see PsRunSetting */
 } PsTrainingOptions;
-
-/* Loads text and checkpoint into the setting of a run, which has all else and trains up to step n_steps. Warns on
- * standard error of a checkpoint of other data. Errors: PS_ERROR_USAGE for what contradicts, those of ps_corpus_load
- * and ps_checkpoint_load. */
-gboolean ps_training_prepare (PsTrainingOptions *options, const PsSchedule *schedule, PsRunSetting *run,
-                              GError **error);
 
 typedef struct {
   char *schedule;
@@ -52,8 +44,13 @@ typedef struct {
   double tolerance; /* a ratio; negative: not given */
   PsTrainingOptions training;
   PsSetting *setting;
-  PsRunSetting run; /* owns shares, tokens and choices */
+  PsRunSetting run; /* owns model, shapes, shares, tokens, choices, start and data */
 } PsExecOptions;
+
+/* Loads text and checkpoint into options->run, which has all else and trains up to step n_steps. Warns on standard
+ * error of a checkpoint of other data. Errors: PS_ERROR_USAGE for what contradicts, those of ps_corpus_load and
+ * ps_checkpoint_load. */
+gboolean ps_training_prepare (PsExecOptions *options, const PsSchedule *schedule, GError **error);
 
 /* Reads the command line into options, whose setting and run.processes are there, and completes them. Errors:
  * PS_ERROR_USAGE, and PS_ERROR_IO where a file cannot be written later. */
@@ -82,9 +79,6 @@ char *ps_run_report_to_text (const PsRunReport *report);
 
 /* "pipesim-exec/1". Free with g_free. */
 char *ps_run_report_to_json (const PsRunReport *report);
-
-/* As ps_output_check, of a database that is there: NULL or one that ps_compared_run_store could store a run in. */
-gboolean ps_output_check_database (const char *db, GError **error);
 
 /* Prints each step of a run as it ends, and writes it to a file of losses. */
 

@@ -6,6 +6,9 @@
 
 #include <pipesim/philox.h>
 
+#include <errno.h>
+#include <unistd.h>
+
 #define DEFAULT_STEPS 5
 #define MAX_STEPS 1000000
 #define DEFAULT_AHEAD 4
@@ -141,8 +144,11 @@ static const PsOption training_rows[] = {
   PS_OPTION_END,
 };
 
-static gboolean check_rates (const PsTraining *setting, GError **error)
+/* Refuses what contradicts in a training. */
+static gboolean check_training (const PsTrainingOptions *options, const PsSchedule *schedule, GError **error)
 {
+  const PsTraining *setting = &options->setting;
+
   if (setting->decay > 0 && setting->decay <= setting->warm_up)
     return ps_refuse (error, PS_ERROR_USAGE, "--decay: %u is not after the warm-up of %u steps", setting->decay,
                       setting->warm_up);
@@ -151,68 +157,51 @@ static gboolean check_rates (const PsTraining *setting, GError **error)
   if (setting->least_rate > setting->learning_rate)
     return ps_refuse (error, PS_ERROR_USAGE, "--least-rate: %g is above --learning-rate, %g", setting->least_rate,
                       setting->learning_rate);
-  return TRUE;
-}
-
-static gboolean check_checkpoints (const PsTrainingOptions *options, const PsSchedule *schedule, GError **error)
-{
-  const char *option = options->load != NULL ? "--load" : "--save";
-
   if (options->save_every > 0 && options->save == NULL)
     return ps_refuse (error, PS_ERROR_USAGE, "--save-every: needs --save, the file to write");
-  if (options->load == NULL && options->save == NULL)
-    return TRUE;
-  if (schedule->asynchronous)
+  if (schedule->asynchronous && (options->load != NULL || options->save != NULL))
     return ps_refuse (error, PS_ERROR_USAGE, "%s: schedule '%s' is asynchronous: its devices never agree on one state",
-                      option, schedule->name);
+                      options->load != NULL ? "--load" : "--save", schedule->name);
   return ps_output_check ("--save", options->save, error);
 }
 
-/* Says which data a step goes through: steps of the same number read the same where this is the same. */
-static char *describe_data (const PsTraining *setting, const PsSchedule *schedule, const PsRunSetting *run)
+gboolean ps_training_prepare (PsExecOptions *options, const PsSchedule *schedule, GError **error)
 {
+  PsTrainingOptions *training = &options->training;
+  PsTraining *setting = &training->setting;
+  PsRunSetting *run = &options->run;
   const guint n_copies = ps_run_n_replicas (run, schedule->placement->n_devices);
-  g_autofree char *sum = setting->text != NULL ? g_compute_checksum_for_bytes (G_CHECKSUM_SHA256, setting->text) : NULL;
+  g_autofree char *sum = NULL;
 
-  return g_strdup_printf ("%s%.16s, seed %" G_GUINT64_FORMAT ", %u microbatches of %u x %u tokens",
-                          sum != NULL ? "text " : "drawn tokens", sum != NULL ? sum : "", run->seed,
-                          schedule->n_microbatches * n_copies, run->model->microbatch_size, run->model->sequence);
-}
-
-static gboolean load (PsTrainingOptions *options, PsRunSetting *run, GError **error)
-{
-  options->start = ps_checkpoint_load (options->load, run->model, error);
-  if (options->start == NULL)
+  if (!check_training (training, schedule, error))
     return FALSE;
-  guint step = ps_checkpoint_step (options->start);
+  if (training->text_name != NULL) {
+    setting->text = ps_corpus_load ("--text", training->text_name, run->model, error);
+    if (setting->text == NULL)
+      return FALSE;
+    sum = g_compute_checksum_for_bytes (G_CHECKSUM_SHA256, setting->text);
+  }
+  run->training = setting;
+  run->save = training->save;
+  run->save_every = training->save_every;
+  /* Steps of the same number read the same data where this is the same. */
+  run->data = g_strdup_printf ("%s%.16s, seed %" G_GUINT64_FORMAT ", %u microbatches of %u x %u tokens",
+                               sum != NULL ? "text " : "drawn tokens", sum != NULL ? sum : "", run->seed,
+                               schedule->n_microbatches * n_copies, run->model->microbatch_size, run->model->sequence);
+  if (training->load == NULL)
+    return TRUE;
+  run->start = ps_checkpoint_load (training->load, run->model, error);
+  if (run->start == NULL)
+    return FALSE;
+  const guint step = ps_checkpoint_step (run->start);
   if (step >= run->n_steps)
     return ps_refuse (error, PS_ERROR_USAGE, "--steps: %u, but %s has done %u steps already", run->n_steps,
-                      options->load, step);
+                      training->load, step);
   run->n_steps -= step;
-  const char *data = ps_checkpoint_data (options->start);
-  if (g_strcmp0 (data, options->data) != 0 && ps_processes_rank (run->processes) == 0)
-    g_printerr ("warning: %s went through %s; this run goes through %s\n", options->load,
-                data != NULL ? data : "other data", options->data);
-  return TRUE;
-}
-
-gboolean ps_training_prepare (PsTrainingOptions *options, const PsSchedule *schedule, PsRunSetting *run, GError **error)
-{
-  if (!check_rates (&options->setting, error) || !check_checkpoints (options, schedule, error))
-    return FALSE;
-  if (options->text_name != NULL) {
-    options->setting.text = ps_corpus_load ("--text", options->text_name, run->model, error);
-    if (options->setting.text == NULL)
-      return FALSE;
-  }
-  options->data = describe_data (&options->setting, schedule, run);
-  if (options->load != NULL && !load (options, run, error))
-    return FALSE;
-  run->training = &options->setting;
-  run->start = options->start;
-  run->save = options->save;
-  run->save_every = options->save_every;
-  run->data = options->data;
+  const char *data = ps_checkpoint_data (run->start);
+  if (g_strcmp0 (data, run->data) != 0 && ps_processes_rank (run->processes) == 0)
+    g_printerr ("warning: %s went through %s; this run goes through %s\n", training->load,
+                data != NULL ? data : "other data", run->data);
   return TRUE;
 }
 
@@ -258,8 +247,10 @@ void ps_exec_options_clear (PsExecOptions *options)
 {
   ps_options_reset (rows, options);
   g_clear_pointer (&options->training.setting.text, g_bytes_unref);
-  g_clear_pointer (&options->training.start, ps_checkpoint_free);
-  g_clear_pointer (&options->training.data, g_free);
+  ps_checkpoint_free ((gpointer)options->run.start);
+  g_free ((gpointer)options->run.data);
+  ps_model_free ((gpointer)options->run.model);
+  g_free ((gpointer)options->run.shapes);
   g_free ((gpointer)options->run.shares);
   g_free ((gpointer)options->run.tokens);
   ps_setting_free (options->setting);
@@ -291,69 +282,71 @@ static gboolean check_costs (const PsExecOptions *options, GError **error)
   return ps_refuse (error, PS_ERROR_USAGE, "%s: needs costs; give %s", option, usage);
 }
 
-static PsFieldFlags not_run_by (const PsDeviceClass *device)
-{
-  if (!device->computes)
-    return PS_FIELD_NOT_RUN;
-  return PS_FIELD_NOT_RUN | PS_FIELD_NOT_COMPUTED | (device->tensor ? 0 : PS_FIELD_SHARED);
-}
-
 /* Refuses options that others rule out. */
 static gboolean check_options (const PsExecOptions *options, GError **error)
 {
-  const char *message = NULL;
+  const PsDeviceClass *device = options->run.device;
 
   if (options->schedule == NULL)
-    message = "--schedule: missing; a family or a schedule file is needed";
-  else if (options->device == NULL)
-    message = "--device: missing; cpu, cuda, paced or null is needed";
-  else if (options->check && !options->run.device->computes)
-    message = "--check: this device computes nothing that could be compared; cpu does";
-  else if (options->has_ahead && options->run.ahead > 0 && options->run.device->start == NULL)
+    return ps_refuse (error, PS_ERROR_USAGE, "--schedule: missing; a family or a schedule file is needed");
+  if (device == NULL)
+    return ps_refuse (error, PS_ERROR_USAGE, "--device: missing; cpu, cuda, paced or null is needed");
+  if (options->check && !device->computes)
+    return ps_refuse (error, PS_ERROR_USAGE, "--check: this device computes nothing that could be compared; cpu does");
+  if (options->has_ahead && options->run.ahead > 0 && device->start == NULL)
     return ps_refuse (error, PS_ERROR_USAGE, "--ahead %u: %s runs one op after the other; give 0, or --device cuda",
-                      options->run.ahead, options->run.device->name);
-  else if (training_given (&options->training) != NULL && !options->run.device->computes)
+                      options->run.ahead, device->name);
+  if (training_given (&options->training) != NULL && !device->computes)
     return ps_refuse (error, PS_ERROR_USAGE, "--%s: this device computes nothing that could learn; cpu does",
                       training_given (&options->training));
-  else if (ps_setting_zero (options->setting) >= 2)
+  if (ps_setting_zero (options->setting) >= 2)
     return ps_refuse (error, PS_ERROR_USAGE, "--zero %u: is predicted only; devices hold whole weights and gradients",
                       options->setting->zero);
-  else if (options->trace != NULL && g_strcmp0 (options->trace, options->predicted) == 0)
-    message = "--predicted: is the file of --trace; they are two timelines";
-  else
-    return ps_setting_refuse (options->setting, not_run_by (options->run.device), NULL, error);
-  return ps_refuse (error, PS_ERROR_USAGE, "%s", message);
+  if (options->trace != NULL && g_strcmp0 (options->trace, options->predicted) == 0)
+    return ps_refuse (error, PS_ERROR_USAGE, "--predicted: is the file of --trace; they are two timelines");
+  return ps_setting_refuse (options->setting,
+                            PS_FIELD_NOT_RUN | (device->computes ? PS_FIELD_NOT_COMPUTED : 0)
+                                | (device->computes && !device->tensor ? PS_FIELD_SHARED : 0),
+                            NULL, error);
 }
 
-static gboolean find_classes (PsExecOptions *options, GError **error)
+/* A database that is there must be writable, and its folder too: SQLite's log lies there. */
+static gboolean check_database (const char *db, GError **error)
 {
-  if (options->device != NULL) {
-    options->run.device = ps_device_find (options->device, error);
-    if (options->run.device == NULL)
-      return FALSE;
-  }
-  options->run.transport = ps_transport_find (options->transport != NULL ? options->transport : "threads", error);
-  if (options->run.transport != NULL && options->run.transport->occupies && !options->setting->reorder)
-    options->setting->comm_order = PS_COMM_PLANNED;
-  return options->run.transport != NULL;
+  if (db == NULL || !g_file_test (db, G_FILE_TEST_EXISTS))
+    return TRUE;
+  if (access (db, W_OK) == 0)
+    return ps_output_check ("--db", db, error);
+  return ps_refuse (error, PS_ERROR_IO, "--db: %s: %s", db, g_strerror (errno));
 }
 
 /* Only the first process stores. A device that computes runs the even layout unless another one is given, and adds up
  * gradients after all ops. */
 static gboolean finish (PsExecOptions *options, GError **error)
 {
-  if (!ps_setting_check (options->setting, error) || !find_classes (options, error))
+  PsSetting *setting = options->setting;
+  PsRunSetting *run = &options->run;
+
+  if (!ps_setting_check (setting, error))
     return FALSE;
-  if (options->run.device != NULL && options->run.device->computes && options->setting->layout == NULL)
-    options->setting->layout = g_strdup ("even");
-  if (options->run.device != NULL && options->run.device->computes)
-    options->setting->reduce = PS_REDUCE_EXPOSED;
-  options->setting->op_by_op = options->run.ahead == 0;
+  run->device = options->device != NULL ? ps_device_find (options->device, error) : NULL;
+  if (options->device != NULL && run->device == NULL)
+    return FALSE;
+  run->transport = ps_transport_find (options->transport != NULL ? options->transport : "threads", error);
+  if (run->transport == NULL)
+    return FALSE;
+  if (run->transport->occupies && !setting->reorder)
+    setting->comm_order = PS_COMM_PLANNED;
+  if (run->device != NULL && run->device->computes && setting->layout == NULL)
+    setting->layout = g_strdup ("even");
+  if (run->device != NULL && run->device->computes)
+    setting->reduce = PS_REDUCE_EXPOSED;
+  setting->op_by_op = run->ahead == 0;
   return check_options (options, error) && check_costs (options, error)
          && ps_output_check ("--trace", options->trace, error)
          && ps_output_check ("--predicted", options->predicted, error)
          && ps_output_check ("--losses", options->losses, error)
-         && (ps_processes_rank (options->run.processes) != 0 || ps_output_check_database (options->setting->db, error));
+         && (ps_processes_rank (run->processes) != 0 || check_database (setting->db, error));
 }
 
 /* The help; its text is owned by *owned. */

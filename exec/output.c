@@ -69,19 +69,6 @@ static double *posting_times (const PsTimeline *timeline)
   return times_ns;
 }
 
-static void append_posting (GString *text, const PsTimeline *timeline)
-{
-  g_autofree double *times_ns = posting_times (timeline);
-
-  for (guint i = 0; i < timeline->n_devices; i++) {
-    g_autofree char *time = ps_format_time ((gint64)times_ns[i]);
-
-    g_string_append_printf (text, "%s%s", i == 0 ? "posting sends and receives held each device's host for: " : ", ",
-                            time);
-  }
-  g_string_append_c (text, '\n');
-}
-
 /* The prediction times the slowdown, and whether the run lies inside the interval times that. */
 static gint64 slowed_ns (const PsRunReport *report, gboolean *inside)
 {
@@ -142,6 +129,7 @@ char *ps_run_report_to_text (const PsRunReport *report)
 {
   const PsRunResult *result = report->compared->result;
   g_autofree char *median = ps_format_time (result->median_iteration_ns);
+  g_autofree double *posting_ns = posting_times (result->timeline);
   GString *text = g_string_new (NULL);
 
   if (result->emulated)
@@ -153,7 +141,13 @@ char *ps_run_report_to_text (const PsRunReport *report)
                             result->timeline->n_devices > 1 ? " of the slowest device" : "");
   if (report->setting->bypass)
     g_string_append_printf (text, "post-validation took back %u of %u steps\n", result->n_rollbacks, result->n_steps);
-  append_posting (text, result->timeline);
+  for (guint i = 0; i < result->timeline->n_devices; i++) {
+    g_autofree char *time = ps_format_time ((gint64)posting_ns[i]);
+
+    g_string_append_printf (text, "%s%s", i == 0 ? "posting sends and receives held each device's host for: " : ", ",
+                            time);
+  }
+  g_string_append_c (text, '\n');
   if (report->program->pair != NULL && report->setting->device->computes)
     g_string_append_printf (text, "the two ops of a pair ran %s\n",
                             report->setting->device->overlaps ? "at the same time" : "one after the other");
@@ -210,52 +204,28 @@ char *ps_run_report_to_json (const PsRunReport *report)
   return ps_table_to_json (table, "pipesim-exec/1", extra);
 }
 
-/* Its folder must be writable too: SQLite's log lies there. A missing database is not this function's error. */
-gboolean ps_output_check_database (const char *db, GError **error)
-{
-  if (db == NULL || !g_file_test (db, G_FILE_TEST_EXISTS))
-    return TRUE;
-  if (access (db, W_OK) == 0)
-    return ps_output_check ("--db", db, error);
-  return ps_refuse (error, PS_ERROR_IO, "--db: %s: %s", db, g_strerror (errno));
-}
-
 /* Steps */
-
-/* The length of the old lines that belong to steps up to n_done. */
-static gsize old_lines (const char *text, guint n_done)
-{
-  const char *end = text + strlen (PS_LOSSES_HEAD);
-
-  for (const char *next = strchr (end, '\n'); next != NULL && strtoul (end, NULL, 10) <= n_done;
-       next = strchr (end, '\n'))
-    end = next + 1;
-  return (gsize)(end - text);
-}
-
-/* The lines that a new file of losses begins with. */
-static char *first_lines (const char *path, guint n_done, GError **error)
-{
-  g_autofree char *text = NULL;
-
-  if (n_done == 0 || !g_file_test (path, G_FILE_TEST_EXISTS))
-    return g_strdup (PS_LOSSES_HEAD);
-  if (!ps_read_file (path, &text, NULL, error))
-    return NULL;
-  if (g_str_has_prefix (text, PS_LOSSES_HEAD))
-    return g_strndup (text, old_lines (text, n_done));
-  return ps_refuse_null (error, PS_ERROR_INPUT, "--losses: %s: does not begin with '%.*s'", path,
-                         (int)strlen (PS_LOSSES_HEAD) - 1, PS_LOSSES_HEAD);
-}
 
 gboolean ps_step_log_open (PsStepLog *log, const char *path, guint n_done, GError **error)
 {
-  g_autofree char *head = path != NULL ? first_lines (path, n_done, error) : NULL;
+  g_autofree char *text = NULL;
 
   log->losses = -1;
   if (path == NULL)
     return TRUE;
-  if (head == NULL || !ps_write_file (path, head, -1, error))
+  if (n_done > 0 && g_file_test (path, G_FILE_TEST_EXISTS)) {
+    if (!ps_read_file (path, &text, NULL, error))
+      return FALSE;
+    if (!g_str_has_prefix (text, PS_LOSSES_HEAD))
+      return ps_refuse (error, PS_ERROR_INPUT, "--losses: %s: does not begin with '%.*s'", path,
+                        (int)strlen (PS_LOSSES_HEAD) - 1, PS_LOSSES_HEAD);
+    /* The whole lines of steps up to n_done stay. */
+    char *end = text + strlen (PS_LOSSES_HEAD);
+    for (char *next = strchr (end, '\n'); next != NULL && strtoul (end, NULL, 10) <= n_done; next = strchr (end, '\n'))
+      end = next + 1;
+    *end = '\0';
+  }
+  if (!ps_write_file (path, text != NULL ? text : PS_LOSSES_HEAD, -1, error))
     return FALSE;
   log->losses = open (path, O_WRONLY | O_APPEND | O_CLOEXEC);
   return log->losses >= 0 || ps_refuse (error, PS_ERROR_IO, "--losses: %s: %s", path, g_strerror (errno));
@@ -275,26 +245,21 @@ static gboolean write_line (PsStepLog *log, const PsStepReport *step)
   return ps_refuse (&log->failure, PS_ERROR_IO, "--losses: %s", g_strerror (errno));
 }
 
-static gboolean print_row (PsStepLog *log, const PsStepReport *step)
-{
-  g_autofree char *time = ps_format_time (step->iteration_ns);
-  g_autofree char *loss = isnan (step->loss) ? g_strdup ("-") : g_strdup_printf ("%.5f", step->loss);
-  g_autofree char *row = g_strdup_printf ("%4u  %9s  %9s\n", step->number, time, loss);
-  g_autofree char *text
-      = log->n_printed++ > 0 ? NULL : g_strconcat (log->title, "\n\nstep  iteration  mean loss\n", row, NULL);
-
-  return ps_print (text != NULL ? text : row, &log->failure);
-}
-
 gboolean ps_step_log_add (PsStepLog *log, const PsStepReport *step)
 {
   if (log->failure != NULL)
     return FALSE;
   if (log->counted > 0)
-    g_printerr (PS_CLEAR_LINE "step %u of %u", step->number, log->counted);
-  if (log->counted > 0 && step->number == log->counted)
-    g_printerr (PS_CLEAR_LINE);
-  return write_line (log, step) && (!log->rows || print_row (log, step));
+    g_printerr (PS_CLEAR_LINE "step %u of %u%s", step->number, log->counted,
+                step->number == log->counted ? PS_CLEAR_LINE : "");
+  if (!write_line (log, step) || !log->rows)
+    return log->failure == NULL;
+  g_autofree char *time = ps_format_time (step->iteration_ns);
+  g_autofree char *loss = isnan (step->loss) ? g_strdup ("-") : g_strdup_printf ("%.5f", step->loss);
+  g_autofree char *head = g_strconcat (log->title, "\n\nstep  iteration  mean loss\n", NULL);
+  g_autofree char *row
+      = g_strdup_printf ("%s%4u  %9s  %9s\n", log->n_printed++ > 0 ? "" : head, step->number, time, loss);
+  return ps_print (row, &log->failure);
 }
 
 void ps_step_log_close (PsStepLog *log)

@@ -308,8 +308,8 @@ gboolean ps_checkpoint_take (PsCheckpoint *checkpoint, PsDevice *device, guint s
                              gboolean fills, PsCheckpointGather gather, gpointer data, GError **error)
 {
   PsStageState state = state_new (checkpoint, shape);
-
   gboolean done = device->class->read_state (device, stage, &state, error);
+
   for (guint i = 0; done && i < PS_N_STATE_ARRAYS; i++)
     done = gather (state.array[i], state.n, i, data, error);
   if (done && fills)

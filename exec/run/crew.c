@@ -12,12 +12,6 @@
 
 typedef gboolean (*JoinFunction) (PsProcesses **processes, PsFailureReport report, gpointer data, GError **error);
 
-/* PMIx (Open MPI, srun --mpi=pmix) and PMI (MPICH, srun --mpi=pmi2) number the processes that they start. */
-static gboolean is_started_by_mpi (void)
-{
-  return g_getenv ("PMIX_RANK") != NULL || g_getenv ("PMI_RANK") != NULL;
-}
-
 /* Processes that MPI does not connect would all do the same, and write the same files. */
 static gboolean check_alone (GError **error)
 {
@@ -40,7 +34,8 @@ static gboolean check_alone (GError **error)
 gboolean ps_processes_join (PsProcesses **processes, PsFailureReport report, gpointer data, GError **error)
 {
   *processes = NULL;
-  if (is_started_by_mpi ()) {
+  /* PMIx (Open MPI, srun --mpi=pmix) and PMI (MPICH, srun --mpi=pmi2) number the processes that they start. */
+  if (g_getenv ("PMIX_RANK") != NULL || g_getenv ("PMI_RANK") != NULL) {
     JoinFunction join = (JoinFunction)ps_module_function ("processes of MPI", "mpi", "ps_mpi_processes_join", error);
 
     if (join == NULL || !join (processes, report, data, error))

@@ -332,28 +332,11 @@ static void carry (const PsRun *run, guint peer, gpointer data, gsize n_bytes)
     processes->receive (processes, peer, data, n_bytes, run->setting->timeout_ns);
 }
 
-static void carry_gradients (const PsRun *run, guint peer, guint stage)
-{
-  PsRunGradients *gradients = run->result->gradients;
-  g_autofree guint64 *digests = g_new (guint64, gradients->n_steps);
-  guint64 *first = &gradients->digest[stage];
-
-  for (gsize step = 0; step < gradients->n_steps; step++)
-    digests[step] = first[step * gradients->n_stages];
-  carry (run, peer, digests, gradients->n_steps * sizeof *digests);
-  for (gsize step = 0; step < gradients->n_steps; step++)
-    first[step * gradients->n_stages] = digests[step];
-  carry (run, peer, &gradients->parts[stage], sizeof gradients->parts[stage]);
-  carry (run, peer, &gradients->n[stage], sizeof gradients->n[stage]);
-  if (gradients->last[stage] == NULL)
-    gradients->last[stage] = g_new (float, gradients->n[stage]);
-  carry (run, peer, gradients->last[stage], gradients->n[stage] * sizeof (float));
-}
-
 /* The records, and the gradients that the device gives. Rank 0 shifts times to its own clock. */
 static void carry_results (const PsRun *run, guint peer, guint device)
 {
   const gint64 offset_ns = ps_processes_clock_offset (run->setting->processes, peer);
+  PsRunGradients *gradients = run->result->gradients;
   PsDeviceRecord *records = &run->recorder->device[device];
   const PsScript *script = &run->scripts[device];
 
@@ -367,9 +350,18 @@ static void carry_results (const PsRun *run, guint peer, guint device)
     times->start_ns += offset_ns;
     times->end_ns += offset_ns;
   }
-  for (guint i = 0; run->result->gradients != NULL && i < script->n_stages; i++)
-    if (ps_gives_gradients (run->program->schedule, device, script->stages[i]))
-      carry_gradients (run, peer, script->stages[i]);
+  for (guint i = 0; gradients != NULL && i < script->n_stages; i++) {
+    const guint stage = script->stages[i];
+
+    if (!ps_gives_gradients (run->program->schedule, device, stage))
+      continue;
+    carry (run, peer, &gradients->digest[(gsize)stage * gradients->n_steps], gradients->n_steps * sizeof (guint64));
+    carry (run, peer, &gradients->parts[stage], sizeof gradients->parts[stage]);
+    carry (run, peer, &gradients->n[stage], sizeof gradients->n[stage]);
+    if (gradients->last[stage] == NULL)
+      gradients->last[stage] = g_new (float, gradients->n[stage]);
+    carry (run, peer, gradients->last[stage], gradients->n[stage] * sizeof (float));
+  }
 }
 
 static void carry_state (const PsRun *run, guint peer, guint device)

@@ -101,7 +101,7 @@ typedef struct {
 typedef struct {
   guint n_steps;
   guint n_stages;
-  guint64 *digest; /* [step * n_stages + stage] ps_gradients_digest */
+  guint64 *digest; /* [stage * n_steps + step] ps_gradients_digest */
   float **last;    /* [n_stages] gradients of the last step */
   gsize *n;        /* [n_stages] */
   guint *parts;    /* [n_stages] PsDeviceClass.part of the device that computed them; 0: it has no part */

@@ -245,26 +245,16 @@ static PsTensor *land (const Message *message, PsDevice *into, PsTransferTimes *
   return NULL;
 }
 
-/* A message that was ready before the receiver called ends at ready_ns: a busy receiver does not make it longer. If the
- * device copies it, the copy is the transfer, so it starts at the call and ends now. */
-static PsTransferTimes transfer_times (const Message *message, const PsDevice *into, gint64 called_ns)
-{
-  const gboolean waited = message->ready_ns >= called_ns, pulled = into->class->copy != NULL;
-
-  return (PsTransferTimes){ .start_ns = pulled && !waited ? called_ns : message->sent_ns,
-                            .end_ns = waited || pulled ? ps_clock_now () : message->ready_ns };
-}
-
 static PsTensor *threads_wait (PsTransport *transport, guint at, guint from, PsOp op, PsDevice *into,
                                PsTransferTimes *times, GError **error)
 {
   const gint64 called_ns = ps_clock_now ();
   const guint n = setting_of (transport)->n_devices;
   Port *port = port_lock (transport, at);
+  g_autofree Message *announced = ps_message_take (&port->announced, from, op);
   PsTensor *tensor = NULL;
   char name[48];
 
-  g_autofree Message *announced = ps_message_take (&port->announced, from, op);
   port_unlock (port);
   if (announced == NULL && !is_aborted (transport))
     return ps_refuse_unannounced (at % n, from % n, op, error);
@@ -276,8 +266,13 @@ static PsTensor *threads_wait (PsTransport *transport, guint at, guint from, PsO
     return NULL;
   }
   if (await_ready (transport, at, message->ready_ns, error)) {
+    const gboolean waited = message->ready_ns >= called_ns, pulled = into->class->copy != NULL;
+
+    /* A message that was ready before this call ends at ready_ns: a busy receiver does not make it longer. If the
+     * device copies it, the copy is the transfer, so it starts at the call and ends now. */
     tensor = land (message, into, times, error);
-    *times = transfer_times (message, into, called_ns);
+    *times = (PsTransferTimes){ .start_ns = pulled && !waited ? called_ns : message->sent_ns,
+                                .end_ns = waited || pulled ? ps_clock_now () : message->ready_ns };
   }
   port = port_lock (transport, from);
   g_ptr_array_add (port->returned, message->tensor);

@@ -203,7 +203,7 @@ void ps_verify_compare (const PsRunResult *a, const PsRunResult *b, PsVerdict *v
         verdict->loss_difference = larger (verdict->loss_difference, fabs (losses[i] - others[i]) / fabs (others[i]));
       }
     for (guint i = 0; i < a->n_stages; i++)
-      if (a->gradients->digest[(gsize)step * a->n_stages + i] != b->gradients->digest[(gsize)step * a->n_stages + i])
+      if (a->gradients->digest[(gsize)i * a->n_steps + step] != b->gradients->digest[(gsize)i * a->n_steps + step])
         note_difference (verdict, step, "gradients of stage", i);
   }
   if (verdict->first_difference == NULL)
@@ -212,14 +212,6 @@ void ps_verify_compare (const PsRunResult *a, const PsRunResult *b, PsVerdict *v
   verdict->check = MAX (verdict->gradient_difference, verdict->loss_difference) <= PS_VERIFY_TOLERANCE
                        ? PS_CHECK_EQUAL_WITHIN
                        : PS_CHECK_DIFFERS;
-}
-
-/* Whether parts of sums were rounded before they were added up, and differences are as small as that allows. */
-static gboolean is_rounded (const PsRunSetting *setting, const PsVerdict *verdict)
-{
-  return setting->n_tensor > 1 && setting->model->precision != PS_PRECISION_FP32
-         && verdict->loss_difference <= PS_VERIFY_ROUNDED_LOSS
-         && verdict->gradient_difference <= PS_VERIFY_ROUNDED_GRADIENT;
 }
 
 gboolean ps_verify (const PsSchedule *schedule, const PsRunResult *result, const PsRunSetting *setting,
@@ -250,7 +242,10 @@ gboolean ps_verify (const PsSchedule *schedule, const PsRunResult *result, const
     return FALSE;
   }
   ps_verify_compare (result, reference, verdict);
-  if (verdict->check == PS_CHECK_DIFFERS && is_rounded (setting, verdict))
+  /* Parts of sums are rounded before they are added up. */
+  if (setting->n_tensor > 1 && setting->model->precision != PS_PRECISION_FP32
+      && verdict->loss_difference <= PS_VERIFY_ROUNDED_LOSS
+      && verdict->gradient_difference <= PS_VERIFY_ROUNDED_GRADIENT && verdict->check == PS_CHECK_DIFFERS)
     verdict->check = PS_CHECK_EQUAL_WITHIN;
   return TRUE;
 }

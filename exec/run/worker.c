@@ -185,40 +185,34 @@ static gboolean keep_losses (PsWorker *worker, guint step, GError **error)
   return TRUE;
 }
 
-/* Keeps the gradients of a stage in the result. */
-static void store_gradients (PsWorker *worker, guint step, guint stage, const float *values, gsize n)
-{
-  PsRunGradients *gradients = worker->run->result->gradients;
-  const PsDeviceClass *class = worker->device->class;
-  guint64 *digest = &gradients->digest[(gsize)step * gradients->n_stages + stage];
-
-  *digest = *digest * DIGEST_FACTOR + ps_gradients_digest (values, n);
-  if (step + 1 < gradients->n_steps)
-    return;
-  gradients->parts[stage] = class->part != NULL ? class->part (worker->device) : 0;
-  g_free (gradients->last[stage]);
-  gradients->last[stage] = g_memdup2 (values, n * sizeof *values);
-  gradients->n[stage] = n;
-}
-
-/* Before each O of a stage: the gradients that it will use. A step's digest holds those of all its O. Devices that
- * share layers add up their parts of the gradients. */
+/* Before each O of a stage: the gradients that it will use come into the result. A step's digest holds those of all its
+ * O. Devices that share layers add up their parts of the gradients. */
 static gboolean keep_gradients (PsWorker *worker, guint step, guint stage, GError **error)
 {
+  const PsDeviceClass *class = worker->device->class;
+  PsRunGradients *gradients = worker->run->result->gradients;
   g_autofree float *whole = NULL;
   gsize n;
 
-  if (worker->run->result->gradients == NULL || worker->setting.replica > 0
+  if (gradients == NULL || worker->setting.replica > 0
       || !ps_gives_gradients (worker->run->program->schedule, worker->index, stage))
     return TRUE;
-  const float *values = worker->device->class->gradients (worker->device, stage, &n);
+  const float *values = class->gradients (worker->device, stage, &n);
   if (worker->run->n_tensor > 1) {
     values = whole = g_memdup2 (values, n * sizeof *values);
     if (!sum (worker, PS_CIRCLE_TENSOR, PS_SUM_WHOLE, whole, n, error))
       return FALSE;
   }
-  if (worker->setting.tensor == 0)
-    store_gradients (worker, step, stage, values, n);
+  if (worker->setting.tensor > 0)
+    return TRUE;
+  guint64 *digest = &gradients->digest[(gsize)stage * gradients->n_steps + step];
+  *digest = *digest * DIGEST_FACTOR + ps_gradients_digest (values, n);
+  if (step + 1 < gradients->n_steps)
+    return TRUE;
+  gradients->parts[stage] = class->part != NULL ? class->part (worker->device) : 0;
+  g_free (gradients->last[stage]);
+  gradients->last[stage] = g_memdup2 (values, n * sizeof *values);
+  gradients->n[stage] = n;
   return TRUE;
 }
 
@@ -793,25 +787,8 @@ static gboolean save (PsWorker *worker, guint step, GError **error)
          || ps_checkpoint_write (run->saved, run->setting->save, steps_before (worker) + step, error);
 }
 
-/* Between two meetings, which training has not, so that time does not count. */
-static gboolean end_step (PsWorker *worker, guint step, gboolean saves, GError **error)
-{
-  PsRecorder *recorder = worker->run->recorder;
-  gint64 moment_ns;
-
-  if (saves && !save (worker, step, error))
-    return FALSE;
-  if (keeps_time (worker) && worker->run->setting->progress != NULL)
-    report (worker, step);
-  if (!meet (worker, "before step", step, &moment_ns, error))
-    return FALSE;
-  if (keeps_time (worker)) {
-    recorder->pause_ns[step - 1] += moment_ns - recorder->begin_ns[step];
-    recorder->begin_ns[step] = moment_ns;
-  }
-  return TRUE;
-}
-
+/* All devices meet before each step and after the last one. Reports and checkpoints, which are no part of training, lie
+ * between two meetings, so that their time does not count. */
 static gboolean begin_step (PsWorker *worker, guint step, GError **error)
 {
   PsRecorder *recorder = worker->run->recorder;
@@ -827,7 +804,19 @@ static gboolean begin_step (PsWorker *worker, guint step, GError **error)
     return FALSE;
   if (keeps_time (worker))
     recorder->begin_ns[step] = moment_ns;
-  return step == 0 || (setting->progress == NULL && !saves) || end_step (worker, step, saves, error);
+  if (step == 0 || (setting->progress == NULL && !saves))
+    return TRUE;
+  if (saves && !save (worker, step, error))
+    return FALSE;
+  if (keeps_time (worker) && setting->progress != NULL)
+    report (worker, step);
+  if (!meet (worker, "before step", step, &moment_ns, error))
+    return FALSE;
+  if (keeps_time (worker)) {
+    recorder->pause_ns[step - 1] += moment_ns - recorder->begin_ns[step];
+    recorder->begin_ns[step] = moment_ns;
+  }
+  return TRUE;
 }
 
 /* Runs that measure */

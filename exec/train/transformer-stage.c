@@ -590,7 +590,7 @@ static gboolean backward (PsStage *stage, gboolean twin, Slot *slot, PsOp op, vo
   return TRUE;
 }
 
-gboolean ps_stage_run (PsStage *stage, gboolean twin, PsOp op, void *input, void **output, GError **error)
+static gboolean run_op (PsStage *stage, gboolean twin, PsOp op, void *input, void **output, GError **error)
 {
   const Progress last = op.kind == PS_OP_F ? EMPTY : op.kind == PS_OP_W ? BACKWARD : FORWARD;
   const PsRecompute recompute = ps_device_recompute (&stage->transformer->setting, &stage->shape, op);
@@ -600,6 +600,7 @@ gboolean ps_stage_run (PsStage *stage, gboolean twin, PsOp op, void *input, void
   g_return_val_if_fail (!ps_op_is_backward (op) || (input == NULL) == stage->shape.head, FALSE);
 
   *output = NULL;
+  ps_transformer_set_slice (stage->transformer, op.microbatch, op.slice);
   if (op.kind != PS_OP_O) {
     slot = find_slot (stage, op, last, error);
     if (slot == NULL) {
@@ -641,7 +642,7 @@ static gboolean try_op (PsStage *stage, PsOpKind kind, guint slice, gboolean has
       return FALSE;
     stage->transformer->kernels->clear (stage->transformer->queue, input, 0, bytes);
   }
-  if (!ps_stage_run (stage, FALSE, (PsOp){ .kind = (guint8)kind, .slice = (guint8)slice }, input, &output, error))
+  if (!run_op (stage, FALSE, (PsOp){ .kind = (guint8)kind, .slice = (guint8)slice }, input, &output, error))
     return FALSE;
   give (stage, &output);
   return TRUE;
@@ -691,7 +692,23 @@ static gboolean take_losses (PsStage *stage, GError **error)
   return TRUE;
 }
 
-PsStage *ps_stage_new (PsTransformer *transformer, const PsStageShape *shape, guint n_sms, GError **error)
+/* The blocks stay with the transformer's memory. */
+static void stage_free (PsStage *stage)
+{
+  if (stage == NULL)
+    return;
+  for (guint i = 0; i < stage->n_slots; i++)
+    g_free (stage->slots[i].layers);
+  if (stage->captures != NULL)
+    stage->transformer->kernels->captures_free (stage->captures);
+  g_free (stage->slots);
+  g_free (stage->plan);
+  ps_weights_clear (&stage->weights);
+  g_free (stage);
+}
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsStage, stage_free)
+
+static PsStage *stage_new (PsTransformer *transformer, const PsStageShape *shape, guint n_sms, GError **error)
 {
   const PsKernels *kernels = transformer->kernels;
   const guint n_microbatches = transformer->setting.n_microbatches, n_slices = (guint)transformer->sizes.slices;
@@ -716,32 +733,116 @@ PsStage *ps_stage_new (PsTransformer *transformer, const PsStageShape *shape, gu
   return g_steal_pointer (&stage);
 }
 
-void ps_stage_free (PsStage *stage)
+void ps_transformer_clear (PsTransformer *transformer)
 {
-  if (stage == NULL)
-    return;
-  for (guint i = 0; i < stage->n_slots; i++)
-    g_free (stage->slots[i].layers);
-  if (stage->captures != NULL)
-    stage->transformer->kernels->captures_free (stage->captures);
-  g_free (stage->slots);
-  g_free (stage->plan);
-  ps_weights_clear (&stage->weights);
-  g_free (stage);
+  for (guint i = 0; i < transformer->setting.n_stages; i++)
+    stage_free (transformer->stages[i]);
+  g_free (transformer->stages);
+  g_free (transformer->weights);
+  ps_memory_pool_free (transformer->memory);
+  ps_memory_pool_free (transformer->uncounted);
 }
 
-const PsStageShape *ps_stage_shape (const PsStage *stage)
+gboolean ps_transformer_add_stage (PsTransformer *transformer, guint stage, const PsStageShape *shape, guint n_sms,
+                                   GError **error)
 {
-  return &stage->shape;
+  g_return_val_if_fail (stage < transformer->setting.n_stages && transformer->stages[stage] == NULL, FALSE);
+
+  if (shape->offload > 0 && !transformer->kernels->on_host)
+    return ps_refuse (error, PS_ERROR_UNAVAILABLE,
+                      "stage %u: --offload: the %s device keeps all activations; cpu moves them", stage,
+                      transformer->kernels->name);
+  if (!ps_device_check_slices (&transformer->setting, stage, shape, error))
+    return FALSE;
+  ps_transformer_set_slice (transformer, 0, 0);
+  if (ps_transformer_prepare (transformer, shape, error))
+    transformer->stages[stage] = stage_new (transformer, shape, n_sms, error);
+  if (transformer->stages[stage] != NULL)
+    transformer->weights[stage] = &transformer->stages[stage]->weights;
+  else
+    g_prefix_error (error, "stage %u: ", stage);
+  return transformer->stages[stage] != NULL;
+}
+
+/* Makes a tensor of zeros where one is wanted and *block is NULL, and gives back one that is not wanted. */
+static gboolean fit (PsTransformer *transformer, PsQueue *queue, gboolean wanted, void **block, GError **error)
+{
+  const gsize bytes = ps_sizes_message_bytes (&transformer->sizes);
+
+  if (!wanted)
+    ps_memory_pool_give (transformer->memory, g_steal_pointer (block));
+  if (!wanted || *block != NULL)
+    return TRUE;
+  *block = ps_transformer_take (transformer, bytes, PS_USE_BUFFER, "a boundary tensor", error);
+  if (*block != NULL)
+    transformer->kernels->clear (queue, *block, 0, bytes);
+  return *block != NULL;
+}
+
+gboolean ps_transformer_start (PsTransformer *transformer, gboolean twin, PsOp op, void *input, void **output,
+                               GError **error)
+{
+  PsQueue *queue = twin ? transformer->twin : transformer->queue;
+  PsStage *stage = transformer->stages[op.stage];
+  guint next;
+
+  *output = NULL;
+  if (fit (transformer, queue, ps_device_op_reads (&stage->shape, op), &input, error)
+      && run_op (stage, twin, op, input, output, error)
+      && fit (transformer, queue, ps_op_output (op, transformer->setting.n_stages, &next), output, error))
+    return TRUE;
+  ps_memory_pool_give (transformer->memory, g_steal_pointer (output));
+  return FALSE;
 }
 
 /* --- hooks --- */
 
-PsWeights *ps_transformer_weights (PsDevice *device, guint stage)
+static PsTensor *wrap (PsTransformer *transformer, void *block)
 {
-  PsStage *resident = ((PsTransformer *)device)->stages[stage];
+  PsTensor *tensor = g_new0 (PsTensor, 1);
 
-  return resident != NULL ? &resident->weights : NULL;
+  tensor->device = &transformer->base;
+  tensor->bytes = ps_sizes_message_bytes (&transformer->sizes);
+  tensor->data = block;
+  return tensor;
+}
+
+PsTensor *ps_transformer_tensor_new (PsDevice *device)
+{
+  PsTransformer *transformer = (PsTransformer *)device;
+  void *block = ps_memory_pool_take (transformer->memory, ps_sizes_message_bytes (&transformer->sizes), PS_USE_BUFFER);
+
+  return block != NULL ? wrap (transformer, block) : NULL;
+}
+
+void ps_transformer_tensor_free (PsTensor *tensor)
+{
+  if (tensor == NULL)
+    return;
+  ps_memory_pool_give (((PsTransformer *)tensor->device)->memory, tensor->data);
+  g_free (tensor);
+}
+
+gboolean ps_transformer_run (PsDevice *device, PsOp op, PsTensor *input, PsTensor **output, GError **error)
+{
+  PsTransformer *transformer = (PsTransformer *)device;
+  void *block = input != NULL ? input->data : NULL, *result;
+
+  g_return_val_if_fail (input == NULL || input->device == device, FALSE);
+
+  if (!ps_device_check_op (op.stage < transformer->setting.n_stages && transformer->stages[op.stage] != NULL, op,
+                           error)) {
+    ps_transformer_tensor_free (input);
+    return FALSE;
+  }
+  g_free (input);
+  const gboolean done = ps_transformer_start (transformer, FALSE, op, block, &result, error);
+  if (!done)
+    g_prefix_error (error, "stage %u: ", op.stage);
+  g_assert (output != NULL || result == NULL);
+  if (output != NULL)
+    *output = result != NULL ? wrap (transformer, result) : NULL;
+  return done;
 }
 
 void ps_transformer_forget (PsDevice *device)

@@ -57,7 +57,7 @@ typedef enum {
   PS_HEAD_W,    /* h x V; rows are logits_width elements apart. Tied: V x h, then zeros up to logits_width rows */
 } PsHeadParameter;
 
-typedef struct {
+struct _PsWeights {
   PsTransformer *transformer;
   GArray *parameters;    /* where each is, in order */
   guint layers, head;    /* index of the first parameter of the first layer, and of the head */
@@ -74,7 +74,7 @@ typedef struct {
   float *moments[2];     /* [n_own] each */
   guint64 n_steps;       /* steps of the optimizer so far */
   float *host_gradients; /* [n_whole]; NULL until first asked for */
-} PsWeights;
+};
 
 /* Sets the weights to their start values and all else to zero. After a failure, too, the caller must call
  * ps_weights_clear. The blocks stay with the transformer's memory. */
@@ -176,18 +176,13 @@ void ps_head_forward (const PsLane *lane, const PsLayer *head, const uint32_t *w
 void ps_head_backward (const PsLane *lane, const PsLayer *head, void *dx);
 void ps_head_weights (const PsLane *lane, const PsLayer *head);
 
-/* --- the stage: transformer-stage.c --- */
+/* --- what stages share: transformer.c --- */
 
-PsStage *ps_stage_new (PsTransformer *transformer, const PsStageShape *shape, guint n_sms, GError **error);
+/* Returns the words of a slice of a microbatch: batch x (sequence + 1), see ps_data_read. */
+const uint32_t *ps_transformer_words (const PsTransformer *transformer, guint microbatch, guint slice);
 
-/* The blocks stay with the transformer's memory. */
-void ps_stage_free (PsStage *stage);
-G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsStage, ps_stage_free)
+/* Takes and fills the tables that a stage of that shape needs, unless they are there. */
+gboolean ps_transformer_prepare (PsTransformer *transformer, const PsStageShape *shape, GError **error);
 
-/* See ps_transformer_start; errors don't name the stage. */
-gboolean ps_stage_run (PsStage *stage, gboolean twin, PsOp op, void *input, void **output, GError **error);
-
-const PsStageShape *ps_stage_shape (const PsStage *stage);
-
-/* NULL: the stage is not resident. */
-PsWeights *ps_transformer_weights (PsDevice *device, guint stage);
+/* Sets the sizes to those of a slice of a microbatch. */
+void ps_transformer_set_slice (PsTransformer *transformer, guint microbatch, guint slice);

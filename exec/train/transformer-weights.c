@@ -263,7 +263,7 @@ static gboolean read_array (PsWeights *weights, const float *array, gsize first,
 
 const float *ps_transformer_gradients (PsDevice *device, guint stage, gsize *n)
 {
-  PsWeights *weights = ps_transformer_weights (device, stage);
+  PsWeights *weights = ((PsTransformer *)device)->weights[stage];
 
   *n = weights != NULL ? weights->n_whole : 0;
   if (weights == NULL || (weights->transformer->kernels->on_host && weights->n_whole == weights->n_array))
@@ -277,7 +277,7 @@ const float *ps_transformer_gradients (PsDevice *device, guint stage, gsize *n)
 
 float *ps_transformer_gradient_memory (PsDevice *device, guint stage, gsize *n)
 {
-  const PsWeights *weights = ps_transformer_weights (device, stage);
+  const PsWeights *weights = ((PsTransformer *)device)->weights[stage];
 
   *n = weights != NULL ? weights->n : 0;
   return weights != NULL ? weights->gradients : NULL;
@@ -285,7 +285,7 @@ float *ps_transformer_gradient_memory (PsDevice *device, guint stage, gsize *n)
 
 float *ps_transformer_weight_memory (PsDevice *device, guint stage, gsize *n)
 {
-  const PsWeights *weights = ps_transformer_weights (device, stage);
+  const PsWeights *weights = ((PsTransformer *)device)->weights[stage];
 
   *n = weights->n;
   return weights->master;
@@ -293,7 +293,7 @@ float *ps_transformer_weight_memory (PsDevice *device, guint stage, gsize *n)
 
 gboolean ps_transformer_read_state (PsDevice *device, guint stage, PsStageState *state, GError **error)
 {
-  PsWeights *weights = ps_transformer_weights (device, stage);
+  PsWeights *weights = ((PsTransformer *)device)->weights[stage];
 
   g_assert (state->n == weights->n_whole);
 
@@ -327,7 +327,7 @@ static void use_newest (PsWeights *weights)
 
 gboolean ps_transformer_use_version (PsDevice *device, guint stage, guint64 version, GError **error)
 {
-  PsWeights *weights = ps_transformer_weights (device, stage);
+  PsWeights *weights = ((PsTransformer *)device)->weights[stage];
 
   if (version > weights->n_steps || version + weights->n_versions <= weights->n_steps)
     return ps_refuse (error, PS_ERROR_SCHEDULE,
@@ -353,7 +353,7 @@ static gboolean write_weights (PsWeights *weights, const float *values, GError *
 
 gboolean ps_transformer_write_state (PsDevice *device, guint stage, const PsStageState *state, GError **error)
 {
-  PsWeights *weights = ps_transformer_weights (device, stage);
+  PsWeights *weights = ((PsTransformer *)device)->weights[stage];
 
   g_assert (state->n == weights->n_whole);
 
@@ -478,7 +478,7 @@ void ps_weights_optimize (PsWeights *weights, PsQueue *queue)
 
 gboolean ps_transformer_settle (PsDevice *device, guint stage, float scale, GError **error)
 {
-  PsWeights *weights = ps_transformer_weights (device, stage);
+  PsWeights *weights = ((PsTransformer *)device)->weights[stage];
   PsQueue *queue = weights->transformer->queue;
 
   ps_queue_begin (queue);
@@ -497,7 +497,7 @@ gboolean ps_transformer_settle (PsDevice *device, guint stage, float scale, GErr
 /* Adds up the parameters that count, as many as lie next to each other at once. The gaps are zero. */
 double ps_transformer_norm_square (PsDevice *device, guint stage)
 {
-  PsWeights *weights = ps_transformer_weights (device, stage);
+  PsWeights *weights = ((PsTransformer *)device)->weights[stage];
   PsTransformer *transformer = weights->transformer;
   const guint n = weights->parameters->len;
   double total = 0;

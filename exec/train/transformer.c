@@ -137,7 +137,7 @@ static int sequence_of (const PsTransformer *transformer, guint microbatch)
   return setting->tokens != NULL ? (int)setting->tokens[microbatch % setting->n_tokens] : transformer->sizes.longest;
 }
 
-static void set_sequence (PsTransformer *transformer, guint microbatch, guint slice)
+void ps_transformer_set_slice (PsTransformer *transformer, guint microbatch, guint slice)
 {
   PsSizes *sizes = &transformer->sizes;
 
@@ -161,16 +161,8 @@ gboolean ps_transformer_init (PsTransformer *transformer, const PsDeviceClass *c
   transformer->memory = kernels->pool_new ();
   transformer->uncounted = kernels->pool_new ();
   transformer->stages = g_new0 (PsStage *, setting->n_stages);
+  transformer->weights = g_new0 (PsWeights *, setting->n_stages);
   return TRUE;
-}
-
-void ps_transformer_clear (PsTransformer *transformer)
-{
-  for (guint i = 0; i < transformer->setting.n_stages; i++)
-    ps_stage_free (transformer->stages[i]);
-  g_free (transformer->stages);
-  ps_memory_pool_free (transformer->memory);
-  ps_memory_pool_free (transformer->uncounted);
 }
 
 void *ps_transformer_take (PsTransformer *transformer, gsize bytes, PsUseKind kind, const char *what, GError **error)
@@ -224,7 +216,7 @@ static gboolean write_words (PsTransformer *transformer, GError **error)
 }
 
 /* Takes and fills the tables that the first stage needs. */
-static gboolean prepare (PsTransformer *transformer, const PsStageShape *shape, GError **error)
+gboolean ps_transformer_prepare (PsTransformer *transformer, const PsStageShape *shape, GError **error)
 {
   const PsSizes *sizes = &transformer->sizes;
   const gsize n_words = words_per_slice (sizes) * (gsize)sizes->slices * transformer->setting.n_microbatches;
@@ -248,115 +240,9 @@ static gboolean prepare (PsTransformer *transformer, const PsStageShape *shape, 
   return write_words (transformer, error);
 }
 
-gboolean ps_transformer_add_stage (PsTransformer *transformer, guint stage, const PsStageShape *shape, guint n_sms,
-                                   GError **error)
-{
-  g_return_val_if_fail (stage < transformer->setting.n_stages && transformer->stages[stage] == NULL, FALSE);
-
-  if (shape->offload > 0 && !transformer->kernels->on_host)
-    return ps_refuse (error, PS_ERROR_UNAVAILABLE,
-                      "stage %u: --offload: the %s device keeps all activations; cpu moves them", stage,
-                      transformer->kernels->name);
-  if (!ps_device_check_slices (&transformer->setting, stage, shape, error))
-    return FALSE;
-  set_sequence (transformer, 0, 0);
-  if (prepare (transformer, shape, error))
-    transformer->stages[stage] = ps_stage_new (transformer, shape, n_sms, error);
-  if (transformer->stages[stage] == NULL)
-    g_prefix_error (error, "stage %u: ", stage);
-  return transformer->stages[stage] != NULL;
-}
-
-/* Makes a tensor of zeros where one is wanted and *block is NULL, and gives back one that is not wanted. */
-static gboolean fit (PsTransformer *transformer, PsQueue *queue, gboolean wanted, void **block, GError **error)
-{
-  const gsize bytes = ps_sizes_message_bytes (&transformer->sizes);
-
-  if (!wanted)
-    ps_memory_pool_give (transformer->memory, g_steal_pointer (block));
-  if (!wanted || *block != NULL)
-    return TRUE;
-  *block = ps_transformer_take (transformer, bytes, PS_USE_BUFFER, "a boundary tensor", error);
-  if (*block != NULL)
-    transformer->kernels->clear (queue, *block, 0, bytes);
-  return *block != NULL;
-}
-
-gboolean ps_transformer_start (PsTransformer *transformer, gboolean twin, PsOp op, void *input, void **output,
-                               GError **error)
-{
-  PsQueue *queue = twin ? transformer->twin : transformer->queue;
-  PsStage *stage = transformer->stages[op.stage];
-  guint next;
-
-  *output = NULL;
-  set_sequence (transformer, op.microbatch, op.slice);
-  if (fit (transformer, queue, ps_device_op_reads (ps_stage_shape (stage), op), &input, error)
-      && ps_stage_run (stage, twin, op, input, output, error)
-      && fit (transformer, queue, ps_op_output (op, transformer->setting.n_stages, &next), output, error))
-    return TRUE;
-  ps_memory_pool_give (transformer->memory, g_steal_pointer (output));
-  return FALSE;
-}
-
-/* --- hooks --- */
-
-static PsTransformer *transformer_of (PsDevice *device)
-{
-  return (PsTransformer *)device;
-}
-
-static PsTensor *wrap (PsTransformer *transformer, void *block)
-{
-  PsTensor *tensor = g_new0 (PsTensor, 1);
-
-  tensor->device = &transformer->base;
-  tensor->bytes = ps_sizes_message_bytes (&transformer->sizes);
-  tensor->data = block;
-  return tensor;
-}
-
-PsTensor *ps_transformer_tensor_new (PsDevice *device)
-{
-  PsTransformer *transformer = transformer_of (device);
-  void *block = ps_memory_pool_take (transformer->memory, ps_sizes_message_bytes (&transformer->sizes), PS_USE_BUFFER);
-
-  return block != NULL ? wrap (transformer, block) : NULL;
-}
-
-void ps_transformer_tensor_free (PsTensor *tensor)
-{
-  if (tensor == NULL)
-    return;
-  ps_memory_pool_give (transformer_of (tensor->device)->memory, tensor->data);
-  g_free (tensor);
-}
-
-gboolean ps_transformer_run (PsDevice *device, PsOp op, PsTensor *input, PsTensor **output, GError **error)
-{
-  PsTransformer *transformer = transformer_of (device);
-  void *block = input != NULL ? input->data : NULL, *result;
-
-  g_return_val_if_fail (input == NULL || input->device == device, FALSE);
-
-  if (!ps_device_check_op (op.stage < transformer->setting.n_stages && transformer->stages[op.stage] != NULL, op,
-                           error)) {
-    ps_transformer_tensor_free (input);
-    return FALSE;
-  }
-  g_free (input);
-  const gboolean done = ps_transformer_start (transformer, FALSE, op, block, &result, error);
-  if (!done)
-    g_prefix_error (error, "stage %u: ", op.stage);
-  g_assert (output != NULL || result == NULL);
-  if (output != NULL)
-    *output = result != NULL ? wrap (transformer, result) : NULL;
-  return done;
-}
-
 gboolean ps_transformer_begin (PsDevice *device, guint64 step, GError **error)
 {
-  PsTransformer *transformer = transformer_of (device);
+  PsTransformer *transformer = (PsTransformer *)device;
   const PsTraining *training = transformer->setting.training;
   const gboolean changes = training != NULL && training->text != NULL && step != transformer->step;
 
@@ -366,10 +252,10 @@ gboolean ps_transformer_begin (PsDevice *device, guint64 step, GError **error)
 
 void ps_transformer_memory (PsDevice *device, PsMemoryUse *use)
 {
-  ps_memory_pool_use (transformer_of (device)->memory, use);
+  ps_memory_pool_use (((PsTransformer *)device)->memory, use);
 }
 
 void ps_transformer_reset_peak (PsDevice *device)
 {
-  ps_memory_pool_reset_peak (transformer_of (device)->memory);
+  ps_memory_pool_reset_peak (((PsTransformer *)device)->memory);
 }

@@ -29,7 +29,7 @@ typedef struct {
   int vocabulary;
   gboolean tied;         /* embedding and output projection are one matrix */
   int logits_width;      /* vocabulary, rounded up to PsKernels.row_alignment */
-  PsAttention attention; /* of the op that runs, where keys and values lie beside queries */
+  PsAttention attention; /* of the op that runs, where keys and values are in the output of the product */
 } PsSizes;
 
 /* Elements of the keys and values of one token. */
@@ -46,6 +46,7 @@ static inline gsize ps_sizes_message_bytes (const PsSizes *sizes)
 
 /* A stage that is resident: its parameters, and the data of its microbatches in flight. */
 typedef struct _PsStage PsStage;
+typedef struct _PsWeights PsWeights;
 
 /* A device of a class that computes; classes put it first in their own struct. Members of PsDeviceClass whose name
  * begins with ps_transformer_ take one. */
@@ -63,6 +64,7 @@ typedef struct {
   float *rotary;           /* table of rotary positions; NULL until a stage is there, and unless gated */
   gboolean alone;          /* ops leave sums over devices out */
   PsStage **stages;        /* [n_stages], NULL where not resident */
+  PsWeights **weights;     /* [n_stages] of these */
 } PsTransformer;
 
 /* Refuses models that the transformer or the backend has no code for, and sequences that the slices do not divide
@@ -74,9 +76,6 @@ void ps_transformer_clear (PsTransformer *transformer);
 
 /* Takes a block; NULL with the error "no memory for SIZE of WHAT". */
 void *ps_transformer_take (PsTransformer *transformer, gsize bytes, PsUseKind kind, const char *what, GError **error);
-
-/* Returns the words of a slice of a microbatch: batch x (sequence + 1), see ps_data_read. */
-const uint32_t *ps_transformer_words (const PsTransformer *transformer, guint microbatch, guint slice);
 
 /* Makes a stage with scratch memory for each queue. Where the backend warms up, every op runs once on zeros, which
  * chooses the algorithms for a part of n_sms multiprocessors; the stage is as new afterwards. */

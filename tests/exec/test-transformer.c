@@ -289,6 +289,61 @@ static void test_slices (void)
   }
 }
 
+/* --- devices that share layers --- */
+
+/* Their gradients add up to those of the stage, and their norms to its norm, also where each has left its sums out. */
+static void test_shared_layers (void)
+{
+  for (guint which = 0; which < N_MODELS; which++) {
+    PsModel model = any_model (which);
+    double squares[2] = { 0 }, sum = 0;
+    GArray *gradients[2];
+
+    model.heads = model.kv_heads = 2;
+    for (guint part = 0; part < 2; part++) {
+      Rig rig = { .setting = { .n_tensor = 2, .tensor = part } };
+
+      rig_open_as (&rig, class, model, 2, 2);
+      all_microbatches (&rig);
+      gradients[part] = all_gradients (&rig);
+      for (guint stage = 0; stage < 2; stage++)
+        squares[part] += class->norm_square (rig.device, stage);
+      rig_clear (&rig);
+    }
+    g_assert_cmpuint (gradients[0]->len, ==, gradients[1]->len);
+    for (guint i = 0; i < gradients[0]->len; i++)
+      sum += pow (g_array_index (gradients[0], float, i) + g_array_index (gradients[1], float, i), 2) / 4;
+    g_assert_cmpfloat (squares[1], >, 0);
+    g_assert_cmpfloat (fabs (squares[0] + squares[1] - sum), <, 1e-6 * sum);
+    g_array_unref (gradients[0]);
+    g_array_unref (gradients[1]);
+  }
+}
+
+/* Their start values are those of one device. */
+static void test_shared_weights (void)
+{
+  for (guint which = 0; which < N_MODELS; which++) {
+    const PsDeviceSetting settings[] = { { .n_tensor = 1 }, { .n_tensor = 2 }, { .n_tensor = 2, .tensor = 1 } };
+    PsModel model = any_model (which);
+    PsStageState states[3];
+
+    model.heads = model.kv_heads = 2;
+    for (guint i = 0; i < 3; i++) {
+      Rig rig = { .setting = settings[i] };
+
+      rig_open_as (&rig, class, model, 1, 1);
+      states[i] = read_state (&rig);
+      rig_clear (&rig);
+    }
+    for (gsize i = 0; i < states[0].n; i++)
+      g_assert_cmpfloat (states[0].array[PS_STATE_WEIGHTS][i], ==,
+                         states[1].array[PS_STATE_WEIGHTS][i] + states[2].array[PS_STATE_WEIGHTS][i]);
+    for (guint i = 0; i < 3; i++)
+      g_free (states[i].array[0]);
+  }
+}
+
 /* --- memory --- */
 
 /* One microbatch through stages 0 and 1; F, B and W of stage 0 go to numbers[0..5], of stage 1 to numbers[6..11]. */
@@ -579,6 +634,8 @@ int main (int argc, char **argv)
   g_test_add_func ("/transformer/bits/threads", test_threads);
   g_test_add_func ("/transformer/bits/recompute", test_recompute_bits);
   g_test_add_func ("/transformer/slices", test_slices);
+  g_test_add_func ("/transformer/shared/layers", test_shared_layers);
+  g_test_add_func ("/transformer/shared/weights", test_shared_weights);
   g_test_add_func ("/transformer/memory/numbers", test_memory_numbers);
   g_test_add_func ("/transformer/memory/recompute", test_memory_recompute);
   g_test_add_func ("/transformer/memory/offload", test_memory_offload);

@@ -296,7 +296,7 @@ static double layout_loss (const PsProgram *program, const PsModel *model, const
 {
   PsRunSetting setting = run_setting (&ps_cpu_device, NULL, 2);
   guint n;
-  g_autofree PsStageShape *shapes = ps_layout_string_parse ("", layout, &n, NULL);
+  g_autofree PsStageShape *shapes = ps_layout_parse ("", layout, NULL, &n, NULL);
   g_auto (PsVerdict) verdict = { 0 };
 
   g_assert_cmpuint (n, ==, program->schedule->placement->n_stages);
@@ -516,7 +516,7 @@ static void test_verify_within (void)
 
     b->gradients->last[0][0] = 4096.0f;
     a->gradients->last[0][0] = 4096.0f + 4096.0f * scales[i];
-    a->gradients->digest[2] ^= 1; /* step 2, stage 0 */
+    a->gradients->digest[1] ^= 1; /* stage 0, step 2 */
     ps_verify_compare (a, b, &verdict);
     g_assert_cmpint (verdict.check, ==, expected[i]);
     g_assert_cmpstr (verdict.first_difference, ==, "step 2: gradients of stage 0");

@@ -51,7 +51,7 @@ typedef struct {
 typedef struct {
   PsTransport base;
   PsTransportSetting setting;
-  const PsMpiPlace *place;
+  int greatest_tag;
   PsMpiWatch watch;
   Port *ports; /* [n_here] */
 } MpiTransport;
@@ -92,9 +92,9 @@ static gboolean find_tag (const MpiTransport *transport, guint from, guint to, P
   name = ((name * n_slices + op.slice) * n_stages + op.stage) * PS_N_OP_KINDS + kind;
   name = (name * setting->n_here + from % setting->n_here) * setting->n_here + to % setting->n_here + PS_MPI_FIRST_TAG;
   *tag = (int)name;
-  return name <= (guint64)transport->place->greatest_tag
+  return name <= (guint64)transport->greatest_tag
          || ps_refuse (error, PS_ERROR_UNAVAILABLE, "mpi transport: too many messages: MPI has tags up to %d",
-                       transport->place->greatest_tag);
+                       transport->greatest_tag);
 }
 
 /* A moment for ps_mpi_wait. */
@@ -212,17 +212,18 @@ static const PsTransportClass mpi_class;
 
 static PsTransport *mpi_open (const PsTransportSetting *setting, GError **error)
 {
+  int greatest_tag;
+
   if (setting->message_bytes > G_MAXINT)
     return ps_refuse_null (error, PS_ERROR_UNAVAILABLE,
                            "mpi transport: messages of %" G_GSIZE_FORMAT " B; MPI takes at most %d",
                            setting->message_bytes, G_MAXINT);
-  const PsMpiPlace *place = ps_mpi_start (error);
-  if (place == NULL)
+  if (!ps_mpi_start (&greatest_tag, error))
     return NULL;
   MpiTransport *transport = g_new0 (MpiTransport, 1);
   *transport = (MpiTransport){ .base.class = &mpi_class,
                                .setting = *setting,
-                               .place = place,
+                               .greatest_tag = greatest_tag,
                                .watch = { .look = look, .data = transport, .n_devices = setting->n_here },
                                .ports = g_new0 (Port, setting->n_here) };
   for (guint i = 0; i < setting->n_here; i++) {

@@ -11,7 +11,7 @@
 #include "module.h"
 #include "run/transports.h"
 #include "train/cuda/cuda-clock.h"
-#include "train/cuda/cuda-memory.h"
+#include "train/cuda/cuda-context.h"
 
 #include <pipesim/program.h>
 
@@ -180,23 +180,10 @@ static gboolean check_settled (Channel *channel, const Job *job, ncclResult_t re
   return ps_refuse (error, PS_ERROR_IO, "%s: not ready after %g s", what, (double)channel->timeout_ns / 1e9);
 }
 
-static gboolean create_communicator (Channel *channel, const ncclUniqueId *id, guint rank, guint n_ranks,
-                                     GError **error)
-{
-  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-
-  config.blocking = 0;
-  pthread_mutex_lock (&channel->lock);
-  ncclResult_t result = ncclCommInitRankConfig (&channel->comm, (int)n_ranks, *id, (int)rank, &config);
-  result = settle (channel, result);
-  gboolean created = check_settled (channel, NULL, result, error);
-  pthread_mutex_unlock (&channel->lock);
-  return created;
-}
-
 /* Creates stream (unless the channel has one) and communicator; returns when all n_ranks ends have done so. */
 static gboolean channel_open (Channel *channel, const ncclUniqueId *id, guint rank, guint n_ranks, GError **error)
 {
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   int least, greatest;
 
   if (channel->stream == NULL
@@ -204,15 +191,12 @@ static gboolean channel_open (Channel *channel, const ncclUniqueId *id, guint ra
           || !cuda_ok ("cudaStreamCreateWithPriority",
                        cudaStreamCreateWithPriority (&channel->stream, cudaStreamNonBlocking, greatest), error)))
     return FALSE;
-  return create_communicator (channel, id, rank, n_ranks, error);
-}
-
-static gboolean take_event (Channel *channel, cudaEvent_t *event, GError **error)
-{
-  if (channel->events->len == 0)
-    return cuda_ok ("cudaEventCreateWithFlags", cudaEventCreateWithFlags (event, cudaEventBlockingSync), error);
-  *event = g_ptr_array_steal_index_fast (channel->events, channel->events->len - 1);
-  return TRUE;
+  config.blocking = 0;
+  pthread_mutex_lock (&channel->lock);
+  ncclResult_t result = ncclCommInitRankConfig (&channel->comm, (int)n_ranks, *id, (int)rank, &config);
+  gboolean created = check_settled (channel, NULL, settle (channel, result), error);
+  pthread_mutex_unlock (&channel->lock);
+  return created;
 }
 
 /* Staging memory of n_bytes, the same number in every call. */
@@ -239,14 +223,11 @@ static void job_free (Channel *channel, Job *job)
 
 static ncclResult_t launch (Channel *channel, void *memory, gsize n)
 {
-  switch (channel->kind) {
-  case SENDS:
+  if (channel->kind == SENDS)
     return ncclSend (memory, n, ncclChar, 1, channel->comm, channel->stream);
-  case RECEIVES:
+  if (channel->kind == RECEIVES)
     return ncclRecv (memory, n, ncclChar, 0, channel->comm, channel->stream);
-  default:
-    return ncclAllReduce (memory, memory, n, ncclFloat, ncclSum, channel->comm, channel->stream);
-  }
+  return ncclAllReduce (memory, memory, n, ncclFloat, ncclSum, channel->comm, channel->stream);
 }
 
 /* Starts an operation on n elements in device memory (bytes; floats for ADDS) and puts it after the others; job (taken,
@@ -254,16 +235,18 @@ static ncclResult_t launch (Channel *channel, void *memory, gsize n)
  * waits for the other end's first post. */
 static gboolean channel_post (Channel *channel, Job *job, void *memory, gsize n, GError **error)
 {
-  gboolean posted = take_event (channel, &job->done, error);
+  const cudaEvent_t ready = channel->kind == SENDS && job->tensor != NULL ? job->tensor->ready : NULL;
+  gboolean posted = TRUE;
 
-  if (!posted) {
-    job_free (channel, job);
-    return FALSE;
-  }
+  if (channel->events->len > 0)
+    job->done = g_ptr_array_steal_index_fast (channel->events, channel->events->len - 1);
+  else
+    posted = cuda_ok ("cudaEventCreateWithFlags", cudaEventCreateWithFlags (&job->done, cudaEventBlockingSync), error);
   pthread_mutex_lock (&channel->lock);
-  posted = channel->comm != NULL && !is_aborted (channel) ? TRUE : ps_refuse_aborted (error);
-  if (posted && channel->kind == SENDS && job->tensor != NULL && job->tensor->ready != NULL)
-    posted = cuda_ok ("cudaStreamWaitEvent", cudaStreamWaitEvent (channel->stream, job->tensor->ready, 0), error);
+  if (posted && (channel->comm == NULL || is_aborted (channel)))
+    posted = ps_refuse_aborted (error);
+  if (posted && ready != NULL)
+    posted = cuda_ok ("cudaStreamWaitEvent", cudaStreamWaitEvent (channel->stream, ready, 0), error);
   /* Only when NCCL has put it into the stream may anything follow there. */
   posted = posted && check_settled (channel, job, settle (channel, launch (channel, memory, n)), error)
            && cuda_ok ("cudaEventRecord", cudaEventRecord (job->done, channel->stream), error);
@@ -297,28 +280,19 @@ static gboolean channel_await (Channel *channel, Job *job, GError **error)
   return TRUE;
 }
 
-/* The oldest job if it is done, or in any case if `all`. */
-static Job *oldest_done (Channel *channel, gboolean all)
-{
-  pthread_mutex_lock (&channel->lock);
-  Job *job = g_queue_peek_head (&channel->jobs);
-  if (job != NULL && !all && cudaEventQuery (job->done) != cudaSuccess)
-    job = NULL;
-  pthread_mutex_unlock (&channel->lock);
-  return job;
-}
-
 /* Frees the oldest jobs as far as they are done, tensors included; all: waits for all of them. */
 static gboolean channel_reap (Channel *channel, gboolean all, GError **error)
 {
-  Job *job;
-
-  while ((job = oldest_done (channel, all)) != NULL) {
+  for (;;) {
+    pthread_mutex_lock (&channel->lock);
+    Job *job = g_queue_peek_head (&channel->jobs);
+    pthread_mutex_unlock (&channel->lock);
+    if (job == NULL || (!all && cudaEventQuery (job->done) != cudaSuccess))
+      return TRUE;
     if (!channel_await (channel, job, error))
       return FALSE;
     job_free (channel, job);
   }
-  return TRUE;
 }
 
 /* The oldest job that somebody waits for and that is not done. */
@@ -390,12 +364,6 @@ static void channel_free (Channel *channel)
 
 /* Endpoints */
 
-/* The devices of all pipelines. */
-static guint count_devices (const PsTransportSetting *setting)
-{
-  return setting->n_devices * setting->n_replicas * MAX (setting->n_tensor, 1);
-}
-
 /* Channels between two devices stand in the order of senders and then of receivers, and those of sums follow. */
 static Endpoint *endpoint_new (const PsTransportSetting *setting, guint at, gint *aborted)
 {
@@ -417,17 +385,6 @@ static Endpoint *endpoint_new (const PsTransportSetting *setting, guint at, gint
     if (kind != PS_CIRCLE_REPLICAS && ps_circle_of (setting, at, kind).n > 1)
       g_ptr_array_add (endpoint->channels, channel_new (ADDS, own, kind, aborted, setting->timeout_ns));
   return endpoint;
-}
-
-static void endpoint_free (Endpoint *endpoint)
-{
-  if (endpoint == NULL)
-    return;
-  g_ptr_array_unref (endpoint->channels);
-  ps_cuda_clock_close (&endpoint->clock);
-  if (endpoint->idle != NULL)
-    cudaStreamDestroy (endpoint->idle);
-  g_free (endpoint);
 }
 
 /* NULL: there is none. */
@@ -483,7 +440,7 @@ static gboolean fill_card (Card *card, const PsTransportSetting *setting, const 
 /* The cards of all devices; NULL where two share a GPU. Free with g_free. */
 static gpointer exchange_cards (const PsTransportSetting *setting, const Endpoint *endpoint, GError **error)
 {
-  const guint n = count_devices (setting), n_devices = setting->n_devices;
+  const guint n_devices = setting->n_devices, n = n_devices * setting->n_replicas * MAX (setting->n_tensor, 1);
   const guint number = setting->pipeline * n_devices + endpoint->at;
   const gsize n_bytes = sizeof (Card) + n_devices * sizeof (ncclUniqueId);
   g_autofree Card *own = g_malloc0 (n_bytes);
@@ -534,31 +491,6 @@ static gboolean connect_channel (const Endpoint *endpoint, Channel *channel, con
 static gboolean set_clock (Endpoint *endpoint, GError **error)
 {
   return cuda_ok ("cudaEventRecord", ps_cuda_clock_set (&endpoint->clock, endpoint->idle), error);
-}
-
-/* All devices open their channels in one order. So there is always a channel that both its ends have reached, and no
- * device waits for ever. A device that is on no GPU itself borrows one for its messages, another one than its
- * neighbours. */
-static gboolean endpoint_join (Endpoint *endpoint, const PsTransportSetting *setting, PsDevice *device, GError **error)
-{
-  const guint number = setting->local + endpoint->at - setting->first;
-  int n_gpus = 0;
-
-  endpoint->device = device;
-  endpoint->staged = device->class->read == NULL;
-  if (endpoint->staged
-      && (!cuda_ok ("cudaGetDeviceCount", cudaGetDeviceCount (&n_gpus), error)
-          || !cuda_ok ("cudaSetDevice", cudaSetDevice ((int)number % n_gpus), error)))
-    return FALSE;
-  g_autofree gpointer cards = exchange_cards (setting, endpoint, error);
-  if (cards == NULL)
-    return FALSE;
-  for (guint i = 0; i < endpoint->channels->len; i++)
-    if (!connect_channel (endpoint, g_ptr_array_index (endpoint->channels, i), setting, cards, error))
-      return FALSE;
-  return cuda_ok ("cudaStreamCreateWithFlags", cudaStreamCreateWithFlags (&endpoint->idle, cudaStreamNonBlocking),
-                  error)
-         && cuda_ok ("cudaEventCreate", ps_cuda_clock_open (&endpoint->clock), error) && set_clock (endpoint, error);
 }
 
 /* The class's hooks */
@@ -645,7 +577,13 @@ static void nccl_part (PsTransport *base, guint at)
   pthread_mutex_lock (&transport->lock);
   Endpoint *endpoint = g_steal_pointer (&transport->endpoint[at]);
   pthread_mutex_unlock (&transport->lock);
-  endpoint_free (endpoint);
+  if (endpoint == NULL)
+    return;
+  g_ptr_array_unref (endpoint->channels);
+  ps_cuda_clock_close (&endpoint->clock);
+  if (endpoint->idle != NULL)
+    cudaStreamDestroy (endpoint->idle);
+  g_free (endpoint);
 }
 
 static void nccl_close (PsTransport *base)
@@ -669,11 +607,31 @@ static void nccl_close (PsTransport *base)
   g_free (transport);
 }
 
+/* All devices open their channels in one order. So there is always a channel that both its ends have reached, and no
+ * device waits for ever. A device that is on no GPU itself borrows one for its messages, another one than its
+ * neighbours. */
 static gboolean nccl_join (PsTransport *base, guint at, PsDevice *device, GError **error)
 {
-  NcclTransport *transport = (NcclTransport *)base;
+  const PsTransportSetting *setting = &((NcclTransport *)base)->setting;
+  Endpoint *endpoint = ((NcclTransport *)base)->endpoint[at];
+  const guint number = setting->local + endpoint->at - setting->first;
+  int n_gpus = 0;
 
-  return endpoint_join (transport->endpoint[at], &transport->setting, device, error);
+  endpoint->device = device;
+  endpoint->staged = device->class->read == NULL;
+  if (endpoint->staged
+      && (!cuda_ok ("cudaGetDeviceCount", cudaGetDeviceCount (&n_gpus), error)
+          || !cuda_ok ("cudaSetDevice", cudaSetDevice ((int)number % n_gpus), error)))
+    return FALSE;
+  g_autofree gpointer cards = exchange_cards (setting, endpoint, error);
+  if (cards == NULL)
+    return FALSE;
+  for (guint i = 0; i < endpoint->channels->len; i++)
+    if (!connect_channel (endpoint, g_ptr_array_index (endpoint->channels, i), setting, cards, error))
+      return FALSE;
+  return cuda_ok ("cudaStreamCreateWithFlags", cudaStreamCreateWithFlags (&endpoint->idle, cudaStreamNonBlocking),
+                  error)
+         && cuda_ok ("cudaEventCreate", ps_cuda_clock_open (&endpoint->clock), error) && set_clock (endpoint, error);
 }
 
 /* Copies between host and GPU; done on return. cudaMemcpy may return before the bytes are on the GPU, and the channels'
@@ -872,12 +830,11 @@ static gboolean nccl_self_send (PsDevice *device, gsize n_bytes, guint n_samples
   gint64 first_ns, post_ns, posts_ns = 0;
   void *from = NULL, *to = NULL;
   ncclUniqueId id;
-
-  /* The first one connects. */
   gboolean done = nccl_ok ("ncclGetUniqueId", NULL, ncclGetUniqueId (&id), error)
                   && channel_open (channel, &id, 0, 1, error) && cuda_ok ("cudaMalloc", cudaMalloc (&from, n), error)
                   && cuda_ok ("cudaMalloc", cudaMalloc (&to, n), error)
-                  && send_to_self (channel, from, to, n, &first_ns, &post_ns, error);
+                  && send_to_self (channel, from, to, n, &first_ns, &post_ns, error); /* the first one connects */
+
   for (guint i = 0; done && i < n_samples; i++, posts_ns += post_ns)
     done = send_to_self (channel, from, to, n, &samples_ns[i], &post_ns, error);
   cudaFree (from);

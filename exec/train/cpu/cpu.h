@@ -1,10 +1,10 @@
-/* cpu.h - what the files of the cpu backend share: its kernels, OpenBLAS and its memory. */
+/* cpu.h - the kernels of the cpu backend, and OpenBLAS. */
 #pragma once
 
 #include "train/kernels.h"
-#include "train/memory.h"
 
 #include <cblas.h>
+#include <glib.h>
 
 extern const PsKernels ps_cpu_kernels;
 
@@ -21,7 +21,3 @@ extern PsCpuBlas ps_cpu_blas;
 /* Loads OpenBLAS once, without threads of its own. It stays to the end of the program. From any thread. Errors:
  * PS_ERROR_UNAVAILABLE. */
 gboolean ps_cpu_blas_load (GError **error);
-
-/* The process's own memory, up to the machine's physical memory for all pools together. Blocks count in whole 64
- * bytes. */
-PsMemoryPool *ps_cpu_pool_new (void);

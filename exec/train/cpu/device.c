@@ -1,106 +1,19 @@
-/* device.c - the class "cpu": a transformer in fp32 that really trains, a thread per device. The transformer does most
- * of it over the kernels of kernels.c; here are OpenBLAS, the process's memory, cores and caches. */
+/* device.c - the class "cpu": a transformer in fp32 that really trains, a thread per device. The transformer does it
+ * over the kernels of kernels.c; here are cores, caches and the clock. */
 #include "cpu.h"
 #include "places.h"
 #include "train/devices.h"
 #include "train/transformer.h"
 
-#include <gmodule.h>
 #include <hwloc.h>
-#include <malloc.h>
 #include <sched.h>
-#include <stdlib.h>
 #include <sys/mman.h>
 #ifdef __SSE__
 #include <xmmintrin.h>
 #endif
 
-/* --- OpenBLAS --- */
-
-#define BLAS_LIBRARY "libopenblas.so.0" /* the library's name for the loader, the same for every version */
-
 /* OpenBLAS takes 128 MiB of address space for each thread that multiplies. Without room it tries again for ever. */
 #define BLAS_ROOM ((gsize)256 << 20)
-
-PsCpuBlas ps_cpu_blas;
-
-gboolean ps_cpu_blas_load (GError **error)
-{
-  static GMutex mutex;
-  G_GNUC_UNUSED g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&mutex);
-
-  if (ps_cpu_blas.sgemm != NULL)
-    return TRUE;
-  g_setenv ("OPENBLAS_NUM_THREADS", "1", TRUE); /* each device has its own thread */
-  GModule *library = g_module_open (BLAS_LIBRARY, G_MODULE_BIND_LOCAL);
-  if (library != NULL && g_module_symbol (library, "openblas_get_config", (gpointer *)&ps_cpu_blas.config)
-      && g_module_symbol (library, "openblas_get_corename", (gpointer *)&ps_cpu_blas.corename)
-      && g_module_symbol (library, "cblas_sgemm", (gpointer *)&ps_cpu_blas.sgemm)) {
-    g_module_make_resident (library);
-    return TRUE;
-  }
-  return ps_refuse (error, PS_ERROR_UNAVAILABLE, "cpu device: OpenBLAS can't be loaded: %s", g_module_error ());
-}
-
-/* openblas_get_config says "OpenBLAS 0.3.21 NO_LAPACKE DYNAMIC_ARCH ...". */
-static char *cpu_libraries (void)
-{
-  if (!ps_cpu_blas_load (NULL))
-    return g_strdup ("no OpenBLAS");
-
-  g_auto (GStrv) words = g_strsplit (ps_cpu_blas.config (), " ", 3);
-  return g_strdup_printf ("OpenBLAS %s %s", g_strv_length (words) > 1 ? words[1] : "?", ps_cpu_blas.corename ());
-}
-
-/* OpenBLAS takes a processor that is newer than itself for its oldest one. */
-static char *cpu_warning (void)
-{
-#ifdef __x86_64__
-  if (ps_cpu_blas_load (NULL) && g_str_equal (ps_cpu_blas.corename (), "Prescott") && __builtin_cpu_supports ("avx2"))
-    return g_strdup_printf ("OpenBLAS does not know this processor and uses its slowest kernels, those of Prescott; "
-                            "OPENBLAS_CORETYPE=%s in the environment asks for faster ones",
-                            __builtin_cpu_supports ("avx512vl") ? "SkylakeX" : "Haswell");
-#endif
-  return NULL;
-}
-
-/* --- memory --- */
-
-#define ALIGNMENT 64
-
-/* Bytes allocated by all devices of this process. The system grants more memory than it has, and kills a process that
- * uses it. */
-static gint64 n_allocated; /* atomic */
-
-static void count (gint64 bytes)
-{
-  __atomic_add_fetch (&n_allocated, bytes, __ATOMIC_RELAXED);
-}
-
-static void *allocate (gsize bytes)
-{
-  void *block = NULL;
-
-  if ((gint64)bytes <= ps_physical_bytes () - __atomic_load_n (&n_allocated, __ATOMIC_RELAXED)
-      && posix_memalign (&block, ALIGNMENT, bytes) == 0)
-    count ((gint64)malloc_usable_size (block));
-  return block;
-}
-
-static void release (void *block)
-{
-  count (-(gint64)malloc_usable_size (block));
-  free (block);
-}
-
-PsMemoryPool *ps_cpu_pool_new (void)
-{
-  static const PsPoolSource source = { .granule = ALIGNMENT, .allocate = allocate, .release = release };
-
-  return ps_memory_pool_new (&source, ps_physical_bytes ());
-}
-
-/* --- the device --- */
 
 typedef struct {
   PsTransformer transformer;
@@ -257,6 +170,28 @@ static void cpu_condition (PsDevice *device, PsCondition *condition)
   *condition = (PsCondition){ 0 };
   if (g_file_get_contents (path, &khz, NULL, NULL))
     condition->clock_mhz = (gint64)(g_ascii_strtoull (khz, NULL, 10) / 1000);
+}
+
+/* openblas_get_config says "OpenBLAS 0.3.21 NO_LAPACKE DYNAMIC_ARCH ...". */
+static char *cpu_libraries (void)
+{
+  if (!ps_cpu_blas_load (NULL))
+    return g_strdup ("no OpenBLAS");
+
+  g_auto (GStrv) words = g_strsplit (ps_cpu_blas.config (), " ", 3);
+  return g_strdup_printf ("OpenBLAS %s %s", g_strv_length (words) > 1 ? words[1] : "?", ps_cpu_blas.corename ());
+}
+
+/* OpenBLAS takes a processor that is newer than itself for its oldest one. */
+static char *cpu_warning (void)
+{
+#ifdef __x86_64__
+  if (ps_cpu_blas_load (NULL) && g_str_equal (ps_cpu_blas.corename (), "Prescott") && __builtin_cpu_supports ("avx2"))
+    return g_strdup_printf ("OpenBLAS does not know this processor and uses its slowest kernels, those of Prescott; "
+                            "OPENBLAS_CORETYPE=%s in the environment asks for faster ones",
+                            __builtin_cpu_supports ("avx512vl") ? "SkylakeX" : "Haswell");
+#endif
+  return NULL;
 }
 
 const PsDeviceClass ps_cpu_device = {

@@ -6,9 +6,89 @@
  * machine always uses the same code.
  */
 #include "cpu.h"
+#include "train/memory.h"
 
+#include <gmodule.h>
+#include <malloc.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
+
+/* --- OpenBLAS --- */
+
+#define BLAS_LIBRARY "libopenblas.so.0" /* the library's name for the loader, the same for every version */
+
+PsCpuBlas ps_cpu_blas;
+
+gboolean ps_cpu_blas_load (GError **error)
+{
+  static GMutex mutex;
+  G_GNUC_UNUSED g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&mutex);
+
+  if (ps_cpu_blas.sgemm != NULL)
+    return TRUE;
+  g_setenv ("OPENBLAS_NUM_THREADS", "1", TRUE); /* each device has its own thread */
+  GModule *library = g_module_open (BLAS_LIBRARY, G_MODULE_BIND_LOCAL);
+  if (library != NULL && g_module_symbol (library, "openblas_get_config", (gpointer *)&ps_cpu_blas.config)
+      && g_module_symbol (library, "openblas_get_corename", (gpointer *)&ps_cpu_blas.corename)
+      && g_module_symbol (library, "cblas_sgemm", (gpointer *)&ps_cpu_blas.sgemm)) {
+    g_module_make_resident (library);
+    return TRUE;
+  }
+  return ps_refuse (error, PS_ERROR_UNAVAILABLE, "cpu device: OpenBLAS can't be loaded: %s", g_module_error ());
+}
+
+/* --- memory --- */
+
+#define ALIGNMENT 64
+
+/* Bytes allocated by all devices of this process. The system grants more memory than it has, and kills a process that
+ * uses it. */
+static gint64 n_allocated; /* atomic */
+
+static void count (gint64 bytes)
+{
+  __atomic_add_fetch (&n_allocated, bytes, __ATOMIC_RELAXED);
+}
+
+static void *allocate (gsize bytes)
+{
+  void *block = NULL;
+
+  if ((gint64)bytes <= ps_physical_bytes () - __atomic_load_n (&n_allocated, __ATOMIC_RELAXED)
+      && posix_memalign (&block, ALIGNMENT, bytes) == 0)
+    count ((gint64)malloc_usable_size (block));
+  return block;
+}
+
+static void release (void *block)
+{
+  count (-(gint64)malloc_usable_size (block));
+  free (block);
+}
+
+static PsMemoryPool *pool_new (void)
+{
+  static const PsPoolSource source = { .granule = ALIGNMENT, .allocate = allocate, .release = release };
+
+  return ps_memory_pool_new (&source, ps_physical_bytes ());
+}
+
+static void clear (PsQueue *queue, void *block, int value, size_t bytes)
+{
+  memset (block, value, bytes);
+}
+
+static void copy (PsQueue *queue, void *to, const void *from, size_t bytes)
+{
+  memcpy (to, from, bytes);
+}
+
+static void await (PsQueue *queue)
+{
+}
+
+/* --- parts of loops --- */
 
 /* Two builds have no clones. clang's clones do not link (seen with 14). ThreadSanitizer can't be called as early as
  * clones are chosen. There the build flags alone decide. */
@@ -22,8 +102,6 @@
 
 #define LANES 16
 #define NORM_EPSILON 1e-5f
-
-/* --- parts of loops --- */
 
 /* e^x to 2 units in the last place: x = k log 2 + r, a polynomial for e^r (Cephes' expf), k added to the exponent bits.
  */
@@ -786,25 +864,6 @@ KERNEL double norm_square (PsQueue *queue, const float *values, size_t n, float 
 static bool check (PsElement element, const PsAttention *attention, GError **error)
 {
   return TRUE;
-}
-
-static PsMemoryPool *pool_new (void)
-{
-  return ps_cpu_pool_new ();
-}
-
-static void clear (PsQueue *queue, void *block, int value, size_t bytes)
-{
-  memset (block, value, bytes);
-}
-
-static void copy (PsQueue *queue, void *to, const void *from, size_t bytes)
-{
-  memcpy (to, from, bytes);
-}
-
-static void await (PsQueue *queue)
-{
 }
 
 const PsKernels ps_cpu_kernels = {

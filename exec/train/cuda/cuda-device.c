@@ -3,17 +3,10 @@
 #include "cuda-device.h"
 
 #include "clock.h"
-#include "cuda-algorithms.h"
-#include "cuda-cache.h"
 #include "cuda-clock.h"
+#include "cuda-gpu.h"
 #include "cuda-kernels.h"
-#include "cuda-libraries.h"
-#include "cuda-memory.h"
-#include "cuda-nvml.h"
-#include "cuda-occupy.h"
 #include "cuda-products.h"
-#include "cuda-share.h"
-#include "kernels.h"
 #include "module.h"
 #include "places.h"
 #include "train/devices.h"
@@ -432,12 +425,9 @@ static gboolean copy_numbers (float *to, const float *from, gsize n, cudaStream_
                      cudaMemcpyAsync (to, from, n * sizeof *to, cudaMemcpyDefault, stream), error);
 }
 
-static gboolean add_rows (float *total, float *more, gsize rows, gsize columns, cudaStream_t stream, GError **error)
+static void add_rows (PsQueue *queue, float *total, float *more, gsize rows, gsize columns)
 {
-  const PsRows from = { more, (int)rows, (int)columns };
-
-  return ps_cuda_ok ("adding up",
-                     ps_cuda_rows_add (PS_ELEMENT_FP32, total, FALSE, from, 1, (int)rows, (int)columns, stream), error);
+  ps_cuda_rows_add (queue, total, false, (PsRows){ more, (int)rows, (int)columns }, 1, (int)rows, (int)columns);
 }
 
 /* Share s of the numbers is added up in the order s + 1, s + 2, ..., s, as by ps_threads_sum. Copies reach other GPUs
@@ -448,19 +438,22 @@ static gboolean add_share (CudaDevice *cuda, const PsDeviceSum *sum, guint share
   const gsize first = ps_share_begin (sum->n, share, sum->n_devices);
   const gsize n = ps_share_begin (sum->n, share + 1, sum->n_devices) - first, even = n - n % ROW;
   float *total = cuda->totals + first, *other = cuda->totals + sum->n + first;
+  PsCudaContext floats = { .base = { .element = PS_ELEMENT_FP32 }, .stream = stream };
+  gboolean ok = TRUE;
 
   if (!copy_numbers (total, sum->values[(share + 1) % sum->n_devices] + first, n, stream, error))
     return FALSE;
-  for (guint k = 2; k <= sum->n_devices; k++) {
+  for (guint k = 2; ok && k <= sum->n_devices; k++) {
     const guint place = (share + k) % sum->n_devices;
     float *next = sum->values[place] + first, *more = place != sum->own ? other : next;
 
-    if ((more != next && !copy_numbers (more, next, n, stream, error))
-        || !add_rows (total, more, n / ROW, ROW, stream, error)
-        || !add_rows (total + even, more + even, 1, n - even, stream, error))
-      return FALSE;
+    ok = more == next || copy_numbers (more, next, n, stream, error);
+    add_rows (&floats.base, total, more, n / ROW, ROW);
+    add_rows (&floats.base, total + even, more + even, 1, n - even);
   }
-  return TRUE;
+  ok = ok && ps_queue_finish (&floats.base, error);
+  ps_queue_begin (&floats.base);
+  return ok;
 }
 
 static gboolean cuda_sum (const PsDeviceSum *sum, PsSumPhase phase, GError **error)
@@ -516,7 +509,7 @@ static void cuda_close (PsDevice *device)
 
 static gboolean open_products (PsCudaContext *context, GError **error)
 {
-  context->products = ps_cuda_products_new (context, context->base.element, error);
+  context->products = ps_cuda_products_new (error);
   return context->products != NULL;
 }
 
@@ -621,7 +614,7 @@ static char *cuda_place (const PsDeviceSetting *setting)
 
   if (cudaGetDeviceCount (&count) != cudaSuccess)
     return NULL;
-  const PsCudaPlace place = ps_cuda_place (setting->index, setting->n_local, setting->exclusive, (guint)count);
+  const PsCudaPlace place = ps_cuda_place (setting, (guint)count);
   if (cudaDeviceGetPCIBusId (bus_id, sizeof bus_id, (int)place.gpu) != cudaSuccess)
     return NULL;
   g_autofree char *links = ps_cuda_nvml_links (bus_id);

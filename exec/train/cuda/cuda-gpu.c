@@ -1,9 +1,16 @@
-/* cuda-nvml.c - loads the management library at first use, and asks it. Its interface is declared here, so that a build
- * needs no installation of it: NVML API reference, "Device Queries" and "Clocks Event Reasons". */
-#include "cuda-nvml.h"
+/* cuda-gpu.c - what a measurement needs of a GPU besides its ops. */
+#include "cuda-gpu.h"
 
+#include "clock.h"
+#include "cuda-kernels.h"
+
+#include <cublasLt.h>
 #include <gmodule.h>
 #include <string.h>
+
+/* --- the management library, loaded at first use ---
+ * Its interface is declared here, so that a build needs no installation of it: NVML API reference, "Device Queries" and
+ * "Clocks Event Reasons". */
 
 #define LIBRARY "libnvidia-ml.so.1"
 
@@ -92,7 +99,8 @@ static const Library *get_library (void)
   return ready == 1 ? &library : NULL;
 }
 
-char *ps_cuda_nvml_driver (void)
+/* Returns the driver's own version, "580.95.05". NULL: there is no library, or it does not say. Free with g_free. */
+static char *driver_version (void)
 {
   const Library *library = get_library ();
   char version[80]; /* NVML_SYSTEM_DRIVER_VERSION_BUFFER_SIZE */
@@ -180,4 +188,138 @@ char *ps_cuda_nvml_links (const char *bus_id)
     g_string_append_printf (links, "%s%s*%u", links->len > 0 ? "," : "", remote, n);
   }
   return g_string_free (links, FALSE);
+}
+
+/* --- the GPU and the libraries that run on it, as text --- */
+
+char *ps_cuda_processor (void)
+{
+  struct cudaDeviceProp properties;
+
+  if (cudaGetDeviceProperties (&properties, 0) != cudaSuccess)
+    return NULL;
+  return g_strdup_printf ("%s (%d multiprocessors)", properties.name, properties.multiProcessorCount);
+}
+
+char *ps_cuda_libraries (void)
+{
+  static const char *const variables[]
+      = { "CUDA_DEVICE_MAX_CONNECTIONS", "CUDA_MODULE_LOADING", "PIPESIM_CUDA_WAIT", "PIPESIM_CUDA_GRAPHS" };
+  GString *text = g_string_new (NULL);
+  g_autofree char *sharing = ps_cuda_sharing ();
+  g_autofree char *build = driver_version ();
+  int runtime = 0, driver = 0;
+
+  cudaRuntimeGetVersion (&runtime);
+  cudaDriverGetVersion (&driver);
+  g_string_append_printf (text, "CUDA %d.%d, driver %s%sfor CUDA %d.%d, cuBLASLt %" G_GSIZE_FORMAT ", attention by %s",
+                          runtime / 1000, runtime % 1000 / 10, build != NULL ? build : "", build != NULL ? " " : "",
+                          driver / 1000, driver % 1000 / 10, cublasLtGetVersion (),
+                          ps_cuda_attention_uses_hopper () ? "wgmma" : "mma.sync");
+  if (sharing != NULL)
+    g_string_append_printf (text, ", %s", sharing);
+  for (guint i = 0; i < G_N_ELEMENTS (variables); i++)
+    if (g_getenv (variables[i]) != NULL)
+      g_string_append_printf (text, ", %s=%s", variables[i], g_getenv (variables[i]));
+  return g_string_free (text, FALSE);
+}
+
+/* --- emptying the L2 by filling it with other data --- */
+
+static gboolean take_buffer (const PsCudaContext *context, PsCudaFlush *flush, GError **error)
+{
+  struct cudaDeviceProp properties;
+
+  if (flush->buffer != NULL)
+    return TRUE;
+  if (!ps_cuda_ok ("asking a GPU", cudaGetDeviceProperties (&properties, context->gpu), error))
+    return FALSE;
+  flush->bytes = 2 * (gsize)MAX (properties.l2CacheSize, 1);
+  return ps_cuda_ok ("memory to empty the L2 with", cudaMalloc (&flush->buffer, flush->bytes), error);
+}
+
+gboolean ps_cuda_flush (PsCudaContext *context, PsCudaFlush *flush, GError **error)
+{
+  flush->value ^= 1;
+  return take_buffer (context, flush, error)
+         && ps_cuda_ok ("emptying the L2", cudaMemsetAsync (flush->buffer, flush->value, flush->bytes, context->stream),
+                        error)
+         && ps_cuda_ok ("emptying the L2", cudaStreamSynchronize (context->stream), error);
+}
+
+void ps_cuda_flush_clear (PsCudaFlush *flush)
+{
+  if (flush->buffer != NULL)
+    cudaFree (flush->buffer);
+  flush->buffer = NULL;
+}
+
+/* --- blocks that hold a multiprocessor each until they are told to end --- */
+
+#define START_NS G_GINT64_CONSTANT (200000000)
+#define LIMIT_NS G_GUINT64_CONSTANT (1000000000) /* far longer than an op */
+
+static gboolean prepare (const PsCudaContext *context, PsCudaHolder *holder, GError **error)
+{
+  return (holder->stream != NULL
+          || ps_cuda_ok ("making a stream", cudaStreamCreateWithFlags (&holder->stream, cudaStreamNonBlocking), error))
+         && (holder->flags != NULL
+             || ps_cuda_ok ("memory for flags",
+                            cudaHostAlloc ((void **)&holder->flags, (1 + context->n_sms) * sizeof *holder->flags,
+                                           cudaHostAllocMapped),
+                            error));
+}
+
+static gboolean release (PsCudaHolder *holder, GError **error)
+{
+  if (holder->flags == NULL)
+    return TRUE;
+  *(volatile unsigned *)holder->flags = 1;
+  return ps_cuda_ok ("ending blocks that wait", cudaStreamSynchronize (holder->stream), error);
+}
+
+/* Waits until all blocks run. An op that started before would find multiprocessors free that should be held. */
+static gboolean all_run (const PsCudaHolder *holder, guint n_blocks)
+{
+  const volatile unsigned *held = holder->flags + 1;
+  const gint64 until_ns = ps_clock_now () + START_NS;
+  guint n = 0;
+
+  while (n < n_blocks && ps_clock_now () < until_ns)
+    while (n < n_blocks && held[n] != 0)
+      n++;
+  return n == n_blocks;
+}
+
+gboolean ps_cuda_occupy (const PsCudaContext *context, PsCudaHolder *holder, guint n_blocks, GError **error)
+{
+  if (!release (holder, error))
+    return FALSE;
+  if (n_blocks == 0)
+    return TRUE;
+  if (n_blocks >= context->n_sms || context->n_sharing > 1)
+    return ps_refuse (error, PS_ERROR_USAGE, "cuda device: %u multiprocessors can't be kept from ops on %s %u",
+                      n_blocks, context->n_sharing > 1 ? "a part with" : "a GPU with", context->n_sms);
+  if (!prepare (context, holder, error))
+    return FALSE;
+  memset (holder->flags, 0, (1 + n_blocks) * sizeof *holder->flags);
+  if (!ps_cuda_ok ("starting blocks that wait",
+                   ps_cuda_hold (holder->flags + 1, holder->flags, n_blocks, LIMIT_NS, holder->stream), error))
+    return FALSE;
+  if (all_run (holder, n_blocks))
+    return TRUE;
+  g_set_error (error, PS_ERROR, PS_ERROR_UNAVAILABLE, "cuda device: %u blocks that wait have not all started",
+               n_blocks);
+  release (holder, NULL);
+  return FALSE;
+}
+
+void ps_cuda_holder_clear (PsCudaHolder *holder)
+{
+  release (holder, NULL);
+  if (holder->flags != NULL)
+    cudaFreeHost (holder->flags);
+  if (holder->stream != NULL)
+    cudaStreamDestroy (holder->stream);
+  *holder = (PsCudaHolder){ 0 };
 }
