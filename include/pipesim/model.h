@@ -254,7 +254,10 @@ guint ps_model_layer_units (const PsModel *model, guint layer, PsUnitKind kinds[
  * g_free. */
 char *ps_model_pattern (const PsModel *model);
 
-/* The same where each layer is one unit; NULL: they are two. Free with g_free. */
+/* The units of the layers for people, repeats folded: "(*-)x3(*E)x58". Free with g_free. */
+char *ps_model_units_text (const PsModel *model);
+
+/* ps_model_pattern where each layer is one unit; NULL: they are two. Free with g_free. */
 char *ps_model_hybrid_pattern (const PsModel *model);
 
 /* Makes each unit of the layers a layer of its own, as HybridModel has it. */
