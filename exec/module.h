@@ -1,7 +1,7 @@
 /* module.h - classes that live in modules of their own, so that a program starts where their libraries are absent. */
 #pragma once
 
-#include "run/processes.h"
+#include "run/crew.h"
 
 #include <pipesim/transport.h>
 

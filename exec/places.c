@@ -17,15 +17,6 @@ hwloc_obj_t ps_find_core (hwloc_topology_t topology, int n)
   return hwloc_get_obj_inside_cpuset_by_type (topology, core->cpuset, HWLOC_OBJ_PU, (unsigned)(n / n_cores));
 }
 
-/* The host's name, with nothing in it that stands between levels, devices or links. */
-static char *host_name (void)
-{
-  struct utsname system = { 0 };
-
-  uname (&system);
-  return g_strdelimit (g_utf8_make_valid (system.nodename, -1), "/;+", '_');
-}
-
 /* Appends the levels from the machine, which is left out, to the object: "/Package:0/L3:1/Core:4". */
 static void append_way (GString *way, hwloc_obj_t object)
 {
@@ -39,59 +30,41 @@ static void append_way (GString *way, hwloc_obj_t object)
     g_string_append_printf (way, "/%s:%u", kind, object->logical_index);
 }
 
-/* NULL: there is none. What drivers say of devices is not asked for: hwloc would start each of their libraries. */
-static hwloc_topology_t load_topology (enum hwloc_type_filter_e pci)
+/* The host's name, with nothing in it that stands between levels, devices or links, and the way to a GPU, or to a core
+ * where bus_id is NULL (-1: none). What drivers say of devices is not asked for: hwloc would start each of their
+ * libraries. */
+static GString *find_way (int core, const char *bus_id)
 {
+  const enum hwloc_type_filter_e pci = bus_id != NULL ? HWLOC_TYPE_FILTER_KEEP_ALL : HWLOC_TYPE_FILTER_KEEP_NONE;
+  struct utsname system = { 0 };
   hwloc_topology_t topology;
 
-  if (hwloc_topology_init (&topology) != 0)
-    return NULL;
+  uname (&system);
+  g_autofree char *host = g_strdelimit (g_utf8_make_valid (system.nodename, -1), "/;+", '_');
+  GString *way = g_string_new (host);
+  if ((core < 0 && bus_id == NULL) || hwloc_topology_init (&topology) != 0)
+    return way;
   hwloc_topology_set_type_filter (topology, HWLOC_OBJ_BRIDGE, pci);
   hwloc_topology_set_type_filter (topology, HWLOC_OBJ_PCI_DEVICE, pci);
   if (hwloc_topology_load (topology) == 0)
-    return topology;
+    append_way (way,
+                bus_id != NULL ? hwloc_get_pcidev_by_busidstring (topology, bus_id) : ps_find_core (topology, core));
   hwloc_topology_destroy (topology);
-  return NULL;
+  return way;
 }
 
 char *ps_place_of_core (int core)
 {
-  g_autofree char *host = host_name ();
-  GString *way = g_string_new (host);
-  hwloc_topology_t topology = core >= 0 ? load_topology (HWLOC_TYPE_FILTER_KEEP_NONE) : NULL;
-
-  if (topology != NULL) {
-    append_way (way, ps_find_core (topology, core));
-    hwloc_topology_destroy (topology);
-  }
-  return g_string_free (way, FALSE);
+  return g_string_free (find_way (core, NULL), FALSE);
 }
 
 char *ps_place_of_gpu (const char *bus_id, const char *links)
 {
-  g_autofree char *host = host_name (), *id = g_ascii_strdown (bus_id, -1);
-  GString *way = g_string_new (host);
-  hwloc_topology_t topology = load_topology (HWLOC_TYPE_FILTER_KEEP_ALL);
+  g_autofree char *id = g_ascii_strdown (bus_id, -1);
+  GString *way = find_way (-1, id);
 
-  if (topology != NULL) {
-    append_way (way, hwloc_get_pcidev_by_busidstring (topology, id));
-    hwloc_topology_destroy (topology);
-  }
   g_string_append_printf (way, "/GPU:%s%s%s", id, *links ? "+" : "", links);
   return g_string_free (way, FALSE);
-}
-
-static guint count_cores (void)
-{
-  hwloc_topology_t topology;
-  int n = 0;
-
-  if (hwloc_topology_init (&topology) != 0)
-    return 0;
-  if (hwloc_topology_load (topology) == 0)
-    n = hwloc_get_nbobjs_by_type (topology, HWLOC_OBJ_CORE);
-  hwloc_topology_destroy (topology);
-  return (guint)MAX (n, 0);
 }
 
 /* Counted once: hwloc reads some hundred files, and a calibration asks for each device that it opens. */
@@ -99,7 +72,16 @@ guint ps_count_cores (void)
 {
   static gsize counted; /* cores and 1 */
 
-  if (g_once_init_enter (&counted))
-    g_once_init_leave (&counted, (gsize)count_cores () + 1);
+  if (g_once_init_enter (&counted)) {
+    hwloc_topology_t topology;
+    int n = 0;
+
+    if (hwloc_topology_init (&topology) == 0) {
+      if (hwloc_topology_load (topology) == 0)
+        n = hwloc_get_nbobjs_by_type (topology, HWLOC_OBJ_CORE);
+      hwloc_topology_destroy (topology);
+    }
+    g_once_init_leave (&counted, (gsize)MAX (n, 0) + 1);
+  }
   return (guint)(counted - 1);
 }

@@ -3,8 +3,7 @@
 #include <pipesim/pipesim.h>
 #include <pipesim/transport.h>
 
-int
-main ()
+int main ()
 {
   PsSetting *setting = ps_setting_new ();
   GError *error = nullptr;

@@ -24,6 +24,7 @@ static inline PsModel small_model (guint layers, guint hidden, guint heads, guin
 }
 
 /* Of the stages of rigs that are opened. */
+static double rig_offload;
 static PsRecompute rig_recompute;
 
 /* All else of the setting, which the caller has filled in, is the rig's. */
@@ -44,7 +45,8 @@ static inline void rig_open_as (Rig *rig, const PsDeviceClass *of, PsModel model
                                  .n_layers = (i + 1) * model.layers / n_stages - i * model.layers / n_stages,
                                  .embedding = i == 0,
                                  .head = i == n_stages - 1,
-                                 .recompute = rig_recompute };
+                                 .recompute = rig_recompute,
+                                 .offload = rig_offload };
 
     fine (rig->device->class->add_stage (rig->device, i, &shape, &error));
   }

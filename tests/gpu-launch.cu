@@ -1,5 +1,5 @@
-/* gpu-launch.cu - what launching costs on this GPU, measured: a kernel and waiting for it, a kernel in a stream of many, and a
- * kernel that is a node of a CUDA graph. For tests/gpu.sh; exits with 77 where there is no GPU. */
+/* gpu-launch.cu - what launching costs on this GPU, measured: a kernel and waiting for it, a kernel in a stream of
+ * many, and a kernel that is a node of a CUDA graph. For tests/gpu.sh; exits with 77 where there is no GPU. */
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -8,13 +8,11 @@
 
 static const int n_nodes = 200, n_samples = 200;
 
-__global__ void
-empty_kernel (void)
+__global__ void empty_kernel (void)
 {
 }
 
-static void
-check (cudaError_t status, const char *what)
+static void check (cudaError_t status, const char *what)
 {
   if (status == cudaSuccess)
     return;
@@ -22,36 +20,31 @@ check (cudaError_t status, const char *what)
   exit (1);
 }
 
-template <typename Work>
-static double
-median_us (Work work)
+template <typename Work> static double median_us (Work work)
 {
   std::vector<double> times;
 
   work ();
-  for (int i = 0; i < n_samples; i++)
-    {
-      auto begin = std::chrono::steady_clock::now ();
-      work ();
-      times.push_back (std::chrono::duration<double, std::micro> (std::chrono::steady_clock::now () - begin).count ());
-    }
+  for (int i = 0; i < n_samples; i++) {
+    auto begin = std::chrono::steady_clock::now ();
+    work ();
+    times.push_back (std::chrono::duration<double, std::micro> (std::chrono::steady_clock::now () - begin).count ());
+  }
   std::nth_element (times.begin (), times.begin () + n_samples / 2, times.end ());
   return times[n_samples / 2];
 }
 
-int
-main (void)
+int main (void)
 {
   cudaStream_t stream;
   cudaGraph_t graph;
   cudaGraphExec_t made;
   int count = 0;
 
-  if (cudaGetDeviceCount (&count) != cudaSuccess || count == 0)
-    {
-      printf ("no GPU here\n");
-      return 77;
-    }
+  if (cudaGetDeviceCount (&count) != cudaSuccess || count == 0) {
+    printf ("no GPU here\n");
+    return 77;
+  }
   check (cudaStreamCreateWithFlags (&stream, cudaStreamNonBlocking), "stream");
   const double alone = median_us ([&] {
     empty_kernel<<<1, 32, 0, stream>>> ();

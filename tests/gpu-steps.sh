@@ -39,62 +39,34 @@ find_nvcc ()
   command -v nvcc || ls /usr/local/cuda*/bin/nvcc 2>/dev/null | head -1
 }
 
-# Builds the kernel test from source, one nvcc per file in parallel, if no bundle has it.
-kernels_build ()
-{
-  [ ! -x "$bin/test-cuda-kernels-gpu" ] || skip "it is there already"
-  nvcc=$(find_nvcc)
-  [ -n "$nvcc" ] || skip "no nvcc"
-  [ -f "$source/exec/train/cuda/kernels.h" ] || skip "no source beside this script"
-  nvidia-smi >/dev/null 2>&1 || skip "no GPU here to run them on"
-  cd "$source" || exit 1
-  mkdir -p "$work/kernels"
-  jobs=0
-  for file in exec/train/cuda/*.cu tests/cuda/test-cuda-kernels.cpp tests/cuda/kernels/*.cpp tests/cuda/kernels/kernels-reference.c; do
-    "$nvcc" -std=c++17 -O3 -lineinfo -gencode=arch=compute_90a,code=sm_90a -DPS_CUDA_HOPPER -Iinclude -Iexec/train/cuda \
-      -Itests/cuda/kernels -c "$file" -o "$work/kernels/$(basename "$file").o" || touch "$work/kernels/failed" &
-    jobs=$((jobs + 1))
-    [ $((jobs % $(nproc))) -ne 0 ] || wait
-  done
-  wait
-  [ ! -e "$work/kernels/failed" ] || exit 1
-  "$nvcc" -gencode=arch=compute_90a,code=sm_90a -o "$work/test-cuda-kernels" "$work"/kernels/*.o || exit 1
-  echo "= built with $("$nvcc" --version | sed -n 's/.*release \([^,]*\),.*/nvcc \1/p')"
-}
-
-# Prints the path of the kernel test, or nothing.
-kernel_program ()
-{
-  ls "$work/test-cuda-kernels" "$bin/test-cuda-kernels-gpu" 2>/dev/null | head -1
-}
-
 # Only a wrong result of the attention turns Hopper's kernels off for later steps; a timeout does not.
 kernels ()
 {
-  program=$(kernel_program)
-  [ -n "$program" ] || skip "no kernel test"
-  LD_LIBRARY_PATH=$(cuda_path) "$program" >"$details/kernels.txt" 2>&1
+  need_programs
+  [ -x "$bin/test-cuda-kernels" ] || skip "no kernel test"
+  own test-cuda-kernels >"$details/kernels.txt" 2>&1
   code=$?
   cat "$details/kernels.txt"
-  if grep -q '^1\.\.0' "$details/kernels.txt"; then skip "$(sed -n 's/.*SKIP //p' "$details/kernels.txt")"; fi
+  if grep -q '^ok.*# SKIP' "$details/kernels.txt"; then skip "$(sed -n 's/.*# SKIP //p' "$details/kernels.txt" | head -1)"; fi
   off=
   if grep -q '^not ok .*attention' "$details/kernels.txt"; then
     : >"$work/no-hopper"
     off="; from here on PIPESIM_CUDA_HOPPER=0"
   fi
-  wrong=$(sed -n 's/^not ok [0-9]* - //p; s/^Bail out! /bailed out: /p' "$details/kernels.txt" | head -3 | tr '\n' ';')
-  echo "= $(grep -c '^ok' "$details/kernels.txt") of $(grep -cE '^(not )?ok' "$details/kernels.txt") kernels agree with their references${wrong:+; wrong: $wrong}$off"
+  wrong=$(sed -n 's/^not ok [0-9]* //p; s/^Bail out! /bailed out: /p' "$details/kernels.txt" | head -3 | tr '\n' ';')
+  echo "= $(grep -c '^ok' "$details/kernels.txt") of $(grep -cE '^(not )?ok' "$details/kernels.txt") kernels agree with the cpu table${wrong:+; wrong: $wrong}$off"
   exit $code
 }
 
 # Measures the speed of kernels. Lines printed before a timeout count.
 kernel_figures ()
 {
-  program=$(kernel_program)
-  [ -n "$program" ] || skip "no kernel test"
-  LD_LIBRARY_PATH=$(cuda_path) timeout -k 2 $((limit - 5)) "$program" figures >"$details/figures.txt" 2>&1
+  need_programs
+  [ -x "$bin/test-cuda-kernels" ] || skip "no kernel test"
+  [ -z "${PIPESIM_MODULE_DIR:-}" ] || skip "times of an emulation are not worth measuring"
+  under="timeout -k 2 $((limit - 5))" own test-cuda-kernels -m perf >"$details/figures.txt" 2>&1
   cat "$details/figures.txt"
-  if grep -q '^1\.\.0' "$details/figures.txt"; then skip "$(sed -n 's/.*SKIP //p' "$details/figures.txt")"; fi
+  if grep -q '^ok.*# SKIP' "$details/figures.txt"; then skip "$(sed -n 's/.*# SKIP //p' "$details/figures.txt" | head -1)"; fi
   grep -q '^# measured: ' "$details/figures.txt" || exit 1
   echo "= $(grep -c '^# measured: ' "$details/figures.txt") kernels measured; $(grep 'by groups of warps, heads of 128, s =  4096' "$details/figures.txt" | sed 's/^# measured: //')"
 }
@@ -128,13 +100,12 @@ sanitizer ()
   checker=$(find_checker)
   [ -n "$checker" ] || skip "no compute-sanitizer"
   have nvidia-smi && nvidia-smi >/dev/null 2>&1 || skip "no GPU here"
-  program=$(kernel_program)
-  [ -n "$program" ] || skip "no kernel test"
+  [ -x "$bin/test-cuda-kernels" ] || skip "no kernel test"
   clean= late= wrong=
   for subset in "$@"; do
     room $((seconds + 3)) || { late="$late, $subset"; continue; }
     echo "--- $subset"
-    LD_LIBRARY_PATH=$(cuda_path) timeout -k 2 "$seconds" "$checker" --tool "$tool" --error-exitcode 9 "$program" "$subset" \
+    under="timeout -k 2 $seconds $checker --tool $tool --error-exitcode 9" own test-cuda-kernels -p "/cuda-kernels/$subset" \
       >"$work/checked" 2>&1
     code=$?
     head -60 "$work/checked"

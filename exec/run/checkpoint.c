@@ -1,5 +1,5 @@
 /* checkpoint.c - names the arrays of a model, finds them in a file, and moves them from and to devices. */
-#include "checkpoint.h"
+#include "runtime.h"
 
 #include <pipesim/formats.h>
 
@@ -27,9 +27,9 @@ struct _PsCheckpoint {
   char *data;
 };
 
-static void parameter_clear (gpointer data)
+static void parameter_clear (gpointer parameter)
 {
-  g_free (((Parameter *)data)->shape.name);
+  g_free (((Parameter *)parameter)->shape.name);
 }
 
 static gsize count (const Parameter *parameter)
@@ -58,7 +58,7 @@ static void append_rows (GArray *parameters, const char *prefix, const Row *rows
   }
 }
 
-/* The order is that of the devices: cpu-layer.h and cuda-parameters.h. */
+/* The order is that of the devices: train/transformer-stage.h. */
 static void append_layer (GArray *parameters, const PsModel *model, guint layer)
 {
   const gboolean gelu = model->mlp == PS_MLP_GELU;
@@ -104,15 +104,17 @@ static GArray *list_parameters (const PsModel *model, const PsStageShape *shape)
   return parameters;
 }
 
-/* The number of the stage's first parameter among those of the model, and how many follow. */
-static guint find_stage (const PsCheckpoint *checkpoint, const PsStageShape *shape, guint *n)
+/* The stage's first parameter among those of the model, and how many there are. */
+static Parameter *find_stage (const PsCheckpoint *checkpoint, const PsStageShape *shape, guint *n)
 {
   const PsStageShape before = { .n_layers = shape->first_layer, .embedding = !shape->embedding };
   g_autoptr (GArray) own = list_parameters (checkpoint->model, shape);
   g_autoptr (GArray) others = list_parameters (checkpoint->model, &before);
+  const gboolean is_last = shape->n_layers == 0 && !shape->embedding;
 
   *n = own->len;
-  return shape->n_layers == 0 && !shape->embedding ? checkpoint->parameters->len - own->len : others->len;
+  return (Parameter *)(gpointer)checkpoint->parameters->data
+         + (is_last ? checkpoint->parameters->len - own->len : others->len);
 }
 
 static Parameter *parameter_at (const PsCheckpoint *checkpoint, guint i)
@@ -193,30 +195,6 @@ gboolean ps_checkpoint_write (PsCheckpoint *checkpoint, const char *path, guint 
   return ps_write_file (path, begin, (gssize)(n_bytes + checkpoint->n_bytes), error);
 }
 
-static gboolean find_array (PsCheckpoint *checkpoint, const char *path, const PsSafetensors *file, guint i, guint array,
-                            GError **error)
-{
-  Parameter *parameter = parameter_at (checkpoint, i);
-  const PsTensorShape *shape = &parameter->shape;
-  g_autofree char *name = array_name (shape->name, array);
-  const PsTensorEntry *entry = ps_safetensors_find (file, name);
-  gboolean fits;
-
-  if (entry == NULL)
-    return ps_refuse (error, PS_ERROR_INPUT, "%s: has no tensor %s", path, name);
-  if (shape->rows > 0)
-    fits = entry->n_dimensions == 2 && entry->shape[0] == (gint64)shape->rows
-           && entry->shape[1] == (gint64)shape->columns;
-  else
-    fits = entry->n_dimensions == 1 && entry->shape[0] == (gint64)shape->columns;
-  if (!fits || !g_str_equal (entry->type, "F32"))
-    return ps_refuse (error, PS_ERROR_INPUT,
-                      "%s: tensor %s: is not F32 of the model's shape, %" G_GSIZE_FORMAT " x %" G_GSIZE_FORMAT, path,
-                      name, MAX (shape->rows, 1), shape->columns);
-  parameter->first[array] = entry->first;
-  return TRUE;
-}
-
 static gboolean read_metadata (PsCheckpoint *checkpoint, const char *path, const PsSafetensors *file, GError **error)
 {
   const char *format = g_hash_table_lookup (file->metadata, HEADER_KEY);
@@ -238,10 +216,21 @@ static gboolean find_arrays (PsCheckpoint *checkpoint, const char *path, const P
 {
   const guint n = checkpoint->parameters->len * PS_N_STATE_ARRAYS;
 
-  for (guint i = 0; i < checkpoint->parameters->len; i++)
-    for (guint array = 0; array < PS_N_STATE_ARRAYS; array++)
-      if (!find_array (checkpoint, path, file, i, array, error))
-        return FALSE;
+  for (guint i = 0; i < n; i++) {
+    Parameter *parameter = parameter_at (checkpoint, i / PS_N_STATE_ARRAYS);
+    const gsize rows = parameter->shape.rows, columns = parameter->shape.columns;
+    g_autofree char *name = array_name (parameter->shape.name, i % PS_N_STATE_ARRAYS);
+    const PsTensorEntry *entry = ps_safetensors_find (file, name);
+
+    if (entry == NULL)
+      return ps_refuse (error, PS_ERROR_INPUT, "%s: has no tensor %s", path, name);
+    if (!g_str_equal (entry->type, "F32") || entry->n_dimensions != (rows > 0 ? 2 : 1)
+        || (rows > 0 && entry->shape[0] != (gint64)rows) || entry->shape[entry->n_dimensions - 1] != (gint64)columns)
+      return ps_refuse (error, PS_ERROR_INPUT,
+                        "%s: tensor %s: is not F32 of the model's shape, %" G_GSIZE_FORMAT " x %" G_GSIZE_FORMAT, path,
+                        name, MAX (rows, 1), columns);
+    parameter->first[i % PS_N_STATE_ARRAYS] = entry->first;
+  }
   return file->entries->len == n
          || ps_refuse (error, PS_ERROR_INPUT, "%s: has %u tensors; the model has %u", path, file->entries->len, n);
 }
@@ -273,66 +262,54 @@ const char *ps_checkpoint_data (const PsCheckpoint *checkpoint)
   return checkpoint->data;
 }
 
-/* Copies a matrix of rows x columns floats, transposed. The file's floats may lie on any byte. */
-static void transpose (char *to, const char *from, gsize rows, gsize columns)
-{
-  for (gsize row = 0; row < rows; row++)
-    for (gsize column = 0; column < columns; column++)
-      memcpy (to + (column * rows + row) * sizeof (float), from + (row * columns + column) * sizeof (float),
-              sizeof (float));
-}
-
-static void copy_parameter (const Parameter *parameter, gboolean to_file, char *to, const char *from)
-{
-  const PsTensorShape *shape = &parameter->shape;
-
-  if (!parameter->transposed)
-    memcpy (to, from, count (parameter) * sizeof (float));
-  else if (to_file)
-    transpose (to, from, shape->columns, shape->rows);
-  else
-    transpose (to, from, shape->rows, shape->columns);
-}
-
-/* Copies all parameters of a stage between the file's arrays and a device's. */
+/* Copies all parameters of a stage between the file's arrays and a device's, where some matrices have the
+ * file's columns as rows. The file's floats may lie on any byte. */
 static void copy_stage (const PsCheckpoint *checkpoint, const PsStageShape *shape, gboolean to_file,
                         const PsStageState *state)
 {
-  guint n, first = find_stage (checkpoint, shape, &n);
+  guint n;
+  const Parameter *first = find_stage (checkpoint, shape, &n);
 
   for (guint array = 0; array < PS_N_STATE_ARRAYS; array++) {
-    char *there = (char *)state->array[array];
+    float *device = state->array[array];
 
-    for (guint i = first; i < first + n; i++) {
-      const Parameter *parameter = parameter_at (checkpoint, i);
-      char *here = (char *)checkpoint->arrays + parameter->first[array];
+    for (const Parameter *parameter = first; parameter < first + n; device += count (parameter), parameter++) {
+      const gsize rows = parameter->transposed ? parameter->shape.columns : 1, columns = count (parameter) / rows;
+      char *file = (char *)checkpoint->arrays + parameter->first[array];
 
-      copy_parameter (parameter, to_file, to_file ? here : there, to_file ? there : here);
-      there += count (parameter) * sizeof (float);
+      if (rows == 1)
+        memcpy (to_file ? file : (char *)device, to_file ? (char *)device : file, columns * sizeof *device);
+      for (gsize row = 0; rows > 1 && row < rows; row++)
+        for (gsize column = 0; column < columns; column++) {
+          char *there = file + (column * rows + row) * sizeof *device, *here = (char *)&device[row * columns + column];
+
+          memcpy (to_file ? there : here, to_file ? here : there, sizeof *device);
+        }
     }
   }
 }
 
 /* Room for the state of a stage, in one block. Free array[0] with g_free. */
-static void state_init (const PsCheckpoint *checkpoint, const PsStageShape *shape, PsStageState *state)
+static PsStageState state_new (const PsCheckpoint *checkpoint, const PsStageShape *shape)
 {
-  guint n, first = find_stage (checkpoint, shape, &n);
+  PsStageState state = { .n_updates = checkpoint->step };
+  guint n;
+  const Parameter *first = find_stage (checkpoint, shape, &n);
 
-  *state = (PsStageState){ .n_updates = checkpoint->step };
-  for (guint i = first; i < first + n; i++)
-    state->n += count (parameter_at (checkpoint, i));
-  state->array[0] = g_new (float, MAX (state->n * PS_N_STATE_ARRAYS, 1));
+  for (guint i = 0; i < n; i++)
+    state.n += count (&first[i]);
+  state.array[0] = g_new (float, MAX (state.n * PS_N_STATE_ARRAYS, 1));
   for (guint array = 1; array < PS_N_STATE_ARRAYS; array++)
-    state->array[array] = state->array[0] + array * state->n;
+    state.array[array] = state.array[0] + array * state.n;
+  return state;
 }
 
 gboolean ps_checkpoint_take (PsCheckpoint *checkpoint, PsDevice *device, guint stage, const PsStageShape *shape,
                              gboolean fills, PsCheckpointGather gather, gpointer data, GError **error)
 {
-  PsStageState state;
-
-  state_init (checkpoint, shape, &state);
+  PsStageState state = state_new (checkpoint, shape);
   gboolean done = device->class->read_state (device, stage, &state, error);
+
   for (guint i = 0; done && i < PS_N_STATE_ARRAYS; i++)
     done = gather (state.array[i], state.n, i, data, error);
   if (done && fills)
@@ -344,9 +321,8 @@ gboolean ps_checkpoint_take (PsCheckpoint *checkpoint, PsDevice *device, guint s
 gboolean ps_checkpoint_give (const PsCheckpoint *checkpoint, PsDevice *device, guint stage, const PsStageShape *shape,
                              GError **error)
 {
-  PsStageState state;
+  PsStageState state = state_new (checkpoint, shape);
 
-  state_init (checkpoint, shape, &state);
   copy_stage (checkpoint, shape, FALSE, &state);
   gboolean done = device->class->write_state (device, stage, &state, error);
   g_free (state.array[0]);
@@ -355,10 +331,11 @@ gboolean ps_checkpoint_give (const PsCheckpoint *checkpoint, PsDevice *device, g
 
 gpointer ps_checkpoint_part (PsCheckpoint *checkpoint, const PsStageShape *shape, guint array, gsize *n_bytes)
 {
-  guint n, first = find_stage (checkpoint, shape, &n);
+  guint n;
+  const Parameter *first = find_stage (checkpoint, shape, &n);
 
   *n_bytes = 0;
-  for (guint i = first; i < first + n; i++)
-    *n_bytes += count (parameter_at (checkpoint, i)) * sizeof (float);
-  return n > 0 ? (char *)checkpoint->arrays + parameter_at (checkpoint, first)->first[array] : NULL;
+  for (guint i = 0; i < n; i++)
+    *n_bytes += count (&first[i]) * sizeof (float);
+  return n > 0 ? (char *)checkpoint->arrays + first->first[array] : NULL;
 }

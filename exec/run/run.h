@@ -38,8 +38,8 @@ typedef struct {
 } PsScript;
 
 /* Scripts of all devices, of one round (PsRound), in an array of the program's number of devices. costs give the delays
- * of messages; NULL: none. */
-PsScript *ps_scripts_new (const PsProgram *program, const PsCosts *costs);
+ * of messages; NULL: none. measuring: see PsRunSetting; its scripts have no slots. */
+PsScript *ps_scripts_new (const PsProgram *program, const PsCosts *costs, const PsMeasuring *measuring);
 void ps_scripts_free (PsScript *scripts, guint n_devices);
 
 /* Where a device validates a step that it has begun without a barrier (worker.c), and what it does after a step was
@@ -66,22 +66,19 @@ typedef struct {
   gint64 peak_bytes; /* most of it during the op */
 } PsOpRecord;
 
-/* How long the host was held by one call of the transport's send or receive. A transfer starts when its send does. */
-typedef struct {
-  gint64 start_ns;
-  gint64 end_ns;
-} PsPostRecord;
-
 /* One device; a step's records follow those of the step before. */
 typedef struct {
   guint n_ops;       /* per step: the computes in their order, then O of each stage that the script leaves to the end */
   guint n_posts;     /* per step: sends and receives, in order */
   guint n_transfers; /* per step: messages that it waited for, in order */
+  gsize n_bytes;     /* of the arrays that follow, in one block */
   PsOpRecord *ops;   /* [n_steps * n_ops] */
-  PsPostRecord *posts;        /* [n_steps * n_posts] */
-  PsTransferTimes *transfers; /* [n_steps * n_transfers] */
-  gint64 *held_bytes;         /* [n_steps] STATE + ACTIVATION at the begin of the step */
-  gint64 clock_mhz;           /* median over all steps; 0: not known */
+  PsTimes *posts;    /* [n_steps * n_posts] how long the host was held by a call of the transport's send or receive. A
+                        transfer starts when its send does */
+  PsTimes *transfers; /* [n_steps * n_transfers] */
+  gint64 *held_bytes; /* [n_steps] STATE + ACTIVATION at the begin of the step */
+  gint64 *own_ns;     /* [n_ops] of the latest step: the accelerator's own times; 0: not known */
+  gint64 clock_mhz;   /* median over all steps; 0: not known */
 } PsDeviceRecord;
 
 typedef struct {
@@ -129,17 +126,27 @@ typedef struct {
   guint n_pipelines; /* n_replicas * n_tensor of them */
   guint n_replicas;
   guint n_tensor;
-  guint *twin;         /* see PsTransportSetting */
+  guint *twin; /* see PsTransportSetting */
+  guint *tied; /* the same */
+  guint embedding_stage;
+  guint loss_stage;    /* the one that makes the losses, with the head */
   PsBypassPlan *plans; /* [n_devices]; NULL: devices that step their optimizer have met */
   gboolean endless;    /* devices never meet between steps */
   guint8 *uses;        /* [from * n_devices + to] TRUE: messages go from `from` to `to` */
   PsTransportGroup group;
   PsTransport *transport;
   PsCrew *crew;
-  PsRecorder *recorder; /* each device writes its own part, by `at`; device 0 also the steps' */
-  PsRunResult *result;  /* each device writes its own stages' and microbatches' part */
-  PsCheckpoint *saved;  /* the same; NULL: none is wanted */
+  PsRecorder *recorder;     /* each device writes its own part, by `at`; device 0 also the steps' */
+  PsRunResult *result;      /* each device writes its own stages' and microbatches' part */
+  PsCheckpoint *saved;      /* the same; NULL: none is wanted */
+  PsDevice **devices;       /* [n_here] */
+  PsConditions *conditions; /* of them; NULL: not known */
+  gint64 *state_bytes;      /* [at * n_stages + stage] what adding each took; each device writes its own */
+  gboolean measures_on;     /* PsMeasuring.step wants another step; written while all devices wait */
 } PsRun;
+
+/* recorder.c: empties events and adds those of the latest step, of all devices of this process (PsMeasuredStep). */
+void ps_run_events (const PsRun *run, GArray *events);
 
 /* worker.c: the thread of one device. */
 
@@ -154,9 +161,12 @@ typedef struct {
   guint64 *n_updates; /* [n_stages] O that have run */
   guint step;         /* of the latest op; G_MAXUINT: none has run */
   guint8 *recomputed; /* PsDeviceSetting.recomputed */
-  double *squares;    /* [n_stages] of the norms of gradients, as far as they are known; see ps_run_clip */
+  double *squares;    /* [n_stages] of the norms of gradients, as far as they are known; PS_UNKNOWN_NORM if not */
   float scale;        /* the factor of all gradients for the next O; 0: there is none; below 0: `settle` will do it */
   PsTransferTimes unrecorded; /* of messages that no record is for */
+  guint n_measured;           /* steps of a run that measures */
+  PsLoneInputs inputs;        /* of these */
+  PsTensor *addends;          /* PsMeasuring.n_sums; NULL until then */
   GThread *thread;
 } PsWorker;
 
@@ -168,19 +178,11 @@ void ps_worker_close (PsWorker *worker);
 /* The body of the thread: runs all steps. A failure ends the run. */
 gpointer ps_worker_main (gpointer worker);
 
-/* The factor of all gradients under a global norm; squares [n_stages]: of the norms of stages, -1 for those not known.
- * 0: the step is left out, since a gradient is no finite number. clip 0: no clipping. */
+#define PS_UNKNOWN_NORM (-1.0)
+
+/* The factor of all gradients under a global norm; squares [n_stages]: of the norms of stages, as far as they are
+ * known. 0: the step is left out, since a gradient is no finite number. clip 0: no clipping. */
 float ps_run_clip (const double *squares, guint n_stages, double clip);
-
-/* A matrix that embedding and head share: the two stages with it, and which of them a device holds. */
-typedef struct {
-  guint stages[2]; /* with the embedding, with the head */
-  gboolean has[2]; /* whether the device holds them */
-  guint peer;      /* the device with the other one; the device itself where it holds both */
-} PsTiedMatrix;
-
-/* FALSE: the model shares no matrix, or the device holds neither stage. */
-gboolean ps_run_tied_matrix (const PsRun *run, guint device, PsTiedMatrix *tied);
 
 /* Whether the device gives the gradients of a stage to the result: it is the one with weight copy 0. */
 static inline gboolean ps_gives_gradients (const PsSchedule *schedule, guint device, guint stage)
@@ -188,15 +190,9 @@ static inline gboolean ps_gives_gradients (const PsSchedule *schedule, guint dev
   return ps_placement_device (schedule->placement, 0, stage) == device;
 }
 
-/* gather.c: the other processes send their results to rank 0: the records, losses and gradients of their devices. */
-
-/* After the last step, on every rank: completes rank 0's recorder and result, with times by the clock of rank 0.
- * Nothing to do where there are no other processes. */
+/* recorder.c: after the last step, on every rank: completes rank 0's recorder and result by those of the other
+ * processes, with times by the clock of rank 0. Nothing to do where there are no others. */
 void ps_gather (PsRun *run);
 
 /* On every rank at a time when its devices wait: completes the checkpoint of rank 0. */
 void ps_gather_checkpoint (PsRun *run);
-
-/* Whether all ranks are about to run the same program with the same setting; fails naming the first that is not. On
- * every rank, before the first step. */
-gboolean ps_gather_agreement (PsRun *run, GError **error);

@@ -7,56 +7,43 @@
 
 #include <pipesim/work.h>
 
-/* A channel buffers this many messages. Further messages refer to the sender's tensor. */
-#define CHANNEL_CAPACITY 4
+#include <string.h>
 
-static gboolean open_workers (PsWorker *workers, PsRun *run, GError **error)
+/* Opens the devices, and runs one thread for each. A thread that could not be started is missed at the first barrier,
+ * so its failure ends the run. Clocks are medians from a device's first op to its last. */
+static void run_workers (PsWorker *workers, PsRun *run)
 {
-  guint n_cores = ps_count_cores ();
-
-  for (guint i = 0; i < run->n_here; i++)
-    if (!ps_worker_open (&workers[i], run, run->first + i, n_cores, error)) {
-      g_prefix_error (error, "device %u: ", workers[i].index);
-      return FALSE;
-    }
-  run->result->emulated = workers[0].device->class->computes && !workers[0].device->class->measures;
-  return TRUE;
-}
-
-/* Records the median clock from a device's first op to its last. */
-static void record_clock (PsRecorder *recorder, PsConditions *conditions, guint i, guint device)
-{
-  PsDeviceRecord *records = &recorder->device[device];
-  PsCondition median;
-
-  if (records->n_ops == 0)
-    return;
-  ps_conditions_median (conditions, i, records->ops[0].times.start_ns,
-                        records->ops[(gsize)recorder->n_steps * records->n_ops - 1].times.end_ns, &median);
-  records->clock_mhz = median.clock_mhz;
-}
-
-/* A thread that could not be started is missed at the first barrier, so its failure ends the run. */
-static void run_threads (PsWorker *workers, PsRun *run)
-{
-  guint n = run->n_here;
-  g_autofree PsDevice **devices = g_new (PsDevice *, n);
+  const guint n = run->n_here, n_cores = ps_count_cores ();
   GError *error = NULL;
 
-  for (guint i = 0; i < n; i++)
-    devices[i] = workers[i].device;
-  g_autoptr (PsConditions) conditions = ps_conditions_new (devices, n);
+  run->devices = g_new (PsDevice *, n);
   for (guint i = 0; i < n && error == NULL; i++)
+    if (ps_worker_open (&workers[i], run, run->first + i, n_cores, &error))
+      run->devices[i] = workers[i].device;
+    else
+      g_prefix_error (&error, "device %u: ", workers[i].index);
+  run->conditions = error == NULL ? ps_conditions_new (run->devices, n) : NULL;
+  run->result->emulated = error == NULL && run->devices[0]->class->computes && !run->devices[0]->class->measures;
+  for (guint i = 0; i < n && error == NULL; i++) {
     workers[i].thread = g_thread_try_new ("device", ps_worker_main, &workers[i], &error);
-  if (error != NULL) {
-    g_prefix_error (&error, "%u devices: ", n);
-    ps_crew_fail (run->crew, error);
+    if (error != NULL)
+      g_prefix_error (&error, "%u devices: ", n);
   }
+  if (error != NULL)
+    ps_crew_fail (run->crew, error);
   for (guint i = 0; i < n; i++)
     if (workers[i].thread != NULL)
       g_thread_join (workers[i].thread);
-  for (guint i = 0; i < n; i++)
-    record_clock (run->recorder, conditions, i, run->first + i);
+  for (guint i = 0; i < n; i++) {
+    PsDeviceRecord *records = &run->recorder->device[run->first + i];
+    const PsOpRecord *end = records->ops + (gsize)run->recorder->n_steps * records->n_ops;
+    PsCondition median = { 0 };
+
+    if (records->n_ops > 0)
+      ps_conditions_median (run->conditions, i, records->ops->times.start_ns, end[-1].times.end_ns, &median);
+    records->clock_mhz = median.clock_mhz;
+  }
+  g_clear_pointer (&run->conditions, ps_conditions_free);
 }
 
 static void finish_result (PsRun *run)
@@ -74,6 +61,8 @@ static void finish_result (PsRun *run)
   }
   result->timeline_step = ps_recorder_median_step (run->recorder);
   result->median_iteration_ns = result->iteration_ns[result->timeline_step];
+  if (run->setting->measuring != NULL)
+    return;
   result->timeline = ps_recorder_timeline (run->recorder, run->program, run->scripts, result->timeline_step);
   g_free (result->timeline->source);
   result->timeline->source = g_strdup_printf ("device %s%s, transport %s, step %u of %u", run->setting->device->name,
@@ -162,16 +151,6 @@ static gboolean divides (guint n_ranks, guint n_devices, guint n_pipelines)
   return n % n_ranks == 0 && (n_devices % n_here == 0 || n_here % n_devices == 0);
 }
 
-/* Refuses layers that devices share where that is not possible. */
-static gboolean check_tensor (const PsRunSetting *setting, GError **error)
-{
-  if (setting->n_tensor <= 1 || !setting->device->computes)
-    return TRUE;
-  g_return_val_if_fail (setting->device->tensor, FALSE);
-
-  return ps_tensor_check (setting->model, setting->n_tensor, FALSE, error);
-}
-
 /* Refuses transports that don't reach other processes or don't add up gradients, if the run needs that. */
 static gboolean check_processes (const PsProgram *program, const PsRunSetting *setting, GError **error)
 {
@@ -203,17 +182,20 @@ static gboolean check_processes (const PsProgram *program, const PsRunSetting *s
 
 static gboolean check_setting (const PsProgram *program, const PsRunSetting *setting, GError **error)
 {
-  g_return_val_if_fail (setting->model != NULL || !setting->device->computes, FALSE);
+  const PsDeviceClass *device = setting->device;
 
-  if (setting->device->available != NULL && !setting->device->available (error))
-    return FALSE;
-  if (setting->transport->available != NULL && !setting->transport->available (error))
-    return FALSE;
-  if (!check_schedule (program->schedule, setting, error) || !check_bypass (program, setting, error)
-      || !check_zero (program->schedule, setting, error) || !check_tensor (setting, error)
-      || !check_processes (program, setting, error))
-    return FALSE;
-  return !setting->transport->ordered || ps_program_check (program, PS_CHANNEL_DIRECTION, error);
+  g_return_val_if_fail (setting->model != NULL || !device->computes, FALSE);
+  g_return_val_if_fail (setting->n_tensor <= 1 || !device->computes || device->tensor, FALSE);
+
+  return (device->available == NULL || device->available (error))
+         && (setting->transport->available == NULL || setting->transport->available (error))
+         && check_schedule (program->schedule, setting, error) && check_bypass (program, setting, error)
+         && check_zero (program->schedule, setting, error)
+         && (setting->n_tensor <= 1 || !device->computes
+             || ps_tensor_check (setting->model, setting->n_tensor, FALSE, error))
+         && check_processes (program, setting, error)
+         && (!setting->transport->ordered || setting->measuring != NULL
+             || ps_program_check (program, PS_CHANNEL_DIRECTION, error));
 }
 
 static void run_clear (PsRun *run)
@@ -225,46 +207,17 @@ static void run_clear (PsRun *run)
   ps_crew_free (run->crew);
   g_free (run->uses);
   g_free (run->twin);
+  g_free (run->tied);
   ps_bypass_plans_free (run->plans, n_devices);
   ps_scripts_free (run->scripts, n_devices);
   ps_recorder_free (run->recorder);
   ps_run_result_free (run->result);
   ps_checkpoint_free (run->saved);
   g_free (run->shapes);
+  g_free (run->devices);
+  g_free (run->state_bytes);
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (PsRun, run_clear)
-
-/* Finds the part of the run that is in this process. */
-static void find_place (PsRun *run)
-{
-  guint n_devices = run->program->schedule->placement->n_devices;
-  guint rank = ps_processes_rank (run->setting->processes);
-  guint n_ranks = ps_processes_n_ranks (run->setting->processes);
-
-  run->n_replicas = ps_run_n_replicas (run->setting, n_devices);
-  run->n_tensor = run->setting->device->computes ? MAX (run->setting->n_tensor, 1) : 1;
-  run->n_pipelines = run->n_replicas * run->n_tensor;
-  run->n_here = n_devices * run->n_pipelines / n_ranks;
-  run->first = rank * run->n_here % n_devices;
-  run->pipeline = rank * run->n_here / n_devices;
-}
-
-static guint8 *channels_in_use (const PsRun *run)
-{
-  const PsProgram *program = run->program;
-  guint n = program->schedule->placement->n_devices;
-  guint8 *uses = g_new0 (guint8, (gsize)n * n);
-
-  for (guint i = 0; i < program->n_messages; i++)
-    uses[(gsize)program->messages[i].sender * n + program->messages[i].receiver] = TRUE;
-  for (guint i = 0; i < n; i++) {
-    PsTiedMatrix tied;
-
-    if (ps_run_tied_matrix (run, i, &tied) && tied.peer != i)
-      uses[(gsize)i * n + tied.peer] = TRUE;
-  }
-  return uses;
-}
 
 static gboolean exchange (gpointer data, guint device, gconstpointer mine, gsize n_bytes, gpointer all, GError **error)
 {
@@ -288,11 +241,13 @@ static void abort_transport (gpointer data)
 static gboolean open_transport (PsRun *run, GError **error)
 {
   const PsRunSetting *setting = run->setting;
+  const PsProgram *program = run->program;
+  const guint n = program->schedule->placement->n_devices;
   PsTransportSetting transport
-      = { .n_devices = run->program->schedule->placement->n_devices,
-          .message_bytes
-          = setting->device->computes ? ps_model_boundary_bytes (setting->model) / run->program->schedule->n_slices : 0,
-          .capacity = CHANNEL_CAPACITY,
+      = { .n_devices = n,
+          .message_bytes = setting->device->computes || setting->measuring != NULL
+                               ? ps_model_boundary_bytes (setting->model) / program->schedule->n_slices
+                               : 0,
           .timeout_ns = setting->timeout_ns,
           .first = run->first,
           .n_here = run->n_here,
@@ -300,13 +255,18 @@ static gboolean open_transport (PsRun *run, GError **error)
           .pipeline = run->pipeline,
           .n_replicas = run->n_replicas,
           .n_tensor = run->n_tensor,
-          .n_stages = run->program->schedule->placement->n_stages,
-          .n_slices = run->program->schedule->n_slices,
+          .n_stages = program->schedule->placement->n_stages,
+          .n_slices = program->schedule->n_slices,
           .twin = run->twin,
-          .uses = run->uses = channels_in_use (run),
+          .tied = run->tied,
+          .uses = run->uses = g_new0 (guint8, (gsize)n * n),
           .clock_offset_ns = ps_processes_clock_offset (setting->processes, ps_processes_rank (setting->processes)),
           .group = &run->group };
 
+  for (guint i = 0; i < n; i++)
+    for (guint k = program->first[i]; k < program->first[i + 1]; k++)
+      if (program->instructions[k].type == PS_INSTRUCTION_SEND)
+        run->uses[(gsize)i * n + program->instructions[k].peer] = TRUE;
   run->group = (PsTransportGroup){ .data = run, .exchange = exchange, .fail = fail };
   run->transport = setting->transport->open (&transport, error);
   if (run->transport != NULL)
@@ -332,46 +292,122 @@ static gboolean check_room (const PsRun *run, GError **error)
                     taken, there);
 }
 
-/* The device with the same stages in the other weight copy, for each device; NULL: the schedule has one copy. Fails
+/* Finds the device with the same stages in the other weight copy, for each device, where the schedule has two. Fails
  * where devices do not pair up so, or where a device holds a stage twice. */
-static gboolean find_twins (const PsSchedule *schedule, guint **twin, GError **error)
+static gboolean find_twins (PsRun *run, GError **error)
 {
+  const PsSchedule *schedule = run->program->schedule;
   const PsPlacement *placement = schedule->placement;
-  g_autofree guint *found = g_new (guint, placement->n_devices);
 
-  *twin = NULL;
   if (placement->n_copies == 1)
     return TRUE;
+  run->twin = g_new (guint, placement->n_devices);
   for (guint i = 0; i < placement->n_devices; i++)
-    found[i] = i;
-  for (guint copy = 0; copy < placement->n_copies; copy++)
-    for (guint stage = 0; stage < placement->n_stages; stage++) {
-      guint own = ps_placement_device (placement, copy, stage);
-      guint other = ps_placement_device (placement, 1 - copy, stage);
+    run->twin[i] = i;
+  for (guint i = 0; i < placement->n_copies * placement->n_stages; i++) {
+    const guint copy = i / placement->n_stages, stage = i % placement->n_stages;
+    const guint own = ps_placement_device (placement, copy, stage);
+    const guint other = ps_placement_device (placement, 1 - copy, stage);
 
-      if (own == other)
-        return ps_refuse (error, PS_ERROR_UNAVAILABLE,
-                          "schedule '%s': device %u holds both copies of stage %u; devices that compute hold one",
-                          schedule->name, own, stage);
-      if (found[own] != own && found[own] != other)
-        return ps_refuse (error, PS_ERROR_UNAVAILABLE,
-                          "schedule '%s': device %u shares its stages with devices %u and %u; one is possible",
-                          schedule->name, own, found[own], other);
-      found[own] = other;
-    }
-  *twin = g_steal_pointer (&found);
+    if (own == other)
+      return ps_refuse (error, PS_ERROR_UNAVAILABLE,
+                        "schedule '%s': device %u holds both copies of stage %u; devices that compute hold one",
+                        schedule->name, own, stage);
+    if (run->twin[own] != own && run->twin[own] != other)
+      return ps_refuse (error, PS_ERROR_UNAVAILABLE,
+                        "schedule '%s': device %u shares its stages with devices %u and %u; one is possible",
+                        schedule->name, own, run->twin[own], other);
+    run->twin[own] = other;
+  }
   return TRUE;
 }
 
-static gboolean set_shapes (PsRun *run, GError **error)
+/* Finds the stages of embedding and head, and the devices that share a matrix of them. */
+static void find_ends (PsRun *run)
+{
+  const PsPlacement *placement = run->program->schedule->placement;
+  const gboolean computes = run->setting->device->computes;
+  guint first = 0, last = placement->n_stages - 1;
+
+  while (computes && first < last && !run->shapes[first].embedding)
+    first++;
+  while (computes && last > 0 && !run->shapes[last].head)
+    last--;
+  run->embedding_stage = first;
+  run->loss_stage = last;
+  if (!computes || !run->setting->model->tied)
+    return;
+  run->tied = g_new (guint, placement->n_devices);
+  for (guint i = 0; i < placement->n_devices; i++)
+    run->tied[i] = i;
+  for (guint copy = 0; copy < placement->n_copies; copy++) {
+    const guint embedding = ps_placement_device (placement, copy, first);
+    const guint head = ps_placement_device (placement, copy, last);
+
+    if (!ps_placement_holds (placement, embedding, last) && !ps_placement_holds (placement, head, first)) {
+      run->tied[embedding] = head;
+      run->tied[head] = embedding;
+    }
+  }
+}
+
+/* All that ranks must have in common, in words for errors. */
+static const char *const topics[]
+    = { "version", "schedule", "device or transport", "model", "number of steps", "seed", "training" };
+
+/* The text of each topic. */
+static char **describe_run (const PsRun *run)
 {
   const PsRunSetting *setting = run->setting;
-  guint n_stages = run->program->schedule->placement->n_stages;
+  const PsSchedule *schedule = run->program->schedule;
+  const PsTraining none = { 0 }, *training = setting->training != NULL ? setting->training : &none;
+  g_autofree char *text
+      = training->text != NULL ? g_compute_checksum_for_bytes (G_CHECKSUM_SHA256, training->text) : g_strdup ("");
+  g_autoptr (GString) program = g_string_new (NULL);
+  char **texts = g_new0 (char *, G_N_ELEMENTS (topics) + 1);
 
-  run->shapes = setting->shapes != NULL ? g_memdup2 (setting->shapes, n_stages * sizeof *run->shapes)
-                                        : g_new0 (PsStageShape, n_stages);
-  return !setting->device->computes || setting->shapes != NULL
-         || ps_model_split (setting->model, n_stages, run->shapes, error);
+  g_string_printf (program, "%u %u %u %u", schedule->placement->n_devices, schedule->placement->n_stages,
+                   schedule->n_microbatches, ps_schedule_update_every (schedule));
+  for (guint i = 0; i < run->program->first[schedule->placement->n_devices]; i++) {
+    g_autofree char *instruction = ps_instruction_format (&run->program->instructions[i]);
+
+    g_string_append (program, instruction);
+  }
+  texts[0] = g_strdup_printf ("%s %" G_GSIZE_FORMAT, PS_VERSION, sizeof (PsOpRecord));
+  texts[1] = g_strdup (program->str);
+  texts[2] = g_strdup_printf ("%s %s", setting->device->name, setting->transport->name);
+  texts[3] = setting->model != NULL ? ps_model_digest (setting->model) : g_strdup ("");
+  texts[4] = g_strdup_printf ("%u", setting->n_steps);
+  texts[5] = g_strdup_printf ("%" G_GUINT64_FORMAT, setting->seed);
+  texts[6] = g_strdup_printf ("%d %d %d %u %u %a %a %u %u %s", setting->zero, setting->gradients, setting->save != NULL,
+                              setting->save_every, setting->start != NULL ? ps_checkpoint_step (setting->start) : 0,
+                              training->learning_rate, training->least_rate, training->warm_up, training->decay, text);
+  return texts;
+}
+
+/* Whether all ranks are about to run the same program with the same setting: rank 0 compares digests of all topics, and
+ * fails for all. */
+static gboolean check_agreement (const PsRun *run, GError **error)
+{
+  const guint n = G_N_ELEMENTS (topics), length = 64; /* of SHA-256 in hex */
+  PsProcesses *processes = run->setting->processes;
+  g_autoptr (GString) mine = g_string_new (NULL);
+
+  if (processes == NULL)
+    return TRUE;
+  g_auto (GStrv) texts = describe_run (run);
+  for (guint i = 0; i < n; i++) {
+    g_autofree char *digest = g_compute_checksum_for_string (G_CHECKSUM_SHA256, texts[i], -1);
+
+    g_string_append (mine, digest);
+  }
+  g_autofree char *all = g_malloc (mine->len * processes->n_ranks);
+  processes->meeting = NULL; /* of an earlier run */
+  ps_processes_exchange (processes, mine->str, mine->len, all, run->setting->timeout_ns);
+  for (guint i = 0; processes->rank == 0 && i < n * processes->n_ranks; i++)
+    if (memcmp (all + i * length, all + i % n * length, length) != 0)
+      return ps_refuse (error, PS_ERROR_INPUT, "rank %u runs another %s than rank 0", i / n, topics[i % n]);
+  return TRUE;
 }
 
 static gboolean run_open (PsRun *run, GError **error)
@@ -379,10 +415,17 @@ static gboolean run_open (PsRun *run, GError **error)
   const PsRunSetting *setting = run->setting;
   const PsPlacement *placement = run->program->schedule->placement;
 
-  if (!set_shapes (run, error)
-      || (setting->device->computes && !find_twins (run->program->schedule, &run->twin, error)))
+  run->shapes = g_new0 (PsStageShape, placement->n_stages);
+  if (setting->shapes != NULL)
+    memcpy (run->shapes, setting->shapes, placement->n_stages * sizeof *run->shapes);
+  else if (setting->device->computes && !ps_model_split (setting->model, placement->n_stages, run->shapes, error))
     return FALSE;
-  run->scripts = ps_scripts_new (run->program, setting->costs);
+  if (setting->device->computes && !find_twins (run, error))
+    return FALSE;
+  if (setting->measuring == NULL)
+    find_ends (run);
+  run->scripts = ps_scripts_new (run->program, setting->costs, setting->measuring);
+  run->state_bytes = g_new0 (gint64, (gsize)(run->first + run->n_here) * placement->n_stages);
   if (setting->bypass && !run->program->schedule->asynchronous)
     run->plans = ps_bypass_plans_new (run->scripts, run->program);
   if (!check_room (run, error))
@@ -392,7 +435,7 @@ static gboolean run_open (PsRun *run, GError **error)
   run->result = ps_run_result_new (run->program, setting, run->n_replicas);
   if (setting->save != NULL)
     run->saved = ps_checkpoint_new (setting->model, setting->data);
-  return ps_gather_agreement (run, error) && open_transport (run, error);
+  return check_agreement (run, error) && open_transport (run, error);
 }
 
 /* Runs the steps; the crew notes any failure. */
@@ -401,10 +444,10 @@ static void run_steps (PsRun *run)
   g_autofree PsWorker *workers = g_new0 (PsWorker, run->n_here);
   GError *failure = NULL;
 
-  if (!run_open (run, &failure) || !open_workers (workers, run, &failure))
-    ps_crew_fail (run->crew, failure);
+  if (run_open (run, &failure))
+    run_workers (workers, run);
   else
-    run_threads (workers, run);
+    ps_crew_fail (run->crew, failure);
   ps_crew_watch (run->crew, NULL, NULL);
   if (run->transport != NULL)
     run->transport->class->close (g_steal_pointer (&run->transport));
@@ -414,6 +457,7 @@ static void run_steps (PsRun *run)
 
 PsRunResult *ps_run (const PsProgram *program, const PsRunSetting *setting, GError **error)
 {
+  const guint n_devices = program->schedule->placement->n_devices, rank = ps_processes_rank (setting->processes);
   g_auto (PsRun) run
       = { .program = program, .setting = setting, .endless = setting->bypass || program->schedule->asynchronous };
 
@@ -421,13 +465,19 @@ PsRunResult *ps_run (const PsProgram *program, const PsRunSetting *setting, GErr
 
   if (!check_setting (program, setting, error))
     return NULL;
-  find_place (&run);
+  run.n_replicas = ps_run_n_replicas (setting, n_devices);
+  run.n_tensor = setting->device->computes ? MAX (setting->n_tensor, 1) : 1;
+  run.n_pipelines = run.n_replicas * run.n_tensor;
+  run.n_here = n_devices * run.n_pipelines / ps_processes_n_ranks (setting->processes);
+  run.first = rank * run.n_here % n_devices;
+  run.pipeline = rank * run.n_here / n_devices;
   run.crew = ps_crew_new (run.n_here, setting->processes, setting->timeout_ns);
   run_steps (&run);
   if (!ps_crew_check (run.crew, error))
     return NULL;
-  ps_gather (&run);
-  if (run.first == 0 && run.pipeline == 0)
+  if (setting->measuring == NULL)
+    ps_gather (&run);
+  if (rank == 0)
     finish_result (&run);
   return g_steal_pointer (&run.result);
 }

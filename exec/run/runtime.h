@@ -1,13 +1,55 @@
-/* runtime.h - runs a program for real: one thread per device walks its instruction stream, step after step. */
+/* runtime.h - runs a program for real: one thread per device walks its instruction stream, step after step. What a
+ * training goes on from, whether a run computed the numbers of one device alone, and how it compares with its
+ * prediction. */
 #pragma once
 
-#include "run/processes.h"
-#include "checkpoint.h"
+#include "run/crew.h"
+#include "run/measuring.h"
 
 #include <pipesim/device.h>
-#include <pipesim/program.h>
-#include <pipesim/timeline.h>
+#include <pipesim/observe.h>
+#include <pipesim/setting.h>
 #include <pipesim/transport.h>
+
+/* The state of a training in a safetensors file: weights and both moments of Adam, in fp32.
+ *
+ * The weights have the names and shapes that Hugging Face's transformers gives those of a GPT-2 (gelu), or of a Phi-3
+ * (swiglu). The moments stand under the same names after "optimizer.exp_avg." and "optimizer.exp_avg_sq.". A checkpoint
+ * knows no stages: another schedule, layout, number of devices or device class can go on with it. */
+
+typedef struct _PsCheckpoint PsCheckpoint;
+
+/* Room for the state of a model, to be filled and written. data: what is said of the data that it went through. */
+PsCheckpoint *ps_checkpoint_new (const PsModel *model, const char *data);
+
+/* The state in a file, which must be that of this model. Errors: PS_ERROR_IO, PS_ERROR_INPUT "path: ...". */
+PsCheckpoint *ps_checkpoint_load (const char *path, const PsModel *model, GError **error) G_GNUC_WARN_UNUSED_RESULT;
+void ps_checkpoint_free (PsCheckpoint *checkpoint);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsCheckpoint, ps_checkpoint_free)
+
+/* Steps that a loaded training has done, and the data that they went through; NULL: not said. */
+guint ps_checkpoint_step (const PsCheckpoint *checkpoint);
+const char *ps_checkpoint_data (const PsCheckpoint *checkpoint);
+
+/* Makes n numbers whole of which a device has a part. */
+typedef gboolean (*PsCheckpointGather) (float *values, gsize n, PsStateArray array, gpointer data, GError **error);
+
+/* Fills in the state of a stage from the device that holds it, or gives the device the state. The device's thread
+ * calls it, several threads at a time for different stages. fills FALSE: the device only helps another one to gather.
+ * gather: called for each array. */
+gboolean ps_checkpoint_take (PsCheckpoint *checkpoint, PsDevice *device, guint stage, const PsStageShape *shape,
+                             gboolean fills, PsCheckpointGather gather, gpointer data, GError **error);
+gboolean ps_checkpoint_give (const PsCheckpoint *checkpoint, PsDevice *device, guint stage, const PsStageShape *shape,
+                             GError **error);
+
+/* Where array number 0 .. PS_N_STATE_ARRAYS - 1 of a stage lies in a new checkpoint, to be carried to another process.
+ */
+gpointer ps_checkpoint_part (PsCheckpoint *checkpoint, const PsStageShape *shape, guint array, gsize *n_bytes);
+
+/* Writes the file, which appears whole or not at all. */
+gboolean ps_checkpoint_write (PsCheckpoint *checkpoint, const char *path, guint step, GError **error);
+
+/* Runs */
 
 /* A step that has ended. */
 typedef struct {
@@ -50,13 +92,16 @@ typedef struct {
    * process without gradients may return FALSE. */
   gboolean (*progress) (const PsStepReport *step, gpointer data);
   gpointer progress_data;
+  /* NULL: the run trains. Else the program is one of ps_measuring_program, n_steps is 1 and n_replicas given, and
+   * nothing is collected. The result has no timeline. */
+  const PsMeasuring *measuring;
 } PsRunSetting;
 
 /* The gradients of each stage after all microbatches were added up, before O. */
 typedef struct {
   guint n_steps;
   guint n_stages;
-  guint64 *digest; /* [step * n_stages + stage] ps_gradients_digest */
+  guint64 *digest; /* [stage * n_steps + step] ps_gradients_digest */
   float **last;    /* [n_stages] gradients of the last step */
   gsize *n;        /* [n_stages] */
   guint *parts;    /* [n_stages] PsDeviceClass.part of the device that computed them; 0: it has no part */
@@ -106,3 +151,75 @@ guint ps_run_n_replicas (const PsRunSetting *setting, guint n_devices);
 
 /* Returns the mean loss over the microbatches of a step. */
 double ps_run_result_mean_loss (const PsRunResult *result, guint step);
+
+/* Checks that a pipeline computed the same numbers as one device alone. */
+
+/* The largest difference of gradients that counts as equal, as a part of the largest gradient. */
+#define PS_VERIFY_TOLERANCE 1e-5
+
+/* The same for bf16 and devices that share layers, each of which rounds its part of a sum: some roundings of losses;
+ * gradients after some steps of Adam, whose direction for tiny gradients is the sign of their error. */
+#define PS_VERIFY_ROUNDED_LOSS 1e-3
+#define PS_VERIFY_ROUNDED_GRADIENT 0.1
+
+typedef enum {
+  PS_CHECK_NOT_RUN,
+  PS_CHECK_BIT_EQUAL, /* every loss and every gradient of every step */
+  /* Losses of all steps and gradients of the last one differ by at most PS_VERIFY_TOLERANCE, or as said above. */
+  PS_CHECK_EQUAL_WITHIN,
+  PS_CHECK_DIFFERS,
+} PsCheck;
+
+const char *ps_check_name (PsCheck check); /* "not run", "bit-equal", "equal-within", "differs" */
+
+typedef struct {
+  PsCheck check;
+  double loss_difference;     /* largest |a - b| / |b| over steps and microbatches */
+  double gradient_difference; /* last step: largest |a - b| over all gradients / largest |b| */
+  char *first_difference;     /* "step 2: gradients of stage 1"; NULL when bit-equal */
+} PsVerdict;
+
+void ps_verdict_clear (PsVerdict *verdict);
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (PsVerdict, ps_verdict_clear)
+
+/* Makes the program that trains the same stages on one device: microbatch after microbatch, all F, then all BW from the
+ * last stage to the first; but the gradients of the weights are added up in the schedule's order, where that is another
+ * one. Each weight copy of the schedule has a device of its own, with the microbatches that use it;
+ * their gradients are added up as those of the schedule are. Slices stay slices. Of a schedule whose stages use older
+ * weights, the program is the sequential emulation: PsRunSetting.delays says how many updates old they are.
+ * n_microbatches: of all replicas. */
+PsProgram *ps_verify_reference (const PsSchedule *schedule, guint n_microbatches);
+
+/* Compares two runs with the same numbers of steps, microbatches and stages, both with gradients; b is the
+ * reference. */
+void ps_verify_compare (const PsRunResult *a, const PsRunResult *b, PsVerdict *verdict);
+
+/* Runs the reference of the schedule in this process with the setting of `result`'s run, and compares. Clear the
+ * verdict with ps_verdict_clear. */
+gboolean ps_verify (const PsSchedule *schedule, const PsRunResult *result, const PsRunSetting *setting,
+                    PsVerdict *verdict, GError **error);
+
+/* A program that is run and compared with its prediction. */
+typedef struct {
+  char *started;            /* ISO 8601 UTC */
+  PsRunResult *result;      /* its timeline is NULL on other ranks than 0, which have nothing of what follows either */
+  PsComparison *comparison; /* NULL without prediction */
+  gint64 replayed_makespan_ns; /* simulated with the op and transfer times of the measured timeline; 0 without
+                                  prediction */
+} PsComparedRun;
+
+void ps_compared_run_clear (PsComparedRun *compared);
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (PsComparedRun, ps_compared_run_clear)
+
+/* The timeline that a run is held against: a schedule that never drains in its steady state, as it is measured. Free
+ * with ps_timeline_free. */
+PsTimeline *ps_compared_run_prediction (const PsPrediction *prediction);
+
+/* Runs the program. prediction: that of the same program; NULL: there are no costs. The caller clears the compared in
+ * any case. */
+gboolean ps_compared_run_make (PsComparedRun *compared, const PsProgram *program, const PsPrediction *prediction,
+                               const PsRunSetting *setting, GError **error);
+
+/* Stores the run and its prediction in a database, with the profile (NULL: the only one) that the costs came from. */
+gboolean ps_compared_run_store (const PsComparedRun *compared, const PsProgram *program, const PsRunSetting *setting,
+                                PsCheck check, const char *db, const char *profile, GError **error);

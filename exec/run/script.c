@@ -21,81 +21,64 @@ static guint slot_of (const Draft *draft, PsOp op)
   return *slot - 1;
 }
 
-static void script_compute (const Draft *draft, PsAction *action)
-{
-  guint n_stages = draft->program->schedule->placement->n_stages, next;
-  PsOp op = action->instruction.op, producer;
-
-  if (ps_op_input (op, n_stages, &producer))
-    action->take = slot_of (draft, producer);
-  if (ps_op_output (op, n_stages, &next))
-    action->put = slot_of (draft, op);
-  action->index = draft->script->n_ops++;
-}
-
 /* Whether O follows each op that completes an update, without a meeting of all devices. */
 static gboolean updates_inside (const PsSchedule *schedule)
 {
   return schedule->asynchronous || schedule->update_every > 0;
 }
 
-/* Whether the op completes the gradients of an update. */
-static gboolean completes_update (const Draft *draft, PsOp op)
+/* Whether the instruction completes the gradients of an update. */
+static gboolean completes_update (const Draft *draft, const PsInstruction *instruction)
 {
   const PsSchedule *schedule = draft->program->schedule;
+  const PsOp op = instruction->op;
 
-  if ((op.kind != PS_OP_W && op.kind != PS_OP_BW)
+  if (instruction->type != PS_INSTRUCTION_COMPUTE || (op.kind != PS_OP_W && op.kind != PS_OP_BW)
       || ++draft->pending[op.stage] < ps_schedule_update_every (schedule) * schedule->n_slices)
     return FALSE;
   draft->pending[op.stage] = 0;
   return TRUE;
 }
 
-static void script_update (PsScript *script, PsInstruction instruction, guint8 ahead)
+/* Adds an action. */
+static PsAction *script_add (PsScript *script, const PsInstruction *instruction, guint8 ahead)
 {
-  instruction.op.kind = PS_OP_O;
-  script->actions[script->n_actions++] = (PsAction){
-    .instruction = instruction, .take = PS_NO_SLOT, .put = PS_NO_SLOT, .index = script->n_ops++, .ahead = ahead
-  };
+  PsAction *action = &script->actions[script->n_actions++];
+
+  *action = (PsAction){ .instruction = *instruction, .take = PS_NO_SLOT, .put = PS_NO_SLOT, .ahead = ahead };
+  return action;
 }
 
-static void script_send (const Draft *draft, PsAction *action)
+static void script_action (const Draft *draft, const PsInstruction *instruction, guint8 ahead)
 {
   const PsProgram *program = draft->program;
-  guint32 consumer = program->messages[action->instruction.message - 1].consumer;
+  const guint n_stages = program->schedule->placement->n_stages;
+  PsAction *action = script_add (draft->script, instruction, ahead);
+  PsOp op = instruction->op, producer;
+  guint next;
 
-  action->take = slot_of (draft, action->instruction.op);
-  if (draft->costs != NULL)
-    action->delay_ns = draft->costs->transfer_ns[program->steps[consumer].transfer];
-  action->index = draft->script->n_posts++;
-}
-
-static void script_action (const Draft *draft, PsAction *action)
-{
-  switch ((PsInstructionType)action->instruction.type) {
+  switch ((PsInstructionType)instruction->type) {
   case PS_INSTRUCTION_COMPUTE:
-    script_compute (draft, action);
+    if (ps_op_input (op, n_stages, &producer))
+      action->take = slot_of (draft, producer);
+    if (ps_op_output (op, n_stages, &next))
+      action->put = slot_of (draft, op);
+    action->index = draft->script->n_ops++;
     break;
   case PS_INSTRUCTION_SEND:
-    script_send (draft, action);
+    action->take = slot_of (draft, op);
+    if (draft->costs != NULL)
+      action->delay_ns
+          = draft->costs->transfer_ns[program->steps[program->messages[instruction->message - 1].consumer].transfer];
+    action->index = draft->script->n_posts++;
     break;
   case PS_INSTRUCTION_RECEIVE:
     action->index = draft->script->n_posts++;
     break;
   case PS_INSTRUCTION_WAIT:
-    action->put = slot_of (draft, action->instruction.op);
+    action->put = slot_of (draft, op);
     action->index = draft->script->n_waits++;
-    break;
   }
-}
-
-static void script_stages (PsScript *script, const PsPlacement *placement, guint device)
-{
-  script->stages = g_new (guint, placement->n_copies * placement->n_stages);
-  for (guint stage = 0; stage < placement->n_stages; stage++)
-    for (guint copy = 0; copy < placement->n_copies; copy++)
-      if (ps_placement_device (placement, copy, stage) == device)
-        script->stages[script->n_stages++] = stage;
 }
 
 /* Every op may be followed by an O, which comes after the op's sends. */
@@ -107,17 +90,14 @@ static void script_actions (const Draft *draft, const PsRound *round, guint devi
 
   script->actions = g_new0 (PsAction, (end - first) * (inside ? 2 : 1));
   for (guint i = first; i < end; i++) {
-    PsAction *action = &script->actions[script->n_actions++];
-    const PsInstruction *instruction = &round->instructions[i];
-
-    *action
-        = (PsAction){ .instruction = *instruction, .take = PS_NO_SLOT, .put = PS_NO_SLOT, .ahead = round->ahead[i] };
-    script_action (draft, action);
-    if (inside && instruction->type == PS_INSTRUCTION_COMPUTE && completes_update (draft, instruction->op))
+    script_action (draft, &round->instructions[i], round->ahead[i]);
+    if (inside && completes_update (draft, &round->instructions[i]))
       completed = i;
     if (completed == G_MAXUINT || (i + 1 < end && ps_instruction_is_post (&round->instructions[i + 1])))
       continue;
-    script_update (script, round->instructions[completed], round->ahead[completed]);
+    PsAction *update = script_add (script, &round->instructions[completed], round->ahead[completed]);
+    update->instruction.op.kind = PS_OP_O;
+    update->index = script->n_ops++;
     completed = G_MAXUINT;
   }
   for (guint i = 0; i < script->n_actions; i++)
@@ -128,23 +108,59 @@ static void script_actions (const Draft *draft, const PsRound *round, guint devi
 static void script_device (PsScript *script, const PsProgram *program, const PsRound *round, guint device,
                            const PsCosts *costs)
 {
+  const PsPlacement *placement = program->schedule->placement;
   g_autofree guint32 *slots = g_new0 (guint32, 2 * ps_schedule_n_cells (program->schedule));
-  g_autofree guint *pending = g_new0 (guint, program->schedule->placement->n_stages);
+  g_autofree guint *pending = g_new0 (guint, placement->n_stages);
   const Draft draft = { .program = program, .costs = costs, .script = script, .pending = pending, .slots = slots };
 
-  script_stages (script, program->schedule->placement, device);
+  script->stages = g_new (guint, placement->n_copies * placement->n_stages);
+  for (guint stage = 0; stage < placement->n_stages; stage++)
+    for (guint copy = 0; copy < placement->n_copies; copy++)
+      if (ps_placement_device (placement, copy, stage) == device)
+        script->stages[script->n_stages++] = stage;
   script_actions (&draft, round, device);
   script->n_updates = updates_inside (program->schedule) ? 0 : script->n_stages;
 }
 
-PsScript *ps_scripts_new (const PsProgram *program, const PsCosts *costs)
+/* A stream as it is. The device holds the stages that it runs ops of. */
+static void script_measured (PsScript *script, const PsProgram *program, guint device, guint n_sums)
+{
+  const PsInstruction *stream = &program->instructions[program->first[device]];
+  guint n = program->first[device + 1] - program->first[device];
+
+  script->actions = g_new0 (PsAction, n);
+  script->stages = g_new (guint, program->schedule->placement->n_stages);
+  script->n_actions = n;
+  script->n_updates = n_sums;
+  for (guint i = 0; i < n; i++) {
+    guint *index = stream[i].type == PS_INSTRUCTION_COMPUTE ? &script->n_ops
+                   : stream[i].type == PS_INSTRUCTION_WAIT  ? &script->n_waits
+                                                            : &script->n_posts;
+
+    script->actions[i]
+        = (PsAction){ .instruction = stream[i], .take = PS_NO_SLOT, .put = PS_NO_SLOT, .index = (*index)++ };
+  }
+  for (guint stage = 0; stage < program->schedule->placement->n_stages; stage++) {
+    guint i = 0;
+
+    while (i < n && (stream[i].type != PS_INSTRUCTION_COMPUTE || stream[i].op.stage != stage))
+      i++;
+    if (i < n)
+      script->stages[script->n_stages++] = stage;
+  }
+}
+
+PsScript *ps_scripts_new (const PsProgram *program, const PsCosts *costs, const PsMeasuring *measuring)
 {
   guint n_devices = program->schedule->placement->n_devices;
   PsScript *scripts = g_new0 (PsScript, n_devices);
-  g_autoptr (PsRound) round = ps_round_new (program);
+  g_autoptr (PsRound) round = measuring == NULL ? ps_round_new (program) : NULL;
 
   for (guint i = 0; i < n_devices; i++)
-    script_device (&scripts[i], program, round, i, costs);
+    if (measuring != NULL)
+      script_measured (&scripts[i], program, i, measuring->n_sums);
+    else
+      script_device (&scripts[i], program, round, i, costs);
   return scripts;
 }
 
@@ -184,18 +200,6 @@ static Places *find_places (const PsScript *scripts, const PsProgram *program)
   return places;
 }
 
-/* The first backward of a device, or the wait for its gradient. */
-static guint first_backward (const PsScript *script)
-{
-  guint i = 0;
-
-  while (i < script->n_actions
-         && (script->actions[i].instruction.op.kind == PS_OP_F
-             || ps_instruction_is_post (&script->actions[i].instruction)))
-    i++;
-  return i;
-}
-
 /* Moves the place to the first op of a pair that it would cut. */
 static guint before_pair (const PsScript *script, guint place)
 {
@@ -233,7 +237,14 @@ PsBypassPlan *ps_bypass_plans_new (const PsScript *scripts, const PsProgram *pro
   g_autofree Places *places = find_places (scripts, program);
 
   for (guint i = 0; i < n_devices; i++) {
-    plans[i].validate = before_pair (&scripts[i], first_backward (&scripts[i]));
+    const PsAction *actions = scripts[i].actions;
+    guint place = 0;
+
+    /* The first backward of a device, or the wait for its gradient. */
+    while (place < scripts[i].n_actions
+           && (actions[place].instruction.op.kind == PS_OP_F || ps_instruction_is_post (&actions[place].instruction)))
+      place++;
+    plans[i].validate = before_pair (&scripts[i], place);
     plans[i].posted = g_new0 (guint8, scripts[i].n_actions);
     plans[i].stray = g_array_new (FALSE, FALSE, sizeof (PsInstruction));
   }

@@ -1,7 +1,10 @@
-/* transports.h - what transport classes share, and the class that is in no module. */
+/* transports.h - what transport classes share: the names of messages, the devices that add up, and sums that go around
+ * them. */
 #pragma once
 
 #include <pipesim/transport.h>
+
+extern const PsTransportClass ps_threads_transport; /* between threads of one process */
 
 /* Equal for two ops that name the same message: B and BW hand on the same thing. */
 static inline guint64 ps_message_key (PsOp op)
@@ -11,39 +14,66 @@ static inline guint64 ps_message_key (PsOp op)
   return kind << 56 | (guint64)op.slice << 48 | (guint64)op.stage << 32 | op.microbatch;
 }
 
+/* Begins the structs that stand for messages and receives. */
+typedef struct {
+  guint peer; /* the device at the other end */
+  PsOp op;
+} PsMessageName;
+
+/* The oldest entry of a queue of such structs with that name; NULL: there is none. */
+GList *ps_message_find (const GQueue *queue, guint peer, PsOp op);
+
+/* Takes it out of the queue. */
+gpointer ps_message_take (GQueue *queue, guint peer, PsOp op);
+
+/* FALSE with the error of all calls after an abort. */
+static inline gboolean ps_refuse_aborted (GError **error)
+{
+  return ps_refuse (error, PS_ERROR_IO, "run aborted");
+}
+
+/* The error of a wait for a message that no receive has announced. */
+gpointer ps_refuse_unannounced (guint own, guint peer, PsOp op, GError **error);
+
 /* The devices of a PsCircleKind. */
 typedef struct {
   guint n, own; /* devices, and the place of this one among them */
   guint first;  /* the device at place 0, counted over all pipelines */
-  guint pair;   /* from it to its twin, which has the next place; 0: it has none */
-  guint step;   /* from it to the next device without a twin between them */
+  guint pair;   /* from it to the device that has the next place in the same pipeline; 0: there is none */
+  guint step;   /* from it to the next device in another pipeline */
 } PsCircle;
 
-static inline PsCircle ps_circle_of (const PsTransportSetting *setting, guint at, PsCircleKind kind)
-{
-  const guint n_tensor = MAX (setting->n_tensor, 1), device = at % setting->n_devices;
-  const guint pipeline = setting->pipeline + at / setting->n_devices;
-  const guint replica = pipeline / n_tensor, part = pipeline % n_tensor;
-  const guint twin = kind == PS_CIRCLE_WEIGHTS && setting->twin != NULL ? setting->twin[device] : device;
-  const guint first = MIN (device, twin), pair = MAX (device, twin) - first;
+PsCircle ps_circle_of (const PsTransportSetting *setting, guint at, PsCircleKind kind);
 
-  if (kind == PS_CIRCLE_TENSOR)
-    return (PsCircle){
-      .n = n_tensor, .own = part, .first = replica * n_tensor * setting->n_devices + device, .step = setting->n_devices
-    };
-  return (PsCircle){ .n = setting->n_replicas * (pair > 0 ? 2 : 1),
-                     .own = pair > 0 ? 2 * replica + (device > first) : replica,
-                     .first = part * setting->n_devices + first,
-                     .pair = pair,
-                     .step = n_tensor * setting->n_devices };
-}
+/* The device at a place, which counts around, over all pipelines. */
+guint ps_circle_device (const PsCircle *circle, guint place);
 
-/* The device at a place, counted over all pipelines. */
-static inline guint ps_circle_device (const PsCircle *circle, guint place)
-{
-  if (circle->pair == 0)
-    return circle->first + place * circle->step;
-  return circle->first + place / 2 * circle->step + place % 2 * circle->pair;
-}
+/* Names the numbers of a sum; no message between stages has it. */
+extern const PsOp ps_sum_message;
 
-extern const PsTransportClass ps_threads_transport; /* between threads of one process */
+/* A step of a sum: the device gives numbers to the next device of the circle and takes others from the previous one.
+ * All lie in the host's memory. */
+typedef struct {
+  guint own, next, previous; /* counted over all pipelines */
+  const float *given;
+  gsize n_given;
+  float *taken; /* where they go */
+  gsize n_taken;
+  gboolean adds; /* they are added to what is there; else they replace it */
+} PsPass;
+
+/* Neither end needs `given` any more when it returns, also after a failure. */
+typedef gboolean (*PsPassHook) (PsTransport *transport, const PsPass *pass, GError **error);
+
+/* A device that adds up. */
+typedef struct {
+  PsDevice *device;
+  float *staged; /* room for numbers that are not in the host's memory; NULL until it is needed. Free with g_free */
+} PsSumEnd;
+
+/* PsTransportClass.sum for classes that only pass numbers on. */
+gboolean ps_circle_sum (PsTransport *transport, const PsCircle *circle, PsPassHook pass, PsSumEnd *end,
+                        PsSumHalves halves, float *values, gsize n, GError **error);
+
+/* Returns when all devices of the circle have called it. */
+gboolean ps_circle_meet (PsTransport *transport, const PsCircle *circle, PsPassHook pass, GError **error);

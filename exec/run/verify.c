@@ -1,6 +1,6 @@
 /* verify.c - runs the same training on one device and compares losses and gradients bit for bit; and compares a run
  * with its prediction. */
-#include "verify.h"
+#include "runtime.h"
 
 #include "clock.h"
 #include "run/transports.h"
@@ -24,16 +24,6 @@ void ps_verdict_clear (PsVerdict *verdict)
   g_clear_pointer (&verdict->first_difference, g_free);
 }
 
-/* All stages of weight copy c are on device c. */
-static PsPlacement *reference_placement (guint n_stages, guint n_copies)
-{
-  g_autofree guint16 *device = g_new (guint16, (gsize)n_stages * n_copies);
-
-  for (guint i = 0; i < n_stages * n_copies; i++)
-    device[i] = (guint16)(i / n_stages);
-  return ps_placement_new_custom (n_copies, n_stages, n_copies, device);
-}
-
 /* A device of the reference while its order is made. */
 typedef struct {
   const PsSchedule *schedule;
@@ -47,64 +37,57 @@ typedef struct {
 
 static guint8 *ready_at (const Draft *draft, PsOp op)
 {
-  guint n_slices = draft->schedule->n_slices;
+  const gsize cell = (gsize)op.stage * draft->n_microbatches + op.microbatch;
 
-  return &draft->ready[((gsize)op.stage * draft->n_microbatches + op.microbatch) * n_slices + op.slice];
+  return &draft->ready[cell * draft->schedule->n_slices + op.slice];
 }
 
-/* The stage's W of one update in one replica. */
-static void append_weights (const Draft *draft, guint base, guint first, GArray *weights, guint stage)
-{
-  const PsSchedule *schedule = draft->schedule;
-  guint device = ps_placement_device (schedule->placement, draft->copy, stage);
-  guint end = first + ps_schedule_update_every (schedule);
-
-  for (guint i = schedule->first[device]; i < schedule->first[device + 1]; i++) {
-    PsOp op = schedule->ops[i];
-
-    if ((op.kind != PS_OP_W && op.kind != PS_OP_BW) || op.stage != stage || op.microbatch < first
-        || op.microbatch >= end || ps_schedule_weight_copy (schedule, op.microbatch) != draft->copy)
-      continue;
-    op = (PsOp){
-      .kind = PS_OP_W, .slice = op.slice, .stage = op.stage, .microbatch = (op.microbatch + base) & G_MAXINT32
-    };
-    g_array_append_val (weights, op);
-  }
-}
-
-/* The updates in turn, replica after replica. */
+/* Update after update, and in each of them replica after replica. */
 static GArray *list_weights (const Draft *draft, guint stage)
 {
-  guint m = draft->schedule->n_microbatches, every = ps_schedule_update_every (draft->schedule);
+  const PsSchedule *schedule = draft->schedule;
+  const guint m = schedule->n_microbatches, every = ps_schedule_update_every (schedule);
+  const guint device = ps_placement_device (schedule->placement, draft->copy, stage);
   GArray *weights = g_array_new (FALSE, FALSE, sizeof (PsOp));
 
   for (guint first = 0; first < m; first += every)
     for (guint base = 0; base < draft->n_microbatches; base += m)
-      append_weights (draft, base, first, weights, stage);
+      for (guint i = schedule->first[device]; i < schedule->first[device + 1]; i++) {
+        PsOp op = schedule->ops[i];
+
+        if ((op.kind != PS_OP_W && op.kind != PS_OP_BW) || op.stage != stage || op.microbatch < first
+            || op.microbatch >= first + every || ps_schedule_weight_copy (schedule, op.microbatch) != draft->copy)
+          continue;
+        op.kind = PS_OP_W;
+        op.paired = FALSE;
+        op.microbatch = (op.microbatch + base) & G_MAXINT32;
+        g_array_append_val (weights, op);
+      }
   return weights;
 }
 
-/* The W that is next on a stage; NULL: all have run. */
-static const PsOp *next_weight (const Draft *draft, guint stage)
+/* The next W of the stage if its B has run; NULL: it has not, or there is none. */
+static const PsOp *ready_weight (const Draft *draft, guint stage)
 {
   const GArray *weights = draft->weights->pdata[stage];
+  const PsOp *next = &g_array_index (weights, PsOp, draft->next[stage]);
 
-  return draft->next[stage] < weights->len ? &g_array_index (weights, PsOp, draft->next[stage]) : NULL;
+  return draft->next[stage] < weights->len && *ready_at (draft, *next) ? next : NULL;
 }
 
 /* Adds a B and the W that it lets run. A sum of gradients depends on its order: each W waits for every W before it in
  * the schedule. */
 static void add_backward (const Draft *draft, PsOp op)
 {
-  const PsOp *next = next_weight (draft, op.stage);
+  const PsOp *next;
 
   *ready_at (draft, op) = TRUE;
-  if (next != NULL && *ready_at (draft, *next)) {
+  if (ready_weight (draft, op.stage) != NULL) {
     op.kind = PS_OP_BW;
     draft->next[op.stage]++;
   }
   ps_schedule_builder_add_op (draft->builder, op);
-  while ((next = next_weight (draft, op.stage)) != NULL && *ready_at (draft, *next)) {
+  while ((next = ready_weight (draft, op.stage)) != NULL) {
     ps_schedule_builder_add_op (draft->builder, *next);
     draft->next[op.stage]++;
   }
@@ -113,26 +96,26 @@ static void add_backward (const Draft *draft, PsOp op)
 /* Slices go forward in order and backward in reverse. */
 static void add_microbatch (const Draft *draft, guint microbatch)
 {
-  guint n_stages = draft->schedule->placement->n_stages, n_slices = draft->schedule->n_slices;
+  const guint n_stages = draft->schedule->placement->n_stages, n = n_stages * draft->schedule->n_slices;
 
-  for (guint i = 0; i < n_slices; i++)
-    for (guint stage = 0; stage < n_stages; stage++)
-      ps_schedule_builder_add_op (draft->builder, (PsOp){ .kind = PS_OP_F,
-                                                          .slice = (guint8)i,
-                                                          .stage = (guint16)stage,
-                                                          .microbatch = microbatch & G_MAXINT32 });
-  for (guint i = n_slices; i-- > 0;)
-    for (guint stage = n_stages; stage-- > 0;)
-      add_backward (draft, (PsOp){ .kind = PS_OP_B,
-                                   .slice = (guint8)i,
-                                   .stage = (guint16)stage,
-                                   .microbatch = microbatch & G_MAXINT32 });
+  for (guint i = 0; i < 2 * n; i++) {
+    const guint at = i < n ? i : 2 * n - 1 - i;
+    const PsOp op = { .kind = i < n ? PS_OP_F : PS_OP_B,
+                      .slice = (guint8)(at / n_stages),
+                      .stage = (guint16)(at % n_stages),
+                      .microbatch = microbatch & G_MAXINT32 };
+
+    if (i < n)
+      ps_schedule_builder_add_op (draft->builder, op);
+    else
+      add_backward (draft, op);
+  }
 }
 
 /* The microbatches of a weight copy, in the order of the last stage's W. */
 static void add_copy (Draft *draft, guint copy)
 {
-  guint n_stages = draft->schedule->placement->n_stages;
+  const guint n_stages = draft->schedule->placement->n_stages;
 
   draft->copy = copy;
   draft->weights = g_ptr_array_new_with_free_func ((GDestroyNotify)g_array_unref);
@@ -144,40 +127,35 @@ static void add_copy (Draft *draft, guint copy)
   for (guint i = 0; i < order->len; i++)
     if (!*ready_at (draft, g_array_index (order, PsOp, i)))
       add_microbatch (draft, g_array_index (order, PsOp, i).microbatch);
+  ps_schedule_builder_next_device (draft->builder);
   g_ptr_array_unref (draft->weights);
   g_free (draft->next);
   g_free (draft->ready);
 }
 
-/* One device keeps as many versions of all weights as any stage needs. */
-static void set_rule (PsSchedule *reference, const PsSchedule *schedule)
-{
-  reference->update_every = schedule->update_every * (reference->n_microbatches / schedule->n_microbatches);
-  if (schedule->weight_versions == NULL)
-    return;
-  reference->weight_versions = g_new0 (guint, reference->placement->n_devices);
-  for (guint stage = 0; stage < schedule->placement->n_stages; stage++)
-    reference->weight_versions[0] = MAX (reference->weight_versions[0], ps_schedule_delay (schedule, stage) + 1);
-}
-
+/* All stages of weight copy c are on device c. One device keeps as many versions of all weights as any stage needs. */
 PsProgram *ps_verify_reference (const PsSchedule *schedule, guint n_microbatches)
 {
-  guint n_stages = schedule->placement->n_stages, n_copies = schedule->placement->n_copies;
-  PsScheduleBuilder *builder
-      = ps_schedule_builder_new ("one device", reference_placement (n_stages, n_copies), n_microbatches);
-  g_autofree guint8 *copies = g_new0 (guint8, n_microbatches);
-  Draft draft = { .schedule = schedule, .n_microbatches = n_microbatches, .builder = builder };
+  const guint n_stages = schedule->placement->n_stages, n_copies = schedule->placement->n_copies;
+  g_autofree guint16 *device = g_new (guint16, (gsize)n_stages * n_copies);
 
-  for (guint i = 0; i < n_microbatches; i++)
-    copies[i] = (guint8)ps_schedule_weight_copy (schedule, i % schedule->n_microbatches);
-  for (guint copy = 0; copy < n_copies; copy++) {
+  for (guint i = 0; i < n_stages * n_copies; i++)
+    device[i] = (guint16)(i / n_stages);
+  PsScheduleBuilder *builder = ps_schedule_builder_new (
+      "one device", ps_placement_new_custom (n_copies, n_stages, n_copies, device), n_microbatches);
+  Draft draft = { .schedule = schedule, .n_microbatches = n_microbatches, .builder = builder };
+  for (guint copy = 0; copy < n_copies; copy++)
     add_copy (&draft, copy);
-    ps_schedule_builder_next_device (builder);
-  }
   PsSchedule *reference = ps_schedule_builder_end (builder);
-  reference->copy = g_steal_pointer (&copies);
+  reference->copy = g_new0 (guint8, n_microbatches);
+  for (guint i = 0; i < n_microbatches; i++)
+    reference->copy[i] = (guint8)ps_schedule_weight_copy (schedule, i % schedule->n_microbatches);
   reference->n_slices = schedule->n_slices;
-  set_rule (reference, schedule);
+  reference->update_every = schedule->update_every * (n_microbatches / schedule->n_microbatches);
+  if (schedule->weight_versions != NULL)
+    reference->weight_versions = g_new0 (guint, n_copies);
+  for (guint stage = 0; stage < n_stages && schedule->weight_versions != NULL; stage++)
+    reference->weight_versions[0] = MAX (reference->weight_versions[0], ps_schedule_delay (schedule, stage) + 1);
   PsProgram *program = ps_program_lower (reference, PS_COMM_ASAP, NULL);
   g_assert (program != NULL);
   return program;
@@ -189,28 +167,10 @@ static void note_difference (PsVerdict *verdict, guint step, const char *what, g
     verdict->first_difference = g_strdup_printf ("step %u: %s %u", step + 1, what, index);
 }
 
-static void compare_losses (const PsRunResult *a, const PsRunResult *b, guint step, PsVerdict *verdict)
+/* A NaN on one side counts as an infinite difference. */
+static double larger (double largest, double difference)
 {
-  for (guint i = 0; i < a->n_microbatches; i++) {
-    gsize at = (gsize)step * a->n_microbatches + i;
-    double difference = fabs (a->losses[at] - b->losses[at]) / fabs (b->losses[at]);
-
-    if (memcmp (&a->losses[at], &b->losses[at], sizeof *a->losses) == 0)
-      continue;
-    note_difference (verdict, step, "loss of microbatch", i);
-    /* A NaN on one side counts as an infinite difference. */
-    verdict->loss_difference = isnan (difference) ? INFINITY : MAX (verdict->loss_difference, difference);
-  }
-}
-
-static void compare_digests (const PsRunGradients *a, const PsRunGradients *b, guint step, PsVerdict *verdict)
-{
-  for (guint stage = 0; stage < a->n_stages; stage++) {
-    gsize at = (gsize)step * a->n_stages + stage;
-
-    if (a->digest[at] != b->digest[at])
-      note_difference (verdict, step, "gradients of stage", stage);
-  }
+  return isnan (difference) ? INFINITY : MAX (largest, difference);
 }
 
 static double gradient_difference (const PsRunGradients *a, const PsRunGradients *b)
@@ -220,15 +180,11 @@ static double gradient_difference (const PsRunGradients *a, const PsRunGradients
   for (guint stage = 0; stage < a->n_stages; stage++) {
     g_return_val_if_fail (a->n[stage] == b->n[stage], INFINITY);
     for (gsize i = 0; i < a->n[stage]; i++) {
-      double here = fabs ((double)a->last[stage][i] - b->last[stage][i]);
-
-      if (isnan (here))
-        return INFINITY;
-      difference = MAX (difference, here);
+      difference = larger (difference, fabs ((double)a->last[stage][i] - b->last[stage][i]));
       largest = MAX (largest, fabs ((double)b->last[stage][i]));
     }
   }
-  return difference > 0 ? difference / largest : 0;
+  return difference > 0 && isfinite (difference) ? difference / largest : difference;
 }
 
 void ps_verify_compare (const PsRunResult *a, const PsRunResult *b, PsVerdict *verdict)
@@ -238,24 +194,24 @@ void ps_verify_compare (const PsRunResult *a, const PsRunResult *b, PsVerdict *v
 
   *verdict = (PsVerdict){ .check = PS_CHECK_BIT_EQUAL };
   for (guint step = 0; step < a->n_steps; step++) {
-    compare_losses (a, b, step, verdict);
-    compare_digests (a->gradients, b->gradients, step, verdict);
+    const double *losses = &a->losses[(gsize)step * a->n_microbatches];
+    const double *others = &b->losses[(gsize)step * a->n_microbatches];
+
+    for (guint i = 0; i < a->n_microbatches; i++)
+      if (memcmp (&losses[i], &others[i], sizeof *losses) != 0) {
+        note_difference (verdict, step, "loss of microbatch", i);
+        verdict->loss_difference = larger (verdict->loss_difference, fabs (losses[i] - others[i]) / fabs (others[i]));
+      }
+    for (guint i = 0; i < a->n_stages; i++)
+      if (a->gradients->digest[(gsize)i * a->n_steps + step] != b->gradients->digest[(gsize)i * a->n_steps + step])
+        note_difference (verdict, step, "gradients of stage", i);
   }
   if (verdict->first_difference == NULL)
     return;
   verdict->gradient_difference = gradient_difference (a->gradients, b->gradients);
-  if (MAX (verdict->gradient_difference, verdict->loss_difference) <= PS_VERIFY_TOLERANCE)
-    verdict->check = PS_CHECK_EQUAL_WITHIN;
-  else
-    verdict->check = PS_CHECK_DIFFERS;
-}
-
-/* Whether parts of sums were rounded before they were added up, and differences are as small as that allows. */
-static gboolean is_rounded (const PsRunSetting *setting, const PsVerdict *verdict)
-{
-  return setting->n_tensor > 1 && setting->model->precision != PS_PRECISION_FP32
-         && verdict->loss_difference <= PS_VERIFY_ROUNDED_LOSS
-         && verdict->gradient_difference <= PS_VERIFY_ROUNDED_GRADIENT;
+  verdict->check = MAX (verdict->gradient_difference, verdict->loss_difference) <= PS_VERIFY_TOLERANCE
+                       ? PS_CHECK_EQUAL_WITHIN
+                       : PS_CHECK_DIFFERS;
 }
 
 gboolean ps_verify (const PsSchedule *schedule, const PsRunResult *result, const PsRunSetting *setting,
@@ -286,7 +242,10 @@ gboolean ps_verify (const PsSchedule *schedule, const PsRunResult *result, const
     return FALSE;
   }
   ps_verify_compare (result, reference, verdict);
-  if (verdict->check == PS_CHECK_DIFFERS && is_rounded (setting, verdict))
+  /* Parts of sums are rounded before they are added up. */
+  if (setting->n_tensor > 1 && setting->model->precision != PS_PRECISION_FP32
+      && verdict->loss_difference <= PS_VERIFY_ROUNDED_LOSS
+      && verdict->gradient_difference <= PS_VERIFY_ROUNDED_GRADIENT && verdict->check == PS_CHECK_DIFFERS)
     verdict->check = PS_CHECK_EQUAL_WITHIN;
   return TRUE;
 }
@@ -315,38 +274,21 @@ PsTimeline *ps_compared_run_prediction (const PsPrediction *prediction)
   return timeline;
 }
 
-static gboolean hold_against (PsComparedRun *compared, const PsProgram *program, const PsPrediction *prediction,
-                              GError **error)
+gboolean ps_compared_run_make (PsComparedRun *compared, const PsProgram *program, const PsPrediction *prediction,
+                               const PsRunSetting *setting, GError **error)
 {
+  compared->started = ps_moment_now ();
+  compared->result = ps_run (program, setting, error);
+  if (compared->result == NULL || compared->result->timeline == NULL || prediction == NULL)
+    return compared->result != NULL;
   g_autoptr (PsTimeline) predicted = ps_compared_run_prediction (prediction);
   g_autoptr (PsSimulation) simulation = ps_simulation_new (program);
-
   compared->comparison = ps_compare (predicted, compared->result->timeline, error);
   if (compared->comparison == NULL
       || !ps_timeline_replay (program, prediction->costs, compared->result->timeline, simulation, error))
     return FALSE;
   compared->replayed_makespan_ns = simulation->makespan_ns;
   return TRUE;
-}
-
-gboolean ps_compared_run_make (PsComparedRun *compared, const PsProgram *program, const PsPrediction *prediction,
-                               const PsRunSetting *setting, GError **error)
-{
-  compared->started = ps_moment_now ();
-  compared->result = ps_run (program, setting, error);
-  if (compared->result == NULL)
-    return FALSE;
-  return compared->result->timeline == NULL || prediction == NULL
-         || hold_against (compared, program, prediction, error);
-}
-
-/* The profile's name with the number of its calibration, for a later calibration has the same name. */
-static char *numbered_name (const PsProfile *profile)
-{
-  g_autofree char *number = g_strdup_printf ("#%u", profile->number);
-
-  return g_str_has_suffix (profile->name, number) ? g_strdup (profile->name)
-                                                  : g_strconcat (profile->name, number, NULL);
 }
 
 gboolean ps_compared_run_store (const PsComparedRun *compared, const PsProgram *program, const PsRunSetting *setting,
@@ -356,13 +298,15 @@ gboolean ps_compared_run_store (const PsComparedRun *compared, const PsProgram *
   const PsSchedule *schedule = program->schedule;
   const PsComparison *comparison = compared->comparison;
   g_autoptr (PsProfile) used = db != NULL ? ps_costdb_profile (db, profile, error) : NULL;
-  g_autofree char *name = NULL, *device = NULL;
 
   if (used == NULL)
     return FALSE;
-  name = numbered_name (used);
-  device = setting->n_tensor > 1 ? g_strdup_printf ("%s --tensor %u", setting->device->name, setting->n_tensor)
-                                 : g_strdup (setting->device->name);
+  /* The name has the number of the calibration, for a later calibration has the same name. */
+  g_autofree char *number = g_strdup_printf ("#%u", used->number);
+  g_autofree char *name = g_strdup_printf ("%s%s", used->name, g_str_has_suffix (used->name, number) ? "" : number);
+  g_autofree char *device = setting->n_tensor > 1
+                                ? g_strdup_printf ("%s --tensor %u", setting->device->name, setting->n_tensor)
+                                : g_strdup (setting->device->name);
   PsRunRecord record = { .profile = name,
                          .schedule = schedule->name,
                          .device = device,

@@ -15,7 +15,6 @@
 
 #include <math.h>
 
-#define UNKNOWN (-1.0)
 #define EPSILON 1e-6 /* PyTorch's clip_grad_norm_ adds it to the norm */
 
 /* Odd, so that digests of the updates of a step count by their places. */
@@ -76,45 +75,6 @@ static gboolean flush (PsWorker *worker, GError **error)
   return transport->class->flush (transport, worker->at, error);
 }
 
-/* Messages that are not in the program, between devices of one pipeline: norms of gradients, and gradients of a shared
- * matrix. n_bytes of the host's memory go where tensors have contents. */
-
-static gboolean send_bytes (PsWorker *worker, guint to, PsOp name, gconstpointer bytes, gsize n_bytes, GError **error)
-{
-  PsTransport *transport = worker->run->transport;
-  PsTensor *tensor = worker->device->class->tensor_new (worker->device);
-
-  if (tensor == NULL)
-    return ps_refuse (error, PS_ERROR_UNAVAILABLE, "device %u: no memory to send gradients or their norm",
-                      worker->index);
-  if (tensor->data == NULL || ps_device_write (worker->device, tensor->data, bytes, n_bytes, error))
-    return transport->class->send (transport, worker->at, peer_of (worker, to), name, tensor, 0, error);
-  worker->device->class->tensor_free (tensor);
-  return FALSE;
-}
-
-static gboolean receive_bytes (PsWorker *worker, guint from, PsOp name, GError **error)
-{
-  PsTransport *transport = worker->run->transport;
-
-  return transport->class->receive (transport, worker->at, peer_of (worker, from), name, error);
-}
-
-/* Posts no receive; drops the message where bytes is NULL. */
-static gboolean take_bytes (PsWorker *worker, guint from, PsOp name, gpointer bytes, gsize n_bytes, GError **error)
-{
-  PsTransport *transport = worker->run->transport;
-  PsTensor *tensor = transport->class->wait (transport, worker->at, peer_of (worker, from), name, worker->device,
-                                             &worker->unrecorded, error);
-
-  if (tensor == NULL)
-    return FALSE;
-  gboolean done
-      = bytes == NULL || tensor->data == NULL || ps_device_read (worker->device, bytes, tensor->data, n_bytes, error);
-  worker->device->class->tensor_free (tensor);
-  return done;
-}
-
 /* Gradients added up over all devices with the same stages: both weight copies, all replicas. */
 
 /* Adds up the gradients of one of the worker's stages. Every device's thread calls it before each O, for the stages of
@@ -151,197 +111,108 @@ static gboolean gather_weights (PsWorker *worker, guint stage, GError **error)
   return sum (worker, PS_CIRCLE_REPLICAS, PS_SUM_GATHER, values, n, error);
 }
 
-/* The gradient of a matrix that embedding and head share: each of their stages holds the matrix and adds the other's
- * gradient to its own, so that both stay the same. */
-
-/* The stage that makes the losses: the one with the head. */
-static guint loss_stage (const PsRun *run)
-{
-  guint stage = run->program->schedule->placement->n_stages - 1;
-
-  while (stage > 0 && run->setting->device->computes && !run->shapes[stage].head)
-    stage--;
-  return stage;
-}
-
-gboolean ps_run_tied_matrix (const PsRun *run, guint device, PsTiedMatrix *tied)
-{
-  const PsPlacement *placement = run->program->schedule->placement;
-  guint copy = 0;
-
-  if (!run->setting->device->computes || !run->setting->model->tied)
-    return FALSE;
-  *tied = (PsTiedMatrix){ .stages = { 0, loss_stage (run) }, .peer = device };
-  while (!run->shapes[tied->stages[0]].embedding)
-    tied->stages[0]++;
-  for (guint i = 0; i < 2; i++)
-    tied->has[i] = ps_placement_holds (placement, device, tied->stages[i]);
-  if (tied->has[0] == tied->has[1])
-    return tied->has[0];
-  /* The peer has the other stage in the weight copy in which the device has this one. */
-  while (ps_placement_device (placement, copy, tied->stages[tied->has[1]]) != device)
-    copy++;
-  tied->peer = ps_placement_device (placement, copy, tied->stages[tied->has[0]]);
-  return TRUE;
-}
-
-/* No message between stages has this name. */
-static PsOp tied_name (guint device)
-{
-  return (PsOp){ .kind = PS_OP_O, .stage = (guint16)device };
-}
-
-/* Replaces other numbers by those of the peer. */
-static gboolean swap (PsWorker *worker, const PsTiedMatrix *tied, const float *own, float *other, gsize n,
-                      GError **error)
-{
-  const PsModel *model = worker->run->setting->model;
-  gsize n_message = (gsize)ps_model_boundary_bytes (model) / worker->run->program->schedule->n_slices / sizeof *own;
-  gboolean done = TRUE;
-
-  for (guint i = 0; done && i * n_message < n; i++) {
-    const gsize n_bytes = MIN (n_message, n - i * n_message) * sizeof *own;
-
-    done = receive_bytes (worker, tied->peer, tied_name (tied->peer), error)
-           && send_bytes (worker, tied->peer, tied_name (worker->index), own + i * n_message, n_bytes, error)
-           && take_bytes (worker, tied->peer, tied_name (tied->peer), other + i * n_message, n_bytes, error);
-  }
-  return done && flush (worker, error);
-}
-
-/* The matrix is the first of a stage with the embedding, the last of one with the head. */
-static float *matrix (PsWorker *worker, const PsTiedMatrix *tied, guint end, gsize n)
-{
-  gsize n_all;
-  float *values = worker->device->class->gradient_memory (worker->device, tied->stages[end], &n_all);
-
-  return end == 0 ? values : values + n_all - n;
-}
-
-/* Every device's thread calls it once a step, after sum_gradients. A sum of two numbers is the same in either order.
- * The numbers are added up in copies on the host. */
+/* Embedding and head may share a matrix: each of their stages holds it, first of all or last of all, and adds the
+ * other's gradient to its own, so that both stay the same. Every device's thread calls it once a step, after
+ * sum_gradients. A sum of two numbers is the same in either order. */
 static gboolean add_tied_gradients (PsWorker *worker, GError **error)
 {
-  const PsModel *model = worker->run->setting->model;
+  const PsRun *run = worker->run;
   PsDevice *device = worker->device;
-  gsize n, n_bytes;
-  PsTiedMatrix tied;
+  float *matrix[2] = { NULL, NULL }; /* of the embedding, of the head */
+  gsize n_all;
 
-  if (!ps_run_tied_matrix (worker->run, worker->index, &tied))
+  if (run->tied == NULL)
     return TRUE;
-
-  n = (gsize)model->vocabulary * model->hidden;
-  n_bytes = n * sizeof (float);
+  const gsize n = (gsize)run->setting->model->vocabulary * run->setting->model->hidden, n_bytes = n * sizeof (float);
+  if (ps_placement_holds (run->program->schedule->placement, worker->index, run->embedding_stage))
+    matrix[0] = device->class->gradient_memory (device, run->embedding_stage, &n_all);
+  if (ps_placement_holds (run->program->schedule->placement, worker->index, run->loss_stage))
+    matrix[1] = device->class->gradient_memory (device, run->loss_stage, &n_all) + n_all - n;
+  if (!await_ops (worker, error))
+    return FALSE;
+  if (matrix[0] == NULL || matrix[1] == NULL)
+    return matrix[0] == matrix[1]
+           || sum (worker, PS_CIRCLE_TIED, PS_SUM_WHOLE, matrix[0] != NULL ? matrix[0] : matrix[1], n, error);
   g_autofree float *own = g_malloc (n_bytes), *other = g_malloc (n_bytes);
-  const gboolean both = tied.has[0] && tied.has[1];
-  const guint end = tied.has[0] ? 0 : 1;
-
-  if (!ps_device_read (device, own, matrix (worker, &tied, end, n), n_bytes, error)
-      || !(both ? ps_device_read (device, other, matrix (worker, &tied, 1, n), n_bytes, error)
-                : swap (worker, &tied, own, other, n, error)))
+  if (!ps_device_read (device, own, matrix[0], n_bytes, error)
+      || !ps_device_read (device, other, matrix[1], n_bytes, error))
     return FALSE;
   for (gsize i = 0; i < n; i++)
     own[i] += other[i];
-  return ps_device_write (device, matrix (worker, &tied, end, n), own, n_bytes, error)
-         && (!both || ps_device_write (device, matrix (worker, &tied, 1, n), own, n_bytes, error));
+  return ps_device_write (device, matrix[0], own, n_bytes, error)
+         && ps_device_write (device, matrix[1], own, n_bytes, error);
 }
 
 /* What a device has computed goes into the result of the run. */
 
-static double *own_losses (const PsWorker *worker, guint step)
+static double *losses_of (const PsWorker *worker, guint step)
 {
   const PsRunResult *result = worker->run->result;
 
-  return &result->losses[(gsize)step * result->n_microbatches
-                         + worker->setting.replica * worker->run->program->schedule->n_microbatches];
+  return &result->losses[(gsize)step * result->n_microbatches];
 }
 
-/* In an endless run after every compute: notes the loss that the op has made, if it made one. */
-static void keep_loss (PsWorker *worker, guint step, PsOp op)
-{
-  if (op.kind == PS_OP_F && op.stage == loss_stage (worker->run) && worker->setting.tensor == 0)
-    own_losses (worker, step)[op.microbatch] = worker->device->class->loss (worker->device, op.microbatch);
-}
-
-/* Writes the losses that this device has made. */
-static void collect_losses (PsWorker *worker, guint step, double *losses)
+/* Notes the loss of a microbatch if this device has made it. */
+static void note_loss (PsWorker *worker, guint step, guint microbatch)
 {
   const PsSchedule *schedule = worker->run->program->schedule;
-  guint last = loss_stage (worker->run);
+  const guint first = worker->setting.replica * schedule->n_microbatches;
 
-  for (guint i = 0; i < schedule->n_microbatches; i++)
-    if (ps_schedule_device (schedule, last, i) == worker->index)
-      losses[i] = worker->run->endless ? own_losses (worker, step)[i] : worker->device->class->loss (worker->device, i);
+  if (worker->setting.tensor == 0
+      && ps_schedule_device (schedule, worker->run->loss_stage, microbatch) == worker->index)
+    losses_of (worker, step)[first + microbatch] = worker->device->class->loss (worker->device, microbatch);
 }
 
-/* Member 0 of each process takes the losses of all devices into the result. */
-static gboolean exchange_losses (PsWorker *worker, guint step, double *losses, GError **error)
-{
-  const PsRun *run = worker->run;
-  const PsSchedule *schedule = run->program->schedule;
-  guint n = schedule->n_microbatches, n_devices = schedule->placement->n_devices;
-  g_autofree double *mine = g_new0 (double, n), *all = g_new (double, (gsize)n *n_devices * run->n_pipelines);
-
-  collect_losses (worker, step, mine);
-  if (!ps_crew_exchange (run->crew, member_of (worker), mine, n * sizeof *mine, all, error))
-    return FALSE;
-  for (guint i = 0; member_of (worker) == 0 && i < n * run->n_replicas; i++) {
-    guint device = ps_schedule_device (schedule, loss_stage (worker->run), i % n);
-
-    losses[i] = all[((gsize)(i / n * run->n_tensor) * n_devices + device) * n + i % n];
-  }
-  return TRUE;
-}
-
-/* Every device's thread calls it for each step, while no op runs: member 0 of each process takes the losses of all
- * devices into the result. */
+/* Every device's thread calls it for each step, while no op runs: the losses of all devices come into the result of
+ * each process. What a device does not know is NaN. */
 static gboolean keep_losses (PsWorker *worker, guint step, GError **error)
 {
-  PsRunResult *result = worker->run->result;
-  double *losses = &result->losses[(gsize)step * result->n_microbatches];
+  const PsRun *run = worker->run;
+  const guint n = run->result->n_microbatches;
+  const guint n_all = run->program->schedule->placement->n_devices * run->n_pipelines;
+  double *losses = losses_of (worker, step);
 
-  if (worker->run->setting->processes != NULL)
-    return exchange_losses (worker, step, losses, error);
-  if (!worker->run->endless && worker->setting.tensor == 0)
-    collect_losses (worker, step,
-                    losses + (gsize)worker->setting.replica * worker->run->program->schedule->n_microbatches);
+  for (guint i = 0; !run->endless && i < run->program->schedule->n_microbatches; i++)
+    note_loss (worker, step, i);
+  if (run->setting->processes == NULL)
+    return TRUE;
+  g_autofree double *all = g_new (double, (gsize)n *n_all);
+  if (!ps_crew_exchange (run->crew, member_of (worker), losses, n * sizeof *all, all, error))
+    return FALSE;
+  for (gsize i = 0; member_of (worker) == 0 && i < (gsize)n * n_all; i++)
+    if (!isnan (all[i]))
+      losses[i % n] = all[i];
   return TRUE;
 }
 
-/* Keeps the gradients of a stage in the result. */
-static void store_gradients (PsWorker *worker, guint step, guint stage, const float *values, gsize n)
-{
-  PsRunGradients *gradients = worker->run->result->gradients;
-  const PsDeviceClass *class = worker->device->class;
-  guint64 *digest = &gradients->digest[(gsize)step * gradients->n_stages + stage];
-
-  *digest = *digest * DIGEST_FACTOR + ps_gradients_digest (values, n);
-  if (step + 1 < gradients->n_steps)
-    return;
-  gradients->parts[stage] = class->part != NULL ? class->part (worker->device) : 0;
-  g_free (gradients->last[stage]);
-  gradients->last[stage] = g_memdup2 (values, n * sizeof *values);
-  gradients->n[stage] = n;
-}
-
-/* Before each O of a stage: the gradients that it will use. A step's digest holds those of all its O. Devices that
- * share layers add up their parts of the gradients. */
+/* Before each O of a stage: the gradients that it will use come into the result. A step's digest holds those of all its
+ * O. Devices that share layers add up their parts of the gradients. */
 static gboolean keep_gradients (PsWorker *worker, guint step, guint stage, GError **error)
 {
+  const PsDeviceClass *class = worker->device->class;
+  PsRunGradients *gradients = worker->run->result->gradients;
   g_autofree float *whole = NULL;
   gsize n;
 
-  if (worker->run->result->gradients == NULL || worker->setting.replica > 0
+  if (gradients == NULL || worker->setting.replica > 0
       || !ps_gives_gradients (worker->run->program->schedule, worker->index, stage))
     return TRUE;
-  const float *values = worker->device->class->gradients (worker->device, stage, &n);
+  const float *values = class->gradients (worker->device, stage, &n);
   if (worker->run->n_tensor > 1) {
     values = whole = g_memdup2 (values, n * sizeof *values);
     if (!sum (worker, PS_CIRCLE_TENSOR, PS_SUM_WHOLE, whole, n, error))
       return FALSE;
   }
-  if (worker->setting.tensor == 0)
-    store_gradients (worker, step, stage, values, n);
+  if (worker->setting.tensor > 0)
+    return TRUE;
+  guint64 *digest = &gradients->digest[(gsize)stage * gradients->n_steps + step];
+  *digest = *digest * DIGEST_FACTOR + ps_gradients_digest (values, n);
+  if (step + 1 < gradients->n_steps)
+    return TRUE;
+  gradients->parts[stage] = class->part != NULL ? class->part (worker->device) : 0;
+  g_free (gradients->last[stage]);
+  gradients->last[stage] = g_memdup2 (values, n * sizeof *values);
+  gradients->n[stage] = n;
   return TRUE;
 }
 
@@ -353,6 +224,26 @@ static gboolean start (PsWorker *worker, PsOp op, PsTensor *input, PsTensor **ou
 
   return worker->setting.ahead > 0 ? class->start (worker->device, op, input, output, times, error)
                                    : class->run (worker->device, op, input, output, error);
+}
+
+/* Empties the caches or keeps multiprocessors from the op, as a run that measures may ask: nothing comes between this
+ * and the op. The first launch of a kernel may wait for all others, so none are kept while the run warms up. */
+static gboolean prepare_hardware (PsWorker *worker, const PsMeasuring *measuring, GError **error)
+{
+  const PsDeviceClass *class = worker->device->class;
+
+  return (!measuring->cold || class->flush_cache (worker->device, error))
+         && (measuring->n_blocks == 0 || worker->n_measured == 0
+             || class->occupy (worker->device, measuring->n_blocks, error));
+}
+
+/* Frees the multiprocessors, and notes the accelerator's own time of the op. */
+static gboolean read_hardware (PsWorker *worker, const PsMeasuring *measuring, gint64 *own_ns, GError **error)
+{
+  const PsDeviceClass *class = worker->device->class;
+
+  *own_ns = class->op_ns != NULL ? class->op_ns (worker->device) : 0;
+  return measuring->n_blocks == 0 || worker->n_measured == 0 || class->occupy (worker->device, 0, error);
 }
 
 /* O with another factor than 1, or without any effect, does not go through the device's run. */
@@ -375,25 +266,57 @@ static gboolean run_op (PsWorker *worker, PsOp op, PsTensor *input, PsTensor **o
                         GError **error)
 {
   const PsDeviceClass *class = worker->device->class;
+  const PsMeasuring *measuring = worker->run->setting->measuring;
+  const PsDeviceRecord *records = &worker->run->recorder->device[worker->at];
   PsMemoryUse use;
 
   class->reset_peak (worker->device);
+  if (measuring != NULL && !prepare_hardware (worker, measuring, error)) {
+    if (input != NULL)
+      class->tensor_free (input);
+    return FALSE;
+  }
   record->times.start_ns = ps_clock_now ();
   gboolean done = run_on_device (worker, op, input, output, &record->times, error);
   record->times.end_ns = ps_clock_now ();
+  if (measuring != NULL)
+    done = read_hardware (worker, measuring, &records->own_ns[record - records->ops], done ? error : NULL) && done;
   class->memory (worker->device, &use);
   record->held_bytes = ps_memory_use_held (&use);
   record->peak_bytes = use.peak_bytes;
   return done;
 }
 
-static PsTensor *take_slot (PsWorker *worker, guint slot)
+/* Takes what an op or a send needs; NULL: it needs nothing. A run that measures makes it. */
+static gboolean take_tensor (PsWorker *worker, const PsAction *action, PsTensor **tensor, GError **error)
 {
-  if (slot == PS_NO_SLOT)
-    return NULL;
-  PsTensor *tensor = g_steal_pointer (&worker->slots[slot]);
-  g_assert (tensor != NULL);
-  return tensor;
+  const PsInstruction *instruction = &action->instruction;
+
+  *tensor = NULL;
+  if (action->take != PS_NO_SLOT) {
+    *tensor = g_steal_pointer (&worker->slots[action->take]);
+    g_assert (*tensor != NULL);
+  } else if (worker->run->setting->measuring != NULL
+             && (instruction->type == PS_INSTRUCTION_SEND
+                 || ps_device_op_reads (&worker->run->shapes[instruction->op.stage], instruction->op))) {
+    *tensor = ps_lone_input (&worker->inputs, worker->device, worker->setting.model->precision,
+                             (PsOpKind)instruction->op.kind, error);
+    if (*tensor == NULL)
+      g_prefix_error (error, "device %u: ", worker->index);
+    return *tensor != NULL;
+  }
+  return TRUE;
+}
+
+/* Keeps a tensor for the instruction that takes it; where there is none, nobody needs it. */
+static void put_tensor (PsWorker *worker, const PsAction *action, PsTensor *tensor)
+{
+  g_assert ((tensor != NULL) == (action->put != PS_NO_SLOT) || worker->run->setting->measuring != NULL);
+
+  if (action->put != PS_NO_SLOT)
+    worker->slots[action->put] = tensor;
+  else if (tensor != NULL)
+    worker->device->class->tensor_free (tensor);
 }
 
 /* Chooses the version of the weights that a microbatch sees: the rule of ps_schedule_update_every. In an endless run
@@ -441,7 +364,7 @@ static gboolean load_data (PsWorker *worker, guint step, GError **error)
 static gboolean compute (PsWorker *worker, const PsAction *action, guint step, PsOpRecord *record, GError **error)
 {
   const PsOp op = action->instruction.op;
-  PsTensor *output = NULL;
+  PsTensor *input, *output = NULL;
 
   if (!load_data (worker, step, error))
     return FALSE;
@@ -449,29 +372,29 @@ static gboolean compute (PsWorker *worker, const PsAction *action, guint step, P
     return sum_gradients (worker, op.stage, error) && keep_gradients (worker, step, op.stage, error)
            && update (worker, op, record, error);
   }
-  if (!choose_version (worker, op, step, error)
-      || !run_op (worker, op, take_slot (worker, action->take), &output, record, error))
+  if (!choose_version (worker, op, step, error) || !take_tensor (worker, action, &input, error)
+      || !run_op (worker, op, input, &output, record, error))
     return FALSE;
-  g_assert ((output != NULL) == (action->put != PS_NO_SLOT));
-  if (output != NULL)
-    worker->slots[action->put] = output;
-  if (worker->run->endless)
-    keep_loss (worker, step, op);
+  put_tensor (worker, action, output);
+  if (worker->run->endless && op.kind == PS_OP_F && op.stage == worker->run->loss_stage)
+    note_loss (worker, step, op.microbatch);
   return TRUE;
 }
 
 /* Posts a send or a receive, and records how long the call held the host. */
-static gboolean post (PsWorker *worker, const PsAction *action, PsPostRecord *record, GError **error)
+static gboolean post (PsWorker *worker, const PsAction *action, PsTimes *record, GError **error)
 {
   PsTransport *transport = worker->run->transport;
   const PsInstruction *instruction = &action->instruction;
   guint peer = peer_of (worker, instruction->peer);
+  PsTensor *tensor;
   gboolean done;
 
+  if (instruction->type == PS_INSTRUCTION_SEND && !take_tensor (worker, action, &tensor, error))
+    return FALSE;
   record->start_ns = ps_clock_now ();
   if (instruction->type == PS_INSTRUCTION_SEND)
-    done = transport->class->send (transport, worker->at, peer, instruction->op, take_slot (worker, action->take),
-                                   action->delay_ns, error);
+    done = transport->class->send (transport, worker->at, peer, instruction->op, tensor, action->delay_ns, error);
   else
     done = transport->class->receive (transport, worker->at, peer, instruction->op, error);
   record->end_ns = ps_clock_now ();
@@ -484,7 +407,8 @@ static gboolean wait_for (PsWorker *worker, const PsAction *action, PsTransferTi
   PsTensor *tensor = transport->class->wait (transport, worker->at, peer_of (worker, action->instruction.peer),
                                              action->instruction.op, worker->device, times, error);
 
-  worker->slots[action->put] = tensor;
+  if (tensor != NULL)
+    put_tensor (worker, action, tensor);
   return tensor != NULL;
 }
 
@@ -570,7 +494,7 @@ float ps_run_clip (const double *squares, guint n_stages, double clip)
   double sum = 0, scale;
 
   for (guint i = 0; i < n_stages; i++)
-    sum += squares[i] != UNKNOWN ? squares[i] : 0;
+    sum += squares[i] != PS_UNKNOWN_NORM ? squares[i] : 0;
   if (!isfinite (sum))
     return 0;
   scale = clip > 0 ? clip / (sqrt (sum) + EPSILON) : 1;
@@ -589,7 +513,7 @@ static gboolean find_own_squares (PsWorker *worker, GError **error)
   const PsDeviceSetting *setting = &worker->setting;
 
   for (guint i = 0; i < count_stages (worker); i++)
-    worker->squares[i] = UNKNOWN;
+    worker->squares[i] = PS_UNKNOWN_NORM;
   for (guint i = 0; class->computes && i < worker->script->n_stages; i++) {
     double *square = &worker->squares[worker->script->stages[i]];
 
@@ -605,7 +529,7 @@ static gboolean find_own_squares (PsWorker *worker, GError **error)
 static void take_squares (PsWorker *worker, const double *squares)
 {
   for (guint i = 0; i < count_stages (worker); i++)
-    if (squares[i] != UNKNOWN)
+    if (squares[i] != PS_UNKNOWN_NORM)
       worker->squares[i] = squares[i];
 }
 
@@ -633,22 +557,48 @@ static PsOp norms_name (guint device)
   return (PsOp){ .kind = PS_OP_R, .stage = (guint16)device };
 }
 
+/* Sends the norms that the device knows. The message is not in the program; where tensors have no contents, it has
+ * none.
+ */
 static gboolean send_squares (PsWorker *worker, guint to, GError **error)
 {
-  return send_bytes (worker, to, norms_name (worker->index), worker->squares,
-                     count_stages (worker) * sizeof *worker->squares, error);
+  PsTransport *transport = worker->run->transport;
+  const PsDeviceClass *class = worker->device->class;
+  const gsize n_bytes = count_stages (worker) * sizeof *worker->squares;
+  PsTensor *tensor = class->tensor_new (worker->device);
+
+  if (tensor == NULL)
+    return ps_refuse (error, PS_ERROR_UNAVAILABLE, "device %u: no memory to send norms of gradients", worker->index);
+  if (tensor->data == NULL || ps_device_write (worker->device, tensor->data, worker->squares, n_bytes, error))
+    return transport->class->send (transport, worker->at, peer_of (worker, to), norms_name (worker->index), tensor, 0,
+                                   error);
+  class->tensor_free (tensor);
+  return FALSE;
+}
+
+/* Waits for a message that no record is for. posts: its receive is still to be posted. */
+static PsTensor *take_message (PsWorker *worker, guint from, PsOp name, gboolean posts, GError **error)
+{
+  PsTransport *transport = worker->run->transport;
+  const guint peer = peer_of (worker, from);
+
+  if (posts && !transport->class->receive (transport, worker->at, peer, name, error))
+    return NULL;
+  return transport->class->wait (transport, worker->at, peer, name, worker->device, &worker->unrecorded, error);
 }
 
 static gboolean receive_squares (PsWorker *worker, guint from, GError **error)
 {
-  gsize n_bytes = count_stages (worker) * sizeof *worker->squares;
-  g_autofree double *squares = g_memdup2 (worker->squares, n_bytes); /* which a message without contents leaves */
+  const gsize n_bytes = count_stages (worker) * sizeof *worker->squares;
+  g_autofree double *squares = g_memdup2 (worker->squares, n_bytes);
+  PsTensor *tensor = take_message (worker, from, norms_name (from), TRUE, error);
 
-  if (!receive_bytes (worker, from, norms_name (from), error)
-      || !take_bytes (worker, from, norms_name (from), squares, n_bytes, error))
+  if (tensor == NULL)
     return FALSE;
+  const gboolean done = tensor->data == NULL || ps_device_read (worker->device, squares, tensor->data, n_bytes, error);
+  worker->device->class->tensor_free (tensor);
   take_squares (worker, squares);
-  return TRUE;
+  return done;
 }
 
 static float find_scale (const PsWorker *worker)
@@ -707,19 +657,7 @@ static gboolean validate (PsWorker *worker, guint step, gboolean *valid, GError 
   return TRUE;
 }
 
-/* Takes and frees the messages that were sent with wrong contents. */
-static gboolean drop_strays (PsWorker *worker, const PsBypassPlan *plan, GError **error)
-{
-  for (guint i = 0; i < plan->stray->len; i++) {
-    const PsInstruction *wait = &g_array_index (plan->stray, PsInstruction, i);
-
-    if ((wait->type == PS_INSTRUCTION_RECEIVE && !receive_bytes (worker, wait->peer, wait->op, error))
-        || !take_bytes (worker, wait->peer, wait->op, NULL, 0, error))
-      return FALSE;
-  }
-  return TRUE;
-}
-
+/* Takes the step back, and drops the messages that were sent with wrong contents. */
 static gboolean go_back (PsWorker *worker, const PsBypassPlan *plan, GError **error)
 {
   const PsDeviceClass *class = worker->device->class;
@@ -730,7 +668,15 @@ static gboolean go_back (PsWorker *worker, const PsBypassPlan *plan, GError **er
       class->tensor_free (g_steal_pointer (&worker->slots[i]));
   if (keeps_time (worker))
     worker->run->result->n_rollbacks++;
-  return drop_strays (worker, plan, error);
+  for (guint i = 0; i < plan->stray->len; i++) {
+    const PsInstruction *stray = &g_array_index (plan->stray, PsInstruction, i);
+    PsTensor *tensor = take_message (worker, stray->peer, stray->op, stray->type == PS_INSTRUCTION_RECEIVE, error);
+
+    if (tensor == NULL)
+      return FALSE;
+    class->tensor_free (tensor);
+  }
+  return TRUE;
 }
 
 static gboolean run_early (PsWorker *worker, guint step, GError **error)
@@ -777,15 +723,6 @@ static gboolean run_bypass (PsWorker *worker, GError **error)
 }
 
 /* Steps with barriers */
-
-static gboolean walk (PsWorker *worker, guint step, GError **error)
-{
-  gboolean done = TRUE;
-
-  for (guint i = 0; i < worker->script->n_actions && done; i++)
-    done = act (worker, &worker->script->actions[i], step, error);
-  return done && flush (worker, error);
-}
 
 /* All devices meet between work and O. Devices that compute then show their results and meet again. Showing is no part
  * of training, so that time does not count. */
@@ -850,25 +787,8 @@ static gboolean save (PsWorker *worker, guint step, GError **error)
          || ps_checkpoint_write (run->saved, run->setting->save, steps_before (worker) + step, error);
 }
 
-/* Between two meetings, which training has not, so that time does not count. */
-static gboolean end_step (PsWorker *worker, guint step, gboolean saves, GError **error)
-{
-  PsRecorder *recorder = worker->run->recorder;
-  gint64 moment_ns;
-
-  if (saves && !save (worker, step, error))
-    return FALSE;
-  if (keeps_time (worker) && worker->run->setting->progress != NULL)
-    report (worker, step);
-  if (!meet (worker, "before step", step, &moment_ns, error))
-    return FALSE;
-  if (keeps_time (worker)) {
-    recorder->pause_ns[step - 1] += moment_ns - recorder->begin_ns[step];
-    recorder->begin_ns[step] = moment_ns;
-  }
-  return TRUE;
-}
-
+/* All devices meet before each step and after the last one. Reports and checkpoints, which are no part of training, lie
+ * between two meetings, so that their time does not count. */
 static gboolean begin_step (PsWorker *worker, guint step, GError **error)
 {
   PsRecorder *recorder = worker->run->recorder;
@@ -884,7 +804,83 @@ static gboolean begin_step (PsWorker *worker, guint step, GError **error)
     return FALSE;
   if (keeps_time (worker))
     recorder->begin_ns[step] = moment_ns;
-  return step == 0 || (setting->progress == NULL && !saves) || end_step (worker, step, saves, error);
+  if (step == 0 || (setting->progress == NULL && !saves))
+    return TRUE;
+  if (saves && !save (worker, step, error))
+    return FALSE;
+  if (keeps_time (worker) && setting->progress != NULL)
+    report (worker, step);
+  if (!meet (worker, "before step", step, &moment_ns, error))
+    return FALSE;
+  if (keeps_time (worker)) {
+    recorder->pause_ns[step - 1] += moment_ns - recorder->begin_ns[step];
+    recorder->begin_ns[step] = moment_ns;
+  }
+  return TRUE;
+}
+
+/* Runs that measure */
+
+/* Adds up a message's numbers with the other replicas: zeros, which stay zeros. */
+static gboolean sum_message (PsWorker *worker, GError **error)
+{
+  PsOpRecord *record = &worker->run->recorder->device[worker->at].ops[worker->script->n_ops];
+  PsDevice *device = worker->device;
+
+  if (worker->script->n_updates > 0 && worker->addends == NULL) {
+    worker->addends = device->class->tensor_new (device);
+    if (worker->addends == NULL)
+      return ps_refuse (error, PS_ERROR_UNAVAILABLE, "device %u: no memory to add up", worker->index);
+    g_autofree void *zeros = g_malloc0 (worker->addends->bytes);
+    if (!ps_device_write (device, worker->addends->data, zeros, worker->addends->bytes, error))
+      return FALSE;
+  }
+  for (guint i = 0; i < worker->script->n_updates; i++) {
+    record[i].times.start_ns = ps_clock_now ();
+    if (!sum (worker, PS_CIRCLE_WEIGHTS, PS_SUM_WHOLE, worker->addends->data, worker->addends->bytes / sizeof (float),
+              error))
+      return FALSE;
+    record[i].times.end_ns = ps_clock_now ();
+  }
+  return TRUE;
+}
+
+/* Member 0 shows a step to the one who measures. */
+static gboolean show_step (const PsRun *run, guint step, GArray *events, gboolean *more, GError **error)
+{
+  const PsMeasuring *measuring = run->setting->measuring;
+  const PsMeasuredStep ended = { .number = step,
+                                 .events = events,
+                                 .devices = run->devices,
+                                 .conditions = run->conditions,
+                                 .state_bytes = run->state_bytes };
+
+  ps_run_events (run, events);
+  return measuring->step (&ended, measuring->data, more, error);
+}
+
+/* Each step runs the stream once, and is recorded in the place of the one before. */
+static gboolean run_measured (PsWorker *worker, GError **error)
+{
+  PsRun *run = worker->run;
+  g_autoptr (GArray) events = g_array_new (FALSE, FALSE, sizeof (PsMeasuredEvent));
+  gboolean more = TRUE;
+  gint64 moment_ns;
+
+  if (!load_data (worker, 0, error) || !meet (worker, "before step", 0, &moment_ns, error))
+    return FALSE;
+  for (; more; worker->n_measured++) {
+    for (guint i = 0; i < worker->script->n_actions; i++)
+      if (!act (worker, &worker->script->actions[i], 0, error))
+        return FALSE;
+    if (!flush (worker, error) || !sum_message (worker, error)
+        || !meet (worker, "after step", worker->n_measured, &moment_ns, error)
+        || (member_of (worker) == 0 && !show_step (run, worker->n_measured, events, &run->measures_on, error))
+        || !meet (worker, "before step", worker->n_measured, &moment_ns, error))
+      return FALSE;
+    more = run->measures_on;
+  }
+  return TRUE;
 }
 
 /* Endless runs, and the whole */
@@ -950,10 +946,15 @@ static gboolean prepare (PsWorker *worker, GError **error)
     const PsCheckpoint *start = worker->run->setting->start;
     guint stage = worker->script->stages[i];
     const PsStageShape *shape = &worker->run->shapes[stage];
+    PsMemoryUse before, after;
 
+    class->memory (worker->device, &before);
     if (!class->add_stage (worker->device, stage, shape, error)
         || (start != NULL && !ps_checkpoint_give (start, worker->device, stage, shape, error)))
       return FALSE;
+    class->memory (worker->device, &after);
+    worker->run->state_bytes[worker->at * worker->setting.n_stages + stage]
+        = after.current[PS_USE_STATE] - before.current[PS_USE_STATE];
   }
   /* Devices of other processes adopt the same choices; in one process all devices share them. */
   return n_processes == 1
@@ -967,12 +968,19 @@ static gboolean work (PsWorker *worker, GError **error)
 
   if (!prepare (worker, error))
     return FALSE;
+  if (worker->run->setting->measuring != NULL)
+    return run_measured (worker, error);
   if (worker->run->endless)
     return run_on (worker, error);
-  for (guint step = 0; step < recorder->n_steps; step++)
-    if (!begin_step (worker, step, error) || !walk (worker, step, error) || !sum_all (worker, error)
-        || !end_work (worker, step, error) || !meet_norms (worker, error) || !update_all (worker, step, error))
+  for (guint step = 0; step < recorder->n_steps; step++) {
+    gboolean done = begin_step (worker, step, error);
+
+    for (guint i = 0; i < worker->script->n_actions && done; i++)
+      done = act (worker, &worker->script->actions[i], step, error);
+    if (!done || !flush (worker, error) || !sum_all (worker, error) || !end_work (worker, step, error)
+        || !meet_norms (worker, error) || !update_all (worker, step, error))
       return FALSE;
+  }
   return begin_step (worker, recorder->n_steps, error);
 }
 
@@ -989,6 +997,9 @@ gpointer ps_worker_main (gpointer data)
   for (guint i = 0; i < worker->script->n_slots; i++)
     if (worker->slots[i] != NULL)
       worker->device->class->tensor_free (worker->slots[i]);
+  ps_lone_inputs_clear (&worker->inputs);
+  if (worker->addends != NULL)
+    worker->device->class->tensor_free (worker->addends);
   return NULL;
 }
 
@@ -1000,6 +1011,12 @@ gboolean ps_worker_open (PsWorker *worker, PsRun *run, guint at, guint n_cores, 
   guint n_local = ps_processes_n_local (setting->processes) * run->n_here;
   guint local = ps_processes_local_rank (setting->processes) * run->n_here + at - run->first;
   guint index = at % schedule->placement->n_devices, pipeline = run->pipeline + at / schedule->placement->n_devices;
+  const PsMeasuring *measuring = setting->measuring;
+
+  if (measuring != NULL) {
+    n_local = measuring->n_local * run->n_pipelines;
+    local = pipeline * measuring->n_local + (measuring->places != NULL ? measuring->places[index] : index);
+  }
 
   worker->run = run;
   worker->at = at;
@@ -1012,7 +1029,8 @@ gboolean ps_worker_open (PsWorker *worker, PsRun *run, guint at, guint n_cores, 
   worker->recomputed = ps_schedule_recomputed (schedule);
   worker->scale = 1;
   worker->setting
-      = (PsDeviceSetting){ .model = setting->model,
+      = (PsDeviceSetting){ .model
+                           = measuring != NULL && measuring->models != NULL ? measuring->models[index] : setting->model,
                            .costs = setting->costs,
                            .n_stages = schedule->placement->n_stages,
                            .n_microbatches = schedule->n_microbatches,

@@ -28,9 +28,6 @@ typedef struct {
   gsize message_bytes; /* bytes of every message */
   gint64 timeout_ns;   /* a wait longer than this fails, naming the message; 0: never */
 
-  /* For classes that buffer messages in the memory of one process (threads). */
-  guint capacity; /* messages of a channel, which is an ordered pair of devices; >= 1 */
-
   /* Where pipelines train together; others may find zeros. Pipeline replica * n_tensor + part has that part of every
    * layer (see PsDeviceSetting). Device d of pipeline k belongs to the process of rank (k * n_devices + d) / n_here. */
   guint first; /* the devices of this process are first .. first + n_here - 1, from n_devices on those of the next
@@ -38,8 +35,10 @@ typedef struct {
   guint n_here;
   guint pipeline; /* the pipeline that device `first` belongs to */
   guint n_replicas;
-  guint n_tensor;         /* 0 counts as 1 */
-  const guint *twin;      /* [n_devices] the device with the same stages in the other weight copy; NULL: one copy */
+  guint n_tensor;    /* 0 counts as 1 */
+  const guint *twin; /* [n_devices] the device with the same stages in the other weight copy; NULL: one copy */
+  const guint *tied; /* [n_devices] for devices of embedding and head that share a matrix, the device with the other
+                        one; itself for all else. NULL: nothing is shared */
   gint64 clock_offset_ns; /* add it to a time of this process to get the time by the clock of all */
   const PsTransportGroup *group;
 
@@ -57,6 +56,8 @@ typedef enum {
   PS_CIRCLE_WEIGHTS,  /* its twin, replica after replica: they have the same weights */
   PS_CIRCLE_REPLICAS, /* itself in all replicas */
   PS_CIRCLE_TENSOR,   /* the devices that have the other parts of its layers */
+  PS_CIRCLE_TIED,     /* the one in its pipeline that shares a matrix with it */
+  PS_N_CIRCLE_KINDS
 } PsCircleKind;
 
 /* The halves of a sum; a circle's numbers are in as many shares as it has devices (ps_share_begin). */

@@ -3,7 +3,7 @@
 #include "bench-clock.h"
 #include "lower.h"
 
-#include "run/processes.h"
+#include "run/crew.h"
 #include "run/runtime.h"
 
 #include "train/devices.h"

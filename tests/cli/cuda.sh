@@ -52,8 +52,8 @@ equal gpt32 pipedream -p 4 -m 4
 equal gpt 1f1b -p 2 -m 4 --sync bypass --clip 0.001
 equal llama seq1f1b -p 2 -m 2
 unset PIPESIM_CUDA_GRAPHS
-# Streams that work on their own, as on a GPU, and late: what does not wait for them is found.
-export PS_EMULATED_ASYNC=1 PS_EMULATED_DELAY_US=500
+# Streams that are late: what does not wait for them is found.
+export PS_EMULATED_DELAY_US=500
 equal llama dualpipe-v -p 2 -m 4
 equal gpt 1f1b -p 4 -m 4
 equal tied zb-h1 -p 2 -m 4 --ahead 1 --clip 0.5
@@ -72,7 +72,7 @@ sed 's/heads = 1/heads = 4\nkv_heads = 2/' llama.ini >groups.ini
 close=equal-within
 equal heads 1f1b -p 2 -m 2 --tensor 2
 equal groups dualpipe-v -p 2 -m 4 --tensor 2 --clip 0.5
-unset PS_EMULATED_ASYNC PS_EMULATED_DELAY_US
+unset PS_EMULATED_DELAY_US
 equal heads seq1f1b -p 1 -m 2 --tensor 2
 equal heads zb-h1 -p 1 -m 2 --tensor 2 --replicas 2 --recompute full --sync bypass --clip 0.001
 close=bit-equal
@@ -126,7 +126,7 @@ clock ()
 {
   expected=$1
   shift
-  LD_LIBRARY_PATH=$FAKE_NVML FAKE_NVML_BUS=0000:00:00.0 FAKE_NVML_CLOCKS=1755 \
+  LD_LIBRARY_PATH=$FAKE_NVML FAKE_NVML_CLOCKS=1755 \
     pipesim exec --schedule 1f1b -p 2 -m 2 --model gpt32.ini --device cuda --steps 1 "$@" >run.txt 2>&1
   grep -q "$expected" run.txt && set -- || set -- "$(cat run.txt)"
   result "$expected" "$@"

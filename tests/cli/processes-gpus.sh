@@ -45,7 +45,7 @@ done
 shared='--schedule zb-h1 -p 2 -m 2 --model small.ini --tensor 2 --steps 2 --clip 0.01'
 for way in "--device cuda --transport nccl" "--device cuda --transport threads" "--device cpu --transport nccl"; do
   rm -f run.safetensors
-  if PS_EMULATED_ASYNC=1 PS_EMULATED_DELAY_US=500 pipesim exec $shared $way --check --json --save run.safetensors >"$work/stdout" 2>"$work/stderr" \
+  if PS_EMULATED_DELAY_US=500 pipesim exec $shared $way --check --json --save run.safetensors >"$work/stdout" 2>"$work/stderr" \
     && grep -q equal-within "$work/stdout" && { [ ! -e first.safetensors ] || cmp -s run.safetensors first.safetensors || [ "${way#*cpu}" != "$way" ]; }; then
     result "shared layers on four GPUs in one process, $way"
   else

@@ -194,4 +194,16 @@ refuse 2 "--lengths tokens.csv: has 4 microbatches; the schedule has 2" \
 refuse 2 "--microbatch-order: needs costs" $lengths --device cpu --model model.ini --lengths tokens.csv --microbatch-order best
 refuse 2 "--lengths: needs costs" pipesim exec -s 1f1b -p 2 -m 4 --device null --lengths tokens.csv
 refuse 1 "--lengths: sequences of different lengths cannot be sliced" pipesim exec -s seq1f1b -p 2 -m 4 --device cpu --model model.ini --lengths tokens.csv
+# A Llama: RMS norms, rotary positions, SwiGLU, grouped heads, no kept scores.
+model_ini mlp=swiglu heads=4 kv_heads=2 flash_attention=true feed_forward=64 >llama.ini
+llama='pipesim exec -p 2 -m 4 --device cpu --model llama.ini --json --check'
+for schedule in 1f1b zb-h1; do
+  $llama -s $schedule --text sums --steps 4 >checked.json 2>&1
+  says "$schedule computes a Llama as one device does" '"check": "bit-equal"' checked.json
+  $llama -s $schedule --tensor 2 >checked.json 2>&1
+  says "$schedule on shared layers of it" '"check": "equal-within"' checked.json
+done
+$llama -s 1f1b --text sums --steps 3 --save llama.safetensors >checked.json 2>&1
+$llama -s zb-h1 --text sums --steps 6 --load llama.safetensors --lengths tokens.csv >checked.json 2>&1
+says "its saved state goes on" '"check": "bit-equal"' checked.json
 finish

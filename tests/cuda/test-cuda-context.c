@@ -1,4 +1,5 @@
-/* test-cuda-context.c - what the cuda device keeps in memory, how devices share a GPU, and what it refuses. */
+/* test-cuda-context.c - what the cuda device keeps in memory, how devices share a GPU, what it says of the GPU, and
+ * what it refuses. */
 #include "cuda-device-rig.h"
 
 #include <math.h>
@@ -14,63 +15,12 @@ static PsMemoryUse memory_of (const Rig *rig)
   return use;
 }
 
-/* fp32 with h = 16, f = 2h, a = 2, s = 8, b = 2 and V = 16: a tensor of T = 16 tokens and h has N = 1024 bytes; numbers
- * per token, and per token and head, take 64 and 128 bytes, counted as G = 256. A layer's F keeps x, qkv (3), context,
- * y, z (2) and g (2): 10N, and two means, two scales and the sums of exponentials: 5G. The head keeps x, logits (N): 2N
- * + 2G. A layer's B takes dz (2), dn2, dy, dqkv (3), dn1: 8N, and N for its input's gradient, and gives back z, qkv and
- * the sums: 5N + G. Both stages have two layers. */
-static void test_numbers (void)
-{
-  const gint64 n = 1024, g = 256;
-  const gint64 expected[12] = {
-    /* stage 0: F; its output is a buffer */
-    2 * (10 * n + 5 * g),
-    0,
-    /* B: the received gradient and 9N; 5N + G back; 9N more, the embedding's gradient among them */
-    n + 9 * n - (5 * n + g) + 9 * n,
-    5 * n + g,
-    /* W: all that is left: 2 (10 + 9 - 5) N, the received gradient; 2 (5 - 1) G */
-    0,
-    29 * n + 8 * g,
-    /* stage 1: F; its input was a buffer */
-    2 * (10 * n + 5 * g) + 2 * n + 2 * g,
-    0,
-    /* B: 2N of the head, then as above, but the last gradient is a buffer on its way to stage 0 */
-    2 * n + 9 * n - (5 * n + g) + 8 * n,
-    5 * n + g,
-    /* W: as above; 2N + 2G + N of the head, and the gradient of its input */
-    0,
-    2 * (10 + 8 - 5) * n + n + 3 * n + n + 10 * g,
-  };
-  PsModel model = small_model (4, 16, 2, 8);
-  gint64 numbers[12];
-  Rig rig;
-
-  model.vocabulary = 16;
-  rig_open (&rig, cuda_device, model, 2, 3);
-  PsTensor *tensor = run_measured (&rig, PS_OP_F, 0, 0, NULL, &numbers[0], &numbers[1]);
-  run_measured (&rig, PS_OP_F, 1, 0, tensor, &numbers[6], &numbers[7]);
-  tensor = run_measured (&rig, PS_OP_B, 1, 0, NULL, &numbers[8], &numbers[9]);
-  run_measured (&rig, PS_OP_B, 0, 0, tensor, &numbers[2], &numbers[3]);
-  run_measured (&rig, PS_OP_W, 1, 0, NULL, &numbers[10], &numbers[11]);
-  run_measured (&rig, PS_OP_W, 0, 0, NULL, &numbers[4], &numbers[5]);
-  for (guint i = 0; i < G_N_ELEMENTS (expected); i++) {
-    g_test_message ("number %u", i);
-    g_assert_cmpint (numbers[i], ==, expected[i]);
-  }
-  g_assert_cmpint (memory_of (&rig).current[PS_USE_ACTIVATION], ==, 0);
-  g_assert_cmpint (memory_of (&rig).current[PS_USE_BUFFER], ==, 0);
-  rig_clear (&rig);
-}
-
 static void test_given_back (void)
 {
   size_t (*in_use) (void) = (size_t (*) (void))cuda_probe ("ps_emulator_memory_in_use");
+  const size_t before = in_use ();
   Rig rig;
 
-  if (in_use == NULL)
-    return;
-  const size_t before = in_use ();
   rig_open (&rig, cuda_device, cuda_model (PS_PRECISION_BF16, PS_MLP_SWIGLU), 2, 2);
   forward (&rig, 0);
   g_assert_cmpuint (in_use (), >, before);
@@ -89,8 +39,6 @@ static void test_no_memory (void)
   PsTensor *output = NULL;
   Rig rig;
 
-  if (in_use == NULL)
-    return;
   rig_open (&rig, cuda_device, small_model (1, 16, 2, 8), 1, 2);
   forward (&rig, 0);
   const PsMemoryUse before = memory_of (&rig);
@@ -116,46 +64,135 @@ static PsDevice *open_shared (const PsModel *model, guint index, guint n_local, 
   return cuda_device->open (&setting, error);
 }
 
-static void assert_sharing (guint index, guint n_local, const guint *shares, const char *text)
+/* Devices spread over GPUs in runs: floor (i n_gpus / n); with GPUs enough one each, or in turn. */
+static void test_places (void)
 {
+  static const struct {
+    const char *gpus;
+    guint index, n_local;
+    gboolean exclusive;
+    guint gpu, n; /* devices on this GPU */
+  } cases[] = {
+    { "1", 0, 0, FALSE, 0, 1 }, { "8", 3, 4, FALSE, 3, 1 }, { "4", 3, 4, FALSE, 3, 1 }, { "1", 3, 4, FALSE, 0, 4 },
+    { "2", 4, 8, FALSE, 1, 4 }, { "2", 3, 8, FALSE, 0, 4 }, { "2", 0, 5, FALSE, 0, 3 }, { "2", 4, 5, FALSE, 1, 2 },
+    { "1", 5, 8, TRUE, 0, 1 },  { "4", 5, 8, TRUE, 1, 1 },
+  };
   const PsModel model = small_model (1, 8, 2, 4);
-  PsDevice *device = fine (open_shared (&model, index, n_local, shares, &error));
-  g_autofree char *libraries = cuda_device->libraries ();
 
-  g_test_message ("%s", libraries);
-  g_assert_nonnull (strstr (libraries, text));
-  device->class->close (device);
+  for (guint i = 0; i < G_N_ELEMENTS (cases); i++) {
+    const PsDeviceSetting setting = { .model = &model,
+                                      .n_stages = 1,
+                                      .n_microbatches = 1,
+                                      .core = -1,
+                                      .index = cases[i].index,
+                                      .n_local = cases[i].n_local,
+                                      .exclusive = cases[i].exclusive };
+    g_autofree char *end = g_strdup_printf ("/GPU:0000:%02x:00.0", cases[i].gpu);
+
+    g_setenv ("PS_EMULATED_GPUS", cases[i].gpus, TRUE);
+    g_autofree char *place = cuda_device->place (&setting);
+    PsDevice *device = fine (cuda_device->open (&setting, &error));
+    g_unsetenv ("PS_EMULATED_GPUS");
+    g_test_message ("%s", place);
+    g_assert_nonnull (strstr (place, end));
+    g_assert_cmpuint (cuda_device->sharing (device), ==, cases[i].n);
+    cuda_device->close (device);
+  }
 }
 
-static void assert_idle (guint n_local, const guint *shares, const char *text)
+/* Multiprocessors of the parts, as large as possible: at least 8 each and whole eights; before capability 9 at least 4
+ * and even. With shares the pieces of 8 are divided. Of 16 pieces: quotas 6.4, 4.8, 3.2 and 1.6; whole quotas as they
+ * are; a quota of 0.2 gets its piece; equal devices equally many. Equal neighbours are written once. */
+static void test_parts (void)
 {
+  static const struct {
+    const char *sms, *capability;
+    guint n, shares[4];       /* 0 first: none */
+    const char *parts, *idle; /* idle NULL: too few to be said */
+  } cases[] = {
+    { "132", "9", 2, { 0 }, "64", NULL },
+    { "132", "9", 4, { 0 }, "32", NULL },
+    { "132", "9", 8, { 0 }, "16", NULL },
+    { "132", "9", 16, { 0 }, "8", NULL },
+    { "132", "9", 7, { 0 }, "16", "20 of 132 idle; there is room for 1 more of 16" },
+    { "132", "9", 9, { 0 }, "8", "60 of 132 idle; there is room for 7 more of 8" },
+    { "148", "9", 3, { 0 }, "48", NULL },
+    { "108", "8", 8, { 0 }, "12", "12 of 108 idle; there is room for 1 more of 12" },
+    { "108", "8", 4, { 0 }, "26", NULL },
+    { "132", "9", 4, { 40, 30, 20, 10 }, "48, 40, 24, 16", NULL },
+    { "132", "9", 3, { 64, 24, 40 }, "64, 24, 40", NULL },
+    { "132", "9", 2, { 99, 1 }, "120, 8", NULL },
+    { "136", "9", 3, { 7, 7, 7 }, "40", "16 of 136 idle; there is room for 0 more of 40" },
+    { "32", "9", 4, { 1, 1000000, 1, 1 }, "8", NULL },
+    { "132", "9", 4, { 1, 2, 2, 2 }, "16, 32", "20 of 132 idle; there is room for 1 more of 16" },
+  };
   const PsModel model = small_model (1, 8, 2, 4);
-  PsDevice *device = open_shared (&model, 0, n_local, shares, NULL);
-  g_autofree char *idle = cuda_device->warning ();
 
-  device->class->close (device);
-  g_assert_cmpstr (idle, ==, text);
+  for (guint i = 0; i < G_N_ELEMENTS (cases); i++) {
+    const guint *shares = cases[i].shares[0] > 0 ? cases[i].shares : NULL;
+    g_autofree char *parts = g_strdup_printf (", green contexts of %s multiprocessors", cases[i].parts);
+
+    g_setenv ("PS_EMULATED_SMS", cases[i].sms, TRUE);
+    g_setenv ("PS_EMULATED_CAPABILITY", cases[i].capability, TRUE);
+    PsDevice *device = fine (open_shared (&model, cases[i].n - 1, cases[i].n, shares, &error));
+    g_autofree char *libraries = cuda_device->libraries (), *idle = cuda_device->warning ();
+    cuda_device->close (device);
+    g_test_message ("%s", libraries);
+    g_assert_nonnull (strstr (libraries, parts));
+    g_assert_true (cases[i].idle != NULL ? g_str_has_suffix (idle, cases[i].idle) : idle == NULL);
+  }
+  g_unsetenv ("PS_EMULATED_SMS");
+  g_unsetenv ("PS_EMULATED_CAPABILITY");
+  refused (open_shared (&model, 3, 17, NULL, &error), PS_ERROR_USAGE,
+           "cuda device: 17 devices can't share a GPU of 132 multiprocessors: each needs 8 at least");
+  refused (open_shared (&model, 3, 17, (guint[17]){ 1 }, &error), PS_ERROR_USAGE,
+           "cuda device: 17 devices can't share a GPU of 16 pieces: each needs one");
 }
 
-/* 132 multiprocessors in whole eights; where the driver has no green contexts all use all of them, and that is said. */
-static void test_sharing (void)
+/* The pieces of 8 multiprocessors of the parts. */
+static void find_units (guint n, const guint *weights, guint *units)
 {
-  static const guint shares[] = { 64, 24, 40 }, quarters[] = { 40, 30, 20, 10 }, left[] = { 1, 2, 2, 2 };
+  const PsModel model = small_model (1, 8, 2, 4);
 
-  if (cuda_probe ("ps_emulator_memory_in_use") == NULL)
-    return;
-  assert_sharing (1, 2, NULL, ", green contexts of 64 multiprocessors");
-  assert_sharing (7, 8, NULL, ", green contexts of 16 multiprocessors");
-  assert_sharing (1, 3, shares, ", green contexts of 64, 24, 40 multiprocessors");
-  assert_sharing (2, 3, shares, ", green contexts of 64, 24, 40 multiprocessors");
-  assert_idle (4, NULL, NULL);
-  assert_idle (7, NULL, "7 parts of 16 multiprocessors leave 20 of 132 idle; there is room for 1 more of 16");
-  assert_idle (9, NULL, "9 parts of 8 multiprocessors leave 60 of 132 idle; there is room for 7 more of 8");
-  assert_idle (4, left, "4 parts of 16, 32 multiprocessors leave 20 of 132 idle; there is room for 1 more of 16");
-  g_setenv ("PS_EMULATED_GPUS", "2", TRUE);
-  assert_sharing (5, 8, NULL, ", green contexts of 32 multiprocessors");
-  g_unsetenv ("PS_EMULATED_GPUS");
-  assert_sharing (0, 4, quarters, ", green contexts of 48, 40, 24, 16 multiprocessors (4 of 132 idle)");
+  for (guint i = 0; i < n; i++) {
+    PsDevice *device = fine (open_shared (&model, i, n, weights, &error));
+
+    units[i] = cuda_device->part (device) / 8;
+    cuda_device->close (device);
+  }
+}
+
+/* For any weights: nobody without a piece, not more pieces than there are, a larger weight never fewer of them, and
+ * multiples of whole quotas are exact. */
+static void test_random_shares (void)
+{
+  char sms[8];
+
+  for (guint round = 0; round < 100; round++) {
+    const guint n = (guint)g_test_rand_int_range (2, 9), factor = (guint)g_test_rand_int_range (1, 1000);
+    guint weights[8], units[8], n_units = (guint)g_test_rand_int_range ((gint32)n, 40), sum = 0;
+
+    for (guint i = 0; i < n; i++)
+      weights[i] = (guint)g_test_rand_int_range (1, 1000);
+    g_snprintf (sms, sizeof sms, "%u", 8 * n_units);
+    g_setenv ("PS_EMULATED_SMS", sms, TRUE);
+    find_units (n, weights, units);
+    for (guint i = 0; i < n; i++) {
+      sum += units[i];
+      g_assert_cmpuint (units[i], >=, 1);
+      for (guint k = 0; k < n; k++)
+        g_assert_true (weights[i] > weights[k] || units[i] <= units[k]);
+    }
+    g_assert_cmpuint (sum, <=, n_units);
+    for (guint i = 0; i < n; i++)
+      weights[i] = units[i] * factor;
+    g_snprintf (sms, sizeof sms, "%u", 8 * sum);
+    g_setenv ("PS_EMULATED_SMS", sms, TRUE);
+    find_units (n, weights, units);
+    for (guint i = 0; i < n; i++)
+      g_assert_cmpuint (units[i] * factor, ==, weights[i]);
+  }
+  g_unsetenv ("PS_EMULATED_SMS");
 }
 
 /* Devices on two GPUs: each GPU may copy from the other. */
@@ -164,8 +201,6 @@ static void test_peers (void)
   int (*reaches) (int, int) = (int (*) (int, int))cuda_probe ("ps_emulator_reaches");
   const PsModel model = small_model (1, 8, 2, 4);
 
-  if (reaches == NULL)
-    return;
   g_setenv ("PS_EMULATED_GPUS", "2", TRUE);
   for (guint i = 0; i < 4; i++) {
     PsDevice *device = fine (open_shared (&model, i, 4, NULL, &error));
@@ -184,8 +219,6 @@ static void test_provenance (void)
 
   int (*queues) (void) = (int (*) (void))cuda_probe ("ps_emulator_queues");
 
-  if (queues == NULL)
-    return;
   g_assert_cmpint (queues (), ==, 32);
   libraries = cuda_device->libraries ();
   processor = cuda_device->processor ();
@@ -194,14 +227,63 @@ static void test_provenance (void)
   g_assert_nonnull (strstr (libraries, ", attention by "));
 }
 
-static void test_too_many (void)
+/* --- the GPU's condition, by the imitated management library of nvml/ --- */
+
+static PsCondition condition_of (guint gpu)
 {
   const PsModel model = small_model (1, 8, 2, 4);
+  PsCondition condition = { 1, 2, 3, 4, 5 };
 
-  if (cuda_probe ("ps_emulator_memory_in_use") == NULL)
-    return;
-  refused (open_shared (&model, 3, 17, NULL, &error), PS_ERROR_USAGE,
-           "cuda device: 17 devices can't share a GPU of 132 multiprocessors: each needs 8 at least");
+  g_setenv ("PS_EMULATED_GPUS", "2", TRUE);
+  PsDevice *device = fine (open_shared (&model, gpu, 2, NULL, &error));
+  cuda_device->condition (device, &condition);
+  cuda_device->close (device);
+  g_unsetenv ("PS_EMULATED_GPUS");
+  return condition;
+}
+
+/* Bits by the NVML API reference: 1 idle, 2 application clocks, 4 software power cap, 8 hardware slow-down, 10 sync
+ * boost, 20 software and 40 hardware thermal slow-down, 80 power brake, all in hexadecimal. */
+static void test_condition (void)
+{
+  static const struct {
+    const char *mask, *words;
+  } rows[] = { { "0", "" },          { "1", "" },         { "2", "setting" },    { "4", "power" },
+               { "8", "hardware" },  { "10", "setting" }, { "20", "heat" },      { "48", "heat hardware" },
+               { "88", "hardware" }, { "100", "" },       { "24", "power heat" } };
+  static const gint64 clocks[] = { 1980, 1755, 1200, 1200 };
+  PsCondition condition = condition_of (0);
+
+  g_assert_cmpint (condition.clock_mhz, ==, 1980);
+  g_assert_cmpint (condition.memory_clock_mhz, ==, 3201);
+  g_assert_cmpint (condition.temperature_c, ==, 55);
+  g_assert_cmpint (condition.power_mw, ==, 420500);
+  for (guint i = 0; i < G_N_ELEMENTS (rows); i++) {
+    g_setenv ("FAKE_NVML_REASONS", rows[i].mask, TRUE);
+    g_autofree char *words = ps_throttle_to_text (condition_of (0).throttle);
+    g_assert_cmpstr (words, ==, rows[i].words);
+  }
+  g_unsetenv ("FAKE_NVML_REASONS");
+  /* What it does not say is not known, nor is anything of a GPU that it does not know. */
+  g_setenv ("FAKE_NVML_MUTE", "1", TRUE);
+  condition = condition_of (0);
+  g_unsetenv ("FAKE_NVML_MUTE");
+  g_assert_cmpint (condition.clock_mhz, ==, 1980);
+  g_assert_cmpint (condition.temperature_c, ==, 0);
+  g_assert_cmpint (condition.power_mw, ==, 0);
+  g_assert_cmpuint (condition.throttle, ==, 0);
+  g_assert_cmpint (condition_of (1).clock_mhz, ==, 0);
+  g_setenv ("FAKE_NVML_CLOCKS", "1980 1755 1200", TRUE);
+  for (guint i = 0; i < G_N_ELEMENTS (clocks); i++)
+    g_assert_cmpint (condition_of (0).clock_mhz, ==, clocks[i]);
+}
+
+static void test_links (void)
+{
+  const PsDeviceSetting setting = { .index = 0 };
+  g_autofree char *place = cuda_device->place (&setting);
+
+  g_assert_true (g_str_has_suffix (place, "/GPU:0000:00:00.0+0000:3b:00.0*2,switch*1"));
 }
 
 /* --- what goes wrong --- */
@@ -218,8 +300,6 @@ static void assert_unavailable (const char *variable, const char *value, const c
 
 static void test_unavailable (void)
 {
-  if (cuda_probe ("ps_emulator_memory_in_use") == NULL)
-    return;
   assert_unavailable ("PS_EMULATED_DRIVER", "0", "cuda device: no NVIDIA driver here (libcuda.so.1 can't be loaded)");
   assert_unavailable ("PS_EMULATED_DRIVER", "12040", "cuda device: the driver is for CUDA 12.4, this build needs 13.0");
   assert_unavailable ("PS_EMULATED_GPUS", "0", "cuda device: there is a driver but no GPU");
@@ -254,86 +334,19 @@ static void test_refuses_models (void)
                      "tokens is too large");
 }
 
-static void assert_op_fails (Rig *rig, PsOp op, PsError code, const char *message)
-{
-  PsTensor *output = NULL;
-
-  refused (rig->device->class->run (rig->device, op, NULL, &output, &error), code, message);
-  g_assert_null (output);
-}
-
-static void test_refuses_ops (void)
-{
-  Rig rig;
-
-  rig_open (&rig, cuda_device, small_model (1, 8, 2, 4), 1, 2);
-  g_assert_true (isnan (rig.device->class->loss (rig.device, 0)));
-  assert_op_fails (&rig, (PsOp){ .kind = PS_OP_B }, PS_ERROR_SCHEDULE, "stage 0: B of microbatch 0: its F has not run");
-  assert_op_fails (&rig, (PsOp){ .kind = PS_OP_F, .microbatch = 2 }, PS_ERROR_SCHEDULE,
-                   "stage 0: F of microbatch 2, slice 0: there are only 2, 1");
-  assert_op_fails (&rig, (PsOp){ .kind = PS_OP_F, .stage = 1 }, PS_ERROR_SCHEDULE, "stage 1: is not on this device");
-  assert_op_fails (&rig, (PsOp){ .kind = PS_OP_F, .slice = 1 }, PS_ERROR_SCHEDULE,
-                   "stage 0: F of microbatch 0, slice 1: there are only 2, 1");
-  assert_op_fails (&rig, (PsOp){ .kind = PS_OP_R }, PS_ERROR_SCHEDULE, "stage 0: R of microbatch 0: its F has not run");
-  forward (&rig, 1);
-  assert_op_fails (&rig, (PsOp){ .kind = PS_OP_W, .microbatch = 1 }, PS_ERROR_SCHEDULE,
-                   "stage 0: W of microbatch 1: its F has run, its B has not");
-  backward (&rig, PS_OP_B, 1);
-  assert_op_fails (&rig, (PsOp){ .kind = PS_OP_BW, .microbatch = 1 }, PS_ERROR_SCHEDULE,
-                   "stage 0: B of microbatch 1: its B has run, its W has not");
-  rig_clear (&rig);
-}
-
-/* Gradients after an F whose microbatch the B of another one is paired with. */
-static GArray *paired_gradients (gboolean pairs)
-{
-  Rig rig = { .setting = { .pairs = pairs } };
-  g_autoptr (GError) error = NULL;
-  const PsOp ops[] = { { .kind = PS_OP_F, .microbatch = 1, .paired = 1 }, { .kind = PS_OP_BW } };
-  PsTensor *output = NULL;
-
-  rig_open_as (&rig, cuda_device, small_model (2, 16, 2, 8), 1, 2);
-  run (&rig, PS_OP_F, 0, 0, NULL);
-  if (pairs)
-    ((void (*) (guint))cuda_probe ("ps_emulator_meet")) (2);
-  for (guint i = 0; i < 2; i++)
-    g_assert_true (rig.device->class->run (rig.device, ops[i], NULL, &output, &error));
-  if (pairs)
-    g_assert_true (((_Bool (*) (void))cuda_probe ("ps_emulator_have_met")) ());
-  if (pairs)
-    ((void (*) (guint))cuda_probe ("ps_emulator_meet")) (0);
-  run (&rig, PS_OP_BW, 0, 1, NULL);
-  GArray *gradients = all_gradients (&rig);
-  rig_clear (&rig);
-  return gradients;
-}
-
-/* Both streams have work before either begins; the bits are those of one op after the other. */
-static void test_pairs (void)
-{
-  if (cuda_probe ("ps_emulator_meet") == NULL) {
-    g_test_skip ("only emulated streams can be held");
-    return;
-  }
-  g_autoptr (GArray) in_turn = paired_gradients (FALSE);
-  g_autoptr (GArray) at_once = paired_gradients (TRUE);
-
-  assert_same_bits (in_turn, at_once);
-}
-
 int main (int argc, char **argv)
 {
   cuda_init (&argc, &argv);
-  cuda_add ("/cuda/memory/numbers", test_numbers);
-  cuda_add ("/cuda/memory/given-back", test_given_back);
-  cuda_add ("/cuda/memory/none-left", test_no_memory);
-  cuda_add ("/cuda/sharing/green-contexts", test_sharing);
-  cuda_add ("/cuda/sharing/peers", test_peers);
-  cuda_add ("/cuda/provenance", test_provenance);
-  cuda_add ("/cuda/sharing/too-many", test_too_many);
-  cuda_add ("/cuda/pairs", test_pairs);
-  cuda_add ("/cuda/refuses/machine", test_unavailable);
+  cuda_add_emulated ("/cuda/memory/given-back", test_given_back);
+  cuda_add_emulated ("/cuda/memory/none-left", test_no_memory);
+  cuda_add_emulated ("/cuda/sharing/places", test_places);
+  cuda_add_emulated ("/cuda/sharing/parts", test_parts);
+  cuda_add_emulated ("/cuda/sharing/random-shares", test_random_shares);
+  cuda_add_emulated ("/cuda/sharing/peers", test_peers);
+  cuda_add_emulated ("/cuda/provenance", test_provenance);
+  cuda_add_emulated ("/cuda/condition", test_condition);
+  cuda_add_emulated ("/cuda/links", test_links);
+  cuda_add_emulated ("/cuda/refuses/machine", test_unavailable);
   cuda_add ("/cuda/refuses/models", test_refuses_models);
-  cuda_add ("/cuda/refuses/ops", test_refuses_ops);
   return g_test_run ();
 }

@@ -2,8 +2,8 @@
  * run. */
 #include "cuda-device-rig.h"
 #include "clock.h"
-#include "llama-reference.h"
 
+#include <math.h>
 #include <string.h>
 
 /* --- the numbers are right --- */
@@ -57,88 +57,22 @@ static void compare_with_cpu (PsModel model, double loss_tolerance, double gradi
   rig_clear (&cpu);
 }
 
-/* Sums of some 100 products in other orders: 100 * 2^-24 = 6e-6. After a step of Adam, whose direction for tiny
- * gradients is the sign of their error, losses are within 1e-4. */
-static void test_fp32 (void)
+/* fp32: sums of some 100 products in other orders, 100 * 2^-24 = 6e-6. After a step of Adam, whose direction for tiny
+ * gradients is the sign of their error, losses are within 1e-4. Also sizes that are no multiples of anything: no fused
+ * endings, rows without alignment. bf16: each of the some ten stored values on the way through a layer is off by up to
+ * 2^-9 of itself, four layers deep: sqrt (4 * 10) * 2^-9 = 1.2 %, and a gradient has gone both ways: sqrt (2) times
+ * that. */
+static void test_numbers (void)
 {
+  PsModel llama = small_model (2, 16, 4, 9);
+
+  llama.mlp = PS_MLP_SWIGLU;
+  llama.kv_heads = 2;
   compare_with_cpu (small_model (2, 24, 3, 10), 1e-4, 6e-6);
-}
-
-/* Sizes that are no multiples of anything: no fused endings, rows without alignment. */
-static void test_fp32_odd (void)
-{
   compare_with_cpu (small_model (2, 21, 3, 19), 1e-4, 6e-6);
-}
-
-/* Each of the some ten stored values on the way through a layer is off by up to 2^-9 of itself, four layers deep:
- * sqrt (4 * 10) * 2^-9 = 1.2 %, and a gradient has gone both ways: sqrt (2) times that. */
-static void test_bf16 (void)
-{
+  compare_with_cpu (llama, 1e-4, 6e-6);
   compare_with_cpu (cuda_model (PS_PRECISION_BF16, PS_MLP_GELU), 2e-3, 1.7e-2);
-}
-
-static double llama_total (const PsModel *model, const double *weights, guint64 seed, guint n_microbatches)
-{
-  g_autofree guint32 *words = g_new (guint32, model->microbatch_size * (model->sequence + 1));
-  double loss = 0;
-
-  for (guint i = 0; i < n_microbatches; i++) {
-    ps_data_words (words, model->microbatch_size, model->sequence, model->vocabulary, seed, i);
-    loss += llama_loss (model, weights, words);
-  }
-  return loss;
-}
-
-/* Against (loss (w + e) - loss (w - e)) / 2e of the reference in double precision, for some 200 parameters. */
-static void check_llama (PsModel model, double tolerance)
-{
-  const double step = 1e-5;
-  double largest = 0, worst = 0, loss = 0;
-  Rig rig;
-
-  rig_open (&rig, cuda_device, model, 1, 2);
-  all_microbatches (&rig);
-  g_autoptr (GArray) gradients = all_gradients (&rig);
-  g_autoptr (GArray) start = llama_weights (&model, rig.setting.seed);
-  double *weights = (double *)(void *)start->data;
-  g_assert_cmpuint (gradients->len, ==, start->len);
-  for (guint i = 0; i < 2; i++)
-    loss += rig.device->class->loss (rig.device, i);
-  g_assert_cmpfloat (fabs (loss / llama_total (&model, weights, rig.setting.seed, 2) - 1), <, tolerance);
-  for (guint i = 0; i < start->len; i += start->len / 200 | 1) {
-    const double weight = weights[i];
-
-    weights[i] = weight + step;
-    const double above = llama_total (&model, weights, rig.setting.seed, 2);
-    weights[i] = weight - step;
-    const double expected = (above - llama_total (&model, weights, rig.setting.seed, 2)) / (2 * step);
-    weights[i] = weight;
-    worst = fmax (worst, fabs (expected - g_array_index (gradients, float, i)));
-    largest = fmax (largest, fabs (expected));
-  }
-  g_test_message ("largest gradient %g, worst error %g", largest, worst);
-  g_assert_cmpfloat (worst, <, tolerance * largest);
-  rig_clear (&rig);
-}
-
-static PsModel small_llama (PsPrecision precision, guint hidden, guint heads)
-{
-  PsModel model = small_model (2, hidden, heads, 9);
-
-  model.mlp = PS_MLP_SWIGLU;
-  model.kv_heads = 2;
-  model.precision = precision;
-  return model;
-}
-
-static void test_llama (void)
-{
-  check_llama (small_llama (PS_PRECISION_FP32, 16, 4), 2e-5);
-}
-
-static void test_llama_bf16 (void)
-{
-  check_llama (small_llama (PS_PRECISION_BF16, 64, 2), 1.2e-2);
+  compare_with_cpu (cuda_model (PS_PRECISION_BF16, PS_MLP_SWIGLU), 2e-3, 1.7e-2);
 }
 
 /* Profilers see each op as a range of its own, named as in PyTorch's traces. */
@@ -147,8 +81,6 @@ static void test_ranges (void)
   const char *(*ranges) (void) = (const char *(*)(void))cuda_probe ("ps_emulator_ranges");
   Rig rig;
 
-  if (ranges == NULL)
-    return;
   rig_open (&rig, cuda_device, small_model (2, 24, 3, 10), 2, 2);
   forward (&rig, 0);
   backward (&rig, PS_OP_B, 0);
@@ -176,68 +108,6 @@ static void test_b_and_w_equal_bw (void)
 {
   for (guint kind = 0; kind < G_N_ELEMENTS (kinds); kind++)
     check_split_backward (cuda_device, cuda_model (kinds[kind].precision, kinds[kind].mlp));
-}
-
-static void test_cut (void)
-{
-  for (guint kind = 0; kind < G_N_ELEMENTS (kinds); kind++)
-    check_cuts (cuda_device, cuda_model (kinds[kind].precision, kinds[kind].mlp));
-}
-
-/* What two microbatches under way on one stage hold; again: after R of both. */
-static gint64 held_after_forwards (PsModel model, gboolean again)
-{
-  PsMemoryUse use;
-  Rig rig;
-
-  rig_open (&rig, cuda_device, model, 1, 2);
-  forward (&rig, 0);
-  forward (&rig, 1);
-  for (guint i = 0; again && i < 2; i++)
-    run (&rig, PS_OP_R, 0, i, NULL);
-  cuda_device->memory (rig.device, &use);
-  rig_clear (&rig);
-  return use.current[PS_USE_ACTIVATION];
-}
-
-/* A forward that runs again, in an op of its own or before its backward, gives the same bits, and keeps less; one
- * microbatch after another, and with B and W apart. */
-static void test_recompute (void)
-{
-  for (guint kind = 0; kind < G_N_ELEMENTS (kinds); kind++) {
-    const PsModel model = cuda_model (kinds[kind].precision, kinds[kind].mlp);
-    double losses[2], others[2];
-    g_autoptr (GArray) kept = train_cut (cuda_device, model, 2, losses);
-    gint64 held = held_after_forwards (model, FALSE);
-
-    rig_recompute = PS_RECOMPUTE_FULL;
-    g_autoptr (GArray) again = train_cut (cuda_device, model, 2, others);
-    assert_same_bits (kept, again);
-    g_assert_cmpmem (losses, sizeof losses, others, sizeof others);
-    check_split_backward (cuda_device, model);
-    g_assert_cmpint (held_after_forwards (model, FALSE), <, held / 2);
-    g_assert_cmpint (held_after_forwards (model, TRUE), ==, held);
-    rig_recompute = PS_RECOMPUTE_NONE;
-  }
-}
-
-/* Where the library has no endings, or they don't work, kernels do the same afterwards. Shapes that no other test has:
- * their algorithms aren't chosen yet. */
-static void test_unfused (void)
-{
-  void (*refuse) (int) = (void (*) (int))cuda_probe ("ps_emulator_refuse_epilogues");
-
-  if (refuse == NULL)
-    return;
-  for (int how = 1; how <= 2; how++) {
-    PsModel model = small_model (1, 32, 2, 8 * (guint)how);
-
-    refuse (how);
-    compare_with_cpu (model, 1e-4, 6e-6);
-    model.precision = PS_PRECISION_BF16;
-    compare_with_cpu (model, 2e-3, 1.7e-2);
-    refuse (0);
-  }
 }
 
 static GBytes *after_adopting (Rig *rig, GBytes *choices)
@@ -293,8 +163,6 @@ static void test_parts (void)
   const PsDeviceSetting larger = { .n_local = 2, .shares = shares },
                         smaller = { .index = 1, .n_local = 2, .shares = shares };
 
-  if (cuda_probe ("ps_emulator_memory_in_use") == NULL)
-    return;
   g_setenv ("PS_EMULATED_ALGORITHM", "parts", TRUE);
   g_autoptr (GArray) on_larger = gradients_as (larger);
   g_autoptr (GArray) on_smaller = gradients_as (smaller);
@@ -307,75 +175,166 @@ static void test_parts (void)
   assert_bits (on_smaller, as_smaller, TRUE);
 }
 
-/* --- parts of layers --- */
+/* --- ops that are captured once and launched as graphs --- */
 
-/* Gradients and state of devices that share layers add up to those of the stage, and their norms to its norm, also
- * where each has left its sums out. */
-static void test_shared_layers (void)
+#define N_MICROBATCHES 3
+#define N_STEPS 3
+
+/* On the emulation: graphs made and launched so far; on a GPU nothing, TRUE only there. */
+static gboolean count_graphs (guint *captures, guint *launches)
 {
-  for (guint kind = 0; kind < G_N_ELEMENTS (kinds); kind++) {
-    PsModel model = cuda_model (kinds[kind].precision, kinds[kind].mlp);
-    double squares[2] = { 0 }, sum = 0;
-    GArray *gradients[2];
+  void (*count) (guint *, guint *)
+      = (void (*) (guint *, guint *))ps_module_function ("test", "cuda", "ps_emulator_graphs", NULL);
 
-    model.kv_heads = 2;
-    for (guint part = 0; part < 2; part++) {
-      Rig rig = { .setting = { .n_tensor = 2, .tensor = part } };
-
-      rig_open_as (&rig, cuda_device, model, 2, 2);
-      all_microbatches (&rig);
-      gradients[part] = all_gradients (&rig);
-      for (guint stage = 0; stage < 2; stage++)
-        squares[part] += rig.device->class->norm_square (rig.device, stage);
-      rig_clear (&rig);
-    }
-    g_assert_cmpuint (gradients[0]->len, ==, gradients[1]->len);
-    for (guint i = 0; i < gradients[0]->len; i++) {
-      const double all = g_array_index (gradients[0], float, i) + g_array_index (gradients[1], float, i);
-
-      sum += all * all / 4;
-    }
-    g_assert_cmpfloat (squares[1], >, 0);
-    g_assert_cmpfloat (fabs (squares[0] + squares[1] - sum), <, 1e-6 * sum);
-    g_array_unref (gradients[0]);
-    g_array_unref (gradients[1]);
-  }
+  if (count != NULL)
+    count (captures, launches);
+  return count != NULL;
 }
 
-static float *weights_of (PsDeviceSetting setting, PsModel model, gsize n)
+/* A step with every kind of op: microbatch 0 as B and W, the others as BW. */
+static void train (Rig *rig)
 {
-  PsStageState state = { .n = n };
-  Rig rig = { .setting = setting };
+  for (guint i = 0; i < N_MICROBATCHES; i++)
+    forward (rig, i);
+  backward (rig, PS_OP_B, 0);
+  run_all_stages (rig, PS_OP_W, 0);
+  for (guint i = 1; i < N_MICROBATCHES; i++)
+    backward (rig, PS_OP_BW, i);
+}
 
-  for (guint i = 0; i < PS_N_STATE_ARRAYS; i++)
-    state.array[i] = g_new (float, n);
-  rig_open_as (&rig, cuda_device, model, 1, 1);
-  g_assert_true (rig.device->class->read_state (rig.device, 0, &state, NULL));
+static void open_with_graphs (Rig *rig, PsModel model, gboolean graphs)
+{
+  g_setenv ("PIPESIM_CUDA_GRAPHS", graphs ? "1" : "0", TRUE);
+  rig_open (rig, cuda_device, model, 2, N_MICROBATCHES);
+  g_unsetenv ("PIPESIM_CUDA_GRAPHS");
+}
+
+/* Losses and gradients of the last step. */
+static GArray *train_steps (PsModel model, gboolean graphs, double losses[N_MICROBATCHES])
+{
+  Rig rig;
+
+  open_with_graphs (&rig, model, graphs);
+  for (guint step = 1; step <= N_STEPS; step++) {
+    train (&rig);
+    if (step < N_STEPS)
+      run_all_stages (&rig, PS_OP_O, 0);
+  }
+  for (guint i = 0; i < N_MICROBATCHES; i++)
+    losses[i] = rig.device->class->loss (rig.device, i);
+  GArray *gradients = all_gradients (&rig);
   rig_clear (&rig);
-  g_free (state.array[PS_STATE_FIRST_MOMENT]);
-  g_free (state.array[PS_STATE_SECOND_MOMENT]);
-  return state.array[PS_STATE_WEIGHTS];
+  return gradients;
 }
 
-/* Their start values are those of one device. */
-static void test_shared_weights (void)
+static PsModel shallow_model (guint kind)
+{
+  PsModel model = cuda_model (kinds[kind].precision, kinds[kind].mlp);
+
+  model.layers = 2;
+  return model;
+}
+
+static void test_graph_bits (void)
 {
   for (guint kind = 0; kind < G_N_ELEMENTS (kinds); kind++) {
-    PsModel model = cuda_model (kinds[kind].precision, kinds[kind].mlp);
-    gsize n;
-    Rig rig;
+    double one_by_one[N_MICROBATCHES], in_graphs[N_MICROBATCHES];
+    g_autoptr (GArray) a = train_steps (shallow_model (kind), FALSE, one_by_one);
+    g_autoptr (GArray) b = train_steps (shallow_model (kind), TRUE, in_graphs);
 
-    model.kv_heads = 2;
-    rig_open (&rig, cuda_device, model, 1, 1);
-    rig.device->class->gradients (rig.device, 0, &n);
-    rig_clear (&rig);
-    g_autofree float *whole = weights_of ((PsDeviceSetting){ .n_tensor = 1 }, model, n);
-    g_autofree float *first = weights_of ((PsDeviceSetting){ .n_tensor = 2 }, model, n);
-    g_autofree float *second = weights_of ((PsDeviceSetting){ .n_tensor = 2, .tensor = 1 }, model, n);
-    for (gsize i = 0; i < n; i++)
-      first[i] += second[i];
-    g_assert_cmpmem (first, n * sizeof (float), whole, n * sizeof (float));
+    assert_same_bits (a, b);
+    g_assert_cmpmem (one_by_one, sizeof one_by_one, in_graphs, sizeof in_graphs);
   }
+}
+
+/* Two stages: N F, one B and one W, N - 1 BW each are launched as graphs in a step, O is not. Where every step takes
+ * and gives back the same blocks, the first step captures all, the second those that lie elsewhere than fresh memory
+ * did, and from then on nothing is captured. */
+static void test_captured_once (void)
+{
+  const guint per_step = 2 * (2 * N_MICROBATCHES + 1);
+  guint captures, launches, captures_after, launches_after;
+  Rig rig;
+
+  open_with_graphs (&rig, shallow_model (1), TRUE);
+  for (guint step = 0; step < N_STEPS; step++) {
+    count_graphs (&captures, &launches);
+    train (&rig);
+    run_all_stages (&rig, PS_OP_O, 0);
+    count_graphs (&captures_after, &launches_after);
+    g_test_message ("step %u: %u captured, %u launched", step, captures_after - captures, launches_after - launches);
+    g_assert_cmpuint (launches_after - launches, ==, per_step);
+    if (step == 0)
+      g_assert_cmpuint (captures_after - captures, ==, per_step);
+    if (step >= 2)
+      g_assert_cmpuint (captures_after - captures, ==, 0);
+  }
+  rig_clear (&rig);
+}
+
+/* Blocks that somebody else holds: ops find others, and are captured again. */
+static void test_moved_blocks (void)
+{
+  const PsModel model = shallow_model (0);
+  guint captures = 0, launches = 0, captures_after = 0;
+  PsTensor *held[2];
+  Rig rig, other;
+
+  open_with_graphs (&other, model, FALSE);
+  open_with_graphs (&rig, model, TRUE);
+  for (guint step = 0; step < 2; step++)
+    train (&rig);
+  count_graphs (&captures, &launches);
+  for (guint i = 0; i < G_N_ELEMENTS (held); i++)
+    held[i] = rig.device->class->tensor_new (rig.device);
+  train (&rig);
+  if (count_graphs (&captures_after, &launches))
+    g_assert_cmpuint (captures_after, >, captures);
+  for (guint i = 0; i < G_N_ELEMENTS (held); i++)
+    rig.device->class->tensor_free (held[i]);
+  for (guint step = 0; step < 3; step++)
+    train (&other);
+
+  g_autoptr (GArray) a = all_gradients (&rig);
+  g_autoptr (GArray) b = all_gradients (&other);
+  assert_same_bits (a, b);
+  rig_clear (&rig);
+  rig_clear (&other);
+}
+
+/* --- two ops at the same time --- */
+
+/* Gradients after an F whose microbatch the B of another one is paired with. */
+static GArray *paired_gradients (gboolean pairs)
+{
+  Rig rig = { .setting = { .pairs = pairs } };
+  g_autoptr (GError) error = NULL;
+  const PsOp ops[] = { { .kind = PS_OP_F, .microbatch = 1, .paired = 1 }, { .kind = PS_OP_BW } };
+  PsTensor *output = NULL;
+
+  rig_open_as (&rig, cuda_device, small_model (2, 16, 2, 8), 1, 2);
+  run (&rig, PS_OP_F, 0, 0, NULL);
+  if (pairs)
+    ((void (*) (guint))cuda_probe ("ps_emulator_meet")) (2);
+  for (guint i = 0; i < 2; i++)
+    g_assert_true (rig.device->class->run (rig.device, ops[i], NULL, &output, &error));
+  if (pairs)
+    g_assert_true (((_Bool (*) (void))cuda_probe ("ps_emulator_have_met")) ());
+  if (pairs)
+    ((void (*) (guint))cuda_probe ("ps_emulator_meet")) (0);
+  run (&rig, PS_OP_BW, 0, 1, NULL);
+  GArray *gradients = all_gradients (&rig);
+  rig_clear (&rig);
+  return gradients;
+}
+
+/* Both streams have work before either begins; the bits are those of one op after the other. */
+static void test_pairs (void)
+{
+  g_autoptr (GArray) in_turn = paired_gradients (FALSE);
+  g_autoptr (GArray) at_once = paired_gradients (TRUE);
+
+  assert_same_bits (in_turn, at_once);
 }
 
 /* --- tensors --- */
@@ -432,8 +391,6 @@ static void test_ahead (void)
   PsTimes times[4] = { { 0 } };
   gint64 begin_ns, last_ns;
 
-  if (meet == NULL)
-    return;
   rig_open_as (&rig, cuda_device, small_model (1, 24, 3, 10), 1, 4);
   g_assert_true (cuda_device->await (rig.device, &error));
   begin_ns = last_ns = ps_clock_now ();
@@ -469,8 +426,6 @@ static void test_taken (void)
   PsMemoryUse both, one;
   PsTimes times[2];
 
-  if (meet == NULL || hold == NULL)
-    return;
   rig_open_as (&from, cuda_device, model, 2, 1);
   rig_open_as (&to, cuda_device, model, 2, 1);
   meet (1);
@@ -502,22 +457,17 @@ static void test_taken (void)
 int main (int argc, char **argv)
 {
   cuda_init (&argc, &argv);
-  cuda_add ("/cuda/numbers/fp32", test_fp32);
-  cuda_add ("/cuda/ranges", test_ranges);
-  cuda_add ("/cuda/numbers/fp32-odd", test_fp32_odd);
-  cuda_add ("/cuda/numbers/bf16", test_bf16);
-  cuda_add ("/cuda/numbers/llama", test_llama);
-  cuda_add ("/cuda/numbers/llama-bf16", test_llama_bf16);
-  cuda_add ("/cuda/numbers/unfused", test_unfused);
-  cuda_add ("/cuda/bits/b-and-w-equal-bw", test_b_and_w_equal_bw);
-  cuda_add ("/cuda/bits/cut", test_cut);
-  cuda_add ("/cuda/bits/recompute", test_recompute);
+  cuda_add ("/cuda/numbers", test_numbers);
+  cuda_add_emulated ("/cuda/ranges", test_ranges);
+  cuda_add ("/cuda/bits", test_b_and_w_equal_bw);
+  cuda_add ("/cuda/graphs/bits", test_graph_bits);
+  cuda_add_emulated ("/cuda/graphs/captured-once", test_captured_once);
+  cuda_add ("/cuda/graphs/moved-blocks", test_moved_blocks);
+  cuda_add_emulated ("/cuda/pairs", test_pairs);
   cuda_add ("/cuda/choices", test_choices);
-  cuda_add ("/cuda/parts", test_parts);
-  cuda_add ("/cuda/shared/layers", test_shared_layers);
-  cuda_add ("/cuda/shared/weights", test_shared_weights);
+  cuda_add_emulated ("/cuda/parts", test_parts);
   cuda_add ("/cuda/tensors", test_tensors);
-  cuda_add ("/cuda/ahead", test_ahead);
-  cuda_add ("/cuda/taken", test_taken);
+  cuda_add_emulated ("/cuda/ahead", test_ahead);
+  cuda_add_emulated ("/cuda/taken", test_taken);
   return g_test_run ();
 }

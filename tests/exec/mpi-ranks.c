@@ -249,7 +249,7 @@ static gboolean play (Player *player, guint scene, GError **error)
   PsTransportGroup group = { .data = player, .exchange = exchange, .fail = fail };
   PsTransportSetting setting = { .n_devices = player->n_devices,
                                  .message_bytes = player->device.bytes = scenes[scene].bytes,
-                                 .capacity = 4,
+
                                  .timeout_ns = scenes[scene].timeout_ns,
                                  .first = player->own,
                                  .n_here = 1,

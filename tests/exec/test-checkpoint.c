@@ -1,7 +1,7 @@
 /* test-checkpoint.c - files of arrays (formats.h): what their header may say, and what the checkpoints of a
  * training hold, read by a reader of this test alone. */
 #include "folder-rig.h"
-#include "gpt-reference.h"
+#include "transformer-reference.h"
 #include "run-rig.h"
 
 #include "train/data.h"

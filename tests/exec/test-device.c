@@ -4,7 +4,7 @@
 #include "train/devices.h"
 #include "train/memory.h"
 #include "error-rig.h"
-#include "run/layer.h"
+#include "run/measuring.h"
 #include "run/transports.h"
 
 #include <math.h>
@@ -218,8 +218,7 @@ static void test_paced_late (void)
   const gint64 delay_ns = 20000000;
   const PsOp op = { .kind = PS_OP_F };
   const PsTransportClass *class = &ps_threads_transport;
-  PsTransport *transport
-      = class->open (&(PsTransportSetting){ .n_devices = 2, .n_here = 2, .n_replicas = 1, .capacity = 1 }, NULL);
+  PsTransport *transport = class->open (&(PsTransportSetting){ .n_devices = 2, .n_here = 2, .n_replicas = 1 }, NULL);
   g_autoptr (PsCosts) costs = example_costs ();
   PsDeviceSetting setting;
   PsDevice *device = open_example (&ps_paced_device, &setting, costs);

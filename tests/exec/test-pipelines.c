@@ -1,7 +1,7 @@
 /* Tests of runs with several pipelines in one process: replicas, with a spread optimizer state too, and pipelines that
  * share layers. */
 #include "run-rig.h"
-#include "run/verify.h"
+#include "run/runtime.h"
 
 #define N_STEPS 3
 #define N_MICROBATCHES 4
@@ -78,13 +78,17 @@ static void test_families (void)
 static void test_together (void)
 {
   g_autoptr (PsProgram) program = family_program ("1f1b", 2, 4), slices = family_program ("seq1f1b", 2, 4);
-  PsModel tied = tiny, wide = tiny;
+  PsModel tied = tiny, wide = tiny, llama = tiny;
 
   tied.tied = TRUE;
-  wide.heads = wide.kv_heads = 4;
+  wide.heads = wide.kv_heads = llama.heads = 4;
+  llama.mlp = PS_MLP_SWIGLU;
+  llama.flash_attention = TRUE;
   check (program, &(Case){ .model = &tiny, .n_tensor = 2, .recompute = PS_RECOMPUTE_FULL });
   check (program, &(Case){ .model = &tiny, .n_tensor = 2, .recompute = PS_RECOMPUTE_SELECTIVE });
   check (slices, &(Case){ .model = &tiny, .n_tensor = 2, .recompute = PS_RECOMPUTE_SELECTIVE });
+  check (slices, &(Case){ .model = &llama, .n_tensor = 2 });
+  check (program, &(Case){ .model = &llama, .n_replicas = 2, .zero = TRUE, .recompute = PS_RECOMPUTE_FULL });
   check (program, &(Case){ .model = &tied, .n_tensor = 2 });
   check (program, &(Case){ .model = &wide, .n_tensor = 4, .n_replicas = 2, .zero = TRUE });
 }
@@ -127,12 +131,12 @@ static gint64 state_bytes (const Case *of)
 }
 
 /* Two layers of 3h + 4h^2 + 2hf + 6h + f parameters have 3h/2 + 2h^2 + hf + f/2 of them on the other device. Each takes
- * 16 B, and the workspace holds a matrix of tokens x feed_forward. All sizes are multiples of 64 B. */
+ * 16 B, and the workspace holds a matrix of tokens x feed_forward, the widest. All sizes are multiples of 64 B. */
 static void test_memory (void)
 {
   PsModel model = tiny;
   const Case whole = { .model = &model }, half = { .model = &model, .n_tensor = 2 };
-  const gint64 h = 64, f = 128, parameters = 2 * (3 * h / 2 + 2 * h * h + h * f + f / 2);
+  const gint64 h = 64, f = 256, parameters = 2 * (3 * h / 2 + 2 * h * h + h * f + f / 2);
 
   model.hidden = h;
   model.feed_forward = f;
@@ -142,17 +146,20 @@ static void test_memory (void)
 static PsTransportClass watched; /* threads, whose settings are looked at */
 static PsTransportSetting asked; /* the latest */
 static guint8 asked_uses[16];    /* [4 * 4] of it */
+static guint asked_tied[4];      /* the same */
 
 static PsTransport *watched_open (const PsTransportSetting *setting, GError **error)
 {
   asked = *setting;
   memcpy (asked_uses, setting->uses, setting->n_devices * setting->n_devices);
+  for (guint i = 0; i < setting->n_devices; i++)
+    asked_tied[i] = setting->tied != NULL ? setting->tied[i] : i;
   return ps_threads_transport.open (setting, error);
 }
 
 /* What a run asks of its transport: a message has the bytes of the boundary, or of a slice's, and goes where the
- * timeline has transfers. Devices that hold the matrix of embedding and head exchange its gradient, both ways, though
- * no message goes between them. All pipelines are here. */
+ * timeline has transfers. Devices that hold the matrix of embedding and head add up its gradient, though no message
+ * goes between them. All pipelines are here. */
 static void test_transport (void)
 {
   static const struct {
@@ -186,9 +193,9 @@ static void test_transport (void)
 
       uses[transfer->device * p + transfer->peer] = TRUE;
     }
-    if (rows[i].tied)
-      uses[p - 1] = uses[(p - 1) * p] = TRUE;
     g_assert_cmpmem (asked_uses, p * p, uses, p * p);
+    for (guint k = 0; k < p; k++)
+      g_assert_cmpuint (asked_tied[k], ==, rows[i].tied && (k == 0 || k == p - 1) ? p - 1 - k : k);
     g_assert_cmpuint (asked.n_devices, ==, p);
     g_assert_cmpuint (asked.message_bytes, ==, 8 * 16 * sizeof (float) / rows[i].n_slices);
     g_assert_cmpuint (asked.n_here, ==, p * rows[i].n_replicas * rows[i].n_tensor);

@@ -3,8 +3,7 @@
 #include "folder-rig.h"
 #include "run-rig.h"
 
-#include "output.h"
-#include "training.h"
+#include "exec.h"
 #include "machine-speed.h"
 
 #include <pipesim/setting.h>
@@ -67,7 +66,7 @@ static void make (Made *made)
                                 .compared = &made->compared,
                                 .prediction = made->prediction,
                                 .verdict = &made->verdict,
-                                .weather = { NAN, NAN } };
+                                .slowdown = { NAN, NAN } };
 }
 
 static void clear (Made *made)
@@ -106,22 +105,23 @@ static void test_json (void)
         "\"replayed_makespan_ns\": 8910000,", "\"bubble_ratio\": 0.39393939", "\"peak_memory_bytes\": 0,",
         "\"predicted_peak_memory_bytes\": 0,", "\"clock_mhz\": 1980,", "\"posting_ns\": [5000, 4000],",
         "\"losses\": [9, 2.5, 4],", "\"check\": \"not run\"", "\"device\": \"cpu\"", "\"transport\": \"threads\"",
-        "\"origin\": \"measured\"", "\"rollbacks\": null", "\"weather\": null", "\"inside_interval_weather\": null");
+        "\"origin\": \"measured\"", "\"rollbacks\": null", "\"machine_slowdown\": null",
+        "\"inside_interval_slowdown\": null");
   made.run.bypass = TRUE;
   made.verdict.check = PS_CHECK_BIT_EQUAL;
-  made.report.weather = (PsSlowdown){ 1.1, 0 };
+  made.report.slowdown = (PsSlowdown){ 1.1, 0 };
   made.result.emulated = TRUE;
   made.result.clock_mhz = 0;
   /* 1.1 times 8.5 to 9.5 is 9.35 to 10.45 */
-  SAYS (ps_run_report_to_json (&made.report), "\"rollbacks\": 1,", "\"check\": \"bit-equal\"", "\"weather\": 1.1",
-        "\"predicted_iteration_weather_ns\": 9900000,", "\"inside_interval_weather\": true", "\"clock_mhz\": null",
-        "\"origin\": \"emulated\"");
+  SAYS (ps_run_report_to_json (&made.report), "\"rollbacks\": 1,", "\"check\": \"bit-equal\"",
+        "\"machine_slowdown\": 1.1", "\"predicted_iteration_slowdown_ns\": 9900000,",
+        "\"inside_interval_slowdown\": true", "\"clock_mhz\": null", "\"origin\": \"emulated\"");
   made.result.median_iteration_ns = 9500000;
-  made.report.weather = (PsSlowdown){ 0.9, 0 };
+  made.report.slowdown = (PsSlowdown){ 0.9, 0 };
   SAYS (ps_run_report_to_json (&made.report), "\"inside_interval\": true,",
-        "\"predicted_iteration_weather_ns\": 8100000,", "\"inside_interval_weather\": false");
+        "\"predicted_iteration_slowdown_ns\": 8100000,", "\"inside_interval_slowdown\": false");
   made.prediction->interval = (PsInterval){ 0 };
-  made.report.weather.factor = NAN;
+  made.report.slowdown.factor = NAN;
   made.run.device = &ps_null_device;
   SAYS (ps_run_report_to_json (&made.report), "\"predicted_iteration_p10_ns\": null", "\"inside_interval\": null",
         "\"losses\": null", "\"device\": \"null\"");
@@ -140,7 +140,7 @@ static void test_text (void)
         "\nmeasured iteration time, median over the steps after the first: 9.9 ms\n",
         "clock 1980 MHz, median over the steps of the slowest device\n",
         "posting sends and receives held each device's host for: 5 us, 4 us\n", "the simulated makespan is 8.91 ms",
-        "-1.00 %", "!weather:", "!check against", "!post-validation", "!emulated", "!the two ops of a pair");
+        "-1.00 %", "!machine:", "!check against", "!post-validation", "!emulated", "!the two ops of a pair");
   made.run.bypass = TRUE;
   made.result.n_steps = 1;
   made.result.emulated = TRUE;
@@ -157,7 +157,7 @@ static void test_text (void)
 }
 
 /* The machine is as fast as then up to 3 % either way. */
-static void test_weather_words (void)
+static void test_slowdown_words (void)
 {
   static const struct {
     double factor;
@@ -168,14 +168,13 @@ static void test_weather_words (void)
           { 1.031, "the machine is slower now\n" },
           { 0.969, "the machine is faster now\n" },
           /* 9.9 ms, as it was; and 8.1 ms are 18.18 % too few */
-          { 1.1, "predicted for this weather: 9.9 ms, +0.00 % against the run, which lies inside p10 .. p90 then\n" },
-          { 0.9,
-            "predicted for this weather: 8.1 ms, -18.18 % against the run, which lies outside p10 .. p90 then\n" } };
+          { 1.1, "predicted for that speed: 9.9 ms, +0.00 % against the run, which lies inside p10 .. p90 then\n" },
+          { 0.9, "predicted for that speed: 8.1 ms, -18.18 % against the run, which lies outside p10 .. p90 then\n" } };
   g_auto (Made) made = { 0 };
 
   make (&made);
   for (guint i = 0; i < G_N_ELEMENTS (rows); i++) {
-    made.report.weather = (PsSlowdown){ rows[i].factor, 0 };
+    made.report.slowdown = (PsSlowdown){ rows[i].factor, 0 };
     SAYS (ps_run_report_to_text (&made.report), rows[i].says);
   }
 }
@@ -367,6 +366,15 @@ static gboolean steady_run (PsDevice *base, PsOp op, PsTensor *input, PsTensor *
   return TRUE;
 }
 
+static void steady_memory (PsDevice *device, PsMemoryUse *use)
+{
+  *use = (PsMemoryUse){ 0 };
+}
+
+static void steady_reset_peak (PsDevice *device)
+{
+}
+
 static gint64 steady_op_ns (PsDevice *base)
 {
   const Steady *device = (const Steady *)base;
@@ -382,6 +390,8 @@ static const PsDeviceClass steady_class = { .name = "steady",
                                             .tensor_new = steady_tensor_new,
                                             .tensor_free = steady_tensor_free,
                                             .run = steady_run,
+                                            .memory = steady_memory,
+                                            .reset_peak = steady_reset_peak,
                                             .op_ns = steady_op_ns };
 
 static PsDevice *steady_open (const PsDeviceSetting *setting, GError **error)
@@ -392,15 +402,15 @@ static PsDevice *steady_open (const PsDeviceSetting *setting, GError **error)
   return &device->base;
 }
 
-/* A reading beside a run drops the sentinel's first sample, which finds cold caches: of the seven, 2000 is the lower
- * median of the other six, 3000 that of all. The run's weather is the mean of
+/* A reading around a run drops the sentinel's first sample, which finds cold caches: of the seven, 2000 is the lower
+ * median of the other six, 3000 that of all. The run's slowdown is the mean of
  * the readings on both sides over that of the profile, 1600: 2000 / 1600. A run without readings has none. */
 static void test_speed (void)
 {
   const PsRunSetting run = { .device = &steady_class, .model = &tiny };
   PsMeasurement measured = { .taken = (char *)"2026-01-01T00:00:01Z" };
   PsSentinel *before = g_new0 (PsSentinel, 1);
-  g_auto (PsMachineSpeed) speed = { .run = &run, .setting = { .model = &tiny, .n_stages = 3, .n_microbatches = 1 } };
+  g_auto (PsMachineSpeed) speed = { .run = &run };
   g_auto (PsMachineSpeed) blind = { .run = &run };
 
   *before = (PsSentinel){ g_strdup ("F of layers=1"), 1600, 10, g_strdup ("2026-01-01T00:00:00Z") };
@@ -428,7 +438,7 @@ int main (int argc, char **argv)
   g_test_init (&argc, &argv, NULL);
   g_test_add_func ("/run-report/json", test_json);
   g_test_add_func ("/run-report/text", test_text);
-  g_test_add_func ("/run-report/weather-words", test_weather_words);
+  g_test_add_func ("/run-report/slowdown-words", test_slowdown_words);
   g_test_add_func ("/run-report/title", test_title);
   g_test_add_func ("/run-report/losses", test_losses);
   g_test_add_func ("/run-report/sums", test_sums);

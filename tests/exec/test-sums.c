@@ -135,7 +135,6 @@ static void run (const char *class, gsize n, const guint *twin, gpointer (*play)
 
   net.setting = (PsTransportSetting){ .n_devices = N_DEVICES,
                                       .message_bytes = n * sizeof (float),
-                                      .capacity = 1,
                                       .timeout_ns = G_GINT64_CONSTANT (20000000000),
                                       .n_here = N,
                                       .n_replicas = N_REPLICAS,

@@ -2,7 +2,7 @@
 #include "run-rig.h"
 
 #include "train/data.h"
-#include "run/verify.h"
+#include "run/runtime.h"
 
 #include <string.h>
 

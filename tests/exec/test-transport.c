@@ -54,15 +54,12 @@ typedef struct {
   PsTransport *transport;
 } Net;
 
-static void net_open (Net *net, gconstpointer variant, guint capacity, gint64 timeout_ns)
+static void net_open (Net *net, gconstpointer variant, gint64 timeout_ns)
 {
   const Variant *with = variant;
-  PsTransportSetting setting = { .n_devices = 3,
-                                 .message_bytes = with->message_bytes,
-                                 .capacity = capacity,
-                                 .timeout_ns = timeout_ns,
-                                 .n_here = 3,
-                                 .n_replicas = 1 };
+  PsTransportSetting setting = {
+    .n_devices = 3, .message_bytes = with->message_bytes, .timeout_ns = timeout_ns, .n_here = 3, .n_replicas = 1
+  };
   g_autoptr (GError) error = NULL;
 
   net->transport = fine (ps_transport_find (with->class, NULL)->open (&setting, &error));
@@ -132,7 +129,7 @@ static void test_order (gconstpointer variant)
 {
   Net net;
 
-  net_open (&net, variant, 16, 0);
+  net_open (&net, variant, 0);
   for (guint i = 0; i < 10; i++) {
     send_value (&net, 0, 1, forward (i, 0), (int)i, 0);
     announce (&net, 1, 0, forward (i, 0));
@@ -147,7 +144,7 @@ static void test_out_of_order (gconstpointer variant)
 {
   Net net;
 
-  net_open (&net, variant, 4, 0);
+  net_open (&net, variant, 0);
   for (guint i = 0; i < 8; i += 2)
     announce (&net, 2, 0, forward (i, 0));
   for (guint i = 0; i < 8; i++) {
@@ -178,7 +175,7 @@ static void test_names (gconstpointer variant)
              gradient = { .kind = PS_OP_B, .stage = 7, .microbatch = 1 };
   Net net;
 
-  net_open (&net, variant, 2, 0);
+  net_open (&net, variant, 0);
   send_value (&net, 0, 1, fused, 99, 0);
   for (guint i = 0; i < G_N_ELEMENTS (op); i++) {
     send_value (&net, 0, 1, op[i], (int)i, 0);
@@ -196,7 +193,7 @@ static void test_repeated_name (gconstpointer variant)
 {
   Net net;
 
-  net_open (&net, variant, 1, 0);
+  net_open (&net, variant, 0);
   for (int i = 0; i < 3; i++) {
     send_value (&net, 0, 1, forward (0, 0), i, 0);
     announce (&net, 1, 0, forward (0, 0));
@@ -206,24 +203,22 @@ static void test_repeated_name (gconstpointer variant)
   net_close (&net);
 }
 
-/* Nobody receives 20 sends over 2 slots: 2 are copied and freed, 18 keep the sender's tensor. Each taken one goes home
- * and is freed with the sender's next call. */
-static void test_overflow (gconstpointer variant)
+/* Nobody receives 20 sends: all keep the sender's tensor. Each taken one goes home and is freed with the sender's next
+ * call. */
+static void test_many_sends (gconstpointer variant)
 {
   Net net;
 
-  net_open (&net, variant, 2, 0);
+  net_open (&net, variant, 0);
   for (guint i = 0; i < 20; i++)
     send_value (&net, 0, 1, forward (i, 0), (int)i, 0);
-  g_assert_cmpint (net.device[0].live, ==, 18);
   for (guint i = 0; i < 20; i++)
     announce (&net, 1, 0, forward (i, 0));
   for (guint i = 0; i < 6; i++)
     expect_value (&net, 1, 0, forward (i, 0), (int)i);
-  g_assert_cmpint (net.device[0].live, ==, 18);
-  /* Two slots are free again, and four tensors have come back. */
+  g_assert_cmpint (net.device[0].live, ==, 20);
   send_value (&net, 0, 1, forward (20, 0), 20, 0);
-  g_assert_cmpint (net.device[0].live, ==, 14);
+  g_assert_cmpint (net.device[0].live, ==, 15);
   announce (&net, 1, 0, forward (20, 0));
   for (guint i = 6; i < 21; i++)
     expect_value (&net, 1, 0, forward (i, 0), (int)i);
@@ -232,12 +227,12 @@ static void test_overflow (gconstpointer variant)
   net_close (&net);
 }
 
-/* Messages nobody took, in slots and by reference, go with the transport. */
+/* Messages nobody took go with the transport. */
 static void test_close_with_messages (gconstpointer variant)
 {
   Net net;
 
-  net_open (&net, variant, 2, 0);
+  net_open (&net, variant, 0);
   for (guint i = 0; i < 5; i++)
     send_value (&net, 0, 1, forward (i, 0), 1, 0);
   announce (&net, 1, 0, forward (0, 0));
@@ -251,7 +246,7 @@ static void test_timeout (gconstpointer variant)
   g_autoptr (GError) error = NULL, flush_error = NULL;
   const Variant *v = variant;
 
-  net_open (&net, variant, 2, 20000000);
+  net_open (&net, variant, 20000000);
   announce (&net, 2, 1, forward (3, 1));
   g_assert_null (net.transport->class->wait (net.transport, 2, 1, forward (3, 1), &net.device[2].base, &times, &error));
   g_assert_error (error, PS_ERROR, PS_ERROR_IO);
@@ -271,7 +266,7 @@ static void test_wait_without_receive (gconstpointer variant)
   Net net;
   PsTransferTimes times;
 
-  net_open (&net, variant, 2, 0);
+  net_open (&net, variant, 0);
   send_value (&net, 0, 1, forward (0, 0), 1, 0);
   refused (net.transport->class->wait (net.transport, 1, 0, forward (0, 0), &net.device[1].base, &times, &error),
            PS_ERROR_SCHEDULE, "device 1: waits for F0.0 from device 0 without a receive");
@@ -285,7 +280,7 @@ static void test_delay (gconstpointer variant)
   const gint64 delay_ns = 15000000;
   Net net;
 
-  net_open (&net, variant, 2, 0);
+  net_open (&net, variant, 0);
   send_value (&net, 0, 1, forward (0, 0), 1, delay_ns);
   announce (&net, 1, 0, forward (0, 0));
   PsTransferTimes times = expect_value (&net, 1, 0, forward (0, 0), 1);
@@ -339,7 +334,7 @@ static void test_abort (gconstpointer variant)
   PsTransferTimes times;
   GError *error[3] = { NULL };
 
-  net_open (&net, variant, 1, 0);
+  net_open (&net, variant, 0);
   announce (&net, 1, 0, forward (0, 0));
   announce (&net, 2, 0, forward (0, 0));
   send_value (&net, 0, 2, forward (0, 0), 1, G_GINT64_CONSTANT (3600000000000));
@@ -372,7 +367,7 @@ typedef struct {
 
 #define N_TRAFFIC 2000
 
-/* Sends in bursts of 7 and receives each burst backwards, so that slots overflow and order varies. */
+/* Sends in bursts of 7 and receives each burst backwards, so that order varies. */
 static gpointer exchange (gpointer data)
 {
   const Traffic *traffic = data;
@@ -399,7 +394,7 @@ static void test_two_way (gconstpointer variant)
   Net net;
   Traffic there = { &net, 0, 1 }, back = { &net, 1, 0 };
 
-  net_open (&net, variant, 3, 0);
+  net_open (&net, variant, 0);
   GThread *thread = g_thread_new ("there", exchange, &there);
   exchange (&back);
   g_thread_join (thread);
@@ -412,7 +407,7 @@ static void test_tags (gconstpointer variant)
 {
   Net net;
 
-  net_open (&net, variant, 2, 0);
+  net_open (&net, variant, 0);
   refused (net.transport->class->receive (net.transport, 1, 0, forward (20000, 0), &error), PS_ERROR_UNAVAILABLE,
            "mpi transport: too many messages: MPI has tags up to *");
   refused (net.transport->class->send (net.transport, 0, 1, forward (20000, 0),
@@ -461,7 +456,7 @@ int main (int argc, char **argv)
   g_test_add_func ("/transport/table", test_table);
   for (guint i = 0; i < G_N_ELEMENTS (variants); i++)
     add_tests (&variants[i]);
-  g_test_add_data_func ("/transport/threads-overflow", &variants[0], test_overflow);
+  g_test_add_data_func ("/transport/threads-many-sends", &variants[0], test_many_sends);
   g_test_add_data_func ("/transport-mpi/tags", &variants[1],
                         ps_transport_find ("mpi", NULL) != NULL ? test_tags : test_unavailable);
   return g_test_run ();

@@ -3,7 +3,7 @@
  */
 #include "run-rig.h"
 #include "run/run.h"
-#include "run/verify.h"
+#include "run/runtime.h"
 
 #include <math.h>
 #include <pipesim/model.h>
@@ -127,7 +127,7 @@ static gboolean may_validate (const PsScript *scripts, const PsProgram *program,
 static void check_plans (const PsProgram *program)
 {
   const guint n_devices = program->schedule->placement->n_devices;
-  PsScript *scripts = ps_scripts_new (program, NULL);
+  PsScript *scripts = ps_scripts_new (program, NULL, NULL);
   PsBypassPlan *plans = ps_bypass_plans_new (scripts, program);
   g_autofree guint *places = g_new (guint, n_devices);
   gboolean moved = TRUE;
@@ -516,7 +516,7 @@ static void test_verify_within (void)
 
     b->gradients->last[0][0] = 4096.0f;
     a->gradients->last[0][0] = 4096.0f + 4096.0f * scales[i];
-    a->gradients->digest[2] ^= 1; /* step 2, stage 0 */
+    a->gradients->digest[1] ^= 1; /* stage 0, step 2 */
     ps_verify_compare (a, b, &verdict);
     g_assert_cmpint (verdict.check, ==, expected[i]);
     g_assert_cmpstr (verdict.first_difference, ==, "step 2: gradients of stage 0");

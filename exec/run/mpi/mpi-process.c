@@ -59,7 +59,7 @@ typedef struct {
 
 /* There is one MPI in a process. */
 static struct {
-  pthread_mutex_t lock; /* guards what follows, up to place */
+  pthread_mutex_t lock; /* guards what follows, up to self */
   pthread_cond_t changed;
   State state;
   GError *broken;         /* MPI did not start */
@@ -69,8 +69,9 @@ static struct {
   PsFailureReport report; /* where there are other processes */
   gpointer report_data;
 
-  PsMpiPlace place; /* constant once MPI is ready; and so are the next two */
+  PsProcesses self; /* constant once MPI is ready; and so are the next three */
   gint64 *clock_offset_ns;
+  int greatest_tag;
   guint n_cores; /* of this host */
 
   gint spins;     /* atomic: waits begin without a nap */
@@ -86,8 +87,6 @@ static struct {
   gint64 resume_ns; /* when the process had been stopped, or was asked, last; 0: never */
 } mpi = { .lock = PTHREAD_MUTEX_INITIALIZER, .note_request = MPI_REQUEST_NULL };
 
-static PsProcesses the_processes;
-
 /* Calls and waits */
 
 gboolean ps_mpi_check (const char *call, int result, GError **error)
@@ -99,7 +98,7 @@ gboolean ps_mpi_check (const char *call, int result, GError **error)
     return TRUE;
   MPI_Error_string (result, text, &length);
   g_atomic_int_set (&mpi.unusable, TRUE);
-  if (mpi.place.n_ranks > 1)
+  if (mpi.self.n_ranks > 1)
     ps_clock_sleep_until (ps_clock_now () + LAUNCHER_NS);
   return ps_refuse (error, PS_ERROR_IO, "%s: %s", call, text);
 }
@@ -182,7 +181,7 @@ static gboolean drop_message (void)
   MPI_Status status;
   int there = FALSE, n_bytes;
 
-  if (MPI_Improbe (mpi.place.rank, MPI_ANY_TAG, MPI_COMM_WORLD, &there, &message, &status) != MPI_SUCCESS || !there)
+  if (MPI_Improbe (0, MPI_ANY_TAG, MPI_COMM_WORLD, &there, &message, &status) != MPI_SUCCESS || !there)
     return FALSE;
   MPI_Get_count (&status, MPI_BYTE, &n_bytes);
   bytes = g_malloc (MAX (n_bytes, 1));
@@ -199,7 +198,7 @@ gboolean ps_mpi_give_up (MPI_Request *requests, guint n_receives, guint n)
     if (requests[i] != MPI_REQUEST_NULL)
       MPI_Cancel (&requests[i]);
   do
-    dropped = mpi.place.n_ranks == 1 && drop_message ();
+    dropped = mpi.self.n_ranks == 1 && drop_message ();
   while (ps_mpi_test (requests, n, &done, NULL) && (dropped || !done) && ps_clock_now () < until_ns);
   if (!done)
     g_atomic_int_set (&mpi.unusable, TRUE);
@@ -213,7 +212,7 @@ gboolean ps_mpi_give_up (MPI_Request *requests, guint n_receives, guint n)
 static void add_devices (gint n_devices)
 {
   mpi.n_devices += n_devices;
-  g_atomic_int_set (&mpi.spins, mpi.place.n_local * MAX (mpi.n_devices, 1) <= (gint)mpi.n_cores);
+  g_atomic_int_set (&mpi.spins, mpi.self.n_local * (guint)MAX (mpi.n_devices, 1) <= mpi.n_cores);
 }
 
 void ps_mpi_watch (PsMpiWatch *watch)
@@ -261,9 +260,9 @@ static void take_note (const Note *note)
       mpi.failure = g_error_new_literal (PS_ERROR, note->code, note->text);
     break;
   case NOTE_ASKED:
-    answer.rank = mpi.place.rank;
+    answer.rank = (gint32)mpi.self.rank;
     send_note (&answer, note->rank);
-    if (mpi.failure == NULL || note->rank < mpi.place.rank)
+    if (mpi.failure == NULL || (guint)note->rank < mpi.self.rank)
       mpi.resume_ns = ps_clock_now ();
     break;
   case NOTE_ANSWER:
@@ -276,7 +275,7 @@ static gboolean take_notes (GError **error)
 {
   gboolean there = TRUE;
 
-  while (mpi.place.n_ranks > 1 && there) {
+  while (mpi.self.n_ranks > 1 && there) {
     if (!ps_mpi_test (&mpi.note_request, 1, &there, error))
       return FALSE;
     if (!there)
@@ -286,6 +285,74 @@ static gboolean take_notes (GError **error)
       return FALSE;
   }
   return TRUE;
+}
+
+/* Sleeps until something is changed or until_ns (0: never). Under the lock, which is free meanwhile. */
+static gboolean sleep_until (gint64 until_ns)
+{
+  const struct timespec until = ps_clock_timespec (until_ns);
+
+  if (until_ns == 0)
+    return pthread_cond_wait (&mpi.changed, &mpi.lock) == 0;
+  return pthread_cond_timedwait (&mpi.changed, &mpi.lock, &until) != ETIMEDOUT;
+}
+
+/* The hooks of PsProcesses */
+
+/* MPI's thread ends the process. */
+static void fail (PsProcesses *processes, const GError *error)
+{
+  GError *named = g_error_copy (error);
+  Note note = { .kind = NOTE_FAILED, .rank = (gint32)processes->rank };
+
+  g_prefix_error (&named, "rank %u: ", processes->rank);
+  note.code = ps_error_exit_code (error) == 2 ? PS_ERROR_USAGE : error->domain == PS_ERROR ? error->code : PS_ERROR_IO;
+  g_strlcpy (note.text, named->message, sizeof note.text);
+  if (processes->rank > 0) {
+    send_note (&note, 0);
+    ps_clock_sleep_until (ps_clock_now () + REPORT_NS + processes->rank * RANK_NS);
+  }
+  pthread_mutex_lock (&mpi.lock);
+  if (mpi.failure == NULL)
+    mpi.failure = named;
+  pthread_cond_broadcast (&mpi.changed);
+  for (;;)
+    sleep_until (0);
+}
+
+/* Sends or receives, piece by piece. */
+static void move (PsProcesses *processes, gboolean sends, guint rank, guint8 *bytes, gsize n_bytes, gint64 timeout_ns)
+{
+  gsize n_done = 0;
+
+  do {
+    const gsize n = MIN (n_bytes - n_done, PIECE_BYTES);
+    MPI_Request request = MPI_REQUEST_NULL;
+    GError *error = NULL;
+    gboolean begun = sends ? ps_mpi_send (bytes + n_done, n, (int)rank, PS_MPI_PROCESS_TAG, &request, &error)
+                           : ps_mpi_receive (bytes + n_done, n, (int)rank, PS_MPI_PROCESS_TAG, &request, &error);
+
+    if (!begun || !ps_mpi_wait (&request, 1, timeout_ns > 0 ? ps_clock_now () + timeout_ns : 0, NULL, &error)) {
+      g_autofree char *where
+          = processes->meeting != NULL ? g_strdup_printf (" %s %u", processes->meeting, processes->step) : NULL;
+
+      if (error == NULL)
+        ps_refuse (&error, PS_ERROR_IO, "waited %g s for rank %u%s", (double)timeout_ns / 1e9, rank,
+                   where != NULL ? where : "");
+      fail (processes, error);
+    }
+    n_done += n;
+  } while (n_done < n_bytes);
+}
+
+static void send_bytes (PsProcesses *processes, guint to, gconstpointer bytes, gsize n_bytes)
+{
+  move (processes, TRUE, to, (guint8 *)bytes, n_bytes, 0);
+}
+
+static void receive_bytes (PsProcesses *processes, guint from, gpointer bytes, gsize n_bytes, gint64 timeout_ns)
+{
+  move (processes, FALSE, from, bytes, n_bytes, timeout_ns);
 }
 
 /* The start */
@@ -316,43 +383,43 @@ static void tell_clock (int rank)
   }
 }
 
-/* first: [n_ranks] lowest rank of the host of each. The processes of one host share its clock. */
-static gboolean compare_clocks (const int *first, GError **error)
+/* Finds which processes share a host, and how far apart the clocks of hosts are. The processes of one host share its
+ * clock. */
+static gboolean find_hosts (int rank, int n_ranks, GError **error)
 {
-  const int rank = mpi.place.rank, n_ranks = mpi.place.n_ranks;
+  g_autofree int *first = g_new (int, (gsize)n_ranks); /* lowest rank of the host of each */
+  int own = rank, local_rank, n_local;
+  MPI_Comm host;
 
+  if (!ps_mpi_check ("MPI_Comm_split_type",
+                     MPI_Comm_split_type (MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, &host), error))
+    return FALSE;
+  MPI_Comm_rank (host, &local_rank);
+  MPI_Comm_size (host, &n_local);
+  if (!ps_mpi_check ("MPI_Bcast", MPI_Bcast (&own, 1, MPI_INT, 0, host), error)
+      || !ps_mpi_check ("MPI_Comm_free", MPI_Comm_free (&host), error)
+      || !ps_mpi_check ("MPI_Allgather", MPI_Allgather (&own, 1, MPI_INT, first, 1, MPI_INT, MPI_COMM_WORLD), error))
+    return FALSE;
   mpi.clock_offset_ns = g_new0 (gint64, (gsize)n_ranks);
   if (rank > 0 && first[rank] > 0)
     tell_clock (0);
   for (int other = 1; other < n_ranks && rank == 0; other++)
     if (first[other] > 0)
       mpi.clock_offset_ns[other] = ask_clock (other);
+  mpi.self = (PsProcesses){ .rank = (guint)rank,
+                            .n_ranks = (guint)n_ranks,
+                            .local_rank = (guint)local_rank,
+                            .n_local = (guint)n_local,
+                            .clock_offset_ns = mpi.clock_offset_ns,
+                            .send = send_bytes,
+                            .receive = receive_bytes,
+                            .fail = fail };
   return ps_mpi_check ("MPI_Bcast", MPI_Bcast (mpi.clock_offset_ns, n_ranks, MPI_INT64_T, 0, MPI_COMM_WORLD), error);
-}
-
-/* Finds which processes share a host, and how far apart the clocks of hosts are. */
-static gboolean find_hosts (PsMpiPlace *place, GError **error)
-{
-  g_autofree int *first = g_new (int, (gsize)place->n_ranks);
-  int own = place->rank;
-  MPI_Comm host;
-
-  if (!ps_mpi_check ("MPI_Comm_split_type",
-                     MPI_Comm_split_type (MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, place->rank, MPI_INFO_NULL, &host),
-                     error))
-    return FALSE;
-  MPI_Comm_rank (host, &place->local_rank);
-  MPI_Comm_size (host, &place->n_local);
-  return ps_mpi_check ("MPI_Bcast", MPI_Bcast (&own, 1, MPI_INT, 0, host), error)
-         && ps_mpi_check ("MPI_Comm_free", MPI_Comm_free (&host), error)
-         && ps_mpi_check ("MPI_Allgather", MPI_Allgather (&own, 1, MPI_INT, first, 1, MPI_INT, MPI_COMM_WORLD), error)
-         && compare_clocks (first, error);
 }
 
 static gboolean start_mpi (GError **error)
 {
-  PsMpiPlace *place = &mpi.place;
-  int provided, found = 0, *greatest = NULL;
+  int provided, rank, n_ranks, found = 0, *greatest = NULL;
 
   if (!ps_mpi_check ("MPI_Init_thread", MPI_Init_thread (NULL, NULL, MPI_THREAD_MULTIPLE, &provided), error)
       || !ps_mpi_check ("MPI_Comm_set_errhandler", MPI_Comm_set_errhandler (MPI_COMM_WORLD, MPI_ERRORS_RETURN), error))
@@ -361,13 +428,13 @@ static gboolean start_mpi (GError **error)
     return ps_refuse (
         error, PS_ERROR_UNAVAILABLE,
         "MPI: this library does not let several threads call it (MPI_THREAD_MULTIPLE); use one that does");
-  MPI_Comm_rank (MPI_COMM_WORLD, &place->rank);
-  MPI_Comm_size (MPI_COMM_WORLD, &place->n_ranks);
+  MPI_Comm_rank (MPI_COMM_WORLD, &rank);
+  MPI_Comm_size (MPI_COMM_WORLD, &n_ranks);
   MPI_Comm_get_attr (MPI_COMM_WORLD, MPI_TAG_UB, (void *)&greatest, &found);
-  place->greatest_tag = found ? *greatest : 32767; /* which the standard promises */
+  mpi.greatest_tag = found ? *greatest : 32767; /* which the standard promises */
   mpi.n_cores = ps_count_cores ();
-  mpi.answered = g_new0 (guint8, place->n_ranks);
-  return find_hosts (place, error) && (place->n_ranks == 1 || expect_note (error));
+  mpi.answered = g_new0 (guint8, (gsize)n_ranks);
+  return find_hosts (rank, n_ranks, error) && (n_ranks == 1 || expect_note (error));
 }
 
 /* The thread of MPI */
@@ -381,16 +448,6 @@ static void note_round (void)
   mpi.round_ns = now_ns;
 }
 
-/* Sleeps until something is changed or until_ns (0: never). Under the lock, which is free meanwhile. */
-static gboolean sleep_until (gint64 until_ns)
-{
-  const struct timespec until = ps_clock_timespec (until_ns);
-
-  if (until_ns == 0)
-    return pthread_cond_wait (&mpi.changed, &mpi.lock) == 0;
-  return pthread_cond_timedwait (&mpi.changed, &mpi.lock, &until) != ETIMEDOUT;
-}
-
 /* Looks at MPI until the program or all processes end. Where there are no other processes and no transport is open,
  * there is nothing to look for. Under the lock. */
 static gboolean serve (GError **error)
@@ -400,7 +457,7 @@ static gboolean serve (GError **error)
 
   mpi.round_ns = event_ns;
   while (mpi.state == READY && mpi.failure == NULL) {
-    if (mpi.place.n_ranks == 1 && mpi.watches == NULL) {
+    if (mpi.self.n_ranks == 1 && mpi.watches == NULL) {
       sleep_until (0);
       continue;
     }
@@ -426,19 +483,19 @@ static void name_silent (void)
   const gint64 until_ns = ps_clock_now () + ANSWER_NS;
   const char *before = "; no answer from rank ";
 
-  question.rank = mpi.place.rank;
-  mpi.answered[mpi.place.rank] = TRUE;
-  for (int rank = 0; rank < mpi.place.n_ranks; rank++)
-    if (rank != mpi.place.rank)
-      send_note (&question, rank);
-  while (memchr (mpi.answered, FALSE, (gsize)mpi.place.n_ranks) != NULL && ps_clock_now () < until_ns) {
+  question.rank = (gint32)mpi.self.rank;
+  mpi.answered[mpi.self.rank] = TRUE;
+  for (guint rank = 0; rank < mpi.self.n_ranks; rank++)
+    if (rank != mpi.self.rank)
+      send_note (&question, (int)rank);
+  while (memchr (mpi.answered, FALSE, mpi.self.n_ranks) != NULL && ps_clock_now () < until_ns) {
     if (!take_notes (NULL))
       return;
     g_usleep (ASK_US);
   }
-  for (int rank = 0; rank < mpi.place.n_ranks; rank++)
+  for (guint rank = 0; rank < mpi.self.n_ranks; rank++)
     if (!mpi.answered[rank]) {
-      g_string_append_printf (text, "%s%d", before, rank);
+      g_string_append_printf (text, "%s%u", before, rank);
       before = ", ";
     }
   g_free (mpi.failure->message);
@@ -533,7 +590,7 @@ static gboolean start_thread (GError **error)
   return TRUE;
 }
 
-const PsMpiPlace *ps_mpi_start (GError **error)
+gboolean ps_mpi_start (int *greatest_tag, GError **error)
 {
   const gint64 until_ns = ps_clock_now () + JOIN_NS;
   gboolean started;
@@ -548,87 +605,19 @@ const PsMpiPlace *ps_mpi_start (GError **error)
     ps_refuse (error, PS_ERROR_IO, "MPI was not ready after %g s", (double)JOIN_NS / 1e9);
   started = mpi.state == READY;
   pthread_mutex_unlock (&mpi.lock);
-  return started ? &mpi.place : NULL;
-}
-
-/* The hooks of PsProcesses */
-
-/* MPI's thread ends the process. */
-static void fail (PsProcesses *processes, const GError *error)
-{
-  GError *named = g_error_copy (error);
-  Note note = { .kind = NOTE_FAILED, .rank = mpi.place.rank };
-
-  g_prefix_error (&named, "rank %u: ", processes->rank);
-  note.code = ps_error_exit_code (error) == 2 ? PS_ERROR_USAGE : error->domain == PS_ERROR ? error->code : PS_ERROR_IO;
-  g_strlcpy (note.text, named->message, sizeof note.text);
-  if (processes->rank > 0) {
-    send_note (&note, 0);
-    ps_clock_sleep_until (ps_clock_now () + REPORT_NS + processes->rank * RANK_NS);
-  }
-  pthread_mutex_lock (&mpi.lock);
-  if (mpi.failure == NULL)
-    mpi.failure = named;
-  pthread_cond_broadcast (&mpi.changed);
-  for (;;)
-    sleep_until (0);
-}
-
-/* Sends or receives, piece by piece. */
-static void move (PsProcesses *processes, gboolean sends, guint rank, guint8 *bytes, gsize n_bytes, gint64 timeout_ns)
-{
-  gsize n_done = 0;
-
-  do {
-    const gsize n = MIN (n_bytes - n_done, PIECE_BYTES);
-    MPI_Request request = MPI_REQUEST_NULL;
-    GError *error = NULL;
-    gboolean begun = sends ? ps_mpi_send (bytes + n_done, n, (int)rank, PS_MPI_PROCESS_TAG, &request, &error)
-                           : ps_mpi_receive (bytes + n_done, n, (int)rank, PS_MPI_PROCESS_TAG, &request, &error);
-
-    if (!begun || !ps_mpi_wait (&request, 1, timeout_ns > 0 ? ps_clock_now () + timeout_ns : 0, NULL, &error)) {
-      g_autofree char *where
-          = processes->meeting != NULL ? g_strdup_printf (" %s %u", processes->meeting, processes->step) : NULL;
-
-      if (error == NULL)
-        ps_refuse (&error, PS_ERROR_IO, "waited %g s for rank %u%s", (double)timeout_ns / 1e9, rank,
-                   where != NULL ? where : "");
-      fail (processes, error);
-    }
-    n_done += n;
-  } while (n_done < n_bytes);
-}
-
-static void send_bytes (PsProcesses *processes, guint to, gconstpointer bytes, gsize n_bytes)
-{
-  move (processes, TRUE, to, (guint8 *)bytes, n_bytes, 0);
-}
-
-static void receive_bytes (PsProcesses *processes, guint from, gpointer bytes, gsize n_bytes, gint64 timeout_ns)
-{
-  move (processes, FALSE, from, bytes, n_bytes, timeout_ns);
+  *greatest_tag = mpi.greatest_tag;
+  return started;
 }
 
 gboolean ps_mpi_processes_join (PsProcesses **processes, PsFailureReport report, gpointer data, GError **error)
 {
-  const PsMpiPlace *place;
+  int greatest_tag;
 
-  *processes = NULL;
   mpi.report = report;
   mpi.report_data = data;
-  place = ps_mpi_start (error);
-  if (place == NULL || place->n_ranks == 1)
-    return place != NULL;
-  the_processes = (PsProcesses){ .rank = (guint)place->rank,
-                                 .n_ranks = (guint)place->n_ranks,
-                                 .local_rank = (guint)place->local_rank,
-                                 .n_local = (guint)place->n_local,
-                                 .clock_offset_ns = mpi.clock_offset_ns,
-                                 .send = send_bytes,
-                                 .receive = receive_bytes,
-                                 .fail = fail };
-  *processes = &the_processes;
-  return TRUE;
+  const gboolean started = ps_mpi_start (&greatest_tag, error);
+  *processes = started && mpi.self.n_ranks > 1 ? &mpi.self : NULL;
+  return started;
 }
 
 const guint64 ps_module_stamp = PS_MODULE_STAMP;

@@ -11,7 +11,7 @@
  * whose devices compute. */
 #pragma once
 
-#include "run/processes.h"
+#include "run/crew.h"
 
 #include <pipesim/transport.h>
 
@@ -32,16 +32,9 @@ enum {
   PS_MPI_FIRST_TAG,   /* of messages between devices, from here on */
 };
 
-/* What MPI says of this process. */
-typedef struct {
-  int rank, n_ranks;
-  int local_rank, n_local; /* on its host */
-  int greatest_tag;
-} PsMpiPlace;
-
-/* Starts MPI unless it runs, and returns when all processes have come. NULL with an error if they do not come, or where
- * MPI can't be called by several threads. */
-const PsMpiPlace *ps_mpi_start (GError **error) G_GNUC_WARN_UNUSED_RESULT;
+/* Starts MPI unless it runs, and returns when all processes have come. Fails if they do not come, or where MPI can't be
+ * called by several threads. */
+gboolean ps_mpi_start (int *greatest_tag, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
 /* A transport that is open. */
 typedef struct {
@@ -72,7 +65,8 @@ gboolean ps_mpi_test (MPI_Request *requests, guint n, gboolean *done, GError **e
 gboolean ps_mpi_wait (MPI_Request *requests, guint n, gint64 until_ns, const PsMpiWatch *watch, GError **error);
 
 /* Gives up n requests, the first n_receives of which receive. Messages to this process that nobody has taken are
- * dropped, if it is the only one. FALSE: MPI did not give all back in time, so their memory must never be freed. */
+ * dropped, if it is the only one. FALSE: MPI did not give all back in time, so their memory
+ * must never be freed. */
 gboolean ps_mpi_give_up (MPI_Request *requests, guint n_receives, guint n);
 
 /* What the module exports: for ps_processes_join, and for the table of transports. */

@@ -17,17 +17,9 @@
 /* Receives without a message that a look tests. Messages come about in the order of their receives. */
 #define MOST_MISSING 4
 
-/* Longer arrays are added up piece by piece, so that messages stay small. */
-#define PIECE_FLOATS ((gsize)4 << 20)
-
 /* The greatest names, where the setting does not say it. */
 #define MOST_STAGES 256
 #define MOST_SLICES 8
-
-#define RUN_ABORTED "run aborted"
-
-/* The name of the messages of a sum; no message between stages has it. */
-static const PsOp sum_message = { .kind = PS_OP_O };
 
 typedef struct {
   gint64 sent_ns; /* by the clock of all: when the sender handed the message over */
@@ -37,8 +29,7 @@ typedef struct {
 
 /* A message that is being sent, or a receive. */
 typedef struct {
-  guint peer; /* the device at the other end, counted over all pipelines */
-  PsOp op;
+  PsMessageName name; /* its peer counts over all pipelines */
   Times times;
   PsTensor *tensor;        /* freed with the message by its device's class */
   void *copy;              /* its bytes in the host's memory; NULL: they are there already */
@@ -49,18 +40,18 @@ typedef struct {
 /* A device of this process. */
 typedef struct {
   guint own; /* its number over all pipelines */
-  PsDevice *device;
+  PsSumEnd end;
   pthread_mutex_t lock;
   GQueue receives; /* of Message that no thread waits for, oldest first; under the lock */
   GQueue sends;    /* of Message, oldest first; of the device's thread */
-  float *in;       /* [PIECE_FLOATS] for sums, NULL until there are any */
-  float *staged;   /* the same, for numbers that are not in the host's memory */
+  float *in;       /* [n_in] the numbers that the latest sums have taken */
+  gsize n_in;
 } Port;
 
 typedef struct {
   PsTransport base;
   PsTransportSetting setting;
-  const PsMpiPlace *place;
+  int greatest_tag;
   PsMpiWatch watch;
   Port *ports; /* [n_here] */
 } MpiTransport;
@@ -101,9 +92,9 @@ static gboolean find_tag (const MpiTransport *transport, guint from, guint to, P
   name = ((name * n_slices + op.slice) * n_stages + op.stage) * PS_N_OP_KINDS + kind;
   name = (name * setting->n_here + from % setting->n_here) * setting->n_here + to % setting->n_here + PS_MPI_FIRST_TAG;
   *tag = (int)name;
-  return name <= (guint64)transport->place->greatest_tag
+  return name <= (guint64)transport->greatest_tag
          || ps_refuse (error, PS_ERROR_UNAVAILABLE, "mpi transport: too many messages: MPI has tags up to %d",
-                       transport->place->greatest_tag);
+                       transport->greatest_tag);
 }
 
 /* A moment for ps_mpi_wait. */
@@ -117,11 +108,6 @@ static gint64 deadline (const MpiTransport *transport)
 static gboolean is_aborted (const MpiTransport *transport)
 {
   return g_atomic_int_get (&transport->watch.stopped);
-}
-
-static gboolean fail_aborted (GError **error)
-{
-  return ps_refuse (error, PS_ERROR_IO, RUN_ABORTED);
 }
 
 /* A wait has ended without its message: cause (taken) is the error of MPI, NULL if there is none. Sums have no op of
@@ -138,7 +124,7 @@ static gboolean fail_wait (const MpiTransport *transport, guint own, guint peer,
     return FALSE;
   }
   if (is_aborted (transport))
-    return fail_aborted (error);
+    return ps_refuse_aborted (error);
   if (op.kind != PS_OP_O)
     ps_op_format (op, name);
   if (sends)
@@ -163,27 +149,13 @@ static Message *message_new (guint peer, PsOp op, PsTensor *tensor)
 {
   Message *message = g_new0 (Message, 1);
 
-  *message = (Message){ .peer = peer, .op = op, .tensor = tensor, .requests = { MPI_REQUEST_NULL, MPI_REQUEST_NULL } };
+  *message = (Message){ .name = { peer, op }, .tensor = tensor, .requests = { MPI_REQUEST_NULL, MPI_REQUEST_NULL } };
   return message;
 }
 
 static void *bytes_of (const Message *message)
 {
   return message->copy != NULL ? message->copy : message->tensor->data;
-}
-
-/* Takes the oldest message of that name out of the queue; NULL: there is none. */
-static Message *take_message (GQueue *queue, guint peer, PsOp op)
-{
-  for (GList *link = queue->head; link != NULL; link = link->next) {
-    Message *message = link->data;
-
-    if (message->peer != peer || ps_message_key (message->op) != ps_message_key (op))
-      continue;
-    g_queue_delete_link (queue, link);
-    return message;
-  }
-  return NULL;
 }
 
 /* Frees the messages that have been sent, up to the first one that has not. By the device's thread. */
@@ -240,17 +212,18 @@ static const PsTransportClass mpi_class;
 
 static PsTransport *mpi_open (const PsTransportSetting *setting, GError **error)
 {
+  int greatest_tag;
+
   if (setting->message_bytes > G_MAXINT)
     return ps_refuse_null (error, PS_ERROR_UNAVAILABLE,
                            "mpi transport: messages of %" G_GSIZE_FORMAT " B; MPI takes at most %d",
                            setting->message_bytes, G_MAXINT);
-  const PsMpiPlace *place = ps_mpi_start (error);
-  if (place == NULL)
+  if (!ps_mpi_start (&greatest_tag, error))
     return NULL;
   MpiTransport *transport = g_new0 (MpiTransport, 1);
   *transport = (MpiTransport){ .base.class = &mpi_class,
                                .setting = *setting,
-                               .place = place,
+                               .greatest_tag = greatest_tag,
                                .watch = { .look = look, .data = transport, .n_devices = setting->n_here },
                                .ports = g_new0 (Port, setting->n_here) };
   for (guint i = 0; i < setting->n_here; i++) {
@@ -294,7 +267,7 @@ static void mpi_close (PsTransport *base)
     g_queue_clear_full (&port->sends, (GDestroyNotify)message_free);
     pthread_mutex_destroy (&port->lock);
     g_free (port->in);
-    g_free (port->staged);
+    g_free (port->end.staged);
   }
   g_free (transport->ports);
   g_free (transport);
@@ -303,7 +276,7 @@ static void mpi_close (PsTransport *base)
 static gboolean mpi_join (PsTransport *base, guint at, PsDevice *device, GError **error)
 {
   prctl (PR_SET_TIMERSLACK, 1); /* naps are shorter than the usual slack */
-  port_at (base, at)->device = device;
+  port_at (base, at)->end.device = device;
   return TRUE;
 }
 
@@ -315,7 +288,7 @@ static gboolean mpi_send (PsTransport *base, guint from, guint to, PsOp op, PsTe
   Port *port = port_at (base, from);
   const gint64 now_ns = ps_clock_now ();
   g_autoptr (Message) message = message_new (number_of (base, to), op, tensor);
-  int rank = rank_of (transport, message->peer), tag;
+  int rank = rank_of (transport, message->name.peer), tag;
 
   g_assert (tensor->bytes <= transport->setting.message_bytes);
 
@@ -323,13 +296,13 @@ static gboolean mpi_send (PsTransport *base, guint from, guint to, PsOp op, PsTe
   message->times.due_ns = message->times.sent_ns + delay_ns;
   message->times.late_ns = tensor->ready_ns > 0 ? now_ns - tensor->ready_ns : 0;
   if (is_aborted (transport))
-    return fail_aborted (error);
+    return ps_refuse_aborted (error);
   if (tensor->bytes > 0 && tensor->device->class->read != NULL) {
     message->copy = g_malloc (tensor->bytes);
     if (!tensor->device->class->read (tensor, message->copy, error))
       return FALSE;
   }
-  if (!free_sent (port, error) || !find_tag (transport, port->own, message->peer, op, &tag, error)
+  if (!free_sent (port, error) || !find_tag (transport, port->own, message->name.peer, op, &tag, error)
       || !ps_mpi_send (&message->times, sizeof message->times, rank, tag, &message->requests[0], error))
     return FALSE;
   Message *under_way = g_steal_pointer (&message);
@@ -342,16 +315,16 @@ static gboolean mpi_receive (PsTransport *base, guint at, guint from, PsOp op, G
 {
   MpiTransport *transport = (MpiTransport *)base;
   Port *port = port_at (base, at);
-  const PsDeviceClass *class = port->device->class;
+  const PsDeviceClass *class = port->end.device->class;
   const guint peer = number_of (base, from);
   int rank = rank_of (transport, peer), tag;
   char name[48];
 
   if (is_aborted (transport))
-    return fail_aborted (error);
+    return ps_refuse_aborted (error);
   if (!find_tag (transport, peer, port->own, op, &tag, error))
     return FALSE;
-  PsTensor *tensor = class->tensor_new (port->device);
+  PsTensor *tensor = class->tensor_new (port->end.device);
   if (tensor == NULL)
     return ps_refuse (error, PS_ERROR_UNAVAILABLE, "stage %u: no memory to receive %s", op.stage,
                       ps_op_format (op, name));
@@ -372,24 +345,24 @@ static gboolean await_due (const MpiTransport *transport, gint64 due_ns, GError 
 {
   while (ps_clock_now () < due_ns && !is_aborted (transport))
     ps_clock_sleep_until (MIN (due_ns, ps_clock_now () + PS_MPI_LONGEST_NAP_NS));
-  return !is_aborted (transport) || fail_aborted (error);
+  return !is_aborted (transport) || ps_refuse_aborted (error);
 }
 
 /* The message, which has come; NULL: it has not in time. */
 static Message *await_message (MpiTransport *transport, Port *port, guint peer, PsOp op, GError **error)
 {
+  const guint n = transport->setting.n_devices;
   GError *cause = NULL;
-  char name[48];
 
   pthread_mutex_lock (&port->lock);
-  Message *message = take_message (&port->receives, peer, op);
+  Message *message = ps_message_take (&port->receives, peer, op);
   pthread_mutex_unlock (&port->lock);
-  if (message == NULL && is_aborted (transport))
-    return ps_refuse_null (error, PS_ERROR_IO, RUN_ABORTED);
-  if (message == NULL)
-    return ps_refuse_null (error, PS_ERROR_SCHEDULE, "device %u: waits for %s from device %u without a receive",
-                           port->own % transport->setting.n_devices, ps_op_format (op, name),
-                           peer % transport->setting.n_devices);
+  if (message == NULL && !is_aborted (transport))
+    return ps_refuse_unannounced (port->own % n, peer % n, op, error);
+  if (message == NULL) {
+    ps_refuse_aborted (error);
+    return NULL;
+  }
   if (message->came_ns > 0)
     return message;
   if (ps_mpi_wait (message->requests, 2, deadline (transport), &transport->watch, &cause)) {
@@ -434,10 +407,10 @@ static gboolean mpi_flush (PsTransport *base, guint from, GError **error)
 
   while ((oldest = g_queue_peek_head (&port->sends)) != NULL) {
     if (!ps_mpi_wait (oldest->requests, 2, until_ns, &transport->watch, &cause))
-      return fail_wait (transport, port->own, oldest->peer, oldest->op, TRUE, cause, error);
+      return fail_wait (transport, port->own, oldest->name.peer, oldest->name.op, TRUE, cause, error);
     message_free (g_queue_pop_head (&port->sends));
   }
-  return !is_aborted (transport) || fail_aborted (error);
+  return !is_aborted (transport) || ps_refuse_aborted (error);
 }
 
 static void mpi_abort (PsTransport *base)
@@ -445,133 +418,45 @@ static void mpi_abort (PsTransport *base)
   g_atomic_int_set (&((MpiTransport *)base)->watch.stopped, TRUE);
 }
 
-/* Sums: a ring (Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms for clusters of workstations", 2009). Each
- * device of a circle adds its own to what comes from the one before, each a share of the numbers, and then passes on
- * sums. Each half is one way around the ring. The order of additions is fixed, so all of them get the same bits in
- * every run. */
-
-typedef struct {
-  MpiTransport *transport;
-  Port *port;
-  guint own, n_holders;
-  guint next, previous; /* the devices to send to and to receive from, over all pipelines */
-  float *values;        /* the numbers, in n_holders shares */
-  gsize n;
-  gsize first, length; /* of a share: what is under way now */
-  float *staged;       /* [n_holders * length] a copy of that in the host's memory; NULL: values are there */
-} Ring;
-
-/* The part of share i that is under way now, i counted around, and its length *n. */
-static float *share_at (const Ring *ring, guint i, gsize *n)
+/* PsPassHook: sends one share and receives another one. Messages to other devices may be under way meanwhile: these may
+ * wait for this sum before they take them. The memory is the caller's, so after a failure MPI gives it back. */
+static gboolean pass_on (PsTransport *base, const PsPass *pass, GError **error)
 {
-  guint share = i % ring->n_holders;
-  gsize begin = ps_share_begin (ring->n, share, ring->n_holders) + ring->first;
-  gsize end = ps_share_begin (ring->n, share + 1, ring->n_holders);
-
-  *n = begin < end ? MIN (end - begin, ring->length) : 0;
-  return ring->staged != NULL ? ring->staged + share * ring->length : ring->values + begin;
-}
-
-/* Sends one share and receives another one. Messages to other devices may be under way meanwhile: these may wait for
- * this sum before they take them. The memory is the caller's, so after a failure MPI gives it back. */
-static gboolean pass (Ring *ring, const float *outgoing, gsize n_out, float *incoming, gsize n_in, GError **error)
-{
-  MpiTransport *transport = ring->transport;
+  MpiTransport *transport = (MpiTransport *)base;
+  Port *port = port_at (base, pass->own - transport->setting.pipeline * transport->setting.n_devices);
   MPI_Request requests[2] = { MPI_REQUEST_NULL, MPI_REQUEST_NULL };
-  const guint own = ring->port->own;
+  const int next = rank_of (transport, pass->next), previous = rank_of (transport, pass->previous);
   GError *cause = NULL;
   gboolean came;
   int tag;
 
   if (is_aborted (transport))
-    return fail_aborted (error);
-  if (find_tag (transport, ring->previous, own, sum_message, &tag, &cause)
-      && ps_mpi_receive (incoming, n_in * sizeof *incoming, rank_of (transport, ring->previous), tag, &requests[0],
-                         &cause)
-      && find_tag (transport, own, ring->next, sum_message, &tag, &cause)
-      && ps_mpi_send (outgoing, n_out * sizeof *outgoing, rank_of (transport, ring->next), tag, &requests[1], &cause)
-      && ps_mpi_wait (requests, 2, deadline (transport), &transport->watch, &cause))
+    return ps_refuse_aborted (error);
+  if (pass->adds && port->n_in < pass->n_taken)
+    port->in = g_renew (float, port->in, pass->n_taken);
+  port->n_in = MAX (port->n_in, pass->adds ? pass->n_taken : 0);
+  float *taken = pass->adds ? port->in : pass->taken;
+  if (find_tag (transport, pass->previous, pass->own, ps_sum_message, &tag, &cause)
+      && ps_mpi_receive (taken, pass->n_taken * sizeof *taken, previous, tag, &requests[0], &cause)
+      && find_tag (transport, pass->own, pass->next, ps_sum_message, &tag, &cause)
+      && ps_mpi_send (pass->given, pass->n_given * sizeof *taken, next, tag, &requests[1], &cause)
+      && ps_mpi_wait (requests, 2, deadline (transport), &transport->watch, &cause)) {
+    for (gsize i = 0; pass->adds && i < pass->n_taken; i++)
+      pass->taken[i] += taken[i];
     return TRUE;
+  }
   came = requests[0] == MPI_REQUEST_NULL || (ps_mpi_test (requests, 1, &came, NULL) && came);
-  fail_wait (transport, own, came ? ring->next : ring->previous, sum_message, came, cause, error);
+  fail_wait (transport, pass->own, came ? pass->next : pass->previous, ps_sum_message, came, cause, error);
   ps_mpi_give_up (requests, 1, 2);
   return FALSE;
 }
 
-static gboolean go_around (Ring *ring, PsSumHalves halves, GError **error)
-{
-  const guint n_holders = ring->n_holders, own = ring->own + 2 * n_holders;
-  gsize n_out, n_in;
-
-  for (guint step = 1; step < n_holders && halves & PS_SUM_SCATTER; step++) {
-    const float *given = share_at (ring, own - step, &n_out);
-    float *sums = share_at (ring, own - step - 1, &n_in), *added = ring->port->in;
-
-    if (!pass (ring, given, n_out, added, n_in, error))
-      return FALSE;
-    for (gsize i = 0; i < n_in; i++)
-      sums[i] += added[i];
-  }
-  for (guint step = 0; step + 1 < n_holders && halves & PS_SUM_GATHER; step++) {
-    const float *given = share_at (ring, own - step, &n_out);
-    float *sums = share_at (ring, own - step - 1, &n_in);
-
-    if (!pass (ring, given, n_out, sums, n_in, error))
-      return FALSE;
-  }
-  return TRUE;
-}
-
-/* Copies what is under way from the device to `staged`, or back. */
-static gboolean stage (const Ring *ring, gboolean back, GError **error)
-{
-  PsDevice *device = ring->port->device;
-  Ring there = *ring;
-
-  there.staged = NULL;
-  for (guint i = 0; i < ring->n_holders; i++) {
-    gsize n;
-    float *values = share_at (&there, i, &n), *copy = share_at (ring, i, &n);
-
-    if (n > 0
-        && !(back ? ps_device_write (device, values, copy, n * sizeof *copy, error)
-                  : ps_device_read (device, copy, values, n * sizeof *copy, error)))
-      return FALSE;
-  }
-  return TRUE;
-}
-
-/* Numbers in other memory than the host's are added up in a copy. */
 static gboolean mpi_sum (PsTransport *base, guint at, PsCircleKind kind, PsSumHalves halves, float *values, gsize n,
                          GError **error)
 {
-  MpiTransport *transport = (MpiTransport *)base;
-  Port *port = port_at (base, at);
-  const PsCircle circle = ps_circle_of (&transport->setting, at, kind);
-  gboolean stages;
-  Ring ring = { .transport = transport,
-                .port = port,
-                .own = circle.own,
-                .n_holders = circle.n,
-                .next = ps_circle_device (&circle, (circle.own + 1) % circle.n),
-                .previous = ps_circle_device (&circle, (circle.own + circle.n - 1) % circle.n),
-                .values = values,
-                .n = n,
-                .length = PIECE_FLOATS / circle.n };
+  const PsCircle circle = ps_circle_of (&((MpiTransport *)base)->setting, at, kind);
 
-  if (circle.n == 1)
-    return TRUE;
-  stages = port->device->class->read != NULL;
-  if (port->in == NULL)
-    port->in = g_new (float, PIECE_FLOATS);
-  if (stages && port->staged == NULL)
-    port->staged = g_new (float, PIECE_FLOATS);
-  ring.staged = stages ? port->staged : NULL;
-  for (; ring.first * ring.n_holders < n; ring.first += ring.length)
-    if ((stages && !stage (&ring, FALSE, error)) || !go_around (&ring, halves, error)
-        || (stages && !stage (&ring, TRUE, error)))
-      return FALSE;
-  return TRUE;
+  return ps_circle_sum (base, &circle, pass_on, &port_at (base, at)->end, halves, values, n, error);
 }
 
 static const PsTransportClass mpi_class = {

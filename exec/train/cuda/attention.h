@@ -1,13 +1,24 @@
-/* attention.h - shared by the files of the attention. kernels.h has the public functions. */
+/* attention.h - shared by the files of the attention */
 #pragma once
 
 #include <cuda_bf16.h>
 #include <math.h>
 
-#include "kernels.h"
+#include "cuda-kernels.h"
+
+/* What kernels read of a PsAttention. */
+struct PsAttentionShape {
+  int batch, sequence, heads, kv_heads, head_size, qkv_stride, out_stride, kv_stride, past;
+};
+
+static inline PsAttentionShape ps_attention_shape (const PsAttention *of)
+{
+  return { of->batch,      of->sequence,   of->heads,     of->kv_heads, of->head_size,
+           of->qkv_stride, of->out_stride, of->kv_stride, of->past };
+}
 
 template <typename T> struct PsAttentionForward {
-  PsCudaAttention shape;
+  PsAttentionShape shape;
   T *out;
   float *lse;
   const T *q, *k, *v;
@@ -16,7 +27,7 @@ template <typename T> struct PsAttentionForward {
 };
 
 template <typename T> struct PsAttentionBackward {
-  PsCudaAttention shape;
+  PsAttentionShape shape;
   T *dq, *dk, *dv;
   const T *dout, *out;
   const float *lse;
@@ -35,7 +46,7 @@ template <typename Attention> static inline void ps_attention_set_scale (Attenti
 }
 
 /* Returns the keys of one sequence. */
-static __host__ __device__ inline int ps_keys (const PsCudaAttention &shape)
+static __host__ __device__ inline int ps_keys (const PsAttentionShape &shape)
 {
   return shape.past + shape.sequence;
 }
@@ -43,25 +54,25 @@ static __host__ __device__ inline int ps_keys (const PsCudaAttention &shape)
 /* Offsets of a head of a token: ps_query_at in queries and their gradients, ps_key_at in keys, values and their
  * gradients, ps_out_at in outputs and their gradients, ps_row_at in lse and delta. The place of a key counts from the
  * first key, others from the first query. */
-static __host__ __device__ inline size_t ps_query_at (const PsCudaAttention &shape, int row, int place, int head)
+static __host__ __device__ inline size_t ps_query_at (const PsAttentionShape &shape, int row, int place, int head)
 {
   return (size_t)(unsigned)(row * shape.sequence + place) * (unsigned)shape.qkv_stride
          + (unsigned)(head * shape.head_size);
 }
 
-static __host__ __device__ inline size_t ps_key_at (const PsCudaAttention &shape, int row, int place, int head)
+static __host__ __device__ inline size_t ps_key_at (const PsAttentionShape &shape, int row, int place, int head)
 {
   return (size_t)(unsigned)(row * ps_keys (shape) + place) * (unsigned)shape.kv_stride
          + (unsigned)(head * shape.head_size);
 }
 
-static __host__ __device__ inline size_t ps_out_at (const PsCudaAttention &shape, int row, int place, int head)
+static __host__ __device__ inline size_t ps_out_at (const PsAttentionShape &shape, int row, int place, int head)
 {
   return (size_t)(unsigned)(row * shape.sequence + place) * (unsigned)shape.out_stride
          + (unsigned)(head * shape.head_size);
 }
 
-static __host__ __device__ inline size_t ps_row_at (const PsCudaAttention &shape, int row, int place, int head)
+static __host__ __device__ inline size_t ps_row_at (const PsAttentionShape &shape, int row, int place, int head)
 {
   return (size_t)(unsigned)(row * shape.heads + head) * (unsigned)shape.sequence + (unsigned)place;
 }
@@ -70,27 +81,34 @@ template <int size> struct PsHeadSize {
   static constexpr int value = size;
 };
 
-/* Calls work with the PsHeadSize of a head size that tensor cores take. Returns cudaErrorInvalidValue for others. */
-template <typename Work> static inline cudaError_t ps_by_head_size (int size, Work work)
+/* Calls work with the PsHeadSize of a head size that tensor cores take. FALSE for others. */
+template <typename Work> static inline bool ps_by_head_size (int size, Work work)
 {
   switch (size) {
   case 32:
-    return work (PsHeadSize<32> ());
+    work (PsHeadSize<32> ());
+    return true;
   case 64:
-    return work (PsHeadSize<64> ());
+    work (PsHeadSize<64> ());
+    return true;
   case 96:
-    return work (PsHeadSize<96> ());
+    work (PsHeadSize<96> ());
+    return true;
   case 128:
-    return work (PsHeadSize<128> ());
+    work (PsHeadSize<128> ());
+    return true;
   default:
-    return cudaErrorInvalidValue;
+    return false;
   }
 }
 
 /* The tensor-core paths, for head sizes of ps_cuda_attention_is_fast. delta is filled before the backward. */
-cudaError_t ps_flash_forward (const PsAttentionForward<__nv_bfloat16> &attention, cudaStream_t stream);
-cudaError_t ps_flash_backward (const PsAttentionBackward<__nv_bfloat16> &attention, cudaStream_t stream);
+void ps_flash_forward (PsQueue *queue, const PsAttentionForward<__nv_bfloat16> &attention);
+void ps_flash_backward (PsQueue *queue, const PsAttentionBackward<__nv_bfloat16> &attention);
 
-/* The same for head sizes 64 and 128 if ps_hopper_takes them. */
-cudaError_t ps_flash_forward_hopper (const PsAttentionForward<__nv_bfloat16> &attention, cudaStream_t stream);
-cudaError_t ps_flash_backward_hopper (const PsAttentionBackward<__nv_bfloat16> &attention, cudaStream_t stream);
+/* The same by flash-hopper.cu, for head sizes that ps_hopper_takes: TRUE if the current device has Hopper's matrix
+ * instructions, the kernels were compiled for it (PS_CUDA_HOPPER), and heads consist of whole panels (64 or 128).
+ * PIPESIM_CUDA_HOPPER=0 in the environment makes it FALSE. */
+bool ps_hopper_takes (int head_size);
+void ps_flash_forward_hopper (PsQueue *queue, const PsAttentionForward<__nv_bfloat16> &attention);
+void ps_flash_backward_hopper (PsQueue *queue, const PsAttentionBackward<__nv_bfloat16> &attention);

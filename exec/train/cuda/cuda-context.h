@@ -1,29 +1,46 @@
-/* cuda-context.h - a device's part of a GPU: the whole GPU, or some of its multiprocessors as a green context. It has
- * one stream for its ops; a twin has another stream in the same part. */
+/* cuda-context.h - a device's part of a GPU, and its memory. A part is the whole GPU, or some of its multiprocessors as
+ * a green context. It has one stream for its ops; a twin has another stream in the same part. */
 #pragma once
+
+#include "train/memory.h"
 
 #include <cuda.h>
 #include <cuda_runtime.h>
 
+#include "train/kernels.h"
+
 #include <pipesim/device.h>
 
 typedef struct {
+  PsQueue base;
   int gpu;           /* ordinal */
   guint n_sms;       /* multiprocessors that this device has */
   guint n_sharing;   /* devices that share the GPU, this one included */
   CUgreenCtx green;  /* NULL: the whole GPU */
   CUcontext current; /* context of the green context */
   cudaStream_t stream;
-  cudaEvent_t done; /* for ps_cuda_await */
-  gboolean graphs;  /* ops are captured and launched as graphs, see cuda-graph.h */
-  char *failure;    /* the first failure since begin; NULL: none */
+  cudaEvent_t done;                 /* for ps_cuda_await */
+  struct _PsCudaProducts *products; /* NULL: it only copies */
 } PsCudaContext;
+
+/* A device's place among the devices on its GPU. */
+typedef struct {
+  guint gpu;   /* ordinal */
+  guint first; /* the first device on this GPU, numbered as PsDeviceSetting.index */
+  guint n;     /* devices on this GPU; 1: this one has it to itself */
+} PsCudaPlace;
+
+/* Devices spread over GPUs in runs. Device i of n is on GPU i if there are enough GPUs, else on GPU floor (i * n_gpus /
+ * n). With PsDeviceSetting.exclusive each device has a GPU to itself, GPU i mod n_gpus. n_gpus > 0. */
+PsCudaPlace ps_cuda_place (const PsDeviceSetting *setting, guint n_gpus);
 
 /* Checks for a driver and a GPU of compute capability 8.0 or later. One line says what is missing. */
 gboolean ps_cuda_available (GError **error);
 
 /* Opens a green context for a device that shares its GPU, if the driver can make one. Otherwise the devices share the
- * primary context, and ps_cuda_sharing says so.
+ * primary context, and ps_cuda_sharing says so. Every device makes the whole split of its GPU again: equal splits give
+ * equal parts. Without PsDeviceSetting.shares parts are equal and as large as possible. Errors: PS_ERROR_USAGE if not
+ * even the smallest parts fit.
  *
  * The calling thread has no current green context afterwards: a green context can be current to one thread at a time
  * (CUDA Driver API, cuGreenCtxCreate). After a failure, too, the caller must call ps_cuda_context_close. */
@@ -44,13 +61,6 @@ char *ps_cuda_sharing (void);
 /* See PsDeviceClass.warning: multiprocessors that are idle. */
 char *ps_cuda_idle (void);
 
-/* ps_cuda_begin starts an op. Its calls note failures with ps_cuda_note and go on. ps_cuda_finish fails with the first
- * note, and waits for nothing. */
-void ps_cuda_begin (PsCudaContext *context);
-void ps_cuda_note (PsCudaContext *context, const char *what, cudaError_t status);
-void ps_cuda_note_text (PsCudaContext *context, const char *what, const char *problem);
-gboolean ps_cuda_finish (PsCudaContext *context, GError **error);
-
 /* Waits for all work of the stream; the thread sleeps, or spins with PIPESIM_CUDA_WAIT=spin. */
 gboolean ps_cuda_await (PsCudaContext *context, GError **error);
 
@@ -68,3 +78,20 @@ gboolean ps_cuda_copy (PsCudaContext *context, void *to, const void *from, gsize
 
 /* Turns the status of a call outside an op into an error. */
 gboolean ps_cuda_ok (const char *what, cudaError_t status, GError **error);
+
+/* Blocks of a device's memory count in whole PS_CUDA_GRANULE bytes and start on whole PS_CUDA_GRANULE bytes, which the
+ * fastest matrix products need. */
+#define PS_CUDA_GRANULE 256
+
+/* Makes a cache of blocks from cudaMalloc: the driver's own pools round sizes and keep memory in ways that can't be
+ * counted exactly. The memory belongs to the GPU of the context that is current when blocks are taken. The same context
+ * must be current when it is freed. */
+PsMemoryPool *ps_cuda_memory_new (void);
+
+/* FALSE: it is the host's. */
+static inline gboolean ps_cuda_is_on_gpu (const void *memory)
+{
+  struct cudaPointerAttributes attributes;
+
+  return cudaPointerGetAttributes (&attributes, memory) == cudaSuccess && attributes.type == cudaMemoryTypeDevice;
+}

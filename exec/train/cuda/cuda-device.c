@@ -1,214 +1,601 @@
-/* cuda-device.c - the class "cuda": a transformer stage on an NVIDIA GPU, in fp32 or bf16. */
+/* cuda-device.c - the class "cuda": a transformer stage on an NVIDIA GPU, in fp32 or bf16. Ops are given to a stream,
+ * and the host waits for each or goes ahead; messages between devices are copied in the order of streams. */
 #include "cuda-device.h"
 
-#include "cuda-algorithms.h"
-#include "cuda-device-private.h"
-#include "cuda-libraries.h"
-#include "cuda-nvml.h"
-#include "cuda-share.h"
-#include "train/devices.h"
+#include "clock.h"
+#include "cuda-clock.h"
+#include "cuda-gpu.h"
+#include "cuda-kernels.h"
+#include "cuda-products.h"
 #include "module.h"
 #include "places.h"
+#include "train/devices.h"
+#include "train/transformer.h"
 
-#include <math.h>
+#include <pipesim/formats.h>
+
+#if __has_include(<nvtx3/nvToolsExt.h>)
+#include <nvtx3/nvToolsExt.h>
+#else
+#define nvtxRangePushA(name) ((void)(name))
+#define nvtxRangePop()
+#endif
+
+/* An op or the copy of a message that streams have been given and the host has not yet seen done. A job is given to the
+ * streams after all jobs before it; an op is done after them. */
+typedef struct {
+  PsOp op;         /* that runs */
+  gboolean copies; /* a message instead; op does not count */
+  cudaEvent_t begin, end;
+  gboolean ended; /* its end was marked */
+  PsTimes *times; /* filled in when it is done; NULL: nobody asks */
+} Job;
+
+typedef struct {
+  PsTransformer transformer;
+  PsCudaContext context;
+  PsCudaContext twin;   /* runs the second op of a pair; it is not open where there are no pairs */
+  PsCudaContext copies; /* of messages; open with PsDeviceSetting.ahead */
+
+  GQueue jobs;       /* Job, oldest first */
+  GPtrArray *idle;   /* Job with events, for later jobs */
+  guint64 n_started; /* ops so far */
+  guint64 n_done;
+  gint64 op_ns;  /* the latest op that is done took so long */
+  gboolean lost; /* a job has not ended in time, so that the streams may never be idle again */
+  Job *left;     /* the first op of a pair, under way; NULL: no pair is */
+  PsCudaClock clock;
+
+  GMutex mutex;
+  GQueue taken; /* Tensor that have been freed while another device still copies them; under mutex */
+
+  cudaEvent_t shown; /* the numbers of a sum are there */
+  cudaEvent_t added; /* this device has read the numbers of all */
+  float *totals;     /* room for twice the numbers of a sum; NULL until a stage is there, or no device shares layers */
+
+  PsCudaFlush flush;
+  PsCudaHolder holder;
+} CudaDevice;
+
+typedef struct {
+  PsTensor base;
+  cudaEvent_t taken; /* another device has copied it; NULL: none does, or the copy is done */
+} Tensor;
 
 static const PsDeviceClass cuda_class;
 
+static CudaDevice *cuda_device (PsDevice *device)
+{
+  return (CudaDevice *)device;
+}
+
+static const PsDeviceSetting *setting_of (const CudaDevice *cuda)
+{
+  return &cuda->transformer.setting;
+}
+
+/* Makes the stream wait for the event; NULL: for nothing. */
+static gboolean follow (cudaStream_t stream, cudaEvent_t event, GError **error)
+{
+  return event == NULL || ps_cuda_ok ("following", cudaStreamWaitEvent (stream, event, 0), error);
+}
+
+/* Marks the place in the stream by an event that only streams wait for, which it makes first if it is NULL. */
+static gboolean mark (cudaEvent_t *event, cudaStream_t stream, GError **error)
+{
+  return (*event != NULL
+          || ps_cuda_ok ("making an event", cudaEventCreateWithFlags (event, cudaEventDisableTiming), error))
+         && ps_cuda_ok ("marking an event", cudaEventRecord (*event, stream), error);
+}
+
+static void destroy_event (cudaEvent_t event)
+{
+  if (event != NULL)
+    cudaEventDestroy (event);
+}
+
+/* --- jobs --- */
+
+static gint n_lost; /* atomic: devices that are lost; freeing memory of a GPU might then wait for ever */
+
+static void job_free (gpointer data)
+{
+  Job *job = data;
+
+  destroy_event (job->begin);
+  destroy_event (job->end);
+  g_free (job);
+}
+
+/* Puts a job at the end, whose begin the stream reaches next; the caller puts its work there and then calls end_job
+ * with the stream that ends it. op NULL: it copies a message. The job belongs to the device. NULL: there is no event.
+ */
+static Job *begin_job (CudaDevice *cuda, const PsOp *op, PsTimes *times, cudaStream_t stream, GError **error)
+{
+  Job *job = cuda->idle->len > 0 ? g_ptr_array_steal_index_fast (cuda->idle, cuda->idle->len - 1) : g_new0 (Job, 1);
+
+  job->op = op != NULL ? *op : (PsOp){ 0 };
+  job->copies = op == NULL;
+  job->times = times;
+  job->ended = FALSE;
+  if ((job->begin == NULL && !ps_cuda_event (&job->begin, error))
+      || (job->end == NULL && !ps_cuda_event (&job->end, error))
+      || !ps_cuda_ok ("marking a begin", cudaEventRecord (job->begin, stream), error)) {
+    g_ptr_array_add (cuda->idle, job);
+    return NULL;
+  }
+  g_queue_push_tail (&cuda->jobs, job);
+  cuda->n_started += !job->copies;
+  return job;
+}
+
+static gboolean end_job (Job *job, cudaStream_t stream, GError **error)
+{
+  job->ended = ps_cuda_ok ("marking an end", cudaEventRecord (job->end, stream), error);
+  return job->ended;
+}
+
+/* The oldest job is done. One that failed before its end has no times: to ask for them is an error that the next launch
+ * would find (cudaGetLastError). */
+static void finish_job (CudaDevice *cuda)
+{
+  Job *job = g_queue_pop_head (&cuda->jobs);
+  float milliseconds = 0;
+
+  if (job->ended && job->times != NULL) {
+    ps_cuda_clock_time (&cuda->clock, job->begin, &job->times->start_ns);
+    ps_cuda_clock_time (&cuda->clock, job->end, &job->times->end_ns);
+  }
+  if (job->ended && !job->copies && cudaEventElapsedTime (&milliseconds, job->begin, job->end) == cudaSuccess)
+    cuda->op_ns = (gint64)((double)milliseconds * 1e6);
+  cuda->n_done += !job->copies;
+  g_ptr_array_add (cuda->idle, job);
+}
+
+static void set_lost (CudaDevice *cuda, gboolean lost)
+{
+  if (cuda->lost != lost)
+    g_atomic_int_add (&n_lost, lost ? 1 : -1);
+  cuda->lost = lost;
+}
+
+/* cudaErrorNotReady: not in time. */
+static cudaError_t wait_for (CudaDevice *cuda, const Job *job)
+{
+  const gint64 timeout_ns = setting_of (cuda)->timeout_ns;
+
+  if (setting_of (cuda)->ahead == 0 || timeout_ns == 0)
+    return cudaEventSynchronize (job->end);
+  const cudaError_t status = ps_cuda_poll (job->end, cuda->lost ? 0 : ps_clock_now () + timeout_ns);
+  if (status == cudaErrorNotReady)
+    set_lost (cuda, TRUE);
+  return status;
+}
+
+/* A GPU says of no error which of its kernels has made it. */
+static gboolean refuse_job (CudaDevice *cuda, const Job *job, cudaError_t status, GError **error)
+{
+  const guint n_after = g_queue_get_length (&cuda->jobs) - 1;
+  g_autofree char *after = n_after > 0 ? g_strdup_printf (", or of %u started after it", n_after) : g_strdup ("");
+  char name[48];
+  g_autofree char *what = job->copies ? g_strdup ("cuda device: copy of a message")
+                                      : g_strdup_printf ("stage %u: %s", job->op.stage, ps_op_format (job->op, name));
+
+  if (status == cudaErrorNotReady)
+    return ps_refuse (error, PS_ERROR_IO, "%s: not done after %g s", what, (double)setting_of (cuda)->timeout_ns / 1e9);
+  return ps_refuse (error, PS_ERROR_UNAVAILABLE, "%s%s: %s", what, after, cudaGetErrorString (status));
+}
+
+/* Waits until no more than n_left ops are under way; n_left 0: until there are no jobs, either. */
+static gboolean await_jobs (CudaDevice *cuda, guint n_left, GError **error)
+{
+  const Job *job;
+
+  while ((job = g_queue_peek_head (&cuda->jobs)) != NULL && (n_left == 0 || cuda->n_started - cuda->n_done > n_left)) {
+    const cudaError_t status = wait_for (cuda, job);
+
+    if (status != cudaSuccess)
+      return refuse_job (cuda, job, status, error);
+    finish_job (cuda);
+  }
+  if (job == NULL)
+    set_lost (cuda, FALSE);
+  return TRUE;
+}
+
+/* --- messages --- */
+
+static void tensor_destroy (gpointer data)
+{
+  Tensor *tensor = data;
+
+  ps_memory_pool_give (cuda_device (tensor->base.device)->transformer.memory, tensor->base.data);
+  destroy_event (tensor->base.ready);
+  destroy_event (tensor->taken);
+  g_free (tensor);
+}
+
+/* Frees the tensors that other devices have copied by now. */
+static void free_taken (CudaDevice *cuda)
+{
+  g_mutex_lock (&cuda->mutex);
+  for (GList *link = cuda->taken.head, *next; link != NULL; link = next) {
+    Tensor *tensor = link->data;
+
+    next = link->next;
+    if (cudaEventQuery (tensor->taken) == cudaErrorNotReady)
+      continue;
+    g_queue_delete_link (&cuda->taken, link);
+    tensor_destroy (tensor);
+  }
+  g_mutex_unlock (&cuda->mutex);
+}
+
+static PsTensor *wrap (CudaDevice *cuda, void *block)
+{
+  Tensor *tensor = g_new0 (Tensor, 1);
+
+  tensor->base = (PsTensor){ .device = &cuda->transformer.base,
+                             .bytes = ps_sizes_message_bytes (&cuda->transformer.sizes),
+                             .data = block };
+  return &tensor->base;
+}
+
+/* Any stream may write to it at once, so it is no block that an op under way has given back. */
+static PsTensor *cuda_tensor_new (PsDevice *device)
+{
+  CudaDevice *cuda = cuda_device (device);
+  PsMemoryPool *memory = cuda->transformer.memory;
+  const Job *job;
+
+  free_taken (cuda);
+  while ((job = g_queue_peek_head (&cuda->jobs)) != NULL && cudaEventQuery (job->end) == cudaSuccess)
+    finish_job (cuda);
+  ps_memory_pool_turn (memory, cuda->n_started, cuda->n_done);
+  void *block = ps_memory_pool_take (memory, ps_sizes_message_bytes (&cuda->transformer.sizes), PS_USE_BUFFER);
+  if (block != NULL)
+    return wrap (cuda, block);
+  return cuda->n_done == cuda->n_started || !await_jobs (cuda, 0, NULL) ? NULL : cuda_tensor_new (device);
+}
+
+static void cuda_tensor_free (PsTensor *tensor)
+{
+  cudaEvent_t taken = tensor != NULL ? ((Tensor *)tensor)->taken : NULL;
+
+  if (tensor == NULL)
+    return;
+  if (taken == NULL || cudaEventQuery (taken) != cudaErrorNotReady) {
+    tensor_destroy (tensor);
+    return;
+  }
+  CudaDevice *cuda = cuda_device (tensor->device);
+  g_mutex_lock (&cuda->mutex);
+  g_queue_push_tail (&cuda->taken, tensor);
+  g_mutex_unlock (&cuda->mutex);
+}
+
+static gboolean cuda_write (PsTensor *tensor, const void *bytes, GError **error)
+{
+  return ps_cuda_copy (&cuda_device (tensor->device)->context, tensor->data, bytes, tensor->bytes, error);
+}
+
+static gboolean cuda_read (PsTensor *tensor, void *bytes, GError **error)
+{
+  return ps_cuda_copy (&cuda_device (tensor->device)->context, bytes, tensor->data, tensor->bytes, error);
+}
+
+/* Makes the copies of a device follow the op that makes a message. Parts of one GPU share its hardware queues: a stream
+ * that waits there can hold up streams of other parts. So the host waits for them. */
+static gboolean follow_maker (CudaDevice *cuda, const PsTensor *from, GError **error)
+{
+  const gint64 timeout_ns = setting_of (cuda)->timeout_ns;
+
+  if (from->ready == NULL || cuda->context.n_sharing == 1)
+    return follow (cuda->copies.stream, from->ready, error);
+  const cudaError_t status = ps_cuda_poll (from->ready, ps_clock_now () + timeout_ns);
+  if (status == cudaErrorNotReady)
+    return ps_refuse (error, PS_ERROR_IO, "cuda device: a message: not there after %g s", (double)timeout_ns / 1e9);
+  return ps_cuda_ok ("waiting for a message", status, error);
+}
+
+/* With PsDeviceSetting.ahead no op of this device that is under way uses the memory of `to`, see cuda_tensor_new. */
+static gboolean cuda_copy (PsTensor *to, PsTensor *from, PsTimes *times, GError **error)
+{
+  CudaDevice *cuda = cuda_device (to->device);
+  const cudaStream_t copies = cuda->copies.stream;
+
+  if (setting_of (cuda)->ahead == 0)
+    return ps_cuda_copy (&cuda->context, to->data, from->data, from->bytes, error);
+  if (!follow_maker (cuda, from, error))
+    return FALSE;
+  Job *job = begin_job (cuda, NULL, times, copies, error);
+  return job != NULL
+         && ps_cuda_ok ("copying", cudaMemcpyAsync (to->data, from->data, to->bytes, cudaMemcpyDefault, copies), error)
+         && end_job (job, copies, error) && follow (cuda->context.stream, job->end, error)
+         && mark (&((Tensor *)from)->taken, copies, error);
+}
+
+/* --- ops --- */
+
+/* Names the op's range in profilers as PyTorch names it. */
+static void open_range (PsOp op)
+{
+  g_autofree char *name = ps_torch_op_name (op);
+  g_autofree char *range = name != NULL ? g_strconcat ("PP:", name, NULL) : NULL;
+  char own[48];
+
+  nvtxRangePushA (range != NULL ? range : ps_op_format (op, own));
+}
+
+/* Puts the op into the stream, or into the twin's if it is the second of a pair, which follows all that came before the
+ * pair. The first stream goes on when both ops of a pair are done. The memory that the pair gives back is not taken by
+ * the second op. */
+static gboolean launch (CudaDevice *cuda, PsOp op, PsTensor *input, void **result, PsTimes *times, GError **error)
+{
+  const gboolean second = cuda->left != NULL;
+  const guint64 number = cuda->n_started + 1;
+  const cudaStream_t stream = second ? cuda->twin.stream : cuda->context.stream;
+  void *block = input != NULL ? g_steal_pointer (&input->data) : NULL;
+
+  cuda_tensor_free (input);
+  ps_memory_pool_turn (cuda->transformer.memory, number, second ? number - 2 : number);
+  Job *job = !second || follow (stream, cuda->left->begin, error) ? begin_job (cuda, &op, times, stream, error) : NULL;
+  if (job == NULL)
+    ps_memory_pool_give (cuda->transformer.memory, block);
+  const gboolean done = job != NULL && ps_transformer_start (&cuda->transformer, second, op, block, result, error)
+                        && end_job (job, stream, error);
+  cuda->left = done && !second && op.paired && cuda->transformer.twin != NULL ? job : NULL;
+  return done && (!second || follow (cuda->context.stream, job->end, error));
+}
+
+static gboolean cuda_await (PsDevice *device, GError **error)
+{
+  CudaDevice *cuda = cuda_device (device);
+
+  return await_jobs (cuda, 0, error)
+         && ps_cuda_ok ("comparing clocks", ps_cuda_clock_set (&cuda->clock, cuda->context.stream), error);
+}
+
+/* Waits until one more op may be started. Devices of an endless run never wait for all of theirs, and their clocks
+ * drift, so now and then this does. */
+static gboolean make_room (CudaDevice *cuda, GError **error)
+{
+  return setting_of (cuda)->ahead > 0 && cuda->left == NULL && !ps_cuda_clock_is_recent (&cuda->clock)
+             ? cuda_await (&cuda->transformer.base, error)
+             : await_jobs (cuda, MAX (setting_of (cuda)->ahead, 1), error);
+}
+
+/* Readers elsewhere wait for the result of an op that started. */
+static gboolean cuda_start (PsDevice *device, PsOp op, PsTensor *input, PsTensor **output, PsTimes *times,
+                            GError **error)
+{
+  CudaDevice *cuda = cuda_device (device);
+  void *result = NULL;
+
+  g_return_val_if_fail (input == NULL || input->device == device, FALSE);
+
+  if (!ps_device_check_op (op.stage < setting_of (cuda)->n_stages && cuda->transformer.stages[op.stage] != NULL, op,
+                           error)
+      || !make_room (cuda, error)) {
+    cuda_tensor_free (input);
+    return FALSE;
+  }
+  free_taken (cuda);
+  open_range (op);
+  gboolean ok = launch (cuda, op, input, &result, times, error);
+  nvtxRangePop ();
+  if (!ok) {
+    g_prefix_error (error, "stage %u: ", op.stage);
+    ps_memory_pool_give (cuda->transformer.memory, g_steal_pointer (&result));
+  }
+  g_assert (output != NULL || result == NULL);
+  PsTensor *tensor = result != NULL ? wrap (cuda, result) : NULL;
+  if (tensor != NULL && setting_of (cuda)->ahead > 0
+      && !mark ((cudaEvent_t *)&tensor->ready, cuda->context.stream, error)) {
+    cuda_tensor_free (g_steal_pointer (&tensor));
+    ok = FALSE;
+  }
+  if (output != NULL)
+    *output = tensor;
+  return ok;
+}
+
+static gboolean cuda_run (PsDevice *device, PsOp op, PsTensor *input, PsTensor **output, GError **error)
+{
+  CudaDevice *cuda = cuda_device (device);
+
+  if (!cuda_start (device, op, input, output, NULL, error))
+    return FALSE;
+  if (cuda->left != NULL || await_jobs (cuda, 0, error))
+    return TRUE;
+  if (output != NULL)
+    cuda_tensor_free (g_steal_pointer (output));
+  return FALSE;
+}
+
+/* --- sums over devices of one process that share layers ---
+ * No host waits for a GPU. Each device adds up the numbers of all by itself, in memory of its own, and writes them over
+ * its numbers when all others have read these. */
+
+#define ROW ((gsize)1024) /* a grid takes 2^31 rows, but only 65535 blocks of a row */
+
+static gboolean copy_numbers (float *to, const float *from, gsize n, cudaStream_t stream, GError **error)
+{
+  return ps_cuda_ok ("copying numbers to be added up",
+                     cudaMemcpyAsync (to, from, n * sizeof *to, cudaMemcpyDefault, stream), error);
+}
+
+static void add_rows (PsQueue *queue, float *total, float *more, gsize rows, gsize columns)
+{
+  ps_cuda_rows_add (queue, total, false, (PsRows){ more, (int)rows, (int)columns }, 1, (int)rows, (int)columns);
+}
+
+/* Share s of the numbers is added up in the order s + 1, s + 2, ..., s, as by ps_threads_sum. Copies reach other GPUs
+ * in any case; kernels do not. */
+static gboolean add_share (CudaDevice *cuda, const PsDeviceSum *sum, guint share, GError **error)
+{
+  const cudaStream_t stream = cuda->context.stream;
+  const gsize first = ps_share_begin (sum->n, share, sum->n_devices);
+  const gsize n = ps_share_begin (sum->n, share + 1, sum->n_devices) - first, even = n - n % ROW;
+  float *total = cuda->totals + first, *other = cuda->totals + sum->n + first;
+  PsCudaContext floats = { .base = { .element = PS_ELEMENT_FP32 }, .stream = stream };
+  gboolean ok = TRUE;
+
+  if (!copy_numbers (total, sum->values[(share + 1) % sum->n_devices] + first, n, stream, error))
+    return FALSE;
+  for (guint k = 2; ok && k <= sum->n_devices; k++) {
+    const guint place = (share + k) % sum->n_devices;
+    float *next = sum->values[place] + first, *more = place != sum->own ? other : next;
+
+    ok = more == next || copy_numbers (more, next, n, stream, error);
+    add_rows (&floats.base, total, more, n / ROW, ROW);
+    add_rows (&floats.base, total + even, more + even, 1, n - even);
+  }
+  ok = ok && ps_queue_finish (&floats.base, error);
+  ps_queue_begin (&floats.base);
+  return ok;
+}
+
+static gboolean cuda_sum (const PsDeviceSum *sum, PsSumPhase phase, GError **error)
+{
+  CudaDevice *cuda = cuda_device (sum->devices[sum->own]);
+  const cudaStream_t stream = cuda->context.stream;
+
+  if (phase == PS_SUM_SHOW)
+    return ps_cuda_is_on_gpu (sum->values[sum->own]) && mark (&cuda->shown, stream, error);
+  for (guint i = 0; i < sum->n_devices; i++) {
+    const CudaDevice *other = cuda_device (sum->devices[i]);
+
+    if (i != sum->own && !follow (stream, phase == PS_SUM_ADD ? other->shown : other->added, error))
+      return FALSE;
+  }
+  if (phase == PS_SUM_TAKE)
+    return copy_numbers (sum->values[sum->own], cuda->totals, sum->n, stream, error);
+  for (guint share = 0; share < sum->n_devices; share++)
+    if (!add_share (cuda, sum, share, error))
+      return FALSE;
+  return mark (&cuda->added, stream, error);
+}
+
+/* --- the device --- */
+
 static void cuda_close (PsDevice *device)
 {
-  PsCudaDevice *cuda = ps_cuda_device (device);
+  CudaDevice *cuda = cuda_device (device);
 
   if (cuda == NULL)
     return;
-  ps_cuda_context_enter (&cuda->shared.context, NULL);
-  ps_cuda_queue_await (&cuda->queue, 0, NULL);
-  if (ps_cuda_queue_any_lost ())
+  ps_cuda_context_enter (&cuda->context, NULL);
+  await_jobs (cuda, 0, NULL);
+  if (g_atomic_int_get (&n_lost) > 0)
     return;
-  g_queue_clear_full (&cuda->taken, ps_cuda_tensor_destroy);
-  ps_cuda_queue_close (&cuda->queue);
+  g_queue_clear_full (&cuda->taken, tensor_destroy);
+  g_queue_clear_full (&cuda->jobs, job_free);
+  g_ptr_array_unref (cuda->idle);
+  ps_cuda_clock_close (&cuda->clock);
   ps_cuda_context_close_twin (&cuda->copies);
   g_mutex_clear (&cuda->mutex);
-  for (guint i = 0; i < cuda->setting.n_stages; i++)
-    ps_cuda_stage_free (cuda->stages[i]);
-  g_free (cuda->stages);
   ps_cuda_flush_clear (&cuda->flush);
   ps_cuda_holder_clear (&cuda->holder);
-  ps_cuda_sum_clear (&cuda->sum);
-  ps_cuda_shared_clear_twin (&cuda->twin);
-  ps_cuda_products_free (cuda->shared.products);
-  ps_memory_pool_free (cuda->shared.memory);
-  ps_cuda_context_close (&cuda->shared.context);
+  destroy_event (cuda->shown);
+  destroy_event (cuda->added);
+  ps_transformer_clear (&cuda->transformer);
+  ps_cuda_products_free (cuda->twin.products);
+  ps_cuda_context_close_twin (&cuda->twin);
+  ps_cuda_products_free (cuda->context.products);
+  ps_cuda_context_close (&cuda->context);
   g_free (cuda);
 }
 
-/* The thread that opens the device leaves its context again: see ps_cuda_context_open. */
-static gboolean open_queue (PsCudaDevice *cuda, GError **error)
+static gboolean open_products (PsCudaContext *context, GError **error)
 {
-  PsCudaContext *context = &cuda->shared.context;
+  context->products = ps_cuda_products_new (error);
+  return context->products != NULL;
+}
 
-  return ps_cuda_context_enter (context, error)
-         && ps_cuda_queue_open (&cuda->queue, cuda->setting.ahead > 0 ? cuda->setting.timeout_ns : 0, error)
-         && (cuda->setting.ahead == 0 || ps_cuda_context_open_twin (&cuda->copies, context, error))
+/* Devices that share layers run the ops of a pair one by one. */
+static gboolean open_twin (CudaDevice *cuda, GError **error)
+{
+  if (!setting_of (cuda)->pairs || cuda->transformer.sizes.parts > 1)
+    return TRUE;
+  cuda->transformer.twin = &cuda->twin.base;
+  return ps_cuda_context_open_twin (&cuda->twin, &cuda->context, error) && open_products (&cuda->twin, error);
+}
+
+/* The thread that opens the device leaves its context again: see ps_cuda_context_open. */
+static gboolean open_streams (CudaDevice *cuda, GError **error)
+{
+  PsCudaContext *context = &cuda->context;
+
+  return ps_cuda_context_enter (context, error) && open_products (context, error) && open_twin (cuda, error)
+         && ps_cuda_ok ("opening a clock", ps_cuda_clock_open (&cuda->clock), error)
+         && (setting_of (cuda)->ahead == 0 || ps_cuda_context_open_twin (&cuda->copies, context, error))
          && ps_cuda_ok ("leaving a GPU", cudaSetDevice (context->gpu), error);
 }
 
 static PsDevice *cuda_open (const PsDeviceSetting *setting, GError **error)
 {
-  PsCudaSizes sizes;
-  PsCudaDevice *device;
+  CudaDevice *cuda = g_new0 (CudaDevice, 1);
 
-  if (setting->model == NULL)
-    return ps_refuse_null (error, PS_ERROR_USAGE, "cuda device: needs a model description");
-  if (!ps_cuda_sizes_init (&sizes, setting, error))
+  if (!ps_transformer_init (&cuda->transformer, &cuda_class, &ps_cuda_kernels, setting, error)) {
+    g_free (cuda);
     return NULL;
-
-  device = g_new0 (PsCudaDevice, 1);
-  device->base.class = &cuda_class;
-  device->setting = *setting;
-  device->shared.sizes = sizes;
-  device->shared.memory = ps_cuda_memory_new ();
-  device->shared.n_microbatches = setting->n_microbatches;
-  device->shared.n_summed = setting->n_summed > 0 ? setting->n_summed : setting->n_microbatches;
-  device->shared.n_replicas = MAX (setting->n_replicas, 1);
-  device->shared.seed = setting->seed;
-  device->shared.setting = &device->setting;
-  device->stages = g_new0 (PsCudaStage *, setting->n_stages);
-  g_mutex_init (&device->mutex);
-  if (ps_cuda_context_open (&device->shared.context, setting, error) && open_queue (device, error))
-    return &device->base;
-  cuda_close (&device->base);
+  }
+  cuda->transformer.queue = &cuda->context.base;
+  cuda->context.base.element = cuda->transformer.sizes.element;
+  cuda->idle = g_ptr_array_new_with_free_func (job_free);
+  g_mutex_init (&cuda->mutex);
+  if (ps_cuda_context_open (&cuda->context, setting, error) && open_streams (cuda, error))
+    return &cuda->transformer.base;
+  cuda_close (&cuda->transformer.base);
   return NULL;
 }
 
 static gboolean cuda_attach (PsDevice *device, GError **error)
 {
-  return ps_cuda_context_enter (&ps_cuda_device (device)->shared.context, error);
+  return ps_cuda_context_enter (&cuda_device (device)->context, error);
 }
 
+/* Room for sums over devices that share layers is there before the first stage. */
 static gboolean cuda_add_stage (PsDevice *device, guint stage, const PsStageShape *shape, GError **error)
 {
-  PsCudaDevice *cuda = ps_cuda_device (device);
-  const guint *parts = cuda->setting.parts;
+  CudaDevice *cuda = cuda_device (device);
+  const guint *parts = setting_of (cuda)->parts;
+  const PsSizes *sizes = &cuda->transformer.sizes;
+  const gsize n = (gsize)sizes->batch * (gsize)sizes->longest * (gsize)sizes->hidden;
 
-  g_return_val_if_fail (stage < cuda->setting.n_stages && cuda->stages[stage] == NULL, FALSE);
-
-  if (shape->offload > 0)
-    return ps_refuse (error, PS_ERROR_UNAVAILABLE,
-                      "stage %u: --offload: the cuda device keeps all activations; cpu moves them", stage);
-  if (!ps_device_check_slices (&cuda->setting, stage, shape, error))
-    return FALSE;
-
-  if (ps_cuda_shared_prepare (&cuda->shared, shape->embedding || shape->head, error)
-      && (!cuda->setting.pairs || cuda->shared.sizes.parts > 1 || cuda->twin.products != NULL
-          || ps_cuda_shared_twin (&cuda->twin, &cuda->shared, error)))
-    cuda->stages[stage]
-        = ps_cuda_stage_new (&cuda->shared, shape, parts != NULL ? parts[stage] : cuda->shared.context.n_sms, error);
-  if (cuda->stages[stage] != NULL)
-    return TRUE;
-  g_prefix_error (error, "stage %u: ", stage);
-  return FALSE;
-}
-
-static gboolean cuda_begin (PsDevice *device, guint64 step, GError **error)
-{
-  return ps_cuda_shared_begin (&ps_cuda_device (device)->shared, step, error);
-}
-
-static double cuda_loss (PsDevice *device, guint microbatch)
-{
-  PsCudaDevice *cuda = ps_cuda_device (device);
-  double loss = NAN;
-
-  for (guint i = cuda->setting.n_stages; i-- > 0 && isnan (loss);)
-    if (cuda->stages[i] != NULL)
-      loss = ps_cuda_stage_loss (cuda->stages[i], microbatch);
-  return loss;
-}
-
-static const float *cuda_gradients (PsDevice *device, guint stage, gsize *n)
-{
-  PsCudaStage *resident = ps_cuda_device (device)->stages[stage];
-
-  *n = 0;
-  return resident != NULL ? ps_cuda_stage_gradients (resident, n) : NULL;
-}
-
-static float *cuda_gradient_memory (PsDevice *device, guint stage, gsize *n)
-{
-  PsCudaStage *resident = ps_cuda_device (device)->stages[stage];
-
-  *n = 0;
-  return resident != NULL ? ps_cuda_stage_gradient_memory (resident, n) : NULL;
-}
-
-static gboolean cuda_read_state (PsDevice *device, guint stage, PsStageState *state, GError **error)
-{
-  return ps_cuda_stage_read_state (ps_cuda_device (device)->stages[stage], state, error);
-}
-
-static gboolean cuda_write_state (PsDevice *device, guint stage, const PsStageState *state, GError **error)
-{
-  return ps_cuda_stage_write_state (ps_cuda_device (device)->stages[stage], state, error);
-}
-
-static gboolean cuda_use_version (PsDevice *device, guint stage, guint64 version, GError **error)
-{
-  return ps_cuda_stage_use (ps_cuda_device (device)->stages[stage], stage, version, error);
-}
-
-static double cuda_norm_square (PsDevice *device, guint stage)
-{
-  return ps_cuda_stage_norm_square (ps_cuda_device (device)->stages[stage]);
-}
-
-static gboolean cuda_settle (PsDevice *device, guint stage, float scale, GError **error)
-{
-  if (ps_cuda_stage_settle (ps_cuda_device (device)->stages[stage], scale, error))
-    return TRUE;
-  g_prefix_error (error, "stage %u: ", stage);
-  return FALSE;
-}
-
-static void cuda_forget (PsDevice *device)
-{
-  PsCudaDevice *cuda = ps_cuda_device (device);
-
-  for (guint i = 0; i < cuda->setting.n_stages; i++)
-    if (cuda->stages[i] != NULL)
-      ps_cuda_stage_forget (cuda->stages[i]);
+  if (sizes->parts > 1 && cuda->totals == NULL) {
+    cuda->totals
+        = ps_transformer_take (&cuda->transformer, 2 * n * sizeof (float), PS_USE_STATE, "sums over devices", error);
+    if (cuda->totals == NULL)
+      return FALSE;
+  }
+  return ps_transformer_add_stage (&cuda->transformer, stage, shape, parts != NULL ? parts[stage] : cuda->context.n_sms,
+                                   error);
 }
 
 static void *cuda_stream (PsDevice *device)
 {
-  return ps_cuda_device (device)->shared.context.stream;
-}
-
-static gboolean cuda_sum (const PsDeviceSum *sum, PsSumPhase phase, GError **error)
-{
-  g_autofree PsCudaSum **all = g_new (PsCudaSum *, sum->n_devices);
-
-  for (guint i = 0; i < sum->n_devices; i++)
-    all[i] = &ps_cuda_device (sum->devices[i])->sum;
-  return ps_cuda_sum (&ps_cuda_device (sum->devices[sum->own])->shared, all, sum, phase, error);
+  return cuda_device (device)->context.stream;
 }
 
 static gint64 cuda_op_ns (PsDevice *device)
 {
-  return ps_cuda_device (device)->queue.op_ns;
+  return cuda_device (device)->op_ns;
 }
 
 static gboolean cuda_flush_cache (PsDevice *device, GError **error)
 {
-  PsCudaDevice *cuda = ps_cuda_device (device);
+  CudaDevice *cuda = cuda_device (device);
 
-  return ps_cuda_flush (&cuda->shared.context, &cuda->flush, error);
+  return ps_cuda_flush (&cuda->context, &cuda->flush, error);
 }
 
 static gboolean cuda_occupy (PsDevice *device, guint n_blocks, GError **error)
 {
-  PsCudaDevice *cuda = ps_cuda_device (device);
+  CudaDevice *cuda = cuda_device (device);
 
-  return ps_cuda_occupy (&cuda->shared.context, &cuda->holder, n_blocks, error);
+  return ps_cuda_occupy (&cuda->context, &cuda->holder, n_blocks, error);
 }
 
 static void cuda_condition (PsDevice *device, PsCondition *condition)
@@ -216,7 +603,7 @@ static void cuda_condition (PsDevice *device, PsCondition *condition)
   char bus_id[32];
 
   *condition = (PsCondition){ 0 };
-  if (cudaDeviceGetPCIBusId (bus_id, sizeof bus_id, ps_cuda_device (device)->shared.context.gpu) == cudaSuccess)
+  if (cudaDeviceGetPCIBusId (bus_id, sizeof bus_id, cuda_device (device)->context.gpu) == cudaSuccess)
     ps_cuda_nvml_read (bus_id, condition);
 }
 
@@ -227,7 +614,7 @@ static char *cuda_place (const PsDeviceSetting *setting)
 
   if (cudaGetDeviceCount (&count) != cudaSuccess)
     return NULL;
-  const PsCudaPlace place = ps_cuda_place (setting->index, setting->n_local, setting->exclusive, (guint)count);
+  const PsCudaPlace place = ps_cuda_place (setting, (guint)count);
   if (cudaDeviceGetPCIBusId (bus_id, sizeof bus_id, (int)place.gpu) != cudaSuccess)
     return NULL;
   g_autofree char *links = ps_cuda_nvml_links (bus_id);
@@ -236,33 +623,28 @@ static char *cuda_place (const PsDeviceSetting *setting)
 
 static guint cuda_sharing (PsDevice *device)
 {
-  return ps_cuda_device (device)->shared.context.n_sharing;
+  return cuda_device (device)->context.n_sharing;
 }
 
 static guint cuda_part (PsDevice *device)
 {
-  return ps_cuda_device (device)->shared.context.n_sms;
+  return cuda_device (device)->context.n_sms;
 }
 
 static GBytes *cuda_choices (PsDevice *device)
 {
-  return ps_cuda_choices (&ps_cuda_device (device)->shared.context);
+  return ps_cuda_choices (&cuda_device (device)->context);
 }
 
 static gboolean cuda_adopt_choices (PsDevice *device, GBytes *choices, GError **error)
 {
-  return ps_cuda_adopt_choices (&ps_cuda_device (device)->shared.context, choices, error);
+  return ps_cuda_adopt_choices (&cuda_device (device)->context, choices, error);
 }
 
 static void cuda_memory (PsDevice *device, PsMemoryUse *use)
 {
-  ps_cuda_tensors_free_taken (ps_cuda_device (device));
-  ps_memory_pool_use (ps_cuda_device (device)->shared.memory, use);
-}
-
-static void cuda_reset_peak (PsDevice *device)
-{
-  ps_memory_pool_reset_peak (ps_cuda_device (device)->shared.memory);
+  free_taken (cuda_device (device));
+  ps_transformer_memory (device, use);
 }
 
 #ifdef PS_CUDA_EMULATED
@@ -285,24 +667,24 @@ static const PsDeviceClass cuda_class = {
   .attach = cuda_attach,
   .place = cuda_place,
   .add_stage = cuda_add_stage,
-  .tensor_new = ps_cuda_tensor_new,
-  .tensor_free = ps_cuda_tensor_free,
-  .write = ps_cuda_tensor_write,
-  .read = ps_cuda_tensor_read,
-  .copy = ps_cuda_tensor_copy,
-  .begin = cuda_begin,
-  .use_version = cuda_use_version,
-  .norm_square = cuda_norm_square,
-  .settle = cuda_settle,
-  .forget = cuda_forget,
-  .run = ps_cuda_device_run,
-  .start = ps_cuda_device_start,
-  .await = ps_cuda_device_await,
-  .loss = cuda_loss,
-  .gradients = cuda_gradients,
-  .gradient_memory = cuda_gradient_memory,
-  .read_state = cuda_read_state,
-  .write_state = cuda_write_state,
+  .tensor_new = cuda_tensor_new,
+  .tensor_free = cuda_tensor_free,
+  .write = cuda_write,
+  .read = cuda_read,
+  .copy = cuda_copy,
+  .begin = ps_transformer_begin,
+  .use_version = ps_transformer_use_version,
+  .norm_square = ps_transformer_norm_square,
+  .settle = ps_transformer_settle,
+  .forget = ps_transformer_forget,
+  .run = cuda_run,
+  .start = cuda_start,
+  .await = cuda_await,
+  .loss = ps_transformer_loss,
+  .gradients = ps_transformer_gradients,
+  .gradient_memory = ps_transformer_gradient_memory,
+  .read_state = ps_transformer_read_state,
+  .write_state = ps_transformer_write_state,
   .stream = cuda_stream,
   .sum = cuda_sum,
   .op_ns = cuda_op_ns,
@@ -314,7 +696,7 @@ static const PsDeviceClass cuda_class = {
   .choices = cuda_choices,
   .adopt_choices = cuda_adopt_choices,
   .memory = cuda_memory,
-  .reset_peak = cuda_reset_peak,
+  .reset_peak = ps_transformer_reset_peak,
   .processor = ps_cuda_processor,
   .libraries = ps_cuda_libraries,
   .warning = ps_cuda_idle,

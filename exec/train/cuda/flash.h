@@ -1,19 +1,117 @@
-/* flash.h - tiles of bf16 in shared memory and their products, for the tensor-core attention.
+/* flash.h - shared by both files of the tensor-core attention: instructions, tiles of bf16 in shared memory and their
+ * products, and the steps of a softmax between two products.
  *
  * A tile has rows of D elements, in chunks of 16 bytes. If D is a multiple of 64, the tile is a row of panels of 64
  * columns, one after the other in memory. A swizzle places chunk c of row r of a panel, so that the eight rows of one
- * matrix load fall into different banks. With rows of 128 bytes it is the swizzle that the instructions of hopper.h
- * expect, for tiles on 1024 bytes.
+ * matrix load fall into different banks. With rows of 128 bytes it is the swizzle that the instructions of
+ * flash-hopper.cu expect, for tiles on 1024 bytes.
  *
  * A warp owns 16 * `bands` rows of a product. Accumulators are float [bands][columns / 8][4], laid out as d of ps_mma.
  */
 #pragma once
 
 #include <math.h>
+#include <stdint.h>
 
-#include "tensor-core.h"
+#include "launch.h"
 
 typedef __nv_bfloat16 PsHalf;
+
+/* --- instructions (PTX ISA 8.x, compute capability 8.0 and later) ---
+ * All lanes of a warp call the matrix instructions together. The emulation has a twin of each. */
+
+/* d += a b: a is 16 x 16, b is 16 x 8, d is 16 x 8. Lane l, with g = l / 4 and t = l % 4, holds
+ *   a[0] (g, 2t), a[1] (g + 8, 2t), a[2] (g, 2t + 8), a[3] (g + 8, 2t + 8)   each with the column after it
+ *   b[0] (2t, g), b[1] (2t + 8, g)                                           each with the row after it
+ *   d[0] (g, 2t), d[1] (g, 2t + 1), d[2] (g + 8, 2t), d[3] (g + 8, 2t + 1) */
+static __device__ __forceinline__ void ps_mma (float d[4], const uint32_t a[4], const uint32_t b[2])
+{
+#ifdef __CUDACC__
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+      "{%0, %1, %2, %3};"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+#else
+  ps_emulator_mma (d, a, b);
+#endif
+}
+
+#define PS_LDMATRIX(transposed)                                                                                        \
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4" transposed ".shared.b16 {%0, %1, %2, %3}, [%4];"                        \
+               : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])                                                    \
+               : "r"((unsigned)__cvta_generic_to_shared (row)))
+
+/* Loads four 8 x 8 matrices of bf16 from shared memory. Lane l names row l % 8 of matrix l / 8: 16 bytes. From each
+ * matrix, or each transposed matrix, it gets the pair at row l / 4, columns 2 (l % 4) and the next. */
+template <bool transposed> static __device__ __forceinline__ void ps_load_matrices (uint32_t to[4], const void *row)
+{
+#ifdef __CUDACC__
+  if constexpr (transposed)
+    PS_LDMATRIX (".trans");
+  else
+    PS_LDMATRIX ("");
+#else
+  ps_emulator_load_matrices (to, row, transposed);
+#endif
+}
+
+/* Starts a copy of 16 bytes from global to shared memory, or of 16 zeros if not exists. from must be an address of the
+ * array all the same. */
+static __device__ __forceinline__ void ps_copy_16_async (void *to, const void *from, bool exists)
+{
+#ifdef __CUDACC__
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"((unsigned)__cvta_generic_to_shared (to)),
+               "l"(__cvta_generic_to_global (from)), "r"(exists ? 16 : 0)
+               : "memory");
+#else
+  ps_emulator_copy_async (to, exists ? from : nullptr, 16);
+#endif
+}
+
+/* The same for one float. */
+static __device__ __forceinline__ void ps_copy_4_async (float *to, const float *from, bool exists)
+{
+#ifdef __CUDACC__
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"((unsigned)__cvta_generic_to_shared (to)),
+               "l"(__cvta_generic_to_global (from)), "r"(exists ? 4 : 0)
+               : "memory");
+#else
+  ps_emulator_copy_async (to, exists ? from : nullptr, 4);
+#endif
+}
+
+/* Makes the copies since the last commit a group. */
+static __device__ __forceinline__ void ps_copy_commit ()
+{
+#ifdef __CUDACC__
+  asm volatile("cp.async.commit_group;" ::: "memory");
+#else
+  ps_emulator_copy_commit ();
+#endif
+}
+
+/* Waits until all but the latest `groups` groups of this thread have arrived. Other threads see them after a
+ * barrier. */
+template <int groups> static __device__ __forceinline__ void ps_copy_wait ()
+{
+#ifdef __CUDACC__
+  asm volatile("cp.async.wait_group %0;" ::"n"(groups) : "memory");
+#else
+  ps_emulator_copy_wait (groups);
+#endif
+}
+
+/* Rounds two floats to a pair of bf16, x in the lower half. */
+static __device__ __forceinline__ uint32_t ps_pack_bf16 (float x, float y)
+{
+  const __nv_bfloat162 pair = __floats2bfloat162_rn (x, y);
+  uint32_t bits;
+
+  memcpy (&bits, &pair, sizeof bits);
+  return bits;
+}
+
+/* --- tiles --- */
 
 /* Elements from row to row of a tile, or of one of its panels. */
 template <int D> constexpr int ps_tile_pitch = D % 64 == 0 ? 64 : D;
@@ -216,4 +314,163 @@ static __device__ __forceinline__ void ps_rows_store (PsHalf *to, int stride, co
       *reinterpret_cast<uint4 *> (to + (size_t)(first + at) * stride + chunk * 8)
           = *reinterpret_cast<const uint4 *> (tile + ps_tile_at<D, rows> (at, chunk));
   }
+}
+
+/* --- softmax, forward --- */
+
+/* The state of the thread's rows. sum adds 2^((score - top) * factor) over scores that are not scaled. top is the
+ * maximum of the scores, or an earlier maximum. It moves only if it is more than ps_softmax_slack powers of two too
+ * small, so that sums and outputs mostly stay as they are. */
+template <int bands> struct PsSoftmax {
+  float top[bands][2], sum[bands][2];
+};
+
+static const float ps_softmax_slack = 8;
+
+/* The four lanes that hold a row exchange their values. */
+static __device__ __forceinline__ float ps_row_max (float value)
+{
+  value = fmaxf (value, __shfl_xor_sync (0xffffffffu, value, 1));
+  return fmaxf (value, __shfl_xor_sync (0xffffffffu, value, 2));
+}
+
+static __device__ __forceinline__ float ps_row_sum (float value)
+{
+  value += __shfl_xor_sync (0xffffffffu, value, 1);
+  return value + __shfl_xor_sync (0xffffffffu, value, 2);
+}
+
+template <int bands> static __device__ __forceinline__ void ps_softmax_init (PsSoftmax<bands> *softmax)
+{
+#pragma unroll
+  for (int band = 0; band < bands; band++)
+#pragma unroll
+    for (int half = 0; half < 2; half++) {
+      softmax->top[band][half] = -INFINITY;
+      softmax->sum[band][half] = 0;
+    }
+}
+
+/* Moves the tops for the scores of another tile. Earlier sums and outputs must then be multiplied by rescale. FALSE:
+ * rescale is 1 for all rows of the warp. The first tile holds key 0, which every query sees, so tops are finite after
+ * it. */
+template <int bands, int columns>
+static __device__ __forceinline__ bool ps_softmax_move (const float (&s)[bands][columns / 8][4],
+                                                        PsSoftmax<bands> *softmax, float (&rescale)[bands][2],
+                                                        float factor)
+{
+  bool moved = false;
+
+#pragma unroll
+  for (int band = 0; band < bands; band++)
+#pragma unroll
+    for (int half = 0; half < 2; half++) {
+      const float old = softmax->top[band][half];
+      float top = s[band][0][2 * half];
+#pragma unroll
+      for (int j = 0; j < columns / 8; j++)
+        top = fmaxf (top, fmaxf (s[band][j][2 * half], s[band][j][2 * half + 1]));
+      top = ps_row_max (top);
+      const bool moves = (top - old) * factor > ps_softmax_slack;
+      top = moves ? top : old;
+      moved |= moves;
+      rescale[band][half] = ps_exp2 ((old - top) * factor);
+      softmax->top[band][half] = top;
+      softmax->sum[band][half] *= rescale[band][half];
+    }
+  return __any_sync (0xffffffffu, moved);
+}
+
+/* Turns scores into exponentials and sums them. */
+template <int bands, int columns>
+static __device__ __forceinline__ void ps_soften (float (&s)[bands][columns / 8][4], PsSoftmax<bands> *softmax,
+                                                  float factor)
+{
+#pragma unroll
+  for (int band = 0; band < bands; band++)
+#pragma unroll
+    for (int half = 0; half < 2; half++) {
+      const float shift = softmax->top[band][half] * factor;
+      float sum = 0;
+#pragma unroll
+      for (int j = 0; j < columns / 8; j++)
+#pragma unroll
+        for (int i = 2 * half; i < 2 * half + 2; i++) {
+          s[band][j][i] = ps_exp2 (s[band][j][i] * factor - shift);
+          sum += s[band][j][i];
+        }
+      softmax->sum[band][half] += sum;
+    }
+}
+
+template <int D, int bands>
+static __device__ __forceinline__ void ps_softmax_rescale (float (&o)[bands][D / 8][4],
+                                                           const float (&rescale)[bands][2])
+{
+#pragma unroll
+  for (int band = 0; band < bands; band++)
+#pragma unroll
+    for (int j = 0; j < D / 8; j++)
+#pragma unroll
+      for (int i = 0; i < 4; i++)
+        o[band][j][i] *= rescale[band][i / 2];
+}
+
+/* Divides the outputs by the sums. Stores the log of each row's sum of exponentials of scaled scores. query: place of
+ * the warp's first row. */
+template <int D, int bands>
+static __device__ __forceinline__ void ps_softmax_finish (float (&o)[bands][D / 8][4], const PsSoftmax<bands> &softmax,
+                                                          float *lse, float scale, int query, int n)
+{
+#pragma unroll
+  for (int band = 0; band < bands; band++)
+#pragma unroll
+    for (int half = 0; half < 2; half++) {
+      const float sum = ps_row_sum (softmax.sum[band][half]), share = 1 / sum;
+      const int row = query + ps_own_row (band, 2 * half);
+#pragma unroll
+      for (int j = 0; j < D / 8; j++) {
+        o[band][j][2 * half] *= share;
+        o[band][j][2 * half + 1] *= share;
+      }
+      if (threadIdx.x % 4 == 0 && row < n)
+        lse[row] = softmax.top[band][half] * scale + logf (sum);
+    }
+}
+
+/* --- softmax, backward --- */
+
+/* Turns scores into probabilities: 2^(score * factor - lse log2 e). lse has an entry for each of the warp's rows, or
+ * for each column if the columns are queries. Queries after the end are zeros, and so is their dout: they add
+ * nothing. */
+template <int bands, int columns, bool rows_are_keys>
+static __device__ __forceinline__ void ps_to_probabilities (float (&p)[bands][columns / 8][4], const float *lse,
+                                                            float factor)
+{
+#pragma unroll
+  for (int band = 0; band < bands; band++)
+#pragma unroll
+    for (int j = 0; j < columns / 8; j++)
+#pragma unroll
+      for (int i = 0; i < 4; i++) {
+        const float shift = lse[rows_are_keys ? ps_own_column (j, i) : ps_own_row (band, i)] * ps_log2_e;
+        p[band][j][i] = ps_exp2 (p[band][j][i] * factor - shift);
+      }
+}
+
+/* Turns dp into the gradient of the scores; delta is indexed as lse. */
+template <int bands, int columns, bool rows_are_keys>
+static __device__ __forceinline__ void ps_to_score_gradients (float (&dp)[bands][columns / 8][4],
+                                                              const float (&p)[bands][columns / 8][4],
+                                                              const float *delta)
+{
+#pragma unroll
+  for (int band = 0; band < bands; band++)
+#pragma unroll
+    for (int j = 0; j < columns / 8; j++)
+#pragma unroll
+      for (int i = 0; i < 4; i++) {
+        const float shift = delta[rows_are_keys ? ps_own_column (j, i) : ps_own_row (band, i)];
+        dp[band][j][i] = p[band][j][i] * (dp[band][j][i] - shift);
+      }
 }

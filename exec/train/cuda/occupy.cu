@@ -1,14 +1,13 @@
 /* occupy.cu - a kernel that only waits, as a pending receive does. */
-#include "kernels.h"
 #include "launch.h"
 
 static const int block_threads = 32;
-static const unsigned poll_ns = 2000; /* the flag is in the host's memory: without a pause its reads slow down all launches */
+static const unsigned poll_ns
+    = 2000; /* the flag is in the host's memory: without a pause its reads slow down all launches */
 
 /* The emulation runs a block to its end before the host goes on. There each look at the clock counts as a minute, so
  * that the limit ends the block. */
-static __device__ unsigned long long
-time_ns ()
+static __device__ unsigned long long time_ns ()
 {
   unsigned long long now;
 #ifdef PS_CUDA_EMULATED
@@ -20,8 +19,7 @@ time_ns ()
   return now;
 }
 
-static __global__ void
-hold (volatile unsigned *held, const volatile unsigned *released, unsigned long long limit_ns)
+static __global__ void hold (volatile unsigned *held, const volatile unsigned *released, unsigned long long limit_ns)
 {
   if (threadIdx.x > 0)
     return;
@@ -31,8 +29,8 @@ hold (volatile unsigned *held, const volatile unsigned *released, unsigned long 
     __nanosleep (poll_ns);
 }
 
-extern "C" cudaError_t
-ps_cuda_hold (unsigned *held, const unsigned *released, unsigned n_blocks, uint64_t limit_ns, cudaStream_t stream)
+extern "C" cudaError_t ps_cuda_hold (unsigned *held, const unsigned *released, unsigned n_blocks, uint64_t limit_ns,
+                                     cudaStream_t stream)
 {
   int device = 0, shared_bytes = 0;
   cudaError_t status = cudaGetDevice (&device);
@@ -41,6 +39,6 @@ ps_cuda_hold (unsigned *held, const unsigned *released, unsigned n_blocks, uint6
     status = cudaDeviceGetAttribute (&shared_bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
   if (status != cudaSuccess || n_blocks == 0)
     return status;
-  return ps_launch (hold, n_blocks, block_threads, (size_t)shared_bytes, stream, held, released,
-                    (unsigned long long)limit_ns);
+  return ps_start (hold, n_blocks, block_threads, (size_t)shared_bytes, stream, held, released,
+                   (unsigned long long)limit_ns);
 }

@@ -15,31 +15,25 @@ typedef enum {
   CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION = 914,
 } CUresult;
 
-typedef int CUdevice;
-typedef struct CUctx_st *CUcontext;
-typedef struct CUgreenCtx_st *CUgreenCtx;
-typedef struct CUstream_st *CUstream;
-typedef struct CUdevResourceDesc_st *CUdevResourceDesc;
-
 typedef enum {
   CU_DEV_RESOURCE_TYPE_INVALID = 0,
   CU_DEV_RESOURCE_TYPE_SM = 1,
 } CUdevResourceType;
 
-typedef struct {
-  unsigned smCount;
-  unsigned minSmPartitionSize;     /* 8 */
-  unsigned smCoscheduledAlignment; /* 8 */
-} CUdevSmResource;
+typedef int CUdevice;
+typedef struct CUctx_st *CUcontext;
+typedef struct CUgreenCtx_st *CUgreenCtx;
+typedef struct CUstream_st *CUstream;
 
 typedef struct {
   CUdevResourceType type;
-  unsigned char internal[92];
-  union {
-    CUdevSmResource sm;
-    unsigned char room[48];
-  };
+  struct {
+    unsigned smCount, minSmPartitionSize, smCoscheduledAlignment; /* 8 and 8; before capability 9 4 and 2 */
+  } sm;
+  int was_split; /* and so can't be split again */
 } CUdevResource;
+
+typedef CUdevResource *CUdevResourceDesc;
 
 #define CU_GREEN_CTX_DEFAULT_STREAM 1u
 #define CU_STREAM_NON_BLOCKING 1u
