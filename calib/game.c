@@ -335,7 +335,7 @@ static gboolean play_game (const PsCalibration *calibration, const PsModel *mode
   gboolean ok = open_players (calibration, model, game, players, &failure);
   gint64 begin_ns = ps_clock_now ();
 
-  ps_crew_watch (game->crew, abort_transport, game);
+  ps_crew_on_failure (game->crew, abort_transport, game);
   if (ok) {
     g_autoptr (PsConditions) conditions = ps_conditions_new (&players[0].device, 1);
 
@@ -343,7 +343,7 @@ static gboolean play_game (const PsCalibration *calibration, const PsModel *mode
     ps_conditions_median (conditions, 0, begin_ns, ps_clock_now (), during);
   } else
     ps_crew_fail (game->crew, failure);
-  ps_crew_watch (game->crew, NULL, NULL);
+  ps_crew_on_failure (game->crew, NULL, NULL);
   for (guint i = 0; i < game->n_here; i++)
     if (players[i].device != NULL)
       players[i].device->class->close (players[i].device);

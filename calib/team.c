@@ -63,7 +63,7 @@ PsTeam *ps_team_new (const PsCalibration *calibration, guint n_busy, GError **er
   if (team->transport == NULL)
     g_clear_pointer (&team, ps_team_free);
   else
-    ps_crew_watch (team->crew, abort_transport, team->transport);
+    ps_crew_on_failure (team->crew, abort_transport, team->transport);
   return team;
 }
 
@@ -71,7 +71,7 @@ void ps_team_free (PsTeam *team)
 {
   if (team == NULL)
     return;
-  ps_crew_watch (team->crew, NULL, NULL);
+  ps_crew_on_failure (team->crew, NULL, NULL);
   if (team->transport != NULL)
     team->transport->class->close (team->transport);
   ps_crew_free (team->crew);
