@@ -61,49 +61,15 @@ static const char *const model_usual[]
 static const char *const model_exact[] = { "name",    "parameters", "active_parameters", "layers", "hidden",
                                            "experts", "sequence",   "precision",         "units",  NULL };
 
-#define MAX_PERIOD 16 /* letters of a group that repeats */
-
-/* The units of all layers by their letters, groups that repeat written once, and after a slash those of multi-token
- * prediction: "(+-)x3 (+E)x58 /+E". Free with g_free. */
-static char *fold_units (const PsModel *model)
-{
-  g_autofree char *pattern = ps_model_pattern (model);
-  GString *text = g_string_new (NULL);
-  gsize length = strcspn (pattern, "/"), group = 1, repeats = 0;
-
-  for (gsize at = 0; at < length; at += group * repeats) {
-    group = repeats = 1;
-    for (gsize period = 1; period <= MAX_PERIOD; period++) {
-      gsize n = 1;
-
-      while (at + (n + 1) * period <= length && strncmp (pattern + at, pattern + at + n * period, period) == 0)
-        n++;
-      if (n > 1 && (n - 1) * period > (repeats - 1) * group) {
-        group = period;
-        repeats = n;
-      }
-    }
-    if (repeats > 1)
-      g_string_append_printf (text, "%s(%.*s)x%" G_GSIZE_FORMAT " ",
-                              text->len > 0 && text->str[text->len - 1] != ' ' ? " " : "", (int)group, pattern + at,
-                              repeats);
-    else
-      g_string_append_c (text, pattern[at]);
-  }
-  for (guint module = 0; module < model->mtp; module++)
-    g_string_append_printf (text, "%s%s", text->str[text->len - 1] != ' ' ? " " : "", pattern + length);
-  return g_strchomp (g_string_free (text, FALSE));
-}
-
 static gboolean add_model (PsTable *table, const char *name, const char *about, GError **error)
 {
   g_autoptr (PsModel) model = ps_model_load (name, error);
 
   if (model == NULL)
     return FALSE;
+  g_autofree char *units = ps_model_units_text (model);
   gint64 parameters = ps_model_parameters (model);
   gint64 active = ps_model_active_parameters (model);
-  g_autofree char *units = fold_units (model);
 
   active = active < parameters ? active : 0;
   ps_table_add (table, &(ModelRow){ .about = about,
