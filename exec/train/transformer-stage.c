@@ -180,9 +180,9 @@ static gboolean take_stream (PsStage *stage, Slot *slot, void *input, GError **e
   return ok;
 }
 
-/* Takes all blocks at once, so that a forward that does not fit leaves no trace. Layers share one set of the blocks
- * that are made again, and it goes back: the queue runs one layer after the other. input NULL: the embedding's output
- * gets a block of its own. It is taken, also on failure. */
+/* Takes all blocks at once; the caller empties the slot of a forward that does not fit. Layers share one set of the
+ * blocks that are made again, and it goes back: the queue runs one layer after the other. input NULL: the embedding's
+ * output gets a block of its own. It is taken, also on failure. */
 static gboolean plan_forward (PsStage *stage, Slot *slot, PsRecompute recompute, void *input, GError **error)
 {
   const guint n = stage->shape.n_layers;
@@ -208,8 +208,6 @@ static gboolean plan_forward (PsStage *stage, Slot *slot, PsRecompute recompute,
         give (stage, &slot->layers[i].at[block]);
       else if (remakes (stage, recompute, block))
         slot->layers[i].at[block] = NULL;
-  if (!ok)
-    empty (stage, slot);
   return ok;
 }
 
@@ -558,76 +556,61 @@ static Slot *find_slot (PsStage *stage, PsOp op, Progress last, GError **error)
                          complaint[slot->progress]);
 }
 
-static gboolean forward (PsStage *stage, gboolean twin, Slot *slot, PsOp op, void *input, void **output, GError **error)
+static gboolean plan_op (PsStage *stage, Slot *slot, PsOp op, void *input, void **output, GError **error)
 {
-  const PsRecompute recompute = ps_device_recompute (&stage->transformer->setting, &stage->shape, op);
+  const PsDeviceSetting *setting = &stage->transformer->setting;
+  const PsRecompute recompute = ps_device_recompute (setting, &stage->shape, op);
 
-  if (!plan_forward (stage, slot, recompute, input, error))
-    return FALSE;
-  if (!run_planned (stage, twin, op, error) || !offload (stage, slot, error)) {
-    empty (stage, slot);
-    return FALSE;
+  switch (op.kind) {
+  case PS_OP_F:
+    return plan_forward (stage, slot, recompute, input, error);
+  case PS_OP_R:
+    return plan_recompute (stage, slot, recompute, error);
+  case PS_OP_B:
+  case PS_OP_BW:
+    return plan_backward (stage, slot, recompute, op.kind == PS_OP_BW, input, output, error);
+  case PS_OP_W:
+    plan_weights (stage, slot);
+    return TRUE;
+  case PS_OP_O:
+    return TRUE;
+  default:
+    return ps_refuse (error, PS_ERROR_UNAVAILABLE, "the %s device can't run %s", stage->transformer->kernels->name,
+                      ps_op_kind_name (op.kind));
   }
-  slot->progress = FORWARD;
-  *output = g_steal_pointer (&slot->output);
-  return TRUE;
 }
 
-/* Runs B or BW. */
-static gboolean backward (PsStage *stage, gboolean twin, Slot *slot, PsOp op, void *input, void **output,
-                          GError **error)
-{
-  const PsRecompute recompute = ps_device_recompute (&stage->transformer->setting, &stage->shape, op);
-
-  if (!plan_backward (stage, slot, recompute, op.kind == PS_OP_BW, input, output, error)
-      || !run_planned (stage, twin, op, error)) {
-    give (stage, output);
-    return FALSE;
-  }
-  slot->progress = BACKWARD;
-  if (op.kind == PS_OP_BW)
-    empty (stage, slot);
-  return TRUE;
-}
-
+/* See ps_transformer_start. */
 static gboolean run_op (PsStage *stage, gboolean twin, PsOp op, void *input, void **output, GError **error)
 {
   const Progress last = op.kind == PS_OP_F ? EMPTY : op.kind == PS_OP_W ? BACKWARD : FORWARD;
-  const PsRecompute recompute = ps_device_recompute (&stage->transformer->setting, &stage->shape, op);
-  Slot *slot = NULL;
+  const gboolean updates = op.kind == PS_OP_O;
 
   g_return_val_if_fail (op.kind != PS_OP_F || (input == NULL) == stage->shape.embedding, FALSE);
   g_return_val_if_fail (!ps_op_is_backward (op) || (input == NULL) == stage->shape.head, FALSE);
 
   *output = NULL;
   ps_transformer_set_slice (stage->transformer, op.microbatch, op.slice);
-  if (op.kind != PS_OP_O) {
-    slot = find_slot (stage, op, last, error);
-    if (slot == NULL) {
-      give (stage, &input);
-      return FALSE;
-    }
+  Slot *slot = updates ? NULL : find_slot (stage, op, last, error);
+  if (slot == NULL && !updates) {
+    give (stage, &input);
+    return FALSE;
   }
-  switch (op.kind) {
-  case PS_OP_F:
-    return forward (stage, twin, slot, op, input, output, error);
-  case PS_OP_R:
-    return plan_recompute (stage, slot, recompute, error) && run_planned (stage, twin, op, error);
-  case PS_OP_B:
-  case PS_OP_BW:
-    return backward (stage, twin, slot, op, input, output, error);
-  case PS_OP_W:
-    plan_weights (stage, slot);
-    if (!run_planned (stage, twin, op, error))
-      return FALSE;
+  const gboolean done = plan_op (stage, slot, op, input, output, error) && run_planned (stage, twin, op, error)
+                        && (op.kind != PS_OP_F || offload (stage, slot, error));
+  if (!done)
+    give (stage, output);
+  if (updates)
+    return done;
+  if (done && last == FORWARD && op.kind != PS_OP_R)
+    slot->progress = BACKWARD;
+  if (done && op.kind == PS_OP_F) {
+    slot->progress = FORWARD;
+    *output = g_steal_pointer (&slot->output);
+  }
+  if (done ? op.kind == PS_OP_W || op.kind == PS_OP_BW : op.kind == PS_OP_F)
     empty (stage, slot);
-    return TRUE;
-  case PS_OP_O:
-    return run_planned (stage, twin, op, error);
-  default:
-    return ps_refuse (error, PS_ERROR_UNAVAILABLE, "the %s device can't run %s", stage->transformer->kernels->name,
-                      ps_op_kind_name (op.kind));
-  }
+  return done;
 }
 
 /* --- the stage --- */
