@@ -120,7 +120,7 @@ static gboolean init_sizes (PsSizes *sizes, const PsKernels *kernels, const PsDe
   };
   PsAttention last = attention;
   last.past = (sizes->slices - 1) * sizes->sequence;
-  return kernels->check (sizes->element, &last, error);
+  return kernels->check == NULL || kernels->check (sizes->element, &last, error);
 }
 
 /* The tokens of microbatch number `microbatch` in each sequence of a slice. */
