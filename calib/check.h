@@ -1,7 +1,7 @@
 /* check.h - predictions held against runs on the spot, each run between fresh measurements of its ops. */
 #pragma once
 
-#include "calibration.h"
+#include "measure.h"
 
 #include "run/runtime.h"
 
@@ -19,8 +19,8 @@ typedef struct {
   double replay_error; /* of the makespan that the run's own op and transfer times give */
   double op_error;     /* median over all ops of the |error| of their durations */
   double memory_error; /* of the peak; NaN: not known */
-  double shift;        /* of the sentinel beside the run (ps_sentinel_shifts); NaN: not known */
-  PsSlowdown weather;  /* the machine at the run, relative to the profile */
+  double shift;        /* of the sentinel around the run (ps_sentinel_shifts); NaN: not known */
+  PsSlowdown slowdown; /* of the machine at the run, relative to the profile */
   double others;       /* part of all processors that went to other programs and guests meanwhile; NaN: not known */
 } PsCheckRun;
 
@@ -28,8 +28,8 @@ typedef struct {
  * of the calibration, and what the run needs. */
 typedef struct {
   PsSetting *setting;
-  char **schedules;          /* names of families or files */
-  const guint *microbatches; /* [n_microbatches] each schedule runs with each of them */
+  char **schedules;    /* names of families or files */
+  guint *microbatches; /* [n_microbatches] each schedule runs with each of them */
   guint n_microbatches;
   guint n_rounds;
   gint64 budget_ns; /* no run begins later than that; 0: no limit */
@@ -43,6 +43,19 @@ typedef struct {
   GString *skipped;       /* schedules that can't be predicted or run, with the reasons */
   PsTimeline *last_fresh; /* of the last run, with fresh costs; NULL before it */
   PsTimeline *last_measured;
+
+  /* While it runs */
+  PsCostDb *db;
+  gint64 profile;    /* its row */
+  GPtrArray *stored; /* PsMeasurement of the profile */
+  char *copy;        /* path of a database whose profile takes fresh measurements in place of its own */
+  PsCostDb *copy_db;
+  gint64 copy_profile;
+  GPtrArray *cases; /* PsPrediction */
+  guint n_chunks;   /* of the cases under way */
+  gint64 begin_ns;
+  GPtrArray *before, *fresh; /* PsMeasurement of the latest measurements but one, and of the latest */
+  guint n_fresh_chunks;      /* of the latest */
 } PsCalibCheck;
 
 /* Makes the empty results, and frees results and lists; the setting and whatever run and calibration refer to stay the
@@ -55,26 +68,23 @@ void ps_calib_check_clear (PsCalibCheck *check);
  * to stderr. */
 gboolean ps_calib_check_run (PsCalibCheck *check, GError **error);
 
-/* Figures over many runs; NaN where there is nothing to tell. */
+#define PS_N_CHECK_FIGURES 13
+
+/* A figure over many runs. */
+typedef struct {
+  const char *key;
+  const char *title;
+  gboolean is_ratio; /* no percentage */
+} PsCheckFigure;
+extern const PsCheckFigure ps_check_figures[PS_N_CHECK_FIGURES];
+
+/* Their values; NaN where there is nothing to tell. */
 typedef struct {
   guint n_runs;
-  double error;         /* median |error| of the iteration time */
-  double error_p95;     /* 95 of 100 runs have a smaller one */
-  double fresh_error;   /* median |error| with fresh costs: without drift */
-  double fresh_total;   /* error of the sum over all runs with fresh costs */
-  double weather_error; /* the same of the prediction times the weather */
-  double replay_error;
-  double op_error; /* medians over runs */
-  double memory_error;
-  double coverage;         /* part of the runs inside p10-p90 */
-  double coverage_wide;    /* and inside the 95 % interval */
-  double coverage_weather; /* part of the runs of known weather inside p10-p90 in that weather */
-  double rank;             /* mean of Kendall's tau-b between predicted and measured times of a round's schedules */
-  double regret; /* median over rounds of how much longer the schedule predicted to be the fastest takes than the one
-                    that is */
+  double figure[PS_N_CHECK_FIGURES];
 } PsCheckSummary;
 
-/* A run was on a quiet machine if the sentinel shifted by no more than PS_SENTINEL_TOLERANCE beside it, and others had
+/* A run was on a quiet machine if the sentinel shifted by no more than PS_SENTINEL_TOLERANCE around it, and others had
  * no larger part of the processors than this. */
 #define PS_QUIET_OTHERS 0.05
 

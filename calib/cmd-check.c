@@ -3,9 +3,6 @@
 
 #include "check.h"
 #include "clock.h"
-#include "train/devices.h"
-
-#include "rounds.h"
 
 #include <pipesim/formats.h>
 #include <pipesim/work.h>
@@ -15,48 +12,48 @@
 
 #define MIN_SAMPLES 6
 
+/* The options, and what they refer to. */
 typedef struct {
+  PsCalibCheck check;
   char *db;
-  char *profile;
+  char *profile_name;
   char **schedules;
-  guint n_devices;
-  guint n_tensor;
-  guint *microbatches;
-  guint n_microbatches;
-  guint n_rounds;
-  guint n_steps;
-  gint64 budget_ns;
-  gint64 time_limit_ns;
   gint64 seed;
   char *trace;
   char *predicted;
   PsColumnChoice columns;
-} Options;
+
+  PsProfile *profile;
+  PsModel *model;
+  guint *shares;
+  GBytes *choices;
+} Job;
 
 static const PsOption rows[] = {
-  PS_OPTION ("db", 0, PS_FILE (Options, db), "FILE", "Cost database; runs and readings of the sentinel are added to it",
+  PS_OPTION ("db", 0, PS_FILE (Job, db), "FILE", "Cost database; runs and readings of the sentinel are added to it",
              .otherwise = ""),
-  PS_OPTION ("profile", 0, PS_TEXT (Options, profile), "NAME", "Profile to predict from", .otherwise = "the only one"),
-  PS_OPTION ("schedule", 's', PS_LIST (Options, schedules), "NAME|FILE,...|all", "Schedules to run",
+  PS_OPTION ("profile", 0, PS_TEXT (Job, profile_name), "NAME", "Profile to predict from", .otherwise = "the only one"),
+  PS_OPTION ("schedule", 's', PS_LIST (Job, schedules), "NAME|FILE,...|all", "Schedules to run",
              .otherwise = "all families that the device runs"),
-  PS_OPTION ("devices", 'p', PS_COUNT (Options, n_devices, 1, PS_MAX_DEVICES), "P", "Devices", .otherwise = ""),
-  PS_OPTION ("microbatches", 'm', PS_COUNTS (Options, microbatches, n_microbatches, 1, PS_MAX_MICROBATCHES), "M,...",
-             "Microbatches per iteration; each schedule runs with each of them", .otherwise = ""),
-  PS_OPTION ("tensor", 0, PS_COUNT (Options, n_tensor, 1, PS_MAX_TENSOR), "T",
+  PS_OPTION ("devices", 'p', PS_COUNT (Job, check.calibration.n_devices, 1, PS_MAX_DEVICES), "P", "Devices",
+             .otherwise = ""),
+  PS_OPTION ("microbatches", 'm', PS_COUNTS (Job, check.microbatches, check.n_microbatches, 1, PS_MAX_MICROBATCHES),
+             "M,...", "Microbatches per iteration; each schedule runs with each of them", .otherwise = ""),
+  PS_OPTION ("tensor", 0, PS_COUNT (Job, check.calibration.n_tensor, 1, PS_MAX_TENSOR), "T",
              "Devices that share each stage's layers, as calib run --tensor measured them", .initial = 1),
-  PS_OPTION ("rounds", 0, PS_COUNT (Options, n_rounds, 1, 1000), "N",
+  PS_OPTION ("rounds", 0, PS_COUNT (Job, check.n_rounds, 1, 1000), "N",
              "Times that everything runs, in another order each time", .initial = 3),
-  PS_OPTION ("budget", 0, PS_TIME (Options, budget_ns), "T", "No run begins later than that; 0: all runs are done",
+  PS_OPTION ("budget", 0, PS_TIME (Job, check.budget_ns), "T", "No run begins later than that; 0: all runs are done",
              .initial = 180e9),
-  PS_OPTION ("steps", 0, PS_COUNT (Options, n_steps, 2, 1000000), "N", "Training steps of each run", .initial = 5),
-  PS_OPTION ("time-limit", 0, PS_TIME (Options, time_limit_ns), "T",
+  PS_OPTION ("steps", 0, PS_COUNT (Job, check.run.n_steps, 2, 1000000), "N", "Training steps of each run",
+             .initial = 5),
+  PS_OPTION ("time-limit", 0, PS_TIME (Job, check.calibration.rule.time_limit_ns), "T",
              "Most time to measure the ops again between two runs; a tenth of it for the transfer", .initial = 1e9),
-  PS_OPTION ("seed", 0, PS_INTEGER (Options, seed, 0, 0), "N", "Seed of the orders, of weights and data", .initial = 1),
-  PS_OPTION ("trace", 0, PS_FILE (Options, trace), "FILE", "Write the timeline of the last run",
+  PS_OPTION ("seed", 0, PS_INTEGER (Job, seed, 0, 0), "N", "Seed of the orders, of weights and data", .initial = 1),
+  PS_OPTION ("trace", 0, PS_FILE (Job, trace), "FILE", "Write the timeline of the last run", .group = PS_GROUP_OUTPUT),
+  PS_OPTION ("predicted", 0, PS_FILE (Job, predicted), "FILE", "Write the prediction of the last run with fresh costs",
              .group = PS_GROUP_OUTPUT),
-  PS_OPTION ("predicted", 0, PS_FILE (Options, predicted), "FILE",
-             "Write the prediction of the last run with fresh costs", .group = PS_GROUP_OUTPUT),
-  PS_OPTION_TABLE (Options, columns, "pipesim-check/1"),
+  PS_OPTION_TABLE (Job, columns, "pipesim-check/1"),
   PS_OPTION_END,
 };
 
@@ -71,16 +68,6 @@ static const PsCommandHelp help = {
               "pipesim calib check --db costs.db --profile here -p 2 -m 4 --json\n",
 };
 
-/* A check under way, and what it refers to. */
-typedef struct {
-  PsCalibCheck check;
-  PsProfile *profile;
-  PsModel *model;
-  guint *shares;
-  GBytes *choices;
-
-} Job;
-
 static void job_clear (Job *job)
 {
   ps_calib_check_clear (&job->check);
@@ -90,27 +77,26 @@ static void job_clear (Job *job)
   g_free (job->shares);
   g_clear_pointer (&job->choices, g_bytes_unref);
 }
-G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Job, job_clear)
 
 /* Options */
 
 /* Reads the model, and how it was measured. */
-static gboolean read_profile (Job *job, const Options *options, GError **error)
+static gboolean read_profile (Job *job, GError **error)
 {
-  g_autoptr (PsCostDb) db = ps_costdb_open (options->db, PS_COSTDB_READ, error);
+  g_autoptr (PsCostDb) db = ps_costdb_open (job->db, PS_COSTDB_READ, error);
   guint n;
 
-  job->profile = db != NULL ? ps_costdb_profile (db, options->profile, error) : NULL;
-  job->model = job->profile != NULL ? ps_costdb_model (db, options->profile, error) : NULL;
-  if (job->model == NULL || !ps_choices_parse (options->db, job->profile->choices, &job->choices, error))
+  job->profile = db != NULL ? ps_costdb_profile (db, job->profile_name, error) : NULL;
+  job->model = job->profile != NULL ? ps_costdb_model (db, job->profile_name, error) : NULL;
+  if (job->model == NULL || !ps_choices_parse (job->db, job->profile->choices, &job->choices, error))
     return FALSE;
   if (*job->profile->shares == '\0')
     return TRUE;
-  job->shares = ps_shares_parse (options->db, job->profile->shares, &n, error);
-  if (job->shares == NULL || n == options->n_devices)
+  job->shares = ps_shares_parse (job->db, job->profile->shares, &n, error);
+  if (job->shares == NULL || n == job->check.calibration.n_devices)
     return job->shares != NULL;
   return ps_refuse (error, PS_ERROR_USAGE, "-p %u: profile '%s' was measured on %u devices with shares %s",
-                    options->n_devices, job->profile->name, n, job->profile->shares);
+                    job->check.calibration.n_devices, job->profile->name, n, job->profile->shares);
 }
 
 static gboolean find_classes (Job *job, GError **error)
@@ -128,65 +114,55 @@ static gboolean find_classes (Job *job, GError **error)
          && (calibration->transport->available == NULL || calibration->transport->available (error));
 }
 
-static gboolean prepare (Job *job, const Options *options, GError **error)
+static gboolean prepare (Job *job, GError **error)
 {
   PsCalibCheck *check = &job->check;
   PsCalibration *calibration = &check->calibration;
+  PsSetting *setting = check->setting = ps_setting_new ();
 
-  if (!read_profile (job, options, error) || !find_classes (job, error))
+  ps_calib_check_init (check);
+  if (!read_profile (job, error) || !find_classes (job, error))
     return FALSE;
-  check->microbatches = options->microbatches;
-  check->n_microbatches = options->n_microbatches;
-  check->schedules = ps_family_names (options->schedules);
-  check->n_rounds = options->n_rounds;
-  check->budget_ns = options->budget_ns;
+  check->schedules = ps_family_names (job->schedules);
   check->stop = ps_note_signals ();
   check->terminal = isatty (STDERR_FILENO);
-  check->setting->db = g_strdup (options->db);
-  check->setting->profile = g_strdup (options->profile);
-  check->setting->n_devices = options->n_devices;
-  check->setting->n_tensor = calibration->n_tensor = options->n_tensor;
-  check->setting->reduce = PS_REDUCE_EXPOSED; /* runs add up gradients after all ops */
-  calibration->model = job->model;
-  calibration->n_devices = calibration->n_local = options->n_devices;
-  calibration->shares = job->shares;
-  calibration->choices = job->choices;
-  calibration->seed = (guint64)options->seed;
-  calibration->rule = (PsSamplingRule){
-    .within = 0.01, .min_samples = MIN_SAMPLES, .max_samples = 2000, .time_limit_ns = options->time_limit_ns
-  };
-  check->run = (PsRunSetting){ .device = calibration->device,
-                               .transport = calibration->transport,
-                               .model = job->model,
-                               .n_tensor = options->n_tensor,
-                               .n_steps = options->n_steps,
-                               .seed = (guint64)options->seed,
-                               .bypass = check->setting->sync == PS_SYNC_BYPASS,
-                               .shares = job->shares,
-                               .choices = job->choices };
-  return ps_setting_check (check->setting, error);
+  setting->db = g_strdup (job->db);
+  setting->profile = g_strdup (job->profile_name);
+  setting->n_devices = calibration->n_local = calibration->n_devices;
+  setting->n_tensor = check->run.n_tensor = calibration->n_tensor;
+  setting->reduce = PS_REDUCE_EXPOSED; /* runs add up gradients after all ops */
+  calibration->rule.within = 0.01;
+  calibration->rule.min_samples = MIN_SAMPLES;
+  calibration->rule.max_samples = 2000;
+  check->run.device = calibration->device;
+  check->run.transport = calibration->transport;
+  check->run.model = calibration->model = job->model;
+  check->run.seed = calibration->seed = (guint64)job->seed;
+  check->run.shares = calibration->shares = job->shares;
+  check->run.choices = calibration->choices = job->choices;
+  return ps_setting_check (setting, error);
 }
 
 /* Printing */
 
-static const PsColumn columns[] = {
-  { "schedule", "schedule", PS_COLUMN_TEXT },
-  { "microbatches", "m", PS_COLUMN_INTEGER },
-  { "chunks", "v", PS_COLUMN_INTEGER },
-  { "round", "round", PS_COLUMN_INTEGER },
-  { "predicted_iteration_ns", "predicted", PS_COLUMN_TIME },
-  { "predicted_iteration_p10_ns", "p10", PS_COLUMN_TIME },
-  { "predicted_iteration_p90_ns", "p90", PS_COLUMN_TIME },
-  { "measured_iteration_ns", "measured", PS_COLUMN_TIME },
-  { "inside_interval", "inside", PS_COLUMN_BOOLEAN },
-  { "iteration_error", "error", PS_COLUMN_PERCENT },
-  { "fresh_error", "fresh costs", PS_COLUMN_PERCENT },
-  { "replay_error", "replay", PS_COLUMN_PERCENT },
-  { "op_error", "|ops|", PS_COLUMN_PERCENT },
-  { "peak_memory_error", "peak memory", PS_COLUMN_PERCENT },
-  { "sentinel_shift", "sentinel", PS_COLUMN_PERCENT },
-  { "others", "others", PS_COLUMN_PERCENT },
-  { "weather", "weather", PS_COLUMN_RATIO },
+static const PsCellColumn columns[] = {
+  PS_CELL (PsCheckRun, schedule, "schedule", "schedule", TEXT),
+  PS_CELL (PsCheckRun, n_microbatches, "microbatches", "m", INTEGER),
+  PS_CELL (PsCheckRun, n_chunks, "chunks", "v", INTEGER),
+  PS_CELL (PsCheckRun, round, "round", "round", INTEGER),
+  PS_CELL (PsCheckRun, predicted_ns, "predicted_iteration_ns", "predicted", TIME),
+  PS_CELL (PsCheckRun, interval.p10_ns, "predicted_iteration_p10_ns", "p10", TIME),
+  PS_CELL (PsCheckRun, interval.p90_ns, "predicted_iteration_p90_ns", "p90", TIME),
+  PS_CELL (PsCheckRun, measured_ns, "measured_iteration_ns", "measured", TIME),
+  PS_CELL_SET ("inside_interval", "inside", BOOLEAN),
+  PS_CELL_SET ("iteration_error", "error", PERCENT),
+  PS_CELL_SET ("fresh_error", "fresh costs", PERCENT),
+  PS_CELL (PsCheckRun, replay_error, "replay_error", "replay", PERCENT),
+  PS_CELL (PsCheckRun, op_error, "op_error", "|ops|", PERCENT),
+  PS_CELL (PsCheckRun, memory_error, "peak_memory_error", "peak memory", PERCENT),
+  PS_CELL (PsCheckRun, shift, "sentinel_shift", "sentinel", PERCENT),
+  PS_CELL (PsCheckRun, others, "others", "others", PERCENT),
+  PS_CELL (PsCheckRun, slowdown.factor, "machine_slowdown", "slowdown", RATIO),
 };
 
 static const char *const usual[] = { "schedule",
@@ -198,77 +174,33 @@ static const char *const usual[] = { "schedule",
                                      "inside_interval",
                                      "iteration_error",
                                      "fresh_error",
-                                     "weather",
+                                     "machine_slowdown",
                                      "sentinel_shift",
                                      "others",
                                      NULL };
 
 static PsTable *runs_table (const GArray *runs)
 {
-  PsTable *table = ps_table_new (columns, G_N_ELEMENTS (columns));
+  PsTable *table = ps_table_of (columns, G_N_ELEMENTS (columns), NULL, 0, 0);
 
   for (guint i = 0; i < runs->len; i++) {
     const PsCheckRun *run = &g_array_index (runs, PsCheckRun, i);
 
-    ps_table_add_row (table);
-    ps_table_set_text (table, "schedule", run->schedule);
-    ps_table_set_integer (table, "microbatches", run->n_microbatches);
-    ps_table_set_integer (table, "chunks", run->n_chunks);
-    ps_table_set_integer (table, "round", run->round);
-    ps_table_set_integer (table, "predicted_iteration_ns", run->predicted_ns);
-    ps_table_set_integer (table, "predicted_iteration_p10_ns", run->interval.p10_ns);
-    ps_table_set_integer (table, "predicted_iteration_p90_ns", run->interval.p90_ns);
-    ps_table_set_integer (table, "measured_iteration_ns", run->measured_ns);
+    ps_table_add (table, run);
     ps_table_set_boolean (table, "inside_interval", ps_interval_holds (&run->interval, run->measured_ns));
     ps_table_set_ratio (table, "iteration_error", ps_relative_error (run->predicted_ns, run->measured_ns));
     ps_table_set_ratio (table, "fresh_error", ps_relative_error (run->fresh_ns, run->measured_ns));
-    ps_table_set_ratio (table, "replay_error", run->replay_error);
-    ps_table_set_ratio (table, "op_error", run->op_error);
-    ps_table_set_ratio (table, "peak_memory_error", run->memory_error);
-    ps_table_set_ratio (table, "sentinel_shift", run->shift);
-    ps_table_set_ratio (table, "others", run->others);
-    ps_table_set_ratio (table, "weather", run->weather.factor);
   }
   return table;
 }
 
-/* A figure of the summary, and its title. */
-typedef struct {
-  const char *key;
-  gsize offset;
-  gboolean is_ratio; /* no percentage */
-  const char *title;
-} Figure;
-
-static const Figure figures[] = {
-  { "error", offsetof (PsCheckSummary, error), FALSE, "iteration time, median |error|" },
-  { "error_p95", offsetof (PsCheckSummary, error_p95), FALSE, "  95 of 100 runs have a smaller one" },
-  { "fresh_error", offsetof (PsCheckSummary, fresh_error), FALSE, "  with the costs of the same minutes" },
-  { "fresh_total", offsetof (PsCheckSummary, fresh_total), FALSE, "  and of the sum over all runs" },
-  { "weather_error", offsetof (PsCheckSummary, weather_error), FALSE, "  of the prediction times the weather" },
-  { "replay_error", offsetof (PsCheckSummary, replay_error), FALSE, "  of the makespan, with the op times of the run" },
-  { "op_error", offsetof (PsCheckSummary, op_error), FALSE, "times of ops, median |error|" },
-  { "memory_error", offsetof (PsCheckSummary, memory_error), FALSE, "peak memory, median |error|" },
-  { "coverage", offsetof (PsCheckSummary, coverage), FALSE, "runs inside p10-p90 (80 % would be right)" },
-  { "coverage_wide", offsetof (PsCheckSummary, coverage_wide), FALSE, "runs inside the 95 % interval" },
-  { "coverage_weather", offsetof (PsCheckSummary, coverage_weather), FALSE,
-    "runs inside p10-p90 in the weather of the run" },
-  { "rank", offsetof (PsCheckSummary, rank), TRUE, "rank correlation of schedules (Kendall's tau)" },
-  { "regret", offsetof (PsCheckSummary, regret), FALSE, "lost by taking the predicted best" },
-};
-
-static double figure_of (const PsCheckSummary *summary, const Figure *figure)
+static char *figure_to_text (const PsCheckSummary *summary, guint i)
 {
-  return G_STRUCT_MEMBER (double, summary, figure->offset);
-}
-
-static char *figure_to_text (const PsCheckSummary *summary, const Figure *figure)
-{
-  double value = figure_of (summary, figure);
+  double value = summary->figure[i];
 
   if (isnan (value))
     return g_strdup ("-");
-  return figure->is_ratio ? g_strdup_printf ("%.3f", value) : g_strdup_printf ("%.2f %%", 100 * value);
+  return ps_check_figures[i].is_ratio ? g_strdup_printf ("%.3f", value) : g_strdup_printf ("%.2f %%", 100 * value);
 }
 
 static char *summary_to_text (const PsCheckSummary *all, const PsCheckSummary *quiet)
@@ -279,17 +211,13 @@ static char *summary_to_text (const PsCheckSummary *all, const PsCheckSummary *q
     { "quiet", "on a quiet machine", PS_COLUMN_TEXT },
   };
   g_autoptr (PsTable) table = ps_table_new (summary_columns, G_N_ELEMENTS (summary_columns));
-  g_autofree char *n_all = g_strdup_printf ("%u", all->n_runs), *n_quiet = g_strdup_printf ("%u", quiet->n_runs);
 
-  ps_table_add_row (table);
-  ps_table_set_text (table, "figure", "runs");
-  ps_table_set_text (table, "all", n_all);
-  ps_table_set_text (table, "quiet", n_quiet);
-  for (guint i = 0; i < G_N_ELEMENTS (figures); i++) {
-    g_autofree char *of_all = figure_to_text (all, &figures[i]), *of_quiet = figure_to_text (quiet, &figures[i]);
+  for (guint i = 0; i <= PS_N_CHECK_FIGURES; i++) {
+    g_autofree char *of_all = i > 0 ? figure_to_text (all, i - 1) : g_strdup_printf ("%u", all->n_runs);
+    g_autofree char *of_quiet = i > 0 ? figure_to_text (quiet, i - 1) : g_strdup_printf ("%u", quiet->n_runs);
 
     ps_table_add_row (table);
-    ps_table_set_text (table, "figure", figures[i].title);
+    ps_table_set_text (table, "figure", i > 0 ? ps_check_figures[i - 1].title : "runs");
     ps_table_set_text (table, "all", of_all);
     ps_table_set_text (table, "quiet", of_quiet);
   }
@@ -308,7 +236,7 @@ static char *describe_quiet (const Job *job, const PsCheckSummary *all, const Ps
     others = fmax (others, run->others);
   }
   return g_strdup_printf (
-      "the machine was %s: beside runs the sentinel op moved by up to %.0f %%, and others had up to "
+      "the machine was %s: around runs the sentinel op moved by up to %.0f %%, and others had up to "
       "%.0f %% of the processors; a quiet machine has at most %.0f %% and %.0f %%",
       quiet->n_runs < all->n_runs ? "not quiet" : "quiet", 100 * shift, 100 * others, 100 * PS_SENTINEL_TOLERANCE,
       100 * PS_QUIET_OTHERS);
@@ -316,12 +244,12 @@ static char *describe_quiet (const Job *job, const PsCheckSummary *all, const Ps
 
 static PsTable *summary_table (const PsCheckSummary *summary, const PsColumn *summary_columns)
 {
-  PsTable *table = ps_table_new (summary_columns, G_N_ELEMENTS (figures) + 1);
+  PsTable *table = ps_table_new (summary_columns, PS_N_CHECK_FIGURES + 1);
 
   ps_table_add_row (table);
   ps_table_set_integer (table, "n_runs", summary->n_runs);
-  for (guint i = 0; i < G_N_ELEMENTS (figures); i++)
-    ps_table_set_ratio (table, figures[i].key, figure_of (summary, &figures[i]));
+  for (guint i = 0; i < PS_N_CHECK_FIGURES; i++)
+    ps_table_set_ratio (table, ps_check_figures[i].key, summary->figure[i]);
   return table;
 }
 
@@ -333,11 +261,11 @@ static char *to_json (const Job *job, const PsCheckSummary *all, const PsCheckSu
     { "runs", NULL, PS_COLUMN_TABLE },
   };
   const char *const extra[] = { "machine", verdict, "skipped", job->check.skipped->str, NULL };
-  PsColumn summary_columns[G_N_ELEMENTS (figures) + 1] = { { "n_runs", NULL, PS_COLUMN_INTEGER } };
+  PsColumn summary_columns[PS_N_CHECK_FIGURES + 1] = { { "n_runs", NULL, PS_COLUMN_INTEGER } };
   g_autoptr (PsTable) table = ps_table_new (result_columns, G_N_ELEMENTS (result_columns));
 
-  for (guint i = 0; i < G_N_ELEMENTS (figures); i++)
-    summary_columns[i + 1] = (PsColumn){ figures[i].key, NULL, PS_COLUMN_NUMBER };
+  for (guint i = 0; i < PS_N_CHECK_FIGURES; i++)
+    summary_columns[i + 1] = (PsColumn){ ps_check_figures[i].key, NULL, PS_COLUMN_NUMBER };
   ps_table_add_row (table);
   ps_table_set_table (table, "all", summary_table (all, summary_columns));
   ps_table_set_table (table, "quiet", summary_table (quiet, summary_columns));
@@ -345,60 +273,61 @@ static char *to_json (const Job *job, const PsCheckSummary *all, const PsCheckSu
   return ps_table_to_json (table, "pipesim-check/1", extra);
 }
 
-static gboolean print_result (const Job *job, const Options *options, GError **error)
+static gboolean print_result (const Job *job, GError **error)
 {
   PsCheckSummary all, quiet;
 
   ps_check_summary_init (&all, job->check.runs, FALSE);
   ps_check_summary_init (&quiet, job->check.runs, TRUE);
   g_autofree char *verdict = describe_quiet (job, &all, &quiet);
-  if (options->columns.json) {
+  if (job->columns.json) {
     g_autofree char *json = to_json (job, &all, &quiet, verdict);
 
     return ps_print (json, error);
   }
   g_autoptr (PsTable) runs = runs_table (job->check.runs);
-  ps_table_choose (runs, &options->columns, usual, NULL);
+  ps_table_choose (runs, &job->columns, usual, NULL);
   g_autofree char *table = ps_table_to_text (runs), *summary = summary_to_text (&all, &quiet);
   g_autofree char *page = g_strdup_printf (
       "%s\nerror = (predicted - measured) / measured; fresh costs: with ops as measured right before and after the "
       "run;\n"
       "replay: of the makespan, simulated with the op and transfer times of the run itself;\n"
-      "weather: how much slower the sentinel was beside the run than in the profile\n\n%s\n%s\n"
+      "slowdown: how much slower the sentinel was around the run than in the profile\n\n%s\n%s\n"
       "pipesim plot accuracy %s -o FILE draws all runs that the database holds\n",
-      table, summary, verdict, options->db);
+      table, summary, verdict, job->db);
   if (job->check.skipped->len > 0)
     g_printerr ("skipped: %s\n", job->check.skipped->str);
   return ps_print (page, error);
 }
 
-static gboolean check (Options *options, GError **error)
+static gboolean write_timelines (const Job *job, GError **error)
 {
-  g_auto (Job) job = { .check.setting = ps_setting_new () };
+  const PsCalibCheck *check = &job->check;
 
-  ps_calib_check_init (&job.check);
-  g_autoptr (PsTable) empty = ps_table_new (columns, G_N_ELEMENTS (columns));
-  if (!ps_table_choose (empty, &options->columns, usual, error) || !prepare (&job, options, error)
-      || !ps_calib_check_run (&job.check, error))
-    return FALSE;
-  if (job.check.terminal)
-    g_printerr (PS_CLEAR_LINE);
-  if (job.check.last_measured != NULL
-      && ((options->trace != NULL && !ps_timeline_write (job.check.last_measured, options->trace, error))
-          || (options->predicted != NULL && !ps_timeline_write (job.check.last_fresh, options->predicted, error))))
-    return FALSE;
-  return print_result (&job, options, error);
+  return check->last_measured == NULL
+         || ((job->trace == NULL || ps_timeline_write (check->last_measured, job->trace, error))
+             && (job->predicted == NULL || ps_timeline_write (check->last_fresh, job->predicted, error)));
 }
 
-gboolean ps_calib_cmd_check (int argc, char **argv, GError **error)
+static gboolean check (gpointer base, PsProcesses *processes, GError **error)
 {
-  Options options = { 0 };
-  gboolean ok = ps_calib_parse (argc, argv, "check", &help, rows, &options, error)
-                && ps_calib_require ("--db", options.db, error);
+  Job *job = base;
+  g_autoptr (PsTable) empty = ps_table_of (columns, G_N_ELEMENTS (columns), NULL, 0, 0);
 
-  if (ok && (options.n_devices == 0 || options.n_microbatches == 0))
-    ok = ps_refuse (error, PS_ERROR_USAGE, "%s: missing", options.n_microbatches == 0 ? "-m" : "-p");
-  ok = ok && check (&options, error);
-  ps_options_reset (rows, &options);
+  if (!ps_table_choose (empty, &job->columns, usual, error))
+    return FALSE;
+  gboolean ok = prepare (job, error) && ps_calib_check_run (&job->check, error);
+  if (ok && job->check.terminal)
+    g_printerr (PS_CLEAR_LINE);
+  ok = ok && write_timelines (job, error) && print_result (job, error);
+  job_clear (job);
   return ok;
 }
+
+const PsCalibCommand ps_calib_check
+    = { .name = "check",
+        .description = "hold predictions against runs, and say how far they are off, and why",
+        .help = &help,
+        .rows = rows,
+        .base_size = sizeof (Job),
+        .run = check };

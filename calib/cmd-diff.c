@@ -1,7 +1,7 @@
 /* cmd-diff.c - pipesim calib diff: compares two profiles. */
 #include "commands.h"
 
-#include "diff.h"
+#include "statistics.h"
 
 #include <math.h>
 
@@ -131,8 +131,16 @@ static char *to_text (const PsProfileContents *a, const PsProfileContents *b, co
   return g_strdup_printf ("A: %s\nB: %s\n\n%s\n%s", of_a, of_b, rows, summary);
 }
 
-static gboolean diff (const Options *options, GError **error)
+static gboolean diff (gpointer base, PsProcesses *processes, GError **error)
 {
+  const Options *options = base;
+  guint n = options->sides != NULL ? g_strv_length (options->sides) : 0;
+
+  if (n != 2)
+    return ps_refuse (error, PS_ERROR_USAGE,
+                      "two profiles are compared, %u given: files from calib export, or names "
+                      "with --db",
+                      n);
   g_autoptr (PsProfileContents) a = load_side (options, options->sides[0], error);
   g_autoptr (PsProfileContents) b = a != NULL ? load_side (options, options->sides[1], error) : NULL;
 
@@ -148,24 +156,9 @@ static gboolean diff (const Options *options, GError **error)
   return ps_print (text, error);
 }
 
-static gboolean check_sides (const Options *options, GError **error)
-{
-  guint n = options->sides != NULL ? g_strv_length (options->sides) : 0;
-
-  if (n == 2)
-    return TRUE;
-  return ps_refuse (error, PS_ERROR_USAGE,
-                    "two profiles are compared, %u given: files from calib export, or names "
-                    "with --db",
-                    n);
-}
-
-gboolean ps_calib_cmd_diff (int argc, char **argv, GError **error)
-{
-  Options options = { 0 };
-  gboolean ok = ps_calib_parse (argc, argv, "diff", &help, rows, &options, error) && check_sides (&options, error)
-                && diff (&options, error);
-
-  ps_options_reset (rows, &options);
-  return ok;
-}
+const PsCalibCommand ps_calib_diff = { .name = "diff",
+                                       .description = "compare two profiles, median by median",
+                                       .help = &help,
+                                       .rows = rows,
+                                       .base_size = sizeof (Options),
+                                       .run = diff };

@@ -1,17 +1,11 @@
 /* cmd-run.c - pipesim calib run: measures everything that a profile still lacks. */
 #include "commands.h"
 
-#include "budget.h"
 #include "clock.h"
-#include "cut.h"
-#include "train/devices.h"
+#include "fill.h"
 #include "links.h"
-#include "measure.h"
-#include "run/crew.h"
 #include "provenance.h"
-#include "rounds.h"
-#include "shape-error.h"
-#include "transfers.h"
+#include "train/devices.h"
 
 #include <pipesim/setting.h>
 #include <pipesim/work.h>
@@ -22,80 +16,80 @@
 #define MIN_SAMPLES 10
 #define PATIENCE 2 /* with a machine that has slowed down, in time limits */
 
+/* The options, and what they refer to. */
 typedef struct {
+  PsCalibration calibration;
+  PsFill fill;
   char *db;
   char *profile;
-  char *model;
+  char *model_name;
   char *device;
   char *transport;
-  guint n_devices; /* 0: not given, as the next one */
-  guint sharing;
+  guint sharing; /* 0: not given */
   char *sm_shares;
   char *caches;
   guint *chunks; /* NULL: not given */
   guint n_chunks;
   guint *slices; /* NULL: none */
-  guint n_slices;
-  char *layout;
-  PsRecompute recompute;
-  double offload;
-  guint n_tensor;
   guint *blocks; /* NULL: none */
-  guint n_blocks;
+  char *layout;
   char *precision;
-  PsSamplingRule rule;
   gint64 seed;
-  guint n_again;
   gint64 budget_ns; /* 0: none */
-} Options;
+
+  PsModel *model;
+  guint *shares;
+  char *places;
+  PsProfile *here; /* this machine, build and moment */
+} Run;
 
 static const PsOption rows[] = {
-  PS_OPTION ("db", 0, PS_FILE (Options, db), "FILE", "Cost database, created when missing", .otherwise = ""),
-  PS_OPTION ("profile", 0, PS_TEXT (Options, profile), "NAME", "Name of the profile", .otherwise = ""),
-  PS_OPTION ("model", 0, PS_FILE (Options, model), "FILE", "Model description or name of a shipped one",
+  PS_OPTION ("db", 0, PS_FILE (Run, db), "FILE", "Cost database, created when missing", .otherwise = ""),
+  PS_OPTION ("profile", 0, PS_TEXT (Run, profile), "NAME", "Name of the profile", .otherwise = ""),
+  PS_OPTION ("model", 0, PS_FILE (Run, model_name), "FILE", "Model description or name of a shipped one",
              .otherwise = ""),
-  PS_OPTION ("precision", 0, PS_TEXT (Options, precision), "NAME",
+  PS_OPTION ("precision", 0, PS_TEXT (Run, precision), "NAME",
              "Number format of the model, fp32, fp16, bf16, fp8 or fp4", .otherwise = "its own"),
-  PS_OPTION ("device", 0, PS_TEXT (Options, device), "NAME", "Device class", .otherwise = "cpu"),
-  PS_OPTION ("transport", 0, PS_TEXT (Options, transport), "NAME", "Transport class", .otherwise = "threads"),
-  PS_OPTION ("devices", 'p', PS_COUNT (Options, n_devices, 1, PS_MAX_DEVICES), "P", "Devices",
+  PS_OPTION ("device", 0, PS_TEXT (Run, device), "NAME", "Device class", .otherwise = "cpu"),
+  PS_OPTION ("transport", 0, PS_TEXT (Run, transport), "NAME", "Transport class", .otherwise = "threads"),
+  PS_OPTION ("devices", 'p', PS_COUNT (Run, calibration.n_devices, 1, PS_MAX_DEVICES), "P", "Devices",
              .otherwise = "cores, at most 4"),
-  PS_OPTION ("sharing", 0, PS_COUNT (Options, sharing, 1, PS_MAX_DEVICES), "N",
+  PS_OPTION ("sharing", 0, PS_COUNT (Run, sharing, 1, PS_MAX_DEVICES), "N",
              "Devices that run at the same time; they share accelerators if there are fewer", .otherwise = "all"),
-  PS_OPTION ("sm-shares", 0, PS_TEXT (Options, sm_shares), "N,...",
+  PS_OPTION ("sm-shares", 0, PS_TEXT (Run, sm_shares), "N,...",
              "Proportions in which devices split a GPU's multiprocessors, rounded to pieces it can split off",
              .otherwise = "equal"),
-  PS_OPTION ("caches", 0, PS_TEXT (Options, caches), "STATE,...",
+  PS_OPTION ("caches", 0, PS_TEXT (Run, caches), "STATE,...",
              "Data of ops in the caches: run as in real runs, cold none, warm all that fits", .otherwise = "run"),
-  PS_OPTION ("blocks", 0, PS_COUNTS (Options, blocks, n_blocks, 0, MAX_BLOCKS), "N,...",
+  PS_OPTION ("blocks", 0, PS_COUNTS (Run, blocks, calibration.n_blocks, 0, MAX_BLOCKS), "N,...",
              "Measure ops also while blocks hold this number of multiprocessors, as NCCL's receives do; of a whole GPU",
              .otherwise = "none"),
-  PS_OPTION ("chunks", 'v', PS_COUNTS (Options, chunks, n_chunks, 1, PS_MAX_STAGES), "V,...",
+  PS_OPTION ("chunks", 'v', PS_COUNTS (Run, chunks, n_chunks, 1, PS_MAX_STAGES), "V,...",
              "Numbers of chunks per device", .otherwise = "1,2"),
-  PS_OPTION ("slices", 0, PS_COUNTS (Options, slices, n_slices, 2, PS_MAX_SLICES), "Q,...",
+  PS_OPTION ("slices", 0, PS_COUNTS (Run, slices, calibration.n_slices, 2, PS_MAX_SLICES), "Q,...",
              "Measure ops also on each of Q slices of a sequence, for seq1f1b, which has 4; with one chunk per device",
              .otherwise = "none"),
-  PS_OPTION ("layout", 0, PS_TEXT (Options, layout), "STRING|FILE|even",
+  PS_OPTION ("layout", 0, PS_TEXT (Run, layout), "STRING|FILE|even",
              "Stages to measure, as predict --layout says them; then -v is 1 unless given", .otherwise = "even",
              .parse = ps_setting_layout_parse),
-  PS_OPTION ("recompute", 0, PS_NAME (Options, recompute, ps_recompute), "KIND",
+  PS_OPTION ("recompute", 0, PS_NAME (Run, calibration.recompute, ps_recompute), "KIND",
              "Part of a forward that backwards compute again, none, selective or full, for exec --recompute"),
-  PS_OPTION ("offload", 0, PS_NUMBER (Options, offload, 0, 1), "RATIO",
+  PS_OPTION ("offload", 0, PS_NUMBER (Run, calibration.offload, 0, 1), "RATIO",
              "Part of the activations that moves to the host, 0 to 1, for exec --offload"),
-  PS_OPTION ("tensor", 0, PS_COUNT (Options, n_tensor, 1, PS_MAX_TENSOR), "T",
+  PS_OPTION ("tensor", 0, PS_COUNT (Run, calibration.n_tensor, 1, PS_MAX_TENSOR), "T",
              "Devices that share each stage's layers, for exec --tensor; ops are measured with their sums",
              .initial = 1),
-  PS_OPTION ("within", 0, PS_PERCENT (Options, rule.within, 0.0001, 100), "PERCENT",
+  PS_OPTION ("within", 0, PS_PERCENT (Run, calibration.rule.within, 0.0001, 100), "PERCENT",
              "Sample until each median is known to this percentage of itself, 0.5 or 0.5%", .initial = 0.01),
-  PS_OPTION ("max-samples", 0, PS_COUNT (Options, rule.max_samples, 1, 1000000), "N", "Most samples of each quantity",
-             .initial = 2000),
-  PS_OPTION ("time-limit", 0, PS_TIME (Options, rule.time_limit_ns), "T",
+  PS_OPTION ("max-samples", 0, PS_COUNT (Run, calibration.rule.max_samples, 1, 1000000), "N",
+             "Most samples of each quantity", .initial = 2000),
+  PS_OPTION ("time-limit", 0, PS_TIME (Run, calibration.rule.time_limit_ns), "T",
              "Most time for ops that are measured together; a tenth of it for each size of transfers", .initial = 6e9),
-  PS_OPTION ("budget", 0, PS_TIME (Options, budget_ns), "T",
+  PS_OPTION ("budget", 0, PS_TIME (Run, budget_ns), "T",
              "Time for all together: half to measure everything once, the rest for further samples of whatever "
              "predictions are most uncertain from; 0: as long as it takes"),
-  PS_OPTION ("seed", 0, PS_INTEGER (Options, seed, 0, 0), "N", "Seed of weights and data", .initial = 1),
-  PS_OPTION ("again", 0, PS_COUNT (Options, n_again, 0, 100), "N",
+  PS_OPTION ("seed", 0, PS_INTEGER (Run, seed, 0, 0), "N", "Seed of weights and data", .initial = 1),
+  PS_OPTION ("again", 0, PS_COUNT (Run, fill.n_again, 0, 100), "N",
              "Times to measure again what was taken while the machine was not quiet; 0 with --budget", .initial = 1),
   PS_OPTION_END,
 };
@@ -119,26 +113,15 @@ static const PsCommandHelp help = {
               "mpirun -n 2 pipesim calib run --db costs.db --profile pair --model tiny-gpt -p 2 --transport mpi\n",
 };
 
-/* A run under way. */
-typedef struct {
-  PsModel *model;
-  guint *shares;
-  char *places;
-  PsProfile *here; /* this machine, build and moment */
-  PsCalibration calibration;
-  PsCalibRounds rounds;
-} Run;
-
 static void run_clear (Run *run)
 {
-  ps_costdb_close (run->rounds.db);
-  ps_calib_rounds_clear (&run->rounds);
+  ps_costdb_close (run->fill.db);
+  ps_fill_clear (&run->fill);
   ps_model_free (run->model);
   ps_profile_free (run->here);
   g_free (run->shares);
   g_free (run->places);
 }
-G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Run, run_clear)
 
 /* Reads a list such as "run,cold". g_strsplit makes no item of "": the parser of one empty item reports the error. */
 static gboolean parse_caches (const char *text, guint *caches, GError **error)
@@ -156,93 +139,81 @@ static gboolean parse_caches (const char *text, guint *caches, GError **error)
   return TRUE;
 }
 
-static gboolean check_classes (const PsDeviceClass *device, const PsTransportClass *transport, GError **error)
+static gboolean find_classes (Run *run, GError **error)
 {
-  return (device->available == NULL || device->available (error))
+  PsCalibration *calibration = &run->calibration;
+  const PsDeviceClass *device = ps_device_find (run->device != NULL ? run->device : "cpu", error);
+  const PsTransportClass *transport
+      = device != NULL ? ps_transport_find (run->transport != NULL ? run->transport : "threads", error) : NULL;
+
+  calibration->device = device;
+  calibration->transport = transport;
+  return transport != NULL && (device->available == NULL || device->available (error))
          && (transport->available == NULL || transport->available (error));
 }
 
-static gboolean parse_shares (Run *run, const char *text, GError **error)
+static gboolean parse_shares (Run *run, GError **error)
 {
   PsCalibration *calibration = &run->calibration;
 
-  if (text == NULL)
+  if (run->sm_shares == NULL)
     return TRUE;
   if (calibration->n_local < calibration->n_devices)
     return ps_refuse (error, PS_ERROR_USAGE, "--sm-shares: needs all %u devices at the same time; --sharing says %u",
                       calibration->n_devices, calibration->n_local);
-  run->shares = ps_device_shares_parse (calibration->device, "--sm-shares", text, calibration->n_devices, error);
+  run->shares
+      = ps_device_shares_parse (calibration->device, "--sm-shares", run->sm_shares, calibration->n_devices, error);
   g_autofree char *unequal = run->shares != NULL ? ps_shares_to_text (run->shares, calibration->n_devices) : NULL;
   calibration->shares = unequal != NULL && *unequal ? run->shares : NULL;
   return run->shares != NULL;
 }
 
 /* --precision was once the name of --within, so its error says which is which. */
-static gboolean read_model (Run *run, const Options *options, GError **error)
+static gboolean read_model (Run *run, GError **error)
 {
-  run->model = ps_model_load (options->model, error);
+  run->model = ps_model_load (run->model_name, error);
   return run->model != NULL
          && ps_model_set_precision (run->model, "--precision (a number format; --within says how well to know medians)",
-                                    options->precision, error);
-}
-
-static gboolean set_sizes (Run *run, const Options *options, GError **error)
-{
-  PsCalibration *calibration = &run->calibration;
-
-  run->rounds.n_again = options->budget_ns > 0 ? 0 : options->n_again;
-  calibration->rule = options->rule;
-  calibration->rule.min_samples = MIN (MIN_SAMPLES, options->rule.max_samples);
-  calibration->seed = (guint64)options->seed;
-  calibration->n_devices = options->n_devices ? options->n_devices : CLAMP (ps_count_cores (), 1, DEFAULT_MAX_DEVICES);
-  calibration->n_local = options->sharing ? options->sharing : calibration->n_devices;
-  if (calibration->n_local <= calibration->n_devices)
-    return TRUE;
-  return ps_refuse (error, PS_ERROR_USAGE, "--sharing: '%u' is not an integer from 1 to %u", options->sharing,
-                    calibration->n_devices);
+                                    run->precision, error);
 }
 
 /* Without -v chunks are 1 and 2, as far as the model has layers. */
-static void set_chunks (Run *run, const Options *options)
+static gboolean prepare (Run *run, GError **error)
 {
   static const guint usual[] = { 1, 2 };
   PsCalibration *calibration = &run->calibration;
-  gboolean one = options->layout != NULL || 2 * calibration->n_devices > run->model->layers;
+  PsSamplingRule *rule = &calibration->rule;
 
-  calibration->chunks = options->chunks != NULL ? options->chunks : usual;
-  calibration->n_chunks = options->chunks != NULL ? options->n_chunks : one ? 1 : 2;
-  calibration->slices = options->slices;
-  calibration->n_slices = options->n_slices;
-  calibration->blocks = options->blocks;
-  calibration->n_blocks = options->n_blocks;
-}
-
-static gboolean prepare (Run *run, const Options *options, GError **error)
-{
-  PsCalibration *calibration = &run->calibration;
-
-  calibration->device = ps_device_find (options->device != NULL ? options->device : "cpu", error);
-  if (calibration->device == NULL)
+  if (!find_classes (run, error))
     return FALSE;
-  calibration->transport = ps_transport_find (options->transport != NULL ? options->transport : "threads", error);
-  if (calibration->transport == NULL || !check_classes (calibration->device, calibration->transport, error)
-      || !set_sizes (run, options, error) || !parse_shares (run, options->sm_shares, error)
-      || !parse_caches (options->caches != NULL ? options->caches : "run", &calibration->caches, error))
+  if (calibration->n_devices == 0)
+    calibration->n_devices = CLAMP (ps_count_cores (), 1, DEFAULT_MAX_DEVICES);
+  calibration->n_local = run->sharing > 0 ? run->sharing : calibration->n_devices;
+  if (calibration->n_local > calibration->n_devices)
+    return ps_refuse (error, PS_ERROR_USAGE, "--sharing: '%u' is not an integer from 1 to %u", run->sharing,
+                      calibration->n_devices);
+  if (!parse_shares (run, error)
+      || !parse_caches (run->caches != NULL ? run->caches : "run", &calibration->caches, error))
     return FALSE;
-  calibration->layout = options->layout;
-  calibration->recompute = options->recompute;
-  calibration->offload = options->offload;
-  calibration->n_tensor = options->n_tensor;
-  if (g_strcmp0 (options->layout, "best") == 0)
+  if (g_strcmp0 (run->layout, "best") == 0)
     return ps_refuse (error, PS_ERROR_USAGE, "--layout best: needs costs; pipesim partition prints its string");
-  if (!read_model (run, options, error))
+  if (!read_model (run, error))
     return FALSE;
-  set_chunks (run, options);
+  calibration->chunks = run->chunks != NULL ? run->chunks : usual;
+  calibration->n_chunks = run->chunks != NULL                                                      ? run->n_chunks
+                          : run->layout != NULL || 2 * calibration->n_devices > run->model->layers ? 1
+                                                                                                   : 2;
+  calibration->slices = run->slices;
+  calibration->blocks = run->blocks;
+  calibration->layout = run->layout;
   calibration->model = run->model;
-  calibration->patience_ns = PATIENCE * options->rule.time_limit_ns;
-  if (options->budget_ns > 0)
-    calibration->rule.time_limit_ns
-        = MIN (calibration->rule.time_limit_ns, ps_budget_first_limit (calibration, options->budget_ns));
+  calibration->seed = (guint64)run->seed;
+  calibration->patience_ns = PATIENCE * rule->time_limit_ns;
+  rule->min_samples = MIN (MIN_SAMPLES, rule->max_samples);
+  if (run->budget_ns > 0) {
+    run->fill.n_again = 0;
+    rule->time_limit_ns = MIN (rule->time_limit_ns, ps_fill_first_limit (calibration, run->budget_ns));
+  }
   return TRUE;
 }
 
@@ -313,10 +284,10 @@ static void warn_of_sharing (const PsCalibration *calibration)
                 calibration->n_local, n_cores);
 }
 
-static gboolean open_profile (Run *run, const Options *options, GError **error)
+static gboolean open_profile (Run *run, GError **error)
 {
   PsProfile *profile = run->here
-      = ps_profile_new_here (options->profile, run->model, run->calibration.device, run->calibration.transport);
+      = ps_profile_new_here (run->profile, run->model, run->calibration.device, run->calibration.transport);
 
   g_free (profile->places);
   profile->places = g_strdup (run->places);
@@ -327,14 +298,14 @@ static gboolean open_profile (Run *run, const Options *options, GError **error)
     profile->transport = g_strdup_printf ("%s, %u processes", run->calibration.transport->name,
                                           ps_processes_n_ranks (run->calibration.processes));
   }
-  run->rounds.here = profile;
-  run->rounds.db = ps_costdb_open (options->db, PS_COSTDB_WRITE, error);
-  return run->rounds.db != NULL && ps_costdb_begin_profile (run->rounds.db, profile, &run->rounds.profile, error);
+  run->fill.here = profile;
+  run->fill.db = ps_costdb_open (run->db, PS_COSTDB_WRITE, error);
+  return run->fill.db != NULL && ps_costdb_begin_profile (run->fill.db, profile, &run->fill.profile, error);
 }
 
-static gboolean print_result (const Run *run, const Options *options, gint64 begin_ns, GError **error)
+static gboolean print_result (const Run *run, gint64 begin_ns, GError **error)
 {
-  g_autoptr (GPtrArray) measurements = ps_costdb_measurements (run->rounds.db, options->profile, FALSE, error);
+  g_autoptr (GPtrArray) measurements = ps_costdb_measurements (run->fill.db, run->profile, FALSE, error);
 
   if (measurements == NULL)
     return FALSE;
@@ -343,8 +314,8 @@ static gboolean print_result (const Run *run, const Options *options, gint64 beg
   g_autofree char *rows_text = ps_table_to_text (table), *shapes = ps_shape_error_to_text (measurements);
   g_autofree char *links = ps_calib_links_to_text (run->places, measurements);
   g_autofree char *text = g_strconcat (rows_text, shapes, *shapes ? "\n" : "", links, NULL);
-  g_printerr ("%sprofile '%s' of %s: %u measured in %s, %u there already\n", run->rounds.terminal ? PS_CLEAR_LINE : "",
-              options->profile, options->db, run->rounds.n_measured, elapsed, run->rounds.n_there);
+  g_printerr ("%sprofile '%s' of %s: %u measured in %s, %u there already\n", run->fill.terminal ? PS_CLEAR_LINE : "",
+              run->profile, run->db, run->fill.n_measured, elapsed, run->fill.n_there);
   return ps_print (text, error);
 }
 
@@ -357,49 +328,41 @@ static gboolean check_processes (const PsCalibration *calibration, GError **erro
                     calibration->transport->name, ps_processes_n_ranks (calibration->processes));
 }
 
-static gboolean parse (Options *options, int argc, char **argv, GError **error)
-{
-  return ps_calib_parse (argc, argv, "run", &help, rows, options, error)
-         && ps_calib_require ("--db", options->db, error) && ps_calib_require ("--profile", options->profile, error)
-         && ps_calib_require ("--model", options->model, error);
-}
-
-static gboolean measure_all (Run *run, const Options *options, GError **error)
+static gboolean measure_all (Run *run, GError **error)
 {
   PsCalibration *calibration = &run->calibration;
   gint64 begin_ns = ps_clock_now ();
 
-  ps_calib_rounds_init (&run->rounds, options->profile);
-  run->rounds.terminal = isatty (STDERR_FILENO);
-  if (!prepare (run, options, error) || !check_processes (calibration, error) || !check_possible (calibration, error))
+  ps_fill_init (&run->fill, run->profile);
+  run->fill.terminal = isatty (STDERR_FILENO);
+  if (!prepare (run, error) || !check_processes (calibration, error) || !check_possible (calibration, error))
     return FALSE;
   calibration->places = run->places = ps_calib_places (calibration);
   if (ps_processes_rank (calibration->processes) > 0)
-    return ps_answer_transfers (calibration, error);
+    return ps_calibrate_others (calibration, error);
   warn_of_sharing (calibration);
-  if (!open_profile (run, options, error))
+  if (!open_profile (run, error) || !ps_fill_measure (&run->fill, calibration, error)
+      || (run->budget_ns > 0 && !ps_fill_spend (&run->fill, calibration, begin_ns + run->budget_ns, error)))
     return FALSE;
-  if (!ps_calib_rounds_measure (&run->rounds, calibration, error)
-      || (options->budget_ns > 0 && !ps_budget_spend (&run->rounds, calibration, begin_ns + options->budget_ns, error)))
-    return FALSE;
-  ps_end_transfers (calibration);
-  return print_result (run, options, begin_ns, error);
+  ps_calibrate_end (calibration);
+  return print_result (run, begin_ns, error);
 }
 
-gboolean ps_calib_cmd_run (int argc, char **argv, GError **error)
+static gboolean run_command (gpointer base, PsProcesses *processes, GError **error)
 {
-  g_auto (Run) run = { 0 };
-  GError *failure = NULL;
-  Options options = { 0 };
+  Run *run = base;
 
-  /* Joined first: the others hear of an option that this process refuses. */
-  if (!ps_processes_join (&run.calibration.processes, ps_calib_report_failure, argv, error))
-    return FALSE;
-  if (parse (&options, argc, argv, &failure))
-    measure_all (&run, &options, &failure);
-  ps_processes_part (run.calibration.processes, failure);
-  ps_options_reset (rows, &options);
-  if (failure != NULL)
-    g_propagate_error (error, failure);
-  return failure == NULL;
+  run->calibration.processes = processes;
+  gboolean ok = measure_all (run, error);
+  run_clear (run);
+  return ok;
 }
+
+const PsCalibCommand ps_calib_run
+    = { .name = "run",
+        .description = "measure a model on this machine into a cost database; run it again to measure what is missing",
+        .help = &help,
+        .rows = rows,
+        .base_size = sizeof (Run),
+        .parallel = TRUE,
+        .run = run_command };

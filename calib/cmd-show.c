@@ -1,9 +1,9 @@
 /* cmd-show.c - pipesim calib show: prints a whole profile. */
 #include "commands.h"
 
-#include "diff.h"
 #include "links.h"
-#include "shape-error.h"
+#include "provenance.h"
+#include "statistics.h"
 
 #include <pipesim/cluster.h>
 
@@ -60,7 +60,7 @@ static void append_samples (GString *text, GPtrArray *measurements)
   }
 }
 
-/* "sentinel F of layers=1: 9 readings, moved by 0.8 % at most beside these measurements" */
+/* "sentinel F of layers=1: 9 readings, moved by 0.8 % at most around these measurements" */
 static void append_sentinels (GString *text, GPtrArray *sentinels, GPtrArray *measurements)
 {
   if (sentinels->len == 0)
@@ -71,7 +71,7 @@ static void append_sentinels (GString *text, GPtrArray *sentinels, GPtrArray *me
     append_line (text, "sentinel %s: %u readings, all of too few samples to say whether it moved", first->what,
                  sentinels->len);
   else
-    append_line (text, "sentinel %s: %u readings, moved by %.1f %% at most beside these measurements", first->what,
+    append_line (text, "sentinel %s: %u readings, moved by %.1f %% at most around these measurements", first->what,
                  sentinels->len, 100 * shift);
 }
 
@@ -104,7 +104,7 @@ static void append_clocks (GString *text, GPtrArray *measurements)
                  n_clock);
 }
 
-/* Returns the number in a shape that ends in ",blocks=8"; -1: the op ran beside no blocks. */
+/* Returns the number in a shape that ends in ",blocks=8"; -1: nothing held multiprocessors. */
 static gint64 blocks_of (const PsMeasurement *m)
 {
   const char *found = m->subject == PS_SUBJECT_OP ? strstr (m->shape, ",blocks=") : NULL;
@@ -112,49 +112,33 @@ static gint64 blocks_of (const PsMeasurement *m)
   return found != NULL ? g_ascii_strtoll (found + strlen (",blocks="), NULL, 10) : -1;
 }
 
-/* Adds up all ops that were measured both beside n blocks and beside none, into *beside_ns and *alone_ns. */
-static void sum_blocks (GPtrArray *measurements, gint64 n, gint64 *beside_ns, gint64 *alone_ns)
-{
-  for (guint i = 0; i < measurements->len; i++)
-    for (guint k = 0; k < measurements->len; k++) {
-      const PsMeasurement *alone = measurements->pdata[i], *beside = measurements->pdata[k];
-
-      if (blocks_of (alone) != 0 || blocks_of (beside) != n || alone->kind != beside->kind
-          || alone->cache != beside->cache
-          || strncmp (alone->shape, beside->shape, strlen (alone->shape) - strlen ("0")) != 0)
-        continue;
-      *alone_ns += alone->time.median_ns;
-      *beside_ns += beside->time.median_ns;
-    }
-}
-
-/* Returns the smallest number of blocks above n that an op ran beside; 0: there is none. */
-static gint64 blocks_after (GPtrArray *measurements, gint64 n)
-{
-  gint64 next = 0;
-
-  for (guint i = 0; i < measurements->len; i++) {
-    gint64 blocks = blocks_of (measurements->pdata[i]);
-
-    if (blocks > n && (next == 0 || blocks < next))
-      next = blocks;
-  }
-  return next;
-}
-
-/* Appends "ops beside 8 held multiprocessors take 1.07 times as long (--overlap-slowdown 1.07 --overlap-waiting)", in
- * ascending order. */
+/* Appends "ops take 1.07 times as long while 8 multiprocessors are held (--overlap-slowdown 1.07 --overlap-waiting)",
+ * for each number in ascending order: of all ops that were measured both so and with none held. */
 static void append_blocks (GString *text, GPtrArray *measurements)
 {
-  for (gint64 n = blocks_after (measurements, 0); n > 0; n = blocks_after (measurements, n)) {
-    gint64 beside_ns = 0, alone_ns = 0;
+  for (gint64 n = 0, next = 0; next < G_MAXINT64; n = next) {
+    gint64 held_ns = 0, alone_ns = 0;
 
-    sum_blocks (measurements, n, &beside_ns, &alone_ns);
+    next = G_MAXINT64;
+    for (guint i = 0; i < measurements->len; i++)
+      for (guint k = 0; k < measurements->len; k++) {
+        const PsMeasurement *alone = measurements->pdata[i], *held = measurements->pdata[k];
+
+        if (blocks_of (held) > n)
+          next = MIN (next, blocks_of (held));
+        if (n == 0 || blocks_of (alone) != 0 || blocks_of (held) != n || alone->kind != held->kind
+            || alone->cache != held->cache
+            || strncmp (alone->shape, held->shape, strlen (alone->shape) - strlen ("0")) != 0)
+          continue;
+        alone_ns += alone->time.median_ns;
+        held_ns += held->time.median_ns;
+      }
+    double slowdown = alone_ns > 0 ? (double)held_ns / (double)alone_ns : 0;
     if (alone_ns > 0)
       append_line (text,
-                   "ops beside %" G_GINT64_FORMAT " held multiprocessors take %.2f times as long"
+                   "ops take %.2f times as long while %" G_GINT64_FORMAT " multiprocessors are held"
                    " (--overlap-slowdown %.2f --overlap-waiting)",
-                   n, (double)beside_ns / (double)alone_ns, MAX ((double)beside_ns / (double)alone_ns, 1));
+                   slowdown, n, MAX (slowdown, 1));
   }
 }
 
@@ -250,42 +234,19 @@ static char *to_json (const PsProfile *profile, PsTable *table, GPtrArray *measu
   double shape_error = ps_shape_error (measurements, &n);
   g_autofree char *shapes = n > 0 ? g_strdup_printf ("%.6f", shape_error) : g_strdup ("null");
   g_autofree char *links = ps_calib_links_to_json (profile->places, measurements);
-  const char *const extra[] = { "profile",
-                                profile->name,
-                                "model",
-                                profile->model_name,
-                                "model_digest",
-                                profile->model_digest,
-                                "device",
-                                profile->device,
-                                "shares",
-                                profile->shares,
-                                "transport",
-                                profile->transport,
-                                "host",
-                                profile->host,
-                                "processor",
-                                profile->processor,
-                                "kernel",
-                                profile->kernel,
-                                "libraries",
-                                profile->libraries,
-                                "version",
-                                profile->version,
-                                "created",
-                                profile->created,
-                                "source",
-                                profile->source,
-                                "places",
-                                profile->places,
-                                NULL };
+  const char *extra[2 * PS_N_PROFILE_TEXTS + 1] = { NULL };
   const char *const values[] = { "shape_error", shapes, "links", links, NULL };
 
+  for (guint i = 0; i < PS_N_PROFILE_TEXTS; i++) {
+    extra[2 * i] = ps_profile_texts[i].key;
+    extra[2 * i + 1] = G_STRUCT_MEMBER (char *, profile, ps_profile_texts[i].offset);
+  }
   return ps_table_to_json_with (table, "pipesim-measurements/1", extra, values);
 }
 
-static gboolean show (const Options *options, GError **error)
+static gboolean show (gpointer base, PsProcesses *processes, GError **error)
 {
+  const Options *options = base;
   g_autoptr (PsCostDb) db = ps_costdb_open (options->db, PS_COSTDB_READ, error);
   g_autoptr (PsProfile) profile = db != NULL ? ps_costdb_profile (db, options->profile, error) : NULL;
   g_autoptr (GPtrArray) measurements
@@ -302,12 +263,9 @@ static gboolean show (const Options *options, GError **error)
   return ps_print (text, error);
 }
 
-gboolean ps_calib_cmd_show (int argc, char **argv, GError **error)
-{
-  Options options = { 0 };
-  gboolean ok = ps_calib_parse (argc, argv, "show", &help, rows, &options, error)
-                && ps_calib_require ("--db", options.db, error) && show (&options, error);
-
-  ps_options_reset (rows, &options);
-  return ok;
-}
+const PsCalibCommand ps_calib_show = { .name = "show",
+                                       .description = "show the measurements of a profile",
+                                       .help = &help,
+                                       .rows = rows,
+                                       .base_size = sizeof (Options),
+                                       .run = show };

@@ -1,22 +1,28 @@
 /* commands.h - the subcommands of pipesim-calib and their helpers. */
 #pragma once
 
+#include "run/crew.h"
+
 #include <pipesim/option.h>
 #include <pipesim/costdb.h>
 
-/* The subcommands. argv[0] is the subcommand's name. main prints an error as one line on stderr and sets the exit
- * code. */
-gboolean ps_calib_cmd_run (int argc, char **argv, GError **error);
-gboolean ps_calib_cmd_list (int argc, char **argv, GError **error);
-gboolean ps_calib_cmd_show (int argc, char **argv, GError **error);
-gboolean ps_calib_cmd_diff (int argc, char **argv, GError **error);
-gboolean ps_calib_cmd_check (int argc, char **argv, GError **error);
-gboolean ps_calib_cmd_export (int argc, char **argv, GError **error);
-gboolean ps_calib_cmd_import (int argc, char **argv, GError **error);
+/* A subcommand. */
+typedef struct {
+  const char *name;
+  const char *description; /* one line */
+  const PsCommandHelp *help;
+  const PsOption *rows; /* a text, file or number whose `otherwise` is "" must be given */
+  gsize base_size;      /* of the structure that rows write to */
+  gboolean parallel;    /* several processes run it together */
 
-/* Parses options into base; whatever is left over is PS_ERROR_USAGE. */
-gboolean ps_calib_parse (int argc, char **argv, const char *command, const PsCommandHelp *help, const PsOption *rows,
-                         gpointer base, GError **error);
+  /* processes: NULL unless it is parallel, and they are several. */
+  gboolean (*run) (gpointer base, PsProcesses *processes, GError **error);
+} PsCalibCommand;
+
+extern const PsCalibCommand ps_calib_run, ps_calib_list, ps_calib_show, ps_calib_check, ps_calib_diff, ps_calib_export,
+    ps_calib_import;
+
+/* Refuses a text that is missing or empty. */
 gboolean ps_calib_require (const char *option, const char *value, GError **error);
 
 /* The end of a program that fails: says why, and returns the exit code. argv: see ps_error_line. */

@@ -2,7 +2,7 @@
  * looked at again. */
 #pragma once
 
-#include "calibration.h"
+#include "measure.h"
 
 #include <pipesim/costdb.h>
 

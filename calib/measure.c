@@ -1,13 +1,76 @@
-/* measure.c - the order of all measurements. */
+/* measure.c - the order of all measurements, and the time that the host takes. */
 #include "measure.h"
 
-#include "host.h"
-#include "rotation.h"
-#include "self-sends.h"
-#include "transfers.h"
-#include "watch.h"
+#include "train/devices.h"
 
-/* Measures n_local devices at a time, until every device has had its turn. */
+#include <pipesim/observe.h>
+#include <pipesim/setting.h>
+
+#define TIMEOUT_NS G_GINT64_CONSTANT (60000000000)
+
+/* Of a run of null ops */
+#define N_NULL_MICROBATCHES 200
+#define N_NULL_STEPS 9
+
+/* The time that the host takes: gaps and posts of ops that take no time */
+
+/* The gaps and posts of a median step. NULL: it could not run. */
+static PsObserved *observe_host (const PsCalibration *calibration, GError **error)
+{
+  g_autoptr (PsSetting) setting = ps_setting_new ();
+  g_autoptr (PsPredictor) predictor = ps_predictor_new (setting, NULL);
+  g_autoptr (PsObserved) observed = ps_observed_new ();
+  g_autoptr (GPtrArray) timelines = g_ptr_array_new ();
+  const PsRunSetting run = {
+    .device = &ps_null_device, .transport = calibration->transport, .n_steps = N_NULL_STEPS, .timeout_ns = TIMEOUT_NS
+  };
+
+  setting->n_devices = calibration->n_local;
+  setting->n_microbatches = N_NULL_MICROBATCHES;
+  g_autoptr (PsProgram) program = ps_predictor_program (predictor, "1f1b", error);
+  g_autoptr (PsRunResult) result = program != NULL ? ps_run (program, &run, error) : NULL;
+  if (result == NULL)
+    return NULL;
+  g_ptr_array_add (timelines, result->timeline);
+  return ps_observed_add (observed, "null ops", timelines, error) ? g_steal_pointer (&observed) : NULL;
+}
+
+/* Between processes, or over a transport that needs accelerators, nothing is measured. */
+static gboolean calibrate_host (const PsCalibration *calibration, GError **error)
+{
+  static const char *const parts[] = { "op", "send", "receive" };
+  g_autoptr (PsObserved) observed = NULL;
+  guint n = calibration->n_local > 1 ? G_N_ELEMENTS (parts) : 1; /* one device sends nothing */
+
+  if (calibration->processes != NULL || calibration->transport->exclusive)
+    return TRUE;
+  for (guint i = 0; i < n; i++) {
+    g_autoptr (PsMeasurement) m = g_new0 (PsMeasurement, 1);
+    g_autoptr (GArray) samples = NULL;
+
+    *m = (PsMeasurement){
+      .subject = PS_SUBJECT_HOST, .shape = g_strdup (parts[i]), .devices = calibration->n_local, .sharing = 1
+    };
+    if (!calibration->wanted (m, calibration->data))
+      continue;
+    if (observed == NULL && !ps_calib_read_sentinel (calibration, error))
+      return FALSE;
+    if (observed == NULL)
+      observed = observe_host (calibration, error);
+    if (observed == NULL)
+      return FALSE;
+    samples = i == 0 ? g_array_ref (observed->host)
+                     : ps_observed_posts (observed, i == 1 ? PS_INSTRUCTION_SEND : PS_INSTRUCTION_RECEIVE);
+    ps_measurement_complete (m, "sample cap", (const gint64 *)(gpointer)samples->data, samples->len);
+    if (!calibration->sink (m, calibration->data, error))
+      return FALSE;
+  }
+  return TRUE;
+}
+
+/* The whole */
+
+/* Measures n_local devices at a time, until every device has been measured. */
 static gboolean calibrate_busy (const PsCalibration *calibration, const PsCut *cut, GError **error)
 {
   guint n = calibration->n_local;
@@ -27,15 +90,15 @@ static gboolean calibrate_alone (const PsCalibration *calibration, const PsCut *
   return TRUE;
 }
 
-/* Measures each shape on a whole accelerator, while other blocks hold a part of it. */
-static gboolean calibrate_beside_blocks (const PsCalibration *calibration, GPtrArray *cuts, GError **error)
+/* Measures each shape on a whole accelerator, while blocks hold a part of it. */
+static gboolean calibrate_with_blocks (const PsCalibration *calibration, GPtrArray *cuts, GError **error)
 {
-  PsCalibration beside = *calibration;
+  PsCalibration held = *calibration;
 
   for (guint i = 0; i < calibration->n_blocks; i++) {
-    beside.kept = &calibration->blocks[i];
+    held.kept = &calibration->blocks[i];
     for (guint n = 0; n < calibration->n_chunks; n++)
-      if (!calibrate_alone (&beside, cuts->pdata[n], PS_CACHE_RUN, error))
+      if (!calibrate_alone (&held, cuts->pdata[n], PS_CACHE_RUN, error))
         return FALSE;
   }
   return TRUE;
@@ -49,7 +112,7 @@ static gboolean calibrate_cuts (const PsCalibration *calibration, GPtrArray *cut
     if (!calibrate_busy (calibration, cuts->pdata[i], error))
       return FALSE;
   if ((calibration->n_devices > 1 && !ps_calibrate_transfers (calibration, error))
-      || !ps_calibrate_host (calibration, error))
+      || !calibrate_host (calibration, error))
     return FALSE;
   /* With one device at a time, the first pass measured all shapes alone. */
   guint first = calibration->n_local > 1 ? PS_CACHE_RUN : PS_CACHE_RUN + 1;
@@ -57,19 +120,7 @@ static gboolean calibrate_cuts (const PsCalibration *calibration, GPtrArray *cut
     for (guint i = 0; i < calibration->n_chunks && calibration->caches & 1U << cache; i++)
       if (!calibrate_alone (calibration, cuts->pdata[i], (PsCacheState)cache, error))
         return FALSE;
-  return calibrate_beside_blocks (calibration, cuts, error) && ps_calibrate_self_sends (calibration, error);
-}
-
-static gboolean add_cut (const PsCalibration *calibration, guint n_chunks, guint n_slices, GPtrArray *cuts,
-                         GError **error)
-{
-  PsCut *cut = ps_cut_new (calibration, n_chunks, error);
-
-  if (cut == NULL)
-    return FALSE;
-  cut->n_slices = n_slices;
-  g_ptr_array_add (cuts, cut);
-  return TRUE;
+  return calibrate_with_blocks (calibration, cuts, error) && ps_calibrate_self_sends (calibration, error);
 }
 
 /* Asks an open device for facts that the class does not tell. */
@@ -95,15 +146,53 @@ gboolean ps_calibrate (const PsCalibration *wanted, GError **error)
 {
   g_autoptr (GPtrArray) cuts = g_ptr_array_new_with_free_func ((GDestroyNotify)ps_cut_free);
   PsCalibration calibration = *wanted;
-  PsPulse pulse = { 0 };
+  PsSentinelReadings readings = { 0 };
 
-  calibration.pulse = &pulse;
-  for (guint i = 0; i < calibration.n_chunks; i++)
-    if (!add_cut (&calibration, calibration.chunks[i], 1, cuts, error))
+  calibration.readings = &readings;
+  for (guint i = 0; i < calibration.n_chunks + calibration.n_slices; i++) {
+    gboolean sliced = i >= calibration.n_chunks;
+    PsCut *cut = ps_cut_new (&calibration, sliced ? 1 : calibration.chunks[i], error);
+
+    if (cut == NULL)
       return FALSE;
-  for (guint i = 0; i < calibration.n_slices; i++)
-    if (!add_cut (&calibration, 1, calibration.slices[i], cuts, error))
-      return FALSE;
+    if (sliced)
+      cut->n_slices = calibration.slices[i - calibration.n_chunks];
+    g_ptr_array_add (cuts, cut);
+  }
   return ask_device (&calibration, error) && calibrate_cuts (&calibration, cuts, error)
-         && (pulse.n_readings == 0 || ps_watch (&calibration, error));
+         && (readings.n_readings == 0 || ps_calib_read_sentinel (&calibration, error));
+}
+
+/* Several processes */
+
+void ps_calibrate_end (const PsCalibration *calibration)
+{
+  const PsCalibOrder end = { 0 };
+
+  ps_calib_tell (calibration, &end);
+}
+
+static gboolean run_others_ops (const PsCalibration *calibration, const PsCalibOrder *order, GError **error)
+{
+  g_autoptr (PsCut) cut = ps_cut_new (calibration, (guint)order->n_chunks, error);
+
+  if (cut == NULL)
+    return FALSE;
+  cut->n_slices = (guint)order->n_slices;
+  return ps_calibrate_ops (calibration, cut, (guint)order->first, (guint)order->n_busy, (PsCacheState)order->cache,
+                           error);
+}
+
+gboolean ps_calibrate_others (const PsCalibration *calibration, GError **error)
+{
+  for (;;) {
+    PsCalibOrder order;
+
+    calibration->processes->receive (calibration->processes, 0, &order, sizeof order, 0);
+    if (order.bytes == 0 && order.n_busy == 0)
+      return TRUE;
+    if (!(order.bytes > 0 ? ps_calibrate_others_transfer (calibration, &order, error)
+                          : run_others_ops (calibration, &order, error)))
+      return FALSE;
+  }
 }

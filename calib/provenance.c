@@ -5,6 +5,33 @@
 
 #include <sys/utsname.h>
 
+#define TEXT(key, member)                                                                                              \
+  {                                                                                                                    \
+    key, offsetof (PsProfile, member)                                                                                  \
+  }
+
+const PsProfileText ps_profile_texts[PS_N_PROFILE_TEXTS] = {
+  TEXT ("profile", name),        TEXT ("model", model_name),    TEXT ("model_digest", model_digest),
+  TEXT ("device", device),       TEXT ("shares", shares),       TEXT ("transport", transport),
+  TEXT ("host", host),           TEXT ("processor", processor), TEXT ("kernel", kernel),
+  TEXT ("libraries", libraries), TEXT ("version", version),     TEXT ("created", created),
+  TEXT ("source", source),       TEXT ("places", places),
+};
+
+static void complete (char **text)
+{
+  if (*text == NULL)
+    *text = g_strdup ("");
+}
+
+void ps_profile_complete (PsProfile *profile)
+{
+  for (guint i = 0; i < PS_N_PROFILE_TEXTS; i++)
+    complete (G_STRUCT_MEMBER_P (profile, ps_profile_texts[i].offset));
+  complete (&profile->model_text);
+  complete (&profile->choices);
+}
+
 /* Returns the first "model name : ..." of /proc/cpuinfo, or the fallback: not every architecture has one. */
 static char *processor_name (const char *fallback)
 {
@@ -44,10 +71,6 @@ PsProfile *ps_profile_new_here (const char *name, const PsModel *model, const Ps
   profile->model_text = ps_model_to_text (model);
   profile->device = g_strdup (device->name);
   profile->transport = g_strdup (transport->name);
-  profile->source = g_strdup ("");
-  profile->shares = g_strdup ("");
-  profile->choices = g_strdup ("");
-  profile->places = g_strdup ("");
   profile->host = g_utf8_make_valid (system.nodename, -1);
   profile->processor = device->processor != NULL ? device->processor () : NULL;
   if (profile->processor == NULL)
@@ -56,5 +79,6 @@ PsProfile *ps_profile_new_here (const char *name, const PsModel *model, const Ps
   profile->libraries = library_versions (device, transport);
   profile->version = g_strdup (PS_VERSION " " PS_COMMIT);
   profile->created = g_date_time_format (now, "%Y-%m-%dT%H:%M:%SZ");
+  ps_profile_complete (profile);
   return profile;
 }

@@ -42,7 +42,7 @@ CREATE TABLE measurement (
   profile INTEGER NOT NULL REFERENCES profile (id) ON DELETE CASCADE,
   subject TEXT NOT NULL CHECK (subject IN ('op', 'transfer', 'self-send', 'all-reduce', 'pair', 'host')),
   -- Ops and pairs: "layers=2,embedding", or "layers=2,blocks=8", or "stage=3/8"; self-sends: "nccl-self"; transfers: what else
-  -- goes on, empty, "both-ways", "pairs=2" or "beside-compute", or the one boundary that they cross, "stage=3/8" to the next or
+  -- goes on, empty, "both-ways", "pairs=2" or "during-compute", or the one boundary that they cross, "stage=3/8" to the next or
   -- "stage=3/8,back" to the one before; all-reduces: empty; host: "op", "send" or "receive".
   shape TEXT NOT NULL,
   kind TEXT NOT NULL,                            -- ops: F, B, W, BW, R or O; others: empty

@@ -8,14 +8,13 @@
 /* All 0: nothing is read. */
 typedef struct {
   const PsRunSetting *run;
-  PsDeviceSetting setting;
   GPtrArray *measurements; /* PsMeasurement of the profile */
   GPtrArray *sentinels;    /* PsSentinel of the profile, then those read here; NULL: the profile has none */
 } PsMachineSpeed;
 
-/* Reads what the profile says. The run is of n_devices; run outlives the readings. */
+/* Reads what the profile says. run outlives the readings. */
 gboolean ps_machine_speed_open (PsMachineSpeed *speed, const char *db, const char *profile, const PsRunSetting *run,
-                                guint n_devices, GError **error);
+                                GError **error);
 void ps_machine_speed_clear (PsMachineSpeed *speed);
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (PsMachineSpeed, ps_machine_speed_clear)
 

@@ -195,8 +195,7 @@ static gboolean read_speed (const PsExecOptions *options, const Job *job, PsMach
   gboolean reads = setting->db != NULL && job->prediction != NULL && options->run.device->measures;
 
   if (reads && is_first (options)
-      && (!ps_machine_speed_open (speed, setting->db, setting->profile, &options->run,
-                                  job->program->schedule->placement->n_devices, error)
+      && (!ps_machine_speed_open (speed, setting->db, setting->profile, &options->run, error)
           || !ps_machine_speed_read (speed, error)))
     return FALSE;
   if (options->run.processes != NULL)

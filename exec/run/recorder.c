@@ -44,6 +44,7 @@ PsRecorder *ps_recorder_new (const PsScript *scripts, guint n_devices, guint n_p
     device->posts = (PsTimes *)(device->ops + (gsize)n_steps * device->n_ops);
     device->transfers = device->posts + (gsize)n_steps * device->n_posts;
     device->held_bytes = (gint64 *)(device->transfers + (gsize)n_steps * device->n_transfers);
+    device->own_ns = g_new0 (gint64, device->n_ops);
   }
   return recorder;
 }
@@ -52,8 +53,10 @@ void ps_recorder_free (PsRecorder *recorder)
 {
   if (recorder == NULL)
     return;
-  for (guint i = 0; i < recorder->n_devices * recorder->n_pipelines; i++)
+  for (guint i = 0; i < recorder->n_devices * recorder->n_pipelines; i++) {
     g_free (recorder->device[i].ops);
+    g_free (recorder->device[i].own_ns);
+  }
   g_free (recorder->device);
   g_free (recorder->begin_ns);
   g_free (recorder->pause_ns);
@@ -186,6 +189,52 @@ PsTimeline *ps_recorder_timeline (const PsRecorder *recorder, const PsProgram *p
   timeline->iteration_ns = ps_recorder_iteration (recorder, step);
   ps_timeline_sort (timeline);
   return timeline;
+}
+
+static PsMeasuredEvent op_event (const PsDeviceRecord *records, guint i, gint64 held_bytes)
+{
+  const PsOpRecord *op = &records->ops[i];
+
+  return (PsMeasuredEvent){ .times = op->times,
+                            .own_ns = records->own_ns[i],
+                            .take_bytes = op->peak_bytes - held_bytes,
+                            .give_bytes = op->peak_bytes - op->held_bytes };
+}
+
+static void append_events (const PsRun *run, guint at, GArray *events)
+{
+  const PsDeviceRecord *records = &run->recorder->device[at];
+  const PsScript *script = &run->scripts[at % run->recorder->n_devices];
+  gint64 held_bytes = records->held_bytes[0];
+
+  for (guint i = 0; i < script->n_actions + script->n_updates; i++) {
+    PsMeasuredEvent event = { 0 };
+    PsInstruction instruction = { .op.kind = PS_OP_O };
+    guint index = script->n_ops + i - script->n_actions;
+
+    if (i < script->n_actions) {
+      instruction = script->actions[i].instruction;
+      index = script->actions[i].index;
+    }
+    if (instruction.type == PS_INSTRUCTION_WAIT)
+      event.times = records->transfers[index];
+    else if (instruction.type == PS_INSTRUCTION_COMPUTE)
+      event = op_event (records, index, held_bytes);
+    else
+      event.times.start_ns = records->posts[index].start_ns;
+    if (instruction.type == PS_INSTRUCTION_COMPUTE)
+      held_bytes = records->ops[index].held_bytes;
+    event.instruction = instruction;
+    event.device = at;
+    g_array_append_val (events, event);
+  }
+}
+
+void ps_run_events (const PsRun *run, GArray *events)
+{
+  g_array_set_size (events, 0);
+  for (guint at = run->first; at < run->first + run->n_here; at++)
+    append_events (run, at, events);
 }
 
 /* The result */

@@ -38,8 +38,8 @@ typedef struct {
 } PsScript;
 
 /* Scripts of all devices, of one round (PsRound), in an array of the program's number of devices. costs give the delays
- * of messages; NULL: none. */
-PsScript *ps_scripts_new (const PsProgram *program, const PsCosts *costs);
+ * of messages; NULL: none. measuring: see PsRunSetting; its scripts have no slots. */
+PsScript *ps_scripts_new (const PsProgram *program, const PsCosts *costs, const PsMeasuring *measuring);
 void ps_scripts_free (PsScript *scripts, guint n_devices);
 
 /* Where a device validates a step that it has begun without a barrier (worker.c), and what it does after a step was
@@ -77,6 +77,7 @@ typedef struct {
                         transfer starts when its send does */
   PsTimes *transfers; /* [n_steps * n_transfers] */
   gint64 *held_bytes; /* [n_steps] STATE + ACTIVATION at the begin of the step */
+  gint64 *own_ns;     /* [n_ops] of the latest step: the accelerator's own times; 0: not known */
   gint64 clock_mhz;   /* median over all steps; 0: not known */
 } PsDeviceRecord;
 
@@ -135,10 +136,17 @@ typedef struct {
   PsTransportGroup group;
   PsTransport *transport;
   PsCrew *crew;
-  PsRecorder *recorder; /* each device writes its own part, by `at`; device 0 also the steps' */
-  PsRunResult *result;  /* each device writes its own stages' and microbatches' part */
-  PsCheckpoint *saved;  /* the same; NULL: none is wanted */
+  PsRecorder *recorder;     /* each device writes its own part, by `at`; device 0 also the steps' */
+  PsRunResult *result;      /* each device writes its own stages' and microbatches' part */
+  PsCheckpoint *saved;      /* the same; NULL: none is wanted */
+  PsDevice **devices;       /* [n_here] */
+  PsConditions *conditions; /* of them; NULL: not known */
+  gint64 *state_bytes;      /* [at * n_stages + stage] what adding each took; each device writes its own */
+  gboolean measures_on;     /* PsMeasuring.step wants another step; written while all devices wait */
 } PsRun;
+
+/* recorder.c: empties events and adds those of the latest step, of all devices of this process (PsMeasuredStep). */
+void ps_run_events (const PsRun *run, GArray *events);
 
 /* worker.c: the thread of one device. */
 
@@ -156,6 +164,9 @@ typedef struct {
   double *squares;    /* [n_stages] of the norms of gradients, as far as they are known; PS_UNKNOWN_NORM if not */
   float scale;        /* the factor of all gradients for the next O; 0: there is none; below 0: `settle` will do it */
   PsTransferTimes unrecorded; /* of messages that no record is for */
+  guint n_measured;           /* steps of a run that measures */
+  PsLoneInputs inputs;        /* of these */
+  PsTensor *addends;          /* PsMeasuring.n_sums; NULL until then */
   GThread *thread;
 } PsWorker;
 

@@ -14,16 +14,16 @@
 static void run_workers (PsWorker *workers, PsRun *run)
 {
   const guint n = run->n_here, n_cores = ps_count_cores ();
-  g_autofree PsDevice **devices = g_new (PsDevice *, n);
   GError *error = NULL;
 
+  run->devices = g_new (PsDevice *, n);
   for (guint i = 0; i < n && error == NULL; i++)
     if (ps_worker_open (&workers[i], run, run->first + i, n_cores, &error))
-      devices[i] = workers[i].device;
+      run->devices[i] = workers[i].device;
     else
       g_prefix_error (&error, "device %u: ", workers[i].index);
-  g_autoptr (PsConditions) conditions = error == NULL ? ps_conditions_new (devices, n) : NULL;
-  run->result->emulated = error == NULL && devices[0]->class->computes && !devices[0]->class->measures;
+  run->conditions = error == NULL ? ps_conditions_new (run->devices, n) : NULL;
+  run->result->emulated = error == NULL && run->devices[0]->class->computes && !run->devices[0]->class->measures;
   for (guint i = 0; i < n && error == NULL; i++) {
     workers[i].thread = g_thread_try_new ("device", ps_worker_main, &workers[i], &error);
     if (error != NULL)
@@ -40,9 +40,10 @@ static void run_workers (PsWorker *workers, PsRun *run)
     PsCondition median = { 0 };
 
     if (records->n_ops > 0)
-      ps_conditions_median (conditions, i, records->ops->times.start_ns, end[-1].times.end_ns, &median);
+      ps_conditions_median (run->conditions, i, records->ops->times.start_ns, end[-1].times.end_ns, &median);
     records->clock_mhz = median.clock_mhz;
   }
+  g_clear_pointer (&run->conditions, ps_conditions_free);
 }
 
 static void finish_result (PsRun *run)
@@ -60,6 +61,8 @@ static void finish_result (PsRun *run)
   }
   result->timeline_step = ps_recorder_median_step (run->recorder);
   result->median_iteration_ns = result->iteration_ns[result->timeline_step];
+  if (run->setting->measuring != NULL)
+    return;
   result->timeline = ps_recorder_timeline (run->recorder, run->program, run->scripts, result->timeline_step);
   g_free (result->timeline->source);
   result->timeline->source = g_strdup_printf ("device %s%s, transport %s, step %u of %u", run->setting->device->name,
@@ -191,7 +194,8 @@ static gboolean check_setting (const PsProgram *program, const PsRunSetting *set
          && (setting->n_tensor <= 1 || !device->computes
              || ps_tensor_check (setting->model, setting->n_tensor, FALSE, error))
          && check_processes (program, setting, error)
-         && (!setting->transport->ordered || ps_program_check (program, PS_CHANNEL_DIRECTION, error));
+         && (!setting->transport->ordered || setting->measuring != NULL
+             || ps_program_check (program, PS_CHANNEL_DIRECTION, error));
 }
 
 static void run_clear (PsRun *run)
@@ -210,6 +214,8 @@ static void run_clear (PsRun *run)
   ps_run_result_free (run->result);
   ps_checkpoint_free (run->saved);
   g_free (run->shapes);
+  g_free (run->devices);
+  g_free (run->state_bytes);
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (PsRun, run_clear)
 
@@ -239,8 +245,9 @@ static gboolean open_transport (PsRun *run, GError **error)
   const guint n = program->schedule->placement->n_devices;
   PsTransportSetting transport
       = { .n_devices = n,
-          .message_bytes
-          = setting->device->computes ? ps_model_boundary_bytes (setting->model) / program->schedule->n_slices : 0,
+          .message_bytes = setting->device->computes || setting->measuring != NULL
+                               ? ps_model_boundary_bytes (setting->model) / program->schedule->n_slices
+                               : 0,
           .timeout_ns = setting->timeout_ns,
           .first = run->first,
           .n_here = run->n_here,
@@ -256,8 +263,10 @@ static gboolean open_transport (PsRun *run, GError **error)
           .clock_offset_ns = ps_processes_clock_offset (setting->processes, ps_processes_rank (setting->processes)),
           .group = &run->group };
 
-  for (guint i = 0; i < program->n_messages; i++)
-    run->uses[(gsize)program->messages[i].sender * n + program->messages[i].receiver] = TRUE;
+  for (guint i = 0; i < n; i++)
+    for (guint k = program->first[i]; k < program->first[i + 1]; k++)
+      if (program->instructions[k].type == PS_INSTRUCTION_SEND)
+        run->uses[(gsize)i * n + program->instructions[k].peer] = TRUE;
   run->group = (PsTransportGroup){ .data = run, .exchange = exchange, .fail = fail };
   run->transport = setting->transport->open (&transport, error);
   if (run->transport != NULL)
@@ -413,8 +422,10 @@ static gboolean run_open (PsRun *run, GError **error)
     return FALSE;
   if (setting->device->computes && !find_twins (run, error))
     return FALSE;
-  find_ends (run);
-  run->scripts = ps_scripts_new (run->program, setting->costs);
+  if (setting->measuring == NULL)
+    find_ends (run);
+  run->scripts = ps_scripts_new (run->program, setting->costs, setting->measuring);
+  run->state_bytes = g_new0 (gint64, (gsize)(run->first + run->n_here) * placement->n_stages);
   if (setting->bypass && !run->program->schedule->asynchronous)
     run->plans = ps_bypass_plans_new (run->scripts, run->program);
   if (!check_room (run, error))
@@ -464,7 +475,8 @@ PsRunResult *ps_run (const PsProgram *program, const PsRunSetting *setting, GErr
   run_steps (&run);
   if (!ps_crew_check (run.crew, error))
     return NULL;
-  ps_gather (&run);
+  if (setting->measuring == NULL)
+    ps_gather (&run);
   if (rank == 0)
     finish_result (&run);
   return g_steal_pointer (&run.result);

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "run/crew.h"
+#include "run/measuring.h"
 
 #include <pipesim/device.h>
 #include <pipesim/observe.h>
@@ -91,6 +92,9 @@ typedef struct {
    * process without gradients may return FALSE. */
   gboolean (*progress) (const PsStepReport *step, gpointer data);
   gpointer progress_data;
+  /* NULL: the run trains. Else the program is one of ps_measuring_program, n_steps is 1 and n_replicas given, and
+   * nothing is collected. The result has no timeline. */
+  const PsMeasuring *measuring;
 } PsRunSetting;
 
 /* The gradients of each stage after all microbatches were added up, before O. */

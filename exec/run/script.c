@@ -122,14 +122,45 @@ static void script_device (PsScript *script, const PsProgram *program, const PsR
   script->n_updates = updates_inside (program->schedule) ? 0 : script->n_stages;
 }
 
-PsScript *ps_scripts_new (const PsProgram *program, const PsCosts *costs)
+/* A stream as it is. The device holds the stages that it runs ops of. */
+static void script_measured (PsScript *script, const PsProgram *program, guint device, guint n_sums)
+{
+  const PsInstruction *stream = &program->instructions[program->first[device]];
+  guint n = program->first[device + 1] - program->first[device];
+
+  script->actions = g_new0 (PsAction, n);
+  script->stages = g_new (guint, program->schedule->placement->n_stages);
+  script->n_actions = n;
+  script->n_updates = n_sums;
+  for (guint i = 0; i < n; i++) {
+    guint *index = stream[i].type == PS_INSTRUCTION_COMPUTE ? &script->n_ops
+                   : stream[i].type == PS_INSTRUCTION_WAIT  ? &script->n_waits
+                                                            : &script->n_posts;
+
+    script->actions[i]
+        = (PsAction){ .instruction = stream[i], .take = PS_NO_SLOT, .put = PS_NO_SLOT, .index = (*index)++ };
+  }
+  for (guint stage = 0; stage < program->schedule->placement->n_stages; stage++) {
+    guint i = 0;
+
+    while (i < n && (stream[i].type != PS_INSTRUCTION_COMPUTE || stream[i].op.stage != stage))
+      i++;
+    if (i < n)
+      script->stages[script->n_stages++] = stage;
+  }
+}
+
+PsScript *ps_scripts_new (const PsProgram *program, const PsCosts *costs, const PsMeasuring *measuring)
 {
   guint n_devices = program->schedule->placement->n_devices;
   PsScript *scripts = g_new0 (PsScript, n_devices);
-  g_autoptr (PsRound) round = ps_round_new (program);
+  g_autoptr (PsRound) round = measuring == NULL ? ps_round_new (program) : NULL;
 
   for (guint i = 0; i < n_devices; i++)
-    script_device (&scripts[i], program, round, i, costs);
+    if (measuring != NULL)
+      script_measured (&scripts[i], program, i, measuring->n_sums);
+    else
+      script_device (&scripts[i], program, round, i, costs);
   return scripts;
 }
 

@@ -226,6 +226,26 @@ static gboolean start (PsWorker *worker, PsOp op, PsTensor *input, PsTensor **ou
                                    : class->run (worker->device, op, input, output, error);
 }
 
+/* Empties the caches or keeps multiprocessors from the op, as a run that measures may ask: nothing comes between this
+ * and the op. The first launch of a kernel may wait for all others, so none are kept while the run warms up. */
+static gboolean prepare_hardware (PsWorker *worker, const PsMeasuring *measuring, GError **error)
+{
+  const PsDeviceClass *class = worker->device->class;
+
+  return (!measuring->cold || class->flush_cache (worker->device, error))
+         && (measuring->n_blocks == 0 || worker->n_measured == 0
+             || class->occupy (worker->device, measuring->n_blocks, error));
+}
+
+/* Frees the multiprocessors, and notes the accelerator's own time of the op. */
+static gboolean read_hardware (PsWorker *worker, const PsMeasuring *measuring, gint64 *own_ns, GError **error)
+{
+  const PsDeviceClass *class = worker->device->class;
+
+  *own_ns = class->op_ns != NULL ? class->op_ns (worker->device) : 0;
+  return measuring->n_blocks == 0 || worker->n_measured == 0 || class->occupy (worker->device, 0, error);
+}
+
 /* O with another factor than 1, or without any effect, does not go through the device's run. */
 static gboolean run_on_device (PsWorker *worker, PsOp op, PsTensor *input, PsTensor **output, PsTimes *times,
                                GError **error)
@@ -246,25 +266,57 @@ static gboolean run_op (PsWorker *worker, PsOp op, PsTensor *input, PsTensor **o
                         GError **error)
 {
   const PsDeviceClass *class = worker->device->class;
+  const PsMeasuring *measuring = worker->run->setting->measuring;
+  const PsDeviceRecord *records = &worker->run->recorder->device[worker->at];
   PsMemoryUse use;
 
   class->reset_peak (worker->device);
+  if (measuring != NULL && !prepare_hardware (worker, measuring, error)) {
+    if (input != NULL)
+      class->tensor_free (input);
+    return FALSE;
+  }
   record->times.start_ns = ps_clock_now ();
   gboolean done = run_on_device (worker, op, input, output, &record->times, error);
   record->times.end_ns = ps_clock_now ();
+  if (measuring != NULL)
+    done = read_hardware (worker, measuring, &records->own_ns[record - records->ops], done ? error : NULL) && done;
   class->memory (worker->device, &use);
   record->held_bytes = ps_memory_use_held (&use);
   record->peak_bytes = use.peak_bytes;
   return done;
 }
 
-static PsTensor *take_slot (PsWorker *worker, guint slot)
+/* Takes what an op or a send needs; NULL: it needs nothing. A run that measures makes it. */
+static gboolean take_tensor (PsWorker *worker, const PsAction *action, PsTensor **tensor, GError **error)
 {
-  if (slot == PS_NO_SLOT)
-    return NULL;
-  PsTensor *tensor = g_steal_pointer (&worker->slots[slot]);
-  g_assert (tensor != NULL);
-  return tensor;
+  const PsInstruction *instruction = &action->instruction;
+
+  *tensor = NULL;
+  if (action->take != PS_NO_SLOT) {
+    *tensor = g_steal_pointer (&worker->slots[action->take]);
+    g_assert (*tensor != NULL);
+  } else if (worker->run->setting->measuring != NULL
+             && (instruction->type == PS_INSTRUCTION_SEND
+                 || ps_device_op_reads (&worker->run->shapes[instruction->op.stage], instruction->op))) {
+    *tensor = ps_lone_input (&worker->inputs, worker->device, worker->setting.model->precision,
+                             (PsOpKind)instruction->op.kind, error);
+    if (*tensor == NULL)
+      g_prefix_error (error, "device %u: ", worker->index);
+    return *tensor != NULL;
+  }
+  return TRUE;
+}
+
+/* Keeps a tensor for the instruction that takes it; where there is none, nobody needs it. */
+static void put_tensor (PsWorker *worker, const PsAction *action, PsTensor *tensor)
+{
+  g_assert ((tensor != NULL) == (action->put != PS_NO_SLOT) || worker->run->setting->measuring != NULL);
+
+  if (action->put != PS_NO_SLOT)
+    worker->slots[action->put] = tensor;
+  else if (tensor != NULL)
+    worker->device->class->tensor_free (tensor);
 }
 
 /* Chooses the version of the weights that a microbatch sees: the rule of ps_schedule_update_every. In an endless run
@@ -312,7 +364,7 @@ static gboolean load_data (PsWorker *worker, guint step, GError **error)
 static gboolean compute (PsWorker *worker, const PsAction *action, guint step, PsOpRecord *record, GError **error)
 {
   const PsOp op = action->instruction.op;
-  PsTensor *output = NULL;
+  PsTensor *input, *output = NULL;
 
   if (!load_data (worker, step, error))
     return FALSE;
@@ -320,12 +372,10 @@ static gboolean compute (PsWorker *worker, const PsAction *action, guint step, P
     return sum_gradients (worker, op.stage, error) && keep_gradients (worker, step, op.stage, error)
            && update (worker, op, record, error);
   }
-  if (!choose_version (worker, op, step, error)
-      || !run_op (worker, op, take_slot (worker, action->take), &output, record, error))
+  if (!choose_version (worker, op, step, error) || !take_tensor (worker, action, &input, error)
+      || !run_op (worker, op, input, &output, record, error))
     return FALSE;
-  g_assert ((output != NULL) == (action->put != PS_NO_SLOT));
-  if (output != NULL)
-    worker->slots[action->put] = output;
+  put_tensor (worker, action, output);
   if (worker->run->endless && op.kind == PS_OP_F && op.stage == worker->run->loss_stage)
     note_loss (worker, step, op.microbatch);
   return TRUE;
@@ -337,12 +387,14 @@ static gboolean post (PsWorker *worker, const PsAction *action, PsTimes *record,
   PsTransport *transport = worker->run->transport;
   const PsInstruction *instruction = &action->instruction;
   guint peer = peer_of (worker, instruction->peer);
+  PsTensor *tensor;
   gboolean done;
 
+  if (instruction->type == PS_INSTRUCTION_SEND && !take_tensor (worker, action, &tensor, error))
+    return FALSE;
   record->start_ns = ps_clock_now ();
   if (instruction->type == PS_INSTRUCTION_SEND)
-    done = transport->class->send (transport, worker->at, peer, instruction->op, take_slot (worker, action->take),
-                                   action->delay_ns, error);
+    done = transport->class->send (transport, worker->at, peer, instruction->op, tensor, action->delay_ns, error);
   else
     done = transport->class->receive (transport, worker->at, peer, instruction->op, error);
   record->end_ns = ps_clock_now ();
@@ -355,7 +407,8 @@ static gboolean wait_for (PsWorker *worker, const PsAction *action, PsTransferTi
   PsTensor *tensor = transport->class->wait (transport, worker->at, peer_of (worker, action->instruction.peer),
                                              action->instruction.op, worker->device, times, error);
 
-  worker->slots[action->put] = tensor;
+  if (tensor != NULL)
+    put_tensor (worker, action, tensor);
   return tensor != NULL;
 }
 
@@ -766,6 +819,70 @@ static gboolean begin_step (PsWorker *worker, guint step, GError **error)
   return TRUE;
 }
 
+/* Runs that measure */
+
+/* Adds up a message's numbers with the other replicas: zeros, which stay zeros. */
+static gboolean sum_message (PsWorker *worker, GError **error)
+{
+  PsOpRecord *record = &worker->run->recorder->device[worker->at].ops[worker->script->n_ops];
+  PsDevice *device = worker->device;
+
+  if (worker->script->n_updates > 0 && worker->addends == NULL) {
+    worker->addends = device->class->tensor_new (device);
+    if (worker->addends == NULL)
+      return ps_refuse (error, PS_ERROR_UNAVAILABLE, "device %u: no memory to add up", worker->index);
+    g_autofree void *zeros = g_malloc0 (worker->addends->bytes);
+    if (!ps_device_write (device, worker->addends->data, zeros, worker->addends->bytes, error))
+      return FALSE;
+  }
+  for (guint i = 0; i < worker->script->n_updates; i++) {
+    record[i].times.start_ns = ps_clock_now ();
+    if (!sum (worker, PS_CIRCLE_WEIGHTS, PS_SUM_WHOLE, worker->addends->data, worker->addends->bytes / sizeof (float),
+              error))
+      return FALSE;
+    record[i].times.end_ns = ps_clock_now ();
+  }
+  return TRUE;
+}
+
+/* Member 0 shows a step to the one who measures. */
+static gboolean show_step (const PsRun *run, guint step, GArray *events, gboolean *more, GError **error)
+{
+  const PsMeasuring *measuring = run->setting->measuring;
+  const PsMeasuredStep ended = { .number = step,
+                                 .events = events,
+                                 .devices = run->devices,
+                                 .conditions = run->conditions,
+                                 .state_bytes = run->state_bytes };
+
+  ps_run_events (run, events);
+  return measuring->step (&ended, measuring->data, more, error);
+}
+
+/* Each step runs the stream once, and is recorded in the place of the one before. */
+static gboolean run_measured (PsWorker *worker, GError **error)
+{
+  PsRun *run = worker->run;
+  g_autoptr (GArray) events = g_array_new (FALSE, FALSE, sizeof (PsMeasuredEvent));
+  gboolean more = TRUE;
+  gint64 moment_ns;
+
+  if (!load_data (worker, 0, error) || !meet (worker, "before step", 0, &moment_ns, error))
+    return FALSE;
+  for (; more; worker->n_measured++) {
+    for (guint i = 0; i < worker->script->n_actions; i++)
+      if (!act (worker, &worker->script->actions[i], 0, error))
+        return FALSE;
+    if (!flush (worker, error) || !sum_message (worker, error)
+        || !meet (worker, "after step", worker->n_measured, &moment_ns, error)
+        || (member_of (worker) == 0 && !show_step (run, worker->n_measured, events, &run->measures_on, error))
+        || !meet (worker, "before step", worker->n_measured, &moment_ns, error))
+      return FALSE;
+    more = run->measures_on;
+  }
+  return TRUE;
+}
+
 /* Endless runs, and the whole */
 
 /* Runs the actions of a round that belong to a step of the run. Round -1 has those before the first step: the forwards
@@ -829,10 +946,15 @@ static gboolean prepare (PsWorker *worker, GError **error)
     const PsCheckpoint *start = worker->run->setting->start;
     guint stage = worker->script->stages[i];
     const PsStageShape *shape = &worker->run->shapes[stage];
+    PsMemoryUse before, after;
 
+    class->memory (worker->device, &before);
     if (!class->add_stage (worker->device, stage, shape, error)
         || (start != NULL && !ps_checkpoint_give (start, worker->device, stage, shape, error)))
       return FALSE;
+    class->memory (worker->device, &after);
+    worker->run->state_bytes[worker->at * worker->setting.n_stages + stage]
+        = after.current[PS_USE_STATE] - before.current[PS_USE_STATE];
   }
   /* Devices of other processes adopt the same choices; in one process all devices share them. */
   return n_processes == 1
@@ -846,6 +968,8 @@ static gboolean work (PsWorker *worker, GError **error)
 
   if (!prepare (worker, error))
     return FALSE;
+  if (worker->run->setting->measuring != NULL)
+    return run_measured (worker, error);
   if (worker->run->endless)
     return run_on (worker, error);
   for (guint step = 0; step < recorder->n_steps; step++) {
@@ -873,6 +997,9 @@ gpointer ps_worker_main (gpointer data)
   for (guint i = 0; i < worker->script->n_slots; i++)
     if (worker->slots[i] != NULL)
       worker->device->class->tensor_free (worker->slots[i]);
+  ps_lone_inputs_clear (&worker->inputs);
+  if (worker->addends != NULL)
+    worker->device->class->tensor_free (worker->addends);
   return NULL;
 }
 
@@ -884,6 +1011,12 @@ gboolean ps_worker_open (PsWorker *worker, PsRun *run, guint at, guint n_cores, 
   guint n_local = ps_processes_n_local (setting->processes) * run->n_here;
   guint local = ps_processes_local_rank (setting->processes) * run->n_here + at - run->first;
   guint index = at % schedule->placement->n_devices, pipeline = run->pipeline + at / schedule->placement->n_devices;
+  const PsMeasuring *measuring = setting->measuring;
+
+  if (measuring != NULL) {
+    n_local = measuring->n_local * run->n_pipelines;
+    local = pipeline * measuring->n_local + (measuring->places != NULL ? measuring->places[index] : index);
+  }
 
   worker->run = run;
   worker->at = at;
@@ -896,7 +1029,8 @@ gboolean ps_worker_open (PsWorker *worker, PsRun *run, guint at, guint n_cores, 
   worker->recomputed = ps_schedule_recomputed (schedule);
   worker->scale = 1;
   worker->setting
-      = (PsDeviceSetting){ .model = setting->model,
+      = (PsDeviceSetting){ .model
+                           = measuring != NULL && measuring->models != NULL ? measuring->models[index] : setting->model,
                            .costs = setting->costs,
                            .n_stages = schedule->placement->n_stages,
                            .n_microbatches = schedule->n_microbatches,

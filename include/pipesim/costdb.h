@@ -132,7 +132,7 @@ typedef struct {
                          multiprocessors; predictions do not take such times. ",slice=1/4" after it: on
                          one slice of sequences cut into four (ps_slice_key). ",warm" after it: PS_WARM_SUFFIX.
                          self-sends: "nccl-self".
-                         transfers: what runs at the same time: "" (nothing), "both-ways", "pairs=2", "beside-compute".
+                         transfers: what runs at the same time: "" (nothing), "both-ways", "pairs=2", "during-compute".
                          Or their one boundary, "stage=3/8" for the activation that stage 3 hands on, "stage=3/8,back"
                          for its gradient. all-reduces: "". host: "op", "send" or "receive" */
   gint64 bytes;       /* bytes of the message; ops: 0 */

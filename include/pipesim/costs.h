@@ -63,6 +63,7 @@ typedef struct {
   guint n_lengths;          /* different lengths of microbatches; 1: they are alike */
   PsStageCost *stage;       /* [n_stages] */
   PsStageShape *shapes;     /* [n_stages] the piece of the model that each stage is; NULL: costs of no model */
+  char *pattern;            /* of a hybrid model, whose layers are one unit each (ps_model_hybrid_pattern); else NULL */
   PsOpCost *op;             /* [ps_op_index] for every PsOpKind; R costs what F does unless known better */
   gint64 *transfer_ns;      /* [1 + 2 n_stages n_lengths], see ps_transfer_*: entry 0 is the free hand-over inside a
                                device; then those of the first length, and so on */

@@ -17,8 +17,8 @@ char *ps_shipped_text (const char *folder, const char *name);
 /* The comment at the beginning of a description on one line: what it describes, and the source. Free with g_free. */
 char *ps_shipped_about (const char *text);
 
-/* The model that is trained: a decoder-only transformer, read from data/models/<name>.ini or a config.json,
- * and the cut of its layers into stages.
+/* The model that is trained: a sequence of units, read from data/models/<name>.ini or a config.json, and its cut into
+ * stages.
  *
  * Notation of the formulas: s sequence, b microbatch size, h hidden, a heads, z head_size, f feed-forward, V
  * vocabulary, k kv_heads. q = az is the width of the queries, c = kz that of keys and of values; q = h where z = h / a.
@@ -35,6 +35,7 @@ typedef enum {
 typedef enum {
   PS_MLP_GELU,   /* h -> f -> h, two matrices, GELU between (GPT) */
   PS_MLP_SWIGLU, /* h -> f twice, gated, f -> h, three matrices (Llama) */
+  PS_MLP_RELU2,  /* h -> f -> h, two matrices, the square of ReLU between; all else as Llama (Nemotron) */
 } PsMlp;
 
 /* Multi-head latent attention (DeepSeek-V2, arXiv 2405.04434, section 2.1): keys and values of all heads are made from
@@ -54,10 +55,39 @@ typedef struct {
   guint shared;       /* further experts, which every token visits */
   guint feed_forward; /* f of one expert */
   guint dense_layers; /* layers before the first with experts */
-  double capacity;    /* tokens an expert has room for, over the mean; it is filled up, and tokens beyond are dropped;
-                         0: experts take what comes */
-  double imbalance;   /* tokens of the GPU with the most over the mean; >= 1 */
+  guint latent; /* width that tokens are brought to before routed experts and back after them; 0: h (Nemotron 3) */
+  guint shared_width;   /* f of all shared experts together; 0: shared times feed_forward */
+  gboolean shared_gate; /* TRUE: a number for each token, h weights, gates the shared experts (Qwen2 MoE) */
+  double capacity;      /* tokens an expert has room for, over the mean; it is filled up, and tokens beyond are dropped;
+                           0: experts take what comes */
+  double imbalance;     /* tokens of the GPU with the most over the mean; >= 1 */
 } PsExperts;
+
+/* Mamba-2 (arXiv 2405.21060): the width of the heads together, D, is heads times head_size. */
+typedef struct {
+  guint heads; /* 0: the model has no such unit, as in the next two */
+  guint head_size;
+  guint state;  /* N, numbers of each channel's state */
+  guint groups; /* G, heads of one group share their B and C */
+} PsMamba;
+
+/* Gated delta net (arXiv 2412.06464, as in Qwen3-Next): a heads of keys and queries, b of values. */
+typedef struct {
+  guint key_heads;
+  guint key_size;
+  guint value_heads;
+  guint value_size;
+} PsDelta;
+
+/* The lightning indexer of sparse attention (DeepSeek-V3.2, arXiv 2512.02556, section 2.1). */
+typedef struct {
+  guint heads;
+  guint size; /* of a query of the indexer and of its one key */
+  guint top;  /* tokens that a token attends to at most */
+} PsIndexer;
+
+#define PS_CONVOLUTION                                                                                                 \
+  4 /* tokens that the convolution before Mamba-2 and gated delta net spans in every public model */
 
 #define PS_MAX_SEQUENCE (1 << 20) /* tokens */
 
@@ -94,11 +124,19 @@ typedef struct {
   gboolean qkv_bias;        /* TRUE: swiglu with biases of queries, keys and values (Qwen2); gelu has all biases */
   gboolean other_biases;    /* TRUE: swiglu with biases of all other matrices of its layers (gpt-oss) */
   gboolean qk_norm;         /* TRUE: queries and keys are normalised (Qwen3) */
-  guint window;             /* tokens that a token attends to in layers with PS_LAYER_WINDOW; 0: no layer is such */
+  guint window;             /* tokens that a token attends to in units of PS_UNIT_WINDOW; 0: no layer has one */
   guint full_every;         /* every so manyth layer attends to all tokens in spite of window; 0: none */
-  guint mtp;                /* modules of multi-token prediction (DeepSeek-V3, arXiv 2412.19437, section 2.2) */
+  gboolean
+      attention_gate; /* TRUE: what attention hands on is multiplied by a gate, made like the queries (Qwen3-Next) */
+  gboolean sinks;     /* TRUE: each head has a logit that no token has (gpt-oss) */
+  guint mtp;          /* modules of multi-token prediction (DeepSeek-V3, arXiv 2412.19437, section 2.2) */
+  char *pattern;      /* the units of all layers, by their letters (PsUnitRow); NULL: all layers are alike, as
+                         window, full_every, latent and experts say */
   PsLatent latent;
   PsExperts experts;
+  PsMamba mamba;
+  PsDelta delta;
+  PsIndexer indexer;
   PsSpread spread;
   PsFramework framework;
   guint before; /* tokens of each sequence before the `sequence` tokens here, to which they attend too: those of earlier
@@ -110,12 +148,121 @@ typedef struct {
  * NULL: none. */
 const char *ps_model_special_key (const PsModel *model);
 
-/* What is special about a layer; 0: a dense one that attends to all tokens. */
+/* Units. A model is a sequence of units: embedding, the units of each layer in turn, modules of multi-token prediction,
+ * loss. A layer of a decoder is two units, a mixer of tokens and a feed-forward; a layer of a hybrid model
+ * (Megatron-LM's HybridModel) is one unit. Each unit is of a kind, and a kind is a row of one table: which matrices and
+ * vectors it holds, which tensors its forward keeps, and which kernels it runs. Parameters, operations, bytes and times
+ * of a stage are sums over its units.
+ */
 typedef enum {
-  PS_LAYER_EXPERTS = 1,
-  PS_LAYER_WINDOW = 2,
-} PsLayerKind;
-#define PS_N_LAYER_KINDS 4
+  PS_UNIT_EMBEDDING,
+  PS_UNIT_ATTENTION, /* heads of queries, and as many or fewer of keys and values, over all tokens */
+  PS_UNIT_WINDOW,    /* the same over the last tokens (PsModel.window) */
+  PS_UNIT_LATENT,    /* keys and values from one narrow vector (PsLatent) */
+  PS_UNIT_SPARSE,    /* the same, over the tokens that an indexer selects (PsIndexer) */
+  PS_UNIT_MAMBA,     /* PsMamba */
+  PS_UNIT_DELTA,     /* PsDelta */
+  PS_UNIT_LINEAR,    /* linear attention with a decay of each head (lightning attention, arXiv 2501.08313) */
+  PS_UNIT_MLP,
+  PS_UNIT_EXPERTS,
+  PS_UNIT_MTP, /* what a module of multi-token prediction has besides the units of a layer */
+  PS_UNIT_LOSS,
+} PsUnitKind;
+#define PS_N_UNIT_KINDS (PS_UNIT_LOSS + 1)
+
+/* How the GPUs of a device share a matrix (work.h). */
+typedef enum {
+  PS_CUT_NONE, /* each has all of it */
+  PS_CUT_COLUMNS,
+  PS_CUT_ROWS,
+  PS_CUT_EXPERTS, /* as PsSpread.experts says; else columns or rows of each expert */
+} PsMatrixCut;
+
+/* Matrices of weights of one size, side by side. */
+typedef struct {
+  const char *name;
+  gint64 rows, columns;
+  gint64 count;        /* of them; 0: the parameters are counted with the embedding's */
+  gint64 active;       /* that each token is multiplied by */
+  double load;         /* the same on the GPU with most tokens */
+  PsMatrixCut cut;     /* of PS_CUT_EXPERTS: the first is cut by columns, the second by rows */
+  gboolean bias;       /* with a number for each column */
+  guint bits;          /* of an element that is multiplied */
+  guint gradient_bits; /* of an element of the output's gradient, which W needs; 0: listed as kept */
+} PsMatrix;
+
+/* A tensor that F keeps for the backward. */
+typedef struct {
+  const char *module; /* part of the unit that makes it, by the names of Megatron-LM's --recompute-modules */
+  const char *name;
+  gint64 elements; /* of a token */
+  guint bits;      /* of an element, where the model's elements have 16; fp32 doubles all but logits */
+  gboolean wide;   /* as wide as the model: whole with whole_sequences (work.h) */
+  gboolean weight; /* W needs it, too */
+} PsKept;
+
+/* A kernel that moves bytes and multiplies nothing. */
+typedef struct {
+  const char *name;
+  PsOpKind kind; /* F or B */
+  gint64 bytes;  /* of a token, read and written */
+  gboolean wide; /* as in PsKept */
+} PsMemoryKernel;
+
+/* Products of tokens with tokens, or with a state: no weights. */
+typedef struct {
+  const char *name;
+  gint64 heads;
+  gint64 width;   /* of query and value of all heads together */
+  gint64 most;    /* tokens that a token attends to at most; 0: a scan, whose width counts multiplications of a token */
+  gboolean flash; /* scores are never stored */
+} PsScores;
+
+/* What a unit is made of, for one token. */
+typedef struct {
+  PsMatrix matrix[10];
+  PsKept kept[20];
+  PsMemoryKernel move[24];
+  PsScores scores[2];
+  guint n_matrices, n_kept, n_moves, n_scores;
+  gint64 whole_vectors; /* norms, positions: parameters that every GPU of a device has */
+  gint64 cut_vectors;   /* parameters that they share */
+  gint64 running;       /* bytes of the gradients that run through it (work.h) */
+} PsUnitParts;
+
+typedef struct {
+  const char *name;
+  char letter;        /* in Megatron-LM's hybrid patterns, and in those of PsModel; NUL: its place says it */
+  gboolean megatron;  /* whether Megatron-LM knows the letter */
+  const char *keys;   /* of a model that it needs, and after a comma others that say its sizes */
+  const char *source; /* of its formulas */
+  void (*describe) (const PsModel *model, PsUnitKind kind, PsUnitParts *parts);
+} PsUnitRow;
+
+const PsUnitRow *ps_unit_row (PsUnitKind kind);
+
+/* *parts becomes what a unit of that kind is made of. */
+void ps_unit_describe (const PsModel *model, PsUnitKind kind, PsUnitParts *parts);
+
+/* The kind with that letter; PS_N_UNIT_KINDS: there is none. */
+PsUnitKind ps_unit_find (char letter);
+
+/* Units of a layer, 1 or 2, in kinds. Those of layer PsModel.layers are those of multi-token prediction. */
+guint ps_model_layer_units (const PsModel *model, guint layer, PsUnitKind kinds[2]);
+
+/* The letters of the units of all layers, and after a "/" those of multi-token prediction: "M-M-ME*E/ME". Free with
+ * g_free. */
+char *ps_model_pattern (const PsModel *model);
+
+/* The same where each layer is one unit; NULL: they are two. Free with g_free. */
+char *ps_model_hybrid_pattern (const PsModel *model);
+
+/* Makes each unit of the layers a layer of its own, as HybridModel has it. */
+void ps_model_unfold (PsModel *model);
+
+/* Figures of one unit: parameters, and bytes that F keeps of a microbatch. */
+gint64 ps_unit_parameters (const PsModel *model, PsUnitKind kind);
+gint64 ps_unit_activation_bytes (const PsModel *model, PsUnitKind kind);
 
 /* Reads a model description: an .ini file, or the config.json of a model for Hugging Face's transformers, which is
  * recognised by its first character (model-read.c). path may also be a bare name ("tiny-gpt"): the
@@ -174,8 +321,8 @@ typedef struct {
   guint n_tensor;        /* devices that share its layers as PsDeviceSetting says; 0 counts as 1. Measured costs only */
 } PsStageShape;
 
-/* Counts the layers of each kind in a stage; that of a module of multi-token prediction is of the model's last kind. */
-void ps_model_count_kinds (const PsModel *model, const PsStageShape *shape, guint count[PS_N_LAYER_KINDS]);
+/* Counts the units of each kind in a stage. A module of multi-token prediction has the units of the last layer, too. */
+void ps_model_count_units (const PsModel *model, const PsStageShape *shape, guint count[PS_N_UNIT_KINDS]);
 
 /* Splits the layers over n_stages as evenly as possible, larger stages first; the first stage gets the embedding, the
  * last the head. Where there are more stages than layers, the head, modules of multi-token prediction and, last, the
@@ -251,7 +398,7 @@ static inline PsStageShape ps_model_whole (const PsModel *model)
   return (PsStageShape){ .n_layers = model->layers, .embedding = TRUE, .head = TRUE, .n_mtp = model->mtp };
 }
 
-/* Parameter counts.
+/* Parameter counts. Those of a layer are sums over its units: attention and its norm, feed-forward and its norm.
  *
  * - Layer, gelu (GPT: biases, layer norms with bias, learnt positions): 2hq + 2hc + 2hf weights, q + 2c + 6h + f biases
  *   and norms; 12h^2 + 13h for f = 4h and k = a.
@@ -260,13 +407,20 @@ static inline PsStageShape ps_model_whole (const PsModel *model)
  * - Latent attention in place of 2hq + 2hc (arXiv 2405.04434, section 2.1): h q_rank + q_rank q, or hq; h (kv_rank +
  *   rope_size); kv_rank a (nope_size + value_size); a value_size h; norms of q_rank and kv_rank.
  * - Experts in place of the feed-forward: (count + shared) times its weights and biases at their width, and the router,
- *   h count.
+ *   h count. With a latent width l routed experts have l for h, and 2hl bring tokens there and back.
+ * - Squared ReLU: 2hf where swiglu has 3hf.
+ * - A gate of shared experts: h. A gate of attention: hv. Sinks: a. An indexer of H heads of size d: q_rank Hd + hd +
+ * hH, and a norm of 2d.
+ * - Mamba-2, D = heads times head_size: h (2D + 2GN + heads), Dh; a convolution of 4 tokens with bias, 5 (D + 2GN);
+ *   decay, skip and bias of the step of each head, 3 heads; norms of D and h (Megatron-LM, core/ssm/mamba_mixer.py).
+ * - Gated delta net, K and D the widths of keys and values: h (2K + 2D + 2 heads of values), Dh; a convolution 4 (2K +
+ *   D); decay and bias of the step, 2 heads of values; norms of value_size and h (core/ssm/gated_delta_net.py there).
+ * - Linear attention: queries, keys, values and a gate, 4hq, the output qh, norms of q and h.
  * - Embedding: (V + s)h (GPT), Vh (Llama).
  * - Head: final norm 2h (GPT), h (Llama), and Vh. A tied model has no Vh of its own on a stage with the embedding.
  * - Module of multi-token prediction (arXiv 2412.19437, section 2.2): 2h^2, three norms and a layer. Embedding and head
  *   are the model's; a stage without them holds copies.
  */
-gint64 ps_model_layer_parameters (const PsModel *model, PsLayerKind kind);
 gint64 ps_model_stage_parameters (const PsModel *model, const PsStageShape *shape);
 gint64 ps_model_parameters (const PsModel *model);
 
@@ -281,6 +435,11 @@ gint64 ps_model_active_parameters (const PsModel *model);
  * - Layer with N weights that a token meets (the same sum over the matrices): F 2bsN + A, B 2bsN + 2A, W 2bsN. A =
  *   2bsu (q + v), u the tokens attended to, s or at most window, v the width of the values; 4bs^2h for q = h.
  * - Head: 2bshV per F, B and W. A module of multi-token prediction: the same, 4bsh^2, and a layer.
+ * - Sparse attention: u is at most PsIndexer.top, and the indexer multiplies 2bs^2 Hd.
+ * - Scans work in chunks of C tokens, 2bs times a number of multiplications that A has above, per token: Mamba-2
+ *   C (GN + D) + 2ND, C = 128 (arXiv 2405.21060, section 6: scores of groups, their sum, states and outputs); gated
+ * delta net per head of values C (3k + 2v) + 3kv for sizes k and v, C = 64 (arXiv 2412.06464, section 3.3; the inverse
+ * of a chunk's triangle left out); linear attention q (2C + 2z), C = 256 (arXiv 2501.08313, section 2.2).
  */
 gint64 ps_model_stage_flops (const PsModel *model, const PsStageShape *shape, PsOpKind kind);
 
@@ -295,11 +454,13 @@ gint64 ps_model_stage_flops (const PsModel *model, const PsStageShape *shape, Ps
  * - Experts in place of 2h + 6f (Llama): the router's input 2h, its scores in fp32 before and after softmax 8 count.
  * With r = ps_model_routed tokens at the experts' f: r (4h + 6f), for results are kept until they are weighed; for
  * shared experts 6f each.
+ * - Mamba-2: projected tokens, the scan's result and that of its norm, 2 (2D + 2GN + heads) + 4D; the convolution runs
+ *   again in B (mamba_ssm, ops/triton/ssd_combined.py). Gated delta net: 2 (2K + 2D + 2 heads) + 4D, queries, keys and
+ *   values of all heads of values, and 64 elements of each head for a chunk (fla, ops/gated_delta_rule/chunk.py).
  * - fp8 and fp4: inputs of matrices take 1 and 1/2 byte instead of 2; the result of attention is kept twice.
  * - Head: 4sbh and the fp32 logits, 4sbV, which are not scaled (section 4.3). A module of multi-token prediction:
  * 12sbh, 4sbV and a layer.
  */
-gint64 ps_model_layer_activation_bytes (const PsModel *model, PsLayerKind kind);
 gint64 ps_model_stage_activation_bytes (const PsModel *model, const PsStageShape *shape);
 
 /* Bytes of a stage that W still needs after B: inputs of the matrices and gradients of their outputs.
@@ -340,25 +501,41 @@ PsStateBytes ps_model_stage_state (const PsModel *model, const PsStageShape *sha
 /* Sum of the parts of ps_model_stage_state: 16 bytes per parameter, 18 in mixed precision with fp32 gradients. */
 gint64 ps_model_stage_state_bytes (const PsModel *model, const PsStageShape *shape);
 
-/* The stages of a model as Megatron-LM writes them: "Et*3|(tt|)*29,m|L"
- * (--pipeline-model-parallel-layout; megatron/core/transformer/pipeline_parallel_layer_layout.py, core v0.16).
+/* The stages of a model as Megatron-LM writes them. A layout string, "Et*3|(tt|)*29,m|L", is of GPTModel
+ * (--pipeline-model-parallel-layout; megatron/core/transformer/pipeline_parallel_layer_layout.py, core v0.16):
  *
- *   E t m L   units, in this order: embedding, transformer layer, module of multi-token prediction, loss (head)
+ *   E t m L   units, in this order: embedding, layer, module of multi-token prediction, loss (head)
  *   |         ends a stage; a stage may be empty
  *   X*n       the character X n times: t*3 is ttt
  *   (...)*n   the group n times: (tt|)*2 is tt|tt|; groups hold no groups
  *   ,         means nothing
  *
+ * A pattern, "M-M-|M*-E/M-", is of HybridModel, which came after it (--hybrid-layer-pattern;
+ * core/models/hybrid/hybrid_layer_allocation.py): a letter for each unit of the layers (PsUnitRow), | between stages, [
+ * ] around units that are one layer there, and after each / the units of a module of multi-token prediction. The
+ * embedding is in the first stage, these modules and the loss in the last. A cut may fall within a layer of two units.
+ *
  * Stages stand in model order. Megatron gives stage s to rank s mod p as its chunk s / p, which is placement loop.
  */
 
-/* Reads a string that holds one E and at least one t and one L, as [*n_stages]. In each shape embedding and head are
- * the numbers of E and L: more than one L is a loss that is itself split over stages. Errors: PS_ERROR_USAGE "WHERE:
- * character 7: ...". Free with g_free. */
-PsStageShape *ps_layout_string_parse (const char *where, const char *text, guint *n_stages,
-                                      GError **error) G_GNUC_WARN_UNUSED_RESULT;
+/* Reads a string of either form as [*n_stages]. A layout string holds one E and at least one t and one L; in each shape
+ * embedding and head are the numbers of E and L: more than one L is a loss that is itself split over stages. model
+ * NULL: each letter of a pattern is a layer; else the string must have the units of the model. Errors: PS_ERROR_USAGE
+ * "WHERE: character 7: ...". Free with g_free. */
+PsStageShape *ps_layout_parse (const char *where, const char *text, const PsModel *model, guint *n_stages,
+                               GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
-/* The string that reads as these shapes, with repeats folded where that makes it shorter. Free with g_free. */
+gboolean ps_layout_is_pattern (const char *text);
+
+/* Whether the text is a pattern with a cut within a layer of the model. ps_model_unfold makes such cuts possible. */
+gboolean ps_layout_cuts_layers (const char *text, const PsModel *model);
+
+/* The string that reads as these shapes: a pattern of these units (ps_model_pattern), or where it is NULL or cannot
+ * say where embedding, multi-token prediction and loss are, a layout
+ * string with repeats folded where that makes it shorter. Free with g_free. */
+char *ps_layout_write (const char *pattern, const PsStageShape *shapes, guint n_stages);
+
+/* ps_layout_write without a pattern. */
 char *ps_layout_string_write (const PsStageShape *shapes, guint n_stages);
 
 G_END_DECLS

@@ -24,6 +24,10 @@
  *
  * With a context of c GPUs each has 1/c of the tokens, but all keys. A window counts its own keys.
  *
+ * Mixers that scan (PS_UNIT_MAMBA, PS_UNIT_DELTA, PS_UNIT_LINEAR): a projection in and one out, cut by columns and
+ * rows, and one kernel of the multiplications that model.h counts, as fast as flash attention; B runs it three times
+ * over, for it computes the scan again. Their convolution moves 2e and 5e, norm and gate 3De and 6De.
+ *
  * A slice of s tokens after u earlier ones (PsModel.before) has the products of its own tokens. Its attention is what
  * s + u tokens have more than u: with x tokens there are x min (x, window) scores, so slices of one sequence add up to
  * the whole. F reads the keys and values of min (u, window) earlier tokens as well, and B their gradients.
@@ -129,15 +133,15 @@ gint64 ps_work_flops (const PsWork *work);
  *   keeps sbh (34 + 5as/h) / t (table 2 there, "tensor parallel + sequence parallel"). Full recomputation keeps the
  *   input of a layer, 1/t of it on each GPU. Neighbouring stages are cut alike: GPU i sends its part to GPU i of the
  *   next group;
- * - each layer needs two all-reduces of sbh elements in F and two in B (Shoeybi et al., section 3). An all-gather and a
- *   reduce-scatter move as much as one all-reduce (Korthikanti et al., section 4.2.2). W needs none: the all-gather of
- *   its inputs is assumed to overlap with other work, as they say there. The all-reduces of F and B overlap with
- *   nothing, unless the cluster says so;
+ * - each unit of a layer needs an all-reduce of sbh elements in F and one in B (Shoeybi et al., section 3). An
+ * all-gather and a reduce-scatter move as much as one all-reduce (Korthikanti et al., section 4.2.2). W needs none: the
+ * all-gather of its inputs is assumed to overlap with other work, as they say there. The all-reduces of F and B overlap
+ * with nothing, unless the cluster says so;
  * - bytes that kernels move (work.h) are 1/t, too: sequence parallelism cuts the tensors that tensor parallelism leaves
  *   whole;
  * - where t is a multiple of kv_heads each GPU keeps a whole head of keys and of values, more than 1/t of them
  *   (ps_tensor_kept_bytes). Its part of their matrix is 1/t all the same; queries, keys and values are put together by
- *   an all-gather in F and a reduce-scatter in B (ps_tensor_layer_ns; Megatron-LM 0.19, core/transformer/attention.py);
+ *   an all-gather in F and a reduce-scatter in B (ps_tensor_stage_ns; Megatron-LM 0.19, core/transformer/attention.py);
  * - embedding and head are cut along the vocabulary; their two transfers per step are left out.
  */
 
@@ -176,15 +180,12 @@ gint64 ps_tensor_weight_bytes (const PsModel *model, const PsStageShape *shape, 
 /* One GPU's part of a boundary tensor. */
 gint64 ps_tensor_boundary_bytes (const PsModel *model, guint n_tensor);
 
-/* Time of the all-reduces of one layer in F, and again in B, ns: two rings over the GPUs of a device (cluster->tensor).
- * Each has 2 (t - 1) steps after its start (collective_ns of the cluster), and each step is a transfer of sbh / t
- * elements within a node. More GPUs than kv_heads add t - 1 steps of (q + 2c) / t elements per token. The part of them
- * that the cluster's tensor_overlap hides counts nothing. 0 for one GPU. */
-gint64 ps_tensor_layer_ns (const PsModel *model, const PsCluster *cluster);
-
 /* Time in which GPUs talk to each other during F or B of a stage, ns:
  *
- * - the all-reduces of its layers, ps_tensor_layer_ns;
+ * - an all-reduce for each unit of a layer: a ring over the GPUs of a device (cluster->tensor) with 2 (t - 1) steps
+ *   after its start (collective_ns of the cluster), each a transfer of sbh / t elements within a node. More GPUs than
+ *   kv_heads add t - 1 steps of (q + 2c) / t elements per token to an attention with such heads. The part that the
+ *   cluster's tensor_overlap hides counts nothing. 0 for one GPU;
  * - in a context of c GPUs c - 1 steps of an all-gather of keys and values in F, and in B again with a reduce-scatter
  * of their gradients. Each GPU has early and late tokens alike, so that causal masks cut the work evenly (Llama 3,
  * arXiv 2407.21783, section 3.3.2);

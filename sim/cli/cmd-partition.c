@@ -331,7 +331,9 @@ static char *write_layout (const Job *job, const PsPartition *partition)
 {
   g_autofree PsStageShape *shapes = join_stages (job, partition);
 
-  return shapes != NULL ? ps_layout_string_write (shapes, partition->n_stages) : NULL;
+  g_autofree char *pattern = shapes != NULL ? ps_model_hybrid_pattern (job->model) : NULL;
+
+  return shapes != NULL ? ps_layout_write (pattern, shapes, partition->n_stages) : NULL;
 }
 
 static gboolean print_launch (const Options *options, const Job *job, const PsPartition *partition, GError **error)

@@ -1,6 +1,6 @@
 /* cmd-search.c - pipesim search: the best schedule that can be found, and how far from optimal it can be. */
 #include "cli.h"
-#include "plan/search-all.h"
+#include "plan/setting-search.h"
 
 #include <pipesim/plan.h>
 

@@ -39,6 +39,7 @@ PsCosts *ps_costs_copy (const PsCosts *costs)
   copy->warm = g_memdup2 (costs->warm, PS_OP_O * n * sizeof *costs->warm);
   copy->slice_parts = costs->slice_parts != NULL ? g_ptr_array_ref (costs->slice_parts) : NULL;
   copy->source = g_strdup (costs->source);
+  copy->pattern = g_strdup (costs->pattern);
   return copy;
 }
 
@@ -56,6 +57,7 @@ void ps_costs_free (PsCosts *costs)
   g_free (costs->warm);
   g_clear_pointer (&costs->slice_parts, g_ptr_array_unref);
   g_free (costs->source);
+  g_free (costs->pattern);
   g_free (costs);
 }
 
@@ -901,10 +903,10 @@ static gint64 pair_ns (const PsCosts *costs, const PsModel *model, const PsClust
 {
   gint64 exchange_ns = ps_tensor_exchange_ns (model, cluster), sum = 0;
   PsPairLayer layer = { .dispatch_ns = { exchange_ns, exchange_ns }, .combine_ns = { exchange_ns, exchange_ns } };
-  guint count[PS_N_LAYER_KINDS], n;
+  guint count[PS_N_UNIT_KINDS], n;
 
-  ps_model_count_kinds (model, shape, count);
-  n = count[PS_LAYER_EXPERTS] + count[PS_LAYER_EXPERTS | PS_LAYER_WINDOW];
+  ps_model_count_units (model, shape, count);
+  n = count[PS_UNIT_EXPERTS];
   if (n == 0 || exchange_ns == 0)
     return -1;
   for (guint kind = PS_OP_F; kind <= PS_OP_W; kind++) {
@@ -949,13 +951,12 @@ static void model_times (PsCosts *costs, const PsModel *model, const PsCluster *
 /* The first stage whose work equals that of `stage`: `stage` itself when no earlier one has it. */
 static guint find_equal (const PsModel *model, const PsStageShape *shapes, guint stage)
 {
-  guint count[PS_N_LAYER_KINDS], other[PS_N_LAYER_KINDS], i;
+  guint count[PS_N_UNIT_KINDS], other[PS_N_UNIT_KINDS], i;
 
-  ps_model_count_kinds (model, &shapes[stage], count);
+  ps_model_count_units (model, &shapes[stage], count);
   for (i = 0; i < stage; i++) {
-    ps_model_count_kinds (model, &shapes[i], other);
-    if (memcmp (count, other, sizeof count) == 0 && shapes[i].embedding == shapes[stage].embedding
-        && shapes[i].head == shapes[stage].head && shapes[i].n_mtp == shapes[stage].n_mtp)
+    ps_model_count_units (model, &shapes[i], other);
+    if (memcmp (count, other, sizeof count) == 0)
       break;
   }
   return i;
@@ -978,6 +979,7 @@ PsCosts *ps_costs_model_stages (const PsModel *model, const PsCluster *cluster, 
     return NULL;
   PsCosts *costs = ps_costs_new (n_stages);
   costs->shapes = g_memdup2 (shapes, n_stages * sizeof *shapes);
+  costs->pattern = ps_model_hybrid_pattern (model);
   gint64 bytes = ps_tensor_boundary_bytes (model, cluster->tensor);
   for (guint stage = 0; stage < n_stages; stage++) {
     guint device = stage % n_devices, equal = find_equal (model, shapes, stage);

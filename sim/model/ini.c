@@ -239,6 +239,9 @@ void ps_ini_fields (PsIni *ini, const PsIniField *fields, guint n, gpointer base
     case PS_INI_SIZE:
       *(gint64 *)member = given ? read_integer (ini, field) : (gint64)field->fallback;
       break;
+    case PS_INI_TEXT:
+      *(char **)member = given ? ps_ini_text (ini, field->key) : NULL;
+      break;
     case PS_INI_OTHER:
       break;
     }

@@ -17,6 +17,7 @@ typedef enum {
   PS_INI_TIME,   /* "5us"; gint64, nanoseconds */
   PS_INI_SIZE,   /* "80GiB"; gint64, bytes */
   PS_INI_RATE,   /* "450GB/s"; double, bytes per second */
+  PS_INI_TEXT,   /* char *, NULL unless given; freed with g_free */
   PS_INI_OTHER,  /* the reader asks for it */
 } PsIniType;
 

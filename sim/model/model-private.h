@@ -15,9 +15,25 @@ void ps_model_fill_defaults (PsModel *model);
 /* Says which fields contradict each other, and sets the key to blame; NULL: none do. Free with g_free. */
 char *ps_model_find_misfit (const PsModel *model, const char **key);
 
-/* Matrices and biases of one expert. */
-gint64 ps_model_expert_parameters (const PsModel *model);
+/* Weights and biases of a norm. */
+gint64 ps_model_norm_width (const PsModel *model);
 
-/* A figure of a layer, and its sum over the layers of a stage and of its modules of multi-token prediction. */
-typedef gint64 (*PsLayerFigure) (const PsModel *model, PsLayerKind kind);
-gint64 ps_model_sum_layers (const PsModel *model, const PsStageShape *shape, PsLayerFigure figure);
+/* Weights and biases of one of these matrices. */
+gint64 ps_matrix_parameters (const PsMatrix *matrix);
+
+/* A figure of a unit, and its sum over the units of a stage. */
+typedef gint64 (*PsUnitFigure) (const PsModel *model, const PsUnitParts *parts);
+gint64 ps_model_sum_units (const PsModel *model, const PsStageShape *shape, PsUnitFigure figure);
+
+/* Which of the tensors that F keeps. */
+typedef enum {
+  PS_KEPT_ALL,
+  PS_KEPT_FOR_WEIGHTS, /* those that W needs, and the gradients of outputs that it needs in addition */
+  PS_KEPT_SCORES,      /* those that selective recomputation drops */
+  PS_KEPT_WIDE,        /* those as wide as the model */
+  PS_KEPT_WIDE_FOR_WEIGHTS,
+} PsKeptChoice;
+
+/* Bytes of a microbatch; of a unit and of the units of a stage. */
+gint64 ps_unit_kept_bytes (const PsModel *model, const PsUnitParts *parts, PsKeptChoice choice);
+gint64 ps_model_sum_kept (const PsModel *model, const PsStageShape *shape, PsKeptChoice choice);

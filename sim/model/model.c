@@ -1,5 +1,5 @@
-/* model.c - models: their fields and what these may say, the cut into stages, the parameters, operations and bytes of a
- * stage, and the strings that say a cut as Megatron-LM does. */
+/* model.c - models: their fields and what these may say, the cut into stages, and the parameters, operations and bytes
+ * of a stage. */
 #include <pipesim/model.h>
 
 #include "base/names.h"
@@ -16,7 +16,7 @@
 #define MAX_LOAD 1e3 /* capacity, imbalance */
 
 static const char *const precision_names[] = { "fp32", "fp16", "bf16", "fp8", "fp4", NULL };
-static const char *const mlp_names[] = { "gelu", "swiglu", NULL };
+static const char *const mlp_names[] = { "gelu", "swiglu", "relu2", NULL };
 static const char *const boolean_names[] = { "false", "true", NULL };
 static const char *const negated_names[] = { "true", "false", NULL };
 static const char *const framework_names[] = { "none", "megatron", "deepspeed", NULL };
@@ -70,6 +70,23 @@ static const PsIniField fields[] = {
   CHOICE ("framework", PS_INI_LATER, framework, framework_names, ""),
   { "capacity", PS_INI_LATER, PS_INI_REAL, AT (experts.capacity), MAX_LOAD, 1 / MAX_LOAD, 0, NULL, "" },
   { "imbalance", PS_INI_LATER, PS_INI_REAL, AT (experts.imbalance), MAX_LOAD, 1, 1, NULL, "" },
+  { "pattern", PS_INI_LATER, PS_INI_TEXT, AT (pattern), 0, 0, 0, NULL, "" },
+  CHOICE ("attention_gate", PS_INI_LATER, attention_gate, boolean_names, ""),
+  CHOICE ("sinks", PS_INI_LATER, sinks, boolean_names, ""),
+  COUNT ("expert_latent", PS_INI_LATER, experts.latent, MAX_WIDTH, ""),
+  COUNT ("shared_feed_forward", PS_INI_LATER, experts.shared_width, 4.0 * MAX_WIDTH, ""),
+  CHOICE ("shared_gate", PS_INI_LATER, experts.shared_gate, boolean_names, ""),
+  COUNT ("mamba_heads", PS_INI_LATER, mamba.heads, MAX_HEADS, ""),
+  COUNT ("mamba_head_size", PS_INI_LATER, mamba.head_size, MAX_WIDTH, ""),
+  COUNT ("mamba_state", PS_INI_LATER, mamba.state, MAX_WIDTH, ""),
+  COUNT ("mamba_groups", PS_INI_LATER, mamba.groups, MAX_HEADS, ""),
+  COUNT ("delta_key_heads", PS_INI_LATER, delta.key_heads, MAX_HEADS, ""),
+  COUNT ("delta_key_size", PS_INI_LATER, delta.key_size, MAX_WIDTH, ""),
+  COUNT ("delta_value_heads", PS_INI_LATER, delta.value_heads, MAX_HEADS, ""),
+  COUNT ("delta_value_size", PS_INI_LATER, delta.value_size, MAX_WIDTH, ""),
+  COUNT ("index_heads", PS_INI_LATER, indexer.heads, MAX_HEADS, ""),
+  COUNT ("index_size", PS_INI_LATER, indexer.size, MAX_WIDTH, ""),
+  COUNT ("index_top", PS_INI_LATER, indexer.top, PS_MAX_SEQUENCE, ""),
 };
 
 const PsIniField *ps_model_fields (guint *n)
@@ -83,6 +100,7 @@ PsModel *ps_model_copy (const PsModel *model)
   PsModel *copy = g_memdup2 (model, sizeof *model);
 
   copy->name = g_strdup (model->name);
+  copy->pattern = g_strdup (model->pattern);
   return copy;
 }
 
@@ -91,6 +109,7 @@ void ps_model_free (PsModel *model)
   if (model == NULL)
     return;
   g_free (model->name);
+  g_free (model->pattern);
   g_free (model);
 }
 
@@ -127,7 +146,9 @@ static double field_value (const PsModel *model, const PsIniField *field)
 {
   gconstpointer place = G_STRUCT_MEMBER_P (model, field->offset);
 
-  return field->type == PS_INI_REAL ? *(const double *)place : *(const guint *)place;
+  return field->type == PS_INI_REAL   ? *(const double *)place
+         : field->type == PS_INI_TEXT ? *(char *const *)place != NULL
+                                      : *(const guint *)place;
 }
 
 void ps_model_set_field (PsModel *model, const PsIniField *field, double value)
@@ -161,65 +182,270 @@ void ps_model_fill_defaults (PsModel *model)
     model->head_size = 0;
 }
 
-/* An upper bound of every figure derived from a model, in floating point: where it stays below the limits of base.h no
- * integer formula can overflow. The bounds are coarse: every matrix of a layer counted, 3 for F, B and W, 2 for B + W
- * in BW, 64 bytes per element of an activation. */
+/* The units of a stage, and sums over them. */
+
+/* Width of the values of all heads, which is that of the input of the output projection. */
+gint64 ps_model_value_width (const PsModel *model)
+{
+  return model->latent.kv_rank ? (gint64)model->heads * model->latent.value_size : ps_model_query_width (model);
+}
+
+/* The mixer and the feed-forward of a layer without a pattern. */
+static void usual_units (const PsModel *model, guint layer, PsUnitKind kinds[2])
+{
+  gboolean window = model->window > 0 && (model->full_every == 0 || (layer + 1) % model->full_every != 0);
+
+  kinds[0] = window                      ? PS_UNIT_WINDOW
+             : model->latent.kv_rank > 0 ? (model->indexer.heads > 0 ? PS_UNIT_SPARSE : PS_UNIT_LATENT)
+                                         : PS_UNIT_ATTENTION;
+  kinds[1] = model->experts.count > 0 && layer >= model->experts.dense_layers ? PS_UNIT_EXPERTS : PS_UNIT_MLP;
+}
+
+guint ps_model_layer_units (const PsModel *model, guint layer, PsUnitKind kinds[2])
+{
+  if (model->pattern == NULL) {
+    usual_units (model, MIN (layer, model->layers - 1), kinds);
+    return 2;
+  }
+  /* After the "/" stand the units of a module of multi-token prediction, else they are the last layer's. */
+  guint length = (guint)strcspn (model->pattern, "/"), n = length / model->layers;
+  gboolean after = layer >= model->layers && model->pattern[length] == '/';
+  const char *at = model->pattern + (after ? length + 1 : MIN (layer, model->layers - 1) * n);
+  n = after ? (guint)strlen (at) : n;
+  for (guint i = 0; i < n; i++)
+    kinds[i] = ps_unit_find (at[i]);
+  return n;
+}
+
+char *ps_model_pattern (const PsModel *model)
+{
+  GString *pattern = g_string_new (NULL);
+  PsUnitKind kinds[2];
+
+  for (guint layer = 0; layer < model->layers + (model->mtp > 0); layer++) {
+    g_string_append (pattern, layer == model->layers ? "/" : "");
+    for (guint i = 0, n = ps_model_layer_units (model, layer, kinds); i < n; i++)
+      g_string_append_c (pattern, ps_unit_row (kinds[i])->letter);
+  }
+  return g_string_free (pattern, FALSE);
+}
+
+char *ps_model_hybrid_pattern (const PsModel *model)
+{
+  PsUnitKind kinds[2];
+
+  return ps_model_layer_units (model, 0, kinds) == 1 ? ps_model_pattern (model) : NULL;
+}
+
+void ps_model_unfold (PsModel *model)
+{
+  char *pattern = ps_model_pattern (model);
+
+  g_free (model->pattern);
+  model->pattern = pattern;
+  model->layers = (guint)strcspn (pattern, "/");
+}
+
+static void count_layer (const PsModel *model, guint layer, guint times, guint count[PS_N_UNIT_KINDS])
+{
+  PsUnitKind kinds[2];
+
+  for (guint i = 0, n = ps_model_layer_units (model, layer, kinds); i < n; i++)
+    count[kinds[i]] += times;
+}
+
+void ps_model_count_units (const PsModel *model, const PsStageShape *shape, guint count[PS_N_UNIT_KINDS])
+{
+  memset (count, 0, PS_N_UNIT_KINDS * sizeof *count);
+  for (guint i = 0; i < shape->n_layers; i++)
+    count_layer (model, shape->first_layer + i, 1, count);
+  if (shape->n_mtp > 0)
+    count_layer (model, model->layers, shape->n_mtp, count);
+  count[PS_UNIT_MTP] = shape->n_mtp;
+  count[PS_UNIT_EMBEDDING] = shape->embedding;
+  count[PS_UNIT_LOSS] = shape->head;
+}
+
+gint64 ps_model_sum_units (const PsModel *model, const PsStageShape *shape, PsUnitFigure figure)
+{
+  guint count[PS_N_UNIT_KINDS];
+  PsUnitParts parts;
+  gint64 sum = 0;
+
+  ps_model_count_units (model, shape, count);
+  for (PsUnitKind kind = 0; kind < PS_N_UNIT_KINDS; kind++)
+    if (count[kind] > 0) {
+      ps_unit_describe (model, kind, &parts);
+      sum += count[kind] * figure (model, &parts);
+    }
+  return sum;
+}
+
+gint64 ps_matrix_parameters (const PsMatrix *matrix)
+{
+  return matrix->rows * matrix->columns + (matrix->bias ? matrix->columns : 0);
+}
+
+static gint64 sum_parameters (G_GNUC_UNUSED const PsModel *model, const PsUnitParts *parts)
+{
+  gint64 sum = parts->whole_vectors + parts->cut_vectors;
+
+  for (guint i = 0; i < parts->n_matrices; i++)
+    sum += parts->matrix[i].count * ps_matrix_parameters (&parts->matrix[i]);
+  return sum;
+}
+
+gint64 ps_unit_parameters (const PsModel *model, PsUnitKind kind)
+{
+  PsUnitParts parts;
+
+  ps_unit_describe (model, kind, &parts);
+  return sum_parameters (model, &parts);
+}
+
+/* Of matrices that a token does not visit. */
+static gint64 sum_idle (G_GNUC_UNUSED const PsModel *model, const PsUnitParts *parts)
+{
+  gint64 sum = 0;
+
+  for (guint i = 0; i < parts->n_matrices; i++)
+    sum += MAX (parts->matrix[i].count - parts->matrix[i].active, 0) * ps_matrix_parameters (&parts->matrix[i]);
+  return sum;
+}
+
+/* Vocabulary matrices that a stage holds: the embedding's, the head's, and copies of either that a module of
+ * multi-token prediction needs where they are elsewhere. Tied ones are one matrix. */
+static guint count_vocabulary_matrices (const PsModel *model, const PsStageShape *shape)
+{
+  gboolean in = shape->embedding || shape->n_mtp > 0, out = shape->head || shape->n_mtp > 0;
+
+  return model->tied ? in || out : in + out;
+}
+
+gint64 ps_model_stage_parameters (const PsModel *model, const PsStageShape *shape)
+{
+  return ps_model_sum_units (model, shape, sum_parameters)
+         + count_vocabulary_matrices (model, shape) * (gint64)model->vocabulary * model->hidden;
+}
+
+gint64 ps_model_parameters (const PsModel *model)
+{
+  const PsStageShape all = ps_model_whole (model);
+
+  return ps_model_stage_parameters (model, &all);
+}
+
+gint64 ps_model_active_parameters (const PsModel *model)
+{
+  PsStageShape all = ps_model_whole (model);
+
+  all.n_mtp = 0;
+  return ps_model_stage_parameters (model, &all) - ps_model_sum_units (model, &all, sum_idle);
+}
+
+/* Multiplications of a token with weights. */
+static gint64 sum_products (G_GNUC_UNUSED const PsModel *model, const PsUnitParts *parts)
+{
+  gint64 sum = 0;
+
+  for (guint i = 0; i < parts->n_matrices; i++)
+    sum += parts->matrix[i].active * parts->matrix[i].rows * parts->matrix[i].columns;
+  return sum;
+}
+
+/* And with other tokens. */
+static gint64 sum_scores (const PsModel *model, const PsUnitParts *parts)
+{
+  gint64 sum = 0;
+
+  for (guint i = 0; i < parts->n_scores; i++) {
+    const PsScores *scores = &parts->scores[i];
+
+    sum += scores->width * (scores->most > 0 ? MIN (scores->most, model->sequence) : 1);
+  }
+  return sum;
+}
+
+/* What fields may say. */
+
+/* Keys of a kind: those that it needs, then after a comma others. */
+static char *find_missing_key (const PsModel *model, const char **key)
+{
+  const PsStageShape all = ps_model_whole (model);
+  guint count[PS_N_UNIT_KINDS];
+
+  ps_model_count_units (model, &all, count);
+  for (PsUnitKind kind = PS_UNIT_ATTENTION; kind <= PS_UNIT_EXPERTS; kind++) {
+    const PsUnitRow *row = ps_unit_row (kind);
+    g_auto (GStrv) lists = g_strsplit (row->keys, ", ", 2), needed = g_strsplit (lists[0], " ", -1);
+    g_auto (GStrv) words = g_strsplit_set (row->keys, " ,", -1);
+    gboolean any = count[kind] > 0;
+
+    *key = NULL;
+    for (guint i = 0; i < G_N_ELEMENTS (fields); i++) {
+      gboolean given = field_value (model, &fields[i]) > fields[i].fallback;
+
+      any |= given && g_strv_contains ((const char *const *)words, fields[i].key);
+      if (!given && *key == NULL && g_strv_contains ((const char *const *)needed, fields[i].key))
+        *key = fields[i].key;
+    }
+    if (any && *key != NULL) {
+      g_autofree char *list = g_strjoinv (", ", needed);
+
+      return g_strdup_printf ("missing; a unit of %s needs %s", row->name, list);
+    }
+  }
+  return NULL;
+}
+
+/* One letter, or two, for each layer, and after a "/" one or two for multi-token prediction. */
+static char *find_pattern_misfit (const PsModel *model, const char **key)
+{
+  const char *pattern = model->pattern != NULL ? model->pattern : "";
+  gsize n = strcspn (pattern, "/"), n_mtp = strlen (pattern) - n;
+
+  *key = "pattern";
+  for (gsize i = 0; i < n + n_mtp; i++)
+    if (i != n && ps_unit_find (pattern[i]) == PS_N_UNIT_KINDS)
+      return g_strdup_printf ("letter %" G_GSIZE_FORMAT " is no unit; the units are *w+DMGl-E", i + 1);
+  if (n_mtp > 0 && (n_mtp == 1 || n_mtp > 3 || model->mtp == 0))
+    return g_strdup ("after / stand one or two units of multi-token prediction, which mtp counts");
+  if (strchr (pattern, '*') != NULL && model->latent.kv_rank > 0)
+    return g_strdup ("has *, heads of keys and values, but kv_rank says latent attention, +");
+  if (model->pattern != NULL && n != model->layers && n != 2 * (gsize)model->layers)
+    return g_strdup_printf ("has %" G_GSIZE_FORMAT " letters; %u layers have one each, or two", n, model->layers);
+  return NULL;
+}
+
+/* Figures of the whole model in floating point: where these stay below the limits of base.h no integer formula
+ * overflows. Those of one unit never do. */
 static char *find_magnitude (const PsModel *model, const char **key)
 {
-  const PsLatent *latent = &model->latent;
-  const PsExperts *experts = &model->experts;
-  double h = model->hidden, V = model->vocabulary, layers = (double)model->layers + model->mtp, s = model->sequence;
-  double q = (double)ps_model_query_width (model) + (double)model->heads * latent->value_size;
-  double rank = (double)latent->q_rank + latent->kv_rank, tokens = s * model->microbatch_size;
-  double wide = model->feed_forward + ((double)experts->count + experts->shared) * experts->feed_forward;
-  double load = (experts->active + experts->shared) * (experts->capacity + experts->imbalance);
-  double parameters = layers * (4 * h * q + 3 * rank * (h + q) + 3 * h * wide + h * experts->count + 16 * (h + wide))
-                      + ((2 + model->mtp) * V + s + 2 + 2 * model->mtp * h) * h;
-  double flops = 10 * tokens * (parameters + layers * 4 * s * q) * (1 + load);
-  double bytes = tokens
-                 * (layers
-                        * (64 * (h + q + rank + model->feed_forward + load * (h + experts->feed_forward))
-                           + 10 * s * model->heads)
-                    + (1 + model->mtp) * 8 * (h + V));
+  const PsStageShape all = ps_model_whole (model);
+  double tokens = (double)model->sequence * model->microbatch_size, products = 0, bits = 0;
+  double parameters = 2.0 * model->vocabulary * model->hidden;
+  guint count[PS_N_UNIT_KINDS];
+  PsUnitParts parts;
 
+  ps_model_count_units (model, &all, count);
+  for (PsUnitKind kind = 0; kind < PS_N_UNIT_KINDS; kind++)
+    if (count[kind] > 0) {
+      ps_unit_describe (model, kind, &parts);
+      parameters += (double)count[kind] * (double)sum_parameters (model, &parts);
+      products += (double)count[kind] * (double)(sum_products (model, &parts) + sum_scores (model, &parts));
+      for (guint i = 0; i < parts.n_kept; i++)
+        bits += (double)count[kind] * (double)parts.kept[i].elements * 64;
+    }
   *key = 18 * parameters > (double)PS_MAX_SIZE_BYTES ? "hidden" : "microbatch_size";
   if (18 * parameters > (double)PS_MAX_SIZE_BYTES)
     return g_strdup_printf ("%u makes about %.3g parameters with %u layers, more than pipesim can hold", model->hidden,
                             parameters, model->layers);
-  if (flops > (double)G_MAXINT64 / 2)
+  if (10 * tokens * products > (double)G_MAXINT64 / 2)
     return g_strdup_printf ("%u makes about %.3g operations per microbatch, more than pipesim can hold",
-                            model->microbatch_size, flops);
-  if (bytes > (double)PS_MAX_SIZE_BYTES)
+                            model->microbatch_size, 10 * tokens * products);
+  if (tokens * bits / 8 > (double)PS_MAX_SIZE_BYTES)
     return g_strdup_printf ("%u makes about %.3g bytes of activations, more than pipesim can hold",
-                            model->microbatch_size, bytes);
-  return NULL;
-}
-
-static char *find_latent_misfit (const PsLatent *latent, const char **key)
-{
-  gboolean any = latent->q_rank || latent->nope_size || latent->rope_size || latent->value_size;
-
-  *key = latent->kv_rank == 0 ? "kv_rank" : latent->nope_size == 0 ? "nope_size" : "value_size";
-  if (latent->kv_rank == 0 ? any : latent->nope_size == 0 || latent->value_size == 0)
-    return g_strdup ("missing; latent attention needs kv_rank, nope_size and value_size");
-  return NULL;
-}
-
-static char *find_experts_misfit (const PsModel *model, const char **key)
-{
-  const PsExperts *experts = &model->experts;
-  gboolean any = experts->active || experts->shared || experts->feed_forward || experts->dense_layers
-                 || experts->capacity > 0 || experts->imbalance > 1;
-
-  *key = experts->count == 0 ? "experts" : experts->active == 0 ? "active_experts" : "expert_feed_forward";
-  if (experts->count == 0 ? any : experts->active == 0 || experts->feed_forward == 0)
-    return g_strdup ("missing; a mixture needs experts, active_experts and expert_feed_forward");
-  *key = "active_experts";
-  if (experts->active > experts->count)
-    return g_strdup_printf ("%u is more than experts %u", experts->active, experts->count);
-  *key = "dense_layers";
-  if (experts->dense_layers > model->layers)
-    return g_strdup_printf ("%u is more than layers %u", experts->dense_layers, model->layers);
+                            model->microbatch_size, tokens * bits / 8);
   return NULL;
 }
 
@@ -234,9 +460,15 @@ char *ps_model_find_misfit (const PsModel *model, const char **key)
   *key = "full_every";
   if (model->full_every > 0 && model->window == 0)
     return g_strdup ("there is no window that some layers do without");
-  char *message = find_latent_misfit (&model->latent, key);
+  *key = "active_experts";
+  if (model->experts.active > model->experts.count && model->experts.count > 0)
+    return g_strdup_printf ("%u is more than experts %u", model->experts.active, model->experts.count);
+  *key = "dense_layers";
+  if (model->experts.dense_layers > model->layers)
+    return g_strdup_printf ("%u is more than layers %u", model->experts.dense_layers, model->layers);
+  char *message = find_pattern_misfit (model, key);
   if (message == NULL)
-    message = find_experts_misfit (model, key);
+    message = find_missing_key (model, key);
   return message != NULL ? message : find_magnitude (model, key);
 }
 
@@ -280,6 +512,7 @@ static void append_fields (GString *text, const PsModel *model)
       continue;
     g_string_append_printf (text, "%s = %s\n", field->key,
                             field->type == PS_INI_CHOICE ? field->choices[(guint)value]
+                            : field->type == PS_INI_TEXT ? G_STRUCT_MEMBER (char *, model, field->offset)
                                                          : g_ascii_dtostr (number, sizeof number, value));
   }
 }
@@ -379,185 +612,23 @@ char *ps_stage_shape_key (const PsStageShape *shape)
                           tensor);
 }
 
-/* Kinds of layers, and the parameters and operations of a stage. */
-
-/* Matrices of a feed-forward: up and down, and the gate of swiglu. */
-static gint64 mlp_weights (const PsModel *model, gint64 width)
-{
-  return (model->mlp == PS_MLP_SWIGLU ? 3 : 2) * (gint64)model->hidden * width;
-}
-
-/* Width of the values of all heads, which is that of the input of the output projection. */
-gint64 ps_model_value_width (const PsModel *model)
-{
-  return model->latent.kv_rank ? (gint64)model->heads * model->latent.value_size : ps_model_query_width (model);
-}
-
-static gint64 attention_weights (const PsModel *model)
-{
-  const PsLatent *latent = &model->latent;
-  gint64 h = model->hidden, a = model->heads, q = ps_model_query_width (model);
-
-  if (latent->kv_rank == 0)
-    return 2 * h * q + 2 * h * ps_model_kv_width (model);
-  gint64 queries = latent->q_rank ? (h + q) * latent->q_rank : h * q;
-  gint64 down = h * ((gint64)latent->kv_rank + latent->rope_size);
-  gint64 up = latent->kv_rank * a * ((gint64)latent->nope_size + latent->value_size);
-  return queries + down + up + h * ps_model_value_width (model);
-}
-
-/* Matrices of the feed-forward of a layer, with `visited` of its experts. */
-static gint64 feed_forward_weights (const PsModel *model, PsLayerKind kind, guint visited)
-{
-  const PsExperts *experts = &model->experts;
-
-  if (!(kind & PS_LAYER_EXPERTS))
-    return mlp_weights (model, model->feed_forward);
-  return ((gint64)visited + experts->shared) * mlp_weights (model, experts->feed_forward)
-         + (gint64)model->hidden * experts->count;
-}
-
-/* Elements of the matrices of a layer that a token is multiplied by. */
-static gint64 active_weights (const PsModel *model, PsLayerKind kind)
-{
-  return attention_weights (model) + feed_forward_weights (model, kind, model->experts.active);
-}
-
-/* Biases of a feed-forward. */
-static gint64 mlp_biases (const PsModel *model, gint64 width)
-{
-  return model->mlp == PS_MLP_GELU ? width + model->hidden : model->other_biases ? 2 * width + model->hidden : 0;
-}
-
-gint64 ps_model_expert_parameters (const PsModel *model)
-{
-  return mlp_weights (model, model->experts.feed_forward) + mlp_biases (model, model->experts.feed_forward);
-}
-
-/* Biases of feed-forward or experts, and in swiglu of output projection and router. */
-static gint64 other_biases (const PsModel *model, PsLayerKind kind)
-{
-  const PsExperts *experts = &model->experts;
-  gint64 n = (gint64)experts->count + experts->shared;
-  gint64 rest = model->other_biases ? (gint64)model->hidden + (kind & PS_LAYER_EXPERTS ? experts->count : 0) : 0;
-
-  return rest
-         + (kind & PS_LAYER_EXPERTS ? n * mlp_biases (model, experts->feed_forward)
-                                    : mlp_biases (model, model->feed_forward));
-}
-
-static gint64 layer_vectors (const PsModel *model, PsLayerKind kind)
-{
-  gint64 c = ps_model_kv_width (model);
-
-  /* GPT: biases of query, key, value and output, and norms of 2h. */
-  if (model->mlp == PS_MLP_GELU)
-    return ps_model_query_width (model) + 2 * c + 5 * (gint64)model->hidden + other_biases (model, kind);
-  return 2 * (gint64)model->hidden + (model->qkv_bias ? ps_model_query_width (model) + 2 * c : 0)
-         + (model->qk_norm ? 2 * (gint64)ps_model_head_size (model) : 0) + other_biases (model, kind)
-         + ((gint64)model->latent.q_rank + model->latent.kv_rank);
-}
-
-gint64 ps_model_layer_parameters (const PsModel *model, PsLayerKind kind)
-{
-  return attention_weights (model) + feed_forward_weights (model, kind, model->experts.count)
-         + layer_vectors (model, kind);
-}
-
-static PsLayerKind kind_of_layer (const PsModel *model, guint layer)
-{
-  gboolean experts = model->experts.count > 0 && layer >= model->experts.dense_layers;
-  gboolean window = model->window > 0 && (model->full_every == 0 || (layer + 1) % model->full_every != 0);
-
-  return (PsLayerKind)((experts ? PS_LAYER_EXPERTS : 0) | (window ? PS_LAYER_WINDOW : 0));
-}
-
-void ps_model_count_kinds (const PsModel *model, const PsStageShape *shape, guint count[PS_N_LAYER_KINDS])
-{
-  memset (count, 0, PS_N_LAYER_KINDS * sizeof *count);
-  for (guint i = 0; i < shape->n_layers; i++)
-    count[kind_of_layer (model, shape->first_layer + i)]++;
-  count[kind_of_layer (model, model->layers - 1)] += shape->n_mtp;
-}
-
-gint64 ps_model_sum_layers (const PsModel *model, const PsStageShape *shape, PsLayerFigure figure)
-{
-  guint count[PS_N_LAYER_KINDS];
-  gint64 sum = 0;
-
-  ps_model_count_kinds (model, shape, count);
-  for (guint kind = 0; kind < PS_N_LAYER_KINDS; kind++)
-    if (count[kind] > 0)
-      sum += count[kind] * figure (model, (PsLayerKind)kind);
-  return sum;
-}
-
-/* Vocabulary matrices that a stage holds: the embedding's, the head's, and copies of either that a module of
- * multi-token prediction needs where they are elsewhere. Tied ones are one matrix. */
-static guint count_vocabulary_matrices (const PsModel *model, const PsStageShape *shape)
-{
-  gboolean in = shape->embedding || shape->n_mtp > 0, out = shape->head || shape->n_mtp > 0;
-
-  return model->tied ? in || out : in + out;
-}
-
-gint64 ps_model_stage_parameters (const PsModel *model, const PsStageShape *shape)
-{
-  gint64 h = model->hidden, s = model->sequence, norm = model->mlp == PS_MLP_SWIGLU ? h : 2 * h;
-
-  return ps_model_sum_layers (model, shape, ps_model_layer_parameters)
-         + count_vocabulary_matrices (model, shape) * model->vocabulary * h
-         + (shape->embedding && model->mlp == PS_MLP_GELU ? s * h : 0) + (shape->head ? norm : 0)
-         + shape->n_mtp * (2 * h * h + 3 * norm);
-}
-
-gint64 ps_model_parameters (const PsModel *model)
-{
-  const PsStageShape all = ps_model_whole (model);
-
-  return ps_model_stage_parameters (model, &all);
-}
-
-gint64 ps_model_active_parameters (const PsModel *model)
-{
-  PsStageShape all = ps_model_whole (model);
-  guint count[PS_N_LAYER_KINDS];
-
-  all.n_mtp = 0;
-  ps_model_count_kinds (model, &all, count);
-  return ps_model_stage_parameters (model, &all)
-         - (gint64)(count[PS_LAYER_EXPERTS] + count[PS_LAYER_EXPERTS | PS_LAYER_WINDOW])
-               * (model->experts.count - model->experts.active) * ps_model_expert_parameters (model);
-}
-
-/* Operations of the scores and of weighing the values with them, per token. */
-static gint64 attention_flops (const PsModel *model, PsLayerKind kind)
-{
-  gint64 seen = kind & PS_LAYER_WINDOW ? MIN (model->window, model->sequence) : model->sequence;
-
-  return 2 * seen * (ps_model_query_width (model) + ps_model_value_width (model));
-}
-
+/* F, B and W each multiply every matrix once. Scores and values are two more products in F and four in B; W has none.
+ */
 gint64 ps_model_stage_flops (const PsModel *model, const PsStageShape *shape, PsOpKind kind)
 {
-  gint64 tokens = ps_model_tokens (model), h = model->hidden;
-  gint64 matrices = ps_model_sum_layers (model, shape, active_weights) + shape->n_mtp * 2 * h * h
-                    + (shape->head + shape->n_mtp) * h * model->vocabulary;
-  /* F, B and W each multiply every matrix once. Scores and values are two more products in F and four in B; W has
-   * none. */
-  gint64 product = 2 * tokens * matrices;
-  gint64 attention = tokens * ps_model_sum_layers (model, shape, attention_flops);
+  gint64 tokens = ps_model_tokens (model), product = 2 * tokens * ps_model_sum_units (model, shape, sum_products);
+  gint64 scores = 2 * tokens * ps_model_sum_units (model, shape, sum_scores);
 
   switch (kind) {
   case PS_OP_F:
   case PS_OP_R:
-    return product + attention;
+    return product + scores;
   case PS_OP_B:
-    return product + 2 * attention;
+    return product + 2 * scores;
   case PS_OP_W:
     return product;
   case PS_OP_BW:
-    return 2 * product + 2 * attention;
+    return 2 * product + 2 * scores;
   default:
     g_return_val_if_reached (0);
   }
@@ -565,123 +636,74 @@ gint64 ps_model_stage_flops (const PsModel *model, const PsStageShape *shape, Ps
 
 /* The bytes that stages keep, hand on and hold. */
 
-/* The published counts are for 2-byte elements. */
-static gint64 scale_to_precision (const PsModel *model, gint64 bytes)
-{
-  return bytes * ps_precision_bytes (model->precision) / 2;
-}
-
-/* Elements per token that a layer keeps, or that its W needs. */
-typedef struct {
-  gint64 inputs;  /* of matrices; kept in the precision of the products */
-  gint64 outputs; /* of matrices; W needs their gradients instead */
-  gint64 others;  /* what F keeps in place of outputs */
-} Elements;
-
-static Elements attention_tensors (const PsModel *model)
-{
-  const PsLatent *latent = &model->latent;
-  gint64 h = model->hidden, q = ps_model_query_width (model), c = ps_model_kv_width (model);
-  gint64 v = ps_model_value_width (model);
-  gint64 down = (gint64)latent->q_rank + latent->kv_rank + latent->rope_size;
-
-  if (latent->kv_rank == 0)
-    return (Elements){ h + v, q + 2 * c + h, q + 2 * c + (model->qk_norm ? q + c : 0) };
-  return (Elements){ h + latent->q_rank + latent->kv_rank + v,
-                     down + q + model->heads * (gint64)latent->nope_size + v + h, down + 2 * q + v };
-}
-
-/* A feed-forward that `rows` times the tokens go through. */
-static Elements mlp_tensors (const PsModel *model, double rows, gint64 width)
-{
-  gint64 up = (gint64)(rows * (double)((model->mlp == PS_MLP_SWIGLU ? 2 : 1) * width));
-
-  return (Elements){ (gint64)(rows * (double)width), up, up };
-}
-
-/* The mixture: its input, the scores of the experts in fp32 before and after their softmax, the tokens as they are
- * handed to the experts, and what comes back before it is weighed. */
-static Elements feed_forward_tensors (const PsModel *model, PsLayerKind kind)
-{
-  const PsExperts *experts = &model->experts;
-  gint64 h = model->hidden, moved = (gint64)(ps_model_routed (model) * (double)h);
-  Elements mlp;
-
-  if (!(kind & PS_LAYER_EXPERTS)) {
-    mlp = mlp_tensors (model, 1, model->feed_forward);
-    return (Elements){ h + mlp.inputs, mlp.outputs + h, mlp.others };
-  }
-  mlp = mlp_tensors (model, ps_model_routed (model) + experts->shared, experts->feed_forward);
-  return (Elements){ h + moved + mlp.inputs, experts->count + mlp.outputs + moved + experts->shared * h,
-                     mlp.others + moved + 4 * (gint64)experts->count };
-}
-
-/* Bytes of inputs of matrices, at 2 bytes for an element of all else. */
-static gint64 input_bytes (const PsModel *model, gint64 elements)
-{
-  return model->precision == PS_PRECISION_FP4   ? elements / 2
-         : model->precision == PS_PRECISION_FP8 ? elements
-                                                : 2 * elements;
-}
-
-/* Per token at 2 bytes per element, softmax left out. Norms keep two inputs. GPT adds two dropout masks of one byte.
- * For f = 4h and k = a this is 34h. Where products have a precision of their own, attention keeps its result a second
- * time.
- */
-static gint64 layer_activation_per_token (const PsModel *model, PsLayerKind kind)
-{
-  const Elements attention = attention_tensors (model), mlp = feed_forward_tensors (model, kind);
-  gint64 h = model->hidden, again = model->precision >= PS_PRECISION_FP8 ? 2 * ps_model_value_width (model) : 0;
-
-  return input_bytes (model, attention.inputs + mlp.inputs) + 2 * (attention.others + mlp.others) + again + 4 * h
-         + (model->mlp == PS_MLP_GELU ? 2 * h : 0);
-}
-
-/* Scores, their softmax and its dropout mask: two elements and a byte each, all heads. */
-static gint64 score_bytes (const PsModel *model)
-{
-  return 5 * ps_model_tokens (model) * model->sequence * model->heads;
-}
-
-gint64 ps_model_layer_activation_bytes (const PsModel *model, PsLayerKind kind)
-{
-  gint64 bytes = ps_model_tokens (model) * layer_activation_per_token (model, kind);
-
-  return scale_to_precision (model, bytes + (model->flash_attention ? 0 : score_bytes (model)));
-}
-
-/* W multiplies the input of every matrix by the gradient of its output. */
-static gint64 layer_weight_activation_bytes (const PsModel *model, PsLayerKind kind)
-{
-  const Elements attention = attention_tensors (model), mlp = feed_forward_tensors (model, kind);
-  gint64 elements = attention.inputs + mlp.inputs + attention.outputs + mlp.outputs;
-
-  return scale_to_precision (model, ps_model_tokens (model) * input_bytes (model, elements));
-}
-
-/* The head's share per matrix of logits: inputs of its norm and of its matrix, and logits in fp32. */
-static gint64 head_bytes (const PsModel *model, gint64 input_width)
+/* Bytes of a microbatch: bits for a token where elements have 16, and bits of what is fp32 at any precision. */
+static gint64 token_bytes (const PsModel *model, gint64 bits, gint64 fp32_bits)
 {
   gint64 tokens = ps_model_tokens (model);
 
-  return scale_to_precision (model, 2 * tokens * input_width) + 4 * tokens * model->vocabulary;
+  return tokens * (bits / 8) * ps_precision_bytes (model->precision) / 2 + tokens * (fp32_bits / 8);
+}
+
+static gboolean is_chosen (const PsKept *kept, PsKeptChoice choice)
+{
+  switch (choice) {
+  case PS_KEPT_FOR_WEIGHTS:
+    return kept->weight;
+  case PS_KEPT_SCORES:
+    return g_str_equal (kept->module, "core_attn");
+  case PS_KEPT_WIDE:
+    return kept->wide;
+  case PS_KEPT_WIDE_FOR_WEIGHTS:
+    return kept->wide && kept->weight;
+  default:
+    return TRUE;
+  }
+}
+
+/* W multiplies the input of every matrix by the gradient of its output. */
+gint64 ps_unit_kept_bytes (const PsModel *model, const PsUnitParts *parts, PsKeptChoice choice)
+{
+  gint64 bits[2] = { 0, 0 };
+
+  for (guint i = 0; i < parts->n_kept; i++)
+    if (is_chosen (&parts->kept[i], choice))
+      bits[parts->kept[i].bits == 32] += parts->kept[i].elements * parts->kept[i].bits;
+  for (guint i = 0; choice == PS_KEPT_FOR_WEIGHTS && i < parts->n_matrices; i++)
+    bits[0] += (gint64)(parts->matrix[i].load * (double)parts->matrix[i].columns) * parts->matrix[i].gradient_bits;
+  return token_bytes (model, bits[0], bits[1]);
+}
+
+gint64 ps_model_sum_kept (const PsModel *model, const PsStageShape *shape, PsKeptChoice choice)
+{
+  guint count[PS_N_UNIT_KINDS];
+  PsUnitParts parts;
+  gint64 sum = 0;
+
+  ps_model_count_units (model, shape, count);
+  for (PsUnitKind kind = 0; kind < PS_N_UNIT_KINDS; kind++)
+    if (count[kind] > 0) {
+      ps_unit_describe (model, kind, &parts);
+      sum += count[kind] * ps_unit_kept_bytes (model, &parts, choice);
+    }
+  return sum;
+}
+
+gint64 ps_unit_activation_bytes (const PsModel *model, PsUnitKind kind)
+{
+  PsUnitParts parts;
+
+  ps_unit_describe (model, kind, &parts);
+  return ps_unit_kept_bytes (model, &parts, PS_KEPT_ALL);
 }
 
 gint64 ps_model_stage_activation_bytes (const PsModel *model, const PsStageShape *shape)
 {
-  gint64 h = model->hidden;
-
-  return ps_model_sum_layers (model, shape, ps_model_layer_activation_bytes)
-         + (shape->head ? head_bytes (model, 2 * h) : 0) + shape->n_mtp * head_bytes (model, 2 * h + 4 * h);
+  return ps_model_sum_kept (model, shape, PS_KEPT_ALL);
 }
 
 gint64 ps_model_stage_weight_activation_bytes (const PsModel *model, const PsStageShape *shape)
 {
-  gint64 h = model->hidden;
-  gint64 bytes = ps_model_sum_layers (model, shape, layer_weight_activation_bytes)
-                 + (shape->head ? head_bytes (model, h) : 0) + shape->n_mtp * head_bytes (model, h + 3 * h);
-
-  return MIN (bytes, ps_model_stage_activation_bytes (model, shape));
+  return MIN (ps_model_sum_kept (model, shape, PS_KEPT_FOR_WEIGHTS), ps_model_stage_activation_bytes (model, shape));
 }
 
 gint64 ps_model_stage_kept_bytes (const PsModel *model, const PsStageShape *shape, PsRecompute recompute)
@@ -691,9 +713,7 @@ gint64 ps_model_stage_kept_bytes (const PsModel *model, const PsStageShape *shap
 
   if (recompute == PS_RECOMPUTE_FULL)
     return all - ps_model_stage_activation_bytes (model, &layers) + shape->n_layers * ps_model_boundary_bytes (model);
-  if (recompute == PS_RECOMPUTE_NONE || model->flash_attention)
-    return all;
-  return all - shape->n_layers * scale_to_precision (model, score_bytes (model));
+  return recompute == PS_RECOMPUTE_NONE ? all : all - ps_model_sum_kept (model, &layers, PS_KEPT_SCORES);
 }
 
 gint64 ps_model_boundary_bytes (const PsModel *model)
@@ -734,228 +754,4 @@ gint64 ps_model_stage_state_bytes (const PsModel *model, const PsStageShape *sha
   PsStateBytes state = ps_model_stage_state (model, shape);
 
   return state.weight_bytes + state.gradient_bytes + state.optimizer_bytes;
-}
-
-/* Megatron-LM's strings for the stages of a model. */
-
-#define MAX_LAYOUT_LENGTH (1 << 16)
-#define MAX_UNITS (1 << 20)
-#define MAX_PERIOD 16 /* stages of a group that is written */
-
-static const char units[] = "EtmL"; /* in model order */
-
-typedef struct {
-  const char *where;
-  const char *text;
-  GArray *shapes; /* PsStageShape */
-  guint n_units;
-  guint n_layers;
-  char last; /* unit; NUL: none yet */
-} LayoutReader;
-
-static gboolean refuse_layout (const LayoutReader *reader, const char *at, const char *reason, GError **error)
-{
-  return ps_refuse (error, PS_ERROR_USAGE, "%s: character %u of the layout: %s", reader->where,
-                    (guint)(at - reader->text) + 1, reason);
-}
-
-static gboolean add_stage (LayoutReader *reader, const char *at, GError **error)
-{
-  PsStageShape shape = { .first_layer = reader->n_layers };
-
-  if (reader->shapes->len == PS_MAX_STAGES)
-    return refuse_layout (reader, at, "too many stages", error);
-  g_array_append_val (reader->shapes, shape);
-  return TRUE;
-}
-
-static gboolean add_unit (LayoutReader *reader, const char *at, GError **error)
-{
-  PsStageShape *shape = &g_array_index (reader->shapes, PsStageShape, reader->shapes->len - 1);
-
-  if (reader->last != '\0' && strchr (units, *at) < strchr (units, reader->last))
-    return refuse_layout (reader, at, "a unit stands too late; their order is E, t, m, L", error);
-  if (*at == 'E' && reader->last == 'E')
-    return refuse_layout (reader, at, "a second E; a model has one embedding", error);
-  if (++reader->n_units > MAX_UNITS)
-    return refuse_layout (reader, at, "too many units", error);
-  reader->last = *at;
-  reader->n_layers += *at == 't';
-  shape->embedding += *at == 'E';
-  shape->n_layers += *at == 't';
-  shape->n_mtp += *at == 'm';
-  shape->head += *at == 'L';
-  return TRUE;
-}
-
-/* Reads "*n" at *at if it is there, else n is 1. */
-static gboolean read_count (const LayoutReader *reader, const char **at, guint *n, GError **error)
-{
-  char *end;
-
-  *n = 1;
-  if (**at != '*')
-    return TRUE;
-  if (!g_ascii_isdigit ((*at)[1]))
-    return refuse_layout (reader, *at, "a number goes after *", error);
-  guint64 value = g_ascii_strtoull (*at + 1, &end, 10);
-  if (value < 1 || value > PS_MAX_STAGES)
-    return refuse_layout (reader, *at + 1, "give 1 to 16384 repeats", error);
-  if (*end == '*')
-    return refuse_layout (reader, end, "a second repeat; put the first one in parentheses", error);
-  *n = (guint)value;
-  *at = end;
-  return TRUE;
-}
-
-/* Reads from at to end, which holds no group. */
-static gboolean read_flat (LayoutReader *reader, const char *at, const char *end, GError **error)
-{
-  while (at < end) {
-    const char *unit = at++;
-    guint n;
-
-    if (*unit == ',')
-      continue;
-    if (strchr ("|EtmL", *unit) == NULL)
-      return refuse_layout (reader, unit, "no unit; E, t, m and L are, | ends a stage, * and () repeat", error);
-    if (!read_count (reader, &at, &n, error))
-      return FALSE;
-    for (guint i = 0; i < n; i++)
-      if (!(*unit == '|' ? add_stage : add_unit) (reader, unit, error))
-        return FALSE;
-  }
-  return TRUE;
-}
-
-/* Reads the group that *at begins, and leaves *at after it. */
-static gboolean read_group (LayoutReader *reader, const char **at, GError **error)
-{
-  const char *begin = *at + 1, *end = strchr (begin, ')');
-  guint n;
-
-  if (end == NULL)
-    return refuse_layout (reader, *at, "its ) is missing", error);
-  if (begin + strspn (begin, ",") == end)
-    return refuse_layout (reader, *at, "an empty group", error);
-  if (end[1] != '*')
-    return refuse_layout (reader, end, "a repeat goes after a group: (...)*2", error);
-  *at = end + 1;
-  if (!read_count (reader, at, &n, error))
-    return FALSE;
-  for (guint i = 0; i < n; i++)
-    if (!read_flat (reader, begin, end, error))
-      return FALSE;
-  return TRUE;
-}
-
-static gboolean read_layout (LayoutReader *reader, GError **error)
-{
-  const char *at = reader->text;
-
-  if (strlen (at) > MAX_LAYOUT_LENGTH)
-    return refuse_layout (reader, at + MAX_LAYOUT_LENGTH, "too long", error);
-  if (!add_stage (reader, at, error))
-    return FALSE;
-  while (*at != '\0') {
-    const char *end = at + strcspn (at, "(");
-
-    if (!read_flat (reader, at, end, error))
-      return FALSE;
-    at = end;
-    if (*at == '(' && !read_group (reader, &at, error))
-      return FALSE;
-  }
-  if (reader->n_layers == 0)
-    return refuse_layout (reader, at, "ends without a t", error);
-  return reader->last == 'L' || refuse_layout (reader, at, "ends without L, the loss", error);
-}
-
-PsStageShape *ps_layout_string_parse (const char *where, const char *text, guint *n_stages, GError **error)
-{
-  g_autoptr (GArray) shapes = g_array_new (FALSE, FALSE, sizeof (PsStageShape));
-  LayoutReader reader = { .where = where, .text = text, .shapes = shapes };
-  const char *first = text + strspn (text, ",|");
-
-  if (*first != 'E') {
-    refuse_layout (&reader, first, "E, the embedding, comes first", error);
-    return NULL;
-  }
-  if (!read_layout (&reader, error))
-    return NULL;
-  *n_stages = shapes->len;
-  return (PsStageShape *)(gpointer)g_array_free (g_steal_pointer (&shapes), FALSE);
-}
-
-static void write_units (GString *text, char unit, guint n)
-{
-  if (n > 2)
-    g_string_append_printf (text, "%c*%u", unit, n);
-  for (guint i = 0; n <= 2 && i < n; i++)
-    g_string_append_c (text, unit);
-}
-
-static char *write_stage (const PsStageShape *shape, gboolean is_last)
-{
-  GString *text = g_string_new (NULL);
-
-  write_units (text, 'E', shape->embedding);
-  write_units (text, 't', shape->n_layers);
-  write_units (text, 'm', shape->n_mtp);
-  write_units (text, 'L', shape->head);
-  g_string_append (text, is_last ? "" : "|");
-  return g_string_free (text, FALSE);
-}
-
-/* Times that the period stages from `first` on stand one after the other. */
-static guint count_repeats (char **stages, guint n_stages, guint first, guint period)
-{
-  guint n = period;
-
-  while (first + n < n_stages && g_str_equal (stages[first + n], stages[first + n - period]))
-    n++;
-  return n / period;
-}
-
-/* Finds the group at `first` that saves most characters. *period is 0 where none saves any. */
-static guint find_group (char **stages, guint n_stages, guint first, guint *period)
-{
-  gsize length = 0, most = 0;
-  guint best = 1;
-
-  *period = 0;
-  for (guint i = 1; i <= MAX_PERIOD && first + i <= n_stages; i++) {
-    guint n = count_repeats (stages, n_stages, first, i);
-
-    length += strlen (stages[first + i - 1]);
-    if ((n - 1) * length > most + strlen ("()*2")) {
-      most = (n - 1) * length - strlen ("()*2");
-      *period = i;
-      best = n;
-    }
-  }
-  return best;
-}
-
-char *ps_layout_string_write (const PsStageShape *shapes, guint n_stages)
-{
-  g_auto (GStrv) stages = g_new0 (char *, n_stages + 1);
-  GString *text = g_string_new (NULL);
-  guint period;
-
-  for (guint s = 0; s < n_stages; s++)
-    stages[s] = write_stage (&shapes[s], s + 1 == n_stages);
-  for (guint s = 0; s < n_stages;) {
-    guint n = find_group (stages, n_stages, s, &period);
-    gboolean more = s + n * period < n_stages && g_ascii_isalpha (*stages[s + n * period]);
-
-    if (period > 0)
-      g_string_append_c (text, '(');
-    for (guint i = 0; i < MAX (period, 1); i++)
-      g_string_append (text, stages[s + i]);
-    if (period > 0)
-      g_string_append_printf (text, ")*%u%s", n, more ? "," : "");
-    s += MAX (n * period, 1);
-  }
-  return g_string_free (text, FALSE);
 }

@@ -25,51 +25,45 @@ gboolean ps_tensor_check (const PsModel *model, guint n_tensor, gboolean repeats
   return TRUE;
 }
 
-static gint64 norm_width (const PsModel *model)
+/* Parameters that every GPU holds in full: norms, positions, matrices that are not cut, and the biases of these and of
+ * matrices cut by rows. */
+static gint64 sum_whole (G_GNUC_UNUSED const PsModel *model, const PsUnitParts *parts)
 {
-  return model->mlp == PS_MLP_SWIGLU ? model->hidden : 2 * (gint64)model->hidden;
-}
+  gint64 sum = parts->whole_vectors;
 
-/* Parameters that every GPU holds in full. Per layer: two norms; in GPT the biases of the two matrices cut by rows; the
- * narrow matrices of latent attention; the router. */
-static gint64 whole_of_layer (const PsModel *model, PsLayerKind kind)
-{
-  const PsLatent *latent = &model->latent;
-  gint64 h = model->hidden;
-  gint64 narrow = latent->kv_rank ? (gint64)latent->q_rank + latent->kv_rank + latent->rope_size : 0;
+  for (guint i = 0; i < parts->n_matrices; i++) {
+    const PsMatrix *matrix = &parts->matrix[i];
 
-  return 2 * norm_width (model) + (model->mlp == PS_MLP_GELU ? (kind & PS_LAYER_EXPERTS ? h : 2 * h) : 0)
-         + (model->qk_norm ? 2 * (gint64)ps_model_head_size (model) : 0) + narrow * h + latent->q_rank + latent->kv_rank
-         + (kind & PS_LAYER_EXPERTS ? h * model->experts.count : 0)
-         + model->other_biases * (kind & PS_LAYER_EXPERTS ? h + model->experts.count : 2 * h);
-}
-
-static gint64 whole_parameters (const PsModel *model, const PsStageShape *shape)
-{
-  gint64 h = model->hidden;
-  gint64 positions = model->mlp == PS_MLP_SWIGLU ? 0 : (gint64)model->sequence * h;
-
-  return ps_model_sum_layers (model, shape, whole_of_layer) + (shape->embedding ? positions : 0)
-         + (shape->head ? norm_width (model) : 0) + shape->n_mtp * 3 * norm_width (model);
+    sum += matrix->count
+           * (matrix->cut == PS_CUT_NONE                   ? ps_matrix_parameters (matrix)
+              : matrix->cut == PS_CUT_ROWS && matrix->bias ? matrix->columns
+                                                           : 0);
+  }
+  return sum;
 }
 
 /* The experts that tokens are routed to. */
-static gint64 experts_of_layer (const PsModel *model, PsLayerKind kind)
+static gint64 sum_experts (G_GNUC_UNUSED const PsModel *model, const PsUnitParts *parts)
 {
-  return kind & PS_LAYER_EXPERTS ? model->experts.count * ps_model_expert_parameters (model) : 0;
+  gint64 sum = 0;
+
+  for (guint i = 0; i < parts->n_matrices; i++)
+    if (parts->matrix[i].cut == PS_CUT_EXPERTS)
+      sum += parts->matrix[i].count * ps_matrix_parameters (&parts->matrix[i]);
+  return sum;
 }
 
 gint64 ps_tensor_expert_parameters (const PsModel *model, const PsStageShape *shape, guint n_tensor)
 {
   guint shared = ps_model_expert_gpus (model);
 
-  return ps_tensor_share (ps_model_sum_layers (model, shape, experts_of_layer), shared > 0 ? shared : n_tensor);
+  return ps_tensor_share (ps_model_sum_units (model, shape, sum_experts), shared > 0 ? shared : n_tensor);
 }
 
 gint64 ps_tensor_parameters (const PsModel *model, const PsStageShape *shape, guint n_tensor)
 {
-  gint64 whole = whole_parameters (model, shape);
-  gint64 cut = ps_model_stage_parameters (model, shape) - whole - ps_model_sum_layers (model, shape, experts_of_layer);
+  gint64 whole = ps_model_sum_units (model, shape, sum_whole);
+  gint64 cut = ps_model_stage_parameters (model, shape) - whole - ps_model_sum_units (model, shape, sum_experts);
 
   return ps_tensor_share (cut, n_tensor) + whole + ps_tensor_expert_parameters (model, shape, n_tensor);
 }
@@ -82,47 +76,57 @@ PsStateBytes ps_tensor_state (const PsModel *model, const PsStageShape *shape, g
   return state;
 }
 
-/* Adds to one GPU's share of `bytes` what the whole sequences of its layers take more: whole_per_token
- * bytes per token, of 2-byte elements, that would be cut. */
-static gint64 share_sequences (const PsModel *model, gint64 bytes, gint64 n_layers, gint64 whole_per_token,
-                               guint n_tensor)
+/* One GPU's share of `bytes`, of which `wide` are whole with whole_sequences. */
+static gint64 share_sequences (const PsModel *model, gint64 bytes, gint64 wide, guint n_tensor)
 {
   guint c = MAX (model->spread.context, 1);
-  gint64 whole = n_layers * whole_per_token * ps_model_tokens (model) / c * ps_precision_bytes (model->precision) / 2;
 
   return ps_tensor_share (bytes, n_tensor * c)
-         + (model->whole_sequences ? whole - ps_tensor_share (whole, n_tensor) : 0);
+         + (model->whole_sequences ? wide / c - ps_tensor_share (wide / c, n_tensor) : 0);
+}
+
+/* Units with heads of keys and values. */
+static guint count_headed (const PsModel *model, const guint count[PS_N_UNIT_KINDS])
+{
+  return count[PS_UNIT_ATTENTION] + (model->latent.kv_rank == 0 ? count[PS_UNIT_WINDOW] : 0);
 }
 
 gint64 ps_tensor_kept_bytes (const PsModel *model, const PsStageShape *shape, PsRecompute recompute, guint n_tensor)
 {
-  gint64 h = model->hidden, n = shape->n_layers + (recompute == PS_RECOMPUTE_FULL ? 0 : shape->n_mtp);
-  gint64 per_token = recompute == PS_RECOMPUTE_FULL ? 2 * h : model->mlp == PS_MLP_GELU ? 10 * h : 8 * h;
-  gint64 heads = recompute == PS_RECOMPUTE_FULL || n_tensor <= model->kv_heads ? 0 : n_tensor - model->kv_heads;
-  gint64 repeated = 2 * n * heads * ps_model_head_size (model) * ps_model_tokens (model);
+  gboolean full = recompute == PS_RECOMPUTE_FULL;
+  const PsStageShape layers = { .first_layer = shape->first_layer, .n_layers = shape->n_layers };
+  PsStageShape both = layers;
+  gint64 bytes = ps_model_stage_kept_bytes (model, shape, recompute), wide;
 
-  return share_sequences (
-      model, ps_model_stage_kept_bytes (model, shape, recompute) + repeated * ps_precision_bytes (model->precision), n,
-      per_token, n_tensor);
+  both.n_mtp = shape->n_mtp;
+  wide = full ? shape->n_layers * ps_model_boundary_bytes (model) : ps_model_sum_kept (model, &both, PS_KEPT_WIDE);
+  if (!full && n_tensor > model->kv_heads) {
+    guint count[PS_N_UNIT_KINDS];
+
+    ps_model_count_units (model, &both, count);
+    bytes += 2 * (gint64)count_headed (model, count) * (n_tensor - model->kv_heads) * ps_model_head_size (model)
+             * ps_model_tokens (model) * ps_precision_bytes (model->precision);
+  }
+  return share_sequences (model, bytes, wide, n_tensor);
 }
 
 gint64 ps_tensor_weight_bytes (const PsModel *model, const PsStageShape *shape, guint n_tensor)
 {
-  gint64 bytes = share_sequences (model, ps_model_stage_weight_activation_bytes (model, shape), shape->n_layers,
-                                  4 * (gint64)model->hidden, n_tensor);
+  const PsStageShape layers = { .first_layer = shape->first_layer, .n_layers = shape->n_layers };
+  gint64 bytes = share_sequences (model, ps_model_stage_weight_activation_bytes (model, shape),
+                                  ps_model_sum_kept (model, &layers, PS_KEPT_WIDE_FOR_WEIGHTS), n_tensor);
 
   return MIN (bytes, ps_tensor_kept_bytes (model, shape, PS_RECOMPUTE_NONE, n_tensor));
 }
 
-gint64 ps_tensor_layer_ns (const PsModel *model, const PsCluster *cluster)
+/* The time of two passes of tokens, and of gathering `widths` times the width of the model for each token. */
+static gint64 passes_ns (const PsModel *model, const PsCluster *cluster, double widths)
 {
   guint t = cluster->tensor;
   const PsLink link = ps_cluster_inner_link (cluster, t);
-  gint64 part = ps_tensor_boundary_bytes (model, t), step_ns = ps_link_transfer_ns (&link, part);
-  double widths = (double)(ps_model_query_width (model) + 2 * ps_model_kv_width (model)) / model->hidden;
-  gint64 gather_ns = 0;
+  gint64 part = ps_tensor_boundary_bytes (model, t), step_ns = ps_link_transfer_ns (&link, part), gather_ns = 0;
 
-  if (t > model->kv_heads)
+  if (widths > 0)
     gather_ns = cluster->collective_ns + (t - 1) * ps_link_transfer_ns (&link, (gint64)((double)part * widths));
   return t == 1 ? 0
                 : llrint ((1 - cluster->tensor_overlap)
@@ -163,15 +167,21 @@ gint64 ps_tensor_exchange_ns (const PsModel *model, const PsCluster *cluster)
 
 gint64 ps_tensor_stage_ns (const PsModel *model, const PsStageShape *shape, const PsCluster *cluster, PsOpKind kind)
 {
-  guint count[PS_N_LAYER_KINDS];
-  gint64 n_layers = shape->n_layers + shape->n_mtp, layer_ns = ps_tensor_layer_ns (model, cluster), n_mixed;
+  double widths = (double)(ps_model_query_width (model) + 2 * ps_model_kv_width (model)) / model->hidden;
+  gint64 two_ns = passes_ns (model, cluster, 0), sum = 0;
+  guint count[PS_N_UNIT_KINDS], n_units = 0, n_attention = 0;
 
-  ps_model_count_kinds (model, shape, count);
-  n_mixed = (gint64)count[PS_LAYER_EXPERTS] + count[PS_LAYER_EXPERTS | PS_LAYER_WINDOW];
+  ps_model_count_units (model, shape, count);
+  for (PsUnitKind unit = PS_UNIT_ATTENTION; unit <= PS_UNIT_EXPERTS; unit++) {
+    n_units += count[unit];
+    n_attention += unit <= PS_UNIT_SPARSE ? count[unit] : 0;
+  }
+  if (cluster->tensor > model->kv_heads)
+    sum = count_headed (model, count) * (passes_ns (model, cluster, widths) - two_ns);
   /* Whole experts take the tokens that a GPU has: the all-reduce after them is not there. */
-  return n_layers * (layer_ns + (kind == PS_OP_F ? 1 : 2) * context_ns (model, cluster))
-         + n_mixed
-               * (2 * ps_tensor_exchange_ns (model, cluster) - (ps_model_expert_gpus (model) == 1) * (layer_ns / 2));
+  return sum + n_units * two_ns / 2 + n_attention * (kind == PS_OP_F ? 1 : 2) * context_ns (model, cluster)
+         + count[PS_UNIT_EXPERTS]
+               * (2 * ps_tensor_exchange_ns (model, cluster) - (ps_model_expert_gpus (model) == 1) * (two_ns / 2));
 }
 
 gboolean ps_tensor_check_spread (const PsModel *model, guint n_tensor, guint n_replicas, GError **error)
@@ -215,62 +225,49 @@ gint64 ps_framework_context_bytes (PsFramework framework)
   return framework == PS_FRAMEWORK_NONE ? 0 : CONTEXT_BYTES;
 }
 
-/* One matrix of each shape of a layer: those of one expert in place of all. */
-static gint64 dummy_elements (const PsModel *model, PsLayerKind kind)
+/* A gradient that nobody reads for each shape of matrix in the layers, and for the vectors. Attention with a window and
+ * without one has the same shapes. */
+static gint64 dummy_bytes (const PsModel *model, const guint count[PS_N_UNIT_KINDS], guint n_tensor)
 {
-  PsModel one = *model;
+  gint64 sum = 0;
+  PsUnitParts parts;
 
-  one.experts.count = 1;
-  return ps_model_layer_parameters (kind & PS_LAYER_EXPERTS ? &one : model, kind);
-}
-
-/* Bytes per token of the gradients that run through a layer. */
-static gint64 running_per_token (const PsModel *model, PsLayerKind kind)
-{
-  gint64 h = model->hidden;
-
-  if (kind & PS_LAYER_EXPERTS)
-    return 2 * h + (gint64)(ps_model_routed (model) * (double)(4 * h + 4 * (gint64)model->experts.feed_forward));
-  return 4 * h + 4 * (gint64)model->feed_forward;
-}
-
-/* The largest and the sum of a figure over the kinds of layers that a stage has. */
-static void look_at_kinds (const PsModel *model, const PsStageShape *shape, PsLayerFigure figure, gint64 *largest,
-                           gint64 *sum)
-{
-  guint count[PS_N_LAYER_KINDS];
-
-  *largest = *sum = 0;
-  ps_model_count_kinds (model, shape, count);
-  for (guint kind = 0; kind < PS_N_LAYER_KINDS; kind++)
-    if (count[kind] > 0) {
-      gint64 value = figure (model, (PsLayerKind)kind);
-
-      *largest = MAX (*largest, value);
-      *sum += value;
-    }
-}
-
-/* Layers that differ by their attention alone have matrices of the same shapes. */
-static gint64 dummy_bytes (const PsModel *model, const PsStageShape *shape, guint n_tensor)
-{
-  PsModel all = *model;
-  gint64 largest, sum;
-
-  all.window = all.full_every = 0;
-  look_at_kinds (&all, shape, dummy_elements, &largest, &sum);
+  for (PsUnitKind kind = PS_UNIT_ATTENTION; kind <= PS_UNIT_EXPERTS; kind++) {
+    if (count[kind] == 0 || (kind == PS_UNIT_WINDOW && count[PS_UNIT_ATTENTION] > 0))
+      continue;
+    ps_unit_describe (model, kind, &parts);
+    sum += parts.whole_vectors + parts.cut_vectors;
+    for (guint i = 0; i < parts.n_matrices; i++)
+      sum += ps_matrix_parameters (&parts.matrix[i]);
+  }
   return ps_tensor_share (ps_precision_bytes (model->precision) * sum, n_tensor);
+}
+
+/* Bytes for each token of the gradients that run through the unit with the most. */
+static gint64 largest_running (const PsModel *model, const guint count[PS_N_UNIT_KINDS])
+{
+  gint64 largest = 0;
+  PsUnitParts parts;
+
+  for (PsUnitKind kind = PS_UNIT_ATTENTION; kind <= PS_UNIT_EXPERTS; kind++)
+    if (count[kind] > 0) {
+      ps_unit_describe (model, kind, &parts);
+      largest = MAX (largest, parts.running);
+    }
+  return largest;
 }
 
 static PsHabits megatron (const PsModel *model, const PsStageShape *shape, guint n_tensor)
 {
   guint c = MAX (model->spread.context, 1), n_heads = (shape->head ? 1 : 0) + shape->n_mtp;
-  gint64 tokens = ps_model_tokens (model) / c, h = model->hidden, V = model->vocabulary, largest, sum;
+  gint64 tokens = ps_model_tokens (model) / c, h = model->hidden, V = model->vocabulary;
   gint64 gathered = n_tensor > 1 ? 4 * h * tokens : 0, logits = ps_tensor_share (tokens * V, n_tensor);
 
-  look_at_kinds (model, shape, running_per_token, &largest, &sum);
-  PsHabits habits = { .backward_bytes = ps_tensor_share (tokens * largest, n_tensor) + gathered,
-                      .buffer_bytes = dummy_bytes (model, shape, n_tensor) + WORKSPACE_BYTES };
+  guint count[PS_N_UNIT_KINDS];
+
+  ps_model_count_units (model, shape, count);
+  PsHabits habits = { .backward_bytes = ps_tensor_share (tokens * largest_running (model, count), n_tensor) + gathered,
+                      .buffer_bytes = dummy_bytes (model, count, n_tensor) + WORKSPACE_BYTES };
   if (n_heads == 0)
     return habits;
   habits.kept_bytes = -2 * logits * n_heads;

@@ -11,13 +11,8 @@ typedef struct {
   guint repeats;  /* of what is added next */
   gint64 t;       /* GPUs */
   gint64 tokens;  /* of a microbatch, whole */
-  gint64 h, c, f; /* widths of hidden, keys and feed-forward */
   gint64 e;       /* bytes of an element */
-  gint64 q, v;    /* widths of queries and of what attention hands on */
-  gint64 seen;    /* tokens that a token attends to */
-  gint64 earlier; /* tokens of earlier slices among them */
   gint64 context; /* GPUs that share a sequence */
-  guint bits;     /* of an element that products with weights multiply */
 } List;
 
 static void add (const List *list, PsWorkKernel kernel)
@@ -29,12 +24,22 @@ static void add (const List *list, PsWorkKernel kernel)
   list->work->kernel[list->work->n_kernels++] = kernel;
 }
 
-/* The products with a matrix of weights of `rows` by `columns`. */
-static void add_matrix (const List *list, const char *name, gint64 rows, gint64 columns)
+static void add_move (const List *list, const char *name, gint64 bytes)
 {
-  PsWorkKernel kernel = {
-    .name = name, .type = PS_WORK_PRODUCT, .products = 1, .m = list->tokens, .n = columns, .k = rows, .bits = list->bits
-  };
+  add (list, (PsWorkKernel){ .name = name, .type = PS_WORK_MEMORY, .bytes = bytes });
+}
+
+/* `products` products of a matrix of weights of `rows` by `columns`, side by side, each of so many tokens. */
+static void add_products (const List *list, const PsMatrix *matrix, gint64 products, gint64 tokens, gint64 rows,
+                          gint64 columns)
+{
+  PsWorkKernel kernel = { .name = matrix->name,
+                          .type = PS_WORK_PRODUCT,
+                          .products = products,
+                          .m = tokens,
+                          .n = columns,
+                          .k = rows,
+                          .bits = matrix->bits < 16 ? matrix->bits : 0 };
   gint64 output = list->e;
 
   if (list->kind == PS_OP_B) {
@@ -43,262 +48,137 @@ static void add_matrix (const List *list, const char *name, gint64 rows, gint64 
   }
   if (list->kind == PS_OP_W) {
     kernel.m = rows;
-    kernel.k = list->tokens;
+    kernel.k = tokens;
     output = 2 * (list->model->fp32_gradients ? 4 : list->e);
   }
-  kernel.bytes = list->e * (kernel.m * kernel.k + kernel.k * kernel.n) + output * kernel.m * kernel.n;
+  kernel.bytes = products * (list->e * (kernel.m * kernel.k + kernel.k * kernel.n) + output * kernel.m * kernel.n);
   add (list, kernel);
 }
 
-/* Adds a kernel that moves bytes_per_token for each token. */
-static void add_memory (const List *list, const char *name, gint64 bytes_per_token)
+/* Matrices that every token visits are one product with all of them. Of experts, each has its part of the tokens: one
+ * GPU has all experts and parts of their matrices, or some experts as they are. */
+static void add_matrix (const List *list, const PsMatrix *matrix, gboolean by_columns)
 {
-  add (list, (PsWorkKernel){ .name = name, .type = PS_WORK_MEMORY, .bytes = list->tokens / list->t * bytes_per_token });
+  gint64 t = matrix->cut == PS_CUT_NONE ? 1 : list->t, n = matrix->cut == PS_CUT_EXPERTS ? 1 : matrix->active;
+  guint shared = matrix->cut == PS_CUT_EXPERTS ? ps_model_expert_gpus (list->model) : 0;
+  gint64 products = 1, tokens = list->tokens;
+
+  if (matrix->cut == PS_CUT_EXPERTS) {
+    double part = (double)tokens * (shared > 0 ? (double)shared / (double)t : 1) / (double)matrix->count;
+
+    products = shared > 0 ? MAX (matrix->count / shared, 1) : matrix->count;
+    tokens = MAX ((gint64)(part * matrix->load), 1);
+    t = shared > 0 ? 1 : t;
+  }
+  add_products (list, matrix, products, tokens, by_columns ? matrix->rows : n * matrix->rows / t,
+                by_columns ? (n * matrix->columns + t - 1) / t : matrix->columns);
 }
 
-/* The same, of a tensor that is as wide as the model. */
-static void add_wide (const List *list, const char *name, gint64 bytes_per_token)
+static void add_matrices (const List *list, const PsUnitParts *parts, gboolean experts_alone)
 {
-  add_memory (list, name, bytes_per_token * (list->model->whole_sequences ? list->t : 1));
+  gboolean is_second = FALSE; /* of the two matrices of experts */
+
+  for (guint i = 0; i < parts->n_matrices; i++) {
+    const PsMatrix *matrix = &parts->matrix[i];
+
+    if (matrix->cut == PS_CUT_EXPERTS || !experts_alone)
+      add_matrix (list, matrix, matrix->cut == PS_CUT_ROWS ? FALSE : !is_second);
+    is_second = matrix->cut == PS_CUT_EXPERTS && !is_second;
+  }
 }
 
-/* Adds a kernel that moves bytes_per_score for each score. */
-static void add_scores (const List *list, const char *name, gint64 bytes_per_score)
+/* Tokens that a token attends to; a slice's are those that it adds to the tokens before. */
+static gint64 count_seen (const PsModel *model, gint64 most)
 {
-  gint64 scores = list->tokens * list->seen * (list->model->heads / list->t);
+  gint64 before = model->before, end = before + model->sequence;
 
-  add (list, (PsWorkKernel){ .name = name, .type = PS_WORK_MEMORY, .bytes = scores * bytes_per_score });
+  return (end * MIN (end, most) - before * MIN (before, most)) / model->sequence;
 }
 
 /* `products` products of every head. They read and write `rows` rows of queries, keys or values for a token, and so
  * many bytes for a score. */
-static void add_heads (const List *list, const char *name, PsWorkClass type, gint64 products, gint64 rows,
-                       gint64 bytes_per_score)
+static void add_heads (const List *list, const PsScores *scores, const char *name, PsWorkClass type, gint64 products,
+                       gint64 rows, gint64 bytes_per_score)
 {
   const PsModel *model = list->model;
-  gint64 heads = model->microbatch_size * (model->heads / list->t), s = model->sequence / list->context;
-  gint64 d = (list->q + list->v) / 2 / model->heads;
+  gint64 heads = model->microbatch_size * (scores->heads / list->t), s = model->sequence / list->context;
+  gint64 d = scores->width / 2 / scores->heads, seen = count_seen (model, scores->most);
 
   add (list, (PsWorkKernel){ .name = name,
                              .type = type,
                              .products = products * heads,
                              .m = s,
-                             .n = list->seen,
+                             .n = seen,
                              .k = d,
                              .bytes = heads
-                                      * (s * (rows * d * list->e + list->seen * bytes_per_score)
-                                         + list->earlier * rows / 2 * d * list->e) });
+                                      * (s * (rows * d * list->e + seen * bytes_per_score)
+                                         + MIN (model->before, scores->most) * rows / 2 * d * list->e) });
 }
 
-static void list_attention (const List *list)
+/* A kernel that moves bytes_per_score for each score. */
+static void add_stored (const List *list, const PsScores *scores, const char *name, gint64 bytes_per_score)
+{
+  gint64 per_head = list->tokens * count_seen (list->model, scores->most);
+
+  add_move (list, name, per_head * (scores->heads / list->t) * bytes_per_score);
+}
+
+static void add_scores (const List *list, const PsScores *scores)
 {
   gboolean forward = list->kind == PS_OP_F, dropout = list->model->mlp == PS_MLP_GELU;
   gint64 e = list->e;
 
-  if (list->kind == PS_OP_W)
+  if (scores->most == 0) {
+    /* The backward of a scan computes it once more. */
+    add (list, (PsWorkKernel){ .name = scores->name,
+                               .type = PS_WORK_ATTENTION,
+                               .products = (forward ? 1 : 3) * scores->heads / list->t,
+                               .m = list->tokens,
+                               .n = 1,
+                               .k = scores->width / scores->heads });
     return;
-  if (list->model->flash_attention) {
-    add_heads (list, "flash attention", PS_WORK_ATTENTION, forward ? 2 : 5, forward ? 4 : 8, 0);
+  }
+  if (scores->flash) {
+    add_heads (list, scores, scores->name, PS_WORK_ATTENTION, forward ? 2 : 5, forward ? 4 : 8, 0);
     return;
   }
   if (forward) {
-    add_heads (list, "query times key", PS_WORK_SCORES, 1, 2, e);
-    add_scores (list, "softmax", 2 * e);
+    add_heads (list, scores, "query times key", PS_WORK_SCORES, 1, 2, e);
+    add_stored (list, scores, "softmax", 2 * e);
     if (dropout)
-      add_scores (list, "dropout of scores", 2 * e + 1);
-    add_heads (list, "scores times value", PS_WORK_SCORES, 1, 2, e);
+      add_stored (list, scores, "dropout of scores", 2 * e + 1);
+    add_heads (list, scores, "scores times value", PS_WORK_SCORES, 1, 2, e);
     return;
   }
-  add_heads (list, "gradient of values", PS_WORK_SCORES, 1, 2, e);
-  add_heads (list, "gradient of scores", PS_WORK_SCORES, 1, 2, e);
+  add_heads (list, scores, "gradient of values", PS_WORK_SCORES, 1, 2, e);
+  add_heads (list, scores, "gradient of scores", PS_WORK_SCORES, 1, 2, e);
   if (dropout)
-    add_scores (list, "dropout of scores", 2 * e + 1);
-  add_scores (list, "softmax", 3 * e);
-  add_heads (list, "gradients of queries and keys", PS_WORK_SCORES, 2, 4, 2 * e);
+    add_stored (list, scores, "dropout of scores", 2 * e + 1);
+  add_stored (list, scores, "softmax", 3 * e);
+  add_heads (list, scores, "gradients of queries and keys", PS_WORK_SCORES, 2, 4, 2 * e);
 }
 
-static void list_attention_matrices (const List *list)
-{
-  const PsLatent *latent = &list->model->latent;
-  gint64 h = list->h, t = list->t, up = list->model->heads * (gint64)latent->nope_size + list->v;
+/* What of the units is listed. */
+typedef enum {
+  ALL,
+  ROUTED,
+  STORED_SCORES,
+} Part;
 
-  if (latent->kv_rank == 0)
-    add_matrix (list, "query, key, value", h, (list->q + 2 * list->c) / t);
-  else {
-    if (latent->q_rank > 0)
-      add_matrix (list, "query down", h, latent->q_rank);
-    add_matrix (list, "query up", latent->q_rank > 0 ? latent->q_rank : h, list->q / t);
-    add_matrix (list, "key, value down", h, (gint64)latent->kv_rank + latent->rope_size);
-    add_matrix (list, "key, value up", latent->kv_rank, up / t);
+static void list_unit (const List *list, const PsUnitParts *parts, Part part)
+{
+  if (part != STORED_SCORES)
+    add_matrices (list, parts, part == ROUTED);
+  for (guint i = 0; part != ROUTED && list->kind != PS_OP_W && i < parts->n_scores; i++)
+    if (part == ALL || !parts->scores[i].flash)
+      add_scores (list, &parts->scores[i]);
+  for (guint i = 0; part == ALL && i < parts->n_moves; i++) {
+    const PsMemoryKernel *move = &parts->move[i];
+    gint64 whole = move->wide && list->model->whole_sequences ? list->t : 1;
+
+    if (move->kind == list->kind)
+      add_move (list, move->name, list->tokens / list->t * move->bytes * whole);
   }
-  add_matrix (list, "output", list->v / t, h);
-}
-
-static void list_feed_forward (const List *list, gint64 width)
-{
-  add_matrix (list, "feed-forward up", list->h, (list->model->mlp == PS_MLP_SWIGLU ? 2 : 1) * width);
-  add_matrix (list, "feed-forward down", width, list->h);
-}
-
-/* The experts of one GPU side by side, each with its part of the tokens. */
-static void list_routed (const List *list)
-{
-  const PsExperts *experts = &list->model->experts;
-  guint shared = ps_model_expert_gpus (list->model);
-  gint64 local = shared > 0 ? MAX (experts->count / shared, 1) : experts->count;
-  double tokens = (double)list->tokens * (shared > 0 ? (double)shared / (double)list->t : 1) / experts->count;
-  PsWork *work = list->work;
-  List one = *list;
-  guint from = work->n_kernels;
-
-  one.tokens = MAX ((gint64)(tokens * ps_model_routed (list->model)), 1);
-  list_feed_forward (&one, shared > 0 ? experts->feed_forward : experts->feed_forward / list->t);
-  for (guint i = from; i < work->n_kernels; i++) {
-    work->kernel[i].products *= local;
-    work->kernel[i].bytes *= local;
-  }
-}
-
-static void list_experts (const List *list)
-{
-  const PsExperts *experts = &list->model->experts;
-  gint64 h = list->h, e = list->e, moved = (gint64)(ps_model_routed (list->model) * (double)h);
-
-  add_matrix (list, "router", h, experts->count);
-  list_routed (list);
-  if (experts->shared > 0)
-    list_feed_forward (list, (gint64)experts->shared * experts->feed_forward / list->t);
-  if (list->kind == PS_OP_W)
-    return;
-  add_memory (list, "softmax of router", (list->kind == PS_OP_F ? 8 : 12) * experts->count);
-  add_memory (list, "permutation", (h + moved) * e);
-  add_memory (list, "weighted sum", (h + (list->kind == PS_OP_F ? 1 : 2) * moved) * e);
-}
-
-/* The kernels of a layer that move bytes: elements of each width for a token. Those of a half stand in both halves of
- * the layer, attention and feed-forward; all of them are of tensors as wide as the model, and h counts single bytes of
- * them. */
-static const struct {
-  PsMlp mlp;
-  PsOpKind kind;
-  gboolean half;
-  const char *name;
-  gint64 he, qe, ce, fe, h;
-} moves[] = {
-  { PS_MLP_GELU, PS_OP_F, TRUE, "norm", 2, 0, 0, 0, 0 },
-  { PS_MLP_GELU, PS_OP_F, TRUE, "bias, dropout, add", 3, 0, 0, 0, 1 },
-  { PS_MLP_GELU, PS_OP_F, FALSE, "bias, GELU", 0, 0, 0, 2, 0 },
-  { PS_MLP_GELU, PS_OP_B, TRUE, "norm, gradient of input", 3, 0, 0, 0, 0 },
-  { PS_MLP_GELU, PS_OP_B, TRUE, "norm, gradient of parameters", 2, 0, 0, 0, 0 },
-  { PS_MLP_GELU, PS_OP_B, TRUE, "dropout", 2, 0, 0, 0, 1 },
-  { PS_MLP_GELU, PS_OP_B, TRUE, "bias of output", 1, 0, 0, 0, 0 },
-  { PS_MLP_GELU, PS_OP_B, TRUE, "sum of gradients", 3, 0, 0, 0, 0 },
-  { PS_MLP_GELU, PS_OP_B, FALSE, "bias of query, key, value", 1, 0, 2, 0, 0 },
-  { PS_MLP_GELU, PS_OP_B, FALSE, "bias of feed-forward", 0, 0, 0, 1, 0 },
-  { PS_MLP_GELU, PS_OP_B, FALSE, "GELU", 0, 0, 0, 3, 0 },
-  { PS_MLP_SWIGLU, PS_OP_F, TRUE, "norm", 2, 0, 0, 0, 0 },
-  { PS_MLP_SWIGLU, PS_OP_F, TRUE, "add", 3, 0, 0, 0, 0 },
-  { PS_MLP_SWIGLU, PS_OP_B, TRUE, "norm, gradient of input", 3, 0, 0, 0, 0 },
-  { PS_MLP_SWIGLU, PS_OP_B, TRUE, "norm, gradient of parameters", 2, 0, 0, 0, 0 },
-  { PS_MLP_SWIGLU, PS_OP_B, TRUE, "sum of gradients", 3, 0, 0, 0, 0 },
-  { PS_MLP_SWIGLU, PS_OP_F, FALSE, "rotation of queries", 0, 2, 0, 0, 0 },
-  { PS_MLP_SWIGLU, PS_OP_F, FALSE, "rotation of keys", 0, 0, 2, 0, 0 },
-  { PS_MLP_SWIGLU, PS_OP_F, FALSE, "SwiGLU", 0, 0, 0, 3, 0 },
-  { PS_MLP_SWIGLU, PS_OP_B, FALSE, "rotation of queries", 0, 2, 0, 0, 0 },
-  { PS_MLP_SWIGLU, PS_OP_B, FALSE, "rotation of keys", 0, 0, 2, 0, 0 },
-  { PS_MLP_SWIGLU, PS_OP_B, FALSE, "SwiGLU", 0, 0, 0, 5, 0 },
-};
-
-/* The two halves, then what a layer has once. */
-static void list_moves (const List *list)
-{
-  for (guint pass = 0; pass < 3; pass++)
-    for (guint i = 0; i < G_N_ELEMENTS (moves); i++)
-      if (moves[i].mlp == list->model->mlp && moves[i].kind == list->kind && moves[i].half == (pass < 2))
-        (pass < 2 ? add_wide : add_memory) (
-            list, moves[i].name,
-            (moves[i].he * list->h + moves[i].qe * list->q + moves[i].ce * list->c + moves[i].fe * list->f) * list->e
-                + moves[i].h * list->h);
-}
-
-/* Counts the tokens that a token attends to, `most` at most; a slice's are those that it adds to the tokens before. */
-static void attend (List *list, gint64 most)
-{
-  gint64 before = list->model->before, end = before + list->model->sequence;
-
-  list->seen = (end * MIN (end, most) - before * MIN (before, most)) / list->model->sequence;
-  list->earlier = MIN (before, most);
-}
-
-static void list_layer (const List *layers, PsLayerKind kind)
-{
-  const PsModel *model = layers->model;
-  List list = *layers;
-
-  if (kind & PS_LAYER_WINDOW)
-    attend (&list, model->window);
-  list_attention_matrices (&list);
-  if (kind & PS_LAYER_EXPERTS) {
-    list_experts (&list);
-    list.f = (gint64)((ps_model_routed (model) + model->experts.shared) * model->experts.feed_forward);
-  } else
-    list_feed_forward (&list, list.f / list.t);
-  list_attention (&list);
-  list_moves (&list);
-}
-
-/* The layers of a stage, kind by kind. `only`: what to list of them. */
-static void list_layers (const List *list, const PsStageShape *shape, void (*only) (const List *list, PsLayerKind kind))
-{
-  guint count[PS_N_LAYER_KINDS];
-  List some = *list;
-
-  ps_model_count_kinds (list->model, shape, count);
-  for (guint kind = 0; kind < PS_N_LAYER_KINDS; kind++) {
-    some.repeats = count[kind];
-    if (count[kind] > 0)
-      only (&some, (PsLayerKind)kind);
-  }
-}
-
-static void list_scores (const List *layers, PsLayerKind kind)
-{
-  List list = *layers;
-
-  if (kind & PS_LAYER_WINDOW)
-    attend (&list, list.model->window);
-  list_attention (&list);
-}
-
-static void list_head (const List *list)
-{
-  gint64 h = list->h, V = list->model->vocabulary, e = list->e;
-  gboolean forward = list->kind == PS_OP_F;
-  List head = *list;
-
-  head.bits = 8 * (guint)e;
-  add_matrix (&head, "head", h, (V + list->t - 1) / list->t);
-  if (list->kind == PS_OP_W)
-    return;
-  add_wide (list, "norm of head", (forward ? 2 : 5) * h * e);
-  if (e != 4)
-    add_memory (list, "conversion of logits", V * (e + 4));
-  add_memory (list, "cross-entropy", V * (forward ? 32 : 8));
-}
-
-static void list_embedding (const List *list)
-{
-  gint64 h = list->h, e = list->e;
-  gboolean forward = list->kind == PS_OP_F;
-
-  if (list->kind == PS_OP_W)
-    return;
-  add_wide (list, "embedding", (forward ? 2 : 3) * h * e);
-  if (list->model->mlp == PS_MLP_SWIGLU)
-    return;
-  if (forward)
-    add_wide (list, "positions", 3 * h * e);
-  add_wide (list, "dropout of embedding", 2 * h * e + h);
 }
 
 guint ps_work_bits (PsPrecision precision)
@@ -308,77 +188,51 @@ guint ps_work_bits (PsPrecision precision)
                                          : 8 * (guint)ps_precision_bytes (precision);
 }
 
-static List list_begin (PsWork *work, const PsModel *model, PsOpKind kind, guint n_tensor)
+/* The units of a stage, kind by kind. */
+static void list_stage (PsWork *work, const PsModel *model, const PsStageShape *shape, PsOpKind kind, guint n_tensor,
+                        Part part)
 {
+  guint count[PS_N_UNIT_KINDS];
   List list = { .work = work,
                 .model = model,
                 .kind = kind == PS_OP_R ? PS_OP_F : kind,
-                .repeats = 1,
                 .t = n_tensor,
                 .tokens = ps_model_tokens (model) / MAX (model->spread.context, 1),
-                .q = ps_model_query_width (model),
-                .v = ps_model_value_width (model),
                 .context = MAX (model->spread.context, 1),
-                .h = model->hidden,
-                .c = ps_model_kv_width (model),
-                .f = model->feed_forward,
-                .e = ps_precision_bytes (model->precision),
-                .bits = ps_work_bits (model->precision) };
+                .e = ps_precision_bytes (model->precision) };
+  PsUnitParts parts;
 
-  attend (&list, G_MAXINT32);
-  return list;
-}
-
-static void list_stage (PsWork *work, const PsModel *model, const PsStageShape *shape, PsOpKind kind, guint n_tensor)
-{
-  List list = list_begin (work, model, kind, n_tensor);
-
-  list_layers (&list, shape, list_layer);
-  if (shape->head)
-    list_head (&list);
-  list.repeats = shape->n_mtp;
-  if (shape->n_mtp > 0) {
-    add_matrix (&list, "projection of multi-token prediction", 2 * list.h, list.h / list.t);
-    list_head (&list);
-  }
-  list.repeats = 1;
-  if (shape->embedding)
-    list_embedding (&list);
+  ps_model_count_units (model, shape, count);
+  for (PsUnitKind unit = 0; unit < PS_N_UNIT_KINDS; unit++)
+    if (count[unit] > 0) {
+      list.repeats = count[unit];
+      ps_unit_describe (model, unit, &parts);
+      list_unit (&list, &parts, part);
+    }
 }
 
 void ps_work_stage (const PsModel *model, const PsStageShape *shape, PsOpKind kind, guint n_tensor, PsWork *work)
 {
   work->n_kernels = 0;
-  list_stage (work, model, shape, kind == PS_OP_BW ? PS_OP_B : kind, n_tensor);
+  list_stage (work, model, shape, kind == PS_OP_BW ? PS_OP_B : kind, n_tensor, ALL);
   if (kind == PS_OP_BW)
-    list_stage (work, model, shape, PS_OP_W, n_tensor);
+    list_stage (work, model, shape, PS_OP_W, n_tensor, ALL);
 }
 
 void ps_work_recompute (const PsModel *model, const PsStageShape *shape, PsRecompute recompute, guint n_tensor,
                         PsWork *work)
 {
   const PsStageShape layers = { .first_layer = shape->first_layer, .n_layers = shape->n_layers };
-  const List list = list_begin (work, model, PS_OP_F, n_tensor);
 
   work->n_kernels = 0;
-  if (recompute == PS_RECOMPUTE_FULL)
-    list_layers (&list, &layers, list_layer);
-  if (recompute == PS_RECOMPUTE_SELECTIVE && !model->flash_attention)
-    list_layers (&list, &layers, list_scores);
-}
-
-static void list_routed_layer (const List *list, PsLayerKind kind)
-{
-  if (kind & PS_LAYER_EXPERTS)
-    list_routed (list);
+  if (recompute != PS_RECOMPUTE_NONE)
+    list_stage (work, model, &layers, PS_OP_F, n_tensor, recompute == PS_RECOMPUTE_FULL ? ALL : STORED_SCORES);
 }
 
 void ps_work_experts (const PsModel *model, const PsStageShape *shape, PsOpKind kind, guint n_tensor, PsWork *work)
 {
-  const List list = list_begin (work, model, kind, n_tensor);
-
   work->n_kernels = 0;
-  list_layers (&list, shape, list_routed_layer);
+  list_stage (work, model, shape, kind, n_tensor, ROUTED);
 }
 
 gint64 ps_work_flops (const PsWork *work)

@@ -1,5 +1,5 @@
 /* search-all.c - searches all choices, one after the other, and goes on from the best of them. */
-#include "search-all.h"
+#include "setting-search.h"
 
 static void best_clear (PsSearchBest *best)
 {

@@ -631,6 +631,30 @@ void ps_order_keep (PsOrder *order, PsMove move, gint64 excess)
   spread (order, low, high, PS_TAIL);
 }
 
+#define MOST_PLACES 6
+
+gboolean ps_order_move_one (PsOrder *order, gint64 enough, PsRandom *random)
+{
+  const PsProblem *problem = order->problem;
+  guint at = order->nodes[order->node[ps_random_below (random, problem->n_ops)]].position;
+  guint device = device_of (problem, order->sequence[at]), distance = 1 + ps_random_below (random, MOST_PLACES);
+  guint first = problem->first[device], last = order->stop[device] - 1;
+  PsMove move = { at, ps_random_below (random, 2) ? MAX (at, first + distance) - distance : MIN (at + distance, last) };
+  gint64 excess;
+
+  if (move.to == move.from || !ps_order_allows (order, move))
+    return FALSE;
+  excess = ps_order_excess_change (order, move);
+  if (excess > 0 || !ps_order_apply (order, move))
+    return FALSE;
+  if (order->objective > enough) {
+    ps_order_revert (order, move);
+    return FALSE;
+  }
+  ps_order_keep (order, move, excess);
+  return TRUE;
+}
+
 /* Backwards run apart, as BW, or in a pair with a forward. */
 
 static inline guint weights_of (const PsOrder *order, guint b)

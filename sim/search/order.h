@@ -108,6 +108,10 @@ void ps_order_revert (PsOrder *order, PsMove move);
 
 void ps_order_keep (PsOrder *order, PsMove move, gint64 excess);
 
+/* Moves an op that is drawn a few places. FALSE, and nothing has moved: that is no solution, or the objective would
+ * exceed `enough`. */
+gboolean ps_order_move_one (PsOrder *order, gint64 enough, PsRandom *random);
+
 /* Changes how a B and its W run: apart, as BW, or as BW in a pair with an F. Whichever of B and F comes first stays,
  * and the other one and the W come to it. Ops that are split stay where the node was. */
 typedef struct {

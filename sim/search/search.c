@@ -395,32 +395,9 @@ static void worker_clear (Worker *worker)
 /* A price counts as PRICE_FACTOR times the moves of making an order: it lowers, plans and simulates a program. */
 #define PRICE_FACTOR 4
 
-/* How far a single op is moved. The temperature, in mean durations of an op, falls from HOT or less to COLD. */
-#define REACH 6
+/* The temperature, in mean durations of an op, falls from HOT or less to COLD. */
 #define HOT 0.3
 #define COLD 0.01
-
-static gboolean move_one (PsOrder *order, gint64 enough, PsRandom *random)
-{
-  const PsProblem *problem = order->problem;
-  guint at = order->nodes[order->node[ps_random_below (random, problem->n_ops)]].position;
-  guint device = device_of (problem, order->sequence[at]), distance = 1 + ps_random_below (random, REACH);
-  guint first = problem->first[device], last = order->stop[device] - 1;
-  PsMove move = { at, ps_random_below (random, 2) ? MAX (at, first + distance) - distance : MIN (at + distance, last) };
-  gint64 excess;
-
-  if (move.to == move.from || !ps_order_allows (order, move))
-    return FALSE;
-  excess = ps_order_excess_change (order, move);
-  if (excess > 0 || !ps_order_apply (order, move))
-    return FALSE;
-  if (order->objective > enough) {
-    ps_order_revert (order, move);
-    return FALSE;
-  }
-  ps_order_keep (order, move, excess);
-  return TRUE;
-}
 
 /* Moves single ops of the runner's best schedule and keeps what lowers its price, for about n_moves. */
 static void search_by_price (Runner *runner, guint64 n_moves)
@@ -441,7 +418,7 @@ static void search_by_price (Runner *runner, guint64 n_moves)
     double enough = current + temperature * ps_random_exponential (&runner->random), price;
 
     /* A price is never below the objective, unless it is free. */
-    if (!move_one (order, setting->price_is_free ? G_MAXINT64 : (gint64)enough, &runner->random))
+    if (!ps_order_move_one (order, setting->price_is_free ? G_MAXINT64 : (gint64)enough, &runner->random))
       continue;
     spend (PRICE_FACTOR * problem->n_ops / OPS_PER_MOVE, worker);
     price = (double)ps_priced_take (&runner->best, setting, ps_order_to_schedule (order, setting->placement),

@@ -15,5 +15,8 @@ typedef struct PsSweepField {
 /* --model, or the known model, with what the options change of it. */
 PsModel *ps_setting_given_model (const PsSetting *setting, GError **error);
 
+/* Makes units of the model layers of their own where the layout cuts between units of a layer. */
+void ps_setting_unfold (const PsSetting *setting, PsModel *model);
+
 /* The option's column of the results under a setting that holds its value, NONE where only a prediction knows it. */
 PsValue ps_setting_column (const PsOption *option, const PsSetting *setting);

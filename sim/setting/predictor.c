@@ -886,7 +886,9 @@ char *ps_prediction_layout (const PsPrediction *prediction)
 
   if (costs->shapes == NULL)
     return NULL;
-  return is_even (prediction) ? g_strdup ("even") : ps_layout_string_write (costs->shapes, costs->n_stages);
+  return costs->pattern == NULL && is_even (prediction)
+             ? g_strdup ("even")
+             : ps_layout_write (costs->pattern, costs->shapes, costs->n_stages);
 }
 
 PsPrediction *ps_predictor_predict (PsPredictor *predictor, const char *name_or_file, GError **error)

@@ -37,6 +37,7 @@ PsModel *ps_setting_given_model (const PsSetting *setting, GError **error)
 
   if (model == NULL || !ps_model_set_precision (model, "--precision", setting->precision, error))
     return NULL;
+  ps_setting_unfold (setting, model);
   if (setting->framework != PS_FRAMEWORK_NONE && setting->db == NULL)
     model->framework = setting->framework;
   if (setting->n_context > 1)

@@ -207,19 +207,33 @@ static gboolean is_word (const char *text, const char *word)
   return strncmp (text, word, length) == 0 && (text[length] == '\0' || text[length] == ':');
 }
 
+static gboolean is_open (const char *text)
+{
+  return g_str_equal (text, "best") || is_word (text, "even");
+}
+
 /* The string itself, or the one that the file of that name holds. */
 static char *read_string (const char *text, GError **error)
 {
   char *contents;
   gsize length;
 
-  if (text[strspn (text, "EtmL|,()*0123456789")] == '\0')
+  if (text[strspn (text, "EtmL|,()*0123456789")] == '\0' || text[strspn (text, "*w+DMGl-E|/[]")] == '\0')
     return g_strdup (text);
   if (!ps_read_file (text, &contents, &length, error)) {
-    g_prefix_error (error, WHERE ": neither even, best nor a string of E, t, m, L and |: ");
+    g_prefix_error (error, WHERE ": neither even, best, a string of E, t, m, L and |, nor a pattern of * - E and |: ");
     return NULL;
   }
   return g_strchomp (contents);
+}
+
+void ps_setting_unfold (const PsSetting *setting, PsModel *model)
+{
+  g_autofree char *text
+      = setting->layout != NULL && !is_open (setting->layout) ? read_string (setting->layout, NULL) : NULL;
+
+  if (text != NULL && ps_layout_cuts_layers (text, model))
+    ps_model_unfold (model);
 }
 
 gboolean ps_setting_layout_parse (G_GNUC_UNUSED const char *where, const char *text, G_GNUC_UNUSED guint *value,
@@ -227,10 +241,10 @@ gboolean ps_setting_layout_parse (G_GNUC_UNUSED const char *where, const char *t
 {
   guint n;
 
-  if (g_str_equal (text, "best") || is_word (text, "even"))
+  if (is_open (text))
     return read_even (text, &(Even){ 0 }, error);
   g_autofree char *string = read_string (text, error);
-  g_autofree PsStageShape *shapes = string != NULL ? ps_layout_string_parse (WHERE, string, &n, error) : NULL;
+  g_autofree PsStageShape *shapes = string != NULL ? ps_layout_parse (WHERE, string, NULL, &n, error) : NULL;
   return shapes != NULL;
 }
 
@@ -238,30 +252,15 @@ static PsStageShape *cut_as_said (const char *text, const PsModel *model, guint 
                                   GError **error)
 {
   g_autofree char *string = read_string (text, error);
-  guint n_stages = 0;
-  PsStageShape whole, sum = { 0 };
+  guint n = 0;
+  g_autofree PsStageShape *shapes = string != NULL ? ps_layout_parse (WHERE, string, NULL, &n, error) : NULL;
 
-  ps_model_split (model, 1, &whole, NULL);
-  g_autofree PsStageShape *shapes = string != NULL ? ps_layout_string_parse (WHERE, string, &n_stages, error) : NULL;
   if (shapes == NULL)
     return NULL;
-  for (guint s = 0; s < n_stages; s++) {
-    sum.n_layers += shapes[s].n_layers;
-    sum.n_mtp += shapes[s].n_mtp;
-    sum.head += shapes[s].head;
-  }
-  if (n_stages != n_devices * n_chunks)
-    return ps_refuse_null (error, PS_ERROR_USAGE, WHERE ": has %u stages; -p %u -v %u make %u", n_stages, n_devices,
-                           n_chunks, n_devices * n_chunks);
-  const struct {
-    const char *unit;
-    guint n, wanted;
-  } units[] = { { "t", sum.n_layers, whole.n_layers }, { "m", sum.n_mtp, whole.n_mtp }, { "L", (guint)sum.head, 1 } };
-  for (guint i = 0; i < G_N_ELEMENTS (units); i++)
-    if (units[i].n != units[i].wanted)
-      return ps_refuse_null (error, PS_ERROR_USAGE, WHERE ": has %u %s; model '%s' has %u", units[i].n, units[i].unit,
-                             model->name, units[i].wanted);
-  return g_steal_pointer (&shapes);
+  if (n != n_devices * n_chunks)
+    return ps_refuse_null (error, PS_ERROR_USAGE, WHERE ": has %u stages; -p %u -v %u make %u", n, n_devices, n_chunks,
+                           n_devices * n_chunks);
+  return ps_layout_parse (WHERE, string, model, &n, error);
 }
 
 /* Gives every device its layers, spread evenly over its chunks; embedding and loss take the place of a layer each if

@@ -18,9 +18,6 @@
 #define HOT 0.3
 #define COLD 0.01
 
-/* How far a single op is moved. */
-#define REACH 6
-
 typedef struct {
   PsPlacementKind placement;
   guint n_chunks;
@@ -94,25 +91,6 @@ static gint64 price_of (const PsOrder *order, const PsPlacement *placement, PsSe
   return ps_search_price (schedule, pricing);
 }
 
-/* Moves one op by up to REACH places if that leaves a solution. */
-static gboolean move_one (PsOrder *order, PsRandom *random)
-{
-  const PsProblem *problem = order->problem;
-  guint at = order->nodes[order->node[ps_random_below (random, problem->n_ops)]].position;
-  guint device = device_of (problem, order->sequence[at]), distance = 1 + ps_random_below (random, REACH);
-  guint first = problem->first[device], last = order->stop[device] - 1;
-  PsMove move = { at, ps_random_below (random, 2) ? MAX (at, first + distance) - distance : MIN (at + distance, last) };
-  gint64 excess;
-
-  if (move.to == move.from || !ps_order_allows (order, move))
-    return FALSE;
-  excess = ps_order_excess_change (order, move);
-  if (excess > 0 || !ps_order_apply (order, move))
-    return FALSE;
-  ps_order_keep (order, move, excess);
-  return TRUE;
-}
-
 /* An order of a family may have a price of its own: it has pairs only where they save time. */
 static gint64 anneal (PsSearchPricing *pricing, const PsPlacement *placement, PsOrder *order, double seconds,
                       guint64 *n_prices)
@@ -127,7 +105,7 @@ static gint64 anneal (PsSearchPricing *pricing, const PsPlacement *placement, Ps
     unit += (double)problem->duration[i] / (problem->n_stages * N_KINDS);
   ps_order_assign (kept, order);
   for (; part < 1; part = (now () - begin) / seconds) {
-    if (!move_one (order, &random))
+    if (!ps_order_move_one (order, G_MAXINT64, &random))
       continue;
     gint64 changed = price_of (order, placement, pricing);
     gboolean takes = (double)changed <= current + unit * HOT * pow (COLD / HOT, part) * ps_random_exponential (&random);

@@ -34,7 +34,7 @@ COMMANDS = {
     'predict bypass': f'{{0}} predict -s zb-h1,zb-v -p 8 -m 32 {COSTS} --sync bypass',
     'predict slow-down': f'{{0}} predict -s interleaved -p 16 -m 128 -v 2 {COSTS} --comm=rank --overlap-slowdown=1.1',
     'predict ready order': f'{{0}} predict -s interleaved -p 16 -m 128 -v 2 {COSTS} --comm=rank --ready-order=8',
-    'search': f'{{0}} search -p 4 -m 8 {COSTS} --memory-limit 6MiB --moves 20000 --jobs 1',
+    'search': f'{{0}} search -p 4 -m 8 {COSTS} --memory-limit 6MiB --moves 5000 --jobs 1',
     'sweep': '{0} sweep spec.ini --db results.db --jobs 1',
     'sweep auto': '{0} sweep auto.ini --db auto.db --jobs 1',
     'sweep modelled': '{0} sweep modelled.ini --db modelled.db --jobs 1',

@@ -3,21 +3,18 @@
 #include "costdb-rig.h"
 #include "fake-device.h"
 
-#include "beside.h"
-#include "budget.h"
 #include "check.h"
 #include "clock.h"
+#include "fill.h"
 #include "train/devices.h"
-#include "rounds.h"
 #include "run/transports.h"
 
 #include <math.h>
 
 #define MS G_GINT64_CONSTANT (1000000)
 #define N_SAMPLES 10
-#define SENTINEL_STAGES 3 /* PS_LAYER_STAGES, of a header that other ones here rule out */
-#define BOUNDARY 512      /* of the model: 8 tokens of 16 floats */
-#define N_SIZES 9         /* 8 bytes, doubled up to 4 boundaries */
+#define BOUNDARY 512 /* of the model: 8 tokens of 16 floats */
+#define N_SIZES 9    /* 8 bytes, doubled up to 4 boundaries */
 
 /* Ops of a kind last this many ms, ... */
 static const gint64 op_ms[PS_N_OP_KINDS]
@@ -32,12 +29,11 @@ static gint64 known_ns (PsOpKind kind, guint n_layers, guint index, guint n_loca
 
 static gint scale = 1;          /* of all ops' times; atomic */
 static gint sentinel_scale = 1; /* of the sentinel's; atomic */
-static guint noisy_layers;      /* every second op of stages with so many layers takes half as long again; 0: none */
+static guint noisy_layers;      /* every third op of stages with so many layers takes half as long again; 0: none */
 static guint slow_link;         /* bits of both indices of a link that takes twice the time; 0: none */
 static gboolean noisy_link;     /* three of six messages take 3 ms more, so that the medians of batches differ */
 static const guint *restless;   /* [] percents that readings of the sentinel take more; 0 after the last one */
 static guint n_restless, n_readings; /* readings begun */
-static gulong nap_us;                /* that each op takes by the host's clock */
 static GString *opened;              /* what settings devices were opened with, one line for each; NULL: not noted */
 
 typedef struct {
@@ -50,7 +46,7 @@ static PsDeviceClass known;
 /* Self-sends open a whole accelerator, too, and run nothing. */
 static gboolean is_sentinel (const PsDeviceSetting *setting)
 {
-  return setting->n_local == 1 && setting->n_stages == SENTINEL_STAGES;
+  return setting->n_local == 1 && setting->n_stages == PS_LAYER_STAGES;
 }
 
 static PsDevice *known_open (const PsDeviceSetting *setting, GError **error)
@@ -75,7 +71,6 @@ static gboolean known_run (PsDevice *base, PsOp op, PsTensor *input, PsTensor **
 
   device->before = device->last;
   device->last = op;
-  g_usleep (nap_us);
   return fake_run (base, op, input, output, error);
 }
 
@@ -103,7 +98,7 @@ static gint64 known_op_ns (PsDevice *base)
 
   if (is_sentinel (setting))
     return ns * (100 + (n_readings <= n_restless ? restless[n_readings - 1] : 0)) / 100;
-  return n_layers == noisy_layers && device->n_ops[op.kind]++ % 2 == 1 ? ns * 3 / 2 : ns;
+  return n_layers == noisy_layers && device->n_ops[op.kind]++ % 3 == 1 ? ns * 3 / 2 : ns;
 }
 
 static guint n_adopted;
@@ -211,7 +206,7 @@ typedef struct {
   PsModel *model;
   PsProfile *here;
   PsCalibration calibration;
-  PsCalibRounds rounds;
+  PsFill fill;
 } Calibrated;
 
 static void calibrated_init (Calibrated *c, const char *name, guint n_devices, const guint *chunks, guint n_chunks)
@@ -223,15 +218,15 @@ static void calibrated_init (Calibrated *c, const char *name, guint n_devices, c
   c->here->model_text = ps_model_to_text (c->model);
   c->db = open_db (c->path, PS_COSTDB_WRITE);
   c->calibration = new_calibration (c->model, n_devices, chunks, n_chunks);
-  ps_calib_rounds_init (&c->rounds, "here");
-  c->rounds.db = c->db;
-  c->rounds.here = c->here;
+  ps_fill_init (&c->fill, "here");
+  c->fill.db = c->db;
+  c->fill.here = c->here;
   n_readings = n_restless = 0;
 }
 
 static void calibrated_clear (Calibrated *c)
 {
-  ps_calib_rounds_clear (&c->rounds);
+  ps_fill_clear (&c->fill);
   ps_costdb_close (c->db);
   remove_database (c->path);
   g_free (c->path);
@@ -242,8 +237,8 @@ G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Calibrated, calibrated_clear)
 
 static void measure_all (Calibrated *c)
 {
-  fine (ps_costdb_begin_profile (c->db, c->here, &c->rounds.profile, &error));
-  fine (ps_calib_rounds_measure (&c->rounds, &c->calibration, &error));
+  fine (ps_costdb_begin_profile (c->db, c->here, &c->fill.profile, &error));
+  fine (ps_fill_measure (&c->fill, &c->calibration, &error));
 }
 
 static GPtrArray *rows_of (const Calibrated *c)
@@ -326,10 +321,9 @@ static guint count_lines (const char *line)
   return n;
 }
 
-static gboolean want_ops (const PsMeasurement *key, gpointer data, gboolean *wanted, GError **error)
+static gboolean want_ops (const PsMeasurement *key, gpointer data)
 {
-  *wanted = key->subject == PS_SUBJECT_OP;
-  return TRUE;
+  return key->subject == PS_SUBJECT_OP;
 }
 
 static gboolean drop (const PsMeasurement *measurement, gpointer n, GError **error)
@@ -366,17 +360,13 @@ static void test_parts (void)
     for (guint i = 0; i < 2 * t; i++) {
       const int core = 2 * t <= ps_count_cores () ? (int)i : -1;
       g_autofree char *line
-          = g_strdup_printf ("index %u of %u core %d part %u of %u stages\n", i, 2 * t, core, i / 2, t > 1 ? t : 0);
+          = g_strdup_printf ("index %u of %u core %d part %u of %u stages\n", i, 2 * t, core, i / 2, t);
 
       /* busy, then each device alone */
-      g_assert_cmpuint (count_lines (line), >=, 2);
-      if (t > 1 && i > 0)
-        g_assert_cmpuint (count_lines (line), ==, 2);
+      g_assert_cmpuint (count_lines (line), ==, 2);
     }
     g_assert_cmpuint (count_lines ("sentinel\n"), ==, 4);
-    g_assert_cmpuint (count_lines ("index 0 of 1 core 0 part 0 of 0 sentinel\n")
-                          + count_lines ("index 0 of 1 core -1 part 0 of 0 sentinel\n"),
-                      ==, 4);
+    g_assert_cmpuint (count_lines ("index 0 of 1 core 0 part 0 of 1 sentinel\n"), ==, 4);
     g_string_free (g_steal_pointer (&opened), TRUE);
   }
 }
@@ -406,19 +396,35 @@ static void test_parts_alone (void)
   g_string_free (g_steal_pointer (&opened), TRUE);
 }
 
-/* A load is there when every one of its devices has computed a layer, forward and backward. */
+static gboolean want_loaded (const PsMeasurement *key, gpointer data)
+{
+  return g_str_equal (key->shape, "during-compute");
+}
+
+/* While two devices send, the third one runs F and BW of a layer twice in each step. */
 static void test_load (void)
 {
   static const guint chunks[] = { 1 };
   g_autoptr (PsModel) model = new_model ();
-  const PsCalibration calibration = new_calibration (model, 3, chunks, 1);
+  PsCalibration calibration = new_calibration (model, 3, chunks, 1);
   const int before = n_fake_ops;
+  guint n_stored = 0;
 
-  nap_us = 5000;
-  PsLoad *load = fine (ps_load_new (&calibration, 1, 2, &error));
-  g_assert_cmpint (g_atomic_int_get (&n_fake_ops) - before, >=, 2 * 2);
-  fine (ps_load_end (load, &error));
-  nap_us = 0;
+  opened = g_string_new (NULL);
+  calibration.wanted = want_loaded;
+  calibration.sink = drop;
+  calibration.data = &n_stored;
+  fine (ps_calibrate (&calibration, &error));
+  g_assert_cmpuint (n_stored, ==, 3);
+  /* Three sizes in two steps or more */
+  g_assert_cmpint (n_fake_ops - before, >=, 3 * 2 * 4);
+  g_assert_cmpint ((n_fake_ops - before) % 4, ==, 0);
+  for (guint i = 0; i < 3; i++) {
+    g_autofree char *line = g_strdup_printf ("index %u of 3 core %d", i, 3 <= ps_count_cores () ? (int)i : -1);
+
+    g_assert_cmpuint (count_lines (line), >=, 3);
+  }
+  g_string_free (g_steal_pointer (&opened), TRUE);
 }
 
 /* Unequal shares are those of the devices; the sentinel, on a whole accelerator, has none. */
@@ -479,8 +485,8 @@ static void test_links (void)
     g_assert_cmpint (other->time.median_ns, ==, link_ns (BOUNDARY));
     g_assert_cmpint (find_row (rows, PS_SUBJECT_TRANSFER, PS_OP_F, "link=1-2", BOUNDARY, 2) != NULL, ==, split);
     g_assert_null (find_row (rows, PS_SUBJECT_TRANSFER, PS_OP_F, "link=0-1", BOUNDARY, 2));
-    g_assert_cmpuint (c.rounds.n_measured, ==, rows->len);
-    g_assert_cmpuint (c.rounds.n_there, ==, 0);
+    g_assert_cmpuint (c.fill.n_measured, ==, rows->len);
+    g_assert_cmpuint (c.fill.n_there, ==, 0);
   }
 }
 
@@ -504,15 +510,15 @@ static void test_restless (void)
 
     g_test_message ("case %u", i);
     calibrated_init (&c, "restless.db", 2, chunks, 1);
-    c.rounds.n_again = cases[i].again;
+    c.fill.n_again = cases[i].again;
     restless = cases[i].restless;
     n_restless = cases[i].n;
     measure_all (&c);
     g_autoptr (GPtrArray) rows = rows_of (&c);
     g_assert_cmpuint (rows->len, ==, 2 * 9 * 2 + N_SIZES + 3);
-    g_assert_cmpuint (c.rounds.n_measured, ==, rows->len + cases[i].n_repeated);
-    g_assert_cmpuint (c.rounds.n_there, ==, 0);
-    g_assert_cmpuint (g_hash_table_size (c.rounds.disturbed), ==, cases[i].n_left);
+    g_assert_cmpuint (c.fill.n_measured, ==, rows->len + cases[i].n_repeated);
+    g_assert_cmpuint (c.fill.n_there, ==, 0);
+    g_assert_cmpuint (g_hash_table_size (c.fill.disturbed), ==, cases[i].n_left);
     g_autoptr (GPtrArray) readings = ps_costdb_sentinels (c.db, "here", NULL);
     g_assert_cmpuint (readings->len, ==, 5 + cases[i].n_repeated / 18 * 3);
   }
@@ -531,13 +537,13 @@ static void test_again (void)
   restless = once;
   n_restless = 4;
   measure_all (&c);
-  c.rounds.n_again = 1;
+  c.fill.n_again = 1;
   n_restless = 0;
   scale = 3;
   measure_all (&c); /* 18 of an unquiet machine; nothing is missing, so this is another calibration */
   g_autoptr (GPtrArray) profiles = ps_costdb_profiles (c.db, NULL);
   g_assert_cmpuint (profiles->len, ==, 2);
-  g_assert_cmpuint (c.rounds.n_measured, ==, 48 + 48);
+  g_assert_cmpuint (c.fill.n_measured, ==, 48 + 48);
   for (guint number = 1; number <= 2; number++) {
     g_autofree char *name = g_strdup_printf ("here#%u", number);
     g_autoptr (GPtrArray) rows = ps_costdb_measurements (c.db, name, FALSE, NULL);
@@ -555,15 +561,15 @@ static void test_again (void)
   measure_all (&more);
   more.calibration.chunks = both;
   more.calibration.n_chunks = 2;
-  more.rounds.n_again = 1;
+  more.fill.n_again = 1;
   n_restless = 0;
   scale = 3;
   measure_all (&more); /* goes on: v = 2 is missing, and 18 are taken again */
   scale = 1;
   g_autoptr (GPtrArray) rows = rows_of (&more);
   g_assert_cmpuint (rows->len, ==, 5 * 9 * 2 + N_SIZES + 3);
-  g_assert_cmpuint (more.rounds.n_measured, ==, rows->len + 18);
-  g_assert_cmpuint (more.rounds.n_there, ==, 48);
+  g_assert_cmpuint (more.fill.n_measured, ==, rows->len + 18);
+  g_assert_cmpuint (more.fill.n_there, ==, 48);
   const PsMeasurement *alone = find_row (rows, PS_SUBJECT_OP, PS_OP_F, "layers=4,embedding", 0, 1);
   const PsMeasurement *busy = find_row (rows, PS_SUBJECT_OP, PS_OP_F, "layers=4,embedding", 0, 2);
   g_assert_cmpint (alone->time.median_ns, ==, 3 * plain);
@@ -579,22 +585,22 @@ static void test_first_limit (void)
   g_autoptr (PsModel) model = new_model ();
   PsCalibration calibration = new_calibration (model, 2, chunks, 2);
 
-  g_assert_cmpint (ps_budget_first_limit (&calibration, 84000), ==, 5000);
+  g_assert_cmpint (ps_fill_first_limit (&calibration, 84000), ==, 5000);
   /* Slices are measured busy only: 8 * 1.1 + 1.8 = 10.6. */
   calibration.slices = slices;
   calibration.n_slices = 2;
-  g_assert_cmpint (ps_budget_first_limit (&calibration, 106000), ==, 5000);
+  g_assert_cmpint (ps_fill_first_limit (&calibration, 106000), ==, 5000);
   /* Four devices, two at a time: 2 * 2 busy and 2 * 4 lonely ones: 12 * 1.1 + 1.8 = 15. */
   calibration.n_slices = 0;
   calibration.n_devices = 4;
-  g_assert_cmpint (ps_budget_first_limit (&calibration, 150000), ==, 5000);
+  g_assert_cmpint (ps_fill_first_limit (&calibration, 150000), ==, 5000);
   /* One at a time: each is alone already: 2 * 4 * 1.1 + 1.8 = 10.6. */
   calibration.n_local = 1;
-  g_assert_cmpint (ps_budget_first_limit (&calibration, 106000), ==, 5000);
+  g_assert_cmpint (ps_fill_first_limit (&calibration, 106000), ==, 5000);
   /* One device sends nothing: 2 * 1.1. */
   calibration.n_devices = 1;
-  g_assert_cmpint (ps_budget_first_limit (&calibration, 22000), ==, 5000);
-  g_assert_cmpint (ps_budget_first_limit (&calibration, 0), ==, 1);
+  g_assert_cmpint (ps_fill_first_limit (&calibration, 22000), ==, 5000);
+  g_assert_cmpint (ps_fill_first_limit (&calibration, 0), ==, 1);
 }
 
 static gint64 end_of_time (void)
@@ -621,8 +627,8 @@ static void test_budget (void)
     noisy_layers = 0;
     noisy_link = FALSE;
     g_autoptr (GPtrArray) before = rows_of (&c);
-    fine (ps_budget_spend (&c.rounds, &c.calibration, i == 3 ? ps_clock_now () + time_limit_ns / 2 : end_of_time (),
-                           &error));
+    fine (
+        ps_fill_spend (&c.fill, &c.calibration, i == 3 ? ps_clock_now () + time_limit_ns / 2 : end_of_time (), &error));
     g_autoptr (GPtrArray) after = rows_of (&c);
     g_assert_cmpuint (after->len, ==, before->len);
     for (guint k = 0; k < after->len; k++) {
@@ -660,7 +666,7 @@ static gboolean end_step (const PsStepReport *step, gpointer data)
   return TRUE;
 }
 
-static void check_init (PsCalibCheck *check, const Calibrated *c, const char *schedules, const guint *microbatches,
+static void check_init (PsCalibCheck *check, const Calibrated *c, const char *schedules, guint *microbatches,
                         guint n_microbatches)
 {
   *check = (PsCalibCheck){ .setting = ps_setting_new (),
@@ -697,7 +703,8 @@ static void check_clear (PsCalibCheck *check)
  * it was. */
 static void test_check (void)
 {
-  static const guint chunks[] = { 1, 2 }, microbatches[] = { 4 };
+  static const guint chunks[] = { 1, 2 };
+  static guint microbatches[] = { 4 };
   g_auto (Calibrated) c = { 0 };
   PsCalibCheck check;
 
@@ -717,7 +724,7 @@ static void test_check (void)
     /* 4 F and 4 BW on each device, one F and one BW of the other before or after these, and an O */
     g_assert_cmpfloat_with_epsilon ((double)run->predicted_ns / (double)(5 * 6 * MS + 7 * MS), 1, 0.15);
     g_assert_cmpfloat_with_epsilon ((double)run->fresh_ns / (double)run->predicted_ns, i == 0 ? 3 : 5, 0.3);
-    g_assert_cmpfloat_with_epsilon (run->weather.factor, i == 0 ? 3 : 5, 1e-6);
+    g_assert_cmpfloat_with_epsilon (run->slowdown.factor, i == 0 ? 3 : 5, 1e-6);
     /* over the lower quartile of 4, 2, 2, 8 */
     g_assert_cmpfloat_with_epsilon (run->shift, i == 0 ? 1 : 3, 1e-6);
     g_assert_cmpint (run->measured_ns, >, 0);
@@ -747,7 +754,8 @@ static void test_check (void)
  * other, each with fresh costs of its stages. A budget, or a signal, ends it after the run under way. */
 static void test_check_rounds (void)
 {
-  static const guint chunks[] = { 1, 2 }, microbatches[] = { 2, 4 };
+  static const guint chunks[] = { 1, 2 };
+  static guint microbatches[] = { 2, 4 };
   g_auto (Calibrated) c = { 0 };
 
   calibrated_init (&c, "rounds.db", 2, chunks, 2);

@@ -2,10 +2,7 @@
  * samples would be good for. */
 #include "costdb-rig.h"
 
-#include "doubt.h"
-#include "sampler.h"
-#include "shape-error.h"
-#include "watch.h"
+#include "fill.h"
 
 #include <math.h>
 
@@ -19,7 +16,6 @@ static void test_rejected (void)
     PsSampler sampler;
 
     ps_sampler_init (&sampler, &rule);
-    g_assert_false (ps_sampler_add (&sampler, 1, 0));
     for (guint i = 0; i < n; i++)
       g_assert_false (ps_sampler_add (&sampler, 100 + i, 1));
     g_assert_false (ps_sampler_reject (&sampler, 999));
@@ -37,23 +33,23 @@ static void test_rejected (void)
  * what is left, 100. Then 1040 is how it is, and there is no more patience. */
 static void test_pauses (void)
 {
-  PsPulse pulse = { 0 };
+  PsSentinelReadings seen = { 0 };
   const gint64 readings[] = { 1010, 1000, 1029, 1040, 1040, 1040, 1040, 1040, 1040, 1050, 2000 };
   const gint64 pauses[] = { 0, 0, 0, 100, 200, 400, 800, 100, 0, 0, 0 };
 
   for (guint i = 0; i < G_N_ELEMENTS (readings); i++)
-    g_assert_cmpint (ps_watch_pause (&pulse, readings[i], 1600), ==, pauses[i]);
-  g_assert_cmpint (pulse.usual_ns, ==, 2000);
+    g_assert_cmpint (ps_sentinel_pause (&seen, readings[i], 1600), ==, pauses[i]);
+  g_assert_cmpint (seen.usual_ns, ==, 2000);
 }
 
 /* A machine that recovers is waited for from the beginning the next time. */
 static void test_recovery (void)
 {
-  PsPulse pulse = { 0 };
+  PsSentinelReadings seen = { 0 };
   const gint64 readings[] = { 1000, 1100, 1100, 1000, 1100 }, pauses[] = { 0, 100, 200, 0, 100 };
 
   for (guint i = 0; i < G_N_ELEMENTS (readings); i++)
-    g_assert_cmpint (ps_watch_pause (&pulse, readings[i], 1600), ==, pauses[i]);
+    g_assert_cmpint (ps_sentinel_pause (&seen, readings[i], 1600), ==, pauses[i]);
 }
 
 static PsMeasurement *new_shape (const char *shape, gint64 median)
@@ -97,16 +93,16 @@ static void repeat_samples (PsMeasurement *m, guint n)
 }
 
 /* Ops of two stages of tiny-gpt. relative: median absolute deviation of ops other than O, of O, and of transfers. */
-static PsDoubt find_doubt (double ops, double o, double transfers, guint n_samples)
+static PsSamplingError find_error (double ops, double o, double transfers, guint n_samples)
 {
-  g_autofree char *folder = g_dir_make_tmp ("pipesim-doubt-XXXXXX", NULL);
+  g_autofree char *folder = g_dir_make_tmp ("pipesim-error-XXXXXX", NULL);
   g_autofree char *path = g_build_filename (folder, "costs.db", NULL);
   PsCostDb *db = open_db (path, PS_COSTDB_WRITE);
   g_autoptr (PsModel) model = tiny ();
   const PsCalibration calibration = { .model = model, .n_devices = 2 };
   g_autoptr (PsCut) cut = ps_cut_new (&calibration, 1, NULL);
   gint64 id = begin (db, "here");
-  PsDoubt doubt;
+  PsSamplingError found;
 
   for (guint stage = 0; stage < 2; stage++)
     for (guint kind = 0; kind < PS_N_OP_KINDS; kind++) {
@@ -120,19 +116,19 @@ static PsDoubt find_doubt (double ops, double o, double transfers, guint n_sampl
   transfer->time.mad_ns = (gint64)(transfers * MS);
   repeat_samples (transfer, n_samples);
   store (db, id, transfer);
-  fine (ps_doubt_find (&doubt, db, "here", model, cut, &error));
+  fine (ps_sampling_error_find (&found, db, "here", model, cut, &error));
   ps_costdb_close (db);
   remove_database (path);
   g_rmdir (folder);
-  return doubt;
+  return found;
 }
 
 /* The error of a median of six samples is sqrt (pi / 2) 1.4826 mad / sqrt (6), about 0.76 mad. Ops are independent, so
  * they never add up to more than that. Fewer samples say nothing. */
-static void test_doubt (void)
+static void test_sampling_error (void)
 {
-  PsDoubt none = find_doubt (0, 0, 0, 6), some = find_doubt (0.01, 0, 0, 6), more = find_doubt (0.02, 0, 0, 6);
-  PsDoubt update = find_doubt (0, 0.01, 0, 6), transfer = find_doubt (0, 0, 0.01, 6);
+  PsSamplingError none = find_error (0, 0, 0, 6), some = find_error (0.01, 0, 0, 6), more = find_error (0.02, 0, 0, 6);
+  PsSamplingError update = find_error (0, 0.01, 0, 6), transfer = find_error (0, 0, 0.01, 6);
 
   g_assert_cmpfloat (none.ops, <, 1e-6);
   g_assert_cmpfloat (some.ops, >, 0.0076 / 4);
@@ -144,7 +140,7 @@ static void test_doubt (void)
   g_assert_cmpfloat (transfer.transfers, >, 1e-5);
   g_assert_cmpfloat (transfer.transfers, <, some.ops / 4);
   g_assert_cmpfloat (transfer.ops, <, 1e-6);
-  g_assert_cmpfloat (find_doubt (0, 0, 0, 5).ops, >, 0.01);
+  g_assert_cmpfloat (find_error (0, 0, 0, 5).ops, >, 0.01);
 }
 
 int main (int argc, char **argv)
@@ -154,6 +150,6 @@ int main (int argc, char **argv)
   g_test_add_func ("/calib/time/pauses", test_pauses);
   g_test_add_func ("/calib/time/recovery", test_recovery);
   g_test_add_func ("/calib/time/shapes", test_shapes);
-  g_test_add_func ("/calib/time/doubt", test_doubt);
+  g_test_add_func ("/calib/time/sampling-error", test_sampling_error);
   return g_test_run ();
 }

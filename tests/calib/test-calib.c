@@ -24,13 +24,12 @@ static char *key_text (const PsMeasurement *m)
                           sharing, share, cache);
 }
 
-static gboolean store_wanted (const PsMeasurement *key, gpointer data, gboolean *wanted, GError **error)
+static gboolean store_wanted (const PsMeasurement *key, gpointer data)
 {
   Store *store = data;
   g_autofree char *text = key_text (key);
 
-  *wanted = store->only != NULL ? g_str_equal (store->only, text) : !g_hash_table_contains (store->stored, text);
-  return TRUE;
+  return store->only != NULL ? g_str_equal (store->only, text) : !g_hash_table_contains (store->stored, text);
 }
 
 static gboolean store_sink (const PsMeasurement *measurement, gpointer data, GError **error)
@@ -286,7 +285,7 @@ static void test_three_devices (void)
   g_assert_true (calibrate (&store, 3, NULL));
   /* v = 1: 3e 3 2h; v = 2: 2e 2 1 1h */
   g_assert_cmpuint (g_hash_table_size (store.stored), ==, (3 + 4) * N_OPS * 2 + 19 + 2 * 3 + N_HOST);
-  g_assert_true (g_hash_table_contains (store.stored, "- beside-compute 196608 3"));
+  g_assert_true (g_hash_table_contains (store.stored, "- during-compute 196608 3"));
   g_hash_table_unref (store.stored);
 }
 
@@ -299,7 +298,7 @@ static void test_two_pairs (void)
   g_assert_true (calibrate (&store, 4, NULL));
   g_assert_cmpuint (g_hash_table_size (store.stored), ==, 1);
   g_assert_cmpuint (store.n_sentinels, ==, 2);
-  store.only = "- beside-compute 49152 4";
+  store.only = "- during-compute 49152 4";
   fail_at = n_fake_ops + 50; /* after the sentinel's first ones: mostly the load's */
   refused (calibrate (&store, 4, &error), PS_ERROR_UNAVAILABLE, "*broken on purpose*");
   fail_at = 0;

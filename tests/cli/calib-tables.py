@@ -56,7 +56,7 @@ def measurement(draw, key, median):
 
 
 def profile(draw, name):
-    """A profile with ops alone and busy, beside blocks, messages of both sorts and readings of the sentinel."""
+    """A profile with ops alone and busy, around blocks, messages of both sorts and readings of the sentinel."""
     with open(os.path.join(SOURCE, "fuzz", "corpus", "profile", "small.json")) as file:
         made = json.load(file)
     made["name"] = name
@@ -132,14 +132,14 @@ def compare(a, b):
 
 
 def largest_shift(made):
-    """How far the sentinel moved beside the measurements, over the lower quartile of those readings."""
+    """How far the sentinel moved around the measurements, over the lower quartile of those readings."""
     readings = [one for one in made["sentinels"] if one["n"] >= 6]
-    beside = []
+    around = []
     for row in made["measurements"]:
         before = [one for one in readings if one["taken"] <= row["taken"]]
         after = [one for one in readings if one["taken"] >= row["taken"]]
-        beside += before[-1:] + after[:1]
-    times = sorted(one["median_ns"] for one in beside)
+        around += before[-1:] + after[:1]
+    times = sorted(one["median_ns"] for one in around)
     level = times[math.ceil(len(times) / 4) - 1]
     return max(abs(time / level - 1) for time in times)
 
@@ -162,7 +162,7 @@ def check_show(path, made):
     text = calib("show", "--db", path, "--profile", name)
     contains(name, text, f"profile '{name}': cpu with shares 2,1 over threads, model m, measured by pipesim version of {name} from {made['created']}")
     contains(name, text, f"host host of {name}, processor of {name}, kernel of {name}, libraries of {name}")
-    contains(name, text, f"sentinel F of layers=1: 7 readings, moved by {100 * largest_shift(made):.1f} % at most beside these measurements")
+    contains(name, text, f"sentinel F of layers=1: 7 readings, moved by {100 * largest_shift(made):.1f} % at most around these measurements")
     ops = [row for row in made["measurements"] if row["subject"] == "op"]
     pairs = [(a, b) for a in ops for b in ops if a["devices"] == 1 and b["devices"] == 2 and clock_of(a) and clock_of(b)
              and all(a[key] == b[key] for key in ("shape", "kind", "cache"))]
@@ -172,13 +172,13 @@ def check_show(path, made):
                          f"{sum(word.endswith('clock') for word in beyond)} of them as the clock")
     times = []
     for n in (8, 16):
-        alone = beside = 0
+        alone = held = 0
         for a in ops:
             for b in ops:
                 if a["shape"].endswith("blocks=0") and b["shape"].endswith(f"blocks={n}") and a["kind"] == b["kind"] and a["cache"] == b["cache"]:
                     alone += a["median_ns"]
-                    beside += b["median_ns"]
-        times.append(text.find(f"ops beside {n} held multiprocessors take {beside / alone:.2f} times as long (--overlap-slowdown {max(beside / alone, 1):.2f}"))
+                    held += b["median_ns"]
+        times.append(text.find(f"ops take {held / alone:.2f} times as long while {n} multiprocessors are held (--overlap-slowdown {max(held / alone, 1):.2f}"))
     is_equal(f"{name}: held multiprocessors", -1 < times[0] < times[1], True)
     for shape, title in (("", "transfers"), ("both-ways", "transfers both-ways")):
         row = {one["bytes"]: one["median_ns"] for one in made["measurements"] if one["subject"] == "transfer" and one.get("shape", "") == shape}

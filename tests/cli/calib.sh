@@ -44,7 +44,7 @@ run "what busy neighbours do to the clock" 'busy, 2 of 2 ops differ from those a
 sed -e '/"kind": "W", "devices": 1/s/"shape": "[^"]*/&,blocks=0/' \
   -e '/"kind": "W", "devices": 2/{s/"shape": "[^"]*/&,blocks=8/; s/"devices": 2/"devices": 1/; s/"sharing": 2/"sharing": 1/}' enough.json >held.json
 pipesim calib import --db held.db held.json >out.txt
-run "what held multiprocessors cost" 'ops beside 8 held multiprocessors take 0.97 times as long (--overlap-slowdown 1.00 --overlap-waiting)' pipesim calib show --db held.db
+run "what held multiprocessors cost" 'ops take 0.97 times as long while 8 multiprocessors are held (--overlap-slowdown 1.00 --overlap-waiting)' pipesim calib show --db held.db
 refuse 2 "--profile: is empty" pipesim calib import --db new.db --profile= text.json
 refuse 1 "new.db: several profiles; choose one with --profile: here, there" pipesim calib show --db new.db
 tr '\n' '\r' <text.json | sed 's/"name": "here"/"name": "a\\u000ab\\u001b[2J"/' | tr '\r' '\n' >odd.json
@@ -98,7 +98,7 @@ pipesim-calib run $small --within 0.0001% --max-samples 2000 --time-limit 100s >
 first=$!
 until pipesim calib show --db two.db --profile one 2>/dev/null | grep -q '^sentinel'; do sleep 0.05; done
 kill -STOP $first
-run "a run beside a stopped one" "profile 'one' of two.db: 59 measured" pipesim calib run $small --max-samples 2 --time-limit 500ms
+run "a run while another is stopped" "profile 'one' of two.db: 59 measured" pipesim calib run $small --max-samples 2 --time-limit 500ms
 kill -CONT $first
 wait $first
 code=$?
@@ -146,10 +146,10 @@ run "a sweep over precisions" '1 predicted, 1 impossible' pipesim sweep half.swe
 pipesim calib export --db two.db --profile one#1 | awk -f "$G_TEST_SRCDIR/cli/restless.awk" \
   | sed 's/"F of layers=1"/"F of layers=9"/; /"bytes": 8,/d' >moved.json
 moved="--profile one --model small.ini -p 2 -v 1 --max-samples 2 --time-limit 500ms"
-unrest='the machine was not quiet: the sentinel op moved by up to 50 % beside 8 measurements'
+unrest='the machine was not quiet: the sentinel op moved by up to 50 % during 8 measurements'
 run "import of a restless profile" '56 measurements' pipesim calib import --db moved.db moved.json
 run "and once more" '56 measurements' pipesim calib import --db left.db moved.json
-run "how far it moved" 'moved by 50.0 % at most beside these' pipesim calib show --db moved.db --profile one
+run "how far it moved" 'moved by 50.0 % at most around these' pipesim calib show --db moved.db --profile one
 run "a prediction says so" '; the machine was not quiet then: its sentinel op moved by up to 50 %' \
   pipesim predict --schedule 1f1b -p 2 -m 2 --db moved.db
 run "a run may leave it so" "$unrest: do not trust them; another calib run measures anew" pipesim calib run --db left.db $moved --again 0
@@ -158,43 +158,43 @@ run "a run goes on" "profile 'one' of moved.db: 11 measured" pipesim calib run -
 cp "$work/stderr" told.txt
 run "and takes it again" "$unrest; they are taken again" cat told.txt
 run "and counts" '11 of 11: F of layers=2,' grep ' again (n = 2, sample cap)' told.txt
-run "in its place" 'moved by 0.0 % at most beside these' pipesim calib show --db moved.db --profile one
+run "in its place" 'moved by 0.0 % at most around these' pipesim calib show --db moved.db --profile one
 # The stages of zb-v were measured while the sentinel moved, those of 1f1b before.
-pipesim calib run --db weather.db --profile one --model small.ini -p 2 --max-samples 2 --time-limit 500ms 2>/dev/null >&2
-pipesim calib export --db weather.db --profile one | awk -v when='"shape": "layers=1' -f "$G_TEST_SRCDIR/cli/restless.awk" >weather.json
-run "import of two weathers" ' measurements' pipesim calib import --db weathers.db weather.json
-weathers="pipesim predict -p 2 -m 4 --db weathers.db"
-run "who was measured then" 'this machine was not quiet: +-50 %; zb-v measured then; rows closer to each other' $weathers -s 1f1b,zb-v
-run "and the head says so" '; the machine was not quiet then: its sentinel op moved by up to 50 %' $weathers -s 1f1b,zb-v
-printf '[sweep]\nschedule = 1f1b, zb-v\np = 2\nm = 4\ndb = weathers.db\n' >weathers.ini
-pipesim sweep weathers.ini --db swept.db 2>/dev/null
+pipesim calib run --db slowdown.db --profile one --model small.ini -p 2 --max-samples 2 --time-limit 500ms 2>/dev/null >&2
+pipesim calib export --db slowdown.db --profile one | awk -v when='"shape": "layers=1' -f "$G_TEST_SRCDIR/cli/restless.awk" >slowdown.json
+run "import of two speeds" ' measurements' pipesim calib import --db speeds.db slowdown.json
+speeds="pipesim predict -p 2 -m 4 --db speeds.db"
+run "who was measured then" 'this machine was not quiet: +-50 %; zb-v measured then; rows closer to each other' $speeds -s 1f1b,zb-v
+run "and the head says so" '; the machine was not quiet then: its sentinel op moved by up to 50 %' $speeds -s 1f1b,zb-v
+printf '[sweep]\nschedule = 1f1b, zb-v\np = 2\nm = 4\ndb = speeds.db\n' >speeds.ini
+pipesim sweep speeds.ini --db swept.db 2>/dev/null
 for question in best pareto sensitivity; do
   run "$question says so" 'this machine was not quiet: +-50 %; rows closer to each other' pipesim $question swept.db
 done
 run "how far it is kept" 'zb-v      0.5000' pipesim best swept.db --top 2 --columns schedule,unrest
 run "and plan says so" 'this machine was not quiet: +-50 %; rows closer to each other' \
-  pipesim plan --db weathers.db --cluster cpu-cores --gpus 2 --global-batch 4 --memory-limit 1GiB
-$weathers -s 1f1b,gpipe >weather.txt 2>&1
-run "quiet rows say nothing" 'quiet' sh -c '! grep "not quiet" weather.txt && echo quiet'
+  pipesim plan --db speeds.db --cluster cpu-cores --gpus 2 --global-batch 4 --memory-limit 1GiB
+$speeds -s 1f1b,gpipe >slowdown.txt 2>&1
+run "quiet rows say nothing" 'quiet' sh -c '! grep "not quiet" slowdown.txt && echo quiet'
 # The two schedules are alike: with one microbatch both run the same ops one after the other.
 run "rows that cannot be told apart" 'these 2 cannot be told apart, for their p10-p90 overlap that of the first: ' \
-  pipesim predict -p 2 -m 1 --db weathers.db -s 1f1b,gpipe
-run "as JSON, too" '"alike": "' pipesim predict -p 2 -m 1 --db weathers.db -s 1f1b,gpipe --json
+  pipesim predict -p 2 -m 1 --db speeds.db -s 1f1b,gpipe
+run "as JSON, too" '"alike": "' pipesim predict -p 2 -m 1 --db speeds.db -s 1f1b,gpipe --json
 if grep -qw avx2 /proc/cpuinfo 2>/dev/null; then
   run "a library that does not know the processor" \
     'warning: device cpu: OpenBLAS does not know this processor and uses its slowest kernels, those of Prescott; OPENBLAS_CORETYPE=' \
     env OPENBLAS_CORETYPE=Prescott pipesim calib run --db slow.db --profile slow --model small.ini -p 1 -v 1 --max-samples 1 --time-limit 1ms
 fi
 # A run reads the sentinel and says how fast the machine is now: here a thousand times as fast as the profile says.
-weathers="pipesim exec -s 1f1b -p 2 -m 4 --device cpu --model small.ini --steps 2 --db weathers.db"
-sqlite3 weathers.db 'UPDATE sentinel SET median_ns = 1000 * median_ns, n = 6'
-run "exec tells the weather" 'times as long as in the profile: the machine is faster now' $weathers
-run "and predicts for it" '"inside_interval_slowdown": false' $weathers --json
-$weathers --trace weather.trace.json --predicted weather.predicted.json >/dev/null 2>&1
+speeds="pipesim exec -s 1f1b -p 2 -m 4 --device cpu --model small.ini --steps 2 --db speeds.db"
+sqlite3 speeds.db 'UPDATE sentinel SET median_ns = 1000 * median_ns, n = 6'
+run "exec tells the slowdown" 'times as long as in the profile: the machine is faster now' $speeds
+run "and predicts for it" '"inside_interval_slowdown": false' $speeds --json
+$speeds --trace slowdown.trace.json --predicted slowdown.predicted.json >/dev/null 2>&1
 run "compare too" 'by the sentinel, on the machine as the profile found it the run would take ' \
-  pipesim compare weather.predicted.json weather.trace.json
-sqlite3 weathers.db 'DELETE FROM sentinel'
-run "or knows none" '"machine_slowdown": null' $weathers --json
+  pipesim compare slowdown.predicted.json slowdown.trace.json
+sqlite3 speeds.db 'DELETE FROM sentinel'
+run "or knows none" '"machine_slowdown": null' $speeds --json
 run "more devices than cores" 'warning: -p: 256 devices take turns on ' \
   sh -c 'pipesim calib run --db none/x.db --profile x --model deep.ini -p 256 -v 1 2>&1; test $? = 1'
 refuse 2 "--slices: '1' is not an integer from 2 to 255" pipesim calib run --db moved.db $moved --slices 1

@@ -21,7 +21,8 @@ disk ()
   mount -t tmpfs -o "size=$1" none disk || exit 1
 }
 
-measure="pipesim calib run --db disk/costs.db --profile here --model tiny-gpt -p 2 -v 1 --max-samples 2 --time-limit 300ms"
+model_ini >small.ini
+measure="pipesim calib run --db disk/costs.db --profile here --model small.ini -p 2 -v 1 --max-samples 2 --time-limit 300ms"
 paced="pipesim exec --schedule 1f1b -p 4 -m 64 --costs f=10us,b=10us,w=10us --device paced --steps 1"
 
 disk 32k

@@ -27,7 +27,7 @@ END
 printf 'layer,time,activation_bytes,parameter_bytes\na,1ms,1000,1000\nb,2ms,1000,1000\nc,1ms,1000,1000\n' >layers.csv
 pipesim predict -s 1f1b -p 4 -m 8 --costs f=1ms,b=1ms,w=1ms -o 1f1b.json >/dev/null
 pipesim schedule convert 1f1b -p 4 -m 8 --to native -o schedule.json
-pipesim exec -s 1f1b -p 2 -m 4 --model tiny-gpt --device cpu --trace run.json >/dev/null
+pipesim exec -s 1f1b -p 2 -m 4 --model tiny-gpt --device cpu --steps 2 --trace run.json >/dev/null
 mkdir traces
 cp run.json traces
 for profile in here here quick; do

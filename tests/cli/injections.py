@@ -30,7 +30,7 @@ flash_attention = false
 """
 ENVIRONMENT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1",
                "OMPI_MCA_hwloc_base_binding_policy": "none", "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
-               "PRTE_MCA_hwloc_default_binding_policy": "none", "OMPI_MCA_btl": "^tcp", "ASAN_OPTIONS": "detect_leaks=0:abort_on_error=0"}
+               "PRTE_MCA_hwloc_default_binding_policy": "none", "OMPI_MCA_btl": "^tcp,ofi", "ASAN_OPTIONS": "detect_leaks=0:abort_on_error=0"}
 # The shell's id stays when it becomes the program: rank and id are a line of the file. Rank $1 is program $2 with options $3; all others
 # have $4.
 START = 'rank=${PMIX_RANK:-$PMI_RANK}; echo "$rank $$" >>"$0"; program=pipesim-exec more=$4; ' \

@@ -37,7 +37,7 @@ ends "--jobs: 3 $none" without_threads pipesim predict --schedule 1f1b -p 2 -m 2
 ends "--jobs: 3 $none" \
   without_threads pipesim plan --model llama-3-70b --cluster h100-80gb --gpus 64 --global-batch 64 --jobs 3
 ends "2 devices: Error creating thread: " without_threads pipesim exec --schedule 1f1b -p 2 -m 2 --device null --steps 1
-ends "sentinel: Error creating thread: " without_threads pipesim calib run --db costs.db --profile x --model tiny-gpt -p 2
+ends "sentinel: 1 devices: Error creating thread: " without_threads pipesim calib run --db costs.db --profile x --model tiny-gpt -p 2
 if command -v gnuplot >/dev/null; then
   if without_threads pipesim plot timeline timeline.json -o timeline.svg 2>"$work/stderr" && [ -s timeline.svg ]; then
     result "gnuplot needs no thread of ours"

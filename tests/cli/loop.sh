@@ -124,7 +124,7 @@ check="pipesim calib check --db costs.db -p 2 --rounds 1 --steps 2 --time-limit 
 step "check predictions" $check -m 2 -s 1f1b,zb-h1,pipedream
 has "runs are compared" "iteration time, median |error|"
 has "the machine is judged" "the machine was "
-has "the weather is told" "runs inside p10-p90 in the weather of the run"
+has "the slowdown is told" "runs inside p10-p90 times the slowdown"
 has "asynchronous schedules run too" "pipedream"
 check="$check -m 2,4"
 step "check as JSON" $check -s gpipe --json
@@ -152,7 +152,7 @@ if [ -r /proc/self/status ]; then
 else
   skip "check ended by a signal" "no /proc"
 fi
-refuse 2 "-m: missing" pipesim calib check --db costs.db -p 2
+refuse 2 "-m/--microbatches: missing" pipesim calib check --db costs.db -p 2
 refuse 2 "-m/--microbatches: '0' is not an integer" pipesim calib check --db costs.db -p 2 -m 4,0
 refuse 2 "no such family or file" pipesim calib check --db costs.db -p 2 -m 4 -s nix
 if command -v sqlite3 >/dev/null; then

@@ -6,8 +6,9 @@
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
 export OMPI_MCA_hwloc_base_binding_policy=none
 export PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe PRTE_MCA_hwloc_default_binding_policy=none
-# On one host no rank needs to listen (docs/running.md). Two mpirun that begin at once may take each other's folder away.
-export OMPI_MCA_btl=^tcp TMPDIR=$work
+# On one host no rank needs to listen (docs/running.md). Looking for the networks of libfabric (ofi) takes most of the time that Open MPI
+# needs to start. Two mpirun that begin at once may take each other's folder away.
+export OMPI_MCA_btl=^tcp,ofi TMPDIR=$work
 # What MPI's components keep to the end can't be told from what is ours: they are unloaded before anybody looks for leaks.
 export ASAN_OPTIONS=detect_leaks=0:abort_on_error=0
 

@@ -178,14 +178,14 @@ stopped ()
   rank=$1
   pattern=$2
   shift 2
-  begin_run --timeout 1s "$@"
+  begin_run --timeout 2s "$@"
   hit STOP "$rank"
   check_line "rank $rank is stopped" 1 "$pattern"
 }
 mode='--device paced --transport mpi'
 killed 2 $mode
 killed 0 $mode
-late='rank [0-3]: (device [0-3]: waited 1 s for .*device [0-3] of rank [0-3].*|waited [12] s for rank [0-3] before .*step [0-9]+); no answer from rank'
+late='rank [0-3]: (device [0-3]: waited 2 s for .*device [0-3] of rank [0-3].*|waited [23] s for rank [0-3] before .*step [0-9]+); no answer from rank'
 stopped 2 "$late 2" $mode
 stopped 0 "$late 0" $mode
 nobody_left

@@ -35,7 +35,7 @@ shows ()
 costs=f=1ms,b=1ms,w=1ms,c=100us,act=2MiB
 printf '[sweep]\nschedule = 1f1b, zb-h1, zb-v\np = 2, 4\nm = 4, 8\nmemory_limit = none\ncosts = %s\nbandwidth-factor = 0.1, 1\n' $costs >spec.ini
 pipesim sweep spec.ini --db results.db 2>/dev/null
-pipesim exec -s 1f1b -p 2 -m 4 --model tiny-gpt --device cpu --trace run.json >/dev/null
+pipesim exec -s 1f1b -p 2 -m 4 --model tiny-gpt --device cpu --steps 2 --trace run.json >/dev/null
 pipesim calib import --db costs.db --profile here --model tiny-gpt run.json 2>/dev/null
 plan="pipesim plan --model tiny-gpt --cluster cpu-cores --global-batch 32 -s 1f1b,dualpipe,zb-v --top 4"
 

@@ -187,8 +187,11 @@ def line(number, text):
 
 
 def ask(bindir, lines):
+    """The answers of the lines; a line that was drawn several times is asked once."""
+    different = list(dict.fromkeys(map(tuple, lines)))
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        return list(pool.map(lambda words: answer(bindir, words), lines))
+        answers = dict(zip(different, pool.map(lambda words: answer(bindir, words), different)))
+    return [answers[tuple(words)] for words in lines]
 
 
 def shell(words):

@@ -33,14 +33,21 @@ static inline void cuda_add (const char *path, GTestFunc test)
   g_test_add_func (path, cuda_problem == NULL ? test : cuda_skip);
 }
 
-/* A function of the emulated machine; NULL, and the test skipped, on a real one. */
+/* A function of the emulated machine; NULL on a real one. */
 static inline PsModuleFunction cuda_probe (const char *function)
 {
-  PsModuleFunction found = ps_module_function ("test", "cuda", function, NULL);
+  return ps_module_function ("test", "cuda", function, NULL);
+}
 
-  if (found == NULL)
-    g_test_skip ("only the emulation can be asked that");
-  return found;
+static inline void cuda_skip_real (void)
+{
+  g_test_skip ("only the emulation can be asked that");
+}
+
+/* A test of what only the emulation can be asked. */
+static inline void cuda_add_emulated (const char *path, GTestFunc test)
+{
+  cuda_add (path, cuda_probe ("ps_emulator_memory_in_use") != NULL ? test : cuda_skip_real);
 }
 
 static inline PsModel cuda_model (PsPrecision precision, PsMlp mlp)

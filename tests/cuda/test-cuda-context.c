@@ -18,11 +18,9 @@ static PsMemoryUse memory_of (const Rig *rig)
 static void test_given_back (void)
 {
   size_t (*in_use) (void) = (size_t (*) (void))cuda_probe ("ps_emulator_memory_in_use");
+  const size_t before = in_use ();
   Rig rig;
 
-  if (in_use == NULL)
-    return;
-  const size_t before = in_use ();
   rig_open (&rig, cuda_device, cuda_model (PS_PRECISION_BF16, PS_MLP_SWIGLU), 2, 2);
   forward (&rig, 0);
   g_assert_cmpuint (in_use (), >, before);
@@ -41,8 +39,6 @@ static void test_no_memory (void)
   PsTensor *output = NULL;
   Rig rig;
 
-  if (in_use == NULL)
-    return;
   rig_open (&rig, cuda_device, small_model (1, 16, 2, 8), 1, 2);
   forward (&rig, 0);
   const PsMemoryUse before = memory_of (&rig);
@@ -83,8 +79,6 @@ static void test_places (void)
   };
   const PsModel model = small_model (1, 8, 2, 4);
 
-  if (cuda_probe ("ps_emulator_memory_in_use") == NULL)
-    return;
   for (guint i = 0; i < G_N_ELEMENTS (cases); i++) {
     const PsDeviceSetting setting = { .model = &model,
                                       .n_stages = 1,
@@ -134,8 +128,6 @@ static void test_parts (void)
   };
   const PsModel model = small_model (1, 8, 2, 4);
 
-  if (cuda_probe ("ps_emulator_memory_in_use") == NULL)
-    return;
   for (guint i = 0; i < G_N_ELEMENTS (cases); i++) {
     const guint *shares = cases[i].shares[0] > 0 ? cases[i].shares : NULL;
     g_autofree char *parts = g_strdup_printf (", green contexts of %s multiprocessors", cases[i].parts);
@@ -176,8 +168,6 @@ static void test_random_shares (void)
 {
   char sms[8];
 
-  if (cuda_probe ("ps_emulator_memory_in_use") == NULL)
-    return;
   for (guint round = 0; round < 100; round++) {
     const guint n = (guint)g_test_rand_int_range (2, 9), factor = (guint)g_test_rand_int_range (1, 1000);
     guint weights[8], units[8], n_units = (guint)g_test_rand_int_range ((gint32)n, 40), sum = 0;
@@ -211,8 +201,6 @@ static void test_peers (void)
   int (*reaches) (int, int) = (int (*) (int, int))cuda_probe ("ps_emulator_reaches");
   const PsModel model = small_model (1, 8, 2, 4);
 
-  if (reaches == NULL)
-    return;
   g_setenv ("PS_EMULATED_GPUS", "2", TRUE);
   for (guint i = 0; i < 4; i++) {
     PsDevice *device = fine (open_shared (&model, i, 4, NULL, &error));
@@ -231,8 +219,6 @@ static void test_provenance (void)
 
   int (*queues) (void) = (int (*) (void))cuda_probe ("ps_emulator_queues");
 
-  if (queues == NULL)
-    return;
   g_assert_cmpint (queues (), ==, 32);
   libraries = cuda_device->libraries ();
   processor = cuda_device->processor ();
@@ -266,10 +252,8 @@ static void test_condition (void)
                { "8", "hardware" },  { "10", "setting" }, { "20", "heat" },      { "48", "heat hardware" },
                { "88", "hardware" }, { "100", "" },       { "24", "power heat" } };
   static const gint64 clocks[] = { 1980, 1755, 1200, 1200 };
-
-  if (cuda_probe ("ps_emulator_memory_in_use") == NULL)
-    return;
   PsCondition condition = condition_of (0);
+
   g_assert_cmpint (condition.clock_mhz, ==, 1980);
   g_assert_cmpint (condition.memory_clock_mhz, ==, 3201);
   g_assert_cmpint (condition.temperature_c, ==, 55);
@@ -297,10 +281,8 @@ static void test_condition (void)
 static void test_links (void)
 {
   const PsDeviceSetting setting = { .index = 0 };
-
-  if (cuda_probe ("ps_emulator_memory_in_use") == NULL)
-    return;
   g_autofree char *place = cuda_device->place (&setting);
+
   g_assert_true (g_str_has_suffix (place, "/GPU:0000:00:00.0+0000:3b:00.0*2,switch*1"));
 }
 
@@ -318,8 +300,6 @@ static void assert_unavailable (const char *variable, const char *value, const c
 
 static void test_unavailable (void)
 {
-  if (cuda_probe ("ps_emulator_memory_in_use") == NULL)
-    return;
   assert_unavailable ("PS_EMULATED_DRIVER", "0", "cuda device: no NVIDIA driver here (libcuda.so.1 can't be loaded)");
   assert_unavailable ("PS_EMULATED_DRIVER", "12040", "cuda device: the driver is for CUDA 12.4, this build needs 13.0");
   assert_unavailable ("PS_EMULATED_GPUS", "0", "cuda device: there is a driver but no GPU");
@@ -357,16 +337,16 @@ static void test_refuses_models (void)
 int main (int argc, char **argv)
 {
   cuda_init (&argc, &argv);
-  cuda_add ("/cuda/memory/given-back", test_given_back);
-  cuda_add ("/cuda/memory/none-left", test_no_memory);
-  cuda_add ("/cuda/sharing/places", test_places);
-  cuda_add ("/cuda/sharing/parts", test_parts);
-  cuda_add ("/cuda/sharing/random-shares", test_random_shares);
-  cuda_add ("/cuda/sharing/peers", test_peers);
-  cuda_add ("/cuda/provenance", test_provenance);
-  cuda_add ("/cuda/condition", test_condition);
-  cuda_add ("/cuda/links", test_links);
-  cuda_add ("/cuda/refuses/machine", test_unavailable);
+  cuda_add_emulated ("/cuda/memory/given-back", test_given_back);
+  cuda_add_emulated ("/cuda/memory/none-left", test_no_memory);
+  cuda_add_emulated ("/cuda/sharing/places", test_places);
+  cuda_add_emulated ("/cuda/sharing/parts", test_parts);
+  cuda_add_emulated ("/cuda/sharing/random-shares", test_random_shares);
+  cuda_add_emulated ("/cuda/sharing/peers", test_peers);
+  cuda_add_emulated ("/cuda/provenance", test_provenance);
+  cuda_add_emulated ("/cuda/condition", test_condition);
+  cuda_add_emulated ("/cuda/links", test_links);
+  cuda_add_emulated ("/cuda/refuses/machine", test_unavailable);
   cuda_add ("/cuda/refuses/models", test_refuses_models);
   return g_test_run ();
 }

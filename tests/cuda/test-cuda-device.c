@@ -81,8 +81,6 @@ static void test_ranges (void)
   const char *(*ranges) (void) = (const char *(*)(void))cuda_probe ("ps_emulator_ranges");
   Rig rig;
 
-  if (ranges == NULL)
-    return;
   rig_open (&rig, cuda_device, small_model (2, 24, 3, 10), 2, 2);
   forward (&rig, 0);
   backward (&rig, PS_OP_B, 0);
@@ -165,8 +163,6 @@ static void test_parts (void)
   const PsDeviceSetting larger = { .n_local = 2, .shares = shares },
                         smaller = { .index = 1, .n_local = 2, .shares = shares };
 
-  if (cuda_probe ("ps_emulator_memory_in_use") == NULL)
-    return;
   g_setenv ("PS_EMULATED_ALGORITHM", "parts", TRUE);
   g_autoptr (GArray) on_larger = gradients_as (larger);
   g_autoptr (GArray) on_smaller = gradients_as (smaller);
@@ -260,10 +256,6 @@ static void test_captured_once (void)
   guint captures, launches, captures_after, launches_after;
   Rig rig;
 
-  if (!count_graphs (&captures, &launches)) {
-    g_test_skip ("only the emulation counts graphs");
-    return;
-  }
   open_with_graphs (&rig, shallow_model (1), TRUE);
   for (guint step = 0; step < N_STEPS; step++) {
     count_graphs (&captures, &launches);
@@ -339,10 +331,6 @@ static GArray *paired_gradients (gboolean pairs)
 /* Both streams have work before either begins; the bits are those of one op after the other. */
 static void test_pairs (void)
 {
-  if (cuda_probe ("ps_emulator_meet") == NULL) {
-    g_test_skip ("only emulated streams can be held");
-    return;
-  }
   g_autoptr (GArray) in_turn = paired_gradients (FALSE);
   g_autoptr (GArray) at_once = paired_gradients (TRUE);
 
@@ -403,8 +391,6 @@ static void test_ahead (void)
   PsTimes times[4] = { { 0 } };
   gint64 begin_ns, last_ns;
 
-  if (meet == NULL)
-    return;
   rig_open_as (&rig, cuda_device, small_model (1, 24, 3, 10), 1, 4);
   g_assert_true (cuda_device->await (rig.device, &error));
   begin_ns = last_ns = ps_clock_now ();
@@ -440,8 +426,6 @@ static void test_taken (void)
   PsMemoryUse both, one;
   PsTimes times[2];
 
-  if (meet == NULL || hold == NULL)
-    return;
   rig_open_as (&from, cuda_device, model, 2, 1);
   rig_open_as (&to, cuda_device, model, 2, 1);
   meet (1);
@@ -474,16 +458,16 @@ int main (int argc, char **argv)
 {
   cuda_init (&argc, &argv);
   cuda_add ("/cuda/numbers", test_numbers);
-  cuda_add ("/cuda/ranges", test_ranges);
+  cuda_add_emulated ("/cuda/ranges", test_ranges);
   cuda_add ("/cuda/bits", test_b_and_w_equal_bw);
   cuda_add ("/cuda/graphs/bits", test_graph_bits);
-  cuda_add ("/cuda/graphs/captured-once", test_captured_once);
+  cuda_add_emulated ("/cuda/graphs/captured-once", test_captured_once);
   cuda_add ("/cuda/graphs/moved-blocks", test_moved_blocks);
-  cuda_add ("/cuda/pairs", test_pairs);
+  cuda_add_emulated ("/cuda/pairs", test_pairs);
   cuda_add ("/cuda/choices", test_choices);
-  cuda_add ("/cuda/parts", test_parts);
+  cuda_add_emulated ("/cuda/parts", test_parts);
   cuda_add ("/cuda/tensors", test_tensors);
-  cuda_add ("/cuda/ahead", test_ahead);
-  cuda_add ("/cuda/taken", test_taken);
+  cuda_add_emulated ("/cuda/ahead", test_ahead);
+  cuda_add_emulated ("/cuda/taken", test_taken);
   return g_test_run ();
 }

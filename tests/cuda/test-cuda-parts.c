@@ -3,12 +3,19 @@
 #include "train/cuda/cuda-context.h"
 #include "error-rig.h"
 
-#include "where.h"
-
 #define MAX_PARTS 16
 #define MAX_SMS 1024
 #define BLOCKS_PER_SM 64
 #define MEETING_NS 200000000ull
+
+/* In where.cu. where_launch puts n_blocks blocks into the stream that keep their multiprocessor for some microseconds
+ * each; seen[i] of n_seen numbers in device memory grows by the blocks that ran on multiprocessor i. */
+cudaError_t where_launch (unsigned n_blocks, unsigned *seen, unsigned n_seen, cudaStream_t stream);
+
+/* Puts one block into the stream that raises flags[own] and waits, wait_ns at most, until all n flags are up. flags[n]
+ * in device memory are zero before; flags[own] becomes 2 if the block has seen them all, else 1. */
+cudaError_t where_launch_meeting (unsigned *flags, unsigned n, unsigned own, unsigned long long wait_ns,
+                                  cudaStream_t stream);
 
 typedef struct Parts Parts;
 

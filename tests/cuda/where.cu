@@ -1,5 +1,5 @@
-/* where.cu - a kernel that says where it runs. */
-#include "where.h"
+/* where.cu - kernels of test-cuda-parts.c that say where they run, and whether others run at the same time. */
+#include <cuda_runtime.h>
 
 static const int block_threads = 256;
 static const long long busy_cycles = 20000;

@@ -4,7 +4,7 @@
 #include "train/devices.h"
 #include "train/memory.h"
 #include "error-rig.h"
-#include "run/layer.h"
+#include "run/measuring.h"
 #include "run/transports.h"
 
 #include <math.h>

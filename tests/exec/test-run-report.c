@@ -366,6 +366,15 @@ static gboolean steady_run (PsDevice *base, PsOp op, PsTensor *input, PsTensor *
   return TRUE;
 }
 
+static void steady_memory (PsDevice *device, PsMemoryUse *use)
+{
+  *use = (PsMemoryUse){ 0 };
+}
+
+static void steady_reset_peak (PsDevice *device)
+{
+}
+
 static gint64 steady_op_ns (PsDevice *base)
 {
   const Steady *device = (const Steady *)base;
@@ -381,6 +390,8 @@ static const PsDeviceClass steady_class = { .name = "steady",
                                             .tensor_new = steady_tensor_new,
                                             .tensor_free = steady_tensor_free,
                                             .run = steady_run,
+                                            .memory = steady_memory,
+                                            .reset_peak = steady_reset_peak,
                                             .op_ns = steady_op_ns };
 
 static PsDevice *steady_open (const PsDeviceSetting *setting, GError **error)
@@ -391,15 +402,15 @@ static PsDevice *steady_open (const PsDeviceSetting *setting, GError **error)
   return &device->base;
 }
 
-/* A reading beside a run drops the sentinel's first sample, which finds cold caches: of the seven, 2000 is the lower
- * median of the other six, 3000 that of all. The run's weather is the mean of
+/* A reading around a run drops the sentinel's first sample, which finds cold caches: of the seven, 2000 is the lower
+ * median of the other six, 3000 that of all. The run's slowdown is the mean of
  * the readings on both sides over that of the profile, 1600: 2000 / 1600. A run without readings has none. */
 static void test_speed (void)
 {
   const PsRunSetting run = { .device = &steady_class, .model = &tiny };
   PsMeasurement measured = { .taken = (char *)"2026-01-01T00:00:01Z" };
   PsSentinel *before = g_new0 (PsSentinel, 1);
-  g_auto (PsMachineSpeed) speed = { .run = &run, .setting = { .model = &tiny, .n_stages = 3, .n_microbatches = 1 } };
+  g_auto (PsMachineSpeed) speed = { .run = &run };
   g_auto (PsMachineSpeed) blind = { .run = &run };
 
   *before = (PsSentinel){ g_strdup ("F of layers=1"), 1600, 10, g_strdup ("2026-01-01T00:00:00Z") };

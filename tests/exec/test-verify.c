@@ -127,7 +127,7 @@ static gboolean may_validate (const PsScript *scripts, const PsProgram *program,
 static void check_plans (const PsProgram *program)
 {
   const guint n_devices = program->schedule->placement->n_devices;
-  PsScript *scripts = ps_scripts_new (program, NULL);
+  PsScript *scripts = ps_scripts_new (program, NULL, NULL);
   PsBypassPlan *plans = ps_bypass_plans_new (scripts, program);
   g_autofree guint *places = g_new (guint, n_devices);
   gboolean moved = TRUE;
@@ -296,7 +296,7 @@ static double layout_loss (const PsProgram *program, const PsModel *model, const
 {
   PsRunSetting setting = run_setting (&ps_cpu_device, NULL, 2);
   guint n;
-  g_autofree PsStageShape *shapes = ps_layout_string_parse ("", layout, &n, NULL);
+  g_autofree PsStageShape *shapes = ps_layout_parse ("", layout, NULL, &n, NULL);
   g_auto (PsVerdict) verdict = { 0 };
 
   g_assert_cmpuint (n, ==, program->schedule->placement->n_stages);

@@ -30,7 +30,7 @@ typedef struct {
   double fast_time;
   double second;    /* factor of every second op, at random; 0: none */
   gint64 step_ns;   /* of the clock; 0: 1 ns */
-  gboolean watched; /* the sentinel is read before and after the run, and the interval is that of the weather */
+  gboolean watched; /* the sentinel is read before and after the run, and the interval is that of the slowdown */
 } Machine;
 
 static const Machine machines[] = {
@@ -53,7 +53,7 @@ static const Machine machines[] = {
   { .name = "throttling", .n_calibrations = 2, .noise = 0.02, .slow = 1.2, .slow_time = 5, .fast_time = 10 },
   { .name = "bimodal", .n_calibrations = 2, .noise = 0.01, .second = 1.3 },
   { .name = "quantised clock", .n_calibrations = 1, .noise = 0.01, .step_ns = 100000 },
-  { .name = "weather", .n_calibrations = 1, .noise = 0.02, .drift = 0.1, .drift_time = HOUR, .watched = TRUE },
+  { .name = "machine_slowdown", .n_calibrations = 1, .noise = 0.02, .drift = 0.1, .drift_time = HOUR, .watched = TRUE },
 };
 
 /* The state of a machine that goes through time. */
@@ -268,8 +268,8 @@ static gint64 run_program (State *state, const PsProgram *program, const PsCosts
   return median_of (iterations, PS_INTERVAL_STEPS);
 }
 
-/* The same between two readings of the sentinel. Brings the interval to the weather, against the calibration's
- * readings, where the machine is watched. */
+/* The same between two readings of the sentinel. Brings the interval to the speed of that time, against the
+ * calibration's readings, where the machine is watched. */
 static gint64 run_watched (State *state, const PsProgram *program, const PsCosts *costs, GPtrArray *readings,
                            PsInterval *interval)
 {
@@ -286,10 +286,10 @@ static gint64 run_watched (State *state, const PsProgram *program, const PsCosts
   gint64 ns = run_program (state, program, costs);
   g_ptr_array_add (readings, read_sentinel (state));
   if (state->machine->watched) {
-    PsSlowdown weather;
+    PsSlowdown slowdown;
 
-    ps_sentinel_slowdown (readings, measurements, moments, &weather);
-    *interval = ps_interval_at_speed (interval, weather);
+    ps_sentinel_slowdown (readings, measurements, moments, &slowdown);
+    *interval = ps_interval_at_speed (interval, slowdown);
   }
   return ns;
 }
@@ -349,7 +349,7 @@ static void test_machine (gconstpointer data)
  *
  *   p90   1.2 e^sqrt (0.03^2 + (1.2816 * 0.04)^2) = 1.2 e^0.059396 = 1.27343
  *   high  1.2 e^sqrt (0.06^2 + (1.96 * 0.04)^2)   = 1.2 e^0.098724 = 1.32451 */
-static void test_in_weather (void)
+static void test_slowed (void)
 {
   const PsInterval interval = { 941764534, 970445534, 1000000000, 1030454534, 1061836547 };
   PsInterval slower = ps_interval_at_speed (&interval, (PsSlowdown){ .factor = 1.2, .error = 0.04 });
@@ -407,7 +407,7 @@ static void test_steps (void)
 int main (int argc, char **argv)
 {
   g_test_init (&argc, &argv, NULL);
-  g_test_add_func ("/intervals/in-weather", test_in_weather);
+  g_test_add_func ("/intervals/slowed", test_slowed);
   g_test_add_func ("/intervals/steps", test_steps);
   for (guint i = 0; i < G_N_ELEMENTS (machines); i++) {
     g_autofree char *path = g_strdup_printf ("/intervals/%s", machines[i].name);

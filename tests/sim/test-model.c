@@ -57,6 +57,18 @@ static void test_names (void)
   }
 }
 
+static const PsStageShape one_layer = { .n_layers = 1 };
+
+static gint64 layer_parameters (const PsModel *model)
+{
+  return ps_model_stage_parameters (model, &one_layer);
+}
+
+static gint64 layer_bytes (const PsModel *model)
+{
+  return ps_model_stage_activation_bytes (model, &one_layer);
+}
+
 /* As published with the weights: 8,030,261,248 and 70,553,706,496 parameters. */
 static void test_llama_parameters (void)
 {
@@ -66,7 +78,7 @@ static void test_llama_parameters (void)
   g_assert_cmpint (ps_model_parameters (small), ==, G_GINT64_CONSTANT (8030261248));
   g_assert_cmpint (ps_model_parameters (large), ==, G_GINT64_CONSTANT (70553706496));
   /* 2 * 4096^2 + 2 * 4096 * 1024 + 3 * 4096 * 14336 + 2 * 4096 */
-  g_assert_cmpint (ps_model_layer_parameters (small, 0), ==, 218112000);
+  g_assert_cmpint (layer_parameters (small), ==, 218112000);
 }
 
 /* gpt-6.2b: s = 1024, b = 3, h = 4096, a = 32, f = 4h, sbh = 12582912. */
@@ -76,7 +88,7 @@ static void test_formulas (void)
   PsStageShape layer = { .n_layers = 1 };
 
   /* 12h^2 + 13h = 201326592 + 53248 */
-  g_assert_cmpint (ps_model_layer_parameters (model, 0), ==, 201379840);
+  g_assert_cmpint (layer_parameters (model), ==, 201379840);
   /* F bsh(24h + 4s) = 12582912 * 102400 */
   g_assert_cmpint (ps_model_stage_flops (model, &layer, PS_OP_F), ==, G_GINT64_CONSTANT (1288490188800));
   /* B bsh(24h + 8s) = 12582912 * 106496 */
@@ -86,13 +98,13 @@ static void test_formulas (void)
   g_assert_cmpint (ps_model_stage_flops (model, &layer, PS_OP_BW), ==, G_GINT64_CONSTANT (2576980377600));
   g_assert_cmpint (ps_model_stage_flops (model, &layer, PS_OP_R), ==, G_GINT64_CONSTANT (1288490188800));
   /* 34sbh + 5as^2b = 427819008 + 503316480 */
-  g_assert_cmpint (ps_model_layer_activation_bytes (model, 0), ==, 931135488);
+  g_assert_cmpint (layer_bytes (model), ==, 931135488);
   /* 32sbh */
   g_assert_cmpint (ps_model_stage_weight_activation_bytes (model, &layer), ==, 402653184);
   /* 2sbh */
   g_assert_cmpint (ps_model_boundary_bytes (model), ==, 25165824);
   model->flash_attention = TRUE;
-  g_assert_cmpint (ps_model_layer_activation_bytes (model, 0), ==, 427819008);
+  g_assert_cmpint (layer_bytes (model), ==, 427819008);
 }
 
 static void test_head_and_embedding (void)
@@ -126,7 +138,7 @@ static void test_llama_formulas (void)
   g_assert_cmpint (ps_model_stage_flops (model, &layer, PS_OP_F), ==, G_GINT64_CONSTANT (4672924418048));
   g_assert_cmpint (ps_model_stage_flops (model, &layer, PS_OP_W), ==, G_GINT64_CONSTANT (3573412790272));
   /* s (12h + 4c + 6f) = 8192 * 139264; W the same: nothing is freed by B */
-  g_assert_cmpint (ps_model_layer_activation_bytes (model, 0), ==, G_GINT64_CONSTANT (1140850688));
+  g_assert_cmpint (layer_bytes (model), ==, G_GINT64_CONSTANT (1140850688));
   g_assert_cmpint (ps_model_stage_weight_activation_bytes (model, &layer), ==, G_GINT64_CONSTANT (1140850688));
 }
 
@@ -136,7 +148,7 @@ static void test_fp32 (void)
   g_autoptr (PsModel) model = shipped ("tiny-gpt");
 
   g_assert_cmpint (ps_model_boundary_bytes (model), ==, 4 * 49152);
-  g_assert_cmpint (ps_model_layer_activation_bytes (model, 0), ==, 2 * (34 * 49152 + 5 * 6 * 128 * 128 * 2));
+  g_assert_cmpint (layer_bytes (model), ==, 2 * (34 * 49152 + 5 * 6 * 128 * 128 * 2));
   g_assert_cmpuint (ps_precision_bytes (PS_PRECISION_BF16), ==, 2);
   g_assert_cmpstr (ps_precision_name (PS_PRECISION_BF16), ==, "bf16");
 }
@@ -201,7 +213,7 @@ static void test_state (void)
 {
   g_autoptr (PsModel) model = shipped ("gpt-6.2b");
   PsStageShape layer = { .n_layers = 1 };
-  const gint64 n = ps_model_layer_parameters (model, 0);
+  const gint64 n = layer_parameters (model);
   PsStateBytes mixed = ps_model_stage_state (model, &layer);
 
   g_assert_cmpint (mixed.weight_bytes, ==, 2 * n);
@@ -340,23 +352,33 @@ static void test_refused (void)
       "other_biases "
       "qk_norm window "
       "full_every mtp kv_rank q_rank nope_size rope_size value_size experts active_experts shared_experts "
-      "expert_feed_forward dense_layers context_gpus expert_gpus framework capacity imbalance" },
+      "expert_feed_forward dense_layers context_gpus expert_gpus framework capacity imbalance "
+      "pattern attention_gate sinks expert_latent shared_feed_forward shared_gate mamba_heads mamba_head_size "
+      "mamba_state "
+      "mamba_groups delta_key_heads delta_key_size delta_value_heads delta_value_size index_heads index_size "
+      "index_top" },
+    { GOOD "pattern=*-*-*\n", " [model] pattern: has 5 letters; 4 layers have one each, or two" },
+    { GOOD "pattern=*x*-\n", " [model] pattern: letter 2 is no unit; the units are *w+DMGl-E" },
+    { GOOD "pattern=*E*-\n", " [model] experts: missing; a unit of experts needs *" },
+    { GOOD "pattern=*w*-\n", " [model] window: missing; a unit of window attention needs window" },
+    { GOOD "pattern=M-*-\n", " [model] mamba_heads: missing; a unit of Mamba-2 needs *" },
+    { GOOD "pattern=*-*-\nkv_rank=8\nnope_size=8\nvalue_size=8\n", " [model] pattern: has *, heads of keys *" },
     { GOOD "kv_heads=3\n", " [model] kv_heads: 3 does not divide heads 4" },
     { GOOD "full_every=2\n", " [model] full_every: there is no window that some layers do without" },
-    { GOOD "q_rank=8\n", " [model] kv_rank: missing; latent attention needs *" },
-    { GOOD "nope_size=8\n", " [model] kv_rank: missing; latent attention needs *" },
-    { GOOD "rope_size=8\n", " [model] kv_rank: missing; latent attention needs *" },
-    { GOOD "value_size=8\n", " [model] kv_rank: missing; latent attention needs *" },
-    { GOOD "kv_rank=8\nvalue_size=8\n", " [model] nope_size: missing; latent attention needs *" },
-    { GOOD "kv_rank=8\nnope_size=8\n", " [model] value_size: missing; latent attention needs *" },
-    { GOOD "active_experts=1\n", " [model] experts: missing; a mixture needs *" },
-    { GOOD "shared_experts=1\n", " [model] experts: missing; a mixture needs *" },
-    { GOOD "expert_feed_forward=8\n", " [model] experts: missing; a mixture needs *" },
-    { GOOD "dense_layers=1\n", " [model] experts: missing; a mixture needs *" },
-    { GOOD "capacity=1\n", " [model] experts: missing; a mixture needs *" },
-    { GOOD "imbalance=1.5\n", " [model] experts: missing; a mixture needs *" },
-    { GOOD "experts=4\nexpert_feed_forward=8\n", " [model] active_experts: missing; a mixture needs *" },
-    { GOOD "experts=4\nactive_experts=2\n", " [model] expert_feed_forward: missing; a mixture needs *" },
+    { GOOD "q_rank=8\n", " [model] kv_rank: missing; a unit of latent attention needs *" },
+    { GOOD "nope_size=8\n", " [model] kv_rank: missing; a unit of latent attention needs *" },
+    { GOOD "rope_size=8\n", " [model] kv_rank: missing; a unit of latent attention needs *" },
+    { GOOD "value_size=8\n", " [model] kv_rank: missing; a unit of latent attention needs *" },
+    { GOOD "kv_rank=8\nvalue_size=8\n", " [model] nope_size: missing; a unit of latent attention needs *" },
+    { GOOD "kv_rank=8\nnope_size=8\n", " [model] value_size: missing; a unit of latent attention needs *" },
+    { GOOD "active_experts=1\n", " [model] experts: missing; a unit of experts needs *" },
+    { GOOD "shared_experts=1\n", " [model] experts: missing; a unit of experts needs *" },
+    { GOOD "expert_feed_forward=8\n", " [model] experts: missing; a unit of experts needs *" },
+    { GOOD "dense_layers=1\n", " [model] experts: missing; a unit of experts needs *" },
+    { GOOD "capacity=1\n", " [model] experts: missing; a unit of experts needs *" },
+    { GOOD "imbalance=1.5\n", " [model] experts: missing; a unit of experts needs *" },
+    { GOOD "experts=4\nexpert_feed_forward=8\n", " [model] active_experts: missing; a unit of experts needs *" },
+    { GOOD "experts=4\nactive_experts=2\n", " [model] expert_feed_forward: missing; a unit of experts needs *" },
     { GOOD "experts=4\nactive_experts=5\nexpert_feed_forward=8\n",
       " [model] active_experts: 5 is more than experts 4" },
     { GOOD "experts=4\nactive_experts=4\nexpert_feed_forward=8\ndense_layers=5\n",
@@ -377,10 +399,10 @@ static void test_refused (void)
       " [model] flash_attention: 'maybe' is not one of false, true" },
     { "[model]\nlayers=16384\nhidden=1048576\nheads=4\nsequence=16\nvocabulary=100\nmicrobatch_size=1\n"
       "precision=fp32\nmlp=gelu\nflash_attention=false\n",
-      " [model] hidden: 1048576 makes about 2.88e+17 parameters with 16384 layers, more than pipesim can hold" },
+      " [model] hidden: 1048576 makes about 2.16e+17 parameters with 16384 layers, more than pipesim can hold" },
     { "[model]\nlayers=96\nhidden=16384\nheads=4\nsequence=1048576\nvocabulary=100\nmicrobatch_size=65536\n"
       "precision=fp32\nmlp=gelu\nflash_attention=true\n",
-      " [model] microbatch_size: 65536 makes about 4.83e+24 operations per microbatch, more than pipesim can hold" },
+      " [model] microbatch_size: 65536 makes about 2.48e+24 operations per microbatch, more than pipesim can hold" },
     { "[model]\nlayers=4\n\x80\xff=3\n", " is not UTF-8 text" },
   };
 
@@ -601,7 +623,7 @@ static void test_config_refused (void)
     { "{" LLAMA ",\"torch_dtype\":\"int4\"}", "c.json: torch_dtype: expected bfloat16, float16 or float32" },
     { "{" LLAMA ",\"num_key_value_heads\":3}", "c.json: kv_heads: 3 does not divide heads 4" },
     { "{" LLAMA ",\"layer_types\":[\"mamba\"]}", "c.json: layer_types: only full_attention and sliding_attention *" },
-    { "{" LLAMA ",\"num_experts\":4}", "c.json: active_experts: missing; a mixture needs *" },
+    { "{" LLAMA ",\"num_experts\":4}", "c.json: active_experts: missing; a unit of experts needs *" },
     { "{" LLAMA ",\"decoder_sparse_step\":2}", "c.json: decoder_sparse_step: only 1 is known: *" },
     { "{" LLAMA ",\"interleave_moe_layer_step\":2}", "c.json: interleave_moe_layer_step: only 1 is known: *" },
     { "{" QWEN3_MOE ",\"mlp_only_layers\":[0,2]}", "c.json: mlp_only_layers: only the first layers, *" },
@@ -631,33 +653,34 @@ static void test_config_refused (void)
 }
 
 /* Six layers, of which every third attends to all tokens in spite of the window, and the first two have no experts. A
- * module of multi-token prediction is like the last layer, and the head like none. */
-static void test_layer_kinds (void)
+ * module of multi-token prediction is like the last layer. */
+static void test_units (void)
 {
-  static const guint of_layer[] = { PS_LAYER_WINDOW,
-                                    PS_LAYER_WINDOW,
-                                    PS_LAYER_EXPERTS,
-                                    PS_LAYER_EXPERTS | PS_LAYER_WINDOW,
-                                    PS_LAYER_EXPERTS | PS_LAYER_WINDOW,
-                                    PS_LAYER_EXPERTS };
+  static const char pattern[] = "w-w-*EwEwE*E";
+  static const char *const letters = "*w-E";
+  static const PsUnitKind kinds[] = { PS_UNIT_ATTENTION, PS_UNIT_WINDOW, PS_UNIT_MLP, PS_UNIT_EXPERTS };
   const PsModel model = { .layers = 6, .window = 64, .full_every = 3, .experts = { .count = 4, .dense_layers = 2 } };
-  const PsModel windows = { .layers = 6, .window = 64 }, plain = { .layers = 6, .full_every = 3 };
+  const PsModel said = { .layers = 6, .pattern = (char *)pattern };
+  g_autofree char *own = ps_model_pattern (&model), *other = ps_model_pattern (&said);
 
+  g_assert_cmpstr (own, ==, pattern);
+  g_assert_cmpstr (other, ==, pattern);
   for (guint first = 0; first < 6; first++)
     for (guint n = 0; first + n <= 6; n++)
       for (guint mtp = 0; mtp <= 2; mtp++) {
         const PsStageShape shape = { .first_layer = first, .n_layers = n, .n_mtp = mtp, .head = TRUE };
-        guint count[PS_N_LAYER_KINDS], expected[PS_N_LAYER_KINDS] = { 0 };
+        guint count[PS_N_UNIT_KINDS], same[PS_N_UNIT_KINDS], expected[PS_N_UNIT_KINDS] = { 0 };
 
-        for (guint layer = first; layer < first + n; layer++)
-          expected[of_layer[layer]]++;
-        expected[of_layer[5]] += mtp;
-        ps_model_count_kinds (&model, &shape, count);
+        for (guint i = 0; i < 2 * n; i++)
+          expected[kinds[strchr (letters, pattern[2 * first + i]) - letters]]++;
+        expected[PS_UNIT_ATTENTION] += mtp;
+        expected[PS_UNIT_EXPERTS] += mtp;
+        expected[PS_UNIT_MTP] = mtp;
+        expected[PS_UNIT_LOSS] = 1;
+        ps_model_count_units (&model, &shape, count);
         g_assert_cmpmem (count, sizeof count, expected, sizeof expected);
-        ps_model_count_kinds (&windows, &shape, count);
-        g_assert_cmpuint (count[PS_LAYER_WINDOW], ==, n + mtp);
-        ps_model_count_kinds (&plain, &shape, count);
-        g_assert_cmpuint (count[0], ==, n + mtp);
+        ps_model_count_units (&said, &shape, same);
+        g_assert_cmpmem (count, sizeof count, same, sizeof same);
       }
 }
 
@@ -705,7 +728,7 @@ static void test_mixture_bytes (void)
     gint64 outputs = 128 + 8 + 2 * (2 + s) * 64 + 64 + s * 32;
 
     model.experts.shared = s;
-    g_assert_cmpint (ps_model_layer_activation_bytes (&model, PS_LAYER_EXPERTS), ==, 128 * 2 * (inputs + kept));
+    g_assert_cmpint (layer_bytes (&model), ==, 128 * 2 * (inputs + kept));
     g_assert_cmpint (ps_model_stage_weight_activation_bytes (&model, &layer), ==,
                      MIN (128 * 2 * (inputs + outputs), 128 * 2 * (inputs + kept)));
   }
@@ -735,15 +758,14 @@ static void test_latent_bytes (void)
 
   PsModel plain = model;
 
-  g_assert_cmpint (ps_model_layer_activation_bytes (&model, 0), ==, 128 * 2 * (inputs + kept));
+  g_assert_cmpint (layer_bytes (&model), ==, 128 * 2 * (inputs + kept));
   g_assert_cmpint (ps_model_stage_weight_activation_bytes (&model, &layer), ==, 128 * 2 * (inputs + outputs));
   /* Matrices: queries down and up, or at once; 16 + 4 down; 4 (8 + 8) up; the output; 3 h f. Norms: 2 h, and the ranks.
    */
-  g_assert_cmpint (ps_model_layer_parameters (&model, 0), ==,
+  g_assert_cmpint (layer_parameters (&model), ==,
                    32 * 8 + 8 * 48 + 32 * 20 + 16 * 64 + 32 * 32 + 3 * 32 * 128 + 64 + 8 + 16);
   plain.latent.q_rank = 0;
-  g_assert_cmpint (ps_model_layer_parameters (&plain, 0), ==,
-                   32 * 48 + 32 * 20 + 16 * 64 + 32 * 32 + 3 * 32 * 128 + 64 + 16);
+  g_assert_cmpint (layer_parameters (&plain), ==, 32 * 48 + 32 * 20 + 16 * 64 + 32 * 32 + 3 * 32 * 128 + 64 + 16);
 }
 
 /* Megatron-LM's layout strings against an expansion by its own two regular expressions. */
@@ -804,7 +826,7 @@ static void assert_round_trip (const PsStageShape *shapes, guint n_stages)
   g_autoptr (GError) error = NULL;
   g_autofree char *text = ps_layout_string_write (shapes, n_stages);
   guint n;
-  g_autofree PsStageShape *again = ps_layout_string_parse ("again", text, &n, &error);
+  g_autofree PsStageShape *again = ps_layout_parse ("again", text, NULL, &n, &error);
 
   g_assert_no_error (error);
   assert_stages (text, shapes, n_stages);
@@ -822,7 +844,7 @@ static void check_row (const char *line)
   g_assert_true (g_regex_match (regex, line, 0, &match));
   g_autofree char *quoted = g_match_info_fetch (match, 2), *plain = g_match_info_fetch (match, 3);
   const char *layout = *quoted ? quoted : plain;
-  g_autofree PsStageShape *shapes = ps_layout_string_parse ("row", layout, &sums[0], &error);
+  g_autofree PsStageShape *shapes = ps_layout_parse ("row", layout, NULL, &sums[0], &error);
   g_assert_no_error (error);
   assert_stages (layout, shapes, sums[0]);
   assert_round_trip (shapes, sums[0]);
@@ -867,7 +889,7 @@ static void test_folds (void)
 
   for (guint i = 0; i < G_N_ELEMENTS (texts); i++) {
     guint n;
-    g_autofree PsStageShape *shapes = ps_layout_string_parse ("text", texts[i], &n, NULL);
+    g_autofree PsStageShape *shapes = ps_layout_parse ("text", texts[i], NULL, &n, NULL);
     g_autofree char *text = ps_layout_string_write (shapes, n);
 
     g_assert_cmpstr (text, ==, texts[i]);
@@ -894,6 +916,92 @@ static void test_random (void)
     shapes[n - 1].head = 1 + (round % 7 == 0);
     assert_round_trip (shapes, n);
   }
+}
+
+/* Drawn models, of layers of one unit and of two, and drawn cuts: both forms of the string read as the cut. */
+static void test_patterns (void)
+{
+  for (guint round = 0; round < 200; round++) {
+    guint n_layers = (guint)g_test_rand_int_range (1, 40), pairs = round % 2, n = (guint)g_test_rand_int_range (1, 9);
+    g_autoptr (GString) pattern = g_string_new (NULL);
+    g_autoptr (GError) error = NULL;
+    PsStageShape shapes[8] = { 0 };
+    guint ends[8], n_again;
+
+    for (guint i = 0; i < n_layers << pairs; i++)
+      g_string_append_c (pattern, (pairs ? i % 2 ? "-E" : "*M" : "*M-E")[g_test_rand_int_range (0, pairs ? 2 : 4)]);
+    PsModel model = { .name = (char *)"drawn", .layers = n_layers, .mtp = round % 3, .pattern = pattern->str };
+    if (model.mtp > 0)
+      g_string_append (pattern, "/*E");
+    model.pattern = pattern->str;
+    for (guint s = 0; s < n; s++)
+      ends[s] = s + 1 == n ? n_layers : (guint)g_test_rand_int_range (0, (gint)n_layers + 1);
+    for (guint s = 1; s < n; s++)
+      ends[s] = MAX (ends[s], ends[s - 1]);
+    for (guint s = 0; s < n; s++)
+      shapes[s] = (PsStageShape){ .first_layer = s > 0 ? ends[s - 1] : 0,
+                                  .n_layers = ends[s] - (s > 0 ? ends[s - 1] : 0),
+                                  .embedding = s == 0,
+                                  .head = s + 1 == n,
+                                  .n_mtp = s + 1 == n ? model.mtp : 0 };
+    g_autofree char *letters = ps_model_pattern (&model);
+    g_assert_cmpstr (letters, ==, pattern->str);
+    for (guint form = 0; form < 2; form++) {
+      g_autofree char *text = ps_layout_write (form == 0 ? letters : NULL, shapes, n);
+      g_autofree PsStageShape *again = ps_layout_parse ("again", text, &model, &n_again, &error);
+
+      g_test_message ("%s", text);
+      g_assert_no_error (error);
+      g_assert_cmpint (ps_layout_is_pattern (text), ==, form == 0);
+      g_assert_cmpmem (again, n_again * sizeof *again, shapes, n * sizeof *shapes);
+      g_assert_false (ps_layout_cuts_layers (text, &model));
+    }
+  }
+}
+
+/* A layer of two units is cut where the model is unfolded. */
+static void test_unfold (void)
+{
+  g_autoptr (GError) error = NULL;
+  PsModel model = { .name = (char *)"small",
+                    .layers = 3,
+                    .mtp = 2,
+                    .hidden = 32,
+                    .heads = 4,
+                    .kv_heads = 4,
+                    .sequence = 64,
+                    .feed_forward = 128,
+                    .vocabulary = 100,
+                    .microbatch_size = 2,
+                    .mlp = PS_MLP_SWIGLU };
+  const char *text = "*-*|-*-/*-/*-";
+  const PsStageShape all = ps_model_whole (&model);
+  const gint64 flops = ps_model_stage_flops (&model, &all, PS_OP_BW), parameters = ps_model_parameters (&model);
+  const gint64 bytes = ps_model_stage_activation_bytes (&model, &all);
+  guint n;
+
+  g_assert_true (ps_layout_cuts_layers (text, &model));
+  g_assert_false (ps_layout_cuts_layers ("*-*-|*-/*-/*-", &model));
+  refused (ps_layout_parse ("L", text, &model, &n, &error), PS_ERROR_USAGE, "L: stage 1 begins within a layer of *");
+  refused (ps_layout_parse ("L", "*-M-|*-/*-/*-", &model, &n, &error), PS_ERROR_USAGE,
+           "L: layer 3 of the pattern is not that of model 'small', whose layers are *-*-*-/*-");
+  refused (ps_layout_parse ("L", "*-*-|*-/*-", &model, &n, &error), PS_ERROR_USAGE, "L: has 1 m; model 'small' has 2");
+  ps_model_unfold (&model);
+  g_assert_cmpstr (model.pattern, ==, "*-*-*-/*-");
+  g_assert_cmpuint (model.layers, ==, 6);
+  g_autofree PsStageShape *shapes = ps_layout_parse ("L", text, &model, &n, &error);
+  g_assert_no_error (error);
+  g_assert_cmpuint (n, ==, 2);
+  g_assert_cmpuint (shapes[0].n_layers, ==, 3);
+  g_assert_cmpuint (shapes[1].first_layer, ==, 3);
+  g_assert_cmpint (ps_model_stage_flops (&model, &shapes[0], PS_OP_BW)
+                       + ps_model_stage_flops (&model, &shapes[1], PS_OP_BW),
+                   ==, flops);
+  g_assert_cmpint (ps_model_stage_activation_bytes (&model, &shapes[0])
+                       + ps_model_stage_activation_bytes (&model, &shapes[1]),
+                   ==, bytes);
+  g_assert_cmpint (ps_model_parameters (&model), ==, parameters);
+  g_free (model.pattern);
 }
 
 static void test_wrong (void)
@@ -928,6 +1036,12 @@ static void test_wrong (void)
     { "Et)*2L", 3, "no unit" },
     { "Et(t|)*16384,L", 5, "too many stages" },
     { "E(t*16384)*65L", 3, "too many units" },
+    { "M-x|*-", 3, "no layer" },
+    { "M-|[*E", 7, "ends without a ]" },
+    { "[M|*]", 3, "no layer" },
+    { "M[[*E]]", 3, "no layer" },
+    { "*E/*E/*-", 3, "modules of multi-token prediction are alike" },
+    { "*E/", 3, "modules of multi-token prediction are alike" },
   };
 
   for (guint i = 0; i < G_N_ELEMENTS (rows); i++) {
@@ -935,7 +1049,7 @@ static void test_wrong (void)
     g_autofree char *begin = g_strdup_printf ("--layout: character %u of the layout: %s", rows[i].at, rows[i].reason);
     guint n;
 
-    g_assert_null (ps_layout_string_parse ("--layout", rows[i].text, &n, &error));
+    g_assert_null (ps_layout_parse ("--layout", rows[i].text, NULL, &n, &error));
     g_assert_error (error, PS_ERROR, PS_ERROR_USAGE);
     if (!g_str_has_prefix (error->message, begin))
       g_error ("%s: %s", rows[i].text, error->message);
@@ -968,13 +1082,15 @@ int main (int argc, char **argv)
   g_test_add_func ("/model-kinds/config-read", test_config_read);
   g_test_add_func ("/model-kinds/config-counts", test_config_counts);
   g_test_add_func ("/model-kinds/config-refused", test_config_refused);
-  g_test_add_func ("/model-kinds/layer-kinds", test_layer_kinds);
+  g_test_add_func ("/model-kinds/layer-kinds", test_units);
   g_test_add_func ("/model-kinds/head-size", test_head_size);
   g_test_add_func ("/model-kinds/mixture-bytes", test_mixture_bytes);
   g_test_add_func ("/model-kinds/latent-bytes", test_latent_bytes);
   g_test_add_func ("/layout-string/published", test_published);
   g_test_add_func ("/layout-string/folds", test_folds);
   g_test_add_func ("/layout-string/random", test_random);
+  g_test_add_func ("/layout-string/patterns", test_patterns);
+  g_test_add_func ("/layout-string/unfold", test_unfold);
   g_test_add_func ("/layout-string/wrong", test_wrong);
   return run_in_folder ();
 }

@@ -71,7 +71,7 @@ static double modelled_ms (const PublishedOp *row, const PsCluster *cluster)
 
   g_assert_true (ps_cluster_group (&group, row->tensor, NULL));
   ps_work_stage (&model, &shape, row->kind, row->tensor, &work);
-  return (double)ps_work_ns (&work, &group, row->layers * ps_tensor_layer_ns (&model, &group)) / 1e6;
+  return (double)ps_work_ns (&work, &group, ps_tensor_stage_ns (&model, &shape, &group, PS_OP_F)) / 1e6;
 }
 
 /* Narrow heads come out too fast, backwards of wide layers too slow. */

@@ -393,7 +393,8 @@ static void test_foreign (void)
   g_assert_nonnull (strstr (error->message, "mine.db: was predicted by a build of pipesim with other options"));
 }
 
-/* A view of the file goes on for ever: questions, resumed sweeps and merges come to an end. */
+/* A view of the file has 10^20 rows that all are looked at, each in three steps of SQLite that take no memory:
+ * questions, resumed sweeps and merges come to an end. */
 static void test_endless (void)
 {
   g_autoptr (PsSweep) sweep = parse (SPEC);
@@ -403,9 +404,13 @@ static void test_endless (void)
   g_autofree char *path = path_of ("endless.db");
 
   run (sweep, "endless.db", 1, (PsShard){ 0, 50 });
-  change ("endless.db", "CREATE TABLE row AS SELECT * FROM prediction LIMIT 1; DROP TABLE prediction;"
-                        "CREATE VIEW prediction AS WITH RECURSIVE n (i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n)"
-                        "SELECT row.* FROM row, n WHERE i < 0");
+  change ("endless.db",
+          "CREATE TABLE row AS SELECT * FROM prediction LIMIT 1; DROP TABLE prediction;"
+          "CREATE TABLE ten (i); INSERT INTO ten VALUES (0), (1), (2), (3), (4), (5), (6), (7), (8), (9);"
+          "CREATE VIEW hundred AS SELECT a.i FROM ten a CROSS JOIN ten;"
+          "CREATE VIEW many AS SELECT a.i FROM hundred a CROSS JOIN hundred CROSS JOIN hundred CROSS JOIN hundred "
+          "CROSS JOIN hundred;"
+          "CREATE VIEW prediction AS SELECT row.* FROM row CROSS JOIN many CROSS JOIN many b WHERE b.i < 0");
   g_autoptr (PsResults) results = open_results ("endless.db", PS_RESULTS_READ),
                         resumed = open_results ("endless.db", PS_RESULTS_WRITE),
                         merged = open_results ("merged-endless.db", PS_RESULTS_WRITE);

@@ -399,7 +399,8 @@ static Channel *find_channel (const Endpoint *endpoint, Kind kind, guint peer)
   return NULL;
 }
 
-/* What every device says to the others: its GPU, so that two on one GPU are found, and the names of communicators. */
+/* What every device with channels says to the others: its GPU, so that two on one GPU are found, and the names of
+ * communicators. */
 typedef struct {
   char host[128];
   char bus[32];
@@ -419,6 +420,8 @@ static gboolean fill_identity (Identity *identity, const PsTransportSetting *set
   const char *host = g_getenv ("NCCL_HOSTID");
   int gpu = 0;
 
+  if (endpoint->channels->len == 0)
+    return TRUE;
   g_strlcpy (identity->host, host != NULL ? host : g_get_host_name (), sizeof identity->host);
   if (!cuda_ok ("cudaGetDevice", cudaGetDevice (&gpu), error)
       || !cuda_ok ("cudaDeviceGetPCIBusId", cudaDeviceGetPCIBusId (identity->bus, sizeof identity->bus, gpu), error))
@@ -450,7 +453,8 @@ static gpointer exchange_identities (const PsTransportSetting *setting, const En
   for (guint i = 0; i < n; i++) {
     const Identity *identity = identity_at (identities, setting, i);
 
-    if (i != number && g_str_equal (identity->host, own->host) && g_str_equal (identity->bus, own->bus))
+    if (i != number && *own->bus != '\0' && g_str_equal (identity->host, own->host)
+        && g_str_equal (identity->bus, own->bus))
       return ps_refuse_null (error, PS_ERROR_UNAVAILABLE,
                              "device %u: shares GPU %s with device %u%s; NCCL needs a GPU for each", endpoint->index,
                              own->bus, i % n_devices, i / n_devices != number / n_devices ? " of another copy" : "");

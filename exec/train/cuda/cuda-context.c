@@ -2,6 +2,7 @@
 #include "cuda-context.h"
 
 #include "clock.h"
+#include "cuda-kernels.h"
 
 #include <string.h>
 
@@ -470,4 +471,15 @@ PsMemoryPool *ps_cuda_memory_new (void)
   static const PsPoolSource source = { .granule = PS_CUDA_GRANULE, .allocate = allocate, .release = release };
 
   return ps_memory_pool_new (&source, G_MAXINT64);
+}
+
+cudaStream_t ps_cuda_stream (PsQueue *queue)
+{
+  return ((PsCudaContext *)queue)->stream;
+}
+
+void ps_cuda_note (PsQueue *queue, const char *what, cudaError_t status)
+{
+  if (status != cudaSuccess)
+    ps_queue_note (queue, what, cudaGetErrorString (status));
 }

@@ -9,17 +9,6 @@
 #define SIMPLE_HEAD_SIZE 1024
 #define SIMPLE_SEQUENCE 8192
 
-cudaStream_t ps_cuda_stream (PsQueue *queue)
-{
-  return ((PsCudaContext *)queue)->stream;
-}
-
-void ps_cuda_note (PsQueue *queue, const char *what, cudaError_t status)
-{
-  if (status != cudaSuccess)
-    ps_queue_note (queue, what, cudaGetErrorString (status));
-}
-
 static bool check (PsElement element, const PsAttention *attention, GError **error)
 {
   const int whole = attention->past + attention->sequence;

@@ -32,10 +32,7 @@ typedef struct CUgraph_st *cudaGraph_t;
 typedef struct CUgraph_st *cudaGraphExec_t;
 
 typedef enum cudaMemcpyKind {
-  cudaMemcpyHostToDevice = 1,
-  cudaMemcpyDeviceToHost,
-  cudaMemcpyDeviceToDevice,
-  cudaMemcpyDefault,
+  cudaMemcpyDefault = 4,
 } cudaMemcpyKind;
 
 typedef enum cudaStreamCaptureMode {
@@ -71,7 +68,6 @@ cudaError_t cudaDeviceGetPCIBusId (char *bus, int size, int device); /* "0000:07
 /* Every GPU reaches every other; enabling that twice is an error, as it is for CUDA. */
 cudaError_t cudaDeviceCanAccessPeer (int *can, int device, int peer);
 cudaError_t cudaDeviceEnablePeerAccess (int peer, unsigned flags);
-cudaError_t cudaDeviceSynchronize (void);
 
 /* Memory is the process's own; a fresh block is full of NaNs. */
 #define cudaHostAllocMapped 2U
@@ -79,9 +75,7 @@ cudaError_t cudaMalloc (void **memory, size_t bytes);
 cudaError_t cudaFree (void *memory);
 cudaError_t cudaHostAlloc (void **memory, size_t bytes, unsigned flags);
 cudaError_t cudaFreeHost (void *memory);
-cudaError_t cudaMemcpy (void *to, const void *from, size_t bytes, cudaMemcpyKind kind);
 cudaError_t cudaMemcpyAsync (void *to, const void *from, size_t bytes, cudaMemcpyKind kind, cudaStream_t stream);
-cudaError_t cudaMemset (void *memory, int value, size_t bytes);
 cudaError_t cudaMemsetAsync (void *memory, int value, size_t bytes, cudaStream_t stream);
 
 enum {
@@ -93,8 +87,9 @@ struct cudaPointerAttributes {
 };
 cudaError_t cudaPointerGetAttributes (struct cudaPointerAttributes *attributes, const void *memory);
 
-/* A stream does its work in a thread of its own, each piece up to PS_EMULATED_DELAY_US late. The default stream does it
- * in the thread that calls. */
+/* A stream does its work in a thread of its own, each piece up to PS_EMULATED_DELAY_US late. There is no default
+ * stream.
+ */
 #define cudaStreamNonBlocking 1u
 cudaError_t cudaStreamCreateWithFlags (cudaStream_t *stream, unsigned flags);
 cudaError_t cudaStreamCreateWithPriority (cudaStream_t *stream, unsigned flags, int priority);

@@ -43,7 +43,8 @@ __asm__(".text\n"
         "  popq %r12\n"
         "  popq %rbx\n"
         "  popq %rbp\n"
-        "  ret\n"
+        "  popq %rcx\n" /* a return would be predicted wrongly */
+        "  jmpq *%rcx\n"
         ".size ps_fiber_jump, . - ps_fiber_jump\n");
 
 /* Prepares a fiber that runs entry, which never returns. Returns its stack pointer. */

@@ -20,9 +20,7 @@ typedef struct {
 
 typedef enum {
   ncclSuccess = 0,
-  ncclUnhandledCudaError = 1,
   ncclSystemError = 2,
-  ncclInternalError = 3,
   ncclInvalidArgument = 4,
   ncclInvalidUsage = 5,
   ncclRemoteError = 6,

@@ -185,14 +185,6 @@ static std::set<cudaStream_t> present;
 static unsigned streams_wanted;
 static bool late;
 
-/* NULL is the default stream. */
-static cudaStream_t real (cudaStream_t stream)
-{
-  static const cudaStream_t default_stream = new CUstream_st;
-
-  return stream != nullptr ? stream : default_stream;
-}
-
 static void work_through (cudaStream_t stream)
 {
   static const unsigned longest_us = (unsigned)number_from ("PS_EMULATED_DELAY_US", 0);
@@ -237,10 +229,8 @@ static void meet (cudaStream_t stream)
   late |= !met.wait_for (lock, std::chrono::seconds (10), [] { return present.size () >= streams_wanted; });
 }
 
-cudaError_t ps_emulator_stream_do (cudaStream_t named, Work work)
+cudaError_t ps_emulator_stream_do (cudaStream_t stream, Work work)
 {
-  const cudaStream_t stream = real (named);
-
   if (stream->captured != nullptr)
     stream->captured->nodes.push_back (std::move (work));
   else
@@ -307,8 +297,6 @@ cudaError_t cudaDeviceGetStreamPriorityRange (int *least, int *greatest)
 
 cudaError_t cudaStreamDestroy (cudaStream_t stream)
 {
-  if (stream == nullptr)
-    return cudaErrorInvalidResourceHandle;
   {
     const Lock lock (mutex);
     stream->ended = true;
@@ -320,21 +308,13 @@ cudaError_t cudaStreamDestroy (cudaStream_t stream)
   return cudaSuccess;
 }
 
-cudaError_t cudaStreamSynchronize (cudaStream_t named)
+cudaError_t cudaStreamSynchronize (cudaStream_t stream)
 {
-  const cudaStream_t stream = real (named);
-
   if (spoils (stream))
     return cudaErrorStreamCaptureUnsupported;
   Lock lock (mutex);
   stream->changed.wait (lock, [=] { return stream->queue.empty (); });
   return cudaSuccess;
-}
-
-/* For the default stream alone. */
-cudaError_t cudaDeviceSynchronize (void)
-{
-  return cudaStreamSynchronize (nullptr);
 }
 
 /* --- events --- */
@@ -367,9 +347,8 @@ cudaError_t cudaEventDestroy (cudaEvent_t event)
   return cudaSuccess;
 }
 
-cudaError_t cudaEventRecord (cudaEvent_t event, cudaStream_t named)
+cudaError_t cudaEventRecord (cudaEvent_t event, cudaStream_t stream)
 {
-  const cudaStream_t stream = real (named);
   const std::shared_ptr<Moment> moment = event->moment;
   unsigned long number;
 
@@ -414,10 +393,8 @@ cudaError_t cudaEventQuery (cudaEvent_t event)
   return event->moment->n_reached == event->moment->n_recorded ? cudaSuccess : cudaErrorNotReady;
 }
 
-cudaError_t cudaStreamWaitEvent (cudaStream_t named, cudaEvent_t event, unsigned)
+cudaError_t cudaStreamWaitEvent (cudaStream_t stream, cudaEvent_t event, unsigned)
 {
-  const cudaStream_t stream = real (named);
-
   if (spoils (stream))
     return cudaErrorStreamCaptureUnsupported;
   push (stream, waiting (event));
@@ -442,7 +419,7 @@ cudaError_t cudaEventElapsedTime (float *milliseconds, cudaEvent_t start, cudaEv
 
 cudaError_t cudaStreamBeginCapture (cudaStream_t stream, cudaStreamCaptureMode)
 {
-  if (stream == nullptr || stream->captured != nullptr)
+  if (stream->captured != nullptr)
     return cudaErrorStreamCaptureUnsupported;
   stream->captured = new CUgraph_st;
   stream->spoilt = false;
@@ -453,7 +430,7 @@ cudaError_t cudaStreamBeginCapture (cudaStream_t stream, cudaStreamCaptureMode)
 cudaError_t cudaStreamEndCapture (cudaStream_t stream, cudaGraph_t *graph)
 {
   *graph = nullptr;
-  if (stream == nullptr || capturing != stream)
+  if (capturing != stream)
     return cudaErrorStreamCaptureUnsupported;
   capturing = nullptr;
   std::swap (*graph, stream->captured);
@@ -524,7 +501,6 @@ cudaError_t cudaFree (void *memory)
 {
   if (memory == nullptr)
     return cudaSuccess;
-  cudaDeviceSynchronize ();
   const Lock lock (mutex);
   const auto block = blocks.find (memory);
   if (block == blocks.end ())
@@ -593,28 +569,12 @@ cudaError_t cudaMemcpyAsync (void *to, const void *from, size_t bytes, cudaMemcp
   });
 }
 
-/* Returns when the host's memory has been read or written; other streams do not wait for the rest. */
-cudaError_t cudaMemcpy (void *to, const void *from, size_t bytes, cudaMemcpyKind kind)
-{
-  const std::string read ((const char *)from, kind == cudaMemcpyHostToDevice ? bytes : 0);
-
-  if (kind == cudaMemcpyHostToDevice)
-    return ps_emulator_stream_do (nullptr, [=] { read.copy ((char *)to, bytes); });
-  cudaMemcpyAsync (to, from, bytes, kind, nullptr);
-  return cudaDeviceSynchronize ();
-}
-
 cudaError_t cudaMemsetAsync (void *memory, int value, size_t bytes, cudaStream_t stream)
 {
   return ps_emulator_stream_do (stream, [=] {
     if (bytes > 0)
       memset (memory, value, bytes);
   });
-}
-
-cudaError_t cudaMemset (void *memory, int value, size_t bytes)
-{
-  return cudaMemsetAsync (memory, value, bytes, nullptr);
 }
 
 /* --- green contexts: numbers of multiprocessors --- */

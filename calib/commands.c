@@ -1,22 +1,7 @@
-/* cmd-common.c - helpers of the subcommands of pipesim-calib. */
+/* commands.c - helpers of the subcommands of pipesim-calib. */
 #include "commands.h"
 
-#include "rounds.h"
-
 #include <unistd.h>
-
-gboolean ps_calib_parse (int argc, char **argv, const char *command, const PsCommandHelp *help, const PsOption *rows,
-                         gpointer base, GError **error)
-{
-  g_autofree char *program = g_strdup_printf ("pipesim calib %s", command);
-
-  g_set_prgname (program);
-  if (!ps_command_parse (help, rows, base, &argc, &argv, error))
-    return FALSE;
-  if (argc == 1)
-    return TRUE;
-  return ps_refuse (error, PS_ERROR_USAGE, "'%s': not an option of calib %s", argv[1], command);
-}
 
 gboolean ps_calib_require (const char *option, const char *value, GError **error)
 {
@@ -52,32 +37,32 @@ char *ps_calib_describe (const PsMeasurement *m)
                           sharing, share, cache);
 }
 
-static const PsColumn columns[] = {
-  { "what", "what", PS_COLUMN_TEXT },
-  { "shape", "stage shape", PS_COLUMN_TEXT },
-  { "bytes", "size", PS_COLUMN_SIZE },
-  { "devices", "busy", PS_COLUMN_INTEGER },
-  { "sharing", "sharing", PS_COLUMN_INTEGER },
-  { "share", "share", PS_COLUMN_INTEGER },
-  { "cache", "cache", PS_COLUMN_TEXT },
-  { "median_ns", "median", PS_COLUMN_TIME },
-  { "q1_ns", "q1", PS_COLUMN_TIME },
-  { "q3_ns", "q3", PS_COLUMN_TIME },
-  { "mad_ns", "MAD", PS_COLUMN_TIME },
-  { "min_ns", "min", PS_COLUMN_TIME },
-  { "n", "n", PS_COLUMN_INTEGER },
-  { "launch_ns", "launching", PS_COLUMN_TIME },
-  { "stop", "stopped by", PS_COLUMN_TEXT },
-  { "take_bytes", "takes", PS_COLUMN_SIZE },
-  { "give_bytes", "gives", PS_COLUMN_SIZE },
-  { "state_bytes", "state", PS_COLUMN_SIZE },
-  { "clock_mhz", "MHz", PS_COLUMN_INTEGER },
-  { "temperature_c", NULL, PS_COLUMN_INTEGER },
-  { "power_mw", NULL, PS_COLUMN_INTEGER },
-  { "throttled", "throttled", PS_COLUMN_TEXT },
-  { "origin", "origin", PS_COLUMN_TEXT },
-  { "taken", NULL, PS_COLUMN_TEXT },
-  { "samples_ns", NULL, PS_COLUMN_NUMBERS },
+static const PsCellColumn columns[] = {
+  PS_CELL_SET ("what", "what", TEXT),
+  PS_CELL_SET ("shape", "stage shape", TEXT),
+  PS_CELL_KNOWN (PsMeasurement, bytes, "bytes", "size", SIZE),
+  PS_CELL (PsMeasurement, devices, "devices", "busy", INTEGER),
+  PS_CELL (PsMeasurement, sharing, "sharing", "sharing", INTEGER),
+  PS_CELL_KNOWN (PsMeasurement, share, "share", "share", INTEGER),
+  PS_CELL_SET ("cache", "cache", TEXT),
+  PS_CELL (PsMeasurement, time.median_ns, "median_ns", "median", TIME),
+  PS_CELL (PsMeasurement, time.q1_ns, "q1_ns", "q1", TIME),
+  PS_CELL (PsMeasurement, time.q3_ns, "q3_ns", "q3", TIME),
+  PS_CELL (PsMeasurement, time.mad_ns, "mad_ns", "MAD", TIME),
+  PS_CELL (PsMeasurement, time.min_ns, "min_ns", "min", TIME),
+  PS_CELL (PsMeasurement, time.n, "n", "n", INTEGER),
+  PS_CELL_KNOWN (PsMeasurement, launch_ns, "launch_ns", "launching", TIME),
+  PS_CELL (PsMeasurement, stop, "stop", "stopped by", TEXT),
+  PS_CELL_SET ("take_bytes", "takes", SIZE),
+  PS_CELL_SET ("give_bytes", "gives", SIZE),
+  PS_CELL_SET ("state_bytes", "state", SIZE),
+  PS_CELL_SET ("clock_mhz", "MHz", INTEGER),
+  PS_CELL_SET ("temperature_c", NULL, INTEGER),
+  PS_CELL_SET ("power_mw", NULL, INTEGER),
+  PS_CELL_SET ("throttled", "throttled", TEXT),
+  PS_CELL_SET ("origin", "origin", TEXT),
+  PS_CELL (PsMeasurement, taken, "taken", NULL, TEXT),
+  PS_CELL_SET ("samples_ns", NULL, NUMBERS),
 };
 
 static void set_samples (PsTable *table, const PsMeasurement *m)
@@ -112,42 +97,23 @@ static void set_condition (PsTable *table, const PsMeasurement *m)
     ps_table_set_text (table, "throttled", throttled ? reasons : "no");
 }
 
-static void set_op (PsTable *table, const PsMeasurement *m)
-{
-  ps_table_set_text (table, "what", ps_op_kind_name (m->kind));
-  ps_table_set_text (table, "shape", m->shape);
-  ps_table_set_text (table, "cache", ps_cache_state_name (m->cache));
-  ps_table_set_integer (table, "take_bytes", m->take_bytes);
-  ps_table_set_integer (table, "give_bytes", m->give_bytes);
-  ps_table_set_integer (table, "state_bytes", m->state_bytes);
-  set_known (table, "launch_ns", m->launch_ns);
-  set_known (table, "share", m->share);
-}
-
 static void add_row (PsTable *table, const PsMeasurement *m, gboolean with_samples)
 {
-  ps_table_add_row (table);
-  if (m->subject == PS_SUBJECT_OP)
-    set_op (table, m);
-  else {
-    ps_table_set_text (table, "what", m->subject == PS_SUBJECT_SELF_SEND ? m->shape : ps_subject_name (m->subject));
-    if (m->subject != PS_SUBJECT_SELF_SEND && *m->shape)
-      ps_table_set_text (table, "shape", m->shape);
-    set_known (table, "bytes", m->bytes);
+  const gboolean op = m->subject == PS_SUBJECT_OP, self = m->subject == PS_SUBJECT_SELF_SEND;
+
+  ps_table_add (table, m);
+  ps_table_set_text (table, "what", op ? ps_op_kind_name (m->kind) : self ? m->shape : ps_subject_name (m->subject));
+  if (!self && *m->shape)
+    ps_table_set_text (table, "shape", m->shape);
+  if (op) {
+    ps_table_set_text (table, "cache", ps_cache_state_name (m->cache));
+    ps_table_set_integer (table, "take_bytes", m->take_bytes);
+    ps_table_set_integer (table, "give_bytes", m->give_bytes);
+    ps_table_set_integer (table, "state_bytes", m->state_bytes);
   }
   set_condition (table, m);
-  ps_table_set_integer (table, "devices", m->devices);
-  ps_table_set_integer (table, "sharing", m->sharing);
-  ps_table_set_integer (table, "median_ns", m->time.median_ns);
-  ps_table_set_integer (table, "q1_ns", m->time.q1_ns);
-  ps_table_set_integer (table, "q3_ns", m->time.q3_ns);
-  ps_table_set_integer (table, "mad_ns", m->time.mad_ns);
-  ps_table_set_integer (table, "min_ns", m->time.min_ns);
-  ps_table_set_integer (table, "n", m->time.n);
-  ps_table_set_text (table, "stop", m->stop);
   ps_table_set_text (table, "origin",
                      ps_origin_name (g_str_equal (m->stop, "estimated") ? PS_ORIGIN_MODELLED : PS_ORIGIN_MEASURED));
-  ps_table_set_text (table, "taken", m->taken);
   if (with_samples)
     set_samples (table, m);
 }
@@ -162,7 +128,7 @@ gboolean ps_calib_table_choose (PsTable *table, const PsColumnChoice *choice, GE
 
 PsTable *ps_calib_table (GPtrArray *measurements, gboolean with_samples)
 {
-  PsTable *table = ps_table_new (columns, G_N_ELEMENTS (columns) - (with_samples ? 0 : 1));
+  PsTable *table = ps_table_of (columns, G_N_ELEMENTS (columns) - (with_samples ? 0 : 1), NULL, 0, 0);
 
   ps_table_choose (table, NULL, usual, NULL);
   for (guint i = 0; i < measurements->len; i++)

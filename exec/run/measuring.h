@@ -1,0 +1,79 @@
+/* measuring.h - runs that measure. The program is made of streams that somebody writes: nothing in it makes what an op
+ * or a send takes, so the run makes that, and drops what nobody takes. */
+#pragma once
+
+#include "train/conditions.h"
+
+#include <pipesim/program.h>
+
+/* What one instruction of a step did, by CLOCK_MONOTONIC. A wait has the times of the transfer (PsTransferTimes), a
+ * send begins when the message is handed over. An O that is no instruction is one of PsMeasuring.n_sums.
+ */
+typedef struct {
+  PsInstruction instruction;
+  guint device; /* as transports number those of this process */
+  PsTimes times;
+  gint64 own_ns;     /* of an op: the accelerator's own time; 0: not known */
+  gint64 take_bytes; /* of an op: what memory rises while it runs, and falls from there to its end */
+  gint64 give_bytes;
+} PsMeasuredEvent;
+
+/* A step that has ended. */
+typedef struct {
+  guint number;              /* from 0; the first one warms up */
+  const GArray *events;      /* of PsMeasuredEvent: those of one device after the other, in the order of its stream */
+  PsDevice *const *devices;  /* of this process */
+  PsConditions *conditions;  /* of these devices, by their numbers from 0; NULL: not known */
+  const gint64 *state_bytes; /* [device * stages + stage] what adding each took */
+} PsMeasuredStep;
+
+/* How a run measures; see PsRunSetting.measuring. O stands in the streams: no other follows a step. */
+typedef struct {
+  const guint *places;          /* [devices] PsDeviceSetting.index of each; NULL: their numbers */
+  guint n_local;                /* devices of one pipeline that this host is said to run at the same time */
+  const PsModel *const *models; /* [devices]; NULL: all have that of the run, whose boundary messages have */
+  gboolean cold;                /* caches are emptied before each op, which the class can */
+  guint n_blocks;               /* multiprocessors that are kept from each op, which the class can; 0: none */
+  guint n_sums;                 /* each step ends with so many sums of a message's numbers over the replicas */
+
+  /* After each step, while all devices wait: one thread of each process calls it, the one that has attached the first
+   * device here. *more: run another step; all processes have to say the same. */
+  gboolean (*step) (const PsMeasuredStep *step, gpointer data, gboolean *more, GError **error);
+  gpointer data;
+} PsMeasuring;
+
+/* Returns a program for such a run. streams: [n_devices] of PsInstruction. n_stages of the model; a device holds those
+ * that it runs ops of. */
+PsProgram *ps_measuring_program (GArray *const *streams, guint n_devices, guint n_stages, guint n_microbatches,
+                                 guint n_slices) G_GNUC_WARN_UNUSED_RESULT;
+
+/* Adds one instruction to a stream. peer: for sends, receives and waits, whose message has the name of `op`. */
+void ps_stream_add (GArray *stream, PsInstructionType type, PsOp op, guint peer);
+
+/* What a device takes that nobody makes. A class with a copy hook makes the numbers once and copies them from then on.
+ * Making them on the host takes longer than an op, and neighbours would not be busy. */
+typedef struct {
+  PsTensor *activation, *gradient; /* originals to copy; NULL before first use, and for classes without copy */
+} PsLoneInputs;
+
+/* Returns a tensor for an op, of ordinary numbers: between -1 and 1, or a thousandth of that for a backward. Only
+ * devices that compute need them. NULL: there is no memory for it, or it can't be filled. precision: the model's. The
+ * calling thread has attached the device. */
+PsTensor *ps_lone_input (PsLoneInputs *inputs, PsDevice *device, PsPrecision precision, PsOpKind kind, GError **error);
+void ps_lone_inputs_clear (PsLoneInputs *inputs);
+
+/* A stage of one layer in the middle of a model, which takes inputs from both sides, as a load or to be timed. */
+#define PS_LAYER_STAGES 3
+#define PS_LAYER_STAGE 1
+
+/* sentinel.c: the sentinel is one op that is timed again and again: F of one layer on a whole accelerator while nothing
+ * else is busy, so that its time does not depend on how devices share it. If its time changes, the machine has changed.
+ */
+#define PS_SENTINEL_OP "F of layers=1" /* PsSentinel.what */
+
+/* Takes a sample, elapsed_ns after the first one began. FALSE: it was the last one. */
+typedef gboolean (*PsSentinelSample) (gpointer data, gint64 ns, gint64 elapsed_ns);
+
+/* Times the op. choices: the device adopts them first; NULL: none. Errors begin with "sentinel: ". */
+gboolean ps_sentinel_run (const PsDeviceClass *class, const PsModel *model, guint64 seed, GBytes *choices,
+                          PsSentinelSample sample, gpointer data, GError **error);

@@ -1,0 +1,204 @@
+/* Tests of the kinds of units: what each is made of, counted here again from the public descriptions: tensors one by
+ * one as checkpoints hold them, multiplications by loops as the algorithms run them. */
+#include "error-rig.h"
+
+#include <pipesim/work.h>
+#include <string.h>
+
+/* h = 32, s = 256, b = 2, 512 tokens. */
+#define HEAD                                                                                                           \
+  "[model]\nhidden=32\nheads=4\nkv_heads=2\nsequence=256\nvocabulary=100\nmicrobatch_size=2\nprecision=bf16\n"         \
+  "flash_attention=true\nfeed_forward=48\nlayers=1\n"
+#define LLAMA HEAD "mlp=swiglu\n"
+#define RELU2 HEAD "mlp=relu2\n"
+#define TOKENS ((gint64)512)
+
+typedef struct {
+  const char *text;
+  PsUnitKind kind;
+  const gint64 *tensors; /* parameters of each; ended by 0 */
+  gint64 products;       /* multiplications of a token with weights */
+  gint64 scores;         /* multiplications of a microbatch without weights */
+  gint64 kept;           /* bytes of a token */
+  gint64 weight;         /* bytes of a token that W needs */
+} Row;
+
+static PsModel *parse (const char *text)
+{
+  return fine (ps_model_parse ("m.ini", text, strlen (text), &error));
+}
+
+/* Multiplications that loops over a microbatch run. */
+
+/* Mamba-2 in chunks of 128 (arXiv 2405.21060, section 6 and listing 1): 4 heads of 8, 2 groups, state 16. */
+static gint64 count_mamba (void)
+{
+  gint64 n = 0;
+
+  for (guint chunk = 0; chunk < 512 / 128; chunk++)
+    for (guint i = 0; i < 128; i++) {
+      for (guint j = 0; j < 128; j++) {
+        n += 2 * 16; /* C times B, each group */
+        n += 4 * 8;  /* scores times x, each head */
+      }
+      n += 4 * 8 * 16; /* adds x times B to the state of the chunk */
+      n += 4 * 8 * 16; /* C times the state before the chunk */
+    }
+  return n;
+}
+
+/* Gated delta net in chunks of 64 (arXiv 2412.06464, equations 12 to 16): 4 heads of values of 8, keys of 16. */
+static gint64 count_delta (void)
+{
+  gint64 n = 0;
+
+  for (guint chunk = 0; chunk < 512 / 64; chunk++)
+    for (guint head = 0; head < 4; head++)
+      for (guint i = 0; i < 64; i++) {
+        for (guint j = 0; j < 64; j++) {
+          n += 16; /* keys times keys */
+          n += 16; /* the inverse times keys */
+          n += 8;  /* and values */
+          n += 16; /* queries times keys */
+          n += 8;  /* scores times new values */
+        }
+        n += 16 * 8; /* keys times the state, taken from the values */
+        n += 16 * 8; /* queries times the state */
+        n += 16 * 8; /* keys times new values, added to the state */
+      }
+  return n;
+}
+
+/* Lightning attention in chunks of 256 (arXiv 2401.04658, algorithm 1): 4 heads of 8. */
+static gint64 count_linear (void)
+{
+  gint64 n = 0;
+
+  for (guint chunk = 0; chunk < 512 / 256; chunk++)
+    for (guint head = 0; head < 4; head++)
+      for (guint i = 0; i < 256; i++) {
+        for (guint j = 0; j < 256; j++)
+          n += 8 + 8; /* queries times keys, scores times values */
+        n += 8 * 8 + 8 * 8;
+      }
+  return n;
+}
+
+/* Queries of `query` and values of `value` of each head, over `seen` tokens. */
+static gint64 count_heads (guint heads, guint query, guint value, guint seen)
+{
+  gint64 n = 0;
+
+  for (guint token = 0; token < 512; token++)
+    for (guint other = 0; other < seen; other++)
+      n += heads * (query + value);
+  return n;
+}
+
+static void test_kinds (void)
+{
+  /* A norm is 32 and its input and result are kept, 64 + 64 bytes. */
+  const Row rows[] = {
+    /* 32 x 48, 48 x 32; kept: 48 before and after the activation */
+    { RELU2, PS_UNIT_MLP, (const gint64[]){ 32, 32 * 48, 48 * 32, 0 }, 2 * 32 * 48, 0, 128 + 2 * 48 + 2 * 48,
+      64 + 96 + 96 + 64 },
+    /* queries 32, keys and values 16 each, a gate of 32, the output; a sink for each of 4 heads. Kept: 64, the gate,
+     * the result before and after it. */
+    { LLAMA "attention_gate=true\nsinks=true\n", PS_UNIT_ATTENTION,
+      (const gint64[]){ 32, 32 * 32, 16 * 32, 16 * 32, 32 * 32, 32 * 32, 4, 0 }, 4 * 32 * 32,
+      count_heads (4, 8, 8, 256), 128 + 2 * (64 + 3 * 32), 64 + 64 + 2 * (64 + 32 + 32) },
+    { LLAMA "window=64\n", PS_UNIT_WINDOW, (const gint64[]){ 32, 32 * 32, 16 * 32, 16 * 32, 32 * 32, 0 }, 3 * 32 * 32,
+      count_heads (4, 8, 8, 64), 128 + 2 * (64 + 32), 64 + 64 + 2 * (64 + 32) },
+    /* Latent attention of 4 heads, queries 8 + 4, values 8, ranks 8 and 16; an indexer of 2 heads of 6, 32 tokens at
+     * most: queries 8 x 12, a key 32 x 6 and its norm of 12, weights 32 x 2. Kept of the indexer: 20 numbers and 32
+     * indices. */
+    { LLAMA "kv_rank=16\nq_rank=8\nnope_size=8\nrope_size=4\nvalue_size=8\nindex_heads=2\nindex_size=6\n"
+            "index_top=32\n",
+      PS_UNIT_SPARSE,
+      (const gint64[]){ 32, 32 * 8, 8, 8 * 48, 32 * 20, 16, 16 * 64, 32 * 32, 8 * 12, 32 * 6, 12, 32 * 2, 0 },
+      32 * 8 + 8 * 48 + 32 * 20 + 16 * 64 + 32 * 32 + 8 * 12 + 32 * 6 + 32 * 2,
+      count_heads (4, 12, 8, 32) + count_heads (2, 6, 0, 256), 128 + 2 * (8 + 16 + 28 + 96 + 32 + 32) + 2 * 20 + 4 * 32,
+      64 + 2 * (8 + 16 + 32) + 2 * (8 + 48 + 20 + 64 + 32 + 12 + 6 + 2) },
+    /* D = 32, GN = 32: projection 32 x (64 + 64 + 4), convolution 96 x 4 and its bias, A, D and bias of 4 heads, norm.
+     */
+    { LLAMA "pattern=M\nmamba_heads=4\nmamba_head_size=8\nmamba_state=16\nmamba_groups=2\n", PS_UNIT_MAMBA,
+      (const gint64[]){ 32, 132 * 32, 96 * 4, 96, 4, 4, 4, 32, 32 * 32, 0 }, 132 * 32 + 32 * 32, count_mamba (),
+      128 + 2 * (132 + 32 + 32), 64 + 64 + 2 * (132 + 32) },
+    /* 2 heads of keys of 16, 4 of values of 8: queries, keys, values, gates 128, 8 more; convolution 96 x 4; A and bias
+     * of 4 heads, norm of 8. Kept: 136 projected, queries and keys of 64 and values of 32, the inverse of 4 x 64. */
+    { LLAMA "pattern=G\ndelta_key_heads=2\ndelta_key_size=16\ndelta_value_heads=4\ndelta_value_size=8\n", PS_UNIT_DELTA,
+      (const gint64[]){ 32, 128 * 32, 8 * 32, 96 * 4, 4, 4, 8, 32 * 32, 0 }, 136 * 32 + 32 * 32, count_delta (),
+      128 + 2 * (136 + 160 + 256 + 32 + 32), 64 + 64 + 2 * (136 + 32) },
+    /* queries, keys and values 96, gate 32, norm 32 */
+    { LLAMA "pattern=l\n", PS_UNIT_LINEAR, (const gint64[]){ 32, 96 * 32, 32 * 32, 32, 32 * 32, 0 }, 5 * 32 * 32,
+      count_linear (), 128 + 2 * (128 + 96 + 32 + 32), 64 + 64 + 2 * (128 + 32) },
+    /* 2 of 8 experts of 24 at a width of 16, a shared one of 40 with a gate. Kept: 8 scores of 4 bytes twice, 16 that
+     * comes back, 2 x 16 that experts get and give back, 48 and 40 that are activated. */
+    { RELU2 "experts=8\nactive_experts=2\nexpert_feed_forward=24\nshared_feed_forward=40\n"
+            "shared_gate=true\nexpert_latent=16\n",
+      PS_UNIT_EXPERTS,
+      (const gint64[]){ 32, 8 * 32, 16 * 32, 32 * 16, 8 * 24 * 16, 8 * 16 * 24, 32, 40 * 32, 32 * 40, 0 },
+      8 * 32 + 2 * 16 * 32 + 2 * 2 * 24 * 16 + 32 + 2 * 40 * 32, 0, 128 + 64 + 2 * (16 + 32 + 32 + 2 * 88),
+      64 + 2 * (16 + 32 + 88) + 2 * (8 + 16 + 32 + 48 + 32 + 1 + 40 + 32) },
+  };
+
+  for (guint i = 0; i < G_N_ELEMENTS (rows); i++) {
+    const Row *row = &rows[i];
+    g_autoptr (PsModel) model = parse (row->text);
+    const PsStageShape layer = { .n_layers = 1 };
+    PsUnitKind kinds[2];
+    guint n = ps_model_layer_units (model, 0, kinds);
+    gint64 parameters = 0, other = 0, products = row->products, scores = row->scores;
+
+    g_test_message ("%s", ps_unit_row (row->kind)->name);
+    g_assert_true (kinds[0] == row->kind || (n == 2 && kinds[1] == row->kind));
+    for (guint k = 0; row->tensors[k] > 0; k++)
+      parameters += row->tensors[k];
+    g_assert_cmpint (ps_unit_parameters (model, row->kind), ==, parameters);
+    g_assert_cmpint (ps_unit_activation_bytes (model, row->kind), ==, TOKENS * row->kept);
+    /* The other unit of the layer is one of the two that the first rows count without what is special here. */
+    if (n == 2)
+      other = kinds[0] == row->kind ? ps_unit_parameters (model, kinds[1]) : ps_unit_parameters (model, kinds[0]);
+    g_assert_cmpint (ps_model_stage_parameters (model, &layer), ==, parameters + other);
+    if (n == 2) {
+      products += kinds[0] == row->kind ? 3 * 32 * 48 : 3 * 32 * 32;
+      scores += kinds[0] == row->kind ? 0 : count_heads (4, 8, 8, 256);
+    }
+    g_assert_cmpint (ps_model_stage_flops (model, &layer, PS_OP_F), ==, 2 * (TOKENS * products + scores));
+    g_assert_cmpint (ps_model_stage_flops (model, &layer, PS_OP_B), ==, 2 * (TOKENS * products + 2 * scores));
+    g_assert_cmpint (ps_model_stage_flops (model, &layer, PS_OP_W), ==, 2 * TOKENS * products);
+    if (n == 1)
+      g_assert_cmpint (ps_model_stage_weight_activation_bytes (model, &layer), ==,
+                       TOKENS * MIN (row->kept, row->weight));
+
+    /* Kernels multiply as much. */
+    PsWork work;
+    ps_work_stage (model, &layer, PS_OP_F, 1, &work);
+    g_assert_cmpint (ps_work_flops (&work), ==, ps_model_stage_flops (model, &layer, PS_OP_F));
+    ps_work_stage (model, &layer, PS_OP_W, 1, &work);
+    g_assert_cmpint (ps_work_flops (&work), ==, ps_model_stage_flops (model, &layer, PS_OP_W));
+    g_assert_cmpint (ps_tensor_parameters (model, &layer, 1), ==, parameters + other);
+  }
+}
+
+/* The letters are all different, and each kind says its source. */
+static void test_table (void)
+{
+  for (PsUnitKind kind = 0; kind < PS_N_UNIT_KINDS; kind++) {
+    const PsUnitRow *row = ps_unit_row (kind);
+
+    g_assert_nonnull (row->name);
+    g_assert_nonnull (row->keys);
+    g_assert_nonnull (strstr (row->source, "arXiv"));
+    for (PsUnitKind other = 0; other < kind && row->letter != '\0'; other++)
+      g_assert_cmpint (ps_unit_row (other)->letter, !=, row->letter);
+  }
+}
+
+int main (int argc, char **argv)
+{
+  g_test_init (&argc, &argv, NULL);
+  g_test_add_func ("/units/table", test_table);
+  g_test_add_func ("/units/kinds", test_kinds);
+  return g_test_run ();
+}
