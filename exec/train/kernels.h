@@ -94,7 +94,7 @@ typedef struct {
   int row_alignment;       /* elements: rows of logits have a whole multiple */
 
   /* Refuses shapes that there is no code for: PS_ERROR_UNAVAILABLE, naming the model's field. past is that of the last
-   * slice. */
+   * slice. NULL: there are none. */
   bool (*check) (PsElement element, const PsAttention *attention, GError **error);
 
   /* --- memory --- */

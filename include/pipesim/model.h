@@ -208,14 +208,19 @@ typedef struct {
   guint gradient_bits; /* of an element of the output's gradient, which W needs; 0: listed as kept */
 } PsMatrix;
 
+typedef enum {
+  PS_KEPT_WEIGHT = 1, /* W needs it, too */
+  PS_KEPT_WIDE = 2,   /* as wide as the model: whole with whole_sequences (work.h) */
+  PS_KEPT_SCORES = 4, /* selective recomputation drops it */
+} PsKeptFlags;
+
 /* A tensor that F keeps for the backward. */
 typedef struct {
   const char *module; /* part of the unit that makes it, by the names of Megatron-LM's --recompute-modules */
   const char *name;
   gint64 elements; /* of a token */
-  guint bits;      /* of an element, where the model's elements have 16; fp32 doubles all but logits */
-  gboolean wide;   /* as wide as the model: whole with whole_sequences (work.h) */
-  gboolean weight; /* W needs it, too */
+  guint bits;      /* of an element, where the model's elements have 16; those of 32 have them at any precision */
+  guint flags;     /* PsKeptFlags */
 } PsKept;
 
 /* A kernel that moves bytes and multiplies nothing. */
@@ -223,7 +228,7 @@ typedef struct {
   const char *name;
   PsOpKind kind; /* F or B */
   gint64 bytes;  /* of a token, read and written */
-  gboolean wide; /* as in PsKept */
+  gboolean wide; /* as PS_KEPT_WIDE */
 } PsMemoryKernel;
 
 /* Products of tokens with tokens, or with a state: no weights. */

@@ -97,7 +97,7 @@ typedef struct {
   guint bits; /* bits of an element that products multiply: 8 and 4 in layers of fp8 and fp4, all else has 16 there */
 } PsWorkKernel;
 
-#define PS_MAX_WORK_KERNELS 192
+#define PS_MAX_WORK_KERNELS 384
 
 /* The kernels of an op. It is large, and most of it is not in use: callers lend the room. */
 typedef struct {

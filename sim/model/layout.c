@@ -147,8 +147,8 @@ static gboolean read_pattern (Reader *reader, GError **error)
       reader->n_layers++;
     }
   }
-  if (in_brackets)
-    return refuse (reader, at, "ends without a ]", error);
+  if (in_brackets || reader->n_layers == 0)
+    return refuse (reader, at, in_brackets ? "ends without a ]" : "ends without a layer", error);
   g_auto (GStrv) modules = g_strsplit (at, "/", -1); /* the first is empty */
   for (guint i = 1; *at != '\0' && modules[i] != NULL; i++)
     if (*modules[i] == '\0' || !g_str_equal (modules[i], modules[1]))

@@ -283,7 +283,7 @@ void ps_model_count_units (const PsModel *model, const PsStageShape *shape, guin
   count[PS_UNIT_LOSS] = shape->head;
 }
 
-gint64 ps_model_sum_units (const PsModel *model, const PsStageShape *shape, PsUnitFigure figure, PsKeptChoice choice)
+gint64 ps_model_sum_units (const PsModel *model, const PsStageShape *shape, PsUnitFigure figure, guint flags)
 {
   guint count[PS_N_UNIT_KINDS];
   PsUnitParts parts;
@@ -293,7 +293,7 @@ gint64 ps_model_sum_units (const PsModel *model, const PsStageShape *shape, PsUn
   for (PsUnitKind kind = 0; kind < PS_N_UNIT_KINDS; kind++)
     if (count[kind] > 0) {
       ps_unit_describe (model, kind, &parts);
-      sum += count[kind] * figure (model, &parts, choice);
+      sum += count[kind] * figure (model, &parts, flags);
     }
   return sum;
 }
@@ -303,8 +303,7 @@ gint64 ps_matrix_parameters (const PsMatrix *matrix)
   return matrix->rows * matrix->columns + (matrix->bias ? matrix->columns : 0);
 }
 
-static gint64 sum_parameters (G_GNUC_UNUSED const PsModel *model, const PsUnitParts *parts,
-                              G_GNUC_UNUSED PsKeptChoice choice)
+static gint64 sum_parameters (G_GNUC_UNUSED const PsModel *model, const PsUnitParts *parts, G_GNUC_UNUSED guint flags)
 {
   gint64 sum = parts->whole_vectors + parts->cut_vectors;
 
@@ -314,7 +313,7 @@ static gint64 sum_parameters (G_GNUC_UNUSED const PsModel *model, const PsUnitPa
 }
 
 /* Of matrices that a token does not visit. */
-static gint64 sum_idle (G_GNUC_UNUSED const PsModel *model, const PsUnitParts *parts, G_GNUC_UNUSED PsKeptChoice choice)
+static gint64 sum_idle (G_GNUC_UNUSED const PsModel *model, const PsUnitParts *parts, G_GNUC_UNUSED guint flags)
 {
   gint64 sum = 0;
 
@@ -334,7 +333,7 @@ static guint count_vocabulary_matrices (const PsModel *model, const PsStageShape
 
 gint64 ps_model_stage_parameters (const PsModel *model, const PsStageShape *shape)
 {
-  return ps_model_sum_units (model, shape, sum_parameters, PS_KEPT_ALL)
+  return ps_model_sum_units (model, shape, sum_parameters, 0)
          + count_vocabulary_matrices (model, shape) * (gint64)model->vocabulary * model->hidden;
 }
 
@@ -350,12 +349,11 @@ gint64 ps_model_active_parameters (const PsModel *model)
   PsStageShape all = ps_model_whole (model);
 
   all.n_mtp = 0;
-  return ps_model_stage_parameters (model, &all) - ps_model_sum_units (model, &all, sum_idle, PS_KEPT_ALL);
+  return ps_model_stage_parameters (model, &all) - ps_model_sum_units (model, &all, sum_idle, 0);
 }
 
 /* Multiplications of a token with weights. */
-static gint64 sum_products (G_GNUC_UNUSED const PsModel *model, const PsUnitParts *parts,
-                            G_GNUC_UNUSED PsKeptChoice choice)
+static gint64 sum_products (G_GNUC_UNUSED const PsModel *model, const PsUnitParts *parts, G_GNUC_UNUSED guint flags)
 {
   gint64 sum = 0;
 
@@ -365,7 +363,7 @@ static gint64 sum_products (G_GNUC_UNUSED const PsModel *model, const PsUnitPart
 }
 
 /* And with other tokens. */
-static gint64 sum_scores (const PsModel *model, const PsUnitParts *parts, G_GNUC_UNUSED PsKeptChoice choice)
+static gint64 sum_scores (const PsModel *model, const PsUnitParts *parts, G_GNUC_UNUSED guint flags)
 {
   gint64 sum = 0;
 
@@ -442,9 +440,8 @@ static char *find_magnitude (const PsModel *model, const char **key)
   for (PsUnitKind kind = 0; kind < PS_N_UNIT_KINDS; kind++)
     if (count[kind] > 0) {
       ps_unit_describe (model, kind, &parts);
-      parameters += (double)count[kind] * (double)sum_parameters (model, &parts, PS_KEPT_ALL);
-      products += (double)count[kind]
-                  * (double)(sum_products (model, &parts, PS_KEPT_ALL) + sum_scores (model, &parts, PS_KEPT_ALL));
+      parameters += (double)count[kind] * (double)sum_parameters (model, &parts, 0);
+      products += (double)count[kind] * (double)(sum_products (model, &parts, 0) + sum_scores (model, &parts, 0));
       for (guint i = 0; i < parts.n_kept; i++)
         bits += (double)count[kind] * (double)parts.kept[i].elements * 64;
     }
@@ -628,9 +625,8 @@ char *ps_stage_shape_key (const PsStageShape *shape)
  */
 gint64 ps_model_stage_flops (const PsModel *model, const PsStageShape *shape, PsOpKind kind)
 {
-  gint64 tokens = ps_model_tokens (model),
-         product = 2 * tokens * ps_model_sum_units (model, shape, sum_products, PS_KEPT_ALL);
-  gint64 scores = 2 * tokens * ps_model_sum_units (model, shape, sum_scores, PS_KEPT_ALL);
+  gint64 tokens = ps_model_tokens (model), product = 2 * tokens * ps_model_sum_units (model, shape, sum_products, 0);
+  gint64 scores = 2 * tokens * ps_model_sum_units (model, shape, sum_scores, 0);
 
   switch (kind) {
   case PS_OP_F:
@@ -657,43 +653,34 @@ static gint64 token_bytes (const PsModel *model, gint64 bits, gint64 fp32_bits)
   return tokens * (bits / 8) * ps_precision_bytes (model->precision) / 2 + tokens * (fp32_bits / 8);
 }
 
-static gboolean is_chosen (const PsKept *kept, PsKeptChoice choice)
-{
-  switch (choice) {
-  case PS_KEPT_FOR_WEIGHTS:
-    return kept->weight;
-  case PS_KEPT_SCORES:
-    return g_str_equal (kept->module, "core_attn");
-  case PS_KEPT_WIDE:
-    return kept->wide;
-  case PS_KEPT_WIDE_FOR_WEIGHTS:
-    return kept->wide && kept->weight;
-  default:
-    return TRUE;
-  }
-}
-
-/* W multiplies the input of every matrix by the gradient of its output. */
-gint64 ps_unit_kept_bytes (const PsModel *model, const PsUnitParts *parts, PsKeptChoice choice)
+gint64 ps_unit_kept_bytes (const PsModel *model, const PsUnitParts *parts, guint flags)
 {
   gint64 bits[2] = { 0, 0 };
 
   for (guint i = 0; i < parts->n_kept; i++)
-    if (is_chosen (&parts->kept[i], choice))
+    if ((parts->kept[i].flags & flags) == flags)
       bits[parts->kept[i].bits == 32] += parts->kept[i].elements * parts->kept[i].bits;
-  for (guint i = 0; choice == PS_KEPT_FOR_WEIGHTS && i < parts->n_matrices; i++)
-    bits[0] += (gint64)(parts->matrix[i].load * (double)parts->matrix[i].columns) * parts->matrix[i].gradient_bits;
   return token_bytes (model, bits[0], bits[1]);
+}
+
+/* W multiplies the input of every matrix by the gradient of its output. */
+static gint64 weight_bytes (const PsModel *model, const PsUnitParts *parts, guint flags)
+{
+  gint64 bits = 0;
+
+  for (guint i = 0; i < parts->n_matrices; i++)
+    bits += (gint64)(parts->matrix[i].load * (double)parts->matrix[i].columns) * parts->matrix[i].gradient_bits;
+  return ps_unit_kept_bytes (model, parts, flags) + token_bytes (model, bits, 0);
 }
 
 gint64 ps_model_stage_activation_bytes (const PsModel *model, const PsStageShape *shape)
 {
-  return ps_model_sum_units (model, shape, ps_unit_kept_bytes, PS_KEPT_ALL);
+  return ps_model_sum_units (model, shape, ps_unit_kept_bytes, 0);
 }
 
 gint64 ps_model_stage_weight_activation_bytes (const PsModel *model, const PsStageShape *shape)
 {
-  return MIN (ps_model_sum_units (model, shape, ps_unit_kept_bytes, PS_KEPT_FOR_WEIGHTS),
+  return MIN (ps_model_sum_units (model, shape, weight_bytes, PS_KEPT_WEIGHT),
               ps_model_stage_activation_bytes (model, shape));
 }
 

@@ -6,11 +6,11 @@
 #include <string.h>
 
 /* h = 32, s = 256, b = 2, 512 tokens. */
-#define HEAD                                                                                                           \
+#define BASE                                                                                                           \
   "[model]\nhidden=32\nheads=4\nkv_heads=2\nsequence=256\nvocabulary=100\nmicrobatch_size=2\nprecision=bf16\n"         \
-  "flash_attention=true\nfeed_forward=48\nlayers=1\n"
-#define LLAMA HEAD "mlp=swiglu\n"
-#define RELU2 HEAD "mlp=relu2\n"
+  "flash_attention=true\nfeed_forward=48\n"
+#define LLAMA BASE "layers=1\nmlp=swiglu\n"
+#define RELU2 BASE "layers=1\nmlp=relu2\n"
 #define TOKENS ((gint64)512)
 
 typedef struct {
@@ -171,6 +171,35 @@ static void test_kinds (void)
   }
 }
 
+/* A stage of every kind of unit at once: its kernels have room, and its figures are the sums of stages of one unit. */
+static void test_all (void)
+{
+  g_autoptr (PsModel) model
+      = parse (BASE "layers=8\nmtp=1\nmlp=swiglu\npattern=*wDMGl-E/*E\nwindow=64\nindex_heads=2\nindex_size=6\n"
+                    "index_top=32\nmamba_heads=4\nmamba_head_size=8\nmamba_state=16\nmamba_groups=2\n"
+                    "delta_key_heads=2\ndelta_key_size=16\ndelta_value_heads=4\ndelta_value_size=8\nexperts=8\n"
+                    "active_experts=2\nexpert_feed_forward=24\nshared_feed_forward=40\nshared_gate=true\n"
+                    "expert_latent=16\nattention_gate=true\n");
+  const PsStageShape whole = ps_model_whole (model);
+  gint64 flops = 0, kept = 0, multiplied = 0;
+  PsWork work;
+  guint n;
+  g_autofree PsStageShape *units = ps_model_units (model, &n);
+
+  ps_work_stage (model, &whole, PS_OP_BW, 1, &work);
+  for (guint i = 0; i < n; i++) {
+    PsWork part;
+
+    flops += ps_model_stage_flops (model, &units[i], PS_OP_BW);
+    kept += ps_model_stage_activation_bytes (model, &units[i]);
+    ps_work_stage (model, &units[i], PS_OP_BW, 1, &part);
+    multiplied += ps_work_flops (&part);
+  }
+  g_assert_cmpint (ps_model_stage_flops (model, &whole, PS_OP_BW), ==, flops);
+  g_assert_cmpint (ps_model_stage_activation_bytes (model, &whole), ==, kept);
+  g_assert_cmpint (ps_work_flops (&work), ==, multiplied);
+}
+
 /* The letters are all different, and each kind says its source. */
 static void test_table (void)
 {
@@ -190,5 +219,6 @@ int main (int argc, char **argv)
   g_test_init (&argc, &argv, NULL);
   g_test_add_func ("/units/table", test_table);
   g_test_add_func ("/units/kinds", test_kinds);
+  g_test_add_func ("/units/all", test_all);
   return g_test_run ();
 }

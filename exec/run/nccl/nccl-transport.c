@@ -453,7 +453,8 @@ static gpointer exchange_identities (const PsTransportSetting *setting, const En
   for (guint i = 0; i < n; i++) {
     const Identity *identity = identity_at (identities, setting, i);
 
-    if (i != number && *own->bus != '\0' && g_str_equal (identity->host, own->host) && g_str_equal (identity->bus, own->bus))
+    if (i != number && *own->bus != '\0' && g_str_equal (identity->host, own->host)
+        && g_str_equal (identity->bus, own->bus))
       return ps_refuse_null (error, PS_ERROR_UNAVAILABLE,
                              "device %u: shares GPU %s with device %u%s; NCCL needs a GPU for each", endpoint->index,
                              own->bus, i % n_devices, i / n_devices != number / n_devices ? " of another copy" : "");

@@ -112,11 +112,6 @@ static char *cpu_place (const PsDeviceSetting *setting)
   return ps_place_of_core (setting->core);
 }
 
-static gboolean cpu_add_stage (PsDevice *device, guint stage, const PsStageShape *shape, GError **error)
-{
-  return ps_transformer_add_stage (&cpu_device (device)->transformer, stage, shape, 0, error);
-}
-
 static gboolean cpu_run (PsDevice *device, PsOp op, PsTensor *input, PsTensor **output, GError **error)
 {
   g_atomic_int_set (&cpu_device (device)->processor, sched_getcpu ());
@@ -204,7 +199,7 @@ const PsDeviceClass ps_cpu_device = {
   .close = cpu_close,
   .attach = cpu_attach,
   .place = cpu_place,
-  .add_stage = cpu_add_stage,
+  .add_stage = ps_transformer_add_stage,
   .tensor_new = ps_transformer_tensor_new,
   .tensor_free = ps_transformer_tensor_free,
   .run = cpu_run,

@@ -252,35 +252,20 @@ INLINE void normed_row (float *restrict y, const float *x, float mean, float sca
       y[i] = (x[i] - mean) * scale * gain[i];
 }
 
-INLINE void add_squares (float *lane, const float *x, float mean, int n)
-{
-  for (int k = 0; k < n; k++)
-    lane[k] += (x[k] - mean) * (x[k] - mean);
-}
-
-/* Returns the sum of the squares of x - mean. */
-INLINE float squares (const float *x, float mean, int n)
-{
-  float lane[LANES] = { 0 };
-  int i = 0;
-
-  for (; i + LANES <= n; i += LANES)
-    add_squares (lane, x + i, mean, LANES);
-  add_squares (lane, x + i, mean, n - i);
-  return sum_lanes (lane);
-}
-
 KERNEL void norm (PsQueue *queue, void *y, float *mean, float *scale, const void *x, const void *gain, const void *bias,
                   int rows, int columns)
 {
   for (int row = 0; row < rows; row++) {
     const float *from = (const float *)x + (gsize)row * columns;
+    float *restrict to = (float *)y + (gsize)row * columns;
     const float middle = mean != NULL ? sum (from, columns) / (float)columns : 0;
 
-    scale[row] = 1 / sqrtf (squares (from, middle, columns) / (float)columns + NORM_EPSILON);
+    for (int i = 0; i < columns; i++)
+      to[i] = from[i] - middle;
+    scale[row] = 1 / sqrtf (dot (to, to, columns) / (float)columns + NORM_EPSILON);
     if (mean != NULL)
       mean[row] = middle;
-    normed_row ((float *)y + (gsize)row * columns, from, middle, scale[row], gain, bias, columns);
+    normed_row (to, from, middle, scale[row], gain, bias, columns);
   }
 }
 
@@ -452,17 +437,9 @@ KERNEL void rows_copy (PsQueue *queue, PsRows to, PsRows from, const float *more
     }
 }
 
-KERNEL void rows_add (PsQueue *queue, float *total, bool begins, PsRows from, int batch, int rows, int columns)
+static void rows_add (PsQueue *queue, float *sum, bool begins, PsRows from, int batch, int rows, int columns)
 {
-  float *restrict to = total;
-
-  for (int sequence = 0; sequence < batch; sequence++)
-    for (int row = 0; row < rows; row++, to += columns) {
-      const float *out = row_of (from, sequence, row);
-
-      for (int i = 0; i < columns; i++)
-        to[i] = (begins ? 0 : to[i]) + out[i];
-    }
+  rows_copy (queue, (PsRows){ sum, rows, columns }, from, begins ? NULL : sum, batch, rows, columns);
 }
 
 /* --- rotary positions --- */
@@ -848,11 +825,6 @@ KERNEL double norm_square (PsQueue *queue, const float *values, size_t n, float 
 
 /* --- the table --- */
 
-static bool check (PsElement element, const PsAttention *attention, GError **error)
-{
-  return TRUE;
-}
-
 const PsKernels ps_cpu_kernels = {
   .name = "cpu",
   .on_host = true,
@@ -861,7 +833,6 @@ const PsKernels ps_cpu_kernels = {
   .keeps_scores = true,
   .alignment = 1,
   .row_alignment = 1,
-  .check = check,
   .pool_new = pool_new,
   .clear = clear,
   .copy = copy,

@@ -560,7 +560,6 @@ static gboolean cuda_attach (PsDevice *device, GError **error)
 static gboolean cuda_add_stage (PsDevice *device, guint stage, const PsStageShape *shape, GError **error)
 {
   CudaDevice *cuda = cuda_device (device);
-  const guint *parts = setting_of (cuda)->parts;
   const PsSizes *sizes = &cuda->transformer.sizes;
   const gsize n = (gsize)sizes->batch * (gsize)sizes->longest * (gsize)sizes->hidden;
 
@@ -570,8 +569,8 @@ static gboolean cuda_add_stage (PsDevice *device, guint stage, const PsStageShap
     if (cuda->totals == NULL)
       return FALSE;
   }
-  return ps_transformer_add_stage (&cuda->transformer, stage, shape, parts != NULL ? parts[stage] : cuda->context.n_sms,
-                                   error);
+  cuda->transformer.n_sms = cuda->context.n_sms;
+  return ps_transformer_add_stage (device, stage, shape, error);
 }
 
 static void *cuda_stream (PsDevice *device)
