@@ -38,11 +38,18 @@ typedef enum {
   PS_MLP_RELU2,  /* h -> f -> h, two matrices, the square of ReLU between; all else as Llama (Nemotron) */
 } PsMlp;
 
+typedef enum {
+  PS_QK_NORM_NONE,
+  PS_QK_NORM_HEAD, /* of each head, which all heads share (Qwen3) */
+  PS_QK_NORM_WIDE, /* of all heads together (OLMo 2) */
+} PsQkNorm;
+
 /* Multi-head latent attention (DeepSeek-V2, arXiv 2405.04434, section 2.1): keys and values of all heads are made from
  * one narrow vector, and queries from another. */
 typedef struct {
   guint kv_rank;    /* width of the vector of keys and values; 0: the model has heads of keys and values instead */
-  guint q_rank;     /* width of the vector of queries; 0: queries are made from h */
+  guint q_rank;     /* width of the vector of queries, which heads of keys and values may have, too (Step 3); 0: queries
+                       are made from h */
   guint nope_size;  /* size of each head's query and key without position */
   guint rope_size;  /* size of each query's part with position, and of that of the one common key */
   guint value_size; /* size of each head's value */
@@ -77,6 +84,8 @@ typedef struct {
   guint key_size;
   guint value_heads;
   guint value_size;
+  guint gate_rank; /* width of the vectors that the decay of each channel and the gate of the result are made from (Kimi
+                      Linear, arXiv 2510.26692, section 3); 0: a head has one decay, and the gate is made from h */
 } PsDelta;
 
 /* The lightning indexer of sparse attention (DeepSeek-V3.2, arXiv 2512.02556, section 2.1). */
@@ -123,7 +132,14 @@ typedef struct {
   gboolean tied;            /* TRUE: embedding and output projection are one matrix */
   gboolean qkv_bias;        /* TRUE: swiglu with biases of queries, keys and values (Qwen2); gelu has all biases */
   gboolean other_biases;    /* TRUE: swiglu with biases of all other matrices of its layers (gpt-oss) */
-  gboolean qk_norm;         /* TRUE: queries and keys are normalised (Qwen3) */
+  gboolean output_bias;     /* TRUE: the same, of the projection after attention alone */
+  PsQkNorm qk_norm;         /* whether queries and keys are normalised */
+  gboolean post_norms;      /* TRUE: a norm after each unit of a layer, too (Gemma 2) */
+  gboolean one_norm;        /* TRUE: the units of a layer share the norm before them (Falcon 7B) */
+  gboolean no_biases;       /* TRUE: gelu with norms as GPT, and no bias of a matrix (Falcon) */
+  gboolean no_positions;    /* TRUE: gelu without learnt positions (GPT-NeoX, BLOOM) */
+  guint position_rows;      /* learnt positions of gelu; 0: `sequence` */
+  gboolean embedding_norm;  /* TRUE: gelu with a norm after the embedding (BLOOM) */
   guint window;             /* tokens that a token attends to in units of PS_UNIT_WINDOW; 0: no layer has one */
   guint full_every;         /* every so manyth layer attends to all tokens in spite of window; 0: none */
   gboolean
@@ -132,6 +148,7 @@ typedef struct {
   guint mtp;          /* modules of multi-token prediction (DeepSeek-V3, arXiv 2412.19437, section 2.2) */
   char *pattern;      /* the units of all layers, by their letters (PsUnitRow); NULL: all layers are alike, as
                          window, full_every, latent and experts say */
+  char *unread;       /* keys of the file that nothing is known of, with commas between; NULL: none */
   PsLatent latent;
   PsExperts experts;
   PsMamba mamba;

@@ -1,6 +1,14 @@
 /* cli.c - what several commands of the program pipesim share. */
 #include "cli.h"
 
+void ps_note_unread (const char *path)
+{
+  g_autoptr (PsModel) model = path != NULL ? ps_model_load (path, NULL) : NULL;
+
+  if (model != NULL && model->unread != NULL)
+    g_printerr ("%s: not read: %s\n", path, model->unread);
+}
+
 int ps_cmd_run (const PsCmd *command, int argc, char **argv, GError **error)
 {
   g_autofree char *options = g_malloc0 (command->size), *text = command->text != NULL ? command->text () : NULL;
@@ -14,8 +22,11 @@ int ps_cmd_run (const PsCmd *command, int argc, char **argv, GError **error)
     *setting = ps_setting_new ();
     (*setting)->takes_auto = command->takes_auto;
   }
-  if (ps_command_parse (&help, command->rows, options, &argc, &argv, error))
+  if (ps_command_parse (&help, command->rows, options, &argc, &argv, error)) {
+    if (setting != NULL)
+      ps_note_unread ((*setting)->model);
     code = command->run (command, options, argc, argv, error);
+  }
   ps_options_reset (command->rows, options);
   if (command->clear != NULL)
     command->clear (options);

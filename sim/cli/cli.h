@@ -20,6 +20,9 @@ typedef struct PsCmd {
   void (*clear) (gpointer options); /* frees what no row does; NULL: nothing */
 } PsCmd;
 
+/* Says which keys of a model's file nothing is known of. path NULL: there is no file. */
+void ps_note_unread (const char *path);
+
 int ps_cmd_run (const PsCmd *command, int argc, char **argv, GError **error);
 
 extern const PsCmd ps_cmd_best, ps_cmd_clusters, ps_cmd_compare, ps_cmd_models, ps_cmd_pareto, ps_cmd_partition,

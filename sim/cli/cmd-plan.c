@@ -279,6 +279,7 @@ static int run (G_GNUC_UNUSED const PsCmd *command, gpointer base, int argc, cha
     return ps_refuse (error, PS_ERROR_USAGE, "'%s': not expected; the model goes after --model", argv[1]);
   if (!ps_table_choose (table, &options->columns, usual, error) || !finish_options (options, error))
     return 0;
+  ps_note_unread (options->question.model);
   g_autoptr (PsLayouts) layouts = ps_layouts_find (&options->question, error);
   if (layouts == NULL)
     return 0;

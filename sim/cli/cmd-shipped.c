@@ -24,6 +24,7 @@ typedef struct {
   const char *format;
   const PsCellColumn *columns;
   guint n_columns;
+  guint n_of_files;         /* the last of them */
   const char *const *usual; /* keys of the columns that are shown; the others with --wide */
   const char *const *exact; /* the same for a file of the user's own */
   gboolean (*add) (PsTable *table, const char *name, const char *about, GError **error);
@@ -31,7 +32,7 @@ typedef struct {
 
 typedef struct {
   const char *about;
-  const char *name, *precision, *units;
+  const char *name, *precision, *units, *unread;
   gint64 parameters, active_parameters;
   double billion_parameters, billion_active;
   guint layers, hidden, heads, experts, sequence;
@@ -51,6 +52,7 @@ static const PsCellColumn model_columns[] = {
   PS_CELL (ModelRow, precision, "precision", "precision", TEXT),
   PS_CELL (ModelRow, units, "units", "units", TEXT),
   PS_CELL (ModelRow, about, "about", "source", TEXT),
+  PS_CELL_KNOWN (ModelRow, unread, "unread", "not read", TEXT), /* of files alone */
 };
 
 static const char *const model_usual[]
@@ -67,11 +69,14 @@ static gboolean add_model (PsTable *table, const char *name, const char *about, 
     return FALSE;
   g_autofree char *units = ps_model_units_text (model);
   gint64 parameters = ps_model_parameters (model);
-  gint64 active = model->experts.count > 0 ? ps_model_active_parameters (model) : 0;
+  gint64 active = ps_model_active_parameters (model);
+
+  active = active < parameters ? active : 0;
   ps_table_add (table, &(ModelRow){ .about = about,
                                     .name = model->name,
                                     .precision = ps_precision_name (model->precision),
                                     .units = units,
+                                    .unread = model->unread,
                                     .parameters = parameters,
                                     .active_parameters = active,
                                     .billion_parameters = (double)parameters / 1e9,
@@ -116,6 +121,7 @@ static const Sort models = {
   .format = "pipesim-models/1",
   .columns = model_columns,
   .n_columns = G_N_ELEMENTS (model_columns),
+  .n_of_files = 1,
   .usual = model_usual,
   .exact = model_exact,
   .add = add_model,
@@ -137,7 +143,8 @@ static gboolean print_list (const Sort *sort, const Options *options, char *cons
   const char *none[] = { NULL };
   g_auto (GStrv) shipped = ps_shipped_names (sort->folder);
   char *const *names = files != NULL ? files : shipped;
-  g_autoptr (PsTable) table = ps_table_of (sort->columns, sort->n_columns, NULL, 0, 0);
+  guint n_columns = sort->n_columns - (files == NULL ? sort->n_of_files : 0);
+  g_autoptr (PsTable) table = ps_table_of (sort->columns, n_columns, NULL, 0, 0);
 
   if (!ps_table_choose (table, &options->columns, files != NULL ? sort->exact : sort->usual, error))
     return FALSE;
@@ -147,6 +154,8 @@ static gboolean print_list (const Sort *sort, const Options *options, char *cons
 
     if (!sort->add (table, names[i], about, error))
       return FALSE;
+    if (files != NULL && sort->add == add_model && !options->columns.json)
+      ps_note_unread (names[i]);
   }
   return ps_table_print (table, sort->format, none, error);
 }
@@ -180,14 +189,18 @@ static int run (const PsCmd *command, gpointer base, G_GNUC_UNUSED int argc, G_G
 }
 
 const PsCmd ps_cmd_models = {
-  .help = { .arguments = "[NAME|FILE]",
-            .summary = "Lists the models that ship with pipesim, for --model, or prints the description of one.",
-            .text = "A model of your own is a copy of such a description: --model FILE.ini. --model also takes the\n"
-                    "config.json of a model for Hugging Face's transformers. For a FILE the command prints the\n"
-                    "number of parameters. data/README.md explains the keys and has the source of every figure.\n",
-            .examples = "pipesim models\n"
-                        "pipesim models --json\n"
-                        "pipesim models llama-3-8b > mine.ini\n" },
+  .help
+  = { .arguments = "[NAME|FILE]",
+      .summary = "Lists the models that ship with pipesim, for --model, or prints the description of one.",
+      .text = "A model of your own is a copy of such a description: --model FILE.ini. --model also takes the\n"
+              "config.json of a model for Hugging Face's transformers. For a FILE the command prints the\n"
+              "number of parameters, the units of its layers in turn, by the letters of Megatron-LM's hybrid\n"
+              "patterns (* attention, w with a window, + latent, D sparse, M Mamba-2, G gated delta net, l linear,\n"
+              "- MLP, E experts, multi-token prediction after /), and the keys that it does not know. data/README.md\n"
+              "explains the keys and has the source of every figure.\n",
+      .examples = "pipesim models\n"
+                  "pipesim models --json\n"
+                  "pipesim models llama-3-8b > mine.ini\n" },
   .rows = rows,
   .size = sizeof (Options),
   .run = run,

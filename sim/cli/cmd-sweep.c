@@ -194,7 +194,7 @@ int ps_cmd_sweep (int argc, char **argv, GError **error)
           "  schedule = 1f1b, zb-h1, zb-v          # families, files, or all\n"
           "  devices = 4..16 x2                    # 4, 8, 16\n"
           "  microbatches = 8..64 step 8\n"
-          "  model = gpt-6.2b\n"
+          "  model = llama-3-8b\n"
           "  cluster = a100-80gb\n"
           "  bandwidth-factor = 0.1, 1\n"
           "  [zip memory]                          # fields that go together\n"

@@ -12,19 +12,19 @@
 #define AT(member) G_STRUCT_OFFSET (PsCluster, member)
 #define OPTIONAL(key, type, member)                                                                                    \
   {                                                                                                                    \
-    key, PS_INI_OPTIONAL, type, AT (member), 0, 0, 0, NULL, NULL                                                       \
+    key, PS_INI_OPTIONAL, type, AT (member), 0, 0, 0, NULL                                                             \
   }
 #define PART(key, member, fallback)                                                                                    \
   {                                                                                                                    \
-    key, PS_INI_OPTIONAL, PS_INI_REAL, AT (member), 1, 0.001, fallback, NULL, NULL                                     \
+    key, PS_INI_OPTIONAL, PS_INI_REAL, AT (member), 1, 0.001, fallback, NULL                                           \
   }
 #define REQUIRED(key, type, member, low, high)                                                                         \
   {                                                                                                                    \
-    key, PS_INI_REQUIRED, type, AT (member), high, low, 0, NULL, NULL                                                  \
+    key, PS_INI_REQUIRED, type, AT (member), high, low, 0, NULL                                                        \
   }
 #define OTHER(key)                                                                                                     \
   {                                                                                                                    \
-    key, PS_INI_OPTIONAL, PS_INI_OTHER, 0, 0, 0, 0, NULL, NULL                                                         \
+    key, PS_INI_OPTIONAL, PS_INI_OTHER, 0, 0, 0, 0, NULL                                                               \
   }
 
 /* Optional ones are 0 where they are not known. */
@@ -44,9 +44,9 @@ static const PsIniField fields[] = {
   OTHER ("network_table"),
   OTHER ("link"),
   OTHER ("nic"),
-  { "peak_flops_fp8", PS_INI_OPTIONAL, PS_INI_REAL, AT (peak_flops_fp8), MAX_FLOPS, 1, 0, NULL, NULL },
-  { "peak_flops_fp4", PS_INI_OPTIONAL, PS_INI_REAL, AT (peak_flops_fp4), MAX_FLOPS, 1, 0, NULL, NULL },
-  { "multiprocessors", PS_INI_OPTIONAL, PS_INI_COUNT, AT (multiprocessors), 4096, 1, 0, NULL, NULL },
+  { "peak_flops_fp8", PS_INI_OPTIONAL, PS_INI_REAL, AT (peak_flops_fp8), MAX_FLOPS, 1, 0, NULL },
+  { "peak_flops_fp4", PS_INI_OPTIONAL, PS_INI_REAL, AT (peak_flops_fp4), MAX_FLOPS, 1, 0, NULL },
+  { "multiprocessors", PS_INI_OPTIONAL, PS_INI_COUNT, AT (multiprocessors), 4096, 1, 0, NULL },
   PART ("scores_efficiency", scores_efficiency, 0),
   PART ("attention_efficiency", attention_efficiency, 0),
   PART ("memory_efficiency", memory_efficiency, 1),
@@ -56,9 +56,9 @@ static const PsIniField fields[] = {
   OPTIONAL ("kernel_time", PS_INI_TIME, kernel_ns),
   OPTIONAL ("collective_time", PS_INI_TIME, collective_ns),
   OPTIONAL ("step_time", PS_INI_TIME, step_ns),
-  { "optimizer_passes", PS_INI_OPTIONAL, PS_INI_REAL, AT (optimizer_passes), 100, 1, 1, NULL, NULL },
-  { "tensor_overlap", PS_INI_OPTIONAL, PS_INI_REAL, AT (tensor_overlap), 0.999, 0, 0, NULL, NULL },
-  { "product_depth", PS_INI_OPTIONAL, PS_INI_REAL, AT (product_depth), 1e6, 0, 0, NULL, NULL },
+  { "optimizer_passes", PS_INI_OPTIONAL, PS_INI_REAL, AT (optimizer_passes), 100, 1, 1, NULL },
+  { "tensor_overlap", PS_INI_OPTIONAL, PS_INI_REAL, AT (tensor_overlap), 0.999, 0, 0, NULL },
+  { "product_depth", PS_INI_OPTIONAL, PS_INI_REAL, AT (product_depth), 1e6, 0, 0, NULL },
   OPTIONAL ("split_ring_bandwidth", PS_INI_RATE, split_ring_bandwidth),
 };
 

@@ -37,7 +37,6 @@ typedef struct {
   double low;
   double fallback;
   const char *const *choices; /* ended by NULL */
-  const char *config;         /* of a model: keys of a config.json, any of them; "": none */
 } PsIniField;
 
 typedef struct _PsIni PsIni;

@@ -9,6 +9,10 @@
 const PsIniField *ps_model_fields (guint *n);
 void ps_model_set_field (PsModel *model, const PsIniField *field, double value);
 
+/* Reads a config.json (config.c); else as ps_model_parse. */
+PsModel *ps_model_parse_config (const char *where, const char *text, gsize length, GError **error)
+    G_GNUC_WARN_UNUSED_RESULT;
+
 /* Gives optional fields that are 0 their defaults. */
 void ps_model_fill_defaults (PsModel *model);
 

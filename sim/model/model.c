@@ -10,6 +10,7 @@
 #define MAX_LAYERS PS_MAX_STAGES
 #define MAX_WIDTH (1 << 20) /* hidden, feed-forward */
 #define MAX_HEADS (1 << 14)
+#define MAX_MTP 64
 #define MAX_EXPERTS (1 << 14)
 #define MAX_VOCABULARY (1 << 24)
 #define MAX_MICROBATCH_SIZE (1 << 16)
@@ -18,75 +19,84 @@
 static const char *const precision_names[] = { "fp32", "fp16", "bf16", "fp8", "fp4", NULL };
 static const char *const mlp_names[] = { "gelu", "swiglu", "relu2", NULL };
 static const char *const boolean_names[] = { "false", "true", NULL };
+static const char *const qk_norm_names[] = { "false", "true", "wide", NULL };
 static const char *const negated_names[] = { "true", "false", NULL };
 static const char *const framework_names[] = { "none", "megatron", "deepspeed", NULL };
 PS_DEFINE_NAMES (PsRecompute, ps_recompute, "none", "selective", "full")
 
 #define AT(member) G_STRUCT_OFFSET (PsModel, member)
-#define COUNT(key, presence, member, high, config)                                                                     \
+#define COUNT(key, presence, member, high)                                                                             \
   {                                                                                                                    \
-    key, presence, PS_INI_COUNT, AT (member), high, 1, 0, NULL, config                                                 \
+    key, presence, PS_INI_COUNT, AT (member), high, 1, 0, NULL                                                         \
   }
-#define CHOICE(key, presence, member, names, config)                                                                   \
+#define CHOICE(key, presence, member, names)                                                                           \
   {                                                                                                                    \
-    key, presence, PS_INI_CHOICE, AT (member), 0, 0, 0, names, config                                                  \
+    key, presence, PS_INI_CHOICE, AT (member), 0, 0, 0, names                                                          \
   }
 
 /* In the order of the text that digests are made of. */
 static const PsIniField fields[] = {
-  COUNT ("layers", PS_INI_REQUIRED, layers, MAX_LAYERS, "num_hidden_layers n_layer"),
-  COUNT ("hidden", PS_INI_REQUIRED, hidden, MAX_WIDTH, "hidden_size n_embd n_embed"),
-  COUNT ("heads", PS_INI_REQUIRED, heads, MAX_HEADS, "num_attention_heads n_head"),
-  COUNT ("kv_heads", PS_INI_OPTIONAL, kv_heads, MAX_HEADS, "num_key_value_heads"),
-  COUNT ("sequence", PS_INI_REQUIRED, sequence, PS_MAX_SEQUENCE, "max_position_embeddings n_positions seq_length"),
-  COUNT ("feed_forward", PS_INI_OPTIONAL, feed_forward, 4.0 * MAX_WIDTH, "intermediate_size n_inner"),
-  COUNT ("vocabulary", PS_INI_REQUIRED, vocabulary, MAX_VOCABULARY, "vocab_size"),
-  COUNT ("microbatch_size", PS_INI_REQUIRED, microbatch_size, MAX_MICROBATCH_SIZE, ""),
-  CHOICE ("precision", PS_INI_REQUIRED, precision, precision_names, ""),
-  CHOICE ("mlp", PS_INI_REQUIRED, mlp, mlp_names, ""),
-  CHOICE ("flash_attention", PS_INI_REQUIRED, flash_attention, boolean_names, ""),
-  CHOICE ("fp32_gradients", PS_INI_LATER, fp32_gradients, boolean_names, ""),
-  COUNT ("head_size", PS_INI_LATER, head_size, MAX_WIDTH, "head_dim"),
-  CHOICE ("sequence_parallel", PS_INI_LATER, whole_sequences, negated_names, ""),
-  CHOICE ("tied", PS_INI_LATER, tied, boolean_names, "tie_word_embeddings"),
-  CHOICE ("qkv_bias", PS_INI_LATER, qkv_bias, boolean_names, "attention_bias qkv_bias"),
-  CHOICE ("other_biases", PS_INI_LATER, other_biases, boolean_names, ""),
-  CHOICE ("qk_norm", PS_INI_LATER, qk_norm, boolean_names, "use_qk_norm"),
-  COUNT ("window", PS_INI_LATER, window, MAX_WIDTH, "sliding_window"),
-  COUNT ("full_every", PS_INI_LATER, full_every, MAX_LAYERS, ""),
-  COUNT ("mtp", PS_INI_LATER, mtp, 64, "num_nextn_predict_layers"),
-  COUNT ("kv_rank", PS_INI_LATER, latent.kv_rank, MAX_WIDTH, "kv_lora_rank"),
-  COUNT ("q_rank", PS_INI_LATER, latent.q_rank, MAX_WIDTH, "q_lora_rank"),
-  COUNT ("nope_size", PS_INI_LATER, latent.nope_size, MAX_WIDTH, "qk_nope_head_dim"),
-  COUNT ("rope_size", PS_INI_LATER, latent.rope_size, MAX_WIDTH, "qk_rope_head_dim"),
-  COUNT ("value_size", PS_INI_LATER, latent.value_size, MAX_WIDTH, "v_head_dim"),
-  COUNT ("experts", PS_INI_LATER, experts.count, MAX_EXPERTS, "n_routed_experts num_experts num_local_experts"),
-  COUNT ("active_experts", PS_INI_LATER, experts.active, MAX_EXPERTS, "num_experts_per_tok"),
-  COUNT ("shared_experts", PS_INI_LATER, experts.shared, MAX_EXPERTS, "n_shared_experts"),
-  COUNT ("expert_feed_forward", PS_INI_LATER, experts.feed_forward, 4.0 * MAX_WIDTH, "moe_intermediate_size"),
-  COUNT ("dense_layers", PS_INI_LATER, experts.dense_layers, MAX_LAYERS, "first_k_dense_replace"),
-  COUNT ("context_gpus", PS_INI_LATER, spread.context, PS_MAX_GPUS, ""),
-  COUNT ("expert_gpus", PS_INI_LATER, spread.experts, PS_MAX_GPUS, ""),
-  CHOICE ("framework", PS_INI_LATER, framework, framework_names, ""),
-  { "capacity", PS_INI_LATER, PS_INI_REAL, AT (experts.capacity), MAX_LOAD, 1 / MAX_LOAD, 0, NULL, "" },
-  { "imbalance", PS_INI_LATER, PS_INI_REAL, AT (experts.imbalance), MAX_LOAD, 1, 1, NULL, "" },
-  { "pattern", PS_INI_LATER, PS_INI_TEXT, AT (pattern), 0, 0, 0, NULL, "" },
-  CHOICE ("attention_gate", PS_INI_LATER, attention_gate, boolean_names, ""),
-  CHOICE ("sinks", PS_INI_LATER, sinks, boolean_names, ""),
-  COUNT ("expert_latent", PS_INI_LATER, experts.latent, MAX_WIDTH, ""),
-  COUNT ("shared_feed_forward", PS_INI_LATER, experts.shared_width, 4.0 * MAX_WIDTH, ""),
-  CHOICE ("shared_gate", PS_INI_LATER, experts.shared_gate, boolean_names, ""),
-  COUNT ("mamba_heads", PS_INI_LATER, mamba.heads, MAX_HEADS, ""),
-  COUNT ("mamba_head_size", PS_INI_LATER, mamba.head_size, MAX_WIDTH, ""),
-  COUNT ("mamba_state", PS_INI_LATER, mamba.state, MAX_WIDTH, ""),
-  COUNT ("mamba_groups", PS_INI_LATER, mamba.groups, MAX_HEADS, ""),
-  COUNT ("delta_key_heads", PS_INI_LATER, delta.key_heads, MAX_HEADS, ""),
-  COUNT ("delta_key_size", PS_INI_LATER, delta.key_size, MAX_WIDTH, ""),
-  COUNT ("delta_value_heads", PS_INI_LATER, delta.value_heads, MAX_HEADS, ""),
-  COUNT ("delta_value_size", PS_INI_LATER, delta.value_size, MAX_WIDTH, ""),
-  COUNT ("index_heads", PS_INI_LATER, indexer.heads, MAX_HEADS, ""),
-  COUNT ("index_size", PS_INI_LATER, indexer.size, MAX_WIDTH, ""),
-  COUNT ("index_top", PS_INI_LATER, indexer.top, PS_MAX_SEQUENCE, ""),
+  COUNT ("layers", PS_INI_REQUIRED, layers, MAX_LAYERS),
+  COUNT ("hidden", PS_INI_REQUIRED, hidden, MAX_WIDTH),
+  COUNT ("heads", PS_INI_REQUIRED, heads, MAX_HEADS),
+  COUNT ("kv_heads", PS_INI_OPTIONAL, kv_heads, MAX_HEADS),
+  COUNT ("sequence", PS_INI_REQUIRED, sequence, PS_MAX_SEQUENCE),
+  COUNT ("feed_forward", PS_INI_OPTIONAL, feed_forward, 4.0 * MAX_WIDTH),
+  COUNT ("vocabulary", PS_INI_REQUIRED, vocabulary, MAX_VOCABULARY),
+  COUNT ("microbatch_size", PS_INI_REQUIRED, microbatch_size, MAX_MICROBATCH_SIZE),
+  CHOICE ("precision", PS_INI_REQUIRED, precision, precision_names),
+  CHOICE ("mlp", PS_INI_REQUIRED, mlp, mlp_names),
+  CHOICE ("flash_attention", PS_INI_REQUIRED, flash_attention, boolean_names),
+  CHOICE ("fp32_gradients", PS_INI_LATER, fp32_gradients, boolean_names),
+  COUNT ("head_size", PS_INI_LATER, head_size, MAX_WIDTH),
+  CHOICE ("sequence_parallel", PS_INI_LATER, whole_sequences, negated_names),
+  CHOICE ("tied", PS_INI_LATER, tied, boolean_names),
+  CHOICE ("qkv_bias", PS_INI_LATER, qkv_bias, boolean_names),
+  CHOICE ("other_biases", PS_INI_LATER, other_biases, boolean_names),
+  CHOICE ("qk_norm", PS_INI_LATER, qk_norm, qk_norm_names),
+  COUNT ("window", PS_INI_LATER, window, MAX_WIDTH),
+  COUNT ("full_every", PS_INI_LATER, full_every, MAX_LAYERS),
+  COUNT ("mtp", PS_INI_LATER, mtp, MAX_MTP),
+  COUNT ("kv_rank", PS_INI_LATER, latent.kv_rank, MAX_WIDTH),
+  COUNT ("q_rank", PS_INI_LATER, latent.q_rank, MAX_WIDTH),
+  COUNT ("nope_size", PS_INI_LATER, latent.nope_size, MAX_WIDTH),
+  COUNT ("rope_size", PS_INI_LATER, latent.rope_size, MAX_WIDTH),
+  COUNT ("value_size", PS_INI_LATER, latent.value_size, MAX_WIDTH),
+  COUNT ("experts", PS_INI_LATER, experts.count, MAX_EXPERTS),
+  COUNT ("active_experts", PS_INI_LATER, experts.active, MAX_EXPERTS),
+  COUNT ("shared_experts", PS_INI_LATER, experts.shared, MAX_EXPERTS),
+  COUNT ("expert_feed_forward", PS_INI_LATER, experts.feed_forward, 4.0 * MAX_WIDTH),
+  COUNT ("dense_layers", PS_INI_LATER, experts.dense_layers, MAX_LAYERS),
+  COUNT ("context_gpus", PS_INI_LATER, spread.context, PS_MAX_GPUS),
+  COUNT ("expert_gpus", PS_INI_LATER, spread.experts, PS_MAX_GPUS),
+  CHOICE ("framework", PS_INI_LATER, framework, framework_names),
+  { "capacity", PS_INI_LATER, PS_INI_REAL, AT (experts.capacity), MAX_LOAD, 1 / MAX_LOAD, 0, NULL },
+  { "imbalance", PS_INI_LATER, PS_INI_REAL, AT (experts.imbalance), MAX_LOAD, 1, 1, NULL },
+  { "pattern", PS_INI_LATER, PS_INI_TEXT, AT (pattern), 0, 0, 0, NULL },
+  CHOICE ("attention_gate", PS_INI_LATER, attention_gate, boolean_names),
+  CHOICE ("sinks", PS_INI_LATER, sinks, boolean_names),
+  COUNT ("expert_latent", PS_INI_LATER, experts.latent, MAX_WIDTH),
+  COUNT ("shared_feed_forward", PS_INI_LATER, experts.shared_width, 4.0 * MAX_WIDTH),
+  CHOICE ("shared_gate", PS_INI_LATER, experts.shared_gate, boolean_names),
+  COUNT ("mamba_heads", PS_INI_LATER, mamba.heads, MAX_HEADS),
+  COUNT ("mamba_head_size", PS_INI_LATER, mamba.head_size, MAX_WIDTH),
+  COUNT ("mamba_state", PS_INI_LATER, mamba.state, MAX_WIDTH),
+  COUNT ("mamba_groups", PS_INI_LATER, mamba.groups, MAX_HEADS),
+  COUNT ("delta_key_heads", PS_INI_LATER, delta.key_heads, MAX_HEADS),
+  COUNT ("delta_key_size", PS_INI_LATER, delta.key_size, MAX_WIDTH),
+  COUNT ("delta_value_heads", PS_INI_LATER, delta.value_heads, MAX_HEADS),
+  COUNT ("delta_value_size", PS_INI_LATER, delta.value_size, MAX_WIDTH),
+  COUNT ("index_heads", PS_INI_LATER, indexer.heads, MAX_HEADS),
+  COUNT ("index_size", PS_INI_LATER, indexer.size, MAX_WIDTH),
+  COUNT ("index_top", PS_INI_LATER, indexer.top, PS_MAX_SEQUENCE),
+  COUNT ("delta_gate_rank", PS_INI_LATER, delta.gate_rank, MAX_WIDTH),
+  CHOICE ("output_bias", PS_INI_LATER, output_bias, boolean_names),
+  CHOICE ("post_norms", PS_INI_LATER, post_norms, boolean_names),
+  CHOICE ("one_norm", PS_INI_LATER, one_norm, boolean_names),
+  CHOICE ("biases", PS_INI_LATER, no_biases, negated_names),
+  CHOICE ("positions", PS_INI_LATER, no_positions, negated_names),
+  COUNT ("position_rows", PS_INI_LATER, position_rows, PS_MAX_SEQUENCE + 2),
+  CHOICE ("embedding_norm", PS_INI_LATER, embedding_norm, boolean_names),
 };
 
 const PsIniField *ps_model_fields (guint *n)
@@ -101,6 +111,7 @@ PsModel *ps_model_copy (const PsModel *model)
 
   copy->name = g_strdup (model->name);
   copy->pattern = g_strdup (model->pattern);
+  copy->unread = g_strdup (model->unread);
   return copy;
 }
 
@@ -110,6 +121,7 @@ void ps_model_free (PsModel *model)
     return;
   g_free (model->name);
   g_free (model->pattern);
+  g_free (model->unread);
   g_free (model);
 }
 

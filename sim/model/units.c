@@ -67,17 +67,35 @@ gint64 ps_model_norm_width (const PsModel *model)
   return model->mlp == PS_MLP_GELU ? 2 * (gint64)model->hidden : model->hidden;
 }
 
-/* What every unit of a layer has: a norm before it, a sum after it, and in GPT a bias and dropout before the sum. */
-static void describe_branch (const PsModel *model, PsUnitParts *parts)
+/* Whether the matrices of GPT have biases. */
+static gboolean has_biases (const PsModel *model)
+{
+  return model->mlp == PS_MLP_GELU && !model->no_biases;
+}
+
+static void add_norm (const PsModel *model, PsUnitParts *parts)
 {
   gint64 h = model->hidden, he = h * ps_precision_bytes (model->precision);
 
   parts->whole_vectors += ps_model_norm_width (model);
   keep (parts, "layernorm", "input of norm", h)->flags |= PS_KEPT_WIDE;
-  keep_input (parts, model, "layernorm", "result of norm", h)->flags |= PS_KEPT_WIDE;
   move (parts, PS_OP_F, "norm", 2 * he, TRUE);
   move (parts, PS_OP_B, "norm, gradient of input", 3 * he, TRUE);
   move (parts, PS_OP_B, "norm, gradient of parameters", 2 * he, TRUE);
+}
+
+/* What every unit of a layer has: a norm before it, a sum after it, and in GPT a bias and dropout before the sum. */
+static void describe_branch (const PsModel *model, PsUnitKind kind, PsUnitParts *parts)
+{
+  gint64 h = model->hidden, he = h * ps_precision_bytes (model->precision);
+  gboolean again = model->one_norm && (kind == PS_UNIT_MLP || kind == PS_UNIT_EXPERTS);
+
+  if (!again) {
+    add_norm (model, parts);
+    keep_input (parts, model, "layernorm", "result of norm", h)->flags |= PS_KEPT_WIDE;
+  }
+  if (model->post_norms)
+    add_norm (model, parts);
   move (parts, PS_OP_B, "sum of gradients", 3 * he, TRUE);
   if (model->mlp != PS_MLP_GELU) {
     move (parts, PS_OP_F, "add", 3 * he, TRUE);
@@ -88,7 +106,8 @@ static void describe_branch (const PsModel *model, PsUnitParts *parts)
   mask->flags |= PS_KEPT_WIDE;
   move (parts, PS_OP_F, "bias, dropout, add", 3 * he + h, TRUE);
   move (parts, PS_OP_B, "dropout", 2 * he + h, TRUE);
-  move (parts, PS_OP_B, "bias of output", he, TRUE);
+  if (has_biases (model))
+    move (parts, PS_OP_B, "bias of output", he, TRUE);
 }
 
 static void describe_scores (const PsModel *model, PsUnitParts *parts, gint64 width, gint64 most)
@@ -132,12 +151,21 @@ static void describe_latent_matrices (const PsModel *model, PsUnitParts *parts)
 static void describe_heads_matrices (const PsModel *model, PsUnitParts *parts)
 {
   gint64 h = model->hidden, q = ps_model_query_width (model), c = ps_model_kv_width (model);
-  gboolean gpt = model->mlp == PS_MLP_GELU;
+  gint64 rank = model->latent.q_rank;
+  gboolean bias = has_biases (model) || model->qkv_bias;
 
-  add_matrix (parts, model, "query, key, value", h, q + 2 * c, PS_CUT_COLUMNS, gpt || model->qkv_bias);
+  if (rank > 0) {
+    add_matrix (parts, model, "query down", h, rank, PS_CUT_NONE, FALSE);
+    add_matrix (parts, model, "query up", rank, q, PS_CUT_COLUMNS, FALSE);
+    parts->whole_vectors += rank;
+    keep (parts, "self_attn", "narrow queries", rank);
+    keep_input (parts, model, "self_attn", "narrow queries after norm", rank);
+  }
+  add_matrix (parts, model, "query, key, value", h, (rank > 0 ? 0 : q) + 2 * c, PS_CUT_COLUMNS, bias);
   keep (parts, "self_attn", "queries, keys and values", q + 2 * c);
-  if (model->qk_norm) {
-    parts->whole_vectors += 2 * (gint64)ps_model_head_size (model);
+  if (model->qk_norm != PS_QK_NORM_NONE) {
+    parts->whole_vectors += model->qk_norm == PS_QK_NORM_HEAD ? 2 * (gint64)ps_model_head_size (model) : 0;
+    parts->cut_vectors += model->qk_norm == PS_QK_NORM_WIDE ? q + c : 0;
     keep (parts, "self_attn", "queries and keys after norm", q + c);
   }
 }
@@ -149,7 +177,7 @@ static void describe_attention (const PsModel *model, PsUnitKind kind, PsUnitPar
   gint64 v = ps_model_value_width (model), e = ps_precision_bytes (model->precision);
   gboolean gpt = model->mlp == PS_MLP_GELU;
 
-  describe_branch (model, parts);
+  describe_branch (model, kind, parts);
   (model->latent.kv_rank > 0 ? describe_latent_matrices : describe_heads_matrices) (model, parts);
   if (model->attention_gate) {
     add_matrix (parts, model, "gate", h, v, PS_CUT_COLUMNS, FALSE);
@@ -157,7 +185,8 @@ static void describe_attention (const PsModel *model, PsUnitKind kind, PsUnitPar
     keep (parts, "self_attn", "result of attention before its gate", v);
     move_both (parts, "gate of attention", 3 * v * e, 5 * v * e);
   }
-  add_matrix (parts, model, "output", v, h, PS_CUT_ROWS, gpt || model->other_biases);
+  add_matrix (parts, model, "output", v, h, PS_CUT_ROWS,
+              has_biases (model) || model->other_biases || model->output_bias);
   keep_input (parts, model, "self_attn", "result of attention", v);
   /* Attention runs in 16 bits, and its backward needs its own result. */
   if (product_bits (model) < 16)
@@ -167,10 +196,10 @@ static void describe_attention (const PsModel *model, PsUnitKind kind, PsUnitPar
                    kind == PS_UNIT_WINDOW   ? model->window
                    : kind == PS_UNIT_SPARSE ? model->indexer.top
                                             : G_MAXINT32);
-  if (gpt) {
+  if (has_biases (model))
     move (parts, PS_OP_B, "bias of query, key, value", (h + 2 * c) * e, FALSE);
+  if (gpt)
     return;
-  }
   move_both (parts, "rotation of queries", 2 * q * e, 2 * q * e);
   move_both (parts, "rotation of keys", 2 * c * e, 2 * c * e);
 }
@@ -180,7 +209,7 @@ static void describe_attention (const PsModel *model, PsUnitKind kind, PsUnitPar
 static PsMatrix *add_mlp (const PsModel *model, PsUnitParts *parts, gint64 width, gint64 f, gint64 count, gint64 active,
                           PsMatrixCut cut)
 {
-  gboolean gate = model->mlp == PS_MLP_SWIGLU, bias = model->mlp == PS_MLP_GELU || model->other_biases;
+  gboolean gate = model->mlp == PS_MLP_SWIGLU, bias = has_biases (model) || model->other_biases;
   PsMatrix *up = add_matrix (parts, model, "feed-forward up", width, (gate ? 2 : 1) * f,
                              cut == PS_CUT_EXPERTS ? cut : PS_CUT_COLUMNS, bias);
   PsMatrix *down
@@ -199,16 +228,16 @@ static void describe_activation (const PsModel *model, PsUnitParts *parts, gint6
   gint64 fe = f * ps_precision_bytes (model->precision);
   const char *name = gate ? "SwiGLU" : model->mlp == PS_MLP_GELU ? "bias, GELU" : "squared ReLU";
 
-  if (model->mlp == PS_MLP_GELU)
+  if (has_biases (model))
     move (parts, PS_OP_B, "bias of feed-forward", fe, FALSE);
   move_both (parts, name, (gate ? 3 : 2) * fe, (gate ? 5 : 3) * fe);
 }
 
-static void describe_mlp (const PsModel *model, G_GNUC_UNUSED PsUnitKind kind, PsUnitParts *parts)
+static void describe_mlp (const PsModel *model, PsUnitKind kind, PsUnitParts *parts)
 {
   const gint64 h = model->hidden, f = model->feed_forward;
 
-  describe_branch (model, parts);
+  describe_branch (model, kind, parts);
   keep (parts, "mlp", "input of activation", add_mlp (model, parts, h, f, 1, 1, PS_CUT_NONE)->columns);
   keep_input (parts, model, "mlp_act", "result of activation", f);
   describe_activation (model, parts, f);
@@ -216,7 +245,7 @@ static void describe_mlp (const PsModel *model, G_GNUC_UNUSED PsUnitKind kind, P
 }
 
 /* A mixture: the router, experts that tokens are handed to and come back from, and shared ones. */
-static void describe_experts (const PsModel *model, G_GNUC_UNUSED PsUnitKind kind, PsUnitParts *parts)
+static void describe_experts (const PsModel *model, PsUnitKind kind, PsUnitParts *parts)
 {
   const PsExperts *experts = &model->experts;
   gint64 h = model->hidden, e = ps_precision_bytes (model->precision), f = experts->feed_forward;
@@ -227,7 +256,7 @@ static void describe_experts (const PsModel *model, G_GNUC_UNUSED PsUnitKind kin
   gint64 moved = (gint64)(load * (double)width), inner = (gint64)(load * (double)f) + n_shared * shared;
   gint64 up = 0;
 
-  describe_branch (model, parts);
+  describe_branch (model, kind, parts);
   add_matrix (parts, model, "router", h, count, PS_CUT_NONE, model->other_biases);
   keep (parts, "moe", "scores of router, before and after softmax", 2 * count)->bits = 32;
   if (experts->latent > 0) {
@@ -259,10 +288,14 @@ static void describe_embedding (const PsModel *model, G_GNUC_UNUSED PsUnitKind k
 
   move (parts, PS_OP_F, "embedding", 2 * he, TRUE);
   move (parts, PS_OP_B, "embedding", 3 * he, TRUE);
+  if (model->embedding_norm)
+    add_norm (model, parts);
   if (model->mlp != PS_MLP_GELU)
     return;
-  parts->whole_vectors = model->sequence * h;
-  move (parts, PS_OP_F, "positions", 3 * he, TRUE);
+  if (!model->no_positions) {
+    parts->whole_vectors += (model->position_rows > 0 ? model->position_rows : model->sequence) * h;
+    move (parts, PS_OP_F, "positions", 3 * he, TRUE);
+  }
   move (parts, PS_OP_F, "dropout of embedding", 2 * he + h, TRUE);
   move (parts, PS_OP_B, "dropout of embedding", 2 * he + h, TRUE);
 }
@@ -331,7 +364,7 @@ static void describe_scan (const PsModel *model, PsUnitParts *parts, gint64 widt
 {
   gint64 h = model->hidden, ie = inner * ps_precision_bytes (model->precision);
 
-  describe_branch (model, parts);
+  describe_branch (model, PS_UNIT_MAMBA, parts);
   add_matrix (parts, model, "projection in", h, width, PS_CUT_COLUMNS, FALSE);
   add_matrix (parts, model, "projection out", inner, h, PS_CUT_ROWS, FALSE);
   parts->scores[parts->n_scores++]
@@ -371,12 +404,19 @@ static void describe_delta (const PsModel *model, G_GNUC_UNUSED PsUnitKind kind,
 {
   const PsDelta *delta = &model->delta;
   gint64 keys = (gint64)delta->key_heads * delta->key_size, heads = delta->value_heads, k = delta->key_size;
-  gint64 v = delta->value_size, values = heads * v;
+  gint64 v = delta->value_size, values = heads * v, rank = delta->gate_rank;
 
-  describe_scan (model, parts, 2 * keys + 2 * values + 2 * heads, values, heads,
+  describe_scan (model, parts, rank > 0 ? 2 * keys + values + heads : 2 * keys + 2 * values + 2 * heads, values, heads,
                  heads * (DELTA_CHUNK * (3 * k + 2 * v) + 3 * k * v));
+  if (rank > 0) {
+    add_matrix (parts, model, "decay and gate down", model->hidden, 2 * rank, PS_CUT_NONE, FALSE);
+    add_matrix (parts, model, "decay up", rank, keys, PS_CUT_COLUMNS, FALSE);
+    add_matrix (parts, model, "gate up", rank, values, PS_CUT_COLUMNS, FALSE);
+    keep_input (parts, model, "mixer", "narrow decay and gate", 2 * rank);
+    keep (parts, "mixer", "decay and gate", keys + values);
+  }
   describe_convolution (model, parts, 2 * keys + values, FALSE);
-  parts->cut_vectors += 2 * heads;
+  parts->cut_vectors += heads + (rank > 0 ? keys : heads);
   parts->whole_vectors += v;
   keep (parts, "mixer", "queries, keys and values", 2 * heads * k + values);
   keep (parts, "mixer", "inverse of a chunk", heads * DELTA_CHUNK);
@@ -403,7 +443,7 @@ static const PsUnitRow rows[] = {
   [PS_UNIT_EMBEDDING] = { "embedding", '\0', FALSE, "vocabulary", GPT_SOURCE, describe_embedding },
   [PS_UNIT_ATTENTION] = { "attention", '*', TRUE, "heads, kv_heads head_size", GPT_SOURCE, describe_attention },
   [PS_UNIT_WINDOW] = { "window attention", 'w', FALSE, "window", "arXiv 2310.06825, section 2", describe_attention },
-  [PS_UNIT_LATENT] = { "latent attention", '+', TRUE, "kv_rank nope_size value_size, q_rank rope_size",
+  [PS_UNIT_LATENT] = { "latent attention", '+', TRUE, "kv_rank nope_size value_size, rope_size",
                        "arXiv 2405.04434, section 2.1", describe_attention },
   [PS_UNIT_SPARSE] = { "sparse attention", 'D', TRUE, "index_heads index_size index_top",
                        "arXiv 2512.02556, section 2.1", describe_sparse },

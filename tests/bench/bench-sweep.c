@@ -81,8 +81,8 @@ int main (void)
   } kinds[] = {
     { "given costs", SIZE COSTS "schedule = gpipe, 1f1b, zb-h1, zb-h2, dualpipe, interleaved, zb-v, v-half\n" },
     { "modelled costs", SIZE "schedule = gpipe, 1f1b, zb-h1, zb-h2, dualpipe, interleaved, zb-v, v-half\n"
-                             "model = gpt-6.2b\ncluster = h100-80gb\nbandwidth-factor = 0.01..5 step 0.01\n" },
-    { "modelled, one each", SIZE "schedule = 1f1b\nmodel = gpt-6.2b\ncluster = h100-80gb\n"
+                             "model = gpt-1.5b\ncluster = h100-80gb\nbandwidth-factor = 0.01..5 step 0.01\n" },
+    { "modelled, one each", SIZE "schedule = 1f1b\nmodel = gpt-1.5b\ncluster = h100-80gb\n"
                                  "bandwidth-factor = 0.01..5 step 0.01\n" },
     { "channels",
       SIZE COSTS "schedule = gpipe, 1f1b, zb-h1, zb-h2, dualpipe, interleaved, zb-v, v-half\ncomm = direction\n" },

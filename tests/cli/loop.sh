@@ -189,7 +189,7 @@ else
   skip "pictures" "no gnuplot"
 fi
 # The even layout has the lower bound here, the best one the faster published schedule.
-layouts='-p 4 -m 12 --model gpt-6.2b --cluster h100-80gb --json'
+layouts='-p 4 -m 12 --model gpt-1.5b --cluster h100-80gb --json'
 first ()
 {
   key=$1

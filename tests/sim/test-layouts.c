@@ -416,8 +416,8 @@ static void test_profiles (void)
   question.model = "tiny-gpt";
   named = find (&question);
   g_assert_cmpint (at (named, 0)->step_ns, ==, 270000);
-  question.model = "gpt-6.2b";
-  check_refused (&question, "holds no profile of model 'gpt-6.2b'");
+  question.model = "llama-3-8b";
+  check_refused (&question, "holds no profile of model 'llama-3-8b'");
 }
 
 static void test_errors (void)

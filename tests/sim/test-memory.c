@@ -1,6 +1,7 @@
 /* Tests of simulate.h. */
 #include <pipesim/simulate.h>
 
+#include "models-rig.h"
 #include "random-costs.h"
 #include "random-schedule.h"
 #include "reference.h"
@@ -518,6 +519,7 @@ static void test_published (void)
 int main (int argc, char **argv)
 {
   g_test_init (&argc, &argv, NULL);
+  go_to_models ();
   g_test_add_func ("/memory/parts", test_parts);
   g_test_add_func ("/memory/state-and-versions", test_state_and_versions);
   g_test_add_func ("/memory/weight-inputs", test_weight_inputs);

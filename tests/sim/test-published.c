@@ -1,6 +1,7 @@
 /* test-published.c - what published runs on A100 80GB took, against costs modelled from the shipped figures of that GPU
  * (work.h). The figures were fitted to other runs (docs/accuracy.md), none of which is here. --verbose prints the
  * table. */
+#include "models-rig.h"
 #include "folder-rig.h"
 
 #include <pipesim/setting.h>
@@ -248,6 +249,7 @@ static void test_pipelines (void)
 int main (int argc, char **argv)
 {
   g_test_init (&argc, &argv, NULL);
+  go_to_models ();
   g_test_add_func ("/published/ops", test_ops);
   g_test_add_func ("/published/throughput", test_throughput);
   g_test_add_func ("/published/seconds", test_seconds);

@@ -1,4 +1,5 @@
 /* Tests of R ops: microbatches of a stage that recompute, while others keep their activations. */
+#include "models-rig.h"
 #include "plan/setting-search.h"
 #include "setting-search-rig.h"
 
@@ -336,6 +337,7 @@ static void test_choices (void)
 int main (int argc, char **argv)
 {
   g_test_init (&argc, &argv, NULL);
+  go_to_models ();
   g_test_add_func ("/recompute/rules", test_rules);
   g_test_add_func ("/recompute/all", test_all);
   g_test_add_func ("/recompute/given", test_given);
