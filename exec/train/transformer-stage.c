@@ -739,6 +739,8 @@ void ps_transformer_clear (PsTransformer *transformer)
     stage_free (transformer->stages[i]);
   g_free (transformer->stages);
   g_free (transformer->weights);
+  if (transformer->queue != NULL)
+    ps_queue_begin (transformer->queue);
   ps_memory_pool_free (transformer->memory);
   ps_memory_pool_free (transformer->uncounted);
 }

@@ -105,3 +105,11 @@ gboolean ps_transformer_read_state (PsDevice *device, guint stage, PsStageState 
 gboolean ps_transformer_write_state (PsDevice *device, guint stage, const PsStageState *state, GError **error);
 void ps_transformer_memory (PsDevice *device, PsMemoryUse *use);
 void ps_transformer_reset_peak (PsDevice *device);
+
+/* The rows of the table of a class that it takes as they are. */
+#define PS_TRANSFORMER_HOOKS                                                                                           \
+  .begin = ps_transformer_begin, .use_version = ps_transformer_use_version, .norm_square = ps_transformer_norm_square, \
+  .settle = ps_transformer_settle, .forget = ps_transformer_forget, .loss = ps_transformer_loss,                       \
+  .gradients = ps_transformer_gradients, .gradient_memory = ps_transformer_gradient_memory,                            \
+  .read_state = ps_transformer_read_state, .write_state = ps_transformer_write_state,                                  \
+  .reset_peak = ps_transformer_reset_peak

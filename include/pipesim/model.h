@@ -254,15 +254,14 @@ guint ps_model_layer_units (const PsModel *model, guint layer, PsUnitKind kinds[
  * g_free. */
 char *ps_model_pattern (const PsModel *model);
 
-/* The same where each layer is one unit; NULL: they are two. Free with g_free. */
+/* The units of the layers for people, repeats folded: "(*-)x3(*E)x58". Free with g_free. */
+char *ps_model_units_text (const PsModel *model);
+
+/* ps_model_pattern where each layer is one unit; NULL: they are two. Free with g_free. */
 char *ps_model_hybrid_pattern (const PsModel *model);
 
 /* Makes each unit of the layers a layer of its own, as HybridModel has it. */
 void ps_model_unfold (PsModel *model);
-
-/* Figures of one unit: parameters, and bytes that F keeps of a microbatch. */
-gint64 ps_unit_parameters (const PsModel *model, PsUnitKind kind);
-gint64 ps_unit_activation_bytes (const PsModel *model, PsUnitKind kind);
 
 /* Reads a model description: an .ini file, or the config.json of a model for Hugging Face's transformers, which is
  * recognised by its first character (model-read.c). path may also be a bare name ("tiny-gpt"): the
@@ -285,6 +284,7 @@ char *ps_model_to_text (const PsModel *model);
 const char *ps_precision_name (PsPrecision precision); /* "fp32", "fp16", "bf16", "fp8", "fp4" */
 gboolean ps_precision_parse (const char *where, const char *text, PsPrecision *precision, GError **error);
 guint ps_precision_bytes (PsPrecision precision); /* bytes per element, but of the products of fp8 and fp4 */
+guint ps_precision_bits (PsPrecision precision);  /* bits of an element that the products of layers multiply */
 
 /* Gives the model the precision that text names, and where that is a new one a name that says so ("gpt-1.5b in bf16").
  * text NULL: leaves it. Errors: PS_ERROR_USAGE "where: ...". */

@@ -333,3 +333,30 @@ char *ps_layout_write (const char *pattern, const PsStageShape *shapes, guint n_
     g_string_append (text, pattern + n_letters);
   return g_string_free (text, FALSE);
 }
+
+char *ps_model_units_text (const PsModel *model)
+{
+  g_auto (GStrv) layers = g_new0 (char *, model->layers + 1);
+  GString *text = g_string_new (NULL);
+  PsUnitKind kinds[2];
+  guint period;
+
+  for (guint layer = 0; layer < model->layers; layer++) {
+    char letters[3] = { 0 };
+
+    for (guint i = 0, n = ps_model_layer_units (model, layer, kinds); i < n; i++)
+      letters[i] = ps_unit_row (kinds[i])->letter;
+    layers[layer] = g_strdup (letters);
+  }
+  for (guint layer = 0; layer < model->layers;) {
+    guint n = find_group (layers, model->layers, layer, &period);
+
+    g_string_append (text, period > 0 ? "(" : "");
+    for (guint i = 0; i < MAX (period, 1); i++)
+      g_string_append (text, layers[layer + i]);
+    if (period > 0)
+      g_string_append_printf (text, ")x%u", n);
+    layer += MAX (n * period, 1);
+  }
+  return g_string_free (text, FALSE);
+}

@@ -21,10 +21,6 @@ gint64 ps_model_norm_width (const PsModel *model);
 /* Weights and biases of one of these matrices. */
 gint64 ps_matrix_parameters (const PsMatrix *matrix);
 
-/* A figure of a unit, and its sum over the units of a stage. */
-typedef gint64 (*PsUnitFigure) (const PsModel *model, const PsUnitParts *parts);
-gint64 ps_model_sum_units (const PsModel *model, const PsStageShape *shape, PsUnitFigure figure);
-
 /* Which of the tensors that F keeps. */
 typedef enum {
   PS_KEPT_ALL,
@@ -34,6 +30,9 @@ typedef enum {
   PS_KEPT_WIDE_FOR_WEIGHTS,
 } PsKeptChoice;
 
-/* Bytes of a microbatch; of a unit and of the units of a stage. */
+/* A figure of a unit, and its sum over the units of a stage. Figures that are of no tensors kept ignore the choice. */
+typedef gint64 (*PsUnitFigure) (const PsModel *model, const PsUnitParts *parts, PsKeptChoice choice);
+gint64 ps_model_sum_units (const PsModel *model, const PsStageShape *shape, PsUnitFigure figure, PsKeptChoice choice);
+
+/* The figure: bytes of a microbatch. */
 gint64 ps_unit_kept_bytes (const PsModel *model, const PsUnitParts *parts, PsKeptChoice choice);
-gint64 ps_model_sum_kept (const PsModel *model, const PsStageShape *shape, PsKeptChoice choice);

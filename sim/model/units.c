@@ -7,7 +7,7 @@
  */
 static guint product_bits (const PsModel *model)
 {
-  return model->precision == PS_PRECISION_FP4 ? 4 : model->precision == PS_PRECISION_FP8 ? 8 : 16;
+  return MIN (ps_precision_bits (model->precision), 16);
 }
 
 static PsMatrix *add_matrix (PsUnitParts *parts, const PsModel *model, const char *name, gint64 rows, gint64 columns,

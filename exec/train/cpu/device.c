@@ -70,7 +70,6 @@ static void cpu_close (PsDevice *device)
   if (cpu == NULL)
     return;
   ps_transformer_clear (&cpu->transformer);
-  g_free (cpu->queue.failure);
   g_free (cpu->flush);
   release_blas_room (cpu);
   g_free (cpu);
@@ -208,22 +207,12 @@ const PsDeviceClass ps_cpu_device = {
   .add_stage = cpu_add_stage,
   .tensor_new = ps_transformer_tensor_new,
   .tensor_free = ps_transformer_tensor_free,
-  .begin = ps_transformer_begin,
-  .use_version = ps_transformer_use_version,
-  .norm_square = ps_transformer_norm_square,
-  .settle = ps_transformer_settle,
-  .forget = ps_transformer_forget,
   .run = cpu_run,
-  .loss = ps_transformer_loss,
-  .gradients = ps_transformer_gradients,
-  .gradient_memory = ps_transformer_gradient_memory,
   .weight_memory = ps_transformer_weight_memory,
-  .read_state = ps_transformer_read_state,
-  .write_state = ps_transformer_write_state,
   .flush_cache = cpu_flush_cache,
   .condition = cpu_condition,
   .memory = ps_transformer_memory,
-  .reset_peak = ps_transformer_reset_peak,
   .libraries = cpu_libraries,
   .warning = cpu_warning,
+  PS_TRANSFORMER_HOOKS,
 };

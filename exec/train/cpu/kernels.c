@@ -367,26 +367,19 @@ INLINE float gelu_gate (float z)
   return 1 / (1 + exponential (-GELU_SLOPE * (z + GELU_CUBE * z * z * z)));
 }
 
-KERNEL void gelu_rows (float *g, float *z, const float *bias, int rows, int columns)
+KERNEL void gelu (float *g, const float *z, gsize n)
 {
-  for (int row = 0; row < rows; row++) {
-    float *restrict from = z + (gsize)row * columns;
-    float *restrict to = g + (gsize)row * columns;
+  float *restrict to = g;
 
-    for (int i = 0; i < columns; i++) {
-      const float value = from[i] + bias[i];
-
-      from[i] = value;
-      to[i] = value * gelu_gate (value);
-    }
-  }
+  for (gsize i = 0; i < n; i++)
+    to[i] = z[i] * gelu_gate (z[i]);
 }
 
 static void linear_gelu (PsQueue *queue, void *g, void *z, const void *x, const void *w, const void *bias, int rows,
                          int in, int out)
 {
-  linear (queue, z, x, w, NULL, NULL, rows, in, out);
-  gelu_rows (g, z, bias, rows, out);
+  linear (queue, z, x, w, bias, NULL, rows, in, out);
+  gelu (g, z, (gsize)rows * (gsize)out);
 }
 
 KERNEL void gelu_input (float *dz, const float *dg, const float *z, gsize n)
@@ -797,15 +790,15 @@ static void attention_backward (PsQueue *queue, const PsAttention *shape, void *
 
 /* --- optimizer --- */
 
-KERNEL void step (float *weight, float *gradient, float *momentum, float *variance, size_t n, float factor,
-                  double learning_rate, uint64_t number)
+KERNEL void adam (PsQueue *queue, void *weights, float *master, float *gradient, float *momentum, float *variance,
+                  size_t n, float factor, double learning_rate, uint64_t step)
 {
   const float beta1 = 0.9f, beta2 = 0.999f, epsilon = 1e-8f;
-  const float rate = (float)(learning_rate / (1 - pow (0.9, (double)number)));
-  const float correction = (float)(1 / sqrt (1 - pow (0.999, (double)number)));
-  float *restrict w = weight, *restrict g = gradient, *restrict m = momentum, *restrict v = variance;
+  const float rate = (float)(learning_rate / (1 - pow (0.9, (double)step)));
+  const float correction = (float)(1 / sqrt (1 - pow (0.999, (double)step)));
+  float *restrict w = master, *restrict g = gradient, *restrict m = momentum, *restrict v = variance;
 
-  for (gsize i = 0; i < n; i++) {
+  for (size_t i = 0; i < n; i++) {
     const float slope = g[i] * factor;
 
     m[i] = beta1 * m[i] + (1 - beta1) * slope;
@@ -815,16 +808,10 @@ KERNEL void step (float *weight, float *gradient, float *momentum, float *varian
   }
 }
 
-static void adam (PsQueue *queue, void *weights, float *master, float *gradient, float *momentum, float *variance,
-                  size_t n, float factor, double learning_rate, uint64_t number)
-{
-  step (master, gradient, momentum, variance, n, factor, learning_rate, number);
-}
-
 /* Steps copies, one block of them after the other. */
 static void adam_try (PsQueue *queue, void *weights, float *tried, const float *master, const float *gradient,
                       const float *momentum, const float *variance, size_t n, float factor, double learning_rate,
-                      uint64_t number)
+                      uint64_t step)
 {
   enum { BLOCK = 1024 };
   float copies[3][BLOCK];
@@ -836,7 +823,7 @@ static void adam_try (PsQueue *queue, void *weights, float *tried, const float *
     memcpy (copies[0], gradient + i, bytes);
     memcpy (copies[1], momentum + i, bytes);
     memcpy (copies[2], variance + i, bytes);
-    step (tried + i, copies[0], copies[1], copies[2], here, factor, learning_rate, number);
+    adam (queue, NULL, tried + i, copies[0], copies[1], copies[2], here, factor, learning_rate, step);
   }
 }
 
