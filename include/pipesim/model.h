@@ -191,14 +191,19 @@ typedef struct {
   guint gradient_bits; /* of an element of the output's gradient, which W needs; 0: listed as kept */
 } PsMatrix;
 
+typedef enum {
+  PS_KEPT_WEIGHT = 1, /* W needs it, too */
+  PS_KEPT_WIDE = 2,   /* as wide as the model: whole with whole_sequences (work.h) */
+  PS_KEPT_SCORES = 4, /* selective recomputation drops it */
+} PsKeptFlags;
+
 /* A tensor that F keeps for the backward. */
 typedef struct {
   const char *module; /* part of the unit that makes it, by the names of Megatron-LM's --recompute-modules */
   const char *name;
   gint64 elements; /* of a token */
-  guint bits;      /* of an element, where the model's elements have 16; fp32 doubles all but logits */
-  gboolean wide;   /* as wide as the model: whole with whole_sequences (work.h) */
-  gboolean weight; /* W needs it, too */
+  guint bits;      /* of an element, where the model's elements have 16; those of 32 have them at any precision */
+  guint flags;     /* PsKeptFlags */
 } PsKept;
 
 /* A kernel that moves bytes and multiplies nothing. */
@@ -206,7 +211,7 @@ typedef struct {
   const char *name;
   PsOpKind kind; /* F or B */
   gint64 bytes;  /* of a token, read and written */
-  gboolean wide; /* as in PsKept */
+  gboolean wide; /* as PS_KEPT_WIDE */
 } PsMemoryKernel;
 
 /* Products of tokens with tokens, or with a state: no weights. */
@@ -254,15 +259,14 @@ guint ps_model_layer_units (const PsModel *model, guint layer, PsUnitKind kinds[
  * g_free. */
 char *ps_model_pattern (const PsModel *model);
 
-/* The same where each layer is one unit; NULL: they are two. Free with g_free. */
+/* The units of the layers for people, repeats folded: "(*-)x3(*E)x58". Free with g_free. */
+char *ps_model_units_text (const PsModel *model);
+
+/* ps_model_pattern where each layer is one unit; NULL: they are two. Free with g_free. */
 char *ps_model_hybrid_pattern (const PsModel *model);
 
 /* Makes each unit of the layers a layer of its own, as HybridModel has it. */
 void ps_model_unfold (PsModel *model);
-
-/* Figures of one unit: parameters, and bytes that F keeps of a microbatch. */
-gint64 ps_unit_parameters (const PsModel *model, PsUnitKind kind);
-gint64 ps_unit_activation_bytes (const PsModel *model, PsUnitKind kind);
 
 /* Reads a model description: an .ini file, or the config.json of a model for Hugging Face's transformers, which is
  * recognised by its first character (model-read.c). path may also be a bare name ("tiny-gpt"): the
@@ -285,6 +289,7 @@ char *ps_model_to_text (const PsModel *model);
 const char *ps_precision_name (PsPrecision precision); /* "fp32", "fp16", "bf16", "fp8", "fp4" */
 gboolean ps_precision_parse (const char *where, const char *text, PsPrecision *precision, GError **error);
 guint ps_precision_bytes (PsPrecision precision); /* bytes per element, but of the products of fp8 and fp4 */
+guint ps_precision_bits (PsPrecision precision);  /* bits of an element that the products of layers multiply */
 
 /* Gives the model the precision that text names, and where that is a new one a name that says so ("gpt-1.5b in bf16").
  * text NULL: leaves it. Errors: PS_ERROR_USAGE "where: ...". */

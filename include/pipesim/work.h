@@ -97,7 +97,7 @@ typedef struct {
   guint bits; /* bits of an element that products multiply: 8 and 4 in layers of fp8 and fp4, all else has 16 there */
 } PsWorkKernel;
 
-#define PS_MAX_WORK_KERNELS 192
+#define PS_MAX_WORK_KERNELS 384
 
 /* The kernels of an op. It is large, and most of it is not in use: callers lend the room. */
 typedef struct {
@@ -116,9 +116,6 @@ void ps_work_recompute (const PsModel *model, const PsStageShape *shape, PsRecom
 
 /* The part of ps_work_stage (F, B or W) that its experts are: what lies between their two all-to-alls. */
 void ps_work_experts (const PsModel *model, const PsStageShape *shape, PsOpKind kind, guint n_tensor, PsWork *work);
-
-/* Bits of an element that the products of layers multiply. */
-guint ps_work_bits (PsPrecision precision);
 
 /* The operations of all products of a list. */
 gint64 ps_work_flops (const PsWork *work);
@@ -230,8 +227,8 @@ gboolean ps_tensor_check_spread (const PsModel *model, guint n_tensor, guint n_r
  * the GPU waits for between its kernels (work.h). */
 gint64 ps_work_ns (const PsWork *work, const PsCluster *cluster, gint64 talk_ns);
 
-/* The peak rate of a GPU, FLOP/s, for products of elements of so many bits (ps_work_bits): the cluster's peak for the
- * least number of bits, no less than these, that it states one for. *key, unless NULL: the key that states it. */
+/* The peak rate of a GPU, FLOP/s, for products of elements of so many bits (ps_precision_bits): the cluster's peak for
+ * the least number of bits, no less than these, that it states one for. *key, unless NULL: the key that states it. */
 static inline double ps_work_peak_flops (const PsCluster *cluster, guint bits, const char **key)
 {
   gboolean fp4 = bits <= 4 && cluster->peak_flops_fp4 > 0, fp8 = !fp4 && bits <= 8 && cluster->peak_flops_fp8 > 0;

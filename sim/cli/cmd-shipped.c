@@ -31,7 +31,7 @@ typedef struct {
 
 typedef struct {
   const char *about;
-  const char *name, *precision;
+  const char *name, *precision, *units;
   gint64 parameters, active_parameters;
   double billion_parameters, billion_active;
   guint layers, hidden, heads, experts, sequence;
@@ -49,14 +49,15 @@ static const PsCellColumn model_columns[] = {
   PS_CELL_KNOWN (ModelRow, experts, "experts", "experts", INTEGER),
   PS_CELL (ModelRow, sequence, "sequence", "sequence", INTEGER),
   PS_CELL (ModelRow, precision, "precision", "precision", TEXT),
+  PS_CELL (ModelRow, units, "units", "units", TEXT),
   PS_CELL (ModelRow, about, "about", "source", TEXT),
 };
 
 static const char *const model_usual[]
     = { "name", "billion_parameters", "billion_active", "layers", "hidden", "experts", "sequence", "precision", NULL };
 
-static const char *const model_exact[]
-    = { "name", "parameters", "active_parameters", "layers", "hidden", "experts", "sequence", "precision", NULL };
+static const char *const model_exact[] = { "name",    "parameters", "active_parameters", "layers", "hidden",
+                                           "experts", "sequence",   "precision",         "units",  NULL };
 
 static gboolean add_model (PsTable *table, const char *name, const char *about, GError **error)
 {
@@ -64,11 +65,13 @@ static gboolean add_model (PsTable *table, const char *name, const char *about, 
 
   if (model == NULL)
     return FALSE;
+  g_autofree char *units = ps_model_units_text (model);
   gint64 parameters = ps_model_parameters (model);
   gint64 active = model->experts.count > 0 ? ps_model_active_parameters (model) : 0;
   ps_table_add (table, &(ModelRow){ .about = about,
                                     .name = model->name,
                                     .precision = ps_precision_name (model->precision),
+                                    .units = units,
                                     .parameters = parameters,
                                     .active_parameters = active,
                                     .billion_parameters = (double)parameters / 1e9,

@@ -147,8 +147,8 @@ static gboolean read_pattern (Reader *reader, GError **error)
       reader->n_layers++;
     }
   }
-  if (in_brackets)
-    return refuse (reader, at, "ends without a ]", error);
+  if (in_brackets || reader->n_layers == 0)
+    return refuse (reader, at, in_brackets ? "ends without a ]" : "ends without a layer", error);
   g_auto (GStrv) modules = g_strsplit (at, "/", -1); /* the first is empty */
   for (guint i = 1; *at != '\0' && modules[i] != NULL; i++)
     if (*modules[i] == '\0' || !g_str_equal (modules[i], modules[1]))
@@ -331,5 +331,32 @@ char *ps_layout_write (const char *pattern, const PsStageShape *shapes, guint n_
   }
   for (guint i = 0; i < shapes[n_stages - 1].n_mtp; i++)
     g_string_append (text, pattern + n_letters);
+  return g_string_free (text, FALSE);
+}
+
+char *ps_model_units_text (const PsModel *model)
+{
+  g_auto (GStrv) layers = g_new0 (char *, model->layers + 1);
+  GString *text = g_string_new (NULL);
+  PsUnitKind kinds[2];
+  guint period;
+
+  for (guint layer = 0; layer < model->layers; layer++) {
+    char letters[3] = { 0 };
+
+    for (guint i = 0, n = ps_model_layer_units (model, layer, kinds); i < n; i++)
+      letters[i] = ps_unit_row (kinds[i])->letter;
+    layers[layer] = g_strdup (letters);
+  }
+  for (guint layer = 0; layer < model->layers;) {
+    guint n = find_group (layers, model->layers, layer, &period);
+
+    g_string_append (text, period > 0 ? "(" : "");
+    for (guint i = 0; i < MAX (period, 1); i++)
+      g_string_append (text, layers[layer + i]);
+    if (period > 0)
+      g_string_append_printf (text, ")x%u", n);
+    layer += MAX (n * period, 1);
+  }
   return g_string_free (text, FALSE);
 }

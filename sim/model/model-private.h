@@ -21,19 +21,10 @@ gint64 ps_model_norm_width (const PsModel *model);
 /* Weights and biases of one of these matrices. */
 gint64 ps_matrix_parameters (const PsMatrix *matrix);
 
-/* A figure of a unit, and its sum over the units of a stage. */
-typedef gint64 (*PsUnitFigure) (const PsModel *model, const PsUnitParts *parts);
-gint64 ps_model_sum_units (const PsModel *model, const PsStageShape *shape, PsUnitFigure figure);
+/* A figure of a unit, and its sum over the units of a stage. flags: which tensors count, those with all of them;
+ * figures of no tensors ignore them. */
+typedef gint64 (*PsUnitFigure) (const PsModel *model, const PsUnitParts *parts, guint flags);
+gint64 ps_model_sum_units (const PsModel *model, const PsStageShape *shape, PsUnitFigure figure, guint flags);
 
-/* Which of the tensors that F keeps. */
-typedef enum {
-  PS_KEPT_ALL,
-  PS_KEPT_FOR_WEIGHTS, /* those that W needs, and the gradients of outputs that it needs in addition */
-  PS_KEPT_SCORES,      /* those that selective recomputation drops */
-  PS_KEPT_WIDE,        /* those as wide as the model */
-  PS_KEPT_WIDE_FOR_WEIGHTS,
-} PsKeptChoice;
-
-/* Bytes of a microbatch; of a unit and of the units of a stage. */
-gint64 ps_unit_kept_bytes (const PsModel *model, const PsUnitParts *parts, PsKeptChoice choice);
-gint64 ps_model_sum_kept (const PsModel *model, const PsStageShape *shape, PsKeptChoice choice);
+/* The figure: bytes of a microbatch that F keeps. */
+gint64 ps_unit_kept_bytes (const PsModel *model, const PsUnitParts *parts, guint flags);

@@ -142,6 +142,11 @@ guint ps_precision_bytes (PsPrecision precision)
   return precision == PS_PRECISION_FP32 ? 4 : 2;
 }
 
+guint ps_precision_bits (PsPrecision precision)
+{
+  return precision == PS_PRECISION_FP4 ? 4 : precision == PS_PRECISION_FP8 ? 8 : 8 * ps_precision_bytes (precision);
+}
+
 static double field_value (const PsModel *model, const PsIniField *field)
 {
   gconstpointer place = G_STRUCT_MEMBER_P (model, field->offset);
@@ -266,7 +271,7 @@ void ps_model_count_units (const PsModel *model, const PsStageShape *shape, guin
   count[PS_UNIT_LOSS] = shape->head;
 }
 
-gint64 ps_model_sum_units (const PsModel *model, const PsStageShape *shape, PsUnitFigure figure)
+gint64 ps_model_sum_units (const PsModel *model, const PsStageShape *shape, PsUnitFigure figure, guint flags)
 {
   guint count[PS_N_UNIT_KINDS];
   PsUnitParts parts;
@@ -276,7 +281,7 @@ gint64 ps_model_sum_units (const PsModel *model, const PsStageShape *shape, PsUn
   for (PsUnitKind kind = 0; kind < PS_N_UNIT_KINDS; kind++)
     if (count[kind] > 0) {
       ps_unit_describe (model, kind, &parts);
-      sum += count[kind] * figure (model, &parts);
+      sum += count[kind] * figure (model, &parts, flags);
     }
   return sum;
 }
@@ -286,7 +291,7 @@ gint64 ps_matrix_parameters (const PsMatrix *matrix)
   return matrix->rows * matrix->columns + (matrix->bias ? matrix->columns : 0);
 }
 
-static gint64 sum_parameters (G_GNUC_UNUSED const PsModel *model, const PsUnitParts *parts)
+static gint64 sum_parameters (G_GNUC_UNUSED const PsModel *model, const PsUnitParts *parts, G_GNUC_UNUSED guint flags)
 {
   gint64 sum = parts->whole_vectors + parts->cut_vectors;
 
@@ -295,16 +300,8 @@ static gint64 sum_parameters (G_GNUC_UNUSED const PsModel *model, const PsUnitPa
   return sum;
 }
 
-gint64 ps_unit_parameters (const PsModel *model, PsUnitKind kind)
-{
-  PsUnitParts parts;
-
-  ps_unit_describe (model, kind, &parts);
-  return sum_parameters (model, &parts);
-}
-
 /* Of matrices that a token does not visit. */
-static gint64 sum_idle (G_GNUC_UNUSED const PsModel *model, const PsUnitParts *parts)
+static gint64 sum_idle (G_GNUC_UNUSED const PsModel *model, const PsUnitParts *parts, G_GNUC_UNUSED guint flags)
 {
   gint64 sum = 0;
 
@@ -324,7 +321,7 @@ static guint count_vocabulary_matrices (const PsModel *model, const PsStageShape
 
 gint64 ps_model_stage_parameters (const PsModel *model, const PsStageShape *shape)
 {
-  return ps_model_sum_units (model, shape, sum_parameters)
+  return ps_model_sum_units (model, shape, sum_parameters, 0)
          + count_vocabulary_matrices (model, shape) * (gint64)model->vocabulary * model->hidden;
 }
 
@@ -340,11 +337,11 @@ gint64 ps_model_active_parameters (const PsModel *model)
   PsStageShape all = ps_model_whole (model);
 
   all.n_mtp = 0;
-  return ps_model_stage_parameters (model, &all) - ps_model_sum_units (model, &all, sum_idle);
+  return ps_model_stage_parameters (model, &all) - ps_model_sum_units (model, &all, sum_idle, 0);
 }
 
 /* Multiplications of a token with weights. */
-static gint64 sum_products (G_GNUC_UNUSED const PsModel *model, const PsUnitParts *parts)
+static gint64 sum_products (G_GNUC_UNUSED const PsModel *model, const PsUnitParts *parts, G_GNUC_UNUSED guint flags)
 {
   gint64 sum = 0;
 
@@ -354,7 +351,7 @@ static gint64 sum_products (G_GNUC_UNUSED const PsModel *model, const PsUnitPart
 }
 
 /* And with other tokens. */
-static gint64 sum_scores (const PsModel *model, const PsUnitParts *parts)
+static gint64 sum_scores (const PsModel *model, const PsUnitParts *parts, G_GNUC_UNUSED guint flags)
 {
   gint64 sum = 0;
 
@@ -431,8 +428,8 @@ static char *find_magnitude (const PsModel *model, const char **key)
   for (PsUnitKind kind = 0; kind < PS_N_UNIT_KINDS; kind++)
     if (count[kind] > 0) {
       ps_unit_describe (model, kind, &parts);
-      parameters += (double)count[kind] * (double)sum_parameters (model, &parts);
-      products += (double)count[kind] * (double)(sum_products (model, &parts) + sum_scores (model, &parts));
+      parameters += (double)count[kind] * (double)sum_parameters (model, &parts, 0);
+      products += (double)count[kind] * (double)(sum_products (model, &parts, 0) + sum_scores (model, &parts, 0));
       for (guint i = 0; i < parts.n_kept; i++)
         bits += (double)count[kind] * (double)parts.kept[i].elements * 64;
     }
@@ -616,8 +613,8 @@ char *ps_stage_shape_key (const PsStageShape *shape)
  */
 gint64 ps_model_stage_flops (const PsModel *model, const PsStageShape *shape, PsOpKind kind)
 {
-  gint64 tokens = ps_model_tokens (model), product = 2 * tokens * ps_model_sum_units (model, shape, sum_products);
-  gint64 scores = 2 * tokens * ps_model_sum_units (model, shape, sum_scores);
+  gint64 tokens = ps_model_tokens (model), product = 2 * tokens * ps_model_sum_units (model, shape, sum_products, 0);
+  gint64 scores = 2 * tokens * ps_model_sum_units (model, shape, sum_scores, 0);
 
   switch (kind) {
   case PS_OP_F:
@@ -644,66 +641,35 @@ static gint64 token_bytes (const PsModel *model, gint64 bits, gint64 fp32_bits)
   return tokens * (bits / 8) * ps_precision_bytes (model->precision) / 2 + tokens * (fp32_bits / 8);
 }
 
-static gboolean is_chosen (const PsKept *kept, PsKeptChoice choice)
-{
-  switch (choice) {
-  case PS_KEPT_FOR_WEIGHTS:
-    return kept->weight;
-  case PS_KEPT_SCORES:
-    return g_str_equal (kept->module, "core_attn");
-  case PS_KEPT_WIDE:
-    return kept->wide;
-  case PS_KEPT_WIDE_FOR_WEIGHTS:
-    return kept->wide && kept->weight;
-  default:
-    return TRUE;
-  }
-}
-
-/* W multiplies the input of every matrix by the gradient of its output. */
-gint64 ps_unit_kept_bytes (const PsModel *model, const PsUnitParts *parts, PsKeptChoice choice)
+gint64 ps_unit_kept_bytes (const PsModel *model, const PsUnitParts *parts, guint flags)
 {
   gint64 bits[2] = { 0, 0 };
 
   for (guint i = 0; i < parts->n_kept; i++)
-    if (is_chosen (&parts->kept[i], choice))
+    if ((parts->kept[i].flags & flags) == flags)
       bits[parts->kept[i].bits == 32] += parts->kept[i].elements * parts->kept[i].bits;
-  for (guint i = 0; choice == PS_KEPT_FOR_WEIGHTS && i < parts->n_matrices; i++)
-    bits[0] += (gint64)(parts->matrix[i].load * (double)parts->matrix[i].columns) * parts->matrix[i].gradient_bits;
   return token_bytes (model, bits[0], bits[1]);
 }
 
-gint64 ps_model_sum_kept (const PsModel *model, const PsStageShape *shape, PsKeptChoice choice)
+/* W multiplies the input of every matrix by the gradient of its output. */
+static gint64 weight_bytes (const PsModel *model, const PsUnitParts *parts, guint flags)
 {
-  guint count[PS_N_UNIT_KINDS];
-  PsUnitParts parts;
-  gint64 sum = 0;
+  gint64 bits = 0;
 
-  ps_model_count_units (model, shape, count);
-  for (PsUnitKind kind = 0; kind < PS_N_UNIT_KINDS; kind++)
-    if (count[kind] > 0) {
-      ps_unit_describe (model, kind, &parts);
-      sum += count[kind] * ps_unit_kept_bytes (model, &parts, choice);
-    }
-  return sum;
-}
-
-gint64 ps_unit_activation_bytes (const PsModel *model, PsUnitKind kind)
-{
-  PsUnitParts parts;
-
-  ps_unit_describe (model, kind, &parts);
-  return ps_unit_kept_bytes (model, &parts, PS_KEPT_ALL);
+  for (guint i = 0; i < parts->n_matrices; i++)
+    bits += (gint64)(parts->matrix[i].load * (double)parts->matrix[i].columns) * parts->matrix[i].gradient_bits;
+  return ps_unit_kept_bytes (model, parts, flags) + token_bytes (model, bits, 0);
 }
 
 gint64 ps_model_stage_activation_bytes (const PsModel *model, const PsStageShape *shape)
 {
-  return ps_model_sum_kept (model, shape, PS_KEPT_ALL);
+  return ps_model_sum_units (model, shape, ps_unit_kept_bytes, 0);
 }
 
 gint64 ps_model_stage_weight_activation_bytes (const PsModel *model, const PsStageShape *shape)
 {
-  return MIN (ps_model_sum_kept (model, shape, PS_KEPT_FOR_WEIGHTS), ps_model_stage_activation_bytes (model, shape));
+  return MIN (ps_model_sum_units (model, shape, weight_bytes, PS_KEPT_WEIGHT),
+              ps_model_stage_activation_bytes (model, shape));
 }
 
 gint64 ps_model_stage_kept_bytes (const PsModel *model, const PsStageShape *shape, PsRecompute recompute)
@@ -713,7 +679,8 @@ gint64 ps_model_stage_kept_bytes (const PsModel *model, const PsStageShape *shap
 
   if (recompute == PS_RECOMPUTE_FULL)
     return all - ps_model_stage_activation_bytes (model, &layers) + shape->n_layers * ps_model_boundary_bytes (model);
-  return recompute == PS_RECOMPUTE_NONE ? all : all - ps_model_sum_kept (model, &layers, PS_KEPT_SCORES);
+  return recompute == PS_RECOMPUTE_NONE ? all
+                                        : all - ps_model_sum_units (model, &layers, ps_unit_kept_bytes, PS_KEPT_SCORES);
 }
 
 gint64 ps_model_boundary_bytes (const PsModel *model)

@@ -27,7 +27,7 @@ gboolean ps_tensor_check (const PsModel *model, guint n_tensor, gboolean repeats
 
 /* Parameters that every GPU holds in full: norms, positions, matrices that are not cut, and the biases of these and of
  * matrices cut by rows. */
-static gint64 sum_whole (G_GNUC_UNUSED const PsModel *model, const PsUnitParts *parts)
+static gint64 sum_whole (G_GNUC_UNUSED const PsModel *model, const PsUnitParts *parts, G_GNUC_UNUSED guint flags)
 {
   gint64 sum = parts->whole_vectors;
 
@@ -43,7 +43,7 @@ static gint64 sum_whole (G_GNUC_UNUSED const PsModel *model, const PsUnitParts *
 }
 
 /* The experts that tokens are routed to. */
-static gint64 sum_experts (G_GNUC_UNUSED const PsModel *model, const PsUnitParts *parts)
+static gint64 sum_experts (G_GNUC_UNUSED const PsModel *model, const PsUnitParts *parts, G_GNUC_UNUSED guint flags)
 {
   gint64 sum = 0;
 
@@ -57,13 +57,13 @@ gint64 ps_tensor_expert_parameters (const PsModel *model, const PsStageShape *sh
 {
   guint shared = ps_model_expert_gpus (model);
 
-  return ps_tensor_share (ps_model_sum_units (model, shape, sum_experts), shared > 0 ? shared : n_tensor);
+  return ps_tensor_share (ps_model_sum_units (model, shape, sum_experts, 0), shared > 0 ? shared : n_tensor);
 }
 
 gint64 ps_tensor_parameters (const PsModel *model, const PsStageShape *shape, guint n_tensor)
 {
-  gint64 whole = ps_model_sum_units (model, shape, sum_whole);
-  gint64 cut = ps_model_stage_parameters (model, shape) - whole - ps_model_sum_units (model, shape, sum_experts);
+  gint64 whole = ps_model_sum_units (model, shape, sum_whole, 0);
+  gint64 cut = ps_model_stage_parameters (model, shape) - whole - ps_model_sum_units (model, shape, sum_experts, 0);
 
   return ps_tensor_share (cut, n_tensor) + whole + ps_tensor_expert_parameters (model, shape, n_tensor);
 }
@@ -99,7 +99,8 @@ gint64 ps_tensor_kept_bytes (const PsModel *model, const PsStageShape *shape, Ps
   gint64 bytes = ps_model_stage_kept_bytes (model, shape, recompute), wide;
 
   both.n_mtp = shape->n_mtp;
-  wide = full ? shape->n_layers * ps_model_boundary_bytes (model) : ps_model_sum_kept (model, &both, PS_KEPT_WIDE);
+  wide = full ? shape->n_layers * ps_model_boundary_bytes (model)
+              : ps_model_sum_units (model, &both, ps_unit_kept_bytes, PS_KEPT_WIDE);
   if (!full && n_tensor > model->kv_heads) {
     guint count[PS_N_UNIT_KINDS];
 
@@ -113,8 +114,9 @@ gint64 ps_tensor_kept_bytes (const PsModel *model, const PsStageShape *shape, Ps
 gint64 ps_tensor_weight_bytes (const PsModel *model, const PsStageShape *shape, guint n_tensor)
 {
   const PsStageShape layers = { .first_layer = shape->first_layer, .n_layers = shape->n_layers };
-  gint64 bytes = share_sequences (model, ps_model_stage_weight_activation_bytes (model, shape),
-                                  ps_model_sum_kept (model, &layers, PS_KEPT_WIDE_FOR_WEIGHTS), n_tensor);
+  gint64 bytes = share_sequences (
+      model, ps_model_stage_weight_activation_bytes (model, shape),
+      ps_model_sum_units (model, &layers, ps_unit_kept_bytes, PS_KEPT_WIDE | PS_KEPT_WEIGHT), n_tensor);
 
   return MIN (bytes, ps_tensor_kept_bytes (model, shape, PS_RECOMPUTE_NONE, n_tensor));
 }

@@ -7,7 +7,7 @@
  */
 static guint product_bits (const PsModel *model)
 {
-  return model->precision == PS_PRECISION_FP4 ? 4 : model->precision == PS_PRECISION_FP8 ? 8 : 16;
+  return MIN (ps_precision_bits (model->precision), 16);
 }
 
 static PsMatrix *add_matrix (PsUnitParts *parts, const PsModel *model, const char *name, gint64 rows, gint64 columns,
@@ -45,7 +45,7 @@ static PsKept *keep_input (PsUnitParts *parts, const PsModel *model, const char 
   PsKept *kept = keep (parts, module, name, elements);
 
   kept->bits = product_bits (model);
-  kept->weight = TRUE;
+  kept->flags |= PS_KEPT_WEIGHT;
   return kept;
 }
 
@@ -73,8 +73,8 @@ static void describe_branch (const PsModel *model, PsUnitParts *parts)
   gint64 h = model->hidden, he = h * ps_precision_bytes (model->precision);
 
   parts->whole_vectors += ps_model_norm_width (model);
-  keep (parts, "layernorm", "input of norm", h)->wide = TRUE;
-  keep_input (parts, model, "layernorm", "result of norm", h)->wide = TRUE;
+  keep (parts, "layernorm", "input of norm", h)->flags |= PS_KEPT_WIDE;
+  keep_input (parts, model, "layernorm", "result of norm", h)->flags |= PS_KEPT_WIDE;
   move (parts, PS_OP_F, "norm", 2 * he, TRUE);
   move (parts, PS_OP_B, "norm, gradient of input", 3 * he, TRUE);
   move (parts, PS_OP_B, "norm, gradient of parameters", 2 * he, TRUE);
@@ -85,7 +85,7 @@ static void describe_branch (const PsModel *model, PsUnitParts *parts)
   }
   PsKept *mask = keep (parts, "dropout", "mask", h);
   mask->bits = 8;
-  mask->wide = TRUE;
+  mask->flags |= PS_KEPT_WIDE;
   move (parts, PS_OP_F, "bias, dropout, add", 3 * he + h, TRUE);
   move (parts, PS_OP_B, "dropout", 2 * he + h, TRUE);
   move (parts, PS_OP_B, "bias of output", he, TRUE);
@@ -100,9 +100,11 @@ static void describe_scores (const PsModel *model, PsUnitParts *parts, gint64 wi
   };
   if (model->flash_attention)
     return;
-  keep (parts, "core_attn", "scores", scores);
-  keep (parts, "core_attn", "softmax of scores", scores);
-  keep (parts, "core_attn", "mask of scores", scores)->bits = 8;
+  keep (parts, "core_attn", "scores", scores)->flags |= PS_KEPT_SCORES;
+  keep (parts, "core_attn", "softmax of scores", scores)->flags |= PS_KEPT_SCORES;
+  PsKept *mask = keep (parts, "core_attn", "mask of scores", scores);
+  mask->bits = 8;
+  mask->flags |= PS_KEPT_SCORES;
 }
 
 /* Keys and values of all heads come from one narrow vector. */
@@ -275,10 +277,10 @@ static void describe_loss (const PsModel *model, G_GNUC_UNUSED PsUnitKind kind, 
   head->count = head->gradient_bits = 0;
   head->bits = 16;
   logits->bits = 32;
-  logits->weight = TRUE;
+  logits->flags |= PS_KEPT_WEIGHT;
   parts->whole_vectors += ps_model_norm_width (model);
   keep (parts, "loss", "input of norm", h);
-  keep (parts, "loss", "input of head", h)->weight = TRUE;
+  keep (parts, "loss", "input of head", h)->flags |= PS_KEPT_WEIGHT;
   move (parts, PS_OP_F, "norm of head", 2 * h * e, TRUE);
   move (parts, PS_OP_B, "norm of head", 5 * h * e, TRUE);
   if (e != 4)
@@ -295,7 +297,7 @@ static void describe_mtp (const PsModel *model, PsUnitKind kind, PsUnitParts *pa
       = 16;
   parts->whole_vectors = 2 * ps_model_norm_width (model);
   keep (parts, "mtp", "inputs of norms", 2 * h);
-  keep (parts, "mtp", "input of projection", 2 * h)->weight = TRUE;
+  keep (parts, "mtp", "input of projection", 2 * h)->flags |= PS_KEPT_WEIGHT;
   describe_loss (model, kind, parts);
 }
 

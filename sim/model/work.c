@@ -181,13 +181,6 @@ static void list_unit (const List *list, const PsUnitParts *parts, Part part)
   }
 }
 
-guint ps_work_bits (PsPrecision precision)
-{
-  return precision == PS_PRECISION_FP4   ? 4
-         : precision == PS_PRECISION_FP8 ? 8
-                                         : 8 * (guint)ps_precision_bytes (precision);
-}
-
 /* The units of a stage, kind by kind. */
 static void list_stage (PsWork *work, const PsModel *model, const PsStageShape *shape, PsOpKind kind, guint n_tensor,
                         Part part)

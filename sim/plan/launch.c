@@ -41,10 +41,12 @@ static const struct {
 };
 
 const PsOption ps_launch_rows[] = {
-  PS_OPTION ("to", 0, PS_TEXT (PsLaunchChoice, to), "FRAMEWORK",
-             "Print only the flags or keys with which megatron, torchtitan, torchtitan-0.2 or deepspeed run it; counts "
-             "memory as with --framework of that name",
-             .parse = ps_launch_parse, .group = PS_GROUP_OUTPUT),
+  PS_OPTION (
+      "to", 0, PS_TEXT (PsLaunchChoice, to), "FRAMEWORK",
+      "Print only the flags or keys with which megatron, torchtitan, torchtitan-0.2 or deepspeed run it; counts "
+      "memory as with --framework of that name. megatron: a hybrid model is a pattern, which HybridModel reads, any "
+      "other a layout string, which GPTModel reads",
+      .parse = ps_launch_parse, .group = PS_GROUP_OUTPUT),
   PS_OPTION ("force", 0, PS_FLAG (PsLaunchChoice, force), NULL, "With --to: also where memory does not suffice",
              .group = PS_GROUP_OUTPUT),
   PS_OPTION_END,
@@ -199,6 +201,9 @@ static char *find_broken (Framework framework, const Run *run)
     { MEGATRON, experts->count > 0 && t > 1 && model->whole_sequences, "model",
       "experts with --tensor need sequence parallelism", "moe_layer.py" },
 
+    { MEGATRON, model->pattern != NULL && strpbrk (model->pattern, "wl") != NULL, "model",
+      "has units that its patterns do not have", "hybrid_layer_allocation.py" },
+    { TITANS, model->pattern != NULL, "model", "has layers of several kinds, which are not known there", NULL },
     { TITANS | DEEPSPEED, model->precision > PS_PRECISION_BF16, "precision", "is not known there; megatron has it",
       NULL },
     { TITANS, model->precision == PS_PRECISION_FP16, "precision", "it trains in bf16 or fp32", "configs.py" },
@@ -406,9 +411,12 @@ static void add_megatron_model (const PsModel *model, GString *text)
 {
   const PsExperts *experts = &model->experts;
   const PsLatent *latent = &model->latent;
-  gboolean llama = model->mlp == PS_MLP_SWIGLU, is_latent = latent->kv_rank > 0, mixed = experts->count > 0;
+  const PsMamba *mamba = &model->mamba;
+  const PsDelta *delta = &model->delta;
+  const PsIndexer *indexer = &model->indexer;
+  gboolean llama = model->mlp != PS_MLP_GELU, is_latent = latent->kv_rank > 0, mixed = experts->count > 0;
   const Flag flags[] = {
-    { TRUE, "--num-layers", model->layers },
+    { model->pattern == NULL, "--num-layers", model->layers },
     { TRUE, "--hidden-size", model->hidden },
     { TRUE, "--ffn-hidden-size", model->feed_forward },
     { TRUE, "--num-attention-heads", model->heads },
@@ -427,9 +435,24 @@ static void add_megatron_model (const PsModel *model, GString *text)
     { TRUE, "--vocab-size", model->vocabulary },
     { TRUE, "--max-position-embeddings", model->sequence },
     { !model->tied, "--untie-embeddings-and-output-weights", ALONE },
-    { llama, "--swiglu", ALONE },
+    { model->mlp == PS_MLP_SWIGLU, "--swiglu", ALONE },
+    { model->mlp == PS_MLP_RELU2, "--squared-relu", ALONE },
+    { model->attention_gate, "--attention-output-gate", ALONE },
+    { mamba->heads > 0, "--mamba-num-heads", mamba->heads },
+    { mamba->heads > 0, "--mamba-head-dim", mamba->head_size },
+    { mamba->heads > 0, "--mamba-state-dim", mamba->state },
+    { mamba->heads > 0, "--mamba-num-groups", mamba->groups },
+    { delta->key_heads > 0, "--linear-num-key-heads", delta->key_heads },
+    { delta->key_heads > 0, "--linear-key-head-dim", delta->key_size },
+    { delta->key_heads > 0, "--linear-num-value-heads", delta->value_heads },
+    { delta->key_heads > 0, "--linear-value-head-dim", delta->value_size },
+    { indexer->heads > 0, "--experimental-attention-variant dsa", ALONE },
+    { indexer->heads > 0, "--dsa-indexer-n-heads", indexer->heads },
+    { indexer->heads > 0, "--dsa-indexer-head-dim", indexer->size },
+    { indexer->heads > 0, "--dsa-indexer-topk", indexer->top },
+    { experts->latent > 0, "--moe-latent-size", experts->latent },
     { llama, "--normalization RMSNorm", ALONE },
-    { llama, "--position-embedding-type rope", ALONE },
+    { llama, mamba->heads > 0 ? "--position-embedding-type none" : "--position-embedding-type rope", ALONE },
     { llama, "--attention-dropout", 0 },
     { llama, "--hidden-dropout", 0 },
     { llama && !model->other_biases, "--disable-bias-linear", ALONE },
@@ -439,10 +462,10 @@ static void add_megatron_model (const PsModel *model, GString *text)
     { mixed && experts->active == 1, "--moe-router-pre-softmax", ALONE },
     { mixed, "--moe-ffn-hidden-size", experts->feed_forward },
     { mixed, "--moe-grouped-gemm", ALONE },
-    { mixed && experts->shared > 0, "--moe-shared-expert-intermediate-size",
-      (gint64)experts->shared * experts->feed_forward },
+    { mixed && experts->shared + experts->shared_width > 0, "--moe-shared-expert-intermediate-size",
+      experts->shared_width > 0 ? experts->shared_width : (gint64)experts->shared * experts->feed_forward },
     { mixed && experts->capacity > 0, "--moe-pad-expert-input-to-capacity", ALONE },
-    { model->mtp > 0, "--mtp-num-layers", model->mtp },
+    { model->mtp > 0 && model->pattern == NULL, "--mtp-num-layers", model->mtp },
   };
 
   add_flags (flags, G_N_ELEMENTS (flags), text);
@@ -450,7 +473,7 @@ static void add_megatron_model (const PsModel *model, GString *text)
     g_string_append_printf (text, "--window-size '(%u,0)'\n", model->window - 1);
   if (mixed && experts->capacity > 0)
     g_string_append_printf (text, "--moe-expert-capacity-factor %g\n", experts->capacity);
-  if (mixed && experts->dense_layers > 0)
+  if (mixed && experts->dense_layers > 0 && model->pattern == NULL)
     g_string_append_printf (text, "--moe-layer-freq '([0]*%u+[1]*%u)'\n", experts->dense_layers,
                             model->layers - experts->dense_layers);
 }
@@ -461,7 +484,11 @@ static void add_megatron_stages (const Run *run, GString *text)
   guint n = launch->n_devices * run->v;
 
   g_string_append_printf (text, "--pipeline-model-parallel-size %u\n", launch->n_devices);
-  if (launch->n_devices > 1 && (!ps_stage_shapes_are_even (launch->shapes, n) || run->model.layers % n != 0)) {
+  if (run->model.pattern != NULL) {
+    g_autofree char *letters = ps_model_pattern (&run->model), *pattern = ps_layout_write (letters, launch->shapes, n);
+
+    g_string_append_printf (text, "--hybrid-layer-pattern '%s'\n", pattern);
+  } else if (launch->n_devices > 1 && (!ps_stage_shapes_are_even (launch->shapes, n) || run->model.layers % n != 0)) {
     g_autofree char *layout = ps_layout_string_write (launch->shapes, n);
 
     g_string_append_printf (text, "--pipeline-model-parallel-layout '%s'\n", layout);
@@ -530,7 +557,7 @@ static void write_megatron (const Run *run, GString *text)
   };
 
   add_head (run, "Megatron-LM", one_queue ? "CUDA_DEVICE_MAX_CONNECTIONS=1 torchrun" : "torchrun", "--nnodes",
-            "--nproc-per-node", "pretrain_gpt.py", text);
+            "--nproc-per-node", run->model.pattern != NULL ? "pretrain_hybrid.py" : "pretrain_gpt.py", text);
   if (fixed)
     add_order_note (run, text);
   if (run->launch->order != NULL) {

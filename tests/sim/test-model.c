@@ -1038,6 +1038,7 @@ static void test_wrong (void)
     { "E(t*16384)*65L", 3, "too many units" },
     { "M-x|*-", 3, "no layer" },
     { "M-|[*E", 7, "ends without a ]" },
+    { "||", 3, "ends without a layer" },
     { "[M|*]", 3, "no layer" },
     { "M[[*E]]", 3, "no layer" },
     { "*E/*E/*-", 3, "modules of multi-token prediction are alike" },

@@ -6,11 +6,11 @@
 #include <string.h>
 
 /* h = 32, s = 256, b = 2, 512 tokens. */
-#define HEAD                                                                                                           \
+#define BASE                                                                                                           \
   "[model]\nhidden=32\nheads=4\nkv_heads=2\nsequence=256\nvocabulary=100\nmicrobatch_size=2\nprecision=bf16\n"         \
-  "flash_attention=true\nfeed_forward=48\nlayers=1\n"
-#define LLAMA HEAD "mlp=swiglu\n"
-#define RELU2 HEAD "mlp=relu2\n"
+  "flash_attention=true\nfeed_forward=48\n"
+#define LLAMA BASE "layers=1\nmlp=swiglu\n"
+#define RELU2 BASE "layers=1\nmlp=relu2\n"
 #define TOKENS ((gint64)512)
 
 typedef struct {
@@ -100,19 +100,19 @@ static void test_kinds (void)
   /* A norm is 32 and its input and result are kept, 64 + 64 bytes. */
   const Row rows[] = {
     /* 32 x 48, 48 x 32; kept: 48 before and after the activation */
-    { RELU2, PS_UNIT_MLP, (const gint64[]){ 32, 32 * 48, 48 * 32, 0 }, 2 * 32 * 48, 0, 128 + 2 * 48 + 2 * 48,
-      64 + 96 + 96 + 64 },
+    { RELU2 "pattern=-\n", PS_UNIT_MLP, (const gint64[]){ 32, 32 * 48, 48 * 32, 0 }, 2 * 32 * 48, 0,
+      128 + 2 * 48 + 2 * 48, 64 + 96 + 96 + 64 },
     /* queries 32, keys and values 16 each, a gate of 32, the output; a sink for each of 4 heads. Kept: 64, the gate,
      * the result before and after it. */
-    { LLAMA "attention_gate=true\nsinks=true\n", PS_UNIT_ATTENTION,
+    { LLAMA "pattern=*\nattention_gate=true\nsinks=true\n", PS_UNIT_ATTENTION,
       (const gint64[]){ 32, 32 * 32, 16 * 32, 16 * 32, 32 * 32, 32 * 32, 4, 0 }, 4 * 32 * 32,
       count_heads (4, 8, 8, 256), 128 + 2 * (64 + 3 * 32), 64 + 64 + 2 * (64 + 32 + 32) },
-    { LLAMA "window=64\n", PS_UNIT_WINDOW, (const gint64[]){ 32, 32 * 32, 16 * 32, 16 * 32, 32 * 32, 0 }, 3 * 32 * 32,
-      count_heads (4, 8, 8, 64), 128 + 2 * (64 + 32), 64 + 64 + 2 * (64 + 32) },
+    { LLAMA "pattern=w\nwindow=64\n", PS_UNIT_WINDOW, (const gint64[]){ 32, 32 * 32, 16 * 32, 16 * 32, 32 * 32, 0 },
+      3 * 32 * 32, count_heads (4, 8, 8, 64), 128 + 2 * (64 + 32), 64 + 64 + 2 * (64 + 32) },
     /* Latent attention of 4 heads, queries 8 + 4, values 8, ranks 8 and 16; an indexer of 2 heads of 6, 32 tokens at
      * most: queries 8 x 12, a key 32 x 6 and its norm of 12, weights 32 x 2. Kept of the indexer: 20 numbers and 32
      * indices. */
-    { LLAMA "kv_rank=16\nq_rank=8\nnope_size=8\nrope_size=4\nvalue_size=8\nindex_heads=2\nindex_size=6\n"
+    { LLAMA "pattern=D\nkv_rank=16\nq_rank=8\nnope_size=8\nrope_size=4\nvalue_size=8\nindex_heads=2\nindex_size=6\n"
             "index_top=32\n",
       PS_UNIT_SPARSE,
       (const gint64[]){ 32, 32 * 8, 8, 8 * 48, 32 * 20, 16, 16 * 64, 32 * 32, 8 * 12, 32 * 6, 12, 32 * 2, 0 },
@@ -134,7 +134,7 @@ static void test_kinds (void)
       count_linear (), 128 + 2 * (128 + 96 + 32 + 32), 64 + 64 + 2 * (128 + 32) },
     /* 2 of 8 experts of 24 at a width of 16, a shared one of 40 with a gate. Kept: 8 scores of 4 bytes twice, 16 that
      * comes back, 2 x 16 that experts get and give back, 48 and 40 that are activated. */
-    { RELU2 "experts=8\nactive_experts=2\nexpert_feed_forward=24\nshared_feed_forward=40\n"
+    { RELU2 "pattern=E\nexperts=8\nactive_experts=2\nexpert_feed_forward=24\nshared_feed_forward=40\n"
             "shared_gate=true\nexpert_latent=16\n",
       PS_UNIT_EXPERTS,
       (const gint64[]){ 32, 8 * 32, 16 * 32, 32 * 16, 8 * 24 * 16, 8 * 16 * 24, 32, 40 * 32, 32 * 40, 0 },
@@ -147,29 +147,20 @@ static void test_kinds (void)
     g_autoptr (PsModel) model = parse (row->text);
     const PsStageShape layer = { .n_layers = 1 };
     PsUnitKind kinds[2];
-    guint n = ps_model_layer_units (model, 0, kinds);
-    gint64 parameters = 0, other = 0, products = row->products, scores = row->scores;
+    gint64 parameters = 0;
 
     g_test_message ("%s", ps_unit_row (row->kind)->name);
-    g_assert_true (kinds[0] == row->kind || (n == 2 && kinds[1] == row->kind));
+    g_assert_cmpuint (ps_model_layer_units (model, 0, kinds), ==, 1);
+    g_assert_cmpint (kinds[0], ==, row->kind);
     for (guint k = 0; row->tensors[k] > 0; k++)
       parameters += row->tensors[k];
-    g_assert_cmpint (ps_unit_parameters (model, row->kind), ==, parameters);
-    g_assert_cmpint (ps_unit_activation_bytes (model, row->kind), ==, TOKENS * row->kept);
-    /* The other unit of the layer is one of the two that the first rows count without what is special here. */
-    if (n == 2)
-      other = kinds[0] == row->kind ? ps_unit_parameters (model, kinds[1]) : ps_unit_parameters (model, kinds[0]);
-    g_assert_cmpint (ps_model_stage_parameters (model, &layer), ==, parameters + other);
-    if (n == 2) {
-      products += kinds[0] == row->kind ? 3 * 32 * 48 : 3 * 32 * 32;
-      scores += kinds[0] == row->kind ? 0 : count_heads (4, 8, 8, 256);
-    }
-    g_assert_cmpint (ps_model_stage_flops (model, &layer, PS_OP_F), ==, 2 * (TOKENS * products + scores));
-    g_assert_cmpint (ps_model_stage_flops (model, &layer, PS_OP_B), ==, 2 * (TOKENS * products + 2 * scores));
-    g_assert_cmpint (ps_model_stage_flops (model, &layer, PS_OP_W), ==, 2 * TOKENS * products);
-    if (n == 1)
-      g_assert_cmpint (ps_model_stage_weight_activation_bytes (model, &layer), ==,
-                       TOKENS * MIN (row->kept, row->weight));
+    g_assert_cmpint (ps_model_stage_parameters (model, &layer), ==, parameters);
+    g_assert_cmpint (ps_tensor_parameters (model, &layer, 1), ==, parameters);
+    g_assert_cmpint (ps_model_stage_activation_bytes (model, &layer), ==, TOKENS * row->kept);
+    g_assert_cmpint (ps_model_stage_weight_activation_bytes (model, &layer), ==, TOKENS * MIN (row->kept, row->weight));
+    g_assert_cmpint (ps_model_stage_flops (model, &layer, PS_OP_F), ==, 2 * (TOKENS * row->products + row->scores));
+    g_assert_cmpint (ps_model_stage_flops (model, &layer, PS_OP_B), ==, 2 * (TOKENS * row->products + 2 * row->scores));
+    g_assert_cmpint (ps_model_stage_flops (model, &layer, PS_OP_W), ==, 2 * TOKENS * row->products);
 
     /* Kernels multiply as much. */
     PsWork work;
@@ -177,8 +168,36 @@ static void test_kinds (void)
     g_assert_cmpint (ps_work_flops (&work), ==, ps_model_stage_flops (model, &layer, PS_OP_F));
     ps_work_stage (model, &layer, PS_OP_W, 1, &work);
     g_assert_cmpint (ps_work_flops (&work), ==, ps_model_stage_flops (model, &layer, PS_OP_W));
-    g_assert_cmpint (ps_tensor_parameters (model, &layer, 1), ==, parameters + other);
   }
+}
+
+/* A stage of every kind of unit at once: its kernels have room, and its figures are the sums of stages of one unit. */
+static void test_all (void)
+{
+  g_autoptr (PsModel) model
+      = parse (BASE "layers=8\nmtp=1\nmlp=swiglu\npattern=*wDMGl-E/*E\nwindow=64\nindex_heads=2\nindex_size=6\n"
+                    "index_top=32\nmamba_heads=4\nmamba_head_size=8\nmamba_state=16\nmamba_groups=2\n"
+                    "delta_key_heads=2\ndelta_key_size=16\ndelta_value_heads=4\ndelta_value_size=8\nexperts=8\n"
+                    "active_experts=2\nexpert_feed_forward=24\nshared_feed_forward=40\nshared_gate=true\n"
+                    "expert_latent=16\nattention_gate=true\n");
+  const PsStageShape whole = ps_model_whole (model);
+  gint64 flops = 0, kept = 0, multiplied = 0;
+  PsWork work;
+  guint n;
+  g_autofree PsStageShape *units = ps_model_units (model, &n);
+
+  ps_work_stage (model, &whole, PS_OP_BW, 1, &work);
+  for (guint i = 0; i < n; i++) {
+    PsWork part;
+
+    flops += ps_model_stage_flops (model, &units[i], PS_OP_BW);
+    kept += ps_model_stage_activation_bytes (model, &units[i]);
+    ps_work_stage (model, &units[i], PS_OP_BW, 1, &part);
+    multiplied += ps_work_flops (&part);
+  }
+  g_assert_cmpint (ps_model_stage_flops (model, &whole, PS_OP_BW), ==, flops);
+  g_assert_cmpint (ps_model_stage_activation_bytes (model, &whole), ==, kept);
+  g_assert_cmpint (ps_work_flops (&work), ==, multiplied);
 }
 
 /* The letters are all different, and each kind says its source. */
@@ -200,5 +219,6 @@ int main (int argc, char **argv)
   g_test_init (&argc, &argv, NULL);
   g_test_add_func ("/units/table", test_table);
   g_test_add_func ("/units/kinds", test_kinds);
+  g_test_add_func ("/units/all", test_all);
   return g_test_run ();
 }
