@@ -162,6 +162,7 @@ typedef enum {
   PS_UNIT_SPARSE,    /* the same, over the tokens that an indexer selects (PsIndexer) */
   PS_UNIT_MAMBA,     /* PsMamba */
   PS_UNIT_DELTA,     /* PsDelta */
+  PS_UNIT_KIMI,      /* gated delta net with a decay of each channel (Kimi delta attention); PsDelta */
   PS_UNIT_LINEAR,    /* linear attention with a decay of each head (lightning attention, arXiv 2501.08313) */
   PS_UNIT_MLP,
   PS_UNIT_EXPERTS,
@@ -420,6 +421,9 @@ static inline PsStageShape ps_model_whole (const PsModel *model)
  *   decay, skip and bias of the step of each head, 3 heads; norms of D and h (Megatron-LM, core/ssm/mamba_mixer.py).
  * - Gated delta net, K and D the widths of keys and values: h (2K + 2D + 2 heads of values), Dh; a convolution 4 (2K +
  *   D); decay and bias of the step, 2 heads of values; norms of value_size and h (core/ssm/gated_delta_net.py there).
+ * - Kimi delta attention, r = value_size: h (2K + D + heads of values) for queries, keys, values and the step, 2hr and
+ *   r (K + D) for decay and gate, Dh; a convolution 4 (2K + D); decay heads + K; norms of r and h (arXiv 2510.26692,
+ *   section 3.2; moonshotai/Kimi-Linear-48B-A3B-Base, modeling_kimi.py).
  * - Linear attention: queries, keys, values and a gate, 4hq, the output qh, norms of q and h.
  * - Embedding: (V + s)h (GPT), Vh (Llama).
  * - Head: final norm 2h (GPT), h (Llama), and Vh. A tied model has no Vh of its own on a stage with the embedding.

@@ -367,19 +367,41 @@ static void describe_mamba (const PsModel *model, G_GNUC_UNUSED PsUnitKind kind,
   parts->cut_vectors += inner + 3 * (gint64)mamba->heads;
 }
 
+/* Queries and keys of each head of values, and chunks of a gated delta rule between the projections. */
+static void describe_delta_rule (const PsModel *model, PsUnitParts *parts, gint64 width)
+{
+  const PsDelta *delta = &model->delta;
+  gint64 heads = delta->value_heads, k = delta->key_size, v = delta->value_size, keys = delta->key_heads * k;
+
+  describe_scan (model, parts, width, heads * v, heads, heads * (DELTA_CHUNK * (3 * k + 2 * v) + 3 * k * v));
+  describe_convolution (model, parts, 2 * keys + heads * v, FALSE);
+  parts->whole_vectors += v;
+  parts->cut_vectors += heads;
+  keep (parts, "mixer", "queries, keys and values", 2 * heads * k + heads * v);
+  keep (parts, "mixer", "inverse of a chunk", heads * DELTA_CHUNK);
+}
+
 static void describe_delta (const PsModel *model, G_GNUC_UNUSED PsUnitKind kind, PsUnitParts *parts)
 {
   const PsDelta *delta = &model->delta;
-  gint64 keys = (gint64)delta->key_heads * delta->key_size, heads = delta->value_heads, k = delta->key_size;
-  gint64 v = delta->value_size, values = heads * v;
+  gint64 keys = (gint64)delta->key_heads * delta->key_size, heads = delta->value_heads;
 
-  describe_scan (model, parts, 2 * keys + 2 * values + 2 * heads, values, heads,
-                 heads * (DELTA_CHUNK * (3 * k + 2 * v) + 3 * k * v));
-  describe_convolution (model, parts, 2 * keys + values, FALSE);
-  parts->cut_vectors += 2 * heads;
-  parts->whole_vectors += v;
-  keep (parts, "mixer", "queries, keys and values", 2 * heads * k + values);
-  keep (parts, "mixer", "inverse of a chunk", heads * DELTA_CHUNK);
+  describe_delta_rule (model, parts, 2 * keys + 2 * heads * delta->value_size + 2 * heads);
+  parts->cut_vectors += heads;
+}
+
+/* Decay and gate of each channel come from two narrow vectors. */
+static void describe_kimi (const PsModel *model, G_GNUC_UNUSED PsUnitKind kind, PsUnitParts *parts)
+{
+  const PsDelta *delta = &model->delta;
+  gint64 keys = (gint64)delta->key_heads * delta->key_size, heads = delta->value_heads, r = delta->value_size;
+
+  describe_delta_rule (model, parts, 2 * keys + heads * r + heads);
+  add_matrix (parts, model, "decay and gate down", model->hidden, 2 * r, PS_CUT_NONE, FALSE);
+  add_matrix (parts, model, "decay and gate up", r, keys + heads * r, PS_CUT_COLUMNS, FALSE);
+  parts->cut_vectors += keys;
+  keep_input (parts, model, "mixer", "narrow vectors", 2 * r);
+  keep (parts, "mixer", "decay and gate", keys + heads * r);
 }
 
 static void describe_linear (const PsModel *model, G_GNUC_UNUSED PsUnitKind kind, PsUnitParts *parts)
@@ -411,6 +433,9 @@ static const PsUnitRow rows[] = {
                       "arXiv 2405.21060, sections 6 and 7", describe_mamba },
   [PS_UNIT_DELTA] = { "gated delta net", 'G', TRUE, "delta_key_heads delta_key_size delta_value_heads delta_value_size",
                       "arXiv 2412.06464, section 3", describe_delta },
+  [PS_UNIT_KIMI]
+  = { "Kimi delta attention", 'k', FALSE, "delta_key_heads delta_key_size delta_value_heads delta_value_size",
+      "arXiv 2510.26692, section 3.2", describe_kimi },
   [PS_UNIT_LINEAR]
   = { "linear attention", 'l', FALSE, "heads, head_size", "arXiv 2501.08313, section 2.2", describe_linear },
   [PS_UNIT_MLP] = { "MLP", '-', TRUE, "feed_forward, mlp", GPT_SOURCE, describe_mlp },

@@ -358,7 +358,7 @@ static void test_refused (void)
       "mamba_groups delta_key_heads delta_key_size delta_value_heads delta_value_size index_heads index_size "
       "index_top" },
     { GOOD "pattern=*-*-*\n", " [model] pattern: has 5 letters; 4 layers have one each, or two" },
-    { GOOD "pattern=*x*-\n", " [model] pattern: letter 2 is no unit; the units are *w+DMGl-E" },
+    { GOOD "pattern=*x*-\n", " [model] pattern: letter 2 is no unit; the units are *w+DMGkl-E" },
     { GOOD "pattern=*E*-\n", " [model] experts: missing; a unit of experts needs *" },
     { GOOD "pattern=*w*-\n", " [model] window: missing; a unit of window attention needs window" },
     { GOOD "pattern=M-*-\n", " [model] mamba_heads: missing; a unit of Mamba-2 needs *" },

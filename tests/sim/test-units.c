@@ -129,6 +129,14 @@ static void test_kinds (void)
     { LLAMA "pattern=G\ndelta_key_heads=2\ndelta_key_size=16\ndelta_value_heads=4\ndelta_value_size=8\n", PS_UNIT_DELTA,
       (const gint64[]){ 32, 128 * 32, 8 * 32, 96 * 4, 4, 4, 8, 32 * 32, 0 }, 136 * 32 + 32 * 32, count_delta (),
       128 + 2 * (136 + 160 + 256 + 32 + 32), 64 + 64 + 2 * (136 + 32) },
+    /* 2 heads of 16, 4 of 8: queries, keys and values 96, the step of 4 heads; decay and gate from 8 numbers each;
+     * convolution 96 x 4; A of 4 heads, a bias of the decay of 32 channels, norm of 8. Kept: 100 projected, 16 narrow,
+     * 64 of decay and gate, the rest as before. */
+    { LLAMA "pattern=k\ndelta_key_heads=2\ndelta_key_size=16\ndelta_value_heads=4\ndelta_value_size=8\n", PS_UNIT_KIMI,
+      (const gint64[]){ 32, 32 * 32, 32 * 32, 32 * 32, 4 * 32, 8 * 32, 8 * 32, 32 * 8, 32 * 8, 96 * 4, 4, 32, 8,
+                        32 * 32, 0 },
+      100 * 32 + 16 * 32 + 64 * 8 + 32 * 32, count_delta (), 128 + 2 * (100 + 160 + 256 + 16 + 64 + 32 + 32),
+      64 + 64 + 2 * 16 + 2 * (100 + 16 + 64 + 32) },
     /* queries, keys and values 96, gate 32, norm 32 */
     { LLAMA "pattern=l\n", PS_UNIT_LINEAR, (const gint64[]){ 32, 96 * 32, 32 * 32, 32, 32 * 32, 0 }, 5 * 32 * 32,
       count_linear (), 128 + 2 * (128 + 96 + 32 + 32), 64 + 64 + 2 * (128 + 32) },
@@ -175,7 +183,7 @@ static void test_kinds (void)
 static void test_all (void)
 {
   g_autoptr (PsModel) model
-      = parse (BASE "layers=8\nmtp=1\nmlp=swiglu\npattern=*wDMGl-E/*E\nwindow=64\nindex_heads=2\nindex_size=6\n"
+      = parse (BASE "layers=9\nmtp=1\nmlp=swiglu\npattern=*wDMGkl-E/*E\nwindow=64\nindex_heads=2\nindex_size=6\n"
                     "index_top=32\nmamba_heads=4\nmamba_head_size=8\nmamba_state=16\nmamba_groups=2\n"
                     "delta_key_heads=2\ndelta_key_size=16\ndelta_value_heads=4\ndelta_value_size=8\nexperts=8\n"
                     "active_experts=2\nexpert_feed_forward=24\nshared_feed_forward=40\nshared_gate=true\n"
