@@ -8,6 +8,16 @@
 /* The sentinel gets a tenth of the time limit of ops, because it is read often. */
 #define SENTINEL_TIME_SHARE 10
 
+gboolean ps_calib_find_classes (PsCalibration *calibration, const char *device, const char *transport, GError **error)
+{
+  const PsDeviceClass *devices = calibration->device = ps_device_find (device, error);
+  const PsTransportClass *transports = calibration->transport
+      = devices != NULL ? ps_transport_find (transport, error) : NULL;
+
+  return transports != NULL && (devices->available == NULL || devices->available (error))
+         && (transports->available == NULL || transports->available (error));
+}
+
 PsDeviceSetting ps_calib_device_setting (const PsCalibration *calibration, const PsModel *model, guint n_stages,
                                          guint n_microbatches, guint index)
 {

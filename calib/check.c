@@ -417,12 +417,6 @@ gboolean ps_calib_check_run (PsCalibCheck *check, GError **error)
 
 /* Figures over all runs */
 
-/* The runs that count. */
-typedef struct {
-  const PsCheckRun **runs;
-  guint n;
-} Chosen;
-
 static gboolean same_round (const PsCheckRun *a, const PsCheckRun *b)
 {
   return a->round == b->round && a->n_microbatches == b->n_microbatches;
@@ -435,47 +429,47 @@ static int order (gint64 a, gint64 b)
 
 /* Of one run: NaN where it has none. Figures of a round count for its first run. */
 
-static double iteration_error (const Chosen *chosen, const PsCheckRun *run)
+static double iteration_error (const PsCheckRuns *all, const PsCheckRun *run)
 {
   return fabs (ps_relative_error (run->predicted_ns, run->measured_ns));
 }
 
-static double fresh_error (const Chosen *chosen, const PsCheckRun *run)
+static double fresh_error (const PsCheckRuns *all, const PsCheckRun *run)
 {
   return fabs (ps_relative_error (run->fresh_ns, run->measured_ns));
 }
 
-static double slowdown_error (const Chosen *chosen, const PsCheckRun *run)
+static double slowdown_error (const PsCheckRuns *all, const PsCheckRun *run)
 {
   return fabs ((double)run->predicted_ns * run->slowdown.factor / (double)run->measured_ns - 1);
 }
 
-static double replay_error (const Chosen *chosen, const PsCheckRun *run)
+static double replay_error (const PsCheckRuns *all, const PsCheckRun *run)
 {
   return fabs (run->replay_error);
 }
 
-static double op_error (const Chosen *chosen, const PsCheckRun *run)
+static double op_error (const PsCheckRuns *all, const PsCheckRun *run)
 {
   return run->op_error;
 }
 
-static double memory_error (const Chosen *chosen, const PsCheckRun *run)
+static double memory_error (const PsCheckRuns *all, const PsCheckRun *run)
 {
   return fabs (run->memory_error);
 }
 
-static double is_inside (const Chosen *chosen, const PsCheckRun *run)
+static double is_inside (const PsCheckRuns *all, const PsCheckRun *run)
 {
   return ps_interval_holds (&run->interval, run->measured_ns);
 }
 
-static double is_inside_wide (const Chosen *chosen, const PsCheckRun *run)
+static double is_inside_wide (const PsCheckRuns *all, const PsCheckRun *run)
 {
   return run->interval.low_ns <= run->measured_ns && run->measured_ns <= run->interval.high_ns;
 }
 
-static double is_inside_slowed (const Chosen *chosen, const PsCheckRun *run)
+static double is_inside_slowed (const PsCheckRuns *all, const PsCheckRun *run)
 {
   const PsInterval interval = ps_interval_at_speed (&run->interval, run->slowdown);
 
@@ -483,34 +477,34 @@ static double is_inside_slowed (const Chosen *chosen, const PsCheckRun *run)
 }
 
 /* Of the sum of all runs, so it is the same for each. */
-static double fresh_total (const Chosen *chosen, const PsCheckRun *run)
+static double fresh_total (const PsCheckRuns *all, const PsCheckRun *run)
 {
   double fresh_ns = 0, measured_ns = 0;
 
-  for (guint i = 0; i < chosen->n; i++) {
-    fresh_ns += (double)chosen->runs[i]->fresh_ns;
-    measured_ns += (double)chosen->runs[i]->measured_ns;
+  for (guint i = 0; i < all->n; i++) {
+    fresh_ns += (double)all->runs[i]->fresh_ns;
+    measured_ns += (double)all->runs[i]->measured_ns;
   }
   return fresh_ns / measured_ns - 1;
 }
 
-static gboolean is_first_of_round (const Chosen *chosen, const PsCheckRun *run)
+static gboolean is_first_of_round (const PsCheckRuns *all, const PsCheckRun *run)
 {
   guint i = 0;
 
-  while (!same_round (chosen->runs[i], run))
+  while (!same_round (all->runs[i], run))
     i++;
-  return chosen->runs[i] == run;
+  return all->runs[i] == run;
 }
 
 /* Kendall's tau-b among the runs of a round: agreements less disagreements, ties left out. */
-static double rank_correlation (const Chosen *chosen, const PsCheckRun *run)
+static double rank_correlation (const PsCheckRuns *all, const PsCheckRun *run)
 {
   double agreement = 0, predicted = 0, measured = 0;
 
-  for (guint i = 0; i < chosen->n && is_first_of_round (chosen, run); i++)
+  for (guint i = 0; i < all->n && is_first_of_round (all, run); i++)
     for (guint k = 0; k < i; k++) {
-      const PsCheckRun *a = chosen->runs[i], *b = chosen->runs[k];
+      const PsCheckRun *a = all->runs[i], *b = all->runs[k];
       int x = order (a->predicted_ns, b->predicted_ns), y = order (a->measured_ns, b->measured_ns);
 
       if (!same_round (a, run) || !same_round (b, run))
@@ -523,49 +517,36 @@ static double rank_correlation (const Chosen *chosen, const PsCheckRun *run)
 }
 
 /* How much longer the run takes that was predicted to be the fastest, among those of a round of several. */
-static double regret (const Chosen *chosen, const PsCheckRun *run)
+static double regret (const PsCheckRuns *all, const PsCheckRun *run)
 {
   const PsCheckRun *predicted = run, *measured = run;
   guint n = 0;
 
-  for (guint i = 0; i < chosen->n && is_first_of_round (chosen, run); i++)
-    if (same_round (chosen->runs[i], run)) {
+  for (guint i = 0; i < all->n && is_first_of_round (all, run); i++)
+    if (same_round (all->runs[i], run)) {
       n++;
-      if (chosen->runs[i]->predicted_ns < predicted->predicted_ns)
-        predicted = chosen->runs[i];
-      if (chosen->runs[i]->measured_ns < measured->measured_ns)
-        measured = chosen->runs[i];
+      if (all->runs[i]->predicted_ns < predicted->predicted_ns)
+        predicted = all->runs[i];
+      if (all->runs[i]->measured_ns < measured->measured_ns)
+        measured = all->runs[i];
     }
   return n > 1 ? ps_relative_error (predicted->measured_ns, measured->measured_ns) : NAN;
 }
 
 const PsCheckFigure ps_check_figures[PS_N_CHECK_FIGURES] = {
-  { "error", "iteration time, median |error|", FALSE },
-  { "error_p95", "  95 of 100 runs have a smaller one", FALSE },
-  { "fresh_error", "  with the costs of the same minutes", FALSE },
-  { "fresh_total", "  and of the sum over all runs", FALSE },
-  { "slowdown_error", "  of the prediction times the slowdown", FALSE },
-  { "replay_error", "  of the makespan, with the op times of the run", FALSE },
-  { "op_error", "times of ops, median |error|", FALSE },
-  { "memory_error", "peak memory, median |error|", FALSE },
-  { "coverage", "runs inside p10-p90 (80 % would be right)", FALSE },
-  { "coverage_wide", "runs inside the 95 % interval", FALSE },
-  { "coverage_slowdown", "runs inside p10-p90 times the slowdown", FALSE },
-  { "rank", "rank correlation of schedules (Kendall's tau)", TRUE },
-  { "regret", "lost by taking the predicted best", FALSE },
-};
-
-#define MEAN (-1.0)
-
-/* The same figures: a quantile over the runs of what each has, or the mean. */
-static const struct {
-  double (*of_run) (const Chosen *chosen, const PsCheckRun *run);
-  double quantile;
-} sources[PS_N_CHECK_FIGURES] = {
-  { iteration_error, 0.5 }, { iteration_error, 0.95 }, { fresh_error, 0.5 },       { fresh_total, MEAN },
-  { slowdown_error, 0.5 },  { replay_error, 0.5 },     { op_error, 0.5 },          { memory_error, 0.5 },
-  { is_inside, MEAN },      { is_inside_wide, MEAN },  { is_inside_slowed, MEAN }, { rank_correlation, MEAN },
-  { regret, 0.5 },
+  { "error", "iteration time, median |error|", iteration_error, 0.5, FALSE },
+  { "error_p95", "  95 of 100 runs have a smaller one", iteration_error, 0.95, FALSE },
+  { "fresh_error", "  with the costs of the same minutes", fresh_error, 0.5, FALSE },
+  { "fresh_total", "  and of the sum over all runs", fresh_total, 0, FALSE },
+  { "slowdown_error", "  of the prediction times the slowdown", slowdown_error, 0.5, FALSE },
+  { "replay_error", "  of the makespan, with the op times of the run", replay_error, 0.5, FALSE },
+  { "op_error", "times of ops, median |error|", op_error, 0.5, FALSE },
+  { "memory_error", "peak memory, median |error|", memory_error, 0.5, FALSE },
+  { "coverage", "runs inside p10-p90 (80 % would be right)", is_inside, 0, FALSE },
+  { "coverage_wide", "runs inside the 95 % interval", is_inside_wide, 0, FALSE },
+  { "coverage_slowdown", "runs inside p10-p90 times the slowdown", is_inside_slowed, 0, FALSE },
+  { "rank", "rank correlation of schedules (Kendall's tau)", rank_correlation, 0, TRUE },
+  { "regret", "lost by taking the predicted best", regret, 0.5, FALSE },
 };
 
 static gboolean is_quiet (const PsCheckRun *run)
@@ -576,26 +557,27 @@ static gboolean is_quiet (const PsCheckRun *run)
 void ps_check_summary_init (PsCheckSummary *summary, const GArray *runs, gboolean quiet)
 {
   g_autofree const PsCheckRun **pointers = g_new (const PsCheckRun *, MAX (runs->len, 1));
-  Chosen chosen = { pointers, 0 };
+  PsCheckRuns all = { pointers, 0 };
 
   for (guint i = 0; i < runs->len; i++) {
     const PsCheckRun *run = &g_array_index (runs, PsCheckRun, i);
 
     if (!quiet || is_quiet (run))
-      pointers[chosen.n++] = run;
+      pointers[all.n++] = run;
   }
-  summary->n_runs = chosen.n;
+  summary->n_runs = all.n;
   for (guint f = 0; f < PS_N_CHECK_FIGURES; f++) {
+    const PsCheckFigure *figure = &ps_check_figures[f];
     g_autoptr (GArray) values = g_array_new (FALSE, FALSE, sizeof (double));
     double sum = 0;
 
-    for (guint i = 0; i < chosen.n; i++) {
-      double value = sources[f].of_run (&chosen, pointers[i]);
+    for (guint i = 0; i < all.n; i++) {
+      double value = figure->of_run (&all, pointers[i]);
 
       sum += isnan (value) ? 0 : value;
       if (!isnan (value))
         g_array_append_val (values, value);
     }
-    summary->figure[f] = sources[f].quantile == MEAN ? sum / values->len : quantile (values, sources[f].quantile);
+    summary->figure[f] = figure->quantile > 0 ? quantile (values, figure->quantile) : sum / values->len;
   }
 }

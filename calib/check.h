@@ -70,11 +70,19 @@ gboolean ps_calib_check_run (PsCalibCheck *check, GError **error);
 
 #define PS_N_CHECK_FIGURES 13
 
-/* A figure over many runs. */
+/* Runs that count. */
+typedef struct {
+  const PsCheckRun **runs;
+  guint n;
+} PsCheckRuns;
+
+/* A figure over many runs: a quantile of what each has, or the mean where there is no quantile. */
 typedef struct {
   const char *key;
   const char *title;
-  gboolean is_ratio; /* no percentage */
+  double (*of_run) (const PsCheckRuns *all, const PsCheckRun *run); /* NaN: it has none */
+  double quantile;                                                  /* 0: there is none */
+  gboolean is_ratio;                                                /* no percentage */
 } PsCheckFigure;
 extern const PsCheckFigure ps_check_figures[PS_N_CHECK_FIGURES];
 

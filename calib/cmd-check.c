@@ -99,21 +99,6 @@ static gboolean read_profile (Job *job, GError **error)
                     job->check.calibration.n_devices, job->profile->name, n, job->profile->shares);
 }
 
-static gboolean find_classes (Job *job, GError **error)
-{
-  PsCalibration *calibration = &job->check.calibration;
-
-  calibration->device = ps_device_find (job->profile->device, error);
-  if (calibration->device == NULL)
-    return FALSE;
-  calibration->transport = ps_transport_find (job->profile->transport, error);
-  if (calibration->transport == NULL)
-    g_prefix_error (error, "profile '%s': ", job->profile->name);
-  return calibration->transport != NULL
-         && (calibration->device->available == NULL || calibration->device->available (error))
-         && (calibration->transport->available == NULL || calibration->transport->available (error));
-}
-
 static gboolean prepare (Job *job, GError **error)
 {
   PsCalibCheck *check = &job->check;
@@ -121,8 +106,12 @@ static gboolean prepare (Job *job, GError **error)
   PsSetting *setting = check->setting = ps_setting_new ();
 
   ps_calib_check_init (check);
-  if (!read_profile (job, error) || !find_classes (job, error))
+  if (!read_profile (job, error))
     return FALSE;
+  if (!ps_calib_find_classes (calibration, job->profile->device, job->profile->transport, error)) {
+    g_prefix_error (error, "profile '%s': ", job->profile->name);
+    return FALSE;
+  }
   check->schedules = ps_family_names (job->schedules);
   check->stop = ps_note_signals ();
   check->terminal = isatty (STDERR_FILENO);

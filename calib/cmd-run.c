@@ -139,19 +139,6 @@ static gboolean parse_caches (const char *text, guint *caches, GError **error)
   return TRUE;
 }
 
-static gboolean find_classes (Run *run, GError **error)
-{
-  PsCalibration *calibration = &run->calibration;
-  const PsDeviceClass *device = ps_device_find (run->device != NULL ? run->device : "cpu", error);
-  const PsTransportClass *transport
-      = device != NULL ? ps_transport_find (run->transport != NULL ? run->transport : "threads", error) : NULL;
-
-  calibration->device = device;
-  calibration->transport = transport;
-  return transport != NULL && (device->available == NULL || device->available (error))
-         && (transport->available == NULL || transport->available (error));
-}
-
 static gboolean parse_shares (Run *run, GError **error)
 {
   PsCalibration *calibration = &run->calibration;
@@ -184,7 +171,8 @@ static gboolean prepare (Run *run, GError **error)
   PsCalibration *calibration = &run->calibration;
   PsSamplingRule *rule = &calibration->rule;
 
-  if (!find_classes (run, error))
+  if (!ps_calib_find_classes (calibration, run->device != NULL ? run->device : "cpu",
+                              run->transport != NULL ? run->transport : "threads", error))
     return FALSE;
   if (calibration->n_devices == 0)
     calibration->n_devices = CLAMP (ps_count_cores (), 1, DEFAULT_MAX_DEVICES);

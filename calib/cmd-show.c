@@ -75,30 +75,25 @@ static void append_sentinels (GString *text, GPtrArray *sentinels, GPtrArray *me
                  sentinels->len, 100 * shift);
 }
 
-/* TRUE if two measurements are of the same op; the number of busy devices may differ. */
-static gboolean is_same_op (const PsMeasurement *a, const PsMeasurement *b)
-{
-  return a->subject == PS_SUBJECT_OP && b->subject == PS_SUBJECT_OP && a->kind == b->kind && a->sharing == b->sharing
-         && a->share == b->share && a->cache == b->cache && g_str_equal (a->shape, b->shape);
-}
-
 /* Appends "busy, 3 of 20 ops differ from those alone beyond noise, 2 of them as the clock", if clocks are known. */
 static void append_clocks (GString *text, GPtrArray *measurements)
 {
   guint n = 0, n_beyond = 0, n_clock = 0;
 
-  for (guint i = 0; i < measurements->len; i++)
-    for (guint k = 0; k < measurements->len; k++) {
-      const PsMeasurement *alone = measurements->pdata[i], *busy = measurements->pdata[k];
+  for (guint i = 0; i < measurements->len; i++) {
+    const PsMeasurement *busy = measurements->pdata[i];
+    PsMeasurement key = *busy;
 
-      if (alone->devices != 1 || busy->devices == 1 || !is_same_op (alone, busy)
-          || ps_measurement_clock_mhz (alone) == 0 || ps_measurement_clock_mhz (busy) == 0)
-        continue;
-      PsProfileChange change = ps_measurement_compare (alone, busy);
-      n++;
-      n_beyond += change.beyond_noise;
-      n_clock += change.by_clock;
-    }
+    key.devices = 1;
+    const PsMeasurement *alone = busy->devices > 1 ? ps_measurement_find (measurements, &key) : NULL;
+    if (busy->subject != PS_SUBJECT_OP || alone == NULL || ps_measurement_clock_mhz (alone) == 0
+        || ps_measurement_clock_mhz (busy) == 0)
+      continue;
+    PsProfileChange change = ps_measurement_compare (alone, busy);
+    n++;
+    n_beyond += change.beyond_noise;
+    n_clock += change.by_clock;
+  }
   if (n > 0)
     append_line (text, "busy, %u of %u ops differ from those alone beyond noise, %u of them as the clock", n_beyond, n,
                  n_clock);

@@ -106,12 +106,6 @@ static gboolean check_alone (const PsFill *fill, const PsMeasurement *measuremen
   return !found;
 }
 
-static void tell (const PsFill *fill, const char *name, const char *result)
-{
-  g_printerr ("%s%u of %u: %.90s: %s%s", fill->terminal ? PS_CLEAR_LINE : "", fill->n_done, fill->n_wanted, name,
-              result, fill->terminal ? "" : "\n");
-}
-
 /* Of a measurement without samples nothing is stored, so another pass or run tries again. */
 static gboolean store (const PsMeasurement *m, gpointer data, GError **error)
 {
@@ -130,7 +124,8 @@ static gboolean store (const PsMeasurement *m, gpointer data, GError **error)
     g_hash_table_remove (fill->wanted, key);
     fill->n_measured++;
   }
-  tell (fill, name, m->n_samples > 0 ? result : m->stop);
+  g_printerr ("%s%u of %u: %.90s: %s%s", fill->terminal ? PS_CLEAR_LINE : "", fill->n_done, fill->n_wanted, name,
+              m->n_samples > 0 ? result : m->stop, fill->terminal ? "" : "\n");
   return TRUE;
 }
 

@@ -7,13 +7,12 @@
 #define PLACE_BYTES 512
 #define TIMEOUT_NS G_GINT64_CONSTANT (60000000000)
 
-static void link_clear (gpointer data)
+static const char *intern (char *text)
 {
-  PsCalibLink *link = data;
+  const char *interned = g_intern_string (text);
 
-  g_free (link->link_class);
-  g_free (link->shape);
-  g_free (link->key);
+  g_free (text);
+  return interned;
 }
 
 static PsCalibLink *link_at (const GArray *links, guint i)
@@ -67,53 +66,46 @@ char *ps_calib_places (const PsCalibration *calibration)
   return g_strjoinv (";", places);
 }
 
+/* The first link of each class stands for it; the first of all has the plain shape. */
 static GArray *ring (const char *places)
 {
   g_auto (GStrv) all = g_strsplit (places != NULL ? places : "", ";", -1);
   guint n = g_strv_length (all);
   GArray *links = g_array_new (FALSE, FALSE, sizeof (PsCalibLink));
 
-  g_array_set_clear_func (links, link_clear);
   for (guint i = 0; n > 1 && i < (n == 2 ? 1 : n); i++) {
-    guint next = (i + 1) % n;
-    PsCalibLink link = { .a = MIN (i, next), .b = MAX (i, next), .link_class = ps_link_class (all[i], all[next]) };
+    guint next = (i + 1) % n, k = 0;
+    PsCalibLink link = { .a = MIN (i, next), .b = MAX (i, next), .change = NAN };
 
-    link.key = ps_link_key (i, next);
+    link.link_class = intern (ps_link_class (all[i], all[next]));
+    link.key = intern (ps_link_key (i, next));
+    while (k < i && link_at (links, k)->link_class != link.link_class)
+      k++;
+    link.first = k == i;
+    link.shape = i == 0 || link_at (links, 0)->link_class == link.link_class
+                     ? ""
+                     : intern (ps_link_class_key (link.link_class));
     g_array_append_val (links, link);
   }
   return links;
 }
 
-/* The first link of each class stands for it; the first of all has the plain shape. */
-static void set_classes (GArray *links)
+/* Compares the measurement of one size over that link alone with that of its class, if there are both. */
+static void look_at (PsCalibLink *link, GPtrArray *measurements)
 {
-  for (guint i = 0; i < links->len; i++) {
-    PsCalibLink *link = link_at (links, i);
-    gboolean plain = g_str_equal (link->link_class, link_at (links, 0)->link_class);
-
-    link->first = TRUE;
-    for (guint k = 0; k < i && link->first; k++)
-      link->first = !g_str_equal (link_at (links, k)->link_class, link->link_class);
-    link->shape = plain ? g_strdup ("") : ps_link_class_key (link->link_class);
-  }
-}
-
-/* The measurement of one size over that link alone; *of_class that of its class. NULL: there are not both. */
-static const PsMeasurement *find_sample (const PsCalibLink *link, GPtrArray *measurements,
-                                         const PsMeasurement **of_class)
-{
-  for (guint i = 0; i < measurements->len; i++) {
+  for (guint i = 0; i < measurements->len && isnan (link->change); i++) {
     const PsMeasurement *own = measurements->pdata[i];
     PsMeasurement key = *own;
 
-    key.shape = link->shape;
-    if (own->subject != PS_SUBJECT_TRANSFER || !g_str_equal (own->shape, link->key))
+    key.shape = (char *)link->shape;
+    const PsMeasurement *of_class = own->subject == PS_SUBJECT_TRANSFER && g_str_equal (own->shape, link->key)
+                                        ? ps_measurement_find (measurements, &key)
+                                        : NULL;
+    if (of_class == NULL)
       continue;
-    *of_class = ps_measurement_find (measurements, &key);
-    if (*of_class != NULL)
-      return own;
+    link->change = (double)own->time.median_ns / (double)MAX (of_class->time.median_ns, 1) - 1;
+    link->differs = ps_links_differ (own, of_class);
   }
-  return NULL;
 }
 
 /* The last links of a class and every one of a class that has split. */
@@ -123,11 +115,11 @@ static void choose_samples (GArray *links, const char *link_class)
   guint n = 0;
 
   for (guint i = 0; i < links->len; i++)
-    split |= g_str_equal (link_at (links, i)->link_class, link_class) && link_at (links, i)->differs;
+    split |= link_at (links, i)->link_class == link_class && link_at (links, i)->differs;
   for (guint i = links->len; i-- > 0;) {
     PsCalibLink *link = link_at (links, i);
 
-    if (g_str_equal (link->link_class, link_class) && !link->first)
+    if (link->link_class == link_class && !link->first)
       link->sampled = split || n++ < MAX_SAMPLES;
   }
 }
@@ -135,36 +127,21 @@ static void choose_samples (GArray *links, const char *link_class)
 GArray *ps_calib_links (const char *places, GPtrArray *known)
 {
   GArray *links = ring (places);
-  const PsMeasurement *of_class;
 
-  set_classes (links);
-  for (guint i = 0; i < links->len && known != NULL; i++) {
-    const PsMeasurement *own = find_sample (link_at (links, i), known, &of_class);
-
-    link_at (links, i)->differs = own != NULL && ps_links_differ (own, of_class);
-  }
+  for (guint i = 0; i < links->len && known != NULL; i++)
+    look_at (link_at (links, i), known);
   for (guint i = 0; i < links->len; i++)
     if (link_at (links, i)->first)
       choose_samples (links, link_at (links, i)->link_class);
   return links;
 }
 
-/* How much longer the link's own transfers take than those of its class; NaN: it was not looked at. */
-static double change_of (const PsCalibLink *link, GPtrArray *measurements)
-{
-  const PsMeasurement *of_class, *own = find_sample (link, measurements, &of_class);
-
-  return own != NULL ? (double)own->time.median_ns / (double)MAX (of_class->time.median_ns, 1) - 1 : NAN;
-}
-
 /* "; 3-0 -1.2 %", "; 3-0 differs, +41.0 %" or, where it has no sample, "; 3-0". */
-static void append_link (GString *text, const PsCalibLink *link, GPtrArray *measurements)
+static void append_link (GString *text, const PsCalibLink *link)
 {
-  double change = change_of (link, measurements);
-
   g_string_append_printf (text, "; %u-%u", link->a, link->b);
-  if (!isnan (change))
-    g_string_append_printf (text, "%s %+.1f %%", link->differs ? " differs," : "", 100 * change);
+  if (!isnan (link->change))
+    g_string_append_printf (text, "%s %+.1f %%", link->differs ? " differs," : "", 100 * link->change);
 }
 
 char *ps_calib_links_to_text (const char *places, GPtrArray *measurements)
@@ -179,8 +156,8 @@ char *ps_calib_links_to_text (const char *places, GPtrArray *measurements)
       continue;
     g_string_append_printf (text, "links of class %s: %u-%u stands for it", link->link_class, link->a, link->b);
     for (guint k = i + 1; k < links->len; k++)
-      if (g_str_equal (link_at (links, k)->link_class, link->link_class))
-        append_link (text, link_at (links, k), measurements);
+      if (link_at (links, k)->link_class == link->link_class)
+        append_link (text, link_at (links, k));
     g_string_append_c (text, '\n');
   }
   return g_string_free (text, FALSE);
@@ -193,11 +170,10 @@ char *ps_calib_links_to_json (const char *places, GPtrArray *measurements)
 
   for (guint i = 0; i < links->len; i++) {
     const PsCalibLink *link = link_at (links, i);
-    double change = change_of (link, measurements);
     char number[G_ASCII_DTOSTR_BUF_SIZE] = "null";
 
-    if (!isnan (change))
-      g_ascii_formatd (number, sizeof number, "%.6f", change);
+    if (!isnan (link->change))
+      g_ascii_formatd (number, sizeof number, "%.6f", link->change);
     g_string_append_printf (
         json,
         "%s\n    {\"link\": \"%u-%u\", \"class\": \"%s\", \"stands_for_class\": %s, \"change\": %s, "

@@ -8,13 +8,14 @@
 
 /* A link from one device to the next; the last device has one to the first. */
 typedef struct {
-  guint a, b; /* a < b */
-  char *link_class;
-  char *shape;      /* of the transfers that stand for its class (PsMeasurement) */
-  char *key;        /* of those over this link alone */
-  gboolean first;   /* of its class: the transfers of the class are measured over it */
-  gboolean sampled; /* it is measured by itself too, with one size */
-  gboolean differs; /* its own transfers differ from those of the class (ps_links_differ) */
+  guint a, b;             /* a < b */
+  const char *link_class; /* interned, as the next two */
+  const char *shape;      /* of the transfers that stand for its class (PsMeasurement) */
+  const char *key;        /* of those over this link alone */
+  gboolean first;         /* of its class: the transfers of the class are measured over it */
+  gboolean sampled;       /* it is measured by itself too, with one size */
+  double change;    /* how much longer its own transfers take than those of its class; NaN: it was not looked at */
+  gboolean differs; /* these differ (ps_links_differ) */
 } PsCalibLink;
 
 /* The places of all devices, as PsProfile.places; "": not known, as where not every device is here, or has a process of

@@ -35,32 +35,29 @@ static PsObserved *observe_host (const PsCalibration *calibration, GError **erro
   return ps_observed_add (observed, "null ops", timelines, error) ? g_steal_pointer (&observed) : NULL;
 }
 
-/* Between processes, or over a transport that needs accelerators, nothing is measured. */
+/* Between processes, or over a transport that needs accelerators, nothing is measured. One device sends nothing. */
 static gboolean calibrate_host (const PsCalibration *calibration, GError **error)
 {
   static const char *const parts[] = { "op", "send", "receive" };
+  const gboolean possible = calibration->processes == NULL && !calibration->transport->exclusive;
   g_autoptr (PsObserved) observed = NULL;
-  guint n = calibration->n_local > 1 ? G_N_ELEMENTS (parts) : 1; /* one device sends nothing */
 
-  if (calibration->processes != NULL || calibration->transport->exclusive)
-    return TRUE;
-  for (guint i = 0; i < n; i++) {
+  for (guint i = 0; possible && i < (calibration->n_local > 1 ? G_N_ELEMENTS (parts) : 1); i++) {
     g_autoptr (PsMeasurement) m = g_new0 (PsMeasurement, 1);
-    g_autoptr (GArray) samples = NULL;
 
-    *m = (PsMeasurement){
-      .subject = PS_SUBJECT_HOST, .shape = g_strdup (parts[i]), .devices = calibration->n_local, .sharing = 1
-    };
+    m->subject = PS_SUBJECT_HOST;
+    m->shape = g_strdup (parts[i]);
+    m->devices = calibration->n_local;
+    m->sharing = 1;
     if (!calibration->wanted (m, calibration->data))
       continue;
-    if (observed == NULL && !ps_calib_read_sentinel (calibration, error))
-      return FALSE;
-    if (observed == NULL)
+    if (observed == NULL && ps_calib_read_sentinel (calibration, error))
       observed = observe_host (calibration, error);
     if (observed == NULL)
       return FALSE;
-    samples = i == 0 ? g_array_ref (observed->host)
-                     : ps_observed_posts (observed, i == 1 ? PS_INSTRUCTION_SEND : PS_INSTRUCTION_RECEIVE);
+    g_autoptr (GArray) samples
+        = i == 0 ? g_array_ref (observed->host)
+                 : ps_observed_posts (observed, i == 1 ? PS_INSTRUCTION_SEND : PS_INSTRUCTION_RECEIVE);
     ps_measurement_complete (m, "sample cap", (const gint64 *)(gpointer)samples->data, samples->len);
     if (!calibration->sink (m, calibration->data, error))
       return FALSE;
@@ -70,57 +67,40 @@ static gboolean calibrate_host (const PsCalibration *calibration, GError **error
 
 /* The whole */
 
-/* Measures n_local devices at a time, until every device has been measured. */
-static gboolean calibrate_busy (const PsCalibration *calibration, const PsCut *cut, GError **error)
+/* Measures the shapes of the first n cuts with n_busy devices at a time, until every device has been measured. One that
+ * answers for no shape has nothing to do. */
+static gboolean calibrate_ops (const PsCalibration *calibration, GPtrArray *cuts, guint n, guint n_busy,
+                               PsCacheState cache, GError **error)
 {
-  guint n = calibration->n_local;
+  const guint n_devices = calibration->n_devices;
 
-  for (guint first = 0; first < cut->n_devices; first += n)
-    if (!ps_calibrate_ops (calibration, cut, MIN (first, cut->n_devices - n), n, PS_CACHE_RUN, error))
-      return FALSE;
+  for (guint i = 0; i < n; i++)
+    for (guint first = 0; first < n_devices; first += n_busy)
+      if (!ps_calibrate_ops (calibration, cuts->pdata[i], MIN (first, n_devices - n_busy), n_busy, cache, error))
+        return FALSE;
   return TRUE;
 }
 
-/* Measures one device after the other, alone. A device that answers for no shape has nothing to do. */
-static gboolean calibrate_alone (const PsCalibration *calibration, const PsCut *cut, PsCacheState cache, GError **error)
+static gboolean calibrate_all (const PsCalibration *calibration, GPtrArray *cuts, GError **error)
 {
-  for (guint device = 0; device < cut->n_devices; device++)
-    if (!ps_calibrate_ops (calibration, cut, device, 1, cache, error))
-      return FALSE;
-  return TRUE;
-}
-
-/* Measures each shape on a whole accelerator, while blocks hold a part of it. */
-static gboolean calibrate_with_blocks (const PsCalibration *calibration, GPtrArray *cuts, GError **error)
-{
+  const guint n = calibration->n_chunks, caches = calibration->caches;
   PsCalibration held = *calibration;
 
-  for (guint i = 0; i < calibration->n_blocks; i++) {
-    held.kept = &calibration->blocks[i];
-    for (guint n = 0; n < calibration->n_chunks; n++)
-      if (!calibrate_alone (&held, cuts->pdata[n], PS_CACHE_RUN, error))
-        return FALSE;
-  }
-  return TRUE;
-}
-
-static gboolean calibrate_cuts (const PsCalibration *calibration, GPtrArray *cuts, GError **error)
-{
-  gboolean run = (calibration->caches & 1U << PS_CACHE_RUN) != 0;
-
-  for (guint i = 0; i < cuts->len && run; i++)
-    if (!calibrate_busy (calibration, cuts->pdata[i], error))
-      return FALSE;
-  if ((calibration->n_devices > 1 && !ps_calibrate_transfers (calibration, error))
+  if ((caches & 1U << PS_CACHE_RUN
+       && !calibrate_ops (calibration, cuts, cuts->len, calibration->n_local, PS_CACHE_RUN, error))
+      || (calibration->n_devices > 1 && !ps_calibrate_transfers (calibration, error))
       || !calibrate_host (calibration, error))
     return FALSE;
   /* With one device at a time, the first pass measured all shapes alone. */
-  guint first = calibration->n_local > 1 ? PS_CACHE_RUN : PS_CACHE_RUN + 1;
-  for (guint cache = first; cache < PS_N_CACHE_STATES; cache++)
-    for (guint i = 0; i < calibration->n_chunks && calibration->caches & 1U << cache; i++)
-      if (!calibrate_alone (calibration, cuts->pdata[i], (PsCacheState)cache, error))
-        return FALSE;
-  return calibrate_with_blocks (calibration, cuts, error) && ps_calibrate_self_sends (calibration, error);
+  for (guint cache = calibration->n_local > 1 ? 0 : PS_CACHE_RUN + 1; cache < PS_N_CACHE_STATES; cache++)
+    if (caches & 1U << cache && !calibrate_ops (calibration, cuts, n, 1, (PsCacheState)cache, error))
+      return FALSE;
+  for (guint i = 0; i < calibration->n_blocks; i++) {
+    held.kept = &calibration->blocks[i];
+    if (!calibrate_ops (&held, cuts, n, 1, PS_CACHE_RUN, error))
+      return FALSE;
+  }
+  return ps_calibrate_self_sends (calibration, error);
 }
 
 /* Asks an open device for facts that the class does not tell. */
@@ -159,7 +139,7 @@ gboolean ps_calibrate (const PsCalibration *wanted, GError **error)
       cut->n_slices = calibration.slices[i - calibration.n_chunks];
     g_ptr_array_add (cuts, cut);
   }
-  return ask_device (&calibration, error) && calibrate_cuts (&calibration, cuts, error)
+  return ask_device (&calibration, error) && calibrate_all (&calibration, cuts, error)
          && (readings.n_readings == 0 || ps_calib_read_sentinel (&calibration, error));
 }
 

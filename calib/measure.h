@@ -88,6 +88,9 @@ gboolean ps_calibrate_others (const PsCalibration *calibration, GError **error);
 /* Tells the other processes that there is nothing more to measure. */
 void ps_calibrate_end (const PsCalibration *calibration);
 
+/* Finds the classes by their names, where they can be used here. */
+gboolean ps_calib_find_classes (PsCalibration *calibration, const char *device, const char *transport, GError **error);
+
 /* Returns the setting of device `index`. The device is pinned as in real runs: only if each of the n_local devices gets
  * a core. It has the share of an accelerator that it has when all of them run. */
 PsDeviceSetting ps_calib_device_setting (const PsCalibration *calibration, const PsModel *model, guint n_stages,

@@ -27,7 +27,6 @@ typedef struct {
   PsMeasurement *measurement;
   PsSampler sampler;
   GArray *launch_ns; /* gint64: of each sample; empty where the class does not tell the accelerator's own time */
-  guint device;      /* of the run, which answers for the shape */
 } Quantity;
 
 /* A run under way. */
@@ -37,14 +36,13 @@ typedef struct {
   guint first, n_busy;
   PsCacheState cache;
   guint n_in_flight;
-  gboolean tells_warm;   /* warm ops are quantities of their own */
-  guint n_parts;         /* of the ops of a stage: those of each slice, then warm ones */
-  GPtrArray *quantities; /* of Quantity */
-  Quantity **of;         /* [(stage * n_parts + part) * PS_N_OP_KINDS + kind] NULL: not sampled */
-  guint n_finished;
-  gint64 begin_ns;     /* of sampling */
-  PsCondition *before; /* [n_busy] */
-  GBytes *choices;     /* that devices have made in the first step; NULL: none */
+  gboolean tells_warm;    /* warm ops are quantities of their own */
+  guint n_parts;          /* of the ops of a stage: those of each slice, then warm ones */
+  GHashTable *quantities; /* of Quantity, by key_of */
+  GPtrArray *finished;    /* of Quantity, in the order in which they were */
+  gint64 begin_ns;        /* of sampling */
+  PsCondition *before;    /* [n_busy] */
+  GBytes *choices;        /* that devices have made in the first step; NULL: none */
 } Ops;
 
 static void quantity_free (gpointer data)
@@ -59,9 +57,9 @@ static void quantity_free (gpointer data)
 
 static void ops_clear (Ops *ops)
 {
-  g_ptr_array_unref (ops->quantities);
+  g_hash_table_unref (ops->quantities);
+  g_ptr_array_unref (ops->finished);
   g_clear_pointer (&ops->choices, g_bytes_unref);
-  g_free (ops->of);
   g_free (ops->before);
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Ops, ops_clear)
@@ -80,49 +78,40 @@ static char *part_key (const Ops *ops, const char *shape, guint part)
   return n > 1 ? ps_slice_key (shape, part, n) : g_strdup (shape);
 }
 
-/* Two stages of one device may have the same shape. */
-static Quantity *find_quantity (const Ops *ops, guint device, const PsMeasurement *key)
+/* Of ops that a device of the run samples together: two of its stages may have the same shape. */
+static char *key_of (guint device, PsOpKind kind, const char *shape)
 {
-  for (guint i = 0; i < ops->quantities->len; i++) {
-    Quantity *quantity = ops->quantities->pdata[i];
-
-    if (quantity->device == device && quantity->measurement->kind == key->kind
-        && g_str_equal (quantity->measurement->shape, key->shape))
-      return quantity;
-  }
-  return NULL;
+  return g_strdup_printf ("%u %u %s", device, kind, shape);
 }
 
-/* Finds the quantity of ops of one stage of a device of the run. Makes it at first use, if this device answers for the
- * shape and the quantity is wanted; NULL if not. */
-static void set_quantity (Ops *ops, guint device, guint stage, PsOpKind kind, guint part)
+/* Makes the quantity of ops of one stage of a device of the run, if this device answers for the shape and the quantity
+ * is wanted. */
+static void add_quantity (Ops *ops, guint device, guint stage, PsOpKind kind, guint part)
 {
   const PsCalibration *calibration = ops->calibration;
   const guint *shares = calibration->kept != NULL ? NULL : calibration->shares;
   const char *shape = ops->cut->keys[stage];
-  g_autofree char *key_shape = part_key (ops, shape, part);
+  g_autofree char *key_shape = part_key (ops, shape, part), *name = key_of (device, kind, key_shape);
   const PsMeasurement key = { .kind = kind,
                               .shape = key_shape,
                               .devices = ops->n_busy,
                               .sharing = calibration->kept != NULL ? 1 : calibration->sharing,
                               .share = shares != NULL ? shares[ops->first + device] : 0,
                               .cache = ops->cache };
-  Quantity **place = &ops->of[(stage * ops->n_parts + part) * PS_N_OP_KINDS + kind];
 
-  *place = find_quantity (ops, device, &key);
-  if (*place != NULL || ps_cut_owner (ops->cut, shape, shares, key.share) != ops->first + device
+  if (g_hash_table_contains (ops->quantities, name)
+      || ps_cut_owner (ops->cut, shape, shares, key.share) != ops->first + device
       || !calibration->wanted (&key, calibration->data))
     return;
-  *place = g_new0 (Quantity, 1);
-  (*place)->measurement = g_memdup2 (&key, sizeof key);
-  (*place)->measurement->shape = g_steal_pointer (&key_shape);
-  (*place)->launch_ns = g_array_new (FALSE, FALSE, sizeof (gint64));
-  (*place)->device = device;
-  ps_sampler_init (&(*place)->sampler, &calibration->rule);
-  g_ptr_array_add (ops->quantities, *place);
+  Quantity *quantity = g_new0 (Quantity, 1);
+  quantity->measurement = g_memdup2 (&key, sizeof key);
+  quantity->measurement->shape = g_steal_pointer (&key_shape);
+  quantity->launch_ns = g_array_new (FALSE, FALSE, sizeof (gint64));
+  ps_sampler_init (&quantity->sampler, &calibration->rule);
+  g_hash_table_insert (ops->quantities, g_steal_pointer (&name), quantity);
 }
 
-static void set_quantities (Ops *ops)
+static void add_quantities (Ops *ops)
 {
   static const PsOpKind kinds[] = { PS_OP_F, PS_OP_B, PS_OP_W, PS_OP_BW, PS_OP_O };
 
@@ -131,7 +120,7 @@ static void set_quantities (Ops *ops)
       for (guint part = 0; part < ops->n_parts; part++)
         for (guint i = 0; i < G_N_ELEMENTS (kinds); i++)
           if (kinds[i] != PS_OP_O || (ops->cut->n_slices == 1 && part == 0))
-            set_quantity (ops, device, stage, kinds[i], part);
+            add_quantity (ops, device, stage, kinds[i], part);
 }
 
 /* Streams */
@@ -240,17 +229,17 @@ static gboolean is_throttled (const PsMeasuredStep *step, const PsMeasuredEvent 
   return (condition.throttle & TOO_SLOW) != 0;
 }
 
-static void finish (Ops *ops, const PsMeasuredStep *step, Quantity *quantity)
+static void finish (Ops *ops, const PsMeasuredStep *step, guint device, Quantity *quantity)
 {
   PsMeasurement *m = quantity->measurement;
 
   ps_sampler_finish (&quantity->sampler, m);
   if (quantity->launch_ns->len > 0)
     m->launch_ns = ps_median ((gint64 *)(gpointer)quantity->launch_ns->data, quantity->launch_ns->len);
-  m->before = ops->before[quantity->device];
-  ps_condition_read (step->devices[quantity->device], &m->after);
-  ps_conditions_median (step->conditions, quantity->device, ops->begin_ns, ps_clock_now (), &m->during);
-  ops->n_finished++;
+  m->before = ops->before[device];
+  ps_condition_read (step->devices[device], &m->after);
+  ps_conditions_median (step->conditions, device, ops->begin_ns, ps_clock_now (), &m->during);
+  g_ptr_array_add (ops->finished, quantity);
 }
 
 /* A sample is the accelerator's own time where the class tells it. The rest is launching. */
@@ -272,9 +261,10 @@ static void add_sample (Ops *ops, const PsMeasuredStep *step, Quantity *quantity
     stopped = ps_sampler_add (&quantity->sampler, event->own_ns > 0 ? event->own_ns : host_ns, elapsed_ns);
   }
   if (stopped)
-    finish (ops, step, quantity);
+    finish (ops, step, event->device, quantity);
 }
 
+/* Further devices have other parts of the layers. */
 static void add_samples (Ops *ops, const PsMeasuredStep *step)
 {
   PsOp last = { .kind = PS_OP_O };
@@ -283,12 +273,12 @@ static void add_samples (Ops *ops, const PsMeasuredStep *step)
     const PsMeasuredEvent *event = &g_array_index (step->events, PsMeasuredEvent, i);
     PsOp op = event->instruction.op;
     guint part = ops->tells_warm && ps_op_is_warm (last, op) ? ops->cut->n_slices : op.slice;
-    Quantity *quantity = ops->of[(op.stage * ops->n_parts + part) * PS_N_OP_KINDS + op.kind];
+    g_autofree char *shape = part_key (ops, ops->cut->keys[op.stage], part);
+    g_autofree char *name = key_of (event->device, (PsOpKind)op.kind, shape);
+    Quantity *quantity = event->device < ops->n_busy ? g_hash_table_lookup (ops->quantities, name) : NULL;
 
     last = op;
-    /* Further devices have other parts of the layers. */
-    if (event->device < ops->n_busy && quantity != NULL && quantity->device == event->device
-        && quantity->sampler.stop == NULL)
+    if (quantity != NULL && quantity->sampler.stop == NULL)
       add_sample (ops, step, quantity, event);
   }
 }
@@ -307,7 +297,7 @@ static gboolean take_step (const PsMeasuredStep *step, gpointer data, gboolean *
       ps_condition_read (step->devices[i], &ops->before[i]);
     ops->begin_ns = ps_clock_now ();
   }
-  *more = ops->n_finished < ops->quantities->len;
+  *more = ops->finished->len < g_hash_table_size (ops->quantities);
   if (ops->calibration->n_tensor > 1)
     *more = ps_calib_agree (ops->calibration, *more);
   return TRUE;
@@ -358,8 +348,8 @@ static gboolean hand_over (const Ops *ops, GError **error)
   if (ops->choices != NULL && calibration->decided != NULL
       && !calibration->decided (ops->choices, calibration->data, error))
     return FALSE;
-  for (guint i = 0; i < ops->quantities->len; i++)
-    if (!calibration->sink (((Quantity *)ops->quantities->pdata[i])->measurement, calibration->data, error))
+  for (guint i = 0; i < ops->finished->len; i++)
+    if (!calibration->sink (((Quantity *)ops->finished->pdata[i])->measurement, calibration->data, error))
       return FALSE;
   return TRUE;
 }
@@ -377,8 +367,8 @@ gboolean ps_calibrate_ops (const PsCalibration *calibration, const PsCut *cut, g
                        .n_in_flight = CLAMP (cut->n_devices / 2 * 2 + 2, MIN_IN_FLIGHT, MAX_IN_FLIGHT),
                        .tells_warm = tells_warm,
                        .n_parts = n_parts,
-                       .quantities = g_ptr_array_new_with_free_func (quantity_free),
-                       .of = g_new0 (Quantity *, (gsize)cut->n_stages * n_parts * PS_N_OP_KINDS),
+                       .quantities = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, quantity_free),
+                       .finished = g_ptr_array_new (),
                        .before = g_new0 (PsCondition, n_busy) };
   const PsCalibOrder order = { .n_chunks = (gint32)cut->n_chunks,
                                .n_slices = (gint32)cut->n_slices,
@@ -389,8 +379,8 @@ gboolean ps_calibrate_ops (const PsCalibration *calibration, const PsCut *cut, g
   /* Further processes have further parts of the layers, whose times nobody keeps. */
   if (ps_processes_rank (calibration->processes) > 0)
     return run_streams (&ops, error);
-  set_quantities (&ops);
-  if (ops.quantities->len == 0)
+  add_quantities (&ops);
+  if (g_hash_table_size (ops.quantities) == 0)
     return TRUE;
   if (!ps_calib_read_sentinel (calibration, error))
     return FALSE;

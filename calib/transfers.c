@@ -5,6 +5,7 @@
 #include "links.h"
 
 #include "clock.h"
+#include "run/transports.h"
 
 #define SMALLEST_BYTES 8
 
@@ -291,6 +292,7 @@ static void add_sums (Transfer *transfer, const GArray *events)
 static gboolean take_step (const PsMeasuredStep *step, gpointer data, gboolean *more, GError **error)
 {
   Transfer *transfer = data;
+
   if (step->number == 0)
     transfer->begin_ns = ps_clock_now () + transfer->offset_ns;
   else if (transfer->traffic == PS_TRAFFIC_ALL_REDUCE)
@@ -392,7 +394,6 @@ static Transfer new_transfer (const PsCalibration *calibration, const PsCalibOrd
   return (Transfer){ .calibration = calibration,
                      .traffic = traffic,
                      .link = { (guint)order->link[0], (guint)order->link[1] },
-                     .n_ranks = n_ranks,
                      .n_endpoints = n_endpoints,
                      .n_loads = n_loads,
                      .n_messages = (guint)CLAMP (STEP_BYTES / order->bytes, least, MAX_MESSAGES),
@@ -506,73 +507,67 @@ gboolean ps_calibrate_transfers (const PsCalibration *calibration, GError **erro
 typedef struct {
   const PsTransportClass *transport;
   PsMeasurement *measurement;
-  PsDevice *device;
   guint n; /* samples */
-  GError *error;
 } SelfSend;
 
-/* A thread of its own, which the device may bind to a core. */
-static gpointer send_to_itself (gpointer data)
+/* PsMeasuring.step: the transport has a loop of its own, on the device's thread. */
+static gboolean send_to_itself (const PsMeasuredStep *step, gpointer data, gboolean *more, GError **error)
 {
-  SelfSend *self = data;
+  const SelfSend *self = data;
   g_autofree gint64 *samples_ns = g_new0 (gint64, self->n);
 
-  if (!self->device->class->attach (self->device, &self->error)
-      || !self->transport->self_send (self->device, (gsize)self->measurement->bytes, self->n, samples_ns, &self->error))
-    return NULL;
+  *more = FALSE;
+  if (!self->transport->self_send (step->devices[0], (gsize)self->measurement->bytes, self->n, samples_ns, error))
+    return FALSE;
   ps_measurement_complete (self->measurement, "sample cap", samples_ns, self->n);
-  ps_condition_read (self->device, &self->measurement->after);
-  return NULL;
+  ps_condition_read (step->devices[0], &self->measurement->after);
+  return TRUE;
 }
 
-static gboolean calibrate_self_send (const PsCalibration *calibration, const PsTransportClass *transport,
-                                     PsDevice *device, gint64 bytes, GError **error)
+/* By a whole accelerator: libraries of messages know no parts. */
+static gboolean calibrate_self_send (const PsCalibration *calibration, const PsTransportClass *transport, gint64 bytes,
+                                     GError **error)
 {
   g_autoptr (PsMeasurement) m = g_new0 (PsMeasurement, 1);
-  SelfSend self = { transport, m, device, MIN (N_SELF_SAMPLES, calibration->rule.max_samples), NULL };
+  g_autoptr (GArray) stream = g_array_new (FALSE, FALSE, sizeof (PsInstruction));
+  SelfSend self = { transport, m, MIN (N_SELF_SAMPLES, calibration->rule.max_samples) };
+  const PsMeasuring measuring = { .n_local = 1, .step = send_to_itself, .data = &self };
+  const PsRunSetting setting = { .device = calibration->device,
+                                 .transport = &ps_threads_transport,
+                                 .model = calibration->model,
+                                 .n_steps = 1,
+                                 .n_replicas = 1,
+                                 .seed = calibration->seed,
+                                 .measuring = &measuring };
 
-  *m = (PsMeasurement){ .subject = PS_SUBJECT_SELF_SEND,
-                        .shape = g_strconcat (transport->name, "-self", NULL),
-                        .bytes = bytes,
-                        .devices = 1,
-                        .sharing = 1 };
+  m->subject = PS_SUBJECT_SELF_SEND;
+  m->shape = g_strconcat (transport->name, "-self", NULL);
+  m->bytes = bytes;
+  m->devices = m->sharing = 1;
   if (!calibration->wanted (m, calibration->data))
     return TRUE;
-  GThread *thread = g_thread_try_new ("self-send", send_to_itself, &self, error);
-  if (thread == NULL)
-    return FALSE;
-  g_thread_join (thread);
-  if (self.error != NULL) {
-    g_propagate_error (error, self.error);
-    return FALSE;
-  }
-  return calibration->sink (m, calibration->data, error);
+  g_autoptr (PsProgram) program = ps_measuring_program (&stream, 1, 1, 1, 1);
+  g_autoptr (PsRunResult) result = ps_run (program, &setting, error);
+  return result != NULL && calibration->sink (m, calibration->data, error);
 }
 
 gboolean ps_calibrate_self_sends (const PsCalibration *calibration, GError **error)
 {
   const gint64 boundary = ps_model_boundary_bytes (calibration->model);
-  PsDeviceSetting setting = ps_calib_device_setting (calibration, calibration->model, 1, 1, 0);
   guint n;
   const PsTransportClass *const *transports = ps_transport_table (&n);
-  gboolean ok = TRUE;
 
-  /* By a whole accelerator: libraries of messages know no parts. */
-  setting.n_local = 1;
-  setting.shares = NULL;
-  PsDevice *device = calibration->device->open (&setting, error);
-  if (device == NULL)
-    return FALSE;
-  for (guint i = 0; i < n && ok && device->class->write != NULL; i++) {
+  for (guint i = 0; i < n && calibration->device->write != NULL; i++) {
     const PsTransportClass *transport = ps_transport_find (transports[i]->name, NULL);
 
     if (transport == NULL || transport->self_send == NULL
         || (transport->available != NULL && !transport->available (NULL)))
       continue;
-    for (gint64 bytes = SMALLEST_BYTES; bytes < boundary && ok; bytes *= SELF_STEP)
-      ok = calibrate_self_send (calibration, transport, device, bytes, error);
-    ok = ok && calibrate_self_send (calibration, transport, device, boundary, error);
+    for (gint64 bytes = SMALLEST_BYTES; bytes < boundary; bytes *= SELF_STEP)
+      if (!calibrate_self_send (calibration, transport, bytes, error))
+        return FALSE;
+    if (!calibrate_self_send (calibration, transport, boundary, error))
+      return FALSE;
   }
-  device->class->close (device);
-  return ok;
+  return TRUE;
 }

@@ -29,13 +29,13 @@ static inline struct timespec ps_clock_timespec (gint64 ns)
 char *ps_moment_now (void);
 
 /* Returns at deadline_ns, or as soon after it as the system lets this thread run. It sleeps until PS_CLOCK_SPIN_NS
- * before, then watches the clock. */
+ * before, then spins. */
 void ps_clock_sleep_until (gint64 deadline_ns);
 
 /* Makes a condition whose timed waits use this clock. */
 void ps_clock_condition_init (pthread_cond_t *condition);
 
-/* Watches the clock until deadline_ns, without sleeping. */
+/* Spins until deadline_ns. */
 void ps_clock_spin_until (gint64 deadline_ns);
 
 /* The offset between two clocks from n round trips: at sent_ns[i] by the own clock a question went out, at there_ns[i]

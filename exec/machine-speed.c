@@ -1,5 +1,5 @@
 /* machine-speed.c - reads the sentinel before and after a run. */
-#include "machine-speed.h"
+#include "exec.h"
 
 #include "clock.h"
 #include "run/measuring.h"

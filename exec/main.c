@@ -1,7 +1,6 @@
 /* main.c - the program pipesim-exec: runs a schedule for real and holds it against its prediction. */
 #include "exec.h"
 
-#include "machine-speed.h"
 #include "train/devices.h"
 
 #include <pipesim/costdb.h>

@@ -324,7 +324,7 @@ first_run ()
   exit $code
 }
 
-# Runs techniques beside the order of ops, each against one device.
+# Runs techniques that change more than the order of ops, each against one device.
 features ()
 {
   need_device
@@ -429,7 +429,7 @@ layer ()
   calibrate layer layer -p 3 --sharing 1 -v 1
 }
 
-# Measures ops of a whole GPU beside blocks that hold multiprocessors, as a waiting NCCL receive does.
+# Measures ops of a whole GPU while blocks hold multiprocessors, as a waiting NCCL receive does.
 beside_blocks ()
 {
   [ "$device" = cuda ] || skip "device $device has no multiprocessors to hold"

@@ -89,7 +89,7 @@ struct _PsCrew {
   gint64 moment_ns;     /* when it was complete */
   GError *failure;      /* the first */
 
-  pthread_mutex_t watch_lock; /* held while failed is called */
+  pthread_mutex_t call_lock; /* held while failed is called */
   void (*failed) (gpointer data);
   gpointer failed_data;
 };
@@ -106,7 +106,7 @@ PsCrew *ps_crew_new (guint n_here, PsProcesses *processes, gint64 timeout_ns)
   crew->given = g_new0 (gconstpointer, n_here);
   pthread_mutex_init (&crew->lock, NULL);
   pthread_cond_init (&crew->open, NULL);
-  pthread_mutex_init (&crew->watch_lock, NULL);
+  pthread_mutex_init (&crew->call_lock, NULL);
   return crew;
 }
 
@@ -115,7 +115,7 @@ void ps_crew_free (PsCrew *crew)
   if (crew == NULL)
     return;
   g_clear_error (&crew->failure);
-  pthread_mutex_destroy (&crew->watch_lock);
+  pthread_mutex_destroy (&crew->call_lock);
   pthread_cond_destroy (&crew->open);
   pthread_mutex_destroy (&crew->lock);
   g_free (crew->given);
@@ -133,12 +133,12 @@ gboolean ps_crew_check (PsCrew *crew, GError **error)
   return fine;
 }
 
-static void call_watcher (PsCrew *crew)
+static void call_failed (PsCrew *crew)
 {
-  pthread_mutex_lock (&crew->watch_lock);
+  pthread_mutex_lock (&crew->call_lock);
   if (crew->failed != NULL)
     crew->failed (crew->failed_data);
-  pthread_mutex_unlock (&crew->watch_lock);
+  pthread_mutex_unlock (&crew->call_lock);
 }
 
 void ps_crew_fail (PsCrew *crew, GError *error)
@@ -151,17 +151,17 @@ void ps_crew_fail (PsCrew *crew, GError *error)
   pthread_cond_broadcast (&crew->open);
   pthread_mutex_unlock (&crew->lock);
   g_clear_error (&error);
-  call_watcher (crew);
+  call_failed (crew);
 }
 
-void ps_crew_watch (PsCrew *crew, void (*failed) (gpointer data), gpointer data)
+void ps_crew_on_failure (PsCrew *crew, void (*failed) (gpointer data), gpointer data)
 {
-  pthread_mutex_lock (&crew->watch_lock);
+  pthread_mutex_lock (&crew->call_lock);
   crew->failed = failed;
   crew->failed_data = data;
-  pthread_mutex_unlock (&crew->watch_lock);
+  pthread_mutex_unlock (&crew->call_lock);
   if (failed != NULL && !ps_crew_check (crew, NULL))
-    call_watcher (crew);
+    call_failed (crew);
 }
 
 /* Ends the round: all members here have come. Under the lock, which no member needs while others are waited for. */

@@ -93,7 +93,7 @@ void ps_crew_fail (PsCrew *crew, GError *error);
 
 /* failed is called when the crew fails, and at once if it has; it may be called more than once, from any thread. NULL:
  * nothing is called any more. */
-void ps_crew_watch (PsCrew *crew, void (*failed) (gpointer data), gpointer data);
+void ps_crew_on_failure (PsCrew *crew, void (*failed) (gpointer data), gpointer data);
 
 /* FALSE with the error that the crew has failed with; TRUE if it has not. */
 gboolean ps_crew_check (PsCrew *crew, GError **error);

@@ -270,7 +270,7 @@ static gboolean open_transport (PsRun *run, GError **error)
   run->group = (PsTransportGroup){ .data = run, .exchange = exchange, .fail = fail };
   run->transport = setting->transport->open (&transport, error);
   if (run->transport != NULL)
-    ps_crew_watch (run->crew, abort_transport, run->transport);
+    ps_crew_on_failure (run->crew, abort_transport, run->transport);
   return run->transport != NULL;
 }
 
@@ -448,7 +448,7 @@ static void run_steps (PsRun *run)
     run_workers (workers, run);
   else
     ps_crew_fail (run->crew, failure);
-  ps_crew_watch (run->crew, NULL, NULL);
+  ps_crew_on_failure (run->crew, NULL, NULL);
   if (run->transport != NULL)
     run->transport->class->close (g_steal_pointer (&run->transport));
   for (guint i = 0; i < run->n_here; i++)

@@ -3,7 +3,7 @@
 
 #include "clock.h"
 
-#define PERIOD_NS G_GINT64_CONSTANT (20000000)
+#define PERIOD_US 20000
 
 typedef struct {
   gint64 taken_ns;
@@ -14,8 +14,8 @@ struct _PsConditions {
   PsDevice **devices; /* [n] whose condition is read */
   guint n;
   GThread *thread;
-  pthread_mutex_t mutex;
-  pthread_cond_t stopped;
+  GMutex mutex;
+  GCond stopped;
   gboolean stop;    /* under mutex */
   GArray *readings; /* of Reading, under mutex: every round adds one of each device */
 };
@@ -27,31 +27,24 @@ static void read_all (PsConditions *conditions)
     Reading reading = { .taken_ns = ps_clock_now () };
 
     device->class->condition (device, &reading.condition);
-    pthread_mutex_lock (&conditions->mutex);
+    g_mutex_lock (&conditions->mutex);
     g_array_append_val (conditions->readings, reading);
-    pthread_mutex_unlock (&conditions->mutex);
+    g_mutex_unlock (&conditions->mutex);
   }
-}
-
-/* Returns FALSE when ps_conditions_free wants the thread to end. */
-static gboolean sleep_on (PsConditions *conditions)
-{
-  struct timespec until = ps_clock_timespec (ps_clock_now () + PERIOD_NS);
-  gboolean stop;
-  int woken = 0;
-
-  pthread_mutex_lock (&conditions->mutex);
-  while (!conditions->stop && woken == 0)
-    woken = pthread_cond_timedwait (&conditions->stopped, &conditions->mutex, &until);
-  stop = conditions->stop;
-  pthread_mutex_unlock (&conditions->mutex);
-  return !stop;
 }
 
 static gpointer read_on (gpointer data)
 {
-  while (sleep_on (data))
-    read_all (data);
+  PsConditions *conditions = data;
+
+  g_mutex_lock (&conditions->mutex);
+  while (!conditions->stop)
+    if (!g_cond_wait_until (&conditions->stopped, &conditions->mutex, g_get_monotonic_time () + PERIOD_US)) {
+      g_mutex_unlock (&conditions->mutex);
+      read_all (conditions);
+      g_mutex_lock (&conditions->mutex);
+    }
+  g_mutex_unlock (&conditions->mutex);
   return NULL;
 }
 
@@ -65,8 +58,8 @@ PsConditions *ps_conditions_new (PsDevice *const *devices, guint n)
   conditions->n = class->sharing != NULL && class->sharing (devices[0]) >= n ? 1 : n;
   conditions->devices = g_memdup2 (devices, conditions->n * sizeof *devices);
   conditions->readings = g_array_new (FALSE, FALSE, sizeof (Reading));
-  pthread_mutex_init (&conditions->mutex, NULL);
-  ps_clock_condition_init (&conditions->stopped);
+  g_mutex_init (&conditions->mutex);
+  g_cond_init (&conditions->stopped);
   read_all (conditions);
   conditions->thread = g_thread_try_new ("conditions", read_on, conditions,
                                          NULL); /* without a thread the first reading is the only one */
@@ -77,14 +70,14 @@ void ps_conditions_free (PsConditions *conditions)
 {
   if (conditions == NULL)
     return;
-  pthread_mutex_lock (&conditions->mutex);
+  g_mutex_lock (&conditions->mutex);
   conditions->stop = TRUE;
-  pthread_cond_signal (&conditions->stopped);
-  pthread_mutex_unlock (&conditions->mutex);
+  g_cond_signal (&conditions->stopped);
+  g_mutex_unlock (&conditions->mutex);
   if (conditions->thread != NULL)
     g_thread_join (conditions->thread);
-  pthread_cond_destroy (&conditions->stopped);
-  pthread_mutex_destroy (&conditions->mutex);
+  g_cond_clear (&conditions->stopped);
+  g_mutex_clear (&conditions->mutex);
   g_array_unref (conditions->readings);
   g_free (conditions->devices);
   g_free (conditions);
@@ -113,7 +106,7 @@ void ps_conditions_median (PsConditions *conditions, guint i, gint64 begin_ns, g
   *median = (PsCondition){ 0 };
   if (conditions == NULL)
     return;
-  pthread_mutex_lock (&conditions->mutex);
+  g_mutex_lock (&conditions->mutex);
   readings = (const Reading *)(gpointer)conditions->readings->data;
   n = conditions->readings->len;
   first = MIN (i, conditions->n - 1);
@@ -131,5 +124,5 @@ void ps_conditions_median (PsConditions *conditions, guint i, gint64 begin_ns, g
   };
   for (guint k = 0; k < n; k += conditions->n)
     median->throttle |= readings[k].condition.throttle;
-  pthread_mutex_unlock (&conditions->mutex);
+  g_mutex_unlock (&conditions->mutex);
 }

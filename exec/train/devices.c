@@ -1,4 +1,5 @@
-/* table.c - the device classes of this build. A row without hooks stands for the class of the same name in a module. */
+/* devices.c - the device classes of this build. A row without hooks stands for the class of the same name in a module.
+ */
 #include "train/devices.h"
 
 #include "module.h"

@@ -51,23 +51,17 @@ static inline PsRecompute ps_device_recompute (const PsDeviceSetting *setting, c
   return has_r && shape->recompute == PS_RECOMPUTE_NONE ? PS_RECOMPUTE_FULL : shape->recompute;
 }
 
-/* Whether an R makes again all of a microbatch of the stage. */
-static inline gboolean ps_device_has_full_r (const PsDeviceSetting *setting, guint stage, const PsStageShape *shape)
-{
-  const gsize n = (gsize)setting->n_microbatches * MAX (setting->n_slices, 1);
-
-  return setting->recomputed != NULL && shape->recompute == PS_RECOMPUTE_NONE
-         && memchr (setting->recomputed + stage * n, 1, n) != NULL;
-}
-
 /* Later slices read the keys and values of earlier ones. */
 static inline gboolean ps_device_check_slices (const PsDeviceSetting *setting, guint stage, const PsStageShape *shape,
                                                GError **error)
 {
-  const char *dropper = shape->offload > 0                             ? "--offload"
-                        : shape->recompute == PS_RECOMPUTE_FULL        ? "--recompute full"
-                        : ps_device_has_full_r (setting, stage, shape) ? "an R"
-                                                                       : NULL;
+  const gsize n = (gsize)setting->n_microbatches * MAX (setting->n_slices, 1);
+  const gboolean has_r = setting->recomputed != NULL && shape->recompute == PS_RECOMPUTE_NONE
+                         && memchr (setting->recomputed + stage * n, 1, n) != NULL;
+  const char *dropper = shape->offload > 0                      ? "--offload"
+                        : shape->recompute == PS_RECOMPUTE_FULL ? "--recompute full"
+                        : has_r                                 ? "an R"
+                                                                : NULL;
 
   return setting->n_slices <= 1 || dropper == NULL
          || ps_refuse (

@@ -82,19 +82,19 @@ typedef struct {
 typedef void (*PsLaunch) (void *data);
 
 typedef struct {
-  const char *name; /* "cpu": begins errors as "cpu device: ..." */
-  bool bf16;        /* it has PS_ELEMENT_BF16 */
-  bool on_host;     /* its memory is the host's, and work is done when its function returns */
-  bool warms_up; /* the first work of each shape takes longer: stages run each op once on zeros when they are added */
+  const char *name;        /* "cpu": begins errors as "cpu device: ..." */
+  bool bf16;               /* it has PS_ELEMENT_BF16 */
+  bool on_host;            /* its memory is the host's, and work is done when its function returns */
+  bool warms_up;           /* the first work of each shape takes longer: a new stage runs each op once on zeros */
   bool gelu_in_place;      /* linear_gelu_input may write dz over z */
   bool attention_in_place; /* attention_backward may write dq, dk and dv over q, k and v */
-  bool
-      keeps_scores; /* attention keeps the probabilities unless PsAttention.flash: selective recomputation drops them */
-  int alignment;    /* elements on whole multiples of which each parameter starts */
-  int row_alignment; /* the rows of logits have whole multiples of so many elements */
+  bool keeps_scores;       /* attention keeps the probabilities unless PsAttention.flash: selective recomputation makes
+                              them again */
+  int alignment;           /* elements: each parameter starts on a whole multiple */
+  int row_alignment;       /* elements: rows of logits have a whole multiple */
 
   /* Refuses shapes that there is no code for: PS_ERROR_UNAVAILABLE, naming the model's field. past is that of the last
-   * slice. */
+   * slice. NULL: there are none. */
   bool (*check) (PsElement element, const PsAttention *attention, GError **error);
 
   /* --- memory --- */

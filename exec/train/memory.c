@@ -73,15 +73,6 @@ static FreeList *free_list (PsMemoryPool *memory, gint64 bytes, gboolean travels
   return &g_array_index (memory->free_lists, FreeList, memory->free_lists->len - 1);
 }
 
-static gint64 in_use (const PsMemoryUse *use)
-{
-  gint64 sum = 0;
-
-  for (guint kind = 0; kind < PS_N_USE_KINDS; kind++)
-    sum += use->current[kind];
-  return sum;
-}
-
 static void release_cached (PsMemoryPool *memory)
 {
   for (guint i = 0; i < memory->free_lists->len; i++) {
@@ -127,7 +118,7 @@ static Block *take_block (PsMemoryPool *memory, gint64 bytes, gboolean travels)
 {
   Block **place = &free_list (memory, bytes, travels)->first, *block;
 
-  if (bytes > memory->limit_bytes - in_use (&memory->use))
+  if (bytes > memory->limit_bytes - ps_memory_use_held (&memory->use) - memory->use.current[PS_USE_BUFFER])
     return NULL;
   while (*place != NULL && (*place)->moment > memory->usable)
     place = &(*place)->next;
@@ -138,17 +129,12 @@ static Block *take_block (PsMemoryPool *memory, gint64 bytes, gboolean travels)
   return block;
 }
 
-/* Returns the bytes that a block of `bytes` counts as. */
-static gsize counted_bytes (const PsMemoryPool *memory, gsize bytes)
-{
-  return (bytes + memory->source->granule - 1) & ~(memory->source->granule - 1);
-}
-
 void *ps_memory_pool_take (PsMemoryPool *memory, gsize bytes, PsUseKind kind)
 {
   g_return_val_if_fail (bytes <= PS_MAX_SIZE_BYTES, NULL);
 
-  const gint64 counted = (gint64)counted_bytes (memory, bytes);
+  const gsize granule = memory->source->granule;
+  const gint64 counted = (gint64)((bytes + granule - 1) & ~(granule - 1));
 
   g_mutex_lock (&memory->mutex);
   Block *block = take_block (memory, counted, kind == PS_USE_BUFFER);
@@ -169,17 +155,6 @@ static Block *block_at (PsMemoryPool *memory, void *start)
   return block;
 }
 
-/* Called with the mutex held. */
-static void put_back (PsMemoryPool *memory, Block *block)
-{
-  Block **place = &free_list (memory, block->bytes, block->travels)->first;
-
-  while (*place != NULL && (guintptr)(*place)->start < (guintptr)block->start)
-    place = &(*place)->next;
-  block->next = *place;
-  *place = block;
-}
-
 void ps_memory_pool_give (PsMemoryPool *memory, void *start)
 {
   if (start == NULL)
@@ -188,7 +163,11 @@ void ps_memory_pool_give (PsMemoryPool *memory, void *start)
   g_mutex_lock (&memory->mutex);
   Block *block = block_at (memory, start);
   block->moment = memory->moment;
-  put_back (memory, block);
+  Block **place = &free_list (memory, block->bytes, block->travels)->first;
+  while (*place != NULL && (guintptr)(*place)->start < (guintptr)block->start)
+    place = &(*place)->next;
+  block->next = *place;
+  *place = block;
   count (memory, block->kind, -block->bytes);
   g_mutex_unlock (&memory->mutex);
 }

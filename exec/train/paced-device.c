@@ -103,30 +103,22 @@ static void give_memory (PacedDevice *device, PsOp op)
   device->memory.current[PS_USE_ACTIVATION] -= device->setting->costs->op[cost_of (device, op)].give_bytes;
 }
 
-/* Returns the duration of the op, or of the whole pair that it ends. */
-static gint64 duration_of (const PacedDevice *device, PsOp op)
-{
-  const PsCosts *costs = device->setting->costs;
-
-  return device->in_pair ? ps_costs_pair_ns (costs, cost_of (device, device->first), cost_of (device, op))
-                         : costs->op[cost_of (device, op)].duration_ns;
-}
-
-/* Returns when the op starts: when the op before should have ended, or when its input came if that is later. An
- * accelerator, too, starts a queued op without the host, so late waking does not add up. The first op after a meeting
- * of all devices starts now. They meet before the first op, and around O unless the run is endless. */
-static gint64 start_of (const PacedDevice *device, PsOp op)
-{
-  gboolean meets = device->deadline_ns == 0 || (!device->setting->endless && device->updating != (op.kind == PS_OP_O));
-
-  return meets ? ps_clock_now () : MAX (device->deadline_ns, device->input_ns);
-}
-
+/* Sleeps for the duration of the op, or of the whole pair that it ends. It starts when the op before should have ended,
+ * or when its input came if that is later. An accelerator, too, starts a queued op without the host, so late waking
+ * does not add up. The first op after a meeting of all devices starts now. They meet before the first op, and around O
+ * unless the run is endless. */
 static void occupy (PacedDevice *device, PsOp op)
 {
-  device->deadline_ns = start_of (device, op) + duration_of (device, op);
+  const PsCosts *costs = device->setting->costs;
+  const gboolean updates = op.kind == PS_OP_O;
+  const gboolean meets = device->deadline_ns == 0 || (!device->setting->endless && device->updating != updates);
+
+  device->deadline_ns = meets ? ps_clock_now () : MAX (device->deadline_ns, device->input_ns);
+  device->deadline_ns += device->in_pair
+                             ? ps_costs_pair_ns (costs, cost_of (device, device->first), cost_of (device, op))
+                             : costs->op[cost_of (device, op)].duration_ns;
   ps_clock_sleep_until (device->deadline_ns);
-  device->updating = op.kind == PS_OP_O;
+  device->updating = updates;
   device->input_ns = 0;
 }
 

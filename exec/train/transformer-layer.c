@@ -64,7 +64,7 @@ gboolean ps_lane_init (PsLane *lane, PsTransformer *transformer, PsQueue *queue,
 
   last.sequence = sizes->longest;
   last.past = (sizes->slices - 1) * sizes->longest;
-  *lane = (PsLane){ .transformer = transformer, .queue = queue };
+  *lane = (PsLane){ .transformer = transformer, .kernels = transformer->kernels, .sizes = sizes, .queue = queue };
   if (!take (transformer, &lane->workspace, transformer->kernels->workspace (sizes->element, &last, widest), error))
     return FALSE;
   queue->workspace = lane->workspace;
@@ -80,37 +80,35 @@ gboolean ps_lane_init (PsLane *lane, PsTransformer *transformer, PsQueue *queue,
 /* Replaces T x h numbers of element by their sums over the devices that share the layer, in float. */
 static void add_up (const PsLane *lane, void *values)
 {
-  const PsTransformer *transformer = lane->transformer;
-  const PsSizes *sizes = &transformer->sizes;
-  const PsDeviceSetting *setting = &transformer->setting;
+  const PsSizes *sizes = lane->sizes;
+  const PsDeviceSetting *setting = &lane->transformer->setting;
   const gsize n = (gsize)sizes->tokens * (gsize)sizes->hidden;
   float *sums = lane->sums != NULL ? lane->sums : values;
   g_autoptr (GError) error = NULL;
 
   /* After a failure the others wait in vain, and the run ends. */
-  if (sizes->parts == 1 || setting->add_up == NULL || transformer->alone || lane->queue->failure != NULL)
+  if (sizes->parts == 1 || setting->add_up == NULL || lane->transformer->alone || lane->queue->failure != NULL)
     return;
   if (lane->sums != NULL)
-    transformer->kernels->rows_add (lane->queue, sums, TRUE, (PsRows){ values, sizes->tokens, sizes->hidden }, 1,
-                                    sizes->tokens, sizes->hidden);
+    lane->kernels->rows_add (lane->queue, sums, TRUE, (PsRows){ values, sizes->tokens, sizes->hidden }, 1,
+                             sizes->tokens, sizes->hidden);
   if (!setting->add_up (setting->add_up_data, sums, n, &error))
     ps_queue_note (lane->queue, "adding up", error->message);
   if (lane->sums != NULL)
-    transformer->kernels->to_bf16 (lane->queue, values, sums, n);
+    lane->kernels->to_bf16 (lane->queue, values, sums, n);
 }
 
 /* Turns queries and keys in one call: they lie side by side. */
 static void turn (const PsLane *lane, void *qkv, gboolean backward)
 {
-  const PsTransformer *transformer = lane->transformer;
-  const PsSizes *sizes = &transformer->sizes;
+  const PsSizes *sizes = lane->sizes;
   const PsAttention *attention = &sizes->attention;
   const gsize place = (gsize)lane->slice * (gsize)sizes->sequence;
 
   if (sizes->gated)
-    transformer->kernels->rotary (lane->queue, qkv, transformer->rotary + place * (gsize)attention->head_size,
-                                  sizes->tokens, sizes->sequence, attention->heads + attention->kv_heads,
-                                  attention->head_size, sizes->qkv_width, backward);
+    lane->kernels->rotary (lane->queue, qkv, lane->transformer->rotary + place * (gsize)attention->head_size,
+                           sizes->tokens, sizes->sequence, attention->heads + attention->kv_heads, attention->head_size,
+                           sizes->qkv_width, backward);
 }
 
 /* Returns where keys and values lie in the output of the product that makes them. */
@@ -122,7 +120,7 @@ static PsRows keys_in (const PsSizes *sizes, void *qkv)
 /* Returns where those of slice i lie in a block for all slices up to the lane's. */
 static PsRows keys_among (const PsLane *lane, void *all, guint i)
 {
-  const PsSizes *sizes = &lane->transformer->sizes;
+  const PsSizes *sizes = lane->sizes;
   const int width = ps_sizes_kv_width (sizes);
 
   return (PsRows){ at (sizes, all, (gsize)i * (gsize)sizes->sequence * (gsize)width),
@@ -131,10 +129,9 @@ static PsRows keys_among (const PsLane *lane, void *all, guint i)
 
 static void copy_keys (const PsLane *lane, PsRows to, PsRows from, const float *more)
 {
-  const PsSizes *sizes = &lane->transformer->sizes;
+  const PsSizes *sizes = lane->sizes;
 
-  lane->transformer->kernels->rows_copy (lane->queue, to, from, more, sizes->batch, sizes->sequence,
-                                         ps_sizes_kv_width (sizes));
+  lane->kernels->rows_copy (lane->queue, to, from, more, sizes->batch, sizes->sequence, ps_sizes_kv_width (sizes));
 }
 
 /* What an op of attention reads of all slices, and where it writes gradients. */
@@ -150,7 +147,7 @@ static void *dqkv_of (const PsBlocks *blocks)
 
 static Reach reach_of (const PsLane *lane, const PsLayer *layer)
 {
-  const PsSizes *sizes = &lane->transformer->sizes;
+  const PsSizes *sizes = lane->sizes;
   const PsRows own = keys_in (sizes, layer->blocks->at[PS_BLOCK_QKV]);
   Reach reach = { sizes->attention, own, keys_in (sizes, dqkv_of (layer->blocks)) };
 
@@ -174,27 +171,27 @@ void ps_layer_attend (const PsLane *lane, const PsLayer *layer)
 {
   const Reach reach = reach_of (lane, layer);
 
-  lane->transformer->kernels->attention (lane->queue, &reach.shape, layer->blocks->at[PS_BLOCK_CONTEXT],
-                                         layer->blocks->at[PS_BLOCK_KEPT], layer->blocks->at[PS_BLOCK_QKV],
-                                         reach.keys.first, values_of (&lane->transformer->sizes, reach.keys));
+  lane->kernels->attention (lane->queue, &reach.shape, layer->blocks->at[PS_BLOCK_CONTEXT],
+                            layer->blocks->at[PS_BLOCK_KEPT], layer->blocks->at[PS_BLOCK_QKV], reach.keys.first,
+                            values_of (lane->sizes, reach.keys));
 }
 
 static void attend_backward (const PsLane *lane, const PsLayer *layer)
 {
-  const PsKernels *kernels = lane->transformer->kernels;
-  const PsSizes *sizes = &lane->transformer->sizes;
+  const PsSizes *sizes = lane->sizes;
   const Reach reach = reach_of (lane, layer);
   const PsRows own = keys_in (sizes, dqkv_of (layer->blocks));
   const float *inherited = layer->blocks->at[PS_BLOCK_INHERITED];
 
-  kernels->attention_backward (lane->queue, &reach.shape, dqkv_of (layer->blocks), reach.dkeys.first,
-                               values_of (sizes, reach.dkeys), lane->narrow, layer->blocks->at[PS_BLOCK_CONTEXT],
-                               layer->blocks->at[PS_BLOCK_KEPT], layer->blocks->at[PS_BLOCK_QKV], reach.keys.first,
-                               values_of (sizes, reach.keys));
+  lane->kernels->attention_backward (lane->queue, &reach.shape, dqkv_of (layer->blocks), reach.dkeys.first,
+                                     values_of (sizes, reach.dkeys), lane->narrow, layer->blocks->at[PS_BLOCK_CONTEXT],
+                                     layer->blocks->at[PS_BLOCK_KEPT], layer->blocks->at[PS_BLOCK_QKV],
+                                     reach.keys.first, values_of (sizes, reach.keys));
   /* Leaves the gradients of earlier slices' keys and values to these, and takes over what later slices have left. */
   for (guint i = 0; i < lane->slice; i++)
-    kernels->rows_add (lane->queue, layer->earlier[i].inherited, layer->earlier[i].begins != 0,
-                       keys_among (lane, lane->dkeys, i), sizes->batch, sizes->sequence, ps_sizes_kv_width (sizes));
+    lane->kernels->rows_add (lane->queue, layer->earlier[i].inherited, layer->earlier[i].begins != 0,
+                             keys_among (lane, lane->dkeys, i), sizes->batch, sizes->sequence,
+                             ps_sizes_kv_width (sizes));
   if (lane->slice > 0 || inherited != NULL)
     copy_keys (lane, own, lane->slice > 0 ? keys_among (lane, lane->dkeys, lane->slice) : own, inherited);
 }
@@ -203,27 +200,27 @@ static void attend_backward (const PsLane *lane, const PsLayer *layer)
 static void linear_rows (const PsLane *lane, void *y, const void *x, const void *w, const void *bias,
                          const void *residual, int in)
 {
-  const PsSizes *sizes = &lane->transformer->sizes;
+  const PsSizes *sizes = lane->sizes;
   const gboolean first = sizes->part == 0;
 
-  lane->transformer->kernels->linear (lane->queue, y, x, w, first ? bias : NULL, first ? residual : NULL, sizes->tokens,
-                                      in, sizes->hidden);
+  lane->kernels->linear (lane->queue, y, x, w, first ? bias : NULL, first ? residual : NULL, sizes->tokens, in,
+                         sizes->hidden);
   add_up (lane, y);
 }
 
 /* dx = dy w^T, where each has some columns of dy and w. */
 static void linear_columns_input (const PsLane *lane, void *dx, const void *dy, const void *w, int out)
 {
-  const PsSizes *sizes = &lane->transformer->sizes;
+  const PsSizes *sizes = lane->sizes;
 
-  lane->transformer->kernels->linear_input (lane->queue, dx, dy, w, sizes->tokens, sizes->hidden, out);
+  lane->kernels->linear_input (lane->queue, dx, dy, w, sizes->tokens, sizes->hidden, out);
   add_up (lane, dx);
 }
 
 void ps_layer_forward (const PsLane *lane, const PsLayer *layer, void *output)
 {
-  const PsKernels *kernels = lane->transformer->kernels;
-  const PsSizes *sizes = &lane->transformer->sizes;
+  const PsKernels *kernels = lane->kernels;
+  const PsSizes *sizes = lane->sizes;
   const int rows = sizes->tokens, h = sizes->hidden, f = sizes->feed_forward;
   const void *const *w = layer->parameters.weight;
   void *const *block = layer->blocks->at;
@@ -253,8 +250,8 @@ static void *dz_of (const PsBlocks *blocks)
 
 void ps_layer_backward (const PsLane *lane, const PsLayer *layer, void *dx)
 {
-  const PsKernels *kernels = lane->transformer->kernels;
-  const PsSizes *sizes = &lane->transformer->sizes;
+  const PsKernels *kernels = lane->kernels;
+  const PsSizes *sizes = lane->sizes;
   const int rows = sizes->tokens, h = sizes->hidden, f = sizes->feed_forward;
   const void *const *w = layer->parameters.weight;
   void *const *block = layer->blocks->at;
@@ -283,17 +280,15 @@ void ps_layer_backward (const PsLane *lane, const PsLayer *layer, void *dx)
 static void linear_gradient (const PsLane *lane, float *dw, float *dbias, const void *x, const void *dy, int in,
                              int out)
 {
-  const PsTransformer *transformer = lane->transformer;
-
-  transformer->kernels->linear_weights (lane->queue, dw, x, dy, transformer->sizes.tokens, in, out);
+  lane->kernels->linear_weights (lane->queue, dw, x, dy, lane->sizes->tokens, in, out);
   if (dbias != NULL)
-    transformer->kernels->bias_gradient (lane->queue, dbias, dy, transformer->sizes.tokens, out);
+    lane->kernels->bias_gradient (lane->queue, dbias, dy, lane->sizes->tokens, out);
 }
 
 void ps_layer_weights (const PsLane *lane, const PsLayer *layer)
 {
-  const PsKernels *kernels = lane->transformer->kernels;
-  const PsSizes *sizes = &lane->transformer->sizes;
+  const PsKernels *kernels = lane->kernels;
+  const PsSizes *sizes = lane->sizes;
   const int rows = sizes->tokens, h = sizes->hidden;
   const void *const *w = layer->parameters.weight;
   float *const *d = layer->parameters.gradient;
@@ -315,8 +310,8 @@ void ps_layer_weights (const PsLane *lane, const PsLayer *layer)
 
 void ps_head_forward (const PsLane *lane, const PsLayer *head, const uint32_t *words, double *loss)
 {
-  const PsKernels *kernels = lane->transformer->kernels;
-  const PsSizes *sizes = &lane->transformer->sizes;
+  const PsKernels *kernels = lane->kernels;
+  const PsSizes *sizes = lane->sizes;
   const int rows = sizes->tokens, h = sizes->hidden, n_summed = rows * sizes->slices;
   const void *const *w = head->parameters.weight;
   void *const *block = head->blocks->at;
@@ -335,8 +330,8 @@ void ps_head_forward (const PsLane *lane, const PsLayer *head, const uint32_t *w
 
 void ps_head_backward (const PsLane *lane, const PsLayer *head, void *dx)
 {
-  const PsKernels *kernels = lane->transformer->kernels;
-  const PsSizes *sizes = &lane->transformer->sizes;
+  const PsKernels *kernels = lane->kernels;
+  const PsSizes *sizes = lane->sizes;
   const int rows = sizes->tokens, h = sizes->hidden;
   const void *const *w = head->parameters.weight;
   void *const *block = head->blocks->at;
@@ -352,8 +347,8 @@ void ps_head_backward (const PsLane *lane, const PsLayer *head, void *dx)
 
 void ps_head_weights (const PsLane *lane, const PsLayer *head)
 {
-  const PsKernels *kernels = lane->transformer->kernels;
-  const PsSizes *sizes = &lane->transformer->sizes;
+  const PsKernels *kernels = lane->kernels;
+  const PsSizes *sizes = lane->sizes;
   const void *const *w = head->parameters.weight;
   void *const *block = head->blocks->at;
   void *normed = lane->narrow, *logits = block[PS_BLOCK_LOGITS];

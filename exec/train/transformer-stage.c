@@ -109,7 +109,12 @@ static void empty (PsStage *stage, Slot *slot)
   slot->progress = EMPTY;
 }
 
-/* Bytes of the residual stream, and of its gradient, inside the stage. */
+/* Bytes of the residual stream, and of its gradient, between stages and inside the stage. */
+static gsize message_bytes (const PsStage *stage)
+{
+  return ps_sizes_message_bytes (&stage->transformer->sizes);
+}
+
 static gsize stream_bytes (const PsStage *stage)
 {
   return ps_block_bytes (stage->transformer, FALSE, PS_BLOCK_X);
@@ -159,43 +164,32 @@ static void **stream_place (const PsStage *stage, Slot *slot, guint layer)
   return layer < stage->shape.n_layers || stage->shape.head ? &slot->layers[layer].at[PS_BLOCK_X] : &slot->output;
 }
 
-/* Takes the blocks of the residual stream: the input if there is one, and new blocks. */
-static gboolean take_stream (PsStage *stage, Slot *slot, void *input, GError **error)
-{
-  gboolean ok = TRUE;
-
-  for (guint layer = 0; layer <= stage->shape.n_layers; layer++) {
-    void **place = stream_place (stage, slot, layer);
-    const gboolean leaves = place == &slot->output;
-    const PsUseKind kind = leaves ? PS_USE_BUFFER : PS_USE_ACTIVATION;
-
-    if (layer == 0 && input != NULL) {
-      *place = input;
-      ps_memory_pool_retag (stage->transformer->memory, input, kind);
-    } else
-      ok = ok
-           && take (stage, place, leaves ? ps_sizes_message_bytes (&stage->transformer->sizes) : stream_bytes (stage),
-                    kind, error);
-  }
-  return ok;
-}
-
-/* Takes all blocks at once, so that a forward that does not fit leaves no trace. Layers share one set of the blocks
- * that are made again, and it goes back: the queue runs one layer after the other. input NULL: the embedding's output
- * gets a block of its own. It is taken, also on failure. */
+/* Takes all blocks at once; the caller empties the slot of a forward that does not fit. Layers share one set of the
+ * blocks that are made again, and it goes back: the queue runs one layer after the other. input NULL: the embedding's
+ * output gets a block of its own. It is taken, also on failure. */
 static gboolean plan_forward (PsStage *stage, Slot *slot, PsRecompute recompute, void *input, GError **error)
 {
   const guint n = stage->shape.n_layers;
   Plan *plan = stage->plan;
+  gboolean ok = TRUE;
 
   slot->layers = g_new0 (PsBlocks, n + 1);
-  gboolean ok = take_stream (stage, slot, input, error);
-  for (guint i = 0; ok && i < n + stage->shape.head; i++)
-    for (guint block = PS_BLOCK_X + 1; ok && block <= PS_BLOCK_LOGITS; block++)
+  for (guint i = 0; i <= n; i++) {
+    void **place = stream_place (stage, slot, i);
+    const gboolean leaves = place == &slot->output;
+    const PsUseKind kind = leaves ? PS_USE_BUFFER : PS_USE_ACTIVATION;
+
+    if (i == 0 && input != NULL) {
+      *place = input;
+      ps_memory_pool_retag (stage->transformer->memory, input, kind);
+    } else
+      ok = ok && take (stage, place, leaves ? message_bytes (stage) : stream_bytes (stage), kind, error);
+    for (guint block = PS_BLOCK_X + 1; ok && !leaves && block <= PS_BLOCK_LOGITS; block++)
       if (i > 0 && i < n && remakes (stage, recompute, block))
         slot->layers[i].at[block] = slot->layers[0].at[block];
       else
         ok = take_blocks (stage, slot->layers, i, block, block, error);
+  }
 
   memset (plan, 0, plan_bytes (stage));
   for (guint i = 0; ok && i <= n; i++)
@@ -208,8 +202,6 @@ static gboolean plan_forward (PsStage *stage, Slot *slot, PsRecompute recompute,
         give (stage, &slot->layers[i].at[block]);
       else if (remakes (stage, recompute, block))
         slot->layers[i].at[block] = NULL;
-  if (!ok)
-    empty (stage, slot);
   return ok;
 }
 
@@ -257,8 +249,7 @@ static gboolean take_gradient (PsStage *stage, guint layer, GError **error)
 {
   const gboolean leaves = layer == 0 && !stage->shape.embedding;
 
-  return take (stage, &stage->plan->steps[layer].stream,
-               leaves ? ps_sizes_message_bytes (&stage->transformer->sizes) : stream_bytes (stage),
+  return take (stage, &stage->plan->steps[layer].stream, leaves ? message_bytes (stage) : stream_bytes (stage),
                leaves ? PS_USE_BUFFER : PS_USE_ACTIVATION, error);
 }
 
@@ -558,89 +549,73 @@ static Slot *find_slot (PsStage *stage, PsOp op, Progress last, GError **error)
                          complaint[slot->progress]);
 }
 
-static gboolean forward (PsStage *stage, gboolean twin, Slot *slot, PsOp op, void *input, void **output, GError **error)
+static gboolean plan_op (PsStage *stage, Slot *slot, PsOp op, void *input, void **output, GError **error)
 {
-  const PsRecompute recompute = ps_device_recompute (&stage->transformer->setting, &stage->shape, op);
+  const PsDeviceSetting *setting = &stage->transformer->setting;
+  const PsRecompute recompute = ps_device_recompute (setting, &stage->shape, op);
 
-  if (!plan_forward (stage, slot, recompute, input, error))
-    return FALSE;
-  if (!run_planned (stage, twin, op, error) || !offload (stage, slot, error)) {
-    empty (stage, slot);
-    return FALSE;
-  }
-  slot->progress = FORWARD;
-  *output = g_steal_pointer (&slot->output);
-  return TRUE;
-}
-
-/* Runs B or BW. */
-static gboolean backward (PsStage *stage, gboolean twin, Slot *slot, PsOp op, void *input, void **output,
-                          GError **error)
-{
-  const PsRecompute recompute = ps_device_recompute (&stage->transformer->setting, &stage->shape, op);
-
-  if (!plan_backward (stage, slot, recompute, op.kind == PS_OP_BW, input, output, error)
-      || !run_planned (stage, twin, op, error)) {
-    give (stage, output);
-    return FALSE;
-  }
-  slot->progress = BACKWARD;
-  if (op.kind == PS_OP_BW)
-    empty (stage, slot);
-  return TRUE;
-}
-
-static gboolean run_op (PsStage *stage, gboolean twin, PsOp op, void *input, void **output, GError **error)
-{
-  const Progress last = op.kind == PS_OP_F ? EMPTY : op.kind == PS_OP_W ? BACKWARD : FORWARD;
-  const PsRecompute recompute = ps_device_recompute (&stage->transformer->setting, &stage->shape, op);
-  Slot *slot = NULL;
-
-  g_return_val_if_fail (op.kind != PS_OP_F || (input == NULL) == stage->shape.embedding, FALSE);
-  g_return_val_if_fail (!ps_op_is_backward (op) || (input == NULL) == stage->shape.head, FALSE);
-
-  *output = NULL;
-  ps_transformer_set_slice (stage->transformer, op.microbatch, op.slice);
-  if (op.kind != PS_OP_O) {
-    slot = find_slot (stage, op, last, error);
-    if (slot == NULL) {
-      give (stage, &input);
-      return FALSE;
-    }
-  }
   switch (op.kind) {
   case PS_OP_F:
-    return forward (stage, twin, slot, op, input, output, error);
+    return plan_forward (stage, slot, recompute, input, error);
   case PS_OP_R:
-    return plan_recompute (stage, slot, recompute, error) && run_planned (stage, twin, op, error);
+    return plan_recompute (stage, slot, recompute, error);
   case PS_OP_B:
   case PS_OP_BW:
-    return backward (stage, twin, slot, op, input, output, error);
+    return plan_backward (stage, slot, recompute, op.kind == PS_OP_BW, input, output, error);
   case PS_OP_W:
     plan_weights (stage, slot);
-    if (!run_planned (stage, twin, op, error))
-      return FALSE;
-    empty (stage, slot);
     return TRUE;
   case PS_OP_O:
-    return run_planned (stage, twin, op, error);
+    return TRUE;
   default:
     return ps_refuse (error, PS_ERROR_UNAVAILABLE, "the %s device can't run %s", stage->transformer->kernels->name,
                       ps_op_kind_name (op.kind));
   }
 }
 
+/* See ps_transformer_start. */
+static gboolean run_op (PsStage *stage, gboolean twin, PsOp op, void *input, void **output, GError **error)
+{
+  const Progress last = op.kind == PS_OP_F ? EMPTY : op.kind == PS_OP_W ? BACKWARD : FORWARD;
+  const gboolean updates = op.kind == PS_OP_O;
+
+  g_return_val_if_fail (op.kind != PS_OP_F || (input == NULL) == stage->shape.embedding, FALSE);
+  g_return_val_if_fail (!ps_op_is_backward (op) || (input == NULL) == stage->shape.head, FALSE);
+
+  *output = NULL;
+  ps_transformer_set_slice (stage->transformer, op.microbatch, op.slice);
+  Slot *slot = updates ? NULL : find_slot (stage, op, last, error);
+  if (slot == NULL && !updates) {
+    give (stage, &input);
+    return FALSE;
+  }
+  const gboolean done = plan_op (stage, slot, op, input, output, error) && run_planned (stage, twin, op, error)
+                        && (op.kind != PS_OP_F || offload (stage, slot, error));
+  if (!done)
+    give (stage, output);
+  if (updates)
+    return done;
+  if (done && last == FORWARD && op.kind != PS_OP_R)
+    slot->progress = BACKWARD;
+  if (done && op.kind == PS_OP_F) {
+    slot->progress = FORWARD;
+    *output = g_steal_pointer (&slot->output);
+  }
+  if (done ? op.kind == PS_OP_W || op.kind == PS_OP_BW : op.kind == PS_OP_F)
+    empty (stage, slot);
+  return done;
+}
+
 /* --- the stage --- */
 
 static gboolean try_op (PsStage *stage, PsOpKind kind, guint slice, gboolean has_input, GError **error)
 {
-  const gsize bytes = ps_sizes_message_bytes (&stage->transformer->sizes);
   void *input = NULL, *output;
 
   if (has_input) {
-    if (!take (stage, &input, bytes, PS_USE_BUFFER, error))
+    if (!take (stage, &input, message_bytes (stage), PS_USE_BUFFER, error))
       return FALSE;
-    stage->transformer->kernels->clear (stage->transformer->queue, input, 0, bytes);
+    stage->transformer->kernels->clear (stage->transformer->queue, input, 0, message_bytes (stage));
   }
   if (!run_op (stage, FALSE, (PsOp){ .kind = (guint8)kind, .slice = (guint8)slice }, input, &output, error))
     return FALSE;
@@ -739,13 +714,17 @@ void ps_transformer_clear (PsTransformer *transformer)
     stage_free (transformer->stages[i]);
   g_free (transformer->stages);
   g_free (transformer->weights);
+  if (transformer->queue != NULL)
+    ps_queue_begin (transformer->queue);
   ps_memory_pool_free (transformer->memory);
   ps_memory_pool_free (transformer->uncounted);
 }
 
-gboolean ps_transformer_add_stage (PsTransformer *transformer, guint stage, const PsStageShape *shape, guint n_sms,
-                                   GError **error)
+gboolean ps_transformer_add_stage (PsDevice *device, guint stage, const PsStageShape *shape, GError **error)
 {
+  PsTransformer *transformer = (PsTransformer *)device;
+  const guint *parts = transformer->setting.parts;
+
   g_return_val_if_fail (stage < transformer->setting.n_stages && transformer->stages[stage] == NULL, FALSE);
 
   if (shape->offload > 0 && !transformer->kernels->on_host)
@@ -756,7 +735,8 @@ gboolean ps_transformer_add_stage (PsTransformer *transformer, guint stage, cons
     return FALSE;
   ps_transformer_set_slice (transformer, 0, 0);
   if (ps_transformer_prepare (transformer, shape, error))
-    transformer->stages[stage] = stage_new (transformer, shape, n_sms, error);
+    transformer->stages[stage]
+        = stage_new (transformer, shape, parts != NULL ? parts[stage] : transformer->n_sms, error);
   if (transformer->stages[stage] != NULL)
     transformer->weights[stage] = &transformer->stages[stage]->weights;
   else

@@ -140,6 +140,8 @@ typedef struct {
 /* What an op works with for as long as it runs. A stage has one for each queue. */
 typedef struct {
   PsTransformer *transformer;
+  const PsKernels *kernels; /* this and sizes: the transformer's */
+  const PsSizes *sizes;
   PsQueue *queue;
   void *workspace;     /* PsQueue.workspace of the stage's ops */
   void *narrow;        /* T x h: the output of a norm, or the gradient of context */

@@ -69,22 +69,6 @@ static gboolean check_size (const PsModel *model, const PsKernels *kernels, GErr
       model->sequence);
 }
 
-static PsAttention attention_shape (const PsModel *model, guint n_slices, guint n_parts)
-{
-  const int heads = (int)(model->heads / n_parts), kv_heads = (int)(model->kv_heads / n_parts);
-  const int head_size = (int)(model->hidden / model->heads), qkv_width = (heads + 2 * kv_heads) * head_size;
-
-  return (PsAttention){ .batch = (int)model->microbatch_size,
-                        .sequence = (int)(model->sequence / n_slices),
-                        .heads = heads,
-                        .kv_heads = kv_heads,
-                        .head_size = head_size,
-                        .qkv_stride = qkv_width,
-                        .out_stride = heads * head_size,
-                        .kv_stride = qkv_width,
-                        .flash = model->flash_attention };
-}
-
 static gboolean init_sizes (PsSizes *sizes, const PsKernels *kernels, const PsDeviceSetting *setting, GError **error)
 {
   const PsModel *model = setting->model;
@@ -101,8 +85,18 @@ static gboolean init_sizes (PsSizes *sizes, const PsKernels *kernels, const PsDe
                       kernels->name, n_slices, model->sequence);
 
   const gboolean gated = model->mlp == PS_MLP_SWIGLU;
-  const PsAttention attention = attention_shape (model, n_slices, n_parts);
+  const int heads = (int)(model->heads / n_parts), kv_heads = (int)(model->kv_heads / n_parts);
+  const int head_size = (int)(model->hidden / model->heads), qkv_width = (heads + 2 * kv_heads) * head_size;
   const int f = (int)(model->feed_forward / n_parts);
+  const PsAttention attention = { .batch = (int)model->microbatch_size,
+                                  .sequence = (int)(model->sequence / n_slices),
+                                  .heads = heads,
+                                  .kv_heads = kv_heads,
+                                  .head_size = head_size,
+                                  .qkv_stride = qkv_width,
+                                  .out_stride = heads * head_size,
+                                  .kv_stride = qkv_width,
+                                  .flash = model->flash_attention };
   *sizes = (PsSizes){
     .element = model->precision == PS_PRECISION_BF16 ? PS_ELEMENT_BF16 : PS_ELEMENT_FP32,
     .gated = gated,
@@ -126,7 +120,7 @@ static gboolean init_sizes (PsSizes *sizes, const PsKernels *kernels, const PsDe
   };
   PsAttention last = attention;
   last.past = (sizes->slices - 1) * sizes->sequence;
-  return kernels->check (sizes->element, &last, error);
+  return kernels->check == NULL || kernels->check (sizes->element, &last, error);
 }
 
 /* The tokens of microbatch number `microbatch` in each sequence of a slice. */

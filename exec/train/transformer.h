@@ -57,6 +57,7 @@ typedef struct {
   PsSizes sizes;
   PsQueue *queue;          /* the class sets it when it opens a device */
   PsQueue *twin;           /* second queue, for ops that run at the same time as those of the first; NULL: none */
+  guint n_sms;             /* size of the device's part of an accelerator, see PsDeviceClass.part */
   PsMemoryPool *memory;    /* what a stage takes, the same on every device */
   PsMemoryPool *uncounted; /* words, positions and losses; and activations that are offloaded, if on the host */
   guint64 step;            /* that the words and the learning rate are of */
@@ -77,18 +78,16 @@ void ps_transformer_clear (PsTransformer *transformer);
 /* Takes a block; NULL with the error "no memory for SIZE of WHAT". */
 void *ps_transformer_take (PsTransformer *transformer, gsize bytes, PsUseKind kind, const char *what, GError **error);
 
-/* Makes a stage with scratch memory for each queue. Where the backend warms up, every op runs once on zeros, which
- * chooses the algorithms for a part of n_sms multiprocessors; the stage is as new afterwards. */
-gboolean ps_transformer_add_stage (PsTransformer *transformer, guint stage, const PsStageShape *shape, guint n_sms,
-                                   GError **error);
-
 /* Puts F, R, B, BW, W or O of device.h into the queue, or the twin, on blocks of one boundary tensor. input is taken,
  * also on failure; *output is NULL if the op has none. Errors: PS_ERROR_SCHEDULE if the op is not the microbatch's next
  * one, PS_ERROR_UNAVAILABLE; they don't name the stage. */
 gboolean ps_transformer_start (PsTransformer *transformer, gboolean twin, PsOp op, void *input, void **output,
                                GError **error);
 
-/* Members of PsDeviceClass. Those for tensors and `run` are for backends on the host. */
+/* Members of PsDeviceClass. A stage has scratch memory for each queue. Where the backend warms up, every op of a new
+ * stage runs once on zeros, which chooses algorithms; it is as new afterwards. Those for tensors and `run` are for
+ * backends on the host. */
+gboolean ps_transformer_add_stage (PsDevice *device, guint stage, const PsStageShape *shape, GError **error);
 PsTensor *ps_transformer_tensor_new (PsDevice *device);
 void ps_transformer_tensor_free (PsTensor *tensor);
 gboolean ps_transformer_run (PsDevice *device, PsOp op, PsTensor *input, PsTensor **output, GError **error);
@@ -105,3 +104,11 @@ gboolean ps_transformer_read_state (PsDevice *device, guint stage, PsStageState 
 gboolean ps_transformer_write_state (PsDevice *device, guint stage, const PsStageState *state, GError **error);
 void ps_transformer_memory (PsDevice *device, PsMemoryUse *use);
 void ps_transformer_reset_peak (PsDevice *device);
+
+/* The rows of the table of a class that it takes as they are. */
+#define PS_TRANSFORMER_HOOKS                                                                                           \
+  .begin = ps_transformer_begin, .use_version = ps_transformer_use_version, .norm_square = ps_transformer_norm_square, \
+  .settle = ps_transformer_settle, .forget = ps_transformer_forget, .loss = ps_transformer_loss,                       \
+  .gradients = ps_transformer_gradients, .gradient_memory = ps_transformer_gradient_memory,                            \
+  .read_state = ps_transformer_read_state, .write_state = ps_transformer_write_state,                                  \
+  .reset_peak = ps_transformer_reset_peak

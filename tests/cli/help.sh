@@ -10,14 +10,13 @@ options ()
   pipesim "$@" --help | grep -oE '^  (-[a-zA-Z], )?--[a-z-]+' | sed 's/^ *//; s/, /\n/'
 }
 
-# Options that file $1 lacks. Roff writes \- for -.
+# Options that file $1 lacks. Roff writes \- for -; what follows = or [ is a value.
 missing ()
 {
   page=$1
   shift
-  options "$@" | sort -u | while read -r option; do
-    sed 's/\\-/-/g' "$page" | grep -qE -e "(^|[ ,'])$option([= ,[']|\$)" || echo "$*: $page lacks $option"
-  done
+  options "$@" | sort -u >"$work/options"
+  sed "s/\\\\-/-/g; s/[=[][^ ,']*//g" "$page" | tr " ,'" '\n\n\n' | sort -u | comm -23 "$work/options" - | sed "s|.*|$*: $page lacks &|"
 }
 
 check ()

@@ -102,7 +102,7 @@ static void calibrate (Found *found, const PsTransportClass *transport, guint ca
 }
 
 /* Two shapes of five kinds each, all but O also warm: both devices busy, alone in every state of the caches, and on a
- * whole GPU beside 0 and 8 blocks. */
+ * whole GPU while 0 and 8 blocks hold multiprocessors. */
 static void test_stages (void)
 {
   guint n_beside[2] = { 0 };
@@ -315,7 +315,7 @@ static void test_self_sends (void)
 }
 
 /* Between GPUs of one process: powers of two from 8 B to 8 KiB, 4 times the boundary; three sizes both ways at once,
- * beside ops of these GPUs, and in two pairs where there are four. */
+ * while these GPUs run ops, and in two pairs where there are four. */
 static void test_nccl_transfers (void)
 {
   Found found = found_new ();

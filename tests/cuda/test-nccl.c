@@ -101,7 +101,7 @@ static void net_open (Net *net, guint n_replicas, gsize bytes, gint64 timeout_ns
     net->group[i] = (PsTransportGroup){ .data = &net->line[i], .exchange = exchange, .fail = fail };
     net->transport[i] = fine (nccl->open (&setting, &error));
   }
-  ps_crew_watch (net->crew, abort_all, net);
+  ps_crew_on_failure (net->crew, abort_all, net);
 }
 
 /* Runs to the end; the crew's failure, if there is one, goes to *error. All tensors must have been freed. */
@@ -123,7 +123,7 @@ static void run_net (guint n_replicas, gsize bytes, gint64 timeout_ns, gboolean 
   }
   for (guint i = 0; i < n; i++)
     g_thread_join (threads[i]);
-  ps_crew_watch (net.crew, NULL, NULL);
+  ps_crew_on_failure (net.crew, NULL, NULL);
   for (guint i = 0; i < n_replicas; i++)
     net.transport[i]->class->close (net.transport[i]);
   for (guint i = 0; i < n; i++)

@@ -186,9 +186,9 @@ static void test_watch (void)
   g_autoptr (PsCrew) crew = ps_crew_new (1, NULL, 0);
   gint before = 0, after = 0;
 
-  ps_crew_watch (crew, count, &before);
+  ps_crew_on_failure (crew, count, &before);
   ps_crew_fail (crew, g_error_new (PS_ERROR, PS_ERROR_IO, "first"));
-  ps_crew_watch (crew, count, &after);
+  ps_crew_on_failure (crew, count, &after);
   g_assert_cmpint (before, ==, 1);
   g_assert_cmpint (after, ==, 1);
 }

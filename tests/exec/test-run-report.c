@@ -4,7 +4,6 @@
 #include "run-rig.h"
 
 #include "exec.h"
-#include "machine-speed.h"
 
 #include <pipesim/setting.h>
 

@@ -64,8 +64,8 @@ static struct {
   State state;
   GError *broken;         /* MPI did not start */
   GError *failure;        /* all processes end with it */
-  GSList *watches;        /* of PsMpiWatch */
-  gint n_devices;         /* of all watches */
+  GSList *users;          /* of PsMpiUser */
+  gint n_devices;         /* of all users */
   PsFailureReport report; /* where there are other processes */
   gpointer report_data;
 
@@ -151,7 +151,7 @@ static gint64 nap_length (gint64 quiet_ns, gint64 longest_ns)
                 PS_MPI_LONGEST_NAP_NS);
 }
 
-gboolean ps_mpi_wait (MPI_Request *requests, guint n, gint64 until_ns, const PsMpiWatch *watch, GError **error)
+gboolean ps_mpi_wait (MPI_Request *requests, guint n, gint64 until_ns, const PsMpiUser *user, GError **error)
 {
   gint64 event_ns = ps_clock_now (), now_ns;
   gint n_events = g_atomic_int_get (&mpi.n_events);
@@ -160,13 +160,13 @@ gboolean ps_mpi_wait (MPI_Request *requests, guint n, gint64 until_ns, const PsM
   g_atomic_int_inc (&mpi.n_waiting);
   while (ps_mpi_test (requests, n, &done, error) && !done) {
     now_ns = ps_clock_now ();
-    if ((until_ns > 0 && now_ns >= until_ns) || (watch != NULL && g_atomic_int_get (&watch->stopped)))
+    if ((until_ns > 0 && now_ns >= until_ns) || (user != NULL && g_atomic_int_get (&user->stopped)))
       break;
     note_event (&n_events, &event_ns, now_ns);
     if (now_ns - event_ns < PS_MPI_SPIN_NS && g_atomic_int_get (&mpi.spins))
       continue;
-    if (watch != NULL)
-      watch->look (watch->data);
+    if (user != NULL)
+      user->look (user->data);
     g_usleep ((gulong)(nap_length (now_ns - event_ns, PS_MPI_NAP_NS) / 1000));
   }
   g_atomic_int_add (&mpi.n_waiting, -1);
@@ -205,7 +205,7 @@ gboolean ps_mpi_give_up (MPI_Request *requests, guint n_receives, guint n)
   return done;
 }
 
-/* Watches */
+/* Users */
 
 /* n_devices more may wait. Waits begin without a nap if each device of the host has a core of its own. Under the lock.
  */
@@ -215,20 +215,20 @@ static void add_devices (gint n_devices)
   g_atomic_int_set (&mpi.spins, mpi.self.n_local * (guint)MAX (mpi.n_devices, 1) <= mpi.n_cores);
 }
 
-void ps_mpi_watch (PsMpiWatch *watch)
+void ps_mpi_add_user (PsMpiUser *user)
 {
   pthread_mutex_lock (&mpi.lock);
-  mpi.watches = g_slist_prepend (mpi.watches, watch);
-  add_devices ((gint)watch->n_devices);
+  mpi.users = g_slist_prepend (mpi.users, user);
+  add_devices ((gint)user->n_devices);
   pthread_cond_broadcast (&mpi.changed);
   pthread_mutex_unlock (&mpi.lock);
 }
 
-void ps_mpi_unwatch (PsMpiWatch *watch)
+void ps_mpi_remove_user (PsMpiUser *user)
 {
   pthread_mutex_lock (&mpi.lock);
-  mpi.watches = g_slist_remove (mpi.watches, watch);
-  add_devices (-(gint)watch->n_devices);
+  mpi.users = g_slist_remove (mpi.users, user);
+  add_devices (-(gint)user->n_devices);
   pthread_mutex_unlock (&mpi.lock);
 }
 
@@ -457,13 +457,13 @@ static gboolean serve (GError **error)
 
   mpi.round_ns = event_ns;
   while (mpi.state == READY && mpi.failure == NULL) {
-    if (mpi.self.n_ranks == 1 && mpi.watches == NULL) {
+    if (mpi.self.n_ranks == 1 && mpi.users == NULL) {
       sleep_until (0);
       continue;
     }
     note_round ();
-    for (const GSList *link = mpi.watches; link != NULL; link = link->next)
-      ((const PsMpiWatch *)link->data)->look (((const PsMpiWatch *)link->data)->data);
+    for (const GSList *link = mpi.users; link != NULL; link = link->next)
+      ((const PsMpiUser *)link->data)->look (((const PsMpiUser *)link->data)->data);
     if (!take_notes (error))
       return FALSE;
     note_event (&n_events, &event_ns, mpi.round_ns);

@@ -42,11 +42,11 @@ typedef struct {
   gpointer data;
   gint stopped;    /* atomic: TRUE ends all waits */
   guint n_devices; /* of this process, which may wait */
-} PsMpiWatch;
+} PsMpiUser;
 
 /* Begins and ends the calls by MPI's thread. */
-void ps_mpi_watch (PsMpiWatch *watch);
-void ps_mpi_unwatch (PsMpiWatch *watch);
+void ps_mpi_add_user (PsMpiUser *user);
+void ps_mpi_remove_user (PsMpiUser *user);
 
 /* FALSE with "CALL: REASON" unless the call of MPI went well. Where there are other processes it returns late then: an
  * error of MPI most often follows from the end of another process, whose launcher names that process and ends the
@@ -60,9 +60,9 @@ gboolean ps_mpi_receive (gpointer bytes, gsize n_bytes, int rank, int tag, MPI_R
 /* Tests n requests. *done: all of them are; then they are MPI_REQUEST_NULL. */
 gboolean ps_mpi_test (MPI_Request *requests, guint n, gboolean *done, GError **error);
 
-/* Waits until n requests are done. FALSE without an error: it is until_ns (0: never), or the watch (NULL: none) has
+/* Waits until n requests are done. FALSE without an error: it is until_ns (0: never), or the user (NULL: none) has
  * been stopped. */
-gboolean ps_mpi_wait (MPI_Request *requests, guint n, gint64 until_ns, const PsMpiWatch *watch, GError **error);
+gboolean ps_mpi_wait (MPI_Request *requests, guint n, gint64 until_ns, const PsMpiUser *user, GError **error);
 
 /* Gives up n requests, the first n_receives of which receive. Messages to this process that nobody has taken are
  * dropped, if it is the only one. FALSE: MPI did not give all back in time, so their memory

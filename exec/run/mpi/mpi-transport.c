@@ -52,7 +52,7 @@ typedef struct {
   PsTransport base;
   PsTransportSetting setting;
   int greatest_tag;
-  PsMpiWatch watch;
+  PsMpiUser user;
   Port *ports; /* [n_here] */
 } MpiTransport;
 
@@ -107,7 +107,7 @@ static gint64 deadline (const MpiTransport *transport)
 
 static gboolean is_aborted (const MpiTransport *transport)
 {
-  return g_atomic_int_get (&transport->watch.stopped);
+  return g_atomic_int_get (&transport->user.stopped);
 }
 
 /* A wait has ended without its message: cause (taken) is the error of MPI, NULL if there is none. Sums have no op of
@@ -224,13 +224,13 @@ static PsTransport *mpi_open (const PsTransportSetting *setting, GError **error)
   *transport = (MpiTransport){ .base.class = &mpi_class,
                                .setting = *setting,
                                .greatest_tag = greatest_tag,
-                               .watch = { .look = look, .data = transport, .n_devices = setting->n_here },
+                               .user = { .look = look, .data = transport, .n_devices = setting->n_here },
                                .ports = g_new0 (Port, setting->n_here) };
   for (guint i = 0; i < setting->n_here; i++) {
     transport->ports[i].own = number_of (&transport->base, setting->first + i);
     pthread_mutex_init (&transport->ports[i].lock, NULL);
   }
-  ps_mpi_watch (&transport->watch);
+  ps_mpi_add_user (&transport->user);
   return &transport->base;
 }
 
@@ -257,7 +257,7 @@ static void mpi_close (PsTransport *base)
 
   if (transport == NULL)
     return;
-  ps_mpi_unwatch (&transport->watch);
+  ps_mpi_remove_user (&transport->user);
   if (!give_up_all (transport))
     return; /* the process is about to end */
   for (guint i = 0; i < transport->setting.n_here; i++) {
@@ -365,7 +365,7 @@ static Message *await_message (MpiTransport *transport, Port *port, guint peer, 
   }
   if (message->came_ns > 0)
     return message;
-  if (ps_mpi_wait (message->requests, 2, deadline (transport), &transport->watch, &cause)) {
+  if (ps_mpi_wait (message->requests, 2, deadline (transport), &transport->user, &cause)) {
     message->came_ns = ps_clock_now ();
     return message;
   }
@@ -406,7 +406,7 @@ static gboolean mpi_flush (PsTransport *base, guint from, GError **error)
   Message *oldest;
 
   while ((oldest = g_queue_peek_head (&port->sends)) != NULL) {
-    if (!ps_mpi_wait (oldest->requests, 2, until_ns, &transport->watch, &cause))
+    if (!ps_mpi_wait (oldest->requests, 2, until_ns, &transport->user, &cause))
       return fail_wait (transport, port->own, oldest->name.peer, oldest->name.op, TRUE, cause, error);
     message_free (g_queue_pop_head (&port->sends));
   }
@@ -415,7 +415,7 @@ static gboolean mpi_flush (PsTransport *base, guint from, GError **error)
 
 static void mpi_abort (PsTransport *base)
 {
-  g_atomic_int_set (&((MpiTransport *)base)->watch.stopped, TRUE);
+  g_atomic_int_set (&((MpiTransport *)base)->user.stopped, TRUE);
 }
 
 /* PsPassHook: sends one share and receives another one. Messages to other devices may be under way meanwhile: these may
@@ -440,7 +440,7 @@ static gboolean pass_on (PsTransport *base, const PsPass *pass, GError **error)
       && ps_mpi_receive (taken, pass->n_taken * sizeof *taken, previous, tag, &requests[0], &cause)
       && find_tag (transport, pass->own, pass->next, ps_sum_message, &tag, &cause)
       && ps_mpi_send (pass->given, pass->n_given * sizeof *taken, next, tag, &requests[1], &cause)
-      && ps_mpi_wait (requests, 2, deadline (transport), &transport->watch, &cause)) {
+      && ps_mpi_wait (requests, 2, deadline (transport), &transport->user, &cause)) {
     for (gsize i = 0; pass->adds && i < pass->n_taken; i++)
       pass->taken[i] += taken[i];
     return TRUE;

@@ -24,7 +24,7 @@
 #define CHANNELS_VARIABLE "NCCL_MAX_P2P_NCHANNELS"
 #define MOST_CHANNELS "4"
 
-#define WATCH_NS G_GINT64_CONSTANT (50000000)
+#define LOOK_NS G_GINT64_CONSTANT (50000000)
 #define SPIN_NS G_GINT64_CONSTANT (2000000) /* a post takes some 50 us; a sleep would double that */
 #define POLL_US 200
 #define OTHER_END_NS G_GINT64_CONSTANT (2000000000)
@@ -406,28 +406,29 @@ typedef struct {
   char bus[32];
   ncclUniqueId sums[PS_N_CIRCLE_KINDS]; /* of the first device of a circle: for all of the circle */
   ncclUniqueId messages[];              /* [n_devices] of a sender: for each receiver */
-} Card;
+} Identity;
 
-static Card *card_at (gpointer cards, const PsTransportSetting *setting, guint number)
+static Identity *identity_at (gpointer identities, const PsTransportSetting *setting, guint number)
 {
-  return (Card *)((char *)cards + number * (sizeof (Card) + setting->n_devices * sizeof (ncclUniqueId)));
+  return (Identity *)((char *)identities + number * (sizeof (Identity) + setting->n_devices * sizeof (ncclUniqueId)));
 }
 
 /* NCCL takes processes with equal NCCL_HOSTID for processes of one host; without it, it goes by the host itself. */
-static gboolean fill_card (Card *card, const PsTransportSetting *setting, const Endpoint *endpoint, GError **error)
+static gboolean fill_identity (Identity *identity, const PsTransportSetting *setting, const Endpoint *endpoint,
+                               GError **error)
 {
   const char *host = g_getenv ("NCCL_HOSTID");
   int gpu = 0;
 
   if (endpoint->channels->len == 0)
     return TRUE;
-  g_strlcpy (card->host, host != NULL ? host : g_get_host_name (), sizeof card->host);
+  g_strlcpy (identity->host, host != NULL ? host : g_get_host_name (), sizeof identity->host);
   if (!cuda_ok ("cudaGetDevice", cudaGetDevice (&gpu), error)
-      || !cuda_ok ("cudaDeviceGetPCIBusId", cudaDeviceGetPCIBusId (card->bus, sizeof card->bus, gpu), error))
+      || !cuda_ok ("cudaDeviceGetPCIBusId", cudaDeviceGetPCIBusId (identity->bus, sizeof identity->bus, gpu), error))
     return FALSE;
   for (guint i = 0; i < endpoint->channels->len; i++) {
     const Channel *channel = g_ptr_array_index (endpoint->channels, i);
-    ncclUniqueId *name = channel->kind == SENDS ? &card->messages[channel->peer] : &card->sums[channel->peer];
+    ncclUniqueId *name = channel->kind == SENDS ? &identity->messages[channel->peer] : &identity->sums[channel->peer];
 
     if ((channel->kind == SENDS
          || (channel->kind == ADDS && ps_circle_of (setting, endpoint->at, channel->peer).own == 0))
@@ -437,41 +438,42 @@ static gboolean fill_card (Card *card, const PsTransportSetting *setting, const 
   return TRUE;
 }
 
-/* The cards of all devices; NULL where two share a GPU. Free with g_free. */
-static gpointer exchange_cards (const PsTransportSetting *setting, const Endpoint *endpoint, GError **error)
+/* The identities of all devices; NULL where two share a GPU. Free with g_free. */
+static gpointer exchange_identities (const PsTransportSetting *setting, const Endpoint *endpoint, GError **error)
 {
   const guint n_devices = setting->n_devices, n = n_devices * setting->n_replicas * MAX (setting->n_tensor, 1);
   const guint number = setting->pipeline * n_devices + endpoint->at;
-  const gsize n_bytes = sizeof (Card) + n_devices * sizeof (ncclUniqueId);
-  g_autofree Card *own = g_malloc0 (n_bytes);
-  g_autofree gpointer cards = g_malloc0 (n * n_bytes);
+  const gsize n_bytes = sizeof (Identity) + n_devices * sizeof (ncclUniqueId);
+  g_autofree Identity *own = g_malloc0 (n_bytes);
+  g_autofree gpointer identities = g_malloc0 (n * n_bytes);
 
-  if (!fill_card (own, setting, endpoint, error)
-      || !setting->group->exchange (setting->group->data, endpoint->at, own, n_bytes, cards, error))
+  if (!fill_identity (own, setting, endpoint, error)
+      || !setting->group->exchange (setting->group->data, endpoint->at, own, n_bytes, identities, error))
     return NULL;
   for (guint i = 0; i < n; i++) {
-    const Card *card = card_at (cards, setting, i);
+    const Identity *identity = identity_at (identities, setting, i);
 
-    if (i != number && *own->bus != '\0' && g_str_equal (card->host, own->host) && g_str_equal (card->bus, own->bus))
+    if (i != number && *own->bus != '\0' && g_str_equal (identity->host, own->host)
+        && g_str_equal (identity->bus, own->bus))
       return ps_refuse_null (error, PS_ERROR_UNAVAILABLE,
                              "device %u: shares GPU %s with device %u%s; NCCL needs a GPU for each", endpoint->index,
                              own->bus, i % n_devices, i / n_devices != number / n_devices ? " of another copy" : "");
   }
-  return g_steal_pointer (&cards);
+  return g_steal_pointer (&identities);
 }
 
 /* Opens a channel and sends a message for no op, or adds up one number: NCCL connects with the first one. */
 static gboolean connect_channel (const Endpoint *endpoint, Channel *channel, const PsTransportSetting *setting,
-                                 gpointer cards, GError **error)
+                                 gpointer identities, GError **error)
 {
   const PsDeviceClass *class = endpoint->device->class;
   const PsCircle circle = channel->kind == ADDS ? ps_circle_of (setting, endpoint->at, channel->peer)
                                                 : (PsCircle){ .n = 2, .own = channel->kind == RECEIVES };
   const guint first = (setting->pipeline + endpoint->at / setting->n_devices) * setting->n_devices;
   const ncclUniqueId *name
-      = channel->kind == SENDS      ? &card_at (cards, setting, first + channel->own)->messages[channel->peer]
-        : channel->kind == RECEIVES ? &card_at (cards, setting, first + channel->peer)->messages[channel->own]
-                                    : &card_at (cards, setting, circle.first)->sums[channel->peer];
+      = channel->kind == SENDS      ? &identity_at (identities, setting, first + channel->own)->messages[channel->peer]
+        : channel->kind == RECEIVES ? &identity_at (identities, setting, first + channel->peer)->messages[channel->own]
+                                    : &identity_at (identities, setting, circle.first)->sums[channel->peer];
 
   /* Sums within ops run in the device's own stream, after what they add up and before all that reads it. */
   if (channel->kind == ADDS && channel->peer == PS_CIRCLE_TENSOR && class->stream != NULL)
@@ -496,14 +498,14 @@ static gboolean set_clock (Endpoint *endpoint, GError **error)
 /* The class's hooks */
 
 /* The watchdog's thread. */
-static gpointer watch (gpointer data)
+static gpointer watchdog_main (gpointer data)
 {
   NcclTransport *transport = data;
   GError *problem = NULL;
 
   pthread_mutex_lock (&transport->lock);
   while (!transport->closing && problem == NULL) {
-    struct timespec until = ps_clock_timespec (ps_clock_now () + WATCH_NS);
+    struct timespec until = ps_clock_timespec (ps_clock_now () + LOOK_NS);
 
     pthread_cond_timedwait (&transport->closing_changed, &transport->lock, &until);
     for (guint i = 0; !transport->closing && i < transport->n_ends; i++)
@@ -562,7 +564,7 @@ static PsTransport *nccl_open (const PsTransportSetting *setting, GError **error
     transport->endpoint[i] = endpoint_new (setting, i, &transport->aborted);
   pthread_mutex_init (&transport->lock, NULL);
   ps_clock_condition_init (&transport->closing_changed);
-  transport->watchdog = g_thread_try_new ("watchdog", watch, transport, error);
+  transport->watchdog = g_thread_try_new ("watchdog", watchdog_main, transport, error);
   if (transport->watchdog != NULL)
     return &transport->base;
   nccl_class.close (&transport->base);
@@ -623,11 +625,11 @@ static gboolean nccl_join (PsTransport *base, guint at, PsDevice *device, GError
       && (!cuda_ok ("cudaGetDeviceCount", cudaGetDeviceCount (&n_gpus), error)
           || !cuda_ok ("cudaSetDevice", cudaSetDevice ((int)number % n_gpus), error)))
     return FALSE;
-  g_autofree gpointer cards = exchange_cards (setting, endpoint, error);
-  if (cards == NULL)
+  g_autofree gpointer identities = exchange_identities (setting, endpoint, error);
+  if (identities == NULL)
     return FALSE;
   for (guint i = 0; i < endpoint->channels->len; i++)
-    if (!connect_channel (endpoint, g_ptr_array_index (endpoint->channels, i), setting, cards, error))
+    if (!connect_channel (endpoint, g_ptr_array_index (endpoint->channels, i), setting, identities, error))
       return FALSE;
   return cuda_ok ("cudaStreamCreateWithFlags", cudaStreamCreateWithFlags (&endpoint->idle, cudaStreamNonBlocking),
                   error)
@@ -697,8 +699,8 @@ static gboolean await_due (NcclTransport *transport, gint64 due_ns, GError **err
 {
   gint64 until_ns = due_ns - transport->setting.clock_offset_ns;
 
-  while (until_ns - WATCH_NS > ps_clock_now () && g_atomic_int_get (&transport->aborted) == 0)
-    ps_clock_sleep_until (MIN (until_ns, ps_clock_now () + WATCH_NS));
+  while (until_ns - LOOK_NS > ps_clock_now () && g_atomic_int_get (&transport->aborted) == 0)
+    ps_clock_sleep_until (MIN (until_ns, ps_clock_now () + LOOK_NS));
   ps_clock_sleep_until (g_atomic_int_get (&transport->aborted) != 0 ? 0 : until_ns);
   return g_atomic_int_get (&transport->aborted) == 0 || ps_refuse_aborted (error);
 }

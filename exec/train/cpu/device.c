@@ -70,7 +70,6 @@ static void cpu_close (PsDevice *device)
   if (cpu == NULL)
     return;
   ps_transformer_clear (&cpu->transformer);
-  g_free (cpu->queue.failure);
   g_free (cpu->flush);
   release_blas_room (cpu);
   g_free (cpu);
@@ -111,11 +110,6 @@ static gboolean cpu_attach (PsDevice *device, GError **error)
 static char *cpu_place (const PsDeviceSetting *setting)
 {
   return ps_place_of_core (setting->core);
-}
-
-static gboolean cpu_add_stage (PsDevice *device, guint stage, const PsStageShape *shape, GError **error)
-{
-  return ps_transformer_add_stage (&cpu_device (device)->transformer, stage, shape, 0, error);
 }
 
 static gboolean cpu_run (PsDevice *device, PsOp op, PsTensor *input, PsTensor **output, GError **error)
@@ -205,25 +199,15 @@ const PsDeviceClass ps_cpu_device = {
   .close = cpu_close,
   .attach = cpu_attach,
   .place = cpu_place,
-  .add_stage = cpu_add_stage,
+  .add_stage = ps_transformer_add_stage,
   .tensor_new = ps_transformer_tensor_new,
   .tensor_free = ps_transformer_tensor_free,
-  .begin = ps_transformer_begin,
-  .use_version = ps_transformer_use_version,
-  .norm_square = ps_transformer_norm_square,
-  .settle = ps_transformer_settle,
-  .forget = ps_transformer_forget,
   .run = cpu_run,
-  .loss = ps_transformer_loss,
-  .gradients = ps_transformer_gradients,
-  .gradient_memory = ps_transformer_gradient_memory,
   .weight_memory = ps_transformer_weight_memory,
-  .read_state = ps_transformer_read_state,
-  .write_state = ps_transformer_write_state,
   .flush_cache = cpu_flush_cache,
   .condition = cpu_condition,
   .memory = ps_transformer_memory,
-  .reset_peak = ps_transformer_reset_peak,
   .libraries = cpu_libraries,
   .warning = cpu_warning,
+  PS_TRANSFORMER_HOOKS,
 };

@@ -252,35 +252,20 @@ INLINE void normed_row (float *restrict y, const float *x, float mean, float sca
       y[i] = (x[i] - mean) * scale * gain[i];
 }
 
-INLINE void add_squares (float *lane, const float *x, float mean, int n)
-{
-  for (int k = 0; k < n; k++)
-    lane[k] += (x[k] - mean) * (x[k] - mean);
-}
-
-/* Returns the sum of the squares of x - mean. */
-INLINE float squares (const float *x, float mean, int n)
-{
-  float lane[LANES] = { 0 };
-  int i = 0;
-
-  for (; i + LANES <= n; i += LANES)
-    add_squares (lane, x + i, mean, LANES);
-  add_squares (lane, x + i, mean, n - i);
-  return sum_lanes (lane);
-}
-
 KERNEL void norm (PsQueue *queue, void *y, float *mean, float *scale, const void *x, const void *gain, const void *bias,
                   int rows, int columns)
 {
   for (int row = 0; row < rows; row++) {
     const float *from = (const float *)x + (gsize)row * columns;
+    float *restrict to = (float *)y + (gsize)row * columns;
     const float middle = mean != NULL ? sum (from, columns) / (float)columns : 0;
 
-    scale[row] = 1 / sqrtf (squares (from, middle, columns) / (float)columns + NORM_EPSILON);
+    for (int i = 0; i < columns; i++)
+      to[i] = from[i] - middle;
+    scale[row] = 1 / sqrtf (dot (to, to, columns) / (float)columns + NORM_EPSILON);
     if (mean != NULL)
       mean[row] = middle;
-    normed_row ((float *)y + (gsize)row * columns, from, middle, scale[row], gain, bias, columns);
+    normed_row (to, from, middle, scale[row], gain, bias, columns);
   }
 }
 
@@ -367,26 +352,19 @@ INLINE float gelu_gate (float z)
   return 1 / (1 + exponential (-GELU_SLOPE * (z + GELU_CUBE * z * z * z)));
 }
 
-KERNEL void gelu_rows (float *g, float *z, const float *bias, int rows, int columns)
+KERNEL void gelu (float *g, const float *z, gsize n)
 {
-  for (int row = 0; row < rows; row++) {
-    float *restrict from = z + (gsize)row * columns;
-    float *restrict to = g + (gsize)row * columns;
+  float *restrict to = g;
 
-    for (int i = 0; i < columns; i++) {
-      const float value = from[i] + bias[i];
-
-      from[i] = value;
-      to[i] = value * gelu_gate (value);
-    }
-  }
+  for (gsize i = 0; i < n; i++)
+    to[i] = z[i] * gelu_gate (z[i]);
 }
 
 static void linear_gelu (PsQueue *queue, void *g, void *z, const void *x, const void *w, const void *bias, int rows,
                          int in, int out)
 {
-  linear (queue, z, x, w, NULL, NULL, rows, in, out);
-  gelu_rows (g, z, bias, rows, out);
+  linear (queue, z, x, w, bias, NULL, rows, in, out);
+  gelu (g, z, (gsize)rows * (gsize)out);
 }
 
 KERNEL void gelu_input (float *dz, const float *dg, const float *z, gsize n)
@@ -459,17 +437,9 @@ KERNEL void rows_copy (PsQueue *queue, PsRows to, PsRows from, const float *more
     }
 }
 
-KERNEL void rows_add (PsQueue *queue, float *total, bool begins, PsRows from, int batch, int rows, int columns)
+static void rows_add (PsQueue *queue, float *sum, bool begins, PsRows from, int batch, int rows, int columns)
 {
-  float *restrict to = total;
-
-  for (int sequence = 0; sequence < batch; sequence++)
-    for (int row = 0; row < rows; row++, to += columns) {
-      const float *out = row_of (from, sequence, row);
-
-      for (int i = 0; i < columns; i++)
-        to[i] = (begins ? 0 : to[i]) + out[i];
-    }
+  rows_copy (queue, (PsRows){ sum, rows, columns }, from, begins ? NULL : sum, batch, rows, columns);
 }
 
 /* --- rotary positions --- */
@@ -797,15 +767,15 @@ static void attention_backward (PsQueue *queue, const PsAttention *shape, void *
 
 /* --- optimizer --- */
 
-KERNEL void step (float *weight, float *gradient, float *momentum, float *variance, size_t n, float factor,
-                  double learning_rate, uint64_t number)
+KERNEL void adam (PsQueue *queue, void *weights, float *master, float *gradient, float *momentum, float *variance,
+                  size_t n, float factor, double learning_rate, uint64_t step)
 {
   const float beta1 = 0.9f, beta2 = 0.999f, epsilon = 1e-8f;
-  const float rate = (float)(learning_rate / (1 - pow (0.9, (double)number)));
-  const float correction = (float)(1 / sqrt (1 - pow (0.999, (double)number)));
-  float *restrict w = weight, *restrict g = gradient, *restrict m = momentum, *restrict v = variance;
+  const float rate = (float)(learning_rate / (1 - pow (0.9, (double)step)));
+  const float correction = (float)(1 / sqrt (1 - pow (0.999, (double)step)));
+  float *restrict w = master, *restrict g = gradient, *restrict m = momentum, *restrict v = variance;
 
-  for (gsize i = 0; i < n; i++) {
+  for (size_t i = 0; i < n; i++) {
     const float slope = g[i] * factor;
 
     m[i] = beta1 * m[i] + (1 - beta1) * slope;
@@ -815,16 +785,10 @@ KERNEL void step (float *weight, float *gradient, float *momentum, float *varian
   }
 }
 
-static void adam (PsQueue *queue, void *weights, float *master, float *gradient, float *momentum, float *variance,
-                  size_t n, float factor, double learning_rate, uint64_t number)
-{
-  step (master, gradient, momentum, variance, n, factor, learning_rate, number);
-}
-
 /* Steps copies, one block of them after the other. */
 static void adam_try (PsQueue *queue, void *weights, float *tried, const float *master, const float *gradient,
                       const float *momentum, const float *variance, size_t n, float factor, double learning_rate,
-                      uint64_t number)
+                      uint64_t step)
 {
   enum { BLOCK = 1024 };
   float copies[3][BLOCK];
@@ -836,7 +800,7 @@ static void adam_try (PsQueue *queue, void *weights, float *tried, const float *
     memcpy (copies[0], gradient + i, bytes);
     memcpy (copies[1], momentum + i, bytes);
     memcpy (copies[2], variance + i, bytes);
-    step (tried + i, copies[0], copies[1], copies[2], here, factor, learning_rate, number);
+    adam (queue, NULL, tried + i, copies[0], copies[1], copies[2], here, factor, learning_rate, step);
   }
 }
 
@@ -861,11 +825,6 @@ KERNEL double norm_square (PsQueue *queue, const float *values, size_t n, float 
 
 /* --- the table --- */
 
-static bool check (PsElement element, const PsAttention *attention, GError **error)
-{
-  return TRUE;
-}
-
 const PsKernels ps_cpu_kernels = {
   .name = "cpu",
   .on_host = true,
@@ -874,7 +833,6 @@ const PsKernels ps_cpu_kernels = {
   .keeps_scores = true,
   .alignment = 1,
   .row_alignment = 1,
-  .check = check,
   .pool_new = pool_new,
   .clear = clear,
   .copy = copy,

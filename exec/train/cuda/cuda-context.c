@@ -285,9 +285,8 @@ static void note_sharing (char *text, char *idle_text)
 /* Notes "green contexts of 48, 40, 24, 16 multiprocessors (4 of 132 idle)"; equal neighbours appear once. */
 static void note_parts (const guint *sms, guint n, guint n_sms)
 {
-  g_autoptr (GString) sizes = g_string_new (NULL);
+  g_autoptr (GString) sizes = g_string_new (NULL), much = g_string_new (NULL);
   guint n_idle = n_sms, least = n_sms;
-  char *much = NULL;
 
   for (guint i = 0; i < n; i++) {
     if (i == 0 || sms[i] != sms[i - 1])
@@ -295,11 +294,11 @@ static void note_parts (const guint *sms, guint n, guint n_sms)
     n_idle -= sms[i];
     least = MIN (least, sms[i]);
   }
-  if (n_idle * IDLE_SHARE > n_sms)
-    much = g_strdup_printf ("%u parts of %s multiprocessors leave %u of %u idle; there is room for %u more of %u", n,
-                            sizes->str, n_idle, n_sms, n_idle / least, least);
+  g_string_printf (much, "%u parts of %s multiprocessors leave %u of %u idle", n, sizes->str, n_idle, n_sms);
+  if (n_idle >= least)
+    g_string_append_printf (much, "; there is room for %u more of %u", n_idle / least, least);
   note_sharing (g_strdup_printf ("green contexts of %s multiprocessors (%u of %u idle)", sizes->str, n_idle, n_sms),
-                much);
+                n_idle * IDLE_SHARE > n_sms ? g_strdup (much->str) : NULL);
 }
 
 /* Opens a green context if possible. If not, ps_cuda_sharing gets the reason; it is an error if shares were asked for.

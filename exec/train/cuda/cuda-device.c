@@ -560,7 +560,6 @@ static gboolean cuda_attach (PsDevice *device, GError **error)
 static gboolean cuda_add_stage (PsDevice *device, guint stage, const PsStageShape *shape, GError **error)
 {
   CudaDevice *cuda = cuda_device (device);
-  const guint *parts = setting_of (cuda)->parts;
   const PsSizes *sizes = &cuda->transformer.sizes;
   const gsize n = (gsize)sizes->batch * (gsize)sizes->longest * (gsize)sizes->hidden;
 
@@ -570,8 +569,8 @@ static gboolean cuda_add_stage (PsDevice *device, guint stage, const PsStageShap
     if (cuda->totals == NULL)
       return FALSE;
   }
-  return ps_transformer_add_stage (&cuda->transformer, stage, shape, parts != NULL ? parts[stage] : cuda->context.n_sms,
-                                   error);
+  cuda->transformer.n_sms = cuda->context.n_sms;
+  return ps_transformer_add_stage (device, stage, shape, error);
 }
 
 static void *cuda_stream (PsDevice *device)
@@ -672,19 +671,9 @@ static const PsDeviceClass cuda_class = {
   .write = cuda_write,
   .read = cuda_read,
   .copy = cuda_copy,
-  .begin = ps_transformer_begin,
-  .use_version = ps_transformer_use_version,
-  .norm_square = ps_transformer_norm_square,
-  .settle = ps_transformer_settle,
-  .forget = ps_transformer_forget,
   .run = cuda_run,
   .start = cuda_start,
   .await = cuda_await,
-  .loss = ps_transformer_loss,
-  .gradients = ps_transformer_gradients,
-  .gradient_memory = ps_transformer_gradient_memory,
-  .read_state = ps_transformer_read_state,
-  .write_state = ps_transformer_write_state,
   .stream = cuda_stream,
   .sum = cuda_sum,
   .op_ns = cuda_op_ns,
@@ -696,10 +685,10 @@ static const PsDeviceClass cuda_class = {
   .choices = cuda_choices,
   .adopt_choices = cuda_adopt_choices,
   .memory = cuda_memory,
-  .reset_peak = ps_transformer_reset_peak,
   .processor = ps_cuda_processor,
   .libraries = ps_cuda_libraries,
   .warning = ps_cuda_idle,
+  PS_TRANSFORMER_HOOKS,
 };
 
 const guint64 ps_module_stamp = PS_MODULE_STAMP;

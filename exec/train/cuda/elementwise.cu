@@ -381,7 +381,7 @@ struct Adam {
 };
 
 /* tries: all but `tried` and the copy stays as it is. Every rounding is named, since the compiler contracts the two
- * kernels in different ways, and a adam_step must give the bits that were tried out. */
+ * kernels in different ways, and a step must give the bits that were tried out. */
 template <int width, bool tries> static __global__ void __launch_bounds__ (block_threads) adam_step (Adam adam)
 {
   const float beta1 = 0.9f, beta2 = 0.999f, epsilon = 1e-8f;

@@ -229,8 +229,9 @@ extern "C" void ps_cuda_norm_input (PsQueue *queue, void *dx, const void *residu
       });
 }
 
-/* --- sums over rows, for the gradients of biases and norms. Gradients of norms also make the norm again. A block sums
- * a chunk of rows of some columns; a second launch sums the chunks. --- */
+/* --- sums over rows ---
+ * For the gradients of biases and norms. Gradients of norms also make the norm again. A block sums a chunk of rows of
+ * some columns; a second launch sums the chunks. */
 
 static const int chunk_rows = 128;
 static const int chunk_lanes = 8;  /* warps; each has its own rows */

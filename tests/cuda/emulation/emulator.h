@@ -201,40 +201,15 @@ static inline int __any_sync (unsigned, int predicate)
   return predicate;
 }
 
-static inline void __nanosleep (unsigned)
-{
-}
+#define __nanosleep(ns) ((void)(ns))
 
 /* Approximate functions are exact to rounding here, and the emulation is compiled without contraction. */
-static inline float __fdividef (float x, float y)
-{
-  return x / y;
-}
-
-static inline float __fmul_rn (float a, float b)
-{
-  return a * b;
-}
-
-static inline float __fsub_rn (float a, float b)
-{
-  return a - b;
-}
-
-static inline float __fdiv_rn (float a, float b)
-{
-  return a / b;
-}
-
-static inline float __fmaf_rn (float a, float b, float c)
-{
-  return fmaf (a, b, c);
-}
-
-static inline float rsqrtf (float x)
-{
-  return 1 / sqrtf (x);
-}
+#define __fdividef(x, y) ((x) / (y))
+#define __fmul_rn(a, b) ((a) * (b))
+#define __fsub_rn(a, b) ((a) - (b))
+#define __fdiv_rn(a, b) ((a) / (b))
+#define __fmaf_rn(a, b, c) fmaf (a, b, c)
+#define rsqrtf(x) (1 / sqrtf (x))
 
 static inline int min (int x, int y)
 {
