@@ -313,10 +313,7 @@ static gboolean check (gpointer base, PsProcesses *processes, GError **error)
   return ok;
 }
 
-const PsCalibCommand ps_calib_check
-    = { .name = "check",
-        .description = "hold predictions against runs, and say how far they are off, and why",
-        .help = &help,
-        .rows = rows,
-        .base_size = sizeof (Job),
-        .run = check };
+const PsCalibCommand ps_calib_check = {
+  "check", "hold predictions against runs, and say how far they are off, and why", &help, rows, sizeof (Job), check,
+  FALSE
+};

@@ -156,9 +156,5 @@ static gboolean diff (gpointer base, PsProcesses *processes, GError **error)
   return ps_print (text, error);
 }
 
-const PsCalibCommand ps_calib_diff = { .name = "diff",
-                                       .description = "compare two profiles, median by median",
-                                       .help = &help,
-                                       .rows = rows,
-                                       .base_size = sizeof (Options),
-                                       .run = diff };
+const PsCalibCommand ps_calib_diff
+    = { "diff", "compare two profiles, median by median", &help, rows, sizeof (Options), diff, FALSE };

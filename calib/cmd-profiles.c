@@ -81,12 +81,8 @@ static const PsCommandHelp list_help = {
               "COLUMNS=80 pipesim calib list --db costs.db\n",
 };
 
-const PsCalibCommand ps_calib_list = { .name = "list",
-                                       .description = "list the profiles of a cost database",
-                                       .help = &list_help,
-                                       .rows = list_rows,
-                                       .base_size = sizeof (ListOptions),
-                                       .run = list };
+const PsCalibCommand ps_calib_list
+    = { "list", "list the profiles of a cost database", &list_help, list_rows, sizeof (ListOptions), list, FALSE };
 
 /* export */
 
@@ -126,12 +122,8 @@ static gboolean export_profile (gpointer base, PsProcesses *processes, GError **
   return options->output != NULL ? ps_write_file (options->output, text, -1, error) : ps_print (text, error);
 }
 
-const PsCalibCommand ps_calib_export = { .name = "export",
-                                         .description = "write a profile as text",
-                                         .help = &export_help,
-                                         .rows = export_rows,
-                                         .base_size = sizeof (ExportOptions),
-                                         .run = export_profile };
+const PsCalibCommand ps_calib_export
+    = { "export", "write a profile as text", &export_help, export_rows, sizeof (ExportOptions), export_profile, FALSE };
 
 /* Profiles of runs */
 
@@ -383,10 +375,10 @@ static gboolean import_files (gpointer base, PsProcesses *processes, GError **er
   return TRUE;
 }
 
-const PsCalibCommand ps_calib_import
-    = { .name = "import",
-        .description = "read a profile's text, or the runs of any program, into a cost database",
-        .help = &import_help,
-        .rows = import_rows,
-        .base_size = sizeof (ImportOptions),
-        .run = import_files };
+const PsCalibCommand ps_calib_import = { "import",
+                                         "read a profile's text, or the runs of any program, into a cost database",
+                                         &import_help,
+                                         import_rows,
+                                         sizeof (ImportOptions),
+                                         import_files,
+                                         FALSE };

@@ -347,10 +347,7 @@ static gboolean run_command (gpointer base, PsProcesses *processes, GError **err
 }
 
 const PsCalibCommand ps_calib_run
-    = { .name = "run",
-        .description = "measure a model on this machine into a cost database; run it again to measure what is missing",
-        .help = &help,
-        .rows = rows,
-        .base_size = sizeof (Run),
-        .parallel = TRUE,
-        .run = run_command };
+    = { "run",        "measure a model on this machine into a cost database; run it again to measure what is missing",
+        &help,        rows,
+        sizeof (Run), run_command,
+        TRUE };

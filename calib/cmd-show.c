@@ -258,9 +258,5 @@ static gboolean show (gpointer base, PsProcesses *processes, GError **error)
   return ps_print (text, error);
 }
 
-const PsCalibCommand ps_calib_show = { .name = "show",
-                                       .description = "show the measurements of a profile",
-                                       .help = &help,
-                                       .rows = rows,
-                                       .base_size = sizeof (Options),
-                                       .run = show };
+const PsCalibCommand ps_calib_show
+    = { "show", "show the measurements of a profile", &help, rows, sizeof (Options), show, FALSE };

@@ -13,10 +13,10 @@ typedef struct {
   const PsCommandHelp *help;
   const PsOption *rows; /* a text, file or number whose `otherwise` is "" must be given */
   gsize base_size;      /* of the structure that rows write to */
-  gboolean parallel;    /* several processes run it together */
 
   /* processes: NULL unless it is parallel, and they are several. */
   gboolean (*run) (gpointer base, PsProcesses *processes, GError **error);
+  gboolean parallel; /* several processes run it together */
 } PsCalibCommand;
 
 extern const PsCalibCommand ps_calib_run, ps_calib_list, ps_calib_show, ps_calib_check, ps_calib_diff, ps_calib_export,

@@ -161,8 +161,8 @@ typedef struct {
 } PsModel;
 
 /* The key of the first field that makes a model other than a plain decoder, as the devices of exec compute it: its own
- * head size, tied matrices, biases and norms of queries, windows, latent attention, experts, multi-token prediction.
- * NULL: none. */
+ * head size, tied matrices, biases and norms of queries, windows, latent attention, experts, multi-token prediction,
+ * other units, an activation. NULL: none. */
 const char *ps_model_special_key (const PsModel *model);
 
 /* Units. A model is a sequence of units: embedding, the units of each layer in turn, modules of multi-token prediction,

@@ -182,6 +182,8 @@ const char *ps_model_special_key (const PsModel *model)
 {
   static const char *const harmless[] = { "fp32_gradients", "sequence_parallel", "imbalance", "framework", NULL };
 
+  if (model->mlp > PS_MLP_SWIGLU)
+    return "mlp = relu2";
   for (guint i = 0; i < G_N_ELEMENTS (fields); i++)
     if (fields[i].presence == PS_INI_LATER && field_value (model, &fields[i]) > 0
         && !g_strv_contains (harmless, fields[i].key))

@@ -200,6 +200,16 @@ static void test_all (void)
   g_assert_cmpint (ps_work_flops (&work), ==, multiplied);
 }
 
+/* exec knows neither the square of ReLU nor patterns. */
+static void test_refused (void)
+{
+  g_autoptr (PsModel) relu2 = parse (RELU2), pattern = parse (LLAMA "pattern=*-\n"), plain = parse (LLAMA);
+
+  g_assert_cmpstr (ps_model_special_key (relu2), ==, "mlp = relu2");
+  g_assert_cmpstr (ps_model_special_key (pattern), ==, "pattern");
+  g_assert_null (ps_model_special_key (plain));
+}
+
 /* The letters are all different, and each kind says its source. */
 static void test_table (void)
 {
@@ -220,5 +230,6 @@ int main (int argc, char **argv)
   g_test_add_func ("/units/table", test_table);
   g_test_add_func ("/units/kinds", test_kinds);
   g_test_add_func ("/units/all", test_all);
+  g_test_add_func ("/units/refused", test_refused);
   return g_test_run ();
 }

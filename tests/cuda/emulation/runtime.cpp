@@ -347,22 +347,28 @@ cudaError_t cudaEventDestroy (cudaEvent_t event)
   return cudaSuccess;
 }
 
+/* A stream that has nothing to do reaches the event at once. */
 cudaError_t cudaEventRecord (cudaEvent_t event, cudaStream_t stream)
 {
   const std::shared_ptr<Moment> moment = event->moment;
-  unsigned long number;
 
   if (spoils (stream))
     return cudaErrorStreamCaptureUnsupported;
-  {
-    const Lock lock (mutex);
-    number = ++moment->n_recorded;
-  }
-  push (stream, [=] {
-    const Lock lock (mutex);
+  Lock lock (mutex);
+  const unsigned long number = ++moment->n_recorded;
+  auto reach = [=] {
     moment->n_reached = number;
     moment->time = std::chrono::steady_clock::now ();
     moment->reached.notify_all ();
+  };
+  if (stream->queue.empty ()) {
+    reach ();
+    return cudaSuccess;
+  }
+  lock.unlock ();
+  push (stream, [=] {
+    const Lock inner (mutex);
+    reach ();
   });
   return cudaSuccess;
 }
