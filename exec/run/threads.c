@@ -266,13 +266,13 @@ static PsTensor *threads_wait (PsTransport *transport, guint at, guint from, PsO
     return NULL;
   }
   if (await_ready (transport, at, message->ready_ns, error)) {
-    const gboolean waited = message->ready_ns >= called_ns, pulled = into->class->copy != NULL;
+    const gboolean waited = message->ready_ns >= called_ns, copied = message->tensor->bytes > 0;
 
-    /* A message that was ready before this call ends at ready_ns: a busy receiver does not make it longer. If the
-     * device copies it, the copy is the transfer, so it starts at the call and ends now. */
+    /* A message that was ready before this call ends at ready_ns: a busy receiver does not make it longer. Where it has
+     * bytes, their copy is the transfer, so it starts at the call and ends now. */
     tensor = land (message, into, times, error);
-    *times = (PsTransferTimes){ .start_ns = pulled && !waited ? called_ns : message->sent_ns,
-                                .end_ns = waited || pulled ? ps_clock_now () : message->ready_ns };
+    *times = (PsTransferTimes){ .start_ns = copied && !waited ? called_ns : message->sent_ns,
+                                .end_ns = waited || copied ? ps_clock_now () : message->ready_ns };
   }
   port = port_lock (transport, from);
   g_ptr_array_add (port->returned, message->tensor);
