@@ -18,6 +18,7 @@ typedef struct {
   gboolean is_read;     /* the receiver has read these; under the lock of the sender's port */
   gint64 sent_ns;
   gint64 ready_ns; /* when the receiver may use it */
+  gboolean copied; /* it has bytes and came without delay: its copy is the transfer */
   gint64 due_ns;   /* and when it might if its sender had been in time */
 } Message;
 
@@ -174,6 +175,7 @@ static gboolean threads_send (PsTransport *transport, guint from, guint to, PsOp
                         .tensor = tensor,
                         .sent_ns = now_ns,
                         .ready_ns = now_ns + delay_ns,
+                        .copied = tensor->bytes > 0 && delay_ns == 0,
                         .due_ns = made_ns + delay_ns };
   deliver (transport, to, message);
   return TRUE;
@@ -266,13 +268,13 @@ static PsTensor *threads_wait (PsTransport *transport, guint at, guint from, PsO
     return NULL;
   }
   if (await_ready (transport, at, message->ready_ns, error)) {
-    const gboolean waited = message->ready_ns >= called_ns, copied = message->tensor->bytes > 0;
+    const gboolean waited = message->ready_ns >= called_ns;
 
-    /* A message that was ready before this call ends at ready_ns: a busy receiver does not make it longer. Where it has
-     * bytes, their copy is the transfer, so it starts at the call and ends now. */
+    /* A message that was ready before this call ends at ready_ns: a busy receiver does not make it longer. Where the
+     * copy is the transfer, it starts at the call and ends now. */
     tensor = land (message, into, times, error);
-    *times = (PsTransferTimes){ .start_ns = copied && !waited ? called_ns : message->sent_ns,
-                                .end_ns = waited || copied ? ps_clock_now () : message->ready_ns };
+    *times = (PsTransferTimes){ .start_ns = message->copied && !waited ? called_ns : message->sent_ns,
+                                .end_ns = waited || message->copied ? ps_clock_now () : message->ready_ns };
   }
   port = port_lock (transport, from);
   g_ptr_array_add (port->returned, message->tensor);

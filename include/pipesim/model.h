@@ -305,8 +305,18 @@ char *ps_model_to_text (const PsModel *model);
 
 const char *ps_precision_name (PsPrecision precision); /* "fp32", "fp16", "bf16", "fp8", "fp4" */
 gboolean ps_precision_parse (const char *where, const char *text, PsPrecision *precision, GError **error);
-guint ps_precision_bytes (PsPrecision precision); /* bytes per element, but of the products of fp8 and fp4 */
-guint ps_precision_bits (PsPrecision precision);  /* bits of an element that the products of layers multiply */
+
+/* Bytes per element, but of the products of fp8 and fp4. */
+static inline guint ps_precision_bytes (PsPrecision precision)
+{
+  return precision == PS_PRECISION_FP32 ? 4 : 2;
+}
+
+/* Bits of an element that the products of layers multiply. */
+static inline guint ps_precision_bits (PsPrecision precision)
+{
+  return precision == PS_PRECISION_FP4 ? 4 : precision == PS_PRECISION_FP8 ? 8 : 8 * ps_precision_bytes (precision);
+}
 
 /* Gives the model the precision that text names, and where that is a new one a name that says so ("gpt-1.5b in bf16").
  * text NULL: leaves it. Errors: PS_ERROR_USAGE "where: ...". */
@@ -393,7 +403,10 @@ static inline gint64 ps_model_kv_width (const PsModel *model)
 }
 
 /* Width of what attention hands to the output projection: q, or in latent attention the values of all heads. */
-gint64 ps_model_value_width (const PsModel *model);
+static inline gint64 ps_model_value_width (const PsModel *model)
+{
+  return model->latent.kv_rank ? (gint64)model->heads * model->latent.value_size : ps_model_query_width (model);
+}
 
 /* Tokens that the experts of the GPU with the most work on, for each token that comes in. */
 static inline double ps_model_routed (const PsModel *model)

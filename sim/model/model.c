@@ -149,16 +149,6 @@ gboolean ps_model_set_precision (PsModel *model, const char *where, const char *
   return TRUE;
 }
 
-guint ps_precision_bytes (PsPrecision precision)
-{
-  return precision == PS_PRECISION_FP32 ? 4 : 2;
-}
-
-guint ps_precision_bits (PsPrecision precision)
-{
-  return precision == PS_PRECISION_FP4 ? 4 : precision == PS_PRECISION_FP8 ? 8 : 8 * ps_precision_bytes (precision);
-}
-
 static double field_value (const PsModel *model, const PsIniField *field)
 {
   gconstpointer place = G_STRUCT_MEMBER_P (model, field->offset);
@@ -202,12 +192,6 @@ void ps_model_fill_defaults (PsModel *model)
 }
 
 /* The units of a stage, and sums over them. */
-
-/* Width of the values of all heads, which is that of the input of the output projection. */
-gint64 ps_model_value_width (const PsModel *model)
-{
-  return model->latent.kv_rank ? (gint64)model->heads * model->latent.value_size : ps_model_query_width (model);
-}
 
 /* The mixer and the feed-forward of a layer without a pattern. */
 static void usual_units (const PsModel *model, guint layer, PsUnitKind kinds[2])

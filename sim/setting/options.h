@@ -18,5 +18,10 @@ PsModel *ps_setting_given_model (const PsSetting *setting, GError **error);
 /* Makes units of the model layers of their own where the layout cuts between units of a layer. */
 void ps_setting_unfold (const PsSetting *setting, PsModel *model);
 
+/* Returns [n_devices * n_chunks] stages as a layout other than "best" cuts the model. Free with g_free. Errors:
+ * PS_ERROR_USAGE where the model has no such cut. */
+PsStageShape *ps_setting_cut (const char *text, const PsModel *model, guint n_devices, guint n_chunks,
+                              GError **error) G_GNUC_WARN_UNUSED_RESULT;
+
 /* The option's column of the results under a setting that holds its value, NONE where only a prediction knows it. */
 PsValue ps_setting_column (const PsOption *option, const PsSetting *setting);
