@@ -45,9 +45,9 @@ one_line "calibration within one process" 2 'rank [01]: transport threads: stays
 one_line "one rank calibrates another model" 1 'rank 1: no-such.ini: .*' 2 sh odd.sh 1 '' '--model no-such.ini' \
   pipesim calib run $calib --profile five --transport mpi
 
-# A sweep: every process takes its share, all write one database. Sanitizers look for wrong memory, for which a quarter does.
+# A sweep: every process takes its share, all write one database. Sanitizers look for wrong memory, for which a fifth does.
 step=0.01 long_step=0.002 share=20 most=40000
-[ "${PIPESIM_CASES:-1}" = 1 ] || { step=0.04 long_step=0.008 share=5 most=10000; }
+[ "${PIPESIM_CASES:-1}" = 1 ] || { step=0.05 long_step=0.008 share=4 most=10000; }
 cat >spec.ini <<TEXT
 [sweep]
 schedule = gpipe, 1f1b, zb-h1, zb-v, dualpipe

@@ -92,11 +92,11 @@ static void test_places (void)
     g_setenv ("PS_EMULATED_GPUS", cases[i].gpus, TRUE);
     g_autofree char *place = cuda_device->place (&setting);
     PsDevice *device = fine (cuda_device->open (&setting, &error));
-    g_unsetenv ("PS_EMULATED_GPUS");
     g_test_message ("%s", place);
     g_assert_nonnull (strstr (place, end));
     g_assert_cmpuint (cuda_device->sharing (device), ==, cases[i].n);
     cuda_device->close (device);
+    g_unsetenv ("PS_EMULATED_GPUS");
   }
 }
 
