@@ -3,7 +3,10 @@
 
 #include "clock.h"
 
-#define PERIOD_US 20000
+#include <errno.h>
+#include <pthread.h>
+
+#define PERIOD_NS 20000000
 
 typedef struct {
   gint64 taken_ns;
@@ -14,8 +17,8 @@ struct _PsConditions {
   PsDevice **devices; /* [n] whose condition is read */
   guint n;
   GThread *thread;
-  GMutex mutex;
-  GCond stopped;
+  pthread_mutex_t mutex;
+  pthread_cond_t stopped;
   gboolean stop;    /* under mutex */
   GArray *readings; /* of Reading, under mutex: every round adds one of each device */
 };
@@ -27,9 +30,9 @@ static void read_all (PsConditions *conditions)
     Reading reading = { .taken_ns = ps_clock_now () };
 
     device->class->condition (device, &reading.condition);
-    g_mutex_lock (&conditions->mutex);
+    pthread_mutex_lock (&conditions->mutex);
     g_array_append_val (conditions->readings, reading);
-    g_mutex_unlock (&conditions->mutex);
+    pthread_mutex_unlock (&conditions->mutex);
   }
 }
 
@@ -37,14 +40,17 @@ static gpointer read_on (gpointer data)
 {
   PsConditions *conditions = data;
 
-  g_mutex_lock (&conditions->mutex);
-  while (!conditions->stop)
-    if (!g_cond_wait_until (&conditions->stopped, &conditions->mutex, g_get_monotonic_time () + PERIOD_US)) {
-      g_mutex_unlock (&conditions->mutex);
+  pthread_mutex_lock (&conditions->mutex);
+  while (!conditions->stop) {
+    const struct timespec until = ps_clock_timespec (ps_clock_now () + PERIOD_NS);
+
+    if (pthread_cond_timedwait (&conditions->stopped, &conditions->mutex, &until) == ETIMEDOUT) {
+      pthread_mutex_unlock (&conditions->mutex);
       read_all (conditions);
-      g_mutex_lock (&conditions->mutex);
+      pthread_mutex_lock (&conditions->mutex);
     }
-  g_mutex_unlock (&conditions->mutex);
+  }
+  pthread_mutex_unlock (&conditions->mutex);
   return NULL;
 }
 
@@ -58,8 +64,8 @@ PsConditions *ps_conditions_new (PsDevice *const *devices, guint n)
   conditions->n = class->sharing != NULL && class->sharing (devices[0]) >= n ? 1 : n;
   conditions->devices = g_memdup2 (devices, conditions->n * sizeof *devices);
   conditions->readings = g_array_new (FALSE, FALSE, sizeof (Reading));
-  g_mutex_init (&conditions->mutex);
-  g_cond_init (&conditions->stopped);
+  pthread_mutex_init (&conditions->mutex, NULL);
+  ps_clock_condition_init (&conditions->stopped);
   read_all (conditions);
   conditions->thread = g_thread_try_new ("conditions", read_on, conditions,
                                          NULL); /* without a thread the first reading is the only one */
@@ -70,14 +76,14 @@ void ps_conditions_free (PsConditions *conditions)
 {
   if (conditions == NULL)
     return;
-  g_mutex_lock (&conditions->mutex);
+  pthread_mutex_lock (&conditions->mutex);
   conditions->stop = TRUE;
-  g_cond_signal (&conditions->stopped);
-  g_mutex_unlock (&conditions->mutex);
+  pthread_cond_signal (&conditions->stopped);
+  pthread_mutex_unlock (&conditions->mutex);
   if (conditions->thread != NULL)
     g_thread_join (conditions->thread);
-  g_cond_clear (&conditions->stopped);
-  g_mutex_clear (&conditions->mutex);
+  pthread_cond_destroy (&conditions->stopped);
+  pthread_mutex_destroy (&conditions->mutex);
   g_array_unref (conditions->readings);
   g_free (conditions->devices);
   g_free (conditions);
@@ -106,7 +112,7 @@ void ps_conditions_median (PsConditions *conditions, guint i, gint64 begin_ns, g
   *median = (PsCondition){ 0 };
   if (conditions == NULL)
     return;
-  g_mutex_lock (&conditions->mutex);
+  pthread_mutex_lock (&conditions->mutex);
   readings = (const Reading *)(gpointer)conditions->readings->data;
   n = conditions->readings->len;
   first = MIN (i, conditions->n - 1);
@@ -124,5 +130,5 @@ void ps_conditions_median (PsConditions *conditions, guint i, gint64 begin_ns, g
   };
   for (guint k = 0; k < n; k += conditions->n)
     median->throttle |= readings[k].condition.throttle;
-  g_mutex_unlock (&conditions->mutex);
+  pthread_mutex_unlock (&conditions->mutex);
 }
