@@ -153,8 +153,9 @@ static void append_device (PsTimeline *timeline, const PsRecorder *recorder, con
       if (instruction->op.kind != PS_OP_O)
         g_array_append_val (timeline->ops, span);
     } else if (instruction->type == PS_INSTRUCTION_WAIT) {
-      /* Both ends' clocks, and a GPU's, agree but for some microseconds. */
-      span.start_ns = sent_ns[instruction->message - 1] - begin_ns;
+      /* Both ends' clocks, and a GPU's, agree but for some microseconds. Where the receiver copies the message it comes
+       * to that later than it was sent. */
+      span.start_ns = MAX (sent_ns[instruction->message - 1], transfer->start_ns) - begin_ns;
       span.end_ns = MAX (transfer->end_ns - begin_ns, span.start_ns);
       span.device = instruction->peer;
       span.chunk = ps_schedule_chunk (schedule, instruction->op);
