@@ -186,20 +186,18 @@ typedef struct {
 
 static const Letter mixer_letters[] = {
   { "full_attention", FULL },   { "indexed_attention", FULL }, { "sliding_attention", 'w' },
-  { "chunked_attention", 'w' }, { "linear_attention", SCAN },  { NULL },
+  { "chunked_attention", 'w' }, { "linear_attention", SCAN },  { NULL, 0 },
 };
-static const Letter type_letters[] = { { "0", SCAN }, { "1", FULL }, { NULL } };
-static const Letter rope_letters[] = { { "0", FULL }, { "1", 'w' }, { NULL } };
-static const Letter forward_letters[] = { { "dense", '-' }, { "sparse", 'E' }, { "0", '-' }, { "1", 'E' }, { NULL } };
-static const Letter indexer_letters[] = { { "full", FULL }, { NULL } };
+static const Letter type_letters[] = { { "0", SCAN }, { "1", FULL }, { NULL, 0 } };
+static const Letter rope_letters[] = { { "0", FULL }, { "1", 'w' }, { NULL, 0 } };
+static const Letter forward_letters[]
+    = { { "dense", '-' }, { "sparse", 'E' }, { "0", '-' }, { "1", 'E' }, { NULL, 0 } };
+static const Letter indexer_letters[] = { { "full", FULL }, { NULL, 0 } };
 static const Letter block_letters[] = {
-  { "mamba", 'M' },
-  { "linear_attention", 'M' },
-  { "attention", '*' },
-  { "full_attention", '*' },
-  { "mlp", '-' },
-  { "moe", 'E' },
-  { NULL },
+  { "mamba", 'M' },     { "linear_attention", 'M' },
+  { "attention", '*' }, { "full_attention", '*' },
+  { "mlp", '-' },       { "moe", 'E' },
+  { NULL, 0 },
 };
 
 typedef struct {
