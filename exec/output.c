@@ -250,8 +250,9 @@ gboolean ps_step_log_add (PsStepLog *log, const PsStepReport *step)
   if (log->failure != NULL)
     return FALSE;
   if (log->counted > 0)
-    g_printerr (PS_CLEAR_LINE "step %u of %u%s", step->number, log->counted,
-                step->number == log->counted ? PS_CLEAR_LINE : "");
+    g_printerr (PS_CLEAR_LINE "step %u of %u", step->number, log->counted);
+  if (log->counted > 0 && step->number == log->counted)
+    g_printerr (PS_CLEAR_LINE);
   if (!write_line (log, step) || !log->rows)
     return log->failure == NULL;
   g_autofree char *time = ps_format_time (step->iteration_ns);
