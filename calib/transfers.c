@@ -96,7 +96,6 @@ typedef struct {
   const PsCalibration *calibration;
   PsTraffic traffic;
   guint link[2]; /* devices; in one process endpoints 0 and 1 stand for them */
-  guint n_ranks; /* processes; 1: all devices are here */
   guint n_endpoints;
   guint n_loads;      /* devices that compute: after the endpoints of one process, or after each process's own */
   guint n_messages;   /* of an endpoint in a step */
@@ -300,8 +299,9 @@ static gboolean take_step (const PsMeasuredStep *step, gpointer data, gboolean *
   else
     take_messages (transfer, step->events);
   *more = ps_calib_agree (transfer->calibration, transfer->sampler->stop == NULL);
-  ps_conditions_median (step->conditions, 0, transfer->begin_ns - transfer->offset_ns, ps_clock_now (),
-                        transfer->during);
+  if (!*more)
+    ps_conditions_median (step->conditions, 0, transfer->begin_ns - transfer->offset_ns, ps_clock_now (),
+                          transfer->during);
   return TRUE;
 }
 

@@ -538,10 +538,10 @@ static gboolean meet_norms (PsWorker *worker, GError **error)
 {
   PsRun *run = worker->run;
   guint n_stages = count_stages (worker), n_devices = run->program->schedule->placement->n_devices;
-  g_autofree double *all = g_new (double, (gsize)n_stages *n_devices * run->n_pipelines);
 
   if (run->setting->clip == 0 || !worker->device->class->computes)
     return TRUE;
+  g_autofree double *all = g_new (double, (gsize)n_stages *n_devices * run->n_pipelines);
   if (!find_own_squares (worker, error)
       || !ps_crew_exchange (run->crew, member_of (worker), worker->squares, n_stages * sizeof *all, all, error))
     return FALSE;
