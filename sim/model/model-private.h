@@ -10,8 +10,8 @@ const PsIniField *ps_model_fields (guint *n);
 void ps_model_set_field (PsModel *model, const PsIniField *field, double value);
 
 /* Reads a config.json (config.c); else as ps_model_parse. */
-PsModel *ps_model_parse_config (const char *where, const char *text, gsize length, GError **error)
-    G_GNUC_WARN_UNUSED_RESULT;
+PsModel *ps_model_parse_config (const char *where, const char *text, gsize length,
+                                GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
 /* Gives optional fields that are 0 their defaults. */
 void ps_model_fill_defaults (PsModel *model);
@@ -25,10 +25,10 @@ gint64 ps_model_norm_width (const PsModel *model);
 /* Weights and biases of one of these matrices. */
 gint64 ps_matrix_parameters (const PsMatrix *matrix);
 
-/* A figure of a unit, and its sum over the units of a stage. flags: which tensors count, those with all of them;
- * figures of no tensors ignore them. */
-typedef gint64 (*PsUnitFigure) (const PsModel *model, const PsUnitParts *parts, guint flags);
-gint64 ps_model_sum_units (const PsModel *model, const PsStageShape *shape, PsUnitFigure figure, guint flags);
+/* A figure of a unit, and its sum over the units of a stage. what: of tensors those count that have all of these
+ * PsKeptFlags, of multiplications those of this PsOpKind; other figures ignore it. */
+typedef gint64 (*PsUnitFigure) (const PsModel *model, const PsUnitParts *parts, guint what);
+gint64 ps_model_sum_units (const PsModel *model, const PsStageShape *shape, PsUnitFigure figure, guint what);
 
 /* The figure: bytes of a microbatch that F keeps. */
 gint64 ps_unit_kept_bytes (const PsModel *model, const PsUnitParts *parts, guint flags);

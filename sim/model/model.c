@@ -269,7 +269,7 @@ void ps_model_count_units (const PsModel *model, const PsStageShape *shape, guin
   count[PS_UNIT_LOSS] = shape->head;
 }
 
-gint64 ps_model_sum_units (const PsModel *model, const PsStageShape *shape, PsUnitFigure figure, guint flags)
+gint64 ps_model_sum_units (const PsModel *model, const PsStageShape *shape, PsUnitFigure figure, guint what)
 {
   guint count[PS_N_UNIT_KINDS];
   PsUnitParts parts;
@@ -279,7 +279,7 @@ gint64 ps_model_sum_units (const PsModel *model, const PsStageShape *shape, PsUn
   for (PsUnitKind kind = 0; kind < PS_N_UNIT_KINDS; kind++)
     if (count[kind] > 0) {
       ps_unit_describe (model, kind, &parts);
-      sum += count[kind] * figure (model, &parts, flags);
+      sum += count[kind] * figure (model, &parts, what);
     }
   return sum;
 }
@@ -339,7 +339,7 @@ gint64 ps_model_active_parameters (const PsModel *model)
 }
 
 /* Multiplications of a token with weights. */
-static gint64 sum_products (G_GNUC_UNUSED const PsModel *model, const PsUnitParts *parts, G_GNUC_UNUSED guint flags)
+static gint64 sum_products (const PsUnitParts *parts)
 {
   gint64 sum = 0;
 
@@ -349,7 +349,7 @@ static gint64 sum_products (G_GNUC_UNUSED const PsModel *model, const PsUnitPart
 }
 
 /* And with other tokens. */
-static gint64 sum_scores (const PsModel *model, const PsUnitParts *parts, G_GNUC_UNUSED guint flags)
+static gint64 sum_scores (const PsModel *model, const PsUnitParts *parts)
 {
   gint64 sum = 0;
 
@@ -427,7 +427,7 @@ static char *find_magnitude (const PsModel *model, const char **key)
     if (count[kind] > 0) {
       ps_unit_describe (model, kind, &parts);
       parameters += (double)count[kind] * (double)sum_parameters (model, &parts, 0);
-      products += (double)count[kind] * (double)(sum_products (model, &parts, 0) + sum_scores (model, &parts, 0));
+      products += (double)count[kind] * (double)(sum_products (&parts) + sum_scores (model, &parts));
       for (guint i = 0; i < parts.n_kept; i++)
         bits += (double)count[kind] * (double)parts.kept[i].elements * 64;
     }
@@ -607,26 +607,30 @@ char *ps_stage_shape_key (const PsStageShape *shape)
                           tensor);
 }
 
-/* F, B and W each multiply every matrix once. Scores and values are two more products in F and four in B; W has none.
- */
-gint64 ps_model_stage_flops (const PsModel *model, const PsStageShape *shape, PsOpKind kind)
+/* Of an op on a token: F, B and W each multiply every matrix once. Scores and values are two more products in F and
+ * four in B; W has none. */
+static gint64 sum_multiplications (const PsModel *model, const PsUnitParts *parts, guint kind)
 {
-  gint64 tokens = ps_model_tokens (model), product = 2 * tokens * ps_model_sum_units (model, shape, sum_products, 0);
-  gint64 scores = 2 * tokens * ps_model_sum_units (model, shape, sum_scores, 0);
+  gint64 products = sum_products (parts), scores = sum_scores (model, parts);
 
-  switch (kind) {
+  switch ((PsOpKind)kind) {
   case PS_OP_F:
   case PS_OP_R:
-    return product + scores;
+    return products + scores;
   case PS_OP_B:
-    return product + 2 * scores;
+    return products + 2 * scores;
   case PS_OP_W:
-    return product;
+    return products;
   case PS_OP_BW:
-    return 2 * product + 2 * scores;
+    return 2 * products + 2 * scores;
   default:
     g_return_val_if_reached (0);
   }
+}
+
+gint64 ps_model_stage_flops (const PsModel *model, const PsStageShape *shape, PsOpKind kind)
+{
+  return 2 * ps_model_tokens (model) * ps_model_sum_units (model, shape, sum_multiplications, kind);
 }
 
 /* The bytes that stages keep, hand on and hold. */

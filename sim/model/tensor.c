@@ -53,19 +53,26 @@ static gint64 sum_experts (G_GNUC_UNUSED const PsModel *model, const PsUnitParts
   return sum;
 }
 
-gint64 ps_tensor_expert_parameters (const PsModel *model, const PsStageShape *shape, guint n_tensor)
+/* One GPU's share of the parameters of experts. */
+static gint64 share_experts (const PsModel *model, gint64 parameters, guint n_tensor)
 {
   guint shared = ps_model_expert_gpus (model);
 
-  return ps_tensor_share (ps_model_sum_units (model, shape, sum_experts, 0), shared > 0 ? shared : n_tensor);
+  return ps_tensor_share (parameters, shared > 0 ? shared : n_tensor);
+}
+
+gint64 ps_tensor_expert_parameters (const PsModel *model, const PsStageShape *shape, guint n_tensor)
+{
+  return share_experts (model, ps_model_sum_units (model, shape, sum_experts, 0), n_tensor);
 }
 
 gint64 ps_tensor_parameters (const PsModel *model, const PsStageShape *shape, guint n_tensor)
 {
   gint64 whole = ps_model_sum_units (model, shape, sum_whole, 0);
-  gint64 cut = ps_model_stage_parameters (model, shape) - whole - ps_model_sum_units (model, shape, sum_experts, 0);
+  gint64 experts = ps_model_sum_units (model, shape, sum_experts, 0);
+  gint64 cut = ps_model_stage_parameters (model, shape) - whole - experts;
 
-  return ps_tensor_share (cut, n_tensor) + whole + ps_tensor_expert_parameters (model, shape, n_tensor);
+  return ps_tensor_share (cut, n_tensor) + whole + share_experts (model, experts, n_tensor);
 }
 
 PsStateBytes ps_tensor_state (const PsModel *model, const PsStageShape *shape, guint n_tensor)
