@@ -236,8 +236,8 @@ static void tell (const PsCalibCheck *check, const PsCheckRun *run, guint n_done
 {
   g_autofree char *predicted = ps_format_time (run->predicted_ns), *measured = ps_format_time (run->measured_ns);
 
-  g_printerr ("%s%u of %u: %s, m = %u: predicted %s, measured %s%s", check->terminal ? PS_CLEAR_LINE : "", n_done,
-              n_all, run->schedule, run->n_microbatches, predicted, measured, check->terminal ? "" : "\n");
+  g_printerr (PS_CLEAR_LINE "%u of %u: %s, m = %u: predicted %s, measured %s%s", n_done, n_all, run->schedule,
+              run->n_microbatches, predicted, measured, check->terminal ? "" : "\n");
 }
 
 static void add_run (PsCalibCheck *check, const PsPrediction *prediction, PsComparedRun *compared, PsTimeline *fresh,
@@ -360,8 +360,7 @@ static gboolean run_rounds (PsCalibCheck *check, GError **error)
         return FALSE;
   }
   if (is_over (check))
-    g_printerr ("%sended after %u runs of %u rounds with %u each\n", check->terminal ? PS_CLEAR_LINE : "",
-                check->runs->len, check->n_rounds, n);
+    g_printerr (PS_CLEAR_LINE "ended after %u runs of %u rounds with %u each\n", check->runs->len, check->n_rounds, n);
   return TRUE;
 }
 

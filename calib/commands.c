@@ -1,8 +1,6 @@
 /* commands.c - helpers of the subcommands of pipesim-calib. */
 #include "commands.h"
 
-#include <unistd.h>
-
 gboolean ps_calib_require (const char *option, const char *value, GError **error)
 {
   if (value != NULL && *value)
@@ -12,10 +10,7 @@ gboolean ps_calib_require (const char *option, const char *value, GError **error
 
 int ps_calib_report_failure (const GError *error, gpointer argv)
 {
-  g_autofree char *line = ps_error_line (error, argv);
-
-  g_printerr ("%spipesim calib: %s\n", isatty (STDERR_FILENO) ? PS_CLEAR_LINE : "", line);
-  return ps_error_exit_code (error);
+  return ps_error_report (PS_CLEAR_LINE "pipesim calib", error, argv);
 }
 
 char *ps_calib_describe (const PsMeasurement *m)

@@ -124,7 +124,7 @@ static gboolean store (const PsMeasurement *m, gpointer data, GError **error)
     g_hash_table_remove (fill->wanted, key);
     fill->n_measured++;
   }
-  g_printerr ("%s%u of %u: %.90s: %s%s", fill->terminal ? PS_CLEAR_LINE : "", fill->n_done, fill->n_wanted, name,
+  g_printerr (PS_CLEAR_LINE "%u of %u: %.90s: %s%s", fill->n_done, fill->n_wanted, name,
               m->n_samples > 0 ? result : m->stop, fill->terminal ? "" : "\n");
   return TRUE;
 }
@@ -171,12 +171,12 @@ static gboolean note_choices (GBytes *choices, gpointer data, GError **error)
   return ps_costdb_store_choices (fill->db, fill->profile, choices, error);
 }
 
-static void tell_disturbed (const PsFill *fill, double shift, guint n, const char *consequence)
+static void tell_disturbed (double shift, guint n, const char *consequence)
 {
   if (n > 0)
-    g_printerr (
-        "%swarning: the machine was not quiet: the sentinel op moved by up to %.0f %% during %u measurements%s\n",
-        fill->terminal ? PS_CLEAR_LINE : "", 100 * shift, n, consequence);
+    g_printerr (PS_CLEAR_LINE "warning: the machine was not quiet: the sentinel op moved by up to %.0f %% during %u "
+                              "measurements%s\n",
+                100 * shift, n, consequence);
 }
 
 /* Two calibrations show how much the machine differs from one to the next. */
@@ -242,7 +242,7 @@ gboolean ps_fill_measure (PsFill *fill, const PsCalibration *calibration, GError
       return FALSE;
     if (fill->n_wanted == 0)
       break;
-    tell_disturbed (fill, shift, fill->n_repeated, "; they are taken again");
+    tell_disturbed (shift, fill->n_repeated, "; they are taken again");
     real.known = fill->known;
     if (!ps_calibrate (&real, error))
       return FALSE;
@@ -254,8 +254,7 @@ gboolean ps_fill_measure (PsFill *fill, const PsCalibration *calibration, GError
         "warning: %u quantities have no accepted samples: the hardware slowed itself down all the time, for heat "
         "or power supply; another calib run measures them\n",
         fill->n_unmeasured);
-  tell_disturbed (fill, shift, g_hash_table_size (fill->disturbed),
-                  ": do not trust them; another calib run measures anew");
+  tell_disturbed (shift, g_hash_table_size (fill->disturbed), ": do not trust them; another calib run measures anew");
   return TRUE;
 }
 
@@ -358,8 +357,8 @@ static void tell_part (const PsFill *fill, const Part *part, gint64 limit_ns)
   g_autofree char *what
       = part->n_chunks > 0 ? g_strdup_printf ("ops of v = %u", part->n_chunks) : g_strdup ("transfers");
 
-  g_printerr ("%serror of iteration times by samples: %.2f %% from %s, the most; %s more for them%s",
-              fill->terminal ? PS_CLEAR_LINE : "", 100 * part->error, what, time, fill->terminal ? "" : "\n");
+  g_printerr (PS_CLEAR_LINE "error of iteration times by samples: %.2f %% from %s, the most; %s more for them%s",
+              100 * part->error, what, time, fill->terminal ? "" : "\n");
 }
 
 gboolean ps_fill_spend (PsFill *fill, const PsCalibration *calibration, gint64 end_ns, GError **error)

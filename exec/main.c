@@ -255,10 +255,7 @@ static int run_job (PsExecOptions *options, const Job *job, GError **error)
 /* The end of a program that fails. */
 static int report_failure (const GError *error, gpointer argv)
 {
-  g_autofree char *line = ps_error_line (error, argv);
-
-  g_printerr ("%spipesim exec: %s\n", isatty (STDERR_FILENO) ? PS_CLEAR_LINE : "", line);
-  return ps_error_exit_code (error);
+  return ps_error_report (PS_CLEAR_LINE "pipesim exec", error, argv);
 }
 
 static int run (int argc, char **argv, GError **error)

@@ -18,9 +18,7 @@ int ps_plot_program (const char *name, gboolean (*run) (int argc, char **argv, G
   g_set_prgname (name);
   if (run (argc, argv, &error))
     return 0;
-  g_autofree char *line = ps_error_line (error, argv);
-  g_printerr ("%s: %s\n", name, line);
-  return ps_error_exit_code (error);
+  return ps_error_report (name, error, argv);
 }
 
 PsTimeline *ps_plot_load (const char *path, GError **error)

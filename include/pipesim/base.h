@@ -56,6 +56,9 @@ int ps_error_exit_code (const GError *error);
  * the command line and ends with NULL. Free with g_free. */
 char *ps_error_line (const GError *error, char *const *argv);
 
+/* Prints "where: " and that line on standard error, and returns the exit code. where may begin with PS_CLEAR_LINE. */
+int ps_error_report (const char *where, const GError *error, char *const *argv);
+
 /* Where a figure comes from. Every stored or printed figure says which it is. */
 typedef enum {
   PS_ORIGIN_GIVEN,        /* typed in by the user */
@@ -149,7 +152,8 @@ char *ps_format_line (const char *text);
  * with g_free. */
 char *ps_format_page (const char *text, gboolean coloured);
 
-/* Wipes the progress line on a terminal; at the beginning of what g_printerr prints. */
+/* Wipes the progress line; at the beginning of what g_printerr prints, which drops it where standard error is no
+ * terminal (ps_log_to_stderr). */
 #define PS_CLEAR_LINE "\r\033[K"
 
 /* The end of an error about a name that is none of n: "; did you mean NAME?" with a prefix to NAME, or "" if no name is

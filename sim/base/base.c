@@ -77,7 +77,7 @@ static void print_error (const char *text)
 
   if (!g_get_console_charset (&charset))
     converted = g_convert_with_fallback (page, -1, charset, "UTF-8", "?", NULL, NULL, NULL);
-  fprintf (stderr, "%s%s", clears ? PS_CLEAR_LINE : "", converted != NULL ? converted : page);
+  fprintf (stderr, "%s%s", clears && isatty (STDERR_FILENO) ? PS_CLEAR_LINE : "", converted != NULL ? converted : page);
   fflush (stderr);
 }
 
@@ -426,6 +426,14 @@ char *ps_error_line (const GError *error, char *const *argv)
   g_autofree char *value = g_strescape (equals != NULL ? equals + 1 : argv[i], NULL);
   g_get_charset (&charset);
   return g_strdup_printf ("%s: '%s' is not text in %s, the encoding of this locale", option, value, charset);
+}
+
+int ps_error_report (const char *where, const GError *error, char *const *argv)
+{
+  g_autofree char *line = ps_error_line (error, argv);
+
+  g_printerr ("%s: %s\n", where, line);
+  return ps_error_exit_code (error);
 }
 
 gconstpointer ps_table_find (const char *where, const char *what, const char *name, gconstpointer table, guint n,

@@ -106,15 +106,6 @@ static const Command *find_command (const char *name)
   return NULL;
 }
 
-/* Prints the error on one line whatever the user typed into it. */
-static int fail (const char *where, const GError *error, char *const *argv)
-{
-  g_autofree char *line = ps_error_line (error, argv);
-
-  g_printerr ("%s: %s\n", where, line);
-  return ps_error_exit_code (error);
-}
-
 /* Becomes the program pipesim-NAME, first the one in this program's folder: they are built together. Returns only on
  * failure. */
 static int run_program (char **argv)
@@ -166,7 +157,7 @@ int main (int argc, char **argv)
     return 2;
   }
   if (g_str_equal (name, "--version"))
-    return ps_print ("pipesim " PS_VERSION "\n", &error) ? 0 : fail ("pipesim", error, argv);
+    return ps_print ("pipesim " PS_VERSION "\n", &error) ? 0 : ps_error_report ("pipesim", error, argv);
   if (g_str_equal (name, "--help") || g_str_equal (name, "-h"))
     name = help_name;
   if (argc == 3 && g_str_equal (name, "help") && find_command (argv[2]) != NULL) {
@@ -180,5 +171,5 @@ int main (int argc, char **argv)
   g_set_prgname (where);
   int code = command->command != NULL ? ps_cmd_run (command->command, argc - 1, argv + 1, &error)
                                       : command->run (argc - 1, argv + 1, &error);
-  return error != NULL ? fail (where, error, argv + 1) : code;
+  return error != NULL ? ps_error_report (where, error, argv + 1) : code;
 }
