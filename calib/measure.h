@@ -131,7 +131,7 @@ PsModel *ps_model_with_boundary (gint64 bytes);
 
 /* The parts of a calibration, which call each other */
 
-/* A run that several processes take part in, as the first one tells the others. */
+/* A run that several processes take part in. The first process sends it to the others. */
 typedef struct {
   gint64 bytes;                                    /* of messages; 0: ops run */
   gint32 traffic, link[2];                         /* see transfers.c */

@@ -26,7 +26,7 @@
 typedef struct {
   PsMeasurement *measurement;
   PsSampler sampler;
-  GArray *launch_ns; /* gint64: of each sample; empty where the class does not tell the accelerator's own time */
+  GArray *launch_ns; /* gint64: of each sample; empty where the class has no op_ns */
 } Quantity;
 
 /* A run under way. */
@@ -242,7 +242,7 @@ static void finish (Ops *ops, const PsMeasuredStep *step, guint device, Quantity
   g_ptr_array_add (ops->finished, quantity);
 }
 
-/* A sample is the accelerator's own time where the class tells it. The rest is launching. */
+/* A sample is the accelerator's own time where event->own_ns has it. The rest of the host's time is launching. */
 static void add_sample (Ops *ops, const PsMeasuredStep *step, Quantity *quantity, const PsMeasuredEvent *event)
 {
   gint64 host_ns = event->times.end_ns - event->times.start_ns, launch_ns = MAX (host_ns - event->own_ns, 1);

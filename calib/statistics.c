@@ -270,7 +270,7 @@ static void add_shape (Fit *fit, const double *counts, gint64 ns)
   }
 }
 
-/* Takes the row of a part out of all other rows. FALSE: the part cannot be told from those before. */
+/* Takes the row of a part out of all other rows. FALSE: the samples do not separate the part from those before. */
 static gboolean eliminate (Fit *fit, guint part, guint n, double least)
 {
   double *row = fit->matrix[part], first = row[part];

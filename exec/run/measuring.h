@@ -34,7 +34,7 @@ typedef struct {
   const PsModel *const *models; /* [devices]; NULL: all have that of the run, whose boundary messages have */
   gboolean cold;                /* caches are emptied before each op, which the class can */
   guint n_blocks;               /* multiprocessors that are kept from each op, which the class can; 0: none */
-  guint n_sums;                 /* each step ends with so many sums of a message's numbers over the replicas */
+  guint n_sums;                 /* sums of a message's numbers over the replicas, at the end of each step */
 
   /* After each step, while all devices wait: one thread of each process calls it, the one that has attached the first
    * device here. *more: run another step; all processes have to say the same. */

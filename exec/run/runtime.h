@@ -68,7 +68,7 @@ typedef struct {
   guint64 seed;         /* seed of weights and data */
   const PsCheckpoint *start;  /* that devices which compute go on from, its steps being done; NULL: none */
   const char *save;           /* file that gets a checkpoint at the end; NULL: none */
-  guint save_every;           /* and after every so many steps; 0: no other */
+  guint save_every;           /* steps from one checkpoint to the next; 0: the last step only */
   const char *data;           /* with save: what the checkpoint says of the data */
   const PsTraining *training; /* see PsDeviceSetting; NULL allowed */
   gint64 timeout_ns;          /* longest wait for one message; 0: for ever */

@@ -1,4 +1,5 @@
-/* sentinel.c - runs the op that tells how fast the machine is: F, and BW, which gives back what F keeps. */
+/* sentinel.c - times the sentinel op, F of one layer, which shows how fast the machine is. BW follows each F, because
+ * it gives back what F keeps. */
 #include "runtime.h"
 
 #include "transports.h"

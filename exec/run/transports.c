@@ -1,8 +1,9 @@
 /* transports.c - what transport classes share: the names of messages, the devices that add up, and sums.
  *
  * Sums go around a ring (Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms for clusters of workstations",
- * 2009). Each device of a circle adds its own numbers to those that come from the previous one, each time another share
- * of them, and then passes on sums. Each half of a sum is one way around the ring. So share s is added up in the order
+ * 2009). The numbers are cut into shares. In each round a device adds its own numbers of one share to those that come
+ * from the previous device, and passes the result on; the next round takes another share. Then the sums go around. Each
+ * half of a sum is one way around the ring. So share s is added up in the order
  * s + 1, s + 2, ..., s: all devices get the same bits, over every transport and in every run. */
 #include "run/transports.h"
 

@@ -254,7 +254,7 @@ void ps_cuda_flush_clear (PsCudaFlush *flush)
   flush->buffer = NULL;
 }
 
-/* --- blocks that hold a multiprocessor each until they are told to end --- */
+/* --- blocks that hold a multiprocessor each until a flag ends them --- */
 
 #define START_NS G_GINT64_CONSTANT (200000000)
 #define LIMIT_NS G_GUINT64_CONSTANT (1000000000) /* far longer than an op */

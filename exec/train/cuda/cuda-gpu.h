@@ -34,7 +34,7 @@ void ps_cuda_flush_clear (PsCudaFlush *flush);
 
 typedef struct {
   cudaStream_t stream; /* NULL until first used */
-  unsigned *flags; /* host memory that the GPU sees: flag 0 tells blocks to end, flag 1 + i says that block i runs */
+  unsigned *flags;     /* host memory that the GPU sees: flag 0 ends the blocks, flag 1 + i: block i runs */
 } PsCudaHolder;
 
 /* Does PsDeviceClass.occupy. The context is current. */

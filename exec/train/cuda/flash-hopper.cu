@@ -92,7 +92,7 @@ static __device__ __forceinline__ void hopper_mma (float (&d)[16][4], const uint
 #endif
 }
 
-/* Returns the thread's group. The shuffle tells the compiler that it is the same for a whole warp. */
+/* Returns the thread's group. After the shuffle the compiler knows that a whole warp has the same one. */
 static __device__ __forceinline__ int hopper_group ()
 {
   return __shfl_sync (0xffffffffu, (int)threadIdx.x / 128, 0);

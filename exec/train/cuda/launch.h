@@ -21,8 +21,8 @@
 
 #define PS_SHARED_BYTES(name) extern __shared__ __align__ (1024) unsigned char name[]
 
-/* A kernel with more than 48 KiB of shared memory must be told so. It is told each time, because each context keeps its
- * own setting. */
+/* A kernel with more than 48 KiB of shared memory needs that limit set. Each launch sets it, because each context has a
+ * setting of its own. */
 template <typename... Parameters, typename... Arguments>
 static inline cudaError_t ps_start (void (*kernel) (Parameters...), dim3 grid, dim3 block, size_t shared_bytes,
                                     cudaStream_t stream, Arguments... arguments)
