@@ -109,7 +109,7 @@ done
 kill -9 "$(head -1 "$work/pids")"
 wait $job
 code=$?
-stored=$(sqlite3 shared.db 'SELECT count (*) FROM prediction')
+stored=$(sqlite3 -cmd '.timeout 5000' shared.db 'SELECT count (*) FROM prediction')
 if [ $code -ne 0 ] && [ "$stored" -gt 0 ] && [ "$stored" -lt $most ]; then
   result "a killed sweep ends"
 else
