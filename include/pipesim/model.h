@@ -115,6 +115,9 @@ typedef enum {
 
 typedef struct {
   char *name;            /* from [model] name, else the file's base name */
+  char *pattern;         /* the units of all layers, by their letters (PsUnitRow); NULL: all layers are alike, as
+                            window, full_every, latent and experts say */
+  char *unread;          /* keys of the file that nothing is known of, with commas between; NULL: none */
   guint layers;          /* transformer layers, embedding, head and mtp not counted */
   guint hidden;          /* h */
   guint heads;           /* a */
@@ -146,9 +149,6 @@ typedef struct {
       attention_gate; /* TRUE: what attention hands on is multiplied by a gate, made like the queries (Qwen3-Next) */
   gboolean sinks;     /* TRUE: each head has a logit that no token has (gpt-oss) */
   guint mtp;          /* modules of multi-token prediction (DeepSeek-V3, arXiv 2412.19437, section 2.2) */
-  char *pattern;      /* the units of all layers, by their letters (PsUnitRow); NULL: all layers are alike, as
-                         window, full_every, latent and experts say */
-  char *unread;       /* keys of the file that nothing is known of, with commas between; NULL: none */
   PsLatent latent;
   PsExperts experts;
   PsMamba mamba;
@@ -263,8 +263,9 @@ typedef struct {
 
 const PsUnitRow *ps_unit_row (PsUnitKind kind);
 
-/* *parts becomes what a unit of that kind is made of. */
-void ps_unit_describe (const PsModel *model, PsUnitKind kind, PsUnitParts *parts);
+/* What a unit of that kind is made of. Each thread keeps it until it asks for another model (one with other numbers).
+ */
+const PsUnitParts *ps_unit_describe (const PsModel *model, PsUnitKind kind);
 
 /* The kind with that letter; PS_N_UNIT_KINDS: there is none. */
 PsUnitKind ps_unit_find (char letter);

@@ -249,6 +249,14 @@ void ps_model_unfold (PsModel *model)
   model->layers = (guint)strcspn (pattern, "/");
 }
 
+/* Layers from this one on that are known to have the same units. */
+static guint count_alike (const PsModel *model, guint layer)
+{
+  if (model->pattern != NULL || model->full_every > 0)
+    return 1;
+  return layer < model->experts.dense_layers ? model->experts.dense_layers - layer : G_MAXUINT;
+}
+
 static void count_layer (const PsModel *model, guint layer, guint times, guint count[PS_N_UNIT_KINDS])
 {
   PsUnitKind kinds[2];
@@ -260,8 +268,10 @@ static void count_layer (const PsModel *model, guint layer, guint times, guint c
 void ps_model_count_units (const PsModel *model, const PsStageShape *shape, guint count[PS_N_UNIT_KINDS])
 {
   memset (count, 0, PS_N_UNIT_KINDS * sizeof *count);
-  for (guint i = 0; i < shape->n_layers; i++)
-    count_layer (model, shape->first_layer + i, 1, count);
+  for (guint i = 0, n; i < shape->n_layers; i += n) {
+    n = MIN (count_alike (model, shape->first_layer + i), shape->n_layers - i);
+    count_layer (model, shape->first_layer + i, n, count);
+  }
   if (shape->n_mtp > 0)
     count_layer (model, model->layers, shape->n_mtp, count);
   count[PS_UNIT_MTP] = shape->n_mtp;
@@ -272,15 +282,12 @@ void ps_model_count_units (const PsModel *model, const PsStageShape *shape, guin
 gint64 ps_model_sum_units (const PsModel *model, const PsStageShape *shape, PsUnitFigure figure, guint what)
 {
   guint count[PS_N_UNIT_KINDS];
-  PsUnitParts parts;
   gint64 sum = 0;
 
   ps_model_count_units (model, shape, count);
   for (PsUnitKind kind = 0; kind < PS_N_UNIT_KINDS; kind++)
-    if (count[kind] > 0) {
-      ps_unit_describe (model, kind, &parts);
-      sum += count[kind] * figure (model, &parts, what);
-    }
+    if (count[kind] > 0)
+      sum += count[kind] * figure (model, ps_unit_describe (model, kind), what);
   return sum;
 }
 
@@ -363,6 +370,14 @@ static gint64 sum_scores (const PsModel *model, const PsUnitParts *parts)
 
 /* What fields may say. */
 
+static const PsIniField *find_field (const char *key, gsize length)
+{
+  for (guint i = 0; i < G_N_ELEMENTS (fields); i++)
+    if (strncmp (fields[i].key, key, length) == 0 && fields[i].key[length] == '\0')
+      return &fields[i];
+  g_return_val_if_reached (NULL);
+}
+
 /* Keys of a kind: those that it needs, then after a comma others. */
 static char *find_missing_key (const PsModel *model, const char **key)
 {
@@ -372,22 +387,25 @@ static char *find_missing_key (const PsModel *model, const char **key)
   ps_model_count_units (model, &all, count);
   for (PsUnitKind kind = PS_UNIT_ATTENTION; kind <= PS_UNIT_EXPERTS; kind++) {
     const PsUnitRow *row = ps_unit_row (kind);
-    g_auto (GStrv) lists = g_strsplit (row->keys, ", ", 2), needed = g_strsplit (lists[0], " ", -1);
-    g_auto (GStrv) words = g_strsplit_set (row->keys, " ,", -1);
+    gsize n_needed = strcspn (row->keys, ",");
     gboolean any = count[kind] > 0;
 
     *key = NULL;
-    for (guint i = 0; i < G_N_ELEMENTS (fields); i++) {
-      gboolean given = field_value (model, &fields[i]) > fields[i].fallback;
+    for (const char *word = row->keys; *word != '\0'; word += strspn (word, ", ")) {
+      gsize length = strcspn (word, ", ");
+      const PsIniField *field = find_field (word, length);
+      gboolean given = field_value (model, field) > field->fallback;
 
-      any |= given && g_strv_contains ((const char *const *)words, fields[i].key);
-      if (!given && *key == NULL && g_strv_contains ((const char *const *)needed, fields[i].key))
-        *key = fields[i].key;
+      any |= given;
+      if (!given && *key == NULL && word < row->keys + n_needed)
+        *key = field->key;
+      word += length;
     }
     if (any && *key != NULL) {
-      g_autofree char *list = g_strjoinv (", ", needed);
+      g_autoptr (GString) list = g_string_new_len (row->keys, (gssize)n_needed);
 
-      return g_strdup_printf ("missing; a unit of %s needs %s", row->name, list);
+      g_string_replace (list, " ", ", ", 0);
+      return g_strdup_printf ("missing; a unit of %s needs %s", row->name, list->str);
     }
   }
   return NULL;
@@ -420,16 +438,16 @@ static char *find_magnitude (const PsModel *model, const char **key)
   double tokens = (double)model->sequence * model->microbatch_size, products = 0, bits = 0;
   double parameters = 2.0 * model->vocabulary * model->hidden;
   guint count[PS_N_UNIT_KINDS];
-  PsUnitParts parts;
 
   ps_model_count_units (model, &all, count);
   for (PsUnitKind kind = 0; kind < PS_N_UNIT_KINDS; kind++)
     if (count[kind] > 0) {
-      ps_unit_describe (model, kind, &parts);
-      parameters += (double)count[kind] * (double)sum_parameters (model, &parts, 0);
-      products += (double)count[kind] * (double)(sum_products (&parts) + sum_scores (model, &parts));
-      for (guint i = 0; i < parts.n_kept; i++)
-        bits += (double)count[kind] * (double)parts.kept[i].elements * 64;
+      const PsUnitParts *parts = ps_unit_describe (model, kind);
+
+      parameters += (double)count[kind] * (double)sum_parameters (model, parts, 0);
+      products += (double)count[kind] * (double)(sum_products (parts) + sum_scores (model, parts));
+      for (guint i = 0; i < parts->n_kept; i++)
+        bits += (double)count[kind] * (double)parts->kept[i].elements * 64;
     }
   *key = 18 * parameters > (double)PS_MAX_SIZE_BYTES ? "hidden" : "microbatch_size";
   if (18 * parameters > (double)PS_MAX_SIZE_BYTES)

@@ -473,9 +473,22 @@ PsUnitKind ps_unit_find (char letter)
   return kind < PS_UNIT_MTP ? kind : PS_N_UNIT_KINDS;
 }
 
-void ps_unit_describe (const PsModel *model, PsUnitKind kind, PsUnitParts *parts)
+/* Every sum over a stage asks for the same few descriptions, which the numbers of a model determine. */
+const PsUnitParts *ps_unit_describe (const PsModel *model, PsUnitKind kind)
 {
-  parts->n_matrices = parts->n_kept = parts->n_moves = parts->n_scores = 0;
-  parts->whole_vectors = parts->cut_vectors = parts->running = 0;
-  rows[kind].describe (model, kind, parts);
+  static _Thread_local PsModel described;
+  static _Thread_local gboolean known[PS_N_UNIT_KINDS];
+  static _Thread_local PsUnitParts parts[PS_N_UNIT_KINDS];
+  const gsize texts = G_STRUCT_OFFSET (PsModel, layers); /* before the numbers */
+
+  if (memcmp (&described.layers, &model->layers, sizeof *model - texts) != 0) {
+    memcpy (&described.layers, &model->layers, sizeof *model - texts);
+    memset (known, 0, sizeof known);
+  }
+  if (!known[kind]) {
+    parts[kind] = (PsUnitParts){ 0 };
+    rows[kind].describe (model, kind, &parts[kind]);
+    known[kind] = TRUE;
+  }
+  return &parts[kind];
 }
