@@ -5,6 +5,7 @@
 #include "base/names.h"
 #include "model-private.h"
 
+#include <math.h>
 #include <string.h>
 
 #define MAX_LAYERS PS_MAX_STAGES
@@ -16,7 +17,18 @@
 #define MAX_MICROBATCH_SIZE (1 << 16)
 #define MAX_LOAD 1e3 /* capacity, imbalance */
 
-static const char *const precision_names[] = { "fp32", "fp16", "bf16", "fp8", "fp4", NULL };
+static const char *const precision_names[]
+    = { "fp32",      "fp16", "bf16", "fp8", "fp8-block", "mxfp8", "nvfp4", "tensorwise=fp8", "blockwise=fp8-block",
+        "fp4=nvfp4", NULL };
+const PsNumberFormat ps_number_formats[PS_N_PRECISIONS] = {
+  [PS_PRECISION_FP32] = { 4, 32, 32 },
+  [PS_PRECISION_FP16] = { 2, 16, 16 },
+  [PS_PRECISION_BF16] = { 2, 16, 16 },
+  [PS_PRECISION_FP8] = { 2, 8, 8 },
+  [PS_PRECISION_FP8_BLOCK] = { 2, 8, 8 + 32 / 128.0 },
+  [PS_PRECISION_MXFP8] = { 2, 8, 8 + 8 / 32.0 },
+  [PS_PRECISION_NVFP4] = { 2, 4, 4 + 8 / 16.0 },
+};
 static const char *const mlp_names[] = { "gelu", "swiglu", "relu2", NULL };
 static const char *const boolean_names[] = { "false", "true", NULL };
 static const char *const qk_norm_names[] = { "false", "true", "wide", NULL };
@@ -127,7 +139,7 @@ void ps_model_free (PsModel *model)
 
 const char *ps_precision_name (PsPrecision precision)
 {
-  g_return_val_if_fail ((guint)precision <= PS_PRECISION_FP4, NULL);
+  g_return_val_if_fail ((guint)precision < PS_N_PRECISIONS, NULL);
   return precision_names[precision];
 }
 
@@ -145,7 +157,8 @@ gboolean ps_model_set_precision (PsModel *model, const char *where, const char *
   if (!ps_precision_parse (where, text, &model->precision, error))
     return FALSE;
   g_autofree char *name = model->name;
-  model->name = model->precision == own ? g_strdup (name) : g_strdup_printf ("%s in %s", name, text);
+  model->name = model->precision == own ? g_strdup (name)
+                                        : g_strdup_printf ("%s in %s", name, ps_precision_name (model->precision));
   return TRUE;
 }
 
@@ -653,31 +666,32 @@ gint64 ps_model_stage_flops (const PsModel *model, const PsStageShape *shape, Ps
 
 /* The bytes that stages keep, hand on and hold. */
 
-/* Bytes of a microbatch: bits for a token where elements have 16, and bits of what is fp32 at any precision. */
-static gint64 token_bytes (const PsModel *model, gint64 bits, gint64 fp32_bits)
+/* Bytes of a microbatch: bits for a token where elements have 16, and bits of what is fp32 at any precision. Bits are
+ * multiples of 1/4, and so their sums are exact. */
+static gint64 token_bytes (const PsModel *model, double bits, double fp32_bits)
 {
   gint64 tokens = ps_model_tokens (model);
 
-  return tokens * (bits / 8) * ps_precision_bytes (model->precision) / 2 + tokens * (fp32_bits / 8);
+  return tokens * (gint64)(bits / 8) * ps_precision_bytes (model->precision) / 2 + tokens * (gint64)(fp32_bits / 8);
 }
 
 gint64 ps_unit_kept_bytes (const PsModel *model, const PsUnitParts *parts, guint flags)
 {
-  gint64 bits[2] = { 0, 0 };
+  double bits[2] = { 0, 0 };
 
   for (guint i = 0; i < parts->n_kept; i++)
     if ((parts->kept[i].flags & flags) == flags)
-      bits[parts->kept[i].bits == 32] += parts->kept[i].elements * parts->kept[i].bits;
+      bits[parts->kept[i].bits >= 32] += (double)parts->kept[i].elements * parts->kept[i].bits;
   return token_bytes (model, bits[0], bits[1]);
 }
 
 /* W multiplies the input of every matrix by the gradient of its output. */
 static gint64 weight_bytes (const PsModel *model, const PsUnitParts *parts, guint flags)
 {
-  gint64 bits = 0;
+  double bits = 0;
 
   for (guint i = 0; i < parts->n_matrices; i++)
-    bits += (gint64)(parts->matrix[i].load * (double)parts->matrix[i].columns) * parts->matrix[i].gradient_bits;
+    bits += trunc (parts->matrix[i].load * (double)parts->matrix[i].columns) * parts->matrix[i].gradient_bits;
   return ps_unit_kept_bytes (model, parts, flags) + token_bytes (model, bits, 0);
 }
 

@@ -3,11 +3,11 @@
 
 #include <string.h>
 
-/* Bits of an element that products with weights multiply, of 16 where the precision has no format of its own for them.
- */
-static guint product_bits (const PsModel *model)
+/* Bits of an element that products with weights multiply, as they are kept: of 16 where the precision has no format of
+ * its own for them. */
+static double product_bits (const PsModel *model)
 {
-  return MIN (ps_precision_bits (model->precision), 16);
+  return MIN (ps_number_formats[model->precision].kept_bits, 16);
 }
 
 static PsMatrix *add_matrix (PsUnitParts *parts, const PsModel *model, const char *name, gint64 rows, gint64 columns,
@@ -24,7 +24,7 @@ static PsMatrix *add_matrix (PsUnitParts *parts, const PsModel *model, const cha
                         .load = 1,
                         .cut = cut,
                         .bias = bias,
-                        .bits = product_bits (model),
+                        .bits = MIN (ps_number_formats[model->precision].bits, 16),
                         .gradient_bits = product_bits (model) };
   return matrix;
 }
