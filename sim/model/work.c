@@ -193,7 +193,6 @@ static void list_stage (PsWork *work, const PsModel *model, const PsStageShape *
                 .t = n_tensor,
                 .context = MAX (model->spread.context, 1),
                 .e = ps_precision_bytes (model->precision) };
-  PsUnitParts parts;
   PsModel own;
 
   ps_model_count_units (model, shape, count);
@@ -202,9 +201,8 @@ static void list_stage (PsWork *work, const PsModel *model, const PsStageShape *
       list.model = ps_unit_model (model, unit, &own);
       list.repeats = count[unit];
       list.tokens = ps_model_tokens (list.model) / list.context;
-      ps_unit_describe (model, unit, &parts);
       if (list.tokens > 0) /* an encoder without images has none */
-        list_unit (&list, &parts, part);
+        list_unit (&list, ps_unit_describe (model, unit), part);
     }
 }
 
