@@ -196,7 +196,7 @@ static gboolean improve_cut (const PsSetting *setting, const PsModel *model, gui
   if (layers == NULL)
     return setting->cluster != NULL;
   for (guint s = 0; s < n_stages; s++) {
-    guint n_units = shapes[s].n_layers + (guint)shapes[s].embedding + shapes[s].n_mtp + (guint)shapes[s].head;
+    guint n_units = shapes[s].n_layers + (guint)shapes[s].embedding + shapes[s].n_mtp + (shapes[s].head > 0);
 
     stages[s].first = begin;
     stages[s].last = (begin += n_units) - 1;
