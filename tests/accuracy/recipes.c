@@ -7,23 +7,13 @@ const char *const recipe_keys[]
     = { "container", "task", "model", "system", "precision",       "variant",      "gpus",     "t", "p",
         "v",         "cp",   "ep",    "fsdp",   "microbatch_size", "global_batch", "sequence", NULL };
 
-/* Number formats by the first word of compute_recipe. */
-static const struct {
-  const char *name;
-  PsPrecision precision;
-} formats[] = { { "bf16", PS_PRECISION_BF16 },
-                { "fp8", PS_PRECISION_FP8 },
-                { "mxfp8", PS_PRECISION_FP8 },
-                { "nvfp4", PS_PRECISION_FP4 } };
-
-static gboolean set_format (Row *row, const char *word)
+/* The number format by compute_recipe: "fp8 per tensor, current scaling", "fp8 blockwise 128", "mxfp8". */
+static gboolean set_format (Row *row)
 {
-  for (guint i = 0; i < G_N_ELEMENTS (formats); i++)
-    if (g_str_equal (formats[i].name, word)) {
-      row->model->precision = formats[i].precision;
-      return TRUE;
-    }
-  return FALSE;
+  g_auto (GStrv) words = g_strsplit_set (row_text (row, "compute_recipe"), " ", 3);
+  gboolean in_blocks = g_strv_contains ((const char *const *)words, "blockwise");
+
+  return ps_precision_parse ("recipe", in_blocks ? "fp8-block" : words[0], &row->model->precision, NULL);
 }
 
 /* The layout string says v, too: one table states another number than its layout has. */
@@ -61,7 +51,7 @@ static gboolean is_on (const Row *row, const char *column)
 /* Settings of a recipe of the same parallelism, microbatch and batch; others are the nearest recipe's. */
 char *row_read_recipe (Row *row)
 {
-  g_auto (GStrv) model = g_strsplit (row_text (row, "model"), " (", 2), format = NULL;
+  g_auto (GStrv) model = g_strsplit (row_text (row, "model"), " (", 2);
   const char *gpu = row_text (row, "system");
   PsSetting *setting = row->setting;
 
@@ -72,9 +62,9 @@ char *row_read_recipe (Row *row)
     return g_strdup ("its settings are not known");
   if (!row_load_model (row, model[0], 0))
     return g_strdup_printf ("model %s", model[0]);
-  format = g_strsplit_set (row_text (row, "compute_recipe"), " ", 2);
-  if (!set_format (row, format[0]))
-    return g_strdup_printf ("format %s", format[0]);
+  if (!set_format (row))
+    return g_strdup_printf ("format %s", row_text (row, "compute_recipe"));
+  const char *format = ps_precision_name (row->model->precision);
   row->model->framework = PS_FRAMEWORK_MEGATRON;
   row->model->mtp = row_count (row, "mtp") * is_on (row, "mtp");
   row->model->experts.capacity = row_number (row, "token_capacity_factor");
@@ -88,8 +78,8 @@ char *row_read_recipe (Row *row)
   gpu += g_str_has_prefix (gpu, "DGX-") ? strlen ("DGX-") : 0;
   row->cluster = row_gpu_cluster (gpu);
   row->measured_s = row_number (row, "step_seconds_derived");
-  row->class = g_strdup_printf ("%s, %s, %s", gpu, format[0], row->model->experts.count > 0 ? "experts" : "dense");
-  row->series = g_strdup_printf ("%s on %s GPUs of %s in %s, batch %s", model[0], row_text (row, "gpus"), gpu,
-                                 format[0], row_text (row, "global_batch"));
+  row->class = g_strdup_printf ("%s, %s, %s", gpu, format, row->model->experts.count > 0 ? "experts" : "dense");
+  row->series = g_strdup_printf ("%s on %s GPUs of %s in %s, batch %s", model[0], row_text (row, "gpus"), gpu, format,
+                                 row_text (row, "global_batch"));
   return NULL;
 }
