@@ -396,7 +396,7 @@ gboolean ps_offload_parse (const char *where, const char *text, guint *offload, 
 guint ps_recompute_layers (PsRecompute recompute, guint n_layers, guint *n_inputs);
 
 /* The modules that the model has, as flags. */
-PsRecompute ps_model_recomputable (const PsModel *model);
+void ps_model_modules (const PsModel *model, PsRecompute *recompute, guint *offload);
 
 /* Recomputations worth trying for the model: none, the modules that cost least time for a byte (norms, activations and
  * up projections; scores that are stored; else the MLP), and full. sets has room for PS_N_RECOMPUTE_SETS. Returns their
@@ -585,6 +585,9 @@ gint64 ps_model_stage_weight_activation_bytes (const PsModel *model, const PsSta
 
 /* The bytes that a forward keeps under that recomputation; the head is never recomputed. */
 gint64 ps_model_stage_kept_bytes (const PsModel *model, const PsStageShape *shape, PsRecompute recompute);
+
+/* The part of what F of a stage keeps under that recomputation that these modules (PsOffloadFlags) move. */
+double ps_model_moved_part (const PsModel *model, const PsStageShape *shape, PsRecompute recompute, guint offload);
 
 /* Bytes of one boundary tensor (activation or its gradient): s b h elements. */
 gint64 ps_model_boundary_bytes (const PsModel *model);
