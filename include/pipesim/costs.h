@@ -297,7 +297,7 @@ gboolean ps_costs_offload (PsCosts *costs, guint stage, double ratio, GError **e
  *   own, gather_ns each.
  *
  * Fails with PS_ERROR_USAGE where the size of the state is not known. */
-gboolean ps_costs_zero (PsCosts *costs, guint n_replicas, guint zero, GError **error);
+gboolean ps_costs_zero (PsCosts *costs, guint n_replicas, guint zero, gboolean overlap_gather, GError **error);
 
 /* Adds what driver, libraries and allocator hold on a GPU by the habits of the model's framework (work.h), spread
  * over the n_chunks stages of each device. Call it last. */

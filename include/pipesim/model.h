@@ -249,6 +249,7 @@ typedef struct {
   guint n_matrices, n_kept, n_moves, n_scores;
   gint64 whole_vectors; /* norms, positions: parameters that every GPU of a device has */
   gint64 cut_vectors;   /* parameters that they share */
+  guint launches;       /* by the host, for F and for B, that no kernel of the lists stands for */
   gint64 running;       /* bytes of the gradients that run through it (work.h) */
 } PsUnitParts;
 

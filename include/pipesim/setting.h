@@ -57,7 +57,10 @@ typedef struct {
   PsReduce reduce;             /* --reduce */
   guint n_replicas;            /* --replicas */
   gboolean replicas_adjacent;  /* --adjacent-replicas */
-  gboolean cuda_graphs;        /* --cuda-graphs */
+  PsCudaGraphs cuda_graphs;    /* --cuda-graphs */
+  gboolean tp_comm_overlap;    /* --tp-comm-overlap */
+  PsDispatcher dispatcher;     /* --moe-token-dispatcher-type */
+  gboolean overlap_param_gather; /* --overlap-param-gather */
   guint n_tensor;              /* --tensor: GPUs of a device that share its layers */
   guint n_context;             /* --context: groups of them in a device, which share each sequence */
   guint n_experts;             /* --experts: GPUs of a device and its replicas that share the experts */

@@ -94,6 +94,8 @@ typedef struct {
   gint64 products; /* in a launch, side by side */
   gint64 m, n, k;  /* each: m by k times k by n; 2mnk operations */
   gint64 bytes;    /* bytes of a launch, read and written */
+  guint launches;  /* by the host, for one of the repeats; 0: none */
+  PsCudaGraphs graphs; /* the smallest scope that holds it */
   guint bits; /* bits of an element that products multiply: 8 and 4 in layers of fp8 and fp4, all else has 16 there */
 } PsWorkKernel;
 

@@ -473,7 +473,7 @@ gboolean ps_costs_offload (PsCosts *costs, guint stage, double ratio, GError **e
 
 /* The all-reduce becomes a reduce-scatter, and an all-gather of the weights: before they are used, or after the step
  * has updated them. */
-static void gather_weights (PsStageCost *cost, PsOpCost *step, guint zero)
+static void gather_weights (PsStageCost *cost, PsOpCost *step, guint zero, gboolean overlap)
 {
   const PsStateBytes *state = &cost->state;
   gint64 half_ns = cost->reduce_ns / 2, gather_ns = half_ns;
@@ -485,7 +485,7 @@ static void gather_weights (PsStageCost *cost, PsOpCost *step, guint zero)
   cost->reduce2_ns -= cost->reduce2_ns / 2;
   if (zero == 3)
     cost->gather_ns = gather_ns;
-  else
+  else if (!overlap)
     step->duration_ns += gather_ns;
 }
 
@@ -498,7 +498,7 @@ static gint64 spread_bytes (const PsCosts *costs, guint n_replicas, gint64 bytes
   return (bytes - expert_bytes + copies - 1) / copies + (expert_bytes + expert_copies - 1) / expert_copies;
 }
 
-static void zero_stage (PsCosts *costs, guint stage, guint n_replicas, guint zero)
+static void zero_stage (PsCosts *costs, guint stage, guint n_replicas, guint zero, gboolean overlap_gather)
 {
   PsStageCost *cost = &costs->stage[stage];
   PsStateBytes *state = &cost->state;
@@ -513,7 +513,7 @@ static void zero_stage (PsCosts *costs, guint stage, guint n_replicas, guint zer
   step->duration_ns
       = (gint64)ceil ((double)step->duration_ns * (double)state->optimizer_bytes / (double)MAX (before, 1))
         + cost->step_ns;
-  gather_weights (cost, step, zero);
+  gather_weights (cost, step, zero, overlap_gather);
   if (zero < 3)
     return;
   before = state->weight_bytes;
@@ -522,7 +522,8 @@ static void zero_stage (PsCosts *costs, guint stage, guint n_replicas, guint zer
   cost->weight_bytes -= cost->whole_bytes;
 }
 
-gboolean ps_costs_zero (PsCosts *costs, guint n_replicas, guint zero, GError **error)
+gboolean ps_costs_zero (PsCosts *costs, guint n_replicas, guint zero, gboolean overlap_gather,
+                        GError **error)
 {
   for (guint stage = 0; stage < costs->n_stages; stage++) {
     const PsStageCost *cost = &costs->stage[stage];
@@ -531,7 +532,7 @@ gboolean ps_costs_zero (PsCosts *costs, guint n_replicas, guint zero, GError **e
       return ps_refuse (error, PS_ERROR_USAGE,
                         "--zero %u: %s does not say how much of stage %u is optimizer state; give opt=SIZE in --costs",
                         zero, costs->source, stage);
-    zero_stage (costs, stage, n_replicas, zero);
+    zero_stage (costs, stage, n_replicas, zero, overlap_gather);
   }
   costs->zero = zero;
   return TRUE;
@@ -920,6 +921,8 @@ static gint64 pair_ns (const PsCosts *costs, const PsModel *model, const PsClust
     sum += ns;
   }
   g_autofree PsPairLayer *layers = g_new (PsPairLayer, n);
+  if (cluster->dispatcher != PS_DISPATCHER_ALLTOALL && cluster->multiprocessors > 0)
+    layer.attention_ns[PS_OP_F] += 4 * exchange_ns * cluster->dispatch_multiprocessors / cluster->multiprocessors;
   for (guint i = 0; i < n; i++)
     layers[i] = layer;
   return MIN (ps_overlap_pair_ns (layers, n), sum);

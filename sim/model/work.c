@@ -13,12 +13,15 @@ typedef struct {
   gint64 tokens;  /* of a microbatch, whole */
   gint64 e;       /* bytes of an element */
   gint64 context; /* GPUs that share a sequence */
+  PsCudaGraphs graphs;
 } List;
 
 static void add (const List *list, PsWorkKernel kernel)
 {
   g_assert (list->work->n_kernels < PS_MAX_WORK_KERNELS);
   kernel.repeats = list->repeats;
+  kernel.graphs = list->graphs;
+  kernel.launches = MAX (kernel.launches, 1);
   if (kernel.bits == 0)
     kernel.bits = 8 * (guint)list->e;
   list->work->kernel[list->work->n_kernels++] = kernel;
@@ -42,6 +45,8 @@ static void add_products (const List *list, const PsMatrix *matrix, gint64 produ
                           .bits = matrix->bits < 16 ? matrix->bits : 0 };
   gint64 output = list->e;
 
+  if (matrix->cut == PS_CUT_EXPERTS)
+    kernel.launches = (guint)products * (matrix->bits < 16 ? 3 : 1);
   if (list->kind == PS_OP_B) {
     kernel.n = rows;
     kernel.k = columns;
@@ -53,6 +58,11 @@ static void add_products (const List *list, const PsMatrix *matrix, gint64 produ
   }
   kernel.bytes = products * (list->e * (kernel.m * kernel.k + kernel.k * kernel.n) + output * kernel.m * kernel.n);
   add (list, kernel);
+  if (matrix->bits < 16 && list->kind != PS_OP_W) {
+    gint64 cast = products * tokens * (list->kind == PS_OP_F ? rows : columns);
+
+    add_move (list, "cast", (gint64)((double)cast * 5 / (matrix->cut == PS_CUT_COLUMNS || 0 ? (double)(list->kind == PS_OP_F ? list->t : 1) : matrix->cut==PS_CUT_ROWS ? (double)(list->kind==PS_OP_B?list->t:1):1)));
+  }
 }
 
 /* Matrices that every token visits are one product with all of them. Of experts, each has its part of the tokens: one
@@ -167,6 +177,8 @@ typedef enum {
 
 static void list_unit (const List *list, const PsUnitParts *parts, Part part)
 {
+  if (parts->launches > 0 && list->kind != PS_OP_W)
+    add (list, (PsWorkKernel){ .name = "further launches", .type = PS_WORK_MEMORY, .launches = parts->launches });
   if (part != STORED_SCORES)
     add_matrices (list, parts, part == ROUTED);
   for (guint i = 0; part != ROUTED && list->kind != PS_OP_W && i < parts->n_scores; i++)
@@ -199,6 +211,7 @@ static void list_stage (PsWork *work, const PsModel *model, const PsStageShape *
   for (PsUnitKind unit = 0; unit < PS_N_UNIT_KINDS; unit++)
     if (count[unit] > 0) {
       list.repeats = count[unit];
+      list.graphs = unit == PS_UNIT_EXPERTS ? PS_CUDA_GRAPHS_FULL : PS_CUDA_GRAPHS_ATTN;
       ps_unit_describe (model, unit, &parts);
       list_unit (&list, &parts, part);
     }
@@ -285,11 +298,13 @@ static gboolean is_aligned (const PsWorkKernel *kernel)
   return kernel->m % elements == 0 && kernel->n % elements == 0 && kernel->k % elements == 0;
 }
 
-static double rate_part (const PsCluster *cluster, PsWorkClass type)
+static double rate_part (const PsCluster *cluster, PsWorkClass type, guint bits)
 {
   double part = type == PS_WORK_ATTENTION ? cluster->attention_efficiency
                 : type == PS_WORK_SCORES  ? cluster->scores_efficiency
-                                          : cluster->efficiency;
+                : bits > 8                ? cluster->efficiency
+                : bits > 4                ? cluster->efficiency_fp8
+                                          : cluster->efficiency_fp4;
 
   return part > 0 ? part : cluster->efficiency;
 }
@@ -297,7 +312,7 @@ static double rate_part (const PsCluster *cluster, PsWorkClass type)
 static double multiply_ns (const PsCluster *cluster, const PsWorkKernel *kernel)
 {
   double flops = 2 * (double)kernel->products * (double)kernel->m * (double)kernel->n * (double)kernel->k;
-  double rate = ps_work_peak_flops (cluster, kernel->bits, NULL) * rate_part (cluster, kernel->type) / 1e9;
+  double rate = ps_work_peak_flops (cluster, kernel->bits, NULL) * rate_part (cluster, kernel->type, kernel->bits) / 1e9;
 
   if (flops <= 0)
     return 0;
@@ -312,6 +327,8 @@ static double multiply_ns (const PsCluster *cluster, const PsWorkKernel *kernel)
 
 static double kernel_ns (const PsCluster *cluster, const PsWorkKernel *kernel)
 {
+  if (kernel->products == 0 && kernel->bytes == 0)
+    return 0;
   return MAX (multiply_ns (cluster, kernel), move_ns (cluster, (double)kernel->bytes)) + (double)cluster->kernel_ns;
 }
 
@@ -321,7 +338,8 @@ gint64 ps_work_ns (const PsWork *work, const PsCluster *cluster, gint64 talk_ns)
 
   for (guint i = 0; i < work->n_kernels; i++) {
     ns += work->kernel[i].repeats * kernel_ns (cluster, &work->kernel[i]);
-    host_ns += work->kernel[i].repeats * (double)cluster->launch_ns;
+    if (work->kernel[i].graphs > cluster->cuda_graphs)
+      host_ns += (double)work->kernel[i].repeats * work->kernel[i].launches * (double)cluster->launch_ns;
   }
   return round_time (MAX (ns, host_ns));
 }

@@ -336,7 +336,7 @@ static gboolean replicate (const PsSetting *setting, const PsCluster *cluster, P
     return TRUE;
   }
   if (setting->n_replicas == 1 || ps_costs_have_reduce (costs, 1))
-    return zero == 0 || ps_costs_zero (costs, setting->n_replicas, zero, error);
+    return zero == 0 || ps_costs_zero (costs, setting->n_replicas, zero, setting->overlap_param_gather, error);
   return ps_refuse (
       error, PS_ERROR_USAGE,
       "--replicas %u: %s does not say what an all-reduce takes; give reduce=TIME in --costs, a profile that several "

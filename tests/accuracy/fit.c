@@ -21,12 +21,16 @@ typedef struct {
 
 static const Constant constants[] = {
   PART ("efficiency", efficiency),
+  PART ("efficiency_fp8", efficiency_fp8),
+  PART ("efficiency_fp4", efficiency_fp4),
   PART ("memory_efficiency", memory_efficiency),
   PART ("scores_efficiency", scores_efficiency),
-  PART ("attention_efficiency", attention_efficiency),
+  { "attention_efficiency", G_STRUCT_OFFSET (PsCluster, attention_efficiency), FALSE, 2 },
   PART ("unaligned", unaligned),
   PART ("unaligned_scores", unaligned_scores),
   { "product_depth", G_STRUCT_OFFSET (PsCluster, product_depth), FALSE, 2000 },
+  { "tensor_overlap", G_STRUCT_OFFSET (PsCluster, tensor_overlap), FALSE, 0.99 },
+  { "link_bandwidth", G_STRUCT_OFFSET (PsCluster, link_bandwidth), FALSE, 1e12 },
   TIME ("launch_time", launch_ns),
   TIME ("kernel_time", kernel_ns),
   TIME ("step_time", step_ns),

@@ -58,6 +58,23 @@ static gboolean is_on (const Row *row, const char *column)
   return row_number (row, column) > 0;
 }
 
+static PsCudaGraphs read_graphs (const Row *row)
+{
+  return !is_on (row, "cuda_graph_active")                                   ? PS_CUDA_GRAPHS_NONE
+         : g_str_equal (row_text (row, "cuda_graph_scope"), "full_iteration") ? PS_CUDA_GRAPHS_FULL
+                                                                              : PS_CUDA_GRAPHS_ATTN;
+}
+
+static PsDispatcher read_dispatcher (const Row *row)
+{
+  const char *text = row_text (row, "dispatcher");
+
+  for (PsDispatcher dispatcher = 0; dispatcher < PS_N_DISPATCHERS; dispatcher++)
+    if (g_str_has_suffix (text, ps_dispatcher_name (dispatcher)))
+      return dispatcher;
+  return PS_DISPATCHER_ALLTOALL;
+}
+
 /* Settings of a recipe of the same parallelism, microbatch and batch; others are the nearest recipe's. */
 char *row_read_recipe (Row *row)
 {
@@ -83,7 +100,10 @@ char *row_read_recipe (Row *row)
     return g_strdup ("its tokens/s and TFLOP/s contradict each other");
   setting->zero = 1;
   setting->reduce = is_on (row, "overlap_grad_reduce") ? PS_REDUCE_OVERLAPPED : PS_REDUCE_EXPOSED;
-  setting->cuda_graphs = is_on (row, "cuda_graph_active");
+  setting->cuda_graphs = read_graphs (row);
+  setting->tp_comm_overlap = is_on (row, "tp_comm_overlap");
+  setting->overlap_param_gather = is_on (row, "overlap_param_gather");
+  setting->dispatcher = read_dispatcher (row);
   row->schedule = setting->n_chunks == 1 ? "1f1b" : is_on (row, "ep_overlap") ? "interleaved-overlap" : "interleaved";
   gpu += g_str_has_prefix (gpu, "DGX-") ? strlen ("DGX-") : 0;
   row->cluster = row_gpu_cluster (gpu);
