@@ -51,8 +51,9 @@ typedef struct {
   double peak_flops;         /* per device and second, at the precision of training */
   double efficiency;         /* part of peak_flops that large matrix products reach, in (0, 1]; F, B and W as a whole
                                 where memory_bandwidth is not known */
-  double efficiency_fp8;     /* the same of products of 8 bits; */
-  double efficiency_fp4;     /* of 4 bits */
+  double efficiency_fp8;     /* the same of products of 8 bits with a scale for each tensor, */
+  double efficiency_mxfp8;   /* of 8 bits with scales for blocks, */
+  double efficiency_fp4;     /* and of 4 bits */
   double memory_bandwidth;   /* to the memory of the device itself, bytes per second; 0 = not known, see work.h */
   gint64 link_latency_ns;    /* between devices of one node */
   double link_bandwidth;     /* bytes per second, one direction, as one transfer sees it */
@@ -78,20 +79,20 @@ typedef struct {
   double attention_efficiency; /* as efficiency, for flash attention; above 1 where it skips the masked half fast */
   double memory_efficiency;    /* part of memory_bandwidth that kernels reach, in (0, 1] */
   double unaligned; /* part of its rate that a product reaches whose rows do not start at multiples of 16 bytes */
-  double unaligned_scores; /* the same for the products of attention heads */
-  gint64 launch_ns;        /* the host's time for a kernel; with CUDA graphs none */
-  gint64 kernel_ns;        /* a kernel's own time to start and end */
-  gint64 collective_ns;    /* to start an all-reduce, an all-gather or an all-to-all, before its steps */
-  gint64 step_ns;          /* time on the host at the end of each step */
-  double tensor_overlap;   /* part of the all-reduces of layers that overlaps with products, in [0, 1) */
+  double unaligned_scores;    /* the same for the products of attention heads */
+  gint64 launch_ns;           /* the host's time for a kernel; with CUDA graphs none */
+  gint64 kernel_ns;           /* a kernel's own time to start and end */
+  gint64 collective_ns;       /* to start an all-reduce, an all-gather or an all-to-all, before its steps */
+  gint64 step_ns;             /* time on the host at the end of each step */
+  double tensor_overlap;      /* part of the all-reduces of layers that overlaps with products, in [0, 1) */
   double alltoall_efficiency; /* part of link and network bandwidth that an all-to-all reaches */
   PsDispatchRate dispatch[PS_N_DISPATCHERS][PS_MAX_DISPATCH_RATES]; /* ascending in n_gpus; all 0: not known */
   guint dispatch_multiprocessors; /* that deepep and hybridep take from other kernels while they run */
-  double optimizer_passes; /* bytes that an optimizer step moves, over those of ps_work_optimizer_ns */
-  guint spacing;           /* devices from one device of a pipeline to the next: 1, or the replicas where these stand
-                              between them; 0 as 1 */
-  gboolean context_remote; /* the GPUs of a context are on several nodes, see ps_cluster_join; FALSE when loaded */
-  guint tensor;            /* GPUs that are one device by tensor parallelism, see ps_cluster_group; 1 when loaded */
+  double optimizer_passes;        /* bytes that an optimizer step moves, over those of ps_work_optimizer_ns */
+  guint spacing;            /* devices from one device of a pipeline to the next: 1, or the replicas where these stand
+                               between them; 0 as 1 */
+  gboolean context_remote;  /* the GPUs of a context are on several nodes, see ps_cluster_join; FALSE when loaded */
+  guint tensor;             /* GPUs that are one device by tensor parallelism, see ps_cluster_group; 1 when loaded */
   PsCudaGraphs cuda_graphs; /* of the run; none when loaded */
   PsDispatcher dispatcher;  /* of the run; alltoall when loaded */
 } PsCluster;

@@ -90,11 +90,12 @@ typedef enum {
 typedef struct {
   const char *name;
   PsWorkClass type;
-  guint repeats;   /* launches, one after the other */
-  gint64 products; /* in a launch, side by side */
-  gint64 m, n, k;  /* each: m by k times k by n; 2mnk operations */
-  gint64 bytes;    /* bytes of a launch, read and written */
-  guint launches;  /* by the host, for one of the repeats; 0: none */
+  guint repeats;       /* launches, one after the other */
+  gint64 products;     /* in a launch, side by side */
+  gint64 m, n, k;      /* each: m by k times k by n; 2mnk operations */
+  gint64 bytes;        /* bytes of a launch, read and written */
+  gboolean blocks;     /* where these elements have scales for blocks */
+  guint launches;      /* by the host, for one of the repeats; 0: none */
   PsCudaGraphs graphs; /* the smallest scope that holds it */
   guint bits; /* bits of an element that products multiply: 8 and 4 in layers of fp8 and fp4, all else has 16 there */
 } PsWorkKernel;
@@ -229,7 +230,7 @@ gboolean ps_tensor_check_spread (const PsModel *model, guint n_tensor, guint n_r
  * the GPU waits for between its kernels (work.h). */
 gint64 ps_work_ns (const PsWork *work, const PsCluster *cluster, gint64 talk_ns);
 
-/* The peak rate of a GPU, FLOP/s, for products of elements of `bits` bits (ps_precision_bits): the cluster's peak for
+/* The peak rate of a GPU, FLOP/s, for products of elements of `bits` bits (PsNumberFormat): the cluster's peak for
  * the least number of bits, no less than these, that it states one for. *key, unless NULL: the key that states it. */
 static inline double ps_work_peak_flops (const PsCluster *cluster, guint bits, const char **key)
 {

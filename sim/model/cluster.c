@@ -39,6 +39,7 @@ static const PsIniField fields[] = {
   REQUIRED ("peak_flops", PS_INI_REAL, peak_flops, 1, MAX_FLOPS),
   REQUIRED ("efficiency", PS_INI_REAL, efficiency, 0.001, 1),
   PART ("efficiency_fp8", efficiency_fp8, 0),
+  PART ("efficiency_mxfp8", efficiency_mxfp8, 0),
   PART ("efficiency_fp4", efficiency_fp4, 0),
   OPTIONAL ("memory_bandwidth", PS_INI_RATE, memory_bandwidth),
   REQUIRED ("link_latency", PS_INI_TIME, link_latency_ns, 0, 0),
@@ -215,8 +216,10 @@ PsCluster *ps_cluster_load (const char *path, GError **error)
     cluster->attention_efficiency = cluster->efficiency;
   if (cluster->efficiency_fp8 == 0)
     cluster->efficiency_fp8 = cluster->efficiency;
+  if (cluster->efficiency_mxfp8 == 0)
+    cluster->efficiency_mxfp8 = cluster->efficiency_fp8;
   if (cluster->efficiency_fp4 == 0)
-    cluster->efficiency_fp4 = cluster->efficiency_fp8;
+    cluster->efficiency_fp4 = cluster->efficiency_mxfp8;
   if (cluster->unaligned_scores == 0)
     cluster->unaligned_scores = cluster->unaligned;
   read_dispatch (ini, "deepep", cluster->dispatch[PS_DISPATCHER_DEEPEP]);

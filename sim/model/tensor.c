@@ -134,7 +134,8 @@ static gint64 passes_ns (const PsModel *model, const PsCluster *cluster, double 
   guint t = cluster->tensor;
   const PsLink link = ps_cluster_inner_link (cluster, t);
   gint64 part = ps_tensor_boundary_bytes (model, t), gather_ns = 0;
-  gint64 narrow = part * MIN (ps_precision_bits (model->precision), 16) / (8 * ps_precision_bytes (model->precision));
+  double bits = ps_number_formats[model->precision].kept_bits;
+  gint64 narrow = (gint64)((double)part * bits / (8 * ps_precision_bytes (model->precision)));
   gint64 two_steps_ns = ps_link_transfer_ns (&link, part) + ps_link_transfer_ns (&link, MIN (narrow, part));
 
   if (widths > 0)
@@ -272,15 +273,14 @@ gint64 ps_framework_context_bytes (PsFramework framework)
 static gint64 dummy_bytes (const PsModel *model, const guint count[PS_N_UNIT_KINDS], guint n_tensor)
 {
   gint64 sum = 0;
-  PsUnitParts parts;
 
   for (PsUnitKind kind = PS_UNIT_ATTENTION; kind <= PS_UNIT_EXPERTS; kind++) {
     if (count[kind] == 0 || (kind == PS_UNIT_WINDOW && count[PS_UNIT_ATTENTION] > 0))
       continue;
-    ps_unit_describe (model, kind, &parts);
-    sum += parts.whole_vectors + parts.cut_vectors;
-    for (guint i = 0; i < parts.n_matrices; i++)
-      sum += ps_matrix_parameters (&parts.matrix[i]);
+    const PsUnitParts *parts = ps_unit_describe (model, kind);
+    sum += parts->whole_vectors + parts->cut_vectors;
+    for (guint i = 0; i < parts->n_matrices; i++)
+      sum += ps_matrix_parameters (&parts->matrix[i]);
   }
   return ps_tensor_share (ps_precision_bytes (model->precision) * sum, n_tensor);
 }
@@ -289,13 +289,10 @@ static gint64 dummy_bytes (const PsModel *model, const guint count[PS_N_UNIT_KIN
 static gint64 largest_running (const PsModel *model, const guint count[PS_N_UNIT_KINDS])
 {
   gint64 largest = 0;
-  PsUnitParts parts;
 
   for (PsUnitKind kind = PS_UNIT_ATTENTION; kind <= PS_UNIT_EXPERTS; kind++)
-    if (count[kind] > 0) {
-      ps_unit_describe (model, kind, &parts);
-      largest = MAX (largest, parts.running);
-    }
+    if (count[kind] > 0)
+      largest = MAX (largest, ps_unit_describe (model, kind)->running);
   return largest;
 }
 

@@ -45,6 +45,7 @@ static void add_products (const List *list, const PsMatrix *matrix, gint64 produ
                           .bits = matrix->bits < 16 ? matrix->bits : 0 };
   gint64 output = list->e;
 
+  kernel.blocks = kernel.bits > 0 && ps_number_formats[list->model->precision].blocks;
   if (matrix->cut == PS_CUT_EXPERTS)
     kernel.launches = (guint)products * (matrix->bits < 16 ? 3 : 1);
   if (list->kind == PS_OP_B) {
@@ -59,9 +60,10 @@ static void add_products (const List *list, const PsMatrix *matrix, gint64 produ
   kernel.bytes = products * (list->e * (kernel.m * kernel.k + kernel.k * kernel.n) + output * kernel.m * kernel.n);
   add (list, kernel);
   if (matrix->bits < 16 && list->kind != PS_OP_W) {
-    gint64 cast = products * tokens * (list->kind == PS_OP_F ? rows : columns);
+    gboolean whole = matrix->cut == (list->kind == PS_OP_F ? PS_CUT_COLUMNS : PS_CUT_ROWS);
+    double elements = (double)products * tokens * (list->kind == PS_OP_F ? rows : columns) / (whole ? list->t : 1);
 
-    add_move (list, "cast", (gint64)((double)cast * 5 / (matrix->cut == PS_CUT_COLUMNS || 0 ? (double)(list->kind == PS_OP_F ? list->t : 1) : matrix->cut==PS_CUT_ROWS ? (double)(list->kind==PS_OP_B?list->t:1):1)));
+    add_move (list, "cast", (gint64)(elements * ps_number_formats[list->model->precision].cast_bytes));
   }
 }
 
@@ -205,15 +207,13 @@ static void list_stage (PsWork *work, const PsModel *model, const PsStageShape *
                 .tokens = ps_model_tokens (model) / MAX (model->spread.context, 1),
                 .context = MAX (model->spread.context, 1),
                 .e = ps_precision_bytes (model->precision) };
-  PsUnitParts parts;
 
   ps_model_count_units (model, shape, count);
   for (PsUnitKind unit = 0; unit < PS_N_UNIT_KINDS; unit++)
     if (count[unit] > 0) {
       list.repeats = count[unit];
       list.graphs = unit == PS_UNIT_EXPERTS ? PS_CUDA_GRAPHS_FULL : PS_CUDA_GRAPHS_ATTN;
-      ps_unit_describe (model, unit, &parts);
-      list_unit (&list, &parts, part);
+      list_unit (&list, ps_unit_describe (model, unit), part);
     }
 }
 
@@ -298,13 +298,15 @@ static gboolean is_aligned (const PsWorkKernel *kernel)
   return kernel->m % elements == 0 && kernel->n % elements == 0 && kernel->k % elements == 0;
 }
 
-static double rate_part (const PsCluster *cluster, PsWorkClass type, guint bits)
+static double rate_part (const PsCluster *cluster, const PsWorkKernel *kernel)
 {
+  PsWorkClass type = kernel->type;
   double part = type == PS_WORK_ATTENTION ? cluster->attention_efficiency
                 : type == PS_WORK_SCORES  ? cluster->scores_efficiency
-                : bits > 8                ? cluster->efficiency
-                : bits > 4                ? cluster->efficiency_fp8
-                                          : cluster->efficiency_fp4;
+                : kernel->bits > 8        ? cluster->efficiency
+                : kernel->bits <= 4       ? cluster->efficiency_fp4
+                : kernel->blocks          ? cluster->efficiency_mxfp8
+                                          : cluster->efficiency_fp8;
 
   return part > 0 ? part : cluster->efficiency;
 }
@@ -312,7 +314,7 @@ static double rate_part (const PsCluster *cluster, PsWorkClass type, guint bits)
 static double multiply_ns (const PsCluster *cluster, const PsWorkKernel *kernel)
 {
   double flops = 2 * (double)kernel->products * (double)kernel->m * (double)kernel->n * (double)kernel->k;
-  double rate = ps_work_peak_flops (cluster, kernel->bits, NULL) * rate_part (cluster, kernel->type, kernel->bits) / 1e9;
+  double rate = ps_work_peak_flops (cluster, kernel->bits, NULL) * rate_part (cluster, kernel) / 1e9;
 
   if (flops <= 0)
     return 0;

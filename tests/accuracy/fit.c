@@ -22,6 +22,7 @@ typedef struct {
 static const Constant constants[] = {
   PART ("efficiency", efficiency),
   PART ("efficiency_fp8", efficiency_fp8),
+  PART ("efficiency_mxfp8", efficiency_mxfp8),
   PART ("efficiency_fp4", efficiency_fp4),
   PART ("memory_efficiency", memory_efficiency),
   PART ("scores_efficiency", scores_efficiency),

@@ -7,25 +7,6 @@ const char *const recipe_keys[]
     = { "container", "task", "model", "system", "precision",       "variant",      "gpus",     "t", "p",
         "v",         "cp",   "ep",    "fsdp",   "microbatch_size", "global_batch", "sequence", NULL };
 
-/* Number formats by the first word of compute_recipe. */
-static const struct {
-  const char *name;
-  PsPrecision precision;
-} formats[] = { { "bf16", PS_PRECISION_BF16 },
-                { "fp8", PS_PRECISION_FP8 },
-                { "mxfp8", PS_PRECISION_FP8 },
-                { "nvfp4", PS_PRECISION_FP4 } };
-
-static gboolean set_format (Row *row, const char *word)
-{
-  for (guint i = 0; i < G_N_ELEMENTS (formats); i++)
-    if (g_str_equal (formats[i].name, word)) {
-      row->model->precision = formats[i].precision;
-      return TRUE;
-    }
-  return FALSE;
-}
-
 /* The layout string says v, too: one table states another number than its layout has. */
 static void set_cut (Row *row)
 {
@@ -60,7 +41,7 @@ static gboolean is_on (const Row *row, const char *column)
 
 static PsCudaGraphs read_graphs (const Row *row)
 {
-  return !is_on (row, "cuda_graph_active")                                   ? PS_CUDA_GRAPHS_NONE
+  return !is_on (row, "cuda_graph_active")                                    ? PS_CUDA_GRAPHS_NONE
          : g_str_equal (row_text (row, "cuda_graph_scope"), "full_iteration") ? PS_CUDA_GRAPHS_FULL
                                                                               : PS_CUDA_GRAPHS_ATTN;
 }
@@ -90,8 +71,9 @@ char *row_read_recipe (Row *row)
   if (!row_load_model (row, model[0], 0))
     return g_strdup_printf ("model %s", model[0]);
   format = g_strsplit_set (row_text (row, "compute_recipe"), " ", 2);
-  if (!set_format (row, format[0]))
-    return g_strdup_printf ("format %s", format[0]);
+  const char *name = g_str_equal (row_text (row, "compute_recipe"), "fp8 blockwise 128") ? "fp8-block" : format[0];
+  if (!ps_precision_parse ("compute_recipe", name, &row->model->precision, NULL))
+    return g_strdup_printf ("format %s", name);
   row->model->framework = PS_FRAMEWORK_MEGATRON;
   row->model->mtp = row_count (row, "mtp") * is_on (row, "mtp");
   row->model->experts.capacity = row_number (row, "token_capacity_factor");
@@ -108,7 +90,7 @@ char *row_read_recipe (Row *row)
   gpu += g_str_has_prefix (gpu, "DGX-") ? strlen ("DGX-") : 0;
   row->cluster = row_gpu_cluster (gpu);
   row->measured_s = row_number (row, "step_seconds_derived");
-  row->class = g_strdup_printf ("%s, %s, %s", gpu, format[0], row->model->experts.count > 0 ? "experts" : "dense");
+  row->class = g_strdup_printf ("%s, %s, %s", gpu, name, row->model->experts.count > 0 ? "experts" : "dense");
   row->series = g_strdup_printf ("%s on %s GPUs of %s in %s, batch %s", model[0], row_text (row, "gpus"), gpu,
                                  format[0], row_text (row, "global_batch"));
   return NULL;

@@ -249,7 +249,7 @@ static char *read_mlperf (Row *row)
     return g_strdup_printf ("model %s", benchmark);
   if (g_str_equal (benchmark, "llama31_405b"))
     row->model->vocabulary = 32000;
-  row->model->precision = g_str_equal (row_text (row, "precision"), "nvfp4") ? PS_PRECISION_FP4 : PS_PRECISION_FP8;
+  row->model->precision = g_str_equal (row_text (row, "precision"), "nvfp4") ? PS_PRECISION_NVFP4 : PS_PRECISION_FP8;
   if (g_str_equal (row_text (row, "asym_pp_embed"), "True")) {
     g_free (row->setting->layout);
     row->setting->layout = g_strdup ("even:embedding:loss");
