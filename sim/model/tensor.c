@@ -162,10 +162,11 @@ static gint64 context_ns (const PsModel *model, const PsCluster *cluster)
   return c == 1 ? 0 : (c - 1) * ps_link_transfer_ns (&link, ps_tensor_share (bytes, c * cluster->tensor));
 }
 
-/* GPUs that have some of a token's experts, on average over choices of `active` of `count` experts. */
+/* Of n equal parts of the experts, those that have some of a token's, on average over choices of `active` of `count`
+ * experts. */
 static double count_visited (const PsExperts *experts, guint n)
 {
-  double none = 1; /* of the experts of one GPU is chosen */
+  double none = 1; /* the part of choices without those of one part */
 
   for (guint i = 0; i < experts->active; i++)
     none *= MAX ((double)experts->count - (double)experts->count / n - i, 0) / (experts->count - i);
@@ -201,7 +202,7 @@ gint64 ps_tensor_exchange_ns (const PsModel *model, const PsCluster *cluster)
     const PsLink link = { cluster->collective_ns, dispatch_rate (rates, n), 0, NULL };
 
     return ps_link_transfer_ns (&link, (gint64)((double)ps_tensor_boundary_bytes (model, cluster->tensor)
-                                                * count_visited (&model->experts, n)));
+                                                * count_visited (&model->experts, n > near ? n / near : n)));
   }
   bytes /= cluster->alltoall_efficiency > 0 ? cluster->alltoall_efficiency : 1;
   return MAX (ps_link_transfer_ns (&inner, (gint64)(bytes * (near - 1))),

@@ -67,6 +67,16 @@ static void add_products (const List *list, const PsMatrix *matrix, gint64 produ
   }
 }
 
+/* Megatron-LM adds the biases of experts one expert after the other, those of the second matrix weighed. */
+static void add_expert_biases (const List *list, const PsMatrix *matrix, gint64 products, gint64 tokens)
+{
+  if (list->kind != PS_OP_W)
+    add (list, (PsWorkKernel){ .name = "biases of experts",
+                               .type = PS_WORK_MEMORY,
+                               .bytes = 3 * list->e * products * tokens * matrix->columns,
+                               .launches = (guint)products * (list->kind == PS_OP_F ? 2 : 3) });
+}
+
 /* Matrices that every token visits are one product with all of them. Of experts, each has its part of the tokens: one
  * GPU has all experts and parts of their matrices, or some experts as they are. */
 static void add_matrix (const List *list, const PsMatrix *matrix, gboolean by_columns)
@@ -82,6 +92,8 @@ static void add_matrix (const List *list, const PsMatrix *matrix, gboolean by_co
     tokens = MAX ((gint64)(part * matrix->load), 1);
     t = shared > 0 ? 1 : t;
   }
+  if (matrix->cut == PS_CUT_EXPERTS && matrix->bias)
+    add_expert_biases (list, matrix, products, tokens);
   add_products (list, matrix, products, tokens, by_columns ? matrix->rows : n * matrix->rows / t,
                 by_columns ? (n * matrix->columns + t - 1) / t : matrix->columns);
 }
