@@ -90,11 +90,14 @@ typedef enum {
 typedef struct {
   const char *name;
   PsWorkClass type;
-  guint repeats;       /* launches, one after the other */
-  gint64 products;     /* in a launch, side by side */
-  gint64 m, n, k;      /* each: m by k times k by n; 2mnk operations */
-  gint64 bytes;        /* bytes of a launch, read and written */
-  gboolean blocks;     /* where these elements have scales for blocks */
+  guint repeats;   /* launches, one after the other */
+  gint64 products; /* in a launch, side by side */
+  gint64 m, n, k;  /* each: m by k times k by n; 2mnk operations */
+  gint64 bytes;    /* bytes of a launch, read and written */
+  gboolean blocks; /* where these elements have scales for blocks */
+  /* Products of as many parts of m, one after the other, where they overlap with the all-reduces of tensor parallelism;
+   * 0 as 1. */
+  guint pieces;
   guint launches;      /* by the host, for one of the repeats; 0: none */
   PsCudaGraphs graphs; /* the smallest scope that holds it */
   guint bits; /* bits of an element that products multiply: 8 and 4 in layers of fp8 and fp4, all else has 16 there */

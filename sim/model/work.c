@@ -46,6 +46,8 @@ static void add_products (const List *list, const PsMatrix *matrix, gint64 produ
   gint64 output = list->e;
 
   kernel.blocks = kernel.bits > 0 && ps_number_formats[list->model->precision].blocks;
+  if (matrix->cut == PS_CUT_ROWS ? list->kind != PS_OP_W : matrix->cut == PS_CUT_COLUMNS && list->kind == PS_OP_F)
+    kernel.pieces = (guint)list->t;
   if (matrix->cut == PS_CUT_EXPERTS)
     kernel.launches = (guint)products * (matrix->bits < 16 ? 3 : 1);
   if (list->kind == PS_OP_B) {
@@ -341,6 +343,14 @@ static double multiply_ns (const PsCluster *cluster, const PsWorkKernel *kernel)
 
 static double kernel_ns (const PsCluster *cluster, const PsWorkKernel *kernel)
 {
+  if (kernel->pieces > 1 && cluster->tensor_overlap > 0) {
+    PsWorkKernel piece = *kernel;
+
+    piece.pieces = 1;
+    piece.m = (kernel->m + kernel->pieces - 1) / kernel->pieces;
+    piece.bytes = kernel->bytes / kernel->pieces;
+    return kernel->pieces * kernel_ns (cluster, &piece);
+  }
   if (kernel->products == 0 && kernel->bytes == 0)
     return 0;
   return MAX (multiply_ns (cluster, kernel), move_ns (cluster, (double)kernel->bytes)) + (double)cluster->kernel_ns;

@@ -10,13 +10,14 @@
 #include <string.h>
 
 static gboolean show_rows, fit;
-static char *pictures, *left_out;
+static char *pictures, *left_out, *only;
 static int half;
 
 static const GOptionEntry entries[]
     = { { "rows", 0, 0, G_OPTION_ARG_NONE, &show_rows, "Prints every row", NULL },
         { "fit", 0, 0, G_OPTION_ARG_NONE, &fit, "Fits the clusters' constants", NULL },
         { "leave-out", 0, 0, G_OPTION_ARG_STRING, &left_out, "Fits without the data set whose files begin so", "NAME" },
+        { "cluster", 0, 0, G_OPTION_ARG_STRING, &only, "Fits this cluster alone", "NAME" },
         { "half", 0, 0, G_OPTION_ARG_INT, &half, "Fits every second row, from this one on, and shows the others",
           "1|2" },
         { "pictures", 0, 0, G_OPTION_ARG_FILENAME, &pictures,
@@ -283,6 +284,8 @@ static void fit_all (GPtrArray *rows, GHashTable *clusters)
              && (left_out == NULL || !g_str_equal (((Row *)rows->pdata[i])->set->file, left_out));
   g_hash_table_iter_init (&iter, clusters);
   while (g_hash_table_iter_next (&iter, &name, &cluster)) {
+    if (only != NULL && !g_str_equal (only, name))
+      continue;
     double mean = fit_cluster (rows, name, cluster, use);
 
     g_print ("%s: %.2f %%\n", (char *)name, 100 * mean);
