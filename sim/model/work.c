@@ -76,7 +76,7 @@ static void add_expert_biases (const List *list, const PsMatrix *matrix, gint64 
     add (list, (PsWorkKernel){ .name = "biases of experts",
                                .type = PS_WORK_MEMORY,
                                .bytes = 3 * list->e * products * tokens * matrix->columns,
-                               .launches = (guint)products * (list->kind == PS_OP_F ? 2 : 3) });
+                               .launches = (guint)products * (list->kind == PS_OP_F ? 2 : 5) });
 }
 
 /* Matrices that every token visits are one product with all of them. Of experts, each has its part of the tokens: one

@@ -10,7 +10,7 @@
 #include <string.h>
 
 static gboolean show_rows, fit;
-static char *pictures, *left_out, *only;
+static char *pictures, *left_out, *only, *constants;
 static int half;
 
 static const GOptionEntry entries[]
@@ -18,6 +18,7 @@ static const GOptionEntry entries[]
         { "fit", 0, 0, G_OPTION_ARG_NONE, &fit, "Fits the clusters' constants", NULL },
         { "leave-out", 0, 0, G_OPTION_ARG_STRING, &left_out, "Fits without the data set whose files begin so", "NAME" },
         { "cluster", 0, 0, G_OPTION_ARG_STRING, &only, "Fits this cluster alone", "NAME" },
+        { "constants", 0, 0, G_OPTION_ARG_STRING, &constants, "Fits these keys alone", "KEY,KEY..." },
         { "half", 0, 0, G_OPTION_ARG_INT, &half, "Fits every second row, from this one on, and shows the others",
           "1|2" },
         { "pictures", 0, 0, G_OPTION_ARG_FILENAME, &pictures,
@@ -276,6 +277,7 @@ static gboolean write_pictures (const GPtrArray *rows, GError **error)
 static void fit_all (GPtrArray *rows, GHashTable *clusters)
 {
   g_autofree gboolean *use = g_new (gboolean, rows->len);
+  g_auto (GStrv) keys = constants != NULL ? g_strsplit (constants, ",", -1) : NULL;
   GHashTableIter iter;
   gpointer name, cluster;
 
@@ -286,7 +288,7 @@ static void fit_all (GPtrArray *rows, GHashTable *clusters)
   while (g_hash_table_iter_next (&iter, &name, &cluster)) {
     if (only != NULL && !g_str_equal (only, name))
       continue;
-    double mean = fit_cluster (rows, name, cluster, use);
+    double mean = fit_cluster (rows, name, cluster, use, (const char *const *)keys);
 
     g_print ("%s: %.2f %%\n", (char *)name, 100 * mean);
     fit_print (cluster);

@@ -40,51 +40,52 @@ static const Constant constants[] = {
   PART ("optimizer_passes", optimizer_passes, 1, 4),
 };
 
-/* The mean error without sign of the set's rows on the cluster, each class as much as any other; -1: there are none. */
-static double set_loss (GPtrArray *rows, const DataSet *set, const char *name, const PsCluster *cluster,
-                        const gboolean *use)
+/* Rows with which a class of a data set has its full weight. */
+#define FULL_CLASS 10
+
+/* Adds the mean errors without sign of the classes of the set's rows on the cluster, by their weights. */
+static void add_set_loss (GPtrArray *rows, const DataSet *set, const char *name, const PsCluster *cluster,
+                          const gboolean *use, double *sum, double *weights)
 {
   g_autoptr (GHashTable) classes = g_hash_table_new_full (g_str_hash, g_str_equal, NULL, (GDestroyNotify)g_array_unref);
   GHashTableIter iter;
   gpointer value;
-  double sum = 0, error;
+  double error;
 
   for (guint i = 0; i < rows->len; i++) {
     Row *row = rows->pdata[i];
     const char *class = row->class != NULL ? row->class : "";
 
-    if (row->set != set || row->reason != NULL || !use[i] || !g_str_equal (row_cluster_name (row), name))
+    if (row->set != set || set->unfitted || row->reason != NULL || !use[i]
+        || !g_str_equal (row_cluster_name (row), name))
       continue;
     row_predict (row, cluster, 1);
     if (!row_error (row, FIGURE_TIME, &error))
       continue;
     GArray *errors = g_hash_table_lookup (classes, class);
     if (errors == NULL)
-      g_hash_table_insert (classes, (gpointer)class, errors = g_array_new (FALSE, FALSE, sizeof (double)));
+      g_hash_table_insert (classes, (gpointer) class, errors = g_array_new (FALSE, FALSE, sizeof (double)));
     error = ABS (error);
     g_array_append_val (errors, error);
   }
   g_hash_table_iter_init (&iter, classes);
   while (g_hash_table_iter_next (&iter, NULL, &value)) {
     const GArray *errors = value;
+    double weight = MIN (errors->len, FULL_CLASS);
 
     for (guint i = 0; i < errors->len; i++)
-      sum += g_array_index (errors, double, i) / errors->len;
+      *sum += weight * g_array_index (errors, double, i) / errors->len;
+    *weights += weight;
   }
-  return g_hash_table_size (classes) > 0 ? sum / g_hash_table_size (classes) : -1;
 }
 
 static double loss (GPtrArray *rows, const char *name, const PsCluster *cluster, const gboolean *use)
 {
-  double sum = 0, n_sets = 0;
+  double sum = 0, weights = 0;
 
-  for (guint s = 0; s < n_data_sets; s++) {
-    double one = set_loss (rows, &data_sets[s], name, cluster, use);
-
-    sum += MAX (one, 0);
-    n_sets += one >= 0;
-  }
-  return n_sets > 0 ? sum / n_sets : 0;
+  for (guint s = 0; s < n_data_sets; s++)
+    add_set_loss (rows, &data_sets[s], name, cluster, use, &sum, &weights);
+  return weights > 0 ? sum / weights : 0;
 }
 
 /* The times that data sets have in place of the cluster's. */
@@ -123,15 +124,15 @@ static void set (PsCluster *cluster, const GPtrArray *own, guint i, double value
     G_STRUCT_MEMBER (double, cluster, constant->offset) = CLAMP (value, constant->low, constant->high);
 }
 
-/* Whether the cluster's file has the key. */
-static gboolean is_stated (const char *name, const Constant *constant)
+/* Whether the key is one of `keys` (NULL: all), and in the cluster's file. */
+static gboolean is_fitted (const char *name, const char *const *keys, const char *key)
 {
-  g_autofree char *text = ps_shipped_text ("clusters", name), *line = g_strdup_printf ("\n%s = ", constant->key);
+  g_autofree char *text = ps_shipped_text ("clusters", name), *line = g_strdup_printf ("\n%s = ", key);
 
-  return text != NULL && strstr (text, line) != NULL;
+  return (keys == NULL || g_strv_contains (keys, key)) && text != NULL && strstr (text, line) != NULL;
 }
 
-double fit_cluster (GPtrArray *rows, const char *name, PsCluster *cluster, const gboolean *use)
+double fit_cluster (GPtrArray *rows, const char *name, PsCluster *cluster, const gboolean *use, const char *const *keys)
 {
   g_autoptr (GPtrArray) own = own_times ();
   double best = loss (rows, name, cluster, use);
@@ -143,7 +144,7 @@ double fit_cluster (GPtrArray *rows, const char *name, PsCluster *cluster, const
           for (;;) {
             double before = get (cluster, own, i), now;
 
-            if (i < G_N_ELEMENTS (constants) && !is_stated (name, &constants[i]))
+            if (i < G_N_ELEMENTS (constants) ? !is_fitted (name, keys, constants[i].key) : keys != NULL)
               break;
             set (cluster, own, i, before * factor);
             now = get (cluster, own, i) != before ? loss (rows, name, cluster, use) : best;

@@ -184,7 +184,8 @@ static const char *shipped_name (const char *name)
                                           { "Qwen3_30B_a3B", "qwen3-30b-a3b" },
                                           { "Qwen3_Next_80B_a3B", "qwen3-next-80b-a3b" },
                                           { "Kimi_K2", "kimi-k2" },
-                                          { "GPT OSS 120B", "gpt-oss-120b" } };
+                                          { "GPT OSS 120B", "gpt-oss-120b" },
+                                          { "Llama4_Maverick_400B", "llama-4-maverick" } };
 
   for (guint i = 0; i < G_N_ELEMENTS (names); i++)
     if (g_str_equal (names[i][0], name))
@@ -360,6 +361,11 @@ DataSet data_sets[] = {
     .read = row_read_recipe,
     .joined = "nemo_recipes",
     .keys = recipe_keys },
+  { .file = "more_runs",
+    .title = "NeMo's benchmarks and MLPerf v6.0",
+    .cluster = "h100-80gb",
+    .read = row_read_further,
+    .unfitted = TRUE },
 };
 const guint n_data_sets = G_N_ELEMENTS (data_sets);
 
