@@ -924,7 +924,8 @@ static gint64 pair_ns (const PsCosts *costs, const PsModel *model, const PsClust
     layer.attention_ns[PS_OP_F] += 4 * exchange_ns * cluster->dispatch_multiprocessors / cluster->multiprocessors;
   for (guint i = 0; i < n; i++)
     layers[i] = layer;
-  return MIN (ps_overlap_pair_ns (layers, n), sum);
+  gint64 hidden_ns = scale (4 * n * exchange_ns, cluster->expert_overlap);
+  return CLAMP (ps_overlap_pair_ns (layers, n), sum - hidden_ns, sum);
 }
 
 static void model_times (PsCosts *costs, const PsModel *model, const PsCluster *cluster, const PsStageShape *shape,

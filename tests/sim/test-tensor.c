@@ -421,7 +421,7 @@ static void test_published (void)
     cluster.tensor = rows[i].tensor;
     model->spread.experts = rows[i].experts;
     g_autoptr (PsCosts) costs = model_costs (model, &cluster, 1, 1, NULL);
-    g_assert_true (ps_costs_zero (costs, rows[i].replicas, 1, NULL));
+    g_assert_true (ps_costs_zero (costs, rows[i].replicas, 1, FALSE, NULL));
     g_assert_cmpfloat_with_epsilon ((double)peak (costs) / (1 << 30), rows[i].gib, 0.02 * rows[i].gib);
   }
 }
@@ -506,7 +506,7 @@ static void test_spread (void)
 
   g_assert_cmpint (ps_tensor_expert_parameters (model, &layer, 1), ==, experts);
   g_assert_cmpint (state->optimizer_bytes, ==, 12 * (dense + experts));
-  g_assert_true (ps_costs_zero (costs, 4, 1, NULL));
+  g_assert_true (ps_costs_zero (costs, 4, 1, FALSE, NULL));
   g_assert_cmpint (state->optimizer_bytes, ==, (12 * dense + 7) / 8 + 12 * experts / 2);
   g_assert_cmpint (ps_tensor_boundary_bytes (model, 1), ==, 2 * 16 * 64 / 2);
 }

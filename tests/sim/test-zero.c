@@ -21,7 +21,7 @@ static void test_costs (void)
     const PsStageCost *stage = &costs->stage[0];
 
     costs->stage[0].step_ns = 3 * US;
-    g_assert_true (ps_costs_zero (costs, 4, rows[i].zero, NULL));
+    g_assert_true (ps_costs_zero (costs, 4, rows[i].zero, FALSE, NULL));
     g_assert_cmpuint (costs->zero, ==, rows[i].zero);
     g_assert_cmpint (stage->weight_bytes, ==, rows[i].held);
     g_assert_cmpint (stage->whole_bytes, ==, rows[i].whole);
@@ -200,7 +200,7 @@ static void test_experts (void)
     costs->expert_copies = 0.5;
     stage->state.expert_bytes = 60;
     stage->step_ns = 3 * US;
-    g_assert_true (ps_costs_zero (costs, 4, zero, NULL));
+    g_assert_true (ps_costs_zero (costs, 4, zero, FALSE, NULL));
     g_assert_cmpint (stage->state.optimizer_bytes, ==, 15 + 30);
     g_assert_cmpint (stage->state.expert_bytes, ==, 30);
     g_assert_cmpint (stage->state.weight_bytes, ==, zero == 3 ? 5 + 10 : 40);
