@@ -49,7 +49,7 @@ static void add_products (const List *list, const PsMatrix *matrix, gint64 produ
   if (matrix->cut == PS_CUT_ROWS ? list->kind != PS_OP_W : matrix->cut == PS_CUT_COLUMNS && list->kind == PS_OP_F)
     kernel.pieces = (guint)list->t;
   if (matrix->cut == PS_CUT_EXPERTS)
-    kernel.launches = (guint)products * (matrix->bits < 16 ? 3 : 1);
+    kernel.launches = (guint)products * (matrix->bits < 16 ? 3 : list->kind == PS_OP_W ? 2 : 1);
   if (list->kind == PS_OP_B) {
     kernel.n = rows;
     kernel.k = columns;
@@ -76,7 +76,7 @@ static void add_expert_biases (const List *list, const PsMatrix *matrix, gint64 
     add (list, (PsWorkKernel){ .name = "biases of experts",
                                .type = PS_WORK_MEMORY,
                                .bytes = 3 * list->e * products * tokens * matrix->columns,
-                               .launches = (guint)products * (list->kind == PS_OP_F ? 2 : 5) });
+                               .launches = (guint)products * (list->kind == PS_OP_F ? 2 : 7) });
 }
 
 /* Matrices that every token visits are one product with all of them. Of experts, each has its part of the tokens: one
@@ -100,14 +100,14 @@ static void add_matrix (const List *list, const PsMatrix *matrix, gboolean by_co
                 by_columns ? (n * matrix->columns + t - 1) / t : matrix->columns);
 }
 
-static void add_matrices (const List *list, const PsUnitParts *parts, gboolean experts_alone)
+static void add_matrices (const List *list, const PsUnitParts *parts, guint modules, gboolean experts_alone)
 {
   gboolean is_second = FALSE; /* of the two matrices of experts */
 
   for (guint i = 0; i < parts->n_matrices; i++) {
     const PsMatrix *matrix = &parts->matrix[i];
 
-    if (matrix->cut == PS_CUT_EXPERTS || !experts_alone)
+    if (matrix->recompute & modules && (matrix->cut == PS_CUT_EXPERTS || !experts_alone))
       add_matrix (list, matrix, matrix->cut == PS_CUT_ROWS ? FALSE : !is_second);
     is_second = matrix->cut == PS_CUT_EXPERTS && !is_second;
   }
@@ -184,34 +184,30 @@ static void add_scores (const List *list, const PsScores *scores)
   add_heads (list, scores, "gradients of queries and keys", PS_WORK_SCORES, 2, 4, 2 * e);
 }
 
-/* What of the units is listed. */
-typedef enum {
-  ALL,
-  ROUTED,
-  STORED_SCORES,
-} Part;
-
-static void list_unit (const List *list, const PsUnitParts *parts, Part part)
+/* modules: as PsRecompute says; FULL lists all kernels of F, B or W. */
+static void list_unit (const List *list, const PsUnitParts *parts, guint modules, gboolean experts_alone)
 {
-  if (parts->launches > 0 && list->kind != PS_OP_W)
+  if (parts->launches > 0 && list->kind != PS_OP_W && modules & (PS_RECOMPUTE_FULL | PS_RECOMPUTE_MOE)
+      && !experts_alone)
     add (list, (PsWorkKernel){ .name = "further launches", .type = PS_WORK_MEMORY, .launches = parts->launches });
-  if (part != STORED_SCORES)
-    add_matrices (list, parts, part == ROUTED);
-  for (guint i = 0; part != ROUTED && list->kind != PS_OP_W && i < parts->n_scores; i++)
-    if (part == ALL || !parts->scores[i].flash)
+  add_matrices (list, parts, modules, experts_alone);
+  if (experts_alone)
+    return;
+  for (guint i = 0; list->kind != PS_OP_W && i < parts->n_scores; i++)
+    if (parts->scores[i].recompute & modules)
       add_scores (list, &parts->scores[i]);
-  for (guint i = 0; part == ALL && i < parts->n_moves; i++) {
+  for (guint i = 0; i < parts->n_moves; i++) {
     const PsMemoryKernel *move = &parts->move[i];
     gint64 whole = move->wide && list->model->whole_sequences ? list->t : 1;
 
-    if (move->kind == list->kind)
+    if (move->kind == list->kind && move->recompute & modules)
       add_move (list, move->name, list->tokens / list->t * move->bytes * whole);
   }
 }
 
 /* The units of a stage, kind by kind. */
 static void list_stage (PsWork *work, const PsModel *model, const PsStageShape *shape, PsOpKind kind, guint n_tensor,
-                        Part part)
+                        guint modules, gboolean experts_alone)
 {
   guint count[PS_N_UNIT_KINDS];
   List list = { .work = work,
@@ -227,32 +223,31 @@ static void list_stage (PsWork *work, const PsModel *model, const PsStageShape *
     if (count[unit] > 0) {
       list.repeats = count[unit];
       list.graphs = unit == PS_UNIT_EXPERTS ? PS_CUDA_GRAPHS_FULL : PS_CUDA_GRAPHS_ATTN;
-      list_unit (&list, ps_unit_describe (model, unit), part);
+      list_unit (&list, ps_unit_describe (model, unit), modules, experts_alone);
     }
 }
 
 void ps_work_stage (const PsModel *model, const PsStageShape *shape, PsOpKind kind, guint n_tensor, PsWork *work)
 {
   work->n_kernels = 0;
-  list_stage (work, model, shape, kind == PS_OP_BW ? PS_OP_B : kind, n_tensor, ALL);
+  list_stage (work, model, shape, kind == PS_OP_BW ? PS_OP_B : kind, n_tensor, PS_RECOMPUTE_FULL, FALSE);
   if (kind == PS_OP_BW)
-    list_stage (work, model, shape, PS_OP_W, n_tensor, ALL);
+    list_stage (work, model, shape, PS_OP_W, n_tensor, PS_RECOMPUTE_FULL, FALSE);
 }
 
 void ps_work_recompute (const PsModel *model, const PsStageShape *shape, PsRecompute recompute, guint n_tensor,
                         PsWork *work)
 {
-  const PsStageShape layers = { .first_layer = shape->first_layer, .n_layers = shape->n_layers };
+  const PsStageShape again = ps_recompute_shape (shape, recompute);
 
   work->n_kernels = 0;
-  if (recompute != PS_RECOMPUTE_NONE)
-    list_stage (work, model, &layers, PS_OP_F, n_tensor, recompute == PS_RECOMPUTE_FULL ? ALL : STORED_SCORES);
+  list_stage (work, model, &again, PS_OP_F, n_tensor, recompute, FALSE);
 }
 
 void ps_work_experts (const PsModel *model, const PsStageShape *shape, PsOpKind kind, guint n_tensor, PsWork *work)
 {
   work->n_kernels = 0;
-  list_stage (work, model, shape, kind, n_tensor, ROUTED);
+  list_stage (work, model, shape, kind, n_tensor, PS_RECOMPUTE_FULL, TRUE);
 }
 
 gint64 ps_work_flops (const PsWork *work)

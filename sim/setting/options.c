@@ -135,8 +135,9 @@ const PsOption ps_setting_options[] = {
              "Multiplies the latencies of links and network of --cluster", .initial = 1, .group = PS_GROUP_MACHINE,
              SWEEP ("latency_factor", "latency factor", NUMBER, .costs = TRUE, .pace = -1)),
   PS_OPTION ("recompute", 0, NAME (recompute, ps_recompute), "KIND[:KIND...]",
-             "Part of a forward that the backward computes again: none, selective (attention scores) or full, of all "
-             "stages or of each",
+             "Part of a forward that the backward computes again: none, modules of layers (core_attn, also called "
+             "selective, layernorm, mla_up_proj, moe_act, moe, mlp, shared_experts, joined by +), full, full:layers=N "
+             "(the first N of each stage) or full:uniform=N (inputs of groups of N are kept), of all stages or of each",
              EACH (recompute), .any = "auto", .any_offset = PS_MEMBER (PsSetting, any_recompute, gboolean),
              .group = PS_GROUP_TRAINING, .flags = PS_FIELD_MODELLED,
              SWEEP ("recompute", "recompute", TEXT, .costs = TRUE, .pace = -2)),

@@ -89,6 +89,9 @@ static char *read_run (Row *row, const char *model, const char *precision, const
   row->model->mtp = row_count (row, "mtp") * is_on (row, "mtp");
   row->model->experts.capacity = row_number (row, "token_capacity_factor");
   set_cut (row);
+  if (*row_text (row, "recompute_modules")
+      && !ps_recompute_parse ("recompute_modules", row_text (row, "recompute_modules"), &setting->recompute, NULL))
+    return g_strdup_printf ("recomputation of %s", row_text (row, "recompute_modules"));
   setting->zero = 1;
   setting->reduce = PS_REDUCE_OVERLAPPED;
   setting->cuda_graphs = read_graphs (row);
@@ -132,10 +135,8 @@ char *row_read_further (Row *row)
   row->setting->tp_comm_overlap = row->model->experts.count == 0 && row->model->precision != PS_PRECISION_NVFP4;
   row->setting->overlap_param_gather = TRUE;
   row->measured_s = row_number (row, "step_seconds");
-  if (g_str_equal (row_text (row, "recompute_modules"), "core_attn")) {
-    row->model->flash_attention = FALSE; /* that module saves nothing with it */
-    row->setting->recompute = PS_RECOMPUTE_SELECTIVE;
-  }
+  /* That module saves nothing with it. */
+  row->model->flash_attention &= row->setting->recompute != PS_RECOMPUTE_CORE_ATTN;
   g_clear_pointer (&row->class, g_free);
   row->measured_bytes = row_number (row, "peak_memory_bytes");
   return NULL;
