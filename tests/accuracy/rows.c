@@ -258,7 +258,7 @@ static char *read_mlperf (Row *row)
   row->setting->zero = TRUE;
   row->setting->cuda_graphs
       = g_str_equal (row_text (row, "cuda_graphs"), "yes") ? PS_CUDA_GRAPHS_FULL : PS_CUDA_GRAPHS_NONE;
-  row->setting->tp_comm_overlap = row->setting->overlap_param_gather = TRUE;
+  row->setting->tp_comm_overlap = TRUE;
   row->cluster = row_gpu_cluster (row_text (row, "gpu"));
   row->setting->reduce = PS_REDUCE_OVERLAPPED;
   row->measured_s = row_number (row, "step_seconds_median");
