@@ -87,7 +87,7 @@ typedef struct {
   double tensor_overlap;      /* part of the all-reduces of layers that overlaps with products, in [0, 1) */
   double alltoall_efficiency; /* part of link and network bandwidth that an all-to-all reaches */
   PsDispatchRate dispatch[PS_N_DISPATCHERS][PS_MAX_DISPATCH_RATES]; /* ascending in n_gpus; all 0: not known */
-  double expert_overlap; /* part of the all-to-alls that a pair of ops hides at most, in [0, 1] */
+  double expert_exposed;          /* part of the all-to-alls that no pair of ops hides, in [0, 1] */
   guint dispatch_multiprocessors; /* that deepep and hybridep take from other kernels while they run */
   double optimizer_passes;        /* bytes that an optimizer step moves, over those of ps_work_optimizer_ns */
   guint spacing;            /* devices from one device of a pipeline to the next: 1, or the replicas where these stand

@@ -288,7 +288,7 @@ gboolean ps_costs_offload (PsCosts *costs, guint stage, double ratio, GError **e
  * and an all-gather of the weights, whose bytes may be fewer. zero is the stage:
  *
  * - 1: the optimizer state, and O with it: each replica updates its part of the parameters. reduce_ns keeps the
- *   reduce-scatter, and O takes the all-gather.
+ *   reduce-scatter, and O takes the all-gather; with overlap_gather forwards of the next step hide it.
  * - 2: the gradients too, once they are complete. In a pipeline the microbatches of a stage add to one whole gradient,
  *   which is scattered after its last backward (sim/simulate/gathers.h has the sources): time and peaks are those
  * of 1. Megatron-FSDP scatters after each backward instead, and holds less.

@@ -66,7 +66,7 @@ static const PsIniField fields[] = {
   { "optimizer_passes", PS_INI_OPTIONAL, PS_INI_REAL, AT (optimizer_passes), 100, 1, 1, NULL },
   { "tensor_overlap", PS_INI_OPTIONAL, PS_INI_REAL, AT (tensor_overlap), 0.999, 0, 0, NULL },
   { "product_depth", PS_INI_OPTIONAL, PS_INI_REAL, AT (product_depth), 1e6, 0, 0, NULL },
-  { "expert_overlap", PS_INI_OPTIONAL, PS_INI_REAL, AT (expert_overlap), 1, 0, 1, NULL },
+  { "expert_exposed", PS_INI_OPTIONAL, PS_INI_REAL, AT (expert_exposed), 1, 0, 0, NULL },
   PART ("alltoall_efficiency", alltoall_efficiency, 1),
   OTHER ("deepep"),
   OTHER ("hybridep"),

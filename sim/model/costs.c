@@ -906,6 +906,14 @@ static void set_sizes (PsCosts *costs, const PsModel *model, const PsCluster *cl
   cost->version_bytes = state.weight_bytes;
 }
 
+/* The part of the multiprocessors that a dispatcher takes from the kernels beside it. NCCL's are left out. */
+static double dispatch_part (const PsCluster *cluster)
+{
+  return cluster->dispatcher == PS_DISPATCHER_ALLTOALL || cluster->multiprocessors == 0
+             ? 0
+             : (double)cluster->dispatch_multiprocessors / cluster->multiprocessors;
+}
+
 /* An overlapped pair: F of a stage, B and W of one like it. All that computes outside the experts is spread evenly over
  * the layers with experts. -1: no all-to-all is there to hide. */
 static gint64 pair_ns (const PsCosts *costs, const PsModel *model, const PsCluster *cluster, const PsStageShape *shape,
@@ -930,12 +938,11 @@ static gint64 pair_ns (const PsCosts *costs, const PsModel *model, const PsClust
     sum += ns;
   }
   g_autofree PsPairLayer *layers = g_new (PsPairLayer, n);
-  if (cluster->dispatcher != PS_DISPATCHER_ALLTOALL && cluster->multiprocessors > 0)
-    layer.attention_ns[PS_OP_F] += 4 * exchange_ns * cluster->dispatch_multiprocessors / cluster->multiprocessors;
+  layer.attention_ns[PS_OP_F] += scale (4 * exchange_ns, dispatch_part (cluster));
   for (guint i = 0; i < n; i++)
     layers[i] = layer;
-  gint64 hidden_ns = scale (4 * n * exchange_ns, cluster->expert_overlap);
-  return CLAMP (ps_overlap_pair_ns (layers, n), sum - hidden_ns, sum);
+  gint64 least_ns = sum - scale (4 * n * exchange_ns, 1 - cluster->expert_exposed);
+  return CLAMP (ps_overlap_pair_ns (layers, n), least_ns, sum);
 }
 
 static void model_times (PsCosts *costs, const PsModel *model, const PsCluster *cluster, const PsStageShape *shape,

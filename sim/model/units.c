@@ -72,7 +72,7 @@ static void move_both (PsUnitParts *parts, const char *name, gint64 forward, gin
   move (parts, PS_OP_B, name, backward, FALSE);
 }
 
-/* Kernels of routing and of counting and sorting tokens in F, and in B, of Megatron-LM's MoELayer. */
+/* Of Megatron-LM's MoELayer in F, and in B: routing, counting and sorting tokens. A fit (data/README.md). */
 #define EXPERT_LAUNCHES 60
 
 gint64 ps_model_norm_width (const PsModel *model)

@@ -7,13 +7,13 @@
 typedef struct {
   PsWork *work;
   const PsModel *model;
-  PsOpKind kind;  /* F, B or W */
-  guint repeats;  /* of what is added next */
-  gint64 t;       /* GPUs */
-  gint64 tokens;  /* of a microbatch, whole */
-  gint64 e;       /* bytes of an element */
-  gint64 context; /* GPUs that share a sequence */
-  PsCudaGraphs graphs;
+  PsOpKind kind;       /* F, B or W */
+  guint repeats;       /* of what is added next */
+  gint64 t;            /* GPUs */
+  gint64 tokens;       /* of a microbatch, whole */
+  gint64 e;            /* bytes of an element */
+  gint64 context;      /* GPUs that share a sequence */
+  PsCudaGraphs graphs; /* the smallest scope that holds the unit */
 } List;
 
 static void add (const List *list, PsWorkKernel kernel)
@@ -30,6 +30,12 @@ static void add (const List *list, PsWorkKernel kernel)
 static void add_move (const List *list, const char *name, gint64 bytes)
 {
   add (list, (PsWorkKernel){ .name = name, .type = PS_WORK_MEMORY, .bytes = bytes });
+}
+
+/* Launches for the product of one expert (see the header). */
+static guint count_launches (PsOpKind kind, guint bits)
+{
+  return bits < 16 ? 3 : kind == PS_OP_W ? 2 : 1;
 }
 
 /* `products` products of a matrix of weights of `rows` by `columns`, side by side, each of so many tokens. */
@@ -49,7 +55,7 @@ static void add_products (const List *list, const PsMatrix *matrix, gint64 produ
   if (matrix->cut == PS_CUT_ROWS ? list->kind != PS_OP_W : matrix->cut == PS_CUT_COLUMNS && list->kind == PS_OP_F)
     kernel.pieces = (guint)list->t;
   if (matrix->cut == PS_CUT_EXPERTS)
-    kernel.launches = (guint)products * (matrix->bits < 16 ? 3 : list->kind == PS_OP_W ? 2 : 1);
+    kernel.launches = (guint)products * count_launches (list->kind, matrix->bits);
   if (list->kind == PS_OP_B) {
     kernel.n = rows;
     kernel.k = columns;
@@ -62,8 +68,9 @@ static void add_products (const List *list, const PsMatrix *matrix, gint64 produ
   kernel.bytes = products * (list->e * (kernel.m * kernel.k + kernel.k * kernel.n) + output * kernel.m * kernel.n);
   add (list, kernel);
   if (matrix->bits < 16 && list->kind != PS_OP_W) {
-    gboolean whole = matrix->cut == (list->kind == PS_OP_F ? PS_CUT_COLUMNS : PS_CUT_ROWS);
-    double elements = (double)products * tokens * (list->kind == PS_OP_F ? rows : columns) / (whole ? list->t : 1);
+    /* GPUs that share a layer cast before they gather. */
+    gboolean shared = matrix->cut == (list->kind == PS_OP_F ? PS_CUT_COLUMNS : PS_CUT_ROWS);
+    double elements = (double)products * tokens * (list->kind == PS_OP_F ? rows : columns) / (shared ? list->t : 1);
 
     add_move (list, "cast", (gint64)(elements * ps_number_formats[list->model->precision].cast_bytes));
   }
@@ -222,7 +229,7 @@ static void list_stage (PsWork *work, const PsModel *model, const PsStageShape *
   for (PsUnitKind unit = 0; unit < PS_N_UNIT_KINDS; unit++)
     if (count[unit] > 0) {
       list.repeats = count[unit];
-      list.graphs = unit == PS_UNIT_EXPERTS ? PS_CUDA_GRAPHS_FULL : PS_CUDA_GRAPHS_ATTN;
+      list.graphs = unit >= PS_UNIT_ATTENTION && unit <= PS_UNIT_LINEAR ? PS_CUDA_GRAPHS_ATTN : PS_CUDA_GRAPHS_FULL;
       list_unit (&list, ps_unit_describe (model, unit), modules, experts_alone);
     }
 }
