@@ -31,6 +31,7 @@ typedef struct {
 typedef struct {
   gint64 weight_bytes;  /* held throughout: weights, gradients and optimizer state */
   PsStateBytes state;   /* the parts of weight_bytes; all 0 where only the sum is known */
+  PsStateBytes experts; /* the part of state of experts, which fewer replicas share; its buffers and context are 0 */
   gint64 version_bytes; /* each further version of the weights alone, where a schedule stashes them */
   gint64 reduce_ns;     /* all-reduce of the gradients over the data-parallel replicas of the stage */
   gint64 reduce2_ns;    /* the same where the stage has two weight copies: over both copies of all replicas */
@@ -75,6 +76,7 @@ typedef struct {
   PsHostTime *host_time;    /* [as op] part of duration_ns; NULL: durations have none */
   PsHostTime pair_host;     /* the same of the backward in a pair that has a time of its own */
   guint dense_copies;       /* GPUs of a device that hold the same dense parameters; 1 unless they share a context */
+  gboolean overlap_gather;  /* forwards hide the gather of the weights after O */
   guint zero;               /* the stage of ZeRO that spread state over the replicas (ps_costs_zero); 0: none */
   double expert_copies;     /* GPUs of a device that hold the same experts; less than 1 where replicas share them */
   GPtrArray *slice_parts;   /* PsSliceParts for each number of slices that is known; NULL: none is. Copies share it */
@@ -288,7 +290,7 @@ gboolean ps_costs_offload (PsCosts *costs, guint stage, double ratio, GError **e
  * and an all-gather of the weights, whose bytes may be fewer. zero is the stage:
  *
  * - 1: the optimizer state, and O with it: each replica updates its part of the parameters. reduce_ns keeps the
- *   reduce-scatter, and O takes the all-gather; with overlap_gather forwards of the next step hide it.
+ *   reduce-scatter, and O takes the all-gather; with PsCosts.overlap_gather forwards of the next step hide it.
  * - 2: the gradients too, once they are complete. In a pipeline the microbatches of a stage add to one whole gradient,
  *   which is scattered after its last backward (sim/simulate/gathers.h has the sources): time and peaks are those
  * of 1. Megatron-FSDP scatters after each backward instead, and holds less.
@@ -296,8 +298,10 @@ gboolean ps_costs_offload (PsCosts *costs, guint stage, double ratio, GError **e
  *   whole at a time, in buffers that hold its own part. It gathers the weights of its next stages on a channel of their
  *   own, gather_ns each.
  *
- * Fails with PS_ERROR_USAGE where the size of the state is not known. */
-gboolean ps_costs_zero (PsCosts *costs, guint n_replicas, guint zero, gboolean overlap_gather, GError **error);
+ * model, cluster: those of modelled costs, for the owners of matrices under Muon (work.h); else NULL. Fails with
+ * PS_ERROR_USAGE where the size of the state is not known. */
+gboolean ps_costs_zero (PsCosts *costs, const PsModel *model, const PsCluster *cluster, guint n_replicas, guint zero,
+                        GError **error);
 
 /* Adds what driver, libraries and allocator hold on a GPU by the habits of the model's framework (work.h), spread
  * over the n_chunks stages of each device. Call it last. */
