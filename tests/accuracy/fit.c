@@ -157,6 +157,12 @@ double fit_cluster (GPtrArray *rows, const char *name, PsCluster *cluster, const
   return best;
 }
 
+void fit_copy (PsCluster *cluster, const PsCluster *from)
+{
+  for (guint i = 0; i < G_N_ELEMENTS (constants); i++)
+    set (cluster, NULL, i, get (from, NULL, i));
+}
+
 void fit_print (const PsCluster *cluster)
 {
   g_autoptr (GPtrArray) own = own_times ();

@@ -10,5 +10,8 @@
 double fit_cluster (GPtrArray *rows, const char *name, PsCluster *cluster, const gboolean *use,
                     const char *const *keys);
 
+/* Gives a cluster the constants of another one: its machine is left out. */
+void fit_copy (PsCluster *cluster, const PsCluster *from);
+
 /* Prints the constants as lines of a cluster's file. */
 void fit_print (const PsCluster *cluster);
