@@ -27,7 +27,7 @@
 /* A number format of what the optimizer keeps. */
 #define DTYPE(name, member, key, title, help)                                                                          \
   PS_OPTION (name, 0, NAME (state.member, ps_dtype), "DTYPE", help, .otherwise = "the framework's",                    \
-             .group = PS_GROUP_TRAINING, .flags = PS_FIELD_NOT_PARTITION | PS_FIELD_NULL,                                 \
+             .group = PS_GROUP_TRAINING, .flags = PS_FIELD_NOT_PARTITION | PS_FIELD_NULL,                              \
              SWEEP (key, title, TEXT, .costs = TRUE, .pace = -2))
 
 /* In the order of --help and of the columns of the results. */
@@ -81,8 +81,8 @@ const PsOption ps_setting_options[] = {
              .otherwise = "the model's", .group = PS_GROUP_COSTS, .flags = PS_FIELD_NULL,
              SWEEP ("sequence", "sequence", INTEGER, .costs = TRUE, .pace = -3)),
   PS_OPTION ("images", 0, COUNT (images, PS_MAX_SEQUENCE), "N",
-             "Images of each sequence, which the model's encoder turns into tokens of it",
-             .otherwise = "the model's", .group = PS_GROUP_COSTS, .flags = PS_FIELD_NULL,
+             "Images of each sequence, which the model's encoder turns into tokens of it", .otherwise = "the model's",
+             .group = PS_GROUP_COSTS, .flags = PS_FIELD_NULL,
              SWEEP ("images", "images", INTEGER, .costs = TRUE, .pace = -3)),
   PS_OPTION ("cluster", 0, FILE (cluster), "FILE", "Cluster description or its name", .group = PS_GROUP_MACHINE,
              .flags = PS_FIELD_NULL, SWEEP ("cluster", "cluster", TEXT, .costs = TRUE, .pace = -3)),
@@ -179,7 +179,8 @@ const PsOption ps_setting_options[] = {
   PS_OPTION ("moe-token-dispatcher-type", 0, NAME (dispatcher, ps_dispatcher), "NAME",
              "What brings tokens to the experts of --experts: alltoall, deepep or hybridep", .group = PS_GROUP_MACHINE,
              .flags = PS_FIELD_NOT_PARTITION | PS_FIELD_NOT_RUN,
-             SWEEP ("dispatcher", "dispatcher", TEXT, .costs = TRUE, .pace = -2, .not_run = "is predicted only")),
+             SWEEP ("moe_token_dispatcher_type", "dispatcher", TEXT, .costs = TRUE, .pace = -2,
+                    .not_run = "is predicted only")),
   PS_OPTION ("overlap-param-gather", 0, PS_FLAG (PsSetting, overlap_param_gather), NULL,
              "Forwards of the next step hide the gather of the weights after --zero 1 and 2",
              .group = PS_GROUP_TRAINING, .flags = PS_FIELD_NOT_PARTITION | PS_FIELD_NOT_RUN,
@@ -221,8 +222,8 @@ const PsOption ps_setting_options[] = {
          "Format of Adam's first moment, or of Muon's momentum"),
   DTYPE ("exp-avg-sq-dtype", exp_avg_sq, "exp_avg_sq_dtype", "exp avg sq dtype", "Format of Adam's second moment"),
   PS_OPTION ("fp8-param-gather", 0, PS_FLAG (PsSetting, state.fp8_param_gather), NULL,
-             "Weights of products are stored in the number format of the products alone", .otherwise = "the framework's",
-             .group = PS_GROUP_TRAINING, .flags = PS_FIELD_NOT_PARTITION,
+             "Weights of products are stored in the number format of the products alone",
+             .otherwise = "the framework's", .group = PS_GROUP_TRAINING, .flags = PS_FIELD_NOT_PARTITION,
              SWEEP ("fp8_param_gather", "fp8 param gather", BOOLEAN, .costs = TRUE, .pace = -2)),
   PS_OPTION ("zero", 0, PS_COUNT (PsSetting, zero, 0, 3), "0|1|2|3",
              "Stage of ZeRO. The replicas share out, at 0, nothing; at 1, the optimizer state; at 2, gradients too, as "

@@ -18,7 +18,7 @@ static const GOptionEntry entries[]
         { "fit", 0, 0, G_OPTION_ARG_NONE, &fit, "Fits the clusters' constants", NULL },
         { "leave-out", 0, 0, G_OPTION_ARG_STRING, &left_out,
           "Fits without the data set whose files begin so, that model or that cluster, and shows it alone", "NAME" },
-        { "cluster", 0, 0, G_OPTION_ARG_STRING, &only, "Fits this cluster alone", "NAME" },
+        { "cluster", 0, 0, G_OPTION_ARG_STRING, &only, "Fits these clusters alone", "NAME,NAME..." },
         { "constants", 0, 0, G_OPTION_ARG_STRING, &constants, "Fits these keys alone", "KEY,KEY..." },
         { "half", 0, 0, G_OPTION_ARG_INT, &half, "Fits every second row, from this one on, and shows the others",
           "1|2" },
@@ -275,16 +275,24 @@ static gboolean write_pictures (const GPtrArray *rows, GError **error)
   return TRUE;
 }
 
-/* The other cluster with the nearest peak rate. */
+/* Whether --cluster names it, or nothing. */
+static gboolean is_chosen (const char *name)
+{
+  g_auto (GStrv) names = only != NULL ? g_strsplit (only, ",", -1) : NULL;
+
+  return names == NULL || g_strv_contains ((const char *const *)names, name);
+}
+
+/* The other cluster that was fitted with the nearest peak rate. */
 static const PsCluster *find_nearest (GHashTable *clusters, const PsCluster *cluster)
 {
   const PsCluster *nearest = NULL;
   GHashTableIter iter;
-  gpointer other;
+  gpointer name, other;
 
   g_hash_table_iter_init (&iter, clusters);
-  while (g_hash_table_iter_next (&iter, NULL, &other))
-    if (other != cluster
+  while (g_hash_table_iter_next (&iter, &name, &other))
+    if (other != cluster && is_chosen (name)
         && (nearest == NULL
             || ABS (((PsCluster *)other)->peak_flops - cluster->peak_flops)
                    < ABS (nearest->peak_flops - cluster->peak_flops)))
@@ -310,7 +318,7 @@ static void fit_all (GPtrArray *rows, GHashTable *clusters)
     use[i] = (half == 0 || i % 2 == (guint)half % 2) && !is_left_out (rows->pdata[i]);
   g_hash_table_iter_init (&iter, clusters);
   while (g_hash_table_iter_next (&iter, &name, &cluster)) {
-    if (only != NULL && !g_str_equal (only, name))
+    if (!is_chosen (name))
       continue;
     double mean = fit_cluster (rows, name, cluster, use, (const char *const *)keys);
 
