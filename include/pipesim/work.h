@@ -101,8 +101,8 @@ typedef struct {
   /* Products of as many parts of m, one after the other, where they overlap with the all-reduces of tensor parallelism;
    * 0 as 1. */
   guint pieces;
-  guint launches;      /* by the host, for one of the repeats; 0: none */
-  PsCudaGraphs graphs; /* the smallest scope that holds it */
+  guint launches;      /* by the host, for one of the repeats; 0 as 1 */
+  PsCudaGraphs graphs; /* the smallest scope that holds it; NONE as ATTN */
   guint bits; /* bits of an element that products multiply: 8 and 4 in layers of fp8 and fp4, all else has 16 there */
 } PsWorkKernel;
 

@@ -23,7 +23,6 @@ static void add (const List *list, PsWorkKernel kernel)
   g_assert (list->work->n_kernels < PS_MAX_WORK_KERNELS);
   kernel.repeats = list->repeats;
   kernel.graphs = list->graphs;
-  kernel.launches = MAX (kernel.launches, 1);
   if (kernel.bits == 0)
     kernel.bits = 8 * (guint)list->e;
   list->work->kernel[list->work->n_kernels++] = kernel;
@@ -362,14 +361,19 @@ static double kernel_ns (const PsCluster *cluster, const PsWorkKernel *kernel)
   return MAX (multiply_ns (cluster, kernel), move_ns (cluster, (double)kernel->bytes)) + (double)cluster->kernel_ns;
 }
 
+static gboolean is_in_graph (const PsCluster *cluster, const PsWorkKernel *kernel)
+{
+  return cluster->cuda_graphs != PS_CUDA_GRAPHS_NONE && kernel->graphs <= cluster->cuda_graphs;
+}
+
 gint64 ps_work_ns (const PsWork *work, const PsCluster *cluster, gint64 talk_ns)
 {
   double ns = (double)talk_ns, host_ns = 0;
 
   for (guint i = 0; i < work->n_kernels; i++) {
     ns += work->kernel[i].repeats * kernel_ns (cluster, &work->kernel[i]);
-    if (work->kernel[i].graphs > cluster->cuda_graphs)
-      host_ns += (double)work->kernel[i].repeats * work->kernel[i].launches * (double)cluster->launch_ns;
+    if (!is_in_graph (cluster, &work->kernel[i]))
+      host_ns += (double)work->kernel[i].repeats * MAX (work->kernel[i].launches, 1) * (double)cluster->launch_ns;
   }
   return round_time (MAX (ns, host_ns));
 }
