@@ -282,7 +282,7 @@ static void test_dispatch (void)
     gint64 ns;
   } rows[] = { { PS_DISPATCHER_HYBRIDEP, 2, 12872 },
                { PS_DISPATCHER_HYBRIDEP, 4, 24341 },
-               { PS_DISPATCHER_HYBRIDEP, 8, 51488 },
+               { PS_DISPATCHER_HYBRIDEP, 8, 51492 },
                { PS_DISPATCHER_DEEPEP, 2, 100 + 8192 * 2 },
                { PS_DISPATCHER_ALLTOALL, 4, 100 + 3 * 4096 * 2 } };
   PsCluster cluster = two_nodes ();
