@@ -246,6 +246,11 @@ char *ps_model_pattern (const PsModel *model)
   return g_string_free (pattern, FALSE);
 }
 
+char *ps_model_megatron_pattern (const PsModel *model)
+{
+  return g_strdelimit (ps_model_pattern (model), "w", model->latent.kv_rank > 0 ? '+' : '*');
+}
+
 char *ps_model_hybrid_pattern (const PsModel *model)
 {
   PsUnitKind kinds[2];
@@ -592,7 +597,7 @@ gboolean ps_stage_shapes_are_even (const PsStageShape *shapes, guint n_stages)
     if (shapes[s].n_layers != n_layers / n_stages + (s < n_layers % n_stages) || shapes[s].embedding != (s == 0)
         || (shapes[s].head > 0) != (s + 1 == n_stages) || (shapes[s].n_mtp > 0 && s + 1 < n_stages))
       return FALSE;
-  return TRUE;
+  return n_layers >= n_stages;
 }
 
 PsStageShape *ps_model_units (const PsModel *model, guint *n)

@@ -22,7 +22,7 @@ refuse 2 "list, show, validate, convert" pipesim schedule
 refuse 2 "'1f1b'" pipesim schedule list 1f1b
 refuse 2 "give a family or a schedule file" pipesim schedule show
 refuse 2 "torch-csv" pipesim schedule convert 1f1b -p 2 -m 2 --to torch-csv -o x
-refuse 2 "chrome-trace, megatron, torchtitan, torchtitan-0.2, deepspeed; did you mean megatron?" \
+refuse 2 "chrome-trace, megatron, megatron-gpt, torchtitan, torchtitan-0.2, deepspeed; did you mean megatron?" \
   pipesim schedule convert 1f1b -p 2 -m 2 --to megatrom -o x
 refuse 2 "-o" pipesim schedule convert 1f1b -p 2 -m 2 --to native
 
