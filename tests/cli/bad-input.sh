@@ -49,7 +49,7 @@ printf 'tokens\n4096\n2048\n' >tokens.csv
 printf 'factor\n1\n0\n' >zero.csv
 lengths='predict -s 1f1b -p 2 --costs f=1ms,b=1ms,w=1ms'
 refuse 2 "--lengths tokens.csv: has 2 microbatches; the schedule has 8" pipesim $lengths -m 8 --lengths tokens.csv
-refuse 2 "--lengths tokens.csv: tokens need the costs of a model; give factors" pipesim $lengths -m 2 --lengths tokens.csv
+refuse 2 "--lengths tokens.csv: tokens and images need the costs of a model; give factors" pipesim $lengths -m 2 --lengths tokens.csv
 refuse 1 "zero.csv:3: factor: '0' is not a number from 0.0001 to 10000" pipesim $lengths -m 2 --lengths zero.csv
 refuse 1 "none.csv: cannot read" pipesim $lengths -m 2 --lengths none.csv
 refuse 2 "--microbatch-order: needs --lengths FILE" pipesim $lengths -m 2 --microbatch-order best

@@ -5,6 +5,7 @@
 
 #include <pipesim/work.h>
 #include <string.h>
+#include <pipesim/costs.h>
 #include <pipesim/model.h>
 #include <stdlib.h>
 
@@ -247,13 +248,13 @@ static void test_state (void)
   g_assert_cmpint (mixed.gradient_bytes, ==, 2 * n);
   g_assert_cmpint (mixed.optimizer_bytes, ==, 12 * n);
   g_autofree char *digest = ps_model_digest (model);
-  model->fp32_gradients = TRUE;
+  model->state.main_grads = PS_DTYPE_FP32;
   g_autofree char *other = ps_model_digest (model), *text = ps_model_to_text (model);
   g_assert_cmpstr (digest, !=, other);
   g_assert_cmpint (ps_model_stage_state (model, &layer).gradient_bytes, ==, 4 * n);
   g_assert_cmpint (ps_model_stage_state_bytes (model, &layer), ==, 18 * n);
   g_autoptr (PsModel) again = ps_model_parse ("text", text, strlen (text), NULL);
-  g_assert_true (again->fp32_gradients);
+  g_assert_cmpint (again->state.main_grads, ==, PS_DTYPE_FP32);
   again->precision = PS_PRECISION_FP32;
   PsStateBytes full = ps_model_stage_state (again, &layer);
   g_assert_cmpint (full.weight_bytes, ==, 4 * n);
@@ -375,7 +376,7 @@ static void test_refused (void)
     { GOOD "\nnonsense\n", "12: 'nonsense' is neither 'key = value' nor a [group] nor a # comment" },
     { GOOD "colour=red\n",
       "11: unknown key 'colour'; known are: name layers hidden heads kv_heads sequence feed_forward vocabulary "
-      "microbatch_size precision mlp flash_attention fp32_gradients head_size sequence_parallel tied qkv_bias "
+      "microbatch_size precision mlp flash_attention main_grads_dtype head_size sequence_parallel tied qkv_bias "
       "other_biases "
       "qk_norm window "
       "full_every mtp kv_rank q_rank nope_size rope_size value_size experts active_experts shared_experts "
@@ -383,7 +384,11 @@ static void test_refused (void)
       "pattern attention_gate sinks expert_latent shared_feed_forward shared_gate mamba_heads mamba_head_size "
       "mamba_state "
       "mamba_groups delta_key_heads delta_key_size delta_value_heads delta_value_size index_heads index_size "
-      "index_top delta_gate_rank output_bias post_norms one_norm biases positions position_rows embedding_norm" },
+      "index_top delta_gate_rank output_bias post_norms one_norm biases positions position_rows embedding_norm "
+      "optimizer optimizer_implementation main_params_dtype exp_avg_dtype exp_avg_sq_dtype fp8_param_gather "
+      "dropout images encoder_layers encoder_hidden encoder_heads encoder_feed_forward encoder_mlp encoder_biases "
+      "encoder_sequence encoder_results encoder_patch encoder_vectors projector_layers projector_width "
+      "projector_hidden projector_bias" },
     { GOOD "pattern=*-*-*\n", " [model] pattern: has 5 letters; 4 layers have one each, or two" },
     { GOOD "pattern=*x*-\n", " [model] pattern: letter 2 is no unit; the units are *w+DMGl-E" },
     { GOOD "pattern=*E*-\n", " [model] experts: missing; a unit of experts needs *" },
@@ -792,6 +797,51 @@ static void test_random (void)
   }
 }
 
+/* Losses shared by stages: operations and logits add up to those of one stage. Each stage with losses has the output
+ * projection, each with modules the embedding, and messages hold a hidden state for each loss to come. */
+static void test_losses (void)
+{
+  static const guint states[] = { 1, 2, 3, 4, 2 };
+  const char *const layout = "Ett|m|m|m|LL|LL";
+  g_autoptr (GError) error = NULL;
+  g_autoptr (PsCluster) cluster = ps_cluster_load ("h100-80gb", &error);
+  PsModel model = { .name = (char *)"small",
+                    .layers = 2,
+                    .mtp = 3,
+                    .hidden = 32,
+                    .heads = 4,
+                    .kv_heads = 4,
+                    .sequence = 64,
+                    .feed_forward = 128,
+                    .vocabulary = 100,
+                    .microbatch_size = 2,
+                    .precision = PS_PRECISION_BF16,
+                    .mlp = PS_MLP_SWIGLU,
+                    .flash_attention = TRUE };
+  const PsStageShape all = ps_model_whole (&model);
+  gint64 flops = 0, parameters = 0, bytes = 0;
+  guint n;
+  g_autofree PsStageShape *shapes = ps_layout_parse ("L", layout, &model, &n, &error);
+
+  g_assert_no_error (error);
+  g_assert_cmpuint (n, ==, 6);
+  for (guint s = 0; s < n; s++) {
+    flops += ps_model_stage_flops (&model, &shapes[s], PS_OP_BW);
+    parameters += ps_model_stage_parameters (&model, &shapes[s]);
+    bytes += ps_model_stage_activation_bytes (&model, &shapes[s]);
+  }
+  g_assert_cmpint (flops, ==, ps_model_stage_flops (&model, &all, PS_OP_BW));
+  g_assert_cmpint (bytes, ==, ps_model_stage_activation_bytes (&model, &all));
+  g_assert_cmpint (parameters, ==, ps_model_parameters (&model) + (3 + 1) * 100 * 32);
+  g_assert_cmpint (ps_model_stage_flops (&model, &shapes[4], PS_OP_F), ==, 2 * 2 * 2 * 64 * 32 * 100);
+  g_autoptr (PsCosts) costs = ps_costs_model_stages (&model, cluster, shapes, n, 1, &error);
+  g_assert_no_error (error);
+  for (guint s = 0; s + 1 < n; s++) {
+    g_assert_cmpint (costs->message_bytes[ps_transfer_forward (costs, s)], ==, states[s] * 2 * 64 * 32 * 2);
+    g_assert_cmpint (costs->message_bytes[ps_transfer_backward (costs, s + 1)], ==, states[s] * 2 * 64 * 32 * 2);
+  }
+}
+
 /* Drawn models, of layers of one unit and of two, and drawn cuts: both forms of the string read as the cut. */
 static void test_patterns (void)
 {
@@ -964,6 +1014,7 @@ int main (int argc, char **argv)
   g_test_add_func ("/layout-string/published", test_published);
   g_test_add_func ("/layout-string/folds", test_folds);
   g_test_add_func ("/layout-string/random", test_random);
+  g_test_add_func ("/layout-string/losses", test_losses);
   g_test_add_func ("/layout-string/patterns", test_patterns);
   g_test_add_func ("/layout-string/unfold", test_unfold);
   g_test_add_func ("/layout-string/wrong", test_wrong);
