@@ -65,7 +65,9 @@ char *row_read_recipe (Row *row)
   if (!set_format (row))
     return g_strdup_printf ("format %s", row_text (row, "compute_recipe"));
   const char *format = ps_precision_name (row->model->precision);
-  row->model->framework = PS_FRAMEWORK_MEGATRON;
+  row->model->framework = PS_FRAMEWORK_BRIDGE;
+  if (row_number (row, "optimizer_bytes_per_param") == 8)
+    row->model->state.exp_avg = row->model->state.exp_avg_sq = PS_DTYPE_BF16;
   row->model->mtp = row_count (row, "mtp") * is_on (row, "mtp");
   row->model->experts.capacity = row_number (row, "token_capacity_factor");
   set_cut (row);
