@@ -109,6 +109,27 @@ typedef struct {
   guint top;  /* tokens that a token attends to at most */
 } PsIndexer;
 
+/* An encoder of images before the embedding: a transformer of its own width, whose results take the place of tokens of
+ * the sequence (ViT, arXiv 2010.11929, section 3.1; LLaVA, arXiv 2304.08485, section 4.1). An encoder of sound is
+ * described by the same keys: a clip is an image, a frame a patch. Its biases are there, and dropout is not. */
+typedef struct {
+  guint images; /* of each sequence; 0: text alone is trained, and the model has no encoder */
+  guint layers; /* each with attention over one image and an MLP */
+  guint hidden;
+  guint heads;
+  guint feed_forward;
+  PsMlp mlp;
+  gboolean no_biases;
+  guint sequence;         /* tokens of an image in the encoder */
+  guint results;          /* tokens of the decoder's sequence that it becomes */
+  guint patch;            /* numbers that a token is made from */
+  guint vectors;          /* learnt numbers outside of layers and matrices: positions, class token, norms, biases */
+  guint projector_layers; /* matrices between the last layer and the decoder */
+  guint projector_width;  /* width of what enters the first: several tokens may be put side by side */
+  guint projector_hidden; /* width of what enters the others */
+  gboolean projector_bias;
+} PsEncoder;
+
 #define PS_CONVOLUTION                                                                                                 \
   4 /* tokens that the convolution before Mamba-2 and gated delta net spans in every public model */
 
@@ -187,6 +208,7 @@ typedef struct {
   gboolean no_positions;    /* TRUE: gelu without learnt positions (GPT-NeoX, BLOOM) */
   guint position_rows;      /* learnt positions of gelu; 0: `sequence` */
   gboolean embedding_norm;  /* TRUE: gelu with a norm after the embedding (BLOOM) */
+  gboolean no_dropout;      /* TRUE: gelu without dropout */
   guint window;             /* tokens that a token attends to in units of PS_UNIT_WINDOW; 0: no layer has one */
   guint full_every;         /* every so manyth layer attends to all tokens in spite of window; 0: none */
   gboolean
@@ -198,6 +220,7 @@ typedef struct {
   PsMamba mamba;
   PsDelta delta;
   PsIndexer indexer;
+  PsEncoder encoder;
   PsSpread spread;
   PsFramework framework;
   PsStateFormats state;
@@ -210,13 +233,16 @@ typedef struct {
  * other units, an activation. NULL: none. */
 const char *ps_model_special_key (const PsModel *model);
 
-/* Units. A model is a sequence of units: embedding, the units of each layer in turn, modules of multi-token prediction,
- * loss. A layer of a decoder is two units, a mixer of tokens and a feed-forward; a layer of a hybrid model
- * (Megatron-LM's HybridModel) is one unit. Each unit is of a kind, and a kind is a row of one table: which matrices and
- * vectors it holds, which tensors its forward keeps, and which kernels it runs. Parameters, operations, bytes and times
- * of a stage are sums over its units.
+/* Units. A model is a sequence of units: those of an encoder, embedding, the units of each layer in turn, modules of
+ * multi-token prediction, loss. A layer of an encoder is one unit. A layer of a decoder is two units, a mixer of tokens
+ * and a feed-forward; a layer of a hybrid model (Megatron-LM's HybridModel) is one unit. Each unit is of a kind, and a
+ * kind is a row of one table: which matrices and vectors it holds, which tensors its forward keeps, and which kernels
+ * it runs. Parameters, operations, bytes and times of a stage are sums over its units.
  */
 typedef enum {
+  PS_UNIT_PATCHES,   /* tokens of an encoder from patches of images */
+  PS_UNIT_ENCODER,   /* a layer of the encoder (PsEncoder) */
+  PS_UNIT_PROJECTOR, /* from the encoder to the width of the decoder */
   PS_UNIT_EMBEDDING,
   PS_UNIT_ATTENTION, /* heads of queries, and as many or fewer of keys and values, over all tokens */
   PS_UNIT_WINDOW,    /* the same over the last tokens (PsModel.window) */
@@ -247,6 +273,7 @@ typedef struct {
   gint64 count;         /* of them; 0: the parameters are counted with the embedding's */
   gint64 active;        /* that each token is multiplied by */
   double load;          /* the same on the GPU with most tokens */
+  guint passes[3];      /* times that F, B and W multiply it */
   PsMatrixCut cut;      /* of PS_CUT_EXPERTS: the first is cut by columns, the second by rows */
   gboolean bias;        /* with a number for each column */
   guint bits;           /* of an element that is multiplied */
@@ -307,6 +334,10 @@ typedef struct {
 } PsUnitRow;
 
 const PsUnitRow *ps_unit_row (PsUnitKind kind);
+
+/* The model whose tokens and widths are those of a unit: `model`, or for the units of its encoder one that is made in
+ * *own. It lives as long as both. */
+const PsModel *ps_unit_model (const PsModel *model, PsUnitKind kind, PsModel *own);
 
 /* What a unit of that kind is made of. Each thread keeps it until it asks for another model (one with other numbers).
  */
@@ -381,9 +412,10 @@ static inline guint ps_precision_bytes (PsPrecision precision)
  * text NULL: leaves it. Errors: PS_ERROR_USAGE "where: ...". */
 gboolean ps_model_set_precision (PsModel *model, const char *where, const char *text, GError **error);
 
-/* Gives the model microbatches of microbatch_size sequences of `sequence` tokens; 0 leaves it. Errors: PS_ERROR_USAGE
- * where its figures get too large. */
-gboolean ps_model_resize (PsModel *model, guint microbatch_size, guint sequence, GError **error);
+/* Gives the model microbatches of microbatch_size sequences of `sequence` tokens with `images` images; 0 leaves it.
+ * Errors: PS_ERROR_USAGE where its figures get too large, where it has no encoder for images, and where they do not fit
+ * into the sequence. */
+gboolean ps_model_resize (PsModel *model, guint microbatch_size, guint sequence, guint images, GError **error);
 
 /* Cuts the sequence to the nth of n_slices slices, whose lengths are multiples of n_sharing, the GPUs that share them.
  * Positions, and so parameters, are those of the slice. Errors: PS_ERROR_USAGE where there are not that many. */
@@ -402,37 +434,46 @@ gboolean ps_recompute_parse (const char *where, const char *text, PsRecompute *r
 
 /* A contiguous piece of the model, and how its ops run. */
 typedef struct {
+  guint first_encoder; /* of the layers of the encoder; patches come with the first, the projector with the last */
+  guint n_encoder;
   guint first_layer;
   guint n_layers;
-  gboolean embedding;    /* token and position embedding before the layers */
-  gboolean head;         /* final layer norm, output projection and cross-entropy loss after them */
-  guint n_mtp;           /* modules of multi-token prediction after the layers */
+  gboolean embedding; /* token and position embedding before the layers */
+  guint n_mtp;        /* modules of multi-token prediction after the layers */
+  guint head;         /* losses after them: final layer norm, output projection and cross-entropy; a model has one, and
+                         one more for each module */
   PsRecompute recompute; /* recomputation of its layers; in costs: the one that times and sizes have already */
   double offload;        /* part of what its layers' forwards keep that moves to the host; in costs as recompute */
   guint n_tensor;        /* devices that share its layers as PsDeviceSetting says; 0 counts as 1. Measured costs only */
 } PsStageShape;
 
+/* Units of a stage as a layout counts them. */
+static inline guint ps_stage_shape_units (const PsStageShape *shape)
+{
+  return shape->n_encoder + (guint)shape->embedding + shape->n_layers + shape->n_mtp + (shape->head > 0);
+}
+
 /* Counts the units of each kind in a stage. A module of multi-token prediction has the units of the last layer, too. */
 void ps_model_count_units (const PsModel *model, const PsStageShape *shape, guint count[PS_N_UNIT_KINDS]);
 
-/* Splits the layers over n_stages as evenly as possible, larger stages first; the first stage gets the embedding, the
- * last the head. Where there are more stages than layers, the head, modules of multi-token prediction and, last, the
- * embedding have stages of their own. shapes has room for n_stages. Fails with PS_ERROR_USAGE when n_stages is more
- * than the units of the model. */
+/* Splits the layers over n_stages as evenly as possible, larger stages first; the first stage gets the encoder and the
+ * embedding, the last the head. Where there are more stages than layers, the head, modules of multi-token prediction
+ * and, last, the embedding have stages of their own. shapes has room for n_stages. Fails with PS_ERROR_USAGE when
+ * n_stages is more than the units of the model. */
 gboolean ps_model_split (const PsModel *model, guint n_stages, PsStageShape *shapes, GError **error);
 
 /* Whether the shapes are those of ps_model_split for no more stages than layers. */
 gboolean ps_stage_shapes_are_even (const PsStageShape *shapes, guint n_stages);
 
-/* The units of the model in order, one to a shape: embedding, layers, modules of multi-token prediction, head. *n is
- * their number. Free with g_free. */
+/* The units of the model in order, one to a shape: layers of the encoder, embedding, layers, modules of multi-token
+ * prediction, head. *n is their number. Free with g_free. */
 PsStageShape *ps_model_units (const PsModel *model, guint *n);
 
 /* Joins units to stages: end[s] is the first unit after stage s. shapes has room for n_stages. */
 void ps_stage_shapes_join (const PsStageShape *units, const guint *end, guint n_stages, PsStageShape *shapes);
 
 /* The part of a shape that costs depend on: "layers=2", "layers=1,embedding", "layers=1,head",
- * "layers=2,recompute=full,offload=0.5", "layers=2,tensor=2". Free with g_free. */
+ * "layers=2,recompute=full,offload=0.5", "layers=2,tensor=2", "layers=0,encoder=27". Free with g_free. */
 char *ps_stage_shape_key (const PsStageShape *shape);
 
 /* Tokens of a microbatch, bs. */
@@ -486,10 +527,20 @@ static inline guint ps_model_expert_gpus (const PsModel *model)
   return model->spread.experts > 1 ? model->spread.experts : whole ? 1 : 0;
 }
 
+/* Layers of the encoder that is trained. */
+static inline guint ps_model_encoder_layers (const PsModel *model)
+{
+  return model->encoder.images > 0 ? model->encoder.layers : 0;
+}
+
 /* The whole model as one piece. */
 static inline PsStageShape ps_model_whole (const PsModel *model)
 {
-  return (PsStageShape){ .n_layers = model->layers, .embedding = TRUE, .head = TRUE, .n_mtp = model->mtp };
+  return (PsStageShape){ .n_encoder = ps_model_encoder_layers (model),
+                         .n_layers = model->layers,
+                         .embedding = TRUE,
+                         .n_mtp = model->mtp,
+                         .head = 1 + model->mtp };
 }
 
 /* Parameter counts. Those of a layer are sums over its units: attention and its norm, feed-forward and its norm.
@@ -510,10 +561,13 @@ static inline PsStageShape ps_model_whole (const PsModel *model)
  * - Gated delta net, K and D the widths of keys and values: h (2K + 2D + 2 heads of values), Dh; a convolution 4 (2K +
  *   D); decay and bias of the step, 2 heads of values; norms of value_size and h (core/ssm/gated_delta_net.py there).
  * - Linear attention: queries, keys, values and a gate, 4hq, the output qh, norms of q and h.
+ * - Encoder: a layer of its own width h, MLP and biases as GPT or Llama; patches of P numbers Ph and `vectors`; the
+ *   projector, from width w with n matrices of hidden width u, wu + (n - 2)u^2 + uh, or wh, and its biases.
  * - Embedding: (V + s)h (GPT), Vh (Llama).
  * - Head: final norm 2h (GPT), h (Llama), and Vh. A tied model has no Vh of its own on a stage with the embedding.
- * - Module of multi-token prediction (arXiv 2412.19437, section 2.2): 2h^2, three norms and a layer. Embedding and head
- *   are the model's; a stage without them holds copies.
+ * - Module of multi-token prediction (arXiv 2412.19437, section 2.2): 2h^2, two norms and a layer; its loss has a norm.
+ *   Embedding and output projection are the model's; a stage that has modules without the one, or losses without the
+ *   other, holds a copy.
  */
 gint64 ps_model_stage_parameters (const PsModel *model, const PsStageShape *shape);
 gint64 ps_model_parameters (const PsModel *model);
@@ -528,7 +582,7 @@ gint64 ps_model_active_parameters (const PsModel *model);
  *   table 1).
  * - Layer with N weights that a token meets (the same sum over the matrices): F 2bsN + A, B 2bsN + 2A, W 2bsN. A =
  *   2bsu (q + v), u the tokens attended to, s or at most window, v the width of the values; 4bs^2h for q = h.
- * - Head: 2bshV per F, B and W. A module of multi-token prediction: the same, 4bsh^2, and a layer.
+ * - Each loss: 2bshV per F, B and W. A module of multi-token prediction: 4bsh^2 and a layer.
  * - Sparse attention: u is at most PsIndexer.top, and the indexer multiplies 2bs^2 Hd.
  * - Scans work in chunks of C tokens, 2bs times a number of multiplications that A has above, per token: Mamba-2
  *   C (GN + D) + 2ND, C = 128 (arXiv 2405.21060, section 6: scores of groups, their sum, states and outputs); gated
@@ -553,8 +607,8 @@ gint64 ps_model_stage_flops (const PsModel *model, const PsStageShape *shape, Ps
  *   values of all heads of values, and 64 elements of each head for a chunk (fla, ops/gated_delta_rule/chunk.py).
  * - Formats of 8 and 4 bits: inputs of matrices take PsNumberFormat.kept_bits instead of 16; the result of attention
  *   is kept twice.
- * - Head: 4sbh and the fp32 logits, 4sbV, which are not scaled (section 4.3). A module of multi-token prediction:
- * 12sbh, 4sbV and a layer.
+ * - Each loss: 4sbh and the fp32 logits, 4sbV, which are not scaled (section 4.3). A module of multi-token prediction:
+ *   8sbh and a layer.
  */
 gint64 ps_model_stage_activation_bytes (const PsModel *model, const PsStageShape *shape);
 
@@ -571,8 +625,17 @@ gint64 ps_model_stage_weight_activation_bytes (const PsModel *model, const PsSta
  * nothing selective to drop. */
 gint64 ps_model_stage_kept_bytes (const PsModel *model, const PsStageShape *shape, PsRecompute recompute);
 
-/* Bytes of one boundary tensor (activation or its gradient): s b h elements. */
+/* Bytes of a hidden state of the layers: s b h elements. */
 gint64 ps_model_boundary_bytes (const PsModel *model);
+
+/* Bytes of what a stage hands on, and of its gradient, by its last unit:
+ *
+ * - after an embedding or a layer a hidden state;
+ * - within an encoder its own tokens and width, after its last layer what the decoder takes of it;
+ * - after a module of multi-token prediction the hidden states of the layers, and of each module, for the losses
+ *   (Megatron-LM, core/transformer/multi_token_prediction.py).
+ */
+gint64 ps_model_stage_output_bytes (const PsModel *model, const PsStageShape *shape);
 
 /* The bytes that a stage holds throughout, by part. */
 typedef struct {
@@ -600,6 +663,7 @@ gint64 ps_model_stage_state_bytes (const PsModel *model, const PsStageShape *sha
  * (--pipeline-model-parallel-layout; megatron/core/transformer/pipeline_parallel_layer_layout.py, core v0.16):
  *
  *   E t m L   units, in this order: embedding, layer, module of multi-token prediction, loss (head)
+ *   v         a layer of an encoder, before E; Megatron-LM has no letter for it
  *   |         ends a stage; a stage may be empty
  *   X*n       the character X n times: t*3 is ttt
  *   (...)*n   the group n times: (tt|)*2 is tt|tt|; groups hold no groups
@@ -613,10 +677,10 @@ gint64 ps_model_stage_state_bytes (const PsModel *model, const PsStageShape *sha
  * Stages stand in model order. Megatron gives stage s to rank s mod p as its chunk s / p, which is placement loop.
  */
 
-/* Reads a string of either form as [*n_stages]. A layout string holds one E and at least one t and one L; in each shape
- * embedding and head are the numbers of E and L: more than one L is a loss that is itself split over stages. model
- * NULL: each letter of a pattern is a layer; else the string must have the units of the model. Errors: PS_ERROR_USAGE
- * "WHERE: character 7: ...". Free with g_free. */
+/* Reads a string of either form as [*n_stages]. A layout string holds one E and at least one t. Its one L stands for
+ * all losses; or there are as many L as losses, which stages share (NVIDIA/Megatron-LM pull request 5318). model NULL:
+ * each letter of a pattern is a layer; else the string must have the units of the model. Errors: PS_ERROR_USAGE "WHERE:
+ * character 7: ...". Free with g_free. */
 PsStageShape *ps_layout_parse (const char *where, const char *text, const PsModel *model, guint *n_stages,
                                GError **error) G_GNUC_WARN_UNUSED_RESULT;
 

@@ -32,6 +32,7 @@ typedef struct {
   char *model;                    /* --model path or name */
   char *precision;                /* --precision, instead of the model's; NULL: the model's */
   guint sequence;                 /* --sequence, tokens, instead of the model's; 0: the model's */
+  guint images;                   /* --images of each sequence, instead of the model's; 0: the model's */
   char *cluster;                  /* --cluster path or name */
   const PsModel *known_model;     /* what model (or db) and cluster hold, where they have been read, not owned; */
   const PsCluster *known_cluster; /* NULL: they are read when they are needed */

@@ -22,6 +22,9 @@
  *                       them cut by t. Each has its part of the r = ps_model_routed times as many tokens
  *   multi-token         2h by h/t, and the head once more
  *
+ * The layers of an encoder have the kernels of GPT's, or Llama's, with its own tokens and widths and without dropout;
+ * patches and the projector are products that every GPU has whole.
+ *
  * With a context of c GPUs each has 1/c of the tokens, but all keys. A window counts its own keys.
  *
  * Mixers that scan (PS_UNIT_MAMBA, PS_UNIT_DELTA, PS_UNIT_LINEAR): a projection in and one out, cut by columns and
@@ -188,8 +191,9 @@ PsStateBytes ps_tensor_state (const PsModel *model, const PsStageShape *shape, c
 gint64 ps_tensor_kept_bytes (const PsModel *model, const PsStageShape *shape, PsRecompute recompute, guint n_tensor);
 gint64 ps_tensor_weight_bytes (const PsModel *model, const PsStageShape *shape, guint n_tensor);
 
-/* One GPU's part of a boundary tensor. */
+/* One GPU's part of ps_model_boundary_bytes, and of ps_model_stage_output_bytes. */
 gint64 ps_tensor_boundary_bytes (const PsModel *model, guint n_tensor);
+gint64 ps_tensor_output_bytes (const PsModel *model, const PsStageShape *shape, guint n_tensor);
 
 /* Time in which GPUs talk to each other during F or B of a stage, ns:
  *

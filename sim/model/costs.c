@@ -235,9 +235,14 @@ PsCosts *ps_costs_least_slice (const PsCosts *costs, guint n_slices)
   return least;
 }
 
-void ps_costs_set_messages (PsCosts *costs, gint64 bytes)
+void ps_costs_set_messages (PsCosts *costs, const PsModel *model, guint n_tensor)
 {
+  gint64 bytes = ps_tensor_boundary_bytes (model, n_tensor);
+
   for (guint stage = 0; stage + 1 < costs->n_stages; stage++) {
+    /* A stage without units hands on what it gets. */
+    if (costs->shapes != NULL && ps_stage_shape_units (&costs->shapes[stage]) > 0)
+      bytes = ps_tensor_output_bytes (model, &costs->shapes[stage], n_tensor);
     costs->message_bytes[ps_transfer_forward (costs, stage)] = bytes;
     costs->message_bytes[ps_transfer_backward (costs, stage + 1)] = bytes;
     ps_costs_op (costs, PS_OP_R, stage + 1)->take_bytes
@@ -1004,10 +1009,9 @@ PsCosts *ps_costs_model_stages (const PsModel *model, const PsCluster *cluster, 
   PsCosts *costs = ps_costs_new (n_stages);
   costs->shapes = g_memdup2 (shapes, n_stages * sizeof *shapes);
   costs->pattern = ps_model_hybrid_pattern (model);
-  gint64 bytes = ps_tensor_boundary_bytes (model, cluster->tensor);
   for (guint stage = 0; stage < n_stages; stage++) {
     ps_model_count_units (model, &shapes[stage], count[stage]);
-    guint device = stage % n_devices, equal = find_equal (count, stage);
+    guint equal = find_equal (count, stage);
 
     costs->shapes[stage].recompute = PS_RECOMPUTE_NONE;
     costs->shapes[stage].offload = 0;
@@ -1017,12 +1021,17 @@ PsCosts *ps_costs_model_stages (const PsModel *model, const PsCluster *cluster, 
       set_sizes (costs, model, cluster, &shapes[stage], n_chunks, stage);
       model_times (costs, model, cluster, &shapes[stage], n_chunks, stage);
     }
-    costs->transfer_ns[ps_transfer_forward (costs, stage)]
-        = ps_cluster_transfer_ns (cluster, device, (stage + 1) % n_devices, bytes);
-    costs->transfer_ns[ps_transfer_backward (costs, stage)]
-        = ps_cluster_transfer_ns (cluster, device, (stage + n_devices - 1) % n_devices, bytes);
   }
-  ps_costs_set_messages (costs, bytes);
+  ps_costs_set_messages (costs, model, cluster->tensor);
+  for (guint stage = 0; stage < n_stages; stage++) {
+    guint device = stage % n_devices, forward = ps_transfer_forward (costs, stage);
+    guint backward = ps_transfer_backward (costs, stage);
+
+    costs->transfer_ns[forward]
+        = ps_cluster_transfer_ns (cluster, device, (stage + 1) % n_devices, costs->message_bytes[forward]);
+    costs->transfer_ns[backward]
+        = ps_cluster_transfer_ns (cluster, device, (stage + n_devices - 1) % n_devices, costs->message_bytes[backward]);
+  }
   costs->dense_copies = MAX (model->spread.context, 1);
   guint shared = ps_model_expert_gpus (model);
   costs->expert_copies = costs->dense_copies * (shared > 0 ? (double)cluster->tensor / shared : 1);

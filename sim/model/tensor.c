@@ -11,7 +11,9 @@ gboolean ps_tensor_check (const PsModel *model, guint n_tensor, gboolean repeats
     const char *name;
     guint value;
 
-  } cut[] = { { "heads", model->heads },
+  } cut[] = { { "encoder_heads", model->encoder.images > 0 ? model->encoder.heads : n_tensor },
+              { "encoder_feed_forward", model->encoder.images > 0 ? model->encoder.feed_forward : n_tensor },
+              { "heads", model->heads },
               { "kv_heads", repeats && n_tensor % model->kv_heads == 0 ? n_tensor : model->kv_heads },
               { "feed_forward", model->feed_forward },
               { "sequence", model->sequence } };
@@ -159,6 +161,11 @@ gint64 ps_tensor_boundary_bytes (const PsModel *model, guint n_tensor)
   return ps_tensor_share (ps_model_boundary_bytes (model), n_tensor * MAX (model->spread.context, 1));
 }
 
+gint64 ps_tensor_output_bytes (const PsModel *model, const PsStageShape *shape, guint n_tensor)
+{
+  return ps_tensor_share (ps_model_stage_output_bytes (model, shape), n_tensor * MAX (model->spread.context, 1));
+}
+
 /* All keys and values reach every GPU of a context before its attention (all-gather; Llama 3, arXiv 2407.21783, section
  * 3.3.2), those of earlier slices again. */
 static gint64 context_ns (const PsModel *model, const PsCluster *cluster)
@@ -191,6 +198,7 @@ gint64 ps_tensor_stage_ns (const PsModel *model, const PsStageShape *shape, cons
   double widths = (double)(ps_model_query_width (model) + 2 * ps_model_kv_width (model)) / model->hidden;
   gint64 two_ns = passes_ns (model, cluster, 0), sum = 0;
   guint count[PS_N_UNIT_KINDS], n_units = 0, n_attention = 0;
+  PsModel own;
 
   ps_model_count_units (model, shape, count);
   for (PsUnitKind unit = PS_UNIT_ATTENTION; unit <= PS_UNIT_EXPERTS; unit++) {
@@ -199,6 +207,9 @@ gint64 ps_tensor_stage_ns (const PsModel *model, const PsStageShape *shape, cons
   }
   if (cluster->tensor > model->kv_heads)
     sum = count_headed (model, count) * (passes_ns (model, cluster, widths) - two_ns);
+  /* A layer of an encoder is an attention and an MLP. */
+  if (count[PS_UNIT_ENCODER] > 0)
+    sum += count[PS_UNIT_ENCODER] * passes_ns (ps_unit_model (model, PS_UNIT_ENCODER, &own), cluster, 0);
   /* Whole experts take the tokens that a GPU has: the all-reduce after them is not there. */
   return sum + n_units * two_ns / 2 + n_attention * (kind == PS_OP_F ? 1 : 2) * context_ns (model, cluster)
          + count[PS_UNIT_EXPERTS]

@@ -1,4 +1,6 @@
 /* work.c - the kernels of a stage, their time on a cluster, and the time of two ops that overlap. */
+#include "model-private.h"
+
 #include <pipesim/work.h>
 
 #include <math.h>
@@ -125,7 +127,7 @@ static void add_stored (const List *list, const PsScores *scores, const char *na
 
 static void add_scores (const List *list, const PsScores *scores)
 {
-  gboolean forward = list->kind == PS_OP_F, dropout = list->model->mlp == PS_MLP_GELU;
+  gboolean forward = list->kind == PS_OP_F, dropout = ps_model_has_dropout (list->model);
   gint64 e = list->e;
 
   if (scores->most == 0) {
@@ -187,18 +189,20 @@ static void list_stage (PsWork *work, const PsModel *model, const PsStageShape *
 {
   guint count[PS_N_UNIT_KINDS];
   List list = { .work = work,
-                .model = model,
                 .kind = kind == PS_OP_R ? PS_OP_F : kind,
                 .t = n_tensor,
-                .tokens = ps_model_tokens (model) / MAX (model->spread.context, 1),
                 .context = MAX (model->spread.context, 1),
                 .e = ps_precision_bytes (model->precision) };
+  PsModel own;
 
   ps_model_count_units (model, shape, count);
   for (PsUnitKind unit = 0; unit < PS_N_UNIT_KINDS; unit++)
     if (count[unit] > 0) {
+      list.model = ps_unit_model (model, unit, &own);
       list.repeats = count[unit];
-      list_unit (&list, ps_unit_describe (model, unit), part);
+      list.tokens = ps_model_tokens (list.model) / list.context;
+      if (list.tokens > 0) /* an encoder without images has none */
+        list_unit (&list, ps_unit_describe (model, unit), part);
     }
 }
 

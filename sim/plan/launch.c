@@ -188,6 +188,7 @@ static char *find_broken (Framework framework, const Run *run)
     { ALL, said->offload > 0 || said->n_offload > 0, "offload", "is not available there", NULL },
     { ALL, said->sync == PS_SYNC_BYPASS, "sync", "is not available there", NULL },
     { ALL, placement != NULL && placement->n_stages != n, "chunks", "it wants as many stages on each device", NULL },
+    { ALL, known && model->encoder.images > 0, "model", "has an encoder, which no option here says", NULL },
     { MEGATRON | TITANS, launch->shapes != NULL && (!launch->shapes[0].embedding || !launch->shapes[n - 1].head),
       "layout", "the embedding goes in the first stage, the head in the last", NULL },
 
@@ -827,7 +828,8 @@ static void add_deepspeed_parts (const PsLaunch *launch, GString *text)
   }
   g_string_append (text, "# for _partition_layers of a subclass; specs: embedding, layers, head\nparts=[0");
   for (guint s = 0; s < launch->n_devices; s++) {
-    next += launch->shapes[s].n_layers + (guint)launch->shapes[s].embedding + (guint)launch->shapes[s].head;
+    next += launch->shapes[s].n_layers + (guint)launch->shapes[s].embedding
+            + (launch->shapes[s].head > 0);
     g_string_append_printf (text, ", %u", next);
   }
   g_string_append (text, "]\n");

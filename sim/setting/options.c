@@ -52,11 +52,12 @@ const PsOption ps_setting_options[] = {
              "The last stage keeps W of its first N microbatches for the drain", .otherwise = "0",
              .group = PS_GROUP_WHAT, .flags = PS_FIELD_NULL | PS_FIELD_NOT_SEARCH,
              SWEEP ("defer_head", "defer head", INTEGER, .pace = 3)),
-  PS_OPTION ("lengths", 0, FILE (lengths), "FILE",
-             "Lengths of the microbatches: a CSV with one line for each, of tokens per sequence, or of factors on the "
-             "costs (factor, or f, b, w, c, act, msg). Not with search --joint",
-             .otherwise = "all are alike", .group = PS_GROUP_WHAT, .flags = PS_FIELD_NULL | PS_FIELD_NOT_PARTITION,
-             SWEEP ("lengths", "lengths", TEXT, .pace = 4)),
+  PS_OPTION (
+      "lengths", 0, FILE (lengths), "FILE",
+      "Lengths of the microbatches: a CSV with one line for each, of tokens and images per sequence, or of factors on "
+      "the costs (factor, or f, b, w, c, act, msg). Not with search --joint",
+      .otherwise = "all are alike", .group = PS_GROUP_WHAT, .flags = PS_FIELD_NULL | PS_FIELD_NOT_PARTITION,
+      SWEEP ("lengths", "lengths", TEXT, .pace = 4)),
   PS_OPTION ("microbatch-order", 0, NAME (microbatch_order, ps_microbatch_order), "ORDER",
              "Order of the microbatches of --lengths: given, ascending, descending or best (for each schedule)",
              .group = PS_GROUP_WHAT, .flags = PS_FIELD_NOT_PARTITION,
@@ -79,6 +80,10 @@ const PsOption ps_setting_options[] = {
   PS_OPTION ("sequence", 0, COUNT (sequence, PS_MAX_SEQUENCE), "N", "Tokens per sequence in place of the model's",
              .otherwise = "the model's", .group = PS_GROUP_COSTS, .flags = PS_FIELD_NULL,
              SWEEP ("sequence", "sequence", INTEGER, .costs = TRUE, .pace = -3)),
+  PS_OPTION ("images", 0, COUNT (images, PS_MAX_SEQUENCE), "N",
+             "Images of each sequence, which the model's encoder turns into tokens of it",
+             .otherwise = "the model's", .group = PS_GROUP_COSTS, .flags = PS_FIELD_NULL,
+             SWEEP ("images", "images", INTEGER, .costs = TRUE, .pace = -3)),
   PS_OPTION ("cluster", 0, FILE (cluster), "FILE", "Cluster description or its name", .group = PS_GROUP_MACHINE,
              .flags = PS_FIELD_NULL, SWEEP ("cluster", "cluster", TEXT, .costs = TRUE, .pace = -3)),
   PS_OPTION ("layout", 0, TEXT (layout), "STRING|FILE|even|best",

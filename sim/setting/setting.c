@@ -45,7 +45,9 @@ PsModel *ps_setting_given_model (const PsSetting *setting, GError **error)
     model->spread.context = setting->n_context;
   if (setting->n_experts > 1)
     model->spread.experts = setting->n_experts;
-  return ps_model_resize (model, setting->microbatch_size, setting->sequence, error) ? g_steal_pointer (&model) : NULL;
+  return ps_model_resize (model, setting->microbatch_size, setting->sequence, setting->images, error)
+             ? g_steal_pointer (&model)
+             : NULL;
 }
 
 PsCluster *ps_setting_cluster (const PsSetting *setting, GError **error)

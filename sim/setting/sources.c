@@ -113,6 +113,8 @@ static gboolean check_together (const PsSetting *setting, GError **error)
     message = "--microbatch-order: needs --lengths FILE; microbatches that are alike have no order";
   else if (setting->sequence > 0 && setting->model == NULL)
     message = "--sequence: needs --model FILE, which it gives other sequences";
+  else if (setting->images > 0 && setting->model == NULL)
+    message = "--images: needs --model FILE, whose encoder takes them";
   if (message != NULL)
     g_set_error_literal (error, PS_ERROR, PS_ERROR_USAGE, message);
   return message == NULL;
@@ -196,10 +198,8 @@ static gboolean improve_cut (const PsSetting *setting, const PsModel *model, gui
   if (layers == NULL)
     return setting->cluster != NULL;
   for (guint s = 0; s < n_stages; s++) {
-    guint n_units = shapes[s].n_layers + (guint)shapes[s].embedding + shapes[s].n_mtp + (guint)shapes[s].head;
-
     stages[s].first = begin;
-    stages[s].last = (begin += n_units) - 1;
+    stages[s].last = (begin += ps_stage_shape_units (&shapes[s])) - 1;
   }
   const PsPartition given = { .n_stages = n_stages, .stages = stages };
   const PsPartitionSetting cut = {
