@@ -57,6 +57,21 @@ typedef enum {
   PS_QK_NORM_WIDE, /* of all heads together (OLMo 2) */
 } PsQkNorm;
 
+/* What is done with the logits. */
+typedef enum {
+  PS_LOSS_WHOLE,   /* F keeps all of them */
+  PS_LOSS_FUSED,   /* F keeps none; B computes them again, and runs W's product with them (Megatron-LM's
+                      --cross-entropy-fusion-impl linear, core/fusions/fused_linear_cross_entropy.py) */
+  PS_LOSS_CHUNKED, /* F has an eighth of them at a time, and runs the products of B and W at once (torchtitan's
+                      components/loss.py, ChunkedLossWrapper; Liger Kernel, arXiv 2410.10989, section 3.2) */
+} PsLoss;
+
+#define PS_LOSS_CHUNKS 8
+
+/* Names and back; errors as those of ps_parse_name. */
+const char *ps_loss_name (PsLoss loss); /* "whole", "fused", "chunked" */
+gboolean ps_loss_parse (const char *where, const char *text, PsLoss *loss, GError **error);
+
 /* Multi-head latent attention (DeepSeek-V2, arXiv 2405.04434, section 2.1): keys and values of all heads are made from
  * one narrow vector, and queries from another. */
 typedef struct {
@@ -166,20 +181,21 @@ typedef struct {
   gboolean flash_attention; /* TRUE: the softmax matrix is never stored */
   gboolean fp32_gradients;  /* TRUE: gradients are accumulated in fp32 at any precision; optional, default FALSE */
   gboolean whole_sequences; /* TRUE: GPUs that share a layer do so in its matrices alone (sequence_parallel = false) */
-  gboolean tied;            /* TRUE: embedding and output projection are one matrix */
-  gboolean qkv_bias;        /* TRUE: swiglu with biases of queries, keys and values (Qwen2); gelu has all biases */
-  gboolean other_biases;    /* TRUE: swiglu with biases of all other matrices of its layers (gpt-oss) */
-  gboolean output_bias;     /* TRUE: the same, of the projection after attention alone */
-  PsQkNorm qk_norm;         /* whether queries and keys are normalised */
-  gboolean post_norms;      /* TRUE: a norm after each unit of a layer, too (Gemma 2) */
-  gboolean one_norm;        /* TRUE: the units of a layer share the norm before them (Falcon 7B) */
-  gboolean no_biases;       /* TRUE: gelu with norms as GPT, and no bias of a matrix (Falcon) */
-  gboolean no_positions;    /* TRUE: gelu without learnt positions (GPT-NeoX, BLOOM) */
-  guint position_rows;      /* learnt positions of gelu; 0: `sequence` */
-  gboolean embedding_norm;  /* TRUE: gelu with a norm after the embedding (BLOOM) */
-  gboolean no_dropout;      /* TRUE: gelu without dropout */
-  guint window;             /* tokens that a token attends to in units of PS_UNIT_WINDOW; 0: no layer has one */
-  guint full_every;         /* every so manyth layer attends to all tokens in spite of window; 0: none */
+  PsLoss loss;
+  gboolean tied;           /* TRUE: embedding and output projection are one matrix */
+  gboolean qkv_bias;       /* TRUE: swiglu with biases of queries, keys and values (Qwen2); gelu has all biases */
+  gboolean other_biases;   /* TRUE: swiglu with biases of all other matrices of its layers (gpt-oss) */
+  gboolean output_bias;    /* TRUE: the same, of the projection after attention alone */
+  PsQkNorm qk_norm;        /* whether queries and keys are normalised */
+  gboolean post_norms;     /* TRUE: a norm after each unit of a layer, too (Gemma 2) */
+  gboolean one_norm;       /* TRUE: the units of a layer share the norm before them (Falcon 7B) */
+  gboolean no_biases;      /* TRUE: gelu with norms as GPT, and no bias of a matrix (Falcon) */
+  gboolean no_positions;   /* TRUE: gelu without learnt positions (GPT-NeoX, BLOOM) */
+  guint position_rows;     /* learnt positions of gelu; 0: `sequence` */
+  gboolean embedding_norm; /* TRUE: gelu with a norm after the embedding (BLOOM) */
+  gboolean no_dropout;     /* TRUE: gelu without dropout */
+  guint window;            /* tokens that a token attends to in units of PS_UNIT_WINDOW; 0: no layer has one */
+  guint full_every;        /* every so manyth layer attends to all tokens in spite of window; 0: none */
   gboolean
       attention_gate; /* TRUE: what attention hands on is multiplied by a gate, made like the queries (Qwen3-Next) */
   gboolean sinks;     /* TRUE: each head has a logit that no token has (gpt-oss) */
@@ -241,7 +257,7 @@ typedef struct {
   gint64 count;         /* of them; 0: the parameters are counted with the embedding's */
   gint64 active;        /* that each token is multiplied by */
   double load;          /* the same on the GPU with most tokens */
-  guint passes[3];      /* times that F, B and W multiply it */
+  guint passes[3];      /* products that F, B and W run with it: bits 1 << PS_OP_F, 1 << PS_OP_B and 1 << PS_OP_W */
   PsMatrixCut cut;      /* of PS_CUT_EXPERTS: the first is cut by columns, the second by rows */
   gboolean bias;        /* with a number for each column */
   guint bits;           /* of an element that is multiplied */
@@ -529,7 +545,8 @@ gint64 ps_model_active_parameters (const PsModel *model);
  *   table 1).
  * - Layer with N weights that a token meets (the same sum over the matrices): F 2bsN + A, B 2bsN + 2A, W 2bsN. A =
  *   2bsu (q + v), u the tokens attended to, s or at most window, v the width of the values; 4bs^2h for q = h.
- * - Head: 2bshV per F, B and W. A module of multi-token prediction: the same, 4bsh^2, and a layer.
+ * - Head: 2bshV per F, B and W; fused 2bshV and 6bshV in F and B, chunked 6bshV in F. A module of multi-token
+ * prediction: the same, 4bsh^2, and a layer.
  * - Sparse attention: u is at most PsIndexer.top, and the indexer multiplies 2bs^2 Hd.
  * - Scans work in chunks of C tokens, 2bs times a number of multiplications that A has above, per token: Mamba-2
  *   C (GN + D) + 2ND, C = 128 (arXiv 2405.21060, section 6: scores of groups, their sum, states and outputs); gated
@@ -554,7 +571,8 @@ gint64 ps_model_stage_flops (const PsModel *model, const PsStageShape *shape, Ps
  *   values of all heads of values, and 64 elements of each head for a chunk (fla, ops/gated_delta_rule/chunk.py).
  * - Formats of 8 and 4 bits: inputs of matrices take PsNumberFormat.kept_bits instead of 16; the result of attention
  *   is kept twice.
- * - Head: 4sbh and the fp32 logits, 4sbV, which are not scaled (section 4.3). A module of multi-token prediction:
+ * - Head: 4sbh and the fp32 logits, 4sbV, which are not scaled (section 4.3); instead of these two numbers of fp32 for
+ *   each token where it is fused, and nothing where it is chunked. A module of multi-token prediction:
  * 12sbh, 4sbV and a layer.
  */
 gint64 ps_model_stage_activation_bytes (const PsModel *model, const PsStageShape *shape);
@@ -563,7 +581,7 @@ gint64 ps_model_stage_activation_bytes (const PsModel *model, const PsStageShape
  *
  * - Layer, f = 4h and k = a: 32sbh (arXiv 2401.10241, section 2: M_W = 32h against M_B = 34h + 5as per token).
  * - Layer, any f, q and c: 2sb(4h + 2q + 2c + 2f) (GPT), 2sb(4h + 2q + 2c + 3f) (Llama).
- * - Head: 2sbh + 4sbV.
+ * - Head: 2sbh + 4sbV; nothing where it is fused or chunked.
  * - Never more than what the forward keeps.
  */
 gint64 ps_model_stage_weight_activation_bytes (const PsModel *model, const PsStageShape *shape);

@@ -62,6 +62,7 @@ typedef struct {
   guint n_tensor;              /* --tensor: GPUs of a device that share its layers */
   guint n_context;             /* --context: groups of them in a device, which share each sequence */
   guint n_experts;             /* --experts: GPUs of a device and its replicas that share the experts */
+  PsLoss loss;                 /* --loss; whole: the model's own */
   PsFramework framework;       /* --framework; none: the model's own */
   guint zero;                  /* --zero: 0 to 3 or PS_ZERO_AUTO; see ps_setting_zero */
   PsRecompute recompute;       /* --recompute of all stages */

@@ -35,6 +35,8 @@ static const char *const boolean_names[] = { "false", "true", NULL };
 static const char *const qk_norm_names[] = { "false", "true", "wide", NULL };
 static const char *const negated_names[] = { "true", "false", NULL };
 static const char *const framework_names[] = { "none", "megatron", "deepspeed", NULL };
+static const char *const loss_names[] = { "whole", "fused", "chunked", NULL };
+PS_DEFINE_NAMES (PsLoss, ps_loss, "whole", "fused", "chunked")
 PS_DEFINE_NAMES (PsRecompute, ps_recompute, "none", "selective", "full")
 
 #define AT(member) G_STRUCT_OFFSET (PsModel, member)
@@ -110,6 +112,7 @@ static const PsIniField fields[] = {
   CHOICE ("positions", PS_INI_LATER, no_positions, negated_names),
   COUNT ("position_rows", PS_INI_LATER, position_rows, PS_MAX_SEQUENCE + 2),
   CHOICE ("embedding_norm", PS_INI_LATER, embedding_norm, boolean_names),
+  CHOICE ("loss", PS_INI_LATER, loss, loss_names),
   CHOICE ("dropout", PS_INI_LATER, no_dropout, negated_names),
   COUNT ("images", PS_INI_LATER, encoder.images, PS_MAX_SEQUENCE),
   COUNT ("encoder_layers", PS_INI_LATER, encoder.layers, MAX_LAYERS),
@@ -393,7 +396,7 @@ static gint64 sum_products (const PsUnitParts *parts, PsOpKind kind)
   for (guint i = 0; i < parts->n_matrices; i++) {
     const PsMatrix *matrix = &parts->matrix[i];
 
-    sum += matrix->passes[kind] * matrix->active * matrix->rows * matrix->columns;
+    sum += __builtin_popcount (matrix->passes[kind]) * matrix->active * matrix->rows * matrix->columns;
   }
   return sum;
 }

@@ -22,7 +22,7 @@ static PsMatrix *add_matrix (PsUnitParts *parts, const PsModel *model, const cha
                         .count = 1,
                         .active = 1,
                         .load = 1,
-                        .passes = { 1, 1, 1 },
+                        .passes = { 1 << PS_OP_F, 1 << PS_OP_B, 1 << PS_OP_W },
                         .cut = cut,
                         .bias = bias,
                         .bits = MIN (ps_number_formats[model->precision].bits, 16),
@@ -308,25 +308,44 @@ static void describe_embedding (const PsModel *model, G_GNUC_UNUSED PsUnitKind k
   move (parts, PS_OP_B, "dropout of embedding", 2 * he + h, TRUE);
 }
 
+/* Products that the ops of the head run, by what is done with the logits. */
+#define ALL_PASSES (1 << PS_OP_F | 1 << PS_OP_B | 1 << PS_OP_W)
+static const guint head_passes[][3] = { [PS_LOSS_WHOLE] = { 1 << PS_OP_F, 1 << PS_OP_B, 1 << PS_OP_W },
+                                        [PS_LOSS_FUSED] = { 1 << PS_OP_F, ALL_PASSES, 0 },
+                                        [PS_LOSS_CHUNKED] = { ALL_PASSES, 0, 0 } };
+
 /* The head: a norm, the output projection, and cross-entropy over logits in fp32. */
 static void describe_loss (const PsModel *model, G_GNUC_UNUSED PsUnitKind kind, PsUnitParts *parts)
 {
   gint64 h = model->hidden, V = model->vocabulary, e = ps_precision_bytes (model->precision);
+  gint64 converted = e != 4 ? V * (e + 4) : 0;
   PsMatrix *head = add_matrix (parts, model, "head", h, V, PS_CUT_COLUMNS, FALSE);
-  PsKept *logits = keep (parts, "loss", "logits", V);
 
   head->count = head->gradient_bits = 0;
   head->bits = 16;
-  logits->bits = 32;
-  logits->flags |= PS_KEPT_WEIGHT;
+  memcpy (head->passes, head_passes[model->loss], sizeof head->passes);
   parts->whole_vectors += ps_model_norm_width (model);
   keep (parts, "loss", "input of norm", h);
-  keep (parts, "loss", "input of head", h)->flags |= PS_KEPT_WEIGHT;
   move (parts, PS_OP_F, "norm of head", 2 * h * e, TRUE);
   move (parts, PS_OP_B, "norm of head", 5 * h * e, TRUE);
-  if (e != 4)
-    move_both (parts, "conversion of logits", V * (e + 4), V * (e + 4));
-  move_both (parts, "cross-entropy", V * 32, V * 8);
+  if (model->loss == PS_LOSS_FUSED) {
+    keep (parts, "loss", "input of head", h);
+    keep (parts, "loss", "maximum and sum of logits", 2)->bits = 32;
+    move (parts, PS_OP_B, "gradient of logits", 2 * V * e, FALSE);
+  } else if (model->loss == PS_LOSS_CHUNKED) {
+    keep (parts, "loss", "gradient of the input of head", h);
+    move (parts, PS_OP_F, "conversion of logits", 2 * converted, FALSE);
+    move (parts, PS_OP_F, "cross-entropy", V * 40, FALSE);
+  } else {
+    PsKept *logits = keep (parts, "loss", "logits", V);
+
+    logits->bits = 32;
+    logits->flags |= PS_KEPT_WEIGHT;
+    keep (parts, "loss", "input of head", h)->flags |= PS_KEPT_WEIGHT;
+    if (converted > 0)
+      move_both (parts, "conversion of logits", converted, converted);
+    move_both (parts, "cross-entropy", V * 32, V * 8);
+  }
 }
 
 /* Two norms side by side and a projection before the units of a layer, and the head after them. */
@@ -545,7 +564,7 @@ static const PsUnitRow rows[] = {
   [PS_UNIT_MLP] = { "MLP", '-', TRUE, "feed_forward, mlp", GPT_SOURCE, describe_mlp },
   [PS_UNIT_EXPERTS] = { "experts", 'E', TRUE, EXPERTS_KEYS, "arXiv 2401.06066, section 2", describe_experts },
   [PS_UNIT_MTP] = { "multi-token prediction", '\0', FALSE, "mtp", "arXiv 2412.19437, section 2.2", describe_mtp },
-  [PS_UNIT_LOSS] = { "loss", '\0', FALSE, "vocabulary, tied", "arXiv 2205.05198, section 4.3", describe_loss },
+  [PS_UNIT_LOSS] = { "loss", '\0', FALSE, "vocabulary, tied loss", "arXiv 2205.05198, section 4.3", describe_loss },
 };
 
 const PsUnitRow *ps_unit_row (PsUnitKind kind)

@@ -384,7 +384,7 @@ static void test_refused (void)
       "mamba_state "
       "mamba_groups delta_key_heads delta_key_size delta_value_heads delta_value_size index_heads index_size "
       "index_top delta_gate_rank output_bias post_norms one_norm biases positions position_rows embedding_norm "
-      "dropout images encoder_layers encoder_hidden encoder_heads encoder_feed_forward encoder_mlp encoder_biases "
+      "loss dropout images encoder_layers encoder_hidden encoder_heads encoder_feed_forward encoder_mlp encoder_biases "
       "encoder_sequence encoder_results encoder_patch encoder_vectors projector_layers projector_width "
       "projector_hidden projector_bias" },
     { GOOD "pattern=*-*-*\n", " [model] pattern: has 5 letters; 4 layers have one each, or two" },

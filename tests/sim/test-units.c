@@ -200,6 +200,39 @@ static void test_all (void)
   g_assert_cmpint (ps_work_flops (&work), ==, multiplied);
 }
 
+/* The head, h = 32, V = 100: products of F, B and W, bytes that F keeps and W needs for a token. */
+static void test_loss (void)
+{
+  static const struct {
+    const char *key;
+    guint products[3];
+    gint64 kept, weight;
+  } rows[] = { { "", { 1, 1, 1 }, 2 * 64 + 400, 64 + 400 },
+               { "loss=fused\n", { 1, 3, 0 }, 2 * 64 + 8, 0 },
+               { "loss=chunked\n", { 3, 0, 0 }, 2 * 64, 0 } };
+
+  for (guint i = 0; i < G_N_ELEMENTS (rows); i++) {
+    g_autofree char *text = g_strconcat (LLAMA, rows[i].key, NULL);
+    g_autoptr (PsModel) model = parse (text);
+    const PsStageShape head = { .head = TRUE };
+
+    for (PsOpKind kind = PS_OP_F; kind <= PS_OP_W; kind++) {
+      PsWork work;
+
+      ps_work_stage (model, &head, kind, 1, &work);
+      g_assert_cmpint (ps_model_stage_flops (model, &head, kind), ==, rows[i].products[kind] * 2 * TOKENS * 32 * 100);
+      g_assert_cmpint (ps_work_flops (&work), ==, ps_model_stage_flops (model, &head, kind));
+    }
+    g_assert_cmpint (ps_model_stage_activation_bytes (model, &head), ==, TOKENS * rows[i].kept);
+    g_assert_cmpint (ps_model_stage_weight_activation_bytes (model, &head), ==, TOKENS * rows[i].weight);
+    g_assert_cmpint (ps_model_stage_parameters (model, &head), ==, 32 + 100 * 32);
+    /* A chunk of the logits and its gradient are there while F runs. */
+    g_assert_cmpint (ps_framework_habits (model, &head, 1).forward_bytes, ==, i == 2 ? TOKENS / 8 * 100 * 6 : 0);
+    model->framework = PS_FRAMEWORK_MEGATRON;
+    g_assert_cmpint (ps_framework_habits (model, &head, 1).kept_bytes, ==, i == 0 ? -2 * TOKENS * 100 : 0);
+  }
+}
+
 /* An encoder of 3 layers, h = 16, f = 40, 4 heads of 4, two images of 20 tokens in each of 2 sequences, of 5 results.
  */
 #define ENCODER                                                                                                        \
@@ -305,6 +338,7 @@ int main (int argc, char **argv)
   g_test_add_func ("/units/table", test_table);
   g_test_add_func ("/units/kinds", test_kinds);
   g_test_add_func ("/units/all", test_all);
+  g_test_add_func ("/units/loss", test_loss);
   g_test_add_func ("/units/encoder", test_encoder);
   g_test_add_func ("/units/images", test_images);
   g_test_add_func ("/units/refused", test_refused);
