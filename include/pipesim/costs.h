@@ -31,6 +31,7 @@ typedef struct {
 typedef struct {
   gint64 weight_bytes;  /* held throughout: weights, gradients and optimizer state */
   PsStateBytes state;   /* the parts of weight_bytes; all 0 where only the sum is known */
+  PsStateBytes experts; /* the part of state of experts, which fewer replicas share; its buffers and context are 0 */
   gint64 version_bytes; /* each further version of the weights alone, where a schedule stashes them */
   gint64 reduce_ns;     /* all-reduce of the gradients over the data-parallel replicas of the stage */
   gint64 reduce2_ns;    /* the same where the stage has two weight copies: over both copies of all replicas */
@@ -297,8 +298,10 @@ gboolean ps_costs_offload (PsCosts *costs, guint stage, double ratio, GError **e
  *   whole at a time, in buffers that hold its own part. It gathers the weights of its next stages on a channel of their
  *   own, gather_ns each.
  *
- * Fails with PS_ERROR_USAGE where the size of the state is not known. */
-gboolean ps_costs_zero (PsCosts *costs, guint n_replicas, guint zero, GError **error);
+ * model, cluster: those of modelled costs, for the owners of matrices under Muon (work.h); else NULL. Fails with
+ * PS_ERROR_USAGE where the size of the state is not known. */
+gboolean ps_costs_zero (PsCosts *costs, const PsModel *model, const PsCluster *cluster, guint n_replicas, guint zero,
+                        GError **error);
 
 /* Adds what driver, libraries and allocator hold on a GPU by the habits of the model's framework (work.h), spread
  * over the n_chunks stages of each device. Call it last. */

@@ -38,9 +38,10 @@ typedef enum {
 
 /* A number format of training. */
 typedef struct {
-  guint bytes;      /* of an element, but of the products of layers */
-  guint bits;       /* of an element that the products of layers multiply */
-  double kept_bits; /* the same in memory, with its part of the scale */
+  guint bytes;        /* of an element, but of the products of layers */
+  guint bits;         /* of an element that the products of layers multiply */
+  double kept_bits;   /* the same in memory, with its part of the scale */
+  double weight_bits; /* the same of a weight, whose blocks may be larger: 128 by 128 of fp8-block */
 } PsNumberFormat;
 
 extern const PsNumberFormat ps_number_formats[PS_N_PRECISIONS];
@@ -160,7 +161,38 @@ typedef enum {
   PS_FRAMEWORK_NONE,      /* what the formulas here say and nothing else */
   PS_FRAMEWORK_MEGATRON,  /* Megatron-LM's core with Transformer Engine */
   PS_FRAMEWORK_DEEPSPEED, /* DeepSpeed's ZeRO stage 1 and pipeline engine, as in Megatron-DeepSpeed */
+  PS_FRAMEWORK_BRIDGE,    /* Megatron-LM's core as the performance recipes of Megatron Bridge set it */
 } PsFramework;
+
+/* The format of a number that is kept for each parameter. */
+typedef enum {
+  PS_DTYPE_AUTO, /* the framework's */
+  PS_DTYPE_FP32,
+  PS_DTYPE_BF16,
+  PS_DTYPE_FP16,
+  PS_DTYPE_FP8,
+} PsDtype;
+
+typedef enum {
+  PS_OPTIMIZER_ADAM,
+  PS_OPTIMIZER_MUON, /* of the matrices of layers; Adam of all else (work.h) */
+} PsOptimizer;
+
+typedef enum {
+  PS_IMPLEMENTATION_FUSED,   /* one kernel for each tensor, without temporaries */
+  PS_IMPLEMENTATION_FOREACH, /* PyTorch's default: a temporary of each parameter */
+} PsImplementation;
+
+/* What an optimizer keeps of a parameter, in Megatron-LM's words. 0 says nothing. */
+typedef struct {
+  PsOptimizer optimizer;
+  PsImplementation implementation; /* of the optimizer, in torchtitan's words */
+  PsDtype main_grads;              /* accumulated and reduced gradients */
+  PsDtype main_params;             /* the copy of the weights that the optimizer updates */
+  PsDtype exp_avg;                 /* Adam's first moment, Muon's momentum */
+  PsDtype exp_avg_sq;              /* Adam's second moment */
+  gboolean fp8_param_gather;       /* TRUE: weights of products are in the format of the products, and in no other */
+} PsStateFormats;
 
 typedef struct {
   char *name;            /* from [model] name, else the file's base name */
@@ -179,7 +211,6 @@ typedef struct {
   PsPrecision precision; /* format of activations and of the weights that kernels read */
   PsMlp mlp;
   gboolean flash_attention; /* TRUE: the softmax matrix is never stored */
-  gboolean fp32_gradients;  /* TRUE: gradients are accumulated in fp32 at any precision; optional, default FALSE */
   gboolean whole_sequences; /* TRUE: GPUs that share a layer do so in its matrices alone (sequence_parallel = false) */
   PsLoss loss;
   gboolean tied;           /* TRUE: embedding and output projection are one matrix */
@@ -208,6 +239,7 @@ typedef struct {
   PsEncoder encoder;
   PsSpread spread;
   PsFramework framework;
+  PsStateFormats state;
   guint before; /* tokens of each sequence before the `sequence` tokens here, to which they attend too: those of earlier
                    slices (ps_model_slice); 0: none */
 } PsModel;
@@ -368,6 +400,25 @@ char *ps_model_to_text (const PsModel *model);
 const char *ps_precision_name (PsPrecision precision);
 gboolean ps_precision_parse (const char *where, const char *text, PsPrecision *precision, GError **error);
 
+const char *ps_framework_name (PsFramework framework); /* "none", "megatron", "deepspeed", "megatron-bridge" */
+gboolean ps_framework_parse (const char *where, const char *text, PsFramework *framework, GError **error);
+const char *ps_optimizer_name (PsOptimizer optimizer);
+gboolean ps_optimizer_parse (const char *where, const char *text, PsOptimizer *optimizer, GError **error);
+const char *ps_implementation_name (PsImplementation implementation);
+gboolean ps_implementation_parse (const char *where, const char *text, PsImplementation *implementation,
+                                  GError **error);
+const char *ps_dtype_name (PsDtype dtype);
+gboolean ps_dtype_parse (const char *where, const char *text, PsDtype *dtype, GError **error);
+
+/* Gives the model the formats that `said` states; a 0 leaves the model's. */
+void ps_model_set_state (PsModel *model, const PsStateFormats *said);
+
+/* Whether the framework is Megatron-LM's core, however it is set. */
+static inline gboolean ps_framework_is_megatron (PsFramework framework)
+{
+  return framework == PS_FRAMEWORK_MEGATRON || framework == PS_FRAMEWORK_BRIDGE;
+}
+
 static inline guint ps_precision_bytes (PsPrecision precision)
 {
   return ps_number_formats[precision].bytes;
@@ -485,7 +536,7 @@ static inline double ps_model_routed (const PsModel *model)
  * only supported when ETP==1", core/transformer/transformer_config.py). */
 static inline guint ps_model_expert_gpus (const PsModel *model)
 {
-  gboolean whole = model->framework == PS_FRAMEWORK_MEGATRON && model->experts.count > 0
+  gboolean whole = ps_framework_is_megatron (model->framework) && model->experts.count > 0
                    && (model->other_biases || model->mlp == PS_MLP_GELU);
 
   return model->spread.experts > 1 ? model->spread.experts : whole ? 1 : 0;
@@ -606,22 +657,22 @@ gint64 ps_model_stage_output_bytes (const PsModel *model, const PsStageShape *sh
 typedef struct {
   gint64 weight_bytes;    /* read by kernels */
   gint64 gradient_bytes;  /* accumulated over the microbatches */
-  gint64 optimizer_bytes; /* Adam's moments, and the fp32 master weights where the precision has them */
-  gint64 expert_bytes;    /* part of optimizer_bytes of experts, which fewer replicas share */
+  gint64 optimizer_bytes; /* main weights, where the precision has them, and moments */
+  gint64 gathered_bytes;  /* what an all-gather of the weights moves */
+  gint64 step_bytes;      /* temporaries of the optimizer step, when no microbatch is alive */
   gint64 buffer_bytes;    /* memory of the framework itself (work.h) */
   gint64 context_bytes;   /* memory of the driver, of libraries and of the allocator (work.h) */
 } PsStateBytes;
 
-/* Weights, gradients and Adam state of n_parameters. Bytes per parameter: fp32 4 + 4 + 8, mixed precision 2 + 2 + 12
- * (fp32 master, momentum and variance; arXiv 1910.02054, ZeRO, section 3.1), with fp32_gradients 2 + 4 + 12. Megatron
- * always accumulates in fp32. DeepSpeed does so in bf16, 2 + 4 + 12, and in fp16 makes fp32 ones of the part that it
- * steps, 2 + 2 + 16. */
+/* Weights, gradients and optimizer state of n_parameters, none of which products read in 8 or 4 bits. Bytes per
+ * parameter: fp32 4 + 4 + 8, mixed precision 2 + 2 + 12 (fp32 main weights, momentum and variance; arXiv 1910.02054,
+ * ZeRO, section 3.1). PsStateFormats says others, else the framework does (work.h). */
 PsStateBytes ps_model_state (const PsModel *model, gint64 n_parameters);
 
 /* The same for the parameters of a stage. */
 PsStateBytes ps_model_stage_state (const PsModel *model, const PsStageShape *shape);
 
-/* Sum of the parts of ps_model_stage_state: 16 bytes per parameter, 18 in mixed precision with fp32 gradients. */
+/* Weights, gradients and optimizer state of ps_model_stage_state together. */
 gint64 ps_model_stage_state_bytes (const PsModel *model, const PsStageShape *shape);
 
 /* The stages of a model as Megatron-LM writes them. A layout string, "Et*3|(tt|)*29,m|L", is of GPTModel

@@ -64,6 +64,7 @@ typedef struct {
   guint n_experts;             /* --experts: GPUs of a device and its replicas that share the experts */
   PsLoss loss;                 /* --loss; whole: the model's own */
   PsFramework framework;       /* --framework; none: the model's own */
+  PsStateFormats state;        /* --optimizer, --main-grads-dtype and those after it; 0: the model's own */
   guint zero;                  /* --zero: 0 to 3 or PS_ZERO_AUTO; see ps_setting_zero */
   PsRecompute recompute;       /* --recompute of all stages */
   PsRecompute *recompute_each; /* recomputation of each stage */

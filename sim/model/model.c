@@ -22,19 +22,22 @@ static const char *const precision_names[]
     = { "fp32",      "fp16", "bf16", "fp8", "fp8-block", "mxfp8", "nvfp4", "tensorwise=fp8", "blockwise=fp8-block",
         "fp4=nvfp4", NULL };
 const PsNumberFormat ps_number_formats[PS_N_PRECISIONS] = {
-  [PS_PRECISION_FP32] = { 4, 32, 32 },
-  [PS_PRECISION_FP16] = { 2, 16, 16 },
-  [PS_PRECISION_BF16] = { 2, 16, 16 },
-  [PS_PRECISION_FP8] = { 2, 8, 8 },
-  [PS_PRECISION_FP8_BLOCK] = { 2, 8, 8 + 32 / 128.0 },
-  [PS_PRECISION_MXFP8] = { 2, 8, 8 + 8 / 32.0 },
-  [PS_PRECISION_NVFP4] = { 2, 4, 4 + 8 / 16.0 },
+  [PS_PRECISION_FP32] = { 4, 32, 32, 32 },
+  [PS_PRECISION_FP16] = { 2, 16, 16, 16 },
+  [PS_PRECISION_BF16] = { 2, 16, 16, 16 },
+  [PS_PRECISION_FP8] = { 2, 8, 8, 8 },
+  [PS_PRECISION_FP8_BLOCK] = { 2, 8, 8 + 32 / 128.0, 8 + 32 / (128.0 * 128) },
+  [PS_PRECISION_MXFP8] = { 2, 8, 8 + 8 / 32.0, 8 + 8 / 32.0 },
+  [PS_PRECISION_NVFP4] = { 2, 4, 4 + 8 / 16.0, 4 + 8 / 16.0 },
 };
 static const char *const mlp_names[] = { "gelu", "swiglu", "relu2", NULL };
 static const char *const boolean_names[] = { "false", "true", NULL };
 static const char *const qk_norm_names[] = { "false", "true", "wide", NULL };
 static const char *const negated_names[] = { "true", "false", NULL };
-static const char *const framework_names[] = { "none", "megatron", "deepspeed", NULL };
+static const char *const framework_names[] = { "none", "megatron", "deepspeed", "megatron-bridge", NULL };
+static const char *const optimizer_names[] = { "adam", "muon", NULL };
+static const char *const implementation_names[] = { "fused", "foreach", NULL };
+static const char *const dtype_names[] = { "auto", "fp32", "bf16", "fp16", "fp8", NULL };
 static const char *const loss_names[] = { "whole", "fused", "chunked", NULL };
 PS_DEFINE_NAMES (PsLoss, ps_loss, "whole", "fused", "chunked")
 PS_DEFINE_NAMES (PsRecompute, ps_recompute, "none", "selective", "full")
@@ -62,7 +65,7 @@ static const PsIniField fields[] = {
   CHOICE ("precision", PS_INI_REQUIRED, precision, precision_names),
   CHOICE ("mlp", PS_INI_REQUIRED, mlp, mlp_names),
   CHOICE ("flash_attention", PS_INI_REQUIRED, flash_attention, boolean_names),
-  CHOICE ("fp32_gradients", PS_INI_LATER, fp32_gradients, boolean_names),
+  CHOICE ("main_grads_dtype", PS_INI_LATER, state.main_grads, dtype_names),
   COUNT ("head_size", PS_INI_LATER, head_size, MAX_WIDTH),
   CHOICE ("sequence_parallel", PS_INI_LATER, whole_sequences, negated_names),
   CHOICE ("tied", PS_INI_LATER, tied, boolean_names),
@@ -112,6 +115,12 @@ static const PsIniField fields[] = {
   CHOICE ("positions", PS_INI_LATER, no_positions, negated_names),
   COUNT ("position_rows", PS_INI_LATER, position_rows, PS_MAX_SEQUENCE + 2),
   CHOICE ("embedding_norm", PS_INI_LATER, embedding_norm, boolean_names),
+  CHOICE ("optimizer", PS_INI_LATER, state.optimizer, optimizer_names),
+  CHOICE ("optimizer_implementation", PS_INI_LATER, state.implementation, implementation_names),
+  CHOICE ("main_params_dtype", PS_INI_LATER, state.main_params, dtype_names),
+  CHOICE ("exp_avg_dtype", PS_INI_LATER, state.exp_avg, dtype_names),
+  CHOICE ("exp_avg_sq_dtype", PS_INI_LATER, state.exp_avg_sq, dtype_names),
+  CHOICE ("fp8_param_gather", PS_INI_LATER, state.fp8_param_gather, boolean_names),
   CHOICE ("loss", PS_INI_LATER, loss, loss_names),
   CHOICE ("dropout", PS_INI_LATER, no_dropout, negated_names),
   COUNT ("images", PS_INI_LATER, encoder.images, PS_MAX_SEQUENCE),
@@ -157,16 +166,24 @@ void ps_model_free (PsModel *model)
   g_free (model);
 }
 
-const char *ps_precision_name (PsPrecision precision)
-{
-  g_return_val_if_fail ((guint)precision < PS_N_PRECISIONS, NULL);
-  return precision_names[precision];
-}
+/* The two functions of an enumeration whose names are a list that fields have, too. */
+#define DEFINE_NAMES(Type, prefix, names)                                                                              \
+  const char *prefix##_name (Type value)                                                                               \
+  {                                                                                                                    \
+    g_return_val_if_fail ((guint)value < G_N_ELEMENTS (names) - 1, NULL);                                              \
+    return names[value];                                                                                               \
+  }                                                                                                                    \
+                                                                                                                       \
+  gboolean prefix##_parse (const char *where, const char *text, Type *value, GError **error)                           \
+  {                                                                                                                    \
+    return ps_parse_name (where, text, names, G_N_ELEMENTS (names) - 1, value, error);                                 \
+  }
 
-gboolean ps_precision_parse (const char *where, const char *text, PsPrecision *precision, GError **error)
-{
-  return ps_parse_name (where, text, precision_names, G_N_ELEMENTS (precision_names) - 1, precision, error);
-}
+DEFINE_NAMES (PsPrecision, ps_precision, precision_names)
+DEFINE_NAMES (PsFramework, ps_framework, framework_names)
+DEFINE_NAMES (PsOptimizer, ps_optimizer, optimizer_names)
+DEFINE_NAMES (PsImplementation, ps_implementation, implementation_names)
+DEFINE_NAMES (PsDtype, ps_dtype, dtype_names)
 
 gboolean ps_model_set_precision (PsModel *model, const char *where, const char *text, GError **error)
 {
@@ -203,7 +220,7 @@ void ps_model_set_field (PsModel *model, const PsIniField *field, double value)
 
 const char *ps_model_special_key (const PsModel *model)
 {
-  static const char *const harmless[] = { "fp32_gradients", "sequence_parallel", "imbalance", "framework", NULL };
+  static const char *const harmless[] = { "main_grads_dtype", "sequence_parallel", "imbalance", "framework", NULL };
 
   if (model->mlp > PS_MLP_SWIGLU)
     return "mlp = relu2";
@@ -800,39 +817,4 @@ gint64 ps_model_stage_output_bytes (const PsModel *model, const PsStageShape *sh
   ps_unit_model (model, whole ? PS_UNIT_PROJECTOR : PS_UNIT_ENCODER, &own);
   own.hidden = whole ? model->hidden : own.hidden;
   return ps_model_boundary_bytes (&own);
-}
-
-/* Bytes per parameter. */
-static guint gradient_bytes (const PsModel *model)
-{
-  gboolean kept_wide = model->framework == PS_FRAMEWORK_MEGATRON
-                       || (model->framework == PS_FRAMEWORK_DEEPSPEED && model->precision > PS_PRECISION_FP16);
-
-  return model->precision == PS_PRECISION_FP32 || model->fp32_gradients || kept_wide ? 4 : 2;
-}
-
-static guint optimizer_bytes (const PsModel *model)
-{
-  if (model->framework == PS_FRAMEWORK_DEEPSPEED && model->precision == PS_PRECISION_FP16)
-    return 16;
-  return model->precision == PS_PRECISION_FP32 ? 8 : 12;
-}
-
-PsStateBytes ps_model_state (const PsModel *model, gint64 n)
-{
-  return (PsStateBytes){ .weight_bytes = ps_precision_bytes (model->precision) * n,
-                         .gradient_bytes = gradient_bytes (model) * n,
-                         .optimizer_bytes = optimizer_bytes (model) * n };
-}
-
-PsStateBytes ps_model_stage_state (const PsModel *model, const PsStageShape *shape)
-{
-  return ps_model_state (model, ps_model_stage_parameters (model, shape));
-}
-
-gint64 ps_model_stage_state_bytes (const PsModel *model, const PsStageShape *shape)
-{
-  PsStateBytes state = ps_model_stage_state (model, shape);
-
-  return state.weight_bytes + state.gradient_bytes + state.optimizer_bytes;
 }

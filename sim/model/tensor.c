@@ -1,6 +1,4 @@
-/* tensor.c - a GPU's part of a stage, the all-reduces that put the parts together, and what frameworks hold in memory.
- */
-#include "base/names.h"
+/* tensor.c - a GPU's part of a stage, and the all-reduces that put the parts together. */
 #include "model-private.h"
 
 #include <pipesim/work.h>
@@ -68,6 +66,28 @@ gint64 ps_tensor_expert_parameters (const PsModel *model, const PsStageShape *sh
   return share_experts (model, ps_model_sum_units (model, shape, sum_experts, 0), n_tensor);
 }
 
+/* Weights that are multiplied in fewer than 16 bits, of matrices that all GPUs hold, that they share, or of experts. */
+static gint64 sum_products (G_GNUC_UNUSED const PsModel *model, const PsUnitParts *parts, guint cut)
+{
+  gint64 sum = 0;
+
+  for (guint i = 0; i < parts->n_matrices; i++) {
+    const PsMatrix *matrix = &parts->matrix[i];
+
+    if (matrix->bits < 16 && (matrix->cut == PS_CUT_ROWS ? PS_CUT_COLUMNS : matrix->cut) == cut)
+      sum += matrix->count * matrix->rows * matrix->columns;
+  }
+  return sum;
+}
+
+gint64 ps_tensor_product_parameters (const PsModel *model, const PsStageShape *shape, guint n_tensor, gboolean experts)
+{
+  if (experts)
+    return share_experts (model, ps_model_sum_units (model, shape, sum_products, PS_CUT_EXPERTS), n_tensor);
+  return ps_model_sum_units (model, shape, sum_products, PS_CUT_NONE)
+         + ps_tensor_share (ps_model_sum_units (model, shape, sum_products, PS_CUT_COLUMNS), n_tensor);
+}
+
 gint64 ps_tensor_parameters (const PsModel *model, const PsStageShape *shape, guint n_tensor)
 {
   gint64 whole = ps_model_sum_units (model, shape, sum_whole, 0);
@@ -75,14 +95,6 @@ gint64 ps_tensor_parameters (const PsModel *model, const PsStageShape *shape, gu
   gint64 cut = ps_model_stage_parameters (model, shape) - whole - experts;
 
   return ps_tensor_share (cut, n_tensor) + whole + share_experts (model, experts, n_tensor);
-}
-
-PsStateBytes ps_tensor_state (const PsModel *model, const PsStageShape *shape, guint n_tensor)
-{
-  PsStateBytes state = ps_model_state (model, ps_tensor_parameters (model, shape, n_tensor));
-
-  state.expert_bytes = ps_model_state (model, ps_tensor_expert_parameters (model, shape, n_tensor)).optimizer_bytes;
-  return state;
 }
 
 /* One GPU's share of `bytes`, of which `wide` are whole with whole_sequences. */
@@ -221,96 +233,4 @@ gboolean ps_tensor_check_spread (const PsModel *model, guint n_tensor, guint n_r
                       "--experts %u: does not divide the %" G_GUINT64_FORMAT " GPUs of a device and its replicas", e,
                       (guint64)n_tensor * c * n_replicas);
   return TRUE;
-}
-
-/* What frameworks hold in memory. */
-
-#define CONTEXT_BYTES (5 * (gint64)1000 * 1000 * 1000)
-#define WORKSPACE_BYTES (2 * (gint64)32 << 20)
-
-PS_DEFINE_NAMES (PsFramework, ps_framework, "none", "megatron", "deepspeed")
-
-double ps_framework_reserve (PsFramework framework)
-{
-  return framework == PS_FRAMEWORK_DEEPSPEED ? 1.145 : 1;
-}
-
-double ps_framework_passing_reserve (PsFramework framework)
-{
-  return framework == PS_FRAMEWORK_DEEPSPEED ? 1.345 : 1;
-}
-
-gint64 ps_framework_context_bytes (PsFramework framework)
-{
-  return framework == PS_FRAMEWORK_NONE ? 0 : CONTEXT_BYTES;
-}
-
-/* A gradient that nobody reads for each shape of matrix in the layers, and for the vectors. Attention with a window and
- * without one has the same shapes. */
-static gint64 dummy_bytes (const PsModel *model, const guint count[PS_N_UNIT_KINDS], guint n_tensor)
-{
-  gint64 sum = 0;
-
-  for (PsUnitKind kind = PS_UNIT_ATTENTION; kind <= PS_UNIT_EXPERTS; kind++) {
-    if (count[kind] == 0 || (kind == PS_UNIT_WINDOW && count[PS_UNIT_ATTENTION] > 0))
-      continue;
-    const PsUnitParts *parts = ps_unit_describe (model, kind);
-    sum += parts->whole_vectors + parts->cut_vectors;
-    for (guint i = 0; i < parts->n_matrices; i++)
-      sum += ps_matrix_parameters (&parts->matrix[i]);
-  }
-  return ps_tensor_share (ps_precision_bytes (model->precision) * sum, n_tensor);
-}
-
-/* Bytes for each token of the gradients that run through the unit with the most. */
-static gint64 largest_running (const PsModel *model, const guint count[PS_N_UNIT_KINDS])
-{
-  gint64 largest = 0;
-
-  for (PsUnitKind kind = PS_UNIT_ATTENTION; kind <= PS_UNIT_EXPERTS; kind++)
-    if (count[kind] > 0)
-      largest = MAX (largest, ps_unit_describe (model, kind)->running);
-  return largest;
-}
-
-static PsHabits megatron (const PsModel *model, const PsStageShape *shape, guint n_tensor)
-{
-  guint c = MAX (model->spread.context, 1), n_heads = (shape->head ? 1 : 0) + shape->n_mtp;
-  gint64 tokens = ps_model_tokens (model) / c, h = model->hidden, V = model->vocabulary;
-  gint64 gathered = n_tensor > 1 ? 4 * h * tokens : 0, logits = ps_tensor_share (tokens * V, n_tensor);
-
-  guint count[PS_N_UNIT_KINDS];
-
-  ps_model_count_units (model, shape, count);
-  PsHabits habits = { .backward_bytes = ps_tensor_share (tokens * largest_running (model, count), n_tensor) + gathered,
-                      .buffer_bytes = dummy_bytes (model, count, n_tensor) + WORKSPACE_BYTES };
-  if (n_heads == 0 || model->loss == PS_LOSS_CHUNKED)
-    return habits;
-  habits.backward_bytes = MAX (habits.backward_bytes, ps_tensor_share (2 * V * h, n_tensor) + gathered);
-  if (model->loss == PS_LOSS_FUSED)
-    return habits;
-  habits.kept_bytes = -2 * logits * n_heads;
-  habits.forward_bytes = 4 * logits;
-  return habits;
-}
-
-/* B needs only the layer computed again: gradients take the place of what it has used. */
-static PsHabits deepspeed (const PsModel *model, const PsStageShape *shape, guint n_tensor)
-{
-  gint64 narrow = model->precision > PS_PRECISION_FP16 ? ps_precision_bytes (model->precision) : 0;
-
-  return (PsHabits){ .buffer_bytes = narrow * ps_tensor_parameters (model, shape, n_tensor) };
-}
-
-PsHabits ps_framework_habits (const PsModel *model, const PsStageShape *shape, guint n_tensor)
-{
-  PsHabits habits = model->framework == PS_FRAMEWORK_MEGATRON    ? megatron (model, shape, n_tensor)
-                    : model->framework == PS_FRAMEWORK_DEEPSPEED ? deepspeed (model, shape, n_tensor)
-                                                                 : (PsHabits){ 0 };
-  gint64 tokens = ps_model_tokens (model) / MAX (model->spread.context, 1) / PS_LOSS_CHUNKS;
-
-  if (model->loss == PS_LOSS_CHUNKED && (shape->head || shape->n_mtp > 0))
-    habits.forward_bytes
-        = ps_tensor_share (tokens * model->vocabulary * (4 + ps_precision_bytes (model->precision)), n_tensor);
-  return habits;
 }

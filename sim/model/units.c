@@ -481,10 +481,10 @@ const PsModel *ps_unit_model (const PsModel *model, PsUnitKind kind, PsModel *ow
                     .other_biases = !gpt && !encoder->no_biases,
                     .no_dropout = TRUE,
                     .flash_attention = model->flash_attention,
-                    .fp32_gradients = model->fp32_gradients,
                     .whole_sequences = model->whole_sequences,
                     .spread = { .context = model->spread.context },
-                    .framework = model->framework };
+                    .framework = model->framework,
+                    .state = model->state };
   return own;
 }
 

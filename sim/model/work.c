@@ -51,7 +51,7 @@ static void add_products (const List *list, const PsMatrix *matrix, gint64 produ
   if (list->kind == PS_OP_W) {
     kernel.m = rows;
     kernel.k = tokens;
-    output = 2 * (list->model->fp32_gradients ? 4 : list->e);
+    output = 2 * (list->model->state.main_grads == PS_DTYPE_FP32 ? 4 : list->e);
   }
   kernel.bytes = products * (list->e * (kernel.m * kernel.k + kernel.k * kernel.n) + output * kernel.m * kernel.n);
   add (list, kernel);
@@ -333,11 +333,10 @@ gint64 ps_work_ns (const PsWork *work, const PsCluster *cluster, gint64 talk_ns)
   return round_time (MAX (ns, host_ns));
 }
 
-gint64 ps_work_optimizer_ns (const PsModel *model, const PsCluster *cluster, gint64 n_parameters)
+gint64 ps_work_optimizer_ns (const PsModel *model, const PsCluster *cluster, const PsStateBytes *state)
 {
-  PsStateBytes state = ps_model_state (model, n_parameters);
-  gint64 weights = model->precision == PS_PRECISION_FP32 ? 2 * state.weight_bytes : state.weight_bytes;
-  double bytes = (double)(state.gradient_bytes + 2 * state.optimizer_bytes + weights);
+  gint64 weights = model->precision == PS_PRECISION_FP32 ? 2 * state->gathered_bytes : state->gathered_bytes;
+  double bytes = (double)(state->gradient_bytes + 2 * state->optimizer_bytes + weights);
 
   return round_time (move_ns (cluster, bytes * MAX (cluster->optimizer_passes, 1)));
 }

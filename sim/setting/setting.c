@@ -42,6 +42,7 @@ PsModel *ps_setting_given_model (const PsSetting *setting, GError **error)
     model->framework = setting->framework;
   if (setting->loss != PS_LOSS_WHOLE)
     model->loss = setting->loss;
+  ps_model_set_state (model, &setting->state);
   if (setting->n_context > 1)
     model->spread.context = setting->n_context;
   if (setting->n_experts > 1)

@@ -325,8 +325,8 @@ static void scale_transfers (PsCosts *costs, double factor)
   }
 }
 
-static gboolean replicate (const PsSetting *setting, const PsCluster *cluster, PsCosts *costs, guint n_devices,
-                           GError **error)
+static gboolean replicate (const PsSetting *setting, const PsModel *model, const PsCluster *cluster, PsCosts *costs,
+                           guint n_devices, GError **error)
 {
   guint zero = ps_setting_zero (setting);
 
@@ -338,7 +338,8 @@ static gboolean replicate (const PsSetting *setting, const PsCluster *cluster, P
     return TRUE;
   }
   if (setting->n_replicas == 1 || ps_costs_have_reduce (costs, 1))
-    return zero == 0 || ps_costs_zero (costs, setting->n_replicas, zero, error);
+    return zero == 0
+           || ps_costs_zero (costs, cluster != NULL ? model : NULL, cluster, setting->n_replicas, zero, error);
   return ps_refuse (
       error, PS_ERROR_USAGE,
       "--replicas %u: %s does not say what an all-reduce takes; give reduce=TIME in --costs, a profile that several "
@@ -365,7 +366,7 @@ static gboolean adapt (const PsSetting *setting, PsCosts *costs, guint n_devices
     if (!ps_costs_recompute (costs, stage, model, cluster, ps_setting_recompute (setting, stage), error)
         || !ps_costs_offload (costs, stage, ps_setting_offload (setting, stage), error))
       return FALSE;
-  if (!replicate (setting, cluster, costs, n_devices, error))
+  if (!replicate (setting, model, cluster, costs, n_devices, error))
     return FALSE;
   if (cluster != NULL)
     ps_costs_add_context (costs, model, MAX (costs->n_stages / n_devices, 1));
