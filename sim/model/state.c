@@ -329,7 +329,9 @@ static gint64 dummy_bytes (const PsModel *model, const guint count[PS_N_UNIT_KIN
   gint64 sum = 0;
 
   for (PsUnitKind kind = PS_UNIT_ATTENTION; kind <= PS_UNIT_EXPERTS; kind++) {
-    if (count[kind] == 0 || (kind == PS_UNIT_WINDOW && count[PS_UNIT_ATTENTION] > 0))
+    if (count[kind] == 0
+        || (kind == PS_UNIT_WINDOW && count[PS_UNIT_ATTENTION] > 0
+            && model->window_heads + model->window_kv_heads == 0))
       continue;
     const PsUnitParts *parts = ps_unit_describe (model, kind);
     sum += parts->whole_vectors + parts->cut_vectors;

@@ -208,7 +208,7 @@ static char *find_broken (Framework framework, const Run *run)
     { MEGATRON, experts->count > 0 && t > 1 && model->whole_sequences, "model",
       "experts with --tensor need sequence parallelism", "moe_layer.py" },
 
-    { MEGATRON, model->pattern != NULL && strpbrk (model->pattern, "wl") != NULL, "model",
+    { MEGATRON, model->pattern != NULL && strpbrk (model->pattern, "wlCH") != NULL, "model",
       "has units that its patterns do not have", "hybrid_layer_allocation.py" },
     { TITANS, model->pattern != NULL, "model", "has layers of several kinds, which are not known there", NULL },
     { TITANS | DEEPSPEED, model->precision > PS_PRECISION_BF16, "precision", "is not known there; megatron has it",
