@@ -42,7 +42,6 @@ static const char *const implementation_names[] = { "fused", "foreach", NULL };
 static const char *const dtype_names[] = { "auto", "fp32", "bf16", "fp16", "fp8", NULL };
 static const char *const loss_names[] = { "whole", "fused", "chunked", NULL };
 PS_DEFINE_NAMES (PsLoss, ps_loss, "whole", "fused", "chunked")
-PS_DEFINE_NAMES (PsRecompute, ps_recompute, "none", "selective", "full")
 
 #define AT(member) G_STRUCT_OFFSET (PsModel, member)
 #define COUNT(key, presence, member, high)                                                                             \
@@ -386,11 +385,11 @@ static gint64 sum_idle (G_GNUC_UNUSED const PsModel *model, const PsUnitParts *p
   return sum;
 }
 
-/* Vocabulary matrices that a stage holds: the embedding's, the head's, and copies of either that a module of
- * multi-token prediction needs where they are elsewhere. Tied ones are one matrix. */
+/* Vocabulary matrices that a stage holds: one for an embedding and modules of multi-token prediction, and one for
+ * losses. Tied ones are one matrix. */
 static guint count_vocabulary_matrices (const PsModel *model, const PsStageShape *shape)
 {
-  gboolean in = shape->embedding || shape->n_mtp > 0, out = shape->head || shape->n_mtp > 0;
+  gboolean in = shape->embedding || shape->n_mtp > 0, out = shape->head > 0;
 
   return model->tied ? in || out : in + out;
 }
@@ -413,6 +412,7 @@ gint64 ps_model_active_parameters (const PsModel *model)
   PsStageShape all = ps_model_whole (model);
 
   all.n_mtp = 0;
+  all.head = 1;
   return ps_model_stage_parameters (model, &all) - ps_model_sum_units (model, &all, sum_idle, 0);
 }
 
@@ -692,7 +692,7 @@ gboolean ps_stage_shapes_are_even (const PsStageShape *shapes, guint n_stages)
 
   for (guint s = 0; s < n_stages; s++)
     if (shapes[s].n_layers != n_layers / n_stages + (s < n_layers % n_stages) || shapes[s].embedding != (s == 0)
-        || shapes[s].head != (s + 1 == n_stages) || (shapes[s].n_mtp > 0 && s + 1 < n_stages))
+        || (shapes[s].head > 0) != (s + 1 == n_stages) || (shapes[s].n_mtp > 0 && s + 1 < n_stages))
       return FALSE;
   return TRUE;
 }
@@ -709,7 +709,7 @@ PsStageShape *ps_model_units (const PsModel *model, guint *n)
     units[i++] = (PsStageShape){ .first_layer = layer, .n_layers = 1 };
   for (guint module = 0; module < model->mtp; module++)
     units[i++] = (PsStageShape){ .first_layer = model->layers, .n_mtp = 1 };
-  units[i++] = (PsStageShape){ .first_layer = model->layers, .head = TRUE };
+  units[i++] = (PsStageShape){ .first_layer = model->layers, .head = 1 + model->mtp };
   *n = i;
   return units;
 }
@@ -723,7 +723,7 @@ void ps_stage_shapes_join (const PsStageShape *units, const guint *end, guint n_
       shapes[s].embedding |= units[unit].embedding;
       shapes[s].n_layers += units[unit].n_layers;
       shapes[s].n_mtp += units[unit].n_mtp;
-      shapes[s].head |= units[unit].head;
+      shapes[s].head += units[unit].head;
     }
   }
 }
@@ -732,7 +732,9 @@ char *ps_stage_shape_key (const PsStageShape *shape)
 {
   g_autofree char *encoder = shape->n_encoder > 0 ? g_strdup_printf (",encoder=%u", shape->n_encoder) : g_strdup ("");
   g_autofree char *mtp = shape->n_mtp > 0 ? g_strdup_printf (",mtp=%u", shape->n_mtp) : g_strdup ("");
-
+  gboolean all = shape->head == 1 + shape->n_mtp;
+  g_autofree char *head
+      = shape->head > 0 && !all ? g_strdup_printf (",head=%u", shape->head) : g_strdup (all ? ",head" : "");
   char ratio[G_ASCII_DTOSTR_BUF_SIZE];
   g_autofree char *offload = shape->offload > 0
                                  ? g_strconcat (",offload=", g_ascii_dtostr (ratio, sizeof ratio, shape->offload), NULL)
@@ -740,7 +742,7 @@ char *ps_stage_shape_key (const PsStageShape *shape)
   g_autofree char *tensor = shape->n_tensor > 1 ? g_strdup_printf (",tensor=%u", shape->n_tensor) : g_strdup ("");
 
   return g_strdup_printf ("layers=%u%s%s%s%s%s%s%s%s", shape->n_layers, encoder, shape->embedding ? ",embedding" : "",
-                          mtp, shape->head ? ",head" : "", shape->recompute != PS_RECOMPUTE_NONE ? ",recompute=" : "",
+                          mtp, head, shape->recompute != PS_RECOMPUTE_NONE ? ",recompute=" : "",
                           shape->recompute != PS_RECOMPUTE_NONE ? ps_recompute_name (shape->recompute) : "", offload,
                           tensor);
 }
@@ -781,13 +783,19 @@ static gint64 token_bytes (const PsModel *model, double bits, double fp32_bits)
   return tokens * (gint64)(bits / 8) * ps_precision_bytes (model->precision) / 2 + tokens * (gint64)(fp32_bits / 8);
 }
 
-gint64 ps_unit_kept_bytes (const PsModel *model, const PsUnitParts *parts, guint flags)
+gint64 ps_unit_kept_bytes (const PsModel *model, const PsUnitParts *parts, guint what)
 {
+  const guint flags = what & (PS_KEPT_BUT (1U) - 1);
   double bits[2] = { 0, 0 };
 
-  for (guint i = 0; i < parts->n_kept; i++)
-    if ((parts->kept[i].flags & flags) == flags)
-      bits[parts->kept[i].bits >= 32] += (double)parts->kept[i].elements * parts->kept[i].bits;
+  for (guint i = 0; i < parts->n_kept; i++) {
+    const PsKept *kept = &parts->kept[i];
+    gboolean dropped = (PS_KEPT_BUT (kept->recompute) & what) != 0;
+    gboolean moved = what < PS_KEPT_MOVED (1) || (PS_KEPT_MOVED (kept->offload) & what) != 0;
+
+    if ((kept->flags & flags) == flags && !dropped && moved)
+      bits[kept->bits >= 32] += (double)kept->elements * kept->bits;
+  }
   return token_bytes (model, bits[0], bits[1]);
 }
 
@@ -812,15 +820,27 @@ gint64 ps_model_stage_weight_activation_bytes (const PsModel *model, const PsSta
               ps_model_stage_activation_bytes (model, shape));
 }
 
+gint64 ps_model_sum_kept (const PsModel *model, const PsStageShape *shape, PsRecompute recompute, guint what)
+{
+  guint n_inputs, n_again = ps_recompute_layers (recompute, shape->n_layers, &n_inputs);
+  const PsStageShape layers = { .first_layer = shape->first_layer, .n_layers = n_again };
+  gint64 inputs = what & ~(guint)PS_KEPT_WIDE ? 0 : n_inputs * ps_model_layer_bytes (model);
+
+  if (!(recompute & PS_RECOMPUTE_FULL))
+    return ps_model_sum_units (model, shape, ps_unit_kept_bytes, what | PS_KEPT_BUT (recompute));
+  return ps_model_sum_units (model, shape, ps_unit_kept_bytes, what)
+         - ps_model_sum_units (model, &layers, ps_unit_kept_bytes, what) + inputs;
+}
+
 gint64 ps_model_stage_kept_bytes (const PsModel *model, const PsStageShape *shape, PsRecompute recompute)
 {
-  const PsStageShape layers = { .first_layer = shape->first_layer, .n_layers = shape->n_layers };
-  gint64 all = ps_model_stage_activation_bytes (model, shape);
+  return ps_model_sum_kept (model, shape, recompute, 0);
+}
 
-  if (recompute == PS_RECOMPUTE_FULL)
-    return all - ps_model_stage_activation_bytes (model, &layers) + shape->n_layers * ps_model_layer_bytes (model);
-  return recompute == PS_RECOMPUTE_NONE ? all
-                                        : all - ps_model_sum_units (model, &layers, ps_unit_kept_bytes, PS_KEPT_SCORES);
+double ps_model_moved_part (const PsModel *model, const PsStageShape *shape, PsRecompute recompute, guint offload)
+{
+  return (double)ps_model_sum_kept (model, shape, recompute, PS_KEPT_MOVED (offload))
+         / (double)MAX (ps_model_sum_kept (model, shape, recompute, 0), 1);
 }
 
 gint64 ps_model_boundary_bytes (const PsModel *model)
