@@ -226,6 +226,8 @@ static PsIni *read_ini (const char *path, GError **error)
   return ps_ini_parse (path, text, length, "cluster", fields, G_N_ELEMENTS (fields), error);
 }
 
+static PsIni *read_whole (const char *name);
+
 /* Farther from a GPU in one of the rates than by this factor, another one is of no class that is known. */
 #define CLASS_FACTOR 8
 
@@ -272,7 +274,7 @@ static char *find_class (PsIni *ini)
   char *found = NULL;
 
   for (guint i = 0; names[i] != NULL; i++) {
-    g_autoptr (PsIni) other = read_ini (names[i], NULL);
+    g_autoptr (PsIni) other = read_whole (names[i]);
     double distance = class_distance (ini, other);
 
     if (distance < nearest) {
@@ -299,7 +301,7 @@ static char *named_class (PsIni *ini)
  * with g_free. */
 static char *assume (PsIni *ini, gboolean named, const char *class_name)
 {
-  g_autoptr (PsIni) like = class_name != NULL ? read_ini (class_name, NULL) : NULL;
+  g_autoptr (PsIni) like = class_name != NULL ? read_whole (class_name) : NULL;
   gboolean network
       = ps_ini_has (ini, "network_bandwidth") || (like != NULL && named && ps_ini_has (like, "network_bandwidth"));
   gboolean taken[G_N_ELEMENTS (keys)] = { FALSE };
@@ -330,6 +332,16 @@ static char *assume (PsIni *ini, gboolean named, const char *class_name)
     return NULL;
   g_string_append_printf (text, "as %s", class_name);
   return g_string_free (g_steal_pointer (&text), FALSE);
+}
+
+/* The description of a cluster that ships, with the keys of the one that it names. */
+static PsIni *read_whole (const char *name)
+{
+  PsIni *ini = read_ini (name, NULL);
+  g_autofree char *like = ps_ini_has (ini, "like") ? ps_ini_text (ini, "like") : NULL;
+
+  g_free (assume (ini, TRUE, like));
+  return ini;
 }
 
 static PsCluster *read_cluster (PsIni *ini, GError **error)
