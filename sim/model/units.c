@@ -329,8 +329,8 @@ static void describe_loss (const PsModel *model, G_GNUC_UNUSED PsUnitKind kind, 
   move_both (parts, "cross-entropy", V * 32, V * 8);
 }
 
-/* Two norms side by side and a projection before the units of a layer, and the head after them. */
-static void describe_mtp (const PsModel *model, PsUnitKind kind, PsUnitParts *parts)
+/* Two norms side by side and a projection, before the units of a layer. */
+static void describe_mtp (const PsModel *model, G_GNUC_UNUSED PsUnitKind kind, PsUnitParts *parts)
 {
   gint64 h = model->hidden;
 
@@ -339,7 +339,6 @@ static void describe_mtp (const PsModel *model, PsUnitKind kind, PsUnitParts *pa
   parts->whole_vectors = 2 * ps_model_norm_width (model);
   keep (parts, "mtp", "inputs of norms", 2 * h);
   keep (parts, "mtp", "input of projection", 2 * h)->flags |= PS_KEPT_WEIGHT;
-  describe_loss (model, kind, parts);
 }
 
 /* The matrices of the lightning indexer, which every GPU of a device computes, and its scores of all tokens. */
@@ -462,7 +461,7 @@ const PsModel *ps_unit_model (const PsModel *model, PsUnitKind kind, PsModel *ow
                     .other_biases = !gpt && !encoder->no_biases,
                     .no_dropout = TRUE,
                     .flash_attention = model->flash_attention,
-                    .fp32_gradients = model->fp32_gradients,
+                    .state = model->state,
                     .whole_sequences = model->whole_sequences,
                     .spread = { .context = model->spread.context },
                     .framework = model->framework };
