@@ -17,6 +17,19 @@ void ps_note_assumed (const char *path)
     g_printerr ("%s: assumed: %s\n", path, cluster->assumed);
 }
 
+char *ps_describe_errors (const PsSetting *setting)
+{
+  g_autoptr (PsModel) model
+      = setting->cluster != NULL && setting->model != NULL ? ps_setting_model (setting, NULL) : NULL;
+  g_autoptr (PsCluster) cluster = model != NULL ? ps_cluster_load (setting->cluster, NULL) : NULL;
+  g_auto (PsClassErrors) errors = { 0 };
+
+  if (cluster == NULL)
+    return NULL;
+  ps_class_errors_init (&errors, model, cluster);
+  return ps_class_errors_to_text (&errors);
+}
+
 int ps_cmd_run (const PsCmd *command, int argc, char **argv, GError **error)
 {
   g_autofree char *options = g_malloc0 (command->size), *text = command->text != NULL ? command->text () : NULL;

@@ -26,6 +26,10 @@ void ps_note_unread (const char *path);
 /* Says which keys a cluster's file omits, and what they are taken to be. path NULL: there is no file. */
 void ps_note_assumed (const char *path);
 
+/* How far modelled steps of the setting's machine, format and kind of layers were from published runs, for people; NULL
+ * where costs are not modelled. Free with g_free. */
+char *ps_describe_errors (const PsSetting *setting);
+
 int ps_cmd_run (const PsCmd *command, int argc, char **argv, GError **error);
 
 extern const PsCmd ps_cmd_best, ps_cmd_clusters, ps_cmd_compare, ps_cmd_models, ps_cmd_pareto, ps_cmd_partition,

@@ -203,6 +203,14 @@ static char *describe_search (const PsLayouts *layouts)
                           layouts->n_outrun, layouts->n_impossible);
 }
 
+/* NULL where the costs are measured. */
+static char *describe_errors (const PsLayoutQuestion *question, const PsLayouts *layouts)
+{
+  g_autoptr (PsSetting) setting = ps_layout_setting (question, layouts, &g_array_index (layouts->best, PsLayout, 0));
+
+  return ps_describe_errors (setting);
+}
+
 static gboolean print_plan (const Options *options, const PsLayouts *layouts, GError **error)
 {
   g_autofree char *more = ps_cluster_lacks (layouts->n_there, layouts->n_gpus);
@@ -216,13 +224,22 @@ static gboolean print_plan (const Options *options, const PsLayouts *layouts, GE
                          "PaLM, arXiv 2204.02311, appendix B",
                          layouts->step_flops, layouts->n_gpus, layouts->peak_flops, layouts->peak_key);
   g_autofree char *unrest = ps_unrest_to_text (layouts->unrest, "");
+  g_autofree char *errors = describe_errors (&options->question, layouts);
   const char *runner = options->question.runner;
-  const char *extra[] = { "origin",  ps_origin_name (PS_ORIGIN_SIMULATED),
-                          "about",   about,
-                          "memory",  memory,
-                          "search",  search,
-                          "formula", flops,
-                          "machine", unrest,
+  const char *extra[] = { "origin",
+                          ps_origin_name (PS_ORIGIN_SIMULATED),
+                          "about",
+                          about,
+                          "memory",
+                          memory,
+                          "search",
+                          search,
+                          "formula",
+                          flops,
+                          "machine",
+                          unrest,
+                          errors != NULL ? "interval" : NULL,
+                          errors,
                           NULL };
   guint n = layouts->best->len, n_run = 0;
 
@@ -231,8 +248,8 @@ static gboolean print_plan (const Options *options, const PsLayouts *layouts, GE
   g_autoptr (PsTable) table = make_table (options, layouts, 0, options->columns.json ? n : n_run);
   if (options->columns.json)
     return ps_table_print (table, "pipesim-plan/1", extra, error);
-  g_autofree char *head
-      = g_strdup_printf ("%s\n%s\n%s\n%s%s%s", about, memory, search, flops, *unrest ? "\n" : "", unrest);
+  g_autofree char *head = g_strdup_printf ("%s\n%s\n%s\n%s%s%s%s%s", about, memory, search, flops, *unrest ? "\n" : "",
+                                           unrest, errors != NULL ? "\ninterval: " : "", errors != NULL ? errors : "");
   g_autofree char *fitted = ps_fit_sentence (head, 0);
   g_autofree char *text = n_run > 0 ? ps_table_to_text (table) : g_strdup_printf ("%s runs nothing of this\n", runner);
   g_autoptr (GString) page = g_string_new (fitted);
@@ -318,7 +335,7 @@ const PsCmd ps_cmd_plan = {
     "MFU = FLOPs of the model per step / (step * GPUs * peak rate of a GPU in the model's precision); the FLOPs\n"
     "are those of F, B and W; recomputation does not count (Chowdhery et al., PaLM, arXiv 2204.02311, appendix B)\n"
     "confidence = high: all costs were measured; medium: some of them lie between measured ones; low: some are\n"
-    "modelled, so that steps are only as right as the efficiency and the bandwidths that the cluster states\n",
+    "modelled, and the line that begins with interval says how right steps of the class were\n",
   .examples = "pipesim plan --model llama-3-8b --cluster h100-80gb -g 16 --global-batch 64\n"
               "pipesim plan --model llama-3-8b --cluster h100-80gb -g 16 --global-batch 64 -s 1f1b,interleaved "
               "--memory-limit 70GB\n"

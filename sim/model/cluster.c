@@ -71,6 +71,7 @@ PsCluster *ps_cluster_copy (const PsCluster *cluster)
 
   copy->name = g_strdup (cluster->name);
   copy->assumed = g_strdup (cluster->assumed);
+  copy->class_name = g_strdup (cluster->class_name);
   copy->link_points = g_memdup2 (cluster->link_points, cluster->n_link_points * sizeof *cluster->link_points);
   copy->network_points
       = g_memdup2 (cluster->network_points, cluster->n_network_points * sizeof *cluster->network_points);
@@ -83,6 +84,7 @@ void ps_cluster_free (PsCluster *cluster)
     return;
   g_free (cluster->name);
   g_free (cluster->assumed);
+  g_free (cluster->class_name);
   g_free (cluster->link_points);
   g_free (cluster->network_points);
   g_free (cluster);
@@ -371,25 +373,29 @@ static PsCluster *read_cluster (PsIni *ini, GError **error)
   return ps_ini_finish (ini, error) ? g_steal_pointer (&cluster) : NULL;
 }
 
-/* A description that ships is its own class: what it omits has the value that data/README.md states. */
-static PsCluster *complete (PsIni *ini, gboolean ships, GError **error)
+/* shipped: its name, where it ships; NULL: it does not. A description that ships is its own class: what it omits has
+ * the value that data/README.md states. */
+static PsCluster *complete (PsIni *ini, const char *shipped, GError **error)
 {
   gboolean named = ps_ini_has (ini, "like");
-  g_autofree char *class_name = named ? named_class (ini) : ships ? NULL : find_class (ini);
-  g_autofree char *assumed = assume (ini, named, class_name);
+  g_autofree char *like = named ? named_class (ini) : shipped != NULL ? NULL : find_class (ini);
+  g_autofree char *assumed = assume (ini, named, like);
   PsCluster *cluster = read_cluster (ini, error);
 
-  if (cluster != NULL)
-    cluster->assumed = g_steal_pointer (&assumed);
+  if (cluster == NULL)
+    return NULL;
+  cluster->datasheet = !named && assumed != NULL;
+  cluster->assumed = g_steal_pointer (&assumed);
+  cluster->class_name = shipped != NULL ? g_strdup (shipped) : g_steal_pointer (&like);
   return cluster;
 }
 
 PsCluster *ps_cluster_load (const char *path, GError **error)
 {
   g_autoptr (PsIni) ini = read_ini (path, error);
-  g_autofree char *shipped = ps_shipped_text ("clusters", path);
+  g_autofree char *text = ps_shipped_text ("clusters", path);
 
-  return ini != NULL ? complete (ini, shipped != NULL, error) : NULL;
+  return ini != NULL ? complete (ini, text != NULL ? path : NULL, error) : NULL;
 }
 
 /* KEY=VALUE for a file; *value points into `change`. network is short for network_bandwidth. NULL: it is none of the
@@ -435,7 +441,7 @@ char *ps_cluster_like (const char *name, char *const *changes, GError **error)
   for (guint i = 0; changes != NULL && changes[i] != NULL; i++)
     if (!change_key (ini, changes[i], error))
       return NULL;
-  g_autoptr (PsCluster) cluster = complete (ini, FALSE, error);
+  g_autoptr (PsCluster) cluster = complete (ini, NULL, error);
   if (cluster == NULL)
     return NULL;
   g_string_append_printf (text, "# Started from %s: state what your machine has otherwise.\n[cluster]\n", name);

@@ -240,8 +240,8 @@ static void test_assumed (void)
   g_assert_cmpuint (cluster->nodes, ==, 16);
 }
 
-/* By what is nearest: a 4090 is an A100 of 40 GB rather than one of 80. What ships and names no other assumes nothing, and neither
- * does a copy of it, a file without memory_bandwidth or a GPU that is like none. */
+/* By what is nearest: a 4090 is an A100 of 40 GB rather than one of 80. What ships and names no other assumes nothing,
+ * and neither does a copy of it, a file without memory_bandwidth or a GPU that is like none. */
 static void test_classes (void)
 {
   const struct {
@@ -292,9 +292,11 @@ static void test_like (void)
     g_free (cluster->name);
     cluster->name = like->name;
     cluster->assumed = like->assumed;
+    g_free (cluster->class_name);
+    cluster->class_name = like->class_name;
     g_assert_cmpuint (cluster->n_link_points + cluster->n_network_points, ==, 0); /* no pointers to compare */
     g_assert_cmpmem (cluster, sizeof *cluster, like, sizeof *like);
-    cluster->name = cluster->assumed = NULL;
+    cluster->name = cluster->assumed = cluster->class_name = NULL;
   }
   g_autofree char *text = fine (ps_cluster_like ("h100-80gb", changes, &error));
   g_autoptr (PsCluster) cluster = fine (load_text (text, &error));
