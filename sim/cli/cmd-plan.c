@@ -41,7 +41,10 @@ static const PsOption rows[] = {
              .otherwise = "1, 8, 16, 32 and 64, as the experts allow", .group = PS_GROUP_TRAINING),
   PS_OPTION ("framework", 0, PS_NAME (Options, question.framework, ps_framework), "NAME",
              "Framework whose use of memory is counted, and whose runs alone are ranked: none, megatron or deepspeed",
-             .otherwise = "the model's memory, all runs", .group = PS_GROUP_TRAINING),
+             .given = PS_MEMBER (Options, question.has_framework, gboolean),
+             .otherwise
+             = "the model's memory (megatron's where the cluster's file states a datasheet's values alone), all runs",
+             .group = PS_GROUP_TRAINING),
   PS_OPTION ("global-batch", 0, PS_INTEGER (Options, question.global_batch, 1, PS_MAX_MICROBATCHES), "N",
              "Sequences per step, over all replicas", .group = PS_GROUP_WHAT, .otherwise = ""),
   PS_OPTION ("memory-limit", 0, PS_SIZE (Options, question.memory_limit), "SIZE", "Memory of a GPU",
@@ -299,7 +302,11 @@ static int run (G_GNUC_UNUSED const PsCmd *command, gpointer base, int argc, cha
   if (!ps_table_choose (table, &options->columns, usual, error) || !finish_options (options, error))
     return 0;
   ps_note_unread (options->question.model);
-  ps_note_assumed (options->question.cluster);
+  const PsSetting asked = { .model = (char *)options->question.model,
+                            .cluster = (char *)options->question.cluster,
+                            .framework = options->question.framework,
+                            .has_framework = options->question.has_framework };
+  ps_note_assumed (&asked);
   g_autoptr (PsLayouts) layouts = ps_layouts_find (&options->question, error);
   if (layouts == NULL)
     return 0;

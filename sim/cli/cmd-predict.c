@@ -930,7 +930,7 @@ static gboolean check_options (Options *options, const char *stray, GError **err
 {
   const PsLaunchChoice *launch = &options->launch;
 
-  if (!ps_launch_imply (launch->to, &options->setting->framework, error) || !ps_setting_check (options->setting, error))
+  if (!ps_imply_framework (launch->to, options->setting, error) || !ps_setting_check (options->setting, error))
     return FALSE;
   options->several
       = options->schedules != NULL && (options->schedules[1] != NULL || g_str_equal (options->schedules[0], "all"));

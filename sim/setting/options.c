@@ -27,7 +27,7 @@
 /* A number format of what the optimizer keeps. */
 #define DTYPE(name, member, key, title, help)                                                                          \
   PS_OPTION (name, 0, NAME (state.member, ps_dtype), "DTYPE", help, .otherwise = "the framework's",                    \
-             .group = PS_GROUP_TRAINING, .flags = PS_FIELD_NOT_PARTITION | PS_FIELD_NULL,                                 \
+             .group = PS_GROUP_TRAINING, .flags = PS_FIELD_NOT_PARTITION | PS_FIELD_NULL,                              \
              SWEEP (key, title, TEXT, .costs = TRUE, .pace = -2))
 
 /* In the order of --help and of the columns of the results. */
@@ -81,8 +81,8 @@ const PsOption ps_setting_options[] = {
              .otherwise = "the model's", .group = PS_GROUP_COSTS, .flags = PS_FIELD_NULL,
              SWEEP ("sequence", "sequence", INTEGER, .costs = TRUE, .pace = -3)),
   PS_OPTION ("images", 0, COUNT (images, PS_MAX_SEQUENCE), "N",
-             "Images of each sequence, which the model's encoder turns into tokens of it",
-             .otherwise = "the model's", .group = PS_GROUP_COSTS, .flags = PS_FIELD_NULL,
+             "Images of each sequence, which the model's encoder turns into tokens of it", .otherwise = "the model's",
+             .group = PS_GROUP_COSTS, .flags = PS_FIELD_NULL,
              SWEEP ("images", "images", INTEGER, .costs = TRUE, .pace = -3)),
   PS_OPTION ("cluster", 0, FILE (cluster), "FILE", "Cluster description or its name", .group = PS_GROUP_MACHINE,
              .flags = PS_FIELD_NULL, SWEEP ("cluster", "cluster", TEXT, .costs = TRUE, .pace = -3)),
@@ -194,7 +194,9 @@ const PsOption ps_setting_options[] = {
   PS_OPTION ("framework", 0, NAME (framework, ps_framework), "NAME",
              "Framework whose use of memory is counted: none (formulas only), megatron, megatron-bridge (its "
              "performance recipes: gradients in bf16, fp8 and mxfp8 weights alone) or deepspeed",
-             .otherwise = "the model's", .group = PS_GROUP_TRAINING, .flags = PS_FIELD_NOT_PARTITION,
+             .given = PS_MEMBER (PsSetting, has_framework, gboolean),
+             .otherwise = "the model's; megatron where the cluster's file states a datasheet's values alone",
+             .group = PS_GROUP_TRAINING, .flags = PS_FIELD_NOT_PARTITION,
              SWEEP ("framework", "framework", TEXT, .costs = TRUE, .pace = -2)),
   PS_OPTION ("optimizer", 0, NAME (state.optimizer, ps_optimizer), "NAME",
              "adam, or muon: of the matrices of layers, with adam of all else", .otherwise = "the model's",
@@ -212,8 +214,8 @@ const PsOption ps_setting_options[] = {
          "Format of Adam's first moment, or of Muon's momentum"),
   DTYPE ("exp-avg-sq-dtype", exp_avg_sq, "exp_avg_sq_dtype", "exp avg sq dtype", "Format of Adam's second moment"),
   PS_OPTION ("fp8-param-gather", 0, PS_FLAG (PsSetting, state.fp8_param_gather), NULL,
-             "Weights of products are stored in the number format of the products alone", .otherwise = "the framework's",
-             .group = PS_GROUP_TRAINING, .flags = PS_FIELD_NOT_PARTITION,
+             "Weights of products are stored in the number format of the products alone",
+             .otherwise = "the framework's", .group = PS_GROUP_TRAINING, .flags = PS_FIELD_NOT_PARTITION,
              SWEEP ("fp8_param_gather", "fp8 param gather", BOOLEAN, .costs = TRUE, .pace = -2)),
   PS_OPTION ("zero", 0, PS_COUNT (PsSetting, zero, 0, 3), "0|1|2|3",
              "Stage of ZeRO. The replicas share out, at 0, nothing; at 1, the optimizer state; at 2, gradients too, as "
