@@ -42,6 +42,10 @@ typedef struct {
   guint bits;         /* of an element that the products of layers multiply */
   double kept_bits;   /* the same in memory, with its part of the scale */
   double weight_bits; /* the same of a weight, whose blocks may be larger: 128 by 128 of fp8-block */
+  gboolean blocks;    /* a block of elements has a scale */
+  /* Moved to make one from two bytes: its largest element is found first where the whole tensor has a scale (nvfp4 has
+   * both), and blocks make copies by rows and by columns. */
+  double cast_bytes;
 } PsNumberFormat;
 
 extern const PsNumberFormat ps_number_formats[PS_N_PRECISIONS];
@@ -364,6 +368,7 @@ typedef struct {
   guint recompute;      /* of what is listed next */
   gint64 whole_vectors; /* norms, positions: parameters that every GPU of a device has */
   gint64 cut_vectors;   /* parameters that they share */
+  guint launches;       /* by the host, for F and for B, that no kernel of the lists stands for */
   gint64 running;       /* bytes of the gradients that run through it (work.h) */
 } PsUnitParts;
 
@@ -395,6 +400,9 @@ guint ps_model_layer_units (const PsModel *model, guint layer, PsUnitKind kinds[
 /* The letters of the units of all layers, and after a "/" those of multi-token prediction: "M-M-ME*E/ME". Free with
  * g_free. */
 char *ps_model_pattern (const PsModel *model);
+
+/* The same with the letters of Megatron-LM, which knows no w: options say which attention has a window there. */
+char *ps_model_megatron_pattern (const PsModel *model);
 
 /* The units of the layers for people, repeats folded: "(*-)x3(*E)x58". Free with g_free. */
 char *ps_model_units_text (const PsModel *model);
