@@ -242,7 +242,7 @@ static const struct {
   { "collective_time", ASSUME_TYPICAL, NULL, "what an all-reduce takes before its steps: 30us" },
   { "step_time", ASSUME_TYPICAL, NULL, "the host's time per training step: 40ms" },
   { "optimizer_passes", ASSUME_TYPICAL, NULL, "bytes that an optimizer step moves, over those that it has to" },
-  { "tensor_overlap", ASSUME_NAMED, NULL, "part of the all-reduces of tensor parallelism that products hide" },
+  { "tensor_overlap", ASSUME_TYPICAL, NULL, "part of the all-reduces of tensor parallelism that products hide" },
   { "alltoall_efficiency", ASSUME_TYPICAL, NULL, "part of links and network that all-to-alls of experts reach" },
   { "expert_exposed", ASSUME_TYPICAL, NULL, "part of the all-to-alls of experts that pairs of ops do not hide" },
   { "deepep", ASSUME_TYPICAL, NULL, "rates of that dispatcher over so many GPUs: 8:153GB/s 16:43GB/s" },
