@@ -21,6 +21,7 @@ typedef struct {
   guint experts;         /* GPUs that share the experts; 0: 1, 8, 16, 32 and 64, as the experts allow */
   PsFramework framework; /* whose habits decide what memory holds; none: the model's own */
   gboolean has_framework; /* it was asked for, none too */
+  PsStateFormats state;   /* what the optimizer keeps; 0: the model's own */
   const char *runner;  /* one of ps_launch_frameworks: layouts that it does not run come after those that it runs, and
                           replicas of a device are neighbours, as frameworks place them; NULL: none is asked for */
   gint64 global_batch; /* sequences per step */
