@@ -31,6 +31,7 @@ typedef struct {
 typedef struct {
   gint64 weight_bytes;  /* held throughout: weights, gradients and optimizer state */
   PsStateBytes state;   /* the parts of weight_bytes; all 0 where only the sum is known */
+  PsStateBytes experts; /* the part of state of experts, which fewer replicas share; its buffers and context are 0 */
   gint64 version_bytes; /* each further version of the weights alone, where a schedule stashes them */
   gint64 reduce_ns;     /* all-reduce of the gradients over the data-parallel replicas of the stage */
   gint64 reduce2_ns;    /* the same where the stage has two weight copies: over both copies of all replicas */
@@ -248,9 +249,10 @@ char *ps_costs_describe (const PsCosts *costs);
 /* Fills the memory of F, B, W, BW and R from act and wact as described at PsOpCost. */
 void ps_costs_set_memory (PsCosts *costs, guint stage, gint64 act_bytes, gint64 wact_bytes);
 
-/* Gives every boundary between two stages messages of that size, in both directions. R does not
- * receive again: it takes the bytes of F less the message (stage 0 receives none). */
-void ps_costs_set_messages (PsCosts *costs, gint64 bytes);
+/* Gives the boundaries between stages their messages, in both directions: what the stage before hands on to a GPU of
+ * n_tensor (ps_model_stage_output_bytes), or where `shapes` is NULL a hidden state. R does not receive again: it takes
+ * the bytes of F less the message (stage 0 receives none). */
+void ps_costs_set_messages (PsCosts *costs, const PsModel *model, guint n_tensor);
 
 /* Recomputes part of each forward before its backward, in n_parts equal parts of the stage, one after the other.
  * - F keeps drop_bytes less. While it runs it needs the dropped bytes of one part.
@@ -301,8 +303,10 @@ gboolean ps_costs_offload_modules (PsCosts *costs, guint stage, const PsModel *m
  *   whole at a time, in buffers that hold its own part. It gathers the weights of its next stages on a channel of their
  *   own, gather_ns each.
  *
- * Fails with PS_ERROR_USAGE where the size of the state is not known. */
-gboolean ps_costs_zero (PsCosts *costs, guint n_replicas, guint zero, GError **error);
+ * model, cluster: those of modelled costs, for the owners of matrices under Muon (work.h); else NULL. Fails with
+ * PS_ERROR_USAGE where the size of the state is not known. */
+gboolean ps_costs_zero (PsCosts *costs, const PsModel *model, const PsCluster *cluster, guint n_replicas, guint zero,
+                        GError **error);
 
 /* Adds what driver, libraries and allocator hold on a GPU by the habits of the model's framework (work.h), spread
  * over the n_chunks stages of each device. Call it last. */
@@ -389,7 +393,7 @@ gboolean ps_costs_check (const PsCosts *costs, guint n_microbatches, GError **er
 #define PS_MIN_LENGTH_FACTOR 0.0001
 #define PS_MAX_LENGTH_FACTOR 10000
 
-/* What multiplies the costs of a microbatch. */
+/* What multiplies the costs of a microbatch on a stage, and on the boundary after it. */
 typedef struct {
   double f;   /* F and R */
   double b;   /* B; a BW grows as the sum of its B and W does, and a pair as the sum of its F and BW */
@@ -400,8 +404,9 @@ typedef struct {
 } PsLengthFactors;
 
 typedef struct {
-  guint tokens;            /* tokens of each sequence; 0: the factors say all */
-  PsLengthFactors factors; /* 1 where tokens are known */
+  guint tokens;            /* tokens of each sequence; 0: the model's */
+  int images;              /* images of each sequence; negative: the model's */
+  PsLengthFactors factors; /* where neither is known, else 1 */
 } PsLength;
 
 typedef struct {
@@ -423,10 +428,15 @@ typedef enum {
 const char *ps_microbatch_order_name (PsMicrobatchOrder order); /* "given", "ascending", "descending", "best" */
 gboolean ps_microbatch_order_parse (const char *where, const char *text, PsMicrobatchOrder *order, GError **error);
 
-/* Reads a CSV with one line for each microbatch. Its first line names the columns: either "tokens", or some of factor,
- * f, b, w, c, act and msg. A column of factors that is left out is as `factor`, or 1. Empty lines and those that begin
- * with
- * '#' do not count. Errors: PS_ERROR_IO, PS_ERROR_INPUT "FILE:LINE: ...". */
+/* Whether tokens or images say the length, from which a model's formulas make factors. */
+static inline gboolean ps_length_is_modelled (const PsLength *length)
+{
+  return length->tokens > 0 || length->images >= 0;
+}
+
+/* Reads a CSV with one line for each microbatch. Its first line names the columns: "tokens", "images" or both, or some
+ * of factor, f, b, w, c, act and msg. A column of factors that is left out is as `factor`, or 1. Empty lines and those
+ * that begin with '#' do not count. Errors: PS_ERROR_IO, PS_ERROR_INPUT "FILE:LINE: ...". */
 PsLengths *ps_lengths_read (const char *path, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 PsLengths *ps_lengths_parse (const char *where, const char *text, gsize length,
                              GError **error) G_GNUC_WARN_UNUSED_RESULT;

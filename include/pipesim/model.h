@@ -38,9 +38,10 @@ typedef enum {
 
 /* A number format of training. */
 typedef struct {
-  guint bytes;      /* of an element, but of the products of layers */
-  guint bits;       /* of an element that the products of layers multiply */
-  double kept_bits; /* the same in memory, with its part of the scale */
+  guint bytes;        /* of an element, but of the products of layers */
+  guint bits;         /* of an element that the products of layers multiply */
+  double kept_bits;   /* the same in memory, with its part of the scale */
+  double weight_bits; /* the same of a weight, whose blocks may be larger: 128 by 128 of fp8-block */
 } PsNumberFormat;
 
 extern const PsNumberFormat ps_number_formats[PS_N_PRECISIONS];
@@ -108,6 +109,27 @@ typedef struct {
   guint top;  /* tokens that a token attends to at most */
 } PsIndexer;
 
+/* An encoder of images before the embedding: a transformer of its own width, whose results take the place of tokens of
+ * the sequence (ViT, arXiv 2010.11929, section 3.1; LLaVA, arXiv 2304.08485, section 4.1). An encoder of sound is
+ * described by the same keys: a clip is an image, a frame a patch. Its biases are there, and dropout is not. */
+typedef struct {
+  guint images; /* of each sequence; 0: text alone is trained, and the model has no encoder */
+  guint layers; /* each with attention over one image and an MLP */
+  guint hidden;
+  guint heads;
+  guint feed_forward;
+  PsMlp mlp;
+  gboolean no_biases;
+  guint sequence;         /* tokens of an image in the encoder */
+  guint results;          /* tokens of the decoder's sequence that it becomes */
+  guint patch;            /* numbers that a token is made from */
+  guint vectors;          /* learnt numbers outside of layers and matrices: positions, class token, norms, biases */
+  guint projector_layers; /* matrices between the last layer and the decoder */
+  guint projector_width;  /* width of what enters the first: several tokens may be put side by side */
+  guint projector_hidden; /* width of what enters the others */
+  gboolean projector_bias;
+} PsEncoder;
+
 #define PS_CONVOLUTION                                                                                                 \
   4 /* tokens that the convolution before Mamba-2 and gated delta net spans in every public model */
 
@@ -124,7 +146,38 @@ typedef enum {
   PS_FRAMEWORK_NONE,      /* what the formulas here say and nothing else */
   PS_FRAMEWORK_MEGATRON,  /* Megatron-LM's core with Transformer Engine */
   PS_FRAMEWORK_DEEPSPEED, /* DeepSpeed's ZeRO stage 1 and pipeline engine, as in Megatron-DeepSpeed */
+  PS_FRAMEWORK_BRIDGE,    /* Megatron-LM's core as the performance recipes of Megatron Bridge set it */
 } PsFramework;
+
+/* The format of a number that is kept for each parameter. */
+typedef enum {
+  PS_DTYPE_AUTO, /* the framework's */
+  PS_DTYPE_FP32,
+  PS_DTYPE_BF16,
+  PS_DTYPE_FP16,
+  PS_DTYPE_FP8,
+} PsDtype;
+
+typedef enum {
+  PS_OPTIMIZER_ADAM,
+  PS_OPTIMIZER_MUON, /* of the matrices of layers; Adam of all else (work.h) */
+} PsOptimizer;
+
+typedef enum {
+  PS_IMPLEMENTATION_FUSED,   /* one kernel for each tensor, without temporaries */
+  PS_IMPLEMENTATION_FOREACH, /* PyTorch's default: a temporary of each parameter */
+} PsImplementation;
+
+/* What an optimizer keeps of a parameter, in Megatron-LM's words. 0 says nothing. */
+typedef struct {
+  PsOptimizer optimizer;
+  PsImplementation implementation; /* of the optimizer, in torchtitan's words */
+  PsDtype main_grads;              /* accumulated and reduced gradients */
+  PsDtype main_params;             /* the copy of the weights that the optimizer updates */
+  PsDtype exp_avg;                 /* Adam's first moment, Muon's momentum */
+  PsDtype exp_avg_sq;              /* Adam's second moment */
+  gboolean fp8_param_gather;       /* TRUE: weights of products are in the format of the products, and in no other */
+} PsStateFormats;
 
 typedef struct {
   char *name;            /* from [model] name, else the file's base name */
@@ -143,7 +196,6 @@ typedef struct {
   PsPrecision precision; /* format of activations and of the weights that kernels read */
   PsMlp mlp;
   gboolean flash_attention; /* TRUE: the softmax matrix is never stored */
-  gboolean fp32_gradients;  /* TRUE: gradients are accumulated in fp32 at any precision; optional, default FALSE */
   gboolean whole_sequences; /* TRUE: GPUs that share a layer do so in its matrices alone (sequence_parallel = false) */
   gboolean tied;            /* TRUE: embedding and output projection are one matrix */
   gboolean qkv_bias;        /* TRUE: swiglu with biases of queries, keys and values (Qwen2); gelu has all biases */
@@ -156,6 +208,7 @@ typedef struct {
   gboolean no_positions;    /* TRUE: gelu without learnt positions (GPT-NeoX, BLOOM) */
   guint position_rows;      /* learnt positions of gelu; 0: `sequence` */
   gboolean embedding_norm;  /* TRUE: gelu with a norm after the embedding (BLOOM) */
+  gboolean no_dropout;      /* TRUE: gelu without dropout */
   guint window;             /* tokens that a token attends to in units of PS_UNIT_WINDOW; 0: no layer has one */
   guint full_every;         /* every so manyth layer attends to all tokens in spite of window; 0: none */
   gboolean
@@ -167,8 +220,10 @@ typedef struct {
   PsMamba mamba;
   PsDelta delta;
   PsIndexer indexer;
+  PsEncoder encoder;
   PsSpread spread;
   PsFramework framework;
+  PsStateFormats state;
   guint before; /* tokens of each sequence before the `sequence` tokens here, to which they attend too: those of earlier
                    slices (ps_model_slice); 0: none */
 } PsModel;
@@ -178,13 +233,16 @@ typedef struct {
  * other units, an activation. NULL: none. */
 const char *ps_model_special_key (const PsModel *model);
 
-/* Units. A model is a sequence of units: embedding, the units of each layer in turn, modules of multi-token prediction,
- * loss. A layer of a decoder is two units, a mixer of tokens and a feed-forward; a layer of a hybrid model
- * (Megatron-LM's HybridModel) is one unit. Each unit is of a kind, and a kind is a row of one table: which matrices and
- * vectors it holds, which tensors its forward keeps, and which kernels it runs. Parameters, operations, bytes and times
- * of a stage are sums over its units.
+/* Units. A model is a sequence of units: those of an encoder, embedding, the units of each layer in turn, modules of
+ * multi-token prediction, loss. A layer of an encoder is one unit. A layer of a decoder is two units, a mixer of tokens
+ * and a feed-forward; a layer of a hybrid model (Megatron-LM's HybridModel) is one unit. Each unit is of a kind, and a
+ * kind is a row of one table: which matrices and vectors it holds, which tensors its forward keeps, and which kernels
+ * it runs. Parameters, operations, bytes and times of a stage are sums over its units.
  */
 typedef enum {
+  PS_UNIT_PATCHES,   /* tokens of an encoder from patches of images */
+  PS_UNIT_ENCODER,   /* a layer of the encoder (PsEncoder) */
+  PS_UNIT_PROJECTOR, /* from the encoder to the width of the decoder */
   PS_UNIT_EMBEDDING,
   PS_UNIT_ATTENTION, /* heads of queries, and as many or fewer of keys and values, over all tokens */
   PS_UNIT_WINDOW,    /* the same over the last tokens (PsModel.window) */
@@ -215,6 +273,7 @@ typedef struct {
   gint64 count;         /* of them; 0: the parameters are counted with the embedding's */
   gint64 active;        /* that each token is multiplied by */
   double load;          /* the same on the GPU with most tokens */
+  guint passes[3];      /* times that F, B and W multiply it */
   PsMatrixCut cut;      /* of PS_CUT_EXPERTS: the first is cut by columns, the second by rows */
   gboolean bias;        /* with a number for each column */
   guint bits;           /* of an element that is multiplied */
@@ -319,6 +378,10 @@ typedef struct {
 
 const PsUnitRow *ps_unit_row (PsUnitKind kind);
 
+/* The model whose tokens and widths are those of a unit: `model`, or for the units of its encoder one that is made in
+ * *own. It lives as long as both. */
+const PsModel *ps_unit_model (const PsModel *model, PsUnitKind kind, PsModel *own);
+
 /* What a unit of that kind is made of. Each thread keeps it until it asks for another model (one with other numbers).
  */
 const PsUnitParts *ps_unit_describe (const PsModel *model, PsUnitKind kind);
@@ -364,6 +427,25 @@ char *ps_model_to_text (const PsModel *model);
 const char *ps_precision_name (PsPrecision precision);
 gboolean ps_precision_parse (const char *where, const char *text, PsPrecision *precision, GError **error);
 
+const char *ps_framework_name (PsFramework framework); /* "none", "megatron", "deepspeed", "megatron-bridge" */
+gboolean ps_framework_parse (const char *where, const char *text, PsFramework *framework, GError **error);
+const char *ps_optimizer_name (PsOptimizer optimizer);
+gboolean ps_optimizer_parse (const char *where, const char *text, PsOptimizer *optimizer, GError **error);
+const char *ps_implementation_name (PsImplementation implementation);
+gboolean ps_implementation_parse (const char *where, const char *text, PsImplementation *implementation,
+                                  GError **error);
+const char *ps_dtype_name (PsDtype dtype);
+gboolean ps_dtype_parse (const char *where, const char *text, PsDtype *dtype, GError **error);
+
+/* Gives the model the formats that `said` states; a 0 leaves the model's. */
+void ps_model_set_state (PsModel *model, const PsStateFormats *said);
+
+/* Whether the framework is Megatron-LM's core, however it is set. */
+static inline gboolean ps_framework_is_megatron (PsFramework framework)
+{
+  return framework == PS_FRAMEWORK_MEGATRON || framework == PS_FRAMEWORK_BRIDGE;
+}
+
 static inline guint ps_precision_bytes (PsPrecision precision)
 {
   return ps_number_formats[precision].bytes;
@@ -373,9 +455,10 @@ static inline guint ps_precision_bytes (PsPrecision precision)
  * text NULL: leaves it. Errors: PS_ERROR_USAGE "where: ...". */
 gboolean ps_model_set_precision (PsModel *model, const char *where, const char *text, GError **error);
 
-/* Gives the model microbatches of microbatch_size sequences of `sequence` tokens; 0 leaves it. Errors: PS_ERROR_USAGE
- * where its figures get too large. */
-gboolean ps_model_resize (PsModel *model, guint microbatch_size, guint sequence, GError **error);
+/* Gives the model microbatches of microbatch_size sequences of `sequence` tokens with `images` images; 0 leaves it.
+ * Errors: PS_ERROR_USAGE where its figures get too large, where it has no encoder for images, and where they do not fit
+ * into the sequence. */
+gboolean ps_model_resize (PsModel *model, guint microbatch_size, guint sequence, guint images, GError **error);
 
 /* Cuts the sequence to the nth of n_slices slices, whose lengths are multiples of n_sharing, the GPUs that share them.
  * Positions, and so parameters, are those of the slice. Errors: PS_ERROR_USAGE where there are not that many. */
@@ -406,6 +489,8 @@ guint ps_model_recompute_sets (const PsModel *model, PsRecompute *sets);
 
 /* A contiguous piece of the model, and how its ops run. */
 typedef struct {
+  guint first_encoder; /* of the layers of the encoder; patches come with the first, the projector with the last */
+  guint n_encoder;
   guint first_layer;
   guint n_layers;
   gboolean embedding;    /* token and position embedding before the layers */
@@ -428,27 +513,33 @@ static inline PsStageShape ps_recompute_shape (const PsStageShape *shape, PsReco
                          .n_mtp = full ? 0 : shape->n_mtp };
 }
 
+/* Units of a stage as a layout counts them. */
+static inline guint ps_stage_shape_units (const PsStageShape *shape)
+{
+  return shape->n_encoder + (guint)shape->embedding + shape->n_layers + shape->n_mtp + (guint)shape->head;
+}
+
 /* Counts the units of each kind in a stage. A module of multi-token prediction has the units of the last layer, too. */
 void ps_model_count_units (const PsModel *model, const PsStageShape *shape, guint count[PS_N_UNIT_KINDS]);
 
-/* Splits the layers over n_stages as evenly as possible, larger stages first; the first stage gets the embedding, the
- * last the head. Where there are more stages than layers, the head, modules of multi-token prediction and, last, the
- * embedding have stages of their own. shapes has room for n_stages. Fails with PS_ERROR_USAGE when n_stages is more
- * than the units of the model. */
+/* Splits the layers over n_stages as evenly as possible, larger stages first; the first stage gets the encoder and the
+ * embedding, the last the head. Where there are more stages than layers, the head, modules of multi-token prediction
+ * and, last, the embedding have stages of their own. shapes has room for n_stages. Fails with PS_ERROR_USAGE when
+ * n_stages is more than the units of the model. */
 gboolean ps_model_split (const PsModel *model, guint n_stages, PsStageShape *shapes, GError **error);
 
 /* Whether the shapes are those of ps_model_split for no more stages than layers. */
 gboolean ps_stage_shapes_are_even (const PsStageShape *shapes, guint n_stages);
 
-/* The units of the model in order, one to a shape: embedding, layers, modules of multi-token prediction, head. *n is
- * their number. Free with g_free. */
+/* The units of the model in order, one to a shape: layers of the encoder, embedding, layers, modules of multi-token
+ * prediction, head. *n is their number. Free with g_free. */
 PsStageShape *ps_model_units (const PsModel *model, guint *n);
 
 /* Joins units to stages: end[s] is the first unit after stage s. shapes has room for n_stages. */
 void ps_stage_shapes_join (const PsStageShape *units, const guint *end, guint n_stages, PsStageShape *shapes);
 
 /* The part of a shape that costs depend on: "layers=2", "layers=1,embedding", "layers=1,head",
- * "layers=2,recompute=full,offload=0.5", "layers=2,tensor=2". Free with g_free. */
+ * "layers=2,recompute=full,offload=0.5", "layers=2,tensor=2", "layers=0,encoder=27". Free with g_free. */
 char *ps_stage_shape_key (const PsStageShape *shape);
 
 /* Tokens of a microbatch, bs. */
@@ -496,16 +587,26 @@ static inline double ps_model_routed (const PsModel *model)
  * only supported when ETP==1", core/transformer/transformer_config.py). */
 static inline guint ps_model_expert_gpus (const PsModel *model)
 {
-  gboolean whole = model->framework == PS_FRAMEWORK_MEGATRON && model->experts.count > 0
+  gboolean whole = ps_framework_is_megatron (model->framework) && model->experts.count > 0
                    && (model->other_biases || model->mlp == PS_MLP_GELU);
 
   return model->spread.experts > 1 ? model->spread.experts : whole ? 1 : 0;
 }
 
+/* Layers of the encoder that is trained. */
+static inline guint ps_model_encoder_layers (const PsModel *model)
+{
+  return model->encoder.images > 0 ? model->encoder.layers : 0;
+}
+
 /* The whole model as one piece. */
 static inline PsStageShape ps_model_whole (const PsModel *model)
 {
-  return (PsStageShape){ .n_layers = model->layers, .embedding = TRUE, .head = TRUE, .n_mtp = model->mtp };
+  return (PsStageShape){ .n_encoder = ps_model_encoder_layers (model),
+                         .n_layers = model->layers,
+                         .embedding = TRUE,
+                         .head = TRUE,
+                         .n_mtp = model->mtp };
 }
 
 /* Parameter counts. Those of a layer are sums over its units: attention and its norm, feed-forward and its norm.
@@ -526,6 +627,8 @@ static inline PsStageShape ps_model_whole (const PsModel *model)
  * - Gated delta net, K and D the widths of keys and values: h (2K + 2D + 2 heads of values), Dh; a convolution 4 (2K +
  *   D); decay and bias of the step, 2 heads of values; norms of value_size and h (core/ssm/gated_delta_net.py there).
  * - Linear attention: queries, keys, values and a gate, 4hq, the output qh, norms of q and h.
+ * - Encoder: a layer of its own width h, MLP and biases as GPT or Llama; patches of P numbers Ph and `vectors`; the
+ *   projector, from width w with n matrices of hidden width u, wu + (n - 2)u^2 + uh, or wh, and its biases.
  * - Embedding: (V + s)h (GPT), Vh (Llama).
  * - Head: final norm 2h (GPT), h (Llama), and Vh. A tied model has no Vh of its own on a stage with the embedding.
  * - Module of multi-token prediction (arXiv 2412.19437, section 2.2): 2h^2, three norms and a layer. Embedding and head
@@ -589,35 +692,45 @@ gint64 ps_model_stage_kept_bytes (const PsModel *model, const PsStageShape *shap
 /* The part of what F of a stage keeps under that recomputation that these modules (PsOffloadFlags) move. */
 double ps_model_moved_part (const PsModel *model, const PsStageShape *shape, PsRecompute recompute, guint offload);
 
-/* Bytes of one boundary tensor (activation or its gradient): s b h elements. */
+/* Bytes of a hidden state of the layers: s b h elements. */
 gint64 ps_model_boundary_bytes (const PsModel *model);
+
+/* Bytes of what a stage hands on, and of its gradient, by its last unit:
+ *
+ * - after an embedding or a layer a hidden state;
+ * - within an encoder its own tokens and width, after its last layer what the decoder takes of it;
+ * - after a module of multi-token prediction the hidden states of the layers, and of each module, for the losses
+ *   (Megatron-LM, core/transformer/multi_token_prediction.py).
+ */
+gint64 ps_model_stage_output_bytes (const PsModel *model, const PsStageShape *shape);
 
 /* The bytes that a stage holds throughout, by part. */
 typedef struct {
   gint64 weight_bytes;    /* read by kernels */
   gint64 gradient_bytes;  /* accumulated over the microbatches */
-  gint64 optimizer_bytes; /* Adam's moments, and the fp32 master weights where the precision has them */
-  gint64 expert_bytes;    /* part of optimizer_bytes of experts, which fewer replicas share */
+  gint64 optimizer_bytes; /* main weights, where the precision has them, and moments */
+  gint64 gathered_bytes;  /* what an all-gather of the weights moves */
+  gint64 step_bytes;      /* temporaries of the optimizer step, when no microbatch is alive */
   gint64 buffer_bytes;    /* memory of the framework itself (work.h) */
   gint64 context_bytes;   /* memory of the driver, of libraries and of the allocator (work.h) */
 } PsStateBytes;
 
-/* Weights, gradients and Adam state of n_parameters. Bytes per parameter: fp32 4 + 4 + 8, mixed precision 2 + 2 + 12
- * (fp32 master, momentum and variance; arXiv 1910.02054, ZeRO, section 3.1), with fp32_gradients 2 + 4 + 12. Megatron
- * always accumulates in fp32. DeepSpeed does so in bf16, 2 + 4 + 12, and in fp16 makes fp32 ones of the part that it
- * steps, 2 + 2 + 16. */
+/* Weights, gradients and optimizer state of n_parameters, none of which products read in 8 or 4 bits. Bytes per
+ * parameter: fp32 4 + 4 + 8, mixed precision 2 + 2 + 12 (fp32 main weights, momentum and variance; arXiv 1910.02054,
+ * ZeRO, section 3.1). PsStateFormats says others, else the framework does (work.h). */
 PsStateBytes ps_model_state (const PsModel *model, gint64 n_parameters);
 
 /* The same for the parameters of a stage. */
 PsStateBytes ps_model_stage_state (const PsModel *model, const PsStageShape *shape);
 
-/* Sum of the parts of ps_model_stage_state: 16 bytes per parameter, 18 in mixed precision with fp32 gradients. */
+/* Weights, gradients and optimizer state of ps_model_stage_state together. */
 gint64 ps_model_stage_state_bytes (const PsModel *model, const PsStageShape *shape);
 
 /* The stages of a model as Megatron-LM writes them. A layout string, "Et*3|(tt|)*29,m|L", is of GPTModel
  * (--pipeline-model-parallel-layout; megatron/core/transformer/pipeline_parallel_layer_layout.py, core v0.16):
  *
  *   E t m L   units, in this order: embedding, layer, module of multi-token prediction, loss (head)
+ *   v         a layer of an encoder, before E; Megatron-LM has no letter for it
  *   |         ends a stage; a stage may be empty
  *   X*n       the character X n times: t*3 is ttt
  *   (...)*n   the group n times: (tt|)*2 is tt|tt|; groups hold no groups

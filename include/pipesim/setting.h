@@ -32,6 +32,7 @@ typedef struct {
   char *model;                    /* --model path or name */
   char *precision;                /* --precision, instead of the model's; NULL: the model's */
   guint sequence;                 /* --sequence, tokens, instead of the model's; 0: the model's */
+  guint images;                   /* --images of each sequence, instead of the model's; 0: the model's */
   char *cluster;                  /* --cluster path or name */
   const PsModel *known_model;     /* what model (or db) and cluster hold, where they have been read, not owned; */
   const PsCluster *known_cluster; /* NULL: they are read when they are needed */
@@ -62,6 +63,7 @@ typedef struct {
   guint n_context;             /* --context: groups of them in a device, which share each sequence */
   guint n_experts;             /* --experts: GPUs of a device and its replicas that share the experts */
   PsFramework framework;       /* --framework; none: the model's own */
+  PsStateFormats state;        /* --optimizer, --main-grads-dtype and those after it; 0: the model's own */
   guint zero;                  /* --zero: 0 to 3 or PS_ZERO_AUTO; see ps_setting_zero */
   PsRecompute recompute;       /* --recompute of all stages */
   PsRecompute *recompute_each; /* recomputation of each stage */

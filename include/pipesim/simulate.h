@@ -26,6 +26,7 @@ typedef struct {
                           moment */
   gint64 held_bytes;   /* at the end; the weights alone when every activation was given back */
   gint64 optimizer_ns; /* O of all its stages */
+  gint64 step_bytes;   /* temporaries of O of all its stages, which it holds while nothing is live */
 } PsDeviceResult;
 
 /* Memory of a device while the program is walked, kept small and apart from the rest for speed. */

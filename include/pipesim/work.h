@@ -22,6 +22,9 @@
  *                       them cut by t. Each has its part of the r = ps_model_routed times as many tokens
  *   multi-token         2h by h/t, and the head once more
  *
+ * The layers of an encoder have the kernels of GPT's, or Llama's, with its own tokens and widths and without dropout;
+ * patches and the projector are products that every GPU has whole.
+ *
  * With a context of c GPUs each has 1/c of the tokens, but all keys. A window counts its own keys.
  *
  * Mixers that scan (PS_UNIT_MAMBA, PS_UNIT_DELTA, PS_UNIT_LINEAR): a projection in and one out, cut by columns and
@@ -163,8 +166,22 @@ gint64 ps_tensor_parameters (const PsModel *model, const PsStageShape *shape, gu
 /* The part of them that are experts to which tokens are routed. */
 gint64 ps_tensor_expert_parameters (const PsModel *model, const PsStageShape *shape, guint n_tensor);
 
-/* ps_model_stage_state for these parameters. */
-PsStateBytes ps_tensor_state (const PsModel *model, const PsStageShape *shape, guint n_tensor);
+/* The part of either, dense or experts, that is weights of products in the model's number format. */
+gint64 ps_tensor_product_parameters (const PsModel *model, const PsStageShape *shape, guint n_tensor, gboolean experts);
+
+/* ps_model_state for these parameters, and the part of the experts. Weights of products that are multiplied in 8 or 4
+ * bits:
+ *
+ * - with fp8_param_gather they are held in that format only. Products of B and W read them by columns: GPUs before
+ *   those with products of 4 bits (Blackwell) need a transposed copy, and formats with blocks have other scales by
+ *   columns than by rows, which are a copy, too. fp8 is 1 byte and on Hopper 2, mxfp8 2 (1 + 1/32)
+ *   (Transformer Engine, docs/features/low_precision_training);
+ * - else Megatron holds 2 bytes, and as many copies of that kind from the first microbatch of a step on;
+ * - other frameworks hold 2 bytes.
+ *
+ * An all-gather moves the weights as they are held, without the copies; of mxfp8 2 bytes. */
+PsStateBytes ps_tensor_state (const PsModel *model, const PsStageShape *shape, const PsCluster *cluster,
+                              PsStateBytes *experts);
 
 /* What one GPU keeps of ps_model_stage_kept_bytes, and of ps_model_stage_weight_activation_bytes. GPUs of one context
  * have equal parts of each sequence. With whole_sequences the t GPUs of a layer have norms, dropouts and the inputs of
@@ -183,8 +200,9 @@ typedef struct {
 guint ps_tensor_kept_modules (const PsModel *model, const PsStageShape *shape, PsRecompute recompute, guint offload,
                               guint n_tensor, PsModuleBytes *modules);
 
-/* One GPU's part of a boundary tensor. */
+/* One GPU's part of ps_model_boundary_bytes, and of ps_model_stage_output_bytes. */
 gint64 ps_tensor_boundary_bytes (const PsModel *model, guint n_tensor);
+gint64 ps_tensor_output_bytes (const PsModel *model, const PsStageShape *shape, guint n_tensor);
 
 /* Time in which GPUs talk to each other during F or B of a stage, ns:
  *
@@ -252,10 +270,33 @@ static inline double ps_work_peak_flops (const PsCluster *cluster, guint bits, c
   return fp4 ? cluster->peak_flops_fp4 : fp8 ? cluster->peak_flops_fp8 : cluster->peak_flops;
 }
 
-/* The time of an optimizer step of one GPU that holds n_parameters, ns. The step reads the gradients, reads and writes
- * the optimizer state, and writes the weights. In fp32 it also reads the weights; else the state has the master copy.
- * 28 bytes per parameter, 30 in mixed precision with fp32 gradients. 0 where the cluster states no memory_bandwidth. */
-gint64 ps_work_optimizer_ns (const PsModel *model, const PsCluster *cluster, gint64 n_parameters);
+/* The time that an optimizer step of one GPU takes to move its state, ns. The step reads the gradients, reads and
+ * writes the optimizer state, and writes the weights that are gathered. In fp32 it also reads the weights; else the
+ * state has the main copy. 28 bytes per parameter, 30 in mixed precision with fp32 gradients. 0 where the cluster
+ * states no memory_bandwidth. */
+gint64 ps_work_optimizer_ns (const PsModel *model, const PsCluster *cluster, const PsStateBytes *state);
+
+/* Muon (Jordan, Muon: An optimizer for hidden layers in neural networks, 2024; Liu et al., arXiv 2502.16982) keeps one
+ * momentum of each matrix of the layers, and Adam two moments of embedding, head, biases and norms. A step makes the
+ * momentum of a matrix of m by n, m <= n, orthogonal by five steps of Newton-Schulz: X becomes a X + (b A + c A^2) X
+ * with A = X X^T, which multiplies 2 m^2 n + m^3 numbers. The query, key and value matrices count as one.
+ *
+ * With ZeRO each matrix has one owner among the copies of its parameters, which keeps its state and computes its step
+ * (Megatron-LM, core/optimizer/layer_wise_optimizer.py): matrices go, the slowest first, to the copy with the least to
+ * do. GPUs that cut a matrix by tensor parallelism keep their parts, and each computes the whole (--muon-tp-mode
+ * duplicated there, the default). */
+
+/* What the busiest owner has of the matrices of a stage. */
+typedef struct {
+  gint64 optimizer_bytes;
+  gint64 expert_bytes; /* part of optimizer_bytes of experts */
+  gint64 step_ns;      /* the products of Newton-Schulz */
+} PsMuonShare;
+
+/* For n_copies GPUs that hold the dense parameters of the stage, and n_expert_copies that hold its experts; 1: no
+ * matrix is shared out. Models of another optimizer have 0. */
+PsMuonShare ps_muon_share (const PsModel *model, const PsStageShape *shape, const PsCluster *cluster, gint64 n_copies,
+                           gint64 n_expert_copies);
 
 /* The time of an overlapped pair: F of one microbatch overlapped with B and W of another (DualPipe; DeepSeek-V3,
  * arXiv 2412.19437, section 3.2.1, figure 4).
@@ -307,9 +348,6 @@ gint64 ps_overlap_pair_ns (const PsPairLayer *layers, guint n_layers);
  * does not hold them.
  */
 
-const char *ps_framework_name (PsFramework framework); /* "none", "megatron", "deepspeed" */
-gboolean ps_framework_parse (const char *where, const char *text, PsFramework *framework, GError **error);
-
 /* What one of t GPUs holds of a stage by the habits of the model's framework. */
 typedef struct {
   gint64 kept_bytes;     /* bytes of a microbatch beyond ps_tensor_kept_bytes; negative: less */
@@ -326,6 +364,10 @@ double ps_framework_passing_reserve (PsFramework framework);
 
 /* Bytes of driver and libraries on each GPU. */
 gint64 ps_framework_context_bytes (PsFramework framework);
+
+/* "framework megatron, main_grads_dtype fp32, ...": the formats that count for the model; "" for framework none. Free
+ * with g_free. */
+char *ps_framework_assumes (const PsModel *model);
 
 G_END_DECLS
 

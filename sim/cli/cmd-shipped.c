@@ -33,7 +33,7 @@ typedef struct {
 typedef struct {
   const char *about;
   const char *name, *precision, *units, *unread;
-  gint64 parameters, active_parameters;
+  gint64 parameters, active_parameters, encoder_parameters;
   double billion_parameters, billion_active;
   guint layers, hidden, heads, experts, sequence;
 } ModelRow;
@@ -44,6 +44,7 @@ static const PsCellColumn model_columns[] = {
   PS_CELL (ModelRow, billion_parameters, "billion_parameters", "billion parameters", NUMBER),
   PS_CELL_KNOWN (ModelRow, active_parameters, "active_parameters", "active parameters", INTEGER),
   PS_CELL_KNOWN (ModelRow, billion_active, "billion_active", "billion active", NUMBER),
+  PS_CELL_KNOWN (ModelRow, encoder_parameters, "encoder_parameters", "encoder parameters", INTEGER),
   PS_CELL (ModelRow, layers, "layers", "layers", INTEGER),
   PS_CELL (ModelRow, hidden, "hidden", "hidden", INTEGER),
   PS_CELL (ModelRow, heads, "heads", "heads", INTEGER),
@@ -58,8 +59,9 @@ static const PsCellColumn model_columns[] = {
 static const char *const model_usual[]
     = { "name", "billion_parameters", "billion_active", "layers", "hidden", "experts", "sequence", "precision", NULL };
 
-static const char *const model_exact[] = { "name",    "parameters", "active_parameters", "layers", "hidden",
-                                           "experts", "sequence",   "precision",         "units",  NULL };
+static const char *const model_exact[] = { "name",   "parameters", "active_parameters", "encoder_parameters", "layers",
+                                           "hidden", "experts",    "sequence",          "precision",          "units",
+                                           NULL };
 
 static gboolean add_model (PsTable *table, const char *name, const char *about, GError **error)
 {
@@ -70,6 +72,7 @@ static gboolean add_model (PsTable *table, const char *name, const char *about, 
   g_autofree char *units = ps_model_units_text (model);
   gint64 parameters = ps_model_parameters (model);
   gint64 active = ps_model_active_parameters (model);
+  const PsStageShape encoder = { .n_encoder = model->encoder.layers };
 
   active = active < parameters ? active : 0;
   ps_table_add (table, &(ModelRow){ .about = about,
@@ -79,6 +82,7 @@ static gboolean add_model (PsTable *table, const char *name, const char *about, 
                                     .unread = model->unread,
                                     .parameters = parameters,
                                     .active_parameters = active,
+                                    .encoder_parameters = ps_model_stage_parameters (model, &encoder),
                                     .billion_parameters = (double)parameters / 1e9,
                                     .billion_active = (double)active / 1e9,
                                     .layers = model->layers,

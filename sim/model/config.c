@@ -62,6 +62,38 @@ static const Architecture architectures[] = {
   { .types = "step3 step3_text step3_vl", .fields = "mlp=swiglu kv_heads=1" },
 };
 
+/* Encoders by the type of the whole file, and its keys in vision_config. Sources: modeling_*.py as above. */
+enum { HIDDEN, LAYERS, HEADS, FEED_FORWARD, PATCH, IMAGE, POSITIONS, N_ENCODER_KEYS };
+
+static const char *const encoder_keys[N_ENCODER_KEYS][2] = {
+  [HIDDEN] = { "hidden_size" },
+  [LAYERS] = { "num_hidden_layers", "depth" },
+  [HEADS] = { "num_attention_heads", "num_heads" },
+  [FEED_FORWARD] = { "intermediate_size" },
+  [PATCH] = { "patch_size" },
+  [IMAGE] = { "image_size" },
+  [POSITIONS] = { "num_position_embeddings" },
+};
+
+typedef struct {
+  const char *types;
+  gint64 usual[N_ENCODER_KEYS]; /* where the file does not say otherwise; no positions: one for each patch */
+  guint colours;                /* numbers of a pixel, of all pictures that a patch is cut from */
+  guint extra;                  /* tokens besides the patches, from which nothing comes out */
+  guint vectors;                /* learnt ones as wide as the encoder, besides positions and extra tokens */
+  guint merged;                 /* patches along each side of what becomes one result */
+  gboolean beside;              /* TRUE: they stand side by side, else their mean does */
+  guint projector_layers;
+  guint projector_hidden; /* 0: as wide as what enters it */
+  gboolean projector_bias;
+} Encoder;
+
+static const Encoder encoders[] = {
+  { "gemma3", { 1152, 27, 16, 4304, 14, 896, 0 }, 3, 0, 4, 4, FALSE, 1, 0, FALSE },
+  { "llama4", { 768, 34, 16, 5632, 14, 448, 0 }, 3, 1, 4, 2, TRUE, 3, 4096, FALSE },
+  { "qwen3_5 qwen3_5_moe", { 1152, 27, 16, 4304, 16, 0, 2304 }, 6, 0, 3, 2, TRUE, 2, 0, TRUE },
+};
+
 /* Types that are known, and what the units here lack for them. */
 static const char *const lacking[][2] = {
   { "deepseek_v4", "several residual streams (hc_mult) and attention to compressed tokens (compress_ratios)" },
@@ -125,7 +157,7 @@ static const Key keys[] = {
   { KEY_FIELD, "index_head_dim", "index_size" },
   { KEY_FIELD, "index_topk", "index_top" },
 
-  { KEY_READ, "model_type text_config torch_dtype dtype", NULL },
+  { KEY_READ, "model_type text_config torch_dtype dtype vision_config mm_tokens_per_image", NULL },
   { KEY_READ,
     "layer_types layers_block_type full_attention_interval attn_type_list linear_attn_config "
     "hybrid_override_pattern mtp_hybrid_override_pattern no_rope_layers",
@@ -206,6 +238,7 @@ typedef struct {
   GHashTable *places; /* key -> its value in the text; null ones are left out */
   GPtrArray *order;   /* of the keys in the file */
   const Architecture *architecture;
+  const Encoder *encoder; /* of the type of the whole file; NULL: it is not known */
   PsModel *model;
   const PsIniField *fields;
   guint n_fields;
@@ -784,6 +817,64 @@ static gboolean fill_experts (Config *config, GError **error)
   return TRUE;
 }
 
+static void find_encoder (Config *config)
+{
+  const char *type;
+
+  if (!has (config, "model_type") || !ps_json_read_text (go (config, "model_type"), &type))
+    return;
+  for (guint i = 0; i < G_N_ELEMENTS (encoders); i++)
+    if (is_named (encoders[i].types, type))
+      config->encoder = &encoders[i];
+}
+
+/* Sizes of the encoder. No image enters it, unless a setting says so: most training is that of text. */
+static gboolean read_encoder (Config *config, GError **error)
+{
+  PsEncoder *encoder = &config->model->encoder;
+  const Encoder *row = config->encoder;
+  gint64 size[N_ENCODER_KEYS];
+
+  if (!has (config, "vision_config"))
+    return TRUE;
+  go (config, "vision_config");
+  note_keys (config, "vision_config.");
+  if (row == NULL
+      || (has (config, "vision_config.deepstack_visual_indexes")
+          && !is_off (g_hash_table_lookup (config->places, "vision_config.deepstack_visual_indexes")))) {
+    g_string_append_printf (config->unread, "%svision_config", config->unread->len > 0 ? ", " : "");
+    return TRUE;
+  }
+  for (guint i = 0; i < N_ENCODER_KEYS; i++) {
+    size[i] = row->usual[i];
+    for (guint k = 0; k < G_N_ELEMENTS (encoder_keys[i]) && encoder_keys[i][k] != NULL; k++) {
+      g_autofree char *key = g_strconcat ("vision_config.", encoder_keys[i][k], NULL);
+
+      if (!read_integer (config, key, 1, &size[i], error))
+        return FALSE;
+      if (size[i] > PS_MAX_SEQUENCE)
+        return refuse (config, key, "is too large", error);
+    }
+  }
+  gint64 side = size[IMAGE] / size[PATCH], patches = size[POSITIONS] > 0 ? size[POSITIONS] : side * side;
+  gint64 width = size[HIDDEN] * (row->beside ? row->merged * row->merged : 1);
+  *encoder = (PsEncoder){ .layers = (guint)size[LAYERS],
+                          .hidden = (guint)size[HIDDEN],
+                          .heads = (guint)size[HEADS],
+                          .feed_forward = (guint)size[FEED_FORWARD],
+                          .sequence = (guint)patches + row->extra,
+                          .results = (guint)patches / (row->merged * row->merged),
+                          .patch = (guint)(row->colours * size[PATCH] * size[PATCH]),
+                          .vectors = (guint)(size[HIDDEN] * (patches + 2 * row->extra + row->vectors)),
+                          .projector_layers = row->projector_layers,
+                          .projector_width = (guint)width,
+                          .projector_hidden = row->projector_hidden > 0   ? row->projector_hidden
+                                              : row->projector_layers > 1 ? (guint)width
+                                                                          : 0,
+                          .projector_bias = row->projector_bias };
+  return TRUE;
+}
+
 static gboolean fill_model (Config *config, GError **error)
 {
   PsModel *model = config->model;
@@ -812,7 +903,8 @@ static gboolean fill_model (Config *config, GError **error)
     model->head_size = 0;
   if (g_str_equal (types, "falcon") && !read_falcon (config, error))
     return FALSE;
-  return fill_experts (config, error) && find_pattern (config, error) && read_linear_sizes (config, error);
+  return read_encoder (config, error) && fill_experts (config, error) && find_pattern (config, error)
+         && read_linear_sizes (config, error);
 }
 
 static gboolean check_config (Config *config, GError **error)
@@ -881,6 +973,7 @@ PsModel *ps_model_parse_config (const char *where, const char *text, gsize lengt
     return NULL;
   note_keys (&config, "");
   if (has (&config, "text_config")) {
+    find_encoder (&config);
     go (&config, "text_config");
     note_keys (&config, "");
   }

@@ -235,9 +235,14 @@ PsCosts *ps_costs_least_slice (const PsCosts *costs, guint n_slices)
   return least;
 }
 
-void ps_costs_set_messages (PsCosts *costs, gint64 bytes)
+void ps_costs_set_messages (PsCosts *costs, const PsModel *model, guint n_tensor)
 {
+  gint64 bytes = ps_tensor_boundary_bytes (model, n_tensor);
+
   for (guint stage = 0; stage + 1 < costs->n_stages; stage++) {
+    /* A stage without units hands on what it gets. */
+    if (costs->shapes != NULL && ps_stage_shape_units (&costs->shapes[stage]) > 0)
+      bytes = ps_tensor_output_bytes (model, &costs->shapes[stage], n_tensor);
     costs->message_bytes[ps_transfer_forward (costs, stage)] = bytes;
     costs->message_bytes[ps_transfer_backward (costs, stage + 1)] = bytes;
     ps_costs_op (costs, PS_OP_R, stage + 1)->take_bytes
@@ -510,8 +515,8 @@ static void gather_weights (PsStageCost *cost, PsOpCost *step, guint zero)
   const PsStateBytes *state = &cost->state;
   gint64 half_ns = cost->reduce_ns / 2, gather_ns = half_ns;
 
-  if (state->weight_bytes > 0 && state->gradient_bytes > 0)
-    gather_ns = (gint64)MIN ((double)half_ns * (double)state->weight_bytes / (double)state->gradient_bytes,
+  if (state->gathered_bytes > 0 && state->gradient_bytes > 0)
+    gather_ns = (gint64)MIN ((double)half_ns * (double)state->gathered_bytes / (double)state->gradient_bytes,
                              (double)PS_MAX_TIME_NS);
   cost->reduce_ns -= half_ns;
   cost->reduce2_ns -= cost->reduce2_ns / 2;
@@ -521,40 +526,63 @@ static void gather_weights (PsStageCost *cost, PsOpCost *step, guint zero)
     step->duration_ns += gather_ns;
 }
 
-/* One GPU's part of `bytes`. Fewer GPUs hold the expert_bytes among them. */
-static gint64 spread_bytes (const PsCosts *costs, guint n_replicas, gint64 bytes, gint64 expert_bytes)
+/* Leaves one GPU's part of the bytes, and of those of the experts among them, which fewer GPUs hold. */
+static void spread_bytes (const PsCosts *costs, guint n_replicas, gint64 *bytes, gint64 *experts)
 {
   gint64 copies = (gint64)n_replicas * costs->dense_copies;
-  gint64 expert_copies = MAX ((gint64)(n_replicas * costs->expert_copies), 1);
+  gint64 expert_copies = MAX ((gint64)(n_replicas * costs->expert_copies), 1), dense = *bytes - *experts;
 
-  return (bytes - expert_bytes + copies - 1) / copies + (expert_bytes + expert_copies - 1) / expert_copies;
+  *experts = (*experts + expert_copies - 1) / expert_copies;
+  *bytes = (dense + copies - 1) / copies + *experts;
 }
 
-static void zero_stage (PsCosts *costs, guint stage, guint n_replicas, guint zero)
+/* Leaves one GPU's part of what the optimizer keeps: of matrices that have one owner each, that of the busiest. Returns
+ * the time of Newton-Schulz that all of them would take, and sets that of the owner. */
+static gint64 spread_optimizer (PsCosts *costs, const PsModel *model, const PsCluster *cluster, guint stage,
+                                guint n_replicas, gint64 *owner_ns)
+{
+  PsStateBytes *state = &costs->stage[stage].state, *experts = &costs->stage[stage].experts;
+  PsMuonShare all = { 0 }, own = { 0 };
+
+  if (model != NULL && model->state.optimizer == PS_OPTIMIZER_MUON) {
+    all = ps_muon_share (model, &costs->shapes[stage], cluster, 1, 1);
+    own = ps_muon_share (model, &costs->shapes[stage], cluster, (gint64)n_replicas * costs->dense_copies,
+                         MAX ((gint64)(n_replicas * costs->expert_copies), 1));
+  }
+  state->optimizer_bytes -= all.optimizer_bytes;
+  experts->optimizer_bytes -= all.expert_bytes;
+  spread_bytes (costs, n_replicas, &state->optimizer_bytes, &experts->optimizer_bytes);
+  spread_bytes (costs, n_replicas, &state->step_bytes, &experts->step_bytes);
+  state->optimizer_bytes += own.optimizer_bytes;
+  experts->optimizer_bytes += own.expert_bytes;
+  *owner_ns = own.step_ns;
+  return all.step_ns;
+}
+
+static void zero_stage (PsCosts *costs, const PsModel *model, const PsCluster *cluster, guint stage, guint n_replicas,
+                        guint zero)
 {
   PsStageCost *cost = &costs->stage[stage];
   PsStateBytes *state = &cost->state;
   PsOpCost *step = ps_costs_op (costs, PS_OP_O, stage);
-  gint64 before = state->optimizer_bytes;
-  double experts = (double)state->expert_bytes / (double)MAX (before, 1);
+  gint64 before = state->optimizer_bytes, owner_ns;
 
-  state->optimizer_bytes = spread_bytes (costs, n_replicas, before, state->expert_bytes);
-  state->expert_bytes = spread_bytes (costs, n_replicas, state->expert_bytes, state->expert_bytes);
+  step->duration_ns -= cost->step_ns + spread_optimizer (costs, model, cluster, stage, n_replicas, &owner_ns);
   cost->weight_bytes -= before - state->optimizer_bytes;
-  step->duration_ns -= cost->step_ns;
   step->duration_ns
       = (gint64)ceil ((double)step->duration_ns * (double)state->optimizer_bytes / (double)MAX (before, 1))
-        + cost->step_ns;
+        + cost->step_ns + owner_ns;
   gather_weights (cost, step, zero);
   if (zero < 3)
     return;
   before = state->weight_bytes;
-  state->weight_bytes = spread_bytes (costs, n_replicas, before, scale (before, experts));
+  spread_bytes (costs, n_replicas, &state->weight_bytes, &cost->experts.weight_bytes);
   cost->whole_bytes = before - state->weight_bytes;
   cost->weight_bytes -= cost->whole_bytes;
 }
 
-gboolean ps_costs_zero (PsCosts *costs, guint n_replicas, guint zero, GError **error)
+gboolean ps_costs_zero (PsCosts *costs, const PsModel *model, const PsCluster *cluster, guint n_replicas, guint zero,
+                        GError **error)
 {
   for (guint stage = 0; stage < costs->n_stages; stage++) {
     const PsStageCost *cost = &costs->stage[stage];
@@ -563,7 +591,7 @@ gboolean ps_costs_zero (PsCosts *costs, guint n_replicas, guint zero, GError **e
       return ps_refuse (error, PS_ERROR_USAGE,
                         "--zero %u: %s does not say how much of stage %u is optimizer state; give opt=SIZE in --costs",
                         zero, costs->source, stage);
-    zero_stage (costs, stage, n_replicas, zero);
+    zero_stage (costs, model, cluster, stage, n_replicas, zero);
   }
   costs->zero = zero;
   return TRUE;
@@ -586,13 +614,13 @@ static gint64 ring_ns (const PsCluster *cluster, guint device, guint n_devices, 
  * same experts. */
 static gint64 reduced_bytes (const PsCosts *costs, guint stage, guint n_replicas)
 {
-  const PsStateBytes *state = &costs->stage[stage].state;
+  gint64 all = costs->stage[stage].state.gradient_bytes, own = costs->stage[stage].experts.gradient_bytes;
   double copies = MAX (n_replicas * costs->expert_copies, 1), n = n_replicas;
-  double experts = (double)state->expert_bytes / (double)MAX (state->optimizer_bytes, 1);
+  double experts = (double)own / (double)MAX (all, 1);
 
-  if (state->expert_bytes == 0 || n_replicas == 1)
-    return state->gradient_bytes;
-  return scale (state->gradient_bytes, 1 - experts + experts * (copies - 1) / copies * n / (n - 1));
+  if (own == 0 || n_replicas == 1)
+    return all;
+  return scale (all, 1 - experts + experts * (copies - 1) / copies * n / (n - 1));
 }
 
 void ps_costs_set_reduce (PsCosts *costs, const PsCluster *cluster, guint n_devices, guint n_replicas)
@@ -827,8 +855,10 @@ static void fill_state (PsCosts *costs, const Spec *spec, guint stage)
   cost->weight_bytes = weights;
   cost->version_bytes = spec_get (spec, PS_COST_VERSION, stage, weights - grad - opt);
   if (spec->values[PS_COST_GRAD] != NULL || spec->values[PS_COST_OPT] != NULL)
-    cost->state
-        = (PsStateBytes){ .weight_bytes = weights - grad - opt, .gradient_bytes = grad, .optimizer_bytes = opt };
+    cost->state = (PsStateBytes){ .weight_bytes = weights - grad - opt,
+                                  .gradient_bytes = grad,
+                                  .optimizer_bytes = opt,
+                                  .gathered_bytes = weights - grad - opt };
 }
 
 /* The name of a part that is larger than its whole; *whole is the name of the whole. NULL: all fit. */
@@ -912,8 +942,8 @@ static void set_sizes (PsCosts *costs, const PsModel *model, const PsCluster *cl
   guint t = cluster->tensor;
   double reserve = ps_framework_passing_reserve (model->framework);
   PsHabits habits = ps_framework_habits (model, shape, t);
-  PsStateBytes state = ps_tensor_state (model, shape, t);
   PsStageCost *cost = &costs->stage[stage];
+  PsStateBytes state = ps_tensor_state (model, shape, cluster, &cost->experts);
   gint64 act = reserved (ps_tensor_kept_bytes (model, shape, PS_RECOMPUTE_NONE, t) + habits.kept_bytes, reserve);
   gint64 wact = reserved (ps_tensor_weight_bytes (model, shape, t), reserve);
 
@@ -973,9 +1003,9 @@ static void model_times (PsCosts *costs, const PsModel *model, const PsCluster *
   }
   ps_costs_op (costs, PS_OP_R, stage)->duration_ns = ps_costs_op (costs, PS_OP_F, stage)->duration_ns;
   costs->stage[stage].step_ns = cluster->step_ns / n_chunks;
-  ps_costs_op (costs, PS_OP_O, stage)->duration_ns
-      = costs->stage[stage].step_ns
-        + ps_work_optimizer_ns (model, cluster, ps_tensor_parameters (model, shape, cluster->tensor));
+  ps_costs_op (costs, PS_OP_O, stage)->duration_ns = costs->stage[stage].step_ns
+                                                     + ps_work_optimizer_ns (model, cluster, &costs->stage[stage].state)
+                                                     + ps_muon_share (model, shape, cluster, 1, 1).step_ns;
   costs->stage[stage].tensor_ns = tensor_ns;
   costs->stage[stage].pair_ns = pair_ns (costs, model, cluster, shape, stage);
 }
@@ -992,10 +1022,12 @@ static guint find_equal (guint (*count)[PS_N_UNIT_KINDS], guint stage)
 
 static char *describe_source (const PsModel *model, const PsCluster *cluster)
 {
-  if (cluster->tensor == 1)
-    return g_strdup_printf ("model '%s' on cluster '%s'", model->name, cluster->name);
-  return g_strdup_printf ("model '%s' on cluster '%s', %u GPUs to a device", model->name, cluster->name,
-                          cluster->tensor);
+  g_autofree char *gpus
+      = cluster->tensor > 1 ? g_strdup_printf (", %u GPUs to a device", cluster->tensor) : g_strdup ("");
+  g_autofree char *assumes = ps_framework_assumes (model);
+
+  return g_strdup_printf ("model '%s' on cluster '%s'%s%s%s", model->name, cluster->name, gpus,
+                          *assumes ? "; assumed: " : "", assumes);
 }
 
 PsCosts *ps_costs_model_stages (const PsModel *model, const PsCluster *cluster, const PsStageShape *shapes,
@@ -1009,25 +1041,29 @@ PsCosts *ps_costs_model_stages (const PsModel *model, const PsCluster *cluster, 
   PsCosts *costs = ps_costs_new (n_stages);
   costs->shapes = g_memdup2 (shapes, n_stages * sizeof *shapes);
   costs->pattern = ps_model_hybrid_pattern (model);
-  gint64 bytes = ps_tensor_boundary_bytes (model, cluster->tensor);
   for (guint stage = 0; stage < n_stages; stage++) {
     ps_model_count_units (model, &shapes[stage], count[stage]);
-    guint device = stage % n_devices, equal = find_equal (count, stage);
+    guint equal = find_equal (count, stage);
 
     costs->shapes[stage].recompute = PS_RECOMPUTE_NONE;
     costs->shapes[stage].offload = 0;
     if (equal < stage)
       ps_costs_copy_stage (costs, stage, costs, equal);
     else {
-      model_times (costs, model, cluster, &shapes[stage], n_chunks, stage);
       set_sizes (costs, model, cluster, &shapes[stage], stage);
+      model_times (costs, model, cluster, &shapes[stage], n_chunks, stage);
     }
-    costs->transfer_ns[ps_transfer_forward (costs, stage)]
-        = ps_cluster_transfer_ns (cluster, device, (stage + 1) % n_devices, bytes);
-    costs->transfer_ns[ps_transfer_backward (costs, stage)]
-        = ps_cluster_transfer_ns (cluster, device, (stage + n_devices - 1) % n_devices, bytes);
   }
-  ps_costs_set_messages (costs, bytes);
+  ps_costs_set_messages (costs, model, cluster->tensor);
+  for (guint stage = 0; stage < n_stages; stage++) {
+    guint device = stage % n_devices, forward = ps_transfer_forward (costs, stage);
+    guint backward = ps_transfer_backward (costs, stage);
+
+    costs->transfer_ns[forward]
+        = ps_cluster_transfer_ns (cluster, device, (stage + 1) % n_devices, costs->message_bytes[forward]);
+    costs->transfer_ns[backward]
+        = ps_cluster_transfer_ns (cluster, device, (stage + n_devices - 1) % n_devices, costs->message_bytes[backward]);
+  }
   costs->dense_copies = MAX (model->spread.context, 1);
   guint shared = ps_model_expert_gpus (model);
   costs->expert_copies = costs->dense_copies * (shared > 0 ? (double)cluster->tensor / shared : 1);

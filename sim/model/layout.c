@@ -8,7 +8,7 @@
 #define MAX_UNITS (1 << 20)
 #define MAX_PERIOD 16 /* stages of a group that is written */
 
-static const char units[] = "EtmL"; /* in model order */
+static const char units[] = "vEtmL"; /* in model order */
 
 typedef struct {
   const char *where;
@@ -16,6 +16,7 @@ typedef struct {
   GArray *shapes; /* PsStageShape */
   guint n_units;
   guint n_layers;
+  guint n_encoder;
   char last;        /* unit of a layout string; NUL: none yet */
   GString *letters; /* the units of a pattern, as PsModel has them */
 } Reader;
@@ -28,7 +29,7 @@ static gboolean refuse (const Reader *reader, const char *at, const char *reason
 
 static gboolean add_stage (Reader *reader, const char *at, GError **error)
 {
-  PsStageShape shape = { .first_layer = reader->n_layers };
+  PsStageShape shape = { .first_layer = reader->n_layers, .first_encoder = reader->n_encoder };
 
   if (reader->shapes->len == PS_MAX_STAGES)
     return refuse (reader, at, "too many stages", error);
@@ -46,13 +47,17 @@ static gboolean add_unit (Reader *reader, const char *at, GError **error)
   PsStageShape *shape = last_stage (reader);
 
   if (reader->last != '\0' && strchr (units, *at) < strchr (units, reader->last))
-    return refuse (reader, at, "a unit stands too late; their order is E, t, m, L", error);
+    return refuse (reader, at, "a unit stands too late; their order is v, E, t, m, L", error);
+  if (strchr ("vE", *at) == NULL && strchr ("v", reader->last) != NULL)
+    return refuse (reader, at, "E, the embedding, comes first", error);
   if (*at == 'E' && reader->last == 'E')
     return refuse (reader, at, "a second E; a model has one embedding", error);
   if (++reader->n_units > MAX_UNITS)
     return refuse (reader, at, "too many units", error);
   reader->last = *at;
   reader->n_layers += *at == 't';
+  reader->n_encoder += *at == 'v';
+  shape->n_encoder += *at == 'v';
   shape->embedding += *at == 'E';
   shape->n_layers += *at == 't';
   shape->n_mtp += *at == 'm';
@@ -98,8 +103,8 @@ static gboolean read_units (Reader *reader, const char *at, const char *end, gbo
       if (close[1] != '*')
         return refuse (reader, close, "a repeat goes after a group: (...)*2", error);
       at = close + 1;
-    } else if (strchr ("|EtmL", *begin) == NULL)
-      return refuse (reader, begin, "no unit; E, t, m and L are, | ends a stage, * and () repeat", error);
+    } else if (strchr ("|vEtmL", *begin) == NULL)
+      return refuse (reader, begin, "no unit; v, E, t, m and L are, | ends a stage, * and () repeat", error);
     if (!read_count (reader, &at, &n, error))
       return FALSE;
     for (guint i = 0; i < n; i++)
@@ -113,14 +118,12 @@ static gboolean read_units (Reader *reader, const char *at, const char *end, gbo
 
 static gboolean read_layout (Reader *reader, GError **error)
 {
-  const char *end = reader->text + strlen (reader->text), *first = reader->text + strspn (reader->text, ",|");
+  const char *end = reader->text + strlen (reader->text);
 
-  if (*first != 'E')
-    return refuse (reader, first, "E, the embedding, comes first", error);
   if (!add_stage (reader, reader->text, error) || !read_units (reader, reader->text, end, FALSE, error))
     return FALSE;
   if (reader->n_layers == 0)
-    return refuse (reader, end, "ends without a t", error);
+    return refuse (reader, end, reader->last == '\0' ? "E, the embedding, comes first" : "ends without a t", error);
   return reader->last == 'L' || refuse (reader, end, "ends without L, the loss", error);
 }
 
@@ -169,7 +172,7 @@ gboolean ps_layout_is_pattern (const char *text)
 /* Checks that the layout has the units of the model, and turns letters into its layers. */
 static gboolean fit_model (const Reader *reader, const PsModel *model, GError **error)
 {
-  guint n_layers = 0, n_mtp = 0, n_losses = 0, letters = 1;
+  guint n_layers = 0, n_mtp = 0, n_losses = 0, letters = 1, n_encoder = ps_model_encoder_layers (model);
   PsUnitKind kinds[2];
 
   if (reader->letters->len > 0) {
@@ -199,7 +202,10 @@ static gboolean fit_model (const Reader *reader, const PsModel *model, GError **
   const struct {
     const char *unit;
     guint n, wanted;
-  } rows[] = { { "t", n_layers, model->layers }, { "m", n_mtp, model->mtp }, { "L", n_losses, 1 } };
+  } rows[] = { { "v", reader->n_encoder, n_encoder },
+               { "t", n_layers, model->layers },
+               { "m", n_mtp, model->mtp },
+               { "L", n_losses, 1 } };
   for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
     if (rows[i].n != rows[i].wanted)
       return ps_refuse (error, PS_ERROR_USAGE, "%s: has %u %s; model '%s' has %u", reader->where, rows[i].n,
@@ -248,6 +254,7 @@ static char *write_stage (const PsStageShape *shape, gboolean is_last)
 {
   GString *text = g_string_new (NULL);
 
+  write_units (text, 'v', shape->n_encoder);
   write_units (text, 'E', shape->embedding);
   write_units (text, 't', shape->n_layers);
   write_units (text, 'm', shape->n_mtp);
@@ -317,7 +324,7 @@ char *ps_layout_write (const char *pattern, const PsStageShape *shapes, guint n_
 
   for (guint s = 0; s < n_stages; s++) {
     n_layers += shapes[s].n_layers;
-    can_say &= shapes[s].embedding == (s == 0) && shapes[s].head == (s + 1 == n_stages)
+    can_say &= shapes[s].n_encoder == 0 && shapes[s].embedding == (s == 0) && shapes[s].head == (s + 1 == n_stages)
                && (shapes[s].n_mtp == 0 || s + 1 == n_stages);
   }
   if (!can_say)
@@ -338,6 +345,7 @@ char *ps_model_units_text (const PsModel *model)
 {
   g_auto (GStrv) layers = g_new0 (char *, model->layers + 1);
   GString *text = g_string_new (NULL);
+  guint n_encoder = ps_model_encoder_layers (model);
   PsUnitKind kinds[2];
   guint period;
 
@@ -348,6 +356,8 @@ char *ps_model_units_text (const PsModel *model)
       letters[i] = ps_unit_row (kinds[i])->letter;
     layers[layer] = g_strdup (letters);
   }
+  if (n_encoder > 0)
+    g_string_append_printf (text, "(%c)x%u", ps_unit_row (PS_UNIT_ENCODER)->letter, n_encoder);
   for (guint layer = 0; layer < model->layers;) {
     guint n = find_group (layers, model->layers, layer, &period);
 

@@ -19,10 +19,9 @@ static double ratio_of (const PsCosts *from, const PsCosts *to, PsOpKind kind, g
   return ratio (ps_costs_op (from, kind, stage)->duration_ns, ps_costs_op (to, kind, stage)->duration_ns);
 }
 
-/* Messages of all boundaries grow alike; the last stage of a pipeline sends none forward, the first none back. */
 PsLengthFactors ps_length_factors (const PsCosts *from, const PsCosts *to, guint stage)
 {
-  guint i = stage + 1 < from->n_stages ? ps_transfer_forward (from, stage) : ps_transfer_backward (from, stage);
+  guint i = ps_transfer_forward (from, stage);
 
   return (PsLengthFactors){ .f = ratio_of (from, to, PS_OP_F, stage),
                             .b = ratio_of (from, to, PS_OP_B, stage),
@@ -69,7 +68,8 @@ PsCosts *ps_costs_scale (const PsCosts *costs, const PsLengthFactors *factors)
   PsCosts *scaled = ps_costs_copy (costs);
 
   for (guint stage = 0; stage < costs->n_stages; stage++) {
-    const guint transfers[] = { ps_transfer_forward (costs, stage), ps_transfer_backward (costs, stage) };
+    const guint transfers[]
+        = { ps_transfer_forward (costs, stage), ps_transfer_backward (costs, (stage + 1) % costs->n_stages) };
 
     scale_stage (scaled, costs, stage, &factors[stage]);
     for (guint i = 0; i < G_N_ELEMENTS (transfers); i++) {
@@ -244,9 +244,9 @@ PsCosts *ps_costs_least (const PsCosts *costs)
 #define MAX_LENGTH ((gsize)1 << 24) /* bytes of a file */
 
 /* The columns; those of factors are in the order of PsLengthFactors. */
-enum { TOKENS, FACTOR, F, B, W, C, ACT, MSG, N_COLUMNS };
+enum { TOKENS, IMAGES, FACTOR, F, B, W, C, ACT, MSG, N_COLUMNS };
 
-static const char *const names[N_COLUMNS] = { "tokens", "factor", "f", "b", "w", "c", "act", "msg" };
+static const char *const names[N_COLUMNS] = { "tokens", "images", "factor", "f", "b", "w", "c", "act", "msg" };
 
 typedef struct {
   const char *where;
@@ -279,16 +279,18 @@ static gboolean read_header (Reader *reader, char **fields, GError **error)
     while (column < N_COLUMNS && !g_str_equal (g_strstrip (fields[i]), names[column]))
       column++;
     if (column == N_COLUMNS)
-      return ps_refuse_at (place (reader), error,
-                           "unknown column %s; the first line is tokens, or some of factor,f,b,w,c,act,msg", quoted);
+      return ps_refuse_at (
+          place (reader), error,
+          "unknown column %s; the first line is tokens, images or both, or some of factor,f,b,w,c,act,msg", quoted);
     if (reader->has[column])
       return ps_refuse_at (place (reader), error, "column %s appears twice", quoted);
     reader->has[column] = TRUE;
     reader->column[i] = column;
     reader->n_fields = i + 1;
   }
-  if (reader->has[TOKENS] && reader->n_fields > 1)
-    return ps_refuse_at (place (reader), error, "tokens stand alone: the factors follow from them");
+  if (reader->n_fields > reader->has[TOKENS] + (guint)reader->has[IMAGES]
+      && (reader->has[TOKENS] || reader->has[IMAGES]))
+    return ps_refuse_at (place (reader), error, "tokens and images stand without factors, which follow from them");
   return TRUE;
 }
 
@@ -297,14 +299,17 @@ static gboolean read_value (const Reader *reader, guint column, const char *text
 {
   g_autofree char *where = g_strdup_printf ("%s:%u: %s", reader->where, reader->line, names[column]);
   g_autofree char *quoted = ps_text_quote (text), *printable = g_strndup (quoted + 1, strlen (quoted) - 2);
-  gint64 tokens;
+  gint64 count;
 
-  if (column != TOKENS)
+  if (column > IMAGES)
     return ps_parse_number (where, printable, PS_MIN_LENGTH_FACTOR, PS_MAX_LENGTH_FACTOR, &factors[column], error)
            || ps_text_blame_input (error);
-  if (!ps_parse_integer (where, printable, 1, PS_MAX_SEQUENCE, &tokens, error))
+  if (!ps_parse_integer (where, printable, column == TOKENS, PS_MAX_SEQUENCE, &count, error))
     return ps_text_blame_input (error);
-  length->tokens = (guint)tokens;
+  if (column == TOKENS)
+    length->tokens = (guint)count;
+  else
+    length->images = (int)count;
   return TRUE;
 }
 
@@ -326,6 +331,7 @@ static gboolean read_fields (Reader *reader, char **fields, GError **error)
   PsLength length;
 
   memset (&length, 0, sizeof length);
+  length.images = -1;
   if (g_strv_length (fields) != reader->n_fields)
     return ps_refuse_at (place (reader), error, "%u fields; the first line has %u", g_strv_length (fields),
                          reader->n_fields);

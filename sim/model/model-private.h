@@ -22,6 +22,8 @@ char *ps_model_find_misfit (const PsModel *model, const char **key);
 /* Weights and biases of a norm. */
 gint64 ps_model_norm_width (const PsModel *model);
 
+gboolean ps_model_has_dropout (const PsModel *model);
+
 /* Weights and biases of one of these matrices. */
 gint64 ps_matrix_parameters (const PsMatrix *matrix);
 

@@ -12,6 +12,7 @@
 #define MAX_WIDTH (1 << 20) /* hidden, feed-forward */
 #define MAX_HEADS (1 << 14)
 #define MAX_MTP 64
+#define MAX_PROJECTOR 8 /* matrices of a projector; PsUnitParts has room for them */
 #define MAX_EXPERTS (1 << 14)
 #define MAX_VOCABULARY (1 << 24)
 #define MAX_MICROBATCH_SIZE (1 << 16)
@@ -21,19 +22,22 @@ static const char *const precision_names[]
     = { "fp32",      "fp16", "bf16", "fp8", "fp8-block", "mxfp8", "nvfp4", "tensorwise=fp8", "blockwise=fp8-block",
         "fp4=nvfp4", NULL };
 const PsNumberFormat ps_number_formats[PS_N_PRECISIONS] = {
-  [PS_PRECISION_FP32] = { 4, 32, 32 },
-  [PS_PRECISION_FP16] = { 2, 16, 16 },
-  [PS_PRECISION_BF16] = { 2, 16, 16 },
-  [PS_PRECISION_FP8] = { 2, 8, 8 },
-  [PS_PRECISION_FP8_BLOCK] = { 2, 8, 8 + 32 / 128.0 },
-  [PS_PRECISION_MXFP8] = { 2, 8, 8 + 8 / 32.0 },
-  [PS_PRECISION_NVFP4] = { 2, 4, 4 + 8 / 16.0 },
+  [PS_PRECISION_FP32] = { 4, 32, 32, 32 },
+  [PS_PRECISION_FP16] = { 2, 16, 16, 16 },
+  [PS_PRECISION_BF16] = { 2, 16, 16, 16 },
+  [PS_PRECISION_FP8] = { 2, 8, 8, 8 },
+  [PS_PRECISION_FP8_BLOCK] = { 2, 8, 8 + 32 / 128.0, 8 + 32 / (128.0 * 128) },
+  [PS_PRECISION_MXFP8] = { 2, 8, 8 + 8 / 32.0, 8 + 8 / 32.0 },
+  [PS_PRECISION_NVFP4] = { 2, 4, 4 + 8 / 16.0, 4 + 8 / 16.0 },
 };
 static const char *const mlp_names[] = { "gelu", "swiglu", "relu2", NULL };
 static const char *const boolean_names[] = { "false", "true", NULL };
 static const char *const qk_norm_names[] = { "false", "true", "wide", NULL };
 static const char *const negated_names[] = { "true", "false", NULL };
-static const char *const framework_names[] = { "none", "megatron", "deepspeed", NULL };
+static const char *const framework_names[] = { "none", "megatron", "deepspeed", "megatron-bridge", NULL };
+static const char *const optimizer_names[] = { "adam", "muon", NULL };
+static const char *const implementation_names[] = { "fused", "foreach", NULL };
+static const char *const dtype_names[] = { "auto", "fp32", "bf16", "fp16", "fp8", NULL };
 
 #define AT(member) G_STRUCT_OFFSET (PsModel, member)
 #define COUNT(key, presence, member, high)                                                                             \
@@ -58,7 +62,7 @@ static const PsIniField fields[] = {
   CHOICE ("precision", PS_INI_REQUIRED, precision, precision_names),
   CHOICE ("mlp", PS_INI_REQUIRED, mlp, mlp_names),
   CHOICE ("flash_attention", PS_INI_REQUIRED, flash_attention, boolean_names),
-  CHOICE ("fp32_gradients", PS_INI_LATER, fp32_gradients, boolean_names),
+  CHOICE ("main_grads_dtype", PS_INI_LATER, state.main_grads, dtype_names),
   COUNT ("head_size", PS_INI_LATER, head_size, MAX_WIDTH),
   CHOICE ("sequence_parallel", PS_INI_LATER, whole_sequences, negated_names),
   CHOICE ("tied", PS_INI_LATER, tied, boolean_names),
@@ -108,6 +112,28 @@ static const PsIniField fields[] = {
   CHOICE ("positions", PS_INI_LATER, no_positions, negated_names),
   COUNT ("position_rows", PS_INI_LATER, position_rows, PS_MAX_SEQUENCE + 2),
   CHOICE ("embedding_norm", PS_INI_LATER, embedding_norm, boolean_names),
+  CHOICE ("optimizer", PS_INI_LATER, state.optimizer, optimizer_names),
+  CHOICE ("optimizer_implementation", PS_INI_LATER, state.implementation, implementation_names),
+  CHOICE ("main_params_dtype", PS_INI_LATER, state.main_params, dtype_names),
+  CHOICE ("exp_avg_dtype", PS_INI_LATER, state.exp_avg, dtype_names),
+  CHOICE ("exp_avg_sq_dtype", PS_INI_LATER, state.exp_avg_sq, dtype_names),
+  CHOICE ("fp8_param_gather", PS_INI_LATER, state.fp8_param_gather, boolean_names),
+  CHOICE ("dropout", PS_INI_LATER, no_dropout, negated_names),
+  COUNT ("images", PS_INI_LATER, encoder.images, PS_MAX_SEQUENCE),
+  COUNT ("encoder_layers", PS_INI_LATER, encoder.layers, MAX_LAYERS),
+  COUNT ("encoder_hidden", PS_INI_LATER, encoder.hidden, MAX_WIDTH),
+  COUNT ("encoder_heads", PS_INI_LATER, encoder.heads, MAX_HEADS),
+  COUNT ("encoder_feed_forward", PS_INI_LATER, encoder.feed_forward, 4.0 * MAX_WIDTH),
+  CHOICE ("encoder_mlp", PS_INI_LATER, encoder.mlp, mlp_names),
+  CHOICE ("encoder_biases", PS_INI_LATER, encoder.no_biases, negated_names),
+  COUNT ("encoder_sequence", PS_INI_LATER, encoder.sequence, PS_MAX_SEQUENCE),
+  COUNT ("encoder_results", PS_INI_LATER, encoder.results, PS_MAX_SEQUENCE),
+  COUNT ("encoder_patch", PS_INI_LATER, encoder.patch, MAX_WIDTH),
+  COUNT ("encoder_vectors", PS_INI_LATER, encoder.vectors, G_MAXINT),
+  COUNT ("projector_layers", PS_INI_LATER, encoder.projector_layers, MAX_PROJECTOR),
+  COUNT ("projector_width", PS_INI_LATER, encoder.projector_width, MAX_WIDTH),
+  COUNT ("projector_hidden", PS_INI_LATER, encoder.projector_hidden, MAX_WIDTH),
+  CHOICE ("projector_bias", PS_INI_LATER, encoder.projector_bias, boolean_names),
 };
 
 const PsIniField *ps_model_fields (guint *n)
@@ -136,16 +162,24 @@ void ps_model_free (PsModel *model)
   g_free (model);
 }
 
-const char *ps_precision_name (PsPrecision precision)
-{
-  g_return_val_if_fail ((guint)precision < PS_N_PRECISIONS, NULL);
-  return precision_names[precision];
-}
+/* The two functions of an enumeration whose names are a list that fields have, too. */
+#define DEFINE_NAMES(Type, prefix, names)                                                                              \
+  const char *prefix##_name (Type value)                                                                               \
+  {                                                                                                                    \
+    g_return_val_if_fail ((guint)value < G_N_ELEMENTS (names) - 1, NULL);                                              \
+    return names[value];                                                                                               \
+  }                                                                                                                    \
+                                                                                                                       \
+  gboolean prefix##_parse (const char *where, const char *text, Type *value, GError **error)                           \
+  {                                                                                                                    \
+    return ps_parse_name (where, text, names, G_N_ELEMENTS (names) - 1, value, error);                                 \
+  }
 
-gboolean ps_precision_parse (const char *where, const char *text, PsPrecision *precision, GError **error)
-{
-  return ps_parse_name (where, text, precision_names, G_N_ELEMENTS (precision_names) - 1, precision, error);
-}
+DEFINE_NAMES (PsPrecision, ps_precision, precision_names)
+DEFINE_NAMES (PsFramework, ps_framework, framework_names)
+DEFINE_NAMES (PsOptimizer, ps_optimizer, optimizer_names)
+DEFINE_NAMES (PsImplementation, ps_implementation, implementation_names)
+DEFINE_NAMES (PsDtype, ps_dtype, dtype_names)
 
 gboolean ps_model_set_precision (PsModel *model, const char *where, const char *text, GError **error)
 {
@@ -182,7 +216,7 @@ void ps_model_set_field (PsModel *model, const PsIniField *field, double value)
 
 const char *ps_model_special_key (const PsModel *model)
 {
-  static const char *const harmless[] = { "fp32_gradients", "sequence_parallel", "imbalance", "framework", NULL };
+  static const char *const harmless[] = { "main_grads_dtype", "sequence_parallel", "imbalance", "framework", NULL };
 
   if (model->mlp > PS_MLP_SWIGLU)
     return "mlp = relu2";
@@ -277,6 +311,12 @@ static void count_layer (const PsModel *model, guint layer, guint times, guint c
     count[kinds[i]] += times;
 }
 
+/* Whether the last layer of the encoder is in the stage. */
+static gboolean ends_encoder (const PsModel *model, const PsStageShape *shape)
+{
+  return shape->n_encoder > 0 && shape->first_encoder + shape->n_encoder == model->encoder.layers;
+}
+
 void ps_model_count_units (const PsModel *model, const PsStageShape *shape, guint count[PS_N_UNIT_KINDS])
 {
   memset (count, 0, PS_N_UNIT_KINDS * sizeof *count);
@@ -286,6 +326,9 @@ void ps_model_count_units (const PsModel *model, const PsStageShape *shape, guin
   }
   if (shape->n_mtp > 0)
     count_layer (model, model->layers, shape->n_mtp, count);
+  count[PS_UNIT_PATCHES] = shape->n_encoder > 0 && shape->first_encoder == 0;
+  count[PS_UNIT_ENCODER] = shape->n_encoder;
+  count[PS_UNIT_PROJECTOR] = ends_encoder (model, shape);
   count[PS_UNIT_MTP] = shape->n_mtp;
   count[PS_UNIT_EMBEDDING] = shape->embedding;
   count[PS_UNIT_LOSS] = shape->head;
@@ -294,12 +337,13 @@ void ps_model_count_units (const PsModel *model, const PsStageShape *shape, guin
 gint64 ps_model_sum_units (const PsModel *model, const PsStageShape *shape, PsUnitFigure figure, guint what)
 {
   guint count[PS_N_UNIT_KINDS];
+  PsModel own;
   gint64 sum = 0;
 
   ps_model_count_units (model, shape, count);
   for (PsUnitKind kind = 0; kind < PS_N_UNIT_KINDS; kind++)
     if (count[kind] > 0)
-      sum += count[kind] * figure (model, ps_unit_describe (model, kind), what);
+      sum += count[kind] * figure (ps_unit_model (model, kind, &own), ps_unit_describe (model, kind), what);
   return sum;
 }
 
@@ -357,13 +401,16 @@ gint64 ps_model_active_parameters (const PsModel *model)
   return ps_model_stage_parameters (model, &all) - ps_model_sum_units (model, &all, sum_idle, 0);
 }
 
-/* Multiplications of a token with weights. */
-static gint64 sum_products (const PsUnitParts *parts)
+/* Multiplications of a token with weights in F, B or W. */
+static gint64 sum_products (const PsUnitParts *parts, PsOpKind kind)
 {
   gint64 sum = 0;
 
-  for (guint i = 0; i < parts->n_matrices; i++)
-    sum += parts->matrix[i].active * parts->matrix[i].rows * parts->matrix[i].columns;
+  for (guint i = 0; i < parts->n_matrices; i++) {
+    const PsMatrix *matrix = &parts->matrix[i];
+
+    sum += matrix->passes[kind] * matrix->active * matrix->rows * matrix->columns;
+  }
   return sum;
 }
 
@@ -397,7 +444,7 @@ static char *find_missing_key (const PsModel *model, const char **key)
   guint count[PS_N_UNIT_KINDS];
 
   ps_model_count_units (model, &all, count);
-  for (PsUnitKind kind = PS_UNIT_ATTENTION; kind <= PS_UNIT_EXPERTS; kind++) {
+  for (PsUnitKind kind = 0; kind < PS_N_UNIT_KINDS; kind++) {
     const PsUnitRow *row = ps_unit_row (kind);
     gsize n_needed = strcspn (row->keys, ",");
     gboolean any = count[kind] > 0;
@@ -442,35 +489,57 @@ static char *find_pattern_misfit (const PsModel *model, const char **key)
   return NULL;
 }
 
+static char *find_encoder_misfit (const PsModel *model, const char **key)
+{
+  const PsEncoder *encoder = &model->encoder;
+
+  *key = "encoder_heads";
+  if (encoder->layers > 0 && encoder->hidden % encoder->heads != 0)
+    return g_strdup_printf ("%u does not divide encoder_hidden %u", encoder->heads, encoder->hidden);
+  *key = "projector_hidden";
+  if (encoder->projector_layers > 1 && encoder->projector_hidden == 0)
+    return g_strdup_printf ("missing; a projector of %u layers needs it", encoder->projector_layers);
+  *key = "images";
+  if (encoder->images > 0 && encoder->layers == 0)
+    return g_strdup_printf ("%u need an encoder, which encoder_layers describes", encoder->images);
+  if ((guint64)encoder->images * encoder->results > model->sequence)
+    return g_strdup_printf ("%u of %u tokens each do not fit into sequences of %u", encoder->images, encoder->results,
+                            model->sequence);
+  return NULL;
+}
+
 /* Figures of the whole model in floating point: where these stay below the limits of base.h no integer formula
  * overflows. Those of one unit never do. */
 static char *find_magnitude (const PsModel *model, const char **key)
 {
   const PsStageShape all = ps_model_whole (model);
-  double tokens = (double)model->sequence * model->microbatch_size, products = 0, bits = 0;
+  double products = 0, bits = 0;
   double parameters = 2.0 * model->vocabulary * model->hidden;
   guint count[PS_N_UNIT_KINDS];
+  PsModel room;
 
   ps_model_count_units (model, &all, count);
   for (PsUnitKind kind = 0; kind < PS_N_UNIT_KINDS; kind++)
     if (count[kind] > 0) {
+      const PsModel *own = ps_unit_model (model, kind, &room);
       const PsUnitParts *parts = ps_unit_describe (model, kind);
+      double tokens = (double)own->sequence * own->microbatch_size * count[kind];
 
-      parameters += (double)count[kind] * (double)sum_parameters (model, parts, 0);
-      products += (double)count[kind] * (double)(sum_products (parts) + sum_scores (model, parts));
+      parameters += (double)count[kind] * (double)sum_parameters (own, parts, 0);
+      products += tokens * (double)(sum_products (parts, PS_OP_B) + sum_scores (own, parts));
       for (guint i = 0; i < parts->n_kept; i++)
-        bits += (double)count[kind] * (double)parts->kept[i].elements * 64;
+        bits += tokens * (double)parts->kept[i].elements * 64;
     }
   *key = 18 * parameters > (double)PS_MAX_SIZE_BYTES ? "hidden" : "microbatch_size";
   if (18 * parameters > (double)PS_MAX_SIZE_BYTES)
     return g_strdup_printf ("%u makes about %.3g parameters with %u layers, more than pipesim can hold", model->hidden,
                             parameters, model->layers);
-  if (10 * tokens * products > (double)G_MAXINT64 / 2)
+  if (10 * products > (double)G_MAXINT64 / 2)
     return g_strdup_printf ("%u makes about %.3g operations per microbatch, more than pipesim can hold",
-                            model->microbatch_size, 10 * tokens * products);
-  if (tokens * bits / 8 > (double)PS_MAX_SIZE_BYTES)
+                            model->microbatch_size, 10 * products);
+  if (bits / 8 > (double)PS_MAX_SIZE_BYTES)
     return g_strdup_printf ("%u makes about %.3g bytes of activations, more than pipesim can hold",
-                            model->microbatch_size, tokens * bits / 8);
+                            model->microbatch_size, bits / 8);
   return NULL;
 }
 
@@ -494,10 +563,12 @@ char *ps_model_find_misfit (const PsModel *model, const char **key)
   char *message = find_pattern_misfit (model, key);
   if (message == NULL)
     message = find_missing_key (model, key);
+  if (message == NULL)
+    message = find_encoder_misfit (model, key);
   return message != NULL ? message : find_magnitude (model, key);
 }
 
-gboolean ps_model_resize (PsModel *model, guint microbatch_size, guint sequence, GError **error)
+gboolean ps_model_resize (PsModel *model, guint microbatch_size, guint sequence, guint images, GError **error)
 {
   const char *key;
 
@@ -505,7 +576,10 @@ gboolean ps_model_resize (PsModel *model, guint microbatch_size, guint sequence,
     model->microbatch_size = microbatch_size;
   if (sequence > 0)
     model->sequence = sequence;
-  g_autofree char *misfit = find_magnitude (model, &key);
+  if (images > 0)
+    model->encoder.images = images;
+  g_autofree char *unfit = find_encoder_misfit (model, &key);
+  g_autofree char *misfit = unfit != NULL ? g_steal_pointer (&unfit) : find_magnitude (model, &key);
   return misfit == NULL || ps_refuse (error, PS_ERROR_USAGE, "model '%s': %s %s", model->name, key, misfit);
 }
 
@@ -514,6 +588,9 @@ gboolean ps_model_slice (PsModel *model, guint n_slices, guint slice, guint n_sh
   guint64 units = model->sequence / n_sharing;
   guint from = (guint)(units * slice / n_slices) * n_sharing, to = (guint)(units * (slice + 1) / n_slices) * n_sharing;
 
+  if (model->encoder.images > 0)
+    return ps_refuse (error, PS_ERROR_USAGE, "--slices %u: the images of model '%s' cannot be cut", n_slices,
+                      model->name);
   if (units < n_slices)
     return ps_refuse (error, PS_ERROR_USAGE,
                       "--slices %u: the %u tokens of a sequence of model '%s' make at most %" G_GUINT64_FORMAT
@@ -563,20 +640,22 @@ char *ps_model_to_text (const PsModel *model)
  * but for the first two and the last ones as far as they have to. */
 gboolean ps_model_split (const PsModel *model, guint n_stages, PsStageShape *shapes, GError **error)
 {
-  guint n_units = 0, layers = model->layers;
+  guint n_units = 0, layers = model->layers, before = ps_model_encoder_layers (model);
   g_autofree PsStageShape *units = ps_model_units (model, &n_units);
   g_autofree guint *end = g_new (guint, n_stages);
 
   g_return_val_if_fail (n_stages >= 1, FALSE);
+  n_units -= before;
   if (n_stages > n_units)
     return ps_refuse (error, PS_ERROR_USAGE,
                       "model '%s': its %u layers, embedding and loss cannot be cut into %u stages (devices times "
                       "chunks)",
                       model->name, layers, n_stages);
   for (guint s = 0; s < n_stages; s++)
-    end[s] = n_stages > layers ? s + 1 + (n_units > n_stages)
-                               : 1 + (s + 1) * (layers / n_stages) + MIN (s + 1, layers % n_stages);
-  end[n_stages - 1] = n_units;
+    end[s] = before
+             + (n_stages > layers ? s + 1 + (n_units > n_stages)
+                                  : 1 + (s + 1) * (layers / n_stages) + MIN (s + 1, layers % n_stages));
+  end[n_stages - 1] = before + n_units;
   ps_stage_shapes_join (units, end, n_stages, shapes);
   return TRUE;
 }
@@ -595,9 +674,11 @@ gboolean ps_stage_shapes_are_even (const PsStageShape *shapes, guint n_stages)
 
 PsStageShape *ps_model_units (const PsModel *model, guint *n)
 {
-  PsStageShape *units = g_new0 (PsStageShape, model->layers + model->mtp + 2);
-  guint i = 0;
+  guint n_encoder = ps_model_encoder_layers (model), i = 0;
+  PsStageShape *units = g_new0 (PsStageShape, n_encoder + model->layers + model->mtp + 2);
 
+  for (guint layer = 0; layer < n_encoder; layer++)
+    units[i++] = (PsStageShape){ .first_encoder = layer, .n_encoder = 1 };
   units[i++].embedding = TRUE;
   for (guint layer = 0; layer < model->layers; layer++)
     units[i++] = (PsStageShape){ .first_layer = layer, .n_layers = 1 };
@@ -611,8 +692,9 @@ PsStageShape *ps_model_units (const PsModel *model, guint *n)
 void ps_stage_shapes_join (const PsStageShape *units, const guint *end, guint n_stages, PsStageShape *shapes)
 {
   for (guint s = 0, unit = 0; s < n_stages; s++) {
-    shapes[s] = (PsStageShape){ .first_layer = units[unit].first_layer };
+    shapes[s] = (PsStageShape){ .first_layer = units[unit].first_layer, .first_encoder = units[unit].first_encoder };
     for (; unit < end[s]; unit++) {
+      shapes[s].n_encoder += units[unit].n_encoder;
       shapes[s].embedding |= units[unit].embedding;
       shapes[s].n_layers += units[unit].n_layers;
       shapes[s].n_mtp += units[unit].n_mtp;
@@ -623,6 +705,7 @@ void ps_stage_shapes_join (const PsStageShape *units, const guint *end, guint n_
 
 char *ps_stage_shape_key (const PsStageShape *shape)
 {
+  g_autofree char *encoder = shape->n_encoder > 0 ? g_strdup_printf (",encoder=%u", shape->n_encoder) : g_strdup ("");
   g_autofree char *mtp = shape->n_mtp > 0 ? g_strdup_printf (",mtp=%u", shape->n_mtp) : g_strdup ("");
 
   char ratio[G_ASCII_DTOSTR_BUF_SIZE];
@@ -631,28 +714,27 @@ char *ps_stage_shape_key (const PsStageShape *shape)
                                  : g_strdup ("");
   g_autofree char *tensor = shape->n_tensor > 1 ? g_strdup_printf (",tensor=%u", shape->n_tensor) : g_strdup ("");
 
-  return g_strdup_printf ("layers=%u%s%s%s%s%s%s%s", shape->n_layers, shape->embedding ? ",embedding" : "", mtp,
-                          shape->head ? ",head" : "", shape->recompute != PS_RECOMPUTE_NONE ? ",recompute=" : "",
+  return g_strdup_printf ("layers=%u%s%s%s%s%s%s%s%s", shape->n_layers, encoder, shape->embedding ? ",embedding" : "",
+                          mtp, shape->head ? ",head" : "", shape->recompute != PS_RECOMPUTE_NONE ? ",recompute=" : "",
                           shape->recompute != PS_RECOMPUTE_NONE ? ps_recompute_name (shape->recompute) : "", offload,
                           tensor);
 }
 
-/* Of an op on a token: F, B and W each multiply every matrix once. Scores and values are two more products in F and
- * four in B; W has none. */
+/* Scores and values are two products in F and four in B; W has none. */
 static gint64 sum_multiplications (const PsModel *model, const PsUnitParts *parts, guint kind)
 {
-  gint64 products = sum_products (parts), scores = sum_scores (model, parts);
+  gint64 tokens = ps_model_tokens (model), scores = sum_scores (model, parts);
 
   switch ((PsOpKind)kind) {
   case PS_OP_F:
   case PS_OP_R:
-    return products + scores;
+    return tokens * (sum_products (parts, PS_OP_F) + scores);
   case PS_OP_B:
-    return products + 2 * scores;
+    return tokens * (sum_products (parts, PS_OP_B) + 2 * scores);
   case PS_OP_W:
-    return products;
+    return tokens * sum_products (parts, PS_OP_W);
   case PS_OP_BW:
-    return 2 * products + 2 * scores;
+    return tokens * (sum_products (parts, PS_OP_B) + sum_products (parts, PS_OP_W) + 2 * scores);
   default:
     g_return_val_if_reached (0);
   }
@@ -660,7 +742,7 @@ static gint64 sum_multiplications (const PsModel *model, const PsUnitParts *part
 
 gint64 ps_model_stage_flops (const PsModel *model, const PsStageShape *shape, PsOpKind kind)
 {
-  return 2 * ps_model_tokens (model) * ps_model_sum_units (model, shape, sum_multiplications, kind);
+  return 2 * ps_model_sum_units (model, shape, sum_multiplications, kind);
 }
 
 /* The bytes that stages keep, hand on and hold. */
@@ -739,37 +821,14 @@ gint64 ps_model_boundary_bytes (const PsModel *model)
   return ps_model_tokens (model) * model->hidden * ps_precision_bytes (model->precision);
 }
 
-/* Bytes per parameter. */
-static guint gradient_bytes (const PsModel *model)
+gint64 ps_model_stage_output_bytes (const PsModel *model, const PsStageShape *shape)
 {
-  gboolean kept_wide = model->framework == PS_FRAMEWORK_MEGATRON
-                       || (model->framework == PS_FRAMEWORK_DEEPSPEED && model->precision > PS_PRECISION_FP16);
+  gboolean whole = ends_encoder (model, shape);
+  PsModel own;
 
-  return model->precision == PS_PRECISION_FP32 || model->fp32_gradients || kept_wide ? 4 : 2;
-}
-
-static guint optimizer_bytes (const PsModel *model)
-{
-  if (model->framework == PS_FRAMEWORK_DEEPSPEED && model->precision == PS_PRECISION_FP16)
-    return 16;
-  return model->precision == PS_PRECISION_FP32 ? 8 : 12;
-}
-
-PsStateBytes ps_model_state (const PsModel *model, gint64 n)
-{
-  return (PsStateBytes){ .weight_bytes = ps_precision_bytes (model->precision) * n,
-                         .gradient_bytes = gradient_bytes (model) * n,
-                         .optimizer_bytes = optimizer_bytes (model) * n };
-}
-
-PsStateBytes ps_model_stage_state (const PsModel *model, const PsStageShape *shape)
-{
-  return ps_model_state (model, ps_model_stage_parameters (model, shape));
-}
-
-gint64 ps_model_stage_state_bytes (const PsModel *model, const PsStageShape *shape)
-{
-  PsStateBytes state = ps_model_stage_state (model, shape);
-
-  return state.weight_bytes + state.gradient_bytes + state.optimizer_bytes;
+  if (shape->n_encoder == 0 || shape->embedding)
+    return (1 + shape->n_mtp) * ps_model_boundary_bytes (model);
+  ps_unit_model (model, whole ? PS_UNIT_PROJECTOR : PS_UNIT_ENCODER, &own);
+  own.hidden = whole ? model->hidden : own.hidden;
+  return ps_model_boundary_bytes (&own);
 }

@@ -1,6 +1,4 @@
-/* tensor.c - a GPU's part of a stage, the all-reduces that put the parts together, and what frameworks hold in memory.
- */
-#include "base/names.h"
+/* tensor.c - a GPU's part of a stage, and the all-reduces that put the parts together. */
 #include "model-private.h"
 
 #include <pipesim/work.h>
@@ -13,7 +11,9 @@ gboolean ps_tensor_check (const PsModel *model, guint n_tensor, gboolean repeats
     const char *name;
     guint value;
 
-  } cut[] = { { "heads", model->heads },
+  } cut[] = { { "encoder_heads", model->encoder.images > 0 ? model->encoder.heads : n_tensor },
+              { "encoder_feed_forward", model->encoder.images > 0 ? model->encoder.feed_forward : n_tensor },
+              { "heads", model->heads },
               { "kv_heads", repeats && n_tensor % model->kv_heads == 0 ? n_tensor : model->kv_heads },
               { "feed_forward", model->feed_forward },
               { "sequence", model->sequence } };
@@ -66,6 +66,28 @@ gint64 ps_tensor_expert_parameters (const PsModel *model, const PsStageShape *sh
   return share_experts (model, ps_model_sum_units (model, shape, sum_experts, 0), n_tensor);
 }
 
+/* Weights that are multiplied in fewer than 16 bits, of matrices that all GPUs hold, that they share, or of experts. */
+static gint64 sum_products (G_GNUC_UNUSED const PsModel *model, const PsUnitParts *parts, guint cut)
+{
+  gint64 sum = 0;
+
+  for (guint i = 0; i < parts->n_matrices; i++) {
+    const PsMatrix *matrix = &parts->matrix[i];
+
+    if (matrix->bits < 16 && (matrix->cut == PS_CUT_ROWS ? PS_CUT_COLUMNS : matrix->cut) == cut)
+      sum += matrix->count * matrix->rows * matrix->columns;
+  }
+  return sum;
+}
+
+gint64 ps_tensor_product_parameters (const PsModel *model, const PsStageShape *shape, guint n_tensor, gboolean experts)
+{
+  if (experts)
+    return share_experts (model, ps_model_sum_units (model, shape, sum_products, PS_CUT_EXPERTS), n_tensor);
+  return ps_model_sum_units (model, shape, sum_products, PS_CUT_NONE)
+         + ps_tensor_share (ps_model_sum_units (model, shape, sum_products, PS_CUT_COLUMNS), n_tensor);
+}
+
 gint64 ps_tensor_parameters (const PsModel *model, const PsStageShape *shape, guint n_tensor)
 {
   gint64 whole = ps_model_sum_units (model, shape, sum_whole, 0);
@@ -73,14 +95,6 @@ gint64 ps_tensor_parameters (const PsModel *model, const PsStageShape *shape, gu
   gint64 cut = ps_model_stage_parameters (model, shape) - whole - experts;
 
   return ps_tensor_share (cut, n_tensor) + whole + share_experts (model, experts, n_tensor);
-}
-
-PsStateBytes ps_tensor_state (const PsModel *model, const PsStageShape *shape, guint n_tensor)
-{
-  PsStateBytes state = ps_model_state (model, ps_tensor_parameters (model, shape, n_tensor));
-
-  state.expert_bytes = ps_model_state (model, ps_tensor_expert_parameters (model, shape, n_tensor)).optimizer_bytes;
-  return state;
 }
 
 /* One GPU's share of `bytes`, of which `wide` are whole with whole_sequences. */
@@ -146,6 +160,11 @@ gint64 ps_tensor_boundary_bytes (const PsModel *model, guint n_tensor)
   return ps_tensor_share (ps_model_boundary_bytes (model), n_tensor * MAX (model->spread.context, 1));
 }
 
+gint64 ps_tensor_output_bytes (const PsModel *model, const PsStageShape *shape, guint n_tensor)
+{
+  return ps_tensor_share (ps_model_stage_output_bytes (model, shape), n_tensor * MAX (model->spread.context, 1));
+}
+
 /* All keys and values reach every GPU of a context before its attention (all-gather; Llama 3, arXiv 2407.21783, section
  * 3.3.2), those of earlier slices again. */
 static gint64 context_ns (const PsModel *model, const PsCluster *cluster)
@@ -180,11 +199,15 @@ static gint64 units_ns (const PsModel *model, const guint count[PS_N_UNIT_KINDS]
   double widths = (double)(ps_model_query_width (model) + 2 * ps_model_kv_width (model)) / model->hidden;
   gint64 two_ns = passes_ns (model, cluster, 0), sum = 0;
   guint n_units = 0;
+  PsModel own;
 
   for (PsUnitKind unit = PS_UNIT_ATTENTION; unit <= PS_UNIT_EXPERTS; unit++)
     n_units += count[unit];
   if (cluster->tensor > model->kv_heads)
     sum = count_headed (model, count) * (passes_ns (model, cluster, widths) - two_ns);
+  /* A layer of an encoder is an attention and an MLP. */
+  if (count[PS_UNIT_ENCODER] > 0)
+    sum += count[PS_UNIT_ENCODER] * passes_ns (ps_unit_model (model, PS_UNIT_ENCODER, &own), cluster, 0);
   /* Whole experts take the tokens that a GPU has: the all-reduce after them is not there. */
   return sum + n_units * two_ns / 2 + n_attention * (kind == PS_OP_F ? 1 : 2) * context_ns (model, cluster)
          + count[PS_UNIT_EXPERTS]
@@ -243,95 +266,6 @@ gboolean ps_tensor_check_spread (const PsModel *model, guint n_tensor, guint n_r
   return TRUE;
 }
 
-/* What frameworks hold in memory. */
-
-#define CONTEXT_BYTES (5 * (gint64)1000 * 1000 * 1000)
-#define WORKSPACE_BYTES (2 * (gint64)32 << 20)
-
-PS_DEFINE_NAMES (PsFramework, ps_framework, "none", "megatron", "deepspeed")
-
-double ps_framework_reserve (PsFramework framework)
-{
-  return framework == PS_FRAMEWORK_DEEPSPEED ? 1.145 : 1;
-}
-
-double ps_framework_passing_reserve (PsFramework framework)
-{
-  return framework == PS_FRAMEWORK_DEEPSPEED ? 1.345 : 1;
-}
-
-gint64 ps_framework_context_bytes (PsFramework framework)
-{
-  return framework == PS_FRAMEWORK_NONE ? 0 : CONTEXT_BYTES;
-}
-
-/* A gradient that nobody reads for each shape of matrix in the layers, and for the vectors. Attention with a window and
- * without one has the same shapes. */
-static gint64 dummy_bytes (const PsModel *model, const guint count[PS_N_UNIT_KINDS], guint n_tensor)
-{
-  gint64 sum = 0;
-
-  for (PsUnitKind kind = PS_UNIT_ATTENTION; kind <= PS_UNIT_EXPERTS; kind++) {
-    if (count[kind] == 0 || (kind == PS_UNIT_WINDOW && count[PS_UNIT_ATTENTION] > 0))
-      continue;
-    const PsUnitParts *parts = ps_unit_describe (model, kind);
-    sum += parts->whole_vectors + parts->cut_vectors;
-    for (guint i = 0; i < parts->n_matrices; i++)
-      sum += ps_matrix_parameters (&parts->matrix[i]);
-  }
-  return ps_tensor_share (ps_precision_bytes (model->precision) * sum, n_tensor);
-}
-
-/* Bytes for each token of the gradients that run through the unit with the most. */
-static gint64 largest_running (const PsModel *model, const guint count[PS_N_UNIT_KINDS])
-{
-  gint64 largest = 0;
-
-  for (PsUnitKind kind = PS_UNIT_ATTENTION; kind <= PS_UNIT_EXPERTS; kind++)
-    if (count[kind] > 0)
-      largest = MAX (largest, ps_unit_describe (model, kind)->running);
-  return largest;
-}
-
-static PsHabits megatron (const PsModel *model, const PsStageShape *shape, guint n_tensor)
-{
-  guint c = MAX (model->spread.context, 1), n_heads = (shape->head ? 1 : 0) + shape->n_mtp;
-  gint64 tokens = ps_model_tokens (model) / c, h = model->hidden, V = model->vocabulary;
-  gint64 gathered = n_tensor > 1 ? 4 * h * tokens : 0, logits = ps_tensor_share (tokens * V, n_tensor);
-
-  guint count[PS_N_UNIT_KINDS];
-
-  ps_model_count_units (model, shape, count);
-  PsHabits habits = { .backward_bytes = ps_tensor_share (tokens * largest_running (model, count), n_tensor) + gathered,
-                      .buffer_bytes = dummy_bytes (model, count, n_tensor) + WORKSPACE_BYTES };
-  if (n_heads == 0)
-    return habits;
-  habits.kept_bytes = -2 * logits * n_heads;
-  habits.forward_bytes = 4 * logits;
-  habits.backward_bytes = MAX (habits.backward_bytes, ps_tensor_share (2 * V * h, n_tensor) + gathered);
-  return habits;
-}
-
-/* B needs only the layer computed again: gradients take the place of what it has used. */
-static PsHabits deepspeed (const PsModel *model, const PsStageShape *shape, guint n_tensor)
-{
-  gint64 narrow = model->precision > PS_PRECISION_FP16 ? ps_precision_bytes (model->precision) : 0;
-
-  return (PsHabits){ .buffer_bytes = narrow * ps_tensor_parameters (model, shape, n_tensor) };
-}
-
-PsHabits ps_framework_habits (const PsModel *model, const PsStageShape *shape, guint n_tensor)
-{
-  switch (model->framework) {
-  case PS_FRAMEWORK_MEGATRON:
-    return megatron (model, shape, n_tensor);
-  case PS_FRAMEWORK_DEEPSPEED:
-    return deepspeed (model, shape, n_tensor);
-  default:
-    return (PsHabits){ 0 };
-  }
-}
-
 /* What F keeps, by module */
 
 typedef struct {
@@ -361,6 +295,7 @@ guint ps_tensor_kept_modules (const PsModel *model, const PsStageShape *shape, P
   guint count[PS_N_UNIT_KINDS], n_inputs, n_again = ps_recompute_layers (recompute, shape->n_layers, &n_inputs);
   gint64 inputs = n_inputs * ps_model_boundary_bytes (model), habits;
   PsStageShape kept = *shape;
+  PsModel own;
   Modules list = { .module = modules };
 
   kept.first_layer += n_again;
@@ -370,7 +305,7 @@ guint ps_tensor_kept_modules (const PsModel *model, const PsStageShape *shape, P
     for (guint i = 0; count[kind] > 0 && i < ps_unit_describe (model, kind)->n_kept; i++) {
       const PsKept *tensor = &ps_unit_describe (model, kind)->kept[i];
       const PsUnitParts alone = { .n_kept = 1, .kept = { *tensor } };
-      gint64 bytes = count[kind] * ps_unit_kept_bytes (model, &alone, 0);
+      gint64 bytes = count[kind] * ps_unit_kept_bytes (ps_unit_model (model, kind, &own), &alone, 0);
 
       if (!(tensor->recompute & recompute & PS_RECOMPUTE_MODULES) && !(tensor->offload & offload))
         add_module (&list, tensor->module, bytes, tensor->flags & PS_KEPT_WIDE ? bytes : 0);

@@ -22,6 +22,7 @@ static PsMatrix *add_matrix (PsUnitParts *parts, const PsModel *model, const cha
                         .count = 1,
                         .active = 1,
                         .load = 1,
+                        .passes = { 1, 1, 1 },
                         .cut = cut,
                         .bias = bias,
                         .bits = MIN (ps_number_formats[model->precision].bits, 16),
@@ -75,6 +76,11 @@ static void move_both (PsUnitParts *parts, const char *name, gint64 forward, gin
 gint64 ps_model_norm_width (const PsModel *model)
 {
   return model->mlp == PS_MLP_GELU ? 2 * (gint64)model->hidden : model->hidden;
+}
+
+gboolean ps_model_has_dropout (const PsModel *model)
+{
+  return model->mlp == PS_MLP_GELU && !model->no_dropout;
 }
 
 /* Whether the matrices of GPT have biases. */
@@ -133,15 +139,15 @@ static void describe_branch (const PsModel *model, PsUnitKind kind, PsUnitParts 
   if (model->post_norms)
     add_norm (model, parts, PS_RECOMPUTE_NONE);
   move (parts, PS_OP_B, "sum of gradients", 3 * he, TRUE);
-  if (model->mlp != PS_MLP_GELU) {
+  if (ps_model_has_dropout (model)) {
+    PsKept *mask = keep (parts, "dropout", "mask", h);
+
+    mask->bits = 8;
+    mask->flags |= PS_KEPT_WIDE;
+    move (parts, PS_OP_F, "bias, dropout, add", 3 * he + h, TRUE);
+    move (parts, PS_OP_B, "dropout", 2 * he + h, TRUE);
+  } else
     move (parts, PS_OP_F, "add", 3 * he, TRUE);
-    return;
-  }
-  PsKept *mask = keep (parts, "dropout", "mask", h);
-  mask->bits = 8;
-  mask->flags |= PS_KEPT_WIDE;
-  move (parts, PS_OP_F, "bias, dropout, add", 3 * he + h, TRUE);
-  move (parts, PS_OP_B, "dropout", 2 * he + h, TRUE);
   if (has_biases (model))
     move (parts, PS_OP_B, "bias of output", he, TRUE);
 }
@@ -316,7 +322,7 @@ static void keep_experts (const PsModel *model, PsUnitParts *parts, double load,
   keep (parts, "moe", "input of activation", (gint64)(load * (double)(gates * f)))->offload = PS_OFFLOAD_MOE_ACT;
   keep_input (parts, model, "moe_act", "result of activation", inner)->recompute |= PS_RECOMPUTE_MOE_ACT;
   move_again (parts, activation_name (model), bytes * inner, PS_RECOMPUTE_MOE_ACT);
-  if (model->framework != PS_FRAMEWORK_MEGATRON)
+  if (!ps_framework_is_megatron (model->framework))
     keep (parts, "moe", "results before they are weighed", moved);
   if (shared == 0)
     return;
@@ -382,6 +388,8 @@ static void describe_embedding (const PsModel *model, G_GNUC_UNUSED PsUnitKind k
     parts->whole_vectors += (model->position_rows > 0 ? model->position_rows : model->sequence) * h;
     move (parts, PS_OP_F, "positions", 3 * he, TRUE);
   }
+  if (!ps_model_has_dropout (model))
+    return;
   move (parts, PS_OP_F, "dropout of embedding", 2 * he + h, TRUE);
   move (parts, PS_OP_B, "dropout of embedding", 2 * he + h, TRUE);
 }
@@ -520,6 +528,93 @@ static void describe_linear (const PsModel *model, G_GNUC_UNUSED PsUnitKind kind
   describe_scan (model, parts, 4 * q, q, model->heads, q * (2 * LINEAR_CHUNK + 2 * z));
   parts->cut_vectors += q;
   keep (parts, "mixer", "queries, keys and values", 3 * q);
+}
+
+/* The encoder's units. Attention is over one image, so images side by side are as many windows. */
+const PsModel *ps_unit_model (const PsModel *model, PsUnitKind kind, PsModel *own)
+{
+  const PsEncoder *encoder = &model->encoder;
+  gboolean gpt = encoder->mlp == PS_MLP_GELU;
+
+  if (kind > PS_UNIT_PROJECTOR)
+    return model;
+  *own = (PsModel){ .layers = encoder->layers,
+                    .hidden = encoder->hidden,
+                    .heads = encoder->heads,
+                    .kv_heads = encoder->heads,
+                    .feed_forward = encoder->feed_forward,
+                    .sequence = encoder->images * (kind == PS_UNIT_PROJECTOR ? encoder->results : encoder->sequence),
+                    .window = encoder->sequence,
+                    .microbatch_size = model->microbatch_size,
+                    .precision = model->precision,
+                    .mlp = encoder->mlp,
+                    .no_biases = encoder->no_biases,
+                    .qkv_bias = !gpt && !encoder->no_biases,
+                    .other_biases = !gpt && !encoder->no_biases,
+                    .no_dropout = TRUE,
+                    .flash_attention = model->flash_attention,
+                    .state = model->state,
+                    .whole_sequences = model->whole_sequences,
+                    .spread = { .context = model->spread.context },
+                    .framework = model->framework };
+  return own;
+}
+
+static void describe_patches (const PsModel *model, PsUnitKind kind, PsUnitParts *parts)
+{
+  PsModel room;
+  const PsModel *own = ps_unit_model (model, kind, &room);
+  gint64 he = (gint64)own->hidden * ps_precision_bytes (own->precision);
+
+  add_matrix (parts, own, "patches", model->encoder.patch, own->hidden, PS_CUT_NONE, FALSE);
+  keep_input (parts, own, "encoder", "patches", model->encoder.patch);
+  parts->whole_vectors += model->encoder.vectors;
+  move_both (parts, "positions of patches", 3 * he, 3 * he);
+}
+
+/* Encoders keep all. */
+static void forget_modules (PsUnitParts *parts)
+{
+  for (guint i = 0; i < parts->n_kept; i++)
+    parts->kept[i].recompute = parts->kept[i].offload = 0;
+  for (guint i = 0; i < parts->n_matrices; i++)
+    parts->matrix[i].recompute = PS_RECOMPUTE_FULL;
+  for (guint i = 0; i < parts->n_moves; i++)
+    parts->move[i].recompute = PS_RECOMPUTE_FULL;
+  for (guint i = 0; i < parts->n_scores; i++)
+    parts->scores[i].recompute = PS_RECOMPUTE_FULL;
+}
+
+/* A layer: attention and MLP. */
+static void describe_encoder (const PsModel *model, PsUnitKind kind, PsUnitParts *parts)
+{
+  PsModel room;
+  const PsModel *own = ps_unit_model (model, kind, &room);
+
+  describe_attention (own, PS_UNIT_WINDOW, parts);
+  describe_mlp (own, PS_UNIT_MLP, parts);
+  forget_modules (parts);
+}
+
+/* Matrices one after the other, GELU between. */
+static void describe_projector (const PsModel *model, PsUnitKind kind, PsUnitParts *parts)
+{
+  const PsEncoder *encoder = &model->encoder;
+  gint64 rows = encoder->projector_width, e = ps_precision_bytes (model->precision);
+  PsModel room;
+  const PsModel *own = ps_unit_model (model, kind, &room);
+
+  for (guint i = 1; i <= encoder->projector_layers; i++) {
+    gint64 columns = i == encoder->projector_layers ? model->hidden : encoder->projector_hidden;
+
+    add_matrix (parts, own, "projector", rows, columns, PS_CUT_NONE, encoder->projector_bias);
+    keep_input (parts, own, "projector", "input of projector", rows);
+    if (i > 1) {
+      keep (parts, "projector", "input of activation", rows);
+      move_both (parts, "GELU of projector", 2 * rows * e, 3 * rows * e);
+    }
+    rows = columns;
+  }
 }
 
 /* Modules. */
@@ -671,6 +766,14 @@ guint ps_model_recompute_sets (const PsModel *model, PsRecompute *sets)
   "imbalance"
 
 static const PsUnitRow rows[] = {
+  [PS_UNIT_PATCHES]
+  = { "patches", '\0', FALSE, "encoder_patch, encoder_vectors", "arXiv 2010.11929, section 3.1", describe_patches },
+  [PS_UNIT_ENCODER] = { "encoder", 'v', FALSE,
+                        "encoder_layers encoder_hidden encoder_heads encoder_feed_forward encoder_sequence "
+                        "encoder_results, images encoder_mlp encoder_biases",
+                        "arXiv 2010.11929, section 3.1", describe_encoder },
+  [PS_UNIT_PROJECTOR] = { "projector", '\0', FALSE, "projector_layers projector_width, projector_hidden projector_bias",
+                          "arXiv 2304.08485, section 4.1", describe_projector },
   [PS_UNIT_EMBEDDING] = { "embedding", '\0', FALSE, "vocabulary", GPT_SOURCE, describe_embedding },
   [PS_UNIT_ATTENTION] = { "attention", '*', TRUE, "heads, kv_heads head_size", GPT_SOURCE, describe_attention },
   [PS_UNIT_WINDOW] = { "window attention", 'w', FALSE, "window", "arXiv 2310.06825, section 2", describe_attention },

@@ -1,4 +1,6 @@
 /* work.c - the kernels of a stage, their time on a cluster, and the time of two ops that overlap. */
+#include "model-private.h"
+
 #include <pipesim/work.h>
 
 #include <math.h>
@@ -49,7 +51,7 @@ static void add_products (const List *list, const PsMatrix *matrix, gint64 produ
   if (list->kind == PS_OP_W) {
     kernel.m = rows;
     kernel.k = tokens;
-    output = 2 * (list->model->fp32_gradients ? 4 : list->e);
+    output = 2 * (list->model->state.main_grads == PS_DTYPE_FP32 ? 4 : list->e);
   }
   kernel.bytes = products * (list->e * (kernel.m * kernel.k + kernel.k * kernel.n) + output * kernel.m * kernel.n);
   add (list, kernel);
@@ -125,7 +127,7 @@ static void add_stored (const List *list, const PsScores *scores, const char *na
 
 static void add_scores (const List *list, const PsScores *scores)
 {
-  gboolean forward = list->kind == PS_OP_F, dropout = list->model->mlp == PS_MLP_GELU;
+  gboolean forward = list->kind == PS_OP_F, dropout = ps_model_has_dropout (list->model);
   gint64 e = list->e;
 
   if (scores->most == 0) {
@@ -182,18 +184,20 @@ static void list_stage (PsWork *work, const PsModel *model, const PsStageShape *
 {
   guint count[PS_N_UNIT_KINDS];
   List list = { .work = work,
-                .model = model,
                 .kind = kind == PS_OP_R ? PS_OP_F : kind,
                 .t = n_tensor,
-                .tokens = ps_model_tokens (model) / MAX (model->spread.context, 1),
                 .context = MAX (model->spread.context, 1),
                 .e = ps_precision_bytes (model->precision) };
+  PsModel own;
 
   ps_model_count_units (model, shape, count);
   for (PsUnitKind unit = 0; unit < PS_N_UNIT_KINDS; unit++)
     if (count[unit] > 0) {
+      list.model = ps_unit_model (model, unit, &own);
       list.repeats = count[unit];
-      list_unit (&list, ps_unit_describe (model, unit), modules, experts_alone);
+      list.tokens = ps_model_tokens (list.model) / list.context;
+      if (list.tokens > 0) /* an encoder without images has none */
+        list_unit (&list, ps_unit_describe (model, unit), modules, experts_alone);
     }
 }
 
@@ -318,11 +322,10 @@ gint64 ps_work_ns (const PsWork *work, const PsCluster *cluster, gint64 talk_ns)
   return round_time (MAX (ns, host_ns));
 }
 
-gint64 ps_work_optimizer_ns (const PsModel *model, const PsCluster *cluster, gint64 n_parameters)
+gint64 ps_work_optimizer_ns (const PsModel *model, const PsCluster *cluster, const PsStateBytes *state)
 {
-  PsStateBytes state = ps_model_state (model, n_parameters);
-  gint64 weights = model->precision == PS_PRECISION_FP32 ? 2 * state.weight_bytes : state.weight_bytes;
-  double bytes = (double)(state.gradient_bytes + 2 * state.optimizer_bytes + weights);
+  gint64 weights = model->precision == PS_PRECISION_FP32 ? 2 * state->gathered_bytes : state->gathered_bytes;
+  double bytes = (double)(state->gradient_bytes + 2 * state->optimizer_bytes + weights);
 
   return round_time (move_ns (cluster, bytes * MAX (cluster->optimizer_passes, 1)));
 }

@@ -510,8 +510,7 @@ static gboolean joint_init (Joint *joint, State *state, const PsCosts *costs)
     joint->units = ps_model_units (model, &n_units);
     state->end = g_new0 (guint, n);
     for (guint s = 0; s < n; s++)
-      state->end[s] = unit
-          += costs->shapes[s].embedding + costs->shapes[s].n_layers + costs->shapes[s].n_mtp + costs->shapes[s].head;
+      state->end[s] = unit += ps_stage_shape_units (&costs->shapes[s]);
   }
   if (!read_modes (joint, state))
     return FALSE;

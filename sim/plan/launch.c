@@ -69,6 +69,8 @@ gboolean ps_launch_imply (const char *to, PsFramework *framework, GError **error
 
   if (to == NULL || !ps_framework_parse ("--to", to, &implied, NULL))
     return TRUE;
+  if (implied == PS_FRAMEWORK_MEGATRON && ps_framework_is_megatron (*framework))
+    return TRUE;
   if (*framework != PS_FRAMEWORK_NONE && *framework != (PsFramework)implied)
     return ps_refuse (error, PS_ERROR_USAGE, "--framework %s: --to %s counts the memory of %s",
                       ps_framework_name (*framework), to, to);
@@ -117,7 +119,8 @@ static Run read_launch (const PsLaunch *launch)
                                                                  .n_microbatches = said->n_microbatches,
                                                                  .group_size = said->group_size },
                                              said->n_devices);
-  run.model.framework = PS_FRAMEWORK_MEGATRON;
+  if (!ps_framework_is_megatron (run.model.framework))
+    run.model.framework = PS_FRAMEWORK_MEGATRON;
   run.overlaps = run.schedule != NULL && g_str_has_prefix (run.schedule, "interleaved-overlap");
   if (g_strcmp0 (run.schedule, "interleaved") == 0 && (run.v == 1 || launch->n_chunks == 1))
     run.schedule = "1f1b";
@@ -194,6 +197,7 @@ static char *find_broken (Framework framework, const Run *run)
       "recompute", "its pipelines know full and full:uniform=N", "pipe/module.py" },
     { ALL, said->sync == PS_SYNC_BYPASS, "sync", "is not available there", NULL },
     { ALL, placement != NULL && placement->n_stages != n, "chunks", "it wants as many stages on each device", NULL },
+    { ALL, known && model->encoder.images > 0, "model", "has an encoder, which no option here says", NULL },
     { MEGATRON | TITANS, launch->shapes != NULL && (!launch->shapes[0].embedding || !launch->shapes[n - 1].head),
       "layout", "the embedding goes in the first stage, the head in the last", NULL },
 

@@ -433,7 +433,9 @@ static void list_cells (Space *space)
 
 double ps_layout_step_flops (const PsModel *model, gint64 global_batch)
 {
-  const PsStageShape whole = { .n_layers = model->layers, .embedding = TRUE, .head = TRUE };
+  PsStageShape whole = ps_model_whole (model);
+
+  whole.n_mtp = 0;
   double flops
       = (double)ps_model_stage_flops (model, &whole, PS_OP_F) + (double)ps_model_stage_flops (model, &whole, PS_OP_BW);
 

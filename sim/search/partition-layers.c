@@ -270,10 +270,11 @@ static PsLayers *named_layers (const PsModel *model, const PsStageShape *units, 
     PsLayer *layer = &layers->layers[i];
     const PsStageShape *unit = &units[i];
 
-    layer->name = unit->n_layers ? g_strdup_printf ("layer %u", unit->first_layer)
-                                 : g_strdup (unit->embedding ? "embedding"
-                                             : unit->head    ? "head"
-                                                             : "mtp");
+    layer->name = unit->n_layers    ? g_strdup_printf ("layer %u", unit->first_layer)
+                  : unit->n_encoder ? g_strdup_printf ("encoder %u", unit->first_encoder)
+                                    : g_strdup (unit->embedding ? "embedding"
+                                                : unit->head    ? "head"
+                                                                : "mtp");
     layer->flops = ps_model_stage_flops (model, unit, PS_OP_F) + ps_model_stage_flops (model, unit, PS_OP_B)
                    + ps_model_stage_flops (model, unit, PS_OP_W);
   }
@@ -401,7 +402,7 @@ static PsLayers *layers_from_stages (const PsModel *model, const PsCosts *costs,
   for (guint i = 0; i < n; i++) {
     layers->layers[i].parameter_bytes
         = ps_model_stage_parameters (model, &units[i]) * ps_precision_bytes (model->precision);
-    layers->layers[i].output_bytes = i + 1 < n ? ps_model_boundary_bytes (model) : 0;
+    layers->layers[i].output_bytes = i + 1 < n ? ps_model_stage_output_bytes (model, &units[i]) : 0;
   }
   for (guint s = 0; s < costs->n_stages; s++)
     stages[s] = layer_from_costs (costs, s);

@@ -24,6 +24,12 @@
 #define COST_TIME(key, help) COST (key, TIME, "ns", help)
 #define COST_SIZE(key, help) COST (key, SIZE, "bytes", help)
 
+/* A number format of what the optimizer keeps. */
+#define DTYPE(name, member, key, title, help)                                                                          \
+  PS_OPTION (name, 0, NAME (state.member, ps_dtype), "DTYPE", help, .otherwise = "the framework's",                    \
+             .group = PS_GROUP_TRAINING, .flags = PS_FIELD_NOT_PARTITION | PS_FIELD_NULL,                                 \
+             SWEEP (key, title, TEXT, .costs = TRUE, .pace = -2))
+
 /* In the order of --help and of the columns of the results. */
 const PsOption ps_setting_options[] = {
   PS_OPTION ("schedule", 0, OWN (TEXT), NULL, "Families, schedule files, or all", .hidden = TRUE, .flags = PS_FIELD_OWN,
@@ -46,11 +52,12 @@ const PsOption ps_setting_options[] = {
              "The last stage keeps W of its first N microbatches for the drain", .otherwise = "0",
              .group = PS_GROUP_WHAT, .flags = PS_FIELD_NULL | PS_FIELD_NOT_SEARCH,
              SWEEP ("defer_head", "defer head", INTEGER, .pace = 3)),
-  PS_OPTION ("lengths", 0, FILE (lengths), "FILE",
-             "Lengths of the microbatches: a CSV with one line for each, of tokens per sequence, or of factors on the "
-             "costs (factor, or f, b, w, c, act, msg). Not with search --joint",
-             .otherwise = "all are alike", .group = PS_GROUP_WHAT, .flags = PS_FIELD_NULL | PS_FIELD_NOT_PARTITION,
-             SWEEP ("lengths", "lengths", TEXT, .pace = 4)),
+  PS_OPTION (
+      "lengths", 0, FILE (lengths), "FILE",
+      "Lengths of the microbatches: a CSV with one line for each, of tokens and images per sequence, or of factors on "
+      "the costs (factor, or f, b, w, c, act, msg). Not with search --joint",
+      .otherwise = "all are alike", .group = PS_GROUP_WHAT, .flags = PS_FIELD_NULL | PS_FIELD_NOT_PARTITION,
+      SWEEP ("lengths", "lengths", TEXT, .pace = 4)),
   PS_OPTION ("microbatch-order", 0, NAME (microbatch_order, ps_microbatch_order), "ORDER",
              "Order of the microbatches of --lengths: given, ascending, descending or best (for each schedule)",
              .group = PS_GROUP_WHAT, .flags = PS_FIELD_NOT_PARTITION,
@@ -73,6 +80,10 @@ const PsOption ps_setting_options[] = {
   PS_OPTION ("sequence", 0, COUNT (sequence, PS_MAX_SEQUENCE), "N", "Tokens per sequence in place of the model's",
              .otherwise = "the model's", .group = PS_GROUP_COSTS, .flags = PS_FIELD_NULL,
              SWEEP ("sequence", "sequence", INTEGER, .costs = TRUE, .pace = -3)),
+  PS_OPTION ("images", 0, COUNT (images, PS_MAX_SEQUENCE), "N",
+             "Images of each sequence, which the model's encoder turns into tokens of it",
+             .otherwise = "the model's", .group = PS_GROUP_COSTS, .flags = PS_FIELD_NULL,
+             SWEEP ("images", "images", INTEGER, .costs = TRUE, .pace = -3)),
   PS_OPTION ("cluster", 0, FILE (cluster), "FILE", "Cluster description or its name", .group = PS_GROUP_MACHINE,
              .flags = PS_FIELD_NULL, SWEEP ("cluster", "cluster", TEXT, .costs = TRUE, .pace = -3)),
   PS_OPTION ("layout", 0, TEXT (layout), "STRING|FILE|even|best",
@@ -181,9 +192,29 @@ const PsOption ps_setting_options[] = {
              SWEEP ("experts", "experts", INTEGER, .costs = TRUE, .pace = -2,
                     .not_run = "is predicted only; here one GPU, or a share of the cores, is a device")),
   PS_OPTION ("framework", 0, NAME (framework, ps_framework), "NAME",
-             "Framework whose use of memory is counted: none (formulas only), megatron or deepspeed",
+             "Framework whose use of memory is counted: none (formulas only), megatron, megatron-bridge (its "
+             "performance recipes: gradients in bf16, fp8 and mxfp8 weights alone) or deepspeed",
              .otherwise = "the model's", .group = PS_GROUP_TRAINING, .flags = PS_FIELD_NOT_PARTITION,
              SWEEP ("framework", "framework", TEXT, .costs = TRUE, .pace = -2)),
+  PS_OPTION ("optimizer", 0, NAME (state.optimizer, ps_optimizer), "NAME",
+             "adam, or muon: of the matrices of layers, with adam of all else", .otherwise = "the model's",
+             .group = PS_GROUP_TRAINING, .flags = PS_FIELD_NOT_PARTITION,
+             SWEEP ("optimizer", "optimizer", TEXT, .costs = TRUE, .pace = -2)),
+  PS_OPTION ("optimizer-implementation", 0, NAME (state.implementation, ps_implementation), "NAME",
+             "fused, or PyTorch's foreach, which takes 4 bytes more for each parameter that a GPU steps, while it does",
+             .otherwise = "the model's", .group = PS_GROUP_TRAINING, .flags = PS_FIELD_NOT_PARTITION,
+             SWEEP ("optimizer_implementation", "optimizer implementation", TEXT, .costs = TRUE, .pace = -2)),
+  DTYPE ("main-grads-dtype", main_grads, "main_grads_dtype", "main grads dtype",
+         "Format in which gradients are added up and reduced: fp32, bf16, fp16, fp8"),
+  DTYPE ("main-params-dtype", main_params, "main_params_dtype", "main params dtype",
+         "Format of the weights that the optimizer updates"),
+  DTYPE ("exp-avg-dtype", exp_avg, "exp_avg_dtype", "exp avg dtype",
+         "Format of Adam's first moment, or of Muon's momentum"),
+  DTYPE ("exp-avg-sq-dtype", exp_avg_sq, "exp_avg_sq_dtype", "exp avg sq dtype", "Format of Adam's second moment"),
+  PS_OPTION ("fp8-param-gather", 0, PS_FLAG (PsSetting, state.fp8_param_gather), NULL,
+             "Weights of products are stored in the number format of the products alone", .otherwise = "the framework's",
+             .group = PS_GROUP_TRAINING, .flags = PS_FIELD_NOT_PARTITION,
+             SWEEP ("fp8_param_gather", "fp8 param gather", BOOLEAN, .costs = TRUE, .pace = -2)),
   PS_OPTION ("zero", 0, PS_COUNT (PsSetting, zero, 0, 3), "0|1|2|3",
              "Stage of ZeRO. The replicas share out, at 0, nothing; at 1, the optimizer state; at 2, gradients too, as "
              "PyTorch's pipelines do: whole until their stage's last backward, so that time and memory are those of "

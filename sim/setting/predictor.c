@@ -46,22 +46,28 @@ static const PsCluster operations = { .name = (char *)"operations",
                                       .spacing = 1,
                                       .tensor = 1 };
 
-/* The setting's costs of the same stages with sequences of `tokens` tokens; 0: the sequences that it has. */
-static PsCosts *token_costs (const PsSetting *setting, const PsCosts *whole, guint n_devices, guint tokens,
-                             GError **error)
+/* The setting's costs of the same stages with sequences of that length; NULL: the sequences that it has. */
+static PsCosts *costs_of_length (const PsSetting *setting, const PsCosts *whole, guint n_devices,
+                                 const PsLength *length, GError **error)
 {
   guint n_chunks = whole->n_stages / n_devices;
   PsSetting said = *setting;
-  g_autoptr (PsModel) model = NULL;
+  g_autoptr (PsModel) model = ps_setting_model (setting, error);
 
-  said.known_shapes = whole->shapes;
-  said.sequence = tokens > 0 ? tokens : setting->sequence;
-  if (ps_setting_source (setting)->has_cluster)
-    return ps_setting_costs (&said, n_devices, n_chunks, error);
-  model = ps_setting_model (&said, error);
-  if (model == NULL || !ps_model_resize (model, 0, tokens, error))
+  if (model == NULL)
     return NULL;
-  return ps_costs_model_stages (model, &operations, whole->shapes, n_devices, n_chunks, error);
+  if (length != NULL && length->images >= 0 && ps_model_encoder_layers (model) == 0)
+    return ps_refuse_null (error, PS_ERROR_USAGE, "images: model '%s' trains with none; give --images", model->name);
+  if (length != NULL && length->images >= 0)
+    model->encoder.images = (guint)length->images;
+  if (length != NULL && !ps_model_resize (model, 0, length->tokens, 0, error))
+    return NULL;
+  if (!ps_setting_source (setting)->has_cluster)
+    return ps_costs_model_stages (model, &operations, whole->shapes, n_devices, n_chunks, error);
+  said.known_model = model;
+  said.known_shapes = whole->shapes;
+  said.sequence = said.images = 0;
+  return ps_setting_costs (&said, n_devices, n_chunks, error);
 }
 
 /* The costs of a slice: of any, or of each where they are known and there is room for them. */
@@ -88,33 +94,33 @@ static PsCosts *slices_costs (const PsCosts *whole, guint n_slices)
 }
 
 /* The same for all lengths. whole are the setting's costs. Checks whether n_microbatches of each length would give
- * exact sums. Tokens change modelled costs as --sequence does, and measured costs as the number of floating-point
- * operations and the bytes of the model's formulas. */
+ * exact sums. Tokens and images change modelled costs as --sequence and --images do, and measured costs as the number
+ * of floating-point operations and the bytes of the model's formulas. */
 static PsCosts *lengths_costs (const PsSetting *setting, const PsLengths *lengths, const PsCosts *whole,
                                guint n_devices, guint n_slices, GError **error)
 {
-  gboolean tokens = lengths->length[0].tokens > 0;
+  gboolean modelled = ps_length_is_modelled (&lengths->length[0]);
   g_autoptr (GPtrArray) each = g_ptr_array_new_with_free_func ((GDestroyNotify)ps_costs_free);
   g_autoptr (GPtrArray) slices = slices_of (whole, lengths->n_lengths, n_slices);
   g_autofree PsLengthFactors *factors = g_new (PsLengthFactors, whole->n_stages);
   g_autoptr (PsCosts) own = NULL;
 
-  if (tokens && whole->shapes == NULL)
-    return ps_refuse_null (error, PS_ERROR_USAGE, "--lengths %s: tokens need the costs of a model; give factors",
-                           setting->lengths);
-  own = tokens ? token_costs (setting, whole, n_devices, 0, error) : NULL;
-  if (tokens && own == NULL)
+  if (modelled && whole->shapes == NULL)
+    return ps_refuse_null (error, PS_ERROR_USAGE,
+                           "--lengths %s: tokens and images need the costs of a model; give factors", setting->lengths);
+  own = modelled ? costs_of_length (setting, whole, n_devices, NULL, error) : NULL;
+  if (modelled && own == NULL)
     return NULL;
   for (guint i = 0; i < lengths->n_lengths; i++) {
     const PsLength *length = &lengths->length[i];
-    g_autoptr (PsCosts) longer = tokens ? token_costs (setting, whole, n_devices, length->tokens, error) : NULL;
+    g_autoptr (PsCosts) longer = modelled ? costs_of_length (setting, whole, n_devices, length, error) : NULL;
 
-    if (tokens && longer == NULL) {
+    if (modelled && longer == NULL) {
       g_prefix_error (error, "--lengths %s: ", setting->lengths);
       return NULL;
     }
     for (guint stage = 0; stage < whole->n_stages; stage++)
-      factors[stage] = tokens ? ps_length_factors (own, longer, stage) : length->factors;
+      factors[stage] = modelled ? ps_length_factors (own, longer, stage) : length->factors;
     for (guint k = 0; k < slices->len; k++) {
       PsCosts *scaled = ps_costs_scale (slices->pdata[k], factors);
 

@@ -62,10 +62,11 @@ static char *read_string (const char *text, GError **error)
   char *contents;
   gsize length;
 
-  if (text[strspn (text, "EtmL|,()*0123456789")] == '\0' || text[strspn (text, "*w+DMGl-E|/[]")] == '\0')
+  if (text[strspn (text, "vEtmL|,()*0123456789")] == '\0' || text[strspn (text, "*w+DMGl-E|/[]")] == '\0')
     return g_strdup (text);
   if (!ps_read_file (text, &contents, &length, error)) {
-    g_prefix_error (error, WHERE ": neither even, best, a string of E, t, m, L and |, nor a pattern of * - E and |: ");
+    g_prefix_error (error,
+                    WHERE ": neither even, best, a string of v, E, t, m, L and |, nor a pattern of * - E and |: ");
     return NULL;
   }
   return g_strchomp (contents);

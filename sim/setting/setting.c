@@ -40,11 +40,14 @@ PsModel *ps_setting_given_model (const PsSetting *setting, GError **error)
   ps_setting_unfold (setting, model);
   if (setting->framework != PS_FRAMEWORK_NONE && setting->db == NULL)
     model->framework = setting->framework;
+  ps_model_set_state (model, &setting->state);
   if (setting->n_context > 1)
     model->spread.context = setting->n_context;
   if (setting->n_experts > 1)
     model->spread.experts = setting->n_experts;
-  return ps_model_resize (model, setting->microbatch_size, setting->sequence, error) ? g_steal_pointer (&model) : NULL;
+  return ps_model_resize (model, setting->microbatch_size, setting->sequence, setting->images, error)
+             ? g_steal_pointer (&model)
+             : NULL;
 }
 
 PsCluster *ps_setting_cluster (const PsSetting *setting, GError **error)

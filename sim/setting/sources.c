@@ -115,6 +115,8 @@ static gboolean check_together (const PsSetting *setting, GError **error)
     message = "--microbatch-order: needs --lengths FILE; microbatches that are alike have no order";
   else if (setting->sequence > 0 && setting->model == NULL)
     message = "--sequence: needs --model FILE, which it gives other sequences";
+  else if (setting->images > 0 && setting->model == NULL)
+    message = "--images: needs --model FILE, whose encoder takes them";
   if (message != NULL)
     g_set_error_literal (error, PS_ERROR, PS_ERROR_USAGE, message);
   return message == NULL;
@@ -198,10 +200,8 @@ static gboolean improve_cut (const PsSetting *setting, const PsModel *model, gui
   if (layers == NULL)
     return setting->cluster != NULL;
   for (guint s = 0; s < n_stages; s++) {
-    guint n_units = shapes[s].n_layers + (guint)shapes[s].embedding + shapes[s].n_mtp + (guint)shapes[s].head;
-
     stages[s].first = begin;
-    stages[s].last = (begin += n_units) - 1;
+    stages[s].last = (begin += ps_stage_shape_units (&shapes[s])) - 1;
   }
   const PsPartition given = { .n_stages = n_stages, .stages = stages };
   const PsPartitionSetting cut = {
@@ -337,8 +337,8 @@ static void scale_transfers (PsCosts *costs, double factor)
   }
 }
 
-static gboolean replicate (const PsSetting *setting, const PsCluster *cluster, PsCosts *costs, guint n_devices,
-                           GError **error)
+static gboolean replicate (const PsSetting *setting, const PsModel *model, const PsCluster *cluster, PsCosts *costs,
+                           guint n_devices, GError **error)
 {
   guint zero = ps_setting_zero (setting);
 
@@ -350,7 +350,8 @@ static gboolean replicate (const PsSetting *setting, const PsCluster *cluster, P
     return TRUE;
   }
   if (setting->n_replicas == 1 || ps_costs_have_reduce (costs, 1))
-    return zero == 0 || ps_costs_zero (costs, setting->n_replicas, zero, error);
+    return zero == 0
+           || ps_costs_zero (costs, cluster != NULL ? model : NULL, cluster, setting->n_replicas, zero, error);
   return ps_refuse (
       error, PS_ERROR_USAGE,
       "--replicas %u: %s does not say what an all-reduce takes; give reduce=TIME in --costs, a profile that several "
@@ -379,7 +380,7 @@ static gboolean adapt (const PsSetting *setting, PsCosts *costs, guint n_devices
         || !ps_costs_offload_modules (costs, stage, model, ps_setting_recompute (setting, stage),
                                       setting->offload_modules, error))
       return FALSE;
-  if (!replicate (setting, cluster, costs, n_devices, error))
+  if (!replicate (setting, model, cluster, costs, n_devices, error))
     return FALSE;
   if (cluster != NULL)
     ps_costs_add_context (costs, model, MAX (costs->n_stages / n_devices, 1));

@@ -17,7 +17,7 @@ typedef struct {
   gint64 time_ns;
   gint64 bytes; /* more from time_ns on, or less */
   const PsOp *ops;
-  PsMemoryPart part; /* of a buffer: buffers or weights */
+  PsMemoryPart part; /* of a buffer: buffers, weights, or workspace of the optimizer step before the first op */
 } PsMemoryChange;
 
 /* Looks at a change; TRUE ends the walk. */

@@ -196,8 +196,13 @@ static inline void walk_changes (PsMemoryBuffers *buffers, guint device, PsMemor
   const Change *next = &buffers->changes[first_change (program, device)];
   guint end = schedule->first[device + 1], moved = 0;
   gint64 now_ns = 0, bytes = 0; /* that the op before changes at its end */
+  gint64 step_bytes = buffers->simulation->device[device].step_bytes;
   WalkedOp op;
 
+  if (step_bytes > 0
+      && (visit (data, &(PsMemoryChange){ .bytes = step_bytes, .part = PS_MEMORY_WORKSPACE })
+          || visit (data, &(PsMemoryChange){ .bytes = -step_bytes, .part = PS_MEMORY_WORKSPACE })))
+    return;
   for (guint i = schedule->first[device]; i < end; i += op.n_ops) {
     op = op_at (buffers, i);
     PsMemoryChange take = { .kind = PS_MEMORY_CHANGE_TAKE, op.n_ops, op.start_ns, 0, &schedule->ops[i] };

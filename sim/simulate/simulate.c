@@ -68,7 +68,8 @@ void ps_simulation_begin (const PsProgram *program, const PsCosts *costs, PsSimu
       PsMemoryLevel *memory = &simulation->memory[index];
 
       memory->held_bytes += ps_costs_held_bytes (costs, stage, versions != NULL ? versions[index] : 1);
-      memory->peak_bytes = memory->held_bytes;
+      device->step_bytes += costs->stage[stage].state.step_bytes;
+      memory->peak_bytes = memory->held_bytes + device->step_bytes;
       device->optimizer_ns += ps_costs_op (costs, PS_OP_O, stage)->duration_ns;
       for (guint op = stage; op < n_ops; op += placement->n_stages) {
         gint64 n = count[op], host = ps_host_time_sum (ps_costs_host_time (costs, op));

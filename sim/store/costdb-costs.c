@@ -711,7 +711,7 @@ PsCosts *ps_costdb_stage_costs (PsCostDb *db, const char *profile_name, const Ps
   costs->time_origin = costs->transfer_origin = costs->memory_origin = PS_ORIGIN_MEASURED;
   costs->loop_only = request.shares != NULL;
   if (request.model != NULL)
-    ps_costs_set_messages (costs, ps_model_boundary_bytes (request.model));
+    ps_costs_set_messages (costs, request.model, 1);
   for (guint stage = 0; stage < n_stages; stage++)
     if (!fill_stage (&request, stage, costs, error))
       return NULL;

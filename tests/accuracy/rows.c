@@ -151,7 +151,8 @@ static char *read_bloom (Row *row)
   row->model->framework = PS_FRAMEWORK_DEEPSPEED;
   if (g_str_has_prefix (row_text (row, "precision"), "bf16"))
     row->model->precision = PS_PRECISION_BF16;
-  row->model->fp32_gradients = strstr (row_text (row, "precision"), "fp32 gradients") != NULL;
+  if (strstr (row_text (row, "precision"), "fp32 gradients") != NULL)
+    row->model->state.main_grads = PS_DTYPE_FP32;
   row->setting->recompute = PS_RECOMPUTE_FULL;
   row->setting->zero = row_number (row, "zero_stage") > 0 && row->setting->n_replicas > 1;
   /* One table has the two figures of its first row exchanged. */

@@ -224,6 +224,26 @@ def count(c):
     return total, total - sum(idle for _, idle in layers), mtp
 
 
+def encoder(c):
+    """Parameters of the vision encoder and what brings its results to the decoder; None: pipesim reads none."""
+    v, kind = c.outer.get("vision_config", {}), c.outer.get("model_type")
+    if kind not in ("gemma3", "llama4", "qwen3_5_moe"):
+        return None
+    w, f = v["hidden_size"], v.get("intermediate_size", {"llama4": 5632}.get(kind, 4304))
+    patch = v.get("patch_size", 16 if kind == "qwen3_5_moe" else 14)
+    norm = 2 * w
+    blocks = v.get("num_hidden_layers", v.get("depth")) * (4 * (w * w + w) + 2 * w * f + f + w + 2 * norm)
+    pixels = 3 * patch * patch
+    if kind == "gemma3":  # SigLIP, an RMS norm and a matrix
+        return blocks + pixels * w + w + (v["image_size"] // patch) ** 2 * w + norm + w + w * c.hidden_size
+    if kind == "llama4":  # a class token, norms before and after, two matrices after the pixel shuffle, and a projection
+        tokens = (v["image_size"] // patch) ** 2 + 1
+        return blocks + pixels * w + w + tokens * w + 2 * norm + f * 4096 + 4096 * 4096 + 4096 * c.hidden_size
+    merged = 4 * w  # two pictures to a patch; a merger with biases
+    return (blocks + 2 * pixels * w + w + 2304 * w + norm + merged * merged + merged + merged * c.hidden_size
+            + c.hidden_size)
+
+
 def published():
     """The rows of README.md: name -> (published, left out, parameters, MTP, active in billions)."""
     rows = {}
@@ -239,9 +259,9 @@ def published():
 def of_pipesim(path):
     text = subprocess.run([PIPESIM, "models", path, "--json"], capture_output=True, text=True)
     if text.returncode != 0:
-        return text.stderr.strip(), 0
+        return text.stderr.strip(), 0, None
     row = json.loads(text.stdout)["results"][0]
-    return row["parameters"], row.get("active_parameters") or row["parameters"]
+    return row["parameters"], row.get("active_parameters") or row["parameters"], row.get("encoder_parameters")
 
 
 def is_active(c, count, figure):
@@ -260,10 +280,11 @@ def main():
         path = os.path.join(FOLDER, name + ".json")
         figure, left_out, parameters, mtp, active = rows.get(name, ("", 0, -1, 0, ""))
         ours = count(Config(path))
-        theirs = of_pipesim(path) if "--count" not in sys.argv else (parameters + mtp, ours[1])
+        vision = encoder(Config(path))
+        theirs = of_pipesim(path) if "--count" not in sys.argv else (parameters + mtp, ours[1], vision)
         digits = figure.replace(",", "")
         exact = digits.isdigit() and len(digits) > 5
-        good = (ours[0] == parameters and ours[2] == mtp and theirs == (parameters + mtp, ours[1])
+        good = (ours[0] == parameters and ours[2] == mtp and theirs == (parameters + mtp, ours[1], vision) and vision in (None, left_out)
                 and (int(digits) == parameters + mtp + left_out if exact
                      else abs(float(digits or 0) * 1e9 - parameters) <= 0.006 * parameters)
                 and is_active(Config(path), ours[1], active))

@@ -7,7 +7,7 @@ docs=$(cd "$PIPESIM_BINDIR/docs" && pwd)
 # What --help of a command says it takes, one option on a line.
 options ()
 {
-  pipesim "$@" --help | grep -oE '^  (-[a-zA-Z], )?--[a-z-]+' | sed 's/^ *//; s/, /\n/'
+  pipesim "$@" --help | grep -oE '^  (-[a-zA-Z], )?--[a-z0-9-]+' | sed 's/^ *//; s/, /\n/'
 }
 
 # Options that file $1 lacks. Roff writes \- for -; what follows = or [ is a value.

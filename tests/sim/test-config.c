@@ -42,7 +42,7 @@ static void test_shipped (void)
 
     g_test_message ("%s", rows[i][0]);
     ours->flash_attention = TRUE;
-    g_assert_true (ps_model_resize (ours, 1, 4096, NULL) && ps_model_resize (theirs, 1, 4096, NULL));
+    g_assert_true (ps_model_resize (ours, 1, 4096, 0, NULL) && ps_model_resize (theirs, 1, 4096, 0, NULL));
     const PsStageShape whole = ps_model_whole (ours);
     g_autofree char *units = ps_model_pattern (ours), *their_units = ps_model_pattern (theirs);
     g_assert_cmpstr (units, ==, their_units);
@@ -73,7 +73,7 @@ static void test_config_read (void)
   g_assert_cmpint (model->precision, ==, PS_PRECISION_FP16);
   g_assert_cmpuint (model->sequence, ==, 4096); /* no more, unless asked for */
   g_assert_cmpuint (model->microbatch_size, ==, 1);
-  g_assert_true (ps_model_resize (model, 0, 8192, NULL));
+  g_assert_true (ps_model_resize (model, 0, 8192, 0, NULL));
   g_assert_cmpuint (model->sequence, ==, 8192);
   g_assert_null (ps_model_special_key (model));
 }

@@ -42,7 +42,9 @@ static void test_wrong_files (void)
     { "tokens\n", "file: no microbatches" },
     { "tokens\n1\nx\n", "file:3: tokens: 'x'" },
     { "tokens\n0\n", "file:2: tokens: '0'" },
-    { "tokens,f\n1,1\n", "file:1: tokens stand alone" },
+    { "tokens,f\n1,1\n", "file:1: tokens and images stand without factors" },
+    { "images,c\n1,1\n", "file:1: tokens and images stand without factors" },
+    { "images\n-1\n", "file:2: images: '-1'" },
     { "factor,time\n1,1\n", "file:1: unknown column 'time'" },
     { "f,b,f\n1,1,1\n", "file:1: column 'f' appears twice" },
     { "f,b\n1\n", "file:2: 1 fields; the first line has 2" },
@@ -377,7 +379,6 @@ static void test_factors (void)
       = fine (ps_costs_parse ("f=6ns:9ns,b=2ns:8ns,w=7ns:3ns,c=10ns,act=32B:9B,msg=6B", 2, 1, &error));
   PsLengthFactors first = ps_length_factors (from, to, 0), last;
 
-  from->transfer_ns[ps_transfer_backward (from, 1)] = 1;
   last = ps_length_factors (from, to, 1);
   g_assert_cmpfloat (first.f, ==, 3);
   g_assert_cmpfloat (first.b, ==, 0.5);
@@ -388,7 +389,7 @@ static void test_factors (void)
   g_assert_cmpfloat (last.f, ==, 1);
   g_assert_cmpfloat (last.b, ==, 2);
   g_assert_cmpfloat (last.w, ==, 1);
-  g_assert_cmpfloat (last.c, ==, 10);
+  g_assert_cmpfloat (last.c, ==, 1); /* there is no boundary after it */
   g_assert_cmpfloat (last.act, ==, 1);
 }
 

@@ -227,12 +227,12 @@ static void test_zero (void)
   g_autoptr (PsCosts) costs = fine (ps_costs_parse ("f=1ns,bw=1ns,o=9ns,weights=160B,grad=20B,opt=121B", 1, 1, &error));
 
   /* 121 bytes over 4 replicas are 31 for the largest share, 9 ns at most 3. */
-  g_assert_true (ps_costs_zero (costs, 4, 1, &error));
+  g_assert_true (ps_costs_zero (costs, NULL, NULL, 4, 1, &error));
   g_assert_cmpint (costs->stage[0].state.optimizer_bytes, ==, 31);
   g_assert_cmpint (ps_costs_op (costs, PS_OP_O, 0)->duration_ns, ==, 3);
   g_assert_cmpint (costs->stage[0].weight_bytes, ==, 160 - 121 + 31);
   g_autoptr (PsCosts) sum = ps_costs_parse ("f=1ns,bw=1ns,weights=160B", 1, 1, &error);
-  refused (ps_costs_zero (sum, 4, 1, &error), PS_ERROR_USAGE,
+  refused (ps_costs_zero (sum, NULL, NULL, 4, 1, &error), PS_ERROR_USAGE,
            "--zero 1: command line does not say how much of stage 0 is optimizer state; give opt=SIZE in --costs");
 }
 

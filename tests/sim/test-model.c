@@ -247,13 +247,13 @@ static void test_state (void)
   g_assert_cmpint (mixed.gradient_bytes, ==, 2 * n);
   g_assert_cmpint (mixed.optimizer_bytes, ==, 12 * n);
   g_autofree char *digest = ps_model_digest (model);
-  model->fp32_gradients = TRUE;
+  model->state.main_grads = PS_DTYPE_FP32;
   g_autofree char *other = ps_model_digest (model), *text = ps_model_to_text (model);
   g_assert_cmpstr (digest, !=, other);
   g_assert_cmpint (ps_model_stage_state (model, &layer).gradient_bytes, ==, 4 * n);
   g_assert_cmpint (ps_model_stage_state_bytes (model, &layer), ==, 18 * n);
   g_autoptr (PsModel) again = ps_model_parse ("text", text, strlen (text), NULL);
-  g_assert_true (again->fp32_gradients);
+  g_assert_cmpint (again->state.main_grads, ==, PS_DTYPE_FP32);
   again->precision = PS_PRECISION_FP32;
   PsStateBytes full = ps_model_stage_state (again, &layer);
   g_assert_cmpint (full.weight_bytes, ==, 4 * n);
@@ -375,7 +375,7 @@ static void test_refused (void)
     { GOOD "\nnonsense\n", "12: 'nonsense' is neither 'key = value' nor a [group] nor a # comment" },
     { GOOD "colour=red\n",
       "11: unknown key 'colour'; known are: name layers hidden heads kv_heads sequence feed_forward vocabulary "
-      "microbatch_size precision mlp flash_attention fp32_gradients head_size sequence_parallel tied qkv_bias "
+      "microbatch_size precision mlp flash_attention main_grads_dtype head_size sequence_parallel tied qkv_bias "
       "other_biases "
       "qk_norm window "
       "full_every mtp kv_rank q_rank nope_size rope_size value_size experts active_experts shared_experts "
@@ -383,7 +383,11 @@ static void test_refused (void)
       "pattern attention_gate sinks expert_latent shared_feed_forward shared_gate mamba_heads mamba_head_size "
       "mamba_state "
       "mamba_groups delta_key_heads delta_key_size delta_value_heads delta_value_size index_heads index_size "
-      "index_top delta_gate_rank output_bias post_norms one_norm biases positions position_rows embedding_norm" },
+      "index_top delta_gate_rank output_bias post_norms one_norm biases positions position_rows embedding_norm "
+      "optimizer optimizer_implementation main_params_dtype exp_avg_dtype exp_avg_sq_dtype fp8_param_gather "
+      "dropout images encoder_layers encoder_hidden encoder_heads encoder_feed_forward encoder_mlp encoder_biases "
+      "encoder_sequence encoder_results encoder_patch encoder_vectors projector_layers projector_width "
+      "projector_hidden projector_bias" },
     { GOOD "pattern=*-*-*\n", " [model] pattern: has 5 letters; 4 layers have one each, or two" },
     { GOOD "pattern=*x*-\n", " [model] pattern: letter 2 is no unit; the units are *w+DMGl-E" },
     { GOOD "pattern=*E*-\n", " [model] experts: missing; a unit of experts needs *" },

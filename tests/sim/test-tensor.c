@@ -47,6 +47,8 @@ static void test_parameters (void)
 {
   const PsModel gpt = small (PS_MLP_GELU), llama = small (PS_MLP_SWIGLU);
   const PsStageShape layer = { .n_layers = 1 }, all = { .n_layers = 3, .embedding = TRUE, .head = TRUE };
+  const PsCluster two = { .tensor = 2 };
+  PsStateBytes experts;
 
   g_assert_cmpint (ps_tensor_parameters (&gpt, &layer, 2), ==, 6448);
   g_assert_cmpint (ps_tensor_parameters (&gpt, &all, 2), ==, 3 * 6448 + 1600 + 2048 + 1600 + 64);
@@ -55,7 +57,7 @@ static void test_parameters (void)
   g_assert_cmpint (ps_tensor_parameters (&gpt, &all, 1), ==, ps_model_parameters (&gpt));
   g_assert_cmpint (ps_tensor_parameters (&llama, &all, 1), ==, ps_model_parameters (&llama));
   /* 2 + 2 + 12 bytes */
-  g_assert_cmpint (ps_tensor_state (&gpt, &layer, 2).optimizer_bytes, ==, 12 * 6448);
+  g_assert_cmpint (ps_tensor_state (&gpt, &layer, &two, &experts).optimizer_bytes, ==, 12 * 6448);
 }
 
 /* Time in which the GPUs of a device talk during F of a layer. */
@@ -424,7 +426,7 @@ static void test_published (void)
     cluster.tensor = rows[i].tensor;
     model->spread.experts = rows[i].experts;
     g_autoptr (PsCosts) costs = model_costs (model, &cluster, 1, 1, NULL);
-    g_assert_true (ps_costs_zero (costs, rows[i].replicas, 1, NULL));
+    g_assert_true (ps_costs_zero (costs, NULL, NULL, rows[i].replicas, 1, NULL));
     g_assert_cmpfloat_with_epsilon ((double)peak (costs) / (1 << 30), rows[i].gib, 0.02 * rows[i].gib);
   }
 }
@@ -509,7 +511,7 @@ static void test_spread (void)
 
   g_assert_cmpint (ps_tensor_expert_parameters (model, &layer, 1), ==, experts);
   g_assert_cmpint (state->optimizer_bytes, ==, 12 * (dense + experts));
-  g_assert_true (ps_costs_zero (costs, 4, 1, NULL));
+  g_assert_true (ps_costs_zero (costs, NULL, NULL, 4, 1, NULL));
   g_assert_cmpint (state->optimizer_bytes, ==, (12 * dense + 7) / 8 + 12 * experts / 2);
   g_assert_cmpint (ps_tensor_boundary_bytes (model, 1), ==, 2 * 16 * 64 / 2);
 }

@@ -200,6 +200,81 @@ static void test_all (void)
   g_assert_cmpint (ps_work_flops (&work), ==, multiplied);
 }
 
+/* An encoder of 3 layers, h = 16, f = 40, 4 heads of 4, two images of 20 tokens in each of 2 sequences, of 5 results.
+ */
+#define ENCODER                                                                                                        \
+  "images=2\nencoder_layers=3\nencoder_hidden=16\nencoder_heads=4\nencoder_feed_forward=40\nencoder_sequence=20\n"     \
+  "encoder_results=5\nencoder_patch=12\nencoder_vectors=100\nprojector_layers=2\nprojector_width=64\n"                 \
+  "projector_hidden=24\nprojector_bias=true\n"
+
+static void test_encoder (void)
+{
+  g_autoptr (PsModel) model = parse (LLAMA ENCODER), text = parse (LLAMA);
+  const PsStageShape first = { .n_encoder = 1 }, middle = { .first_encoder = 1, .n_encoder = 1 };
+  const PsStageShape last = { .first_encoder = 2, .n_encoder = 1 }, whole = ps_model_whole (model);
+  const gint64 tokens = 2 * 2 * 20, results = 2 * 2 * 5;
+  /* As checkpoints hold it: queries, keys, values, output, the MLP, with biases; two norms with biases. */
+  const gint64 layer = 4 * (16 * 16 + 16) + 16 * 40 + 40 + 40 * 16 + 16 + 4 * 16;
+  const gint64 projector = 64 * 24 + 24 + 24 * 32 + 32;
+  gint64 scores = 0;
+  guint n;
+  g_autofree PsStageShape *units = ps_model_units (model, &n);
+
+  for (guint image = 0; image < 4; image++)
+    for (guint token = 0; token < 20; token++)
+      for (guint other = 0; other < 20; other++)
+        scores += 4 * (4 + 4);
+  g_assert_cmpint (ps_model_stage_parameters (model, &middle), ==, layer);
+  g_assert_cmpint (ps_model_stage_parameters (model, &first), ==, layer + 12 * 16 + 100);
+  g_assert_cmpint (ps_model_stage_parameters (model, &last), ==, layer + projector);
+  g_assert_cmpint (ps_model_parameters (model), ==, ps_model_parameters (text) + 3 * layer + 12 * 16 + 100 + projector);
+  gint64 products = tokens * (4 * 16 * 16 + 2 * 16 * 40), last_products = products + results * (64 * 24 + 24 * 32);
+  g_assert_cmpint (ps_model_stage_flops (model, &middle, PS_OP_F), ==, 2 * (products + scores));
+  g_assert_cmpint (ps_model_stage_flops (model, &middle, PS_OP_B), ==, 2 * (products + 2 * scores));
+  g_assert_cmpint (ps_model_stage_flops (model, &first, PS_OP_W), ==, 2 * (products + tokens * 12 * 16));
+  g_assert_cmpint (ps_model_stage_flops (model, &last, PS_OP_F), ==, 2 * (last_products + scores));
+  for (PsOpKind kind = PS_OP_F; kind <= PS_OP_W; kind++) {
+    PsWork work;
+
+    ps_work_stage (model, &whole, kind, 1, &work);
+    if (kind != PS_OP_B) /* flash attention computes scores again in B */
+      g_assert_cmpint (ps_work_flops (&work), ==, ps_model_stage_flops (model, &whole, kind));
+  }
+  /* Two norms, their results, queries, keys, values, the result, the activation before and after. */
+  g_assert_cmpint (ps_model_stage_activation_bytes (model, &middle), ==, tokens * 2 * (4 * 16 + 3 * 16 + 16 + 80));
+  /* Messages: within the encoder, after it, after the embedding. */
+  g_assert_cmpuint (n, ==, 3 + 3);
+  g_assert_cmpint (ps_model_stage_output_bytes (model, &units[0]), ==, 2 * tokens * 16);
+  g_assert_cmpint (ps_model_stage_output_bytes (model, &units[2]), ==, 2 * results * 32);
+  g_assert_cmpint (ps_model_stage_output_bytes (model, &units[3]), ==, 2 * TOKENS * 32);
+  /* A microbatch without images has nothing to do there. */
+  model->encoder.images = 0;
+  g_assert_cmpint (ps_model_stage_flops (model, &last, PS_OP_F), ==, 0);
+  g_assert_cmpint (ps_model_stage_parameters (model, &last), ==, layer + projector);
+}
+
+/* Images need an encoder and room in the sequence. */
+static void test_images (void)
+{
+  static const char *const wrong[][2] = {
+    { LLAMA "images=2\n", "encoder_layers" },
+    { LLAMA ENCODER "encoder_mlp=none\n", "encoder_mlp" },
+    { BASE "layers=1\nmlp=swiglu\nencoder_layers=3\n", "encoder_hidden" },
+  };
+  g_autoptr (PsModel) model = parse (LLAMA ENCODER), text = parse (LLAMA);
+
+  for (guint i = 0; i < G_N_ELEMENTS (wrong); i++) {
+    g_autoptr (GError) error = NULL;
+
+    g_assert_null (ps_model_parse ("m.ini", wrong[i][0], strlen (wrong[i][0]), &error));
+    g_assert_nonnull (strstr (error->message, wrong[i][1]));
+  }
+  g_assert_true (ps_model_resize (model, 0, 0, 51, NULL));
+  g_assert_false (ps_model_resize (model, 0, 0, 52, NULL)); /* 260 tokens of 256 */
+  g_assert_false (ps_model_resize (text, 0, 0, 1, NULL));
+  g_assert_cmpstr (ps_model_special_key (model), ==, "images");
+}
+
 /* exec knows neither the square of ReLU nor patterns. */
 static void test_refused (void)
 {
@@ -230,6 +305,8 @@ int main (int argc, char **argv)
   g_test_add_func ("/units/table", test_table);
   g_test_add_func ("/units/kinds", test_kinds);
   g_test_add_func ("/units/all", test_all);
+  g_test_add_func ("/units/encoder", test_encoder);
+  g_test_add_func ("/units/images", test_images);
   g_test_add_func ("/units/refused", test_refused);
   return g_test_run ();
 }

@@ -21,7 +21,7 @@ static void test_costs (void)
     const PsStageCost *stage = &costs->stage[0];
 
     costs->stage[0].step_ns = 3 * US;
-    g_assert_true (ps_costs_zero (costs, 4, rows[i].zero, NULL));
+    g_assert_true (ps_costs_zero (costs, NULL, NULL, 4, rows[i].zero, NULL));
     g_assert_cmpuint (costs->zero, ==, rows[i].zero);
     g_assert_cmpint (stage->weight_bytes, ==, rows[i].held);
     g_assert_cmpint (stage->whole_bytes, ==, rows[i].whole);
@@ -198,11 +198,11 @@ static void test_experts (void)
     PsStageCost *stage = &costs->stage[0];
 
     costs->expert_copies = 0.5;
-    stage->state.expert_bytes = 60;
+    stage->experts = (PsStateBytes){ .weight_bytes = 20, .optimizer_bytes = 60 };
     stage->step_ns = 3 * US;
-    g_assert_true (ps_costs_zero (costs, 4, zero, NULL));
+    g_assert_true (ps_costs_zero (costs, NULL, NULL, 4, zero, NULL));
     g_assert_cmpint (stage->state.optimizer_bytes, ==, 15 + 30);
-    g_assert_cmpint (stage->state.expert_bytes, ==, 30);
+    g_assert_cmpint (stage->experts.optimizer_bytes, ==, 30);
     g_assert_cmpint (stage->state.weight_bytes, ==, zero == 3 ? 5 + 10 : 40);
     g_assert_cmpint (stage->whole_bytes, ==, zero == 3 ? 25 : 0);
     g_assert_cmpint (stage->weight_bytes, ==, 80 + 45 + (zero == 3 ? 15 : 40));
@@ -231,7 +231,7 @@ static void test_reduced_experts (void)
 
     for (guint stage = 0; stage < 2; stage++) {
       costs->stage[stage].state = (PsStateBytes){ .gradient_bytes = 2400, .optimizer_bytes = 120 };
-      costs->stage[stage].state.expert_bytes = rows[i].expert_bytes;
+      costs->stage[stage].experts.gradient_bytes = rows[i].expert_bytes * 20;
     }
     costs->expert_copies = rows[i].copies;
     ps_costs_set_reduce (costs, &cluster, 2, 4);
