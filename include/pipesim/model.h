@@ -672,8 +672,11 @@ gint64 ps_model_stage_flops (const PsModel *model, const PsStageShape *shape, Ps
  * - Mamba-2: projected tokens, the scan's result and that of its norm, 2 (2D + 2GN + heads) + 4D; the convolution runs
  *   again in B (mamba_ssm, ops/triton/ssd_combined.py). Gated delta net: 2 (2K + 2D + 2 heads) + 4D, queries, keys and
  *   values of all heads of values, and 64 elements of each head for a chunk (fla, ops/gated_delta_rule/chunk.py).
- * - Formats of 8 and 4 bits: inputs of matrices take PsNumberFormat.kept_bits instead of 16; the result of attention
- *   is kept twice.
+ * - Formats of 8 and 4 bits: inputs of matrices take q bytes, PsNumberFormat.kept_bits / 8, instead of 2, one copy for
+ *   each matrix (Transformer Engine, pytorch/module/linear.py). 2 bytes stay: inputs of norms, queries, keys and
+ * values, the result of attention, the inputs of activations, and of the router. A layer of Llama keeps sb((8 + 2q)h +
+ * 4c + 4a + (4 + q)f), 4a of them the sums of the softmax, which count with any framework, too.
+ * - Megatron-LM weighs the results of experts within the activation: r (2h + 6f), or r (qh + (4 + q)f).
  * - Each loss: 4sbh and the fp32 logits, 4sbV, which are not scaled (section 4.3). A module of multi-token prediction:
  *   8sbh and a layer.
  */
