@@ -297,6 +297,7 @@ guint ps_tensor_kept_modules (const PsModel *model, const PsStageShape *shape, P
   PsStageShape kept = *shape;
   PsModel own;
   Modules list = { .module = modules };
+  PsModel own;
 
   kept.first_layer += n_again;
   kept.n_layers -= n_again;
