@@ -295,7 +295,6 @@ guint ps_tensor_kept_modules (const PsModel *model, const PsStageShape *shape, P
   guint count[PS_N_UNIT_KINDS], n_inputs, n_again = ps_recompute_layers (recompute, shape->n_layers, &n_inputs);
   gint64 inputs = n_inputs * ps_model_boundary_bytes (model), habits;
   PsStageShape kept = *shape;
-  PsModel own;
   Modules list = { .module = modules };
   PsModel own;
 
