@@ -723,44 +723,6 @@ guint ps_recompute_layers (PsRecompute recompute, guint n_layers, guint *n_input
   return again;
 }
 
-void ps_model_modules (const PsModel *model, PsRecompute *recompute, guint *offload)
-{
-  const PsStageShape all = ps_model_whole (model);
-  guint count[PS_N_UNIT_KINDS];
-
-  ps_model_count_units (model, &all, count);
-  *recompute = *offload = 0;
-  for (PsUnitKind kind = PS_UNIT_ATTENTION; kind <= PS_UNIT_EXPERTS; kind++)
-    if (count[kind] > 0) {
-      const PsUnitParts *parts = ps_unit_describe (model, kind);
-
-      for (guint i = 0; i < parts->n_kept; i++) {
-        *recompute |= parts->kept[i].recompute & PS_RECOMPUTE_MODULES;
-        *offload |= parts->kept[i].offload;
-      }
-      for (guint i = 0; i < parts->n_scores; i++)
-        *recompute |= parts->scores[i].recompute & PS_RECOMPUTE_MODULES;
-    }
-}
-
-guint ps_model_recompute_sets (const PsModel *model, PsRecompute *sets)
-{
-  PsRecompute has, cheap;
-  guint n = 0, offload;
-
-  ps_model_modules (model, &has, &offload);
-  cheap = has & (PS_RECOMPUTE_LAYERNORM | PS_RECOMPUTE_MLA_UP_PROJ | PS_RECOMPUTE_MOE_ACT);
-  if (!model->flash_attention)
-    cheap |= has & PS_RECOMPUTE_CORE_ATTN;
-  sets[n++] = PS_RECOMPUTE_NONE;
-  if (cheap == PS_RECOMPUTE_NONE)
-    cheap = has & PS_RECOMPUTE_MLP;
-  if (cheap != PS_RECOMPUTE_NONE)
-    sets[n++] = cheap;
-  sets[n++] = PS_RECOMPUTE_FULL;
-  return n;
-}
-
 #define GPT_SOURCE "arXiv 1909.08053, section 3; arXiv 2205.05198, section 4.1"
 
 #define EXPERTS_KEYS                                                                                                   \
