@@ -552,12 +552,6 @@ typedef struct {
   guint n_tensor;        /* devices that share its layers as PsDeviceSetting says; 0 counts as 1. Measured costs only */
 } PsStageShape;
 
-/* Units of a stage as a layout counts them. */
-static inline guint ps_stage_shape_units (const PsStageShape *shape)
-{
-  return shape->n_encoder + (guint)shape->embedding + shape->n_layers + shape->n_mtp + (shape->head > 0);
-}
-
 /* The layers of a stage that a recomputation is about: the first ones with PS_RECOMPUTE_FULL, else all, and those of
  * multi-token prediction. */
 static inline PsStageShape ps_recompute_shape (const PsStageShape *shape, PsRecompute recompute)
@@ -568,6 +562,12 @@ static inline PsStageShape ps_recompute_shape (const PsStageShape *shape, PsReco
   return (PsStageShape){ .first_layer = shape->first_layer,
                          .n_layers = full ? n_again : shape->n_layers,
                          .n_mtp = full ? 0 : shape->n_mtp };
+}
+
+/* Units of a stage as a layout counts them. */
+static inline guint ps_stage_shape_units (const PsStageShape *shape)
+{
+  return shape->n_encoder + (guint)shape->embedding + shape->n_layers + shape->n_mtp + (shape->head > 0);
 }
 
 /* Counts the units of each kind in a stage. A module of multi-token prediction has the units of the last layer, too. */
@@ -738,8 +738,11 @@ gint64 ps_model_stage_flops (const PsModel *model, const PsStageShape *shape, Ps
  * - Mamba-2: projected tokens, the scan's result and that of its norm, 2 (2D + 2GN + heads) + 4D; the convolution runs
  *   again in B (mamba_ssm, ops/triton/ssd_combined.py). Gated delta net: 2 (2K + 2D + 2 heads) + 4D, queries, keys and
  *   values of all heads of values, and 64 elements of each head for a chunk (fla, ops/gated_delta_rule/chunk.py).
- * - Formats of 8 and 4 bits: inputs of matrices take PsNumberFormat.kept_bits instead of 16; the result of attention
- *   is kept twice.
+ * - Formats of 8 and 4 bits: inputs of matrices take q bytes, PsNumberFormat.kept_bits / 8, instead of 2, one copy for
+ *   each matrix (Transformer Engine, pytorch/module/linear.py). 2 bytes stay: inputs of norms, queries, keys and
+ * values, the result of attention, the inputs of activations, and of the router. A layer of Llama keeps sb((8 + 2q)h +
+ * 4c + 4a + (4 + q)f), 4a of them the sums of the softmax, which count with any framework, too.
+ * - Megatron-LM weighs the results of experts within the activation: r (2h + 6f), or r (qh + (4 + q)f).
  * - Each loss: 4sbh and the fp32 logits, 4sbV, which are not scaled (section 4.3); instead of these two numbers of fp32
  *   for each token where it is fused, and nothing where it is chunked. A module of multi-token prediction: 8sbh and a
  *   layer.

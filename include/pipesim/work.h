@@ -197,8 +197,8 @@ PsStateBytes ps_tensor_state (const PsModel *model, const PsStageShape *shape, c
 gint64 ps_tensor_kept_bytes (const PsModel *model, const PsStageShape *shape, PsRecompute recompute, guint n_tensor);
 gint64 ps_tensor_weight_bytes (const PsModel *model, const PsStageShape *shape, guint n_tensor);
 
-/* What ps_tensor_kept_bytes and the habits of the framework say together, by module of PsKept; tensors that are
- * offloaded (PsOffloadFlags) left out. modules has room for PS_MAX_MODULES. Returns their number. */
+/* ps_tensor_kept_bytes by module of PsKept; tensors that are offloaded (PsOffloadFlags) left out. modules has room for
+ * PS_MAX_MODULES. Returns their number. */
 #define PS_MAX_MODULES 16
 typedef struct {
   const char *module; /* "layers": inputs of layers that run again */

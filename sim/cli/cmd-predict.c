@@ -169,10 +169,12 @@ static GArray *list_modules (const PsSetting *setting, const PsModel *model, con
     guint n = held[s] > 0 ? ps_tensor_kept_modules (model, &costs->shapes[s], ps_setting_recompute (setting, s),
                                                     setting->offload_modules, setting->n_tensor, part)
                           : 0;
-    gint64 all = 0;
+    gint64 all = 0, habits = ps_framework_habits (model, &costs->shapes[s], setting->n_tensor).kept_bytes;
 
-    for (guint i = 0; i < n; i++)
+    for (guint i = 0; i < n; i++) {
+      part[i].bytes += g_str_equal (part[i].module, "loss") ? habits : 0;
       all += part[i].bytes;
+    }
     for (guint i = 0; i < n; i++)
       add_bytes (modules, part[i].module, llround ((double)held[s] * (double)part[i].bytes / (double)MAX (all, 1)));
   }

@@ -833,6 +833,44 @@ gint64 ps_model_stage_kept_bytes (const PsModel *model, const PsStageShape *shap
   return ps_model_sum_kept (model, shape, recompute, 0);
 }
 
+void ps_model_modules (const PsModel *model, PsRecompute *recompute, guint *offload)
+{
+  const PsStageShape all = ps_model_whole (model);
+  guint count[PS_N_UNIT_KINDS];
+
+  ps_model_count_units (model, &all, count);
+  *recompute = *offload = 0;
+  for (PsUnitKind kind = PS_UNIT_ATTENTION; kind <= PS_UNIT_EXPERTS; kind++)
+    if (count[kind] > 0) {
+      const PsUnitParts *parts = ps_unit_describe (model, kind);
+
+      for (guint i = 0; i < parts->n_kept; i++) {
+        *recompute |= parts->kept[i].recompute & PS_RECOMPUTE_MODULES;
+        *offload |= parts->kept[i].offload;
+      }
+      for (guint i = 0; i < parts->n_scores; i++)
+        *recompute |= parts->scores[i].recompute & PS_RECOMPUTE_MODULES;
+    }
+}
+
+guint ps_model_recompute_sets (const PsModel *model, PsRecompute *sets)
+{
+  PsRecompute has, cheap;
+  guint n = 0, offload;
+
+  ps_model_modules (model, &has, &offload);
+  cheap = has & (PS_RECOMPUTE_LAYERNORM | PS_RECOMPUTE_MLA_UP_PROJ | PS_RECOMPUTE_MOE_ACT);
+  if (!model->flash_attention)
+    cheap |= has & PS_RECOMPUTE_CORE_ATTN;
+  sets[n++] = PS_RECOMPUTE_NONE;
+  if (cheap == PS_RECOMPUTE_NONE)
+    cheap = has & PS_RECOMPUTE_MLP;
+  if (cheap != PS_RECOMPUTE_NONE)
+    sets[n++] = cheap;
+  sets[n++] = PS_RECOMPUTE_FULL;
+  return n;
+}
+
 double ps_model_moved_part (const PsModel *model, const PsStageShape *shape, PsRecompute recompute, guint offload)
 {
   return (double)ps_model_sum_kept (model, shape, recompute, PS_KEPT_MOVED (offload))

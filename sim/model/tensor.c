@@ -339,7 +339,7 @@ guint ps_tensor_kept_modules (const PsModel *model, const PsStageShape *shape, P
                               guint n_tensor, PsModuleBytes *modules)
 {
   guint count[PS_N_UNIT_KINDS], n_inputs, n_again = ps_recompute_layers (recompute, shape->n_layers, &n_inputs);
-  gint64 inputs = n_inputs * ps_model_layer_bytes (model), habits;
+  gint64 inputs = n_inputs * ps_model_layer_bytes (model);
   PsStageShape kept = *shape;
   Modules list = { .module = modules };
   PsModel own;
@@ -360,8 +360,5 @@ guint ps_tensor_kept_modules (const PsModel *model, const PsStageShape *shape, P
     add_module (&list, "layers", inputs, inputs);
   for (guint i = 0; i < list.n; i++)
     modules[i].bytes = share_sequences (model, modules[i].bytes, list.wide[i], n_tensor);
-  habits = ps_framework_habits (model, shape, n_tensor).kept_bytes;
-  if (habits != 0)
-    add_module (&list, "loss", habits, 0);
   return list.n;
 }

@@ -391,7 +391,7 @@ static void keep_experts (const PsModel *model, PsUnitParts *parts, double load,
   keep (parts, "moe", "input of activation", (gint64)(load * (double)(gates * f)))->offload = PS_OFFLOAD_MOE_ACT;
   keep_input (parts, model, "moe_act", "result of activation", inner)->recompute |= PS_RECOMPUTE_MOE_ACT;
   move_again (parts, activation_name (model), bytes * inner, PS_RECOMPUTE_MOE_ACT);
-  if (model->framework != PS_FRAMEWORK_MEGATRON)
+  if (!ps_framework_is_megatron (model->framework))
     keep (parts, "moe", "results before they are weighed", moved);
   if (shared == 0)
     return;
@@ -713,6 +713,19 @@ static void describe_patches (const PsModel *model, PsUnitKind kind, PsUnitParts
   move_both (parts, "positions of patches", 3 * he, 3 * he);
 }
 
+/* Encoders keep all. */
+static void forget_modules (PsUnitParts *parts)
+{
+  for (guint i = 0; i < parts->n_kept; i++)
+    parts->kept[i].recompute = parts->kept[i].offload = 0;
+  for (guint i = 0; i < parts->n_matrices; i++)
+    parts->matrix[i].recompute = PS_RECOMPUTE_FULL;
+  for (guint i = 0; i < parts->n_moves; i++)
+    parts->move[i].recompute = PS_RECOMPUTE_FULL;
+  for (guint i = 0; i < parts->n_scores; i++)
+    parts->scores[i].recompute = PS_RECOMPUTE_FULL;
+}
+
 /* A layer: attention and MLP. */
 static void describe_encoder (const PsModel *model, PsUnitKind kind, PsUnitParts *parts)
 {
@@ -721,11 +734,7 @@ static void describe_encoder (const PsModel *model, PsUnitKind kind, PsUnitParts
 
   describe_attention (own, PS_UNIT_WINDOW, parts);
   describe_mlp (own, PS_UNIT_MLP, parts);
-  /* Settings name modules of the decoder's layers. */
-  for (guint i = 0; i < parts->n_kept; i++) {
-    parts->kept[i].recompute = PS_RECOMPUTE_FULL;
-    parts->kept[i].offload = 0;
-  }
+  forget_modules (parts);
 }
 
 /* Matrices one after the other, GELU between. */
@@ -849,44 +858,6 @@ guint ps_recompute_layers (PsRecompute recompute, guint n_layers, guint *n_input
 
   *n_inputs = uniform ? (again + n - 1) / n : again;
   return again;
-}
-
-void ps_model_modules (const PsModel *model, PsRecompute *recompute, guint *offload)
-{
-  const PsStageShape all = ps_model_whole (model);
-  guint count[PS_N_UNIT_KINDS];
-
-  ps_model_count_units (model, &all, count);
-  *recompute = *offload = 0;
-  for (PsUnitKind kind = PS_UNIT_ATTENTION; kind <= PS_UNIT_EXPERTS; kind++)
-    if (count[kind] > 0) {
-      const PsUnitParts *parts = ps_unit_describe (model, kind);
-
-      for (guint i = 0; i < parts->n_kept; i++) {
-        *recompute |= parts->kept[i].recompute & PS_RECOMPUTE_MODULES;
-        *offload |= parts->kept[i].offload;
-      }
-      for (guint i = 0; i < parts->n_scores; i++)
-        *recompute |= parts->scores[i].recompute & PS_RECOMPUTE_MODULES;
-    }
-}
-
-guint ps_model_recompute_sets (const PsModel *model, PsRecompute *sets)
-{
-  PsRecompute has, cheap;
-  guint n = 0, offload;
-
-  ps_model_modules (model, &has, &offload);
-  cheap = has & (PS_RECOMPUTE_LAYERNORM | PS_RECOMPUTE_MLA_UP_PROJ | PS_RECOMPUTE_MOE_ACT);
-  if (!model->flash_attention)
-    cheap |= has & PS_RECOMPUTE_CORE_ATTN;
-  sets[n++] = PS_RECOMPUTE_NONE;
-  if (cheap == PS_RECOMPUTE_NONE)
-    cheap = has & PS_RECOMPUTE_MLP;
-  if (cheap != PS_RECOMPUTE_NONE)
-    sets[n++] = cheap;
-  sets[n++] = PS_RECOMPUTE_FULL;
-  return n;
 }
 
 #define GPT_SOURCE "arXiv 1909.08053, section 3; arXiv 2205.05198, section 4.1"

@@ -255,11 +255,13 @@ typedef struct {
   const PsSearchChoice *choice;
   PsSearchLimits limits; /* of one trial */
   guint n_stages;
-  gint64 *memory_limit; /* [n_devices]; NULL: none */
-  gboolean places;      /* stages may move to other devices */
-  gboolean any_chunks;  /* of a device */
-  gboolean mixes;       /* microbatches of a stage may differ */
-  PsStageShape *units;  /* of the model; NULL: stages are given */
+  gint64 *memory_limit;         /* [n_devices]; NULL: none */
+  gboolean places;              /* stages may move to other devices */
+  gboolean any_chunks;          /* of a device */
+  gboolean mixes;               /* microbatches of a stage may differ */
+  PsStageShape *units;          /* of the model; NULL: stages are given */
+  PsRecompute kinds[MAX_KINDS]; /* the setting's own recomputation, then the others in turn */
+  guint n_kinds;
   GRand *random;
   const PsSearchFound *best;
 } Joint;
@@ -285,19 +287,18 @@ static void joint_clear (Joint *joint)
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Joint, joint_clear)
 
-/* The setting's own recomputation, then the others in turn. Returns their number. */
-static guint list_kinds (const PsSetting *setting, PsRecompute *kinds)
+static void list_kinds (Joint *joint)
 {
+  const PsRecompute first = joint->setting.recompute;
   PsRecompute sets[PS_N_RECOMPUTE_SETS];
-  guint n_sets = ps_setting_recompute_sets (setting, sets), own = 0, n = 0;
+  guint n_sets = ps_setting_recompute_sets (&joint->setting, sets), own = 0;
 
-  while (own < n_sets && sets[own] != setting->recompute)
+  while (own < n_sets && sets[own] != first)
     own++;
-  kinds[n++] = setting->recompute;
+  joint->kinds[joint->n_kinds++] = first;
   for (guint i = 1; i <= n_sets; i++)
-    if (sets[(own + i) % n_sets] != setting->recompute)
-      kinds[n++] = sets[(own + i) % n_sets];
-  return n;
+    if (sets[(own + i) % n_sets] != first)
+      joint->kinds[joint->n_kinds++] = sets[(own + i) % n_sets];
 }
 
 /* Sets the costs of the state's stages in each mode that the source knows, the setting's own first. FALSE: there are
@@ -308,15 +309,12 @@ static gboolean read_modes (const Joint *joint, State *state)
   guint n_devices = setting.n_devices;
   g_autofree PsStageShape *shapes = state->end != NULL ? g_new0 (PsStageShape, joint->n_stages) : NULL;
   Modes *modes = state->modes = g_rc_box_new0 (Modes);
-  PsRecompute kinds[MAX_KINDS];
-  guint n_kinds = list_kinds (&setting, kinds);
-
   if (shapes != NULL)
     ps_stage_shapes_join (joint->units, state->end, joint->n_stages, shapes);
   setting.known_shapes = shapes;
-  for (guint i = 0; i < (joint->setting.offload > 0 ? 2 * n_kinds : n_kinds); i++) {
-    setting.recompute = kinds[i % n_kinds];
-    setting.offload = i < n_kinds ? joint->setting.offload : 0;
+  for (guint i = 0; i < (joint->setting.offload > 0 ? 2 * joint->n_kinds : joint->n_kinds); i++) {
+    setting.recompute = joint->kinds[i % joint->n_kinds];
+    setting.offload = i < joint->n_kinds ? joint->setting.offload : 0;
     PsCosts *costs = i == 0 || shapes != NULL ? ps_setting_costs (&setting, n_devices, joint->choice->n_chunks, NULL)
                                               : ps_setting_costs_alike (&setting, modes->costs[0], n_devices, NULL);
     if (costs == NULL && i == 0)
@@ -506,6 +504,7 @@ static gboolean joint_init (Joint *joint, State *state, const PsCosts *costs)
                   && (n > p || setting->n_speeds > 1 || setting->n_memory_limits > 1);
   state->mode = g_new0 (guint8, n);
   state->some = g_new0 (guint8, n);
+  list_kinds (joint);
   if (model != NULL && costs->shapes != NULL && setting->layout == NULL) {
     joint->units = ps_model_units (model, &n_units);
     state->end = g_new0 (guint, n);

@@ -15,6 +15,7 @@ sizes, its stages, its order and its model. What is refused must be what the fra
 TAP is printed; a failed setting prints its command and what is wrong.
 """
 import argparse, json, os, random, re, shlex, subprocess, sys, tempfile
+from itertools import takewhile
 
 BIN = os.path.join(os.path.abspath(os.environ.get("PIPESIM_BINDIR", "build")), "pipesim")
 MODELS = {  # as published: layers, hidden, heads, kv heads, feed-forward, vocabulary; experts, of them active, width of one
@@ -31,6 +32,7 @@ FRAMEWORKS = {"megatron-gpt": ["1f1b", "interleaved", "interleaved", "interleave
 FRAMEWORKS["torchtitan-0.2"] = FRAMEWORKS["torchtitan"]
 FRAMEWORKS["megatron"] = FRAMEWORKS["megatron-gpt"]
 CHUNKED = ("interleaved", "looped", "gis")
+KINDS = ["none", "selective", "full", "full:layers=1", "full:uniform=2"]
 
 
 def pipesim(*args):
@@ -61,7 +63,8 @@ class Setting:
         shares = self.t * self.c * self.d
         self.e = self.option(R, "--experts", [e for e in (2, 4, 8) if many and "E" in self.M and shares % e == 0], .7, 1)
         self.zero = self.option(R, "--zero", [0] if self.d == 1 else [0, 1, 2, 3], .5, 1 if self.d * self.c > 1 else 0)
-        self.recompute = self.option(R, "--recompute", ["none", "selective", "full"], .5, "none")
+        self.recompute = self.option(R, "--recompute", KINDS + (["mlp"] if "E" not in self.M else ["moe", "layernorm+moe_act"]), .5, "none")
+        self.offload = self.option(R, "--offload-modules", ["core_attn", "core_attn+attn_proj", "attn_proj"], .1, "none")
         self.precision = self.option(R, "--precision", ["fp32", "fp16", "bf16", "fp8", "fp8-block", "mxfp8", "nvfp4"], .3, "bf16")
         self.grads = self.option(R, "--main-grads-dtype", ["fp32", "bf16"], .2, "fp32")
         self.moment = self.option(R, "--exp-avg-dtype", ["bf16"], .1, "fp32")
@@ -82,6 +85,7 @@ class Setting:
         s = cls.__new__(cls)
         s.to, s.name, s.M, s.schedule, s.p, s.t, s.c, s.e, s.d = "megatron", name, MODELS[name], *(row[x] for x in ("schedule", "devices", "tensor", "context", "experts", "replicas"))
         s.m, s.v, s.b, s.zero, s.recompute, s.precision, s.defer, s.adjacent = row["microbatches"], row["chunks"], row["microbatch_size"], row["zero"], row["recompute"], "bf16", 0, True
+        s.offload = "none"
         s.grads, s.moment, s.optimizer = "fp32", "fp32", None
         s.args = ["-s", s.schedule, "-p", s.p, "-m", s.m] + (["-v", s.v] if s.schedule.startswith(CHUNKED) else [])
         return s
@@ -132,8 +136,10 @@ def megatron_refuses(s, stages):
     overlaps, v = "overlap" in s.schedule, s.v if s.p > 1 else 1
     if s.p > 1 and v > 1 and s.m < s.p:
         yield "the group is at least p and at most m"
-    if overlaps and (s.e == 1 or s.recompute == "full" or s.precision == "fp32" or s.p == 1):
+    if overlaps and (s.e == 1 or s.recompute.startswith("full") or s.recompute == "moe" or s.precision == "fp32" or s.p == 1):
         yield "overlap_moe_expert_parallel_comm"
+    if s.offload == "attn_proj" or s.offload != "none" and s.recompute.startswith("full"):
+        yield "fine_grained_activation_offloading"
     if s.moment != "fp32" and (s.zero == 0 or s.optimizer):
         yield "the precision-aware optimizer is a distributed Adam"
     if s.optimizer and s.zero >= 2:
@@ -163,6 +169,8 @@ def titan_refuses(s, old):
         yield "mixed_precision_reduce is float32, both moments are alike, Muon has parameter groups"
     if "mtp" in s.M:
         yield "MTP has no pipelines"
+    if s.recompute not in ("none", "full") or s.offload != "none":
+        yield "activation_checkpoint"
     if s.e > 1 and sharded * s.c * s.t % s.e:
         yield "ep divides dp_shard cp tp"
     if s.M["k"] % s.t:
@@ -176,7 +184,8 @@ def titan_refuses(s, old):
 
 
 def deepspeed_refuses(s):
-    if s.zero >= 2 or s.precision in FORMATS or "mtp" in s.M or s.defer:
+    layers = s.recompute == "none" or s.recompute.startswith("full") and "layers" not in s.recompute
+    if s.zero >= 2 or s.precision in FORMATS or "mtp" in s.M or s.defer or not layers or s.offload != "none":
         yield "PipelineEngine"
 
 
@@ -209,7 +218,7 @@ def judge_megatron(s, text, stages, folder):
     words = shlex.split("\n".join(x for x in text.splitlines() if not x.startswith("#")))
     launch = re.search(r"^# launch: (.*)$", text, re.M)[1]
     value = lambda flag: words[words.index(flag) + 1] if flag in words else None
-    M, v, whole = s.M, s.v if s.p > 1 else 1, s.e > 1 or s.t > 1 and "biased" in s.M
+    M, v, whole, full = s.M, s.v if s.p > 1 else 1, s.e > 1 or s.t > 1 and "biased" in s.M, s.recompute.startswith("full")
     number = lambda flag, otherwise=1: int(value(flag) or otherwise)
     hybrid = s.to == "megatron"
     want = {"--num-layers": None if hybrid else M["L"], "--hidden-size": M["h"], "--ffn-hidden-size": M["f"], "--num-attention-heads": M["a"], "--vocab-size": M["V"], "--normalization": "RMSNorm",
@@ -218,7 +227,9 @@ def judge_megatron(s, text, stages, folder):
             "--tensor-model-parallel-size": s.t, "--pipeline-model-parallel-size": s.p, "--micro-batch-size": s.b, "--global-batch-size": s.b * s.m * s.d,
             "--context-parallel-size": None if s.c == 1 else s.c, "--expert-model-parallel-size": None if s.e == 1 else s.e,
             "--expert-tensor-parallel-size": 1 if whole else None, "--moe-token-dispatcher-type": "alltoall" if s.e > 1 else None,
-            "--ckpt-format": "fsdp_dtensor" if s.zero >= 2 else None, "--recompute-granularity": None if s.recompute == "none" else s.recompute,
+            "--ckpt-format": "fsdp_dtensor" if s.zero >= 2 else None, "--recompute-granularity": None if s.recompute == "none" else "full" if full else "selective",
+            "--recompute-method": None if not full else "block" if "layers" in s.recompute else "uniform",
+            "--recompute-num-layers": (2 if s.to == "megatron" else 1) * int(s.recompute.split("=")[1] if "=" in s.recompute else 1) if full else None,
             "--data-parallel-sharding-strategy": {2: "optim_grads", 3: "optim_grads_params"}.get(s.zero),
             **{"--%s-%s" % (bits, key): None for bits in ("fp8", "fp4") for key in ("format", "recipe")}, **FORMATS.get(s.precision, {})}
     if "dense" in M:
@@ -231,12 +242,17 @@ def judge_megatron(s, text, stages, folder):
              "--disable-bias-linear": "biased" not in M, "--sequence-parallel": s.t > 1, "--use-distributed-optimizer": s.zero > 0,
              "--use-megatron-fsdp": s.zero >= 2, "--bf16": s.precision == "bf16" or s.precision in FORMATS, "--fp16": s.precision == "fp16",
              "--overlap-moe-expert-parallel-comm": "overlap" in s.schedule, "--delay-wgrad-compute": s.schedule.endswith("-w"),
+             "--fine-grained-activation-offloading": s.offload != "none",
              "--accumulate-allreduce-grads-in-fp32": s.precision != "fp32" and not narrow,
              "--grad-reduce-in-bf16": s.precision != "fp32" and narrow, "--use-precision-aware-optimizer": precise, "--moe-grouped-gemm": "E" in M,
              "--use-tp-pp-dp-mapping": s.d > 1 and s.p > 1 and not s.adjacent and s.c == 1 and not whole}
     for flag, x in want.items():
         if value(flag) != (None if x is None else str(x)):
             yield "%s is %s, not %s" % (flag, value(flag), x)
+    for flag, x in ("--recompute-modules", "none" if full or s.recompute == "selective" else s.recompute), ("--offload-modules", s.offload):
+        at = words.index(flag) + 1 if flag in words else len(words)
+        if set(takewhile(lambda w: not w.startswith("--"), words[at:])) != set(x.split("+")) - {"none"}:
+            yield "%s is not %s" % (flag, x)
     for flag, x in alone.items():
         if (flag in words) != x:
             yield flag + (" is missing" if x else " is there")
@@ -321,6 +337,9 @@ def judge_titan(s, text, stages, folder, old):
 
 
 def judge_deepspeed(s, text, stages):
+    interval = 0 if s.recompute == "none" else s.recompute.split("=")[1] if "=" in s.recompute else 1
+    if "activation_checkpoint_interval=%s\n" % interval not in text:
+        yield "activation_checkpoint_interval"
     config = json.loads(text[text.index("\n{"):])
     if (config["train_batch_size"], config["train_micro_batch_size_per_gpu"], config["gradient_accumulation_steps"]) != (s.b * s.m * s.d, s.b, s.m):
         yield "batch"

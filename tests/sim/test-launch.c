@@ -381,6 +381,43 @@ static void selective (Rig *rig)
   rig->setting->recompute = PS_RECOMPUTE_SELECTIVE;
 }
 
+static void mlp_again (Rig *rig)
+{
+  rig->setting->recompute = PS_RECOMPUTE_MLP;
+}
+
+static void layers_again (Rig *rig)
+{
+  rig->setting->recompute = PS_RECOMPUTE_FULL | 2 << PS_RECOMPUTE_LAYERS;
+}
+
+static void groups_again (Rig *rig)
+{
+  rig->setting->recompute = PS_RECOMPUTE_FULL | PS_RECOMPUTE_UNIFORM | 2 << PS_RECOMPUTE_LAYERS;
+}
+
+static void moe_again (Rig *rig)
+{
+  with_experts (rig);
+  rig->setting->recompute = PS_RECOMPUTE_MOE;
+}
+
+static void moved (Rig *rig)
+{
+  rig->setting->offload_modules = PS_OFFLOAD_CORE_ATTN | PS_OFFLOAD_ATTN_PROJ;
+}
+
+static void moved_wrong (Rig *rig)
+{
+  rig->setting->offload_modules = PS_OFFLOAD_ATTN_PROJ;
+}
+
+static void moved_again (Rig *rig)
+{
+  moved (rig);
+  rig->setting->recompute = PS_RECOMPUTE_FULL;
+}
+
 static void overlap_fp16 (Rig *rig)
 {
   with_experts (rig);
@@ -409,6 +446,20 @@ static void test_limits (void)
   } cases[] = {
     { "megatron-gpt", "1f1b", 4, 1, 1, NULL, NULL },
     { "megatron-gpt", "1f1b", 4, 1, 8, offloaded, "--offload 0.5: *" },
+    { "megatron-gpt", "1f1b", 4, 1, 8, mlp_again, NULL },
+    { "megatron-gpt", "1f1b", 4, 1, 8, layers_again, NULL },
+    { "megatron-gpt", "1f1b", 4, 1, 8, groups_again, NULL },
+    { "megatron-gpt", "1f1b", 4, 1, 8, moved, NULL },
+    { "megatron-gpt", "1f1b", 4, 1, 8, moved_wrong, "--offload-modules attn_proj: attn_proj goes with core_attn *" },
+    { "megatron-gpt", "1f1b", 4, 1, 8, moved_again, "--offload-modules core_attn+attn_proj: *" },
+    { "megatron-gpt", "interleaved-overlap", 4, 2, 8, moe_again, "--recompute moe: *" },
+    { "megatron-gpt", "interleaved-overlap", 4, 2, 8, mlp_again, "schedule *" },
+    { "torchtitan", "1f1b", 4, 1, 8, mlp_again, "--recompute mlp: it chooses operators, *" },
+    { "torchtitan", "1f1b", 4, 1, 8, layers_again, "--recompute full:layers=2: it has full *" },
+    { "torchtitan", "1f1b", 4, 1, 8, moved, "--offload-modules core_attn+attn_proj: is not *" },
+    { "deepspeed", "1f1b", 4, 1, 8, mlp_again, "--recompute mlp: its pipelines know *" },
+    { "deepspeed", "1f1b", 4, 1, 8, layers_again, "--recompute full:layers=2: its pipelines know *" },
+    { "deepspeed", "1f1b", 4, 1, 8, groups_again, NULL },
     { "megatron-gpt", "1f1b", 4, 1, 8, bypassed, "--sync bypass: *" },
     { "torchtitan", "1f1b", 4, 1, 8, bypassed, "--sync bypass: *" },
     { "deepspeed", "1f1b", 4, 1, 8, bypassed, "--sync bypass: *" },
@@ -704,6 +755,23 @@ static void test_uneven (void)
   g_autofree char *again = write_launch (&full, "megatron-gpt");
   assert_line (again, "--recompute-granularity full", TRUE);
   assert_line (again, "--recompute-num-layers 1", TRUE);
+  full.setting->recompute = PS_RECOMPUTE_FULL | 2 << PS_RECOMPUTE_LAYERS;
+  g_autofree char *block = write_launch (&full, "megatron-gpt");
+  assert_line (block, "--recompute-method block", TRUE);
+  assert_line (block, "--recompute-num-layers 2", TRUE);
+  full.setting->recompute |= PS_RECOMPUTE_UNIFORM;
+  g_autofree char *groups = write_launch (&full, "megatron-gpt"), *interval = write_launch (&full, "deepspeed");
+  assert_line (groups, "--recompute-method uniform", TRUE);
+  assert_line (groups, "--recompute-num-layers 2", TRUE);
+  assert_line (interval, "activation_checkpoint_interval=2", TRUE);
+  full.setting->recompute = PS_RECOMPUTE_MLP | PS_RECOMPUTE_LAYERNORM;
+  full.setting->offload_modules = PS_OFFLOAD_CORE_ATTN | PS_OFFLOAD_ATTN_PROJ;
+  g_autofree char *modules = write_launch (&full, "megatron-gpt");
+  assert_line (modules, "--recompute-granularity selective", TRUE);
+  assert_line (modules, "--recompute-modules layernorm mlp", TRUE);
+  assert_line (modules, "--recompute-num-layers 1", FALSE);
+  assert_line (modules, "--fine-grained-activation-offloading", TRUE);
+  assert_line (modules, "--offload-modules core_attn attn_proj", TRUE);
   assert_line (again, "--fp16", FALSE);
   assert_line (again, "--use-distributed-optimizer", FALSE);
 

@@ -485,13 +485,16 @@ static void try_one (const PsLayoutQuestion *question, const PsFamily *family, c
 
 static void try_families (const PsLayoutQuestion *question, Choice choice, GArray *times)
 {
+  static const PsRecompute kinds[] = { PS_RECOMPUTE_NONE, PS_RECOMPUTE_SELECTIVE, PS_RECOMPUTE_FULL };
   guint n;
   const PsFamily *const *families = ps_family_table (&n);
 
   for (choice.b = 1; choice.b <= 16; choice.b *= 2)
-    for (choice.recompute = PS_RECOMPUTE_NONE; choice.recompute <= PS_RECOMPUTE_FULL; choice.recompute++)
+    for (guint kind = 0; kind < G_N_ELEMENTS (kinds); kind++) {
+      choice.recompute = kinds[kind];
       for (guint i = 0; i < n; i++)
         try_one (question, families[i], &choice, times);
+    }
 }
 
 /* A single device runs schedules of one chunk. tiny-gpt has 8 layers, so that no other number of chunks than 1, 2, 4

@@ -171,7 +171,7 @@ static void test_properties (void)
       g_assert_cmpint (kept, >=, shape.n_layers * ps_model_boundary_bytes (model));
       for (guint k = 0; k < n_parts; k++)
         sum += parts[k].bytes;
-      g_assert_cmpint (sum, ==, kept + ps_framework_habits (model, &shape, 1).kept_bytes);
+      g_assert_cmpint (sum, ==, kept);
     }
     for (guint n = 1; n <= 5; n++) {
       PsRecompute block = PS_RECOMPUTE_FULL | n << PS_RECOMPUTE_LAYERS, groups = block | PS_RECOMPUTE_UNIFORM;
@@ -259,6 +259,60 @@ static void test_names (void)
   }
 }
 
+/* What GPUs say to each other for a module that runs again: two all-to-alls for each layer with experts, half of the
+ * two passes of tokens for each dense MLP. */
+static void test_talk (void)
+{
+  g_autoptr (PsModel) model = load ("deepseek-v3", PS_PRECISION_BF16, PS_FRAMEWORK_MEGATRON);
+  g_autoptr (PsCluster) cluster = fine (ps_cluster_load ("h100-80gb", &error));
+  const PsStageShape shape = { .first_layer = 0, .n_layers = 7 };
+  gint64 full;
+
+  model->spread.experts = 8;
+  g_assert_cmpint (ps_tensor_again_ns (model, &shape, PS_RECOMPUTE_MOE, cluster), >, 0);
+  g_assert_cmpint (ps_tensor_again_ns (model, &shape, PS_RECOMPUTE_MLA_UP_PROJ | PS_RECOMPUTE_MLP, cluster), ==, 0);
+  full = ps_tensor_again_ns (model, &shape, PS_RECOMPUTE_FULL, cluster);
+  g_assert_cmpint (full, ==, ps_tensor_stage_ns (model, &shape, cluster, PS_OP_F));
+  g_assert_cmpint (full, ==, ps_tensor_again_ns (model, &shape, PS_RECOMPUTE_MOE, cluster));
+
+  g_assert_true (ps_cluster_group (cluster, 4, NULL));
+  gint64 mlp = ps_tensor_again_ns (model, &shape, PS_RECOMPUTE_MLP, cluster);
+  gint64 moe = ps_tensor_again_ns (model, &shape, PS_RECOMPUTE_MOE, cluster);
+  g_assert_cmpint (mlp, >, 0);
+  g_assert_cmpint (ps_tensor_again_ns (model, &shape, PS_RECOMPUTE_MLP | PS_RECOMPUTE_MOE, cluster), ==, mlp + moe);
+  g_assert_cmpint (ps_tensor_again_ns (model, &shape, PS_RECOMPUTE_FULL | 3 << PS_RECOMPUTE_LAYERS, cluster), ==,
+                   2 * mlp);
+}
+
+/* A backward is longer by the modules, whose times add up, and F keeps less by what they drop. */
+static void test_costs (void)
+{
+  static const PsRecompute some[] = { PS_RECOMPUTE_NONE, PS_RECOMPUTE_MLA_UP_PROJ, PS_RECOMPUTE_MOE,
+                                      PS_RECOMPUTE_MLA_UP_PROJ | PS_RECOMPUTE_MOE, PS_RECOMPUTE_FULL };
+  g_autoptr (PsModel) model = load ("deepseek-v3", PS_PRECISION_BF16, PS_FRAMEWORK_NONE);
+  g_autoptr (PsCluster) cluster = fine (ps_cluster_load ("h100-80gb", &error));
+  const PsStageShape shape = { .first_layer = 4, .n_layers = 3 };
+  gint64 longer_ns[G_N_ELEMENTS (some)], kept[G_N_ELEMENTS (some)];
+
+  cluster->launch_ns = 0;
+  for (guint i = 0; i < G_N_ELEMENTS (some); i++) {
+    g_autoptr (PsCosts) costs = fine (ps_costs_model_stages (model, cluster, &shape, 1, 1, &error));
+    gint64 before_ns = ps_costs_op (costs, PS_OP_B, 0)->duration_ns,
+           f_ns = ps_costs_op (costs, PS_OP_F, 0)->duration_ns;
+
+    g_assert_true (ps_costs_recompute (costs, 0, model, cluster, some[i], NULL));
+    longer_ns[i] = ps_costs_op (costs, PS_OP_B, 0)->duration_ns - before_ns;
+    kept[i] = ps_costs_act_bytes (costs, 0);
+    g_assert_cmpint (kept[i], ==, ps_model_stage_kept_bytes (model, &shape, some[i]));
+    g_assert_cmpint (longer_ns[i], <=, f_ns);
+  }
+  g_assert_cmpint (longer_ns[0], ==, 0);
+  g_assert_cmpint (longer_ns[1], >, 0);
+  g_assert_cmpint (ABS (longer_ns[3] - longer_ns[1] - longer_ns[2]), <=, 2);
+  g_assert_cmpint (longer_ns[4], >, longer_ns[3]);
+  g_assert_cmpint (kept[0] - kept[3], ==, kept[0] - kept[1] + kept[0] - kept[2]);
+}
+
 /* Inputs of core attention are queries, keys and values; Megatron-LM names others by the modules that take them. */
 static void test_moved (void)
 {
@@ -334,6 +388,8 @@ int main (int argc, char **argv)
   g_test_add_func ("/modules/saved", test_saved);
   g_test_add_func ("/modules/properties", test_properties);
   g_test_add_func ("/modules/again", test_again);
+  g_test_add_func ("/modules/talk", test_talk);
+  g_test_add_func ("/modules/costs", test_costs);
   g_test_add_func ("/modules/names", test_names);
   g_test_add_func ("/modules/moved", test_moved);
   g_test_add_func ("/modules/missing", test_missing);

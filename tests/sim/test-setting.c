@@ -64,6 +64,8 @@ static void test_options_refused (void)
     { "--recompute full:", "--recompute: ''", "none, selective, full" },
     { "--model tiny-gpt --cluster a100-80gb --recompute full:none", "--recompute", "--layout" },
     { "--model tiny-gpt --cluster a100-80gb --layout best --offload 1:0", "--offload", "--layout" },
+    { "--offload 0.5 --offload-modules core_attn", "--offload and --offload-modules", "one of them" },
+    { "--offload-modules heads", "--offload-modules: 'heads'", "none, attn_norm" },
     { "--offload 1.5", "--offload", "'1.5'" },
     { "--offload -0", "--offload", "'-0'" },
     { "--offload nan", "--offload", "'nan'" },
@@ -201,9 +203,11 @@ static void test_schedule_file_invalid (void)
 /* A stage costs what it costs where all stages do as it does. */
 static void test_training_of_stages (void)
 {
-  static const char *const recompute[] = { "full", "none", "selective", "none" }, *const offload[] = { "0", "0.5" };
+  static const char *const recompute[] = { "full:layers=1", "none", "selective", "core_attn+mlp" }, *const offload[]
+                                                                                                    = { "0", "0.5" };
   const char *line = "--model tiny-gpt --cluster a100-80gb --layout even";
-  g_autofree char *each = g_strconcat (line, " --recompute full:none:selective:none --offload 0:0.5:0:0.5", NULL);
+  g_autofree char *each
+      = g_strconcat (line, " --recompute full:layers=1:none:selective:core_attn+mlp --offload 0:0.5:0:0.5", NULL);
   g_autoptr (PsSetting) setting = parse_good (each);
   g_autofree char *typed = ps_setting_typed (setting);
   g_autoptr (PsSetting) again = parse_good (typed);
