@@ -433,6 +433,9 @@ const PsModel *ps_unit_model (const PsModel *model, PsUnitKind kind, PsModel *ow
  */
 const PsUnitParts *ps_unit_describe (const PsModel *model, PsUnitKind kind);
 
+/* The letters of patterns in the order of the kinds, "*w+D...". */
+const char *ps_unit_letters (void);
+
 /* The kind with that letter; PS_N_UNIT_KINDS: there is none. */
 PsUnitKind ps_unit_find (char letter);
 

@@ -163,8 +163,10 @@ static gboolean read_pattern (Reader *reader, GError **error)
       if (!add_stage (reader, at, error))
         return FALSE;
     } else if (ps_unit_find (*at) == PS_N_UNIT_KINDS)
-      return refuse (reader, at, "no layer; * w + D C H M G l - E are, | ends a stage, / begins multi-token prediction",
-                     error);
+      return ps_refuse (error, PS_ERROR_USAGE,
+                        "%s: character %u of the layout: no layer; %s are, | ends a stage, / begins multi-token "
+                        "prediction",
+                        reader->where, (guint)(at - reader->text) + 1, ps_unit_letters ());
     else {
       g_string_append_c (reader->letters, *at);
       last_stage (reader)->n_layers++;

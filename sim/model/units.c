@@ -906,6 +906,21 @@ const PsUnitRow *ps_unit_row (PsUnitKind kind)
   return &rows[kind];
 }
 
+const char *ps_unit_letters (void)
+{
+  static char letters[PS_N_UNIT_KINDS + 1];
+  static gsize once = 0;
+
+  if (g_once_init_enter (&once)) {
+    gsize n = 0;
+
+    for (PsUnitKind kind = PS_UNIT_ATTENTION; kind < PS_UNIT_MTP; kind++)
+      letters[n++] = rows[kind].letter;
+    g_once_init_leave (&once, 1);
+  }
+  return letters;
+}
+
 PsUnitKind ps_unit_find (char letter)
 {
   PsUnitKind kind = PS_UNIT_ATTENTION;
