@@ -53,6 +53,8 @@ PsModel *ps_setting_given_model (const PsSetting *setting, GError **error)
   ps_setting_unfold (setting, model);
   if (setting->db == NULL)
     model->framework = ps_setting_framework (setting, model);
+  if (setting->loss != PS_LOSS_WHOLE)
+    model->loss = setting->loss;
   ps_model_set_state (model, &setting->state);
   if (setting->n_context > 1)
     model->spread.context = setting->n_context;
