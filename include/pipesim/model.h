@@ -278,29 +278,70 @@ typedef struct {
   gboolean bias;        /* with a number for each column */
   guint bits;           /* of an element that is multiplied */
   double gradient_bits; /* of an element of the output's gradient, which W needs; 0: listed as kept */
+  guint recompute;      /* as PsMemoryKernel.recompute */
 } PsMatrix;
 
 typedef enum {
   PS_KEPT_WEIGHT = 1, /* W needs it, too */
   PS_KEPT_WIDE = 2,   /* as wide as the model: whole with whole_sequences (work.h) */
-  PS_KEPT_SCORES = 4, /* selective recomputation drops it */
 } PsKeptFlags;
+
+/* What the backward computes again instead of keeping it (Korthikanti et al., arXiv 2205.05198): modules of layers, by
+ * the names of Megatron-LM's --recompute-modules (core/transformer/transformer_config.py), or whole layers. A tensor
+ * that F keeps is dropped, and a kernel runs again, where one of its modules is among these. */
+typedef enum {
+  PS_RECOMPUTE_CORE_ATTN = 1 << 0,   /* section 5: scores, their softmax and dropout, 5as^2b of each layer; with
+                                        flash attention the sums of the softmax alone */
+  PS_RECOMPUTE_LAYERNORM = 1 << 1,   /* norms that are no part of the matrix after them: those before latent
+                                        attention and before experts */
+  PS_RECOMPUTE_MLA_UP_PROJ = 1 << 2, /* queries, keys and values of latent attention, from the narrow vectors */
+  PS_RECOMPUTE_MOE_ACT = 1 << 3,     /* results of the activation of routed experts */
+  PS_RECOMPUTE_MOE = 1 << 4,         /* the router and all experts */
+  PS_RECOMPUTE_MLP = 1 << 5,         /* a dense MLP and the norm in it */
+  PS_RECOMPUTE_SHARED_EXPERTS = 1 << 6,
+  PS_RECOMPUTE_FULL = 1 << 7,    /* table 2: whole layers, whose inputs alone are kept, 2sbh each */
+  PS_RECOMPUTE_UNIFORM = 1 << 8, /* with FULL: the inputs of groups of layers; else the first layers of a stage */
+} PsRecomputeFlags;
+
+/* Flags, and with FULL from bit PS_RECOMPUTE_LAYERS on the number of layers: of a group with UNIFORM, else of a stage
+ * (0: all). */
+typedef guint PsRecompute;
+#define PS_RECOMPUTE_NONE 0
+#define PS_RECOMPUTE_SELECTIVE PS_RECOMPUTE_CORE_ATTN
+#define PS_RECOMPUTE_MODULES (PS_RECOMPUTE_FULL - 1U)
+#define PS_RECOMPUTE_LAYERS 16
+
+/* Tensors that F keeps and Megatron-LM can move to the host, by the names of its --offload-modules: inputs of these
+ * modules (core/transformer/transformer_config.py). */
+typedef enum {
+  PS_OFFLOAD_ATTN_NORM = 1 << 0,
+  PS_OFFLOAD_QKV_LINEAR = 1 << 1,
+  PS_OFFLOAD_CORE_ATTN = 1 << 2,
+  PS_OFFLOAD_ATTN_PROJ = 1 << 3,
+  PS_OFFLOAD_MLP_NORM = 1 << 4,
+  PS_OFFLOAD_EXPERT_FC1 = 1 << 5,
+  PS_OFFLOAD_MOE_ACT = 1 << 6,
+} PsOffloadFlags;
 
 /* A tensor that F keeps for the backward. */
 typedef struct {
-  const char *module; /* part of the unit that makes it, by the names of Megatron-LM's --recompute-modules */
+  const char *module; /* part of the unit that makes it */
   const char *name;
   gint64 elements; /* of a token */
   double bits;     /* of an element, where the model's elements have 16; those of 32 have them at any precision */
   guint flags;     /* PsKeptFlags */
+  guint recompute; /* PsRecomputeFlags: each of these drops it */
+  guint offload;   /* PsOffloadFlags: each of these moves it */
 } PsKept;
 
 /* A kernel that moves bytes and multiplies nothing. */
 typedef struct {
   const char *name;
-  PsOpKind kind; /* F or B */
-  gint64 bytes;  /* of a token, read and written */
-  gboolean wide; /* as PS_KEPT_WIDE */
+  PsOpKind kind;   /* F or B */
+  gint64 bytes;    /* of a token, read and written */
+  gboolean wide;   /* as PS_KEPT_WIDE */
+  guint recompute; /* PsRecomputeFlags: each of these runs it again. Without FULL it is a part of another one, which F
+                      runs */
 } PsMemoryKernel;
 
 /* Products of tokens with tokens, or with a state: no weights. */
@@ -310,6 +351,7 @@ typedef struct {
   gint64 width;   /* of query and value of all heads together */
   gint64 most;    /* tokens that a token attends to at most; 0: a scan, whose width counts multiplications of a token */
   gboolean flash; /* scores are never stored */
+  guint recompute; /* as PsMemoryKernel.recompute */
 } PsScores;
 
 /* What a unit is made of, for one token. */
@@ -319,6 +361,7 @@ typedef struct {
   PsMemoryKernel move[24];
   PsScores scores[2];
   guint n_matrices, n_kept, n_moves, n_scores;
+  guint recompute;      /* of what is listed next */
   gint64 whole_vectors; /* norms, positions: parameters that every GPU of a device has */
   gint64 cut_vectors;   /* parameters that they share */
   gint64 running;       /* bytes of the gradients that run through it (work.h) */
@@ -424,16 +467,28 @@ gboolean ps_model_resize (PsModel *model, guint microbatch_size, guint sequence,
  * Positions, and so parameters, are those of the slice. Errors: PS_ERROR_USAGE where there are not that many. */
 gboolean ps_model_slice (PsModel *model, guint n_slices, guint slice, guint n_sharing, GError **error);
 
-/* Recomputation before the backward instead of keeping (Korthikanti et al., arXiv 2205.05198). */
-typedef enum {
-  PS_RECOMPUTE_NONE,
-  PS_RECOMPUTE_SELECTIVE, /* section 5: the attention scores, their softmax and dropout, 5as^2b of each layer */
-  PS_RECOMPUTE_FULL,      /* table 2: whole layers, whose inputs alone are kept, 2sbh each */
-} PsRecompute;
-
-/* Names and back; errors as those of ps_parse_name. */
-const char *ps_recompute_name (PsRecompute recompute); /* "none", "selective", "full" */
+/* The modules of a recomputation as text, and back: "none", "core_attn" (read as "selective" too, and written so where
+ * it is alone), "mla_up_proj+mlp", "full", "full:layers=4", "full:uniform=2". The text lives as long as the program.
+ * Errors: PS_ERROR_USAGE "where: ...". */
+const char *ps_recompute_name (PsRecompute recompute);
 gboolean ps_recompute_parse (const char *where, const char *text, PsRecompute *recompute, GError **error);
+
+/* The same of PsOffloadFlags: "none", "core_attn+expert_fc1". */
+const char *ps_offload_name (guint offload);
+gboolean ps_offload_parse (const char *where, const char *text, guint *offload, GError **error);
+
+/* Of n_layers the layers that are computed again as wholes, and how many inputs of such layers are kept: 0 of each
+ * without PS_RECOMPUTE_FULL. */
+guint ps_recompute_layers (PsRecompute recompute, guint n_layers, guint *n_inputs);
+
+/* The modules that the model has, as flags. */
+void ps_model_modules (const PsModel *model, PsRecompute *recompute, guint *offload);
+
+/* Recomputations worth trying for the model: none, the modules that cost least time for a byte (norms, activations and
+ * up projections; scores that are stored; else the MLP), and full. sets has room for PS_N_RECOMPUTE_SETS. Returns their
+ * number. */
+#define PS_N_RECOMPUTE_SETS 3
+guint ps_model_recompute_sets (const PsModel *model, PsRecompute *sets);
 
 /* A contiguous piece of the model, and how its ops run. */
 typedef struct {
@@ -454,6 +509,18 @@ typedef struct {
 static inline guint ps_stage_shape_units (const PsStageShape *shape)
 {
   return shape->n_encoder + (guint)shape->embedding + shape->n_layers + shape->n_mtp + (shape->head > 0);
+}
+
+/* The layers of a stage that a recomputation is about: the first ones with PS_RECOMPUTE_FULL, else all, and those of
+ * multi-token prediction. */
+static inline PsStageShape ps_recompute_shape (const PsStageShape *shape, PsRecompute recompute)
+{
+  guint n_inputs, n_again = ps_recompute_layers (recompute, shape->n_layers, &n_inputs);
+  gboolean full = (recompute & PS_RECOMPUTE_FULL) != 0;
+
+  return (PsStageShape){ .first_layer = shape->first_layer,
+                         .n_layers = full ? n_again : shape->n_layers,
+                         .n_mtp = full ? 0 : shape->n_mtp };
 }
 
 /* Counts the units of each kind in a stage. A module of multi-token prediction has the units of the last layer, too. */
@@ -624,9 +691,11 @@ gint64 ps_model_stage_activation_bytes (const PsModel *model, const PsStageShape
  */
 gint64 ps_model_stage_weight_activation_bytes (const PsModel *model, const PsStageShape *shape);
 
-/* The bytes that a forward keeps under that recomputation; the head is never recomputed. With flash attention there is
- * nothing selective to drop. */
+/* The bytes that a forward keeps under that recomputation; the head is never recomputed. */
 gint64 ps_model_stage_kept_bytes (const PsModel *model, const PsStageShape *shape, PsRecompute recompute);
+
+/* The part of what F of a stage keeps under that recomputation that these modules (PsOffloadFlags) move. */
+double ps_model_moved_part (const PsModel *model, const PsStageShape *shape, PsRecompute recompute, guint offload);
 
 /* Bytes of a hidden state of the layers: s b h elements. */
 gint64 ps_model_boundary_bytes (const PsModel *model);

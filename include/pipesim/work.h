@@ -112,8 +112,7 @@ typedef struct {
  */
 void ps_work_stage (const PsModel *model, const PsStageShape *shape, PsOpKind kind, guint n_tensor, PsWork *work);
 
-/* The work that recomputation repeats. Full: the F of the layers. Selective: the scores, and weighting the values with
- * them; nothing with flash attention. */
+/* The work that recomputation repeats: the F of whole layers, or what of it is of the modules (PsUnitParts). */
 void ps_work_recompute (const PsModel *model, const PsStageShape *shape, PsRecompute recompute, guint n_tensor,
                         PsWork *work);
 
@@ -191,6 +190,16 @@ PsStateBytes ps_tensor_state (const PsModel *model, const PsStageShape *shape, c
 gint64 ps_tensor_kept_bytes (const PsModel *model, const PsStageShape *shape, PsRecompute recompute, guint n_tensor);
 gint64 ps_tensor_weight_bytes (const PsModel *model, const PsStageShape *shape, guint n_tensor);
 
+/* What ps_tensor_kept_bytes and the habits of the framework say together, by module of PsKept; tensors that are
+ * offloaded (PsOffloadFlags) left out. modules has room for PS_MAX_MODULES. Returns their number. */
+#define PS_MAX_MODULES 16
+typedef struct {
+  const char *module; /* "layers": inputs of layers that run again */
+  gint64 bytes;
+} PsModuleBytes;
+guint ps_tensor_kept_modules (const PsModel *model, const PsStageShape *shape, PsRecompute recompute, guint offload,
+                              guint n_tensor, PsModuleBytes *modules);
+
 /* One GPU's part of ps_model_boundary_bytes, and of ps_model_stage_output_bytes. */
 gint64 ps_tensor_boundary_bytes (const PsModel *model, guint n_tensor);
 gint64 ps_tensor_output_bytes (const PsModel *model, const PsStageShape *shape, guint n_tensor);
@@ -208,6 +217,11 @@ gint64 ps_tensor_output_bytes (const PsModel *model, const PsStageShape *shape, 
  *
  * Only tensor_overlap of the first overlaps with other work; in a pair of ops the all-to-alls do, too (work.h). */
 gint64 ps_tensor_stage_ns (const PsModel *model, const PsStageShape *shape, const PsCluster *cluster, PsOpKind kind);
+
+/* The part of it in F that recomputation repeats: of whole layers, of dense MLPs and experts that run again as wholes,
+ * and the gathers of attention that does. */
+gint64 ps_tensor_again_ns (const PsModel *model, const PsStageShape *shape, PsRecompute recompute,
+                           const PsCluster *cluster);
 
 /* Time of one of these all-to-alls, ns; 0 where GPUs share no experts. */
 gint64 ps_tensor_exchange_ns (const PsModel *model, const PsCluster *cluster);

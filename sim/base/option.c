@@ -120,12 +120,31 @@ static gboolean read_part (const PsOption *option, const char *where, const char
   return ps_parse_number (where, text, option->low, option->high, (double *)list + i, error);
 }
 
-/* "1GiB:2GiB". g_strsplit makes no part of "": the parser of one empty part reports the error. */
+/* The values of "1GiB:2GiB", "none:full:layers=2": what begins as "layers=" belongs to the value before it. g_strsplit
+ * makes no part of "": the parser of one empty part reports the error. */
+static char **split_list (const PsOption *option, const char *text)
+{
+  const char *separator = separator_of (option);
+  char **parts = g_strsplit (*text != '\0' ? text : separator, separator, -1);
+  guint n = 0;
+
+  for (guint i = 0; parts[i] != NULL; i++)
+    if (i > 0 && option->type == PS_OPTION_NAME && strchr (parts[i], '=') != NULL) {
+      char *whole = g_strconcat (parts[n - 1], separator, parts[i], NULL);
+
+      g_free (parts[n - 1]);
+      g_free (parts[i]);
+      parts[n - 1] = whole;
+    } else
+      parts[n++] = parts[i];
+  parts[n] = NULL;
+  return parts;
+}
+
 static gboolean read_list (const PsOption *option, const char *where, const char *text, gpointer *list, guint *n,
                            GError **error)
 {
-  const char *separator = separator_of (option);
-  g_auto (GStrv) parts = g_strsplit (*text != '\0' ? text : separator, separator, -1);
+  g_auto (GStrv) parts = split_list (option, text);
 
   g_free (*list);
   *list = g_new (gint64, g_strv_length (parts)); /* as wide as a double, and wider than a count */
@@ -178,7 +197,8 @@ gboolean ps_option_read (const PsOption *option, gpointer base, const char *text
   const char letter[] = { '-', option->letter, '/', '\0' };
   g_autofree char *where
       = g_strconcat (option->letter != 0 ? letter : "", option->hidden ? "" : "--", option->name, NULL);
-  gboolean lists = option->each != 0 && text != NULL && strchr (text, ':') != NULL;
+  g_auto (GStrv) parts = option->each != 0 && text != NULL ? split_list (option, text) : NULL;
+  gboolean lists = parts != NULL && g_strv_length (parts) > 1;
   guint n = option->each == 0;
 
   if (option->none != NULL && g_str_equal (text, option->none)) {
@@ -341,7 +361,7 @@ static void append_value (const PsOption *option, PsValue value, GString *line)
 {
   static const char *const units[PS_OPTION_ROWS_AT]
       = { [PS_OPTION_TIME] = "ns", [PS_OPTION_SIZE] = "B", [PS_OPTION_SIZES] = "B", [PS_OPTION_RATE] = "B/s" };
-  gboolean plain = value.type != PS_VALUE_TEXT
+  gboolean plain = value.type != PS_VALUE_TEXT || option->type == PS_OPTION_NAME
                    || value.text[strspn (value.text, G_CSET_A_2_Z G_CSET_a_2_z G_CSET_DIGITS "-_./")] == '\0';
   g_autofree char *quoted = plain ? NULL : g_shell_quote (value.text);
 

@@ -385,7 +385,7 @@ static double repeated_part (const PsModel *model, const PsCluster *cluster, con
   ps_work_stage (model, shape, PS_OP_F, t, &all);
   ps_work_recompute (model, shape, recompute, t, &again);
   if (cluster != NULL)
-    return (double)ps_work_ns (&again, cluster, recompute == PS_RECOMPUTE_FULL ? talk_ns : 0)
+    return (double)ps_work_ns (&again, cluster, ps_tensor_again_ns (model, shape, recompute, cluster))
            / (double)MAX (ps_work_ns (&all, cluster, talk_ns), 1);
   return (double)ps_work_flops (&again) / (double)ps_work_flops (&all);
 }
@@ -396,8 +396,14 @@ static void drop_layers (PsCosts *costs, guint stage, const PsModel *model, cons
   double all = (double)ps_tensor_kept_bytes (model, shape, PS_RECOMPUTE_NONE, n_tensor);
   double dropped = all - (double)ps_tensor_kept_bytes (model, shape, recompute, n_tensor);
   double own = all + (double)ps_framework_habits (model, shape, n_tensor).kept_bytes;
+  const PsStageShape layers = ps_recompute_shape (shape, recompute);
+  guint n_inputs, n_parts = layers.n_layers + layers.n_mtp;
 
-  ps_costs_drop (costs, stage, shape->n_layers, scale (ps_costs_act_bytes (costs, stage), dropped / own),
+  if (recompute & PS_RECOMPUTE_UNIFORM) {
+    ps_recompute_layers (recompute, shape->n_layers, &n_inputs);
+    n_parts = n_inputs;
+  }
+  ps_costs_drop (costs, stage, n_parts, scale (ps_costs_act_bytes (costs, stage), dropped / own),
                  scale (ps_costs_op (costs, PS_OP_F, stage)->duration_ns, part));
 }
 
@@ -421,15 +427,22 @@ gboolean ps_costs_recompute (PsCosts *costs, guint stage, const PsModel *model, 
   if (recompute == PS_RECOMPUTE_NONE)
     return TRUE;
   if (model != NULL) {
+    PsRecompute has;
+    guint offload;
+
+    ps_model_modules (model, &has, &offload);
+    if (recompute & PS_RECOMPUTE_MODULES & ~has)
+      return ps_refuse (error, PS_ERROR_USAGE, "--recompute %s: model '%s' has no %s; it has %s",
+                        ps_recompute_name (recompute), model->name,
+                        ps_recompute_name (recompute & PS_RECOMPUTE_MODULES & ~has), ps_recompute_name (has));
     recompute_model (costs, stage, model, cluster, recompute);
     return TRUE;
   }
-  if (recompute == PS_RECOMPUTE_SELECTIVE)
-    return ps_refuse (
-        error, PS_ERROR_USAGE,
-        "--recompute selective: %s does not say which part of a forward is attention; give r, its time, and "
-        "keep, the bytes of all else, with --recompute full",
-        costs->source);
+  if (recompute != PS_RECOMPUTE_FULL)
+    return ps_refuse (error, PS_ERROR_USAGE,
+                      "--recompute %s: %s does not say which part of a forward that is; give r, its time, and "
+                      "keep, the bytes of all else, with --recompute full",
+                      ps_recompute_name (recompute), costs->source);
   ps_costs_drop (costs, stage, 1, MIN (again->take_bytes, ps_costs_act_bytes (costs, stage)), again->duration_ns);
   return TRUE;
 }
@@ -481,6 +494,25 @@ gboolean ps_costs_offload (PsCosts *costs, guint stage, double ratio, GError **e
         costs->source, ratio);
   offload_stage (costs, stage, ratio);
   return TRUE;
+}
+
+gboolean ps_costs_offload_modules (PsCosts *costs, guint stage, const PsModel *model, PsRecompute recompute,
+                                   guint modules, GError **error)
+{
+  PsRecompute has_recompute;
+  guint has;
+
+  if (modules == 0)
+    return TRUE;
+  if (model == NULL || costs->shapes == NULL)
+    return ps_refuse (error, PS_ERROR_USAGE,
+                      "--offload-modules %s: %s does not say what modules keep; --offload RATIO would be right",
+                      ps_offload_name (modules), costs->source);
+  ps_model_modules (model, &has_recompute, &has);
+  if (modules & ~has)
+    return ps_refuse (error, PS_ERROR_USAGE, "--offload-modules %s: model '%s' has no %s; it has %s",
+                      ps_offload_name (modules), model->name, ps_offload_name (modules & ~has), ps_offload_name (has));
+  return ps_costs_offload (costs, stage, ps_model_moved_part (model, &costs->shapes[stage], recompute, modules), error);
 }
 
 /* The all-reduce becomes a reduce-scatter, and an all-gather of the weights: before they are used, or after the step

@@ -32,5 +32,12 @@ gint64 ps_matrix_parameters (const PsMatrix *matrix);
 typedef gint64 (*PsUnitFigure) (const PsModel *model, const PsUnitParts *parts, guint what);
 gint64 ps_model_sum_units (const PsModel *model, const PsStageShape *shape, PsUnitFigure figure, guint what);
 
-/* The figure: bytes of a microbatch that F keeps. */
-gint64 ps_unit_kept_bytes (const PsModel *model, const PsUnitParts *parts, guint flags);
+/* The figure: bytes of a microbatch that F keeps. what: PsKeptFlags, and of the tensors PS_KEPT_BUT those that no such
+ * module drops, PS_KEPT_MOVED those that such a module moves. */
+gint64 ps_unit_kept_bytes (const PsModel *model, const PsUnitParts *parts, guint what);
+#define PS_KEPT_BUT(recompute_flags) ((recompute_flags) << 8)
+#define PS_KEPT_MOVED(offload_flags) ((guint)(offload_flags) << 24)
+
+/* The same of a stage under a recomputation; the inputs of layers that run again have none of the flags but
+ * PS_KEPT_WIDE. */
+gint64 ps_model_sum_kept (const PsModel *model, const PsStageShape *shape, PsRecompute recompute, guint what);

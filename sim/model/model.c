@@ -29,7 +29,6 @@ static const char *const framework_names[] = { "none", "megatron", "deepspeed", 
 static const char *const optimizer_names[] = { "adam", "muon", NULL };
 static const char *const implementation_names[] = { "fused", "foreach", NULL };
 static const char *const dtype_names[] = { "auto", "fp32", "bf16", "fp16", "fp8", NULL };
-PS_DEFINE_NAMES (PsRecompute, ps_recompute, "none", "selective", "full")
 
 #define AT(member) G_STRUCT_OFFSET (PsModel, member)
 #define COUNT(key, presence, member, high)                                                                             \
@@ -756,13 +755,19 @@ static gint64 token_bytes (const PsModel *model, double bits, double fp32_bits)
   return tokens * (gint64)(bits / 8) * ps_precision_bytes (model->precision) / 2 + tokens * (gint64)(fp32_bits / 8);
 }
 
-gint64 ps_unit_kept_bytes (const PsModel *model, const PsUnitParts *parts, guint flags)
+gint64 ps_unit_kept_bytes (const PsModel *model, const PsUnitParts *parts, guint what)
 {
+  const guint flags = what & (PS_KEPT_BUT (1U) - 1);
   double bits[2] = { 0, 0 };
 
-  for (guint i = 0; i < parts->n_kept; i++)
-    if ((parts->kept[i].flags & flags) == flags)
-      bits[parts->kept[i].bits >= 32] += (double)parts->kept[i].elements * parts->kept[i].bits;
+  for (guint i = 0; i < parts->n_kept; i++) {
+    const PsKept *kept = &parts->kept[i];
+    gboolean dropped = (PS_KEPT_BUT (kept->recompute) & what) != 0;
+    gboolean moved = what < PS_KEPT_MOVED (1) || (PS_KEPT_MOVED (kept->offload) & what) != 0;
+
+    if ((kept->flags & flags) == flags && !dropped && moved)
+      bits[kept->bits >= 32] += (double)kept->elements * kept->bits;
+  }
   return token_bytes (model, bits[0], bits[1]);
 }
 
@@ -787,15 +792,27 @@ gint64 ps_model_stage_weight_activation_bytes (const PsModel *model, const PsSta
               ps_model_stage_activation_bytes (model, shape));
 }
 
+gint64 ps_model_sum_kept (const PsModel *model, const PsStageShape *shape, PsRecompute recompute, guint what)
+{
+  guint n_inputs, n_again = ps_recompute_layers (recompute, shape->n_layers, &n_inputs);
+  const PsStageShape layers = { .first_layer = shape->first_layer, .n_layers = n_again };
+  gint64 inputs = what & ~(guint)PS_KEPT_WIDE ? 0 : n_inputs * ps_model_boundary_bytes (model);
+
+  if (!(recompute & PS_RECOMPUTE_FULL))
+    return ps_model_sum_units (model, shape, ps_unit_kept_bytes, what | PS_KEPT_BUT (recompute));
+  return ps_model_sum_units (model, shape, ps_unit_kept_bytes, what)
+         - ps_model_sum_units (model, &layers, ps_unit_kept_bytes, what) + inputs;
+}
+
 gint64 ps_model_stage_kept_bytes (const PsModel *model, const PsStageShape *shape, PsRecompute recompute)
 {
-  const PsStageShape layers = { .first_layer = shape->first_layer, .n_layers = shape->n_layers };
-  gint64 all = ps_model_stage_activation_bytes (model, shape);
+  return ps_model_sum_kept (model, shape, recompute, 0);
+}
 
-  if (recompute == PS_RECOMPUTE_FULL)
-    return all - ps_model_stage_activation_bytes (model, &layers) + shape->n_layers * ps_model_boundary_bytes (model);
-  return recompute == PS_RECOMPUTE_NONE ? all
-                                        : all - ps_model_sum_units (model, &layers, ps_unit_kept_bytes, PS_KEPT_SCORES);
+double ps_model_moved_part (const PsModel *model, const PsStageShape *shape, PsRecompute recompute, guint offload)
+{
+  return (double)ps_model_sum_kept (model, shape, recompute, PS_KEPT_MOVED (offload))
+         / (double)MAX (ps_model_sum_kept (model, shape, recompute, 0), 1);
 }
 
 gint64 ps_model_boundary_bytes (const PsModel *model)

@@ -114,18 +114,17 @@ static guint count_headed (const PsModel *model, const guint count[PS_N_UNIT_KIN
 
 gint64 ps_tensor_kept_bytes (const PsModel *model, const PsStageShape *shape, PsRecompute recompute, guint n_tensor)
 {
-  gboolean full = recompute == PS_RECOMPUTE_FULL;
-  const PsStageShape layers = { .first_layer = shape->first_layer, .n_layers = shape->n_layers };
-  PsStageShape both = layers;
-  gint64 bytes = ps_model_stage_kept_bytes (model, shape, recompute), wide;
+  const PsStageShape layers = { .first_layer = shape->first_layer, .n_layers = shape->n_layers, .n_mtp = shape->n_mtp };
+  gint64 bytes = ps_model_stage_kept_bytes (model, shape, recompute);
+  gint64 wide = ps_model_sum_kept (model, &layers, recompute, PS_KEPT_WIDE);
 
-  both.n_mtp = shape->n_mtp;
-  wide = full ? shape->n_layers * ps_model_boundary_bytes (model)
-              : ps_model_sum_units (model, &both, ps_unit_kept_bytes, PS_KEPT_WIDE);
-  if (!full && n_tensor > model->kv_heads) {
-    guint count[PS_N_UNIT_KINDS];
+  if (n_tensor > model->kv_heads) {
+    guint count[PS_N_UNIT_KINDS], n_inputs, n_again = ps_recompute_layers (recompute, shape->n_layers, &n_inputs);
+    PsStageShape kept = layers;
 
-    ps_model_count_units (model, &both, count);
+    kept.first_layer += n_again;
+    kept.n_layers -= n_again;
+    ps_model_count_units (model, &kept, count);
     bytes += 2 * (gint64)count_headed (model, count) * (n_tensor - model->kv_heads) * ps_model_head_size (model)
              * ps_model_tokens (model) * ps_precision_bytes (model->precision);
   }
@@ -193,18 +192,17 @@ gint64 ps_tensor_exchange_ns (const PsModel *model, const PsCluster *cluster)
               n > near ? ps_link_transfer_ns (&outer, (gint64)(bytes * (n - near))) : 0);
 }
 
-gint64 ps_tensor_stage_ns (const PsModel *model, const PsStageShape *shape, const PsCluster *cluster, PsOpKind kind)
+/* Of so many units of each kind; attention alone makes one of n_attention in a context. */
+static gint64 units_ns (const PsModel *model, const guint count[PS_N_UNIT_KINDS], guint n_attention,
+                        const PsCluster *cluster, PsOpKind kind)
 {
   double widths = (double)(ps_model_query_width (model) + 2 * ps_model_kv_width (model)) / model->hidden;
   gint64 two_ns = passes_ns (model, cluster, 0), sum = 0;
-  guint count[PS_N_UNIT_KINDS], n_units = 0, n_attention = 0;
+  guint n_units = 0;
   PsModel own;
 
-  ps_model_count_units (model, shape, count);
-  for (PsUnitKind unit = PS_UNIT_ATTENTION; unit <= PS_UNIT_EXPERTS; unit++) {
+  for (PsUnitKind unit = PS_UNIT_ATTENTION; unit <= PS_UNIT_EXPERTS; unit++)
     n_units += count[unit];
-    n_attention += unit <= PS_UNIT_SPARSE ? count[unit] : 0;
-  }
   if (cluster->tensor > model->kv_heads)
     sum = count_headed (model, count) * (passes_ns (model, cluster, widths) - two_ns);
   /* A layer of an encoder is an attention and an MLP. */
@@ -214,6 +212,39 @@ gint64 ps_tensor_stage_ns (const PsModel *model, const PsStageShape *shape, cons
   return sum + n_units * two_ns / 2 + n_attention * (kind == PS_OP_F ? 1 : 2) * context_ns (model, cluster)
          + count[PS_UNIT_EXPERTS]
                * (2 * ps_tensor_exchange_ns (model, cluster) - (ps_model_expert_gpus (model) == 1) * (two_ns / 2));
+}
+
+static guint count_attention (const guint count[PS_N_UNIT_KINDS])
+{
+  guint n = 0;
+
+  for (PsUnitKind unit = PS_UNIT_ATTENTION; unit <= PS_UNIT_SPARSE; unit++)
+    n += count[unit];
+  return n;
+}
+
+gint64 ps_tensor_stage_ns (const PsModel *model, const PsStageShape *shape, const PsCluster *cluster, PsOpKind kind)
+{
+  guint count[PS_N_UNIT_KINDS];
+
+  ps_model_count_units (model, shape, count);
+  return units_ns (model, count, count_attention (count), cluster, kind);
+}
+
+gint64 ps_tensor_again_ns (const PsModel *model, const PsStageShape *shape, PsRecompute recompute,
+                           const PsCluster *cluster)
+{
+  const PsStageShape again = ps_recompute_shape (shape, recompute);
+  const gboolean full = (recompute & PS_RECOMPUTE_FULL) != 0;
+  guint count[PS_N_UNIT_KINDS], n_attention;
+
+  ps_model_count_units (model, &again, count);
+  n_attention = full || recompute & PS_RECOMPUTE_CORE_ATTN ? count_attention (count) : 0;
+  for (PsUnitKind unit = 0; !full && unit < PS_N_UNIT_KINDS; unit++)
+    if (!(unit == PS_UNIT_MLP && recompute & PS_RECOMPUTE_MLP)
+        && !(unit == PS_UNIT_EXPERTS && recompute & PS_RECOMPUTE_MOE))
+      count[unit] = 0;
+  return units_ns (model, count, n_attention, cluster, PS_OP_F);
 }
 
 gboolean ps_tensor_check_spread (const PsModel *model, guint n_tensor, guint n_replicas, GError **error)
@@ -233,4 +264,58 @@ gboolean ps_tensor_check_spread (const PsModel *model, guint n_tensor, guint n_r
                       "--experts %u: does not divide the %" G_GUINT64_FORMAT " GPUs of a device and its replicas", e,
                       (guint64)n_tensor * c * n_replicas);
   return TRUE;
+}
+
+/* What F keeps, by module */
+
+typedef struct {
+  PsModuleBytes *module;
+  gint64 wide[PS_MAX_MODULES];
+  guint n;
+} Modules;
+
+static void add_module (Modules *modules, const char *name, gint64 bytes, gint64 wide)
+{
+  guint i = 0;
+
+  while (i < modules->n && !g_str_equal (modules->module[i].module, name))
+    i++;
+  if (i == modules->n) {
+    g_assert (modules->n < PS_MAX_MODULES);
+    modules->module[modules->n++] = (PsModuleBytes){ .module = name };
+    modules->wide[i] = 0;
+  }
+  modules->module[i].bytes += bytes;
+  modules->wide[i] += wide;
+}
+
+guint ps_tensor_kept_modules (const PsModel *model, const PsStageShape *shape, PsRecompute recompute, guint offload,
+                              guint n_tensor, PsModuleBytes *modules)
+{
+  guint count[PS_N_UNIT_KINDS], n_inputs, n_again = ps_recompute_layers (recompute, shape->n_layers, &n_inputs);
+  gint64 inputs = n_inputs * ps_model_boundary_bytes (model), habits;
+  PsStageShape kept = *shape;
+  Modules list = { .module = modules };
+  PsModel own;
+
+  kept.first_layer += n_again;
+  kept.n_layers -= n_again;
+  ps_model_count_units (model, &kept, count);
+  for (PsUnitKind kind = 0; kind < PS_N_UNIT_KINDS; kind++)
+    for (guint i = 0; count[kind] > 0 && i < ps_unit_describe (model, kind)->n_kept; i++) {
+      const PsKept *tensor = &ps_unit_describe (model, kind)->kept[i];
+      const PsUnitParts alone = { .n_kept = 1, .kept = { *tensor } };
+      gint64 bytes = count[kind] * ps_unit_kept_bytes (ps_unit_model (model, kind, &own), &alone, 0);
+
+      if (!(tensor->recompute & recompute & PS_RECOMPUTE_MODULES) && !(tensor->offload & offload))
+        add_module (&list, tensor->module, bytes, tensor->flags & PS_KEPT_WIDE ? bytes : 0);
+    }
+  if (inputs > 0)
+    add_module (&list, "layers", inputs, inputs);
+  for (guint i = 0; i < list.n; i++)
+    modules[i].bytes = share_sequences (model, modules[i].bytes, list.wide[i], n_tensor);
+  habits = ps_framework_habits (model, shape, n_tensor).kept_bytes;
+  if (habits != 0)
+    add_module (&list, "loss", habits, 0);
+  return list.n;
 }

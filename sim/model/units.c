@@ -36,7 +36,8 @@ static PsMatrix *add_matrix (PsUnitParts *parts, const PsModel *model, const cha
                         .cut = cut,
                         .bias = bias,
                         .bits = MIN (ps_number_formats[model->precision].bits, 16),
-                        .gradient_bits = product_bits (model) };
+                        .gradient_bits = product_bits (model),
+                        .recompute = parts->recompute | PS_RECOMPUTE_FULL };
   return matrix;
 }
 
@@ -45,7 +46,9 @@ static PsKept *keep (PsUnitParts *parts, const char *module, const char *name, g
   PsKept *kept = &parts->kept[parts->n_kept++];
 
   g_assert (parts->n_kept <= G_N_ELEMENTS (parts->kept));
-  *kept = (PsKept){ .module = module, .name = name, .elements = elements, .bits = 16 };
+  *kept = (PsKept){
+    .module = module, .name = name, .elements = elements, .bits = 16, .recompute = parts->recompute | PS_RECOMPUTE_FULL
+  };
   return kept;
 }
 
@@ -63,7 +66,14 @@ static PsKept *keep_input (PsUnitParts *parts, const PsModel *model, const char 
 static void move (PsUnitParts *parts, PsOpKind kind, const char *name, gint64 bytes, gboolean wide)
 {
   g_assert (parts->n_moves < G_N_ELEMENTS (parts->move));
-  parts->move[parts->n_moves++] = (PsMemoryKernel){ name, kind, bytes, wide };
+  parts->move[parts->n_moves++] = (PsMemoryKernel){ name, kind, bytes, wide, parts->recompute | PS_RECOMPUTE_FULL };
+}
+
+/* The part of a kernel of F that these modules run again where F runs it for others, too. */
+static void move_again (PsUnitParts *parts, const char *name, gint64 bytes, guint recompute)
+{
+  move (parts, PS_OP_F, name, bytes, FALSE);
+  parts->move[parts->n_moves - 1].recompute = recompute;
 }
 
 /* The same kernel in F and B. */
@@ -89,15 +99,43 @@ static gboolean has_biases (const PsModel *model)
   return model->mlp == PS_MLP_GELU && !model->no_biases;
 }
 
-static void add_norm (const PsModel *model, PsUnitParts *parts)
+/* A norm, which these modules run again. Its input stays. */
+static PsKept *add_norm (const PsModel *model, PsUnitParts *parts, guint recompute)
 {
   gint64 h = model->hidden, he = h * ps_precision_bytes (model->precision);
+  PsKept *input = keep (parts, "layernorm", "input of norm", h);
 
   parts->whole_vectors += ps_model_norm_width (model);
-  keep (parts, "layernorm", "input of norm", h)->flags |= PS_KEPT_WIDE;
+  input->flags |= PS_KEPT_WIDE;
   move (parts, PS_OP_F, "norm", 2 * he, TRUE);
+  parts->move[parts->n_moves - 1].recompute |= recompute;
   move (parts, PS_OP_B, "norm, gradient of input", 3 * he, TRUE);
   move (parts, PS_OP_B, "norm, gradient of parameters", 2 * he, TRUE);
+  return input;
+}
+
+/* The norm before a unit, and its result. Transformer Engine has it in the matrix that takes the result
+ * (TELayerNormColumnParallelLinear of Megatron-LM's core/models/gpt/gpt_layer_specs.py), but where several modules do:
+ * latent attention, whose two narrow matrices keep copies of their own in formats of few bits, and experts, whose
+ * router takes 16 bits. */
+static void describe_norm (const PsModel *model, PsUnitKind kind, PsUnitParts *parts)
+{
+  gboolean latent
+      = kind == PS_UNIT_LATENT || kind == PS_UNIT_SPARSE || (kind == PS_UNIT_WINDOW && model->latent.kv_rank > 0);
+  gboolean experts = kind == PS_UNIT_EXPERTS, mixes = kind < PS_UNIT_MLP;
+  guint recompute = latent || experts     ? PS_RECOMPUTE_LAYERNORM
+                    : kind == PS_UNIT_MLP ? PS_RECOMPUTE_MLP
+                                          : PS_RECOMPUTE_NONE;
+  PsKept *input = add_norm (model, parts, recompute), *result;
+  gint64 copies = latent && product_bits (model) < 16 ? 2 : 1;
+
+  input->offload = latent ? PS_OFFLOAD_ATTN_NORM : experts ? PS_OFFLOAD_MLP_NORM : mixes ? PS_OFFLOAD_QKV_LINEAR : 0;
+  result = keep_input (parts, model, "layernorm", "result of norm", copies * model->hidden);
+  result->flags |= PS_KEPT_WIDE;
+  result->recompute |= recompute;
+  result->offload = mixes ? PS_OFFLOAD_QKV_LINEAR : 0;
+  if (experts)
+    result->bits = 16;
 }
 
 /* What every unit of a layer has: a norm before it, a sum after it, and in GPT a bias and dropout before the sum. */
@@ -106,12 +144,10 @@ static void describe_branch (const PsModel *model, PsUnitKind kind, PsUnitParts 
   gint64 h = model->hidden, he = h * ps_precision_bytes (model->precision);
   gboolean again = model->one_norm && (kind == PS_UNIT_MLP || kind == PS_UNIT_EXPERTS);
 
-  if (!again) {
-    add_norm (model, parts);
-    keep_input (parts, model, "layernorm", "result of norm", h)->flags |= PS_KEPT_WIDE;
-  }
+  if (!again)
+    describe_norm (model, kind, parts);
   if (model->post_norms)
-    add_norm (model, parts);
+    add_norm (model, parts, PS_RECOMPUTE_NONE);
   move (parts, PS_OP_B, "sum of gradients", 3 * he, TRUE);
   if (ps_model_has_dropout (model)) {
     PsKept *mask = keep (parts, "dropout", "mask", h);
@@ -126,20 +162,32 @@ static void describe_branch (const PsModel *model, PsUnitKind kind, PsUnitParts 
     move (parts, PS_OP_B, "bias of output", he, TRUE);
 }
 
+/* Whether the sums of flash attention's softmax count. The formulas of 16 and 32 bits without a framework are those of
+ * arXiv 2205.05198, which leaves them out. */
+static gboolean keeps_sums (const PsModel *model)
+{
+  return model->framework != PS_FRAMEWORK_NONE || product_bits (model) < 16;
+}
+
 static void describe_scores (const PsModel *model, PsUnitParts *parts, gint64 width, gint64 most)
 {
   gint64 scores = (gint64)model->sequence * model->heads;
 
-  parts->scores[parts->n_scores++] = (PsScores){
-    .name = "flash attention", .heads = model->heads, .width = width, .most = most, .flash = model->flash_attention
-  };
-  if (model->flash_attention)
-    return;
-  keep (parts, "core_attn", "scores", scores)->flags |= PS_KEPT_SCORES;
-  keep (parts, "core_attn", "softmax of scores", scores)->flags |= PS_KEPT_SCORES;
-  PsKept *mask = keep (parts, "core_attn", "mask of scores", scores);
-  mask->bits = 8;
-  mask->flags |= PS_KEPT_SCORES;
+  parts->recompute = PS_RECOMPUTE_CORE_ATTN;
+  parts->scores[parts->n_scores++] = (PsScores){ .name = "flash attention",
+                                                 .heads = model->heads,
+                                                 .width = width,
+                                                 .most = most,
+                                                 .flash = model->flash_attention,
+                                                 .recompute = PS_RECOMPUTE_CORE_ATTN | PS_RECOMPUTE_FULL };
+  if (model->flash_attention && keeps_sums (model))
+    keep (parts, "core_attn", "sums of softmax", model->heads)->bits = 32;
+  if (!model->flash_attention) {
+    keep (parts, "core_attn", "scores", scores);
+    keep (parts, "core_attn", "softmax of scores", scores);
+    keep (parts, "core_attn", "mask of scores", scores)->bits = 8;
+  }
+  parts->recompute = PS_RECOMPUTE_NONE;
 }
 
 /* Keys and values of all heads come from one narrow vector. */
@@ -149,19 +197,22 @@ static void describe_latent_matrices (const PsModel *model, PsUnitParts *parts)
   gint64 h = model->hidden, q = ps_model_query_width (model), v = ps_model_value_width (model);
   gint64 narrow = (gint64)latent->kv_rank + latent->rope_size;
 
-  if (latent->q_rank > 0) {
+  if (latent->q_rank > 0)
     add_matrix (parts, model, "query down", h, latent->q_rank, PS_CUT_NONE, model->qkv_bias);
-    keep_input (parts, model, "mla_up_proj", "narrow queries after norm", latent->q_rank);
-  }
-  add_matrix (parts, model, "query up", latent->q_rank > 0 ? latent->q_rank : h, q, PS_CUT_COLUMNS, FALSE);
+  add_matrix (parts, model, "query up", latent->q_rank > 0 ? latent->q_rank : h, q, PS_CUT_COLUMNS, FALSE)->recompute
+      |= PS_RECOMPUTE_MLA_UP_PROJ;
   add_matrix (parts, model, "key, value down", h, narrow, PS_CUT_NONE, model->qkv_bias);
-  add_matrix (parts, model, "key, value up", latent->kv_rank, model->heads * (gint64)latent->nope_size + v,
-              PS_CUT_COLUMNS, FALSE);
   parts->whole_vectors += (gint64)latent->q_rank + latent->kv_rank;
   keep (parts, "self_attn", "narrow vectors", latent->q_rank + narrow);
+  parts->recompute = PS_RECOMPUTE_MLA_UP_PROJ;
+  add_matrix (parts, model, "key, value up", latent->kv_rank, model->heads * (gint64)latent->nope_size + v,
+              PS_CUT_COLUMNS, FALSE);
+  if (latent->q_rank > 0)
+    keep_input (parts, model, "mla_up_proj", "narrow queries after norm", latent->q_rank);
   keep_input (parts, model, "mla_up_proj", "narrow keys and values after norm", latent->kv_rank);
-  keep (parts, "mla_up_proj", "queries and keys", 2 * q);
-  keep (parts, "mla_up_proj", "values", v);
+  keep (parts, "mla_up_proj", "queries and keys", 2 * q)->offload = PS_OFFLOAD_CORE_ATTN;
+  keep (parts, "mla_up_proj", "values", v)->offload = PS_OFFLOAD_CORE_ATTN;
+  parts->recompute = PS_RECOMPUTE_NONE;
 }
 
 static void describe_heads_matrices (const PsModel *model, PsUnitParts *parts)
@@ -178,11 +229,13 @@ static void describe_heads_matrices (const PsModel *model, PsUnitParts *parts)
     keep_input (parts, model, "self_attn", "narrow queries after norm", rank);
   }
   add_matrix (parts, model, "query, key, value", h, (rank > 0 ? 0 : q) + 2 * c, PS_CUT_COLUMNS, bias);
-  keep (parts, "self_attn", "queries, keys and values", q + 2 * c);
-  if (model->qk_norm != PS_QK_NORM_NONE) {
+  PsKept *heads = keep (parts, "self_attn", "queries, keys and values", q + 2 * c);
+  if (model->qk_norm == PS_QK_NORM_NONE)
+    heads->offload = PS_OFFLOAD_CORE_ATTN;
+  else {
     parts->whole_vectors += model->qk_norm == PS_QK_NORM_HEAD ? 2 * (gint64)ps_model_head_size (model) : 0;
     parts->cut_vectors += model->qk_norm == PS_QK_NORM_WIDE ? q + c : 0;
-    keep (parts, "self_attn", "queries and keys after norm", q + c);
+    keep (parts, "self_attn", "queries and keys after norm", q + c)->offload = PS_OFFLOAD_CORE_ATTN;
   }
 }
 
@@ -203,10 +256,11 @@ static void describe_attention (const PsModel *model, PsUnitKind kind, PsUnitPar
   }
   add_matrix (parts, model, "output", v, h, PS_CUT_ROWS,
               has_biases (model) || model->other_biases || model->output_bias);
-  keep_input (parts, model, "self_attn", "result of attention", v);
-  /* Attention runs in 16 bits, and its backward needs its own result. */
-  if (product_bits (model) < 16)
-    keep (parts, "self_attn", "result of attention in 16 bits", v);
+  /* Attention runs in 16 bits. Its backward needs its own result, and the output projection keeps no other one
+     (set_save_original_input in Megatron-LM's core/transformer/attention.py). */
+  PsKept *result = keep (parts, "self_attn", "result of attention", v);
+  result->flags |= PS_KEPT_WEIGHT;
+  result->offload = PS_OFFLOAD_ATTN_PROJ;
   parts->cut_vectors += model->sinks ? model->heads : 0;
   describe_scores (model, parts, q + v,
                    kind == PS_UNIT_WINDOW   ? model->window
@@ -216,8 +270,10 @@ static void describe_attention (const PsModel *model, PsUnitKind kind, PsUnitPar
     move (parts, PS_OP_B, "bias of query, key, value", (h + 2 * c) * e, FALSE);
   if (gpt)
     return;
+  parts->recompute = model->latent.kv_rank > 0 ? PS_RECOMPUTE_MLA_UP_PROJ : PS_RECOMPUTE_NONE;
   move_both (parts, "rotation of queries", 2 * q * e, 2 * q * e);
   move_both (parts, "rotation of keys", 2 * c * e, 2 * c * e);
+  parts->recompute = PS_RECOMPUTE_NONE;
 }
 
 /* Two matrices, or three of which the first two stand side by side: width -> f -> width. Returns the first of two rows.
@@ -237,16 +293,20 @@ static PsMatrix *add_mlp (const PsModel *model, PsUnitParts *parts, gint64 width
   return up;
 }
 
+static const char *activation_name (const PsModel *model)
+{
+  return model->mlp == PS_MLP_SWIGLU ? "SwiGLU" : model->mlp == PS_MLP_GELU ? "bias, GELU" : "squared ReLU";
+}
+
 /* The activation between the matrices, `f` wide for a token. */
 static void describe_activation (const PsModel *model, PsUnitParts *parts, gint64 f)
 {
   gboolean gate = model->mlp == PS_MLP_SWIGLU;
   gint64 fe = f * ps_precision_bytes (model->precision);
-  const char *name = gate ? "SwiGLU" : model->mlp == PS_MLP_GELU ? "bias, GELU" : "squared ReLU";
 
   if (has_biases (model))
     move (parts, PS_OP_B, "bias of feed-forward", fe, FALSE);
-  move_both (parts, name, (gate ? 3 : 2) * fe, (gate ? 5 : 3) * fe);
+  move_both (parts, activation_name (model), (gate ? 3 : 2) * fe, (gate ? 5 : 3) * fe);
 }
 
 static void describe_mlp (const PsModel *model, PsUnitKind kind, PsUnitParts *parts)
@@ -254,10 +314,36 @@ static void describe_mlp (const PsModel *model, PsUnitKind kind, PsUnitParts *pa
   const gint64 h = model->hidden, f = model->feed_forward;
 
   describe_branch (model, kind, parts);
+  parts->recompute = PS_RECOMPUTE_MLP;
   keep (parts, "mlp", "input of activation", add_mlp (model, parts, h, f, 1, 1, PS_CUT_NONE)->columns);
-  keep_input (parts, model, "mlp_act", "result of activation", f);
+  keep_input (parts, model, "mlp", "result of activation", f);
   describe_activation (model, parts, f);
   parts->running = 4 * h + 4 * f;
+}
+
+/* What routed experts keep, and shared ones in all `shared` wide. Megatron-LM weighs results within the activation
+ * (core/fusions/fused_bias_swiglu.py); others keep them until they are weighed. */
+static void keep_experts (const PsModel *model, PsUnitParts *parts, double load, gint64 moved, gint64 shared)
+{
+  gint64 gates = model->mlp == PS_MLP_SWIGLU ? 2 : 1, f = model->experts.feed_forward;
+  gint64 bytes = (gates + 1) * ps_precision_bytes (model->precision), inner = (gint64)(load * (double)f);
+
+  keep_input (parts, model, "moe", "tokens of experts", moved)->offload = PS_OFFLOAD_EXPERT_FC1;
+  keep (parts, "moe", "input of activation", (gint64)(load * (double)(gates * f)))->offload = PS_OFFLOAD_MOE_ACT;
+  keep_input (parts, model, "moe_act", "result of activation", inner)->recompute |= PS_RECOMPUTE_MOE_ACT;
+  move_again (parts, activation_name (model), bytes * inner, PS_RECOMPUTE_MOE_ACT);
+  if (model->framework != PS_FRAMEWORK_MEGATRON)
+    keep (parts, "moe", "results before they are weighed", moved);
+  if (shared == 0)
+    return;
+  move_again (parts, activation_name (model), bytes * shared, PS_RECOMPUTE_SHARED_EXPERTS);
+  parts->recompute |= PS_RECOMPUTE_SHARED_EXPERTS;
+  if (product_bits (model) < 16)
+    keep_input (parts, model, "shared_experts", "input of shared experts", model->hidden)->recompute
+        |= PS_RECOMPUTE_LAYERNORM;
+  keep (parts, "shared_experts", "input of activation of shared experts", gates * shared);
+  keep_input (parts, model, "shared_experts", "result of activation of shared experts", shared);
+  parts->recompute &= ~(guint)PS_RECOMPUTE_SHARED_EXPERTS;
 }
 
 /* A mixture: the router, experts that tokens are handed to and come back from, and shared ones. */
@@ -270,9 +356,9 @@ static void describe_experts (const PsModel *model, PsUnitKind kind, PsUnitParts
   gint64 shared = experts->shared_width > 0 ? experts->shared_width : f;
   double load = ps_model_routed (model);
   gint64 moved = (gint64)(load * (double)width), inner = (gint64)(load * (double)f) + n_shared * shared;
-  gint64 up = 0;
 
   describe_branch (model, kind, parts);
+  parts->recompute = PS_RECOMPUTE_MOE;
   add_matrix (parts, model, "router", h, count, PS_CUT_NONE, model->other_biases);
   keep (parts, "moe", "scores of router, before and after softmax", 2 * count)->bits = 32;
   if (experts->latent > 0) {
@@ -282,15 +368,15 @@ static void describe_experts (const PsModel *model, PsUnitKind kind, PsUnitParts
   }
   PsMatrix *routed = add_mlp (model, parts, width, f, count, experts->active, PS_CUT_EXPERTS);
   routed[0].load = routed[1].load = load;
-  up = (gint64)(load * (double)routed->columns);
   if (experts->shared_gate)
     add_matrix (parts, model, "gate of shared experts", h, 1, PS_CUT_NONE, FALSE);
-  if (n_shared > 0)
-    up += n_shared * add_mlp (model, parts, h, shared, n_shared, n_shared, PS_CUT_NONE)->columns;
-  keep_input (parts, model, "moe", "tokens of experts", moved);
-  keep (parts, "moe", "input of activation", up);
-  keep_input (parts, model, "moe_act", "result of activation", inner);
-  keep (parts, "moe", "results before they are weighed", moved);
+  if (n_shared > 0) {
+    PsMatrix *visited = add_mlp (model, parts, h, shared, n_shared, n_shared, PS_CUT_NONE);
+
+    visited[0].recompute |= PS_RECOMPUTE_SHARED_EXPERTS;
+    visited[1].recompute |= PS_RECOMPUTE_SHARED_EXPERTS;
+  }
+  keep_experts (model, parts, load, moved, n_shared * shared);
   describe_activation (model, parts, inner);
   move_both (parts, "softmax of router", 8 * count, 12 * count);
   move_both (parts, "permutation", (width + moved) * e, (width + moved) * e);
@@ -305,7 +391,7 @@ static void describe_embedding (const PsModel *model, G_GNUC_UNUSED PsUnitKind k
   move (parts, PS_OP_F, "embedding", 2 * he, TRUE);
   move (parts, PS_OP_B, "embedding", 3 * he, TRUE);
   if (model->embedding_norm)
-    add_norm (model, parts);
+    add_norm (model, parts, PS_RECOMPUTE_NONE);
   if (model->mlp != PS_MLP_GELU)
     return;
   if (!model->no_positions) {
@@ -359,6 +445,7 @@ static void describe_sparse (const PsModel *model, PsUnitKind kind, PsUnitParts 
   gint64 e = ps_precision_bytes (model->precision);
 
   describe_attention (model, kind, parts);
+  parts->recompute = PS_RECOMPUTE_CORE_ATTN;
   add_matrix (parts, model, "query of indexer", model->latent.q_rank > 0 ? model->latent.q_rank : h, queries,
               PS_CUT_NONE, FALSE);
   add_matrix (parts, model, "key of indexer", h, indexer->size, PS_CUT_NONE, FALSE);
@@ -366,9 +453,12 @@ static void describe_sparse (const PsModel *model, PsUnitKind kind, PsUnitParts 
   parts->whole_vectors += 2 * (gint64)indexer->size;
   keep (parts, "indexer", "queries, key and weights", queries + indexer->size + indexer->heads);
   keep (parts, "indexer", "tokens selected", indexer->top)->bits = 32;
-  parts->scores[parts->n_scores++] = (PsScores){
-    .name = "scores of indexer", .heads = indexer->heads, .width = queries, .most = G_MAXINT32, .flash = TRUE
-  };
+  parts->scores[parts->n_scores++] = (PsScores){ .name = "scores of indexer",
+                                                 .heads = indexer->heads,
+                                                 .width = queries,
+                                                 .most = G_MAXINT32,
+                                                 .flash = TRUE,
+                                                 .recompute = PS_RECOMPUTE_CORE_ATTN | PS_RECOMPUTE_FULL };
   move_both (parts, "selection of tokens", 4 * (gint64)model->sequence, 0);
   move_both (parts, "rotation of indexer", 2 * (queries + indexer->size) * e, 2 * (queries + indexer->size) * e);
 }
@@ -384,8 +474,9 @@ static void describe_scan (const PsModel *model, PsUnitParts *parts, gint64 widt
   describe_branch (model, PS_UNIT_MAMBA, parts);
   add_matrix (parts, model, "projection in", h, width, PS_CUT_COLUMNS, FALSE);
   add_matrix (parts, model, "projection out", inner, h, PS_CUT_ROWS, FALSE);
-  parts->scores[parts->n_scores++]
-      = (PsScores){ .name = "scan", .heads = heads, .width = macs, .most = 0, .flash = TRUE };
+  parts->scores[parts->n_scores++] = (PsScores){
+    .name = "scan", .heads = heads, .width = macs, .most = 0, .flash = TRUE, .recompute = PS_RECOMPUTE_FULL
+  };
   keep (parts, "mixer", "projected tokens", width);
   keep (parts, "mixer", "result of scan", inner);
   keep_input (parts, model, "mixer", "result of norm and gate", inner);
@@ -519,6 +610,146 @@ static void describe_projector (const PsModel *model, PsUnitKind kind, PsUnitPar
     }
     rows = columns;
   }
+}
+
+/* Modules. */
+
+/* Words that stand alone, and after them modules, in the order of their flags. */
+static const char *const recompute_words[] = { "none",        "selective", "full", "core_attn", "layernorm",
+                                               "mla_up_proj", "moe_act",   "moe",  "mlp",       "shared_experts" };
+static const char *const offload_words[]
+    = { "none", "attn_norm", "qkv_linear", "core_attn", "attn_proj", "mlp_norm", "expert_fc1", "moe_act" };
+static const PsRecompute recompute_kinds[] = { PS_RECOMPUTE_NONE, PS_RECOMPUTE_SELECTIVE, PS_RECOMPUTE_FULL };
+
+/* The modules of the flags: "mla_up_proj+mlp". */
+static const char *join_modules (const char *const *words, guint n, guint flags)
+{
+  g_autoptr (GString) text = g_string_new (NULL);
+
+  for (guint i = 0; i < n; i++)
+    if (flags & 1U << i)
+      g_string_append_printf (text, "%s%s", text->len > 0 ? "+" : "", words[i]);
+  return g_intern_string (text->str);
+}
+
+/* *word: the first n_alone words are alone there; of others *flags become those. */
+static gboolean split_modules (const char *where, const char *text, const char *const *words, guint n, guint n_alone,
+                               guint *word, guint *flags, GError **error)
+{
+  g_auto (GStrv) parts = g_strsplit (*text != '\0' ? text : "+", "+", -1);
+
+  *flags = 0;
+  for (guint i = 0; parts[i] != NULL; i++) {
+    if (!ps_parse_name (where, parts[i], words, n, word, error))
+      return FALSE;
+    if (*word < n_alone && parts[1] != NULL)
+      return ps_refuse (error, PS_ERROR_USAGE, "%s: '%s': %s stands alone", where, text, parts[i]);
+    *flags |= *word < n_alone ? 0 : 1U << (*word - n_alone);
+  }
+  return TRUE;
+}
+
+const char *ps_recompute_name (PsRecompute recompute)
+{
+  guint n = recompute >> PS_RECOMPUTE_LAYERS;
+  g_autofree char *full = NULL;
+
+  for (guint i = 0; i < G_N_ELEMENTS (recompute_kinds); i++)
+    if (recompute == recompute_kinds[i])
+      return recompute_words[i];
+  if (!(recompute & PS_RECOMPUTE_FULL))
+    return join_modules (recompute_words + G_N_ELEMENTS (recompute_kinds),
+                         G_N_ELEMENTS (recompute_words) - G_N_ELEMENTS (recompute_kinds), recompute);
+  full = g_strdup_printf ("full:%s=%u", recompute & PS_RECOMPUTE_UNIFORM ? "uniform" : "layers", n);
+  return g_intern_string (full);
+}
+
+/* "full:layers=4". */
+static gboolean parse_full (const char *where, const char *text, PsRecompute *recompute, GError **error)
+{
+  gboolean uniform = g_str_has_prefix (text, "full:uniform=");
+  gint64 n;
+
+  if (!uniform && !g_str_has_prefix (text, "full:layers="))
+    return ps_refuse (error, PS_ERROR_USAGE, "%s: '%s' is not full, full:layers=N or full:uniform=N", where, text);
+  if (!ps_parse_integer (where, strchr (text, '=') + 1, 1, PS_MAX_STAGES, &n, error))
+    return FALSE;
+  *recompute = PS_RECOMPUTE_FULL | (uniform ? PS_RECOMPUTE_UNIFORM : 0) | (guint)n << PS_RECOMPUTE_LAYERS;
+  return TRUE;
+}
+
+gboolean ps_recompute_parse (const char *where, const char *text, PsRecompute *recompute, GError **error)
+{
+  guint word;
+
+  if (g_str_has_prefix (text, "full:"))
+    return parse_full (where, text, recompute, error);
+  if (!split_modules (where, text, recompute_words, G_N_ELEMENTS (recompute_words), G_N_ELEMENTS (recompute_kinds),
+                      &word, recompute, error))
+    return FALSE;
+  if (word < G_N_ELEMENTS (recompute_kinds))
+    *recompute = recompute_kinds[word];
+  return TRUE;
+}
+
+const char *ps_offload_name (guint offload)
+{
+  return offload == 0 ? offload_words[0] : join_modules (offload_words + 1, G_N_ELEMENTS (offload_words) - 1, offload);
+}
+
+gboolean ps_offload_parse (const char *where, const char *text, guint *offload, GError **error)
+{
+  guint word;
+
+  return split_modules (where, text, offload_words, G_N_ELEMENTS (offload_words), 1, &word, offload, error);
+}
+
+guint ps_recompute_layers (PsRecompute recompute, guint n_layers, guint *n_inputs)
+{
+  guint n = recompute >> PS_RECOMPUTE_LAYERS;
+  gboolean full = (recompute & PS_RECOMPUTE_FULL) != 0, uniform = (recompute & PS_RECOMPUTE_UNIFORM) != 0;
+  guint again = !full ? 0 : uniform || n == 0 ? n_layers : MIN (n, n_layers);
+
+  *n_inputs = uniform ? (again + n - 1) / n : again;
+  return again;
+}
+
+void ps_model_modules (const PsModel *model, PsRecompute *recompute, guint *offload)
+{
+  const PsStageShape all = ps_model_whole (model);
+  guint count[PS_N_UNIT_KINDS];
+
+  ps_model_count_units (model, &all, count);
+  *recompute = *offload = 0;
+  for (PsUnitKind kind = PS_UNIT_ATTENTION; kind <= PS_UNIT_EXPERTS; kind++)
+    if (count[kind] > 0) {
+      const PsUnitParts *parts = ps_unit_describe (model, kind);
+
+      for (guint i = 0; i < parts->n_kept; i++) {
+        *recompute |= parts->kept[i].recompute & PS_RECOMPUTE_MODULES;
+        *offload |= parts->kept[i].offload;
+      }
+      for (guint i = 0; i < parts->n_scores; i++)
+        *recompute |= parts->scores[i].recompute & PS_RECOMPUTE_MODULES;
+    }
+}
+
+guint ps_model_recompute_sets (const PsModel *model, PsRecompute *sets)
+{
+  PsRecompute has, cheap;
+  guint n = 0, offload;
+
+  ps_model_modules (model, &has, &offload);
+  cheap = has & (PS_RECOMPUTE_LAYERNORM | PS_RECOMPUTE_MLA_UP_PROJ | PS_RECOMPUTE_MOE_ACT);
+  if (!model->flash_attention)
+    cheap |= has & PS_RECOMPUTE_CORE_ATTN;
+  sets[n++] = PS_RECOMPUTE_NONE;
+  if (cheap == PS_RECOMPUTE_NONE)
+    cheap = has & PS_RECOMPUTE_MLP;
+  if (cheap != PS_RECOMPUTE_NONE)
+    sets[n++] = cheap;
+  sets[n++] = PS_RECOMPUTE_FULL;
+  return n;
 }
 
 #define GPT_SOURCE "arXiv 1909.08053, section 3; arXiv 2205.05198, section 4.1"

@@ -76,14 +76,14 @@ static void add_matrix (const List *list, const PsMatrix *matrix, gboolean by_co
                 by_columns ? (n * matrix->columns + t - 1) / t : matrix->columns);
 }
 
-static void add_matrices (const List *list, const PsUnitParts *parts, gboolean experts_alone)
+static void add_matrices (const List *list, const PsUnitParts *parts, guint modules, gboolean experts_alone)
 {
   gboolean is_second = FALSE; /* of the two matrices of experts */
 
   for (guint i = 0; i < parts->n_matrices; i++) {
     const PsMatrix *matrix = &parts->matrix[i];
 
-    if (matrix->cut == PS_CUT_EXPERTS || !experts_alone)
+    if (matrix->recompute & modules && (matrix->cut == PS_CUT_EXPERTS || !experts_alone))
       add_matrix (list, matrix, matrix->cut == PS_CUT_ROWS ? FALSE : !is_second);
     is_second = matrix->cut == PS_CUT_EXPERTS && !is_second;
   }
@@ -160,32 +160,27 @@ static void add_scores (const List *list, const PsScores *scores)
   add_heads (list, scores, "gradients of queries and keys", PS_WORK_SCORES, 2, 4, 2 * e);
 }
 
-/* What of the units is listed. */
-typedef enum {
-  ALL,
-  ROUTED,
-  STORED_SCORES,
-} Part;
-
-static void list_unit (const List *list, const PsUnitParts *parts, Part part)
+/* modules: as PsRecompute says; FULL lists all kernels of F, B or W. */
+static void list_unit (const List *list, const PsUnitParts *parts, guint modules, gboolean experts_alone)
 {
-  if (part != STORED_SCORES)
-    add_matrices (list, parts, part == ROUTED);
-  for (guint i = 0; part != ROUTED && list->kind != PS_OP_W && i < parts->n_scores; i++)
-    if (part == ALL || !parts->scores[i].flash)
+  add_matrices (list, parts, modules, experts_alone);
+  if (experts_alone)
+    return;
+  for (guint i = 0; list->kind != PS_OP_W && i < parts->n_scores; i++)
+    if (parts->scores[i].recompute & modules)
       add_scores (list, &parts->scores[i]);
-  for (guint i = 0; part == ALL && i < parts->n_moves; i++) {
+  for (guint i = 0; i < parts->n_moves; i++) {
     const PsMemoryKernel *move = &parts->move[i];
     gint64 whole = move->wide && list->model->whole_sequences ? list->t : 1;
 
-    if (move->kind == list->kind)
+    if (move->kind == list->kind && move->recompute & modules)
       add_move (list, move->name, list->tokens / list->t * move->bytes * whole);
   }
 }
 
 /* The units of a stage, kind by kind. */
 static void list_stage (PsWork *work, const PsModel *model, const PsStageShape *shape, PsOpKind kind, guint n_tensor,
-                        Part part)
+                        guint modules, gboolean experts_alone)
 {
   guint count[PS_N_UNIT_KINDS];
   List list = { .work = work,
@@ -202,32 +197,31 @@ static void list_stage (PsWork *work, const PsModel *model, const PsStageShape *
       list.repeats = count[unit];
       list.tokens = ps_model_tokens (list.model) / list.context;
       if (list.tokens > 0) /* an encoder without images has none */
-        list_unit (&list, ps_unit_describe (model, unit), part);
+        list_unit (&list, ps_unit_describe (model, unit), modules, experts_alone);
     }
 }
 
 void ps_work_stage (const PsModel *model, const PsStageShape *shape, PsOpKind kind, guint n_tensor, PsWork *work)
 {
   work->n_kernels = 0;
-  list_stage (work, model, shape, kind == PS_OP_BW ? PS_OP_B : kind, n_tensor, ALL);
+  list_stage (work, model, shape, kind == PS_OP_BW ? PS_OP_B : kind, n_tensor, PS_RECOMPUTE_FULL, FALSE);
   if (kind == PS_OP_BW)
-    list_stage (work, model, shape, PS_OP_W, n_tensor, ALL);
+    list_stage (work, model, shape, PS_OP_W, n_tensor, PS_RECOMPUTE_FULL, FALSE);
 }
 
 void ps_work_recompute (const PsModel *model, const PsStageShape *shape, PsRecompute recompute, guint n_tensor,
                         PsWork *work)
 {
-  const PsStageShape layers = { .first_layer = shape->first_layer, .n_layers = shape->n_layers };
+  const PsStageShape again = ps_recompute_shape (shape, recompute);
 
   work->n_kernels = 0;
-  if (recompute != PS_RECOMPUTE_NONE)
-    list_stage (work, model, &layers, PS_OP_F, n_tensor, recompute == PS_RECOMPUTE_FULL ? ALL : STORED_SCORES);
+  list_stage (work, model, &again, PS_OP_F, n_tensor, recompute, FALSE);
 }
 
 void ps_work_experts (const PsModel *model, const PsStageShape *shape, PsOpKind kind, guint n_tensor, PsWork *work)
 {
   work->n_kernels = 0;
-  list_stage (work, model, shape, kind, n_tensor, ROUTED);
+  list_stage (work, model, shape, kind, n_tensor, PS_RECOMPUTE_FULL, TRUE);
 }
 
 gint64 ps_work_flops (const PsWork *work)

@@ -146,8 +146,9 @@ const PsOption ps_setting_options[] = {
              "Multiplies the latencies of links and network of --cluster", .initial = 1, .group = PS_GROUP_MACHINE,
              SWEEP ("latency_factor", "latency factor", NUMBER, .costs = TRUE, .pace = -1)),
   PS_OPTION ("recompute", 0, NAME (recompute, ps_recompute), "KIND[:KIND...]",
-             "Part of a forward that the backward computes again: none, selective (attention scores) or full, of all "
-             "stages or of each",
+             "Part of a forward that the backward computes again: none, modules of layers (core_attn, also called "
+             "selective, layernorm, mla_up_proj, moe_act, moe, mlp, shared_experts, joined by +), full, full:layers=N "
+             "(the first N of each stage) or full:uniform=N (inputs of groups of N are kept), of all stages or of each",
              EACH (recompute), .any = "auto", .any_offset = PS_MEMBER (PsSetting, any_recompute, gboolean),
              .group = PS_GROUP_TRAINING, .flags = PS_FIELD_MODELLED,
              SWEEP ("recompute", "recompute", TEXT, .costs = TRUE, .pace = -2)),
@@ -155,6 +156,12 @@ const PsOption ps_setting_options[] = {
              "Part of the activations that moves to the host, 0 to 1, of all stages or of each", EACH (offload),
              .group = PS_GROUP_TRAINING, .flags = PS_FIELD_NOT_PARTITION,
              SWEEP ("offload", "offload", NUMBER, .costs = TRUE, .pace = -2)),
+  PS_OPTION ("offload-modules", 0, NAME (offload_modules, ps_offload), "MODULE[+MODULE...]",
+             "Modules whose inputs move to the host: attn_norm, qkv_linear, core_attn, attn_proj, mlp_norm, "
+             "expert_fc1, moe_act",
+             .otherwise = "none", .group = PS_GROUP_TRAINING, .flags = PS_FIELD_NOT_PARTITION | PS_FIELD_NOT_COMPUTED,
+             SWEEP ("offload_modules", "offload modules", TEXT, .costs = TRUE, .pace = -2,
+                    .not_run = "is predicted only; --offload RATIO runs here")),
   PS_OPTION ("replicas", 0, COUNT (n_replicas, PS_MAX_GPUS), "D", "Data-parallel copies of the pipeline", .initial = 1,
              .group = PS_GROUP_TRAINING, .flags = PS_FIELD_NOT_PARTITION,
              SWEEP ("replicas", "replicas", INTEGER, .costs = TRUE, .pace = -2)),

@@ -151,6 +151,8 @@ def titan_refuses(s, old):
     divisor = s.t * (2 * s.c if s.c > 1 or old else 1)
     if s.precision not in ("fp32", "bf16"):
         yield "mixed_precision_param is bfloat16 or float32"
+    if s.recompute == "selective":
+        yield "selective saves operators, not modules"
     if "mtp" in s.M:
         yield "MTP has no pipelines"
     if s.e > 1 and sharded * s.c * s.t % s.e:
