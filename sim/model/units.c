@@ -7,10 +7,10 @@ const PsNumberFormat ps_number_formats[PS_N_PRECISIONS] = {
   [PS_PRECISION_FP32] = { 4, 32, 32, 32 },
   [PS_PRECISION_FP16] = { 2, 16, 16, 16 },
   [PS_PRECISION_BF16] = { 2, 16, 16, 16 },
-  [PS_PRECISION_FP8] = { 2, 8, 8, 8 },
-  [PS_PRECISION_FP8_BLOCK] = { 2, 8, 8 + 32 / 128.0, 8 + 32 / (128.0 * 128) },
-  [PS_PRECISION_MXFP8] = { 2, 8, 8 + 8 / 32.0, 8 + 8 / 32.0 },
-  [PS_PRECISION_NVFP4] = { 2, 4, 4 + 8 / 16.0, 4 + 8 / 16.0 },
+  [PS_PRECISION_FP8] = { 2, 8, 8, 8, FALSE, 2 + 2 + 1 },
+  [PS_PRECISION_FP8_BLOCK] = { 2, 8, 8 + 32 / 128.0, 8 + 32 / (128.0 * 128), TRUE, 2 + 2 * (1 + 4 / 128.0) },
+  [PS_PRECISION_MXFP8] = { 2, 8, 8 + 8 / 32.0, 8 + 8 / 32.0, TRUE, 2 + 2 * (1 + 1 / 32.0) },
+  [PS_PRECISION_NVFP4] = { 2, 4, 4 + 8 / 16.0, 4 + 8 / 16.0, TRUE, 2 + 2 + 2 + 2 * (1 / 2.0 + 1 / 16.0) },
 };
 
 /* Bits of an element that products with weights multiply, as they are kept: of 16 where the precision has no format of
@@ -82,6 +82,9 @@ static void move_both (PsUnitParts *parts, const char *name, gint64 forward, gin
   move (parts, PS_OP_F, name, forward, FALSE);
   move (parts, PS_OP_B, name, backward, FALSE);
 }
+
+/* Of Megatron-LM's MoELayer in F, and in B: routing, counting and sorting tokens. A fit (data/README.md). */
+#define EXPERT_LAUNCHES 60
 
 gint64 ps_model_norm_width (const PsModel *model)
 {
@@ -218,7 +221,7 @@ static void describe_latent_matrices (const PsModel *model, PsUnitParts *parts)
 static void describe_heads_matrices (const PsModel *model, PsUnitParts *parts)
 {
   gint64 h = model->hidden, q = ps_model_query_width (model), c = ps_model_kv_width (model);
-  gint64 rank = model->latent.q_rank;
+  gint64 rank = model->latent.q_rank, e = ps_precision_bytes (model->precision);
   gboolean bias = has_biases (model) || model->qkv_bias;
 
   if (rank > 0) {
@@ -236,6 +239,7 @@ static void describe_heads_matrices (const PsModel *model, PsUnitParts *parts)
     parts->whole_vectors += model->qk_norm == PS_QK_NORM_HEAD ? 2 * (gint64)ps_model_head_size (model) : 0;
     parts->cut_vectors += model->qk_norm == PS_QK_NORM_WIDE ? q + c : 0;
     keep (parts, "self_attn", "queries and keys after norm", q + c)->offload = PS_OFFLOAD_CORE_ATTN;
+    move_both (parts, "norm of queries and keys", 2 * (q + c) * e, 5 * (q + c) * e);
   }
 }
 
@@ -359,7 +363,8 @@ static void describe_experts (const PsModel *model, PsUnitKind kind, PsUnitParts
 
   describe_branch (model, kind, parts);
   parts->recompute = PS_RECOMPUTE_MOE;
-  add_matrix (parts, model, "router", h, count, PS_CUT_NONE, model->other_biases);
+  parts->launches = EXPERT_LAUNCHES;
+  add_matrix (parts, model, "router", h, count, PS_CUT_NONE, model->other_biases)->bits = 16;
   keep (parts, "moe", "scores of router, before and after softmax", 2 * count)->bits = 32;
   if (experts->latent > 0) {
     add_matrix (parts, model, "latent down", h, width, PS_CUT_NONE, FALSE);
