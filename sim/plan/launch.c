@@ -150,34 +150,17 @@ static gboolean runs_one_by_one (const PsSchedule *order)
   return order != NULL;
 }
 
-/* Whether all modules of multi-token prediction are in one stage, which is the last of its device. */
-static gboolean keeps_mtp_together (const Run *run)
-{
-  const PsLaunch *launch = run->launch;
-  const guint p = launch->n_devices;
-
-  for (guint s = 0; p > 1 && launch->shapes != NULL && s < p * run->v; s++)
-    if (launch->shapes[s].n_mtp > 0)
-      return launch->shapes[s].n_mtp == run->model.mtp && s / p == run->v - 1;
-  return TRUE;
-}
-
-static gboolean splits_losses (const PsLaunch *launch)
+/* Stages of several devices with modules of multi-token prediction, or else with losses; *last is the last of them. */
+static guint count_stages (const PsLaunch *launch, gboolean mtp, guint *last)
 {
   guint n = 0;
 
-  for (guint s = 0; launch->shapes != NULL && s < launch->n_devices * launch->n_chunks; s++)
-    n += launch->shapes[s].head > 0;
-  return n > 1;
-}
-
-/* Whether modules of multi-token prediction are elsewhere than in the last stage. */
-static gboolean mtp_stands_apart (const PsLaunch *launch)
-{
-  for (guint s = 0; launch->shapes != NULL && s + 1 < launch->n_devices * launch->n_chunks; s++)
-    if (launch->shapes[s].n_mtp > 0)
-      return TRUE;
-  return FALSE;
+  for (guint s = 0; launch->shapes != NULL && launch->n_devices > 1 && s < launch->n_devices * launch->n_chunks; s++)
+    if ((mtp ? launch->shapes[s].n_mtp : launch->shapes[s].head) > 0) {
+      *last = s;
+      n++;
+    }
+  return n;
 }
 
 /* Whether Megatron-LM has a letter for each unit. A window is said by options. */
@@ -212,6 +195,9 @@ static char *find_broken (Framework framework, const Run *run)
   const guint e = said->n_experts, n = p * launch->n_chunks, d = said->n_replicas, rounds = MAX (1, m / p);
   const guint sharded = said->zero > 0 ? d : 1; /* replicas of torchtitan */
   const gboolean known = launch->model != NULL, named = launch->schedule != NULL;
+  guint mtp_stage = 0, loss_stage = 0;
+  const guint n_mtp_stages = count_stages (launch, TRUE, &mtp_stage);
+  const guint n_loss_stages = count_stages (launch, FALSE, &loss_stage);
   const guint n_units = known ? ps_model_layer_units (model, 0, (PsUnitKind[2]){ 0 }) : 0;
   const gboolean in_rounds
       = g_strcmp0 (run->schedule, "interleaved") == 0 || g_strcmp0 (run->schedule, "interleaved-zb") == 0;
@@ -260,10 +246,10 @@ static char *find_broken (Framework framework, const Run *run)
     { MEGATRON, c > 1 && model->sequence % (2 * c) != 0, "sequence", "wants a multiple of 2 contexts", "arguments.py" },
     { MEGATRON, model->mtp > 0 && model->mlp == PS_MLP_GELU, "model", "multi-token prediction needs rotary positions",
       "arguments.py" },
-    { GPT, !keeps_mtp_together (run), "layout", "multi-token prediction goes in one stage, the last of its device",
-      "pipeline_parallel_layer_layout.py" },
-    { GPT, splits_losses (launch), "layout", "losses go in one stage", "pipeline_parallel_layer_layout.py" },
-    { HYBRID, mtp_stands_apart (launch), "layout",
+    { GPT, n_mtp_stages > 1 || (n_mtp_stages == 1 && mtp_stage / p < v - 1), "layout",
+      "multi-token prediction goes in one stage, the last of its device", "pipeline_parallel_layer_layout.py" },
+    { GPT, n_loss_stages > 1, "layout", "losses go in one stage", "pipeline_parallel_layer_layout.py" },
+    { HYBRID, n_mtp_stages > 1 || (n_mtp_stages == 1 && mtp_stage + 1 < n), "layout",
       "multi-token prediction goes in the last stage; megatron-gpt has stages of it", "hybrid_layer_allocation.py" },
     { GPT, known && n_units == 1, "model", "has layers of one unit each; --to megatron has them",
       "gpt_layer_specs.py" },
