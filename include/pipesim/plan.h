@@ -20,6 +20,7 @@ typedef struct {
   guint context;         /* c; 0: 1, and with sequences of more than 4096 tokens 2, 4, ... to so many of each 4096 */
   guint experts;         /* GPUs that share the experts; 0: 1, 8, 16, 32 and 64, as the experts allow */
   PsFramework framework; /* whose habits decide what memory holds; none: the model's own */
+  PsStateFormats state;  /* what the optimizer keeps; 0: the model's own */
   const char *runner;    /* one of ps_launch_frameworks: layouts that it does not run come after those that it runs, and
                             replicas of a device are neighbours, as frameworks place them; NULL: none is asked for */
   gint64 global_batch;   /* sequences per step */

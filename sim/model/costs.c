@@ -944,7 +944,7 @@ static void add_workspace (PsOpCost *op, gint64 bytes)
 
 /* Fills the memory of a stage of that shape from the formulas of work.h and work.h: one GPU's of a device. */
 static void set_sizes (PsCosts *costs, const PsModel *model, const PsCluster *cluster, const PsStageShape *shape,
-                       guint stage)
+                       guint n_chunks, guint stage)
 {
   guint t = cluster->tensor;
   double reserve = ps_framework_passing_reserve (model->framework);
@@ -959,7 +959,7 @@ static void set_sizes (PsCosts *costs, const PsModel *model, const PsCluster *cl
   add_workspace (ps_costs_op (costs, PS_OP_B, stage), reserved (habits.backward_bytes, reserve));
   add_workspace (ps_costs_op (costs, PS_OP_BW, stage), reserved (habits.backward_bytes, reserve));
   cost->host_ns = host_ns (cluster, act);
-  state.buffer_bytes = habits.buffer_bytes;
+  state.buffer_bytes = habits.buffer_bytes + habits.shared_bytes / n_chunks;
   cost->state = state;
   cost->weight_bytes = state.weight_bytes + state.gradient_bytes + state.optimizer_bytes + state.buffer_bytes;
   cost->version_bytes = state.weight_bytes;
@@ -1067,7 +1067,7 @@ PsCosts *ps_costs_model_stages (const PsModel *model, const PsCluster *cluster, 
     if (equal < stage)
       ps_costs_copy_stage (costs, stage, costs, equal);
     else {
-      set_sizes (costs, model, cluster, &shapes[stage], stage);
+      set_sizes (costs, model, cluster, &shapes[stage], n_chunks, stage);
       model_times (costs, model, cluster, &shapes[stage], n_chunks, stage);
     }
   }
@@ -1095,10 +1095,12 @@ static void share_device (PsCosts *costs, const PsModel *model, const PsCluster 
                           guint after)
 {
   gint64 context = ps_framework_context_bytes (model->framework), bytes = context / after - context / before;
-  gint64 ns = cluster->step_ns / after - cluster->step_ns / before;
+  gint64 shared = ps_framework_habits (model, &costs->shapes[stage], cluster->tensor).shared_bytes;
+  gint64 buffers = shared / after - shared / before, ns = cluster->step_ns / after - cluster->step_ns / before;
 
   costs->stage[stage].state.context_bytes += bytes;
-  costs->stage[stage].weight_bytes += bytes;
+  costs->stage[stage].state.buffer_bytes += buffers;
+  costs->stage[stage].weight_bytes += bytes + buffers;
   costs->stage[stage].step_ns += ns;
   ps_costs_op (costs, PS_OP_O, stage)->duration_ns += ns;
 }

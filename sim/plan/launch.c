@@ -182,6 +182,13 @@ static gboolean mixes_units (const PsModel *model)
   return strchr (letters, 'M') != NULL || (strchr (letters, 'D') != NULL && strpbrk (letters, "+G") != NULL);
 }
 
+/* Whether the optimizer keeps anything in fewer than 32 bits. */
+static gboolean is_precise (const PsStateFormats *formats)
+{
+  return formats->main_params != PS_DTYPE_FP32 || formats->exp_avg != PS_DTYPE_FP32
+         || formats->exp_avg_sq != PS_DTYPE_FP32;
+}
+
 /* The first precondition of the framework that is broken, as "-m 3: words"; NULL: none is. A new precondition is a new
  * row. */
 static char *find_broken (Framework framework, const Run *run)
@@ -199,6 +206,8 @@ static char *find_broken (Framework framework, const Run *run)
   const guint n_mtp_stages = count_stages (launch, TRUE, &mtp_stage);
   const guint n_loss_stages = count_stages (launch, FALSE, &loss_stage);
   const guint n_units = known ? ps_model_layer_units (model, 0, (PsUnitKind[2]){ 0 }) : 0;
+  const PsStateFormats formats = ps_model_formats (model);
+  const gboolean muon = formats.optimizer == PS_OPTIMIZER_MUON, narrow = model->precision > PS_PRECISION_BF16;
   const gboolean in_rounds
       = g_strcmp0 (run->schedule, "interleaved") == 0 || g_strcmp0 (run->schedule, "interleaved-zb") == 0;
   const gboolean single = g_strcmp0 (run->schedule, "1f1b") == 0 || g_strcmp0 (run->schedule, "gpipe") == 0;
@@ -262,6 +271,26 @@ static char *find_broken (Framework framework, const Run *run)
       "experimental_attention_variant_module_specs.py" },
     { MEGATRON, !knows_units (model), "model", "has units that its patterns do not have",
       "hybrid_layer_allocation.py" },
+    { MEGATRON, formats.fp8_param_gather && narrow && said->zero == 0, "zero",
+      "weights in the format of products need the distributed optimizer; give --zero 1", "arguments.py" },
+    { MEGATRON, is_precise (&formats) && said->zero == 0, "zero",
+      "narrow moments and weights of the optimizer need the distributed one; give --zero 1", "optimizer/__init__.py" },
+    { MEGATRON, is_precise (&formats) && muon, "optimizer", "has moments and weights in fp32", "optimizer_config.py" },
+    { MEGATRON, muon && said->zero >= 2, "optimizer", "is not available with --zero 2 and 3", "arguments.py" },
+    { MEGATRON, formats.main_params != PS_DTYPE_FP32 && formats.main_params != PS_DTYPE_FP16, "main-params-dtype",
+      "fp32 or fp16 would be right", "arguments.py" },
+    { MEGATRON, formats.main_grads == PS_DTYPE_FP8, "main-grads-dtype", "fp32 or bf16 would be right", "arguments.py" },
+    { TITANS, muon, "optimizer", "takes parameter groups, which are left to its configuration",
+      "components/optimizer/optimizer.py" },
+    { TITANS, model->state.main_grads > PS_DTYPE_FP32, "main-grads-dtype", "gradients are reduced in fp32",
+      "configs.py" },
+    { TITANS, formats.main_params != PS_DTYPE_FP32, "main-params-dtype", "its parameters are fp32", NULL },
+    { TITANS,
+      formats.exp_avg != formats.exp_avg_sq
+          || (formats.exp_avg != PS_DTYPE_FP32 && formats.exp_avg != (framework == TORCHTITAN ? PS_DTYPE_BF16 : 0)),
+      "exp-avg-dtype", framework == TORCHTITAN ? "both moments are fp32 or bf16" : "moments are fp32",
+      "components/optimizer/optimizer.py" },
+
     { TITANS, model->pattern != NULL, "model", "has layers of several kinds, which are not known there", NULL },
     { TITANS | DEEPSPEED, model->precision > PS_PRECISION_BF16, "precision", "is not known there; megatron has it",
       NULL },
@@ -301,7 +330,7 @@ static char *find_broken (Framework framework, const Run *run)
   for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
     if (rows[i].frameworks & framework && rows[i].broken) {
       PsSetting typed = *said;
-      g_autofree char *layout = launch->shapes != NULL ? ps_layout_string_write (launch->shapes, n) : NULL;
+      g_autofree char *layout = launch->shapes != NULL ? ps_layout_write (NULL, launch->shapes, n) : NULL;
       g_autofree char *source = rows[i].source != NULL ? g_strdup_printf (" (%s)", rows[i].source) : g_strdup ("");
       g_autofree char *what = NULL;
 
@@ -652,11 +681,34 @@ static void add_megatron_stages (const Run *run, gboolean hybrid, GString *text)
       g_string_append (text, "# [ ] need pull request 4798 of Megatron-LM; megatron-gpt overlaps without it\n");
     g_string_append_printf (text, "--hybrid-layer-pattern '%s'\n", groups);
   } else if (launch->n_devices > 1 && (!ps_stage_shapes_are_even (launch->shapes, n) || run->model.layers % n != 0)) {
-    g_autofree char *layout = ps_layout_string_write (launch->shapes, n);
+    g_autofree char *layout = ps_layout_write (NULL, launch->shapes, n);
 
     g_string_append_printf (text, "--pipeline-model-parallel-layout '%s'\n", layout);
   } else if (run->v > 1)
     g_string_append_printf (text, "--num-layers-per-virtual-pipeline-stage %u\n", launch->shapes[0].n_layers);
+}
+
+/* The optimizer, and what it keeps of a parameter. */
+static void add_megatron_state (const PsModel *model, GString *text)
+{
+  const PsStateFormats formats = ps_model_formats (model);
+  gboolean precise = is_precise (&formats), wide = formats.main_grads == PS_DTYPE_FP32;
+  gboolean gathers = formats.fp8_param_gather, fp4 = model->precision == PS_PRECISION_NVFP4;
+  const Flag flags[] = {
+    { model->precision != PS_PRECISION_FP32, wide ? "--accumulate-allreduce-grads-in-fp32" : "--grad-reduce-in-bf16",
+      ALONE },
+    { formats.optimizer == PS_OPTIMIZER_MUON, "--optimizer muon", ALONE },
+    { gathers && model->precision > PS_PRECISION_BF16, fp4 ? "--fp4-param-gather" : "--fp8-param-gather", ALONE },
+    { gathers && model->precision == PS_PRECISION_MXFP8, "--reuse-grad-buf-for-mxfp8-param-ag", ALONE },
+    { precise, "--use-precision-aware-optimizer", ALONE },
+    { precise && !wide, "--main-grads-dtype bf16", ALONE },
+  };
+
+  add_flags (flags, G_N_ELEMENTS (flags), text);
+  if (precise)
+    g_string_append_printf (text, "--main-params-dtype %s\n--exp-avg-dtype %s\n--exp-avg-sq-dtype %s\n",
+                            ps_dtype_name (formats.main_params), ps_dtype_name (formats.exp_avg),
+                            ps_dtype_name (formats.exp_avg_sq));
 }
 
 /* The flag, and "a+b" as "a b". */
@@ -694,7 +746,6 @@ static void add_megatron_run (const Run *run, gboolean hybrid, GString *text)
     { TRUE, "--micro-batch-size", model->microbatch_size },
     { TRUE, "--global-batch-size", global_batch (run) },
     { TRUE, "--seq-length", model->sequence },
-    { model->precision != PS_PRECISION_FP32, "--accumulate-allreduce-grads-in-fp32", ALONE },
     { said->recompute != PS_RECOMPUTE_NONE, full ? "--recompute-granularity full" : "--recompute-granularity selective",
       ALONE },
     { full, block ? "--recompute-method block" : "--recompute-method uniform", ALONE },
@@ -721,6 +772,7 @@ static void add_megatron_run (const Run *run, gboolean hybrid, GString *text)
     add_modules ("--recompute-modules", ps_recompute_name (said->recompute), text);
   if (said->offload_modules != 0)
     add_modules ("--offload-modules", ps_offload_name (said->offload_modules), text);
+  add_megatron_state (model, text);
 }
 
 /* Where GPUs share the experts, or experts have biases, each expert is whole on its GPU. Contexts and such experts have
@@ -894,6 +946,9 @@ static void add_titan_run (Keys *keys, const Run *run)
   add_key (keys, "training", "seq_len", FALSE, "%u", model->sequence);
   add_key (keys, "training", "mixed_precision_param", TRUE, "%s",
            model->precision == PS_PRECISION_FP32 ? "float32" : "bfloat16");
+  if (model->state.implementation == PS_IMPLEMENTATION_FOREACH || model->state.exp_avg > PS_DTYPE_FP32)
+    add_key (keys, "optimizer", "implementation", TRUE, "%s",
+             model->state.exp_avg > PS_DTYPE_FP32 ? "fused_opt_states_bf16" : "foreach");
   if (keys->toml)
     add_key (keys, "activation_checkpoint", "mode", TRUE, "%s", ps_recompute_name (run->said.recompute));
 }
@@ -980,6 +1035,9 @@ static void write_deepspeed (const Run *run, GString *text)
                           global_batch (run), model->microbatch_size, said->n_microbatches);
   if (model->precision != PS_PRECISION_FP32)
     g_string_append_printf (text, "  \"%s\": { \"enabled\": true },\n", ps_precision_name (model->precision));
+  if (model->state.main_grads != PS_DTYPE_AUTO)
+    g_string_append_printf (text, "  \"data_types\": { \"grad_accum_dtype\": \"%s\" },\n",
+                            ps_dtype_name (model->state.main_grads));
   g_string_append_printf (text, "  \"zero_optimization\": { \"stage\": %u }\n}\n", said->zero);
 }
 

@@ -63,6 +63,9 @@ class Setting:
         self.zero = self.option(R, "--zero", [0] if self.d == 1 else [0, 1, 2, 3], .5, 1 if self.d * self.c > 1 else 0)
         self.recompute = self.option(R, "--recompute", ["none", "selective", "full"], .5, "none")
         self.precision = self.option(R, "--precision", ["fp32", "fp16", "bf16", "fp8", "fp8-block", "mxfp8", "nvfp4"], .3, "bf16")
+        self.grads = self.option(R, "--main-grads-dtype", ["fp32", "bf16"], .2, "fp32")
+        self.moment = self.option(R, "--exp-avg-dtype", ["bf16"], .1, "fp32")
+        self.optimizer = self.option(R, "--optimizer", ["muon"], .1, None)
         self.b = self.option(R, "--microbatch-size", [2, 4], .25, 1)
         self.layout = self.option(R, "--layout", ["even", "best"], .5, None)
         self.group = self.option(R, "--group", [p, p + 1, 2 * p, self.m] if self.schedule.startswith("interleaved") else [], .3, None)
@@ -79,6 +82,7 @@ class Setting:
         s = cls.__new__(cls)
         s.to, s.name, s.M, s.schedule, s.p, s.t, s.c, s.e, s.d = "megatron", name, MODELS[name], *(row[x] for x in ("schedule", "devices", "tensor", "context", "experts", "replicas"))
         s.m, s.v, s.b, s.zero, s.recompute, s.precision, s.defer, s.adjacent = row["microbatches"], row["chunks"], row["microbatch_size"], row["zero"], row["recompute"], "bf16", 0, True
+        s.grads, s.moment, s.optimizer = "fp32", "fp32", None
         s.args = ["-s", s.schedule, "-p", s.p, "-m", s.m] + (["-v", s.v] if s.schedule.startswith(CHUNKED) else [])
         return s
 
@@ -130,6 +134,10 @@ def megatron_refuses(s, stages):
         yield "the group is at least p and at most m"
     if overlaps and (s.e == 1 or s.recompute == "full" or s.precision == "fp32" or s.p == 1):
         yield "overlap_moe_expert_parallel_comm"
+    if s.moment != "fp32" and (s.zero == 0 or s.optimizer):
+        yield "the precision-aware optimizer is a distributed Adam"
+    if s.optimizer and s.zero >= 2:
+        yield "emerging optimizers have no FSDP"
     if s.defer and s.p == 1:
         yield "embedding wgrad is put off in pipelines"
     for i, stage in enumerate(stages):
@@ -153,6 +161,8 @@ def titan_refuses(s, old):
         yield "mixed_precision_param is bfloat16 or float32"
     if s.recompute == "selective":
         yield "selective saves operators, not modules"
+    if s.grads != "fp32" or s.moment != "fp32" or s.optimizer:
+        yield "mixed_precision_reduce is float32, both moments are alike, Muon has parameter groups"
     if "mtp" in s.M:
         yield "MTP has no pipelines"
     if s.e > 1 and sharded * s.c * s.t % s.e:
@@ -216,11 +226,15 @@ def judge_megatron(s, text, stages, folder):
     if "dense" in M:
         want.update({"--moe-layer-freq": None if hybrid else "([0]*3+[1]*58)", "--q-lora-rank": 1536, "--kv-lora-rank": 512, "--qk-head-dim": 128, "--v-head-dim": 128,
                      "--moe-shared-expert-intermediate-size": 2048})
+    precise, narrow = s.moment != "fp32", s.grads == "bf16"
+    want.update({"--optimizer": s.optimizer, "--exp-avg-dtype": s.moment if precise else None, "--exp-avg-sq-dtype": "fp32" if precise else None,
+                 "--main-params-dtype": "fp32" if precise else None, "--main-grads-dtype": "bf16" if precise and narrow else None})
     alone = {"--swiglu": True, "--untie-embeddings-and-output-weights": True, "--group-query-attention": M["k"] != M["a"], "--multi-latent-attention": "dense" in M,
              "--disable-bias-linear": "biased" not in M, "--sequence-parallel": s.t > 1, "--use-distributed-optimizer": s.zero > 0,
              "--use-megatron-fsdp": s.zero >= 2, "--bf16": s.precision == "bf16" or s.precision in FORMATS, "--fp16": s.precision == "fp16",
              "--overlap-moe-expert-parallel-comm": "overlap" in s.schedule, "--delay-wgrad-compute": s.schedule.endswith("-w"),
-             "--accumulate-allreduce-grads-in-fp32": s.precision != "fp32", "--moe-grouped-gemm": "E" in M,
+             "--accumulate-allreduce-grads-in-fp32": s.precision != "fp32" and not narrow,
+             "--grad-reduce-in-bf16": s.precision != "fp32" and narrow, "--use-precision-aware-optimizer": precise, "--moe-grouped-gemm": "E" in M,
              "--use-tp-pp-dp-mapping": s.d > 1 and s.p > 1 and not s.adjacent and s.c == 1 and not whole}
     for flag, x in want.items():
         if value(flag) != (None if x is None else str(x)):
