@@ -839,9 +839,6 @@ gboolean ps_layout_cuts_layers (const char *text, const PsModel *model);
  * string with repeats folded where that makes it shorter. Free with g_free. */
 char *ps_layout_write (const char *pattern, const PsStageShape *shapes, guint n_stages);
 
-/* ps_layout_write without a pattern. */
-char *ps_layout_string_write (const PsStageShape *shapes, guint n_stages);
-
 G_END_DECLS
 
 #endif

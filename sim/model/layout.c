@@ -315,7 +315,7 @@ static guint find_group (char **stages, guint n_stages, guint first, guint *peri
   return best;
 }
 
-char *ps_layout_string_write (const PsStageShape *shapes, guint n_stages)
+static char *write_string (const PsStageShape *shapes, guint n_stages)
 {
   g_auto (GStrv) stages = g_new0 (char *, n_stages + 1);
   GString *text = g_string_new (NULL);
@@ -352,7 +352,7 @@ char *ps_layout_write (const char *pattern, const PsStageShape *shapes, guint n_
                && (shapes[s].head > 0) == (s + 1 == n_stages) && (shapes[s].n_mtp == 0 || s + 1 == n_stages);
   }
   if (!can_say)
-    return ps_layout_string_write (shapes, n_stages);
+    return write_string (shapes, n_stages);
   GString *text = g_string_new (NULL);
   for (guint s = 0; s < n_stages; s++) {
     gsize n = n_layers > 0 ? shapes[s].n_layers * (n_letters / n_layers) : 0;
