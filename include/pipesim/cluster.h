@@ -43,7 +43,9 @@ typedef struct {
 #define PS_MAX_DISPATCH_RATES 8
 
 typedef struct {
-  char *name; /* from [cluster] name, else the file's base name */
+  char *name;    /* from [cluster] name, else the file's base name */
+  char *assumed; /* keys that the file omits, with their values, and the cluster that they are of: "launch_time 10us, as
+                    h100-80gb"; NULL: none was assumed */
   guint nodes;
   guint devices_per_node;
   guint n_gpus;              /* the GPUs of all nodes, however they are grouped into devices */
@@ -99,8 +101,18 @@ typedef struct {
 } PsCluster;
 
 /* Reads a cluster description from a path or, by bare name, from those shipped. Unknown and missing keys and absurd
- * values are errors "FILE: [cluster] key: ...". Errors: PS_ERROR_IO, PS_ERROR_INPUT. Free with ps_cluster_free. */
+ * values are errors "FILE: [cluster] key: ...". Errors: PS_ERROR_IO, PS_ERROR_INPUT. Free with ps_cluster_free.
+ *
+ * A file that omits what no datasheet states (efficiencies, latencies, times of the host) takes the values of its class:
+ * of the shipped cluster whose peak_flops, memory_bandwidth and memory are nearest, within a factor of 8. Without
+ * memory_bandwidth it is of no class, and what it omits counts as free. With `like = NAME` it takes all keys from that
+ * one that it omits. */
 PsCluster *ps_cluster_load (const char *path, GError **error) G_GNUC_WARN_UNUSED_RESULT;
+
+/* A file to start from: all keys of the shipped cluster `name`, each after a comment, with changes, "KEY=VALUE"; NULL:
+ * none. ps_cluster_load reads it. Errors: PS_ERROR_USAGE for unknown keys, PS_ERROR_INPUT for bad values. Free with
+ * g_free. */
+char *ps_cluster_like (const char *name, char *const *changes, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 PsCluster *ps_cluster_copy (const PsCluster *cluster);
 void ps_cluster_free (PsCluster *cluster);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsCluster, ps_cluster_free)

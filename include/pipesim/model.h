@@ -498,9 +498,10 @@ typedef struct {
   guint n_encoder;
   guint first_layer;
   guint n_layers;
-  gboolean embedding;    /* token and position embedding before the layers */
-  gboolean head;         /* final layer norm, output projection and cross-entropy loss after them */
-  guint n_mtp;           /* modules of multi-token prediction after the layers */
+  gboolean embedding; /* token and position embedding before the layers */
+  guint n_mtp;        /* modules of multi-token prediction after the layers */
+  guint head;         /* losses after them: final layer norm, output projection and cross-entropy; a model has one, and
+                         one more for each module */
   PsRecompute recompute; /* recomputation of its layers; in costs: the one that times and sizes have already */
   double offload;        /* part of what its layers' forwards keep that moves to the host; in costs as recompute */
   guint n_tensor;        /* devices that share its layers as PsDeviceSetting says; 0 counts as 1. Measured costs only */
@@ -521,7 +522,7 @@ static inline PsStageShape ps_recompute_shape (const PsStageShape *shape, PsReco
 /* Units of a stage as a layout counts them. */
 static inline guint ps_stage_shape_units (const PsStageShape *shape)
 {
-  return shape->n_encoder + (guint)shape->embedding + shape->n_layers + shape->n_mtp + (guint)shape->head;
+  return shape->n_encoder + (guint)shape->embedding + shape->n_layers + shape->n_mtp + (shape->head > 0);
 }
 
 /* Counts the units of each kind in a stage. A module of multi-token prediction has the units of the last layer, too. */
@@ -610,8 +611,8 @@ static inline PsStageShape ps_model_whole (const PsModel *model)
   return (PsStageShape){ .n_encoder = ps_model_encoder_layers (model),
                          .n_layers = model->layers,
                          .embedding = TRUE,
-                         .head = TRUE,
-                         .n_mtp = model->mtp };
+                         .n_mtp = model->mtp,
+                         .head = 1 + model->mtp };
 }
 
 /* Parameter counts. Those of a layer are sums over its units: attention and its norm, feed-forward and its norm.
@@ -636,8 +637,9 @@ static inline PsStageShape ps_model_whole (const PsModel *model)
  *   projector, from width w with n matrices of hidden width u, wu + (n - 2)u^2 + uh, or wh, and its biases.
  * - Embedding: (V + s)h (GPT), Vh (Llama).
  * - Head: final norm 2h (GPT), h (Llama), and Vh. A tied model has no Vh of its own on a stage with the embedding.
- * - Module of multi-token prediction (arXiv 2412.19437, section 2.2): 2h^2, three norms and a layer. Embedding and head
- *   are the model's; a stage without them holds copies.
+ * - Module of multi-token prediction (arXiv 2412.19437, section 2.2): 2h^2, two norms and a layer; its loss has a norm.
+ *   Embedding and output projection are the model's; a stage that has modules without the one, or losses without the
+ *   other, holds a copy.
  */
 gint64 ps_model_stage_parameters (const PsModel *model, const PsStageShape *shape);
 gint64 ps_model_parameters (const PsModel *model);
@@ -652,7 +654,7 @@ gint64 ps_model_active_parameters (const PsModel *model);
  *   table 1).
  * - Layer with N weights that a token meets (the same sum over the matrices): F 2bsN + A, B 2bsN + 2A, W 2bsN. A =
  *   2bsu (q + v), u the tokens attended to, s or at most window, v the width of the values; 4bs^2h for q = h.
- * - Head: 2bshV per F, B and W. A module of multi-token prediction: the same, 4bsh^2, and a layer.
+ * - Each loss: 2bshV per F, B and W. A module of multi-token prediction: 4bsh^2 and a layer.
  * - Sparse attention: u is at most PsIndexer.top, and the indexer multiplies 2bs^2 Hd.
  * - Scans work in chunks of C tokens, 2bs times a number of multiplications that A has above, per token: Mamba-2
  *   C (GN + D) + 2ND, C = 128 (arXiv 2405.21060, section 6: scores of groups, their sum, states and outputs); gated
@@ -677,8 +679,8 @@ gint64 ps_model_stage_flops (const PsModel *model, const PsStageShape *shape, Ps
  *   values of all heads of values, and 64 elements of each head for a chunk (fla, ops/gated_delta_rule/chunk.py).
  * - Formats of 8 and 4 bits: inputs of matrices take PsNumberFormat.kept_bits instead of 16; the result of attention
  *   is kept twice.
- * - Head: 4sbh and the fp32 logits, 4sbV, which are not scaled (section 4.3). A module of multi-token prediction:
- * 12sbh, 4sbV and a layer.
+ * - Each loss: 4sbh and the fp32 logits, 4sbV, which are not scaled (section 4.3). A module of multi-token prediction:
+ *   8sbh and a layer.
  */
 gint64 ps_model_stage_activation_bytes (const PsModel *model, const PsStageShape *shape);
 
@@ -746,10 +748,10 @@ gint64 ps_model_stage_state_bytes (const PsModel *model, const PsStageShape *sha
  * Stages stand in model order. Megatron gives stage s to rank s mod p as its chunk s / p, which is placement loop.
  */
 
-/* Reads a string of either form as [*n_stages]. A layout string holds one E and at least one t and one L; in each shape
- * embedding and head are the numbers of E and L: more than one L is a loss that is itself split over stages. model
- * NULL: each letter of a pattern is a layer; else the string must have the units of the model. Errors: PS_ERROR_USAGE
- * "WHERE: character 7: ...". Free with g_free. */
+/* Reads a string of either form as [*n_stages]. A layout string holds one E and at least one t. Its one L stands for
+ * all losses; or there are as many L as losses, which stages share (NVIDIA/Megatron-LM pull request 5318). model NULL:
+ * each letter of a pattern is a layer; else the string must have the units of the model. Errors: PS_ERROR_USAGE "WHERE:
+ * character 7: ...". Free with g_free. */
 PsStageShape *ps_layout_parse (const char *where, const char *text, const PsModel *model, guint *n_stages,
                                GError **error) G_GNUC_WARN_UNUSED_RESULT;
 

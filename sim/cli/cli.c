@@ -9,6 +9,14 @@ void ps_note_unread (const char *path)
     g_printerr ("%s: not read: %s\n", path, model->unread);
 }
 
+void ps_note_assumed (const char *path)
+{
+  g_autoptr (PsCluster) cluster = path != NULL ? ps_cluster_load (path, NULL) : NULL;
+
+  if (cluster != NULL && cluster->assumed != NULL)
+    g_printerr ("%s: assumed: %s\n", path, cluster->assumed);
+}
+
 int ps_cmd_run (const PsCmd *command, int argc, char **argv, GError **error)
 {
   g_autofree char *options = g_malloc0 (command->size), *text = command->text != NULL ? command->text () : NULL;
@@ -23,8 +31,10 @@ int ps_cmd_run (const PsCmd *command, int argc, char **argv, GError **error)
     (*setting)->takes_auto = command->takes_auto;
   }
   if (ps_command_parse (&help, command->rows, options, &argc, &argv, error)) {
-    if (setting != NULL)
+    if (setting != NULL) {
       ps_note_unread ((*setting)->model);
+      ps_note_assumed ((*setting)->cluster);
+    }
     code = command->run (command, options, argc, argv, error);
   }
   ps_options_reset (command->rows, options);

@@ -23,6 +23,9 @@ typedef struct PsCmd {
 /* Says which keys of a model's file nothing is known of. path NULL: there is no file. */
 void ps_note_unread (const char *path);
 
+/* Says which keys a cluster's file omits, and what they are taken to be. path NULL: there is no file. */
+void ps_note_assumed (const char *path);
+
 int ps_cmd_run (const PsCmd *command, int argc, char **argv, GError **error);
 
 extern const PsCmd ps_cmd_best, ps_cmd_clusters, ps_cmd_compare, ps_cmd_models, ps_cmd_pareto, ps_cmd_partition,

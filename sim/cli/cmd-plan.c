@@ -282,6 +282,7 @@ static int run (G_GNUC_UNUSED const PsCmd *command, gpointer base, int argc, cha
   if (!ps_table_choose (table, &options->columns, usual, error) || !finish_options (options, error))
     return 0;
   ps_note_unread (options->question.model);
+  ps_note_assumed (options->question.cluster);
   g_autoptr (PsLayouts) layouts = ps_layouts_find (&options->question, error);
   if (layouts == NULL)
     return 0;

@@ -8,6 +8,7 @@
 
 typedef struct {
   PsColumnChoice columns;
+  char *like, *output;
   char **names; /* NULL: the list is asked for */
 } Options;
 
@@ -15,6 +16,17 @@ static const PsOption rows[] = {
   PS_OPTION ("json", 0, PS_FLAG (Options, columns.json), NULL, "Print the list as JSON", .group = PS_GROUP_OUTPUT),
   PS_OPTION_INCLUDE (Options, columns, ps_column_rows),
   PS_OPTION ("", 0, PS_FILES (Options, names), NULL, NULL),
+  PS_OPTION_END,
+};
+
+static const PsOption cluster_rows[] = {
+  PS_OPTION (
+      "like", 0, PS_TEXT (Options, like), "NAME",
+      "Print a file to start from: all keys of that cluster with their meaning, and KEY=VALUE in place of its own",
+      .group = PS_GROUP_WHAT, .otherwise = "none"),
+  PS_OPTION ("output", 'o', PS_FILE (Options, output), "FILE", "With --like: write it there", .group = PS_GROUP_OUTPUT,
+             .otherwise = "standard output"),
+  { .name = "", .type = PS_OPTION_ROWS, .rows = rows }, /* of the same base */
   PS_OPTION_END,
 };
 
@@ -28,6 +40,7 @@ typedef struct {
   const char *const *usual; /* keys of the columns that are shown; the others with --wide */
   const char *const *exact; /* the same for a file of the user's own */
   gboolean (*add) (PsTable *table, const char *name, const char *about, GError **error);
+  void (*note) (const char *path); /* what a file of the user's own leaves open */
 } Sort;
 
 typedef struct {
@@ -129,6 +142,7 @@ static const Sort models = {
   .usual = model_usual,
   .exact = model_exact,
   .add = add_model,
+  .note = ps_note_unread,
 };
 
 static const Sort clusters = {
@@ -139,6 +153,7 @@ static const Sort clusters = {
   .usual = cluster_usual,
   .exact = cluster_usual,
   .add = add_cluster,
+  .note = ps_note_assumed,
 };
 
 /* Those that ship, or files. */
@@ -158,10 +173,25 @@ static gboolean print_list (const Sort *sort, const Options *options, char *cons
 
     if (!sort->add (table, names[i], about, error))
       return FALSE;
-    if (files != NULL && sort->add == add_model && !options->columns.json)
-      ps_note_unread (names[i]);
+    if (files != NULL && !options->columns.json)
+      sort->note (names[i]);
   }
   return ps_table_print (table, sort->format, none, error);
+}
+
+static void print_like (const Options *options, GError **error)
+{
+  if (options->columns.json) {
+    ps_refuse (error, PS_ERROR_USAGE, "--like and --json: the file is text; --json is for the list");
+    return;
+  }
+  g_autofree char *text = ps_cluster_like (options->like, options->names, error);
+  if (text == NULL)
+    return;
+  if (options->output != NULL)
+    ps_write_file (options->output, text, -1, error);
+  else
+    ps_print (text, error);
 }
 
 static int run (const PsCmd *command, gpointer base, G_GNUC_UNUSED int argc, G_GNUC_UNUSED char **argv, GError **error)
@@ -170,8 +200,13 @@ static int run (const PsCmd *command, gpointer base, G_GNUC_UNUSED int argc, G_G
   const Options *options = base;
   char *const *names = options->names;
 
-  if (names == NULL) {
-    print_list (sort, options, NULL, error);
+  if (options->like != NULL || options->output != NULL || names == NULL) {
+    if (options->like != NULL)
+      print_like (options, error);
+    else if (options->output != NULL)
+      ps_refuse (error, PS_ERROR_USAGE, "--output: needs --like NAME, whose file to write");
+    else
+      print_list (sort, options, NULL, error);
     return 0;
   }
   g_autofree char *text = ps_shipped_text (sort->folder, names[0]);
@@ -213,15 +248,17 @@ const PsCmd ps_cmd_models = {
 
 const PsCmd ps_cmd_clusters = {
   .help
-  = { .arguments = "[NAME|FILE]",
+  = { .arguments = "[NAME|FILE | --like NAME [KEY=VALUE...]]",
       .summary = "Lists the clusters that ship with pipesim, for --cluster, or prints the description of one.",
       .text = "Figures are per device and in one direction, k, M, G, T and P decimal. A cluster of your own is a copy\n"
-              "of such a description: --cluster FILE.ini. A FILE is checked and printed as a row. data/README.md\n"
-              "explains the keys and has the source of every figure.\n",
+              "of such a description: --cluster FILE.ini. A FILE is checked and printed as a row; keys that it omits\n"
+              "are those of the nearest GPU that ships, and a note says which. data/README.md explains the keys and\n"
+              "has the source of every figure.\n",
       .examples = "pipesim clusters\n"
                   "pipesim clusters --json\n"
-                  "pipesim clusters h100-80gb > mine.ini\n" },
-  .rows = rows,
+                  "pipesim clusters h100-80gb > mine.ini\n"
+                  "pipesim clusters --like h100-80gb nodes=64 network_bandwidth=25GB/s -o mine.ini\n" },
+  .rows = cluster_rows,
   .size = sizeof (Options),
   .run = run,
   .data = &clusters,

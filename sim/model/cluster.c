@@ -5,6 +5,8 @@
 #include "base/names.h"
 #include "ini.h"
 
+#include <pipesim/model.h>
+
 #include <math.h>
 #include <string.h>
 
@@ -37,7 +39,7 @@ static const PsIniField fields[] = {
   REQUIRED ("devices_per_node", PS_INI_COUNT, devices_per_node, 1, PS_MAX_GPUS),
   OPTIONAL ("memory", PS_INI_SIZE, memory_bytes),
   REQUIRED ("peak_flops", PS_INI_REAL, peak_flops, 1, MAX_FLOPS),
-  REQUIRED ("efficiency", PS_INI_REAL, efficiency, 0.001, 1),
+  PART ("efficiency", efficiency, 0),
   PART ("efficiency_fp8", efficiency_fp8, 0),
   PART ("efficiency_mxfp8", efficiency_mxfp8, 0),
   PART ("efficiency_fp4", efficiency_fp4, 0),
@@ -47,6 +49,7 @@ static const PsIniField fields[] = {
   OPTIONAL ("network_latency", PS_INI_TIME, network_latency_ns),
   OPTIONAL ("network_bandwidth", PS_INI_RATE, network_bandwidth),
   OPTIONAL ("host_bandwidth", PS_INI_RATE, host_bandwidth),
+  OTHER ("like"),
   OTHER ("link_table"),
   OTHER ("network_table"),
   OTHER ("link"),
@@ -79,6 +82,7 @@ PsCluster *ps_cluster_copy (const PsCluster *cluster)
   PsCluster *copy = g_memdup2 (cluster, sizeof *cluster);
 
   copy->name = g_strdup (cluster->name);
+  copy->assumed = g_strdup (cluster->assumed);
   copy->link_points = g_memdup2 (cluster->link_points, cluster->n_link_points * sizeof *cluster->link_points);
   copy->network_points
       = g_memdup2 (cluster->network_points, cluster->n_network_points * sizeof *cluster->network_points);
@@ -90,6 +94,7 @@ void ps_cluster_free (PsCluster *cluster)
   if (cluster == NULL)
     return;
   g_free (cluster->name);
+  g_free (cluster->assumed);
   g_free (cluster->link_points);
   g_free (cluster->network_points);
   g_free (cluster);
@@ -197,20 +202,190 @@ static void read_network (PsIni *ini, PsCluster *cluster)
   read_points (ini, "network_table", cluster->network_bandwidth, &cluster->n_network_points, &cluster->network_points);
 }
 
-PsCluster *ps_cluster_load (const char *path, GError **error)
+/* What a description omits. */
+
+/* Whether the value of a key that a description omits is taken from a cluster like it. */
+typedef enum {
+  ASSUME_NAMED,   /* where the description names that cluster */
+  ASSUME_TYPICAL, /* also where a cluster of the same class is found */
+} Assume;
+
+/* All keys, in the order of a file. */
+static const struct {
+  const char *key;
+  Assume assume;
+  const char *with; /* the key that this one belongs to: where that one is given, it is not taken from elsewhere */
+  const char *about;
+} keys[] = {
+  { "nodes", ASSUME_NAMED, NULL, "number of nodes" },
+  { "devices_per_node", ASSUME_NAMED, NULL, "GPUs of a node; of an NVLink domain where this holds several machines" },
+  { "memory", ASSUME_NAMED, NULL, "of a GPU, as its driver reports it: 80GiB" },
+  { "peak_flops", ASSUME_NAMED, NULL, "of a GPU, operations per second in the format of training, dense: 989e12" },
+  { "peak_flops_fp8", ASSUME_NAMED, "peak_flops", "the same in 8 bits" },
+  { "peak_flops_fp4", ASSUME_NAMED, "peak_flops", "the same in 4 bits" },
+  { "efficiency", ASSUME_TYPICAL, NULL, "part of the peak rate that large products reach, 0.001 to 1" },
+  { "efficiency_fp8", ASSUME_TYPICAL, NULL, "the same of products of 8 bits with a scale for each tensor" },
+  { "efficiency_mxfp8", ASSUME_TYPICAL, NULL, "the same of products of 8 bits with scales for blocks" },
+  { "efficiency_fp4", ASSUME_TYPICAL, NULL, "the same of products of 4 bits" },
+  { "scores_efficiency", ASSUME_TYPICAL, NULL, "the same for the products of attention heads" },
+  { "attention_efficiency", ASSUME_TYPICAL, NULL, "the same for flash attention, whole squares of scores counted" },
+  { "product_depth", ASSUME_TYPICAL, NULL, "k at which a product reaches half of its rate" },
+  { "multiprocessors", ASSUME_TYPICAL, NULL, "of a GPU" },
+  { "unaligned", ASSUME_TYPICAL, NULL, "part of its rate that a product with unaligned rows reaches" },
+  { "unaligned_scores", ASSUME_TYPICAL, NULL, "the same for the products of attention heads" },
+  { "memory_bandwidth", ASSUME_NAMED, NULL, "of a GPU to its own memory: 3350GB/s" },
+  { "memory_efficiency", ASSUME_TYPICAL, NULL, "part of memory_bandwidth that kernels reach" },
+  { "launch_time", ASSUME_TYPICAL, NULL, "the host's time to launch a kernel: 10us" },
+  { "kernel_time", ASSUME_TYPICAL, NULL, "a kernel's own time to start and end: 2us" },
+  { "collective_time", ASSUME_TYPICAL, NULL, "what an all-reduce takes before its steps: 30us" },
+  { "step_time", ASSUME_TYPICAL, NULL, "the host's time per training step: 40ms" },
+  { "optimizer_passes", ASSUME_TYPICAL, NULL, "bytes that an optimizer step moves, over those that it has to" },
+  { "tensor_overlap", ASSUME_TYPICAL, NULL, "part of the all-reduces of tensor parallelism that products hide" },
+  { "alltoall_efficiency", ASSUME_TYPICAL, NULL, "part of links and network that all-to-alls of experts reach" },
+  { "expert_exposed", ASSUME_TYPICAL, NULL, "part of these that no pair of ops hides" },
+  { "deepep", ASSUME_NAMED, "link_bandwidth", "rates of a dispatcher over so many GPUs: 8:153GB/s" },
+  { "hybridep", ASSUME_NAMED, "link_bandwidth", "the same of another one" },
+  { "dispatch_multiprocessors", ASSUME_TYPICAL, NULL, "that these two take" },
+  { "link", ASSUME_NAMED, NULL, "gpu: a port per GPU; node: a bus per node; peer: a link between any two" },
+  { "link_latency", ASSUME_TYPICAL, NULL, "between GPUs of a node: 5us" },
+  { "link_bandwidth", ASSUME_NAMED, NULL, "between GPUs of a node, one direction: 450GB/s" },
+  { "link_table", ASSUME_NAMED, "link_bandwidth", "bandwidths that messages of a size reach" },
+  { "nic", ASSUME_NAMED, NULL, "gpu: a network port per GPU; node: one for all of a node" },
+  { "network_latency", ASSUME_TYPICAL, NULL, "between nodes: 10us" },
+  { "network_bandwidth", ASSUME_NAMED, NULL, "between nodes, of a GPU, one direction: 50GB/s" },
+  { "network_table", ASSUME_NAMED, "network_bandwidth", "bandwidths that messages of a size reach" },
+  { "split_ring_bandwidth", ASSUME_NAMED, "network_bandwidth", "of a node, for all of its rings of gradients" },
+  { "host_bandwidth", ASSUME_TYPICAL, NULL, "from a GPU to its host's memory, one direction: 64GB/s" },
+};
+
+static PsIni *read_ini (const char *path, GError **error)
 {
   g_autofree char *text = NULL;
   gsize length;
 
   if (!ps_ini_read (path, "clusters", &text, &length, error))
     return NULL;
-  g_autoptr (PsIni) ini = ps_ini_parse (path, text, length, "cluster", fields, G_N_ELEMENTS (fields), error);
-  if (ini == NULL)
+  return ps_ini_parse (path, text, length, "cluster", fields, G_N_ELEMENTS (fields), error);
+}
+
+/* Farther from a GPU in one of the rates than by this factor, another one is of no class that is known. */
+#define CLASS_FACTOR 8
+
+/* The part of its class's `efficiency` that is assumed of a machine. The class's is that of runs by those who tune
+ * them; with this part no data set of docs/accuracy.md comes out more than 12 % too fast from datasheets alone. */
+#define TYPICAL_PART 0.88
+
+#define USUAL_NETWORK_LATENCY "10us"
+
+/* The number of one of the keys that classes go by; 0: it is not there. */
+static double number_of (PsIni *ini, const char *key)
+{
+  PsCluster read = { 0 };
+
+  for (guint i = 0; i < G_N_ELEMENTS (fields); i++)
+    if (g_str_equal (fields[i].key, key) && ps_ini_has (ini, key))
+      ps_ini_fields (ini, &fields[i], 1, &read);
+  return read.peak_flops + read.memory_bandwidth + (double)read.memory_bytes + read.efficiency + read.efficiency_fp8
+         + read.efficiency_mxfp8 + read.efficiency_fp4;
+}
+
+/* How far apart two GPUs are: the square of the logarithms of what their rates and sizes differ by. HUGE_VAL: they are
+ * of no one class. */
+static double class_distance (PsIni *a, PsIni *b)
+{
+  static const char *const compared[] = { "peak_flops", "memory_bandwidth", "memory" };
+  double sum = 0;
+
+  for (guint i = 0; i < G_N_ELEMENTS (compared); i++) {
+    double x = number_of (a, compared[i]), y = number_of (b, compared[i]), part = log (x / y);
+
+    if (x > 0 && y > 0)
+      sum += fabs (part) > log (CLASS_FACTOR) ? HUGE_VAL : part * part;
+    else if (!g_str_equal (compared[i], "memory"))
+      return HUGE_VAL;
+  }
+  return sum;
+}
+
+/* The name of the shipped cluster that is most like the described one; NULL: none is. Free with g_free. */
+static char *find_class (PsIni *ini)
+{
+  g_auto (GStrv) names = ps_shipped_names ("clusters");
+  double nearest = HUGE_VAL;
+  char *found = NULL;
+
+  for (guint i = 0; names[i] != NULL; i++) {
+    g_autoptr (PsIni) other = read_ini (names[i], NULL);
+    double distance = class_distance (ini, other);
+
+    if (distance < nearest) {
+      nearest = distance;
+      g_free (found);
+      found = g_strdup (names[i]);
+    }
+  }
+  return found;
+}
+
+/* The shipped cluster that `like` names. Free with g_free. */
+static char *named_class (PsIni *ini)
+{
+  g_auto (GStrv) names = ps_shipped_names ("clusters");
+  g_autofree const char **choices = g_new0 (const char *, g_strv_length (names) + 1);
+
+  for (guint i = 0; names[i] != NULL; i++)
+    choices[i] = names[i];
+  return g_strdup (names[ps_ini_choice (ini, "like", choices)]);
+}
+
+/* Completes a description that omits keys by those of a cluster like it. Returns what was assumed; NULL: nothing. Free
+ * with g_free. */
+static char *assume (PsIni *ini, gboolean named, const char *class_name)
+{
+  g_autoptr (PsIni) like = class_name != NULL ? read_ini (class_name, NULL) : NULL;
+  gboolean network
+      = ps_ini_has (ini, "network_bandwidth") || (like != NULL && named && ps_ini_has (like, "network_bandwidth"));
+  gboolean taken[G_N_ELEMENTS (keys)] = { FALSE };
+  g_autoptr (GString) text = g_string_new (NULL);
+
+  if (like == NULL)
     return NULL;
+  if (network && !ps_ini_has (like, "network_latency")) /* a class that ships without a network */
+    ps_ini_set (like, "network_latency", USUAL_NETWORK_LATENCY);
+  for (guint i = 0; !named && i < G_N_ELEMENTS (keys); i++)
+    if (g_str_has_prefix (keys[i].key, "efficiency") && ps_ini_has (like, keys[i].key)) {
+      g_autofree char *typical = g_strdup_printf ("%.3g", TYPICAL_PART * number_of (like, keys[i].key));
+
+      ps_ini_set (like, keys[i].key, typical);
+    }
+  for (guint i = 0; i < G_N_ELEMENTS (keys); i++)
+    taken[i] = !ps_ini_has (ini, keys[i].key) && ps_ini_has (like, keys[i].key)
+               && (named || keys[i].assume == ASSUME_TYPICAL)
+               && (network || !g_str_equal (keys[i].key, "network_latency"))
+               && (keys[i].with == NULL || !ps_ini_has (ini, keys[i].with));
+  for (guint i = 0; i < G_N_ELEMENTS (keys); i++)
+    if (taken[i]) {
+      g_autofree char *value = ps_ini_text (like, keys[i].key);
+
+      ps_ini_set (ini, keys[i].key, value);
+      g_string_append_printf (text, "%s %s, ", keys[i].key, value);
+    }
+  if (text->len == 0)
+    return NULL;
+  g_string_append_printf (text, "as %s", class_name);
+  return g_string_free (g_steal_pointer (&text), FALSE);
+}
+
+static PsCluster *read_cluster (PsIni *ini, GError **error)
+{
   g_autoptr (PsCluster) cluster = g_new0 (PsCluster, 1);
+
   cluster->tensor = 1;
   cluster->name = ps_ini_name (ini);
   ps_ini_fields (ini, fields, G_N_ELEMENTS (fields), cluster);
+  if (cluster->efficiency == 0)
+    ps_ini_fail (ini, "efficiency",
+                 "missing; it is assumed where memory_bandwidth says of which class a GPU is, or like");
   if (cluster->scores_efficiency == 0)
     cluster->scores_efficiency = cluster->efficiency;
   if (cluster->attention_efficiency == 0)
@@ -234,6 +409,84 @@ PsCluster *ps_cluster_load (const char *path, GError **error)
     ps_ini_fail (ini, "nodes", "%u nodes of %u devices make more than %d devices", cluster->nodes,
                  cluster->devices_per_node, PS_MAX_GPUS);
   return ps_ini_finish (ini, error) ? g_steal_pointer (&cluster) : NULL;
+}
+
+/* A description that ships is its own class: what it omits has the value that data/README.md states. */
+static PsCluster *complete (PsIni *ini, gboolean ships, GError **error)
+{
+  gboolean named = ps_ini_has (ini, "like");
+  g_autofree char *class_name = named ? named_class (ini) : ships ? NULL : find_class (ini);
+  g_autofree char *assumed = assume (ini, named, class_name);
+  PsCluster *cluster = read_cluster (ini, error);
+
+  if (cluster != NULL)
+    cluster->assumed = g_steal_pointer (&assumed);
+  return cluster;
+}
+
+PsCluster *ps_cluster_load (const char *path, GError **error)
+{
+  g_autoptr (PsIni) ini = read_ini (path, error);
+  g_autofree char *shipped = ps_shipped_text ("clusters", path);
+
+  return ini != NULL ? complete (ini, shipped != NULL, error) : NULL;
+}
+
+/* KEY=VALUE for a file; *value points into `change`. network is short for network_bandwidth. NULL: it is none of the
+ * keys. */
+static const char *changed_key (const char *change, const char **value)
+{
+  const char *equals = strchr (change, '=');
+  g_autofree char *key = g_strndup (change, equals != NULL ? (gsize)(equals - change) : strlen (change));
+
+  *value = equals != NULL ? equals + 1 : "";
+  if (equals != NULL && g_str_equal (key, "network"))
+    return "network_bandwidth";
+  for (guint i = 0; equals != NULL && i < G_N_ELEMENTS (keys); i++)
+    if (g_str_equal (key, keys[i].key))
+      return keys[i].key;
+  return NULL;
+}
+
+static gboolean change_key (PsIni *ini, const char *change, GError **error)
+{
+  const char *value, *key = changed_key (change, &value);
+  const char *names[G_N_ELEMENTS (keys) + 1] = { NULL };
+
+  if (key != NULL && ps_ini_has (ini, key))
+    return ps_refuse (error, PS_ERROR_USAGE, "%s: the key is given twice", change);
+  if (key != NULL) {
+    ps_ini_set (ini, key, value);
+    return TRUE;
+  }
+  for (guint i = 0; i < G_N_ELEMENTS (keys); i++)
+    names[i] = keys[i].key;
+  g_autofree char *all = g_strjoinv (" ", (char **)names), *given = g_strndup (change, strcspn (change, "="));
+  g_autofree char *meant = ps_did_you_mean (given, names, G_N_ELEMENTS (keys), "");
+  return ps_refuse (error, PS_ERROR_USAGE, "'%s': is no KEY=VALUE with a key of clusters: %s%s", change, all, meant);
+}
+
+char *ps_cluster_like (const char *name, char *const *changes, GError **error)
+{
+  g_autofree char *like = g_strdup_printf ("[cluster]\nlike = %s\n", name);
+  g_autoptr (PsIni) ini = ps_ini_parse ("--like", like, strlen (like), "cluster", fields, G_N_ELEMENTS (fields), error);
+  g_autoptr (GString) text = g_string_new (NULL);
+
+  for (guint i = 0; changes != NULL && changes[i] != NULL; i++)
+    if (!change_key (ini, changes[i], error))
+      return NULL;
+  g_autoptr (PsCluster) cluster = complete (ini, FALSE, error);
+  if (cluster == NULL)
+    return NULL;
+  g_string_append_printf (text, "# Started from %s: state what your machine has otherwise.\n[cluster]\n", name);
+  g_string_append_printf (text, "# the cluster that keys are taken from which are not here\nlike = %s\n", name);
+  for (guint i = 0; i < G_N_ELEMENTS (keys); i++)
+    if (ps_ini_has (ini, keys[i].key)) {
+      g_autofree char *value = ps_ini_text (ini, keys[i].key);
+
+      g_string_append_printf (text, "# %s\n%s = %s\n", keys[i].about, keys[i].key, value);
+    }
+  return g_string_free (g_steal_pointer (&text), FALSE);
 }
 
 /* Without latency, in nanoseconds. */

@@ -40,6 +40,11 @@ gboolean ps_ini_has (const PsIni *ini, const char *key)
   return value_of (ini, key) != NULL;
 }
 
+void ps_ini_set (PsIni *ini, const char *key, const char *value)
+{
+  g_hash_table_insert (ini->values, g_strdup (key), g_strdup (value));
+}
+
 char *ps_ini_name (PsIni *ini)
 {
   char *name;

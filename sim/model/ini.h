@@ -63,6 +63,9 @@ void ps_ini_fields (PsIni *ini, const PsIniField *fields, guint n, gpointer base
 /* TRUE: the key is there. Readers ask for an optional key only then. */
 gboolean ps_ini_has (const PsIni *ini, const char *key);
 
+/* Gives the key this value, in place of the description's own. */
+void ps_ini_set (PsIni *ini, const char *key, const char *value);
+
 /* The value of a required key: free of white space at both ends and not empty. Free with g_free. */
 char *ps_ini_text (PsIni *ini, const char *key);
 

@@ -17,6 +17,8 @@ typedef struct {
   guint n_units;
   guint n_layers;
   guint n_encoder;
+  guint n_mtp;
+  guint n_losses;
   char last;        /* unit of a layout string; NUL: none yet */
   GString *letters; /* the units of a pattern, as PsModel has them */
 } Reader;
@@ -58,6 +60,8 @@ static gboolean add_unit (Reader *reader, const char *at, GError **error)
   reader->n_layers += *at == 't';
   reader->n_encoder += *at == 'v';
   shape->n_encoder += *at == 'v';
+  reader->n_mtp += *at == 'm';
+  reader->n_losses += *at == 'L';
   shape->embedding += *at == 'E';
   shape->n_layers += *at == 't';
   shape->n_mtp += *at == 'm';
@@ -116,6 +120,17 @@ static gboolean read_units (Reader *reader, const char *at, const char *end, gbo
   return TRUE;
 }
 
+/* The only L is that of the model and of each module of multi-token prediction. */
+static void give_losses (Reader *reader)
+{
+  for (guint s = 0; s < reader->shapes->len; s++) {
+    PsStageShape *shape = &g_array_index (reader->shapes, PsStageShape, s);
+
+    shape->head *= 1 + reader->n_mtp;
+  }
+  reader->n_losses = 1 + reader->n_mtp;
+}
+
 static gboolean read_layout (Reader *reader, GError **error)
 {
   const char *end = reader->text + strlen (reader->text);
@@ -124,7 +139,13 @@ static gboolean read_layout (Reader *reader, GError **error)
     return FALSE;
   if (reader->n_layers == 0)
     return refuse (reader, end, reader->last == '\0' ? "E, the embedding, comes first" : "ends without a t", error);
-  return reader->last == 'L' || refuse (reader, end, "ends without L, the loss", error);
+  if (reader->last != 'L')
+    return refuse (reader, end, "ends without L, the loss", error);
+  if (reader->n_losses == 1)
+    give_losses (reader);
+  return reader->n_losses == 1 + reader->n_mtp
+         || refuse (reader, strchr (reader->text, 'L'), "give one L for all losses, or one more than there are m",
+                    error);
 }
 
 /* Each letter is a layer. Brackets make layers one for Megatron-LM, and change nothing here. */
@@ -159,8 +180,9 @@ static gboolean read_pattern (Reader *reader, GError **error)
   if (*at != '\0')
     g_string_append_printf (reader->letters, "/%s", modules[1]);
   g_array_index (reader->shapes, PsStageShape, 0).embedding = TRUE;
-  last_stage (reader)->n_mtp = *at != '\0' ? g_strv_length (modules) - 1 : 0;
-  last_stage (reader)->head = TRUE;
+  reader->n_mtp = *at != '\0' ? g_strv_length (modules) - 1 : 0;
+  last_stage (reader)->n_mtp = reader->n_mtp;
+  last_stage (reader)->head = 1 + reader->n_mtp;
   return TRUE;
 }
 
@@ -172,7 +194,7 @@ gboolean ps_layout_is_pattern (const char *text)
 /* Checks that the layout has the units of the model, and turns letters into its layers. */
 static gboolean fit_model (const Reader *reader, const PsModel *model, GError **error)
 {
-  guint n_layers = 0, n_mtp = 0, n_losses = 0, letters = 1, n_encoder = ps_model_encoder_layers (model);
+  guint n_layers = 0, letters = 1, n_encoder = ps_model_encoder_layers (model);
   PsUnitKind kinds[2];
 
   if (reader->letters->len > 0) {
@@ -196,16 +218,12 @@ static gboolean fit_model (const Reader *reader, const PsModel *model, GError **
     shape->first_layer /= letters;
     shape->n_layers /= letters;
     n_layers += shape->n_layers;
-    n_mtp += shape->n_mtp;
-    n_losses += (guint)shape->head;
   }
   const struct {
     const char *unit;
     guint n, wanted;
-  } rows[] = { { "v", reader->n_encoder, n_encoder },
-               { "t", n_layers, model->layers },
-               { "m", n_mtp, model->mtp },
-               { "L", n_losses, 1 } };
+  } rows[]
+      = { { "v", reader->n_encoder, n_encoder }, { "t", n_layers, model->layers }, { "m", reader->n_mtp, model->mtp } };
   for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
     if (rows[i].n != rows[i].wanted)
       return ps_refuse (error, PS_ERROR_USAGE, "%s: has %u %s; model '%s' has %u", reader->where, rows[i].n,
@@ -250,7 +268,8 @@ static void write_units (GString *text, char unit, guint n)
     g_string_append_c (text, unit);
 }
 
-static char *write_stage (const PsStageShape *shape, gboolean is_last)
+/* Where one stage has all losses of the model they are one L. */
+static char *write_stage (const PsStageShape *shape, guint n_losses, gboolean is_last)
 {
   GString *text = g_string_new (NULL);
 
@@ -258,7 +277,7 @@ static char *write_stage (const PsStageShape *shape, gboolean is_last)
   write_units (text, 'E', shape->embedding);
   write_units (text, 't', shape->n_layers);
   write_units (text, 'm', shape->n_mtp);
-  write_units (text, 'L', shape->head);
+  write_units (text, 'L', shape->head == n_losses ? MIN (n_losses, 1) : shape->head);
   g_string_append (text, is_last ? "" : "|");
   return g_string_free (text, FALSE);
 }
@@ -297,10 +316,12 @@ char *ps_layout_string_write (const PsStageShape *shapes, guint n_stages)
 {
   g_auto (GStrv) stages = g_new0 (char *, n_stages + 1);
   GString *text = g_string_new (NULL);
-  guint period;
+  guint n_losses = 0, period;
 
   for (guint s = 0; s < n_stages; s++)
-    stages[s] = write_stage (&shapes[s], s + 1 == n_stages);
+    n_losses += shapes[s].head;
+  for (guint s = 0; s < n_stages; s++)
+    stages[s] = write_stage (&shapes[s], n_losses, s + 1 == n_stages);
   for (guint s = 0; s < n_stages;) {
     guint n = find_group (stages, n_stages, s, &period);
     gboolean more = s + n * period < n_stages && g_ascii_isalpha (*stages[s + n * period]);
@@ -324,8 +345,8 @@ char *ps_layout_write (const char *pattern, const PsStageShape *shapes, guint n_
 
   for (guint s = 0; s < n_stages; s++) {
     n_layers += shapes[s].n_layers;
-    can_say &= shapes[s].n_encoder == 0 && shapes[s].embedding == (s == 0) && shapes[s].head == (s + 1 == n_stages)
-               && (shapes[s].n_mtp == 0 || s + 1 == n_stages);
+    can_say &= shapes[s].n_encoder == 0 && shapes[s].embedding == (s == 0)
+               && (shapes[s].head > 0) == (s + 1 == n_stages) && (shapes[s].n_mtp == 0 || s + 1 == n_stages);
   }
   if (!can_say)
     return ps_layout_string_write (shapes, n_stages);

@@ -371,11 +371,11 @@ static gint64 sum_idle (G_GNUC_UNUSED const PsModel *model, const PsUnitParts *p
   return sum;
 }
 
-/* Vocabulary matrices that a stage holds: the embedding's, the head's, and copies of either that a module of
- * multi-token prediction needs where they are elsewhere. Tied ones are one matrix. */
+/* Vocabulary matrices that a stage holds: one for an embedding and modules of multi-token prediction, and one for
+ * losses. Tied ones are one matrix. */
 static guint count_vocabulary_matrices (const PsModel *model, const PsStageShape *shape)
 {
-  gboolean in = shape->embedding || shape->n_mtp > 0, out = shape->head || shape->n_mtp > 0;
+  gboolean in = shape->embedding || shape->n_mtp > 0, out = shape->head > 0;
 
   return model->tied ? in || out : in + out;
 }
@@ -398,6 +398,7 @@ gint64 ps_model_active_parameters (const PsModel *model)
   PsStageShape all = ps_model_whole (model);
 
   all.n_mtp = 0;
+  all.head = 1;
   return ps_model_stage_parameters (model, &all) - ps_model_sum_units (model, &all, sum_idle, 0);
 }
 
@@ -667,7 +668,7 @@ gboolean ps_stage_shapes_are_even (const PsStageShape *shapes, guint n_stages)
 
   for (guint s = 0; s < n_stages; s++)
     if (shapes[s].n_layers != n_layers / n_stages + (s < n_layers % n_stages) || shapes[s].embedding != (s == 0)
-        || shapes[s].head != (s + 1 == n_stages) || (shapes[s].n_mtp > 0 && s + 1 < n_stages))
+        || (shapes[s].head > 0) != (s + 1 == n_stages) || (shapes[s].n_mtp > 0 && s + 1 < n_stages))
       return FALSE;
   return TRUE;
 }
@@ -684,7 +685,7 @@ PsStageShape *ps_model_units (const PsModel *model, guint *n)
     units[i++] = (PsStageShape){ .first_layer = layer, .n_layers = 1 };
   for (guint module = 0; module < model->mtp; module++)
     units[i++] = (PsStageShape){ .first_layer = model->layers, .n_mtp = 1 };
-  units[i++] = (PsStageShape){ .first_layer = model->layers, .head = TRUE };
+  units[i++] = (PsStageShape){ .first_layer = model->layers, .head = 1 + model->mtp };
   *n = i;
   return units;
 }
@@ -698,7 +699,7 @@ void ps_stage_shapes_join (const PsStageShape *units, const guint *end, guint n_
       shapes[s].embedding |= units[unit].embedding;
       shapes[s].n_layers += units[unit].n_layers;
       shapes[s].n_mtp += units[unit].n_mtp;
-      shapes[s].head |= units[unit].head;
+      shapes[s].head += units[unit].head;
     }
   }
 }
@@ -707,7 +708,9 @@ char *ps_stage_shape_key (const PsStageShape *shape)
 {
   g_autofree char *encoder = shape->n_encoder > 0 ? g_strdup_printf (",encoder=%u", shape->n_encoder) : g_strdup ("");
   g_autofree char *mtp = shape->n_mtp > 0 ? g_strdup_printf (",mtp=%u", shape->n_mtp) : g_strdup ("");
-
+  gboolean all = shape->head == 1 + shape->n_mtp;
+  g_autofree char *head
+      = shape->head > 0 && !all ? g_strdup_printf (",head=%u", shape->head) : g_strdup (all ? ",head" : "");
   char ratio[G_ASCII_DTOSTR_BUF_SIZE];
   g_autofree char *offload = shape->offload > 0
                                  ? g_strconcat (",offload=", g_ascii_dtostr (ratio, sizeof ratio, shape->offload), NULL)
@@ -715,7 +718,7 @@ char *ps_stage_shape_key (const PsStageShape *shape)
   g_autofree char *tensor = shape->n_tensor > 1 ? g_strdup_printf (",tensor=%u", shape->n_tensor) : g_strdup ("");
 
   return g_strdup_printf ("layers=%u%s%s%s%s%s%s%s%s", shape->n_layers, encoder, shape->embedding ? ",embedding" : "",
-                          mtp, shape->head ? ",head" : "", shape->recompute != PS_RECOMPUTE_NONE ? ",recompute=" : "",
+                          mtp, head, shape->recompute != PS_RECOMPUTE_NONE ? ",recompute=" : "",
                           shape->recompute != PS_RECOMPUTE_NONE ? ps_recompute_name (shape->recompute) : "", offload,
                           tensor);
 }

@@ -352,7 +352,7 @@ static gint64 largest_running (const PsModel *model, const guint count[PS_N_UNIT
 
 static PsHabits megatron (const PsModel *model, const PsStageShape *shape, guint n_tensor)
 {
-  guint c = MAX (model->spread.context, 1), n_heads = (shape->head ? 1 : 0) + shape->n_mtp;
+  guint c = MAX (model->spread.context, 1), n_heads = shape->head;
   gint64 tokens = ps_model_tokens (model) / c, h = model->hidden, V = model->vocabulary;
   gint64 gathered = n_tensor > 1 ? 4 * h * tokens : 0, logits = ps_tensor_share (tokens * V, n_tensor);
 

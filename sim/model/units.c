@@ -420,8 +420,8 @@ static void describe_loss (const PsModel *model, G_GNUC_UNUSED PsUnitKind kind, 
   move_both (parts, "cross-entropy", V * 32, V * 8);
 }
 
-/* Two norms side by side and a projection before the units of a layer, and the head after them. */
-static void describe_mtp (const PsModel *model, PsUnitKind kind, PsUnitParts *parts)
+/* Two norms side by side and a projection, before the units of a layer. */
+static void describe_mtp (const PsModel *model, G_GNUC_UNUSED PsUnitKind kind, PsUnitParts *parts)
 {
   gint64 h = model->hidden;
 
@@ -430,7 +430,6 @@ static void describe_mtp (const PsModel *model, PsUnitKind kind, PsUnitParts *pa
   parts->whole_vectors = 2 * ps_model_norm_width (model);
   keep (parts, "mtp", "inputs of norms", 2 * h);
   keep (parts, "mtp", "input of projection", 2 * h)->flags |= PS_KEPT_WEIGHT;
-  describe_loss (model, kind, parts);
 }
 
 /* The matrices of the lightning indexer, which every GPU of a device computes, and its scores of all tokens. */

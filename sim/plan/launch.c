@@ -785,7 +785,8 @@ static void add_deepspeed_parts (const PsLaunch *launch, GString *text)
   }
   g_string_append (text, "# for _partition_layers of a subclass; specs: embedding, layers, head\nparts=[0");
   for (guint s = 0; s < launch->n_devices; s++) {
-    next += launch->shapes[s].n_layers + (guint)launch->shapes[s].embedding + (guint)launch->shapes[s].head;
+    next += launch->shapes[s].n_layers + (guint)launch->shapes[s].embedding
+            + (launch->shapes[s].head > 0);
     g_string_append_printf (text, ", %u", next);
   }
   g_string_append (text, "]\n");

@@ -433,6 +433,7 @@ double ps_layout_step_flops (const PsModel *model, gint64 global_batch)
   PsStageShape whole = ps_model_whole (model);
 
   whole.n_mtp = 0;
+  whole.head = 1;
   double flops
       = (double)ps_model_stage_flops (model, &whole, PS_OP_F) + (double)ps_model_stage_flops (model, &whole, PS_OP_BW);
 

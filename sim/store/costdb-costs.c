@@ -393,7 +393,8 @@ static gint64 count_parameters (const PsCostRequest *request, const PsStageShape
   const guint t = MAX (shape->n_tensor, 1);
   PsStageShape layers = *shape;
 
-  layers.embedding = layers.head = FALSE;
+  layers.embedding = FALSE;
+  layers.head = 0;
   return ps_model_stage_parameters (request->model, shape) - ps_model_stage_parameters (request->model, &layers)
          + ps_tensor_parameters (request->model, &layers, t);
 }

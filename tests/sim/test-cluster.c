@@ -3,6 +3,9 @@
 #include "error-rig.h"
 
 #include <pipesim/cluster.h>
+#include <pipesim/model.h>
+
+#include <string.h>
 
 static void test_shipped (void)
 {
@@ -210,6 +213,99 @@ static void test_refused (void)
     assert_refused (rows[i].text, rows[i].message);
 }
 
+#define DATASHEET                                                                                                      \
+  "[cluster]\nnodes=16\ndevices_per_node=8\nmemory=80GB\npeak_flops=989e12\nmemory_bandwidth=3350GB/s\n"               \
+  "link_bandwidth=450GB/s\nnetwork_bandwidth=50GB/s\n"
+
+/* What a file omits is of the nearest GPU that ships; what it states, 0 too, is its own. 0.88 * 0.64 = 0.563. */
+static void test_assumed (void)
+{
+  g_autoptr (PsCluster) like = ps_cluster_load ("h100-80gb", NULL);
+  g_autoptr (PsCluster) cluster = fine (load_text (DATASHEET "launch_time=0\n", &error));
+
+  g_assert_cmpstr (cluster->assumed, ==,
+                   "efficiency 0.563, scores_efficiency 0.4, attention_efficiency 0.8, product_depth 72, "
+                   "multiprocessors 132, memory_efficiency 0.85, kernel_time 2us, step_time 40ms, link_latency 5us, "
+                   "network_latency 10us, host_bandwidth 64GB/s, as h100-80gb");
+  g_assert_cmpint (cluster->launch_ns, ==, 0);
+  g_assert_cmpint (cluster->kernel_ns, ==, like->kernel_ns);
+  g_assert_cmpint (cluster->step_ns, ==, like->step_ns);
+  g_assert_cmpfloat (cluster->efficiency, ==, 0.563);
+  g_assert_cmpfloat (cluster->peak_flops, ==, 989e12);
+  g_assert_cmpfloat (cluster->peak_flops_fp8, ==, 0);
+  g_assert_cmpuint (cluster->nodes, ==, 16);
+}
+
+/* By what is nearest: 40 GB halve the memory of an A100, and a 4090 is no H100. What ships assumes nothing, and neither
+ * does a copy of it, a file without memory_bandwidth or a GPU that is like none. */
+static void test_classes (void)
+{
+  const struct {
+    const char *text, *like;
+  } rows[] = {
+    { "peak_flops=312e12\nmemory_bandwidth=1555GB/s\nmemory=40GB\n", "as a100-80gb" },
+    { "peak_flops=165e12\nmemory_bandwidth=1008GB/s\nmemory=24GB\n", "as a100-80gb" },
+    { "peak_flops=989e12\nmemory_bandwidth=4800GB/s\nmemory=141GB\n", "as h200-141gb" },
+    { "peak_flops=2250e12\nmemory_bandwidth=8000GB/s\n", "as b200-180gb" },
+    { "peak_flops=1e12\nmemory_bandwidth=8000GB/s\nefficiency=0.5\nlink_latency=1us\n", NULL },
+    { "peak_flops=989e12\nefficiency=0.5\nlink_latency=1us\n", NULL },
+  };
+  g_auto (GStrv) names = ps_shipped_names ("clusters");
+
+  for (guint i = 0; i < G_N_ELEMENTS (rows); i++) {
+    g_autofree char *text
+        = g_strconcat ("[cluster]\nnodes=1\ndevices_per_node=8\nlink_bandwidth=100GB/s\n", rows[i].text, NULL);
+    g_autoptr (PsCluster) cluster = fine (load_text (text, &error));
+
+    if (rows[i].like == NULL)
+      g_assert_null (cluster->assumed);
+    else
+      g_assert_true (g_str_has_suffix (cluster->assumed, rows[i].like));
+  }
+  for (guint i = 0; names[i] != NULL; i++) {
+    g_autofree char *text = ps_shipped_text ("clusters", names[i]);
+    g_autoptr (PsCluster) shipped = ps_cluster_load (names[i], NULL), copy = fine (load_text (text, &error));
+
+    g_assert_null (shipped->assumed);
+    g_assert_null (copy->assumed);
+  }
+}
+
+/* A file to start from is the cluster that it was started from, but for what was changed. */
+static void test_like (void)
+{
+  char *const changes[] = { (char *)"nodes=64", (char *)"network=25GB/s", (char *)"launch_time=0", NULL };
+  char *const twice[] = { (char *)"nodes=64", (char *)"nodes=65", NULL };
+  char *const unknown[] = { (char *)"nods=64", NULL };
+  char *const bad[] = { (char *)"nodes=many", NULL };
+  g_auto (GStrv) names = ps_shipped_names ("clusters");
+
+  for (guint i = 0; names[i] != NULL; i++) {
+    g_autofree char *text = fine (ps_cluster_like (names[i], NULL, &error));
+    g_autoptr (PsCluster) cluster = fine (load_text (text, &error)), like = ps_cluster_load (names[i], NULL);
+
+    g_assert_null (cluster->assumed);
+    g_free (cluster->name);
+    cluster->name = like->name;
+    g_assert_cmpuint (cluster->n_link_points + cluster->n_network_points, ==, 0); /* no pointers to compare */
+    g_assert_cmpmem (cluster, sizeof *cluster, like, sizeof *like);
+    cluster->name = NULL;
+  }
+  g_autofree char *text = fine (ps_cluster_like ("h100-80gb", changes, &error));
+  g_autoptr (PsCluster) cluster = fine (load_text (text, &error));
+  g_assert_cmpuint (cluster->n_gpus, ==, 512);
+  g_assert_cmpfloat (cluster->network_bandwidth, ==, 25e9);
+  g_assert_cmpint (cluster->launch_ns, ==, 0);
+  g_assert_cmpint (cluster->kernel_ns, ==, 2000);
+  g_assert_true (strstr (text, "\n# between nodes, of a GPU, one direction: 50GB/s\nnetwork_bandwidth = 25GB/s\n")
+                 != NULL);
+  refused (ps_cluster_like ("h100-80gb", twice, &error), PS_ERROR_USAGE, "nodes=65: the key is given twice");
+  refused (ps_cluster_like ("h100-80gb", unknown, &error), PS_ERROR_USAGE,
+           "'nods=64': is no KEY=VALUE with a key of clusters: nodes *; did you mean nodes?");
+  refused (ps_cluster_like ("h100-80gb", bad, &error), PS_ERROR_INPUT,
+           "--like: [cluster] nodes: 'many' is not an integer from 1 to 524288");
+}
+
 static void test_not_found (void)
 {
   refused (ps_cluster_load ("tiny-gpt", &error), PS_ERROR_INPUT,
@@ -308,6 +404,9 @@ int main (int argc, char **argv)
   g_test_add_func ("/cluster/shared", test_shared);
   g_test_add_func ("/cluster/size", test_size);
   g_test_add_func ("/cluster/refused", test_refused);
+  g_test_add_func ("/cluster/assumed", test_assumed);
+  g_test_add_func ("/cluster/classes", test_classes);
+  g_test_add_func ("/cluster/like", test_like);
   g_test_add_func ("/cluster/not-found", test_not_found);
   g_test_add_func ("/cluster/copy", test_copy);
   g_test_add_func ("/cluster/spacing", test_spacing);

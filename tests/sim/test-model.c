@@ -673,6 +673,8 @@ static guint count (const char *stage, char unit)
 static void assert_stages (const char *text, const PsStageShape *shapes, guint n_stages)
 {
   g_auto (GStrv) stages = expand (text);
+  g_autofree char *all = g_strjoinv ("", stages);
+  const guint each = count (all, 'L') == 1 ? 1 + count (all, 'm') : 1; /* losses that an L stands for */
   guint first = 0;
 
   g_assert_cmpuint (n_stages, ==, g_strv_length (stages));
@@ -681,7 +683,7 @@ static void assert_stages (const char *text, const PsStageShape *shapes, guint n
     g_assert_cmpuint ((guint)shapes[s].embedding, ==, count (stages[s], 'E'));
     g_assert_cmpuint (shapes[s].n_layers, ==, count (stages[s], 't'));
     g_assert_cmpuint (shapes[s].n_mtp, ==, count (stages[s], 'm'));
-    g_assert_cmpuint ((guint)shapes[s].head, ==, count (stages[s], 'L'));
+    g_assert_cmpuint (shapes[s].head, ==, each * count (stages[s], 'L'));
     first += shapes[s].n_layers;
   }
 }
@@ -713,10 +715,11 @@ static void check_row (const char *line)
   g_assert_no_error (error);
   assert_stages (layout, shapes, sums[0]);
   assert_round_trip (shapes, sums[0]);
+  g_auto (GStrv) stages = expand (layout);
   for (guint s = 0; s < sums[0]; s++) {
     sums[1] += shapes[s].n_layers;
     sums[2] += shapes[s].n_mtp;
-    sums[3] += (guint)shapes[s].head;
+    sums[3] += count (stages[s], 'L');
     sums[4] += !shapes[s].embedding && !shapes[s].n_layers && !shapes[s].n_mtp && !shapes[s].head;
   }
   for (guint i = 0; i < G_N_ELEMENTS (sums); i++) {
@@ -748,8 +751,8 @@ static void test_published (void)
 static void test_folds (void)
 {
   static const char *const texts[] = {
-    "Ett|(tt|)*34,t*3|(tt|)*3,ttL",         "Et*3|(tt|)*29,m|L", "E||t|L", "Et*4|(t*7|)*5,t*8|tmL", "EttL",
-    "Et|t|(|t*4|t*4|t*4|)*5|t*4|t*4|t*4mL",
+    "Ett|(tt|)*34,t*3|(tt|)*3,ttL",         "Et*3|(tt|)*29,m|L",     "E||t|L", "Et*4|(t*7|)*5,t*8|tmL", "EttL",
+    "Et|t|(|t*4|t*4|t*4|)*5|t*4|t*4|t*4mL", "E|(t|)*10,m|m|m|LL|LL",
   };
 
   for (guint i = 0; i < G_N_ELEMENTS (texts); i++) {
@@ -777,8 +780,18 @@ static void test_random (void)
       first += shapes[s].n_layers;
     }
     shapes[0].embedding = TRUE;
-    shapes[n - 1].n_mtp = (guint)g_test_rand_int_range (0, 4);
-    shapes[n - 1].head = 1 + (round % 7 == 0);
+    /* The modules are in the last stage or the one before it, and so are their losses. */
+    guint n_mtp = (guint)g_test_rand_int_range (0, 4), early = n > 1 && round % 3 > 0;
+    shapes[n - 1 - early].n_mtp = n_mtp;
+    shapes[n - 1].head = 1 + n_mtp;
+    if (early && n_mtp > 0 && round % 3 == 1) {
+      shapes[n - 2].head = (guint)g_test_rand_int_range (1, (gint)n_mtp + 1);
+      shapes[n - 1].head -= shapes[n - 2].head;
+      shapes[n - 1].n_layers = 0;
+      shapes[n - 1].first_layer = shapes[n - 2].first_layer + shapes[n - 2].n_layers;
+    }
+    if (early && n_mtp > 0)
+      shapes[n - 1].n_layers = 0;
     assert_round_trip (shapes, n);
   }
 }
@@ -807,8 +820,8 @@ static void test_patterns (void)
       shapes[s] = (PsStageShape){ .first_layer = s > 0 ? ends[s - 1] : 0,
                                   .n_layers = ends[s] - (s > 0 ? ends[s - 1] : 0),
                                   .embedding = s == 0,
-                                  .head = s + 1 == n,
-                                  .n_mtp = s + 1 == n ? model.mtp : 0 };
+                                  .n_mtp = s + 1 == n ? model.mtp : 0,
+                                  .head = s + 1 == n ? 1 + model.mtp : 0 };
     g_autofree char *letters = ps_model_pattern (&model);
     g_assert_cmpstr (letters, ==, pattern->str);
     for (guint form = 0; form < 2; form++) {
@@ -896,6 +909,8 @@ static void test_wrong (void)
     { "E(tt|L", 2, "its ) is missing" },
     { "E(tt|)L", 6, "a repeat goes after a group" },
     { "E(t(t|)*2)*2L", 4, "no unit" },
+    { "EtmmLL", 5, "give one L for all losses" },
+    { "EtLL", 3, "give one L for all losses" },
     { "E()*2tL", 2, "an empty group" },
     { "E(,)*2tL", 2, "an empty group" },
     { "Et)*2L", 3, "no unit" },

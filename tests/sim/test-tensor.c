@@ -380,20 +380,20 @@ static void test_group_of_nodes (void)
   }
 }
 
-/* Of what two GPUs share one has half, and all of the norms: two of h = 32 in a layer, one at the head, three in a
+/* Of what two GPUs share one has half, and all of the norms: two of h = 32 in a layer, one at each loss, two in a
  * module of multi-token prediction, and in GPT twice as wide, with the positions. */
 static void test_whole_parameters (void)
 {
   static const PsStageShape shapes[] = { { .n_layers = 2 },
                                          { .head = TRUE },
                                          { .n_mtp = 2 },
-                                         { .n_layers = 1, .head = TRUE, .n_mtp = 1 },
-                                         { .n_layers = 3, .embedding = TRUE, .head = TRUE, .n_mtp = 2 } };
+                                         { .n_layers = 1, .head = 1, .n_mtp = 1 },
+                                         { .n_layers = 3, .embedding = TRUE, .head = 3, .n_mtp = 2 } };
 
   for (guint i = 0; i < G_N_ELEMENTS (shapes); i++) {
     const PsStageShape *shape = &shapes[i];
     PsModel model = small (PS_MLP_SWIGLU);
-    gint64 norms = 2 * (shape->n_layers + shape->n_mtp) + (shape->head ? 1 : 0) + 3 * shape->n_mtp;
+    gint64 norms = 2 * (shape->n_layers + shape->n_mtp) + shape->head + 2 * shape->n_mtp;
 
     model.mtp = 2;
     gint64 all = ps_model_stage_parameters (&model, shape);
@@ -473,8 +473,8 @@ static void test_megatron (void)
   habits = ps_framework_habits (model, &last, 2);
   g_assert_cmpint (habits.kept_bytes, ==, -2 * 128 * 50);
   g_assert_cmpint (habits.forward_bytes, ==, 4 * 128 * 50);
-  /* A module of multi-token prediction has a head of its own: two sets of logits stay, one at a time is in fp32. */
-  const PsStageShape predicting = { .n_layers = 1, .head = TRUE, .n_mtp = 1 };
+  /* Two losses: two sets of logits stay, one at a time is in fp32. */
+  const PsStageShape predicting = { .n_layers = 1, .head = 2, .n_mtp = 1 };
   habits = ps_framework_habits (model, &predicting, 2);
   g_assert_cmpint (habits.kept_bytes, ==, 2 * -2 * 128 * 50);
   g_assert_cmpint (habits.forward_bytes, ==, 4 * 128 * 50);

@@ -488,29 +488,58 @@ static Choice choose (Draft *draft, ListRule rule, guint most, guint index)
   return best;
 }
 
+/* The devices as the leaves of a tree of pairs, so that the first of those that can start first is found without asking
+ * all. */
+typedef struct {
+  guint n_leaves; /* a power of two */
+  gint64 *ns;     /* [2 n_leaves] of a node, the least below it; leaf k is node n_leaves + k; node 1 is the root */
+} Starts;
+
+static void starts_set (Starts *starts, guint index, gint64 ns)
+{
+  guint node = starts->n_leaves + index;
+
+  starts->ns[node] = ns;
+  for (node /= 2; node >= 1; node /= 2) {
+    gint64 least = MIN (starts->ns[2 * node], starts->ns[2 * node + 1]);
+
+    if (starts->ns[node] == least)
+      break;
+    starts->ns[node] = least;
+  }
+}
+
+static guint starts_first (const Starts *starts)
+{
+  guint node = 1;
+
+  while (node < starts->n_leaves)
+    node = 2 * node + (starts->ns[2 * node] > starts->ns[node]);
+  return node - starts->n_leaves;
+}
+
 /* Clears the draft and makes it complete. FALSE: it got stuck, or would be longer than length_ns; the draft is useless
  * then. */
 static gboolean put_list (Draft *draft, ListRule rule, gint64 length_ns)
 {
   guint p = draft->n_devices, n_left = N_KINDS * draft->n_chunks * draft->n_microbatches * p;
   g_autofree Choice *choice = g_new (Choice, p);
-  g_autofree gint64 *start_ns = g_new (gint64, p); /* of each choice */
   g_autofree guint *most = g_new (guint, p);
+  Starts starts = { .n_leaves = 1 };
 
+  while (starts.n_leaves < p)
+    starts.n_leaves *= 2;
+  g_autofree gint64 *ns = starts.ns = g_new (gint64, 2 * starts.n_leaves);
+  for (guint i = 0; i < 2 * starts.n_leaves; i++)
+    ns[i] = NEVER;
   draft_clear (draft);
   for (guint i = 0; i < p; i++) {
     most[i] = most_ahead (draft, rule, &draft->device[i]);
     choice[i] = choose (draft, rule, most[i], i);
-    start_ns[i] = choice[i].start_ns;
+    starts_set (&starts, i, choice[i].start_ns);
   }
   for (; n_left > 0 && draft->least_ns <= length_ns; n_left--) {
-    guint i = 0;
-    gint64 first_ns = start_ns[0];
-
-    for (guint k = 1; k < p; k++) {
-      i = start_ns[k] < first_ns ? k : i;
-      first_ns = MIN (first_ns, start_ns[k]);
-    }
+    guint i = starts_first (&starts);
     Choice next = choice[i];
     gboolean down = next.chunk == (next.kind == PS_OP_F ? NEAR : FAR);
     guint consumer = down ? i + 1 : i - 1;
@@ -518,10 +547,10 @@ static gboolean put_list (Draft *draft, ListRule rule, gint64 length_ns)
       return FALSE;
     put (draft, i, next.kind, next.chunk, next.arrival_ns);
     choice[i] = choose (draft, rule, most[i], i);
-    start_ns[i] = choice[i].start_ns;
+    starts_set (&starts, i, choice[i].start_ns);
     if (next.kind != PS_OP_W && consumer < p) {
       choice[consumer] = choose (draft, rule, most[consumer], consumer);
-      start_ns[consumer] = choice[consumer].start_ns;
+      starts_set (&starts, consumer, choice[consumer].start_ns);
     }
   }
   return n_left == 0 && draft->least_ns <= length_ns;
@@ -851,8 +880,8 @@ static gboolean put_v_heuristic (Draft *draft, guint off, const VLimits *limits)
  * It leaves out drafts that already are longer than its best and drafts that the bound rules out. Where limits go down
  * in larger steps this holds for limits on the grid: whole steps above the weights of device 0. */
 
-/* Ops of a draft up to which the contest tries every lower limit. For more it tries whole numbers of activations, in
- * steps that double with the ops. */
+/* Ops of a draft up to which the contest tries every lower limit. For more it tries whole numbers of the largest
+ * activations, in steps that double with the ops. */
 #define MAX_OPS_EXACT 2048
 
 static const ListRule lists[] = {
@@ -912,7 +941,9 @@ static void contest_init (Contest *contest, const PsFamilySetting *setting)
                         .bound_ns = -1 };
   contest->placement = ps_placement_new (setting->n_chunks == 1 ? PS_PLACEMENT_LOOP : PS_PLACEMENT_V,
                                          setting->n_devices, setting->n_chunks);
-  contest->step_bytes = ops <= MAX_OPS_EXACT ? 1 : MAX (both_bytes (&contest->draft->device[0]), 1);
+  contest->step_bytes = 1;
+  for (guint i = 0; i < setting->n_devices && ops > MAX_OPS_EXACT; i++)
+    contest->step_bytes = MAX (contest->step_bytes, both_bytes (&contest->draft->device[i]));
   for (; ops >= 2 * MAX_OPS_EXACT && contest->step_bytes < G_MAXINT64 / 2; ops /= 2)
     contest->step_bytes *= 2;
   forget_tries (contest, 0);
