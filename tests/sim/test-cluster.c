@@ -9,7 +9,7 @@
 
 static void test_shipped (void)
 {
-  const char *const names[] = { "a100-80gb",   "h100-80gb",   "h200-141gb",   "b200-180gb",
+  const char *const names[] = { "a100-80gb",   "h100-80gb",   "h200-141gb",   "b200-180gb", "b300-268gb",
                                 "gb200-186gb", "gb300-279gb", "mi300x-192gb", "cpu-cores" };
 
   for (guint i = 0; i < G_N_ELEMENTS (names); i++) {
@@ -309,7 +309,7 @@ static void test_like (void)
 static void test_not_found (void)
 {
   refused (ps_cluster_load ("tiny-gpt", &error), PS_ERROR_INPUT,
-           "'tiny-gpt': neither a file nor one of the clusters shipped: a100-80gb b200-180gb cpu-cores "
+           "'tiny-gpt': neither a file nor one of the clusters shipped: a100-80gb b200-180gb b300-268gb cpu-cores "
            "gb200-186gb gb300-279gb h100-80gb h200-141gb mi300x-192gb");
 }
 
