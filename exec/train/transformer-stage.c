@@ -731,6 +731,11 @@ gboolean ps_transformer_add_stage (PsDevice *device, guint stage, const PsStageS
     return ps_refuse (error, PS_ERROR_UNAVAILABLE,
                       "stage %u: --offload: the %s device keeps all activations; cpu moves them", stage,
                       transformer->kernels->name);
+  if (shape->recompute != PS_RECOMPUTE_NONE && shape->recompute != PS_RECOMPUTE_SELECTIVE
+      && shape->recompute != PS_RECOMPUTE_FULL)
+    return ps_refuse (error, PS_ERROR_UNAVAILABLE,
+                      "stage %u: --recompute %s: is predicted only; devices know none, selective and full", stage,
+                      ps_recompute_name (shape->recompute));
   if (!ps_device_check_slices (&transformer->setting, stage, shape, error))
     return FALSE;
   ps_transformer_set_slice (transformer, 0, 0);

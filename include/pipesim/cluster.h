@@ -103,10 +103,10 @@ typedef struct {
 /* Reads a cluster description from a path or, by bare name, from those shipped. Unknown and missing keys and absurd
  * values are errors "FILE: [cluster] key: ...". Errors: PS_ERROR_IO, PS_ERROR_INPUT. Free with ps_cluster_free.
  *
- * A file that omits what no datasheet states (efficiencies, latencies, times of the host) takes the values of its class:
- * of the shipped cluster whose peak_flops, memory_bandwidth and memory are nearest, within a factor of 8. Without
- * memory_bandwidth it is of no class, and what it omits counts as free. With `like = NAME` it takes all keys from that
- * one that it omits. */
+ * A file that omits what no datasheet states (efficiencies, latencies, times of the host) takes the values of its
+ * class: of the shipped cluster whose peak_flops, memory_bandwidth and memory are nearest, within a factor of 8.
+ * Without memory_bandwidth it is of no class, and what it omits counts as free. With `like = NAME` it takes all keys
+ * from that one that it omits. */
 PsCluster *ps_cluster_load (const char *path, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
 /* A file to start from: all keys of the shipped cluster `name`, each after a comment, with changes, "KEY=VALUE"; NULL:

@@ -267,10 +267,10 @@ void ps_costs_drop (PsCosts *costs, guint stage, guint n_parts, gint64 drop_byte
  * With a model it follows the model's formulas for the costs' shapes, which are known; layers are the parts. A shape
  * that says it recomputes is left as it is: its costs were measured so. A recomputation takes its share of F, by
  * work.h on the cluster or, without one (NULL), by floating-point operations alone. Measured times become
- * modelled. Full recomputation repeats all that the GPUs of a device say to each other, selective nothing.
+ * modelled. What the GPUs of a device say to each other is repeated as ps_tensor_again_ns says.
  *
  * Without a model (NULL), full recomputation is as R says: its duration, and the bytes that it takes. Fails with
- * PS_ERROR_USAGE where nothing says what selective recomputation takes.
+ * PS_ERROR_USAGE where nothing says what modules take, and where the model has no such module.
  */
 gboolean ps_costs_recompute (PsCosts *costs, guint stage, const PsModel *model, const PsCluster *cluster,
                              PsRecompute recompute, GError **error);
@@ -285,6 +285,11 @@ PsCosts *ps_costs_split_recompute (const PsCosts *costs, const PsCosts *full);
  * says it offloads is left as it is: its costs were measured so. Fails with PS_ERROR_USAGE where host_ns is not known.
  */
 gboolean ps_costs_offload (PsCosts *costs, guint stage, double ratio, GError **error);
+
+/* The same for what these modules (PsOffloadFlags) keep under a recomputation that the costs have already. Fails with
+ * PS_ERROR_USAGE without a model, and where it has no such module. */
+gboolean ps_costs_offload_modules (PsCosts *costs, guint stage, const PsModel *model, PsRecompute recompute,
+                                   guint modules, GError **error);
 
 /* Spreads state evenly over all GPUs of n_replicas that hold the same parameters (ZeRO, arXiv 1910.02054, section 5).
  * The all-reduce is two halves, which move as many bytes as before (section 7.2.1): a reduce-scatter of the gradients

@@ -484,7 +484,7 @@ gboolean ps_offload_parse (const char *where, const char *text, guint *offload, 
 guint ps_recompute_layers (PsRecompute recompute, guint n_layers, guint *n_inputs);
 
 /* The modules that the model has, as flags. */
-PsRecompute ps_model_recomputable (const PsModel *model);
+void ps_model_modules (const PsModel *model, PsRecompute *recompute, guint *offload);
 
 /* Recomputations worth trying for the model: none, the modules that cost least time for a byte (norms, activations and
  * up projections; scores that are stored; else the MLP), and full. sets has room for PS_N_RECOMPUTE_SETS. Returns their
@@ -507,6 +507,12 @@ typedef struct {
   guint n_tensor;        /* devices that share its layers as PsDeviceSetting says; 0 counts as 1. Measured costs only */
 } PsStageShape;
 
+/* Units of a stage as a layout counts them. */
+static inline guint ps_stage_shape_units (const PsStageShape *shape)
+{
+  return shape->n_encoder + (guint)shape->embedding + shape->n_layers + shape->n_mtp + (shape->head > 0);
+}
+
 /* The layers of a stage that a recomputation is about: the first ones with PS_RECOMPUTE_FULL, else all, and those of
  * multi-token prediction. */
 static inline PsStageShape ps_recompute_shape (const PsStageShape *shape, PsRecompute recompute)
@@ -517,12 +523,6 @@ static inline PsStageShape ps_recompute_shape (const PsStageShape *shape, PsReco
   return (PsStageShape){ .first_layer = shape->first_layer,
                          .n_layers = full ? n_again : shape->n_layers,
                          .n_mtp = full ? 0 : shape->n_mtp };
-}
-
-/* Units of a stage as a layout counts them. */
-static inline guint ps_stage_shape_units (const PsStageShape *shape)
-{
-  return shape->n_encoder + (guint)shape->embedding + shape->n_layers + shape->n_mtp + (shape->head > 0);
 }
 
 /* Counts the units of each kind in a stage. A module of multi-token prediction has the units of the last layer, too. */
@@ -695,6 +695,9 @@ gint64 ps_model_stage_weight_activation_bytes (const PsModel *model, const PsSta
 
 /* The bytes that a forward keeps under that recomputation; the head is never recomputed. */
 gint64 ps_model_stage_kept_bytes (const PsModel *model, const PsStageShape *shape, PsRecompute recompute);
+
+/* The part of what F of a stage keeps under that recomputation that these modules (PsOffloadFlags) move. */
+double ps_model_moved_part (const PsModel *model, const PsStageShape *shape, PsRecompute recompute, guint offload);
 
 /* Bytes of a hidden state of the layers: s b h elements. */
 gint64 ps_model_boundary_bytes (const PsModel *model);

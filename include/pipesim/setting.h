@@ -76,6 +76,7 @@ typedef struct {
   double offload;         /* --offload, as recompute */
   double *offload_each;
   guint n_offload;
+  guint offload_modules;     /* --offload-modules: PsOffloadFlags */
   guint microbatch_size;     /* sequences per microbatch, instead of the model's; 0: the model's */
   PsPlacementKind placement; /* --placement */
   gboolean has_placement;    /* it was given; FALSE: any placement will do */
@@ -156,6 +157,10 @@ PsEventsSetting ps_setting_events (const PsSetting *setting);
  * n_devices.
  */
 gboolean ps_setting_speeds (const PsSetting *setting, guint n_devices, double **speeds, GError **error);
+
+/* What --recompute auto, --joint and plans try for the model of the setting (ps_model_recompute_sets); without one
+ * PS_RECOMPUTE_NONE, SELECTIVE and FULL. */
+guint ps_setting_recompute_sets (const PsSetting *setting, PsRecompute *sets);
 
 /* --recompute and --offload of a stage. */
 PsRecompute ps_setting_recompute (const PsSetting *setting, guint stage);

@@ -196,6 +196,16 @@ PsStateBytes ps_tensor_state (const PsModel *model, const PsStageShape *shape, c
 gint64 ps_tensor_kept_bytes (const PsModel *model, const PsStageShape *shape, PsRecompute recompute, guint n_tensor);
 gint64 ps_tensor_weight_bytes (const PsModel *model, const PsStageShape *shape, guint n_tensor);
 
+/* What ps_tensor_kept_bytes and the habits of the framework say together, by module of PsKept; tensors that are
+ * offloaded (PsOffloadFlags) left out. modules has room for PS_MAX_MODULES. Returns their number. */
+#define PS_MAX_MODULES 16
+typedef struct {
+  const char *module; /* "layers": inputs of layers that run again */
+  gint64 bytes;
+} PsModuleBytes;
+guint ps_tensor_kept_modules (const PsModel *model, const PsStageShape *shape, PsRecompute recompute, guint offload,
+                              guint n_tensor, PsModuleBytes *modules);
+
 /* One GPU's part of ps_model_boundary_bytes, and of ps_model_stage_output_bytes. */
 gint64 ps_tensor_boundary_bytes (const PsModel *model, guint n_tensor);
 gint64 ps_tensor_output_bytes (const PsModel *model, const PsStageShape *shape, guint n_tensor);

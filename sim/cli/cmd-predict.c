@@ -97,6 +97,7 @@ typedef struct {
   gint64 peak_bytes;
   PsMemoryMoment peak;
   char *alive;
+  GArray *modules; /* PsModuleBytes of its activations; NULL: not known */
 } MemoryRow;
 
 static void memory_row_clear (gpointer data)
@@ -105,6 +106,7 @@ static void memory_row_clear (gpointer data)
 
   g_free (row->schedule);
   g_free (row->alive);
+  g_clear_pointer (&row->modules, g_array_unref);
 }
 
 #define PART(part, key, title) PS_CELL (MemoryRow, peak.bytes[part], key, title, SIZE)
@@ -135,6 +137,53 @@ static gpointer holding_part (gconstpointer row)
   return g_strdup (ps_memory_part_key ((PsMemoryPart)((const PsMemoryHolding *)row)->part));
 }
 
+static void add_bytes (GArray *modules, const char *module, gint64 bytes)
+{
+  const PsModuleBytes added = { module, bytes };
+
+  for (guint i = 0; i < modules->len; i++)
+    if (g_str_equal (g_array_index (modules, PsModuleBytes, i).module, module)) {
+      g_array_index (modules, PsModuleBytes, i).bytes += bytes;
+      return;
+    }
+  g_array_append_val (modules, added);
+}
+
+/* The activations of a device by module: those of each stage in the parts that its model says. NULL: there is none. */
+static GArray *list_modules (const PsSetting *setting, const PsModel *model, const PsPrediction *prediction,
+                             const PsDeviceMemory *device)
+{
+  const PsCosts *costs = prediction->costs;
+  g_autoptr (GArray) modules = g_array_new (FALSE, FALSE, sizeof (PsModuleBytes));
+  g_autofree gint64 *held = g_new0 (gint64, costs->n_stages);
+
+  if (model == NULL || costs->shapes == NULL)
+    return NULL;
+  for (guint i = 0; i < device->alive->len; i++) {
+    const PsMemoryHolding *holding = &g_array_index (device->alive, PsMemoryHolding, i);
+
+    held[holding->stage] += holding->part == PS_MEMORY_ACTIVATIONS ? holding->bytes : 0;
+  }
+  for (guint s = 0; s < costs->n_stages; s++) {
+    PsModuleBytes part[PS_MAX_MODULES];
+    guint n = held[s] > 0 ? ps_tensor_kept_modules (model, &costs->shapes[s], ps_setting_recompute (setting, s),
+                                                    setting->offload_modules, setting->n_tensor, part)
+                          : 0;
+    gint64 all = 0;
+
+    for (guint i = 0; i < n; i++)
+      all += part[i].bytes;
+    for (guint i = 0; i < n; i++)
+      add_bytes (modules, part[i].module, llround ((double)held[s] * (double)part[i].bytes / (double)MAX (all, 1)));
+  }
+  return g_steal_pointer (&modules);
+}
+
+static const PsCellColumn module_columns[] = {
+  PS_CELL (PsModuleBytes, module, "module", "module", TEXT),
+  PS_CELL (PsModuleBytes, bytes, "bytes", "bytes", SIZE),
+};
+
 /* Notes the devices of a prediction for the printed table; returns them as the nested table of --json. */
 static PsTable *add_memory (Report *report, const PsPrediction *prediction)
 {
@@ -150,7 +199,9 @@ static PsTable *add_memory (Report *report, const PsPrediction *prediction)
     PS_CELL (MemoryRow, peak.time_ns, "peak_ns", NULL, TIME),
     PS_CELL_SET ("parts", NULL, TABLE),
     PS_CELL_SET ("alive", NULL, TABLE),
+    PS_CELL_SET ("modules", NULL, TABLE),
   };
+  g_autoptr (PsModel) model = ps_setting_model (report->options->setting, NULL);
   g_autoptr (PsMemory) memory = ps_memory_new (prediction->program, prediction->costs, prediction->simulation);
   PsTable *table = ps_table_of (columns, G_N_ELEMENTS (columns), NULL, 0, 0);
 
@@ -161,7 +212,8 @@ static PsTable *add_memory (Report *report, const PsPrediction *prediction)
                             .device = d,
                             .peak_bytes = device->peak_bytes,
                             .peak = device->peak,
-                            .alive = ps_memory_describe_alive (device) };
+                            .alive = ps_memory_describe_alive (device),
+                            .modules = list_modules (report->options->setting, model, prediction, device) };
 
     g_array_append_val (report->memory, row);
     ps_table_add (table, &row);
@@ -170,8 +222,34 @@ static PsTable *add_memory (Report *report, const PsPrediction *prediction)
     ps_table_set_table (
         table, "alive",
         ps_table_of (alive_columns, G_N_ELEMENTS (alive_columns), alive->data, sizeof (PsMemoryHolding), alive->len));
+    if (row.modules != NULL)
+      ps_table_set_table (table, "modules",
+                          ps_table_of (module_columns, G_N_ELEMENTS (module_columns), row.modules->data,
+                                       sizeof (PsModuleBytes), row.modules->len));
   }
   return table;
+}
+
+/* The device of all rows that holds most: its parts, and its activations by module. */
+static void append_modules (GString *page, const GArray *rows)
+{
+  const MemoryRow *most = NULL;
+  g_autoptr (PsTable) table = ps_table_of (module_columns, G_N_ELEMENTS (module_columns), NULL, 0, 0);
+
+  for (guint i = 0; i < rows->len; i++) {
+    const MemoryRow *row = &g_array_index (rows, MemoryRow, i);
+
+    if (row->modules != NULL && (most == NULL || row->peak_bytes > most->peak_bytes))
+      most = row;
+  }
+  if (most == NULL || most->modules->len == 0)
+    return;
+  for (guint i = 0; i < most->modules->len; i++)
+    ps_table_add (table, &g_array_index (most->modules, PsModuleBytes, i));
+  ps_table_sort (table, "bytes", TRUE);
+  g_autofree char *text = ps_table_to_text (table);
+  g_string_append_printf (page, "\nactivations of device %u at its peak with %s, by module\n%s", most->device,
+                          most->schedule, text);
 }
 
 /* The printed table; parts that no device has are left out. Free with g_free. */
@@ -767,6 +845,7 @@ static gboolean print_report (Report *report, GError **error)
     g_autofree char *memory = memory_to_text (report->memory);
 
     g_string_append_printf (page, "\nat the peak of each device\n%s", memory);
+    append_modules (page, report->memory);
   }
   if (report->explain != NULL) {
     g_autofree char *explain = ps_explain_report_to_text (report->explain);

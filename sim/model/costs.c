@@ -420,11 +420,14 @@ gboolean ps_costs_recompute (PsCosts *costs, guint stage, const PsModel *model, 
   if (recompute == PS_RECOMPUTE_NONE)
     return TRUE;
   if (model != NULL) {
-    PsRecompute missing = recompute & PS_RECOMPUTE_MODULES & ~ps_model_recomputable (model);
+    PsRecompute has;
+    guint offload;
 
-    if (missing != 0)
-      return ps_refuse (error, PS_ERROR_USAGE, "--recompute: model '%s' has no %s; it has %s", model->name,
-                        ps_recompute_name (missing), ps_recompute_name (ps_model_recomputable (model)));
+    ps_model_modules (model, &has, &offload);
+    if (recompute & PS_RECOMPUTE_MODULES & ~has)
+      return ps_refuse (error, PS_ERROR_USAGE, "--recompute %s: model '%s' has no %s; it has %s",
+                        ps_recompute_name (recompute), model->name,
+                        ps_recompute_name (recompute & PS_RECOMPUTE_MODULES & ~has), ps_recompute_name (has));
     recompute_model (costs, stage, model, cluster, recompute);
     return TRUE;
   }
@@ -484,6 +487,25 @@ gboolean ps_costs_offload (PsCosts *costs, guint stage, double ratio, GError **e
         costs->source, ratio);
   offload_stage (costs, stage, ratio);
   return TRUE;
+}
+
+gboolean ps_costs_offload_modules (PsCosts *costs, guint stage, const PsModel *model, PsRecompute recompute,
+                                   guint modules, GError **error)
+{
+  PsRecompute has_recompute;
+  guint has;
+
+  if (modules == 0)
+    return TRUE;
+  if (model == NULL || costs->shapes == NULL)
+    return ps_refuse (error, PS_ERROR_USAGE,
+                      "--offload-modules %s: %s does not say what modules keep; --offload RATIO would be right",
+                      ps_offload_name (modules), costs->source);
+  ps_model_modules (model, &has_recompute, &has);
+  if (modules & ~has)
+    return ps_refuse (error, PS_ERROR_USAGE, "--offload-modules %s: model '%s' has no %s; it has %s",
+                      ps_offload_name (modules), model->name, ps_offload_name (modules & ~has), ps_offload_name (has));
+  return ps_costs_offload (costs, stage, ps_model_moved_part (model, &costs->shapes[stage], recompute, modules), error);
 }
 
 /* The all-reduce becomes a reduce-scatter, and an all-gather of the weights: before they are used, or after the step

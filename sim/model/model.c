@@ -813,6 +813,12 @@ gint64 ps_model_stage_kept_bytes (const PsModel *model, const PsStageShape *shap
   return ps_model_sum_kept (model, shape, recompute, 0);
 }
 
+double ps_model_moved_part (const PsModel *model, const PsStageShape *shape, PsRecompute recompute, guint offload)
+{
+  return (double)ps_model_sum_kept (model, shape, recompute, PS_KEPT_MOVED (offload))
+         / (double)MAX (ps_model_sum_kept (model, shape, recompute, 0), 1);
+}
+
 gint64 ps_model_boundary_bytes (const PsModel *model)
 {
   return ps_model_tokens (model) * model->hidden * ps_precision_bytes (model->precision);

@@ -300,3 +300,57 @@ gboolean ps_tensor_check_spread (const PsModel *model, guint n_tensor, guint n_r
                       (guint64)n_tensor * c * n_replicas);
   return TRUE;
 }
+
+/* What F keeps, by module */
+
+typedef struct {
+  PsModuleBytes *module;
+  gint64 wide[PS_MAX_MODULES];
+  guint n;
+} Modules;
+
+static void add_module (Modules *modules, const char *name, gint64 bytes, gint64 wide)
+{
+  guint i = 0;
+
+  while (i < modules->n && !g_str_equal (modules->module[i].module, name))
+    i++;
+  if (i == modules->n) {
+    g_assert (modules->n < PS_MAX_MODULES);
+    modules->module[modules->n++] = (PsModuleBytes){ .module = name };
+    modules->wide[i] = 0;
+  }
+  modules->module[i].bytes += bytes;
+  modules->wide[i] += wide;
+}
+
+guint ps_tensor_kept_modules (const PsModel *model, const PsStageShape *shape, PsRecompute recompute, guint offload,
+                              guint n_tensor, PsModuleBytes *modules)
+{
+  guint count[PS_N_UNIT_KINDS], n_inputs, n_again = ps_recompute_layers (recompute, shape->n_layers, &n_inputs);
+  gint64 inputs = n_inputs * ps_model_boundary_bytes (model), habits;
+  PsStageShape kept = *shape;
+  Modules list = { .module = modules };
+  PsModel own;
+
+  kept.first_layer += n_again;
+  kept.n_layers -= n_again;
+  ps_model_count_units (model, &kept, count);
+  for (PsUnitKind kind = 0; kind < PS_N_UNIT_KINDS; kind++)
+    for (guint i = 0; count[kind] > 0 && i < ps_unit_describe (model, kind)->n_kept; i++) {
+      const PsKept *tensor = &ps_unit_describe (model, kind)->kept[i];
+      const PsUnitParts alone = { .n_kept = 1, .kept = { *tensor } };
+      gint64 bytes = count[kind] * ps_unit_kept_bytes (ps_unit_model (model, kind, &own), &alone, 0);
+
+      if (!(tensor->recompute & recompute & PS_RECOMPUTE_MODULES) && !(tensor->offload & offload))
+        add_module (&list, tensor->module, bytes, tensor->flags & PS_KEPT_WIDE ? bytes : 0);
+    }
+  if (inputs > 0)
+    add_module (&list, "layers", inputs, inputs);
+  for (guint i = 0; i < list.n; i++)
+    modules[i].bytes = share_sequences (model, modules[i].bytes, list.wide[i], n_tensor);
+  habits = ps_framework_habits (model, shape, n_tensor).kept_bytes;
+  if (habits != 0)
+    add_module (&list, "loss", habits, 0);
+  return list.n;
+}

@@ -534,148 +534,6 @@ static void describe_linear (const PsModel *model, G_GNUC_UNUSED PsUnitKind kind
   keep (parts, "mixer", "queries, keys and values", 3 * q);
 }
 
-/* Modules. */
-
-static const char *const recompute_modules[]
-    = { "core_attn", "layernorm", "mla_up_proj", "moe_act", "moe", "mlp", "shared_experts" };
-static const char *const offload_modules[]
-    = { "attn_norm", "qkv_linear", "core_attn", "attn_proj", "mlp_norm", "expert_fc1", "moe_act" };
-
-/* "mla_up_proj+mlp". */
-static char *join_modules (const char *const *names, guint n, guint flags)
-{
-  GString *text = g_string_new (NULL);
-
-  for (guint i = 0; i < n; i++)
-    if (flags & 1U << i)
-      g_string_append_printf (text, "%s%s", text->len > 0 ? "+" : "", names[i]);
-  return g_string_free (text, FALSE);
-}
-
-static gboolean split_modules (const char *where, const char *text, const char *const *names, guint n, guint *flags,
-                               GError **error)
-{
-  g_auto (GStrv) parts = g_strsplit (*text != '\0' ? text : "+", "+", -1);
-  guint index;
-
-  *flags = 0;
-  for (guint i = 0; parts[i] != NULL; i++) {
-    if (!ps_parse_name (where, parts[i], names, n, &index, error))
-      return FALSE;
-    *flags |= 1U << index;
-  }
-  return TRUE;
-}
-
-static const char *intern (char *text)
-{
-  const char *interned = g_intern_string (text);
-
-  g_free (text);
-  return interned;
-}
-
-const char *ps_recompute_name (PsRecompute recompute)
-{
-  guint n = recompute >> PS_RECOMPUTE_LAYERS;
-
-  if (recompute == PS_RECOMPUTE_NONE)
-    return "none";
-  if (recompute == PS_RECOMPUTE_SELECTIVE)
-    return "selective";
-  if (recompute & PS_RECOMPUTE_FULL)
-    return n == 0 ? "full"
-                  : intern (g_strdup_printf ("full:%s=%u", recompute & PS_RECOMPUTE_UNIFORM ? "uniform" : "layers", n));
-  return intern (join_modules (recompute_modules, G_N_ELEMENTS (recompute_modules), recompute));
-}
-
-/* "full:layers=4". */
-static gboolean parse_full (const char *where, const char *text, PsRecompute *recompute, GError **error)
-{
-  gboolean uniform = g_str_has_prefix (text, "full:uniform=");
-  gint64 n;
-
-  if (!uniform && !g_str_has_prefix (text, "full:layers="))
-    return ps_refuse (error, PS_ERROR_USAGE, "%s: '%s' is not full, full:layers=N or full:uniform=N", where, text);
-  if (!ps_parse_integer (where, strchr (text, '=') + 1, 1, PS_MAX_STAGES, &n, error))
-    return FALSE;
-  *recompute = PS_RECOMPUTE_FULL | (uniform ? PS_RECOMPUTE_UNIFORM : 0) | (guint)n << PS_RECOMPUTE_LAYERS;
-  return TRUE;
-}
-
-gboolean ps_recompute_parse (const char *where, const char *text, PsRecompute *recompute, GError **error)
-{
-  static const char *const kinds[] = { "none", "selective", "full", NULL };
-  static const PsRecompute values[] = { PS_RECOMPUTE_NONE, PS_RECOMPUTE_SELECTIVE, PS_RECOMPUTE_FULL };
-
-  for (guint i = 0; kinds[i] != NULL; i++)
-    if (g_str_equal (text, kinds[i])) {
-      *recompute = values[i];
-      return TRUE;
-    }
-  if (g_str_has_prefix (text, "full:"))
-    return parse_full (where, text, recompute, error);
-  return split_modules (where, text, recompute_modules, G_N_ELEMENTS (recompute_modules), recompute, error);
-}
-
-const char *ps_offload_name (guint offload)
-{
-  return offload == 0 ? "none" : intern (join_modules (offload_modules, G_N_ELEMENTS (offload_modules), offload));
-}
-
-gboolean ps_offload_parse (const char *where, const char *text, guint *offload, GError **error)
-{
-  *offload = 0;
-  return g_str_equal (text, "none")
-         || split_modules (where, text, offload_modules, G_N_ELEMENTS (offload_modules), offload, error);
-}
-
-guint ps_recompute_layers (PsRecompute recompute, guint n_layers, guint *n_inputs)
-{
-  guint n = recompute >> PS_RECOMPUTE_LAYERS;
-  gboolean full = (recompute & PS_RECOMPUTE_FULL) != 0, uniform = (recompute & PS_RECOMPUTE_UNIFORM) != 0;
-  guint again = !full ? 0 : uniform || n == 0 ? n_layers : MIN (n, n_layers);
-
-  *n_inputs = uniform ? (again + n - 1) / n : again;
-  return again;
-}
-
-PsRecompute ps_model_recomputable (const PsModel *model)
-{
-  const PsStageShape all = ps_model_whole (model);
-  guint count[PS_N_UNIT_KINDS];
-  PsRecompute modules = PS_RECOMPUTE_NONE;
-
-  ps_model_count_units (model, &all, count);
-  for (PsUnitKind kind = PS_UNIT_ATTENTION; kind <= PS_UNIT_EXPERTS; kind++)
-    if (count[kind] > 0) {
-      const PsUnitParts *parts = ps_unit_describe (model, kind);
-
-      for (guint i = 0; i < parts->n_kept; i++)
-        modules |= parts->kept[i].recompute;
-      for (guint i = 0; i < parts->n_scores; i++)
-        modules |= parts->scores[i].recompute;
-    }
-  return modules & ~(guint)PS_RECOMPUTE_FULL;
-}
-
-guint ps_model_recompute_sets (const PsModel *model, PsRecompute *sets)
-{
-  PsRecompute has = ps_model_recomputable (model);
-  PsRecompute cheap = has & (PS_RECOMPUTE_LAYERNORM | PS_RECOMPUTE_MLA_UP_PROJ | PS_RECOMPUTE_MOE_ACT);
-  guint n = 0;
-
-  if (!model->flash_attention)
-    cheap |= has & PS_RECOMPUTE_CORE_ATTN;
-  sets[n++] = PS_RECOMPUTE_NONE;
-  if (cheap == PS_RECOMPUTE_NONE)
-    cheap = has & PS_RECOMPUTE_MLP;
-  if (cheap != PS_RECOMPUTE_NONE)
-    sets[n++] = cheap;
-  sets[n++] = PS_RECOMPUTE_FULL;
-  return n;
-}
-
 /* The encoder's units. Attention is over one image, so images side by side are as many windows. */
 const PsModel *ps_unit_model (const PsModel *model, PsUnitKind kind, PsModel *own)
 {
@@ -747,6 +605,146 @@ static void describe_projector (const PsModel *model, PsUnitKind kind, PsUnitPar
     }
     rows = columns;
   }
+}
+
+/* Modules. */
+
+/* Words that stand alone, and after them modules, in the order of their flags. */
+static const char *const recompute_words[] = { "none",        "selective", "full", "core_attn", "layernorm",
+                                               "mla_up_proj", "moe_act",   "moe",  "mlp",       "shared_experts" };
+static const char *const offload_words[]
+    = { "none", "attn_norm", "qkv_linear", "core_attn", "attn_proj", "mlp_norm", "expert_fc1", "moe_act" };
+static const PsRecompute recompute_kinds[] = { PS_RECOMPUTE_NONE, PS_RECOMPUTE_SELECTIVE, PS_RECOMPUTE_FULL };
+
+/* The modules of the flags: "mla_up_proj+mlp". */
+static const char *join_modules (const char *const *words, guint n, guint flags)
+{
+  g_autoptr (GString) text = g_string_new (NULL);
+
+  for (guint i = 0; i < n; i++)
+    if (flags & 1U << i)
+      g_string_append_printf (text, "%s%s", text->len > 0 ? "+" : "", words[i]);
+  return g_intern_string (text->str);
+}
+
+/* *word: the first n_alone words are alone there; of others *flags become those. */
+static gboolean split_modules (const char *where, const char *text, const char *const *words, guint n, guint n_alone,
+                               guint *word, guint *flags, GError **error)
+{
+  g_auto (GStrv) parts = g_strsplit (*text != '\0' ? text : "+", "+", -1);
+
+  *flags = 0;
+  for (guint i = 0; parts[i] != NULL; i++) {
+    if (!ps_parse_name (where, parts[i], words, n, word, error))
+      return FALSE;
+    if (*word < n_alone && parts[1] != NULL)
+      return ps_refuse (error, PS_ERROR_USAGE, "%s: '%s': %s stands alone", where, text, parts[i]);
+    *flags |= *word < n_alone ? 0 : 1U << (*word - n_alone);
+  }
+  return TRUE;
+}
+
+const char *ps_recompute_name (PsRecompute recompute)
+{
+  guint n = recompute >> PS_RECOMPUTE_LAYERS;
+  g_autofree char *full = NULL;
+
+  for (guint i = 0; i < G_N_ELEMENTS (recompute_kinds); i++)
+    if (recompute == recompute_kinds[i])
+      return recompute_words[i];
+  if (!(recompute & PS_RECOMPUTE_FULL))
+    return join_modules (recompute_words + G_N_ELEMENTS (recompute_kinds),
+                         G_N_ELEMENTS (recompute_words) - G_N_ELEMENTS (recompute_kinds), recompute);
+  full = g_strdup_printf ("full:%s=%u", recompute & PS_RECOMPUTE_UNIFORM ? "uniform" : "layers", n);
+  return g_intern_string (full);
+}
+
+/* "full:layers=4". */
+static gboolean parse_full (const char *where, const char *text, PsRecompute *recompute, GError **error)
+{
+  gboolean uniform = g_str_has_prefix (text, "full:uniform=");
+  gint64 n;
+
+  if (!uniform && !g_str_has_prefix (text, "full:layers="))
+    return ps_refuse (error, PS_ERROR_USAGE, "%s: '%s' is not full, full:layers=N or full:uniform=N", where, text);
+  if (!ps_parse_integer (where, strchr (text, '=') + 1, 1, PS_MAX_STAGES, &n, error))
+    return FALSE;
+  *recompute = PS_RECOMPUTE_FULL | (uniform ? PS_RECOMPUTE_UNIFORM : 0) | (guint)n << PS_RECOMPUTE_LAYERS;
+  return TRUE;
+}
+
+gboolean ps_recompute_parse (const char *where, const char *text, PsRecompute *recompute, GError **error)
+{
+  guint word;
+
+  if (g_str_has_prefix (text, "full:"))
+    return parse_full (where, text, recompute, error);
+  if (!split_modules (where, text, recompute_words, G_N_ELEMENTS (recompute_words), G_N_ELEMENTS (recompute_kinds),
+                      &word, recompute, error))
+    return FALSE;
+  if (word < G_N_ELEMENTS (recompute_kinds))
+    *recompute = recompute_kinds[word];
+  return TRUE;
+}
+
+const char *ps_offload_name (guint offload)
+{
+  return offload == 0 ? offload_words[0] : join_modules (offload_words + 1, G_N_ELEMENTS (offload_words) - 1, offload);
+}
+
+gboolean ps_offload_parse (const char *where, const char *text, guint *offload, GError **error)
+{
+  guint word;
+
+  return split_modules (where, text, offload_words, G_N_ELEMENTS (offload_words), 1, &word, offload, error);
+}
+
+guint ps_recompute_layers (PsRecompute recompute, guint n_layers, guint *n_inputs)
+{
+  guint n = recompute >> PS_RECOMPUTE_LAYERS;
+  gboolean full = (recompute & PS_RECOMPUTE_FULL) != 0, uniform = (recompute & PS_RECOMPUTE_UNIFORM) != 0;
+  guint again = !full ? 0 : uniform || n == 0 ? n_layers : MIN (n, n_layers);
+
+  *n_inputs = uniform ? (again + n - 1) / n : again;
+  return again;
+}
+
+void ps_model_modules (const PsModel *model, PsRecompute *recompute, guint *offload)
+{
+  const PsStageShape all = ps_model_whole (model);
+  guint count[PS_N_UNIT_KINDS];
+
+  ps_model_count_units (model, &all, count);
+  *recompute = *offload = 0;
+  for (PsUnitKind kind = PS_UNIT_ATTENTION; kind <= PS_UNIT_EXPERTS; kind++)
+    if (count[kind] > 0) {
+      const PsUnitParts *parts = ps_unit_describe (model, kind);
+
+      for (guint i = 0; i < parts->n_kept; i++) {
+        *recompute |= parts->kept[i].recompute & PS_RECOMPUTE_MODULES;
+        *offload |= parts->kept[i].offload;
+      }
+      for (guint i = 0; i < parts->n_scores; i++)
+        *recompute |= parts->scores[i].recompute & PS_RECOMPUTE_MODULES;
+    }
+}
+
+guint ps_model_recompute_sets (const PsModel *model, PsRecompute *sets)
+{
+  PsRecompute has, cheap;
+  guint n = 0, offload;
+
+  ps_model_modules (model, &has, &offload);
+  cheap = has & (PS_RECOMPUTE_LAYERNORM | PS_RECOMPUTE_MLA_UP_PROJ | PS_RECOMPUTE_MOE_ACT);
+  if (!model->flash_attention)
+    cheap |= has & PS_RECOMPUTE_CORE_ATTN;
+  sets[n++] = PS_RECOMPUTE_NONE;
+  if (cheap == PS_RECOMPUTE_NONE)
+    cheap = has & PS_RECOMPUTE_MLP;
+  if (cheap != PS_RECOMPUTE_NONE)
+    sets[n++] = cheap;
+  sets[n++] = PS_RECOMPUTE_FULL;
+  return n;
 }
 
 #define GPT_SOURCE "arXiv 1909.08053, section 3; arXiv 2205.05198, section 4.1"

@@ -14,8 +14,9 @@
  * The part is 1 / N_PARTS, 2 / N_PARTS, .. or all. */
 #define N_PARTS 4
 
-/* The modes of a stage: three kinds of recomputation, each with and without offload. */
-#define MAX_MODES 6
+/* The modes of a stage: the setting's recomputation and those worth trying, each with and without offload. */
+#define MAX_KINDS (PS_N_RECOMPUTE_SETS + 1)
+#define MAX_MODES (2 * MAX_KINDS)
 
 typedef struct {
   guint n;
@@ -284,6 +285,21 @@ static void joint_clear (Joint *joint)
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Joint, joint_clear)
 
+/* The setting's own recomputation, then the others in turn. Returns their number. */
+static guint list_kinds (const PsSetting *setting, PsRecompute *kinds)
+{
+  PsRecompute sets[PS_N_RECOMPUTE_SETS];
+  guint n_sets = ps_setting_recompute_sets (setting, sets), own = 0, n = 0;
+
+  while (own < n_sets && sets[own] != setting->recompute)
+    own++;
+  kinds[n++] = setting->recompute;
+  for (guint i = 1; i <= n_sets; i++)
+    if (sets[(own + i) % n_sets] != setting->recompute)
+      kinds[n++] = sets[(own + i) % n_sets];
+  return n;
+}
+
 /* Sets the costs of the state's stages in each mode that the source knows, the setting's own first. FALSE: there are
  * none for that one. */
 static gboolean read_modes (const Joint *joint, State *state)
@@ -292,13 +308,15 @@ static gboolean read_modes (const Joint *joint, State *state)
   guint n_devices = setting.n_devices;
   g_autofree PsStageShape *shapes = state->end != NULL ? g_new0 (PsStageShape, joint->n_stages) : NULL;
   Modes *modes = state->modes = g_rc_box_new0 (Modes);
+  PsRecompute kinds[MAX_KINDS];
+  guint n_kinds = list_kinds (&setting, kinds);
 
   if (shapes != NULL)
     ps_stage_shapes_join (joint->units, state->end, joint->n_stages, shapes);
   setting.known_shapes = shapes;
-  for (guint i = 0; i < (joint->setting.offload > 0 ? MAX_MODES : MAX_MODES / 2); i++) {
-    setting.recompute = (joint->setting.recompute + i) % 3;
-    setting.offload = i < MAX_MODES / 2 ? joint->setting.offload : 0;
+  for (guint i = 0; i < (joint->setting.offload > 0 ? 2 * n_kinds : n_kinds); i++) {
+    setting.recompute = kinds[i % n_kinds];
+    setting.offload = i < n_kinds ? joint->setting.offload : 0;
     PsCosts *costs = i == 0 || shapes != NULL ? ps_setting_costs (&setting, n_devices, joint->choice->n_chunks, NULL)
                                               : ps_setting_costs_alike (&setting, modes->costs[0], n_devices, NULL);
     if (costs == NULL && i == 0)

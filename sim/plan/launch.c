@@ -176,7 +176,25 @@ static char *find_broken (Framework framework, const Run *run)
   const gboolean single = g_strcmp0 (run->schedule, "1f1b") == 0 || g_strcmp0 (run->schedule, "gpipe") == 0;
   const Precondition rows[] = {
     { ALL, said->n_recompute > 0, "recompute", "of each stage is not available there", NULL },
-    { ALL, said->offload > 0 || said->n_offload > 0, "offload", "is not available there", NULL },
+    { ALL & ~MEGATRON, said->offload > 0 || said->n_offload > 0 || said->offload_modules != 0,
+      said->offload_modules != 0 ? "offload-modules" : "offload", "is not available there", NULL },
+    { MEGATRON, said->offload > 0 || said->n_offload > 0, "offload", "it moves modules; give --offload-modules", NULL },
+    { MEGATRON, said->offload_modules & PS_OFFLOAD_ATTN_PROJ && !(said->offload_modules & PS_OFFLOAD_CORE_ATTN),
+      "offload-modules", "attn_proj goes with core_attn alone", "transformer_config.py" },
+    { MEGATRON, said->offload_modules != 0 && said->recompute & PS_RECOMPUTE_FULL, "offload-modules",
+      "goes with modules recomputed, not with layers", "transformer_config.py" },
+    { MEGATRON, run->overlaps && said->recompute & PS_RECOMPUTE_MOE, "recompute",
+      "moe is not available with interleaved-overlap", "transformer_config.py" },
+    { TITANS,
+      said->recompute & PS_RECOMPUTE_MODULES && (said->recompute != PS_RECOMPUTE_SELECTIVE || model->flash_attention),
+      "recompute", "it chooses operators, not modules; none and full are available", "activation_checkpoint.py" },
+    { TITANS, said->recompute & PS_RECOMPUTE_FULL && said->recompute != PS_RECOMPUTE_FULL, "recompute",
+      "it has full of all layers", "activation_checkpoint.py" },
+    { DEEPSPEED,
+      said->recompute & PS_RECOMPUTE_MODULES
+          || (said->recompute & PS_RECOMPUTE_FULL && said->recompute >> PS_RECOMPUTE_LAYERS > 0
+              && !(said->recompute & PS_RECOMPUTE_UNIFORM)),
+      "recompute", "its pipelines know full and full:uniform=N", "pipe/module.py" },
     { ALL, said->sync == PS_SYNC_BYPASS, "sync", "is not available there", NULL },
     { ALL, placement != NULL && placement->n_stages != n, "chunks", "it wants as many stages on each device", NULL },
     { ALL, known && model->encoder.images > 0, "model", "has an encoder, which no option here says", NULL },
@@ -189,7 +207,7 @@ static char *find_broken (Framework framework, const Run *run)
       "is for models with experts; interleaved would be right", "transformer_config.py" },
     { MEGATRON, run->overlaps && known && e < 2, "schedule", "is for experts that GPUs share; give --experts 2 or more",
       "transformer_config.py" },
-    { MEGATRON, run->overlaps && said->recompute == PS_RECOMPUTE_FULL, "recompute",
+    { MEGATRON, run->overlaps && said->recompute & PS_RECOMPUTE_FULL, "recompute",
       "is not available with interleaved-overlap; selective is", "transformer_config.py" },
     { MEGATRON, run->overlaps && model->precision == PS_PRECISION_FP32, "precision",
       "interleaved-overlap wants fp16, bf16 or fewer bits", "transformer_config.py" },
@@ -509,6 +527,14 @@ static void add_megatron_stages (const Run *run, GString *text)
     g_string_append_printf (text, "--num-layers-per-virtual-pipeline-stage %u\n", launch->shapes[0].n_layers);
 }
 
+/* The flag, and "a+b" as "a b". */
+static void add_modules (const char *flag, const char *modules, GString *text)
+{
+  g_autofree char *list = g_strdelimit (g_strdup (modules), "+", ' ');
+
+  g_string_append_printf (text, "%s %s\n", flag, list);
+}
+
 static void add_megatron_run (const Run *run, GString *text)
 {
   static const char *const dispatchers[PS_N_DISPATCHERS]
@@ -521,7 +547,9 @@ static void add_megatron_run (const Run *run, GString *text)
           [PS_CUDA_GRAPHS_FULL] = "--cuda-graph-impl local --cuda-graph-scope full_iteration" };
   const PsSetting *said = &run->said;
   const PsModel *model = &run->model;
-  gboolean full = said->recompute == PS_RECOMPUTE_FULL, sharded = said->zero >= 2;
+  gboolean full = (said->recompute & PS_RECOMPUTE_FULL) != 0, sharded = said->zero >= 2;
+  guint n_layers = said->recompute >> PS_RECOMPUTE_LAYERS;
+  gboolean block = full && n_layers > 0 && !(said->recompute & PS_RECOMPUTE_UNIFORM);
   const Flag flags[] = {
     { run->v > 1 && said->group_size != said->n_devices, "--microbatch-group-size-per-virtual-pipeline-stage",
       said->group_size },
@@ -536,8 +564,9 @@ static void add_megatron_run (const Run *run, GString *text)
     { model->precision != PS_PRECISION_FP32, "--accumulate-allreduce-grads-in-fp32", ALONE },
     { said->recompute != PS_RECOMPUTE_NONE, full ? "--recompute-granularity full" : "--recompute-granularity selective",
       ALONE },
-    { full, "--recompute-method uniform", ALONE },
-    { full, "--recompute-num-layers", 1 },
+    { full, block ? "--recompute-method block" : "--recompute-method uniform", ALONE },
+    { full, "--recompute-num-layers", MAX (n_layers, 1) },
+    { said->offload_modules != 0, "--fine-grained-activation-offloading", ALONE },
     { said->zero > 0, "--use-distributed-optimizer", ALONE },
     { sharded, "--use-megatron-fsdp", ALONE },
     { sharded, "--ckpt-format fsdp_dtensor", ALONE },
@@ -554,10 +583,11 @@ static void add_megatron_run (const Run *run, GString *text)
     g_string_append (text,
                      "# --defer-embedding-wgrad-compute puts off W of the head alone, not of the layers before it "
                      "in its stage\n");
-  if (said->recompute == PS_RECOMPUTE_SELECTIVE && model->flash_attention)
-    g_string_append (text,
-                     "# selective runs fused attention again there, which is not predicted: some 4 % of a step\n");
   add_flags (flags, G_N_ELEMENTS (flags), text);
+  if (said->recompute & PS_RECOMPUTE_MODULES && said->recompute != PS_RECOMPUTE_SELECTIVE)
+    add_modules ("--recompute-modules", ps_recompute_name (said->recompute), text);
+  if (said->offload_modules != 0)
+    add_modules ("--offload-modules", ps_offload_name (said->offload_modules), text);
 }
 
 /* Where GPUs share the experts, or experts have biases, each expert is whole on its GPU. Contexts and such experts have
@@ -806,7 +836,8 @@ static void write_deepspeed (const Run *run, GString *text)
   add_deepspeed_parts (run->launch, text);
   if (run->launch->order == NULL)
     return;
-  g_string_append_printf (text, "activation_checkpoint_interval=%u\n", said->recompute == PS_RECOMPUTE_FULL ? 1 : 0);
+  g_string_append_printf (text, "activation_checkpoint_interval=%u\n",
+                          said->recompute & PS_RECOMPUTE_FULL ? MAX (said->recompute >> PS_RECOMPUTE_LAYERS, 1) : 0);
   g_string_append_printf (text,
                           "{\n  \"train_batch_size\": %" G_GINT64_FORMAT
                           ",\n  \"train_micro_batch_size_per_gpu\": %u,\n"

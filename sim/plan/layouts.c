@@ -199,6 +199,8 @@ static char *write_spec (const Space *space, const PsModel *model, const PsClust
   const PsLayoutQuestion *question = space->question;
   guint n_gpus = space->layouts->n_gpus;
   g_autoptr (GString) spec = g_string_new ("[sweep]\n");
+  PsRecompute sets[PS_N_RECOMPUTE_SETS];
+  guint n_sets = ps_model_recompute_sets (model, sets);
 
   add_schedules (question, spec);
   g_string_append_printf (spec, "global-batch = %" G_GINT64_FORMAT "\nmemory-limit = %" G_GINT64_FORMAT "B\n",
@@ -212,8 +214,9 @@ static char *write_spec (const Space *space, const PsModel *model, const PsClust
                           ps_precision_name (model->precision), question->cluster);
   if (question->zero > 0)
     g_string_append_printf (spec, ", %u", question->zero);
-  /* With flash attention there is nothing selective to drop. */
-  g_string_append_printf (spec, "\nrecompute = none, %sfull\n", model->flash_attention ? "" : "selective, ");
+  for (guint i = 0; i < n_sets; i++)
+    g_string_append_printf (spec, "%s%s", i > 0 ? ", " : "\nrecompute = ", ps_recompute_name (sets[i]));
+  g_string_append_c (spec, '\n');
   add_numbers (spec, "microbatch-size", 0, 0, 2, (guint)MIN (question->global_batch, MOST_SEQUENCES), TRUE, NULL);
   add_numbers (spec, "devices", 0, n_gpus, 2, MIN (n_gpus, model->layers + 2), FALSE, NULL);
   add_numbers (spec, "replicas", 0, n_gpus, 2, n_gpus, FALSE, NULL);

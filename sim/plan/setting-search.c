@@ -244,13 +244,14 @@ GArray *ps_search_choices (const PsSetting *setting, guint size, gboolean any_si
                            guint most_slices, GError **error)
 {
   g_autoptr (GArray) choices = placements (setting, most_chunks, setting->n_slices == 0 ? most_slices : 0);
-  guint n = choices->len;
+  PsRecompute sets[PS_N_RECOMPUTE_SETS];
+  guint n = choices->len, n_sets = setting->any_recompute ? ps_setting_recompute_sets (setting, sets) : 0;
 
-  for (guint i = 0; i < n && setting->any_recompute; i++)
-    for (PsRecompute recompute = PS_RECOMPUTE_SELECTIVE; recompute <= PS_RECOMPUTE_FULL; recompute++) {
+  for (guint i = 0; i < n && n_sets > 0; i++)
+    for (guint k = 1; k < n_sets; k++) {
       PsSearchChoice choice = g_array_index (choices, PsSearchChoice, i);
 
-      choice.recompute = recompute;
+      choice.recompute = sets[k];
       g_array_append_val (choices, choice);
     }
   if (!check_any (choices, error) || !spread_sizes (setting, size, any_size, choices, error))

@@ -156,6 +156,12 @@ const PsOption ps_setting_options[] = {
              "Part of the activations that moves to the host, 0 to 1, of all stages or of each", EACH (offload),
              .group = PS_GROUP_TRAINING, .flags = PS_FIELD_NOT_PARTITION,
              SWEEP ("offload", "offload", NUMBER, .costs = TRUE, .pace = -2)),
+  PS_OPTION ("offload-modules", 0, NAME (offload_modules, ps_offload), "MODULE[+MODULE...]",
+             "Modules whose inputs move to the host: attn_norm, qkv_linear, core_attn, attn_proj, mlp_norm, "
+             "expert_fc1, moe_act",
+             .otherwise = "none", .group = PS_GROUP_TRAINING, .flags = PS_FIELD_NOT_PARTITION | PS_FIELD_NOT_COMPUTED,
+             SWEEP ("offload_modules", "offload modules", TEXT, .costs = TRUE, .pace = -2,
+                    .not_run = "is predicted only; --offload RATIO runs here")),
   PS_OPTION ("replicas", 0, COUNT (n_replicas, PS_MAX_GPUS), "D", "Data-parallel copies of the pipeline", .initial = 1,
              .group = PS_GROUP_TRAINING, .flags = PS_FIELD_NOT_PARTITION,
              SWEEP ("replicas", "replicas", INTEGER, .costs = TRUE, .pace = -2)),

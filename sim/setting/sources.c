@@ -107,6 +107,8 @@ static gboolean check_together (const PsSetting *setting, GError **error)
            && (setting->layout == NULL || g_str_equal (setting->layout, "best")))
     message
         = "--recompute, --offload: values for each stage need --layout, even or a string, which says what these are";
+  else if (setting->offload_modules != 0 && (setting->offload > 0 || setting->n_offload > 0))
+    message = "--offload and --offload-modules: one of them says what moves to the host";
   else if (setting->any_recompute && !setting->takes_auto)
     message = "--recompute auto: is for pipesim search; none, selective or full would be right";
   else if (setting->microbatch_order != PS_ORDER_GIVEN && setting->lengths == NULL)
@@ -247,7 +249,19 @@ PsStageShape *ps_setting_shapes (const PsSetting *setting, const PsModel *model,
 static gboolean saves_memory (const PsSetting *setting)
 {
   return setting->recompute != PS_RECOMPUTE_NONE || setting->n_recompute > 0 || setting->offload > 0
-         || setting->n_offload > 0;
+         || setting->n_offload > 0 || setting->offload_modules != 0;
+}
+
+guint ps_setting_recompute_sets (const PsSetting *setting, PsRecompute *sets)
+{
+  static const PsRecompute usual[PS_N_RECOMPUTE_SETS]
+      = { PS_RECOMPUTE_NONE, PS_RECOMPUTE_SELECTIVE, PS_RECOMPUTE_FULL };
+  g_autoptr (PsModel) model = ps_setting_model (setting, NULL);
+
+  if (model != NULL)
+    return ps_model_recompute_sets (model, sets);
+  memcpy (sets, usual, sizeof usual);
+  return PS_N_RECOMPUTE_SETS;
 }
 
 /* Measured stages of an open layout: the best ones if all of them were measured, else even ones. */
@@ -363,7 +377,9 @@ static gboolean adapt (const PsSetting *setting, PsCosts *costs, guint n_devices
     scale_transfers (costs, setting->bandwidth_factor);
   for (guint stage = 0; saves && stage < costs->n_stages; stage++)
     if (!ps_costs_recompute (costs, stage, model, cluster, ps_setting_recompute (setting, stage), error)
-        || !ps_costs_offload (costs, stage, ps_setting_offload (setting, stage), error))
+        || !ps_costs_offload (costs, stage, ps_setting_offload (setting, stage), error)
+        || !ps_costs_offload_modules (costs, stage, model, ps_setting_recompute (setting, stage),
+                                      setting->offload_modules, error))
       return FALSE;
   if (!replicate (setting, model, cluster, costs, n_devices, error))
     return FALSE;
@@ -449,7 +465,8 @@ gboolean ps_setting_place (const PsSetting *setting, const PsPlacement *placemen
 /* Whether a stage recomputes or offloads every microbatch. */
 static gboolean saves_all (const PsSetting *setting, guint stage)
 {
-  return ps_setting_recompute (setting, stage) != PS_RECOMPUTE_NONE || ps_setting_offload (setting, stage) > 0;
+  return ps_setting_recompute (setting, stage) != PS_RECOMPUTE_NONE || ps_setting_offload (setting, stage) > 0
+         || setting->offload_modules != 0;
 }
 
 PsCosts *ps_setting_full_costs (const PsSetting *setting, const PsCosts *costs, guint n_devices, GError **error)
@@ -465,7 +482,7 @@ PsCosts *ps_setting_full_costs (const PsSetting *setting, const PsCosts *costs, 
     return g_steal_pointer (&full);
   }
   said.recompute = PS_RECOMPUTE_FULL;
-  said.n_recompute = said.n_offload = 0;
+  said.n_recompute = said.n_offload = said.offload_modules = 0;
   said.offload = 0;
   return ps_setting_costs_alike (&said, costs, n_devices, error);
 }

@@ -345,6 +345,8 @@ static void test_tied (void)
   }
 }
 
+static const PsRecompute kinds[] = { PS_RECOMPUTE_NONE, PS_RECOMPUTE_SELECTIVE, PS_RECOMPUTE_FULL };
+
 /* Trains two steps whose stages recompute and offload. */
 static PsRunResult *recomputed (const PsProgram *program, PsRecompute recompute, double offload)
 {
@@ -374,13 +376,13 @@ static gint64 peak_bytes (const PsRunResult *result)
 /* Recomputation changes no bit. With all microbatches under way it keeps less. */
 static void check_recompute (const PsProgram *program)
 {
-  guint last = program->schedule->n_slices > 1 ? PS_RECOMPUTE_SELECTIVE : PS_RECOMPUTE_FULL;
+  guint n_kinds = program->schedule->n_slices > 1 ? 2 : 3;
 
   if (program->schedule->weight_versions != NULL)
     return;
   g_autoptr (PsRunResult) kept = recomputed (program, PS_RECOMPUTE_NONE, 0);
-  for (guint recompute = PS_RECOMPUTE_SELECTIVE; recompute <= last; recompute++) {
-    g_autoptr (PsRunResult) again = recomputed (program, recompute, 0);
+  for (guint i = 1; i < n_kinds; i++) {
+    g_autoptr (PsRunResult) again = recomputed (program, kinds[i], 0);
     g_auto (PsVerdict) verdict = { 0 };
 
     ps_verify_compare (again, kept, &verdict);
@@ -460,13 +462,13 @@ static void test_offload (void)
 {
   static const double ratios[] = { 0, 0.3, 0.8, 1 };
 
-  for (PsRecompute recompute = PS_RECOMPUTE_NONE; recompute <= PS_RECOMPUTE_FULL; recompute++) {
+  for (guint kind = 0; kind < G_N_ELEMENTS (kinds); kind++) {
     g_autoptr (PsProgram) program = family_program ("gpipe", 2, 4);
-    g_autoptr (PsRunResult) kept = recomputed (program, recompute, 0);
+    g_autoptr (PsRunResult) kept = recomputed (program, kinds[kind], 0);
     gint64 peak = G_MAXINT64;
 
     for (guint i = 0; i < G_N_ELEMENTS (ratios); i++) {
-      g_autoptr (PsRunResult) moved = recomputed (program, recompute, ratios[i]);
+      g_autoptr (PsRunResult) moved = recomputed (program, kinds[kind], ratios[i]);
       g_auto (PsVerdict) verdict = { 0 };
 
       ps_verify_compare (moved, kept, &verdict);

@@ -178,7 +178,7 @@ static void test_full_recomputation (void)
   assert_same (costs, PS_OP_BW, 14, 90, 100);
   g_assert_cmpint (costs->stage[0].pair_ns, ==, 10);
   refused (ps_costs_recompute (costs, 0, NULL, NULL, PS_RECOMPUTE_SELECTIVE, &error), PS_ERROR_USAGE,
-           "--recompute selective: command line does not say which part of a forward is attention; *");
+           "--recompute selective: command line does not say which part of a forward that is; *");
 
   /* gpipe, m = 3: three times 10 kept, and 90 while the last forward or the first backward runs. */
   g_auto (Case) test = { 0 };

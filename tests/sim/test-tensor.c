@@ -208,7 +208,10 @@ static void test_recompute (void)
 
   cluster.memory_bandwidth = 1e18;
 
-  for (PsRecompute recompute = PS_RECOMPUTE_SELECTIVE; recompute <= PS_RECOMPUTE_FULL; recompute++) {
+  static const PsRecompute kinds[] = { PS_RECOMPUTE_SELECTIVE, PS_RECOMPUTE_FULL };
+
+  for (guint kind = 0; kind < G_N_ELEMENTS (kinds); kind++) {
+    const PsRecompute recompute = kinds[kind];
     PsCluster group = cluster;
     g_autoptr (PsCosts) one = model_costs (&model, &cluster, 1, 1, NULL);
     gint64 before = duration (one, PS_OP_B, 0), before_four;
