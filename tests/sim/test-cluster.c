@@ -217,20 +217,21 @@ static void test_refused (void)
   "[cluster]\nnodes=16\ndevices_per_node=8\nmemory=80GB\npeak_flops=989e12\nmemory_bandwidth=3350GB/s\n"               \
   "link_bandwidth=450GB/s\nnetwork_bandwidth=50GB/s\n"
 
-/* What a file omits is of the nearest GPU that ships; what it states, 0 too, is its own. 0.88 * 0.64 = 0.563. */
+/* What a file omits is of the nearest GPU that ships; what it states, 0 too, is its own. 0.88 * 0.66 = 0.581. */
 static void test_assumed (void)
 {
   g_autoptr (PsCluster) like = ps_cluster_load ("h100-80gb", NULL);
   g_autoptr (PsCluster) cluster = fine (load_text (DATASHEET "launch_time=0\n", &error));
 
   g_assert_cmpstr (cluster->assumed, ==,
-                   "efficiency 0.563, scores_efficiency 0.4, attention_efficiency 0.8, product_depth 72, "
-                   "multiprocessors 132, memory_efficiency 0.85, kernel_time 2us, step_time 40ms, link_latency 5us, "
-                   "network_latency 10us, host_bandwidth 64GB/s, as h100-80gb");
+                   "efficiency 0.581, efficiency_fp8 0.528, scores_efficiency 0.4, attention_efficiency 1.15, "
+                   "product_depth 100, multiprocessors 132, memory_efficiency 0.85, kernel_time 2us, step_time 40ms, "
+                   "tensor_overlap 0.60, alltoall_efficiency 0.64, expert_exposed 0.634, dispatch_multiprocessors 20, "
+                   "link_latency 5us, network_latency 10us, host_bandwidth 64GB/s, as h100-80gb");
   g_assert_cmpint (cluster->launch_ns, ==, 0);
   g_assert_cmpint (cluster->kernel_ns, ==, like->kernel_ns);
   g_assert_cmpint (cluster->step_ns, ==, like->step_ns);
-  g_assert_cmpfloat (cluster->efficiency, ==, 0.563);
+  g_assert_cmpfloat (cluster->efficiency, ==, 0.581);
   g_assert_cmpfloat (cluster->peak_flops, ==, 989e12);
   g_assert_cmpfloat (cluster->peak_flops_fp8, ==, 0);
   g_assert_cmpuint (cluster->nodes, ==, 16);
