@@ -247,7 +247,8 @@ static void test_classes (void)
     { "peak_flops=312e12\nmemory_bandwidth=1555GB/s\nmemory=40GB\n", "as a100-80gb" },
     { "peak_flops=165e12\nmemory_bandwidth=1008GB/s\nmemory=24GB\n", "as a100-80gb" },
     { "peak_flops=989e12\nmemory_bandwidth=4800GB/s\nmemory=141GB\n", "as h200-141gb" },
-    { "peak_flops=2250e12\nmemory_bandwidth=8000GB/s\n", "as b200-180gb" },
+    { "peak_flops=2250e12\nmemory_bandwidth=8000GB/s\n", "as b300-268gb" },
+    { "peak_flops=2250e12\nmemory_bandwidth=8000GB/s\nmemory=180GB\n", "as b200-180gb" },
     { "peak_flops=1e12\nmemory_bandwidth=8000GB/s\nefficiency=0.5\nlink_latency=1us\n", NULL },
     { "peak_flops=989e12\nefficiency=0.5\nlink_latency=1us\n", NULL },
   };
