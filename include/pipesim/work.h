@@ -353,7 +353,8 @@ gint64 ps_overlap_pair_ns (const PsPairLayer *layers, guint n_layers);
  * Megatron (Megatron-LM's core with Transformer Engine):
  *
  * - a gradient in the precision of the weights for each shape of matrix in a layer that nobody reads: Transformer
- * Engine adds gradients to the fp32 ones and hands autograd such a dummy. They are made once and stay;
+ * Engine adds gradients to the fp32 ones and hands autograd such a dummy. They are made once for all stages of a GPU
+ *   and stay;
  * - workspaces of cuBLAS, 32 MiB each of PyTorch's and Transformer Engine's (their defaults from compute capability 9.0
  *   on);
  * - the gradients that run through one layer at a time, per token: 4h + 4f, with experts 2h + r (4h + 4f); and with
@@ -378,6 +379,7 @@ typedef struct {
   gint64 forward_bytes;  /* while F runs */
   gint64 backward_bytes; /* while B or BW runs */
   gint64 buffer_bytes;   /* throughout */
+  gint64 shared_bytes;   /* the same, once for all stages of a device */
 } PsHabits;
 
 PsHabits ps_framework_habits (const PsModel *model, const PsStageShape *shape, guint n_tensor);
@@ -388,6 +390,9 @@ double ps_framework_passing_reserve (PsFramework framework);
 
 /* Bytes of driver and libraries on each GPU. */
 gint64 ps_framework_context_bytes (PsFramework framework);
+
+/* The formats of a model, without auto. */
+PsStateFormats ps_model_formats (const PsModel *model);
 
 /* "framework megatron, main_grads_dtype fp32, ...": the formats that count for the model; "" for framework none. Free
  * with g_free. */

@@ -15,6 +15,10 @@ typedef struct {
   PsLayoutQuestion question; /* its texts are owned */
 } Options;
 
+#define DTYPE(name, member, help)                                                                                      \
+  PS_OPTION (name, 0, PS_NAME (Options, question.state.member, ps_dtype), "DTYPE", help ": fp32, bf16, fp16, fp8",     \
+             .otherwise = "the framework's", .group = PS_GROUP_TRAINING)
+
 static const PsOption rows[] = {
   PS_OPTION ("model", 0, PS_VALUE (FILE, Options, question.model, const char *), "FILE",
              "Model description or its name (llama-3-70b)", .group = PS_GROUP_COSTS, .otherwise = ""),
@@ -40,8 +44,20 @@ static const PsOption rows[] = {
   PS_OPTION ("experts", 0, PS_COUNT (Options, question.experts, 1, PS_MAX_GPUS), "E", "GPUs that share the experts",
              .otherwise = "1, 8, 16, 32 and 64, as the experts allow", .group = PS_GROUP_TRAINING),
   PS_OPTION ("framework", 0, PS_NAME (Options, question.framework, ps_framework), "NAME",
-             "Framework whose use of memory is counted, and whose runs alone are ranked: none, megatron or deepspeed",
+             "Framework whose use of memory is counted, and whose runs alone are ranked: none, megatron, "
+             "megatron-bridge or deepspeed",
              .otherwise = "the model's memory, all runs", .group = PS_GROUP_TRAINING),
+  PS_OPTION ("optimizer", 0, PS_NAME (Options, question.state.optimizer, ps_optimizer), "NAME",
+             "adam, or muon: of the matrices of layers", .otherwise = "the model's", .group = PS_GROUP_TRAINING),
+  PS_OPTION ("optimizer-implementation", 0, PS_NAME (Options, question.state.implementation, ps_implementation), "NAME",
+             "fused, or PyTorch's foreach", .otherwise = "the model's", .group = PS_GROUP_TRAINING),
+  DTYPE ("main-grads-dtype", main_grads, "Format of accumulated gradients"),
+  DTYPE ("main-params-dtype", main_params, "Format of the weights that the optimizer updates"),
+  DTYPE ("exp-avg-dtype", exp_avg, "Format of the first moment"),
+  DTYPE ("exp-avg-sq-dtype", exp_avg_sq, "Format of the second moment"),
+  PS_OPTION ("fp8-param-gather", 0, PS_FLAG (Options, question.state.fp8_param_gather), NULL,
+             "Weights of products are stored in the number format of the products alone",
+             .otherwise = "the framework's", .group = PS_GROUP_TRAINING),
   PS_OPTION ("global-batch", 0, PS_INTEGER (Options, question.global_batch, 1, PS_MAX_MICROBATCHES), "N",
              "Sequences per step, over all replicas", .group = PS_GROUP_WHAT, .otherwise = ""),
   PS_OPTION ("memory-limit", 0, PS_SIZE (Options, question.memory_limit), "SIZE", "Memory of a GPU",
@@ -132,7 +148,8 @@ static gboolean finish_options (Options *options, GError **error)
     return FALSE;
   question->runner = options->launch.to;
   if (question->runner == NULL && question->framework != PS_FRAMEWORK_NONE)
-    question->runner = ps_framework_name (question->framework);
+    question->runner = ps_framework_name (ps_framework_is_megatron (question->framework) ? PS_FRAMEWORK_MEGATRON
+                                                                                         : question->framework);
   if (options->rank == 0 || !options->columns.json)
     return TRUE;
   return ps_refuse (error, PS_ERROR_USAGE, "--explain and --json: the JSON holds all command lines");

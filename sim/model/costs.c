@@ -238,11 +238,18 @@ PsCosts *ps_costs_least_slice (const PsCosts *costs, guint n_slices)
 void ps_costs_set_messages (PsCosts *costs, const PsModel *model, guint n_tensor)
 {
   gint64 bytes = ps_tensor_boundary_bytes (model, n_tensor);
+  guint n_states = 0; /* of modules of multi-token prediction whose losses are still to come */
 
   for (guint stage = 0; stage + 1 < costs->n_stages; stage++) {
     /* A stage without units hands on what it gets. */
-    if (costs->shapes != NULL && ps_stage_shape_units (&costs->shapes[stage]) > 0)
-      bytes = ps_tensor_output_bytes (model, &costs->shapes[stage], n_tensor);
+    if (costs->shapes != NULL && ps_stage_shape_units (&costs->shapes[stage]) > 0) {
+      PsStageShape shape = costs->shapes[stage];
+
+      n_states += shape.n_mtp;
+      n_states -= MIN (n_states, shape.head);
+      shape.n_mtp = n_states;
+      bytes = ps_tensor_output_bytes (model, &shape, n_tensor);
+    }
     costs->message_bytes[ps_transfer_forward (costs, stage)] = bytes;
     costs->message_bytes[ps_transfer_backward (costs, stage + 1)] = bytes;
     ps_costs_op (costs, PS_OP_R, stage + 1)->take_bytes
@@ -937,7 +944,7 @@ static void add_workspace (PsOpCost *op, gint64 bytes)
 
 /* Fills the memory of a stage of that shape from the formulas of work.h and work.h: one GPU's of a device. */
 static void set_sizes (PsCosts *costs, const PsModel *model, const PsCluster *cluster, const PsStageShape *shape,
-                       guint stage)
+                       guint n_chunks, guint stage)
 {
   guint t = cluster->tensor;
   double reserve = ps_framework_passing_reserve (model->framework);
@@ -952,7 +959,7 @@ static void set_sizes (PsCosts *costs, const PsModel *model, const PsCluster *cl
   add_workspace (ps_costs_op (costs, PS_OP_B, stage), reserved (habits.backward_bytes, reserve));
   add_workspace (ps_costs_op (costs, PS_OP_BW, stage), reserved (habits.backward_bytes, reserve));
   cost->host_ns = host_ns (cluster, act);
-  state.buffer_bytes = habits.buffer_bytes;
+  state.buffer_bytes = habits.buffer_bytes + habits.shared_bytes / n_chunks;
   cost->state = state;
   cost->weight_bytes = state.weight_bytes + state.gradient_bytes + state.optimizer_bytes + state.buffer_bytes;
   cost->version_bytes = state.weight_bytes;
@@ -1060,7 +1067,7 @@ PsCosts *ps_costs_model_stages (const PsModel *model, const PsCluster *cluster, 
     if (equal < stage)
       ps_costs_copy_stage (costs, stage, costs, equal);
     else {
-      set_sizes (costs, model, cluster, &shapes[stage], stage);
+      set_sizes (costs, model, cluster, &shapes[stage], n_chunks, stage);
       model_times (costs, model, cluster, &shapes[stage], n_chunks, stage);
     }
   }
@@ -1088,10 +1095,12 @@ static void share_device (PsCosts *costs, const PsModel *model, const PsCluster 
                           guint after)
 {
   gint64 context = ps_framework_context_bytes (model->framework), bytes = context / after - context / before;
-  gint64 ns = cluster->step_ns / after - cluster->step_ns / before;
+  gint64 shared = ps_framework_habits (model, &costs->shapes[stage], cluster->tensor).shared_bytes;
+  gint64 buffers = shared / after - shared / before, ns = cluster->step_ns / after - cluster->step_ns / before;
 
   costs->stage[stage].state.context_bytes += bytes;
-  costs->stage[stage].weight_bytes += bytes;
+  costs->stage[stage].state.buffer_bytes += buffers;
+  costs->stage[stage].weight_bytes += bytes + buffers;
   costs->stage[stage].step_ns += ns;
   ps_costs_op (costs, PS_OP_O, stage)->duration_ns += ns;
 }

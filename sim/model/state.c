@@ -54,8 +54,7 @@ void ps_model_set_state (PsModel *model, const PsStateFormats *said)
     to[i] = from[i] != 0 ? from[i] : to[i];
 }
 
-/* The formats of a model, without auto. */
-static PsStateFormats resolve (const PsModel *model)
+PsStateFormats ps_model_formats (const PsModel *model)
 {
   PsStateFormats formats = model->state;
   gboolean fp16 = model->precision == PS_PRECISION_FP16, fp32 = model->precision == PS_PRECISION_FP32;
@@ -100,7 +99,7 @@ static guint optimizer_bytes (const PsModel *model, const PsStateFormats *format
 /* Of n parameters, n_products of them weights of products in the model's number format, of which there are n_copies. */
 static PsStateBytes state_of (const PsModel *model, gint64 n, gint64 n_products, guint n_copies)
 {
-  const PsStateFormats formats = resolve (model);
+  const PsStateFormats formats = ps_model_formats (model);
   const PsNumberFormat *format = &ps_number_formats[model->precision];
   gint64 stored = (gint64)((double)n_products * format->weight_bits / 8), others = format->bytes * (n - n_products);
   gboolean narrow = format->weight_bits < 16, copies_grads = ps_framework_is_megatron (model->framework);
@@ -257,7 +256,7 @@ static Owners busiest_owner (const PsModel *model, const PsStageShape *shape, co
 PsMuonShare ps_muon_share (const PsModel *model, const PsStageShape *shape, const PsCluster *cluster, gint64 n_copies,
                            gint64 n_expert_copies)
 {
-  const PsStateFormats formats = resolve (model);
+  const PsStateFormats formats = ps_model_formats (model);
   gint64 bytes = optimizer_bytes (model, &formats, TRUE);
   Owners dense, experts;
 
@@ -282,7 +281,7 @@ PsStateBytes ps_tensor_state (const PsModel *model, const PsStageShape *shape, c
   *experts = state_of (model, n_experts, n_expert_products, n_copies);
   if (model->state.optimizer == PS_OPTIMIZER_MUON) {
     const PsMuonShare all = ps_muon_share (model, shape, cluster, 1, 1);
-    const PsStateFormats formats = resolve (model);
+    const PsStateFormats formats = ps_model_formats (model);
     gint64 momentum = optimizer_bytes (model, &formats, TRUE);
     gint64 second = optimizer_bytes (model, &formats, FALSE) - momentum;
 
@@ -311,7 +310,7 @@ gint64 ps_framework_context_bytes (PsFramework framework)
 
 char *ps_framework_assumes (const PsModel *model)
 {
-  const PsStateFormats formats = resolve (model);
+  const PsStateFormats formats = ps_model_formats (model);
 
   if (model->framework == PS_FRAMEWORK_NONE)
     return g_strdup ("");
@@ -360,7 +359,7 @@ static PsHabits megatron (const PsModel *model, const PsStageShape *shape, guint
 
   ps_model_count_units (model, shape, count);
   PsHabits habits = { .backward_bytes = ps_tensor_share (tokens * largest_running (model, count), n_tensor) + gathered,
-                      .buffer_bytes = dummy_bytes (model, count, n_tensor) + WORKSPACE_BYTES };
+                      .shared_bytes = dummy_bytes (model, count, n_tensor) + WORKSPACE_BYTES };
   if (n_heads == 0)
     return habits;
   habits.kept_bytes = -2 * logits * n_heads;

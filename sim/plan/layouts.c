@@ -192,6 +192,22 @@ static void add_numbers (GString *spec, const char *field, guint given, guint nu
   g_string_append_c (spec, '\n');
 }
 
+/* The options about what the optimizer keeps, as lines of a spec. */
+static void add_state (GString *spec, const PsLayoutQuestion *question)
+{
+  g_autoptr (PsSetting) alone = ps_setting_new ();
+
+  alone->state = question->state;
+  g_autofree char *typed = ps_setting_typed (alone);
+  g_auto (GStrv) options = g_strsplit (typed, " --", -1);
+  for (guint i = 1; *typed != '\0' && options[i] != NULL; i++) {
+    const char *value = strchr (options[i], ' ');
+
+    g_string_append_printf (spec, "%.*s = %s\n", (int)strcspn (options[i], " "), options[i],
+                            value != NULL ? value + 1 : "yes");
+  }
+}
+
 /* The spec crosses devices, replicas, tensor, context and experts; is_asked drops points whose product is not the
  * number of GPUs. */
 static char *write_spec (const Space *space, const PsModel *model, const PsCluster *cluster)
@@ -228,6 +244,7 @@ static char *write_spec (const Space *space, const PsModel *model, const PsClust
     g_string_append (spec, "adjacent-replicas = yes\n");
   if (question->framework != PS_FRAMEWORK_NONE)
     g_string_append_printf (spec, "framework = %s\n", ps_framework_name (question->framework));
+  add_state (spec, question);
   return g_string_free (g_steal_pointer (&spec), FALSE);
 }
 
@@ -778,6 +795,7 @@ PsSetting *ps_layout_setting (const PsLayoutQuestion *question, const PsLayouts 
   setting->n_context = MAX (layout->n_context, 1);
   setting->n_experts = MAX (layout->n_experts, 1);
   setting->framework = question->framework;
+  setting->state = question->state;
   if (layout->n_replicas > 1 || layout->n_context > 1)
     setting->zero = layout->zero;
   if (setting->cluster == NULL || question->memory_limit > 0 || question->reserve != PS_LAYOUT_USUAL_RESERVE) {

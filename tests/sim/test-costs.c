@@ -269,9 +269,12 @@ static void test_place (void)
   g_assert_cmpint (placed->transfer_ns[ps_transfer_forward (placed, 2)], ==, 4196);
   for (guint s = 0; s < 4; s++) {
     gint64 whole = ps_framework_context_bytes (model.framework), part = s < 3 ? whole / 3 : whole;
+    gint64 shared = ps_framework_habits (&model, &costs->shapes[s], 1).shared_bytes, own = s < 3 ? shared / 3 : shared;
 
     g_assert_cmpint (placed->stage[s].state.context_bytes, ==, part);
-    g_assert_cmpint (placed->stage[s].weight_bytes - costs->stage[s].weight_bytes, ==, part - whole / 2);
+    g_assert_cmpint (placed->stage[s].state.buffer_bytes, ==, own);
+    g_assert_cmpint (placed->stage[s].weight_bytes - costs->stage[s].weight_bytes, ==,
+                     part - whole / 2 + own - shared / 2);
     g_assert_cmpint (duration (placed, PS_OP_O, s) - duration (costs, PS_OP_O, s), ==, s < 3 ? -100 : 300);
   }
   g_clear_pointer (&placed, ps_costs_free);

@@ -473,7 +473,7 @@ static void test_megatron (void)
   g_assert_cmpint (habits.kept_bytes, ==, 0);
   g_assert_cmpint (habits.forward_bytes, ==, 0);
   g_assert_cmpint (habits.backward_bytes, ==, 128 * (4 * 32 + 4 * 128) / 2 + 4 * 32 * 128);
-  g_assert_cmpint (habits.buffer_bytes, ==, 16384 + 64 + (64 << 20));
+  g_assert_cmpint (habits.shared_bytes, ==, 16384 + 64 + (64 << 20));
   habits = ps_framework_habits (model, &last, 2);
   g_assert_cmpint (habits.kept_bytes, ==, -2 * 128 * 50);
   g_assert_cmpint (habits.forward_bytes, ==, 4 * 128 * 50);
@@ -588,9 +588,9 @@ static void test_megatron_experts (void)
   g_assert_cmpint (ps_framework_habits (model, &all, 2).backward_bytes, ==, 128 * 832 / 2 + 4 * 32 * 128);
   g_assert_cmpint (ps_framework_habits (model, &mixed, 1).backward_bytes, ==, 128 * 832);
   g_assert_cmpint (ps_framework_habits (model, &dense, 1).backward_bytes, ==, 128 * 640);
-  g_assert_cmpint (ps_framework_habits (model, &dense, 1).buffer_bytes, ==, 2 * 16448 + (64 << 20));
-  g_assert_cmpint (ps_framework_habits (model, &mixed, 1).buffer_bytes, ==, 2 * (4128 + 6432) + (64 << 20));
-  g_assert_cmpint (ps_framework_habits (model, &all, 2).buffer_bytes, ==, 16448 + 6432 + (64 << 20));
+  g_assert_cmpint (ps_framework_habits (model, &dense, 1).shared_bytes, ==, 2 * 16448 + (64 << 20));
+  g_assert_cmpint (ps_framework_habits (model, &mixed, 1).shared_bytes, ==, 2 * (4128 + 6432) + (64 << 20));
+  g_assert_cmpint (ps_framework_habits (model, &all, 2).shared_bytes, ==, 16448 + 6432 + (64 << 20));
 }
 
 /* What F and a backward need besides while they run is taken and given back by each: of the stage with the loss both
@@ -617,7 +617,7 @@ static void test_workspace (void)
     g_assert_cmpint (bw->give_bytes, ==, habits.backward_bytes + act);
     g_assert_cmpint (w->take_bytes, ==, 0);
     g_assert_cmpint (b->give_bytes + w->give_bytes, ==, bw->give_bytes);
-    g_assert_cmpint (costs->stage[stage].state.buffer_bytes, ==, habits.buffer_bytes);
+    g_assert_cmpint (costs->stage[stage].state.buffer_bytes, ==, habits.shared_bytes);
   }
 }
 
