@@ -202,6 +202,13 @@ static void test_refused (void)
       " [cluster] link_table: '4KiB:0.2GB/s' is no larger than the message before it" },
     { GOOD "link_table=4KiB:0.1GB/s 5KiB:0.5GB/s\n",
       " [cluster] link_table: '5KiB:0.5GB/s' would take no longer than the smaller message before it" },
+    { GOOD "hybridep=8:1GB/s 8:2GB/s\n",
+      " [cluster] hybridep: '8:1GB/s 8:2GB/s' is no list of at most 8 rates by ascending "
+      "numbers of GPUs, such as 8:546GB/s" },
+    { GOOD "deepep=1:1GB/s\n",
+      " [cluster] deepep: '1:1GB/s' is no list of at most 8 rates by ascending numbers of GPUs, "
+      "such as 8:546GB/s" },
+    { GOOD "efficiency_fp4=2\n", " [cluster] efficiency_fp4: '2' is not a number in 0.001..1" },
     { GOOD "memory=-3\n", " [cluster] memory: '-3' is no size; write a number and B, kB, KiB, MB, MiB, GB, GiB, TB or "
                           "TiB, from 0 to 1024TiB" },
     { "[cluster]\nnodes=1000\ndevices_per_node=1000\npeak_flops=1e12\nefficiency=0.5\nlink_latency=1us\n"
