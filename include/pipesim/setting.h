@@ -65,6 +65,7 @@ typedef struct {
   guint n_tensor;                /* --tensor: GPUs of a device that share its layers */
   guint n_context;               /* --context: groups of them in a device, which share each sequence */
   guint n_experts;               /* --experts: GPUs of a device and its replicas that share the experts */
+  PsLoss loss;                   /* --loss; whole: the model's own */
   PsFramework framework;         /* --framework; none: the model's own */
   PsStateFormats state;          /* --optimizer, --main-grads-dtype and those after it; 0: the model's own */
   guint zero;                    /* --zero: 0 to 3 or PS_ZERO_AUTO; see ps_setting_zero */

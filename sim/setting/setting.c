@@ -40,6 +40,8 @@ PsModel *ps_setting_given_model (const PsSetting *setting, GError **error)
   ps_setting_unfold (setting, model);
   if (setting->framework != PS_FRAMEWORK_NONE && setting->db == NULL)
     model->framework = setting->framework;
+  if (setting->loss != PS_LOSS_WHOLE)
+    model->loss = setting->loss;
   ps_model_set_state (model, &setting->state);
   if (setting->n_context > 1)
     model->spread.context = setting->n_context;
