@@ -217,7 +217,9 @@ const PsOption ps_setting_options[] = {
   PS_OPTION ("framework", 0, NAME (framework, ps_framework), "NAME",
              "Framework whose use of memory is counted: none (formulas only), megatron, megatron-bridge (its "
              "performance recipes: gradients in bf16, fp8 and mxfp8 weights alone) or deepspeed",
-             .otherwise = "the model's", .group = PS_GROUP_TRAINING, .flags = PS_FIELD_NOT_PARTITION,
+             .given = PS_MEMBER (PsSetting, has_framework, gboolean),
+             .otherwise = "the model's; megatron where the cluster's file states a datasheet's values alone",
+             .group = PS_GROUP_TRAINING, .flags = PS_FIELD_NOT_PARTITION,
              SWEEP ("framework", "framework", TEXT, .costs = TRUE, .pace = -2)),
   PS_OPTION ("optimizer", 0, NAME (state.optimizer, ps_optimizer), "NAME",
              "adam, or muon: of the matrices of layers, with adam of all else", .otherwise = "the model's",
