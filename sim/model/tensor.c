@@ -202,17 +202,23 @@ static double count_visited (const PsExperts *experts, guint n)
   return n * (1 - none);
 }
 
-/* The rate over n GPUs: on the line through its neighbours by the logarithm of n. */
-static double dispatch_rate (const PsDispatchRate *rates, guint n)
+/* The dispatcher's rate over n GPUs, by those that the cluster has within a node, or beyond one: on the line through
+ * the two neighbours by the logarithm of n. Beyond a node that of the network unless it has one; 0: not known. */
+static double dispatch_rate (const PsCluster *cluster, guint n, guint node)
 {
-  guint i = 0;
+  const PsDispatchRate *rates = cluster->dispatch[cluster->dispatcher], *below = NULL, *above = NULL;
 
-  while (i + 1 < PS_MAX_DISPATCH_RATES && rates[i + 1].n_gpus > 0 && rates[i].n_gpus < n)
-    i++;
-  if (i == 0 || rates[i].n_gpus <= n)
-    return rates[i].bandwidth;
-  double part = log ((double)n / rates[i - 1].n_gpus) / log ((double)rates[i].n_gpus / rates[i - 1].n_gpus);
-  return rates[i - 1].bandwidth + part * (rates[i].bandwidth - rates[i - 1].bandwidth);
+  for (guint i = 0; i < PS_MAX_DISPATCH_RATES && rates[i].n_gpus > 0; i++)
+    if ((rates[i].n_gpus > node) == (n > node)) {
+      below = rates[i].n_gpus <= n ? &rates[i] : below;
+      above = rates[i].n_gpus > n && above == NULL ? &rates[i] : above;
+    }
+  if (below == NULL && above == NULL)
+    return rates[0].n_gpus > 0 && n > node ? cluster->network_bandwidth : 0;
+  if (below == NULL || above == NULL)
+    return below != NULL ? below->bandwidth : above->bandwidth;
+  double part = log ((double)n / below->n_gpus) / log ((double)above->n_gpus / below->n_gpus);
+  return below->bandwidth + part * (above->bandwidth - below->bandwidth);
 }
 
 /* One all-to-all of the tokens between the GPUs that share the experts. What stays in a node and what leaves it goes at
@@ -220,15 +226,15 @@ static double dispatch_rate (const PsDispatchRate *rates, guint n)
 gint64 ps_tensor_exchange_ns (const PsModel *model, const PsCluster *cluster)
 {
   guint n = MAX (model->spread.experts, 1), c = MAX (model->spread.context, 1);
-  guint near = MIN (n, cluster->devices_per_node * cluster->tensor * (cluster->context_remote ? 1 : c));
+  guint node = cluster->devices_per_node * cluster->tensor * (cluster->context_remote ? 1 : c), near = MIN (n, node);
   const PsLink inner = ps_cluster_inner_link (cluster, near), outer = ps_cluster_network_link (cluster);
   double bytes = (double)ps_tensor_boundary_bytes (model, cluster->tensor) * ps_model_routed (model) / n;
 
   if (n == 1)
     return 0;
-  const PsDispatchRate *rates = cluster->dispatch[cluster->dispatcher];
-  if (rates[0].n_gpus > 0) {
-    const PsLink link = { cluster->collective_ns, dispatch_rate (rates, n), 0, NULL };
+  double rate = dispatch_rate (cluster, n, node);
+  if (rate > 0) {
+    const PsLink link = { cluster->collective_ns, rate, 0, NULL };
 
     return ps_link_transfer_ns (&link, (gint64)((double)ps_tensor_boundary_bytes (model, cluster->tensor)
                                                 * count_visited (&model->experts, n > near ? n / near : n)));

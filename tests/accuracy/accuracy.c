@@ -279,28 +279,6 @@ static gboolean write_pictures (const GPtrArray *rows, GError **error)
   return TRUE;
 }
 
-/* The same steps on machines of which their datasheets alone are known. Nothing of the data set is. */
-static void print_datasheets (const GPtrArray *rows)
-{
-  for (guint s = 0; s < n_data_sets; s++)
-    data_sets[s].network = data_sets[s].split_ring = 0, data_sets[s].kernel_ns = data_sets[s].collective_ns = 0;
-  for (guint i = 0; i < rows->len; i++) {
-    Row *row = rows->pdata[i];
-    g_autoptr (PsCluster) cluster = row->reason == NULL && row->model != NULL ? datasheet_cluster (row) : NULL;
-
-    row->predicted_s = row->from_one_s = row->predicted_bytes = 0;
-    if (cluster != NULL) {
-      row->model->framework = PS_FRAMEWORK_MEGATRON;
-      row_predict (row, cluster, 1);
-    }
-    if (show_rows && row->predicted_s > 0)
-      g_print ("%s | %s | %s | %+.3f\n", row->set->file, row->series, row->name,
-               row->predicted_s / row->measured_s - 1);
-  }
-  g_print ("\n");
-  print_table (rows, "runs, from datasheet values alone");
-}
-
 /* Whether --cluster names it, or nothing. */
 static gboolean is_chosen (const char *name)
 {
@@ -331,6 +309,28 @@ static gboolean is_left_out (const Row *row)
   return left_out != NULL
          && (g_str_equal (row->set->file, left_out) || g_str_equal (row_cluster_name (row), left_out)
              || (row->model != NULL && g_str_equal (row->model->name, left_out)));
+}
+
+/* The same steps on machines of which their datasheets alone are known. Nothing of the data set is. */
+static void print_datasheets (const GPtrArray *rows)
+{
+  for (guint s = 0; s < n_data_sets; s++)
+    data_sets[s].network = data_sets[s].split_ring = 0, data_sets[s].kernel_ns = data_sets[s].collective_ns = 0;
+  for (guint i = 0; i < rows->len; i++) {
+    Row *row = rows->pdata[i];
+    g_autoptr (PsCluster) cluster = row->reason == NULL && row->model != NULL ? datasheet_cluster (row) : NULL;
+
+    row->predicted_s = row->from_one_s = row->predicted_bytes = 0;
+    if (cluster != NULL) {
+      row->model->framework = PS_FRAMEWORK_MEGATRON;
+      row_predict (row, cluster, 1);
+    }
+    if (show_rows && row->predicted_s > 0)
+      g_print ("%s | %s | %s | %+.3f\n", row->set->file, row->series, row->name,
+               row->predicted_s / row->measured_s - 1);
+  }
+  g_print ("\n");
+  print_table (rows, "runs, from datasheet values alone");
 }
 
 static void fit_all (GPtrArray *rows, GHashTable *clusters)

@@ -27,6 +27,10 @@ static const struct {
     "memory = 180GB\npeak_flops = 2250e12\npeak_flops_fp8 = 4500e12\npeak_flops_fp4 = 9000e12\n"
     "memory_bandwidth = 7700GB/s\nlink_bandwidth = 900GB/s\ndevices_per_node = 8\n"
     "network_bandwidth = 50GB/s\n" },
+  { NULL, "b300-270gb",
+    "memory = 288GB\npeak_flops = 2250e12\npeak_flops_fp8 = 4500e12\npeak_flops_fp4 = 13500e12\n"
+    "memory_bandwidth = 8000GB/s\nlink_bandwidth = 900GB/s\ndevices_per_node = 8\n"
+    "network_bandwidth = 100GB/s\n" },
   { NULL, "gb200-186gb",
     "memory = 186GB\npeak_flops = 2500e12\npeak_flops_fp8 = 5000e12\npeak_flops_fp4 = 10000e12\n"
     "memory_bandwidth = 8000GB/s\nlink_bandwidth = 900GB/s\ndevices_per_node = 72\n"

@@ -231,7 +231,7 @@ const char *row_gpu_cluster (const char *gpu)
 {
   static const char *const names[][2]
       = { { "A100", "a100-80gb" },  { "H100", "h100-80gb" },    { "H200", "h200-141gb" },  { "B200", "b200-180gb" },
-          { "B300", "b300-279gb" }, { "GB200", "gb200-186gb" }, { "GB300", "gb300-279gb" } };
+          { "B300", "b300-270gb" }, { "GB200", "gb200-186gb" }, { "GB300", "gb300-279gb" } };
 
   for (guint i = 0; i < G_N_ELEMENTS (names); i++)
     if (g_str_equal (names[i][0], gpu))

@@ -83,7 +83,7 @@ def modelled(rand, stages):
             + some(rand, 0.3, '--layout', rand.choice(['even', 'best', 'best', 'best', 'even:embedding:loss', 'even:first=1:last=1']))
             + some(rand, 0.2, '--framework', rand.choice(['megatron', 'deepspeed'])) + some(rand, 0.15, '--microbatch-size', '2')
             + some(rand, 0.1, '--sequence', '2048') + some(rand, 0.1, '--offload', '0.5') + some(rand, 0.1, '--bandwidth-factor', '0.5')
-            + some(rand, 0.1, '--cuda-graphs') + some(rand, 0.15, '--adjacent-replicas') + some(rand, 0.1, '--reduce', 'exposed'))
+            + some(rand, 0.1, '--cuda-graphs=full_iteration') + some(rand, 0.15, '--adjacent-replicas') + some(rand, 0.1, '--reduce', 'exposed'))
 
 
 def predict(rand):

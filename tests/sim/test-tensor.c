@@ -275,8 +275,9 @@ static void test_exchange (void)
 }
 
 /* A dispatcher with rates sends a token of 8192 bytes in all once to each of 2 GPUs that has one of its 2 of 8 experts,
- * 2 (1 - 4/8 3/7) = 1.571 of them, of 4 GPUs 4 (1 - 6/8 5/7) = 1.857, at the rate midway. 8 GPUs are two nodes, and it
- * goes once to each. Others have no rates here and send as alltoall, at a half of the links with such an efficiency. */
+ * 2 (1 - 4/8 3/7) = 1.571 of them, of 4 GPUs 4 (1 - 6/8 5/7) = 1.857, at its rate. 8 GPUs are two nodes, and it
+ * goes once to each, at the rate of the network. Others have no rates here and send as alltoall, at a half of the links
+ * with such an efficiency. */
 static void test_dispatch (void)
 {
   static const struct {
@@ -292,7 +293,7 @@ static void test_dispatch (void)
   PsModel model = small (PS_MLP_SWIGLU);
 
   cluster.dispatch[PS_DISPATCHER_HYBRIDEP][0] = (PsDispatchRate){ 2, 1e9 };
-  cluster.dispatch[PS_DISPATCHER_HYBRIDEP][1] = (PsDispatchRate){ 8, 0.25e9 };
+  cluster.dispatch[PS_DISPATCHER_HYBRIDEP][1] = (PsDispatchRate){ 4, 0.625e9 };
   cluster.alltoall_efficiency = 0.5;
   model.experts = (PsExperts){ .count = 8, .active = 2, .feed_forward = 16, .imbalance = 1 };
   for (guint i = 0; i < G_N_ELEMENTS (rows); i++) {

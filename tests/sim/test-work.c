@@ -732,8 +732,8 @@ static gint64 duration (const PsCosts *costs, PsOpKind kind)
 }
 
 /* A stage of DeepSeek-V3 with four layers of experts, shared by 64 GPUs: a pair computes all that its parts do, and
- * hides most of the lesser of that and its 4 * 4 all-to-alls. On a network without end it has nothing to hide. Dense
- * stages have no pair. */
+ * hides most of the lesser of that and its 4 * 4 all-to-alls, or an eighth of these where it can hide no more. On a
+ * network without end it has nothing to hide. Dense stages have no pair. */
 static void test_modelled (void)
 {
   const PsStageShape shapes[2] = { { .first_layer = 4, .n_layers = 4 }, { .n_layers = 3 } };
@@ -741,6 +741,7 @@ static void test_modelled (void)
   g_autoptr (PsCluster) cluster = ps_cluster_load ("h100-80gb", NULL);
 
   model->spread.experts = 64;
+  cluster->expert_exposed = 0;
   g_autoptr (PsCosts) costs = ps_costs_model_stages (model, cluster, shapes, 2, 1, NULL);
   gint64 sum = duration (costs, PS_OP_F) + duration (costs, PS_OP_B) + duration (costs, PS_OP_W);
   gint64 talk = 16 * ps_tensor_exchange_ns (model, cluster), pair = costs->stage[0].pair_ns;
@@ -748,6 +749,9 @@ static void test_modelled (void)
   g_assert_cmpint (pair, >=, MAX (talk, sum - talk) - 100); /* times are rounded, layer by layer */
   g_assert_cmpint (pair, <, sum - MIN (talk, sum - talk) / 2);
   g_assert_cmpint (costs->stage[1].pair_ns, ==, -1);
+  cluster->expert_exposed = 0.875;
+  g_autoptr (PsCosts) exposed = ps_costs_model_stages (model, cluster, shapes, 2, 1, NULL);
+  g_assert_cmpint (exposed->stage[0].pair_ns, ==, sum - talk / 8);
   ps_cluster_scale (cluster, 1e6, 0.001);
   g_autoptr (PsCosts) near = ps_costs_model_stages (model, cluster, shapes, 2, 1, NULL);
   sum = duration (near, PS_OP_F) + duration (near, PS_OP_B) + duration (near, PS_OP_W);
