@@ -13,6 +13,35 @@ typedef struct {
   double bandwidth; /* bytes per second, latency not counted */
 } PsLinkPoint;
 
+/* The part of a run's kernels that CUDA graphs hold, which the host launches all at once. */
+typedef enum {
+  PS_CUDA_GRAPHS_NONE,
+  PS_CUDA_GRAPHS_ATTN, /* all but the experts: scope attn with moe_router and moe_preprocess */
+  PS_CUDA_GRAPHS_FULL, /* the whole iteration: scope full_iteration */
+} PsCudaGraphs;
+
+const char *ps_cuda_graphs_name (PsCudaGraphs graphs); /* "none", "attn", "full_iteration" */
+gboolean ps_cuda_graphs_parse (const char *where, const char *text, PsCudaGraphs *graphs, GError **error);
+
+/* The library that brings tokens to experts and back (Megatron-LM's --moe-token-dispatcher-type, and
+ * --moe-flex-dispatcher-backend). */
+typedef enum {
+  PS_DISPATCHER_ALLTOALL, /* NCCL: every copy of a token goes by itself */
+  PS_DISPATCHER_DEEPEP,   /* a token goes once to each GPU with some of its experts, as in the next */
+  PS_DISPATCHER_HYBRIDEP,
+} PsDispatcher;
+#define PS_N_DISPATCHERS (PS_DISPATCHER_HYBRIDEP + 1)
+
+const char *ps_dispatcher_name (PsDispatcher dispatcher); /* "alltoall", "deepep", "hybridep" */
+gboolean ps_dispatcher_parse (const char *where, const char *text, PsDispatcher *dispatcher, GError **error);
+
+/* The rate of dispatch and combine over so many GPUs, by all bytes of a GPU's tokens, those that stay included. */
+typedef struct {
+  guint n_gpus;
+  double bandwidth; /* bytes per second */
+} PsDispatchRate;
+#define PS_MAX_DISPATCH_RATES 8
+
 typedef struct {
   char *name;    /* from [cluster] name, else the file's base name */
   char *assumed; /* keys that the file omits, with their values, and the cluster that they are of: "launch_time 10us, as
@@ -24,6 +53,9 @@ typedef struct {
   double peak_flops;         /* per device and second, at the precision of training */
   double efficiency;         /* part of peak_flops that large matrix products reach, in (0, 1]; F, B and W as a whole
                                 where memory_bandwidth is not known */
+  double efficiency_fp8;     /* the same of products of 8 bits with a scale for each tensor, */
+  double efficiency_mxfp8;   /* of 8 bits with scales for blocks, */
+  double efficiency_fp4;     /* and of 4 bits */
   double memory_bandwidth;   /* to the memory of the device itself, bytes per second; 0 = not known, see work.h */
   gint64 link_latency_ns;    /* between devices of one node */
   double link_bandwidth;     /* bytes per second, one direction, as one transfer sees it */
@@ -46,20 +78,26 @@ typedef struct {
   guint multiprocessors;    /* per device; 0 = not known */
   double product_depth;     /* k at which a product reaches half of its rate, see work.h */
   double scores_efficiency; /* as efficiency, for the products of attention heads */
-  double attention_efficiency; /* as efficiency, for flash attention */
+  double attention_efficiency; /* as efficiency, for flash attention; above 1 where it skips the masked half fast */
   double memory_efficiency;    /* part of memory_bandwidth that kernels reach, in (0, 1] */
   double unaligned; /* part of its rate that a product reaches whose rows do not start at multiples of 16 bytes */
-  double unaligned_scores; /* the same for the products of attention heads */
-  gint64 launch_ns;        /* the host's time for a kernel; with CUDA graphs none */
-  gint64 kernel_ns;        /* a kernel's own time to start and end */
-  gint64 collective_ns;    /* to start an all-reduce, an all-gather or an all-to-all, before its steps */
-  gint64 step_ns;          /* time on the host at the end of each step */
-  double tensor_overlap;   /* part of the all-reduces of layers that overlaps with products, in [0, 1) */
-  double optimizer_passes; /* bytes that an optimizer step moves, over those of ps_work_optimizer_ns */
-  guint spacing;           /* devices from one device of a pipeline to the next: 1, or the replicas where these stand
-                              between them; 0 as 1 */
-  gboolean context_remote; /* the GPUs of a context are on several nodes, see ps_cluster_join; FALSE when loaded */
-  guint tensor;            /* GPUs that are one device by tensor parallelism, see ps_cluster_group; 1 when loaded */
+  double unaligned_scores;    /* the same for the products of attention heads */
+  gint64 launch_ns;           /* the host's time for a kernel; with CUDA graphs none */
+  gint64 kernel_ns;           /* a kernel's own time to start and end */
+  gint64 collective_ns;       /* to start an all-reduce, an all-gather or an all-to-all, before its steps */
+  gint64 step_ns;             /* time on the host at the end of each step */
+  double tensor_overlap;      /* part of the all-reduces of layers that overlaps with products, in [0, 1) */
+  double alltoall_efficiency; /* part of link and network bandwidth that an all-to-all reaches */
+  PsDispatchRate dispatch[PS_N_DISPATCHERS][PS_MAX_DISPATCH_RATES]; /* ascending in n_gpus; all 0: not known */
+  double expert_exposed;          /* part of the all-to-alls that no pair of ops hides, in [0, 1] */
+  guint dispatch_multiprocessors; /* that deepep and hybridep take from other kernels while they run */
+  double optimizer_passes;        /* bytes that an optimizer step moves, over those of ps_work_optimizer_ns */
+  guint spacing;            /* devices from one device of a pipeline to the next: 1, or the replicas where these stand
+                               between them; 0 as 1 */
+  gboolean context_remote;  /* the GPUs of a context are on several nodes, see ps_cluster_join; FALSE when loaded */
+  guint tensor;             /* GPUs that are one device by tensor parallelism, see ps_cluster_group; 1 when loaded */
+  PsCudaGraphs cuda_graphs; /* of the run; none when loaded */
+  PsDispatcher dispatcher;  /* of the run; alltoall when loaded */
 } PsCluster;
 
 /* Reads a cluster description from a path or, by bare name, from those shipped. Unknown and missing keys and absurd

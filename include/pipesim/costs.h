@@ -76,6 +76,7 @@ typedef struct {
   PsHostTime *host_time;    /* [as op] part of duration_ns; NULL: durations have none */
   PsHostTime pair_host;     /* the same of the backward in a pair that has a time of its own */
   guint dense_copies;       /* GPUs of a device that hold the same dense parameters; 1 unless they share a context */
+  gboolean overlap_gather;  /* forwards hide the gather of the weights after O */
   guint zero;               /* the stage of ZeRO that spread state over the replicas (ps_costs_zero); 0: none */
   double expert_copies;     /* GPUs of a device that hold the same experts; less than 1 where replicas share them */
   GPtrArray *slice_parts;   /* PsSliceParts for each number of slices that is known; NULL: none is. Copies share it */
@@ -295,7 +296,7 @@ gboolean ps_costs_offload_modules (PsCosts *costs, guint stage, const PsModel *m
  * and an all-gather of the weights, whose bytes may be fewer. zero is the stage:
  *
  * - 1: the optimizer state, and O with it: each replica updates its part of the parameters. reduce_ns keeps the
- *   reduce-scatter, and O takes the all-gather.
+ *   reduce-scatter, and O takes the all-gather; with PsCosts.overlap_gather forwards of the next step hide it.
  * - 2: the gradients too, once they are complete. In a pipeline the microbatches of a stage add to one whole gradient,
  *   which is scattered after its last backward (sim/simulate/gathers.h has the sources): time and peaks are those
  * of 1. Megatron-FSDP scatters after each backward instead, and holds less.

@@ -42,6 +42,10 @@ typedef struct {
   guint bits;         /* of an element that the products of layers multiply */
   double kept_bits;   /* the same in memory, with its part of the scale */
   double weight_bits; /* the same of a weight, whose blocks may be larger: 128 by 128 of fp8-block */
+  gboolean blocks;    /* a block of elements has a scale */
+  /* Moved to make one from two bytes: its largest element is found first where the whole tensor has a scale (nvfp4 has
+   * both), and blocks make copies by rows and by columns. */
+  double cast_bytes;
 } PsNumberFormat;
 
 extern const PsNumberFormat ps_number_formats[PS_N_PRECISIONS];
@@ -364,6 +368,7 @@ typedef struct {
   guint recompute;      /* of what is listed next */
   gint64 whole_vectors; /* norms, positions: parameters that every GPU of a device has */
   gint64 cut_vectors;   /* parameters that they share */
+  guint launches;       /* by the host, for F and for B, that no kernel of the lists stands for */
   gint64 running;       /* bytes of the gradients that run through it (work.h) */
 } PsUnitParts;
 

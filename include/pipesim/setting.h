@@ -49,24 +49,27 @@ typedef struct {
   gboolean share_links;   /* --share-links */
   double *speed;          /* --speed: one value, or one per device; NULL: not given */
   guint n_speeds;
-  double overlap_slowdown;     /* --overlap-slowdown; 1: none */
-  gboolean overlap_waiting;    /* --overlap-waiting */
-  double bandwidth_factor;     /* --bandwidth-factor; 1: as fast as they are */
-  double latency_factor;       /* --latency-factor; 1: as long as they are */
-  guint ready_order;           /* --ready-order; 0: program order */
-  PsSync sync;                 /* --sync */
-  PsReduce reduce;             /* --reduce */
-  guint n_replicas;            /* --replicas */
-  gboolean replicas_adjacent;  /* --adjacent-replicas */
-  gboolean cuda_graphs;        /* --cuda-graphs */
-  guint n_tensor;              /* --tensor: GPUs of a device that share its layers */
-  guint n_context;             /* --context: groups of them in a device, which share each sequence */
-  guint n_experts;             /* --experts: GPUs of a device and its replicas that share the experts */
-  PsFramework framework;       /* --framework; none: the model's own */
-  PsStateFormats state;        /* --optimizer, --main-grads-dtype and those after it; 0: the model's own */
-  guint zero;                  /* --zero: 0 to 3 or PS_ZERO_AUTO; see ps_setting_zero */
-  PsRecompute recompute;       /* --recompute of all stages */
-  PsRecompute *recompute_each; /* recomputation of each stage */
+  double overlap_slowdown;       /* --overlap-slowdown; 1: none */
+  gboolean overlap_waiting;      /* --overlap-waiting */
+  double bandwidth_factor;       /* --bandwidth-factor; 1: as fast as they are */
+  double latency_factor;         /* --latency-factor; 1: as long as they are */
+  guint ready_order;             /* --ready-order; 0: program order */
+  PsSync sync;                   /* --sync */
+  PsReduce reduce;               /* --reduce */
+  guint n_replicas;              /* --replicas */
+  gboolean replicas_adjacent;    /* --adjacent-replicas */
+  PsCudaGraphs cuda_graphs;      /* --cuda-graphs */
+  gboolean tp_comm_overlap;      /* --tp-comm-overlap */
+  PsDispatcher dispatcher;       /* --moe-token-dispatcher-type */
+  gboolean overlap_param_gather; /* --overlap-param-gather */
+  guint n_tensor;                /* --tensor: GPUs of a device that share its layers */
+  guint n_context;               /* --context: groups of them in a device, which share each sequence */
+  guint n_experts;               /* --experts: GPUs of a device and its replicas that share the experts */
+  PsFramework framework;         /* --framework; none: the model's own */
+  PsStateFormats state;          /* --optimizer, --main-grads-dtype and those after it; 0: the model's own */
+  guint zero;                    /* --zero: 0 to 3 or PS_ZERO_AUTO; see ps_setting_zero */
+  PsRecompute recompute;         /* --recompute of all stages */
+  PsRecompute *recompute_each;   /* recomputation of each stage */
   guint n_recompute;
   gboolean any_recompute; /* --recompute auto */
   gboolean takes_auto;    /* the command knows --recompute auto: a search */

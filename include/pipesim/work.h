@@ -97,6 +97,12 @@ typedef struct {
   gint64 products; /* in a launch, side by side */
   gint64 m, n, k;  /* each: m by k times k by n; 2mnk operations */
   gint64 bytes;    /* bytes of a launch, read and written */
+  gboolean blocks; /* where these elements have scales for blocks */
+  /* Products of as many parts of m, one after the other, where they overlap with the all-reduces of tensor parallelism;
+   * 0 as 1. */
+  guint pieces;
+  guint launches;      /* by the host, for one of the repeats; 0 as 1 */
+  PsCudaGraphs graphs; /* the smallest scope that holds it; NONE as ATTN */
   guint bits; /* bits of an element that products multiply: 8 and 4 in layers of fp8 and fp4, all else has 16 there */
 } PsWorkKernel;
 
@@ -207,15 +213,21 @@ gint64 ps_tensor_output_bytes (const PsModel *model, const PsStageShape *shape, 
 /* Time in which GPUs talk to each other during F or B of a stage, ns:
  *
  * - an all-reduce for each unit of a layer: a ring over the GPUs of a device (cluster->tensor) with 2 (t - 1) steps
- *   after its start (collective_ns of the cluster), each a transfer of sbh / t elements within a node. More GPUs than
+ *   after its start (collective_ns of the cluster), each a transfer of sbh / t elements within a node. The steps of its
+ *   all-gather move elements of PsNumberFormat.kept_bits: what a matrix takes is cast before. More GPUs than
  *   kv_heads add t - 1 steps of (q + 2c) / t elements per token to an attention with such heads. The part that the
  *   cluster's tensor_overlap hides counts nothing. 0 for one GPU;
  * - in a context of c GPUs c - 1 steps of an all-gather of keys and values in F, and in B again with a reduce-scatter
  * of their gradients. Each GPU has early and late tokens alike, so that causal masks cut the work evenly (Llama 3,
  * arXiv 2407.21783, section 3.3.2);
- * - two all-to-alls for each layer with experts that GPUs share, there and back, of ps_model_routed times the tokens.
+ * - two all-to-alls for each layer with experts that GPUs share, there and back, of ps_model_routed times the tokens,
+ * at the part alltoall_efficiency of link and network. A dispatcher other than alltoall, if the cluster has its rates,
+ * sends a token once to each GPU of a node, or once to each node where they are on several, that has some of its
+ * experts: n (1 - (1 - 1/n) (1 - 1/n - ...) ...) of n on average, 2h bytes each (DeepEP's and HybridEP's rates count
+ * these bytes).
  *
- * Only tensor_overlap of the first overlaps with other work; in a pair of ops the all-to-alls do, too (work.h). */
+ * Only tensor_overlap of the first overlaps with other work; in a pair of ops the all-to-alls do, too, but for
+ * expert_exposed of the cluster; a dispatcher takes its dispatch_multiprocessors from the kernels beside it. */
 gint64 ps_tensor_stage_ns (const PsModel *model, const PsStageShape *shape, const PsCluster *cluster, PsOpKind kind);
 
 /* The part of it in F that recomputation repeats: of whole layers, of dense MLPs and experts that run again as wholes,
@@ -247,6 +259,18 @@ gboolean ps_tensor_check_spread (const PsModel *model, guint n_tensor, guint n_r
  *   256 x 128, 128 x 128, 128 x 64 and 64 x 64 reach 1, 0.9, 0.75 and 0.55 of the best rate because each element read
  *   serves fewer operations (its figure 5 shows this for A100); the fastest counts. Flash attention has no tiles
  * here.
+ * - Formats of 8 and 4 bits: a kernel casts the input of each matrix in F and the gradient of its output in B, and
+ * moves PsNumberFormat.cast_bytes for an element. Products have an efficiency of their own where scales are of whole
+ *   tensors (efficiency_fp8), of blocks (efficiency_mxfp8), and for 4 bits (efficiency_fp4).
+ * - Experts: Transformer Engine launches the product of each expert by itself (pytorch/module/grouped_linear.py), in
+ * fewer than 16 bits with two kernels that cast or that order scales, and after W Megatron-LM's hook of the parameter.
+ * Biases of experts are added expert by expert, 2 launches in F and 7 in B (core/transformer/moe/experts.py).
+ * PsUnitParts.launches come on top.
+ * - CUDA graphs (PsCluster.cuda_graphs): no launch of the units that their scope holds: mixers of tokens (attn), or
+ * all.
+ * - Overlap of tensor parallelism (PsCluster.tensor_overlap above 0): a product whose input is gathered or whose result
+ * is scattered runs in t pieces, one after the other (Transformer Engine's userbuffers): F of all matrices that are
+ * cut, and B of those cut by rows.
  * - k / (k + product_depth): filling and emptying the pipeline of a tile (same guide, section 2.1).
  * - alignment: 1 where rows start at multiples of 16 bytes (same guide, section 2.2), else unaligned, or
  *   unaligned_scores for the products of heads.

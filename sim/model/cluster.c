@@ -2,12 +2,16 @@
  * shares. */
 #include <pipesim/cluster.h>
 
+#include "base/names.h"
 #include "ini.h"
 
 #include <pipesim/model.h>
 
 #include <math.h>
 #include <string.h>
+
+PS_DEFINE_NAMES (PsCudaGraphs, ps_cuda_graphs, "none", "attn", "full_iteration")
+PS_DEFINE_NAMES (PsDispatcher, ps_dispatcher, "alltoall", "deepep", "hybridep")
 
 #define MAX_FLOPS 1e18 /* operations per second */
 
@@ -36,6 +40,9 @@ static const PsIniField fields[] = {
   OPTIONAL ("memory", PS_INI_SIZE, memory_bytes),
   REQUIRED ("peak_flops", PS_INI_REAL, peak_flops, 1, MAX_FLOPS),
   PART ("efficiency", efficiency, 0),
+  PART ("efficiency_fp8", efficiency_fp8, 0),
+  PART ("efficiency_mxfp8", efficiency_mxfp8, 0),
+  PART ("efficiency_fp4", efficiency_fp4, 0),
   OPTIONAL ("memory_bandwidth", PS_INI_RATE, memory_bandwidth),
   REQUIRED ("link_latency", PS_INI_TIME, link_latency_ns, 0, 0),
   REQUIRED ("link_bandwidth", PS_INI_RATE, link_bandwidth, 0, 0),
@@ -51,7 +58,7 @@ static const PsIniField fields[] = {
   { "peak_flops_fp4", PS_INI_OPTIONAL, PS_INI_REAL, AT (peak_flops_fp4), MAX_FLOPS, 1, 0, NULL },
   { "multiprocessors", PS_INI_OPTIONAL, PS_INI_COUNT, AT (multiprocessors), 4096, 1, 0, NULL },
   PART ("scores_efficiency", scores_efficiency, 0),
-  PART ("attention_efficiency", attention_efficiency, 0),
+  { "attention_efficiency", PS_INI_OPTIONAL, PS_INI_REAL, AT (attention_efficiency), 2, 0.001, 0, NULL },
   PART ("memory_efficiency", memory_efficiency, 1),
   PART ("unaligned", unaligned, 1),
   PART ("unaligned_scores", unaligned_scores, 0),
@@ -62,6 +69,11 @@ static const PsIniField fields[] = {
   { "optimizer_passes", PS_INI_OPTIONAL, PS_INI_REAL, AT (optimizer_passes), 100, 1, 1, NULL },
   { "tensor_overlap", PS_INI_OPTIONAL, PS_INI_REAL, AT (tensor_overlap), 0.999, 0, 0, NULL },
   { "product_depth", PS_INI_OPTIONAL, PS_INI_REAL, AT (product_depth), 1e6, 0, 0, NULL },
+  { "expert_exposed", PS_INI_OPTIONAL, PS_INI_REAL, AT (expert_exposed), 1, 0, 0, NULL },
+  PART ("alltoall_efficiency", alltoall_efficiency, 1),
+  OTHER ("deepep"),
+  OTHER ("hybridep"),
+  { "dispatch_multiprocessors", PS_INI_OPTIONAL, PS_INI_COUNT, AT (dispatch_multiprocessors), 4096, 0, 0, NULL },
   OPTIONAL ("split_ring_bandwidth", PS_INI_RATE, split_ring_bandwidth),
 };
 
@@ -124,6 +136,28 @@ static void read_points (PsIni *ini, const char *key, double limit, guint *n, Ps
       return;
     else
       *n += *words[i] != '\0';
+}
+
+/* "8:546GB/s 16:523GB/s": rates of a dispatcher over so many GPUs. */
+static void read_dispatch (PsIni *ini, const char *key, PsDispatchRate *rates)
+{
+  if (!ps_ini_has (ini, key))
+    return;
+  g_autofree char *text = ps_ini_text (ini, key);
+  g_auto (GStrv) words = g_strsplit (text, " ", -1);
+  for (guint i = 0; words[i] != NULL; i++) {
+    g_auto (GStrv) parts = g_strsplit (words[i], ":", 2);
+    gint64 n = 0, rate = 0;
+
+    if (i == PS_MAX_DISPATCH_RATES || g_strv_length (parts) != 2
+        || !ps_parse_integer (key, parts[0], 2, PS_MAX_GPUS, &n, NULL) || !ps_parse_rate (key, parts[1], &rate, NULL)
+        || rate == 0 || (i > 0 && n <= rates[i - 1].n_gpus)) {
+      ps_ini_fail (ini, key, "'%s' is no list of at most %d rates by ascending numbers of GPUs, such as 8:546GB/s",
+                   text, PS_MAX_DISPATCH_RATES);
+      return;
+    }
+    rates[i] = (PsDispatchRate){ (guint)n, (double)rate };
+  }
 }
 
 /* Who has a link or a port. */
@@ -346,8 +380,16 @@ static PsCluster *read_cluster (PsIni *ini, GError **error)
     cluster->scores_efficiency = cluster->efficiency;
   if (cluster->attention_efficiency == 0)
     cluster->attention_efficiency = cluster->efficiency;
+  if (cluster->efficiency_fp8 == 0)
+    cluster->efficiency_fp8 = cluster->efficiency;
+  if (cluster->efficiency_mxfp8 == 0)
+    cluster->efficiency_mxfp8 = cluster->efficiency_fp8;
+  if (cluster->efficiency_fp4 == 0)
+    cluster->efficiency_fp4 = cluster->efficiency_mxfp8;
   if (cluster->unaligned_scores == 0)
     cluster->unaligned_scores = cluster->unaligned;
+  read_dispatch (ini, "deepep", cluster->dispatch[PS_DISPATCHER_DEEPEP]);
+  read_dispatch (ini, "hybridep", cluster->dispatch[PS_DISPATCHER_HYBRIDEP]);
   read_links (ini, cluster);
   read_network (ini, cluster);
   if (!ps_ini_finish (ini, error))

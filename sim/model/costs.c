@@ -510,7 +510,7 @@ gboolean ps_costs_offload_modules (PsCosts *costs, guint stage, const PsModel *m
 
 /* The all-reduce becomes a reduce-scatter, and an all-gather of the weights: before they are used, or after the step
  * has updated them. */
-static void gather_weights (PsStageCost *cost, PsOpCost *step, guint zero)
+static void gather_weights (PsStageCost *cost, PsOpCost *step, guint zero, gboolean overlap)
 {
   const PsStateBytes *state = &cost->state;
   gint64 half_ns = cost->reduce_ns / 2, gather_ns = half_ns;
@@ -522,7 +522,7 @@ static void gather_weights (PsStageCost *cost, PsOpCost *step, guint zero)
   cost->reduce2_ns -= cost->reduce2_ns / 2;
   if (zero == 3)
     cost->gather_ns = gather_ns;
-  else
+  else if (!overlap)
     step->duration_ns += gather_ns;
 }
 
@@ -572,7 +572,7 @@ static void zero_stage (PsCosts *costs, const PsModel *model, const PsCluster *c
   step->duration_ns
       = (gint64)ceil ((double)step->duration_ns * (double)state->optimizer_bytes / (double)MAX (before, 1))
         + cost->step_ns + owner_ns;
-  gather_weights (cost, step, zero);
+  gather_weights (cost, step, zero, costs->overlap_gather);
   if (zero < 3)
     return;
   before = state->weight_bytes;
@@ -958,6 +958,14 @@ static void set_sizes (PsCosts *costs, const PsModel *model, const PsCluster *cl
   cost->version_bytes = state.weight_bytes;
 }
 
+/* The part of the multiprocessors that a dispatcher takes from the kernels beside it. NCCL's are left out. */
+static double dispatch_part (const PsCluster *cluster)
+{
+  return cluster->dispatcher == PS_DISPATCHER_ALLTOALL || cluster->multiprocessors == 0
+             ? 0
+             : (double)cluster->dispatch_multiprocessors / cluster->multiprocessors;
+}
+
 /* An overlapped pair: F of a stage, B and W of one like it. All that computes outside the experts is spread evenly over
  * the layers with experts. -1: no all-to-all is there to hide. */
 static gint64 pair_ns (const PsCosts *costs, const PsModel *model, const PsCluster *cluster, const PsStageShape *shape,
@@ -982,9 +990,11 @@ static gint64 pair_ns (const PsCosts *costs, const PsModel *model, const PsClust
     sum += ns;
   }
   g_autofree PsPairLayer *layers = g_new (PsPairLayer, n);
+  layer.attention_ns[PS_OP_F] += scale (4 * exchange_ns, dispatch_part (cluster));
   for (guint i = 0; i < n; i++)
     layers[i] = layer;
-  return MIN (ps_overlap_pair_ns (layers, n), sum);
+  gint64 least_ns = sum - scale (4 * n * exchange_ns, 1 - cluster->expert_exposed);
+  return CLAMP (ps_overlap_pair_ns (layers, n), least_ns, sum);
 }
 
 static void model_times (PsCosts *costs, const PsModel *model, const PsCluster *cluster, const PsStageShape *shape,

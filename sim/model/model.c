@@ -25,10 +25,10 @@ const PsNumberFormat ps_number_formats[PS_N_PRECISIONS] = {
   [PS_PRECISION_FP32] = { 4, 32, 32, 32 },
   [PS_PRECISION_FP16] = { 2, 16, 16, 16 },
   [PS_PRECISION_BF16] = { 2, 16, 16, 16 },
-  [PS_PRECISION_FP8] = { 2, 8, 8, 8 },
-  [PS_PRECISION_FP8_BLOCK] = { 2, 8, 8 + 32 / 128.0, 8 + 32 / (128.0 * 128) },
-  [PS_PRECISION_MXFP8] = { 2, 8, 8 + 8 / 32.0, 8 + 8 / 32.0 },
-  [PS_PRECISION_NVFP4] = { 2, 4, 4 + 8 / 16.0, 4 + 8 / 16.0 },
+  [PS_PRECISION_FP8] = { 2, 8, 8, 8, FALSE, 2 + 2 + 1 },
+  [PS_PRECISION_FP8_BLOCK] = { 2, 8, 8 + 32 / 128.0, 8 + 32 / (128.0 * 128), TRUE, 2 + 2 * (1 + 4 / 128.0) },
+  [PS_PRECISION_MXFP8] = { 2, 8, 8 + 8 / 32.0, 8 + 8 / 32.0, TRUE, 2 + 2 * (1 + 1 / 32.0) },
+  [PS_PRECISION_NVFP4] = { 2, 4, 4 + 8 / 16.0, 4 + 8 / 16.0, TRUE, 2 + 2 + 2 + 2 * (1 / 2.0 + 1 / 16.0) },
 };
 static const char *const mlp_names[] = { "gelu", "swiglu", "relu2", NULL };
 static const char *const boolean_names[] = { "false", "true", NULL };

@@ -146,13 +146,16 @@ static gint64 passes_ns (const PsModel *model, const PsCluster *cluster, double 
 {
   guint t = cluster->tensor;
   const PsLink link = ps_cluster_inner_link (cluster, t);
-  gint64 part = ps_tensor_boundary_bytes (model, t), step_ns = ps_link_transfer_ns (&link, part), gather_ns = 0;
+  gint64 part = ps_tensor_boundary_bytes (model, t), gather_ns = 0;
+  double bits = ps_number_formats[model->precision].kept_bits;
+  gint64 narrow = (gint64)((double)part * bits / (8 * ps_precision_bytes (model->precision)));
+  gint64 two_steps_ns = ps_link_transfer_ns (&link, part) + ps_link_transfer_ns (&link, MIN (narrow, part));
 
   if (widths > 0)
     gather_ns = cluster->collective_ns + (t - 1) * ps_link_transfer_ns (&link, (gint64)((double)part * widths));
   return t == 1 ? 0
                 : llrint ((1 - cluster->tensor_overlap)
-                          * (double)(2 * (cluster->collective_ns + 2 * (t - 1) * step_ns) + gather_ns));
+                          * (double)(2 * (cluster->collective_ns + (t - 1) * two_steps_ns) + gather_ns));
 }
 
 gint64 ps_tensor_boundary_bytes (const PsModel *model, guint n_tensor)
@@ -177,6 +180,30 @@ static gint64 context_ns (const PsModel *model, const PsCluster *cluster)
   return c == 1 ? 0 : (c - 1) * ps_link_transfer_ns (&link, ps_tensor_share (bytes, c * cluster->tensor));
 }
 
+/* Of n equal parts of the experts, those that have some of a token's, on average over choices of `active` of `count`
+ * experts. */
+static double count_visited (const PsExperts *experts, guint n)
+{
+  double none = 1; /* the part of choices without those of one part */
+
+  for (guint i = 0; i < experts->active; i++)
+    none *= MAX ((double)experts->count - (double)experts->count / n - i, 0) / (experts->count - i);
+  return n * (1 - none);
+}
+
+/* The rate over n GPUs: on the line through its neighbours by the logarithm of n. */
+static double dispatch_rate (const PsDispatchRate *rates, guint n)
+{
+  guint i = 0;
+
+  while (i + 1 < PS_MAX_DISPATCH_RATES && rates[i + 1].n_gpus > 0 && rates[i].n_gpus < n)
+    i++;
+  if (i == 0 || rates[i].n_gpus <= n)
+    return rates[i].bandwidth;
+  double part = log ((double)n / rates[i - 1].n_gpus) / log ((double)rates[i].n_gpus / rates[i - 1].n_gpus);
+  return rates[i - 1].bandwidth + part * (rates[i].bandwidth - rates[i - 1].bandwidth);
+}
+
 /* One all-to-all of the tokens between the GPUs that share the experts. What stays in a node and what leaves it goes at
  * the same time. */
 gint64 ps_tensor_exchange_ns (const PsModel *model, const PsCluster *cluster)
@@ -188,6 +215,14 @@ gint64 ps_tensor_exchange_ns (const PsModel *model, const PsCluster *cluster)
 
   if (n == 1)
     return 0;
+  const PsDispatchRate *rates = cluster->dispatch[cluster->dispatcher];
+  if (rates[0].n_gpus > 0) {
+    const PsLink link = { cluster->collective_ns, dispatch_rate (rates, n), 0, NULL };
+
+    return ps_link_transfer_ns (&link, (gint64)((double)ps_tensor_boundary_bytes (model, cluster->tensor)
+                                                * count_visited (&model->experts, n > near ? n / near : n)));
+  }
+  bytes /= cluster->alltoall_efficiency > 0 ? cluster->alltoall_efficiency : 1;
   return MAX (ps_link_transfer_ns (&inner, (gint64)(bytes * (near - 1))),
               n > near ? ps_link_transfer_ns (&outer, (gint64)(bytes * (n - near))) : 0);
 }

@@ -73,6 +73,9 @@ static void move_both (PsUnitParts *parts, const char *name, gint64 forward, gin
   move (parts, PS_OP_B, name, backward, FALSE);
 }
 
+/* Of Megatron-LM's MoELayer in F, and in B: routing, counting and sorting tokens. A fit (data/README.md). */
+#define EXPERT_LAUNCHES 60
+
 gint64 ps_model_norm_width (const PsModel *model)
 {
   return model->mlp == PS_MLP_GELU ? 2 * (gint64)model->hidden : model->hidden;
@@ -208,7 +211,7 @@ static void describe_latent_matrices (const PsModel *model, PsUnitParts *parts)
 static void describe_heads_matrices (const PsModel *model, PsUnitParts *parts)
 {
   gint64 h = model->hidden, q = ps_model_query_width (model), c = ps_model_kv_width (model);
-  gint64 rank = model->latent.q_rank;
+  gint64 rank = model->latent.q_rank, e = ps_precision_bytes (model->precision);
   gboolean bias = has_biases (model) || model->qkv_bias;
 
   if (rank > 0) {
@@ -226,6 +229,7 @@ static void describe_heads_matrices (const PsModel *model, PsUnitParts *parts)
     parts->whole_vectors += model->qk_norm == PS_QK_NORM_HEAD ? 2 * (gint64)ps_model_head_size (model) : 0;
     parts->cut_vectors += model->qk_norm == PS_QK_NORM_WIDE ? q + c : 0;
     keep (parts, "self_attn", "queries and keys after norm", q + c)->offload = PS_OFFLOAD_CORE_ATTN;
+    move_both (parts, "norm of queries and keys", 2 * (q + c) * e, 5 * (q + c) * e);
   }
 }
 
@@ -349,7 +353,8 @@ static void describe_experts (const PsModel *model, PsUnitKind kind, PsUnitParts
 
   describe_branch (model, kind, parts);
   parts->recompute = PS_RECOMPUTE_MOE;
-  add_matrix (parts, model, "router", h, count, PS_CUT_NONE, model->other_biases);
+  parts->launches = EXPERT_LAUNCHES;
+  add_matrix (parts, model, "router", h, count, PS_CUT_NONE, model->other_biases)->bits = 16;
   keep (parts, "moe", "scores of router, before and after softmax", 2 * count)->bits = 32;
   if (experts->latent > 0) {
     add_matrix (parts, model, "latent down", h, width, PS_CUT_NONE, FALSE);

@@ -9,18 +9,20 @@
 typedef struct {
   PsWork *work;
   const PsModel *model;
-  PsOpKind kind;  /* F, B or W */
-  guint repeats;  /* of what is added next */
-  gint64 t;       /* GPUs */
-  gint64 tokens;  /* of a microbatch, whole */
-  gint64 e;       /* bytes of an element */
-  gint64 context; /* GPUs that share a sequence */
+  PsOpKind kind;       /* F, B or W */
+  guint repeats;       /* of what is added next */
+  gint64 t;            /* GPUs */
+  gint64 tokens;       /* of a microbatch, whole */
+  gint64 e;            /* bytes of an element */
+  gint64 context;      /* GPUs that share a sequence */
+  PsCudaGraphs graphs; /* the smallest scope that holds the unit */
 } List;
 
 static void add (const List *list, PsWorkKernel kernel)
 {
   g_assert (list->work->n_kernels < PS_MAX_WORK_KERNELS);
   kernel.repeats = list->repeats;
+  kernel.graphs = list->graphs;
   if (kernel.bits == 0)
     kernel.bits = 8 * (guint)list->e;
   list->work->kernel[list->work->n_kernels++] = kernel;
@@ -29,6 +31,12 @@ static void add (const List *list, PsWorkKernel kernel)
 static void add_move (const List *list, const char *name, gint64 bytes)
 {
   add (list, (PsWorkKernel){ .name = name, .type = PS_WORK_MEMORY, .bytes = bytes });
+}
+
+/* Launches for the product of one expert (see the header). */
+static guint count_launches (PsOpKind kind, guint bits)
+{
+  return bits < 16 ? 3 : kind == PS_OP_W ? 2 : 1;
 }
 
 /* `products` products of a matrix of weights of `rows` by `columns`, side by side, each of so many tokens. */
@@ -44,6 +52,11 @@ static void add_products (const List *list, const PsMatrix *matrix, gint64 produ
                           .bits = matrix->bits < 16 ? matrix->bits : 0 };
   gint64 output = list->e;
 
+  kernel.blocks = kernel.bits > 0 && ps_number_formats[list->model->precision].blocks;
+  if (matrix->cut == PS_CUT_ROWS ? list->kind != PS_OP_W : matrix->cut == PS_CUT_COLUMNS && list->kind == PS_OP_F)
+    kernel.pieces = (guint)list->t;
+  if (matrix->cut == PS_CUT_EXPERTS)
+    kernel.launches = (guint)products * count_launches (list->kind, matrix->bits);
   if (list->kind == PS_OP_B) {
     kernel.n = rows;
     kernel.k = columns;
@@ -55,6 +68,23 @@ static void add_products (const List *list, const PsMatrix *matrix, gint64 produ
   }
   kernel.bytes = products * (list->e * (kernel.m * kernel.k + kernel.k * kernel.n) + output * kernel.m * kernel.n);
   add (list, kernel);
+  if (matrix->bits < 16 && list->kind != PS_OP_W) {
+    /* GPUs that share a layer cast before they gather. */
+    gboolean shared = matrix->cut == (list->kind == PS_OP_F ? PS_CUT_COLUMNS : PS_CUT_ROWS);
+    double elements = (double)products * tokens * (list->kind == PS_OP_F ? rows : columns) / (shared ? list->t : 1);
+
+    add_move (list, "cast", (gint64)(elements * ps_number_formats[list->model->precision].cast_bytes));
+  }
+}
+
+/* Megatron-LM adds the biases of experts one expert after the other, those of the second matrix weighed. */
+static void add_expert_biases (const List *list, const PsMatrix *matrix, gint64 products, gint64 tokens)
+{
+  if (list->kind != PS_OP_W)
+    add (list, (PsWorkKernel){ .name = "biases of experts",
+                               .type = PS_WORK_MEMORY,
+                               .bytes = 3 * list->e * products * tokens * matrix->columns,
+                               .launches = (guint)products * (list->kind == PS_OP_F ? 2 : 7) });
 }
 
 /* Matrices that every token visits are one product with all of them. Of experts, each has its part of the tokens: one
@@ -72,6 +102,8 @@ static void add_matrix (const List *list, const PsMatrix *matrix, gboolean by_co
     tokens = MAX ((gint64)(part * matrix->load), 1);
     t = shared > 0 ? 1 : t;
   }
+  if (matrix->cut == PS_CUT_EXPERTS && matrix->bias)
+    add_expert_biases (list, matrix, products, tokens);
   add_products (list, matrix, products, tokens, by_columns ? matrix->rows : n * matrix->rows / t,
                 by_columns ? (n * matrix->columns + t - 1) / t : matrix->columns);
 }
@@ -163,6 +195,9 @@ static void add_scores (const List *list, const PsScores *scores)
 /* modules: as PsRecompute says; FULL lists all kernels of F, B or W. */
 static void list_unit (const List *list, const PsUnitParts *parts, guint modules, gboolean experts_alone)
 {
+  if (parts->launches > 0 && list->kind != PS_OP_W && modules & (PS_RECOMPUTE_FULL | PS_RECOMPUTE_MOE)
+      && !experts_alone)
+    add (list, (PsWorkKernel){ .name = "further launches", .type = PS_WORK_MEMORY, .launches = parts->launches });
   add_matrices (list, parts, modules, experts_alone);
   if (experts_alone)
     return;
@@ -195,6 +230,7 @@ static void list_stage (PsWork *work, const PsModel *model, const PsStageShape *
     if (count[unit] > 0) {
       list.model = ps_unit_model (model, unit, &own);
       list.repeats = count[unit];
+      list.graphs = unit >= PS_UNIT_ATTENTION && unit <= PS_UNIT_LINEAR ? PS_CUDA_GRAPHS_ATTN : PS_CUDA_GRAPHS_FULL;
       list.tokens = ps_model_tokens (list.model) / list.context;
       if (list.tokens > 0) /* an encoder without images has none */
         list_unit (&list, ps_unit_describe (model, unit), modules, experts_alone);
@@ -281,11 +317,15 @@ static gboolean is_aligned (const PsWorkKernel *kernel)
   return kernel->m % elements == 0 && kernel->n % elements == 0 && kernel->k % elements == 0;
 }
 
-static double rate_part (const PsCluster *cluster, PsWorkClass type)
+static double rate_part (const PsCluster *cluster, const PsWorkKernel *kernel)
 {
+  PsWorkClass type = kernel->type;
   double part = type == PS_WORK_ATTENTION ? cluster->attention_efficiency
                 : type == PS_WORK_SCORES  ? cluster->scores_efficiency
-                                          : cluster->efficiency;
+                : kernel->bits > 8        ? cluster->efficiency
+                : kernel->bits <= 4       ? cluster->efficiency_fp4
+                : kernel->blocks          ? cluster->efficiency_mxfp8
+                                          : cluster->efficiency_fp8;
 
   return part > 0 ? part : cluster->efficiency;
 }
@@ -293,7 +333,7 @@ static double rate_part (const PsCluster *cluster, PsWorkClass type)
 static double multiply_ns (const PsCluster *cluster, const PsWorkKernel *kernel)
 {
   double flops = 2 * (double)kernel->products * (double)kernel->m * (double)kernel->n * (double)kernel->k;
-  double rate = ps_work_peak_flops (cluster, kernel->bits, NULL) * rate_part (cluster, kernel->type) / 1e9;
+  double rate = ps_work_peak_flops (cluster, kernel->bits, NULL) * rate_part (cluster, kernel) / 1e9;
 
   if (flops <= 0)
     return 0;
@@ -308,7 +348,22 @@ static double multiply_ns (const PsCluster *cluster, const PsWorkKernel *kernel)
 
 static double kernel_ns (const PsCluster *cluster, const PsWorkKernel *kernel)
 {
+  if (kernel->pieces > 1 && cluster->tensor_overlap > 0) {
+    PsWorkKernel piece = *kernel;
+
+    piece.pieces = 1;
+    piece.m = (kernel->m + kernel->pieces - 1) / kernel->pieces;
+    piece.bytes = kernel->bytes / kernel->pieces;
+    return kernel->pieces * kernel_ns (cluster, &piece);
+  }
+  if (kernel->products == 0 && kernel->bytes == 0)
+    return 0;
   return MAX (multiply_ns (cluster, kernel), move_ns (cluster, (double)kernel->bytes)) + (double)cluster->kernel_ns;
+}
+
+static gboolean is_in_graph (const PsCluster *cluster, const PsWorkKernel *kernel)
+{
+  return cluster->cuda_graphs != PS_CUDA_GRAPHS_NONE && kernel->graphs <= cluster->cuda_graphs;
 }
 
 gint64 ps_work_ns (const PsWork *work, const PsCluster *cluster, gint64 talk_ns)
@@ -317,7 +372,8 @@ gint64 ps_work_ns (const PsWork *work, const PsCluster *cluster, gint64 talk_ns)
 
   for (guint i = 0; i < work->n_kernels; i++) {
     ns += work->kernel[i].repeats * kernel_ns (cluster, &work->kernel[i]);
-    host_ns += work->kernel[i].repeats * (double)cluster->launch_ns;
+    if (!is_in_graph (cluster, &work->kernel[i]))
+      host_ns += (double)work->kernel[i].repeats * MAX (work->kernel[i].launches, 1) * (double)cluster->launch_ns;
   }
   return round_time (MAX (ns, host_ns));
 }

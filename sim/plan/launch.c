@@ -589,6 +589,14 @@ static void add_modules (const char *flag, const char *modules, GString *text)
 
 static void add_megatron_run (const Run *run, GString *text)
 {
+  static const char *const dispatchers[PS_N_DISPATCHERS]
+      = { [PS_DISPATCHER_DEEPEP] = "--moe-token-dispatcher-type flex --moe-flex-dispatcher-backend deepep",
+          [PS_DISPATCHER_HYBRIDEP] = "--moe-token-dispatcher-type flex --moe-flex-dispatcher-backend hybridep" };
+  static const char *const graphs[]
+      = { [PS_CUDA_GRAPHS_NONE] = NULL,
+          [PS_CUDA_GRAPHS_ATTN]
+          = "--cuda-graph-impl transformer_engine --cuda-graph-scope attn moe_router moe_preprocess",
+          [PS_CUDA_GRAPHS_FULL] = "--cuda-graph-impl local --cuda-graph-scope full_iteration" };
   const PsSetting *said = &run->said;
   const PsModel *model = &run->model;
   gboolean full = (said->recompute & PS_RECOMPUTE_FULL) != 0, sharded = said->zero >= 2;
@@ -616,6 +624,10 @@ static void add_megatron_run (const Run *run, GString *text)
     { said->zero == 2, "--data-parallel-sharding-strategy optim_grads", ALONE },
     { said->zero == 3, "--data-parallel-sharding-strategy optim_grads_params", ALONE },
     { said->reduce == PS_REDUCE_OVERLAPPED && said->n_replicas * said->n_context > 1, "--overlap-grad-reduce", ALONE },
+    { said->overlap_param_gather, "--overlap-param-gather", ALONE },
+    { said->tp_comm_overlap, "--tp-comm-overlap", ALONE },
+    { said->dispatcher != PS_DISPATCHER_ALLTOALL, dispatchers[said->dispatcher], ALONE },
+    { said->cuda_graphs != PS_CUDA_GRAPHS_NONE, graphs[said->cuda_graphs], ALONE },
   };
 
   if (said->defer_head > 0 && run->launch->shapes[said->n_devices * run->v - 1].n_layers > 0)

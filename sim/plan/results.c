@@ -673,10 +673,27 @@ static const char *const with_schedule[]
 
 /* Columns that whoever trains decides. All others are circumstances: the machine, the model and the training, which are
  * as they are. */
-static const char *const decided[]
-    = { "devices",    "microbatches", "microbatch_size",  "recompute", "offload", "replicas", "adjacent_replicas",
-        "tensor",     "context",      "experts",          "zero",      "reduce",  "sync",     "cuda_graphs",
-        "comm_order", "ready_order",  "microbatch_order", NULL };
+static const char *const decided[] = { "devices",
+                                       "microbatches",
+                                       "microbatch_size",
+                                       "recompute",
+                                       "offload",
+                                       "replicas",
+                                       "adjacent_replicas",
+                                       "tensor",
+                                       "context",
+                                       "experts",
+                                       "zero",
+                                       "reduce",
+                                       "sync",
+                                       "cuda_graphs",
+                                       "tp_comm_overlap",
+                                       "moe_token_dispatcher_type",
+                                       "overlap_param_gather",
+                                       "comm_order",
+                                       "ready_order",
+                                       "microbatch_order",
+                                       NULL };
 
 static const char *const nothing[] = { NULL };
 

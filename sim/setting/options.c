@@ -27,7 +27,7 @@
 /* A number format of what the optimizer keeps. */
 #define DTYPE(name, member, key, title, help)                                                                          \
   PS_OPTION (name, 0, NAME (state.member, ps_dtype), "DTYPE", help, .otherwise = "the framework's",                    \
-             .group = PS_GROUP_TRAINING, .flags = PS_FIELD_NOT_PARTITION | PS_FIELD_NULL,                                 \
+             .group = PS_GROUP_TRAINING, .flags = PS_FIELD_NOT_PARTITION | PS_FIELD_NULL,                              \
              SWEEP (key, title, TEXT, .costs = TRUE, .pace = -2))
 
 /* In the order of --help and of the columns of the results. */
@@ -81,8 +81,8 @@ const PsOption ps_setting_options[] = {
              .otherwise = "the model's", .group = PS_GROUP_COSTS, .flags = PS_FIELD_NULL,
              SWEEP ("sequence", "sequence", INTEGER, .costs = TRUE, .pace = -3)),
   PS_OPTION ("images", 0, COUNT (images, PS_MAX_SEQUENCE), "N",
-             "Images of each sequence, which the model's encoder turns into tokens of it",
-             .otherwise = "the model's", .group = PS_GROUP_COSTS, .flags = PS_FIELD_NULL,
+             "Images of each sequence, which the model's encoder turns into tokens of it", .otherwise = "the model's",
+             .group = PS_GROUP_COSTS, .flags = PS_FIELD_NULL,
              SWEEP ("images", "images", INTEGER, .costs = TRUE, .pace = -3)),
   PS_OPTION ("cluster", 0, FILE (cluster), "FILE", "Cluster description or its name", .group = PS_GROUP_MACHINE,
              .flags = PS_FIELD_NULL, SWEEP ("cluster", "cluster", TEXT, .costs = TRUE, .pace = -3)),
@@ -171,11 +171,27 @@ const PsOption ps_setting_options[] = {
              .flags = PS_FIELD_NOT_PARTITION | PS_FIELD_NOT_RUN,
              SWEEP ("adjacent_replicas", "adjacent replicas", BOOLEAN, .costs = TRUE, .pace = -2,
                     .not_run = "is predicted only; here neighbours of a pipeline are neighbours")),
-  PS_OPTION ("cuda-graphs", 0, PS_FLAG (PsSetting, cuda_graphs), NULL,
-             "Kernels of --cluster do not wait for the host to launch them", .group = PS_GROUP_MACHINE,
-             .flags = PS_FIELD_NOT_PARTITION | PS_FIELD_NOT_RUN,
-             SWEEP ("cuda_graphs", "CUDA graphs", BOOLEAN, .costs = TRUE, .pace = -2,
+  PS_OPTION ("cuda-graphs", 0, NAME (cuda_graphs, ps_cuda_graphs), "SCOPE",
+             "Kernels of --cluster that do not wait for the host to launch them: none, attn (all but experts) or "
+             "full_iteration",
+             .group = PS_GROUP_MACHINE, .flags = PS_FIELD_NOT_PARTITION | PS_FIELD_NOT_RUN,
+             SWEEP ("cuda_graphs", "CUDA graphs", TEXT, .costs = TRUE, .pace = -2,
                     .not_run = "is predicted only; PIPESIM_CUDA_GRAPHS=1 makes graphs here")),
+  PS_OPTION (
+      "tp-comm-overlap", 0, PS_FLAG (PsSetting, tp_comm_overlap), NULL,
+      "Products hide the cluster's tensor_overlap of the all-reduces of --tensor", .group = PS_GROUP_MACHINE,
+      .flags = PS_FIELD_NOT_PARTITION | PS_FIELD_NOT_RUN,
+      SWEEP ("tp_comm_overlap", "TP overlap", BOOLEAN, .costs = TRUE, .pace = -2, .not_run = "is predicted only")),
+  PS_OPTION ("moe-token-dispatcher-type", 0, NAME (dispatcher, ps_dispatcher), "NAME",
+             "What brings tokens to the experts of --experts: alltoall, deepep or hybridep", .group = PS_GROUP_MACHINE,
+             .flags = PS_FIELD_NOT_PARTITION | PS_FIELD_NOT_RUN,
+             SWEEP ("moe_token_dispatcher_type", "dispatcher", TEXT, .costs = TRUE, .pace = -2,
+                    .not_run = "is predicted only")),
+  PS_OPTION ("overlap-param-gather", 0, PS_FLAG (PsSetting, overlap_param_gather), NULL,
+             "Forwards of the next step hide the gather of the weights after --zero 1 and 2",
+             .group = PS_GROUP_TRAINING, .flags = PS_FIELD_NOT_PARTITION | PS_FIELD_NOT_RUN,
+             SWEEP ("overlap_param_gather", "gather overlapped", BOOLEAN, .costs = TRUE, .pace = -2,
+                    .not_run = "is predicted only")),
   PS_OPTION ("tensor", 0, COUNT (n_tensor, PS_MAX_TENSOR), "T",
              "GPUs of a device, which share its layers by tensor and sequence parallelism within a node", .initial = 1,
              .group = PS_GROUP_TRAINING, .flags = PS_FIELD_MODELLED | PS_FIELD_SHARED,
@@ -212,8 +228,8 @@ const PsOption ps_setting_options[] = {
          "Format of Adam's first moment, or of Muon's momentum"),
   DTYPE ("exp-avg-sq-dtype", exp_avg_sq, "exp_avg_sq_dtype", "exp avg sq dtype", "Format of Adam's second moment"),
   PS_OPTION ("fp8-param-gather", 0, PS_FLAG (PsSetting, state.fp8_param_gather), NULL,
-             "Weights of products are stored in the number format of the products alone", .otherwise = "the framework's",
-             .group = PS_GROUP_TRAINING, .flags = PS_FIELD_NOT_PARTITION,
+             "Weights of products are stored in the number format of the products alone",
+             .otherwise = "the framework's", .group = PS_GROUP_TRAINING, .flags = PS_FIELD_NOT_PARTITION,
              SWEEP ("fp8_param_gather", "fp8 param gather", BOOLEAN, .costs = TRUE, .pace = -2)),
   PS_OPTION ("zero", 0, PS_COUNT (PsSetting, zero, 0, 3), "0|1|2|3",
              "Stage of ZeRO. The replicas share out, at 0, nothing; at 1, the optimizer state; at 2, gradients too, as "

@@ -59,8 +59,10 @@ PsCluster *ps_setting_cluster (const PsSetting *setting, GError **error)
       || !ps_cluster_join (cluster, setting->n_context, error))
     return NULL;
   cluster->spacing = setting->replicas_adjacent ? setting->n_replicas : 1;
-  if (setting->cuda_graphs)
-    cluster->launch_ns = 0;
+  cluster->cuda_graphs = setting->cuda_graphs;
+  cluster->dispatcher = setting->dispatcher;
+  if (!setting->tp_comm_overlap)
+    cluster->tensor_overlap = 0;
   ps_cluster_scale (cluster, setting->bandwidth_factor, setting->latency_factor);
   return g_steal_pointer (&cluster);
 }

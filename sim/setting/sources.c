@@ -349,6 +349,7 @@ static gboolean replicate (const PsSetting *setting, const PsModel *model, const
       costs->stage[stage].reduce_ns = 0;
     return TRUE;
   }
+  costs->overlap_gather = setting->overlap_param_gather;
   if (setting->n_replicas == 1 || ps_costs_have_reduce (costs, 1))
     return zero == 0
            || ps_costs_zero (costs, cluster != NULL ? model : NULL, cluster, setting->n_replicas, zero, error);

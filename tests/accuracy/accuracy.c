@@ -11,13 +11,16 @@
 #include <string.h>
 
 static gboolean show_rows, fit;
-static char *pictures, *left_out;
+static char *pictures, *left_out, *only, *constants;
 static int half;
 
 static const GOptionEntry entries[]
     = { { "rows", 0, 0, G_OPTION_ARG_NONE, &show_rows, "Prints every row", NULL },
         { "fit", 0, 0, G_OPTION_ARG_NONE, &fit, "Fits the clusters' constants", NULL },
-        { "leave-out", 0, 0, G_OPTION_ARG_STRING, &left_out, "Fits without the data set whose files begin so", "NAME" },
+        { "leave-out", 0, 0, G_OPTION_ARG_STRING, &left_out,
+          "Fits without the data set whose files begin so, that model or that cluster, and shows it alone", "NAME" },
+        { "cluster", 0, 0, G_OPTION_ARG_STRING, &only, "Fits these clusters alone", "NAME,NAME..." },
+        { "constants", 0, 0, G_OPTION_ARG_STRING, &constants, "Fits these keys alone", "KEY,KEY..." },
         { "half", 0, 0, G_OPTION_ARG_INT, &half, "Fits every second row, from this one on, and shows the others",
           "1|2" },
         { "pictures", 0, 0, G_OPTION_ARG_FILENAME, &pictures,
@@ -296,24 +299,62 @@ static void print_datasheets (const GPtrArray *rows)
   print_table (rows, "runs, from datasheet values alone");
 }
 
+/* Whether --cluster names it, or nothing. */
+static gboolean is_chosen (const char *name)
+{
+  g_auto (GStrv) names = only != NULL ? g_strsplit (only, ",", -1) : NULL;
+
+  return names == NULL || g_strv_contains ((const char *const *)names, name);
+}
+
+/* The other cluster that was fitted with the nearest peak rate. */
+static const PsCluster *find_nearest (GHashTable *clusters, const PsCluster *cluster)
+{
+  const PsCluster *nearest = NULL;
+  GHashTableIter iter;
+  gpointer name, other;
+
+  g_hash_table_iter_init (&iter, clusters);
+  while (g_hash_table_iter_next (&iter, &name, &other))
+    if (other != cluster && is_chosen (name)
+        && (nearest == NULL
+            || ABS (((PsCluster *)other)->peak_flops - cluster->peak_flops)
+                   < ABS (nearest->peak_flops - cluster->peak_flops)))
+      nearest = other;
+  return nearest;
+}
+
+static gboolean is_left_out (const Row *row)
+{
+  return left_out != NULL
+         && (g_str_equal (row->set->file, left_out) || g_str_equal (row_cluster_name (row), left_out)
+             || (row->model != NULL && g_str_equal (row->model->name, left_out)));
+}
+
 static void fit_all (GPtrArray *rows, GHashTable *clusters)
 {
   g_autofree gboolean *use = g_new (gboolean, rows->len);
+  g_auto (GStrv) keys = constants != NULL ? g_strsplit (constants, ",", -1) : NULL;
   GHashTableIter iter;
   gpointer name, cluster;
 
   for (guint i = 0; i < rows->len; i++)
-    use[i] = (half == 0 || i % 2 == (guint)half % 2)
-             && (left_out == NULL || !g_str_equal (((Row *)rows->pdata[i])->set->file, left_out));
+    use[i] = (half == 0 || i % 2 == (guint)half % 2) && !is_left_out (rows->pdata[i]);
   g_hash_table_iter_init (&iter, clusters);
   while (g_hash_table_iter_next (&iter, &name, &cluster)) {
-    double mean = fit_cluster (rows, name, cluster, use);
+    if (!is_chosen (name))
+      continue;
+    double mean = fit_cluster (rows, name, cluster, use, (const char *const *)keys);
 
     g_print ("%s: %.2f %%\n", (char *)name, 100 * mean);
     fit_print (cluster);
   }
+  if (left_out != NULL && g_hash_table_contains (clusters, left_out)) {
+    cluster = g_hash_table_lookup (clusters, left_out);
+    fit_copy (cluster, find_nearest (clusters, cluster));
+  }
   for (guint i = 0; i < rows->len; i++)
-    if (half > 0 && use[i])
+    if ((half > 0 || left_out != NULL) && use[i])
       ((Row *)rows->pdata[i])->measured_s = ((Row *)rows->pdata[i])->measured_bytes = 0;
 }
 

@@ -2,59 +2,90 @@
 #include "fit.h"
 
 #include <math.h>
+#include <string.h>
 
 typedef struct {
   const char *key;
   gsize offset;
   gboolean is_time; /* gint64 nanoseconds; else double */
-  double high;
+  double low, high; /* what hardware can be */
 } Constant;
 
-#define PART(key, member)                                                                                              \
+#define PART(key, member, low, high)                                                                                   \
   {                                                                                                                    \
-    key, G_STRUCT_OFFSET (PsCluster, member), FALSE, 1                                                                 \
+    key, G_STRUCT_OFFSET (PsCluster, member), FALSE, low, high                                                         \
   }
-#define TIME(key, member)                                                                                              \
+#define TIME(key, member, low, high)                                                                                   \
   {                                                                                                                    \
-    key, G_STRUCT_OFFSET (PsCluster, member), TRUE, 1e9                                                                \
+    key, G_STRUCT_OFFSET (PsCluster, member), TRUE, low, high                                                          \
   }
 
+/* Only those that a cluster's file states are fitted. */
 static const Constant constants[] = {
-  PART ("efficiency", efficiency),
-  PART ("memory_efficiency", memory_efficiency),
-  PART ("scores_efficiency", scores_efficiency),
-  PART ("attention_efficiency", attention_efficiency),
-  PART ("unaligned", unaligned),
-  PART ("unaligned_scores", unaligned_scores),
-  { "product_depth", G_STRUCT_OFFSET (PsCluster, product_depth), FALSE, 2000 },
-  TIME ("launch_time", launch_ns),
-  TIME ("kernel_time", kernel_ns),
-  TIME ("step_time", step_ns),
-  { "optimizer_passes", G_STRUCT_OFFSET (PsCluster, optimizer_passes), FALSE, 20 },
+  PART ("efficiency", efficiency, 0.3, 0.9),
+  PART ("efficiency_fp8", efficiency_fp8, 0.3, 0.9),
+  PART ("efficiency_mxfp8", efficiency_mxfp8, 0.3, 0.9),
+  PART ("efficiency_fp4", efficiency_fp4, 0.2, 0.9),
+  PART ("memory_efficiency", memory_efficiency, 0.6, 0.92),
+  PART ("scores_efficiency", scores_efficiency, 0.1, 1),
+  PART ("attention_efficiency", attention_efficiency, 0.4, 1.5),
+  PART ("unaligned", unaligned, 0.05, 1),
+  PART ("unaligned_scores", unaligned_scores, 0.05, 1),
+  PART ("product_depth", product_depth, 20, 400),
+  PART ("tensor_overlap", tensor_overlap, 0, 0.95),
+  PART ("alltoall_efficiency", alltoall_efficiency, 0.4, 1),
+  TIME ("launch_time", launch_ns, 5e3, 1e5),
+  TIME ("kernel_time", kernel_ns, 1e3, 1e4),
+  TIME ("step_time", step_ns, 1e6, 1e8),
+  PART ("optimizer_passes", optimizer_passes, 1, 4),
 };
+
+/* Rows with which a class of a data set has its full weight. */
+#define FULL_CLASS 10
+
+/* Adds the mean errors without sign of the classes of the set's rows on the cluster, by their weights. */
+static void add_set_loss (GPtrArray *rows, const DataSet *set, const char *name, const PsCluster *cluster,
+                          const gboolean *use, double *sum, double *weights)
+{
+  g_autoptr (GHashTable) classes = g_hash_table_new_full (g_str_hash, g_str_equal, NULL, (GDestroyNotify)g_array_unref);
+  GHashTableIter iter;
+  gpointer value;
+  double error;
+
+  for (guint i = 0; i < rows->len; i++) {
+    Row *row = rows->pdata[i];
+    const char *class = row->class != NULL ? row->class : "";
+
+    if (row->set != set || set->unfitted || row->reason != NULL || !use[i]
+        || !g_str_equal (row_cluster_name (row), name))
+      continue;
+    row_predict (row, cluster, 1);
+    if (!row_error (row, FIGURE_TIME, &error))
+      continue;
+    GArray *errors = g_hash_table_lookup (classes, class);
+    if (errors == NULL)
+      g_hash_table_insert (classes, (gpointer) class, errors = g_array_new (FALSE, FALSE, sizeof (double)));
+    error = ABS (error);
+    g_array_append_val (errors, error);
+  }
+  g_hash_table_iter_init (&iter, classes);
+  while (g_hash_table_iter_next (&iter, NULL, &value)) {
+    const GArray *errors = value;
+    double weight = MIN (errors->len, FULL_CLASS);
+
+    for (guint i = 0; i < errors->len; i++)
+      *sum += weight * g_array_index (errors, double, i) / errors->len;
+    *weights += weight;
+  }
+}
 
 static double loss (GPtrArray *rows, const char *name, const PsCluster *cluster, const gboolean *use)
 {
-  double sum = 0, n_sets = 0;
+  double sum = 0, weights = 0;
 
-  for (guint s = 0; s < n_data_sets; s++) {
-    double errors = 0, n = 0, error;
-
-    for (guint i = 0; i < rows->len; i++) {
-      Row *row = rows->pdata[i];
-
-      if (row->set != &data_sets[s] || row->reason != NULL || !use[i] || !g_str_equal (row_cluster_name (row), name))
-        continue;
-      row_predict (row, cluster, 1);
-      if (row_error (row, FIGURE_TIME, &error)) {
-        errors += ABS (error);
-        n++;
-      }
-    }
-    sum += n > 0 ? errors / n : 0;
-    n_sets += n > 0;
-  }
-  return n_sets > 0 ? sum / n_sets : 0;
+  for (guint s = 0; s < n_data_sets; s++)
+    add_set_loss (rows, &data_sets[s], name, cluster, use, &sum, &weights);
+  return weights > 0 ? sum / weights : 0;
 }
 
 /* The times that data sets have in place of the cluster's. */
@@ -88,12 +119,20 @@ static void set (PsCluster *cluster, const GPtrArray *own, guint i, double value
   if (i >= G_N_ELEMENTS (constants))
     *(gint64 *)own->pdata[i - G_N_ELEMENTS (constants)] = llrint (value);
   else if (constant->is_time)
-    G_STRUCT_MEMBER (gint64, cluster, constant->offset) = llrint (value);
+    G_STRUCT_MEMBER (gint64, cluster, constant->offset) = llrint (CLAMP (value, constant->low, constant->high));
   else
-    G_STRUCT_MEMBER (double, cluster, constant->offset) = MIN (value, constant->high);
+    G_STRUCT_MEMBER (double, cluster, constant->offset) = CLAMP (value, constant->low, constant->high);
 }
 
-double fit_cluster (GPtrArray *rows, const char *name, PsCluster *cluster, const gboolean *use)
+/* Whether the key is one of `keys` (NULL: all), and in the cluster's file. */
+static gboolean is_fitted (const char *name, const char *const *keys, const char *key)
+{
+  g_autofree char *text = ps_shipped_text ("clusters", name), *line = g_strdup_printf ("\n%s = ", key);
+
+  return (keys == NULL || g_strv_contains (keys, key)) && text != NULL && strstr (text, line) != NULL;
+}
+
+double fit_cluster (GPtrArray *rows, const char *name, PsCluster *cluster, const gboolean *use, const char *const *keys)
 {
   g_autoptr (GPtrArray) own = own_times ();
   double best = loss (rows, name, cluster, use);
@@ -105,6 +144,8 @@ double fit_cluster (GPtrArray *rows, const char *name, PsCluster *cluster, const
           for (;;) {
             double before = get (cluster, own, i), now;
 
+            if (i < G_N_ELEMENTS (constants) ? !is_fitted (name, keys, constants[i].key) : keys != NULL)
+              break;
             set (cluster, own, i, before * factor);
             now = get (cluster, own, i) != before ? loss (rows, name, cluster, use) : best;
             if (now >= best) {
@@ -114,6 +155,12 @@ double fit_cluster (GPtrArray *rows, const char *name, PsCluster *cluster, const
             best = now;
           }
   return best;
+}
+
+void fit_copy (PsCluster *cluster, const PsCluster *from)
+{
+  for (guint i = 0; i < G_N_ELEMENTS (constants); i++)
+    set (cluster, NULL, i, get (from, NULL, i));
 }
 
 void fit_print (const PsCluster *cluster)

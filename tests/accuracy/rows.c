@@ -185,7 +185,8 @@ static const char *shipped_name (const char *name)
                                           { "Qwen3_30B_a3B", "qwen3-30b-a3b" },
                                           { "Qwen3_Next_80B_a3B", "qwen3-next-80b-a3b" },
                                           { "Kimi_K2", "kimi-k2" },
-                                          { "GPT OSS 120B", "gpt-oss-120b" } };
+                                          { "GPT OSS 120B", "gpt-oss-120b" },
+                                          { "Llama4_Maverick_400B", "llama-4-maverick" } };
 
   for (guint i = 0; i < G_N_ELEMENTS (names); i++)
     if (g_str_equal (names[i][0], name))
@@ -256,7 +257,9 @@ static char *read_mlperf (Row *row)
     row->setting->layout = g_strdup ("even:embedding:loss");
   }
   row->setting->zero = TRUE;
-  row->setting->cuda_graphs = g_str_equal (row_text (row, "cuda_graphs"), "yes");
+  row->setting->cuda_graphs
+      = g_str_equal (row_text (row, "cuda_graphs"), "yes") ? PS_CUDA_GRAPHS_FULL : PS_CUDA_GRAPHS_NONE;
+  row->setting->tp_comm_overlap = TRUE;
   row->cluster = row_gpu_cluster (row_text (row, "gpu"));
   row->setting->reduce = PS_REDUCE_OVERLAPPED;
   row->measured_s = row_number (row, "step_seconds_median");
@@ -359,6 +362,11 @@ DataSet data_sets[] = {
     .read = row_read_recipe,
     .joined = "nemo_recipes",
     .keys = recipe_keys },
+  { .file = "more_runs",
+    .title = "NeMo's benchmarks and MLPerf v6.0",
+    .cluster = "h100-80gb",
+    .read = row_read_further,
+    .unfitted = TRUE },
 };
 const guint n_data_sets = G_N_ELEMENTS (data_sets);
 

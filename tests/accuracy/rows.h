@@ -20,6 +20,7 @@ typedef struct {
   char *(*read) (struct _Row *row);
   gboolean from_one; /* one row of each series gives the speed of ops, the others are predicted with it as well */
   gboolean ratios;   /* with that speed alone: seconds or the cluster are not known */
+  gboolean unfitted; /* no constant is chosen on its rows */
   gboolean whole;    /* a file is one run: its lines, the first one too, are the cells of one row */
   /* Another file of the folder, whose columns each row has, too: those of its line with the same cells in these
    * columns. NULL: none. */
@@ -75,6 +76,9 @@ char *row_read_pair (Row *row);
 /* The DataSet.read and keys of the recipes of Megatron Bridge (recipes.c). */
 char *row_read_recipe (Row *row);
 extern const char *const recipe_keys[];
+
+/* The DataSet.read of further runs with a pipeline (more_runs.csv). */
+char *row_read_further (Row *row);
 
 /* All rows of the files in a folder that a data set knows, of Row, sorted by data set. Names of other .csv files go to
  * `others`. */

@@ -174,7 +174,8 @@ static void test_model (void)
   g_autoptr (GError) error = NULL;
   guint n;
 
-  cluster->step_ns = 0; /* it is of a device, not of a layer */
+  cluster->step_ns = 0;   /* it is of a device, not of a layer */
+  cluster->launch_ns = 0; /* the host is ahead or behind over a whole op */
   g_autofree PsStageShape *units = ps_model_units (model, &n);
   g_autoptr (PsCosts) alone = fine (ps_costs_model_stages (model, cluster, units, 1, n, &error));
   g_autoptr (PsLayers) layers = fine (ps_layers_from_units (model, alone, &error));

@@ -274,6 +274,34 @@ static void test_exchange (void)
   }
 }
 
+/* A dispatcher with rates sends a token of 8192 bytes in all once to each of 2 GPUs that has one of its 2 of 8 experts,
+ * 2 (1 - 4/8 3/7) = 1.571 of them, of 4 GPUs 4 (1 - 6/8 5/7) = 1.857, at the rate midway. 8 GPUs are two nodes, and it
+ * goes once to each. Others have no rates here and send as alltoall, at a half of the links with such an efficiency. */
+static void test_dispatch (void)
+{
+  static const struct {
+    PsDispatcher dispatcher;
+    guint gpus;
+    gint64 ns;
+  } rows[] = { { PS_DISPATCHER_HYBRIDEP, 2, 12872 },
+               { PS_DISPATCHER_HYBRIDEP, 4, 24341 },
+               { PS_DISPATCHER_HYBRIDEP, 8, 51492 },
+               { PS_DISPATCHER_DEEPEP, 2, 100 + 8192 * 2 },
+               { PS_DISPATCHER_ALLTOALL, 4, 100 + 3 * 4096 * 2 } };
+  PsCluster cluster = two_nodes ();
+  PsModel model = small (PS_MLP_SWIGLU);
+
+  cluster.dispatch[PS_DISPATCHER_HYBRIDEP][0] = (PsDispatchRate){ 2, 1e9 };
+  cluster.dispatch[PS_DISPATCHER_HYBRIDEP][1] = (PsDispatchRate){ 8, 0.25e9 };
+  cluster.alltoall_efficiency = 0.5;
+  model.experts = (PsExperts){ .count = 8, .active = 2, .feed_forward = 16, .imbalance = 1 };
+  for (guint i = 0; i < G_N_ELEMENTS (rows); i++) {
+    cluster.dispatcher = rows[i].dispatcher;
+    model.spread.experts = rows[i].gpus;
+    g_assert_cmpint (ABS (ps_tensor_exchange_ns (&model, &cluster) - rows[i].ns), <=, 1);
+  }
+}
+
 /* A context cuts sequences, with the GPUs of tensor parallelism; experts are cut over GPUs of a device and its
  * replicas. */
 static void test_check_spread (void)
@@ -605,6 +633,7 @@ int main (int argc, char **argv)
   g_test_add_func ("/tensor/recompute", test_recompute);
   g_test_add_func ("/tensor/context", test_context);
   g_test_add_func ("/tensor/exchange", test_exchange);
+  g_test_add_func ("/tensor/dispatch", test_dispatch);
   g_test_add_func ("/tensor/check-spread", test_check_spread);
   g_test_add_func ("/tensor/join", test_join);
   g_test_add_func ("/tensor/group-of-nodes", test_group_of_nodes);
