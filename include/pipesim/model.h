@@ -401,6 +401,9 @@ guint ps_model_layer_units (const PsModel *model, guint layer, PsUnitKind kinds[
  * g_free. */
 char *ps_model_pattern (const PsModel *model);
 
+/* The same with the letters of Megatron-LM, which knows no w: options say which attention has a window there. */
+char *ps_model_megatron_pattern (const PsModel *model);
+
 /* The units of the layers for people, repeats folded: "(*-)x3(*E)x58". Free with g_free. */
 char *ps_model_units_text (const PsModel *model);
 

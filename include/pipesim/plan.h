@@ -125,8 +125,11 @@ char *ps_layout_command (const PsLayoutQuestion *question, const PsLayouts *layo
 /* A run in the words of training frameworks: launch flags and configuration keys, and what a framework asks of a run.
  * Names of options are those of
  *
- * - megatron: Megatron-LM 0.16 to 0.19 (megatron/training/arguments.py), flags; the model's definition among them. Even
- * layouts that divide are given by numbers of layers, all others by --pipeline-model-parallel-layout (model.h).
+ * - megatron: HybridModel of Megatron-LM 0.18 and later (megatron/training/arguments.py), flags; the model's definition
+ * among them. A pattern (model.h) says units and stages. Latent attention is there from 0.19 on. Overlapped messages of
+ * experts want [ ] around the units of a layer (NVIDIA/Megatron-LM pull request 4798).
+ * - megatron-gpt: GPTModel of 0.16 to 0.19, which later releases call deprecated. Even layouts that divide are given by
+ * numbers of layers, all others by --pipeline-model-parallel-layout (model.h).
  * - torchtitan: torchtitan 0.3 (torchtitan/config/configs.py), words of the command line: --section.key VALUE. A
  * schedule that PyTorch has no class for, or whose class refuses the number of microbatches or takes another group,
  * comes as a CSV (formats.h, torch-compute), if its placement is loop: torchtitan places CSV schedules in a loop.
@@ -178,8 +181,8 @@ char *ps_launch_prediction (const PsLaunchChoice *choice, const PsSetting *setti
                             const PsPrediction *prediction, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
 /* Why a framework (of ps_launch_frameworks, pytorch or colossalai) does not run that by a name of its own for the
- * family: "-m 3: ..."; NULL: it does. The stages are those of the setting's model, where it names one. Free with
- * g_free.
+ * family: "-m 3: ..."; NULL: it does. megatron runs what either of its forms runs. The stages are those of the
+ * setting's model, where it names one. Free with g_free.
  */
 char *ps_launch_refusal (const char *framework, const PsSetting *setting, const char *family);
 

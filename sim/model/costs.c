@@ -238,11 +238,18 @@ PsCosts *ps_costs_least_slice (const PsCosts *costs, guint n_slices)
 void ps_costs_set_messages (PsCosts *costs, const PsModel *model, guint n_tensor)
 {
   gint64 bytes = ps_tensor_boundary_bytes (model, n_tensor);
+  guint n_states = 0; /* of modules of multi-token prediction whose losses are still to come */
 
   for (guint stage = 0; stage + 1 < costs->n_stages; stage++) {
     /* A stage without units hands on what it gets. */
-    if (costs->shapes != NULL && ps_stage_shape_units (&costs->shapes[stage]) > 0)
-      bytes = ps_tensor_output_bytes (model, &costs->shapes[stage], n_tensor);
+    if (costs->shapes != NULL && ps_stage_shape_units (&costs->shapes[stage]) > 0) {
+      PsStageShape shape = costs->shapes[stage];
+
+      n_states += shape.n_mtp;
+      n_states -= MIN (n_states, shape.head);
+      shape.n_mtp = n_states;
+      bytes = ps_tensor_output_bytes (model, &shape, n_tensor);
+    }
     costs->message_bytes[ps_transfer_forward (costs, stage)] = bytes;
     costs->message_bytes[ps_transfer_backward (costs, stage + 1)] = bytes;
     ps_costs_op (costs, PS_OP_R, stage + 1)->take_bytes

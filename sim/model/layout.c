@@ -198,12 +198,13 @@ static gboolean fit_model (const Reader *reader, const PsModel *model, GError **
   PsUnitKind kinds[2];
 
   if (reader->letters->len > 0) {
-    g_autofree char *own = ps_model_pattern (model);
+    g_autofree char *own = ps_model_pattern (model), *plain = ps_model_megatron_pattern (model);
+    const char *given = reader->letters->str;
     gsize i = 0;
 
-    while (own[i] != '\0' && own[i] == reader->letters->str[i])
+    while (own[i] != '\0' && (given[i] == own[i] || given[i] == plain[i]))
       i++;
-    if (own[i] != reader->letters->str[i])
+    if (own[i] != given[i])
       return ps_refuse (error, PS_ERROR_USAGE,
                         "%s: layer %" G_GSIZE_FORMAT " of the pattern is not that of model '%s', whose layers are %s",
                         reader->where, i + 1, model->name, own);

@@ -21,15 +21,6 @@
 static const char *const precision_names[]
     = { "fp32",      "fp16", "bf16", "fp8", "fp8-block", "mxfp8", "nvfp4", "tensorwise=fp8", "blockwise=fp8-block",
         "fp4=nvfp4", NULL };
-const PsNumberFormat ps_number_formats[PS_N_PRECISIONS] = {
-  [PS_PRECISION_FP32] = { 4, 32, 32, 32 },
-  [PS_PRECISION_FP16] = { 2, 16, 16, 16 },
-  [PS_PRECISION_BF16] = { 2, 16, 16, 16 },
-  [PS_PRECISION_FP8] = { 2, 8, 8, 8, FALSE, 2 + 2 + 1 },
-  [PS_PRECISION_FP8_BLOCK] = { 2, 8, 8 + 32 / 128.0, 8 + 32 / (128.0 * 128), TRUE, 2 + 2 * (1 + 4 / 128.0) },
-  [PS_PRECISION_MXFP8] = { 2, 8, 8 + 8 / 32.0, 8 + 8 / 32.0, TRUE, 2 + 2 * (1 + 1 / 32.0) },
-  [PS_PRECISION_NVFP4] = { 2, 4, 4 + 8 / 16.0, 4 + 8 / 16.0, TRUE, 2 + 2 + 2 + 2 * (1 / 2.0 + 1 / 16.0) },
-};
 static const char *const mlp_names[] = { "gelu", "swiglu", "relu2", NULL };
 static const char *const boolean_names[] = { "false", "true", NULL };
 static const char *const qk_norm_names[] = { "false", "true", "wide", NULL };
@@ -277,6 +268,11 @@ char *ps_model_pattern (const PsModel *model)
       g_string_append_c (pattern, ps_unit_row (kinds[i])->letter);
   }
   return g_string_free (pattern, FALSE);
+}
+
+char *ps_model_megatron_pattern (const PsModel *model)
+{
+  return g_strdelimit (ps_model_pattern (model), "w", model->latent.kv_rank > 0 ? '+' : '*');
 }
 
 char *ps_model_hybrid_pattern (const PsModel *model)
@@ -670,7 +666,7 @@ gboolean ps_stage_shapes_are_even (const PsStageShape *shapes, guint n_stages)
     if (shapes[s].n_layers != n_layers / n_stages + (s < n_layers % n_stages) || shapes[s].embedding != (s == 0)
         || (shapes[s].head > 0) != (s + 1 == n_stages) || (shapes[s].n_mtp > 0 && s + 1 < n_stages))
       return FALSE;
-  return TRUE;
+  return n_layers >= n_stages;
 }
 
 PsStageShape *ps_model_units (const PsModel *model, guint *n)

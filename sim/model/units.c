@@ -3,6 +3,16 @@
 
 #include <string.h>
 
+const PsNumberFormat ps_number_formats[PS_N_PRECISIONS] = {
+  [PS_PRECISION_FP32] = { 4, 32, 32, 32 },
+  [PS_PRECISION_FP16] = { 2, 16, 16, 16 },
+  [PS_PRECISION_BF16] = { 2, 16, 16, 16 },
+  [PS_PRECISION_FP8] = { 2, 8, 8, 8, FALSE, 2 + 2 + 1 },
+  [PS_PRECISION_FP8_BLOCK] = { 2, 8, 8 + 32 / 128.0, 8 + 32 / (128.0 * 128), TRUE, 2 + 2 * (1 + 4 / 128.0) },
+  [PS_PRECISION_MXFP8] = { 2, 8, 8 + 8 / 32.0, 8 + 8 / 32.0, TRUE, 2 + 2 * (1 + 1 / 32.0) },
+  [PS_PRECISION_NVFP4] = { 2, 4, 4 + 8 / 16.0, 4 + 8 / 16.0, TRUE, 2 + 2 + 2 + 2 * (1 / 2.0 + 1 / 16.0) },
+};
+
 /* Bits of an element that products with weights multiply, as they are kept: of 16 where the precision has no format of
  * its own for them. */
 static double product_bits (const PsModel *model)
@@ -326,7 +336,7 @@ static void keep_experts (const PsModel *model, PsUnitParts *parts, double load,
   keep (parts, "moe", "input of activation", (gint64)(load * (double)(gates * f)))->offload = PS_OFFLOAD_MOE_ACT;
   keep_input (parts, model, "moe_act", "result of activation", inner)->recompute |= PS_RECOMPUTE_MOE_ACT;
   move_again (parts, activation_name (model), bytes * inner, PS_RECOMPUTE_MOE_ACT);
-  if (model->framework != PS_FRAMEWORK_MEGATRON)
+  if (!ps_framework_is_megatron (model->framework))
     keep (parts, "moe", "results before they are weighed", moved);
   if (shared == 0)
     return;

@@ -7,20 +7,22 @@
 
 /* Bits, in the order of their names. */
 typedef enum {
-  MEGATRON = 1,
-  TORCHTITAN = 2,
-  TORCHTITAN_2 = 4,
-  DEEPSPEED = 8,
-  PYTORCH = 16,
-  COLOSSALAI = 32,
+  HYBRID = 1, /* Megatron-LM's HybridModel */
+  GPT = 2,    /* its GPTModel */
+  TORCHTITAN = 4,
+  TORCHTITAN_2 = 8,
+  DEEPSPEED = 16,
+  PYTORCH = 32,
+  COLOSSALAI = 64,
+  MEGATRON = HYBRID | GPT,
   TITANS = TORCHTITAN | TORCHTITAN_2,
   TORCH = TITANS | PYTORCH,
-  ALL = 63
+  ALL = 127
 } Framework;
 
 static const char *const frameworks[]
-    = { "megatron", "torchtitan", "torchtitan-0.2", "deepspeed", "pytorch", "colossalai" };
-#define N_FRAMEWORKS 4 /* whose launches are printed */
+    = { "megatron", "megatron-gpt", "torchtitan", "torchtitan-0.2", "deepspeed", "pytorch", "colossalai" };
+#define N_FRAMEWORKS 5 /* whose launches are printed */
 
 /* Families that frameworks have by a name of their own. */
 static const struct {
@@ -43,9 +45,9 @@ static const struct {
 const PsOption ps_launch_rows[] = {
   PS_OPTION (
       "to", 0, PS_TEXT (PsLaunchChoice, to), "FRAMEWORK",
-      "Print only the flags or keys with which megatron, torchtitan, torchtitan-0.2 or deepspeed run it; counts "
-      "memory as with --framework of that name. megatron: a hybrid model is a pattern, which HybridModel reads, any "
-      "other a layout string, which GPTModel reads",
+      "Print only the flags or keys with which megatron (HybridModel of Megatron-LM 0.18 and later, whose pattern says "
+      "units and stages), megatron-gpt (GPTModel of 0.16 to 0.19: a layout string), torchtitan, torchtitan-0.2 or "
+      "deepspeed run it; counts memory as with --framework of that name",
       .parse = ps_launch_parse, .group = PS_GROUP_OUTPUT),
   PS_OPTION ("force", 0, PS_FLAG (PsLaunchChoice, force), NULL, "With --to: also where memory does not suffice",
              .group = PS_GROUP_OUTPUT),
@@ -67,6 +69,8 @@ gboolean ps_launch_imply (const char *to, PsFramework *framework, GError **error
 {
   guint implied;
 
+  if (to != NULL && g_str_equal (to, "megatron-gpt"))
+    to = "megatron";
   if (to == NULL || !ps_framework_parse ("--to", to, &implied, NULL))
     return TRUE;
   if (implied == PS_FRAMEWORK_MEGATRON && ps_framework_is_megatron (*framework))
@@ -158,6 +162,43 @@ static gboolean keeps_mtp_together (const Run *run)
   return TRUE;
 }
 
+static gboolean splits_losses (const PsLaunch *launch)
+{
+  guint n = 0;
+
+  for (guint s = 0; launch->shapes != NULL && s < launch->n_devices * launch->n_chunks; s++)
+    n += launch->shapes[s].head > 0;
+  return n > 1;
+}
+
+/* Whether modules of multi-token prediction are elsewhere than in the last stage. */
+static gboolean mtp_stands_apart (const PsLaunch *launch)
+{
+  for (guint s = 0; launch->shapes != NULL && s + 1 < launch->n_devices * launch->n_chunks; s++)
+    if (launch->shapes[s].n_mtp > 0)
+      return TRUE;
+  return FALSE;
+}
+
+/* Whether Megatron-LM has a letter for each unit. A window is said by options. */
+static gboolean knows_units (const PsModel *model)
+{
+  g_autofree char *letters = model->layers > 0 ? ps_model_megatron_pattern (model) : g_strdup ("");
+
+  for (const char *letter = letters; *letter != '\0'; letter++)
+    if (*letter != '/' && !ps_unit_row (ps_unit_find (*letter))->megatron)
+      return FALSE;
+  return TRUE;
+}
+
+/* Whether GPTModel has not all of the units: it has sparse attention in all layers or in none. */
+static gboolean mixes_units (const PsModel *model)
+{
+  g_autofree char *letters = ps_model_pattern (model);
+
+  return strchr (letters, 'M') != NULL || (strchr (letters, 'D') != NULL && strpbrk (letters, "+G") != NULL);
+}
+
 /* Whether the optimizer keeps anything in fewer than 32 bits. */
 static gboolean is_precise (const PsStateFormats *formats)
 {
@@ -178,6 +219,7 @@ static char *find_broken (Framework framework, const Run *run)
   const guint e = said->n_experts, n = p * launch->n_chunks, d = said->n_replicas, rounds = MAX (1, m / p);
   const guint sharded = said->zero > 0 ? d : 1; /* replicas of torchtitan */
   const gboolean known = launch->model != NULL, named = launch->schedule != NULL;
+  const guint n_units = known ? ps_model_layer_units (model, 0, (PsUnitKind[2]){ 0 }) : 0;
   const PsStateFormats formats = ps_model_formats (model);
   const gboolean muon = formats.optimizer == PS_OPTIMIZER_MUON, narrow = model->precision > PS_PRECISION_BF16;
   const gboolean in_rounds
@@ -227,13 +269,22 @@ static char *find_broken (Framework framework, const Run *run)
     { MEGATRON, c > 1 && model->sequence % (2 * c) != 0, "sequence", "wants a multiple of 2 contexts", "arguments.py" },
     { MEGATRON, model->mtp > 0 && model->mlp == PS_MLP_GELU, "model", "multi-token prediction needs rotary positions",
       "arguments.py" },
-    { MEGATRON, !keeps_mtp_together (run), "layout", "multi-token prediction goes in one stage, the last of its device",
+    { GPT, !keeps_mtp_together (run), "layout", "multi-token prediction goes in one stage, the last of its device",
       "pipeline_parallel_layer_layout.py" },
+    { GPT, splits_losses (launch), "layout", "losses go in one stage", "pipeline_parallel_layer_layout.py" },
+    { HYBRID, mtp_stands_apart (launch), "layout",
+      "multi-token prediction goes in the last stage; megatron-gpt has stages of it", "hybrid_layer_allocation.py" },
+    { GPT, known && n_units == 1, "model", "has layers of one unit each; --to megatron has them",
+      "gpt_layer_specs.py" },
+    { HYBRID, known && run->overlaps && n_units == 1, "layout",
+      "interleaved-overlap wants both units of a layer in one stage", "hybrid_layer_allocation.py" },
     { MEGATRON, experts->count > 0 && t > 1 && model->whole_sequences, "model",
       "experts with --tensor need sequence parallelism", "moe_layer.py" },
 
-    { MEGATRON, model->pattern != NULL && strpbrk (model->pattern, "wl") != NULL, "model",
-      "has units that its patterns do not have", "hybrid_layer_allocation.py" },
+    { GPT, known && mixes_units (model), "model", "has units that GPTModel does not have; --to megatron has them",
+      "experimental_attention_variant_module_specs.py" },
+    { MEGATRON, !knows_units (model), "model", "has units that its patterns do not have",
+      "hybrid_layer_allocation.py" },
     { MEGATRON, formats.fp8_param_gather && narrow && said->zero == 0, "zero",
       "weights in the format of products need the distributed optimizer; give --zero 1", "arguments.py" },
     { MEGATRON, is_precise (&formats) && said->zero == 0, "zero",
@@ -369,8 +420,9 @@ char *ps_launch_refusal (const char *framework, const PsSetting *setting, const 
 
   while (!g_str_equal (frameworks[i], framework))
     i++;
-  g_autoptr (GPtrArray) refusals = ask (1U << i, setting, family);
-  return g_strdup (refusals->pdata[i]);
+  /* The framework is whichever of its forms runs that. */
+  g_autoptr (GPtrArray) refusals = ask (i == 0 ? MEGATRON : 1U << i, setting, family);
+  return i == 0 && refusals->pdata[1] == NULL ? NULL : g_strdup (refusals->pdata[i]);
 }
 
 char *ps_launch_runs_in (const PsSetting *setting, const char *family)
@@ -378,8 +430,9 @@ char *ps_launch_runs_in (const PsSetting *setting, const char *family)
   GString *text = g_string_new (NULL);
   g_autoptr (GPtrArray) refusals = ask (ALL & ~TORCHTITAN_2, setting, family);
 
+  /* The older form of Megatron-LM counts where the newer one does not run that. */
   for (guint i = 0; i < refusals->len; i++)
-    if (refusals->pdata[i] == NULL)
+    if (refusals->pdata[i] == NULL && (i != 1 || refusals->pdata[0] != NULL))
       g_string_append_printf (text, "%s%s", text->len > 0 ? ", " : "", frameworks[i]);
   return g_string_free (text, FALSE);
 }
@@ -389,7 +442,7 @@ void ps_launch_lint (const PsSetting *setting, const char *family, GPtrArray *fi
   g_autoptr (GPtrArray) refusals = ask (known_by (family) & ~TITANS, setting, family);
 
   for (guint i = 0; i < refusals->len; i++)
-    if (refusals->pdata[i] != NULL && *(char *)refusals->pdata[i])
+    if (refusals->pdata[i] != NULL && *(char *)refusals->pdata[i] && i != (refusals->pdata[1] == NULL ? 0 : 1))
       g_ptr_array_add (findings, g_strdup_printf ("%s: %s", frameworks[i], (char *)refusals->pdata[i]));
 }
 
@@ -466,8 +519,79 @@ static const char *const megatron_formats[PS_N_PRECISIONS] = {
   [PS_PRECISION_NVFP4] = "--bf16\n--fp4-format e2m1\n--fp4-recipe nvfp4",
 };
 
+/* A Python list of 1 for each layer that has one of the units, else 0, repeats folded: "([0]*3+[1]*58)",
+ * "([1,1,1,0]*12)". A layer has so many letters. */
+static char *list_layers (const char *letters, guint n_letters, const char *units)
+{
+  const guint n = (guint)strcspn (letters, "/") / n_letters;
+  g_autofree gboolean *has = g_new0 (gboolean, n);
+  g_autoptr (GString) list = g_string_new ("(");
+  guint period = 1, n_runs = 1;
+
+  for (guint i = 0; i < n; i++) {
+    for (guint k = 0; k < n_letters; k++)
+      has[i] |= strchr (units, letters[i * n_letters + k]) != NULL;
+    n_runs += i > 0 && has[i] != has[i - 1];
+  }
+  while (n % period != 0 || memcmp (has, has + period, (n - period) * sizeof *has) != 0)
+    period++;
+  if (n_runs > 2 && period <= n / 2) {
+    for (guint i = 0; i < period; i++)
+      g_string_append_printf (list, "%s%d", i > 0 ? "," : "[", has[i]);
+    g_string_append_printf (list, "]*%u)", n / period);
+    return g_string_free (g_steal_pointer (&list), FALSE);
+  }
+  for (guint i = 0, run = 1; i < n; i++, run++)
+    if (i + 1 == n || has[i] != has[i + 1]) {
+      g_string_append_printf (list, "%s[%d]*%u", list->len > 1 ? "+" : "", has[i], run);
+      run = 0;
+    }
+  return g_string_free (g_string_append_c (g_steal_pointer (&list), ')'), FALSE);
+}
+
+/* What layers have of a kind that not all of them have. HybridModel counts each unit as a layer, and its pattern says
+ * all but the window. */
+static void add_megatron_kinds (const PsModel *model, gboolean hybrid, GString *text)
+{
+  const struct {
+    const char *flag;
+    const char *units, *others;
+    gboolean all; /* forms of the model */
+  } rows[] = { { "--window-attn-skip-freq", "w", "*+DG", TRUE },
+               { "--linear-attention-freq", "G", "*+D", FALSE },
+               { "--moe-layer-freq", "E", "-", FALSE } };
+  g_autofree char *letters = ps_model_pattern (model);
+  guint n_letters = hybrid ? 1 : 2;
+
+  for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
+    if ((rows[i].all || !hybrid) && strpbrk (letters, rows[i].units) && strpbrk (letters, rows[i].others)) {
+      g_autofree char *list = list_layers (letters, n_letters, rows[i].units);
+
+      g_string_append_printf (text, "%s '%s'\n", rows[i].flag, list);
+    }
+}
+
+/* What a model has and no flag says. */
+static void add_megatron_rest (const PsModel *model, GString *text)
+{
+  const struct {
+    gboolean given;
+    const char *key;
+  } rows[] = { { model->post_norms, "post_norms" },
+               { model->one_norm, "one_norm" },
+               { model->embedding_norm, "embedding_norm" },
+               { model->output_bias, "output_bias" },
+               { model->qk_norm == PS_QK_NORM_WIDE, "qk_norm = wide" },
+               { model->delta.gate_rank > 0, "delta_gate_rank" },
+               { model->latent.q_rank > 0 && model->latent.kv_rank == 0, "q_rank" } };
+
+  for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
+    if (rows[i].given)
+      g_string_append_printf (text, "# left to you: %s of the model, which no flag says\n", rows[i].key);
+}
+
 /* The model's definition. */
-static void add_megatron_model (const PsModel *model, GString *text)
+static void add_megatron_model (const PsModel *model, gboolean hybrid, GString *text)
 {
   const PsExperts *experts = &model->experts;
   const PsLatent *latent = &model->latent;
@@ -476,7 +600,7 @@ static void add_megatron_model (const PsModel *model, GString *text)
   const PsIndexer *indexer = &model->indexer;
   gboolean llama = model->mlp != PS_MLP_GELU, is_latent = latent->kv_rank > 0, mixed = experts->count > 0;
   const Flag flags[] = {
-    { model->pattern == NULL, "--num-layers", model->layers },
+    { !hybrid, "--num-layers", model->layers },
     { TRUE, "--hidden-size", model->hidden },
     { TRUE, "--ffn-hidden-size", model->feed_forward },
     { TRUE, "--num-attention-heads", model->heads },
@@ -490,10 +614,9 @@ static void add_megatron_model (const PsModel *model, GString *text)
     { is_latent, "--qk-pos-emb-head-dim", latent->rope_size },
     { is_latent, "--v-head-dim", latent->value_size },
     { is_latent || model->qk_norm, "--qk-layernorm", ALONE },
-    { model->window > 0 && model->full_every > 0, "--window-attn-skip-freq", model->full_every },
     { !model->flash_attention, "--attention-backend unfused", ALONE },
     { TRUE, "--vocab-size", model->vocabulary },
-    { TRUE, "--max-position-embeddings", model->sequence },
+    { TRUE, "--max-position-embeddings", MAX (model->sequence, model->position_rows) },
     { !model->tied, "--untie-embeddings-and-output-weights", ALONE },
     { model->mlp == PS_MLP_SWIGLU, "--swiglu", ALONE },
     { model->mlp == PS_MLP_RELU2, "--squared-relu", ALONE },
@@ -506,7 +629,8 @@ static void add_megatron_model (const PsModel *model, GString *text)
     { delta->key_heads > 0, "--linear-key-head-dim", delta->key_size },
     { delta->key_heads > 0, "--linear-num-value-heads", delta->value_heads },
     { delta->key_heads > 0, "--linear-value-head-dim", delta->value_size },
-    { indexer->heads > 0, "--experimental-attention-variant dsa", ALONE },
+    { !hybrid && delta->key_heads > 0, "--experimental-attention-variant gated_delta_net", ALONE },
+    { !hybrid && indexer->heads > 0, "--experimental-attention-variant dsa", ALONE },
     { indexer->heads > 0, "--dsa-indexer-n-heads", indexer->heads },
     { indexer->heads > 0, "--dsa-indexer-head-dim", indexer->size },
     { indexer->heads > 0, "--dsa-indexer-topk", indexer->top },
@@ -515,7 +639,8 @@ static void add_megatron_model (const PsModel *model, GString *text)
     { llama, mamba->heads > 0 ? "--position-embedding-type none" : "--position-embedding-type rope", ALONE },
     { llama, "--attention-dropout", 0 },
     { llama, "--hidden-dropout", 0 },
-    { llama && !model->other_biases, "--disable-bias-linear", ALONE },
+    { !llama && model->no_positions, "--position-embedding-type rope", ALONE },
+    { llama ? !model->other_biases : model->no_biases, "--disable-bias-linear", ALONE },
     { llama && model->qkv_bias && !model->other_biases, "--add-qkv-bias", ALONE },
     { mixed, "--num-experts", experts->count },
     { mixed, "--moe-router-topk", experts->active },
@@ -525,7 +650,9 @@ static void add_megatron_model (const PsModel *model, GString *text)
     { mixed && experts->shared + experts->shared_width > 0, "--moe-shared-expert-intermediate-size",
       experts->shared_width > 0 ? experts->shared_width : (gint64)experts->shared * experts->feed_forward },
     { mixed && experts->capacity > 0, "--moe-pad-expert-input-to-capacity", ALONE },
-    { model->mtp > 0 && model->pattern == NULL, "--mtp-num-layers", model->mtp },
+    { mixed && experts->shared_gate, "--moe-shared-expert-gate", ALONE },
+    { model->sinks, "--softmax-type learnable", ALONE },
+    { !hybrid && model->mtp > 0, "--mtp-num-layers", model->mtp },
   };
 
   add_flags (flags, G_N_ELEMENTS (flags), text);
@@ -533,21 +660,40 @@ static void add_megatron_model (const PsModel *model, GString *text)
     g_string_append_printf (text, "--window-size '(%u,0)'\n", model->window - 1);
   if (mixed && experts->capacity > 0)
     g_string_append_printf (text, "--moe-expert-capacity-factor %g\n", experts->capacity);
-  if (mixed && experts->dense_layers > 0 && model->pattern == NULL)
-    g_string_append_printf (text, "--moe-layer-freq '([0]*%u+[1]*%u)'\n", experts->dense_layers,
-                            model->layers - experts->dense_layers);
+  add_megatron_kinds (model, hybrid, text);
 }
 
-static void add_megatron_stages (const Run *run, GString *text)
+/* The pattern with [ ] around the two units of each layer with one of these letters after the other. */
+static char *group_layers (const char *pattern)
+{
+  gsize n = strcspn (pattern, "/");
+  GString *text = g_string_new (NULL);
+
+  for (gsize i = 0; i < n; i++) {
+    gboolean pair = pattern[i] != '|' && i + 1 < n && strchr ("-E", pattern[i + 1]) != NULL;
+
+    g_string_append_printf (text, pair ? "[%.2s]" : "%.1s", pattern + i);
+    i += pair;
+  }
+  g_string_append (text, pattern + n);
+  return g_string_free (text, FALSE);
+}
+
+static void add_megatron_stages (const Run *run, gboolean hybrid, GString *text)
 {
   const PsLaunch *launch = run->launch;
   guint n = launch->n_devices * run->v;
 
   g_string_append_printf (text, "--pipeline-model-parallel-size %u\n", launch->n_devices);
-  if (run->model.pattern != NULL) {
-    g_autofree char *letters = ps_model_pattern (&run->model), *pattern = ps_layout_write (letters, launch->shapes, n);
+  if (hybrid) {
+    const PsStageShape whole = ps_model_whole (&run->model);
+    g_autofree char *letters = ps_model_megatron_pattern (&run->model);
+    g_autofree char *pattern = ps_layout_write (letters, n > 1 ? launch->shapes : &whole, n);
+    g_autofree char *groups = run->overlaps ? group_layers (pattern) : g_strdup (pattern);
 
-    g_string_append_printf (text, "--hybrid-layer-pattern '%s'\n", pattern);
+    if (run->overlaps)
+      g_string_append (text, "# [ ] need pull request 4798 of Megatron-LM; megatron-gpt overlaps without it\n");
+    g_string_append_printf (text, "--hybrid-layer-pattern '%s'\n", groups);
   } else if (launch->n_devices > 1 && (!ps_stage_shapes_are_even (launch->shapes, n) || run->model.layers % n != 0)) {
     g_autofree char *layout = ps_layout_string_write (launch->shapes, n);
 
@@ -587,7 +733,7 @@ static void add_modules (const char *flag, const char *modules, GString *text)
   g_string_append_printf (text, "%s %s\n", flag, list);
 }
 
-static void add_megatron_run (const Run *run, GString *text)
+static void add_megatron_run (const Run *run, gboolean hybrid, GString *text)
 {
   static const char *const dispatchers[PS_N_DISPATCHERS]
       = { [PS_DISPATCHER_DEEPEP] = "--moe-token-dispatcher-type flex --moe-flex-dispatcher-backend deepep",
@@ -616,7 +762,8 @@ static void add_megatron_run (const Run *run, GString *text)
     { said->recompute != PS_RECOMPUTE_NONE, full ? "--recompute-granularity full" : "--recompute-granularity selective",
       ALONE },
     { full, block ? "--recompute-method block" : "--recompute-method uniform", ALONE },
-    { full, "--recompute-num-layers", MAX (n_layers, 1) },
+    { full, "--recompute-num-layers",
+      MAX (n_layers, 1) * (hybrid ? ps_model_layer_units (model, 0, (PsUnitKind[2]){ 0 }) : 1) },
     { said->offload_modules != 0, "--fine-grained-activation-offloading", ALONE },
     { said->zero > 0, "--use-distributed-optimizer", ALONE },
     { sharded, "--use-megatron-fsdp", ALONE },
@@ -644,7 +791,7 @@ static void add_megatron_run (const Run *run, GString *text)
 
 /* Where GPUs share the experts, or experts have biases, each expert is whole on its GPU. Contexts and such experts have
  * no other order of ranks. */
-static void write_megatron (const Run *run, GString *text)
+static void write_megatron (const Run *run, gboolean hybrid, GString *text)
 {
   const PsSetting *said = &run->said;
   guint t = said->n_tensor, c = said->n_context, e = said->n_experts;
@@ -661,17 +808,20 @@ static void write_megatron (const Run *run, GString *text)
   };
 
   add_head (run, "Megatron-LM", one_queue ? "CUDA_DEVICE_MAX_CONNECTIONS=1 torchrun" : "torchrun", "--nnodes",
-            "--nproc-per-node", run->model.pattern != NULL ? "pretrain_hybrid.py" : "pretrain_gpt.py", text);
+            "--nproc-per-node", hybrid ? "pretrain_hybrid.py" : "pretrain_gpt.py", text);
   if (fixed)
     add_order_note (run, text);
   if (run->launch->order != NULL) {
     g_string_append (text, "# left to you: tokenizer, data, iterations (--train-iters) and learning rate (--lr)\n");
-    add_megatron_model (&run->model, text);
+    add_megatron_rest (&run->model, text);
+    add_megatron_model (&run->model, hybrid, text);
   }
+  if (hybrid)
+    g_string_append (text, "--spec megatron.core.models.hybrid.hybrid_layer_specs hybrid_stack_spec\n");
   add_flags (flags, G_N_ELEMENTS (flags), text);
-  add_megatron_stages (run, text);
+  add_megatron_stages (run, hybrid, text);
   if (run->launch->order != NULL)
-    add_megatron_run (run, text);
+    add_megatron_run (run, hybrid, text);
 }
 
 /* torchtitan */
@@ -870,8 +1020,7 @@ static void add_deepspeed_parts (const PsLaunch *launch, GString *text)
   }
   g_string_append (text, "# for _partition_layers of a subclass; specs: embedding, layers, head\nparts=[0");
   for (guint s = 0; s < launch->n_devices; s++) {
-    next += launch->shapes[s].n_layers + (guint)launch->shapes[s].embedding
-            + (launch->shapes[s].head > 0);
+    next += launch->shapes[s].n_layers + (guint)launch->shapes[s].embedding + (launch->shapes[s].head > 0);
     g_string_append_printf (text, ", %u", next);
   }
   g_string_append (text, "]\n");
@@ -921,8 +1070,8 @@ char *ps_launch_write (const char *framework, const PsLaunch *launch, GError **e
   g_autofree char *refusal = csv ? find_broken (to, &run) : find_refusal (to, &run);
   if (refusal != NULL)
     return ps_refuse_null (error, PS_ERROR_USAGE, "--to %s: %s", framework, refusal);
-  if (to == MEGATRON)
-    write_megatron (&run, text);
+  if (to & MEGATRON)
+    write_megatron (&run, to == HYBRID, text);
   else if (to == DEEPSPEED)
     write_deepspeed (&run, text);
   else

@@ -22,7 +22,7 @@ refuse 2 "list, show, validate, convert" pipesim schedule
 refuse 2 "'1f1b'" pipesim schedule list 1f1b
 refuse 2 "give a family or a schedule file" pipesim schedule show
 refuse 2 "torch-csv" pipesim schedule convert 1f1b -p 2 -m 2 --to torch-csv -o x
-refuse 2 "chrome-trace, megatron, torchtitan, torchtitan-0.2, deepspeed; did you mean megatron?" \
+refuse 2 "chrome-trace, megatron, megatron-gpt, torchtitan, torchtitan-0.2, deepspeed; did you mean megatron?" \
   pipesim schedule convert 1f1b -p 2 -m 2 --to megatrom -o x
 refuse 2 "-o" pipesim schedule convert 1f1b -p 2 -m 2 --to native
 
@@ -49,7 +49,7 @@ printf 'tokens\n4096\n2048\n' >tokens.csv
 printf 'factor\n1\n0\n' >zero.csv
 lengths='predict -s 1f1b -p 2 --costs f=1ms,b=1ms,w=1ms'
 refuse 2 "--lengths tokens.csv: has 2 microbatches; the schedule has 8" pipesim $lengths -m 8 --lengths tokens.csv
-refuse 2 "--lengths tokens.csv: tokens need the costs of a model; give factors" pipesim $lengths -m 2 --lengths tokens.csv
+refuse 2 "--lengths tokens.csv: tokens and images need the costs of a model; give factors" pipesim $lengths -m 2 --lengths tokens.csv
 refuse 1 "zero.csv:3: factor: '0' is not a number from 0.0001 to 10000" pipesim $lengths -m 2 --lengths zero.csv
 refuse 1 "none.csv: cannot read" pipesim $lengths -m 2 --lengths none.csv
 refuse 2 "--microbatch-order: needs --lengths FILE" pipesim $lengths -m 2 --microbatch-order best

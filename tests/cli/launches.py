@@ -6,7 +6,8 @@
 Settings of seven published models are drawn by a seed. What is printed must be what the framework takes, and be the run that was predicted: its
 sizes, its stages, its order and its model. What is refused must be what the framework would refuse. The rules are those of
 
-    Megatron-LM 0.19.2   training/arguments.py, core/transformer/transformer_config.py, core/pipeline_parallel/schedules.py, core/parallel_state.py
+    Megatron-LM 0.19, 0.20  core/models/hybrid/hybrid_layer_allocation.py (pull request 4798 for groups), core/transformer/pipeline_parallel_layer_layout.py,
+                         training/arguments.py, core/transformer/transformer_config.py, core/pipeline_parallel/schedules.py, core/parallel_state.py
     torchtitan 0.2, 0.3  distributed/parallel_dims.py, distributed/utils.py, models/llama3/infra/parallelize.py, trainer.py
     PyTorch 2.15         torch/distributed/pipelining/schedules.py
     DeepSpeed 0.19       runtime/pipe/module.py, runtime/pipe/engine.py
@@ -25,9 +26,10 @@ MODELS = {  # as published: layers, hidden, heads, kv heads, feed-forward, vocab
     "gpt-oss-120b": dict(L=36, h=2880, a=64, k=8, z=64, f=2880, V=201088, E=128, top=4, fe=2880, biased=1, titan=("gpt_oss", "gpt_oss_120b", "120b")),
     "mixtral-8x7b": dict(L=32, h=4096, a=32, k=8, f=14336, V=32000, E=8, top=2, fe=14336, titan=("MODULE", "CONFIG", "FLAVOR")),
 }
-FRAMEWORKS = {"megatron": ["1f1b", "interleaved", "interleaved", "interleaved-overlap", "interleaved-overlap-w"],
+FRAMEWORKS = {"megatron-gpt": ["1f1b", "interleaved", "interleaved", "interleaved-overlap", "interleaved-overlap-w"],
               "torchtitan": ["1f1b", "gpipe", "interleaved", "looped-bfs", "interleaved-zb", "zb-v", "zb-h1", "gis"], "deepspeed": ["1f1b"]}
 FRAMEWORKS["torchtitan-0.2"] = FRAMEWORKS["torchtitan"]
+FRAMEWORKS["megatron"] = FRAMEWORKS["megatron-gpt"]
 CHUNKED = ("interleaved", "looped", "gis")
 
 
@@ -97,6 +99,27 @@ def stages_of(layout):
     text = layout.replace(",", "")
     text = re.sub(r"\(([^()]*)\)\*(\d+)", lambda x: x[1] * int(x[2]), text)
     return re.sub(r"(.)\*(\d+)", lambda x: x[1] * int(x[2]), text).split("|")
+
+
+def segments_of(pattern):
+    """Letters of each stage of a hybrid pattern, and those of each module of multi-token prediction."""
+    main, *modules = pattern.split("/")
+    segments = []
+    for text in main.split("|"):
+        groups = re.sub(r"\[([^\[\]|]+)\]", lambda x: x[1] if "E" not in x[1][:-1] else "?", text)
+        if set(groups) - set("MG*D+-E") or "[" in text.replace("][", "") and len(re.findall(r"\[[^\[\]]{2}\]", text)) * 4 != len(text):
+            raise ValueError("pattern " + pattern)
+        segments.append(groups)
+    if len(set(modules)) > 1 or any(not x or set(x) - set("MG*D+-E") for x in modules):
+        raise ValueError("modules of " + pattern)
+    if "*" in main and ("D" in main or "+" in main):
+        raise ValueError("* and latent attention in " + pattern)
+    return segments, modules
+
+
+def letters_of(M):
+    """Both units of each layer."""
+    return [("+" if "dense" in M else "*") + ("E" if "E" in M and i >= M.get("dense", 0) else "-") for i in range(M["L"])]
 
 
 def even(M, n):
@@ -188,9 +211,10 @@ def judge_megatron(s, text, stages, folder):
     value = lambda flag: words[words.index(flag) + 1] if flag in words else None
     M, v, whole = s.M, s.v if s.p > 1 else 1, s.e > 1 or s.t > 1 and "biased" in s.M
     number = lambda flag, otherwise=1: int(value(flag) or otherwise)
-    want = {"--num-layers": M["L"], "--hidden-size": M["h"], "--ffn-hidden-size": M["f"], "--num-attention-heads": M["a"], "--vocab-size": M["V"], "--normalization": "RMSNorm",
+    hybrid = s.to == "megatron"
+    want = {"--num-layers": None if hybrid else M["L"], "--hidden-size": M["h"], "--ffn-hidden-size": M["f"], "--num-attention-heads": M["a"], "--vocab-size": M["V"], "--normalization": "RMSNorm",
             "--position-embedding-type": "rope", "--num-query-groups": None if M["k"] == M["a"] else M["k"], "--kv-channels": M.get("z"),
-            "--num-experts": M.get("E"), "--moe-router-topk": M.get("top"), "--moe-ffn-hidden-size": M.get("fe"), "--mtp-num-layers": M.get("mtp"),
+            "--num-experts": M.get("E"), "--moe-router-topk": M.get("top"), "--moe-ffn-hidden-size": M.get("fe"), "--mtp-num-layers": None if hybrid else M.get("mtp"),
             "--tensor-model-parallel-size": s.t, "--pipeline-model-parallel-size": s.p, "--micro-batch-size": s.b, "--global-batch-size": s.b * s.m * s.d,
             "--context-parallel-size": None if s.c == 1 else s.c, "--expert-model-parallel-size": None if s.e == 1 else s.e,
             "--expert-tensor-parallel-size": 1 if whole else None, "--moe-token-dispatcher-type": "alltoall" if s.e > 1 else None,
@@ -198,7 +222,7 @@ def judge_megatron(s, text, stages, folder):
             "--data-parallel-sharding-strategy": {2: "optim_grads", 3: "optim_grads_params"}.get(s.zero),
             **{"--%s-%s" % (bits, key): None for bits in ("fp8", "fp4") for key in ("format", "recipe")}, **FORMATS.get(s.precision, {})}
     if "dense" in M:
-        want.update({"--moe-layer-freq": "([0]*3+[1]*58)", "--q-lora-rank": 1536, "--kv-lora-rank": 512, "--qk-head-dim": 128, "--v-head-dim": 128,
+        want.update({"--moe-layer-freq": None if hybrid else "([0]*3+[1]*58)", "--q-lora-rank": 1536, "--kv-lora-rank": 512, "--qk-head-dim": 128, "--v-head-dim": 128,
                      "--moe-shared-expert-intermediate-size": 2048})
     precise, narrow = s.moment != "fp32", s.grads == "bf16"
     want.update({"--optimizer": s.optimizer, "--exp-avg-dtype": s.moment if precise else None, "--exp-avg-sq-dtype": "fp32" if precise else None,
@@ -218,15 +242,27 @@ def judge_megatron(s, text, stages, folder):
             yield flag + (" is missing" if x else " is there")
     if ("CUDA_DEVICE_MAX_CONNECTIONS=1" in launch) != ((s.t > 1 or s.c > 1) and s.zero < 2 and "overlap" not in s.schedule):
         yield "CUDA_DEVICE_MAX_CONNECTIONS"
+    if hybrid:
+        letters, at, wanted = letters_of(M), 0, []
+        for units in stages if s.p > 1 else ["t" * M["L"]]:
+            wanted.append("".join(letters[at:at + units.count("t")]))
+            at += units.count("t")
+        found, modules = segments_of(value("--hybrid-layer-pattern"))
+        if found != wanted or modules != [letters[-1]] * M.get("mtp", 0) or (words[words.index("--spec") + 2] != "hybrid_stack_spec") or "pretrain_hybrid.py" not in launch:
+            yield "stages are %s, not %s" % (found, wanted)
+        if ("[" in value("--hybrid-layer-pattern")) != ("overlap" in s.schedule):
+            yield "groups"
+        if "--pipeline-model-parallel-layout" in words or "--num-layers-per-virtual-pipeline-stage" in words:
+            yield "stages are said twice"
     if s.p == 1:
         if "--pipeline-model-parallel-layout" in words or "--num-layers-per-virtual-pipeline-stage" in words:
             yield "stages of one device"
         return
     layout, each = value("--pipeline-model-parallel-layout"), number("--num-layers-per-virtual-pipeline-stage", 0)
     there = stages_of(layout) if layout else even(M, s.p * (M["L"] // s.p // each if each else 1))
-    if there != stages or (layout is None and M["L"] % (s.p * v)):
+    if not hybrid and (there != stages or (layout is None and M["L"] % (s.p * v))):
         yield "stages are %s, not %s" % (there, stages)
-    if there[0][:1] != "E" or there[-1][-1:] != "L":
+    if not hybrid and (there[0][:1] != "E" or there[-1][-1:] != "L"):
         yield "E first, L last"
     n = number("--microbatch-group-size-per-virtual-pipeline-stage", s.p)
     if v > 1 and not (s.p <= n <= s.m and (s.m % n == 0 or s.m % n >= s.p)):
@@ -299,14 +335,14 @@ def judge_deepspeed(s, text, stages):
 
 def judge(s, folder):
     """What is wrong; None: predict itself does not take the setting."""
-    framework = s.to if s.to in ("megatron", "deepspeed") else "none"
+    framework = s.to.split("-")[0] if s.to in ("megatron", "megatron-gpt", "deepspeed") else "none"
     code, out, _ = pipesim("predict", *s.args, "--framework", framework, "--json")
     if code != 0:
         return None
     layout = json.loads(out)["results"][0]["layout"]
     stages = even(s.M, s.p * s.v) if layout == "even" else stages_of(layout)
     code, text, error = pipesim("predict", *s.args, "--to", s.to, "--force")
-    why = list(megatron_refuses(s, stages) if s.to == "megatron" else deepspeed_refuses(s) if s.to == "deepspeed" else titan_refuses(s, s.to != "torchtitan"))
+    why = list(megatron_refuses(s, stages) if s.to.startswith("megatron") else deepspeed_refuses(s) if s.to == "deepspeed" else titan_refuses(s, s.to != "torchtitan"))
     if s.to.startswith("torchtitan") and s.schedule == "zb-v" and s.p > 1 and torch_class_refuses(s):
         why.append("a V comes by its class alone")
     if code != 0:
@@ -314,7 +350,7 @@ def judge(s, folder):
     if [x for x in why if x]:
         return ["not refused: " + why[0]]
     wrong = [] if all(x.startswith("#") or "#" not in x for x in text.splitlines()) else ["a comment behind something"]
-    return wrong + list(judge_megatron(s, text, stages, folder) if s.to == "megatron" else judge_deepspeed(s, text, stages) if s.to == "deepspeed"
+    return wrong + list(judge_megatron(s, text, stages, folder) if s.to.startswith("megatron") else judge_deepspeed(s, text, stages) if s.to == "deepspeed"
                         else judge_titan(s, text, stages, folder, s.to != "torchtitan"))
 
 
@@ -335,13 +371,111 @@ def judge_plan(R, folder):
         yield None
 
 
+# ---- both strings of Megatron-LM, read back
+
+KEYS = """layers = %d
+hidden = 256
+heads = 8
+kv_heads = 4
+feed_forward = 512
+vocabulary = 1000
+sequence = 512
+microbatch_size = 1
+precision = bf16
+mlp = swiglu
+flash_attention = true
+window = 128
+experts = 8
+active_experts = 2
+expert_feed_forward = 64
+mamba_heads = 8
+mamba_head_size = 32
+mamba_state = 16
+mamba_groups = 2
+delta_key_heads = 4
+delta_key_size = 32
+delta_value_heads = 8
+delta_value_size = 32
+"""
+LATENT = """kv_rank = 32
+q_rank = 32
+nope_size = 32
+rope_size = 16
+value_size = 32
+index_heads = 2
+index_size = 16
+index_top = 64
+"""
+
+
+def draw_trip(R, folder):
+    """A model of drawn units, a drawn cut, its string in each form that can say it, and what is wrong with them."""
+    latent, pair, mtp = R.random() < .3, R.random() < .7, R.choice([0, 0, 1, 2])
+    mixers, n, p = "+DMG" if latent else "*wMG", R.randint(2, 24), R.choice([1, 2, 3, 4, 6])
+    draw = (lambda: R.choice(mixers) + R.choice("-E")) if pair else (lambda: R.choice(mixers + "-E"))
+    layers, module = [draw() for _ in range(n)], draw() if pair else R.choice(mixers) + "E"
+    v = R.choice([1, 1, 2]) if p > 1 else 1
+    path = os.path.join(folder, "drawn.ini")
+    with open(path, "w") as file:
+        file.write("[model]\nname = drawn\n" + KEYS % n + LATENT * latent + "pattern = " + "".join(layers) + ("/" + module if mtp else "") + "\n" + ("mtp = %d\n" % mtp if mtp else ""))
+    within = pair and R.random() < .3
+    units = list("".join(layers)) if within else layers
+    cuts = sorted(R.choices(range(len(units) + 1), k=p * v - 1))
+    stages = [units[a:b] for a, b in zip([0] + cuts, cuts + [len(units)])]
+    apart = mtp > 0 and p > 2 and not within and R.random() < .2  # the modules in a stage of their own
+    if apart:
+        stages = stages[:-2] + [stages[-2] + stages[-1], []]
+    given = "|".join("".join(x) for x in stages) + ("/" + module) * mtp
+    if apart or not within and R.random() < .5:
+        given = "".join("E" * (i == 0) + "t" * len(x) + "m" * mtp * (i == len(stages) - 1 - apart) + "L" * (i == len(stages) - 1) + "|" * (i < len(stages) - 1) for i, x in enumerate(stages))
+    args = ["predict", "-s", "interleaved" if v > 1 else "1f1b", "-p", p, "-m", 2 * p] + (["-v", v] if v > 1 else []) + ["--model", path, "--cluster", "h100-80gb", "--framework", "megatron"]
+    code, out, error = pipesim(*args, "--layout", given, "--json")
+    if code:
+        yield "%s: %s" % (given, error)
+        return
+    said = json.loads(out)["results"][0]
+    plain = lambda text: text.replace("w", "*")
+    for to in "megatron", "megatron-gpt":
+        code, text, error = pipesim(*args, "--layout", given, "--to", to, "--force")
+        everything = "".join(layers) + module * (mtp > 0)
+        takes = not apart if to == "megatron" else pair and not any(len("".join(x)) % 2 for x in stages) and "M" not in everything and not ("D" in everything and set(everything) & set("+G"))
+        if (code == 0) != takes:
+            yield "%s --to %s: %s" % (given, to, error or "not refused")
+        if code:
+            continue
+        words = shlex.split("\n".join(x for x in text.splitlines() if not x.startswith("#")))
+        value = lambda flag: words[words.index(flag) + 1] if flag in words else None
+        if to == "megatron":
+            string = value("--hybrid-layer-pattern")
+            if "t" in string or segments_of(string) != ([plain("".join(x)) for x in stages], [plain(module)] * mtp):
+                yield "%s is %s" % (given, string)
+        else:
+            string = value("--pipeline-model-parallel-layout")
+            each = int(value("--num-layers-per-virtual-pipeline-stage") or 0)
+            if string is None:
+                string = "|".join("E" * (i == 0) + "t" * (each or n // p) + ("m" * mtp + "L") * (i == p * v - 1) for i in range(p * v))
+            found = [sum(x == "t" for x in stage) for stage in stages_of(string)]
+            if found != [len("".join(x)) // 2 for x in stages]:
+                yield "%s is %s" % (given, string)
+        code, out, error = pipesim(*args, "--layout", string, "--json")
+        again = json.loads(out)["results"][0] if code == 0 else {}
+        for key in "layout", "iteration_ns", "peak_memory_bytes":
+            if again.get(key) != said[key]:
+                yield "%s --to %s: %s reads as %s %s, not %s %s" % (given, to, string, key, again.get(key), said[key], error)
+    for form in said["layout"], given:
+        code, out, error = pipesim(*args, "--layout", form, "--json")
+        if code or json.loads(out)["results"][0]["iteration_ns"] != said["iteration_ns"]:
+            yield "%s is printed as %s: %s" % (given, form, error)
+
+
 def main():
     q = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     q.add_argument("-n", type=int, default=60, help="settings that predict takes, of each framework")
+    q.add_argument("--trips", type=int, default=200, help="models and cuts whose strings are read back")
     q.add_argument("--seed", type=int, default=1)
     o = q.parse_args()
     failed = 0
-    print("1..%d" % (len(FRAMEWORKS) + 1))
+    print("1..%d" % (len(FRAMEWORKS) + 2))
     with tempfile.TemporaryDirectory() as folder:
         for number, to in enumerate(FRAMEWORKS, 1):
             R, done, tries, wrong = random.Random("%s %d" % (to, o.seed)), 0, 0, []
@@ -362,6 +496,11 @@ def main():
         for x in wrong[:10]:
             print("# " + x)
         failed += bool(wrong or empty == len(plans))
+        wrong = [x for _ in range(o.trips) for x in draw_trip(R, folder)]
+        print("%sok %d - strings read back: %d models and cuts, %d faults" % ("not " * bool(wrong), number + 2, o.trips, len(wrong)))
+        for x in wrong[:10]:
+            print("# " + x)
+        failed += bool(wrong)
     return failed > 0
 
 

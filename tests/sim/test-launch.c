@@ -167,18 +167,20 @@ static void test_refusals (void)
     void (*change) (Rig *rig);
     const char *message;
   } cases[] = {
-    { "megatron", "interleaved", 4, 2, 3, NULL,
+    { "megatron-gpt", "interleaved", 4, 2, 3, NULL,
       "-m 3: with virtual stages it wants p microbatches or more*schedules*" },
-    { "megatron", "interleaved-overlap", 4, 2, 8, NULL, "schedule 'interleaved-overlap': is for models with experts*" },
-    { "megatron", "interleaved-overlap", 4, 2, 8, overlap, "*give --experts 2 or more*" },
-    { "megatron", "interleaved-overlap-w", 4, 2, 8, overlap_full, "--recompute full: is not available with*" },
-    { "megatron", "interleaved-overlap", 4, 2, 8, overlap_fp32, "--precision fp32: interleaved-overlap wants fp16,*" },
-    { "megatron", "interleaved-overlap", 1, 2, 8, with_experts, "-p 1: one device overlaps whole microbatches*" },
-    { "megatron", "1f1b", 1, 1, 8, deferred, "--defer-head 2: needs a pipeline*" },
-    { "megatron", "1f1b", 4, 1, 8, odd_contexts, "--sequence 66: wants a multiple of 2 contexts*" },
-    { "megatron", "interleaved", 4, 2, 8, mtp_too_early, "--layout *: multi-token prediction goes in one stage*" },
-    { "megatron", "1f1b", 4, 1, 8, late_embedding, "--layout *: the embedding goes in the first stage*" },
-    { "megatron", "1f1b", 4, 1, 8, whole_sequences, "model 'small': experts with --tensor need sequence*" },
+    { "megatron-gpt", "interleaved-overlap", 4, 2, 8, NULL,
+      "schedule 'interleaved-overlap': is for models with experts*" },
+    { "megatron-gpt", "interleaved-overlap", 4, 2, 8, overlap, "*give --experts 2 or more*" },
+    { "megatron-gpt", "interleaved-overlap-w", 4, 2, 8, overlap_full, "--recompute full: is not available with*" },
+    { "megatron-gpt", "interleaved-overlap", 4, 2, 8, overlap_fp32,
+      "--precision fp32: interleaved-overlap wants fp16,*" },
+    { "megatron-gpt", "interleaved-overlap", 1, 2, 8, with_experts, "-p 1: one device overlaps whole microbatches*" },
+    { "megatron-gpt", "1f1b", 1, 1, 8, deferred, "--defer-head 2: needs a pipeline*" },
+    { "megatron-gpt", "1f1b", 4, 1, 8, odd_contexts, "--sequence 66: wants a multiple of 2 contexts*" },
+    { "megatron-gpt", "interleaved", 4, 2, 8, mtp_too_early, "--layout *: multi-token prediction goes in one stage*" },
+    { "megatron-gpt", "1f1b", 4, 1, 8, late_embedding, "--layout *: the embedding goes in the first stage*" },
+    { "megatron-gpt", "1f1b", 4, 1, 8, whole_sequences, "model 'small': experts with --tensor need sequence*" },
     { "torchtitan", "1f1b", 4, 1, 8, in_fp16, "--precision fp16: it trains in bf16 or fp32*" },
     { "torchtitan", "1f1b", 4, 1, 8, in_fp8, "--precision fp8: is not known there; megatron has it" },
     { "torchtitan", "1f1b", 4, 1, 8, replicated_experts, "--experts 4: wants a divisor of t c times*" },
@@ -259,6 +261,29 @@ static void one_mtp (Rig *rig)
 static void two_mtp (Rig *rig)
 {
   mtp_of (rig, 2);
+}
+
+/* A layer of 16 for each letter. */
+static void single_units (Rig *rig)
+{
+  rig->model.pattern = (char *)"*-*-*-*-*-*-*-*-";
+}
+
+static void linear_units (Rig *rig)
+{
+  rig->model.pattern = (char *)"l-l-l-l-l-l-l-l-l-l-l-l-l-l-l-l-";
+}
+
+static void split_losses (Rig *rig)
+{
+  mtp_of (rig, 2);
+  rig->shapes[2].head = 1;
+}
+
+static void overlapped_single_units (Rig *rig)
+{
+  with_experts (rig);
+  rig->model.pattern = (char *)"*E*E*E*E*E*E*E*E";
 }
 
 static void gelu_mtp (Rig *rig)
@@ -382,29 +407,40 @@ static void test_limits (void)
     void (*change) (Rig *rig);
     const char *blamed;
   } cases[] = {
-    { "megatron", "1f1b", 4, 1, 1, NULL, NULL },
-    { "megatron", "1f1b", 4, 1, 8, offloaded, "--offload 0.5: *" },
-    { "megatron", "1f1b", 4, 1, 8, bypassed, "--sync bypass: *" },
+    { "megatron-gpt", "1f1b", 4, 1, 1, NULL, NULL },
+    { "megatron-gpt", "1f1b", 4, 1, 8, offloaded, "--offload 0.5: *" },
+    { "megatron-gpt", "1f1b", 4, 1, 8, bypassed, "--sync bypass: *" },
     { "torchtitan", "1f1b", 4, 1, 8, bypassed, "--sync bypass: *" },
     { "deepspeed", "1f1b", 4, 1, 8, bypassed, "--sync bypass: *" },
-    { "megatron", "1f1b", 4, 1, 8, late_head, "--layout *" },
+    { "megatron-gpt", "1f1b", 4, 1, 8, late_head, "--layout *" },
     { "torchtitan", "1f1b", 4, 1, 8, late_head, "--layout *" },
-    { "megatron", "interleaved", 4, 2, 4, NULL, NULL }, /* m = p */
-    { "megatron", "interleaved", 1, 2, 1, NULL, NULL },
-    { "megatron", "interleaved-overlap", 4, 2, 8, two_experts, NULL },
-    { "megatron", "interleaved-overlap-w", 4, 2, 8, selective, NULL },
-    { "megatron", "interleaved-overlap", 4, 2, 8, overlap_fp16, NULL },
-    { "megatron", "interleaved-overlap", 4, 2, 8, one_mtp, NULL },
-    { "megatron", "interleaved-overlap", 4, 2, 8, two_mtp, "model 'small': interleaved-overlap takes one module *" },
+    { "megatron-gpt", "interleaved", 4, 2, 4, NULL, NULL }, /* m = p */
+    { "megatron-gpt", "interleaved", 1, 2, 1, NULL, NULL },
+    { "megatron-gpt", "interleaved-overlap", 4, 2, 8, two_experts, NULL },
+    { "megatron-gpt", "interleaved-overlap-w", 4, 2, 8, selective, NULL },
+    { "megatron-gpt", "interleaved-overlap", 4, 2, 8, overlap_fp16, NULL },
+    { "megatron-gpt", "interleaved-overlap", 4, 2, 8, one_mtp, NULL },
+    { "megatron-gpt", "interleaved-overlap", 4, 2, 8, two_mtp,
+      "model 'small': interleaved-overlap takes one module *" },
+    { "megatron-gpt", "interleaved", 4, 2, 8, two_mtp, NULL },
+    { "megatron-gpt", "interleaved", 4, 2, 8, gelu_mtp, "model 'small': multi-token prediction needs rotary *" },
+    { "megatron-gpt", "interleaved", 4, 2, 8, mtp_before_the_end, NULL },
+    { "megatron-gpt", "1f1b", 4, 1, 8, split_losses, "--layout *: losses go in one stage *" },
+    { "megatron-gpt", "1f1b", 4, 1, 8, single_units, "model 'small': has layers of one unit each*" },
+    { "megatron-gpt", "1f1b", 4, 1, 8, linear_units, "model 'small': has units that *" },
+    { "megatron", "1f1b", 4, 1, 8, linear_units, "model 'small': has units that *" },
+    { "megatron", "1f1b", 4, 1, 8, single_units, NULL },
     { "megatron", "interleaved", 4, 2, 8, two_mtp, NULL },
-    { "megatron", "interleaved", 4, 2, 8, gelu_mtp, "model 'small': multi-token prediction needs rotary *" },
-    { "megatron", "interleaved", 4, 2, 8, mtp_before_the_end, NULL },
-    { "megatron", "1f1b", 2, 1, 8, deferred_in_one, NULL },
-    { "megatron", "1f1b", 1, 1, 8, deferred_in_one, "--defer-head 1: *" },
-    { "megatron", "1f1b", 4, 1, 8, contexts_of_68, NULL },
-    { "megatron", "1f1b", 4, 1, 8, tensor_experts, NULL },
-    { "megatron", "1f1b", 4, 1, 8, in_fp8, NULL },
-    { "megatron", "1f1b", 4, 1, 8, few_keys, NULL },
+    { "megatron", "interleaved", 4, 2, 8, mtp_before_the_end, "--layout *: multi-token prediction goes in the last *" },
+    { "megatron", "interleaved-overlap", 4, 2, 8, two_experts, NULL },
+    { "megatron", "interleaved-overlap", 4, 2, 8, overlapped_single_units,
+      "--layout *: interleaved-overlap wants both units of a layer *" },
+    { "megatron-gpt", "1f1b", 2, 1, 8, deferred_in_one, NULL },
+    { "megatron-gpt", "1f1b", 1, 1, 8, deferred_in_one, "--defer-head 1: *" },
+    { "megatron-gpt", "1f1b", 4, 1, 8, contexts_of_68, NULL },
+    { "megatron-gpt", "1f1b", 4, 1, 8, tensor_experts, NULL },
+    { "megatron-gpt", "1f1b", 4, 1, 8, in_fp8, NULL },
+    { "megatron-gpt", "1f1b", 4, 1, 8, few_keys, NULL },
     { "torchtitan", "1f1b", 4, 1, 8, in_fp32, NULL },
     { "torchtitan", "1f1b", 4, 1, 4, NULL, NULL },  /* m = p */
     { "torchtitan", "gpipe", 4, 1, 3, NULL, NULL }, /* a CSV */
@@ -434,7 +470,7 @@ static void test_limits (void)
     { "deepspeed", "1f1b", 4, 1, 8, stage_3, "--zero 3: *" },
     { "deepspeed", "1f1b", 4, 1, 8, one_mtp, "model 'small': has multi-token *" },
     { "deepspeed", "1f1b", 4, 1, 8, deferred_in_one, "--defer-head 1: *" },
-    { "megatron", "interleaved", 4, 2, 8, mtp_in_the_first_chunk, "--layout *: multi-token prediction goes in *" },
+    { "megatron-gpt", "interleaved", 4, 2, 8, mtp_in_the_first_chunk, "--layout *: multi-token prediction goes in *" },
     { "torchtitan-0.2", "1f1b", 4, 1, 8, sharded_experts, NULL },
     { "deepspeed", "interleaved", 4, 1, 8, NULL, NULL }, /* as 1f1b */
     { "deepspeed", "interleaved", 4, 2, 8, NULL, "schedule 'interleaved' is not available there; 1f1b *" },
@@ -468,7 +504,7 @@ static void test_groups (void)
     g_autofree char *flag = g_strdup_printf ("--microbatch-group-size-per-virtual-pipeline-stage %u", groups[i][1]);
 
     begin (&rig, "interleaved", 4, 2, groups[i][0]);
-    g_autofree char *text = write_launch (&rig, "megatron");
+    g_autofree char *text = write_launch (&rig, "megatron-gpt");
     assert_line (text, "--num-layers-per-virtual-pipeline-stage 2", TRUE);
     if (groups[i][1] > 0)
       assert_line (text, flag, TRUE);
@@ -485,11 +521,11 @@ static void test_megatron (void)
   single.model.tied = single.model.qk_norm = TRUE;
   single.model.window = 16;
   single.model.full_every = 2;
-  g_autofree char *one = write_launch (&single, "megatron");
+  g_autofree char *one = write_launch (&single, "megatron-gpt");
   assert_line (one, "# launch: torchrun --nnodes 1 --nproc-per-node 1 pretrain_gpt.py", TRUE);
   assert_line (one, "--pipeline-model-parallel-size 1", TRUE);
   assert_line (one, "--window-size '(15,0)'", TRUE);
-  assert_line (one, "--window-attn-skip-freq 2", TRUE);
+  assert_line (one, "--window-attn-skip-freq '([1,0]*8)'", TRUE);
   assert_line (one, "--qk-layernorm", TRUE);
   assert_line (one, "--untie-embeddings-and-output-weights", FALSE);
   g_assert_null (strstr (one, "virtual"));
@@ -497,7 +533,7 @@ static void test_megatron (void)
   begin (&experts, "interleaved-overlap", 4, 2, 8);
   with_experts (&experts);
   experts.model.experts.dense_layers = 3;
-  g_autofree char *mixed = write_launch (&experts, "megatron");
+  g_autofree char *mixed = write_launch (&experts, "megatron-gpt");
   assert_line (mixed, "--moe-token-dispatcher-type alltoall", TRUE);
   assert_line (mixed, "--expert-tensor-parallel-size 1", TRUE);
   assert_line (mixed, "--moe-layer-freq '([0]*3+[1]*13)'", TRUE);
@@ -507,11 +543,54 @@ static void test_megatron (void)
   biased.model.other_biases = TRUE;
   biased.setting->n_experts = 1;
   biased.setting->n_tensor = 2;
-  g_autofree char *whole = write_launch (&biased, "megatron");
+  g_autofree char *whole = write_launch (&biased, "megatron-gpt");
   assert_line (whole, "--expert-tensor-parallel-size 1", TRUE);
   assert_line (whole, "--disable-bias-linear", FALSE);
   assert_line (whole, "--use-tp-pp-dp-mapping", FALSE);
   g_assert_nonnull (strstr (whole, "\n# launch: CUDA_DEVICE_MAX_CONNECTIONS=1 torchrun "));
+}
+
+/* What HybridModel and GPTModel read of one model: 4 layers on 2 devices; *: any text. */
+static void test_forms (void)
+{
+  static const struct {
+    const char *pattern;
+    guint window, full_every, mtp;
+    const char *schedule;
+    const char *hybrid, *gpt; /* lines */
+  } cases[] = {
+    { NULL, 0, 0, 0, "1f1b", "--hybrid-layer-pattern '*E*E|*E*E'", "--num-layers 4" },
+    { NULL, 0, 0, 2, "1f1b", "--hybrid-layer-pattern '*E*E|*E*E/*E/*E'", "--mtp-num-layers 2" },
+    { NULL, 8, 2, 0, "1f1b", "--window-attn-skip-freq '([1,0,0,0]*2)'", "--window-attn-skip-freq '([1,0]*2)'" },
+    { NULL, 8, 4, 0, "1f1b", "--window-attn-skip-freq '([1]*1+[0]*1+[1]*1+[0]*1+[1]*1+[0]*3)'",
+      "--window-attn-skip-freq '([1]*3+[0]*1)'" },
+    { "G-GEGE*E", 0, 0, 0, "1f1b", "--hybrid-layer-pattern 'G-GE|GE*E'", "--linear-attention-freq '([1]*3+[0]*1)'" },
+    { "G-GEGE*E", 0, 0, 0, "1f1b", "--position-embedding-type rope", "--moe-layer-freq '([0]*1+[1]*3)'" },
+    { "*-*E*-*E", 0, 0, 0, "1f1b", "--hybrid-layer-pattern '*-*E|*-*E'", "--moe-layer-freq '([0,1]*2)'" },
+    { NULL, 0, 0, 1, "interleaved-overlap", "--hybrid-layer-pattern '[*E]|[*E]|[*E]|[*E]/*E'",
+      "--num-layers-per-virtual-pipeline-stage 1" },
+  };
+
+  for (guint i = 0; i < G_N_ELEMENTS (cases); i++)
+    for (guint form = 0; form < 2; form++) {
+      g_auto (Rig) rig = { .order = NULL };
+      guint v = g_str_equal (cases[i].schedule, "1f1b") ? 1 : 2;
+
+      begin (&rig, cases[i].schedule, 2, v, 8);
+      with_experts (&rig);
+      rig.model.layers = 4;
+      rig.model.pattern = (char *)cases[i].pattern;
+      rig.model.window = cases[i].window;
+      rig.model.full_every = cases[i].full_every;
+      rig.model.mtp = cases[i].mtp;
+      rig.model.delta = (PsDelta){ .key_heads = cases[i].pattern != NULL, .key_size = 1 };
+      g_assert_true (ps_model_split (&rig.model, 2 * v, rig.shapes, NULL));
+      g_autofree char *text = write_launch (&rig, form == 0 ? "megatron" : "megatron-gpt");
+      assert_line (text, form == 0 ? cases[i].hybrid : cases[i].gpt, TRUE);
+      g_assert_cmpint (strstr (text, "pretrain_hybrid.py") != NULL, ==, form == 0);
+      g_assert_cmpint (strstr (text, "--spec megatron.core.models.hybrid") != NULL, ==, form == 0);
+      g_assert_cmpint (strstr (text, "--num-layers 4") != NULL, ==, form == 1);
+    }
 }
 
 /* Nodes of the cluster's 8 GPUs, or what there is of one. */
@@ -538,7 +617,7 @@ static void test_nodes (void)
     rig.setting->n_tensor = cases[i].t;
     rig.setting->n_replicas = cases[i].d;
     rig.setting->replicas_adjacent = TRUE;
-    g_autofree char *text = write_launch (&rig, "megatron");
+    g_autofree char *text = write_launch (&rig, "megatron-gpt");
     if (!g_str_has_prefix (text, head))
       g_error ("'%s' does not begin\n%s", head, text);
   }
@@ -548,7 +627,7 @@ static void test_nodes (void)
  * replicas, which is 32 sequences a step. */
 static void test_whole (void)
 {
-  static const char *const frameworks[] = { "megatron", "torchtitan", "torchtitan-0.2", "deepspeed" };
+  static const char *const frameworks[] = { "megatron-gpt", "torchtitan", "torchtitan-0.2", "deepspeed" };
   static const char *const lines[][24]
       = { { "--tensor-model-parallel-size 1",
             "--pipeline-model-parallel-size 4",
@@ -622,7 +701,7 @@ static void test_uneven (void)
 
   begin (&full, "1f1b", 4, 1, 8);
   full.setting->recompute = PS_RECOMPUTE_FULL;
-  g_autofree char *again = write_launch (&full, "megatron");
+  g_autofree char *again = write_launch (&full, "megatron-gpt");
   assert_line (again, "--recompute-granularity full", TRUE);
   assert_line (again, "--recompute-num-layers 1", TRUE);
   assert_line (again, "--fp16", FALSE);
@@ -630,21 +709,21 @@ static void test_uneven (void)
 
   begin (&defer, "1f1b", 4, 1, 8);
   defer.setting->defer_head = 2;
-  g_autofree char *late = write_launch (&defer, "megatron");
+  g_autofree char *late = write_launch (&defer, "megatron-gpt");
   assert_line (late, "--wgrad-deferral-limit 2", TRUE);
   g_assert_nonnull (strstr (late, "puts off W of the head alone, not of the layers before it"));
   begin (&alone, "1f1b", 4, 1, 8);
   alone.setting->defer_head = 2;
   alone.shapes[2].n_layers += alone.shapes[3].n_layers;
   alone.shapes[3].n_layers = 0;
-  g_autofree char *head = write_launch (&alone, "megatron");
+  g_autofree char *head = write_launch (&alone, "megatron-gpt");
   g_assert_null (strstr (head, "puts off W of the head alone"));
 
   begin (&shared, "1f1b", 4, 1, 8);
   with_experts (&shared);
   shared.model.experts.shared = 2;
   shared.model.head_size = 16;
-  g_autofree char *experts = write_launch (&shared, "megatron");
+  g_autofree char *experts = write_launch (&shared, "megatron-gpt");
   assert_line (experts, "--moe-shared-expert-intermediate-size 64", TRUE);
   assert_line (experts, "--num-experts 8", TRUE);
   assert_line (experts, "--moe-router-topk 2", TRUE);
@@ -657,7 +736,7 @@ static void test_uneven (void)
   half.model.precision = PS_PRECISION_FP16;
   half.model.latent = (PsLatent){ .kv_rank = 16, .nope_size = 8, .rope_size = 4, .value_size = 12 };
   half.model.head_size = 16;
-  g_autofree char *latent = write_launch (&half, "megatron");
+  g_autofree char *latent = write_launch (&half, "megatron-gpt");
   assert_line (latent, "--fp16", TRUE);
   assert_line (latent, "--bf16", FALSE);
   assert_line (latent, "--kv-lora-rank 16", TRUE);
@@ -735,7 +814,7 @@ static void test_imply (void)
   g_autoptr (GError) error = NULL;
 
   g_assert_true (ps_launch_imply ("torchtitan", &framework, NULL) && framework == PS_FRAMEWORK_NONE);
-  g_assert_true (ps_launch_imply ("megatron", &framework, NULL) && framework == PS_FRAMEWORK_MEGATRON);
+  g_assert_true (ps_launch_imply ("megatron-gpt", &framework, NULL) && framework == PS_FRAMEWORK_MEGATRON);
   g_assert_true (ps_launch_imply (NULL, &framework, NULL) && framework == PS_FRAMEWORK_MEGATRON);
   g_assert_false (ps_launch_imply ("deepspeed", &framework, &error));
   g_assert_cmpstr (error->message, ==, "--framework megatron: --to deepspeed counts the memory of deepspeed");
@@ -745,7 +824,7 @@ static void test_imply (void)
 static void test_memory (void)
 {
   g_autoptr (PsSetting) setting = ps_setting_new ();
-  PsLaunchChoice choice = { .to = (char *)"megatron" };
+  PsLaunchChoice choice = { .to = (char *)"megatron-gpt" };
 
   setting->n_devices = 2;
   setting->n_microbatches = 4;
@@ -755,8 +834,9 @@ static void test_memory (void)
   *setting->memory_limit = 16 << 20;
   setting->n_memory_limits = 1;
   g_autoptr (PsPrediction) prediction = fine (ps_predict (setting, "1f1b", &error));
-  refused (ps_launch_prediction (&choice, setting, "1f1b", prediction, &error), PS_ERROR_SCHEDULE,
-           "--to megatron: does not fit: a GPU of device * needs * MiB of 16 MiB, * MiB are missing; --force prints*");
+  refused (
+      ps_launch_prediction (&choice, setting, "1f1b", prediction, &error), PS_ERROR_SCHEDULE,
+      "--to megatron-gpt: does not fit: a GPU of device * needs * MiB of 16 MiB, * MiB are missing; --force prints*");
   choice.force = TRUE;
   g_autofree char *text = fine (ps_launch_prediction (&choice, setting, "1f1b", prediction, &error));
   g_assert_true (g_str_has_prefix (text, "# does not fit: a GPU of device "));
@@ -769,6 +849,7 @@ int main (int argc, char **argv)
   g_test_add_func ("/launch/refusals", test_refusals);
   g_test_add_func ("/launch/limits", test_limits);
   g_test_add_func ("/launch/groups", test_groups);
+  g_test_add_func ("/launch/forms", test_forms);
   g_test_add_func ("/launch/nodes", test_nodes);
   g_test_add_func ("/launch/whole", test_whole);
   g_test_add_func ("/launch/uneven", test_uneven);

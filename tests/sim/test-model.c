@@ -5,6 +5,7 @@
 
 #include <pipesim/work.h>
 #include <string.h>
+#include <pipesim/costs.h>
 #include <pipesim/model.h>
 #include <stdlib.h>
 
@@ -796,6 +797,51 @@ static void test_random (void)
   }
 }
 
+/* Losses shared by stages: operations and logits add up to those of one stage. Each stage with losses has the output
+ * projection, each with modules the embedding, and messages hold a hidden state for each loss to come. */
+static void test_losses (void)
+{
+  static const guint states[] = { 1, 2, 3, 4, 2 };
+  const char *const layout = "Ett|m|m|m|LL|LL";
+  g_autoptr (GError) error = NULL;
+  g_autoptr (PsCluster) cluster = ps_cluster_load ("h100-80gb", &error);
+  PsModel model = { .name = (char *)"small",
+                    .layers = 2,
+                    .mtp = 3,
+                    .hidden = 32,
+                    .heads = 4,
+                    .kv_heads = 4,
+                    .sequence = 64,
+                    .feed_forward = 128,
+                    .vocabulary = 100,
+                    .microbatch_size = 2,
+                    .precision = PS_PRECISION_BF16,
+                    .mlp = PS_MLP_SWIGLU,
+                    .flash_attention = TRUE };
+  const PsStageShape all = ps_model_whole (&model);
+  gint64 flops = 0, parameters = 0, bytes = 0;
+  guint n;
+  g_autofree PsStageShape *shapes = ps_layout_parse ("L", layout, &model, &n, &error);
+
+  g_assert_no_error (error);
+  g_assert_cmpuint (n, ==, 6);
+  for (guint s = 0; s < n; s++) {
+    flops += ps_model_stage_flops (&model, &shapes[s], PS_OP_BW);
+    parameters += ps_model_stage_parameters (&model, &shapes[s]);
+    bytes += ps_model_stage_activation_bytes (&model, &shapes[s]);
+  }
+  g_assert_cmpint (flops, ==, ps_model_stage_flops (&model, &all, PS_OP_BW));
+  g_assert_cmpint (bytes, ==, ps_model_stage_activation_bytes (&model, &all));
+  g_assert_cmpint (parameters, ==, ps_model_parameters (&model) + (3 + 1) * 100 * 32);
+  g_assert_cmpint (ps_model_stage_flops (&model, &shapes[4], PS_OP_F), ==, 2 * 2 * 2 * 64 * 32 * 100);
+  g_autoptr (PsCosts) costs = ps_costs_model_stages (&model, cluster, shapes, n, 1, &error);
+  g_assert_no_error (error);
+  for (guint s = 0; s + 1 < n; s++) {
+    g_assert_cmpint (costs->message_bytes[ps_transfer_forward (costs, s)], ==, states[s] * 2 * 64 * 32 * 2);
+    g_assert_cmpint (costs->message_bytes[ps_transfer_backward (costs, s + 1)], ==, states[s] * 2 * 64 * 32 * 2);
+  }
+}
+
 /* Drawn models, of layers of one unit and of two, and drawn cuts: both forms of the string read as the cut. */
 static void test_patterns (void)
 {
@@ -968,6 +1014,7 @@ int main (int argc, char **argv)
   g_test_add_func ("/layout-string/published", test_published);
   g_test_add_func ("/layout-string/folds", test_folds);
   g_test_add_func ("/layout-string/random", test_random);
+  g_test_add_func ("/layout-string/losses", test_losses);
   g_test_add_func ("/layout-string/patterns", test_patterns);
   g_test_add_func ("/layout-string/unfold", test_unfold);
   g_test_add_func ("/layout-string/wrong", test_wrong);
