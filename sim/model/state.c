@@ -1,5 +1,5 @@
-/* state.c - what a GPU holds of a stage throughout, in which formats; what frameworks hold in addition; the owners of
- * matrices under Muon. */
+/* state.c - what a GPU holds of a stage throughout: its parameters, in which formats they are kept; what frameworks
+ * hold in addition; the owners of matrices under Muon. */
 #include "model-private.h"
 
 #include <pipesim/work.h>
@@ -7,6 +7,82 @@
 #define CONTEXT_BYTES (5 * (gint64)1000 * 1000 * 1000)
 #define WORKSPACE_BYTES (2 * (gint64)32 << 20)
 #define NEWTON_SCHULZ_STEPS 5
+
+/* Parameters. */
+
+/* Parameters that every GPU holds in full: norms, positions, matrices that are not cut, and the biases of these and of
+ * matrices cut by rows. */
+static gint64 sum_whole (G_GNUC_UNUSED const PsModel *model, const PsUnitParts *parts, G_GNUC_UNUSED guint flags)
+{
+  gint64 sum = parts->whole_vectors;
+
+  for (guint i = 0; i < parts->n_matrices; i++) {
+    const PsMatrix *matrix = &parts->matrix[i];
+
+    sum += matrix->count
+           * (matrix->cut == PS_CUT_NONE                   ? ps_matrix_parameters (matrix)
+              : matrix->cut == PS_CUT_ROWS && matrix->bias ? matrix->columns
+                                                           : 0);
+  }
+  return sum;
+}
+
+/* The experts that tokens are routed to. */
+static gint64 sum_experts (G_GNUC_UNUSED const PsModel *model, const PsUnitParts *parts, G_GNUC_UNUSED guint flags)
+{
+  gint64 sum = 0;
+
+  for (guint i = 0; i < parts->n_matrices; i++)
+    if (parts->matrix[i].cut == PS_CUT_EXPERTS)
+      sum += parts->matrix[i].count * ps_matrix_parameters (&parts->matrix[i]);
+  return sum;
+}
+
+/* One GPU's share of the parameters of experts. */
+static gint64 share_experts (const PsModel *model, gint64 parameters, guint n_tensor)
+{
+  guint shared = ps_model_expert_gpus (model);
+
+  return ps_tensor_share (parameters, shared > 0 ? shared : n_tensor);
+}
+
+gint64 ps_tensor_expert_parameters (const PsModel *model, const PsStageShape *shape, guint n_tensor)
+{
+  return share_experts (model, ps_model_sum_units (model, shape, sum_experts, 0), n_tensor);
+}
+
+/* Weights that are multiplied in fewer than 16 bits, of matrices that all GPUs hold, that they share, or of experts. */
+static gint64 sum_products (G_GNUC_UNUSED const PsModel *model, const PsUnitParts *parts, guint cut)
+{
+  gint64 sum = 0;
+
+  for (guint i = 0; i < parts->n_matrices; i++) {
+    const PsMatrix *matrix = &parts->matrix[i];
+
+    if (matrix->bits < 16 && (matrix->cut == PS_CUT_ROWS ? PS_CUT_COLUMNS : matrix->cut) == cut)
+      sum += matrix->count * matrix->rows * matrix->columns;
+  }
+  return sum;
+}
+
+gint64 ps_tensor_product_parameters (const PsModel *model, const PsStageShape *shape, guint n_tensor, gboolean experts)
+{
+  if (experts)
+    return share_experts (model, ps_model_sum_units (model, shape, sum_products, PS_CUT_EXPERTS), n_tensor);
+  return ps_model_sum_units (model, shape, sum_products, PS_CUT_NONE)
+         + ps_tensor_share (ps_model_sum_units (model, shape, sum_products, PS_CUT_COLUMNS), n_tensor);
+}
+
+gint64 ps_tensor_parameters (const PsModel *model, const PsStageShape *shape, guint n_tensor)
+{
+  gint64 whole = ps_model_sum_units (model, shape, sum_whole, 0);
+  gint64 experts = ps_model_sum_units (model, shape, sum_experts, 0);
+  gint64 cut = ps_model_stage_parameters (model, shape) - whole - experts;
+
+  return ps_tensor_share (cut, n_tensor) + whole + share_experts (model, experts, n_tensor);
+}
+
+/* Formats. */
 
 /* What is held by frameworks, unless PsStateFormats says otherwise. */
 static const struct {

@@ -700,8 +700,8 @@ static void add_megatron_state (const PsModel *model, GString *text)
   gboolean precise = is_precise (&formats), wide = formats.main_grads == PS_DTYPE_FP32;
   gboolean gathers = formats.fp8_param_gather, fp4 = model->precision == PS_PRECISION_NVFP4;
   const Flag flags[] = {
-    { model->precision != PS_PRECISION_FP32, wide ? "--accumulate-allreduce-grads-in-fp32" : "--grad-reduce-in-bf16",
-      ALONE },
+    { model->precision != PS_PRECISION_FP32 && wide, "--accumulate-allreduce-grads-in-fp32", ALONE },
+    { formats.main_grads == PS_DTYPE_BF16, "--grad-reduce-in-bf16", ALONE },
     { formats.optimizer == PS_OPTIMIZER_MUON, "--optimizer muon", ALONE },
     { gathers && model->precision > PS_PRECISION_BF16, fp4 ? "--fp4-param-gather" : "--fp8-param-gather", ALONE },
     { gathers && model->precision == PS_PRECISION_MXFP8, "--reuse-grad-buf-for-mxfp8-param-ag", ALONE },

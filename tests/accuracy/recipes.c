@@ -88,6 +88,12 @@ static char *read_run (Row *row, const char *model, const char *precision, const
   row->model->framework = PS_FRAMEWORK_BRIDGE;
   if (row_number (row, "optimizer_bytes_per_param") == 8)
     row->model->state.exp_avg = row->model->state.exp_avg_sq = PS_DTYPE_BF16;
+  if (strstr (row_text (row, "optimizer_state"), "muon") != NULL)
+    row->model->state.optimizer = PS_OPTIMIZER_MUON;
+  if (g_str_equal (row_text (row, "fp8_param_gather"), "0")) {
+    row->model->framework = PS_FRAMEWORK_MEGATRON;
+    row->model->state.main_grads = PS_DTYPE_BF16;
+  }
   row->model->mtp = row_count (row, "mtp") * is_on (row, "mtp");
   row->model->experts.capacity = row_number (row, "token_capacity_factor");
   set_cut (row);
