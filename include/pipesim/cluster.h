@@ -46,6 +46,9 @@ typedef struct {
   char *name;    /* from [cluster] name, else the file's base name */
   char *assumed; /* keys that the file omits, with their values, and the cluster that they are of: "launch_time 10us, as
                     h100-80gb"; NULL: none was assumed */
+  char *class_name; /* the shipped cluster that it is one of: itself, the one that it names, or the one that is nearest;
+                       NULL: none */
+  gboolean datasheet; /* keys of class_name were assumed, and the file does not name it */
   guint nodes;
   guint devices_per_node;
   guint n_gpus;              /* the GPUs of all nodes, however they are grouped into devices */

@@ -62,6 +62,27 @@ typedef enum {
   PS_QK_NORM_WIDE, /* of all heads together (OLMo 2) */
 } PsQkNorm;
 
+/* What is done with the logits. */
+typedef enum {
+  PS_LOSS_WHOLE,   /* F keeps all of them */
+  PS_LOSS_FUSED,   /* F keeps none; B computes them again, and runs W's product with them (Megatron-LM's
+                      --cross-entropy-fusion-impl linear, core/fusions/fused_linear_cross_entropy.py) */
+  PS_LOSS_CHUNKED, /* F has an eighth of them at a time, and runs the products of B and W at once (torchtitan's
+                      components/loss.py, ChunkedLossWrapper; Liger Kernel, arXiv 2410.10989, section 3.2) */
+} PsLoss;
+
+#define PS_LOSS_CHUNKS 8
+
+/* Names and back; errors as those of ps_parse_name. */
+const char *ps_loss_name (PsLoss loss); /* "whole", "fused", "chunked" */
+gboolean ps_loss_parse (const char *where, const char *text, PsLoss *loss, GError **error);
+
+typedef enum {
+  PS_SINKS_NONE,
+  PS_SINKS_ALL,    /* each head has a logit that no token has (gpt-oss) */
+  PS_SINKS_WINDOW, /* in units with a window alone (MiMo-V2) */
+} PsSinks;
+
 /* Multi-head latent attention (DeepSeek-V2, arXiv 2405.04434, section 2.1): keys and values of all heads are made from
  * one narrow vector, and queries from another. */
 typedef struct {
@@ -112,6 +133,13 @@ typedef struct {
   guint size; /* of a query of the indexer and of its one key */
   guint top;  /* tokens that a token attends to at most */
 } PsIndexer;
+
+/* Attention to the last tokens (PsModel.window) and to entries that several tokens are pooled into (DeepSeek-V4,
+ * modeling_deepseek_v4.py of transformers 5.24). An indexer (PsIndexer) selects the entries of the first kind. */
+typedef struct {
+  guint sparse; /* tokens of an entry of PS_UNIT_COMPRESSED, made from as many tokens before, too */
+  guint heavy;  /* tokens of an entry of PS_UNIT_HEAVY */
+} PsCompress;
 
 /* An encoder of images before the embedding: a transformer of its own width, whose results take the place of tokens of
  * the sequence (ViT, arXiv 2010.11929, section 3.1; LLaVA, arXiv 2304.08485, section 4.1). An encoder of sound is
@@ -201,29 +229,41 @@ typedef struct {
   PsMlp mlp;
   gboolean flash_attention; /* TRUE: the softmax matrix is never stored */
   gboolean whole_sequences; /* TRUE: GPUs that share a layer do so in its matrices alone (sequence_parallel = false) */
-  gboolean tied;            /* TRUE: embedding and output projection are one matrix */
-  gboolean qkv_bias;        /* TRUE: swiglu with biases of queries, keys and values (Qwen2); gelu has all biases */
-  gboolean other_biases;    /* TRUE: swiglu with biases of all other matrices of its layers (gpt-oss) */
-  gboolean output_bias;     /* TRUE: the same, of the projection after attention alone */
-  PsQkNorm qk_norm;         /* whether queries and keys are normalised */
-  gboolean post_norms;      /* TRUE: a norm after each unit of a layer, too (Gemma 2) */
-  gboolean one_norm;        /* TRUE: the units of a layer share the norm before them (Falcon 7B) */
-  gboolean no_biases;       /* TRUE: gelu with norms as GPT, and no bias of a matrix (Falcon) */
-  gboolean no_positions;    /* TRUE: gelu without learnt positions (GPT-NeoX, BLOOM) */
-  guint position_rows;      /* learnt positions of gelu; 0: `sequence` */
-  gboolean embedding_norm;  /* TRUE: gelu with a norm after the embedding (BLOOM) */
-  gboolean no_dropout;      /* TRUE: gelu without dropout */
-  guint window;             /* tokens that a token attends to in units of PS_UNIT_WINDOW; 0: no layer has one */
-  guint full_every;         /* every so manyth layer attends to all tokens in spite of window; 0: none */
+  PsLoss loss;
+  gboolean tied;           /* TRUE: embedding and output projection are one matrix */
+  gboolean qkv_bias;       /* TRUE: swiglu with biases of queries, keys and values (Qwen2); gelu has all biases */
+  gboolean other_biases;   /* TRUE: swiglu with biases of all other matrices of its layers (gpt-oss) */
+  gboolean output_bias;    /* TRUE: the same, of the projection after attention alone */
+  PsQkNorm qk_norm;        /* whether queries and keys are normalised */
+  gboolean post_norms;     /* TRUE: a norm after each unit of a layer, too (Gemma 2) */
+  gboolean one_norm;       /* TRUE: the units of a layer share the norm before them (Falcon 7B) */
+  gboolean no_biases;      /* TRUE: gelu with norms as GPT, and no bias of a matrix (Falcon) */
+  gboolean no_positions;   /* TRUE: gelu without learnt positions (GPT-NeoX, BLOOM) */
+  guint position_rows;     /* learnt positions of gelu; 0: `sequence` */
+  gboolean embedding_norm; /* TRUE: gelu with a norm after the embedding (BLOOM) */
+  gboolean no_dropout;     /* TRUE: gelu without dropout */
+  guint value_head_size;   /* size of each value; 0: head_size (MiMo-V2) */
+  gboolean shared_kv;      /* TRUE: the one vector of keys, with a norm, is that of values, too, and queries have a norm
+                              without weights (DeepSeek-V4) */
+  guint output_groups;     /* parts that the result of attention is projected in, each to output_rank, before the output
+                              projection; 0: it has none (DeepSeek-V4) */
+  guint output_rank;
+  guint streams;         /* hidden states side by side, which hyper-connections mix before and after each unit (arXiv
+                            2409.19606; 2512.24880); 0: one, with sums */
+  guint window_heads;    /* heads of units with a window; 0: heads */
+  guint window_kv_heads; /* 0: kv_heads */
+  guint window;          /* tokens that a token attends to in units of PS_UNIT_WINDOW; 0: no layer has one */
+  guint full_every;      /* every so manyth layer attends to all tokens in spite of window; 0: none */
   gboolean
       attention_gate; /* TRUE: what attention hands on is multiplied by a gate, made like the queries (Qwen3-Next) */
-  gboolean sinks;     /* TRUE: each head has a logit that no token has (gpt-oss) */
-  guint mtp;          /* modules of multi-token prediction (DeepSeek-V3, arXiv 2412.19437, section 2.2) */
+  PsSinks sinks;
+  guint mtp; /* modules of multi-token prediction (DeepSeek-V3, arXiv 2412.19437, section 2.2) */
   PsLatent latent;
   PsExperts experts;
   PsMamba mamba;
   PsDelta delta;
   PsIndexer indexer;
+  PsCompress compress;
   PsEncoder encoder;
   PsSpread spread;
   PsFramework framework;
@@ -248,13 +288,15 @@ typedef enum {
   PS_UNIT_ENCODER,   /* a layer of the encoder (PsEncoder) */
   PS_UNIT_PROJECTOR, /* from the encoder to the width of the decoder */
   PS_UNIT_EMBEDDING,
-  PS_UNIT_ATTENTION, /* heads of queries, and as many or fewer of keys and values, over all tokens */
-  PS_UNIT_WINDOW,    /* the same over the last tokens (PsModel.window) */
-  PS_UNIT_LATENT,    /* keys and values from one narrow vector (PsLatent) */
-  PS_UNIT_SPARSE,    /* the same, over the tokens that an indexer selects (PsIndexer) */
-  PS_UNIT_MAMBA,     /* PsMamba */
-  PS_UNIT_DELTA,     /* PsDelta */
-  PS_UNIT_LINEAR,    /* linear attention with a decay of each head (lightning attention, arXiv 2501.08313) */
+  PS_UNIT_ATTENTION,  /* heads of queries, and as many or fewer of keys and values, over all tokens */
+  PS_UNIT_WINDOW,     /* the same over the last tokens (PsModel.window) */
+  PS_UNIT_LATENT,     /* keys and values from one narrow vector (PsLatent) */
+  PS_UNIT_SPARSE,     /* the same, over the tokens that an indexer selects (PsIndexer) */
+  PS_UNIT_COMPRESSED, /* a window and compressed entries that an indexer selects (PsCompress) */
+  PS_UNIT_HEAVY,      /* a window and heavily compressed entries */
+  PS_UNIT_MAMBA,      /* PsMamba */
+  PS_UNIT_DELTA,      /* PsDelta */
+  PS_UNIT_LINEAR,     /* linear attention with a decay of each head (lightning attention, arXiv 2501.08313) */
   PS_UNIT_MLP,
   PS_UNIT_EXPERTS,
   PS_UNIT_MTP, /* what a module of multi-token prediction has besides the units of a layer */
@@ -277,7 +319,7 @@ typedef struct {
   gint64 count;         /* of them; 0: the parameters are counted with the embedding's */
   gint64 active;        /* that each token is multiplied by */
   double load;          /* the same on the GPU with most tokens */
-  guint passes[3];      /* times that F, B and W multiply it */
+  guint passes[3];      /* products that F, B and W run with it: bits 1 << PS_OP_F, 1 << PS_OP_B and 1 << PS_OP_W */
   PsMatrixCut cut;      /* of PS_CUT_EXPERTS: the first is cut by columns, the second by rows */
   gboolean bias;        /* with a number for each column */
   guint bits;           /* of an element that is multiplied */
@@ -360,7 +402,7 @@ typedef struct {
 
 /* What a unit is made of, for one token. */
 typedef struct {
-  PsMatrix matrix[10];
+  PsMatrix matrix[12];
   PsKept kept[20];
   PsMemoryKernel move[24];
   PsScores scores[2];
@@ -383,8 +425,8 @@ typedef struct {
 
 const PsUnitRow *ps_unit_row (PsUnitKind kind);
 
-/* The model whose tokens and widths are those of a unit: `model`, or for the units of its encoder one that is made in
- * *own. It lives as long as both. */
+/* The model whose tokens and widths are those of a unit: `model`, or for the units of its encoder, and for a window
+ * with heads of its own, one that is made in *own. It lives as long as both. */
 const PsModel *ps_unit_model (const PsModel *model, PsUnitKind kind, PsModel *own);
 
 /* What a unit of that kind is made of. Each thread keeps it until it asks for another model (one with other numbers).
@@ -577,10 +619,20 @@ static inline gint64 ps_model_kv_width (const PsModel *model)
   return (gint64)ps_model_head_size (model) * model->kv_heads;
 }
 
-/* Width of what attention hands to the output projection: q, or in latent attention the values of all heads. */
+/* Width of the values that the heads of keys and values have beside the keys. */
+static inline gint64 ps_model_own_value_width (const PsModel *model)
+{
+  guint size = model->value_head_size > 0 ? model->value_head_size : ps_model_head_size (model);
+
+  return model->shared_kv ? 0 : (gint64)model->kv_heads * size;
+}
+
+/* Width of what attention hands to the output projection: the values of all heads. */
 static inline gint64 ps_model_value_width (const PsModel *model)
 {
-  return model->latent.kv_rank ? (gint64)model->heads * model->latent.value_size : ps_model_query_width (model);
+  return model->latent.kv_rank        ? (gint64)model->heads * model->latent.value_size
+         : model->value_head_size > 0 ? (gint64)model->heads * model->value_head_size
+                                      : ps_model_query_width (model);
 }
 
 /* Tokens that the experts of the GPU with the most work on, for each token that comes in. */
@@ -628,6 +680,11 @@ static inline PsStageShape ps_model_whole (const PsModel *model)
  *   rope_size); kv_rank a (nope_size + value_size); a value_size h; norms of q_rank and kv_rank.
  * - Experts in place of the feed-forward: (count + shared) times its weights and biases at their width, and the router,
  *   h count. With a latent width l routed experts have l for h, and 2hl bring tokens there and back.
+ * - Values of another size than queries count with it; keys that are values, too, count once, with a norm of their
+ * size. An output in g groups of rank r: vr and grh for hv. n streams: (2 + n)n (nh + 1) + 3 for each unit, n (nh + 1)
+ * + 1 before the head.
+ * - Compressed entries of rate t, z the size of a head: 4hz + 2tz + z, heavily compressed 2hz + tz + z; their indexer
+ * of H heads of size d: q_rank Hd + 4hd + 2td + d + hH.
  * - Squared ReLU: 2hf where swiglu has 3hf.
  * - A gate of shared experts: h. A gate of attention: hv. Sinks: a. An indexer of H heads of size d: q_rank Hd + hd +
  * hH, and a norm of 2d.
@@ -657,7 +714,8 @@ gint64 ps_model_active_parameters (const PsModel *model);
  *   table 1).
  * - Layer with N weights that a token meets (the same sum over the matrices): F 2bsN + A, B 2bsN + 2A, W 2bsN. A =
  *   2bsu (q + v), u the tokens attended to, s or at most window, v the width of the values; 4bs^2h for q = h.
- * - Each loss: 2bshV per F, B and W. A module of multi-token prediction: 4bsh^2 and a layer.
+ * - Each loss: 2bshV per F, B and W; fused 2bshV and 6bshV in F and B, chunked 6bshV in F. A module of multi-token
+ *   prediction: 4bsh^2 and a layer.
  * - Sparse attention: u is at most PsIndexer.top, and the indexer multiplies 2bs^2 Hd.
  * - Scans work in chunks of C tokens, 2bs times a number of multiplications that A has above, per token: Mamba-2
  *   C (GN + D) + 2ND, C = 128 (arXiv 2405.21060, section 6: scores of groups, their sum, states and outputs); gated
@@ -685,8 +743,9 @@ gint64 ps_model_stage_flops (const PsModel *model, const PsStageShape *shape, Ps
  * values, the result of attention, the inputs of activations, and of the router. A layer of Llama keeps sb((8 + 2q)h +
  * 4c + 4a + (4 + q)f), 4a of them the sums of the softmax, which count with any framework, too.
  * - Megatron-LM weighs the results of experts within the activation: r (2h + 6f), or r (qh + (4 + q)f).
- * - Each loss: 4sbh and the fp32 logits, 4sbV, which are not scaled (section 4.3). A module of multi-token prediction:
- *   8sbh and a layer.
+ * - Each loss: 4sbh and the fp32 logits, 4sbV, which are not scaled (section 4.3); instead of these two numbers of fp32
+ *   for each token where it is fused, and nothing where it is chunked. A module of multi-token prediction: 8sbh and a
+ *   layer.
  */
 gint64 ps_model_stage_activation_bytes (const PsModel *model, const PsStageShape *shape);
 
@@ -694,7 +753,7 @@ gint64 ps_model_stage_activation_bytes (const PsModel *model, const PsStageShape
  *
  * - Layer, f = 4h and k = a: 32sbh (arXiv 2401.10241, section 2: M_W = 32h against M_B = 34h + 5as per token).
  * - Layer, any f, q and c: 2sb(4h + 2q + 2c + 2f) (GPT), 2sb(4h + 2q + 2c + 3f) (Llama).
- * - Head: 2sbh + 4sbV.
+ * - Head: 2sbh + 4sbV; nothing where it is fused or chunked.
  * - Never more than what the forward keeps.
  */
 gint64 ps_model_stage_weight_activation_bytes (const PsModel *model, const PsStageShape *shape);
@@ -708,9 +767,12 @@ double ps_model_moved_part (const PsModel *model, const PsStageShape *shape, PsR
 /* Bytes of a hidden state of the layers: s b h elements. */
 gint64 ps_model_boundary_bytes (const PsModel *model);
 
+/* Bytes of what a layer takes and hands on: those of all streams. */
+gint64 ps_model_layer_bytes (const PsModel *model);
+
 /* Bytes of what a stage hands on, and of its gradient, by its last unit:
  *
- * - after an embedding or a layer a hidden state;
+ * - after an embedding a hidden state, after a layer as many as there are streams;
  * - within an encoder its own tokens and width, after its last layer what the decoder takes of it;
  * - after a module of multi-token prediction the hidden states of the layers, and of each module, for the losses
  *   (Megatron-LM, core/transformer/multi_token_prediction.py).

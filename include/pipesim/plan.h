@@ -20,17 +20,18 @@ typedef struct {
   guint context;         /* c; 0: 1, and with sequences of more than 4096 tokens 2, 4, ... to so many of each 4096 */
   guint experts;         /* GPUs that share the experts; 0: 1, 8, 16, 32 and 64, as the experts allow */
   PsFramework framework; /* whose habits decide what memory holds; none: the model's own */
-  PsStateFormats state;  /* what the optimizer keeps; 0: the model's own */
-  const char *runner;    /* one of ps_launch_frameworks: layouts that it does not run come after those that it runs, and
-                            replicas of a device are neighbours, as frameworks place them; NULL: none is asked for */
-  gint64 global_batch;   /* sequences per step */
-  gint64 memory_limit;   /* bytes per GPU; 0: the cluster's */
-  gint64 reserve;        /* bytes of them that stay free; PS_LAYOUT_USUAL_RESERVE: ps_memory_reserve */
-  guint zero;            /* the stage of ZeRO that spreads state over the replicas, where there are some; 0: none */
-  char **schedules;      /* families; NULL: all that are synchronous */
-  guint top;             /* number of layouts wanted, the best ones; with a runner also of those that it does not run */
-  gboolean fold;         /* settings with the same p, t, c, e and d are one: the fastest */
-  guint n_jobs;          /* threads; 0: 1. The answer is the same for any number */
+  gboolean has_framework; /* it was asked for, none too */
+  PsStateFormats state;   /* what the optimizer keeps; 0: the model's own */
+  const char *runner;  /* one of ps_launch_frameworks: layouts that it does not run come after those that it runs, and
+                          replicas of a device are neighbours, as frameworks place them; NULL: none is asked for */
+  gint64 global_batch; /* sequences per step */
+  gint64 memory_limit; /* bytes per GPU; 0: the cluster's */
+  gint64 reserve;      /* bytes of them that stay free; PS_LAYOUT_USUAL_RESERVE: ps_memory_reserve */
+  guint zero;          /* the stage of ZeRO that spreads state over the replicas, where there are some; 0: none */
+  char **schedules;    /* families; NULL: all that are synchronous */
+  guint top;           /* number of layouts wanted, the best ones; with a runner also of those that it does not run */
+  gboolean fold;       /* settings with the same p, t, c, e and d are one: the fastest */
+  guint n_jobs;        /* threads; 0: 1. The answer is the same for any number */
 } PsLayoutQuestion;
 
 /* Trust in a prediction, by the weakest of the figures that it is made from. */

@@ -65,7 +65,9 @@ typedef struct {
   guint n_tensor;                /* --tensor: GPUs of a device that share its layers */
   guint n_context;               /* --context: groups of them in a device, which share each sequence */
   guint n_experts;               /* --experts: GPUs of a device and its replicas that share the experts */
-  PsFramework framework;         /* --framework; none: the model's own */
+  PsLoss loss;                   /* --loss; whole: the model's own */
+  PsFramework framework;         /* --framework; none: the model's own, see ps_setting_framework */
+  gboolean has_framework;        /* it was given, none too */
   PsStateFormats state;          /* --optimizer, --main-grads-dtype and those after it; 0: the model's own */
   guint zero;                    /* --zero: 0 to 3 or PS_ZERO_AUTO; see ps_setting_zero */
   PsRecompute recompute;         /* --recompute of all stages */
@@ -142,6 +144,10 @@ gboolean ps_setting_memory_limit (const PsSetting *setting, guint n_devices, gin
 /* The stage of ZeRO that spreads state over replicas and contexts (ps_costs_zero); 0: none. Where --zero is not given
  * it is 1 with modelled costs; given and measured costs are those of a device as they are. */
 guint ps_setting_zero (const PsSetting *setting);
+
+/* The framework that is said, by the setting or else by its model. Where none is, megatron for a cluster of which the
+ * file states a datasheet's values (PsCluster.datasheet): a real run holds more than the formulas need. */
+PsFramework ps_setting_framework (const PsSetting *setting, const PsModel *model);
 
 /* Whether transfers wait for each other or for devices, so that the order of sends and receives counts. Where they do
  * not, PS_COMM_PLANNED plans nothing for the setting's costs. */

@@ -68,7 +68,8 @@
  *
  * Head, per token: norm 2he in F and 5he in B. Head, per logit (V per token):
  * - conversion to fp32 e + 4 and back 4 + e, unless e = 4;
- * - cross-entropy 32 in F (maximum 4, its subtraction 8, exponential 8, sum 4, division 8) and 8 in B.
+ * - cross-entropy 32 in F (maximum 4, its subtraction 8, exponential 8, sum 4, division 8) and 8 in B. A chunked loss
+ *   moves all of it in F; a fused one has no kernel but for its gradient, 2e in B.
  *
  * Embedding, per token: GPT F rows 2he, positions 3he, dropout 2he + h, B dropout 2he + h and rows 3he; Llama F 2he, B
  * 3he.
@@ -349,6 +350,8 @@ typedef struct {
 gint64 ps_overlap_pair_ns (const PsPairLayer *layers, guint n_layers);
 
 /* What frameworks hold in memory in addition to what the formulas of model.h say a model needs.
+ *
+ * All: F of a chunked loss has a chunk of the logits and their gradient in fp32 and in the precision of the model.
  *
  * Megatron (Megatron-LM's core with Transformer Engine):
  *

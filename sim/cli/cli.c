@@ -1,6 +1,8 @@
 /* cli.c - what several commands of the program pipesim share. */
 #include "cli.h"
 
+#include <pipesim/plan.h>
+
 void ps_note_unread (const char *path)
 {
   g_autoptr (PsModel) model = path != NULL ? ps_model_load (path, NULL) : NULL;
@@ -9,12 +11,37 @@ void ps_note_unread (const char *path)
     g_printerr ("%s: not read: %s\n", path, model->unread);
 }
 
-void ps_note_assumed (const char *path)
+void ps_note_assumed (const PsSetting *setting)
 {
-  g_autoptr (PsCluster) cluster = path != NULL ? ps_cluster_load (path, NULL) : NULL;
+  g_autoptr (PsCluster) cluster = setting->cluster != NULL ? ps_cluster_load (setting->cluster, NULL) : NULL;
+  g_autoptr (PsModel) model = cluster != NULL && setting->model != NULL ? ps_model_load (setting->model, NULL) : NULL;
 
-  if (cluster != NULL && cluster->assumed != NULL)
-    g_printerr ("%s: assumed: %s\n", path, cluster->assumed);
+  if (cluster == NULL || cluster->assumed == NULL)
+    return;
+  gboolean trained = model != NULL && setting->framework == PS_FRAMEWORK_NONE
+                     && ps_setting_framework (setting, model) != model->framework;
+  g_printerr ("%s: assumed: %s%s\n", setting->cluster, cluster->assumed, trained ? "; framework megatron" : "");
+}
+
+gboolean ps_imply_framework (const char *to, PsSetting *setting, GError **error)
+{
+  gboolean done = ps_launch_imply (to, &setting->framework, error);
+
+  setting->has_framework |= setting->framework != PS_FRAMEWORK_NONE;
+  return done;
+}
+
+char *ps_describe_errors (const PsSetting *setting)
+{
+  g_autoptr (PsModel) model
+      = setting->cluster != NULL && setting->model != NULL ? ps_setting_model (setting, NULL) : NULL;
+  g_autoptr (PsCluster) cluster = model != NULL ? ps_cluster_load (setting->cluster, NULL) : NULL;
+  g_auto (PsClassErrors) errors = { 0 };
+
+  if (cluster == NULL)
+    return NULL;
+  ps_class_errors_init (&errors, model, cluster);
+  return ps_class_errors_to_text (&errors);
 }
 
 int ps_cmd_run (const PsCmd *command, int argc, char **argv, GError **error)
@@ -31,11 +58,11 @@ int ps_cmd_run (const PsCmd *command, int argc, char **argv, GError **error)
     (*setting)->takes_auto = command->takes_auto;
   }
   if (ps_command_parse (&help, command->rows, options, &argc, &argv, error)) {
-    if (setting != NULL) {
+    if (setting != NULL)
       ps_note_unread ((*setting)->model);
-      ps_note_assumed ((*setting)->cluster);
-    }
     code = command->run (command, options, argc, argv, error);
+    if (setting != NULL) /* --to may say the framework */
+      ps_note_assumed (*setting);
   }
   ps_options_reset (command->rows, options);
   if (command->clear != NULL)

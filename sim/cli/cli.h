@@ -23,8 +23,16 @@ typedef struct PsCmd {
 /* Says which keys of a model's file nothing is known of. path NULL: there is no file. */
 void ps_note_unread (const char *path);
 
-/* Says which keys a cluster's file omits, and what they are taken to be. path NULL: there is no file. */
-void ps_note_assumed (const char *path);
+/* Says which keys a cluster's file omits, and what they are taken to be, and the framework that ps_setting_framework
+ * takes then. Costs that are not modelled assume nothing. */
+void ps_note_assumed (const PsSetting *setting);
+
+/* Lets --to imply --framework, as ps_launch_imply does. */
+gboolean ps_imply_framework (const char *to, PsSetting *setting, GError **error);
+
+/* How far modelled steps of the setting's machine, format and kind of layers were from published runs, for people; NULL
+ * where costs are not modelled. Free with g_free. */
+char *ps_describe_errors (const PsSetting *setting);
 
 int ps_cmd_run (const PsCmd *command, int argc, char **argv, GError **error);
 

@@ -46,7 +46,10 @@ static const PsOption rows[] = {
   PS_OPTION ("framework", 0, PS_NAME (Options, question.framework, ps_framework), "NAME",
              "Framework whose use of memory is counted, and whose runs alone are ranked: none, megatron, "
              "megatron-bridge or deepspeed",
-             .otherwise = "the model's memory, all runs", .group = PS_GROUP_TRAINING),
+             .given = PS_MEMBER (Options, question.has_framework, gboolean),
+             .otherwise
+             = "the model's memory (megatron's where the cluster's file states a datasheet's values alone), all runs",
+             .group = PS_GROUP_TRAINING),
   PS_OPTION ("optimizer", 0, PS_NAME (Options, question.state.optimizer, ps_optimizer), "NAME",
              "adam, or muon: of the matrices of layers", .otherwise = "the model's", .group = PS_GROUP_TRAINING),
   PS_OPTION ("optimizer-implementation", 0, PS_NAME (Options, question.state.implementation, ps_implementation), "NAME",
@@ -220,6 +223,14 @@ static char *describe_search (const PsLayouts *layouts)
                           layouts->n_outrun, layouts->n_impossible);
 }
 
+/* NULL where the costs are measured. */
+static char *describe_errors (const PsLayoutQuestion *question, const PsLayouts *layouts)
+{
+  g_autoptr (PsSetting) setting = ps_layout_setting (question, layouts, &g_array_index (layouts->best, PsLayout, 0));
+
+  return ps_describe_errors (setting);
+}
+
 static gboolean print_plan (const Options *options, const PsLayouts *layouts, GError **error)
 {
   g_autofree char *more = ps_cluster_lacks (layouts->n_there, layouts->n_gpus);
@@ -233,13 +244,22 @@ static gboolean print_plan (const Options *options, const PsLayouts *layouts, GE
                          "PaLM, arXiv 2204.02311, appendix B",
                          layouts->step_flops, layouts->n_gpus, layouts->peak_flops, layouts->peak_key);
   g_autofree char *unrest = ps_unrest_to_text (layouts->unrest, "");
+  g_autofree char *errors = describe_errors (&options->question, layouts);
   const char *runner = options->question.runner;
-  const char *extra[] = { "origin",  ps_origin_name (PS_ORIGIN_SIMULATED),
-                          "about",   about,
-                          "memory",  memory,
-                          "search",  search,
-                          "formula", flops,
-                          "machine", unrest,
+  const char *extra[] = { "origin",
+                          ps_origin_name (PS_ORIGIN_SIMULATED),
+                          "about",
+                          about,
+                          "memory",
+                          memory,
+                          "search",
+                          search,
+                          "formula",
+                          flops,
+                          "machine",
+                          unrest,
+                          errors != NULL ? "interval" : NULL,
+                          errors,
                           NULL };
   guint n = layouts->best->len, n_run = 0;
 
@@ -248,8 +268,8 @@ static gboolean print_plan (const Options *options, const PsLayouts *layouts, GE
   g_autoptr (PsTable) table = make_table (options, layouts, 0, options->columns.json ? n : n_run);
   if (options->columns.json)
     return ps_table_print (table, "pipesim-plan/1", extra, error);
-  g_autofree char *head
-      = g_strdup_printf ("%s\n%s\n%s\n%s%s%s", about, memory, search, flops, *unrest ? "\n" : "", unrest);
+  g_autofree char *head = g_strdup_printf ("%s\n%s\n%s\n%s%s%s%s%s", about, memory, search, flops, *unrest ? "\n" : "",
+                                           unrest, errors != NULL ? "\ninterval: " : "", errors != NULL ? errors : "");
   g_autofree char *fitted = ps_fit_sentence (head, 0);
   g_autofree char *text = n_run > 0 ? ps_table_to_text (table) : g_strdup_printf ("%s runs nothing of this\n", runner);
   g_autoptr (GString) page = g_string_new (fitted);
@@ -299,7 +319,11 @@ static int run (G_GNUC_UNUSED const PsCmd *command, gpointer base, int argc, cha
   if (!ps_table_choose (table, &options->columns, usual, error) || !finish_options (options, error))
     return 0;
   ps_note_unread (options->question.model);
-  ps_note_assumed (options->question.cluster);
+  const PsSetting asked = { .model = (char *)options->question.model,
+                            .cluster = (char *)options->question.cluster,
+                            .framework = options->question.framework,
+                            .has_framework = options->question.has_framework };
+  ps_note_assumed (&asked);
   g_autoptr (PsLayouts) layouts = ps_layouts_find (&options->question, error);
   if (layouts == NULL)
     return 0;
@@ -335,7 +359,7 @@ const PsCmd ps_cmd_plan = {
     "MFU = FLOPs of the model per step / (step * GPUs * peak rate of a GPU in the model's precision); the FLOPs\n"
     "are those of F, B and W; recomputation does not count (Chowdhery et al., PaLM, arXiv 2204.02311, appendix B)\n"
     "confidence = high: all costs were measured; medium: some of them lie between measured ones; low: some are\n"
-    "modelled, so that steps are only as right as the efficiency and the bandwidths that the cluster states\n",
+    "modelled, and the line that begins with interval says how right steps of the class were\n",
   .examples = "pipesim plan --model llama-3-8b --cluster h100-80gb -g 16 --global-batch 64\n"
               "pipesim plan --model llama-3-8b --cluster h100-80gb -g 16 --global-batch 64 -s 1f1b,interleaved "
               "--memory-limit 70GB\n"

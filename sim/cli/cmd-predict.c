@@ -842,16 +842,17 @@ static gboolean print_report (Report *report, GError **error)
   PsTable *table = report->table;
   g_autoptr (GString) alike = g_string_new (NULL), page = g_string_new (NULL);
   guint n_alike = find_alike (report->candidates, alike);
-  const char *extra[] = { "origin",
-                          ps_origin_name (PS_ORIGIN_SIMULATED),
-                          "costs",
-                          report->about,
-                          "skipped",
-                          report->skipped->str,
-                          n_alike > 1 ? "alike" : NULL,
-                          alike->str,
-                          NULL };
+  g_autofree char *errors = ps_describe_errors (report->options->setting);
+  const char *extra[11] = {
+    "origin", ps_origin_name (PS_ORIGIN_SIMULATED), "costs", report->about, "skipped", report->skipped->str, NULL
+  };
+  const char *const optional[][2] = { { "interval", errors }, { "alike", n_alike > 1 ? alike->str : NULL } };
 
+  for (guint i = 0, n = 6; i < G_N_ELEMENTS (optional); i++)
+    if (optional[i][1] != NULL) {
+      extra[n++] = optional[i][0];
+      extra[n++] = optional[i][1];
+    }
   for (guint i = 0; i < report->predictions->len; i++)
     add_row (report, report->predictions->pdata[i]);
   ps_table_sort (table, "iteration_ns", FALSE);
@@ -861,7 +862,8 @@ static gboolean print_report (Report *report, GError **error)
     return ps_table_print (table, "pipesim-predict/1", extra, error);
   if (report->skipped->len)
     g_printerr ("skipped: %s\n", report->skipped->str);
-  g_autofree char *about = ps_fit_sentence (report->about, 0), *text = ps_table_to_text (table);
+  g_autofree char *head = g_strconcat (report->about, errors != NULL ? "\ninterval: " : "", errors, NULL);
+  g_autofree char *about = ps_fit_sentence (head, 0), *text = ps_table_to_text (table);
   g_autofree char *sentences = write_sentences (report, n_alike, alike->str);
   g_string_append_printf (page, "%s%s%s", about, text, sentences);
   if (report->options->memory) {
@@ -951,7 +953,7 @@ static gboolean check_options (Options *options, const char *stray, GError **err
 {
   const PsLaunchChoice *launch = &options->launch;
 
-  if (!ps_launch_imply (launch->to, &options->setting->framework, error) || !ps_setting_check (options->setting, error))
+  if (!ps_imply_framework (launch->to, options->setting, error) || !ps_setting_check (options->setting, error))
     return FALSE;
   options->several
       = options->schedules != NULL && (options->schedules[1] != NULL || g_str_equal (options->schedules[0], "all"));

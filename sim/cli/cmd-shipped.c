@@ -133,6 +133,13 @@ static gboolean add_cluster (PsTable *table, const char *name, const char *about
   return TRUE;
 }
 
+static void note_assumed (const char *path)
+{
+  const PsSetting setting = { .cluster = (char *)path };
+
+  ps_note_assumed (&setting);
+}
+
 static const Sort models = {
   .folder = "models",
   .format = "pipesim-models/1",
@@ -153,7 +160,7 @@ static const Sort clusters = {
   .usual = cluster_usual,
   .exact = cluster_usual,
   .add = add_cluster,
-  .note = ps_note_assumed,
+  .note = note_assumed,
 };
 
 /* Those that ship, or files. */

@@ -83,6 +83,7 @@ PsCluster *ps_cluster_copy (const PsCluster *cluster)
 
   copy->name = g_strdup (cluster->name);
   copy->assumed = g_strdup (cluster->assumed);
+  copy->class_name = g_strdup (cluster->class_name);
   copy->link_points = g_memdup2 (cluster->link_points, cluster->n_link_points * sizeof *cluster->link_points);
   copy->network_points
       = g_memdup2 (cluster->network_points, cluster->n_network_points * sizeof *cluster->network_points);
@@ -95,6 +96,7 @@ void ps_cluster_free (PsCluster *cluster)
     return;
   g_free (cluster->name);
   g_free (cluster->assumed);
+  g_free (cluster->class_name);
   g_free (cluster->link_points);
   g_free (cluster->network_points);
   g_free (cluster);
@@ -224,6 +226,9 @@ static const struct {
   { "peak_flops_fp8", ASSUME_NAMED, "peak_flops", "the same in 8 bits" },
   { "peak_flops_fp4", ASSUME_NAMED, "peak_flops", "the same in 4 bits" },
   { "efficiency", ASSUME_TYPICAL, NULL, "part of the peak rate that large products reach, 0.001 to 1" },
+  { "efficiency_fp8", ASSUME_TYPICAL, "efficiency", "the same in 8 bits with a scale for each tensor" },
+  { "efficiency_mxfp8", ASSUME_TYPICAL, "efficiency", "the same in 8 bits with scales for blocks" },
+  { "efficiency_fp4", ASSUME_TYPICAL, "efficiency", "the same in 4 bits" },
   { "scores_efficiency", ASSUME_TYPICAL, NULL, "the same for the products of attention heads" },
   { "attention_efficiency", ASSUME_TYPICAL, NULL, "the same for flash attention, whole squares of scores counted" },
   { "product_depth", ASSUME_TYPICAL, NULL, "k at which a product reaches half of its rate" },
@@ -237,7 +242,12 @@ static const struct {
   { "collective_time", ASSUME_TYPICAL, NULL, "what an all-reduce takes before its steps: 30us" },
   { "step_time", ASSUME_TYPICAL, NULL, "the host's time per training step: 40ms" },
   { "optimizer_passes", ASSUME_TYPICAL, NULL, "bytes that an optimizer step moves, over those that it has to" },
-  { "tensor_overlap", ASSUME_NAMED, NULL, "part of the all-reduces of tensor parallelism that products hide" },
+  { "tensor_overlap", ASSUME_TYPICAL, NULL, "part of the all-reduces of tensor parallelism that products hide" },
+  { "alltoall_efficiency", ASSUME_TYPICAL, NULL, "part of links and network that all-to-alls of experts reach" },
+  { "expert_exposed", ASSUME_TYPICAL, NULL, "part of the all-to-alls of experts that pairs of ops do not hide" },
+  { "deepep", ASSUME_TYPICAL, NULL, "rates of that dispatcher over so many GPUs: 8:153GB/s 16:43GB/s" },
+  { "hybridep", ASSUME_TYPICAL, NULL, "the same" },
+  { "dispatch_multiprocessors", ASSUME_TYPICAL, NULL, "of a GPU that deepep and hybridep take" },
   { "link", ASSUME_NAMED, NULL, "gpu: a port per GPU; node: a bus per node; peer: a link between any two" },
   { "link_latency", ASSUME_TYPICAL, NULL, "between GPUs of a node: 5us" },
   { "link_bandwidth", ASSUME_NAMED, NULL, "between GPUs of a node, one direction: 450GB/s" },
@@ -260,6 +270,8 @@ static PsIni *read_ini (const char *path, GError **error)
   return ps_ini_parse (path, text, length, "cluster", fields, G_N_ELEMENTS (fields), error);
 }
 
+static PsIni *read_whole (const char *name);
+
 /* Farther from a GPU in one of the rates than by this factor, another one is of no class that is known. */
 #define CLASS_FACTOR 8
 
@@ -277,7 +289,8 @@ static double number_of (PsIni *ini, const char *key)
   for (guint i = 0; i < G_N_ELEMENTS (fields); i++)
     if (g_str_equal (fields[i].key, key) && ps_ini_has (ini, key))
       ps_ini_fields (ini, &fields[i], 1, &read);
-  return read.peak_flops + read.memory_bandwidth + (double)read.memory_bytes + read.efficiency;
+  return read.peak_flops + read.memory_bandwidth + (double)read.memory_bytes + read.efficiency + read.efficiency_fp8
+         + read.efficiency_mxfp8 + read.efficiency_fp4;
 }
 
 /* How far apart two GPUs are: the square of the logarithms of what their rates and sizes differ by. HUGE_VAL: they are
@@ -306,7 +319,7 @@ static char *find_class (PsIni *ini)
   char *found = NULL;
 
   for (guint i = 0; names[i] != NULL; i++) {
-    g_autoptr (PsIni) other = read_ini (names[i], NULL);
+    g_autoptr (PsIni) other = read_whole (names[i]);
     double distance = class_distance (ini, other);
 
     if (distance < nearest) {
@@ -333,7 +346,7 @@ static char *named_class (PsIni *ini)
  * with g_free. */
 static char *assume (PsIni *ini, gboolean named, const char *class_name)
 {
-  g_autoptr (PsIni) like = class_name != NULL ? read_ini (class_name, NULL) : NULL;
+  g_autoptr (PsIni) like = class_name != NULL ? read_whole (class_name) : NULL;
   gboolean network
       = ps_ini_has (ini, "network_bandwidth") || (like != NULL && named && ps_ini_has (like, "network_bandwidth"));
   gboolean taken[G_N_ELEMENTS (keys)] = { FALSE };
@@ -343,11 +356,12 @@ static char *assume (PsIni *ini, gboolean named, const char *class_name)
     return NULL;
   if (network && !ps_ini_has (like, "network_latency")) /* a class that ships without a network */
     ps_ini_set (like, "network_latency", USUAL_NETWORK_LATENCY);
-  if (!named) {
-    g_autofree char *typical = g_strdup_printf ("%.3g", TYPICAL_PART * number_of (like, "efficiency"));
+  for (guint i = 0; !named && i < G_N_ELEMENTS (keys); i++)
+    if (ps_ini_has (like, keys[i].key) && g_str_has_prefix (keys[i].key, "efficiency")) {
+      g_autofree char *typical = g_strdup_printf ("%.3g", TYPICAL_PART * number_of (like, keys[i].key));
 
-    ps_ini_set (like, "efficiency", typical);
-  }
+      ps_ini_set (like, keys[i].key, typical);
+    }
   for (guint i = 0; i < G_N_ELEMENTS (keys); i++)
     taken[i] = !ps_ini_has (ini, keys[i].key) && ps_ini_has (like, keys[i].key)
                && (named || keys[i].assume == ASSUME_TYPICAL)
@@ -364,6 +378,16 @@ static char *assume (PsIni *ini, gboolean named, const char *class_name)
     return NULL;
   g_string_append_printf (text, "as %s", class_name);
   return g_string_free (g_steal_pointer (&text), FALSE);
+}
+
+/* The description of a cluster that ships, with the keys of the one that it names. */
+static PsIni *read_whole (const char *name)
+{
+  PsIni *ini = read_ini (name, NULL);
+  g_autofree char *like = ps_ini_has (ini, "like") ? ps_ini_text (ini, "like") : NULL;
+
+  g_free (assume (ini, TRUE, like));
+  return ini;
 }
 
 static PsCluster *read_cluster (PsIni *ini, GError **error)
@@ -401,25 +425,29 @@ static PsCluster *read_cluster (PsIni *ini, GError **error)
   return ps_ini_finish (ini, error) ? g_steal_pointer (&cluster) : NULL;
 }
 
-/* A description that ships is its own class: what it omits has the value that data/README.md states. */
-static PsCluster *complete (PsIni *ini, gboolean ships, GError **error)
+/* shipped: its name, where it ships; NULL: it does not. A description that ships is its own class: what it omits has
+ * the value that data/README.md states. */
+static PsCluster *complete (PsIni *ini, const char *shipped, GError **error)
 {
   gboolean named = ps_ini_has (ini, "like");
-  g_autofree char *class_name = named ? named_class (ini) : ships ? NULL : find_class (ini);
-  g_autofree char *assumed = assume (ini, named, class_name);
+  g_autofree char *like = named ? named_class (ini) : shipped != NULL ? NULL : find_class (ini);
+  g_autofree char *assumed = assume (ini, named, like);
   PsCluster *cluster = read_cluster (ini, error);
 
-  if (cluster != NULL)
-    cluster->assumed = g_steal_pointer (&assumed);
+  if (cluster == NULL)
+    return NULL;
+  cluster->datasheet = !named && assumed != NULL;
+  cluster->assumed = g_steal_pointer (&assumed);
+  cluster->class_name = shipped != NULL ? g_strdup (shipped) : g_steal_pointer (&like);
   return cluster;
 }
 
 PsCluster *ps_cluster_load (const char *path, GError **error)
 {
   g_autoptr (PsIni) ini = read_ini (path, error);
-  g_autofree char *shipped = ps_shipped_text ("clusters", path);
+  g_autofree char *text = ps_shipped_text ("clusters", path);
 
-  return ini != NULL ? complete (ini, shipped != NULL, error) : NULL;
+  return ini != NULL ? complete (ini, text != NULL ? path : NULL, error) : NULL;
 }
 
 /* KEY=VALUE for a file; *value points into `change`. network is short for network_bandwidth. NULL: it is none of the
@@ -465,7 +493,7 @@ char *ps_cluster_like (const char *name, char *const *changes, GError **error)
   for (guint i = 0; changes != NULL && changes[i] != NULL; i++)
     if (!change_key (ini, changes[i], error))
       return NULL;
-  g_autoptr (PsCluster) cluster = complete (ini, FALSE, error);
+  g_autoptr (PsCluster) cluster = complete (ini, NULL, error);
   if (cluster == NULL)
     return NULL;
   g_string_append_printf (text, "# Started from %s: state what your machine has otherwise.\n[cluster]\n", name);

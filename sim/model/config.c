@@ -25,6 +25,7 @@ static const Architecture architectures[] = {
   { .types = "bloom", .fields = "mlp=gelu tied=true positions=false embedding_norm=true" },
   { .types = "deepseek_v2 deepseek_v3 deepseek_v32 glm4_moe_lite glm_moe_dsa kimi_k2 kimi_k25",
     .fields = "mlp=swiglu" },
+  { .types = "deepseek_v4", .fields = "mlp=swiglu sinks=true shared_kv=true", .harmless = "compress_rates" },
   { .types = "ernie4_5 ernie4_5_moe", .fields = "mlp=swiglu tied=true" },
   { .types = "falcon", .fields = "mlp=gelu tied=true positions=false biases=false sequence=2048" },
   { .types = "gemma2",
@@ -43,6 +44,7 @@ static const Architecture architectures[] = {
   { .types = "llama", .fields = "mlp=swiglu" },
   { .types = "llama4 llama4_text", .fields = "mlp=swiglu shared_experts=1", .layers = "w4", .harmless = "use_qk_norm" },
   { .types = "mimo", .fields = "mlp=swiglu qkv_bias=true", .layers = "late" },
+  { .types = "mimo_v2_flash", .fields = "mlp=swiglu sinks=window", .harmless = "add_swa_attention_sink_bias" },
   { .types = "minimax minimax_m1 minimax_text_01", .fields = "mlp=swiglu", .layers = "l" },
   { .types = "minimax_m2", .fields = "mlp=swiglu qk_norm=wide" },
   { .types = "mistral mixtral phi3", .fields = "mlp=swiglu", .layers = "w" },
@@ -96,10 +98,9 @@ static const Encoder encoders[] = {
 
 /* Types that are known, and what the units here lack for them. */
 static const char *const lacking[][2] = {
-  { "deepseek_v4", "several residual streams (hc_mult) and attention to compressed tokens (compress_ratios)" },
   { "gemma3n gemma3n_text gemma4 gemma4_text", "embeddings of each layer, and layers that share keys and values" },
   { "kimi_k3", "residual attention (attn_res_block_size), and gates of latent attention" },
-  { "mimo_v2_flash step3p5 step3p7", "heads that differ between layers with and without a window" },
+  { "step3p5 step3p7", "gates of heads (use_head_wise_attn_gate), and layers of several numbers of heads" },
   { "minimax_m3 minimax_m3_vl", "a public description of its sparse attention" },
   { "nemotron-nas", "layers of different widths (block_configs)" },
 };
@@ -153,6 +154,11 @@ static const Key keys[] = {
   { KEY_FIELD, "linear_key_head_dim", "delta_key_size" },
   { KEY_FIELD, "linear_num_value_heads", "delta_value_heads" },
   { KEY_FIELD, "linear_value_head_dim", "delta_value_size" },
+  { KEY_FIELD, "hc_mult", "streams" },
+  { KEY_FIELD, "o_groups", "output_groups" },
+  { KEY_FIELD, "o_lora_rank", "output_rank" },
+  { KEY_FIELD, "swa_num_attention_heads", "window_heads" },
+  { KEY_FIELD, "swa_num_key_value_heads", "window_kv_heads" },
   { KEY_FIELD, "index_n_heads", "index_heads" },
   { KEY_FIELD, "index_head_dim", "index_size" },
   { KEY_FIELD, "index_topk", "index_top" },
@@ -169,18 +175,17 @@ static const Key keys[] = {
     NULL },
   { KEY_READ,
     "intermediate_size_mlp multi_query new_decoder_architecture parallel_attn num_ln_in_parallel_attn "
-    "word_embed_proj_dim indexer_types",
+    "word_embed_proj_dim indexer_types hybrid_layer_pattern compress_ratios swa_head_dim swa_v_head_dim",
     NULL },
 
   { KEY_OFF, "mlp_bias use_bias mamba_proj_bias add_bias_linear", "biases of these matrices" },
   { KEY_OFF, "mla_use_output_gate use_head_wise_attn_gate", "gates of this attention" },
-  { KEY_OFF, "hc_mult attn_res_block_size", "several residual streams" },
-  { KEY_OFF, "compress_ratios compress_rates", "attention to compressed tokens" },
-  { KEY_OFF, "o_lora_rank o_groups", "output projections in groups" },
+  { KEY_OFF, "attn_res_block_size", "several residual streams" },
+  { KEY_OFF, "compress_rates", "attention to compressed tokens" },
+  { KEY_OFF, "add_full_attention_sink_bias", "sinks of these layers" },
   { KEY_OFF, "mtp_use_dedicated_embeddings", "embeddings of multi-token prediction of its own" },
   { KEY_OFF, "is_encoder_decoder add_cross_attention tie_encoder_decoder", "encoders and cross attention" },
-  { KEY_OFF, "block_configs per_layer_config num_global_key_value_heads swa_num_key_value_heads",
-    "layers of different widths" },
+  { KEY_OFF, "block_configs per_layer_config num_global_key_value_heads", "layers of different widths" },
   { KEY_OFF, "hidden_size_per_layer_input num_kv_shared_layers", "embeddings of each layer, shared keys and values" },
   { KEY_OFF, "shared_intermediate_size", "shared experts with a coefficient" },
   { KEY_OFF, "_remove_final_layer_norm", "models without a last norm" },
@@ -195,7 +200,8 @@ static const Key keys[] = {
 
 /* Other keys with one of these change neither sizes nor work: scales, ropes, routing, initial values, ... */
 #define HARMLESS_WORDS                                                                                                 \
-  "rope rotary alibi _eps epsilon hidden_act activation softcap scal init_ initializer initial_context softmax "       \
+  "hash_layers sinkhorn value_scale rope rotary alibi _eps epsilon hidden_act activation softcap scal init_ "          \
+  "initializer initial_context softmax "                                                                               \
   "attn_implement attn_temperature aux_loss coef jitter topk top_k scoring renormalize norm_min norm_expert routing "  \
   "n_group expert_group grouped original_max router residual capacity overlap time_step expand _dtype chunk_size "     \
   "kernels flash cache limit alpha output_ skip_bias swiglu_ mrope nope qk_head_dim postnorm max_seq_len is_decoder "  \
@@ -217,9 +223,16 @@ typedef struct {
 #define SCAN 's' /* the mixer of linear attention */
 
 static const Letter mixer_letters[] = {
-  { "full_attention", FULL },   { "indexed_attention", FULL }, { "sliding_attention", 'w' },
-  { "chunked_attention", 'w' }, { "linear_attention", SCAN },  { NULL, 0 },
+  { "full_attention", FULL },
+  { "indexed_attention", FULL },
+  { "sliding_attention", 'w' },
+  { "chunked_attention", 'w' },
+  { "linear_attention", SCAN },
+  { "compressed_sparse_attention", 'C' },
+  { "heavily_compressed_attention", 'H' },
+  { NULL, 0 },
 };
+static const Letter ratio_letters[] = { { "0", 'w' }, { "4", 'C' }, { "128", 'H' }, { NULL, 0 } };
 static const Letter type_letters[] = { { "0", SCAN }, { "1", FULL }, { NULL, 0 } };
 static const Letter rope_letters[] = { { "0", FULL }, { "1", 'w' }, { NULL, 0 } };
 static const Letter forward_letters[]
@@ -595,6 +608,10 @@ static char *find_mixers (Config *config, GError **error)
 
   if (has (config, "layer_types"))
     return read_letters (config, "layer_types", n, mixer_letters, error);
+  if (has (config, "compress_ratios"))
+    return read_letters (config, "compress_ratios", n, ratio_letters, error);
+  if (has (config, "hybrid_layer_pattern"))
+    return read_letters (config, "hybrid_layer_pattern", n, rope_letters, error);
   if (has (config, "attn_type_list"))
     return read_letters (config, "attn_type_list", n, type_letters, error);
   if (has (config, "no_rope_layers") && !is_off (g_hash_table_lookup (config->places, "no_rope_layers")))
@@ -793,6 +810,47 @@ static gboolean read_falcon (Config *config, GError **error)
   return TRUE;
 }
 
+/* Entries of 4 and 128 tokens, unless compress_rates says otherwise. Modules of multi-token prediction are not
+ * described in public. */
+static gboolean read_compressed (Config *config, GError **error)
+{
+  PsModel *model = config->model;
+  gint64 sparse = 4, heavy = 128;
+
+  if (has (config, "compress_rates")) {
+    go (config, "compress_rates");
+    note_keys (config, "compress_rates.");
+  }
+  if (!read_integer (config, "compress_rates.compressed_sparse_attention", 1, &sparse, error)
+      || !read_integer (config, "compress_rates.heavily_compressed_attention", 1, &heavy, error))
+    return FALSE;
+  model->compress = (PsCompress){ (guint)sparse, (guint)heavy };
+  model->latent.rope_size = 0;
+  if (model->mtp > 0)
+    g_string_append_printf (config->unread, "%snum_nextn_predict_layers", config->unread->len > 0 ? ", " : "");
+  model->mtp = 0;
+  return TRUE;
+}
+
+/* Heads of layers with a window are as large as the others, though there may be more of them. */
+static gboolean read_window_heads (Config *config, GError **error)
+{
+  PsModel *model = config->model;
+  gint64 size = model->head_size, values = model->latent.value_size;
+
+  if (!read_integer (config, "swa_head_dim", 1, &size, error)
+      || !read_integer (config, "swa_v_head_dim", 1, &values, error))
+    return FALSE;
+  if (size != model->head_size || values != model->latent.value_size)
+    return refuse (config, "swa_head_dim", "heads of another size are not modelled", error);
+  model->window_heads = model->window_heads == model->heads ? 0 : model->window_heads;
+  if (model->latent.kv_rank == 0) {
+    model->value_head_size = model->latent.value_size == model->head_size ? 0 : model->latent.value_size;
+    model->latent.value_size = 0;
+  }
+  return TRUE;
+}
+
 /* Widths of experts go by another key in some architectures. */
 static gboolean fill_experts (Config *config, GError **error)
 {
@@ -899,6 +957,8 @@ static gboolean fill_model (Config *config, GError **error)
                        && !is_named ("glm glm4 glm4_moe mimo qwen2 qwen2_moe", types);
   if (gpt)
     model->qkv_bias = FALSE;
+  if (!read_window_heads (config, error) || (g_str_equal (types, "deepseek_v4") && !read_compressed (config, error)))
+    return FALSE;
   if (model->latent.kv_rank > 0)
     model->head_size = 0;
   if (g_str_equal (types, "falcon") && !read_falcon (config, error))

@@ -163,7 +163,7 @@ static gboolean read_pattern (Reader *reader, GError **error)
       if (!add_stage (reader, at, error))
         return FALSE;
     } else if (ps_unit_find (*at) == PS_N_UNIT_KINDS)
-      return refuse (reader, at, "no layer; * w + D M G l - E are, | ends a stage, / begins multi-token prediction",
+      return refuse (reader, at, "no layer; * w + D C H M G l - E are, | ends a stage, / begins multi-token prediction",
                      error);
     else {
       g_string_append_c (reader->letters, *at);

@@ -12,6 +12,7 @@
 #define MAX_WIDTH (1 << 20) /* hidden, feed-forward */
 #define MAX_HEADS (1 << 14)
 #define MAX_MTP 64
+#define MAX_STREAMS 64
 #define MAX_PROJECTOR 8 /* matrices of a projector; PsUnitParts has room for them */
 #define MAX_EXPERTS (1 << 14)
 #define MAX_VOCABULARY (1 << 24)
@@ -23,12 +24,15 @@ static const char *const precision_names[]
         "fp4=nvfp4", NULL };
 static const char *const mlp_names[] = { "gelu", "swiglu", "relu2", NULL };
 static const char *const boolean_names[] = { "false", "true", NULL };
+static const char *const sinks_names[] = { "false", "true", "window", NULL };
 static const char *const qk_norm_names[] = { "false", "true", "wide", NULL };
 static const char *const negated_names[] = { "true", "false", NULL };
 static const char *const framework_names[] = { "none", "megatron", "deepspeed", "megatron-bridge", NULL };
 static const char *const optimizer_names[] = { "adam", "muon", NULL };
 static const char *const implementation_names[] = { "fused", "foreach", NULL };
 static const char *const dtype_names[] = { "auto", "fp32", "bf16", "fp16", "fp8", NULL };
+static const char *const loss_names[] = { "whole", "fused", "chunked", NULL };
+PS_DEFINE_NAMES (PsLoss, ps_loss, "whole", "fused", "chunked")
 
 #define AT(member) G_STRUCT_OFFSET (PsModel, member)
 #define COUNT(key, presence, member, high)                                                                             \
@@ -80,7 +84,7 @@ static const PsIniField fields[] = {
   { "imbalance", PS_INI_LATER, PS_INI_REAL, AT (experts.imbalance), MAX_LOAD, 1, 1, NULL },
   { "pattern", PS_INI_LATER, PS_INI_TEXT, AT (pattern), 0, 0, 0, NULL },
   CHOICE ("attention_gate", PS_INI_LATER, attention_gate, boolean_names),
-  CHOICE ("sinks", PS_INI_LATER, sinks, boolean_names),
+  CHOICE ("sinks", PS_INI_LATER, sinks, sinks_names),
   COUNT ("expert_latent", PS_INI_LATER, experts.latent, MAX_WIDTH),
   COUNT ("shared_feed_forward", PS_INI_LATER, experts.shared_width, 4.0 * MAX_WIDTH),
   CHOICE ("shared_gate", PS_INI_LATER, experts.shared_gate, boolean_names),
@@ -109,6 +113,16 @@ static const PsIniField fields[] = {
   CHOICE ("exp_avg_dtype", PS_INI_LATER, state.exp_avg, dtype_names),
   CHOICE ("exp_avg_sq_dtype", PS_INI_LATER, state.exp_avg_sq, dtype_names),
   CHOICE ("fp8_param_gather", PS_INI_LATER, state.fp8_param_gather, boolean_names),
+  COUNT ("value_head_size", PS_INI_LATER, value_head_size, MAX_WIDTH),
+  CHOICE ("shared_kv", PS_INI_LATER, shared_kv, boolean_names),
+  COUNT ("output_groups", PS_INI_LATER, output_groups, MAX_HEADS),
+  COUNT ("output_rank", PS_INI_LATER, output_rank, MAX_WIDTH),
+  COUNT ("streams", PS_INI_LATER, streams, MAX_STREAMS),
+  COUNT ("window_heads", PS_INI_LATER, window_heads, MAX_HEADS),
+  COUNT ("window_kv_heads", PS_INI_LATER, window_kv_heads, MAX_HEADS),
+  COUNT ("compressed_tokens", PS_INI_LATER, compress.sparse, MAX_WIDTH),
+  COUNT ("heavily_compressed_tokens", PS_INI_LATER, compress.heavy, MAX_WIDTH),
+  CHOICE ("loss", PS_INI_LATER, loss, loss_names),
   CHOICE ("dropout", PS_INI_LATER, no_dropout, negated_names),
   COUNT ("images", PS_INI_LATER, encoder.images, PS_MAX_SEQUENCE),
   COUNT ("encoder_layers", PS_INI_LATER, encoder.layers, MAX_LAYERS),
@@ -406,7 +420,7 @@ static gint64 sum_products (const PsUnitParts *parts, PsOpKind kind)
   for (guint i = 0; i < parts->n_matrices; i++) {
     const PsMatrix *matrix = &parts->matrix[i];
 
-    sum += matrix->passes[kind] * matrix->active * matrix->rows * matrix->columns;
+    sum += __builtin_popcount (matrix->passes[kind]) * matrix->active * matrix->rows * matrix->columns;
   }
   return sum;
 }
@@ -476,11 +490,13 @@ static char *find_pattern_misfit (const PsModel *model, const char **key)
   *key = "pattern";
   for (gsize i = 0; i < n + n_mtp; i++)
     if (i != n && ps_unit_find (pattern[i]) == PS_N_UNIT_KINDS)
-      return g_strdup_printf ("letter %" G_GSIZE_FORMAT " is no unit; the units are *w+DMGl-E", i + 1);
+      return g_strdup_printf ("letter %" G_GSIZE_FORMAT " is no unit; the units are *w+DCHMGl-E", i + 1);
   if (n_mtp > 0 && (n_mtp == 1 || n_mtp > 3 || model->mtp == 0))
     return g_strdup ("after / stand one or two units of multi-token prediction, which mtp counts");
   if (strchr (pattern, '*') != NULL && model->latent.kv_rank > 0)
     return g_strdup ("has *, heads of keys and values, but kv_rank says latent attention, +");
+  if (strchr (pattern, 'C') != NULL && model->indexer.heads == 0)
+    return g_strdup ("has C, whose entries an indexer selects; give index_heads");
   if (model->pattern != NULL && n != model->layers && n != 2 * (gsize)model->layers)
     return g_strdup_printf ("has %" G_GSIZE_FORMAT " letters; %u layers have one each, or two", n, model->layers);
   return NULL;
@@ -548,6 +564,14 @@ char *ps_model_find_misfit (const PsModel *model, const char **key)
   *key = "kv_heads";
   if (model->heads % model->kv_heads != 0)
     return g_strdup_printf ("%u does not divide heads %u", model->kv_heads, model->heads);
+  guint window_heads = model->window_heads > 0 ? model->window_heads : model->heads;
+  guint window_kv = model->window_kv_heads > 0 ? model->window_kv_heads : model->kv_heads;
+  *key = "window_kv_heads";
+  if (window_heads % window_kv != 0)
+    return g_strdup_printf ("%u does not divide the %u heads of windows", window_kv, window_heads);
+  *key = "output_groups";
+  if (model->output_groups > 0 && (ps_model_value_width (model) % model->output_groups != 0 || model->output_rank == 0))
+    return g_strdup_printf ("%u groups need output_rank, and divide the width of values", model->output_groups);
   *key = "full_every";
   if (model->full_every > 0 && model->window == 0)
     return g_strdup ("there is no window that some layers do without");
@@ -796,7 +820,7 @@ gint64 ps_model_sum_kept (const PsModel *model, const PsStageShape *shape, PsRec
 {
   guint n_inputs, n_again = ps_recompute_layers (recompute, shape->n_layers, &n_inputs);
   const PsStageShape layers = { .first_layer = shape->first_layer, .n_layers = n_again };
-  gint64 inputs = what & ~(guint)PS_KEPT_WIDE ? 0 : n_inputs * ps_model_boundary_bytes (model);
+  gint64 inputs = what & ~(guint)PS_KEPT_WIDE ? 0 : n_inputs * ps_model_layer_bytes (model);
 
   if (!(recompute & PS_RECOMPUTE_FULL))
     return ps_model_sum_units (model, shape, ps_unit_kept_bytes, what | PS_KEPT_BUT (recompute));
@@ -858,13 +882,19 @@ gint64 ps_model_boundary_bytes (const PsModel *model)
   return ps_model_tokens (model) * model->hidden * ps_precision_bytes (model->precision);
 }
 
+gint64 ps_model_layer_bytes (const PsModel *model)
+{
+  return MAX (model->streams, 1) * ps_model_boundary_bytes (model);
+}
+
 gint64 ps_model_stage_output_bytes (const PsModel *model, const PsStageShape *shape)
 {
   gboolean whole = ends_encoder (model, shape);
   PsModel own;
 
   if (shape->n_encoder == 0 || shape->embedding)
-    return (1 + shape->n_mtp) * ps_model_boundary_bytes (model);
+    return shape->n_mtp * ps_model_boundary_bytes (model)
+           + (shape->n_layers > 0 ? ps_model_layer_bytes (model) : ps_model_boundary_bytes (model));
   ps_unit_model (model, whole ? PS_UNIT_PROJECTOR : PS_UNIT_ENCODER, &own);
   own.hidden = whole ? model->hidden : own.hidden;
   return ps_model_boundary_bytes (&own);

@@ -328,7 +328,9 @@ static gint64 dummy_bytes (const PsModel *model, const guint count[PS_N_UNIT_KIN
   gint64 sum = 0;
 
   for (PsUnitKind kind = PS_UNIT_ATTENTION; kind <= PS_UNIT_EXPERTS; kind++) {
-    if (count[kind] == 0 || (kind == PS_UNIT_WINDOW && count[PS_UNIT_ATTENTION] > 0))
+    if (count[kind] == 0
+        || (kind == PS_UNIT_WINDOW && count[PS_UNIT_ATTENTION] > 0
+            && model->window_heads + model->window_kv_heads == 0))
       continue;
     const PsUnitParts *parts = ps_unit_describe (model, kind);
     sum += parts->whole_vectors + parts->cut_vectors;
@@ -360,11 +362,13 @@ static PsHabits megatron (const PsModel *model, const PsStageShape *shape, guint
   ps_model_count_units (model, shape, count);
   PsHabits habits = { .backward_bytes = ps_tensor_share (tokens * largest_running (model, count), n_tensor) + gathered,
                       .shared_bytes = dummy_bytes (model, count, n_tensor) + WORKSPACE_BYTES };
-  if (n_heads == 0)
+  if (n_heads == 0 || model->loss == PS_LOSS_CHUNKED)
+    return habits;
+  habits.backward_bytes = MAX (habits.backward_bytes, ps_tensor_share (2 * V * h, n_tensor) + gathered);
+  if (model->loss == PS_LOSS_FUSED)
     return habits;
   habits.kept_bytes = -2 * logits * n_heads;
   habits.forward_bytes = 4 * logits;
-  habits.backward_bytes = MAX (habits.backward_bytes, ps_tensor_share (2 * V * h, n_tensor) + gathered);
   return habits;
 }
 
@@ -378,7 +382,13 @@ static PsHabits deepspeed (const PsModel *model, const PsStageShape *shape, guin
 
 PsHabits ps_framework_habits (const PsModel *model, const PsStageShape *shape, guint n_tensor)
 {
-  if (ps_framework_is_megatron (model->framework))
-    return megatron (model, shape, n_tensor);
-  return model->framework == PS_FRAMEWORK_DEEPSPEED ? deepspeed (model, shape, n_tensor) : (PsHabits){ 0 };
+  PsHabits habits = ps_framework_is_megatron (model->framework)  ? megatron (model, shape, n_tensor)
+                    : model->framework == PS_FRAMEWORK_DEEPSPEED ? deepspeed (model, shape, n_tensor)
+                                                                 : (PsHabits){ 0 };
+  gint64 tokens = ps_model_tokens (model) / MAX (model->spread.context, 1) / PS_LOSS_CHUNKS;
+
+  if (model->loss == PS_LOSS_CHUNKED && (shape->head || shape->n_mtp > 0))
+    habits.forward_bytes
+        = ps_tensor_share (tokens * model->vocabulary * (4 + ps_precision_bytes (model->precision)), n_tensor);
+  return habits;
 }

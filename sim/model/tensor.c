@@ -11,12 +11,16 @@ gboolean ps_tensor_check (const PsModel *model, guint n_tensor, gboolean repeats
     const char *name;
     guint value;
 
-  } cut[] = { { "encoder_heads", model->encoder.images > 0 ? model->encoder.heads : n_tensor },
-              { "encoder_feed_forward", model->encoder.images > 0 ? model->encoder.feed_forward : n_tensor },
-              { "heads", model->heads },
-              { "kv_heads", repeats && n_tensor % model->kv_heads == 0 ? n_tensor : model->kv_heads },
-              { "feed_forward", model->feed_forward },
-              { "sequence", model->sequence } };
+  } cut[]
+      = { { "encoder_heads", model->encoder.images > 0 ? model->encoder.heads : n_tensor },
+          { "encoder_feed_forward", model->encoder.images > 0 ? model->encoder.feed_forward : n_tensor },
+          { "window_heads", model->window_heads > 0 ? model->window_heads : n_tensor },
+          { "window_kv_heads",
+            model->window_kv_heads > 0 && n_tensor % model->window_kv_heads != 0 ? model->window_kv_heads : n_tensor },
+          { "heads", model->heads },
+          { "kv_heads", repeats && n_tensor % model->kv_heads == 0 ? n_tensor : model->kv_heads },
+          { "feed_forward", model->feed_forward },
+          { "sequence", model->sequence } };
 
   for (guint i = 0; i < G_N_ELEMENTS (cut); i++)
     if (cut[i].value % n_tensor != 0)
@@ -109,7 +113,14 @@ static gint64 share_sequences (const PsModel *model, gint64 bytes, gint64 wide, 
 /* Units with heads of keys and values. */
 static guint count_headed (const PsModel *model, const guint count[PS_N_UNIT_KINDS])
 {
-  return count[PS_UNIT_ATTENTION] + (model->latent.kv_rank == 0 ? count[PS_UNIT_WINDOW] : 0);
+  return count[PS_UNIT_ATTENTION] + count[PS_UNIT_COMPRESSED] + count[PS_UNIT_HEAVY]
+         + (model->latent.kv_rank == 0 ? count[PS_UNIT_WINDOW] : 0);
+}
+
+/* Their width. */
+static gint64 keys_and_values (const PsModel *model)
+{
+  return ps_model_kv_width (model) + ps_model_own_value_width (model);
 }
 
 gint64 ps_tensor_kept_bytes (const PsModel *model, const PsStageShape *shape, PsRecompute recompute, guint n_tensor)
@@ -125,7 +136,7 @@ gint64 ps_tensor_kept_bytes (const PsModel *model, const PsStageShape *shape, Ps
     kept.first_layer += n_again;
     kept.n_layers -= n_again;
     ps_model_count_units (model, &kept, count);
-    bytes += 2 * (gint64)count_headed (model, count) * (n_tensor - model->kv_heads) * ps_model_head_size (model)
+    bytes += count_headed (model, count) * (n_tensor - model->kv_heads) * keys_and_values (model) / model->kv_heads
              * ps_model_tokens (model) * ps_precision_bytes (model->precision);
   }
   return share_sequences (model, bytes, wide, n_tensor);
@@ -174,7 +185,7 @@ static gint64 context_ns (const PsModel *model, const PsCluster *cluster)
 {
   guint c = MAX (model->spread.context, 1);
   const PsLink link = cluster->context_remote ? ps_cluster_network_link (cluster) : ps_cluster_inner_link (cluster, c);
-  gint64 bytes = 2 * ps_model_kv_width (model) * ps_precision_bytes (model->precision) * model->microbatch_size
+  gint64 bytes = keys_and_values (model) * ps_precision_bytes (model->precision) * model->microbatch_size
                  * ((gint64)model->before + model->sequence);
 
   return c == 1 ? 0 : (c - 1) * ps_link_transfer_ns (&link, ps_tensor_share (bytes, c * cluster->tensor));
@@ -231,7 +242,7 @@ gint64 ps_tensor_exchange_ns (const PsModel *model, const PsCluster *cluster)
 static gint64 units_ns (const PsModel *model, const guint count[PS_N_UNIT_KINDS], guint n_attention,
                         const PsCluster *cluster, PsOpKind kind)
 {
-  double widths = (double)(ps_model_query_width (model) + 2 * ps_model_kv_width (model)) / model->hidden;
+  double widths = (double)(ps_model_query_width (model) + keys_and_values (model)) / model->hidden;
   gint64 two_ns = passes_ns (model, cluster, 0), sum = 0;
   guint n_units = 0;
   PsModel own;
@@ -253,7 +264,7 @@ static guint count_attention (const guint count[PS_N_UNIT_KINDS])
 {
   guint n = 0;
 
-  for (PsUnitKind unit = PS_UNIT_ATTENTION; unit <= PS_UNIT_SPARSE; unit++)
+  for (PsUnitKind unit = PS_UNIT_ATTENTION; unit <= PS_UNIT_HEAVY; unit++)
     n += count[unit];
   return n;
 }
@@ -328,7 +339,7 @@ guint ps_tensor_kept_modules (const PsModel *model, const PsStageShape *shape, P
                               guint n_tensor, PsModuleBytes *modules)
 {
   guint count[PS_N_UNIT_KINDS], n_inputs, n_again = ps_recompute_layers (recompute, shape->n_layers, &n_inputs);
-  gint64 inputs = n_inputs * ps_model_boundary_bytes (model);
+  gint64 inputs = n_inputs * ps_model_layer_bytes (model);
   PsStageShape kept = *shape;
   Modules list = { .module = modules };
   PsModel own;

@@ -32,7 +32,7 @@ static PsMatrix *add_matrix (PsUnitParts *parts, const PsModel *model, const cha
                         .count = 1,
                         .active = 1,
                         .load = 1,
-                        .passes = { 1, 1, 1 },
+                        .passes = { 1 << PS_OP_F, 1 << PS_OP_B, 1 << PS_OP_W },
                         .cut = cut,
                         .bias = bias,
                         .bits = MIN (ps_number_formats[model->precision].bits, 16),
@@ -141,6 +141,21 @@ static void describe_norm (const PsModel *model, PsUnitKind kind, PsUnitParts *p
     result->bits = 16;
 }
 
+/* Mixes `streams` hidden states to what a unit takes, and its result back into them, by weights made from all of them.
+ */
+static void describe_streams (const PsModel *model, PsUnitParts *parts)
+{
+  gint64 n = model->streams, h = model->hidden, he = h * ps_precision_bytes (model->precision), mix = (2 + n) * n;
+
+  add_matrix (parts, model, "hyper-connection", n * h, mix, PS_CUT_NONE, FALSE)->bits = 16;
+  parts->whole_vectors += mix + 3;
+  keep (parts, "hyper_connection", "streams", n * h)->flags |= PS_KEPT_WIDE | PS_KEPT_WEIGHT;
+  keep (parts, "hyper_connection", "result of unit", h)->flags |= PS_KEPT_WIDE;
+  keep (parts, "hyper_connection", "weights of streams", 2 * mix)->bits = 32;
+  move (parts, PS_OP_F, "hyper-connection", (4 * n + 2) * he, TRUE);
+  move (parts, PS_OP_B, "hyper-connection", (8 * n + 4) * he, TRUE);
+}
+
 /* What every unit of a layer has: a norm before it, a sum after it, and in GPT a bias and dropout before the sum. */
 static void describe_branch (const PsModel *model, PsUnitKind kind, PsUnitParts *parts)
 {
@@ -151,6 +166,10 @@ static void describe_branch (const PsModel *model, PsUnitKind kind, PsUnitParts 
     describe_norm (model, kind, parts);
   if (model->post_norms)
     add_norm (model, parts, PS_RECOMPUTE_NONE);
+  if (model->streams > 1) {
+    describe_streams (model, parts);
+    return;
+  }
   move (parts, PS_OP_B, "sum of gradients", 3 * he, TRUE);
   if (ps_model_has_dropout (model)) {
     PsKept *mask = keep (parts, "dropout", "mask", h);
@@ -221,7 +240,8 @@ static void describe_latent_matrices (const PsModel *model, PsUnitParts *parts)
 static void describe_heads_matrices (const PsModel *model, PsUnitParts *parts)
 {
   gint64 h = model->hidden, q = ps_model_query_width (model), c = ps_model_kv_width (model);
-  gint64 rank = model->latent.q_rank, e = ps_precision_bytes (model->precision);
+  gint64 rank = model->latent.q_rank, values = ps_model_own_value_width (model);
+  gint64 e = ps_precision_bytes (model->precision);
   gboolean bias = has_biases (model) || model->qkv_bias;
 
   if (rank > 0) {
@@ -231,9 +251,12 @@ static void describe_heads_matrices (const PsModel *model, PsUnitParts *parts)
     keep (parts, "self_attn", "narrow queries", rank);
     keep_input (parts, model, "self_attn", "narrow queries after norm", rank);
   }
-  add_matrix (parts, model, "query, key, value", h, (rank > 0 ? 0 : q) + 2 * c, PS_CUT_COLUMNS, bias);
-  PsKept *heads = keep (parts, "self_attn", "queries, keys and values", q + 2 * c);
-  if (model->qk_norm == PS_QK_NORM_NONE)
+  add_matrix (parts, model, "query, key, value", h, (rank > 0 ? 0 : q) + c + values, PS_CUT_COLUMNS, bias);
+  PsKept *heads = keep (parts, "self_attn", "queries, keys and values", q + c + values);
+  if (model->shared_kv) {
+    parts->whole_vectors += ps_model_head_size (model);
+    keep (parts, "self_attn", "queries and keys after norm", q + c)->offload = PS_OFFLOAD_CORE_ATTN;
+  } else if (model->qk_norm == PS_QK_NORM_NONE)
     heads->offload = PS_OFFLOAD_CORE_ATTN;
   else {
     parts->whole_vectors += model->qk_norm == PS_QK_NORM_HEAD ? 2 * (gint64)ps_model_head_size (model) : 0;
@@ -241,6 +264,46 @@ static void describe_heads_matrices (const PsModel *model, PsUnitParts *parts)
     keep (parts, "self_attn", "queries and keys after norm", q + c)->offload = PS_OFFLOAD_CORE_ATTN;
     move_both (parts, "norm of queries and keys", 2 * (q + c) * e, 5 * (q + c) * e);
   }
+}
+
+/* Tokens or compressed entries that a token attends to at most. */
+static gint64 count_attended (const PsModel *model, PsUnitKind kind)
+{
+  gint64 end = (gint64)model->before + model->sequence;
+
+  switch (kind) {
+  case PS_UNIT_WINDOW:
+    return model->window;
+  case PS_UNIT_SPARSE:
+    return model->indexer.top;
+  case PS_UNIT_COMPRESSED:
+    return model->window + MIN (model->indexer.top, end / model->compress.sparse);
+  case PS_UNIT_HEAVY:
+    return model->window + end / model->compress.heavy;
+  default:
+    return G_MAXINT32;
+  }
+}
+
+/* The projection of what attention hands on, or two of them, the first by groups. */
+static void describe_output (const PsModel *model, PsUnitParts *parts)
+{
+  gint64 v = ps_model_value_width (model), groups = model->output_groups, narrow = groups * model->output_rank;
+
+  /* Attention runs in 16 bits. Its backward needs its own result, and the output projection keeps no other one
+     (set_save_original_input in Megatron-LM's core/transformer/attention.py). */
+  PsKept *result = keep (parts, "self_attn", "result of attention", v);
+  result->flags |= PS_KEPT_WEIGHT;
+  result->offload = PS_OFFLOAD_ATTN_PROJ;
+  if (groups > 0) {
+    PsMatrix *down = add_matrix (parts, model, "output down", v / groups, model->output_rank, PS_CUT_COLUMNS, FALSE);
+
+    down->count = down->active = groups;
+    down->load = (double)groups;
+    keep_input (parts, model, "self_attn", "narrow result of attention", narrow);
+  }
+  add_matrix (parts, model, "output", groups > 0 ? narrow : v, model->hidden, PS_CUT_ROWS,
+              has_biases (model) || model->other_biases || model->output_bias);
 }
 
 /* Attention: a norm, matrices of queries, keys and values, scores, and the output projection. */
@@ -258,18 +321,10 @@ static void describe_attention (const PsModel *model, PsUnitKind kind, PsUnitPar
     keep (parts, "self_attn", "result of attention before its gate", v);
     move_both (parts, "gate of attention", 3 * v * e, 5 * v * e);
   }
-  add_matrix (parts, model, "output", v, h, PS_CUT_ROWS,
-              has_biases (model) || model->other_biases || model->output_bias);
-  /* Attention runs in 16 bits. Its backward needs its own result, and the output projection keeps no other one
-     (set_save_original_input in Megatron-LM's core/transformer/attention.py). */
-  PsKept *result = keep (parts, "self_attn", "result of attention", v);
-  result->flags |= PS_KEPT_WEIGHT;
-  result->offload = PS_OFFLOAD_ATTN_PROJ;
-  parts->cut_vectors += model->sinks ? model->heads : 0;
-  describe_scores (model, parts, q + v,
-                   kind == PS_UNIT_WINDOW   ? model->window
-                   : kind == PS_UNIT_SPARSE ? model->indexer.top
-                                            : G_MAXINT32);
+  describe_output (model, parts);
+  if (model->sinks == PS_SINKS_ALL || (model->sinks == PS_SINKS_WINDOW && kind == PS_UNIT_WINDOW))
+    parts->cut_vectors += model->heads;
+  describe_scores (model, parts, q + v, count_attended (model, kind));
   if (has_biases (model))
     move (parts, PS_OP_B, "bias of query, key, value", (h + 2 * c) * e, FALSE);
   if (gpt)
@@ -409,25 +464,49 @@ static void describe_embedding (const PsModel *model, G_GNUC_UNUSED PsUnitKind k
   move (parts, PS_OP_B, "dropout of embedding", 2 * he + h, TRUE);
 }
 
+/* Products that the ops of the head run, by what is done with the logits. */
+#define ALL_PASSES (1 << PS_OP_F | 1 << PS_OP_B | 1 << PS_OP_W)
+static const guint head_passes[][3] = { [PS_LOSS_WHOLE] = { 1 << PS_OP_F, 1 << PS_OP_B, 1 << PS_OP_W },
+                                        [PS_LOSS_FUSED] = { 1 << PS_OP_F, ALL_PASSES, 0 },
+                                        [PS_LOSS_CHUNKED] = { ALL_PASSES, 0, 0 } };
+
 /* The head: a norm, the output projection, and cross-entropy over logits in fp32. */
 static void describe_loss (const PsModel *model, G_GNUC_UNUSED PsUnitKind kind, PsUnitParts *parts)
 {
   gint64 h = model->hidden, V = model->vocabulary, e = ps_precision_bytes (model->precision);
+  gint64 converted = e != 4 ? V * (e + 4) : 0;
   PsMatrix *head = add_matrix (parts, model, "head", h, V, PS_CUT_COLUMNS, FALSE);
-  PsKept *logits = keep (parts, "loss", "logits", V);
 
   head->count = head->gradient_bits = 0;
   head->bits = 16;
-  logits->bits = 32;
-  logits->flags |= PS_KEPT_WEIGHT;
+  memcpy (head->passes, head_passes[model->loss], sizeof head->passes);
+  if (model->streams > 1) {
+    add_matrix (parts, model, "sum of streams", model->streams * h, model->streams, PS_CUT_NONE, FALSE)->bits = 16;
+    parts->whole_vectors += model->streams + 1;
+    keep (parts, "loss", "streams", model->streams * h)->flags |= PS_KEPT_WEIGHT;
+  }
   parts->whole_vectors += ps_model_norm_width (model);
   keep (parts, "loss", "input of norm", h);
-  keep (parts, "loss", "input of head", h)->flags |= PS_KEPT_WEIGHT;
   move (parts, PS_OP_F, "norm of head", 2 * h * e, TRUE);
   move (parts, PS_OP_B, "norm of head", 5 * h * e, TRUE);
-  if (e != 4)
-    move_both (parts, "conversion of logits", V * (e + 4), V * (e + 4));
-  move_both (parts, "cross-entropy", V * 32, V * 8);
+  if (model->loss == PS_LOSS_FUSED) {
+    keep (parts, "loss", "input of head", h);
+    keep (parts, "loss", "maximum and sum of logits", 2)->bits = 32;
+    move (parts, PS_OP_B, "gradient of logits", 2 * V * e, FALSE);
+  } else if (model->loss == PS_LOSS_CHUNKED) {
+    keep (parts, "loss", "gradient of the input of head", h);
+    move (parts, PS_OP_F, "conversion of logits", 2 * converted, FALSE);
+    move (parts, PS_OP_F, "cross-entropy", V * 40, FALSE);
+  } else {
+    PsKept *logits = keep (parts, "loss", "logits", V);
+
+    logits->bits = 32;
+    logits->flags |= PS_KEPT_WEIGHT;
+    keep (parts, "loss", "input of head", h)->flags |= PS_KEPT_WEIGHT;
+    if (converted > 0)
+      move_both (parts, "conversion of logits", converted, converted);
+    move_both (parts, "cross-entropy", V * 32, V * 8);
+  }
 }
 
 /* Two norms side by side and a projection, before the units of a layer. */
@@ -442,30 +521,70 @@ static void describe_mtp (const PsModel *model, G_GNUC_UNUSED PsUnitKind kind, P
   keep (parts, "mtp", "input of projection", 2 * h)->flags |= PS_KEPT_WEIGHT;
 }
 
-/* The matrices of the lightning indexer, which every GPU of a device computes, and its scores of all tokens. */
-static void describe_sparse (const PsModel *model, PsUnitKind kind, PsUnitParts *parts)
+/* The matrices of the lightning indexer, which every GPU of a device computes, and its scores of `entries` keys, made
+ * from vectors of `width`. */
+static void describe_indexer (const PsModel *model, PsUnitParts *parts, gint64 width, gint64 entries)
 {
   const PsIndexer *indexer = &model->indexer;
   gint64 h = model->hidden, queries = (gint64)indexer->heads * indexer->size;
   gint64 e = ps_precision_bytes (model->precision);
 
-  describe_attention (model, kind, parts);
   parts->recompute = PS_RECOMPUTE_CORE_ATTN;
   add_matrix (parts, model, "query of indexer", model->latent.q_rank > 0 ? model->latent.q_rank : h, queries,
               PS_CUT_NONE, FALSE);
-  add_matrix (parts, model, "key of indexer", h, indexer->size, PS_CUT_NONE, FALSE);
+  add_matrix (parts, model, "key of indexer", h, width, PS_CUT_NONE, FALSE);
   add_matrix (parts, model, "weights of indexer", h, indexer->heads, PS_CUT_NONE, FALSE);
-  parts->whole_vectors += 2 * (gint64)indexer->size;
-  keep (parts, "indexer", "queries, key and weights", queries + indexer->size + indexer->heads);
+  keep (parts, "indexer", "queries, key and weights", queries + width + indexer->heads);
   keep (parts, "indexer", "tokens selected", indexer->top)->bits = 32;
   parts->scores[parts->n_scores++] = (PsScores){ .name = "scores of indexer",
                                                  .heads = indexer->heads,
                                                  .width = queries,
-                                                 .most = G_MAXINT32,
+                                                 .most = entries,
                                                  .flash = TRUE,
                                                  .recompute = PS_RECOMPUTE_CORE_ATTN | PS_RECOMPUTE_FULL };
-  move_both (parts, "selection of tokens", 4 * (gint64)model->sequence, 0);
+  move_both (parts, "selection of tokens", 4 * MIN (entries, (gint64)model->sequence), 0);
   move_both (parts, "rotation of indexer", 2 * (queries + indexer->size) * e, 2 * (queries + indexer->size) * e);
+}
+
+static void describe_sparse (const PsModel *model, PsUnitKind kind, PsUnitParts *parts)
+{
+  describe_attention (model, kind, parts);
+  parts->whole_vectors += 2 * (gint64)model->indexer.size;
+  describe_indexer (model, parts, model->indexer.size, G_MAXINT32);
+}
+
+static void describe_window (const PsModel *model, PsUnitKind kind, PsUnitParts *parts)
+{
+  PsModel own;
+
+  describe_attention (ps_unit_model (model, kind, &own), kind, parts);
+}
+
+/* Pools `tokens` tokens to an entry: a vector of `width` and a gate of each, and learnt numbers of the places. */
+static void describe_pooling (const PsModel *model, PsUnitParts *parts, gint64 width, gint64 tokens)
+{
+  gint64 e = ps_precision_bytes (model->precision);
+
+  add_matrix (parts, model, "vectors and gates of entries", model->hidden, 2 * width, PS_CUT_NONE, FALSE);
+  parts->whole_vectors += tokens * width + ps_model_head_size (model);
+  keep (parts, "compressor", "vectors and gates of entries", 2 * width);
+  move_both (parts, "pooling of entries", 2 * width * e, 5 * width * e);
+}
+
+static void describe_compressed (const PsModel *model, PsUnitKind kind, PsUnitParts *parts)
+{
+  gint64 tokens = model->compress.sparse, size = model->indexer.size;
+
+  describe_attention (model, kind, parts);
+  describe_pooling (model, parts, 2 * (gint64)ps_model_head_size (model), tokens);
+  parts->whole_vectors += tokens * 2 * size + size;
+  describe_indexer (model, parts, 4 * size, ((gint64)model->before + model->sequence) / tokens);
+}
+
+static void describe_heavy (const PsModel *model, PsUnitKind kind, PsUnitParts *parts)
+{
+  describe_attention (model, kind, parts);
+  describe_pooling (model, parts, ps_model_head_size (model), model->compress.heavy);
 }
 
 /* A mixer that carries a state along the sequence: projections in and out, and chunks of tokens between. `width`: what
@@ -544,12 +663,20 @@ static void describe_linear (const PsModel *model, G_GNUC_UNUSED PsUnitKind kind
   keep (parts, "mixer", "queries, keys and values", 3 * q);
 }
 
-/* The encoder's units. Attention is over one image, so images side by side are as many windows. */
+/* A window may have heads of its own. The encoder's attention is over one image, so images side by side are as many
+ * windows. */
 const PsModel *ps_unit_model (const PsModel *model, PsUnitKind kind, PsModel *own)
 {
   const PsEncoder *encoder = &model->encoder;
   gboolean gpt = encoder->mlp == PS_MLP_GELU;
 
+  if (kind == PS_UNIT_WINDOW && model->window_heads + model->window_kv_heads > 0) {
+    *own = *model;
+    own->head_size = ps_model_head_size (model);
+    own->heads = model->window_heads > 0 ? model->window_heads : model->heads;
+    own->kv_heads = model->window_kv_heads > 0 ? model->window_kv_heads : model->kv_heads;
+    return own;
+  }
   if (kind > PS_UNIT_PROJECTOR)
     return model;
   *own = (PsModel){ .layers = encoder->layers,
@@ -567,10 +694,10 @@ const PsModel *ps_unit_model (const PsModel *model, PsUnitKind kind, PsModel *ow
                     .other_biases = !gpt && !encoder->no_biases,
                     .no_dropout = TRUE,
                     .flash_attention = model->flash_attention,
-                    .state = model->state,
                     .whole_sequences = model->whole_sequences,
                     .spread = { .context = model->spread.context },
-                    .framework = model->framework };
+                    .framework = model->framework,
+                    .state = model->state };
   return own;
 }
 
@@ -752,11 +879,16 @@ static const PsUnitRow rows[] = {
                           "arXiv 2304.08485, section 4.1", describe_projector },
   [PS_UNIT_EMBEDDING] = { "embedding", '\0', FALSE, "vocabulary", GPT_SOURCE, describe_embedding },
   [PS_UNIT_ATTENTION] = { "attention", '*', TRUE, "heads, kv_heads head_size", GPT_SOURCE, describe_attention },
-  [PS_UNIT_WINDOW] = { "window attention", 'w', FALSE, "window", "arXiv 2310.06825, section 2", describe_attention },
+  [PS_UNIT_WINDOW] = { "window attention", 'w', FALSE, "window, window_heads window_kv_heads",
+                       "arXiv 2310.06825, section 2", describe_window },
   [PS_UNIT_LATENT] = { "latent attention", '+', TRUE, "kv_rank nope_size value_size, rope_size",
                        "arXiv 2405.04434, section 2.1", describe_attention },
   [PS_UNIT_SPARSE] = { "sparse attention", 'D', TRUE, "index_heads index_size index_top",
                        "arXiv 2512.02556, section 2.1", describe_sparse },
+  [PS_UNIT_COMPRESSED] = { "compressed sparse attention", 'C', FALSE, "compressed_tokens",
+                           "DeepSeek-V4, section 2.3.1; arXiv 2512.02556, section 2.1", describe_compressed },
+  [PS_UNIT_HEAVY] = { "heavily compressed attention", 'H', FALSE, "heavily_compressed_tokens",
+                      "DeepSeek-V4, section 2.3.2; arXiv 2512.02556", describe_heavy },
   [PS_UNIT_MAMBA] = { "Mamba-2", 'M', TRUE, "mamba_heads mamba_head_size mamba_state mamba_groups",
                       "arXiv 2405.21060, sections 6 and 7", describe_mamba },
   [PS_UNIT_DELTA] = { "gated delta net", 'G', TRUE, "delta_key_heads delta_key_size delta_value_heads delta_value_size",
@@ -766,7 +898,7 @@ static const PsUnitRow rows[] = {
   [PS_UNIT_MLP] = { "MLP", '-', TRUE, "feed_forward, mlp", GPT_SOURCE, describe_mlp },
   [PS_UNIT_EXPERTS] = { "experts", 'E', TRUE, EXPERTS_KEYS, "arXiv 2401.06066, section 2", describe_experts },
   [PS_UNIT_MTP] = { "multi-token prediction", '\0', FALSE, "mtp", "arXiv 2412.19437, section 2.2", describe_mtp },
-  [PS_UNIT_LOSS] = { "loss", '\0', FALSE, "vocabulary, tied", "arXiv 2205.05198, section 4.3", describe_loss },
+  [PS_UNIT_LOSS] = { "loss", '\0', FALSE, "vocabulary, tied loss", "arXiv 2205.05198, section 4.3", describe_loss },
 };
 
 const PsUnitRow *ps_unit_row (PsUnitKind kind)

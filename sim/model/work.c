@@ -115,8 +115,14 @@ static void add_matrices (const List *list, const PsUnitParts *parts, guint modu
   for (guint i = 0; i < parts->n_matrices; i++) {
     const PsMatrix *matrix = &parts->matrix[i];
 
-    if (matrix->recompute & modules && (matrix->cut == PS_CUT_EXPERTS || !experts_alone))
-      add_matrix (list, matrix, matrix->cut == PS_CUT_ROWS ? FALSE : !is_second);
+    for (guint pass = PS_OP_F; pass <= PS_OP_W; pass++)
+      if (matrix->passes[list->kind] & 1U << pass && matrix->recompute & modules
+          && (matrix->cut == PS_CUT_EXPERTS || !experts_alone)) {
+        List product = *list;
+
+        product.kind = (PsOpKind)pass;
+        add_matrix (&product, matrix, matrix->cut == PS_CUT_ROWS ? FALSE : !is_second);
+      }
     is_second = matrix->cut == PS_CUT_EXPERTS && !is_second;
   }
 }

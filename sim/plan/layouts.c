@@ -242,7 +242,7 @@ static char *write_spec (const Space *space, const PsModel *model, const PsClust
                MIN (model->experts.count, MOST_EXPERTS), TRUE, NULL);
   if (question->runner != NULL)
     g_string_append (spec, "adjacent-replicas = yes\n");
-  if (question->framework != PS_FRAMEWORK_NONE)
+  if (question->framework != PS_FRAMEWORK_NONE || question->has_framework)
     g_string_append_printf (spec, "framework = %s\n", ps_framework_name (question->framework));
   add_state (spec, question);
   return g_string_free (g_steal_pointer (&spec), FALSE);
@@ -289,7 +289,13 @@ static gboolean check_tensor (const Space *space, const PsModel *model, PsCluste
 static gboolean take_cluster (Space *space, const PsCluster *cluster, GError **error)
 {
   const PsLayoutQuestion *question = space->question;
-  PsFramework asked = question->framework, framework = asked != PS_FRAMEWORK_NONE ? asked : space->model->framework;
+  const PsSetting said = { .framework = question->framework,
+                           .has_framework = question->has_framework,
+                           .cluster = (char *)question->cluster,
+                           .known_cluster = cluster };
+  PsFramework framework = question->db != NULL && question->framework == PS_FRAMEWORK_NONE
+                              ? space->model->framework
+                              : ps_setting_framework (&said, space->model);
   PsLayouts *layouts = space->layouts;
 
   layouts->cluster = g_strdup (cluster->name);
@@ -795,6 +801,7 @@ PsSetting *ps_layout_setting (const PsLayoutQuestion *question, const PsLayouts 
   setting->n_context = MAX (layout->n_context, 1);
   setting->n_experts = MAX (layout->n_experts, 1);
   setting->framework = question->framework;
+  setting->has_framework = question->has_framework || question->framework != PS_FRAMEWORK_NONE;
   setting->state = question->state;
   if (layout->n_replicas > 1 || layout->n_context > 1)
     setting->zero = layout->zero;

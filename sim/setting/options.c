@@ -207,10 +207,19 @@ const PsOption ps_setting_options[] = {
              .group = PS_GROUP_TRAINING, .flags = PS_FIELD_NOT_PARTITION | PS_FIELD_NOT_COMPUTED,
              SWEEP ("experts", "experts", INTEGER, .costs = TRUE, .pace = -2,
                     .not_run = "is predicted only; here one GPU, or a share of the cores, is a device")),
+  PS_OPTION (
+      "loss", 0, NAME (loss, ps_loss), "NAME",
+      "What is done with the logits: whole keeps them; fused keeps none and computes them again (Megatron-LM's "
+      "linear fusion of cross-entropy); chunked has an eighth at a time, with their gradients (torchtitan, Liger)",
+      .otherwise = "the model's", .group = PS_GROUP_TRAINING, .flags = PS_FIELD_NOT_COMPUTED,
+      SWEEP ("loss", "loss", TEXT, .costs = TRUE, .pace = -2,
+             .not_run = "is predicted only; here the logits are whole")),
   PS_OPTION ("framework", 0, NAME (framework, ps_framework), "NAME",
              "Framework whose use of memory is counted: none (formulas only), megatron, megatron-bridge (its "
              "performance recipes: gradients in bf16, fp8 and mxfp8 weights alone) or deepspeed",
-             .otherwise = "the model's", .group = PS_GROUP_TRAINING, .flags = PS_FIELD_NOT_PARTITION,
+             .given = PS_MEMBER (PsSetting, has_framework, gboolean),
+             .otherwise = "the model's; megatron where the cluster's file states a datasheet's values alone",
+             .group = PS_GROUP_TRAINING, .flags = PS_FIELD_NOT_PARTITION,
              SWEEP ("framework", "framework", TEXT, .costs = TRUE, .pace = -2)),
   PS_OPTION ("optimizer", 0, NAME (state.optimizer, ps_optimizer), "NAME",
              "adam, or muon: of the matrices of layers, with adam of all else", .otherwise = "the model's",

@@ -62,7 +62,7 @@ static char *read_string (const char *text, GError **error)
   char *contents;
   gsize length;
 
-  if (text[strspn (text, "vEtmL|,()*0123456789")] == '\0' || text[strspn (text, "*w+DMGl-E|/[]")] == '\0')
+  if (text[strspn (text, "vEtmL|,()*0123456789")] == '\0' || text[strspn (text, "*w+DCHMGl-E|/[]")] == '\0')
     return g_strdup (text);
   if (!ps_read_file (text, &contents, &length, error)) {
     g_prefix_error (error,

@@ -30,6 +30,19 @@ PsEventsSetting ps_setting_events (const PsSetting *setting)
                             .ready_order = setting->ready_order };
 }
 
+PsFramework ps_setting_framework (const PsSetting *setting, const PsModel *model)
+{
+  PsFramework said = setting->framework != PS_FRAMEWORK_NONE ? setting->framework : model->framework;
+  g_autoptr (PsCluster) loaded = NULL;
+  const PsCluster *cluster = setting->known_cluster;
+
+  if (said != PS_FRAMEWORK_NONE || setting->has_framework || setting->cluster == NULL)
+    return said;
+  if (cluster == NULL)
+    cluster = loaded = ps_cluster_load (setting->cluster, NULL);
+  return cluster != NULL && cluster->datasheet ? PS_FRAMEWORK_MEGATRON : said;
+}
+
 PsModel *ps_setting_given_model (const PsSetting *setting, GError **error)
 {
   g_autoptr (PsModel) model
@@ -38,8 +51,10 @@ PsModel *ps_setting_given_model (const PsSetting *setting, GError **error)
   if (model == NULL || !ps_model_set_precision (model, "--precision", setting->precision, error))
     return NULL;
   ps_setting_unfold (setting, model);
-  if (setting->framework != PS_FRAMEWORK_NONE && setting->db == NULL)
-    model->framework = setting->framework;
+  if (setting->db == NULL)
+    model->framework = ps_setting_framework (setting, model);
+  if (setting->loss != PS_LOSS_WHOLE)
+    model->loss = setting->loss;
   ps_model_set_state (model, &setting->state);
   if (setting->n_context > 1)
     model->spread.context = setting->n_context;
@@ -127,13 +142,13 @@ static gboolean cluster_memory (const PsSetting *setting, gint64 *memory, gint64
     cluster = loaded = ps_cluster_load (setting->cluster, error);
   if (cluster == NULL)
     return FALSE;
-  if (framework == PS_FRAMEWORK_NONE && setting->known_model != NULL)
-    framework = setting->known_model->framework;
-  else if (framework == PS_FRAMEWORK_NONE && setting->model != NULL) {
+  if (setting->known_model != NULL)
+    framework = ps_setting_framework (setting, setting->known_model);
+  else if (setting->model != NULL) {
     model = ps_model_load (setting->model, error);
     if (model == NULL)
       return FALSE;
-    framework = model->framework;
+    framework = ps_setting_framework (setting, model);
   }
   *reserve = ps_memory_reserve (cluster->memory_bytes, framework);
   *memory = cluster->memory_bytes - *reserve;

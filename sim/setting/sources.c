@@ -115,6 +115,8 @@ static gboolean check_together (const PsSetting *setting, GError **error)
     message = "--microbatch-order: needs --lengths FILE; microbatches that are alike have no order";
   else if (setting->sequence > 0 && setting->model == NULL)
     message = "--sequence: needs --model FILE, which it gives other sequences";
+  else if (setting->loss != PS_LOSS_WHOLE && setting->cluster == NULL)
+    message = "--loss: needs modelled costs, --model FILE --cluster FILE";
   else if (setting->images > 0 && setting->model == NULL)
     message = "--images: needs --model FILE, whose encoder takes them";
   if (message != NULL)

@@ -1,7 +1,8 @@
 /* accuracy.c - predicts published runs and says how far off the predictions are.
  *
- * accuracy [--rows] [--fit [--leave-out NAME] [--half 1|2]] [--pictures FOLDER] FOLDER
+ * accuracy [--rows] [--errors FILE] [--fit [--leave-out NAME] [--half 1|2]] [--pictures FOLDER] FOLDER
  */
+#include "classes.h"
 #include "datasheet.h"
 #include "fit.h"
 
@@ -11,7 +12,7 @@
 #include <string.h>
 
 static gboolean show_rows, fit;
-static char *pictures, *left_out, *only, *constants;
+static char *pictures, *left_out, *only, *constants, *errors_file;
 static int half;
 
 static const GOptionEntry entries[]
@@ -23,6 +24,7 @@ static const GOptionEntry entries[]
         { "constants", 0, 0, G_OPTION_ARG_STRING, &constants, "Fits these keys alone", "KEY,KEY..." },
         { "half", 0, 0, G_OPTION_ARG_INT, &half, "Fits every second row, from this one on, and shows the others",
           "1|2" },
+        { "errors", 0, 0, G_OPTION_ARG_FILENAME, &errors_file, "Writes data/errors.csv", "FILE" },
         { "pictures", 0, 0, G_OPTION_ARG_FILENAME, &pictures,
           "Writes a database of runs for each data set into this folder", "FOLDER" },
         G_OPTION_ENTRY_NULL };
@@ -395,6 +397,15 @@ int main (int argc, char **argv)
     g_printerr ("accuracy: %s\n", error->message);
     return 1;
   }
+  g_autoptr (Classes) classes = classes_new ();
+  classes_take (classes, rows, "file");
   print_datasheets (rows);
+  classes_take (classes, rows, "datasheet");
+  classes_print (classes);
+  g_autofree char *csv = classes_to_csv (classes);
+  if (errors_file != NULL && !g_file_set_contents (errors_file, csv, -1, &error)) {
+    g_printerr ("accuracy: %s\n", error->message);
+    return 1;
+  }
   return 0;
 }

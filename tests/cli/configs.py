@@ -49,6 +49,10 @@ def units(c):
         mixers = ["*" if i % 4 == 3 else "w" for i in range(n)]
     elif kind == "mistral" and c.sliding_window or kind == "phi3" and c.sliding_window:
         mixers = ["w"] * n
+    elif kind == "deepseek_v4":
+        mixers = [{0: "4", 4: "C", 128: "H"}[ratio] for ratio in c.compress_ratios]
+    elif kind == "mimo_v2_flash":
+        mixers = ["W" if each else "V" for each in c.hybrid_layer_pattern]
     dense = set(range(c.first_k_dense_replace or 0)) | set(c.mlp_only_layers or [])
     experts = set(range(n)) - dense
     if kind == "llama4_text":
@@ -56,6 +60,8 @@ def units(c):
         experts = set(range(step - 1, n, step))
     elif kind == "ernie4_5_moe":
         experts = {i for i in range(n) if i >= c.moe_layer_start_index and i <= c.moe_layer_end_index}
+    elif kind == "mimo_v2_flash":
+        experts = {i for i in range(n) if c.moe_layer_freq[i]}
     elif kind == "step3_text":
         experts = {int(i) for i in c.moe_layers_enum.split(",")}
     if not c.first("num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts"):
@@ -138,7 +144,38 @@ def lightning(c):
     return c.hidden_size * 4 * q + q + q * c.hidden_size
 
 
-MIXERS = {"*": attention, "w": attention, "+": latent, "D": sparse, "M": mamba, "G": delta, "K": kimi_delta,
+def v4(c):
+    """One vector of keys that are values, too; the output in groups; a sink of each head."""
+    h, q, z, a = c.hidden_size, c.q_lora_rank, c.head_dim, c.num_attention_heads
+    narrow = c.o_groups * c.o_lora_rank
+    return h * q + q + q * a * z + h * z + z + a * z // c.o_groups * narrow + narrow * h + a
+
+
+def v4_sparse(c):
+    """Entries of 4 tokens that overlap, and an indexer with entries of its own."""
+    h, z, heads, d = c.hidden_size, c.head_dim, c.index_n_heads, c.index_head_dim
+    pool = lambda size: 2 * h * 2 * size + 4 * 2 * size + size
+    return v4(c) + pool(z) + pool(d) + c.q_lora_rank * heads * d + h * heads
+
+
+def v4_heavy(c):
+    return v4(c) + 2 * c.hidden_size * c.head_dim + 128 * c.head_dim + c.head_dim
+
+
+def mimo(c, heads, kv, key, value, sinks):
+    h = c.hidden_size
+    return h * heads * key + h * kv * (key + value) + heads * value * h + (heads if sinks else 0)
+
+
+def mimo_full(c):
+    return mimo(c, c.num_attention_heads, c.num_key_value_heads, c.head_dim, c.v_head_dim, False)
+
+
+def mimo_window(c):
+    return mimo(c, c.swa_num_attention_heads, c.swa_num_key_value_heads, c.swa_head_dim, c.swa_v_head_dim, True)
+
+
+MIXERS = {"4": v4, "C": v4_sparse, "H": v4_heavy, "V": mimo_full, "W": mimo_window, "*": attention, "w": attention, "+": latent, "D": sparse, "M": mamba, "G": delta, "K": kimi_delta,
           "l": lightning}
 
 
@@ -195,6 +232,9 @@ def layer(c, mixer, forward):
         total += count + norm
     elif forward == "-":
         total += dense(c) + norm
+    if c.hc_mult:  # hyper-connections before attention and before experts
+        mix = (2 + c.hc_mult) * c.hc_mult
+        total += 2 * (mix * c.hc_mult * h + mix + 3)
     if c.model_type in FOUR_NORMS:
         total += 2 * norm
     if c.model_type == "falcon" and not c.new_decoder_architecture:
@@ -214,9 +254,11 @@ def count(c):
         ends += (c.max_position_embeddings + 2) * h
     if c.model_type == "bloom":
         ends += norm
+    if c.hc_mult:
+        ends += c.hc_mult * c.hc_mult * h + c.hc_mult + 1
     layers = [layer(c, mixer, forward) for mixer, forward in units(c)]
     total = ends + sum(each for each, _ in layers)
-    n_mtp = c.first("num_nextn_predict_layers", "mtp_num_hidden_layers") or 0
+    n_mtp = 0 if c.model_type == "deepseek_v4" else c.first("num_nextn_predict_layers", "mtp_num_hidden_layers") or 0
     last = units(c)[-1:]
     if c.mtp_hybrid_override_pattern:
         last = [(letter, None) if letter == "*" else (None, letter) for letter in c.mtp_hybrid_override_pattern]

@@ -386,11 +386,12 @@ static void test_refused (void)
       "mamba_groups delta_key_heads delta_key_size delta_value_heads delta_value_size index_heads index_size "
       "index_top delta_gate_rank output_bias post_norms one_norm biases positions position_rows embedding_norm "
       "optimizer optimizer_implementation main_params_dtype exp_avg_dtype exp_avg_sq_dtype fp8_param_gather "
-      "dropout images encoder_layers encoder_hidden encoder_heads encoder_feed_forward encoder_mlp encoder_biases "
+      "value_head_size shared_kv output_groups output_rank streams window_heads window_kv_heads compressed_tokens "
+      "heavily_compressed_tokens loss dropout images encoder_layers encoder_hidden encoder_heads encoder_feed_forward encoder_mlp encoder_biases "
       "encoder_sequence encoder_results encoder_patch encoder_vectors projector_layers projector_width "
       "projector_hidden projector_bias" },
     { GOOD "pattern=*-*-*\n", " [model] pattern: has 5 letters; 4 layers have one each, or two" },
-    { GOOD "pattern=*x*-\n", " [model] pattern: letter 2 is no unit; the units are *w+DMGl-E" },
+    { GOOD "pattern=*x*-\n", " [model] pattern: letter 2 is no unit; the units are *w+DCHMGl-E" },
     { GOOD "pattern=*E*-\n", " [model] experts: missing; a unit of experts needs *" },
     { GOOD "pattern=*w*-\n", " [model] window: missing; a unit of window attention needs window" },
     { GOOD "pattern=M-*-\n", " [model] mamba_heads: missing; a unit of Mamba-2 needs *" },

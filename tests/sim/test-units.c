@@ -95,6 +95,12 @@ static gint64 count_heads (guint heads, guint query, guint value, guint seen)
   return n;
 }
 
+#define SHARED "q_rank=16\nshared_kv=true\noutput_groups=2\noutput_rank=8\nsinks=true\n"
+#define SHARED_TENSORS 16 * 32, 16, 32 * 16, 16 * 32, 8, 2 * 16 * 8, 16 * 32, 4
+#define SHARED_PRODUCTS (16 * 32 + 32 * 16 + 16 * 32 + 2 * 16 * 8 + 16 * 32)
+#define SHARED_KEPT (128 + 2 * (16 + 16 + 48 + 48 + 32 + 16))
+#define SHARED_WEIGHT (64 + 2 * (16 + 32 + 16) + 2 * (16 + 32 + 16 + 16 + 32))
+
 static void test_kinds (void)
 {
   /* A norm is 32 and its input and result are kept, 64 + 64 bytes. */
@@ -119,6 +125,27 @@ static void test_kinds (void)
       32 * 8 + 8 * 48 + 32 * 20 + 16 * 64 + 32 * 32 + 8 * 12 + 32 * 6 + 32 * 2,
       count_heads (4, 12, 8, 32) + count_heads (2, 6, 0, 256), 128 + 2 * (8 + 16 + 28 + 96 + 32 + 32) + 2 * 20 + 4 * 32,
       64 + 2 * (8 + 16 + 32) + 2 * (8 + 48 + 20 + 64 + 32 + 12 + 6 + 2) },
+    /* A window with 8 heads, 4 of keys and values, queries of 8 and values of 4, and sinks there alone. */
+    { LLAMA "pattern=w\nwindow=64\nwindow_heads=8\nwindow_kv_heads=4\nvalue_head_size=4\nsinks=window\n",
+      PS_UNIT_WINDOW, (const gint64[]){ 32, 64 * 32, 32 * 32, 16 * 32, 32 * 32, 8, 0 }, (64 + 32 + 16 + 32) * 32,
+      count_heads (8, 8, 4, 64), 128 + 2 * (64 + 32 + 16 + 32), 64 + 64 + 2 * (112 + 32) },
+    /* Keys that are values, queries of rank 16, an output in 2 groups of rank 8, all kept but the sum of the outputs.
+     * Entries of 4 tokens: vectors and gates 2 x 16, places 4 x 16, a norm of 8; the indexer's 2 x 12, 4 x 12 and 6,
+     * its queries 16 x 12 and weights 2. 16 of the 64 entries, and 32 tokens. */
+    { LLAMA SHARED "pattern=C\nwindow=32\ncompressed_tokens=4\nindex_heads=2\nindex_size=6\nindex_top=16\n",
+      PS_UNIT_COMPRESSED,
+      (const gint64[]){ 32, SHARED_TENSORS, 2 * 16 * 32, 4 * 16, 8, 2 * 12 * 32, 4 * 12, 6, 16 * 12, 32 * 2, 0 },
+      SHARED_PRODUCTS + 32 * 32 + 24 * 32 + 16 * 12 + 64, count_heads (4, 8, 8, 32 + 16) + count_heads (2, 6, 0, 64),
+      SHARED_KEPT + 2 * 32 + 2 * (12 + 24 + 2) + 4 * 16, SHARED_WEIGHT + 2 * (32 + 24 + 12 + 2) },
+    /* Entries of 16 tokens: 16 of them, all seen. */
+    { LLAMA SHARED "pattern=H\nwindow=32\nheavily_compressed_tokens=16\n", PS_UNIT_HEAVY,
+      (const gint64[]){ 32, SHARED_TENSORS, 2 * 8 * 32, 16 * 8, 8, 0 }, SHARED_PRODUCTS + 16 * 32,
+      count_heads (4, 8, 8, 32 + 16), SHARED_KEPT + 2 * 16, SHARED_WEIGHT + 2 * 16 },
+    /* Three streams: 15 weights from 96 numbers, as many of a constant, and 3 scales. Kept: streams, the result, and
+     * the weights twice in fp32. */
+    { LLAMA "pattern=-\nstreams=3\n", PS_UNIT_MLP, (const gint64[]){ 32, 3 * 32 * 48, 15 * 96, 15, 3, 0 },
+      3 * 32 * 48 + 15 * 96, 0, 128 + 2 * (3 * 48) + 2 * (96 + 32) + 4 * 30,
+      64 + 2 * 48 + 2 * 96 + 2 * (96 + 32 + 15) },
     /* D = 32, GN = 32: projection 32 x (64 + 64 + 4), convolution 96 x 4 and its bias, A, D and bias of 4 heads, norm.
      */
     { LLAMA "pattern=M\nmamba_heads=4\nmamba_head_size=8\nmamba_state=16\nmamba_groups=2\n", PS_UNIT_MAMBA,
@@ -198,6 +225,39 @@ static void test_all (void)
   g_assert_cmpint (ps_model_stage_flops (model, &whole, PS_OP_BW), ==, flops);
   g_assert_cmpint (ps_model_stage_activation_bytes (model, &whole), ==, kept);
   g_assert_cmpint (ps_work_flops (&work), ==, multiplied);
+}
+
+/* The head, h = 32, V = 100: products of F, B and W, bytes that F keeps and W needs for a token. */
+static void test_loss (void)
+{
+  static const struct {
+    const char *key;
+    guint products[3];
+    gint64 kept, weight;
+  } rows[] = { { "", { 1, 1, 1 }, 2 * 64 + 400, 64 + 400 },
+               { "loss=fused\n", { 1, 3, 0 }, 2 * 64 + 8, 0 },
+               { "loss=chunked\n", { 3, 0, 0 }, 2 * 64, 0 } };
+
+  for (guint i = 0; i < G_N_ELEMENTS (rows); i++) {
+    g_autofree char *text = g_strconcat (LLAMA, rows[i].key, NULL);
+    g_autoptr (PsModel) model = parse (text);
+    const PsStageShape head = { .head = TRUE };
+
+    for (PsOpKind kind = PS_OP_F; kind <= PS_OP_W; kind++) {
+      PsWork work;
+
+      ps_work_stage (model, &head, kind, 1, &work);
+      g_assert_cmpint (ps_model_stage_flops (model, &head, kind), ==, rows[i].products[kind] * 2 * TOKENS * 32 * 100);
+      g_assert_cmpint (ps_work_flops (&work), ==, ps_model_stage_flops (model, &head, kind));
+    }
+    g_assert_cmpint (ps_model_stage_activation_bytes (model, &head), ==, TOKENS * rows[i].kept);
+    g_assert_cmpint (ps_model_stage_weight_activation_bytes (model, &head), ==, TOKENS * rows[i].weight);
+    g_assert_cmpint (ps_model_stage_parameters (model, &head), ==, 32 + 100 * 32);
+    /* A chunk of the logits and its gradient are there while F runs. */
+    g_assert_cmpint (ps_framework_habits (model, &head, 1).forward_bytes, ==, i == 2 ? TOKENS / 8 * 100 * 6 : 0);
+    model->framework = PS_FRAMEWORK_MEGATRON;
+    g_assert_cmpint (ps_framework_habits (model, &head, 1).kept_bytes, ==, i == 0 ? -2 * TOKENS * 100 : 0);
+  }
 }
 
 /* An encoder of 3 layers, h = 16, f = 40, 4 heads of 4, two images of 20 tokens in each of 2 sequences, of 5 results.
@@ -305,6 +365,7 @@ int main (int argc, char **argv)
   g_test_add_func ("/units/table", test_table);
   g_test_add_func ("/units/kinds", test_kinds);
   g_test_add_func ("/units/all", test_all);
+  g_test_add_func ("/units/loss", test_loss);
   g_test_add_func ("/units/encoder", test_encoder);
   g_test_add_func ("/units/images", test_images);
   g_test_add_func ("/units/refused", test_refused);

@@ -1,0 +1,92 @@
+/* errors.c - how far modelled predictions of a class were from published runs: data/errors.csv. */
+#include "base/files.h"
+
+#include <pipesim/answer.h>
+
+#include <string.h>
+
+/* A line of the file. */
+typedef struct {
+  const char *machine, *values, *bits, *layers;
+  guint n_rows;
+  double p10, p90;
+} Line;
+
+static gboolean parse_line (char *text, Line *line)
+{
+  char *cells[7], *rest = text;
+  guint n = 0;
+
+  while (n < G_N_ELEMENTS (cells) && rest != NULL)
+    cells[n++] = strsep (&rest, ",");
+  if (n < G_N_ELEMENTS (cells))
+    return FALSE;
+  *line = (Line){ .machine = cells[0],
+                  .values = cells[1],
+                  .bits = cells[2],
+                  .layers = cells[3],
+                  .n_rows = (guint)g_ascii_strtoull (cells[4], NULL, 10),
+                  .p10 = g_ascii_strtod (cells[5], NULL),
+                  .p90 = g_ascii_strtod (cells[6], NULL) };
+  return TRUE;
+}
+
+/* How much of a class a line is of. */
+enum {
+  OTHER_MACHINE,
+  SAME_MACHINE,
+  SAME_LAYERS, /* of the machine */
+  SAME_CLASS,
+};
+
+static guint likeness (const Line *line, const char *machine, const char *values, const char *bits, const char *layers)
+{
+  if (g_strcmp0 (line->machine, machine) != 0 || !g_str_equal (line->values, values))
+    return OTHER_MACHINE;
+  if (!g_str_equal (line->layers, layers))
+    return SAME_MACHINE;
+  return g_str_equal (line->bits, bits) ? SAME_CLASS : SAME_LAYERS;
+}
+
+void ps_class_errors_init (PsClassErrors *errors, const PsModel *model, const PsCluster *cluster)
+{
+  g_auto (GStrv) lines = g_strsplit (ps_data_file_text ("errors.csv"), "\n", -1);
+  g_autofree char *bits = g_strdup_printf ("%u", ps_number_formats[model->precision].bits);
+  const char *machine = cluster->class_name != NULL ? cluster->class_name : cluster->name;
+  const char *values = cluster->datasheet ? "datasheet" : "file";
+  const char *layers = model->experts.count > 0 ? "experts" : "dense";
+  const char *const widest[] = { "of all", "of this machine", "of this machine and such layers", NULL };
+  guint most = OTHER_MACHINE;
+  Line line;
+
+  *errors = (PsClassErrors){ .name = g_strdup_printf ("%s%s, %s bits, %s", machine,
+                                                      cluster->datasheet ? " from its datasheet" : "", bits, layers) };
+  for (guint i = 1; lines[0] != NULL && lines[i] != NULL; i++) {
+    guint now = parse_line (lines[i], &line) ? likeness (&line, machine, values, bits, layers) : OTHER_MACHINE;
+
+    if (now < most || *lines[i] == '\0')
+      continue;
+    if (now > most)
+      errors->p10 = errors->p90 = 0;
+    most = now;
+    errors->n_rows = now == SAME_CLASS ? line.n_rows : 0;
+    errors->p10 = now == SAME_CLASS ? line.p10 : MIN (errors->p10, line.p10);
+    errors->p90 = now == SAME_CLASS ? line.p90 : MAX (errors->p90, line.p90);
+  }
+  errors->widest = widest[most];
+}
+
+void ps_class_errors_clear (PsClassErrors *errors)
+{
+  g_clear_pointer (&errors->name, g_free);
+}
+
+char *ps_class_errors_to_text (const PsClassErrors *errors)
+{
+  g_autofree char *rows
+      = errors->n_rows > 0 ? g_strdup_printf ("%s: %u published runs", errors->name, errors->n_rows)
+                           : g_strdup_printf ("no published runs of %s: the widest %s", errors->name, errors->widest);
+
+  return g_strdup_printf ("8 of 10 measured steps are %.2f to %.2f of a predicted one (%s)",
+                          1 / (1 + errors->p90), 1 / (1 + errors->p10), rows);
+}
