@@ -159,9 +159,9 @@ static guint list_matrices (const PsModel *model, const PsStageShape *shape, gui
 
   ps_model_count_units (model, shape, count);
   for (PsUnitKind kind = PS_UNIT_ATTENTION; kind <= PS_UNIT_MTP; kind++) {
-    const PsUnitParts *parts = ps_unit_describe (model, kind);
+    const PsUnitParts *parts = count[kind] > 0 ? ps_unit_describe (model, kind) : NULL;
 
-    for (guint i = 0; count[kind] > 0 && i < parts->n_matrices; i++) {
+    for (guint i = 0; parts != NULL && i < parts->n_matrices; i++) {
       const PsMatrix *matrix = &parts->matrix[i];
       gboolean whole = matrix->cut == PS_CUT_NONE || (experts && shared > 0);
 
