@@ -75,11 +75,10 @@ static gboolean init_sizes (PsSizes *sizes, const PsKernels *kernels, const PsDe
   const guint n_slices = MAX (1, setting->n_slices), n_parts = MAX (1, setting->n_tensor);
   const guint rows = (guint)kernels->row_alignment;
 
-  g_return_val_if_fail (model->heads > 0 && model->hidden % model->heads == 0, FALSE);
-  g_return_val_if_fail (model->kv_heads > 0 && model->heads % model->kv_heads == 0, FALSE);
-
   if (!check_kind (model, kernels, error) || !check_size (model, kernels, error))
     return FALSE;
+  g_return_val_if_fail (model->heads > 0 && model->hidden % model->heads == 0, FALSE);
+  g_return_val_if_fail (model->kv_heads > 0 && model->heads % model->kv_heads == 0, FALSE);
   if (model->sequence % n_slices != 0)
     return ps_refuse (error, PS_ERROR_UNAVAILABLE, "%s device: %u slices: do not divide the model's sequence of %u",
                       kernels->name, n_slices, model->sequence);

@@ -433,6 +433,9 @@ const PsModel *ps_unit_model (const PsModel *model, PsUnitKind kind, PsModel *ow
  */
 const PsUnitParts *ps_unit_describe (const PsModel *model, PsUnitKind kind);
 
+/* The letters of patterns in the order of the kinds, "*w+D...". */
+const char *ps_unit_letters (void);
+
 /* The kind with that letter; PS_N_UNIT_KINDS: there is none. */
 PsUnitKind ps_unit_find (char letter);
 
@@ -835,9 +838,6 @@ gboolean ps_layout_cuts_layers (const char *text, const PsModel *model);
  * say where embedding, multi-token prediction and loss are, a layout
  * string with repeats folded where that makes it shorter. Free with g_free. */
 char *ps_layout_write (const char *pattern, const PsStageShape *shapes, guint n_stages);
-
-/* ps_layout_write without a pattern. */
-char *ps_layout_string_write (const PsStageShape *shapes, guint n_stages);
 
 G_END_DECLS
 

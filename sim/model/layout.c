@@ -163,8 +163,10 @@ static gboolean read_pattern (Reader *reader, GError **error)
       if (!add_stage (reader, at, error))
         return FALSE;
     } else if (ps_unit_find (*at) == PS_N_UNIT_KINDS)
-      return refuse (reader, at, "no layer; * w + D C H M G l - E are, | ends a stage, / begins multi-token prediction",
-                     error);
+      return ps_refuse (error, PS_ERROR_USAGE,
+                        "%s: character %u of the layout: no layer; %s are, | ends a stage, / begins multi-token "
+                        "prediction",
+                        reader->where, (guint)(at - reader->text) + 1, ps_unit_letters ());
     else {
       g_string_append_c (reader->letters, *at);
       last_stage (reader)->n_layers++;
@@ -313,7 +315,7 @@ static guint find_group (char **stages, guint n_stages, guint first, guint *peri
   return best;
 }
 
-char *ps_layout_string_write (const PsStageShape *shapes, guint n_stages)
+static char *write_string (const PsStageShape *shapes, guint n_stages)
 {
   g_auto (GStrv) stages = g_new0 (char *, n_stages + 1);
   GString *text = g_string_new (NULL);
@@ -350,7 +352,7 @@ char *ps_layout_write (const char *pattern, const PsStageShape *shapes, guint n_
                && (shapes[s].head > 0) == (s + 1 == n_stages) && (shapes[s].n_mtp == 0 || s + 1 == n_stages);
   }
   if (!can_say)
-    return ps_layout_string_write (shapes, n_stages);
+    return write_string (shapes, n_stages);
   GString *text = g_string_new (NULL);
   for (guint s = 0; s < n_stages; s++) {
     gsize n = n_layers > 0 ? shapes[s].n_layers * (n_letters / n_layers) : 0;

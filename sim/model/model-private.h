@@ -19,9 +19,6 @@ void ps_model_fill_defaults (PsModel *model);
 /* Says which fields contradict each other, and sets the key to blame; NULL: none do. Free with g_free. */
 char *ps_model_find_misfit (const PsModel *model, const char **key);
 
-/* Weights and biases of a norm. */
-gint64 ps_model_norm_width (const PsModel *model);
-
 gboolean ps_model_has_dropout (const PsModel *model);
 
 /* Weights and biases of one of these matrices. */

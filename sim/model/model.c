@@ -490,7 +490,7 @@ static char *find_pattern_misfit (const PsModel *model, const char **key)
   *key = "pattern";
   for (gsize i = 0; i < n + n_mtp; i++)
     if (i != n && ps_unit_find (pattern[i]) == PS_N_UNIT_KINDS)
-      return g_strdup_printf ("letter %" G_GSIZE_FORMAT " is no unit; the units are *w+DCHMGl-E", i + 1);
+      return g_strdup_printf ("letter %" G_GSIZE_FORMAT " is no unit; the units are %s", i + 1, ps_unit_letters ());
   if (n_mtp > 0 && (n_mtp == 1 || n_mtp > 3 || model->mtp == 0))
     return g_strdup ("after / stand one or two units of multi-token prediction, which mtp counts");
   if (strchr (pattern, '*') != NULL && model->latent.kv_rank > 0)

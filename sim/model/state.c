@@ -159,7 +159,7 @@ static guint list_matrices (const PsModel *model, const PsStageShape *shape, gui
 
   ps_model_count_units (model, shape, count);
   for (PsUnitKind kind = PS_UNIT_ATTENTION; kind <= PS_UNIT_MTP; kind++) {
-    const PsUnitParts *parts = count[kind] > 0 ? ps_unit_describe (model, kind) : NULL;
+    const PsUnitParts *parts = count[kind] > 0 ? ps_unit_describe (model, kind) : NULL; /* the model has its sizes */
 
     for (guint i = 0; parts != NULL && i < parts->n_matrices; i++) {
       const PsMatrix *matrix = &parts->matrix[i];

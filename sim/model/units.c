@@ -86,7 +86,8 @@ static void move_both (PsUnitParts *parts, const char *name, gint64 forward, gin
 /* Of Megatron-LM's MoELayer in F, and in B: routing, counting and sorting tokens. A fit (data/README.md). */
 #define EXPERT_LAUNCHES 60
 
-gint64 ps_model_norm_width (const PsModel *model)
+/* Weights and biases of a norm. */
+static gint64 norm_width (const PsModel *model)
 {
   return model->mlp == PS_MLP_GELU ? 2 * (gint64)model->hidden : model->hidden;
 }
@@ -108,7 +109,7 @@ static PsKept *add_norm (const PsModel *model, PsUnitParts *parts, guint recompu
   gint64 h = model->hidden, he = h * ps_precision_bytes (model->precision);
   PsKept *input = keep (parts, "layernorm", "input of norm", h);
 
-  parts->whole_vectors += ps_model_norm_width (model);
+  parts->whole_vectors += norm_width (model);
   input->flags |= PS_KEPT_WIDE;
   move (parts, PS_OP_F, "norm", 2 * he, TRUE);
   parts->move[parts->n_moves - 1].recompute |= recompute;
@@ -485,7 +486,7 @@ static void describe_loss (const PsModel *model, G_GNUC_UNUSED PsUnitKind kind, 
     parts->whole_vectors += model->streams + 1;
     keep (parts, "loss", "streams", model->streams * h)->flags |= PS_KEPT_WEIGHT;
   }
-  parts->whole_vectors += ps_model_norm_width (model);
+  parts->whole_vectors += norm_width (model);
   keep (parts, "loss", "input of norm", h);
   move (parts, PS_OP_F, "norm of head", 2 * h * e, TRUE);
   move (parts, PS_OP_B, "norm of head", 5 * h * e, TRUE);
@@ -516,7 +517,7 @@ static void describe_mtp (const PsModel *model, G_GNUC_UNUSED PsUnitKind kind, P
 
   add_matrix (parts, model, "projection of multi-token prediction", 2 * h, h, PS_CUT_COLUMNS, FALSE)->gradient_bits
       = 16;
-  parts->whole_vectors = 2 * ps_model_norm_width (model);
+  parts->whole_vectors = 2 * norm_width (model);
   keep (parts, "mtp", "inputs of norms", 2 * h);
   keep (parts, "mtp", "input of projection", 2 * h)->flags |= PS_KEPT_WEIGHT;
 }
@@ -904,6 +905,21 @@ static const PsUnitRow rows[] = {
 const PsUnitRow *ps_unit_row (PsUnitKind kind)
 {
   return &rows[kind];
+}
+
+const char *ps_unit_letters (void)
+{
+  static char letters[PS_N_UNIT_KINDS + 1];
+  static gsize once = 0;
+
+  if (g_once_init_enter (&once)) {
+    gsize n = 0;
+
+    for (PsUnitKind kind = PS_UNIT_ATTENTION; kind < PS_UNIT_MTP; kind++)
+      letters[n++] = rows[kind].letter;
+    g_once_init_leave (&once, 1);
+  }
+  return letters;
 }
 
 PsUnitKind ps_unit_find (char letter)

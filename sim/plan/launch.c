@@ -150,34 +150,17 @@ static gboolean runs_one_by_one (const PsSchedule *order)
   return order != NULL;
 }
 
-/* Whether all modules of multi-token prediction are in one stage, which is the last of its device. */
-static gboolean keeps_mtp_together (const Run *run)
-{
-  const PsLaunch *launch = run->launch;
-  const guint p = launch->n_devices;
-
-  for (guint s = 0; p > 1 && launch->shapes != NULL && s < p * run->v; s++)
-    if (launch->shapes[s].n_mtp > 0)
-      return launch->shapes[s].n_mtp == run->model.mtp && s / p == run->v - 1;
-  return TRUE;
-}
-
-static gboolean splits_losses (const PsLaunch *launch)
+/* Stages of several devices with modules of multi-token prediction, or else with losses; *last is the last of them. */
+static guint count_stages (const PsLaunch *launch, gboolean mtp, guint *last)
 {
   guint n = 0;
 
-  for (guint s = 0; launch->shapes != NULL && s < launch->n_devices * launch->n_chunks; s++)
-    n += launch->shapes[s].head > 0;
-  return n > 1;
-}
-
-/* Whether modules of multi-token prediction are elsewhere than in the last stage. */
-static gboolean mtp_stands_apart (const PsLaunch *launch)
-{
-  for (guint s = 0; launch->shapes != NULL && s + 1 < launch->n_devices * launch->n_chunks; s++)
-    if (launch->shapes[s].n_mtp > 0)
-      return TRUE;
-  return FALSE;
+  for (guint s = 0; launch->shapes != NULL && launch->n_devices > 1 && s < launch->n_devices * launch->n_chunks; s++)
+    if ((mtp ? launch->shapes[s].n_mtp : launch->shapes[s].head) > 0) {
+      *last = s;
+      n++;
+    }
+  return n;
 }
 
 /* Whether Megatron-LM has a letter for each unit. A window is said by options. */
@@ -219,6 +202,9 @@ static char *find_broken (Framework framework, const Run *run)
   const guint e = said->n_experts, n = p * launch->n_chunks, d = said->n_replicas, rounds = MAX (1, m / p);
   const guint sharded = said->zero > 0 ? d : 1; /* replicas of torchtitan */
   const gboolean known = launch->model != NULL, named = launch->schedule != NULL;
+  guint mtp_stage = 0, loss_stage = 0;
+  const guint n_mtp_stages = count_stages (launch, TRUE, &mtp_stage);
+  const guint n_loss_stages = count_stages (launch, FALSE, &loss_stage);
   const guint n_units = known ? ps_model_layer_units (model, 0, (PsUnitKind[2]){ 0 }) : 0;
   const PsStateFormats formats = ps_model_formats (model);
   const gboolean muon = formats.optimizer == PS_OPTIMIZER_MUON, narrow = model->precision > PS_PRECISION_BF16;
@@ -274,10 +260,10 @@ static char *find_broken (Framework framework, const Run *run)
     { MEGATRON, c > 1 && model->sequence % (2 * c) != 0, "sequence", "wants a multiple of 2 contexts", "arguments.py" },
     { MEGATRON, model->mtp > 0 && model->mlp == PS_MLP_GELU, "model", "multi-token prediction needs rotary positions",
       "arguments.py" },
-    { GPT, !keeps_mtp_together (run), "layout", "multi-token prediction goes in one stage, the last of its device",
-      "pipeline_parallel_layer_layout.py" },
-    { GPT, splits_losses (launch), "layout", "losses go in one stage", "pipeline_parallel_layer_layout.py" },
-    { HYBRID, mtp_stands_apart (launch), "layout",
+    { GPT, n_mtp_stages > 1 || (n_mtp_stages == 1 && mtp_stage / p < v - 1), "layout",
+      "multi-token prediction goes in one stage, the last of its device", "pipeline_parallel_layer_layout.py" },
+    { GPT, n_loss_stages > 1, "layout", "losses go in one stage", "pipeline_parallel_layer_layout.py" },
+    { HYBRID, n_mtp_stages > 1 || (n_mtp_stages == 1 && mtp_stage + 1 < n), "layout",
       "multi-token prediction goes in the last stage; megatron-gpt has stages of it", "hybrid_layer_allocation.py" },
     { GPT, known && n_units == 1, "model", "has layers of one unit each; --to megatron has them",
       "gpt_layer_specs.py" },
@@ -349,7 +335,7 @@ static char *find_broken (Framework framework, const Run *run)
   for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
     if (rows[i].frameworks & framework && rows[i].broken) {
       PsSetting typed = *said;
-      g_autofree char *layout = launch->shapes != NULL ? ps_layout_string_write (launch->shapes, n) : NULL;
+      g_autofree char *layout = launch->shapes != NULL ? ps_layout_write (NULL, launch->shapes, n) : NULL;
       g_autofree char *source = rows[i].source != NULL ? g_strdup_printf (" (%s)", rows[i].source) : g_strdup ("");
       g_autofree char *what = NULL;
 
@@ -700,7 +686,7 @@ static void add_megatron_stages (const Run *run, gboolean hybrid, GString *text)
       g_string_append (text, "# [ ] need pull request 4798 of Megatron-LM; megatron-gpt overlaps without it\n");
     g_string_append_printf (text, "--hybrid-layer-pattern '%s'\n", groups);
   } else if (launch->n_devices > 1 && (!ps_stage_shapes_are_even (launch->shapes, n) || run->model.layers % n != 0)) {
-    g_autofree char *layout = ps_layout_string_write (launch->shapes, n);
+    g_autofree char *layout = ps_layout_write (NULL, launch->shapes, n);
 
     g_string_append_printf (text, "--pipeline-model-parallel-layout '%s'\n", layout);
   } else if (run->v > 1)
@@ -752,6 +738,7 @@ static void add_megatron_run (const Run *run, gboolean hybrid, GString *text)
   const PsModel *model = &run->model;
   gboolean full = (said->recompute & PS_RECOMPUTE_FULL) != 0, sharded = said->zero >= 2;
   guint n_layers = said->recompute >> PS_RECOMPUTE_LAYERS;
+  guint n_units = hybrid ? ps_model_layer_units (model, 0, (PsUnitKind[2]){ 0 }) : 1; /* layers there of one here */
   gboolean block = full && n_layers > 0 && !(said->recompute & PS_RECOMPUTE_UNIFORM);
   const Flag flags[] = {
     { run->v > 1 && said->group_size != said->n_devices, "--microbatch-group-size-per-virtual-pipeline-stage",
@@ -767,8 +754,7 @@ static void add_megatron_run (const Run *run, gboolean hybrid, GString *text)
     { said->recompute != PS_RECOMPUTE_NONE, full ? "--recompute-granularity full" : "--recompute-granularity selective",
       ALONE },
     { full, block ? "--recompute-method block" : "--recompute-method uniform", ALONE },
-    { full, "--recompute-num-layers",
-      MAX (n_layers, 1) * (hybrid ? ps_model_layer_units (model, 0, (PsUnitKind[2]){ 0 }) : 1) },
+    { full, "--recompute-num-layers", MAX (n_layers, 1) * n_units },
     { said->offload_modules != 0, "--fine-grained-activation-offloading", ALONE },
     { said->zero > 0, "--use-distributed-optimizer", ALONE },
     { model->loss == PS_LOSS_FUSED, "--cross-entropy-loss-fusion", ALONE },

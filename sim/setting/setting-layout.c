@@ -59,10 +59,11 @@ static gboolean is_open (const char *text)
 /* The string itself, or the one that the file of that name holds. */
 static char *read_string (const char *text, GError **error)
 {
+  g_autofree char *pattern = g_strconcat (ps_unit_letters (), "|/[]", NULL);
   char *contents;
   gsize length;
 
-  if (text[strspn (text, "vEtmL|,()*0123456789")] == '\0' || text[strspn (text, "*w+DCHMGl-E|/[]")] == '\0')
+  if (text[strspn (text, "vEtmL|,()*0123456789")] == '\0' || text[strspn (text, pattern)] == '\0')
     return g_strdup (text);
   if (!ps_read_file (text, &contents, &length, error)) {
     g_prefix_error (error,

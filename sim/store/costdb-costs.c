@@ -411,7 +411,7 @@ static gboolean refuse_missing (const PsCostRequest *request, const char *what, 
 {
   guint n_stages = request->n_stages;
   gboolean even = ps_stage_shapes_are_even (request->shapes, n_stages);
-  g_autofree char *layout = ps_layout_string_write (request->shapes, n_stages);
+  g_autofree char *layout = ps_layout_write (NULL, request->shapes, n_stages);
   g_autofree char *tensor = describe_tensor (request);
 
   return ps_refuse (

@@ -165,6 +165,8 @@ def titan_refuses(s, old):
     divisor = s.t * (2 * s.c if s.c > 1 or old else 1)
     if s.precision not in ("fp32", "bf16"):
         yield "mixed_precision_param is bfloat16 or float32"
+    if s.recompute == "selective":
+        yield "selective saves operators, not modules"
     if s.grads != "fp32" or s.moment != "fp32" or s.optimizer:
         yield "mixed_precision_reduce is float32, both moments are alike, Muon has parameter groups"
     if "mtp" in s.M:

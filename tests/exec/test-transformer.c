@@ -528,6 +528,9 @@ static void test_refuses_models (void)
   assert_open_fails (model, "cpu device: model has precision = bf16: only fp32 is supported");
   assert_open_fails (small_llama (1, 9, 3, 3, 4),
                      "cpu device: model has hidden / heads = 3: rotary positions need an even number");
+  model = small_llama (1, 8, 3, 3, 4); /* 3 heads do not divide 8 */
+  model.head_size = 4;
+  assert_open_fails (model, "cpu device: model has head_size: only models without it are supported");
   model = small_model (1, 8, 2, 4);
   model.microbatch_size = model.sequence = 1u << 20;
   assert_open_fails (model,

@@ -13,7 +13,7 @@ int LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
   fuzz_check_error (shapes != NULL, &error);
   if (shapes == NULL)
     return 0;
-  written = ps_layout_string_write (shapes, n);
+  written = ps_layout_write (NULL, shapes, n);
   again = ps_layout_parse ("again", written, NULL, &n_again, &error);
   g_assert_no_error (error);
   g_assert_cmpmem (again, n_again * sizeof *again, shapes, n * sizeof *shapes);

@@ -693,7 +693,7 @@ static void assert_stages (const char *text, const PsStageShape *shapes, guint n
 static void assert_round_trip (const PsStageShape *shapes, guint n_stages)
 {
   g_autoptr (GError) error = NULL;
-  g_autofree char *text = ps_layout_string_write (shapes, n_stages);
+  g_autofree char *text = ps_layout_write (NULL, shapes, n_stages);
   guint n;
   g_autofree PsStageShape *again = ps_layout_parse ("again", text, NULL, &n, &error);
 
@@ -760,7 +760,7 @@ static void test_folds (void)
   for (guint i = 0; i < G_N_ELEMENTS (texts); i++) {
     guint n;
     g_autofree PsStageShape *shapes = ps_layout_parse ("text", texts[i], NULL, &n, NULL);
-    g_autofree char *text = ps_layout_string_write (shapes, n);
+    g_autofree char *text = ps_layout_write (NULL, shapes, n);
 
     g_assert_cmpstr (text, ==, texts[i]);
   }

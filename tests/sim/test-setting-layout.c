@@ -158,7 +158,7 @@ static void test_sums (void)
       left -= shapes[s].n_layers;
     }
     shapes[0].embedding = shapes[n_stages - 1].head = TRUE;
-    g_autofree char *layout = ps_layout_string_write (shapes, n_stages);
+    g_autofree char *layout = ps_layout_write (NULL, shapes, n_stages);
     static const PsRecompute kinds[] = { PS_RECOMPUTE_NONE, PS_RECOMPUTE_SELECTIVE, PS_RECOMPUTE_FULL };
     g_autoptr (PsSetting) setting = new_setting (model, cluster, layout), whole = new_setting (model, cluster, NULL);
     g_autoptr (GError) error = NULL;
@@ -220,7 +220,7 @@ static void test_even (void)
     model->layers = rows[i].layers;
     model->mtp = rows[i].mtp;
     g_autofree PsStageShape *shapes = ps_setting_shapes (&setting, model, rows[i].p, rows[i].v, &error);
-    g_autofree char *text = shapes != NULL ? ps_layout_string_write (shapes, rows[i].p * rows[i].v) : NULL;
+    g_autofree char *text = shapes != NULL ? ps_layout_write (NULL, shapes, rows[i].p * rows[i].v) : NULL;
     g_assert_cmpstr (shapes != NULL ? text : error->message, ==, rows[i].stages);
     g_assert_true (shapes != NULL || error->code == PS_ERROR_USAGE);
   }
