@@ -149,6 +149,14 @@ static void add_bytes (GArray *modules, const char *module, gint64 bytes)
   g_array_append_val (modules, added);
 }
 
+/* The largest first. */
+static int compare_modules (gconstpointer a, gconstpointer b)
+{
+  const PsModuleBytes *x = a, *y = b;
+
+  return x->bytes != y->bytes ? PS_COMPARE (y->bytes, x->bytes) : strcmp (x->module, y->module);
+}
+
 /* The activations of a device by module: those of each stage in the parts that its model says. NULL: there is none. */
 static GArray *list_modules (const PsSetting *setting, const PsModel *model, const PsPrediction *prediction,
                              const PsDeviceMemory *device)
@@ -178,13 +186,9 @@ static GArray *list_modules (const PsSetting *setting, const PsModel *model, con
     for (guint i = 0; i < n; i++)
       add_bytes (modules, part[i].module, llround ((double)held[s] * (double)part[i].bytes / (double)MAX (all, 1)));
   }
+  g_array_sort (modules, compare_modules);
   return g_steal_pointer (&modules);
 }
-
-static const PsCellColumn module_columns[] = {
-  PS_CELL (PsModuleBytes, module, "module", "module", TEXT),
-  PS_CELL (PsModuleBytes, bytes, "bytes", "bytes", SIZE),
-};
 
 /* Notes the devices of a prediction for the printed table; returns them as the nested table of --json. */
 static PsTable *add_memory (Report *report, const PsPrediction *prediction)
@@ -202,6 +206,10 @@ static PsTable *add_memory (Report *report, const PsPrediction *prediction)
     PS_CELL_SET ("parts", NULL, TABLE),
     PS_CELL_SET ("alive", NULL, TABLE),
     PS_CELL_SET ("modules", NULL, TABLE),
+  };
+  static const PsCellColumn module_columns[] = {
+    PS_CELL (PsModuleBytes, module, "module", NULL, TEXT),
+    PS_CELL (PsModuleBytes, bytes, "bytes", NULL, SIZE),
   };
   g_autoptr (PsModel) model = ps_setting_model (report->options->setting, NULL);
   g_autoptr (PsMemory) memory = ps_memory_new (prediction->program, prediction->costs, prediction->simulation);
@@ -235,8 +243,11 @@ static PsTable *add_memory (Report *report, const PsPrediction *prediction)
 /* The device of all rows that holds most: its parts, and its activations by module. */
 static void append_modules (GString *page, const GArray *rows)
 {
+  static const PsColumn columns[] = { { "part", "part", PS_COLUMN_TEXT },
+                                      { "module", "module", PS_COLUMN_TEXT },
+                                      { "bytes", "bytes", PS_COLUMN_SIZE } };
   const MemoryRow *most = NULL;
-  g_autoptr (PsTable) table = ps_table_of (module_columns, G_N_ELEMENTS (module_columns), NULL, 0, 0);
+  g_autoptr (PsTable) table = ps_table_new (columns, G_N_ELEMENTS (columns));
 
   for (guint i = 0; i < rows->len; i++) {
     const MemoryRow *row = &g_array_index (rows, MemoryRow, i);
@@ -244,14 +255,24 @@ static void append_modules (GString *page, const GArray *rows)
     if (row->modules != NULL && (most == NULL || row->peak_bytes > most->peak_bytes))
       most = row;
   }
-  if (most == NULL || most->modules->len == 0)
+  if (most == NULL)
     return;
-  for (guint i = 0; i < most->modules->len; i++)
-    ps_table_add (table, &g_array_index (most->modules, PsModuleBytes, i));
-  ps_table_sort (table, "bytes", TRUE);
+  for (guint part = 0; part < PS_N_MEMORY_PARTS; part++) {
+    guint n = part == PS_MEMORY_ACTIVATIONS ? most->modules->len : most->peak.bytes[part] != 0;
+
+    for (guint i = 0; i < n; i++) {
+      const PsModuleBytes *module = &g_array_index (most->modules, PsModuleBytes, i);
+
+      ps_table_add_row (table);
+      ps_table_set_text (table, "part", memory_columns[N_BEFORE_PARTS + part].column.title);
+      if (part == PS_MEMORY_ACTIVATIONS)
+        ps_table_set_text (table, "module", module->module);
+      ps_table_set_integer (table, "bytes", part == PS_MEMORY_ACTIVATIONS ? module->bytes : most->peak.bytes[part]);
+    }
+  }
   g_autofree char *text = ps_table_to_text (table);
-  g_string_append_printf (page, "\nactivations of device %u at its peak with %s, by module\n%s", most->device,
-                          most->schedule, text);
+  g_string_append_printf (page, "\ndevice %u at its peak with %s, by part and module\n%s", most->device, most->schedule,
+                          text);
 }
 
 /* The printed table; parts that no device has are left out. Free with g_free. */
