@@ -1,10 +1,11 @@
 /* gnuplot.c - runs gnuplot on a script and moves its picture to the file. */
 #include "gnuplot.h"
 
+#include "base/files.h"
+
 #include <pipesim/option.h>
 
 #include <errno.h>
-#include <gio/gio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -115,13 +116,11 @@ static char *terminal_command (const PsPicture *picture, guint width, guint heig
                           g_ascii_formatd (inches[1], sizeof inches[1], "%.4f", height / 96.0));
 }
 
-static void append_template (GString *script, const char *name)
-{
-  g_autofree char *path = g_strconcat ("/pipesim/plots/", name, NULL);
-  g_autoptr (GBytes) text = g_resources_lookup_data (path, G_RESOURCE_LOOKUP_FLAGS_NONE, NULL);
+extern const PsDataFile ps_plot_files[];
 
-  g_assert (text);
-  g_string_append (script, g_bytes_get_data (text, NULL));
+const char *ps_plot_file (const char *name)
+{
+  return ps_data_file_text (ps_plot_files, name);
 }
 
 /* The last line that is not blank; gnuplot pads its messages with blank lines and a copy of the command. */
@@ -290,8 +289,8 @@ gboolean ps_gnuplot_draw (const PsPicture *picture, const char *title, guint wid
   ps_gnuplot_append_number (script, "height", shown_height);
   ps_gnuplot_append_number (script, "letter", picture->terminal ? PS_TERMINAL_COLUMN : 6.2);
   g_string_append (script, variables);
-  append_template (script, "style.gp");
-  append_template (script, template_name);
+  g_string_append (script, ps_plot_file ("style.gp"));
+  g_string_append (script, ps_plot_file (template_name));
   g_autoptr (GBytes) drawn = run_gnuplot (script->str, error);
   if (drawn == NULL)
     return FALSE;
