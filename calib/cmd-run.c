@@ -49,7 +49,7 @@ static const PsOption rows[] = {
   PS_OPTION ("model", 0, PS_FILE (Run, model_name), "FILE", "Model description or name of a shipped one",
              .otherwise = ""),
   PS_OPTION ("precision", 0, PS_TEXT (Run, precision), "NAME",
-             "Number format of the model, fp32, fp16, bf16, fp8 or fp4", .otherwise = "its own"),
+             "Number format of the model, fp32, fp16, bf16, fp8, fp8-block, mxfp8 or nvfp4", .otherwise = "its own"),
   PS_OPTION ("device", 0, PS_TEXT (Run, device), "NAME", "Device class", .otherwise = "cpu"),
   PS_OPTION ("transport", 0, PS_TEXT (Run, transport), "NAME", "Transport class", .otherwise = "threads"),
   PS_OPTION ("devices", 'p', PS_COUNT (Run, calibration.n_devices, 1, PS_MAX_DEVICES), "P", "Devices",

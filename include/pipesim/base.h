@@ -134,8 +134,9 @@ gboolean ps_parse_number (const char *where, const char *text, double low, doubl
 /* Reads a percentage in [low, high], "2.5" or "2.5%", as a ratio, 0.025. Errors: PS_ERROR_USAGE. */
 gboolean ps_parse_percent (const char *where, const char *text, double low, double high, double *ratio, GError **error);
 
-/* Reads one of n names as its index, such as the names of an enumeration that counts from 0. *index stays as it is on
- * failure. Errors: PS_ERROR_USAGE "where: 'TEXT' is not one of A, B, C". */
+/* Reads one of n names as its index, such as the names of an enumeration that counts from 0. "fp4=nvfp4" after these
+ * makes fp4 another word for nvfp4. *index stays as it is on failure. Errors: PS_ERROR_USAGE "where: 'TEXT' is not one
+ * of A, B, C". */
 gboolean ps_parse_name (const char *where, const char *text, const char *const *names, guint n, guint *index,
                         GError **error);
 

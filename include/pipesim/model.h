@@ -28,9 +28,22 @@ typedef enum {
   PS_PRECISION_FP32,
   PS_PRECISION_FP16,
   PS_PRECISION_BF16,
-  PS_PRECISION_FP8, /* bf16, but layers multiply matrices in 8 bits */
-  PS_PRECISION_FP4, /* bf16, but layers multiply matrices in 4 bits */
+  /* bf16, but layers multiply matrices in 8 or 4 bits, with a scale */
+  PS_PRECISION_FP8,       /* for each tensor */
+  PS_PRECISION_FP8_BLOCK, /* for 128 elements in fp32 (DeepSeek-V3, arXiv 2412.19437, section 3.3.2) */
+  PS_PRECISION_MXFP8,     /* for 32 elements in 8 bits (OCP Microscaling Formats, version 1.0) */
+  PS_PRECISION_NVFP4,     /* for 16 elements in 8 bits (arXiv 2509.25149, section 2) */
 } PsPrecision;
+#define PS_N_PRECISIONS (PS_PRECISION_NVFP4 + 1)
+
+/* A number format of training. */
+typedef struct {
+  guint bytes;      /* of an element, but of the products of layers */
+  guint bits;       /* of an element that the products of layers multiply */
+  double kept_bits; /* the same in memory, with its part of the scale */
+} PsNumberFormat;
+
+extern const PsNumberFormat ps_number_formats[PS_N_PRECISIONS];
 
 typedef enum {
   PS_MLP_GELU,   /* h -> f -> h, two matrices, GELU between (GPT) */
@@ -115,6 +128,9 @@ typedef enum {
 
 typedef struct {
   char *name;            /* from [model] name, else the file's base name */
+  char *pattern;         /* the units of all layers, by their letters (PsUnitRow); NULL: all layers are alike, as
+                            window, full_every, latent and experts say */
+  char *unread;          /* keys of the file that nothing is known of, with commas between; NULL: none */
   guint layers;          /* transformer layers, embedding, head and mtp not counted */
   guint hidden;          /* h */
   guint heads;           /* a */
@@ -146,9 +162,6 @@ typedef struct {
       attention_gate; /* TRUE: what attention hands on is multiplied by a gate, made like the queries (Qwen3-Next) */
   gboolean sinks;     /* TRUE: each head has a logit that no token has (gpt-oss) */
   guint mtp;          /* modules of multi-token prediction (DeepSeek-V3, arXiv 2412.19437, section 2.2) */
-  char *pattern;      /* the units of all layers, by their letters (PsUnitRow); NULL: all layers are alike, as
-                         window, full_every, latent and experts say */
-  char *unread;       /* keys of the file that nothing is known of, with commas between; NULL: none */
   PsLatent latent;
   PsExperts experts;
   PsMamba mamba;
@@ -199,13 +212,13 @@ typedef enum {
 typedef struct {
   const char *name;
   gint64 rows, columns;
-  gint64 count;        /* of them; 0: the parameters are counted with the embedding's */
-  gint64 active;       /* that each token is multiplied by */
-  double load;         /* the same on the GPU with most tokens */
-  PsMatrixCut cut;     /* of PS_CUT_EXPERTS: the first is cut by columns, the second by rows */
-  gboolean bias;       /* with a number for each column */
-  guint bits;          /* of an element that is multiplied */
-  guint gradient_bits; /* of an element of the output's gradient, which W needs; 0: listed as kept */
+  gint64 count;         /* of them; 0: the parameters are counted with the embedding's */
+  gint64 active;        /* that each token is multiplied by */
+  double load;          /* the same on the GPU with most tokens */
+  PsMatrixCut cut;      /* of PS_CUT_EXPERTS: the first is cut by columns, the second by rows */
+  gboolean bias;        /* with a number for each column */
+  guint bits;           /* of an element that is multiplied */
+  double gradient_bits; /* of an element of the output's gradient, which W needs; 0: listed as kept */
 } PsMatrix;
 
 typedef enum {
@@ -219,7 +232,7 @@ typedef struct {
   const char *module; /* part of the unit that makes it, by the names of Megatron-LM's --recompute-modules */
   const char *name;
   gint64 elements; /* of a token */
-  guint bits;      /* of an element, where the model's elements have 16; those of 32 have them at any precision */
+  double bits;     /* of an element, where the model's elements have 16; those of 32 have them at any precision */
   guint flags;     /* PsKeptFlags */
 } PsKept;
 
@@ -263,8 +276,9 @@ typedef struct {
 
 const PsUnitRow *ps_unit_row (PsUnitKind kind);
 
-/* *parts becomes what a unit of that kind is made of. */
-void ps_unit_describe (const PsModel *model, PsUnitKind kind, PsUnitParts *parts);
+/* What a unit of that kind is made of. Each thread keeps it until it asks for another model (one with other numbers).
+ */
+const PsUnitParts *ps_unit_describe (const PsModel *model, PsUnitKind kind);
 
 /* The kind with that letter; PS_N_UNIT_KINDS: there is none. */
 PsUnitKind ps_unit_find (char letter);
@@ -303,19 +317,13 @@ char *ps_model_digest (const PsModel *model);
 /* The description as .ini text that ps_model_load reads back. Free with g_free. */
 char *ps_model_to_text (const PsModel *model);
 
-const char *ps_precision_name (PsPrecision precision); /* "fp32", "fp16", "bf16", "fp8", "fp4" */
+/* Names and back; the words of Megatron-LM's --fp8-recipe are read, too, and fp4. Errors as those of ps_parse_name. */
+const char *ps_precision_name (PsPrecision precision);
 gboolean ps_precision_parse (const char *where, const char *text, PsPrecision *precision, GError **error);
 
-/* Bytes per element, but of the products of fp8 and fp4. */
 static inline guint ps_precision_bytes (PsPrecision precision)
 {
-  return precision == PS_PRECISION_FP32 ? 4 : 2;
-}
-
-/* Bits of an element that the products of layers multiply. */
-static inline guint ps_precision_bits (PsPrecision precision)
-{
-  return precision == PS_PRECISION_FP4 ? 4 : precision == PS_PRECISION_FP8 ? 8 : 8 * ps_precision_bytes (precision);
+  return ps_number_formats[precision].bytes;
 }
 
 /* Gives the model the precision that text names, and where that is a new one a name that says so ("gpt-1.5b in bf16").
@@ -492,7 +500,8 @@ gint64 ps_model_stage_flops (const PsModel *model, const PsStageShape *shape, Ps
  * - Mamba-2: projected tokens, the scan's result and that of its norm, 2 (2D + 2GN + heads) + 4D; the convolution runs
  *   again in B (mamba_ssm, ops/triton/ssd_combined.py). Gated delta net: 2 (2K + 2D + 2 heads) + 4D, queries, keys and
  *   values of all heads of values, and 64 elements of each head for a chunk (fla, ops/gated_delta_rule/chunk.py).
- * - fp8 and fp4: inputs of matrices take 1 and 1/2 byte instead of 2; the result of attention is kept twice.
+ * - Formats of 8 and 4 bits: inputs of matrices take PsNumberFormat.kept_bits instead of 16; the result of attention
+ *   is kept twice.
  * - Head: 4sbh and the fp32 logits, 4sbV, which are not scaled (section 4.3). A module of multi-token prediction:
  * 12sbh, 4sbV and a layer.
  */

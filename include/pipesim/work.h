@@ -227,7 +227,7 @@ gboolean ps_tensor_check_spread (const PsModel *model, guint n_tensor, guint n_r
  * the GPU waits for between its kernels (work.h). */
 gint64 ps_work_ns (const PsWork *work, const PsCluster *cluster, gint64 talk_ns);
 
-/* The peak rate of a GPU, FLOP/s, for products of elements of `bits` bits (ps_precision_bits): the cluster's peak for
+/* The peak rate of a GPU, FLOP/s, for products of elements of `bits` bits (PsNumberFormat): the cluster's peak for
  * the least number of bits, no less than these, that it states one for. *key, unless NULL: the key that states it. */
 static inline double ps_work_peak_flops (const PsCluster *cluster, guint bits, const char **key)
 {

@@ -316,13 +316,21 @@ gboolean ps_refuse_name (GError **error, const char *problem, const char *name, 
 gboolean ps_parse_name (const char *where, const char *text, const char *const *names, guint n, guint *index,
                         GError **error)
 {
-  for (guint i = 0; i < n; i++)
-    if (g_str_equal (text, names[i])) {
-      *index = i;
-      return TRUE;
-    }
+  guint n_values = 0;
+
+  for (guint i = 0; i < n; i++) {
+    gsize length = strcspn (names[i], "=");
+
+    n_values += names[i][length] == '\0';
+    if (strncmp (text, names[i], length) != 0 || text[length] != '\0')
+      continue;
+    if (names[i][length] == '=')
+      return ps_parse_name (where, names[i] + length + 1, names, n, index, error);
+    *index = i;
+    return TRUE;
+  }
   g_autofree char *problem = g_strdup_printf ("%s: '%s' is not one of", where, text);
-  return ps_refuse_name (error, problem, text, names, n);
+  return ps_refuse_name (error, problem, text, names, n_values);
 }
 
 /* Four significant digits without trailing zeros. */

@@ -18,9 +18,11 @@ typedef struct {
 static const PsOption rows[] = {
   PS_OPTION ("model", 0, PS_VALUE (FILE, Options, question.model, const char *), "FILE",
              "Model description or its name (llama-3-70b)", .group = PS_GROUP_COSTS, .otherwise = ""),
-  PS_OPTION ("precision", 0, PS_VALUE (TEXT, Options, question.precision, const char *), "NAME",
-             "Number format of the model: fp32, fp16, bf16, fp8 or fp4; the cluster's peak_flops does not change",
-             .otherwise = "its own", .group = PS_GROUP_COSTS),
+  PS_OPTION (
+      "precision", 0, PS_VALUE (TEXT, Options, question.precision, const char *), "NAME",
+      "Number format of the model: fp32, fp16, bf16, fp8, fp8-block, mxfp8 or nvfp4; the cluster's peak_flops does "
+      "not change",
+      .otherwise = "its own", .group = PS_GROUP_COSTS),
   PS_OPTION ("cluster", 0, PS_VALUE (FILE, Options, question.cluster, const char *), "FILE",
              "Cluster description or its name; memory and peak rate come from it, and without --db all costs",
              .group = PS_GROUP_MACHINE, .otherwise = ""),

@@ -948,17 +948,13 @@ static void model_times (PsCosts *costs, const PsModel *model, const PsCluster *
   costs->stage[stage].pair_ns = pair_ns (costs, model, cluster, shape, stage);
 }
 
-/* The first stage whose work equals that of `stage`: `stage` itself when no earlier one has it. */
-static guint find_equal (const PsModel *model, const PsStageShape *shapes, guint stage)
+/* The first stage with as many units of each kind: `stage` itself when no earlier one has them. */
+static guint find_equal (guint (*count)[PS_N_UNIT_KINDS], guint stage)
 {
-  guint count[PS_N_UNIT_KINDS], other[PS_N_UNIT_KINDS], i;
+  guint i = 0;
 
-  ps_model_count_units (model, &shapes[stage], count);
-  for (i = 0; i < stage; i++) {
-    ps_model_count_units (model, &shapes[i], other);
-    if (memcmp (count, other, sizeof count) == 0)
-      break;
-  }
+  while (memcmp (count[i], count[stage], sizeof count[i]) != 0)
+    i++;
   return i;
 }
 
@@ -974,6 +970,7 @@ PsCosts *ps_costs_model_stages (const PsModel *model, const PsCluster *cluster, 
                                 guint n_devices, guint n_chunks, GError **error)
 {
   guint n_stages = n_devices * n_chunks;
+  g_autofree guint (*count)[PS_N_UNIT_KINDS] = g_malloc_n (n_stages, sizeof *count);
 
   if (!ps_tensor_check (model, cluster->tensor, TRUE, error))
     return NULL;
@@ -982,7 +979,8 @@ PsCosts *ps_costs_model_stages (const PsModel *model, const PsCluster *cluster, 
   costs->pattern = ps_model_hybrid_pattern (model);
   gint64 bytes = ps_tensor_boundary_bytes (model, cluster->tensor);
   for (guint stage = 0; stage < n_stages; stage++) {
-    guint device = stage % n_devices, equal = find_equal (model, shapes, stage);
+    ps_model_count_units (model, &shapes[stage], count[stage]);
+    guint device = stage % n_devices, equal = find_equal (count, stage);
 
     costs->shapes[stage].recompute = PS_RECOMPUTE_NONE;
     costs->shapes[stage].offload = 0;

@@ -5,6 +5,7 @@
 #include "base/names.h"
 #include "model-private.h"
 
+#include <math.h>
 #include <string.h>
 
 #define MAX_LAYERS PS_MAX_STAGES
@@ -16,7 +17,18 @@
 #define MAX_MICROBATCH_SIZE (1 << 16)
 #define MAX_LOAD 1e3 /* capacity, imbalance */
 
-static const char *const precision_names[] = { "fp32", "fp16", "bf16", "fp8", "fp4", NULL };
+static const char *const precision_names[]
+    = { "fp32",      "fp16", "bf16", "fp8", "fp8-block", "mxfp8", "nvfp4", "tensorwise=fp8", "blockwise=fp8-block",
+        "fp4=nvfp4", NULL };
+const PsNumberFormat ps_number_formats[PS_N_PRECISIONS] = {
+  [PS_PRECISION_FP32] = { 4, 32, 32 },
+  [PS_PRECISION_FP16] = { 2, 16, 16 },
+  [PS_PRECISION_BF16] = { 2, 16, 16 },
+  [PS_PRECISION_FP8] = { 2, 8, 8 },
+  [PS_PRECISION_FP8_BLOCK] = { 2, 8, 8 + 32 / 128.0 },
+  [PS_PRECISION_MXFP8] = { 2, 8, 8 + 8 / 32.0 },
+  [PS_PRECISION_NVFP4] = { 2, 4, 4 + 8 / 16.0 },
+};
 static const char *const mlp_names[] = { "gelu", "swiglu", "relu2", NULL };
 static const char *const boolean_names[] = { "false", "true", NULL };
 static const char *const qk_norm_names[] = { "false", "true", "wide", NULL };
@@ -127,7 +139,7 @@ void ps_model_free (PsModel *model)
 
 const char *ps_precision_name (PsPrecision precision)
 {
-  g_return_val_if_fail ((guint)precision <= PS_PRECISION_FP4, NULL);
+  g_return_val_if_fail ((guint)precision < PS_N_PRECISIONS, NULL);
   return precision_names[precision];
 }
 
@@ -145,7 +157,8 @@ gboolean ps_model_set_precision (PsModel *model, const char *where, const char *
   if (!ps_precision_parse (where, text, &model->precision, error))
     return FALSE;
   g_autofree char *name = model->name;
-  model->name = model->precision == own ? g_strdup (name) : g_strdup_printf ("%s in %s", name, text);
+  model->name = model->precision == own ? g_strdup (name)
+                                        : g_strdup_printf ("%s in %s", name, ps_precision_name (model->precision));
   return TRUE;
 }
 
@@ -249,6 +262,14 @@ void ps_model_unfold (PsModel *model)
   model->layers = (guint)strcspn (pattern, "/");
 }
 
+/* Layers from this one on that are known to have the same units. */
+static guint count_alike (const PsModel *model, guint layer)
+{
+  if (model->pattern != NULL || model->full_every > 0)
+    return 1;
+  return layer < model->experts.dense_layers ? model->experts.dense_layers - layer : G_MAXUINT;
+}
+
 static void count_layer (const PsModel *model, guint layer, guint times, guint count[PS_N_UNIT_KINDS])
 {
   PsUnitKind kinds[2];
@@ -260,8 +281,10 @@ static void count_layer (const PsModel *model, guint layer, guint times, guint c
 void ps_model_count_units (const PsModel *model, const PsStageShape *shape, guint count[PS_N_UNIT_KINDS])
 {
   memset (count, 0, PS_N_UNIT_KINDS * sizeof *count);
-  for (guint i = 0; i < shape->n_layers; i++)
-    count_layer (model, shape->first_layer + i, 1, count);
+  for (guint i = 0, n; i < shape->n_layers; i += n) {
+    n = MIN (count_alike (model, shape->first_layer + i), shape->n_layers - i);
+    count_layer (model, shape->first_layer + i, n, count);
+  }
   if (shape->n_mtp > 0)
     count_layer (model, model->layers, shape->n_mtp, count);
   count[PS_UNIT_MTP] = shape->n_mtp;
@@ -272,15 +295,12 @@ void ps_model_count_units (const PsModel *model, const PsStageShape *shape, guin
 gint64 ps_model_sum_units (const PsModel *model, const PsStageShape *shape, PsUnitFigure figure, guint what)
 {
   guint count[PS_N_UNIT_KINDS];
-  PsUnitParts parts;
   gint64 sum = 0;
 
   ps_model_count_units (model, shape, count);
   for (PsUnitKind kind = 0; kind < PS_N_UNIT_KINDS; kind++)
-    if (count[kind] > 0) {
-      ps_unit_describe (model, kind, &parts);
-      sum += count[kind] * figure (model, &parts, what);
-    }
+    if (count[kind] > 0)
+      sum += count[kind] * figure (model, ps_unit_describe (model, kind), what);
   return sum;
 }
 
@@ -363,6 +383,14 @@ static gint64 sum_scores (const PsModel *model, const PsUnitParts *parts)
 
 /* What fields may say. */
 
+static const PsIniField *find_field (const char *key, gsize length)
+{
+  for (guint i = 0; i < G_N_ELEMENTS (fields); i++)
+    if (strncmp (fields[i].key, key, length) == 0 && fields[i].key[length] == '\0')
+      return &fields[i];
+  g_return_val_if_reached (NULL);
+}
+
 /* Keys of a kind: those that it needs, then after a comma others. */
 static char *find_missing_key (const PsModel *model, const char **key)
 {
@@ -372,22 +400,25 @@ static char *find_missing_key (const PsModel *model, const char **key)
   ps_model_count_units (model, &all, count);
   for (PsUnitKind kind = PS_UNIT_ATTENTION; kind <= PS_UNIT_EXPERTS; kind++) {
     const PsUnitRow *row = ps_unit_row (kind);
-    g_auto (GStrv) lists = g_strsplit (row->keys, ", ", 2), needed = g_strsplit (lists[0], " ", -1);
-    g_auto (GStrv) words = g_strsplit_set (row->keys, " ,", -1);
+    gsize n_needed = strcspn (row->keys, ",");
     gboolean any = count[kind] > 0;
 
     *key = NULL;
-    for (guint i = 0; i < G_N_ELEMENTS (fields); i++) {
-      gboolean given = field_value (model, &fields[i]) > fields[i].fallback;
+    for (const char *word = row->keys; *word != '\0'; word += strspn (word, ", ")) {
+      gsize length = strcspn (word, ", ");
+      const PsIniField *field = find_field (word, length);
+      gboolean given = field_value (model, field) > field->fallback;
 
-      any |= given && g_strv_contains ((const char *const *)words, fields[i].key);
-      if (!given && *key == NULL && g_strv_contains ((const char *const *)needed, fields[i].key))
-        *key = fields[i].key;
+      any |= given;
+      if (!given && *key == NULL && word < row->keys + n_needed)
+        *key = field->key;
+      word += length;
     }
     if (any && *key != NULL) {
-      g_autofree char *list = g_strjoinv (", ", needed);
+      g_autoptr (GString) list = g_string_new_len (row->keys, (gssize)n_needed);
 
-      return g_strdup_printf ("missing; a unit of %s needs %s", row->name, list);
+      g_string_replace (list, " ", ", ", 0);
+      return g_strdup_printf ("missing; a unit of %s needs %s", row->name, list->str);
     }
   }
   return NULL;
@@ -420,16 +451,16 @@ static char *find_magnitude (const PsModel *model, const char **key)
   double tokens = (double)model->sequence * model->microbatch_size, products = 0, bits = 0;
   double parameters = 2.0 * model->vocabulary * model->hidden;
   guint count[PS_N_UNIT_KINDS];
-  PsUnitParts parts;
 
   ps_model_count_units (model, &all, count);
   for (PsUnitKind kind = 0; kind < PS_N_UNIT_KINDS; kind++)
     if (count[kind] > 0) {
-      ps_unit_describe (model, kind, &parts);
-      parameters += (double)count[kind] * (double)sum_parameters (model, &parts, 0);
-      products += (double)count[kind] * (double)(sum_products (&parts) + sum_scores (model, &parts));
-      for (guint i = 0; i < parts.n_kept; i++)
-        bits += (double)count[kind] * (double)parts.kept[i].elements * 64;
+      const PsUnitParts *parts = ps_unit_describe (model, kind);
+
+      parameters += (double)count[kind] * (double)sum_parameters (model, parts, 0);
+      products += (double)count[kind] * (double)(sum_products (parts) + sum_scores (model, parts));
+      for (guint i = 0; i < parts->n_kept; i++)
+        bits += (double)count[kind] * (double)parts->kept[i].elements * 64;
     }
   *key = 18 * parameters > (double)PS_MAX_SIZE_BYTES ? "hidden" : "microbatch_size";
   if (18 * parameters > (double)PS_MAX_SIZE_BYTES)
@@ -635,31 +666,32 @@ gint64 ps_model_stage_flops (const PsModel *model, const PsStageShape *shape, Ps
 
 /* The bytes that stages keep, hand on and hold. */
 
-/* Bytes of a microbatch: bits for a token where elements have 16, and bits of what is fp32 at any precision. */
-static gint64 token_bytes (const PsModel *model, gint64 bits, gint64 fp32_bits)
+/* Bytes of a microbatch: bits for a token where elements have 16, and bits of what is fp32 at any precision. Bits are
+ * multiples of 1/4, and so their sums are exact. */
+static gint64 token_bytes (const PsModel *model, double bits, double fp32_bits)
 {
   gint64 tokens = ps_model_tokens (model);
 
-  return tokens * (bits / 8) * ps_precision_bytes (model->precision) / 2 + tokens * (fp32_bits / 8);
+  return tokens * (gint64)(bits / 8) * ps_precision_bytes (model->precision) / 2 + tokens * (gint64)(fp32_bits / 8);
 }
 
 gint64 ps_unit_kept_bytes (const PsModel *model, const PsUnitParts *parts, guint flags)
 {
-  gint64 bits[2] = { 0, 0 };
+  double bits[2] = { 0, 0 };
 
   for (guint i = 0; i < parts->n_kept; i++)
     if ((parts->kept[i].flags & flags) == flags)
-      bits[parts->kept[i].bits == 32] += parts->kept[i].elements * parts->kept[i].bits;
+      bits[parts->kept[i].bits >= 32] += (double)parts->kept[i].elements * parts->kept[i].bits;
   return token_bytes (model, bits[0], bits[1]);
 }
 
 /* W multiplies the input of every matrix by the gradient of its output. */
 static gint64 weight_bytes (const PsModel *model, const PsUnitParts *parts, guint flags)
 {
-  gint64 bits = 0;
+  double bits = 0;
 
   for (guint i = 0; i < parts->n_matrices; i++)
-    bits += (gint64)(parts->matrix[i].load * (double)parts->matrix[i].columns) * parts->matrix[i].gradient_bits;
+    bits += trunc (parts->matrix[i].load * (double)parts->matrix[i].columns) * parts->matrix[i].gradient_bits;
   return ps_unit_kept_bytes (model, parts, flags) + token_bytes (model, bits, 0);
 }
 

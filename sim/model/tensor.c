@@ -239,15 +239,14 @@ gint64 ps_framework_context_bytes (PsFramework framework)
 static gint64 dummy_bytes (const PsModel *model, const guint count[PS_N_UNIT_KINDS], guint n_tensor)
 {
   gint64 sum = 0;
-  PsUnitParts parts;
 
   for (PsUnitKind kind = PS_UNIT_ATTENTION; kind <= PS_UNIT_EXPERTS; kind++) {
     if (count[kind] == 0 || (kind == PS_UNIT_WINDOW && count[PS_UNIT_ATTENTION] > 0))
       continue;
-    ps_unit_describe (model, kind, &parts);
-    sum += parts.whole_vectors + parts.cut_vectors;
-    for (guint i = 0; i < parts.n_matrices; i++)
-      sum += ps_matrix_parameters (&parts.matrix[i]);
+    const PsUnitParts *parts = ps_unit_describe (model, kind);
+    sum += parts->whole_vectors + parts->cut_vectors;
+    for (guint i = 0; i < parts->n_matrices; i++)
+      sum += ps_matrix_parameters (&parts->matrix[i]);
   }
   return ps_tensor_share (ps_precision_bytes (model->precision) * sum, n_tensor);
 }
@@ -256,13 +255,10 @@ static gint64 dummy_bytes (const PsModel *model, const guint count[PS_N_UNIT_KIN
 static gint64 largest_running (const PsModel *model, const guint count[PS_N_UNIT_KINDS])
 {
   gint64 largest = 0;
-  PsUnitParts parts;
 
   for (PsUnitKind kind = PS_UNIT_ATTENTION; kind <= PS_UNIT_EXPERTS; kind++)
-    if (count[kind] > 0) {
-      ps_unit_describe (model, kind, &parts);
-      largest = MAX (largest, parts.running);
-    }
+    if (count[kind] > 0)
+      largest = MAX (largest, ps_unit_describe (model, kind)->running);
   return largest;
 }
 

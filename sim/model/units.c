@@ -3,11 +3,11 @@
 
 #include <string.h>
 
-/* Bits of an element that products with weights multiply, of 16 where the precision has no format of its own for them.
- */
-static guint product_bits (const PsModel *model)
+/* Bits of an element that products with weights multiply, as they are kept: of 16 where the precision has no format of
+ * its own for them. */
+static double product_bits (const PsModel *model)
 {
-  return MIN (ps_precision_bits (model->precision), 16);
+  return MIN (ps_number_formats[model->precision].kept_bits, 16);
 }
 
 static PsMatrix *add_matrix (PsUnitParts *parts, const PsModel *model, const char *name, gint64 rows, gint64 columns,
@@ -24,7 +24,7 @@ static PsMatrix *add_matrix (PsUnitParts *parts, const PsModel *model, const cha
                         .load = 1,
                         .cut = cut,
                         .bias = bias,
-                        .bits = product_bits (model),
+                        .bits = MIN (ps_number_formats[model->precision].bits, 16),
                         .gradient_bits = product_bits (model) };
   return matrix;
 }
@@ -473,9 +473,22 @@ PsUnitKind ps_unit_find (char letter)
   return kind < PS_UNIT_MTP ? kind : PS_N_UNIT_KINDS;
 }
 
-void ps_unit_describe (const PsModel *model, PsUnitKind kind, PsUnitParts *parts)
+/* Every sum over a stage asks for the same few descriptions, which the numbers of a model determine. */
+const PsUnitParts *ps_unit_describe (const PsModel *model, PsUnitKind kind)
 {
-  parts->n_matrices = parts->n_kept = parts->n_moves = parts->n_scores = 0;
-  parts->whole_vectors = parts->cut_vectors = parts->running = 0;
-  rows[kind].describe (model, kind, parts);
+  static _Thread_local PsModel described;
+  static _Thread_local gboolean known[PS_N_UNIT_KINDS];
+  static _Thread_local PsUnitParts parts[PS_N_UNIT_KINDS];
+  const gsize texts = G_STRUCT_OFFSET (PsModel, layers); /* before the numbers */
+
+  if (memcmp (&described.layers, &model->layers, sizeof *model - texts) != 0) {
+    memcpy (&described.layers, &model->layers, sizeof *model - texts);
+    memset (known, 0, sizeof known);
+  }
+  if (!known[kind]) {
+    parts[kind] = (PsUnitParts){ 0 };
+    rows[kind].describe (model, kind, &parts[kind]);
+    known[kind] = TRUE;
+  }
+  return &parts[kind];
 }

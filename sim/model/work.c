@@ -193,14 +193,12 @@ static void list_stage (PsWork *work, const PsModel *model, const PsStageShape *
                 .tokens = ps_model_tokens (model) / MAX (model->spread.context, 1),
                 .context = MAX (model->spread.context, 1),
                 .e = ps_precision_bytes (model->precision) };
-  PsUnitParts parts;
 
   ps_model_count_units (model, shape, count);
   for (PsUnitKind unit = 0; unit < PS_N_UNIT_KINDS; unit++)
     if (count[unit] > 0) {
       list.repeats = count[unit];
-      ps_unit_describe (model, unit, &parts);
-      list_unit (&list, &parts, part);
+      list_unit (&list, ps_unit_describe (model, unit), part);
     }
 }
 

@@ -188,7 +188,7 @@ static char *find_broken (Framework framework, const Run *run)
     { MEGATRON, run->overlaps && said->recompute == PS_RECOMPUTE_FULL, "recompute",
       "is not available with interleaved-overlap; selective is", "transformer_config.py" },
     { MEGATRON, run->overlaps && model->precision == PS_PRECISION_FP32, "precision",
-      "interleaved-overlap wants fp16, bf16, fp8 or fp4", "transformer_config.py" },
+      "interleaved-overlap wants fp16, bf16 or fewer bits", "transformer_config.py" },
     { MEGATRON, run->overlaps && model->mtp > 1, "model",
       "interleaved-overlap takes one module of multi-token prediction", "transformer_config.py" },
     { MEGATRON, run->overlaps && p == 1, "devices", "one device overlaps whole microbatches", "combined_1f1b.py" },
@@ -406,6 +406,15 @@ static void add_flags (const Flag *flags, guint n, GString *text)
     }
 }
 
+static const char *const megatron_formats[PS_N_PRECISIONS] = {
+  [PS_PRECISION_FP16] = "--fp16",
+  [PS_PRECISION_BF16] = "--bf16",
+  [PS_PRECISION_FP8] = "--bf16\n--fp8-format hybrid\n--fp8-recipe tensorwise",
+  [PS_PRECISION_FP8_BLOCK] = "--bf16\n--fp8-format e4m3\n--fp8-recipe blockwise",
+  [PS_PRECISION_MXFP8] = "--bf16\n--fp8-format e4m3\n--fp8-recipe mxfp8",
+  [PS_PRECISION_NVFP4] = "--bf16\n--fp4-format e2m1\n--fp4-recipe nvfp4",
+};
+
 /* The model's definition. */
 static void add_megatron_model (const PsModel *model, GString *text)
 {
@@ -508,10 +517,7 @@ static void add_megatron_run (const Run *run, GString *text)
     { g_str_equal (run->schedule, "interleaved-overlap-w"), "--delay-wgrad-compute", ALONE },
     { said->defer_head > 0, "--defer-embedding-wgrad-compute", ALONE },
     { said->defer_head > 0, "--wgrad-deferral-limit", said->defer_head },
-    { model->precision == PS_PRECISION_FP16, "--fp16", ALONE },
-    { model->precision >= PS_PRECISION_BF16, "--bf16", ALONE },
-    { model->precision == PS_PRECISION_FP8, "--fp8-format hybrid", ALONE },
-    { model->precision == PS_PRECISION_FP4, "--fp4-format e2m1", ALONE },
+    { model->precision != PS_PRECISION_FP32, megatron_formats[model->precision], ALONE },
     { TRUE, "--micro-batch-size", model->microbatch_size },
     { TRUE, "--global-batch-size", global_batch (run) },
     { TRUE, "--seq-length", model->sequence },

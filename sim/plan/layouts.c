@@ -458,7 +458,7 @@ static gboolean open_space (Space *space, GError **error)
   layouts->model = g_strdup (model->name);
   layouts->state_bytes = ps_model_stage_state_bytes (model, &whole);
   layouts->step_flops = ps_layout_step_flops (model, question->global_batch);
-  layouts->peak_flops = ps_work_peak_flops (cluster, ps_precision_bits (model->precision), &layouts->peak_key);
+  layouts->peak_flops = ps_work_peak_flops (cluster, ps_number_formats[model->precision].bits, &layouts->peak_key);
   list_schedules (space);
   list_cells (space);
   return TRUE;

@@ -64,10 +64,12 @@ const PsOption ps_setting_options[] = {
              SWEEP ("global_batch", "global batch", INTEGER, .pace = 5)),
   PS_OPTION ("model", 0, FILE (model), "FILE", "Model description or its name (tiny-gpt)", .group = PS_GROUP_COSTS,
              .flags = PS_FIELD_NULL, SWEEP ("model", "model", TEXT, .costs = TRUE, .pace = -3)),
-  PS_OPTION ("precision", 0, TEXT (precision), "NAME",
-             "Number format of the model: fp32, fp16, bf16, fp8 or fp4; the cluster's peak_flops does not change",
-             .otherwise = "its own", .parse = ps_precision_parse, .group = PS_GROUP_COSTS, .flags = PS_FIELD_NULL,
-             SWEEP ("precision", "precision", TEXT, .costs = TRUE, .pace = -3)),
+  PS_OPTION (
+      "precision", 0, TEXT (precision), "NAME",
+      "Number format of the model: fp32, fp16, bf16, fp8, fp8-block, mxfp8 or nvfp4; the cluster's peak_flops does "
+      "not change",
+      .otherwise = "its own", .parse = ps_precision_parse, .group = PS_GROUP_COSTS, .flags = PS_FIELD_NULL,
+      SWEEP ("precision", "precision", TEXT, .costs = TRUE, .pace = -3)),
   PS_OPTION ("sequence", 0, COUNT (sequence, PS_MAX_SEQUENCE), "N", "Tokens per sequence in place of the model's",
              .otherwise = "the model's", .group = PS_GROUP_COSTS, .flags = PS_FIELD_NULL,
              SWEEP ("sequence", "sequence", INTEGER, .costs = TRUE, .pace = -3)),

@@ -138,6 +138,60 @@ static void print_table (const GPtrArray *rows)
     }
 }
 
+/* Whether the fullest GPU of a row keeps to the memory of its cluster, by the rule of setting.h. */
+static const char *row_fits (const Row *row, GHashTable *clusters)
+{
+  gint64 memory = find_cluster (clusters, row_cluster_name (row))->memory_bytes, peak = (gint64)row->predicted_bytes;
+  gint64 reserve = ps_memory_reserve (memory, row->model->framework);
+
+  if (row->counts_tensors)
+    peak += ps_framework_context_bytes (row->model->framework);
+  return ps_fits (peak - memory + reserve, reserve);
+}
+
+/* The rows of each class, by its name. */
+static GHashTable *sort_by_class (const GPtrArray *rows)
+{
+  GHashTable *classes = g_hash_table_new_full (g_str_hash, g_str_equal, NULL, (GDestroyNotify)g_ptr_array_unref);
+
+  for (guint i = 0; i < rows->len; i++) {
+    Row *row = rows->pdata[i];
+    GPtrArray *class = row->class != NULL ? g_hash_table_lookup (classes, row->class) : NULL;
+
+    if (row->class == NULL || row->reason != NULL)
+      continue;
+    if (class == NULL)
+      g_hash_table_insert (classes, row->class, class = g_ptr_array_new ());
+    g_ptr_array_add (class, row);
+  }
+  return classes;
+}
+
+/* Time by class, and how many of the rows, all of which ran, are predicted to fit. */
+static void print_classes (const GPtrArray *rows, GHashTable *clusters)
+{
+  g_autoptr (GHashTable) classes = sort_by_class (rows);
+  g_autoptr (GList) names = g_list_sort (g_hash_table_get_keys (classes), (GCompareFunc)strcmp);
+
+  if (names != NULL)
+    g_print ("\n| class | rows | bias | mean error | worst | ran | predicted to fit | tightly | not to |\n"
+             "|---|---|---|---|---|---|---|---|---|\n");
+  for (GList *l = names; l != NULL; l = l->next) {
+    const GPtrArray *class = g_hash_table_lookup (classes, l->data);
+    Figures figures = figures_of (class, NULL, FIGURE_TIME);
+    guint n_fit = 0, n_tight = 0;
+
+    for (guint i = 0; i < class->len; i++) {
+      const char *fits = row_fits (class->pdata[i], clusters);
+
+      n_fit += g_str_equal (fits, "yes");
+      n_tight += g_str_equal (fits, "tight");
+    }
+    g_print ("| %s | %u | %+.1f | %.1f | %+.1f | %u | %u | %u | %u |\n", (char *)l->data, figures.n, 100 * figures.bias,
+             100 * figures.mape, 100 * figures.worst, class->len, n_fit, n_tight, class->len - n_fit - n_tight);
+  }
+}
+
 static void count_reason (GHashTable *counts, const char *reason)
 {
   if (reason != NULL)
@@ -160,17 +214,6 @@ static void print_left_out (const GPtrArray *rows, const DataSet *set)
   for (GList *l = reasons; l != NULL; l = l->next)
     g_print ("- %s: %u rows left out: %s\n", set->title, GPOINTER_TO_UINT (g_hash_table_lookup (counts, l->data)),
              (const char *)l->data);
-}
-
-/* Whether the fullest GPU of a row keeps to the memory of its cluster, by the rule of setting.h. */
-static const char *row_fits (const Row *row, GHashTable *clusters)
-{
-  gint64 memory = find_cluster (clusters, row_cluster_name (row))->memory_bytes, peak = (gint64)row->predicted_bytes;
-  gint64 reserve = ps_memory_reserve (memory, row->model->framework);
-
-  if (row->counts_tensors)
-    peak += ps_framework_context_bytes (row->model->framework);
-  return ps_fits (peak - memory + reserve, reserve);
 }
 
 /* Rows that ran out of memory must not fit, and the others must. */
@@ -276,6 +319,7 @@ int main (int argc, char **argv)
   if (show_rows)
     print_rows (rows);
   print_table (rows);
+  print_classes (rows, clusters);
   g_print ("\n");
   print_fits (rows, clusters);
   for (guint s = 0; s < n_data_sets; s++)

@@ -18,7 +18,7 @@ double row_number (const Row *row, const char *column)
   return g_ascii_strtod (row_text (row, column), NULL);
 }
 
-static guint row_count (const Row *row, const char *column)
+guint row_count (const Row *row, const char *column)
 {
   return (guint)MAX (row_number (row, column), 1);
 }
@@ -74,8 +74,7 @@ static char *even_layout (guint layers, guint p)
   return g_strdup_printf ("Et*%u|(t*%u|)*%ut*%uL", each, each, full - 1, layers - full * each);
 }
 
-/* Megatron-LM without sequence parallelism: replicas are neighbours, gradients are added up after the last backward. */
-static void set_layout (Row *row)
+void row_set_layout (Row *row)
 {
   PsSetting *setting = row->setting;
 
@@ -98,7 +97,7 @@ static void set_layout (Row *row)
 
 static char *read_vtrain (Row *row)
 {
-  set_layout (row);
+  row_set_layout (row);
   row->model = gpt_model (row, row_count (row, "layers"), row_count (row, "hidden"), row_count (row, "heads"),
                           row_count (row, "vocabulary"));
   row->model->whole_sequences = TRUE;
@@ -143,7 +142,7 @@ static char *read_bloom (Row *row)
   /* Where a section does not state heads, its 14400 wide layers had 96; 128 wide heads are assumed of the others. */
   guint heads = *row_text (row, "heads") ? row_count (row, "heads") : hidden % 1792 == 0 ? hidden / 128 : 96;
 
-  set_layout (row);
+  row_set_layout (row);
   if (hidden % heads != 0)
     return g_strdup ("heads are not stated");
   row->model = gpt_model (row, row_count (row, "layers"), hidden, heads, 250880);
@@ -171,9 +170,21 @@ static char *read_bloom (Row *row)
 /* The name of a description that ships with pipesim. */
 static const char *shipped_name (const char *name)
 {
-  static const char *const names[][2]
-      = { { "llama3-70b", "llama-3-70b" }, { "llama3-405b", "llama-3-405b" }, { "llama31_405b", "llama-3-405b" },
-          { "gpt3", "gpt-3-175b" },        { "deepseekv2", "deepseek-v2" },   { "deepseekv3", "deepseek-v3" } };
+  static const char *const names[][2] = { { "llama3-70b", "llama-3-70b" },
+                                          { "llama3-405b", "llama-3-405b" },
+                                          { "llama31_405b", "llama-3-405b" },
+                                          { "gpt3", "gpt-3-175b" },
+                                          { "deepseekv2", "deepseek-v2" },
+                                          { "deepseekv3", "deepseek-v3" },
+                                          { "LLAMA3_70B", "llama-3-70b" },
+                                          { "LLAMA3.1_70B", "llama-3-70b" },
+                                          { "LLAMA3.1_405B", "llama-3-405b" },
+                                          { "DeepSeekV3", "deepseek-v3" },
+                                          { "Qwen3_235B_a22B", "qwen3-235b-a22b" },
+                                          { "Qwen3_30B_a3B", "qwen3-30b-a3b" },
+                                          { "Qwen3_Next_80B_a3B", "qwen3-next-80b-a3b" },
+                                          { "Kimi_K2", "kimi-k2" },
+                                          { "GPT OSS 120B", "gpt-oss-120b" } };
 
   for (guint i = 0; i < G_N_ELEMENTS (names); i++)
     if (g_str_equal (names[i][0], name))
@@ -181,7 +192,7 @@ static const char *shipped_name (const char *name)
   return name;
 }
 
-static gboolean load_model (Row *row, const char *name, guint layers)
+gboolean row_load_model (Row *row, const char *name, guint layers)
 {
   row->model = ps_model_load (shipped_name (name), NULL);
   if (row->model == NULL)
@@ -196,8 +207,8 @@ static gboolean load_model (Row *row, const char *name, guint layers)
  * 405B with the 16 heads of keys and values of its first release. */
 static char *read_simumax (Row *row)
 {
-  set_layout (row);
-  if (!load_model (row, row_text (row, "model"), row_count (row, "layers")))
+  row_set_layout (row);
+  if (!row_load_model (row, row_text (row, "model"), row_count (row, "layers")))
     return g_strdup_printf ("model %s", row_text (row, "model"));
   row->model->framework = PS_FRAMEWORK_MEGATRON;
   row->model->mtp = 0;
@@ -214,11 +225,11 @@ static char *read_simumax (Row *row)
   return NULL;
 }
 
-static const char *gpu_cluster (const char *gpu)
+const char *row_gpu_cluster (const char *gpu)
 {
   static const char *const names[][2]
-      = { { "A100", "a100-80gb" },  { "H100", "h100-80gb" },    { "H200", "h200-141gb" },
-          { "B200", "b200-180gb" }, { "GB200", "gb200-186gb" }, { "GB300", "gb300-279gb" } };
+      = { { "A100", "a100-80gb" },  { "H100", "h100-80gb" },    { "H200", "h200-141gb" },  { "B200", "b200-180gb" },
+          { "B300", "b300-279gb" }, { "GB200", "gb200-186gb" }, { "GB300", "gb300-279gb" } };
 
   for (guint i = 0; i < G_N_ELEMENTS (names); i++)
     if (g_str_equal (names[i][0], gpu))
@@ -231,21 +242,21 @@ static char *read_mlperf (Row *row)
 {
   const char *benchmark = row_text (row, "benchmark");
 
-  set_layout (row);
+  row_set_layout (row);
   if (*row_text (row, "duplicate_of"))
     return g_strdup ("the same log as another row");
-  if (!load_model (row, benchmark, 0))
+  if (!row_load_model (row, benchmark, 0))
     return g_strdup_printf ("model %s", benchmark);
   if (g_str_equal (benchmark, "llama31_405b"))
     row->model->vocabulary = 32000;
-  row->model->precision = g_str_equal (row_text (row, "precision"), "nvfp4") ? PS_PRECISION_FP4 : PS_PRECISION_FP8;
+  row->model->precision = g_str_equal (row_text (row, "precision"), "nvfp4") ? PS_PRECISION_NVFP4 : PS_PRECISION_FP8;
   if (g_str_equal (row_text (row, "asym_pp_embed"), "True")) {
     g_free (row->setting->layout);
     row->setting->layout = g_strdup ("even:embedding:loss");
   }
   row->setting->zero = TRUE;
   row->setting->cuda_graphs = g_str_equal (row_text (row, "cuda_graphs"), "yes");
-  row->cluster = gpu_cluster (row_text (row, "gpu"));
+  row->cluster = row_gpu_cluster (row_text (row, "gpu"));
   row->setting->reduce = PS_REDUCE_OVERLAPPED;
   row->measured_s = row_number (row, "step_seconds_median");
   row->series = g_strdup_printf ("%s in %s on %s, t=%s p=%s v=%s b=%s", benchmark, row_text (row, "precision"),
@@ -265,7 +276,7 @@ static char *read_primus (Row *row)
 
   if (!g_str_equal (row_text (row, "model"), "llama2-7b"))
     return g_strdup ("m is not stated");
-  set_layout (row);
+  row_set_layout (row);
   row->schedule = NULL;
   for (guint i = 0; i < G_N_ELEMENTS (names); i++)
     if (g_str_has_prefix (text, names[i][0]))
@@ -274,7 +285,7 @@ static char *read_primus (Row *row)
     return g_strdup_printf ("schedule %s", text);
   if (g_str_equal (row->schedule, "zb-h1"))
     row->setting->n_chunks = 1;
-  load_model (row, "llama-3-8b", 32);
+  row_load_model (row, "llama-3-8b", 32);
   row->model->kv_heads = row->model->heads;
   row->model->feed_forward = 11008;
   row->model->vocabulary = 32000;
@@ -341,6 +352,12 @@ DataSet data_sets[] = {
     .title = "vTrain, all-reduces by NCCL within a node of A100",
     .cluster = "a100-80gb",
     .read = read_allreduce },
+  { .file = "nvidia_nemo_megatron_bridge",
+    .title = "Megatron Bridge, NVIDIA's recipes",
+    .cluster = "h100-80gb",
+    .read = row_read_recipe,
+    .joined = "nemo_recipes",
+    .keys = recipe_keys },
 };
 const guint n_data_sets = G_N_ELEMENTS (data_sets);
 
@@ -354,6 +371,7 @@ static void row_free (gpointer data)
   g_strfreev (row->cells);
   g_free (row->name);
   g_free (row->series);
+  g_free (row->class);
   g_free (row->reason);
   ps_model_free (row->model);
   ps_setting_free (row->setting);
@@ -363,30 +381,82 @@ static void row_free (gpointer data)
   g_free (row);
 }
 
-static void add_row (GPtrArray *rows, const DataSet *set, const char *header, GStrv cells)
+static void add_row (GPtrArray *rows, const DataSet *set, GStrv header, GStrv cells)
 {
   Row *row = g_new0 (Row, 1);
 
   row->set = set;
-  row->header = row_split (header);
+  row->header = header;
   row->cells = cells;
   row->setting = ps_setting_new ();
   row->reason = set->read (row);
   g_ptr_array_add (rows, row);
 }
 
-static gboolean read_file (GPtrArray *rows, const DataSet *set, const char *path, GError **error)
+static GStrv read_lines (const char *path, GError **error)
 {
   g_autofree char *text = NULL;
 
-  if (!g_file_get_contents (path, &text, NULL, error))
+  return g_file_get_contents (path, &text, NULL, error) ? g_strsplit (text, "\n", -1) : NULL;
+}
+
+static GStrv append (GStrv first, const GStrv second)
+{
+  g_autoptr (GStrvBuilder) both = g_strv_builder_new ();
+
+  g_strv_builder_addv (both, (const char **)first);
+  g_strv_builder_addv (both, (const char **)second);
+  g_strfreev (first);
+  return g_strv_builder_end (both);
+}
+
+static gboolean have_same_keys (const Row *a, const Row *b, const char *const *keys)
+{
+  for (guint i = 0; keys[i] != NULL; i++)
+    if (!g_str_equal (row_text (a, keys[i]), row_text (b, keys[i])))
+      return FALSE;
+  return TRUE;
+}
+
+/* Appends the columns of the first line that has the same keys. */
+static void join (Row *row, const DataSet *set, const GStrv lines)
+{
+  g_auto (GStrv) header = row_split (lines[0]);
+
+  for (guint i = 1; lines[i] != NULL && *lines[i] != '\0'; i++) {
+    g_auto (GStrv) cells = row_split (lines[i]);
+    const Row other = { .header = header, .cells = cells };
+
+    if (have_same_keys (row, &other, set->keys)) {
+      row->header = append (row->header, header);
+      row->cells = append (row->cells, cells);
+      return;
+    }
+  }
+}
+
+static gboolean read_file (GPtrArray *rows, const DataSet *set, const char *folder, const char *name, GError **error)
+{
+  g_autofree char *path = g_build_filename (folder, name, NULL), *other = NULL;
+  g_auto (GStrv) lines = read_lines (path, error), joined = NULL;
+
+  if (set->joined != NULL) {
+    g_autofree char *other_name = g_strconcat (set->joined, ".csv", NULL);
+
+    other = g_build_filename (folder, other_name, NULL);
+    joined = read_lines (other, error);
+  }
+  if (lines == NULL || (set->joined != NULL && joined == NULL))
     return FALSE;
-  g_auto (GStrv) lines = g_strsplit (text, "\n", -1);
   if (set->whole)
-    add_row (rows, set, lines[0], g_strdupv (lines));
-  for (guint i = 1; !set->whole && lines[0] != NULL && lines[i] != NULL; i++)
-    if (*lines[i] != '\0')
-      add_row (rows, set, lines[0], row_split (lines[i]));
+    add_row (rows, set, row_split (lines[0]), g_strdupv (lines));
+  for (guint i = 1; !set->whole && lines[0] != NULL && lines[i] != NULL && *lines[i] != '\0'; i++) {
+    Row line = { .header = row_split (lines[0]), .cells = row_split (lines[i]) };
+
+    if (joined != NULL)
+      join (&line, set, joined);
+    add_row (rows, set, line.header, line.cells);
+  }
   return TRUE;
 }
 
@@ -419,15 +489,15 @@ GPtrArray *rows_read (const char *folder, GPtrArray *others, GError **error)
   for (guint s = 0; s <= n_data_sets; s++)
     for (guint i = 0; i < names->len; i++) {
       const char *name = names->pdata[i];
-      g_autofree char *path = g_build_filename (folder, name, NULL);
       gboolean known = FALSE;
 
       for (guint k = 0; k < n_data_sets; k++)
-        known = known || g_str_has_prefix (name, data_sets[k].file);
+        known = known || g_str_has_prefix (name, data_sets[k].file)
+                || (data_sets[k].joined != NULL && g_str_has_prefix (name, data_sets[k].joined));
       if (s == n_data_sets && !known)
         g_ptr_array_add (others, g_strdup (name));
       if (s < n_data_sets && g_str_has_prefix (name, data_sets[s].file)
-          && !read_file (rows, &data_sets[s], path, error))
+          && !read_file (rows, &data_sets[s], folder, name, error))
         return NULL;
     }
   return g_steal_pointer (&rows);

@@ -21,6 +21,10 @@ typedef struct {
   gboolean from_one; /* one row of each series gives the speed of ops, the others are predicted with it as well */
   gboolean ratios;   /* with that speed alone: seconds or the cluster are not known */
   gboolean whole;    /* a file is one run: its lines, the first one too, are the cells of one row */
+  /* Another file of the folder, whose columns each row has, too: those of its line with the same cells in these
+   * columns. NULL: none. */
+  const char *joined;
+  const char *const *keys; /* ends with NULL */
 } DataSet;
 
 typedef struct _Row {
@@ -28,6 +32,7 @@ typedef struct _Row {
   GStrv header, cells;
   char *name;
   char *series; /* rows of one series differ in layout or number of microbatches alone */
+  char *class;  /* machine, number format, dense or experts; NULL: the data set has no classes */
   PsModel *model;
   PsSetting *setting;
   const char *schedule;
@@ -49,11 +54,27 @@ typedef struct _Row {
 const char *row_text (const Row *row, const char *column);
 double row_number (const Row *row, const char *column);
 
+guint row_count (const Row *row, const char *column); /* at least 1 */
+
+/* Takes the sizes of the columns p v t d cp ep m, and the name from them. Megatron-LM without sequence parallelism:
+ * replicas are neighbours, gradients are added up after the last backward. */
+void row_set_layout (Row *row);
+
+/* The description that ships, with `layers` of its layers (0: all) and the row's sequence and microbatch_size. */
+gboolean row_load_model (Row *row, const char *name, guint layers);
+
+/* The cluster that ships with that GPU. */
+const char *row_gpu_cluster (const char *gpu);
+
 /* One line of a CSV file. Free with g_strfreev. */
 GStrv row_split (const char *line);
 
 /* The DataSet.read of a pair, profiled kernel by kernel (pair.c). */
 char *row_read_pair (Row *row);
+
+/* The DataSet.read and keys of the recipes of Megatron Bridge (recipes.c). */
+char *row_read_recipe (Row *row);
+extern const char *const recipe_keys[];
 
 /* All rows of the files in a folder that a data set knows, of Row, sorted by data set. Names of other .csv files go to
  * `others`. */

@@ -36,6 +36,10 @@ def pipesim(*args):
     return r.returncode, r.stdout, r.stderr
 
 
+FORMATS = {"fp8": {"--fp8-format": "hybrid", "--fp8-recipe": "tensorwise"}, "fp8-block": {"--fp8-format": "e4m3", "--fp8-recipe": "blockwise"},
+           "mxfp8": {"--fp8-format": "e4m3", "--fp8-recipe": "mxfp8"}, "nvfp4": {"--fp4-format": "e2m1", "--fp4-recipe": "nvfp4"}}
+
+
 class Setting:
     """A drawn command line of predict, and what it says."""
 
@@ -56,7 +60,7 @@ class Setting:
         self.e = self.option(R, "--experts", [e for e in (2, 4, 8) if many and "E" in self.M and shares % e == 0], .7, 1)
         self.zero = self.option(R, "--zero", [0] if self.d == 1 else [0, 1, 2, 3], .5, 1 if self.d * self.c > 1 else 0)
         self.recompute = self.option(R, "--recompute", ["none", "selective", "full"], .5, "none")
-        self.precision = self.option(R, "--precision", ["fp32", "fp16", "bf16", "fp8", "fp4"], .3, "bf16")
+        self.precision = self.option(R, "--precision", ["fp32", "fp16", "bf16", "fp8", "fp8-block", "mxfp8", "nvfp4"], .3, "bf16")
         self.b = self.option(R, "--microbatch-size", [2, 4], .25, 1)
         self.layout = self.option(R, "--layout", ["even", "best"], .5, None)
         self.group = self.option(R, "--group", [p, p + 1, 2 * p, self.m] if self.schedule.startswith("interleaved") else [], .3, None)
@@ -122,7 +126,7 @@ def torch_class_refuses(s):
 def titan_refuses(s, old):
     sharded = s.d if s.zero > 0 else 1
     divisor = s.t * (2 * s.c if s.c > 1 or old else 1)
-    if s.precision in ("fp16", "fp8", "fp4"):
+    if s.precision not in ("fp32", "bf16"):
         yield "mixed_precision_param is bfloat16 or float32"
     if "mtp" in s.M:
         yield "MTP has no pipelines"
@@ -139,7 +143,7 @@ def titan_refuses(s, old):
 
 
 def deepspeed_refuses(s):
-    if s.zero >= 2 or s.precision in ("fp8", "fp4") or "mtp" in s.M or s.defer:
+    if s.zero >= 2 or s.precision in FORMATS or "mtp" in s.M or s.defer:
         yield "PipelineEngine"
 
 
@@ -182,13 +186,13 @@ def judge_megatron(s, text, stages, folder):
             "--expert-tensor-parallel-size": 1 if whole else None, "--moe-token-dispatcher-type": "alltoall" if s.e > 1 else None,
             "--ckpt-format": "fsdp_dtensor" if s.zero >= 2 else None, "--recompute-granularity": None if s.recompute == "none" else s.recompute,
             "--data-parallel-sharding-strategy": {2: "optim_grads", 3: "optim_grads_params"}.get(s.zero),
-            "--fp8-format": "hybrid" if s.precision == "fp8" else None, "--fp4-format": "e2m1" if s.precision == "fp4" else None}
+            **{"--%s-%s" % (bits, key): None for bits in ("fp8", "fp4") for key in ("format", "recipe")}, **FORMATS.get(s.precision, {})}
     if "dense" in M:
         want.update({"--moe-layer-freq": "([0]*3+[1]*58)", "--q-lora-rank": 1536, "--kv-lora-rank": 512, "--qk-head-dim": 128, "--v-head-dim": 128,
                      "--moe-shared-expert-intermediate-size": 2048})
     alone = {"--swiglu": True, "--untie-embeddings-and-output-weights": True, "--group-query-attention": M["k"] != M["a"], "--multi-latent-attention": "dense" in M,
              "--disable-bias-linear": "biased" not in M, "--sequence-parallel": s.t > 1, "--use-distributed-optimizer": s.zero > 0,
-             "--use-megatron-fsdp": s.zero >= 2, "--bf16": s.precision in ("bf16", "fp8", "fp4"), "--fp16": s.precision == "fp16",
+             "--use-megatron-fsdp": s.zero >= 2, "--bf16": s.precision == "bf16" or s.precision in FORMATS, "--fp16": s.precision == "fp16",
              "--overlap-moe-expert-parallel-comm": "overlap" in s.schedule, "--delay-wgrad-compute": s.schedule.endswith("-w"),
              "--accumulate-allreduce-grads-in-fp32": s.precision != "fp32", "--moe-grouped-gemm": "E" in M,
              "--use-tp-pp-dp-mapping": s.d > 1 and s.p > 1 and not s.adjacent and s.c == 1 and not whole}

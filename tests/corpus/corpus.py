@@ -79,7 +79,7 @@ def modelled(rand, stages):
     words += some(rand, 0.3, '--zero', str(rand.randint(0, 3))) if replicas * context > 1 else []
     shares = [e for e in (2, 4, 8) if tensor * replicas * context % e == 0]
     words += some(rand, 0.7, '--experts', str(rand.choice(shares))) if name in EXPERTS and shares else []
-    return (words + some(rand, 0.25, '--recompute', rand.choice(['selective', 'full'])) + some(rand, 0.15, '--precision', rand.choice(['fp8', 'fp4', 'fp16', 'fp32']))
+    return (words + some(rand, 0.25, '--recompute', rand.choice(['selective', 'full'])) + some(rand, 0.15, '--precision', rand.choice(['fp8', 'nvfp4', 'fp16', 'fp32']))
             + some(rand, 0.3, '--layout', rand.choice(['even', 'best', 'best', 'best', 'even:embedding:loss', 'even:first=1:last=1']))
             + some(rand, 0.2, '--framework', rand.choice(['megatron', 'deepspeed'])) + some(rand, 0.15, '--microbatch-size', '2')
             + some(rand, 0.1, '--sequence', '2048') + some(rand, 0.1, '--offload', '0.5') + some(rand, 0.1, '--bandwidth-factor', '0.5')

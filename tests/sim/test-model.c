@@ -154,6 +154,31 @@ static void test_fp32 (void)
   g_assert_cmpstr (ps_precision_name (PS_PRECISION_BF16), ==, "bf16");
 }
 
+/* Every name and the words of frameworks are read back. Kept elements are as wide as multiplied ones and their part of
+ * the scale: 4 bytes for 128, one for 32, one for 16. */
+static void test_number_formats (void)
+{
+  static const struct {
+    const char *text;
+    PsPrecision precision;
+    double scale_bits;
+  } rows[] = { { "fp32", PS_PRECISION_FP32, 0 },      { "fp16", PS_PRECISION_FP16, 0 },
+               { "bf16", PS_PRECISION_BF16, 0 },      { "fp8", PS_PRECISION_FP8, 0 },
+               { "tensorwise", PS_PRECISION_FP8, 0 }, { "fp8-block", PS_PRECISION_FP8_BLOCK, 0.25 },
+               { "mxfp8", PS_PRECISION_MXFP8, 0.25 }, { "blockwise", PS_PRECISION_FP8_BLOCK, 0.25 },
+               { "nvfp4", PS_PRECISION_NVFP4, 0.5 },  { "fp4", PS_PRECISION_NVFP4, 0.5 } };
+  g_autoptr (GError) error = NULL;
+  PsPrecision precision;
+
+  for (guint i = 0; i < G_N_ELEMENTS (rows); i++) {
+    g_assert_true (ps_precision_parse ("", rows[i].text, &precision, NULL) && precision == rows[i].precision);
+    g_assert_true (ps_precision_parse ("", ps_precision_name (precision), &precision, NULL));
+    g_assert_cmpuint (precision, ==, rows[i].precision);
+    g_assert_true (ps_number_formats[precision].kept_bits == ps_number_formats[precision].bits + rows[i].scale_bits);
+  }
+  g_assert_false (ps_precision_parse ("", "fp4=nvfp4", &precision, &error));
+}
+
 /* A model in its own precision stays what it is, by name and by digest. */
 static void test_set_precision (void)
 {
@@ -172,8 +197,9 @@ static void test_set_precision (void)
   g_assert_cmpstr (other, !=, own);
   g_assert_cmpint (ps_model_boundary_bytes (model), ==, 2 * 49152);
   g_assert_false (ps_model_set_precision (model, "spec.ini:3", "fp12", &error));
-  g_assert_cmpstr (error->message, ==,
-                   "spec.ini:3: 'fp12' is not one of fp32, fp16, bf16, fp8, fp4; did you mean fp32?");
+  g_assert_cmpstr (
+      error->message, ==,
+      "spec.ini:3: 'fp12' is not one of fp32, fp16, bf16, fp8, fp8-block, mxfp8, nvfp4; did you mean fp32?");
 }
 
 static gint64 recompute_flops (const PsModel *model, const PsStageShape *shape, PsRecompute recompute)
@@ -393,7 +419,7 @@ static void test_refused (void)
       "mlp=gelu\nflash_attention=false\n",
       " [model] heads: 5 does not divide hidden 64" },
     { "[model]\nlayers=4\nhidden=64\nheads=4\nsequence=16\nvocabulary=100\nmicrobatch_size=1\nprecision=fp12\n",
-      " [model] precision: 'fp12' is not one of fp32, fp16, bf16, fp8, fp4; did you mean fp32?" },
+      " [model] precision: 'fp12' is not one of fp32, fp16, bf16, fp8, fp8-block, mxfp8, nvfp4; did you mean fp32?" },
     { "[model]\nlayers=4\nhidden=64\nheads=4\nsequence=16\nvocabulary=100\nmicrobatch_size=1\nprecision=fp32\n"
       "mlp=gelu\nflash_attention=maybe\n",
       " [model] flash_attention: 'maybe' is not one of false, true" },
@@ -904,6 +930,7 @@ int main (int argc, char **argv)
   g_test_add_func ("/model/head-and-embedding", test_head_and_embedding);
   g_test_add_func ("/model/llama-formulas", test_llama_formulas);
   g_test_add_func ("/model/fp32", test_fp32);
+  g_test_add_func ("/model/number-formats", test_number_formats);
   g_test_add_func ("/model/set-precision", test_set_precision);
   g_test_add_func ("/model/recomputation", test_recomputation);
   g_test_add_func ("/model/state", test_state);

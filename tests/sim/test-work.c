@@ -504,7 +504,7 @@ static void test_bits (void)
   static const struct {
     PsPrecision precision;
     guint bits;
-  } rows[] = { { PS_PRECISION_BF16, 16 }, { PS_PRECISION_FP8, 8 }, { PS_PRECISION_FP4, 4 } };
+  } rows[] = { { PS_PRECISION_BF16, 16 }, { PS_PRECISION_FP8, 8 }, { PS_PRECISION_NVFP4, 4 } };
 
   for (guint r = 0; r < G_N_ELEMENTS (rows); r++) {
     const PsModel model = small (PS_MLP_SWIGLU, rows[r].precision);
