@@ -172,10 +172,25 @@ static GBytes *read_file (int file, GError **error)
   return mapped != NULL ? g_mapped_file_get_bytes (mapped) : NULL;
 }
 
+/* The system's gnuplot, else the one that came with this program. NULL: there is none. Free with g_free. */
+static char *find_gnuplot (void)
+{
+  char *program = g_find_program_in_path ("gnuplot");
+
+  if (program == NULL) {
+    g_autofree char *self = g_file_read_link ("/proc/self/exe", NULL);
+    g_autofree char *folder = g_path_get_dirname (self != NULL ? self : ".");
+    g_autofree char *own = g_build_filename (folder, "pipesim-gnuplot", NULL);
+
+    program = g_file_test (own, G_FILE_TEST_IS_EXECUTABLE) ? g_steal_pointer (&own) : NULL;
+  }
+  return program;
+}
+
 /* Options and habits of the user (~/.gnuplot) must not change our pictures: -d. GSubprocess would need a thread. */
 static gboolean spawn_gnuplot (const int *files, int *status, GError **error)
 {
-  g_autofree char *program = g_find_program_in_path ("gnuplot");
+  g_autofree char *program = find_gnuplot ();
   char *argv[] = { program, (char *)"-d", (char *)"-", NULL };
   GPid child;
 

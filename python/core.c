@@ -1,13 +1,12 @@
 /* core.c - the commands of the program pipesim as one function of a shared library, for pipesim/__init__.py. */
 #include "cli.h"
 
-#include <gmodule.h>
 #include <locale.h>
 
 /* Runs a command as the program does: argv is {"pipesim", "predict", "-p", "4", ..., NULL}. *output and *errors become
  * what it prints; free them with pipesim_free. Returns the exit code. Threads may call it side by side. */
-G_MODULE_EXPORT int pipesim_run (int argc, char **argv, char **output, char **errors);
-G_MODULE_EXPORT void pipesim_free (char *text);
+int pipesim_run (int argc, char **argv, char **output, char **errors);
+void pipesim_free (char *text);
 
 static void set_up (void)
 {
