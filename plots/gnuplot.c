@@ -1,10 +1,11 @@
 /* gnuplot.c - runs gnuplot on a script and moves its picture to the file. */
 #include "gnuplot.h"
 
+#include "base/files.h"
+
 #include <pipesim/option.h>
 
 #include <errno.h>
-#include <gio/gio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -115,13 +116,11 @@ static char *terminal_command (const PsPicture *picture, guint width, guint heig
                           g_ascii_formatd (inches[1], sizeof inches[1], "%.4f", height / 96.0));
 }
 
-static void append_template (GString *script, const char *name)
-{
-  g_autofree char *path = g_strconcat ("/pipesim/plots/", name, NULL);
-  g_autoptr (GBytes) text = g_resources_lookup_data (path, G_RESOURCE_LOOKUP_FLAGS_NONE, NULL);
+extern const PsDataFile ps_plot_files[];
 
-  g_assert (text);
-  g_string_append (script, g_bytes_get_data (text, NULL));
+const char *ps_plot_file (const char *name)
+{
+  return ps_data_file_text (ps_plot_files, name);
 }
 
 /* The last line that is not blank; gnuplot pads its messages with blank lines and a copy of the command. */
@@ -173,10 +172,25 @@ static GBytes *read_file (int file, GError **error)
   return mapped != NULL ? g_mapped_file_get_bytes (mapped) : NULL;
 }
 
+/* The system's gnuplot, else the one that came with this program. NULL: there is none. Free with g_free. */
+static char *find_gnuplot (void)
+{
+  char *program = g_find_program_in_path ("gnuplot");
+
+  if (program == NULL) {
+    g_autofree char *self = g_file_read_link ("/proc/self/exe", NULL);
+    g_autofree char *folder = g_path_get_dirname (self != NULL ? self : ".");
+    g_autofree char *own = g_build_filename (folder, "pipesim-gnuplot", NULL);
+
+    program = g_file_test (own, G_FILE_TEST_IS_EXECUTABLE) ? g_steal_pointer (&own) : NULL;
+  }
+  return program;
+}
+
 /* Options and habits of the user (~/.gnuplot) must not change our pictures: -d. GSubprocess would need a thread. */
 static gboolean spawn_gnuplot (const int *files, int *status, GError **error)
 {
-  g_autofree char *program = g_find_program_in_path ("gnuplot");
+  g_autofree char *program = find_gnuplot ();
   char *argv[] = { program, (char *)"-d", (char *)"-", NULL };
   GPid child;
 
@@ -290,8 +304,8 @@ gboolean ps_gnuplot_draw (const PsPicture *picture, const char *title, guint wid
   ps_gnuplot_append_number (script, "height", shown_height);
   ps_gnuplot_append_number (script, "letter", picture->terminal ? PS_TERMINAL_COLUMN : 6.2);
   g_string_append (script, variables);
-  append_template (script, "style.gp");
-  append_template (script, template_name);
+  g_string_append (script, ps_plot_file ("style.gp"));
+  g_string_append (script, ps_plot_file (template_name));
   g_autoptr (GBytes) drawn = run_gnuplot (script->str, error);
   if (drawn == NULL)
     return FALSE;

@@ -3,6 +3,9 @@
 
 #include <pipesim/base.h>
 
+/* The text of a template, or of a part of the page, that lies in this folder. */
+const char *ps_plot_file (const char *name);
+
 /* Width and height in pixels of a letter in a terminal, for layouts. */
 #define PS_TERMINAL_COLUMN 8
 #define PS_TERMINAL_ROW 16

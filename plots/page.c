@@ -1,9 +1,9 @@
 /* page.c - fills report.html. */
 #include "page.h"
 
+#include "gnuplot.h"
 #include "timeline-plot.h"
 
-#include <gio/gio.h>
 #include <string.h>
 
 /* Makes a line of a Markdown table a row of HTML; bars inside cells are escaped in the table. */
@@ -130,15 +130,6 @@ char *ps_page_timelines (const GPtrArray *timelines, const char *about, GError *
   return g_string_free (g_steal_pointer (&html), FALSE);
 }
 
-static const char *resource_text (GBytes **bytes, const char *name)
-{
-  g_autofree char *path = g_strconcat ("/pipesim/plots/", name, NULL);
-
-  *bytes = g_resources_lookup_data (path, G_RESOURCE_LOOKUP_FLAGS_NONE, NULL);
-  g_assert (*bytes != NULL);
-  return g_bytes_get_data (*bytes, NULL);
-}
-
 /* Replaces each @NAME@ once, from left to right, so that nothing inside a value is replaced. */
 static char *fill (const char *template, const char *const *values)
 {
@@ -160,11 +151,9 @@ static char *fill (const char *template, const char *const *values)
 
 char *ps_page (const char *title, const char *note, const char *body)
 {
-  g_autoptr (GBytes) template = NULL;
-  g_autoptr (GBytes) script = NULL;
   g_autofree char *heading = g_markup_escape_text (title, -1);
 
-  return fill (resource_text (&template, "report.html"),
+  return fill (ps_plot_file ("report.html"),
                (const char *[]){ "@TITLE@", heading, "@NOTE@", note, "@BODY@", body, "@SCRIPT@",
-                                 resource_text (&script, "report.js"), NULL });
+                                 ps_plot_file ("report.js"), NULL });
 }

@@ -96,7 +96,7 @@ check_rooms ()
 check_gnuplot ()
 {
   grep -rnE 'popen|g_spawn|g_subprocess|execv|system \(' --include='*.c' sim exec calib plots 2>/dev/null \
-    | grep -vE '^(plots/gnuplot\.c|sim/cli/main\.c):' | sed 's/$/  <- only plots\/gnuplot.c and sim\/cli\/main.c start programs/' || true
+    | grep -vE '^(plots/gnuplot\.c|sim/cli/commands\.c):' | sed 's/$/  <- only plots\/gnuplot.c and sim\/cli\/commands.c start programs/' || true
 }
 
 # Each public header stands first once, before all others: so it compiles alone, and goes before each that it does not include.

@@ -8,6 +8,7 @@
 #define PIPESIM_BASE_H
 
 #include <glib.h>
+#include <stdio.h>
 
 G_BEGIN_DECLS
 
@@ -114,6 +115,13 @@ gboolean ps_parse_integer (const char *where, const char *text, gint64 low, gint
  * g_printerr writes safe on a terminal (ps_format_page). GLib traps where it
  * gets no memory or thread; the program ends with one line and exit code 1 instead. */
 void ps_log_to_stderr (void);
+
+/* What this thread prints from here on is appended to these texts: standard output's, and what g_printerr writes after
+ * ps_log_to_stderr. NULL, NULL: it goes to the streams again. The texts stay the caller's. */
+void ps_capture (GString *output, GString *errors);
+
+/* Writes to stdout or stderr, or to the text that ps_capture gave for it. FALSE: it failed, and errno says why. */
+gboolean ps_write_stream (FILE *stream, const char *text, gsize n);
 
 /* For main functions: a prediction takes the memory that the one before it has freed, because the system does not get
  * it in between. The memory of a thread grows in large steps, not page by page with a system call each. Sets values of

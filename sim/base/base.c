@@ -68,6 +68,27 @@ static GLogWriterOutput write_message (GLogLevelFlags level, const GLogField *fi
   _exit (1);
 }
 
+static _Thread_local GString *captured_output, *captured_errors;
+
+void ps_capture (GString *output, GString *errors)
+{
+  captured_output = output;
+  captured_errors = errors;
+}
+
+gboolean ps_write_stream (FILE *stream, const char *text, gsize n)
+{
+  GString *captured = stream == stdout ? captured_output : captured_errors;
+
+  if (captured != NULL)
+    g_string_append_len (captured, text, (gssize)n);
+  else if (fwrite (text, 1, n, stream) != n || fflush (stream) != 0) {
+    clearerr (stream);
+    return FALSE;
+  }
+  return TRUE;
+}
+
 /* In the locale's encoding, as g_printerr's own handler does it. */
 static void print_error (const char *text)
 {
@@ -75,10 +96,12 @@ static void print_error (const char *text)
   g_autofree char *page = ps_format_page (text + (clears ? strlen (PS_CLEAR_LINE) : 0), FALSE), *converted = NULL;
   const char *charset;
 
-  if (!g_get_console_charset (&charset))
+  if (captured_errors == NULL && !g_get_console_charset (&charset))
     converted = g_convert_with_fallback (page, -1, charset, "UTF-8", "?", NULL, NULL, NULL);
-  fprintf (stderr, "%s%s", clears && isatty (STDERR_FILENO) ? PS_CLEAR_LINE : "", converted != NULL ? converted : page);
-  fflush (stderr);
+  if (clears && captured_errors == NULL && isatty (STDERR_FILENO))
+    fputs (PS_CLEAR_LINE, stderr);
+  text = converted != NULL ? converted : page;
+  ps_write_stream (stderr, text, strlen (text));
 }
 
 void ps_log_to_stderr (void)

@@ -165,19 +165,17 @@ static int open_in_place (const char *path)
 }
 
 /* Devices, pipes and the like cannot be replaced by a rename and are written in place. */
-static gboolean write_in_place (const char *path, int fd, const char *contents, gsize length, GError **error)
+static gboolean write_in_place (const char *path, const char *contents, gsize length, GError **error)
 {
-  gboolean owned = fd < 0;
+  int fd = open_in_place (path);
 
-  if (owned)
-    fd = open_in_place (path);
   if (fd < 0 && errno == ENXIO)
     return ps_refuse (error, PS_ERROR_IO, "%s: no program reads this pipe", path);
   if (fd < 0)
     return set_io_error (path, "cannot open for writing", errno, error);
   gboolean done = write_all (fd, contents, length);
   int code = errno;
-  if (owned && close (fd) != 0 && done) {
+  if (close (fd) != 0 && done) {
     done = FALSE;
     code = errno;
   }
@@ -304,7 +302,7 @@ gboolean ps_write_file (const char *path, const char *contents, gssize length, G
     contents = g_bytes_get_data (packed, &n);
   }
   if (g_str_equal (path, "-"))
-    return write_in_place ("standard output", STDOUT_FILENO, contents, n, error);
+    return ps_write_stream (stdout, contents, n) || set_io_error ("standard output", "cannot write", errno, error);
   GStatBuf status;
   gboolean exists = g_stat (path, &status) == 0;
   if (!exists && errno == ELOOP)
@@ -312,7 +310,7 @@ gboolean ps_write_file (const char *path, const char *contents, gssize length, G
   if (exists && S_ISDIR (status.st_mode))
     return set_io_error (path, "cannot write", EISDIR, error);
   if (exists && !S_ISREG (status.st_mode))
-    return write_in_place (path, -1, contents, n, error);
+    return write_in_place (path, contents, n, error);
   if (is_database (path))
     return ps_refuse (error, PS_ERROR_IO, "%s: is a database, and is not overwritten", path);
   g_autofree char *target = follow_links (path);

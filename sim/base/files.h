@@ -24,20 +24,18 @@ gboolean ps_unpacker_read (PsUnpacker *unpacker, const char *where, char *block,
 /* All that a gzip file holds, up to 1 GiB, and a NUL after it. Errors: PS_ERROR_INPUT with where. Free with g_free. */
 char *ps_unpack (const char *where, const char *data, gsize size, gsize *length, GError **error);
 
-/* A file of data/: models, clusters and schemas. */
+/* A file that a program holds. */
 typedef struct {
   const char *name; /* "models/tiny-gpt.ini", as in data/ */
   const char *text;
 } PsDataFile;
 
-/* Made by data/embed.py; the last has no name. */
+/* The files of data/: models, clusters and schemas. data/embed.py makes such tables; the last file has no name. */
 extern const PsDataFile ps_data_files[];
 
-/* NULL: there is no such file. */
-static inline const char *ps_data_file_text (const char *name)
+/* NULL: there is no such file in the table. */
+static inline const char *ps_data_file_text (const PsDataFile *file, const char *name)
 {
-  const PsDataFile *file = ps_data_files;
-
   while (file->name != NULL && !g_str_equal (file->name, name))
     file++;
   return file->text;

@@ -832,11 +832,8 @@ static gboolean print_page (const char *text, gboolean coloured, GError **error)
 {
   g_autofree char *page = ps_format_page (text, coloured);
 
-  if (fputs (page, stdout) != EOF && fflush (stdout) == 0)
-    return TRUE;
-  g_set_error (error, PS_ERROR, PS_ERROR_IO, "standard output: %s", g_strerror (errno));
-  clearerr (stdout);
-  return FALSE;
+  return ps_write_stream (stdout, page, strlen (page))
+         || ps_refuse (error, PS_ERROR_IO, "standard output: %s", g_strerror (errno));
 }
 
 gboolean ps_print (const char *text, GError **error)

@@ -36,6 +36,13 @@ char *ps_describe_errors (const PsSetting *setting);
 
 int ps_cmd_run (const PsCmd *command, int argc, char **argv, GError **error);
 
+/* Runs the command that argv[1] names and prints its error. FALSE: pipesim has none of that name. *code: the exit code. */
+gboolean ps_run_command (int argc, char **argv, int *code);
+
+/* Becomes the program pipesim-NAME of argv[0], first the one in this program's folder: they are built together. Returns
+ * on failure alone, which it prints: the exit code. */
+int ps_run_program (char **argv);
+
 extern const PsCmd ps_cmd_best, ps_cmd_clusters, ps_cmd_compare, ps_cmd_models, ps_cmd_pareto, ps_cmd_partition,
     ps_cmd_plan, ps_cmd_predict, ps_cmd_search, ps_cmd_sensitivity;
 

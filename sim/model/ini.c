@@ -279,7 +279,7 @@ char *ps_shipped_text (const char *folder, const char *name)
 {
   g_autofree char *path = g_strdup_printf ("%s/%s.ini", folder, name);
 
-  return g_strdup (ps_data_file_text (path));
+  return g_strdup (ps_data_file_text (ps_data_files, path));
 }
 
 char *ps_shipped_about (const char *text)

