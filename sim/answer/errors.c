@@ -50,7 +50,7 @@ static guint likeness (const Line *line, const char *machine, const char *values
 
 void ps_class_errors_init (PsClassErrors *errors, const PsModel *model, const PsCluster *cluster)
 {
-  g_auto (GStrv) lines = g_strsplit (ps_data_file_text ("errors.csv"), "\n", -1);
+  g_auto (GStrv) lines = g_strsplit (ps_data_file_text (ps_data_files, "errors.csv"), "\n", -1);
   g_autofree char *bits = g_strdup_printf ("%u", ps_number_formats[model->precision].bits);
   const char *machine = cluster->class_name != NULL ? cluster->class_name : cluster->name;
   const char *values = cluster->datasheet ? "datasheet" : "file";
