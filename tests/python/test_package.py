@@ -27,7 +27,7 @@ for name in ("PIPESIM", "PIPESIM_CORE"):
         os.environ[name] = os.path.abspath(os.environ[name])
 sys.path.insert(0, str(TESTS / "corpus"))
 
-import corpus  # noqa: E402, I001
+import corpus  # noqa: E402
 import pipesim  # noqa: E402
 
 DRAWN = 500
