@@ -202,7 +202,7 @@ def test_other_commands():
     rows = pipesim.plan(model="llama-3-8b", cluster="h100-80gb", gpus=8, global_batch=16, top=2, schedule=["1f1b"])
     assert [row.rank for row in rows] == [1, 2] and rows[0].step_ns <= rows[1].step_ns
     again = json.loads(program(*rows[0].command.split()[1:], "--json")[0])["results"][0]
-    assert again["iteration_ns"] == rows[0].step_ns
+    assert again["iteration_ns"] == rows[0].step_ns == pipesim.predict(**rows[0].options)[0].iteration_ns
     cut = pipesim.partition(model="llama-3-8b", cluster="h100-80gb", devices=4)
     assert cut[0].bottleneck_ns > 0
     assert "llama-3-70b" in [row.name for row in pipesim.models()]
@@ -236,6 +236,11 @@ def test_a_sweep_into_a_database():
             both = pipesim.predict(schedule=["1f1b", "zb-h1"], devices=4, microbatches=m, costs=COSTS)
             assert best[m]["iteration_ns"] == min(row.iteration_ns for row in both)
         assert len(pipesim.pareto(results)) > 0
+        try:
+            picture = pipesim.plot("sweep", results, x="microbatches", y="iteration_ns", where=["schedule=1f1b"])
+        except pipesim.Error as error:
+            raise Skip(str(error)) from None  # no gnuplot
+        assert "</svg>" in picture.svg
 
 
 def test_timelines():
@@ -255,7 +260,8 @@ def test_timelines():
         try:
             picture = timeline._repr_svg_()
         except pipesim.Error as error:
-            raise Skip(str(error)) from None
+            raise Skip(str(error)) from None  # no gnuplot
+        assert "</svg>" in pipesim.plot("timeline", timeline, path, title="twice").svg
         assert picture.startswith("<?xml") and "</svg>" in picture
         memory = os.path.join(folder, "memory.svg")
         timeline.plot(memory, kind="memory")
