@@ -36,12 +36,14 @@ def run(command, shown):
     if re.fullmatch(r'cat \S+', command):
         with open(command.split()[1], 'w', encoding='utf-8') as file:
             file.write(''.join(line + '\n' for line in shown))
-    done = subprocess.run(['sh', '-c', command], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+    done = subprocess.run(['/bin/sh', '-c', command], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                           stderr=subprocess.DEVNULL, encoding='utf-8', check=False)
-    return done.stdout.splitlines()
+    return done.stdout.splitlines() if done.returncode in (0, 3) else [f'exit code {done.returncode}'] + done.stdout.splitlines()
 
 
 def matches(shown, printed):
+    if printed[:1] and re.fullmatch(r'exit code \d+', printed[0]):
+        return False
     pattern = ''.join('(?:.*\n)*' if line == '...' else re.escape(line) + '\n' for line in shown)
     return re.fullmatch(pattern, ''.join(line + '\n' for line in printed)) is not None
 
@@ -91,7 +93,11 @@ def check(examples, number):
 def main():
     update = sys.argv[1:] == ['--update']
     limit = float(sys.argv[2]) if sys.argv[1:2] == ['--first'] else None
-    os.environ['PATH'] = os.path.abspath(os.environ['PIPESIM_BINDIR']) + ':' + os.environ['PATH']
+    bindir = os.path.abspath(os.environ['PIPESIM_BINDIR'])
+    os.environ['PATH'] = bindir + ':' + os.environ['PATH']
+    os.environ.setdefault('PYTHONPATH', os.path.abspath(os.path.join(ROOT, 'python')))
+    os.environ.setdefault('PIPESIM_CORE', os.path.join(bindir, 'python', 'libpipesim-core.so'))
+    os.environ['PYTHONDONTWRITEBYTECODE'] = '1'
     os.environ['LC_ALL'] = 'C.UTF-8'
     os.environ.pop('COLUMNS', None)
     number, failed = 1, False
