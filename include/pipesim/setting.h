@@ -177,6 +177,11 @@ double ps_setting_offload (const PsSetting *setting, guint stage);
  * PS_ERROR_USAGE. */
 gboolean ps_setting_check_stages (const PsSetting *setting, guint n_stages, GError **error);
 
+/* --model and --cluster as their files say, or copies of known_model and known_cluster. Errors: those of ps_model_load
+ * and ps_cluster_load. */
+PsModel *ps_setting_read_model (const PsSetting *setting, GError **error) G_GNUC_WARN_UNUSED_RESULT;
+PsCluster *ps_setting_read_cluster (const PsSetting *setting, GError **error) G_GNUC_WARN_UNUSED_RESULT;
+
 /* --cluster with --bandwidth-factor and --latency-factor, its devices those of --tensor. Errors: PS_ERROR_IO,
  * PS_ERROR_INPUT, PS_ERROR_USAGE. */
 PsCluster *ps_setting_cluster (const PsSetting *setting, GError **error) G_GNUC_WARN_UNUSED_RESULT;

@@ -266,9 +266,13 @@ class Result(Sequence[R], Generic[R]):
 def _ask(kind: type[R], command: str, arguments: Sequence[str], options: Sequence[str]) -> Result[R]:
     words = [command, *options, "--json", *arguments]
     output, errors = run(*words)
-    answer = json.loads(output)
+    try:
+        answer = json.loads(output)
+        found = answer.pop("results")
+    except (ValueError, KeyError):
+        raise Error(f"{command}: it prints no rows with these options; pipesim.run returns its text", 2) from None
     names = [f.name for f in fields(kind)][1:]
-    rows = [kind(row, *(row.get(name) for name in names)) for row in answer.pop("results")]
+    rows = [kind(row, *(row.get(name) for name in names)) for row in found]
     return Result(rows, answer, errors.strip(), "pipesim " + " ".join(words))
 
 
