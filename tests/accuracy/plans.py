@@ -48,6 +48,7 @@ def alike(row, recipe):
         options += ["--framework", "megatron-bridge"]
     for name in ("deepep", "hybridep"):
         options += ["--moe-token-dispatcher-type", name] if recipe["dispatcher"].endswith(name) else []
+    options += ["--optimizer", "muon"] if "muon" in recipe["optimizer_state"] else []
     options += ["--exp-avg-dtype", "bf16", "--exp-avg-sq-dtype", "bf16"] if recipe["optimizer_bytes_per_param"] == "8" else []
     options += [option for option, column in (("--tp-comm-overlap", "tp_comm_overlap"), ("--overlap-param-gather", "overlap_param_gather"))
                 if recipe[column] == "1"]
