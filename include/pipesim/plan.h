@@ -20,8 +20,14 @@ typedef struct {
   guint context;         /* c; 0: 1, and with sequences of more than 4096 tokens 2, 4, ... to so many of each 4096 */
   guint experts;         /* GPUs that share the experts; 0: 1, 8, 16, 32 and 64, as the experts allow */
   PsFramework framework; /* whose habits decide what memory holds; none: the model's own */
-  gboolean has_framework; /* it was asked for, none too */
-  PsStateFormats state;   /* what the optimizer keeps; 0: the model's own */
+  gboolean has_framework;   /* it was asked for, none too */
+  PsStateFormats state;     /* what the optimizer keeps; 0: the model's own */
+  PsCudaGraphs cuda_graphs; /* these six as in PsSetting */
+  PsDispatcher dispatcher;
+  PsReduce reduce;
+  gboolean tp_comm_overlap;
+  gboolean overlap_param_gather;
+  gboolean fp8_input_store;
   const char *runner;  /* one of ps_launch_frameworks: layouts that it does not run come after those that it runs, and
                           replicas of a device are neighbours, as frameworks place them; NULL: none is asked for */
   gint64 global_batch; /* sequences per step */
@@ -106,7 +112,7 @@ double ps_layout_step_flops (const PsModel *model, gint64 global_batch);
  * - p no more than layers, embedding and loss; t as ps_tensor_check and the nodes allow; b = 1, 2, 4, 8, 16; all
  * recomputations;
  * - all schedules with their own number of chunks v. Schedules that take others also with v = 2, 4, 8 and every v up to
- *   8 that cuts the layers evenly, or these with embedding and loss. For p = 1, where there is no pipeline, the fastest
+ *   20 that cuts the layers evenly, or these with embedding and loss. For p = 1, where there is no pipeline, the fastest
  *   with one chunk stands for all; families of several chunks count there only where 1f1b is not asked for.
  *
  * Two bounds save predictions and change no answer: the weights of a pipeline against its memory, and the work of a
@@ -161,6 +167,42 @@ typedef struct {
 } PsLaunchChoice;
 
 extern const PsOption ps_launch_rows[];
+
+/* --from and --print-command, of the commands that ps_launch_expand reads a launch for; their base is any. */
+typedef struct {
+  char *from;
+  gboolean print_command;
+} PsFromChoice;
+
+extern const PsOption ps_from_rows[];
+
+/* A command line with what the file of --from says. */
+typedef struct {
+  char **words;          /* the line with the file's options before those given; NULL: it has no --from */
+  char *notes;           /* lines about what is not modelled, for standard error */
+  const char *framework; /* of ps_launch_frameworks, that reads the file; NULL: none */
+  char *schedule;        /* the family that it runs; NULL: not known */
+  gboolean print;        /* --print-command */
+} PsLaunchCommand;
+
+/* Reads a launch as its framework reads it, and turns it into options:
+ * - arguments of Megatron-LM: a script with the command, or the words alone. Variables, arrays and functions count where
+ *   they are plain. Nothing is executed; a value that needs it is an error where it is asked for;
+ * - its arguments as its log lists them, and its YAML or Megatron-Bridge's;
+ * - torchtitan's TOML or words, and DeepSpeed's JSON with a config.json in the same folder;
+ * - a config.json alone.
+ * Options of argv win over the file. Those that the rows do not have are left out; a command that searches layouts gets
+ * the model and the batch alone. Errors: PS_ERROR_USAGE, PS_ERROR_IO, PS_ERROR_INPUT "FILE:LINE: ...". Clear in any
+ * case. */
+gboolean ps_launch_expand (const PsOption *rows, char *const *argv, PsLaunchCommand *command, GError **error);
+void ps_launch_command_clear (PsLaunchCommand *command);
+
+/* Prints the command line as a shell reads it, and the notes. */
+gboolean ps_launch_print (const PsLaunchCommand *command, GError **error);
+
+/* Prints the notes, and the precondition of the framework that the setting breaks (NULL: not known). */
+void ps_launch_note (const PsLaunchCommand *command, const PsSetting *setting);
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (PsLaunchCommand, ps_launch_command_clear)
 
 /* The names of all frameworks; *n of them. */
 const char *const *ps_launch_frameworks (guint *n);

@@ -51,6 +51,8 @@ int ps_cmd_run (const PsCmd *command, int argc, char **argv, GError **error)
   g_autoptr (PsModel) model = NULL;
   g_autoptr (PsCluster) cluster = NULL;
   PsCommandHelp help = command->help;
+  g_auto (PsLaunchCommand) launch = { 0 };
+  g_autofree char **line = NULL;
   int code = 0;
 
   if (text != NULL)
@@ -59,7 +61,15 @@ int ps_cmd_run (const PsCmd *command, int argc, char **argv, GError **error)
     *setting = ps_setting_new ();
     (*setting)->takes_auto = command->takes_auto;
   }
-  if (ps_command_parse (&help, command->rows, options, &argc, &argv, error)) {
+  gboolean expanded = ps_launch_expand (command->rows, argv, &launch, error);
+  if (expanded && launch.words != NULL) {
+    argc = (int)g_strv_length (launch.words);
+    argv = line = g_memdup2 (launch.words, ((gsize)argc + 1) * sizeof *argv);
+  }
+  if (expanded && launch.print)
+    code = ps_launch_print (&launch, error) ? 0 : 1;
+  else if (expanded && ps_command_parse (&help, command->rows, options, &argc, &argv, error)) {
+    ps_launch_note (&launch, setting != NULL ? *setting : NULL);
     if (setting != NULL) {
       ps_note_unread ((*setting)->model);
       /* Read once. Commands report what is wrong with them where they need them. */

@@ -13,6 +13,7 @@ typedef struct {
   PsLaunchChoice launch;
   PsColumnChoice columns;
   PsLayoutQuestion question; /* its texts are owned */
+  PsFromChoice from;
 } Options;
 
 #define DTYPE(name, member, help)                                                                                      \
@@ -20,6 +21,7 @@ typedef struct {
              .otherwise = "the framework's", .group = PS_GROUP_TRAINING)
 
 static const PsOption rows[] = {
+  PS_OPTION_INCLUDE (Options, from, ps_from_rows),
   PS_OPTION ("model", 0, PS_VALUE (FILE, Options, question.model, const char *), "FILE",
              "Model description or its name (llama-3-70b)", .group = PS_GROUP_COSTS, .otherwise = ""),
   PS_OPTION (
@@ -61,6 +63,18 @@ static const PsOption rows[] = {
   PS_OPTION ("fp8-param-gather", 0, PS_FLAG (Options, question.state.fp8_param_gather), NULL,
              "Weights of products are stored in the number format of the products alone",
              .otherwise = "the framework's", .group = PS_GROUP_TRAINING),
+  PS_OPTION ("activation-func-fp8-input-store", 0, PS_FLAG (Options, question.fp8_input_store), NULL,
+             "Forwards keep the inputs of SwiGLU in 8 bits", .otherwise = "the model's", .group = PS_GROUP_TRAINING),
+  PS_OPTION ("cuda-graphs", 0, PS_NAME (Options, question.cuda_graphs, ps_cuda_graphs), "SCOPE",
+             "Kernels that do not wait for the host: none, attn or full_iteration", .group = PS_GROUP_MACHINE),
+  PS_OPTION ("tp-comm-overlap", 0, PS_FLAG (Options, question.tp_comm_overlap), NULL,
+             "Products hide a part of the all-reduces of --tensor", .group = PS_GROUP_MACHINE),
+  PS_OPTION ("moe-token-dispatcher-type", 0, PS_NAME (Options, question.dispatcher, ps_dispatcher), "NAME",
+             "What brings tokens to the experts: alltoall, deepep or hybridep", .group = PS_GROUP_MACHINE),
+  PS_OPTION ("overlap-param-gather", 0, PS_FLAG (Options, question.overlap_param_gather), NULL,
+             "Forwards of the next step hide the gather of the weights", .group = PS_GROUP_TRAINING),
+  PS_OPTION ("reduce", 0, PS_NAME (Options, question.reduce, ps_reduce), "KIND",
+             "All-reduce of the gradients: overlapped or exposed", .group = PS_GROUP_TRAINING),
   PS_OPTION ("global-batch", 0, PS_INTEGER (Options, question.global_batch, 1, PS_MAX_MICROBATCHES), "N",
              "Sequences per step, over all replicas", .group = PS_GROUP_WHAT, .otherwise = ""),
   PS_OPTION ("memory-limit", 0, PS_SIZE (Options, question.memory_limit), "SIZE", "Memory of a GPU",
