@@ -386,6 +386,7 @@ static void test_refused (void)
       "mamba_groups delta_key_heads delta_key_size delta_value_heads delta_value_size index_heads index_size "
       "index_top delta_gate_rank output_bias post_norms one_norm biases positions position_rows embedding_norm "
       "optimizer optimizer_implementation main_params_dtype exp_avg_dtype exp_avg_sq_dtype fp8_param_gather "
+      "activation_func_fp8_input_store "
       "value_head_size shared_kv output_groups output_rank streams window_heads window_kv_heads compressed_tokens "
       "heavily_compressed_tokens loss dropout images encoder_layers encoder_hidden encoder_heads encoder_feed_forward "
       "encoder_mlp encoder_biases "
