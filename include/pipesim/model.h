@@ -251,7 +251,7 @@ typedef struct {
   guint output_groups;     /* parts that the result of attention is projected in, each to output_rank, before the output
                               projection; 0: it has none (DeepSeek-V4) */
   guint output_rank;
-  guint streams;         /* hidden states side by side, which hyper-connections mix before and after each unit (arXiv
+  guint streams;         /* hidden states of a token, which hyper-connections mix before and after each unit (arXiv
                             2409.19606; 2512.24880); 0: one, with sums */
   guint window_heads;    /* heads of units with a window; 0: heads */
   guint window_kv_heads; /* 0: kv_heads */
@@ -530,7 +530,7 @@ gboolean ps_recompute_parse (const char *where, const char *text, PsRecompute *r
 const char *ps_offload_name (guint offload);
 gboolean ps_offload_parse (const char *where, const char *text, guint *offload, GError **error);
 
-/* Of n_layers the layers that are computed again as wholes, and how many inputs of such layers are kept: 0 of each
+/* How many of n_layers are computed again as wholes. *n_inputs: how many inputs of layers are kept for that. Both are 0
  * without PS_RECOMPUTE_FULL. */
 guint ps_recompute_layers (PsRecompute recompute, guint n_layers, guint *n_inputs);
 
@@ -625,7 +625,7 @@ static inline gint64 ps_model_kv_width (const PsModel *model)
   return (gint64)ps_model_head_size (model) * model->kv_heads;
 }
 
-/* Width of the values that the heads of keys and values have beside the keys. */
+/* Width of the values of all heads of keys and values; 0 where their keys are the values, too. */
 static inline gint64 ps_model_own_value_width (const PsModel *model)
 {
   guint size = model->value_head_size > 0 ? model->value_head_size : ps_model_head_size (model);

@@ -228,7 +228,8 @@ gint64 ps_tensor_output_bytes (const PsModel *model, const PsStageShape *shape, 
  * these bytes).
  *
  * Only tensor_overlap of the first overlaps with other work; in a pair of ops the all-to-alls do, too, but for
- * expert_exposed of the cluster; a dispatcher takes its dispatch_multiprocessors from the kernels beside it. */
+ * expert_exposed of the cluster; a dispatcher takes its dispatch_multiprocessors from the kernels that run at
+ * the same time. */
 gint64 ps_tensor_stage_ns (const PsModel *model, const PsStageShape *shape, const PsCluster *cluster, PsOpKind kind);
 
 /* The part of it in F that recomputation repeats: of whole layers, of dense MLPs and experts that run again as wholes,

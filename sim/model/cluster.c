@@ -16,66 +16,76 @@ PS_DEFINE_NAMES (PsDispatcher, ps_dispatcher, "alltoall", "deepep", "hybridep")
 #define MAX_FLOPS 1e18 /* operations per second */
 
 #define AT(member) G_STRUCT_OFFSET (PsCluster, member)
-#define OPTIONAL(key, type, member)                                                                                    \
+#define KEY(key, presence, type, offset, low, high, fallback, typical, with, about)                                    \
   {                                                                                                                    \
-    key, PS_INI_OPTIONAL, type, AT (member), 0, 0, 0, NULL                                                             \
+    key, presence, type, offset, high, low, fallback, NULL, typical, with, about                                       \
   }
-#define PART(key, member, fallback)                                                                                    \
-  {                                                                                                                    \
-    key, PS_INI_OPTIONAL, PS_INI_REAL, AT (member), 1, 0.001, fallback, NULL                                           \
-  }
-#define REQUIRED(key, type, member, low, high)                                                                         \
-  {                                                                                                                    \
-    key, PS_INI_REQUIRED, type, AT (member), high, low, 0, NULL                                                        \
-  }
-#define OTHER(key)                                                                                                     \
-  {                                                                                                                    \
-    key, PS_INI_OPTIONAL, PS_INI_OTHER, 0, 0, 0, 0, NULL                                                               \
-  }
+#define REQUIRED(key, type, member, low, high, ...)                                                                    \
+  KEY (key, PS_INI_REQUIRED, type, AT (member), low, high, 0, __VA_ARGS__)
+#define BETWEEN(key, type, member, low, high, fallback, ...)                                                           \
+  KEY (key, PS_INI_OPTIONAL, type, AT (member), low, high, fallback, __VA_ARGS__)
+#define OPTIONAL(key, type, member, ...) BETWEEN (key, type, member, 0, 0, 0, __VA_ARGS__)
+#define PART(key, member, fallback, ...) BETWEEN (key, PS_INI_REAL, member, 0.001, 1, fallback, __VA_ARGS__)
+#define OTHER(key, ...) KEY (key, PS_INI_OPTIONAL, PS_INI_OTHER, 0, 0, 0, 0, __VA_ARGS__)
 
-/* Optional ones are 0 where they are not known. */
+/* All keys, in the order of a file. Optional ones are 0 where they are not known. */
 static const PsIniField fields[] = {
-  REQUIRED ("nodes", PS_INI_COUNT, nodes, 1, PS_MAX_GPUS),
-  REQUIRED ("devices_per_node", PS_INI_COUNT, devices_per_node, 1, PS_MAX_GPUS),
-  OPTIONAL ("memory", PS_INI_SIZE, memory_bytes),
-  REQUIRED ("peak_flops", PS_INI_REAL, peak_flops, 1, MAX_FLOPS),
-  PART ("efficiency", efficiency, 0),
-  PART ("efficiency_fp8", efficiency_fp8, 0),
-  PART ("efficiency_mxfp8", efficiency_mxfp8, 0),
-  PART ("efficiency_fp4", efficiency_fp4, 0),
-  OPTIONAL ("memory_bandwidth", PS_INI_RATE, memory_bandwidth),
-  REQUIRED ("link_latency", PS_INI_TIME, link_latency_ns, 0, 0),
-  REQUIRED ("link_bandwidth", PS_INI_RATE, link_bandwidth, 0, 0),
-  OPTIONAL ("network_latency", PS_INI_TIME, network_latency_ns),
-  OPTIONAL ("network_bandwidth", PS_INI_RATE, network_bandwidth),
-  OPTIONAL ("host_bandwidth", PS_INI_RATE, host_bandwidth),
-  OTHER ("like"),
-  OTHER ("link_table"),
-  OTHER ("network_table"),
-  OTHER ("link"),
-  OTHER ("nic"),
-  { "peak_flops_fp8", PS_INI_OPTIONAL, PS_INI_REAL, AT (peak_flops_fp8), MAX_FLOPS, 1, 0, NULL },
-  { "peak_flops_fp4", PS_INI_OPTIONAL, PS_INI_REAL, AT (peak_flops_fp4), MAX_FLOPS, 1, 0, NULL },
-  { "multiprocessors", PS_INI_OPTIONAL, PS_INI_COUNT, AT (multiprocessors), 4096, 1, 0, NULL },
-  PART ("scores_efficiency", scores_efficiency, 0),
-  { "attention_efficiency", PS_INI_OPTIONAL, PS_INI_REAL, AT (attention_efficiency), 2, 0.001, 0, NULL },
-  PART ("memory_efficiency", memory_efficiency, 1),
-  PART ("unaligned", unaligned, 1),
-  PART ("unaligned_scores", unaligned_scores, 0),
-  OPTIONAL ("launch_time", PS_INI_TIME, launch_ns),
-  OPTIONAL ("expert_launch_time", PS_INI_TIME, expert_launch_ns),
-  OPTIONAL ("kernel_time", PS_INI_TIME, kernel_ns),
-  OPTIONAL ("collective_time", PS_INI_TIME, collective_ns),
-  OPTIONAL ("step_time", PS_INI_TIME, step_ns),
-  { "optimizer_passes", PS_INI_OPTIONAL, PS_INI_REAL, AT (optimizer_passes), 100, 1, 1, NULL },
-  { "tensor_overlap", PS_INI_OPTIONAL, PS_INI_REAL, AT (tensor_overlap), 0.999, 0, 0, NULL },
-  { "product_depth", PS_INI_OPTIONAL, PS_INI_REAL, AT (product_depth), 1e6, 0, 0, NULL },
-  { "expert_exposed", PS_INI_OPTIONAL, PS_INI_REAL, AT (expert_exposed), 1, 0, 0, NULL },
-  PART ("alltoall_efficiency", alltoall_efficiency, 1),
-  OTHER ("deepep"),
-  OTHER ("hybridep"),
-  { "dispatch_multiprocessors", PS_INI_OPTIONAL, PS_INI_COUNT, AT (dispatch_multiprocessors), 4096, 0, 0, NULL },
-  OPTIONAL ("split_ring_bandwidth", PS_INI_RATE, split_ring_bandwidth),
+  OTHER ("like", FALSE, NULL, "the cluster that keys are taken from which are not here"),
+  REQUIRED ("nodes", PS_INI_COUNT, nodes, 1, PS_MAX_GPUS, FALSE, NULL, "number of nodes"),
+  REQUIRED ("devices_per_node", PS_INI_COUNT, devices_per_node, 1, PS_MAX_GPUS, FALSE, NULL,
+            "GPUs of a node; of an NVLink domain where this holds several machines"),
+  OPTIONAL ("memory", PS_INI_SIZE, memory_bytes, FALSE, NULL, "of a GPU, as its driver reports it: 80GiB"),
+  REQUIRED ("peak_flops", PS_INI_REAL, peak_flops, 1, MAX_FLOPS, FALSE, NULL,
+            "of a GPU, operations per second in the format of training, dense: 989e12"),
+  BETWEEN ("peak_flops_fp8", PS_INI_REAL, peak_flops_fp8, 1, MAX_FLOPS, 0, FALSE, "peak_flops", "the same in 8 bits"),
+  BETWEEN ("peak_flops_fp4", PS_INI_REAL, peak_flops_fp4, 1, MAX_FLOPS, 0, FALSE, "peak_flops", "the same in 4 bits"),
+  PART ("efficiency", efficiency, 0, TRUE, NULL, "part of the peak rate that large products reach, 0.001 to 1"),
+  PART ("efficiency_fp8", efficiency_fp8, 0, TRUE, "efficiency", "the same in 8 bits with a scale for each tensor"),
+  PART ("efficiency_mxfp8", efficiency_mxfp8, 0, TRUE, "efficiency", "the same in 8 bits with scales for blocks"),
+  PART ("efficiency_fp4", efficiency_fp4, 0, TRUE, "efficiency", "the same in 4 bits"),
+  PART ("scores_efficiency", scores_efficiency, 0, TRUE, NULL, "the same for the products of attention heads"),
+  BETWEEN ("attention_efficiency", PS_INI_REAL, attention_efficiency, 0.001, 2, 0, TRUE, NULL,
+           "the same for flash attention, whole squares of scores counted"),
+  BETWEEN ("product_depth", PS_INI_REAL, product_depth, 0, 1e6, 0, TRUE, NULL,
+           "k at which a product reaches half of its rate"),
+  BETWEEN ("multiprocessors", PS_INI_COUNT, multiprocessors, 1, 4096, 0, TRUE, NULL, "of a GPU"),
+  PART ("unaligned", unaligned, 1, TRUE, NULL, "part of its rate that a product with unaligned rows reaches"),
+  PART ("unaligned_scores", unaligned_scores, 0, TRUE, NULL, "the same for the products of attention heads"),
+  OPTIONAL ("memory_bandwidth", PS_INI_RATE, memory_bandwidth, FALSE, NULL, "of a GPU to its own memory: 3350GB/s"),
+  PART ("memory_efficiency", memory_efficiency, 1, TRUE, NULL, "part of memory_bandwidth that kernels reach"),
+  OPTIONAL ("launch_time", PS_INI_TIME, launch_ns, TRUE, NULL, "the host's time to launch a kernel: 10us"),
+  OPTIONAL ("expert_launch_time", PS_INI_TIME, expert_launch_ns, TRUE, NULL,
+            "the same for each launch of an expert's own; launch_time unless given"),
+  OPTIONAL ("kernel_time", PS_INI_TIME, kernel_ns, TRUE, NULL, "a kernel's own time to start and end: 2us"),
+  OPTIONAL ("collective_time", PS_INI_TIME, collective_ns, TRUE, NULL,
+            "what an all-reduce takes before its steps: 30us"),
+  OPTIONAL ("step_time", PS_INI_TIME, step_ns, TRUE, NULL, "the host's time per training step: 40ms"),
+  BETWEEN ("optimizer_passes", PS_INI_REAL, optimizer_passes, 1, 100, 1, TRUE, NULL,
+           "bytes that an optimizer step moves, over those that it has to"),
+  BETWEEN ("tensor_overlap", PS_INI_REAL, tensor_overlap, 0, 0.999, 0, TRUE, NULL,
+           "part of the all-reduces of tensor parallelism that products hide"),
+  PART ("alltoall_efficiency", alltoall_efficiency, 1, TRUE, NULL,
+        "part of links and network that all-to-alls of experts reach"),
+  BETWEEN ("expert_exposed", PS_INI_REAL, expert_exposed, 0, 1, 0, TRUE, NULL,
+           "part of the all-to-alls of experts that pairs of ops do not hide"),
+  OTHER ("deepep", TRUE, NULL, "rates of that dispatcher over so many GPUs: 8:153GB/s 16:43GB/s"),
+  OTHER ("hybridep", TRUE, NULL, "the same"),
+  BETWEEN ("dispatch_multiprocessors", PS_INI_COUNT, dispatch_multiprocessors, 0, 4096, 0, TRUE, NULL,
+           "of a GPU that deepep and hybridep take"),
+  OTHER ("link", FALSE, NULL, "gpu: a port per GPU; node: a bus per node; peer: a link between any two"),
+  REQUIRED ("link_latency", PS_INI_TIME, link_latency_ns, 0, 0, TRUE, NULL, "between GPUs of a node: 5us"),
+  REQUIRED ("link_bandwidth", PS_INI_RATE, link_bandwidth, 0, 0, FALSE, NULL,
+            "between GPUs of a node, one direction: 450GB/s"),
+  OTHER ("link_table", FALSE, "link_bandwidth", "bandwidths that messages of a size reach"),
+  OTHER ("nic", FALSE, NULL, "gpu: a network port per GPU; node: one for all of a node"),
+  OPTIONAL ("network_latency", PS_INI_TIME, network_latency_ns, TRUE, NULL, "between nodes: 10us"),
+  OPTIONAL ("network_bandwidth", PS_INI_RATE, network_bandwidth, FALSE, NULL,
+            "between nodes, of a GPU, one direction: 50GB/s"),
+  OTHER ("network_table", FALSE, "network_bandwidth", "bandwidths that messages of a size reach"),
+  OPTIONAL ("split_ring_bandwidth", PS_INI_RATE, split_ring_bandwidth, FALSE, "network_bandwidth",
+            "of a node, for all of its rings of gradients"),
+  OPTIONAL ("host_bandwidth", PS_INI_RATE, host_bandwidth, TRUE, NULL,
+            "from a GPU to its host's memory, one direction: 64GB/s"),
 };
 
 PsCluster *ps_cluster_copy (const PsCluster *cluster)
@@ -207,61 +217,6 @@ static void read_network (PsIni *ini, PsCluster *cluster)
 
 /* What a description omits. */
 
-/* Whether the value of a key that a description omits is taken from a cluster like it. */
-typedef enum {
-  ASSUME_NAMED,   /* where the description names that cluster */
-  ASSUME_TYPICAL, /* also where a cluster of the same class is found */
-} Assume;
-
-/* All keys, in the order of a file. */
-static const struct {
-  const char *key;
-  Assume assume;
-  const char *with; /* the key that this one belongs to: where that one is given, it is not taken from elsewhere */
-  const char *about;
-} keys[] = {
-  { "nodes", ASSUME_NAMED, NULL, "number of nodes" },
-  { "devices_per_node", ASSUME_NAMED, NULL, "GPUs of a node; of an NVLink domain where this holds several machines" },
-  { "memory", ASSUME_NAMED, NULL, "of a GPU, as its driver reports it: 80GiB" },
-  { "peak_flops", ASSUME_NAMED, NULL, "of a GPU, operations per second in the format of training, dense: 989e12" },
-  { "peak_flops_fp8", ASSUME_NAMED, "peak_flops", "the same in 8 bits" },
-  { "peak_flops_fp4", ASSUME_NAMED, "peak_flops", "the same in 4 bits" },
-  { "efficiency", ASSUME_TYPICAL, NULL, "part of the peak rate that large products reach, 0.001 to 1" },
-  { "efficiency_fp8", ASSUME_TYPICAL, "efficiency", "the same in 8 bits with a scale for each tensor" },
-  { "efficiency_mxfp8", ASSUME_TYPICAL, "efficiency", "the same in 8 bits with scales for blocks" },
-  { "efficiency_fp4", ASSUME_TYPICAL, "efficiency", "the same in 4 bits" },
-  { "scores_efficiency", ASSUME_TYPICAL, NULL, "the same for the products of attention heads" },
-  { "attention_efficiency", ASSUME_TYPICAL, NULL, "the same for flash attention, whole squares of scores counted" },
-  { "product_depth", ASSUME_TYPICAL, NULL, "k at which a product reaches half of its rate" },
-  { "multiprocessors", ASSUME_TYPICAL, NULL, "of a GPU" },
-  { "unaligned", ASSUME_TYPICAL, NULL, "part of its rate that a product with unaligned rows reaches" },
-  { "unaligned_scores", ASSUME_TYPICAL, NULL, "the same for the products of attention heads" },
-  { "memory_bandwidth", ASSUME_NAMED, NULL, "of a GPU to its own memory: 3350GB/s" },
-  { "memory_efficiency", ASSUME_TYPICAL, NULL, "part of memory_bandwidth that kernels reach" },
-  { "launch_time", ASSUME_TYPICAL, NULL, "the host's time to launch a kernel: 10us" },
-  { "expert_launch_time", ASSUME_TYPICAL, NULL, "the same of a kernel of one expert; launch_time unless given" },
-  { "kernel_time", ASSUME_TYPICAL, NULL, "a kernel's own time to start and end: 2us" },
-  { "collective_time", ASSUME_TYPICAL, NULL, "what an all-reduce takes before its steps: 30us" },
-  { "step_time", ASSUME_TYPICAL, NULL, "the host's time per training step: 40ms" },
-  { "optimizer_passes", ASSUME_TYPICAL, NULL, "bytes that an optimizer step moves, over those that it has to" },
-  { "tensor_overlap", ASSUME_TYPICAL, NULL, "part of the all-reduces of tensor parallelism that products hide" },
-  { "alltoall_efficiency", ASSUME_TYPICAL, NULL, "part of links and network that all-to-alls of experts reach" },
-  { "expert_exposed", ASSUME_TYPICAL, NULL, "part of the all-to-alls of experts that pairs of ops do not hide" },
-  { "deepep", ASSUME_TYPICAL, NULL, "rates of that dispatcher over so many GPUs: 8:153GB/s 16:43GB/s" },
-  { "hybridep", ASSUME_TYPICAL, NULL, "the same" },
-  { "dispatch_multiprocessors", ASSUME_TYPICAL, NULL, "of a GPU that deepep and hybridep take" },
-  { "link", ASSUME_NAMED, NULL, "gpu: a port per GPU; node: a bus per node; peer: a link between any two" },
-  { "link_latency", ASSUME_TYPICAL, NULL, "between GPUs of a node: 5us" },
-  { "link_bandwidth", ASSUME_NAMED, NULL, "between GPUs of a node, one direction: 450GB/s" },
-  { "link_table", ASSUME_NAMED, "link_bandwidth", "bandwidths that messages of a size reach" },
-  { "nic", ASSUME_NAMED, NULL, "gpu: a network port per GPU; node: one for all of a node" },
-  { "network_latency", ASSUME_TYPICAL, NULL, "between nodes: 10us" },
-  { "network_bandwidth", ASSUME_NAMED, NULL, "between nodes, of a GPU, one direction: 50GB/s" },
-  { "network_table", ASSUME_NAMED, "network_bandwidth", "bandwidths that messages of a size reach" },
-  { "split_ring_bandwidth", ASSUME_NAMED, "network_bandwidth", "of a node, for all of its rings of gradients" },
-  { "host_bandwidth", ASSUME_TYPICAL, NULL, "from a GPU to its host's memory, one direction: 64GB/s" },
-};
-
 static PsIni *read_ini (const char *path, GError **error)
 {
   g_autofree char *text = NULL;
@@ -351,30 +306,29 @@ static char *assume (PsIni *ini, gboolean named, const char *class_name)
   g_autoptr (PsIni) like = class_name != NULL ? read_whole (class_name) : NULL;
   gboolean network
       = ps_ini_has (ini, "network_bandwidth") || (like != NULL && named && ps_ini_has (like, "network_bandwidth"));
-  gboolean taken[G_N_ELEMENTS (keys)] = { FALSE };
+  gboolean taken[G_N_ELEMENTS (fields)] = { FALSE };
   g_autoptr (GString) text = g_string_new (NULL);
 
   if (like == NULL)
     return NULL;
   if (network && !ps_ini_has (like, "network_latency")) /* a class that ships without a network */
     ps_ini_set (like, "network_latency", USUAL_NETWORK_LATENCY);
-  for (guint i = 0; !named && i < G_N_ELEMENTS (keys); i++)
-    if (ps_ini_has (like, keys[i].key) && g_str_has_prefix (keys[i].key, "efficiency")) {
-      g_autofree char *typical = g_strdup_printf ("%.3g", TYPICAL_PART * number_of (like, keys[i].key));
+  for (guint i = 0; !named && i < G_N_ELEMENTS (fields); i++)
+    if (ps_ini_has (like, fields[i].key) && g_str_has_prefix (fields[i].key, "efficiency")) {
+      g_autofree char *typical = g_strdup_printf ("%.3g", TYPICAL_PART * number_of (like, fields[i].key));
 
-      ps_ini_set (like, keys[i].key, typical);
+      ps_ini_set (like, fields[i].key, typical);
     }
-  for (guint i = 0; i < G_N_ELEMENTS (keys); i++)
-    taken[i] = !ps_ini_has (ini, keys[i].key) && ps_ini_has (like, keys[i].key)
-               && (named || keys[i].assume == ASSUME_TYPICAL)
-               && (network || !g_str_equal (keys[i].key, "network_latency"))
-               && (keys[i].with == NULL || !ps_ini_has (ini, keys[i].with));
-  for (guint i = 0; i < G_N_ELEMENTS (keys); i++)
+  for (guint i = 0; i < G_N_ELEMENTS (fields); i++)
+    taken[i] = !ps_ini_has (ini, fields[i].key) && ps_ini_has (like, fields[i].key) && (named || fields[i].typical)
+               && (network || !g_str_equal (fields[i].key, "network_latency"))
+               && (fields[i].with == NULL || !ps_ini_has (ini, fields[i].with));
+  for (guint i = 0; i < G_N_ELEMENTS (fields); i++)
     if (taken[i]) {
-      g_autofree char *value = ps_ini_text (like, keys[i].key);
+      g_autofree char *value = ps_ini_text (like, fields[i].key);
 
-      ps_ini_set (ini, keys[i].key, value);
-      g_string_append_printf (text, "%s %s, ", keys[i].key, value);
+      ps_ini_set (ini, fields[i].key, value);
+      g_string_append_printf (text, "%s %s, ", fields[i].key, value);
     }
   if (text->len == 0)
     return NULL;
@@ -462,16 +416,16 @@ static const char *changed_key (const char *change, const char **value)
   *value = equals != NULL ? equals + 1 : "";
   if (equals != NULL && g_str_equal (key, "network"))
     return "network_bandwidth";
-  for (guint i = 0; equals != NULL && i < G_N_ELEMENTS (keys); i++)
-    if (g_str_equal (key, keys[i].key))
-      return keys[i].key;
+  for (guint i = 0; equals != NULL && i < G_N_ELEMENTS (fields); i++)
+    if (g_str_equal (key, fields[i].key))
+      return fields[i].key;
   return NULL;
 }
 
 static gboolean change_key (PsIni *ini, const char *change, GError **error)
 {
   const char *value, *key = changed_key (change, &value);
-  const char *names[G_N_ELEMENTS (keys) + 1] = { NULL };
+  const char *names[G_N_ELEMENTS (fields)] = { NULL }; /* all but `like`, which is given */
 
   if (key != NULL && ps_ini_has (ini, key))
     return ps_refuse (error, PS_ERROR_USAGE, "%s: the key is given twice", change);
@@ -479,10 +433,10 @@ static gboolean change_key (PsIni *ini, const char *change, GError **error)
     ps_ini_set (ini, key, value);
     return TRUE;
   }
-  for (guint i = 0; i < G_N_ELEMENTS (keys); i++)
-    names[i] = keys[i].key;
+  for (guint i = 1; i < G_N_ELEMENTS (fields); i++)
+    names[i - 1] = fields[i].key;
   g_autofree char *all = g_strjoinv (" ", (char **)names), *given = g_strndup (change, strcspn (change, "="));
-  g_autofree char *meant = ps_did_you_mean (given, names, G_N_ELEMENTS (keys), "");
+  g_autofree char *meant = ps_did_you_mean (given, names, G_N_ELEMENTS (fields) - 1, "");
   return ps_refuse (error, PS_ERROR_USAGE, "'%s': is no KEY=VALUE with a key of clusters: %s%s", change, all, meant);
 }
 
@@ -499,12 +453,11 @@ char *ps_cluster_like (const char *name, char *const *changes, GError **error)
   if (cluster == NULL)
     return NULL;
   g_string_append_printf (text, "# Started from %s: state what your machine has otherwise.\n[cluster]\n", name);
-  g_string_append_printf (text, "# the cluster that keys are taken from which are not here\nlike = %s\n", name);
-  for (guint i = 0; i < G_N_ELEMENTS (keys); i++)
-    if (ps_ini_has (ini, keys[i].key)) {
-      g_autofree char *value = ps_ini_text (ini, keys[i].key);
+  for (guint i = 0; i < G_N_ELEMENTS (fields); i++)
+    if (ps_ini_has (ini, fields[i].key)) {
+      g_autofree char *value = ps_ini_text (ini, fields[i].key);
 
-      g_string_append_printf (text, "# %s\n%s = %s\n", keys[i].about, keys[i].key, value);
+      g_string_append_printf (text, "# %s\n%s = %s\n", fields[i].about, fields[i].key, value);
     }
   return g_string_free (g_steal_pointer (&text), FALSE);
 }

@@ -84,7 +84,7 @@ typedef struct {
   guint extra;                  /* tokens besides the patches, from which nothing comes out */
   guint vectors;                /* learnt ones as wide as the encoder, besides positions and extra tokens */
   guint merged;                 /* patches along each side of what becomes one result */
-  gboolean beside;              /* TRUE: they stand side by side, else their mean does */
+  gboolean concatenated;        /* TRUE: their vectors are put together, else averaged */
   guint projector_layers;
   guint projector_hidden; /* 0: as wide as what enters it */
   gboolean projector_bias;
@@ -914,7 +914,7 @@ static gboolean read_encoder (Config *config, GError **error)
     }
   }
   gint64 side = size[IMAGE] / size[PATCH], patches = size[POSITIONS] > 0 ? size[POSITIONS] : side * side;
-  gint64 width = size[HIDDEN] * (row->beside ? row->merged * row->merged : 1);
+  gint64 width = size[HIDDEN] * (row->concatenated ? row->merged * row->merged : 1);
   *encoder = (PsEncoder){ .layers = (guint)size[LAYERS],
                           .hidden = (guint)size[HIDDEN],
                           .heads = (guint)size[HEADS],

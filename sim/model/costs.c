@@ -965,7 +965,8 @@ static void set_sizes (PsCosts *costs, const PsModel *model, const PsCluster *cl
   cost->version_bytes = state.weight_bytes;
 }
 
-/* The part of the multiprocessors that a dispatcher takes from the kernels beside it. NCCL's are left out. */
+/* The part of the multiprocessors that a dispatcher takes from the kernels that run at the same time. NCCL's are left
+ * out. */
 static double dispatch_part (const PsCluster *cluster)
 {
   return cluster->dispatcher == PS_DISPATCHER_ALLTOALL || cluster->multiprocessors == 0

@@ -37,6 +37,10 @@ typedef struct {
   double low;
   double fallback;
   const char *const *choices; /* ended by NULL */
+  /* Where a description omits the key, its value may be that of a description like it (cluster.c). */
+  gboolean typical;  /* TRUE: whichever is like it; FALSE: only one that the description names */
+  const char *with;  /* the key that this one belongs to: where that one is given, this one is not taken; NULL: none */
+  const char *about; /* what the value says, for people */
 } PsIniField;
 
 typedef struct _PsIni PsIni;

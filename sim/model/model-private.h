@@ -31,13 +31,14 @@ gboolean ps_model_has_dropout (const PsModel *model);
 /* Weights and biases of one of these matrices. */
 gint64 ps_matrix_parameters (const PsMatrix *matrix);
 
-/* A figure of a unit, and its sum over the units of a stage. what: of tensors those count that have all of these
- * PsKeptFlags, of multiplications those of this PsOpKind; other figures ignore it. */
+/* PsUnitFigure computes a figure of one unit, and ps_model_sum_units adds it up over the units of a stage. `what` says
+ * which tensors count, those that have all of these PsKeptFlags, or which multiplications, those of this PsOpKind.
+ * Other figures ignore it. */
 typedef gint64 (*PsUnitFigure) (const PsModel *model, const PsUnitParts *parts, guint what);
 gint64 ps_model_sum_units (const PsModel *model, const PsStageShape *shape, PsUnitFigure figure, guint what);
 
-/* The figure: bytes of a microbatch that F keeps. what: PsKeptFlags, and of the tensors PS_KEPT_BUT those that no such
- * module drops, PS_KEPT_MOVED those that such a module moves. */
+/* Bytes of a microbatch that F keeps, a PsUnitFigure. `what` is PsKeptFlags. PS_KEPT_BUT leaves out the tensors that
+ * one of these modules drops, and PS_KEPT_MOVED all that none of these modules moves. */
 gint64 ps_unit_kept_bytes (const PsModel *model, const PsUnitParts *parts, guint what);
 #define PS_KEPT_BUT(recompute_flags) ((recompute_flags) << 8)
 #define PS_KEPT_MOVED(offload_flags) ((guint)(offload_flags) << 24)

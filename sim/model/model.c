@@ -35,13 +35,19 @@ static const char *const loss_names[] = { "whole", "fused", "chunked", NULL };
 PS_DEFINE_NAMES (PsLoss, ps_loss, "whole", "fused", "chunked")
 
 #define AT(member) G_STRUCT_OFFSET (PsModel, member)
-#define COUNT(key, presence, member, high)                                                                             \
+#define COUNT(key_, presence_, member, high_)                                                                          \
   {                                                                                                                    \
-    key, presence, PS_INI_COUNT, AT (member), high, 1, 0, NULL                                                         \
+    .key = key_, .presence = presence_, .type = PS_INI_COUNT, .offset = AT (member), .high = high_, .low = 1           \
   }
-#define CHOICE(key, presence, member, names)                                                                           \
+#define CHOICE(key_, presence_, member, names)                                                                         \
   {                                                                                                                    \
-    key, presence, PS_INI_CHOICE, AT (member), 0, 0, 0, names                                                          \
+    .key = key_, .presence = presence_, .type = PS_INI_CHOICE, .offset = AT (member), .choices = names                 \
+  }
+
+#define LOAD(key_, member, low_, fallback_)                                                                            \
+  {                                                                                                                    \
+    .key = key_, .presence = PS_INI_LATER, .type = PS_INI_REAL, .offset = AT (member), .high = MAX_LOAD, .low = low_,  \
+    .fallback = fallback_                                                                                              \
   }
 
 /* In the order of the text that digests are made of. */
@@ -80,9 +86,9 @@ static const PsIniField fields[] = {
   COUNT ("context_gpus", PS_INI_LATER, spread.context, PS_MAX_GPUS),
   COUNT ("expert_gpus", PS_INI_LATER, spread.experts, PS_MAX_GPUS),
   CHOICE ("framework", PS_INI_LATER, framework, framework_names),
-  { "capacity", PS_INI_LATER, PS_INI_REAL, AT (experts.capacity), MAX_LOAD, 1 / MAX_LOAD, 0, NULL },
-  { "imbalance", PS_INI_LATER, PS_INI_REAL, AT (experts.imbalance), MAX_LOAD, 1, 1, NULL },
-  { "pattern", PS_INI_LATER, PS_INI_TEXT, AT (pattern), 0, 0, 0, NULL },
+  LOAD ("capacity", experts.capacity, 1 / MAX_LOAD, 0),
+  LOAD ("imbalance", experts.imbalance, 1, 1),
+  { .key = "pattern", .presence = PS_INI_LATER, .type = PS_INI_TEXT, .offset = AT (pattern) },
   CHOICE ("attention_gate", PS_INI_LATER, attention_gate, boolean_names),
   CHOICE ("sinks", PS_INI_LATER, sinks, sinks_names),
   COUNT ("expert_latent", PS_INI_LATER, experts.latent, MAX_WIDTH),
@@ -372,7 +378,7 @@ static gint64 sum_parameters (G_GNUC_UNUSED const PsModel *model, const PsUnitPa
   return sum;
 }
 
-/* Of matrices that a token does not visit. */
+/* Parameters of matrices that a token does not visit. */
 static gint64 sum_idle (G_GNUC_UNUSED const PsModel *model, const PsUnitParts *parts, G_GNUC_UNUSED guint flags)
 {
   gint64 sum = 0;
@@ -426,7 +432,7 @@ static gint64 sum_products (const PsUnitParts *parts, PsOpKind kind)
   return sum;
 }
 
-/* And with other tokens. */
+/* Multiplications of a token with other tokens. */
 static gint64 sum_scores (const PsModel *model, const PsUnitParts *parts)
 {
   gint64 sum = 0;
@@ -482,7 +488,7 @@ static char *find_missing_key (const PsModel *model, const char **key)
   return NULL;
 }
 
-/* One letter, or two, for each layer, and after a "/" one or two for multi-token prediction. */
+/* A pattern has one or two letters for each layer, and after a "/" one or two for multi-token prediction. */
 static char *find_pattern_misfit (const PsModel *model, const char **key)
 {
   const char *pattern = model->pattern != NULL ? model->pattern : "";
@@ -522,8 +528,8 @@ static char *find_encoder_misfit (const PsModel *model, const char **key)
   return NULL;
 }
 
-/* Figures of the whole model in floating point: where these stay below the limits of base.h no integer formula
- * overflows. Those of one unit never do. */
+/* Checks figures of the whole model in floating point. Where they stay below the limits of base.h no integer formula
+ * overflows. The figures of one unit never overflow. */
 static char *find_magnitude (const PsModel *model, const char **key)
 {
   const PsStageShape all = ps_model_whole (model);

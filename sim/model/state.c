@@ -114,12 +114,8 @@ static const struct {
                             .context_bytes = CONTEXT_BYTES },
 };
 
-static guint dtype_bytes (PsDtype dtype, guint otherwise)
-{
-  static const guint bytes[] = { [PS_DTYPE_FP32] = 4, [PS_DTYPE_BF16] = 2, [PS_DTYPE_FP16] = 2, [PS_DTYPE_FP8] = 1 };
-
-  return dtype == PS_DTYPE_AUTO ? otherwise : bytes[dtype];
-}
+static const guint dtype_bytes[]
+    = { [PS_DTYPE_FP32] = 4, [PS_DTYPE_BF16] = 2, [PS_DTYPE_FP16] = 2, [PS_DTYPE_FP8] = 1 };
 
 void ps_model_set_state (PsModel *model, const PsStateFormats *said)
 {
@@ -163,23 +159,24 @@ static gboolean is_decoupled (const PsModel *model, const PsStateFormats *format
 static guint optimizer_bytes (const PsModel *model, const PsStateFormats *formats, gboolean momentum_alone)
 {
   guint copy = model->precision == PS_PRECISION_FP16 ? frameworks[model->framework].fp16_gradient_copy : 0;
-  guint main = dtype_bytes (formats->main_params, 0);
+  guint main = dtype_bytes[formats->main_params];
 
   if (model->precision == PS_PRECISION_FP32)
     main = 0;
   else if (model->precision == PS_PRECISION_BF16 && main == 4 && is_decoupled (model, formats))
     main = 2;
-  return main + copy + dtype_bytes (formats->exp_avg, 0) + (momentum_alone ? 0 : dtype_bytes (formats->exp_avg_sq, 0));
+  return main + copy + dtype_bytes[formats->exp_avg] + (momentum_alone ? 0 : dtype_bytes[formats->exp_avg_sq]);
 }
 
-/* Of n parameters, n_products of them weights of products in the model's number format, of which there are n_copies. */
+/* The bytes of n parameters. n_products of them are weights of products, of which the GPU holds n_copies in the model's
+ * number format. */
 static PsStateBytes state_of (const PsModel *model, gint64 n, gint64 n_products, guint n_copies)
 {
   const PsStateFormats formats = ps_model_formats (model);
   const PsNumberFormat *format = &ps_number_formats[model->precision];
   gint64 stored = (gint64)((double)n_products * format->weight_bits / 8), others = format->bytes * (n - n_products);
   gboolean narrow = format->weight_bits < 16, copies_grads = ps_framework_is_megatron (model->framework);
-  guint grads = dtype_bytes (formats.main_grads, 0);
+  guint grads = dtype_bytes[formats.main_grads];
   PsStateBytes state = { .weight_bytes = format->bytes * n,
                          .gradient_bytes = grads * n,
                          .optimizer_bytes = optimizer_bytes (model, &formats, FALSE) * n,

@@ -45,7 +45,7 @@ static guint count_headed (const PsModel *model, const guint count[PS_N_UNIT_KIN
          + (model->latent.kv_rank == 0 ? count[PS_UNIT_WINDOW] : 0);
 }
 
-/* Their width. */
+/* The width of the keys and values of all heads. */
 static gint64 keys_and_values (const PsModel *model)
 {
   return ps_model_kv_width (model) + ps_model_own_value_width (model);
@@ -119,8 +119,8 @@ static gint64 context_ns (const PsModel *model, const PsCluster *cluster)
   return c == 1 ? 0 : (c - 1) * ps_link_transfer_ns (&link, ps_tensor_share (bytes, c * cluster->tensor));
 }
 
-/* Of n equal parts of the experts, those that have some of a token's, on average over choices of `active` of `count`
- * experts. */
+/* How many of n equal parts of the experts have some of a token's experts: the average over all choices of `active` of
+ * `count` experts. */
 static double count_visited (const PsExperts *experts, guint n)
 {
   double none = 1; /* the part of choices without those of one part */
@@ -130,8 +130,9 @@ static double count_visited (const PsExperts *experts, guint n)
   return n * (1 - none);
 }
 
-/* The dispatcher's rate over n GPUs, by those that the cluster has within a node, or beyond one: on the line through
- * the two neighbours by the logarithm of n. Beyond a node that of the network unless it has one; 0: not known. */
+/* The dispatcher's rate over n GPUs; 0: not known. It is interpolated by the logarithm of n between the cluster's rates
+ * over fewer and over more GPUs. Rates within a node serve n within a node, and rates beyond one other n. Without a
+ * rate beyond a node the network's bandwidth takes its place. */
 static double dispatch_rate (const PsCluster *cluster, guint n, guint node)
 {
   const PsDispatchRate *rates = cluster->dispatch[cluster->dispatcher], *below = NULL, *above = NULL;
@@ -172,7 +173,7 @@ gint64 ps_tensor_exchange_ns (const PsModel *model, const PsCluster *cluster)
               n > near ? ps_link_transfer_ns (&outer, (gint64)(bytes * (n - near))) : 0);
 }
 
-/* Of so many units of each kind; attention alone makes one of n_attention in a context. */
+/* The time of count[kind] units of each kind. n_attention of them gather keys and values in a context. */
 static gint64 units_ns (const PsModel *model, const guint count[PS_N_UNIT_KINDS], guint n_attention,
                         const PsCluster *cluster, PsOpKind kind)
 {

@@ -13,8 +13,8 @@ const PsNumberFormat ps_number_formats[PS_N_PRECISIONS] = {
   [PS_PRECISION_NVFP4] = { 2, 4, 4 + 8 / 16.0, 4 + 8 / 16.0, TRUE, 2 + 2 + 2 + 2 * (1 / 2.0 + 1 / 16.0) },
 };
 
-/* Bits of an element that products with weights multiply, as they are kept: of 16 where the precision has no format of
- * its own for them. */
+/* Bits in memory of an element that products with weights multiply, where elements have 16: 16 where the precision has
+ * no format of its own for them. */
 static double product_bits (const PsModel *model)
 {
   return MIN (ps_number_formats[model->precision].kept_bits, 16);
@@ -93,7 +93,21 @@ static void move_both (PsUnitParts *parts, const char *name, gint64 forward, gin
   move (parts, PS_OP_B, name, backward, FALSE);
 }
 
-/* Of Megatron-LM's MoELayer in F, and in B: routing, counting and sorting tokens. A fit (data/README.md). */
+static void move_both_wide (PsUnitParts *parts, const char *name, gint64 forward, gint64 backward)
+{
+  move (parts, PS_OP_F, name, forward, TRUE);
+  move (parts, PS_OP_B, name, backward, TRUE);
+}
+
+static void add_scores (PsUnitParts *parts, const char *name, gint64 heads, gint64 width, gint64 most, gboolean flash)
+{
+  g_assert (parts->n_scores < G_N_ELEMENTS (parts->scores));
+  parts->scores[parts->n_scores++]
+      = (PsScores){ name, heads, width, most, flash, parts->recompute | PS_RECOMPUTE_FULL };
+}
+
+/* Launches of Megatron-LM's MoELayer that route, count and sort tokens, as many in F as in B: a fit (data/README.md).
+ */
 #define EXPERT_LAUNCHES 60
 
 /* Weights and biases of a norm. */
@@ -163,11 +177,10 @@ static void describe_streams (const PsModel *model, PsUnitParts *parts)
   keep (parts, "hyper_connection", "streams", n * h)->flags |= PS_KEPT_WIDE | PS_KEPT_WEIGHT;
   keep (parts, "hyper_connection", "result of unit", h)->flags |= PS_KEPT_WIDE;
   keep (parts, "hyper_connection", "weights of streams", 2 * mix)->bits = 32;
-  move (parts, PS_OP_F, "hyper-connection", (4 * n + 2) * he, TRUE);
-  move (parts, PS_OP_B, "hyper-connection", (8 * n + 4) * he, TRUE);
+  move_both_wide (parts, "hyper-connection", (4 * n + 2) * he, (8 * n + 4) * he);
 }
 
-/* What every unit of a layer has: a norm before it, a sum after it, and in GPT a bias and dropout before the sum. */
+/* Every unit of a layer has a norm before it and a sum after it, and in GPT a bias and dropout before the sum. */
 static void describe_branch (const PsModel *model, PsUnitKind kind, PsUnitParts *parts)
 {
   gint64 h = model->hidden, he = h * ps_precision_bytes (model->precision);
@@ -207,12 +220,7 @@ static void describe_scores (const PsModel *model, PsUnitParts *parts, gint64 wi
   gint64 scores = (gint64)model->sequence * model->heads;
 
   parts->recompute = PS_RECOMPUTE_CORE_ATTN;
-  parts->scores[parts->n_scores++] = (PsScores){ .name = "flash attention",
-                                                 .heads = model->heads,
-                                                 .width = width,
-                                                 .most = most,
-                                                 .flash = model->flash_attention,
-                                                 .recompute = PS_RECOMPUTE_CORE_ATTN | PS_RECOMPUTE_FULL };
+  add_scores (parts, "flash attention", model->heads, width, most, model->flash_attention);
   if (model->flash_attention && keeps_sums (model))
     keep (parts, "core_attn", "sums of softmax", model->heads)->bits = 32;
   if (!model->flash_attention) {
@@ -391,8 +399,8 @@ static void describe_mlp (const PsModel *model, PsUnitKind kind, PsUnitParts *pa
   parts->running = 4 * h + 4 * f;
 }
 
-/* What routed experts keep, and shared ones in all `shared` wide. Megatron-LM weighs results within the activation
- * (core/fusions/fused_bias_swiglu.py); others keep them until they are weighed. */
+/* Lists the tensors of routed experts, and of shared ones, which are `shared` wide in all. Megatron-LM weighs results
+ * within the activation (core/fusions/fused_bias_swiglu.py); others keep them until they are weighed. */
 static void keep_experts (const PsModel *model, PsUnitParts *parts, double load, gint64 moved, gint64 shared)
 {
   gint64 gates = model->mlp == PS_MLP_SWIGLU ? 2 : 1, f = model->experts.feed_forward;
@@ -460,8 +468,7 @@ static void describe_embedding (const PsModel *model, G_GNUC_UNUSED PsUnitKind k
 {
   gint64 h = model->hidden, he = h * ps_precision_bytes (model->precision);
 
-  move (parts, PS_OP_F, "embedding", 2 * he, TRUE);
-  move (parts, PS_OP_B, "embedding", 3 * he, TRUE);
+  move_both_wide (parts, "embedding", 2 * he, 3 * he);
   if (model->embedding_norm)
     add_norm (model, parts, PS_RECOMPUTE_NONE);
   if (model->mlp != PS_MLP_GELU)
@@ -472,8 +479,7 @@ static void describe_embedding (const PsModel *model, G_GNUC_UNUSED PsUnitKind k
   }
   if (!ps_model_has_dropout (model))
     return;
-  move (parts, PS_OP_F, "dropout of embedding", 2 * he + h, TRUE);
-  move (parts, PS_OP_B, "dropout of embedding", 2 * he + h, TRUE);
+  move_both_wide (parts, "dropout of embedding", 2 * he + h, 2 * he + h);
 }
 
 /* Products that the ops of the head run, by what is done with the logits. */
@@ -499,8 +505,7 @@ static void describe_loss (const PsModel *model, G_GNUC_UNUSED PsUnitKind kind, 
   }
   parts->whole_vectors += norm_width (model);
   keep (parts, "loss", "input of norm", h);
-  move (parts, PS_OP_F, "norm of head", 2 * h * e, TRUE);
-  move (parts, PS_OP_B, "norm of head", 5 * h * e, TRUE);
+  move_both_wide (parts, "norm of head", 2 * h * e, 5 * h * e);
   if (model->loss == PS_LOSS_FUSED) {
     keep (parts, "loss", "input of head", h);
     keep (parts, "loss", "maximum and sum of logits", 2)->bits = 32;
@@ -521,7 +526,7 @@ static void describe_loss (const PsModel *model, G_GNUC_UNUSED PsUnitKind kind, 
   }
 }
 
-/* Two norms side by side and a projection, before the units of a layer. */
+/* A module of multi-token prediction has two norms and a projection before the units of its layer. */
 static void describe_mtp (const PsModel *model, G_GNUC_UNUSED PsUnitKind kind, PsUnitParts *parts)
 {
   gint64 h = model->hidden;
@@ -548,12 +553,7 @@ static void describe_indexer (const PsModel *model, PsUnitParts *parts, gint64 w
   add_matrix (parts, model, "weights of indexer", h, indexer->heads, PS_CUT_NONE, FALSE);
   keep (parts, "indexer", "queries, key and weights", queries + width + indexer->heads);
   keep (parts, "indexer", "tokens selected", indexer->top)->bits = 32;
-  parts->scores[parts->n_scores++] = (PsScores){ .name = "scores of indexer",
-                                                 .heads = indexer->heads,
-                                                 .width = queries,
-                                                 .most = entries,
-                                                 .flash = TRUE,
-                                                 .recompute = PS_RECOMPUTE_CORE_ATTN | PS_RECOMPUTE_FULL };
+  add_scores (parts, "scores of indexer", indexer->heads, queries, entries, TRUE);
   move_both (parts, "selection of tokens", 4 * MIN (entries, (gint64)model->sequence), 0);
   move_both (parts, "rotation of indexer", 2 * (queries + indexer->size) * e, 2 * (queries + indexer->size) * e);
 }
@@ -610,9 +610,7 @@ static void describe_scan (const PsModel *model, PsUnitParts *parts, gint64 widt
   describe_branch (model, PS_UNIT_MAMBA, parts);
   add_matrix (parts, model, "projection in", h, width, PS_CUT_COLUMNS, FALSE);
   add_matrix (parts, model, "projection out", inner, h, PS_CUT_ROWS, FALSE);
-  parts->scores[parts->n_scores++] = (PsScores){
-    .name = "scan", .heads = heads, .width = macs, .most = 0, .flash = TRUE, .recompute = PS_RECOMPUTE_FULL
-  };
+  add_scores (parts, "scan", heads, macs, 0, TRUE);
   keep (parts, "mixer", "projected tokens", width);
   keep (parts, "mixer", "result of scan", inner);
   keep_input (parts, model, "mixer", "result of norm and gate", inner);
@@ -675,8 +673,8 @@ static void describe_linear (const PsModel *model, G_GNUC_UNUSED PsUnitKind kind
   keep (parts, "mixer", "queries, keys and values", 3 * q);
 }
 
-/* A window may have heads of its own. The encoder's attention is over one image, so images side by side are as many
- * windows. */
+/* A window may have heads of its own. The encoder's attention is over one image, so a sequence of several images
+ * has as many windows. */
 const PsModel *ps_unit_model (const PsModel *model, PsUnitKind kind, PsModel *own)
 {
   const PsEncoder *encoder = &model->encoder;
@@ -725,8 +723,8 @@ static void describe_patches (const PsModel *model, PsUnitKind kind, PsUnitParts
   move_both (parts, "positions of patches", 3 * he, 3 * he);
 }
 
-/* Encoders keep all. */
-static void forget_modules (PsUnitParts *parts)
+/* An encoder recomputes and offloads nothing. */
+static void clear_modules (PsUnitParts *parts)
 {
   for (guint i = 0; i < parts->n_kept; i++)
     parts->kept[i].recompute = parts->kept[i].offload = 0;
@@ -738,7 +736,7 @@ static void forget_modules (PsUnitParts *parts)
     parts->scores[i].recompute = PS_RECOMPUTE_FULL;
 }
 
-/* A layer: attention and MLP. */
+/* A layer of the encoder has attention and an MLP. */
 static void describe_encoder (const PsModel *model, PsUnitKind kind, PsUnitParts *parts)
 {
   PsModel room;
@@ -746,10 +744,10 @@ static void describe_encoder (const PsModel *model, PsUnitKind kind, PsUnitParts
 
   describe_attention (own, PS_UNIT_WINDOW, parts);
   describe_mlp (own, PS_UNIT_MLP, parts);
-  forget_modules (parts);
+  clear_modules (parts);
 }
 
-/* Matrices one after the other, GELU between. */
+/* A projector has matrices with GELU between them. */
 static void describe_projector (const PsModel *model, PsUnitKind kind, PsUnitParts *parts)
 {
   const PsEncoder *encoder = &model->encoder;
@@ -772,7 +770,7 @@ static void describe_projector (const PsModel *model, PsUnitKind kind, PsUnitPar
 
 /* Modules. */
 
-/* Words that stand alone, and after them modules, in the order of their flags. */
+/* The words that stand alone come first; the modules after them are in the order of their flags. */
 static const char *const recompute_words[] = { "none",        "selective", "full", "core_attn", "layernorm",
                                                "mla_up_proj", "moe_act",   "moe",  "mlp",       "shared_experts" };
 static const char *const offload_words[]
@@ -790,7 +788,8 @@ static const char *join_modules (const char *const *words, guint n, guint flags)
   return g_intern_string (text->str);
 }
 
-/* *word: the first n_alone words are alone there; of others *flags become those. */
+/* Sets *flags to the modules in the text and *word to the last of them. The first n_alone words have no flag, and stand
+ * alone. */
 static gboolean split_modules (const char *where, const char *text, const char *const *words, guint n, guint n_alone,
                                guint *word, guint *flags, GError **error)
 {
@@ -876,9 +875,7 @@ guint ps_recompute_layers (PsRecompute recompute, guint n_layers, guint *n_input
 
 #define EXPERTS_KEYS                                                                                                   \
   "experts active_experts expert_feed_forward, shared_experts shared_feed_forward shared_gate dense_layers "           \
-  "expert_latent "                                                                                                     \
-  "capacity "                                                                                                          \
-  "imbalance"
+  "expert_latent capacity imbalance"
 
 static const PsUnitRow rows[] = {
   [PS_UNIT_PATCHES]

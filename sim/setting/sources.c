@@ -93,35 +93,40 @@ PsModel *ps_setting_model (const PsSetting *setting, GError **error)
 static gboolean check_together (const PsSetting *setting, GError **error)
 {
   const PsCostSource *source = ps_setting_source (setting);
-  const char *message = NULL;
+  const struct {
+    gboolean refused;
+    const char *message;
+  } rows[] = {
+    { setting->blocking && setting->ready_order > 0,
+      "--blocking and --ready-order: blocking devices keep the order of their sends and receives" },
+    { setting->share_links && setting->cluster == NULL,
+      "--share-links: needs --cluster FILE, whose links to share, and --model FILE" },
+    { setting->latency_factor != 1 && setting->cluster == NULL,
+      "--latency-factor: needs --cluster FILE, whose latencies are known" },
+    { setting->layout != NULL && source != NULL && !source->has_model,
+      "--layout: needs a model, --model with --cluster or --db; given costs are those of stages as they are" },
+    { (setting->n_recompute > 0 || setting->n_offload > 0) && source != NULL && source->has_model
+          && (setting->layout == NULL || g_str_equal (setting->layout, "best")),
+      "--recompute, --offload: values for each stage need --layout, even or a string, which says what these are" },
+    { setting->offload_modules != 0 && (setting->offload > 0 || setting->n_offload > 0),
+      "--offload and --offload-modules: one of them says what moves to the host" },
+    { setting->any_recompute && !setting->takes_auto,
+      "--recompute auto: is for pipesim search; none, selective or full would be right" },
+    { setting->microbatch_order != PS_ORDER_GIVEN && setting->lengths == NULL,
+      "--microbatch-order: needs --lengths FILE; microbatches that are alike have no order" },
+    { setting->sequence > 0 && setting->model == NULL,
+      "--sequence: needs --model FILE, which it gives other sequences" },
+    { setting->loss != PS_LOSS_WHOLE && setting->cluster == NULL,
+      "--loss: needs modelled costs, --model FILE --cluster FILE" },
+    { setting->images > 0 && setting->model == NULL, "--images: needs --model FILE, whose encoder takes them" },
+  };
 
-  if (setting->blocking && setting->ready_order > 0)
-    message = "--blocking and --ready-order: blocking devices keep the order of their sends and receives";
-  else if (setting->share_links && setting->cluster == NULL)
-    message = "--share-links: needs --cluster FILE, whose links to share, and --model FILE";
-  else if (setting->latency_factor != 1 && setting->cluster == NULL)
-    message = "--latency-factor: needs --cluster FILE, whose latencies are known";
-  else if (setting->layout != NULL && source != NULL && !source->has_model)
-    message = "--layout: needs a model, --model with --cluster or --db; given costs are those of stages as they are";
-  else if ((setting->n_recompute > 0 || setting->n_offload > 0) && source != NULL && source->has_model
-           && (setting->layout == NULL || g_str_equal (setting->layout, "best")))
-    message
-        = "--recompute, --offload: values for each stage need --layout, even or a string, which says what these are";
-  else if (setting->offload_modules != 0 && (setting->offload > 0 || setting->n_offload > 0))
-    message = "--offload and --offload-modules: one of them says what moves to the host";
-  else if (setting->any_recompute && !setting->takes_auto)
-    message = "--recompute auto: is for pipesim search; none, selective or full would be right";
-  else if (setting->microbatch_order != PS_ORDER_GIVEN && setting->lengths == NULL)
-    message = "--microbatch-order: needs --lengths FILE; microbatches that are alike have no order";
-  else if (setting->sequence > 0 && setting->model == NULL)
-    message = "--sequence: needs --model FILE, which it gives other sequences";
-  else if (setting->loss != PS_LOSS_WHOLE && setting->cluster == NULL)
-    message = "--loss: needs modelled costs, --model FILE --cluster FILE";
-  else if (setting->images > 0 && setting->model == NULL)
-    message = "--images: needs --model FILE, whose encoder takes them";
-  if (message != NULL)
-    g_set_error_literal (error, PS_ERROR, PS_ERROR_USAGE, message);
-  return message == NULL;
+  for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
+    if (rows[i].refused) {
+      g_set_error_literal (error, PS_ERROR, PS_ERROR_USAGE, rows[i].message);
+      return FALSE;
+    }
+  return TRUE;
 }
 
 /* Gathers are parts of a schedule that begins and ends with a step. */
