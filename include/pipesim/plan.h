@@ -180,8 +180,8 @@ typedef struct {
 } PsLaunchCommand;
 
 /* Reads a launch as its framework reads it, and turns it into options:
- * - arguments of Megatron-LM: a script with the command, or the words alone. Variables, arrays and functions count where
- *   they are plain. Nothing is executed; a value that needs it is an error where it is asked for;
+ * - arguments of Megatron-LM: a script with the command, or the words alone. Variables, arrays and functions count
+ * where they are plain. Nothing is executed; a value that needs it is an error where it is asked for;
  * - its arguments as its log lists them, and its YAML or Megatron-Bridge's;
  * - torchtitan's TOML or words, and DeepSpeed's JSON with a config.json in the same folder;
  * - a config.json alone.

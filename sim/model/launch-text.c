@@ -178,7 +178,7 @@ static gboolean compute (Shell *shell, const char *text, gint64 *value)
     operand = g_ascii_strtoll (digits, &end, 10);
     if (*digits == '\0' || *end != '\0' || ABS (operand) > G_MAXINT || (operand == 0 && operator!= '*'))
       return FALSE;
-    product = operator== '*' ? product *operand : operator== '/' ? product / operand : product % operand;
+    product = operator== '*' ? product * operand : operator== '/' ? product / operand : product % operand;
     at += n;
     at += strspn (at, " }");
     if (ABS (product) > G_MAXINT || (*at != '\0' && strchr ("+-*/%", *at) == NULL))
@@ -190,11 +190,19 @@ static gboolean compute (Shell *shell, const char *text, gint64 *value)
     }
     if (*at == '\0')
       break;
-    operator= *at == '+' || *at == '-' ? '*' : *at;
+    operator= * at == '+' || * at == '-' ? '*' : * at;
     at++;
   }
   *value = sum;
   return TRUE;
+}
+
+static char *unquote (const char *text)
+{
+  gsize n = strlen (text);
+  gboolean quoted = n > 1 && (*text == '"' || *text == '\'') && text[n - 1] == *text;
+
+  return quoted ? g_strndup (text + 1, n - 2) : g_strdup (text);
 }
 
 /* What stands in ${ }. */
@@ -213,7 +221,7 @@ static void expand_braces (Shell *shell, gboolean quoted, Building *word)
   rest += array ? 3 : 0;
   word->line = word->text->len == 0 ? line : word->line;
   if (n > 0 && (*rest == '\0' || g_str_has_prefix (rest, ":-") || *rest == '-' || g_str_has_prefix (rest, ":="))) {
-    const char *otherwise = *rest == '\0' ? NULL : rest + (*rest == ':' ? 2 : 1);
+    g_autofree char *otherwise = *rest == '\0' ? NULL : unquote (rest + (*rest == ':' ? 2 : 1));
 
     if (otherwise != NULL && strpbrk (otherwise, "$`") != NULL && g_hash_table_lookup (shell->variables, name) == NULL)
       append_unknown (word->text, name, "is not set here");
@@ -445,8 +453,9 @@ static void take_command (Shell *shell, const GPtrArray *words, gboolean is_laun
   }
   for (guint i = 0; i < split->len; i++)
     n_options += is_option (((Word *)split->pdata[i])->text);
-  if (split->len > 0 && (is_launch || is_option (((Word *)split->pdata[0])->text)
-                         || g_str_has_prefix (((Word *)split->pdata[0])->text, "activation_checkpoint:")))
+  if (split->len > 0
+      && (is_launch || is_option (((Word *)split->pdata[0])->text)
+          || g_str_has_prefix (((Word *)split->pdata[0])->text, "activation_checkpoint:")))
     g_ptr_array_extend_and_steal (shell->bare, g_steal_pointer (&split));
   else if (n_options > shell->n_options) {
     g_ptr_array_unref (shell->command);
@@ -590,14 +599,6 @@ static void cut_comment (char *line)
       break;
     }
   g_strchomp (line);
-}
-
-static char *unquote (const char *text)
-{
-  gsize n = strlen (text);
-  gboolean quoted = n > 1 && (*text == '"' || *text == '\'') && text[n - 1] == *text;
-
-  return quoted ? g_strndup (text + 1, n - 2) : g_strdup (text);
 }
 
 static int count_brackets (const char *text)
@@ -815,13 +816,13 @@ static gboolean read_json (const char *where, const char *text, GPtrArray *keys,
   g_auto (PsJsonReader) reader = { 0 };
   const char *brace = strstr (text, "\n{");
   g_autofree char *before = g_strndup (text, brace != NULL ? (gsize)(brace - text) : 0);
-  g_autoptr (GRegex) row = g_regex_new ("\\b([a-z_]+)=([0-9]+)\\b", 0, 0, NULL);
+  g_autoptr (GRegex) row = g_regex_new ("\\b([a-z_]+)=(\\[[0-9, ]*|[0-9]+)", 0, 0, NULL);
   g_autoptr (GMatchInfo) match = NULL;
 
   for (g_regex_match (row, before, 0, &match); g_match_info_matches (match); g_match_info_next (match, NULL)) {
     g_autofree char *value = g_match_info_fetch (match, 2);
 
-    add_key (keys, g_match_info_fetch (match, 1), value, 0);
+    add_key (keys, g_match_info_fetch (match, 1), value + (*value == '['), 0);
   }
   if (!ps_json_reader_init (&reader, where, brace != NULL ? brace + 1 : text, -1, error))
     return FALSE;
