@@ -622,7 +622,7 @@ static char *add_pattern (const PsLaunchFacts *facts, GString *ini, GError **err
   return g_steal_pointer (&pattern);
 }
 
-PsModel *ps_model_parse_launch (const char *where, const char *text, PsLaunchForm form, GError **error)
+char *ps_launch_model_text (const char *where, const char *text, PsLaunchForm form, GError **error)
 {
   g_autoptr (PsLaunchFacts) facts = ps_launch_facts (where, text, form, error);
   g_autoptr (GString) ini = g_string_new ("[model]\n");
@@ -654,8 +654,5 @@ PsModel *ps_model_parse_launch (const char *where, const char *text, PsLaunchFor
   add_line (ini, "microbatch_size", size != NULL ? size : "1");
   add_line (ini, "precision", ps_launch_precision (facts));
   add_line (ini, "pattern", pattern);
-  g_autoptr (PsModel) model = ps_model_parse_ini (where, ini->str, ini->len, error);
-  if (model != NULL && model->pattern != NULL && is_paired (model->pattern) && strchr (model->pattern, '/') == NULL)
-    ps_model_simplify_pattern (model);
-  return g_steal_pointer (&model);
+  return g_string_free (g_steal_pointer (&ini), FALSE);
 }

@@ -78,5 +78,5 @@ const char *ps_launch_precision (const PsLaunchFacts *facts);
 /* Whether the file says the model itself. */
 gboolean ps_launch_has_model (const PsLaunchFacts *facts);
 
-/* The model that Megatron-LM's arguments define. Errors: PS_ERROR_INPUT. Free with ps_model_free. */
-PsModel *ps_model_parse_launch (const char *where, const char *text, PsLaunchForm form, GError **error);
+/* The .ini description of the model that Megatron-LM's arguments define. Errors: PS_ERROR_INPUT. Free with g_free. */
+char *ps_launch_model_text (const char *where, const char *text, PsLaunchForm form, GError **error);

@@ -41,8 +41,10 @@ int LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
     g_autoptr (PsLaunchFacts) facts = ps_launch_facts ("fuzz", text, forms[i], &error);
 
     fuzz_check_error (facts != NULL, &error);
-    g_autoptr (PsModel) model = ps_model_parse_launch ("fuzz", text, forms[i], &error);
-    fuzz_check_error (model != NULL, &error);
+    g_autofree char *ini = ps_launch_model_text ("fuzz", text, forms[i], &error);
+    fuzz_check_error (ini != NULL, &error);
+    g_autoptr (PsModel) model = ini != NULL ? ps_model_parse ("fuzz", ini, strlen (ini), &error) : NULL;
+    fuzz_check_error (model != NULL || ini == NULL, &error);
   }
   return 0;
 }
