@@ -39,11 +39,36 @@ static const Format *format_of (const PsPicture *picture)
   return picture->inlined != NULL ? formats : find_format (picture->output);
 }
 
+/* What a wheel brings (python/wheel.sh); it knows no terminals but svg and dumb. */
+#define OWN_GNUPLOT "pipesim-gnuplot"
+
+/* The system's gnuplot, else the one that came with this program. NULL: there is none. Free with g_free. */
+static char *find_gnuplot (void)
+{
+  char *program = g_find_program_in_path ("gnuplot");
+
+  if (program == NULL) {
+    g_autofree char *self = g_file_read_link ("/proc/self/exe", NULL);
+    g_autofree char *folder = g_path_get_dirname (self != NULL ? self : ".");
+    g_autofree char *own = g_build_filename (folder, OWN_GNUPLOT, NULL);
+
+    program = g_file_test (own, G_FILE_TEST_IS_EXECUTABLE) ? g_steal_pointer (&own) : NULL;
+  }
+  return program;
+}
+
 gboolean ps_picture_check (const PsPicture *picture, GError **error)
 {
-  if (find_format (picture->output) != NULL)
-    return TRUE;
-  return ps_refuse (error, PS_ERROR_USAGE, "-o: '%s' does not end in .svg, .png or .pdf", picture->output);
+  const Format *format = find_format (picture->output);
+  g_autofree char *gnuplot = find_gnuplot ();
+
+  if (format == NULL)
+    return ps_refuse (error, PS_ERROR_USAGE, "-o: '%s' does not end in .svg, .png or .pdf", picture->output);
+  if (format != formats && gnuplot != NULL && g_str_has_suffix (gnuplot, "/" OWN_GNUPLOT))
+    return ps_refuse (error, PS_ERROR_UNAVAILABLE,
+                      "-o: '%s': the gnuplot that came with pipesim draws .svg alone; install gnuplot for %s",
+                      picture->output, format->ending);
+  return TRUE;
 }
 
 void ps_gnuplot_append_text (GString *script, const char *name, const char *text)
@@ -170,21 +195,6 @@ static GBytes *read_file (int file, GError **error)
   g_autoptr (GMappedFile) mapped = g_mapped_file_new_from_fd (file, FALSE, error);
 
   return mapped != NULL ? g_mapped_file_get_bytes (mapped) : NULL;
-}
-
-/* The system's gnuplot, else the one that came with this program. NULL: there is none. Free with g_free. */
-static char *find_gnuplot (void)
-{
-  char *program = g_find_program_in_path ("gnuplot");
-
-  if (program == NULL) {
-    g_autofree char *self = g_file_read_link ("/proc/self/exe", NULL);
-    g_autofree char *folder = g_path_get_dirname (self != NULL ? self : ".");
-    g_autofree char *own = g_build_filename (folder, "pipesim-gnuplot", NULL);
-
-    program = g_file_test (own, G_FILE_TEST_IS_EXECUTABLE) ? g_steal_pointer (&own) : NULL;
-  }
-  return program;
 }
 
 /* Options and habits of the user (~/.gnuplot) must not change our pictures: -d. GSubprocess would need a thread. */

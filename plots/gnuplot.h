@@ -22,7 +22,8 @@ typedef struct {
   gboolean transfers; /* timelines: draw them too */
 } PsPicture;
 
-/* Refuses an output whose ending is no known format. Errors: PS_ERROR_USAGE. */
+/* Refuses an output whose ending is no known format, or none that the gnuplot found here draws. Errors: PS_ERROR_USAGE,
+ * PS_ERROR_UNAVAILABLE. */
 gboolean ps_picture_check (const PsPicture *picture, GError **error);
 
 /* Appends 'name = "text"'. */

@@ -4,9 +4,19 @@
 #include <locale.h>
 
 /* Runs a command as the program does: argv is {"pipesim", "predict", "-p", "4", ..., NULL}. *output and *errors become
- * what it prints; free them with pipesim_free. Returns the exit code. Threads may call it side by side. */
+ * what it prints; free them with pipesim_free. Returns the exit code, or -1 where only a process can answer: for
+ * programs of their own, unknown commands, --help, which ends the program that prints it, and search, whose handlers of
+ * signals would stay in this process. Threads may call it side by side. */
 int pipesim_run (int argc, char **argv, char **output, char **errors);
 void pipesim_free (char *text);
+
+static gboolean needs_process (int argc, char **argv)
+{
+  const char *const *words = (const char *const *)argv;
+
+  return (argc > 1 && g_str_equal (argv[1], "search")) || g_strv_contains (words, "--help")
+         || g_strv_contains (words, "-h");
+}
 
 static void set_up (void)
 {
@@ -23,14 +33,12 @@ int pipesim_run (int argc, char **argv, char **output, char **errors)
 {
   GString *printed = g_string_new (NULL), *said = g_string_new (NULL);
   g_autofree char **words = g_memdup2 (argv, ((gsize)argc + 1) * sizeof *argv); /* commands remove what they read */
-  int code = 2;
+  int code = -1;
 
   set_up ();
   ps_capture (printed, said);
-  if (g_strv_contains ((const char *const *)argv, "--help") || g_strv_contains ((const char *const *)argv, "-h"))
-    g_printerr ("pipesim: --help ends the program that prints it; run pipesim %s --help\n", argv[1]);
-  else if (!ps_run_command (argc, words, &code))
-    g_printerr ("pipesim: '%s' is a program of its own\n", argv[1]);
+  if (!needs_process (argc, argv))
+    ps_run_command (argc, words, &code);
   ps_capture (NULL, NULL);
   *output = g_string_free (printed, FALSE);
   *errors = g_string_free (said, FALSE);

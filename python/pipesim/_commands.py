@@ -20,6 +20,7 @@ _PREDICT: dict[str, str] = {
     "model": ",",
     "precision": ",",
     "sequence": ",",
+    "images": ",",
     "costs_from": ",",
     "db": ",",
     "profile": ",",
@@ -28,6 +29,8 @@ _PREDICT: dict[str, str] = {
     "bandwidth_factor": ",",
     "latency_factor": ",",
     "cuda_graphs": ",",
+    "tp_comm_overlap": ",",
+    "moe_token_dispatcher_type": ",",
     "speed": ":",
     "overlap_slowdown": ",",
     "overlap_waiting": ",",
@@ -40,12 +43,22 @@ _PREDICT: dict[str, str] = {
     "share_links": ",",
     "recompute": ":",
     "offload": ":",
+    "offload_modules": ",",
     "replicas": ",",
     "adjacent_replicas": ",",
+    "overlap_param_gather": ",",
     "tensor": ",",
     "context": ",",
     "experts": ",",
+    "loss": ",",
     "framework": ",",
+    "optimizer": ",",
+    "optimizer_implementation": ",",
+    "main_grads_dtype": ",",
+    "main_params_dtype": ",",
+    "exp_avg_dtype": ",",
+    "exp_avg_sq_dtype": ",",
+    "fp8_param_gather": ",",
     "zero": ",",
     "reduce": ",",
     "sync": ",",
@@ -83,6 +96,7 @@ def predict(
     model: Value = None,
     precision: Value = None,
     sequence: Value = None,
+    images: Value = None,
     costs_from: Value = None,
     db: Value = None,
     profile: Value = None,
@@ -90,7 +104,9 @@ def predict(
     cluster: Value = None,
     bandwidth_factor: Value = None,
     latency_factor: Value = None,
-    cuda_graphs: Flag = None,
+    cuda_graphs: Value = None,
+    tp_comm_overlap: Flag = None,
+    moe_token_dispatcher_type: Value = None,
     speed: Value = None,
     overlap_slowdown: Value = None,
     overlap_waiting: Flag = None,
@@ -103,12 +119,22 @@ def predict(
     share_links: Flag = None,
     recompute: Value = None,
     offload: Value = None,
+    offload_modules: Value = None,
     replicas: Value = None,
     adjacent_replicas: Flag = None,
+    overlap_param_gather: Flag = None,
     tensor: Value = None,
     context: Value = None,
     experts: Value = None,
+    loss: Value = None,
     framework: Value = None,
+    optimizer: Value = None,
+    optimizer_implementation: Value = None,
+    main_grads_dtype: Value = None,
+    main_params_dtype: Value = None,
+    exp_avg_dtype: Value = None,
+    exp_avg_sq_dtype: Value = None,
+    fp8_param_gather: Flag = None,
     zero: Value = None,
     reduce: Value = None,
     sync: Value = None,
@@ -136,8 +162,8 @@ def predict(
     slices: Sequence slices of a microbatch [default: the family's; a search's: 1]
     group: Microbatches that pass a chunk in a row [default: the family's]
     defer_head: The last stage keeps W of its first N microbatches for the drain [default: 0]
-    lengths: Lengths of the microbatches: a CSV with one line for each, of tokens per sequence, or of factors on
-        the costs (factor, or f, b, w, c, act, msg). Not with search --joint [default: all are alike]
+    lengths: Lengths of the microbatches: a CSV with one line for each, of tokens and images per sequence, or of
+        factors on the costs (factor, or f, b, w, c, act, msg). Not with search --joint [default: all are alike]
     microbatch_order: Order of the microbatches of --lengths: given, ascending, descending or best (for each
         schedule) [default: given]
     layout: Stages of the model: a string as Megatron-LM takes it (Et*3|(tt|)*29,m|L) or a file with one, even
@@ -146,9 +172,10 @@ def predict(
     placement: Only schedules of this placement: loop, V, wave, bidirectional, or auto for any [default: auto]
     microbatch_size: Sequences per microbatch in place of the model's, for modelled costs [default: the model's]
     model: Model description or its name (tiny-gpt) [default: none]
-    precision: Number format of the model: fp32, fp16, bf16, fp8 or fp4; the cluster's peak_flops does not
-        change [default: its own]
+    precision: Number format of the model: fp32, fp16, bf16, fp8, fp8-block, mxfp8 or nvfp4; the cluster's
+        peak_flops does not change [default: its own]
     sequence: Tokens per sequence in place of the model's [default: the model's]
+    images: Images of each sequence, which the model's encoder turns into tokens of it [default: the model's]
     costs_from: Costs of a run: a timeline, a trace, a folder with one trace per rank, or the log of Megatron-
         LM's timers. With several runs (the option again, or ':' between paths) one adds costs that another
         lacks. T is the time of an iteration without the profiler; the profiler's part is then taken out. With
@@ -161,7 +188,11 @@ def predict(
     bandwidth_factor: Multiplies the speed of links and network; given and measured transfers and all-reduces
         take 1 / FACTOR of their time [default: 1]
     latency_factor: Multiplies the latencies of links and network of --cluster [default: 1]
-    cuda_graphs: Kernels of --cluster do not wait for the host to launch them
+    cuda_graphs: Kernels of --cluster that do not wait for the host to launch them: none, attn (all but experts)
+        or full_iteration [default: none]
+    tp_comm_overlap: Products hide the cluster's tensor_overlap of the all-reduces of --tensor
+    moe_token_dispatcher_type: What brings tokens to the experts of --experts: alltoall, deepep or hybridep
+        [default: alltoall]
     speed: Speed of all devices, or of each; at 0.8 an op takes 1 / 0.8 of its cost [default: 1]
     overlap_slowdown: Factor on the time of ops while their device sends or receives, 1 to 8 [default: 1]
     overlap_waiting: Sends and receives also slow ops down while they wait, as NCCL's kernels do
@@ -176,18 +207,37 @@ def predict(
     eager: Messages up to this size do not wait for their receiver [default: 0]
     blocking: Sends and receives occupy their devices
     share_links: Transfers that run at the same time share the links of --cluster fairly
-    recompute: Part of a forward that the backward computes again: none, selective (attention scores) or full,
-        of all stages or of each [default: none]
+    recompute: Part of a forward that the backward computes again: none, modules of layers (core_attn, also
+        called selective, layernorm, mla_up_proj, moe_act, moe, mlp, shared_experts, joined by +), full,
+        full:layers=N (the first N of each stage) or full:uniform=N (inputs of groups of N are kept), of all
+        stages or of each [default: none]
     offload: Part of the activations that moves to the host, 0 to 1, of all stages or of each [default: 0]
+    offload_modules: Modules whose inputs move to the host: attn_norm, qkv_linear, core_attn, attn_proj,
+        mlp_norm, expert_fc1, moe_act [default: none]
     replicas: Data-parallel copies of the pipeline [default: 1]
     adjacent_replicas: Replicas of a device are neighbours, as Megatron-LM places them [default: neighbours of a
         pipeline are]
+    overlap_param_gather: Forwards of the next step hide the gather of the weights after --zero 1 and 2
     tensor: GPUs of a device, which share its layers by tensor and sequence parallelism within a node [default:
         1]
     context: Groups of --tensor GPUs in a device that share each sequence (context parallelism) [default: 1]
     experts: GPUs of a device and its replicas that share the experts (expert parallelism) [default: 1]
-    framework: Framework whose use of memory is counted: none (formulas only), megatron or deepspeed [default:
-        the model's]
+    loss: What is done with the logits: whole keeps them; fused keeps none and computes them again (Megatron-
+        LM's linear fusion of cross-entropy); chunked has an eighth at a time, with their gradients (torchtitan,
+        Liger) [default: the model's]
+    framework: Framework whose use of memory is counted: none (formulas only), megatron, megatron-bridge (its
+        performance recipes: gradients in bf16, fp8 and mxfp8 weights alone) or deepspeed [default: the model's;
+        megatron where the cluster's file states a datasheet's values alone]
+    optimizer: adam, or muon: of the matrices of layers, with adam of all else [default: the model's]
+    optimizer_implementation: fused, or PyTorch's foreach, which takes 4 bytes more for each parameter that a
+        GPU steps, while it does [default: the model's]
+    main_grads_dtype: Format in which gradients are added up and reduced: fp32, bf16, fp16, fp8 [default: the
+        framework's]
+    main_params_dtype: Format of the weights that the optimizer updates [default: the framework's]
+    exp_avg_dtype: Format of Adam's first moment, or of Muon's momentum [default: the framework's]
+    exp_avg_sq_dtype: Format of Adam's second moment [default: the framework's]
+    fp8_param_gather: Weights of products are stored in the number format of the products alone [default: the
+        framework's]
     zero: Stage of ZeRO. The replicas share out, at 0, nothing; at 1, the optimizer state; at 2, gradients too,
         as PyTorch's pipelines do: whole until their stage's last backward, so that time and memory are those of
         1; at 3, the weights, gathered for three stages at a time (FSDP) [default: 1 for modelled costs of
@@ -207,9 +257,9 @@ def predict(
     seed: Seed of the random numbers [default: 1]
     jobs: Threads that sample; their number changes no figure [default: one per processor]
     output: Write the simulated timeline; FILE.trace.json is a Chrome trace, FILE.gz is packed [default: none]
-    to: Print only the flags or keys with which megatron, torchtitan, torchtitan-0.2 or deepspeed run it; counts
-        memory as with --framework of that name. megatron: a hybrid model is a pattern, which HybridModel reads,
-        any other a layout string, which GPTModel reads [default: none]
+    to: Print only the flags or keys with which megatron (HybridModel of Megatron-LM 0.18 and later, whose
+        pattern says units and stages), megatron-gpt (GPTModel of 0.16 to 0.19: a layout string), torchtitan,
+        torchtitan-0.2 or deepspeed run it; counts memory as with --framework of that name [default: none]
     force: With --to: also where memory does not suffice
     memory: Show what fills the memory of each device at its peak
     explain: Show the critical path, the causes of waiting, and the parts that would pay off
@@ -239,6 +289,7 @@ _SEARCH: dict[str, str] = {
     "model": ",",
     "precision": ",",
     "sequence": ",",
+    "images": ",",
     "costs_from": ",",
     "db": ",",
     "profile": ",",
@@ -247,6 +298,8 @@ _SEARCH: dict[str, str] = {
     "bandwidth_factor": ",",
     "latency_factor": ",",
     "cuda_graphs": ",",
+    "tp_comm_overlap": ",",
+    "moe_token_dispatcher_type": ",",
     "speed": ":",
     "overlap_slowdown": ",",
     "overlap_waiting": ",",
@@ -259,12 +312,22 @@ _SEARCH: dict[str, str] = {
     "share_links": ",",
     "recompute": ":",
     "offload": ":",
+    "offload_modules": ",",
     "replicas": ",",
     "adjacent_replicas": ",",
+    "overlap_param_gather": ",",
     "tensor": ",",
     "context": ",",
     "experts": ",",
+    "loss": ",",
     "framework": ",",
+    "optimizer": ",",
+    "optimizer_implementation": ",",
+    "main_grads_dtype": ",",
+    "main_params_dtype": ",",
+    "exp_avg_dtype": ",",
+    "exp_avg_sq_dtype": ",",
+    "fp8_param_gather": ",",
     "zero": ",",
     "reduce": ",",
     "sync": ",",
@@ -298,6 +361,7 @@ def search(
     model: Value = None,
     precision: Value = None,
     sequence: Value = None,
+    images: Value = None,
     costs_from: Value = None,
     db: Value = None,
     profile: Value = None,
@@ -305,7 +369,9 @@ def search(
     cluster: Value = None,
     bandwidth_factor: Value = None,
     latency_factor: Value = None,
-    cuda_graphs: Flag = None,
+    cuda_graphs: Value = None,
+    tp_comm_overlap: Flag = None,
+    moe_token_dispatcher_type: Value = None,
     speed: Value = None,
     overlap_slowdown: Value = None,
     overlap_waiting: Flag = None,
@@ -318,12 +384,22 @@ def search(
     share_links: Flag = None,
     recompute: Value = None,
     offload: Value = None,
+    offload_modules: Value = None,
     replicas: Value = None,
     adjacent_replicas: Flag = None,
+    overlap_param_gather: Flag = None,
     tensor: Value = None,
     context: Value = None,
     experts: Value = None,
+    loss: Value = None,
     framework: Value = None,
+    optimizer: Value = None,
+    optimizer_implementation: Value = None,
+    main_grads_dtype: Value = None,
+    main_params_dtype: Value = None,
+    exp_avg_dtype: Value = None,
+    exp_avg_sq_dtype: Value = None,
+    fp8_param_gather: Flag = None,
     zero: Value = None,
     reduce: Value = None,
     sync: Value = None,
@@ -351,8 +427,8 @@ def search(
     microbatches: Microbatches per iteration [default: that of a schedule file; families need it]
     chunks: Stages per device [default: the family's]
     slices: Sequence slices of a microbatch [default: the family's; a search's: 1]
-    lengths: Lengths of the microbatches: a CSV with one line for each, of tokens per sequence, or of factors on
-        the costs (factor, or f, b, w, c, act, msg). Not with search --joint [default: all are alike]
+    lengths: Lengths of the microbatches: a CSV with one line for each, of tokens and images per sequence, or of
+        factors on the costs (factor, or f, b, w, c, act, msg). Not with search --joint [default: all are alike]
     microbatch_order: Order of the microbatches of --lengths: given, ascending, descending or best (for each
         schedule) [default: given]
     layout: Stages of the model: a string as Megatron-LM takes it (Et*3|(tt|)*29,m|L) or a file with one, even
@@ -362,9 +438,10 @@ def search(
     microbatch_size: Sequences per microbatch, with as many microbatches as keep the batch; auto tries powers of
         two [default: the model's]
     model: Model description or its name (tiny-gpt) [default: none]
-    precision: Number format of the model: fp32, fp16, bf16, fp8 or fp4; the cluster's peak_flops does not
-        change [default: its own]
+    precision: Number format of the model: fp32, fp16, bf16, fp8, fp8-block, mxfp8 or nvfp4; the cluster's
+        peak_flops does not change [default: its own]
     sequence: Tokens per sequence in place of the model's [default: the model's]
+    images: Images of each sequence, which the model's encoder turns into tokens of it [default: the model's]
     costs_from: Costs of a run: a timeline, a trace, a folder with one trace per rank, or the log of Megatron-
         LM's timers. With several runs (the option again, or ':' between paths) one adds costs that another
         lacks. T is the time of an iteration without the profiler; the profiler's part is then taken out. With
@@ -377,7 +454,11 @@ def search(
     bandwidth_factor: Multiplies the speed of links and network; given and measured transfers and all-reduces
         take 1 / FACTOR of their time [default: 1]
     latency_factor: Multiplies the latencies of links and network of --cluster [default: 1]
-    cuda_graphs: Kernels of --cluster do not wait for the host to launch them
+    cuda_graphs: Kernels of --cluster that do not wait for the host to launch them: none, attn (all but experts)
+        or full_iteration [default: none]
+    tp_comm_overlap: Products hide the cluster's tensor_overlap of the all-reduces of --tensor
+    moe_token_dispatcher_type: What brings tokens to the experts of --experts: alltoall, deepep or hybridep
+        [default: alltoall]
     speed: Speed of all devices, or of each; at 0.8 an op takes 1 / 0.8 of its cost [default: 1]
     overlap_slowdown: Factor on the time of ops while their device sends or receives, 1 to 8 [default: 1]
     overlap_waiting: Sends and receives also slow ops down while they wait, as NCCL's kernels do
@@ -392,18 +473,37 @@ def search(
     eager: Messages up to this size do not wait for their receiver [default: 0]
     blocking: Sends and receives occupy their devices
     share_links: Transfers that run at the same time share the links of --cluster fairly
-    recompute: Part of a forward that the backward computes again: none, selective (attention scores) or full,
-        of all stages or of each [default: none]
+    recompute: Part of a forward that the backward computes again: none, modules of layers (core_attn, also
+        called selective, layernorm, mla_up_proj, moe_act, moe, mlp, shared_experts, joined by +), full,
+        full:layers=N (the first N of each stage) or full:uniform=N (inputs of groups of N are kept), of all
+        stages or of each [default: none]
     offload: Part of the activations that moves to the host, 0 to 1, of all stages or of each [default: 0]
+    offload_modules: Modules whose inputs move to the host: attn_norm, qkv_linear, core_attn, attn_proj,
+        mlp_norm, expert_fc1, moe_act [default: none]
     replicas: Data-parallel copies of the pipeline [default: 1]
     adjacent_replicas: Replicas of a device are neighbours, as Megatron-LM places them [default: neighbours of a
         pipeline are]
+    overlap_param_gather: Forwards of the next step hide the gather of the weights after --zero 1 and 2
     tensor: GPUs of a device, which share its layers by tensor and sequence parallelism within a node [default:
         1]
     context: Groups of --tensor GPUs in a device that share each sequence (context parallelism) [default: 1]
     experts: GPUs of a device and its replicas that share the experts (expert parallelism) [default: 1]
-    framework: Framework whose use of memory is counted: none (formulas only), megatron or deepspeed [default:
-        the model's]
+    loss: What is done with the logits: whole keeps them; fused keeps none and computes them again (Megatron-
+        LM's linear fusion of cross-entropy); chunked has an eighth at a time, with their gradients (torchtitan,
+        Liger) [default: the model's]
+    framework: Framework whose use of memory is counted: none (formulas only), megatron, megatron-bridge (its
+        performance recipes: gradients in bf16, fp8 and mxfp8 weights alone) or deepspeed [default: the model's;
+        megatron where the cluster's file states a datasheet's values alone]
+    optimizer: adam, or muon: of the matrices of layers, with adam of all else [default: the model's]
+    optimizer_implementation: fused, or PyTorch's foreach, which takes 4 bytes more for each parameter that a
+        GPU steps, while it does [default: the model's]
+    main_grads_dtype: Format in which gradients are added up and reduced: fp32, bf16, fp16, fp8 [default: the
+        framework's]
+    main_params_dtype: Format of the weights that the optimizer updates [default: the framework's]
+    exp_avg_dtype: Format of Adam's first moment, or of Muon's momentum [default: the framework's]
+    exp_avg_sq_dtype: Format of Adam's second moment [default: the framework's]
+    fp8_param_gather: Weights of products are stored in the number format of the products alone [default: the
+        framework's]
     zero: Stage of ZeRO. The replicas share out, at 0, nothing; at 1, the optimizer state; at 2, gradients too,
         as PyTorch's pipelines do: whole until their stage's last backward, so that time and memory are those of
         1; at 3, the weights, gathered for three stages at a time (FSDP) [default: 1 for modelled costs of
@@ -422,9 +522,9 @@ def search(
     slow_link: Two devices whose transfers take FACTOR times as long in both directions (if their link fails:
         the detour's FACTOR); may be repeated [default: none]
     output: Write the best schedule [default: none]
-    to: Print only the flags or keys with which megatron, torchtitan, torchtitan-0.2 or deepspeed run it; counts
-        memory as with --framework of that name. megatron: a hybrid model is a pattern, which HybridModel reads,
-        any other a layout string, which GPTModel reads [default: none]
+    to: Print only the flags or keys with which megatron (HybridModel of Megatron-LM 0.18 and later, whose
+        pattern says units and stages), megatron-gpt (GPTModel of 0.16 to 0.19: a layout string), torchtitan,
+        torchtitan-0.2 or deepspeed run it; counts memory as with --framework of that name [default: none]
     force: With --to: also where memory does not suffice
     """
     options = _words(_SEARCH, locals())
@@ -447,6 +547,13 @@ _PLAN: dict[str, str] = {
     "context": ",",
     "experts": ",",
     "framework": ",",
+    "optimizer": ",",
+    "optimizer_implementation": ",",
+    "main_grads_dtype": ",",
+    "main_params_dtype": ",",
+    "exp_avg_dtype": ",",
+    "exp_avg_sq_dtype": ",",
+    "fp8_param_gather": ",",
     "zero": ",",
     "top": ",",
     "every": ",",
@@ -473,6 +580,13 @@ def plan(
     context: Value = None,
     experts: Value = None,
     framework: Value = None,
+    optimizer: Value = None,
+    optimizer_implementation: Value = None,
+    main_grads_dtype: Value = None,
+    main_params_dtype: Value = None,
+    exp_avg_dtype: Value = None,
+    exp_avg_sq_dtype: Value = None,
+    fp8_param_gather: Flag = None,
     zero: Value = None,
     top: Value = None,
     every: Flag = None,
@@ -487,8 +601,8 @@ def plan(
     global_batch: Sequences per step, over all replicas [required]
     schedule: Only these families, or all [default: all synchronous ones]
     model: Model description or its name (llama-3-70b) [required]
-    precision: Number format of the model: fp32, fp16, bf16, fp8 or fp4; the cluster's peak_flops does not
-        change [default: its own]
+    precision: Number format of the model: fp32, fp16, bf16, fp8, fp8-block, mxfp8 or nvfp4; the cluster's
+        peak_flops does not change [default: its own]
     db: Measured costs: one pipeline of all GPUs, no replicas [default: none]
     profile: Profile in the database [default: all of the model]
     cluster: Cluster description or its name; memory and peak rate come from it, and without --db all costs
@@ -500,16 +614,26 @@ def plan(
     tensor: GPUs of a device [default: 1, 2, 4 and 8, within a node]
     context: Groups of --tensor GPUs that share each sequence [default: 1, and more where sequences are long]
     experts: GPUs that share the experts [default: 1, 8, 16, 32 and 64, as the experts allow]
-    framework: Framework whose use of memory is counted, and whose runs alone are ranked: none, megatron or
-        deepspeed [default: the model's memory, all runs]
+    framework: Framework whose use of memory is counted, and whose runs alone are ranked: none, megatron,
+        megatron-bridge or deepspeed [default: the model's memory (megatron's where the cluster's file states a
+        datasheet's values alone), all runs]
+    optimizer: adam, or muon: of the matrices of layers [default: the model's]
+    optimizer_implementation: fused, or PyTorch's foreach [default: the model's]
+    main_grads_dtype: Format of accumulated gradients: fp32, bf16, fp16, fp8 [default: the framework's]
+    main_params_dtype: Format of the weights that the optimizer updates: fp32, bf16, fp16, fp8 [default: the
+        framework's]
+    exp_avg_dtype: Format of the first moment: fp32, bf16, fp16, fp8 [default: the framework's]
+    exp_avg_sq_dtype: Format of the second moment: fp32, bf16, fp16, fp8 [default: the framework's]
+    fp8_param_gather: Weights of products are stored in the number format of the products alone [default: the
+        framework's]
     zero: Stage of ZeRO. The replicas share out, at 0, nothing; at 1, the optimizer state; at 2, gradients too;
         at 3, state and weights (FSDP) [default: 1 for modelled costs of several replicas or contexts, else 0]
     top: Number of layouts to print, the best first [default: 10]
     every: Print every setting of a layout (p, t, c, e, d), not only the fastest
     explain: Print the command line that predicts the layout of this rank again [default: none]
-    to: Print only the flags or keys with which megatron, torchtitan, torchtitan-0.2 or deepspeed run it; counts
-        memory as with --framework of that name. megatron: a hybrid model is a pattern, which HybridModel reads,
-        any other a layout string, which GPTModel reads [default: none]
+    to: Print only the flags or keys with which megatron (HybridModel of Megatron-LM 0.18 and later, whose
+        pattern says units and stages), megatron-gpt (GPTModel of 0.16 to 0.19: a layout string), torchtitan,
+        torchtitan-0.2 or deepspeed run it; counts memory as with --framework of that name [default: none]
     force: With --to: also where memory does not suffice
     """
     options = _words(_PLAN, locals())
@@ -531,6 +655,7 @@ _PARTITION: dict[str, str] = {
     "model": ",",
     "precision": ",",
     "sequence": ",",
+    "images": ",",
     "costs_from": ",",
     "db": ",",
     "profile": ",",
@@ -544,6 +669,7 @@ _PARTITION: dict[str, str] = {
     "eager": ",",
     "recompute": ":",
     "tensor": ",",
+    "loss": ",",
     "reduce": ",",
     "sync": ",",
     "print_costs": ",",
@@ -567,6 +693,7 @@ def partition(
     model: Value = None,
     precision: Value = None,
     sequence: Value = None,
+    images: Value = None,
     costs_from: Value = None,
     db: Value = None,
     profile: Value = None,
@@ -580,6 +707,7 @@ def partition(
     eager: Value = None,
     recompute: Value = None,
     tensor: Value = None,
+    loss: Value = None,
     reduce: Value = None,
     sync: Value = None,
     print_costs: Flag = None,
@@ -599,9 +727,10 @@ def partition(
     layers: Layers and their costs [default: none]
     bandwidth: Rate between two neighbours, e.g. 10GB/s [default: none]
     model: Model description or its name (tiny-gpt) [default: none]
-    precision: Number format of the model: fp32, fp16, bf16, fp8 or fp4; the cluster's peak_flops does not
-        change [default: its own]
+    precision: Number format of the model: fp32, fp16, bf16, fp8, fp8-block, mxfp8 or nvfp4; the cluster's
+        peak_flops does not change [default: its own]
     sequence: Tokens per sequence in place of the model's [default: the model's]
+    images: Images of each sequence, which the model's encoder turns into tokens of it [default: the model's]
     costs_from: Costs of a run: a timeline, a trace, a folder with one trace per rank, or the log of Megatron-
         LM's timers. With several runs (the option again, or ':' between paths) one adds costs that another
         lacks. T is the time of an iteration without the profiler; the profiler's part is then taken out. With
@@ -619,10 +748,15 @@ def partition(
     comm_order: Where receives are posted: asap (as PyTorch lowers), deferred (right before the op that needs
         them) or planned (for these costs and channels) [default: as a torch-comms file says, else asap]
     eager: Messages up to this size do not wait for their receiver [default: 0]
-    recompute: Part of a forward that the backward computes again: none, selective (attention scores) or full,
-        of all stages or of each [default: none]
+    recompute: Part of a forward that the backward computes again: none, modules of layers (core_attn, also
+        called selective, layernorm, mla_up_proj, moe_act, moe, mlp, shared_experts, joined by +), full,
+        full:layers=N (the first N of each stage) or full:uniform=N (inputs of groups of N are kept), of all
+        stages or of each [default: none]
     tensor: GPUs of a device, which share its layers by tensor and sequence parallelism within a node [default:
         1]
+    loss: What is done with the logits: whole keeps them; fused keeps none and computes them again (Megatron-
+        LM's linear fusion of cross-entropy); chunked has an eighth at a time, with their gradients (torchtitan,
+        Liger) [default: the model's]
     reduce: All-reduce of the gradients: overlapped with the ops that the device still has to run, or exposed
         after them [default: overlapped]
     sync: Synchronisation at the optimizer: global (all devices meet) or bypass (each device steps and goes on)
@@ -672,6 +806,7 @@ _DIAGNOSE: dict[str, str] = {
     "model": ",",
     "precision": ",",
     "sequence": ",",
+    "images": ",",
     "costs_from": ",",
     "db": ",",
     "profile": ",",
@@ -680,6 +815,8 @@ _DIAGNOSE: dict[str, str] = {
     "bandwidth_factor": ",",
     "latency_factor": ",",
     "cuda_graphs": ",",
+    "tp_comm_overlap": ",",
+    "moe_token_dispatcher_type": ",",
     "speed": ":",
     "overlap_slowdown": ",",
     "overlap_waiting": ",",
@@ -692,12 +829,22 @@ _DIAGNOSE: dict[str, str] = {
     "share_links": ",",
     "recompute": ":",
     "offload": ":",
+    "offload_modules": ",",
     "replicas": ",",
     "adjacent_replicas": ",",
+    "overlap_param_gather": ",",
     "tensor": ",",
     "context": ",",
     "experts": ",",
+    "loss": ",",
     "framework": ",",
+    "optimizer": ",",
+    "optimizer_implementation": ",",
+    "main_grads_dtype": ",",
+    "main_params_dtype": ",",
+    "exp_avg_dtype": ",",
+    "exp_avg_sq_dtype": ",",
+    "fp8_param_gather": ",",
     "zero": ",",
     "reduce": ",",
     "sync": ",",
@@ -722,6 +869,7 @@ def diagnose(
     model: Value = None,
     precision: Value = None,
     sequence: Value = None,
+    images: Value = None,
     costs_from: Value = None,
     db: Value = None,
     profile: Value = None,
@@ -729,7 +877,9 @@ def diagnose(
     cluster: Value = None,
     bandwidth_factor: Value = None,
     latency_factor: Value = None,
-    cuda_graphs: Flag = None,
+    cuda_graphs: Value = None,
+    tp_comm_overlap: Flag = None,
+    moe_token_dispatcher_type: Value = None,
     speed: Value = None,
     overlap_slowdown: Value = None,
     overlap_waiting: Flag = None,
@@ -742,12 +892,22 @@ def diagnose(
     share_links: Flag = None,
     recompute: Value = None,
     offload: Value = None,
+    offload_modules: Value = None,
     replicas: Value = None,
     adjacent_replicas: Flag = None,
+    overlap_param_gather: Flag = None,
     tensor: Value = None,
     context: Value = None,
     experts: Value = None,
+    loss: Value = None,
     framework: Value = None,
+    optimizer: Value = None,
+    optimizer_implementation: Value = None,
+    main_grads_dtype: Value = None,
+    main_params_dtype: Value = None,
+    exp_avg_dtype: Value = None,
+    exp_avg_sq_dtype: Value = None,
+    fp8_param_gather: Flag = None,
     zero: Value = None,
     reduce: Value = None,
     sync: Value = None,
@@ -763,8 +923,8 @@ def diagnose(
     slices: Sequence slices of a microbatch [default: the family's; a search's: 1]
     group: Microbatches that pass a chunk in a row [default: the family's]
     defer_head: The last stage keeps W of its first N microbatches for the drain [default: 0]
-    lengths: Lengths of the microbatches: a CSV with one line for each, of tokens per sequence, or of factors on
-        the costs (factor, or f, b, w, c, act, msg). Not with search --joint [default: all are alike]
+    lengths: Lengths of the microbatches: a CSV with one line for each, of tokens and images per sequence, or of
+        factors on the costs (factor, or f, b, w, c, act, msg). Not with search --joint [default: all are alike]
     microbatch_order: Order of the microbatches of --lengths: given, ascending, descending or best (for each
         schedule) [default: given]
     layout: Stages of the model: a string as Megatron-LM takes it (Et*3|(tt|)*29,m|L) or a file with one, even
@@ -772,9 +932,10 @@ def diagnose(
         better one of best and even; measured costs need the stages of best]
     placement: Only schedules of this placement: loop, V, wave, bidirectional, or auto for any [default: auto]
     model: Model description or its name (tiny-gpt) [default: none]
-    precision: Number format of the model: fp32, fp16, bf16, fp8 or fp4; the cluster's peak_flops does not
-        change [default: its own]
+    precision: Number format of the model: fp32, fp16, bf16, fp8, fp8-block, mxfp8 or nvfp4; the cluster's
+        peak_flops does not change [default: its own]
     sequence: Tokens per sequence in place of the model's [default: the model's]
+    images: Images of each sequence, which the model's encoder turns into tokens of it [default: the model's]
     costs_from: Costs of a run: a timeline, a trace, a folder with one trace per rank, or the log of Megatron-
         LM's timers. With several runs (the option again, or ':' between paths) one adds costs that another
         lacks. T is the time of an iteration without the profiler; the profiler's part is then taken out. With
@@ -787,7 +948,11 @@ def diagnose(
     bandwidth_factor: Multiplies the speed of links and network; given and measured transfers and all-reduces
         take 1 / FACTOR of their time [default: 1]
     latency_factor: Multiplies the latencies of links and network of --cluster [default: 1]
-    cuda_graphs: Kernels of --cluster do not wait for the host to launch them
+    cuda_graphs: Kernels of --cluster that do not wait for the host to launch them: none, attn (all but experts)
+        or full_iteration [default: none]
+    tp_comm_overlap: Products hide the cluster's tensor_overlap of the all-reduces of --tensor
+    moe_token_dispatcher_type: What brings tokens to the experts of --experts: alltoall, deepep or hybridep
+        [default: alltoall]
     speed: Speed of all devices, or of each; at 0.8 an op takes 1 / 0.8 of its cost [default: 1]
     overlap_slowdown: Factor on the time of ops while their device sends or receives, 1 to 8 [default: 1]
     overlap_waiting: Sends and receives also slow ops down while they wait, as NCCL's kernels do
@@ -802,18 +967,37 @@ def diagnose(
     eager: Messages up to this size do not wait for their receiver [default: 0]
     blocking: Sends and receives occupy their devices
     share_links: Transfers that run at the same time share the links of --cluster fairly
-    recompute: Part of a forward that the backward computes again: none, selective (attention scores) or full,
-        of all stages or of each [default: none]
+    recompute: Part of a forward that the backward computes again: none, modules of layers (core_attn, also
+        called selective, layernorm, mla_up_proj, moe_act, moe, mlp, shared_experts, joined by +), full,
+        full:layers=N (the first N of each stage) or full:uniform=N (inputs of groups of N are kept), of all
+        stages or of each [default: none]
     offload: Part of the activations that moves to the host, 0 to 1, of all stages or of each [default: 0]
+    offload_modules: Modules whose inputs move to the host: attn_norm, qkv_linear, core_attn, attn_proj,
+        mlp_norm, expert_fc1, moe_act [default: none]
     replicas: Data-parallel copies of the pipeline [default: 1]
     adjacent_replicas: Replicas of a device are neighbours, as Megatron-LM places them [default: neighbours of a
         pipeline are]
+    overlap_param_gather: Forwards of the next step hide the gather of the weights after --zero 1 and 2
     tensor: GPUs of a device, which share its layers by tensor and sequence parallelism within a node [default:
         1]
     context: Groups of --tensor GPUs in a device that share each sequence (context parallelism) [default: 1]
     experts: GPUs of a device and its replicas that share the experts (expert parallelism) [default: 1]
-    framework: Framework whose use of memory is counted: none (formulas only), megatron or deepspeed [default:
-        the model's]
+    loss: What is done with the logits: whole keeps them; fused keeps none and computes them again (Megatron-
+        LM's linear fusion of cross-entropy); chunked has an eighth at a time, with their gradients (torchtitan,
+        Liger) [default: the model's]
+    framework: Framework whose use of memory is counted: none (formulas only), megatron, megatron-bridge (its
+        performance recipes: gradients in bf16, fp8 and mxfp8 weights alone) or deepspeed [default: the model's;
+        megatron where the cluster's file states a datasheet's values alone]
+    optimizer: adam, or muon: of the matrices of layers, with adam of all else [default: the model's]
+    optimizer_implementation: fused, or PyTorch's foreach, which takes 4 bytes more for each parameter that a
+        GPU steps, while it does [default: the model's]
+    main_grads_dtype: Format in which gradients are added up and reduced: fp32, bf16, fp16, fp8 [default: the
+        framework's]
+    main_params_dtype: Format of the weights that the optimizer updates [default: the framework's]
+    exp_avg_dtype: Format of Adam's first moment, or of Muon's momentum [default: the framework's]
+    exp_avg_sq_dtype: Format of Adam's second moment [default: the framework's]
+    fp8_param_gather: Weights of products are stored in the number format of the products alone [default: the
+        framework's]
     zero: Stage of ZeRO. The replicas share out, at 0, nothing; at 1, the optimizer state; at 2, gradients too,
         as PyTorch's pipelines do: whole until their stage's last backward, so that time and memory are those of
         1; at 3, the weights, gathered for three stages at a time (FSDP) [default: 1 for modelled costs of
@@ -962,29 +1146,31 @@ def sensitivity(
     return _ask(Row, "sensitivity", [*_texts([results])], options)
 
 
-_MODELS: dict[str, str] = {
-}
+_MODELS: dict[str, str] = {}
 
 
-def models(
-    *names: Value,
-) -> Result[Row]:
-    """Lists the models that ship with pipesim, for --model, or prints the description of one.
-
-    """
+def models() -> Result[Row]:
+    """Lists the models that ship with pipesim, for --model, or prints the description of one."""
     options = _words(_MODELS, locals())
-    return _ask(Row, "models", [*_texts(names)], options)
+    return _ask(Row, "models", [], options)
 
 
 _CLUSTERS: dict[str, str] = {
+    "like": ",",
+    "output": ",",
 }
 
 
 def clusters(
-    *names: Value,
+    *,
+    like: Value = None,
+    output: Value = None,
 ) -> Result[Row]:
     """Lists the clusters that ship with pipesim, for --cluster, or prints the description of one.
 
+    like: Print a file to start from: all keys of that cluster with their meaning, and KEY=VALUE in place of its
+        own [default: none]
+    output: With --like: write it there [default: standard output]
     """
     options = _words(_CLUSTERS, locals())
-    return _ask(Row, "clusters", [*_texts(names)], options)
+    return _ask(Row, "clusters", [], options)

@@ -720,6 +720,7 @@ static void add_megatron_state (const PsModel *model, GString *text)
     { gathers && model->precision > PS_PRECISION_BF16, fp4 ? "--fp4-param-gather" : "--fp8-param-gather", ALONE },
     { gathers && model->precision == PS_PRECISION_MXFP8, "--reuse-grad-buf-for-mxfp8-param-ag", ALONE },
     { precise, "--use-precision-aware-optimizer", ALONE },
+    { model->fp8_input_store, "--activation-func-fp8-input-store", ALONE },
     { precise && !wide, "--main-grads-dtype bf16", ALONE },
   };
 

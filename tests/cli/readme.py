@@ -1,18 +1,20 @@
 #!/usr/bin/env python3
-"""readme.py - runs the commands of README.md and compares what they print with what it shows.
+"""readme.py - runs the commands of README.md and SKILL.md and compares what they print with what these show.
 
 A command stands after "    $ " and its output below it, both indented. A line "..." stands for any number of lines. `cat FILE` makes
-the file that it shows. All commands run in one empty folder, in their order. PIPESIM_BINDIR=build tests/cli/readme.py --update writes
-the output into the README: as many lines as are there, whole where there is no "...".
+the file that it shows. All commands of a document run in one empty folder, in their order. PIPESIM_BINDIR=build tests/cli/readme.py --update
+writes the output into the documents: as many lines as are there, whole where there is no "...". --first SECONDS runs the first example alone, which
+may take so long.
 """
 import os
 import re
 import subprocess
 import sys
 import tempfile
+import time
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', '..')
-README = os.path.join(ROOT, 'README.md')
+DOCUMENTS = ['README.md', 'SKILL.md']
 INDENT = '    '
 
 
@@ -34,12 +36,14 @@ def run(command, shown):
     if re.fullmatch(r'cat \S+', command):
         with open(command.split()[1], 'w', encoding='utf-8') as file:
             file.write(''.join(line + '\n' for line in shown))
-    done = subprocess.run(['sh', '-c', command], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+    done = subprocess.run(['/bin/sh', '-c', command], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                           stderr=subprocess.DEVNULL, encoding='utf-8', check=False)
-    return done.stdout.splitlines()
+    return done.stdout.splitlines() if done.returncode in (0, 3) else [f'exit code {done.returncode}'] + done.stdout.splitlines()
 
 
 def matches(shown, printed):
+    if printed[:1] and re.fullmatch(r'exit code \d+', printed[0]):
+        return False
     pattern = ''.join('(?:.*\n)*' if line == '...' else re.escape(line) + '\n' for line in shown)
     return re.fullmatch(pattern, ''.join(line + '\n' for line in printed)) is not None
 
@@ -73,32 +77,52 @@ def refresh(shown, printed):
     return lines
 
 
+def check(examples, number):
+    """Runs the examples, prints a point for each, and returns [(is as shown, lines as printed now)]."""
+    results = []
+    for number, (command, _, shown) in enumerate(examples, number):
+        printed = run(command, shown)
+        good = matches(shown, printed)
+        results.append((good, refresh(shown, printed)))
+        print(f'{"ok" if good else "not ok"} {number} - {command}', flush=True)
+        if not good:
+            print(''.join(f'# {line}\n' for line in ['shown:'] + shown + ['printed:'] + printed), end='', flush=True)
+    return results
+
+
 def main():
     update = sys.argv[1:] == ['--update']
-    os.environ['PATH'] = os.path.abspath(os.environ['PIPESIM_BINDIR']) + ':' + os.environ['PATH']
+    limit = float(sys.argv[2]) if sys.argv[1:2] == ['--first'] else None
+    bindir = os.path.abspath(os.environ['PIPESIM_BINDIR'])
+    os.environ['PATH'] = bindir + ':' + os.environ['PATH']
+    os.environ.setdefault('PYTHONPATH', os.path.abspath(os.path.join(ROOT, 'python')))
+    os.environ.setdefault('PIPESIM_CORE', os.path.join(bindir, 'python', 'libpipesim-core.so'))
+    os.environ['PYTHONDONTWRITEBYTECODE'] = '1'
     os.environ['LC_ALL'] = 'C.UTF-8'
     os.environ.pop('COLUMNS', None)
-    with open(README, encoding='utf-8') as file:
-        lines = file.read().split('\n')
-    examples = list(read_examples(lines))
-    fresh, failed = [], False
-    with tempfile.TemporaryDirectory() as folder:
-        os.chdir(folder)
-        for number, (command, _, shown) in enumerate(examples, 1):
-            printed = run(command, shown)
-            fresh.append(refresh(shown, printed))
-            good = matches(shown, printed)
-            failed |= not good
-            print(f'{"ok" if good else "not ok"} {number} - {command}', flush=True)
-            if not good:
-                print(''.join(f'# {line}\n' for line in ['shown:'] + shown + ['printed:'] + printed), end='', flush=True)
-        os.chdir(ROOT)
-    print(f'1..{len(examples)}')
-    for (_, begin, shown), printed in reversed(list(zip(examples, fresh))) if update else []:
-        lines[begin:begin + len(shown)] = [(INDENT + line).rstrip() for line in printed]
-    if update:
-        with open(README, 'w', encoding='utf-8') as file:
-            file.write('\n'.join(lines))
+    number, failed = 1, False
+    for document in DOCUMENTS if limit is None else DOCUMENTS[:1]:
+        with open(os.path.join(ROOT, document), encoding='utf-8') as file:
+            lines = file.read().split('\n')
+        examples = list(read_examples(lines))[:None if limit is None else 1]
+        started = time.monotonic()
+        with tempfile.TemporaryDirectory() as folder:
+            os.chdir(folder)
+            results = check(examples, number)
+            os.chdir(ROOT)
+        number += len(examples)
+        failed |= not all(good for good, _ in results)
+        if update:
+            for (_, begin, shown), (_, fresh) in reversed(list(zip(examples, results))):
+                lines[begin:begin + len(shown)] = [(INDENT + line).rstrip() for line in fresh]
+            with open(os.path.join(ROOT, document), 'w', encoding='utf-8') as file:
+                file.write('\n'.join(lines))
+    if limit is not None:
+        seconds = time.monotonic() - started
+        failed |= seconds > limit
+        print(f'{"not ok" if seconds > limit else "ok"} {number} - in {seconds:.2f} s, at most {limit:g}')
+        number += 1
+    print(f'1..{number - 1}')
     return int(failed and not update)
 
 
