@@ -84,12 +84,23 @@ static void add_word (GPtrArray *words, const char *text, gsize length, guint li
     word_free (word);
 }
 
+/* A branch of if, case or a loop. */
+typedef enum {
+  MAYBE, /* its condition is not known */
+  TAKEN,
+  NOT_YET, /* a later branch may be taken */
+  NO_MORE, /* an earlier one was */
+} Branch;
+
 typedef struct {
   const char *at;
   guint line;
-  GHashTable *variables; /* name -> GPtrArray of Word */
-  guint conditions;      /* around the place */
-  GPtrArray *command;    /* words of the command with most options */
+  GHashTable *variables;      /* name -> GPtrArray of Word */
+  Branch branches[MAX_DEPTH]; /* around the place */
+  guint n_branches;
+  gboolean tests;     /* the command is the condition of a branch */
+  gboolean chained;   /* it follows && or || */
+  GPtrArray *command; /* words of the command with most options */
   guint n_options;
   GPtrArray *bare; /* words of lines that begin with an option */
 } Shell;
@@ -373,6 +384,14 @@ static GPtrArray *read_array (Shell *shell)
   return words;
 }
 
+static gboolean is_within (const Shell *shell, Branch a, Branch b)
+{
+  for (guint i = 0; i < shell->n_branches; i++)
+    if (shell->branches[i] == a || shell->branches[i] == b)
+      return TRUE;
+  return FALSE;
+}
+
 /* Reads NAME=value, NAME+=value or NAME=( ... ). FALSE: the place holds none. */
 static gboolean read_assignment (Shell *shell)
 {
@@ -396,7 +415,9 @@ static gboolean read_assignment (Shell *shell)
     more = FALSE;
     add_word (value, text, strlen (text), line);
   }
-  if (shell->conditions > 0) {
+  if (is_within (shell, NOT_YET, NO_MORE))
+    return TRUE;
+  if (shell->chained || is_within (shell, MAYBE, MAYBE)) {
     g_autoptr (GString) reason = g_string_new (NULL);
 
     append_unknown (reason, name, "depends on a condition, which is not tried here");
@@ -464,18 +485,54 @@ static void take_command (Shell *shell, const GPtrArray *words, gboolean is_laun
   }
 }
 
+/* What a test between [ and ] says of two words. MAYBE: it is another test, or a word is not known. */
+static Branch try_condition (const GPtrArray *words)
+{
+  static const char *const operators[] = { "=", "==", "!=", "-eq", "-ne", "-lt", "-le", "-gt", "-ge" };
+  const char *word[3] = { NULL };
+  guint n = words->len - 2;
+
+  if (words->len < 4 || n > 3 || ((Word *)words->pdata[0])->text[0] != '[')
+    return MAYBE;
+  for (guint i = 0; i < n; i++) {
+    word[i] = ((Word *)words->pdata[i + 1])->text;
+    if (strpbrk (word[i], "\1*?") != NULL)
+      return MAYBE;
+  }
+  if (n == 2)
+    return g_str_equal (word[0], "-z") || g_str_equal (word[0], "-n")
+               ? ((*word[1] == '\0') == (word[0][1] == 'z') ? TAKEN : NOT_YET)
+               : MAYBE;
+  gint64 a = g_ascii_strtoll (word[0], NULL, 10), b = g_ascii_strtoll (word[2], NULL, 10);
+  gboolean same = g_str_equal (word[0], word[2]);
+  const gboolean results[] = { same, same, !same, a == b, a != b, a<b, a <= b, a> b, a >= b };
+  for (guint i = 0; i < G_N_ELEMENTS (operators); i++)
+    if (g_str_equal (word[1], operators[i]))
+      return results[i] ? TAKEN : NOT_YET;
+  return MAYBE;
+}
+
 /* The first word of a command, if it is one of the shell's own. TRUE: another command follows it. */
 static gboolean take_keyword (Shell *shell, const char *word)
 {
   static const char *const opening[] = { "if", "while", "until", "for", "case", "select", NULL };
   static const char *const closing[] = { "fi", "done", "esac", NULL };
-  static const char *const others[]
-      = { "then", "else", "do", "{", "}", "!", "export", "local", "declare", "readonly", "typeset", "set", NULL };
+  static const char *const others[] = { "elif",   "then",  "else",    "do",       "{",       "}",   "!",
+                                        "export", "local", "declare", "readonly", "typeset", "set", NULL };
+  Branch *branch = shell->n_branches > 0 ? &shell->branches[shell->n_branches - 1] : NULL;
+  gboolean otherwise = branch != NULL && (g_str_equal (word, "else") || g_str_equal (word, "elif"));
 
-  if (g_strv_contains (opening, word))
-    shell->conditions++;
-  else if (g_strv_contains (closing, word))
-    shell->conditions -= shell->conditions > 0;
+  if (g_strv_contains (opening, word) && shell->n_branches < MAX_DEPTH) {
+    shell->branches[shell->n_branches++] = MAYBE;
+    shell->tests = g_str_equal (word, "if");
+  } else if (g_strv_contains (closing, word) && branch != NULL)
+    shell->n_branches--;
+  else if (otherwise && *branch == TAKEN)
+    *branch = NO_MORE;
+  else if (otherwise && *branch == NOT_YET) {
+    *branch = word[2] == 's' ? TAKEN : MAYBE;
+    shell->tests = word[2] != 's';
+  }
   return g_strv_contains (others, word) || g_strv_contains (opening, word) || g_strv_contains (closing, word);
 }
 
@@ -483,7 +540,7 @@ static gboolean take_keyword (Shell *shell, const char *word)
 static void read_command (Shell *shell)
 {
   g_autoptr (GPtrArray) words = words_new ();
-  gboolean is_launch = FALSE;
+  gboolean is_launch = FALSE, chained = FALSE;
 
   while (*shell->at != '\0') {
     is_launch |= skip_blanks (shell, FALSE);
@@ -492,8 +549,9 @@ static void read_command (Shell *shell)
     if (c == '\0')
       break;
     if (strchr ("\n;&|", c) != NULL) {
+      chained = shell->at[1] == c && (c == '&' || c == '|');
       shell->line += c == '\n';
-      shell->at++;
+      shell->at += chained ? 2 : 1;
       break;
     }
     if (c == '<' || c == '>')
@@ -507,7 +565,12 @@ static void read_command (Shell *shell)
         g_ptr_array_set_size (words, 0);
     }
   }
-  take_command (shell, words, is_launch);
+  if (shell->tests && shell->n_branches > 0)
+    shell->branches[shell->n_branches - 1] = chained || words->len == 0 ? MAYBE : try_condition (words);
+  else if (!is_within (shell, NOT_YET, NO_MORE))
+    take_command (shell, words, is_launch);
+  shell->tests = FALSE;
+  shell->chained = chained;
 }
 
 /* Options with the words after them. */
