@@ -175,7 +175,8 @@ typedef struct {
   char **words;          /* the line with the file's options before those given; NULL: it has no --from */
   char *notes;           /* lines about what is not modelled, for standard error */
   const char *framework; /* of ps_launch_frameworks, that reads the file; NULL: none */
-  char *schedule;        /* the family that it runs; NULL: not known */
+  char *schedule;        /* the family that it runs; NULL: not known, or another one is given */
+  char *file;            /* its name */
   gboolean print;        /* --print-command */
 } PsLaunchCommand;
 

@@ -588,6 +588,8 @@ static gboolean belongs (const PsLaunchFacts *facts, const char *key)
     return strchr (letters, 'G') != NULL || g_strcmp0 (variant, "gated_delta_net") == 0;
   if (g_str_has_prefix (key, "index_"))
     return strchr (letters, 'D') != NULL || g_strcmp0 (variant, "dsa") == 0;
+  if (g_str_equal (key, "mtp"))
+    return strchr (letters, '/') == NULL;
   return !g_str_equal (key, "experts_of_layer") && !g_str_equal (key, "layers");
 }
 

@@ -227,8 +227,9 @@ static void add_schedule (Reader *reader, gint64 p)
   if (family == NULL)
     return;
   const PsFamily *row = ps_family_find (family);
-  g_free (reader->command->schedule);
-  reader->command->schedule = row != NULL ? g_strdup (family) : NULL;
+  const PsOption *option = find_row (reader->rows, 0, "schedule");
+  if (row != NULL && option != NULL && find_given (option, reader->argv) == NULL)
+    reader->command->schedule = g_strdup (family);
   add_layout (reader, "schedule", "%s", family);
   if (v > 1 && p > 1)
     add_layout (reader, "chunks", "%" G_GINT64_FORMAT, v);
@@ -520,6 +521,7 @@ void ps_launch_command_clear (PsLaunchCommand *command)
   g_strfreev (command->words);
   g_free (command->notes);
   g_free (command->schedule);
+  g_free (command->file);
   *command = (PsLaunchCommand){ 0 };
 }
 
@@ -556,6 +558,7 @@ gboolean ps_launch_expand (const PsOption *rows, char *const *argv, PsLaunchComm
     return TRUE;
   if (!ps_read_file (from, &text, &length, error))
     return FALSE;
+  command->file = g_strdup (from);
   PsLaunchForm form = ps_launch_form (text);
   reader.searches = find_row (rows, 0, "devices") == NULL || find_row (rows, 0, "") != NULL;
   reader.words = g_ptr_array_new ();
@@ -581,10 +584,10 @@ gboolean ps_launch_print (const PsLaunchCommand *command, GError **error)
 {
   g_autoptr (GString) line = g_string_new ("pipesim");
 
-  for (char **word = command->words; *word != NULL; word++) {
-    gboolean plain
-        = **word != '\0' && strspn (*word, G_CSET_A_2_Z G_CSET_a_2_z G_CSET_DIGITS "-_./:=,+") == strlen (*word);
-    g_autofree char *quoted = plain ? g_strdup (*word) : g_shell_quote (*word);
+  for (char **first = command->words, **word = first; *word != NULL; word++) {
+    const char *text = word == first && g_str_has_prefix (*word, "pipesim-") ? *word + strlen ("pipesim-") : *word;
+    gsize n_plain = strspn (text, G_CSET_A_2_Z G_CSET_a_2_z G_CSET_DIGITS "-_./:=,+");
+    g_autofree char *quoted = n_plain > 0 && text[n_plain] == '\0' ? g_strdup (text) : g_shell_quote (text);
 
     g_string_append_printf (line, " %s", quoted);
   }
@@ -603,5 +606,5 @@ void ps_launch_note (const PsLaunchCommand *command, const PsSetting *setting)
   if (command->notes != NULL && *command->notes != '\0')
     g_printerr ("%s", command->notes);
   if (refusal != NULL && *refusal != '\0')
-    g_printerr ("%s does not run that: %s\n", command->framework, refusal);
+    g_printerr ("%s: %s does not run that: %s\n", command->file, command->framework, refusal);
 }
