@@ -5,6 +5,7 @@ from __future__ import annotations
 from . import Flag, Plan, Prediction, Result, Row, SearchResult, Value, _ask, _texts, _words, run
 
 _PREDICT: dict[str, str] = {
+    "from": ",",
     "schedule": ",",
     "devices": ",",
     "microbatches": ",",
@@ -51,6 +52,7 @@ _PREDICT: dict[str, str] = {
     "context": ",",
     "experts": ",",
     "loss": ",",
+    "activation_func_fp8_input_store": ",",
     "framework": ",",
     "optimizer": ",",
     "optimizer_implementation": ",",
@@ -69,6 +71,7 @@ _PREDICT: dict[str, str] = {
     "tornado": ",",
     "seed": ",",
     "jobs": ",",
+    "print_command": ",",
     "output": ",",
     "to": ",",
     "force": ",",
@@ -81,6 +84,7 @@ _PREDICT: dict[str, str] = {
 
 def predict(
     *,
+    from: Value = None,
     schedule: Value = None,
     devices: Value = None,
     microbatches: Value = None,
@@ -127,6 +131,7 @@ def predict(
     context: Value = None,
     experts: Value = None,
     loss: Value = None,
+    activation_func_fp8_input_store: Flag = None,
     framework: Value = None,
     optimizer: Value = None,
     optimizer_implementation: Value = None,
@@ -145,6 +150,7 @@ def predict(
     tornado: Flag = None,
     seed: Value = None,
     jobs: Value = None,
+    print_command: Flag = None,
     output: Value = None,
     to: Value = None,
     force: Flag = None,
@@ -155,6 +161,8 @@ def predict(
 ) -> Result[Prediction]:
     """Simulates schedules: time, bubble, memory, and a bound that no schedule can beat.
 
+    from: Take the setting of a launch: a script, arguments, log or YAML of Megatron-LM, TOML or words of
+        torchtitan, JSON of DeepSpeed, or a config.json; other options win over it [default: none]
     schedule: Family names or schedule files, or all [required]
     devices: Number of devices (pipeline ranks) [default: that of a schedule file; families need it]
     microbatches: Microbatches per iteration [default: that of a schedule file; families need it]
@@ -225,6 +233,7 @@ def predict(
     loss: What is done with the logits: whole keeps them; fused keeps none and computes them again (Megatron-
         LM's linear fusion of cross-entropy); chunked has an eighth at a time, with their gradients (torchtitan,
         Liger) [default: the model's]
+    activation_func_fp8_input_store: Forwards keep the inputs of SwiGLU in 8 bits [default: the model's]
     framework: Framework whose use of memory is counted: none (formulas only), megatron, megatron-bridge (its
         performance recipes: gradients in bf16, fp8 and mxfp8 weights alone) or deepspeed [default: the model's;
         megatron where the cluster's file states a datasheet's values alone]
@@ -256,6 +265,7 @@ def predict(
     tornado: Show which part's spread moves the iteration most
     seed: Seed of the random numbers [default: 1]
     jobs: Threads that sample; their number changes no figure [default: one per processor]
+    print_command: With --from: print the command line that the file stands for, and do no more
     output: Write the simulated timeline; FILE.trace.json is a Chrome trace, FILE.gz is packed [default: none]
     to: Print only the flags or keys with which megatron (HybridModel of Megatron-LM 0.18 and later, whose
         pattern says units and stages), megatron-gpt (GPTModel of 0.16 to 0.19: a layout string), torchtitan,
@@ -277,6 +287,7 @@ _SEARCH: dict[str, str] = {
     "seed": ",",
     "jobs": ",",
     "joint": ",",
+    "from": ",",
     "devices": ",",
     "microbatches": ",",
     "chunks": ",",
@@ -320,6 +331,7 @@ _SEARCH: dict[str, str] = {
     "context": ",",
     "experts": ",",
     "loss": ",",
+    "activation_func_fp8_input_store": ",",
     "framework": ",",
     "optimizer": ",",
     "optimizer_implementation": ",",
@@ -336,6 +348,7 @@ _SEARCH: dict[str, str] = {
     "jitter": ",",
     "straggler": "",
     "slow_link": "",
+    "print_command": ",",
     "output": ",",
     "to": ",",
     "force": ",",
@@ -349,6 +362,7 @@ def search(
     seed: Value = None,
     jobs: Value = None,
     joint: Flag = None,
+    from: Value = None,
     devices: Value = None,
     microbatches: Value = None,
     chunks: Value = None,
@@ -392,6 +406,7 @@ def search(
     context: Value = None,
     experts: Value = None,
     loss: Value = None,
+    activation_func_fp8_input_store: Flag = None,
     framework: Value = None,
     optimizer: Value = None,
     optimizer_implementation: Value = None,
@@ -408,6 +423,7 @@ def search(
     jitter: Value = None,
     straggler: Value = None,
     slow_link: Value = None,
+    print_command: Flag = None,
     output: Value = None,
     to: Value = None,
     force: Flag = None,
@@ -423,6 +439,8 @@ def search(
         best rows of one and of two copies: stages change what they offload, and what all or some of their
         microbatches recompute. Without --layout layers move to neighbours. Without --placement stages move to
         other devices (without -v also more to one than to another). Not with --lengths
+    from: Take the setting of a launch: a script, arguments, log or YAML of Megatron-LM, TOML or words of
+        torchtitan, JSON of DeepSpeed, or a config.json; other options win over it [default: none]
     devices: Number of devices (pipeline ranks) [default: that of a schedule file; families need it]
     microbatches: Microbatches per iteration [default: that of a schedule file; families need it]
     chunks: Stages per device [default: the family's]
@@ -491,6 +509,7 @@ def search(
     loss: What is done with the logits: whole keeps them; fused keeps none and computes them again (Megatron-
         LM's linear fusion of cross-entropy); chunked has an eighth at a time, with their gradients (torchtitan,
         Liger) [default: the model's]
+    activation_func_fp8_input_store: Forwards keep the inputs of SwiGLU in 8 bits [default: the model's]
     framework: Framework whose use of memory is counted: none (formulas only), megatron, megatron-bridge (its
         performance recipes: gradients in bf16, fp8 and mxfp8 weights alone) or deepspeed [default: the model's;
         megatron where the cluster's file states a datasheet's values alone]
@@ -521,6 +540,7 @@ def search(
         unless given; may be repeated [default: none]
     slow_link: Two devices whose transfers take FACTOR times as long in both directions (if their link fails:
         the detour's FACTOR); may be repeated [default: none]
+    print_command: With --from: print the command line that the file stands for, and do no more
     output: Write the best schedule [default: none]
     to: Print only the flags or keys with which megatron (HybridModel of Megatron-LM 0.18 and later, whose
         pattern says units and stages), megatron-gpt (GPTModel of 0.16 to 0.19: a layout string), torchtitan,
@@ -533,6 +553,7 @@ def search(
 
 _PLAN: dict[str, str] = {
     "jobs": ",",
+    "from": ",",
     "gpus": ",",
     "global_batch": ",",
     "schedule": ",",
@@ -541,6 +562,9 @@ _PLAN: dict[str, str] = {
     "db": ",",
     "profile": ",",
     "cluster": ",",
+    "cuda_graphs": ",",
+    "tp_comm_overlap": ",",
+    "moe_token_dispatcher_type": ",",
     "memory_limit": ",",
     "reserve": ",",
     "tensor": ",",
@@ -554,7 +578,11 @@ _PLAN: dict[str, str] = {
     "exp_avg_dtype": ",",
     "exp_avg_sq_dtype": ",",
     "fp8_param_gather": ",",
+    "activation_func_fp8_input_store": ",",
+    "overlap_param_gather": ",",
+    "reduce": ",",
     "zero": ",",
+    "print_command": ",",
     "top": ",",
     "every": ",",
     "explain": ",",
@@ -566,6 +594,7 @@ _PLAN: dict[str, str] = {
 def plan(
     *,
     jobs: Value = None,
+    from: Value = None,
     gpus: Value = None,
     global_batch: Value = None,
     schedule: Value = None,
@@ -574,6 +603,9 @@ def plan(
     db: Value = None,
     profile: Value = None,
     cluster: Value = None,
+    cuda_graphs: Value = None,
+    tp_comm_overlap: Flag = None,
+    moe_token_dispatcher_type: Value = None,
     memory_limit: Value = None,
     reserve: Value = None,
     tensor: Value = None,
@@ -587,7 +619,11 @@ def plan(
     exp_avg_dtype: Value = None,
     exp_avg_sq_dtype: Value = None,
     fp8_param_gather: Flag = None,
+    activation_func_fp8_input_store: Flag = None,
+    overlap_param_gather: Flag = None,
+    reduce: Value = None,
     zero: Value = None,
+    print_command: Flag = None,
     top: Value = None,
     every: Flag = None,
     explain: Value = None,
@@ -597,6 +633,8 @@ def plan(
     """Finds the fastest settings to train a model on a number of GPUs within memory. All simulated.
 
     jobs: Threads [default: one per processor]
+    from: Take the setting of a launch: a script, arguments, log or YAML of Megatron-LM, TOML or words of
+        torchtitan, JSON of DeepSpeed, or a config.json; other options win over it [default: none]
     gpus: GPUs, p times t times d [default: all of the cluster]
     global_batch: Sequences per step, over all replicas [required]
     schedule: Only these families, or all [default: all synchronous ones]
@@ -607,6 +645,10 @@ def plan(
     profile: Profile in the database [default: all of the model]
     cluster: Cluster description or its name; memory and peak rate come from it, and without --db all costs
         [required]
+    cuda_graphs: Kernels that do not wait for the host: none, attn or full_iteration [default: none]
+    tp_comm_overlap: Products hide a part of the all-reduces of --tensor
+    moe_token_dispatcher_type: What brings tokens to the experts: alltoall, deepep or hybridep [default:
+        alltoall]
     memory_limit: Memory of a GPU [default: the cluster's]
     reserve: Part of this memory that stays free: for driver and NCCL (5 GB, at most a sixteenth; nothing where
         the framework counts them), and for fragmentation and errors of prediction (a sixteenth) [default: both
@@ -626,8 +668,12 @@ def plan(
     exp_avg_sq_dtype: Format of the second moment: fp32, bf16, fp16, fp8 [default: the framework's]
     fp8_param_gather: Weights of products are stored in the number format of the products alone [default: the
         framework's]
+    activation_func_fp8_input_store: Forwards keep the inputs of SwiGLU in 8 bits [default: the model's]
+    overlap_param_gather: Forwards of the next step hide the gather of the weights
+    reduce: All-reduce of the gradients: overlapped or exposed [default: overlapped]
     zero: Stage of ZeRO. The replicas share out, at 0, nothing; at 1, the optimizer state; at 2, gradients too;
         at 3, state and weights (FSDP) [default: 1 for modelled costs of several replicas or contexts, else 0]
+    print_command: With --from: print the command line that the file stands for, and do no more
     top: Number of layouts to print, the best first [default: 10]
     every: Print every setting of a layout (p, t, c, e, d), not only the fastest
     explain: Print the command line that predicts the layout of this rank again [default: none]
@@ -642,6 +688,7 @@ def plan(
 
 _PARTITION: dict[str, str] = {
     "algorithm": ",",
+    "from": ",",
     "schedule": ",",
     "devices": ",",
     "microbatches": ",",
@@ -672,6 +719,7 @@ _PARTITION: dict[str, str] = {
     "loss": ",",
     "reduce": ",",
     "sync": ",",
+    "print_command": ",",
     "print_costs": ",",
     "to": ",",
 }
@@ -680,6 +728,7 @@ _PARTITION: dict[str, str] = {
 def partition(
     *,
     algorithm: Value = None,
+    from: Value = None,
     schedule: Value = None,
     devices: Value = None,
     microbatches: Value = None,
@@ -710,12 +759,15 @@ def partition(
     loss: Value = None,
     reduce: Value = None,
     sync: Value = None,
+    print_command: Flag = None,
     print_costs: Flag = None,
     to: Value = None,
 ) -> Result[Row]:
     """Cuts the layers of a model into stages, by one algorithm or by all of them.
 
     algorithm: An algorithm, or all [default: bottleneck]
+    from: Take the setting of a launch: a script, arguments, log or YAML of Megatron-LM, TOML or words of
+        torchtitan, JSON of DeepSpeed, or a config.json; other options win over it [default: none]
     schedule: Family to simulate; algorithm schedule cuts for it [default: none]
     devices: Number of devices (pipeline ranks) [default: that of a schedule file; families need it]
     microbatches: Microbatches per iteration [default: that of a schedule file; families need it]
@@ -761,6 +813,7 @@ def partition(
         after them [default: overlapped]
     sync: Synchronisation at the optimizer: global (all devices meet) or bypass (each device steps and goes on)
         [default: global]
+    print_command: With --from: print the command line that the file stands for, and do no more
     print_costs: Print only the costs of the stages, as predict --costs takes them
     to: Print only what megatron, torchtitan, torchtitan-0.2 or deepspeed take for the stages of a model
         [default: none]
@@ -837,6 +890,7 @@ _DIAGNOSE: dict[str, str] = {
     "context": ",",
     "experts": ",",
     "loss": ",",
+    "activation_func_fp8_input_store": ",",
     "framework": ",",
     "optimizer": ",",
     "optimizer_implementation": ",",
@@ -900,6 +954,7 @@ def diagnose(
     context: Value = None,
     experts: Value = None,
     loss: Value = None,
+    activation_func_fp8_input_store: Flag = None,
     framework: Value = None,
     optimizer: Value = None,
     optimizer_implementation: Value = None,
@@ -985,6 +1040,7 @@ def diagnose(
     loss: What is done with the logits: whole keeps them; fused keeps none and computes them again (Megatron-
         LM's linear fusion of cross-entropy); chunked has an eighth at a time, with their gradients (torchtitan,
         Liger) [default: the model's]
+    activation_func_fp8_input_store: Forwards keep the inputs of SwiGLU in 8 bits [default: the model's]
     framework: Framework whose use of memory is counted: none (formulas only), megatron, megatron-bridge (its
         performance recipes: gradients in bf16, fp8 and mxfp8 weights alone) or deepspeed [default: the model's;
         megatron where the cluster's file states a datasheet's values alone]

@@ -5,32 +5,11 @@
 
 #include <string.h>
 
-static PsModel *parse_ini (const char *where, const char *text, gsize length, GError **error)
-{
-  guint n;
-  const PsIniField *fields = ps_model_fields (&n);
-  g_autoptr (PsIni) ini = ps_ini_parse (where, text, length, "model", fields, n, error);
-  g_autoptr (PsModel) model = g_new0 (PsModel, 1);
-  const char *key;
-
-  if (ini == NULL)
-    return NULL;
-  model->name = ps_ini_name (ini);
-  ps_ini_fields (ini, fields, n, model);
-  if (!ps_ini_finish (ini, error))
-    return NULL;
-  ps_model_fill_defaults (model);
-  g_autofree char *misfit = ps_model_find_misfit (model, &key);
-  if (misfit != NULL)
-    ps_ini_fail (ini, key, "%s", misfit);
-  return ps_ini_finish (ini, error) ? g_steal_pointer (&model) : NULL;
-}
-
 /* The arguments say a pattern of all layers. */
 static PsModel *parse_launch (const char *where, const char *text, PsLaunchForm form, GError **error)
 {
   g_autofree char *ini = ps_launch_model_text (where, text, form, error);
-  g_autoptr (PsModel) model = ini != NULL ? parse_ini (where, ini, strlen (ini), error) : NULL;
+  g_autoptr (PsModel) model = ini != NULL ? ps_model_parse_ini (where, ini, strlen (ini), error) : NULL;
 
   if (model != NULL && model->pattern != NULL && ps_model_layer_units (model, 0, (PsUnitKind[2]){ 0 }) == 2
       && strchr (model->pattern, '/') == NULL)
@@ -49,7 +28,7 @@ PsModel *ps_model_parse (const char *where, const char *text, gsize length, GErr
   if (form != PS_LAUNCH_NONE)
     return parse_launch (where, copy, form, error);
   return first < length && text[first] == '{' ? ps_model_parse_config (where, text, length, error)
-                                              : parse_ini (where, text, length, error);
+                                              : ps_model_parse_ini (where, text, length, error);
 }
 
 PsModel *ps_model_load (const char *path, GError **error)
