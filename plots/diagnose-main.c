@@ -6,6 +6,7 @@
 
 #include <pipesim/formats.h>
 #include <pipesim/option.h>
+#include <pipesim/plan.h>
 
 /* The sections of a diagnosis, and its timelines. */
 
@@ -180,9 +181,12 @@ typedef struct {
   char *title;
   PsColumnChoice columns;
   char **traces;
+  PsFromChoice from;
+  gboolean printed; /* the command line */
 } Options;
 
 static const PsOption rows[] = {
+  PS_OPTION_INCLUDE (Options, from, ps_from_rows),
   PS_OPTION ("output", 'o', PS_FILE (Options, output), "FILE",
              "Write a page (.html) or a picture (.svg, .png, .pdf) in place of the text", .group = PS_GROUP_OUTPUT),
   PS_OPTION ("title", 0, PS_TEXT (Options, title), "TEXT", "Title of the page or picture", .otherwise = "its own",
@@ -258,6 +262,19 @@ static gboolean parse_options (int argc, char **argv, Options *options, GError *
 {
   options->diagnose.setting = ps_setting_new ();
   options->diagnose.saving = 0.1;
+  g_auto (PsLaunchCommand) launch = { 0 };
+  g_autofree char **line = NULL;
+  if (!ps_launch_expand (rows, argv, &launch, error))
+    return FALSE;
+  if (launch.words != NULL) {
+    argc = (int)g_strv_length (launch.words);
+    argv = line = g_memdup2 (launch.words, ((gsize)argc + 1) * sizeof *argv);
+  }
+  if (launch.print) {
+    options->printed = TRUE; /* no more is to do */
+    return ps_launch_print (&launch, error);
+  }
+  ps_launch_note (&launch, NULL);
   return ps_command_parse (&help, rows, options, &argc, &argv, error)
          && ps_setting_check (options->diagnose.setting, error) && check_options (options, error);
 }
@@ -308,7 +325,11 @@ static gboolean run (int argc, char **argv, GError **error)
   g_auto (Options) options = { 0 };
   g_autoptr (GPtrArray) iterations = g_ptr_array_new_with_free_func ((GDestroyNotify)ps_timeline_free);
 
-  if (!parse_options (argc, argv, &options, error) || !load (&options, iterations, error))
+  if (!parse_options (argc, argv, &options, error))
+    return FALSE;
+  if (options.printed)
+    return TRUE;
+  if (!load (&options, iterations, error))
     return FALSE;
   options.diagnose.where = options.traces[0];
   g_autoptr (PsDiagnosis) diagnosis = ps_diagnosis_new (g_steal_pointer (&iterations), &options.diagnose, error);

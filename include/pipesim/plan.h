@@ -181,13 +181,14 @@ typedef struct {
   char **words;          /* the line with the file's options before those given; NULL: it has no --from */
   char *notes;           /* lines about what is not modelled, for standard error */
   const char *framework; /* of ps_launch_frameworks, that reads the file; NULL: none */
-  char *schedule;        /* the family that it runs; NULL: not known */
+  char *schedule;        /* the family that it runs; NULL: not known, or another one is given */
+  char *file;            /* its name */
   gboolean print;        /* --print-command */
 } PsLaunchCommand;
 
 /* Reads a launch as its framework reads it, and turns it into options:
- * - arguments of Megatron-LM: a script with the command, or the words alone. Variables, arrays and functions count where
- *   they are plain. Nothing is executed; a value that needs it is an error where it is asked for;
+ * - arguments of Megatron-LM: a script with the command, or the words alone. Variables, arrays and functions count
+ * where they are plain. Nothing is executed; a value that needs it is an error where it is asked for;
  * - its arguments as its log lists them, and its YAML or Megatron-Bridge's;
  * - torchtitan's TOML or words, and DeepSpeed's JSON with a config.json in the same folder;
  * - a config.json alone.

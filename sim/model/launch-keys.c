@@ -3,6 +3,8 @@
 #include "launch-text.h"
 #include "model-private.h"
 
+#include "base/text.h"
+
 #include <string.h>
 
 /* A key is here by the name of Megatron-LM's argument, by those of older releases, and by the one of its log where that
@@ -13,7 +15,7 @@ static const PsKeyRow rows[] = {
   { "nproc_per_node nproc-per-node num_gpus gpus_per_node num_gpus_per_node", PS_KEY_SETTING, "gpus-per-node", NULL },
   { "nnodes num_nodes", PS_KEY_SETTING, "nodes", NULL },
   { "world_size", PS_KEY_SETTING, "gpus", NULL },
-  { "program", PS_KEY_SETTING, "program", NULL },
+  { "program _target_", PS_KEY_SETTING, "program", NULL },
   { "tensor_model_parallel_size model_parallel_size parallelism.tensor_parallel_degree num_mp", PS_KEY_SETTING,
     "tensor", NULL },
   { "pipeline_model_parallel_size parallelism.pipeline_parallel_degree num_pp", PS_KEY_SETTING, "devices", NULL },
@@ -49,6 +51,7 @@ static const PsKeyRow rows[] = {
   { "wgrad_deferral_limit", PS_KEY_SETTING, "defer-head", NULL },
   { "parallelism.pipeline_parallel_schedule", PS_KEY_SETTING, "torch-schedule", NULL },
   { "parallelism.module_fqns_per_model_part", PS_KEY_SETTING, "parts", NULL },
+  { "parts", PS_KEY_SETTING, "cuts", NULL },
   { "parallelism.pipeline_parallel_schedule_csv", PS_KEY_SETTING, "schedule", NULL },
   { "parallelism.pipeline_parallel_layers_per_stage", PS_KEY_SETTING, "layers-per-chunk", NULL },
 
@@ -179,7 +182,8 @@ static const PsKeyRow rows[] = {
   { "expert_tensor_parallel_size parallelism.expert_tensor_parallel_degree", PS_KEY_SETTING, "expert-tensor", NULL },
 
   /* Harmless: data, schedule of learning, files, logs, kernels that all have */
-  { "moe_grouped_gemm moe_router_pre_softmax ckpt_format spec reuse_grad_buf_for_mxfp8_param_ag moe_router_dtype "
+  { "fp4_recipe moe_grouped_gemm moe_router_pre_softmax ckpt_format spec reuse_grad_buf_for_mxfp8_param_ag "
+    "moe_router_dtype "
     "moe_router_load_balancing_type moe_aux_loss_coeff moe_z_loss_coeff moe_permute_fusion moe_router_fusion "
     "moe_router_score_function moe_router_enable_expert_bias moe_router_bias_update_rate moe_router_num_groups "
     "moe_router_group_topk moe_router_topk_scaling_factor moe_per_layer_logging moe_shared_expert_overlap "
@@ -204,7 +208,8 @@ static const PsKeyRow rows[] = {
   { "train_iters train_samples exit_interval exit_duration_in_mins lr min_lr lr_decay_style lr_decay_iters "
     "lr_decay_samples lr_warmup_iters lr_warmup_samples lr_warmup_fraction lr_warmup_init lr_wsd_decay_style "
     "lr_wsd_decay_iters lr_wsd_decay_samples weight_decay weight_decay_incr_style start_weight_decay end_weight_decay "
-    "clip_grad adam_beta1 adam_beta2 adam_eps muon_momentum override_opt_param_scheduler use_checkpoint_opt_param_scheduler "
+    "clip_grad adam_beta1 adam_beta2 adam_eps muon_momentum override_opt_param_scheduler "
+    "use_checkpoint_opt_param_scheduler "
     "seed loss_scale initial_loss_scale min_loss_scale loss_scale_window data_path train_data_path valid_data_path "
     "test_data_path data_cache_path data_args_path per_split_data_args_path split vocab_file merge_file tokenizer_type "
     "tokenizer_model tokenizer_name_or_path tiktoken_pattern tiktoken_num_special_tokens num_workers dataloader_type "
@@ -212,7 +217,8 @@ static const PsKeyRow rows[] = {
     "eval_iters eval_interval save load save_interval no_save_optim no_load_optim no_save_rng no_load_rng finetune "
     "async_save use_dist_ckpt dist_ckpt_format auto_detect_ckpt_format ckpt_fully_parallel_save "
     "ckpt_fully_parallel_load ckpt_assume_constant_structure dist_ckpt_strictness pretrained_checkpoint "
-    "use_persistent_ckpt_worker log_interval log_throughput log_timers_to_tensorboard log_params_norm log_num_zeros_in_grad "
+    "use_persistent_ckpt_worker log_interval log_throughput log_timers_to_tensorboard log_params_norm "
+    "log_num_zeros_in_grad "
     "log_progress log_memory_to_tensorboard log_validation_ppl_to_tensorboard log_world_size_to_tensorboard "
     "log_loss_scale_to_tensorboard log_learning_rate_to_tensorboard log_batch_size_to_tensorboard logging_level "
     "tensorboard_dir tensorboard_queue_size tensorboard_log_interval timing_log_level timing_log_option wandb_project "
@@ -223,12 +229,14 @@ static const PsKeyRow rows[] = {
   { "job. profiling. metrics. checkpoint. comm. debug. validation. lr_scheduler. fault_tolerance. experimental. "
     "tokenizer. logger. dataset. scheduler. rng. dist. rerun_state_machine. straggler. nvrx_straggler. "
     "checkpoint_config. gradient_clipping optimizer.params. optimizer.type scheduler. wall_clock_breakdown "
-    "steps_per_print prescale_gradients flops_profiler. tensorboard. activation_checkpointing. comms_logger. csv_monitor. "
+    "steps_per_print prescale_gradients flops_profiler. tensorboard. activation_checkpointing. comms_logger. "
+    "csv_monitor. "
     "zero_optimization. bf16. fp16. zero_allow_untrusted_optimizer communication_data_type data_types. aio. "
     "optimizer.name optimizer.lr optimizer.eps optimizer.beta1 optimizer.beta2 optimizer.weight_decay "
     "optimizer.early_step_in_backward training.steps training.dataset training.dataset_path training.max_norm "
     "training.seed training.deterministic training.gc_freq training.gc_debug training.mixed_precision_reduce "
-    "training.disable_cuda_graphs training.dtype model.hf_assets_path model.tokenizer_path model.converters model.print_after_conversion "
+    "training.disable_cuda_graphs training.dtype model.hf_assets_path model.tokenizer_path model.converters "
+    "model.print_after_conversion "
     "parallelism.disable_loss_parallel parallelism.enable_async_tensor_parallel "
     "parallelism.context_parallel_rotate_method parallelism.enable_compiled_autograd activation_checkpoint. "
     "compile. float8. quantize. memory_estimation.",
@@ -281,6 +289,11 @@ static char *translate (const PsKeyRow *row, const char *value)
   return g_strdup (*value == '\0' ? "true" : value);
 }
 
+char *ps_launch_place (const PsLaunchFacts *facts, const PsLaunchKey *key)
+{
+  return key->line > 0 ? g_strdup_printf ("%s:%u", facts->where, key->line) : g_strdup (facts->where);
+}
+
 static gboolean take_key (PsLaunchFacts *facts, PsLaunchKey *key, GError **error)
 {
   const char *point = facts->form == PS_LAUNCH_YAML ? strrchr (key->key, '.') : NULL;
@@ -301,7 +314,7 @@ static gboolean take_key (PsLaunchFacts *facts, PsLaunchKey *key, GError **error
     return TRUE;
   }
   if (key->unknown != NULL && !g_str_has_prefix (row->fact, "gpus") && !g_str_equal (row->fact, "nodes"))
-    return ps_refuse (error, PS_ERROR_INPUT, "%s:%u: %s: %s", facts->where, key->line, key->key, key->unknown);
+    return ps_refuse_at (ps_launch_place (facts, key), error, "%s: %s", key->key, key->unknown);
   if (value == NULL || key->unknown != NULL)
     return TRUE;
   g_hash_table_insert (facts->sources, (gpointer)row->fact, key);
@@ -360,7 +373,7 @@ static gboolean G_GNUC_PRINTF (4, 5)
   va_end (arguments);
   if (key == NULL)
     return ps_refuse (error, PS_ERROR_INPUT, "%s: %s: %s", facts->where, fact, problem);
-  return ps_refuse (error, PS_ERROR_INPUT, "%s:%u: %s: %s", facts->where, key->line, key->key, problem);
+  return ps_refuse_at (ps_launch_place (facts, key), error, "%s: %s", key->key, problem);
 }
 
 gint64 ps_launch_count (const PsLaunchFacts *facts, const char *fact, gint64 otherwise, GError **error)
@@ -393,11 +406,12 @@ gboolean ps_launch_has_model (const PsLaunchFacts *facts)
   return ps_launch_fact (facts, "hidden") != NULL;
 }
 
-/* Marks layers: "N" each N-th (the N-th not, if skipped says so), or a Python list "([0]*3+[1]*58)" of which 1 has the
- * mark. FALSE: it is neither. */
-static gboolean mark_layers (const char *text, gboolean skipped, char mark, guint place, GString *pattern)
+/* Marks the letter at a place of layers of so many: "N" of each N-th (of all others, if skipped), or a Python list
+ * "([0]*3+[1]*58)" of those with 1. FALSE: it is neither. */
+static gboolean mark_layers (const char *text, gboolean skipped, char mark, guint place, guint n_letters,
+                             GString *pattern)
 {
-  const guint n = (guint)pattern->len / 2;
+  const guint n = (guint)pattern->len / n_letters;
   char *end;
   gint64 every = g_ascii_strtoll (text, &end, 10);
   guint i = 0;
@@ -405,7 +419,7 @@ static gboolean mark_layers (const char *text, gboolean skipped, char mark, guin
   if (end != text && *end == '\0' && every > 0) {
     for (i = 0; i < n; i++)
       if (skipped ? (i + 1) % every != 0 : i % every == 0)
-        pattern->str[2 * i + place] = mark;
+        pattern->str[n_letters * i + place] = mark;
     return TRUE;
   }
   for (const char *at = text; *at != '\0'; at += strspn (at, "()+ ,]")) {
@@ -424,7 +438,7 @@ static gboolean mark_layers (const char *text, gboolean skipped, char mark, guin
       for (gsize c = 0; c < length; c++)
         if (open[c] == '0' || open[c] == '1') {
           if (i < n && open[c] == '1')
-            pattern->str[2 * i + place] = mark;
+            pattern->str[n_letters * i + place] = mark;
           i++;
         } else if (strchr (", ", open[c]) == NULL)
           return FALSE;
@@ -456,7 +470,7 @@ static char *make_pattern (const PsLaunchFacts *facts, guint layers, GError **er
     const char *text = ps_launch_fact (facts, lists[i].fact);
 
     if (lists[i].given
-        && !mark_layers (text != NULL ? text : "1", i < 2 && text != NULL, lists[i].mark, lists[i].place, pattern)) {
+        && !mark_layers (text != NULL ? text : "1", i < 2 && text != NULL, lists[i].mark, lists[i].place, 2, pattern)) {
       refuse_fact (error, facts, lists[i].fact, "expected N or a list of 0 and 1 for %u layers", layers);
       return NULL;
     }
@@ -464,14 +478,25 @@ static char *make_pattern (const PsLaunchFacts *facts, guint layers, GError **er
   return g_string_free (g_steal_pointer (&pattern), FALSE);
 }
 
-/* The units of HybridModel's pattern without its cuts and brackets. */
-static char *strip_pattern (const char *text)
+/* The units of HybridModel's pattern without its cuts and brackets. It counts each unit as a layer, and attention with
+ * a window is marked in the list of all. */
+static char *strip_pattern (const PsLaunchFacts *facts, const char *text)
 {
   GString *pattern = g_string_new (NULL);
+  const char *list = ps_launch_fact (facts, "full-layers");
 
   for (; *text != '\0'; text++)
     if (strchr ("|[] ", *text) == NULL)
       g_string_append_c (pattern, *text);
+  if (ps_launch_is (facts, "window")) {
+    gsize n = strcspn (pattern->str, "/");
+    g_autoptr (GString) marks = g_string_new_len (pattern->str, (gssize)n);
+
+    mark_layers (list != NULL ? list : "1", list != NULL, 'w', 0, 1, marks);
+    for (gsize i = 0; i < n; i++)
+      if (pattern->str[i] == '*' && marks->str[i] == 'w')
+        pattern->str[i] = 'w';
+  }
   return g_string_free (pattern, FALSE);
 }
 
@@ -499,7 +524,8 @@ static void add_joint_lines (const PsLaunchFacts *facts, GString *ini)
   gboolean bare = ps_launch_is (facts, "no-biases"), latent = ps_launch_is (facts, "latent");
   gboolean llama = swiglu || relu2;
   const char *groups = ps_launch_is (facts, "grouped") ? ps_launch_fact (facts, "groups") : NULL;
-  gint64 window = g_ascii_strtoll (ps_launch_is (facts, "window") ? ps_launch_fact (facts, "window") + 1 : "0", NULL, 10);
+  gint64 window
+      = g_ascii_strtoll (ps_launch_is (facts, "window") ? ps_launch_fact (facts, "window") + 1 : "0", NULL, 10);
 
   add_line (ini, "mlp", swiglu ? "swiglu" : relu2 ? "relu2" : "gelu");
   if (!latent && groups != NULL && g_strcmp0 (groups, heads) != 0)
@@ -544,8 +570,8 @@ static void add_usual_width (const PsLaunchFacts *facts, GString *ini)
 static gboolean belongs (const PsLaunchFacts *facts, const char *key)
 {
   static const char *const latent[] = { "q_rank", "kv_rank", "nope_size", "rope_size", "value_size", NULL };
-  static const char *const mixed[] = { "active_experts", "expert_feed_forward", "shared_feed_forward", "shared_gate",
-                                       "expert_latent", NULL };
+  static const char *const mixed[]
+      = { "active_experts", "expert_feed_forward", "shared_feed_forward", "shared_gate", "expert_latent", NULL };
   static const char *const plain[] = { "head_size", "qk_norm", NULL };
   const char *variant = ps_launch_fact (facts, "variant"), *pattern = ps_launch_fact (facts, "pattern");
   const char *letters = pattern != NULL ? pattern : "";
@@ -562,6 +588,8 @@ static gboolean belongs (const PsLaunchFacts *facts, const char *key)
     return strchr (letters, 'G') != NULL || g_strcmp0 (variant, "gated_delta_net") == 0;
   if (g_str_has_prefix (key, "index_"))
     return strchr (letters, 'D') != NULL || g_strcmp0 (variant, "dsa") == 0;
+  if (g_str_equal (key, "mtp"))
+    return strchr (letters, '/') == NULL;
   return !g_str_equal (key, "experts_of_layer") && !g_str_equal (key, "layers");
 }
 
@@ -571,7 +599,7 @@ static char *add_pattern (const PsLaunchFacts *facts, GString *ini, GError **err
   const char *hybrid = ps_launch_fact (facts, "pattern");
   GError *cause = NULL;
   gint64 layers = ps_launch_count (facts, "layers", 0, &cause);
-  g_autofree char *pattern = hybrid != NULL ? strip_pattern (hybrid) : NULL;
+  g_autofree char *pattern = hybrid != NULL ? strip_pattern (facts, hybrid) : NULL;
 
   if (cause != NULL) {
     g_propagate_error (error, cause);
@@ -596,7 +624,7 @@ static char *add_pattern (const PsLaunchFacts *facts, GString *ini, GError **err
   return g_steal_pointer (&pattern);
 }
 
-PsModel *ps_model_parse_launch (const char *where, const char *text, PsLaunchForm form, GError **error)
+char *ps_launch_model_text (const char *where, const char *text, PsLaunchForm form, GError **error)
 {
   g_autoptr (PsLaunchFacts) facts = ps_launch_facts (where, text, form, error);
   g_autoptr (GString) ini = g_string_new ("[model]\n");
@@ -628,8 +656,5 @@ PsModel *ps_model_parse_launch (const char *where, const char *text, PsLaunchFor
   add_line (ini, "microbatch_size", size != NULL ? size : "1");
   add_line (ini, "precision", ps_launch_precision (facts));
   add_line (ini, "pattern", pattern);
-  g_autoptr (PsModel) model = ps_model_parse_ini (where, ini->str, ini->len, error);
-  if (model != NULL && model->pattern != NULL && is_paired (model->pattern) && strchr (model->pattern, '/') == NULL)
-    ps_model_simplify_pattern (model);
-  return g_steal_pointer (&model);
+  return g_string_free (g_steal_pointer (&ini), FALSE);
 }

@@ -84,12 +84,23 @@ static void add_word (GPtrArray *words, const char *text, gsize length, guint li
     word_free (word);
 }
 
+/* A branch of if, case or a loop. */
+typedef enum {
+  MAYBE, /* its condition is not known */
+  TAKEN,
+  NOT_YET, /* a later branch may be taken */
+  NO_MORE, /* an earlier one was */
+} Branch;
+
 typedef struct {
   const char *at;
   guint line;
-  GHashTable *variables; /* name -> GPtrArray of Word */
-  guint conditions;      /* around the place */
-  GPtrArray *command;    /* words of the command with most options */
+  GHashTable *variables;      /* name -> GPtrArray of Word */
+  Branch branches[MAX_DEPTH]; /* around the place */
+  guint n_branches;
+  gboolean tests;     /* the command is the condition of a branch */
+  gboolean chained;   /* it follows && or || */
+  GPtrArray *command; /* words of the command with most options */
   guint n_options;
   GPtrArray *bare; /* words of lines that begin with an option */
 } Shell;
@@ -178,7 +189,7 @@ static gboolean compute (Shell *shell, const char *text, gint64 *value)
     operand = g_ascii_strtoll (digits, &end, 10);
     if (*digits == '\0' || *end != '\0' || ABS (operand) > G_MAXINT || (operand == 0 && operator!= '*'))
       return FALSE;
-    product = operator== '*' ? product *operand : operator== '/' ? product / operand : product % operand;
+    product = operator== '*' ? product * operand : operator== '/' ? product / operand : product % operand;
     at += n;
     at += strspn (at, " }");
     if (ABS (product) > G_MAXINT || (*at != '\0' && strchr ("+-*/%", *at) == NULL))
@@ -190,11 +201,19 @@ static gboolean compute (Shell *shell, const char *text, gint64 *value)
     }
     if (*at == '\0')
       break;
-    operator= *at == '+' || *at == '-' ? '*' : *at;
+    operator= * at == '+' || * at == '-' ? '*' : * at;
     at++;
   }
   *value = sum;
   return TRUE;
+}
+
+static char *unquote (const char *text)
+{
+  gsize n = strlen (text);
+  gboolean quoted = n > 1 && (*text == '"' || *text == '\'') && text[n - 1] == *text;
+
+  return quoted ? g_strndup (text + 1, n - 2) : g_strdup (text);
 }
 
 /* What stands in ${ }. */
@@ -213,7 +232,7 @@ static void expand_braces (Shell *shell, gboolean quoted, Building *word)
   rest += array ? 3 : 0;
   word->line = word->text->len == 0 ? line : word->line;
   if (n > 0 && (*rest == '\0' || g_str_has_prefix (rest, ":-") || *rest == '-' || g_str_has_prefix (rest, ":="))) {
-    const char *otherwise = *rest == '\0' ? NULL : rest + (*rest == ':' ? 2 : 1);
+    g_autofree char *otherwise = *rest == '\0' ? NULL : unquote (rest + (*rest == ':' ? 2 : 1));
 
     if (otherwise != NULL && strpbrk (otherwise, "$`") != NULL && g_hash_table_lookup (shell->variables, name) == NULL)
       append_unknown (word->text, name, "is not set here");
@@ -365,6 +384,14 @@ static GPtrArray *read_array (Shell *shell)
   return words;
 }
 
+static gboolean is_within (const Shell *shell, Branch a, Branch b)
+{
+  for (guint i = 0; i < shell->n_branches; i++)
+    if (shell->branches[i] == a || shell->branches[i] == b)
+      return TRUE;
+  return FALSE;
+}
+
 /* Reads NAME=value, NAME+=value or NAME=( ... ). FALSE: the place holds none. */
 static gboolean read_assignment (Shell *shell)
 {
@@ -388,7 +415,9 @@ static gboolean read_assignment (Shell *shell)
     more = FALSE;
     add_word (value, text, strlen (text), line);
   }
-  if (shell->conditions > 0) {
+  if (is_within (shell, NOT_YET, NO_MORE))
+    return TRUE;
+  if (shell->chained || is_within (shell, MAYBE, MAYBE)) {
     g_autoptr (GString) reason = g_string_new (NULL);
 
     append_unknown (reason, name, "depends on a condition, which is not tried here");
@@ -445,8 +474,9 @@ static void take_command (Shell *shell, const GPtrArray *words, gboolean is_laun
   }
   for (guint i = 0; i < split->len; i++)
     n_options += is_option (((Word *)split->pdata[i])->text);
-  if (split->len > 0 && (is_launch || is_option (((Word *)split->pdata[0])->text)
-                         || g_str_has_prefix (((Word *)split->pdata[0])->text, "activation_checkpoint:")))
+  if (split->len > 0
+      && (is_launch || is_option (((Word *)split->pdata[0])->text)
+          || g_str_has_prefix (((Word *)split->pdata[0])->text, "activation_checkpoint:")))
     g_ptr_array_extend_and_steal (shell->bare, g_steal_pointer (&split));
   else if (n_options > shell->n_options) {
     g_ptr_array_unref (shell->command);
@@ -455,18 +485,54 @@ static void take_command (Shell *shell, const GPtrArray *words, gboolean is_laun
   }
 }
 
+/* What a test between [ and ] says of two words. MAYBE: it is another test, or a word is not known. */
+static Branch try_condition (const GPtrArray *words)
+{
+  static const char *const operators[] = { "=", "==", "!=", "-eq", "-ne", "-lt", "-le", "-gt", "-ge" };
+  const char *word[3] = { NULL };
+  guint n = words->len - 2;
+
+  if (words->len < 4 || n > 3 || ((Word *)words->pdata[0])->text[0] != '[')
+    return MAYBE;
+  for (guint i = 0; i < n; i++) {
+    word[i] = ((Word *)words->pdata[i + 1])->text;
+    if (strpbrk (word[i], "\1*?") != NULL)
+      return MAYBE;
+  }
+  if (n == 2)
+    return g_str_equal (word[0], "-z") || g_str_equal (word[0], "-n")
+               ? ((*word[1] == '\0') == (word[0][1] == 'z') ? TAKEN : NOT_YET)
+               : MAYBE;
+  gint64 a = g_ascii_strtoll (word[0], NULL, 10), b = g_ascii_strtoll (word[2], NULL, 10);
+  gboolean same = g_str_equal (word[0], word[2]);
+  const gboolean results[] = { same, same, !same, a == b, a != b, a<b, a <= b, a> b, a >= b };
+  for (guint i = 0; i < G_N_ELEMENTS (operators); i++)
+    if (g_str_equal (word[1], operators[i]))
+      return results[i] ? TAKEN : NOT_YET;
+  return MAYBE;
+}
+
 /* The first word of a command, if it is one of the shell's own. TRUE: another command follows it. */
 static gboolean take_keyword (Shell *shell, const char *word)
 {
   static const char *const opening[] = { "if", "while", "until", "for", "case", "select", NULL };
   static const char *const closing[] = { "fi", "done", "esac", NULL };
-  static const char *const others[]
-      = { "then", "else", "do", "{", "}", "!", "export", "local", "declare", "readonly", "typeset", "set", NULL };
+  static const char *const others[] = { "elif",   "then",  "else",    "do",       "{",       "}",   "!",
+                                        "export", "local", "declare", "readonly", "typeset", "set", NULL };
+  Branch *branch = shell->n_branches > 0 ? &shell->branches[shell->n_branches - 1] : NULL;
+  gboolean otherwise = branch != NULL && (g_str_equal (word, "else") || g_str_equal (word, "elif"));
 
-  if (g_strv_contains (opening, word))
-    shell->conditions++;
-  else if (g_strv_contains (closing, word))
-    shell->conditions -= shell->conditions > 0;
+  if (g_strv_contains (opening, word) && shell->n_branches < MAX_DEPTH) {
+    shell->branches[shell->n_branches++] = MAYBE;
+    shell->tests = g_str_equal (word, "if");
+  } else if (g_strv_contains (closing, word) && branch != NULL)
+    shell->n_branches--;
+  else if (otherwise && *branch == TAKEN)
+    *branch = NO_MORE;
+  else if (otherwise && *branch == NOT_YET) {
+    *branch = word[2] == 's' ? TAKEN : MAYBE;
+    shell->tests = word[2] != 's';
+  }
   return g_strv_contains (others, word) || g_strv_contains (opening, word) || g_strv_contains (closing, word);
 }
 
@@ -474,7 +540,7 @@ static gboolean take_keyword (Shell *shell, const char *word)
 static void read_command (Shell *shell)
 {
   g_autoptr (GPtrArray) words = words_new ();
-  gboolean is_launch = FALSE;
+  gboolean is_launch = FALSE, chained = FALSE;
 
   while (*shell->at != '\0') {
     is_launch |= skip_blanks (shell, FALSE);
@@ -483,8 +549,9 @@ static void read_command (Shell *shell)
     if (c == '\0')
       break;
     if (strchr ("\n;&|", c) != NULL) {
+      chained = shell->at[1] == c && (c == '&' || c == '|');
       shell->line += c == '\n';
-      shell->at++;
+      shell->at += chained ? 2 : 1;
       break;
     }
     if (c == '<' || c == '>')
@@ -498,7 +565,12 @@ static void read_command (Shell *shell)
         g_ptr_array_set_size (words, 0);
     }
   }
-  take_command (shell, words, is_launch);
+  if (shell->tests && shell->n_branches > 0)
+    shell->branches[shell->n_branches - 1] = chained || words->len == 0 ? MAYBE : try_condition (words);
+  else if (!is_within (shell, NOT_YET, NO_MORE))
+    take_command (shell, words, is_launch);
+  shell->tests = FALSE;
+  shell->chained = chained;
 }
 
 /* Options with the words after them. */
@@ -590,14 +662,6 @@ static void cut_comment (char *line)
       break;
     }
   g_strchomp (line);
-}
-
-static char *unquote (const char *text)
-{
-  gsize n = strlen (text);
-  gboolean quoted = n > 1 && (*text == '"' || *text == '\'') && text[n - 1] == *text;
-
-  return quoted ? g_strndup (text + 1, n - 2) : g_strdup (text);
 }
 
 static int count_brackets (const char *text)
@@ -815,13 +879,13 @@ static gboolean read_json (const char *where, const char *text, GPtrArray *keys,
   g_auto (PsJsonReader) reader = { 0 };
   const char *brace = strstr (text, "\n{");
   g_autofree char *before = g_strndup (text, brace != NULL ? (gsize)(brace - text) : 0);
-  g_autoptr (GRegex) row = g_regex_new ("\\b([a-z_]+)=([0-9]+)\\b", 0, 0, NULL);
+  g_autoptr (GRegex) row = g_regex_new ("\\b([a-z_]+)=(\\[[0-9, ]*|[0-9]+)", 0, 0, NULL);
   g_autoptr (GMatchInfo) match = NULL;
 
   for (g_regex_match (row, before, 0, &match); g_match_info_matches (match); g_match_info_next (match, NULL)) {
     g_autofree char *value = g_match_info_fetch (match, 2);
 
-    add_key (keys, g_match_info_fetch (match, 1), value, 0);
+    add_key (keys, g_match_info_fetch (match, 1), value + (*value == '['), 0);
   }
   if (!ps_json_reader_init (&reader, where, brace != NULL ? brace + 1 : text, -1, error))
     return FALSE;

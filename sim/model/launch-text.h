@@ -17,7 +17,7 @@ typedef struct {
   char *key;     /* with _ for -: "tensor_model_parallel_size", "parallelism.pipeline_parallel_degree" */
   char *value;   /* "" where there is none */
   char *unknown; /* why the value is not known: "NODES is not set here"; NULL: it is */
-  guint line;
+  guint line;    /* 0: not known */
 } PsLaunchKey;
 
 /* What form the text has. An .ini description and a config.json are NONE. */
@@ -60,6 +60,9 @@ PsLaunchFacts *ps_launch_facts (const char *where, const char *text, PsLaunchFor
 void ps_launch_facts_free (PsLaunchFacts *facts);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsLaunchFacts, ps_launch_facts_free)
 
+/* "FILE:LINE", for messages. Free with g_free. */
+char *ps_launch_place (const PsLaunchFacts *facts, const PsLaunchKey *key);
+
 /* Of a key that matters and is not modelled: what it would change. */
 const char *ps_launch_key_reason (const char *key);
 
@@ -75,5 +78,5 @@ const char *ps_launch_precision (const PsLaunchFacts *facts);
 /* Whether the file says the model itself. */
 gboolean ps_launch_has_model (const PsLaunchFacts *facts);
 
-/* The model that Megatron-LM's arguments define. Errors: PS_ERROR_INPUT. Free with ps_model_free. */
-PsModel *ps_model_parse_launch (const char *where, const char *text, PsLaunchForm form, GError **error);
+/* The .ini description of the model that Megatron-LM's arguments define. Errors: PS_ERROR_INPUT. Free with g_free. */
+char *ps_launch_model_text (const char *where, const char *text, PsLaunchForm form, GError **error);

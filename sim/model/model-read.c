@@ -1,7 +1,21 @@
-/* model-read.c - reads models: .ini descriptions, the config.json of transformers (config.c), and the arguments of Megatron-LM
- * (launch-keys.c). */
+/* model-read.c - reads models: .ini descriptions, the config.json of transformers (config.c), and the arguments of
+ * Megatron-LM (launch-keys.c). */
 #include "launch-text.h"
 #include "model-private.h"
+
+#include <string.h>
+
+/* The arguments say a pattern of all layers. */
+static PsModel *parse_launch (const char *where, const char *text, PsLaunchForm form, GError **error)
+{
+  g_autofree char *ini = ps_launch_model_text (where, text, form, error);
+  g_autoptr (PsModel) model = ini != NULL ? ps_model_parse_ini (where, ini, strlen (ini), error) : NULL;
+
+  if (model != NULL && model->pattern != NULL && ps_model_layer_units (model, 0, (PsUnitKind[2]){ 0 }) == 2
+      && strchr (model->pattern, '/') == NULL)
+    ps_model_simplify_pattern (model);
+  return g_steal_pointer (&model);
+}
 
 PsModel *ps_model_parse (const char *where, const char *text, gsize length, GError **error)
 {
@@ -12,7 +26,7 @@ PsModel *ps_model_parse (const char *where, const char *text, gsize length, GErr
   g_autofree char *copy = g_strndup (text, length);
   PsLaunchForm form = ps_launch_form (copy);
   if (form != PS_LAUNCH_NONE)
-    return ps_model_parse_launch (where, copy, form, error);
+    return parse_launch (where, copy, form, error);
   return first < length && text[first] == '{' ? ps_model_parse_config (where, text, length, error)
                                               : ps_model_parse_ini (where, text, length, error);
 }

@@ -72,8 +72,8 @@ static void G_GNUC_PRINTF (3, 4) add (Reader *reader, const char *name, const ch
 
   if (row == NULL || find_given (row, reader->argv) != NULL)
     return;
-  g_ptr_array_add (reader->words, row->letter != 0 ? g_strdup_printf ("-%c", row->letter)
-                                                   : g_strconcat ("--", name, NULL));
+  g_ptr_array_add (reader->words,
+                   row->letter != 0 ? g_strdup_printf ("-%c", row->letter) : g_strconcat ("--", name, NULL));
   va_start (arguments, format);
   if (row->type != PS_OPTION_FLAG)
     g_ptr_array_add (reader->words, g_strdup_vprintf (format, arguments));
@@ -141,6 +141,23 @@ static char *parts_layout (const char *parts)
   return g_string_free (g_steal_pointer (&layout), FALSE);
 }
 
+/* The same of DeepSpeed's parts: the first of embedding, layers and head that each stage has, and the end. */
+static char *cuts_layout (const char *cuts)
+{
+  g_auto (GStrv) first = g_strsplit (cuts, ",", -1);
+  g_autoptr (GString) layout = g_string_new ("E");
+
+  for (guint s = 0; first[s] != NULL && first[s + 1] != NULL && layout->len < PS_MAX_STAGES; s++) {
+    gint64 n = g_ascii_strtoll (first[s + 1], NULL, 10) - g_ascii_strtoll (first[s], NULL, 10);
+    gboolean last = first[s + 2] == NULL;
+
+    for (n -= (s == 0) + last; n > 0 && layout->len < PS_MAX_STAGES; n--)
+      g_string_append_c (layout, 't');
+    g_string_append (layout, last ? "L" : "|");
+  }
+  return g_string_free (g_steal_pointer (&layout), FALSE);
+}
+
 /* Stages of a device by a layout string or pattern; 0: it is none of p devices. */
 static gint64 layout_chunks (const char *layout, const PsModel *model, gint64 p)
 {
@@ -153,8 +170,9 @@ static gint64 layout_chunks (const char *layout, const PsModel *model, gint64 p)
 /* --layout, and the stages of a device. */
 static gint64 add_stages (Reader *reader, gint64 p)
 {
-  const char *layout = fact (reader, reader->hybrid ? "pattern" : "layout"), *parts = fact (reader, "parts");
-  g_autofree char *made = parts != NULL ? parts_layout (parts) : NULL;
+  const char *layout = fact (reader, reader->hybrid ? "pattern" : "layout");
+  const char *parts = fact (reader, "parts"), *cuts = fact (reader, "cuts");
+  g_autofree char *made = parts != NULL ? parts_layout (parts) : cuts != NULL ? cuts_layout (cuts) : NULL;
   gint64 v = count (reader, "chunks", 0), each = count (reader, "layers-per-chunk", 0);
   gint64 first = count (reader, "first", 0), last = count (reader, "last", 0);
 
@@ -209,8 +227,9 @@ static void add_schedule (Reader *reader, gint64 p)
   if (family == NULL)
     return;
   const PsFamily *row = ps_family_find (family);
-  g_free (reader->command->schedule);
-  reader->command->schedule = row != NULL ? g_strdup (family) : NULL;
+  const PsOption *option = find_row (reader->rows, 0, "schedule");
+  if (row != NULL && option != NULL && find_given (option, reader->argv) == NULL)
+    reader->command->schedule = g_strdup (family);
   add_layout (reader, "schedule", "%s", family);
   if (v > 1 && p > 1)
     add_layout (reader, "chunks", "%" G_GINT64_FORMAT, v);
@@ -270,7 +289,8 @@ static void add_state (Reader *reader)
   for (guint i = 0; i < G_N_ELEMENTS (formats); i++) {
     const char *format = fact (reader, formats[i]);
 
-    if (format != NULL && !g_str_equal (format, "fp32") && (i > 0 ? is (reader, "precise") : !is (reader, "reduce-bf16")))
+    if (format != NULL && !g_str_equal (format, "fp32")
+        && (i > 0 ? is (reader, "precise") : !is (reader, "reduce-bf16")))
       add (reader, formats[i], "%s", format);
   }
   if (is (reader, "reduce-bf16"))
@@ -288,7 +308,8 @@ static void add_state (Reader *reader)
     add (reader, "fp8-param-gather", "yes");
 }
 
-static gint64 find_zero (Reader *reader, gint64 p)
+/* torchtitan spreads over contexts, too. */
+static gint64 find_zero (Reader *reader, gint64 p, gboolean copies)
 {
   const char *strategy = fact (reader, "sharding"), *reshard = fact (reader, "reshard");
 
@@ -296,7 +317,7 @@ static gint64 find_zero (Reader *reader, gint64 p)
     gint64 sharded = ps_launch_count (reader->facts, "sharded", -1, &reader->error);
     gboolean always = reshard != NULL ? g_str_equal (reshard, "always") : p == 1;
 
-    return sharded == 1 ? 0 : always ? 3 : reshard != NULL && g_str_equal (reshard, "never") ? 2 : 1;
+    return sharded == 1 && copies ? 0 : always ? 3 : reshard != NULL && g_str_equal (reshard, "never") ? 2 : 1;
   }
   if (fact (reader, "zero") != NULL)
     return ps_launch_count (reader->facts, "zero", 0, &reader->error);
@@ -340,7 +361,11 @@ static gint64 find_replicas (Reader *reader, gint64 shared, gint64 *gpus)
   gint64 sharded = reader->titan ? ps_launch_count (reader->facts, "sharded", -1, &reader->error) : 0;
   gint64 replicas = count (reader, "replicas", 0);
 
+  gint64 batch = count (reader, "global-batch", 0), m = count (reader, "microbatches", 0);
+
   *gpus = count (reader, "gpus", each > 0 ? each * MAX (nodes, 1) : 0);
+  if (replicas == 0 && *gpus == 0 && batch > 0 && m > 0)
+    replicas = divide (reader, "the batch", batch, "microbatches", m * count (reader, "microbatch-size", 1));
   if (reader->titan && sharded > 0)
     replicas = replicas > 0 ? replicas : MAX (replicated, 1) * sharded;
   const PsOption *row = find_row (reader->rows, 0, "replicas");
@@ -388,7 +413,7 @@ static void add_sizes (Reader *reader)
   if (d > 1 && p > 1 && (ordered || reader->titan))
     add_layout (reader, "adjacent-replicas", "yes");
   if (d * c > 1 || fact (reader, "zero") != NULL)
-    add_layout (reader, "zero", "%" G_GINT64_FORMAT, find_zero (reader, p));
+    add_layout (reader, "zero", "%" G_GINT64_FORMAT, find_zero (reader, p, d > 1));
   add_kernels (reader, d * c > 1);
 }
 
@@ -450,8 +475,9 @@ static void note_rest (Reader *reader)
 
   for (guint i = 0; i < matters->len; i++) {
     const PsLaunchKey *key = matters->pdata[i];
+    g_autofree char *place = ps_launch_place (reader->facts, key);
 
-    g_string_append_printf (reader->notes, "%s:%u: not modelled: %s: %s\n", reader->facts->where, key->line, key->key,
+    g_string_append_printf (reader->notes, "%s: not modelled: %s: %s\n", place, key->key,
                             ps_launch_key_reason (key->key));
   }
   for (guint i = 0; i < strange->len; i++)
@@ -480,7 +506,10 @@ static void read_facts (Reader *reader)
   if (reader->error != NULL)
     return;
   if (!reader->titan)
-    add (reader, "framework", "%s", deepspeed ? "deepspeed" : "megatron");
+    add (reader, "framework", "%s",
+         deepspeed                                                          ? "deepspeed"
+         : program != NULL && g_str_has_prefix (program, "megatron.bridge") ? "megatron-bridge"
+                                                                            : "megatron");
   add_sizes (reader);
   add_recomputation (reader);
   add_state (reader);
@@ -492,6 +521,7 @@ void ps_launch_command_clear (PsLaunchCommand *command)
   g_strfreev (command->words);
   g_free (command->notes);
   g_free (command->schedule);
+  g_free (command->file);
   *command = (PsLaunchCommand){ 0 };
 }
 
@@ -528,6 +558,7 @@ gboolean ps_launch_expand (const PsOption *rows, char *const *argv, PsLaunchComm
     return TRUE;
   if (!ps_read_file (from, &text, &length, error))
     return FALSE;
+  command->file = g_strdup (from);
   PsLaunchForm form = ps_launch_form (text);
   reader.searches = find_row (rows, 0, "devices") == NULL || find_row (rows, 0, "") != NULL;
   reader.words = g_ptr_array_new ();
@@ -553,9 +584,10 @@ gboolean ps_launch_print (const PsLaunchCommand *command, GError **error)
 {
   g_autoptr (GString) line = g_string_new ("pipesim");
 
-  for (char **word = command->words; *word != NULL; word++) {
-    gboolean plain = **word != '\0' && strspn (*word, G_CSET_A_2_Z G_CSET_a_2_z G_CSET_DIGITS "-_./:=,+") == strlen (*word);
-    g_autofree char *quoted = plain ? g_strdup (*word) : g_shell_quote (*word);
+  for (char **first = command->words, **word = first; *word != NULL; word++) {
+    const char *text = word == first && g_str_has_prefix (*word, "pipesim-") ? *word + strlen ("pipesim-") : *word;
+    gsize n_plain = strspn (text, G_CSET_A_2_Z G_CSET_a_2_z G_CSET_DIGITS "-_./:=,+");
+    g_autofree char *quoted = n_plain > 0 && text[n_plain] == '\0' ? g_strdup (text) : g_shell_quote (text);
 
     g_string_append_printf (line, " %s", quoted);
   }
@@ -574,5 +606,5 @@ void ps_launch_note (const PsLaunchCommand *command, const PsSetting *setting)
   if (command->notes != NULL && *command->notes != '\0')
     g_printerr ("%s", command->notes);
   if (refusal != NULL && *refusal != '\0')
-    g_printerr ("%s does not run that: %s\n", command->framework, refusal);
+    g_printerr ("%s: %s does not run that: %s\n", command->file, command->framework, refusal);
 }

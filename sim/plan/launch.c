@@ -465,6 +465,9 @@ static void add_head (const Run *run, const char *title, const char *command, co
   g_autoptr (PsCluster) cluster = said->cluster != NULL ? ps_cluster_load (said->cluster, NULL) : NULL;
   guint per_node = cluster != NULL ? MIN (cluster->devices_per_node, n_gpus) : n_gpus;
 
+  while (n_gpus % per_node != 0) /* a launch has as many on each node */
+    per_node--;
+
   g_string_append_printf (text, "# %s: %u GPUs, %u pipeline x %u tensor", title, n_gpus, said->n_devices,
                           said->n_tensor);
   if (said->n_context > 1)
@@ -474,8 +477,8 @@ static void add_head (const Run *run, const char *title, const char *command, co
     g_string_append_printf (text, ", experts over %u GPUs", said->n_experts);
   if (said->lengths != NULL)
     g_string_append (text, "\n# not as predicted: microbatches have the lengths of your data");
-  g_string_append_printf (text, "\n# launch: %s %s %u %s %u %s\n", command, nodes, (n_gpus + per_node - 1) / per_node,
-                          gpus, per_node, program);
+  g_string_append_printf (text, "\n# launch: %s %s %u %s %u %s\n", command, nodes, n_gpus / per_node, gpus, per_node,
+                          program);
 }
 
 /* Whether ranks have another order than the usual one of frameworks: the replicas of a device side by side. */

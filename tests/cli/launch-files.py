@@ -1,0 +1,141 @@
+#!/usr/bin/env python3
+"""launch-files.py - launches that --from reads: files in the shapes that people use, hostile ones, and what --to prints.
+
+    PIPESIM_BINDIR=build tests/cli/launch-files.py [-n 200] [--seed 1]
+
+The files lie in tests/fixtures/launches. What --to prints for drawn settings (launches.py) must be the same setting again: its iteration, memory
+and layout. TAP is printed.
+"""
+import argparse, json, os, random, re, sys, tempfile
+from launches import BIN, Setting, pipesim  # noqa: F401
+
+FIXTURES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "fixtures", "launches")
+MEGATRON = "--framework megatron"
+FILES = [  # file, further options, what it stands for ({} is the file), what is said on standard error
+    ("dense.sh", "", "--model {} " + MEGATRON + " --layout even -s interleaved -v 2 -p 4 -m 32 --microbatch-size 1 --tensor 2 --replicas 4 --adjacent-replicas --zero 1 --recompute full", ""),
+    ("dense.sh", "--tensor 4", "--model {} " + MEGATRON + " --layout even -s interleaved -v 2 -p 4 -m 64 --microbatch-size 1 --replicas 2 --adjacent-replicas --zero 1 --recompute full", ""),
+    ("moe.sh", "", "--model {} " + MEGATRON + " --layout even -s interleaved -v 4 -p 4 -m 64 --microbatch-size 1 --tensor 2 --experts 8 --replicas 16 --adjacent-replicas --zero 1 --overlap-param-gather --recompute core_attn+moe_act", "{}: not known: label, log_level"),
+    ("conditions.sh", "", "--model {} " + MEGATRON + " -s 1f1b -p 1 -m 16 --microbatch-size 1 --tensor 2 --replicas 4 --zero 0 --reduce exposed", ""),
+    ("arguments.txt", "--replicas 8", "--model {} " + MEGATRON + " --layout 'Et*5|t*7|t*7|t*5L' -s 1f1b -p 4 -m 4 --microbatch-size 2 --adjacent-replicas --zero 0 --reduce exposed", ""),
+    ("run.log", "", "--model {} " + MEGATRON + " --layout even:first=19 -s 1f1b -p 4 -m 64 --microbatch-size 1 --tensor 2 --context 2 --replicas 4 --adjacent-replicas --zero 1 --recompute full:layers=4", ""),
+    ("megatron.yaml", "", "--model {} " + MEGATRON + " --layout even -s 1f1b -p 2 -m 16 --microbatch-size 1 --replicas 8 --adjacent-replicas --zero 1 --recompute mlp", ""),
+    ("bridge.yaml", "", "--model {} --framework megatron-bridge --layout even -s interleaved -v 5 -p 4 -m 16 --microbatch-size 1 --tensor 2 --replicas 8 --adjacent-replicas --zero 1 --overlap-param-gather --tp-comm-overlap --main-grads-dtype bf16 --fp8-param-gather", ""),
+    ("titan.toml", "", "--model llama-3-70b --layout even -s interleaved -v 2 -p 4 -m 8 --microbatch-size 1 --tensor 8 --replicas 8 --adjacent-replicas --zero 1 --recompute full", ""),
+    ("titan.sh", "", "--model llama-3-8b --layout even -s 1f1b -p 4 -m 8 --microbatch-size 1 --replicas 2 --adjacent-replicas --zero 1 --recompute full", ""),
+    ("deepspeed/ds_config.json", "", "--model {0}/config.json --framework deepspeed -s 1f1b -p 1 -m 16 --microbatch-size 1 --replicas 8 --zero 1", "{}: not modelled: zero_optimization.offload_optimizer.device: the optimizer's state stays on the GPU here"),
+    ("deepspeed/config.json", "", "--model {}", ""),
+]
+WORDS = "--hidden-size 64 --num-layers 8 --num-attention-heads 4 --vocab-size 100 --seq-length 64 --bf16 --micro-batch-size 1 "
+HOSTILE = [  # name, text, what its one line says
+    ("a command's output", "N=$(nproc)\ntorchrun --nproc-per-node 8 p.py " + WORDS + "--tensor-model-parallel-size $N\n", r":2: tensor_model_parallel_size: \$\(nproc\) is not run here"),
+    ("back quotes", "torchrun --nproc-per-node 8 p.py " + WORDS + "--global-batch-size `cat batch`\n", r":1: global_batch_size: `...` is not run here"),
+    ("a condition", "if [ $1 = big ]; then\n  T=8\nelse\n  T=4\nfi\ntorchrun --nproc-per-node 8 p.py " + WORDS + "--tensor-model-parallel-size $T\n", r": tensor_model_parallel_size: T depends on a condition"),
+    ("a test that fails ends it", "T=2\n[ -z $X ] && T=4\ntorchrun --nproc-per-node 8 p.py " + WORDS + "--tensor-model-parallel-size $T\n", r":3: tensor_model_parallel_size: T depends on a condition"),
+    ("a variable of the environment", "torchrun --nproc-per-node 8 p.py " + WORDS + "--pipeline-model-parallel-size $PP\n", r":1: pipeline_model_parallel_size: PP is not set here"),
+    ("an argument of the script", "torchrun --nproc-per-node 8 p.py " + WORDS + "--pipeline-model-parallel-size $1\n", r":1: pipeline_model_parallel_size: \$1 is not known here"),
+    ("a changed variable", "A=4x\ntorchrun --nproc-per-node 8 p.py " + WORDS + "--pipeline-model-parallel-size ${A%x}\n", r":2: pipeline_model_parallel_size: A is changed where it is read"),
+    ("no number of GPUs", WORDS + "--pipeline-model-parallel-size 4\n", r": the number of GPUs is not known .*give --replicas D"),
+    ("no model", "torchrun --nproc-per-node 8 p.py --tensor-model-parallel-size 8 --micro-batch-size 1\n", r": defines no model; give --model"),
+    ("no vocabulary", "torchrun --nproc-per-node 8 p.py " + WORDS.replace("--vocab-size 100", ""), r": says no vocab_size, which its tokenizer would"),
+    ("a batch that does not divide", "torchrun --nproc-per-node 8 p.py " + WORDS + "--global-batch-size 12\n", r": the global batch 12 is no multiple of replicas times a microbatch, 8"),
+    ("GPUs that do not divide", "torchrun --nproc-per-node 8 p.py " + WORDS + "--tensor-model-parallel-size 3\n", r": GPUs 8 is no multiple of the GPUs of a replica, 3"),
+    ("no number", "torchrun --nproc-per-node 8 p.py " + WORDS + "--tensor-model-parallel-size two\n", r":1: tensor_model_parallel_size: 'two' is no number"),
+    ("a list of layers", "torchrun --nproc-per-node 8 p.py " + WORDS + "--num-experts 4 --moe-layer-freq '([0]*3)'\n", r":1: moe_layer_freq: expected N or a list of 0 and 1 for 8 layers"),
+    ("a block of YAML", "model:\n  hidden_size: 4\n  text: |\n    x\n", r":3: text: values that begin with \| are not read"),
+    ("a tag of YAML", "model:\n  hidden_size: !!int 4\n", r":2: hidden_size: values that begin with ! are not read"),
+    ("an alias of YAML", "model:\n  hidden_size: *size\n", r":2: '\*size' has no anchor"),
+    ("braces of YAML", "model: {hidden_size: 4}\n", r":1: model: a mapping in braces"),
+    ("a table of TOML", "[training]\nx = { a = 1 }\n", r":2: a value in braces or several lines"),
+    ("a line of TOML", "[training]\nx\n", r":2: expected \[section\] or key = value"),
+    ("no JSON", '{\n "train_batch_size": 8,,\n}\n', r":2:\d+: "),
+    ("an empty file", "", r"(empty|\S)"),
+]
+
+
+def print_command(path, *options):
+    return pipesim("predict", "--from", path, *options, "--cluster", "h100-80gb", "--print-command")
+
+
+def judge_file(name, options, expected, note):
+    path = os.path.join(FIXTURES, name)
+    code, out, error = print_command(path, *options.split())
+    words = "pipesim predict " + expected.format(os.path.dirname(path) if "{0}" in expected else path)
+    tail = " " + options if options else ""
+    if code or out.strip() != words + tail + " --cluster h100-80gb":
+        yield "%s: %s %s" % (name, out.strip(), error.strip())
+    if error.strip().replace(path, "{}") != note:
+        yield "%s says %s" % (name, error.strip())
+
+
+def judge_hostile(name, text, expected, folder):
+    path = os.path.join(folder, "hostile")
+    with open(path, "w") as file:
+        file.write(text)
+    code, out, error = print_command(path)
+    if code == 0 or out or error.count("\n") != 1 or not re.search(expected, error):
+        yield "%s: %d %s %s" % (name, code, out.strip(), error.strip())
+
+
+def same_run(s):
+    """Whether a file can say the whole of the setting: torchtitan and DeepSpeed do not say some formats, and a device alone no stages."""
+    drawn = set(s.args)
+    if s.v > 1 and s.p == 1 or s.p == 1 and s.schedule != "1f1b" and not s.to.startswith("mega"):
+        return False
+    if s.to.startswith("megatron"):
+        return not ("--main-grads-dtype" in drawn and s.grads == "fp32")
+    if s.to.startswith("torchtitan"):
+        return not (s.zero == 0 and s.c > 1 or "--main-grads-dtype" in drawn)
+    return not drawn & {"--main-grads-dtype", "--exp-avg-dtype", "--optimizer"}
+
+
+def judge_trip(s, folder):
+    """None: the framework does not run the setting, or a file cannot say all of it."""
+    s.args += [] if s.adjacent else ["--adjacent-replicas"]
+    code, text, _ = pipesim("predict", *s.args, "--to", s.to, "--force")
+    if code or "schedule convert" in text or not same_run(s):
+        return None
+    path = os.path.join(folder, "launch")
+    with open(path, "w") as file:
+        file.write(text)
+    titan = s.to.startswith("torchtitan")
+    framework = [] if titan else ["--framework", "deepspeed" if s.to == "deepspeed" else "megatron"]
+    model = [] if s.to.startswith("megatron") else ["--model", s.name]
+    said = json.loads(pipesim("predict", *s.args, *framework, "--json")[1])["results"][0]
+    code, out, error = pipesim("predict", "--from", path, "--cluster", "h100-80gb", *model, "--json")
+    if code:
+        return [error.strip()]
+    again = json.loads(out)["results"][0]
+    keys = "devices", "microbatches", "chunks", "layout", "iteration_ns", "peak_memory_bytes"
+    return ["%s is %s, was %s" % (k, again[k], said[k]) for k in keys if again[k] != said[k]] + [x for x in error.splitlines() if "not known" in x]
+
+
+def report(number, name, wrong):
+    print("%sok %d - %s" % ("not " * bool(wrong), number, name))
+    for x in wrong[:10]:
+        print("# " + x)
+    return bool(wrong)
+
+
+def main():
+    q = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    q.add_argument("-n", type=int, default=200, help="settings of Megatron-LM that are read back; of others a quarter")
+    q.add_argument("--seed", type=int, default=1)
+    o = q.parse_args()
+    trips = {"megatron": o.n // 2, "megatron-gpt": o.n // 2, "torchtitan": o.n // 4, "torchtitan-0.2": o.n // 4, "deepspeed": o.n // 4}
+    print("1..%d" % (2 + len(trips)))
+    with tempfile.TemporaryDirectory() as folder:
+        failed = report(1, "files", [x for row in FILES for x in judge_file(*row)])
+        failed |= report(2, "hostile files", [x for row in HOSTILE for x in judge_hostile(*row, folder)])
+        for number, (to, n) in enumerate(trips.items(), 3):
+            R, done, tries, wrong = random.Random("%s %d" % (to, o.seed)), 0, 0, []
+            while done < n and tries < 30 * n:
+                s = Setting(R, to)
+                found, tries = judge_trip(s, folder), tries + 1
+                done += found is not None
+                wrong += ["%s\n#   pipesim predict %s --to %s" % (x, " ".join(map(str, s.args)), to) for x in found or []]
+            failed |= report(number, "read back: %s, %d settings" % (to, done), wrong + ["too few"] * (done < n))
+    return failed
+
+
+if __name__ == "__main__":
+    sys.exit(main())
