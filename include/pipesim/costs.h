@@ -377,11 +377,13 @@ PsCosts *ps_costs_parse (const char *text, guint n_devices, guint n_chunks, GErr
 PsCosts *ps_costs_model_stages (const PsModel *model, const PsCluster *cluster, const PsStageShape *shapes,
                                 guint n_devices, guint n_chunks, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
-/* Puts the stages of modelled costs on other devices, [n_stages]: transfers take the links between these, and the
- * stages of each device share what it holds (bytes of the context) and does (PsCluster.step_ns) once. The all-reduces
- * stay. */
+/* Puts the stages of modelled costs on other devices, [n_copies * n_stages]: transfers take the links between those of
+ * the first copy, and the stages of each device, of all copies, share what it holds (bytes of the context) and does
+ * (PsCluster.step_ns) once. Where there are two copies, multi-token prediction shares weights and gradients of the
+ * embedding with the stage of the other copy on its device (DeepSeek-V3, arXiv 2412.19437, section 3.2.3); its part of
+ * the optimizer state, and the all-reduces, stay. */
 void ps_costs_place (PsCosts *costs, const PsModel *model, const PsCluster *cluster, const guint16 *device,
-                     guint n_devices);
+                     guint n_devices, guint n_copies);
 
 /* Fails with PS_ERROR_USAGE where an entry is negative or where n_microbatches of everything could overflow an exact
  * sum. */

@@ -229,6 +229,9 @@ typedef struct {
   PsMlp mlp;
   gboolean flash_attention; /* TRUE: the softmax matrix is never stored */
   gboolean whole_sequences; /* TRUE: GPUs that share a layer do so in its matrices alone (sequence_parallel = false) */
+  /* TRUE: F keeps the input of SwiGLU in 8 bits, and B casts it back (Megatron-LM's
+   * config.activation_func_fp8_input_store; DeepSeek-V3, arXiv 2412.19437, section 3.3.3) */
+  gboolean fp8_input_store;
   PsLoss loss;
   gboolean tied;           /* TRUE: embedding and output projection are one matrix */
   gboolean qkv_bias;       /* TRUE: swiglu with biases of queries, keys and values (Qwen2); gelu has all biases */

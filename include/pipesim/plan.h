@@ -162,6 +162,42 @@ typedef struct {
 
 extern const PsOption ps_launch_rows[];
 
+/* --from and --print-command, of the commands that ps_launch_expand reads a launch for; their base is any. */
+typedef struct {
+  char *from;
+  gboolean print_command;
+} PsFromChoice;
+
+extern const PsOption ps_from_rows[];
+
+/* A command line with what the file of --from says. */
+typedef struct {
+  char **words;          /* the line with the file's options before those given; NULL: it has no --from */
+  char *notes;           /* lines about what is not modelled, for standard error */
+  const char *framework; /* of ps_launch_frameworks, that reads the file; NULL: none */
+  char *schedule;        /* the family that it runs; NULL: not known */
+  gboolean print;        /* --print-command */
+} PsLaunchCommand;
+
+/* Reads a launch as its framework reads it, and turns it into options:
+ * - arguments of Megatron-LM: a script with the command, or the words alone. Variables, arrays and functions count where
+ *   they are plain. Nothing is executed; a value that needs it is an error where it is asked for;
+ * - its arguments as its log lists them, and its YAML or Megatron-Bridge's;
+ * - torchtitan's TOML or words, and DeepSpeed's JSON with a config.json in the same folder;
+ * - a config.json alone.
+ * Options of argv win over the file. Those that the rows do not have are left out; a command that searches layouts gets
+ * the model and the batch alone. Errors: PS_ERROR_USAGE, PS_ERROR_IO, PS_ERROR_INPUT "FILE:LINE: ...". Clear in any
+ * case. */
+gboolean ps_launch_expand (const PsOption *rows, char *const *argv, PsLaunchCommand *command, GError **error);
+void ps_launch_command_clear (PsLaunchCommand *command);
+
+/* Prints the command line as a shell reads it, and the notes. */
+gboolean ps_launch_print (const PsLaunchCommand *command, GError **error);
+
+/* Prints the notes, and the precondition of the framework that the setting breaks (NULL: not known). */
+void ps_launch_note (const PsLaunchCommand *command, const PsSetting *setting);
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (PsLaunchCommand, ps_launch_command_clear)
+
 /* The names of all frameworks; *n of them. */
 const char *const *ps_launch_frameworks (guint *n);
 

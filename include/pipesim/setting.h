@@ -65,6 +65,7 @@ typedef struct {
   guint n_tensor;                /* --tensor: GPUs of a device that share its layers */
   guint n_context;               /* --context: groups of them in a device, which share each sequence */
   guint n_experts;               /* --experts: GPUs of a device and its replicas that share the experts */
+  gboolean fp8_input_store;      /* --activation-func-fp8-input-store; FALSE: the model's own */
   PsLoss loss;                   /* --loss; whole: the model's own */
   PsFramework framework;         /* --framework; none: the model's own, see ps_setting_framework */
   gboolean has_framework;        /* it was given, none too */
@@ -176,6 +177,11 @@ double ps_setting_offload (const PsSetting *setting, guint stage);
  * PS_ERROR_USAGE. */
 gboolean ps_setting_check_stages (const PsSetting *setting, guint n_stages, GError **error);
 
+/* --model and --cluster as their files say, or copies of known_model and known_cluster. Errors: those of ps_model_load
+ * and ps_cluster_load. */
+PsModel *ps_setting_read_model (const PsSetting *setting, GError **error) G_GNUC_WARN_UNUSED_RESULT;
+PsCluster *ps_setting_read_cluster (const PsSetting *setting, GError **error) G_GNUC_WARN_UNUSED_RESULT;
+
 /* --cluster with --bandwidth-factor and --latency-factor, its devices those of --tensor. Errors: PS_ERROR_IO,
  * PS_ERROR_INPUT, PS_ERROR_USAGE. */
 PsCluster *ps_setting_cluster (const PsSetting *setting, GError **error) G_GNUC_WARN_UNUSED_RESULT;
@@ -277,7 +283,7 @@ PsCosts *ps_setting_recomputed (const PsSetting *setting, const PsSchedule *sche
                                 const PsCosts *full, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
 /* Puts the stages of the setting's costs on the devices of a placement, as ps_costs_place does, where its kind is
- * custom and the costs are modelled. Errors: those of reading model and cluster. */
+ * custom or has several copies and the costs are modelled. Errors: those of reading model and cluster. */
 gboolean ps_setting_place (const PsSetting *setting, const PsPlacement *placement, PsCosts *costs, GError **error);
 
 /* The costs that stand for those of --lengths where microbatches must be alike: their average times, and the bytes of

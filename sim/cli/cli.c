@@ -13,8 +13,8 @@ void ps_note_unread (const char *path)
 
 void ps_note_assumed (const PsSetting *setting)
 {
-  g_autoptr (PsCluster) cluster = setting->cluster != NULL ? ps_cluster_load (setting->cluster, NULL) : NULL;
-  g_autoptr (PsModel) model = cluster != NULL && setting->model != NULL ? ps_model_load (setting->model, NULL) : NULL;
+  g_autoptr (PsCluster) cluster = setting->cluster != NULL ? ps_setting_read_cluster (setting, NULL) : NULL;
+  g_autoptr (PsModel) model = cluster != NULL && setting->model != NULL ? ps_setting_read_model (setting, NULL) : NULL;
 
   if (cluster == NULL || cluster->assumed == NULL)
     return;
@@ -35,7 +35,7 @@ char *ps_describe_errors (const PsSetting *setting)
 {
   g_autoptr (PsModel) model
       = setting->cluster != NULL && setting->model != NULL ? ps_setting_model (setting, NULL) : NULL;
-  g_autoptr (PsCluster) cluster = model != NULL ? ps_cluster_load (setting->cluster, NULL) : NULL;
+  g_autoptr (PsCluster) cluster = model != NULL ? ps_setting_read_cluster (setting, NULL) : NULL;
   g_auto (PsClassErrors) errors = { 0 };
 
   if (cluster == NULL)
@@ -48,7 +48,11 @@ int ps_cmd_run (const PsCmd *command, int argc, char **argv, GError **error)
 {
   g_autofree char *options = g_malloc0 (command->size), *text = command->text != NULL ? command->text () : NULL;
   PsSetting **setting = command->setting > 0 ? (PsSetting **)(gpointer)(options + command->setting) : NULL;
+  g_autoptr (PsModel) model = NULL;
+  g_autoptr (PsCluster) cluster = NULL;
   PsCommandHelp help = command->help;
+  g_auto (PsLaunchCommand) launch = { 0 };
+  g_autofree char **line = NULL;
   int code = 0;
 
   if (text != NULL)
@@ -57,9 +61,22 @@ int ps_cmd_run (const PsCmd *command, int argc, char **argv, GError **error)
     *setting = ps_setting_new ();
     (*setting)->takes_auto = command->takes_auto;
   }
-  if (ps_command_parse (&help, command->rows, options, &argc, &argv, error)) {
-    if (setting != NULL)
+  gboolean expanded = ps_launch_expand (command->rows, argv, &launch, error);
+  if (expanded && launch.words != NULL) {
+    argc = (int)g_strv_length (launch.words);
+    argv = line = g_memdup2 (launch.words, ((gsize)argc + 1) * sizeof *argv);
+  }
+  if (expanded && launch.print)
+    code = ps_launch_print (&launch, error) ? 0 : 1;
+  else if (expanded && ps_command_parse (&help, command->rows, options, &argc, &argv, error)) {
+    ps_launch_note (&launch, setting != NULL ? *setting : NULL);
+    if (setting != NULL) {
       ps_note_unread ((*setting)->model);
+      /* Read once. Commands report what is wrong with them where they need them. */
+      (*setting)->known_model = model = (*setting)->model != NULL ? ps_model_load ((*setting)->model, NULL) : NULL;
+      (*setting)->known_cluster = cluster
+          = (*setting)->cluster != NULL ? ps_cluster_load ((*setting)->cluster, NULL) : NULL;
+    }
     code = command->run (command, options, argc, argv, error);
     if (setting != NULL) /* --to may say the framework */
       ps_note_assumed (*setting);

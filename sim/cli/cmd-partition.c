@@ -14,9 +14,11 @@ typedef struct {
   PsColumnChoice columns;
   gboolean print_costs;
   char *to;
+  PsFromChoice from;
 } Options;
 
 static const PsOption rows[] = {
+  PS_OPTION_INCLUDE (Options, from, ps_from_rows),
   PS_OPTION ("layers", 0, PS_FILE (Options, layers), "FILE.csv", "Layers and their costs", .group = PS_GROUP_COSTS),
   PS_OPTION ("bandwidth", 0, PS_RATE (Options, bandwidth), "RATE", "Rate between two neighbours, e.g. 10GB/s",
              .group = PS_GROUP_COSTS),

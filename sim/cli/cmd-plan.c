@@ -13,6 +13,7 @@ typedef struct {
   PsLaunchChoice launch;
   PsColumnChoice columns;
   PsLayoutQuestion question; /* its texts are owned */
+  PsFromChoice from;
 } Options;
 
 #define DTYPE(name, member, help)                                                                                      \
@@ -20,6 +21,7 @@ typedef struct {
              .otherwise = "the framework's", .group = PS_GROUP_TRAINING)
 
 static const PsOption rows[] = {
+  PS_OPTION_INCLUDE (Options, from, ps_from_rows),
   PS_OPTION ("model", 0, PS_VALUE (FILE, Options, question.model, const char *), "FILE",
              "Model description or its name (llama-3-70b)", .group = PS_GROUP_COSTS, .otherwise = ""),
   PS_OPTION (

@@ -32,9 +32,11 @@ typedef struct {
   gboolean tornado;
   PsVariation variation;
   PsSampling sampling; /* n_samples 0: not asked for */
+  PsFromChoice from;
 } Options;
 
 static const PsOption rows[] = {
+  PS_OPTION_INCLUDE (Options, from, ps_from_rows),
   PS_OPTION ("schedule", 's', PS_LIST (Options, schedules), "NAME|FILE,...|all",
              "Family names or schedule files, or all", .group = PS_GROUP_WHAT, .otherwise = ""),
   PS_OPTION_TABLE (Options, columns, "pipesim-predict/1"),

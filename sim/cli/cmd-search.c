@@ -32,9 +32,11 @@ typedef struct {
   guint n_samples;     /* 0: not given */
   PsVariation variation;
   PsSearchSamples samples;
+  PsFromChoice from;
 } Options;
 
 static const PsOption rows[] = {
+  PS_OPTION_INCLUDE (Options, from, ps_from_rows),
   PS_OPTION ("time-limit", 't', PS_TIME (Options, time_limit_ns), "T",
              "How long to search, after all published schedules were tried", .otherwise = "10s",
              .given = PS_MEMBER (Options, has_time_limit, gboolean)),

@@ -676,8 +676,7 @@ static char *find_forwards (Config *config, GError **error)
   return g_steal_pointer (&forwards);
 }
 
-/* Says the pattern by dense_layers and full_every instead where they can. */
-static void simplify_pattern (PsModel *model)
+void ps_model_simplify_pattern (PsModel *model)
 {
   g_autofree char *pattern = g_steal_pointer (&model->pattern);
   const char *experts = strchr (pattern, 'E'), *full = strchr (pattern, '*');
@@ -755,7 +754,7 @@ static gboolean find_pattern (Config *config, GError **error)
   }
   if (strchr (mixers, 'w') != NULL && model->window == 0)
     return refuse (config, "sliding_window", "missing; layer_types names sliding_attention", error);
-  simplify_pattern (model);
+  ps_model_simplify_pattern (model);
   return TRUE;
 }
 

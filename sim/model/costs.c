@@ -1105,18 +1105,33 @@ static void share_device (PsCosts *costs, const PsModel *model, const PsCluster 
   ps_costs_op (costs, PS_OP_O, stage)->duration_ns += ns;
 }
 
+/* Multi-token prediction of a stage reads the embedding that its device holds already. */
+static void share_embedding (PsCosts *costs, const PsModel *model, const PsCluster *cluster, guint stage)
+{
+  PsStateBytes *state = &costs->stage[stage].state;
+  const PsStateBytes twice
+      = ps_model_state (model, ps_tensor_share ((gint64)model->vocabulary * model->hidden, cluster->tensor));
+
+  state->weight_bytes -= twice.weight_bytes;
+  state->gradient_bytes -= twice.gradient_bytes;
+  costs->stage[stage].weight_bytes -= twice.weight_bytes + twice.gradient_bytes;
+}
+
 void ps_costs_place (PsCosts *costs, const PsModel *model, const PsCluster *cluster, const guint16 *device,
-                     guint n_devices)
+                     guint n_devices, guint n_copies)
 {
   guint n = costs->n_stages;
   g_autofree guint *held = g_new0 (guint, n_devices);
 
-  for (guint stage = 0; stage < n; stage++)
-    held[device[stage]]++;
+  for (guint i = 0; i < n * n_copies; i++)
+    held[device[i]]++;
   for (guint stage = 0; stage < n; stage++) {
     guint forward = ps_transfer_forward (costs, stage), backward = ps_transfer_backward (costs, stage);
 
     share_device (costs, model, cluster, stage, n / n_devices, held[device[stage]]);
+    if (n_copies > 1 && costs->shapes[stage].n_mtp > 0 && !costs->shapes[stage].embedding && !model->tied
+        && device[n] == device[stage])
+      share_embedding (costs, model, cluster, stage);
     if (stage + 1 < n)
       costs->transfer_ns[forward]
           = ps_cluster_transfer_ns (cluster, device[stage], device[stage + 1], costs->message_bytes[forward]);

@@ -13,6 +13,13 @@ void ps_model_set_field (PsModel *model, const PsIniField *field, double value);
 PsModel *ps_model_parse_config (const char *where, const char *text, gsize length,
                                 GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
+/* Reads an .ini description; else as ps_model_parse. */
+PsModel *ps_model_parse_ini (const char *where, const char *text, gsize length,
+                             GError **error) G_GNUC_WARN_UNUSED_RESULT;
+
+/* Says the model's pattern by dense_layers and full_every instead where they can. */
+void ps_model_simplify_pattern (PsModel *model);
+
 /* Gives optional fields that are 0 their defaults. */
 void ps_model_fill_defaults (PsModel *model);
 

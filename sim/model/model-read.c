@@ -1,7 +1,9 @@
-/* model-read.c - reads models: .ini descriptions, and the config.json of transformers (config.c). */
+/* model-read.c - reads models: .ini descriptions, the config.json of transformers (config.c), and the arguments of Megatron-LM
+ * (launch-keys.c). */
+#include "launch-text.h"
 #include "model-private.h"
 
-static PsModel *parse_ini (const char *where, const char *text, gsize length, GError **error)
+PsModel *ps_model_parse_ini (const char *where, const char *text, gsize length, GError **error)
 {
   guint n;
   const PsIniField *fields = ps_model_fields (&n);
@@ -28,8 +30,12 @@ PsModel *ps_model_parse (const char *where, const char *text, gsize length, GErr
 
   while (first < length && g_ascii_isspace (text[first]))
     first++;
+  g_autofree char *copy = g_strndup (text, length);
+  PsLaunchForm form = ps_launch_form (copy);
+  if (form != PS_LAUNCH_NONE)
+    return ps_model_parse_launch (where, copy, form, error);
   return first < length && text[first] == '{' ? ps_model_parse_config (where, text, length, error)
-                                              : parse_ini (where, text, length, error);
+                                              : ps_model_parse_ini (where, text, length, error);
 }
 
 PsModel *ps_model_load (const char *path, GError **error)

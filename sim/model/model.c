@@ -113,6 +113,7 @@ static const PsIniField fields[] = {
   CHOICE ("exp_avg_dtype", PS_INI_LATER, state.exp_avg, dtype_names),
   CHOICE ("exp_avg_sq_dtype", PS_INI_LATER, state.exp_avg_sq, dtype_names),
   CHOICE ("fp8_param_gather", PS_INI_LATER, state.fp8_param_gather, boolean_names),
+  CHOICE ("activation_func_fp8_input_store", PS_INI_LATER, fp8_input_store, boolean_names),
   COUNT ("value_head_size", PS_INI_LATER, value_head_size, MAX_WIDTH),
   CHOICE ("shared_kv", PS_INI_LATER, shared_kv, boolean_names),
   COUNT ("output_groups", PS_INI_LATER, output_groups, MAX_HEADS),

@@ -63,6 +63,16 @@ static PsKept *keep_input (PsUnitParts *parts, const PsModel *model, const char 
   return kept;
 }
 
+/* Keeps the input of the activation between the matrices of an MLP. */
+static PsKept *keep_activated (PsUnitParts *parts, const PsModel *model, const char *module, const char *name,
+                               gint64 elements)
+{
+  PsKept *kept = keep (parts, module, name, elements);
+
+  kept->bits = model->fp8_input_store ? 8 : kept->bits;
+  return kept;
+}
+
 static void move (PsUnitParts *parts, PsOpKind kind, const char *name, gint64 bytes, gboolean wide)
 {
   g_assert (parts->n_moves < G_N_ELEMENTS (parts->move));
@@ -375,7 +385,7 @@ static void describe_mlp (const PsModel *model, PsUnitKind kind, PsUnitParts *pa
 
   describe_branch (model, kind, parts);
   parts->recompute = PS_RECOMPUTE_MLP;
-  keep (parts, "mlp", "input of activation", add_mlp (model, parts, h, f, 1, 1, PS_CUT_NONE)->columns);
+  keep_activated (parts, model, "mlp", "input of activation", add_mlp (model, parts, h, f, 1, 1, PS_CUT_NONE)->columns);
   keep_input (parts, model, "mlp", "result of activation", f);
   describe_activation (model, parts, f);
   parts->running = 4 * h + 4 * f;
@@ -389,7 +399,8 @@ static void keep_experts (const PsModel *model, PsUnitParts *parts, double load,
   gint64 bytes = (gates + 1) * ps_precision_bytes (model->precision), inner = (gint64)(load * (double)f);
 
   keep_input (parts, model, "moe", "tokens of experts", moved)->offload = PS_OFFLOAD_EXPERT_FC1;
-  keep (parts, "moe", "input of activation", (gint64)(load * (double)(gates * f)))->offload = PS_OFFLOAD_MOE_ACT;
+  keep_activated (parts, model, "moe", "input of activation", (gint64)(load * (double)(gates * f)))->offload
+      = PS_OFFLOAD_MOE_ACT;
   keep_input (parts, model, "moe_act", "result of activation", inner)->recompute |= PS_RECOMPUTE_MOE_ACT;
   move_again (parts, activation_name (model), bytes * inner, PS_RECOMPUTE_MOE_ACT);
   if (!ps_framework_is_megatron (model->framework))
@@ -401,7 +412,7 @@ static void keep_experts (const PsModel *model, PsUnitParts *parts, double load,
   if (product_bits (model) < 16)
     keep_input (parts, model, "shared_experts", "input of shared experts", model->hidden)->recompute
         |= PS_RECOMPUTE_LAYERNORM;
-  keep (parts, "shared_experts", "input of activation of shared experts", gates * shared);
+  keep_activated (parts, model, "shared_experts", "input of activation of shared experts", gates * shared);
   keep_input (parts, model, "shared_experts", "result of activation of shared experts", shared);
   parts->recompute &= ~(guint)PS_RECOMPUTE_SHARED_EXPERTS;
 }

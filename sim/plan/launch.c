@@ -1,6 +1,7 @@
 /* launch.c - what training frameworks ask of a run, and the launch flags and configuration keys that start it.
  */
-#include <pipesim/plan.h>
+#include "launch-private.h"
+
 #include <pipesim/model.h>
 
 #include <string.h>
@@ -91,6 +92,16 @@ typedef struct {
   guint v;              /* one device has no virtual stages */
   gboolean overlaps;    /* F and B, to hide the messages of experts */
 } Run;
+
+const char *ps_launch_torch_family (const char *name)
+{
+  const char *own = g_str_has_prefix (name, "Schedule") ? name + strlen ("Schedule") : name;
+
+  for (guint i = 0; i < G_N_ELEMENTS (families); i++)
+    if (families[i].torch != NULL && g_ascii_strcasecmp (families[i].torch, own) == 0)
+      return families[i].family;
+  return NULL;
+}
 
 /* The frameworks that have the family by a name of their own. */
 static guint known_by (const char *family)
@@ -706,6 +717,7 @@ static void add_megatron_state (const PsModel *model, GString *text)
     { gathers && model->precision > PS_PRECISION_BF16, fp4 ? "--fp4-param-gather" : "--fp8-param-gather", ALONE },
     { gathers && model->precision == PS_PRECISION_MXFP8, "--reuse-grad-buf-for-mxfp8-param-ag", ALONE },
     { precise, "--use-precision-aware-optimizer", ALONE },
+    { model->fp8_input_store, "--activation-func-fp8-input-store", ALONE },
     { precise && !wide, "--main-grads-dtype bf16", ALONE },
   };
 
@@ -834,6 +846,18 @@ static const struct {
   { 36, 2880, 201088, "gpt_oss", "gpt_oss_120b", "120b" },
   { 94, 4096, 151936, "qwen3", NULL, "235B-A22B" },
 };
+
+gboolean ps_launch_titan_model (const char *module, const char *flavor, guint *layers, guint *hidden)
+{
+  for (guint i = 0; i < G_N_ELEMENTS (titan_models); i++)
+    if (g_str_equal (titan_models[i].module, module)
+        && (g_str_equal (titan_models[i].flavor, flavor) || g_strcmp0 (titan_models[i].config, flavor) == 0)) {
+      *layers = titan_models[i].layers;
+      *hidden = titan_models[i].hidden;
+      return TRUE;
+    }
+  return FALSE;
+}
 
 /* Adds keys of its configuration: words of a command line, or TOML. */
 typedef struct {

@@ -214,6 +214,11 @@ const PsOption ps_setting_options[] = {
       .otherwise = "the model's", .group = PS_GROUP_TRAINING, .flags = PS_FIELD_NOT_COMPUTED,
       SWEEP ("loss", "loss", TEXT, .costs = TRUE, .pace = -2,
              .not_run = "is predicted only; here the logits are whole")),
+  PS_OPTION ("activation-func-fp8-input-store", 0, PS_FLAG (PsSetting, fp8_input_store), NULL,
+             "Forwards keep the inputs of SwiGLU in 8 bits", .otherwise = "the model's", .group = PS_GROUP_TRAINING,
+             .flags = PS_FIELD_NOT_PARTITION | PS_FIELD_NOT_COMPUTED,
+             SWEEP ("activation_func_fp8_input_store", "fp8 activation inputs", BOOLEAN, .costs = TRUE, .pace = -2,
+                    .not_run = "is predicted only")),
   PS_OPTION ("framework", 0, NAME (framework, ps_framework), "NAME",
              "Framework whose use of memory is counted: none (formulas only), megatron, megatron-bridge (its "
              "performance recipes: gradients in bf16, fp8 and mxfp8 weights alone) or deepspeed",

@@ -635,7 +635,7 @@ static PsCosts *schedule_costs (PsPredictor *predictor, const PsSchedule *schedu
   if (predictor->given == NULL
       && !ps_setting_add_slices (setting, (PsCosts *)whole, placement->n_devices, n_slices, error))
     return NULL;
-  if (predictor->given == NULL && placement->kind == PS_PLACEMENT_CUSTOM) {
+  if (predictor->given == NULL && (placement->kind == PS_PLACEMENT_CUSTOM || placement->n_copies > 1)) {
     whole = placed = ps_costs_copy (whole);
     if (!ps_setting_place (setting, placement, placed, error))
       return NULL;

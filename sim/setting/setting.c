@@ -30,23 +30,30 @@ PsEventsSetting ps_setting_events (const PsSetting *setting)
                             .ready_order = setting->ready_order };
 }
 
+PsModel *ps_setting_read_model (const PsSetting *setting, GError **error)
+{
+  return setting->known_model != NULL ? ps_model_copy (setting->known_model) : ps_model_load (setting->model, error);
+}
+
+PsCluster *ps_setting_read_cluster (const PsSetting *setting, GError **error)
+{
+  return setting->known_cluster != NULL ? ps_cluster_copy (setting->known_cluster)
+                                        : ps_cluster_load (setting->cluster, error);
+}
+
 PsFramework ps_setting_framework (const PsSetting *setting, const PsModel *model)
 {
   PsFramework said = setting->framework != PS_FRAMEWORK_NONE ? setting->framework : model->framework;
-  g_autoptr (PsCluster) loaded = NULL;
-  const PsCluster *cluster = setting->known_cluster;
 
   if (said != PS_FRAMEWORK_NONE || setting->has_framework || setting->cluster == NULL)
     return said;
-  if (cluster == NULL)
-    cluster = loaded = ps_cluster_load (setting->cluster, NULL);
+  g_autoptr (PsCluster) cluster = ps_setting_read_cluster (setting, NULL);
   return cluster != NULL && cluster->datasheet ? PS_FRAMEWORK_MEGATRON : said;
 }
 
 PsModel *ps_setting_given_model (const PsSetting *setting, GError **error)
 {
-  g_autoptr (PsModel) model
-      = setting->known_model != NULL ? ps_model_copy (setting->known_model) : ps_model_load (setting->model, error);
+  g_autoptr (PsModel) model = ps_setting_read_model (setting, error);
 
   if (model == NULL || !ps_model_set_precision (model, "--precision", setting->precision, error))
     return NULL;
@@ -55,6 +62,7 @@ PsModel *ps_setting_given_model (const PsSetting *setting, GError **error)
     model->framework = ps_setting_framework (setting, model);
   if (setting->loss != PS_LOSS_WHOLE)
     model->loss = setting->loss;
+  model->fp8_input_store |= setting->fp8_input_store;
   ps_model_set_state (model, &setting->state);
   if (setting->n_context > 1)
     model->spread.context = setting->n_context;
@@ -67,8 +75,7 @@ PsModel *ps_setting_given_model (const PsSetting *setting, GError **error)
 
 PsCluster *ps_setting_cluster (const PsSetting *setting, GError **error)
 {
-  g_autoptr (PsCluster) cluster = setting->known_cluster != NULL ? ps_cluster_copy (setting->known_cluster)
-                                                                 : ps_cluster_load (setting->cluster, error);
+  g_autoptr (PsCluster) cluster = ps_setting_read_cluster (setting, error);
 
   if (cluster == NULL || !ps_cluster_group (cluster, setting->n_tensor, error)
       || !ps_cluster_join (cluster, setting->n_context, error))
@@ -133,24 +140,14 @@ const char *ps_fits (gint64 excess_bytes, gint64 reserve)
 /* The cluster's memory less its reserve. */
 static gboolean cluster_memory (const PsSetting *setting, gint64 *memory, gint64 *reserve, GError **error)
 {
-  PsFramework framework = setting->framework;
-  g_autoptr (PsModel) model = NULL;
-  g_autoptr (PsCluster) loaded = NULL;
-  const PsCluster *cluster = setting->known_cluster;
+  gboolean has_model = setting->known_model != NULL || setting->model != NULL;
+  g_autoptr (PsCluster) cluster = ps_setting_read_cluster (setting, error);
+  g_autoptr (PsModel) model = cluster != NULL && has_model ? ps_setting_read_model (setting, error) : NULL;
 
-  if (cluster == NULL)
-    cluster = loaded = ps_cluster_load (setting->cluster, error);
-  if (cluster == NULL)
+  if (cluster == NULL || (has_model && model == NULL))
     return FALSE;
-  if (setting->known_model != NULL)
-    framework = ps_setting_framework (setting, setting->known_model);
-  else if (setting->model != NULL) {
-    model = ps_model_load (setting->model, error);
-    if (model == NULL)
-      return FALSE;
-    framework = ps_setting_framework (setting, model);
-  }
-  *reserve = ps_memory_reserve (cluster->memory_bytes, framework);
+  *reserve = ps_memory_reserve (cluster->memory_bytes,
+                                model != NULL ? ps_setting_framework (setting, model) : setting->framework);
   *memory = cluster->memory_bytes - *reserve;
   return TRUE;
 }

@@ -452,13 +452,13 @@ PsCosts *ps_setting_costs_alike (const PsSetting *setting, const PsCosts *costs,
 
 gboolean ps_setting_place (const PsSetting *setting, const PsPlacement *placement, PsCosts *costs, GError **error)
 {
-  if (placement->kind != PS_PLACEMENT_CUSTOM || placement->n_copies > 1 || !ps_setting_source (setting)->has_cluster)
+  if ((placement->kind != PS_PLACEMENT_CUSTOM && placement->n_copies == 1) || !ps_setting_source (setting)->has_cluster)
     return TRUE;
   g_autoptr (PsCluster) cluster = ps_setting_cluster (setting, error);
   g_autoptr (PsModel) model = cluster != NULL ? ps_setting_model (setting, error) : NULL;
   if (model == NULL)
     return FALSE;
-  ps_costs_place (costs, model, cluster, placement->device, placement->n_devices);
+  ps_costs_place (costs, model, cluster, placement->device, placement->n_devices, placement->n_copies);
   return TRUE;
 }
 

@@ -115,7 +115,7 @@ static void print_rows (const GPtrArray *rows)
 
     g_print ("%s | %s | %s | %.4f | %.4f | %+.3f | %+.3f | %+.3f | %s\n", row->set->file, row->series, row->name,
              row->measured_s, row->predicted_s, row->measured_s > 0 ? row->predicted_s / row->measured_s - 1 : 0,
-             row->measured_bytes > 0 ? row->predicted_bytes / row->measured_bytes - 1 : 0.0,
+             row->measured_bytes > 0 ? row_stated_bytes (row) / row->measured_bytes - 1 : 0.0,
              row->from_one_s > 0 ? row->from_one_s / row->measured_s - 1 : 0.0, row->reason != NULL ? row->reason : "");
   }
 }
@@ -151,8 +151,6 @@ static const char *row_fits (const Row *row, GHashTable *clusters)
   gint64 memory = find_cluster (clusters, row_cluster_name (row))->memory_bytes, peak = (gint64)row->predicted_bytes;
   gint64 reserve = ps_memory_reserve (memory, row->model->framework);
 
-  if (row->counts_tensors)
-    peak += ps_framework_context_bytes (row->model->framework);
   return ps_fits (peak - memory + reserve, reserve);
 }
 
@@ -320,7 +318,7 @@ static void print_datasheets (const GPtrArray *rows)
     Row *row = rows->pdata[i];
     g_autoptr (PsCluster) cluster = row->reason == NULL && row->model != NULL ? datasheet_cluster (row) : NULL;
 
-    row->predicted_s = row->from_one_s = row->predicted_bytes = 0;
+    row->predicted_s = row->from_one_s = row->predicted_bytes = row->last_bytes = 0;
     if (cluster != NULL) {
       row->model->framework = PS_FRAMEWORK_MEGATRON;
       row_predict (row, cluster, 1);

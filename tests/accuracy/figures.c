@@ -6,7 +6,7 @@
 static double value_of (const Row *row, FigureKind kind, gboolean predicted)
 {
   if (kind == FIGURE_MEMORY)
-    return predicted ? row->predicted_bytes : row->measured_bytes;
+    return predicted ? row_stated_bytes (row) : row->measured_bytes;
   return !predicted ? row->measured_s : kind == FIGURE_TIME ? row->predicted_s : row->from_one_s;
 }
 

@@ -67,9 +67,15 @@ static void simulate (Row *row, const PsCosts *costs)
   row->predicted_bytes = 0;
   for (guint d = 0; d < metrics.n_devices; d++)
     row->predicted_bytes = MAX (row->predicted_bytes, (double)metrics.device[d].peak_memory_bytes);
-  if (row->counts_tensors)
-    row->predicted_bytes -= (double)ps_framework_context_bytes (row->model->framework);
+  row->last_bytes = (double)metrics.device[metrics.n_devices - 1].peak_memory_bytes;
   ps_metrics_clear (&metrics);
+}
+
+double row_stated_bytes (const Row *row)
+{
+  gint64 context = row->counts_tensors ? ps_framework_context_bytes (row->model->framework) : 0;
+
+  return (row->is_last ? row->last_bytes : row->predicted_bytes) - (double)context;
 }
 
 static gint64 ring_ns (const PsCluster *cluster, guint n, gint64 bytes)

@@ -146,6 +146,8 @@ char *row_read_further (Row *row)
   /* That module saves nothing with it. */
   row->model->flash_attention &= row->setting->recompute != PS_RECOMPUTE_CORE_ATTN;
   g_clear_pointer (&row->class, g_free);
+  /* Megatron Bridge logs PyTorch's max_memory_allocated, and its log is the last GPU's (training/state.py). */
   row->measured_bytes = row_number (row, "peak_memory_bytes");
+  row->counts_tensors = row->is_last = TRUE;
   return NULL;
 }

@@ -186,7 +186,9 @@ static const char *shipped_name (const char *name)
                                           { "Qwen3_Next_80B_a3B", "qwen3-next-80b-a3b" },
                                           { "Kimi_K2", "kimi-k2" },
                                           { "GPT OSS 120B", "gpt-oss-120b" },
-                                          { "Llama4_Maverick_400B", "llama-4-maverick" } };
+                                          { "Llama4_Maverick_400B", "llama-4-maverick" },
+                                          { "Nemotron4_340B", "nemotron-4-340b" },
+                                          { "Grok1_314B", "grok-1" } };
 
   for (guint i = 0; i < G_N_ELEMENTS (names); i++)
     if (g_str_equal (names[i][0], name))

@@ -39,11 +39,13 @@ typedef struct _Row {
   const char *schedule;
   const char *cluster;       /* NULL: that of the data set */
   gboolean counts_tensors;   /* the measured bytes are those of tensors alone, without driver and libraries */
+  gboolean is_last;          /* and of the last device, whose log states them */
   char *reason;              /* not predicted: why */
   const char *memory_reason; /* the same of its memory alone */
   double measured_s, predicted_s;
   double from_one_s; /* predicted with the speed that the run with most microbatches of its series has; 0: not so */
   double measured_bytes, predicted_bytes; /* of the fullest GPU; 0: not stated */
+  double last_bytes;                      /* predicted, of the last device */
   gboolean out_of_memory;                 /* the run did not fit */
   PsProgram *program;                     /* kept between predictions */
   guint n_ring;                           /* GPUs of an all-reduce in one node, of ring_bytes; 0: the row is a step */
@@ -89,6 +91,9 @@ const char *row_cluster_name (const Row *row);
 
 /* Predicts the row on its cluster, whose constants are those of `base`. speed: factor on the time of ops, 1 usually. */
 void row_predict (Row *row, const PsCluster *base, double speed);
+
+/* The predicted bytes that measured_bytes are of. */
+double row_stated_bytes (const Row *row);
 
 extern DataSet data_sets[]; /* fit_cluster changes their machines */
 extern const guint n_data_sets;

@@ -256,14 +256,14 @@ static void test_place (void)
   g_assert_cmpint (costs->stage[3].step_ns, ==, 300);
   ps_costs_add_context (costs, &model, 2);
   placed = ps_costs_copy (costs);
-  ps_costs_place (placed, &model, &cluster, loop, 2);
+  ps_costs_place (placed, &model, &cluster, loop, 2, 1);
   for (guint s = 0; s < 4; s++) {
     g_assert_cmpint (placed->stage[s].weight_bytes, ==, costs->stage[s].weight_bytes);
     g_assert_cmpint (duration (placed, PS_OP_O, s), ==, duration (costs, PS_OP_O, s));
   }
   for (guint i = 1; i <= 8; i++)
     g_assert_cmpint (placed->transfer_ns[i], ==, costs->transfer_ns[i]);
-  ps_costs_place (placed, &model, &cluster, other, 2);
+  ps_costs_place (placed, &model, &cluster, other, 2, 1);
   g_assert_cmpint (placed->transfer_ns[ps_transfer_forward (placed, 0)], ==, 0);
   g_assert_cmpint (placed->transfer_ns[ps_transfer_backward (placed, 2)], ==, 0);
   g_assert_cmpint (placed->transfer_ns[ps_transfer_forward (placed, 2)], ==, 4196);
@@ -279,7 +279,7 @@ static void test_place (void)
   }
   g_clear_pointer (&placed, ps_costs_free);
   placed = model_costs (&model, &cluster, 4, 1, NULL);
-  ps_costs_place (placed, &model, &cluster, far, 4);
+  ps_costs_place (placed, &model, &cluster, far, 4, 1);
   g_assert_cmpint (placed->transfer_ns[ps_transfer_forward (placed, 0)], ==, 5096);
   g_assert_cmpint (placed->transfer_ns[ps_transfer_forward (placed, 1)], ==, 4196);
   g_assert_cmpint (placed->transfer_ns[ps_transfer_backward (placed, 3)], ==, 5096);

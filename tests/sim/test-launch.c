@@ -57,6 +57,7 @@ static void generate (Rig *rig)
                            .group_size = rig->setting->group_size,
                            .defer_head = rig->setting->defer_head };
 
+  ps_schedule_free (rig->order);
   rig->order = fine (ps_family_generate (ps_family_find (rig->launch.schedule), &size, &error));
   rig->launch.order = rig->order;
 }

@@ -1,0 +1,79 @@
+/* launch-text.h - the files that start a training run, as lists of keys and values. Private to libpipesim. Nothing of a
+ * file is executed, and no environment is looked at. */
+#pragma once
+
+#include <pipesim/model.h>
+
+typedef enum {
+  PS_LAUNCH_NONE,  /* another file */
+  PS_LAUNCH_WORDS, /* arguments: a shell script, or the words alone */
+  PS_LAUNCH_LOG,   /* the log of a run of Megatron-LM, which begins with its arguments */
+  PS_LAUNCH_TOML,
+  PS_LAUNCH_YAML,
+  PS_LAUNCH_JSON, /* DeepSpeed's configuration */
+} PsLaunchForm;
+
+typedef struct {
+  char *key;     /* with _ for -: "tensor_model_parallel_size", "parallelism.pipeline_parallel_degree" */
+  char *value;   /* "" where there is none */
+  char *unknown; /* why the value is not known: "NODES is not set here"; NULL: it is */
+  guint line;
+} PsLaunchKey;
+
+/* What form the text has. An .ini description and a config.json are NONE. */
+PsLaunchForm ps_launch_form (const char *text);
+
+/* The keys in the order of the text (PsLaunchKey, freed with the array). Of a script those of the command that has most
+ * options. Errors: PS_ERROR_INPUT "WHERE:LINE: ...". */
+GPtrArray *ps_launch_keys (const char *where, const char *text, PsLaunchForm form,
+                           GError **error) G_GNUC_WARN_UNUSED_RESULT;
+
+/* What a key of a framework is to pipesim. */
+typedef enum {
+  PS_KEY_SETTING,  /* `fact` of the setting, see sim/plan/launch-read.c */
+  PS_KEY_MODEL,    /* a key of a model's description */
+  PS_KEY_MATTERS,  /* not modelled, though it may change what is predicted; fact says what it is */
+  PS_KEY_HARMLESS, /* changes nothing that is predicted */
+} PsKeyKind;
+
+/* A row of the one table of keys. */
+typedef struct {
+  const char *keys; /* of Megatron-LM and Megatron-Bridge, torchtitan, DeepSpeed; blanks between them */
+  PsKeyKind kind;
+  const char *fact;
+  const char *values; /* "theirs=ours ..."; "=ours" where a flag is given; NULL: the value as it is */
+} PsKeyRow;
+
+/* The facts of a launch. */
+typedef struct {
+  const char *where;
+  PsLaunchForm form;
+  GPtrArray *keys;
+  GHashTable *values;  /* fact -> value, both char * */
+  GHashTable *sources; /* fact -> PsLaunchKey */
+  GPtrArray *matters;  /* PsLaunchKey that matter and are not modelled */
+  GPtrArray *strange;  /* PsLaunchKey of no row */
+} PsLaunchFacts;
+
+/* Reads the keys by the table. Errors: PS_ERROR_INPUT, also for a key whose value is asked for and not known. */
+PsLaunchFacts *ps_launch_facts (const char *where, const char *text, PsLaunchForm form, GError **error);
+void ps_launch_facts_free (PsLaunchFacts *facts);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsLaunchFacts, ps_launch_facts_free)
+
+/* Of a key that matters and is not modelled: what it would change. */
+const char *ps_launch_key_reason (const char *key);
+
+const char *ps_launch_fact (const PsLaunchFacts *facts, const char *fact); /* NULL: not said */
+gboolean ps_launch_is (const PsLaunchFacts *facts, const char *fact);      /* said, and not "false" or "0" */
+
+/* The number; otherwise where it is not said. Sets an error where it is no number of that range. */
+gint64 ps_launch_count (const PsLaunchFacts *facts, const char *fact, gint64 otherwise, GError **error);
+
+/* "fp32", "bf16", "mxfp8" ... (PsPrecision) */
+const char *ps_launch_precision (const PsLaunchFacts *facts);
+
+/* Whether the file says the model itself. */
+gboolean ps_launch_has_model (const PsLaunchFacts *facts);
+
+/* The model that Megatron-LM's arguments define. Errors: PS_ERROR_INPUT. Free with ps_model_free. */
+PsModel *ps_model_parse_launch (const char *where, const char *text, PsLaunchForm form, GError **error);

@@ -1,0 +1,578 @@
+/* launch-read.c - --from: the launch of a framework as options of pipesim. */
+#include "launch-private.h"
+
+#include "model/launch-text.h"
+
+#include <string.h>
+
+const PsOption ps_from_rows[] = {
+  PS_OPTION ("from", 0, PS_FILE (PsFromChoice, from), "FILE",
+             "Take the setting of a launch: a script, arguments, log or YAML of Megatron-LM, TOML or words of "
+             "torchtitan, JSON of DeepSpeed, or a config.json; other options win over it",
+             .group = PS_GROUP_WHAT),
+  PS_OPTION ("print-command", 0, PS_FLAG (PsFromChoice, print_command), NULL,
+             "With --from: print the command line that the file stands for, and do no more", .group = PS_GROUP_OUTPUT),
+  PS_OPTION_END,
+};
+
+typedef struct {
+  const PsLaunchFacts *facts;
+  const PsOption *rows;
+  char *const *argv;
+  gboolean searches; /* layouts: the command gets the model and the batch */
+  gboolean titan;
+  gboolean hybrid;
+  PsModel *model; /* NULL: not known */
+  GPtrArray *words;
+  GString *notes;
+  PsLaunchCommand *command;
+  GError *error; /* the first one */
+} Reader;
+
+/* The row of the command that people may give; NULL: it has none. */
+static const PsOption *find_row (const PsOption *rows, guint without, const char *name)
+{
+  for (; rows->name != NULL; rows++) {
+    const PsOption *inner = rows->rows != NULL ? find_row (rows->rows, rows->flags, name) : NULL;
+
+    if (inner != NULL)
+      return inner;
+    if (rows->rows == NULL && g_str_equal (rows->name, name) && !rows->hidden && !(rows->flags & without))
+      return rows;
+  }
+  return NULL;
+}
+
+/* What the command line gives the option: "" without a value; NULL: it is not given. */
+static const char *find_given (const PsOption *row, char *const *argv)
+{
+  const char *const names[] = { row->name, row->was };
+
+  for (; *argv != NULL && !g_str_equal (*argv, "--"); argv++) {
+    const char *word = *argv, *next = argv[1] != NULL ? argv[1] : "";
+
+    for (guint i = 0; i < 2 && names[i] != NULL; i++)
+      if (g_str_has_prefix (word, "--") && g_str_has_prefix (word + 2, names[i])) {
+        const char *rest = word + 2 + strlen (names[i]);
+
+        if (*rest == '\0' || *rest == '=')
+          return *rest == '=' ? rest + 1 : next;
+      }
+    if (row->letter != 0 && word[0] == '-' && word[1] == row->letter)
+      return word[2] != '\0' ? word + 2 : next;
+  }
+  return NULL;
+}
+
+/* Adds an option that the command has and its line does not give. */
+static void G_GNUC_PRINTF (3, 4) add (Reader *reader, const char *name, const char *format, ...)
+{
+  const PsOption *row = find_row (reader->rows, 0, name);
+  va_list arguments;
+
+  if (row == NULL || find_given (row, reader->argv) != NULL)
+    return;
+  g_ptr_array_add (reader->words, row->letter != 0 ? g_strdup_printf ("-%c", row->letter)
+                                                   : g_strconcat ("--", name, NULL));
+  va_start (arguments, format);
+  if (row->type != PS_OPTION_FLAG)
+    g_ptr_array_add (reader->words, g_strdup_vprintf (format, arguments));
+  va_end (arguments);
+}
+
+/* Adds one that says how the work is laid out, which commands that search layouts find out. */
+#define add_layout(reader, name, ...) ((reader)->searches ? (void)0 : add (reader, name, __VA_ARGS__))
+
+static const char *fact (const Reader *reader, const char *name)
+{
+  return ps_launch_fact (reader->facts, name);
+}
+
+static gboolean is (const Reader *reader, const char *name)
+{
+  return ps_launch_is (reader->facts, name);
+}
+
+static void G_GNUC_PRINTF (2, 3) fail (Reader *reader, const char *format, ...)
+{
+  va_list arguments;
+
+  va_start (arguments, format);
+  g_autofree char *problem = g_strdup_vprintf (format, arguments);
+  va_end (arguments);
+  if (reader->error == NULL)
+    ps_refuse (&reader->error, PS_ERROR_INPUT, "%s: %s", reader->facts->where, problem);
+}
+
+/* The number of a fact, or of the command line's option of that name. */
+static gint64 count (Reader *reader, const char *name, gint64 otherwise)
+{
+  const PsOption *row = find_row (reader->rows, 0, name);
+  const char *given = row != NULL && row->type == PS_OPTION_COUNT ? find_given (row, reader->argv) : NULL;
+  gint64 value = given != NULL ? g_ascii_strtoll (given, NULL, 10)
+                               : ps_launch_count (reader->facts, name, otherwise, &reader->error);
+
+  return value > 0 || value == otherwise ? value : (fail (reader, "%s is not positive", name), 1);
+}
+
+/* The exact quotient, 1 on error. */
+static gint64 divide (Reader *reader, const char *what, gint64 a, const char *by, gint64 b)
+{
+  if (b < 1 || a < b || a % b != 0) {
+    fail (reader, "%s %" G_GINT64_FORMAT " is no multiple of %s, %" G_GINT64_FORMAT, what, a, by, b);
+    return 1;
+  }
+  return a / b;
+}
+
+/* The stages that modules say: "tok_embeddings,layers.0 layers.1,norm,output", or lists of TOML. Free with g_free. */
+static char *parts_layout (const char *parts)
+{
+  gboolean toml = *parts == '[';
+  g_auto (GStrv) stages = g_strsplit (parts + toml, toml ? "]" : " ", -1);
+  g_autoptr (GString) layout = g_string_new (NULL);
+
+  for (char **stage = stages; *stage != NULL && !(toml && strchr (*stage, '[') == NULL); stage++) {
+    g_string_append_printf (layout, "%s%s", stage > stages ? "|" : "", strstr (*stage, "tok_emb") != NULL ? "E" : "");
+    for (const char *at = strstr (*stage, "layers."); at != NULL; at = strstr (at + 1, "layers."))
+      g_string_append_c (layout, 't');
+    g_string_append (layout, strstr (*stage, "output") != NULL || strstr (*stage, "lm_head") != NULL ? "L" : "");
+  }
+  return g_string_free (g_steal_pointer (&layout), FALSE);
+}
+
+/* Stages of a device by a layout string or pattern; 0: it is none of p devices. */
+static gint64 layout_chunks (const char *layout, const PsModel *model, gint64 p)
+{
+  guint n = 0;
+  g_autofree PsStageShape *shapes = ps_layout_parse ("layout", layout, model, &n, NULL);
+
+  return shapes != NULL && n % p == 0 ? n / p : 0;
+}
+
+/* --layout, and the stages of a device. */
+static gint64 add_stages (Reader *reader, gint64 p)
+{
+  const char *layout = fact (reader, reader->hybrid ? "pattern" : "layout"), *parts = fact (reader, "parts");
+  g_autofree char *made = parts != NULL ? parts_layout (parts) : NULL;
+  gint64 v = count (reader, "chunks", 0), each = count (reader, "layers-per-chunk", 0);
+  gint64 first = count (reader, "first", 0), last = count (reader, "last", 0);
+
+  if (reader->hybrid && layout != NULL && strchr (layout, '|') == NULL)
+    layout = NULL;
+  layout = made != NULL ? made : layout;
+  if (layout != NULL) {
+    gint64 said = layout_chunks (layout, reader->model, p);
+
+    v = v > 0 ? v : MAX (said, 1);
+    if (p > 1)
+      add_layout (reader, "layout", "%s", layout);
+    return v;
+  }
+  if (v == 0 && each > 0 && reader->model != NULL && p > 1)
+    v = divide (reader, "layers", reader->model->layers, "-p times layers of a virtual stage", p * each);
+  if (p > 1 && (first > 0 || last > 0)) {
+    g_autoptr (GString) text = g_string_new ("even");
+
+    if (first > 0)
+      g_string_append_printf (text, ":first=%" G_GINT64_FORMAT, first);
+    if (last > 0)
+      g_string_append_printf (text, ":last=%" G_GINT64_FORMAT, last);
+    add_layout (reader, "layout", "%s", text->str);
+  } else if (p > 1)
+    add_layout (reader, "layout", "even%s%s", is (reader, "count-embedding") ? ":embedding" : "",
+                is (reader, "count-loss") ? ":loss" : "");
+  return MAX (v, 1);
+}
+
+static void note (Reader *reader, const char *name, const char *words)
+{
+  g_string_append_printf (reader->notes, "%s: %s: %s\n", reader->facts->where, name, words);
+}
+
+/* -s and -v, and what belongs to them. */
+static void add_schedule (Reader *reader, gint64 p)
+{
+  gint64 v = add_stages (reader, p);
+  const char *torch = fact (reader, "torch-schedule"), *family = NULL;
+
+  if (reader->titan && fact (reader, "schedule") != NULL)
+    family = fact (reader, "schedule");
+  else if (reader->titan && p > 1 && torch != NULL) {
+    family = ps_launch_torch_family (torch);
+    if (family == NULL)
+      fail (reader, "schedule '%s' is not known here", torch);
+  } else if (is (reader, "overlaps"))
+    family = is (reader, "delays-w") ? "interleaved-overlap-w" : "interleaved-overlap";
+  else
+    family = v > 1 && p > 1 ? "interleaved" : "1f1b";
+  if (family == NULL)
+    return;
+  const PsFamily *row = ps_family_find (family);
+  g_free (reader->command->schedule);
+  reader->command->schedule = row != NULL ? g_strdup (family) : NULL;
+  add_layout (reader, "schedule", "%s", family);
+  if (v > 1 && p > 1)
+    add_layout (reader, "chunks", "%" G_GINT64_FORMAT, v);
+  else if (row != NULL && row->default_chunks > 1)
+    add_layout (reader, "chunks", "1");
+  if (row != NULL && row->groups && fact (reader, "group") != NULL)
+    add_layout (reader, "group", "%s", fact (reader, "group"));
+  if (is (reader, "defers"))
+    add_layout (reader, "defer-head", "%s", fact (reader, "defer-head") != NULL ? fact (reader, "defer-head") : "0");
+}
+
+/* A list of words as pipesim has it, "a+b". Free with g_free. */
+static char *join_modules (const char *list)
+{
+  g_autoptr (GString) text = g_string_new (NULL);
+
+  for (; *list != '\0'; list++)
+    if (g_ascii_isalnum (*list) || *list == '_')
+      g_string_append_c (text, *list);
+    else if (text->len > 0 && text->str[text->len - 1] != '+' && strpbrk (list, G_CSET_a_2_z) != NULL)
+      g_string_append_c (text, '+');
+  return g_string_free (g_steal_pointer (&text), FALSE);
+}
+
+static void add_recomputation (Reader *reader)
+{
+  const char *kind = fact (reader, "granularity"), *modules = fact (reader, "recompute-modules");
+  gint64 layers = count (reader, "recompute-layers", 1), interval = count (reader, "checkpoint-interval", 0);
+  gboolean block = g_strcmp0 (fact (reader, "recompute-method"), "block") == 0;
+  g_autofree char *joined = join_modules (modules != NULL ? modules : "core_attn");
+
+  if (reader->hybrid && reader->model != NULL && ps_model_layer_units (reader->model, 0, (PsUnitKind[2]){ 0 }) == 2)
+    layers = (layers + 1) / 2;
+  if (reader->titan && g_strcmp0 (kind, "selective") == 0)
+    note (reader, "activation_checkpoint.mode", "selective chooses operators, which is predicted as none");
+  else if (g_strcmp0 (kind, "selective") == 0)
+    add_layout (reader, "recompute", "%s", joined);
+  else if (g_strcmp0 (kind, "full") == 0 && (block || layers > 1))
+    add_layout (reader, "recompute", "full:%s=%" G_GINT64_FORMAT, block ? "layers" : "uniform", layers);
+  else if (g_strcmp0 (kind, "full") == 0 || interval == 1)
+    add_layout (reader, "recompute", "full");
+  else if (interval > 1)
+    add_layout (reader, "recompute", "full:uniform=%" G_GINT64_FORMAT, interval);
+  if (is (reader, "offloads") && fact (reader, "offload-modules") != NULL) {
+    g_autofree char *offload = join_modules (fact (reader, "offload-modules"));
+
+    add_layout (reader, "offload-modules", "%s", offload);
+  }
+}
+
+/* Number formats and the optimizer. */
+static void add_state (Reader *reader)
+{
+  static const char *const formats[] = { "main-grads-dtype", "main-params-dtype", "exp-avg-dtype", "exp-avg-sq-dtype" };
+  const char *optimizer = fact (reader, "optimizer"), *implementation = fact (reader, "optimizer-implementation");
+
+  for (guint i = 0; i < G_N_ELEMENTS (formats); i++) {
+    const char *format = fact (reader, formats[i]);
+
+    if (format != NULL && !g_str_equal (format, "fp32") && (i > 0 ? is (reader, "precise") : !is (reader, "reduce-bf16")))
+      add (reader, formats[i], "%s", format);
+  }
+  if (is (reader, "reduce-bf16"))
+    add (reader, "main-grads-dtype", "bf16");
+  if (g_strcmp0 (implementation, "fused_opt_states_bf16") == 0) {
+    add (reader, "exp-avg-dtype", "bf16");
+    add (reader, "exp-avg-sq-dtype", "bf16");
+  } else if (g_strcmp0 (implementation, "foreach") == 0)
+    add (reader, "optimizer-implementation", "foreach");
+  if (optimizer != NULL && g_str_equal (optimizer, "muon"))
+    add (reader, "optimizer", "muon");
+  else if (optimizer != NULL && !g_str_equal (optimizer, "adam"))
+    note (reader, optimizer, "no optimizer that is known here; adam is predicted");
+  if (is (reader, "fp8-param-gather"))
+    add (reader, "fp8-param-gather", "yes");
+}
+
+static gint64 find_zero (Reader *reader, gint64 p)
+{
+  const char *strategy = fact (reader, "sharding"), *reshard = fact (reader, "reshard");
+
+  if (reader->titan) {
+    gint64 sharded = ps_launch_count (reader->facts, "sharded", -1, &reader->error);
+    gboolean always = reshard != NULL ? g_str_equal (reshard, "always") : p == 1;
+
+    return sharded == 1 ? 0 : always ? 3 : reshard != NULL && g_str_equal (reshard, "never") ? 2 : 1;
+  }
+  if (fact (reader, "zero") != NULL)
+    return ps_launch_count (reader->facts, "zero", 0, &reader->error);
+  if (!is (reader, "fsdp"))
+    return is (reader, "distributed-optimizer");
+  return g_strcmp0 (strategy, "optim_grads_params") == 0 ? 3
+         : g_strcmp0 (strategy, "optim_grads") == 0      ? 2
+         : g_strcmp0 (strategy, "optim") == 0            ? 1
+                                                         : 0;
+}
+
+/* What overlaps with what, and by which kernels. */
+static void add_kernels (Reader *reader, gboolean shares)
+{
+  const char *dispatcher = fact (reader, "dispatcher"), *backend = fact (reader, "flex-backend");
+  const char *graphs = fact (reader, "graph-impl"), *scope = fact (reader, "graph-scope");
+
+  if (reader->command->framework != NULL && g_str_has_prefix (reader->command->framework, "megatron") && shares
+      && !is (reader, "overlap-reduce"))
+    add_layout (reader, "reduce", "exposed");
+  if (is (reader, "overlap-param-gather"))
+    add_layout (reader, "overlap-param-gather", "yes");
+  if (is (reader, "tp-comm-overlap"))
+    add_layout (reader, "tp-comm-overlap", "yes");
+  if (g_strcmp0 (dispatcher, "flex") == 0)
+    add_layout (reader, "moe-token-dispatcher-type", "%s", backend != NULL ? backend : "deepep");
+  else if (dispatcher != NULL && g_str_equal (dispatcher, "allgather") && is (reader, "experts_of_layer")
+           && fact (reader, "experts") != NULL)
+    note (reader, "moe_token_dispatcher_type", "allgather is predicted as alltoall");
+  if (graphs != NULL && scope != NULL)
+    add_layout (reader, "cuda-graphs", "%s", strstr (scope, "full_iteration") != NULL ? "full_iteration" : "attn");
+  if (is (reader, "loss-fusion") && g_strcmp0 (fact (reader, "loss-impl"), "linear") == 0)
+    add (reader, "loss", "fused");
+}
+
+/* Replicas, by what is said of them or of all GPUs. */
+static gint64 find_replicas (Reader *reader, gint64 shared, gint64 *gpus)
+{
+  gint64 nodes = count (reader, "nodes", 0), each = count (reader, "gpus-per-node", 0);
+  gint64 replicated = count (reader, "replicated", 0);
+  gint64 sharded = reader->titan ? ps_launch_count (reader->facts, "sharded", -1, &reader->error) : 0;
+  gint64 replicas = count (reader, "replicas", 0);
+
+  *gpus = count (reader, "gpus", each > 0 ? each * MAX (nodes, 1) : 0);
+  if (reader->titan && sharded > 0)
+    replicas = replicas > 0 ? replicas : MAX (replicated, 1) * sharded;
+  const PsOption *row = find_row (reader->rows, 0, "replicas");
+  if (row != NULL && find_given (row, reader->argv) != NULL)
+    *gpus = replicas * shared;
+  else if (*gpus > 0)
+    replicas = divide (reader, "GPUs", *gpus, "the GPUs of a replica", shared);
+  else if (replicas > 0)
+    *gpus = replicas * shared;
+  if (replicas == 0 && (row != NULL || find_row (reader->rows, 0, "gpus") != NULL))
+    fail (reader, "the number of GPUs is not known (--nnodes and --nproc-per-node, world_size); give %s",
+          row != NULL ? "--replicas D" : "-g N");
+  return MAX (replicas, 1);
+}
+
+static void add_sizes (Reader *reader)
+{
+  gint64 p = count (reader, "devices", 1), t = count (reader, "tensor", 1), c = count (reader, "context", 1);
+  gint64 e = count (reader, "experts", 1), gpus, b = count (reader, "microbatch-size", 1);
+  gint64 d = find_replicas (reader, p * t * c, &gpus), local = count (reader, "local-batch", 0);
+  gint64 batch = count (reader, "global-batch", 0), m = count (reader, "microbatches", 0);
+  gboolean ordered = !reader->titan && !is (reader, "mapping");
+
+  if (reader->error != NULL)
+    return;
+  if (reader->titan && p == 1 && local > 0 && fact (reader, "microbatch-size") == NULL)
+    b = local;
+  if (reader->titan && batch == 0)
+    batch = MAX (local, b) * d;
+  if (m == 0)
+    m = batch > 0 ? divide (reader, "the global batch", batch, "replicas times a microbatch", b * d) : 1;
+  add (reader, "gpus", "%" G_GINT64_FORMAT, gpus);
+  add (reader, "global-batch", "%" G_GINT64_FORMAT, b * d * m);
+  add_schedule (reader, p);
+  add_layout (reader, "devices", "%" G_GINT64_FORMAT, p);
+  add_layout (reader, "microbatches", "%" G_GINT64_FORMAT, m);
+  add_layout (reader, "microbatch-size", "%" G_GINT64_FORMAT, b);
+  const struct {
+    const char *option;
+    gint64 value;
+  } degrees[] = { { "tensor", t }, { "context", c }, { "experts", e }, { "replicas", d } };
+  for (guint i = 0; i < G_N_ELEMENTS (degrees); i++)
+    if (degrees[i].value > 1)
+      add_layout (reader, degrees[i].option, "%" G_GINT64_FORMAT, degrees[i].value);
+  if (d > 1 && p > 1 && (ordered || reader->titan))
+    add_layout (reader, "adjacent-replicas", "yes");
+  if (d * c > 1 || fact (reader, "zero") != NULL)
+    add_layout (reader, "zero", "%" G_GINT64_FORMAT, find_zero (reader, p));
+  add_kernels (reader, d * c > 1);
+}
+
+/* --model: the file itself, a config.json in its folder, or the model that torchtitan calls so. */
+static char *find_model (Reader *reader)
+{
+  const char *where = reader->facts->where, *module = fact (reader, "titan-module");
+  const char *flavor = fact (reader, reader->facts->form == PS_LAUNCH_TOML ? "titan-flavor" : "titan-config");
+  guint layers, hidden;
+
+  if (ps_launch_has_model (reader->facts))
+    return g_strdup (where);
+  if (reader->facts->form == PS_LAUNCH_JSON) {
+    g_autofree char *folder = g_path_get_dirname (where), *path = g_build_filename (folder, "config.json", NULL);
+
+    return g_file_test (path, G_FILE_TEST_EXISTS) ? g_steal_pointer (&path) : NULL;
+  }
+  if (module == NULL || flavor == NULL || !ps_launch_titan_model (module, flavor, &layers, &hidden))
+    return NULL;
+  g_auto (GStrv) names = ps_shipped_names ("models");
+  for (char **name = names; name != NULL && *name != NULL; name++) {
+    g_autoptr (PsModel) model = ps_model_load (*name, NULL);
+
+    if (model != NULL && model->layers == layers && model->hidden == hidden)
+      return g_strdup (*name);
+  }
+  return NULL;
+}
+
+static void add_model (Reader *reader)
+{
+  const PsOption *row = find_row (reader->rows, 0, "model");
+  const char *given = row != NULL ? find_given (row, reader->argv) : NULL;
+  g_autofree char *path = given != NULL ? g_strdup (given) : find_model (reader);
+
+  if (path == NULL) {
+    fail (reader, "defines no model; give --model");
+    return;
+  }
+  if (row != NULL)
+    reader->model = ps_model_load (path, &reader->error);
+  add (reader, "model", "%s", path);
+  if (reader->model == NULL || reader->error != NULL || path == NULL)
+    return;
+  guint sequence = (guint)count (reader, "sequence", 0);
+  if (sequence > 0 && sequence != reader->model->sequence)
+    add (reader, "sequence", "%u", sequence);
+  const char *precision = ps_launch_precision (reader->facts);
+  if (reader->titan && fact (reader, "bf16") == NULL)
+    precision = "bf16";
+  if (g_strcmp0 (precision, ps_precision_name (reader->model->precision)) != 0)
+    add (reader, "precision", "%s", precision);
+}
+
+/* What matters and is not modelled, and keys of no row. */
+static void note_rest (Reader *reader)
+{
+  const GPtrArray *matters = reader->facts->matters, *strange = reader->facts->strange;
+
+  for (guint i = 0; i < matters->len; i++) {
+    const PsLaunchKey *key = matters->pdata[i];
+
+    g_string_append_printf (reader->notes, "%s:%u: not modelled: %s: %s\n", reader->facts->where, key->line, key->key,
+                            ps_launch_key_reason (key->key));
+  }
+  for (guint i = 0; i < strange->len; i++)
+    g_string_append_printf (reader->notes, "%s%s%s", i == 0 ? reader->facts->where : "",
+                            i == 0 ? ": not known: " : ", ", ((PsLaunchKey *)strange->pdata[i])->key);
+  if (strange->len > 0)
+    g_string_append_c (reader->notes, '\n');
+}
+
+static void read_facts (Reader *reader)
+{
+  const char *program = fact (reader, "program");
+  gboolean deepspeed = reader->facts->form == PS_LAUNCH_JSON;
+
+  reader->titan = reader->facts->form == PS_LAUNCH_TOML || fact (reader, "sharded") != NULL
+                  || fact (reader, "torch-schedule") != NULL || fact (reader, "titan-config") != NULL;
+  reader->hybrid = fact (reader, "pattern") != NULL;
+  if (program != NULL && strstr (program, "torchtitan") != NULL)
+    reader->titan = TRUE;
+  reader->command->framework = reader->facts->form == PS_LAUNCH_TOML ? "torchtitan-0.2"
+                               : reader->titan                       ? "torchtitan"
+                               : deepspeed                           ? "deepspeed"
+                               : reader->hybrid                      ? "megatron"
+                                                                     : "megatron-gpt";
+  add_model (reader);
+  if (reader->error != NULL)
+    return;
+  if (!reader->titan)
+    add (reader, "framework", "%s", deepspeed ? "deepspeed" : "megatron");
+  add_sizes (reader);
+  add_recomputation (reader);
+  add_state (reader);
+  note_rest (reader);
+}
+
+void ps_launch_command_clear (PsLaunchCommand *command)
+{
+  g_strfreev (command->words);
+  g_free (command->notes);
+  g_free (command->schedule);
+  *command = (PsLaunchCommand){ 0 };
+}
+
+/* The words of the line without --from and --print-command, after those of the file. */
+static void take_words (GPtrArray *file, char *const *argv, PsLaunchCommand *command)
+{
+  GPtrArray *words = g_ptr_array_new ();
+
+  g_ptr_array_add (words, g_strdup (argv[0]));
+  g_ptr_array_extend_and_steal (words, file);
+  for (char *const *word = argv + 1; *word != NULL; word++)
+    if (g_str_equal (*word, "--from") && word[1] != NULL)
+      word++;
+    else if (!g_str_has_prefix (*word, "--from=") && !g_str_equal (*word, "--print-command"))
+      g_ptr_array_add (words, g_strdup (*word));
+  g_ptr_array_add (words, NULL);
+  command->words = (char **)g_ptr_array_free (words, FALSE);
+}
+
+gboolean ps_launch_expand (const PsOption *rows, char *const *argv, PsLaunchCommand *command, GError **error)
+{
+  const PsOption *row = find_row (rows, 0, "from");
+  const char *from = row != NULL ? find_given (row, argv + 1) : NULL;
+  g_autofree char *text = NULL;
+  gsize length;
+  Reader reader = { .rows = rows, .argv = argv, .command = command };
+
+  *command = (PsLaunchCommand){ 0 };
+  for (char *const *word = argv; row != NULL && *word != NULL; word++)
+    command->print |= g_str_equal (*word, "--print-command");
+  if (command->print && from == NULL)
+    return ps_refuse (error, PS_ERROR_USAGE, "--print-command: needs --from FILE");
+  if (from == NULL || *from == '\0')
+    return TRUE;
+  if (!ps_read_file (from, &text, &length, error))
+    return FALSE;
+  PsLaunchForm form = ps_launch_form (text);
+  reader.searches = find_row (rows, 0, "devices") == NULL || find_row (rows, 0, "") != NULL;
+  reader.words = g_ptr_array_new ();
+  reader.notes = g_string_new (NULL);
+  g_autoptr (PsLaunchFacts) facts = form != PS_LAUNCH_NONE ? ps_launch_facts (from, text, form, &reader.error) : NULL;
+  reader.facts = facts;
+  if (facts != NULL)
+    read_facts (&reader);
+  else if (reader.error == NULL) {
+    reader.model = ps_model_load (from, &reader.error);
+    add (&reader, "model", "%s", from);
+  }
+  ps_model_free (reader.model);
+  command->notes = g_string_free (reader.notes, FALSE);
+  take_words (reader.words, argv, command);
+  if (reader.error == NULL)
+    return TRUE;
+  g_propagate_error (error, reader.error);
+  return FALSE;
+}
+
+gboolean ps_launch_print (const PsLaunchCommand *command, GError **error)
+{
+  g_autoptr (GString) line = g_string_new ("pipesim");
+
+  for (char **word = command->words; *word != NULL; word++) {
+    gboolean plain = **word != '\0' && strspn (*word, G_CSET_A_2_Z G_CSET_a_2_z G_CSET_DIGITS "-_./:=,+") == strlen (*word);
+    g_autofree char *quoted = plain ? g_strdup (*word) : g_shell_quote (*word);
+
+    g_string_append_printf (line, " %s", quoted);
+  }
+  ps_launch_note (command, NULL);
+  g_string_append_c (line, '\n');
+  return ps_print (line->str, error);
+}
+
+void ps_launch_note (const PsLaunchCommand *command, const PsSetting *setting)
+{
+  g_autofree char *refusal
+      = setting != NULL && command->framework != NULL && command->schedule != NULL && setting->n_devices > 0
+            ? ps_launch_refusal (command->framework, setting, command->schedule)
+            : NULL;
+
+  if (command->notes != NULL && *command->notes != '\0')
+    g_printerr ("%s", command->notes);
+  if (refusal != NULL && *refusal != '\0')
+    g_printerr ("%s does not run that: %s\n", command->framework, refusal);
+}
