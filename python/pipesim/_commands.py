@@ -5,6 +5,7 @@ from __future__ import annotations
 from . import Flag, Plan, Prediction, Result, Row, SearchResult, Value, _ask, _texts, _words, run
 
 _PREDICT: dict[str, str] = {
+    "from_": ",",
     "schedule": ",",
     "devices": ",",
     "microbatches": ",",
@@ -51,6 +52,7 @@ _PREDICT: dict[str, str] = {
     "context": ",",
     "experts": ",",
     "loss": ",",
+    "activation_func_fp8_input_store": ",",
     "framework": ",",
     "optimizer": ",",
     "optimizer_implementation": ",",
@@ -69,6 +71,7 @@ _PREDICT: dict[str, str] = {
     "tornado": ",",
     "seed": ",",
     "jobs": ",",
+    "print_command": ",",
     "output": ",",
     "to": ",",
     "force": ",",
@@ -81,6 +84,7 @@ _PREDICT: dict[str, str] = {
 
 def predict(
     *,
+    from_: Value = None,
     schedule: Value = None,
     devices: Value = None,
     microbatches: Value = None,
@@ -127,6 +131,7 @@ def predict(
     context: Value = None,
     experts: Value = None,
     loss: Value = None,
+    activation_func_fp8_input_store: Flag = None,
     framework: Value = None,
     optimizer: Value = None,
     optimizer_implementation: Value = None,
@@ -145,6 +150,7 @@ def predict(
     tornado: Flag = None,
     seed: Value = None,
     jobs: Value = None,
+    print_command: Flag = None,
     output: Value = None,
     to: Value = None,
     force: Flag = None,
@@ -155,6 +161,8 @@ def predict(
 ) -> Result[Prediction]:
     """Simulates schedules: time, bubble, memory, and a bound that no schedule can beat.
 
+    from_: Take the setting of a launch: a script, arguments, log or YAML of Megatron-LM, TOML or words of
+        torchtitan, JSON of DeepSpeed, or a config.json; other options win over it [default: none]
     schedule: Family names or schedule files, or all [required]
     devices: Number of devices (pipeline ranks) [default: that of a schedule file; families need it]
     microbatches: Microbatches per iteration [default: that of a schedule file; families need it]
@@ -225,6 +233,7 @@ def predict(
     loss: What is done with the logits: whole keeps them; fused keeps none and computes them again (Megatron-
         LM's linear fusion of cross-entropy); chunked has an eighth at a time, with their gradients (torchtitan,
         Liger) [default: the model's]
+    activation_func_fp8_input_store: Forwards keep the inputs of SwiGLU in 8 bits [default: the model's]
     framework: Framework whose use of memory is counted: none (formulas only), megatron, megatron-bridge (its
         performance recipes: gradients in bf16, fp8 and mxfp8 weights alone) or deepspeed [default: the model's;
         megatron where the cluster's file states a datasheet's values alone]
@@ -256,6 +265,7 @@ def predict(
     tornado: Show which part's spread moves the iteration most
     seed: Seed of the random numbers [default: 1]
     jobs: Threads that sample; their number changes no figure [default: one per processor]
+    print_command: With --from: print the command line that the file stands for, and do no more
     output: Write the simulated timeline; FILE.trace.json is a Chrome trace, FILE.gz is packed [default: none]
     to: Print only the flags or keys with which megatron (HybridModel of Megatron-LM 0.18 and later, whose
         pattern says units and stages), megatron-gpt (GPTModel of 0.16 to 0.19: a layout string), torchtitan,
@@ -277,6 +287,7 @@ _SEARCH: dict[str, str] = {
     "seed": ",",
     "jobs": ",",
     "joint": ",",
+    "from_": ",",
     "devices": ",",
     "microbatches": ",",
     "chunks": ",",
@@ -320,6 +331,7 @@ _SEARCH: dict[str, str] = {
     "context": ",",
     "experts": ",",
     "loss": ",",
+    "activation_func_fp8_input_store": ",",
     "framework": ",",
     "optimizer": ",",
     "optimizer_implementation": ",",
@@ -336,6 +348,7 @@ _SEARCH: dict[str, str] = {
     "jitter": ",",
     "straggler": "",
     "slow_link": "",
+    "print_command": ",",
     "output": ",",
     "to": ",",
     "force": ",",
@@ -349,6 +362,7 @@ def search(
     seed: Value = None,
     jobs: Value = None,
     joint: Flag = None,
+    from_: Value = None,
     devices: Value = None,
     microbatches: Value = None,
     chunks: Value = None,
@@ -392,6 +406,7 @@ def search(
     context: Value = None,
     experts: Value = None,
     loss: Value = None,
+    activation_func_fp8_input_store: Flag = None,
     framework: Value = None,
     optimizer: Value = None,
     optimizer_implementation: Value = None,
@@ -408,6 +423,7 @@ def search(
     jitter: Value = None,
     straggler: Value = None,
     slow_link: Value = None,
+    print_command: Flag = None,
     output: Value = None,
     to: Value = None,
     force: Flag = None,
@@ -423,6 +439,8 @@ def search(
         best rows of one and of two copies: stages change what they offload, and what all or some of their
         microbatches recompute. Without --layout layers move to neighbours. Without --placement stages move to
         other devices (without -v also more to one than to another). Not with --lengths
+    from_: Take the setting of a launch: a script, arguments, log or YAML of Megatron-LM, TOML or words of
+        torchtitan, JSON of DeepSpeed, or a config.json; other options win over it [default: none]
     devices: Number of devices (pipeline ranks) [default: that of a schedule file; families need it]
     microbatches: Microbatches per iteration [default: that of a schedule file; families need it]
     chunks: Stages per device [default: the family's]
@@ -491,6 +509,7 @@ def search(
     loss: What is done with the logits: whole keeps them; fused keeps none and computes them again (Megatron-
         LM's linear fusion of cross-entropy); chunked has an eighth at a time, with their gradients (torchtitan,
         Liger) [default: the model's]
+    activation_func_fp8_input_store: Forwards keep the inputs of SwiGLU in 8 bits [default: the model's]
     framework: Framework whose use of memory is counted: none (formulas only), megatron, megatron-bridge (its
         performance recipes: gradients in bf16, fp8 and mxfp8 weights alone) or deepspeed [default: the model's;
         megatron where the cluster's file states a datasheet's values alone]
@@ -521,6 +540,7 @@ def search(
         unless given; may be repeated [default: none]
     slow_link: Two devices whose transfers take FACTOR times as long in both directions (if their link fails:
         the detour's FACTOR); may be repeated [default: none]
+    print_command: With --from: print the command line that the file stands for, and do no more
     output: Write the best schedule [default: none]
     to: Print only the flags or keys with which megatron (HybridModel of Megatron-LM 0.18 and later, whose
         pattern says units and stages), megatron-gpt (GPTModel of 0.16 to 0.19: a layout string), torchtitan,
@@ -533,6 +553,7 @@ def search(
 
 _PLAN: dict[str, str] = {
     "jobs": ",",
+    "from_": ",",
     "gpus": ",",
     "global_batch": ",",
     "schedule": ",",
@@ -555,6 +576,7 @@ _PLAN: dict[str, str] = {
     "exp_avg_sq_dtype": ",",
     "fp8_param_gather": ",",
     "zero": ",",
+    "print_command": ",",
     "top": ",",
     "every": ",",
     "explain": ",",
@@ -566,6 +588,7 @@ _PLAN: dict[str, str] = {
 def plan(
     *,
     jobs: Value = None,
+    from_: Value = None,
     gpus: Value = None,
     global_batch: Value = None,
     schedule: Value = None,
@@ -588,6 +611,7 @@ def plan(
     exp_avg_sq_dtype: Value = None,
     fp8_param_gather: Flag = None,
     zero: Value = None,
+    print_command: Flag = None,
     top: Value = None,
     every: Flag = None,
     explain: Value = None,
@@ -597,6 +621,8 @@ def plan(
     """Finds the fastest settings to train a model on a number of GPUs within memory. All simulated.
 
     jobs: Threads [default: one per processor]
+    from_: Take the setting of a launch: a script, arguments, log or YAML of Megatron-LM, TOML or words of
+        torchtitan, JSON of DeepSpeed, or a config.json; other options win over it [default: none]
     gpus: GPUs, p times t times d [default: all of the cluster]
     global_batch: Sequences per step, over all replicas [required]
     schedule: Only these families, or all [default: all synchronous ones]
@@ -628,6 +654,7 @@ def plan(
         framework's]
     zero: Stage of ZeRO. The replicas share out, at 0, nothing; at 1, the optimizer state; at 2, gradients too;
         at 3, state and weights (FSDP) [default: 1 for modelled costs of several replicas or contexts, else 0]
+    print_command: With --from: print the command line that the file stands for, and do no more
     top: Number of layouts to print, the best first [default: 10]
     every: Print every setting of a layout (p, t, c, e, d), not only the fastest
     explain: Print the command line that predicts the layout of this rank again [default: none]
@@ -642,6 +669,7 @@ def plan(
 
 _PARTITION: dict[str, str] = {
     "algorithm": ",",
+    "from_": ",",
     "schedule": ",",
     "devices": ",",
     "microbatches": ",",
@@ -672,6 +700,7 @@ _PARTITION: dict[str, str] = {
     "loss": ",",
     "reduce": ",",
     "sync": ",",
+    "print_command": ",",
     "print_costs": ",",
     "to": ",",
 }
@@ -680,6 +709,7 @@ _PARTITION: dict[str, str] = {
 def partition(
     *,
     algorithm: Value = None,
+    from_: Value = None,
     schedule: Value = None,
     devices: Value = None,
     microbatches: Value = None,
@@ -710,12 +740,15 @@ def partition(
     loss: Value = None,
     reduce: Value = None,
     sync: Value = None,
+    print_command: Flag = None,
     print_costs: Flag = None,
     to: Value = None,
 ) -> Result[Row]:
     """Cuts the layers of a model into stages, by one algorithm or by all of them.
 
     algorithm: An algorithm, or all [default: bottleneck]
+    from_: Take the setting of a launch: a script, arguments, log or YAML of Megatron-LM, TOML or words of
+        torchtitan, JSON of DeepSpeed, or a config.json; other options win over it [default: none]
     schedule: Family to simulate; algorithm schedule cuts for it [default: none]
     devices: Number of devices (pipeline ranks) [default: that of a schedule file; families need it]
     microbatches: Microbatches per iteration [default: that of a schedule file; families need it]
@@ -761,6 +794,7 @@ def partition(
         after them [default: overlapped]
     sync: Synchronisation at the optimizer: global (all devices meet) or bypass (each device steps and goes on)
         [default: global]
+    print_command: With --from: print the command line that the file stands for, and do no more
     print_costs: Print only the costs of the stages, as predict --costs takes them
     to: Print only what megatron, torchtitan, torchtitan-0.2 or deepspeed take for the stages of a model
         [default: none]
@@ -837,6 +871,7 @@ _DIAGNOSE: dict[str, str] = {
     "context": ",",
     "experts": ",",
     "loss": ",",
+    "activation_func_fp8_input_store": ",",
     "framework": ",",
     "optimizer": ",",
     "optimizer_implementation": ",",
@@ -900,6 +935,7 @@ def diagnose(
     context: Value = None,
     experts: Value = None,
     loss: Value = None,
+    activation_func_fp8_input_store: Flag = None,
     framework: Value = None,
     optimizer: Value = None,
     optimizer_implementation: Value = None,
@@ -985,6 +1021,7 @@ def diagnose(
     loss: What is done with the logits: whole keeps them; fused keeps none and computes them again (Megatron-
         LM's linear fusion of cross-entropy); chunked has an eighth at a time, with their gradients (torchtitan,
         Liger) [default: the model's]
+    activation_func_fp8_input_store: Forwards keep the inputs of SwiGLU in 8 bits [default: the model's]
     framework: Framework whose use of memory is counted: none (formulas only), megatron, megatron-bridge (its
         performance recipes: gradients in bf16, fp8 and mxfp8 weights alone) or deepspeed [default: the model's;
         megatron where the cluster's file states a datasheet's values alone]
