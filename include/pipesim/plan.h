@@ -20,8 +20,14 @@ typedef struct {
   guint context;         /* c; 0: 1, and with sequences of more than 4096 tokens 2, 4, ... to so many of each 4096 */
   guint experts;         /* GPUs that share the experts; 0: 1, 8, 16, 32 and 64, as the experts allow */
   PsFramework framework; /* whose habits decide what memory holds; none: the model's own */
-  gboolean has_framework; /* it was asked for, none too */
-  PsStateFormats state;   /* what the optimizer keeps; 0: the model's own */
+  gboolean has_framework;   /* it was asked for, none too */
+  PsStateFormats state;     /* what the optimizer keeps; 0: the model's own */
+  PsCudaGraphs cuda_graphs; /* these six as in PsSetting */
+  PsDispatcher dispatcher;
+  PsReduce reduce;
+  gboolean tp_comm_overlap;
+  gboolean overlap_param_gather;
+  gboolean fp8_input_store;
   const char *runner;  /* one of ps_launch_frameworks: layouts that it does not run come after those that it runs, and
                           replicas of a device are neighbours, as frameworks place them; NULL: none is asked for */
   gint64 global_batch; /* sequences per step */
@@ -106,7 +112,7 @@ double ps_layout_step_flops (const PsModel *model, gint64 global_batch);
  * - p no more than layers, embedding and loss; t as ps_tensor_check and the nodes allow; b = 1, 2, 4, 8, 16; all
  * recomputations;
  * - all schedules with their own number of chunks v. Schedules that take others also with v = 2, 4, 8 and every v up to
- *   8 that cuts the layers evenly, or these with embedding and loss. For p = 1, where there is no pipeline, the fastest
+ *   20 that cuts the layers evenly, or these with embedding and loss. For p = 1, where there is no pipeline, the fastest
  *   with one chunk stands for all; families of several chunks count there only where 1f1b is not asked for.
  *
  * Two bounds save predictions and change no answer: the weights of a pipeline against its memory, and the work of a

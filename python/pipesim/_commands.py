@@ -562,6 +562,9 @@ _PLAN: dict[str, str] = {
     "db": ",",
     "profile": ",",
     "cluster": ",",
+    "cuda_graphs": ",",
+    "tp_comm_overlap": ",",
+    "moe_token_dispatcher_type": ",",
     "memory_limit": ",",
     "reserve": ",",
     "tensor": ",",
@@ -575,6 +578,9 @@ _PLAN: dict[str, str] = {
     "exp_avg_dtype": ",",
     "exp_avg_sq_dtype": ",",
     "fp8_param_gather": ",",
+    "activation_func_fp8_input_store": ",",
+    "overlap_param_gather": ",",
+    "reduce": ",",
     "zero": ",",
     "print_command": ",",
     "top": ",",
@@ -597,6 +603,9 @@ def plan(
     db: Value = None,
     profile: Value = None,
     cluster: Value = None,
+    cuda_graphs: Value = None,
+    tp_comm_overlap: Flag = None,
+    moe_token_dispatcher_type: Value = None,
     memory_limit: Value = None,
     reserve: Value = None,
     tensor: Value = None,
@@ -610,6 +619,9 @@ def plan(
     exp_avg_dtype: Value = None,
     exp_avg_sq_dtype: Value = None,
     fp8_param_gather: Flag = None,
+    activation_func_fp8_input_store: Flag = None,
+    overlap_param_gather: Flag = None,
+    reduce: Value = None,
     zero: Value = None,
     print_command: Flag = None,
     top: Value = None,
@@ -633,6 +645,10 @@ def plan(
     profile: Profile in the database [default: all of the model]
     cluster: Cluster description or its name; memory and peak rate come from it, and without --db all costs
         [required]
+    cuda_graphs: Kernels that do not wait for the host: none, attn or full_iteration [default: none]
+    tp_comm_overlap: Products hide a part of the all-reduces of --tensor
+    moe_token_dispatcher_type: What brings tokens to the experts: alltoall, deepep or hybridep [default:
+        alltoall]
     memory_limit: Memory of a GPU [default: the cluster's]
     reserve: Part of this memory that stays free: for driver and NCCL (5 GB, at most a sixteenth; nothing where
         the framework counts them), and for fragmentation and errors of prediction (a sixteenth) [default: both
@@ -652,6 +668,9 @@ def plan(
     exp_avg_sq_dtype: Format of the second moment: fp32, bf16, fp16, fp8 [default: the framework's]
     fp8_param_gather: Weights of products are stored in the number format of the products alone [default: the
         framework's]
+    activation_func_fp8_input_store: Forwards keep the inputs of SwiGLU in 8 bits [default: the model's]
+    overlap_param_gather: Forwards of the next step hide the gather of the weights
+    reduce: All-reduce of the gradients: overlapped or exposed [default: overlapped]
     zero: Stage of ZeRO. The replicas share out, at 0, nothing; at 1, the optimizer state; at 2, gradients too;
         at 3, state and weights (FSDP) [default: 1 for modelled costs of several replicas or contexts, else 0]
     print_command: With --from: print the command line that the file stands for, and do no more

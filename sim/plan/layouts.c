@@ -19,7 +19,7 @@ enum {
   PS_LAYOUT_OWN,    /* all schedules, with their own numbers of chunks */
   PS_LAYOUT_SINGLE, /* one chunk, on a single device */
   PS_LAYOUT_CHUNKS, /* a kind v >= this: schedules run with v chunks although their own number is another */
-  PS_LAYOUT_KINDS = 9
+  PS_LAYOUT_KINDS = 21
 };
 
 /* The schedules of a kind for one layout, microbatch size and recomputation. */
@@ -192,12 +192,26 @@ static void add_numbers (GString *spec, const char *field, guint given, guint nu
   g_string_append_c (spec, '\n');
 }
 
-/* The options about what the optimizer keeps, as lines of a spec. */
-static void add_state (GString *spec, const PsLayoutQuestion *question)
+/* What the question says of every layout alike. */
+static void say_alike (const PsLayoutQuestion *question, PsSetting *setting)
+{
+  setting->framework = question->framework;
+  setting->has_framework = question->has_framework || question->framework != PS_FRAMEWORK_NONE;
+  setting->state = question->state;
+  setting->cuda_graphs = question->cuda_graphs;
+  setting->dispatcher = question->dispatcher;
+  setting->reduce = question->reduce;
+  setting->tp_comm_overlap = question->tp_comm_overlap;
+  setting->overlap_param_gather = question->overlap_param_gather;
+  setting->fp8_input_store = question->fp8_input_store;
+}
+
+/* The same as lines of a spec. */
+static void add_alike (GString *spec, const PsLayoutQuestion *question)
 {
   g_autoptr (PsSetting) alone = ps_setting_new ();
 
-  alone->state = question->state;
+  say_alike (question, alone);
   g_autofree char *typed = ps_setting_typed (alone);
   g_auto (GStrv) options = g_strsplit (typed, " --", -1);
   for (guint i = 1; *typed != '\0' && options[i] != NULL; i++) {
@@ -242,9 +256,7 @@ static char *write_spec (const Space *space, const PsModel *model, const PsClust
                MIN (model->experts.count, MOST_EXPERTS), TRUE, NULL);
   if (question->runner != NULL)
     g_string_append (spec, "adjacent-replicas = yes\n");
-  if (question->framework != PS_FRAMEWORK_NONE || question->has_framework)
-    g_string_append_printf (spec, "framework = %s\n", ps_framework_name (question->framework));
-  add_state (spec, question);
+  add_alike (spec, question);
   return g_string_free (g_steal_pointer (&spec), FALSE);
 }
 
@@ -376,7 +388,7 @@ static gboolean are_chunks_asked (guint layers, guint n_devices, guint n_chunks)
     return n_devices == n_chunks;
   return n_chunks == PS_LAYOUT_OWN
          || (n_stages <= layers + 2
-             && (layers % n_stages == 0 || (layers + 2) % n_stages == 0 || (n_chunks & (n_chunks - 1)) == 0));
+             && (layers % n_stages == 0 || (layers + 2) % n_stages == 0 || n_chunks == 2 || n_chunks == 4 || n_chunks == 8));
 }
 
 /* TRUE if all GPUs have work, and state is spread over replicas as asked, if there are any. */
@@ -800,9 +812,7 @@ PsSetting *ps_layout_setting (const PsLayoutQuestion *question, const PsLayouts 
   setting->n_tensor = layout->n_tensor;
   setting->n_context = MAX (layout->n_context, 1);
   setting->n_experts = MAX (layout->n_experts, 1);
-  setting->framework = question->framework;
-  setting->has_framework = question->has_framework || question->framework != PS_FRAMEWORK_NONE;
-  setting->state = question->state;
+  say_alike (question, setting);
   if (layout->n_replicas > 1 || layout->n_context > 1)
     setting->zero = layout->zero;
   if (setting->cluster == NULL || question->memory_limit > 0 || question->reserve != PS_LAYOUT_USUAL_RESERVE) {

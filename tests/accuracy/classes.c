@@ -36,7 +36,7 @@ void classes_take (Classes *classes, const GPtrArray *rows, const char *values)
     const Row *row = rows->pdata[i];
     double error;
 
-    if (row->model == NULL || !row_error (row, FIGURE_TIME, &error))
+    if (row->model == NULL || row->routes || !row_error (row, FIGURE_TIME, &error))
       continue;
     char *key
         = g_strdup_printf ("%s,%s,%u,%s", row_cluster_name (row), values, ps_number_formats[row->model->precision].bits,

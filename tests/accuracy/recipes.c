@@ -143,6 +143,7 @@ char *row_read_further (Row *row)
   row->setting->tp_comm_overlap = row->model->experts.count == 0 && row->model->precision != PS_PRECISION_NVFP4;
   row->setting->overlap_param_gather = TRUE;
   row->measured_s = row_number (row, "step_seconds");
+  row->routes = row->model->experts.count > 0 && !is_on (row, "force_load_balancing");
   /* That module saves nothing with it. */
   row->model->flash_attention &= row->setting->recompute != PS_RECOMPUTE_CORE_ATTN;
   g_clear_pointer (&row->class, g_free);

@@ -38,6 +38,7 @@ typedef struct _Row {
   PsSetting *setting;
   const char *schedule;
   const char *cluster;       /* NULL: that of the data set */
+  gboolean routes;           /* nothing balances its experts, or its source says nothing of that */
   gboolean counts_tensors;   /* the measured bytes are those of tensors alone, without driver and libraries */
   gboolean is_last;          /* and of the last device, whose log states them */
   char *reason;              /* not predicted: why */

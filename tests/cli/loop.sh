@@ -34,7 +34,7 @@ has "with its fit" "fit of transfers, 2 busy, 1 sharing: alpha "
 has "and the error of interpolation" "a size left out and interpolated between its neighbours is off by "
 
 step "flags for measured costs of a model" pipesim predict -s 1f1b $setting --model small.ini --to megatron
-has "of this model" "--num-layers "
+has "of this model" "--hybrid-layer-pattern "
 step "predict" pipesim predict --schedule all $setting --json
 has "from measured costs" "simulated from measured costs"
 has "with an interval" '"iteration_p90_ns": '

@@ -9,9 +9,9 @@
 
 static void test_shipped (void)
 {
-  const char *const names[]
-      = { "a100-40gb",  "a100-80gb",  "h100-80gb",   "h200-141gb",  "h20-96gb",     "h20-141gb",    "l40s-48gb",
-          "b200-180gb", "b300-270gb", "gb200-186gb", "gb300-279gb", "mi300x-192gb", "mi355x-288gb", "cpu-cores" };
+  const char *const names[] = { "a100-40gb",   "a100-80gb",   "h100-80gb",    "h800-80gb",    "h200-141gb",
+                                "h20-96gb",    "h20-141gb",   "l40s-48gb",    "b200-180gb",   "b300-270gb",
+                                "gb200-186gb", "gb300-279gb", "mi300x-192gb", "mi355x-288gb", "cpu-cores" };
 
   for (guint i = 0; i < G_N_ELEMENTS (names); i++) {
     g_autoptr (PsCluster) cluster = fine (ps_cluster_load (names[i], &error));
@@ -317,11 +317,11 @@ static void test_like (void)
 
 static void test_not_found (void)
 {
-  refused (
-      ps_cluster_load ("tiny-gpt", &error), PS_ERROR_INPUT,
-      "'tiny-gpt': neither a file nor one of the clusters shipped: a100-40gb a100-80gb b200-180gb "
-      "b300-270gb cpu-cores gb200-186gb gb300-279gb h100-80gb h20-141gb h20-96gb h200-141gb l40s-48gb mi300x-192gb "
-      "mi355x-288gb");
+  refused (ps_cluster_load ("tiny-gpt", &error), PS_ERROR_INPUT,
+           "'tiny-gpt': neither a file nor one of the clusters shipped: a100-40gb a100-80gb b200-180gb "
+           "b300-270gb cpu-cores gb200-186gb gb300-279gb h100-80gb h20-141gb h20-96gb h200-141gb h800-80gb l40s-48gb "
+           "mi300x-192gb "
+           "mi355x-288gb");
 }
 
 /* A copy is a copy: nothing of it is the original's. */

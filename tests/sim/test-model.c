@@ -386,8 +386,10 @@ static void test_refused (void)
       "mamba_groups delta_key_heads delta_key_size delta_value_heads delta_value_size index_heads index_size "
       "index_top delta_gate_rank output_bias post_norms one_norm biases positions position_rows embedding_norm "
       "optimizer optimizer_implementation main_params_dtype exp_avg_dtype exp_avg_sq_dtype fp8_param_gather "
+      "activation_func_fp8_input_store "
       "value_head_size shared_kv output_groups output_rank streams window_heads window_kv_heads compressed_tokens "
-      "heavily_compressed_tokens loss dropout images encoder_layers encoder_hidden encoder_heads encoder_feed_forward encoder_mlp encoder_biases "
+      "heavily_compressed_tokens loss dropout images encoder_layers encoder_hidden encoder_heads encoder_feed_forward "
+      "encoder_mlp encoder_biases "
       "encoder_sequence encoder_results encoder_patch encoder_vectors projector_layers projector_width "
       "projector_hidden projector_bias" },
     { GOOD "pattern=*-*-*\n", " [model] pattern: has 5 letters; 4 layers have one each, or two" },
@@ -457,9 +459,9 @@ static void test_not_found (void)
   assert_not_loaded (
       "gpt-5", PS_ERROR_INPUT,
       "'gpt-5': neither a file nor one of the models shipped: bloom-176b deepseek-v2 deepseek-v3 deepseek-v3.2 "
-      "gemma-3-27b glm-4.5 gpt-1.5b gpt-3-175b gpt-oss-120b gpt-oss-20b kimi-k2 "
-      "llama-3-405b llama-3-70b llama-3-8b llama-4-maverick mixtral-8x7b nemotron-3-nano-30b-a3b qwen3-235b-a22b "
-      "qwen3-30b-a3b qwen3-next-80b-a3b tiny-gpt");
+      "gemma-3-27b glm-4.5 gpt-1.5b gpt-3-175b gpt-oss-120b gpt-oss-20b grok-1 kimi-k2 "
+      "llama-3-405b llama-3-70b llama-3-8b llama-4-maverick mixtral-8x7b nemotron-3-nano-30b-a3b "
+      "nemotron-4-340b qwen3-235b-a22b qwen3-30b-a3b qwen3-next-80b-a3b tiny-gpt");
   assert_not_loaded ("", PS_ERROR_INPUT, "'': neither a file nor one of *");
   assert_not_loaded ("bad\nname", PS_ERROR_INPUT, "'bad\\nname': neither a file nor *");
   assert_not_loaded (missing, PS_ERROR_IO, "*missing.ini*");
@@ -497,11 +499,13 @@ static void test_published_parameters (void)
     { "glm-4.5", G_GINT64_CONSTANT (352797814784), 32 + 2 * .776 },
     { "gpt-oss-120b", G_GINT64_CONSTANT (116829156672), 5.13 + .579 },
     { "gpt-oss-20b", G_GINT64_CONSTANT (20914757184), 3.61 + .579 },
+    { "grok-1", G_GINT64_CONSTANT (315684820992), 83.757 },
     { "kimi-k2", G_GINT64_CONSTANT (1026408209408), 31.7 + 1.175 },
     { "llama-3-405b", G_GINT64_CONSTANT (405853388800), 405.853 },
     { "llama-4-maverick", G_GINT64_CONSTANT (400711848960), 17.17 },
     { "mixtral-8x7b", G_GINT64_CONSTANT (46702792704), 12.88 },
     { "nemotron-3-nano-30b-a3b", G_GINT64_CONSTANT (31577937344), 3.58 },
+    { "nemotron-4-340b", G_GINT64_CONSTANT (341025638400), 341.026 },
     { "qwen3-235b-a22b", G_GINT64_CONSTANT (235093634560), 22.19 },
     { "qwen3-30b-a3b", G_GINT64_CONSTANT (30532122624), 3.35 },
     { "qwen3-next-80b-a3b", G_GINT64_CONSTANT (79674391296), 3.875 },
