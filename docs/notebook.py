@@ -23,7 +23,7 @@ import pipesim
 # %%
 model = "tests/fixtures/configs/qwen3-32b.json"
 plan = pipesim.plan(
-    model=model, cluster="h100-80gb", gpus=32, global_batch=128, schedule=["1f1b", "interleaved", "zb-v"], top=4
+    model=model, cluster="h100-80gb", gpus=32, global_batch=128, schedule=["1f1b", "interleaved", "zb-v"], top=6
 )
 plan
 
@@ -36,11 +36,12 @@ for value in plan.about.values():
     print(value)
 
 # %% [markdown]
-# The command line that predicts a row again, for a shell, and the same as arguments:
+# The command line that predicts a row again, here the fastest with zb-v, and the same as arguments:
 
 # %%
-print(plan[1].command)
-options = plan[1].options
+row = next(row for row in plan if row.schedule == "zb-v")
+print(row.command)
+options = row.options
 options
 
 # %% [markdown]
