@@ -2,11 +2,10 @@
 # # From config.json to a schedule
 #
 # Which settings train a model on 32 GPUs, what does an iteration look like, what would other links change, and does a
-# search find a
-# better order? All of it is simulated from modelled costs: `docs/accuracy.md` says how far to trust them.
+# search find a better order? All of it is simulated from modelled costs: `docs/accuracy.md` says how far to trust them.
 #
-# `pip install pipesim`, or a build of pipesim with `PYTHONPATH=python PIPESIM_CORE=build/python/libpipesim-core.so
-# PIPESIM=build/pipesim`.
+# It needs the wheel that `./run wheel` builds, or a build of pipesim with `PYTHONPATH=python
+# PIPESIM_CORE=build/python/libpipesim-core.so PIPESIM=build/pipesim`, and runs in the folder of the sources.
 
 # %%
 import pathlib
@@ -18,31 +17,31 @@ import pipesim
 # ## A plan
 #
 # A model is the `config.json` of its weights, a file that describes it, or a name from `pipesim.models()`. Each row is
-# the fastest setting of its
-# sizes of pipeline (devices), tensor parallelism and replicas that fits the memory, less a reserve.
+# the fastest setting of its sizes of pipeline (devices), tensor parallelism and replicas that fits the memory, less a
+# reserve.
 
 # %%
 model = "tests/fixtures/configs/qwen3-32b.json"
 plan = pipesim.plan(
-    model=model, cluster="h100-80gb", gpus=32, global_batch=128, schedule=["1f1b", "interleaved", "zb-v"], top=4
+    model=model, cluster="h100-80gb", gpus=32, global_batch=128, schedule=["1f1b", "interleaved", "zb-v"], top=6
 )
 plan
 
 # %% [markdown]
 # `about` is what holds for all rows: where costs come from, what was tried, how far measured steps of published runs
-# were from predicted
-# ones. `notes` is what the program says on standard error.
+# were from predicted ones. `notes` is what the program says on standard error.
 
 # %%
 for value in plan.about.values():
     print(value)
 
 # %% [markdown]
-# The command line that predicts a row again, for a shell, and the same as arguments:
+# The command line that predicts a row again, here the fastest with zb-v, and the same as arguments:
 
 # %%
-print(plan[1].command)
-options = plan[1].options
+row = next(row for row in plan if row.schedule == "zb-v")
+print(row.command)
+options = row.options
 options
 
 # %% [markdown]
@@ -97,8 +96,7 @@ for row in pipesim.sensitivity(folder / "results.db"):
 # ## A search
 #
 # Costs may be given, too. `search` goes beyond the published schedules and says how far from the best possible one its
-# result may be. With
-# `moves`, `seed` and `jobs` it repeats.
+# result may be. With `moves`, `seed` and `jobs` it repeats.
 
 # %%
 costs = {"f": "6ms", "b": "4ms", "w": "4ms", "c": "1ms", "act": "2MiB", "wact": "1MiB"}

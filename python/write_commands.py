@@ -4,6 +4,7 @@
 A test compares the file with what this prints.
 """
 
+import keyword
 import re
 import subprocess
 import sys
@@ -52,9 +53,15 @@ def joiner(argument, text):
     return ":" if "[:" in argument or "[-" in argument else ","
 
 
+def argument_of(option):
+    """--from becomes from_, as Python's own words are no names."""
+    name = option.replace("-", "_")
+    return name + "_" if keyword.iskeyword(name) else name
+
+
 def write_function(command, function, kind, arguments, summary, options):
     """The lines of one function, after the table of how its options join lists."""
-    names = [name.replace("-", "_") for name, _, _ in options]
+    names = [argument_of(name) for name, _, _ in options]
     table = f"_{function.upper()}"
     if options:
         yield f"{table}: dict[str, str] = {{"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from . import Flag, Plan, Prediction, Result, Row, SearchResult, Value, _ask, _texts, _words, run
 
 _PREDICT: dict[str, str] = {
-    "from": ",",
+    "from_": ",",
     "schedule": ",",
     "devices": ",",
     "microbatches": ",",
@@ -84,7 +84,7 @@ _PREDICT: dict[str, str] = {
 
 def predict(
     *,
-    from: Value = None,
+    from_: Value = None,
     schedule: Value = None,
     devices: Value = None,
     microbatches: Value = None,
@@ -161,7 +161,7 @@ def predict(
 ) -> Result[Prediction]:
     """Simulates schedules: time, bubble, memory, and a bound that no schedule can beat.
 
-    from: Take the setting of a launch: a script, arguments, log or YAML of Megatron-LM, TOML or words of
+    from_: Take the setting of a launch: a script, arguments, log or YAML of Megatron-LM, TOML or words of
         torchtitan, JSON of DeepSpeed, or a config.json; other options win over it [default: none]
     schedule: Family names or schedule files, or all [required]
     devices: Number of devices (pipeline ranks) [default: that of a schedule file; families need it]
@@ -287,7 +287,7 @@ _SEARCH: dict[str, str] = {
     "seed": ",",
     "jobs": ",",
     "joint": ",",
-    "from": ",",
+    "from_": ",",
     "devices": ",",
     "microbatches": ",",
     "chunks": ",",
@@ -362,7 +362,7 @@ def search(
     seed: Value = None,
     jobs: Value = None,
     joint: Flag = None,
-    from: Value = None,
+    from_: Value = None,
     devices: Value = None,
     microbatches: Value = None,
     chunks: Value = None,
@@ -439,7 +439,7 @@ def search(
         best rows of one and of two copies: stages change what they offload, and what all or some of their
         microbatches recompute. Without --layout layers move to neighbours. Without --placement stages move to
         other devices (without -v also more to one than to another). Not with --lengths
-    from: Take the setting of a launch: a script, arguments, log or YAML of Megatron-LM, TOML or words of
+    from_: Take the setting of a launch: a script, arguments, log or YAML of Megatron-LM, TOML or words of
         torchtitan, JSON of DeepSpeed, or a config.json; other options win over it [default: none]
     devices: Number of devices (pipeline ranks) [default: that of a schedule file; families need it]
     microbatches: Microbatches per iteration [default: that of a schedule file; families need it]
@@ -553,7 +553,7 @@ def search(
 
 _PLAN: dict[str, str] = {
     "jobs": ",",
-    "from": ",",
+    "from_": ",",
     "gpus": ",",
     "global_batch": ",",
     "schedule": ",",
@@ -594,7 +594,7 @@ _PLAN: dict[str, str] = {
 def plan(
     *,
     jobs: Value = None,
-    from: Value = None,
+    from_: Value = None,
     gpus: Value = None,
     global_batch: Value = None,
     schedule: Value = None,
@@ -633,7 +633,7 @@ def plan(
     """Finds the fastest settings to train a model on a number of GPUs within memory. All simulated.
 
     jobs: Threads [default: one per processor]
-    from: Take the setting of a launch: a script, arguments, log or YAML of Megatron-LM, TOML or words of
+    from_: Take the setting of a launch: a script, arguments, log or YAML of Megatron-LM, TOML or words of
         torchtitan, JSON of DeepSpeed, or a config.json; other options win over it [default: none]
     gpus: GPUs, p times t times d [default: all of the cluster]
     global_batch: Sequences per step, over all replicas [required]
@@ -688,7 +688,7 @@ def plan(
 
 _PARTITION: dict[str, str] = {
     "algorithm": ",",
-    "from": ",",
+    "from_": ",",
     "schedule": ",",
     "devices": ",",
     "microbatches": ",",
@@ -728,7 +728,7 @@ _PARTITION: dict[str, str] = {
 def partition(
     *,
     algorithm: Value = None,
-    from: Value = None,
+    from_: Value = None,
     schedule: Value = None,
     devices: Value = None,
     microbatches: Value = None,
@@ -766,7 +766,7 @@ def partition(
     """Cuts the layers of a model into stages, by one algorithm or by all of them.
 
     algorithm: An algorithm, or all [default: bottleneck]
-    from: Take the setting of a launch: a script, arguments, log or YAML of Megatron-LM, TOML or words of
+    from_: Take the setting of a launch: a script, arguments, log or YAML of Megatron-LM, TOML or words of
         torchtitan, JSON of DeepSpeed, or a config.json; other options win over it [default: none]
     schedule: Family to simulate; algorithm schedule cuts for it [default: none]
     devices: Number of devices (pipeline ranks) [default: that of a schedule file; families need it]

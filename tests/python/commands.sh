@@ -17,7 +17,7 @@ tool ()
 {
   if command -v "$1" >/dev/null; then step "$*" "$@"; else skip "$1" "no $1 here"; fi
 }
-tool ruff check --config "$root/pyproject.toml" "$root/python" "$root/tests/python" "$root/docs/notebook.py"
-tool ruff format --check --config "$root/pyproject.toml" "$root/python" "$root/tests/python" "$root/docs/notebook.py"
+tool ruff check --config "$root/pyproject.toml" "$root/python" "$root/tests/python" "$root/docs/notebook.py" "$root/tests/pytorch/package.py"
+tool ruff format --check --config "$root/pyproject.toml" "$root/python" "$root/tests/python" "$root/docs/notebook.py" "$root/tests/pytorch/package.py"
 tool mypy --strict --config-file "$root/pyproject.toml" "$root/python/pipesim"
 finish

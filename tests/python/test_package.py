@@ -144,6 +144,7 @@ def test_errors_are_one_line():
         ({"schedule": "1f1b", "costs": "f=1"}, "--costs: f: '1'", 2),
         ({"schedule": "1f1b", "costs": "f=1ms\nb=1ms"}, "costs", 2),
         ({"schedule": "no/such.json"}, "no/such.json", 1),
+        ({"from_": "no/such.toml"}, "no/such.toml", 1),
         ({"schedule": "1f1b", "print_costs": True}, "pipesim.run returns its text", 2),
         ({"schedule": "1f1b", "output": "-"}, "pipesim.run returns its text", 2),
     ]:
