@@ -167,7 +167,7 @@ static guint count_chunks (guint p, guint layers)
 {
   guint n = p > 1;
 
-  for (guint v = 3; p > 1 && v <= 8; v++)
+  for (guint v = 3; p > 1 && v <= 20; v++)
     n += p * v <= layers + 2 && (v == 4 || v == 8 || layers % (p * v) == 0 || (layers + 2) % (p * v) == 0);
   return n;
 }
