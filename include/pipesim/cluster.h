@@ -86,6 +86,7 @@ typedef struct {
   double unaligned; /* part of its rate that a product reaches whose rows do not start at multiples of 16 bytes */
   double unaligned_scores;    /* the same for the products of attention heads */
   gint64 launch_ns;           /* the host's time for a kernel; with CUDA graphs none */
+  gint64 expert_launch_ns;    /* the same for a launch that PsWorkKernel.launches counts; 0: launch_ns */
   gint64 kernel_ns;           /* a kernel's own time to start and end */
   gint64 collective_ns;       /* to start an all-reduce, an all-gather or an all-to-all, before its steps */
   gint64 step_ns;             /* time on the host at the end of each step */

@@ -54,6 +54,8 @@ static const PsIniField fields[] = {
   OPTIONAL ("memory_bandwidth", PS_INI_RATE, memory_bandwidth, FALSE, NULL, "of a GPU to its own memory: 3350GB/s"),
   PART ("memory_efficiency", memory_efficiency, 1, TRUE, NULL, "part of memory_bandwidth that kernels reach"),
   OPTIONAL ("launch_time", PS_INI_TIME, launch_ns, TRUE, NULL, "the host's time to launch a kernel: 10us"),
+  OPTIONAL ("expert_launch_time", PS_INI_TIME, expert_launch_ns, TRUE, NULL,
+            "the same of a kernel of one expert; launch_time unless given"),
   OPTIONAL ("kernel_time", PS_INI_TIME, kernel_ns, TRUE, NULL, "a kernel's own time to start and end: 2us"),
   OPTIONAL ("collective_time", PS_INI_TIME, collective_ns, TRUE, NULL,
             "what an all-reduce takes before its steps: 30us"),

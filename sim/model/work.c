@@ -372,6 +372,14 @@ static gboolean is_in_graph (const PsCluster *cluster, const PsWorkKernel *kerne
   return cluster->cuda_graphs != PS_CUDA_GRAPHS_NONE && kernel->graphs <= cluster->cuda_graphs;
 }
 
+/* The host's time for the launches of a kernel. */
+static double launches_ns (const PsCluster *cluster, const PsWorkKernel *kernel)
+{
+  gint64 expert_ns = cluster->expert_launch_ns > 0 ? cluster->expert_launch_ns : cluster->launch_ns;
+
+  return (double)(kernel->launches > 0 ? kernel->launches * expert_ns : cluster->launch_ns);
+}
+
 gint64 ps_work_ns (const PsWork *work, const PsCluster *cluster, gint64 talk_ns)
 {
   double ns = (double)talk_ns, host_ns = 0;
@@ -379,7 +387,7 @@ gint64 ps_work_ns (const PsWork *work, const PsCluster *cluster, gint64 talk_ns)
   for (guint i = 0; i < work->n_kernels; i++) {
     ns += work->kernel[i].repeats * kernel_ns (cluster, &work->kernel[i]);
     if (!is_in_graph (cluster, &work->kernel[i]))
-      host_ns += (double)work->kernel[i].repeats * MAX (work->kernel[i].launches, 1) * (double)cluster->launch_ns;
+      host_ns += (double)work->kernel[i].repeats * launches_ns (cluster, &work->kernel[i]);
   }
   return round_time (MAX (ns, host_ns));
 }

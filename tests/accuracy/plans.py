@@ -2,7 +2,7 @@
 
 FOLDER has nvidia_nemo_megatron_bridge.csv and nemo_recipes.csv. Takes the first row of each model, machine and number format whose settings are
 known. Prints what both take, what the plan costs, and in what it differs from the recipe."""
-import csv, json, subprocess, sys, time
+import csv, json, os, re, subprocess, sys, tempfile, time
 
 KEYS = "container task model system precision variant gpus t p v cp ep fsdp microbatch_size global_batch sequence".split()
 MODELS = {"DeepSeekV3": "deepseek-v3", "LLAMA3_70B": "llama-3-70b", "LLAMA3.1_405B": "llama-3-405b", "Qwen3_235B_a22B": "qwen3-235b-a22b",
@@ -25,10 +25,21 @@ def number_format(text):
     return "fp8-block" if "blockwise" in text else text.split()[0].lower()
 
 
+def write_model(row, recipe):
+    """A file of the shipped model with the row's sequence and modules of multi-token prediction."""
+    name = MODELS[row["model"].split(" (")[0]]
+    text = subprocess.run([pipesim, "models", name], capture_output=True, text=True, check=True).stdout
+    text = re.sub(r"(?m)^(name|mtp) = .*\n", "", re.sub(r"(?m)^sequence = .*$", "sequence = " + row["sequence"], text))
+    path = os.path.join(models, name + ".ini")
+    with open(path, "w") as file:
+        file.write(text + f"name = {name}\n" + (f"mtp = {recipe['mtp']}\n" if recipe["mtp"] not in ("", "0") else ""))
+    return path
+
+
 def alike(row, recipe):
     """Options that the recipe and a plan share."""
     scope = recipe["cuda_graph_scope"] if recipe["cuda_graph_active"] != "0" else ""
-    options = ["--model", MODELS[row["model"].split(" (")[0]], "--cluster", CLUSTERS[row["system"].replace("DGX-", "")], "--precision",
+    options = ["--model", write_model(row, recipe), "--cluster", CLUSTERS[row["system"].replace("DGX-", "")], "--precision",
                number_format(recipe["compute_recipe"]), "--zero", "1",
                "--cuda-graphs", "none" if not scope else "full_iteration" if scope.startswith("full_iteration") else "attn"]
     if recipe["fp8_param_gather"] == "0":
@@ -37,6 +48,7 @@ def alike(row, recipe):
         options += ["--framework", "megatron-bridge"]
     for name in ("deepep", "hybridep"):
         options += ["--moe-token-dispatcher-type", name] if recipe["dispatcher"].endswith(name) else []
+    options += ["--optimizer", "muon"] if "muon" in recipe["optimizer_state"] else []
     options += ["--exp-avg-dtype", "bf16", "--exp-avg-sq-dtype", "bf16"] if recipe["optimizer_bytes_per_param"] == "8" else []
     options += [option for option, column in (("--tp-comm-overlap", "tp_comm_overlap"), ("--overlap-param-gather", "overlap_param_gather"))
                 if recipe[column] == "1"]
@@ -57,7 +69,7 @@ def sizes(row, recipe):
     modules = recipe["recompute_modules"] or "none"
     return schedule, ["-p", row["p"], "-m", row["m"], "-v", str(v), "--replicas", row["d"], "--adjacent-replicas", "--tensor", row["t"],
                       "--context", row["cp"] or "1", "--experts", row["ep"] or "1", "--microbatch-size", row["microbatch_size"], "--recompute", modules,
-                      "--layout", layout(row, recipe, chunks), "--sequence", row["sequence"]]
+                      "--layout", layout(row, recipe, chunks)]
 
 
 def run(command, *options):
@@ -72,6 +84,7 @@ def describe(schedule, p, t, c, e, d, b, v, recompute):
 
 
 seen = set()
+models = tempfile.mkdtemp()
 print("| model | machine, GPUs, batch | format | recipe | its step, s | plan's step, s | plan less recipe, % | plan differs in | seconds |\n|---|---|---|---|---|---|---|---|---|")
 for row, recipe in rows():
     key = row["model"], row["system"], row["precision"]
