@@ -846,6 +846,7 @@ def compare(
 
 _DIAGNOSE: dict[str, str] = {
     "time_limit": ",",
+    "from_": ",",
     "devices": ",",
     "microbatches": ",",
     "chunks": ",",
@@ -902,6 +903,7 @@ _DIAGNOSE: dict[str, str] = {
     "zero": ",",
     "reduce": ",",
     "sync": ",",
+    "print_command": ",",
     "output": ",",
     "title": ",",
 }
@@ -910,6 +912,7 @@ _DIAGNOSE: dict[str, str] = {
 def diagnose(
     *traces: Value,
     time_limit: Value = None,
+    from_: Value = None,
     devices: Value = None,
     microbatches: Value = None,
     chunks: Value = None,
@@ -966,12 +969,15 @@ def diagnose(
     zero: Value = None,
     reduce: Value = None,
     sync: Value = None,
+    print_command: Flag = None,
     output: Value = None,
     title: Value = None,
 ) -> Result[Row]:
     """Says where the time of a run goes and which schedule would be faster, from a few profiled steps: a
 
     time_limit: How long to search for better schedules; 0: not at all [default: 2 s]
+    from_: Take the setting of a launch: a script, arguments, log or YAML of Megatron-LM, TOML or words of
+        torchtitan, JSON of DeepSpeed, or a config.json; other options win over it [default: none]
     devices: Number of devices (pipeline ranks) [default: that of a schedule file; families need it]
     microbatches: Microbatches per iteration [default: that of a schedule file; families need it]
     chunks: Stages per device [default: the family's]
@@ -1062,6 +1068,7 @@ def diagnose(
         after them [default: overlapped]
     sync: Synchronisation at the optimizer: global (all devices meet) or bypass (each device steps and goes on)
         [default: global]
+    print_command: With --from: print the command line that the file stands for, and do no more
     output: Write a page (.html) or a picture (.svg, .png, .pdf) in place of the text [default: none]
     title: Title of the page or picture [default: its own]
     """

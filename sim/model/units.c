@@ -4,9 +4,9 @@
 #include <string.h>
 
 const PsNumberFormat ps_number_formats[PS_N_PRECISIONS] = {
-  [PS_PRECISION_FP32] = { 4, 32, 32, 32 },
-  [PS_PRECISION_FP16] = { 2, 16, 16, 16 },
-  [PS_PRECISION_BF16] = { 2, 16, 16, 16 },
+  [PS_PRECISION_FP32] = { 4, 32, 32, 32, FALSE, 0 },
+  [PS_PRECISION_FP16] = { 2, 16, 16, 16, FALSE, 0 },
+  [PS_PRECISION_BF16] = { 2, 16, 16, 16, FALSE, 0 },
   [PS_PRECISION_FP8] = { 2, 8, 8, 8, FALSE, 2 + 2 + 1 },
   [PS_PRECISION_FP8_BLOCK] = { 2, 8, 8 + 32 / 128.0, 8 + 32 / (128.0 * 128), TRUE, 2 + 2 * (1 + 4 / 128.0) },
   [PS_PRECISION_MXFP8] = { 2, 8, 8 + 8 / 32.0, 8 + 8 / 32.0, TRUE, 2 + 2 * (1 + 1 / 32.0) },
@@ -312,6 +312,7 @@ static void describe_output (const PsModel *model, PsUnitParts *parts)
   /* Attention runs in 16 bits. Its backward needs its own result, and the output projection keeps no other one
      (set_save_original_input in Megatron-LM's core/transformer/attention.py). */
   PsKept *result = keep (parts, "self_attn", "result of attention", v);
+
   result->flags |= PS_KEPT_WEIGHT;
   result->offload = PS_OFFLOAD_ATTN_PROJ;
   if (groups > 0) {

@@ -569,7 +569,8 @@ static void add_megatron_kinds (const PsModel *model, gboolean hybrid, GString *
   guint n_letters = hybrid ? 1 : 2;
 
   for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
-    if ((rows[i].all || !hybrid) && strpbrk (letters, rows[i].units) && strpbrk (letters, rows[i].others)) {
+    if ((rows[i].all || !hybrid) && strpbrk (letters, rows[i].units) != NULL
+        && strpbrk (letters, rows[i].others) != NULL) {
       g_autofree char *list = list_layers (letters, n_letters, rows[i].units);
 
       g_string_append_printf (text, "%s '%s'\n", rows[i].flag, list);
