@@ -4,6 +4,7 @@
 A test compares the file with what this prints.
 """
 
+import keyword
 import re
 import subprocess
 import sys
@@ -25,7 +26,7 @@ COMMANDS = [
     ("clusters", "clusters", "Row", []),
 ]
 # Options that make no sense here: JSON is what functions read, and the rest is about printed tables.
-LEFT_OUT = {"json", "columns", "wide", "help"}
+LEFT_OUT = {"json", "columns", "wide", "help", "print-command"}
 
 
 def read_help(pipesim, command):
@@ -54,7 +55,7 @@ def joiner(argument, text):
 
 def write_function(command, function, kind, arguments, summary, options):
     """The lines of one function, after the table of how its options join lists."""
-    names = [name.replace("-", "_") for name, _, _ in options]
+    names = [name.replace("-", "_") + "_" * keyword.iskeyword(name) for name, _, _ in options]
     table = f"_{function.upper()}"
     if options:
         yield f"{table}: dict[str, str] = {{"

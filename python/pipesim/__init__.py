@@ -140,7 +140,7 @@ def _words(options: Mapping[str, str], values: Mapping[str, object]) -> list[str
     """The command line of the values that are options. options: what joins a list; "": each item is an option."""
     words: list[str] = []
     for name, value in values.items():
-        option = "--" + name.replace("_", "-")
+        option = "--" + name.rstrip("_").replace("_", "-")  # from_ is --from
         if name not in options or value is None or value is False:
             continue
         if value is True:

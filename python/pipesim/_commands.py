@@ -5,7 +5,7 @@ from __future__ import annotations
 from . import Flag, Plan, Prediction, Result, Row, SearchResult, Value, _ask, _texts, _words, run
 
 _PREDICT: dict[str, str] = {
-    "from": ",",
+    "from_": ",",
     "schedule": ",",
     "devices": ",",
     "microbatches": ",",
@@ -71,7 +71,6 @@ _PREDICT: dict[str, str] = {
     "tornado": ",",
     "seed": ",",
     "jobs": ",",
-    "print_command": ",",
     "output": ",",
     "to": ",",
     "force": ",",
@@ -84,7 +83,7 @@ _PREDICT: dict[str, str] = {
 
 def predict(
     *,
-    from: Value = None,
+    from_: Value = None,
     schedule: Value = None,
     devices: Value = None,
     microbatches: Value = None,
@@ -150,7 +149,6 @@ def predict(
     tornado: Flag = None,
     seed: Value = None,
     jobs: Value = None,
-    print_command: Flag = None,
     output: Value = None,
     to: Value = None,
     force: Flag = None,
@@ -161,7 +159,7 @@ def predict(
 ) -> Result[Prediction]:
     """Simulates schedules: time, bubble, memory, and a bound that no schedule can beat.
 
-    from: Take the setting of a launch: a script, arguments, log or YAML of Megatron-LM, TOML or words of
+    from_: Take the setting of a launch: a script, arguments, log or YAML of Megatron-LM, TOML or words of
         torchtitan, JSON of DeepSpeed, or a config.json; other options win over it [default: none]
     schedule: Family names or schedule files, or all [required]
     devices: Number of devices (pipeline ranks) [default: that of a schedule file; families need it]
@@ -265,7 +263,6 @@ def predict(
     tornado: Show which part's spread moves the iteration most
     seed: Seed of the random numbers [default: 1]
     jobs: Threads that sample; their number changes no figure [default: one per processor]
-    print_command: With --from: print the command line that the file stands for, and do no more
     output: Write the simulated timeline; FILE.trace.json is a Chrome trace, FILE.gz is packed [default: none]
     to: Print only the flags or keys with which megatron (HybridModel of Megatron-LM 0.18 and later, whose
         pattern says units and stages), megatron-gpt (GPTModel of 0.16 to 0.19: a layout string), torchtitan,
@@ -287,7 +284,7 @@ _SEARCH: dict[str, str] = {
     "seed": ",",
     "jobs": ",",
     "joint": ",",
-    "from": ",",
+    "from_": ",",
     "devices": ",",
     "microbatches": ",",
     "chunks": ",",
@@ -348,7 +345,6 @@ _SEARCH: dict[str, str] = {
     "jitter": ",",
     "straggler": "",
     "slow_link": "",
-    "print_command": ",",
     "output": ",",
     "to": ",",
     "force": ",",
@@ -362,7 +358,7 @@ def search(
     seed: Value = None,
     jobs: Value = None,
     joint: Flag = None,
-    from: Value = None,
+    from_: Value = None,
     devices: Value = None,
     microbatches: Value = None,
     chunks: Value = None,
@@ -423,7 +419,6 @@ def search(
     jitter: Value = None,
     straggler: Value = None,
     slow_link: Value = None,
-    print_command: Flag = None,
     output: Value = None,
     to: Value = None,
     force: Flag = None,
@@ -439,7 +434,7 @@ def search(
         best rows of one and of two copies: stages change what they offload, and what all or some of their
         microbatches recompute. Without --layout layers move to neighbours. Without --placement stages move to
         other devices (without -v also more to one than to another). Not with --lengths
-    from: Take the setting of a launch: a script, arguments, log or YAML of Megatron-LM, TOML or words of
+    from_: Take the setting of a launch: a script, arguments, log or YAML of Megatron-LM, TOML or words of
         torchtitan, JSON of DeepSpeed, or a config.json; other options win over it [default: none]
     devices: Number of devices (pipeline ranks) [default: that of a schedule file; families need it]
     microbatches: Microbatches per iteration [default: that of a schedule file; families need it]
@@ -540,7 +535,6 @@ def search(
         unless given; may be repeated [default: none]
     slow_link: Two devices whose transfers take FACTOR times as long in both directions (if their link fails:
         the detour's FACTOR); may be repeated [default: none]
-    print_command: With --from: print the command line that the file stands for, and do no more
     output: Write the best schedule [default: none]
     to: Print only the flags or keys with which megatron (HybridModel of Megatron-LM 0.18 and later, whose
         pattern says units and stages), megatron-gpt (GPTModel of 0.16 to 0.19: a layout string), torchtitan,
@@ -553,7 +547,7 @@ def search(
 
 _PLAN: dict[str, str] = {
     "jobs": ",",
-    "from": ",",
+    "from_": ",",
     "gpus": ",",
     "global_batch": ",",
     "schedule": ",",
@@ -582,7 +576,6 @@ _PLAN: dict[str, str] = {
     "overlap_param_gather": ",",
     "reduce": ",",
     "zero": ",",
-    "print_command": ",",
     "top": ",",
     "every": ",",
     "explain": ",",
@@ -594,7 +587,7 @@ _PLAN: dict[str, str] = {
 def plan(
     *,
     jobs: Value = None,
-    from: Value = None,
+    from_: Value = None,
     gpus: Value = None,
     global_batch: Value = None,
     schedule: Value = None,
@@ -623,7 +616,6 @@ def plan(
     overlap_param_gather: Flag = None,
     reduce: Value = None,
     zero: Value = None,
-    print_command: Flag = None,
     top: Value = None,
     every: Flag = None,
     explain: Value = None,
@@ -633,7 +625,7 @@ def plan(
     """Finds the fastest settings to train a model on a number of GPUs within memory. All simulated.
 
     jobs: Threads [default: one per processor]
-    from: Take the setting of a launch: a script, arguments, log or YAML of Megatron-LM, TOML or words of
+    from_: Take the setting of a launch: a script, arguments, log or YAML of Megatron-LM, TOML or words of
         torchtitan, JSON of DeepSpeed, or a config.json; other options win over it [default: none]
     gpus: GPUs, p times t times d [default: all of the cluster]
     global_batch: Sequences per step, over all replicas [required]
@@ -673,7 +665,6 @@ def plan(
     reduce: All-reduce of the gradients: overlapped or exposed [default: overlapped]
     zero: Stage of ZeRO. The replicas share out, at 0, nothing; at 1, the optimizer state; at 2, gradients too;
         at 3, state and weights (FSDP) [default: 1 for modelled costs of several replicas or contexts, else 0]
-    print_command: With --from: print the command line that the file stands for, and do no more
     top: Number of layouts to print, the best first [default: 10]
     every: Print every setting of a layout (p, t, c, e, d), not only the fastest
     explain: Print the command line that predicts the layout of this rank again [default: none]
@@ -688,7 +679,7 @@ def plan(
 
 _PARTITION: dict[str, str] = {
     "algorithm": ",",
-    "from": ",",
+    "from_": ",",
     "schedule": ",",
     "devices": ",",
     "microbatches": ",",
@@ -719,7 +710,6 @@ _PARTITION: dict[str, str] = {
     "loss": ",",
     "reduce": ",",
     "sync": ",",
-    "print_command": ",",
     "print_costs": ",",
     "to": ",",
 }
@@ -728,7 +718,7 @@ _PARTITION: dict[str, str] = {
 def partition(
     *,
     algorithm: Value = None,
-    from: Value = None,
+    from_: Value = None,
     schedule: Value = None,
     devices: Value = None,
     microbatches: Value = None,
@@ -759,14 +749,13 @@ def partition(
     loss: Value = None,
     reduce: Value = None,
     sync: Value = None,
-    print_command: Flag = None,
     print_costs: Flag = None,
     to: Value = None,
 ) -> Result[Row]:
     """Cuts the layers of a model into stages, by one algorithm or by all of them.
 
     algorithm: An algorithm, or all [default: bottleneck]
-    from: Take the setting of a launch: a script, arguments, log or YAML of Megatron-LM, TOML or words of
+    from_: Take the setting of a launch: a script, arguments, log or YAML of Megatron-LM, TOML or words of
         torchtitan, JSON of DeepSpeed, or a config.json; other options win over it [default: none]
     schedule: Family to simulate; algorithm schedule cuts for it [default: none]
     devices: Number of devices (pipeline ranks) [default: that of a schedule file; families need it]
@@ -813,7 +802,6 @@ def partition(
         after them [default: overlapped]
     sync: Synchronisation at the optimizer: global (all devices meet) or bypass (each device steps and goes on)
         [default: global]
-    print_command: With --from: print the command line that the file stands for, and do no more
     print_costs: Print only the costs of the stages, as predict --costs takes them
     to: Print only what megatron, torchtitan, torchtitan-0.2 or deepspeed take for the stages of a model
         [default: none]
@@ -846,6 +834,7 @@ def compare(
 
 _DIAGNOSE: dict[str, str] = {
     "time_limit": ",",
+    "from_": ",",
     "devices": ",",
     "microbatches": ",",
     "chunks": ",",
@@ -910,6 +899,7 @@ _DIAGNOSE: dict[str, str] = {
 def diagnose(
     *traces: Value,
     time_limit: Value = None,
+    from_: Value = None,
     devices: Value = None,
     microbatches: Value = None,
     chunks: Value = None,
@@ -972,6 +962,8 @@ def diagnose(
     """Says where the time of a run goes and which schedule would be faster, from a few profiled steps: a
 
     time_limit: How long to search for better schedules; 0: not at all [default: 2 s]
+    from_: Take the setting of a launch: a script, arguments, log or YAML of Megatron-LM, TOML or words of
+        torchtitan, JSON of DeepSpeed, or a config.json; other options win over it [default: none]
     devices: Number of devices (pipeline ranks) [default: that of a schedule file; families need it]
     microbatches: Microbatches per iteration [default: that of a schedule file; families need it]
     chunks: Stages per device [default: the family's]
