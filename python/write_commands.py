@@ -26,7 +26,7 @@ COMMANDS = [
     ("clusters", "clusters", "Row", []),
 ]
 # Options that make no sense here: JSON is what functions read, and the rest is about printed tables.
-LEFT_OUT = {"json", "columns", "wide", "help"}
+LEFT_OUT = {"json", "columns", "wide", "help", "print-command"}
 
 
 def read_help(pipesim, command):

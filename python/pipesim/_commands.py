@@ -71,7 +71,6 @@ _PREDICT: dict[str, str] = {
     "tornado": ",",
     "seed": ",",
     "jobs": ",",
-    "print_command": ",",
     "output": ",",
     "to": ",",
     "force": ",",
@@ -150,7 +149,6 @@ def predict(
     tornado: Flag = None,
     seed: Value = None,
     jobs: Value = None,
-    print_command: Flag = None,
     output: Value = None,
     to: Value = None,
     force: Flag = None,
@@ -265,7 +263,6 @@ def predict(
     tornado: Show which part's spread moves the iteration most
     seed: Seed of the random numbers [default: 1]
     jobs: Threads that sample; their number changes no figure [default: one per processor]
-    print_command: With --from: print the command line that the file stands for, and do no more
     output: Write the simulated timeline; FILE.trace.json is a Chrome trace, FILE.gz is packed [default: none]
     to: Print only the flags or keys with which megatron (HybridModel of Megatron-LM 0.18 and later, whose
         pattern says units and stages), megatron-gpt (GPTModel of 0.16 to 0.19: a layout string), torchtitan,
@@ -348,7 +345,6 @@ _SEARCH: dict[str, str] = {
     "jitter": ",",
     "straggler": "",
     "slow_link": "",
-    "print_command": ",",
     "output": ",",
     "to": ",",
     "force": ",",
@@ -423,7 +419,6 @@ def search(
     jitter: Value = None,
     straggler: Value = None,
     slow_link: Value = None,
-    print_command: Flag = None,
     output: Value = None,
     to: Value = None,
     force: Flag = None,
@@ -540,7 +535,6 @@ def search(
         unless given; may be repeated [default: none]
     slow_link: Two devices whose transfers take FACTOR times as long in both directions (if their link fails:
         the detour's FACTOR); may be repeated [default: none]
-    print_command: With --from: print the command line that the file stands for, and do no more
     output: Write the best schedule [default: none]
     to: Print only the flags or keys with which megatron (HybridModel of Megatron-LM 0.18 and later, whose
         pattern says units and stages), megatron-gpt (GPTModel of 0.16 to 0.19: a layout string), torchtitan,
@@ -582,7 +576,6 @@ _PLAN: dict[str, str] = {
     "overlap_param_gather": ",",
     "reduce": ",",
     "zero": ",",
-    "print_command": ",",
     "top": ",",
     "every": ",",
     "explain": ",",
@@ -623,7 +616,6 @@ def plan(
     overlap_param_gather: Flag = None,
     reduce: Value = None,
     zero: Value = None,
-    print_command: Flag = None,
     top: Value = None,
     every: Flag = None,
     explain: Value = None,
@@ -673,7 +665,6 @@ def plan(
     reduce: All-reduce of the gradients: overlapped or exposed [default: overlapped]
     zero: Stage of ZeRO. The replicas share out, at 0, nothing; at 1, the optimizer state; at 2, gradients too;
         at 3, state and weights (FSDP) [default: 1 for modelled costs of several replicas or contexts, else 0]
-    print_command: With --from: print the command line that the file stands for, and do no more
     top: Number of layouts to print, the best first [default: 10]
     every: Print every setting of a layout (p, t, c, e, d), not only the fastest
     explain: Print the command line that predicts the layout of this rank again [default: none]
@@ -719,7 +710,6 @@ _PARTITION: dict[str, str] = {
     "loss": ",",
     "reduce": ",",
     "sync": ",",
-    "print_command": ",",
     "print_costs": ",",
     "to": ",",
 }
@@ -759,7 +749,6 @@ def partition(
     loss: Value = None,
     reduce: Value = None,
     sync: Value = None,
-    print_command: Flag = None,
     print_costs: Flag = None,
     to: Value = None,
 ) -> Result[Row]:
@@ -813,7 +802,6 @@ def partition(
         after them [default: overlapped]
     sync: Synchronisation at the optimizer: global (all devices meet) or bypass (each device steps and goes on)
         [default: global]
-    print_command: With --from: print the command line that the file stands for, and do no more
     print_costs: Print only the costs of the stages, as predict --costs takes them
     to: Print only what megatron, torchtitan, torchtitan-0.2 or deepspeed take for the stages of a model
         [default: none]
@@ -903,7 +891,6 @@ _DIAGNOSE: dict[str, str] = {
     "zero": ",",
     "reduce": ",",
     "sync": ",",
-    "print_command": ",",
     "output": ",",
     "title": ",",
 }
@@ -969,7 +956,6 @@ def diagnose(
     zero: Value = None,
     reduce: Value = None,
     sync: Value = None,
-    print_command: Flag = None,
     output: Value = None,
     title: Value = None,
 ) -> Result[Row]:
@@ -1068,7 +1054,6 @@ def diagnose(
         after them [default: overlapped]
     sync: Synchronisation at the optimizer: global (all devices meet) or bypass (each device steps and goes on)
         [default: global]
-    print_command: With --from: print the command line that the file stands for, and do no more
     output: Write a page (.html) or a picture (.svg, .png, .pdf) in place of the text [default: none]
     title: Title of the page or picture [default: its own]
     """
