@@ -656,7 +656,7 @@ static void test_nodes (void)
     { 4, 2, 1,
       "8 GPUs, 4 pipeline x 2 tensor x 1 data parallel\n# launch: CUDA_DEVICE_MAX_CONNECTIONS=1 torchrun --nnodes 1 "
       "--nproc-per-node 8 " },
-    { 4, 1, 3, "12 GPUs, 4 pipeline x 1 tensor x 3 data parallel\n# launch: torchrun --nnodes 2 --nproc-per-node 8 " },
+    { 4, 1, 3, "12 GPUs, 4 pipeline x 1 tensor x 3 data parallel\n# launch: torchrun --nnodes 2 --nproc-per-node 6 " },
     { 8, 1, 2, "16 GPUs, 8 pipeline x 1 tensor x 2 data parallel\n# launch: torchrun --nnodes 2 --nproc-per-node 8 " },
   };
 
