@@ -121,6 +121,7 @@ if __name__ == "__main__":
     os.chdir(ROOT)
     executed = run_cells()
     text = write_notebook(executed) if output.endswith(".ipynb") else "\n".join(write_page(executed))
+    text = text.replace(f"{ROOT}/", "")  # pictures name files by their whole path
     if output == "-":
         print(text)
     else:
