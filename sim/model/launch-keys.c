@@ -423,11 +423,14 @@ static gboolean mark_layers (const char *text, gboolean skipped, char mark, guin
     return TRUE;
   }
   for (const char *at = text; *at != '\0'; at += strspn (at, "()+ ,]")) {
-    const char *open = *at == '[' ? at + 1 : at, *close = strpbrk (open, "])");
-    gsize length = *at == '[' && close != NULL ? (gsize)(close - open) : 1;
-    const char *times = *at == '[' && close != NULL ? close + 1 : open + 1;
+    gboolean list = *at == '[';
+    const char *open = list ? at + 1 : at, *close = list ? strpbrk (open, "])") : open + 1;
     gint64 count = 1;
 
+    if (close == NULL)
+      return FALSE;
+    gsize length = (gsize)(close - open);
+    const char *times = list ? close + 1 : close;
     if (strchr ("()+ ,", *at) != NULL) {
       at++;
       continue;

@@ -266,7 +266,8 @@ static void expand (Shell *shell, gboolean quoted, Building *word)
     shell->at++;
     expand_braces (shell, quoted, word);
   } else if (n == 0 || g_ascii_isdigit (*at)) {
-    g_autofree char *name = g_strndup (shell->at - 1, at[0] != '\0' && strchr ("@*#?$!0123456789", at[0]) ? 2 : 1);
+    g_autofree char *name
+        = g_strndup (shell->at - 1, at[0] != '\0' && strchr ("@*#?$!0123456789", at[0]) != NULL ? 2 : 1);
 
     shell->at += strlen (name) - 1;
     if (strlen (name) == 1)
@@ -373,13 +374,12 @@ static GPtrArray *read_array (Shell *shell)
 {
   GPtrArray *words = words_new ();
 
-  for (shell->at++; *shell->at != '\0'; shell->at += strchr (";&|(<>", *shell->at) != NULL) {
-    skip_blanks (shell, TRUE);
-    if (*shell->at == ')' || *shell->at == '\0')
-      break;
-    if (strchr (";&|(<>", *shell->at) == NULL)
+  shell->at++;
+  for (skip_blanks (shell, TRUE); *shell->at != ')' && *shell->at != '\0'; skip_blanks (shell, TRUE))
+    if (strchr (";&|(<>", *shell->at) != NULL)
+      shell->at++;
+    else
       g_free (read_word (shell, words));
-  }
   shell->at += *shell->at == ')';
   return words;
 }

@@ -309,6 +309,7 @@ static gboolean read_modes (const Joint *joint, State *state)
   guint n_devices = setting.n_devices;
   g_autofree PsStageShape *shapes = state->end != NULL ? g_new0 (PsStageShape, joint->n_stages) : NULL;
   Modes *modes = state->modes = g_rc_box_new0 (Modes);
+
   if (shapes != NULL)
     ps_stage_shapes_join (joint->units, state->end, joint->n_stages, shapes);
   setting.known_shapes = shapes;

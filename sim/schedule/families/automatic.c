@@ -543,6 +543,7 @@ static gboolean put_list (Draft *draft, ListRule rule, gint64 length_ns)
     Choice next = choice[i];
     gboolean down = next.chunk == (next.kind == PS_OP_F ? NEAR : FAR);
     guint consumer = down ? i + 1 : i - 1;
+
     if (next.start_ns == NEVER)
       return FALSE;
     put (draft, i, next.kind, next.chunk, next.arrival_ns);
