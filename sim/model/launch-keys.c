@@ -78,6 +78,7 @@ static const PsKeyRow rows[] = {
 
   /* What is kept, sharded, overlapped */
   { "recompute_granularity", PS_KEY_SETTING, "granularity", NULL },
+  { "recompute_activations", PS_KEY_SETTING, "granularity", "=selective" },
   { "recompute_method", PS_KEY_SETTING, "recompute-method", NULL },
   { "recompute_num_layers", PS_KEY_SETTING, "recompute-layers", NULL },
   { "recompute_modules", PS_KEY_SETTING, "recompute-modules", NULL },
