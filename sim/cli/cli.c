@@ -3,12 +3,17 @@
 
 #include <pipesim/plan.h>
 
+static void note_unread (const char *path, const PsModel *model)
+{
+  if (model != NULL && model->unread != NULL)
+    g_printerr ("%s: not read: %s\n", path, model->unread);
+}
+
 void ps_note_unread (const char *path)
 {
   g_autoptr (PsModel) model = path != NULL ? ps_model_load (path, NULL) : NULL;
 
-  if (model != NULL && model->unread != NULL)
-    g_printerr ("%s: not read: %s\n", path, model->unread);
+  note_unread (path, model);
 }
 
 void ps_note_assumed (const PsSetting *setting)
@@ -71,11 +76,11 @@ int ps_cmd_run (const PsCmd *command, int argc, char **argv, GError **error)
   else if (expanded && ps_command_parse (&help, command->rows, options, &argc, &argv, error)) {
     ps_launch_note (&launch, setting != NULL ? *setting : NULL);
     if (setting != NULL) {
-      ps_note_unread ((*setting)->model);
       /* Read once. Commands report what is wrong with them where they need them. */
       (*setting)->known_model = model = (*setting)->model != NULL ? ps_model_load ((*setting)->model, NULL) : NULL;
       (*setting)->known_cluster = cluster
           = (*setting)->cluster != NULL ? ps_cluster_load ((*setting)->cluster, NULL) : NULL;
+      note_unread ((*setting)->model, model);
     }
     code = command->run (command, options, argc, argv, error);
     if (setting != NULL) /* --to may say the framework */
