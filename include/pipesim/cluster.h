@@ -35,7 +35,8 @@ typedef enum {
 const char *ps_dispatcher_name (PsDispatcher dispatcher); /* "alltoall", "deepep", "hybridep" */
 gboolean ps_dispatcher_parse (const char *where, const char *text, PsDispatcher *dispatcher, GError **error);
 
-/* The rate of dispatch and combine over so many GPUs, by all bytes of a GPU's tokens, those that stay included. */
+/* The rate of dispatch and combine over n_gpus. It counts all bytes of a GPU's tokens, also of those that stay on it.
+ */
 typedef struct {
   guint n_gpus;
   double bandwidth; /* bytes per second */

@@ -31,15 +31,16 @@ static gboolean parse_line (char *text, Line *line)
   return TRUE;
 }
 
-/* How much of a class a line is of. */
+/* What a line has in common with the class that is asked for. */
 enum {
   OTHER_MACHINE,
   SAME_MACHINE,
-  SAME_LAYERS, /* of the machine */
+  SAME_LAYERS, /* and the same machine */
   SAME_CLASS,
 };
 
-static guint likeness (const Line *line, const char *machine, const char *values, const char *bits, const char *layers)
+static guint compare_line (const Line *line, const char *machine, const char *values, const char *bits,
+                           const char *layers)
 {
   if (g_strcmp0 (line->machine, machine) != 0 || !g_str_equal (line->values, values))
     return OTHER_MACHINE;
@@ -62,7 +63,7 @@ void ps_class_errors_init (PsClassErrors *errors, const PsModel *model, const Ps
   *errors = (PsClassErrors){ .name = g_strdup_printf ("%s%s, %s bits, %s", machine,
                                                       cluster->datasheet ? " from its datasheet" : "", bits, layers) };
   for (guint i = 1; lines[0] != NULL && lines[i] != NULL; i++) {
-    guint now = parse_line (lines[i], &line) ? likeness (&line, machine, values, bits, layers) : OTHER_MACHINE;
+    guint now = parse_line (lines[i], &line) ? compare_line (&line, machine, values, bits, layers) : OTHER_MACHINE;
 
     if (now < most || *lines[i] == '\0')
       continue;
@@ -87,6 +88,6 @@ char *ps_class_errors_to_text (const PsClassErrors *errors)
       = errors->n_rows > 0 ? g_strdup_printf ("%s: %u published runs", errors->name, errors->n_rows)
                            : g_strdup_printf ("no published runs of %s: the widest %s", errors->name, errors->widest);
 
-  return g_strdup_printf ("8 of 10 measured steps are %.2f to %.2f of a predicted one (%s)",
-                          1 / (1 + errors->p90), 1 / (1 + errors->p10), rows);
+  return g_strdup_printf ("8 of 10 measured steps are %.2f to %.2f of a predicted one (%s)", 1 / (1 + errors->p90),
+                          1 / (1 + errors->p10), rows);
 }

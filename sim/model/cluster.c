@@ -151,7 +151,7 @@ static void read_points (PsIni *ini, const char *key, double limit, guint *n, Ps
       *n += *words[i] != '\0';
 }
 
-/* "8:546GB/s 16:523GB/s": rates of a dispatcher over so many GPUs. */
+/* Reads a dispatcher's rates over 8 and 16 GPUs: "8:546GB/s 16:523GB/s". */
 static void read_dispatch (PsIni *ini, const char *key, PsDispatchRate *rates)
 {
   if (!ps_ini_has (ini, key))

@@ -407,8 +407,8 @@ gboolean ps_launch_has_model (const PsLaunchFacts *facts)
   return ps_launch_fact (facts, "hidden") != NULL;
 }
 
-/* Marks the letter at a place of layers of so many: "N" of each N-th (of all others, if skipped), or a Python list
- * "([0]*3+[1]*58)" of those with 1. FALSE: it is neither. */
+/* Writes `mark` at `place` of the layers that the text names; a layer has n_letters letters. "N" names each N-th layer,
+ * or with `skipped` all others; a Python list "([0]*3+[1]*58)" names the layers with 1. FALSE: the text is neither. */
 static gboolean mark_layers (const char *text, gboolean skipped, char mark, guint place, guint n_letters,
                              GString *pattern)
 {
