@@ -282,13 +282,14 @@ typedef struct {
 /* An order in loop placement: on each device r some forwards, then alternately one forward and one backward, then the
  * backwards that are left. Units count over its chunks, microbatches and slices. */
 typedef struct {
-  guint depth; /* forwards before the first backward: depth (p - 1 - r) + (v - 1) N + q - 1 + more. In groups and with
+  guint depth; /* forwards before the first backward: depth (p - 1 - r) + (v - 1) N q + q - 1 + more. In groups and with
                   one chunk depth counts as 1 */
   guint more;
   gboolean all;   /* all forwards come before the first backward */
   gboolean split; /* B and W rather than BW */
   guint delay;    /* the W of a unit follows the B that comes delay r units later */
   gboolean pairs; /* a forward and the backward after it are one overlapped op; v >= 2 */
+  gboolean alone; /* each microbatch is a group */
 } PsWalk;
 
 typedef struct PsFamily PsFamily;
@@ -300,6 +301,7 @@ struct PsFamily {
   const char *source;      /* where it was published */
   guint default_chunks;    /* v when the user gives none */
   guint default_slices;    /* q when the user gives none; 0: the family does not slice, q must be 1 */
+  gboolean slices_by_p;    /* q is then p times that */
   gboolean groups;         /* takes a group size N; others refuse one */
   gboolean half_groups;    /* N may be as small as half of p; of others, p */
   gboolean defers;         /* takes defer_head; others refuse it */

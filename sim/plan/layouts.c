@@ -331,8 +331,7 @@ static gboolean take_cluster (Space *space, const PsCluster *cluster, GError **e
 /* Whether a cell of the kind holds the schedule. */
 static gboolean takes_schedule (const PsFamily *family, guint kind)
 {
-  PsFamilySetting small
-      = { .n_devices = kind == PS_LAYOUT_SINGLE ? 1 : 2, .n_microbatches = 8, .n_chunks = kind, .n_slices = 1 };
+  PsFamilySetting small = { .n_devices = kind == PS_LAYOUT_SINGLE ? 1 : 2, .n_microbatches = 8, .n_chunks = kind };
 
   return kind == PS_LAYOUT_OWN
          || ((kind == PS_LAYOUT_SINGLE || kind != family->default_chunks) && ps_family_check (family, &small, NULL));
@@ -340,7 +339,7 @@ static gboolean takes_schedule (const PsFamily *family, guint kind)
 
 static gboolean has_pairs (const PsFamily *family)
 {
-  PsFamilySetting small = { .n_devices = 2, .n_microbatches = 8, .n_chunks = family->default_chunks, .n_slices = 1 };
+  PsFamilySetting small = { .n_devices = 2, .n_microbatches = 8, .n_chunks = family->default_chunks };
   g_autoptr (PsSchedule) order = family->uses_costs ? NULL : ps_family_generate (family, &small, NULL);
   gboolean found = FALSE;
 
@@ -388,7 +387,8 @@ static gboolean are_chunks_asked (guint layers, guint n_devices, guint n_chunks)
     return n_devices == n_chunks;
   return n_chunks == PS_LAYOUT_OWN
          || (n_stages <= layers + 2
-             && (layers % n_stages == 0 || (layers + 2) % n_stages == 0 || n_chunks == 2 || n_chunks == 4 || n_chunks == 8));
+             && (layers % n_stages == 0 || (layers + 2) % n_stages == 0 || n_chunks == 2 || n_chunks == 4
+                 || n_chunks == 8));
 }
 
 /* TRUE if all GPUs have work, and state is spread over replicas as asked, if there are any. */
