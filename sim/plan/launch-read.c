@@ -547,7 +547,6 @@ gboolean ps_launch_expand (const PsOption *rows, char *const *argv, PsLaunchComm
   const char *from = row != NULL ? find_given (row, argv + 1) : NULL;
   g_autofree char *text = NULL;
   gsize length;
-  Reader reader = { .rows = rows, .argv = argv, .command = command };
 
   *command = (PsLaunchCommand){ 0 };
   for (char *const *word = argv; row != NULL && *word != NULL; word++)
@@ -556,20 +555,26 @@ gboolean ps_launch_expand (const PsOption *rows, char *const *argv, PsLaunchComm
     return ps_refuse (error, PS_ERROR_USAGE, "--print-command: needs --from FILE");
   if (from == NULL || *from == '\0')
     return TRUE;
-  if (!ps_read_file (from, &text, &length, error))
-    return FALSE;
   command->file = g_strdup (from);
+  command->argv = argv;
+  return ps_read_file (from, &text, &length, error) && ps_launch_read (rows, argv, from, text, command, error);
+}
+
+gboolean ps_launch_read (const PsOption *rows, char *const *argv, const char *where, const char *text,
+                         PsLaunchCommand *command, GError **error)
+{
+  Reader reader = { .rows = rows, .argv = argv, .command = command };
   PsLaunchForm form = ps_launch_form (text);
   reader.searches = find_row (rows, 0, "devices") == NULL || find_row (rows, 0, "") != NULL;
   reader.words = g_ptr_array_new ();
   reader.notes = g_string_new (NULL);
-  g_autoptr (PsLaunchFacts) facts = form != PS_LAUNCH_NONE ? ps_launch_facts (from, text, form, &reader.error) : NULL;
+  g_autoptr (PsLaunchFacts) facts = form != PS_LAUNCH_NONE ? ps_launch_facts (where, text, form, &reader.error) : NULL;
   reader.facts = facts;
   if (facts != NULL)
     read_facts (&reader);
   else if (reader.error == NULL) {
-    reader.model = ps_model_load (from, &reader.error);
-    add (&reader, "model", "%s", from);
+    reader.model = ps_model_load (where, &reader.error);
+    add (&reader, "model", "%s", where);
   }
   ps_model_free (reader.model);
   command->notes = g_string_free (reader.notes, FALSE);
