@@ -10,6 +10,7 @@ typedef struct {
   PsSetting *setting;
   const PsLaunchCommand *launch;
   char *schedule;
+  guint n_gpus;
   guint top;
   guint n_jobs;
   gboolean every;
@@ -20,6 +21,8 @@ typedef struct {
 
 static const PsOption rows[] = {
   PS_OPTION_INCLUDE (Options, from, ps_from_rows),
+  PS_OPTION ("gpus", 'g', PS_COUNT (Options, n_gpus, 1, PS_MAX_GPUS), "N",
+             "GPUs, where the file does not say their number", .otherwise = "the file's", .group = PS_GROUP_WHAT),
   PS_OPTION ("schedule", 's', PS_TEXT (Options, schedule), "NAME", "Family that the launch runs",
              .group = PS_GROUP_WHAT, .otherwise = "the launch's"),
   PS_OPTION ("top", 0, PS_COUNT (Options, top, 1, 1000), "N", "Changes listed", .initial = 6, .group = PS_GROUP_OUTPUT),
@@ -174,7 +177,8 @@ static const char *const usual[] = { "rank", "label", "step_ns", "gain", "peak_m
 static void add_row (PsTable *table, guint rank, const PsAdvised *run, const PsAdvisedFile *file)
 {
   const gboolean stands = isnan (run->certainty), noise = MAX (run->certainty, 1 - run->certainty) < PS_ADVICE_CERTAIN;
-  g_autofree char *likely = stands ? NULL : g_strdup_printf ("%.2f%s", run->certainty, noise ? " noise" : "");
+  g_autofree char *likely
+      = stands ? NULL : g_strdup_printf ("%.2f%s", floor (100 * run->certainty) / 100, noise ? " noise" : "");
   const Row row = { .run = *run,
                     .diff = file != NULL ? file->diff : NULL,
                     .flags = file != NULL ? file->flags : NULL,
@@ -235,7 +239,7 @@ static void append_diff (GString *page, const char *rank, const PsAdvised *run, 
   if (file->diff != NULL)
     g_string_append (page, file->diff);
   else if (*file->flags != '\0')
-    g_string_append_printf (page, "by hand, for the file has no place for it: %s\n", file->flags);
+    g_string_append_printf (page, "by hand, where the file or this command line has other words: %s\n", file->flags);
 }
 
 static void append_diffs (GString *page, const PsAdvice *advice, const PsAdvisedFile *files, guint n, guint chosen)

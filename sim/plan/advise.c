@@ -235,6 +235,7 @@ static gboolean settle (const Advising *advising, PsAdvised *run)
     setting->defer_head = 0;
   if (!shares || (setting->zero == 0 && was->n_replicas * was->n_context == 1))
     setting->zero = PS_ZERO_AUTO;
+  setting->overlap_param_gather &= shares;
   setting->replicas_adjacent = advising->adjacent && setting->n_replicas > 1 && setting->n_devices > 1;
   return TRUE;
 }

@@ -7,7 +7,8 @@
 
 #define MOST_TRIALS 400 /* places of one key */
 #define MOST_NEIGHBOURS 8
-#define MOST_LINES 4000 /* of a file that a diff is made of */
+#define MOST_LINES 4000 /* of a file that is changed */
+#define MOST_BYTES (1 << 20)
 
 typedef struct {
   const char *where;
@@ -360,6 +361,20 @@ static char *spell_key (PsLaunchForm form, const char *key, const char *value)
                           name, spelled);
 }
 
+/* Gives the key of YAML whose name ends at the place another value: the rest of its line, or the elements below it. */
+static gboolean set_line (Edit *edit, gsize at, const char *text, const char *name, const char *value)
+{
+  gsize end = at + strcspn (edit->text + at, "\n#"), next = at + strcspn (edit->text + at, "\n");
+
+  while (end > at && edit->text[end - 1] == ' ')
+    end--;
+  while (edit->text[next] == '\n'
+         && g_str_has_prefix (edit->text + next + 1 + strspn (edit->text + next + 1, " "), "- "))
+    end = next += 1 + strcspn (edit->text + next + 1, "\n");
+  g_autofree char *rest = g_strconcat (": ", text, NULL);
+  return try_place (edit, at, end, rest, name, value);
+}
+
 /* Gives a key that the file has another value. */
 static gboolean set_value (Edit *edit, const PsLaunchKey *key, const char *value)
 {
@@ -375,18 +390,10 @@ static gboolean set_value (Edit *edit, const PsLaunchKey *key, const char *value
         || try_place (edit, place->begin, place->end, spelled, name, value))
       return TRUE;
   }
+  for (gsize at = next_key (edit, 0, name); at > 0 && edit->form == PS_LAUNCH_YAML; at = next_key (edit, at, name))
+    if (set_line (edit, at, spelled, name, value))
+      return TRUE;
   return FALSE;
-}
-
-/* Gives the key of YAML whose name ends at the place the rest of its line. */
-static gboolean set_line (Edit *edit, gsize at, const char *text, const char *name, const char *value)
-{
-  gsize end = at + strcspn (edit->text + at, "\n#");
-
-  while (end > at && edit->text[end - 1] == ' ')
-    end--;
-  g_autofree char *rest = g_strconcat (": ", text, NULL);
-  return try_place (edit, at, end, rest, name, value);
 }
 
 /* Takes an option of words off, and its line where nothing else is on it. */
@@ -502,7 +509,27 @@ static gboolean add_json (Edit *edit, const char *key, const char *words, const 
                                         : g_strdup_printf ("\n  %s,", words);
   gsize at = inner != NULL ? (gsize)(inner - edit->text) + 1 : brace != NULL ? (gsize)(brace - edit->text) + 1 : 0;
 
-  return brace != NULL && try_place (edit, at, at, item, key, value);
+  /* All else is said in Python. */
+  return brace != NULL && (n > 0 || g_str_has_prefix (key, "train_") || g_str_has_prefix (key, "gradient_"))
+         && try_place (edit, at, at, item, key, value);
+}
+
+/* Whether the place is in a branch or a loop of a script. */
+static gboolean is_conditional (const char *text, gsize at)
+{
+  static const char *const opening[] = { "if", "case", "for", "while", "until", NULL };
+  static const char *const closing[] = { "fi", "esac", "done", NULL };
+  int depth = 0;
+
+  for (gsize line = 0; line < at; line += strcspn (text + line, "\n") + 1) {
+    const char *word = text + line + strspn (text + line, " \t");
+    g_autofree char *first = g_strndup (word, strspn (word, G_CSET_a_2_z));
+    const char *rest = word + strcspn (word, "\n"), *end = g_strstr_len (word, rest - word, "; fi");
+
+    depth += g_strv_contains (opening, first) && end == NULL;
+    depth -= g_strv_contains (closing, first);
+  }
+  return depth > 0;
 }
 
 /* Adds a key that the file does not have, after the one that is next to it in the table of keys. */
@@ -520,7 +547,7 @@ static gboolean add_key (Edit *edit, const char *key, const char *value)
     g_autofree char *name = g_strdup (neighbour->key);
 
     for (gsize at = next_key (edit, 0, name); at > 0; at = next_key (edit, at, name))
-      if (add_after (edit, at, name, words, key, value))
+      if (!is_conditional (edit->text, at) && add_after (edit, at, name, words, key, value))
         return TRUE;
   }
   if (edit->form != PS_LAUNCH_TOML)
@@ -576,6 +603,22 @@ static gboolean take_off (Edit *edit, const char *key)
   return there == NULL || remove_key (edit, there);
 }
 
+/* Whether torchtitan adds up gradients in the new launch, which its batch says: it is larger than all local ones. */
+static gboolean accumulates (const GPtrArray *after)
+{
+  static const char *const keys[]
+      = { "training.global_batch_size", "training.local_batch_size", "parallelism.data_parallel_shard_degree",
+          "parallelism.data_parallel_replicate_degree" };
+  gint64 values[G_N_ELEMENTS (keys)] = { 0 };
+
+  for (guint i = 0; i < G_N_ELEMENTS (keys); i++) {
+    const PsLaunchKey *key = find_named (after, keys[i]);
+
+    values[i] = key != NULL ? g_ascii_strtoll (key->value, NULL, 10) : 1;
+  }
+  return values[0] != values[1] * values[2] * values[3];
+}
+
 static void add_flag (GString *flags, PsLaunchForm form, gboolean goes, const char *key, const char *value)
 {
   g_autofree char *words = spell_key (form == PS_LAUNCH_LOG ? PS_LAUNCH_WORDS : form, key, goes ? "" : value);
@@ -615,7 +658,8 @@ char *ps_launch_edit (const PsLaunchEdit *change, GString *flags)
   g_autoptr (GPtrArray) after = ps_launch_keys ("after", change->after, ps_launch_form (change->after), NULL);
   g_autoptr (GPtrArray) touched = g_ptr_array_new_with_free_func (g_free);
 
-  edit.keys = ps_launch_keys (edit.where, edit.text, edit.form, NULL);
+  if (strlen (edit.text) <= MOST_BYTES)
+    edit.keys = ps_launch_keys (edit.where, edit.text, edit.form, NULL);
   if (edit.keys == NULL || before == NULL || after == NULL)
     return NULL;
   gboolean done = edit.form != PS_LAUNCH_LOG;
@@ -632,7 +676,10 @@ char *ps_launch_edit (const PsLaunchEdit *change, GString *flags)
     const char *key = now->key;
     g_autofree char *value = g_strdup (now->value);
 
-    if ((was != NULL && g_str_equal (was->value, now->value)) || !adapt (change, &edit, &key, &value))
+    gboolean says_batch = g_str_equal (now->key, "training.global_batch_size") && accumulates (after)
+                          && find_key (edit.form, edit.keys, now->key) == NULL;
+
+    if ((was != NULL && g_str_equal (was->value, now->value) && !says_batch) || !adapt (change, &edit, &key, &value))
       continue;
     g_ptr_array_add (touched, g_strdup (key));
     add_flag (flags, edit.form, FALSE, key, value);

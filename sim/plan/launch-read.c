@@ -377,7 +377,7 @@ static gint64 find_replicas (Reader *reader, gint64 shared, gint64 *gpus)
     *gpus = replicas * shared;
   if (replicas == 0 && (row != NULL || find_row (reader->rows, 0, "gpus") != NULL))
     fail (reader, "the number of GPUs is not known (--nnodes and --nproc-per-node, world_size); give %s",
-          row != NULL ? "--replicas D" : "-g N");
+          find_row (reader->rows, 0, "gpus") != NULL ? "-g N" : "--replicas D");
   return MAX (replicas, 1);
 }
 
