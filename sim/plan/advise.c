@@ -628,7 +628,7 @@ static GPtrArray *list_values (const Advising *advising)
     g_auto (GStrv) words = g_strsplit (list, " ", -1);
 
     for (char **word = words; *word != NULL; word++)
-      if (**word != '\0') {
+      if (**word != '\0' && !g_strv_contains ((const char *const *)word + 1, *word)) {
         Candidate *candidate = g_new0 (Candidate, 1);
 
         candidate->change = &changes[i];

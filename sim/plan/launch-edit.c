@@ -198,29 +198,39 @@ static gboolean follows_key (const Edit *edit, gsize at, const char *name)
   return ends_with_key (edit, at, name);
 }
 
-/* The uses of the variable to which the place assigns; 0: it does not. */
-static guint count_uses (const char *text, gsize at)
+/* Where the value at the place begins: of the 8 of ${NAME:-8} it is the $. */
+static gsize value_begin (const char *text, gsize at)
 {
-  gsize end, begin;
+  gsize begin = at;
+
+  while (begin > 0 && strchr ("\"'", text[begin - 1]) != NULL)
+    begin--;
+  if (begin < 4 || text[begin - 1] != '-')
+    return at;
+  begin -= text[begin - 2] == ':' ? 2 : 1;
+  while (begin > 0 && is_name_char (text[begin - 1]))
+    begin--;
+  return begin > 1 && text[begin - 1] == '{' && text[begin - 2] == '$' ? begin - 2 : at;
+}
+
+/* The uses of the variable to which a value is assigned that begins and stands there; 0: none is. */
+static guint count_uses (const char *text, gsize begin, gsize at)
+{
+  gsize end = begin;
   guint n = 0;
 
-  while (at > 0 && strchr ("\"'{$:-", text[at - 1]) != NULL)
-    at--;
-  for (end = at; end > 0 && is_name_char (text[end - 1]); end--) {
-  } /* NAME of ${NAME:-value} */
-  end = end < at && end > 1 && text[end - 1] == '{' ? end - 2 : at;
   while (end > 0 && strchr ("\"'", text[end - 1]) != NULL)
     end--;
-  if (end == 0 || text[end - 1] != '=')
+  if (end == 0 || text[--end] != '=')
     return 0;
-  for (begin = --end; begin > 0 && is_name_char (text[begin - 1]); begin--) {
-  }
-  gsize length = end - begin;
+  for (begin = end; begin > 0 && is_name_char (text[begin - 1]);)
+    begin--;
+  const gsize length = end - begin;
   for (const char *use = strchr (text, '$'); use != NULL && length > 0; use = strchr (use + 1, '$')) {
     const char *name = use + 1 + (use[1] == '{');
-    gboolean default_of_itself = (gsize)(use - text) > end && (gsize)(use - text) <= at;
+    gboolean own = use > text + end && use < text + at; /* NAME=${NAME:-8} */
 
-    n += strncmp (name, text + begin, length) == 0 && !is_name_char (name[length]) && !default_of_itself;
+    n += strncmp (name, text + begin, length) == 0 && !is_name_char (name[length]) && !own;
   }
   return n;
 }
@@ -267,9 +277,11 @@ static GArray *list_places (const Edit *edit, const char *name, const char *valu
     gboolean begins = at == 0 || !is_name_char (edit->text[at - 1]);
     Place place = { at, at + n, 4 };
 
-    if (n > 0 && begins && strncmp (edit->text + at, value, n) == 0 && !is_name_char (edit->text[at + n]))
-      place.rank = follows_key (edit, at, name) ? 0 : count_uses (edit->text, at) == 1 ? 1 : 4;
-    else if (edit->text[at] == '$')
+    if (n > 0 && begins && strncmp (edit->text + at, value, n) == 0 && !is_name_char (edit->text[at + n])) {
+      const gsize begin = value_begin (edit->text, at);
+
+      place.rank = follows_key (edit, begin, name) ? 0 : count_uses (edit->text, begin, at) == 1 ? 1 : 4;
+    } else if (edit->text[at] == '$')
       place = (Place){ at, expression_end (edit->text, at), follows_key (edit, at, name) ? 2 : 3 };
     else
       continue;
@@ -627,25 +639,29 @@ static void add_flag (GString *flags, PsLaunchForm form, gboolean goes, const ch
                           (int)(goes && form == PS_LAUNCH_YAML ? strcspn (words, ":") : strlen (words)), words);
 }
 
-/* Takes the keys off that say what the new launch says by others. */
-static gboolean clean_groups (Edit *edit, const GPtrArray *touched, const GPtrArray *after)
+/* Takes the keys off that say what the new launch says by others. changed: names of keys; put: of those that it says.
+ */
+static gboolean clean_groups (Edit *edit, const GPtrArray *changed, const GPtrArray *put, const GPtrArray *after,
+                              GString *flags)
 {
   gboolean done = TRUE;
 
   for (guint g = 0; g < G_N_ELEMENTS (groups); g++) {
     gboolean any = FALSE;
 
-    for (guint i = 0; i < touched->len; i++)
-      any |= is_word_of (groups[g], fact_of (edit->form, touched->pdata[i]));
+    for (guint i = 0; i < changed->len; i++)
+      any |= is_word_of (groups[g], fact_of (edit->form, changed->pdata[i]));
     for (guint i = edit->keys->len; any && i-- > 0;) {
       g_autofree char *key = i < edit->keys->len ? g_strdup (((PsLaunchKey *)edit->keys->pdata[i])->key) : NULL;
       gboolean stays = key == NULL || !is_word_of (groups[g], fact_of (edit->form, key))
                        || find_key (edit->form, after, key) != NULL;
 
-      for (guint k = 0; k < touched->len; k++) /* what was put last stays */
-        stays |= key != NULL && is_same (edit->form, key, touched->pdata[k]);
-      if (!stays)
-        done &= take_off (edit, key);
+      for (guint k = 0; k < put->len; k++)
+        stays |= key != NULL && is_same (edit->form, key, put->pdata[k]);
+      if (stays)
+        continue;
+      add_flag (flags, edit->form, TRUE, key, NULL);
+      done &= edit->form == PS_LAUNCH_LOG || take_off (edit, key);
     }
   }
   return done;
@@ -656,37 +672,41 @@ char *ps_launch_edit (const PsLaunchEdit *change, GString *flags)
   g_auto (Edit) edit = { .where = change->where, .form = change->form, .text = g_strdup (change->text) };
   g_autoptr (GPtrArray) before = ps_launch_keys ("before", change->before, ps_launch_form (change->before), NULL);
   g_autoptr (GPtrArray) after = ps_launch_keys ("after", change->after, ps_launch_form (change->after), NULL);
-  g_autoptr (GPtrArray) touched = g_ptr_array_new_with_free_func (g_free);
+  g_autoptr (GPtrArray) changed = g_ptr_array_new_with_free_func (g_free);
+  g_autoptr (GPtrArray) said = g_ptr_array_new_with_free_func (g_free);
+  const gboolean log = edit.form == PS_LAUNCH_LOG;
+  gboolean done = !log;
 
   if (strlen (edit.text) <= MOST_BYTES)
     edit.keys = ps_launch_keys (edit.where, edit.text, edit.form, NULL);
   if (edit.keys == NULL || before == NULL || after == NULL)
     return NULL;
-  gboolean done = edit.form != PS_LAUNCH_LOG;
   for (guint i = 0; i < before->len; i++) {
     const PsLaunchKey *was = before->pdata[i];
 
-    if (find_named (after, was->key) != NULL || find_key (edit.form, edit.keys, was->key) == NULL)
+    if (find_named (after, was->key) != NULL)
+      continue;
+    g_ptr_array_add (changed, g_strdup (was->key));
+    if (find_key (edit.form, edit.keys, was->key) == NULL)
       continue;
     add_flag (flags, edit.form, TRUE, was->key, NULL);
-    done &= edit.form == PS_LAUNCH_LOG || take_off (&edit, was->key);
+    done &= log || take_off (&edit, was->key);
   }
   for (guint i = 0; i < after->len; i++) {
     const PsLaunchKey *now = after->pdata[i], *was = find_named (before, now->key);
     const char *key = now->key;
     g_autofree char *value = g_strdup (now->value);
-
     gboolean says_batch = g_str_equal (now->key, "training.global_batch_size") && accumulates (after)
                           && find_key (edit.form, edit.keys, now->key) == NULL;
 
     if ((was != NULL && g_str_equal (was->value, now->value) && !says_batch) || !adapt (change, &edit, &key, &value))
       continue;
-    g_ptr_array_add (touched, g_strdup (key));
+    g_ptr_array_add (changed, g_strdup (key));
+    g_ptr_array_add (said, g_strdup (key));
     add_flag (flags, edit.form, FALSE, key, value);
-    done &= edit.form == PS_LAUNCH_LOG || put (&edit, key, value);
+    done &= log || put (&edit, key, value);
   }
-  if (edit.form != PS_LAUNCH_LOG)
-    clean_groups (&edit, touched, after);
+  done &= clean_groups (&edit, changed, said, after, flags);
   return done ? g_steal_pointer (&edit.text) : NULL;
 }
 
