@@ -64,13 +64,30 @@ static const char *find_given (const PsOption *row, char *const *argv)
   return NULL;
 }
 
+/* Whether the line gives costs, which say the model, its formats and the GPUs of a device themselves. */
+static gboolean has_costs (const Reader *reader)
+{
+  static const char *const sources[] = { "db", "costs", "costs-from" };
+  gboolean given = FALSE;
+
+  for (guint i = 0; i < G_N_ELEMENTS (sources); i++) {
+    const PsOption *row = find_row (reader->rows, 0, sources[i]);
+
+    given |= row != NULL && find_given (row, reader->argv) != NULL;
+  }
+  return given;
+}
+
 /* Adds an option that the command has and its line does not give. */
 static void G_GNUC_PRINTF (3, 4) add (Reader *reader, const char *name, const char *format, ...)
 {
+  static const char *const orders[] = { "schedule", "devices", "chunks", "microbatches", "group", "defer-head",
+                                        "replicas", "recompute", "gpus", "global-batch", NULL };
   const PsOption *row = find_row (reader->rows, 0, name);
   va_list arguments;
 
-  if (row == NULL || find_given (row, reader->argv) != NULL)
+  if (row == NULL || find_given (row, reader->argv) != NULL
+      || (has_costs (reader) && !g_strv_contains (orders, name)))
     return;
   g_ptr_array_add (reader->words,
                    row->letter != 0 ? g_strdup_printf ("-%c", row->letter) : g_strconcat ("--", name, NULL));
