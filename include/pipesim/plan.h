@@ -261,6 +261,7 @@ typedef struct {
   const PsSetting *setting; /* of the run as it stands. All must live as long as the advice */
   const char *schedule;
   const char *framework; /* of ps_launch_frameworks, that is to run the others; NULL: any may */
+  const PsModel *model;  /* that the launch defines, where costs are of no model; NULL: not known */
   gboolean every;        /* list all values of a change, not only the best one */
   guint n_jobs;          /* threads; 0: 1. The answer is the same for any number */
 } PsAdviceQuestion;

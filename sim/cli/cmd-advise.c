@@ -66,6 +66,8 @@ static char *describe_memory (const PsSetting *setting, const PsAdvice *advice)
   const PsMemoryMoment *peak = &memory->device[most].peak;
   for (guint part = 0; part < PS_N_MEMORY_PARTS; part++)
     append_size (parts, ps_memory_part_key ((PsMemoryPart)part), peak->bytes[part]);
+  if (memory->device[most].peak_bytes == 0)
+    return g_strdup ("");
   g_autofree char *size = ps_format_size (memory->device[most].peak_bytes);
   if (!ps_setting_memory_limit (setting, memory->n_devices, &limit, &reserve, NULL) || limit == NULL)
     return g_strdup_printf ("peak memory %s on device %u: %s\n", size, most, parts->str);

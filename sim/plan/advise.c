@@ -293,16 +293,27 @@ static void take_figures (const Advising *advising, const PsPrediction *predicti
   run->even_layers = find_even (prediction->costs);
 }
 
-/* The run in the words of the framework. NULL: it does not run that, or needs a file besides. */
-static char *write_run (const Advising *advising, const PsAdvised *run, const PsPrediction *prediction)
+/* The run in the words of the framework; checked: NULL where it does not run that, or needs a file besides. NULL also
+ * where its model is not known. Stages that costs do not tell are those of the setting. */
+static char *write_run (const Advising *advising, const PsAdvised *run, const PsPrediction *prediction,
+                        gboolean checked)
 {
-  g_autofree char *refusal = ps_launch_refusal (advising->question->framework, &run->setting, run->schedule);
-  g_autoptr (PsModel) model = refusal == NULL ? ps_setting_model (&run->setting, NULL) : NULL;
+  const char *framework = advising->question->framework;
+  const PsCostSource *source = ps_setting_source (&run->setting);
+  g_autoptr (PsModel) model = source != NULL && source->has_model ? ps_setting_model (&run->setting, NULL)
+                              : advising->model != NULL           ? ps_model_copy (advising->model)
+                                                                  : NULL;
 
-  if (model == NULL || prediction->costs->shapes == NULL)
+  if (model == NULL)
     return NULL;
-  const PsLaunch launch = ps_launch_of (&run->setting, model, run->schedule, prediction);
-  return ps_launch_write (advising->question->framework, &launch, NULL);
+  PsLaunch launch = ps_launch_of (&run->setting, model, run->schedule, prediction);
+  g_autofree PsStageShape *shapes
+      = launch.shapes == NULL ? ps_setting_shapes (&run->setting, model, launch.n_devices, launch.n_chunks, NULL)
+                              : NULL;
+  launch.shapes = launch.shapes == NULL ? shapes : launch.shapes;
+  if (launch.shapes == NULL)
+    return NULL;
+  return checked ? ps_launch_write (framework, &launch, NULL) : ps_launch_text (framework, &launch);
 }
 
 /* Phi (ln (ratio) / deviation). */
@@ -341,9 +352,9 @@ static gboolean predict_run (const Advising *advising, PsAdvised *run)
   take_figures (advising, prediction, run);
   run->gain = 1 - (double)run->step_ns / (double)base->step_ns;
   run->certainty = find_certainty (advising, run);
-  if (framework == NULL)
+  if (framework == NULL || base->text == NULL)
     return TRUE;
-  run->text = write_run (advising, run, prediction);
+  run->text = write_run (advising, run, prediction, TRUE);
   return run->text != NULL && g_strcmp0 (run->text, base->text) != 0;
 }
 
@@ -589,7 +600,8 @@ static gboolean open_run (Advising *advising, GError **error)
     advising->model = ps_setting_model (setting, error);
     if (advising->model == NULL)
       return FALSE;
-  }
+  } else if (question->model != NULL)
+    advising->model = ps_model_copy (question->model);
   g_autoptr (PsPredictor) predictor = ps_predictor_new (setting, NULL);
   advice->prediction = ps_predictor_predict (predictor, question->schedule, error);
   if (advice->prediction == NULL || !ps_predictor_add_interval (predictor, advice->prediction, PS_INTERVAL_STEPS, error)
@@ -610,10 +622,8 @@ static gboolean open_run (Advising *advising, GError **error)
     ps_class_errors_init (&errors, advising->model, cluster);
     advice->error = (log1p (errors.p90) - log1p (errors.p10)) / (2 * 1.2816);
   }
-  if (question->framework != NULL && advising->model != NULL && advice->prediction->costs->shapes != NULL) {
-    const PsLaunch launch = ps_launch_of (&run->setting, advising->model, run->schedule, advice->prediction);
-
-    run->text = ps_launch_text (question->framework, &launch);
+  if (question->framework != NULL) {
+    run->text = write_run (advising, run, advice->prediction, FALSE);
     advice->broken = ps_launch_refusal (question->framework, &run->setting, run->schedule);
   }
   return TRUE;
