@@ -241,7 +241,7 @@ static void append_diff (GString *page, const char *rank, const PsAdvised *run, 
   if (file->diff != NULL)
     g_string_append (page, file->diff);
   else if (*file->flags != '\0')
-    g_string_append_printf (page, "by hand, where the file or this command line has other words: %s\n", file->flags);
+    g_string_append_printf (page, "by hand: %s\n", file->flags);
 }
 
 static void append_diffs (GString *page, const PsAdvice *advice, const PsAdvisedFile *files, guint n, guint chosen)
@@ -390,9 +390,10 @@ const PsCmd ps_cmd_advise = {
             "time that it costs, and the fewest changes that make it fit. Each is a diff of FILE.\n\n"
             "gain = part of the step that is saved\n"
             "certainty = probability that the change is faster; below 0.9 the difference is noise\n",
-    .examples = "pipesim advise run.sh --cluster h100-80gb\n"
+    .examples = "pipesim predict -s 1f1b -p 4 -m 32 --model llama-3-8b --cluster h100-80gb --to megatron-gpt >run.sh\n"
                 "pipesim advise run.sh --cluster h100-80gb --write better.sh\n"
-                "pipesim advise run.sh --db costs.db --profile measured --change 1 --json\n",
+                "pipesim advise run.sh --cluster h100-80gb --change 1\n"
+                "pipesim advise run.sh --cluster h100-80gb --every --top 20 --json\n",
   },
   .rows = rows,
   .size = sizeof (Options),

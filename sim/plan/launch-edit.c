@@ -424,8 +424,8 @@ static gboolean remove_words (Edit *edit, gsize at, const char *name)
 
     while (continues && !goes_on && before > 0 && strchr (" \\", edit->text[before - 1]) != NULL)
       before--;
-    if ((alone && try_place (edit, line, next + (edit->text[next] == '\n'), "", name, NULL))
-        || (alone && try_place (edit, before, next, "", name, NULL))
+    if ((alone && continues && !goes_on && try_place (edit, before, next, "", name, NULL))
+        || (alone && try_place (edit, line, next + (edit->text[next] == '\n'), "", name, NULL))
         || (blank > line && blank < begin && try_place (edit, blank, end, "", name, NULL))
         || try_place (edit, begin, end + (edit->text[end] == ' '), "", name, NULL)
         || try_place (edit, begin, end, "", name, NULL))
@@ -639,10 +639,8 @@ static void add_flag (GString *flags, PsLaunchForm form, gboolean goes, const ch
                           (int)(goes && form == PS_LAUNCH_YAML ? strcspn (words, ":") : strlen (words)), words);
 }
 
-/* Takes the keys off that say what the new launch says by others. changed: names of keys; put: of those that it says.
- */
-static gboolean clean_groups (Edit *edit, const GPtrArray *changed, const GPtrArray *put, const GPtrArray *after,
-                              GString *flags)
+/* Takes the keys off that say what the new launch says by others; changed: names of keys. */
+static gboolean clean_groups (Edit *edit, const GPtrArray *changed, const GPtrArray *after, GString *flags)
 {
   gboolean done = TRUE;
 
@@ -656,8 +654,8 @@ static gboolean clean_groups (Edit *edit, const GPtrArray *changed, const GPtrAr
       gboolean stays = key == NULL || !is_word_of (groups[g], fact_of (edit->form, key))
                        || find_key (edit->form, after, key) != NULL;
 
-      for (guint k = 0; k < put->len; k++)
-        stays |= key != NULL && is_same (edit->form, key, put->pdata[k]);
+      for (guint k = 0; k < changed->len; k++)
+        stays |= key != NULL && is_same (edit->form, key, changed->pdata[k]);
       if (stays)
         continue;
       add_flag (flags, edit->form, TRUE, key, NULL);
@@ -673,7 +671,6 @@ char *ps_launch_edit (const PsLaunchEdit *change, GString *flags)
   g_autoptr (GPtrArray) before = ps_launch_keys ("before", change->before, ps_launch_form (change->before), NULL);
   g_autoptr (GPtrArray) after = ps_launch_keys ("after", change->after, ps_launch_form (change->after), NULL);
   g_autoptr (GPtrArray) changed = g_ptr_array_new_with_free_func (g_free);
-  g_autoptr (GPtrArray) said = g_ptr_array_new_with_free_func (g_free);
   const gboolean log = edit.form == PS_LAUNCH_LOG;
   gboolean done = !log;
 
@@ -702,11 +699,10 @@ char *ps_launch_edit (const PsLaunchEdit *change, GString *flags)
     if ((was != NULL && g_str_equal (was->value, now->value) && !says_batch) || !adapt (change, &edit, &key, &value))
       continue;
     g_ptr_array_add (changed, g_strdup (key));
-    g_ptr_array_add (said, g_strdup (key));
     add_flag (flags, edit.form, FALSE, key, value);
     done &= log || put (&edit, key, value);
   }
-  done &= clean_groups (&edit, changed, said, after, flags);
+  done &= clean_groups (&edit, changed, after, flags);
   return done ? g_steal_pointer (&edit.text) : NULL;
 }
 
