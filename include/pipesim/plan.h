@@ -31,6 +31,9 @@ typedef struct {
   const char *runner;  /* one of ps_launch_frameworks: layouts that it does not run come after those that it runs, and
                           replicas of a device are neighbours, as frameworks place them; NULL: none is asked for */
   gint64 global_batch; /* sequences per step */
+  gint64 tokens;       /* of the whole training; 0: not known */
+  double days;         /* that the training may take; 0: any number. Needs tokens */
+  gint64 slowest_ns;   /* step of the slowest setting that is an answer; 0: any. days count if this is 0 */
   gint64 memory_limit; /* bytes per GPU; 0: the cluster's */
   gint64 reserve;      /* bytes of them that stay free; PS_LAYOUT_USUAL_RESERVE: ps_memory_reserve */
   guint zero;          /* the stage of ZeRO that spreads state over the replicas, where there are some; 0: none */
@@ -90,6 +93,9 @@ typedef struct {
   guint64 n_impossible; /* refused by the schedule or the costs */
   guint n_gpus;
   guint n_there;       /* GPUs that the cluster has; more nodes of the kind are assumed beyond them */
+  guint n_sizes;       /* numbers of GPUs that were tried */
+  gint64 slowest_ns;   /* as in the question, or what its days come to */
+  gint64 step_tokens;  /* global_batch times the model's sequence */
   gint64 memory_limit; /* less the reserve */
   gint64 reserve;
   gint64 state_bytes;   /* weights, gradients and optimizer state of the model, by ps_model_state */
@@ -117,10 +123,23 @@ double ps_layout_step_flops (const PsModel *model, gint64 global_batch);
  *
  * Two bounds save predictions and change no answer: the weights of a pipeline against its memory, and the work of a
  * step spread evenly over p against the last of the best. Settings that do not fit are no answer; when none fits, best
- * is empty. Errors: PS_ERROR_USAGE, PS_ERROR_IO, PS_ERROR_INPUT.
+ * is empty. Shows progress. Errors: PS_ERROR_USAGE, PS_ERROR_IO, PS_ERROR_INPUT.
  */
 PsLayouts *ps_layouts_find (const PsLayoutQuestion *question, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 void ps_layouts_free (PsLayouts *layouts);
+
+/* The same on the fewest GPUs where a step takes no longer than the question's slowest_ns or days; its n_gpus is not
+ * read. The best of the answer are the layouts on so many GPUs. Where no number is enough, best is empty and n_gpus the
+ * largest number tried.
+ *
+ * Numbers tried: 1, 2, 4 and then multiples of 8, where 8 is the largest power of two up to 8 that divides a node; only
+ * those that are p t c d with a d that divides the batch; without a network those of one node. Powers of two are tried
+ * first, until one is enough. A step need not get shorter with every GPU (a number may cut the model or the batch
+ * badly), so all smaller numbers are tried after it, the smallest first, except those that no layout can make enough:
+ * the work of a step, spread evenly, takes too long. "Fewest" is therefore exact among these numbers.
+ *
+ * Errors: those of ps_layouts_find, and PS_ERROR_USAGE with measured costs, which hold for one number of GPUs. */
+PsLayouts *ps_layouts_find_least (const PsLayoutQuestion *question, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsLayouts, ps_layouts_free)
 
 /* The setting that predicts one of them again. Free with ps_setting_free. */
