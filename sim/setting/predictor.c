@@ -1,5 +1,6 @@
 /* predictor.c - the steps from a setting to a prediction: the costs of --lengths and the order of its microbatches, the
  * schedule of a name, the costs of its ops, the engine that the setting needs, and the figures. */
+#include "options.h"
 #include "simulate/simulate-private.h"
 
 #include <pipesim/bound.h>
@@ -393,9 +394,11 @@ static PsSchedule *generate_within (const PsFamily *family, const PsFamilySettin
 static PsSchedule *generate (const PsSetting *setting, const PsFamily *family, const PsCosts *costs, GError **error)
 {
   g_autofree gint64 *limit = NULL;
+  gboolean serves = setting->serve != PS_SERVE_NONE;
+  guint n_prompts = serves ? MAX (setting->n_prompt_each, 1) : 0;
   PsFamilySetting size = {
     .n_devices = setting->n_devices,
-    .n_microbatches = setting->n_microbatches,
+    .n_microbatches = setting->n_microbatches > 0 ? setting->n_microbatches : n_prompts,
     .n_chunks = setting->n_chunks != 0 ? setting->n_chunks : family->default_chunks,
     .n_slices = setting->n_slices,
     .group_size = setting->group_size,
@@ -408,6 +411,10 @@ static PsSchedule *generate (const PsSetting *setting, const PsFamily *family, c
     return ps_refuse_null (error, PS_ERROR_USAGE,
                            "%s: missing; schedule '%s' is generated for -p devices and -m microbatches",
                            size.n_devices == 0 ? "-p/--devices" : "-m/--microbatches", family->name);
+  g_autoptr (PsPrefill) prefill = serves ? ps_prefill_new (setting, size.n_microbatches, error) : NULL;
+  if (serves && prefill == NULL)
+    return NULL;
+  size.slices = prefill != NULL ? prefill->slices : NULL;
   if ((costs != NULL && !ps_costs_check (costs, size.n_microbatches, error))
       || (family->uses_costs && !ps_setting_memory_limit (setting, size.n_devices, &limit, NULL, error)))
     return NULL;
@@ -621,7 +628,7 @@ static const PsCosts *whole_costs (PsPredictor *predictor, const PsSchedule *sch
 /* Finds the costs of the schedule's slices, with host times, and checks them. lengths may be NULL. fastest: the least
  * that its ops take in any order (ps_setting_fastest_costs), NULL where that is the costs. */
 static PsCosts *schedule_costs (PsPredictor *predictor, const PsSchedule *schedule, const PsLengths *lengths,
-                                PsCosts **fastest, GError **error)
+                                const PsPrefill *prefill, PsCosts **fastest, GError **error)
 {
   const PsSetting *setting = predictor->setting;
   const PsPlacement *placement = schedule->placement;
@@ -640,7 +647,9 @@ static PsCosts *schedule_costs (PsPredictor *predictor, const PsSchedule *schedu
     if (!ps_setting_place (setting, placement, placed, error))
       return NULL;
   }
-  if (lengths != NULL)
+  if (prefill != NULL)
+    costs = ps_prefill_costs (setting, prefill, whole, placement->n_devices, error);
+  else if (lengths != NULL)
     costs = lengths_costs (setting, lengths, whole, placement->n_devices, n_slices, error);
   else
     costs = schedule->recomputes ? ps_costs_slice (whole, n_slices) : slices_costs (whole, n_slices);
@@ -774,6 +783,8 @@ void ps_prediction_free (PsPrediction *prediction)
   ps_simulation_free (prediction->simulation);
   ps_program_free (prediction->program);
   ps_metrics_clear (&prediction->metrics);
+  ps_prefill_free (prediction->prefill);
+  g_free (prediction->first_token_ns);
   g_free (prediction->order);
   g_free (prediction);
 }
@@ -787,6 +798,43 @@ PsTimeline *ps_prediction_timeline (const PsPrediction *prediction)
   return timeline;
 }
 
+/* The prompts of a schedule of F alone. */
+static PsPrefill *find_prompts (const PsSetting *setting, const PsSchedule *schedule, GError **error)
+{
+  g_autoptr (PsPrefill) prefill = NULL;
+
+  if (setting->serve == PS_SERVE_NONE || !schedule->forward_only)
+    return ps_refuse_null (error, PS_ERROR_USAGE,
+                           setting->serve == PS_SERVE_NONE
+                               ? "schedule '%s': has forwards alone; --serve prefill, --prompt and --chunk say of what"
+                               : "schedule '%s': has backwards; --serve prefill needs a schedule of forwards alone",
+                           schedule->name);
+  prefill = ps_prefill_new (setting, schedule->n_microbatches, error);
+  for (guint i = 0; prefill != NULL && i < prefill->n; i++)
+    if (prefill->slices[i] != ps_schedule_slices (schedule, i))
+      return ps_refuse_null (error, PS_ERROR_USAGE, "--chunk: makes %u chunks of prompt %u; schedule '%s' has %u",
+                             (guint)prefill->slices[i], i, schedule->name, ps_schedule_slices (schedule, i));
+  if (prefill != NULL && prefill->lengths->n_lengths > most_lengths (schedule->placement->n_stages))
+    return ps_refuse_null (error, PS_ERROR_USAGE,
+                           "--prompt: makes %u different chunks; with %u stages at most %u are "
+                           "possible",
+                           prefill->lengths->n_lengths, schedule->placement->n_stages,
+                           most_lengths (schedule->placement->n_stages));
+  return g_steal_pointer (&prefill);
+}
+
+/* Gives each chunk of the program's prompts its length. */
+static void set_chunks (PsProgram *program, const PsCosts *costs, const PsPrefill *prefill)
+{
+  const PsSchedule *schedule = program->schedule;
+  g_autofree guint16 *length = g_new (guint16, ps_schedule_n_cells (schedule));
+  guint n = prefill->lengths->n;
+
+  for (guint stage = 0; stage < costs->n_stages; stage++)
+    memcpy (&length[stage * n], prefill->lengths->of, n * sizeof *length);
+  ps_program_set_lengths (program, costs->n_lengths, length);
+}
+
 /* Sets the costs and their least (schedule_costs), the memory limit, and the order of microbatches that have different
  * lengths. */
 static gboolean take_costs (PsPredictor *predictor, PsPrediction *prediction, PsCosts **fastest, gint64 **limit,
@@ -797,17 +845,36 @@ static gboolean take_costs (PsPredictor *predictor, PsPrediction *prediction, Ps
   const PsPlacement *placement = schedule->placement;
   g_autoptr (PsLengths) lengths = NULL;
 
+  gboolean serves = setting->serve != PS_SERVE_NONE || schedule->forward_only;
+
+  if (serves)
+    prediction->prefill = find_prompts (setting, schedule, error);
   if (setting->lengths != NULL)
     lengths = find_lengths (setting, schedule->n_microbatches, placement->n_stages, error);
-  if (setting->lengths == NULL || lengths != NULL)
-    prediction->costs = schedule_costs (predictor, schedule, lengths, fastest, error);
+  if (serves ? prediction->prefill != NULL : setting->lengths == NULL || lengths != NULL)
+    prediction->costs = schedule_costs (predictor, schedule, lengths, prediction->prefill, fastest, error);
   if (prediction->costs == NULL || !ps_setting_memory_limit (setting, placement->n_devices, limit, reserve, error))
     return FALSE;
-  if (lengths != NULL)
+  if (serves)
+    set_chunks (prediction->program, prediction->costs, prediction->prefill);
+  else if (lengths != NULL)
     prediction->order = arrange (lengths, predictor->order, prediction->costs, *limit, prediction->program);
   else
     set_lengths (prediction->program, prediction->costs, NULL, NULL);
   return TRUE;
+}
+
+/* Notes when the last stage has taken in each prompt. */
+static void note_first_tokens (PsPrediction *prediction)
+{
+  const PsProgram *program = prediction->program;
+  const PsSchedule *schedule = program->schedule;
+
+  prediction->first_token_ns = g_new0 (gint64, schedule->n_microbatches);
+  for (guint i = 0; i < ps_schedule_n_ops (schedule); i++)
+    if (schedule->ops[i].stage + 1U == schedule->placement->n_stages
+        && ps_schedule_ends_prompt (schedule, schedule->ops[i]))
+      prediction->first_token_ns[schedule->ops[i].microbatch] = prediction->simulation->end_ns[program->step_of[i] + 1];
 }
 
 /* Simulates the program of the prediction, and works out its figures. */
@@ -829,6 +896,8 @@ static gboolean run (PsPredictor *predictor, PsPrediction *prediction, GError **
   if (!simulate (setting, limit, prediction, error))
     return FALSE;
   ps_metrics_from_simulation (prediction->program, prediction->simulation, &prediction->metrics);
+  if (prediction->prefill != NULL)
+    note_first_tokens (prediction);
   repeated = setting->sync == PS_SYNC_BYPASS ? ps_prediction_hint (prediction) : prediction->program;
   if (!ps_iteration_events (repeated, prediction->costs, prediction->simulation, prediction->events, setting->sync,
                             setting->reduce, &prediction->iteration, error))
