@@ -309,7 +309,6 @@ typedef struct {
   guint n;            /* prompts */
   guint n_slices;     /* most chunks of a prompt */
   guint8 *slices;     /* [n] chunks of each */
-  guint *tokens;      /* [n] tokens of each */
   PsLengths *lengths; /* of n * n_slices chunks, chunks of a prompt after each other; those that a prompt has not got
                          have the first one's length */
 } PsPrefill;
@@ -320,6 +319,15 @@ typedef struct {
 PsPrefill *ps_prefill_new (const PsSetting *setting, guint n_prompts, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 void ps_prefill_free (PsPrefill *prefill);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsPrefill, ps_prefill_free)
+
+/* Tokens of a prompt. */
+static inline guint ps_prefill_tokens (const PsPrefill *prefill, guint prompt)
+{
+  guint last = prompt * prefill->n_slices + prefill->slices[prompt] - 1;
+  const PsLength *length = &prefill->lengths->length[prefill->lengths->of[last]];
+
+  return length->before + length->tokens;
+}
 
 /* Tokens of prompt i, and of the longest one of the setting. */
 guint ps_setting_prompt (const PsSetting *setting, guint i);

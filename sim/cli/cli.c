@@ -166,7 +166,7 @@ PsFigures ps_prediction_figures (const PsPrediction *prediction)
   double seconds = (double)MAX (prediction->metrics.iteration_ns, 1) / 1e9, tokens = 0, sum_ns = 0;
 
   for (guint i = 0; prefill != NULL && i < prefill->n; i++) {
-    tokens += prefill->tokens[i];
+    tokens += ps_prefill_tokens (prefill, i);
     sum_ns += (double)prediction->first_token_ns[i];
   }
   return (PsFigures){ .schedule = schedule->name,

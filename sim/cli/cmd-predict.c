@@ -342,8 +342,8 @@ static PsTable *add_prompts (Report *report, const PsPrediction *prediction)
   for (guint i = 0; i < prefill->n; i++) {
     g_autofree char *chunks = list_chunks (prefill, i);
 
-    ps_table_add (table,
-                  &(PromptRow){ i, prefill->tokens[i], prefill->slices[i], prediction->first_token_ns[i], chunks });
+    ps_table_add (table, &(PromptRow){ i, ps_prefill_tokens (prefill, i), prefill->slices[i],
+                                       prediction->first_token_ns[i], chunks });
   }
   if (!report->options->several) {
     g_autofree char *text = ps_table_to_text (table);

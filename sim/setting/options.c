@@ -27,7 +27,7 @@
 /* A number format of what the optimizer keeps. */
 #define DTYPE(name, member, key, title, help)                                                                          \
   PS_OPTION (name, 0, NAME (state.member, ps_dtype), "DTYPE", help, .otherwise = "the framework's",                    \
-             .group = PS_GROUP_TRAINING, .flags = PS_FIELD_NOT_SERVE | PS_FIELD_NOT_PARTITION | PS_FIELD_NULL,         \
+             .group = PS_GROUP_TRAINING, .flags = PS_FIELD_NOT_PARTITION | PS_FIELD_NULL,                              \
              SWEEP (key, title, TEXT, .costs = TRUE, .pace = -2))
 
 /* In the order of --help and of the columns of the results. */
@@ -53,13 +53,13 @@ const PsOption ps_setting_options[] = {
              "Prompts of --serve, all of so many tokens, or one after the other. -m, 1 or as many as are given, says "
              "how many there are",
              .each = PS_MEMBER (PsSetting, prompt_each, guint *), .given = PS_MEMBER (PsSetting, n_prompt_each, guint),
-             .group = PS_GROUP_WHAT, .flags = PS_FIELD_NULL | PS_FIELD_NOT_PARTITION,
+             .otherwise = "", .group = PS_GROUP_WHAT, .flags = PS_FIELD_NULL | PS_FIELD_NOT_PARTITION,
              SWEEP ("prompt", "prompt", TEXT, .costs = TRUE, .pace = -2)),
   PS_OPTION ("chunk", 0, COUNT (chunk, PS_MAX_SEQUENCE), "TOKENS[:TOKENS...]|even-work:N",
              "Chunks of each prompt: of so many tokens, the last size for all that follow; or N whose F takes the same "
              "time, later ones shorter",
              .each = PS_MEMBER (PsSetting, chunk_each, guint *), .given = PS_MEMBER (PsSetting, n_chunk_each, guint),
-             .prefix = "even-work", .prefix_offset = PS_MEMBER (PsSetting, even_chunks, gboolean),
+             .prefix = "even-work", .prefix_offset = PS_MEMBER (PsSetting, even_chunks, gboolean), .otherwise = "",
              .group = PS_GROUP_WHAT, .flags = PS_FIELD_NULL | PS_FIELD_NOT_PARTITION,
              SWEEP ("chunk", "chunk", TEXT, .pace = 3)),
   PS_OPTION ("group", 0, COUNT (group_size, PS_MAX_MICROBATCHES), "N", "Microbatches that pass a chunk in a row",
@@ -78,7 +78,7 @@ const PsOption ps_setting_options[] = {
       SWEEP ("lengths", "lengths", TEXT, .pace = 4)),
   PS_OPTION ("microbatch-order", 0, NAME (microbatch_order, ps_microbatch_order), "ORDER",
              "Order of the microbatches of --lengths: given, ascending, descending or best (for each schedule)",
-             .group = PS_GROUP_WHAT, .flags = PS_FIELD_NOT_SERVE | PS_FIELD_NOT_PARTITION,
+             .group = PS_GROUP_WHAT, .flags = PS_FIELD_NOT_PARTITION,
              SWEEP ("microbatch_order", "microbatch order", TEXT, .pace = 4)),
   PS_OPTION ("microbatch-size", 0, COUNT (microbatch_size, PS_MAX_MICROBATCHES), "N",
              "Sequences per microbatch in place of the model's, for modelled costs", .hidden = TRUE,
@@ -188,7 +188,7 @@ const PsOption ps_setting_options[] = {
   PS_OPTION ("adjacent-replicas", 0, PS_FLAG (PsSetting, replicas_adjacent), NULL,
              "Replicas of a device are neighbours, as Megatron-LM places them",
              .otherwise = "neighbours of a pipeline are", .group = PS_GROUP_TRAINING,
-             .flags = PS_FIELD_NOT_SERVE | PS_FIELD_NOT_PARTITION | PS_FIELD_NOT_RUN,
+             .flags = PS_FIELD_NOT_PARTITION | PS_FIELD_NOT_RUN,
              SWEEP ("adjacent_replicas", "adjacent replicas", BOOLEAN, .costs = TRUE, .pace = -2,
                     .not_run = "is predicted only; here neighbours of a pipeline are neighbours")),
   PS_OPTION ("cuda-graphs", 0, NAME (cuda_graphs, ps_cuda_graphs), "SCOPE",
@@ -209,7 +209,7 @@ const PsOption ps_setting_options[] = {
                     .not_run = "is predicted only")),
   PS_OPTION ("overlap-param-gather", 0, PS_FLAG (PsSetting, overlap_param_gather), NULL,
              "Forwards of the next step hide the gather of the weights after --zero 1 and 2",
-             .group = PS_GROUP_TRAINING, .flags = PS_FIELD_NOT_SERVE | PS_FIELD_NOT_PARTITION | PS_FIELD_NOT_RUN,
+             .group = PS_GROUP_TRAINING, .flags = PS_FIELD_NOT_PARTITION | PS_FIELD_NOT_RUN,
              SWEEP ("overlap_param_gather", "gather overlapped", BOOLEAN, .costs = TRUE, .pace = -2,
                     .not_run = "is predicted only")),
   PS_OPTION ("tensor", 0, COUNT (n_tensor, PS_MAX_TENSOR), "T",
@@ -231,12 +231,12 @@ const PsOption ps_setting_options[] = {
       "loss", 0, NAME (loss, ps_loss), "NAME",
       "What is done with the logits: whole keeps them; fused keeps none and computes them again (Megatron-LM's "
       "linear fusion of cross-entropy); chunked has an eighth at a time, with their gradients (torchtitan, Liger)",
-      .otherwise = "the model's", .group = PS_GROUP_TRAINING, .flags = PS_FIELD_NOT_SERVE | PS_FIELD_NOT_COMPUTED,
+      .otherwise = "the model's", .group = PS_GROUP_TRAINING, .flags = PS_FIELD_NOT_COMPUTED,
       SWEEP ("loss", "loss", TEXT, .costs = TRUE, .pace = -2,
              .not_run = "is predicted only; here the logits are whole")),
   PS_OPTION ("activation-func-fp8-input-store", 0, PS_FLAG (PsSetting, fp8_input_store), NULL,
              "Forwards keep the inputs of SwiGLU in 8 bits", .otherwise = "the model's", .group = PS_GROUP_TRAINING,
-             .flags = PS_FIELD_NOT_SERVE | PS_FIELD_NOT_PARTITION | PS_FIELD_NOT_COMPUTED,
+             .flags = PS_FIELD_NOT_PARTITION | PS_FIELD_NOT_COMPUTED,
              SWEEP ("activation_func_fp8_input_store", "fp8 activation inputs", BOOLEAN, .costs = TRUE, .pace = -2,
                     .not_run = "is predicted only")),
   PS_OPTION ("framework", 0, NAME (framework, ps_framework), "NAME",
@@ -248,12 +248,11 @@ const PsOption ps_setting_options[] = {
              SWEEP ("framework", "framework", TEXT, .costs = TRUE, .pace = -2)),
   PS_OPTION ("optimizer", 0, NAME (state.optimizer, ps_optimizer), "NAME",
              "adam, or muon: of the matrices of layers, with adam of all else", .otherwise = "the model's",
-             .group = PS_GROUP_TRAINING, .flags = PS_FIELD_NOT_SERVE | PS_FIELD_NOT_PARTITION,
+             .group = PS_GROUP_TRAINING, .flags = PS_FIELD_NOT_PARTITION,
              SWEEP ("optimizer", "optimizer", TEXT, .costs = TRUE, .pace = -2)),
   PS_OPTION ("optimizer-implementation", 0, NAME (state.implementation, ps_implementation), "NAME",
              "fused, or PyTorch's foreach, which takes 4 bytes more for each parameter that a GPU steps, while it does",
-             .otherwise = "the model's", .group = PS_GROUP_TRAINING,
-             .flags = PS_FIELD_NOT_SERVE | PS_FIELD_NOT_PARTITION,
+             .otherwise = "the model's", .group = PS_GROUP_TRAINING, .flags = PS_FIELD_NOT_PARTITION,
              SWEEP ("optimizer_implementation", "optimizer implementation", TEXT, .costs = TRUE, .pace = -2)),
   DTYPE ("main-grads-dtype", main_grads, "main_grads_dtype", "main grads dtype",
          "Format in which gradients are added up and reduced: fp32, bf16, fp16, fp8"),
@@ -264,8 +263,7 @@ const PsOption ps_setting_options[] = {
   DTYPE ("exp-avg-sq-dtype", exp_avg_sq, "exp_avg_sq_dtype", "exp avg sq dtype", "Format of Adam's second moment"),
   PS_OPTION ("fp8-param-gather", 0, PS_FLAG (PsSetting, state.fp8_param_gather), NULL,
              "Weights of products are stored in the number format of the products alone",
-             .otherwise = "the framework's", .group = PS_GROUP_TRAINING,
-             .flags = PS_FIELD_NOT_SERVE | PS_FIELD_NOT_PARTITION,
+             .otherwise = "the framework's", .group = PS_GROUP_TRAINING, .flags = PS_FIELD_NOT_PARTITION,
              SWEEP ("fp8_param_gather", "fp8 param gather", BOOLEAN, .costs = TRUE, .pace = -2)),
   PS_OPTION ("zero", 0, PS_COUNT (PsSetting, zero, 0, 3), "0|1|2|3",
              "Stage of ZeRO. The replicas share out, at 0, nothing; at 1, the optimizer state; at 2, gradients too, as "
@@ -277,7 +275,7 @@ const PsOption ps_setting_options[] = {
   PS_OPTION (
       "reduce", 0, NAME (reduce, ps_reduce), "KIND",
       "All-reduce of the gradients: overlapped with the ops that the device still has to run, or exposed after them",
-      .group = PS_GROUP_TRAINING, .flags = PS_FIELD_NOT_SERVE, SWEEP ("reduce", "reduce", TEXT, .costs = FALSE)),
+      .group = PS_GROUP_TRAINING, SWEEP ("reduce", "reduce", TEXT, .costs = FALSE)),
   PS_OPTION ("sync", 0, NAME (sync, ps_sync), "KIND",
              "Synchronisation at the optimizer: global (all devices meet) or bypass (each device steps and goes on)",
              .group = PS_GROUP_TRAINING, SWEEP ("sync", "sync", TEXT, .costs = TRUE)),

@@ -18,11 +18,11 @@ PsModel *ps_setting_given_model (const PsSetting *setting, GError **error);
 /* Makes units of the model layers of their own where the layout cuts between units of a layer. */
 void ps_setting_unfold (const PsSetting *setting, PsModel *model);
 
-/* One table of the costs of all chunks, each of its own length (PsLengths), without host times. costs: of whole
- * sequences, as ps_setting_costs has them under --serve. Errors: those of reading model and cluster, and of
- * ps_costs_check. */
-PsCosts *ps_prefill_costs (const PsSetting *setting, const PsPrefill *prefill, const PsCosts *costs, guint n_devices,
-                           GError **error) G_GNUC_WARN_UNUSED_RESULT;
+/* Sets the memory of F of a chunk: what it needs while it runs, and the keys and values that stay until the prompt's
+ * last chunk has ended. whole: the costs of sequences as long as the model's or, where model is NULL, of the longest
+ * prompt. */
+void ps_prefill_set_memory (const PsSetting *setting, const PsModel *model, const PsCosts *whole, const PsLength *chunk,
+                            PsCosts *costs);
 
 /* Returns [n_devices * n_chunks] stages as a layout other than "best" cuts the model. Free with g_free. Errors:
  * PS_ERROR_USAGE where the model has no such cut. */

@@ -57,6 +57,8 @@ static PsCosts *costs_of_length (const PsSetting *setting, const PsCosts *whole,
 
   if (model == NULL)
     return NULL;
+  model->serves = setting->serve != PS_SERVE_NONE;
+  model->before = length != NULL ? length->before : 0;
   if (length != NULL && length->images >= 0 && ps_model_encoder_layers (model) == 0)
     return ps_refuse_null (error, PS_ERROR_USAGE, "images: model '%s' trains with none; give --images", model->name);
   if (length != NULL && length->images >= 0)
@@ -67,7 +69,7 @@ static PsCosts *costs_of_length (const PsSetting *setting, const PsCosts *whole,
     return ps_costs_model_stages (model, &operations, whole->shapes, n_devices, n_chunks, error);
   said.known_model = model;
   said.known_shapes = whole->shapes;
-  said.sequence = said.images = 0;
+  said.sequence = said.images = said.prompt = said.n_prompt_each = 0;
   return ps_setting_costs (&said, n_devices, n_chunks, error);
 }
 
@@ -100,7 +102,9 @@ static PsCosts *slices_costs (const PsCosts *whole, guint n_slices)
 static PsCosts *lengths_costs (const PsSetting *setting, const PsLengths *lengths, const PsCosts *whole,
                                guint n_devices, guint n_slices, GError **error)
 {
-  gboolean modelled = ps_length_is_modelled (&lengths->length[0]);
+  gboolean serves = setting->serve != PS_SERVE_NONE;
+  gboolean modelled = ps_length_is_modelled (&lengths->length[0]) && (!serves || whole->shapes != NULL);
+  g_autoptr (PsModel) model = serves && modelled ? ps_setting_model (setting, error) : NULL;
   g_autoptr (GPtrArray) each = g_ptr_array_new_with_free_func ((GDestroyNotify)ps_costs_free);
   g_autoptr (GPtrArray) slices = slices_of (whole, lengths->n_lengths, n_slices);
   g_autofree PsLengthFactors *factors = g_new (PsLengthFactors, whole->n_stages);
@@ -110,14 +114,14 @@ static PsCosts *lengths_costs (const PsSetting *setting, const PsLengths *length
     return ps_refuse_null (error, PS_ERROR_USAGE,
                            "--lengths %s: tokens and images need the costs of a model; give factors", setting->lengths);
   own = modelled ? costs_of_length (setting, whole, n_devices, NULL, error) : NULL;
-  if (modelled && own == NULL)
+  if (modelled && (own == NULL || (serves && model == NULL)))
     return NULL;
   for (guint i = 0; i < lengths->n_lengths; i++) {
     const PsLength *length = &lengths->length[i];
     g_autoptr (PsCosts) longer = modelled ? costs_of_length (setting, whole, n_devices, length, error) : NULL;
 
     if (modelled && longer == NULL) {
-      g_prefix_error (error, "--lengths %s: ", setting->lengths);
+      g_prefix_error (error, "--%s: ", serves ? "chunk" : "lengths");
       return NULL;
     }
     for (guint stage = 0; stage < whole->n_stages; stage++)
@@ -126,6 +130,8 @@ static PsCosts *lengths_costs (const PsSetting *setting, const PsLengths *length
       PsCosts *scaled = ps_costs_scale (slices->pdata[k], factors);
 
       g_ptr_array_add (each, scaled);
+      if (serves)
+        ps_prefill_set_memory (setting, model, whole, length, scaled);
       if (!ps_costs_check (scaled, lengths->n * n_slices, error))
         return NULL;
     }
@@ -150,7 +156,7 @@ PsCosts *ps_setting_average (const PsSetting *setting, const PsCosts *costs, gui
 
 /* Gives each slice of the program's microbatches the costs of its length and of its slice. lengths NULL: microbatches
  * are alike, or recomputed ones have the second length; else order says which microbatch of the file each of them is.
- */
+ * order NULL: lengths are those of slices. */
 static void set_lengths (PsProgram *program, const PsCosts *costs, const PsLengths *lengths, const guint *order)
 {
   const PsSchedule *schedule = program->schedule;
@@ -165,9 +171,10 @@ static void set_lengths (PsProgram *program, const PsCosts *costs, const PsLengt
   for (guint stage = 0; stage < costs->n_stages; stage++)
     for (guint i = 0; i < n; i++)
       length[stage * n + i]
-          = (guint16)(recomputed != NULL ? recomputed[stage * n + i]
-                                         : (lengths != NULL ? lengths->of[order[i / n_slices]] * n_classes : 0)
-                                               + i % n_slices % n_classes);
+          = (guint16)(recomputed != NULL
+                          ? recomputed[stage * n + i]
+                          : (lengths != NULL ? lengths->of[order != NULL ? order[i / n_slices] : i] * n_classes : 0)
+                                + i % n_slices % n_classes);
   ps_program_set_lengths (program, costs->n_lengths, length);
 }
 
@@ -628,7 +635,7 @@ static const PsCosts *whole_costs (PsPredictor *predictor, const PsSchedule *sch
 /* Finds the costs of the schedule's slices, with host times, and checks them. lengths may be NULL. fastest: the least
  * that its ops take in any order (ps_setting_fastest_costs), NULL where that is the costs. */
 static PsCosts *schedule_costs (PsPredictor *predictor, const PsSchedule *schedule, const PsLengths *lengths,
-                                const PsPrefill *prefill, PsCosts **fastest, GError **error)
+                                PsCosts **fastest, GError **error)
 {
   const PsSetting *setting = predictor->setting;
   const PsPlacement *placement = schedule->placement;
@@ -647,10 +654,8 @@ static PsCosts *schedule_costs (PsPredictor *predictor, const PsSchedule *schedu
     if (!ps_setting_place (setting, placement, placed, error))
       return NULL;
   }
-  if (prefill != NULL)
-    costs = ps_prefill_costs (setting, prefill, whole, placement->n_devices, error);
-  else if (lengths != NULL)
-    costs = lengths_costs (setting, lengths, whole, placement->n_devices, n_slices, error);
+  if (lengths != NULL)
+    costs = lengths_costs (setting, lengths, whole, placement->n_devices, schedule->forward_only ? 1 : n_slices, error);
   else
     costs = schedule->recomputes ? ps_costs_slice (whole, n_slices) : slices_costs (whole, n_slices);
   if (costs != NULL && schedule->recomputes)
@@ -802,37 +807,21 @@ PsTimeline *ps_prediction_timeline (const PsPrediction *prediction)
 static PsPrefill *find_prompts (const PsSetting *setting, const PsSchedule *schedule, GError **error)
 {
   g_autoptr (PsPrefill) prefill = NULL;
+  guint most = most_lengths (schedule->placement->n_stages);
 
   if (setting->serve == PS_SERVE_NONE || !schedule->forward_only)
     return ps_refuse_null (error, PS_ERROR_USAGE,
-                           setting->serve == PS_SERVE_NONE
-                               ? "schedule '%s': has forwards alone; --serve prefill, --prompt and --chunk say of what"
-                               : "schedule '%s': has backwards; --serve prefill needs a schedule of forwards alone",
-                           schedule->name);
+                           "schedule '%s': has %s; --serve prefill, --prompt and --chunk are for forwards alone",
+                           schedule->name, schedule->forward_only ? "forwards alone" : "backwards");
   prefill = ps_prefill_new (setting, schedule->n_microbatches, error);
   for (guint i = 0; prefill != NULL && i < prefill->n; i++)
     if (prefill->slices[i] != ps_schedule_slices (schedule, i))
       return ps_refuse_null (error, PS_ERROR_USAGE, "--chunk: makes %u chunks of prompt %u; schedule '%s' has %u",
                              (guint)prefill->slices[i], i, schedule->name, ps_schedule_slices (schedule, i));
-  if (prefill != NULL && prefill->lengths->n_lengths > most_lengths (schedule->placement->n_stages))
-    return ps_refuse_null (error, PS_ERROR_USAGE,
-                           "--prompt: makes %u different chunks; with %u stages at most %u are "
-                           "possible",
-                           prefill->lengths->n_lengths, schedule->placement->n_stages,
-                           most_lengths (schedule->placement->n_stages));
+  if (prefill != NULL && prefill->lengths->n_lengths > most)
+    return ps_refuse_null (error, PS_ERROR_USAGE, "--prompt: makes %u different chunks; at most %u are possible",
+                           prefill->lengths->n_lengths, most);
   return g_steal_pointer (&prefill);
-}
-
-/* Gives each chunk of the program's prompts its length. */
-static void set_chunks (PsProgram *program, const PsCosts *costs, const PsPrefill *prefill)
-{
-  const PsSchedule *schedule = program->schedule;
-  g_autofree guint16 *length = g_new (guint16, ps_schedule_n_cells (schedule));
-  guint n = prefill->lengths->n;
-
-  for (guint stage = 0; stage < costs->n_stages; stage++)
-    memcpy (&length[stage * n], prefill->lengths->of, n * sizeof *length);
-  ps_program_set_lengths (program, costs->n_lengths, length);
 }
 
 /* Sets the costs and their least (schedule_costs), the memory limit, and the order of microbatches that have different
@@ -843,24 +832,23 @@ static gboolean take_costs (PsPredictor *predictor, PsPrediction *prediction, Ps
   const PsSetting *setting = predictor->setting;
   const PsSchedule *schedule = prediction->program->schedule;
   const PsPlacement *placement = schedule->placement;
-  g_autoptr (PsLengths) lengths = NULL;
-
   gboolean serves = setting->serve != PS_SERVE_NONE || schedule->forward_only;
+  g_autoptr (PsLengths) read = NULL;
+  const PsLengths *lengths = NULL;
 
   if (serves)
     prediction->prefill = find_prompts (setting, schedule, error);
-  if (setting->lengths != NULL)
-    lengths = find_lengths (setting, schedule->n_microbatches, placement->n_stages, error);
-  if (serves ? prediction->prefill != NULL : setting->lengths == NULL || lengths != NULL)
-    prediction->costs = schedule_costs (predictor, schedule, lengths, prediction->prefill, fastest, error);
+  else if (setting->lengths != NULL)
+    read = find_lengths (setting, schedule->n_microbatches, placement->n_stages, error);
+  lengths = prediction->prefill != NULL ? prediction->prefill->lengths : read;
+  if ((!serves && setting->lengths == NULL) || lengths != NULL)
+    prediction->costs = schedule_costs (predictor, schedule, lengths, fastest, error);
   if (prediction->costs == NULL || !ps_setting_memory_limit (setting, placement->n_devices, limit, reserve, error))
     return FALSE;
-  if (serves)
-    set_chunks (prediction->program, prediction->costs, prediction->prefill);
-  else if (lengths != NULL)
-    prediction->order = arrange (lengths, predictor->order, prediction->costs, *limit, prediction->program);
+  if (read != NULL)
+    prediction->order = arrange (read, predictor->order, prediction->costs, *limit, prediction->program);
   else
-    set_lengths (prediction->program, prediction->costs, NULL, NULL);
+    set_lengths (prediction->program, prediction->costs, lengths, NULL);
   return TRUE;
 }
 

@@ -73,7 +73,7 @@ PsModel *ps_setting_given_model (const PsSetting *setting, GError **error)
     model->mtp = 0; /* its modules guess further tokens */
   }
   guint sequence = setting->serve != PS_SERVE_NONE && setting->db == NULL ? ps_setting_longest_prompt (setting)
-                                                                               : setting->sequence;
+                                                                          : setting->sequence;
   return ps_model_resize (model, setting->serve != PS_SERVE_NONE ? 1 : setting->microbatch_size, sequence,
                           setting->images, error)
              ? g_steal_pointer (&model)
