@@ -64,7 +64,7 @@ static void add_products (const List *list, const PsMatrix *matrix, gint64 produ
   if (list->kind == PS_OP_W) {
     kernel.m = rows;
     kernel.k = tokens;
-    output = 2 * (list->model->state.main_grads == PS_DTYPE_FP32 ? 4 : list->e);
+    output = 2 * (ps_model_formats (list->model).main_grads == PS_DTYPE_FP32 ? 4 : list->e);
   }
   kernel.bytes = products * (list->e * (kernel.m * kernel.k + kernel.k * kernel.n) + output * kernel.m * kernel.n);
   add (list, kernel);

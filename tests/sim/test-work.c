@@ -332,6 +332,31 @@ static void test_optimizer (void)
   g_assert_cmpint (optimizer_ns (&mixed, &cluster), ==, 0);
 }
 
+/* W reads and writes the gradients that it adds to, as wide as the model says or its framework has them. */
+static void test_gradients (void)
+{
+  static const struct {
+    PsFramework framework;
+    PsDtype main_grads;
+    gint64 bytes; /* of an element, moved */
+  } cases[] = { { PS_FRAMEWORK_NONE, PS_DTYPE_AUTO, 4 },     { PS_FRAMEWORK_NONE, PS_DTYPE_FP32, 8 },
+                { PS_FRAMEWORK_MEGATRON, PS_DTYPE_AUTO, 8 }, { PS_FRAMEWORK_MEGATRON, PS_DTYPE_FP32, 8 },
+                { PS_FRAMEWORK_MEGATRON, PS_DTYPE_BF16, 4 }, { PS_FRAMEWORK_BRIDGE, PS_DTYPE_AUTO, 4 } };
+
+  for (guint i = 0; i < G_N_ELEMENTS (cases); i++) {
+    PsModel model = small (PS_MLP_GELU, PS_PRECISION_BF16);
+    const PsStageShape whole = ps_model_whole (&model);
+    PsWork work;
+
+    model.framework = cases[i].framework;
+    model.state.main_grads = cases[i].main_grads;
+    ps_work_stage (&model, &whole, PS_OP_W, 1, &work);
+    const PsWorkKernel *kernel = &work.kernel[0];
+    g_assert_cmpint (kernel->bytes, ==,
+                     2 * (kernel->m * kernel->k + kernel->k * kernel->n) + cases[i].bytes * kernel->m * kernel->n);
+  }
+}
+
 /* Kernels of experts, latent attention, windows and multi-token prediction have the operations that the model says.
  * With flash attention B computes the scores once more. 8 GPUs that share experts, or 2 of a context, do their part. */
 static void test_kinds (void)
@@ -773,6 +798,7 @@ int main (int argc, char **argv)
   g_test_add_func ("/work/moved", test_moved);
   g_test_add_func ("/work/monotony", test_monotony);
   g_test_add_func ("/work/optimizer", test_optimizer);
+  g_test_add_func ("/work/gradients", test_gradients);
   g_test_add_func ("/work/kinds", test_kinds);
   g_test_add_func ("/work/bits", test_bits);
   g_test_add_func ("/work/launches", test_launches);
