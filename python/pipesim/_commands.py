@@ -10,7 +10,7 @@ _PREDICT: dict[str, str] = {
     "devices": ",",
     "microbatches": ",",
     "chunks": ",",
-    "slices": ",",
+    "slices": ":",
     "group": ",",
     "defer_head": ",",
     "lengths": ",",
@@ -165,7 +165,8 @@ def predict(
     devices: Number of devices (pipeline ranks) [default: that of a schedule file; families need it]
     microbatches: Microbatches per iteration [default: that of a schedule file; families need it]
     chunks: Stages per device [default: the family's]
-    slices: Sequence slices of a microbatch [default: the family's; a search's: 1]
+    slices: Slices of each sequence: Q of equal length; with even-work, Q whose F takes the same time, later
+        ones shorter; or so many tokens each [default: the family's; a search's: 1]
     group: Microbatches that pass a chunk in a row [default: the family's]
     defer_head: The last stage keeps W of its first N microbatches for the drain [default: 0]
     lengths: Lengths of the microbatches: a CSV with one line for each, of tokens and images per sequence, or of
@@ -288,7 +289,7 @@ _SEARCH: dict[str, str] = {
     "devices": ",",
     "microbatches": ",",
     "chunks": ",",
-    "slices": ",",
+    "slices": ":",
     "lengths": ",",
     "microbatch_order": ",",
     "layout": ",",
@@ -439,7 +440,8 @@ def search(
     devices: Number of devices (pipeline ranks) [default: that of a schedule file; families need it]
     microbatches: Microbatches per iteration [default: that of a schedule file; families need it]
     chunks: Stages per device [default: the family's]
-    slices: Sequence slices of a microbatch [default: the family's; a search's: 1]
+    slices: Slices of each sequence: Q of equal length; with even-work, Q whose F takes the same time, later
+        ones shorter; or so many tokens each [default: the family's; a search's: 1]
     lengths: Lengths of the microbatches: a CSV with one line for each, of tokens and images per sequence, or of
         factors on the costs (factor, or f, b, w, c, act, msg). Not with search --joint [default: all are alike]
     microbatch_order: Order of the microbatches of --lengths: given, ascending, descending or best (for each
@@ -684,7 +686,7 @@ _PARTITION: dict[str, str] = {
     "devices": ",",
     "microbatches": ",",
     "chunks": ",",
-    "slices": ",",
+    "slices": ":",
     "group": ",",
     "defer_head": ",",
     "placement": ",",
@@ -761,7 +763,8 @@ def partition(
     devices: Number of devices (pipeline ranks) [default: that of a schedule file; families need it]
     microbatches: Microbatches per iteration [default: that of a schedule file; families need it]
     chunks: Stages per device [default: the family's]
-    slices: Sequence slices of a microbatch [default: the family's; a search's: 1]
+    slices: Slices of each sequence: Q of equal length; with even-work, Q whose F takes the same time, later
+        ones shorter; or so many tokens each [default: the family's; a search's: 1]
     group: Microbatches that pass a chunk in a row [default: the family's]
     defer_head: The last stage keeps W of its first N microbatches for the drain [default: 0]
     placement: Only schedules of this placement: loop, V, wave, bidirectional, or auto for any [default: auto]
@@ -838,7 +841,7 @@ _DIAGNOSE: dict[str, str] = {
     "devices": ",",
     "microbatches": ",",
     "chunks": ",",
-    "slices": ",",
+    "slices": ":",
     "group": ",",
     "defer_head": ",",
     "lengths": ",",
@@ -967,7 +970,8 @@ def diagnose(
     devices: Number of devices (pipeline ranks) [default: that of a schedule file; families need it]
     microbatches: Microbatches per iteration [default: that of a schedule file; families need it]
     chunks: Stages per device [default: the family's]
-    slices: Sequence slices of a microbatch [default: the family's; a search's: 1]
+    slices: Slices of each sequence: Q of equal length; with even-work, Q whose F takes the same time, later
+        ones shorter; or so many tokens each [default: the family's; a search's: 1]
     group: Microbatches that pass a chunk in a row [default: the family's]
     defer_head: The last stage keeps W of its first N microbatches for the drain [default: 0]
     lengths: Lengths of the microbatches: a CSV with one line for each, of tokens and images per sequence, or of

@@ -126,8 +126,8 @@ static gboolean read_part (const PsOption *option, const char *where, const char
 /* The part of text after the option's prefix; NULL: it has none. */
 static const char *skip_prefix (const PsOption *option, const char *text)
 {
-  gsize n = option->prefix != NULL && text != NULL && g_str_has_prefix (text, option->prefix) ? strlen (option->prefix)
-                                                                                              : 0;
+  gsize n
+      = option->prefix != NULL && text != NULL && g_str_has_prefix (text, option->prefix) ? strlen (option->prefix) : 0;
 
   return n > 0 && text[n] == ':' ? text + n + 1 : NULL;
 }

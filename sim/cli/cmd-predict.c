@@ -308,20 +308,23 @@ typedef struct {
   char *chunks;
 } PromptRow;
 
-/* "8192 x 15, 3000": the tokens of the chunks of a prompt. Free with g_free. */
-static char *list_chunks (const PsPrefill *prefill, guint prompt)
+/* "8192 x 15, 3000": the tokens of the chunks of a prompt. Of more than `most` lengths the last but one and those
+ * before it become "..". Free with g_free. */
+static char *list_chunks (const PsPrefill *prefill, guint prompt, guint most)
 {
   const guint16 *of = &prefill->lengths->of[prompt * prefill->n_slices];
+  guint n = prefill->slices[prompt];
   GString *text = g_string_new (NULL);
 
-  for (guint i = 0, end; i < prefill->slices[prompt]; i = end) {
+  for (guint i = 0, end, lengths = 1; i < n; i = end, lengths++) {
     guint tokens = prefill->lengths->length[of[i]].tokens;
 
-    for (end = i + 1; end < prefill->slices[prompt] && prefill->lengths->length[of[end]].tokens == tokens;)
+    for (end = i + 1; end < n && prefill->lengths->length[of[end]].tokens == tokens;)
       end++;
-    g_string_append_printf (text, "%s%u", i > 0 ? ", " : "", tokens);
-    if (end > i + 1)
-      g_string_append_printf (text, " x %u", end - i);
+    if (lengths < most || end == n)
+      g_string_append_printf (text, end > i + 1 ? "%s%u x %u" : "%s%u", i > 0 ? ", " : "", tokens, end - i);
+    else if (lengths == most)
+      g_string_append (text, ", ..");
   }
   return g_string_free (text, FALSE);
 }
@@ -338,14 +341,17 @@ static PsTable *add_prompts (Report *report, const PsPrediction *prediction)
   };
   const PsPrefill *prefill = prediction->prefill;
   PsTable *table = ps_table_of (columns, G_N_ELEMENTS (columns), NULL, 0, 0);
+  guint most = report->options->columns.json || prefill->n == 1 ? PS_MAX_SLICES : 4;
 
   for (guint i = 0; i < prefill->n; i++) {
-    g_autofree char *chunks = list_chunks (prefill, i);
+    g_autofree char *chunks = list_chunks (prefill, i, most);
+    guint tokens = ps_prefill_tokens (prefill, i);
 
-    ps_table_add (table, &(PromptRow){ i, ps_prefill_tokens (prefill, i), prefill->slices[i],
-                                       prediction->first_token_ns[i], chunks });
+    ps_table_add (table, &(PromptRow){ i, tokens, prefill->slices[i], prediction->first_token_ns[i], chunks });
+    if (prefill->n == 1 && report->prompts->len == 0)
+      g_string_printf (report->prompts, "%u tokens in %u chunks: %s", tokens, (guint)prefill->slices[i], chunks);
   }
-  if (!report->options->several) {
+  if (prefill->n > 1 && !report->options->several) {
     g_autofree char *text = ps_table_to_text (table);
 
     g_string_append_printf (report->prompts, "\n%s", text);
@@ -665,8 +671,8 @@ static const char *const usual[] = { "schedule",          "devices",  "microbatc
                                      "asynchronous",      NULL };
 
 static const char *const usual_of_prefill[]
-    = { "schedule",     "devices",      "microbatches",      "chunks", "iteration_ns", "first_token_ns",
-        "bubble_ratio", "tokens_per_s", "peak_memory_bytes", "fits",   "interval",     NULL };
+    = { "schedule",          "devices", "microbatches", "chunks", "first_token_ns", "bubble_ratio", "tokens_per_s",
+        "peak_memory_bytes", "fits",    "interval",     NULL };
 
 static guint find_subjects (const Report *report)
 {
@@ -940,7 +946,9 @@ static gboolean print_report (Report *report, GError **error)
   g_autofree char *head = g_strconcat (report->about, errors != NULL ? "\ninterval: " : "", errors, NULL);
   g_autofree char *about = ps_fit_sentence (head, 0), *text = ps_table_to_text (table);
   g_autofree char *sentences = write_sentences (report, n_alike, alike->str);
-  g_string_append_printf (page, "%s%s%s%s", about, text, sentences, report->prompts->str);
+  g_autofree char *prompts
+      = *report->prompts->str == '\n' ? g_strdup (report->prompts->str) : ps_fit_sentence (report->prompts->str, 0);
+  g_string_append_printf (page, "%s%s%s%s", about, text, sentences, prompts);
   if (report->options->memory) {
     g_autofree char *memory = memory_to_text (report->memory, report->options->setting->serve != PS_SERVE_NONE);
 

@@ -25,16 +25,18 @@ guint ps_setting_longest_prompt (const PsSetting *setting)
 /* The tokens of the chunks of a prompt, at most one more than PS_MAX_SLICES; none with an error. */
 static GArray *cut_prompt (const PsSetting *setting, guint tokens, GError **error)
 {
+  const PsCostSource *source = ps_setting_source (setting);
   GArray *cut = g_array_new (FALSE, FALSE, sizeof (guint));
   guint n = setting->n_chunk_each, left = tokens;
 
-  if (setting->even_chunks && setting->cluster != NULL) {
+  if (setting->even_chunks && source != NULL && source->has_model) {
     g_autoptr (PsModel) model = ps_setting_model (setting, error);
-    g_autoptr (PsCluster) cluster = model != NULL ? ps_setting_cluster (setting, error) : NULL;
     g_autofree guint *even = NULL;
+    PsSetting said = *setting;
 
-    if (cluster != NULL && ps_model_resize (model, 0, tokens, 0, error))
-      ps_refuse (error, PS_ERROR_USAGE, "--chunk even-work: not yet");
+    said.even_work = TRUE;
+    if (model != NULL && ps_model_resize (model, 0, tokens, 0, error))
+      even = ps_setting_cut_slices (&said, model, setting->chunk, error);
     g_array_append_vals (cut, even, even != NULL ? setting->chunk : 0);
     return cut;
   }
