@@ -331,9 +331,11 @@ typedef struct {
 } PsPrefill;
 
 /* Cuts n_prompts prompts. Chunks of given sizes end with their prompt, so that its last one may be smaller. Even chunks
- * are those of ps_work_cut_even, or where costs are not modelled equally long. Errors: PS_ERROR_USAGE, and those of
- * reading model and cluster. */
-PsPrefill *ps_prefill_new (const PsSetting *setting, guint n_prompts, GError **error) G_GNUC_WARN_UNUSED_RESULT;
+ * are those of ps_work_cut_even or, with `equal` and where costs have no model, equally long. Kernels are slower for
+ * odd lengths, so that a prediction tries both and takes the faster ones. Errors: PS_ERROR_USAGE, and those of reading
+ * model and cluster. */
+PsPrefill *ps_prefill_new (const PsSetting *setting, guint n_prompts, gboolean equal,
+                           GError **error) G_GNUC_WARN_UNUSED_RESULT;
 void ps_prefill_free (PsPrefill *prefill);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsPrefill, ps_prefill_free)
 

@@ -348,8 +348,9 @@ static PsTable *add_prompts (Report *report, const PsPrediction *prediction)
     guint tokens = ps_prefill_tokens (prefill, i);
 
     ps_table_add (table, &(PromptRow){ i, tokens, prefill->slices[i], prediction->first_token_ns[i], chunks });
-    if (prefill->n == 1 && report->prompts->len == 0)
-      g_string_printf (report->prompts, "%u tokens in %u chunks: %s", tokens, (guint)prefill->slices[i], chunks);
+    if (prefill->n == 1 && strstr (report->prompts->str, chunks) == NULL)
+      g_string_append_printf (report->prompts, "%s: %u tokens in %u chunks: %s\n", prediction->program->schedule->name,
+                              tokens, (guint)prefill->slices[i], chunks);
   }
   if (prefill->n > 1 && !report->options->several) {
     g_autofree char *text = ps_table_to_text (table);

@@ -104,7 +104,7 @@ static PsCosts *lengths_costs (const PsSetting *setting, const PsLengths *length
     g_autoptr (PsCosts) longer = modelled ? costs_of_length (setting, whole, n_devices, length, error) : NULL;
 
     if (modelled && longer == NULL) {
-      g_prefix_error (error, "--%s: ", serves ? "chunk" : "lengths");
+      g_prefix_error (error, serves ? "--chunk: " : "--lengths %s: ", setting->lengths);
       return NULL;
     }
     for (guint stage = 0; stage < whole->n_stages; stage++)
@@ -381,7 +381,8 @@ static PsSchedule *generate_within (const PsFamily *family, const PsFamilySettin
   return schedule;
 }
 
-static PsSchedule *generate (const PsSetting *setting, const PsFamily *family, const PsCosts *costs, GError **error)
+static PsSchedule *generate (const PsSetting *setting, const PsFamily *family, const PsCosts *costs,
+                             gboolean equal_chunks, GError **error)
 {
   g_autofree gint64 *limit = NULL;
   gboolean serves = setting->serve != PS_SERVE_NONE;
@@ -401,7 +402,7 @@ static PsSchedule *generate (const PsSetting *setting, const PsFamily *family, c
     return ps_refuse_null (error, PS_ERROR_USAGE,
                            "%s: missing; schedule '%s' is generated for -p devices and -m microbatches",
                            size.n_devices == 0 ? "-p/--devices" : "-m/--microbatches", family->name);
-  g_autoptr (PsPrefill) prefill = serves ? ps_prefill_new (setting, size.n_microbatches, error) : NULL;
+  g_autoptr (PsPrefill) prefill = serves ? ps_prefill_new (setting, size.n_microbatches, equal_chunks, error) : NULL;
   if (serves && prefill == NULL)
     return NULL;
   size.slices = prefill != NULL ? prefill->slices : NULL;
@@ -465,6 +466,7 @@ struct _PsPredictor {
   const PsCosts *recomputed; /* the same of microbatches with an R; NULL: they are made for each schedule */
   GPtrArray *sized;          /* of SizedCosts */
   gboolean even;             /* take the even layout where the layout is open */
+  gboolean equal_chunks;     /* see ps_prefill_new */
   PsMicrobatchOrder order;
 };
 
@@ -676,7 +678,7 @@ PsSchedule *ps_predictor_schedule (PsPredictor *predictor, const char *name_or_f
   if (costly && costs == NULL)
     return NULL;
   if (family != NULL)
-    schedule = generate (setting, family, costs, error);
+    schedule = generate (setting, family, costs, predictor->equal_chunks, error);
   else if (strpbrk (name_or_file, "/.") != NULL || g_file_test (name_or_file, G_FILE_TEST_EXISTS))
     schedule = read_file (setting, name_or_file, error);
   else
@@ -792,7 +794,8 @@ PsTimeline *ps_prediction_timeline (const PsPrediction *prediction)
 }
 
 /* The prompts of a schedule of F alone. */
-static PsPrefill *find_prompts (const PsSetting *setting, const PsSchedule *schedule, GError **error)
+static PsPrefill *find_prompts (const PsSetting *setting, const PsSchedule *schedule, gboolean equal_chunks,
+                                GError **error)
 {
   g_autoptr (PsPrefill) prefill = NULL;
   guint most = most_lengths (schedule->placement->n_stages);
@@ -801,7 +804,7 @@ static PsPrefill *find_prompts (const PsSetting *setting, const PsSchedule *sche
     return ps_refuse_null (error, PS_ERROR_USAGE,
                            "schedule '%s': has %s; --serve prefill, --prompt and --chunk are for forwards alone",
                            schedule->name, schedule->forward_only ? "forwards alone" : "backwards");
-  prefill = ps_prefill_new (setting, schedule->n_microbatches, error);
+  prefill = ps_prefill_new (setting, schedule->n_microbatches, equal_chunks, error);
   for (guint i = 0; prefill != NULL && i < prefill->n; i++)
     if (prefill->slices[i] != ps_schedule_slices (schedule, i))
       return ps_refuse_null (error, PS_ERROR_USAGE, "--chunk: makes %u chunks of prompt %u; schedule '%s' has %u",
@@ -825,7 +828,7 @@ static gboolean take_costs (PsPredictor *predictor, PsPrediction *prediction, Ps
   const PsLengths *lengths = NULL;
 
   if (serves)
-    prediction->prefill = find_prompts (setting, schedule, error);
+    prediction->prefill = find_prompts (setting, schedule, predictor->equal_chunks, error);
   else if (setting->lengths != NULL)
     read = find_lengths (setting, schedule->n_microbatches, placement->n_stages, error);
   lengths = prediction->prefill != NULL ? prediction->prefill->lengths : read;
@@ -895,30 +898,33 @@ static gboolean is_as_good (const PsPrediction *b, const PsPrediction *a)
 }
 
 /* Predicts the schedule; NULL: that of the name. The best order of microbatches is the best of four: the one that is
- * best by the relaxation engine, and the three others. All are priced as the setting asks; some may deadlock. */
+ * best by the relaxation engine, and the three others. Even chunks are those of ps_work_cut_even or equal ones,
+ * whichever are better. All are priced as the setting asks; some may deadlock. */
 static PsPrediction *predict_order (PsPredictor *predictor, const char *name_or_file, const PsSchedule *schedule,
                                     GError **error)
 {
   const PsSetting *setting = predictor->setting;
   gboolean any = setting->lengths != NULL && setting->microbatch_order == PS_ORDER_BEST;
+  guint n = any ? PS_ORDER_BEST + 1 : setting->even_chunks ? 2 : 1;
   g_autoptr (GError) reason = NULL;
   PsPrediction *best = NULL;
 
-  for (PsMicrobatchOrder order = any ? PS_ORDER_GIVEN : setting->microbatch_order; order <= setting->microbatch_order;
-       order++) {
+  for (guint i = 0; i < n; i++) {
     g_autoptr (PsPrediction) prediction = g_new0 (PsPrediction, 1);
-    PsSchedule *own
-        = schedule != NULL ? ps_schedule_copy (schedule) : ps_predictor_schedule (predictor, name_or_file, &reason);
+    PsSchedule *own;
 
-    predictor->order = order;
+    predictor->order = any ? (PsMicrobatchOrder)i : setting->microbatch_order;
+    predictor->equal_chunks = !any && i > 0;
+    own = schedule != NULL ? ps_schedule_copy (schedule) : ps_predictor_schedule (predictor, name_or_file, &reason);
     prediction->program = own != NULL ? lower (predictor, own, name_or_file, &reason) : NULL;
     if (prediction->program == NULL || !run (predictor, prediction, &reason))
-      g_clear_error (order < setting->microbatch_order ? &reason : NULL);
+      g_clear_error (i + 1 < n ? &reason : NULL);
     else if (best == NULL || is_as_good (prediction, best)) {
       ps_prediction_free (best);
       best = g_steal_pointer (&prediction);
     }
   }
+  predictor->equal_chunks = FALSE;
   if (best == NULL)
     g_propagate_error (error, g_steal_pointer (&reason));
   return best;

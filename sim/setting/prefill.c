@@ -23,13 +23,13 @@ guint ps_setting_longest_prompt (const PsSetting *setting)
 }
 
 /* The tokens of the chunks of a prompt, at most one more than PS_MAX_SLICES; none with an error. */
-static GArray *cut_prompt (const PsSetting *setting, guint tokens, GError **error)
+static GArray *cut_prompt (const PsSetting *setting, guint tokens, gboolean equal, GError **error)
 {
   const PsCostSource *source = ps_setting_source (setting);
   GArray *cut = g_array_new (FALSE, FALSE, sizeof (guint));
   guint n = setting->n_chunk_each, left = tokens;
 
-  if (setting->even_chunks && source != NULL && source->has_model) {
+  if (setting->even_chunks && !equal && source != NULL && source->has_model) {
     g_autoptr (PsModel) model = ps_setting_model (setting, error);
     g_autofree guint *even = NULL;
     PsSetting said = *setting;
@@ -71,7 +71,7 @@ static void add_lengths (const PsSetting *setting, const GArray *cut, GArray *le
   }
 }
 
-PsPrefill *ps_prefill_new (const PsSetting *setting, guint n_prompts, GError **error)
+PsPrefill *ps_prefill_new (const PsSetting *setting, guint n_prompts, gboolean equal, GError **error)
 {
   guint n_cuts = MIN (MAX (setting->n_prompt_each, 1), n_prompts);
   g_autofree guint *first = g_new (guint, n_cuts + 1); /* length of each cut */
@@ -83,7 +83,7 @@ PsPrefill *ps_prefill_new (const PsSetting *setting, guint n_prompts, GError **e
   prefill->slices = g_new (guint8, n_prompts);
   for (guint i = 0; i < n_cuts; i++) {
     guint tokens = ps_setting_prompt (setting, i);
-    g_autoptr (GArray) cut = cut_prompt (setting, tokens, error);
+    g_autoptr (GArray) cut = cut_prompt (setting, tokens, equal, error);
 
     first[i] = lengths->len;
     add_lengths (setting, cut, lengths);
