@@ -20,6 +20,7 @@ const PsFamily ps_family_gpipe = {
   .memory = "m",
   .source = "GPipe, arXiv 1811.06965",
   .default_chunks = 1,
+  .forward = TRUE,
   .walk = &(const PsWalk){ .all = TRUE },
 };
 
@@ -54,6 +55,7 @@ const PsFamily ps_family_interleaved = {
   .memory = "min (m v, 2 (p - 1 - r) + (v - 1) N + 1) / v, N the group size, p where p divides m; 1F1B's at v = 1",
   .source = "Megatron-LM, arXiv 2104.04473, section 2.2; core/pipeline_parallel/schedules.py",
   .default_chunks = 2,
+  .forward = TRUE,
   .groups = TRUE,
   .defers = TRUE,
   .any_chunks = TRUE,
@@ -260,6 +262,7 @@ const PsFamily ps_family_looped_bfs = {
   .memory = "m",
   .source = "Breadth-First Pipeline Parallelism, arXiv 2211.05953; PyTorch LoopedBFS",
   .default_chunks = 2,
+  .forward = TRUE,
   .any_chunks = TRUE,
   .generate = looped_bfs,
 };
