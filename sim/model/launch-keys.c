@@ -24,7 +24,7 @@ static const PsKeyRow rows[] = {
   { "data_parallel_size num_dp", PS_KEY_SETTING, "replicas", NULL },
   { "parallelism.data_parallel_replicate_degree", PS_KEY_SETTING, "replicas.replicated", NULL },
   { "parallelism.data_parallel_shard_degree", PS_KEY_SETTING, "zero.sharded", NULL },
-  { "parallelism.fsdp_reshard_after_forward", PS_KEY_SETTING, "zero.reshard", NULL },
+  { "parallelism.fsdp_reshard_after_forward", PS_KEY_SETTING, "zero.reshard", "default=" },
   { "use_tp_pp_dp_mapping", PS_KEY_SETTING, "adjacent-replicas.mapping", NULL },
 
   /* Batches */
@@ -54,6 +54,8 @@ static const PsKeyRow rows[] = {
   { "parts", PS_KEY_SETTING, "layout.cuts", NULL },
   { "parallelism.pipeline_parallel_schedule_csv", PS_KEY_SETTING, "schedule", NULL },
   { "parallelism.pipeline_parallel_layers_per_stage", PS_KEY_SETTING, "chunks.layers", NULL },
+  { "parallelism.pipeline_parallel_first_stage_less_layers", PS_KEY_SETTING, "layout.first-less", NULL },
+  { "parallelism.pipeline_parallel_last_stage_less_layers", PS_KEY_SETTING, "layout.last-less", NULL },
 
   /* Number formats */
   { "bf16 bf16.enabled", PS_KEY_SETTING, "precision.bf16", NULL },
@@ -273,6 +275,27 @@ static const PsKeyRow rows[] = {
     PS_KEY_HARMLESS, NULL, NULL },
 };
 
+/* What the functions of torchtitan's config_registry.py say of a run, apart from the model. */
+static const struct {
+  const char *config;
+  const char *keys;
+} titan_configs[] = {
+  { "llama3_8b", "training.local_batch_size=1 training.seq_len=8192" },
+  { "llama3_70b", "training.seq_len=8192 parallelism.tensor_parallel_degree=8 activation_checkpoint.mode=full" },
+  { "llama3_405b", "training.local_batch_size=2 training.seq_len=8192 parallelism.tensor_parallel_degree=8 "
+                   "activation_checkpoint.mode=full" },
+  { "deepseek_v3_16b", "training.local_batch_size=4 training.seq_len=4096 parallelism.expert_parallel_degree=8 "
+                       "parallelism.pipeline_parallel_schedule=Interleaved1F1B" },
+  { "deepseek_v3_671b", "training.local_batch_size=4 training.seq_len=4096 parallelism.expert_parallel_degree=2 "
+                        "parallelism.pipeline_parallel_schedule=Interleaved1F1B" },
+  { "gpt_oss_20b", "training.local_batch_size=1 training.seq_len=8192 activation_checkpoint.mode=full" },
+  { "gpt_oss_120b", "training.local_batch_size=1 training.seq_len=8192 activation_checkpoint.mode=full" },
+  { "qwen3_14b", "training.local_batch_size=4 training.seq_len=4096 activation_checkpoint.mode=full" },
+  { "qwen3_30b_a3b", "training.local_batch_size=2 training.seq_len=4096 activation_checkpoint.mode=full" },
+  { "qwen3_32b", "training.local_batch_size=2 training.seq_len=4096 activation_checkpoint.mode=full" },
+  { "llama3_debugmodel", "parallelism.pipeline_parallel_schedule=Interleaved1F1B" },
+};
+
 void ps_launch_facts_free (PsLaunchFacts *facts)
 {
   if (facts == NULL)
@@ -362,6 +385,26 @@ static void take_key (PsLaunchFacts *facts, PsLaunchKey *key)
     g_hash_table_insert (facts->values, (gpointer)row->fact, g_steal_pointer (&value));
 }
 
+/* The keys of the last configuration that the launch names. */
+static void add_titan_config (const PsLaunchFacts *facts)
+{
+  const char *keys = NULL;
+
+  for (guint i = 0; i < facts->keys->len; i++) {
+    const PsLaunchKey *key = facts->keys->pdata[i];
+
+    for (guint k = 0; g_str_equal (key->key, "config") && k < G_N_ELEMENTS (titan_configs); k++)
+      if (g_str_equal (key->value, titan_configs[k].config))
+        keys = titan_configs[k].keys;
+  }
+  g_auto (GStrv) words = g_strsplit (keys != NULL ? keys : "", " ", -1);
+  for (char **word = words; *word != NULL && **word != '\0'; word++) {
+    const gsize n = strcspn (*word, "=");
+
+    ps_launch_add_key (facts->keys, g_strndup (*word, n), *word + n + 1, 0);
+  }
+}
+
 PsLaunchFacts *ps_launch_facts (const char *where, const char *text, PsLaunchForm form, GError **error)
 {
   g_autoptr (PsLaunchFacts) facts = g_new0 (PsLaunchFacts, 1);
@@ -376,7 +419,11 @@ PsLaunchFacts *ps_launch_facts (const char *where, const char *text, PsLaunchFor
   facts->keys = ps_launch_keys (where, text, form, error);
   if (facts->keys == NULL)
     return NULL;
-  for (guint i = 0; i < facts->keys->len; i++)
+  const guint n = facts->keys->len;
+  add_titan_config (facts);
+  for (guint i = n; i < facts->keys->len; i++)
+    take_key (facts, facts->keys->pdata[i]);
+  for (guint i = 0; i < n; i++)
     take_key (facts, facts->keys->pdata[i]);
   return g_steal_pointer (&facts);
 }

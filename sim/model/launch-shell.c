@@ -17,7 +17,7 @@
 #define MAX_WORD (1 << 20)
 #define MAX_WORDS (1 << 16)
 #define MAX_COPIED (64 << 20) /* bytes of all variables that are read */
-#define MAX_STEPS 50000       /* commands */
+#define MAX_STEPS 10000       /* commands */
 #define MAX_DEPTH 48
 #define MAX_ROUNDS 64    /* of a loop */
 #define MAX_ARGUMENTS 64 /* $1 and those after it */
@@ -44,6 +44,7 @@ typedef struct {
   guint resume_line;
   GHashTable *variables; /* name -> GPtrArray of Word */
   GHashTable *functions; /* name -> Function */
+  GPtrArray *bodies;     /* all of them */
   GPtrArray *texts;      /* that commands are read from, char * */
   GPtrArray *documents;  /* JSON of here-documents, char * */
   Mode mode;
@@ -1232,6 +1233,7 @@ static void define (Shell *shell, const char *name)
   shell->at += *shell->at == ')';
   skip_blanks (shell, TRUE);
   *function = (Function){ shell->at, shell->line };
+  g_ptr_array_add (shell->bodies, function);
   g_hash_table_replace (shell->functions, g_strdup (name), function);
   Mode outer = enter (shell, NO);
   run_command (shell);
@@ -1443,13 +1445,14 @@ static void add_slurm (const Shell *shell, GPtrArray *keys)
 /* Looks for the launch in functions that the file does not call, and in variables of a file that another one reads. */
 static void find_launch (Shell *shell)
 {
-  g_autoptr (GList) bodies = g_hash_table_get_values (shell->functions);
   g_autoptr (GPtrArray) none = words_new (), kept = words_new ();
   GHashTableIter each;
   gpointer items;
 
-  for (GList *body = bodies; body != NULL; body = body->next)
-    call (shell, body->data, none);
+  const guint n = shell->bodies->len;
+
+  for (guint i = 0; i < n; i++)
+    call (shell, shell->bodies->pdata[i], none);
   g_hash_table_iter_init (&each, shell->variables);
   while (shell->score == 0 && g_hash_table_iter_next (&each, NULL, &items)) {
     g_autoptr (GPtrArray) words = words_new ();
@@ -1472,7 +1475,8 @@ void ps_launch_read_shell (const char *where, const char *text, GPtrArray *keys)
                   .mode = RUN,
                   .doubt = g_strdup (""),
                   .variables = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, words_unref),
-                  .functions = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, g_free),
+                  .functions = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, NULL),
+                  .bodies = g_ptr_array_new_with_free_func (g_free),
                   .texts = g_ptr_array_new_with_free_func (g_free),
                   .documents = g_ptr_array_new_with_free_func (g_free),
                   .command = words_new (),
@@ -1491,6 +1495,7 @@ void ps_launch_read_shell (const char *where, const char *text, GPtrArray *keys)
     add_words (keys, shell.given);
   g_hash_table_unref (shell.variables);
   g_hash_table_unref (shell.functions);
+  g_ptr_array_unref (shell.bodies);
   g_ptr_array_unref (shell.texts);
   g_ptr_array_unref (shell.documents);
   g_ptr_array_unref (shell.command);

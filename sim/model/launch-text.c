@@ -384,7 +384,7 @@ static void read_json_object (PsJsonReader *reader, const char *prefix, GPtrArra
     if (ps_json_enter_object (reader))
       read_json_object (reader, inner, keys);
     else if (ps_json_read_text (reader, &text))
-      ps_launch_add_key (keys, g_steal_pointer (&name), text, 0);
+      ps_launch_add_key (keys, g_steal_pointer (&name), g_str_equal (text, "auto") ? "null" : text, 0);
     else if (ps_json_read_number (reader, &number)) {
       char digits[G_ASCII_DTOSTR_BUF_SIZE];
 

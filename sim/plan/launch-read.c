@@ -5,6 +5,10 @@
 
 #include <string.h>
 
+/* torchtitan's TrainingConfig where nothing is said */
+#define TITAN_BATCH 8
+#define TITAN_SEQUENCE 2048
+
 const PsOption ps_from_rows[] = {
   PS_OPTION ("from", 0, PS_FILE (PsFromChoice, from), "FILE",
              "Take the setting of a launch: a script, arguments, log or YAML of Megatron-LM, TOML or words of "
@@ -178,6 +182,37 @@ static char *cuts_layout (const char *cuts)
   return g_string_free (g_steal_pointer (&layout), FALSE);
 }
 
+/* The stages that torchtitan makes of layers (generate_llm_fqn_per_model_part): shares of the layers, with as many more
+ * for what comes before the first and after the last. Free with g_free. */
+static char *titan_layout (gint64 layers, gint64 n_stages, gint64 first, gint64 last)
+{
+  g_autoptr (GString) layout = g_string_new ("E");
+  gint64 share = (layers + first + last) / n_stages, more = (layers + first + last) % n_stages;
+
+  for (gint64 s = 0, left = layers; s < n_stages; s++) {
+    gint64 n = share + (s < more) - (s == 0 ? first : s == n_stages - 1 ? last : 0);
+
+    n = CLAMP (n, 0, left);
+    left -= n;
+    if (n > 0)
+      g_string_append_printf (layout, "t*%" G_GINT64_FORMAT, n);
+    g_string_append (layout, s == n_stages - 1 ? "L" : "|");
+  }
+  return g_string_free (g_steal_pointer (&layout), FALSE);
+}
+
+/* torchtitan's stages of a device: one or two by the class of the schedule, unless layers of a stage are said. */
+static gint64 titan_chunks (Reader *reader, gint64 p, gint64 first, gint64 last)
+{
+  const char *torch = fact (reader, "schedule.torch"), *family = torch != NULL ? ps_launch_torch_family (torch) : NULL;
+  const PsFamily *row = family != NULL ? ps_family_find (family) : NULL;
+  gint64 each = count (reader, "chunks.layers", 0);
+
+  if (each > 0)
+    return divide (reader, "stages", (reader->model->layers + first + last + each - 1) / each, "-p", p);
+  return row != NULL && row->default_chunks > 1 ? 2 : 1;
+}
+
 /* Stages of a device by a layout string or pattern; 0: it is none of p devices. */
 static gint64 layout_chunks (const char *layout, const PsModel *model, gint64 p)
 {
@@ -196,6 +231,13 @@ static gint64 add_stages (Reader *reader, gint64 p)
   gint64 v = count (reader, "chunks", 0), each = count (reader, "chunks.layers", 0);
   gint64 first = count (reader, "layout.first", 0), last = count (reader, "layout.last", 0);
 
+  if (reader->titan && parts == NULL && p > 1 && reader->model != NULL) {
+    gint64 less = ps_launch_count (reader->facts, "layout.first-less", 1, &reader->error);
+    gint64 less_last = ps_launch_count (reader->facts, "layout.last-less", 1, &reader->error);
+
+    v = titan_chunks (reader, p, less, less_last);
+    made = titan_layout (reader->model->layers, p * v, less, less_last);
+  }
   if (reader->hybrid && layout != NULL && strchr (layout, '|') == NULL)
     layout = NULL;
   layout = made != NULL ? made : layout;
@@ -329,15 +371,17 @@ static void add_state (Reader *reader)
 }
 
 /* torchtitan spreads over contexts, too. */
-static gint64 find_zero (Reader *reader, gint64 p, gboolean copies)
+static gint64 find_zero (Reader *reader, gint64 p, gint64 d)
 {
   const char *strategy = fact (reader, "zero.strategy"), *reshard = fact (reader, "zero.reshard");
 
   if (reader->titan) {
-    gint64 sharded = ps_launch_count (reader->facts, "zero.sharded", -1, &reader->error);
+    gint64 replicated = count (reader, "replicas.replicated", 1);
     gboolean always = reshard != NULL ? g_str_equal (reshard, "always") : p == 1;
 
-    return sharded == 1 && copies ? 0 : always ? 3 : reshard != NULL && g_str_equal (reshard, "never") ? 2 : 1;
+    if (replicated > 1 && d > replicated)
+      note (reader, "data_parallel_replicate_degree", "the state is spread over all replicas here");
+    return replicated == d && d > 1 ? 0 : always ? 3 : reshard != NULL && g_str_equal (reshard, "never") ? 2 : 1;
   }
   if (fact (reader, "zero") != NULL)
     return ps_launch_count (reader->facts, "zero", 0, &reader->error);
@@ -411,16 +455,23 @@ static void add_sizes (Reader *reader)
 {
   gint64 p = count (reader, "devices", 1), t = count (reader, "tensor", 1), c = count (reader, "context", 1);
   gint64 e = count (reader, "experts", 1), gpus, b = count (reader, "microbatch-size", 1);
-  gint64 d = find_replicas (reader, p * t * c, &gpus), local = count (reader, "microbatches.local", 0);
+  gint64 d = find_replicas (reader, p * t * c, &gpus);
+  gint64 local = count (reader, "microbatches.local", reader->titan ? TITAN_BATCH : 0);
   gint64 batch = count (reader, "global-batch", 0), m = count (reader, "microbatches", 0);
   gboolean ordered = !reader->titan && !is (reader, "adjacent-replicas.mapping");
 
   if (reader->error != NULL)
     return;
-  if (reader->titan && p == 1 && local > 0 && fact (reader, "microbatch-size") == NULL)
+  if (reader->titan && p == 1 && find_given_for (reader, "microbatch-size") == NULL)
     b = local;
+  if (reader->facts->form == PS_LAUNCH_JSON && fact (reader, "microbatch-size") == NULL && batch > 0) {
+    m = MAX (m, 1); /* DeepSpeed's config.py: all of a batch at once, unless steps are said */
+    b = divide (reader, "train_batch_size", batch, "replicas times gradient_accumulation_steps", d * m);
+  }
   if (reader->titan && batch == 0)
     batch = MAX (local, b) * d;
+  if (reader->titan && p > 1 && batch > local * d)
+    note (reader, "training.global_batch_size", "local batches run one after the other; they are predicted as one");
   if (m == 0)
     m = batch > 0 ? divide (reader, "the global batch", batch, "replicas times a microbatch", b * d) : 1;
   add (reader, "gpus", "%" G_GINT64_FORMAT, gpus);
@@ -439,7 +490,7 @@ static void add_sizes (Reader *reader)
   if (d > 1 && p > 1 && (ordered || reader->titan))
     add_layout (reader, "adjacent-replicas", "yes");
   if (d * c > 1 || fact (reader, "zero") != NULL)
-    add_layout (reader, "zero", "%" G_GINT64_FORMAT, find_zero (reader, p, d > 1));
+    add_layout (reader, "zero", "%" G_GINT64_FORMAT, find_zero (reader, p, d));
   add_kernels (reader, d * c > 1);
 }
 
@@ -484,7 +535,7 @@ static void add_model (Reader *reader)
   add (reader, "model", "%s", path);
   if (reader->model == NULL || reader->error != NULL || path == NULL)
     return;
-  guint sequence = (guint)count (reader, "sequence", 0);
+  guint sequence = (guint)count (reader, "sequence", reader->titan ? TITAN_SEQUENCE : 0);
   if (sequence > 0 && sequence != reader->model->sequence)
     add (reader, "sequence", "%u", sequence);
   fact (reader, "precision.fp8");

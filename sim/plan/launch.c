@@ -847,7 +847,9 @@ static const struct {
   { 126, 16384, 128256, "llama3", NULL, "405B" }, /* llama3_405b trains in fp8 */
   { 60, 5120, 102400, "deepseek_v3", NULL, "236B" },
   { 61, 7168, 129280, "deepseek_v3", "deepseek_v3_671b", "671B" },
+  { 24, 2880, 201088, "gpt_oss", "gpt_oss_20b", "20b" },
   { 36, 2880, 201088, "gpt_oss", "gpt_oss_120b", "120b" },
+  { 48, 2048, 151936, "qwen3", "qwen3_30b_a3b", "30B-A3B" },
   { 94, 4096, 151936, "qwen3", NULL, "235B-A22B" },
 };
 
