@@ -333,6 +333,7 @@ static char *find_broken (Framework framework, const Run *run)
       "pipelining/schedules.py" },
     { PYTORCH, p > 1 && in_rounds && said->group_size != m / rounds, "group",
       "the class has groups of its own; a CSV can say these", "pipelining/schedules.py" },
+    { TITANS, said->defer_head > 0 && p == 1, "defer-head", "one device has no pipeline whose end it fills", NULL },
     { PYTORCH | DEEPSPEED | COLOSSALAI, said->defer_head > 0, "defer-head", "its schedule puts off no W", NULL },
 
     { MEGATRON | TITANS, named && launch->order == NULL && p == 1 && launch->n_chunks > 1, "chunks",

@@ -16,12 +16,15 @@ FILES = [  # file, further options, what it stands for ({} is the file), what is
     ("dense.sh", "--tensor 4", "--model {} " + MEGATRON + " --layout even -s interleaved -v 2 -p 4 -m 64 --microbatch-size 1 --replicas 2 --adjacent-replicas --zero 1 --recompute full", ""),
     ("moe.sh", "", "--model {} " + MEGATRON + " --layout even -s interleaved -v 4 -p 4 -m 64 --microbatch-size 1 --tensor 2 --experts 8 --replicas 16 --adjacent-replicas --zero 1 --overlap-param-gather --recompute core_attn+moe_act", ""),
     ("conditions.sh", "", "--model {} " + MEGATRON + " -s 1f1b -p 1 -m 16 --microbatch-size 1 --tensor 2 --replicas 4 --zero 0 --reduce exposed", ""),
+    ("slurm.sh", "", "--model {} --framework deepspeed --layout even -s 1f1b -p 2 -m 32 --microbatch-size 1 --tensor 2 --replicas 8 --adjacent-replicas --zero 1", ""),
+    ("TP=4 sbatch slurm.sh 13B", "", "--model '{}' --framework deepspeed --layout even -s 1f1b -p 4 -m 128 --microbatch-size 1 --tensor 4 --replicas 2 --adjacent-replicas --zero 1 --recompute full", ""),
+    ("bash slurm.sh 13B --micro-batch-size 2", "", "--model '{}' --framework deepspeed --layout even -s 1f1b -p 4 -m 32 --microbatch-size 2 --tensor 2 --replicas 4 --adjacent-replicas --zero 1 --recompute full", ""),
     ("arguments.txt", "--replicas 8", "--model {} " + MEGATRON + " --layout 'Et*5|t*7|t*7|t*5L' -s 1f1b -p 4 -m 4 --microbatch-size 2 --adjacent-replicas --zero 0 --reduce exposed", ""),
     ("run.log", "", "--model {} " + MEGATRON + " --layout even:first=19 -s 1f1b -p 4 -m 64 --microbatch-size 1 --tensor 2 --context 2 --replicas 4 --adjacent-replicas --zero 1 --recompute full:layers=4", ""),
     ("megatron.yaml", "", "--model {} " + MEGATRON + " --layout even -s 1f1b -p 2 -m 16 --microbatch-size 1 --replicas 8 --adjacent-replicas --zero 1 --recompute mlp", ""),
     ("bridge.yaml", "", "--model {} --framework megatron-bridge --layout even -s interleaved -v 5 -p 4 -m 16 --microbatch-size 1 --tensor 2 --replicas 8 --adjacent-replicas --zero 1 --overlap-param-gather --tp-comm-overlap --main-grads-dtype bf16 --fp8-param-gather", ""),
-    ("titan.toml", "", "--model llama-3-70b --layout even -s interleaved -v 2 -p 4 -m 8 --microbatch-size 1 --tensor 8 --replicas 8 --adjacent-replicas --zero 1 --recompute full", ""),
-    ("titan.sh", "", "--model llama-3-8b --layout even -s 1f1b -p 4 -m 8 --microbatch-size 1 --replicas 2 --adjacent-replicas --zero 1 --recompute full", ""),
+    ("titan.toml", "", "--model llama-3-70b --layout 'Et*10|t*11|t*10|t*10|t*10|t*10|t*10|t*9L' -s interleaved -v 2 -p 4 -m 8 --microbatch-size 1 --tensor 8 --replicas 8 --adjacent-replicas --zero 1 --recompute full", ""),
+    ("titan.sh", "", "--model llama-3-8b --layout 'Et*8|t*9|t*8|t*7L' -s 1f1b -p 4 -m 8 --microbatch-size 1 --replicas 2 --adjacent-replicas --zero 1 --recompute full", ""),
     ("deepspeed/ds_config.json", "", "--model {0}/config.json --framework deepspeed -s 1f1b -p 1 -m 16 --microbatch-size 1 --replicas 8 --zero 1", "{}: not modelled: zero_optimization.offload_optimizer.device: the optimizer's state stays on the GPU here"),
     ("deepspeed/config.json", "", "--model {}", ""),
 ]
@@ -65,7 +68,7 @@ def print_command(path, *options):
 
 
 def judge_file(name, options, expected, note):
-    path = os.path.join(FIXTURES, name)
+    path = re.sub(r"[^ ]+[.](sh|txt|log|yaml|toml|json)", lambda x: os.path.join(FIXTURES, x[0]), name)
     code, out, error = print_command(path, *options.split())
     words = "pipesim predict " + expected.format(os.path.dirname(path) if "{0}" in expected else path)
     tail = " " + options if options else ""
@@ -126,10 +129,10 @@ def report(number, name, wrong):
 
 def main():
     q = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    q.add_argument("-n", type=int, default=200, help="settings of Megatron-LM that are read back; of others a quarter")
+    q.add_argument("-n", type=int, default=500, help="settings of each framework that are read back")
     q.add_argument("--seed", type=int, default=1)
     o = q.parse_args()
-    trips = {"megatron": o.n // 2, "megatron-gpt": o.n // 2, "torchtitan": o.n // 4, "torchtitan-0.2": o.n // 4, "deepspeed": o.n // 4}
+    trips = dict.fromkeys(["megatron", "megatron-gpt", "torchtitan", "torchtitan-0.2", "deepspeed"], o.n)
     print("1..%d" % (2 + len(trips)))
     with tempfile.TemporaryDirectory() as folder:
         failed = report(1, "files", [x for row in FILES for x in judge_file(*row)])
