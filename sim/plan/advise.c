@@ -41,8 +41,10 @@ typedef struct {
   PsAdvised run;
 } Candidate;
 
-static void advised_clear (PsAdvised *advised)
+static void advised_clear (gpointer data)
 {
+  PsAdvised *advised = data;
+
   g_free (advised->options);
   g_free (advised->text);
 }
@@ -481,106 +483,84 @@ static void copy_advised (const PsAdvised *from, PsAdvised *to)
   to->text = g_strdup (from->text);
 }
 
-/* Puts the better one of the runs of a round in the place of *best. FALSE: none is better. */
-static gboolean improve (const GPtrArray *round, PsAdvised *best)
+/* The best run of a round that is better than another: it fits, or is faster. NULL: there is none. */
+static const Candidate *find_better (const GPtrArray *round, const PsAdvised *than)
 {
-  const PsAdvised *found = NULL;
+  const double enough_ns = (1 - PS_ADVICE_LEAST_GAIN) * (double)than->step_ns;
+  const Candidate *found = NULL;
 
   for (guint i = 0; i < round->len; i++) {
-    const PsAdvised *run = &((Candidate *)round->pdata[i])->run;
-    gboolean fits_now = fit_rank (best) == 2 && is_allowed (run, best);
-    gboolean gains = fit_rank (best) < 2 && is_allowed (run, best)
-                     && (double)run->step_ns < (1 - PS_ADVICE_LEAST_GAIN) * (double)best->step_ns;
+    const Candidate *candidate = round->pdata[i];
+    const PsAdvised *run = &candidate->run;
 
-    if ((fits_now || gains) && (found == NULL || compare_runs (run, found, best) < 0))
-      found = run;
-  }
-  if (found == NULL)
-    return FALSE;
-  g_free (best->options);
-  g_free (best->text);
-  copy_advised (found, best);
-  return TRUE;
-}
-
-/* Changes of other rows than those that a run has already. */
-static GPtrArray *without (const GPtrArray *pool, guint64 used)
-{
-  GPtrArray *rest = g_ptr_array_new ();
-
-  for (guint i = 0; i < pool->len; i++)
-    if (!(used >> (((Candidate *)pool->pdata[i])->change - changes) & 1))
-      g_ptr_array_add (rest, pool->pdata[i]);
-  return rest;
-}
-
-/* Two changes that make the run fit where none does alone, at the least time. FALSE: there are none. */
-static gboolean fit_by_two (const Advising *advising, const GPtrArray *pool, PsAdvised *best, guint64 *used)
-{
-  gboolean found = FALSE;
-
-  for (guint i = 0; i < pool->len; i++) {
-    const Candidate *first = pool->pdata[i];
-    g_autoptr (GPtrArray) rest = g_ptr_array_new (), round = NULL;
-
-    for (guint k = i + 1; k < pool->len; k++)
-      g_ptr_array_add (rest, pool->pdata[k]);
-    if (!is_allowed (&first->run, &advising->advice->run))
-      continue;
-    round = predict_all (advising, &first->run, rest);
-    for (guint k = 0; k < round->len; k++) {
-      const Candidate *both = round->pdata[k];
-
-      if (fit_rank (&both->run) == 2 || (found && compare_steps (&both->run, best) >= 0))
-        continue;
-      if (found)
-        advised_clear (best);
-      copy_advised (&both->run, best);
-      *used = G_GUINT64_CONSTANT (1) << (first->change - changes) | G_GUINT64_CONSTANT (1) << (both->change - changes);
-      found = TRUE;
-    }
+    if (is_allowed (run, than) && (fit_rank (than) == 2 || (double)run->step_ns < enough_ns)
+        && (found == NULL || compare_runs (run, &found->run, than) < 0))
+      found = candidate;
   }
   return found;
 }
 
-/* The best few changes together: adds the best one, as long as one gains. */
+static guint64 bit_of (const Candidate *candidate)
+{
+  return G_GUINT64_CONSTANT (1) << (candidate->change - changes);
+}
+
+static void take (const Candidate *candidate, PsAdvised *best, guint64 *used)
+{
+  advised_clear (best);
+  copy_advised (&candidate->run, best);
+  *used |= bit_of (candidate);
+}
+
+/* Two changes that make the run fit where none does alone, at the least time. */
+static void fit_by_two (const Advising *advising, const GPtrArray *singles, PsAdvised *best, guint64 *used)
+{
+  for (guint i = 0; i < singles->len; i++) {
+    const Candidate *first = singles->pdata[i];
+    g_autoptr (GPtrArray) rest = g_ptr_array_new ();
+
+    for (guint k = i + 1; k < singles->len; k++)
+      g_ptr_array_add (rest, singles->pdata[k]);
+    g_autoptr (GPtrArray) round = predict_all (advising, &first->run, rest);
+    for (guint k = 0; k < round->len; k++) {
+      const Candidate *both = round->pdata[k];
+
+      if (fit_rank (&both->run) == 2 || (fit_rank (best) < 2 && both->run.step_ns >= best->step_ns))
+        continue;
+      *used = bit_of (first);
+      take (both, best, used);
+    }
+  }
+}
+
+/* The best few changes together: adds the best one, as long as one is better. */
 static void find_together (const Advising *advising, const GPtrArray *sorted)
 {
-  PsAdvice *advice = advising->advice;
-  g_autoptr (GPtrArray) pool = choose (sorted, BEST_OF_CHANGE, NULL), singles = choose (sorted, 1, &advice->run);
-  PsAdvised best = { 0 };
+  const PsAdvised *base = &advising->advice->run;
+  PsAdvised *best = &advising->advice->together;
+  g_autoptr (GPtrArray) pool = choose (sorted, BEST_OF_CHANGE, NULL), singles = choose (sorted, 1, base);
   guint64 used = 0;
-  guint n_changes = 1;
 
-  copy_advised (&advice->run, &best);
-  if (fit_rank (&advice->run) == 2 && singles->len > 0 && fit_rank (&((Candidate *)singles->pdata[0])->run) == 2) {
-    PsAdvised fit = { 0 };
+  copy_advised (base, best);
+  if (fit_rank (base) == 2 && singles->len > 0 && fit_rank (&((Candidate *)singles->pdata[0])->run) == 2)
+    fit_by_two (advising, singles, best, &used);
+  for (guint n = 0; n < MOST_TOGETHER; n++) {
+    g_autoptr (GPtrArray) rest = g_ptr_array_new ();
 
-    if (fit_by_two (advising, singles, &fit, &used)) {
-      advised_clear (&best);
-      best = fit;
-      n_changes = 3;
-    }
-  }
-  for (; n_changes <= MOST_TOGETHER; n_changes++) {
-    g_autoptr (GPtrArray) rest = without (pool, used), round = predict_all (advising, &best, rest);
-    PsAdvised before = best;
-
-    if (!improve (round, &best))
+    for (guint i = 0; i < pool->len; i++)
+      if (!(used & bit_of (pool->pdata[i])))
+        g_ptr_array_add (rest, pool->pdata[i]);
+    g_autoptr (GPtrArray) round = predict_all (advising, best, rest);
+    const Candidate *better = find_better (round, best);
+    if (better == NULL)
       break;
-    for (guint i = 0; i < round->len; i++) {
-      const Candidate *candidate = round->pdata[i];
-
-      if (candidate->run.step_ns == best.step_ns && g_str_equal (candidate->run.options, best.options))
-        used |= G_GUINT64_CONSTANT (1) << (candidate->change - changes);
-    }
-    (void)before;
+    take (better, best, &used);
   }
-  if (n_changes > 2) {
-    best.change = "together";
-    advice->together = best;
-  } else
-    advised_clear (&best);
+  best->change = "together";
+  if ((used & (used - 1)) == 0) { /* one change, or none */
+    advised_clear (best);
+    *best = (PsAdvised){ 0 };
+  }
 }
 
 /* The run as it stands */
@@ -649,18 +629,13 @@ static GPtrArray *list_values (const Advising *advising)
   return values;
 }
 
-static void advised_clear_data (gpointer data)
-{
-  advised_clear (data);
-}
-
 PsAdvice *ps_advice_new (const PsAdviceQuestion *question, GError **error)
 {
   g_autoptr (PsAdvice) advice = g_new0 (PsAdvice, 1);
   Advising advising = { .question = question, .advice = advice };
 
   advice->changes = g_array_new (FALSE, FALSE, sizeof (PsAdvised));
-  g_array_set_clear_func (advice->changes, advised_clear_data);
+  g_array_set_clear_func (advice->changes, advised_clear);
   gboolean opened = open_run (&advising, error);
   if (opened) {
     g_autoptr (GPtrArray) values = list_values (&advising), all = predict_all (&advising, &advice->run, values);
