@@ -225,7 +225,7 @@ static gboolean settle (const Advising *advising, PsAdvised *run)
     run->schedule = "1f1b";
     setting->n_chunks = 0;
     setting->layout = NULL;
-  } else if (setting->layout == NULL && advising->modelled)
+  } else if (setting->layout == NULL && advising->question->framework != NULL && advising->modelled)
     setting->layout = (char *)"even";
   if (setting->n_devices > 1 && setting->n_devices * chunks != was->n_devices * MAX (was->n_chunks, 1)
       && (!g_str_has_prefix (setting->layout != NULL ? setting->layout : "even", "even")
@@ -483,9 +483,11 @@ static void copy_advised (const PsAdvised *from, PsAdvised *to)
   to->text = g_strdup (from->text);
 }
 
-/* The best run of a round that is better than another: it fits, or is faster. NULL: there is none. */
-static const Candidate *find_better (const GPtrArray *round, const PsAdvised *than)
+/* The best run of a round that is better than another: it fits, or is faster, or the framework runs it alone. NULL:
+ * there is none. */
+static const Candidate *find_better (const PsAdvice *advice, const GPtrArray *round, const PsAdvised *than)
 {
+  const gboolean any = fit_rank (than) == 2 || (advice->broken != NULL && than->options == NULL);
   const double enough_ns = (1 - PS_ADVICE_LEAST_GAIN) * (double)than->step_ns;
   const Candidate *found = NULL;
 
@@ -493,7 +495,7 @@ static const Candidate *find_better (const GPtrArray *round, const PsAdvised *th
     const Candidate *candidate = round->pdata[i];
     const PsAdvised *run = &candidate->run;
 
-    if (is_allowed (run, than) && (fit_rank (than) == 2 || (double)run->step_ns < enough_ns)
+    if (is_allowed (run, than) && (any || (double)run->step_ns < enough_ns)
         && (found == NULL || compare_runs (run, &found->run, than) < 0))
       found = candidate;
   }
@@ -551,7 +553,7 @@ static void find_together (const Advising *advising, const GPtrArray *sorted)
       if (!(used & bit_of (pool->pdata[i])))
         g_ptr_array_add (rest, pool->pdata[i]);
     g_autoptr (GPtrArray) round = predict_all (advising, best, rest);
-    const Candidate *better = find_better (round, best);
+    const Candidate *better = find_better (advising->advice, round, best);
     if (better == NULL)
       break;
     take (better, best, &used);
@@ -646,7 +648,7 @@ PsAdvice *ps_advice_new (const PsAdviceQuestion *question, GError **error)
       const PsAdvised *run = &((Candidate *)listed->pdata[i])->run;
       PsAdvised copy;
 
-      if (fit_rank (&advice->run) == 2 || run->gain >= PS_ADVICE_LEAST_GAIN) {
+      if (fit_rank (&advice->run) == 2 || advice->broken != NULL || run->gain >= PS_ADVICE_LEAST_GAIN) {
         copy_advised (run, &copy);
         g_array_append_val (advice->changes, copy);
       }
