@@ -12,15 +12,12 @@
 typedef struct {
   const PsAdviceQuestion *question;
   PsAdvice *advice;
-  PsModel *model;        /* NULL: not known */
-  guint n_gpus;          /* p t c d */
-  guint size;            /* sequences of a microbatch; 1 where that is not known */
-  gint64 batch;          /* sequences of a step */
-  gboolean adjacent;     /* replicas of a device are neighbours */
-  gboolean modelled;     /* costs follow from cluster and model */
-  gint64 *limit;         /* bytes of the smallest device; NULL: not known */
-  gint64 reserve;        /* bytes of the memory that the limit leaves free */
-  GPtrArray *candidates; /* Candidate, all that were predicted by themselves */
+  PsModel *model;    /* NULL: not known */
+  guint size;        /* sequences of a microbatch; 1 where that is not known */
+  gint64 batch;      /* sequences of a step */
+  gboolean adjacent; /* replicas of a device are neighbours */
+  gboolean modelled; /* costs follow from cluster and model */
+  gint64 limit;      /* bytes of the smallest device; G_MAXINT64: not known */
 } Advising;
 
 /* The table of changes */
@@ -31,7 +28,7 @@ struct Change {
   const char *option; /* of SETTING; "a b": what one of the degrees loses the other one gains */
   const char *values; /* blanks between them; NULL: list makes them */
   char *(*list) (const Advising *advising);
-  gboolean (*apply) (const Advising *advising, const Change *change, const char *value, PsAdvised *run);
+  gboolean (*apply) (const Change *change, const char *value, PsAdvised *run);
 };
 
 /* A value of a change, and the run with it alone. */
@@ -60,28 +57,16 @@ static void candidate_free (gpointer data)
 
 static guint *degree_of (PsSetting *setting, const char *name)
 {
-  const struct {
-    const char *name;
-    guint *degree;
-  } degrees[] = { { "devices", &setting->n_devices },
-                  { "tensor", &setting->n_tensor },
-                  { "context", &setting->n_context },
-                  { "replicas", &setting->n_replicas } };
-  guint i = 0;
-
-  while (!g_str_equal (degrees[i].name, name))
-    i++;
-  return degrees[i].degree;
+  return &G_STRUCT_MEMBER (guint, setting, ps_option_find (ps_setting_options, name)->offset);
 }
 
 /* "+4": the first degree is 4 times as large, "-4": the second one. */
-static gboolean apply_degrees (G_GNUC_UNUSED const Advising *advising, const Change *change, const char *value,
-                               PsAdvised *run)
+static gboolean apply_degrees (const Change *change, const char *value, PsAdvised *run)
 {
   g_auto (GStrv) names = g_strsplit (change->option, " ", 2);
-  guint factor = (guint)g_ascii_strtoull (value + 1, NULL, 10);
-  guint *more = degree_of (&run->setting, names[*value == '-']),
-        *less = degree_of (&run->setting, names[*value == '+']);
+  const guint factor = (guint)g_ascii_strtoull (value + 1, NULL, 10);
+  guint *more = degree_of (&run->setting, names[*value == '-']);
+  guint *less = degree_of (&run->setting, names[*value == '+']);
 
   if (*less % factor != 0)
     return FALSE;
@@ -90,24 +75,24 @@ static gboolean apply_degrees (G_GNUC_UNUSED const Advising *advising, const Cha
   return TRUE;
 }
 
-static gboolean apply_option (G_GNUC_UNUSED const Advising *advising, const Change *change, const char *value,
-                              PsAdvised *run)
+/* Texts and lists of a setting are shared: they are not read as options. */
+static gboolean apply_option (const Change *change, const char *value, PsAdvised *run)
 {
-  run->setting.n_recompute = 0; /* of all stages alike */
+  if (g_str_equal (change->option, "recompute")) { /* of all stages alike */
+    run->setting.recompute_each = NULL;
+    run->setting.n_recompute = 0;
+  }
   return ps_option_read (ps_option_find (ps_setting_options, change->option), &run->setting, value, NULL);
 }
 
-/* Texts of a setting are shared: they are not read as options. */
-static gboolean apply_layout (G_GNUC_UNUSED const Advising *advising, G_GNUC_UNUSED const Change *change,
-                              const char *value, PsAdvised *run)
+static gboolean apply_layout (G_GNUC_UNUSED const Change *change, const char *value, PsAdvised *run)
 {
   run->setting.layout = (char *)g_intern_string (value);
   return run->setting.n_devices > 1;
 }
 
 /* "interleaved:4", a family and v. */
-static gboolean apply_schedule (G_GNUC_UNUSED const Advising *advising, G_GNUC_UNUSED const Change *change,
-                                const char *value, PsAdvised *run)
+static gboolean apply_schedule (G_GNUC_UNUSED const Change *change, const char *value, PsAdvised *run)
 {
   g_autofree char *name = g_strndup (value, strcspn (value, ":"));
 
@@ -286,9 +271,7 @@ static void take_figures (const Advising *advising, const PsPrediction *predicti
 
   run->step_ns = metrics->iteration_ns;
   run->peak_memory_bytes = metrics->peak_memory_bytes;
-  run->excess_bytes = G_MININT64;
-  for (guint d = 0; advising->limit != NULL && d < metrics->n_devices; d++)
-    run->excess_bytes = MAX (run->excess_bytes, metrics->device[d].peak_memory_bytes - *advising->limit);
+  run->excess_bytes = metrics->peak_memory_bytes - advising->limit;
   run->fits = prediction->fits;
   run->interval = prediction->interval;
   run->n_chunks = ps_placement_max_chunks (prediction->program->schedule->placement);
@@ -394,8 +377,7 @@ static GPtrArray *predict_all (const Advising *advising, const PsAdvised *from, 
         = (Candidate){ .change = value->change,
                        .value = g_strdup (value->value),
                        .run = { .change = value->change->name, .setting = from->setting, .schedule = from->schedule } };
-    if (value->change->apply (advising, value->change, value->value, &candidate->run)
-        && settle (advising, &candidate->run))
+    if (value->change->apply (value->change, value->value, &candidate->run) && settle (advising, &candidate->run))
       g_ptr_array_add (all, candidate);
     else
       candidate_free (candidate);
@@ -574,7 +556,7 @@ static gboolean open_run (Advising *advising, GError **error)
   const PsCostSource *source = ps_setting_source (setting);
   PsAdvice *advice = advising->advice;
   PsAdvised *run = &advice->run;
-  gint64 reserve;
+  g_autofree gint64 *limits = NULL;
 
   *run = (PsAdvised){ .change = "as it stands", .setting = *setting, .schedule = question->schedule, .certainty = NAN };
   advising->modelled = source != NULL && source->has_cluster;
@@ -587,13 +569,15 @@ static gboolean open_run (Advising *advising, GError **error)
   g_autoptr (PsPredictor) predictor = ps_predictor_new (setting, NULL);
   advice->prediction = ps_predictor_predict (predictor, question->schedule, error);
   if (advice->prediction == NULL || !ps_predictor_add_interval (predictor, advice->prediction, PS_INTERVAL_STEPS, error)
-      || !ps_setting_memory_limit (setting, advice->prediction->metrics.n_devices, &advising->limit, &reserve, error))
+      || !ps_setting_memory_limit (setting, advice->prediction->metrics.n_devices, &limits, NULL, error))
     return FALSE;
   const PsSchedule *order = advice->prediction->program->schedule;
+  advising->limit = G_MAXINT64;
+  for (guint d = 0; limits != NULL && d < order->placement->n_devices; d++)
+    advising->limit = MIN (advising->limit, limits[d]);
   run->setting.n_devices = order->placement->n_devices; /* a schedule file has them */
   run->setting.n_microbatches = order->n_microbatches;
   advising->size = advising->model != NULL ? advising->model->microbatch_size : 1;
-  advising->n_gpus = run->setting.n_devices * setting->n_tensor * setting->n_context * setting->n_replicas;
   advising->batch = (gint64)run->setting.n_microbatches * setting->n_replicas * microbatch_size (advising, setting);
   advising->adjacent = setting->replicas_adjacent || setting->n_replicas == 1 || run->setting.n_devices == 1;
   take_figures (advising, advice->prediction, run);
@@ -657,7 +641,6 @@ PsAdvice *ps_advice_new (const PsAdviceQuestion *question, GError **error)
     find_together (&advising, all);
   }
   ps_model_free (advising.model);
-  g_free (advising.limit);
   return opened ? g_steal_pointer (&advice) : NULL;
 }
 

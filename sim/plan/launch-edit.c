@@ -620,22 +620,6 @@ static gboolean take_off (Edit *edit, const char *key)
   return there == NULL || remove_key (edit, there);
 }
 
-/* Whether torchtitan adds up gradients in the new launch, which its batch says: it is larger than all local ones. */
-static gboolean accumulates (const GPtrArray *after)
-{
-  static const char *const keys[]
-      = { "training.global_batch_size", "training.local_batch_size", "parallelism.data_parallel_shard_degree",
-          "parallelism.data_parallel_replicate_degree" };
-  gint64 values[G_N_ELEMENTS (keys)] = { 0 };
-
-  for (guint i = 0; i < G_N_ELEMENTS (keys); i++) {
-    const PsLaunchKey *key = find_named (after, keys[i]);
-
-    values[i] = key != NULL ? g_ascii_strtoll (key->value, NULL, 10) : 1;
-  }
-  return values[0] != values[1] * values[2] * values[3];
-}
-
 static void add_flag (GString *flags, PsLaunchForm form, gboolean goes, const char *key, const char *value)
 {
   g_autofree char *words = spell_key (form == PS_LAUNCH_LOG ? PS_LAUNCH_WORDS : form, key, goes ? "" : value);
@@ -683,6 +667,7 @@ char *ps_launch_edit (const PsLaunchEdit *change, GString *flags)
     edit.keys = ps_launch_keys (edit.where, edit.text, edit.form, NULL);
   if (edit.keys == NULL || before == NULL || after == NULL)
     return NULL;
+  const PsLaunchKey *degree = find_named (after, "parallelism.pipeline_parallel_degree");
   for (guint i = 0; i < before->len; i++) {
     const PsLaunchKey *was = before->pdata[i];
 
@@ -698,7 +683,8 @@ char *ps_launch_edit (const PsLaunchEdit *change, GString *flags)
     const PsLaunchKey *now = after->pdata[i], *was = find_named (before, now->key);
     const char *key = now->key;
     g_autofree char *value = g_strdup (now->value);
-    gboolean says_batch = g_str_equal (now->key, "training.global_batch_size") && accumulates (after)
+    /* Without a pipeline torchtitan adds up gradients by its batch alone. */
+    gboolean says_batch = g_str_equal (now->key, "training.global_batch_size") && is_value (degree, "1")
                           && find_key (edit.form, edit.keys, now->key) == NULL;
 
     if ((was != NULL && g_str_equal (was->value, now->value) && !says_batch) || !adapt (change, &edit, &key, &value))
