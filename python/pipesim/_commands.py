@@ -549,6 +549,9 @@ _PLAN: dict[str, str] = {
     "jobs": ",",
     "from_": ",",
     "gpus": ",",
+    "target_step": ",",
+    "tokens": ",",
+    "days": ",",
     "global_batch": ",",
     "schedule": ",",
     "model": ",",
@@ -576,6 +579,7 @@ _PLAN: dict[str, str] = {
     "overlap_param_gather": ",",
     "reduce": ",",
     "zero": ",",
+    "price": ",",
     "top": ",",
     "every": ",",
     "explain": ",",
@@ -589,6 +593,9 @@ def plan(
     jobs: Value = None,
     from_: Value = None,
     gpus: Value = None,
+    target_step: Value = None,
+    tokens: Value = None,
+    days: Value = None,
     global_batch: Value = None,
     schedule: Value = None,
     model: Value = None,
@@ -616,6 +623,7 @@ def plan(
     overlap_param_gather: Flag = None,
     reduce: Value = None,
     zero: Value = None,
+    price: Value = None,
     top: Value = None,
     every: Flag = None,
     explain: Value = None,
@@ -627,7 +635,11 @@ def plan(
     jobs: Threads [default: one per processor]
     from_: Take the setting of a launch: a script, arguments, log or YAML of Megatron-LM, TOML or words of
         torchtitan, JSON of DeepSpeed, or a config.json; other options win over it [default: none]
-    gpus: GPUs, p times t times d [default: all of the cluster]
+    gpus: GPUs, p times t times c times d; several numbers are compared [default: all of the cluster; the fewest
+        with --target-step or --days]
+    target_step: Find the fewest GPUs on which a step takes at most T [default: none]
+    tokens: Tokens of the whole training, 15T or 300B (B: 10^9): print the days that it takes [default: none]
+    days: Find the fewest GPUs that train --tokens in so many days [default: none]
     global_batch: Sequences per step, over all replicas [required]
     schedule: Only these families, or all [default: all synchronous ones]
     model: Model description or its name (llama-3-70b) [required]
@@ -635,8 +647,8 @@ def plan(
         peak_flops does not change [default: its own]
     db: Measured costs: one pipeline of all GPUs, no replicas [default: none]
     profile: Profile in the database [default: all of the model]
-    cluster: Cluster description or its name; memory and peak rate come from it, and without --db all costs
-        [required]
+    cluster: Cluster descriptions or their names; memory and peak rate come from them, and without --db all
+        costs. Several are compared [required]
     cuda_graphs: Kernels that do not wait for the host: none, attn or full_iteration [default: none]
     tp_comm_overlap: Products hide a part of the all-reduces of --tensor
     moe_token_dispatcher_type: What brings tokens to the experts: alltoall, deepep or hybridep [default:
@@ -665,7 +677,10 @@ def plan(
     reduce: All-reduce of the gradients: overlapped or exposed [default: overlapped]
     zero: Stage of ZeRO. The replicas share out, at 0, nothing; at 1, the optimizer state; at 2, gradients too;
         at 3, state and weights (FSDP) [default: 1 for modelled costs of several replicas or contexts, else 0]
-    top: Number of layouts to print, the best first [default: 10]
+    price: Price of a GPU per hour, 2.1/h for all or h100-80gb=2.1/h,h200-141gb=3.2/h: print money, and compare
+        by it [default: none]
+    top: Number of layouts to print, the best first [default: 10; 1 of each cluster and number of GPUs where
+        several are compared, or of the fewest]
     every: Print every setting of a layout (p, t, c, e, d), not only the fastest
     explain: Print the command line that predicts the layout of this rank again [default: none]
     to: Print only the flags or keys with which megatron (HybridModel of Megatron-LM 0.18 and later, whose
