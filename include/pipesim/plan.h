@@ -202,6 +202,7 @@ typedef struct {
   const char *framework; /* of ps_launch_frameworks, that reads the file; NULL: none */
   char *schedule;        /* the family that it runs; NULL: not known, or another one is given */
   char *file;            /* its name */
+  char *const *argv;     /* the line as it was given, not owned */
   gboolean print;        /* --print-command */
 } PsLaunchCommand;
 
@@ -254,6 +255,78 @@ char *ps_launch_runs_in (const PsSetting *setting, const char *family);
 
 /* Adds the refusals of frameworks that know the family: "megatron: -m 3: ...". */
 void ps_launch_lint (const PsSetting *setting, const char *family, GPtrArray *findings);
+
+/* What to change in a run: one thing after the other, on the same GPUs, with the same sequences per step. */
+
+/* A run that differs from the one that was asked about. */
+typedef struct {
+  const char *change; /* what changes: "recompute", "tensor and data parallelism"; "together" */
+  char *options;      /* what differs, as options: "--recompute none --tensor 4" */
+  PsSetting setting;  /* its texts are static, or those of the question's setting */
+  const char *schedule;
+  gint64 step_ns;
+  gint64 peak_memory_bytes; /* of a GPU */
+  gint64 excess_bytes;      /* of the device that is most above its limit; below 0: all are below */
+  const char *fits;         /* ps_fits */
+  PsInterval interval;      /* of the step, where costs are measured */
+  double gain;              /* part of the step that is saved; below 0: it takes longer */
+  double certainty;         /* probability that it is faster than the run as it stands */
+  char *text;               /* the launch in the words of the question's framework; NULL: there is none */
+  guint n_chunks;           /* v of its schedule */
+  guint even_layers;        /* layers of each of its stages; 0: they are not even */
+} PsAdvised;
+
+typedef struct {
+  const PsSetting *setting; /* of the run as it stands. All must live as long as the advice */
+  const char *schedule;
+  const char *framework; /* of ps_launch_frameworks, that is to run the others; NULL: any may */
+  const PsModel *model;  /* that the launch defines, where costs are of no model; NULL: not known */
+  gboolean every;        /* list all values of a change, not only the best one */
+  guint n_jobs;          /* threads; 0: 1. The answer is the same for any number */
+} PsAdviceQuestion;
+
+#define PS_ADVICE_CERTAIN 0.9     /* less than that is noise */
+#define PS_ADVICE_LEAST_GAIN 2e-3 /* a smaller one is none */
+
+typedef struct {
+  PsPrediction *prediction; /* of the run as it stands */
+  PsAdvised run;            /* it */
+  char *broken;             /* the framework's precondition that it breaks; NULL: none is */
+  GArray *changes;          /* PsAdvised, the fastest first: those that fit. Where the run does not fit, also those that
+                               need less memory, by the time that they lose */
+  PsAdvised together;       /* the best few; where the run does not fit, the fewest that make it fit, and what is
+                               gained then. options NULL: no two are better than one */
+  guint n_predicted;
+  guint n_refused; /* by the framework or by the costs */
+  double error;    /* relative standard deviation of a step; 0: measured costs, whose intervals count */
+} PsAdvice;
+
+/* Predicts the run and its changes. A change counts where the framework runs it and has words for it.
+ *
+ * certainty = Phi (ln (step / changed step) / deviation). With measured costs the deviation is that of both intervals,
+ * as if they were independent. With modelled ones it is half of that of a step (PsClassErrors): two settings of a class
+ * are taken to share three quarters and more of an error's variance, 7/8, because settings of one series, predicted
+ * from one of them, are 0.8 and 3.0 % off where single steps are 3.4 and 6.7 % off (docs/accuracy.md, MLPerf, Primus,
+ * vTrain).
+ *
+ * Errors: those of ps_predict. Free with ps_advice_free. */
+PsAdvice *ps_advice_new (const PsAdviceQuestion *question, GError **error) G_GNUC_WARN_UNUSED_RESULT;
+void ps_advice_free (PsAdvice *advice);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsAdvice, ps_advice_free)
+
+/* The file of a launch, changed to another run of its advice. */
+typedef struct {
+  char *text;  /* of the file; NULL: it cannot say that, as a log */
+  char *diff;  /* lines that differ; NULL as text */
+  char *flags; /* what differs in words of the framework: "--micro-batch-size 2, without --sequence-parallel" */
+} PsAdvisedFile;
+
+/* Edits the text of a launch, which where names. Whether it reads back as the run, its reader says. Clear in any case.
+ */
+void ps_advice_edit (const PsAdvice *advice, const PsAdvised *advised, const char *where, const char *text,
+                     PsAdvisedFile *file);
+void ps_advised_file_clear (PsAdvisedFile *file);
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (PsAdvisedFile, ps_advised_file_clear)
 
 G_END_DECLS
 

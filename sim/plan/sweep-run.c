@@ -97,6 +97,8 @@ static void fill_setting (const PsSweep *sweep, const PsSweepPoint *point, const
   set_column (result, "microbatches", integer (schedule->n_microbatches));
   set_column (result, "chunks", integer (ps_placement_max_chunks (schedule->placement)));
   set_column (result, "slices", integer (schedule->n_slices));
+  if (setting->even_work || setting->n_slice_tokens > 0)
+    set_column (result, "slice_lengths", ps_option_value (ps_option_find (ps_setting_options, "slices"), setting));
   set_column (result, "placement", text (ps_placement_name (schedule->placement->kind)));
   set_column (result, "layout", text (result->layout));
   if (size > 0)
