@@ -112,8 +112,8 @@ double ps_layout_step_flops (const PsModel *model, gint64 global_batch);
  * - p no more than layers, embedding and loss; t as ps_tensor_check and the nodes allow; b = 1, 2, 4, 8, 16; all
  * recomputations;
  * - all schedules with their own number of chunks v. Schedules that take others also with v = 2, 4, 8 and every v up to
- *   20 that cuts the layers evenly, or these with embedding and loss. For p = 1, where there is no pipeline, the fastest
- *   with one chunk stands for all; families of several chunks count there only where 1f1b is not asked for.
+ *   20 that cuts the layers evenly, or these with embedding and loss. For p = 1, where there is no pipeline, the
+ * fastest with one chunk stands for all; families of several chunks count there only where 1f1b is not asked for.
  *
  * Two bounds save predictions and change no answer: the weights of a pipeline against its memory, and the work of a
  * step spread evenly over p against the last of the best. Settings that do not fit are no answer; when none fits, best
@@ -233,7 +233,7 @@ char *ps_launch_refusal (const char *framework, const PsSetting *setting, const 
 /* The frameworks that do: "megatron, torchtitan"; "" for none. Free with g_free. */
 char *ps_launch_runs_in (const PsSetting *setting, const char *family);
 
-/* Adds the refusals of frameworks that know the family: "megatron: -m 3: ...". */
+/* Adds the refusals of frameworks that know the family: "megatron: -m 3: ...", as PsFinding. */
 void ps_launch_lint (const PsSetting *setting, const char *family, GPtrArray *findings);
 
 G_END_DECLS
