@@ -89,11 +89,12 @@ char *ps_run_report_to_json (const PsRunReport *report);
 typedef struct {
   const PsTraining *training;
   gboolean rows;     /* TRUE: standard output gets a row for each step, the first after a head */
-  guint counted;     /* steps to the end, for a line on standard error that counts; 0: no such line */
+  guint n_steps;     /* of the run */
   const char *title; /* printed before the head */
 
   int losses; /* file descriptor; -1: no file */
   guint n_printed;
+  guint n_done;
   GError *failure; /* the first */
 } PsStepLog;
 

@@ -151,7 +151,7 @@ static gboolean prepare_steps (PsExecOptions *options, const Job *job, PsStepLog
     interrupted = ps_note_signals ();
   log->training = run->training;
   log->rows = prints (options) && !options->json;
-  log->counted = !log->rows && isatty (STDERR_FILENO) ? before + run->n_steps : 0;
+  log->n_steps = run->n_steps;
   return ps_step_log_open (log, is_first (options) ? options->losses : NULL, before, error);
 }
 
@@ -255,7 +255,7 @@ static int run_job (PsExecOptions *options, const Job *job, GError **error)
 /* The end of a program that fails. */
 static int report_failure (const GError *error, gpointer argv)
 {
-  return ps_error_report (PS_CLEAR_LINE "pipesim exec", error, argv);
+  return ps_error_report ("pipesim exec", error, argv);
 }
 
 static int run (int argc, char **argv, GError **error)

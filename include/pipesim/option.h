@@ -57,8 +57,10 @@ typedef struct PsOption {
   gsize offset; /* offset of the member in the base */
   gsize given;  /* offset of a guint, the number of values given: of FACTORS, SIZES, COUNTS and each the length; 0: no
                    such  member */
-  gsize each;   /* NAME and NUMBER: offset of a guint * or double *, which "a:b" goes to, one for each stage; given
-                   counts these alone; 0: no such member */
+  gsize each;   /* COUNT, NAME and NUMBER: offset of a guint * or double *, which "a:b" goes to, as one for each stage;
+                   given counts these alone; 0: no such member. The member of a COUNT is then their number */
+  const char *prefix; /* word before a value and ':', which sets the gboolean at prefix_offset; NULL: there is none */
+  gsize prefix_offset;
   double low, high; /* bounds; high 0: G_MAXINT64 */
   double initial;   /* value of a COUNT, INTEGER, NUMBER, PERCENT or TIME that is not given */
   const char *none; /* word for the option not given; NULL: there is none */

@@ -21,6 +21,9 @@ typedef struct {
   guint n_microbatches;           /* -m; required where a family is generated */
   guint n_chunks;                 /* -v; 0: the family's default */
   guint n_slices;                 /* --slices; 0: the family's default */
+  gboolean even_work;             /* their F takes the same time; FALSE: they are equally long, unless they are given */
+  guint *slice_tokens;            /* [n_slice_tokens] tokens of each, where they are given; else NULL */
+  guint n_slice_tokens;           /* n_slices then, else 0 */
   guint group_size;               /* --group; 0: the family's default */
   guint defer_head;               /* --defer-head; 0: none */
   char *lengths;                  /* --lengths; NULL: microbatches are alike */
@@ -266,8 +269,22 @@ PsCosts *ps_setting_costs (const PsSetting *setting, guint n_devices, guint n_ch
 PsCosts *ps_setting_costs_alike (const PsSetting *setting, const PsCosts *costs, guint n_devices,
                                  GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
-/* Gives modelled costs of the setting the times of each of n_slices slices, by the kernels of its tokens (work.h), if
- * they do not have them. Other costs have those that were measured. ps_setting_costs does so for --slices. */
+/* The same for another length of the setting's model. Where the source is no cluster, costs of a machine that takes 1
+ * ns for 1000 operations, for ratios of them. costs->shapes are known. */
+PsCosts *ps_setting_costs_of (const PsSetting *setting, const PsModel *model, const PsCosts *costs, guint n_devices,
+                              GError **error) G_GNUC_WARN_UNUSED_RESULT;
+
+/* The lengths of n_slices slices of the model's sequences as --slices says (model.h): equal, with F of the same time
+ * (ps_work_cut_even, for measured costs by operations), or given. Free with g_free. Errors: PS_ERROR_USAGE. */
+guint *ps_setting_cut_slices (const PsSetting *setting, const PsModel *model, guint n_slices,
+                              GError **error) G_GNUC_WARN_UNUSED_RESULT;
+
+/* Gives the setting's costs n_slices slices as --slices cuts them, if they do not have them. Modelled costs get times
+ * and messages by the kernels of a slice's tokens (work.h), and bytes: what the slice's F keeps; its keys and values
+ * where its layers run again, for later slices read them; and their gradients, which the last slice that reads them
+ * makes and the slice's own backward gives back. Measured costs have the slices that were measured; for slices of other
+ * lengths they take the whole op's time by operations, and its bytes by tokens. ps_setting_costs does so for --slices.
+ */
 gboolean ps_setting_add_slices (const PsSetting *setting, PsCosts *costs, guint n_devices, guint n_slices,
                                 GError **error);
 

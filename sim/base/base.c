@@ -2,6 +2,7 @@
 #include <pipesim/base.h>
 
 #include "names.h"
+#include "progress.h"
 #include "text.h"
 
 #include <errno.h>
@@ -76,13 +77,21 @@ void ps_capture (GString *output, GString *errors)
   captured_errors = errors;
 }
 
+gboolean ps_is_captured (void)
+{
+  return captured_errors != NULL;
+}
+
 gboolean ps_write_stream (FILE *stream, const char *text, gsize n)
 {
   GString *captured = stream == stdout ? captured_output : captured_errors;
 
-  if (captured != NULL)
+  if (captured != NULL) {
     g_string_append_len (captured, text, (gssize)n);
-  else if (fwrite (text, 1, n, stream) != n || fflush (stream) != 0) {
+    return TRUE;
+  }
+  ps_progress_wipe ();
+  if (fwrite (text, 1, n, stream) != n || fflush (stream) != 0) {
     clearerr (stream);
     return FALSE;
   }
@@ -92,14 +101,11 @@ gboolean ps_write_stream (FILE *stream, const char *text, gsize n)
 /* In the locale's encoding, as g_printerr's own handler does it. */
 static void print_error (const char *text)
 {
-  gboolean clears = g_str_has_prefix (text, PS_CLEAR_LINE);
-  g_autofree char *page = ps_format_page (text + (clears ? strlen (PS_CLEAR_LINE) : 0), FALSE), *converted = NULL;
+  g_autofree char *page = ps_format_page (text, FALSE), *converted = NULL;
   const char *charset;
 
   if (captured_errors == NULL && !g_get_console_charset (&charset))
     converted = g_convert_with_fallback (page, -1, charset, "UTF-8", "?", NULL, NULL, NULL);
-  if (clears && captured_errors == NULL && isatty (STDERR_FILENO))
-    fputs (PS_CLEAR_LINE, stderr);
   text = converted != NULL ? converted : page;
   ps_write_stream (stderr, text, strlen (text));
 }
@@ -107,6 +113,7 @@ static void print_error (const char *text)
 void ps_log_to_stderr (void)
 {
   g_set_printerr_handler (print_error);
+  ps_progress_allow ();
   g_log_writer_default_set_use_stderr (TRUE);
   g_log_set_writer_func (write_message, NULL, NULL);
 }
@@ -145,6 +152,14 @@ static const Unit time_units[] = {
   {                                                                                                                    \
     "TiB" unit, (gint64)1 << 40                                                                                        \
   }
+
+static const Unit token_units[] = {
+  { "", 1 },
+  { "K", 1000 },
+  { "M", 1000 * 1000 },
+  { "B", 1000 * 1000 * 1000 },
+  { "T", (gint64)1000 * 1000 * 1000 * 1000 },
+};
 
 static const Unit size_units[] = {
   BYTE_UNITS (""),
@@ -234,6 +249,14 @@ gboolean ps_parse_rate (const char *where, const char *text, gint64 *bytes_per_s
                           "rate; write a number and B/s, kB/s, MB/s, GB/s, TB/s, KiB/s, MiB/s, GiB/s, TiB/s, Mbit/s, "
                           "Gbit/s or Tbit/s, from 1B/s to 1000000TB/s",
                           error);
+}
+
+gboolean ps_parse_tokens (const char *where, const char *text, gint64 *tokens, GError **error)
+{
+  if (parse_quantity (text, token_units, G_N_ELEMENTS (token_units), FALSE, PS_MAX_TOKENS, tokens) && *tokens > 0)
+    return TRUE;
+  return ps_refuse (error, PS_ERROR_USAGE, "%s: '%s' is no number of tokens; 15T, 300B or 20M would be right", where,
+                    text);
 }
 
 gboolean ps_parse_integer (const char *where, const char *text, gint64 low, gint64 high, gint64 *value, GError **error)

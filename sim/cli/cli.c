@@ -57,7 +57,8 @@ int ps_cmd_run (const PsCmd *command, int argc, char **argv, GError **error)
   g_autoptr (PsCluster) cluster = NULL;
   PsCommandHelp help = command->help;
   g_auto (PsLaunchCommand) launch = { 0 };
-  g_autofree char **line = NULL;
+  g_autofree char **line = NULL, **named = NULL;
+  g_autofree char *from = NULL;
   int code = 0;
 
   if (text != NULL)
@@ -65,6 +66,12 @@ int ps_cmd_run (const PsCmd *command, int argc, char **argv, GError **error)
   if (setting != NULL) {
     *setting = ps_setting_new ();
     (*setting)->takes_auto = command->takes_auto;
+  }
+  if (command->launch > 0)
+    *(const PsLaunchCommand **)(gpointer)(options + command->launch) = &launch;
+  if (command->launch > 0 && argc > 1 && argv[1][0] != '-') {
+    argv = named = g_memdup2 (argv, ((gsize)argc + 1) * sizeof *argv);
+    argv[1] = from = g_strconcat ("--from=", argv[1], NULL);
   }
   gboolean expanded = ps_launch_expand (command->rows, argv, &launch, error);
   if (expanded && launch.words != NULL) {

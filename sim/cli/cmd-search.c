@@ -255,7 +255,9 @@ static char *write_command (const Options *options, const PsSearchBest *made)
 
   if (options->output == NULL)
     return NULL;
-  setting.n_chunks = setting.n_slices = 0;
+  setting.n_chunks = 0;
+  if (!setting.even_work && setting.n_slice_tokens == 0)
+    setting.n_slices = 0;
   setting.has_placement = FALSE;
   setting.layout = layout;
   setting.reorder = setting.reorder || best->comm_order != setting.comm_order;

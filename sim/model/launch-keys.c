@@ -275,6 +275,14 @@ static const PsKeyRow *find_row (const char *key)
   return section;
 }
 
+const PsKeyRow *ps_launch_key_row (PsLaunchForm form, const char *key)
+{
+  const char *point = form == PS_LAUNCH_YAML ? strrchr (key, '.') : NULL;
+  const PsKeyRow *row = find_row (key), *own = point != NULL ? find_row (point + 1) : NULL;
+
+  return (row == NULL || row->kind == PS_KEY_HARMLESS) && own != NULL ? own : row;
+}
+
 /* The value in pipesim's words; NULL: it says nothing. Free with g_free. */
 static char *translate (const PsKeyRow *row, const char *value)
 {
@@ -297,11 +305,8 @@ char *ps_launch_place (const PsLaunchFacts *facts, const PsLaunchKey *key)
 
 static gboolean take_key (PsLaunchFacts *facts, PsLaunchKey *key, GError **error)
 {
-  const char *point = facts->form == PS_LAUNCH_YAML ? strrchr (key->key, '.') : NULL;
-  const PsKeyRow *row = find_row (key->key);
+  const PsKeyRow *row = ps_launch_key_row (facts->form, key->key);
 
-  if ((row == NULL || row->kind == PS_KEY_HARMLESS) && point != NULL && find_row (point + 1) != NULL)
-    row = find_row (point + 1);
   if (row == NULL && facts->form != PS_LAUNCH_LOG && facts->form != PS_LAUNCH_YAML)
     g_ptr_array_add (facts->strange, key);
   if (row == NULL || row->kind == PS_KEY_HARMLESS)

@@ -44,6 +44,9 @@ typedef struct {
   const char *values; /* "theirs=ours ..."; "=ours" where a flag is given; NULL: the value as it is */
 } PsKeyRow;
 
+/* The row of a key as a form spells it; NULL: it has none. Rows are those of one array. */
+const PsKeyRow *ps_launch_key_row (PsLaunchForm form, const char *key);
+
 /* The facts of a launch. */
 typedef struct {
   const char *where;

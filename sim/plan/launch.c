@@ -279,6 +279,10 @@ static char *find_broken (Framework framework, const Run *run)
       "hybrid_layer_allocation.py" },
     { MEGATRON, formats.fp8_param_gather && narrow && said->zero == 0, "zero",
       "weights in the format of products need the distributed optimizer; give --zero 1", "arguments.py" },
+    { MEGATRON, said->overlap_param_gather && said->zero == 0, "overlap-param-gather",
+      "needs the distributed optimizer; give --zero 1", "arguments.py" },
+    { MEGATRON, said->overlap_param_gather && said->reduce != PS_REDUCE_OVERLAPPED, "overlap-param-gather",
+      "needs --reduce overlapped", "arguments.py" },
     { MEGATRON, is_precise (&formats) && said->zero == 0, "zero",
       "narrow moments and weights of the optimizer need the distributed one; give --zero 1", "optimizer/__init__.py" },
     { MEGATRON, is_precise (&formats) && muon, "optimizer", "has moments and weights in fp32", "optimizer_config.py" },
@@ -1066,10 +1070,26 @@ static void write_deepspeed (const Run *run, GString *text)
 
 /* All */
 
+char *ps_launch_text (const char *framework, const PsLaunch *launch)
+{
+  const Run run = read_launch (launch);
+  GString *text = g_string_new (NULL);
+  guint index = 0;
+
+  ps_launch_parse ("", framework, &index, NULL);
+  const Framework to = (Framework)(1 << index);
+  if (to & MEGATRON)
+    write_megatron (&run, to == HYBRID, text);
+  else if (to == DEEPSPEED)
+    write_deepspeed (&run, text);
+  else
+    write_titan (&run, to == TORCHTITAN_2, text);
+  return g_string_free (text, FALSE);
+}
+
 char *ps_launch_write (const char *framework, const PsLaunch *launch, GError **error)
 {
   const Run run = read_launch (launch);
-  g_autoptr (GString) text = g_string_new (NULL);
   guint index;
 
   if (!ps_launch_parse ("--to", framework, &index, error))
@@ -1079,13 +1099,7 @@ char *ps_launch_write (const char *framework, const PsLaunch *launch, GError **e
   g_autofree char *refusal = csv ? find_broken (to, &run) : find_refusal (to, &run);
   if (refusal != NULL)
     return ps_refuse_null (error, PS_ERROR_USAGE, "--to %s: %s", framework, refusal);
-  if (to & MEGATRON)
-    write_megatron (&run, to == HYBRID, text);
-  else if (to == DEEPSPEED)
-    write_deepspeed (&run, text);
-  else
-    write_titan (&run, to == TORCHTITAN_2, text);
-  return g_string_free (g_steal_pointer (&text), FALSE);
+  return ps_launch_text (framework, launch);
 }
 
 /* A comment where a prediction hardly fits the memory of a GPU, or does not fit and is printed all the same; "" where
@@ -1119,22 +1133,28 @@ static char *note_memory (const PsLaunchChoice *choice, const PsSetting *setting
                          choice->to, worst, needs, has, missing);
 }
 
+PsLaunch ps_launch_of (const PsSetting *setting, const PsModel *model, const char *schedule,
+                       const PsPrediction *prediction)
+{
+  const PsSchedule *order = prediction->program->schedule;
+
+  return (PsLaunch){ .setting = setting,
+                     .model = model,
+                     .shapes = prediction->costs->shapes,
+                     .n_devices = order->placement->n_devices,
+                     .n_chunks = ps_placement_max_chunks (order->placement),
+                     .schedule = schedule,
+                     .order = order };
+}
+
 char *ps_launch_prediction (const PsLaunchChoice *choice, const PsSetting *setting, const char *schedule,
                             const PsPrediction *prediction, GError **error)
 {
-  const PsSchedule *order = prediction->program->schedule;
-  g_autoptr (PsModel) model = NULL;
-  PsLaunch launch = { .setting = setting,
-                      .shapes = prediction->costs->shapes,
-                      .n_devices = order->placement->n_devices,
-                      .n_chunks = ps_placement_max_chunks (order->placement),
-                      .schedule = schedule,
-                      .order = order };
-
-  if (launch.shapes == NULL)
+  if (prediction->costs->shapes == NULL)
     return ps_refuse_null (error, PS_ERROR_USAGE, "--to %s: needs the costs of a model, --model with --cluster or --db",
                            choice->to);
-  launch.model = model = ps_setting_model (setting, error);
+  g_autoptr (PsModel) model = ps_setting_model (setting, error);
+  const PsLaunch launch = ps_launch_of (setting, model, schedule, prediction);
   g_autofree char *text = model != NULL ? ps_launch_write (choice->to, &launch, error) : NULL;
   g_autofree char *note = text != NULL ? note_memory (choice, setting, prediction, error) : NULL;
   return note != NULL ? g_strconcat (note, text, NULL) : NULL;

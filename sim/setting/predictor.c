@@ -36,22 +36,10 @@ static PsLengths *find_lengths (const PsSetting *setting, guint n_microbatches, 
   return g_steal_pointer (&lengths);
 }
 
-/* A machine that takes 1 ns for 1000 operations and no time for anything else. */
-static const PsCluster operations = { .name = (char *)"operations",
-                                      .nodes = 1,
-                                      .devices_per_node = PS_MAX_DEVICES,
-                                      .peak_flops = 1e12,
-                                      .efficiency = 1,
-                                      .link_bandwidth = 1e9,
-                                      .spacing = 1,
-                                      .tensor = 1 };
-
 /* The setting's costs of the same stages with sequences of that length; NULL: the sequences that it has. */
 static PsCosts *costs_of_length (const PsSetting *setting, const PsCosts *whole, guint n_devices,
                                  const PsLength *length, GError **error)
 {
-  guint n_chunks = whole->n_stages / n_devices;
-  PsSetting said = *setting;
   g_autoptr (PsModel) model = ps_setting_model (setting, error);
 
   if (model == NULL)
@@ -62,12 +50,7 @@ static PsCosts *costs_of_length (const PsSetting *setting, const PsCosts *whole,
     model->encoder.images = (guint)length->images;
   if (length != NULL && !ps_model_resize (model, 0, length->tokens, 0, error))
     return NULL;
-  if (!ps_setting_source (setting)->has_cluster)
-    return ps_costs_model_stages (model, &operations, whole->shapes, n_devices, n_chunks, error);
-  said.known_model = model;
-  said.known_shapes = whole->shapes;
-  said.sequence = said.images = 0;
-  return ps_setting_costs (&said, n_devices, n_chunks, error);
+  return ps_setting_costs_of (setting, model, whole, n_devices, error);
 }
 
 /* The costs of a slice: of any, or of each where they are known and there is room for them. */
@@ -428,7 +411,8 @@ static PsSchedule *read_file (const PsSetting *setting, const char *path, GError
     guint given, found;
   } sizes[] = { { "-p", setting->n_devices, schedule->placement->n_devices },
                 { "-m", setting->n_microbatches, schedule->n_microbatches },
-                { "-v", setting->n_chunks, ps_placement_max_chunks (schedule->placement) } };
+                { "-v", setting->n_chunks, ps_placement_max_chunks (schedule->placement) },
+                { "--slices", setting->n_slices, schedule->n_slices } };
   for (guint i = 0; i < G_N_ELEMENTS (sizes); i++)
     if (sizes[i].given != 0 && sizes[i].given != sizes[i].found)
       return ps_refuse_null (error, PS_ERROR_USAGE, "%s %u: the schedule of %s has %u", sizes[i].option, sizes[i].given,
@@ -580,6 +564,10 @@ static PsCosts *add_recomputed (PsPredictor *predictor, const PsSchedule *schedu
     return ps_refuse_null (error, PS_ERROR_USAGE,
                            "schedule '%s': has R ops, which recompute some microbatches; no --lengths would be right",
                            schedule->name);
+  if (predictor->setting->even_work || predictor->setting->n_slice_tokens > 0)
+    return ps_refuse_null (error, PS_ERROR_USAGE,
+                           "schedule '%s': has R ops, which recompute some microbatches; --slices %u would be right",
+                           schedule->name, schedule->n_slices);
   if (most_lengths (costs->n_stages) < 2)
     return ps_refuse_null (error, PS_ERROR_USAGE,
                            "schedule '%s': has R ops and %u stages; fewer stages, or no R, would be right",

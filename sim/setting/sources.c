@@ -397,39 +397,148 @@ static gboolean adapt (const PsSetting *setting, PsCosts *costs, guint n_devices
   return TRUE;
 }
 
+/* A machine that takes 1 ns for 1000 operations and no time for anything else. */
+static const PsCluster operations = { .name = (char *)"operations",
+                                      .nodes = 1,
+                                      .devices_per_node = PS_MAX_DEVICES,
+                                      .peak_flops = 1e12,
+                                      .efficiency = 1,
+                                      .link_bandwidth = 1e9,
+                                      .spacing = 1,
+                                      .tensor = 1 };
+
+PsCosts *ps_setting_costs_of (const PsSetting *setting, const PsModel *model, const PsCosts *costs, guint n_devices,
+                              GError **error)
+{
+  PsSetting said = *setting;
+
+  if (!ps_setting_source (setting)->has_cluster)
+    return ps_costs_model_stages (model, &operations, costs->shapes, n_devices, costs->n_stages / n_devices, error);
+  said.known_model = model;
+  said.sequence = said.images = said.n_slices = 0;
+  return ps_setting_costs_alike (&said, costs, n_devices, error);
+}
+
+static gboolean slices_are_equal (const PsSetting *setting)
+{
+  return !setting->even_work && setting->n_slice_tokens == 0;
+}
+
+guint *ps_setting_cut_slices (const PsSetting *setting, const PsModel *model, guint n_slices, GError **error)
+{
+  guint n_sharing = setting->n_tensor * setting->n_context;
+  g_autoptr (PsCluster) read = NULL;
+
+  if (slices_are_equal (setting))
+    return ps_model_cut_equal (model, n_slices, n_sharing, error);
+  if (!setting->even_work) {
+    if (setting->n_slice_tokens != n_slices)
+      return ps_refuse_null (error, PS_ERROR_USAGE, "--slices: has %u lengths; the schedule has %u slices",
+                             setting->n_slice_tokens, n_slices);
+    return ps_model_check_slices (model, setting->slice_tokens, n_slices, n_sharing, error)
+               ? g_memdup2 (setting->slice_tokens, n_slices * sizeof *setting->slice_tokens)
+               : NULL;
+  }
+  if (!ps_setting_source (setting)->has_cluster)
+    return ps_work_cut_even (model, &operations, n_slices, error);
+  read = ps_setting_cluster (setting, error);
+  return read != NULL ? ps_work_cut_even (model, read, n_slices, error) : NULL;
+}
+
+/* Adds the gradients of keys and values that backwards of later slices leave to slice i, whose model this is. A
+ * backward makes room for those that no slice after its own reads; slice i's own gives all of them back. */
+static void add_gradients (const PsModel *model, const PsCosts *costs, guint n_tensor, guint i, PsSliceParts *parts)
+{
+  for (guint stage = 0; stage < costs->n_stages; stage++) {
+    gint64 left = ps_tensor_key_bytes (model, &costs->shapes[stage], n_tensor, 0);
+
+    for (guint kind = PS_OP_B; kind <= PS_OP_BW; kind += PS_OP_BW - PS_OP_B)
+      parts->give_bytes[(kind * parts->n + i) * costs->n_stages + stage] += left;
+    for (guint j = i + 1, distance = 0; j < parts->n && left > 0; j++) {
+      distance += parts->tokens[j];
+      gint64 further = ps_tensor_key_bytes (model, &costs->shapes[stage], n_tensor, distance);
+
+      for (guint kind = PS_OP_B; kind <= PS_OP_BW; kind += PS_OP_BW - PS_OP_B)
+        parts->take_bytes[(kind * parts->n + j) * costs->n_stages + stage] += left - further;
+      left = further;
+    }
+  }
+}
+
+/* Keeps the keys and values of slice k, whose model this is, where its layers run again: later slices read them. */
+static void keep_keys (const PsSetting *setting, const PsModel *model, const PsCosts *costs, guint k,
+                       PsSliceParts *parts)
+{
+  for (guint stage = 0; stage < costs->n_stages; stage++) {
+    PsRecompute recompute = ps_setting_recompute (setting, stage);
+    const PsStageShape again = ps_recompute_shape (&costs->shapes[stage], recompute);
+    gint64 bytes = recompute & (PS_RECOMPUTE_FULL | PS_RECOMPUTE_MLA_UP_PROJ)
+                       ? ps_tensor_key_bytes (model, &again, setting->n_tensor, 0)
+                       : 0;
+
+    parts->take_bytes[(PS_OP_F * parts->n + k) * costs->n_stages + stage] += bytes;
+    for (guint kind = PS_OP_B; kind <= PS_OP_BW; kind += PS_OP_BW - PS_OP_B)
+      parts->give_bytes[(kind * parts->n + k) * costs->n_stages + stage] += bytes;
+  }
+}
+
+/* Sets the parts of slice k. `whole` are costs of whole sequences from where those of the slice are. */
+static void set_slice (const PsCosts *whole, const PsCosts *slice, guint k, PsSliceParts *parts)
+{
+  guint n = whole->n_stages;
+
+  for (guint i = 0; i < PS_OP_O * n; i++) {
+    gsize at = (i / n * parts->n + k) * n + i % n;
+
+    parts->part[at] = whole->op[i].duration_ns > 0 ? (double)slice->op[i].duration_ns / (double)whole->op[i].duration_ns
+                                                   : 1.0 / parts->n;
+    if (parts->take_bytes != NULL) {
+      parts->take_bytes[at] += slice->op[i].take_bytes;
+      parts->give_bytes[at] += slice->op[i].give_bytes;
+    }
+  }
+  for (guint i = 0; i < 2 * n && parts->take_bytes != NULL; i++)
+    if (whole->transfer_ns[i + 1] > 0)
+      parts->transfer[2 * n * k + i] = (double)slice->transfer_ns[i + 1] / (double)whole->transfer_ns[i + 1];
+}
+
 gboolean ps_setting_add_slices (const PsSetting *setting, PsCosts *costs, guint n_devices, guint n_slices,
                                 GError **error)
 {
   const PsCostSource *source = ps_setting_source (setting);
-  guint n_stages = costs->n_stages;
-  PsSetting said = *setting;
+  const PsSliceParts *known = ps_costs_slices (costs, n_slices);
+  gboolean equal = slices_are_equal (setting), modelled = source != NULL && source->has_cluster;
 
-  if (n_slices <= 1 || source == NULL || !source->has_cluster || ps_costs_has_slices (costs, n_slices))
+  if (n_slices <= 1 || (equal && (!modelled || known != NULL)) || (known != NULL && known->tokens != NULL))
     return TRUE;
-  g_autoptr (PsModel) whole = ps_setting_model (setting, error);
-  if (whole == NULL)
+  if (costs->shapes == NULL)
+    return ps_refuse (error, PS_ERROR_USAGE,
+                      "--slices: %s are of no model, whose slices could have other lengths; "
+                      "--slices %u would be right",
+                      costs->source, n_slices);
+  g_autoptr (PsModel) model = ps_setting_model (setting, error);
+  g_autofree guint *tokens = model != NULL ? ps_setting_cut_slices (setting, model, n_slices, error) : NULL;
+  g_autoptr (PsCosts) formulas
+      = tokens != NULL && !modelled ? ps_setting_costs_of (setting, model, costs, n_devices, error) : NULL;
+  if (tokens == NULL || (!modelled && formulas == NULL))
     return FALSE;
-  g_autoptr (PsSliceParts) parts = ps_slice_parts_new (n_slices, n_stages);
-  said.n_slices = 0;
+  g_autoptr (PsSliceParts) parts = ps_slice_parts_new (n_slices, tokens, costs->n_stages);
+  if (modelled) {
+    parts->take_bytes = g_new0 (gint64, (gsize)PS_OP_O * n_slices * costs->n_stages);
+    parts->give_bytes = g_new0 (gint64, (gsize)PS_OP_O * n_slices * costs->n_stages);
+  }
   for (guint k = 0; k < n_slices; k++) {
-    g_autoptr (PsModel) model = ps_model_copy (whole);
-    g_autoptr (PsCosts) slice = NULL;
+    g_autoptr (PsModel) part = ps_model_copy (model);
 
-    said.known_model = model;
-    said.sequence = 0;
-    if (ps_model_slice (model, n_slices, k, setting->n_tensor * setting->n_context, error))
-      slice = ps_setting_costs_alike (&said, costs, n_devices, error);
+    ps_model_slice (part, tokens, n_slices, k);
+    g_autoptr (PsCosts) slice = ps_setting_costs_of (setting, part, costs, n_devices, error);
     if (slice == NULL)
       return FALSE;
-    for (guint i = 0; i < PS_OP_O * n_stages; i++) {
-      gint64 whole_ns = costs->op[i].duration_ns;
-
-      parts->part[(i / n_stages * n_slices + k) * n_stages + i % n_stages]
-          = whole_ns > 0 ? (double)slice->op[i].duration_ns / (double)whole_ns : 1.0 / n_slices;
+    set_slice (modelled ? costs : formulas, slice, k, parts);
+    if (modelled) {
+      keep_keys (setting, part, costs, k, parts);
+      add_gradients (part, costs, setting->n_tensor, k, parts);
     }
-    for (guint i = 0; k == 0 && i < 2 * n_stages; i++)
-      if (costs->transfer_ns[i + 1] > 0)
-        parts->transfer[i] = (double)slice->transfer_ns[i + 1] / (double)costs->transfer_ns[i + 1];
   }
   ps_costs_add_slices (costs, g_steal_pointer (&parts));
   return TRUE;

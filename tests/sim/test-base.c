@@ -87,6 +87,31 @@ static void test_sizes (void)
   assert_usage (&error, "x: '1000000' has no unit; 0.001GB would be right");
 }
 
+static void test_tokens (void)
+{
+  static const struct {
+    const char *text;
+    gint64 tokens;
+  } good[] = { { "1", 1 },
+               { "20M", 20 * 1000 * 1000 },
+               { "300B", G_GINT64_CONSTANT (300000000000) },
+               { "1.5T", G_GINT64_CONSTANT (1500000000000) },
+               { "2.5K", 2500 },
+               { "1000T", PS_MAX_TOKENS } };
+  static const char *const bad[] = { "0", "0.1", "", "T", "1t", "1 T", "-1T", "1e12", "1001T", "1TB", "1.2.3T" };
+  GError *error = NULL;
+  gint64 tokens;
+
+  for (guint i = 0; i < G_N_ELEMENTS (good); i++) {
+    g_assert_true (ps_parse_tokens ("--tokens", good[i].text, &tokens, &error));
+    g_assert_cmpint (tokens, ==, good[i].tokens);
+  }
+  for (guint i = 0; i < G_N_ELEMENTS (bad); i++) {
+    g_assert_false (ps_parse_tokens ("--tokens", bad[i], &tokens, &error));
+    assert_usage (&error, "is no number of tokens; 15T, 300B or 20M would be right");
+  }
+}
+
 static void test_rates (void)
 {
   static const struct {
@@ -564,6 +589,7 @@ int main (int argc, char **argv)
   g_test_init (&argc, &argv, NULL);
   g_test_add_func ("/base/times", test_times);
   g_test_add_func ("/base/sizes", test_sizes);
+  g_test_add_func ("/base/tokens", test_tokens);
   g_test_add_func ("/base/rates", test_rates);
   g_test_add_func ("/base/integers", test_integers);
   g_test_add_func ("/base/formats", test_formats);
