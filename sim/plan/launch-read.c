@@ -296,8 +296,8 @@ static void add_schedule (Reader *reader, gint64 p)
   if (reader->titan && fact (reader, "schedule") != NULL)
     family = fact (reader, "schedule");
   else if (reader->titan && p > 1 && torch != NULL) {
-    family = ps_launch_torch_family (torch);
-    if (family == NULL)
+    family = ps_family_own_name (torch);
+    if (ps_family_find (torch) == NULL)
       fail (reader, "schedule '%s' is not known here", torch);
   } else if (is (reader, "schedule.overlaps"))
     family = is (reader, "schedule.delays-w") ? "interleaved-overlap-w" : "interleaved-overlap";

@@ -2,6 +2,7 @@
  */
 #include "launch-private.h"
 
+#include <pipesim/formats.h>
 #include <pipesim/model.h>
 
 #include <string.h>
@@ -29,18 +30,17 @@ static const char *const frameworks[]
 static const struct {
   const char *family;
   guint frameworks;
-  const char *torch; /* PyTorch's class is Schedule with this */
 } families[] = {
-  { "1f1b", ALL, "1F1B" }, /* TrainSchedule in DeepSpeed, OneForwardOneBackwardSchedule in Colossal-AI */
-  { "interleaved", MEGATRON | TORCH | COLOSSALAI, "Interleaved1F1B" },
-  { "gpipe", TORCH, "GPipe" },
-  { "looped-bfs", TORCH, "LoopedBFS" },
-  { "interleaved-zb", TORCH, "InterleavedZeroBubble" },
-  { "zb-v", TORCH, "ZBVZeroBubble" },
-  { "zb-v-auto", COLOSSALAI, NULL }, /* ZeroBubbleVPipeScheduler */
-  { "dualpipe-v", TORCH, "DualPipeV" },
-  { "interleaved-overlap", MEGATRON, NULL },
-  { "interleaved-overlap-w", MEGATRON, NULL },
+  { "1f1b", ALL },
+  { "interleaved", MEGATRON | TORCH | COLOSSALAI },
+  { "gpipe", TORCH },
+  { "looped-bfs", TORCH },
+  { "interleaved-zb", TORCH },
+  { "zb-v", TORCH },
+  { "zb-v-auto", COLOSSALAI },
+  { "dualpipe-v", TORCH },
+  { "interleaved-overlap", MEGATRON },
+  { "interleaved-overlap-w", MEGATRON },
 };
 
 const PsOption ps_launch_rows[] = {
@@ -93,16 +93,6 @@ typedef struct {
   gboolean overlaps;    /* F and B, to hide the messages of experts */
 } Run;
 
-const char *ps_launch_torch_family (const char *name)
-{
-  const char *own = g_str_has_prefix (name, "Schedule") ? name + strlen ("Schedule") : name;
-
-  for (guint i = 0; i < G_N_ELEMENTS (families); i++)
-    if (families[i].torch != NULL && g_ascii_strcasecmp (families[i].torch, own) == 0)
-      return families[i].family;
-  return NULL;
-}
-
 /* The frameworks that have the family by a name of their own. */
 static guint known_by (const char *family)
 {
@@ -119,7 +109,7 @@ static Run read_launch (const PsLaunch *launch)
   Run run = { .launch = launch,
               .model = launch->model != NULL ? *launch->model : blank,
               .said = *launch->setting,
-              .schedule = launch->schedule,
+              .schedule = family != NULL ? family->name : launch->schedule,
               .v = launch->n_devices > 1 ? launch->n_chunks : 1 };
   PsSetting *said = &run.said;
 
@@ -378,11 +368,9 @@ static gboolean is_plain (const PsSchedule *order)
 static const char *torch_name (const Run *run)
 {
   g_autofree char *broken = find_broken (PYTORCH, run);
+  const PsFamily *family = run->schedule != NULL && broken == NULL ? ps_family_find (run->schedule) : NULL;
 
-  for (guint i = 0; i < G_N_ELEMENTS (families) && broken == NULL; i++)
-    if (g_strcmp0 (families[i].family, run->schedule) == 0)
-      return families[i].torch;
-  return NULL;
+  return family != NULL ? family->torch : NULL;
 }
 
 /* Why the framework does not run that by its own name for the schedule; NULL: it does. */
@@ -450,7 +438,7 @@ void ps_launch_lint (const PsSetting *setting, const char *family, GPtrArray *fi
 
   for (guint i = 0; i < refusals->len; i++)
     if (refusals->pdata[i] != NULL && *(char *)refusals->pdata[i] && i != (refusals->pdata[1] == NULL ? 0 : 1))
-      g_ptr_array_add (findings, g_strdup_printf ("%s: %s", frameworks[i], (char *)refusals->pdata[i]));
+      ps_finding_add (findings, TRUE, NULL, "%s: %s", frameworks[i], (char *)refusals->pdata[i]);
 }
 
 /* Writing */
