@@ -615,6 +615,7 @@ enum {
   WINS = 1 << 8,
   TORNADO = 1 << 9,
   SERVE = 1 << 10,
+  SLICES = 1 << 11,
 };
 
 typedef struct {
@@ -622,6 +623,7 @@ typedef struct {
   PsInterval interval;
   char *interval_text;
   char *order;
+  char *slice_tokens;
   guint n_iterations; /* of a period; 0: none */
 } Row;
 
@@ -651,6 +653,7 @@ static const struct {
   { PS_FIGURE ("fits"), 0 },
   { PS_FIGURE ("layout"), LAYOUT },
   { PS_CELL (Row, order, "microbatch_order", "microbatch order", TEXT), LENGTHS },
+  { PS_CELL (Row, slice_tokens, "slice_tokens", "slice tokens", TEXT), SLICES },
   { PS_FIGURE_JSON ("asynchronous"), 0 }, /* with its heading where a schedule is */
   { PS_FIGURE ("devices_detail"), 0 },
   { PS_CELL_KNOWN (Row, n_iterations, "period_iterations", NULL, INTEGER), BYPASS },
@@ -666,10 +669,11 @@ static const struct {
   { PS_CELL_SET ("tornado", NULL, TABLE), TORNADO },
 };
 
-static const char *const usual[] = { "schedule",          "devices",  "microbatches", "chunks",
-                                     "iteration_ns",      "interval", "bubble_ratio", "lower_bound_ns",
-                                     "peak_memory_bytes", "fits",     "layout",       "microbatch_order",
-                                     "asynchronous",      NULL };
+static const char *const usual[] = { "schedule",     "devices",        "microbatches",
+                                     "chunks",       "iteration_ns",   "interval",
+                                     "bubble_ratio", "lower_bound_ns", "peak_memory_bytes",
+                                     "fits",         "layout",         "microbatch_order",
+                                     "slice_tokens", "asynchronous",   NULL };
 
 static const char *const usual_of_prefill[]
     = { "schedule",          "devices", "microbatches", "chunks", "first_token_ns", "bubble_ratio", "tokens_per_s",
@@ -683,6 +687,7 @@ static guint find_subjects (const Report *report)
 
   return (report->has_intervals ? INTERVAL : 0) | (report->has_intervals && !options->columns.json ? INTERVAL_TEXT : 0)
          | (setting->cluster != NULL || setting->layout != NULL ? LAYOUT : 0) | (setting->lengths != NULL ? LENGTHS : 0)
+         | (setting->even_work || setting->n_slice_tokens > 0 ? SLICES : 0)
          | (setting->sync == PS_SYNC_BYPASS ? BYPASS : 0) | (options->memory ? MEMORY : 0)
          | (options->explain ? EXPLAIN : 0) | (samples ? SAMPLES : 0) | (samples && options->several ? WINS : 0)
          | (options->tornado ? TORNADO : 0) | (setting->serve != PS_SERVE_NONE ? SERVE : 0);
@@ -779,7 +784,8 @@ static void add_row (Report *report, const PsPrediction *prediction)
   PsTable *table = report->table;
   g_autofree char *layout = find_subjects (report) & LAYOUT ? ps_prediction_layout (prediction) : NULL;
   g_autofree char *interval = ps_interval_to_text (&prediction->interval);
-  g_autoptr (GString) order = g_string_new (NULL);
+  g_autoptr (GString) order = g_string_new (NULL), tokens = g_string_new (NULL);
+  const PsSliceParts *slices = ps_costs_slices (prediction->costs, prediction->program->schedule->n_slices);
   Row row = { .figures = ps_prediction_figures (prediction),
               .interval = prediction->interval,
               .interval_text = interval,
@@ -789,6 +795,9 @@ static void add_row (Report *report, const PsPrediction *prediction)
   for (guint i = 0; prediction->order != NULL && i < row.figures.n_microbatches; i++)
     g_string_append_printf (order, "%s%u", i > 0 ? "," : "", prediction->order[i]);
   row.order = order->len > 0 ? order->str : NULL;
+  for (guint k = 0; slices != NULL && slices->tokens != NULL && k < slices->n; k++)
+    g_string_append_printf (tokens, "%s%u", k > 0 ? ":" : "", slices->tokens[k]);
+  row.slice_tokens = tokens->len > 0 ? tokens->str : NULL;
   row.figures.layout = layout;
   ps_table_add (table, &row);
   note_gain (report, prediction);

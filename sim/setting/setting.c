@@ -90,6 +90,7 @@ PsCluster *ps_setting_cluster (const PsSetting *setting, GError **error)
   cluster->spacing = setting->replicas_adjacent ? setting->n_replicas : 1;
   cluster->cuda_graphs = setting->cuda_graphs;
   cluster->dispatcher = setting->dispatcher;
+  cluster->cp_comm = setting->cp_comm;
   if (!setting->tp_comm_overlap)
     cluster->tensor_overlap = 0;
   ps_cluster_scale (cluster, setting->bandwidth_factor, setting->network_factor, setting->latency_factor);
