@@ -381,6 +381,8 @@ static gboolean finish_options (Options *options, const char *stray, GError **er
     return ps_refuse (error, PS_ERROR_USAGE, "--microbatch-size: needs modelled costs, --model FILE --cluster FILE");
   if (ps_setting_zero (setting) == 3)
     return ps_refuse (error, PS_ERROR_USAGE, "--zero 3: a search knows no gathers; predict does");
+  if (options->joint && setting->serve != PS_SERVE_NONE)
+    return ps_refuse (error, PS_ERROR_USAGE, "--joint: is of training; --serve prefill does without it");
   if (options->joint && setting->lengths != NULL)
     return ps_refuse (error, PS_ERROR_USAGE,
                       "--joint: its bounds are of microbatches of one length; leave out --lengths, or leave "
