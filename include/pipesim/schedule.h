@@ -308,24 +308,28 @@ typedef struct {
 /* An order in loop placement: on each device r some forwards, then alternately one forward and one backward, then the
  * backwards that are left. Units count over its chunks, microbatches and slices. */
 typedef struct {
-  guint depth; /* forwards before the first backward: depth (p - 1 - r) + (v - 1) N + q - 1 + more. In groups and with
+  guint depth; /* forwards before the first backward: depth (p - 1 - r) + (v - 1) N q + q - 1 + more. In groups and with
                   one chunk depth counts as 1 */
   guint more;
   gboolean all;   /* all forwards come before the first backward */
   gboolean split; /* B and W rather than BW */
   guint delay;    /* the W of a unit follows the B that comes delay r units later */
   gboolean pairs; /* a forward and the backward after it are one overlapped op; v >= 2 */
+  gboolean alone; /* each microbatch is a group */
 } PsWalk;
 
 typedef struct PsFamily PsFamily;
 struct PsFamily {
   const char *name;        /* as typed: "1f1b" */
+  const char *torch;       /* PyTorch's class of it is Schedule with this: "1F1B"; NULL: it has none */
+  const char *also;        /* its names in Megatron-LM, DeepSpeed and Colossal-AI, with blanks between; NULL: none */
   const char *description; /* one line */
   const char *constraints; /* one line, "none" if there are none */
   const char *memory;      /* activations at the peak of device r, in units of a device's whole share (A) */
   const char *source;      /* where it was published */
   guint default_chunks;    /* v when the user gives none */
   guint default_slices;    /* q when the user gives none; 0: the family does not slice, q must be 1 */
+  gboolean slices_by_p;    /* q is then p times that */
   gboolean forward;        /* its order of F makes a forward-only schedule, too */
   gboolean groups;         /* takes a group size N; others refuse one */
   gboolean half_groups;    /* N may be as small as half of p; of others, p */
@@ -343,9 +347,16 @@ struct PsFamily {
 
 /* All families in the order of the catalogue; *n entries. */
 const PsFamily *const *ps_family_table (guint *n);
-const PsFamily *ps_family_find (const char *name); /* NULL when there is none */
 
-/* The schedules of --schedule: as asked, or all families where that is NULL or "all" alone. Free with g_strfreev. */
+/* The family of that name, or that other programs call so: "1F1B", "ScheduleInterleaved1F1B". Case does not count.
+ * NULL: there is none. */
+const PsFamily *ps_family_find (const char *name);
+
+/* The family's own name for one of ps_family_find; any other text is itself. */
+const char *ps_family_own_name (const char *name);
+
+/* The schedules of --schedule: as asked, families by their own names, or all families where that is NULL or "all"
+ * alone. Free with g_strfreev. */
 char **ps_family_names (char *const *asked);
 
 /* Checks the number of chunks and the family's own constraints. Errors: PS_ERROR_USAGE. */

@@ -31,6 +31,7 @@ _PREDICT: dict[str, str] = {
     "costs": ",",
     "cluster": ",",
     "bandwidth_factor": ",",
+    "network_factor": ",",
     "latency_factor": ",",
     "cuda_graphs": ",",
     "tp_comm_overlap": ",",
@@ -112,6 +113,7 @@ def predict(
     costs: Value = None,
     cluster: Value = None,
     bandwidth_factor: Value = None,
+    network_factor: Value = None,
     latency_factor: Value = None,
     cuda_graphs: Value = None,
     tp_comm_overlap: Flag = None,
@@ -167,7 +169,8 @@ def predict(
 
     from_: Take the setting of a launch: a script, arguments, log or YAML of Megatron-LM, TOML or words of
         torchtitan, JSON of DeepSpeed, or a config.json; other options win over it [default: none]
-    schedule: Family names or schedule files, or all [required]
+    schedule: Families, also by PyTorch's names (1F1B, ScheduleInterleaved1F1B), or schedule files, or all
+        [required]
     devices: Number of devices (pipeline ranks) [default: that of a schedule file; families need it]
     microbatches: Microbatches per iteration [default: that of a schedule file; families need it]
     chunks: Stages per device [default: the family's]
@@ -206,6 +209,8 @@ def predict(
     cluster: Cluster description or its name [default: none]
     bandwidth_factor: Multiplies the speed of links and network; given and measured transfers and all-reduces
         take 1 / FACTOR of their time [default: 1]
+    network_factor: Multiplies the speed of the network between the nodes of --cluster alone; NVLink and other
+        links stay [default: 1]
     latency_factor: Multiplies the latencies of links and network of --cluster [default: 1]
     cuda_graphs: Kernels of --cluster that do not wait for the host to launch them: none, attn (all but experts)
         or full_iteration [default: none]
@@ -320,6 +325,7 @@ _SEARCH: dict[str, str] = {
     "costs": ",",
     "cluster": ",",
     "bandwidth_factor": ",",
+    "network_factor": ",",
     "latency_factor": ",",
     "cuda_graphs": ",",
     "tp_comm_overlap": ",",
@@ -397,6 +403,7 @@ def search(
     costs: Value = None,
     cluster: Value = None,
     bandwidth_factor: Value = None,
+    network_factor: Value = None,
     latency_factor: Value = None,
     cuda_graphs: Value = None,
     tp_comm_overlap: Flag = None,
@@ -492,6 +499,8 @@ def search(
     cluster: Cluster description or its name [default: none]
     bandwidth_factor: Multiplies the speed of links and network; given and measured transfers and all-reduces
         take 1 / FACTOR of their time [default: 1]
+    network_factor: Multiplies the speed of the network between the nodes of --cluster alone; NVLink and other
+        links stay [default: 1]
     latency_factor: Multiplies the latencies of links and network of --cluster [default: 1]
     cuda_graphs: Kernels of --cluster that do not wait for the host to launch them: none, attn (all but experts)
         or full_iteration [default: none]
@@ -999,6 +1008,7 @@ _PARTITION: dict[str, str] = {
     "costs": ",",
     "cluster": ",",
     "bandwidth_factor": ",",
+    "network_factor": ",",
     "latency_factor": ",",
     "speed": ":",
     "memory_limit": ":",
@@ -1038,6 +1048,7 @@ def partition(
     costs: Value = None,
     cluster: Value = None,
     bandwidth_factor: Value = None,
+    network_factor: Value = None,
     latency_factor: Value = None,
     speed: Value = None,
     memory_limit: Value = None,
@@ -1083,6 +1094,8 @@ def partition(
     cluster: Cluster description or its name [default: none]
     bandwidth_factor: Multiplies the speed of links and network; given and measured transfers and all-reduces
         take 1 / FACTOR of their time [default: 1]
+    network_factor: Multiplies the speed of the network between the nodes of --cluster alone; NVLink and other
+        links stay [default: 1]
     latency_factor: Multiplies the latencies of links and network of --cluster [default: 1]
     speed: Speed of all devices, or of each; at 0.8 an op takes 1 / 0.8 of its cost [default: 1]
     memory_limit: Memory of a device, or of each [default: the cluster's]
@@ -1158,6 +1171,7 @@ _DIAGNOSE: dict[str, str] = {
     "costs": ",",
     "cluster": ",",
     "bandwidth_factor": ",",
+    "network_factor": ",",
     "latency_factor": ",",
     "cuda_graphs": ",",
     "tp_comm_overlap": ",",
@@ -1226,6 +1240,7 @@ def diagnose(
     costs: Value = None,
     cluster: Value = None,
     bandwidth_factor: Value = None,
+    network_factor: Value = None,
     latency_factor: Value = None,
     cuda_graphs: Value = None,
     tp_comm_overlap: Flag = None,
@@ -1307,6 +1322,8 @@ def diagnose(
     cluster: Cluster description or its name [default: none]
     bandwidth_factor: Multiplies the speed of links and network; given and measured transfers and all-reduces
         take 1 / FACTOR of their time [default: 1]
+    network_factor: Multiplies the speed of the network between the nodes of --cluster alone; NVLink and other
+        links stay [default: 1]
     latency_factor: Multiplies the latencies of links and network of --cluster [default: 1]
     cuda_graphs: Kernels of --cluster that do not wait for the host to launch them: none, attn (all but experts)
         or full_iteration [default: none]

@@ -84,7 +84,7 @@ int ps_cmd_run (const PsCmd *command, int argc, char **argv, GError **error)
   if (expanded && launch.print)
     code = ps_launch_print (&launch, error) ? 0 : 1;
   else if (expanded && ps_command_parse (&help, command->rows, options, &argc, &argv, error)) {
-    ps_launch_note (&launch, setting != NULL ? *setting : NULL);
+    ps_launch_note (&launch, setting != NULL && command->launch == 0 ? *setting : NULL); /* else it says so itself */
     if (setting != NULL) {
       /* Read once. Commands report what is wrong with them where they need them. */
       (*setting)->known_model = model = (*setting)->model != NULL ? ps_model_load ((*setting)->model, NULL) : NULL;
