@@ -1,26 +1,9 @@
 /* prefill.c - the prompts of --serve prefill: their chunks, and the costs of a chunk. */
-#include "base/names.h"
 #include "options.h"
 
 #include <pipesim/setting.h>
 
 #include <math.h>
-
-PS_DEFINE_NAMES (PsServe, ps_serve, "none", "prefill")
-
-guint ps_setting_prompt (const PsSetting *setting, guint i)
-{
-  return setting->n_prompt_each > 0 ? setting->prompt_each[i % setting->n_prompt_each] : setting->prompt;
-}
-
-guint ps_setting_longest_prompt (const PsSetting *setting)
-{
-  guint longest = 0;
-
-  for (guint i = 0; i < MAX (setting->n_prompt_each, 1); i++)
-    longest = MAX (longest, ps_setting_prompt (setting, i));
-  return longest;
-}
 
 /* Sets the tokens of the chunks of a prompt. Returns their number; 0 with an error. */
 static guint cut_prompt (const PsSetting *setting, guint tokens, gboolean equal, guint cut[PS_MAX_SLICES],
