@@ -14,7 +14,8 @@ G_BEGIN_DECLS
  *
  * F takes act and gives 0. B takes 0 and gives act - wact. W takes 0 and gives wact. BW takes 0 and gives act. Here act
  * is what a forward keeps, and wact the part that W still needs after B. A measured op may take more at its start,
- * which it needs while it runs and gives back at its end.
+ * which it needs while it runs and gives back at its end. In prefill there is no backward: F keeps the keys and values
+ * of a chunk, and the F of a prompt's last chunk gives back those of all.
  */
 typedef struct {
   gint64 duration_ns;

@@ -329,6 +329,8 @@ typedef struct {
   guint n;            /* prompts */
   guint n_slices;     /* most chunks of a prompt */
   guint8 *slices;     /* [n] chunks of each */
+  guint *prompt;      /* [n_chunks] of each chunk, one prompt after the other (PsFamilySetting) */
+  guint n_chunks;     /* of all */
   PsLengths *lengths; /* of n * n_slices chunks, chunks of a prompt after each other; those that a prompt has not got
                          have the first one's length */
 } PsPrefill;

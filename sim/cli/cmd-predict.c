@@ -1110,6 +1110,7 @@ const PsCmd ps_cmd_predict = {
     .text
     = "bubble of iteration = 1 - busy time / (p * iteration time)\n"
       "bubble of span = 1 - (busy time / p) / longest span of a device\n"
+      "first token: mean time from the start until a prompt of --serve prefill is in; tokens/s: of an iteration\n"
       "p10-p90: 80 of 100 runs of 5 steps at other times have a median iteration time in between (measured costs)\n",
     .examples = "pipesim predict -s all -p 4 -m 8 --costs f=1ms,b=1ms,w=1ms,c=100us,act=2MiB,wact=1MiB\n"
                 "pipesim predict -s 1f1b,zb-h1 -p 4 -m 32 --model llama-3-70b --cluster h100-80gb --tensor 8 --memory\n"

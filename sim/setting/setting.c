@@ -1,6 +1,9 @@
 /* setting.c - what a setting says of its devices and its model: memory, speed, how transfers go, and what options
  * change of the model. */
+#include "base/names.h"
 #include "options.h"
+
+PS_DEFINE_NAMES (PsServe, ps_serve, "none", "prefill")
 
 guint ps_setting_zero (const PsSetting *setting)
 {
@@ -49,6 +52,20 @@ PsFramework ps_setting_framework (const PsSetting *setting, const PsModel *model
     return said;
   g_autoptr (PsCluster) cluster = ps_setting_read_cluster (setting, NULL);
   return cluster != NULL && cluster->datasheet ? PS_FRAMEWORK_MEGATRON : said;
+}
+
+guint ps_setting_prompt (const PsSetting *setting, guint i)
+{
+  return setting->n_prompt_each > 0 ? setting->prompt_each[i % setting->n_prompt_each] : setting->prompt;
+}
+
+guint ps_setting_longest_prompt (const PsSetting *setting)
+{
+  guint longest = 0;
+
+  for (guint i = 0; i < MAX (setting->n_prompt_each, 1); i++)
+    longest = MAX (longest, ps_setting_prompt (setting, i));
+  return longest;
 }
 
 PsModel *ps_setting_given_model (const PsSetting *setting, GError **error)
