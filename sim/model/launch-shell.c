@@ -132,7 +132,8 @@ char *ps_launch_unknown (const char *text)
 {
   const char *reason = strchr (text, UNKNOWN);
 
-  return reason == NULL ? NULL : g_strdelimit (g_strndup (reason + 1, strcspn (reason + 1, "\2")), "\3", ' ');
+  return reason == NULL ? NULL
+                        : g_strstrip (g_strdelimit (g_strndup (reason + 1, strcspn (reason + 1, "\2")), "\3", ' '));
 }
 
 /* Whether the word is one variable or argument that is not set. */

@@ -43,6 +43,10 @@ char *ps_launch_unknown (const char *text);
 void ps_launch_read_shell (const char *where, const char *text, GPtrArray *keys);
 gboolean ps_launch_read_json (const char *where, const char *text, GPtrArray *keys, GError **error);
 
+/* The key that a framework has of a fact: of Megatron-LM ("" as section), or in a section of torchtitan's
+ * configuration. Free with g_free. */
+char *ps_launch_key (const char *fact, const char *section);
+
 /* Whether the table has a row of the key. */
 gboolean ps_launch_knows (const char *key);
 
