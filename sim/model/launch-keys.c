@@ -342,7 +342,7 @@ char *ps_launch_key (const char *fact, const char *section)
   g_return_val_if_reached (NULL);
 }
 
-gboolean ps_launch_knows (const char *key)
+static gboolean knows (const char *key)
 {
   return find_row (key) != NULL;
 }
@@ -430,7 +430,7 @@ PsLaunchFacts *ps_launch_facts (const char *where, const char *text, PsLaunchFor
   facts->unknown = g_hash_table_new (g_str_hash, g_str_equal);
   facts->matters = g_ptr_array_new ();
   facts->strange = g_ptr_array_new ();
-  facts->keys = ps_launch_keys (where, text, form, error);
+  facts->keys = ps_launch_keys (where, text, form, knows, error);
   if (facts->keys == NULL)
     return NULL;
   const guint n = facts->keys->len;
