@@ -236,8 +236,12 @@ static void tell (const PsCalibCheck *check, const PsCheckRun *run, guint n_done
 {
   g_autofree char *predicted = ps_format_time (run->predicted_ns), *measured = ps_format_time (run->measured_ns);
 
-  g_printerr (PS_CLEAR_LINE "%u of %u: %s, m = %u: predicted %s, measured %s%s", n_done, n_all, run->schedule,
-              run->n_microbatches, predicted, measured, check->terminal ? "" : "\n");
+  if (!check->terminal)
+    g_printerr ("%u of %u: %s, m = %u: predicted %s, measured %s\n", n_done, n_all, run->schedule, run->n_microbatches,
+                predicted, measured);
+  else if (ps_progress_due ())
+    ps_progress_show (n_done, n_all, "runs", "%s, m = %u: predicted %s, measured %s", run->schedule,
+                      run->n_microbatches, predicted, measured);
 }
 
 static void add_run (PsCalibCheck *check, const PsPrediction *prediction, PsComparedRun *compared, PsTimeline *fresh,
@@ -353,6 +357,7 @@ static gboolean run_rounds (PsCalibCheck *check, GError **error)
     most = MAX (most, chunks_of (check->cases->pdata[i]));
   }
   check->begin_ns = ps_clock_now ();
+  ps_progress_begin (check->budget_ns);
   for (guint round = 1; round <= check->n_rounds; round++) {
     shuffle (order, n, &luck);
     for (check->n_chunks = 1; check->n_chunks <= most; check->n_chunks++)
@@ -360,7 +365,7 @@ static gboolean run_rounds (PsCalibCheck *check, GError **error)
         return FALSE;
   }
   if (is_over (check))
-    g_printerr (PS_CLEAR_LINE "ended after %u runs of %u rounds with %u each\n", check->runs->len, check->n_rounds, n);
+    g_printerr ("ended after %u runs of %u rounds with %u each\n", check->runs->len, check->n_rounds, n);
   return TRUE;
 }
 

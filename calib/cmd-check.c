@@ -306,8 +306,6 @@ static gboolean check (gpointer base, PsProcesses *processes, GError **error)
   if (!ps_table_choose (empty, &job->columns, usual, error))
     return FALSE;
   gboolean ok = prepare (job, error) && ps_calib_check_run (&job->check, error);
-  if (ok && job->check.terminal)
-    g_printerr (PS_CLEAR_LINE);
   ok = ok && write_timelines (job, error) && print_result (job, error);
   job_clear (job);
   return ok;

@@ -10,7 +10,7 @@ gboolean ps_calib_require (const char *option, const char *value, GError **error
 
 int ps_calib_report_failure (const GError *error, gpointer argv)
 {
-  return ps_error_report (PS_CLEAR_LINE "pipesim calib", error, argv);
+  return ps_error_report ("pipesim calib", error, argv);
 }
 
 char *ps_calib_describe (const PsMeasurement *m)

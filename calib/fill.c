@@ -81,6 +81,7 @@ static gboolean plan_pass (PsFill *fill, const PsCalibration *calibration, guint
   fill->n_wanted = g_hash_table_size (fill->wanted);
   if (pass == 0)
     fill->n_there = fill->known->len;
+  ps_progress_begin (0);
   return TRUE;
 }
 
@@ -124,8 +125,11 @@ static gboolean store (const PsMeasurement *m, gpointer data, GError **error)
     g_hash_table_remove (fill->wanted, key);
     fill->n_measured++;
   }
-  g_printerr (PS_CLEAR_LINE "%u of %u: %.90s: %s%s", fill->n_done, fill->n_wanted, name,
-              m->n_samples > 0 ? result : m->stop, fill->terminal ? "" : "\n");
+  const char *outcome = m->n_samples > 0 ? result : m->stop;
+  if (!fill->terminal)
+    g_printerr ("%u of %u: %.90s: %s\n", fill->n_done, fill->n_wanted, name, outcome);
+  else if (ps_progress_due ())
+    ps_progress_show (fill->n_done, fill->n_wanted, "measured", "%.90s: %s", name, outcome);
   return TRUE;
 }
 
@@ -174,8 +178,8 @@ static gboolean note_choices (GBytes *choices, gpointer data, GError **error)
 static void tell_disturbed (double shift, guint n, const char *consequence)
 {
   if (n > 0)
-    g_printerr (PS_CLEAR_LINE "warning: the machine was not quiet: the sentinel op moved by up to %.0f %% during %u "
-                              "measurements%s\n",
+    g_printerr ("warning: the machine was not quiet: the sentinel op moved by up to %.0f %% during %u "
+                "measurements%s\n",
                 100 * shift, n, consequence);
 }
 
@@ -357,8 +361,9 @@ static void tell_part (const PsFill *fill, const Part *part, gint64 limit_ns)
   g_autofree char *what
       = part->n_chunks > 0 ? g_strdup_printf ("ops of v = %u", part->n_chunks) : g_strdup ("transfers");
 
-  g_printerr (PS_CLEAR_LINE "error of iteration times by samples: %.2f %% from %s, the most; %s more for them%s",
-              100 * part->error, what, time, fill->terminal ? "" : "\n");
+  if (!fill->terminal)
+    g_printerr ("error of iteration times by samples: %.2f %% from %s, the most; %s more for them\n", 100 * part->error,
+                what, time);
 }
 
 gboolean ps_fill_spend (PsFill *fill, const PsCalibration *calibration, gint64 end_ns, GError **error)

@@ -21,6 +21,11 @@ GBytes *ps_corpus_load (const char *option, const char *name, const PsModel *mod
  * run, in the order in which the schedule runs the microbatches. Free tokens with g_free. */
 gboolean ps_run_lengths (const PsSetting *setting, const PsSchedule *schedule, PsRunSetting *run, GError **error);
 
+/* Refuses prompts of --serve, those of the prediction if there is one, that a device with this model does not run: it
+ * cuts sequences equally. Errors: PS_ERROR_UNAVAILABLE, and those of ps_prefill_new. */
+gboolean ps_run_check_prompts (const PsSetting *setting, const PsPrediction *prediction, const PsSchedule *schedule,
+                               const PsModel *model, GError **error);
+
 typedef struct {
   char *text_name; /* NULL: no text */
   PsTraining setting;
@@ -89,11 +94,12 @@ char *ps_run_report_to_json (const PsRunReport *report);
 typedef struct {
   const PsTraining *training;
   gboolean rows;     /* TRUE: standard output gets a row for each step, the first after a head */
-  guint counted;     /* steps to the end, for a line on standard error that counts; 0: no such line */
+  guint n_steps;     /* of the run */
   const char *title; /* printed before the head */
 
   int losses; /* file descriptor; -1: no file */
   guint n_printed;
+  guint n_done;
   GError *failure; /* the first */
 } PsStepLog;
 

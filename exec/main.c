@@ -63,8 +63,8 @@ static gboolean prepare (PsExecOptions *options, Job *job, GError **error)
   run->seed = (guint64)options->seed;
   run->n_replicas = options->setting->n_replicas > 1 ? options->setting->n_replicas : 0;
   run->n_tensor = options->setting->n_tensor;
-  return run->shapes != NULL && ps_run_lengths (options->setting, schedule, run, error)
-         && ps_training_prepare (options, schedule, error);
+  return run->shapes != NULL && ps_run_check_prompts (options->setting, job->prediction, schedule, run->model, error)
+         && ps_run_lengths (options->setting, schedule, run, error) && ps_training_prepare (options, schedule, error);
 }
 
 /* Costs belong to the device that they were measured on, to its parts, and to what it had chosen. */
@@ -151,7 +151,7 @@ static gboolean prepare_steps (PsExecOptions *options, const Job *job, PsStepLog
     interrupted = ps_note_signals ();
   log->training = run->training;
   log->rows = prints (options) && !options->json;
-  log->counted = !log->rows && isatty (STDERR_FILENO) ? before + run->n_steps : 0;
+  log->n_steps = run->n_steps;
   return ps_step_log_open (log, is_first (options) ? options->losses : NULL, before, error);
 }
 
@@ -255,7 +255,7 @@ static int run_job (PsExecOptions *options, const Job *job, GError **error)
 /* The end of a program that fails. */
 static int report_failure (const GError *error, gpointer argv)
 {
-  return ps_error_report (PS_CLEAR_LINE "pipesim exec", error, argv);
+  return ps_error_report ("pipesim exec", error, argv);
 }
 
 static int run (int argc, char **argv, GError **error)

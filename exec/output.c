@@ -211,6 +211,8 @@ gboolean ps_step_log_open (PsStepLog *log, const char *path, guint n_done, GErro
   g_autofree char *text = NULL;
 
   log->losses = -1;
+  log->n_done = n_done;
+  ps_progress_begin (0);
   if (path == NULL)
     return TRUE;
   if (n_done > 0 && g_file_test (path, G_FILE_TEST_EXISTS)) {
@@ -249,13 +251,11 @@ gboolean ps_step_log_add (PsStepLog *log, const PsStepReport *step)
 {
   if (log->failure != NULL)
     return FALSE;
-  if (log->counted > 0)
-    g_printerr (PS_CLEAR_LINE "step %u of %u", step->number, log->counted);
-  if (log->counted > 0 && step->number == log->counted)
-    g_printerr (PS_CLEAR_LINE);
+  g_autofree char *time = ps_format_time (step->iteration_ns);
+  if (!log->rows && ps_progress_due ())
+    ps_progress_show (step->number - log->n_done, log->n_steps, "steps", "the last one took %s", time);
   if (!write_line (log, step) || !log->rows)
     return log->failure == NULL;
-  g_autofree char *time = ps_format_time (step->iteration_ns);
   g_autofree char *loss = isnan (step->loss) ? g_strdup ("-") : g_strdup_printf ("%.5f", step->loss);
   g_autofree char *head = g_strconcat (log->title, "\n\nstep  iteration  mean loss\n", NULL);
   g_autofree char *row

@@ -15,6 +15,7 @@ COMMANDS = [
     ("predict", "predict", "Prediction", []),
     ("search", "search", "SearchResult", []),
     ("plan", "plan", "Plan", []),
+    ("advise", "advise", "Row", ["launch"]),
     ("partition", "partition", "Row", []),
     ("compare", "compare", "Row", ["first", "second"]),
     ("diagnose", "diagnose", "Row", ["*traces"]),

@@ -118,12 +118,12 @@ check_whole ()
   done
 }
 
-# The README's tour names all of them in that order.
+# The tour of docs/tour.md names all of them in that order.
 check_tour ()
 {
-  sed -n '/^## A tour/,/^## /p' README.md | grep -E '^([0-9]+\.|  ) ' | grep -oE '`[a-z-]+\.h`' | tr -d '`' \
+  sed -n '/^# A tour/,/^## /p' docs/tour.md | grep -E '^([0-9]+\.|  ) ' | grep -oE '`[a-z-]+\.h`' | tr -d '`' \
     | sed 's/\.h$//' | awk '!seen[$0]++' >"$work/tour"
-  printf '%s\n' $headers | sed 's/:.*//' | diff - "$work/tour" | sed -n 's/^< \(.*\)/include\/pipesim\/\1.h:1: is not in its place in the tour of README.md/p'
+  printf '%s\n' $headers | sed 's/:.*//' | diff - "$work/tour" | sed -n 's/^< \(.*\)/include\/pipesim\/\1.h:1: is not in its place in docs\/tour.md/p'
 }
 
 check_tree ()
@@ -156,7 +156,7 @@ self_test ()
 {
   failed=0
   mkdir "$work/tree"
-  (cd "$here" && cp -r include sim exec calib plots tests README.md "$work/tree")
+  (cd "$here" && cp -r include sim exec calib plots tests docs "$work/tree")
   plant include/pipesim/base.h '#include <pipesim/costs.h>'
   plant include/pipesim/costs.h '#include <sqlite3.h>'
   plant include/pipesim/option.h '#include <json-glib/json-glib.h>'
@@ -178,7 +178,7 @@ self_test ()
   plant exec/train/devices.c '#include <mpi.h>'
   plant sim/model/costs.c '#include <hwloc.h>'
   plant calib/main.c 'static int draw (void) { return popen ("gnuplot", "w") != 0; }'
-  sed -i 's/`program\.h`/program/' "$work/tree/README.md"
+  sed -i 's/`program\.h`/program/' "$work/tree/docs/tour.md"
   first=include/pipesim/base.h
   (check_tree "$work/tree") 2>&1 | grep -q '^include/pipesim/program\.h:1: is not in its place' \
     || { echo "layering.sh did not notice that the tour leaves out program.h"; failed=1; }

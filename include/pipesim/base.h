@@ -28,6 +28,7 @@ G_BEGIN_DECLS
 #define PS_MAX_SPEED 1000
 #define PS_MIN_FACTOR 0.000001 /* factor on links; 1: as described */
 #define PS_MAX_FACTOR 1000000
+#define PS_MAX_TOKENS G_GINT64_CONSTANT (1000000000000000)  /* of a training: 10^15 */
 #define PS_MAX_PERCENT 100000                               /* limit of tolerances */
 #define PS_MAX_RATE G_GINT64_CONSTANT (1000000000000000000) /* bytes per second: 10^18 */
 
@@ -57,7 +58,7 @@ int ps_error_exit_code (const GError *error);
  * the command line and ends with NULL. Free with g_free. */
 char *ps_error_line (const GError *error, char *const *argv);
 
-/* Prints "where: " and that line on standard error, and returns the exit code. where may begin with PS_CLEAR_LINE. */
+/* Prints "where: " and that line on standard error, and returns the exit code. */
 int ps_error_report (const char *where, const GError *error, char *const *argv);
 
 /* Where a figure comes from. Every stored or printed figure says which it is. */
@@ -96,24 +97,29 @@ const char *ps_op_kind_name (PsOpKind kind); /* "F", "B", "W", "BW", "R", "O" */
 /* Reads the names of ps_op_kind_name. Errors as those of ps_parse_name. */
 gboolean ps_op_kind_parse (const char *where, const char *text, PsOpKind *kind, GError **error);
 
-/* Reads "250us", "1.5ms", "2s", "40ns"; a bare number is refused except 0. Negative, absurd (above
+/* Reads "250us" or "250µs", "1.5ms", "2s", "40ns"; a bare number is refused except 0. Negative, absurd (above
  * PS_MAX_TIME_NS) and malformed texts give PS_ERROR_USAGE whose message starts with `where`. */
 gboolean ps_parse_time (const char *where, const char *text, gint64 *ns, GError **error);
 
-/* Reads "64KiB", "1.5GiB", "80GB", "512B": kB (or KB), MB, GB and TB are decimal, KiB, MiB, GiB and TiB binary. A bare
- * number is refused except 0. Wrong texts give PS_ERROR_USAGE whose message starts with `where`. */
+/* Reads "64KiB", "1.5GiB", "80GB", "512B": kB, MB, GB and TB are decimal, also without the B, and KiB, MiB, GiB and TiB
+ * binary. Case does not count. A bare number is refused except 0. Wrong texts give PS_ERROR_USAGE whose message starts
+ * with `where`. */
 gboolean ps_parse_size (const char *where, const char *text, gint64 *bytes, GError **error);
 
-/* Reads "10GB/s", "25GiB/s", "400Gbit/s" as bytes per second; a bare number is refused. Units are those of sizes; bits
- * are decimal. From 1 B/s to PS_MAX_RATE, else PS_ERROR_USAGE. */
+/* Reads "10GB/s", "25GiB/s", "400Gbit/s" as bytes per second; a bare number is refused. Units are those of sizes, but
+ * case counts, because "Gb" may be bits; bits are decimal. From 1 B/s to PS_MAX_RATE, else PS_ERROR_USAGE. */
 gboolean ps_parse_rate (const char *where, const char *text, gint64 *bytes_per_second, GError **error);
+
+/* Reads "1T", "300B", "15M", "2.5K" or a number alone: B is 10^9, as people count the tokens of a training. From 1 to
+ * PS_MAX_TOKENS, else PS_ERROR_USAGE. */
+gboolean ps_parse_tokens (const char *where, const char *text, gint64 *tokens, GError **error);
 
 /* Reads a decimal integer in [low, high], nothing else. */
 gboolean ps_parse_integer (const char *where, const char *text, gint64 low, gint64 high, gint64 *value, GError **error);
 
 /* For main functions: sends GLib's messages to standard error, because standard output is for data, and makes what
  * g_printerr writes safe on a terminal (ps_format_page). GLib traps where it
- * gets no memory or thread; the program ends with one line and exit code 1 instead. */
+ * gets no memory or thread; the program ends with one line and exit code 1 instead. Lets a terminal show progress. */
 void ps_log_to_stderr (void);
 
 /* What this thread prints from here on is appended to these texts: standard output's, and what g_printerr writes after
@@ -161,9 +167,17 @@ char *ps_format_line (const char *text);
  * with g_free. */
 char *ps_format_page (const char *text, gboolean coloured);
 
-/* Wipes the progress line; at the beginning of what g_printerr prints, which drops it where standard error is no
- * terminal (ps_log_to_stderr). */
-#define PS_CLEAR_LINE "\r\033[K"
+/* A line on standard error that says how far long work is. Programs that call ps_log_to_stderr show it on a terminal
+ * whose TERM is not dumb; nowhere else do these functions print. Whatever is printed next wipes it, and so does the end
+ * of the program. For any thread.
+ *
+ * ps_progress_begin: work begins, from which the time left counts; time_limit_ns 0: it has none. ps_progress_due: TRUE
+ * five times a second at most; it costs no more than a look at the clock. Only where it is TRUE does a caller make its
+ * text and call ps_progress_show: "DONE of TOTAL UNITS, TEXT, 12 s left". total 0: it is not known, and the text stands
+ * alone; units NULL: the numbers are not shown, but the time left is. */
+void ps_progress_begin (gint64 time_limit_ns);
+gboolean ps_progress_due (void);
+void ps_progress_show (guint64 done, guint64 total, const char *units, const char *format, ...) G_GNUC_PRINTF (4, 5);
 
 /* The end of an error about a name that is none of n: "; did you mean NAME?" with a prefix to NAME, or "" if no name is
  * close. Free with g_free. */

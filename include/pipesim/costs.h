@@ -47,13 +47,18 @@ typedef struct {
 /* Measured or modelled slices of a sequence. A later slice looks at the keys and values of those before it, so slices
  * differ. */
 typedef struct {
-  guint n;          /* slices of each sequence */
-  double *part;     /* [(kind * n + slice) * n_stages + stage], kinds below O: duration over that of the whole op */
-  double *transfer; /* [2 n_stages] time of a slice's message over that of a whole one, as transfer_ns without entry 0;
-                       1 in a new one */
+  guint n;       /* slices of each sequence */
+  guint *tokens; /* [n] of each slice; NULL: they are equally long */
+  double *part;  /* [(kind * n + slice) * n_stages + stage], kinds below O: duration over that of the whole op */
+  gint64
+      *take_bytes; /* [as part] what the op takes, and gives back; both NULL: as many of those of the whole op as the */
+  gint64 *give_bytes; /* slice has of its tokens */
+  double *transfer;   /* [slice * 2 n_stages + i] time of a slice's message over that of a whole one, i as transfer_ns
+                         without entry 0; 1 in a new one */
 } PsSliceParts;
 
-PsSliceParts *ps_slice_parts_new (guint n_slices, guint n_stages);
+/* Slices of so many tokens, [n_slices] (copied); NULL: equally long ones. */
+PsSliceParts *ps_slice_parts_new (guint n_slices, const guint *tokens, guint n_stages);
 void ps_slice_parts_free (PsSliceParts *parts);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsSliceParts, ps_slice_parts_free)
 
@@ -215,20 +220,23 @@ void ps_costs_remove_host_time (PsCosts *costs);
 /* The costs of one of n_slices equal slices of a microbatch. Divided are op durations, pairs, activations, messages and
  * what moves to the host, each rounded to the nearest; but a backward gives back exactly what its forward keeps.
  * Weights, all-reduce, O and host times stay. A transfer keeps its time, which is per message. Where the slices are
- * known (slice_parts), their average takes the place of equal parts. */
+ * known (slice_parts), their average times take the place of equal parts. */
 PsCosts *ps_costs_slice (const PsCosts *costs, guint n_slices);
 
-/* Gives the costs slices that are known; takes the parts. */
+/* Gives the costs slices that are known, in place of others of that number; takes the parts. */
 void ps_costs_add_slices (PsCosts *costs, PsSliceParts *parts);
 
 /* Whether the slices are known, so that they differ. */
 gboolean ps_costs_has_slices (const PsCosts *costs, guint n_slices);
 
-/* The costs of one slice: as ps_costs_slice, but with the times of that slice where the slices are known. */
+/* The slices, NULL where they are not known; the costs own them. */
+const PsSliceParts *ps_costs_slices (const PsCosts *costs, guint n_slices);
+
+/* The costs of one slice: as ps_costs_slice, but with the times and bytes of that slice where the slices are known. */
 PsCosts *ps_costs_nth_slice (const PsCosts *costs, guint n_slices, guint slice);
 
-/* As ps_costs_slice, but with the shortest time of any slice for each op where they are known: a bound of these
- * holds. */
+/* As ps_costs_slice, but with the shortest time, and the fewest bytes kept, of any slice for each op where they are
+ * known: a bound of these holds. */
 PsCosts *ps_costs_least_slice (const PsCosts *costs, guint n_slices);
 
 /* Where backwards of a stage give back exactly what forwards keep, they do so in these costs with rounded bytes too.
@@ -290,6 +298,11 @@ gboolean ps_costs_offload (PsCosts *costs, guint stage, double ratio, GError **e
  * PS_ERROR_USAGE without a model, and where it has no such module. */
 gboolean ps_costs_offload_modules (PsCosts *costs, guint stage, const PsModel *model, PsRecompute recompute,
                                    guint modules, GError **error);
+
+/* Leaves what forwards alone need, for prefill: F with what it takes and gives back, messages forward, and the weights
+ * without gradients, optimizer state and the framework's buffers, where these are known. All other ops and messages
+ * take no time and no bytes. */
+void ps_costs_keep_forward (PsCosts *costs);
 
 /* Spreads state evenly over all GPUs of n_replicas that hold the same parameters (ZeRO, arXiv 1910.02054, section 5).
  * The all-reduce is two halves, which move as many bytes as before (section 7.2.1): a reduce-scatter of the gradients
@@ -408,6 +421,8 @@ typedef struct {
 
 typedef struct {
   guint tokens;            /* tokens of each sequence; 0: the model's */
+  guint before;            /* further ones before them, to which they attend (PsModel.before): a chunk of a prompt */
+  gboolean last;           /* the chunk ends its prompt */
   int images;              /* images of each sequence; negative: the model's */
   PsLengthFactors factors; /* where neither is known, else 1 */
 } PsLength;

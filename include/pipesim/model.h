@@ -271,8 +271,10 @@ typedef struct {
   PsSpread spread;
   PsFramework framework;
   PsStateFormats state;
+  gboolean serves; /* TRUE: prefill, whose head runs for the last of these tokens alone, as vLLM's and SGLang's do */
   guint before; /* tokens of each sequence before the `sequence` tokens here, to which they attend too: those of earlier
                    slices (ps_model_slice); 0: none */
+  guint after;  /* tokens of each sequence after them: those of later slices; 0: none */
 } PsModel;
 
 /* The key of the first field that makes a model other than a plain decoder, as the devices of exec compute it: its own
@@ -516,9 +518,27 @@ gboolean ps_model_set_precision (PsModel *model, const char *where, const char *
  * into the sequence. */
 gboolean ps_model_resize (PsModel *model, guint microbatch_size, guint sequence, guint images, GError **error);
 
-/* Cuts the sequence to the nth of n_slices slices, whose lengths are multiples of n_sharing, the GPUs that share them.
- * Positions, and so parameters, are those of the slice. Errors: PS_ERROR_USAGE where there are not that many. */
-gboolean ps_model_slice (PsModel *model, guint n_slices, guint slice, guint n_sharing, GError **error);
+/* Slices of a sequence are given by their lengths in tokens, an array. They are multiples of n_sharing, the GPUs that
+ * share a slice, and add up to the sequence. */
+
+/* Returns the lengths of n_slices slices as equal as can be. Free with g_free. Errors: PS_ERROR_USAGE where there are
+ * not that many, or the model has images. */
+guint *ps_model_cut_equal (const PsModel *model, guint n_slices, guint n_sharing,
+                           GError **error) G_GNUC_WARN_UNUSED_RESULT;
+
+/* Checks lengths that were given. Errors: PS_ERROR_USAGE. */
+gboolean ps_model_check_slices (const PsModel *model, const guint *tokens, guint n_slices, guint n_sharing,
+                                GError **error);
+
+/* Makes the model one of these slices: the others become tokens before and after it. Positions, and so parameters, are
+ * those of the slice. */
+void ps_model_slice (PsModel *model, const guint *tokens, guint n_slices, guint slice);
+
+/* The tokens of the sequence that the model, or the slice, is of. */
+static inline gint64 ps_model_whole_sequence (const PsModel *model)
+{
+  return (gint64)model->before + model->sequence + model->after;
+}
 
 /* The modules of a recomputation as text, and back: "none", "core_attn" (read as "selective" too, and written so where
  * it is alone), "mla_up_proj+mlp", "full", "full:layers=4", "full:uniform=2". The text lives as long as the program.

@@ -57,8 +57,10 @@ typedef struct PsOption {
   gsize offset; /* offset of the member in the base */
   gsize given;  /* offset of a guint, the number of values given: of FACTORS, SIZES, COUNTS and each the length; 0: no
                    such  member */
-  gsize each;   /* NAME and NUMBER: offset of a guint * or double *, which "a:b" goes to, one for each stage; given
-                   counts these alone; 0: no such member */
+  gsize each;   /* COUNT, NAME and NUMBER: offset of a guint * or double *, which "a:b" goes to, as one for each stage;
+                   given counts these alone; 0: no such member. The member of a COUNT is then their number */
+  const char *prefix; /* word before a value and ':', which sets the gboolean at prefix_offset; NULL: there is none */
+  gsize prefix_offset;
   double low, high; /* bounds; high 0: G_MAXINT64 */
   double initial;   /* value of a COUNT, INTEGER, NUMBER, PERCENT or TIME that is not given */
   const char *none; /* word for the option not given; NULL: there is none */
@@ -287,6 +289,9 @@ void ps_table_sort (PsTable *table, const char *key, gboolean descending);
 /* The width of the window: of the environment's COLUMNS, else of the terminal that is standard output; 0: there is no
  * terminal. */
 guint ps_window_columns (void);
+
+/* Letters of a line on standard error where there is no window. */
+#define PS_TALK_COLUMNS 80
 
 /* Sentences around a table, in lines that fit the window and end with "\n"; "" for "". otherwise: letters of a line
  * where there is no window; 0: all. Free with g_free. */

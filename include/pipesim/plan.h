@@ -31,6 +31,9 @@ typedef struct {
   const char *runner;  /* one of ps_launch_frameworks: layouts that it does not run come after those that it runs, and
                           replicas of a device are neighbours, as frameworks place them; NULL: none is asked for */
   gint64 global_batch; /* sequences per step */
+  gint64 tokens;       /* of the whole training; 0: not known */
+  double days;         /* that the training may take; 0: any number. Needs tokens */
+  gint64 slowest_ns;   /* step of the slowest setting that is an answer; 0: any. days count if this is 0 */
   gint64 memory_limit; /* bytes per GPU; 0: the cluster's */
   gint64 reserve;      /* bytes of them that stay free; PS_LAYOUT_USUAL_RESERVE: ps_memory_reserve */
   guint zero;          /* the stage of ZeRO that spreads state over the replicas, where there are some; 0: none */
@@ -90,6 +93,9 @@ typedef struct {
   guint64 n_impossible; /* refused by the schedule or the costs */
   guint n_gpus;
   guint n_there;       /* GPUs that the cluster has; more nodes of the kind are assumed beyond them */
+  guint n_sizes;       /* numbers of GPUs that were tried */
+  gint64 slowest_ns;   /* as in the question, or what its days come to */
+  gint64 step_tokens;  /* global_batch times the model's sequence */
   gint64 memory_limit; /* less the reserve */
   gint64 reserve;
   gint64 state_bytes;   /* weights, gradients and optimizer state of the model, by ps_model_state */
@@ -112,15 +118,28 @@ double ps_layout_step_flops (const PsModel *model, gint64 global_batch);
  * - p no more than layers, embedding and loss; t as ps_tensor_check and the nodes allow; b = 1, 2, 4, 8, 16; all
  * recomputations;
  * - all schedules with their own number of chunks v. Schedules that take others also with v = 2, 4, 8 and every v up to
- *   20 that cuts the layers evenly, or these with embedding and loss. For p = 1, where there is no pipeline, the fastest
- *   with one chunk stands for all; families of several chunks count there only where 1f1b is not asked for.
+ *   20 that cuts the layers evenly, or these with embedding and loss. For p = 1, where there is no pipeline, the
+ * fastest with one chunk stands for all; families of several chunks count there only where 1f1b is not asked for.
  *
  * Two bounds save predictions and change no answer: the weights of a pipeline against its memory, and the work of a
  * step spread evenly over p against the last of the best. Settings that do not fit are no answer; when none fits, best
- * is empty. Errors: PS_ERROR_USAGE, PS_ERROR_IO, PS_ERROR_INPUT.
+ * is empty. Shows progress. Errors: PS_ERROR_USAGE, PS_ERROR_IO, PS_ERROR_INPUT.
  */
 PsLayouts *ps_layouts_find (const PsLayoutQuestion *question, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 void ps_layouts_free (PsLayouts *layouts);
+
+/* The same on the fewest GPUs where a step takes no longer than the question's slowest_ns or days; its n_gpus is not
+ * read. The best of the answer are the layouts on so many GPUs. Where no number is enough, best is empty and n_gpus the
+ * largest number tried.
+ *
+ * Numbers tried: 1, 2, 4 and then multiples of 8, where 8 is the largest power of two up to 8 that divides a node; only
+ * those that are p t c d with a d that divides the batch; without a network those of one node. Powers of two are tried
+ * first, until one is enough. A step need not get shorter with every GPU (a number may cut the model or the batch
+ * badly), so all smaller numbers are tried after it, the smallest first, except those that no layout can make enough:
+ * the work of a step, spread evenly, takes too long. "Fewest" is therefore exact among these numbers.
+ *
+ * Errors: those of ps_layouts_find, and PS_ERROR_USAGE with measured costs, which hold for one number of GPUs. */
+PsLayouts *ps_layouts_find_least (const PsLayoutQuestion *question, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsLayouts, ps_layouts_free)
 
 /* The setting that predicts one of them again. Free with ps_setting_free. */
@@ -183,6 +202,7 @@ typedef struct {
   const char *framework; /* of ps_launch_frameworks, that reads the file; NULL: none */
   char *schedule;        /* the family that it runs; NULL: not known, or another one is given */
   char *file;            /* its name */
+  char *const *argv;     /* the line as it was given, not owned */
   gboolean print;        /* --print-command */
 } PsLaunchCommand;
 
@@ -233,8 +253,80 @@ char *ps_launch_refusal (const char *framework, const PsSetting *setting, const 
 /* The frameworks that do: "megatron, torchtitan"; "" for none. Free with g_free. */
 char *ps_launch_runs_in (const PsSetting *setting, const char *family);
 
-/* Adds the refusals of frameworks that know the family: "megatron: -m 3: ...". */
+/* Adds the refusals of frameworks that know the family: "megatron: -m 3: ...", as PsFinding. */
 void ps_launch_lint (const PsSetting *setting, const char *family, GPtrArray *findings);
+
+/* What to change in a run: one thing after the other, on the same GPUs, with the same sequences per step. */
+
+/* A run that differs from the one that was asked about. */
+typedef struct {
+  const char *change; /* what changes: "recompute", "tensor and data parallelism"; "together" */
+  char *options;      /* what differs, as options: "--recompute none --tensor 4" */
+  PsSetting setting;  /* its texts are static, or those of the question's setting */
+  const char *schedule;
+  gint64 step_ns;
+  gint64 peak_memory_bytes; /* of a GPU */
+  gint64 excess_bytes;      /* of the device that is most above its limit; below 0: all are below */
+  const char *fits;         /* ps_fits */
+  PsInterval interval;      /* of the step, where costs are measured */
+  double gain;              /* part of the step that is saved; below 0: it takes longer */
+  double certainty;         /* probability that it is faster than the run as it stands */
+  char *text;               /* the launch in the words of the question's framework; NULL: there is none */
+  guint n_chunks;           /* v of its schedule */
+  guint even_layers;        /* layers of each of its stages; 0: they are not even */
+} PsAdvised;
+
+typedef struct {
+  const PsSetting *setting; /* of the run as it stands. All must live as long as the advice */
+  const char *schedule;
+  const char *framework; /* of ps_launch_frameworks, that is to run the others; NULL: any may */
+  const PsModel *model;  /* that the launch defines, where costs are of no model; NULL: not known */
+  gboolean every;        /* list all values of a change, not only the best one */
+  guint n_jobs;          /* threads; 0: 1. The answer is the same for any number */
+} PsAdviceQuestion;
+
+#define PS_ADVICE_CERTAIN 0.9     /* less than that is noise */
+#define PS_ADVICE_LEAST_GAIN 2e-3 /* a smaller one is none */
+
+typedef struct {
+  PsPrediction *prediction; /* of the run as it stands */
+  PsAdvised run;            /* it */
+  char *broken;             /* the framework's precondition that it breaks; NULL: none is */
+  GArray *changes;          /* PsAdvised, the fastest first: those that fit. Where the run does not fit, also those that
+                               need less memory, by the time that they lose */
+  PsAdvised together;       /* the best few; where the run does not fit, the fewest that make it fit, and what is
+                               gained then. options NULL: no two are better than one */
+  guint n_predicted;
+  guint n_refused; /* by the framework or by the costs */
+  double error;    /* relative standard deviation of a step; 0: measured costs, whose intervals count */
+} PsAdvice;
+
+/* Predicts the run and its changes. A change counts where the framework runs it and has words for it.
+ *
+ * certainty = Phi (ln (step / changed step) / deviation). With measured costs the deviation is that of both intervals,
+ * as if they were independent. With modelled ones it is half of that of a step (PsClassErrors): two settings of a class
+ * are taken to share three quarters and more of an error's variance, 7/8, because settings of one series, predicted
+ * from one of them, are 0.8 and 3.0 % off where single steps are 3.4 and 6.7 % off (docs/accuracy.md, MLPerf, Primus,
+ * vTrain).
+ *
+ * Errors: those of ps_predict. Free with ps_advice_free. */
+PsAdvice *ps_advice_new (const PsAdviceQuestion *question, GError **error) G_GNUC_WARN_UNUSED_RESULT;
+void ps_advice_free (PsAdvice *advice);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsAdvice, ps_advice_free)
+
+/* The file of a launch, changed to another run of its advice. */
+typedef struct {
+  char *text;  /* of the file; NULL: it cannot say that, as a log */
+  char *diff;  /* lines that differ; NULL as text */
+  char *flags; /* what differs in words of the framework: "--micro-batch-size 2, without --sequence-parallel" */
+} PsAdvisedFile;
+
+/* Edits the text of a launch, which where names. Whether it reads back as the run, its reader says. Clear in any case.
+ */
+void ps_advice_edit (const PsAdvice *advice, const PsAdvised *advised, const char *where, const char *text,
+                     PsAdvisedFile *file);
+void ps_advised_file_clear (PsAdvisedFile *file);
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (PsAdvisedFile, ps_advised_file_clear)
 
 G_END_DECLS
 

@@ -272,16 +272,12 @@ typedef struct {
   guint64 skipped;
 } PsSweepProgress;
 
-typedef void (*PsSweepFunction) (const PsSweepProgress *progress, gpointer data);
-
 typedef struct {
   guint n_jobs; /* threads, at least 1 */
   PsShard shard;
-  PsSweepFunction progress; /* called after each transaction, by one thread at a time; may be NULL */
-  gpointer data;
 } PsSweepRun;
 
-/* Predicts all settings of the shard that results does not hold, and stores them. The stored rows depend neither on
+/* Predicts all settings of the shard that results does not hold, and stores them; shows progress. The stored rows depend neither on
  * n_jobs nor on interruptions. *progress is where it ended. Errors: those of results, PS_ERROR_IO. */
 gboolean ps_sweep_run (const PsSweep *sweep, PsResults *results, const PsSweepRun *run, PsSweepProgress *progress,
                        GError **error);

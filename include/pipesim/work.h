@@ -31,9 +31,11 @@
  * rows, and one kernel of the multiplications that model.h counts, as fast as flash attention; B runs it three times
  * over, for it computes the scan again. Their convolution moves 2e and 5e, norm and gate 3De and 6De.
  *
- * A slice of s tokens after u earlier ones (PsModel.before) has the products of its own tokens. Its attention is what
- * s + u tokens have more than u: with x tokens there are x min (x, window) scores, so slices of one sequence add up to
- * the whole. F reads the keys and values of min (u, window) earlier tokens as well, and B their gradients.
+ * A slice of s tokens after u earlier ones (PsModel.before) of n in all has the products of its own tokens. Of the
+ * n min (n, window) scores of the whole sequence it has the part that its tokens add to the square of scores. With
+ * x tokens and w = min (x, window) this square has g(x) = w^2 + (x - w) (2w - 1) scores within the window, so the part
+ * is (g(s + u) - g(u)) / g(n); without a window that is s (s + 2u) / n^2. Slices of one sequence add up to the whole.
+ * F reads the keys and values of min (u, window) earlier tokens as well, and B their gradients.
  *
  * Experts move per token, F: router 8 count, permutation (1 + r)he, weighted sum (1 + r)he; B: 12 count, (1 + r)he,
  * (1 + 2r)he.
@@ -197,6 +199,17 @@ PsStateBytes ps_tensor_state (const PsModel *model, const PsStageShape *shape, c
 gint64 ps_tensor_kept_bytes (const PsModel *model, const PsStageShape *shape, PsRecompute recompute, guint n_tensor);
 gint64 ps_tensor_weight_bytes (const PsModel *model, const PsStageShape *shape, guint n_tensor);
 
+/* The keys and values that one of n_tensor GPUs of a stage holds of `tokens` tokens of a sequence, in the bytes of the
+ * model's precision (vLLM and SGLang: kv_cache_dtype auto). Heads of them are cut over the GPUs, at least one is whole.
+ * Latent attention holds its narrow vector, kv_rank + rope_size, on every GPU (arXiv 2405.04434, section 2.1.2). A
+ * window holds its own tokens, compressed entries one for each `rate` tokens, too. Mixers that scan hold a state, which
+ * does not grow with the tokens and does not count. */
+gint64 ps_tensor_cache_bytes (const PsModel *model, const PsStageShape *shape, gint64 tokens, guint n_tensor);
+
+/* One GPU's part of the keys and values of a slice that some token further than `distance` tokens after it reads: all
+ * of them without a window. 0 where the sequence has no such token. */
+gint64 ps_tensor_key_bytes (const PsModel *model, const PsStageShape *shape, guint n_tensor, guint distance);
+
 /* ps_tensor_kept_bytes by module of PsKept; tensors that are offloaded (PsOffloadFlags) left out. modules has room for
  * PS_MAX_MODULES. Returns their number. */
 #define PS_MAX_MODULES 16
@@ -280,6 +293,13 @@ gboolean ps_tensor_check_spread (const PsModel *model, guint n_tensor, guint n_r
  * Where the cluster states no multiprocessors only efficiency counts; where it states no memory_bandwidth bytes take no
  * time.
  */
+
+/* Cuts the model's sequences into n_slices slices so that the F of all its layers takes the same time for each, as
+ * nearly as multiples of the GPUs that share a slice allow (ps_model_cut_equal). Embedding and head do not count: one
+ * cut serves all stages. cluster->tensor and the model's spread are the GPUs. Free with g_free. Errors: those of
+ * ps_model_cut_equal. */
+guint *ps_work_cut_even (const PsModel *model, const PsCluster *cluster, guint n_slices,
+                         GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
 /* The time that the work takes, ns, rounded to the nearest and at most PS_MAX_TIME_NS. talk_ns: of collectives, which
  * the GPU waits for between its kernels (work.h). */

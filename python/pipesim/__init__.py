@@ -38,6 +38,7 @@ __all__ = [
     "Row",
     "SearchResult",
     "Timeline",
+    "advise",
     "best",
     "clusters",
     "compare",
@@ -359,6 +360,7 @@ def plot(kind: str, *files: str | os.PathLike[str] | Timeline, **options: Any) -
 # The commands follow the classes that they return.
 from ._commands import (  # noqa: E402
     _PREDICT,
+    advise,
     best,
     clusters,
     compare,

@@ -10,7 +10,10 @@ _PREDICT: dict[str, str] = {
     "devices": ",",
     "microbatches": ",",
     "chunks": ",",
-    "slices": ",",
+    "slices": ":",
+    "serve": ",",
+    "prompt": ":",
+    "chunk": ":",
     "group": ",",
     "defer_head": ",",
     "lengths": ",",
@@ -28,6 +31,7 @@ _PREDICT: dict[str, str] = {
     "costs": ",",
     "cluster": ",",
     "bandwidth_factor": ",",
+    "network_factor": ",",
     "latency_factor": ",",
     "cuda_graphs": ",",
     "tp_comm_overlap": ",",
@@ -89,6 +93,9 @@ def predict(
     microbatches: Value = None,
     chunks: Value = None,
     slices: Value = None,
+    serve: Value = None,
+    prompt: Value = None,
+    chunk: Value = None,
     group: Value = None,
     defer_head: Value = None,
     lengths: Value = None,
@@ -106,6 +113,7 @@ def predict(
     costs: Value = None,
     cluster: Value = None,
     bandwidth_factor: Value = None,
+    network_factor: Value = None,
     latency_factor: Value = None,
     cuda_graphs: Value = None,
     tp_comm_overlap: Flag = None,
@@ -161,11 +169,19 @@ def predict(
 
     from_: Take the setting of a launch: a script, arguments, log or YAML of Megatron-LM, TOML or words of
         torchtitan, JSON of DeepSpeed, or a config.json; other options win over it [default: none]
-    schedule: Family names or schedule files, or all [required]
+    schedule: Families, also by PyTorch's names (1F1B, ScheduleInterleaved1F1B), or schedule files, or all
+        [required]
     devices: Number of devices (pipeline ranks) [default: that of a schedule file; families need it]
     microbatches: Microbatches per iteration [default: that of a schedule file; families need it]
     chunks: Stages per device [default: the family's]
-    slices: Sequence slices of a microbatch [default: the family's; a search's: 1]
+    slices: Slices of each sequence: Q of equal length; with even-work, Q whose F takes the same time, later
+        ones shorter; or so many tokens each [default: the family's; a search's: 1]
+    serve: prefill: forwards alone, which take prompts in chunk after chunk; without decoding. none: training
+        [default: none]
+    prompt: Prompts of --serve: one of so many tokens, or several one after the other; -m, if it is more,
+        repeats them [default: none]
+    chunk: Chunks of each prompt: of so many tokens, the last size for all that follow; or N whose F takes the
+        same time, later ones shorter [default: none]
     group: Microbatches that pass a chunk in a row [default: the family's]
     defer_head: The last stage keeps W of its first N microbatches for the drain [default: 0]
     lengths: Lengths of the microbatches: a CSV with one line for each, of tokens and images per sequence, or of
@@ -193,6 +209,8 @@ def predict(
     cluster: Cluster description or its name [default: none]
     bandwidth_factor: Multiplies the speed of links and network; given and measured transfers and all-reduces
         take 1 / FACTOR of their time [default: 1]
+    network_factor: Multiplies the speed of the network between the nodes of --cluster alone; NVLink and other
+        links stay [default: 1]
     latency_factor: Multiplies the latencies of links and network of --cluster [default: 1]
     cuda_graphs: Kernels of --cluster that do not wait for the host to launch them: none, attn (all but experts)
         or full_iteration [default: none]
@@ -288,7 +306,10 @@ _SEARCH: dict[str, str] = {
     "devices": ",",
     "microbatches": ",",
     "chunks": ",",
-    "slices": ",",
+    "slices": ":",
+    "serve": ",",
+    "prompt": ":",
+    "chunk": ":",
     "lengths": ",",
     "microbatch_order": ",",
     "layout": ",",
@@ -304,6 +325,7 @@ _SEARCH: dict[str, str] = {
     "costs": ",",
     "cluster": ",",
     "bandwidth_factor": ",",
+    "network_factor": ",",
     "latency_factor": ",",
     "cuda_graphs": ",",
     "tp_comm_overlap": ",",
@@ -363,6 +385,9 @@ def search(
     microbatches: Value = None,
     chunks: Value = None,
     slices: Value = None,
+    serve: Value = None,
+    prompt: Value = None,
+    chunk: Value = None,
     lengths: Value = None,
     microbatch_order: Value = None,
     layout: Value = None,
@@ -378,6 +403,7 @@ def search(
     costs: Value = None,
     cluster: Value = None,
     bandwidth_factor: Value = None,
+    network_factor: Value = None,
     latency_factor: Value = None,
     cuda_graphs: Value = None,
     tp_comm_overlap: Flag = None,
@@ -439,7 +465,14 @@ def search(
     devices: Number of devices (pipeline ranks) [default: that of a schedule file; families need it]
     microbatches: Microbatches per iteration [default: that of a schedule file; families need it]
     chunks: Stages per device [default: the family's]
-    slices: Sequence slices of a microbatch [default: the family's; a search's: 1]
+    slices: Slices of each sequence: Q of equal length; with even-work, Q whose F takes the same time, later
+        ones shorter; or so many tokens each [default: the family's; a search's: 1]
+    serve: prefill: forwards alone, which take prompts in chunk after chunk; without decoding. none: training
+        [default: none]
+    prompt: Prompts of --serve: one of so many tokens, or several one after the other; -m, if it is more,
+        repeats them [default: none]
+    chunk: Chunks of each prompt: of so many tokens, the last size for all that follow; or N whose F takes the
+        same time, later ones shorter [default: none]
     lengths: Lengths of the microbatches: a CSV with one line for each, of tokens and images per sequence, or of
         factors on the costs (factor, or f, b, w, c, act, msg). Not with search --joint [default: all are alike]
     microbatch_order: Order of the microbatches of --lengths: given, ascending, descending or best (for each
@@ -466,6 +499,8 @@ def search(
     cluster: Cluster description or its name [default: none]
     bandwidth_factor: Multiplies the speed of links and network; given and measured transfers and all-reduces
         take 1 / FACTOR of their time [default: 1]
+    network_factor: Multiplies the speed of the network between the nodes of --cluster alone; NVLink and other
+        links stay [default: 1]
     latency_factor: Multiplies the latencies of links and network of --cluster [default: 1]
     cuda_graphs: Kernels of --cluster that do not wait for the host to launch them: none, attn (all but experts)
         or full_iteration [default: none]
@@ -549,6 +584,9 @@ _PLAN: dict[str, str] = {
     "jobs": ",",
     "from_": ",",
     "gpus": ",",
+    "target_step": ",",
+    "tokens": ",",
+    "days": ",",
     "global_batch": ",",
     "schedule": ",",
     "model": ",",
@@ -576,6 +614,7 @@ _PLAN: dict[str, str] = {
     "overlap_param_gather": ",",
     "reduce": ",",
     "zero": ",",
+    "price": ",",
     "top": ",",
     "every": ",",
     "explain": ",",
@@ -589,6 +628,9 @@ def plan(
     jobs: Value = None,
     from_: Value = None,
     gpus: Value = None,
+    target_step: Value = None,
+    tokens: Value = None,
+    days: Value = None,
     global_batch: Value = None,
     schedule: Value = None,
     model: Value = None,
@@ -616,6 +658,7 @@ def plan(
     overlap_param_gather: Flag = None,
     reduce: Value = None,
     zero: Value = None,
+    price: Value = None,
     top: Value = None,
     every: Flag = None,
     explain: Value = None,
@@ -627,7 +670,11 @@ def plan(
     jobs: Threads [default: one per processor]
     from_: Take the setting of a launch: a script, arguments, log or YAML of Megatron-LM, TOML or words of
         torchtitan, JSON of DeepSpeed, or a config.json; other options win over it [default: none]
-    gpus: GPUs, p times t times d [default: all of the cluster]
+    gpus: GPUs, p times t times c times d; several numbers are compared [default: all of the cluster; the fewest
+        with --target-step or --days]
+    target_step: Find the fewest GPUs on which a step takes at most T [default: none]
+    tokens: Tokens of the whole training, 15T or 300B (B: 10^9): print the days that it takes [default: none]
+    days: Find the fewest GPUs that train --tokens in so many days [default: none]
     global_batch: Sequences per step, over all replicas [required]
     schedule: Only these families, or all [default: all synchronous ones]
     model: Model description or its name (llama-3-70b) [required]
@@ -635,8 +682,8 @@ def plan(
         peak_flops does not change [default: its own]
     db: Measured costs: one pipeline of all GPUs, no replicas [default: none]
     profile: Profile in the database [default: all of the model]
-    cluster: Cluster description or its name; memory and peak rate come from it, and without --db all costs
-        [required]
+    cluster: Cluster descriptions or their names; memory and peak rate come from them, and without --db all
+        costs. Several are compared [required]
     cuda_graphs: Kernels that do not wait for the host: none, attn or full_iteration [default: none]
     tp_comm_overlap: Products hide a part of the all-reduces of --tensor
     moe_token_dispatcher_type: What brings tokens to the experts: alltoall, deepep or hybridep [default:
@@ -665,7 +712,10 @@ def plan(
     reduce: All-reduce of the gradients: overlapped or exposed [default: overlapped]
     zero: Stage of ZeRO. The replicas share out, at 0, nothing; at 1, the optimizer state; at 2, gradients too;
         at 3, state and weights (FSDP) [default: 1 for modelled costs of several replicas or contexts, else 0]
-    top: Number of layouts to print, the best first [default: 10]
+    price: Price of a GPU per hour, 2.1/h for all or h100-80gb=2.1/h,h200-141gb=3.2/h: print money, and compare
+        by it [default: none]
+    top: Number of layouts to print, the best first [default: 10; 1 of each cluster and number of GPUs where
+        several are compared, or of the fewest]
     every: Print every setting of a layout (p, t, c, e, d), not only the fastest
     explain: Print the command line that predicts the layout of this rank again [default: none]
     to: Print only the flags or keys with which megatron (HybridModel of Megatron-LM 0.18 and later, whose
@@ -677,6 +727,264 @@ def plan(
     return _ask(Plan, "plan", [], options)
 
 
+_ADVISE: dict[str, str] = {
+    "jobs": ",",
+    "from_": ",",
+    "gpus": ",",
+    "schedule": ",",
+    "devices": ",",
+    "microbatches": ",",
+    "chunks": ",",
+    "slices": ":",
+    "serve": ",",
+    "prompt": ":",
+    "chunk": ":",
+    "group": ",",
+    "defer_head": ",",
+    "lengths": ",",
+    "microbatch_order": ",",
+    "layout": ",",
+    "placement": ",",
+    "microbatch_size": ",",
+    "model": ",",
+    "precision": ",",
+    "sequence": ",",
+    "images": ",",
+    "costs_from": ",",
+    "db": ",",
+    "profile": ",",
+    "costs": ",",
+    "cluster": ",",
+    "bandwidth_factor": ",",
+    "latency_factor": ",",
+    "cuda_graphs": ",",
+    "tp_comm_overlap": ",",
+    "moe_token_dispatcher_type": ",",
+    "speed": ":",
+    "overlap_slowdown": ",",
+    "overlap_waiting": ",",
+    "ready_order": ",",
+    "memory_limit": ":",
+    "comm": ",",
+    "comm_order": ",",
+    "eager": ",",
+    "blocking": ",",
+    "share_links": ",",
+    "recompute": ":",
+    "offload": ":",
+    "offload_modules": ",",
+    "replicas": ",",
+    "adjacent_replicas": ",",
+    "overlap_param_gather": ",",
+    "tensor": ",",
+    "context": ",",
+    "experts": ",",
+    "loss": ",",
+    "activation_func_fp8_input_store": ",",
+    "framework": ",",
+    "optimizer": ",",
+    "optimizer_implementation": ",",
+    "main_grads_dtype": ",",
+    "main_params_dtype": ",",
+    "exp_avg_dtype": ",",
+    "exp_avg_sq_dtype": ",",
+    "fp8_param_gather": ",",
+    "zero": ",",
+    "reduce": ",",
+    "sync": ",",
+    "top": ",",
+    "every": ",",
+    "change": ",",
+    "write": ",",
+}
+
+
+def advise(
+    launch: Value,
+    *,
+    jobs: Value = None,
+    from_: Value = None,
+    gpus: Value = None,
+    schedule: Value = None,
+    devices: Value = None,
+    microbatches: Value = None,
+    chunks: Value = None,
+    slices: Value = None,
+    serve: Value = None,
+    prompt: Value = None,
+    chunk: Value = None,
+    group: Value = None,
+    defer_head: Value = None,
+    lengths: Value = None,
+    microbatch_order: Value = None,
+    layout: Value = None,
+    placement: Value = None,
+    microbatch_size: Value = None,
+    model: Value = None,
+    precision: Value = None,
+    sequence: Value = None,
+    images: Value = None,
+    costs_from: Value = None,
+    db: Value = None,
+    profile: Value = None,
+    costs: Value = None,
+    cluster: Value = None,
+    bandwidth_factor: Value = None,
+    latency_factor: Value = None,
+    cuda_graphs: Value = None,
+    tp_comm_overlap: Flag = None,
+    moe_token_dispatcher_type: Value = None,
+    speed: Value = None,
+    overlap_slowdown: Value = None,
+    overlap_waiting: Flag = None,
+    ready_order: Value = None,
+    memory_limit: Value = None,
+    comm: Value = None,
+    comm_order: Value = None,
+    eager: Value = None,
+    blocking: Flag = None,
+    share_links: Flag = None,
+    recompute: Value = None,
+    offload: Value = None,
+    offload_modules: Value = None,
+    replicas: Value = None,
+    adjacent_replicas: Flag = None,
+    overlap_param_gather: Flag = None,
+    tensor: Value = None,
+    context: Value = None,
+    experts: Value = None,
+    loss: Value = None,
+    activation_func_fp8_input_store: Flag = None,
+    framework: Value = None,
+    optimizer: Value = None,
+    optimizer_implementation: Value = None,
+    main_grads_dtype: Value = None,
+    main_params_dtype: Value = None,
+    exp_avg_dtype: Value = None,
+    exp_avg_sq_dtype: Value = None,
+    fp8_param_gather: Flag = None,
+    zero: Value = None,
+    reduce: Value = None,
+    sync: Value = None,
+    top: Value = None,
+    every: Flag = None,
+    change: Value = None,
+    write: Value = None,
+) -> Result[Row]:
+    """Says what to change in a launch so that it is faster, or fits memory. All simulated.
+
+    jobs: Threads; their number changes no figure [default: one per processor]
+    from_: Take the setting of a launch: a script, arguments, log or YAML of Megatron-LM, TOML or words of
+        torchtitan, JSON of DeepSpeed, or a config.json; other options win over it [default: none]
+    gpus: GPUs, where the file does not say their number [default: the file's]
+    schedule: Family that the launch runs [default: the launch's]
+    devices: Number of devices (pipeline ranks) [default: that of a schedule file; families need it]
+    microbatches: Microbatches per iteration [default: that of a schedule file; families need it]
+    chunks: Stages per device [default: the family's]
+    slices: Slices of each sequence: Q of equal length; with even-work, Q whose F takes the same time, later
+        ones shorter; or so many tokens each [default: the family's; a search's: 1]
+    serve: prefill: forwards alone, which take prompts in chunk after chunk; without decoding. none: training
+        [default: none]
+    prompt: Prompts of --serve: one of so many tokens, or several one after the other; -m, if it is more,
+        repeats them [default: none]
+    chunk: Chunks of each prompt: of so many tokens, the last size for all that follow; or N whose F takes the
+        same time, later ones shorter [default: none]
+    group: Microbatches that pass a chunk in a row [default: the family's]
+    defer_head: The last stage keeps W of its first N microbatches for the drain [default: 0]
+    lengths: Lengths of the microbatches: a CSV with one line for each, of tokens and images per sequence, or of
+        factors on the costs (factor, or f, b, w, c, act, msg). Not with search --joint [default: all are alike]
+    microbatch_order: Order of the microbatches of --lengths: given, ascending, descending or best (for each
+        schedule) [default: given]
+    layout: Stages of the model: a string as Megatron-LM takes it (Et*3|(tt|)*29,m|L) or a file with one, even
+        (even:first=N:last=N, even:embedding:loss), or best, whose slowest stage is the fastest [default: the
+        better one of best and even; measured costs need the stages of best]
+    placement: Only schedules of this placement: loop, V, wave, bidirectional, or auto for any [default: auto]
+    microbatch_size: Sequences per microbatch in place of the model's, for modelled costs [default: the model's]
+    model: Model description or its name (tiny-gpt) [default: none]
+    precision: Number format of the model: fp32, fp16, bf16, fp8, fp8-block, mxfp8 or nvfp4; the cluster's
+        peak_flops does not change [default: its own]
+    sequence: Tokens per sequence in place of the model's [default: the model's]
+    images: Images of each sequence, which the model's encoder turns into tokens of it [default: the model's]
+    costs_from: Costs of a run: a timeline, a trace, a folder with one trace per rank, or the log of Megatron-
+        LM's timers. With several runs (the option again, or ':' between paths) one adds costs that another
+        lacks. T is the time of an iteration without the profiler; the profiler's part is then taken out. With
+        --model, a BW that no run splits is split into B and W by their operations [default: none]
+    db: Measured costs [default: none]
+    profile: Profile in the database [default: the only one]
+    costs: Costs of a device's whole share, e.g. f=1ms,b=1ms,w=1ms,c=0,o=0,act=2MiB,wact=1MiB,weights=0, or
+        lists of one value per stage: f=1ms:1.2ms:... [default: none]
+    cluster: Cluster description or its name [default: none]
+    bandwidth_factor: Multiplies the speed of links and network; given and measured transfers and all-reduces
+        take 1 / FACTOR of their time [default: 1]
+    latency_factor: Multiplies the latencies of links and network of --cluster [default: 1]
+    cuda_graphs: Kernels of --cluster that do not wait for the host to launch them: none, attn (all but experts)
+        or full_iteration [default: none]
+    tp_comm_overlap: Products hide the cluster's tensor_overlap of the all-reduces of --tensor
+    moe_token_dispatcher_type: What brings tokens to the experts of --experts: alltoall, deepep or hybridep
+        [default: alltoall]
+    speed: Speed of all devices, or of each; at 0.8 an op takes 1 / 0.8 of its cost [default: 1]
+    overlap_slowdown: Factor on the time of ops while their device sends or receives, 1 to 8 [default: 1]
+    overlap_waiting: Sends and receives also slow ops down while they wait, as NCCL's kernels do
+    ready_order: Treats the order as a hint: a device starts the first of its next WINDOW ops that is ready
+        [default: none]
+    memory_limit: Memory of a device, or of each [default: the cluster's]
+    comm: How transfers share channels: latency (transfers never queue), direction (one in-order channel for
+        each pair of devices and direction), pair (one in-order channel for each pair of devices, as NCCL's
+        2-rank communicators) or rank (one in-order channel for each device) [default: latency]
+    comm_order: Where receives are posted: asap (as PyTorch lowers), deferred (right before the op that needs
+        them) or planned (for these costs and channels) [default: as a torch-comms file says, else asap]
+    eager: Messages up to this size do not wait for their receiver [default: 0]
+    blocking: Sends and receives occupy their devices
+    share_links: Transfers that run at the same time share the links of --cluster fairly
+    recompute: Part of a forward that the backward computes again: none, modules of layers (core_attn, also
+        called selective, layernorm, mla_up_proj, moe_act, moe, mlp, shared_experts, joined by +), full,
+        full:layers=N (the first N of each stage) or full:uniform=N (inputs of groups of N are kept), of all
+        stages or of each [default: none]
+    offload: Part of the activations that moves to the host, 0 to 1, of all stages or of each [default: 0]
+    offload_modules: Modules whose inputs move to the host: attn_norm, qkv_linear, core_attn, attn_proj,
+        mlp_norm, expert_fc1, moe_act [default: none]
+    replicas: Data-parallel copies of the pipeline [default: 1]
+    adjacent_replicas: Replicas of a device are neighbours, as Megatron-LM places them [default: neighbours of a
+        pipeline are]
+    overlap_param_gather: Forwards of the next step hide the gather of the weights after --zero 1 and 2
+    tensor: GPUs of a device, which share its layers by tensor and sequence parallelism within a node [default:
+        1]
+    context: Groups of --tensor GPUs in a device that share each sequence (context parallelism) [default: 1]
+    experts: GPUs of a device and its replicas that share the experts (expert parallelism) [default: 1]
+    loss: What is done with the logits: whole keeps them; fused keeps none and computes them again (Megatron-
+        LM's linear fusion of cross-entropy); chunked has an eighth at a time, with their gradients (torchtitan,
+        Liger) [default: the model's]
+    activation_func_fp8_input_store: Forwards keep the inputs of SwiGLU in 8 bits [default: the model's]
+    framework: Framework whose use of memory is counted: none (formulas only), megatron, megatron-bridge (its
+        performance recipes: gradients in bf16, fp8 and mxfp8 weights alone) or deepspeed [default: the model's;
+        megatron where the cluster's file states a datasheet's values alone]
+    optimizer: adam, or muon: of the matrices of layers, with adam of all else [default: the model's]
+    optimizer_implementation: fused, or PyTorch's foreach, which takes 4 bytes more for each parameter that a
+        GPU steps, while it does [default: the model's]
+    main_grads_dtype: Format in which gradients are added up and reduced: fp32, bf16, fp16, fp8 [default: the
+        framework's]
+    main_params_dtype: Format of the weights that the optimizer updates [default: the framework's]
+    exp_avg_dtype: Format of Adam's first moment, or of Muon's momentum [default: the framework's]
+    exp_avg_sq_dtype: Format of Adam's second moment [default: the framework's]
+    fp8_param_gather: Weights of products are stored in the number format of the products alone [default: the
+        framework's]
+    zero: Stage of ZeRO. The replicas share out, at 0, nothing; at 1, the optimizer state; at 2, gradients too,
+        as PyTorch's pipelines do: whole until their stage's last backward, so that time and memory are those of
+        1; at 3, the weights, gathered for three stages at a time (FSDP) [default: 1 for modelled costs of
+        several replicas or contexts, else 0]
+    reduce: All-reduce of the gradients: overlapped with the ops that the device still has to run, or exposed
+        after them [default: overlapped]
+    sync: Synchronisation at the optimizer: global (all devices meet) or bypass (each device steps and goes on)
+        [default: global]
+    top: Changes listed [default: 6]
+    every: List all values of a change, not only the best one
+    change: Print the diff of this row alone, and write that [default: the best few together]
+    write: Write the changed launch there [default: none]
+    """
+    options = _words(_ADVISE, locals())
+    return _ask(Row, "advise", [*_texts([launch])], options)
+
+
 _PARTITION: dict[str, str] = {
     "algorithm": ",",
     "from_": ",",
@@ -684,7 +992,7 @@ _PARTITION: dict[str, str] = {
     "devices": ",",
     "microbatches": ",",
     "chunks": ",",
-    "slices": ",",
+    "slices": ":",
     "group": ",",
     "defer_head": ",",
     "placement": ",",
@@ -700,6 +1008,7 @@ _PARTITION: dict[str, str] = {
     "costs": ",",
     "cluster": ",",
     "bandwidth_factor": ",",
+    "network_factor": ",",
     "latency_factor": ",",
     "speed": ":",
     "memory_limit": ":",
@@ -739,6 +1048,7 @@ def partition(
     costs: Value = None,
     cluster: Value = None,
     bandwidth_factor: Value = None,
+    network_factor: Value = None,
     latency_factor: Value = None,
     speed: Value = None,
     memory_limit: Value = None,
@@ -761,7 +1071,8 @@ def partition(
     devices: Number of devices (pipeline ranks) [default: that of a schedule file; families need it]
     microbatches: Microbatches per iteration [default: that of a schedule file; families need it]
     chunks: Stages per device [default: the family's]
-    slices: Sequence slices of a microbatch [default: the family's; a search's: 1]
+    slices: Slices of each sequence: Q of equal length; with even-work, Q whose F takes the same time, later
+        ones shorter; or so many tokens each [default: the family's; a search's: 1]
     group: Microbatches that pass a chunk in a row [default: the family's]
     defer_head: The last stage keeps W of its first N microbatches for the drain [default: 0]
     placement: Only schedules of this placement: loop, V, wave, bidirectional, or auto for any [default: auto]
@@ -783,6 +1094,8 @@ def partition(
     cluster: Cluster description or its name [default: none]
     bandwidth_factor: Multiplies the speed of links and network; given and measured transfers and all-reduces
         take 1 / FACTOR of their time [default: 1]
+    network_factor: Multiplies the speed of the network between the nodes of --cluster alone; NVLink and other
+        links stay [default: 1]
     latency_factor: Multiplies the latencies of links and network of --cluster [default: 1]
     speed: Speed of all devices, or of each; at 0.8 an op takes 1 / 0.8 of its cost [default: 1]
     memory_limit: Memory of a device, or of each [default: the cluster's]
@@ -838,7 +1151,10 @@ _DIAGNOSE: dict[str, str] = {
     "devices": ",",
     "microbatches": ",",
     "chunks": ",",
-    "slices": ",",
+    "slices": ":",
+    "serve": ",",
+    "prompt": ":",
+    "chunk": ":",
     "group": ",",
     "defer_head": ",",
     "lengths": ",",
@@ -855,6 +1171,7 @@ _DIAGNOSE: dict[str, str] = {
     "costs": ",",
     "cluster": ",",
     "bandwidth_factor": ",",
+    "network_factor": ",",
     "latency_factor": ",",
     "cuda_graphs": ",",
     "tp_comm_overlap": ",",
@@ -904,6 +1221,9 @@ def diagnose(
     microbatches: Value = None,
     chunks: Value = None,
     slices: Value = None,
+    serve: Value = None,
+    prompt: Value = None,
+    chunk: Value = None,
     group: Value = None,
     defer_head: Value = None,
     lengths: Value = None,
@@ -920,6 +1240,7 @@ def diagnose(
     costs: Value = None,
     cluster: Value = None,
     bandwidth_factor: Value = None,
+    network_factor: Value = None,
     latency_factor: Value = None,
     cuda_graphs: Value = None,
     tp_comm_overlap: Flag = None,
@@ -967,7 +1288,14 @@ def diagnose(
     devices: Number of devices (pipeline ranks) [default: that of a schedule file; families need it]
     microbatches: Microbatches per iteration [default: that of a schedule file; families need it]
     chunks: Stages per device [default: the family's]
-    slices: Sequence slices of a microbatch [default: the family's; a search's: 1]
+    slices: Slices of each sequence: Q of equal length; with even-work, Q whose F takes the same time, later
+        ones shorter; or so many tokens each [default: the family's; a search's: 1]
+    serve: prefill: forwards alone, which take prompts in chunk after chunk; without decoding. none: training
+        [default: none]
+    prompt: Prompts of --serve, all of so many tokens, or one after the other. -m, 1 or as many as are given,
+        says how many there are [required]
+    chunk: Chunks of each prompt: of so many tokens, the last size for all that follow; or N whose F takes the
+        same time, later ones shorter [required]
     group: Microbatches that pass a chunk in a row [default: the family's]
     defer_head: The last stage keeps W of its first N microbatches for the drain [default: 0]
     lengths: Lengths of the microbatches: a CSV with one line for each, of tokens and images per sequence, or of
@@ -994,6 +1322,8 @@ def diagnose(
     cluster: Cluster description or its name [default: none]
     bandwidth_factor: Multiplies the speed of links and network; given and measured transfers and all-reduces
         take 1 / FACTOR of their time [default: 1]
+    network_factor: Multiplies the speed of the network between the nodes of --cluster alone; NVLink and other
+        links stay [default: 1]
     latency_factor: Multiplies the latencies of links and network of --cluster [default: 1]
     cuda_graphs: Kernels of --cluster that do not wait for the host to launch them: none, attn (all but experts)
         or full_iteration [default: none]

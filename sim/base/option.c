@@ -37,6 +37,8 @@ static void reset (const PsOption *option, gpointer base)
     g_clear_pointer (&G_STRUCT_MEMBER (gpointer, base, option->each), g_free);
   if (option->given != 0)
     G_STRUCT_MEMBER (guint, base, option->given) = 0;
+  if (option->prefix != NULL)
+    G_STRUCT_MEMBER (gboolean, base, option->prefix_offset) = FALSE;
 }
 
 void ps_options_reset (const PsOption *rows, gpointer base)
@@ -115,9 +117,19 @@ static gboolean read_part (const PsOption *option, const char *where, const char
     return ps_parse_size (where, text, (gint64 *)list + i, error);
   if (option->type == PS_OPTION_NAME)
     return option->parse (where, text, (guint *)list + i, error);
-  if (option->type == PS_OPTION_COUNTS)
-    return read_count (where, text, (gint64)option->low, (gint64)option->high, (guint *)list + i, error);
+  if (option->type == PS_OPTION_COUNT || option->type == PS_OPTION_COUNTS)
+    return read_count (where, text, (gint64)option->low,
+                       option->type == PS_OPTION_COUNT ? G_MAXINT32 : (gint64)option->high, (guint *)list + i, error);
   return ps_parse_number (where, text, option->low, option->high, (double *)list + i, error);
+}
+
+/* The part of text after the option's prefix; NULL: it has none. */
+static const char *skip_prefix (const PsOption *option, const char *text)
+{
+  gsize n
+      = option->prefix != NULL && text != NULL && g_str_has_prefix (text, option->prefix) ? strlen (option->prefix) : 0;
+
+  return n > 0 && text[n] == ':' ? text + n + 1 : NULL;
 }
 
 /* The values of "1GiB:2GiB", "none:full:layers=2": what begins as "layers=" belongs to the value before it. g_strsplit
@@ -197,7 +209,8 @@ gboolean ps_option_read (const PsOption *option, gpointer base, const char *text
   const char letter[] = { '-', option->letter, '/', '\0' };
   g_autofree char *where
       = g_strconcat (option->letter != 0 ? letter : "", option->hidden ? "" : "--", option->name, NULL);
-  g_auto (GStrv) parts = option->each != 0 && text != NULL ? split_list (option, text) : NULL;
+  const char *after = skip_prefix (option, text);
+  g_auto (GStrv) parts = option->each != 0 && text != NULL && after == NULL ? split_list (option, text) : NULL;
   gboolean lists = parts != NULL && g_strv_length (parts) > 1;
   guint n = option->each == 0;
 
@@ -208,8 +221,13 @@ gboolean ps_option_read (const PsOption *option, gpointer base, const char *text
   if (option->each != 0)
     reset (option, base);
   if (lists ? !read_list (option, where, text, G_STRUCT_MEMBER_P (base, option->each), &n, error)
-            : !read_value (option, where, text, G_STRUCT_MEMBER_P (base, option->offset), &n, error))
+            : !read_value (option, where, after != NULL ? after : text, G_STRUCT_MEMBER_P (base, option->offset), &n,
+                           error))
     return FALSE;
+  if (lists && option->type == PS_OPTION_COUNT)
+    G_STRUCT_MEMBER (guint, base, option->offset) = n;
+  if (option->prefix != NULL)
+    G_STRUCT_MEMBER (gboolean, base, option->prefix_offset) = after != NULL;
   if (option->given != 0)
     G_STRUCT_MEMBER (guint, base, option->given) = n;
   return TRUE;
@@ -296,6 +314,8 @@ void ps_option_copy (const PsOption *option, gconstpointer from, gpointer to)
     G_STRUCT_MEMBER (gpointer, to, option->each) = G_STRUCT_MEMBER (gpointer, from, option->each);
   if (option->given != 0)
     G_STRUCT_MEMBER (guint, to, option->given) = G_STRUCT_MEMBER (guint, from, option->given);
+  if (option->prefix != NULL)
+    G_STRUCT_MEMBER (gboolean, to, option->prefix_offset) = G_STRUCT_MEMBER (gboolean, from, option->prefix_offset);
 }
 
 /* How many values the option's list holds. */
@@ -327,6 +347,7 @@ static PsValue element (const PsOption *option, gconstpointer base, guint i)
     return (PsValue){ .type = PS_VALUE_TEXT, .text = option->name_of (((const guint *)list)[i]) };
   case PS_OPTION_SIZES:
     return (PsValue){ .type = PS_VALUE_INTEGER, .integer = ((const gint64 *)list)[i] };
+  case PS_OPTION_COUNT:
   case PS_OPTION_COUNTS:
     return (PsValue){ .type = PS_VALUE_INTEGER, .integer = ((const guint *)list)[i] };
   default:
@@ -361,7 +382,7 @@ static void append_value (const PsOption *option, PsValue value, GString *line)
 {
   static const char *const units[PS_OPTION_ROWS_AT]
       = { [PS_OPTION_TIME] = "ns", [PS_OPTION_SIZE] = "B", [PS_OPTION_SIZES] = "B", [PS_OPTION_RATE] = "B/s" };
-  gboolean plain = value.type != PS_VALUE_TEXT || option->type == PS_OPTION_NAME
+  gboolean plain = value.type != PS_VALUE_TEXT || option->type <= PS_OPTION_NAME
                    || value.text[strspn (value.text, G_CSET_A_2_Z G_CSET_a_2_z G_CSET_DIGITS "-_./")] == '\0';
   g_autofree char *quoted = plain ? NULL : g_shell_quote (value.text);
 
@@ -391,6 +412,11 @@ PsValue ps_option_value (const PsOption *option, gconstpointer base)
 
     append_list (option, base, list);
     return (PsValue){ .type = PS_VALUE_TEXT, .text = g_intern_string (list->str) };
+  }
+  if (option->prefix != NULL && G_STRUCT_MEMBER (gboolean, base, option->prefix_offset)) {
+    g_autofree char *prefixed = g_strdup_printf ("%s:%u", option->prefix, *(const guint *)value);
+
+    return (PsValue){ .type = PS_VALUE_TEXT, .text = g_intern_string (prefixed) };
   }
   if (option->type < PS_OPTION_NAME)
     return (PsValue){ .type = PS_VALUE_INTEGER, .integer = *(const guint *)value };

@@ -12,6 +12,7 @@ typedef struct PsCmd {
   const PsOption *rows;
   gsize size;    /* of the options' struct */
   gsize setting; /* offset of its PsSetting *, not the first member; it is made before the options are read; 0: none */
+  gsize launch;  /* offset of its const PsLaunchCommand *; the file of --from may stand first then; 0: none */
   gboolean takes_auto; /* PsSetting.takes_auto */
   /* Prints data to stdout and talk to stderr. argv holds the command's name and what is no option. Returns the exit
    * code: 0 done, 3 done but outside the tolerance asked for. Sets *error on failure, and main decides the code. */
@@ -36,15 +37,16 @@ char *ps_describe_errors (const PsSetting *setting);
 
 int ps_cmd_run (const PsCmd *command, int argc, char **argv, GError **error);
 
-/* Runs the command that argv[1] names and prints its error. FALSE: pipesim has none of that name. *code: the exit code. */
+/* Runs the command that argv[1] names and prints its error. FALSE: pipesim has none of that name. *code: the exit code.
+ */
 gboolean ps_run_command (int argc, char **argv, int *code);
 
 /* Becomes the program pipesim-NAME of argv[0], first the one in this program's folder: they are built together. Returns
  * on failure alone, which it prints: the exit code. */
 int ps_run_program (char **argv);
 
-extern const PsCmd ps_cmd_best, ps_cmd_clusters, ps_cmd_compare, ps_cmd_models, ps_cmd_pareto, ps_cmd_partition,
-    ps_cmd_plan, ps_cmd_predict, ps_cmd_search, ps_cmd_sensitivity;
+extern const PsCmd ps_cmd_advise, ps_cmd_best, ps_cmd_clusters, ps_cmd_compare, ps_cmd_models, ps_cmd_pareto,
+    ps_cmd_partition, ps_cmd_plan, ps_cmd_predict, ps_cmd_search, ps_cmd_sensitivity;
 
 /* Commands with commands of their own. */
 int ps_cmd_schedule (int argc, char **argv, GError **error);

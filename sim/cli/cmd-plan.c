@@ -4,7 +4,13 @@
 #include <pipesim/costdb.h>
 #include <pipesim/plan.h>
 
+#include <math.h>
+#include <string.h>
+
 #define MAX_TOP 1000
+#define USUAL_TOP 10
+#define MAX_PRICE 1e9
+#define MAX_DAYS 36525
 
 typedef struct {
   char *reserve;
@@ -12,7 +18,13 @@ typedef struct {
   guint rank; /* --explain; 0: not given */
   PsLaunchChoice launch;
   PsColumnChoice columns;
-  PsLayoutQuestion question; /* its texts are owned */
+  PsLayoutQuestion question; /* its texts are owned; without cluster and n_gpus */
+  char **clusters;
+  guint *gpus;
+  guint n_gpus; /* numbers in gpus */
+  char *tokens;
+  gboolean has_step;
+  char **prices;
   PsFromChoice from;
 } Options;
 
@@ -29,15 +41,29 @@ static const PsOption rows[] = {
       "Number format of the model: fp32, fp16, bf16, fp8, fp8-block, mxfp8 or nvfp4; the cluster's peak_flops does "
       "not change",
       .otherwise = "its own", .group = PS_GROUP_COSTS),
-  PS_OPTION ("cluster", 0, PS_VALUE (FILE, Options, question.cluster, const char *), "FILE",
-             "Cluster description or its name; memory and peak rate come from it, and without --db all costs",
+  PS_OPTION ("cluster", 0, PS_LIST (Options, clusters), "FILE,...",
+             "Cluster descriptions or their names; memory and peak rate come from them, and without --db all costs. "
+             "Several are compared",
              .group = PS_GROUP_MACHINE, .otherwise = ""),
   PS_OPTION ("db", 0, PS_VALUE (FILE, Options, question.db, const char *), "FILE",
              "Measured costs: one pipeline of all GPUs, no replicas", .group = PS_GROUP_COSTS),
   PS_OPTION ("profile", 0, PS_VALUE (TEXT, Options, question.profile, const char *), "NAME", "Profile in the database",
              .otherwise = "all of the model", .group = PS_GROUP_COSTS),
-  PS_OPTION ("gpus", 'g', PS_COUNT (Options, question.n_gpus, 1, PS_MAX_GPUS), "N", "GPUs, p times t times d",
-             .otherwise = "all of the cluster", .group = PS_GROUP_WHAT),
+  PS_OPTION ("gpus", 'g', PS_COUNTS (Options, gpus, n_gpus, 1, PS_MAX_GPUS), "N,...",
+             "GPUs, p times t times c times d; several numbers are compared",
+             .otherwise = "all of the cluster; the fewest with --target-step or --days", .group = PS_GROUP_WHAT),
+  PS_OPTION ("target-step", 0, PS_TIME (Options, question.slowest_ns), "T",
+             "Find the fewest GPUs on which a step takes at most T", .given = PS_MEMBER (Options, has_step, gboolean),
+             .otherwise = "none", .group = PS_GROUP_WHAT),
+  PS_OPTION ("tokens", 0, PS_TEXT (Options, tokens), "N",
+             "Tokens of the whole training, 15T or 300B (B: 10^9): print the days that it takes",
+             .group = PS_GROUP_WHAT),
+  PS_OPTION ("days", 0, PS_NUMBER (Options, question.days, 0.01, MAX_DAYS), "N",
+             "Find the fewest GPUs that train --tokens in so many days", .otherwise = "none", .group = PS_GROUP_WHAT),
+  PS_OPTION (
+      "price", 0, PS_LIST (Options, prices), "[CLUSTER=]PRICE/h,...",
+      "Price of a GPU per hour, 2.1/h for all or h100-80gb=2.1/h,h200-141gb=3.2/h: print money, and compare by it",
+      .group = PS_GROUP_OUTPUT),
   PS_OPTION ("tensor", 0, PS_COUNT (Options, question.tensor, 1, PS_MAX_TENSOR), "T", "GPUs of a device",
              .otherwise = "1, 2, 4 and 8, within a node", .group = PS_GROUP_TRAINING),
   PS_OPTION ("context", 0, PS_COUNT (Options, question.context, 1, PS_MAX_GPUS), "C",
@@ -93,7 +119,8 @@ static const PsOption rows[] = {
   PS_OPTION ("jobs", 'j', PS_COUNT (Options, question.n_jobs, 1, 1024), "N", "Threads",
              .otherwise = "one per processor"),
   PS_OPTION ("top", 0, PS_COUNT (Options, question.top, 1, MAX_TOP), "N", "Number of layouts to print, the best first",
-             .initial = 10, .group = PS_GROUP_OUTPUT),
+             .otherwise = "10; 1 of each cluster and number of GPUs where several are compared, or of the fewest",
+             .group = PS_GROUP_OUTPUT),
   PS_OPTION ("every", 0, PS_FLAG (Options, every), NULL,
              "Print every setting of a layout (p, t, c, e, d), not only the fastest", .group = PS_GROUP_OUTPUT),
   PS_OPTION ("explain", 0, PS_COUNT (Options, rank, 1, MAX_TOP), "RANK",
@@ -106,14 +133,17 @@ static const PsOption rows[] = {
 
 /* A layout, and what follows from it. */
 typedef struct {
-  guint rank;
+  guint rank, gpus;
   PsLayout layout;
-  const char *recompute, *confidence;
+  double days, money_per_step, money; /* 0: not known */
+  const char *cluster, *recompute, *confidence;
   char *runs_in, *command;
 } Row;
 
 static const PsCellColumn columns[] = {
   PS_CELL (Row, rank, "rank", "rank", INTEGER),
+  PS_CELL (Row, cluster, "cluster", "cluster", TEXT), /* these with a heading where new_table gives one */
+  PS_CELL (Row, gpus, "gpus", "GPUs", INTEGER),
   PS_FIGURE_AT (Row, layout.schedule, "schedule"),
   PS_CELL (Row, layout.asynchronous, "asynchronous", NULL, BOOLEAN), /* with a heading where a schedule is */
   PS_FIGURE_AT (Row, layout.n_devices, "devices"),
@@ -127,6 +157,9 @@ static const PsCellColumn columns[] = {
   PS_CELL (Row, recompute, "recompute", "recompute", TEXT),
   PS_CELL (Row, layout.zero, "zero", "ZeRO", INTEGER),
   PS_CELL (Row, layout.step_ns, "step_ns", "step", TIME),
+  PS_CELL_KNOWN (Row, days, "days", "days", NUMBER),
+  PS_CELL_KNOWN (Row, money, "money", "money", NUMBER),
+  PS_CELL_KNOWN (Row, money_per_step, "money_per_step", "money/step", NUMBER),
   PS_CELL (Row, layout.tokens_per_second, "tokens_per_second", "tokens/s", NUMBER),
   PS_CELL (Row, layout.mfu, "mfu", "MFU", RATIO),
   PS_FIGURE_AT (Row, layout.bubble_ratio, "bubble_ratio"),
@@ -141,35 +174,210 @@ static const PsCellColumn columns[] = {
   PS_CELL (Row, command, "command", NULL, TEXT),
 };
 
-static const char *const usual[]
-    = { "rank",     "schedule",          "asynchronous", "devices", "tensor",    "context", "experts",
-        "replicas", "microbatch_size",   "microbatches", "chunks",  "recompute", "step_ns", "tokens_per_second",
-        "mfu",      "peak_memory_bytes", "near",         "runs_in", "layout",    NULL };
+static const char *const usual[] = { "rank",
+                                     "cluster",
+                                     "gpus",
+                                     "schedule",
+                                     "asynchronous",
+                                     "devices",
+                                     "tensor",
+                                     "context",
+                                     "experts",
+                                     "replicas",
+                                     "microbatch_size",
+                                     "microbatches",
+                                     "chunks",
+                                     "recompute",
+                                     "step_ns",
+                                     "days",
+                                     "money",
+                                     "money_per_step",
+                                     "tokens_per_second",
+                                     "mfu",
+                                     "peak_memory_bytes",
+                                     "near",
+                                     "runs_in",
+                                     "layout",
+                                     NULL };
+
+/* A question of one cluster and, unless it asks for the fewest, one number of GPUs; and what was found. */
+typedef struct {
+  PsLayoutQuestion question;
+  double price; /* per GPU and hour; 0: not given */
+  PsLayouts *layouts;
+} Answer;
+
+static void answer_clear (gpointer data)
+{
+  ps_layouts_free (((Answer *)data)->layouts);
+}
+
+#define ANSWER(answers, i) (&g_array_index (answers, Answer, i))
+
+/* Options */
+
+static gboolean asks_for_fewest (const Options *options)
+{
+  return options->question.slowest_ns > 0 || options->question.days > 0;
+}
+
+static gboolean is_comparison (const Options *options)
+{
+  return g_strv_length (options->clusters) > 1 || options->n_gpus > 1 || asks_for_fewest (options);
+}
+
+static gboolean check_options (const Options *options, GError **error)
+{
+  const PsLayoutQuestion *question = &options->question;
+  const char *message = NULL;
+
+  if (options->has_step && question->slowest_ns == 0)
+    message = "--target-step: '0' is no time of a step";
+  else if (options->has_step && question->days > 0)
+    message = "--target-step, --days: give one of them; both say how long a step may take";
+  else if (asks_for_fewest (options) && options->n_gpus > 0)
+    message = "-g/--gpus: leave it out with --target-step or --days, which find the fewest GPUs";
+  else if (options->rank > 0 && options->columns.json)
+    message = "--explain and --json: the JSON holds all command lines";
+  if (message != NULL)
+    return ps_refuse (error, PS_ERROR_USAGE, "%s", message);
+  return options->launch.to == NULL || g_strv_length (options->clusters) < 2
+         || ps_refuse (error, PS_ERROR_USAGE, "--to %s: a launch is for one cluster, and --cluster names %u",
+                       options->launch.to, g_strv_length (options->clusters));
+}
 
 static gboolean finish_options (Options *options, GError **error)
 {
   PsLayoutQuestion *question = &options->question;
 
+  if (options->clusters == NULL)
+    options->clusters = g_new0 (char *, 1);
   if (question->schedules != NULL) {
     g_auto (GStrv) asked = question->schedules;
 
     question->schedules = ps_family_names (asked);
   }
+  if (options->tokens != NULL && !ps_parse_tokens ("--tokens", options->tokens, &question->tokens, error))
+    return FALSE;
   question->fold = !options->every;
   question->reserve = question->memory_limit > 0 ? 0 : PS_LAYOUT_USUAL_RESERVE;
   if (options->reserve != NULL && !ps_parse_size ("--reserve", options->reserve, &question->reserve, error))
     return FALSE;
   if (question->n_jobs == 0)
     question->n_jobs = g_get_num_processors ();
+  if (question->top == 0)
+    question->top = is_comparison (options) ? 1 : USUAL_TOP;
   if (!ps_launch_imply (options->launch.to, &question->framework, error))
     return FALSE;
   question->runner = options->launch.to;
   if (question->runner == NULL && question->framework != PS_FRAMEWORK_NONE)
     question->runner = ps_framework_name (ps_framework_is_megatron (question->framework) ? PS_FRAMEWORK_MEGATRON
                                                                                          : question->framework);
-  if (options->rank == 0 || !options->columns.json)
-    return TRUE;
-  return ps_refuse (error, PS_ERROR_USAGE, "--explain and --json: the JSON holds all command lines");
+  return check_options (options, error);
+}
+
+/* Reads "2.1/h", or "NAME=2.1/h", as the price of the clusters without a name or of the one of that name. */
+static gboolean read_price (const char *text, const GArray *answers, GError **error)
+{
+  const char *equals = strrchr (text, '='), *number = equals != NULL ? equals + 1 : text;
+  g_autofree char *name = g_strndup (text, equals != NULL ? (gsize)(equals - text) : 0);
+  g_autofree char *amount = g_str_has_suffix (number, "/h") ? g_strndup (number, strlen (number) - 2) : NULL;
+  g_autoptr (GPtrArray) names = g_ptr_array_new ();
+  gboolean found = FALSE;
+  double price = 0;
+
+  if (amount == NULL || !ps_parse_number ("--price", amount, 0, MAX_PRICE, &price, NULL) || price <= 0)
+    return ps_refuse (error, PS_ERROR_USAGE,
+                      "--price: '%s' is no price per GPU and hour; 2.1/h or h100-80gb=2.1/h would be right", text);
+  for (guint i = 0; i < answers->len; i++) {
+    Answer *answer = ANSWER (answers, i);
+
+    g_ptr_array_add (names, (gpointer)answer->question.cluster);
+    if (equals == NULL ? answer->price > 0 : !g_str_equal (answer->question.cluster, name))
+      continue;
+    answer->price = price;
+    found = TRUE;
+  }
+  g_autofree char *problem = g_strdup_printf ("--price: '%s' is none of the clusters", name);
+  return found || equals == NULL
+         || ps_refuse_name (error, problem, name, (const char *const *)names->pdata, names->len);
+}
+
+/* Prices with a name count before those without one. */
+static gboolean read_prices (const Options *options, const GArray *answers, GError **error)
+{
+  for (guint named = 0; named < 2; named++)
+    for (char **price = options->prices; price != NULL && *price != NULL; price++)
+      if ((strchr (*price, '=') == NULL) == named && !read_price (*price, answers, error))
+        return FALSE;
+  for (guint i = 0; options->prices != NULL && i < answers->len; i++)
+    if (ANSWER (answers, i)->price <= 0)
+      return ps_refuse (error, PS_ERROR_USAGE, "--price: there is none of cluster '%s'",
+                        ANSWER (answers, i)->question.cluster);
+  return TRUE;
+}
+
+/* One for each cluster and number of GPUs, without what is found. */
+static GArray *list_answers (const Options *options)
+{
+  GArray *answers = g_array_new (FALSE, TRUE, sizeof (Answer));
+  Answer answer = { .question = options->question };
+
+  g_array_set_clear_func (answers, answer_clear);
+  for (guint i = 0; i < MAX (g_strv_length (options->clusters), 1); i++)
+    for (guint k = 0; k < MAX (options->n_gpus, 1); k++) {
+      answer.question.cluster = options->clusters[i];
+      answer.question.n_gpus = options->n_gpus > 0 ? options->gpus[k] : 0;
+      g_array_append_val (answers, answer);
+    }
+  return answers;
+}
+
+/* Rows */
+
+static double step_money (const Answer *answer, const PsLayout *layout)
+{
+  return (double)layout->step_ns / 3600e9 * answer->layouts->n_gpus * answer->price;
+}
+
+/* A layout of an answer. */
+typedef struct {
+  const Answer *answer;
+  const PsLayout *layout;
+} Found;
+
+/* What an answer has after those that run; the cheapest first, or those on the fewest GPUs, or the fastest. */
+static int compare_found (gconstpointer a, gconstpointer b)
+{
+  const Found *x = a, *y = b;
+  double x_money = step_money (x->answer, x->layout), y_money = step_money (y->answer, y->layout);
+
+  if (x->layout->not_run != y->layout->not_run)
+    return x->layout->not_run ? 1 : -1;
+  if (x_money != y_money)
+    return PS_COMPARE (x_money, y_money);
+  if (x->answer->layouts->slowest_ns > 0 && x->answer->layouts->n_gpus != y->answer->layouts->n_gpus)
+    return PS_COMPARE (x->answer->layouts->n_gpus, y->answer->layouts->n_gpus);
+  return PS_COMPARE (x->layout->step_ns, y->layout->step_ns);
+}
+
+/* The rows of the table, in their order: Found. Free with g_array_unref. */
+static GArray *list_found (const GArray *answers)
+{
+  GArray *found = g_array_new (FALSE, FALSE, sizeof (Found));
+
+  for (guint i = 0; i < answers->len; i++) {
+    const GArray *best = ANSWER (answers, i)->layouts->best;
+
+    for (guint k = 0; k < best->len; k++) {
+      const Found one = { ANSWER (answers, i), &g_array_index (best, PsLayout, k) };
+
+      g_array_append_val (found, one);
+    }
+  }
+  if (answers->len > 1)
+    g_array_sort (found, compare_found);
+  return found;
 }
 
 /* "megatron, pytorch, pipesim"; pipesim where its devices run all that the layout says. */
@@ -185,36 +393,69 @@ static char *find_runners (const PsLayoutQuestion *question, const PsLayouts *la
   return g_strconcat (names, *names ? ", " : "", "pipesim", NULL);
 }
 
-/* Adds the layouts from `first` on, below `end`. */
-static PsTable *make_table (const Options *options, const PsLayouts *layouts, guint first, guint end)
+/* Without rows. The columns of a comparison have a heading in one alone. */
+static PsTable *new_table (const Options *options)
 {
-  const PsLayoutQuestion *question = &options->question;
   PsTable *table = ps_table_of (columns, G_N_ELEMENTS (columns), NULL, 0, 0);
+  const gboolean has_tokens = options->tokens != NULL, has_price = options->prices != NULL;
+  const struct {
+    const char *key, *title;
+    gboolean shown;
+  } titles[] = { { "cluster", "cluster", g_strv_length (options->clusters) > 1 },
+                 { "gpus", "GPUs", is_comparison (options) },
+                 { "days", "days", has_tokens },
+                 { "money", "money", has_tokens && has_price },
+                 { "money_per_step", "money/step", has_price && !has_tokens } };
 
-  for (guint i = 0; i < layouts->best->len; i++)
-    if (g_array_index (layouts->best, PsLayout, i).asynchronous)
-      ps_table_set_title (table, "asynchronous", "async");
-  for (guint i = first; i < end; i++) {
-    const PsLayout *layout = &g_array_index (layouts->best, PsLayout, i);
-    g_autofree char *command = ps_layout_command (question, layouts, layout);
-    g_autofree char *runs_in = find_runners (question, layouts, layout);
+  for (guint i = 0; i < G_N_ELEMENTS (titles); i++)
+    ps_table_set_title (table, titles[i].key, titles[i].shown ? titles[i].title : NULL);
+  return table;
+}
 
-    ps_table_add (table, &(Row){ .rank = i + 1,
-                                 .layout = *layout,
-                                 .recompute = ps_recompute_name (layout->recompute),
-                                 .confidence = ps_confidence_name (layout->confidence),
-                                 .runs_in = *runs_in ? runs_in : NULL,
-                                 .command = command });
-    if (question->runner != NULL)
-      ps_table_set_boolean (table, "not_run", layout->not_run);
-  }
+static void add_row (const Options *options, const Found *found, guint rank, PsTable *table)
+{
+  const PsLayoutQuestion *question = &found->answer->question;
+  const PsLayouts *layouts = found->answer->layouts;
+  const PsLayout *layout = found->layout;
+  const double steps = (double)question->tokens / (double)layouts->step_tokens;
+  const double money = step_money (found->answer, layout);
+  g_autofree char *command = ps_layout_command (question, layouts, layout);
+  g_autofree char *runs_in = find_runners (question, layouts, layout);
+
+  if (layout->asynchronous)
+    ps_table_set_title (table, "asynchronous", "async");
+  ps_table_add (table, &(Row){ .rank = rank,
+                               .cluster = layouts->cluster,
+                               .gpus = layouts->n_gpus,
+                               .layout = *layout,
+                               .days = steps * (double)layout->step_ns / 86400e9,
+                               .money_per_step = money,
+                               .money = steps * money,
+                               .recompute = ps_recompute_name (layout->recompute),
+                               .confidence = ps_confidence_name (layout->confidence),
+                               .runs_in = *runs_in ? runs_in : NULL,
+                               .command = command });
+  if (options->question.runner != NULL)
+    ps_table_set_boolean (table, "not_run", layout->not_run);
+}
+
+/* The rows from `first` on, below `end`. */
+static PsTable *make_table (const Options *options, const GArray *found, guint first, guint end)
+{
+  PsTable *table = new_table (options);
+
+  for (guint i = first; i < end; i++)
+    add_row (options, &g_array_index (found, Found, i), i + 1, table);
   ps_table_choose (table, &options->columns, usual, NULL);
   return table;
 }
 
+/* What is said of an answer. Each is free with g_free. */
+
 /* "memory: 69.57 GiB of 79.18 GiB; ..." */
-static char *describe_memory (const PsLayouts *layouts)
+static char *describe_memory (const Answer *answer)
 {
+  const PsLayouts *layouts = answer->layouts;
   g_autofree char *limit = ps_format_size (layouts->memory_limit), *reserve = ps_format_size (layouts->reserve);
   g_autofree char *all = ps_format_size (layouts->memory_limit + layouts->reserve);
 
@@ -225,8 +466,9 @@ static char *describe_memory (const PsLayouts *layouts)
                                 limit, all, reserve);
 }
 
-static char *describe_search (const PsLayouts *layouts)
+static char *describe_search (const Answer *answer)
 {
+  const PsLayouts *layouts = answer->layouts;
   g_autofree char *limit = ps_format_size (layouts->memory_limit);
 
   return g_strdup_printf ("%" G_GUINT64_FORMAT " settings: %" G_GUINT64_FORMAT
@@ -237,59 +479,165 @@ static char *describe_search (const PsLayouts *layouts)
                           layouts->n_outrun, layouts->n_impossible);
 }
 
-/* NULL where the costs are measured. */
-static char *describe_errors (const PsLayoutQuestion *question, const PsLayouts *layouts)
+static char *describe_formula (const Answer *answer)
 {
-  g_autoptr (PsSetting) setting = ps_layout_setting (question, layouts, &g_array_index (layouts->best, PsLayout, 0));
+  const PsLayouts *layouts = answer->layouts;
 
-  return ps_describe_errors (setting);
+  return g_strdup_printf ("MFU = %.6g FLOPs of F, B and W per step / (step * %u GPUs * %.6g FLOP/s, the cluster's %s); "
+                          "PaLM, arXiv 2204.02311, appendix B",
+                          layouts->step_flops, layouts->n_gpus, layouts->peak_flops, layouts->peak_key);
 }
 
-static gboolean print_plan (const Options *options, const PsLayouts *layouts, GError **error)
+static char *describe_unrest (const Answer *answer)
 {
-  g_autofree char *more = ps_cluster_lacks (layouts->n_there, layouts->n_gpus);
-  g_autofree char *about
-      = g_strdup_printf ("simulated from %s costs: %s on %u GPUs of %s%s, %" G_GINT64_FORMAT " sequences per step",
-                         g_array_index (layouts->best, PsLayout, 0).costs_origin, layouts->model, layouts->n_gpus,
-                         layouts->cluster, more, options->question.global_batch);
-  g_autofree char *memory = describe_memory (layouts), *search = describe_search (layouts);
-  g_autofree char *flops
-      = g_strdup_printf ("MFU = %.6g FLOPs of F, B and W per step / (step * %u GPUs * %.6g FLOP/s, the cluster's %s); "
-                         "PaLM, arXiv 2204.02311, appendix B",
-                         layouts->step_flops, layouts->n_gpus, layouts->peak_flops, layouts->peak_key);
-  g_autofree char *unrest = ps_unrest_to_text (layouts->unrest, "");
-  g_autofree char *errors = describe_errors (&options->question, layouts);
-  const char *runner = options->question.runner;
-  const char *extra[] = { "origin",
-                          ps_origin_name (PS_ORIGIN_SIMULATED),
-                          "about",
-                          about,
-                          "memory",
-                          memory,
-                          "search",
-                          search,
-                          "formula",
-                          flops,
-                          "machine",
-                          unrest,
-                          errors != NULL ? "interval" : NULL,
-                          errors,
-                          NULL };
-  guint n = layouts->best->len, n_run = 0;
+  return ps_unrest_to_text (answer->layouts->unrest, "");
+}
 
-  while (n_run < n && !g_array_index (layouts->best, PsLayout, n_run).not_run)
+/* NULL where the costs are measured, or there are no layouts. */
+static char *describe_errors (const Answer *answer)
+{
+  const GArray *best = answer->layouts->best;
+  g_autoptr (PsSetting) setting
+      = best->len > 0 ? ps_layout_setting (&answer->question, answer->layouts, &g_array_index (best, PsLayout, 0))
+                      : NULL;
+
+  return setting != NULL ? ps_describe_errors (setting) : NULL;
+}
+
+/* NULL where the fewest GPUs are not asked for. */
+static char *describe_fewest (const Answer *answer)
+{
+  const PsLayouts *layouts = answer->layouts;
+  g_autofree char *slowest = ps_format_time (layouts->slowest_ns);
+
+  return layouts->slowest_ns == 0 || layouts->best->len == 0
+             ? NULL
+             : g_strdup_printf ("%u GPUs are the fewest whose step takes at most %s; numbers tried: %u",
+                                layouts->n_gpus, slowest, layouts->n_sizes);
+}
+
+/* Why an answer has no layouts; NULL: it has. */
+static char *describe_failure (const Answer *answer)
+{
+  const PsLayouts *layouts = answer->layouts;
+  g_autofree char *state = ps_format_size (layouts->state_bytes), *search = describe_search (answer);
+  g_autofree char *slowest = ps_format_time (layouts->slowest_ns);
+
+  if (layouts->best->len > 0)
+    return NULL;
+  return layouts->slowest_ns > 0
+             ? g_strdup_printf ("no number of GPUs up to %u has a step of at most %s within memory; numbers tried: %u",
+                                layouts->n_gpus, slowest, layouts->n_sizes)
+             : g_strdup_printf ("no setting fits on %u GPUs; weights, gradients and optimizer state alone are %s; %s",
+                                layouts->n_gpus, state, search);
+}
+
+/* What a function says of all answers: the text alone where there is one, else a line for each with the cluster before
+ * it, equal ones once. "": nothing. Free with g_free. */
+static char *describe (const GArray *answers, char *(*say) (const Answer *answer))
+{
+  g_autoptr (GPtrArray) lines = g_ptr_array_new_with_free_func (g_free);
+
+  for (guint i = 0; i < answers->len; i++) {
+    const Answer *answer = ANSWER (answers, i);
+    g_autofree char *text = say (answer);
+    g_autofree char *line = NULL;
+
+    if (text == NULL || *text == '\0')
+      continue;
+    line = answers->len == 1 ? g_steal_pointer (&text) : g_strconcat (answer->layouts->cluster, ": ", text, NULL);
+    if (!g_ptr_array_find_with_equal_func (lines, line, g_str_equal, NULL))
+      g_ptr_array_add (lines, g_steal_pointer (&line));
+  }
+  g_ptr_array_add (lines, NULL);
+  return g_strjoinv ("\n", (char **)lines->pdata);
+}
+
+/* Printing */
+
+/* "simulated from modelled costs (confidence low): ..." */
+static char *describe_about (const Options *options, const GArray *answers, const GArray *found)
+{
+  const char *order = options->prices != NULL     ? "the least money first"
+                      : asks_for_fewest (options) ? "the fewest GPUs first"
+                                                  : "the fastest first";
+  const Answer *answer = ANSWER (answers, 0);
+  const PsLayouts *layouts = answer->layouts;
+  g_autofree char *more = ps_cluster_lacks (layouts->n_there, layouts->n_gpus);
+  g_autofree char *where = g_strdup_printf (" on %u GPUs of %s%s", layouts->n_gpus, layouts->cluster, more);
+  PsConfidence confidence = PS_CONFIDENCE_HIGH;
+
+  for (guint i = 0; i < found->len; i++)
+    confidence = MIN (confidence, g_array_index (found, Found, i).layout->confidence);
+  return g_strdup_printf ("simulated from %s costs (confidence %s): %s%s, %" G_GINT64_FORMAT " sequences per step%s%s",
+                          g_array_index (found, Found, 0).layout->costs_origin, ps_confidence_name (confidence),
+                          layouts->model, answers->len == 1 ? where : "", answer->question.global_batch,
+                          answers->len > 1 ? ", " : "", answers->len > 1 ? order : "");
+}
+
+/* What days and money are; "": neither is shown. Free with g_free. */
+static char *describe_totals (const Options *options, const GArray *answers)
+{
+  const PsLayouts *layouts = ANSWER (answers, 0)->layouts;
+  g_autoptr (GString) text = g_string_new (NULL);
+
+  if (options->tokens != NULL)
+    g_string_append_printf (text, "days%s of %s tokens: %.0f steps of %" G_GINT64_FORMAT " tokens, without a break",
+                            options->prices != NULL ? " and money" : "", options->tokens,
+                            ceil ((double)options->question.tokens / (double)layouts->step_tokens),
+                            layouts->step_tokens);
+  if (options->prices != NULL) {
+    g_autofree char *prices = g_strjoinv (", ", options->prices);
+
+    g_string_append_printf (text, "%smoney = hours * GPUs * price (%s)", text->len > 0 ? "; " : "", prices);
+  }
+  return g_string_free (g_steal_pointer (&text), FALSE);
+}
+
+static gboolean print_plan (const Options *options, const GArray *answers, const GArray *found, GError **error)
+{
+  g_autofree char *about = describe_about (options, answers, found), *fewest = describe (answers, describe_fewest);
+  g_autofree char *totals = describe_totals (options, answers), *failures = describe (answers, describe_failure);
+  g_autofree char *memory = describe (answers, describe_memory), *search = describe (answers, describe_search);
+  g_autofree char *flops = describe (answers, describe_formula), *unrest = describe (answers, describe_unrest);
+  g_autofree char *errors = describe (answers, describe_errors);
+  const char *runner = options->question.runner;
+  const struct {
+    const char *key, *text;
+    gboolean always, printed; /* in JSON, where it is empty too; for people */
+  } parts[] = { { "about", about, TRUE, TRUE },
+                { "fewest", fewest, FALSE, TRUE },
+                { "failures", failures, FALSE, TRUE },
+                { "memory", memory, TRUE, TRUE },
+                { "search", search, TRUE, answers->len == 1 },
+                { "formula", flops, TRUE, answers->len == 1 },
+                { "totals", totals, FALSE, TRUE },
+                { "machine", unrest, TRUE, TRUE },
+                { "interval", errors, FALSE, TRUE } };
+  const char *extra[2 * G_N_ELEMENTS (parts) + 3] = { "origin", ps_origin_name (PS_ORIGIN_SIMULATED) };
+  guint n_extra = 2;
+  g_autoptr (GString) page = g_string_new (NULL);
+  guint n = found->len, n_run = 0;
+
+  while (n_run < n && !g_array_index (found, Found, n_run).layout->not_run)
     n_run++;
-  g_autoptr (PsTable) table = make_table (options, layouts, 0, options->columns.json ? n : n_run);
+  for (guint i = 0; i < G_N_ELEMENTS (parts); i++) {
+    if (parts[i].printed && *parts[i].text)
+      g_string_append_printf (page, "%s%s%s", i > 0 ? "\n" : "", parts[i].text == errors ? "interval: " : "",
+                              parts[i].text);
+    if (!parts[i].always && !*parts[i].text)
+      continue;
+    extra[n_extra++] = parts[i].key;
+    extra[n_extra++] = parts[i].text;
+  }
+  g_autoptr (PsTable) table = make_table (options, found, 0, options->columns.json ? n : n_run);
   if (options->columns.json)
     return ps_table_print (table, "pipesim-plan/1", extra, error);
-  g_autofree char *head = g_strdup_printf ("%s\n%s\n%s\n%s%s%s%s%s", about, memory, search, flops, *unrest ? "\n" : "",
-                                           unrest, errors != NULL ? "\ninterval: " : "", errors != NULL ? errors : "");
-  g_autofree char *fitted = ps_fit_sentence (head, 0);
+  g_autofree char *fitted = ps_fit_sentence (page->str, 0);
   g_autofree char *text = n_run > 0 ? ps_table_to_text (table) : g_strdup_printf ("%s runs nothing of this\n", runner);
-  g_autoptr (GString) page = g_string_new (fitted);
-  g_string_append (page, text);
+  g_string_append (g_string_assign (page, fitted), text);
   if (n_run < n) {
-    g_autoptr (PsTable) others = make_table (options, layouts, n_run, n);
+    g_autoptr (PsTable) others = make_table (options, found, n_run, n);
     g_autofree char *rest = ps_table_to_text (others);
 
     g_string_append_printf (
@@ -300,58 +648,74 @@ static gboolean print_plan (const Options *options, const PsLayouts *layouts, GE
 }
 
 /* Prints the launch, or the command line, of the row of --explain. */
-static gboolean explain (const Options *options, const PsLayouts *layouts, GError **error)
+static gboolean explain (const Options *options, const GArray *found, GError **error)
 {
-  const PsLayoutQuestion *question = &options->question;
-
-  if (options->rank > layouts->best->len)
-    return ps_refuse (error, PS_ERROR_USAGE, "--explain: '%u' is after the last, %u", options->rank,
-                      layouts->best->len);
-  const PsLayout *layout = &g_array_index (layouts->best, PsLayout, options->rank - 1);
+  if (options->rank > found->len)
+    return ps_refuse (error, PS_ERROR_USAGE, "--explain: '%u' is after the last, %u", options->rank, found->len);
+  const Found *row = &g_array_index (found, Found, options->rank - 1);
+  const PsLayoutQuestion *question = &row->answer->question;
   g_autofree char *text = NULL;
   if (options->launch.to != NULL) {
-    g_autoptr (PsSetting) setting = ps_layout_setting (question, layouts, layout);
-    g_autoptr (PsPrediction) prediction = ps_predict (setting, layout->schedule, error);
+    g_autoptr (PsSetting) setting = ps_layout_setting (question, row->answer->layouts, row->layout);
+    g_autoptr (PsPrediction) prediction = ps_predict (setting, row->layout->schedule, error);
 
     if (prediction != NULL)
-      text = ps_launch_prediction (&options->launch, setting, layout->schedule, prediction, error);
+      text = ps_launch_prediction (&options->launch, setting, row->layout->schedule, prediction, error);
   } else {
-    g_autofree char *command = ps_layout_command (question, layouts, layout);
+    g_autofree char *command = ps_layout_command (question, row->answer->layouts, row->layout);
 
     text = g_strconcat (command, "\n", NULL);
   }
   return text != NULL && ps_print (text, error);
 }
 
+static gboolean find_all (const Options *options, const GArray *answers, GError **error)
+{
+  for (guint i = 0; i < answers->len; i++) {
+    Answer *answer = ANSWER (answers, i);
+    const PsLayoutQuestion *question = &answer->question;
+    const PsSetting asked = { .model = (char *)question->model,
+                              .cluster = (char *)question->cluster,
+                              .framework = question->framework,
+                              .has_framework = question->has_framework };
+
+    if (i == 0 || question->cluster != ANSWER (answers, i - 1)->question.cluster)
+      ps_note_assumed (&asked);
+    answer->layouts
+        = asks_for_fewest (options) ? ps_layouts_find_least (question, error) : ps_layouts_find (question, error);
+    if (answer->layouts == NULL)
+      return FALSE;
+  }
+  return TRUE;
+}
+
 static int run (G_GNUC_UNUSED const PsCmd *command, gpointer base, int argc, char **argv, GError **error)
 {
   Options *options = base;
-  g_autoptr (PsTable) table = ps_table_of (columns, G_N_ELEMENTS (columns), NULL, 0, 0);
 
   if (argc > 1)
     return ps_refuse (error, PS_ERROR_USAGE, "'%s': not expected; the model goes after --model", argv[1]);
-  if (!ps_table_choose (table, &options->columns, usual, error) || !finish_options (options, error))
+  if (!finish_options (options, error))
+    return 0;
+  g_autoptr (PsTable) table = new_table (options);
+  g_autoptr (GArray) answers = list_answers (options);
+  if (!ps_table_choose (table, &options->columns, usual, error) || !read_prices (options, answers, error))
     return 0;
   ps_note_unread (options->question.model);
-  const PsSetting asked = { .model = (char *)options->question.model,
-                            .cluster = (char *)options->question.cluster,
-                            .framework = options->question.framework,
-                            .has_framework = options->question.has_framework };
-  ps_note_assumed (&asked);
-  g_autoptr (PsLayouts) layouts = ps_layouts_find (&options->question, error);
-  if (layouts == NULL)
+  if (!find_all (options, answers, error))
     return 0;
-  if (layouts->best->len == 0) /* what would have to fit */
+  g_autoptr (GArray) found = list_found (answers);
+  if (found->len == 0) /* what would have to fit */
   {
-    g_autofree char *search = describe_search (layouts), *state = ps_format_size (layouts->state_bytes);
+    const PsLayouts *layouts = ANSWER (answers, 0)->layouts;
+    g_autofree char *failures = g_strdelimit (describe (answers, describe_failure), "\n", ';');
 
-    ps_refuse (error, PS_ERROR_SCHEDULE,
-               "%s on %u GPUs of %s: no setting fits; weights, gradients and optimizer state alone are %s; %s",
-               layouts->model, layouts->n_gpus, layouts->cluster, state, search);
+    ps_refuse (error, PS_ERROR_SCHEDULE, "%s%s%s: %s", layouts->model, answers->len == 1 ? " on " : "",
+               answers->len == 1 ? layouts->cluster : "", failures);
   } else if (options->rank)
-    explain (options, layouts, error);
+    explain (options, found, error);
   else
-    print_plan (options, layouts, error);
+    print_plan (options, answers, found, error);
   return 0;
 }
 

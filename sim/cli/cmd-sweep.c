@@ -4,7 +4,6 @@
 #include <pipesim/sweep.h>
 
 #include <string.h>
-#include <unistd.h>
 
 #define REASONS 5 /* of skipping that are printed */
 
@@ -14,8 +13,6 @@ typedef struct {
   char *shard;
   gboolean resume;
   PsSweepRun run;
-  gint64 start_us;
-  gboolean terminal;
 } Options;
 
 static const PsOption sweep_rows[] = {
@@ -68,18 +65,6 @@ static gboolean read_options (Options *options, GError **error)
   return TRUE;
 }
 
-static void show_progress (const PsSweepProgress *progress, gpointer data)
-{
-  const Options *options = data;
-  double seconds = (double)(g_get_monotonic_time () - options->start_us) / G_USEC_PER_SEC;
-  guint64 new = progress->predicted + progress->skipped, left = progress->n_points - progress->present - new;
-  double rate = seconds > 0 ? (double)new / seconds : 0;
-  g_autofree char *time = rate > 0 ? ps_format_time ((gint64)MIN ((double)left / rate * 1e9, 1e15)) : g_strdup ("?");
-
-  g_printerr (PS_CLEAR_LINE "%" G_GUINT64_FORMAT " of %" G_GUINT64_FORMAT " settings, %.0f/s, %s left",
-              progress->present + new, progress->n_points, rate, time);
-}
-
 /* "part 1 of 4: " where there are several. Free with g_free. */
 static char *name_part (PsShard shard)
 {
@@ -107,13 +92,7 @@ static gboolean run_sweep (Options *options, const PsSweep *sweep, PsResults *re
   g_autofree char *part = name_part (options->run.shard);
   PsSweepProgress progress;
 
-  options->start_us = g_get_monotonic_time ();
-  options->run.progress = options->terminal ? show_progress : NULL;
-  options->run.data = options;
-  gboolean done = ps_sweep_run (sweep, results, &options->run, &progress, error);
-  if (options->terminal)
-    g_printerr (PS_CLEAR_LINE);
-  if (!done)
+  if (!ps_sweep_run (sweep, results, &options->run, &progress, error))
     return FALSE;
   g_printerr ("%s%" G_GUINT64_FORMAT " settings: %" G_GUINT64_FORMAT " predicted, %" G_GUINT64_FORMAT
               " impossible, %" G_GUINT64_FORMAT " there before\n",
@@ -135,7 +114,6 @@ static int sweep (G_GNUC_UNUSED const PsCmd *command, gpointer base, int argc, c
     return ps_refuse (error, PS_ERROR_USAGE, "no spec; pipesim sweep SPEC.ini --db RESULTS.db is right");
   if (argc > 2)
     return ps_refuse (error, PS_ERROR_USAGE, "'%s': not expected after the spec", argv[2]);
-  options->terminal = isatty (STDERR_FILENO);
   g_autoptr (PsSweep) spec = read_options (options, error) ? ps_sweep_load (argv[1], error) : NULL;
   if (spec == NULL)
     return 0;

@@ -20,6 +20,7 @@ static const Command commands[] = {
   { "schedule", NULL, ps_cmd_schedule, "list, show, validate and convert schedules" },
   { "partition", &ps_cmd_partition, NULL, "cut the layers of a model into stages" },
   { "plan", &ps_cmd_plan, NULL, "find the fastest settings to train a model on a number of GPUs" },
+  { "advise", &ps_cmd_advise, NULL, "say what to change in a launch so that it is faster, or fits" },
   { "sweep", NULL, ps_cmd_sweep, "predict many settings into a database" },
   { "pareto", &ps_cmd_pareto, NULL, "list the best trades of time against memory in a sweep" },
   { "best", &ps_cmd_best, NULL, "list the fastest setting of each group in a sweep" },

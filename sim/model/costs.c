@@ -61,9 +61,12 @@ void ps_costs_free (PsCosts *costs)
   g_free (costs);
 }
 
-static gint64 divide (gint64 value, guint n)
+/* part / n of a value, rounded; unknown values stay. */
+static gint64 divide (gint64 value, guint part, guint n)
 {
-  return value < 0 ? value : (value + n / 2) / n;
+  gint64 units = value / n, rest = value % n;
+
+  return value < 0 ? value : units * part + (rest * part + n / 2) / n;
 }
 
 static gint64 net_bytes (const PsCosts *costs, PsOpKind kind, guint stage)
@@ -100,14 +103,15 @@ void ps_costs_copy_stage (PsCosts *costs, guint stage, const PsCosts *from, guin
     *ps_costs_op (costs, (PsOpKind)kind, stage) = *ps_costs_op (from, (PsOpKind)kind, from_stage);
 }
 
-PsSliceParts *ps_slice_parts_new (guint n_slices, guint n_stages)
+PsSliceParts *ps_slice_parts_new (guint n_slices, const guint *tokens, guint n_stages)
 {
   PsSliceParts *parts = g_new0 (PsSliceParts, 1);
 
   parts->n = n_slices;
+  parts->tokens = g_memdup2 (tokens, tokens != NULL ? n_slices * sizeof *tokens : 0);
   parts->part = g_new (double, (gsize)PS_OP_O *n_slices *n_stages);
-  parts->transfer = g_new (double, 2 * (gsize)n_stages);
-  for (gsize i = 0; i < 2 * (gsize)n_stages; i++)
+  parts->transfer = g_new (double, 2 * (gsize)n_slices * n_stages);
+  for (gsize i = 0; i < 2 * (gsize)n_slices * n_stages; i++)
     parts->transfer[i] = 1;
   return parts;
 }
@@ -116,7 +120,10 @@ void ps_slice_parts_free (PsSliceParts *parts)
 {
   if (parts == NULL)
     return;
+  g_free (parts->tokens);
   g_free (parts->part);
+  g_free (parts->take_bytes);
+  g_free (parts->give_bytes);
   g_free (parts->transfer);
   g_free (parts);
 }
@@ -125,10 +132,10 @@ void ps_costs_add_slices (PsCosts *costs, PsSliceParts *parts)
 {
   if (costs->slice_parts == NULL)
     costs->slice_parts = g_ptr_array_new_with_free_func ((GDestroyNotify)ps_slice_parts_free);
-  g_ptr_array_add (costs->slice_parts, parts);
+  g_ptr_array_insert (costs->slice_parts, 0, parts);
 }
 
-static const PsSliceParts *find_parts (const PsCosts *costs, guint n_slices)
+const PsSliceParts *ps_costs_slices (const PsCosts *costs, guint n_slices)
 {
   for (guint i = 0; costs->slice_parts != NULL && i < costs->slice_parts->len; i++)
     if (((const PsSliceParts *)costs->slice_parts->pdata[i])->n == n_slices)
@@ -146,7 +153,7 @@ gboolean ps_costs_have_reduce (const PsCosts *costs, guint n_copies)
 
 gboolean ps_costs_has_slices (const PsCosts *costs, guint n_slices)
 {
-  return find_parts (costs, n_slices) != NULL;
+  return ps_costs_slices (costs, n_slices) != NULL;
 }
 
 /* F and both halves of the backward. */
@@ -162,6 +169,8 @@ static double work_ns (const PsCosts *costs, guint stage)
 /* Sets the times of slices first .. first + n - 1: their average. A pair saves the part that it saves of the whole. */
 static void set_slice_times (const PsCosts *costs, const PsSliceParts *parts, guint first, guint n, PsCosts *slice)
 {
+  guint n_transfers = 2 * costs->n_stages;
+
   for (gsize i = 0; i < (gsize)PS_OP_O * costs->n_stages; i++) {
     gsize kind = i / costs->n_stages, stage = i % costs->n_stages;
     double sum = 0;
@@ -174,52 +183,72 @@ static void set_slice_times (const PsCosts *costs, const PsSliceParts *parts, gu
     if (costs->stage[stage].pair_ns > 0)
       slice->stage[stage].pair_ns
           = llrint ((double)costs->stage[stage].pair_ns * work_ns (slice, stage) / MAX (work_ns (costs, stage), 1));
-  for (gsize i = 1; i <= 2 * (gsize)costs->n_stages; i++)
-    slice->transfer_ns[i] = llrint ((double)costs->transfer_ns[i] * parts->transfer[i - 1]);
+  for (guint i = 0; i < n_transfers; i++) {
+    double sum = 0;
+
+    for (guint k = first; k < first + n; k++)
+      sum += parts->transfer[k * n_transfers + i];
+    slice->transfer_ns[i + 1] = llrint ((double)costs->transfer_ns[i + 1] * sum / n);
+  }
 }
 
-/* An equal part of everything. */
-static PsCosts *equal_slice (const PsCosts *costs, guint n_slices)
+static void set_slice_bytes (const PsCosts *costs, const PsSliceParts *parts, guint k, PsCosts *slice)
+{
+  for (gsize i = 0; i < (gsize)PS_OP_O * costs->n_stages; i++) {
+    gsize at = (i / costs->n_stages * parts->n + k) * costs->n_stages + i % costs->n_stages;
+
+    slice->op[i].take_bytes = parts->take_bytes[at];
+    slice->op[i].give_bytes = parts->give_bytes[at];
+  }
+}
+
+/* The part of everything that `tokens` of `whole` tokens have. */
+static PsCosts *part_of (const PsCosts *costs, guint tokens, guint whole)
 {
   PsCosts *slice = ps_costs_copy (costs);
 
   for (gsize i = 0; i < (gsize)PS_OP_O * costs->n_stages; i++) {
-    slice->op[i].duration_ns = divide (costs->op[i].duration_ns, n_slices);
-    slice->op[i].take_bytes = divide (costs->op[i].take_bytes, n_slices);
-    slice->op[i].give_bytes = divide (costs->op[i].give_bytes, n_slices);
+    slice->op[i].duration_ns = divide (costs->op[i].duration_ns, tokens, whole);
+    slice->op[i].take_bytes = divide (costs->op[i].take_bytes, tokens, whole);
+    slice->op[i].give_bytes = divide (costs->op[i].give_bytes, tokens, whole);
   }
   for (guint stage = 0; stage < costs->n_stages; stage++) {
     PsStageCost *cost = &slice->stage[stage];
 
-    cost->pair_ns = divide (cost->pair_ns, n_slices);
-    cost->host_ns = divide (cost->host_ns, n_slices);
-    cost->tensor_ns = divide (cost->tensor_ns, n_slices);
+    cost->pair_ns = divide (cost->pair_ns, tokens, whole);
+    cost->host_ns = divide (cost->host_ns, tokens, whole);
+    cost->tensor_ns = divide (cost->tensor_ns, tokens, whole);
     ps_costs_balance (slice, costs, stage);
   }
   for (gsize i = 1; i <= 2 * (gsize)costs->n_stages; i++)
-    slice->message_bytes[i] = divide (costs->message_bytes[i], n_slices);
-  return slice;
-}
-
-/* Slices `first` up to first + n - 1, on average. */
-static PsCosts *average_slice (const PsCosts *costs, guint n_slices, guint first, guint n)
-{
-  const PsSliceParts *parts = find_parts (costs, n_slices);
-  PsCosts *slice = equal_slice (costs, n_slices);
-
-  if (parts != NULL)
-    set_slice_times (costs, parts, first, n, slice);
+    slice->message_bytes[i] = divide (costs->message_bytes[i], tokens, whole);
   return slice;
 }
 
 PsCosts *ps_costs_slice (const PsCosts *costs, guint n_slices)
 {
-  return average_slice (costs, n_slices, 0, n_slices);
+  const PsSliceParts *parts = ps_costs_slices (costs, n_slices);
+  PsCosts *slice = part_of (costs, 1, n_slices);
+
+  if (parts != NULL)
+    set_slice_times (costs, parts, 0, n_slices, slice);
+  return slice;
 }
 
 PsCosts *ps_costs_nth_slice (const PsCosts *costs, guint n_slices, guint slice)
 {
-  return average_slice (costs, n_slices, slice, 1);
+  const PsSliceParts *parts = ps_costs_slices (costs, n_slices);
+  guint whole = 0;
+
+  if (parts == NULL)
+    return part_of (costs, 1, n_slices);
+  for (guint k = 0; k < n_slices; k++)
+    whole += parts->tokens != NULL ? parts->tokens[k] : 1;
+  PsCosts *nth = part_of (costs, parts->tokens != NULL ? parts->tokens[slice] : 1, whole);
+  set_slice_times (costs, parts, slice, 1, nth);
+  if (parts->take_bytes != NULL)
+    set_slice_bytes (costs, parts, slice, nth);
+  return nth;
 }
 
 PsCosts *ps_costs_least_slice (const PsCosts *costs, guint n_slices)
@@ -231,6 +260,13 @@ PsCosts *ps_costs_least_slice (const PsCosts *costs, guint n_slices)
 
     for (guint i = 0; i < PS_OP_O * costs->n_stages; i++)
       least->op[i].duration_ns = MIN (least->op[i].duration_ns, slice->op[i].duration_ns);
+    for (guint stage = 0; stage < costs->n_stages; stage++) {
+      gint64 act = MIN (ps_costs_act_bytes (least, stage), ps_costs_act_bytes (slice, stage));
+      gint64 wact = MIN (ps_costs_wact_bytes (least, stage), ps_costs_wact_bytes (slice, stage));
+
+      if (ps_costs_slices (costs, n_slices)->take_bytes != NULL)
+        ps_costs_set_memory (least, stage, act, CLAMP (wact, 0, act));
+    }
   }
   return least;
 }
@@ -303,6 +339,25 @@ gboolean ps_costs_check (const PsCosts *costs, guint n_microbatches, GError **er
 }
 
 /* The effect of options on costs. */
+
+void ps_costs_keep_forward (PsCosts *costs)
+{
+  for (guint stage = 0; stage < costs->n_stages; stage++) {
+    PsStageCost *cost = &costs->stage[stage];
+    const PsStateBytes *state = &cost->state;
+    gint64 weights = cost->weight_bytes - state->gradient_bytes - state->optimizer_bytes - state->buffer_bytes;
+
+    *cost = (PsStageCost){ .weight_bytes = weights,
+                           .state = { .weight_bytes = state->weight_bytes, .context_bytes = state->context_bytes },
+                           .tensor_ns = cost->tensor_ns,
+                           .host_ns = -1,
+                           .pair_ns = -1 };
+    for (guint kind = PS_OP_F + 1; kind < PS_N_OP_KINDS; kind++)
+      *ps_costs_op (costs, (PsOpKind)kind, stage) = (PsOpCost){ 0 };
+    costs->transfer_ns[ps_transfer_backward (costs, stage)] = 0;
+    costs->message_bytes[ps_transfer_backward (costs, stage)] = 0;
+  }
+}
 
 static gint64 scale (gint64 value, double factor)
 {

@@ -342,9 +342,22 @@ char *ps_launch_key (const char *fact, const char *section)
   g_return_val_if_reached (NULL);
 }
 
+const PsKeyRow *ps_launch_key_row (PsLaunchForm form, const char *key)
+{
+  const char *point = form == PS_LAUNCH_YAML ? strrchr (key, '.') : NULL;
+  const PsKeyRow *row = find_row (key), *own = point != NULL ? find_row (point + 1) : NULL;
+
+  return (row == NULL || row->kind == PS_KEY_HARMLESS) && own != NULL ? own : row;
+}
+
 static gboolean knows (const char *key)
 {
   return find_row (key) != NULL;
+}
+
+GPtrArray *ps_launch_keys (const char *where, const char *text, PsLaunchForm form, GError **error)
+{
+  return ps_launch_form_keys (where, text, form, knows, error);
 }
 
 /* The value in pipesim's words; NULL: it says nothing. Free with g_free. */
@@ -369,11 +382,8 @@ char *ps_launch_place (const PsLaunchFacts *facts, const PsLaunchKey *key)
 
 static void take_key (PsLaunchFacts *facts, PsLaunchKey *key)
 {
-  const char *point = facts->form == PS_LAUNCH_YAML ? strrchr (key->key, '.') : NULL;
-  const PsKeyRow *row = find_row (key->key);
+  const PsKeyRow *row = ps_launch_key_row (facts->form, key->key);
 
-  if ((row == NULL || row->kind == PS_KEY_HARMLESS) && point != NULL && find_row (point + 1) != NULL)
-    row = find_row (point + 1);
   if (row == NULL && facts->form != PS_LAUNCH_LOG && facts->form != PS_LAUNCH_YAML)
     g_ptr_array_add (facts->strange, key);
   if (row == NULL || row->kind == PS_KEY_HARMLESS)
@@ -430,7 +440,7 @@ PsLaunchFacts *ps_launch_facts (const char *where, const char *text, PsLaunchFor
   facts->unknown = g_hash_table_new (g_str_hash, g_str_equal);
   facts->matters = g_ptr_array_new ();
   facts->strange = g_ptr_array_new ();
-  facts->keys = ps_launch_keys (where, text, form, knows, error);
+  facts->keys = ps_launch_keys (where, text, form, error);
   if (facts->keys == NULL)
     return NULL;
   const guint n = facts->keys->len;

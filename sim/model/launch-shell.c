@@ -993,7 +993,7 @@ static Truth call (Shell *shell, const Function *function, const GPtrArray *word
   shell->line = line;
   shell->resume = resume;
   shell->mode = mode;
-  g_autoptr (GPtrArray) ignored = set_arguments (shell, before, 0);
+  g_ptr_array_unref (set_arguments (shell, before, 0));
   return status;
 }
 

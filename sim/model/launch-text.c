@@ -476,7 +476,8 @@ static void read_script (const char *where, const char *text, PsLaunchKnows *kno
   g_ptr_array_extend_and_steal (keys, options);
 }
 
-GPtrArray *ps_launch_keys (const char *where, const char *text, PsLaunchForm form, PsLaunchKnows *knows, GError **error)
+GPtrArray *ps_launch_form_keys (const char *where, const char *text, PsLaunchForm form, PsLaunchKnows *knows,
+                                GError **error)
 {
   g_autoptr (GPtrArray) keys = ps_launch_keys_new ();
   g_auto (GStrv) lines = NULL;

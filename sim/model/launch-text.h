@@ -27,13 +27,17 @@ gboolean ps_launch_open (const char *command, char **text, gsize *length, GError
 /* What form the text has. An .ini description and a config.json are NONE. */
 PsLaunchForm ps_launch_form (const char *text);
 
+/* The keys in the order of the text (PsLaunchKey, freed with the array). Of a script those of the command that has most
+ * options of the table. Errors: PS_ERROR_INPUT "WHERE:LINE: ...". */
+GPtrArray *ps_launch_keys (const char *where, const char *text, PsLaunchForm form,
+                           GError **error) G_GNUC_WARN_UNUSED_RESULT;
+
 /* Whether the table has a row of the key. */
 typedef gboolean PsLaunchKnows (const char *key);
 
-/* The keys in the order of the text (PsLaunchKey, freed with the array). Of a script those of the command that has most
- * options that `knows` knows. Errors: PS_ERROR_INPUT "WHERE:LINE: ...". */
-GPtrArray *ps_launch_keys (const char *where, const char *text, PsLaunchForm form, PsLaunchKnows *knows,
-                           GError **error) G_GNUC_WARN_UNUSED_RESULT;
+/* The same, with the table. */
+GPtrArray *ps_launch_form_keys (const char *where, const char *text, PsLaunchForm form, PsLaunchKnows *knows,
+                                GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
 /* An array of PsLaunchKey, for readers of forms. */
 GPtrArray *ps_launch_keys_new (void);
@@ -64,6 +68,9 @@ typedef struct {
   const char *fact;
   const char *values; /* "theirs=ours ..."; "=ours" where a flag is given; NULL: the value as it is */
 } PsKeyRow;
+
+/* The row of a key as a form spells it; NULL: it has none. Rows are those of one array. */
+const PsKeyRow *ps_launch_key_row (PsLaunchForm form, const char *key);
 
 /* The facts of a launch. */
 typedef struct {

@@ -632,22 +632,55 @@ gboolean ps_model_resize (PsModel *model, guint microbatch_size, guint sequence,
   return misfit == NULL || ps_refuse (error, PS_ERROR_USAGE, "model '%s': %s %s", model->name, key, misfit);
 }
 
-gboolean ps_model_slice (PsModel *model, guint n_slices, guint slice, guint n_sharing, GError **error)
+static gboolean check_cut (const PsModel *model, guint n_slices, guint n_sharing, GError **error)
 {
-  guint64 units = model->sequence / n_sharing;
-  guint from = (guint)(units * slice / n_slices) * n_sharing, to = (guint)(units * (slice + 1) / n_slices) * n_sharing;
+  guint units = model->sequence / n_sharing;
 
   if (model->encoder.images > 0)
     return ps_refuse (error, PS_ERROR_USAGE, "--slices %u: the images of model '%s' cannot be cut", n_slices,
                       model->name);
-  if (units < n_slices)
-    return ps_refuse (error, PS_ERROR_USAGE,
-                      "--slices %u: the %u tokens of a sequence of model '%s' make at most %" G_GUINT64_FORMAT
-                      " slices that %u GPUs share",
-                      n_slices, model->sequence, model->name, units, n_sharing);
-  model->before += from;
-  model->sequence = to - from;
-  return TRUE;
+  return units >= n_slices
+         || ps_refuse (error, PS_ERROR_USAGE,
+                       "--slices %u: the %u tokens of a sequence of model '%s' make at most %u slices that %u GPUs "
+                       "share",
+                       n_slices, model->sequence, model->name, units, n_sharing);
+}
+
+guint *ps_model_cut_equal (const PsModel *model, guint n_slices, guint n_sharing, GError **error)
+{
+  guint64 units = model->sequence / n_sharing;
+
+  if (!check_cut (model, n_slices, n_sharing, error))
+    return NULL;
+  guint *tokens = g_new (guint, n_slices);
+  for (guint k = 0; k < n_slices; k++)
+    tokens[k] = (guint)(units * (k + 1) / n_slices - units * k / n_slices) * n_sharing;
+  tokens[n_slices - 1] += model->sequence % n_sharing;
+  return tokens;
+}
+
+gboolean ps_model_check_slices (const PsModel *model, const guint *tokens, guint n_slices, guint n_sharing,
+                                GError **error)
+{
+  guint64 sum = 0;
+
+  if (!check_cut (model, n_slices, n_sharing, error))
+    return FALSE;
+  for (guint k = 0; k < n_slices; sum += tokens[k++])
+    if (tokens[k] % n_sharing != 0)
+      return ps_refuse (error, PS_ERROR_USAGE, "--slices: slice %u of %u tokens: %u GPUs share it; give a multiple",
+                        k + 1, tokens[k], n_sharing);
+  return sum == model->sequence
+         || ps_refuse (error, PS_ERROR_USAGE,
+                       "--slices: the slices have %" G_GUINT64_FORMAT " tokens; sequences of model '%s' have %u", sum,
+                       model->name, model->sequence);
+}
+
+void ps_model_slice (PsModel *model, const guint *tokens, guint n_slices, guint slice)
+{
+  for (guint k = 0; k < n_slices; k++)
+    *(k < slice ? &model->before : &model->after) += k == slice ? 0 : tokens[k];
+  model->sequence = tokens[slice];
 }
 
 /* Everything but the name. */

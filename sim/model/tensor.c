@@ -70,6 +70,45 @@ gint64 ps_tensor_kept_bytes (const PsModel *model, const PsStageShape *shape, Ps
   return share_sequences (model, bytes, wide, n_tensor);
 }
 
+gint64 ps_tensor_cache_bytes (const PsModel *model, const PsStageShape *shape, gint64 tokens, guint n_tensor)
+{
+  guint count[PS_N_UNIT_KINDS];
+  gint64 bytes = 0;
+  PsModel room;
+
+  ps_model_count_units (model, shape, count);
+  for (PsUnitKind kind = PS_UNIT_ATTENTION; kind <= PS_UNIT_HEAVY; kind++) {
+    const PsModel *own = ps_unit_model (model, kind, &room);
+    guint rank = own->latent.kv_rank, rate = kind == PS_UNIT_COMPRESSED ? model->compress.sparse
+                                             : kind == PS_UNIT_HEAVY    ? model->compress.heavy
+                                                                        : 0;
+    gboolean narrow = kind == PS_UNIT_WINDOW || rate > 0;
+    gint64 held = (narrow ? MIN (tokens, (gint64)model->window) : tokens) + (rate > 0 ? tokens / rate : 0);
+    gint64 width
+        = rank > 0 ? rank + own->latent.rope_size : keys_and_values (own) / MIN (n_tensor, MAX (own->kv_heads, 1));
+
+    bytes += count[kind] * held * width * own->microbatch_size;
+  }
+  return bytes * ps_precision_bytes (model->precision) / MAX (model->spread.context, 1);
+}
+
+gint64 ps_tensor_key_bytes (const PsModel *model, const PsStageShape *shape, guint n_tensor, guint distance)
+{
+  guint count[PS_N_UNIT_KINDS];
+  gint64 bytes = 0, later = (gint64)model->after - distance;
+  PsModel own;
+
+  ps_model_count_units (model, shape, count);
+  for (PsUnitKind unit = PS_UNIT_ATTENTION; unit <= PS_UNIT_HEAVY && later > 0; unit++) {
+    const PsModel *of = ps_unit_model (model, unit, &own);
+    gint64 reach = unit == PS_UNIT_WINDOW ? (gint64)model->window - 1 - distance : model->sequence;
+
+    bytes += count[unit] * keys_and_values (of) * CLAMP (reach, 0, (gint64)model->sequence);
+  }
+  return ps_tensor_share (bytes * model->microbatch_size * ps_precision_bytes (model->precision),
+                          n_tensor * MAX (model->spread.context, 1));
+}
+
 gint64 ps_tensor_weight_bytes (const PsModel *model, const PsStageShape *shape, guint n_tensor)
 {
   const PsStageShape layers = { .first_layer = shape->first_layer, .n_layers = shape->n_layers };

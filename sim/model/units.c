@@ -217,7 +217,7 @@ static gboolean keeps_sums (const PsModel *model)
 
 static void describe_scores (const PsModel *model, PsUnitParts *parts, gint64 width, gint64 most)
 {
-  gint64 scores = (gint64)model->sequence * model->heads;
+  gint64 scores = ((gint64)model->before + model->sequence) * model->heads; /* masked ones are stored, too */
 
   parts->recompute = PS_RECOMPUTE_CORE_ATTN;
   add_scores (parts, "flash attention", model->heads, width, most, model->flash_attention);
@@ -288,7 +288,7 @@ static void describe_heads_matrices (const PsModel *model, PsUnitParts *parts)
 /* Tokens or compressed entries that a token attends to at most. */
 static gint64 count_attended (const PsModel *model, PsUnitKind kind)
 {
-  gint64 end = (gint64)model->before + model->sequence;
+  gint64 end = ps_model_whole_sequence (model);
 
   switch (kind) {
   case PS_UNIT_WINDOW:
@@ -591,7 +591,7 @@ static void describe_compressed (const PsModel *model, PsUnitKind kind, PsUnitPa
   describe_attention (model, kind, parts);
   describe_pooling (model, parts, 2 * (gint64)ps_model_head_size (model), tokens);
   parts->whole_vectors += tokens * 2 * size + size;
-  describe_indexer (model, parts, 4 * size, ((gint64)model->before + model->sequence) / tokens);
+  describe_indexer (model, parts, 4 * size, ps_model_whole_sequence (model) / tokens);
 }
 
 static void describe_heavy (const PsModel *model, PsUnitKind kind, PsUnitParts *parts)

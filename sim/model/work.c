@@ -4,6 +4,7 @@
 #include <pipesim/work.h>
 
 #include <math.h>
+#include <string.h>
 
 /* A list under construction, for one kind of op on one of t GPUs. */
 typedef struct {
@@ -64,7 +65,7 @@ static void add_products (const List *list, const PsMatrix *matrix, gint64 produ
   if (list->kind == PS_OP_W) {
     kernel.m = rows;
     kernel.k = tokens;
-    output = 2 * (list->model->state.main_grads == PS_DTYPE_FP32 ? 4 : list->e);
+    output = 2 * (ps_model_formats (list->model).main_grads == PS_DTYPE_FP32 ? 4 : list->e);
   }
   kernel.bytes = products * (list->e * (kernel.m * kernel.k + kernel.k * kernel.n) + output * kernel.m * kernel.n);
   add (list, kernel);
@@ -127,12 +128,22 @@ static void add_matrices (const List *list, const PsUnitParts *parts, guint modu
   }
 }
 
-/* Tokens that a token attends to; a slice's are those that it adds to the tokens before. */
+/* The scores of the square of so many tokens, masked half and all, that lie within a window of `most`. */
+static double count_square (gint64 tokens, gint64 most)
+{
+  double within = (double)MIN (tokens, most);
+
+  return within * within + (double)(tokens - MIN (tokens, most)) * (2 * within - 1);
+}
+
+/* Tokens that a token attends to, on average (see the header). */
 static gint64 count_seen (const PsModel *model, gint64 most)
 {
-  gint64 before = model->before, end = before + model->sequence;
+  gint64 before = model->before, whole = ps_model_whole_sequence (model);
+  double added = count_square (before + model->sequence, most) - count_square (before, most);
+  double part = (double)whole * (double)MIN (whole, most) / count_square (whole, most);
 
-  return (end * MIN (end, most) - before * MIN (before, most)) / model->sequence;
+  return llrint (part * added / model->sequence);
 }
 
 /* `products` products of every head. They read and write `rows` rows of queries, keys or values for a token, and so
@@ -237,7 +248,8 @@ static void list_stage (PsWork *work, const PsModel *model, const PsStageShape *
       list.model = ps_unit_model (model, unit, &own);
       list.repeats = count[unit];
       list.graphs = unit >= PS_UNIT_ATTENTION && unit <= PS_UNIT_LINEAR ? PS_CUDA_GRAPHS_ATTN : PS_CUDA_GRAPHS_FULL;
-      list.tokens = ps_model_tokens (list.model) / list.context;
+      list.tokens = model->serves && unit == PS_UNIT_LOSS ? model->microbatch_size
+                                                          : ps_model_tokens (list.model) / list.context;
       if (list.tokens > 0) /* an encoder without images has none */
         list_unit (&list, ps_unit_describe (model, unit), modules, experts_alone);
     }
@@ -390,6 +402,76 @@ gint64 ps_work_ns (const PsWork *work, const PsCluster *cluster, gint64 talk_ns)
       host_ns += (double)work->kernel[i].repeats * launches_ns (cluster, &work->kernel[i]);
   }
   return round_time (MAX (ns, host_ns));
+}
+
+/* The F of all layers for a slice. */
+static gint64 layers_ns (const PsModel *model, const PsCluster *cluster, const guint *tokens, guint n_slices,
+                         guint slice)
+{
+  const PsStageShape shape = { .n_layers = model->layers };
+  PsModel part = *model;
+  PsWork work;
+
+  ps_model_slice (&part, tokens, n_slices, slice);
+  ps_work_stage (&part, &shape, PS_OP_F, cluster->tensor, &work);
+  return ps_work_ns (&work, cluster, ps_tensor_stage_ns (&part, &shape, cluster, PS_OP_F));
+}
+
+/* Rounds ends of slices, in tokens, to multiples of unit, and makes each slice a unit long at least. */
+static void round_ends (const double *end, guint n_slices, guint unit, guint sequence, guint *tokens)
+{
+  guint last = sequence / unit, before = 0;
+
+  for (guint k = 0; k < n_slices; k++) {
+    guint at = k + 1 < n_slices ? CLAMP ((guint)llrint (end[k] / unit), before + 1, last - (n_slices - 1 - k)) : last;
+
+    tokens[k] = (at - before) * unit;
+    before = at;
+  }
+  tokens[n_slices - 1] += sequence % unit;
+}
+
+#define EVEN_ROUNDS 40
+
+/* Each round makes a slice longer by the root of what its F lacks, which is exact for attention alone, and stops short
+ * of it for products. The best round counts. Units get larger, as tiles of products like them, while 1/512 of a mean
+ * slice allows. */
+guint *ps_work_cut_even (const PsModel *model, const PsCluster *cluster, guint n_slices, GError **error)
+{
+  guint unit = cluster->tensor * MAX (model->spread.context, 1), sequence = model->sequence;
+  g_autofree guint *tokens = ps_model_cut_equal (model, n_slices, unit, error), *best = NULL;
+  g_autofree double *length = g_new (double, n_slices), *end = g_new (double, n_slices);
+  g_autofree gint64 *ns = g_new (gint64, n_slices);
+  double least = G_MAXDOUBLE;
+
+  if (tokens == NULL)
+    return NULL;
+  best = g_memdup2 (tokens, n_slices * sizeof *best);
+  for (guint doublings = 0; doublings < 7 && (guint64)unit * 2 * n_slices * 512 <= sequence; doublings++)
+    unit *= 2;
+  for (guint k = 0; k < n_slices; k++)
+    length[k] = tokens[k];
+  for (guint round = 0; round < EVEN_ROUNDS; round++) {
+    gint64 low = G_MAXINT64, high = 0;
+    double sum = 0, stretched = 0;
+
+    for (guint k = 0; k < n_slices; k++) {
+      ns[k] = MAX (layers_ns (model, cluster, tokens, n_slices, k), 1);
+      low = MIN (low, ns[k]);
+      high = MAX (high, ns[k]);
+      sum += (double)ns[k];
+    }
+    if ((double)high / (double)low < least) {
+      least = (double)high / (double)low;
+      memcpy (best, tokens, n_slices * sizeof *best);
+    }
+    for (guint k = 0; k < n_slices; k++)
+      stretched += length[k] *= pow (sum / n_slices / (double)ns[k], round < EVEN_ROUNDS / 2 ? 0.5 : 0.15);
+    for (guint k = 0; k < n_slices; k++)
+      end[k] = (k > 0 ? end[k - 1] : 0) + length[k] * sequence / stretched;
+    round_ends (end, n_slices, unit, sequence, tokens);
+  }
+  return g_steal_pointer (&best);
 }
 
 gint64 ps_work_optimizer_ns (const PsModel *model, const PsCluster *cluster, const PsStateBytes *state)

@@ -68,13 +68,29 @@ static const char *find_given (const PsOption *row, char *const *argv)
   return NULL;
 }
 
+/* Whether the line gives costs, which say the model, its formats and the GPUs of a device themselves. */
+static gboolean has_costs (const Reader *reader)
+{
+  static const char *const sources[] = { "db", "costs", "costs-from" };
+  gboolean given = FALSE;
+
+  for (guint i = 0; i < G_N_ELEMENTS (sources); i++) {
+    const PsOption *row = find_row (reader->rows, 0, sources[i]);
+
+    given |= row != NULL && find_given (row, reader->argv) != NULL;
+  }
+  return given;
+}
+
 /* Adds an option that the command has and its line does not give. */
 static void G_GNUC_PRINTF (3, 4) add (Reader *reader, const char *name, const char *format, ...)
 {
+  static const char *const orders[] = { "schedule", "devices",   "chunks", "microbatches", "group", "defer-head",
+                                        "replicas", "recompute", "gpus",   "global-batch", NULL };
   const PsOption *row = find_row (reader->rows, 0, name);
   va_list arguments;
 
-  if (row == NULL || find_given (row, reader->argv) != NULL)
+  if (row == NULL || find_given (row, reader->argv) != NULL || (has_costs (reader) && !g_strv_contains (orders, name)))
     return;
   g_ptr_array_add (reader->words,
                    row->letter != 0 ? g_strdup_printf ("-%c", row->letter) : g_strconcat ("--", name, NULL));
@@ -204,8 +220,8 @@ static char *titan_layout (gint64 layers, gint64 n_stages, gint64 first, gint64 
 /* torchtitan's stages of a device: one or two by the class of the schedule, unless layers of a stage are said. */
 static gint64 titan_chunks (Reader *reader, gint64 p, gint64 first, gint64 last)
 {
-  const char *torch = fact (reader, "schedule.torch"), *family = torch != NULL ? ps_launch_torch_family (torch) : NULL;
-  const PsFamily *row = family != NULL ? ps_family_find (family) : NULL;
+  const char *torch = fact (reader, "schedule.torch");
+  const PsFamily *row = torch != NULL ? ps_family_find (torch) : NULL;
   gint64 each = count (reader, "chunks.layers", 0);
 
   if (each > 0)
@@ -279,8 +295,8 @@ static void add_schedule (Reader *reader, gint64 p)
   if (reader->titan && fact (reader, "schedule") != NULL)
     family = fact (reader, "schedule");
   else if (reader->titan && p > 1 && torch != NULL) {
-    family = ps_launch_torch_family (torch);
-    if (family == NULL)
+    family = ps_family_own_name (torch);
+    if (ps_family_find (torch) == NULL)
       fail (reader, "schedule '%s' is not known here", torch);
   } else if (is (reader, "schedule.overlaps"))
     family = is (reader, "schedule.delays-w") ? "interleaved-overlap-w" : "interleaved-overlap";
@@ -446,7 +462,7 @@ static gint64 find_replicas (Reader *reader, gint64 shared, gint64 *gpus)
     key = key != NULL ? key : g_hash_table_lookup (reader->facts->unknown, "gpus-per-node");
     fail (reader, "the number of GPUs is not known (%s%s%s); give %s", key != NULL ? key->key : "--nnodes and ",
           key != NULL ? ": " : "", key != NULL ? key->unknown : "--nproc-per-node, world_size",
-          row != NULL ? "--replicas D" : "-g N");
+          find_row (reader->rows, 0, "gpus") != NULL ? "-g N" : "--replicas D");
   }
   return MAX (replicas, 1);
 }
@@ -626,7 +642,6 @@ gboolean ps_launch_expand (const PsOption *rows, char *const *argv, PsLaunchComm
   const char *from = row != NULL ? find_given (row, argv + 1) : NULL;
   g_autofree char *text = NULL;
   gsize length;
-  Reader reader = { .rows = rows, .argv = argv, .command = command };
 
   *command = (PsLaunchCommand){ 0 };
   for (char *const *word = argv; row != NULL && *word != NULL; word++)
@@ -635,20 +650,26 @@ gboolean ps_launch_expand (const PsOption *rows, char *const *argv, PsLaunchComm
     return ps_refuse (error, PS_ERROR_USAGE, "--print-command: needs --from FILE");
   if (from == NULL || *from == '\0')
     return TRUE;
-  if (!ps_launch_open (from, &text, &length, error))
-    return FALSE;
   command->file = g_strdup (from);
+  command->argv = argv;
+  return ps_launch_open (from, &text, &length, error) && ps_launch_read (rows, argv, from, text, command, error);
+}
+
+gboolean ps_launch_read (const PsOption *rows, char *const *argv, const char *where, const char *text,
+                         PsLaunchCommand *command, GError **error)
+{
+  Reader reader = { .rows = rows, .argv = argv, .command = command };
   PsLaunchForm form = ps_launch_form (text);
   reader.searches = find_row (rows, 0, "devices") == NULL || find_row (rows, 0, "") != NULL;
   reader.words = g_ptr_array_new ();
   reader.notes = g_string_new (NULL);
-  g_autoptr (PsLaunchFacts) facts = form != PS_LAUNCH_NONE ? ps_launch_facts (from, text, form, &reader.error) : NULL;
+  g_autoptr (PsLaunchFacts) facts = form != PS_LAUNCH_NONE ? ps_launch_facts (where, text, form, &reader.error) : NULL;
   reader.facts = facts;
   if (facts != NULL)
     read_facts (&reader);
   else if (reader.error == NULL) {
-    reader.model = ps_model_load (from, &reader.error);
-    add (&reader, "model", "%s", from);
+    reader.model = ps_model_load (where, &reader.error);
+    add (&reader, "model", "%s", where);
   }
   ps_model_free (reader.model);
   command->notes = g_string_free (reader.notes, FALSE);

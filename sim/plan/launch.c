@@ -2,7 +2,8 @@
  */
 #include "launch-private.h"
 
-#include "model/launch-text.h"
+#include <pipesim/formats.h>
+#include <pipesim/model.h>
 
 #include <string.h>
 
@@ -29,18 +30,17 @@ static const char *const frameworks[]
 static const struct {
   const char *family;
   guint frameworks;
-  const char *torch; /* PyTorch's class is Schedule with this */
 } families[] = {
-  { "1f1b", ALL, "1F1B" }, /* TrainSchedule in DeepSpeed, OneForwardOneBackwardSchedule in Colossal-AI */
-  { "interleaved", MEGATRON | TORCH | COLOSSALAI, "Interleaved1F1B" },
-  { "gpipe", TORCH, "GPipe" },
-  { "looped-bfs", TORCH, "LoopedBFS" },
-  { "interleaved-zb", TORCH, "InterleavedZeroBubble" },
-  { "zb-v", TORCH, "ZBVZeroBubble" },
-  { "zb-v-auto", COLOSSALAI, NULL }, /* ZeroBubbleVPipeScheduler */
-  { "dualpipe-v", TORCH, "DualPipeV" },
-  { "interleaved-overlap", MEGATRON, NULL },
-  { "interleaved-overlap-w", MEGATRON, NULL },
+  { "1f1b", ALL },
+  { "interleaved", MEGATRON | TORCH | COLOSSALAI },
+  { "gpipe", TORCH },
+  { "looped-bfs", TORCH },
+  { "interleaved-zb", TORCH },
+  { "zb-v", TORCH },
+  { "zb-v-auto", COLOSSALAI },
+  { "dualpipe-v", TORCH },
+  { "interleaved-overlap", MEGATRON },
+  { "interleaved-overlap-w", MEGATRON },
 };
 
 const PsOption ps_launch_rows[] = {
@@ -93,16 +93,6 @@ typedef struct {
   gboolean overlaps;    /* F and B, to hide the messages of experts */
 } Run;
 
-const char *ps_launch_torch_family (const char *name)
-{
-  const char *own = g_str_has_prefix (name, "Schedule") ? name + strlen ("Schedule") : name;
-
-  for (guint i = 0; i < G_N_ELEMENTS (families); i++)
-    if (families[i].torch != NULL && g_ascii_strcasecmp (families[i].torch, own) == 0)
-      return families[i].family;
-  return NULL;
-}
-
 /* The frameworks that have the family by a name of their own. */
 static guint known_by (const char *family)
 {
@@ -119,7 +109,7 @@ static Run read_launch (const PsLaunch *launch)
   Run run = { .launch = launch,
               .model = launch->model != NULL ? *launch->model : blank,
               .said = *launch->setting,
-              .schedule = launch->schedule,
+              .schedule = family != NULL ? family->name : launch->schedule,
               .v = launch->n_devices > 1 ? launch->n_chunks : 1 };
   PsSetting *said = &run.said;
 
@@ -289,6 +279,10 @@ static char *find_broken (Framework framework, const Run *run)
       "hybrid_layer_allocation.py" },
     { MEGATRON, formats.fp8_param_gather && narrow && said->zero == 0, "zero",
       "weights in the format of products need the distributed optimizer; give --zero 1", "arguments.py" },
+    { MEGATRON, said->overlap_param_gather && said->zero == 0, "overlap-param-gather",
+      "needs the distributed optimizer; give --zero 1", "arguments.py" },
+    { MEGATRON, said->overlap_param_gather && said->reduce != PS_REDUCE_OVERLAPPED, "overlap-param-gather",
+      "needs --reduce overlapped", "arguments.py" },
     { MEGATRON, is_precise (&formats) && said->zero == 0, "zero",
       "narrow moments and weights of the optimizer need the distributed one; give --zero 1", "optimizer/__init__.py" },
     { MEGATRON, is_precise (&formats) && muon, "optimizer", "has moments and weights in fp32", "optimizer_config.py" },
@@ -374,11 +368,9 @@ static gboolean is_plain (const PsSchedule *order)
 static const char *torch_name (const Run *run)
 {
   g_autofree char *broken = find_broken (PYTORCH, run);
+  const PsFamily *family = run->schedule != NULL && broken == NULL ? ps_family_find (run->schedule) : NULL;
 
-  for (guint i = 0; i < G_N_ELEMENTS (families) && broken == NULL; i++)
-    if (g_strcmp0 (families[i].family, run->schedule) == 0)
-      return families[i].torch;
-  return NULL;
+  return family != NULL ? family->torch : NULL;
 }
 
 /* Why the framework does not run that by its own name for the schedule; NULL: it does. */
@@ -446,7 +438,7 @@ void ps_launch_lint (const PsSetting *setting, const char *family, GPtrArray *fi
 
   for (guint i = 0; i < refusals->len; i++)
     if (refusals->pdata[i] != NULL && *(char *)refusals->pdata[i] && i != (refusals->pdata[1] == NULL ? 0 : 1))
-      g_ptr_array_add (findings, g_strdup_printf ("%s: %s", frameworks[i], (char *)refusals->pdata[i]));
+      ps_finding_add (findings, TRUE, NULL, "%s: %s", frameworks[i], (char *)refusals->pdata[i]);
 }
 
 /* Writing */
@@ -1106,10 +1098,26 @@ static void write_deepspeed (const Run *run, GString *text)
 
 /* All */
 
+char *ps_launch_text (const char *framework, const PsLaunch *launch)
+{
+  const Run run = read_launch (launch);
+  GString *text = g_string_new (NULL);
+  guint index = 0;
+
+  ps_launch_parse ("", framework, &index, NULL);
+  const Framework to = (Framework)(1 << index);
+  if (to & MEGATRON)
+    write_megatron (&run, to == HYBRID, text);
+  else if (to == DEEPSPEED)
+    write_deepspeed (&run, text);
+  else
+    write_titan (&run, to == TORCHTITAN_2, text);
+  return g_string_free (text, FALSE);
+}
+
 char *ps_launch_write (const char *framework, const PsLaunch *launch, GError **error)
 {
   const Run run = read_launch (launch);
-  g_autoptr (GString) text = g_string_new (NULL);
   guint index;
 
   if (!ps_launch_parse ("--to", framework, &index, error))
@@ -1119,13 +1127,7 @@ char *ps_launch_write (const char *framework, const PsLaunch *launch, GError **e
   g_autofree char *refusal = csv ? find_broken (to, &run) : find_refusal (to, &run);
   if (refusal != NULL)
     return ps_refuse_null (error, PS_ERROR_USAGE, "--to %s: %s", framework, refusal);
-  if (to & MEGATRON)
-    write_megatron (&run, to == HYBRID, text);
-  else if (to == DEEPSPEED)
-    write_deepspeed (&run, text);
-  else
-    write_titan (&run, to == TORCHTITAN_2, text);
-  return g_string_free (g_steal_pointer (&text), FALSE);
+  return ps_launch_text (framework, launch);
 }
 
 /* A comment where a prediction hardly fits the memory of a GPU, or does not fit and is printed all the same; "" where
@@ -1159,22 +1161,28 @@ static char *note_memory (const PsLaunchChoice *choice, const PsSetting *setting
                          choice->to, worst, needs, has, missing);
 }
 
+PsLaunch ps_launch_of (const PsSetting *setting, const PsModel *model, const char *schedule,
+                       const PsPrediction *prediction)
+{
+  const PsSchedule *order = prediction->program->schedule;
+
+  return (PsLaunch){ .setting = setting,
+                     .model = model,
+                     .shapes = prediction->costs->shapes,
+                     .n_devices = order->placement->n_devices,
+                     .n_chunks = ps_placement_max_chunks (order->placement),
+                     .schedule = schedule,
+                     .order = order };
+}
+
 char *ps_launch_prediction (const PsLaunchChoice *choice, const PsSetting *setting, const char *schedule,
                             const PsPrediction *prediction, GError **error)
 {
-  const PsSchedule *order = prediction->program->schedule;
-  g_autoptr (PsModel) model = NULL;
-  PsLaunch launch = { .setting = setting,
-                      .shapes = prediction->costs->shapes,
-                      .n_devices = order->placement->n_devices,
-                      .n_chunks = ps_placement_max_chunks (order->placement),
-                      .schedule = schedule,
-                      .order = order };
-
-  if (launch.shapes == NULL)
+  if (prediction->costs->shapes == NULL)
     return ps_refuse_null (error, PS_ERROR_USAGE, "--to %s: needs the costs of a model, --model with --cluster or --db",
                            choice->to);
-  launch.model = model = ps_setting_model (setting, error);
+  g_autoptr (PsModel) model = ps_setting_model (setting, error);
+  const PsLaunch launch = ps_launch_of (setting, model, schedule, prediction);
   g_autofree char *text = model != NULL ? ps_launch_write (choice->to, &launch, error) : NULL;
   g_autofree char *note = text != NULL ? note_memory (choice, setting, prediction, error) : NULL;
   return note != NULL ? g_strconcat (note, text, NULL) : NULL;

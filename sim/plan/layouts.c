@@ -12,7 +12,8 @@
 #define LEAST_EXPERTS 8   /* GPUs that share the experts, where any do */
 #define MOST_EXPERTS 64   /* GPUs that share the experts */
 #define USUAL_SEQUENCE 4096
-#define ROUND 32 /* cells between two comparisons with the best; the answers depend on it, not on the threads */
+#define BOUND_PART 0.99 /* of the work that bounds a number of GPUs from below; costs are rounded */
+#define ROUND 32        /* cells between two comparisons with the best; the answers depend on it, not on the threads */
 
 /* The schedules of a cell, by their number of chunks. */
 enum {
@@ -38,6 +39,7 @@ typedef struct {
   GArray *cells;      /* Cell, by floor_ns */
   GArray *fits;       /* PsLayout: all that were predicted and fit, in their order. Owned */
   gint64 last_ns;     /* step of the last of the best, 0 while there are too few */
+  double work_ns;     /* least time of a step's work times GPUs, over all cells, those included that do not fit */
   guint n_schedules;
   guint64 takes[PS_LAYOUT_KINDS]; /* a bit for each schedule: a cell of the kind holds it */
   guint64 pairs;                  /* the same: it overlaps F and B */
@@ -50,6 +52,8 @@ static gboolean is_outrun (const Space *space, gint64 floor_ns)
 {
   double factor = space->question->fold ? PS_LAYOUT_NEAR : 1;
 
+  if (space->layouts->slowest_ns > 0 && floor_ns > space->layouts->slowest_ns)
+    return TRUE;
   return space->last_ns > 0 && (double)floor_ns > factor * (double)space->last_ns;
 }
 
@@ -278,6 +282,8 @@ static gboolean check_question (const PsLayoutQuestion *question, GError **error
     message = "--tensor: needs modelled costs; measured ones are those of a device as they are";
   else if (question->global_batch < 1)
     message = "--global-batch: missing; give the sequences per step";
+  else if (question->days > 0 && question->tokens == 0)
+    message = "--days: needs --tokens N, those of the whole training";
   if (message != NULL)
     return ps_refuse (error, PS_ERROR_USAGE, "%s", message);
   for (guint i = 0; question->schedules != NULL && question->schedules[i] != NULL; i++)
@@ -331,8 +337,7 @@ static gboolean take_cluster (Space *space, const PsCluster *cluster, GError **e
 /* Whether a cell of the kind holds the schedule. */
 static gboolean takes_schedule (const PsFamily *family, guint kind)
 {
-  PsFamilySetting small
-      = { .n_devices = kind == PS_LAYOUT_SINGLE ? 1 : 2, .n_microbatches = 8, .n_chunks = kind, .n_slices = 1 };
+  PsFamilySetting small = { .n_devices = kind == PS_LAYOUT_SINGLE ? 1 : 2, .n_microbatches = 8, .n_chunks = kind };
 
   return kind == PS_LAYOUT_OWN
          || ((kind == PS_LAYOUT_SINGLE || kind != family->default_chunks) && ps_family_check (family, &small, NULL));
@@ -340,7 +345,7 @@ static gboolean takes_schedule (const PsFamily *family, guint kind)
 
 static gboolean has_pairs (const PsFamily *family)
 {
-  PsFamilySetting small = { .n_devices = 2, .n_microbatches = 8, .n_chunks = family->default_chunks, .n_slices = 1 };
+  PsFamilySetting small = { .n_devices = 2, .n_microbatches = 8, .n_chunks = family->default_chunks };
   g_autoptr (PsSchedule) order = family->uses_costs ? NULL : ps_family_generate (family, &small, NULL);
   gboolean found = FALSE;
 
@@ -388,7 +393,8 @@ static gboolean are_chunks_asked (guint layers, guint n_devices, guint n_chunks)
     return n_devices == n_chunks;
   return n_chunks == PS_LAYOUT_OWN
          || (n_stages <= layers + 2
-             && (layers % n_stages == 0 || (layers + 2) % n_stages == 0 || n_chunks == 2 || n_chunks == 4 || n_chunks == 8));
+             && (layers % n_stages == 0 || (layers + 2) % n_stages == 0 || n_chunks == 2 || n_chunks == 4
+                 || n_chunks == 8));
 }
 
 /* TRUE if all GPUs have work, and state is spread over replicas as asked, if there are any. */
@@ -435,12 +441,16 @@ static void add_cell (Space *space, guint64 first, PsSweepPoint *point)
   layouts->n_settings += n;
   if (point->global_batch % each == 0)
     costs = ps_setting_costs (&even, setting->n_devices, 1, NULL);
-  if (costs == NULL || !ps_costs_check (costs, m, NULL))
+  if (costs == NULL || !ps_costs_check (costs, m, NULL)) {
     layouts->n_impossible += n;
-  else if (!bound_cell (costs, setting->n_devices, m, layouts->memory_limit, &cell))
-    layouts->n_hopeless += n;
-  else
+    return;
+  }
+  gboolean holds = bound_cell (costs, setting->n_devices, m, layouts->memory_limit, &cell);
+  space->work_ns = MIN (space->work_ns, (double)cell.floor_ns * layouts->n_gpus);
+  if (holds)
     g_array_append_val (space->cells, cell);
+  else
+    layouts->n_hopeless += n;
 }
 
 static int compare_cells (gconstpointer a, gconstpointer b)
@@ -478,6 +488,15 @@ double ps_layout_step_flops (const PsModel *model, gint64 global_batch)
   return flops / model->microbatch_size * (double)global_batch;
 }
 
+static gint64 slowest_step (const PsLayoutQuestion *question, gint64 step_tokens)
+{
+  double steps = (double)question->tokens / (double)step_tokens;
+
+  return question->slowest_ns > 0 || question->days <= 0
+             ? question->slowest_ns
+             : (gint64)CLAMP (question->days * 86400e9 / steps, 1, PS_MAX_SUM_NS);
+}
+
 static gboolean open_space (Space *space, GError **error)
 {
   const PsLayoutQuestion *question = space->question;
@@ -499,6 +518,8 @@ static gboolean open_space (Space *space, GError **error)
   layouts->model = g_strdup (model->name);
   layouts->state_bytes = ps_model_stage_state_bytes (model, &whole);
   layouts->step_flops = ps_layout_step_flops (model, question->global_batch);
+  layouts->step_tokens = question->global_batch * model->sequence;
+  layouts->slowest_ns = slowest_step (question, layouts->step_tokens);
   layouts->peak_flops = ps_work_peak_flops (cluster, ps_number_formats[model->precision].bits, &layouts->peak_key);
   list_schedules (space);
   list_cells (space);
@@ -548,6 +569,21 @@ typedef struct {
   PsThreads threads;
 } Round;
 
+/* Cells after the last of the best are not predicted. */
+static void show_progress (const Space *space, const Cell *cell)
+{
+  const PsLayouts *layouts = space->layouts;
+  const Cell *cells = &g_array_index (space->cells, Cell, 0);
+  guint done = (guint)(cell - cells), n = done + 1;
+  gboolean found = space->fits->len > 0;
+  g_autofree char *best = found ? ps_format_time (g_array_index (space->fits, PsLayout, 0).step_ns) : NULL;
+
+  while (n < space->cells->len && !is_outrun (space, cells[n].floor_ns))
+    n++;
+  ps_progress_show (done, n, "layouts", "%s on %u GPUs of %s%s%s", layouts->model, layouts->n_gpus, layouts->cluster,
+                    found ? ", best " : "", found ? best : "");
+}
+
 static gpointer predict_cells (gpointer data)
 {
   Round *round = data;
@@ -560,6 +596,8 @@ static gpointer predict_cells (gpointer data)
     const Cell *cell = &round->cells[i];
     guint64 worth = space->takes[cell->kind] & (is_outrun (space, cell->alone_ns) ? space->pairs : G_MAXUINT64);
 
+    if (ps_progress_due ())
+      show_progress (space, cell);
     for (guint k = 0; k < space->n_schedules && error == NULL && !g_atomic_int_get (&round->threads.stop); k++)
       if (worth >> k & 1)
         round->results[i * space->n_schedules + k] = ps_sweep_worker_predict (worker, cell->first + k, &error);
@@ -612,7 +650,7 @@ static PsLayout layout_new (const Space *space, const PsResult *result)
   double seconds = (double)MAX (layout.step_ns, 1) / 1e9;
 
   ps_recompute_parse ("recompute", ps_result_value (result, "recompute")->text, &layout.recompute, NULL);
-  layout.tokens_per_second = (double)space->question->global_batch * space->model->sequence / seconds;
+  layout.tokens_per_second = (double)layouts->step_tokens / seconds;
   layout.mfu = layouts->step_flops / (seconds * layouts->n_gpus * layouts->peak_flops);
   return layout;
 }
@@ -658,6 +696,8 @@ static void take_result (const Space *space, const PsResult *result)
     layouts->n_impossible++;
   else if (!ps_result_value (result, "feasible")->integer)
     layouts->n_too_large++;
+  else if (layouts->slowest_ns > 0 && ps_result_value (result, "iteration_ns")->integer > layouts->slowest_ns)
+    layouts->n_outrun++;
   else {
     layouts->n_fit++;
     layouts->unrest = MAX (layouts->unrest, ps_result_value (result, "unrest")->real);
@@ -774,11 +814,14 @@ static gboolean predict_all (Space *space, GError **error)
   return TRUE;
 }
 
-PsLayouts *ps_layouts_find (const PsLayoutQuestion *question, GError **error)
+/* *work_ns: becomes the space's, where that is less. */
+static PsLayouts *find (const PsLayoutQuestion *question, double *work_ns, GError **error)
 {
   g_autoptr (PsLayouts) layouts = g_new0 (PsLayouts, 1);
-  g_auto (Space) space = { .question = question, .layouts = layouts };
+  g_auto (Space) space = { .question = question, .layouts = layouts, .work_ns = *work_ns };
 
+  ps_progress_begin (0);
+  layouts->n_sizes = 1;
   layouts->best = g_array_new (FALSE, TRUE, sizeof (PsLayout));
   space.fits = g_array_new (FALSE, TRUE, sizeof (PsLayout));
   g_array_set_clear_func (layouts->best, layout_clear);
@@ -787,7 +830,88 @@ PsLayouts *ps_layouts_find (const PsLayoutQuestion *question, GError **error)
     return NULL;
   choose_best (&space, FALSE);
   choose_best (&space, TRUE);
+  *work_ns = space.work_ns;
   return g_steal_pointer (&layouts);
+}
+
+PsLayouts *ps_layouts_find (const PsLayoutQuestion *question, GError **error)
+{
+  double work_ns = G_MAXDOUBLE;
+
+  return find (question, &work_ns, error);
+}
+
+/* The fewest GPUs */
+
+/* Whether some layout has n GPUs: p t c d, where t and c are as asked or powers of two and d divides the batch. */
+static gboolean has_layouts (const PsLayoutQuestion *question, const PsModel *model, guint n)
+{
+  guint64 device = (guint64)MAX (question->tensor, 1) * MAX (question->context, 1);
+
+  for (; device <= n && n % device == 0; device *= 2)
+    for (guint p = 1, shares = (guint)(n / device); p <= MIN (model->layers + 2, shares); p++)
+      if (shares % p == 0 && question->global_batch % (shares / p) == 0)
+        return TRUE;
+  return FALSE;
+}
+
+/* Layouts that run stand before others. */
+static gboolean is_enough (const PsLayouts *layouts)
+{
+  return layouts->best->len > 0 && !g_array_index (layouts->best, PsLayout, 0).not_run;
+}
+
+/* Tries n GPUs and counts them. The answer replaces *best if they are enough, or those of *best are not. */
+static gboolean try_size (PsLayoutQuestion *question, guint n, double *work_ns, PsLayouts **best, GError **error)
+{
+  question->n_gpus = n;
+  g_autoptr (PsLayouts) layouts = find (question, work_ns, error);
+  if (layouts == NULL)
+    return FALSE;
+  layouts->n_sizes = *best != NULL ? (*best)->n_sizes + 1 : 1;
+  if (*best == NULL || !is_enough (*best) || is_enough (layouts)) {
+    ps_layouts_free (*best);
+    *best = g_steal_pointer (&layouts);
+  } else
+    (*best)->n_sizes++;
+  return TRUE;
+}
+
+PsLayouts *ps_layouts_find_least (const PsLayoutQuestion *question, GError **error)
+{
+  PsLayoutQuestion sized = *question;
+  g_autoptr (PsLayouts) best = NULL;
+  double work_ns = G_MAXDOUBLE;
+
+  if (question->db != NULL)
+    return ps_refuse_null (error, PS_ERROR_USAGE,
+                           "--db: the fewest GPUs need modelled costs; measured ones hold for one number");
+  if (!check_question (question, error))
+    return NULL;
+  g_autoptr (PsModel) model = ps_model_load (question->model, error);
+  g_autoptr (PsCluster) cluster = model != NULL ? ps_cluster_load (question->cluster, error) : NULL;
+  if (cluster == NULL)
+    return NULL;
+  const guint unit = (guint)ps_common_divisor (cluster->devices_per_node, MOST_TENSOR);
+  const gboolean alone = cluster->network_bandwidth <= 0;
+  const guint most = alone ? cluster->devices_per_node : PS_MAX_GPUS;
+  for (guint n = 1; n <= most && (best == NULL || !is_enough (best)); n *= 2)
+    if (has_layouts (question, model, n) && !try_size (&sized, n, &work_ns, &best, error))
+      return NULL;
+  if (best == NULL)
+    return ps_refuse_null (error, PS_ERROR_USAGE, "--cluster: no layout that is asked for has at most %u GPUs", most);
+  const guint end = is_enough (best) ? best->n_gpus : alone ? most + 1 : 0;
+  const double least = BOUND_PART * work_ns / (double)best->slowest_ns;
+  gboolean found = FALSE;
+  for (guint n = unit; n < end && !found; n += unit)
+    if (n >= least && (n & (n - 1)) != 0 && has_layouts (question, model, n)) {
+      if (!try_size (&sized, n, &work_ns, &best, error))
+        return NULL;
+      found = is_enough (best) && best->n_gpus == n;
+    }
+  if (!is_enough (best))
+    g_array_set_size (best->best, 0);
+  return g_steal_pointer (&best);
 }
 
 /* Command lines */

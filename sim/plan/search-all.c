@@ -132,6 +132,7 @@ gboolean ps_search_all (PsSearchAll *all, GError **error)
   gint64 begin_ns = g_get_monotonic_time () * 1000, time_limit_ns = all->limits.time_limit_ns / (all->joint ? 2 : 1);
   g_autoptr (GError) first = NULL;
 
+  ps_progress_begin (all->limits.time_limit_ns);
   all->skipped = g_string_new (NULL);
   for (guint i = 0; i < all->choices->len; i++) {
     const PsSearchChoice *choice = &g_array_index (all->choices, PsSearchChoice, i);

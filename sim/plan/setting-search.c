@@ -6,7 +6,6 @@
 
 #include <math.h>
 #include <string.h>
-#include <unistd.h>
 
 /* Prices. */
 
@@ -99,7 +98,8 @@ gint64 ps_search_figure (const PsSearchPricing *pricing, const PsPrediction *pre
 
 gboolean ps_search_has_lengths (const PsSearchPricing *pricing)
 {
-  return pricing->setting->lengths != NULL || ps_costs_has_slices (pricing->given, pricing->setting->n_slices);
+  return pricing->setting->serve != PS_SERVE_NONE || pricing->setting->lengths != NULL
+         || ps_costs_has_slices (pricing->given, pricing->setting->n_slices);
 }
 
 gint64 ps_search_price_bound (const PsSearchPricing *pricing, const PsPlacement *placement, const PsCosts *costs)
@@ -272,9 +272,9 @@ static void show_progress (const PsSearchProgress *progress, gpointer data)
 {
   g_autofree char *best = ps_format_time (progress->best_ns), *bound = ps_format_time (progress->lower_bound_ns);
 
-  g_printerr (PS_CLEAR_LINE "%s: best %s, bound %s, gap %.2f %%, %.1f s ", (const char *)data, best, bound,
-              100 * ((double)progress->best_ns / (double)MAX (progress->lower_bound_ns, 1) - 1),
-              (double)progress->elapsed_ns / 1e9);
+  if (ps_progress_due ())
+    ps_progress_show (0, 0, NULL, "%s: best %s, bound %s, gap %.2f %%", (const char *)data, best, bound,
+                      100 * ((double)progress->best_ns / (double)MAX (progress->lower_bound_ns, 1) - 1));
 }
 
 static PsSearchResult *search (const PsSearchChoice *choice, PsSearchPricing *pricing, const PsSearchLimits *limits,
@@ -305,9 +305,8 @@ static PsSearchResult *search (const PsSearchChoice *choice, PsSearchPricing *pr
                              .move_limit = (guint64)limits->moves,
                              .stop = limits->stop,
                              .n_threads = limits->n_threads,
-                             .progress = isatty (STDERR_FILENO) ? show_progress : NULL,
+                             .progress = show_progress,
                              .progress_data = name };
-  PsSearchResult *result;
 
   if (costs == NULL || !ps_costs_check (costs, choice->n_microbatches, error)
       || !ps_setting_memory_limit (setting, setting->n_devices, &limit, NULL, error))
@@ -315,9 +314,7 @@ static PsSearchResult *search (const PsSearchChoice *choice, PsSearchPricing *pr
   search.memory_limit = limit;
   search.price_is_free |= ps_search_has_lengths (pricing);
   search.price_bound_ns = ps_search_price_bound (pricing, placement, costs);
-  result = ps_search (&search, error);
-  if (search.progress != NULL)
-    g_printerr (PS_CLEAR_LINE);
+  PsSearchResult *result = ps_search (&search, error);
   if (result == NULL && limit != NULL && setting->n_memory_limits == 0)
     g_prefix_error (error, "the memory of cluster '%s' less its reserve is the limit: ", setting->cluster);
   return result;
@@ -364,7 +361,8 @@ gboolean ps_search_try (PsSetting *setting, const PsSearchChoice *choice, const 
     pricing.samples = &samples;
   }
   pricing.plan_until_us = limits->time_limit_ns > 0 ? g_get_monotonic_time () + limits->time_limit_ns / 1000 : 0;
-  found->result = search (choice, &pricing, limits, error);
+  found->result = setting->serve != PS_SERVE_NONE ? ps_search_prompts (choice, &pricing, limits, error)
+                                                  : search (choice, &pricing, limits, error);
   if (found->result == NULL)
     return FALSE;
   pricing.plan_until_us = 0;

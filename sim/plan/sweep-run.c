@@ -97,6 +97,8 @@ static void fill_setting (const PsSweep *sweep, const PsSweepPoint *point, const
   set_column (result, "microbatches", integer (schedule->n_microbatches));
   set_column (result, "chunks", integer (ps_placement_max_chunks (schedule->placement)));
   set_column (result, "slices", integer (schedule->n_slices));
+  if (setting->even_work || setting->n_slice_tokens > 0)
+    set_column (result, "slice_lengths", ps_option_value (ps_option_find (ps_setting_options, "slices"), setting));
   set_column (result, "placement", text (ps_placement_name (schedule->placement->kind)));
   set_column (result, "layout", text (result->layout));
   if (size > 0)
@@ -263,8 +265,9 @@ static void store (Job *job, GPtrArray *rows)
       && ps_results_store (job->results, (PsResult *const *)rows->pdata, rows->len, &error)) {
     for (guint i = 0; i < rows->len; i++)
       (*(((PsResult *)rows->pdata[i])->reason != NULL ? &progress->skipped : &progress->predicted))++;
-    if (job->run->progress != NULL)
-      job->run->progress (progress, job->run->data);
+    if (ps_progress_due ())
+      ps_progress_show (progress->predicted + progress->skipped, progress->n_points - progress->present, "settings",
+                        "%" G_GUINT64_FORMAT " impossible", progress->skipped);
   }
   g_mutex_unlock (&job->threads.mutex);
   g_ptr_array_set_size (rows, 0);
@@ -334,6 +337,8 @@ gboolean ps_sweep_run (const PsSweep *sweep, PsResults *results, const PsSweepRu
                        GError **error)
 {
   Job job = { .sweep = sweep, .run = run, .results = results, .progress = progress };
+
+  ps_progress_begin (0);
   gboolean ok = job_open (&job, error) && ps_threads_run (&job.threads, run->n_jobs, work, &job, error);
 
   g_clear_pointer (&job.present, g_hash_table_unref);

@@ -101,6 +101,8 @@ static gboolean check_together (const PsSetting *setting, GError **error)
       "--blocking and --ready-order: blocking devices keep the order of their sends and receives" },
     { setting->share_links && setting->cluster == NULL,
       "--share-links: needs --cluster FILE, whose links to share, and --model FILE" },
+    { setting->network_factor != 1 && setting->cluster == NULL,
+      "--network-factor: needs --cluster FILE, whose network is known; --bandwidth-factor scales given transfers" },
     { setting->latency_factor != 1 && setting->cluster == NULL,
       "--latency-factor: needs --cluster FILE, whose latencies are known" },
     { setting->layout != NULL && source != NULL && !source->has_model,
@@ -114,6 +116,8 @@ static gboolean check_together (const PsSetting *setting, GError **error)
       "--recompute auto: is for pipesim search; none, selective or full would be right" },
     { setting->microbatch_order != PS_ORDER_GIVEN && setting->lengths == NULL,
       "--microbatch-order: needs --lengths FILE; microbatches that are alike have no order" },
+    { (setting->serve != PS_SERVE_NONE) != (setting->prompt > 0) || (setting->prompt > 0) != (setting->chunk > 0),
+      "--serve prefill: needs --prompt TOKENS and --chunk TOKENS, and these need --serve prefill" },
     { setting->sequence > 0 && setting->model == NULL,
       "--sequence: needs --model FILE, which it gives other sequences" },
     { setting->loss != PS_LOSS_WHOLE && setting->cluster == NULL,
@@ -164,8 +168,11 @@ static gboolean check_tensor (const PsSetting *setting, GError **error)
 
 gboolean ps_setting_check (const PsSetting *setting, GError **error)
 {
-  return check_together (setting, error) && check_zero (setting, error) && check_tensor (setting, error)
-         && check_sources (setting, error);
+  return check_together (setting, error)
+         && (setting->serve == PS_SERVE_NONE
+             || ps_setting_refuse (setting, PS_FIELD_NOT_SERVE, "is of training; --serve prefill does without it",
+                                   error))
+         && check_zero (setting, error) && check_tensor (setting, error) && check_sources (setting, error);
 }
 
 /* Layouts */
@@ -367,6 +374,23 @@ static gboolean replicate (const PsSetting *setting, const PsModel *model, const
       setting->n_replicas, costs->source);
 }
 
+/* Leaves the costs of forwards. What F of a modelled stage takes is its input and the tensors of one layer, and it
+ * gives all of it back: the keys and values that stay are those of chunks (prefill.c). */
+static gboolean keep_forward (const PsModel *model, const PsCluster *cluster, PsCosts *costs, GError **error)
+{
+  for (guint stage = 0; cluster != NULL && stage < costs->n_stages; stage++) {
+    PsOpCost *f = ps_costs_op (costs, PS_OP_F, stage);
+
+    if (!ps_costs_recompute (costs, stage, model, cluster, PS_RECOMPUTE_FULL, error))
+      return FALSE;
+    costs->shapes[stage].recompute = PS_RECOMPUTE_NONE;
+    f->give_bytes += stage > 0 ? costs->message_bytes[ps_transfer_forward (costs, stage - 1)] : 0;
+    f->take_bytes = f->give_bytes;
+  }
+  ps_costs_keep_forward (costs);
+  return TRUE;
+}
+
 /* Changes the costs as the options say. */
 static gboolean adapt (const PsSetting *setting, PsCosts *costs, guint n_devices, GError **error)
 {
@@ -390,44 +414,155 @@ static gboolean adapt (const PsSetting *setting, PsCosts *costs, guint n_devices
       return FALSE;
   if (!replicate (setting, model, cluster, costs, n_devices, error))
     return FALSE;
+  if (setting->serve != PS_SERVE_NONE && !keep_forward (model, cluster, costs, error))
+    return FALSE;
   if (cluster != NULL)
     ps_costs_add_context (costs, model, MAX (costs->n_stages / n_devices, 1));
   return TRUE;
+}
+
+/* A machine that takes 1 ns for 1000 operations and no time for anything else. */
+static const PsCluster operations = { .name = (char *)"operations",
+                                      .nodes = 1,
+                                      .devices_per_node = PS_MAX_DEVICES,
+                                      .peak_flops = 1e12,
+                                      .efficiency = 1,
+                                      .link_bandwidth = 1e9,
+                                      .spacing = 1,
+                                      .tensor = 1 };
+
+PsCosts *ps_setting_costs_of (const PsSetting *setting, const PsModel *model, const PsCosts *costs, guint n_devices,
+                              GError **error)
+{
+  PsSetting said = *setting;
+
+  if (!ps_setting_source (setting)->has_cluster)
+    return ps_costs_model_stages (model, &operations, costs->shapes, n_devices, costs->n_stages / n_devices, error);
+  said.known_model = model;
+  said.sequence = said.images = said.n_slices = said.prompt = said.n_prompt_each = 0;
+  return ps_setting_costs_alike (&said, costs, n_devices, error);
+}
+
+static gboolean slices_are_equal (const PsSetting *setting)
+{
+  return !setting->even_work && setting->n_slice_tokens == 0;
+}
+
+guint *ps_setting_cut_slices (const PsSetting *setting, const PsModel *model, guint n_slices, GError **error)
+{
+  guint n_sharing = setting->n_tensor * setting->n_context;
+  g_autoptr (PsCluster) read = NULL;
+
+  if (slices_are_equal (setting))
+    return ps_model_cut_equal (model, n_slices, n_sharing, error);
+  if (!setting->even_work) {
+    if (setting->n_slice_tokens != n_slices)
+      return ps_refuse_null (error, PS_ERROR_USAGE, "--slices: has %u lengths; the schedule has %u slices",
+                             setting->n_slice_tokens, n_slices);
+    return ps_model_check_slices (model, setting->slice_tokens, n_slices, n_sharing, error)
+               ? g_memdup2 (setting->slice_tokens, n_slices * sizeof *setting->slice_tokens)
+               : NULL;
+  }
+  if (!ps_setting_source (setting)->has_cluster)
+    return ps_work_cut_even (model, &operations, n_slices, error);
+  read = ps_setting_cluster (setting, error);
+  return read != NULL ? ps_work_cut_even (model, read, n_slices, error) : NULL;
+}
+
+/* Adds the gradients of keys and values that backwards of later slices leave to slice i, whose model this is. A
+ * backward makes room for those that no slice after its own reads; slice i's own gives all of them back. */
+static void add_gradients (const PsModel *model, const PsCosts *costs, guint n_tensor, guint i, PsSliceParts *parts)
+{
+  for (guint stage = 0; stage < costs->n_stages; stage++) {
+    gint64 left = ps_tensor_key_bytes (model, &costs->shapes[stage], n_tensor, 0);
+
+    for (guint kind = PS_OP_B; kind <= PS_OP_BW; kind += PS_OP_BW - PS_OP_B)
+      parts->give_bytes[(kind * parts->n + i) * costs->n_stages + stage] += left;
+    for (guint j = i + 1, distance = 0; j < parts->n && left > 0; j++) {
+      distance += parts->tokens[j];
+      gint64 further = ps_tensor_key_bytes (model, &costs->shapes[stage], n_tensor, distance);
+
+      for (guint kind = PS_OP_B; kind <= PS_OP_BW; kind += PS_OP_BW - PS_OP_B)
+        parts->take_bytes[(kind * parts->n + j) * costs->n_stages + stage] += left - further;
+      left = further;
+    }
+  }
+}
+
+/* Keeps the keys and values of slice k, whose model this is, where its layers run again: later slices read them. */
+static void keep_keys (const PsSetting *setting, const PsModel *model, const PsCosts *costs, guint k,
+                       PsSliceParts *parts)
+{
+  for (guint stage = 0; stage < costs->n_stages; stage++) {
+    PsRecompute recompute = ps_setting_recompute (setting, stage);
+    const PsStageShape again = ps_recompute_shape (&costs->shapes[stage], recompute);
+    gint64 bytes = recompute & (PS_RECOMPUTE_FULL | PS_RECOMPUTE_MLA_UP_PROJ)
+                       ? ps_tensor_key_bytes (model, &again, setting->n_tensor, 0)
+                       : 0;
+
+    parts->take_bytes[(PS_OP_F * parts->n + k) * costs->n_stages + stage] += bytes;
+    for (guint kind = PS_OP_B; kind <= PS_OP_BW; kind += PS_OP_BW - PS_OP_B)
+      parts->give_bytes[(kind * parts->n + k) * costs->n_stages + stage] += bytes;
+  }
+}
+
+/* Sets the parts of slice k. `whole` are costs of whole sequences from where those of the slice are. */
+static void set_slice (const PsCosts *whole, const PsCosts *slice, guint k, PsSliceParts *parts)
+{
+  guint n = whole->n_stages;
+
+  for (guint i = 0; i < PS_OP_O * n; i++) {
+    gsize at = (i / n * parts->n + k) * n + i % n;
+
+    parts->part[at] = whole->op[i].duration_ns > 0 ? (double)slice->op[i].duration_ns / (double)whole->op[i].duration_ns
+                                                   : 1.0 / parts->n;
+    if (parts->take_bytes != NULL) {
+      parts->take_bytes[at] += slice->op[i].take_bytes;
+      parts->give_bytes[at] += slice->op[i].give_bytes;
+    }
+  }
+  for (guint i = 0; i < 2 * n && parts->take_bytes != NULL; i++)
+    if (whole->transfer_ns[i + 1] > 0)
+      parts->transfer[2 * n * k + i] = (double)slice->transfer_ns[i + 1] / (double)whole->transfer_ns[i + 1];
 }
 
 gboolean ps_setting_add_slices (const PsSetting *setting, PsCosts *costs, guint n_devices, guint n_slices,
                                 GError **error)
 {
   const PsCostSource *source = ps_setting_source (setting);
-  guint n_stages = costs->n_stages;
-  PsSetting said = *setting;
+  const PsSliceParts *known = ps_costs_slices (costs, n_slices);
+  gboolean equal = slices_are_equal (setting), modelled = source != NULL && source->has_cluster;
 
-  if (n_slices <= 1 || source == NULL || !source->has_cluster || ps_costs_has_slices (costs, n_slices))
+  if (n_slices <= 1 || (equal && (!modelled || known != NULL)) || (known != NULL && known->tokens != NULL))
     return TRUE;
-  g_autoptr (PsModel) whole = ps_setting_model (setting, error);
-  if (whole == NULL)
+  if (costs->shapes == NULL)
+    return ps_refuse (error, PS_ERROR_USAGE,
+                      "--slices: %s are of no model, whose slices could have other lengths; "
+                      "--slices %u would be right",
+                      costs->source, n_slices);
+  g_autoptr (PsModel) model = ps_setting_model (setting, error);
+  g_autofree guint *tokens = model != NULL ? ps_setting_cut_slices (setting, model, n_slices, error) : NULL;
+  g_autoptr (PsCosts) formulas
+      = tokens != NULL && !modelled ? ps_setting_costs_of (setting, model, costs, n_devices, error) : NULL;
+  if (tokens == NULL || (!modelled && formulas == NULL))
     return FALSE;
-  g_autoptr (PsSliceParts) parts = ps_slice_parts_new (n_slices, n_stages);
-  said.n_slices = 0;
+  g_autoptr (PsSliceParts) parts = ps_slice_parts_new (n_slices, tokens, costs->n_stages);
+  if (modelled) {
+    parts->take_bytes = g_new0 (gint64, (gsize)PS_OP_O * n_slices * costs->n_stages);
+    parts->give_bytes = g_new0 (gint64, (gsize)PS_OP_O * n_slices * costs->n_stages);
+  }
   for (guint k = 0; k < n_slices; k++) {
-    g_autoptr (PsModel) model = ps_model_copy (whole);
-    g_autoptr (PsCosts) slice = NULL;
+    g_autoptr (PsModel) part = ps_model_copy (model);
 
-    said.known_model = model;
-    said.sequence = 0;
-    if (ps_model_slice (model, n_slices, k, setting->n_tensor * setting->n_context, error))
-      slice = ps_setting_costs_alike (&said, costs, n_devices, error);
+    ps_model_slice (part, tokens, n_slices, k);
+    g_autoptr (PsCosts) slice = ps_setting_costs_of (setting, part, costs, n_devices, error);
     if (slice == NULL)
       return FALSE;
-    for (guint i = 0; i < PS_OP_O * n_stages; i++) {
-      gint64 whole_ns = costs->op[i].duration_ns;
-
-      parts->part[(i / n_stages * n_slices + k) * n_stages + i % n_stages]
-          = whole_ns > 0 ? (double)slice->op[i].duration_ns / (double)whole_ns : 1.0 / n_slices;
+    set_slice (modelled ? costs : formulas, slice, k, parts);
+    if (modelled) {
+      keep_keys (setting, part, costs, k, parts);
+      add_gradients (part, costs, setting->n_tensor, k, parts);
     }
-    for (guint i = 0; k == 0 && i < 2 * n_stages; i++)
-      if (costs->transfer_ns[i + 1] > 0)
-        parts->transfer[i] = (double)slice->transfer_ns[i + 1] / (double)costs->transfer_ns[i + 1];
   }
   ps_costs_add_slices (costs, g_steal_pointer (&parts));
   return TRUE;

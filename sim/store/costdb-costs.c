@@ -634,7 +634,7 @@ static double transfer_part (const PsCostRequest *request, guint n_slices)
 static void fill_slices (const PsCostRequest *request, PsCosts *costs)
 {
   for (guint n = next_slices (request, 0); n > 0; n = next_slices (request, n)) {
-    g_autoptr (PsSliceParts) parts = ps_slice_parts_new (n, costs->n_stages);
+    g_autoptr (PsSliceParts) parts = ps_slice_parts_new (n, NULL, costs->n_stages);
     double transfer = transfer_part (request, n);
     gboolean whole = TRUE;
 
@@ -642,7 +642,7 @@ static void fill_slices (const PsCostRequest *request, PsCosts *costs)
       whole = fill_parts (request, stage, costs, parts);
     if (!whole)
       continue;
-    for (guint i = 0; i < 2 * costs->n_stages; i++)
+    for (guint i = 0; i < 2 * n * costs->n_stages; i++)
       parts->transfer[i] = transfer;
     ps_costs_add_slices (costs, g_steal_pointer (&parts));
   }

@@ -466,7 +466,24 @@ refuse 2 "--memory-limit: '1XB'" $plan --global-batch 8 --memory-limit 1XB
 refuse 2 "'1f2b' is no family" $plan --global-batch 8 --schedule 1f1b,1f2b
 refuse 2 "--profile: needs --db" $plan --global-batch 8 --profile x
 refuse 1 "no-such.db" $plan --global-batch 8 --db no-such.db
-refuse 1 "no setting fits" $plan --global-batch 8 --memory-limit 1MiB
+compare="pipesim plan --model tiny-gpt --global-batch 8 --schedule 1f1b --cluster cpu-cores,h100-80gb"
+refuse 2 "--to megatron: a launch is for one cluster, and --cluster names 2" $compare --to megatron
+refuse 1 "'nope': neither a file nor one of the clusters" $compare --cluster nope
+refuse 1 "'': neither a file nor one of the clusters" $compare --cluster h200-141gb,
+refuse 2 "--price: there is none of cluster 'cpu-cores'" $compare --price h100-80gb=1/h
+refuse 2 "--price: 'h100-80' is none of the clusters cpu-cores, h100-80gb; did you mean h100-80gb?" $compare --price h100-80=1/h
+for n in 2.1 '\$2.1/h' 0/h x/h cpu-cores= 1/m -1/h; do
+  refuse 2 "--price: '$n' is no price per GPU and hour; 2.1/h or h100-80gb=2.1/h would be right" $compare --price "$n"
+done
+refuse 2 "--days: needs --tokens N, those of the whole training" $compare --days 3
+refuse 2 "--days: '0' is not a number from 0.01 to 36525" $compare --days 0
+refuse 2 "--tokens: '1Q' is no number of tokens; 15T, 300B or 20M would be right" $compare --tokens 1Q
+refuse 2 "--target-step: '0' is no time of a step" $compare --target-step 0
+refuse 2 "--target-step, --days: give one of them" $compare --target-step 1s --days 3 --tokens 1T
+refuse 2 "-g/--gpus: leave it out with --target-step or --days" $compare --target-step 1s -g 4
+refuse 2 "-g/--gpus: '0'" $compare -g 4,0
+refuse 1 "no number of GPUs up to 4 has a step of at most 1 us within memory; numbers tried: 3" $plan --global-batch 8 --target-step 1us
+refuse 1 "no setting fits on 4 GPUs" $plan --global-batch 8 --memory-limit 1MiB
 refuse 2 "--microbatch-size: needs modelled costs" pipesim predict --schedule 1f1b -p 2 -m 2 --costs $good --microbatch-size 2
 refuse 2 "--microbatch-size: '0'" pipesim predict --schedule 1f1b -p 2 -m 2 --model tiny-gpt --cluster cpu-cores --microbatch-size 0
 

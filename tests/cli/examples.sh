@@ -54,7 +54,7 @@ try ()
 }
 
 # The order makes what later examples read.
-for command in predict exec search schedule partition models clusters plan sweep pareto best sensitivity compare diagnose plot report; do
+for command in predict exec search schedule partition models clusters plan advise sweep pareto best sensitivity compare diagnose plot report; do
   case $command in
     schedule) for action in list show convert validate lint; do try schedule $action; done ;;
     sweep) pipesim sweep spec.ini --db results.db 2>/dev/null; rm results.db; try sweep

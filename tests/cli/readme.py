@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""readme.py - runs the commands of README.md and SKILL.md and compares what they print with what these show.
+"""readme.py - runs the commands of README.md, SKILL.md and docs/*.md and compares what they print with what these show.
 
 A command stands after "    $ " and its output below it, both indented. A line "..." stands for any number of lines. `cat FILE` makes
 the file that it shows. All commands of a document run in one empty folder, in their order. PIPESIM_BINDIR=build tests/cli/readme.py --update
 writes the output into the documents: as many lines as are there, whole where there is no "...". --first SECONDS runs the first example alone, which
 may take so long.
 """
+import glob
 import os
 import re
 import subprocess
@@ -14,7 +15,7 @@ import tempfile
 import time
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', '..')
-DOCUMENTS = ['README.md', 'SKILL.md']
+DOCUMENTS = ['README.md', 'SKILL.md'] + sorted(glob.glob('docs/*.md', root_dir=ROOT))
 INDENT = '    '
 
 

@@ -28,7 +28,8 @@ static void test_times (void)
   } good[] = { { "0", 0 },           { "1ns", 1 },
                { "1.5us", 1500 },    { "18.522ms", 18522000 },
                { "2s", 2000000000 }, { "2min", 120000000000 },
-               { ".5ms", 500000 },   { "0ms", 0 } };
+               { ".5ms", 500000 },   { "0ms", 0 },
+               { "3µs", 3000 },      { "3μs", 3000 } };
   static const char *const bad[]
       = { "", "1", "-1ms", "1e3ms", "nanms", "infs", "ms", "1.2.3ms", "1 ms", "1h", "0x10ns", "99999999999s", ".ms" };
   gint64 ns;
@@ -57,8 +58,12 @@ static void test_sizes (void)
                { "2MB", 2000000 },
                { "2MiB", 2097152 },
                { "80GB", G_GINT64_CONSTANT (80000000000) },
+               { "80G", G_GINT64_CONSTANT (80000000000) },
+               { "80gb", G_GINT64_CONSTANT (80000000000) },
+               { "64k", 64000 },
+               { "1.5gib", G_GINT64_CONSTANT (1610612736) },
                { "1.5GiB", G_GINT64_CONSTANT (1610612736) } };
-  static const char *const bad[] = { "80G", "64K", "1M", "7gb", "7Gib", "1EiB", "-1B", "GB", "" };
+  static const char *const bad[] = { "80Gi", "64 K", "1E", "1EiB", "-1B", "GB", "" };
   gint64 bytes;
   GError *error = NULL;
 
@@ -80,6 +85,31 @@ static void test_sizes (void)
   assert_usage (&error, "x: '999999' has no unit; 999999GB would be right");
   g_assert_false (ps_parse_size ("x", "1000000", &bytes, &error));
   assert_usage (&error, "x: '1000000' has no unit; 0.001GB would be right");
+}
+
+static void test_tokens (void)
+{
+  static const struct {
+    const char *text;
+    gint64 tokens;
+  } good[] = { { "1", 1 },
+               { "20M", 20 * 1000 * 1000 },
+               { "300B", G_GINT64_CONSTANT (300000000000) },
+               { "1.5T", G_GINT64_CONSTANT (1500000000000) },
+               { "2.5K", 2500 },
+               { "1000T", PS_MAX_TOKENS } };
+  static const char *const bad[] = { "0", "0.1", "", "T", "1t", "1 T", "-1T", "1e12", "1001T", "1TB", "1.2.3T" };
+  GError *error = NULL;
+  gint64 tokens;
+
+  for (guint i = 0; i < G_N_ELEMENTS (good); i++) {
+    g_assert_true (ps_parse_tokens ("--tokens", good[i].text, &tokens, &error));
+    g_assert_cmpint (tokens, ==, good[i].tokens);
+  }
+  for (guint i = 0; i < G_N_ELEMENTS (bad); i++) {
+    g_assert_false (ps_parse_tokens ("--tokens", bad[i], &tokens, &error));
+    assert_usage (&error, "is no number of tokens; 15T, 300B or 20M would be right");
+  }
 }
 
 static void test_rates (void)
@@ -559,6 +589,7 @@ int main (int argc, char **argv)
   g_test_init (&argc, &argv, NULL);
   g_test_add_func ("/base/times", test_times);
   g_test_add_func ("/base/sizes", test_sizes);
+  g_test_add_func ("/base/tokens", test_tokens);
   g_test_add_func ("/base/rates", test_rates);
   g_test_add_func ("/base/integers", test_integers);
   g_test_add_func ("/base/formats", test_formats);

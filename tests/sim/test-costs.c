@@ -392,7 +392,7 @@ static void test_slice_parts (void)
                       average[] = { 55, 110, 18, 165, 45 }, third[] = { 33, 67, 20, 100, 30 };
   g_autoptr (PsCosts) costs
       = fine (ps_costs_parse ("f=100ns,bw=300ns,r=90ns,c=40ns,pair=250ns,act=8B,msg=6B", 2, 1, &error));
-  PsSliceParts *slices = ps_slice_parts_new (2, 2);
+  PsSliceParts *slices = ps_slice_parts_new (2, NULL, 2);
 
   for (guint stage = 0; stage < 2; stage++) {
     ps_costs_op (costs, PS_OP_B, stage)->duration_ns = 200;
@@ -402,8 +402,8 @@ static void test_slice_parts (void)
         slices->part[(kind * 2 + k) * 2 + stage] = parts[kind][k];
   }
   g_assert_cmpfloat (slices->transfer[0], ==, 1);
-  for (guint i = 0; i < 4; i++)
-    slices->transfer[i] = i < 2 ? 0.5 : 0.25;
+  for (guint i = 0; i < 8; i++)
+    slices->transfer[i] = i % 4 < 2 ? 0.5 : 0.25;
   ps_costs_add_slices (costs, slices);
   g_assert_true (ps_costs_has_slices (costs, 2));
   g_assert_false (ps_costs_has_slices (costs, 3));

@@ -295,6 +295,79 @@ static void test_bounds (void)
   g_assert_cmpuint (tight->n_hopeless, >, 0);
 }
 
+/* The step of the best layout on n GPUs; G_MAXINT64: there is none. */
+static gint64 best_step (PsLayoutQuestion question, guint n)
+{
+  question.n_gpus = n;
+  g_autoptr (PsLayouts) layouts = find (&question);
+  return layouts->best->len > 0 && !at (layouts, 0)->not_run ? at (layouts, 0)->step_ns : G_MAXINT64;
+}
+
+/* Against the steps on 1, 2, 4 and all multiples of 4: the fewest are the first of them that are fast enough. A
+ * step does not get shorter with every number. */
+static void check_fewest (PsLayoutQuestion question)
+{
+  enum { MOST = 15 };
+  gint64 steps[MOST + 2];
+  guint n_slower = 0;
+
+  for (guint i = 0; i < G_N_ELEMENTS (steps); i++)
+    steps[i] = best_step (question, i < 2 ? i + 1 : 4 * (i - 1));
+  for (guint i = 1; i < G_N_ELEMENTS (steps); i++)
+    n_slower += steps[i] > steps[i - 1];
+  g_assert_cmpuint (n_slower, >, 0);
+  for (guint i = 0; i < 2 * G_N_ELEMENTS (steps); i++) {
+    question.slowest_ns = steps[i / 2] - i % 2;
+    guint first = 0;
+    while (first < G_N_ELEMENTS (steps) && steps[first] > question.slowest_ns)
+      first++;
+    if (first == G_N_ELEMENTS (steps) || steps[i / 2] == G_MAXINT64)
+      continue;
+    g_autoptr (PsLayouts) least = fine (ps_layouts_find_least (&question, &error));
+    g_assert_cmpuint (least->n_gpus, ==, first < 2 ? first + 1 : 4 * (first - 1));
+    g_assert_cmpint (at (least, 0)->step_ns, ==, steps[first]);
+    g_assert_cmpint (least->slowest_ns, ==, question.slowest_ns);
+  }
+}
+
+#define WIDE CLUSTER "network_latency = 20us\nnetwork_bandwidth = 2GB/s\n"
+
+static void test_fewest (void)
+{
+  char *schedules[] = { (char *)"1f1b", (char *)"interleaved", NULL };
+  g_autofree char *cluster = write_cluster ("wide.ini", WIDE), *single = cluster_file ();
+  PsLayoutQuestion question
+      = { .model = "tiny-gpt", .cluster = cluster, .global_batch = 24, .schedules = schedules, .top = 1 };
+
+  check_fewest (question);
+  question.memory_limit = 40 << 20;
+  check_fewest (question);
+  question.runner = "deepspeed";
+  check_fewest (question);
+  question.runner = NULL;
+  /* 24 sequences of 128 tokens: 3072 tokens make 1000 steps of 24 days, so one takes 2073.6 s. */
+  question.tokens = 3072 * 1000;
+  question.days = 24;
+  g_autoptr (PsLayouts) slow = fine (ps_layouts_find_least (&question, &error));
+  g_assert_cmpint (slow->step_tokens, ==, 3072);
+  g_assert_cmpint (slow->slowest_ns, ==, G_GINT64_CONSTANT (2073600000000));
+  question.memory_limit = 0;
+  question.slowest_ns = 1000;
+  g_autoptr (PsLayouts) none = fine (ps_layouts_find_least (&question, &error));
+  g_assert_cmpuint (none->best->len, ==, 0);
+  question.cluster = single; /* no network: one node */
+  g_autoptr (PsLayouts) node = fine (ps_layouts_find_least (&question, &error));
+  g_assert_cmpuint (node->n_gpus, ==, 4);
+  g_assert_cmpuint (node->n_sizes, ==, 3);
+  question.db = "x.db";
+  refused (ps_layouts_find_least (&question, &error), PS_ERROR_USAGE,
+           "--db: the fewest GPUs need modelled costs; measured ones hold for one number");
+  question.db = NULL;
+  question.tokens = 0;
+  refused (ps_layouts_find_least (&question, &error), PS_ERROR_USAGE,
+           "--days: needs --tokens N, those of the whole training");
+}
+
 static void test_command (void)
 {
   PsLayoutQuestion question = { .model = "a b.ini", .cluster = "c.ini" };
@@ -634,6 +707,7 @@ int main (int argc, char **argv)
   g_test_add_func ("/layouts/space", test_space);
   g_test_add_func ("/layouts/threads", test_threads);
   g_test_add_func ("/layouts/bounds", test_bounds);
+  g_test_add_func ("/layouts/fewest", test_fewest);
   g_test_add_func ("/layouts/command", test_command);
   g_test_add_func ("/layouts/errors", test_errors);
   g_test_add_func ("/layouts/measured", test_measured);

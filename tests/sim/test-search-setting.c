@@ -330,7 +330,7 @@ static void test_measured_slices (void)
 
   g_assert_false (ps_search_has_lengths (&pricing));
   g_assert_cmpint (ps_search_price_bound (&pricing, placement, given), >, 0);
-  ps_costs_add_slices (given, ps_slice_parts_new (2, 2));
+  ps_costs_add_slices (given, ps_slice_parts_new (2, NULL, 2));
   g_assert_true (ps_search_has_lengths (&pricing));
   g_assert_cmpint (ps_search_price_bound (&pricing, placement, given), ==, 0);
 }
@@ -342,7 +342,7 @@ static void test_least_slice (void)
   g_autoptr (PsSetting) setting = parse_good ("-p 2 -m 2 --slices 2 --costs f=2ms:8ms,b=2ms:8ms,w=2ms:8ms");
   g_autoptr (PsPlacement) placement = ps_placement_new (PS_PLACEMENT_LOOP, 2, 1);
   g_autoptr (PsCosts) given = ps_setting_costs (setting, 2, 1, NULL);
-  PsSliceParts *parts = ps_slice_parts_new (2, 2);
+  PsSliceParts *parts = ps_slice_parts_new (2, NULL, 2);
   PsSearchPricing pricing = { .setting = setting, .given = given };
   PsSearchSetting search = { .placement = placement,
                              .n_microbatches = 2,

@@ -332,6 +332,31 @@ static void test_optimizer (void)
   g_assert_cmpint (optimizer_ns (&mixed, &cluster), ==, 0);
 }
 
+/* W reads and writes the gradients that it adds to, as wide as the model says or its framework has them. */
+static void test_gradients (void)
+{
+  static const struct {
+    PsFramework framework;
+    PsDtype main_grads;
+    gint64 bytes; /* of an element, moved */
+  } cases[] = { { PS_FRAMEWORK_NONE, PS_DTYPE_AUTO, 4 },     { PS_FRAMEWORK_NONE, PS_DTYPE_FP32, 8 },
+                { PS_FRAMEWORK_MEGATRON, PS_DTYPE_AUTO, 8 }, { PS_FRAMEWORK_MEGATRON, PS_DTYPE_FP32, 8 },
+                { PS_FRAMEWORK_MEGATRON, PS_DTYPE_BF16, 4 }, { PS_FRAMEWORK_BRIDGE, PS_DTYPE_AUTO, 4 } };
+
+  for (guint i = 0; i < G_N_ELEMENTS (cases); i++) {
+    PsModel model = small (PS_MLP_GELU, PS_PRECISION_BF16);
+    const PsStageShape whole = ps_model_whole (&model);
+    PsWork work;
+
+    model.framework = cases[i].framework;
+    model.state.main_grads = cases[i].main_grads;
+    ps_work_stage (&model, &whole, PS_OP_W, 1, &work);
+    const PsWorkKernel *kernel = &work.kernel[0];
+    g_assert_cmpint (kernel->bytes, ==,
+                     2 * (kernel->m * kernel->k + kernel->k * kernel->n) + cases[i].bytes * kernel->m * kernel->n);
+  }
+}
+
 /* Kernels of experts, latent attention, windows and multi-token prediction have the operations that the model says.
  * With flash attention B computes the scores once more. 8 GPUs that share experts, or 2 of a context, do their part. */
 static void test_kinds (void)
@@ -605,47 +630,140 @@ static void test_formats (void)
   }
 }
 
-/* The slices of a sequence have the operations of the whole, F, B and W. Without a window, slice k of n has (2k + 1) /
- * n^2 of the scores; with a window of a slice's length the second and all later slices have equally many. A later slice
- * also reads the keys and values of those before it, in F half of 4 rows of q elements a token. */
+/* The scores that a slice adds to the square of scores, within the window: counted one by one. */
+static guint count_pairs (guint from, guint to, guint window)
+{
+  guint n = 0;
+
+  for (guint i = 0; i < to; i++)
+    for (guint j = 0; j < to; j++)
+      n += MAX (i, j) >= from && (i > j ? i - j : j - i) < window;
+  return n;
+}
+
+static gint64 flops_of (const PsWork *work, gboolean attention)
+{
+  gint64 sum = 0;
+
+  for (guint i = 0; i < work->n_kernels; i++) {
+    const PsWorkKernel *kernel = &work->kernel[i];
+    gboolean is_attention = kernel->type == PS_WORK_ATTENTION || kernel->type == PS_WORK_SCORES;
+
+    if (is_attention == attention)
+      sum += 2 * kernel->repeats * kernel->products * kernel->m * kernel->n * kernel->k;
+  }
+  return sum;
+}
+
+/* Slices of drawn lengths. Products have the operations of their tokens. Attention has its part of the pairs of the
+ * whole sequence, which are rounded to whole ones for a token; a scan has that of its tokens. */
 static void test_slices (void)
 {
-  PsModel models[] = { small (PS_MLP_SWIGLU, PS_PRECISION_BF16), small (PS_MLP_GELU, PS_PRECISION_FP32),
-                       small (PS_MLP_SWIGLU, PS_PRECISION_BF16) };
-  const PsStageShape shape = { .n_layers = 2, .head = TRUE };
+  static const struct {
+    guint window;
+    const char *pattern;
+    gboolean flash;
+  } rows[] = { { 0, NULL, TRUE },  { 0, NULL, FALSE },    { 16, NULL, TRUE },
+               { 9, NULL, FALSE }, { 0, "l-l-l-", TRUE }, { 64, NULL, TRUE } };
+  const PsStageShape shape = { .n_layers = 3, .head = TRUE };
 
-  models[0].flash_attention = TRUE;
-  models[2].window = 16;
-  for (guint i = 0; i < G_N_ELEMENTS (models) * 3; i++) {
-    const PsModel *model = &models[i / 3];
-    PsOpKind kind = i % 3 == 0 ? PS_OP_F : i % 3 == 1 ? PS_OP_B : PS_OP_W;
-    PsWork work;
-    gint64 flops[4], sum = 0;
+  for (guint i = 0; i < 300; i++) {
+    PsModel model = small (i % 2 ? PS_MLP_SWIGLU : PS_MLP_GELU, PS_PRECISION_BF16);
+    guint row = i % G_N_ELEMENTS (rows), window = rows[row].window > 0 ? rows[row].window : model.sequence;
+    guint tokens[4] = { 0 }, before = 0;
+    PsOpKind kind = (PsOpKind)(i / 6 % 3);
+    PsWork whole, work;
+    gint64 attention = 0;
 
-    for (guint k = 0; k < 4; k++) {
-      PsModel slice = *model;
+    model.window = rows[row].window;
+    model.pattern = (char *)rows[row].pattern;
+    model.flash_attention = rows[row].flash;
+    for (guint cut = 1; cut < 4; cut++)
+      before += tokens[cut - 1] = (guint)g_test_rand_int_range (1, 21);
+    tokens[3] = model.sequence - before;
+    ps_work_stage (&model, &shape, kind, 1, &whole);
+    before = 0;
+    for (guint k = 0; k < 4; before += tokens[k++]) {
+      PsModel slice = model;
+      double part = rows[row].pattern != NULL ? (double)tokens[k] / model.sequence
+                                              : (double)count_pairs (before, before + tokens[k], window)
+                                                    / count_pairs (0, model.sequence, window);
 
-      g_assert_true (ps_model_slice (&slice, 4, k, 2, NULL));
-      g_assert_cmpuint (slice.sequence, ==, 16);
+      ps_model_slice (&slice, tokens, 4, k);
       ps_work_stage (&slice, &shape, kind, 1, &work);
-      sum += flops[k] = ps_work_flops (&work);
+      g_assert_cmpint (flops_of (&work, FALSE) * model.sequence, ==, flops_of (&whole, FALSE) * tokens[k]);
+      g_assert_cmpfloat_with_epsilon (
+          (double)flops_of (&work, TRUE), part * (double)flops_of (&whole, TRUE),
+          (double)flops_of (&whole, TRUE) * tokens[k] / model.sequence / (2 * MIN (window, model.sequence)) + 1);
+      attention += flops_of (&work, TRUE);
     }
-    ps_work_stage (model, &shape, kind, 1, &work);
-    g_assert_cmpint (sum, ==, ps_work_flops (&work));
-    if (kind == PS_OP_F && model->window == 0) /* 2 layers, 2 products of 2bhs^2 operations, in 16 parts */
-      g_assert_cmpint (flops[3] - flops[0], ==, 2 * 2 * 2 * 2 * 32 * 64 * 64 * 6 / 16);
-    if (model->window == 16)
-      g_assert_cmpint (flops[3], ==, flops[1]);
+    g_assert_cmpfloat_with_epsilon ((double)attention, (double)flops_of (&whole, TRUE),
+                                    (double)flops_of (&whole, TRUE) / (2 * window) + 1);
+    if (rows[row].window == 0)
+      g_assert_cmpint (attention, ==, flops_of (&whole, TRUE));
   }
-  PsModel last = models[0];
+  PsModel last = small (PS_MLP_SWIGLU, PS_PRECISION_BF16);
   PsWork alone, later;
-  g_assert_true (ps_model_slice (&last, 4, 3, 1, NULL));
+  last.flash_attention = TRUE;
+  ps_model_slice (&last, (const guint[]){ 16, 16, 16, 16 }, 4, 3);
   ps_work_stage (&last, &shape, PS_OP_F, 1, &later);
   last.before = 0;
   ps_work_stage (&last, &shape, PS_OP_F, 1, &alone);
+  /* A later slice also reads the keys and values of those before it: half of 4 rows of q elements a token. */
   for (guint i = 0; i < alone.n_kernels; i++)
     g_assert_cmpint (later.kernel[i].bytes - alone.kernel[i].bytes, ==,
                      alone.kernel[i].type == PS_WORK_ATTENTION ? 2 * 48 * 2 * 32 * 2 : 0);
+}
+
+static gint64 forward_ns (const PsModel *model, const PsCluster *cluster)
+{
+  const PsStageShape shape = { .n_layers = model->layers };
+  PsWork work;
+
+  ps_work_stage (model, &shape, PS_OP_F, cluster->tensor, &work);
+  return ps_work_ns (&work, cluster, ps_tensor_stage_ns (model, &shape, cluster, PS_OP_F));
+}
+
+/* Slices of even work take the same time within 1 %, in drawn settings with and without windows and with GPUs that
+ * share a slice. Tiles of products make steps of several percent for slices of some hundred tokens. Lengths are
+ * multiples of these GPUs and add up. */
+static void test_even_work (void)
+{
+  for (guint i = 0; i < 200; i++) {
+    PsModel model = small (PS_MLP_SWIGLU, PS_PRECISION_BF16);
+    PsCluster cluster = { .tensor = 1u << g_test_rand_int_range (0, 2),
+                          .nodes = 1,
+                          .devices_per_node = 8,
+                          .peak_flops = 1e12,
+                          .efficiency = 0.5,
+                          .attention_efficiency = 0.3,
+                          .spacing = 1,
+                          .link_bandwidth = 4e9,
+                          .network_bandwidth = 1e9 };
+    guint n = (guint)g_test_rand_int_range (2, 17), sum = 0;
+    gint64 low = G_MAXINT64, high = 0;
+
+    model.sequence = 16384u << g_test_rand_int_range (0, 4);
+    model.hidden = 1024;
+    model.feed_forward = 4096;
+    model.flash_attention = TRUE;
+    model.window = i % 4 == 0 ? model.sequence / 3 : 0;
+    model.spread.context = i % 3 == 0 ? 2 : 1;
+    if (i % 5 == 0)
+      cluster.multiprocessors = 132;
+    g_autofree guint *tokens = ps_work_cut_even (&model, &cluster, n, NULL);
+    for (guint k = 0; k < n; sum += tokens[k++]) {
+      PsModel slice = model;
+
+      g_assert_cmpuint (tokens[k] % (cluster.tensor * model.spread.context), ==, 0);
+      ps_model_slice (&slice, tokens, n, k);
+      low = MIN (low, forward_ns (&slice, &cluster));
+      high = MAX (high, forward_ns (&slice, &cluster));
+    }
+    g_assert_cmpuint (sum, ==, model.sequence);
+    if (cluster.multiprocessors == 0)
+      g_assert_cmpfloat ((double)high, <=, 1.01 * (double)low);
+  }
 }
 
 /* 5 slices of 64 tokens that 2 GPUs share: 12, 12, 14, 12 and 14 tokens. 33 slices are too many. */
@@ -653,16 +771,18 @@ static void test_slice_lengths (void)
 {
   const guint before[] = { 0, 12, 24, 38, 50, 64 };
 
+  PsModel model = small (PS_MLP_GELU, PS_PRECISION_FP32);
+  g_autofree guint *tokens = ps_model_cut_equal (&model, 5, 2, NULL);
   for (guint k = 0; k < 5; k++) {
-    PsModel slice = small (PS_MLP_GELU, PS_PRECISION_FP32);
+    PsModel slice = model;
 
-    g_assert_true (ps_model_slice (&slice, 5, k, 2, NULL));
+    ps_model_slice (&slice, tokens, 5, k);
     g_assert_cmpuint (slice.before, ==, before[k]);
     g_assert_cmpuint (slice.sequence, ==, before[k + 1] - before[k]);
+    g_assert_cmpuint (slice.after, ==, 64 - before[k + 1]);
   }
-  PsModel model = small (PS_MLP_GELU, PS_PRECISION_FP32);
   g_autoptr (GError) error = NULL;
-  g_assert_false (ps_model_slice (&model, 33, 0, 2, &error));
+  g_assert_null (ps_model_cut_equal (&model, 33, 2, &error));
   g_assert_error (error, PS_ERROR, PS_ERROR_USAGE);
   g_assert_cmpstr (
       error->message, ==,
@@ -752,7 +872,7 @@ static void test_modelled (void)
   cluster->expert_exposed = 0.875;
   g_autoptr (PsCosts) exposed = ps_costs_model_stages (model, cluster, shapes, 2, 1, NULL);
   g_assert_cmpint (exposed->stage[0].pair_ns, ==, sum - talk / 8);
-  ps_cluster_scale (cluster, 1e6, 0.001);
+  ps_cluster_scale (cluster, 1e6, 1, 0.001);
   g_autoptr (PsCosts) near = ps_costs_model_stages (model, cluster, shapes, 2, 1, NULL);
   sum = duration (near, PS_OP_F) + duration (near, PS_OP_B) + duration (near, PS_OP_W);
   g_assert_cmpint (near->stage[0].pair_ns, >, sum - sum / 1000);
@@ -773,11 +893,13 @@ int main (int argc, char **argv)
   g_test_add_func ("/work/moved", test_moved);
   g_test_add_func ("/work/monotony", test_monotony);
   g_test_add_func ("/work/optimizer", test_optimizer);
+  g_test_add_func ("/work/gradients", test_gradients);
   g_test_add_func ("/work/kinds", test_kinds);
   g_test_add_func ("/work/bits", test_bits);
   g_test_add_func ("/work/launches", test_launches);
   g_test_add_func ("/work/formats", test_formats);
   g_test_add_func ("/work/slices", test_slices);
+  g_test_add_func ("/work/even-work", test_even_work);
   g_test_add_func ("/work/slice-lengths", test_slice_lengths);
   g_test_add_func ("/work/peak", test_peak);
   g_test_add_func ("/overlap/layer", test_layer_overlap);
