@@ -756,6 +756,7 @@ _ADVISE: dict[str, str] = {
     "costs": ",",
     "cluster": ",",
     "bandwidth_factor": ",",
+    "network_factor": ",",
     "latency_factor": ",",
     "cuda_graphs": ",",
     "tp_comm_overlap": ",",
@@ -830,6 +831,7 @@ def advise(
     costs: Value = None,
     cluster: Value = None,
     bandwidth_factor: Value = None,
+    network_factor: Value = None,
     latency_factor: Value = None,
     cuda_graphs: Value = None,
     tp_comm_overlap: Flag = None,
@@ -916,6 +918,8 @@ def advise(
     cluster: Cluster description or its name [default: none]
     bandwidth_factor: Multiplies the speed of links and network; given and measured transfers and all-reduces
         take 1 / FACTOR of their time [default: 1]
+    network_factor: Multiplies the speed of the network between the nodes of --cluster alone; NVLink and other
+        links stay [default: 1]
     latency_factor: Multiplies the latencies of links and network of --cluster [default: 1]
     cuda_graphs: Kernels of --cluster that do not wait for the host to launch them: none, attn (all but experts)
         or full_iteration [default: none]
@@ -1292,10 +1296,10 @@ def diagnose(
         ones shorter; or so many tokens each [default: the family's; a search's: 1]
     serve: prefill: forwards alone, which take prompts in chunk after chunk; without decoding. none: training
         [default: none]
-    prompt: Prompts of --serve, all of so many tokens, or one after the other. -m, 1 or as many as are given,
-        says how many there are [required]
+    prompt: Prompts of --serve: one of so many tokens, or several one after the other; -m, if it is more,
+        repeats them [default: none]
     chunk: Chunks of each prompt: of so many tokens, the last size for all that follow; or N whose F takes the
-        same time, later ones shorter [required]
+        same time, later ones shorter [default: none]
     group: Microbatches that pass a chunk in a row [default: the family's]
     defer_head: The last stage keeps W of its first N microbatches for the drain [default: 0]
     lengths: Lengths of the microbatches: a CSV with one line for each, of tokens and images per sequence, or of

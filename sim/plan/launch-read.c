@@ -221,12 +221,12 @@ static char *titan_layout (gint64 layers, gint64 n_stages, gint64 first, gint64 
 static gint64 titan_chunks (Reader *reader, gint64 p, gint64 first, gint64 last)
 {
   const char *torch = fact (reader, "schedule.torch");
-  const PsFamily *row = torch != NULL ? ps_family_find (torch) : NULL;
+  const PsFamily *family = torch != NULL ? ps_family_find (torch) : NULL;
   gint64 each = count (reader, "chunks.layers", 0);
 
   if (each > 0)
     return divide (reader, "stages", (reader->model->layers + first + last + each - 1) / each, "-p", p);
-  return row != NULL && row->default_chunks > 1 ? 2 : 1;
+  return family != NULL && family->default_chunks > 1 ? 2 : 1;
 }
 
 /* Stages of a device by a layout string or pattern; 0: it is none of p devices. */
