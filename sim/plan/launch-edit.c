@@ -29,13 +29,13 @@ G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Edit, edit_clear)
 
 /* Keys that say one thing together. Where one of them changes, those that the new launch does not have go. */
 static const char *const groups[] = {
-  "chunks layers-per-chunk layout first last count-embedding count-loss parts group",
-  "granularity recompute-method recompute-layers recompute-modules",
-  "distributed-optimizer fsdp sharding zero replicated sharded reshard",
-  "main-grads-dtype reduce-bf16",
-  "dispatcher flex-backend",
-  "graph-impl graph-scope",
-  "offloads offload-modules",
+  "chunks chunks.layers layout layout.first layout.first-less layout.last layout.last-less layout.embedding layout.loss layout.parts group",
+  "recompute.granularity recompute.method recompute.layers recompute.modules",
+  "zero.distributed-optimizer zero.fsdp zero.strategy zero replicas.replicated zero.sharded zero.reshard",
+  "main-grads-dtype main-grads-dtype.bf16",
+  "moe-token-dispatcher-type moe-token-dispatcher-type.backend",
+  "cuda-graphs.impl cuda-graphs.scope",
+  "offload-modules.offloads offload-modules",
 };
 
 static gboolean is_word_of (const char *words, const char *word)
@@ -58,7 +58,7 @@ static const char *fact_of (PsLaunchForm form, const char *key)
 {
   const PsKeyRow *row = ps_launch_key_row (form, key);
 
-  return row != NULL && row->kind <= PS_KEY_MODEL ? row->fact : "";
+  return row != NULL && row->kind <= PS_KEY_SHAPE ? row->fact : "";
 }
 
 /* Whether both keys say the same thing, by whichever of its names. */
