@@ -320,6 +320,8 @@ typedef struct {
 typedef struct PsFamily PsFamily;
 struct PsFamily {
   const char *name;        /* as typed: "1f1b" */
+  const char *torch;       /* PyTorch's class of it is Schedule with this: "1F1B"; NULL: it has none */
+  const char *also;        /* its names in Megatron-LM, DeepSpeed and Colossal-AI, with blanks between; NULL: none */
   const char *description; /* one line */
   const char *constraints; /* one line, "none" if there are none */
   const char *memory;      /* activations at the peak of device r, in units of a device's whole share (A) */
@@ -344,9 +346,16 @@ struct PsFamily {
 
 /* All families in the order of the catalogue; *n entries. */
 const PsFamily *const *ps_family_table (guint *n);
-const PsFamily *ps_family_find (const char *name); /* NULL when there is none */
 
-/* The schedules of --schedule: as asked, or all families where that is NULL or "all" alone. Free with g_strfreev. */
+/* The family of that name, or that other programs call so: "1F1B", "ScheduleInterleaved1F1B". Case does not count.
+ * NULL: there is none. */
+const PsFamily *ps_family_find (const char *name);
+
+/* The family's own name for one of ps_family_find; any other text is itself. */
+const char *ps_family_own_name (const char *name);
+
+/* The schedules of --schedule: as asked, families by their own names, or all families where that is NULL or "all"
+ * alone. Free with g_strfreev. */
 char **ps_family_names (char *const *asked);
 
 /* Checks the number of chunks and the family's own constraints. Errors: PS_ERROR_USAGE. */

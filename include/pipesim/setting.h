@@ -72,6 +72,7 @@ typedef struct {
   double overlap_slowdown;       /* --overlap-slowdown; 1: none */
   gboolean overlap_waiting;      /* --overlap-waiting */
   double bandwidth_factor;       /* --bandwidth-factor; 1: as fast as they are */
+  double network_factor;         /* --network-factor, in addition to bandwidth_factor; 1: as fast as it is */
   double latency_factor;         /* --latency-factor; 1: as long as they are */
   guint ready_order;             /* --ready-order; 0: program order */
   PsSync sync;                   /* --sync */
@@ -133,6 +134,7 @@ typedef enum {
   PS_FIELD_NOT_SEARCH = 128,  /* for single schedules; a search does without it */
   PS_FIELD_SHARED = 256,      /* devices that compute run it if they share layers */
   PS_FIELD_NOT_SERVE = 512,   /* of training, not of --serve */
+  PS_FIELD_LISTED = 1024,     /* pipesim predict takes several values of it, by rows of its own */
 } PsFieldFlags;
 
 /* Refuses the first option given that has one of the flags, for that reason; NULL: for the row's own. Errors:
@@ -203,8 +205,8 @@ gboolean ps_setting_check_stages (const PsSetting *setting, guint n_stages, GErr
 PsModel *ps_setting_read_model (const PsSetting *setting, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 PsCluster *ps_setting_read_cluster (const PsSetting *setting, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
-/* --cluster with --bandwidth-factor and --latency-factor, its devices those of --tensor. Errors: PS_ERROR_IO,
- * PS_ERROR_INPUT, PS_ERROR_USAGE. */
+/* --cluster with --bandwidth-factor, --network-factor and --latency-factor, its devices those of --tensor. Errors:
+ * PS_ERROR_IO, PS_ERROR_INPUT, PS_ERROR_USAGE. */
 PsCluster *ps_setting_cluster (const PsSetting *setting, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
 /* Where costs come from: the table of sources, and the costs of the source that a setting names. */

@@ -38,7 +38,7 @@ typedef struct {
 static const PsOption rows[] = {
   PS_OPTION_INCLUDE (Options, from, ps_from_rows),
   PS_OPTION ("schedule", 's', PS_LIST (Options, schedules), "NAME|FILE,...|all",
-             "Family names or schedule files, or all", .group = PS_GROUP_WHAT, .otherwise = ""),
+             "Families, also by PyTorch's names (1F1B, ScheduleInterleaved1F1B), or schedule files, or all", .group = PS_GROUP_WHAT, .otherwise = ""),
   PS_OPTION_TABLE (Options, columns, "pipesim-predict/1"),
   PS_OPTION ("output", 'o', PS_FILE (Options, output), "FILE",
              "Write the simulated timeline; FILE.trace.json is a Chrome trace, FILE.gz is packed",

@@ -92,7 +92,7 @@ PsCluster *ps_setting_cluster (const PsSetting *setting, GError **error)
   cluster->dispatcher = setting->dispatcher;
   if (!setting->tp_comm_overlap)
     cluster->tensor_overlap = 0;
-  ps_cluster_scale (cluster, setting->bandwidth_factor, setting->latency_factor);
+  ps_cluster_scale (cluster, setting->bandwidth_factor, setting->network_factor, setting->latency_factor);
   return g_steal_pointer (&cluster);
 }
 

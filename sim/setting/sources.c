@@ -101,6 +101,8 @@ static gboolean check_together (const PsSetting *setting, GError **error)
       "--blocking and --ready-order: blocking devices keep the order of their sends and receives" },
     { setting->share_links && setting->cluster == NULL,
       "--share-links: needs --cluster FILE, whose links to share, and --model FILE" },
+    { setting->network_factor != 1 && setting->cluster == NULL,
+      "--network-factor: needs --cluster FILE, whose network is known; --bandwidth-factor scales given transfers" },
     { setting->latency_factor != 1 && setting->cluster == NULL,
       "--latency-factor: needs --cluster FILE, whose latencies are known" },
     { setting->layout != NULL && source != NULL && !source->has_model,
