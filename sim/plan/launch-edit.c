@@ -326,6 +326,12 @@ static char *spell (PsLaunchForm form, const char *value)
   }
   if (*value == '\0')
     return g_strdup ("true");
+  if (g_str_has_prefix (value, "[[")) { /* a line for each stage */
+    g_auto (GStrv) stages = g_strsplit (value + 1, "],[", -1);
+    g_autofree char *lines = g_strjoinv ("],\n  [", stages);
+
+    return g_strdup_printf ("[\n  %s", lines);
+  }
   if (literal || (form == PS_LAUNCH_YAML && is_plain (value)))
     return g_strdup (value);
   if (words[1] != NULL) {

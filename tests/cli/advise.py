@@ -12,7 +12,7 @@ BIN = os.path.join(os.path.abspath(os.environ.get("PIPESIM_BINDIR", "build")), "
 FIXTURES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "fixtures", "launches")
 CLUSTER = ["--cluster", "h100-80gb"]
 FILES = [  # file, further options, rows without a diff say
-    ("arguments.txt", ["-g", "32"], None), ("dense.sh", [], None), ("moe.sh", [], None), ("conditions.sh", [], None), ("titan.sh", [], None),
+    ("arguments.txt", ["-g", "32"], None), ("dense.sh", [], None), ("moe.sh", [], None), ("conditions.sh", [], None), ("slurm.sh", [], None), ("titan.sh", [], None),
     ("titan.toml", [], None), ("megatron.yaml", [], None), ("bridge.yaml", [], None), ("run.log", [], r"--"),
     ("deepspeed/ds_config.json", [], r'"num_(pp|mp|dp)"|activation_checkpoint_interval'),
 ]
