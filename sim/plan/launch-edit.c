@@ -646,6 +646,8 @@ char *ps_launch_edit (const PsLaunchEdit *change, GString *flags)
   g_autoptr (GPtrArray) after = ps_launch_keys ("after", change->after, ps_launch_form (change->after), NULL);
   g_autoptr (GPtrArray) changed = g_ptr_array_new_with_free_func (g_free);
   const gboolean log = edit.form == PS_LAUNCH_LOG;
+  /* DeepSpeed's JSON in words of Megatron-LM: what no word says follows from others, or its reader finds it missing. */
+  const gboolean other = edit.form == PS_LAUNCH_WORDS && ps_launch_form (change->before) == PS_LAUNCH_JSON;
   gboolean done = !log;
 
   if (strlen (edit.text) <= MOST_BYTES)
@@ -677,7 +679,7 @@ char *ps_launch_edit (const PsLaunchEdit *change, GString *flags)
     adapt (change, &edit, &key, &value);
     g_ptr_array_add (changed, g_strdup (key));
     add_flag (flags, edit.form, FALSE, key, value);
-    done &= log || put (&edit, key, value);
+    done &= log || (other && find_key (edit.form, edit.keys, key) == NULL) || put (&edit, key, value);
   }
   done &= clean (&edit, changed, after, flags);
   return done ? g_steal_pointer (&edit.text) : NULL;
