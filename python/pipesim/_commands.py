@@ -11,6 +11,9 @@ _PREDICT: dict[str, str] = {
     "microbatches": ",",
     "chunks": ",",
     "slices": ":",
+    "serve": ",",
+    "prompt": ":",
+    "chunk": ":",
     "group": ",",
     "defer_head": ",",
     "lengths": ",",
@@ -28,6 +31,7 @@ _PREDICT: dict[str, str] = {
     "costs": ",",
     "cluster": ",",
     "bandwidth_factor": ",",
+    "network_factor": ",",
     "latency_factor": ",",
     "cuda_graphs": ",",
     "tp_comm_overlap": ",",
@@ -89,6 +93,9 @@ def predict(
     microbatches: Value = None,
     chunks: Value = None,
     slices: Value = None,
+    serve: Value = None,
+    prompt: Value = None,
+    chunk: Value = None,
     group: Value = None,
     defer_head: Value = None,
     lengths: Value = None,
@@ -106,6 +113,7 @@ def predict(
     costs: Value = None,
     cluster: Value = None,
     bandwidth_factor: Value = None,
+    network_factor: Value = None,
     latency_factor: Value = None,
     cuda_graphs: Value = None,
     tp_comm_overlap: Flag = None,
@@ -161,12 +169,19 @@ def predict(
 
     from_: Take the setting of a launch: a script, arguments, log or YAML of Megatron-LM, TOML or words of
         torchtitan, JSON of DeepSpeed, or a config.json; other options win over it [default: none]
-    schedule: Family names or schedule files, or all [required]
+    schedule: Families, also by PyTorch's names (1F1B, ScheduleInterleaved1F1B), or schedule files, or all
+        [required]
     devices: Number of devices (pipeline ranks) [default: that of a schedule file; families need it]
     microbatches: Microbatches per iteration [default: that of a schedule file; families need it]
     chunks: Stages per device [default: the family's]
     slices: Slices of each sequence: Q of equal length; with even-work, Q whose F takes the same time, later
         ones shorter; or so many tokens each [default: the family's; a search's: 1]
+    serve: prefill: forwards alone, which take prompts in chunk after chunk; without decoding. none: training
+        [default: none]
+    prompt: Prompts of --serve: one of so many tokens, or several one after the other; -m, if it is more,
+        repeats them [default: none]
+    chunk: Chunks of each prompt: of so many tokens, the last size for all that follow; or N whose F takes the
+        same time, later ones shorter [default: none]
     group: Microbatches that pass a chunk in a row [default: the family's]
     defer_head: The last stage keeps W of its first N microbatches for the drain [default: 0]
     lengths: Lengths of the microbatches: a CSV with one line for each, of tokens and images per sequence, or of
@@ -194,6 +209,8 @@ def predict(
     cluster: Cluster description or its name [default: none]
     bandwidth_factor: Multiplies the speed of links and network; given and measured transfers and all-reduces
         take 1 / FACTOR of their time [default: 1]
+    network_factor: Multiplies the speed of the network between the nodes of --cluster alone; NVLink and other
+        links stay [default: 1]
     latency_factor: Multiplies the latencies of links and network of --cluster [default: 1]
     cuda_graphs: Kernels of --cluster that do not wait for the host to launch them: none, attn (all but experts)
         or full_iteration [default: none]
@@ -290,6 +307,9 @@ _SEARCH: dict[str, str] = {
     "microbatches": ",",
     "chunks": ",",
     "slices": ":",
+    "serve": ",",
+    "prompt": ":",
+    "chunk": ":",
     "lengths": ",",
     "microbatch_order": ",",
     "layout": ",",
@@ -305,6 +325,7 @@ _SEARCH: dict[str, str] = {
     "costs": ",",
     "cluster": ",",
     "bandwidth_factor": ",",
+    "network_factor": ",",
     "latency_factor": ",",
     "cuda_graphs": ",",
     "tp_comm_overlap": ",",
@@ -364,6 +385,9 @@ def search(
     microbatches: Value = None,
     chunks: Value = None,
     slices: Value = None,
+    serve: Value = None,
+    prompt: Value = None,
+    chunk: Value = None,
     lengths: Value = None,
     microbatch_order: Value = None,
     layout: Value = None,
@@ -379,6 +403,7 @@ def search(
     costs: Value = None,
     cluster: Value = None,
     bandwidth_factor: Value = None,
+    network_factor: Value = None,
     latency_factor: Value = None,
     cuda_graphs: Value = None,
     tp_comm_overlap: Flag = None,
@@ -442,6 +467,12 @@ def search(
     chunks: Stages per device [default: the family's]
     slices: Slices of each sequence: Q of equal length; with even-work, Q whose F takes the same time, later
         ones shorter; or so many tokens each [default: the family's; a search's: 1]
+    serve: prefill: forwards alone, which take prompts in chunk after chunk; without decoding. none: training
+        [default: none]
+    prompt: Prompts of --serve: one of so many tokens, or several one after the other; -m, if it is more,
+        repeats them [default: none]
+    chunk: Chunks of each prompt: of so many tokens, the last size for all that follow; or N whose F takes the
+        same time, later ones shorter [default: none]
     lengths: Lengths of the microbatches: a CSV with one line for each, of tokens and images per sequence, or of
         factors on the costs (factor, or f, b, w, c, act, msg). Not with search --joint [default: all are alike]
     microbatch_order: Order of the microbatches of --lengths: given, ascending, descending or best (for each
@@ -468,6 +499,8 @@ def search(
     cluster: Cluster description or its name [default: none]
     bandwidth_factor: Multiplies the speed of links and network; given and measured transfers and all-reduces
         take 1 / FACTOR of their time [default: 1]
+    network_factor: Multiplies the speed of the network between the nodes of --cluster alone; NVLink and other
+        links stay [default: 1]
     latency_factor: Multiplies the latencies of links and network of --cluster [default: 1]
     cuda_graphs: Kernels of --cluster that do not wait for the host to launch them: none, attn (all but experts)
         or full_iteration [default: none]
@@ -703,6 +736,9 @@ _ADVISE: dict[str, str] = {
     "microbatches": ",",
     "chunks": ",",
     "slices": ":",
+    "serve": ",",
+    "prompt": ":",
+    "chunk": ":",
     "group": ",",
     "defer_head": ",",
     "lengths": ",",
@@ -720,6 +756,7 @@ _ADVISE: dict[str, str] = {
     "costs": ",",
     "cluster": ",",
     "bandwidth_factor": ",",
+    "network_factor": ",",
     "latency_factor": ",",
     "cuda_graphs": ",",
     "tp_comm_overlap": ",",
@@ -774,6 +811,9 @@ def advise(
     microbatches: Value = None,
     chunks: Value = None,
     slices: Value = None,
+    serve: Value = None,
+    prompt: Value = None,
+    chunk: Value = None,
     group: Value = None,
     defer_head: Value = None,
     lengths: Value = None,
@@ -791,6 +831,7 @@ def advise(
     costs: Value = None,
     cluster: Value = None,
     bandwidth_factor: Value = None,
+    network_factor: Value = None,
     latency_factor: Value = None,
     cuda_graphs: Value = None,
     tp_comm_overlap: Flag = None,
@@ -844,6 +885,12 @@ def advise(
     chunks: Stages per device [default: the family's]
     slices: Slices of each sequence: Q of equal length; with even-work, Q whose F takes the same time, later
         ones shorter; or so many tokens each [default: the family's; a search's: 1]
+    serve: prefill: forwards alone, which take prompts in chunk after chunk; without decoding. none: training
+        [default: none]
+    prompt: Prompts of --serve: one of so many tokens, or several one after the other; -m, if it is more,
+        repeats them [default: none]
+    chunk: Chunks of each prompt: of so many tokens, the last size for all that follow; or N whose F takes the
+        same time, later ones shorter [default: none]
     group: Microbatches that pass a chunk in a row [default: the family's]
     defer_head: The last stage keeps W of its first N microbatches for the drain [default: 0]
     lengths: Lengths of the microbatches: a CSV with one line for each, of tokens and images per sequence, or of
@@ -871,6 +918,8 @@ def advise(
     cluster: Cluster description or its name [default: none]
     bandwidth_factor: Multiplies the speed of links and network; given and measured transfers and all-reduces
         take 1 / FACTOR of their time [default: 1]
+    network_factor: Multiplies the speed of the network between the nodes of --cluster alone; NVLink and other
+        links stay [default: 1]
     latency_factor: Multiplies the latencies of links and network of --cluster [default: 1]
     cuda_graphs: Kernels of --cluster that do not wait for the host to launch them: none, attn (all but experts)
         or full_iteration [default: none]
@@ -963,6 +1012,7 @@ _PARTITION: dict[str, str] = {
     "costs": ",",
     "cluster": ",",
     "bandwidth_factor": ",",
+    "network_factor": ",",
     "latency_factor": ",",
     "speed": ":",
     "memory_limit": ":",
@@ -1002,6 +1052,7 @@ def partition(
     costs: Value = None,
     cluster: Value = None,
     bandwidth_factor: Value = None,
+    network_factor: Value = None,
     latency_factor: Value = None,
     speed: Value = None,
     memory_limit: Value = None,
@@ -1047,6 +1098,8 @@ def partition(
     cluster: Cluster description or its name [default: none]
     bandwidth_factor: Multiplies the speed of links and network; given and measured transfers and all-reduces
         take 1 / FACTOR of their time [default: 1]
+    network_factor: Multiplies the speed of the network between the nodes of --cluster alone; NVLink and other
+        links stay [default: 1]
     latency_factor: Multiplies the latencies of links and network of --cluster [default: 1]
     speed: Speed of all devices, or of each; at 0.8 an op takes 1 / 0.8 of its cost [default: 1]
     memory_limit: Memory of a device, or of each [default: the cluster's]
@@ -1103,6 +1156,9 @@ _DIAGNOSE: dict[str, str] = {
     "microbatches": ",",
     "chunks": ",",
     "slices": ":",
+    "serve": ",",
+    "prompt": ":",
+    "chunk": ":",
     "group": ",",
     "defer_head": ",",
     "lengths": ",",
@@ -1119,6 +1175,7 @@ _DIAGNOSE: dict[str, str] = {
     "costs": ",",
     "cluster": ",",
     "bandwidth_factor": ",",
+    "network_factor": ",",
     "latency_factor": ",",
     "cuda_graphs": ",",
     "tp_comm_overlap": ",",
@@ -1168,6 +1225,9 @@ def diagnose(
     microbatches: Value = None,
     chunks: Value = None,
     slices: Value = None,
+    serve: Value = None,
+    prompt: Value = None,
+    chunk: Value = None,
     group: Value = None,
     defer_head: Value = None,
     lengths: Value = None,
@@ -1184,6 +1244,7 @@ def diagnose(
     costs: Value = None,
     cluster: Value = None,
     bandwidth_factor: Value = None,
+    network_factor: Value = None,
     latency_factor: Value = None,
     cuda_graphs: Value = None,
     tp_comm_overlap: Flag = None,
@@ -1233,6 +1294,12 @@ def diagnose(
     chunks: Stages per device [default: the family's]
     slices: Slices of each sequence: Q of equal length; with even-work, Q whose F takes the same time, later
         ones shorter; or so many tokens each [default: the family's; a search's: 1]
+    serve: prefill: forwards alone, which take prompts in chunk after chunk; without decoding. none: training
+        [default: none]
+    prompt: Prompts of --serve: one of so many tokens, or several one after the other; -m, if it is more,
+        repeats them [default: none]
+    chunk: Chunks of each prompt: of so many tokens, the last size for all that follow; or N whose F takes the
+        same time, later ones shorter [default: none]
     group: Microbatches that pass a chunk in a row [default: the family's]
     defer_head: The last stage keeps W of its first N microbatches for the drain [default: 0]
     lengths: Lengths of the microbatches: a CSV with one line for each, of tokens and images per sequence, or of
@@ -1259,6 +1326,8 @@ def diagnose(
     cluster: Cluster description or its name [default: none]
     bandwidth_factor: Multiplies the speed of links and network; given and measured transfers and all-reduces
         take 1 / FACTOR of their time [default: 1]
+    network_factor: Multiplies the speed of the network between the nodes of --cluster alone; NVLink and other
+        links stay [default: 1]
     latency_factor: Multiplies the latencies of links and network of --cluster [default: 1]
     cuda_graphs: Kernels of --cluster that do not wait for the host to launch them: none, attn (all but experts)
         or full_iteration [default: none]

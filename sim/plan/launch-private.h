@@ -5,9 +5,6 @@
 
 #include <pipesim/plan.h>
 
-/* pipesim's family of PyTorch's schedule, "Interleaved1F1B" or "ScheduleInterleaved1F1B"; NULL: it has none. */
-const char *ps_launch_torch_family (const char *name);
-
 /* The layers and the width of a model that torchtitan has, by its module and its flavor or the function of its
  * configuration. FALSE: it is not known here. */
 gboolean ps_launch_titan_model (const char *module, const char *flavor, guint *layers, guint *hidden);

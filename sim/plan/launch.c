@@ -2,6 +2,7 @@
  */
 #include "launch-private.h"
 
+#include <pipesim/formats.h>
 #include <pipesim/model.h>
 
 #include <string.h>
@@ -29,18 +30,17 @@ static const char *const frameworks[]
 static const struct {
   const char *family;
   guint frameworks;
-  const char *torch; /* PyTorch's class is Schedule with this */
 } families[] = {
-  { "1f1b", ALL, "1F1B" }, /* TrainSchedule in DeepSpeed, OneForwardOneBackwardSchedule in Colossal-AI */
-  { "interleaved", MEGATRON | TORCH | COLOSSALAI, "Interleaved1F1B" },
-  { "gpipe", TORCH, "GPipe" },
-  { "looped-bfs", TORCH, "LoopedBFS" },
-  { "interleaved-zb", TORCH, "InterleavedZeroBubble" },
-  { "zb-v", TORCH, "ZBVZeroBubble" },
-  { "zb-v-auto", COLOSSALAI, NULL }, /* ZeroBubbleVPipeScheduler */
-  { "dualpipe-v", TORCH, "DualPipeV" },
-  { "interleaved-overlap", MEGATRON, NULL },
-  { "interleaved-overlap-w", MEGATRON, NULL },
+  { "1f1b", ALL },
+  { "interleaved", MEGATRON | TORCH | COLOSSALAI },
+  { "gpipe", TORCH },
+  { "looped-bfs", TORCH },
+  { "interleaved-zb", TORCH },
+  { "zb-v", TORCH },
+  { "zb-v-auto", COLOSSALAI },
+  { "dualpipe-v", TORCH },
+  { "interleaved-overlap", MEGATRON },
+  { "interleaved-overlap-w", MEGATRON },
 };
 
 const PsOption ps_launch_rows[] = {
@@ -93,16 +93,6 @@ typedef struct {
   gboolean overlaps;    /* F and B, to hide the messages of experts */
 } Run;
 
-const char *ps_launch_torch_family (const char *name)
-{
-  const char *own = g_str_has_prefix (name, "Schedule") ? name + strlen ("Schedule") : name;
-
-  for (guint i = 0; i < G_N_ELEMENTS (families); i++)
-    if (families[i].torch != NULL && g_ascii_strcasecmp (families[i].torch, own) == 0)
-      return families[i].family;
-  return NULL;
-}
-
 /* The frameworks that have the family by a name of their own. */
 static guint known_by (const char *family)
 {
@@ -119,7 +109,7 @@ static Run read_launch (const PsLaunch *launch)
   Run run = { .launch = launch,
               .model = launch->model != NULL ? *launch->model : blank,
               .said = *launch->setting,
-              .schedule = launch->schedule,
+              .schedule = family != NULL ? family->name : launch->schedule,
               .v = launch->n_devices > 1 ? launch->n_chunks : 1 };
   PsSetting *said = &run.said;
 
@@ -337,6 +327,7 @@ static char *find_broken (Framework framework, const Run *run)
       "pipelining/schedules.py" },
     { PYTORCH, p > 1 && in_rounds && said->group_size != m / rounds, "group",
       "the class has groups of its own; a CSV can say these", "pipelining/schedules.py" },
+    { TITANS, said->defer_head > 0 && p == 1, "defer-head", "one device has no pipeline whose end it fills", NULL },
     { PYTORCH | DEEPSPEED | COLOSSALAI, said->defer_head > 0, "defer-head", "its schedule puts off no W", NULL },
 
     { MEGATRON | TITANS, named && launch->order == NULL && p == 1 && launch->n_chunks > 1, "chunks",
@@ -377,11 +368,9 @@ static gboolean is_plain (const PsSchedule *order)
 static const char *torch_name (const Run *run)
 {
   g_autofree char *broken = find_broken (PYTORCH, run);
+  const PsFamily *family = run->schedule != NULL && broken == NULL ? ps_family_find (run->schedule) : NULL;
 
-  for (guint i = 0; i < G_N_ELEMENTS (families) && broken == NULL; i++)
-    if (g_strcmp0 (families[i].family, run->schedule) == 0)
-      return families[i].torch;
-  return NULL;
+  return family != NULL ? family->torch : NULL;
 }
 
 /* Why the framework does not run that by its own name for the schedule; NULL: it does. */
@@ -449,7 +438,7 @@ void ps_launch_lint (const PsSetting *setting, const char *family, GPtrArray *fi
 
   for (guint i = 0; i < refusals->len; i++)
     if (refusals->pdata[i] != NULL && *(char *)refusals->pdata[i] && i != (refusals->pdata[1] == NULL ? 0 : 1))
-      g_ptr_array_add (findings, g_strdup_printf ("%s: %s", frameworks[i], (char *)refusals->pdata[i]));
+      ps_finding_add (findings, TRUE, NULL, "%s: %s", frameworks[i], (char *)refusals->pdata[i]);
 }
 
 /* Writing */
@@ -851,7 +840,9 @@ static const struct {
   { 126, 16384, 128256, "llama3", NULL, "405B" }, /* llama3_405b trains in fp8 */
   { 60, 5120, 102400, "deepseek_v3", NULL, "236B" },
   { 61, 7168, 129280, "deepseek_v3", "deepseek_v3_671b", "671B" },
+  { 24, 2880, 201088, "gpt_oss", "gpt_oss_20b", "20b" },
   { 36, 2880, 201088, "gpt_oss", "gpt_oss_120b", "120b" },
+  { 48, 2048, 151936, "qwen3", "qwen3_30b_a3b", "30B-A3B" },
   { 94, 4096, 151936, "qwen3", NULL, "235B-A22B" },
 };
 

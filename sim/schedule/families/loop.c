@@ -15,17 +15,21 @@ const PsFamily ps_family_naive = {
 
 const PsFamily ps_family_gpipe = {
   .name = "gpipe",
+  .torch = "GPipe",
   .description = "all forwards, then all backwards",
   .constraints = "none",
   .memory = "m",
   .source = "GPipe, arXiv 1811.06965",
   .default_chunks = 1,
+  .forward = TRUE,
   .walk = &(const PsWalk){ .all = TRUE },
 };
 
 /* PipeDream-Flush, DAPPLE. */
 const PsFamily ps_family_1f1b = {
   .name = "1f1b",
+  .torch = "1F1B",
+  .also = "TrainSchedule OneForwardOneBackwardSchedule forward_backward_pipelining_without_interleaving",
   .description = "one forward, one backward in turn after a warm-up",
   .constraints = "none",
   .memory = "min (m, p - r)",
@@ -49,11 +53,14 @@ const PsFamily ps_family_eager_1f1b = {
 /* Megatron-LM's order. With one chunk it is plain 1F1B, which Megatron-LM runs then. */
 const PsFamily ps_family_interleaved = {
   .name = "interleaved",
+  .torch = "Interleaved1F1B",
+  .also = "InterleavedSchedule forward_backward_pipelining_with_interleaving",
   .description = "1F1B over v chunks per device (virtual pipeline)",
   .constraints = "N, when given, from p to m with m mod N = 0 or >= p",
   .memory = "min (m v, 2 (p - 1 - r) + (v - 1) N + 1) / v, N the group size, p where p divides m; 1F1B's at v = 1",
   .source = "Megatron-LM, arXiv 2104.04473, section 2.2; core/pipeline_parallel/schedules.py",
   .default_chunks = 2,
+  .forward = TRUE,
   .groups = TRUE,
   .defers = TRUE,
   .any_chunks = TRUE,
@@ -115,6 +122,7 @@ const PsFamily ps_family_zb_h2 = {
 /* Half the warm-up of interleaved 1F1B; device r runs each W r units after its B. */
 const PsFamily ps_family_interleaved_zb = {
   .name = "interleaved-zb",
+  .torch = "InterleavedZeroBubble",
   .description = "ZB-H1 over v chunks per device",
   .constraints = "N, when given, from p to m with m mod N = 0 or >= p",
   .memory = "min (m v, p + (v - 1) N) / v, N the group size, p where p divides m",
@@ -152,6 +160,31 @@ const PsFamily ps_family_seq1f1b = {
   .default_chunks = 1,
   .default_slices = 4,
   .walk = &(const PsWalk){ .depth = 1 },
+};
+
+static gboolean check_slimpipe (const PsFamily *family, const PsFamilySetting *setting, GError **error)
+{
+  return setting->n_slices >= setting->n_devices || setting->n_chunks == 1
+         || ps_refuse (error, PS_ERROR_USAGE,
+                       "%s: %u slices on %u devices; give --slices %u or more, so that a device that comes back to a "
+                       "microbatch finds its next chunk ready",
+                       family->name, setting->n_slices, setting->n_devices, setting->n_devices);
+}
+
+/* Interleaved 1F1B over slices, in groups of one microbatch: its slices go through all chunks of the device before
+ * those of the next microbatch. So a device keeps one microbatch, and 2 (p - 1 - r) slices of a chunk on top of it. */
+const PsFamily ps_family_slimpipe = {
+  .name = "slimpipe",
+  .description = "interleaved 1F1B over slices: the memory of about one microbatch",
+  .constraints = "q >= p where v >= 2",
+  .memory = "min (m q v, 2 (p - 1 - r) + q v) / (q v), q = p unless given; seq1f1b's at v = 1",
+  .source = "SlimPipe, arXiv 2504.14519",
+  .default_chunks = 2,
+  .default_slices = 1,
+  .slices_by_p = TRUE,
+  .any_chunks = TRUE,
+  .check = check_slimpipe,
+  .walk = &(const PsWalk){ .depth = 2, .alone = TRUE },
 };
 
 /* 1F1B without a flush. Where weights are updated after every backward, a device stashes the versions that its
@@ -230,11 +263,13 @@ static PsSchedule *looped_bfs (const PsFamilySetting *setting, GError **error)
 
 const PsFamily ps_family_looped_bfs = {
   .name = "looped-bfs",
+  .torch = "LoopedBFS",
   .description = "breadth first: all microbatches through one chunk after the other",
   .constraints = "none",
   .memory = "m",
   .source = "Breadth-First Pipeline Parallelism, arXiv 2211.05953; PyTorch LoopedBFS",
   .default_chunks = 2,
+  .forward = TRUE,
   .any_chunks = TRUE,
   .generate = looped_bfs,
 };
