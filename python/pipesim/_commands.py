@@ -10,6 +10,10 @@ _PREDICT: dict[str, str] = {
     "devices": ",",
     "microbatches": ",",
     "chunks": ",",
+    "bubble": ",",
+    "devices": ",",
+    "microbatches": ",",
+    "chunks": ",",
     "slices": ":",
     "group": ",",
     "defer_head": ",",
@@ -72,6 +76,9 @@ _PREDICT: dict[str, str] = {
     "tornado": ",",
     "seed": ",",
     "jobs": ",",
+    "expect": ",",
+    "update": ",",
+    "tolerance": ",",
     "output": ",",
     "to": ",",
     "force": ",",
@@ -86,6 +93,10 @@ def predict(
     *,
     from_: Value = None,
     schedule: Value = None,
+    devices: Value = None,
+    microbatches: Value = None,
+    chunks: Value = None,
+    bubble: Value = None,
     devices: Value = None,
     microbatches: Value = None,
     chunks: Value = None,
@@ -151,6 +162,9 @@ def predict(
     tornado: Flag = None,
     seed: Value = None,
     jobs: Value = None,
+    expect: Value = None,
+    update: Flag = None,
+    tolerance: Value = None,
     output: Value = None,
     to: Value = None,
     force: Flag = None,
@@ -165,6 +179,13 @@ def predict(
         torchtitan, JSON of DeepSpeed, or a config.json; other options win over it [default: none]
     schedule: Families, also by PyTorch's names (1F1B, ScheduleInterleaved1F1B), or schedule files, or all
         [required]
+    devices: Number of devices (pipeline ranks); of a list, each [default: that of a schedule file; families
+        need it]
+    microbatches: Microbatches per iteration; of a list, each [default: that of a schedule file; families need
+        it]
+    chunks: Stages per device; of a list, each [default: the family's]
+    bubble: Find the least m whose bubble of iteration is at most this, e.g. 0.05; -m is then the largest m to
+        try [default: -m says it]
     devices: Number of devices (pipeline ranks) [default: that of a schedule file; families need it]
     microbatches: Microbatches per iteration [default: that of a schedule file; families need it]
     chunks: Stages per device [default: the family's]
@@ -269,6 +290,11 @@ def predict(
     tornado: Show which part's spread moves the iteration most
     seed: Seed of the random numbers [default: 1]
     jobs: Threads that sample; their number changes no figure [default: one per processor]
+    expect: Compare with the predictions in FILE, and exit with 3 if one moved too far; without other options,
+        all command lines in FILE are predicted again [default: none]
+    update: With --expect: write what is predicted now into FILE
+    tolerance: With --expect: how far time and memory may move; --update writes it into FILE [default: that in
+        FILE; 2 % in new rows]
     output: Write the simulated timeline; FILE.trace.json is a Chrome trace, FILE.gz is packed [default: none]
     to: Print only the flags or keys with which megatron (HybridModel of Megatron-LM 0.18 and later, whose
         pattern says units and stages), megatron-gpt (GPTModel of 0.16 to 0.19: a layout string), torchtitan,
@@ -560,6 +586,9 @@ _PLAN: dict[str, str] = {
     "jobs": ",",
     "from_": ",",
     "gpus": ",",
+    "target_step": ",",
+    "tokens": ",",
+    "days": ",",
     "global_batch": ",",
     "schedule": ",",
     "model": ",",
@@ -587,6 +616,7 @@ _PLAN: dict[str, str] = {
     "overlap_param_gather": ",",
     "reduce": ",",
     "zero": ",",
+    "price": ",",
     "top": ",",
     "every": ",",
     "explain": ",",
@@ -600,6 +630,9 @@ def plan(
     jobs: Value = None,
     from_: Value = None,
     gpus: Value = None,
+    target_step: Value = None,
+    tokens: Value = None,
+    days: Value = None,
     global_batch: Value = None,
     schedule: Value = None,
     model: Value = None,
@@ -627,6 +660,7 @@ def plan(
     overlap_param_gather: Flag = None,
     reduce: Value = None,
     zero: Value = None,
+    price: Value = None,
     top: Value = None,
     every: Flag = None,
     explain: Value = None,
@@ -638,7 +672,11 @@ def plan(
     jobs: Threads [default: one per processor]
     from_: Take the setting of a launch: a script, arguments, log or YAML of Megatron-LM, TOML or words of
         torchtitan, JSON of DeepSpeed, or a config.json; other options win over it [default: none]
-    gpus: GPUs, p times t times d [default: all of the cluster]
+    gpus: GPUs, p times t times c times d; several numbers are compared [default: all of the cluster; the fewest
+        with --target-step or --days]
+    target_step: Find the fewest GPUs on which a step takes at most T [default: none]
+    tokens: Tokens of the whole training, 15T or 300B (B: 10^9): print the days that it takes [default: none]
+    days: Find the fewest GPUs that train --tokens in so many days [default: none]
     global_batch: Sequences per step, over all replicas [required]
     schedule: Only these families, or all [default: all synchronous ones]
     model: Model description or its name (llama-3-70b) [required]
@@ -646,8 +684,8 @@ def plan(
         peak_flops does not change [default: its own]
     db: Measured costs: one pipeline of all GPUs, no replicas [default: none]
     profile: Profile in the database [default: all of the model]
-    cluster: Cluster description or its name; memory and peak rate come from it, and without --db all costs
-        [required]
+    cluster: Cluster descriptions or their names; memory and peak rate come from them, and without --db all
+        costs. Several are compared [required]
     cuda_graphs: Kernels that do not wait for the host: none, attn or full_iteration [default: none]
     tp_comm_overlap: Products hide a part of the all-reduces of --tensor
     moe_token_dispatcher_type: What brings tokens to the experts: alltoall, deepep or hybridep [default:
@@ -676,7 +714,10 @@ def plan(
     reduce: All-reduce of the gradients: overlapped or exposed [default: overlapped]
     zero: Stage of ZeRO. The replicas share out, at 0, nothing; at 1, the optimizer state; at 2, gradients too;
         at 3, state and weights (FSDP) [default: 1 for modelled costs of several replicas or contexts, else 0]
-    top: Number of layouts to print, the best first [default: 10]
+    price: Price of a GPU per hour, 2.1/h for all or h100-80gb=2.1/h,h200-141gb=3.2/h: print money, and compare
+        by it [default: none]
+    top: Number of layouts to print, the best first [default: 10; 1 of each cluster and number of GPUs where
+        several are compared, or of the fewest]
     every: Print every setting of a layout (p, t, c, e, d), not only the fastest
     explain: Print the command line that predicts the layout of this rank again [default: none]
     to: Print only the flags or keys with which megatron (HybridModel of Megatron-LM 0.18 and later, whose
@@ -696,7 +737,7 @@ _ADVISE: dict[str, str] = {
     "devices": ",",
     "microbatches": ",",
     "chunks": ",",
-    "slices": ",",
+    "slices": ":",
     "group": ",",
     "defer_head": ",",
     "lengths": ",",
@@ -714,6 +755,7 @@ _ADVISE: dict[str, str] = {
     "costs": ",",
     "cluster": ",",
     "bandwidth_factor": ",",
+    "network_factor": ",",
     "latency_factor": ",",
     "cuda_graphs": ",",
     "tp_comm_overlap": ",",
@@ -785,6 +827,7 @@ def advise(
     costs: Value = None,
     cluster: Value = None,
     bandwidth_factor: Value = None,
+    network_factor: Value = None,
     latency_factor: Value = None,
     cuda_graphs: Value = None,
     tp_comm_overlap: Flag = None,
@@ -836,7 +879,8 @@ def advise(
     devices: Number of devices (pipeline ranks) [default: that of a schedule file; families need it]
     microbatches: Microbatches per iteration [default: that of a schedule file; families need it]
     chunks: Stages per device [default: the family's]
-    slices: Sequence slices of a microbatch [default: the family's; a search's: 1]
+    slices: Slices of each sequence: Q of equal length; with even-work, Q whose F takes the same time, later
+        ones shorter; or so many tokens each [default: the family's; a search's: 1]
     group: Microbatches that pass a chunk in a row [default: the family's]
     defer_head: The last stage keeps W of its first N microbatches for the drain [default: 0]
     lengths: Lengths of the microbatches: a CSV with one line for each, of tokens and images per sequence, or of
@@ -864,6 +908,8 @@ def advise(
     cluster: Cluster description or its name [default: none]
     bandwidth_factor: Multiplies the speed of links and network; given and measured transfers and all-reduces
         take 1 / FACTOR of their time [default: 1]
+    network_factor: Multiplies the speed of the network between the nodes of --cluster alone; NVLink and other
+        links stay [default: 1]
     latency_factor: Multiplies the latencies of links and network of --cluster [default: 1]
     cuda_graphs: Kernels of --cluster that do not wait for the host to launch them: none, attn (all but experts)
         or full_iteration [default: none]
