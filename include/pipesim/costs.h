@@ -299,6 +299,11 @@ gboolean ps_costs_offload (PsCosts *costs, guint stage, double ratio, GError **e
 gboolean ps_costs_offload_modules (PsCosts *costs, guint stage, const PsModel *model, PsRecompute recompute,
                                    guint modules, GError **error);
 
+/* Leaves what forwards alone need, for prefill: F with what it takes and gives back, messages forward, and the weights
+ * without gradients, optimizer state and the framework's buffers, where these are known. All other ops and messages
+ * take no time and no bytes. */
+void ps_costs_keep_forward (PsCosts *costs);
+
 /* Spreads state evenly over all GPUs of n_replicas that hold the same parameters (ZeRO, arXiv 1910.02054, section 5).
  * The all-reduce is two halves, which move as many bytes as before (section 7.2.1): a reduce-scatter of the gradients
  * and an all-gather of the weights, whose bytes may be fewer. zero is the stage:
@@ -416,6 +421,8 @@ typedef struct {
 
 typedef struct {
   guint tokens;            /* tokens of each sequence; 0: the model's */
+  guint before;            /* further ones before them, to which they attend (PsModel.before): a chunk of a prompt */
+  gboolean last;           /* the chunk ends its prompt */
   int images;              /* images of each sequence; negative: the model's */
   PsLengthFactors factors; /* where neither is known, else 1 */
 } PsLength;

@@ -15,6 +15,9 @@ _PREDICT: dict[str, str] = {
     "microbatches": ",",
     "chunks": ",",
     "slices": ":",
+    "serve": ",",
+    "prompt": ":",
+    "chunk": ":",
     "group": ",",
     "defer_head": ",",
     "lengths": ",",
@@ -101,6 +104,9 @@ def predict(
     microbatches: Value = None,
     chunks: Value = None,
     slices: Value = None,
+    serve: Value = None,
+    prompt: Value = None,
+    chunk: Value = None,
     group: Value = None,
     defer_head: Value = None,
     lengths: Value = None,
@@ -191,6 +197,12 @@ def predict(
     chunks: Stages per device [default: the family's]
     slices: Slices of each sequence: Q of equal length; with even-work, Q whose F takes the same time, later
         ones shorter; or so many tokens each [default: the family's; a search's: 1]
+    serve: prefill: forwards alone, which take prompts in chunk after chunk; without decoding. none: training
+        [default: none]
+    prompt: Prompts of --serve: one of so many tokens, or several one after the other; -m, if it is more,
+        repeats them [default: none]
+    chunk: Chunks of each prompt: of so many tokens, the last size for all that follow; or N whose F takes the
+        same time, later ones shorter [default: none]
     group: Microbatches that pass a chunk in a row [default: the family's]
     defer_head: The last stage keeps W of its first N microbatches for the drain [default: 0]
     lengths: Lengths of the microbatches: a CSV with one line for each, of tokens and images per sequence, or of
@@ -321,6 +333,9 @@ _SEARCH: dict[str, str] = {
     "microbatches": ",",
     "chunks": ",",
     "slices": ":",
+    "serve": ",",
+    "prompt": ":",
+    "chunk": ":",
     "lengths": ",",
     "microbatch_order": ",",
     "layout": ",",
@@ -396,6 +411,9 @@ def search(
     microbatches: Value = None,
     chunks: Value = None,
     slices: Value = None,
+    serve: Value = None,
+    prompt: Value = None,
+    chunk: Value = None,
     lengths: Value = None,
     microbatch_order: Value = None,
     layout: Value = None,
@@ -475,6 +493,12 @@ def search(
     chunks: Stages per device [default: the family's]
     slices: Slices of each sequence: Q of equal length; with even-work, Q whose F takes the same time, later
         ones shorter; or so many tokens each [default: the family's; a search's: 1]
+    serve: prefill: forwards alone, which take prompts in chunk after chunk; without decoding. none: training
+        [default: none]
+    prompt: Prompts of --serve: one of so many tokens, or several one after the other; -m, if it is more,
+        repeats them [default: none]
+    chunk: Chunks of each prompt: of so many tokens, the last size for all that follow; or N whose F takes the
+        same time, later ones shorter [default: none]
     lengths: Lengths of the microbatches: a CSV with one line for each, of tokens and images per sequence, or of
         factors on the costs (factor, or f, b, w, c, act, msg). Not with search --joint [default: all are alike]
     microbatch_order: Order of the microbatches of --lengths: given, ascending, descending or best (for each
@@ -738,6 +762,9 @@ _ADVISE: dict[str, str] = {
     "microbatches": ",",
     "chunks": ",",
     "slices": ":",
+    "serve": ",",
+    "prompt": ":",
+    "chunk": ":",
     "group": ",",
     "defer_head": ",",
     "lengths": ",",
@@ -810,6 +837,9 @@ def advise(
     microbatches: Value = None,
     chunks: Value = None,
     slices: Value = None,
+    serve: Value = None,
+    prompt: Value = None,
+    chunk: Value = None,
     group: Value = None,
     defer_head: Value = None,
     lengths: Value = None,
@@ -881,6 +911,12 @@ def advise(
     chunks: Stages per device [default: the family's]
     slices: Slices of each sequence: Q of equal length; with even-work, Q whose F takes the same time, later
         ones shorter; or so many tokens each [default: the family's; a search's: 1]
+    serve: prefill: forwards alone, which take prompts in chunk after chunk; without decoding. none: training
+        [default: none]
+    prompt: Prompts of --serve: one of so many tokens, or several one after the other; -m, if it is more,
+        repeats them [default: none]
+    chunk: Chunks of each prompt: of so many tokens, the last size for all that follow; or N whose F takes the
+        same time, later ones shorter [default: none]
     group: Microbatches that pass a chunk in a row [default: the family's]
     defer_head: The last stage keeps W of its first N microbatches for the drain [default: 0]
     lengths: Lengths of the microbatches: a CSV with one line for each, of tokens and images per sequence, or of
@@ -1146,6 +1182,9 @@ _DIAGNOSE: dict[str, str] = {
     "microbatches": ",",
     "chunks": ",",
     "slices": ":",
+    "serve": ",",
+    "prompt": ":",
+    "chunk": ":",
     "group": ",",
     "defer_head": ",",
     "lengths": ",",
@@ -1212,6 +1251,9 @@ def diagnose(
     microbatches: Value = None,
     chunks: Value = None,
     slices: Value = None,
+    serve: Value = None,
+    prompt: Value = None,
+    chunk: Value = None,
     group: Value = None,
     defer_head: Value = None,
     lengths: Value = None,
@@ -1278,6 +1320,12 @@ def diagnose(
     chunks: Stages per device [default: the family's]
     slices: Slices of each sequence: Q of equal length; with even-work, Q whose F takes the same time, later
         ones shorter; or so many tokens each [default: the family's; a search's: 1]
+    serve: prefill: forwards alone, which take prompts in chunk after chunk; without decoding. none: training
+        [default: none]
+    prompt: Prompts of --serve: one of so many tokens, or several one after the other; -m, if it is more,
+        repeats them [default: none]
+    chunk: Chunks of each prompt: of so many tokens, the last size for all that follow; or N whose F takes the
+        same time, later ones shorter [default: none]
     group: Microbatches that pass a chunk in a row [default: the family's]
     defer_head: The last stage keeps W of its first N microbatches for the drain [default: 0]
     lengths: Lengths of the microbatches: a CSV with one line for each, of tokens and images per sequence, or of

@@ -75,11 +75,7 @@ void ps_capture (GString *output, GString *errors)
 {
   captured_output = output;
   captured_errors = errors;
-}
-
-gboolean ps_is_captured (void)
-{
-  return captured_errors != NULL;
+  ps_progress_allow (errors == NULL);
 }
 
 gboolean ps_write_stream (FILE *stream, const char *text, gsize n)
@@ -113,7 +109,7 @@ static void print_error (const char *text)
 void ps_log_to_stderr (void)
 {
   g_set_printerr_handler (print_error);
-  ps_progress_allow ();
+  ps_progress_allow (TRUE);
   g_log_writer_default_set_use_stderr (TRUE);
   g_log_set_writer_func (write_message, NULL, NULL);
 }

@@ -117,6 +117,7 @@ typedef struct {
   GPtrArray *samples;     /* Samples of all schedules; NULL: not asked for */
   PsExplainReport *explain;
   GArray *skipped;        /* Skipped */
+  GString *prompts;       /* their printed table, where there is one schedule */
   GString *asynchronous;  /* names of those schedules */
   gint64 first_ns;        /* iteration of the synchronous schedule that will stand first */
   const char *first_fits; /* its ps_fits; NULL: none yet */
@@ -206,7 +207,7 @@ static GArray *list_modules (const PsSetting *setting, const PsModel *model, con
   g_autoptr (GArray) modules = g_array_new (FALSE, FALSE, sizeof (PsModuleBytes));
   g_autofree gint64 *held = g_new0 (gint64, costs->n_stages);
 
-  if (model == NULL || costs->shapes == NULL)
+  if (model == NULL || costs->shapes == NULL || prediction->prefill != NULL)
     return NULL;
   for (guint i = 0; i < device->alive->len; i++) {
     const PsMemoryHolding *holding = &g_array_index (device->alive, PsMemoryHolding, i);
@@ -317,11 +318,16 @@ static void append_modules (GString *page, const GArray *rows)
 }
 
 /* The printed table; parts that no device has are left out. Free with g_free. */
-static char *memory_to_text (const GArray *rows)
+static char *memory_to_text (const GArray *rows, gboolean serves)
 {
   g_autoptr (PsTable) table
       = ps_table_of (memory_columns, G_N_ELEMENTS (memory_columns), rows->data, sizeof (MemoryRow), rows->len);
 
+  if (serves) {
+    ps_table_set_title (table, "state_bytes", "weights");
+    ps_table_set_title (table, "activations_bytes", "keys and values");
+    ps_table_set_title (table, "alive", "alive prompts");
+  }
   for (guint part = 0; part < PS_N_MEMORY_PARTS; part++) {
     gboolean any = FALSE;
 
@@ -331,6 +337,66 @@ static char *memory_to_text (const GArray *rows)
       ps_table_set_title (table, memory_columns[N_BEFORE_PARTS + part].column.key, NULL);
   }
   return ps_table_to_text (table);
+}
+
+/* Prompts of prefill */
+
+typedef struct {
+  guint prompt, tokens, n_chunks;
+  gint64 first_token_ns;
+  char *chunks;
+} PromptRow;
+
+/* "8192 x 15, 3000": the tokens of the chunks of a prompt. Of more than `most` lengths the last but one and those
+ * before it become "..". Free with g_free. */
+static char *list_chunks (const PsPrefill *prefill, guint prompt, guint most)
+{
+  const guint16 *of = &prefill->lengths->of[prompt * prefill->n_slices];
+  guint n = prefill->slices[prompt];
+  GString *text = g_string_new (NULL);
+
+  for (guint i = 0, end, lengths = 1; i < n; i = end, lengths++) {
+    guint tokens = prefill->lengths->length[of[i]].tokens;
+
+    for (end = i + 1; end < n && prefill->lengths->length[of[end]].tokens == tokens;)
+      end++;
+    if (lengths < most || end == n)
+      g_string_append_printf (text, end > i + 1 ? "%s%u x %u" : "%s%u", i > 0 ? ", " : "", tokens, end - i);
+    else if (lengths == most)
+      g_string_append (text, ", ..");
+  }
+  return g_string_free (text, FALSE);
+}
+
+/* Notes the prompts of a prediction for the page; returns them as the nested table of --json. */
+static PsTable *add_prompts (Report *report, const PsPrediction *prediction)
+{
+  static const PsCellColumn columns[] = {
+    PS_CELL (PromptRow, prompt, "prompt", "prompt", INTEGER),
+    PS_CELL (PromptRow, tokens, "tokens", "tokens", INTEGER),
+    PS_CELL (PromptRow, first_token_ns, "first_token_ns", "first token", TIME),
+    PS_CELL (PromptRow, n_chunks, "chunks", "chunks", INTEGER),
+    PS_CELL (PromptRow, chunks, "chunk_tokens", "tokens of chunks", TEXT),
+  };
+  const PsPrefill *prefill = prediction->prefill;
+  PsTable *table = ps_table_of (columns, G_N_ELEMENTS (columns), NULL, 0, 0);
+  guint most = report->options->columns.json || prefill->n == 1 ? PS_MAX_SLICES : 4;
+
+  for (guint i = 0; i < prefill->n; i++) {
+    g_autofree char *chunks = list_chunks (prefill, i, most);
+    guint tokens = ps_prefill_tokens (prefill, i);
+
+    ps_table_add (table, &(PromptRow){ i, tokens, prefill->slices[i], prediction->first_token_ns[i], chunks });
+    if (prefill->n == 1 && strstr (report->prompts->str, chunks) == NULL)
+      g_string_append_printf (report->prompts, "%s: %u tokens in %u chunks: %s\n", prediction->program->schedule->name,
+                              tokens, (guint)prefill->slices[i], chunks);
+  }
+  if (prefill->n > 1 && !report->options->several) {
+    g_autofree char *text = ps_table_to_text (table);
+
+    g_string_append_printf (report->prompts, "\n%s", text);
+  }
+  return table;
 }
 
 /* How far the iteration time spreads */
@@ -588,6 +654,7 @@ enum {
   WINS = 1 << 8,
   TORNADO = 1 << 9,
   BUBBLE = 1 << 10,
+  SERVE = 1 << 11,
 };
 
 typedef struct {
@@ -617,6 +684,9 @@ static const struct {
   { PS_CELL (Row, interval_text, "interval", "p10-p90", TEXT), INTERVAL_TEXT },
   { PS_FIGURE ("bubble_ratio"), 0 },
   { PS_FIGURE ("bubble_ratio_span"), 0 },
+  { PS_FIGURE ("first_token_ns"), SERVE },
+  { PS_FIGURE ("prompts_per_s"), SERVE },
+  { PS_FIGURE ("tokens_per_s"), SERVE },
   { PS_FIGURE ("lower_bound_ns"), 0 },
   { PS_FIGURE ("peak_memory_bytes"), 0 },
   { PS_FIGURE_JSON ("feasible"), 0 },
@@ -626,6 +696,7 @@ static const struct {
   { PS_FIGURE_JSON ("asynchronous"), 0 }, /* with its heading where a schedule is */
   { PS_FIGURE ("devices_detail"), 0 },
   { PS_CELL_KNOWN (Row, n_iterations, "period_iterations", NULL, INTEGER), BYPASS },
+  { PS_CELL_SET ("prompts", NULL, TABLE), SERVE },
   { PS_CELL_SET ("memory", NULL, TABLE), MEMORY },
   { PS_CELL_SET ("critical_path", NULL, TABLE), EXPLAIN },
   { PS_CELL_SET ("critical_iterations", NULL, INTEGER), EXPLAIN },
@@ -642,6 +713,10 @@ static const char *const usual[]
         "iteration_ns", "interval", "bubble_ratio",     "lower_bound_ns",    "peak_memory_bytes",
         "fits",         "layout",   "microbatch_order", "asynchronous",      NULL };
 
+static const char *const usual_of_prefill[]
+    = { "schedule",          "devices", "microbatches", "chunks", "first_token_ns", "bubble_ratio", "tokens_per_s",
+        "peak_memory_bytes", "fits",    "interval",     NULL };
+
 static guint find_subjects (const Report *report)
 {
   const Options *options = report->options;
@@ -652,7 +727,8 @@ static guint find_subjects (const Report *report)
          | (setting->cluster != NULL || setting->layout != NULL ? LAYOUT : 0) | (setting->lengths != NULL ? LENGTHS : 0)
          | (setting->sync == PS_SYNC_BYPASS ? BYPASS : 0) | (options->memory ? MEMORY : 0)
          | (options->explain ? EXPLAIN : 0) | (samples ? SAMPLES : 0) | (samples && options->several ? WINS : 0)
-         | (options->tornado ? TORNADO : 0) | (options->has_bubble ? BUBBLE : 0);
+         | (options->tornado ? TORNADO : 0) | (options->has_bubble ? BUBBLE : 0)
+         | (setting->serve != PS_SERVE_NONE ? SERVE : 0);
 }
 
 typedef struct {
@@ -688,6 +764,7 @@ static void report_clear (Report *report)
   g_clear_pointer (&report->candidates, g_array_unref);
   g_clear_pointer (&report->predictions, g_ptr_array_unref);
   g_clear_pointer (&report->skipped, g_array_unref);
+  g_string_free (report->prompts, TRUE);
   g_string_free (report->asynchronous, TRUE);
   g_string_free (report->restless, TRUE);
   g_free (report->about);
@@ -715,11 +792,13 @@ static gboolean report_init (Report *report, Options *options, GError **error)
     report->samples = g_ptr_array_new_with_free_func (samples_free);
   report->skipped = g_array_new (FALSE, FALSE, sizeof (Skipped));
   g_array_set_clear_func (report->skipped, skipped_clear);
+  report->prompts = g_string_new (NULL);
   report->asynchronous = g_string_new (NULL);
   report->restless = g_string_new (NULL);
   report->candidates = g_array_new (FALSE, FALSE, sizeof (Candidate));
   g_array_set_clear_func (report->candidates, candidate_clear);
-  return ps_table_choose (report->table, &options->columns, usual, error);
+  return ps_table_choose (report->table, &options->columns,
+                          options->setting->serve != PS_SERVE_NONE ? usual_of_prefill : usual, error);
 }
 
 /* Whether one schedule stands before the other: yes before tight before no, then the faster one. */
@@ -776,6 +855,8 @@ static void add_row (Report *report, const PsPrediction *prediction)
     ps_table_set_title (table, "asynchronous", "async");
     g_string_append_printf (report->asynchronous, "%s%s", report->asynchronous->len ? ", " : "", row.figures.schedule);
   }
+  if (prediction->prefill != NULL)
+    ps_table_set_table (table, "prompts", add_prompts (report, prediction));
   if (options->memory)
     ps_table_set_table (table, "memory", add_memory (report, prediction));
   if (report->explain != NULL) {
@@ -966,9 +1047,11 @@ static gboolean print_report (Report *report, GError **error)
   g_autofree char *head = g_strconcat (report->about, errors != NULL ? "\ninterval: " : "", errors, NULL);
   g_autofree char *about = ps_fit_sentence (head, 0), *text = ps_table_to_text (table);
   g_autofree char *sentences = write_sentences (report, n_alike, alike->str);
-  g_string_append_printf (page, "%s%s%s", about, text, sentences);
+  g_autofree char *prompts
+      = *report->prompts->str == '\n' ? g_strdup (report->prompts->str) : ps_fit_sentence (report->prompts->str, 0);
+  g_string_append_printf (page, "%s%s%s%s", about, text, sentences, prompts);
   if (report->options->memory) {
-    g_autofree char *memory = memory_to_text (report->memory);
+    g_autofree char *memory = memory_to_text (report->memory, report->options->setting->serve != PS_SERVE_NONE);
 
     g_string_append_printf (page, "\nat the peak of each device\n%s", memory);
     append_modules (page, report->memory);

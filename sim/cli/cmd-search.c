@@ -113,6 +113,7 @@ static const PsCellColumn columns[] = {
   PS_FIGURE ("layout"),
   PS_CELL_SET ("order", NULL, LISTS),
   PS_FIGURE ("devices_detail"),
+  PS_FIGURE ("first_token_ns"), /* last: of prefill alone */
 };
 
 /* One microbatch size, one slice, and one part that is recomputed go without saying. The order of sends and receives is
@@ -120,7 +121,8 @@ static const PsCellColumn columns[] = {
 static PsTable *new_table (const Options *options)
 {
   const PsSetting *setting = options->setting;
-  PsTable *table = ps_table_of (columns, G_N_ELEMENTS (columns), NULL, 0, 0);
+  gboolean serves = setting->serve != PS_SERVE_NONE;
+  PsTable *table = ps_table_of (columns, G_N_ELEMENTS (columns) - !serves, NULL, 0, 0);
   const struct {
     const char *key;
     gboolean shown;
@@ -130,6 +132,7 @@ static PsTable *new_table (const Options *options)
     { "recompute", setting->any_recompute || options->joint },
     { "comm_order", ps_setting_transfers_wait (setting) },
     { "offload", setting->offload != 0 },
+    { "iteration_ns", !serves },
     { "layout", setting->cluster != NULL || setting->layout != NULL },
   };
 
@@ -366,6 +369,8 @@ static gboolean finish_options (Options *options, const char *stray, GError **er
     return ps_refuse (error, PS_ERROR_USAGE, "'%s': not expected; a search starts from costs alone", stray);
   if (setting->n_devices == 0)
     return ps_refuse (error, PS_ERROR_USAGE, "-p/--devices: missing; a search needs it");
+  if (setting->n_microbatches == 0 && setting->serve != PS_SERVE_NONE)
+    setting->n_microbatches = MAX (setting->n_prompt_each, 1);
   if (setting->n_microbatches == 0)
     return ps_refuse (error, PS_ERROR_USAGE, "-m/--microbatches: missing; a search needs it");
   if (options->launch.to != NULL

@@ -340,6 +340,25 @@ gboolean ps_costs_check (const PsCosts *costs, guint n_microbatches, GError **er
 
 /* The effect of options on costs. */
 
+void ps_costs_keep_forward (PsCosts *costs)
+{
+  for (guint stage = 0; stage < costs->n_stages; stage++) {
+    PsStageCost *cost = &costs->stage[stage];
+    const PsStateBytes *state = &cost->state;
+    gint64 weights = cost->weight_bytes - state->gradient_bytes - state->optimizer_bytes - state->buffer_bytes;
+
+    *cost = (PsStageCost){ .weight_bytes = weights,
+                           .state = { .weight_bytes = state->weight_bytes, .context_bytes = state->context_bytes },
+                           .tensor_ns = cost->tensor_ns,
+                           .host_ns = -1,
+                           .pair_ns = -1 };
+    for (guint kind = PS_OP_F + 1; kind < PS_N_OP_KINDS; kind++)
+      *ps_costs_op (costs, (PsOpKind)kind, stage) = (PsOpCost){ 0 };
+    costs->transfer_ns[ps_transfer_backward (costs, stage)] = 0;
+    costs->message_bytes[ps_transfer_backward (costs, stage)] = 0;
+  }
+}
+
 static gint64 scale (gint64 value, double factor)
 {
   return (gint64)llround ((double)value * factor);

@@ -476,37 +476,42 @@ static gboolean add_after (Edit *edit, gsize at, const char *after, const char *
   return FALSE;
 }
 
-/* The key of the file whose row stands next to a key's, the n-th one; NULL: there are no more. In TOML it is of the
- * same section. */
-static const PsLaunchKey *find_neighbour (const Edit *edit, const char *key, guint n)
+typedef struct {
+  char *name;
+  guint distance; /* rows in the table of keys */
+} Neighbour;
+
+static void neighbour_clear (gpointer data)
+{
+  g_free (((Neighbour *)data)->name);
+}
+
+static int compare_neighbours (gconstpointer a, gconstpointer b)
+{
+  return PS_COMPARE (((const Neighbour *)a)->distance, ((const Neighbour *)b)->distance);
+}
+
+/* The settings of the file, the one whose row is next to a key's first; in TOML those of its section. Free with
+ * g_array_unref. */
+static GArray *list_neighbours (const Edit *edit, const char *key)
 {
   const PsKeyRow *row = ps_launch_key_row (edit->form, key);
-  const gsize section = (gsize)(short_name (edit->form, key) - key);
-  g_autofree gboolean *seen = g_new0 (gboolean, edit->keys->len + 1);
-  const PsLaunchKey *found = NULL;
+  const gsize section = edit->form == PS_LAUNCH_TOML ? (gsize)(short_name (edit->form, key) - key) : 0;
+  GArray *neighbours = g_array_new (FALSE, FALSE, sizeof (Neighbour));
 
-  for (guint round = 0; round <= n && row != NULL; round++) {
-    guint best = edit->keys->len;
+  g_array_set_clear_func (neighbours, neighbour_clear);
+  for (guint i = edit->keys->len; i-- > 0 && row != NULL;) {
+    const char *name = ((PsLaunchKey *)edit->keys->pdata[i])->key;
+    const PsKeyRow *its = ps_launch_key_row (edit->form, name);
 
-    for (guint i = 0; i < edit->keys->len; i++) {
-      const PsLaunchKey *other = edit->keys->pdata[i];
-      const PsKeyRow *its = ps_launch_key_row (edit->form, other->key);
-      const PsKeyRow *nearest = best < edit->keys->len
-                                    ? ps_launch_key_row (edit->form, ((PsLaunchKey *)edit->keys->pdata[best])->key)
-                                    : NULL;
+    if (*fact_of (edit->form, name) != '\0' && strncmp (key, name, section) == 0) {
+      const Neighbour neighbour = { g_strdup (name), (guint)ABS (its - row) };
 
-      if (seen[i] || its == NULL || its->kind > PS_KEY_MODEL
-          || (edit->form == PS_LAUNCH_TOML && strncmp (key, other->key, section) != 0))
-        continue;
-      if (nearest == NULL || ABS (its - row) <= ABS (nearest - row))
-        best = i;
+      g_array_append_val (neighbours, neighbour);
     }
-    if (best == edit->keys->len)
-      return NULL;
-    seen[best] = TRUE;
-    found = edit->keys->pdata[best];
   }
-  return found;
+  g_array_sort (neighbours, compare_neighbours);
+  return neighbours;
 }
 
 static gboolean add_json (Edit *edit, const char *key, const char *words, const char *value)
@@ -548,15 +553,15 @@ static gboolean is_conditional (const char *text, gsize at)
 static gboolean add_key (Edit *edit, const char *key, const char *value)
 {
   g_autofree char *words = spell_key (edit->form, key, value), *spelled = spell (edit->form, value);
-  const PsLaunchKey *neighbour;
+  g_autoptr (GArray) neighbours = list_neighbours (edit, key);
 
   if (edit->form == PS_LAUNCH_JSON)
     return add_json (edit, key, words, value);
   for (gsize at = next_key (edit, 0, key); at > 0 && edit->form == PS_LAUNCH_YAML; at = next_key (edit, at, key))
     if (set_line (edit, at, spelled, key, value)) /* null until now */
       return TRUE;
-  for (guint n = 0; n < MOST_NEIGHBOURS && (neighbour = find_neighbour (edit, key, n)) != NULL; n++) {
-    g_autofree char *name = g_strdup (neighbour->key);
+  for (guint i = 0; i < MIN (neighbours->len, MOST_NEIGHBOURS); i++) {
+    const char *name = g_array_index (neighbours, Neighbour, i).name;
 
     for (gsize at = next_key (edit, 0, name); at > 0; at = next_key (edit, at, name))
       if (!is_conditional (edit->text, at) && add_after (edit, at, name, words, key, value))
@@ -615,22 +620,6 @@ static gboolean take_off (Edit *edit, const char *key)
   return there == NULL || remove_key (edit, there);
 }
 
-/* Whether torchtitan adds up gradients in the new launch, which its batch says: it is larger than all local ones. */
-static gboolean accumulates (const GPtrArray *after)
-{
-  static const char *const keys[]
-      = { "training.global_batch_size", "training.local_batch_size", "parallelism.data_parallel_shard_degree",
-          "parallelism.data_parallel_replicate_degree" };
-  gint64 values[G_N_ELEMENTS (keys)] = { 0 };
-
-  for (guint i = 0; i < G_N_ELEMENTS (keys); i++) {
-    const PsLaunchKey *key = find_named (after, keys[i]);
-
-    values[i] = key != NULL ? g_ascii_strtoll (key->value, NULL, 10) : 1;
-  }
-  return values[0] != values[1] * values[2] * values[3];
-}
-
 static void add_flag (GString *flags, PsLaunchForm form, gboolean goes, const char *key, const char *value)
 {
   g_autofree char *words = spell_key (form == PS_LAUNCH_LOG ? PS_LAUNCH_WORDS : form, key, goes ? "" : value);
@@ -678,6 +667,7 @@ char *ps_launch_edit (const PsLaunchEdit *change, GString *flags)
     edit.keys = ps_launch_keys (edit.where, edit.text, edit.form, NULL);
   if (edit.keys == NULL || before == NULL || after == NULL)
     return NULL;
+  const PsLaunchKey *degree = find_named (after, "parallelism.pipeline_parallel_degree");
   for (guint i = 0; i < before->len; i++) {
     const PsLaunchKey *was = before->pdata[i];
 
@@ -693,7 +683,8 @@ char *ps_launch_edit (const PsLaunchEdit *change, GString *flags)
     const PsLaunchKey *now = after->pdata[i], *was = find_named (before, now->key);
     const char *key = now->key;
     g_autofree char *value = g_strdup (now->value);
-    gboolean says_batch = g_str_equal (now->key, "training.global_batch_size") && accumulates (after)
+    /* Without a pipeline torchtitan adds up gradients by its batch alone. */
+    gboolean says_batch = g_str_equal (now->key, "training.global_batch_size") && is_value (degree, "1")
                           && find_key (edit.form, edit.keys, now->key) == NULL;
 
     if ((was != NULL && g_str_equal (was->value, now->value) && !says_batch) || !adapt (change, &edit, &key, &value))

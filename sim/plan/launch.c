@@ -327,6 +327,7 @@ static char *find_broken (Framework framework, const Run *run)
       "pipelining/schedules.py" },
     { PYTORCH, p > 1 && in_rounds && said->group_size != m / rounds, "group",
       "the class has groups of its own; a CSV can say these", "pipelining/schedules.py" },
+    { TITANS, said->defer_head > 0 && p == 1, "defer-head", "one device has no pipeline whose end it fills", NULL },
     { PYTORCH | DEEPSPEED | COLOSSALAI, said->defer_head > 0, "defer-head", "its schedule puts off no W", NULL },
 
     { MEGATRON | TITANS, named && launch->order == NULL && p == 1 && launch->n_chunks > 1, "chunks",
@@ -839,7 +840,9 @@ static const struct {
   { 126, 16384, 128256, "llama3", NULL, "405B" }, /* llama3_405b trains in fp8 */
   { 60, 5120, 102400, "deepseek_v3", NULL, "236B" },
   { 61, 7168, 129280, "deepseek_v3", "deepseek_v3_671b", "671B" },
+  { 24, 2880, 201088, "gpt_oss", "gpt_oss_20b", "20b" },
   { 36, 2880, 201088, "gpt_oss", "gpt_oss_120b", "120b" },
+  { 48, 2048, 151936, "qwen3", "qwen3_30b_a3b", "30B-A3B" },
   { 94, 4096, 151936, "qwen3", NULL, "235B-A22B" },
 };
 

@@ -337,8 +337,7 @@ static gboolean take_cluster (Space *space, const PsCluster *cluster, GError **e
 /* Whether a cell of the kind holds the schedule. */
 static gboolean takes_schedule (const PsFamily *family, guint kind)
 {
-  PsFamilySetting small
-      = { .n_devices = kind == PS_LAYOUT_SINGLE ? 1 : 2, .n_microbatches = 8, .n_chunks = kind, .n_slices = 1 };
+  PsFamilySetting small = { .n_devices = kind == PS_LAYOUT_SINGLE ? 1 : 2, .n_microbatches = 8, .n_chunks = kind };
 
   return kind == PS_LAYOUT_OWN
          || ((kind == PS_LAYOUT_SINGLE || kind != family->default_chunks) && ps_family_check (family, &small, NULL));
@@ -346,7 +345,7 @@ static gboolean takes_schedule (const PsFamily *family, guint kind)
 
 static gboolean has_pairs (const PsFamily *family)
 {
-  PsFamilySetting small = { .n_devices = 2, .n_microbatches = 8, .n_chunks = family->default_chunks, .n_slices = 1 };
+  PsFamilySetting small = { .n_devices = 2, .n_microbatches = 8, .n_chunks = family->default_chunks };
   g_autoptr (PsSchedule) order = family->uses_costs ? NULL : ps_family_generate (family, &small, NULL);
   gboolean found = FALSE;
 

@@ -98,7 +98,8 @@ gint64 ps_search_figure (const PsSearchPricing *pricing, const PsPrediction *pre
 
 gboolean ps_search_has_lengths (const PsSearchPricing *pricing)
 {
-  return pricing->setting->lengths != NULL || ps_costs_has_slices (pricing->given, pricing->setting->n_slices);
+  return pricing->setting->serve != PS_SERVE_NONE || pricing->setting->lengths != NULL
+         || ps_costs_has_slices (pricing->given, pricing->setting->n_slices);
 }
 
 gint64 ps_search_price_bound (const PsSearchPricing *pricing, const PsPlacement *placement, const PsCosts *costs)
@@ -360,7 +361,8 @@ gboolean ps_search_try (PsSetting *setting, const PsSearchChoice *choice, const 
     pricing.samples = &samples;
   }
   pricing.plan_until_us = limits->time_limit_ns > 0 ? g_get_monotonic_time () + limits->time_limit_ns / 1000 : 0;
-  found->result = search (choice, &pricing, limits, error);
+  found->result = setting->serve != PS_SERVE_NONE ? ps_search_prompts (choice, &pricing, limits, error)
+                                                  : search (choice, &pricing, limits, error);
   if (found->result == NULL)
     return FALSE;
   pricing.plan_until_us = 0;

@@ -49,22 +49,41 @@ const PsOption ps_setting_options[] = {
              .each = PS_MEMBER (PsSetting, slice_tokens, guint *),
              .given = PS_MEMBER (PsSetting, n_slice_tokens, guint), .prefix = "even-work",
              .prefix_offset = PS_MEMBER (PsSetting, even_work, gboolean), .otherwise = "the family's; a search's: 1",
-             .none = "auto", .group = PS_GROUP_WHAT, SWEEP ("slices", "slices", INTEGER, .costs = TRUE, .pace = 3)),
+             .none = "auto", .group = PS_GROUP_WHAT, .flags = PS_FIELD_NOT_SERVE,
+             SWEEP ("slices", "slices", INTEGER, .costs = TRUE, .pace = 3)),
   PS_OPTION ("slice-lengths", 0, OWN (TEXT), NULL, "Slices that are not equally long, as --slices says them",
              .hidden = TRUE, .flags = PS_FIELD_DERIVED | PS_FIELD_NULL,
              SWEEP ("slice_lengths", "slice lengths", TEXT, .costs = FALSE)),
+  PS_OPTION ("serve", 0, NAME (serve, ps_serve), "KIND",
+             "prefill: forwards alone, which take prompts in chunk after chunk; without decoding. none: training",
+             .group = PS_GROUP_WHAT, .flags = PS_FIELD_NULL | PS_FIELD_NOT_PARTITION,
+             SWEEP ("serve", "serve", TEXT, .costs = TRUE, .pace = -2)),
+  PS_OPTION (
+      "prompt", 0, COUNT (prompt, PS_MAX_SEQUENCE), "TOKENS[:TOKENS...]",
+      "Prompts of --serve: one of so many tokens, or several one after the other; -m, if it is more, repeats them",
+      .each = PS_MEMBER (PsSetting, prompt_each, guint *), .given = PS_MEMBER (PsSetting, n_prompt_each, guint),
+      .none = "none", .group = PS_GROUP_WHAT, .flags = PS_FIELD_NULL | PS_FIELD_NOT_PARTITION,
+      SWEEP ("prompt", "prompt", TEXT, .costs = TRUE, .pace = -2)),
+  PS_OPTION ("chunk", 0, COUNT (chunk, PS_MAX_SEQUENCE), "TOKENS[:TOKENS...]|even-work:N",
+             "Chunks of each prompt: of so many tokens, the last size for all that follow; or N whose F takes the same "
+             "time, later ones shorter",
+             .each = PS_MEMBER (PsSetting, chunk_each, guint *), .given = PS_MEMBER (PsSetting, n_chunk_each, guint),
+             .prefix = "even-work", .prefix_offset = PS_MEMBER (PsSetting, even_chunks, gboolean), .none = "none",
+             .group = PS_GROUP_WHAT, .flags = PS_FIELD_NULL | PS_FIELD_NOT_PARTITION,
+             SWEEP ("chunk", "chunk", TEXT, .pace = 3)),
   PS_OPTION ("group", 0, COUNT (group_size, PS_MAX_MICROBATCHES), "N", "Microbatches that pass a chunk in a row",
              .otherwise = "the family's", .none = "auto", .group = PS_GROUP_WHAT,
              .flags = PS_FIELD_NULL | PS_FIELD_NOT_SEARCH, SWEEP ("group_size", "group", INTEGER, .pace = 3)),
   PS_OPTION ("defer-head", 0, COUNT (defer_head, PS_MAX_MICROBATCHES), "N",
              "The last stage keeps W of its first N microbatches for the drain", .otherwise = "0",
-             .group = PS_GROUP_WHAT, .flags = PS_FIELD_NULL | PS_FIELD_NOT_SEARCH,
+             .group = PS_GROUP_WHAT, .flags = PS_FIELD_NOT_SERVE | PS_FIELD_NULL | PS_FIELD_NOT_SEARCH,
              SWEEP ("defer_head", "defer head", INTEGER, .pace = 3)),
   PS_OPTION (
       "lengths", 0, FILE (lengths), "FILE",
       "Lengths of the microbatches: a CSV with one line for each, of tokens and images per sequence, or of factors on "
       "the costs (factor, or f, b, w, c, act, msg). Not with search --joint",
-      .otherwise = "all are alike", .group = PS_GROUP_WHAT, .flags = PS_FIELD_NULL | PS_FIELD_NOT_PARTITION,
+      .otherwise = "all are alike", .group = PS_GROUP_WHAT,
+      .flags = PS_FIELD_NOT_SERVE | PS_FIELD_NULL | PS_FIELD_NOT_PARTITION,
       SWEEP ("lengths", "lengths", TEXT, .pace = 4)),
   PS_OPTION ("microbatch-order", 0, NAME (microbatch_order, ps_microbatch_order), "ORDER",
              "Order of the microbatches of --lengths: given, ascending, descending or best (for each schedule)",
@@ -72,7 +91,8 @@ const PsOption ps_setting_options[] = {
              SWEEP ("microbatch_order", "microbatch order", TEXT, .pace = 4)),
   PS_OPTION ("microbatch-size", 0, COUNT (microbatch_size, PS_MAX_MICROBATCHES), "N",
              "Sequences per microbatch in place of the model's, for modelled costs", .hidden = TRUE,
-             .flags = PS_FIELD_NULL, SWEEP ("microbatch_size", "microbatch size", INTEGER, .costs = TRUE, .pace = -2)),
+             .flags = PS_FIELD_NOT_SERVE | PS_FIELD_NULL,
+             SWEEP ("microbatch_size", "microbatch size", INTEGER, .costs = TRUE, .pace = -2)),
   PS_OPTION ("global-batch", 0, OWN (INTEGER), "N",
              "Sequences (microbatches, where their size is not known) per step of all replicas", .low = 1,
              .high = PS_MAX_SIZE_BYTES, .hidden = TRUE, .flags = PS_FIELD_OWN,
@@ -86,11 +106,11 @@ const PsOption ps_setting_options[] = {
       .otherwise = "its own", .parse = ps_precision_parse, .group = PS_GROUP_COSTS, .flags = PS_FIELD_NULL,
       SWEEP ("precision", "precision", TEXT, .costs = TRUE, .pace = -3)),
   PS_OPTION ("sequence", 0, COUNT (sequence, PS_MAX_SEQUENCE), "N", "Tokens per sequence in place of the model's",
-             .otherwise = "the model's", .group = PS_GROUP_COSTS, .flags = PS_FIELD_NULL,
+             .otherwise = "the model's", .group = PS_GROUP_COSTS, .flags = PS_FIELD_NOT_SERVE | PS_FIELD_NULL,
              SWEEP ("sequence", "sequence", INTEGER, .costs = TRUE, .pace = -3)),
   PS_OPTION ("images", 0, COUNT (images, PS_MAX_SEQUENCE), "N",
              "Images of each sequence, which the model's encoder turns into tokens of it", .otherwise = "the model's",
-             .group = PS_GROUP_COSTS, .flags = PS_FIELD_NULL,
+             .group = PS_GROUP_COSTS, .flags = PS_FIELD_NOT_SERVE | PS_FIELD_NULL,
              SWEEP ("images", "images", INTEGER, .costs = TRUE, .pace = -3)),
   PS_OPTION ("cluster", 0, FILE (cluster), "FILE", "Cluster description or its name", .group = PS_GROUP_MACHINE,
              .flags = PS_FIELD_NULL, SWEEP ("cluster", "cluster", TEXT, .costs = TRUE, .pace = -3)),
@@ -162,20 +182,21 @@ const PsOption ps_setting_options[] = {
              "selective, layernorm, mla_up_proj, moe_act, moe, mlp, shared_experts, joined by +), full, full:layers=N "
              "(the first N of each stage) or full:uniform=N (inputs of groups of N are kept), of all stages or of each",
              EACH (recompute), .any = "auto", .any_offset = PS_MEMBER (PsSetting, any_recompute, gboolean),
-             .group = PS_GROUP_TRAINING, .flags = PS_FIELD_MODELLED,
+             .group = PS_GROUP_TRAINING, .flags = PS_FIELD_NOT_SERVE | PS_FIELD_MODELLED,
              SWEEP ("recompute", "recompute", TEXT, .costs = TRUE, .pace = -2)),
   PS_OPTION ("offload", 0, NUMBER (offload, 0, 1), "RATIO[:RATIO...]",
              "Part of the activations that moves to the host, 0 to 1, of all stages or of each", EACH (offload),
-             .group = PS_GROUP_TRAINING, .flags = PS_FIELD_NOT_PARTITION,
+             .group = PS_GROUP_TRAINING, .flags = PS_FIELD_NOT_SERVE | PS_FIELD_NOT_PARTITION,
              SWEEP ("offload", "offload", NUMBER, .costs = TRUE, .pace = -2)),
   PS_OPTION ("offload-modules", 0, NAME (offload_modules, ps_offload), "MODULE[+MODULE...]",
              "Modules whose inputs move to the host: attn_norm, qkv_linear, core_attn, attn_proj, mlp_norm, "
              "expert_fc1, moe_act",
-             .otherwise = "none", .group = PS_GROUP_TRAINING, .flags = PS_FIELD_NOT_PARTITION | PS_FIELD_NOT_COMPUTED,
+             .otherwise = "none", .group = PS_GROUP_TRAINING,
+             .flags = PS_FIELD_NOT_SERVE | PS_FIELD_NOT_PARTITION | PS_FIELD_NOT_COMPUTED,
              SWEEP ("offload_modules", "offload modules", TEXT, .costs = TRUE, .pace = -2,
                     .not_run = "is predicted only; --offload RATIO runs here")),
   PS_OPTION ("replicas", 0, COUNT (n_replicas, PS_MAX_GPUS), "D", "Data-parallel copies of the pipeline", .initial = 1,
-             .group = PS_GROUP_TRAINING, .flags = PS_FIELD_NOT_PARTITION,
+             .group = PS_GROUP_TRAINING, .flags = PS_FIELD_NOT_SERVE | PS_FIELD_NOT_PARTITION,
              SWEEP ("replicas", "replicas", INTEGER, .costs = TRUE, .pace = -2)),
   PS_OPTION ("adjacent-replicas", 0, PS_FLAG (PsSetting, replicas_adjacent), NULL,
              "Replicas of a device are neighbours, as Megatron-LM places them",
@@ -262,7 +283,7 @@ const PsOption ps_setting_options[] = {
              "PyTorch's pipelines do: whole until their stage's last backward, so that time and memory are those of "
              "1; at 3, the weights, gathered for three stages at a time (FSDP)",
              .initial = PS_ZERO_AUTO, .otherwise = "1 for modelled costs of several replicas or contexts, else 0",
-             .group = PS_GROUP_TRAINING, .flags = PS_FIELD_NOT_PARTITION | PS_FIELD_NULL,
+             .group = PS_GROUP_TRAINING, .flags = PS_FIELD_NOT_SERVE | PS_FIELD_NOT_PARTITION | PS_FIELD_NULL,
              SWEEP ("zero", "zero", INTEGER, .costs = TRUE, .pace = -2)),
   PS_OPTION (
       "reduce", 0, NAME (reduce, ps_reduce), "KIND",
@@ -363,7 +384,7 @@ char *ps_setting_typed (const PsSetting *setting)
 
 PsValue ps_setting_column (const PsOption *option, const PsSetting *setting)
 {
-  guint8 flags = option->flags;
+  guint flags = option->flags;
 
   if (flags & (PS_FIELD_OWN | PS_FIELD_DERIVED) || (flags & PS_FIELD_NULL && ps_option_is_initial (option, setting)))
     return (PsValue){ .type = PS_VALUE_NONE };

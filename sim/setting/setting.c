@@ -68,7 +68,14 @@ PsModel *ps_setting_given_model (const PsSetting *setting, GError **error)
     model->spread.context = setting->n_context;
   if (setting->n_experts > 1)
     model->spread.experts = setting->n_experts;
-  return ps_model_resize (model, setting->microbatch_size, setting->sequence, setting->images, error)
+  if (setting->serve != PS_SERVE_NONE) {
+    model->serves = TRUE;
+    model->mtp = 0; /* its modules guess further tokens */
+  }
+  guint sequence = setting->serve != PS_SERVE_NONE && setting->db == NULL ? ps_setting_longest_prompt (setting)
+                                                                          : setting->sequence;
+  return ps_model_resize (model, setting->serve != PS_SERVE_NONE ? 1 : setting->microbatch_size, sequence,
+                          setting->images, error)
              ? g_steal_pointer (&model)
              : NULL;
 }

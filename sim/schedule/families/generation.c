@@ -112,9 +112,9 @@ static void list_ops (const PsFamily *family, const PsFamilySetting *setting, gu
                       const PsOp *forward, const PsOp *backward, guint n_units, PsOp *op)
 {
   const PsWalk *walk = family->walk;
-  guint depth = family->groups && setting->n_chunks == 1 ? 1 : walk->depth, delay = walk->delay * device;
-  guint warmup = depth * (setting->n_devices - 1 - device) + (setting->n_chunks - 1) * group + setting->n_slices - 1
-                 + walk->more;
+  guint depth = group > 0 && setting->n_chunks == 1 ? 1 : walk->depth, delay = walk->delay * device;
+  guint warmup = depth * (setting->n_devices - 1 - device) + (setting->n_chunks - 1) * group * setting->n_slices
+                 + setting->n_slices - 1 + walk->more;
   guint n_forwards = walk->all ? n_units : MIN (n_units, warmup), n_weights = 0;
 
   for (guint k = 0; k < n_forwards; k++)
@@ -136,7 +136,9 @@ PsSchedule *ps_family_walk (const PsFamily *family, const PsFamilySetting *setti
 {
   PsScheduleBuilder *builder = ps_family_builder (family->name, PS_PLACEMENT_LOOP, setting);
   guint n_units = setting->n_microbatches * setting->n_chunks * setting->n_slices;
-  guint group = family->groups ? ps_family_group_size (setting, least_group (family, setting)) : 0;
+  guint group = family->groups        ? ps_family_group_size (setting, least_group (family, setting))
+                : family->walk->alone ? 1
+                                      : 0;
   g_autofree PsOp *forward = g_new (PsOp, 2 * (gsize)n_units);
 
   list_units (setting, group, forward, forward + n_units);
@@ -167,14 +169,26 @@ static gboolean check_limits (const char *name, const PsFamilySetting *setting, 
   return TRUE;
 }
 
+/* The setting with the family's own number of slices where it gives none. */
+static PsFamilySetting complete_slices (const PsFamily *family, const PsFamilySetting *setting)
+{
+  PsFamilySetting complete = *setting;
+
+  if (complete.n_slices == 0)
+    complete.n_slices = MAX (family->default_slices, 1) * (family->slices_by_p ? setting->n_devices : 1);
+  return complete;
+}
+
 gboolean ps_family_check (const PsFamily *family, const PsFamilySetting *setting, GError **error)
 {
+  const PsFamilySetting complete = complete_slices (family, setting);
+
   if (!family->any_chunks && setting->n_chunks != family->default_chunks)
     return ps_refuse (error, PS_ERROR_USAGE, "%s: has %s per device, not %u", family->name,
                       family->default_chunks == 1 ? "one chunk" : "two chunks", setting->n_chunks);
   if (family->walk != NULL && family->walk->pairs && setting->n_chunks == 1)
     return ps_refuse (error, PS_ERROR_USAGE, "%s: has two chunks per device or more, not 1", family->name);
-  return check_groups (family, setting, error) && (family->check == NULL || family->check (family, setting, error));
+  return check_groups (family, setting, error) && (family->check == NULL || family->check (family, &complete, error));
 }
 
 static gboolean check_options (const PsFamily *family, const PsFamilySetting *setting, GError **error)
@@ -253,12 +267,49 @@ static PsCosts *add_host_time (const PsFamily *family, const PsFamilySetting *se
   return costs;
 }
 
+/* Keeps the forwards of a schedule, whose microbatches become the slices of n_microbatches ones in their order. Takes
+ * the schedule. */
+static PsSchedule *keep_forwards (PsSchedule *schedule, guint n_microbatches, const guint8 *slices)
+{
+  PsScheduleBuilder *builder
+      = ps_schedule_builder_new (schedule->name, ps_placement_copy (schedule->placement), n_microbatches);
+  g_autofree PsOp *place = g_new (PsOp, schedule->n_microbatches);
+  guint most = 0;
+
+  for (guint i = 0, n = 0; i < n_microbatches; i++) {
+    most = MAX (most, slices[i]);
+    for (guint slice = 0; slice < slices[i]; slice++)
+      place[n++] = (PsOp){ .slice = (guint8)slice, .microbatch = i & G_MAXINT32 };
+  }
+  for (guint d = 0; d < schedule->placement->n_devices; d++) {
+    for (guint i = schedule->first[d]; i < schedule->first[d + 1]; i++) {
+      PsOp op = place[schedule->ops[i].microbatch];
+
+      op.stage = schedule->ops[i].stage;
+      if (schedule->ops[i].kind == PS_OP_F)
+        ps_schedule_builder_add_op (builder, op);
+    }
+    ps_schedule_builder_next_device (builder);
+  }
+  ps_schedule_free (schedule);
+  schedule = ps_schedule_builder_end (builder);
+  schedule->n_slices = most;
+  for (guint i = 0; i < n_microbatches && schedule->slices == NULL; i++)
+    if (slices[i] != most)
+      schedule->slices = g_memdup2 (slices, n_microbatches);
+  return schedule;
+}
+
 PsSchedule *ps_family_generate (const PsFamily *family, const PsFamilySetting *setting, GError **error)
 {
-  PsFamilySetting complete = *setting;
+  PsFamilySetting complete = complete_slices (family, setting);
 
-  if (complete.n_slices == 0)
-    complete.n_slices = MAX (family->default_slices, 1);
+  if (setting->slices != NULL && !family->forward)
+    return ps_refuse_null (error, PS_ERROR_USAGE,
+                           "the schedule's forwards wait for backwards, which prefill has not; gpipe, interleaved, "
+                           "looped-bfs and zb-v do not");
+  for (guint i = 0; setting->slices != NULL && i < setting->n_microbatches; i++)
+    complete.n_microbatches += setting->slices[i] - 1U;
   if (!check_limits (family->name, &complete, error) || !check_options (family, &complete, error)
       || !ps_family_check (family, &complete, error))
     return NULL;
@@ -267,6 +318,8 @@ PsSchedule *ps_family_generate (const PsFamily *family, const PsFamilySetting *s
     complete.costs = costs;
   PsSchedule *schedule
       = family->generate != NULL ? family->generate (&complete, error) : ps_family_walk (family, &complete);
+  if (schedule != NULL && setting->slices != NULL)
+    schedule = keep_forwards (schedule, setting->n_microbatches, setting->slices);
   if (schedule != NULL && setting->defer_head != 0)
     schedule = defer_head (schedule, setting->defer_head);
   if (schedule != NULL)

@@ -21,6 +21,7 @@ const PsFamily ps_family_gpipe = {
   .memory = "m",
   .source = "GPipe, arXiv 1811.06965",
   .default_chunks = 1,
+  .forward = TRUE,
   .walk = &(const PsWalk){ .all = TRUE },
 };
 
@@ -59,6 +60,7 @@ const PsFamily ps_family_interleaved = {
   .memory = "min (m v, 2 (p - 1 - r) + (v - 1) N + 1) / v, N the group size, p where p divides m; 1F1B's at v = 1",
   .source = "Megatron-LM, arXiv 2104.04473, section 2.2; core/pipeline_parallel/schedules.py",
   .default_chunks = 2,
+  .forward = TRUE,
   .groups = TRUE,
   .defers = TRUE,
   .any_chunks = TRUE,
@@ -160,6 +162,31 @@ const PsFamily ps_family_seq1f1b = {
   .walk = &(const PsWalk){ .depth = 1 },
 };
 
+static gboolean check_slimpipe (const PsFamily *family, const PsFamilySetting *setting, GError **error)
+{
+  return setting->n_slices >= setting->n_devices || setting->n_chunks == 1
+         || ps_refuse (error, PS_ERROR_USAGE,
+                       "%s: %u slices on %u devices; give --slices %u or more, so that a device that comes back to a "
+                       "microbatch finds its next chunk ready",
+                       family->name, setting->n_slices, setting->n_devices, setting->n_devices);
+}
+
+/* Interleaved 1F1B over slices, in groups of one microbatch: its slices go through all chunks of the device before
+ * those of the next microbatch. So a device keeps one microbatch, and 2 (p - 1 - r) slices of a chunk on top of it. */
+const PsFamily ps_family_slimpipe = {
+  .name = "slimpipe",
+  .description = "interleaved 1F1B over slices: the memory of about one microbatch",
+  .constraints = "q >= p where v >= 2",
+  .memory = "min (m q v, 2 (p - 1 - r) + q v) / (q v), q = p unless given; seq1f1b's at v = 1",
+  .source = "SlimPipe, arXiv 2504.14519",
+  .default_chunks = 2,
+  .default_slices = 1,
+  .slices_by_p = TRUE,
+  .any_chunks = TRUE,
+  .check = check_slimpipe,
+  .walk = &(const PsWalk){ .depth = 2, .alone = TRUE },
+};
+
 /* 1F1B without a flush. Where weights are updated after every backward, a device stashes the versions that its
  * microbatches under way have seen, one for each. Where they are updated once per m microbatches, m >= p, two versions
  * serve all of them. */
@@ -242,6 +269,7 @@ const PsFamily ps_family_looped_bfs = {
   .memory = "m",
   .source = "Breadth-First Pipeline Parallelism, arXiv 2211.05953; PyTorch LoopedBFS",
   .default_chunks = 2,
+  .forward = TRUE,
   .any_chunks = TRUE,
   .generate = looped_bfs,
 };

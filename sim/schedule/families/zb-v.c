@@ -91,5 +91,6 @@ const PsFamily ps_family_zb_v = {
   .memory = "min (m, p)",
   .source = "Zero Bubble Pipeline Parallelism, arXiv 2401.10241, section 6",
   .default_chunks = 2,
+  .forward = TRUE,
   .generate = generate,
 };
