@@ -21,6 +21,11 @@ GBytes *ps_corpus_load (const char *option, const char *name, const PsModel *mod
  * run, in the order in which the schedule runs the microbatches. Free tokens with g_free. */
 gboolean ps_run_lengths (const PsSetting *setting, const PsSchedule *schedule, PsRunSetting *run, GError **error);
 
+/* Refuses prompts of --serve, those of the prediction if there is one, that a device with this model does not run: it
+ * cuts sequences equally. Errors: PS_ERROR_UNAVAILABLE, and those of ps_prefill_new. */
+gboolean ps_run_check_prompts (const PsSetting *setting, const PsPrediction *prediction, const PsSchedule *schedule,
+                               const PsModel *model, GError **error);
+
 typedef struct {
   char *text_name; /* NULL: no text */
   PsTraining setting;

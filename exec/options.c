@@ -125,6 +125,27 @@ gboolean ps_run_lengths (const PsSetting *setting, const PsSchedule *schedule, P
   return TRUE;
 }
 
+gboolean ps_run_check_prompts (const PsSetting *setting, const PsPrediction *prediction, const PsSchedule *schedule,
+                               const PsModel *model, GError **error)
+{
+  g_autoptr (PsPrefill) own = NULL;
+  const PsLengths *chunks;
+
+  if (setting->serve == PS_SERVE_NONE)
+    return TRUE;
+  own = prediction == NULL ? ps_prefill_new (setting, schedule->n_microbatches, TRUE, error) : NULL;
+  if (own == NULL && prediction == NULL)
+    return FALSE;
+  chunks = own != NULL ? own->lengths : prediction->prefill->lengths;
+  for (guint i = 0; i < chunks->n_lengths; i++)
+    if (chunks->length[i].tokens * schedule->n_slices != model->sequence)
+      return ps_refuse (error, PS_ERROR_UNAVAILABLE,
+                        "--chunk: devices that compute run prompts of one length, in chunks of one length; a prompt of "
+                        "%u tokens has one of %u",
+                        model->sequence, chunks->length[i].tokens);
+  return TRUE;
+}
+
 /* The options of a training */
 
 static const PsOption training_rows[] = {

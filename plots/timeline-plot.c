@@ -439,14 +439,17 @@ static char *meaning_of_shades (const PsTimeline *timeline, guint n_chunks)
 /* Appends n_kinds, and the arrays kind and kind_colour: the kinds of ops that occur, and the meaning of shades. */
 static void append_key (GString *script, PsTimeline *const *timelines, guint n)
 {
-  guint max_chunks = 1, kinds = 0, k = 0;
+  guint max_chunks = 1, most = 0, kinds = 0, k = 0; /* most: the first timeline with an op of so many chunks */
 
   ps_gnuplot_append_array (script, "kind", PS_N_OP_KINDS + 1);
   ps_gnuplot_append_array (script, "kind_colour", PS_N_OP_KINDS + 1);
   for (guint t = 0; t < n; t++) {
     kinds |= ps_timeline_kinds (timelines[t]);
     for (guint i = 0; i < timelines[t]->ops->len; i++)
-      max_chunks = MAX (max_chunks, g_array_index (timelines[t]->ops, PsSpan, i).chunk + 1U);
+      if (g_array_index (timelines[t]->ops, PsSpan, i).chunk >= max_chunks) {
+        max_chunks = g_array_index (timelines[t]->ops, PsSpan, i).chunk + 1U;
+        most = t;
+      }
   }
   for (PsOpKind kind = 0; kind < PS_N_OP_KINDS; kind++)
     if (kinds & 1U << kind) {
@@ -455,7 +458,7 @@ static void append_key (GString *script, PsTimeline *const *timelines, guint n)
       ps_gnuplot_append_element (script, "kind", ++k, name);
       g_string_append_printf (script, "kind_colour[%u] = %u\n", k, ps_plot_op_colour (kind, 0, 1));
     }
-  g_autofree char *shades = meaning_of_shades (timelines[0], max_chunks), *remark = g_strdup_printf ("(%s)", shades);
+  g_autofree char *shades = meaning_of_shades (timelines[most], max_chunks), *remark = g_strdup_printf ("(%s)", shades);
   if (*shades) {
     ps_gnuplot_append_element (script, "kind", ++k, remark);
     g_string_append_printf (script, "kind_colour[%u] = %u\n", k, 0xffffff);

@@ -110,6 +110,9 @@ static gboolean check_bypass (const PsProgram *program, const PsRunSetting *sett
   const PsSchedule *schedule = program->schedule;
   gsize n_bytes = schedule->placement->n_stages * sizeof (double);
 
+  if (schedule->forward_only && (setting->bypass || setting->clip > 0))
+    return ps_refuse (error, PS_ERROR_UNAVAILABLE,
+                      "--sync bypass and --clip: '%s' has forwards alone, and no optimizer step", schedule->name);
   if (setting->clip > 0 && schedule->asynchronous)
     return ps_refuse (error, PS_ERROR_UNAVAILABLE, "--clip: '%s' never meets, so there is no global norm",
                       schedule->name);

@@ -119,7 +119,7 @@ static void script_device (PsScript *script, const PsProgram *program, const PsR
       if (ps_placement_device (placement, copy, stage) == device)
         script->stages[script->n_stages++] = stage;
   script_actions (&draft, round, device);
-  script->n_updates = updates_inside (program->schedule) ? 0 : script->n_stages;
+  script->n_updates = updates_inside (program->schedule) || program->schedule->forward_only ? 0 : script->n_stages;
 }
 
 /* A stream as it is. The device holds the stages that it runs ops of. */

@@ -93,12 +93,12 @@ static void add_backward (const Draft *draft, PsOp op)
   }
 }
 
-/* Slices go forward in order and backward in reverse. */
+/* Slices go forward in order and backward in reverse, if they do. */
 static void add_microbatch (const Draft *draft, guint microbatch)
 {
   const guint n_stages = draft->schedule->placement->n_stages, n = n_stages * draft->schedule->n_slices;
 
-  for (guint i = 0; i < 2 * n; i++) {
+  for (guint i = 0; i < (draft->schedule->forward_only ? n : 2 * n); i++) {
     const guint at = i < n ? i : 2 * n - 1 - i;
     const PsOp op = { .kind = i < n ? PS_OP_F : PS_OP_B,
                       .slice = (guint8)(at / n_stages),
@@ -124,6 +124,9 @@ static void add_copy (Draft *draft, guint copy)
   draft->next = g_new0 (guint, n_stages);
   draft->ready = g_new0 (guint8, (gsize)n_stages * draft->n_microbatches * draft->schedule->n_slices);
   const GArray *order = draft->weights->pdata[n_stages - 1];
+  for (guint i = 0; draft->schedule->forward_only && i < draft->n_microbatches; i++)
+    if (ps_schedule_weight_copy (draft->schedule, i % draft->schedule->n_microbatches) == copy)
+      add_microbatch (draft, i);
   for (guint i = 0; i < order->len; i++)
     if (!*ready_at (draft, g_array_index (order, PsOp, i)))
       add_microbatch (draft, g_array_index (order, PsOp, i).microbatch);

@@ -103,6 +103,16 @@ static void give_memory (PacedDevice *device, PsOp op)
   device->memory.current[PS_USE_ACTIVATION] -= device->setting->costs->op[cost_of (device, op)].give_bytes;
 }
 
+/* All devices have met before the step, unless the run is endless. */
+static gboolean paced_begin (PsDevice *base, guint64 step, GError **error)
+{
+  PacedDevice *device = (PacedDevice *)base;
+
+  if (!device->setting->endless)
+    device->deadline_ns = 0;
+  return TRUE;
+}
+
 /* Sleeps for the duration of the op, or of the whole pair that it ends. It starts when the op before should have ended,
  * or when its input came if that is later. An accelerator, too, starts a queued op without the host, so late waking
  * does not add up. The first op after a meeting of all devices starts now. They meet before the first op, and around O
@@ -184,6 +194,7 @@ const PsDeviceClass ps_paced_device = {
   .add_stage = paced_add_stage,
   .tensor_new = paced_tensor_new,
   .tensor_free = paced_tensor_free,
+  .begin = paced_begin,
   .run = paced_run,
   .loss = ps_device_no_loss,
   .gradients = ps_device_no_gradients,

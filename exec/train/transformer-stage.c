@@ -576,6 +576,20 @@ static gboolean plan_op (PsStage *stage, Slot *slot, PsOp op, void *input, void 
   }
 }
 
+/* Leaves what later slices read of a slice that has no backward: keys and values. After the last slice nothing is left.
+ */
+static void drop_forward (PsStage *stage, Slot *slot)
+{
+  const guint n_slices = (guint)stage->transformer->sizes.slices;
+
+  for (guint i = 0; i <= stage->shape.n_layers; i++)
+    for (guint block = 0; block < PS_N_BLOCKS; block++)
+      if (block != PS_BLOCK_QKV)
+        give (stage, &slot->layers[i].at[block]);
+  for (guint i = 0; slot->slice + 1 == n_slices && i < n_slices; i++)
+    empty (stage, slot - i);
+}
+
 /* See ps_transformer_start. */
 static gboolean run_op (PsStage *stage, gboolean twin, PsOp op, void *input, void **output, GError **error)
 {
@@ -604,7 +618,9 @@ static gboolean run_op (PsStage *stage, gboolean twin, PsOp op, void *input, voi
     slot->progress = FORWARD;
     *output = g_steal_pointer (&slot->output);
   }
-  if (done ? op.kind == PS_OP_W || op.kind == PS_OP_BW : op.kind == PS_OP_F)
+  if (done && stage->transformer->setting.forward_only)
+    drop_forward (stage, slot);
+  else if (done ? op.kind == PS_OP_W || op.kind == PS_OP_BW : op.kind == PS_OP_F)
     empty (stage, slot);
   return done;
 }
@@ -646,7 +662,9 @@ static gboolean warm_up (PsStage *stage, GError **error)
   transformer->alone = TRUE;
   for (guint i = 0; ok && i < n; i++)
     ok = try_op (stage, PS_OP_F, i, !stage->shape.embedding, error);
-  for (guint i = n; ok && i-- > 0;)
+  for (guint i = 0; ok && transformer->setting.forward_only && i < n; i++)
+    empty (stage, &stage->slots[i]);
+  for (guint i = n; ok && !transformer->setting.forward_only && i-- > 0;)
     ok = try_op (stage, PS_OP_B, i, !stage->shape.head, error) && try_op (stage, PS_OP_W, i, FALSE, error);
   transformer->alone = FALSE;
   if (!ok)

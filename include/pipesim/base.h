@@ -97,16 +97,17 @@ const char *ps_op_kind_name (PsOpKind kind); /* "F", "B", "W", "BW", "R", "O" */
 /* Reads the names of ps_op_kind_name. Errors as those of ps_parse_name. */
 gboolean ps_op_kind_parse (const char *where, const char *text, PsOpKind *kind, GError **error);
 
-/* Reads "250us", "1.5ms", "2s", "40ns"; a bare number is refused except 0. Negative, absurd (above
+/* Reads "250us" or "250µs", "1.5ms", "2s", "40ns"; a bare number is refused except 0. Negative, absurd (above
  * PS_MAX_TIME_NS) and malformed texts give PS_ERROR_USAGE whose message starts with `where`. */
 gboolean ps_parse_time (const char *where, const char *text, gint64 *ns, GError **error);
 
-/* Reads "64KiB", "1.5GiB", "80GB", "512B": kB (or KB), MB, GB and TB are decimal, KiB, MiB, GiB and TiB binary. A bare
- * number is refused except 0. Wrong texts give PS_ERROR_USAGE whose message starts with `where`. */
+/* Reads "64KiB", "1.5GiB", "80GB", "512B": kB, MB, GB and TB are decimal, also without the B, and KiB, MiB, GiB and TiB
+ * binary. Case does not count. A bare number is refused except 0. Wrong texts give PS_ERROR_USAGE whose message starts
+ * with `where`. */
 gboolean ps_parse_size (const char *where, const char *text, gint64 *bytes, GError **error);
 
-/* Reads "10GB/s", "25GiB/s", "400Gbit/s" as bytes per second; a bare number is refused. Units are those of sizes; bits
- * are decimal. From 1 B/s to PS_MAX_RATE, else PS_ERROR_USAGE. */
+/* Reads "10GB/s", "25GiB/s", "400Gbit/s" as bytes per second; a bare number is refused. Units are those of sizes, but
+ * case counts, because "Gb" may be bits; bits are decimal. From 1 B/s to PS_MAX_RATE, else PS_ERROR_USAGE. */
 gboolean ps_parse_rate (const char *where, const char *text, gint64 *bytes_per_second, GError **error);
 
 /* Reads "1T", "300B", "15M", "2.5K" or a number alone: B is 10^9, as people count the tokens of a training. From 1 to
@@ -173,9 +174,11 @@ char *ps_format_page (const char *text, gboolean coloured);
  * ps_progress_begin: work begins, from which the time left counts; time_limit_ns 0: it has none. ps_progress_due: TRUE
  * five times a second at most; it costs no more than a look at the clock. Only where it is TRUE does a caller make its
  * text and call ps_progress_show: "DONE of TOTAL UNITS, TEXT, 12 s left". total 0: it is not known, and the text stands
- * alone; units NULL: the numbers are not shown, but the time left is. */
+ * alone; units NULL: the numbers are not shown, but the time left is. ps_progress_end: wipes the line before g_print.
+ */
 void ps_progress_begin (gint64 time_limit_ns);
 gboolean ps_progress_due (void);
+void ps_progress_end (void);
 void ps_progress_show (guint64 done, guint64 total, const char *units, const char *format, ...) G_GNUC_PRINTF (4, 5);
 
 /* The end of an error about a name that is none of n: "; did you mean NAME?" with a prefix to NAME, or "" if no name is

@@ -134,9 +134,9 @@ PsCluster *ps_cluster_copy (const PsCluster *cluster);
 void ps_cluster_free (PsCluster *cluster);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsCluster, ps_cluster_free)
 
-/* Multiplies bandwidths and latencies of links and network, small messages included; the memory's and the host's stay.
- */
-void ps_cluster_scale (PsCluster *cluster, double bandwidth_factor, double latency_factor);
+/* Multiplies bandwidths of links and network, small messages included, those of the network by network_factor as well,
+ * and latencies of both. The memory's and the host's stay. */
+void ps_cluster_scale (PsCluster *cluster, double bandwidth_factor, double network_factor, double latency_factor);
 
 /* Makes every n_tensor GPUs of a node one device; from here on devices are counted in these groups. Memory, its
  * bandwidth and the peak rate stay those of one GPU. Messages stay too: the GPUs of a device send at the same time,

@@ -14,7 +14,8 @@ G_BEGIN_DECLS
  *
  * F takes act and gives 0. B takes 0 and gives act - wact. W takes 0 and gives wact. BW takes 0 and gives act. Here act
  * is what a forward keeps, and wact the part that W still needs after B. A measured op may take more at its start,
- * which it needs while it runs and gives back at its end.
+ * which it needs while it runs and gives back at its end. In prefill there is no backward: F keeps the keys and values
+ * of a chunk, and the F of a prompt's last chunk gives back those of all.
  */
 typedef struct {
   gint64 duration_ns;
@@ -299,6 +300,11 @@ gboolean ps_costs_offload (PsCosts *costs, guint stage, double ratio, GError **e
 gboolean ps_costs_offload_modules (PsCosts *costs, guint stage, const PsModel *model, PsRecompute recompute,
                                    guint modules, GError **error);
 
+/* Leaves what forwards alone need, for prefill: F with what it takes and gives back, messages forward, and the weights
+ * without gradients, optimizer state and the framework's buffers, where these are known. All other ops and messages
+ * take no time and no bytes. */
+void ps_costs_keep_forward (PsCosts *costs);
+
 /* Spreads state evenly over all GPUs of n_replicas that hold the same parameters (ZeRO, arXiv 1910.02054, section 5).
  * The all-reduce is two halves, which move as many bytes as before (section 7.2.1): a reduce-scatter of the gradients
  * and an all-gather of the weights, whose bytes may be fewer. zero is the stage:
@@ -310,7 +316,9 @@ gboolean ps_costs_offload_modules (PsCosts *costs, guint stage, const PsModel *m
  * of 1. Megatron-FSDP scatters after each backward instead, and holds less.
  * - 3: the weights too, as PyTorch's FSDP does in a pipeline. A device has the weights of at most three of its stages
  *   whole at a time, in buffers that hold its own part. It gathers the weights of its next stages on a channel of their
- *   own, gather_ns each.
+ *   own, gather_ns each. A modelled stage that is the whole model is gathered by its embedding, layers and head
+ * instead, two at a time, for F and again for the backward, after which its gradients are scattered (torchtitan,
+ *   models/llama3/infra/parallelize.py, apply_fsdp). Ops take as long as these transfers where that is more.
  *
  * model, cluster: those of modelled costs, for the owners of matrices under Muon (work.h); else NULL. Fails with
  * PS_ERROR_USAGE where the size of the state is not known. */
@@ -416,6 +424,8 @@ typedef struct {
 
 typedef struct {
   guint tokens;            /* tokens of each sequence; 0: the model's */
+  guint before;            /* further ones before them, to which they attend (PsModel.before): a chunk of a prompt */
+  gboolean last;           /* the chunk ends its prompt */
   int images;              /* images of each sequence; negative: the model's */
   PsLengthFactors factors; /* where neither is known, else 1 */
 } PsLength;

@@ -79,8 +79,22 @@ PsSchedule *ps_format_read (const char *path, GError **error) G_GNUC_WARN_UNUSED
  * not. Free with g_free. */
 char *ps_torch_op_name (PsOp op);
 
-/* Findings, one line each, about a valid schedule that is exported as torch-compute or torch-comms: what PyTorch's
- * runtime would refuse or do wrong, or torchtitan, which loads its stages by schedule name. comms is the torch-comms
+/* What a program does with an exported schedule. */
+typedef struct {
+  gboolean refused;   /* an error: it would refuse the schedule, stop, or compute another result; FALSE: a warning */
+  char *what;         /* one line */
+  const char *advice; /* what to do about it; NULL: what says it */
+} PsFinding;
+
+/* A list of them. Free with g_ptr_array_unref. */
+GPtrArray *ps_findings_new (void);
+
+/* Adds one with a text as of printf. */
+void ps_finding_add (GPtrArray *findings, gboolean refused, const char *advice, const char *format, ...)
+    G_GNUC_PRINTF (4, 5);
+
+/* Findings (PsFinding) about a valid schedule that is exported as torch-compute or torch-comms: what PyTorch's runtime
+ * would refuse or do wrong, or torchtitan, which loads its stages by schedule name. comms is the torch-comms
  * text written of it. NULL: the text that would be written. Free with g_ptr_array_unref. */
 GPtrArray *ps_torch_lint (const PsSchedule *schedule, const char *comms) G_GNUC_WARN_UNUSED_RESULT;
 

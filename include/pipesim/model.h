@@ -271,6 +271,7 @@ typedef struct {
   PsSpread spread;
   PsFramework framework;
   PsStateFormats state;
+  gboolean serves; /* TRUE: prefill, whose head runs for the last of these tokens alone, as vLLM's and SGLang's do */
   guint before; /* tokens of each sequence before the `sequence` tokens here, to which they attend too: those of earlier
                    slices (ps_model_slice); 0: none */
   guint after;  /* tokens of each sequence after them: those of later slices; 0: none */

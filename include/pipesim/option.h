@@ -290,6 +290,9 @@ void ps_table_sort (PsTable *table, const char *key, gboolean descending);
  * terminal. */
 guint ps_window_columns (void);
 
+/* Letters of a line on standard error where there is no window. */
+#define PS_TALK_COLUMNS 80
+
 /* Sentences around a table, in lines that fit the window and end with "\n"; "" for "". otherwise: letters of a line
  * where there is no window; 0: all. Free with g_free. */
 char *ps_fit_sentence (const char *text, guint otherwise);

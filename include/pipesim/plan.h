@@ -253,7 +253,7 @@ char *ps_launch_refusal (const char *framework, const PsSetting *setting, const 
 /* The frameworks that do: "megatron, torchtitan"; "" for none. Free with g_free. */
 char *ps_launch_runs_in (const PsSetting *setting, const char *family);
 
-/* Adds the refusals of frameworks that know the family: "megatron: -m 3: ...". */
+/* Adds the refusals of frameworks that know the family: "megatron: -m 3: ...", as PsFinding. */
 void ps_launch_lint (const PsSetting *setting, const char *family, GPtrArray *findings);
 
 /* What to change in a run: one thing after the other, on the same GPUs, with the same sequences per step. */
@@ -273,7 +273,6 @@ typedef struct {
   double certainty;         /* probability that it is faster than the run as it stands */
   char *text;               /* the launch in the words of the question's framework; NULL: there is none */
   guint n_chunks;           /* v of its schedule */
-  guint even_layers;        /* layers of each of its stages; 0: they are not even */
 } PsAdvised;
 
 typedef struct {

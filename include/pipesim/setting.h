@@ -16,14 +16,31 @@ G_BEGIN_DECLS
 
 #define PS_ZERO_AUTO 4 /* --zero is not given */
 
+/* What the pipeline is for. */
+typedef enum {
+  PS_SERVE_NONE,    /* training: steps of forwards, backwards and an optimizer */
+  PS_SERVE_PREFILL, /* taking prompts in, chunk after chunk: forwards alone (schedule.h). Decoding is left out */
+} PsServe;
+
+const char *ps_serve_name (PsServe serve); /* "none", "prefill" */
+gboolean ps_serve_parse (const char *where, const char *text, PsServe *serve, GError **error);
+
 typedef struct {
-  guint n_devices;                /* -p; required where a family is generated */
-  guint n_microbatches;           /* -m; required where a family is generated */
-  guint n_chunks;                 /* -v; 0: the family's default */
-  guint n_slices;                 /* --slices; 0: the family's default */
-  gboolean even_work;             /* their F takes the same time; FALSE: they are equally long, unless they are given */
-  guint *slice_tokens;            /* [n_slice_tokens] tokens of each, where they are given; else NULL */
-  guint n_slice_tokens;           /* n_slices then, else 0 */
+  guint n_devices;      /* -p; required where a family is generated */
+  guint n_microbatches; /* -m; required where a family is generated */
+  guint n_chunks;       /* -v; 0: the family's default */
+  guint n_slices;       /* --slices; 0: the family's default */
+  gboolean even_work;   /* their F takes the same time; FALSE: they are equally long, unless they are given */
+  guint *slice_tokens;  /* [n_slice_tokens] tokens of each, where they are given; else NULL */
+  guint n_slice_tokens; /* n_slices then, else 0 */
+  PsServe serve;        /* --serve */
+  guint prompt;         /* --prompt, tokens of all prompts, or how many prompt_each has; 0: not given */
+  guint *prompt_each;   /* tokens of each prompt; further ones repeat them */
+  guint n_prompt_each;
+  guint chunk;       /* --chunk, tokens of all chunks, or their number (see both below); 0: not given */
+  guint *chunk_each; /* tokens of each chunk; further ones have those of the last */
+  guint n_chunk_each;
+  gboolean even_chunks;           /* each prompt has `chunk` chunks, whose F takes the same time */
   guint group_size;               /* --group; 0: the family's default */
   guint defer_head;               /* --defer-head; 0: none */
   char *lengths;                  /* --lengths; NULL: microbatches are alike */
@@ -55,6 +72,7 @@ typedef struct {
   double overlap_slowdown;       /* --overlap-slowdown; 1: none */
   gboolean overlap_waiting;      /* --overlap-waiting */
   double bandwidth_factor;       /* --bandwidth-factor; 1: as fast as they are */
+  double network_factor;         /* --network-factor, in addition to bandwidth_factor; 1: as fast as it is */
   double latency_factor;         /* --latency-factor; 1: as long as they are */
   guint ready_order;             /* --ready-order; 0: program order */
   PsSync sync;                   /* --sync */
@@ -116,6 +134,8 @@ typedef enum {
   PS_FIELD_MODELLED = 64,     /* pipesim partition looks at it with modelled costs alone */
   PS_FIELD_NOT_SEARCH = 128,  /* for single schedules; a search does without it */
   PS_FIELD_SHARED = 256,      /* devices that compute run it if they share layers */
+  PS_FIELD_NOT_SERVE = 512,   /* of training, not of --serve */
+  PS_FIELD_LISTED = 1024,     /* pipesim predict takes several values of it, by rows of its own */
 } PsFieldFlags;
 
 /* Refuses the first option given that has one of the flags, for that reason; NULL: for the row's own. Errors:
@@ -186,8 +206,8 @@ gboolean ps_setting_check_stages (const PsSetting *setting, guint n_stages, GErr
 PsModel *ps_setting_read_model (const PsSetting *setting, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 PsCluster *ps_setting_read_cluster (const PsSetting *setting, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
-/* --cluster with --bandwidth-factor and --latency-factor, its devices those of --tensor. Errors: PS_ERROR_IO,
- * PS_ERROR_INPUT, PS_ERROR_USAGE. */
+/* --cluster with --bandwidth-factor, --network-factor and --latency-factor, its devices those of --tensor. Errors:
+ * PS_ERROR_IO, PS_ERROR_INPUT, PS_ERROR_USAGE. */
 PsCluster *ps_setting_cluster (const PsSetting *setting, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
 /* Where costs come from: the table of sources, and the costs of the source that a setting names. */
@@ -304,6 +324,39 @@ PsCosts *ps_setting_recomputed (const PsSetting *setting, const PsSchedule *sche
  * custom or has several copies and the costs are modelled. Errors: those of reading model and cluster. */
 gboolean ps_setting_place (const PsSetting *setting, const PsPlacement *placement, PsCosts *costs, GError **error);
 
+/* The prompts of --serve prefill and their chunks, which are the slices of microbatches (schedule.h). */
+typedef struct {
+  guint n;            /* prompts */
+  guint n_slices;     /* most chunks of a prompt */
+  guint8 *slices;     /* [n] chunks of each */
+  guint *prompt;      /* [n_chunks] of each chunk, one prompt after the other (PsFamilySetting) */
+  guint n_chunks;     /* of all */
+  PsLengths *lengths; /* of n * n_slices chunks, chunks of a prompt after each other; those that a prompt has not got
+                         have the first one's length */
+} PsPrefill;
+
+/* Cuts n_prompts prompts. Chunks of given sizes end with their prompt, so that its last one may be smaller. Even chunks
+ * are those of ps_work_cut_even or, with `equal` and where costs have no model, equally long. Kernels are slower for
+ * odd lengths, so that a prediction tries both and takes the faster ones. Errors: PS_ERROR_USAGE, and those of reading
+ * model and cluster. */
+PsPrefill *ps_prefill_new (const PsSetting *setting, guint n_prompts, gboolean equal,
+                           GError **error) G_GNUC_WARN_UNUSED_RESULT;
+void ps_prefill_free (PsPrefill *prefill);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsPrefill, ps_prefill_free)
+
+/* Tokens of a prompt. */
+static inline guint ps_prefill_tokens (const PsPrefill *prefill, guint prompt)
+{
+  guint last = prompt * prefill->n_slices + prefill->slices[prompt] - 1;
+  const PsLength *length = &prefill->lengths->length[prefill->lengths->of[last]];
+
+  return length->before + length->tokens;
+}
+
+/* Tokens of prompt i, and of the longest one of the setting. */
+guint ps_setting_prompt (const PsSetting *setting, guint i);
+guint ps_setting_longest_prompt (const PsSetting *setting);
+
 /* The costs that stand for those of --lengths where microbatches must be alike: their average times, and the bytes of
  * the longest. costs are the setting's; without --lengths the result is a copy of them. Errors: those of
  * ps_lengths_read, and PS_ERROR_USAGE where the file has another number of microbatches. Free with ps_costs_free. */
@@ -340,6 +393,8 @@ typedef struct {
   gint64 lower_bound_ns;   /* bound of the makespan; of the period where iterations overlap (answer.h) */
   gboolean feasible;       /* all devices keep to ps_setting_memory_limit */
   const char *fits;        /* ps_fits, "yes" where feasible */
+  PsPrefill *prefill;      /* the prompts of --serve prefill; else NULL */
+  gint64 *first_token_ns;  /* [m] from the start to the end of each prompt's last F; NULL without prefill */
   guint *order;            /* [m] the microbatch of --lengths that each of the schedule is, counted from 0; NULL:
                               they are alike */
   gint64 even_ns;          /* iteration time with the even layout, where none was asked for and another was better;

@@ -285,6 +285,9 @@ char *ps_memory_describe_alive (const PsDeviceMemory *memory);
  * optimizer after every PsSchedule.update_every microbatches: PipeDream after each one, PipeDream-2BW after m. Each
  * step costs an O, and an all-reduce where there are replicas.
  *
+ * Forward-only schedules have no optimizer. With a meeting an iteration is the makespan: the next prompts wait until
+ * these are in. Without one each device goes on with the next prompts at once.
+ *
  * Without a meeting the devices repeat one pattern, shifted against each other. Its period is the maximum cycle ratio
  * of the graph of all ops, waits and transfers of one iteration with arcs that lead into the next one (max-plus
  * algebra; Baccelli et al., Synchronization and Linearity, 1992, section 3.2.3), found exactly in integers.

@@ -140,6 +140,9 @@ typedef struct {
   guint n_chunks;
   gboolean asynchronous;
   PsMetrics metrics;
+  gint64 first_token_ns; /* of prefill: mean time from the start until a prompt is in */
+  double prompts_per_s;  /* these two: of prefill, of an iteration */
+  double tokens_per_s;
   gint64 lower_bound_ns;
   gboolean feasible;
   const char *fits;

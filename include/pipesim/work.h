@@ -199,6 +199,13 @@ PsStateBytes ps_tensor_state (const PsModel *model, const PsStageShape *shape, c
 gint64 ps_tensor_kept_bytes (const PsModel *model, const PsStageShape *shape, PsRecompute recompute, guint n_tensor);
 gint64 ps_tensor_weight_bytes (const PsModel *model, const PsStageShape *shape, guint n_tensor);
 
+/* The keys and values that one of n_tensor GPUs of a stage holds of `tokens` tokens of a sequence, in the bytes of the
+ * model's precision (vLLM and SGLang: kv_cache_dtype auto). Heads of them are cut over the GPUs, at least one is whole.
+ * Latent attention holds its narrow vector, kv_rank + rope_size, on every GPU (arXiv 2405.04434, section 2.1.2). A
+ * window holds its own tokens, compressed entries one for each `rate` tokens, too. Mixers that scan hold a state, which
+ * does not grow with the tokens and does not count. */
+gint64 ps_tensor_cache_bytes (const PsModel *model, const PsStageShape *shape, gint64 tokens, guint n_tensor);
+
 /* One GPU's part of the keys and values of a slice that some token further than `distance` tokens after it reads: all
  * of them without a window. 0 where the sequence has no such token. */
 gint64 ps_tensor_key_bytes (const PsModel *model, const PsStageShape *shape, guint n_tensor, guint distance);

@@ -10,7 +10,14 @@ _PREDICT: dict[str, str] = {
     "devices": ",",
     "microbatches": ",",
     "chunks": ",",
+    "bubble": ",",
+    "devices": ",",
+    "microbatches": ",",
+    "chunks": ",",
     "slices": ":",
+    "serve": ",",
+    "prompt": ":",
+    "chunk": ":",
     "group": ",",
     "defer_head": ",",
     "lengths": ",",
@@ -28,6 +35,7 @@ _PREDICT: dict[str, str] = {
     "costs": ",",
     "cluster": ",",
     "bandwidth_factor": ",",
+    "network_factor": ",",
     "latency_factor": ",",
     "cuda_graphs": ",",
     "tp_comm_overlap": ",",
@@ -72,6 +80,9 @@ _PREDICT: dict[str, str] = {
     "tornado": ",",
     "seed": ",",
     "jobs": ",",
+    "expect": ",",
+    "update": ",",
+    "tolerance": ",",
     "output": ",",
     "to": ",",
     "force": ",",
@@ -89,7 +100,14 @@ def predict(
     devices: Value = None,
     microbatches: Value = None,
     chunks: Value = None,
+    bubble: Value = None,
+    devices: Value = None,
+    microbatches: Value = None,
+    chunks: Value = None,
     slices: Value = None,
+    serve: Value = None,
+    prompt: Value = None,
+    chunk: Value = None,
     group: Value = None,
     defer_head: Value = None,
     lengths: Value = None,
@@ -107,6 +125,7 @@ def predict(
     costs: Value = None,
     cluster: Value = None,
     bandwidth_factor: Value = None,
+    network_factor: Value = None,
     latency_factor: Value = None,
     cuda_graphs: Value = None,
     tp_comm_overlap: Flag = None,
@@ -151,6 +170,9 @@ def predict(
     tornado: Flag = None,
     seed: Value = None,
     jobs: Value = None,
+    expect: Value = None,
+    update: Flag = None,
+    tolerance: Value = None,
     output: Value = None,
     to: Value = None,
     force: Flag = None,
@@ -163,12 +185,26 @@ def predict(
 
     from_: Take the setting of a launch: a script, arguments, log or YAML of Megatron-LM, TOML or words of
         torchtitan, JSON of DeepSpeed, or a config.json; other options win over it [default: none]
-    schedule: Family names or schedule files, or all [required]
+    schedule: Families, also by PyTorch's names (1F1B, ScheduleInterleaved1F1B), or schedule files, or all
+        [required]
+    devices: Number of devices (pipeline ranks); of a list, each [default: that of a schedule file; families
+        need it]
+    microbatches: Microbatches per iteration; of a list, each [default: that of a schedule file; families need
+        it]
+    chunks: Stages per device; of a list, each [default: the family's]
+    bubble: Find the least m whose bubble of iteration is at most this, e.g. 0.05; -m is then the largest m to
+        try [default: -m says it]
     devices: Number of devices (pipeline ranks) [default: that of a schedule file; families need it]
     microbatches: Microbatches per iteration [default: that of a schedule file; families need it]
     chunks: Stages per device [default: the family's]
     slices: Slices of each sequence: Q of equal length; with even-work, Q whose F takes the same time, later
         ones shorter; or so many tokens each [default: the family's; a search's: 1]
+    serve: prefill: forwards alone, which take prompts in chunk after chunk; without decoding. none: training
+        [default: none]
+    prompt: Prompts of --serve: one of so many tokens, or several one after the other; -m, if it is more,
+        repeats them [default: none]
+    chunk: Chunks of each prompt: of so many tokens, the last size for all that follow; or N whose F takes the
+        same time, later ones shorter [default: none]
     group: Microbatches that pass a chunk in a row [default: the family's]
     defer_head: The last stage keeps W of its first N microbatches for the drain [default: 0]
     lengths: Lengths of the microbatches: a CSV with one line for each, of tokens and images per sequence, or of
@@ -196,6 +232,8 @@ def predict(
     cluster: Cluster description or its name [default: none]
     bandwidth_factor: Multiplies the speed of links and network; given and measured transfers and all-reduces
         take 1 / FACTOR of their time [default: 1]
+    network_factor: Multiplies the speed of the network between the nodes of --cluster alone; NVLink and other
+        links stay [default: 1]
     latency_factor: Multiplies the latencies of links and network of --cluster [default: 1]
     cuda_graphs: Kernels of --cluster that do not wait for the host to launch them: none, attn (all but experts)
         or full_iteration [default: none]
@@ -269,6 +307,11 @@ def predict(
     tornado: Show which part's spread moves the iteration most
     seed: Seed of the random numbers [default: 1]
     jobs: Threads that sample; their number changes no figure [default: one per processor]
+    expect: Compare with the predictions in FILE, and exit with 3 if one moved too far; without other options,
+        all command lines in FILE are predicted again [default: none]
+    update: With --expect: write what is predicted now into FILE
+    tolerance: With --expect: how far time and memory may move; --update writes it into FILE [default: that in
+        FILE; 2 % in new rows]
     output: Write the simulated timeline; FILE.trace.json is a Chrome trace, FILE.gz is packed [default: none]
     to: Print only the flags or keys with which megatron (HybridModel of Megatron-LM 0.18 and later, whose
         pattern says units and stages), megatron-gpt (GPTModel of 0.16 to 0.19: a layout string), torchtitan,
@@ -295,6 +338,9 @@ _SEARCH: dict[str, str] = {
     "microbatches": ",",
     "chunks": ",",
     "slices": ":",
+    "serve": ",",
+    "prompt": ":",
+    "chunk": ":",
     "lengths": ",",
     "microbatch_order": ",",
     "layout": ",",
@@ -310,6 +356,7 @@ _SEARCH: dict[str, str] = {
     "costs": ",",
     "cluster": ",",
     "bandwidth_factor": ",",
+    "network_factor": ",",
     "latency_factor": ",",
     "cuda_graphs": ",",
     "tp_comm_overlap": ",",
@@ -370,6 +417,9 @@ def search(
     microbatches: Value = None,
     chunks: Value = None,
     slices: Value = None,
+    serve: Value = None,
+    prompt: Value = None,
+    chunk: Value = None,
     lengths: Value = None,
     microbatch_order: Value = None,
     layout: Value = None,
@@ -385,6 +435,7 @@ def search(
     costs: Value = None,
     cluster: Value = None,
     bandwidth_factor: Value = None,
+    network_factor: Value = None,
     latency_factor: Value = None,
     cuda_graphs: Value = None,
     tp_comm_overlap: Flag = None,
@@ -449,6 +500,12 @@ def search(
     chunks: Stages per device [default: the family's]
     slices: Slices of each sequence: Q of equal length; with even-work, Q whose F takes the same time, later
         ones shorter; or so many tokens each [default: the family's; a search's: 1]
+    serve: prefill: forwards alone, which take prompts in chunk after chunk; without decoding. none: training
+        [default: none]
+    prompt: Prompts of --serve: one of so many tokens, or several one after the other; -m, if it is more,
+        repeats them [default: none]
+    chunk: Chunks of each prompt: of so many tokens, the last size for all that follow; or N whose F takes the
+        same time, later ones shorter [default: none]
     lengths: Lengths of the microbatches: a CSV with one line for each, of tokens and images per sequence, or of
         factors on the costs (factor, or f, b, w, c, act, msg). Not with search --joint [default: all are alike]
     microbatch_order: Order of the microbatches of --lengths: given, ascending, descending or best (for each
@@ -475,6 +532,8 @@ def search(
     cluster: Cluster description or its name [default: none]
     bandwidth_factor: Multiplies the speed of links and network; given and measured transfers and all-reduces
         take 1 / FACTOR of their time [default: 1]
+    network_factor: Multiplies the speed of the network between the nodes of --cluster alone; NVLink and other
+        links stay [default: 1]
     latency_factor: Multiplies the latencies of links and network of --cluster [default: 1]
     cuda_graphs: Kernels of --cluster that do not wait for the host to launch them: none, attn (all but experts)
         or full_iteration [default: none]
@@ -713,6 +772,9 @@ _ADVISE: dict[str, str] = {
     "microbatches": ",",
     "chunks": ",",
     "slices": ":",
+    "serve": ",",
+    "prompt": ":",
+    "chunk": ":",
     "group": ",",
     "defer_head": ",",
     "lengths": ",",
@@ -730,6 +792,7 @@ _ADVISE: dict[str, str] = {
     "costs": ",",
     "cluster": ",",
     "bandwidth_factor": ",",
+    "network_factor": ",",
     "latency_factor": ",",
     "cuda_graphs": ",",
     "tp_comm_overlap": ",",
@@ -785,6 +848,9 @@ def advise(
     microbatches: Value = None,
     chunks: Value = None,
     slices: Value = None,
+    serve: Value = None,
+    prompt: Value = None,
+    chunk: Value = None,
     group: Value = None,
     defer_head: Value = None,
     lengths: Value = None,
@@ -802,6 +868,7 @@ def advise(
     costs: Value = None,
     cluster: Value = None,
     bandwidth_factor: Value = None,
+    network_factor: Value = None,
     latency_factor: Value = None,
     cuda_graphs: Value = None,
     tp_comm_overlap: Flag = None,
@@ -856,6 +923,12 @@ def advise(
     chunks: Stages per device [default: the family's]
     slices: Slices of each sequence: Q of equal length; with even-work, Q whose F takes the same time, later
         ones shorter; or so many tokens each [default: the family's; a search's: 1]
+    serve: prefill: forwards alone, which take prompts in chunk after chunk; without decoding. none: training
+        [default: none]
+    prompt: Prompts of --serve: one of so many tokens, or several one after the other; -m, if it is more,
+        repeats them [default: none]
+    chunk: Chunks of each prompt: of so many tokens, the last size for all that follow; or N whose F takes the
+        same time, later ones shorter [default: none]
     group: Microbatches that pass a chunk in a row [default: the family's]
     defer_head: The last stage keeps W of its first N microbatches for the drain [default: 0]
     lengths: Lengths of the microbatches: a CSV with one line for each, of tokens and images per sequence, or of
@@ -883,6 +956,8 @@ def advise(
     cluster: Cluster description or its name [default: none]
     bandwidth_factor: Multiplies the speed of links and network; given and measured transfers and all-reduces
         take 1 / FACTOR of their time [default: 1]
+    network_factor: Multiplies the speed of the network between the nodes of --cluster alone; NVLink and other
+        links stay [default: 1]
     latency_factor: Multiplies the latencies of links and network of --cluster [default: 1]
     cuda_graphs: Kernels of --cluster that do not wait for the host to launch them: none, attn (all but experts)
         or full_iteration [default: none]
@@ -978,6 +1053,7 @@ _PARTITION: dict[str, str] = {
     "costs": ",",
     "cluster": ",",
     "bandwidth_factor": ",",
+    "network_factor": ",",
     "latency_factor": ",",
     "speed": ":",
     "memory_limit": ":",
@@ -1017,6 +1093,7 @@ def partition(
     costs: Value = None,
     cluster: Value = None,
     bandwidth_factor: Value = None,
+    network_factor: Value = None,
     latency_factor: Value = None,
     speed: Value = None,
     memory_limit: Value = None,
@@ -1062,6 +1139,8 @@ def partition(
     cluster: Cluster description or its name [default: none]
     bandwidth_factor: Multiplies the speed of links and network; given and measured transfers and all-reduces
         take 1 / FACTOR of their time [default: 1]
+    network_factor: Multiplies the speed of the network between the nodes of --cluster alone; NVLink and other
+        links stay [default: 1]
     latency_factor: Multiplies the latencies of links and network of --cluster [default: 1]
     speed: Speed of all devices, or of each; at 0.8 an op takes 1 / 0.8 of its cost [default: 1]
     memory_limit: Memory of a device, or of each [default: the cluster's]
@@ -1118,6 +1197,9 @@ _DIAGNOSE: dict[str, str] = {
     "microbatches": ",",
     "chunks": ",",
     "slices": ":",
+    "serve": ",",
+    "prompt": ":",
+    "chunk": ":",
     "group": ",",
     "defer_head": ",",
     "lengths": ",",
@@ -1134,6 +1216,7 @@ _DIAGNOSE: dict[str, str] = {
     "costs": ",",
     "cluster": ",",
     "bandwidth_factor": ",",
+    "network_factor": ",",
     "latency_factor": ",",
     "cuda_graphs": ",",
     "tp_comm_overlap": ",",
@@ -1184,6 +1267,9 @@ def diagnose(
     microbatches: Value = None,
     chunks: Value = None,
     slices: Value = None,
+    serve: Value = None,
+    prompt: Value = None,
+    chunk: Value = None,
     group: Value = None,
     defer_head: Value = None,
     lengths: Value = None,
@@ -1200,6 +1286,7 @@ def diagnose(
     costs: Value = None,
     cluster: Value = None,
     bandwidth_factor: Value = None,
+    network_factor: Value = None,
     latency_factor: Value = None,
     cuda_graphs: Value = None,
     tp_comm_overlap: Flag = None,
@@ -1250,6 +1337,12 @@ def diagnose(
     chunks: Stages per device [default: the family's]
     slices: Slices of each sequence: Q of equal length; with even-work, Q whose F takes the same time, later
         ones shorter; or so many tokens each [default: the family's; a search's: 1]
+    serve: prefill: forwards alone, which take prompts in chunk after chunk; without decoding. none: training
+        [default: none]
+    prompt: Prompts of --serve: one of so many tokens, or several one after the other; -m, if it is more,
+        repeats them [default: none]
+    chunk: Chunks of each prompt: of so many tokens, the last size for all that follow; or N whose F takes the
+        same time, later ones shorter [default: none]
     group: Microbatches that pass a chunk in a row [default: the family's]
     defer_head: The last stage keeps W of its first N microbatches for the drain [default: 0]
     lengths: Lengths of the microbatches: a CSV with one line for each, of tokens and images per sequence, or of
@@ -1276,6 +1369,8 @@ def diagnose(
     cluster: Cluster description or its name [default: none]
     bandwidth_factor: Multiplies the speed of links and network; given and measured transfers and all-reduces
         take 1 / FACTOR of their time [default: 1]
+    network_factor: Multiplies the speed of the network between the nodes of --cluster alone; NVLink and other
+        links stay [default: 1]
     latency_factor: Multiplies the latencies of links and network of --cluster [default: 1]
     cuda_graphs: Kernels of --cluster that do not wait for the host to launch them: none, attn (all but experts)
         or full_iteration [default: none]

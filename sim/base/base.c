@@ -75,11 +75,7 @@ void ps_capture (GString *output, GString *errors)
 {
   captured_output = output;
   captured_errors = errors;
-}
-
-gboolean ps_is_captured (void)
-{
-  return captured_errors != NULL;
+  ps_progress_allow (errors == NULL);
 }
 
 gboolean ps_write_stream (FILE *stream, const char *text, gsize n)
@@ -90,7 +86,7 @@ gboolean ps_write_stream (FILE *stream, const char *text, gsize n)
     g_string_append_len (captured, text, (gssize)n);
     return TRUE;
   }
-  ps_progress_wipe ();
+  ps_progress_end ();
   if (fwrite (text, 1, n, stream) != n || fflush (stream) != 0) {
     clearerr (stream);
     return FALSE;
@@ -113,7 +109,7 @@ static void print_error (const char *text)
 void ps_log_to_stderr (void)
 {
   g_set_printerr_handler (print_error);
-  ps_progress_allow ();
+  ps_progress_allow (TRUE);
   g_log_writer_default_set_use_stderr (TRUE);
   g_log_set_writer_func (write_message, NULL, NULL);
 }
@@ -141,11 +137,8 @@ typedef struct {
 } Unit;
 
 static const Unit time_units[] = {
-  { "ns", 1 },
-  { "us", 1000 },
-  { "ms", 1000 * 1000 },
-  { "s", 1000 * 1000 * 1000 },
-  { "min", G_GINT64_CONSTANT (60000000000) },
+  { "ns", 1 },         { "us", 1000 },        { "\u00b5s", 1000 }, /* micro sign, and the Greek letter */
+  { "\u03bcs", 1000 }, { "ms", 1000 * 1000 }, { "s", 1000 * 1000 * 1000 }, { "min", G_GINT64_CONSTANT (60000000000) },
 };
 
 #define BYTE_UNITS(unit)                                                                                               \
@@ -164,8 +157,15 @@ static const Unit token_units[] = {
   { "T", (gint64)1000 * 1000 * 1000 * 1000 },
 };
 
-static const Unit size_units[] = { BYTE_UNITS ("") };
+static const Unit size_units[] = {
+  BYTE_UNITS (""),
+  { "K", 1000 },
+  { "M", 1000 * 1000 },
+  { "G", 1000 * 1000 * 1000 },
+  { "T", (gint64)1000 * 1000 * 1000 * 1000 },
+};
 
+/* "Gb/s" and "gb/s" may be bits or bytes: they are refused. */
 static const Unit rate_units[] = {
   BYTE_UNITS ("/s"),
   { "Mbit/s", 1000 * 1000 / 8 },
@@ -184,8 +184,10 @@ static gsize decimal_length (const char *text)
   return digits && one_point ? length : 0;
 }
 
-static gboolean parse_quantity (const char *text, const Unit *units, guint n_units, gint64 max, gint64 *value)
+static gboolean parse_quantity (const char *text, const Unit *units, guint n_units, gboolean any_case, gint64 max,
+                                gint64 *value)
 {
+  int (*compare) (const char *, const char *) = any_case ? g_ascii_strcasecmp : strcmp;
   gsize length = decimal_length (text);
 
   if (length == 0)
@@ -196,7 +198,7 @@ static gboolean parse_quantity (const char *text, const Unit *units, guint n_uni
   }
   double number = g_ascii_strtod (text, NULL);
   for (guint i = 0; i < n_units; i++)
-    if (g_str_equal (text + length, units[i].suffix)) {
+    if (compare (text + length, units[i].suffix) == 0) {
       double scaled = number * (double)units[i].factor;
 
       if (!(scaled <= (double)max))
@@ -209,7 +211,7 @@ static gboolean parse_quantity (const char *text, const Unit *units, guint n_uni
 
 gboolean ps_parse_time (const char *where, const char *text, gint64 *ns, GError **error)
 {
-  if (parse_quantity (text, time_units, G_N_ELEMENTS (time_units), PS_MAX_TIME_NS, ns))
+  if (parse_quantity (text, time_units, G_N_ELEMENTS (time_units), FALSE, PS_MAX_TIME_NS, ns))
     return TRUE;
   return ps_refuse (error, PS_ERROR_USAGE,
                     "%s: '%s' is no time; write a number and ns, us, ms, s or min, from 0 to 1000000s", where, text);
@@ -230,14 +232,14 @@ static gboolean refuse_bytes (const char *where, const char *text, const char *p
 
 gboolean ps_parse_size (const char *where, const char *text, gint64 *bytes, GError **error)
 {
-  return parse_quantity (text, size_units, G_N_ELEMENTS (size_units), PS_MAX_SIZE_BYTES, bytes)
+  return parse_quantity (text, size_units, G_N_ELEMENTS (size_units), TRUE, PS_MAX_SIZE_BYTES, bytes)
          || refuse_bytes (where, text, "",
                           "size; write a number and B, kB, KiB, MB, MiB, GB, GiB, TB or TiB, from 0 to 1024TiB", error);
 }
 
 gboolean ps_parse_rate (const char *where, const char *text, gint64 *bytes_per_second, GError **error)
 {
-  return (parse_quantity (text, rate_units, G_N_ELEMENTS (rate_units), PS_MAX_RATE, bytes_per_second)
+  return (parse_quantity (text, rate_units, G_N_ELEMENTS (rate_units), FALSE, PS_MAX_RATE, bytes_per_second)
           && *bytes_per_second > 0)
          || refuse_bytes (where, text, "/s",
                           "rate; write a number and B/s, kB/s, MB/s, GB/s, TB/s, KiB/s, MiB/s, GiB/s, TiB/s, Mbit/s, "
@@ -247,7 +249,7 @@ gboolean ps_parse_rate (const char *where, const char *text, gint64 *bytes_per_s
 
 gboolean ps_parse_tokens (const char *where, const char *text, gint64 *tokens, GError **error)
 {
-  if (parse_quantity (text, token_units, G_N_ELEMENTS (token_units), PS_MAX_TOKENS, tokens) && *tokens > 0)
+  if (parse_quantity (text, token_units, G_N_ELEMENTS (token_units), FALSE, PS_MAX_TOKENS, tokens) && *tokens > 0)
     return TRUE;
   return ps_refuse (error, PS_ERROR_USAGE, "%s: '%s' is no number of tokens; 15T, 300B or 20M would be right", where,
                     text);

@@ -1,6 +1,8 @@
 /* progress.c - the line that says how far long work is. One line for the program: it has one standard error. */
 #include "progress.h"
 
+#include <pipesim/base.h>
+
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
@@ -15,27 +17,27 @@ static atomic_bool shown;
 static _Atomic gint64 next_us = G_MAXINT64; /* when a line is due */
 static gint64 begin_us, limit_ns;
 
-void ps_progress_wipe (void)
+void ps_progress_end (void)
 {
   if (atomic_exchange (&shown, FALSE))
     fputs (CLEAR_LINE, stderr);
 }
 
-void ps_progress_allow (void)
+void ps_progress_allow (gboolean allow)
 {
+  static gboolean wipes;
   const char *terminal = g_getenv ("TERM");
 
-  if (allowed || !isatty (STDERR_FILENO) || terminal == NULL || g_str_equal (terminal, "dumb"))
-    return;
-  allowed = TRUE;
-  atexit (ps_progress_wipe);
+  allowed = allow && isatty (STDERR_FILENO) && terminal != NULL && !g_str_equal (terminal, "dumb");
+  if (allowed && !wipes)
+    wipes = atexit (ps_progress_end) == 0;
 }
 
 void ps_progress_begin (gint64 time_limit_ns)
 {
   limit_ns = time_limit_ns;
   begin_us = g_get_monotonic_time ();
-  next_us = allowed && !ps_is_captured () ? begin_us + EVERY_US : G_MAXINT64;
+  next_us = allowed ? begin_us + EVERY_US : G_MAXINT64;
 }
 
 gboolean ps_progress_due (void)
@@ -76,9 +78,9 @@ void ps_progress_show (guint64 done, guint64 total, const char *units, const cha
                                ? g_strdup_printf ("%" G_GUINT64_FORMAT " of %" G_GUINT64_FORMAT " %s%s", done, total,
                                                   units, *text ? ", " : "")
                                : g_strdup ("");
-  g_autofree char *whole = g_strconcat (count, text, left, NULL), *line = ps_format_line (whole);
+  g_autofree char *whole = g_strconcat (count, text, left, NULL), *line = g_utf8_make_valid (whole, -1);
   glong columns = ioctl (STDERR_FILENO, TIOCGWINSZ, &window) == 0 && window.ws_col > 0 ? window.ws_col : USUAL_COLUMNS;
   *g_utf8_offset_to_pointer (line, MIN (columns - 1, g_utf8_strlen (line, -1))) = '\0';
-  g_printerr ("%s", line);
+  g_printerr ("%s", g_strdelimit (line, "\n\t", ' '));
   atomic_store (&shown, TRUE);
 }

@@ -3,6 +3,8 @@
 
 #include <pipesim/plan.h>
 
+#include <math.h>
+
 static void note_unread (const char *path, const PsModel *model)
 {
   if (model != NULL && model->unread != NULL)
@@ -43,7 +45,8 @@ char *ps_describe_errors (const PsSetting *setting)
   g_autoptr (PsCluster) cluster = model != NULL ? ps_setting_read_cluster (setting, NULL) : NULL;
   g_auto (PsClassErrors) errors = { 0 };
 
-  if (cluster == NULL)
+  /* No class is of prefill. */
+  if (cluster == NULL || setting->serve != PS_SERVE_NONE)
     return NULL;
   ps_class_errors_init (&errors, model, cluster);
   return ps_class_errors_to_text (&errors);
@@ -73,6 +76,9 @@ int ps_cmd_run (const PsCmd *command, int argc, char **argv, GError **error)
     argv = named = g_memdup2 (argv, ((gsize)argc + 1) * sizeof *argv);
     argv[1] = from = g_strconcat ("--from=", argv[1], NULL);
   }
+  g_auto (GStrv) words = g_strdupv (argv + 1); /* reading options removes them */
+  if (command->words > 0)
+    *(char ***)(gpointer)(options + command->words) = words;
   gboolean expanded = ps_launch_expand (command->rows, argv, &launch, error);
   if (expanded && launch.words != NULL) {
     argc = (int)g_strv_length (launch.words);
@@ -80,8 +86,9 @@ int ps_cmd_run (const PsCmd *command, int argc, char **argv, GError **error)
   }
   if (expanded && launch.print)
     code = ps_launch_print (&launch, error) ? 0 : 1;
-  else if (expanded && ps_command_parse (&help, command->rows, options, &argc, &argv, error)) {
-    ps_launch_note (&launch, setting != NULL ? *setting : NULL);
+  else if (expanded && ps_command_parse (&help, command->rows, options, &argc, &argv, error)
+           && (command->settle == NULL || command->settle (options, error))) {
+    ps_launch_note (&launch, setting != NULL && command->launch == 0 ? *setting : NULL); /* else it says so itself */
     if (setting != NULL) {
       /* Read once. Commands report what is wrong with them where they need them. */
       (*setting)->known_model = model = (*setting)->model != NULL ? ps_model_load ((*setting)->model, NULL) : NULL;
@@ -166,7 +173,13 @@ char *ps_variation_describe (const PsVariation *variation)
 PsFigures ps_prediction_figures (const PsPrediction *prediction)
 {
   const PsSchedule *schedule = prediction->program->schedule;
+  const PsPrefill *prefill = prediction->prefill;
+  double seconds = (double)MAX (prediction->metrics.iteration_ns, 1) / 1e9, tokens = 0, sum_ns = 0;
 
+  for (guint i = 0; prefill != NULL && i < prefill->n; i++) {
+    tokens += ps_prefill_tokens (prefill, i);
+    sum_ns += (double)prediction->first_token_ns[i];
+  }
   return (PsFigures){ .schedule = schedule->name,
                       .n_devices = schedule->placement->n_devices,
                       .n_stages = schedule->placement->n_stages,
@@ -174,6 +187,9 @@ PsFigures ps_prediction_figures (const PsPrediction *prediction)
                       .n_chunks = ps_placement_max_chunks (schedule->placement),
                       .asynchronous = schedule->asynchronous,
                       .metrics = prediction->metrics,
+                      .first_token_ns = prefill != NULL ? llround (sum_ns / prefill->n) : 0,
+                      .prompts_per_s = prefill != NULL ? prefill->n / seconds : 0,
+                      .tokens_per_s = tokens / seconds,
                       .lower_bound_ns = prediction->lower_bound_ns,
                       .feasible = prediction->feasible,
                       .fits = prediction->fits };

@@ -70,13 +70,13 @@ static char *describe_memory (const PsSetting *setting, const PsAdvice *advice)
     return g_strdup ("");
   g_autofree char *size = ps_format_size (memory->device[most].peak_bytes);
   if (!ps_setting_memory_limit (setting, memory->n_devices, &limit, &reserve, NULL) || limit == NULL)
-    return g_strdup_printf ("peak memory %s on device %u: %s\n", size, most, parts->str);
+    return g_strdup_printf ("peak memory %s on device %u: %s", size, most, parts->str);
   gint64 missing = advice->run.excess_bytes - reserve;
   g_autofree char *all = ps_format_size (limit[most] + reserve), *lacks = ps_format_size (MAX (missing, 0));
   g_autofree char *verdict = *prediction->fits == 'n'   ? g_strdup_printf ("%s are missing", lacks)
                              : *prediction->fits == 't' ? g_strdup ("which is tight")
                                                         : g_strdup ("which fits");
-  return g_strdup_printf ("peak memory %s of %s on device %u, %s: %s\n", size, all, most, verdict, parts->str);
+  return g_strdup_printf ("peak memory %s of %s on device %u, %s: %s", size, all, most, verdict, parts->str);
 }
 
 /* "idle 18.2 %: forward 9.1 %, ...", the causes of waiting. "" where it is not explained. */
@@ -101,7 +101,7 @@ static char *describe_idle (const PsSetting *setting, const PsPrediction *predic
     if ((double)sum[i] > 0.0005 * 100 * whole)
       g_string_append_printf (text, "%s%s %.1f %%", text->len > 0 ? ", " : "", name, (double)sum[i] / whole);
   }
-  return g_strdup_printf ("idle %.1f %% of the step, by what devices wait for: %s\n", (double)all_ns / whole,
+  return g_strdup_printf ("idle %.1f %% of the step, by what devices wait for: %s", (double)all_ns / whole,
                           text->len > 0 ? text->str : "nothing");
 }
 
@@ -137,12 +137,12 @@ static char *describe_certainty (const PsAdvice *advice)
 {
   if (advice->error > 0)
     return g_strdup_printf (
-        "certainty: probability that the change is faster. Modelled steps of the class deviate by "
+        "probability that the change is faster. Modelled steps of the class deviate by "
         "%.1f %%; two settings of it are taken to share 7/8 of that variance, so a gain deviates by "
-        "%.1f %%. Below %.1f it is noise\n",
+        "%.1f %%. Below %.1f it is noise",
         100 * advice->error, 50 * advice->error, PS_ADVICE_CERTAIN);
-  return g_strdup_printf ("certainty: probability that the change is faster, by the measured intervals of both steps. "
-                          "Below %.1f it is noise\n",
+  return g_strdup_printf ("probability that the change is faster, by the measured intervals of both steps. "
+                          "Below %.1f it is noise",
                           PS_ADVICE_CERTAIN);
 }
 
@@ -224,12 +224,13 @@ static gboolean reads_as (const PsCmd *command, const Options *options, const Ps
   return same;
 }
 
-/* The diff of a run, or where its file cannot say it the words to give. */
+/* The diff of a run; nothing where its file cannot say it, or is a command with arguments. */
 static void edit (const PsCmd *command, const Options *options, const PsAdvice *advice, const PsAdvised *run,
                   const char *text, PsAdvisedFile *file)
 {
   ps_advice_edit (advice, run, options->launch->file, text, file);
-  if (file->text == NULL || reads_as (command, options, run, file->text))
+  if (file->text == NULL
+      || (g_file_test (options->launch->file, G_FILE_TEST_EXISTS) && reads_as (command, options, run, file->text)))
     return;
   g_clear_pointer (&file->text, g_free);
   g_clear_pointer (&file->diff, g_free);
@@ -267,7 +268,7 @@ static gboolean print_advice (const Options *options, const PsAdvice *advice, co
   g_autofree char *idle = describe_idle (setting, advice->prediction), *certainty = describe_certainty (advice);
   const char *framework = options->launch->framework;
   g_autofree char *broken = advice->broken != NULL
-                                ? g_strdup_printf ("%s does not run that: %s\n", framework, advice->broken)
+                                ? g_strdup_printf ("%s does not run that: %s", framework, advice->broken)
                                 : g_strdup ("");
   g_autofree char *searched
       = g_strdup_printf ("%u runs predicted, %u of them impossible or refused by %s", advice->n_predicted,
@@ -307,17 +308,23 @@ static gboolean print_advice (const Options *options, const PsAdvice *advice, co
     return FALSE;
   if (options->columns.json)
     return ps_table_print (table, "pipesim-advise/1", extra, error);
-  g_autofree char *head
-      = g_strdup_printf ("simulated from %s%s%s\n%s: %s\n%s%s%s%s; %s", costs, errors != NULL ? "\ninterval: " : "",
-                         errors != NULL ? errors : "", options->launch->file, speed, memory, idle, broken,
-                         g_strchomp (certainty), searched);
-  g_autofree char *fitted = ps_fit_sentence (head, 0), *text = ps_table_to_text (table);
+  g_autofree char *about = g_strconcat ("simulated from ", costs, NULL);
+  g_autofree char *run = g_strdup_printf ("%s: %s", options->launch->file, speed);
+  g_autofree char *sure = g_strdup_printf ("certainty: %s", certainty);
+  g_autofree char *interval = errors != NULL ? g_strdup_printf ("interval: %s", errors) : g_strdup ("");
+  const char *const lines[] = { about, interval, run, memory, idle, broken, sure, searched };
+  g_autoptr (GString) head = g_string_new (NULL);
+  for (guint i = 0; i < G_N_ELEMENTS (lines); i++)
+    if (*lines[i] != '\0')
+      g_string_append_printf (head, "%s%s", i > 0 ? "\n" : "", lines[i]);
+  g_autofree char *fitted = ps_fit_sentence (head->str, 0), *text = ps_table_to_text (table);
   g_autoptr (GString) page = g_string_new (fitted);
   g_string_append (page, text);
   if (advice->changes->len == 0 && together == NULL)
     g_string_append (page, *advice->run.fits == 'n' ? "no change makes it need less memory\n"
                                                     : "no change makes it faster and fits\n");
-  append_diffs (page, advice, files, n, options->change);
+  if (framework != NULL)
+    append_diffs (page, advice, files, n, options->change);
   return ps_print (page->str, error);
 }
 
@@ -347,9 +354,12 @@ static int run (const PsCmd *command, gpointer base, int argc, char **argv, GErr
     return ps_refuse (error, PS_ERROR_USAGE, "'%s': not expected; the launch goes first", argv[1]);
   if (launch->file == NULL)
     return ps_refuse (error, PS_ERROR_USAGE, "no launch; give its file first: pipesim advise FILE");
+  if (ps_setting_source (options->setting) == NULL && options->setting->cluster == NULL)
+    return ps_refuse (error, PS_ERROR_USAGE,
+                      "--cluster: missing; name the machine, or give measured costs by --db or --costs-from");
   if (options->schedule == NULL)
     return ps_refuse (error, PS_ERROR_USAGE, "--schedule: missing; %s says none", launch->file);
-  if (!ps_setting_check (options->setting, error) || !ps_read_file (launch->file, &text, &length, error))
+  if (!ps_setting_check (options->setting, error) || !ps_launch_open (launch->file, &text, &length, error))
     return 0;
   g_autoptr (PsAdvice) advice = ps_advice_new (
       &(const PsAdviceQuestion){ .setting = options->setting,

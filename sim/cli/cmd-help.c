@@ -11,7 +11,8 @@ static char *write_schedules (void)
   const PsFamily *const *families = ps_family_table (&n);
   GString *text = g_string_new (
       "The families that --schedule knows. Memory counts activations at the peak of device r, in units of a device's "
-      "whole share of a microbatch. There are p devices, m microbatches and v chunks.\n");
+      "whole share of a microbatch. There are p devices, m microbatches and v chunks. Names of PyTorch and elsewhere "
+      "are taken, too; PyTorch's also without Schedule, and case does not count.\n");
 
   for (guint i = 0; i < n; i++) {
     const PsFamily *family = families[i];
@@ -21,6 +22,10 @@ static char *write_schedules (void)
                             family->default_chunks);
     g_string_append_printf (text, "  looks at     %s\n  source       %s\n",
                             family->uses_costs ? "costs and --memory-limit" : "nothing else", family->source);
+    if (family->torch != NULL)
+      g_string_append_printf (text, "  PyTorch      Schedule%s\n", family->torch);
+    if (family->also != NULL)
+      g_string_append_printf (text, "  elsewhere    %s\n", family->also);
   }
   g_string_append (text, "\nA schedule may also be a file, see pipesim help formats; pipesim search finds new ones.\n");
   return g_string_free (text, FALSE);
@@ -76,8 +81,9 @@ static char *write_formats (void)
 static char *write_units (void)
 {
   return g_strdup (
-      "Times    40ns, 250us, 1.5ms, 2s; a unit is required except for 0. Stored as whole nanoseconds.\n"
-      "Sizes    512B, 64KiB, 80GB, 1.5GiB; KB to TB are decimal, KiB to TiB binary; a unit is required except for 0.\n"
+      "Times    40ns, 250us (or 250µs), 1.5ms, 2s; a unit is required except for 0. Stored as whole nanoseconds.\n"
+      "Sizes    512B, 64KiB, 80GB, 1.5GiB; kB to TB (also k, M, G, T) are decimal, KiB to TiB binary; case does not\n"
+      "         count; a unit is required except for 0.\n"
       "Rates    10GB/s, 25GiB/s, 400Gbit/s; bits, kB, MB, GB and TB are decimal, KiB to TiB binary.\n\n"
       "JSON and CSV hold integer nanoseconds (keys that end in _ns), integer bytes (_bytes) and plain ratios.\n\n"
       "bubble of iteration = 1 - busy time / (p * iteration time)\n"

@@ -602,48 +602,40 @@ static gboolean print_plan (const Options *options, const GArray *answers, const
   g_autofree char *flops = describe (answers, describe_formula), *unrest = describe (answers, describe_unrest);
   g_autofree char *errors = describe (answers, describe_errors);
   const char *runner = options->question.runner;
-  const char *extra[] = { "origin",
-                          ps_origin_name (PS_ORIGIN_SIMULATED),
-                          "about",
-                          about,
-                          "memory",
-                          memory,
-                          "search",
-                          search,
-                          "formula",
-                          flops,
-                          "machine",
-                          unrest,
-                          *errors ? "interval" : NULL,
-                          errors,
-                          NULL };
   const struct {
-    const char *before, *text;
-    gboolean shown;
-  } lines[] = { { "", about, TRUE },
-                { "", fewest, TRUE },
-                { "", failures, TRUE },
-                { "", memory, TRUE },
-                { "", search, answers->len == 1 },
-                { "", flops, answers->len == 1 },
-                { "", totals, TRUE },
-                { "", unrest, TRUE },
-                { "interval: ", errors, TRUE } };
+    const char *key, *text;
+    gboolean always, printed; /* in JSON, where it is empty too; for people */
+  } parts[] = { { "about", about, TRUE, TRUE },
+                { "fewest", fewest, FALSE, TRUE },
+                { "failures", failures, FALSE, TRUE },
+                { "memory", memory, TRUE, TRUE },
+                { "search", search, TRUE, answers->len == 1 },
+                { "formula", flops, TRUE, answers->len == 1 },
+                { "totals", totals, FALSE, TRUE },
+                { "machine", unrest, TRUE, TRUE },
+                { "interval", errors, FALSE, TRUE } };
+  const char *extra[2 * G_N_ELEMENTS (parts) + 3] = { "origin", ps_origin_name (PS_ORIGIN_SIMULATED) };
+  guint n_extra = 2;
+  g_autoptr (GString) page = g_string_new (NULL);
   guint n = found->len, n_run = 0;
 
   while (n_run < n && !g_array_index (found, Found, n_run).layout->not_run)
     n_run++;
+  for (guint i = 0; i < G_N_ELEMENTS (parts); i++) {
+    if (parts[i].printed && *parts[i].text)
+      g_string_append_printf (page, "%s%s%s", i > 0 ? "\n" : "", parts[i].text == errors ? "interval: " : "",
+                              parts[i].text);
+    if (!parts[i].always && !*parts[i].text)
+      continue;
+    extra[n_extra++] = parts[i].key;
+    extra[n_extra++] = parts[i].text;
+  }
   g_autoptr (PsTable) table = make_table (options, found, 0, options->columns.json ? n : n_run);
   if (options->columns.json)
     return ps_table_print (table, "pipesim-plan/1", extra, error);
-  g_autoptr (GString) head = g_string_new (NULL);
-  for (guint i = 0; i < G_N_ELEMENTS (lines); i++)
-    if (lines[i].shown && *lines[i].text)
-      g_string_append_printf (head, "%s%s%s", i > 0 ? "\n" : "", lines[i].before, lines[i].text);
-  g_autofree char *fitted = ps_fit_sentence (head->str, 0);
+  g_autofree char *fitted = ps_fit_sentence (page->str, 0);
   g_autofree char *text = n_run > 0 ? ps_table_to_text (table) : g_strdup_printf ("%s runs nothing of this\n", runner);
-  g_autoptr (GString) page = g_string_new (fitted);
-  g_string_append (page, text);
+  g_string_append (g_string_assign (page, fitted), text);
   if (n_run < n) {
     g_autoptr (PsTable) others = make_table (options, found, n_run, n);
     g_autofree char *rest = ps_table_to_text (others);

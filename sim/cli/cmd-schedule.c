@@ -17,6 +17,7 @@ typedef struct {
   PsColumnChoice columns; /* of list */
   PsLaunchChoice launch;  /* of convert; to may be a format */
   char *output;
+  gboolean strict; /* of lint */
 } Options;
 
 static const PsOption json_rows[] = {
@@ -35,6 +36,12 @@ static const PsOption order_rows[] = {
   PS_OPTION_INCLUDE_AT (Options, setting, ps_setting_options, 0),
   PS_OPTION_INCLUDE_AT (Options, setting, ps_microbatch_size_rows, 0),
   { .name = "", .type = PS_OPTION_ROWS, .rows = json_rows, .flags = LIST_ONLY }, /* of the same base */
+  PS_OPTION_END,
+};
+
+static const PsOption lint_rows[] = {
+  PS_OPTION ("strict", 0, PS_FLAG (Options, strict), NULL, "Exit code 3 for warnings, too", .group = PS_GROUP_OUTPUT),
+  { .name = "", .type = PS_OPTION_ROWS, .rows = order_rows }, /* of the same base */
   PS_OPTION_END,
 };
 
@@ -57,6 +64,8 @@ static int list (const Options *options, G_GNUC_UNUSED const char *schedule, GEr
     PS_CELL (PsFamily, constraints, "constraints", "constraints", TEXT),
     PS_CELL (PsFamily, memory, "memory", "peak activations of device r", TEXT),
     PS_CELL (PsFamily, source, "source", "source", TEXT),
+    PS_CELL (PsFamily, torch, "torch", "PyTorch", TEXT),
+    PS_CELL (PsFamily, also, "also", "elsewhere", TEXT),
   };
   static const char *const usual[] = { "name", "description", NULL }, *const none[] = { NULL };
   guint n;
@@ -139,10 +148,22 @@ static int show (const Options *options, const char *name, GError **error)
   return 0;
 }
 
-static void print_findings (const char *name, GPtrArray *findings)
+/* Returns the number of errors. */
+static guint print_findings (const char *name, GPtrArray *findings)
 {
-  for (guint i = 0; i < findings->len; i++)
-    g_printerr ("%s: warning: %s\n", name, (const char *)g_ptr_array_index (findings, i));
+  guint n_errors = 0;
+
+  for (guint i = 0; i < findings->len; i++) {
+    const PsFinding *finding = findings->pdata[i];
+    const char *advice = finding->advice;
+    g_autofree char *text = g_strconcat (name, finding->refused ? ": error: " : ": warning: ", finding->what,
+                                         advice != NULL ? "; " : "", advice != NULL ? advice : "", NULL);
+    g_autofree char *lines = ps_fit_sentence (text, PS_TALK_COLUMNS);
+
+    n_errors += finding->refused;
+    g_printerr ("%s", lines);
+  }
+  return n_errors;
 }
 
 /* For the formats that show times: the timeline that predict -o writes. */
@@ -255,11 +276,12 @@ static GPtrArray *lint_file (const char *path, GError **error)
 
 static int lint (const Options *options, const char *name, GError **error)
 {
-  gboolean reorder = options->setting->reorder, family = ps_family_find (name) != NULL;
+  gboolean reorder = options->setting->reorder;
+  const PsFamily *family = ps_family_find (name);
   g_autoptr (GPtrArray) findings = NULL;
   g_autoptr (GError) cause = NULL;
 
-  if (!reorder && !family && g_file_test (name, G_FILE_TEST_IS_REGULAR))
+  if (!reorder && family == NULL && g_file_test (name, G_FILE_TEST_IS_REGULAR))
     findings = lint_file (name, &cause);
   if (cause != NULL) {
     g_propagate_error (error, g_steal_pointer (&cause));
@@ -274,14 +296,15 @@ static int lint (const Options *options, const char *name, GError **error)
     if (schedule == NULL || (reorder && text == NULL))
       return 0;
     findings = ps_torch_lint (schedule, text);
-    if (family)
-      ps_launch_lint (options->setting, name, findings);
+    if (family != NULL)
+      ps_launch_lint (options->setting, family->name, findings);
   }
-  print_findings (name, findings);
-  g_autofree char *line = g_strdup_printf ("%s: %u finding%s for PyTorch's runtime and frameworks that have it\n", name,
-                                           findings->len, findings->len == 1 ? "" : "s");
+  guint n_errors = print_findings (name, findings), n_warnings = findings->len - n_errors;
+  g_autofree char *line
+      = g_strdup_printf ("%s: %u error%s, %u warning%s for PyTorch's runtime and frameworks that have it\n", name,
+                         n_errors, n_errors == 1 ? "" : "s", n_warnings, n_warnings == 1 ? "" : "s");
   ps_print (line, error);
-  return findings->len > 0 ? 3 : 0;
+  return n_errors > 0 || (options->strict && n_warnings > 0) ? 3 : 0;
 }
 
 /* The command */
@@ -310,10 +333,10 @@ static const Action actions[] = {
     "pipesim schedule convert interleaved -p 4 -m 8 -v 2 --to torch-compute -o schedule.csv\n"
     "pipesim schedule convert schedule.csv --to native -o schedule.json\n"
     "pipesim schedule convert zb-v -p 4 -m 8 --to torch-comms -o lowered.csv --comm-order planned\n" },
-  { "lint", "NAME|FILE", "say what frameworks would refuse or do wrong; exit code 3 if anything", lint, order_rows,
+  { "lint", "NAME|FILE", "say what frameworks would refuse or do wrong; exit code 3 on errors", lint, lint_rows,
     "pipesim schedule lint lowered.csv\n"
     "pipesim schedule lint zb-v -p 4 -m 8\n"
-    "pipesim schedule lint interleaved -p 4 -m 8 -v 2 --comm-order planned\n" },
+    "pipesim schedule lint interleaved -p 4 -m 8 -v 2 --comm-order planned --strict\n" },
 };
 
 /* The formats, below the options. */

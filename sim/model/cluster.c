@@ -599,13 +599,13 @@ static void scale_network (PsCluster *cluster, double factor)
     cluster->network_points[i].bandwidth *= factor;
 }
 
-void ps_cluster_scale (PsCluster *cluster, double bandwidth_factor, double latency_factor)
+void ps_cluster_scale (PsCluster *cluster, double bandwidth_factor, double network_factor, double latency_factor)
 {
   cluster->link_latency_ns = scale_latency (cluster->link_latency_ns, latency_factor);
   cluster->network_latency_ns = scale_latency (cluster->network_latency_ns, latency_factor);
   scale_links (cluster, bandwidth_factor);
-  scale_network (cluster, bandwidth_factor);
-  cluster->split_ring_bandwidth *= bandwidth_factor;
+  scale_network (cluster, bandwidth_factor * network_factor);
+  cluster->split_ring_bandwidth *= bandwidth_factor * network_factor;
 }
 
 gboolean ps_cluster_group (PsCluster *cluster, guint n_tensor, GError **error)

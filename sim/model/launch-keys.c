@@ -12,7 +12,7 @@
  * those with "zero_optimization." and the like of DeepSpeed. A new key is a new row. */
 static const PsKeyRow rows[] = {
   /* GPUs */
-  { "nproc_per_node nproc-per-node num_gpus gpus_per_node num_gpus_per_node", PS_KEY_SETTING, "gpus-per-node", NULL },
+  { "nproc_per_node num_gpus gpus_per_node num_gpus_per_node trainer.devices", PS_KEY_SETTING, "gpus-per-node", NULL },
   { "nnodes num_nodes", PS_KEY_SETTING, "nodes", NULL },
   { "world_size", PS_KEY_SETTING, "gpus", NULL },
   { "program _target_", PS_KEY_SETTING, "program", NULL },
@@ -22,48 +22,50 @@ static const PsKeyRow rows[] = {
   { "context_parallel_size parallelism.context_parallel_degree", PS_KEY_SETTING, "context", NULL },
   { "expert_model_parallel_size parallelism.expert_parallel_degree", PS_KEY_SETTING, "experts", NULL },
   { "data_parallel_size num_dp", PS_KEY_SETTING, "replicas", NULL },
-  { "parallelism.data_parallel_replicate_degree", PS_KEY_SETTING, "replicated", NULL },
-  { "parallelism.data_parallel_shard_degree", PS_KEY_SETTING, "sharded", NULL },
-  { "parallelism.fsdp_reshard_after_forward", PS_KEY_SETTING, "reshard", NULL },
-  { "use_tp_pp_dp_mapping", PS_KEY_SETTING, "mapping", NULL },
+  { "parallelism.data_parallel_replicate_degree", PS_KEY_SETTING, "replicas.replicated", NULL },
+  { "parallelism.data_parallel_shard_degree", PS_KEY_SETTING, "zero.sharded", NULL },
+  { "parallelism.fsdp_reshard_after_forward", PS_KEY_SETTING, "zero.reshard", "default=" },
+  { "use_tp_pp_dp_mapping", PS_KEY_SETTING, "adjacent-replicas.mapping", NULL },
 
   /* Batches */
   { "micro_batch_size train_micro_batch_size_per_gpu parallelism.pipeline_parallel_microbatch_size", PS_KEY_SETTING,
     "microbatch-size", NULL },
   { "global_batch_size train_batch_size training.global_batch_size", PS_KEY_SETTING, "global-batch", "-1=" },
-  { "training.local_batch_size training.batch_size", PS_KEY_SETTING, "local-batch", NULL },
+  { "training.local_batch_size training.batch_size", PS_KEY_SETTING, "microbatches.local", NULL },
   { "gradient_accumulation_steps", PS_KEY_SETTING, "microbatches", NULL },
-  { "seq_length training.seq_len", PS_KEY_SETTING, "sequence", NULL },
+  { "seq_length training.seq_len model.encoder_seq_length", PS_KEY_SETTING, "sequence", NULL },
 
   /* Stages and schedule */
-  { "num_layers_per_virtual_pipeline_stage", PS_KEY_SETTING, "layers-per-chunk", NULL },
+  { "num_layers_per_virtual_pipeline_stage", PS_KEY_SETTING, "chunks.layers", NULL },
   { "virtual_pipeline_model_parallel_size num_virtual_stages_per_pipeline_rank", PS_KEY_SETTING, "chunks", NULL },
   { "pipeline_model_parallel_layout", PS_KEY_SETTING, "layout", NULL },
-  { "decoder_first_pipeline_num_layers num_layers_in_first_pipeline_stage", PS_KEY_SETTING, "first", NULL },
-  { "decoder_last_pipeline_num_layers num_layers_in_last_pipeline_stage", PS_KEY_SETTING, "last", NULL },
-  { "account_for_embedding_in_pipeline_split", PS_KEY_SETTING, "count-embedding", NULL },
-  { "account_for_loss_in_pipeline_split", PS_KEY_SETTING, "count-loss", NULL },
+  { "decoder_first_pipeline_num_layers num_layers_in_first_pipeline_stage", PS_KEY_SETTING, "layout.first", NULL },
+  { "decoder_last_pipeline_num_layers num_layers_in_last_pipeline_stage", PS_KEY_SETTING, "layout.last", NULL },
+  { "account_for_embedding_in_pipeline_split", PS_KEY_SETTING, "layout.embedding", NULL },
+  { "account_for_loss_in_pipeline_split", PS_KEY_SETTING, "layout.loss", NULL },
   { "microbatch_group_size_per_virtual_pipeline_stage microbatch_group_size_per_vp_stage", PS_KEY_SETTING, "group",
     NULL },
-  { "overlap_moe_expert_parallel_comm", PS_KEY_SETTING, "overlaps", NULL },
-  { "delay_wgrad_compute", PS_KEY_SETTING, "delays-w", NULL },
-  { "defer_embedding_wgrad_compute", PS_KEY_SETTING, "defers", NULL },
+  { "overlap_moe_expert_parallel_comm", PS_KEY_SETTING, "schedule.overlaps", NULL },
+  { "delay_wgrad_compute", PS_KEY_SETTING, "schedule.delays-w", NULL },
+  { "defer_embedding_wgrad_compute", PS_KEY_SETTING, "defer-head.defers", NULL },
   { "wgrad_deferral_limit", PS_KEY_SETTING, "defer-head", NULL },
-  { "parallelism.pipeline_parallel_schedule", PS_KEY_SETTING, "torch-schedule", NULL },
-  { "parallelism.module_fqns_per_model_part", PS_KEY_SETTING, "parts", NULL },
-  { "parts", PS_KEY_SETTING, "cuts", NULL },
+  { "parallelism.pipeline_parallel_schedule", PS_KEY_SETTING, "schedule.torch", NULL },
+  { "parallelism.module_fqns_per_model_part", PS_KEY_SETTING, "layout.parts", NULL },
+  { "parts", PS_KEY_SETTING, "layout.cuts", NULL },
   { "parallelism.pipeline_parallel_schedule_csv", PS_KEY_SETTING, "schedule", NULL },
-  { "parallelism.pipeline_parallel_layers_per_stage", PS_KEY_SETTING, "layers-per-chunk", NULL },
+  { "parallelism.pipeline_parallel_layers_per_stage", PS_KEY_SETTING, "chunks.layers", NULL },
+  { "parallelism.pipeline_parallel_first_stage_less_layers", PS_KEY_SETTING, "layout.first-less", NULL },
+  { "parallelism.pipeline_parallel_last_stage_less_layers", PS_KEY_SETTING, "layout.last-less", NULL },
 
   /* Number formats */
-  { "bf16 bf16.enabled", PS_KEY_SETTING, "bf16", NULL },
-  { "fp16 fp16.enabled", PS_KEY_SETTING, "fp16", NULL },
-  { "fp8_format fp8", PS_KEY_SETTING, "fp8", NULL },
-  { "fp8_recipe", PS_KEY_SETTING, "fp8-recipe", NULL },
-  { "fp4_format fp4", PS_KEY_SETTING, "fp4", NULL },
-  { "training.mixed_precision_param", PS_KEY_SETTING, "bf16", "bfloat16=true float32=false" },
+  { "bf16 bf16.enabled", PS_KEY_SETTING, "precision.bf16", NULL },
+  { "fp16 fp16.enabled", PS_KEY_SETTING, "precision.fp16", NULL },
+  { "fp8_format fp8", PS_KEY_SETTING, "precision.fp8", NULL },
+  { "fp8_recipe", PS_KEY_SETTING, "precision.recipe", NULL },
+  { "fp4_format fp4", PS_KEY_SETTING, "precision.fp4", NULL },
+  { "training.mixed_precision_param", PS_KEY_SETTING, "precision.bf16", "bfloat16=true float32=false" },
   { "accumulate_allreduce_grads_in_fp32", PS_KEY_HARMLESS, NULL, NULL },
-  { "grad_reduce_in_bf16", PS_KEY_SETTING, "reduce-bf16", NULL },
+  { "grad_reduce_in_bf16", PS_KEY_SETTING, "main-grads-dtype.bf16", NULL },
   { "use_precision_aware_optimizer", PS_KEY_SETTING, "precise", NULL },
   { "main_grads_dtype data_types.grad_accum_dtype", PS_KEY_SETTING, "main-grads-dtype",
     "torch.float32=fp32 torch.bfloat16=bf16" },
@@ -77,28 +79,35 @@ static const PsKeyRow rows[] = {
   { "optimizer.implementation", PS_KEY_SETTING, "optimizer-implementation", NULL },
 
   /* What is kept, sharded, overlapped */
-  { "recompute_granularity", PS_KEY_SETTING, "granularity", NULL },
-  { "recompute_activations", PS_KEY_SETTING, "granularity", "=selective" },
-  { "recompute_method", PS_KEY_SETTING, "recompute-method", NULL },
-  { "recompute_num_layers", PS_KEY_SETTING, "recompute-layers", NULL },
-  { "recompute_modules", PS_KEY_SETTING, "recompute-modules", NULL },
-  { "activation_checkpoint.mode", PS_KEY_SETTING, "granularity", "none=" },
-  { "activation_checkpoint_interval", PS_KEY_SETTING, "checkpoint-interval", NULL },
-  { "fine_grained_activation_offloading", PS_KEY_SETTING, "offloads", NULL },
+  { "recompute_granularity activations_checkpoint_granularity", PS_KEY_SETTING, "recompute.granularity", NULL },
+  { "recompute_activations", PS_KEY_SETTING, "recompute.granularity", "=selective" },
+  { "recompute_method", PS_KEY_SETTING, "recompute.method", NULL },
+  { "recompute_num_layers", PS_KEY_SETTING, "recompute.layers", NULL },
+  { "recompute_modules", PS_KEY_SETTING, "recompute.modules", NULL },
+  { "checkpoint_activations", PS_KEY_SETTING, "recompute.granularity", "=full" },
+  { "activations_checkpoint_method", PS_KEY_SETTING, "recompute.granularity", "uniform=full" },
+  { "activations_checkpoint_num_layers checkpoint_num_layers", PS_KEY_SETTING, "recompute.layers", NULL },
+  { "activation_checkpoint.mode", PS_KEY_SETTING, "recompute.granularity", "none=" },
+  { "activation_checkpoint_interval", PS_KEY_SETTING, "recompute.interval", NULL },
+  { "fine_grained_activation_offloading", PS_KEY_SETTING, "offload-modules.offloads", NULL },
   { "offload_modules", PS_KEY_SETTING, "offload-modules", NULL },
-  { "use_distributed_optimizer", PS_KEY_SETTING, "distributed-optimizer", NULL },
-  { "use_megatron_fsdp use_custom_fsdp", PS_KEY_SETTING, "fsdp", NULL },
-  { "data_parallel_sharding_strategy", PS_KEY_SETTING, "sharding", NULL },
-  { "zero_optimization.stage", PS_KEY_SETTING, "zero", NULL },
-  { "overlap_grad_reduce", PS_KEY_SETTING, "overlap-reduce", NULL },
+  { "model.optim.name", PS_KEY_SETTING, "zero.distributed-optimizer",
+    "distributed_fused_adam=true mcore_distributed_optim=true adam=false fused_adam=false" },
+  { "use_distributed_optimizer", PS_KEY_SETTING, "zero.distributed-optimizer", NULL },
+  { "use_megatron_fsdp use_custom_fsdp", PS_KEY_SETTING, "zero.fsdp", NULL },
+  { "data_parallel_sharding_strategy", PS_KEY_SETTING, "zero.strategy", NULL },
+  { "deepspeed", PS_KEY_SETTING, "deepspeed", NULL },
+  { "no_pipeline_parallel", PS_KEY_SETTING, "devices", "=1" },
+  { "zero_stage zero_optimization.stage", PS_KEY_SETTING, "zero", NULL },
+  { "overlap_grad_reduce", PS_KEY_SETTING, "reduce.overlap", NULL },
   { "overlap_param_gather", PS_KEY_SETTING, "overlap-param-gather", NULL },
   { "tp_comm_overlap", PS_KEY_SETTING, "tp-comm-overlap", NULL },
-  { "moe_token_dispatcher_type", PS_KEY_SETTING, "dispatcher", NULL },
-  { "moe_flex_dispatcher_backend", PS_KEY_SETTING, "flex-backend", NULL },
-  { "cuda_graph_impl", PS_KEY_SETTING, "graph-impl", "none=" },
-  { "cuda_graph_scope", PS_KEY_SETTING, "graph-scope", NULL },
-  { "cross_entropy_loss_fusion", PS_KEY_SETTING, "loss-fusion", NULL },
-  { "cross_entropy_fusion_impl", PS_KEY_SETTING, "loss-impl", NULL },
+  { "moe_token_dispatcher_type", PS_KEY_SETTING, "moe-token-dispatcher-type", NULL },
+  { "moe_flex_dispatcher_backend", PS_KEY_SETTING, "moe-token-dispatcher-type.backend", NULL },
+  { "cuda_graph_impl", PS_KEY_SETTING, "cuda-graphs.impl", "none=" },
+  { "cuda_graph_scope", PS_KEY_SETTING, "cuda-graphs.scope", NULL },
+  { "cross_entropy_loss_fusion", PS_KEY_SETTING, "loss.fusion", NULL },
+  { "cross_entropy_fusion_impl", PS_KEY_SETTING, "loss.impl", NULL },
   { "model.name", PS_KEY_SETTING, "titan-module", NULL },
   { "module", PS_KEY_SETTING, "titan-module", NULL },
   { "model.flavor", PS_KEY_SETTING, "titan-flavor", NULL },
@@ -110,9 +119,10 @@ static const PsKeyRow rows[] = {
   { "ffn_hidden_size", PS_KEY_MODEL, "feed_forward", NULL },
   { "num_attention_heads", PS_KEY_MODEL, "heads", NULL },
   { "kv_channels", PS_KEY_MODEL, "head_size", NULL },
-  { "group_query_attention", PS_KEY_SETTING, "grouped", NULL },
-  { "num_query_groups", PS_KEY_SETTING, "groups", NULL },
-  { "multi_latent_attention", PS_KEY_SETTING, "latent", NULL },
+  { "group_query_attention", PS_KEY_SHAPE, "grouped", NULL },
+  { "num_query_groups", PS_KEY_SHAPE, "groups", NULL },
+  { "num_key_value_heads", PS_KEY_SHAPE, "kv-heads", NULL },
+  { "multi_latent_attention", PS_KEY_SHAPE, "latent", NULL },
   { "q_lora_rank", PS_KEY_MODEL, "q_rank", NULL },
   { "kv_lora_rank", PS_KEY_MODEL, "kv_rank", NULL },
   { "qk_head_dim", PS_KEY_MODEL, "nope_size", NULL },
@@ -122,13 +132,20 @@ static const PsKeyRow rows[] = {
   { "attention_backend", PS_KEY_MODEL, "flash_attention",
     "unfused=false AttnBackend.unfused=false flash=true fused=true auto=true local=false AttnBackend.flash=true "
     "AttnBackend.fused=true AttnBackend.auto=true AttnBackend.local=false" },
-  { "vocab_size padded_vocab_size", PS_KEY_MODEL, "vocabulary", NULL },
+  { "vocab_size padded_vocab_size pad_vocab_size_to", PS_KEY_MODEL, "vocabulary", NULL },
+  { "tokenizer_type patch_tokenizer_type", PS_KEY_SETTING, "tokenizer-type", NULL },
+  { "tokenizer_model tokenizer_name_or_path model.tokenizer.type", PS_KEY_SETTING, "tokenizer-model", NULL },
+  { "merge_file", PS_KEY_SETTING, "merge-file", NULL },
+  { "extra_vocab_size", PS_KEY_SETTING, "further-words", NULL },
+  { "make_vocab_size_divisible_by", PS_KEY_SETTING, "vocabulary-multiple", NULL },
   { "max_position_embeddings", PS_KEY_SETTING, "positions", NULL },
   { "untie_embeddings_and_output_weights", PS_KEY_MODEL, "tied", "=false true=false false=true" },
   { "share_embeddings_and_output_weights", PS_KEY_MODEL, "tied", "=true" },
-  { "swiglu", PS_KEY_SETTING, "swiglu", NULL },
-  { "gated_linear_unit", PS_KEY_SETTING, "swiglu", NULL },
-  { "squared_relu", PS_KEY_SETTING, "squared-relu", NULL },
+  { "swiglu", PS_KEY_SHAPE, "swiglu", NULL },
+  { "glu_activation", PS_KEY_SHAPE, "swiglu", NULL },
+  { "embed_layernorm", PS_KEY_MODEL, "embedding_norm", "=true" },
+  { "gated_linear_unit", PS_KEY_SHAPE, "swiglu", NULL },
+  { "squared_relu", PS_KEY_SHAPE, "squared-relu", NULL },
   { "attention_output_gate", PS_KEY_MODEL, "attention_gate", "=true" },
   { "mamba_num_heads", PS_KEY_MODEL, "mamba_heads", NULL },
   { "mamba_head_dim", PS_KEY_MODEL, "mamba_head_size", NULL },
@@ -138,29 +155,29 @@ static const PsKeyRow rows[] = {
   { "linear_key_head_dim", PS_KEY_MODEL, "delta_key_size", NULL },
   { "linear_num_value_heads", PS_KEY_MODEL, "delta_value_heads", NULL },
   { "linear_value_head_dim", PS_KEY_MODEL, "delta_value_size", NULL },
-  { "experimental_attention_variant", PS_KEY_SETTING, "variant", NULL },
+  { "experimental_attention_variant", PS_KEY_SHAPE, "variant", NULL },
   { "dsa_indexer_n_heads", PS_KEY_MODEL, "index_heads", NULL },
   { "dsa_indexer_head_dim", PS_KEY_MODEL, "index_size", NULL },
   { "dsa_indexer_topk", PS_KEY_MODEL, "index_top", NULL },
   { "moe_latent_size", PS_KEY_MODEL, "expert_latent", NULL },
-  { "num_experts num_moe_experts", PS_KEY_MODEL, "experts_of_layer", NULL },
+  { "num_experts num_moe_experts", PS_KEY_MODEL, "experts_of_layer", "1=" },
   { "moe_router_topk", PS_KEY_MODEL, "active_experts", NULL },
   { "moe_ffn_hidden_size", PS_KEY_MODEL, "expert_feed_forward", NULL },
   { "moe_shared_expert_intermediate_size", PS_KEY_MODEL, "shared_feed_forward", NULL },
   { "moe_shared_expert_gate", PS_KEY_MODEL, "shared_gate", "=true" },
-  { "moe_expert_capacity_factor", PS_KEY_SETTING, "capacity", NULL },
-  { "moe_pad_expert_input_to_capacity", PS_KEY_SETTING, "padded", NULL },
-  { "moe_layer_freq", PS_KEY_SETTING, "expert-layers", NULL },
-  { "linear_attention_freq", PS_KEY_SETTING, "linear-layers", NULL },
-  { "window_attn_skip_freq", PS_KEY_SETTING, "full-layers", NULL },
-  { "window_size", PS_KEY_SETTING, "window", NULL },
+  { "moe_expert_capacity_factor", PS_KEY_SHAPE, "capacity", NULL },
+  { "moe_pad_expert_input_to_capacity", PS_KEY_SHAPE, "padded", NULL },
+  { "moe_layer_freq", PS_KEY_SHAPE, "expert-layers", NULL },
+  { "linear_attention_freq", PS_KEY_SHAPE, "linear-layers", NULL },
+  { "window_attn_skip_freq", PS_KEY_SHAPE, "full-layers", NULL },
+  { "window_size", PS_KEY_SHAPE, "window", NULL },
   { "softmax_type", PS_KEY_MODEL, "sinks", "learnable=true vanilla=false off-by-one=false" },
-  { "normalization position_embedding_type", PS_KEY_SETTING, "rotary", "RMSNorm= LayerNorm= learned_absolute=" },
-  { "disable_bias_linear", PS_KEY_SETTING, "no-biases", NULL },
-  { "add_bias_linear", PS_KEY_SETTING, "no-biases", "=false true=false false=true" },
-  { "add_qkv_bias", PS_KEY_SETTING, "qkv-bias", NULL },
+  { "normalization position_embedding_type", PS_KEY_SHAPE, "rotary", "RMSNorm= LayerNorm= learned_absolute=" },
+  { "disable_bias_linear", PS_KEY_SHAPE, "no-biases", NULL },
+  { "add_bias_linear", PS_KEY_SHAPE, "no-biases", "=false true=false false=true" },
+  { "add_qkv_bias", PS_KEY_SHAPE, "qkv-bias", NULL },
   { "mtp_num_layers", PS_KEY_MODEL, "mtp", NULL },
-  { "hybrid_layer_pattern hybrid_override_pattern", PS_KEY_SETTING, "pattern", NULL },
+  { "hybrid_layer_pattern hybrid_override_pattern", PS_KEY_SHAPE, "pattern", NULL },
   { "sequence_parallel", PS_KEY_SETTING, "sequence-parallel", NULL },
   { "attention_dropout hidden_dropout", PS_KEY_SETTING, "dropout", NULL },
 
@@ -179,11 +196,15 @@ static const PsKeyRow rows[] = {
   { "compile.enable training.compile", PS_KEY_MATTERS, "kernels are not fused by a compiler here", NULL },
   { "float8.enable_fsdp_float8_all_gather quantize.linear.float8.enable_fsdp_float8_all_gather", PS_KEY_MATTERS,
     "give --precision fp8", NULL },
-  { "high_priority_stream_groups", PS_KEY_HARMLESS, NULL, NULL },
+  { "ds_sequence_parallel_size sequence_parallel_size", PS_KEY_MATTERS, "sequences are not shared that way here",
+    "1=" },
+  { "decoder_num_layers language_model_type vision_model_type encoder_seq_length", PS_KEY_MATTERS,
+    "the model is predicted as its decoder alone", NULL },
   { "expert_tensor_parallel_size parallelism.expert_tensor_parallel_degree", PS_KEY_SETTING, "expert-tensor", NULL },
 
   /* Harmless: data, schedule of learning, files, logs, kernels that all have */
-  { "fp4_recipe moe_grouped_gemm moe_router_pre_softmax ckpt_format spec reuse_grad_buf_for_mxfp8_param_ag "
+  { "fp4_recipe high_priority_stream_groups moe_grouped_gemm moe_router_pre_softmax ckpt_format spec "
+    "reuse_grad_buf_for_mxfp8_param_ag "
     "moe_router_dtype "
     "moe_router_load_balancing_type moe_aux_loss_coeff moe_z_loss_coeff moe_permute_fusion moe_router_fusion "
     "moe_router_score_function moe_router_enable_expert_bias moe_router_bias_update_rate moe_router_num_groups "
@@ -194,7 +215,7 @@ static const PsKeyRow rows[] = {
     "gradient_accumulation_fusion no_gradient_accumulation_fusion apply_layernorm_1p norm_epsilon layernorm_epsilon "
     "rotary_base rotary_percent rotary_seq_len_interpolation_factor use_rotary_position_embeddings rope_type "
     "use_rope_scaling rope_scaling_factor mscale mscale_all_dim rotary_scaling_factor beta_fast beta_slow "
-    "no_position_embedding make_vocab_size_divisible_by te_rng_tracker manual_gc manual_gc_interval "
+    "no_position_embedding te_rng_tracker manual_gc manual_gc_interval "
     "distributed_backend distributed_timeout_minutes master_addr master_port node_rank rdzv_id rdzv_backend "
     "rdzv_endpoint rdzv_conf max_restarts tee log_dir role hostfile local_addr local_ranks_filter no_python "
     "async_tensor_model_parallel_allreduce exit_on_missing_checkpoint enable_experimental calculate_per_token_loss "
@@ -204,7 +225,17 @@ static const PsKeyRow rows[] = {
     "cross_entropy_loss_fusion_impl kitchen_config_file fp8_margin fp8_interval fp8_amax_history_len "
     "fp8_amax_compute_algo first_last_layers_bf16 num_layers_at_start_in_bf16 num_layers_at_end_in_bf16 "
     "keep_fp8_transpose_cache keep_fp8_weight_transpose_cache cuda_graph_warmup_steps is_hybrid_model "
-    "attention_dropout_p mock_data",
+    "attention_dropout_p mock_data data_impl deepspeed_activation_checkpointing pp_partition_method "
+    "abort_on_unmet_fused_kernel_constraints valid_weighted_split_paths_path train_weighted_split_paths_path "
+    "train_weighted_split_paths valid_weighted_split_paths test_weighted_split_paths kill_switch_path norm_target_loss "
+    "use_checkpoint_args reset_progress dataloader_save zero_allow_untested_optimizer universal_checkpoint "
+    "sync_tp_duplicated_parameters DDP_impl no_query_key_layer_scaling force_multi skip_train_iteration_range "
+    "partition_activations synchronize_each_layer contigious_checkpointing train_tokens lr_decay_tokens "
+    "lr_warmup_tokens no_async_tensor_model_parallel_allreduce redirects log_level log_level_replica membind "
+    "vocab_extra_ids eval_only no_log_loss_scale_to_tensorboard exit_signal_handler codecarbon_dir use_te label "
+    "decoder_seq_length batch_size task valid_data train_data epochs prompt_path special_tokens patch_dim "
+    "deepspeed_mpi no_load_lr_state override_lr_scheduler override_opt_param_scheduler hysteresis "
+    "moe_loss_coeff moe_train_capacity_factor moe_eval_capacity_factor moe_min_capacity",
     PS_KEY_HARMLESS, NULL, NULL },
   { "train_iters train_samples exit_interval exit_duration_in_mins lr min_lr lr_decay_style lr_decay_iters "
     "lr_decay_samples lr_warmup_iters lr_warmup_samples lr_warmup_fraction lr_warmup_init lr_wsd_decay_style "
@@ -212,8 +243,8 @@ static const PsKeyRow rows[] = {
     "clip_grad adam_beta1 adam_beta2 adam_eps muon_momentum override_opt_param_scheduler "
     "use_checkpoint_opt_param_scheduler "
     "seed loss_scale initial_loss_scale min_loss_scale loss_scale_window data_path train_data_path valid_data_path "
-    "test_data_path data_cache_path data_args_path per_split_data_args_path split vocab_file merge_file tokenizer_type "
-    "tokenizer_model tokenizer_name_or_path tiktoken_pattern tiktoken_num_special_tokens num_workers dataloader_type "
+    "test_data_path data_cache_path data_args_path per_split_data_args_path split vocab_file "
+    "tiktoken_pattern tiktoken_num_special_tokens num_workers dataloader_type "
     "reset_position_ids reset_attention_mask eod_mask_loss no_mmap_bin_files num_dataset_builder_threads "
     "eval_iters eval_interval save load save_interval no_save_optim no_load_optim no_save_rng no_load_rng finetune "
     "async_save use_dist_ckpt dist_ckpt_format auto_detect_ckpt_format ckpt_fully_parallel_save "
@@ -225,7 +256,7 @@ static const PsKeyRow rows[] = {
     "tensorboard_dir tensorboard_queue_size tensorboard_log_interval timing_log_level timing_log_option wandb_project "
     "wandb_exp_name wandb_save_dir wandb_entity profile profile_step_start profile_step_end profile_ranks "
     "record_memory_history memory_snapshot_path one_logger_project one_logger_run_name skip_train no_one_logger "
-    "enable_one_logger attention_dropout_rng job_name deepspeed deepspeed_config",
+    "enable_one_logger attention_dropout_rng job_name deepspeed_config",
     PS_KEY_HARMLESS, NULL, NULL },
   { "job. profiling. metrics. checkpoint. comm. debug. validation. lr_scheduler. fault_tolerance. experimental. "
     "tokenizer. logger. dataset. scheduler. rng. dist. rerun_state_machine. straggler. nvrx_straggler. "
@@ -244,6 +275,27 @@ static const PsKeyRow rows[] = {
     PS_KEY_HARMLESS, NULL, NULL },
 };
 
+/* What the functions of torchtitan's config_registry.py say of a run, apart from the model. */
+static const struct {
+  const char *config;
+  const char *keys;
+} titan_configs[] = {
+  { "llama3_8b", "training.local_batch_size=1 training.seq_len=8192" },
+  { "llama3_70b", "training.seq_len=8192 parallelism.tensor_parallel_degree=8 activation_checkpoint.mode=full" },
+  { "llama3_405b", "training.local_batch_size=2 training.seq_len=8192 parallelism.tensor_parallel_degree=8 "
+                   "activation_checkpoint.mode=full" },
+  { "deepseek_v3_16b", "training.local_batch_size=4 training.seq_len=4096 parallelism.expert_parallel_degree=8 "
+                       "parallelism.pipeline_parallel_schedule=Interleaved1F1B" },
+  { "deepseek_v3_671b", "training.local_batch_size=4 training.seq_len=4096 parallelism.expert_parallel_degree=2 "
+                        "parallelism.pipeline_parallel_schedule=Interleaved1F1B" },
+  { "gpt_oss_20b", "training.local_batch_size=1 training.seq_len=8192 activation_checkpoint.mode=full" },
+  { "gpt_oss_120b", "training.local_batch_size=1 training.seq_len=8192 activation_checkpoint.mode=full" },
+  { "qwen3_14b", "training.local_batch_size=4 training.seq_len=4096 activation_checkpoint.mode=full" },
+  { "qwen3_30b_a3b", "training.local_batch_size=2 training.seq_len=4096 activation_checkpoint.mode=full" },
+  { "qwen3_32b", "training.local_batch_size=2 training.seq_len=4096 activation_checkpoint.mode=full" },
+  { "llama3_debugmodel", "parallelism.pipeline_parallel_schedule=Interleaved1F1B" },
+};
+
 void ps_launch_facts_free (PsLaunchFacts *facts)
 {
   if (facts == NULL)
@@ -251,6 +303,7 @@ void ps_launch_facts_free (PsLaunchFacts *facts)
   g_clear_pointer (&facts->keys, g_ptr_array_unref);
   g_hash_table_unref (facts->values);
   g_hash_table_unref (facts->sources);
+  g_hash_table_unref (facts->unknown);
   g_ptr_array_unref (facts->matters);
   g_ptr_array_unref (facts->strange);
   g_free (facts);
@@ -275,12 +328,36 @@ static const PsKeyRow *find_row (const char *key)
   return section;
 }
 
+char *ps_launch_key (const char *fact, const char *section)
+{
+  for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
+    for (const char *name = rows[i].keys; g_strcmp0 (rows[i].fact, fact) == 0 && *name != '\0';
+         name += strspn (name, " ")) {
+      const gsize n = strcspn (name, " "), dot = strcspn (name, ".");
+
+      if (*section == '\0' ? dot >= n : dot == strlen (section) && strncmp (name, section, dot) == 0)
+        return g_strndup (name, n);
+      name += n;
+    }
+  g_return_val_if_reached (NULL);
+}
+
 const PsKeyRow *ps_launch_key_row (PsLaunchForm form, const char *key)
 {
   const char *point = form == PS_LAUNCH_YAML ? strrchr (key, '.') : NULL;
   const PsKeyRow *row = find_row (key), *own = point != NULL ? find_row (point + 1) : NULL;
 
   return (row == NULL || row->kind == PS_KEY_HARMLESS) && own != NULL ? own : row;
+}
+
+static gboolean knows (const char *key)
+{
+  return find_row (key) != NULL;
+}
+
+GPtrArray *ps_launch_keys (const char *where, const char *text, PsLaunchForm form, GError **error)
+{
+  return ps_launch_form_keys (where, text, form, knows, error);
 }
 
 /* The value in pipesim's words; NULL: it says nothing. Free with g_free. */
@@ -303,29 +380,53 @@ char *ps_launch_place (const PsLaunchFacts *facts, const PsLaunchKey *key)
   return key->line > 0 ? g_strdup_printf ("%s:%u", facts->where, key->line) : g_strdup (facts->where);
 }
 
-static gboolean take_key (PsLaunchFacts *facts, PsLaunchKey *key, GError **error)
+static void take_key (PsLaunchFacts *facts, PsLaunchKey *key)
 {
   const PsKeyRow *row = ps_launch_key_row (facts->form, key->key);
 
   if (row == NULL && facts->form != PS_LAUNCH_LOG && facts->form != PS_LAUNCH_YAML)
     g_ptr_array_add (facts->strange, key);
   if (row == NULL || row->kind == PS_KEY_HARMLESS)
-    return TRUE;
-  g_autofree char *value = translate (row, key->value);
+    return;
+  g_autofree char *value = key->unknown != NULL ? g_strdup ("") : translate (row, key->value);
   gboolean says = value != NULL && !g_str_equal (value, "false") && !g_str_equal (value, "0")
                   && !g_str_equal (value, "none") && !g_str_equal (value, "[]");
   if (row->kind == PS_KEY_MATTERS) {
     if (says)
       g_ptr_array_add (facts->matters, key);
-    return TRUE;
+    return;
   }
-  if (key->unknown != NULL && !g_str_has_prefix (row->fact, "gpus") && !g_str_equal (row->fact, "nodes"))
-    return ps_refuse_at (ps_launch_place (facts, key), error, "%s: %s", key->key, key->unknown);
-  if (value == NULL || key->unknown != NULL)
-    return TRUE;
+  if (value == NULL) { /* the last one counts */
+    g_hash_table_remove (facts->values, row->fact);
+    g_hash_table_remove (facts->unknown, row->fact);
+    return;
+  }
+  g_hash_table_remove (key->unknown != NULL ? facts->values : facts->unknown, row->fact);
   g_hash_table_insert (facts->sources, (gpointer)row->fact, key);
-  g_hash_table_insert (facts->values, (gpointer)row->fact, g_steal_pointer (&value));
-  return TRUE;
+  if (key->unknown != NULL)
+    g_hash_table_insert (facts->unknown, (gpointer)row->fact, key);
+  else
+    g_hash_table_insert (facts->values, (gpointer)row->fact, g_steal_pointer (&value));
+}
+
+/* The keys of the last configuration that the launch names. */
+static void add_titan_config (const PsLaunchFacts *facts)
+{
+  const char *keys = NULL;
+
+  for (guint i = 0; i < facts->keys->len; i++) {
+    const PsLaunchKey *key = facts->keys->pdata[i];
+
+    for (guint k = 0; g_str_equal (key->key, "config") && k < G_N_ELEMENTS (titan_configs); k++)
+      if (g_str_equal (key->value, titan_configs[k].config))
+        keys = titan_configs[k].keys;
+  }
+  g_auto (GStrv) words = g_strsplit (keys != NULL ? keys : "", " ", -1);
+  for (char **word = words; *word != NULL && **word != '\0'; word++) {
+    const gsize n = strcspn (*word, "=");
+
+    ps_launch_add_key (facts->keys, g_strndup (*word, n), *word + n + 1, 0);
+  }
 }
 
 PsLaunchFacts *ps_launch_facts (const char *where, const char *text, PsLaunchForm form, GError **error)
@@ -336,14 +437,18 @@ PsLaunchFacts *ps_launch_facts (const char *where, const char *text, PsLaunchFor
   facts->form = form;
   facts->values = g_hash_table_new_full (g_str_hash, g_str_equal, NULL, g_free);
   facts->sources = g_hash_table_new (g_str_hash, g_str_equal);
+  facts->unknown = g_hash_table_new (g_str_hash, g_str_equal);
   facts->matters = g_ptr_array_new ();
   facts->strange = g_ptr_array_new ();
   facts->keys = ps_launch_keys (where, text, form, error);
   if (facts->keys == NULL)
     return NULL;
-  for (guint i = 0; i < facts->keys->len; i++)
-    if (!take_key (facts, facts->keys->pdata[i], error))
-      return NULL;
+  const guint n = facts->keys->len;
+  add_titan_config (facts);
+  for (guint i = n; i < facts->keys->len; i++)
+    take_key (facts, facts->keys->pdata[i]);
+  for (guint i = 0; i < n; i++)
+    take_key (facts, facts->keys->pdata[i]);
   return g_steal_pointer (&facts);
 }
 
@@ -353,6 +458,13 @@ const char *ps_launch_key_reason (const char *key)
   const char *point = strrchr (key, '.');
 
   return (row != NULL && row->kind == PS_KEY_MATTERS) || point == NULL ? row->fact : find_row (point + 1)->fact;
+}
+
+gboolean ps_launch_known (const PsLaunchFacts *facts, const char *fact, GError **error)
+{
+  const PsLaunchKey *key = g_hash_table_lookup (facts->unknown, fact);
+
+  return key == NULL || ps_refuse_at (ps_launch_place (facts, key), error, "%s: %s", key->key, key->unknown);
 }
 
 const char *ps_launch_fact (const PsLaunchFacts *facts, const char *fact)
@@ -387,7 +499,7 @@ gint64 ps_launch_count (const PsLaunchFacts *facts, const char *fact, gint64 oth
   const char *value = ps_launch_fact (facts, fact);
   char *end;
 
-  if (value == NULL || *error != NULL)
+  if (*error != NULL || !ps_launch_known (facts, fact, error) || value == NULL)
     return otherwise;
   gint64 count = g_ascii_strtoll (value, &end, 10);
   if (end == value || *end != '\0' || count < -1 || count > G_MAXINT)
@@ -397,19 +509,19 @@ gint64 ps_launch_count (const PsLaunchFacts *facts, const char *fact, gint64 oth
 
 const char *ps_launch_precision (const PsLaunchFacts *facts)
 {
-  const char *recipe = ps_launch_fact (facts, "fp8-recipe");
+  const char *recipe = ps_launch_fact (facts, "precision.recipe");
   guint precision;
 
-  if (ps_launch_is (facts, "fp4"))
+  if (ps_launch_is (facts, "precision.fp4"))
     return "nvfp4";
-  if (ps_launch_is (facts, "fp8"))
+  if (ps_launch_is (facts, "precision.fp8"))
     return recipe != NULL && ps_precision_parse ("", recipe, &precision, NULL) ? recipe : "fp8";
-  return ps_launch_is (facts, "fp16") ? "fp16" : ps_launch_is (facts, "bf16") ? "bf16" : "fp32";
+  return ps_launch_is (facts, "precision.fp16") ? "fp16" : ps_launch_is (facts, "precision.bf16") ? "bf16" : "fp32";
 }
 
 gboolean ps_launch_has_model (const PsLaunchFacts *facts)
 {
-  return ps_launch_fact (facts, "hidden") != NULL;
+  return ps_launch_fact (facts, "hidden") != NULL || !ps_launch_known (facts, "hidden", NULL);
 }
 
 /* Writes `mark` at `place` of the layers that the text names; a layer has n_letters letters. "N" names each N-th layer,
@@ -428,7 +540,7 @@ static gboolean mark_layers (const char *text, gboolean skipped, char mark, guin
         pattern->str[n_letters * i + place] = mark;
     return TRUE;
   }
-  for (const char *at = text; *at != '\0'; at += strspn (at, "()+ ,]")) {
+  for (const char *at = text; *at != '\0'; at += strspn (at, "()+ ,]'\"")) {
     gboolean list = *at == '[';
     const char *open = list ? at + 1 : at, *close = list ? strpbrk (open, "])") : open + 1;
     gint64 count = 1;
@@ -437,7 +549,7 @@ static gboolean mark_layers (const char *text, gboolean skipped, char mark, guin
       return FALSE;
     gsize length = (gsize)(close - open);
     const char *times = list ? close + 1 : close;
-    if (strchr ("()+ ,", *at) != NULL) {
+    if (strchr ("()+ ,'\"", *at) != NULL) {
       at++;
       continue;
     }
@@ -532,7 +644,8 @@ static void add_joint_lines (const PsLaunchFacts *facts, GString *ini)
   gboolean swiglu = ps_launch_is (facts, "swiglu"), relu2 = ps_launch_is (facts, "squared-relu");
   gboolean bare = ps_launch_is (facts, "no-biases"), latent = ps_launch_is (facts, "latent");
   gboolean llama = swiglu || relu2;
-  const char *groups = ps_launch_is (facts, "grouped") ? ps_launch_fact (facts, "groups") : NULL;
+  gboolean implied = facts->form == PS_LAUNCH_YAML && ps_launch_fact (facts, "grouped") == NULL;
+  const char *groups = ps_launch_fact (facts, implied || ps_launch_is (facts, "grouped") ? "groups" : "kv-heads");
   gint64 window
       = g_ascii_strtoll (ps_launch_is (facts, "window") ? ps_launch_fact (facts, "window") + 1 : "0", NULL, 10);
 
@@ -556,23 +669,91 @@ static void add_joint_lines (const PsLaunchFacts *facts, GString *ini)
     add_line (ini, "experts", ps_launch_fact (facts, "experts_of_layer"));
 }
 
-/* Megatron-LM takes 4 times the width, of SwiGLU two thirds of that in multiples of 64 (training/arguments.py). */
-static void add_usual_width (const PsLaunchFacts *facts, GString *ini)
-{
-  gint64 hidden = g_ascii_strtoll (ps_launch_fact (facts, "hidden"), NULL, 10);
+/* Words that tokenizers have, by a part of the names of their models or types: len (tokenizer) of transformers, which
+ * Megatron-LM's HuggingFaceTokenizer asks, or the vocabulary of the tokenizer's own file. The first row that fits
+ * counts. */
+static const struct {
+  const char *name;
+  guint size;
+} tokenizers[] = {
+  { "llama-3", 128256 },
+  { "llama3", 128256 },
+  { "llama-4", 201135 },
+  { "llama-2", 32000 },
+  { "llama2", 32000 },
+  { "codellama", 32016 },
+  { "llama", 32000 },
+  { "vicuna", 32000 },
+  { "mistral-7b-v0.3", 32768 },
+  { "instruct-v0.3", 32768 },
+  { "mixtral-8x22b", 32768 },
+  { "mistral-nemo", 131072 },
+  { "mixtral", 32000 },
+  { "mistral", 32000 },
+  { "qwen3tokenizer", 151643 },
+  { "qwen3", 151669 },
+  { "qwen2tokenizer", 151643 },
+  { "qwen2vl", 151643 },
+  { "qwen2.5", 151665 },
+  { "qwen2", 151646 },
+  { "qwen", 151851 },
+  { "deepseek-r1-distill-qwen", 151665 },
+  { "deepseekv2tokenizer", 100000 },
+  { "deepseek-v2", 100002 },
+  { "deepseek", 128815 },
+  { "gpt-oss", 200019 },
+  { "gpt-neox", 50277 },
+  { "minitron", 256000 },
+  { "nemotron-4", 256000 },
+  { "gemma", 256000 },
+  { "falcon", 65024 },
+  { "opttokenizer", 50265 },
+  { "opt-", 50265 },
+  { "bloom", 250680 },
+  { "baichuan2", 125696 },
+  { "baichuan", 64000 },
+  { "hermes-2-yi", 64002 },
+  { "yi-", 64000 },
+  { "yitokenizer", 64000 },
+  { "starcoder", 49152 },
+  { "mt5", 250100 },
+  { "t5", 32100 },
+  { "phi-3", 32011 },
+  { "gpt2", 50257 },
+  { "pretrain_gpt", 50257 },
+  { "pretrain_bert", 30522 },
+  { "pretrain_t5", 30522 },
+  { "bertwordpiecelowercase", 30522 },
+  { "bertwordpiececase", 28996 },
+};
 
-  if (ps_launch_fact (facts, "feed_forward") == NULL)
-    g_string_append_printf (ini, "feed_forward = %" G_GINT64_FORMAT "\n",
-                            ps_launch_is (facts, "swiglu") ? hidden * 8 / 3 / 64 * 64 : 4 * hidden);
-  if (ps_launch_is (facts, "experts_of_layer") && ps_launch_fact (facts, "active_experts") == NULL)
-    add_line (ini, "active_experts", "2");
-  if (ps_launch_is (facts, "experts_of_layer") && ps_launch_fact (facts, "expert_feed_forward") == NULL)
-    add_line (ini, "expert_feed_forward",
-              ps_launch_fact (facts, "feed_forward") != NULL ? ps_launch_fact (facts, "feed_forward") : "0");
-  if (ps_launch_fact (facts, "tied") == NULL)
-    add_line (ini, "tied", "true");
-  if (ps_launch_fact (facts, "flash_attention") == NULL)
-    add_line (ini, "flash_attention", "true");
+/* The words of the tokenizer, and rows up to the multiple that each of t GPUs has a part of. 0: it is not known. */
+static gint64 find_vocabulary (const PsLaunchFacts *facts, GError **error)
+{
+  const char *const names[]
+      = { ps_launch_fact (facts, "tokenizer-model"), ps_launch_fact (facts, "tokenizer-type"),
+          ps_launch_fact (facts, "program"), ps_launch_fact (facts, "merge-file") != NULL ? "gpt2" : NULL };
+  GError *cause = NULL;
+  gint64 t = ps_launch_count (facts, "tensor", 1, &cause), more = ps_launch_count (facts, "further-words", 0, &cause);
+  gint64 multiple = MAX (ps_launch_count (facts, "vocabulary-multiple", 128, &cause), 1) * MAX (t, 1), size = 0;
+
+  for (guint k = 0; k < G_N_ELEMENTS (names) && size == 0; k++)
+    for (guint i = 0; names[k] != NULL && i < G_N_ELEMENTS (tokenizers) && size == 0; i++) {
+      g_autofree char *name = g_ascii_strdown (names[k], -1);
+
+      size = strstr (name, tokenizers[i].name) != NULL ? tokenizers[i].size : 0;
+    }
+  if (cause != NULL)
+    g_propagate_error (error, cause);
+  else if (size == 0)
+    ps_refuse (error, PS_ERROR_INPUT, "%s: says no vocab_size, and its tokenizer %s%sis not known here; give --model%s",
+               facts->where,
+               names[0] != NULL   ? names[0]
+               : names[1] != NULL ? names[1]
+                                  : "",
+               names[0] != NULL || names[1] != NULL ? " " : "",
+               facts->form == PS_LAUNCH_WORDS ? ", or --from 'FILE --vocab-size N'" : "");
+  return size > 0 && cause == NULL ? (size + MAX (more, 0) + multiple - 1) / multiple * multiple : 0;
 }
 
 /* The rows of the model that its form of attention and of forwards has. */
@@ -600,6 +781,39 @@ static gboolean belongs (const PsLaunchFacts *facts, const char *key)
   if (g_str_equal (key, "mtp"))
     return strchr (letters, '/') == NULL;
   return !g_str_equal (key, "experts_of_layer") && !g_str_equal (key, "layers");
+}
+
+/* What Megatron-LM takes where nothing is said (training/arguments.py, transformer_config.py): 4 times the width, of
+ * SwiGLU two thirds of that in multiples of 64; sizes of latent attention and of Mamba. */
+static void add_defaults (const PsLaunchFacts *facts, GString *ini)
+{
+  const gint64 hidden = g_ascii_strtoll (ps_launch_fact (facts, "hidden"), NULL, 10);
+  const char *wide = ps_launch_fact (facts, "feed_forward"), *head = ps_launch_fact (facts, "mamba_head_size");
+  gint64 width = wide != NULL                     ? g_ascii_strtoll (wide, NULL, 10)
+                 : ps_launch_is (facts, "swiglu") ? hidden * 8 / 3 / 64 * 64
+                                                  : 4 * hidden;
+  const struct {
+    const char *key;
+    gint64 value;
+  } defaults[] = { { "feed_forward", width },
+                   { "active_experts", 2 },
+                   { "expert_feed_forward", width },
+                   { "kv_rank", 32 },
+                   { "nope_size", 128 },
+                   { "rope_size", 64 },
+                   { "value_size", 128 },
+                   { "mamba_heads", 2 * hidden / MAX (1, head != NULL ? g_ascii_strtoll (head, NULL, 10) : 64) },
+                   { "mamba_head_size", 64 },
+                   { "mamba_state", 128 },
+                   { "mamba_groups", 8 } };
+
+  for (guint i = 0; i < G_N_ELEMENTS (defaults); i++)
+    if (ps_launch_fact (facts, defaults[i].key) == NULL && belongs (facts, defaults[i].key))
+      g_string_append_printf (ini, "%s = %" G_GINT64_FORMAT "\n", defaults[i].key, defaults[i].value);
+  if (ps_launch_fact (facts, "tied") == NULL)
+    add_line (ini, "tied", "true");
+  if (ps_launch_fact (facts, "flash_attention") == NULL)
+    add_line (ini, "flash_attention", "true");
 }
 
 /* What the pattern says: layers, modules of multi-token prediction, and units. NULL on error. */
@@ -641,14 +855,21 @@ char *ps_launch_model_text (const char *where, const char *text, PsLaunchForm fo
 
   if (facts == NULL)
     return NULL;
+  for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
+    if ((rows[i].kind == PS_KEY_MODEL || rows[i].kind == PS_KEY_SHAPE) && !ps_launch_known (facts, rows[i].fact, error))
+      return NULL;
   if (!ps_launch_has_model (facts))
     return ps_refuse_null (error, PS_ERROR_INPUT, "%s: defines no model (hidden_size); give --model", where);
   g_autofree char *pattern = add_pattern (facts, ini, error);
   if (pattern == NULL)
     return NULL;
-  if (ps_launch_fact (facts, "vocabulary") == NULL)
-    return ps_refuse_null (error, PS_ERROR_INPUT, "%s: says no vocab_size, which its tokenizer would; give --model",
-                           where);
+  if (ps_launch_fact (facts, "vocabulary") == NULL) {
+    gint64 vocabulary = find_vocabulary (facts, error);
+
+    if (vocabulary == 0)
+      return NULL;
+    g_string_append_printf (ini, "vocabulary = %" G_GINT64_FORMAT "\n", vocabulary);
+  }
   for (guint i = 0; i < G_N_ELEMENTS (rows); i++) {
     fact = rows[i].kind == PS_KEY_MODEL ? ps_launch_fact (facts, rows[i].fact) : NULL;
     for (guint k = 0; k < i && fact != NULL; k++)
@@ -659,7 +880,7 @@ char *ps_launch_model_text (const char *where, const char *text, PsLaunchForm fo
       add_line (ini, rows[i].fact, fact);
   }
   add_joint_lines (facts, ini);
-  add_usual_width (facts, ini);
+  add_defaults (facts, ini);
   const char *sequence = ps_launch_fact (facts, "sequence"), *size = ps_launch_fact (facts, "microbatch-size");
   add_line (ini, "sequence", sequence != NULL ? sequence : "4096");
   add_line (ini, "microbatch_size", size != NULL ? size : "1");

@@ -1,6 +1,5 @@
-/* launch-text.c - reads the files that start a training run as lists of keys and values: scripts, logs, TOML, YAML and
- * JSON. A part of a value that only an execution would tell stands in it between UNKNOWN and KNOWN as the reason, with
- * GAP for its blanks. */
+/* launch-text.c - reads the files that start a training run as lists of keys and values: logs, TOML, YAML and JSON.
+ * launch-shell.c reads scripts. */
 #include "launch-text.h"
 
 #include "base/json.h"
@@ -8,205 +7,11 @@
 
 #include <string.h>
 
-#define UNKNOWN '\1'
-#define KNOWN '\2'
-#define GAP '\3'
 #define MAX_TEXT (16 << 20)
 #define MAX_WORDS (1 << 16)
 #define MAX_DEPTH 64
-
-static void key_free (gpointer data)
-{
-  PsLaunchKey *key = data;
-
-  g_free (key->key);
-  g_free (key->value);
-  g_free (key->unknown);
-  g_free (key);
-}
-
-static GPtrArray *keys_new (void)
-{
-  return g_ptr_array_new_with_free_func (key_free);
-}
-
-/* Adds a key; takes key. Values None and null say nothing. */
-static void add_key (GPtrArray *keys, char *key, const char *value, guint line)
-{
-  PsLaunchKey *added = g_new0 (PsLaunchKey, 1);
-  const char *reason = strchr (value, UNKNOWN);
-
-  added->key = key;
-  added->value = g_strstrip (g_strdup (value));
-  added->line = line;
-  if (reason != NULL)
-    added->unknown = g_strdelimit (g_strndup (reason + 1, strcspn (reason + 1, "\2")), "\3", ' ');
-  if (g_str_equal (added->value, "None") || g_str_equal (added->value, "null"))
-    key_free (added);
-  else
-    g_ptr_array_add (keys, added);
-}
-
-/* Shell scripts and lists of arguments */
-
-typedef struct {
-  char *text;
-  guint line;
-} Word;
-
-static void word_free (gpointer data)
-{
-  Word *word = data;
-
-  g_free (word->text);
-  g_free (word);
-}
-
-static GPtrArray *words_new (void)
-{
-  return g_ptr_array_new_with_free_func (word_free);
-}
-
-static void words_unref (gpointer words)
-{
-  g_ptr_array_unref (words);
-}
-
-static void add_word (GPtrArray *words, const char *text, gsize length, guint line)
-{
-  Word *word = g_new (Word, 1);
-
-  word->text = g_strndup (text, length);
-  word->line = line;
-  if (words->len < MAX_WORDS)
-    g_ptr_array_add (words, word);
-  else
-    word_free (word);
-}
-
-/* A branch of if, case or a loop. */
-typedef enum {
-  MAYBE, /* its condition is not known */
-  TAKEN,
-  NOT_YET, /* a later branch may be taken */
-  NO_MORE, /* an earlier one was */
-} Branch;
-
-typedef struct {
-  const char *at;
-  guint line;
-  GHashTable *variables;      /* name -> GPtrArray of Word */
-  Branch branches[MAX_DEPTH]; /* around the place */
-  guint n_branches;
-  gboolean tests;     /* the command is the condition of a branch */
-  gboolean chained;   /* it follows && or || */
-  GPtrArray *command; /* words of the command with most options */
-  guint n_options;
-  GPtrArray *bare; /* words of lines that begin with an option */
-} Shell;
-
-/* A word that is being read. */
-typedef struct {
-  GString *text;
-  gboolean quoted; /* it is a word though it is empty */
-  guint line;
-  GPtrArray *out; /* where it goes; NULL: into the text, with what would be further words */
-} Building;
-
-static void finish_word (Building *word)
-{
-  if (word->out != NULL && (word->text->len > 0 || word->quoted)) {
-    add_word (word->out, word->text->str, word->text->len, word->line);
-    g_string_truncate (word->text, 0);
-    word->quoted = FALSE;
-  }
-}
-
-static void append_unknown (GString *text, const char *name, const char *reason)
-{
-  g_autofree char *words = g_strdelimit (g_strdup_printf ("%s %s", name, reason), " ", GAP);
-
-  g_string_append_printf (text, "%c%s%c", UNKNOWN, words, KNOWN);
-}
-
-/* Goes to after the bracket that closes the one before the place. */
-static void skip_brackets (Shell *shell, char open, char close)
-{
-  for (guint depth = 1; *shell->at != '\0' && depth > 0; shell->at++) {
-    depth += *shell->at == open;
-    depth -= *shell->at == close;
-    shell->line += *shell->at == '\n';
-  }
-}
-
-/* Appends the value of a variable: its items are words of their own where it is not quoted, or an array. */
-static void append_variable (Shell *shell, const char *name, gboolean quoted, gboolean array, const char *otherwise,
-                             Building *word)
-{
-  const GPtrArray *items = g_hash_table_lookup (shell->variables, name);
-
-  if (items == NULL && otherwise != NULL)
-    g_string_append (word->text, otherwise);
-  else if (items == NULL)
-    append_unknown (word->text, name, "is not set here");
-  for (guint i = 0; items != NULL && i < items->len && word->text->len < MAX_TEXT; i++) {
-    const Word *item = items->pdata[i];
-
-    if (i > 0 && word->out != NULL && (array || !quoted))
-      finish_word (word);
-    else if (i > 0)
-      g_string_append_c (word->text, ' ');
-    if (word->out == NULL || quoted) {
-      g_string_append (word->text, item->text);
-      word->line = array ? item->line : word->line;
-      continue;
-    }
-    word->line = item->line;
-    for (const char *at = item->text; *at != '\0'; at++)
-      if (g_ascii_isspace (*at))
-        finish_word (word);
-      else
-        g_string_append_c (word->text, *at);
-  }
-}
-
-/* Sums and products of numbers and variables, from the left as in a shell without brackets. FALSE: it is another. */
-static gboolean compute (Shell *shell, const char *text, gint64 *value)
-{
-  gint64 sum = 0, product = 1, sign = 1;
-  char operator= '*';
-
-  for (const char *at = text; TRUE;) {
-    char *end;
-    gint64 operand;
-
-    at += strspn (at, " ${");
-    gsize n = strspn (at, G_CSET_A_2_Z G_CSET_a_2_z G_CSET_DIGITS "_");
-    g_autofree char *name = g_strndup (at, n);
-    const GPtrArray *items = g_hash_table_lookup (shell->variables, name);
-    const char *digits = items != NULL && items->len == 1 ? ((Word *)items->pdata[0])->text : name;
-
-    operand = g_ascii_strtoll (digits, &end, 10);
-    if (*digits == '\0' || *end != '\0' || ABS (operand) > G_MAXINT || (operand == 0 && operator!= '*'))
-      return FALSE;
-    product = operator== '*' ? product * operand : operator== '/' ? product / operand : product % operand;
-    at += n;
-    at += strspn (at, " }");
-    if (ABS (product) > G_MAXINT || (*at != '\0' && strchr ("+-*/%", *at) == NULL))
-      return FALSE;
-    if (*at == '\0' || *at == '+' || *at == '-') {
-      sum += sign * product;
-      product = 1;
-      sign = *at == '-' ? -1 : 1;
-    }
-    if (*at == '\0')
-      break;
-    operator= * at == '+' || * at == '-' ? '*' : * at;
-    at++;
-  }
-  *value = sum;
-  return TRUE;
-}
+#define MAX_VALUE 4096
+#define MAX_ROUNDS 8 /* of replacing within a value */
 
 static char *unquote (const char *text)
 {
@@ -215,418 +20,6 @@ static char *unquote (const char *text)
 
   return quoted ? g_strndup (text + 1, n - 2) : g_strdup (text);
 }
-
-/* What stands in ${ }. */
-static void expand_braces (Shell *shell, gboolean quoted, Building *word)
-{
-  const char *begin = shell->at;
-  guint line = shell->line;
-
-  skip_brackets (shell, '{', '}');
-  g_autofree char *inside = g_strndup (begin, (gsize)(shell->at - begin) - (shell->at > begin && shell->at[-1] == '}'));
-  gsize n = strspn (inside, G_CSET_A_2_Z G_CSET_a_2_z G_CSET_DIGITS "_");
-  g_autofree char *name = g_strndup (inside, n);
-  const char *rest = inside + n;
-  gboolean array = g_str_has_prefix (rest, "[@]") || g_str_has_prefix (rest, "[*]");
-
-  rest += array ? 3 : 0;
-  word->line = word->text->len == 0 ? line : word->line;
-  if (n > 0 && (*rest == '\0' || g_str_has_prefix (rest, ":-") || *rest == '-' || g_str_has_prefix (rest, ":="))) {
-    g_autofree char *otherwise = *rest == '\0' ? NULL : unquote (rest + (*rest == ':' ? 2 : 1));
-
-    if (otherwise != NULL && strpbrk (otherwise, "$`") != NULL && g_hash_table_lookup (shell->variables, name) == NULL)
-      append_unknown (word->text, name, "is not set here");
-    else
-      append_variable (shell, name, quoted, array, otherwise, word);
-  } else
-    append_unknown (word->text, n > 0 ? name : inside, "is changed where it is read, which needs a shell");
-}
-
-/* What follows a dollar sign. */
-static void expand (Shell *shell, gboolean quoted, Building *word)
-{
-  const char *at = ++shell->at;
-  gsize n = strspn (at, G_CSET_A_2_Z G_CSET_a_2_z G_CSET_DIGITS "_");
-
-  if (at[0] == '(') {
-    gint64 value;
-
-    shell->at++;
-    skip_brackets (shell, '(', ')');
-    gsize length = (gsize)(shell->at - at);
-    g_autofree char *text = g_strndup (at, MIN (length, 40));
-    g_autofree char *sum = at[1] == '(' && length > 4 ? g_strndup (at + 2, length - 4) : g_strdup ("");
-    g_strdelimit (text, "\n\r\t", ' ');
-    g_autofree char *shown = g_strconcat ("$", text, NULL);
-    if (at[1] == '(' && compute (shell, sum, &value))
-      g_string_append_printf (word->text, "%" G_GINT64_FORMAT, value);
-    else
-      append_unknown (word->text, shown, at[1] == '(' ? "is not computed here" : "is not run here");
-  } else if (at[0] == '{') {
-    shell->at++;
-    expand_braces (shell, quoted, word);
-  } else if (n == 0 || g_ascii_isdigit (*at)) {
-    g_autofree char *name
-        = g_strndup (shell->at - 1, at[0] != '\0' && strchr ("@*#?$!0123456789", at[0]) != NULL ? 2 : 1);
-
-    shell->at += strlen (name) - 1;
-    if (strlen (name) == 1)
-      g_string_append_c (word->text, '$');
-    else if (name[1] != '@' && name[1] != '*')
-      append_unknown (word->text, name, "is not known here");
-  } else {
-    g_autofree char *name = g_strndup (at, n);
-
-    shell->at += n;
-    append_variable (shell, name, quoted, FALSE, NULL, word);
-  }
-}
-
-/* What stands in double quotes. */
-static void read_quoted (Shell *shell, Building *word)
-{
-  word->quoted = TRUE;
-  for (shell->at++; *shell->at != '\0' && *shell->at != '"';) {
-    char c = *shell->at;
-
-    if (c == '$') {
-      expand (shell, TRUE, word);
-      continue;
-    }
-    if (c == '\\' && shell->at[1] != '\0' && strchr ("\"\\$`\n", shell->at[1]) != NULL)
-      c = *++shell->at;
-    shell->line += c == '\n';
-    if (c == '`')
-      append_unknown (word->text, "`...`", "is not run here");
-    if (c == '`') {
-      shell->at++;
-      skip_brackets (shell, '`', '`');
-      continue;
-    }
-    if (c != '\n' || shell->at[-1] != '\\')
-      g_string_append_c (word->text, c);
-    shell->at++;
-  }
-  shell->at += *shell->at == '"';
-}
-
-/* Reads a word, which may become several; out NULL: it is one, and returned. */
-static char *read_word (Shell *shell, GPtrArray *out)
-{
-  Building word = { .text = g_string_new (NULL), .line = shell->line, .out = out };
-
-  while (*shell->at != '\0' && strchr (" \t\r\n;&|()<>", *shell->at) == NULL && word.text->len < MAX_TEXT) {
-    char c = *shell->at;
-
-    if (c == '\\') {
-      shell->line += shell->at[1] == '\n';
-      if (shell->at[1] != '\n' && shell->at[1] != '\0')
-        g_string_append_c (word.text, shell->at[1]);
-      shell->at += shell->at[1] != '\0' ? 2 : 1;
-    } else if (c == '\'') {
-      gsize n = strcspn (++shell->at, "'");
-
-      for (gsize i = 0; i < n; i++)
-        shell->line += shell->at[i] == '\n';
-      g_string_append_len (word.text, shell->at, (gssize)n);
-      shell->at += n + (shell->at[n] == '\'');
-      word.quoted = TRUE;
-    } else if (c == '"')
-      read_quoted (shell, &word);
-    else if (c == '$')
-      expand (shell, FALSE, &word);
-    else if (c == '`') {
-      append_unknown (word.text, "`...`", "is not run here");
-      shell->at++;
-      skip_brackets (shell, '`', '`');
-    } else {
-      g_string_append_c (word.text, c);
-      shell->at++;
-    }
-  }
-  finish_word (&word);
-  return g_string_free (word.text, out != NULL);
-}
-
-/* Blanks, continued lines, and comments. A comment "# launch: " of ps_launch_write is a command. */
-static gboolean skip_blanks (Shell *shell, gboolean lines)
-{
-  while (TRUE) {
-    if (*shell->at == '\\' && shell->at[1] == '\n') {
-      shell->at += 2;
-      shell->line++;
-    } else if (*shell->at == '\\' && shell->at[1] == '\r' && shell->at[2] == '\n') {
-      shell->at += 3;
-      shell->line++;
-    } else if (g_str_has_prefix (shell->at, "# launch: ") && !lines) {
-      shell->at += strlen ("# launch: ");
-      return TRUE;
-    } else if (*shell->at == '#')
-      shell->at += strcspn (shell->at, "\n");
-    else if (*shell->at == ' ' || *shell->at == '\t' || *shell->at == '\r' || (lines && *shell->at == '\n'))
-      shell->line += *shell->at++ == '\n';
-    else
-      return FALSE;
-  }
-}
-
-static GPtrArray *read_array (Shell *shell)
-{
-  GPtrArray *words = words_new ();
-
-  shell->at++;
-  for (skip_blanks (shell, TRUE); *shell->at != ')' && *shell->at != '\0'; skip_blanks (shell, TRUE))
-    if (strchr (";&|(<>", *shell->at) != NULL)
-      shell->at++;
-    else
-      g_free (read_word (shell, words));
-  shell->at += *shell->at == ')';
-  return words;
-}
-
-static gboolean is_within (const Shell *shell, Branch a, Branch b)
-{
-  for (guint i = 0; i < shell->n_branches; i++)
-    if (shell->branches[i] == a || shell->branches[i] == b)
-      return TRUE;
-  return FALSE;
-}
-
-/* Reads NAME=value, NAME+=value or NAME=( ... ). FALSE: the place holds none. */
-static gboolean read_assignment (Shell *shell)
-{
-  gsize n = strspn (shell->at, G_CSET_A_2_Z G_CSET_a_2_z G_CSET_DIGITS "_");
-  gboolean more = n > 0 && g_str_has_prefix (shell->at + n, "+=");
-  guint line = shell->line;
-
-  if (n == 0 || g_ascii_isdigit (*shell->at) || (!more && shell->at[n] != '='))
-    return FALSE;
-  g_autofree char *name = g_strndup (shell->at, n);
-  GPtrArray *before = g_hash_table_lookup (shell->variables, name);
-  g_autoptr (GPtrArray) value = NULL;
-  shell->at += n + (more ? 2 : 1);
-  if (*shell->at == '(')
-    value = read_array (shell);
-  else {
-    const char *first = more && before != NULL && before->len > 0 ? ((Word *)before->pdata[0])->text : "";
-    g_autofree char *rest = read_word (shell, NULL), *text = g_strconcat (first, rest, NULL);
-
-    value = words_new ();
-    more = FALSE;
-    add_word (value, text, strlen (text), line);
-  }
-  if (is_within (shell, NOT_YET, NO_MORE))
-    return TRUE;
-  if (shell->chained || is_within (shell, MAYBE, MAYBE)) {
-    g_autoptr (GString) reason = g_string_new (NULL);
-
-    append_unknown (reason, name, "depends on a condition, which is not tried here");
-    add_word (value, reason->str, reason->len, line);
-  }
-  if (more && before != NULL) {
-    g_ptr_array_extend_and_steal (before, g_steal_pointer (&value));
-    return TRUE;
-  }
-  g_hash_table_replace (shell->variables, g_steal_pointer (&name), g_steal_pointer (&value));
-  return TRUE;
-}
-
-/* A here-document is no part of the script, a redirection no argument. */
-static void skip_redirection (Shell *shell)
-{
-  gboolean here = g_str_has_prefix (shell->at, "<<") && shell->at[2] != '<';
-
-  shell->at += strspn (shell->at, "<>&-");
-  skip_blanks (shell, FALSE);
-  g_autofree char *word = read_word (shell, NULL);
-  while (here && *shell->at != '\0') {
-    gsize n = strcspn (shell->at, "\n");
-    g_autofree char *line = g_strstrip (g_strndup (shell->at, n));
-
-    if (g_str_equal (line, word))
-      break;
-    shell->at += n + (shell->at[n] == '\n');
-    shell->line++;
-  }
-}
-
-static gboolean is_option (const char *text)
-{
-  return text[0] == '-' && text[1] == '-' && g_ascii_isalpha (text[2]);
-}
-
-/* Takes a command: words that are command lines themselves (of bash -c, eval) are split. */
-static void take_command (Shell *shell, const GPtrArray *words, gboolean is_launch)
-{
-  g_autoptr (GPtrArray) split = words_new ();
-  guint n_options = 0;
-
-  for (guint i = 0; i < words->len; i++) {
-    const Word *word = words->pdata[i];
-    gboolean several = strstr (word->text, " --") != NULL;
-    g_auto (GStrv) parts = several ? g_strsplit_set (word->text, " \t\n", -1) : NULL;
-
-    for (char **part = parts; several && *part != NULL; part++)
-      if (**part != '\0')
-        add_word (split, *part, strlen (*part), word->line);
-    if (!several)
-      add_word (split, word->text, strlen (word->text), word->line);
-  }
-  for (guint i = 0; i < split->len; i++)
-    n_options += is_option (((Word *)split->pdata[i])->text);
-  if (split->len > 0
-      && (is_launch || is_option (((Word *)split->pdata[0])->text)
-          || g_str_has_prefix (((Word *)split->pdata[0])->text, "activation_checkpoint:")))
-    g_ptr_array_extend_and_steal (shell->bare, g_steal_pointer (&split));
-  else if (n_options > shell->n_options) {
-    g_ptr_array_unref (shell->command);
-    shell->command = g_steal_pointer (&split);
-    shell->n_options = n_options;
-  }
-}
-
-/* What a test between [ and ] says of two words. MAYBE: it is another test, or a word is not known. */
-static Branch try_condition (const GPtrArray *words)
-{
-  static const char *const operators[] = { "=", "==", "!=", "-eq", "-ne", "-lt", "-le", "-gt", "-ge" };
-  const char *word[3] = { NULL };
-  guint n = words->len - 2;
-
-  if (words->len < 4 || n > 3 || ((Word *)words->pdata[0])->text[0] != '[')
-    return MAYBE;
-  for (guint i = 0; i < n; i++) {
-    word[i] = ((Word *)words->pdata[i + 1])->text;
-    if (strpbrk (word[i], "\1*?") != NULL)
-      return MAYBE;
-  }
-  if (n == 2)
-    return g_str_equal (word[0], "-z") || g_str_equal (word[0], "-n")
-               ? ((*word[1] == '\0') == (word[0][1] == 'z') ? TAKEN : NOT_YET)
-               : MAYBE;
-  gint64 a = g_ascii_strtoll (word[0], NULL, 10), b = g_ascii_strtoll (word[2], NULL, 10);
-  gboolean same = g_str_equal (word[0], word[2]);
-  const gboolean results[] = { same, same, !same, a == b, a != b, a<b, a <= b, a> b, a >= b };
-  for (guint i = 0; i < G_N_ELEMENTS (operators); i++)
-    if (g_str_equal (word[1], operators[i]))
-      return results[i] ? TAKEN : NOT_YET;
-  return MAYBE;
-}
-
-/* The first word of a command, if it is one of the shell's own. TRUE: another command follows it. */
-static gboolean take_keyword (Shell *shell, const char *word)
-{
-  static const char *const opening[] = { "if", "while", "until", "for", "case", "select", NULL };
-  static const char *const closing[] = { "fi", "done", "esac", NULL };
-  static const char *const others[] = { "elif",   "then",  "else",    "do",       "{",       "}",   "!",
-                                        "export", "local", "declare", "readonly", "typeset", "set", NULL };
-  Branch *branch = shell->n_branches > 0 ? &shell->branches[shell->n_branches - 1] : NULL;
-  gboolean otherwise = branch != NULL && (g_str_equal (word, "else") || g_str_equal (word, "elif"));
-
-  if (g_strv_contains (opening, word) && shell->n_branches < MAX_DEPTH) {
-    shell->branches[shell->n_branches++] = MAYBE;
-    shell->tests = g_str_equal (word, "if");
-  } else if (g_strv_contains (closing, word) && branch != NULL)
-    shell->n_branches--;
-  else if (otherwise && *branch == TAKEN)
-    *branch = NO_MORE;
-  else if (otherwise && *branch == NOT_YET) {
-    *branch = word[2] == 's' ? TAKEN : MAYBE;
-    shell->tests = word[2] != 's';
-  }
-  return g_strv_contains (others, word) || g_strv_contains (opening, word) || g_strv_contains (closing, word);
-}
-
-/* Reads up to the end of a command, and takes it. */
-static void read_command (Shell *shell)
-{
-  g_autoptr (GPtrArray) words = words_new ();
-  gboolean is_launch = FALSE, chained = FALSE;
-
-  while (*shell->at != '\0') {
-    is_launch |= skip_blanks (shell, FALSE);
-    char c = *shell->at;
-
-    if (c == '\0')
-      break;
-    if (strchr ("\n;&|", c) != NULL) {
-      chained = shell->at[1] == c && (c == '&' || c == '|');
-      shell->line += c == '\n';
-      shell->at += chained ? 2 : 1;
-      break;
-    }
-    if (c == '<' || c == '>')
-      skip_redirection (shell);
-    else if (c == '(' || c == ')') { /* of a function, a pattern of case, a shell of its own */
-      g_ptr_array_set_size (words, 0);
-      shell->at++;
-    } else if (words->len > 0 || !read_assignment (shell)) {
-      g_free (read_word (shell, words));
-      if (words->len == 1 && take_keyword (shell, ((Word *)words->pdata[0])->text))
-        g_ptr_array_set_size (words, 0);
-    }
-  }
-  if (shell->tests && shell->n_branches > 0)
-    shell->branches[shell->n_branches - 1] = chained || words->len == 0 ? MAYBE : try_condition (words);
-  else if (!is_within (shell, NOT_YET, NO_MORE))
-    take_command (shell, words, is_launch);
-  shell->tests = FALSE;
-  shell->chained = chained;
-}
-
-/* Options with the words after them. */
-static void add_words (GPtrArray *keys, const GPtrArray *words)
-{
-  g_autofree char *key = NULL;
-  g_autoptr (GString) value = g_string_new (NULL);
-  guint line = 0;
-
-  for (guint i = 0; i <= words->len; i++) {
-    const Word *word = i < words->len ? words->pdata[i] : NULL;
-    const char *text = word != NULL ? word->text : "--end";
-    gboolean program = g_str_has_suffix (text, ".py") || g_str_equal (text, "-m");
-    const char *mode = g_str_has_prefix (text, "activation_checkpoint:") ? strchr (text, ':') + 1 : NULL;
-
-    if (!is_option (text) && !program && mode == NULL) {
-      g_string_append_printf (value, "%s%s", value->len > 0 ? " " : "", text);
-      continue;
-    }
-    if (key != NULL)
-      add_key (keys, g_steal_pointer (&key), value->str, line);
-    g_string_truncate (value, 0);
-    if (word == NULL)
-      break;
-    line = word->line;
-    if (mode != NULL)
-      add_key (keys, g_strdup ("activation_checkpoint.mode"), mode, line);
-    else if (program) {
-      key = g_strdup ("program");
-      g_string_append (value, g_str_equal (text, "-m") ? "" : text);
-    } else {
-      gsize n = strcspn (text + 2, "=");
-
-      key = g_strdelimit (g_strndup (text + 2, n), "-", '_');
-      g_string_append (value, text[2 + n] == '=' ? text + 3 + n : "");
-    }
-  }
-}
-
-static void read_shell (const char *text, GPtrArray *keys)
-{
-  Shell shell = { .at = text,
-                  .line = 1,
-                  .variables = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, words_unref),
-                  .command = words_new (),
-                  .bare = words_new () };
-
-  while (*shell.at != '\0')
-    read_command (&shell);
-  add_words (keys, shell.n_options * 2 > shell.bare->len ? shell.command : shell.bare);
-  g_hash_table_unref (shell.variables);
-  g_ptr_array_unref (shell.command);
-  g_ptr_array_unref (shell.bare);
-}
-
-/* Other forms */
 
 static GRegex *log_line (void)
 {
@@ -643,7 +36,7 @@ static void read_log (char **lines, GPtrArray *keys)
     if (!g_regex_match (row, lines[i], 0, &match))
       continue;
     g_autofree char *value = g_match_info_fetch (match, 2);
-    add_key (keys, g_match_info_fetch (match, 1), value, i + 1);
+    ps_launch_add_key (keys, g_match_info_fetch (match, 1), value, i + 1);
   }
 }
 
@@ -664,13 +57,49 @@ static void cut_comment (char *line)
   g_strchomp (line);
 }
 
+/* The brackets that are open at the end of the text. */
 static int count_brackets (const char *text)
 {
   int n = 0;
+  char quote = '\0';
 
   for (; *text != '\0'; text++)
-    n += (*text == '[') - (*text == ']');
+    if (quote != '\0' || *text == '"' || *text == '\'')
+      quote = quote == '\0' ? *text : *text == quote ? '\0' : quote;
+    else
+      n += (strchr ("[{", *text) != NULL) - (strchr ("]}", *text) != NULL);
   return n;
+}
+
+/* Adds the keys of "{a: 1, b: {c: 2}}", or with = of TOML, below a prefix. FALSE: it is no such mapping. */
+static gboolean add_braces (GPtrArray *keys, const char *prefix, const char *text, char sign, guint line)
+{
+  const gsize n = strlen (text);
+  const char *end = text + n - 1;
+
+  if (n < 2 || *text != '{' || *end != '}' || count_brackets (text) != 0 || strlen (prefix) > 1000)
+    return FALSE;
+  for (const char *at = text + 1; at < end;) {
+    g_autoptr (GString) item = g_string_new (NULL);
+
+    for (; at < end && (*at != ',' || count_brackets (item->str) > 0); at++)
+      g_string_append_c (item, *at);
+    at += at < end;
+    char *colon = strchr (g_strstrip (item->str), sign);
+    if (*item->str == '\0')
+      continue;
+    if (colon == NULL)
+      return FALSE;
+    *colon = '\0';
+    g_autofree char *name = unquote (g_strchomp (item->str)), *key = g_strconcat (prefix, name, NULL);
+    char *value = g_strstrip (colon + 1);
+    g_autofree char *inner = g_strconcat (key, ".", NULL), *plain = unquote (value);
+    if (*value != '{')
+      ps_launch_add_key (keys, g_steal_pointer (&key), plain, line);
+    else if (!add_braces (keys, inner, value, sign, line))
+      return FALSE;
+  }
+  return TRUE;
 }
 
 static gboolean read_toml (const char *where, char **lines, GPtrArray *keys, GError **error)
@@ -686,24 +115,39 @@ static gboolean read_toml (const char *where, char **lines, GPtrArray *keys, GEr
 
     if (n == 0)
       continue;
-    if (*line == '[' && line[n - 1] == ']' && equals == NULL && line[1] != '[') {
+    if (*line == '[' && line[n - 1] == ']' && equals == NULL) { /* [[section]]: an element of a list */
+      gsize brackets = line[1] == '[' && n > 3 ? 2 : 1;
+
       g_free (section);
-      section = g_strndup (line + 1, n - 2);
+      section = g_strstrip (g_strndup (line + brackets, n - 2 * brackets));
       continue;
     }
     if (equals == NULL)
       return ps_refuse (error, PS_ERROR_INPUT, "%s:%u: expected [section] or key = value", where, number);
     *equals = '\0';
     g_autoptr (GString) value = g_string_new (g_strstrip (equals + 1));
-    while (*value->str == '[' && count_brackets (value->str) > 0 && lines[i + 1] != NULL && value->len < MAX_TEXT) {
+    int open = count_brackets (value->str);
+    for (; open > 0 && lines[i + 1] != NULL; open += count_brackets (lines[i])) {
       cut_comment (lines[++i]);
       g_string_append (value, g_strchug (lines[i]));
     }
-    if (*value->str == '{' || g_str_has_prefix (value->str, "\"\"\"") || g_str_has_prefix (value->str, "'''")
-        || (*value->str == '[' && count_brackets (value->str) != 0) || value->len == 0)
-      return ps_refuse (error, PS_ERROR_INPUT, "%s:%u: a value in braces or several lines is not read", where, number);
     g_autofree char *name = unquote (g_strchomp (line)), *plain = unquote (value->str);
-    add_key (keys, *section != '\0' ? g_strconcat (section, ".", name, NULL) : g_strdup (name), plain, number);
+    g_autofree char *key = *section != '\0' ? g_strconcat (section, ".", name, NULL) : g_strdup (name);
+    g_autofree char *prefix = g_strconcat (key, ".", NULL);
+    gboolean text = g_str_has_prefix (value->str, "\"\"\"") || g_str_has_prefix (value->str, "'''");
+    if (text) { /* up to the same three quotes */
+      g_autofree char *quotes = g_strndup (value->str, 3);
+
+      if (strstr (value->str + 3, quotes) == NULL)
+        for (i++; lines[i] != NULL && strstr (lines[i], quotes) == NULL;)
+          i++;
+      if (lines[i] == NULL)
+        return ps_refuse (error, PS_ERROR_INPUT, "%s:%u: a text has no end", where, number);
+    } else if (value->len == 0 || open != 0
+               || (*value->str == '{' && !add_braces (keys, prefix, value->str, '=', number)))
+      return ps_refuse (error, PS_ERROR_INPUT, "%s:%u: %s has no value that is read", where, number, name);
+    else if (*value->str != '{')
+      ps_launch_add_key (keys, g_steal_pointer (&key), plain, number);
   }
   return TRUE;
 }
@@ -721,6 +165,8 @@ typedef struct {
   GHashTable *anchors; /* name -> prefix of a mapping, or "=value" */
   Level levels[MAX_DEPTH];
   guint n_levels;
+  gboolean in_text; /* lines of a block of text, indented more than its key */
+  gsize text_indent;
 } Yaml;
 
 /* Adds the keys of an anchor's mapping below a prefix; those that are there already stay. */
@@ -739,7 +185,7 @@ static gboolean merge (const Yaml *yaml, const char *from, const char *prefix)
     for (guint k = 0; k < n && !there; k++)
       there = g_str_equal (((PsLaunchKey *)yaml->keys->pdata[k])->key, name);
     if (!there)
-      add_key (yaml->keys, g_steal_pointer (&name), key->value, yaml->line);
+      ps_launch_add_key (yaml->keys, g_steal_pointer (&name), key->value, yaml->line);
   }
   return n < MAX_WORDS;
 }
@@ -763,17 +209,32 @@ static gboolean read_yaml_value (Yaml *yaml, gsize indent, const char *name, con
     if (target == NULL)
       return ps_refuse (error, PS_ERROR_INPUT, "%s:%u: '%s' has no anchor before it", yaml->where, yaml->line, value);
     if (*target == '=')
-      add_key (yaml->keys, g_steal_pointer (&key), target + 1, yaml->line);
+      ps_launch_add_key (yaml->keys, g_steal_pointer (&key), target + 1, yaml->line);
     else if (!merge (yaml, target, prefix))
       return ps_refuse (error, PS_ERROR_INPUT, "%s:%u: too many keys", yaml->where, yaml->line);
     return TRUE;
   }
-  if (*value != '\0' && strchr ("|>!%@`", *value) != NULL)
+  if (*value == '!') { /* a tag */
+    value += strcspn (value, " ");
+    value += strspn (value, " ");
+  }
+  if (*value != '\0' && strchr ("%@`", *value) != NULL)
     return ps_refuse (error, PS_ERROR_INPUT, "%s:%u: %s: values that begin with %c are not read", yaml->where,
                       yaml->line, name, *value);
-  if (*value == '{' && !g_str_equal (value, "{}"))
-    return ps_refuse (error, PS_ERROR_INPUT, "%s:%u: %s: a mapping in braces is not read", yaml->where, yaml->line,
-                      name);
+  if (*value == '|' || *value == '>') {
+    yaml->in_text = TRUE;
+    yaml->text_indent = indent;
+    return TRUE;
+  }
+  if (*value == '{') {
+    g_autofree char *prefix = g_strconcat (key, ".", NULL);
+
+    if (anchor != NULL)
+      g_hash_table_replace (yaml->anchors, g_steal_pointer (&anchor), g_strdup (prefix));
+    return add_braces (yaml->keys, prefix, value, ':', yaml->line)
+           || ps_refuse (error, PS_ERROR_INPUT, "%s:%u: %s: a mapping in braces that is not read", yaml->where,
+                         yaml->line, name);
+  }
   if (*value == '\0') {
     if (yaml->n_levels == MAX_DEPTH)
       return ps_refuse (error, PS_ERROR_INPUT, "%s:%u: nested too deep", yaml->where, yaml->line);
@@ -785,7 +246,7 @@ static gboolean read_yaml_value (Yaml *yaml, gsize indent, const char *name, con
   g_autofree char *plain = unquote (value);
   if (anchor != NULL)
     g_hash_table_replace (yaml->anchors, g_steal_pointer (&anchor), g_strconcat ("=", plain, NULL));
-  add_key (yaml->keys, g_steal_pointer (&key), plain, yaml->line);
+  ps_launch_add_key (yaml->keys, g_steal_pointer (&key), plain, yaml->line);
   return TRUE;
 }
 
@@ -797,7 +258,7 @@ static void add_yaml_element (Yaml *yaml, const char *text)
   g_autofree char *key = g_strndup (prefix, strlen (prefix) - (*prefix != '\0')), *plain = unquote (text);
 
   if (last == NULL || !g_str_equal (last->key, key)) {
-    add_key (yaml->keys, g_steal_pointer (&key), plain, yaml->line);
+    ps_launch_add_key (yaml->keys, g_steal_pointer (&key), plain, yaml->line);
     return;
   }
   char *joined = g_strconcat (last->value, " ", plain, NULL);
@@ -811,24 +272,56 @@ static gboolean read_yaml_line (Yaml *yaml, char *line, GError **error)
   gsize indent = strspn (line, " ");
   char *text = line + indent, *colon = NULL;
 
-  if (*text == '\0' || (g_str_equal (line, "---") && yaml->keys->len == 0))
+  if (*text == '\0' || g_str_equal (line, "---") || *line == '%')
     return TRUE;
-  gboolean element = g_str_has_prefix (text, "- ");
+  yaml->in_text &= indent > yaml->text_indent;
+  if (yaml->in_text)
+    return TRUE;
+  gboolean element = g_str_has_prefix (text, "- ") || g_str_equal (text, "-");
   while (yaml->n_levels > 1
          && (element ? indent < yaml->levels[yaml->n_levels - 1].indent
                      : indent <= yaml->levels[yaml->n_levels - 1].indent))
     g_free (yaml->levels[--yaml->n_levels].prefix);
   if (element) {
-    add_yaml_element (yaml, g_strstrip (text + 2));
+    add_yaml_element (yaml, g_strstrip (text + 1));
     return TRUE;
   }
   for (char *at = text; *at != '\0' && colon == NULL; at++)
     colon = *at == ':' && (at[1] == ' ' || at[1] == '\0') ? at : NULL;
+  if (colon == NULL && yaml->keys->len > 0 && indent > yaml->levels[yaml->n_levels - 1].indent)
+    return TRUE; /* a value goes on */
   if (colon == NULL || strchr ("\t?%{[", *text) != NULL || colon == text)
     return ps_refuse (error, PS_ERROR_INPUT, "%s:%u: expected key: value, indented by blanks", yaml->where, yaml->line);
   *colon = '\0';
-  g_autofree char *name = unquote (g_strchomp (text));
+  g_autofree char *name = unquote (g_strchomp (text)), *rest = NULL;
+  if (g_str_has_prefix (name, "--")) { /* an option of the command line */
+    rest = name;
+    name = g_strdelimit (g_strdup (rest + 2), "-", '_');
+  }
   return read_yaml_value (yaml, indent, name, g_strstrip (colon + 1), error);
+}
+
+/* Replaces "${key}" by the value of that key, and "${NAME:otherwise}" of the environment by the other value. */
+static void resolve_yaml (GPtrArray *keys)
+{
+  for (guint i = 0; i < keys->len; i++) {
+    PsLaunchKey *key = keys->pdata[i];
+
+    for (guint round = 0; round < MAX_ROUNDS && key->unknown == NULL; round++) {
+      const char *open = strstr (key->value, "${"), *close = open != NULL ? strchr (open, '}') : NULL;
+
+      if (close == NULL)
+        break;
+      g_autofree char *name = g_strndup (open + 2, (gsize)(close - open - 2)), *before = key->value;
+      const char *colon = strchr (name, ':'), *value = colon != NULL ? colon + 1 + (colon[1] == '-') : NULL;
+      for (guint k = 0; k < keys->len && value == NULL; k++)
+        if (k != i && g_str_equal (((PsLaunchKey *)keys->pdata[k])->key, name))
+          value = ((PsLaunchKey *)keys->pdata[k])->value;
+      if (value == NULL || strlen (before) > MAX_VALUE || strlen (value) > MAX_VALUE)
+        key->unknown = g_strdup_printf ("%s is not set here", name);
+      key->value = g_strdup_printf ("%.*s%s%s", (int)(open - before), before, value != NULL ? value : "", close + 1);
+    }
+  }
 }
 
 static gboolean read_yaml (const char *where, char **lines, GPtrArray *keys, GError **error)
@@ -843,6 +336,7 @@ static gboolean read_yaml (const char *where, char **lines, GPtrArray *keys, GEr
   }
   while (yaml.n_levels > 0)
     g_free (yaml.levels[--yaml.n_levels].prefix);
+  resolve_yaml (keys);
   return done;
 }
 
@@ -861,13 +355,13 @@ static void read_json_object (PsJsonReader *reader, const char *prefix, GPtrArra
     if (ps_json_enter_object (reader))
       read_json_object (reader, inner, keys);
     else if (ps_json_read_text (reader, &text))
-      add_key (keys, g_steal_pointer (&name), text, 0);
+      ps_launch_add_key (keys, g_steal_pointer (&name), g_str_equal (text, "auto") ? "null" : text, 0);
     else if (ps_json_read_number (reader, &number)) {
       char digits[G_ASCII_DTOSTR_BUF_SIZE];
 
-      add_key (keys, g_steal_pointer (&name), g_ascii_formatd (digits, sizeof digits, "%.17g", number), 0);
+      ps_launch_add_key (keys, g_steal_pointer (&name), g_ascii_formatd (digits, sizeof digits, "%.17g", number), 0);
     } else if (ps_json_read_boolean (reader, &truth))
-      add_key (keys, g_steal_pointer (&name), truth ? "true" : "false", 0);
+      ps_launch_add_key (keys, g_steal_pointer (&name), truth ? "true" : "false", 0);
     else
       ps_json_skip_value (reader);
   }
@@ -885,7 +379,7 @@ static gboolean read_json (const char *where, const char *text, GPtrArray *keys,
   for (g_regex_match (row, before, 0, &match); g_match_info_matches (match); g_match_info_next (match, NULL)) {
     g_autofree char *value = g_match_info_fetch (match, 2);
 
-    add_key (keys, g_match_info_fetch (match, 1), value + (*value == '['), 0);
+    ps_launch_add_key (keys, g_match_info_fetch (match, 1), value + (*value == '['), 0);
   }
   if (!ps_json_reader_init (&reader, where, brace != NULL ? brace + 1 : text, -1, error))
     return FALSE;
@@ -894,20 +388,37 @@ static gboolean read_json (const char *where, const char *text, GPtrArray *keys,
   return TRUE;
 }
 
+/* Whether the text is an object of JSON, after comments and lines "name=1". */
+static gboolean is_json (const char *text)
+{
+  while (*text == '#' || g_ascii_isspace (*text) || g_ascii_islower (*text))
+    text += g_ascii_isspace (*text) ? 1 : strcspn (text, "\n");
+  return *text == '{';
+}
+
 PsLaunchForm ps_launch_form (const char *text)
 {
   static const struct {
     PsLaunchForm form;
     const char *pattern;
   } forms[] = {
-    { PS_LAUNCH_JSON, "^\\s*\"(train_batch_size|train_micro_batch_size_per_gpu|zero_optimization)\"" },
-    { PS_LAUNCH_NONE, "^\\s*(\\{|layers\\s*=|hidden\\s*=)" },
+    { PS_LAUNCH_WORDS, "\\A.*#!.*sh\\b" },
+    { PS_LAUNCH_NONE, "^\\s*(layers\\s*=|hidden\\s*=)" },
     { PS_LAUNCH_LOG, "(?:^|[\\s:\\]>])(hidden_size|micro_batch_size|tensor_model_parallel_size) \\.{2,} " },
-    { PS_LAUNCH_TOML, "^\\s*\\[(training|parallelism|job|activation_checkpoint)\\]\\s*(#.*)?$" },
+    { PS_LAUNCH_TOML, "^\\s*\\[(training|parallelism|job|model|activation_checkpoint)\\]\\s*(#.*)?$" },
+    { PS_LAUNCH_YAML, "^\\s*--[a-z][a-z0-9-]*:\\s" },
+    { PS_LAUNCH_YAML, "\\A(\\s*(#.*)?\\n)*(---|[A-Za-z_][A-Za-z0-9_]*:\\s*(#.*|&.*|\\w+)?$)" },
     { PS_LAUNCH_WORDS, "^(?![ \t]*#)(.*[\\s\"'(])?--[a-z]" },
     { PS_LAUNCH_YAML, "^\\s*[A-Za-z_\"'][A-Za-z0-9_\"'.-]*:(\\s|$)" },
   };
 
+  if (is_json (text)) {
+    g_autoptr (GRegex) deepspeed = g_regex_new (
+        "\"(train_batch_size|train_micro_batch_size_per_gpu|zero_optimization|gradient_accumulation_steps)\"\\s*:", 0,
+        0, NULL);
+
+    return g_regex_match (deepspeed, text, 0, NULL) ? PS_LAUNCH_JSON : PS_LAUNCH_NONE;
+  }
   for (guint i = 0; i < G_N_ELEMENTS (forms); i++) {
     g_autoptr (GRegex) regex = g_regex_new (forms[i].pattern, G_REGEX_MULTILINE, 0, NULL);
 
@@ -917,9 +428,58 @@ PsLaunchForm ps_launch_form (const char *text)
   return PS_LAUNCH_NONE;
 }
 
-GPtrArray *ps_launch_keys (const char *where, const char *text, PsLaunchForm form, GError **error)
+gboolean ps_launch_open (const char *command, char **text, gsize *length, GError **error)
 {
-  g_autoptr (GPtrArray) keys = keys_new ();
+  static const char *const shells[] = { "bash", "sh", "sbatch", "source", ".", NULL };
+  g_autoptr (GString) first = g_string_new (NULL);
+  g_auto (GStrv) words = NULL;
+  g_autofree char *script = NULL;
+
+  if (strchr (command, ' ') == NULL || g_file_test (command, G_FILE_TEST_EXISTS)
+      || !g_shell_parse_argv (command, NULL, &words, NULL))
+    return ps_read_file (command, text, length, error);
+  char **word = words;
+  for (; *word != NULL && strchr (*word, '=') != NULL && g_ascii_isalpha (**word); word++) {
+    gsize n = strcspn (*word, "=");
+    g_autofree char *value = g_shell_quote (*word + n + 1);
+
+    g_string_append_printf (first, "%.*s=%s; ", (int)n, *word, value);
+  }
+  while (*word != NULL && (g_strv_contains (shells, *word) || **word == '-'))
+    word++;
+  if (*word == NULL || !ps_read_file (*word, &script, length, error))
+    return *word != NULL || ps_refuse (error, PS_ERROR_USAGE, "'%s' names no file", command);
+  if (ps_launch_form (script) != PS_LAUNCH_WORDS)
+    return ps_refuse (error, PS_ERROR_USAGE, "%s: takes no arguments; a script does", *word);
+  g_string_append (first, "set --");
+  for (word++; *word != NULL; word++) {
+    g_autofree char *value = g_shell_quote (*word);
+
+    g_string_append_printf (first, " %s", value);
+  }
+  g_string_append_printf (first, "; %s", script);
+  *length = first->len;
+  *text = g_string_free (g_steal_pointer (&first), FALSE);
+  return TRUE;
+}
+
+/* Options of a script, which win over its here-documents for DeepSpeed. */
+static void read_script (const char *where, const char *text, PsLaunchKnows *knows, GPtrArray *keys)
+{
+  g_autoptr (GPtrArray) documents = g_ptr_array_new_with_free_func (g_free);
+  GPtrArray *options = ps_launch_keys_new ();
+
+  ps_launch_read_shell (text, knows, options, documents);
+  for (guint i = 0; i < documents->len; i++)
+    if (ps_launch_form (documents->pdata[i]) == PS_LAUNCH_JSON)
+      read_json (where, documents->pdata[i], keys, NULL);
+  g_ptr_array_extend_and_steal (keys, options);
+}
+
+GPtrArray *ps_launch_form_keys (const char *where, const char *text, PsLaunchForm form, PsLaunchKnows *knows,
+                                GError **error)
+{
+  g_autoptr (GPtrArray) keys = ps_launch_keys_new ();
   g_auto (GStrv) lines = NULL;
   gboolean done = TRUE;
 
@@ -936,6 +496,6 @@ GPtrArray *ps_launch_keys (const char *where, const char *text, PsLaunchForm for
   else if (form == PS_LAUNCH_JSON)
     done = read_json (where, text, keys, error);
   else
-    read_shell (text, keys);
+    read_script (where, text, knows, keys);
   return done ? g_steal_pointer (&keys) : NULL;
 }

@@ -20,18 +20,43 @@ typedef struct {
   guint line;    /* 0: not known */
 } PsLaunchKey;
 
+/* Reads a file, or the script of "NAME=VALUE bash FILE ARGUMENT ...", whose first line then sets those. Options among
+ * the arguments win over those of the launch. Errors: PS_ERROR_IO, PS_ERROR_USAGE. Free *text with g_free. */
+gboolean ps_launch_open (const char *command, char **text, gsize *length, GError **error) G_GNUC_WARN_UNUSED_RESULT;
+
 /* What form the text has. An .ini description and a config.json are NONE. */
 PsLaunchForm ps_launch_form (const char *text);
 
 /* The keys in the order of the text (PsLaunchKey, freed with the array). Of a script those of the command that has most
- * options. Errors: PS_ERROR_INPUT "WHERE:LINE: ...". */
+ * options of the table. Errors: PS_ERROR_INPUT "WHERE:LINE: ...". */
 GPtrArray *ps_launch_keys (const char *where, const char *text, PsLaunchForm form,
                            GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
+/* Whether the table has a row of the key. */
+typedef gboolean PsLaunchKnows (const char *key);
+
+/* The same, with the table. */
+GPtrArray *ps_launch_form_keys (const char *where, const char *text, PsLaunchForm form, PsLaunchKnows *knows,
+                                GError **error) G_GNUC_WARN_UNUSED_RESULT;
+
+/* An array of PsLaunchKey, for readers of forms. */
+GPtrArray *ps_launch_keys_new (void);
+
+/* Adds a key; takes key. Values None and null say nothing. */
+void ps_launch_add_key (GPtrArray *keys, char *key, const char *value, guint line);
+
+/* Adds the options of a script's launch, and to documents its here-documents that are objects (char *). */
+void ps_launch_read_shell (const char *text, PsLaunchKnows *knows, GPtrArray *keys, GPtrArray *documents);
+
+/* The key that a framework has of a fact: of Megatron-LM ("" as section), or in a section of torchtitan's
+ * configuration. Free with g_free. */
+char *ps_launch_key (const char *fact, const char *section);
+
 /* What a key of a framework is to pipesim. */
 typedef enum {
-  PS_KEY_SETTING,  /* `fact` of the setting, see sim/plan/launch-read.c */
+  PS_KEY_SETTING,  /* fact of the setting: an option, or a part of what it says, "recompute.method" */
   PS_KEY_MODEL,    /* a key of a model's description */
+  PS_KEY_SHAPE,    /* a fact that keys of a model's description follow from */
   PS_KEY_MATTERS,  /* not modelled, though it may change what is predicted; fact says what it is */
   PS_KEY_HARMLESS, /* changes nothing that is predicted */
 } PsKeyKind;
@@ -54,11 +79,12 @@ typedef struct {
   GPtrArray *keys;
   GHashTable *values;  /* fact -> value, both char * */
   GHashTable *sources; /* fact -> PsLaunchKey */
+  GHashTable *unknown; /* fact -> PsLaunchKey whose value only an execution would tell */
   GPtrArray *matters;  /* PsLaunchKey that matter and are not modelled */
   GPtrArray *strange;  /* PsLaunchKey of no row */
 } PsLaunchFacts;
 
-/* Reads the keys by the table. Errors: PS_ERROR_INPUT, also for a key whose value is asked for and not known. */
+/* Reads the keys by the table. Errors: PS_ERROR_INPUT. */
 PsLaunchFacts *ps_launch_facts (const char *where, const char *text, PsLaunchForm form, GError **error);
 void ps_launch_facts_free (PsLaunchFacts *facts);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsLaunchFacts, ps_launch_facts_free)
@@ -69,7 +95,10 @@ char *ps_launch_place (const PsLaunchFacts *facts, const PsLaunchKey *key);
 /* Of a key that matters and is not modelled: what it would change. */
 const char *ps_launch_key_reason (const char *key);
 
-const char *ps_launch_fact (const PsLaunchFacts *facts, const char *fact); /* NULL: not said */
+/* Fails where the file says the fact and only an execution would tell its value. */
+gboolean ps_launch_known (const PsLaunchFacts *facts, const char *fact, GError **error);
+
+const char *ps_launch_fact (const PsLaunchFacts *facts, const char *fact); /* NULL: not said, or not known */
 gboolean ps_launch_is (const PsLaunchFacts *facts, const char *fact);      /* said, and not "false" or "0" */
 
 /* The number; otherwise where it is not said. Sets an error where it is no number of that range. */

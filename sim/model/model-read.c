@@ -36,5 +36,7 @@ PsModel *ps_model_load (const char *path, GError **error)
   g_autofree char *text = NULL;
   gsize length;
 
-  return ps_ini_read (path, "models", &text, &length, error) ? ps_model_parse (path, text, length, error) : NULL;
+  gboolean done = strchr (path, ' ') != NULL ? ps_launch_open (path, &text, &length, error)
+                                             : ps_ini_read (path, "models", &text, &length, error);
+  return done ? ps_model_parse (path, text, length, error) : NULL;
 }

@@ -182,7 +182,9 @@ static PsStateBytes state_of (const PsModel *model, gint64 n, gint64 n_products,
                          .optimizer_bytes = optimizer_bytes (model, &formats, FALSE) * n,
                          .gathered_bytes = format->bytes * n };
 
-  if (narrow && formats.fp8_param_gather) {
+  if (narrow && model->serves) /* F reads one copy */
+    state.weight_bytes = others + stored;
+  else if (narrow && formats.fp8_param_gather) {
     state.weight_bytes = others + n_copies * stored;
     state.gathered_bytes = model->precision == PS_PRECISION_MXFP8 ? state.gathered_bytes : others + stored;
   } else if (narrow && frameworks[model->framework].caches)

@@ -70,6 +70,28 @@ gint64 ps_tensor_kept_bytes (const PsModel *model, const PsStageShape *shape, Ps
   return share_sequences (model, bytes, wide, n_tensor);
 }
 
+gint64 ps_tensor_cache_bytes (const PsModel *model, const PsStageShape *shape, gint64 tokens, guint n_tensor)
+{
+  guint count[PS_N_UNIT_KINDS];
+  gint64 bytes = 0;
+  PsModel room;
+
+  ps_model_count_units (model, shape, count);
+  for (PsUnitKind kind = PS_UNIT_ATTENTION; kind <= PS_UNIT_HEAVY; kind++) {
+    const PsModel *own = ps_unit_model (model, kind, &room);
+    guint rank = own->latent.kv_rank, rate = kind == PS_UNIT_COMPRESSED ? model->compress.sparse
+                                             : kind == PS_UNIT_HEAVY    ? model->compress.heavy
+                                                                        : 0;
+    gboolean narrow = kind == PS_UNIT_WINDOW || rate > 0;
+    gint64 held = (narrow ? MIN (tokens, (gint64)model->window) : tokens) + (rate > 0 ? tokens / rate : 0);
+    gint64 width
+        = rank > 0 ? rank + own->latent.rope_size : keys_and_values (own) / MIN (n_tensor, MAX (own->kv_heads, 1));
+
+    bytes += count[kind] * held * width * own->microbatch_size;
+  }
+  return bytes * ps_precision_bytes (model->precision) / MAX (model->spread.context, 1);
+}
+
 gint64 ps_tensor_key_bytes (const PsModel *model, const PsStageShape *shape, guint n_tensor, guint distance)
 {
   guint count[PS_N_UNIT_KINDS];

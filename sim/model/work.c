@@ -248,7 +248,8 @@ static void list_stage (PsWork *work, const PsModel *model, const PsStageShape *
       list.model = ps_unit_model (model, unit, &own);
       list.repeats = count[unit];
       list.graphs = unit >= PS_UNIT_ATTENTION && unit <= PS_UNIT_LINEAR ? PS_CUDA_GRAPHS_ATTN : PS_CUDA_GRAPHS_FULL;
-      list.tokens = ps_model_tokens (list.model) / list.context;
+      list.tokens = model->serves && unit == PS_UNIT_LOSS ? model->microbatch_size
+                                                          : ps_model_tokens (list.model) / list.context;
       if (list.tokens > 0) /* an encoder without images has none */
         list_unit (&list, ps_unit_describe (model, unit), modules, experts_alone);
     }

@@ -12,15 +12,12 @@
 typedef struct {
   const PsAdviceQuestion *question;
   PsAdvice *advice;
-  PsModel *model;        /* NULL: not known */
-  guint n_gpus;          /* p t c d */
-  guint size;            /* sequences of a microbatch; 1 where that is not known */
-  gint64 batch;          /* sequences of a step */
-  gboolean adjacent;     /* replicas of a device are neighbours */
-  gboolean modelled;     /* costs follow from cluster and model */
-  gint64 *limit;         /* bytes of the smallest device; NULL: not known */
-  gint64 reserve;        /* bytes of the memory that the limit leaves free */
-  GPtrArray *candidates; /* Candidate, all that were predicted by themselves */
+  PsModel *model;    /* NULL: not known */
+  guint size;        /* sequences of a microbatch; 1 where that is not known */
+  gint64 batch;      /* sequences of a step */
+  gboolean adjacent; /* replicas of a device are neighbours */
+  gboolean modelled; /* costs follow from cluster and model */
+  gint64 limit;      /* bytes of the smallest device; G_MAXINT64: not known */
 } Advising;
 
 /* The table of changes */
@@ -31,7 +28,7 @@ struct Change {
   const char *option; /* of SETTING; "a b": what one of the degrees loses the other one gains */
   const char *values; /* blanks between them; NULL: list makes them */
   char *(*list) (const Advising *advising);
-  gboolean (*apply) (const Advising *advising, const Change *change, const char *value, PsAdvised *run);
+  gboolean (*apply) (const Change *change, const char *value, PsAdvised *run);
 };
 
 /* A value of a change, and the run with it alone. */
@@ -41,8 +38,10 @@ typedef struct {
   PsAdvised run;
 } Candidate;
 
-static void advised_clear (PsAdvised *advised)
+static void advised_clear (gpointer data)
 {
+  PsAdvised *advised = data;
+
   g_free (advised->options);
   g_free (advised->text);
 }
@@ -58,28 +57,16 @@ static void candidate_free (gpointer data)
 
 static guint *degree_of (PsSetting *setting, const char *name)
 {
-  const struct {
-    const char *name;
-    guint *degree;
-  } degrees[] = { { "devices", &setting->n_devices },
-                  { "tensor", &setting->n_tensor },
-                  { "context", &setting->n_context },
-                  { "replicas", &setting->n_replicas } };
-  guint i = 0;
-
-  while (!g_str_equal (degrees[i].name, name))
-    i++;
-  return degrees[i].degree;
+  return &G_STRUCT_MEMBER (guint, setting, ps_option_find (ps_setting_options, name)->offset);
 }
 
 /* "+4": the first degree is 4 times as large, "-4": the second one. */
-static gboolean apply_degrees (G_GNUC_UNUSED const Advising *advising, const Change *change, const char *value,
-                               PsAdvised *run)
+static gboolean apply_degrees (const Change *change, const char *value, PsAdvised *run)
 {
   g_auto (GStrv) names = g_strsplit (change->option, " ", 2);
-  guint factor = (guint)g_ascii_strtoull (value + 1, NULL, 10);
-  guint *more = degree_of (&run->setting, names[*value == '-']),
-        *less = degree_of (&run->setting, names[*value == '+']);
+  const guint factor = (guint)g_ascii_strtoull (value + 1, NULL, 10);
+  guint *more = degree_of (&run->setting, names[*value == '-']);
+  guint *less = degree_of (&run->setting, names[*value == '+']);
 
   if (*less % factor != 0)
     return FALSE;
@@ -88,24 +75,24 @@ static gboolean apply_degrees (G_GNUC_UNUSED const Advising *advising, const Cha
   return TRUE;
 }
 
-static gboolean apply_option (G_GNUC_UNUSED const Advising *advising, const Change *change, const char *value,
-                              PsAdvised *run)
+/* Texts and lists of a setting are shared: they are not read as options. */
+static gboolean apply_option (const Change *change, const char *value, PsAdvised *run)
 {
-  run->setting.n_recompute = 0; /* of all stages alike */
+  if (g_str_equal (change->option, "recompute")) { /* of all stages alike */
+    run->setting.recompute_each = NULL;
+    run->setting.n_recompute = 0;
+  }
   return ps_option_read (ps_option_find (ps_setting_options, change->option), &run->setting, value, NULL);
 }
 
-/* Texts of a setting are shared: they are not read as options. */
-static gboolean apply_layout (G_GNUC_UNUSED const Advising *advising, G_GNUC_UNUSED const Change *change,
-                              const char *value, PsAdvised *run)
+static gboolean apply_layout (G_GNUC_UNUSED const Change *change, const char *value, PsAdvised *run)
 {
   run->setting.layout = (char *)g_intern_string (value);
   return run->setting.n_devices > 1;
 }
 
 /* "interleaved:4", a family and v. */
-static gboolean apply_schedule (G_GNUC_UNUSED const Advising *advising, G_GNUC_UNUSED const Change *change,
-                                const char *value, PsAdvised *run)
+static gboolean apply_schedule (G_GNUC_UNUSED const Change *change, const char *value, PsAdvised *run)
 {
   g_autofree char *name = g_strndup (value, strcspn (value, ":"));
 
@@ -223,7 +210,7 @@ static gboolean settle (const Advising *advising, PsAdvised *run)
     run->schedule = "1f1b";
     setting->n_chunks = 0;
     setting->layout = NULL;
-  } else if (setting->layout == NULL && advising->modelled)
+  } else if (setting->layout == NULL && advising->question->framework != NULL && advising->modelled)
     setting->layout = (char *)"even";
   if (setting->n_devices > 1 && setting->n_devices * chunks != was->n_devices * MAX (was->n_chunks, 1)
       && (!g_str_has_prefix (setting->layout != NULL ? setting->layout : "even", "even")
@@ -269,28 +256,16 @@ static char *describe (const Advising *advising, const PsAdvised *run)
   return g_string_free (text, FALSE);
 }
 
-/* Layers of each stage; 0: they are not even. */
-static guint find_even (const PsCosts *costs)
-{
-  for (guint s = 1; costs->shapes != NULL && s < costs->n_stages; s++)
-    if (costs->shapes[s].n_layers != costs->shapes[0].n_layers)
-      return 0;
-  return costs->shapes != NULL ? costs->shapes[0].n_layers : 0;
-}
-
 static void take_figures (const Advising *advising, const PsPrediction *prediction, PsAdvised *run)
 {
   const PsMetrics *metrics = &prediction->metrics;
 
   run->step_ns = metrics->iteration_ns;
   run->peak_memory_bytes = metrics->peak_memory_bytes;
-  run->excess_bytes = G_MININT64;
-  for (guint d = 0; advising->limit != NULL && d < metrics->n_devices; d++)
-    run->excess_bytes = MAX (run->excess_bytes, metrics->device[d].peak_memory_bytes - *advising->limit);
+  run->excess_bytes = metrics->peak_memory_bytes - advising->limit;
   run->fits = prediction->fits;
   run->interval = prediction->interval;
   run->n_chunks = ps_placement_max_chunks (prediction->program->schedule->placement);
-  run->even_layers = find_even (prediction->costs);
 }
 
 /* The run in the words of the framework; checked: NULL where it does not run that, or needs a file besides. NULL also
@@ -392,8 +367,7 @@ static GPtrArray *predict_all (const Advising *advising, const PsAdvised *from, 
         = (Candidate){ .change = value->change,
                        .value = g_strdup (value->value),
                        .run = { .change = value->change->name, .setting = from->setting, .schedule = from->schedule } };
-    if (value->change->apply (advising, value->change, value->value, &candidate->run)
-        && settle (advising, &candidate->run))
+    if (value->change->apply (value->change, value->value, &candidate->run) && settle (advising, &candidate->run))
       g_ptr_array_add (all, candidate);
     else
       candidate_free (candidate);
@@ -481,106 +455,86 @@ static void copy_advised (const PsAdvised *from, PsAdvised *to)
   to->text = g_strdup (from->text);
 }
 
-/* Puts the better one of the runs of a round in the place of *best. FALSE: none is better. */
-static gboolean improve (const GPtrArray *round, PsAdvised *best)
+/* The best run of a round that is better than another: it fits, or is faster, or the framework runs it alone. NULL:
+ * there is none. */
+static const Candidate *find_better (const PsAdvice *advice, const GPtrArray *round, const PsAdvised *than)
 {
-  const PsAdvised *found = NULL;
+  const gboolean any = fit_rank (than) == 2 || (advice->broken != NULL && than->options == NULL);
+  const double enough_ns = (1 - PS_ADVICE_LEAST_GAIN) * (double)than->step_ns;
+  const Candidate *found = NULL;
 
   for (guint i = 0; i < round->len; i++) {
-    const PsAdvised *run = &((Candidate *)round->pdata[i])->run;
-    gboolean fits_now = fit_rank (best) == 2 && is_allowed (run, best);
-    gboolean gains = fit_rank (best) < 2 && is_allowed (run, best)
-                     && (double)run->step_ns < (1 - PS_ADVICE_LEAST_GAIN) * (double)best->step_ns;
+    const Candidate *candidate = round->pdata[i];
+    const PsAdvised *run = &candidate->run;
 
-    if ((fits_now || gains) && (found == NULL || compare_runs (run, found, best) < 0))
-      found = run;
-  }
-  if (found == NULL)
-    return FALSE;
-  g_free (best->options);
-  g_free (best->text);
-  copy_advised (found, best);
-  return TRUE;
-}
-
-/* Changes of other rows than those that a run has already. */
-static GPtrArray *without (const GPtrArray *pool, guint64 used)
-{
-  GPtrArray *rest = g_ptr_array_new ();
-
-  for (guint i = 0; i < pool->len; i++)
-    if (!(used >> (((Candidate *)pool->pdata[i])->change - changes) & 1))
-      g_ptr_array_add (rest, pool->pdata[i]);
-  return rest;
-}
-
-/* Two changes that make the run fit where none does alone, at the least time. FALSE: there are none. */
-static gboolean fit_by_two (const Advising *advising, const GPtrArray *pool, PsAdvised *best, guint64 *used)
-{
-  gboolean found = FALSE;
-
-  for (guint i = 0; i < pool->len; i++) {
-    const Candidate *first = pool->pdata[i];
-    g_autoptr (GPtrArray) rest = g_ptr_array_new (), round = NULL;
-
-    for (guint k = i + 1; k < pool->len; k++)
-      g_ptr_array_add (rest, pool->pdata[k]);
-    if (!is_allowed (&first->run, &advising->advice->run))
-      continue;
-    round = predict_all (advising, &first->run, rest);
-    for (guint k = 0; k < round->len; k++) {
-      const Candidate *both = round->pdata[k];
-
-      if (fit_rank (&both->run) == 2 || (found && compare_steps (&both->run, best) >= 0))
-        continue;
-      if (found)
-        advised_clear (best);
-      copy_advised (&both->run, best);
-      *used = G_GUINT64_CONSTANT (1) << (first->change - changes) | G_GUINT64_CONSTANT (1) << (both->change - changes);
-      found = TRUE;
-    }
+    if (is_allowed (run, than) && (any || (double)run->step_ns < enough_ns)
+        && (found == NULL || compare_runs (run, &found->run, than) < 0))
+      found = candidate;
   }
   return found;
 }
 
-/* The best few changes together: adds the best one, as long as one gains. */
+static guint64 bit_of (const Candidate *candidate)
+{
+  return G_GUINT64_CONSTANT (1) << (candidate->change - changes);
+}
+
+static void take (const Candidate *candidate, PsAdvised *best, guint64 *used)
+{
+  advised_clear (best);
+  copy_advised (&candidate->run, best);
+  *used |= bit_of (candidate);
+}
+
+/* Two changes that make the run fit where none does alone, at the least time. */
+static void fit_by_two (const Advising *advising, const GPtrArray *singles, PsAdvised *best, guint64 *used)
+{
+  for (guint i = 0; i < singles->len; i++) {
+    const Candidate *first = singles->pdata[i];
+    g_autoptr (GPtrArray) rest = g_ptr_array_new ();
+
+    for (guint k = i + 1; k < singles->len; k++)
+      g_ptr_array_add (rest, singles->pdata[k]);
+    g_autoptr (GPtrArray) round = predict_all (advising, &first->run, rest);
+    for (guint k = 0; k < round->len; k++) {
+      const Candidate *both = round->pdata[k];
+
+      if (fit_rank (&both->run) == 2 || (fit_rank (best) < 2 && both->run.step_ns >= best->step_ns))
+        continue;
+      *used = bit_of (first);
+      take (both, best, used);
+    }
+  }
+}
+
+/* The best few changes together: adds the best one, as long as one is better. */
 static void find_together (const Advising *advising, const GPtrArray *sorted)
 {
-  PsAdvice *advice = advising->advice;
-  g_autoptr (GPtrArray) pool = choose (sorted, BEST_OF_CHANGE, NULL), singles = choose (sorted, 1, &advice->run);
-  PsAdvised best = { 0 };
+  const PsAdvised *base = &advising->advice->run;
+  PsAdvised *best = &advising->advice->together;
+  g_autoptr (GPtrArray) pool = choose (sorted, BEST_OF_CHANGE, NULL), singles = choose (sorted, 1, base);
   guint64 used = 0;
-  guint n_changes = 1;
 
-  copy_advised (&advice->run, &best);
-  if (fit_rank (&advice->run) == 2 && singles->len > 0 && fit_rank (&((Candidate *)singles->pdata[0])->run) == 2) {
-    PsAdvised fit = { 0 };
+  copy_advised (base, best);
+  if (fit_rank (base) == 2 && singles->len > 0 && fit_rank (&((Candidate *)singles->pdata[0])->run) == 2)
+    fit_by_two (advising, singles, best, &used);
+  for (guint n = 0; n < MOST_TOGETHER; n++) {
+    g_autoptr (GPtrArray) rest = g_ptr_array_new ();
 
-    if (fit_by_two (advising, singles, &fit, &used)) {
-      advised_clear (&best);
-      best = fit;
-      n_changes = 3;
-    }
-  }
-  for (; n_changes <= MOST_TOGETHER; n_changes++) {
-    g_autoptr (GPtrArray) rest = without (pool, used), round = predict_all (advising, &best, rest);
-    PsAdvised before = best;
-
-    if (!improve (round, &best))
+    for (guint i = 0; i < pool->len; i++)
+      if (!(used & bit_of (pool->pdata[i])))
+        g_ptr_array_add (rest, pool->pdata[i]);
+    g_autoptr (GPtrArray) round = predict_all (advising, best, rest);
+    const Candidate *better = find_better (advising->advice, round, best);
+    if (better == NULL)
       break;
-    for (guint i = 0; i < round->len; i++) {
-      const Candidate *candidate = round->pdata[i];
-
-      if (candidate->run.step_ns == best.step_ns && g_str_equal (candidate->run.options, best.options))
-        used |= G_GUINT64_CONSTANT (1) << (candidate->change - changes);
-    }
-    (void)before;
+    take (better, best, &used);
   }
-  if (n_changes > 2) {
-    best.change = "together";
-    advice->together = best;
-  } else
-    advised_clear (&best);
+  best->change = "together";
+  if ((used & (used - 1)) == 0) { /* one change, or none */
+    advised_clear (best);
+    *best = (PsAdvised){ 0 };
+  }
 }
 
 /* The run as it stands */
@@ -592,7 +546,7 @@ static gboolean open_run (Advising *advising, GError **error)
   const PsCostSource *source = ps_setting_source (setting);
   PsAdvice *advice = advising->advice;
   PsAdvised *run = &advice->run;
-  gint64 reserve;
+  g_autofree gint64 *limits = NULL;
 
   *run = (PsAdvised){ .change = "as it stands", .setting = *setting, .schedule = question->schedule, .certainty = NAN };
   advising->modelled = source != NULL && source->has_cluster;
@@ -605,13 +559,15 @@ static gboolean open_run (Advising *advising, GError **error)
   g_autoptr (PsPredictor) predictor = ps_predictor_new (setting, NULL);
   advice->prediction = ps_predictor_predict (predictor, question->schedule, error);
   if (advice->prediction == NULL || !ps_predictor_add_interval (predictor, advice->prediction, PS_INTERVAL_STEPS, error)
-      || !ps_setting_memory_limit (setting, advice->prediction->metrics.n_devices, &advising->limit, &reserve, error))
+      || !ps_setting_memory_limit (setting, advice->prediction->metrics.n_devices, &limits, NULL, error))
     return FALSE;
   const PsSchedule *order = advice->prediction->program->schedule;
+  advising->limit = G_MAXINT64;
+  for (guint d = 0; limits != NULL && d < order->placement->n_devices; d++)
+    advising->limit = MIN (advising->limit, limits[d]);
   run->setting.n_devices = order->placement->n_devices; /* a schedule file has them */
   run->setting.n_microbatches = order->n_microbatches;
   advising->size = advising->model != NULL ? advising->model->microbatch_size : 1;
-  advising->n_gpus = run->setting.n_devices * setting->n_tensor * setting->n_context * setting->n_replicas;
   advising->batch = (gint64)run->setting.n_microbatches * setting->n_replicas * microbatch_size (advising, setting);
   advising->adjacent = setting->replicas_adjacent || setting->n_replicas == 1 || run->setting.n_devices == 1;
   take_figures (advising, advice->prediction, run);
@@ -649,18 +605,13 @@ static GPtrArray *list_values (const Advising *advising)
   return values;
 }
 
-static void advised_clear_data (gpointer data)
-{
-  advised_clear (data);
-}
-
 PsAdvice *ps_advice_new (const PsAdviceQuestion *question, GError **error)
 {
   g_autoptr (PsAdvice) advice = g_new0 (PsAdvice, 1);
   Advising advising = { .question = question, .advice = advice };
 
   advice->changes = g_array_new (FALSE, FALSE, sizeof (PsAdvised));
-  g_array_set_clear_func (advice->changes, advised_clear_data);
+  g_array_set_clear_func (advice->changes, advised_clear);
   gboolean opened = open_run (&advising, error);
   if (opened) {
     g_autoptr (GPtrArray) values = list_values (&advising), all = predict_all (&advising, &advice->run, values);
@@ -671,7 +622,7 @@ PsAdvice *ps_advice_new (const PsAdviceQuestion *question, GError **error)
       const PsAdvised *run = &((Candidate *)listed->pdata[i])->run;
       PsAdvised copy;
 
-      if (fit_rank (&advice->run) == 2 || run->gain >= PS_ADVICE_LEAST_GAIN) {
+      if (fit_rank (&advice->run) == 2 || advice->broken != NULL || run->gain >= PS_ADVICE_LEAST_GAIN) {
         copy_advised (run, &copy);
         g_array_append_val (advice->changes, copy);
       }
@@ -680,7 +631,6 @@ PsAdvice *ps_advice_new (const PsAdviceQuestion *question, GError **error)
     find_together (&advising, all);
   }
   ps_model_free (advising.model);
-  g_free (advising.limit);
   return opened ? g_steal_pointer (&advice) : NULL;
 }
 
@@ -718,7 +668,6 @@ void ps_advice_edit (const PsAdvice *advice, const PsAdvised *advised, const cha
                                   .before = advice->run.text,
                                   .after = advised->text,
                                   .n_chunks = advised->n_chunks,
-                                  .even_layers = advised->even_layers,
                                   .bridge = advised->setting.framework == PS_FRAMEWORK_BRIDGE };
 
     file->text = ps_launch_edit (&change, flags);

@@ -27,24 +27,6 @@ G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Edit, edit_clear)
 
 /* Keys */
 
-/* Keys that say one thing together. Where one of them changes, those that the new launch does not have go. */
-static const char *const groups[] = {
-  "chunks layers-per-chunk layout first last count-embedding count-loss parts group",
-  "granularity recompute-method recompute-layers recompute-modules",
-  "distributed-optimizer fsdp sharding zero replicated sharded reshard",
-  "main-grads-dtype reduce-bf16",
-  "dispatcher flex-backend",
-  "graph-impl graph-scope",
-  "offloads offload-modules",
-};
-
-static gboolean is_word_of (const char *words, const char *word)
-{
-  g_auto (GStrv) list = g_strsplit (words, " ", -1);
-
-  return g_strv_contains ((const char *const *)list, word);
-}
-
 /* The name as the file spells it, without the sections of YAML, TOML and JSON. */
 static const char *short_name (PsLaunchForm form, const char *key)
 {
@@ -58,7 +40,7 @@ static const char *fact_of (PsLaunchForm form, const char *key)
 {
   const PsKeyRow *row = ps_launch_key_row (form, key);
 
-  return row != NULL && row->kind <= PS_KEY_MODEL ? row->fact : "";
+  return row != NULL && row->kind <= PS_KEY_SHAPE ? row->fact : "";
 }
 
 /* Whether both keys say the same thing, by whichever of its names. */
@@ -344,6 +326,12 @@ static char *spell (PsLaunchForm form, const char *value)
   }
   if (*value == '\0')
     return g_strdup ("true");
+  if (g_str_has_prefix (value, "[[")) { /* a line for each stage */
+    g_auto (GStrv) stages = g_strsplit (value + 1, "],[", -1);
+    g_autofree char *lines = g_strjoinv ("],\n  [", stages);
+
+    return g_strdup_printf ("[\n  %s", lines);
+  }
   if (literal || (form == PS_LAUNCH_YAML && is_plain (value)))
     return g_strdup (value);
   if (words[1] != NULL) {
@@ -476,37 +464,42 @@ static gboolean add_after (Edit *edit, gsize at, const char *after, const char *
   return FALSE;
 }
 
-/* The key of the file whose row stands next to a key's, the n-th one; NULL: there are no more. In TOML it is of the
- * same section. */
-static const PsLaunchKey *find_neighbour (const Edit *edit, const char *key, guint n)
+typedef struct {
+  char *name;
+  guint distance; /* rows in the table of keys */
+} Neighbour;
+
+static void neighbour_clear (gpointer data)
+{
+  g_free (((Neighbour *)data)->name);
+}
+
+static int compare_neighbours (gconstpointer a, gconstpointer b)
+{
+  return PS_COMPARE (((const Neighbour *)a)->distance, ((const Neighbour *)b)->distance);
+}
+
+/* The settings of the file, the one whose row is next to a key's first; in TOML those of its section. Free with
+ * g_array_unref. */
+static GArray *list_neighbours (const Edit *edit, const char *key)
 {
   const PsKeyRow *row = ps_launch_key_row (edit->form, key);
-  const gsize section = (gsize)(short_name (edit->form, key) - key);
-  g_autofree gboolean *seen = g_new0 (gboolean, edit->keys->len + 1);
-  const PsLaunchKey *found = NULL;
+  const gsize section = edit->form == PS_LAUNCH_TOML ? (gsize)(short_name (edit->form, key) - key) : 0;
+  GArray *neighbours = g_array_new (FALSE, FALSE, sizeof (Neighbour));
 
-  for (guint round = 0; round <= n && row != NULL; round++) {
-    guint best = edit->keys->len;
+  g_array_set_clear_func (neighbours, neighbour_clear);
+  for (guint i = edit->keys->len; i-- > 0 && row != NULL;) {
+    const char *name = ((PsLaunchKey *)edit->keys->pdata[i])->key;
+    const PsKeyRow *its = ps_launch_key_row (edit->form, name);
 
-    for (guint i = 0; i < edit->keys->len; i++) {
-      const PsLaunchKey *other = edit->keys->pdata[i];
-      const PsKeyRow *its = ps_launch_key_row (edit->form, other->key);
-      const PsKeyRow *nearest = best < edit->keys->len
-                                    ? ps_launch_key_row (edit->form, ((PsLaunchKey *)edit->keys->pdata[best])->key)
-                                    : NULL;
+    if (*fact_of (edit->form, name) != '\0' && strncmp (key, name, section) == 0) {
+      const Neighbour neighbour = { g_strdup (name), (guint)ABS (its - row) };
 
-      if (seen[i] || its == NULL || its->kind > PS_KEY_MODEL
-          || (edit->form == PS_LAUNCH_TOML && strncmp (key, other->key, section) != 0))
-        continue;
-      if (nearest == NULL || ABS (its - row) <= ABS (nearest - row))
-        best = i;
+      g_array_append_val (neighbours, neighbour);
     }
-    if (best == edit->keys->len)
-      return NULL;
-    seen[best] = TRUE;
-    found = edit->keys->pdata[best];
   }
-  return found;
+  g_array_sort (neighbours, compare_neighbours);
+  return neighbours;
 }
 
 static gboolean add_json (Edit *edit, const char *key, const char *words, const char *value)
@@ -548,15 +541,15 @@ static gboolean is_conditional (const char *text, gsize at)
 static gboolean add_key (Edit *edit, const char *key, const char *value)
 {
   g_autofree char *words = spell_key (edit->form, key, value), *spelled = spell (edit->form, value);
-  const PsLaunchKey *neighbour;
+  g_autoptr (GArray) neighbours = list_neighbours (edit, key);
 
   if (edit->form == PS_LAUNCH_JSON)
     return add_json (edit, key, words, value);
   for (gsize at = next_key (edit, 0, key); at > 0 && edit->form == PS_LAUNCH_YAML; at = next_key (edit, at, key))
     if (set_line (edit, at, spelled, key, value)) /* null until now */
       return TRUE;
-  for (guint n = 0; n < MOST_NEIGHBOURS && (neighbour = find_neighbour (edit, key, n)) != NULL; n++) {
-    g_autofree char *name = g_strdup (neighbour->key);
+  for (guint i = 0; i < MIN (neighbours->len, MOST_NEIGHBOURS); i++) {
+    const char *name = g_array_index (neighbours, Neighbour, i).name;
 
     for (gsize at = next_key (edit, 0, name); at > 0; at = next_key (edit, at, name))
       if (!is_conditional (edit->text, at) && add_after (edit, at, name, words, key, value))
@@ -573,24 +566,17 @@ static gboolean add_key (Edit *edit, const char *key, const char *value)
 
 /* All changes */
 
-/* A key of the new launch as the file says such things: in virtual stages where it counts those, in layers of a stage
- * where torchtitan's stages are even. FALSE: the file need not say it. */
-static gboolean adapt (const PsLaunchEdit *change, const Edit *edit, const char **key, char **value)
+/* A key of the new launch as the file says such things: in virtual stages where it counts those. */
+static void adapt (const PsLaunchEdit *change, const Edit *edit, const char **key, char **value)
 {
-  const char *fact = fact_of (edit->form, *key);
-  gboolean counts = change->bridge || find_key (edit->form, edit->keys, "virtual_pipeline_model_parallel_size") != NULL;
+  static const char chunks[] = "virtual_pipeline_model_parallel_size";
 
-  if (g_str_equal (fact, "layers-per-chunk") && counts) {
-    *key = "virtual_pipeline_model_parallel_size";
+  if (g_str_equal (fact_of (edit->form, *key), "chunks.layers")
+      && (change->bridge || find_key (edit->form, edit->keys, chunks) != NULL)) {
+    *key = chunks;
     g_free (*value);
     *value = g_strdup_printf ("%u", change->n_chunks);
-  } else if (g_str_equal (fact, "parts") && change->even_layers > 0) {
-    *key = "parallelism.pipeline_parallel_layers_per_stage";
-    g_free (*value);
-    *value = g_strdup_printf ("%u", change->even_layers);
-    return change->n_chunks > 1 || find_key (edit->form, edit->keys, *key) != NULL;
   }
-  return TRUE;
 }
 
 /* Sets or adds a key; one of another name that says the same goes. */
@@ -615,22 +601,6 @@ static gboolean take_off (Edit *edit, const char *key)
   return there == NULL || remove_key (edit, there);
 }
 
-/* Whether torchtitan adds up gradients in the new launch, which its batch says: it is larger than all local ones. */
-static gboolean accumulates (const GPtrArray *after)
-{
-  static const char *const keys[]
-      = { "training.global_batch_size", "training.local_batch_size", "parallelism.data_parallel_shard_degree",
-          "parallelism.data_parallel_replicate_degree" };
-  gint64 values[G_N_ELEMENTS (keys)] = { 0 };
-
-  for (guint i = 0; i < G_N_ELEMENTS (keys); i++) {
-    const PsLaunchKey *key = find_named (after, keys[i]);
-
-    values[i] = key != NULL ? g_ascii_strtoll (key->value, NULL, 10) : 1;
-  }
-  return values[0] != values[1] * values[2] * values[3];
-}
-
 static void add_flag (GString *flags, PsLaunchForm form, gboolean goes, const char *key, const char *value)
 {
   g_autofree char *words = spell_key (form == PS_LAUNCH_LOG ? PS_LAUNCH_WORDS : form, key, goes ? "" : value);
@@ -639,28 +609,32 @@ static void add_flag (GString *flags, PsLaunchForm form, gboolean goes, const ch
                           (int)(goes && form == PS_LAUNCH_YAML ? strcspn (words, ":") : strlen (words)), words);
 }
 
+/* Whether facts are about the same option of pipesim: "chunks" and "chunks.layers". Lists of modules say the chunks. */
+static gboolean is_about (const char *fact, const char *other)
+{
+  const gsize n = strcspn (fact, ".");
+
+  return (n > 0 && n == strcspn (other, ".") && strncmp (fact, other, n) == 0)
+         || (g_str_has_prefix (fact, "chunks") && g_str_equal (other, "layout.parts"));
+}
+
 /* Takes the keys off that say what the new launch says by others; changed: names of keys. */
-static gboolean clean_groups (Edit *edit, const GPtrArray *changed, const GPtrArray *after, GString *flags)
+static gboolean clean (Edit *edit, const GPtrArray *changed, const GPtrArray *after, GString *flags)
 {
   gboolean done = TRUE;
 
-  for (guint g = 0; g < G_N_ELEMENTS (groups); g++) {
-    gboolean any = FALSE;
+  for (guint i = edit->keys->len; i-- > 0;) {
+    g_autofree char *key = i < edit->keys->len ? g_strdup (((PsLaunchKey *)edit->keys->pdata[i])->key) : NULL;
+    gboolean goes = FALSE;
 
-    for (guint i = 0; i < changed->len; i++)
-      any |= is_word_of (groups[g], fact_of (edit->form, changed->pdata[i]));
-    for (guint i = edit->keys->len; any && i-- > 0;) {
-      g_autofree char *key = i < edit->keys->len ? g_strdup (((PsLaunchKey *)edit->keys->pdata[i])->key) : NULL;
-      gboolean stays = key == NULL || !is_word_of (groups[g], fact_of (edit->form, key))
-                       || find_key (edit->form, after, key) != NULL;
-
-      for (guint k = 0; k < changed->len; k++)
-        stays |= key != NULL && is_same (edit->form, key, changed->pdata[k]);
-      if (stays)
-        continue;
-      add_flag (flags, edit->form, TRUE, key, NULL);
-      done &= edit->form == PS_LAUNCH_LOG || take_off (edit, key);
-    }
+    for (guint k = 0; key != NULL && k < changed->len; k++)
+      goes |= is_about (fact_of (edit->form, key), fact_of (edit->form, changed->pdata[k]));
+    for (guint k = 0; goes && k < changed->len; k++)
+      goes = !is_same (edit->form, key, changed->pdata[k]);
+    if (!goes || find_key (edit->form, after, key) != NULL)
+      continue;
+    add_flag (flags, edit->form, TRUE, key, NULL);
+    done &= edit->form == PS_LAUNCH_LOG || take_off (edit, key);
   }
   return done;
 }
@@ -672,12 +646,15 @@ char *ps_launch_edit (const PsLaunchEdit *change, GString *flags)
   g_autoptr (GPtrArray) after = ps_launch_keys ("after", change->after, ps_launch_form (change->after), NULL);
   g_autoptr (GPtrArray) changed = g_ptr_array_new_with_free_func (g_free);
   const gboolean log = edit.form == PS_LAUNCH_LOG;
+  /* DeepSpeed's JSON in words of Megatron-LM: what no word says follows from others, or its reader finds it missing. */
+  const gboolean other = edit.form == PS_LAUNCH_WORDS && ps_launch_form (change->before) == PS_LAUNCH_JSON;
   gboolean done = !log;
 
   if (strlen (edit.text) <= MOST_BYTES)
     edit.keys = ps_launch_keys (edit.where, edit.text, edit.form, NULL);
   if (edit.keys == NULL || before == NULL || after == NULL)
     return NULL;
+  const PsLaunchKey *degree = find_named (after, "parallelism.pipeline_parallel_degree");
   for (guint i = 0; i < before->len; i++) {
     const PsLaunchKey *was = before->pdata[i];
 
@@ -693,16 +670,18 @@ char *ps_launch_edit (const PsLaunchEdit *change, GString *flags)
     const PsLaunchKey *now = after->pdata[i], *was = find_named (before, now->key);
     const char *key = now->key;
     g_autofree char *value = g_strdup (now->value);
-    gboolean says_batch = g_str_equal (now->key, "training.global_batch_size") && accumulates (after)
+    /* Without a pipeline torchtitan adds up gradients by its batch alone. */
+    gboolean says_batch = g_str_equal (now->key, "training.global_batch_size") && is_value (degree, "1")
                           && find_key (edit.form, edit.keys, now->key) == NULL;
 
-    if ((was != NULL && g_str_equal (was->value, now->value) && !says_batch) || !adapt (change, &edit, &key, &value))
+    if (was != NULL && g_str_equal (was->value, now->value) && !says_batch)
       continue;
+    adapt (change, &edit, &key, &value);
     g_ptr_array_add (changed, g_strdup (key));
     add_flag (flags, edit.form, FALSE, key, value);
-    done &= log || put (&edit, key, value);
+    done &= log || (other && find_key (edit.form, edit.keys, key) == NULL) || put (&edit, key, value);
   }
-  done &= clean_groups (&edit, changed, after, flags);
+  done &= clean (&edit, changed, after, flags);
   return done ? g_steal_pointer (&edit.text) : NULL;
 }
 

@@ -5,9 +5,6 @@
 
 #include <pipesim/plan.h>
 
-/* pipesim's family of PyTorch's schedule, "Interleaved1F1B" or "ScheduleInterleaved1F1B"; NULL: it has none. */
-const char *ps_launch_torch_family (const char *name);
-
 /* The layers and the width of a model that torchtitan has, by its module and its flavor or the function of its
  * configuration. FALSE: it is not known here. */
 gboolean ps_launch_titan_model (const char *module, const char *flavor, guint *layers, guint *hidden);
@@ -31,9 +28,8 @@ typedef struct {
   PsLaunchForm form;
   const char *before; /* ps_launch_text of the run as it stands, and of the other one */
   const char *after;
-  guint n_chunks;    /* of the other one */
-  guint even_layers; /* of each of its stages; 0: they are not even */
-  gboolean bridge;   /* the file is Megatron-Bridge's */
+  guint n_chunks;  /* of the other one */
+  gboolean bridge; /* the file is Megatron-Bridge's */
 } PsLaunchEdit;
 
 /* The user's text with what differs between before and after; NULL where it has no place for that, as a log has none.

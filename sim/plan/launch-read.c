@@ -5,6 +5,10 @@
 
 #include <string.h>
 
+/* torchtitan's TrainingConfig where nothing is said */
+#define TITAN_BATCH 8
+#define TITAN_SEQUENCE 2048
+
 const PsOption ps_from_rows[] = {
   PS_OPTION ("from", 0, PS_FILE (PsFromChoice, from), "FILE",
              "Take the setting of a launch: a script, arguments, log or YAML of Megatron-LM, TOML or words of "
@@ -81,13 +85,12 @@ static gboolean has_costs (const Reader *reader)
 /* Adds an option that the command has and its line does not give. */
 static void G_GNUC_PRINTF (3, 4) add (Reader *reader, const char *name, const char *format, ...)
 {
-  static const char *const orders[] = { "schedule", "devices", "chunks", "microbatches", "group", "defer-head",
-                                        "replicas", "recompute", "gpus", "global-batch", NULL };
+  static const char *const orders[] = { "schedule", "devices",   "chunks", "microbatches", "group", "defer-head",
+                                        "replicas", "recompute", "gpus",   "global-batch", NULL };
   const PsOption *row = find_row (reader->rows, 0, name);
   va_list arguments;
 
-  if (row == NULL || find_given (row, reader->argv) != NULL
-      || (has_costs (reader) && !g_strv_contains (orders, name)))
+  if (row == NULL || find_given (row, reader->argv) != NULL || (has_costs (reader) && !g_strv_contains (orders, name)))
     return;
   g_ptr_array_add (reader->words,
                    row->letter != 0 ? g_strdup_printf ("-%c", row->letter) : g_strconcat ("--", name, NULL));
@@ -100,14 +103,28 @@ static void G_GNUC_PRINTF (3, 4) add (Reader *reader, const char *name, const ch
 /* Adds one that says how the work is laid out, which commands that search layouts find out. */
 #define add_layout(reader, name, ...) ((reader)->searches ? (void)0 : add (reader, name, __VA_ARGS__))
 
-static const char *fact (const Reader *reader, const char *name)
+/* The command line's value of the option that a fact is about, "recompute.method" of recompute; NULL: it gives none. */
+static const char *find_given_for (const Reader *reader, const char *name)
 {
+  g_autofree char *option = g_strndup (name, strcspn (name, "."));
+  const PsOption *row = find_row (reader->rows, 0, option);
+
+  return row != NULL ? find_given (row, reader->argv) : NULL;
+}
+
+/* A value that only an execution would tell is an error, unless the command line gives it or finds it out. */
+static const char *fact (Reader *reader, const char *name)
+{
+  if (reader->error == NULL && find_given_for (reader, name) == NULL)
+    ps_launch_known (reader->facts, name, &reader->error);
   return ps_launch_fact (reader->facts, name);
 }
 
-static gboolean is (const Reader *reader, const char *name)
+static gboolean is (Reader *reader, const char *name)
 {
-  return ps_launch_is (reader->facts, name);
+  const char *value = fact (reader, name);
+
+  return value != NULL && !g_str_equal (value, "false") && !g_str_equal (value, "0");
 }
 
 static void G_GNUC_PRINTF (2, 3) fail (Reader *reader, const char *format, ...)
@@ -125,11 +142,17 @@ static void G_GNUC_PRINTF (2, 3) fail (Reader *reader, const char *format, ...)
 static gint64 count (Reader *reader, const char *name, gint64 otherwise)
 {
   const PsOption *row = find_row (reader->rows, 0, name);
-  const char *given = row != NULL && row->type == PS_OPTION_COUNT ? find_given (row, reader->argv) : NULL;
+  const char *given = row != NULL && (row->type == PS_OPTION_COUNT || row->type == PS_OPTION_COUNTS) ? find_given (row, reader->argv) : NULL;
   gint64 value = given != NULL ? g_ascii_strtoll (given, NULL, 10)
                                : ps_launch_count (reader->facts, name, otherwise, &reader->error);
 
   return value > 0 || value == otherwise ? value : (fail (reader, "%s is not positive", name), 1);
+}
+
+/* The number of a fact; otherwise where it is not said, and 0 where only an execution would tell it. */
+static gint64 count_known (Reader *reader, const char *name, gint64 otherwise)
+{
+  return ps_launch_known (reader->facts, name, NULL) ? count (reader, name, otherwise) : 0;
 }
 
 /* The exact quotient, 1 on error. */
@@ -175,6 +198,37 @@ static char *cuts_layout (const char *cuts)
   return g_string_free (g_steal_pointer (&layout), FALSE);
 }
 
+/* The stages that torchtitan makes of layers (generate_llm_fqn_per_model_part): shares of the layers, with as many more
+ * for what comes before the first and after the last. Free with g_free. */
+static char *titan_layout (gint64 layers, gint64 n_stages, gint64 first, gint64 last)
+{
+  g_autoptr (GString) layout = g_string_new ("E");
+  gint64 share = (layers + first + last) / n_stages, more = (layers + first + last) % n_stages;
+
+  for (gint64 s = 0, left = layers; s < n_stages; s++) {
+    gint64 n = share + (s < more) - (s == 0 ? first : s == n_stages - 1 ? last : 0);
+
+    n = CLAMP (n, 0, left);
+    left -= n;
+    if (n > 0)
+      g_string_append_printf (layout, "t*%" G_GINT64_FORMAT, n);
+    g_string_append (layout, s == n_stages - 1 ? "L" : "|");
+  }
+  return g_string_free (g_steal_pointer (&layout), FALSE);
+}
+
+/* torchtitan's stages of a device: one or two by the class of the schedule, unless layers of a stage are said. */
+static gint64 titan_chunks (Reader *reader, gint64 p, gint64 first, gint64 last)
+{
+  const char *torch = fact (reader, "schedule.torch");
+  const PsFamily *family = torch != NULL ? ps_family_find (torch) : NULL;
+  gint64 each = count (reader, "chunks.layers", 0);
+
+  if (each > 0)
+    return divide (reader, "stages", (reader->model->layers + first + last + each - 1) / each, "-p", p);
+  return family != NULL && family->default_chunks > 1 ? 2 : 1;
+}
+
 /* Stages of a device by a layout string or pattern; 0: it is none of p devices. */
 static gint64 layout_chunks (const char *layout, const PsModel *model, gint64 p)
 {
@@ -188,11 +242,18 @@ static gint64 layout_chunks (const char *layout, const PsModel *model, gint64 p)
 static gint64 add_stages (Reader *reader, gint64 p)
 {
   const char *layout = fact (reader, reader->hybrid ? "pattern" : "layout");
-  const char *parts = fact (reader, "parts"), *cuts = fact (reader, "cuts");
+  const char *parts = fact (reader, "layout.parts"), *cuts = fact (reader, "layout.cuts");
   g_autofree char *made = parts != NULL ? parts_layout (parts) : cuts != NULL ? cuts_layout (cuts) : NULL;
-  gint64 v = count (reader, "chunks", 0), each = count (reader, "layers-per-chunk", 0);
-  gint64 first = count (reader, "first", 0), last = count (reader, "last", 0);
+  gint64 v = count (reader, "chunks", 0), each = count (reader, "chunks.layers", 0);
+  gint64 first = count (reader, "layout.first", 0), last = count (reader, "layout.last", 0);
 
+  if (reader->titan && parts == NULL && p > 1 && reader->model != NULL) {
+    gint64 less = ps_launch_count (reader->facts, "layout.first-less", 1, &reader->error);
+    gint64 less_last = ps_launch_count (reader->facts, "layout.last-less", 1, &reader->error);
+
+    v = titan_chunks (reader, p, less, less_last);
+    made = titan_layout (reader->model->layers, p * v, less, less_last);
+  }
   if (reader->hybrid && layout != NULL && strchr (layout, '|') == NULL)
     layout = NULL;
   layout = made != NULL ? made : layout;
@@ -215,8 +276,8 @@ static gint64 add_stages (Reader *reader, gint64 p)
       g_string_append_printf (text, ":last=%" G_GINT64_FORMAT, last);
     add_layout (reader, "layout", "%s", text->str);
   } else if (p > 1)
-    add_layout (reader, "layout", "even%s%s", is (reader, "count-embedding") ? ":embedding" : "",
-                is (reader, "count-loss") ? ":loss" : "");
+    add_layout (reader, "layout", "even%s%s", is (reader, "layout.embedding") ? ":embedding" : "",
+                is (reader, "layout.loss") ? ":loss" : "");
   return MAX (v, 1);
 }
 
@@ -229,16 +290,16 @@ static void note (Reader *reader, const char *name, const char *words)
 static void add_schedule (Reader *reader, gint64 p)
 {
   gint64 v = add_stages (reader, p);
-  const char *torch = fact (reader, "torch-schedule"), *family = NULL;
+  const char *torch = fact (reader, "schedule.torch"), *family = NULL;
 
   if (reader->titan && fact (reader, "schedule") != NULL)
     family = fact (reader, "schedule");
   else if (reader->titan && p > 1 && torch != NULL) {
-    family = ps_launch_torch_family (torch);
-    if (family == NULL)
+    family = ps_family_own_name (torch);
+    if (ps_family_find (torch) == NULL)
       fail (reader, "schedule '%s' is not known here", torch);
-  } else if (is (reader, "overlaps"))
-    family = is (reader, "delays-w") ? "interleaved-overlap-w" : "interleaved-overlap";
+  } else if (is (reader, "schedule.overlaps"))
+    family = is (reader, "schedule.delays-w") ? "interleaved-overlap-w" : "interleaved-overlap";
   else
     family = v > 1 && p > 1 ? "interleaved" : "1f1b";
   if (family == NULL)
@@ -254,7 +315,7 @@ static void add_schedule (Reader *reader, gint64 p)
     add_layout (reader, "chunks", "1");
   if (row != NULL && row->groups && fact (reader, "group") != NULL)
     add_layout (reader, "group", "%s", fact (reader, "group"));
-  if (is (reader, "defers"))
+  if (is (reader, "defer-head.defers"))
     add_layout (reader, "defer-head", "%s", fact (reader, "defer-head") != NULL ? fact (reader, "defer-head") : "0");
 }
 
@@ -273,9 +334,9 @@ static char *join_modules (const char *list)
 
 static void add_recomputation (Reader *reader)
 {
-  const char *kind = fact (reader, "granularity"), *modules = fact (reader, "recompute-modules");
-  gint64 layers = count (reader, "recompute-layers", 1), interval = count (reader, "checkpoint-interval", 0);
-  gboolean block = g_strcmp0 (fact (reader, "recompute-method"), "block") == 0;
+  const char *kind = fact (reader, "recompute.granularity"), *modules = fact (reader, "recompute.modules");
+  gint64 layers = count (reader, "recompute.layers", 1), interval = count (reader, "recompute.interval", 0);
+  gboolean block = g_strcmp0 (fact (reader, "recompute.method"), "block") == 0 || g_strcmp0 (kind, "block") == 0;
   g_autofree char *joined = join_modules (modules != NULL ? modules : "core_attn");
 
   if (reader->hybrid && reader->model != NULL && ps_model_layer_units (reader->model, 0, (PsUnitKind[2]){ 0 }) == 2)
@@ -284,13 +345,13 @@ static void add_recomputation (Reader *reader)
     note (reader, "activation_checkpoint.mode", "selective chooses operators, which is predicted as none");
   else if (g_strcmp0 (kind, "selective") == 0)
     add_layout (reader, "recompute", "%s", joined);
-  else if (g_strcmp0 (kind, "full") == 0 && (block || layers > 1))
+  else if (block ? kind != NULL : g_strcmp0 (kind, "full") == 0 && layers > 1)
     add_layout (reader, "recompute", "full:%s=%" G_GINT64_FORMAT, block ? "layers" : "uniform", layers);
   else if (g_strcmp0 (kind, "full") == 0 || interval == 1)
     add_layout (reader, "recompute", "full");
   else if (interval > 1)
     add_layout (reader, "recompute", "full:uniform=%" G_GINT64_FORMAT, interval);
-  if (is (reader, "offloads") && fact (reader, "offload-modules") != NULL) {
+  if (is (reader, "offload-modules.offloads") && fact (reader, "offload-modules") != NULL) {
     g_autofree char *offload = join_modules (fact (reader, "offload-modules"));
 
     add_layout (reader, "offload-modules", "%s", offload);
@@ -307,10 +368,10 @@ static void add_state (Reader *reader)
     const char *format = fact (reader, formats[i]);
 
     if (format != NULL && !g_str_equal (format, "fp32")
-        && (i > 0 ? is (reader, "precise") : !is (reader, "reduce-bf16")))
+        && (i > 0 ? is (reader, "precise") : !is (reader, "main-grads-dtype.bf16")))
       add (reader, formats[i], "%s", format);
   }
-  if (is (reader, "reduce-bf16"))
+  if (is (reader, "main-grads-dtype.bf16"))
     add (reader, "main-grads-dtype", "bf16");
   if (g_strcmp0 (implementation, "fused_opt_states_bf16") == 0) {
     add (reader, "exp-avg-dtype", "bf16");
@@ -326,20 +387,22 @@ static void add_state (Reader *reader)
 }
 
 /* torchtitan spreads over contexts, too. */
-static gint64 find_zero (Reader *reader, gint64 p, gboolean copies)
+static gint64 find_zero (Reader *reader, gint64 p, gint64 d)
 {
-  const char *strategy = fact (reader, "sharding"), *reshard = fact (reader, "reshard");
+  const char *strategy = fact (reader, "zero.strategy"), *reshard = fact (reader, "zero.reshard");
 
   if (reader->titan) {
-    gint64 sharded = ps_launch_count (reader->facts, "sharded", -1, &reader->error);
+    gint64 replicated = count (reader, "replicas.replicated", 1);
     gboolean always = reshard != NULL ? g_str_equal (reshard, "always") : p == 1;
 
-    return sharded == 1 && copies ? 0 : always ? 3 : reshard != NULL && g_str_equal (reshard, "never") ? 2 : 1;
+    if (replicated > 1 && d > replicated)
+      note (reader, "data_parallel_replicate_degree", "the state is spread over all replicas here");
+    return replicated == d && d > 1 ? 0 : always ? 3 : reshard != NULL && g_str_equal (reshard, "never") ? 2 : 1;
   }
   if (fact (reader, "zero") != NULL)
     return ps_launch_count (reader->facts, "zero", 0, &reader->error);
-  if (!is (reader, "fsdp"))
-    return is (reader, "distributed-optimizer");
+  if (!is (reader, "zero.fsdp"))
+    return is (reader, "zero.distributed-optimizer");
   return g_strcmp0 (strategy, "optim_grads_params") == 0 ? 3
          : g_strcmp0 (strategy, "optim_grads") == 0      ? 2
          : g_strcmp0 (strategy, "optim") == 0            ? 1
@@ -349,11 +412,12 @@ static gint64 find_zero (Reader *reader, gint64 p, gboolean copies)
 /* What overlaps with what, and by which kernels. */
 static void add_kernels (Reader *reader, gboolean shares)
 {
-  const char *dispatcher = fact (reader, "dispatcher"), *backend = fact (reader, "flex-backend");
-  const char *graphs = fact (reader, "graph-impl"), *scope = fact (reader, "graph-scope");
+  const char *dispatcher = fact (reader, "moe-token-dispatcher-type"),
+             *backend = fact (reader, "moe-token-dispatcher-type.backend");
+  const char *graphs = fact (reader, "cuda-graphs.impl"), *scope = fact (reader, "cuda-graphs.scope");
 
   if (reader->command->framework != NULL && g_str_has_prefix (reader->command->framework, "megatron") && shares
-      && !is (reader, "overlap-reduce"))
+      && !is (reader, "reduce.overlap"))
     add_layout (reader, "reduce", "exposed");
   if (is (reader, "overlap-param-gather"))
     add_layout (reader, "overlap-param-gather", "yes");
@@ -366,21 +430,21 @@ static void add_kernels (Reader *reader, gboolean shares)
     note (reader, "moe_token_dispatcher_type", "allgather is predicted as alltoall");
   if (graphs != NULL && scope != NULL)
     add_layout (reader, "cuda-graphs", "%s", strstr (scope, "full_iteration") != NULL ? "full_iteration" : "attn");
-  if (is (reader, "loss-fusion") && g_strcmp0 (fact (reader, "loss-impl"), "linear") == 0)
+  if (is (reader, "loss.fusion") && g_strcmp0 (fact (reader, "loss.impl"), "linear") == 0)
     add (reader, "loss", "fused");
 }
 
 /* Replicas, by what is said of them or of all GPUs. */
 static gint64 find_replicas (Reader *reader, gint64 shared, gint64 *gpus)
 {
-  gint64 nodes = count (reader, "nodes", 0), each = count (reader, "gpus-per-node", 0);
-  gint64 replicated = count (reader, "replicated", 0);
-  gint64 sharded = reader->titan ? ps_launch_count (reader->facts, "sharded", -1, &reader->error) : 0;
+  gint64 nodes = count_known (reader, "nodes", 1), each = count_known (reader, "gpus-per-node", 0);
+  gint64 replicated = count (reader, "replicas.replicated", 0);
+  gint64 sharded = reader->titan ? ps_launch_count (reader->facts, "zero.sharded", -1, &reader->error) : 0;
   gint64 replicas = count (reader, "replicas", 0);
 
   gint64 batch = count (reader, "global-batch", 0), m = count (reader, "microbatches", 0);
 
-  *gpus = count (reader, "gpus", each > 0 ? each * MAX (nodes, 1) : 0);
+  *gpus = count_known (reader, "gpus", each * nodes);
   if (replicas == 0 && *gpus == 0 && batch > 0 && m > 0)
     replicas = divide (reader, "the batch", batch, "microbatches", m * count (reader, "microbatch-size", 1));
   if (reader->titan && sharded > 0)
@@ -392,9 +456,14 @@ static gint64 find_replicas (Reader *reader, gint64 shared, gint64 *gpus)
     replicas = divide (reader, "GPUs", *gpus, "the GPUs of a replica", shared);
   else if (replicas > 0)
     *gpus = replicas * shared;
-  if (replicas == 0 && (row != NULL || find_row (reader->rows, 0, "gpus") != NULL))
-    fail (reader, "the number of GPUs is not known (--nnodes and --nproc-per-node, world_size); give %s",
+  if (replicas == 0 && (row != NULL || find_row (reader->rows, 0, "gpus") != NULL)) {
+    const PsLaunchKey *key = g_hash_table_lookup (reader->facts->unknown, "nodes");
+
+    key = key != NULL ? key : g_hash_table_lookup (reader->facts->unknown, "gpus-per-node");
+    fail (reader, "the number of GPUs is not known (%s%s%s); give %s", key != NULL ? key->key : "--nnodes and ",
+          key != NULL ? ": " : "", key != NULL ? key->unknown : "--nproc-per-node, world_size",
           find_row (reader->rows, 0, "gpus") != NULL ? "-g N" : "--replicas D");
+  }
   return MAX (replicas, 1);
 }
 
@@ -402,16 +471,23 @@ static void add_sizes (Reader *reader)
 {
   gint64 p = count (reader, "devices", 1), t = count (reader, "tensor", 1), c = count (reader, "context", 1);
   gint64 e = count (reader, "experts", 1), gpus, b = count (reader, "microbatch-size", 1);
-  gint64 d = find_replicas (reader, p * t * c, &gpus), local = count (reader, "local-batch", 0);
+  gint64 d = find_replicas (reader, p * t * c, &gpus);
+  gint64 local = count (reader, "microbatches.local", reader->titan ? TITAN_BATCH : 0);
   gint64 batch = count (reader, "global-batch", 0), m = count (reader, "microbatches", 0);
-  gboolean ordered = !reader->titan && !is (reader, "mapping");
+  gboolean ordered = !reader->titan && !is (reader, "adjacent-replicas.mapping");
 
   if (reader->error != NULL)
     return;
-  if (reader->titan && p == 1 && local > 0 && fact (reader, "microbatch-size") == NULL)
+  if (reader->titan && p == 1 && find_given_for (reader, "microbatch-size") == NULL)
     b = local;
+  if (reader->facts->form == PS_LAUNCH_JSON && fact (reader, "microbatch-size") == NULL && batch > 0) {
+    m = MAX (m, 1); /* DeepSpeed's config.py: all of a batch at once, unless steps are said */
+    b = divide (reader, "train_batch_size", batch, "replicas times gradient_accumulation_steps", d * m);
+  }
   if (reader->titan && batch == 0)
     batch = MAX (local, b) * d;
+  if (reader->titan && p > 1 && batch > local * d)
+    note (reader, "training.global_batch_size", "local batches run one after the other; they are predicted as one");
   if (m == 0)
     m = batch > 0 ? divide (reader, "the global batch", batch, "replicas times a microbatch", b * d) : 1;
   add (reader, "gpus", "%" G_GINT64_FORMAT, gpus);
@@ -430,7 +506,7 @@ static void add_sizes (Reader *reader)
   if (d > 1 && p > 1 && (ordered || reader->titan))
     add_layout (reader, "adjacent-replicas", "yes");
   if (d * c > 1 || fact (reader, "zero") != NULL)
-    add_layout (reader, "zero", "%" G_GINT64_FORMAT, find_zero (reader, p, d > 1));
+    add_layout (reader, "zero", "%" G_GINT64_FORMAT, find_zero (reader, p, d));
   add_kernels (reader, d * c > 1);
 }
 
@@ -475,11 +551,13 @@ static void add_model (Reader *reader)
   add (reader, "model", "%s", path);
   if (reader->model == NULL || reader->error != NULL || path == NULL)
     return;
-  guint sequence = (guint)count (reader, "sequence", 0);
+  guint sequence = (guint)count (reader, "sequence", reader->titan ? TITAN_SEQUENCE : 0);
   if (sequence > 0 && sequence != reader->model->sequence)
     add (reader, "sequence", "%u", sequence);
+  fact (reader, "precision.fp8");
+  fact (reader, "precision.bf16");
   const char *precision = ps_launch_precision (reader->facts);
-  if (reader->titan && fact (reader, "bf16") == NULL)
+  if (reader->titan && fact (reader, "precision.bf16") == NULL)
     precision = "bf16";
   if (g_strcmp0 (precision, ps_precision_name (reader->model->precision)) != 0)
     add (reader, "precision", "%s", precision);
@@ -506,11 +584,11 @@ static void note_rest (Reader *reader)
 
 static void read_facts (Reader *reader)
 {
-  const char *program = fact (reader, "program");
-  gboolean deepspeed = reader->facts->form == PS_LAUNCH_JSON;
+  const char *program = ps_launch_fact (reader->facts, "program");
+  gboolean deepspeed = reader->facts->form == PS_LAUNCH_JSON || ps_launch_is (reader->facts, "deepspeed");
 
-  reader->titan = reader->facts->form == PS_LAUNCH_TOML || fact (reader, "sharded") != NULL
-                  || fact (reader, "torch-schedule") != NULL || fact (reader, "titan-config") != NULL;
+  reader->titan = reader->facts->form == PS_LAUNCH_TOML || ps_launch_fact (reader->facts, "zero.sharded") != NULL
+                  || fact (reader, "schedule.torch") != NULL || fact (reader, "titan-config") != NULL;
   reader->hybrid = fact (reader, "pattern") != NULL;
   if (program != NULL && strstr (program, "torchtitan") != NULL)
     reader->titan = TRUE;
@@ -574,7 +652,7 @@ gboolean ps_launch_expand (const PsOption *rows, char *const *argv, PsLaunchComm
     return TRUE;
   command->file = g_strdup (from);
   command->argv = argv;
-  return ps_read_file (from, &text, &length, error) && ps_launch_read (rows, argv, from, text, command, error);
+  return ps_launch_open (from, &text, &length, error) && ps_launch_read (rows, argv, from, text, command, error);
 }
 
 gboolean ps_launch_read (const PsOption *rows, char *const *argv, const char *where, const char *text,

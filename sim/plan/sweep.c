@@ -116,6 +116,7 @@ static GPtrArray *expand (const char *where, const PsOption *field, const char *
   g_auto (GStrv) parts = g_strsplit (text, g_str_equal (field->name, "costs") ? ";" : ",", -1);
   gboolean has_ranges = field->type == PS_OPTION_FACTORS
                         || (field->type != PS_OPTION_FLAG && field->sweep->column.type != PS_COLUMN_TEXT);
+  gboolean is_schedule = g_str_equal (field->name, "schedule");
   guint n_families;
   const PsFamily *const *families = ps_family_table (&n_families);
 
@@ -126,11 +127,11 @@ static GPtrArray *expand (const char *where, const PsOption *field, const char *
       return fail (error, where, text, "has an empty value in its list"), NULL;
     if (texts->len >= PS_MAX_SWEEP_VALUES)
       return fail (error, where, text, "has more than 100000 values"), NULL;
-    if (g_str_equal (field->name, "schedule") && g_str_equal (part, "all"))
+    if (is_schedule && g_str_equal (part, "all"))
       for (guint k = 0; k < n_families; k++)
         g_ptr_array_add (texts, g_strdup (families[k]->name));
     else if (!has_ranges || strstr (part, "..") == NULL)
-      g_ptr_array_add (texts, g_strdup (part));
+      g_ptr_array_add (texts, g_strdup (is_schedule ? ps_family_own_name (part) : part));
     else if (!expand_range (where, part, texts, error))
       return NULL;
   }

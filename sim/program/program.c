@@ -427,7 +427,10 @@ static void append_ops_of (Lowering *lowering, guint device)
   walk->peak = MAX (walk->peak, walk->alive);
   for (guint i = 0; i < n; i++) {
     add_result (lowering, device, ops[i], walk->last - 1);
-    walk->alive -= ops[i].kind == PS_OP_W || ops[i].kind == PS_OP_BW;
+    walk->alive -= ops[i].kind == PS_OP_W || ops[i].kind == PS_OP_BW ? 1
+                   : ps_schedule_ends_prompt (lowering->schedule, ops[i])
+                       ? ps_schedule_slices (lowering->schedule, ops[i].microbatch)
+                       : 0;
   }
 }
 

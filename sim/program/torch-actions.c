@@ -1354,14 +1354,30 @@ const PsFormat ps_format_torch_comms_2_14 = {
 
 /* The faults of a schedule that PyTorch's runtime and torchtitan would refuse or run wrongly. */
 
-static void G_GNUC_PRINTF (2, 3) warn (GPtrArray *findings, const char *format, ...)
+static void finding_free (gpointer data)
 {
+  g_free (((PsFinding *)data)->what);
+  g_free (data);
+}
+
+GPtrArray *ps_findings_new (void)
+{
+  return g_ptr_array_new_with_free_func (finding_free);
+}
+
+void ps_finding_add (GPtrArray *findings, gboolean refused, const char *advice, const char *format, ...)
+{
+  PsFinding *finding = g_new (PsFinding, 1);
   va_list arguments;
 
   va_start (arguments, format);
-  g_ptr_array_add (findings, g_strdup_vprintf (format, arguments));
+  *finding = (PsFinding){ refused, g_strdup_vprintf (format, arguments), advice };
   va_end (arguments);
+  g_ptr_array_add (findings, finding);
 }
+
+#define refuse(findings, advice, ...) ps_finding_add (findings, TRUE, advice, __VA_ARGS__)
+#define warn(findings, advice, ...) ps_finding_add (findings, FALSE, advice, __VA_ARGS__)
 
 /* torchtitan builds the stages of a rank from the name of the schedule: V for two names, a loop for all others. */
 static void lint_placement (const PsPlacement *placement, GPtrArray *findings)
@@ -1369,11 +1385,14 @@ static void lint_placement (const PsPlacement *placement, GPtrArray *findings)
   guint n_chunks = placement->n_stages / placement->n_devices;
 
   if (placement->n_copies > 1)
-    warn (findings, "a stage lies on two devices (two weight copies); PyTorch refuses a stage on two ranks");
+    refuse (findings, "a family with one copy of the weights runs, such as zb-v or dualpipe-v",
+            "a stage lies on two devices (two weight copies); PyTorch refuses a stage on two ranks");
   else if (placement->kind == PS_PLACEMENT_V || (placement->kind == PS_PLACEMENT_WAVE && n_chunks == 2))
-    warn (findings, "placement V: torchtitan loads it only under the schedule name ZBVZeroBubble or DualPipeV");
+    warn (findings, "give torchtitan that name in place of the file, or run the file with PyTorch's runtime alone",
+          "placement V: torchtitan loads it only under the schedule name ZBVZeroBubble or DualPipeV");
   else if (placement->kind != PS_PLACEMENT_LOOP)
-    warn (findings, "placement %s: torchtitan cannot load it; it knows loops and, with two stages per rank, V",
+    warn (findings, "run it with PyTorch's runtime alone, or take a family whose placement is loop",
+          "placement %s: torchtitan cannot load it; it knows loops and, with two stages per rank, V",
           ps_placement_name (placement->kind));
 }
 
@@ -1384,15 +1403,18 @@ static void lint_representation (const PsSchedule *schedule, GPtrArray *findings
   for (guint d = 0; schedule->weight_versions != NULL && d < schedule->placement->n_devices; d++)
     stashes |= schedule->weight_versions[d] > 1;
   if (schedule->asynchronous)
-    warn (findings,
-          "asynchronous: PyTorch's runtime steps the optimizer after all microbatches; it would run this schedule "
-          "synchronously");
+    refuse (findings, "take a synchronous family",
+            "asynchronous: PyTorch's runtime steps the optimizer after all microbatches; it would run this schedule "
+            "synchronously");
   else if (stashes)
-    warn (findings, "several weight versions: PyTorch's runtime keeps one");
+    refuse (findings, "take a family with one version of the weights",
+            "several weight versions: PyTorch's runtime keeps one");
   if (schedule->n_slices > 1)
-    warn (findings, "sequence slices: PyTorch's formats cannot hold them");
+    refuse (findings, "--slices 1 has none, in families that take it",
+            "sequence slices: PyTorch's formats cannot hold them");
   if (schedule->recomputes)
-    warn (findings, "recomputation (R): PyTorch's formats cannot hold it");
+    refuse (findings, "take a family without R; activation checkpointing recomputes within the backward",
+            "recomputation (R): PyTorch's formats cannot hold it");
 }
 
 static void lint_reduce (const Lists *lists, GPtrArray *findings)
@@ -1410,10 +1432,11 @@ static void lint_reduce (const Lists *lists, GPtrArray *findings)
     }
   for (guint stage = 0; stage < lists->n_stages; stage++)
     if (!reduced[stage])
-      warn (findings,
-            "rank %u: no %uREDUCE_GRAD after the last backward of stage %u: its gradients would be neither scaled nor "
-            "reduced",
-            lists->rank[stage], stage, stage);
+      refuse (
+          findings, "add it there, or write the file again with schedule convert --to torch-comms",
+          "rank %u: no %uREDUCE_GRAD after the last backward of stage %u: its gradients would be neither scaled nor "
+          "reduced",
+          lists->rank[stage], stage, stage);
 }
 
 /* FSDP asserts that weights are there when they are used. */
@@ -1429,8 +1452,9 @@ static void lint_weights (const Lists *lists, GPtrArray *findings)
       if (action->type == TORCH_UNSHARD || action->type == TORCH_RESHARD)
         gathered[action->stage] = action->type == TORCH_UNSHARD;
       else if (action->type < TORCH_N_COMPUTE && !gathered[action->stage] && !warned[action->stage]) {
-        warn (findings, "rank %u: cell %u: stage %u is used without %uUNSHARD before it: FSDP would stop", r,
-              action->cell, action->stage, action->stage);
+        refuse (findings, "add it, or write the file again with schedule convert --to torch-comms",
+                "rank %u: cell %u: stage %u is used without %uUNSHARD before it: FSDP would stop", r, action->cell,
+                action->stage, action->stage);
         warned[action->stage] = TRUE;
       }
     }
@@ -1462,10 +1486,14 @@ static void lint_receives (const PsProgram *program, GPtrArray *findings)
       worst = r;
   if (total > 0)
     warn (findings,
+          "TORCH_DISTRIBUTED_PIPELINE_PER_EDGE_P2P=1 gives each direction a communicator; predict with --comm pair and "
+          "--comm-order planned says what another order gains",
           "receives posted before computations that do not need them: %u, most on rank %u (%u); with one communicator "
           "per pair of ranks they hold up later transfers",
           total, worst, early[worst]);
 }
+
+static const char deadlock_advice[] = "--comm-order asap and planned have none where the schedule has none";
 
 static void lint_deadlocks (const PsProgram *program, GPtrArray *findings)
 {
@@ -1476,7 +1504,7 @@ static void lint_deadlocks (const PsProgram *program, GPtrArray *findings)
     g_autoptr (GError) deadlock = NULL;
 
     if (models[i].pytorch != NULL && !ps_program_check (program, (PsChannel)i, &deadlock))
-      warn (findings, "with %s: %s", models[i].pytorch, strstr (deadlock->message, "deadlock"));
+      refuse (findings, deadlock_advice, "with %s: %s", models[i].pytorch, strstr (deadlock->message, "deadlock"));
   }
 }
 
@@ -1488,7 +1516,7 @@ static void lint_lists (const Lists *lists, GPtrArray *findings)
   lint_reduce (lists, findings);
   lint_weights (lists, findings);
   if (program == NULL) {
-    warn (findings, "%s", strstr (circle->message, "deadlock"));
+    refuse (findings, deadlock_advice, "%s", strstr (circle->message, "deadlock"));
     return;
   }
   lint_receives (program, findings);
@@ -1506,7 +1534,7 @@ static void lint_text (const char *text, GPtrArray *findings)
 
 GPtrArray *ps_torch_lint (const PsSchedule *schedule, const char *comms)
 {
-  GPtrArray *findings = g_ptr_array_new_with_free_func (g_free);
+  GPtrArray *findings = ps_findings_new ();
   g_autoptr (GError) cause = NULL;
   gboolean fits = schedule->placement->n_copies == 1 && schedule->n_slices == 1 && !schedule->recomputes;
   g_autofree char *text = comms != NULL || !fits ? g_strdup (comms) : ps_format_torch_comms.write (schedule, &cause);
@@ -1516,7 +1544,7 @@ GPtrArray *ps_torch_lint (const PsSchedule *schedule, const char *comms)
   if (text != NULL)
     lint_text (text, findings);
   else if (fits)
-    warn (findings, "%s", cause->message);
+    refuse (findings, NULL, "%s", cause->message);
   return findings;
 }
 
@@ -1526,10 +1554,11 @@ GPtrArray *ps_torch_lint_comms (const char *where, const char *text, gsize lengt
 
   if (lists == NULL || !check_compute (where, lists, error) || !check_messages (where, lists, error))
     return NULL;
-  GPtrArray *findings = g_ptr_array_new_with_free_func (g_free);
+  GPtrArray *findings = ps_findings_new ();
   g_autoptr (PsSchedule) schedule = to_schedule (where, lists);
   if (!lists->waits)
-    warn (findings, "no waits for sends and reductions: PyTorch 2.15 refuses the file, 2.14 takes it");
+    warn (findings, "schedule convert --to torch-comms writes it for 2.15",
+          "no waits for sends and reductions: PyTorch 2.15 refuses the file, 2.14 takes it");
   lint_placement (schedule->placement, findings);
   lint_lists (lists, findings);
   return findings;

@@ -702,13 +702,6 @@ static gint64 device_load (const LeastTimes *times, guint device)
   return work_least (&load);
 }
 
-/* Microbatches of each copy. */
-static void count_microbatches (const guint8 *copy, guint n_microbatches, guint *m)
-{
-  for (guint i = 0; i < n_microbatches; i++)
-    m[copy != NULL ? copy[i] : 0]++;
-}
-
 /* Work that the times do not count. */
 typedef struct {
   gint64 *device; /* [n_devices] of each device; NULL: none */
@@ -725,6 +718,33 @@ static gint64 first_arrival (const LeastTimes *times, guint device)
     if (placement->device[i] == device && times->m[i / placement->n_stages] > 0)
       begin = MIN (begin, times->arrival[i]);
   return begin != G_MAXINT64 ? begin : 0;
+}
+
+/* Least time after the last op of a device, where every op is an F. Slices go in order, so that this is the F of some
+ * microbatch's last slice, which then goes through the stages above. */
+static gint64 least_rest (const PsSchedule *schedule, const PsCosts *costs, guint device)
+{
+  const PsPlacement *placement = schedule->placement;
+  guint n_stages = placement->n_stages, n = costs->n_lengths;
+  gint64 least = G_MAXINT64;
+
+  for (guint i = 0; i < schedule->n_microbatches; i++) {
+    guint copy = ps_schedule_weight_copy (schedule, i), stage = n_stages;
+    gint64 rest = 0;
+
+    while (stage-- > 0 && ps_placement_device (placement, copy, stage) != device) {
+      PsOp op = { .slice = (guint8)(ps_schedule_slices (schedule, i) - 1),
+                  .stage = (guint16)stage,
+                  .microbatch = i & G_MAXINT32 };
+      guint length = schedule->length != NULL ? schedule->length[ps_schedule_cell (schedule, op)] : 0;
+
+      rest += costs->op[ps_op_index (n_stages, n, PS_OP_F, length, stage)].duration_ns;
+      if (stage > 0 && ps_placement_device (placement, copy, stage - 1) != ps_placement_device (placement, copy, stage))
+        rest += costs->transfer_ns[2 * length * n_stages + ps_transfer_forward (costs, stage - 1)];
+    }
+    least = MIN (least, stage < n_stages ? rest : G_MAXINT64);
+  }
+  return least != G_MAXINT64 ? least : 0;
 }
 
 /* The busiest device ends no earlier than all devices on average. */
@@ -752,7 +772,8 @@ gint64 ps_lower_bound (const PsPlacement *placement, const guint8 *copy, guint n
   g_auto (LeastTimes) times = { 0 };
   guint m[MAX_COPIES] = { 0 };
 
-  count_microbatches (copy, n_microbatches, m);
+  for (guint i = 0; i < n_microbatches; i++)
+    m[copy != NULL ? copy[i] : 0]++;
   least_times_init (&times, placement, costs, m);
   return longest (&times, &none, FALSE);
 }
@@ -798,7 +819,8 @@ static void count_longer (const PsSchedule *schedule, const PsCosts *costs, cons
       guint16 length = schedule->length[s * schedule->n_microbatches * schedule->n_slices + i];
       gint64 ns = work_ns (costs, length, s) - work_ns (least, 0, s);
 
-      *more_of (more, placement, placement->device[s]) += ns;
+      if (i % schedule->n_slices < ps_schedule_slices (schedule, i / schedule->n_slices))
+        *more_of (more, placement, placement->device[s]) += ns;
     }
 }
 
@@ -825,9 +847,8 @@ gint64 ps_schedule_bound (const PsSchedule *schedule, const PsCosts *costs, gboo
   guint m[MAX_COPIES] = { 0 };
   gint64 chain = 0;
 
-  count_microbatches (schedule->copy, schedule->n_microbatches, m);
-  for (guint copy = 0; copy < MAX_COPIES && schedule->copy == NULL; copy++)
-    m[copy] *= schedule->n_slices;
+  for (guint i = 0; i < schedule->n_microbatches; i++)
+    m[ps_schedule_weight_copy (schedule, i)] += ps_schedule_slices (schedule, i);
   least_times_init (&times, schedule->placement, least != NULL ? least : costs, m);
   if (schedule->recomputes)
     count_again (schedule, costs, &more);
@@ -835,5 +856,7 @@ gint64 ps_schedule_bound (const PsSchedule *schedule, const PsCosts *costs, gboo
     count_longer (schedule, costs, least, &more);
     chain = overlaps || schedule->recomputes ? 0 : longest_chain (schedule->placement, costs, m);
   }
+  for (guint d = 0; d < schedule->placement->n_devices && schedule->forward_only && !overlaps; d++)
+    device[d] += least_rest (schedule, costs, d);
   return MAX (chain, longest (&times, &more, overlaps));
 }

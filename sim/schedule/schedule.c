@@ -148,6 +148,7 @@ void ps_schedule_free (PsSchedule *schedule)
   g_free (schedule->family);
   ps_placement_free (schedule->placement);
   g_free (schedule->copy);
+  g_free (schedule->slices);
   g_free (schedule->length);
   g_free (schedule->weight_versions);
   g_free (schedule->first);
@@ -166,6 +167,7 @@ PsSchedule *ps_schedule_copy (const PsSchedule *schedule)
   copy->family = g_strdup (schedule->family);
   copy->placement = ps_placement_copy (schedule->placement);
   copy->copy = g_memdup2 (schedule->copy, schedule->n_microbatches * sizeof *schedule->copy);
+  copy->slices = g_memdup2 (schedule->slices, schedule->n_microbatches * sizeof *schedule->slices);
   copy->length = g_memdup2 (schedule->length, ps_schedule_n_cells (schedule) * sizeof *schedule->length);
   copy->weight_versions = g_memdup2 (schedule->weight_versions, n_devices * sizeof *schedule->weight_versions);
   copy->first = g_memdup2 (schedule->first, (n_devices + (gsize)1) * sizeof *schedule->first);
@@ -254,8 +256,11 @@ PsSchedule *ps_schedule_builder_end (PsScheduleBuilder *builder)
   while (builder->device < schedule->placement->n_devices)
     ps_schedule_builder_next_device (builder);
   schedule->ops = g_renew (PsOp, schedule->ops, MAX (builder->n_ops, 1));
-  for (guint i = 0; i < builder->n_ops; i++)
+  schedule->forward_only = builder->n_ops > 0;
+  for (guint i = 0; i < builder->n_ops; i++) {
     schedule->recomputes |= schedule->ops[i].kind == PS_OP_R;
+    schedule->forward_only &= schedule->ops[i].kind == PS_OP_F;
+  }
   g_free (builder);
   return schedule;
 }
@@ -346,7 +351,7 @@ static const char *range_problem (const PsSchedule *schedule, PsOp op)
     return "no such stage";
   if (op.microbatch >= schedule->n_microbatches)
     return "no such microbatch";
-  return op.slice >= schedule->n_slices ? "no such slice" : NULL;
+  return op.slice >= ps_schedule_slices (schedule, op.microbatch) ? "no such slice" : NULL;
 }
 
 /* Slices run forward in order and backward in reverse. */
@@ -419,10 +424,12 @@ static gboolean check_orders (const Check *check, GError **error)
   return TRUE;
 }
 
-static const char *missing_kind (guint seen)
+static const char *missing_kind (guint seen, gboolean forward_only)
 {
   if (!(seen & BIT (PS_OP_F)))
     return "F";
+  if (forward_only)
+    return NULL;
   if (!(seen & BACKWARD))
     return "B or BW";
   return seen & BIT (PS_OP_B) && !(seen & BIT (PS_OP_W)) ? "W" : NULL;
@@ -436,9 +443,9 @@ static gboolean check_complete (const Check *check, GError **error)
   for (guint stage = 0; stage < schedule->placement->n_stages; stage++)
     for (guint microbatch = 0; microbatch < schedule->n_microbatches; microbatch++)
       for (guint slice = 0; slice < schedule->n_slices; slice++) {
-        const char *missing = missing_kind (*seen++);
+        const char *missing = missing_kind (*seen++, schedule->forward_only);
 
-        if (missing != NULL)
+        if (missing != NULL && slice < ps_schedule_slices (schedule, microbatch))
           return ps_refuse (error, PS_ERROR_SCHEDULE, "device %u: has no %s of microbatch %u on stage %u",
                             ps_schedule_device (schedule, stage, microbatch), missing, microbatch, stage);
       }
@@ -455,6 +462,10 @@ gboolean ps_schedule_validate (const PsSchedule *schedule, GError **error)
   if (schedule->n_microbatches % ps_schedule_update_every (schedule) != 0)
     return ps_refuse (error, PS_ERROR_SCHEDULE, "%s: an optimizer step every %u microbatches: does not divide %u",
                       schedule->name, schedule->update_every, schedule->n_microbatches);
+  if (schedule->slices != NULL && !schedule->forward_only)
+    return ps_refuse (error, PS_ERROR_SCHEDULE,
+                      "%s: microbatches have different numbers of slices; that is for schedules of F alone",
+                      schedule->name);
   g_autofree guint8 *seen = g_malloc0 (cells);
   Check check = { schedule, seen };
   return check_orders (&check, error) && check_complete (&check, error);
@@ -534,6 +545,8 @@ char *ps_schedule_to_json (const PsSchedule *schedule)
   append_placement (json, placement);
   if (schedule->copy != NULL)
     append_numbers (json, "copy_of_microbatch", schedule->copy, NULL, schedule->n_microbatches);
+  if (schedule->slices != NULL)
+    append_numbers (json, "slices_of_microbatch", schedule->slices, NULL, schedule->n_microbatches);
   if (schedule->asynchronous)
     g_string_append (json, ",\n  \"asynchronous\": true");
   if (schedule->weight_versions != NULL)
@@ -628,6 +641,19 @@ static gboolean read_numbers (const Head *head, const char *key, gint64 n, gint6
   return TRUE;
 }
 
+/* The same for a number of each microbatch, in bytes. */
+static gboolean read_bytes (const Head *head, const char *key, gint64 low, gint64 high, guint8 **bytes, GError **error)
+{
+  g_autofree guint *values = NULL;
+
+  if (!read_numbers (head, key, head->n_microbatches, low, high, &values, error))
+    return FALSE;
+  *bytes = values != NULL ? g_new (guint8, (gsize)head->n_microbatches) : NULL;
+  for (guint i = 0; values != NULL && i < head->n_microbatches; i++)
+    (*bytes)[i] = (guint8)values[i];
+  return TRUE;
+}
+
 static gboolean add_ops (PsScheduleBuilder *builder, const char *text)
 {
   PsOp op;
@@ -690,7 +716,6 @@ static gboolean read_integer (const PsJsonObject *object, const char *key, gint6
 static gboolean read_options (const Head *head, PsSchedule *schedule, GError **error)
 {
   const PsJsonObject *object = head->object;
-  g_autofree guint *copy = NULL;
 
   if (!read_text (object, "origin", &schedule->origin, error) || !read_text (object, "family", &schedule->family, error)
       || !read_integer (object, "chunks", PS_MAX_STAGES, &schedule->n_chunks, error)
@@ -700,16 +725,10 @@ static gboolean read_options (const Head *head, PsSchedule *schedule, GError **e
   if (ps_json_object_has (object, "asynchronous")
       && !ps_json_get_boolean (object, "asynchronous", &schedule->asynchronous, error))
     return FALSE;
-  if (!read_numbers (head, "copy_of_microbatch", head->n_microbatches, 0, schedule->placement->n_copies - 1, &copy,
-                     error)
-      || !read_numbers (head, "weight_versions", head->n_devices, 1, PS_MAX_STAGES, &schedule->weight_versions, error)
-      || !read_integer (object, "update_every", head->n_microbatches, &schedule->update_every, error))
-    return FALSE;
-  if (copy != NULL)
-    schedule->copy = g_new (guint8, (gsize)head->n_microbatches);
-  for (guint i = 0; copy != NULL && i < head->n_microbatches; i++)
-    schedule->copy[i] = (guint8)copy[i];
-  return TRUE;
+  return read_bytes (head, "copy_of_microbatch", 0, schedule->placement->n_copies - 1, &schedule->copy, error)
+         && read_bytes (head, "slices_of_microbatch", 1, head->n_slices, &schedule->slices, error)
+         && read_numbers (head, "weight_versions", head->n_devices, 1, PS_MAX_STAGES, &schedule->weight_versions, error)
+         && read_integer (object, "update_every", head->n_microbatches, &schedule->update_every, error);
 }
 
 static PsSchedule *read_schedule (const PsJsonObject *object, GError **error)
@@ -733,9 +752,17 @@ PsSchedule *ps_schedule_parse_json (const char *where, const char *text, gssize 
 {
   static const char *const required[]
       = { "name", "devices", "stages", "microbatches", "slices", "placement", "order", NULL };
-  static const char *const optional[]
-      = { "origin",       "family",          "chunks",       "group", "defer_head", "copy_of_microbatch",
-          "asynchronous", "weight_versions", "update_every", NULL };
+  static const char *const optional[] = { "origin",
+                                          "family",
+                                          "chunks",
+                                          "group",
+                                          "defer_head",
+                                          "copy_of_microbatch",
+                                          "slices_of_microbatch",
+                                          "asynchronous",
+                                          "weight_versions",
+                                          "update_every",
+                                          NULL };
   g_auto (PsJsonReader) reader = { 0 };
   g_auto (PsJsonObject) object = { 0 };
 

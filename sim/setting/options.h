@@ -18,6 +18,12 @@ PsModel *ps_setting_given_model (const PsSetting *setting, GError **error);
 /* Makes units of the model layers of their own where the layout cuts between units of a layer. */
 void ps_setting_unfold (const PsSetting *setting, PsModel *model);
 
+/* Sets the memory of F of a chunk: what it needs while it runs, and the keys and values that stay until the prompt's
+ * last chunk has ended. whole: the costs of sequences as long as the model's or, where model is NULL, of the longest
+ * prompt. */
+void ps_prefill_set_memory (const PsSetting *setting, const PsModel *model, const PsCosts *whole, const PsLength *chunk,
+                            PsCosts *costs);
+
 /* Returns [n_devices * n_chunks] stages as a layout other than "best" cuts the model. Free with g_free. Errors:
  * PS_ERROR_USAGE where the model has no such cut. */
 PsStageShape *ps_setting_cut (const char *text, const PsModel *model, guint n_devices, guint n_chunks,

@@ -1,5 +1,6 @@
 /* predictor.c - the steps from a setting to a prediction: the costs of --lengths and the order of its microbatches, the
  * schedule of a name, the costs of its ops, the engine that the setting needs, and the figures. */
+#include "options.h"
 #include "simulate/simulate-private.h"
 
 #include <pipesim/bound.h>
@@ -44,6 +45,8 @@ static PsCosts *costs_of_length (const PsSetting *setting, const PsCosts *whole,
 
   if (model == NULL)
     return NULL;
+  model->serves = setting->serve != PS_SERVE_NONE;
+  model->before = length != NULL ? length->before : 0;
   if (length != NULL && length->images >= 0 && ps_model_encoder_layers (model) == 0)
     return ps_refuse_null (error, PS_ERROR_USAGE, "images: model '%s' trains with none; give --images", model->name);
   if (length != NULL && length->images >= 0)
@@ -82,7 +85,9 @@ static PsCosts *slices_costs (const PsCosts *whole, guint n_slices)
 static PsCosts *lengths_costs (const PsSetting *setting, const PsLengths *lengths, const PsCosts *whole,
                                guint n_devices, guint n_slices, GError **error)
 {
-  gboolean modelled = ps_length_is_modelled (&lengths->length[0]);
+  gboolean serves = setting->serve != PS_SERVE_NONE;
+  gboolean modelled = ps_length_is_modelled (&lengths->length[0]) && (!serves || whole->shapes != NULL);
+  g_autoptr (PsModel) model = serves && modelled ? ps_setting_model (setting, error) : NULL;
   g_autoptr (GPtrArray) each = g_ptr_array_new_with_free_func ((GDestroyNotify)ps_costs_free);
   g_autoptr (GPtrArray) slices = slices_of (whole, lengths->n_lengths, n_slices);
   g_autofree PsLengthFactors *factors = g_new (PsLengthFactors, whole->n_stages);
@@ -92,14 +97,14 @@ static PsCosts *lengths_costs (const PsSetting *setting, const PsLengths *length
     return ps_refuse_null (error, PS_ERROR_USAGE,
                            "--lengths %s: tokens and images need the costs of a model; give factors", setting->lengths);
   own = modelled ? costs_of_length (setting, whole, n_devices, NULL, error) : NULL;
-  if (modelled && own == NULL)
+  if (modelled && (own == NULL || (serves && model == NULL)))
     return NULL;
   for (guint i = 0; i < lengths->n_lengths; i++) {
     const PsLength *length = &lengths->length[i];
     g_autoptr (PsCosts) longer = modelled ? costs_of_length (setting, whole, n_devices, length, error) : NULL;
 
     if (modelled && longer == NULL) {
-      g_prefix_error (error, "--lengths %s: ", setting->lengths);
+      g_prefix_error (error, serves ? "--chunk: " : "--lengths %s: ", setting->lengths);
       return NULL;
     }
     for (guint stage = 0; stage < whole->n_stages; stage++)
@@ -108,6 +113,8 @@ static PsCosts *lengths_costs (const PsSetting *setting, const PsLengths *length
       PsCosts *scaled = ps_costs_scale (slices->pdata[k], factors);
 
       g_ptr_array_add (each, scaled);
+      if (serves)
+        ps_prefill_set_memory (setting, model, whole, length, scaled);
       if (!ps_costs_check (scaled, lengths->n * n_slices, error))
         return NULL;
     }
@@ -132,7 +139,7 @@ PsCosts *ps_setting_average (const PsSetting *setting, const PsCosts *costs, gui
 
 /* Gives each slice of the program's microbatches the costs of its length and of its slice. lengths NULL: microbatches
  * are alike, or recomputed ones have the second length; else order says which microbatch of the file each of them is.
- */
+ * order NULL: lengths are those of slices. */
 static void set_lengths (PsProgram *program, const PsCosts *costs, const PsLengths *lengths, const guint *order)
 {
   const PsSchedule *schedule = program->schedule;
@@ -147,9 +154,10 @@ static void set_lengths (PsProgram *program, const PsCosts *costs, const PsLengt
   for (guint stage = 0; stage < costs->n_stages; stage++)
     for (guint i = 0; i < n; i++)
       length[stage * n + i]
-          = (guint16)(recomputed != NULL ? recomputed[stage * n + i]
-                                         : (lengths != NULL ? lengths->of[order[i / n_slices]] * n_classes : 0)
-                                               + i % n_slices % n_classes);
+          = (guint16)(recomputed != NULL
+                          ? recomputed[stage * n + i]
+                          : (lengths != NULL ? lengths->of[order != NULL ? order[i / n_slices] : i] * n_classes : 0)
+                                + i % n_slices % n_classes);
   ps_program_set_lengths (program, costs->n_lengths, length);
 }
 
@@ -373,12 +381,15 @@ static PsSchedule *generate_within (const PsFamily *family, const PsFamilySettin
   return schedule;
 }
 
-static PsSchedule *generate (const PsSetting *setting, const PsFamily *family, const PsCosts *costs, GError **error)
+static PsSchedule *generate (const PsSetting *setting, const PsFamily *family, const PsCosts *costs,
+                             gboolean equal_chunks, GError **error)
 {
   g_autofree gint64 *limit = NULL;
+  guint n_prompts = setting->serve != PS_SERVE_NONE ? MAX (setting->n_prompt_each, 1) : 0;
+  g_autoptr (PsPrefill) prefill = NULL;
   PsFamilySetting size = {
     .n_devices = setting->n_devices,
-    .n_microbatches = setting->n_microbatches,
+    .n_microbatches = setting->n_microbatches > 0 ? setting->n_microbatches : n_prompts,
     .n_chunks = setting->n_chunks != 0 ? setting->n_chunks : family->default_chunks,
     .n_slices = setting->n_slices,
     .group_size = setting->group_size,
@@ -391,6 +402,14 @@ static PsSchedule *generate (const PsSetting *setting, const PsFamily *family, c
     return ps_refuse_null (error, PS_ERROR_USAGE,
                            "%s: missing; schedule '%s' is generated for -p devices and -m microbatches",
                            size.n_devices == 0 ? "-p/--devices" : "-m/--microbatches", family->name);
+  if (n_prompts > 0) {
+    prefill = ps_prefill_new (setting, size.n_microbatches, equal_chunks, error);
+    if (prefill == NULL)
+      return NULL;
+    size.n_microbatches = prefill->n_chunks;
+    size.prompt = prefill->prompt;
+    size.n_prompts = prefill->n;
+  }
   if ((costs != NULL && !ps_costs_check (costs, size.n_microbatches, error))
       || (family->uses_costs && !ps_setting_memory_limit (setting, size.n_devices, &limit, NULL, error)))
     return NULL;
@@ -451,6 +470,7 @@ struct _PsPredictor {
   const PsCosts *recomputed; /* the same of microbatches with an R; NULL: they are made for each schedule */
   GPtrArray *sized;          /* of SizedCosts */
   gboolean even;             /* take the even layout where the layout is open */
+  gboolean equal_chunks;     /* see ps_prefill_new */
   PsMicrobatchOrder order;
 };
 
@@ -620,7 +640,7 @@ static PsCosts *schedule_costs (PsPredictor *predictor, const PsSchedule *schedu
   if (whole == NULL)
     return NULL;
   /* Costs that the predictor keeps gain slices as schedules ask for them. */
-  if (predictor->given == NULL
+  if (predictor->given == NULL && !schedule->forward_only
       && !ps_setting_add_slices (setting, (PsCosts *)whole, placement->n_devices, n_slices, error))
     return NULL;
   if (predictor->given == NULL && (placement->kind == PS_PLACEMENT_CUSTOM || placement->n_copies > 1)) {
@@ -629,7 +649,7 @@ static PsCosts *schedule_costs (PsPredictor *predictor, const PsSchedule *schedu
       return NULL;
   }
   if (lengths != NULL)
-    costs = lengths_costs (setting, lengths, whole, placement->n_devices, n_slices, error);
+    costs = lengths_costs (setting, lengths, whole, placement->n_devices, schedule->forward_only ? 1 : n_slices, error);
   else
     costs = schedule->recomputes ? ps_costs_slice (whole, n_slices) : slices_costs (whole, n_slices);
   if (costs != NULL && schedule->recomputes)
@@ -662,7 +682,7 @@ PsSchedule *ps_predictor_schedule (PsPredictor *predictor, const char *name_or_f
   if (costly && costs == NULL)
     return NULL;
   if (family != NULL)
-    schedule = generate (setting, family, costs, error);
+    schedule = generate (setting, family, costs, predictor->equal_chunks, error);
   else if (strpbrk (name_or_file, "/.") != NULL || g_file_test (name_or_file, G_FILE_TEST_EXISTS))
     schedule = read_file (setting, name_or_file, error);
   else
@@ -762,6 +782,8 @@ void ps_prediction_free (PsPrediction *prediction)
   ps_simulation_free (prediction->simulation);
   ps_program_free (prediction->program);
   ps_metrics_clear (&prediction->metrics);
+  ps_prefill_free (prediction->prefill);
+  g_free (prediction->first_token_ns);
   g_free (prediction->order);
   g_free (prediction);
 }
@@ -775,6 +797,28 @@ PsTimeline *ps_prediction_timeline (const PsPrediction *prediction)
   return timeline;
 }
 
+/* The prompts of a schedule of F alone. */
+static PsPrefill *find_prompts (const PsSetting *setting, const PsSchedule *schedule, gboolean equal_chunks,
+                                GError **error)
+{
+  g_autoptr (PsPrefill) prefill = NULL;
+  guint most = most_lengths (schedule->placement->n_stages);
+
+  if (setting->serve == PS_SERVE_NONE || !schedule->forward_only)
+    return ps_refuse_null (error, PS_ERROR_USAGE,
+                           "schedule '%s': has %s; --serve prefill, --prompt and --chunk are for forwards alone",
+                           schedule->name, schedule->forward_only ? "forwards alone" : "backwards");
+  prefill = ps_prefill_new (setting, schedule->n_microbatches, equal_chunks, error);
+  for (guint i = 0; prefill != NULL && i < prefill->n; i++)
+    if (prefill->slices[i] != ps_schedule_slices (schedule, i))
+      return ps_refuse_null (error, PS_ERROR_USAGE, "--chunk: makes %u chunks of prompt %u; schedule '%s' has %u",
+                             (guint)prefill->slices[i], i, schedule->name, ps_schedule_slices (schedule, i));
+  if (prefill != NULL && prefill->lengths->n_lengths > most)
+    return ps_refuse_null (error, PS_ERROR_USAGE, "--prompt: makes %u different chunks; at most %u are possible",
+                           prefill->lengths->n_lengths, most);
+  return g_steal_pointer (&prefill);
+}
+
 /* Sets the costs and their least (schedule_costs), the memory limit, and the order of microbatches that have different
  * lengths. */
 static gboolean take_costs (PsPredictor *predictor, PsPrediction *prediction, PsCosts **fastest, gint64 **limit,
@@ -783,19 +827,37 @@ static gboolean take_costs (PsPredictor *predictor, PsPrediction *prediction, Ps
   const PsSetting *setting = predictor->setting;
   const PsSchedule *schedule = prediction->program->schedule;
   const PsPlacement *placement = schedule->placement;
-  g_autoptr (PsLengths) lengths = NULL;
+  gboolean serves = setting->serve != PS_SERVE_NONE || schedule->forward_only;
+  g_autoptr (PsLengths) read = NULL;
+  const PsLengths *lengths = NULL;
 
-  if (setting->lengths != NULL)
-    lengths = find_lengths (setting, schedule->n_microbatches, placement->n_stages, error);
-  if (setting->lengths == NULL || lengths != NULL)
+  if (serves)
+    prediction->prefill = find_prompts (setting, schedule, predictor->equal_chunks, error);
+  else if (setting->lengths != NULL)
+    read = find_lengths (setting, schedule->n_microbatches, placement->n_stages, error);
+  lengths = prediction->prefill != NULL ? prediction->prefill->lengths : read;
+  if ((!serves && setting->lengths == NULL) || lengths != NULL)
     prediction->costs = schedule_costs (predictor, schedule, lengths, fastest, error);
   if (prediction->costs == NULL || !ps_setting_memory_limit (setting, placement->n_devices, limit, reserve, error))
     return FALSE;
-  if (lengths != NULL)
-    prediction->order = arrange (lengths, predictor->order, prediction->costs, *limit, prediction->program);
+  if (read != NULL)
+    prediction->order = arrange (read, predictor->order, prediction->costs, *limit, prediction->program);
   else
-    set_lengths (prediction->program, prediction->costs, NULL, NULL);
+    set_lengths (prediction->program, prediction->costs, lengths, NULL);
   return TRUE;
+}
+
+/* Notes when the last stage has taken in each prompt. */
+static void note_first_tokens (PsPrediction *prediction)
+{
+  const PsProgram *program = prediction->program;
+  const PsSchedule *schedule = program->schedule;
+
+  prediction->first_token_ns = g_new0 (gint64, schedule->n_microbatches);
+  for (guint i = 0; i < ps_schedule_n_ops (schedule); i++)
+    if (schedule->ops[i].stage + 1U == schedule->placement->n_stages
+        && ps_schedule_ends_prompt (schedule, schedule->ops[i]))
+      prediction->first_token_ns[schedule->ops[i].microbatch] = prediction->simulation->end_ns[program->step_of[i] + 1];
 }
 
 /* Simulates the program of the prediction, and works out its figures. */
@@ -817,6 +879,8 @@ static gboolean run (PsPredictor *predictor, PsPrediction *prediction, GError **
   if (!simulate (setting, limit, prediction, error))
     return FALSE;
   ps_metrics_from_simulation (prediction->program, prediction->simulation, &prediction->metrics);
+  if (prediction->prefill != NULL)
+    note_first_tokens (prediction);
   repeated = setting->sync == PS_SYNC_BYPASS ? ps_prediction_hint (prediction) : prediction->program;
   if (!ps_iteration_events (repeated, prediction->costs, prediction->simulation, prediction->events, setting->sync,
                             setting->reduce, &prediction->iteration, error))
@@ -838,30 +902,33 @@ static gboolean is_as_good (const PsPrediction *b, const PsPrediction *a)
 }
 
 /* Predicts the schedule; NULL: that of the name. The best order of microbatches is the best of four: the one that is
- * best by the relaxation engine, and the three others. All are priced as the setting asks; some may deadlock. */
+ * best by the relaxation engine, and the three others. Even chunks are those of ps_work_cut_even or equal ones,
+ * whichever are better. All are priced as the setting asks; some may deadlock. */
 static PsPrediction *predict_order (PsPredictor *predictor, const char *name_or_file, const PsSchedule *schedule,
                                     GError **error)
 {
   const PsSetting *setting = predictor->setting;
   gboolean any = setting->lengths != NULL && setting->microbatch_order == PS_ORDER_BEST;
+  guint n = any ? PS_ORDER_BEST + 1 : setting->even_chunks ? 2 : 1;
   g_autoptr (GError) reason = NULL;
   PsPrediction *best = NULL;
 
-  for (PsMicrobatchOrder order = any ? PS_ORDER_GIVEN : setting->microbatch_order; order <= setting->microbatch_order;
-       order++) {
+  for (guint i = 0; i < n; i++) {
     g_autoptr (PsPrediction) prediction = g_new0 (PsPrediction, 1);
-    PsSchedule *own
-        = schedule != NULL ? ps_schedule_copy (schedule) : ps_predictor_schedule (predictor, name_or_file, &reason);
+    PsSchedule *own;
 
-    predictor->order = order;
+    predictor->order = any ? (PsMicrobatchOrder)i : setting->microbatch_order;
+    predictor->equal_chunks = !any && i > 0;
+    own = schedule != NULL ? ps_schedule_copy (schedule) : ps_predictor_schedule (predictor, name_or_file, &reason);
     prediction->program = own != NULL ? lower (predictor, own, name_or_file, &reason) : NULL;
     if (prediction->program == NULL || !run (predictor, prediction, &reason))
-      g_clear_error (order < setting->microbatch_order ? &reason : NULL);
+      g_clear_error (i + 1 < n ? &reason : NULL);
     else if (best == NULL || is_as_good (prediction, best)) {
       ps_prediction_free (best);
       best = g_steal_pointer (&prediction);
     }
   }
+  predictor->equal_chunks = FALSE;
   if (best == NULL)
     g_propagate_error (error, g_steal_pointer (&reason));
   return best;

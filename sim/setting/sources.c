@@ -101,6 +101,8 @@ static gboolean check_together (const PsSetting *setting, GError **error)
       "--blocking and --ready-order: blocking devices keep the order of their sends and receives" },
     { setting->share_links && setting->cluster == NULL,
       "--share-links: needs --cluster FILE, whose links to share, and --model FILE" },
+    { setting->network_factor != 1 && setting->cluster == NULL,
+      "--network-factor: needs --cluster FILE, whose network is known; --bandwidth-factor scales given transfers" },
     { setting->latency_factor != 1 && setting->cluster == NULL,
       "--latency-factor: needs --cluster FILE, whose latencies are known" },
     { setting->layout != NULL && source != NULL && !source->has_model,
@@ -114,6 +116,8 @@ static gboolean check_together (const PsSetting *setting, GError **error)
       "--recompute auto: is for pipesim search; none, selective or full would be right" },
     { setting->microbatch_order != PS_ORDER_GIVEN && setting->lengths == NULL,
       "--microbatch-order: needs --lengths FILE; microbatches that are alike have no order" },
+    { (setting->serve != PS_SERVE_NONE) != (setting->prompt > 0) || (setting->prompt > 0) != (setting->chunk > 0),
+      "--serve prefill: needs --prompt TOKENS and --chunk TOKENS, and these need --serve prefill" },
     { setting->sequence > 0 && setting->model == NULL,
       "--sequence: needs --model FILE, which it gives other sequences" },
     { setting->loss != PS_LOSS_WHOLE && setting->cluster == NULL,
@@ -164,8 +168,11 @@ static gboolean check_tensor (const PsSetting *setting, GError **error)
 
 gboolean ps_setting_check (const PsSetting *setting, GError **error)
 {
-  return check_together (setting, error) && check_zero (setting, error) && check_tensor (setting, error)
-         && check_sources (setting, error);
+  return check_together (setting, error)
+         && (setting->serve == PS_SERVE_NONE
+             || ps_setting_refuse (setting, PS_FIELD_NOT_SERVE, "is of training; --serve prefill does without it",
+                                   error))
+         && check_zero (setting, error) && check_tensor (setting, error) && check_sources (setting, error);
 }
 
 /* Layouts */
@@ -367,6 +374,23 @@ static gboolean replicate (const PsSetting *setting, const PsModel *model, const
       setting->n_replicas, costs->source);
 }
 
+/* Leaves the costs of forwards. What F of a modelled stage takes is its input and the tensors of one layer, and it
+ * gives all of it back: the keys and values that stay are those of chunks (prefill.c). */
+static gboolean keep_forward (const PsModel *model, const PsCluster *cluster, PsCosts *costs, GError **error)
+{
+  for (guint stage = 0; cluster != NULL && stage < costs->n_stages; stage++) {
+    PsOpCost *f = ps_costs_op (costs, PS_OP_F, stage);
+
+    if (!ps_costs_recompute (costs, stage, model, cluster, PS_RECOMPUTE_FULL, error))
+      return FALSE;
+    costs->shapes[stage].recompute = PS_RECOMPUTE_NONE;
+    f->give_bytes += stage > 0 ? costs->message_bytes[ps_transfer_forward (costs, stage - 1)] : 0;
+    f->take_bytes = f->give_bytes;
+  }
+  ps_costs_keep_forward (costs);
+  return TRUE;
+}
+
 /* Changes the costs as the options say. */
 static gboolean adapt (const PsSetting *setting, PsCosts *costs, guint n_devices, GError **error)
 {
@@ -389,6 +413,8 @@ static gboolean adapt (const PsSetting *setting, PsCosts *costs, guint n_devices
                                       setting->offload_modules, error))
       return FALSE;
   if (!replicate (setting, model, cluster, costs, n_devices, error))
+    return FALSE;
+  if (setting->serve != PS_SERVE_NONE && !keep_forward (model, cluster, costs, error))
     return FALSE;
   if (cluster != NULL)
     ps_costs_add_context (costs, model, MAX (costs->n_stages / n_devices, 1));
@@ -413,7 +439,7 @@ PsCosts *ps_setting_costs_of (const PsSetting *setting, const PsModel *model, co
   if (!ps_setting_source (setting)->has_cluster)
     return ps_costs_model_stages (model, &operations, costs->shapes, n_devices, costs->n_stages / n_devices, error);
   said.known_model = model;
-  said.sequence = said.images = said.n_slices = 0;
+  said.sequence = said.images = said.n_slices = said.prompt = said.n_prompt_each = 0;
   return ps_setting_costs_alike (&said, costs, n_devices, error);
 }
 

@@ -163,7 +163,7 @@ static PsIteration meet (const PsProgram *program, const PsCosts *costs, const P
     last = MAX (last, simulation->device[device].end_ns);
     reduced = MAX (reduced, reductions_end_ns (&reductions, program, costs, simulation, device, reduce));
   }
-  return (PsIteration){ .period_ns = simulation->makespan_ns + (reduced - last) + simulation->optimizer_ns,
+  return (PsIteration){ .period_ns = simulation->makespan_ns + MAX (reduced - last, 0) + simulation->optimizer_ns,
                         .n_iterations = 1 };
 }
 
@@ -396,6 +396,7 @@ static void add_reductions (Builder *builder, guint device)
 static void add_update (Builder *builder, guint device)
 {
   const PsRounds *rounds = builder->rounds;
+  const PsSchedule *schedule = rounds->program->schedule;
   guint state = state_event (rounds, device), n_reduced = rounds->reductions.first[device + 1];
 
   add_reductions (builder, device);
@@ -403,7 +404,7 @@ static void add_update (Builder *builder, guint device)
     wait_for (builder, state, builder->last[device], FALSE);
   if (n_reduced > rounds->reductions.first[device])
     wait_for (builder, state, rounds->first_reduction + n_reduced - 1, reduces_late (rounds));
-  if (device > 0 && !rounds->program->schedule->asynchronous)
+  if (device > 0 && !schedule->asynchronous && !schedule->forward_only)
     wait_for (builder, state, state_event (rounds, device - 1), FALSE);
   wait_for (builder, update_event (rounds, device), state, FALSE);
 }
@@ -889,7 +890,9 @@ gint64 ps_rounds_advance (const PsProgram *program, const PsCosts *costs, const 
   reductions_init (&reductions, program);
   reductions_follow (&reductions, program, simulation);
   for (guint device = 0; device < simulation->n_devices; device++) {
-    state = MAX (state, reductions_end_ns (&reductions, program, costs, simulation, device, reduce));
+    state = program->schedule->forward_only
+                ? simulation->device[device].end_ns
+                : MAX (state, reductions_end_ns (&reductions, program, costs, simulation, device, reduce));
     ready_ns[device] = state + simulation->device[device].optimizer_ns;
     least = MIN (least, ready_ns[device]);
   }

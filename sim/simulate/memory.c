@@ -377,11 +377,12 @@ static gboolean note (Walk *walk)
   return FALSE;
 }
 
-/* The bytes that an F keeps are activations from its start on. All that an op itself gives back is its workspace. */
+/* The bytes that an F keeps are activations from its start on. All that an op itself gives back is its workspace. Where
+ * every op is an F, that of the last slice gives back what the slices before it have kept, too. */
 static void take (Walk *walk, PsOp op)
 {
   const PsOpCost *cost = op_cost (walk, op);
-  gint64 kept = op.kind == PS_OP_F ? cost->take_bytes - cost->give_bytes : 0;
+  gint64 kept = op.kind == PS_OP_F ? MAX (cost->take_bytes - cost->give_bytes, 0) : 0;
 
   cell_of (walk, op)->bytes += kept;
   walk->now.bytes[PS_MEMORY_ACTIVATIONS] += kept;
@@ -394,7 +395,12 @@ static void give (Walk *walk, PsOp op)
   Cell *cell = cell_of (walk, op);
 
   if (op.kind == PS_OP_F) {
-    walk->now.bytes[PS_MEMORY_WORKSPACE] -= cost->give_bytes;
+    gint64 workspace = MIN (cost->give_bytes, cost->take_bytes);
+
+    walk->now.bytes[PS_MEMORY_WORKSPACE] -= workspace;
+    walk->now.bytes[PS_MEMORY_ACTIVATIONS] -= cost->give_bytes - workspace;
+    for (guint i = 0; ps_schedule_ends_prompt (walk->program->schedule, op) && i <= op.slice; i++)
+      cell[-(gint)i].bytes = 0;
     return;
   }
   walk->now.bytes[PS_MEMORY_WORKSPACE] -= cost->take_bytes;

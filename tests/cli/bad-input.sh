@@ -482,7 +482,7 @@ refuse 2 "--to megatron: a launch is for one cluster, and --cluster names 2" $co
 refuse 1 "'nope': neither a file nor one of the clusters" $compare --cluster nope
 refuse 1 "'': neither a file nor one of the clusters" $compare --cluster h200-141gb,
 refuse 2 "--price: there is none of cluster 'cpu-cores'" $compare --price h100-80gb=1/h
-refuse 2 "--price: 'h200-141gb' is none of the clusters cpu-cores, h100-80gb; did you mean h100-80gb?" $compare --price h200-141gb=1/h
+refuse 2 "--price: 'h100-80' is none of the clusters cpu-cores, h100-80gb; did you mean h100-80gb?" $compare --price h100-80=1/h
 for n in 2.1 '\$2.1/h' 0/h x/h cpu-cores= 1/m -1/h; do
   refuse 2 "--price: '$n' is no price per GPU and hour; 2.1/h or h100-80gb=2.1/h would be right" $compare --price "$n"
 done

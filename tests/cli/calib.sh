@@ -131,7 +131,7 @@ run "the first can be asked for" "profile 'one#1' of two.db" pipesim predict --s
 run "and compared" '59 in both' pipesim calib diff --db two.db one#1 one
 run "and its costs" 'simulated from measured costs' pipesim predict --schedule 1f1b -p 2 -m 2 $half --precision fp32
 refuse 1 "profile 'one' has no F of stage shape 'layers=1,embedding'" pipesim partition -p 2 $half --precision fp32
-run "and its layouts" 'measured costs: half in fp32' \
+run "and its layouts" 'measured costs (confidence high): half in fp32' \
   pipesim plan --cluster cpu-cores --gpus 2 --global-batch 4 --memory-limit 1GiB $half --precision fp32
 refuse 1 "two.db: profile 'one' was measured with precision = fp32, not fp16" pipesim predict --schedule 1f1b -p 2 -m 2 $half
 refuse 1 "two.db: profile 'one' was measured with precision = fp32, not bf16" \

@@ -14,14 +14,17 @@ MEGATRON = "--framework megatron"
 FILES = [  # file, further options, what it stands for ({} is the file), what is said on standard error
     ("dense.sh", "", "--model {} " + MEGATRON + " --layout even -s interleaved -v 2 -p 4 -m 32 --microbatch-size 1 --tensor 2 --replicas 4 --adjacent-replicas --zero 1 --recompute full", ""),
     ("dense.sh", "--tensor 4", "--model {} " + MEGATRON + " --layout even -s interleaved -v 2 -p 4 -m 64 --microbatch-size 1 --replicas 2 --adjacent-replicas --zero 1 --recompute full", ""),
-    ("moe.sh", "", "--model {} " + MEGATRON + " --layout even -s interleaved -v 4 -p 4 -m 64 --microbatch-size 1 --tensor 2 --experts 8 --replicas 16 --adjacent-replicas --zero 1 --overlap-param-gather --recompute core_attn+moe_act", "{}: not known: label, log_level"),
+    ("moe.sh", "", "--model {} " + MEGATRON + " --layout even -s interleaved -v 4 -p 4 -m 64 --microbatch-size 1 --tensor 2 --experts 8 --replicas 16 --adjacent-replicas --zero 1 --overlap-param-gather --recompute core_attn+moe_act", ""),
     ("conditions.sh", "", "--model {} " + MEGATRON + " -s 1f1b -p 1 -m 16 --microbatch-size 1 --tensor 2 --replicas 4 --zero 0 --reduce exposed", ""),
+    ("slurm.sh", "", "--model {} --framework deepspeed --layout even -s 1f1b -p 2 -m 32 --microbatch-size 1 --tensor 2 --replicas 8 --adjacent-replicas --zero 1", ""),
+    ("TP=4 sbatch slurm.sh 13B", "", "--model '{}' --framework deepspeed --layout even -s 1f1b -p 4 -m 128 --microbatch-size 1 --tensor 4 --replicas 2 --adjacent-replicas --zero 1 --recompute full", ""),
+    ("bash slurm.sh 13B --micro-batch-size 2", "", "--model '{}' --framework deepspeed --layout even -s 1f1b -p 4 -m 32 --microbatch-size 2 --tensor 2 --replicas 4 --adjacent-replicas --zero 1 --recompute full", ""),
     ("arguments.txt", "--replicas 8", "--model {} " + MEGATRON + " --layout 'Et*5|t*7|t*7|t*5L' -s 1f1b -p 4 -m 4 --microbatch-size 2 --adjacent-replicas --zero 0 --reduce exposed", ""),
     ("run.log", "", "--model {} " + MEGATRON + " --layout even:first=19 -s 1f1b -p 4 -m 64 --microbatch-size 1 --tensor 2 --context 2 --replicas 4 --adjacent-replicas --zero 1 --recompute full:layers=4", ""),
     ("megatron.yaml", "", "--model {} " + MEGATRON + " --layout even -s 1f1b -p 2 -m 16 --microbatch-size 1 --replicas 8 --adjacent-replicas --zero 1 --recompute mlp", ""),
     ("bridge.yaml", "", "--model {} --framework megatron-bridge --layout even -s interleaved -v 5 -p 4 -m 16 --microbatch-size 1 --tensor 2 --replicas 8 --adjacent-replicas --zero 1 --overlap-param-gather --tp-comm-overlap --main-grads-dtype bf16 --fp8-param-gather", ""),
-    ("titan.toml", "", "--model llama-3-70b --layout even -s interleaved -v 2 -p 4 -m 8 --microbatch-size 1 --tensor 8 --replicas 8 --adjacent-replicas --zero 1 --recompute full", ""),
-    ("titan.sh", "", "--model llama-3-8b --layout even -s 1f1b -p 4 -m 8 --microbatch-size 1 --replicas 2 --adjacent-replicas --zero 1 --recompute full", ""),
+    ("titan.toml", "", "--model llama-3-70b --layout 'Et*10|t*11|t*10|t*10|t*10|t*10|t*10|t*9L' -s interleaved -v 2 -p 4 -m 8 --microbatch-size 1 --tensor 8 --replicas 8 --adjacent-replicas --zero 1 --recompute full", ""),
+    ("titan.sh", "", "--model llama-3-8b --layout 'Et*8|t*9|t*8|t*7L' -s 1f1b -p 4 -m 8 --microbatch-size 1 --replicas 2 --adjacent-replicas --zero 1 --recompute full", ""),
     ("deepspeed/ds_config.json", "", "--model {0}/config.json --framework deepspeed -s 1f1b -p 1 -m 16 --microbatch-size 1 --replicas 8 --zero 1", "{}: not modelled: zero_optimization.offload_optimizer.device: the optimizer's state stays on the GPU here"),
     ("deepspeed/config.json", "", "--model {}", ""),
 ]
@@ -29,23 +32,31 @@ WORDS = "--hidden-size 64 --num-layers 8 --num-attention-heads 4 --vocab-size 10
 HOSTILE = [  # name, text, what its one line says
     ("a command's output", "N=$(nproc)\ntorchrun --nproc-per-node 8 p.py " + WORDS + "--tensor-model-parallel-size $N\n", r":2: tensor_model_parallel_size: \$\(nproc\) is not run here"),
     ("back quotes", "torchrun --nproc-per-node 8 p.py " + WORDS + "--global-batch-size `cat batch`\n", r":1: global_batch_size: `...` is not run here"),
-    ("a condition", "if [ $1 = big ]; then\n  T=8\nelse\n  T=4\nfi\ntorchrun --nproc-per-node 8 p.py " + WORDS + "--tensor-model-parallel-size $T\n", r": tensor_model_parallel_size: T depends on a condition"),
-    ("a test that fails ends it", "T=2\n[ -z $X ] && T=4\ntorchrun --nproc-per-node 8 p.py " + WORDS + "--tensor-model-parallel-size $T\n", r":3: tensor_model_parallel_size: T depends on a condition"),
+    ("a condition", "if [ $1 = big ]; then\n  T=8\nelse\n  T=4\nfi\ntorchrun --nproc-per-node 8 p.py " + WORDS + "--tensor-model-parallel-size $T\n", r": tensor_model_parallel_size: T depends on a condition: \$1 is not set here"),
+    ("a test that fails ends it", "T=2\n[ $X = 1 ] && T=4\ntorchrun --nproc-per-node 8 p.py " + WORDS + "--tensor-model-parallel-size $T\n", r":3: tensor_model_parallel_size: T depends on a condition: X is not set here"),
     ("a variable of the environment", "torchrun --nproc-per-node 8 p.py " + WORDS + "--pipeline-model-parallel-size $PP\n", r":1: pipeline_model_parallel_size: PP is not set here"),
-    ("an argument of the script", "torchrun --nproc-per-node 8 p.py " + WORDS + "--pipeline-model-parallel-size $1\n", r":1: pipeline_model_parallel_size: \$1 is not known here"),
-    ("a changed variable", "A=4x\ntorchrun --nproc-per-node 8 p.py " + WORDS + "--pipeline-model-parallel-size ${A%x}\n", r":2: pipeline_model_parallel_size: A is changed where it is read"),
+    ("an argument of the script", "torchrun --nproc-per-node 8 p.py " + WORDS + "--pipeline-model-parallel-size $1\n", r":1: pipeline_model_parallel_size: \$1 is not set here"),
+    ("a changed variable", "A=4x\ntorchrun --nproc-per-node 8 p.py " + WORDS + "--pipeline-model-parallel-size ${A@Q}\n", r":2: pipeline_model_parallel_size: A is changed where it is read"),
     ("no number of GPUs", WORDS + "--pipeline-model-parallel-size 4\n", r": the number of GPUs is not known .*give --replicas D"),
     ("no model", "torchrun --nproc-per-node 8 p.py --tensor-model-parallel-size 8 --micro-batch-size 1\n", r": defines no model; give --model"),
-    ("no vocabulary", "torchrun --nproc-per-node 8 p.py " + WORDS.replace("--vocab-size 100", ""), r": says no vocab_size, which its tokenizer would"),
+    ("no vocabulary", "torchrun --nproc-per-node 8 p.py " + WORDS.replace("--vocab-size 100", ""), r": says no vocab_size, and its tokenizer is not known here"),
     ("a batch that does not divide", "torchrun --nproc-per-node 8 p.py " + WORDS + "--global-batch-size 12\n", r": the global batch 12 is no multiple of replicas times a microbatch, 8"),
     ("GPUs that do not divide", "torchrun --nproc-per-node 8 p.py " + WORDS + "--tensor-model-parallel-size 3\n", r": GPUs 8 is no multiple of the GPUs of a replica, 3"),
     ("no number", "torchrun --nproc-per-node 8 p.py " + WORDS + "--tensor-model-parallel-size two\n", r":1: tensor_model_parallel_size: 'two' is no number"),
     ("a list of layers", "torchrun --nproc-per-node 8 p.py " + WORDS + "--num-experts 4 --moe-layer-freq '([0]*3)'\n", r":1: moe_layer_freq: expected N or a list of 0 and 1 for 8 layers"),
-    ("a block of YAML", "model:\n  hidden_size: 4\n  text: |\n    x\n", r":3: text: values that begin with \| are not read"),
-    ("a tag of YAML", "model:\n  hidden_size: !!int 4\n", r":2: hidden_size: values that begin with ! are not read"),
+    ("an option in a condition", "A=(--bf16)\nif [ $X = 1 ]; then A+=(--tensor-model-parallel-size 2); fi\ntorchrun --nproc-per-node 8 p.py " + WORDS + "${A[@]}\n", r":2: tensor_model_parallel_size: A depends on a condition: X is not set here"),
+    ("a loop of unknown length", "for i in $LIST; do T=$i; done\ntorchrun --nproc-per-node 8 p.py " + WORDS + "--tensor-model-parallel-size $T\n", r":2: tensor_model_parallel_size: T (is not set|depends)"),
+    ("a loop without an end", "T=1\nwhile true; do T=$((T * 2)); done\ntorchrun --nproc-per-node 8 p.py " + WORDS + "--tensor-model-parallel-size $T\n", r":3: tensor_model_parallel_size: "),
+    ("a function that calls itself", "#!/bin/sh\nf() { f; f; }\nf\n", r": defines no model"),
+    ("a division by zero", "torchrun --nproc-per-node 8 p.py " + WORDS + "--tensor-model-parallel-size $((8 / 0))\n", r":1: tensor_model_parallel_size: \$\(\(8 / 0\)\) is not computed here"),
+    ("brackets without an end", "torchrun --nproc-per-node ${X:-8 p.py " + WORDS + "\n", r": defines no model"),
+    ("a here-document without an end", "cat <<EOF\ntorchrun --nproc-per-node 8 p.py\n", r": defines no model"),
+    ("a script without a file", "", r"(empty|\S)"),
+    ("braces of YAML", "model: {hidden_size: 4\n", r":1: model: a mapping in braces"),
+    ("an interpolation of YAML", "model:\n  hidden_size: 64\n  num_layers: 8\n  vocab_size: 9\n  tensor_model_parallel_size: ${TP}\n  num_attention_heads: 4\nworld_size: 8\n", r":5: model.tensor_model_parallel_size: TP is not set here"),
     ("an alias of YAML", "model:\n  hidden_size: *size\n", r":2: '\*size' has no anchor"),
-    ("braces of YAML", "model: {hidden_size: 4}\n", r":1: model: a mapping in braces"),
-    ("a table of TOML", "[training]\nx = { a = 1 }\n", r":2: a value in braces or several lines"),
+    ("a table of TOML", "[training]\nx = { a = 1\n", r":2: x has no value that is read"),
+    ("a text of TOML", '[training]\nx = """a\n', r":2: a text has no end"),
     ("a line of TOML", "[training]\nx\n", r":2: expected \[section\] or key = value"),
     ("no JSON", '{\n "train_batch_size": 8,,\n}\n', r":2:\d+: "),
     ("an empty file", "", r"(empty|\S)"),
@@ -57,7 +68,7 @@ def print_command(path, *options):
 
 
 def judge_file(name, options, expected, note):
-    path = os.path.join(FIXTURES, name)
+    path = re.sub(r"[^ ]+[.](sh|txt|log|yaml|toml|json)", lambda x: os.path.join(FIXTURES, x[0]), name)
     code, out, error = print_command(path, *options.split())
     words = "pipesim predict " + expected.format(os.path.dirname(path) if "{0}" in expected else path)
     tail = " " + options if options else ""
@@ -118,10 +129,10 @@ def report(number, name, wrong):
 
 def main():
     q = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    q.add_argument("-n", type=int, default=200, help="settings of Megatron-LM that are read back; of others a quarter")
+    q.add_argument("-n", type=int, default=500, help="settings of each framework that are read back")
     q.add_argument("--seed", type=int, default=1)
     o = q.parse_args()
-    trips = {"megatron": o.n // 2, "megatron-gpt": o.n // 2, "torchtitan": o.n // 4, "torchtitan-0.2": o.n // 4, "deepspeed": o.n // 4}
+    trips = dict.fromkeys(["megatron", "megatron-gpt", "torchtitan", "torchtitan-0.2", "deepspeed"], o.n)
     print("1..%d" % (2 + len(trips)))
     with tempfile.TemporaryDirectory() as folder:
         failed = report(1, "files", [x for row in FILES for x in judge_file(*row)])

@@ -14,7 +14,7 @@ sizes, its stages, its order and its model. What is refused must be what the fra
 
 TAP is printed; a failed setting prints its command and what is wrong.
 """
-import argparse, json, os, random, re, shlex, subprocess, sys, tempfile
+import argparse, ctypes, json, os, random, re, shlex, subprocess, sys, tempfile
 from itertools import takewhile
 
 BIN = os.path.join(os.path.abspath(os.environ.get("PIPESIM_BINDIR", "build")), "pipesim")
@@ -35,9 +35,22 @@ CHUNKED = ("interleaved", "looped", "gis")
 KINDS = ["none", "selective", "full", "full:layers=1", "full:uniform=2"]
 
 
+CORE = os.path.join(os.path.dirname(BIN), "python", "libpipesim-core.so")  # runs commands in this process
+
+
 def pipesim(*args):
-    r = subprocess.run([BIN, *map(str, args)], capture_output=True, text=True)
-    return r.returncode, r.stdout, r.stderr
+    if not os.path.exists(CORE):
+        r = subprocess.run([BIN, *map(str, args)], capture_output=True, text=True)
+        return r.returncode, r.stdout, r.stderr
+    core = ctypes.CDLL(CORE)
+    core.pipesim_free.argtypes = [ctypes.c_void_p]
+    argv = (ctypes.c_char_p * (len(args) + 2))(b"pipesim", *(str(x).encode() for x in args), None)
+    out, error = ctypes.c_void_p(), ctypes.c_void_p()
+    code = core.pipesim_run(len(args) + 1, argv, ctypes.byref(out), ctypes.byref(error))
+    texts = [ctypes.string_at(x.value or 0).decode() for x in (out, error)]
+    core.pipesim_free(out)
+    core.pipesim_free(error)
+    return code, *texts
 
 
 FORMATS = {"fp8": {"--fp8-format": "hybrid", "--fp8-recipe": "tensorwise"}, "fp8-block": {"--fp8-format": "e4m3", "--fp8-recipe": "blockwise"},
@@ -173,6 +186,8 @@ def titan_refuses(s, old):
         yield "MTP has no pipelines"
     if s.recompute not in ("none", "full") or s.offload != "none":
         yield "activation_checkpoint"
+    if s.defer and s.p == 1:
+        yield "one device has no pipeline"
     if s.e > 1 and sharded * s.c * s.t % s.e:
         yield "ep divides dp_shard cp tp"
     if s.M["k"] % s.t:

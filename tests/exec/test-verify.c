@@ -248,6 +248,34 @@ static void test_slices (void)
   }
 }
 
+/* Forwards alone leave the losses of the training's first step, in every step, and keep nothing. */
+static void test_forward_only (void)
+{
+  static const guint prompt[] = { 0, 0, 1, 0, 0, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3 };
+  static const char *const families[] = { "gpipe", "interleaved", "looped-bfs", "zb-v" };
+  g_autoptr (PsRunResult) trained = sliced_result (4);
+
+  for (guint i = 0; i < G_N_ELEMENTS (families); i++) {
+    const PsFamily *family = ps_family_find (families[i]);
+    const PsFamilySetting setting = {
+      .n_devices = 2, .n_microbatches = 16, .n_chunks = family->default_chunks, .prompt = prompt, .n_prompts = 4
+    };
+    g_autoptr (PsProgram) program = lower (ps_family_generate (family, &setting, NULL));
+    PsRunSetting how = run_setting (&ps_cpu_device, NULL, 2);
+    g_auto (PsVerdict) verdict = { 0 };
+
+    how.model = &tiny;
+    how.gradients = TRUE;
+    g_autoptr (PsRunResult) result = run (program, how);
+    g_assert_true (program->schedule->forward_only);
+    assert_runs_program (result->timeline, program, NULL);
+    fine (ps_verify (program->schedule, result, &how, &verdict, &error));
+    g_assert_cmpstr (ps_check_name (verdict.check), ==, "bit-equal");
+    for (guint step = 0; step < 2; step++)
+      g_assert_cmpmem (&result->losses[step * 4], 4 * sizeof (double), trained->losses, 4 * sizeof (double));
+  }
+}
+
 static void test_cpu_families (void)
 {
   for_each_family (2, 4, check_cpu);
@@ -540,6 +568,7 @@ int main (int argc, char **argv)
   g_test_add_func ("/verify/bypass/nan", test_bypass_nan);
   g_test_add_func ("/verify/bypass/scale", test_bypass_scale);
   g_test_add_func ("/verify/slices", test_slices);
+  g_test_add_func ("/verify/forward-only", test_forward_only);
   g_test_add_func ("/verify/layouts", test_layouts);
   g_test_add_func ("/verify/recompute", test_recompute);
   g_test_add_func ("/verify/recompute-some", test_recompute_some);

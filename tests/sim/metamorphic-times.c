@@ -146,7 +146,8 @@ static void modelled (MetaProperty *property)
       = { { "--bandwidth-factor 2", "--bandwidth-factor 1" },   { "--latency-factor 0.5", "--latency-factor 4" },
           { "--replicas 1 --zero 0", "--replicas 2 --zero 0" }, { "--comm latency", "--share-links" },
           { "--comm rank", "--comm rank --share-links" },       { "--recompute none", "--recompute selective" },
-          { "--recompute selective", "--recompute full" },      { "--offload 0", "--offload 0.5" } };
+          { "--recompute selective", "--recompute full" },      { "--offload 0", "--offload 0.5" },
+          { "--network-factor 2", "--network-factor 0.1" },     { "--network-factor 0.5", "--bandwidth-factor 0.5" } };
   guint step = meta_below (property, G_N_ELEMENTS (steps));
   g_auto (MetaDraw) draw = { 0 };
   g_autoptr (MetaRun) fast = NULL, slow = NULL;

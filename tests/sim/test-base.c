@@ -28,7 +28,8 @@ static void test_times (void)
   } good[] = { { "0", 0 },           { "1ns", 1 },
                { "1.5us", 1500 },    { "18.522ms", 18522000 },
                { "2s", 2000000000 }, { "2min", 120000000000 },
-               { ".5ms", 500000 },   { "0ms", 0 } };
+               { ".5ms", 500000 },   { "0ms", 0 },
+               { "3µs", 3000 },      { "3μs", 3000 } };
   static const char *const bad[]
       = { "", "1", "-1ms", "1e3ms", "nanms", "infs", "ms", "1.2.3ms", "1 ms", "1h", "0x10ns", "99999999999s", ".ms" };
   gint64 ns;
@@ -57,8 +58,12 @@ static void test_sizes (void)
                { "2MB", 2000000 },
                { "2MiB", 2097152 },
                { "80GB", G_GINT64_CONSTANT (80000000000) },
+               { "80G", G_GINT64_CONSTANT (80000000000) },
+               { "80gb", G_GINT64_CONSTANT (80000000000) },
+               { "64k", 64000 },
+               { "1.5gib", G_GINT64_CONSTANT (1610612736) },
                { "1.5GiB", G_GINT64_CONSTANT (1610612736) } };
-  static const char *const bad[] = { "80G", "64K", "1M", "7gb", "7Gib", "1EiB", "-1B", "GB", "" };
+  static const char *const bad[] = { "80Gi", "64 K", "1E", "1EiB", "-1B", "GB", "" };
   gint64 bytes;
   GError *error = NULL;
 

@@ -81,7 +81,7 @@ static void test_split_rings (void)
     if (t == 2) {
       g_assert_cmpint (before, ==, 14 * 72500);
       g_assert_cmpint (ps_cluster_ring_ns (cluster, n, places, n * 12500000), ==, 14 * 1010000);
-      ps_cluster_scale (cluster, 2, 1);
+      ps_cluster_scale (cluster, 2, 1, 1);
       g_assert_cmpint (ps_cluster_ring_ns (cluster, n, places, n * 12500000), ==, 14 * 510000);
     }
     if (t == 1 || t == 8)
@@ -330,7 +330,7 @@ static void test_copy (void)
   g_autoptr (PsCluster) cluster = fine (load_text (GOOD "link_table=1KiB:0.1GB/s 64KiB:0.5GB/s\n", &error));
   g_autoptr (PsCluster) copy = ps_cluster_copy (cluster);
 
-  ps_cluster_scale (copy, 2, 3);
+  ps_cluster_scale (copy, 2, 1, 3);
   g_assert_cmpstr (copy->name, ==, cluster->name);
   g_assert_cmpint (copy->link_latency_ns, ==, 3 * cluster->link_latency_ns);
   g_assert_cmpuint (cluster->n_link_points, ==, 2);

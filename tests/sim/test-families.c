@@ -139,7 +139,31 @@ static void test_table (void)
     g_assert_true (families[i]->description && families[i]->constraints && families[i]->memory && families[i]->source);
     g_assert_cmpuint (families[i]->default_chunks, >=, 1);
   }
-  g_assert_null (ps_family_find ("1F1B"));
+}
+
+/* Every name leads to the family that has it, and to no other. */
+static void test_names (void)
+{
+  guint n, n_torch = 0;
+  const PsFamily *const *families = ps_family_table (&n);
+
+  for (guint i = 0; i < n; i++) {
+    g_autofree char *upper = g_ascii_strup (families[i]->name, -1);
+    g_autofree char *class = g_strconcat ("Schedule", families[i]->torch, NULL);
+    g_auto (GStrv) also = g_strsplit (families[i]->also != NULL ? families[i]->also : "", " ", -1);
+
+    n_torch += families[i]->torch != NULL;
+    g_assert_true (ps_family_find (upper) == families[i]);
+    g_assert_true (families[i]->torch == NULL || ps_family_find (families[i]->torch) == families[i]);
+    g_assert_true (families[i]->torch == NULL || ps_family_find (class) == families[i]);
+    for (guint k = 0; also[k] != NULL; k++)
+      g_assert_true (ps_family_find (also[k]) == families[i]);
+  }
+  g_assert_cmpuint (n_torch, ==, 7);
+  g_assert_cmpstr (ps_family_own_name ("ScheduleInterleaved1F1B"), ==, "interleaved");
+  g_assert_cmpstr (ps_family_own_name ("1f1b.json"), ==, "1f1b.json");
+  g_assert_null (ps_family_find ("Schedule"));
+  g_assert_null (ps_family_find (""));
 }
 
 static void test_weight_versions (void)
@@ -997,6 +1021,7 @@ int main (int argc, char **argv)
   g_test_add_func ("/families/constraints", test_constraints);
   g_test_add_func ("/families/all-settings", test_all_settings);
   g_test_add_func ("/families/table", test_table);
+  g_test_add_func ("/families/names", test_names);
   g_test_add_func ("/families/weight-versions", test_weight_versions);
   g_test_add_func ("/families/version-memory", test_version_memory);
   g_test_add_func ("/families-loop/orders", test_orders_loop);

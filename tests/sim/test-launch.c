@@ -1,6 +1,7 @@
 /* Tests of plan.h: the table of what frameworks ask of a run, and the launches that tell them of it. */
 #include "error-rig.h"
 
+#include <pipesim/formats.h>
 #include <pipesim/plan.h>
 
 #include <string.h>
@@ -859,14 +860,14 @@ static void test_torchtitan (void)
 static void test_lint (void)
 {
   g_autoptr (PsSetting) setting = ps_setting_new ();
-  g_autoptr (GPtrArray) findings = g_ptr_array_new_with_free_func (g_free);
+  g_autoptr (GPtrArray) findings = ps_findings_new ();
 
   setting->n_devices = 4;
   setting->n_microbatches = 3;
   ps_launch_lint (setting, "interleaved", findings);
   g_autofree char *some = ps_launch_runs_in (setting, "interleaved");
   g_assert_cmpuint (findings->len, ==, 1);
-  g_assert_true (g_str_has_prefix (findings->pdata[0], "megatron: -m 3: "));
+  g_assert_true (g_str_has_prefix (((const PsFinding *)findings->pdata[0])->what, "megatron: -m 3: "));
   g_assert_cmpstr (some, ==, "torchtitan, pytorch, colossalai");
   setting->n_microbatches = 8;
   ps_launch_lint (setting, "interleaved", findings);

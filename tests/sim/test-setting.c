@@ -235,6 +235,7 @@ static void test_together (void)
     { "--blocking", NULL },
     { "--ready-order 2", NULL },
     { "--model tiny-gpt --cluster h100-80gb --share-links", NULL },
+    { "--costs f=1ms,bw=2ms --network-factor 2", "--network-factor: needs --cluster FILE, *" },
     { "--latency-factor 2", "--latency-factor: needs --cluster FILE, *" },
     { "--model tiny-gpt --cluster h100-80gb --latency-factor 2", NULL },
     { "--costs f=1ms,bw=1ms --layout even", "--layout: needs a model, *" },

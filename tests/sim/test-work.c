@@ -872,7 +872,7 @@ static void test_modelled (void)
   cluster->expert_exposed = 0.875;
   g_autoptr (PsCosts) exposed = ps_costs_model_stages (model, cluster, shapes, 2, 1, NULL);
   g_assert_cmpint (exposed->stage[0].pair_ns, ==, sum - talk / 8);
-  ps_cluster_scale (cluster, 1e6, 0.001);
+  ps_cluster_scale (cluster, 1e6, 1, 0.001);
   g_autoptr (PsCosts) near = ps_costs_model_stages (model, cluster, shapes, 2, 1, NULL);
   sum = duration (near, PS_OP_F) + duration (near, PS_OP_B) + duration (near, PS_OP_W);
   g_assert_cmpint (near->stage[0].pair_ns, >, sum - sum / 1000);

@@ -1222,6 +1222,7 @@ const PsFamily ps_family_zb_auto = {
 
 const PsFamily ps_family_zb_v_auto = {
   .name = "zb-v-auto",
+  .also = "ZeroBubbleVPipeScheduler",
   .description = "split backwards on a V, ordered for the given costs within the memory limit",
   .constraints = "v = 2, one microbatch fits the memory limit",
   .memory = "what the limit allows; without one at most m",

@@ -198,6 +198,7 @@ static PsSchedule *generate_v (const PsFamilySetting *setting, G_GNUC_UNUSED GEr
 
 const PsFamily ps_family_dualpipe_v = {
   .name = "dualpipe-v",
+  .torch = "DualPipeV",
   .description = "DualPipe on a V: forwards overlapped with backwards in pairs, one weight copy",
   .constraints = "v = 2, m >= 2 p",
   .memory = "p + 1/2",

@@ -267,10 +267,45 @@ static PsCosts *add_host_time (const PsFamily *family, const PsFamilySetting *se
   return costs;
 }
 
+/* Keeps the forwards of a schedule, whose microbatches become slices of n_prompts ones. Takes the schedule. */
+static PsSchedule *keep_forwards (PsSchedule *schedule, const guint *prompt, guint n_prompts)
+{
+  PsScheduleBuilder *builder
+      = ps_schedule_builder_new (schedule->name, ps_placement_copy (schedule->placement), n_prompts);
+  g_autofree PsOp *place = g_new0 (PsOp, schedule->n_microbatches);
+  g_autofree guint8 *slices = g_new0 (guint8, n_prompts);
+  guint most = 0, n = schedule->n_microbatches;
+
+  for (guint i = 0; i < n; i++) {
+    place[i] = (PsOp){ .slice = slices[prompt[i]]++, .microbatch = prompt[i] & G_MAXINT32 };
+    most = MAX (most, slices[prompt[i]]);
+  }
+  for (guint d = 0; d < schedule->placement->n_devices; d++) {
+    for (guint i = schedule->first[d]; i < schedule->first[d + 1]; i++) {
+      PsOp op = place[schedule->ops[i].microbatch];
+
+      op.stage = schedule->ops[i].stage;
+      if (schedule->ops[i].kind == PS_OP_F)
+        ps_schedule_builder_add_op (builder, op);
+    }
+    ps_schedule_builder_next_device (builder);
+  }
+  ps_schedule_free (schedule);
+  schedule = ps_schedule_builder_end (builder);
+  schedule->n_slices = most;
+  if (n < most * n_prompts)
+    schedule->slices = g_steal_pointer (&slices);
+  return schedule;
+}
+
 PsSchedule *ps_family_generate (const PsFamily *family, const PsFamilySetting *setting, GError **error)
 {
   PsFamilySetting complete = complete_slices (family, setting);
 
+  if (setting->prompt != NULL && !family->forward)
+    return ps_refuse_null (error, PS_ERROR_USAGE,
+                           "the schedule's forwards wait for backwards, which prefill has not; gpipe, interleaved, "
+                           "looped-bfs and zb-v do not");
   if (!check_limits (family->name, &complete, error) || !check_options (family, &complete, error)
       || !ps_family_check (family, &complete, error))
     return NULL;
@@ -279,6 +314,8 @@ PsSchedule *ps_family_generate (const PsFamily *family, const PsFamilySetting *s
     complete.costs = costs;
   PsSchedule *schedule
       = family->generate != NULL ? family->generate (&complete, error) : ps_family_walk (family, &complete);
+  if (schedule != NULL && setting->prompt != NULL)
+    schedule = keep_forwards (schedule, setting->prompt, setting->n_prompts);
   if (schedule != NULL && setting->defer_head != 0)
     schedule = defer_head (schedule, setting->defer_head);
   if (schedule != NULL)

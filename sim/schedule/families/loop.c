@@ -15,17 +15,21 @@ const PsFamily ps_family_naive = {
 
 const PsFamily ps_family_gpipe = {
   .name = "gpipe",
+  .torch = "GPipe",
   .description = "all forwards, then all backwards",
   .constraints = "none",
   .memory = "m",
   .source = "GPipe, arXiv 1811.06965",
   .default_chunks = 1,
+  .forward = TRUE,
   .walk = &(const PsWalk){ .all = TRUE },
 };
 
 /* PipeDream-Flush, DAPPLE. */
 const PsFamily ps_family_1f1b = {
   .name = "1f1b",
+  .torch = "1F1B",
+  .also = "TrainSchedule OneForwardOneBackwardSchedule forward_backward_pipelining_without_interleaving",
   .description = "one forward, one backward in turn after a warm-up",
   .constraints = "none",
   .memory = "min (m, p - r)",
@@ -49,11 +53,14 @@ const PsFamily ps_family_eager_1f1b = {
 /* Megatron-LM's order. With one chunk it is plain 1F1B, which Megatron-LM runs then. */
 const PsFamily ps_family_interleaved = {
   .name = "interleaved",
+  .torch = "Interleaved1F1B",
+  .also = "InterleavedSchedule forward_backward_pipelining_with_interleaving",
   .description = "1F1B over v chunks per device (virtual pipeline)",
   .constraints = "N, when given, from p to m with m mod N = 0 or >= p",
   .memory = "min (m v, 2 (p - 1 - r) + (v - 1) N + 1) / v, N the group size, p where p divides m; 1F1B's at v = 1",
   .source = "Megatron-LM, arXiv 2104.04473, section 2.2; core/pipeline_parallel/schedules.py",
   .default_chunks = 2,
+  .forward = TRUE,
   .groups = TRUE,
   .defers = TRUE,
   .any_chunks = TRUE,
@@ -115,6 +122,7 @@ const PsFamily ps_family_zb_h2 = {
 /* Half the warm-up of interleaved 1F1B; device r runs each W r units after its B. */
 const PsFamily ps_family_interleaved_zb = {
   .name = "interleaved-zb",
+  .torch = "InterleavedZeroBubble",
   .description = "ZB-H1 over v chunks per device",
   .constraints = "N, when given, from p to m with m mod N = 0 or >= p",
   .memory = "min (m v, p + (v - 1) N) / v, N the group size, p where p divides m",
@@ -255,11 +263,13 @@ static PsSchedule *looped_bfs (const PsFamilySetting *setting, GError **error)
 
 const PsFamily ps_family_looped_bfs = {
   .name = "looped-bfs",
+  .torch = "LoopedBFS",
   .description = "breadth first: all microbatches through one chunk after the other",
   .constraints = "none",
   .memory = "m",
   .source = "Breadth-First Pipeline Parallelism, arXiv 2211.05953; PyTorch LoopedBFS",
   .default_chunks = 2,
+  .forward = TRUE,
   .any_chunks = TRUE,
   .generate = looped_bfs,
 };

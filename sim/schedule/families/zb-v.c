@@ -85,10 +85,12 @@ static PsSchedule *generate (const PsFamilySetting *setting, G_GNUC_UNUSED GErro
 
 const PsFamily ps_family_zb_v = {
   .name = "zb-v",
+  .torch = "ZBVZeroBubble",
   .description = "zero bubble on a V at the memory of 1F1B, for F = B = W and m >= 2 p; PyTorch's order",
   .constraints = "v = 2",
   .memory = "min (m, p)",
   .source = "Zero Bubble Pipeline Parallelism, arXiv 2401.10241, section 6",
   .default_chunks = 2,
+  .forward = TRUE,
   .generate = generate,
 };
