@@ -543,7 +543,13 @@ static void add_model (Reader *reader)
   g_autofree char *path = given != NULL ? g_strdup (given) : find_model (reader);
 
   if (path == NULL) {
-    fail (reader, "defines no model; give --model");
+    const char *flavor
+        = ps_launch_fact (reader->facts, reader->facts->form == PS_LAUNCH_TOML ? "titan-flavor" : "titan-config");
+
+    if (reader->titan && flavor != NULL)
+      fail (reader, "torchtitan's '%s' is no model that ships (pipesim models); give --model", flavor);
+    else
+      fail (reader, "defines no model; give --model");
     return;
   }
   if (row != NULL)

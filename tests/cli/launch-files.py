@@ -57,6 +57,7 @@ HOSTILE = [  # name, text, what its one line says
     ("an alias of YAML", "model:\n  hidden_size: *size\n", r":2: '\*size' has no anchor"),
     ("a table of TOML", "[training]\nx = { a = 1\n", r":2: x has no value that is read"),
     ("a text of TOML", '[training]\nx = """a\n', r":2: a text has no end"),
+    ("a flavor that does not ship", '[model]\nname = "llama3"\nflavor = "debugmodel"\n[parallelism]\ntensor_parallel_degree = 2\n', r": torchtitan's 'debugmodel' is no model that ships"),
     ("a line of TOML", "[training]\nx\n", r":2: expected \[section\] or key = value"),
     ("no JSON", '{\n "train_batch_size": 8,,\n}\n', r":2:\d+: "),
     ("an empty file", "", r"(empty|\S)"),
