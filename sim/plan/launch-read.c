@@ -484,6 +484,8 @@ static void add_sizes (Reader *reader)
     m = MAX (m, 1); /* DeepSpeed's config.py: all of a batch at once, unless steps are said */
     b = divide (reader, "train_batch_size", batch, "replicas times gradient_accumulation_steps", d * m);
   }
+  if (reader->titan && p > 1 && m > 0) /* torchtitan 0.1 */
+    b = divide (reader, "training.batch_size", local, "microbatches", m);
   if (reader->titan && batch == 0)
     batch = MAX (local, b) * d;
   if (reader->titan && p > 1 && batch > local * d)

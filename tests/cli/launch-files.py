@@ -24,6 +24,7 @@ FILES = [  # file, further options, what it stands for ({} is the file), what is
     ("megatron.yaml", "", "--model {} " + MEGATRON + " --layout even -s 1f1b -p 2 -m 16 --microbatch-size 1 --replicas 8 --adjacent-replicas --zero 1 --recompute mlp", ""),
     ("bridge.yaml", "", "--model {} --framework megatron-bridge --layout even -s interleaved -v 5 -p 4 -m 16 --microbatch-size 1 --tensor 2 --replicas 8 --adjacent-replicas --zero 1 --overlap-param-gather --tp-comm-overlap --main-grads-dtype bf16 --fp8-param-gather", ""),
     ("titan.toml", "", "--model llama-3-70b --layout 'Et*10|t*11|t*10|t*10|t*10|t*10|t*10|t*9L' -s interleaved -v 2 -p 4 -m 8 --microbatch-size 1 --tensor 8 --replicas 8 --adjacent-replicas --zero 1 --recompute full", ""),
+    ("titan-0.1.toml", "--replicas 2", "--model llama-3-70b --layout 'Et*10|t*11|t*10|t*10|t*10|t*10|t*10|t*9L' -s interleaved -v 2 -p 4 -m 8 --microbatch-size 1 --tensor 8 --adjacent-replicas --zero 1 --recompute full", ""),
     ("titan.sh", "", "--model llama-3-8b --layout 'Et*8|t*9|t*8|t*7L' -s 1f1b -p 4 -m 8 --microbatch-size 1 --replicas 2 --adjacent-replicas --zero 1 --recompute full", ""),
     ("deepspeed/ds_config.json", "", "--model {0}/config.json --framework deepspeed -s 1f1b -p 1 -m 16 --microbatch-size 1 --replicas 8 --zero 1", "{}: not modelled: zero_optimization.offload_optimizer.device: the optimizer's state stays on the GPU here"),
     ("deepspeed/config.json", "", "--model {}", ""),
