@@ -85,13 +85,12 @@ static gboolean has_costs (const Reader *reader)
 /* Adds an option that the command has and its line does not give. */
 static void G_GNUC_PRINTF (3, 4) add (Reader *reader, const char *name, const char *format, ...)
 {
-  static const char *const orders[] = { "schedule", "devices", "chunks", "microbatches", "group", "defer-head",
-                                        "replicas", "recompute", "gpus", "global-batch", NULL };
+  static const char *const orders[] = { "schedule", "devices",   "chunks", "microbatches", "group", "defer-head",
+                                        "replicas", "recompute", "gpus",   "global-batch", NULL };
   const PsOption *row = find_row (reader->rows, 0, name);
   va_list arguments;
 
-  if (row == NULL || find_given (row, reader->argv) != NULL
-      || (has_costs (reader) && !g_strv_contains (orders, name)))
+  if (row == NULL || find_given (row, reader->argv) != NULL || (has_costs (reader) && !g_strv_contains (orders, name)))
     return;
   g_ptr_array_add (reader->words,
                    row->letter != 0 ? g_strdup_printf ("-%c", row->letter) : g_strconcat ("--", name, NULL));
