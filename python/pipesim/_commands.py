@@ -10,6 +10,10 @@ _PREDICT: dict[str, str] = {
     "devices": ",",
     "microbatches": ",",
     "chunks": ",",
+    "bubble": ",",
+    "devices": ",",
+    "microbatches": ",",
+    "chunks": ",",
     "slices": ":",
     "serve": ",",
     "prompt": ":",
@@ -75,6 +79,9 @@ _PREDICT: dict[str, str] = {
     "tornado": ",",
     "seed": ",",
     "jobs": ",",
+    "expect": ",",
+    "update": ",",
+    "tolerance": ",",
     "output": ",",
     "to": ",",
     "force": ",",
@@ -89,6 +96,10 @@ def predict(
     *,
     from_: Value = None,
     schedule: Value = None,
+    devices: Value = None,
+    microbatches: Value = None,
+    chunks: Value = None,
+    bubble: Value = None,
     devices: Value = None,
     microbatches: Value = None,
     chunks: Value = None,
@@ -157,6 +168,9 @@ def predict(
     tornado: Flag = None,
     seed: Value = None,
     jobs: Value = None,
+    expect: Value = None,
+    update: Flag = None,
+    tolerance: Value = None,
     output: Value = None,
     to: Value = None,
     force: Flag = None,
@@ -171,6 +185,13 @@ def predict(
         torchtitan, JSON of DeepSpeed, or a config.json; other options win over it [default: none]
     schedule: Families, also by PyTorch's names (1F1B, ScheduleInterleaved1F1B), or schedule files, or all
         [required]
+    devices: Number of devices (pipeline ranks); of a list, each [default: that of a schedule file; families
+        need it]
+    microbatches: Microbatches per iteration; of a list, each [default: that of a schedule file; families need
+        it]
+    chunks: Stages per device; of a list, each [default: the family's]
+    bubble: Find the least m whose bubble of iteration is at most this, e.g. 0.05; -m is then the largest m to
+        try [default: -m says it]
     devices: Number of devices (pipeline ranks) [default: that of a schedule file; families need it]
     microbatches: Microbatches per iteration [default: that of a schedule file; families need it]
     chunks: Stages per device [default: the family's]
@@ -281,6 +302,11 @@ def predict(
     tornado: Show which part's spread moves the iteration most
     seed: Seed of the random numbers [default: 1]
     jobs: Threads that sample; their number changes no figure [default: one per processor]
+    expect: Compare with the predictions in FILE, and exit with 3 if one moved too far; without other options,
+        all command lines in FILE are predicted again [default: none]
+    update: With --expect: write what is predicted now into FILE
+    tolerance: With --expect: how far time and memory may move; --update writes it into FILE [default: that in
+        FILE; 2 % in new rows]
     output: Write the simulated timeline; FILE.trace.json is a Chrome trace, FILE.gz is packed [default: none]
     to: Print only the flags or keys with which megatron (HybridModel of Megatron-LM 0.18 and later, whose
         pattern says units and stages), megatron-gpt (GPTModel of 0.16 to 0.19: a layout string), torchtitan,
