@@ -175,9 +175,11 @@ char *ps_format_page (const char *text, gboolean coloured);
  * ps_progress_begin: work begins, from which the time left counts; time_limit_ns 0: it has none. ps_progress_due: TRUE
  * five times a second at most; it costs no more than a look at the clock. Only where it is TRUE does a caller make its
  * text and call ps_progress_show: "DONE of TOTAL UNITS, TEXT, 12 s left". total 0: it is not known, and the text stands
- * alone; units NULL: the numbers are not shown, but the time left is. */
+ * alone; units NULL: the numbers are not shown, but the time left is. ps_progress_end: wipes the line before g_print.
+ */
 void ps_progress_begin (gint64 time_limit_ns);
 gboolean ps_progress_due (void);
+void ps_progress_end (void);
 void ps_progress_show (guint64 done, guint64 total, const char *units, const char *format, ...) G_GNUC_PRINTF (4, 5);
 
 /* The end of an error about a name that is none of n: "; did you mean NAME?" with a prefix to NAME, or "" if no name is

@@ -273,7 +273,6 @@ typedef struct {
   double certainty;         /* probability that it is faster than the run as it stands */
   char *text;               /* the launch in the words of the question's framework; NULL: there is none */
   guint n_chunks;           /* v of its schedule */
-  guint even_layers;        /* layers of each of its stages; 0: they are not even */
 } PsAdvised;
 
 typedef struct {

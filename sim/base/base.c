@@ -86,7 +86,7 @@ gboolean ps_write_stream (FILE *stream, const char *text, gsize n)
     g_string_append_len (captured, text, (gssize)n);
     return TRUE;
   }
-  ps_progress_wipe ();
+  ps_progress_end ();
   if (fwrite (text, 1, n, stream) != n || fflush (stream) != 0) {
     clearerr (stream);
     return FALSE;

@@ -224,12 +224,13 @@ static gboolean reads_as (const PsCmd *command, const Options *options, const Ps
   return same;
 }
 
-/* The diff of a run, or where its file cannot say it the words to give. */
+/* The diff of a run; nothing where its file cannot say it, or is a command with arguments. */
 static void edit (const PsCmd *command, const Options *options, const PsAdvice *advice, const PsAdvised *run,
                   const char *text, PsAdvisedFile *file)
 {
   ps_advice_edit (advice, run, options->launch->file, text, file);
-  if (file->text == NULL || reads_as (command, options, run, file->text))
+  if (file->text == NULL
+      || (g_file_test (options->launch->file, G_FILE_TEST_EXISTS) && reads_as (command, options, run, file->text)))
     return;
   g_clear_pointer (&file->text, g_free);
   g_clear_pointer (&file->diff, g_free);
@@ -358,7 +359,7 @@ static int run (const PsCmd *command, gpointer base, int argc, char **argv, GErr
                       "--cluster: missing; name the machine, or give measured costs by --db or --costs-from");
   if (options->schedule == NULL)
     return ps_refuse (error, PS_ERROR_USAGE, "--schedule: missing; %s says none", launch->file);
-  if (!ps_setting_check (options->setting, error) || !ps_read_file (launch->file, &text, &length, error))
+  if (!ps_setting_check (options->setting, error) || !ps_launch_open (launch->file, &text, &length, error))
     return 0;
   g_autoptr (PsAdvice) advice = ps_advice_new (
       &(const PsAdviceQuestion){ .setting = options->setting,

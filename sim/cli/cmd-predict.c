@@ -651,6 +651,7 @@ enum {
   TORNADO = 1 << 9,
   BUBBLE = 1 << 10,
   SERVE = 1 << 11,
+  SLICES = 1 << 12,
 };
 
 typedef struct {
@@ -658,6 +659,7 @@ typedef struct {
   PsInterval interval;
   char *interval_text;
   char *order;
+  char *slice_tokens;
   guint n_iterations; /* of a period; 0: none */
   guint from;         /* with --bubble: no m from here to twice the least one has a larger bubble */
 } Row;
@@ -689,6 +691,7 @@ static const struct {
   { PS_FIGURE ("fits"), 0 },
   { PS_FIGURE ("layout"), LAYOUT },
   { PS_CELL (Row, order, "microbatch_order", "microbatch order", TEXT), LENGTHS },
+  { PS_CELL (Row, slice_tokens, "slice_tokens", "slice tokens", TEXT), SLICES },
   { PS_FIGURE_JSON ("asynchronous"), 0 }, /* with its heading where a schedule is */
   { PS_FIGURE ("devices_detail"), 0 },
   { PS_CELL_KNOWN (Row, n_iterations, "period_iterations", NULL, INTEGER), BYPASS },
@@ -704,10 +707,10 @@ static const struct {
   { PS_CELL_SET ("tornado", NULL, TABLE), TORNADO },
 };
 
-static const char *const usual[]
-    = { "schedule",     "devices",  "microbatches",     "microbatches_from", "chunks",
-        "iteration_ns", "interval", "bubble_ratio",     "lower_bound_ns",    "peak_memory_bytes",
-        "fits",         "layout",   "microbatch_order", "asynchronous",      NULL };
+static const char *const usual[] = { "schedule",         "devices",           "microbatches", "microbatches_from",
+                                     "chunks",           "iteration_ns",      "interval",     "bubble_ratio",
+                                     "lower_bound_ns",   "peak_memory_bytes", "fits",         "layout",
+                                     "microbatch_order", "slice_tokens",      "asynchronous", NULL };
 
 static const char *const usual_of_prefill[]
     = { "schedule",          "devices", "microbatches", "chunks", "first_token_ns", "bubble_ratio", "tokens_per_s",
@@ -721,6 +724,7 @@ static guint find_subjects (const Report *report)
 
   return (report->has_intervals ? INTERVAL : 0) | (report->has_intervals && !options->columns.json ? INTERVAL_TEXT : 0)
          | (setting->cluster != NULL || setting->layout != NULL ? LAYOUT : 0) | (setting->lengths != NULL ? LENGTHS : 0)
+         | (setting->even_work || setting->n_slice_tokens > 0 ? SLICES : 0)
          | (setting->sync == PS_SYNC_BYPASS ? BYPASS : 0) | (options->memory ? MEMORY : 0)
          | (options->explain ? EXPLAIN : 0) | (samples ? SAMPLES : 0) | (samples && options->several ? WINS : 0)
          | (options->tornado ? TORNADO : 0) | (options->has_bubble ? BUBBLE : 0)
@@ -831,7 +835,8 @@ static void add_row (Report *report, const PsPrediction *prediction)
   PsTable *table = report->table;
   g_autofree char *layout = find_subjects (report) & LAYOUT ? ps_prediction_layout (prediction) : NULL;
   g_autofree char *interval = ps_interval_to_text (&prediction->interval);
-  g_autoptr (GString) order = g_string_new (NULL);
+  g_autoptr (GString) order = g_string_new (NULL), tokens = g_string_new (NULL);
+  const PsSliceParts *slices = ps_costs_slices (prediction->costs, prediction->program->schedule->n_slices);
   Row row = { .figures = ps_prediction_figures (prediction),
               .interval = prediction->interval,
               .interval_text = interval,
@@ -842,6 +847,9 @@ static void add_row (Report *report, const PsPrediction *prediction)
   for (guint i = 0; prediction->order != NULL && i < row.figures.n_microbatches; i++)
     g_string_append_printf (order, "%s%u", i > 0 ? "," : "", prediction->order[i]);
   row.order = order->len > 0 ? order->str : NULL;
+  for (guint k = 0; slices != NULL && slices->tokens != NULL && k < slices->n; k++)
+    g_string_append_printf (tokens, "%s%u", k > 0 ? ":" : "", slices->tokens[k]);
+  row.slice_tokens = tokens->len > 0 ? tokens->str : NULL;
   row.figures.layout = layout;
   ps_table_add (table, &row);
   report->shifts |= row.interval.p90_ns > 0 && !ps_interval_holds (&row.interval, row.figures.metrics.iteration_ns);
@@ -1414,6 +1422,7 @@ const PsCmd ps_cmd_predict = {
     .text
     = "bubble of iteration = 1 - busy time / (p * iteration time)\n"
       "bubble of span = 1 - (busy time / p) / longest span of a device\n"
+      "first token: mean time from the start until a prompt of --serve prefill is in; tokens/s: of an iteration\n"
       "p10-p90: 80 of 100 runs of 5 steps at other times have a median iteration time in between (measured costs)\n",
     .examples = "pipesim predict -s all -p 4 -m 8 --costs f=1ms,b=1ms,w=1ms,c=100us,act=2MiB,wact=1MiB\n"
                 "pipesim predict -s 1f1b,zb-h1 -p 4 -m 32 --model llama-3-70b --cluster h100-80gb --tensor 8 --memory\n"

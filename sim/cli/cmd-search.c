@@ -381,6 +381,8 @@ static gboolean finish_options (Options *options, const char *stray, GError **er
     return ps_refuse (error, PS_ERROR_USAGE, "--microbatch-size: needs modelled costs, --model FILE --cluster FILE");
   if (ps_setting_zero (setting) == 3)
     return ps_refuse (error, PS_ERROR_USAGE, "--zero 3: a search knows no gathers; predict does");
+  if (options->joint && setting->serve != PS_SERVE_NONE)
+    return ps_refuse (error, PS_ERROR_USAGE, "--joint: is of training; --serve prefill does without it");
   if (options->joint && setting->lengths != NULL)
     return ps_refuse (error, PS_ERROR_USAGE,
                       "--joint: its bounds are of microbatches of one length; leave out --lengths, or leave "
@@ -459,6 +461,8 @@ const PsCmd ps_cmd_search = {
     "what each stage does, if they differ. recompute some: in the file of -o, each microbatch that recomputes has\n"
     "an R. placement custom: the file of -o says where the stages are. The row's bound is that of its\n"
     "stages on its devices, whatever their microbatches recompute or offload.\n\n"
+    "With --serve prefill a search orders the chunks of all prompts: by the makespan, and where that is equal by the\n"
+    "mean time to the first token.\n\n"
     "A search tries all published schedules first, before it looks at a limit or a signal: half a minute for 2048\n"
     "microbatches on 512 devices.\n"
     "The result under --time-limit differs from run to run; the result of --moves is always the same. A longer\n"

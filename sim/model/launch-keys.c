@@ -328,6 +328,20 @@ static const PsKeyRow *find_row (const char *key)
   return section;
 }
 
+char *ps_launch_key (const char *fact, const char *section)
+{
+  for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
+    for (const char *name = rows[i].keys; g_strcmp0 (rows[i].fact, fact) == 0 && *name != '\0';
+         name += strspn (name, " ")) {
+      const gsize n = strcspn (name, " "), dot = strcspn (name, ".");
+
+      if (*section == '\0' ? dot >= n : dot == strlen (section) && strncmp (name, section, dot) == 0)
+        return g_strndup (name, n);
+      name += n;
+    }
+  g_return_val_if_reached (NULL);
+}
+
 const PsKeyRow *ps_launch_key_row (PsLaunchForm form, const char *key)
 {
   const char *point = form == PS_LAUNCH_YAML ? strrchr (key, '.') : NULL;
@@ -336,9 +350,14 @@ const PsKeyRow *ps_launch_key_row (PsLaunchForm form, const char *key)
   return (row == NULL || row->kind == PS_KEY_HARMLESS) && own != NULL ? own : row;
 }
 
-gboolean ps_launch_knows (const char *key)
+static gboolean knows (const char *key)
 {
   return find_row (key) != NULL;
+}
+
+GPtrArray *ps_launch_keys (const char *where, const char *text, PsLaunchForm form, GError **error)
+{
+  return ps_launch_form_keys (where, text, form, knows, error);
 }
 
 /* The value in pipesim's words; NULL: it says nothing. Free with g_free. */
@@ -727,12 +746,13 @@ static gint64 find_vocabulary (const PsLaunchFacts *facts, GError **error)
   if (cause != NULL)
     g_propagate_error (error, cause);
   else if (size == 0)
-    ps_refuse (error, PS_ERROR_INPUT, "%s: says no vocab_size, and its tokenizer %s%sis not known here; give --model",
+    ps_refuse (error, PS_ERROR_INPUT, "%s: says no vocab_size, and its tokenizer %s%sis not known here; give --model%s",
                facts->where,
                names[0] != NULL   ? names[0]
                : names[1] != NULL ? names[1]
                                   : "",
-               names[0] != NULL || names[1] != NULL ? " " : "");
+               names[0] != NULL || names[1] != NULL ? " " : "",
+               facts->form == PS_LAUNCH_WORDS ? ", or --from 'FILE --vocab-size N'" : "");
   return size > 0 && cause == NULL ? (size + MAX (more, 0) + multiple - 1) / multiple * multiple : 0;
 }
 

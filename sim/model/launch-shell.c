@@ -47,6 +47,7 @@ typedef struct {
   GPtrArray *bodies;     /* all of them */
   GPtrArray *texts;      /* that commands are read from, char * */
   GPtrArray *documents;  /* JSON of here-documents, char * */
+  PsLaunchKnows *knows;
   Mode mode;
   char *doubt; /* the reason of the last condition that is not known */
   guint depth, steps;
@@ -128,11 +129,12 @@ static void append_unknown (GString *text, const char *name, const char *reason)
   g_string_append (text, words);
 }
 
-char *ps_launch_unknown (const char *text)
+static char *find_reason (const char *text)
 {
   const char *reason = strchr (text, UNKNOWN);
 
-  return reason == NULL ? NULL : g_strdelimit (g_strndup (reason + 1, strcspn (reason + 1, "\2")), "\3", ' ');
+  return reason == NULL ? NULL
+                        : g_strstrip (g_strdelimit (g_strndup (reason + 1, strcspn (reason + 1, "\2")), "\3", ' '));
 }
 
 /* Whether the word is one variable or argument that is not set. */
@@ -144,7 +146,7 @@ static gboolean is_unset (const char *text)
 /* Remembers why a condition is not known. */
 static Truth doubt (Shell *shell, const char *reason)
 {
-  g_autofree char *unknown = ps_launch_unknown (reason);
+  g_autofree char *unknown = find_reason (reason);
   char *kept = g_strdup (unknown != NULL ? unknown : reason);
 
   g_free (shell->doubt);
@@ -528,7 +530,7 @@ static void expand (Shell *shell, gboolean quoted, Building *word)
     if (sums && compute (shell, plain, &value))
       g_string_append_printf (word->text, "%" G_GINT64_FORMAT, value);
     else if (sums && strchr (plain, UNKNOWN) != NULL) {
-      g_autofree char *reason = ps_launch_unknown (plain), *mark = unknown_text (reason, "");
+      g_autofree char *reason = find_reason (plain), *mark = unknown_text (reason, "");
 
       g_string_append (word->text, mark);
     } else if (sums || !expand_output (shell, inside + strspn (inside, " "), word->text))
@@ -738,12 +740,13 @@ static gboolean is_option (const char *text)
 /* Reads another text as commands. */
 static Truth run_text (Shell *shell, const char *text)
 {
-  const char *at = shell->at, *resume = g_steal_pointer (&shell->resume);
+  const char *at = shell->at, *resume = shell->resume;
   guint line = shell->line;
   Truth status = UNSURE;
 
   if (shell->depth >= MAX_DEPTH)
     return UNSURE;
+  shell->resume = NULL;
   shell->depth++;
   shell->copied += strlen (text);
   g_ptr_array_add (shell->texts, g_strdup (text));
@@ -930,7 +933,7 @@ static void take_launch (Shell *shell, const GPtrArray *words, gboolean is_launc
     if (is_option (text)) {
       g_autofree char *key = g_strdelimit (g_strndup (text + 2, strcspn (text + 2, "=\1")), "-", '_');
 
-      score += ps_launch_knows (key) ? 4 : 0;
+      score += shell->knows (key) ? 4 : 0;
     }
   }
   if (is_launch || is_option (word_at (split, 0)) || g_str_has_prefix (word_at (split, 0), "activation_checkpoint:"))
@@ -973,12 +976,13 @@ static GPtrArray *set_arguments (Shell *shell, const GPtrArray *words, guint fro
 
 static Truth call (Shell *shell, const Function *function, const GPtrArray *words)
 {
-  const char *at = shell->at, *resume = g_steal_pointer (&shell->resume);
+  const char *at = shell->at, *resume = shell->resume;
   guint line = shell->line;
   Mode mode = shell->mode;
 
   if (shell->depth >= MAX_DEPTH)
     return UNSURE;
+  shell->resume = NULL;
   g_autoptr (GPtrArray) before = set_arguments (shell, words, 1);
   shell->depth++;
   shell->at = function->at;
@@ -989,7 +993,7 @@ static Truth call (Shell *shell, const Function *function, const GPtrArray *word
   shell->line = line;
   shell->resume = resume;
   shell->mode = mode;
-  g_autoptr (GPtrArray) ignored = set_arguments (shell, before, 0);
+  g_ptr_array_unref (set_arguments (shell, before, 0));
   return status;
 }
 
@@ -1186,7 +1190,7 @@ static void run_case (Shell *shell)
 
   skip_blanks (shell, FALSE);
   g_autofree char *word = read_word (shell, NULL);
-  g_autofree char *reason = ps_launch_unknown (word);
+  g_autofree char *reason = find_reason (word);
   skip_blanks (shell, TRUE);
   accept (shell, "in");
   while (*shell->at != '\0' && shell->steps < MAX_STEPS) {
@@ -1388,6 +1392,35 @@ static Truth run_list (Shell *shell, const char *const *ends)
 
 /* Keys */
 
+static void key_free (gpointer data)
+{
+  PsLaunchKey *key = data;
+
+  g_free (key->key);
+  g_free (key->value);
+  g_free (key->unknown);
+  g_free (key);
+}
+
+GPtrArray *ps_launch_keys_new (void)
+{
+  return g_ptr_array_new_with_free_func (key_free);
+}
+
+void ps_launch_add_key (GPtrArray *keys, char *key, const char *value, guint line)
+{
+  PsLaunchKey *added = g_new0 (PsLaunchKey, 1);
+
+  added->key = key;
+  added->value = g_strstrip (g_strdup (value));
+  added->line = line;
+  added->unknown = find_reason (value);
+  if (g_str_equal (added->value, "None") || g_str_equal (added->value, "null"))
+    key_free (added);
+  else
+    g_ptr_array_add (keys, added);
+}
+
 /* Options with the words after them. */
 static void add_words (GPtrArray *keys, const GPtrArray *words)
 {
@@ -1468,7 +1501,7 @@ static void find_launch (Shell *shell)
   take_launch (shell, kept, FALSE);
 }
 
-void ps_launch_read_shell (const char *where, const char *text, GPtrArray *keys)
+void ps_launch_read_shell (const char *text, PsLaunchKnows *knows, GPtrArray *keys, GPtrArray *documents)
 {
   Shell shell = { .at = text,
                   .line = 1,
@@ -1478,7 +1511,8 @@ void ps_launch_read_shell (const char *where, const char *text, GPtrArray *keys)
                   .functions = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, NULL),
                   .bodies = g_ptr_array_new_with_free_func (g_free),
                   .texts = g_ptr_array_new_with_free_func (g_free),
-                  .documents = g_ptr_array_new_with_free_func (g_free),
+                  .documents = documents,
+                  .knows = knows,
                   .command = words_new (),
                   .bare = words_new () };
 
@@ -1487,9 +1521,6 @@ void ps_launch_read_shell (const char *where, const char *text, GPtrArray *keys)
   if (shell.score == 0)
     find_launch (&shell);
   add_slurm (&shell, keys);
-  for (guint i = 0; i < shell.documents->len; i++)
-    if (ps_launch_form (shell.documents->pdata[i]) == PS_LAUNCH_JSON)
-      ps_launch_read_json (where, shell.documents->pdata[i], keys, NULL);
   add_words (keys, shell.score > shell.bare->len ? shell.command : shell.bare);
   if (shell.given != NULL)
     add_words (keys, shell.given);
@@ -1497,7 +1528,6 @@ void ps_launch_read_shell (const char *where, const char *text, GPtrArray *keys)
   g_hash_table_unref (shell.functions);
   g_ptr_array_unref (shell.bodies);
   g_ptr_array_unref (shell.texts);
-  g_ptr_array_unref (shell.documents);
   g_ptr_array_unref (shell.command);
   g_ptr_array_unref (shell.bare);
   g_clear_pointer (&shell.given, g_ptr_array_unref);

@@ -13,35 +13,6 @@
 #define MAX_VALUE 4096
 #define MAX_ROUNDS 8 /* of replacing within a value */
 
-static void key_free (gpointer data)
-{
-  PsLaunchKey *key = data;
-
-  g_free (key->key);
-  g_free (key->value);
-  g_free (key->unknown);
-  g_free (key);
-}
-
-static GPtrArray *keys_new (void)
-{
-  return g_ptr_array_new_with_free_func (key_free);
-}
-
-void ps_launch_add_key (GPtrArray *keys, char *key, const char *value, guint line)
-{
-  PsLaunchKey *added = g_new0 (PsLaunchKey, 1);
-
-  added->key = key;
-  added->value = g_strstrip (g_strdup (value));
-  added->line = line;
-  added->unknown = ps_launch_unknown (value);
-  if (g_str_equal (added->value, "None") || g_str_equal (added->value, "null"))
-    key_free (added);
-  else
-    g_ptr_array_add (keys, added);
-}
-
 static char *unquote (const char *text)
 {
   gsize n = strlen (text);
@@ -397,7 +368,7 @@ static void read_json_object (PsJsonReader *reader, const char *prefix, GPtrArra
 }
 
 /* The object, and before it the lines "name=1" of what ps_launch_write prints for Python. */
-gboolean ps_launch_read_json (const char *where, const char *text, GPtrArray *keys, GError **error)
+static gboolean read_json (const char *where, const char *text, GPtrArray *keys, GError **error)
 {
   g_auto (PsJsonReader) reader = { 0 };
   const char *brace = strstr (text, "\n{");
@@ -492,9 +463,23 @@ gboolean ps_launch_open (const char *command, char **text, gsize *length, GError
   return TRUE;
 }
 
-GPtrArray *ps_launch_keys (const char *where, const char *text, PsLaunchForm form, GError **error)
+/* Options of a script, which win over its here-documents for DeepSpeed. */
+static void read_script (const char *where, const char *text, PsLaunchKnows *knows, GPtrArray *keys)
 {
-  g_autoptr (GPtrArray) keys = keys_new ();
+  g_autoptr (GPtrArray) documents = g_ptr_array_new_with_free_func (g_free);
+  GPtrArray *options = ps_launch_keys_new ();
+
+  ps_launch_read_shell (text, knows, options, documents);
+  for (guint i = 0; i < documents->len; i++)
+    if (ps_launch_form (documents->pdata[i]) == PS_LAUNCH_JSON)
+      read_json (where, documents->pdata[i], keys, NULL);
+  g_ptr_array_extend_and_steal (keys, options);
+}
+
+GPtrArray *ps_launch_form_keys (const char *where, const char *text, PsLaunchForm form, PsLaunchKnows *knows,
+                                GError **error)
+{
+  g_autoptr (GPtrArray) keys = ps_launch_keys_new ();
   g_auto (GStrv) lines = NULL;
   gboolean done = TRUE;
 
@@ -509,8 +494,8 @@ GPtrArray *ps_launch_keys (const char *where, const char *text, PsLaunchForm for
   else if (form == PS_LAUNCH_YAML)
     done = read_yaml (where, lines, keys, error);
   else if (form == PS_LAUNCH_JSON)
-    done = ps_launch_read_json (where, text, keys, error);
+    done = read_json (where, text, keys, error);
   else
-    ps_launch_read_shell (where, text, keys);
+    read_script (where, text, knows, keys);
   return done ? g_steal_pointer (&keys) : NULL;
 }

@@ -28,23 +28,29 @@ gboolean ps_launch_open (const char *command, char **text, gsize *length, GError
 PsLaunchForm ps_launch_form (const char *text);
 
 /* The keys in the order of the text (PsLaunchKey, freed with the array). Of a script those of the command that has most
- * options. Errors: PS_ERROR_INPUT "WHERE:LINE: ...". */
+ * options of the table. Errors: PS_ERROR_INPUT "WHERE:LINE: ...". */
 GPtrArray *ps_launch_keys (const char *where, const char *text, PsLaunchForm form,
                            GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
-/* For the readers of each form. */
+/* Whether the table has a row of the key. */
+typedef gboolean PsLaunchKnows (const char *key);
+
+/* The same, with the table. */
+GPtrArray *ps_launch_form_keys (const char *where, const char *text, PsLaunchForm form, PsLaunchKnows *knows,
+                                GError **error) G_GNUC_WARN_UNUSED_RESULT;
+
+/* An array of PsLaunchKey, for readers of forms. */
+GPtrArray *ps_launch_keys_new (void);
 
 /* Adds a key; takes key. Values None and null say nothing. */
 void ps_launch_add_key (GPtrArray *keys, char *key, const char *value, guint line);
 
-/* The reason why a word of a script is not known; NULL: it is known. Free with g_free. */
-char *ps_launch_unknown (const char *text);
+/* Adds the options of a script's launch, and to documents its here-documents that are objects (char *). */
+void ps_launch_read_shell (const char *text, PsLaunchKnows *knows, GPtrArray *keys, GPtrArray *documents);
 
-void ps_launch_read_shell (const char *where, const char *text, GPtrArray *keys);
-gboolean ps_launch_read_json (const char *where, const char *text, GPtrArray *keys, GError **error);
-
-/* Whether the table has a row of the key. */
-gboolean ps_launch_knows (const char *key);
+/* The key that a framework has of a fact: of Megatron-LM ("" as section), or in a section of torchtitan's
+ * configuration. Free with g_free. */
+char *ps_launch_key (const char *fact, const char *section);
 
 /* What a key of a framework is to pipesim. */
 typedef enum {

@@ -85,13 +85,12 @@ static gboolean has_costs (const Reader *reader)
 /* Adds an option that the command has and its line does not give. */
 static void G_GNUC_PRINTF (3, 4) add (Reader *reader, const char *name, const char *format, ...)
 {
-  static const char *const orders[] = { "schedule", "devices", "chunks", "microbatches", "group", "defer-head",
-                                        "replicas", "recompute", "gpus", "global-batch", NULL };
+  static const char *const orders[] = { "schedule", "devices",   "chunks", "microbatches", "group", "defer-head",
+                                        "replicas", "recompute", "gpus",   "global-batch", NULL };
   const PsOption *row = find_row (reader->rows, 0, name);
   va_list arguments;
 
-  if (row == NULL || find_given (row, reader->argv) != NULL
-      || (has_costs (reader) && !g_strv_contains (orders, name)))
+  if (row == NULL || find_given (row, reader->argv) != NULL || (has_costs (reader) && !g_strv_contains (orders, name)))
     return;
   g_ptr_array_add (reader->words,
                    row->letter != 0 ? g_strdup_printf ("-%c", row->letter) : g_strconcat ("--", name, NULL));
@@ -222,12 +221,12 @@ static char *titan_layout (gint64 layers, gint64 n_stages, gint64 first, gint64 
 static gint64 titan_chunks (Reader *reader, gint64 p, gint64 first, gint64 last)
 {
   const char *torch = fact (reader, "schedule.torch");
-  const PsFamily *row = torch != NULL ? ps_family_find (torch) : NULL;
+  const PsFamily *family = torch != NULL ? ps_family_find (torch) : NULL;
   gint64 each = count (reader, "chunks.layers", 0);
 
   if (each > 0)
     return divide (reader, "stages", (reader->model->layers + first + last + each - 1) / each, "-p", p);
-  return row != NULL && row->default_chunks > 1 ? 2 : 1;
+  return family != NULL && family->default_chunks > 1 ? 2 : 1;
 }
 
 /* Stages of a device by a layout string or pattern; 0: it is none of p devices. */

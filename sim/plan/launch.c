@@ -234,6 +234,7 @@ static char *find_broken (Framework framework, const Run *run)
               && !(said->recompute & PS_RECOMPUTE_UNIFORM)),
       "recompute", "its pipelines know full and full:uniform=N", "pipe/module.py" },
     { ALL, said->sync == PS_SYNC_BYPASS, "sync", "is not available there", NULL },
+    { ALL, said->serve != PS_SERVE_NONE, "serve", "it prints launches of training", NULL },
     { ALL, placement != NULL && placement->n_stages != n, "chunks", "it wants as many stages on each device", NULL },
     { ALL & ~MEGATRON, model->loss == PS_LOSS_FUSED, "loss", "is Megatron-LM's; nothing there fuses it with the head",
       NULL },
@@ -493,28 +494,52 @@ static void add_order_note (const Run *run, GString *text)
 
 typedef struct {
   gboolean given;
-  const char *flag;
-  gint64 value;
+  const char *facts; /* as add_facts takes them */
+  gint64 value;      /* of the last one */
 } Flag;
+
+/* Adds lines of options: each a fact of launch-keys.c with its value there, or an option without a fact. */
+static void add_facts (const char *facts, GString *text)
+{
+  for (; *facts != '\0'; facts += strspn (facts, "\n")) {
+    gsize n = strcspn (facts, " \n"), length = strcspn (facts, "\n");
+    g_autofree char *fact = g_strndup (facts, n);
+    g_autofree char *key = *facts == '-' ? g_strdup (fact + 2) : ps_launch_key (fact, "");
+
+    g_string_append_printf (text, "--%s%.*s\n", g_strdelimit (key, "_", '-'), (int)(length - n), facts + n);
+    facts += length;
+  }
+}
 
 static void add_flags (const Flag *flags, guint n, GString *text)
 {
   for (guint i = 0; i < n; i++)
     if (flags[i].given) {
-      g_string_append (text, flags[i].flag);
-      if (flags[i].value != ALONE)
-        g_string_append_printf (text, " %" G_GINT64_FORMAT, flags[i].value);
-      g_string_append_c (text, '\n');
+      add_facts (flags[i].facts, text);
+      if (flags[i].value != ALONE) {
+        g_string_truncate (text, text->len - 1);
+        g_string_append_printf (text, " %" G_GINT64_FORMAT "\n", flags[i].value);
+      }
     }
 }
 
+static void G_GNUC_PRINTF (2, 3) add_fact (GString *text, const char *format, ...)
+{
+  va_list arguments;
+
+  va_start (arguments, format);
+  g_autofree char *facts = g_strdup_vprintf (format, arguments);
+  va_end (arguments);
+  add_facts (facts, text);
+}
+
 static const char *const megatron_formats[PS_N_PRECISIONS] = {
-  [PS_PRECISION_FP16] = "--fp16",
-  [PS_PRECISION_BF16] = "--bf16",
-  [PS_PRECISION_FP8] = "--bf16\n--fp8-format hybrid\n--fp8-recipe tensorwise",
-  [PS_PRECISION_FP8_BLOCK] = "--bf16\n--fp8-format e4m3\n--fp8-recipe blockwise",
-  [PS_PRECISION_MXFP8] = "--bf16\n--fp8-format e4m3\n--fp8-recipe mxfp8",
-  [PS_PRECISION_NVFP4] = "--bf16\n--fp4-format e2m1\n--fp4-recipe nvfp4",
+  [PS_PRECISION_FP16] = "precision.fp16",
+  [PS_PRECISION_BF16] = "precision.bf16",
+  [PS_PRECISION_FP8] = "precision.bf16\nprecision.fp8 hybrid\nprecision.recipe tensorwise",
+  [PS_PRECISION_FP8_BLOCK] = "precision.bf16\nprecision.fp8 e4m3\nprecision.recipe blockwise",
+  [PS_PRECISION_MXFP8] = "precision.bf16\nprecision.fp8 e4m3\nprecision.recipe mxfp8",
+  [PS_PRECISION_NVFP4] = "precision.bf16\nprecision.fp4 e2m1\n--fp4-recipe nvfp4",
 };
 
 /* A Python list of 1 for each layer that has one of the units, else 0, repeats folded: "([0]*3+[1]*58)",
@@ -552,12 +577,12 @@ static char *list_layers (const char *letters, guint n_letters, const char *unit
 static void add_megatron_kinds (const PsModel *model, gboolean hybrid, GString *text)
 {
   const struct {
-    const char *flag;
+    const char *fact;
     const char *units, *others;
     gboolean all; /* forms of the model */
-  } rows[] = { { "--window-attn-skip-freq", "w", "*+DG", TRUE },
-               { "--linear-attention-freq", "G", "*+D", FALSE },
-               { "--moe-layer-freq", "E", "-", FALSE } };
+  } rows[] = { { "full-layers", "w", "*+DG", TRUE },
+               { "linear-layers", "G", "*+D", FALSE },
+               { "expert-layers", "E", "-", FALSE } };
   g_autofree char *letters = ps_model_pattern (model);
   guint n_letters = hybrid ? 1 : 2;
 
@@ -566,7 +591,7 @@ static void add_megatron_kinds (const PsModel *model, gboolean hybrid, GString *
         && strpbrk (letters, rows[i].others) != NULL) {
       g_autofree char *list = list_layers (letters, n_letters, rows[i].units);
 
-      g_string_append_printf (text, "%s '%s'\n", rows[i].flag, list);
+      add_fact (text, "%s '%s'", rows[i].fact, list);
     }
 }
 
@@ -599,66 +624,66 @@ static void add_megatron_model (const PsModel *model, gboolean hybrid, GString *
   const PsIndexer *indexer = &model->indexer;
   gboolean llama = model->mlp != PS_MLP_GELU, is_latent = latent->kv_rank > 0, mixed = experts->count > 0;
   const Flag flags[] = {
-    { !hybrid, "--num-layers", model->layers },
-    { TRUE, "--hidden-size", model->hidden },
-    { TRUE, "--ffn-hidden-size", model->feed_forward },
-    { TRUE, "--num-attention-heads", model->heads },
-    { model->head_size > 0 && !is_latent, "--kv-channels", model->head_size },
-    { model->kv_heads < model->heads && !is_latent, "--group-query-attention", ALONE },
-    { model->kv_heads < model->heads && !is_latent, "--num-query-groups", model->kv_heads },
-    { is_latent, "--multi-latent-attention", ALONE },
-    { is_latent && latent->q_rank > 0, "--q-lora-rank", latent->q_rank },
-    { is_latent, "--kv-lora-rank", latent->kv_rank },
-    { is_latent, "--qk-head-dim", latent->nope_size },
-    { is_latent, "--qk-pos-emb-head-dim", latent->rope_size },
-    { is_latent, "--v-head-dim", latent->value_size },
-    { is_latent || model->qk_norm, "--qk-layernorm", ALONE },
-    { !model->flash_attention, "--attention-backend unfused", ALONE },
-    { TRUE, "--vocab-size", model->vocabulary },
-    { TRUE, "--max-position-embeddings", MAX (model->sequence, model->position_rows) },
-    { !model->tied, "--untie-embeddings-and-output-weights", ALONE },
-    { model->mlp == PS_MLP_SWIGLU, "--swiglu", ALONE },
-    { model->mlp == PS_MLP_RELU2, "--squared-relu", ALONE },
-    { model->attention_gate, "--attention-output-gate", ALONE },
-    { mamba->heads > 0, "--mamba-num-heads", mamba->heads },
-    { mamba->heads > 0, "--mamba-head-dim", mamba->head_size },
-    { mamba->heads > 0, "--mamba-state-dim", mamba->state },
-    { mamba->heads > 0, "--mamba-num-groups", mamba->groups },
-    { delta->key_heads > 0, "--linear-num-key-heads", delta->key_heads },
-    { delta->key_heads > 0, "--linear-key-head-dim", delta->key_size },
-    { delta->key_heads > 0, "--linear-num-value-heads", delta->value_heads },
-    { delta->key_heads > 0, "--linear-value-head-dim", delta->value_size },
-    { !hybrid && delta->key_heads > 0, "--experimental-attention-variant gated_delta_net", ALONE },
-    { !hybrid && indexer->heads > 0, "--experimental-attention-variant dsa", ALONE },
-    { indexer->heads > 0, "--dsa-indexer-n-heads", indexer->heads },
-    { indexer->heads > 0, "--dsa-indexer-head-dim", indexer->size },
-    { indexer->heads > 0, "--dsa-indexer-topk", indexer->top },
-    { experts->latent > 0, "--moe-latent-size", experts->latent },
+    { !hybrid, "layers", model->layers },
+    { TRUE, "hidden", model->hidden },
+    { TRUE, "feed_forward", model->feed_forward },
+    { TRUE, "heads", model->heads },
+    { model->head_size > 0 && !is_latent, "head_size", model->head_size },
+    { model->kv_heads < model->heads && !is_latent, "grouped", ALONE },
+    { model->kv_heads < model->heads && !is_latent, "groups", model->kv_heads },
+    { is_latent, "latent", ALONE },
+    { is_latent && latent->q_rank > 0, "q_rank", latent->q_rank },
+    { is_latent, "kv_rank", latent->kv_rank },
+    { is_latent, "nope_size", latent->nope_size },
+    { is_latent, "rope_size", latent->rope_size },
+    { is_latent, "value_size", latent->value_size },
+    { is_latent || model->qk_norm, "qk_norm", ALONE },
+    { !model->flash_attention, "flash_attention unfused", ALONE },
+    { TRUE, "vocabulary", model->vocabulary },
+    { TRUE, "positions", MAX (model->sequence, model->position_rows) },
+    { !model->tied, "tied", ALONE },
+    { model->mlp == PS_MLP_SWIGLU, "swiglu", ALONE },
+    { model->mlp == PS_MLP_RELU2, "squared-relu", ALONE },
+    { model->attention_gate, "attention_gate", ALONE },
+    { mamba->heads > 0, "mamba_heads", mamba->heads },
+    { mamba->heads > 0, "mamba_head_size", mamba->head_size },
+    { mamba->heads > 0, "mamba_state", mamba->state },
+    { mamba->heads > 0, "mamba_groups", mamba->groups },
+    { delta->key_heads > 0, "delta_key_heads", delta->key_heads },
+    { delta->key_heads > 0, "delta_key_size", delta->key_size },
+    { delta->key_heads > 0, "delta_value_heads", delta->value_heads },
+    { delta->key_heads > 0, "delta_value_size", delta->value_size },
+    { !hybrid && delta->key_heads > 0, "variant gated_delta_net", ALONE },
+    { !hybrid && indexer->heads > 0, "variant dsa", ALONE },
+    { indexer->heads > 0, "index_heads", indexer->heads },
+    { indexer->heads > 0, "index_size", indexer->size },
+    { indexer->heads > 0, "index_top", indexer->top },
+    { experts->latent > 0, "expert_latent", experts->latent },
     { llama, "--normalization RMSNorm", ALONE },
     { llama, mamba->heads > 0 ? "--position-embedding-type none" : "--position-embedding-type rope", ALONE },
     { llama, "--attention-dropout", 0 },
     { llama, "--hidden-dropout", 0 },
     { !llama && model->no_positions, "--position-embedding-type rope", ALONE },
-    { llama ? !model->other_biases : model->no_biases, "--disable-bias-linear", ALONE },
-    { llama && model->qkv_bias && !model->other_biases, "--add-qkv-bias", ALONE },
-    { mixed, "--num-experts", experts->count },
-    { mixed, "--moe-router-topk", experts->active },
+    { llama ? !model->other_biases : model->no_biases, "no-biases", ALONE },
+    { llama && model->qkv_bias && !model->other_biases, "qkv-bias", ALONE },
+    { mixed, "experts_of_layer", experts->count },
+    { mixed, "active_experts", experts->active },
     { mixed && experts->active == 1, "--moe-router-pre-softmax", ALONE },
-    { mixed, "--moe-ffn-hidden-size", experts->feed_forward },
+    { mixed, "expert_feed_forward", experts->feed_forward },
     { mixed, "--moe-grouped-gemm", ALONE },
-    { mixed && experts->shared + experts->shared_width > 0, "--moe-shared-expert-intermediate-size",
+    { mixed && experts->shared + experts->shared_width > 0, "shared_feed_forward",
       experts->shared_width > 0 ? experts->shared_width : (gint64)experts->shared * experts->feed_forward },
-    { mixed && experts->capacity > 0, "--moe-pad-expert-input-to-capacity", ALONE },
-    { mixed && experts->shared_gate, "--moe-shared-expert-gate", ALONE },
-    { model->sinks, "--softmax-type learnable", ALONE },
-    { !hybrid && model->mtp > 0, "--mtp-num-layers", model->mtp },
+    { mixed && experts->capacity > 0, "padded", ALONE },
+    { mixed && experts->shared_gate, "shared_gate", ALONE },
+    { model->sinks, "sinks learnable", ALONE },
+    { !hybrid && model->mtp > 0, "mtp", model->mtp },
   };
 
   add_flags (flags, G_N_ELEMENTS (flags), text);
   if (model->window > 0)
-    g_string_append_printf (text, "--window-size '(%u,0)'\n", model->window - 1);
+    add_fact (text, "window '(%u,0)'", model->window - 1);
   if (mixed && experts->capacity > 0)
-    g_string_append_printf (text, "--moe-expert-capacity-factor %g\n", experts->capacity);
+    add_fact (text, "capacity %g", experts->capacity);
   add_megatron_kinds (model, hybrid, text);
 }
 
@@ -683,7 +708,7 @@ static void add_megatron_stages (const Run *run, gboolean hybrid, GString *text)
   const PsLaunch *launch = run->launch;
   guint n = launch->n_devices * run->v;
 
-  g_string_append_printf (text, "--pipeline-model-parallel-size %u\n", launch->n_devices);
+  add_fact (text, "devices %u", launch->n_devices);
   if (hybrid) {
     const PsStageShape whole = ps_model_whole (&run->model);
     g_autofree char *letters = ps_model_megatron_pattern (&run->model);
@@ -692,13 +717,13 @@ static void add_megatron_stages (const Run *run, gboolean hybrid, GString *text)
 
     if (run->overlaps)
       g_string_append (text, "# [ ] need pull request 4798 of Megatron-LM; megatron-gpt overlaps without it\n");
-    g_string_append_printf (text, "--hybrid-layer-pattern '%s'\n", groups);
+    add_fact (text, "pattern '%s'", groups);
   } else if (launch->n_devices > 1 && (!ps_stage_shapes_are_even (launch->shapes, n) || run->model.layers % n != 0)) {
     g_autofree char *layout = ps_layout_write (NULL, launch->shapes, n);
 
-    g_string_append_printf (text, "--pipeline-model-parallel-layout '%s'\n", layout);
+    add_fact (text, "layout '%s'", layout);
   } else if (run->v > 1)
-    g_string_append_printf (text, "--num-layers-per-virtual-pipeline-stage %u\n", launch->shapes[0].n_layers);
+    add_fact (text, "chunks.layers %u", launch->shapes[0].n_layers);
 }
 
 /* The optimizer, and what it keeps of a parameter. */
@@ -709,40 +734,39 @@ static void add_megatron_state (const PsModel *model, GString *text)
   gboolean gathers = formats.fp8_param_gather, fp4 = model->precision == PS_PRECISION_NVFP4;
   const Flag flags[] = {
     { model->precision != PS_PRECISION_FP32 && wide, "--accumulate-allreduce-grads-in-fp32", ALONE },
-    { formats.main_grads == PS_DTYPE_BF16, "--grad-reduce-in-bf16", ALONE },
-    { formats.optimizer == PS_OPTIMIZER_MUON, "--optimizer muon", ALONE },
-    { gathers && model->precision > PS_PRECISION_BF16, fp4 ? "--fp4-param-gather" : "--fp8-param-gather", ALONE },
+    { formats.main_grads == PS_DTYPE_BF16, "main-grads-dtype.bf16", ALONE },
+    { formats.optimizer == PS_OPTIMIZER_MUON, "optimizer muon", ALONE },
+    { gathers && model->precision > PS_PRECISION_BF16, fp4 ? "--fp4-param-gather" : "fp8-param-gather", ALONE },
     { gathers && model->precision == PS_PRECISION_MXFP8, "--reuse-grad-buf-for-mxfp8-param-ag", ALONE },
-    { precise, "--use-precision-aware-optimizer", ALONE },
+    { precise, "precise", ALONE },
     { model->fp8_input_store, "--activation-func-fp8-input-store", ALONE },
-    { precise && !wide, "--main-grads-dtype bf16", ALONE },
+    { precise && !wide, "main-grads-dtype bf16", ALONE },
   };
 
   add_flags (flags, G_N_ELEMENTS (flags), text);
   if (precise)
-    g_string_append_printf (text, "--main-params-dtype %s\n--exp-avg-dtype %s\n--exp-avg-sq-dtype %s\n",
-                            ps_dtype_name (formats.main_params), ps_dtype_name (formats.exp_avg),
-                            ps_dtype_name (formats.exp_avg_sq));
+    add_fact (text, "main-params-dtype %s\nexp-avg-dtype %s\nexp-avg-sq-dtype %s", ps_dtype_name (formats.main_params),
+              ps_dtype_name (formats.exp_avg), ps_dtype_name (formats.exp_avg_sq));
 }
 
-/* The flag, and "a+b" as "a b". */
-static void add_modules (const char *flag, const char *modules, GString *text)
+/* A fact, and "a+b" as "a b". */
+static void add_modules (const char *fact, const char *modules, GString *text)
 {
   g_autofree char *list = g_strdelimit (g_strdup (modules), "+", ' ');
 
-  g_string_append_printf (text, "%s %s\n", flag, list);
+  add_fact (text, "%s %s", fact, list);
 }
 
 static void add_megatron_run (const Run *run, gboolean hybrid, GString *text)
 {
   static const char *const dispatchers[PS_N_DISPATCHERS]
-      = { [PS_DISPATCHER_DEEPEP] = "--moe-token-dispatcher-type flex --moe-flex-dispatcher-backend deepep",
-          [PS_DISPATCHER_HYBRIDEP] = "--moe-token-dispatcher-type flex --moe-flex-dispatcher-backend hybridep" };
+      = { [PS_DISPATCHER_DEEPEP] = "moe-token-dispatcher-type flex\nmoe-token-dispatcher-type.backend deepep",
+          [PS_DISPATCHER_HYBRIDEP] = "moe-token-dispatcher-type flex\nmoe-token-dispatcher-type.backend hybridep" };
   static const char *const graphs[]
       = { [PS_CUDA_GRAPHS_NONE] = NULL,
           [PS_CUDA_GRAPHS_ATTN]
-          = "--cuda-graph-impl transformer_engine --cuda-graph-scope attn moe_router moe_preprocess",
-          [PS_CUDA_GRAPHS_FULL] = "--cuda-graph-impl local --cuda-graph-scope full_iteration" };
+          = "cuda-graphs.impl transformer_engine\ncuda-graphs.scope attn moe_router moe_preprocess",
+          [PS_CUDA_GRAPHS_FULL] = "cuda-graphs.impl local\ncuda-graphs.scope full_iteration" };
   const PsSetting *said = &run->said;
   const PsModel *model = &run->model;
   gboolean full = (said->recompute & PS_RECOMPUTE_FULL) != 0, sharded = said->zero >= 2;
@@ -750,31 +774,30 @@ static void add_megatron_run (const Run *run, gboolean hybrid, GString *text)
   guint n_units = hybrid ? ps_model_layer_units (model, 0, (PsUnitKind[2]){ 0 }) : 1; /* layers there of one here */
   gboolean block = full && n_layers > 0 && !(said->recompute & PS_RECOMPUTE_UNIFORM);
   const Flag flags[] = {
-    { run->v > 1 && said->group_size != said->n_devices, "--microbatch-group-size-per-virtual-pipeline-stage",
-      said->group_size },
-    { run->overlaps, "--overlap-moe-expert-parallel-comm", ALONE },
-    { g_str_equal (run->schedule, "interleaved-overlap-w"), "--delay-wgrad-compute", ALONE },
-    { said->defer_head > 0, "--defer-embedding-wgrad-compute", ALONE },
-    { said->defer_head > 0, "--wgrad-deferral-limit", said->defer_head },
+    { run->v > 1 && said->group_size != said->n_devices, "group", said->group_size },
+    { run->overlaps, "schedule.overlaps", ALONE },
+    { g_str_equal (run->schedule, "interleaved-overlap-w"), "schedule.delays-w", ALONE },
+    { said->defer_head > 0, "defer-head.defers", ALONE },
+    { said->defer_head > 0, "defer-head", said->defer_head },
     { model->precision != PS_PRECISION_FP32, megatron_formats[model->precision], ALONE },
-    { TRUE, "--micro-batch-size", model->microbatch_size },
-    { TRUE, "--global-batch-size", global_batch (run) },
-    { TRUE, "--seq-length", model->sequence },
-    { said->recompute != PS_RECOMPUTE_NONE, full ? "--recompute-granularity full" : "--recompute-granularity selective",
+    { TRUE, "microbatch-size", model->microbatch_size },
+    { TRUE, "global-batch", global_batch (run) },
+    { TRUE, "sequence", model->sequence },
+    { said->recompute != PS_RECOMPUTE_NONE, full ? "recompute.granularity full" : "recompute.granularity selective",
       ALONE },
-    { full, block ? "--recompute-method block" : "--recompute-method uniform", ALONE },
-    { full, "--recompute-num-layers", MAX (n_layers, 1) * n_units },
-    { said->offload_modules != 0, "--fine-grained-activation-offloading", ALONE },
-    { said->zero > 0, "--use-distributed-optimizer", ALONE },
-    { model->loss == PS_LOSS_FUSED, "--cross-entropy-loss-fusion", ALONE },
-    { model->loss == PS_LOSS_FUSED, "--cross-entropy-fusion-impl linear", ALONE },
-    { sharded, "--use-megatron-fsdp", ALONE },
+    { full, block ? "recompute.method block" : "recompute.method uniform", ALONE },
+    { full, "recompute.layers", MAX (n_layers, 1) * n_units },
+    { said->offload_modules != 0, "offload-modules.offloads", ALONE },
+    { said->zero > 0, "zero.distributed-optimizer", ALONE },
+    { model->loss == PS_LOSS_FUSED, "loss.fusion", ALONE },
+    { model->loss == PS_LOSS_FUSED, "loss.impl linear", ALONE },
+    { sharded, "zero.fsdp", ALONE },
     { sharded, "--ckpt-format fsdp_dtensor", ALONE },
-    { said->zero == 2, "--data-parallel-sharding-strategy optim_grads", ALONE },
-    { said->zero == 3, "--data-parallel-sharding-strategy optim_grads_params", ALONE },
-    { said->reduce == PS_REDUCE_OVERLAPPED && said->n_replicas * said->n_context > 1, "--overlap-grad-reduce", ALONE },
-    { said->overlap_param_gather, "--overlap-param-gather", ALONE },
-    { said->tp_comm_overlap, "--tp-comm-overlap", ALONE },
+    { said->zero == 2, "zero.strategy optim_grads", ALONE },
+    { said->zero == 3, "zero.strategy optim_grads_params", ALONE },
+    { said->reduce == PS_REDUCE_OVERLAPPED && said->n_replicas * said->n_context > 1, "reduce.overlap", ALONE },
+    { said->overlap_param_gather, "overlap-param-gather", ALONE },
+    { said->tp_comm_overlap, "tp-comm-overlap", ALONE },
     { said->dispatcher != PS_DISPATCHER_ALLTOALL, dispatchers[said->dispatcher], ALONE },
     { said->cuda_graphs != PS_CUDA_GRAPHS_NONE, graphs[said->cuda_graphs], ALONE },
   };
@@ -785,9 +808,9 @@ static void add_megatron_run (const Run *run, gboolean hybrid, GString *text)
                      "in its stage\n");
   add_flags (flags, G_N_ELEMENTS (flags), text);
   if (said->recompute & PS_RECOMPUTE_MODULES && said->recompute != PS_RECOMPUTE_SELECTIVE)
-    add_modules ("--recompute-modules", ps_recompute_name (said->recompute), text);
+    add_modules ("recompute.modules", ps_recompute_name (said->recompute), text);
   if (said->offload_modules != 0)
-    add_modules ("--offload-modules", ps_offload_name (said->offload_modules), text);
+    add_modules ("offload-modules", ps_offload_name (said->offload_modules), text);
   add_megatron_state (model, text);
 }
 
@@ -800,13 +823,13 @@ static void write_megatron (const Run *run, gboolean hybrid, GString *text)
   gboolean whole = e > 1 || (t > 1 && ps_model_expert_gpus (&run->model) > 0), fixed = c > 1 || whole;
   gboolean one_queue = (t > 1 || c > 1) && said->zero < 2 && !run->overlaps;
   const Flag flags[] = {
-    { TRUE, "--tensor-model-parallel-size", t },
-    { t > 1 && !run->model.whole_sequences, "--sequence-parallel", ALONE },
-    { c > 1, "--context-parallel-size", c },
-    { e > 1, "--expert-model-parallel-size", e },
-    { whole, "--expert-tensor-parallel-size", 1 },
-    { e > 1, "--moe-token-dispatcher-type alltoall", ALONE },
-    { is_reordered (run) && !fixed, "--use-tp-pp-dp-mapping", ALONE },
+    { TRUE, "tensor", t },
+    { t > 1 && !run->model.whole_sequences, "sequence-parallel", ALONE },
+    { c > 1, "context", c },
+    { e > 1, "experts", e },
+    { whole, "expert-tensor", 1 },
+    { e > 1, "moe-token-dispatcher-type alltoall", ALONE },
+    { is_reordered (run) && !fixed, "adjacent-replicas.mapping", ALONE },
   };
 
   add_head (run, "Megatron-LM", one_queue ? "CUDA_DEVICE_MAX_CONNECTIONS=1 torchrun" : "torchrun", "--nnodes",
@@ -866,9 +889,11 @@ typedef struct {
 } Keys;
 
 static void G_GNUC_PRINTF (5, 6)
-    add_key (Keys *keys, const char *section, const char *key, gboolean quoted, const char *format, ...)
+    add_key (Keys *keys, const char *section, const char *fact, gboolean quoted, const char *format, ...)
 {
   const char *quote = quoted && keys->toml ? "\"" : "";
+  g_autofree char *whole = ps_launch_key (fact, section);
+  const char *key = whole + strlen (section) + 1;
   va_list arguments;
 
   if (keys->toml && g_strcmp0 (keys->section, section) != 0)
@@ -925,7 +950,7 @@ static void add_torch_schedule (Keys *keys, const Run *run)
   g_autoptr (PsSetting) few = ps_setting_new ();
 
   if (name != NULL) {
-    add_key (keys, "parallelism", "pipeline_parallel_schedule", TRUE, "%s", name);
+    add_key (keys, "parallelism", "schedule.torch", TRUE, "%s", name);
     return;
   }
   few->n_devices = given.n_devices;
@@ -936,9 +961,9 @@ static void add_torch_schedule (Keys *keys, const Run *run)
   g_autofree char *typed = ps_setting_typed (family != NULL && family->uses_costs ? &given : few);
   g_string_append_printf (keys->text, "# pipesim schedule convert %s%s --to torch-compute -o schedule.csv\n",
                           launch->schedule, family != NULL ? typed : "");
-  add_key (keys, "parallelism", "pipeline_parallel_schedule", TRUE, "PipelineSchedule%s",
+  add_key (keys, "parallelism", "schedule.torch", TRUE, "PipelineSchedule%s",
            launch->n_chunks > 1 ? "Multi" : "Single");
-  add_key (keys, "parallelism", "pipeline_parallel_schedule_csv", TRUE, "schedule.csv");
+  add_key (keys, "parallelism", "schedule", TRUE, "schedule.csv");
 }
 
 static void add_titan_model (Keys *keys, const PsModel *model)
@@ -957,8 +982,8 @@ static void add_titan_model (Keys *keys, const PsModel *model)
                             keys->toml ? "a module and its FLAVOR" : "CONFIG, a function of the module's registry",
                             module, flavor);
   if (keys->toml) {
-    add_key (keys, "model", "name", TRUE, "%s", module);
-    add_key (keys, "model", "flavor", TRUE, "%s", flavor);
+    add_key (keys, "model", "titan-module", TRUE, "%s", module);
+    add_key (keys, "model", "titan-flavor", TRUE, "%s", flavor);
   } else
     g_string_append_printf (keys->text, "--module %s\n--config %s\n", module, config != NULL ? config : "CONFIG");
 }
@@ -970,17 +995,18 @@ static void add_titan_run (Keys *keys, const Run *run)
   gboolean piped = run->said.n_devices > 1;
 
   add_titan_model (keys, model);
-  add_key (keys, "training", "local_batch_size", FALSE, "%u",
+  add_key (keys, "training", "microbatches.local", FALSE, "%u",
            (piped ? run->said.n_microbatches : 1) * model->microbatch_size);
-  add_key (keys, "training", "global_batch_size", FALSE, "%" G_GINT64_FORMAT, global_batch (run));
-  add_key (keys, "training", "seq_len", FALSE, "%u", model->sequence);
-  add_key (keys, "training", "mixed_precision_param", TRUE, "%s",
+  add_key (keys, "training", "global-batch", FALSE, "%" G_GINT64_FORMAT, global_batch (run));
+  add_key (keys, "training", "sequence", FALSE, "%u", model->sequence);
+  add_key (keys, "training", "precision.bf16", TRUE, "%s",
            model->precision == PS_PRECISION_FP32 ? "float32" : "bfloat16");
   if (model->state.implementation == PS_IMPLEMENTATION_FOREACH || model->state.exp_avg > PS_DTYPE_FP32)
-    add_key (keys, "optimizer", "implementation", TRUE, "%s",
+    add_key (keys, "optimizer", "optimizer-implementation", TRUE, "%s",
              model->state.exp_avg > PS_DTYPE_FP32 ? "fused_opt_states_bf16" : "foreach");
   if (keys->toml)
-    add_key (keys, "activation_checkpoint", "mode", TRUE, "%s", ps_recompute_name (run->said.recompute));
+    add_key (keys, "activation_checkpoint", "recompute.granularity", TRUE, "%s",
+             ps_recompute_name (run->said.recompute));
 }
 
 /* FSDP is what torchtitan has of ZeRO. The words of module_fqns_per_model_part end at the next option. */
@@ -990,16 +1016,16 @@ static void write_titan (const Run *run, gboolean toml, GString *text)
   const PsLaunch *launch = run->launch;
   const struct {
     gboolean given;
-    const char *key;
+    const char *fact;
     guint value;
   } degrees[] = {
-    { TRUE, "data_parallel_replicate_degree", said->zero > 0 ? 1 : said->n_replicas },
-    { TRUE, "data_parallel_shard_degree", said->zero > 0 ? said->n_replicas : 1 },
-    { TRUE, "tensor_parallel_degree", said->n_tensor },
-    { TRUE, "pipeline_parallel_degree", said->n_devices },
-    { said->n_context > 1, "context_parallel_degree", said->n_context },
-    { said->n_experts > 1, "expert_parallel_degree", said->n_experts },
-    { launch->order != NULL && said->n_devices > 1, "pipeline_parallel_microbatch_size", run->model.microbatch_size },
+    { TRUE, "replicas.replicated", said->zero > 0 ? 1 : said->n_replicas },
+    { TRUE, "zero.sharded", said->zero > 0 ? said->n_replicas : 1 },
+    { TRUE, "tensor", said->n_tensor },
+    { TRUE, "devices", said->n_devices },
+    { said->n_context > 1, "context", said->n_context },
+    { said->n_experts > 1, "experts", said->n_experts },
+    { launch->order != NULL && said->n_devices > 1, "microbatch-size", run->model.microbatch_size },
   };
   Keys keys = { .text = text, .toml = toml };
 
@@ -1010,9 +1036,9 @@ static void write_titan (const Run *run, gboolean toml, GString *text)
     add_titan_run (&keys, run);
   for (guint i = 0; i < G_N_ELEMENTS (degrees); i++)
     if (degrees[i].given)
-      add_key (&keys, "parallelism", degrees[i].key, FALSE, "%u", degrees[i].value);
+      add_key (&keys, "parallelism", degrees[i].fact, FALSE, "%u", degrees[i].value);
   if (said->zero >= 2)
-    add_key (&keys, "parallelism", "fsdp_reshard_after_forward", TRUE, "%s", said->zero == 2 ? "never" : "always");
+    add_key (&keys, "parallelism", "zero.reshard", TRUE, "%s", said->zero == 2 ? "never" : "always");
   if (launch->order != NULL && said->n_devices > 1)
     add_torch_schedule (&keys, run);
   if (said->n_devices > 1)
