@@ -217,6 +217,10 @@ typedef struct {
   const char *module; /* "layers": inputs of layers that run again */
   gint64 bytes;
 } PsModuleBytes;
+
+/* The index of the module in a list of *n, to which it is added with 0 bytes if it is not there. */
+guint ps_modules_find (PsModuleBytes *modules, guint *n, const char *module);
+
 guint ps_tensor_kept_modules (const PsModel *model, const PsStageShape *shape, PsRecompute recompute, guint offload,
                               guint n_tensor, PsModuleBytes *modules);
 
