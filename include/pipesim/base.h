@@ -163,9 +163,9 @@ char *ps_format_number (double value);
  * that are not UTF-8 become U+FFFD. Free with g_free. */
 char *ps_format_line (const char *text);
 
-/* The same with line ends. Where it is coloured, the escape sequences that set colours and styles stay, too. All that
- * programs print goes through here: ps_print and ps_print_coloured (option.h), and g_printerr (ps_log_to_stderr). Free
- * with g_free. */
+/* The same with line ends and tabs, which a diff needs. Where it is coloured, the escape sequences that set colours and
+ * styles stay, too. All that programs print goes through here: ps_print and ps_print_coloured (option.h), and
+ * g_printerr (ps_log_to_stderr). Free with g_free. */
 char *ps_format_page (const char *text, gboolean coloured);
 
 /* A line on standard error that says how far long work is. Programs that call ps_log_to_stderr show it on a terminal

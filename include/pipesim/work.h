@@ -427,9 +427,6 @@ double ps_framework_passing_reserve (PsFramework framework);
 /* Bytes of driver and libraries on each GPU. */
 gint64 ps_framework_context_bytes (PsFramework framework);
 
-/* The formats of a model, without auto. */
-PsStateFormats ps_model_formats (const PsModel *model);
-
 /* "framework megatron, main_grads_dtype fp32, ...": the formats that count for the model; "" for framework none. Free
  * with g_free. */
 char *ps_framework_assumes (const PsModel *model);

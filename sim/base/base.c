@@ -454,7 +454,7 @@ static char *format_safe (const char *text, gboolean line_ends, gboolean coloure
   for (const char *c = valid; *c != '\0';) {
     gsize n = coloured ? colour_length (c) : 0;
 
-    if (n == 0 && g_unichar_iscntrl (g_utf8_get_char (c)) && (*c != '\n' || !line_ends))
+    if (n == 0 && g_unichar_iscntrl (g_utf8_get_char (c)) && (!line_ends || (*c != '\n' && *c != '\t')))
       g_string_append_c (safe, ' ');
     else
       g_string_append_len (safe, c, (gssize)(n > 0 ? n : (gsize)(g_utf8_next_char (c) - c)));

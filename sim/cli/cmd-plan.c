@@ -476,8 +476,8 @@ static char *describe_search (const Answer *answer)
 
   return g_strdup_printf ("%" G_GUINT64_FORMAT " settings: %" G_GUINT64_FORMAT
                           " predicted to fit %s, %" G_GUINT64_FORMAT " predicted not to, %" G_GUINT64_FORMAT
-                          " whose weights alone do not fit, %" G_GUINT64_FORMAT
-                          " that cannot be among the best, %" G_GUINT64_FORMAT " impossible",
+                          " that cannot fit, %" G_GUINT64_FORMAT " that cannot be among the best, %" G_GUINT64_FORMAT
+                          " impossible",
                           layouts->n_settings, layouts->n_fit, limit, layouts->n_too_large, layouts->n_hopeless,
                           layouts->n_outrun, layouts->n_impossible);
 }

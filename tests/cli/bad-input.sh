@@ -335,6 +335,17 @@ refuse 1 "a.pt.trace.json: the timeline has no op of stage 0 and microbatch 0" \
   sh -c 'pipesim diagnose "$G_TEST_SRCDIR/fixtures/profiler/a.pt.trace.json" 2>&1 | tail -n 1 >&2; exit 1'
 refuse 1 "No space left" sh -c 'pipesim compare simulated.json measured.json >/dev/full'
 
+# slices
+long="--schedule seq1f1b -p 2 -m 2 --model tiny-gpt --cluster cpu-cores"
+refuse 2 "the slices have 96 tokens; sequences of model 'tiny-gpt' have 128" pipesim predict $long --slices 64:32
+refuse 2 "slice 1 of 63 tokens: 2 GPUs share it" pipesim predict $long --slices 63:65 --tensor 2
+refuse 2 "'0' is not an integer from 1" pipesim predict $long --slices 128:0
+refuse 2 "'x' is not an integer" pipesim predict $long --slices even-work:x
+refuse 2 "'even-work' is not an integer" pipesim predict $long --slices even-work
+refuse 2 "of no model, whose slices" pipesim predict --schedule seq1f1b -p 2 -m 2 --costs $good --slices even-work:2
+refuse 2 "4 GPUs do not divide the 6 heads" pipesim predict --schedule seq1f1b -p 2 -m 2 --model tiny-gpt --cluster h100-80gb --context 4 --cp-comm-type a2a
+refuse 2 "2 slices on 3 devices; give --slices 3 or more" pipesim predict --schedule slimpipe -p 3 -m 2 --costs $good --slices 2
+
 # running
 refuse 1 "--sync bypass: not with" pipesim exec --schedule 1f1b -p 2 -m 2 --model tiny-gpt --device cpu --sync bypass --save x.safetensors
 refuse 1 "--recompute full: slices need the keys and values of earlier ones; --recompute selective keeps them" pipesim exec --schedule seq1f1b -p 2 -m 2 --model tiny-gpt --device cpu --recompute full
