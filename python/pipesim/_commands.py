@@ -11,9 +11,6 @@ _PREDICT: dict[str, str] = {
     "microbatches": ",",
     "chunks": ",",
     "bubble": ",",
-    "devices": ",",
-    "microbatches": ",",
-    "chunks": ",",
     "slices": ":",
     "serve": ",",
     "prompt": ":",
@@ -101,9 +98,6 @@ def predict(
     microbatches: Value = None,
     chunks: Value = None,
     bubble: Value = None,
-    devices: Value = None,
-    microbatches: Value = None,
-    chunks: Value = None,
     slices: Value = None,
     serve: Value = None,
     prompt: Value = None,
@@ -194,9 +188,6 @@ def predict(
     chunks: Stages per device; of a list, each [default: the family's]
     bubble: Find the least m whose bubble of iteration is at most this, e.g. 0.05; -m is then the largest m to
         try [default: -m says it]
-    devices: Number of devices (pipeline ranks) [default: that of a schedule file; families need it]
-    microbatches: Microbatches per iteration [default: that of a schedule file; families need it]
-    chunks: Stages per device [default: the family's]
     slices: Slices of each sequence: Q of equal length; with even-work, Q whose F takes the same time, later
         ones shorter; or so many tokens each [default: the family's; a search's: 1]
     serve: prefill: forwards alone, which take prompts in chunk after chunk; without decoding. none: training
