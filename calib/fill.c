@@ -129,7 +129,7 @@ static gboolean store (const PsMeasurement *m, gpointer data, GError **error)
   if (!fill->terminal)
     g_printerr ("%u of %u: %.90s: %s\n", fill->n_done, fill->n_wanted, name, outcome);
   else if (ps_progress_due ())
-    ps_progress_show (fill->n_done, fill->n_wanted, "measured", "%.90s: %s", name, outcome);
+    ps_progress_show (fill->n_done, fill->n_wanted, "measurements", "%.90s: %s", name, outcome);
   return TRUE;
 }
 

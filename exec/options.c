@@ -108,6 +108,11 @@ gboolean ps_run_lengths (const PsSetting *setting, const PsSchedule *schedule, P
   g_autoptr (PsLengths) lengths = NULL;
   guint *tokens;
 
+  if (schedule->n_slices > 1 && run->device->computes) {
+    run->slice_tokens = tokens = ps_setting_cut_slices (setting, run->model, schedule->n_slices, error);
+    if (tokens == NULL)
+      return FALSE;
+  }
   if (setting->lengths == NULL)
     return TRUE;
   lengths = ps_lengths_read (setting->lengths, error);
@@ -273,6 +278,7 @@ void ps_exec_options_clear (PsExecOptions *options)
   ps_model_free ((gpointer)options->run.model);
   g_free ((gpointer)options->run.shapes);
   g_free ((gpointer)options->run.shares);
+  g_free ((gpointer)options->run.slice_tokens);
   g_free ((gpointer)options->run.tokens);
   ps_setting_free (options->setting);
   g_clear_pointer (&options->run.choices, g_bytes_unref);

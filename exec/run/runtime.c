@@ -93,6 +93,16 @@ static gboolean check_schedule (const PsSchedule *schedule, const PsRunSetting *
   return TRUE;
 }
 
+/* A message, which has room for the longest slice. */
+static gsize message_bytes (const PsSchedule *schedule, const PsRunSetting *setting)
+{
+  gsize bytes = (gsize)ps_model_boundary_bytes (setting->model), longest = 0;
+
+  for (guint k = 0; setting->slice_tokens != NULL && k < schedule->n_slices; k++)
+    longest = MAX (longest, setting->slice_tokens[k]);
+  return longest > 0 ? bytes / setting->model->sequence * longest : bytes / schedule->n_slices;
+}
+
 /* Refuses steps without a barrier, and clipping, where they are not possible. */
 static gboolean check_bypass (const PsProgram *program, const PsRunSetting *setting, GError **error)
 {
@@ -116,8 +126,7 @@ static gboolean check_bypass (const PsProgram *program, const PsRunSetting *sett
                       setting->transport->ordered ? "transport nccl"
                       : setting->save != NULL     ? "--save"
                                                   : "a schedule that keeps versions of the weights");
-  if (device->computes && setting->bypass
-      && (gsize)ps_model_boundary_bytes (setting->model) / schedule->n_slices < n_bytes)
+  if (device->computes && setting->bypass && message_bytes (schedule, setting) < n_bytes)
     return ps_refuse (error, PS_ERROR_UNAVAILABLE, "--sync bypass: a message of the model has no room for %u norms",
                       schedule->placement->n_stages);
   return TRUE;
@@ -249,7 +258,7 @@ static gboolean open_transport (PsRun *run, GError **error)
   PsTransportSetting transport
       = { .n_devices = n,
           .message_bytes = setting->device->computes || setting->measuring != NULL
-                               ? ps_model_boundary_bytes (setting->model) / program->schedule->n_slices
+                               ? (gint64)message_bytes (program->schedule, setting)
                                : 0,
           .timeout_ns = setting->timeout_ns,
           .first = run->first,

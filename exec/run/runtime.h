@@ -76,6 +76,7 @@ typedef struct {
   const guint *parts;         /* [n_stages] see PsDeviceSetting; NULL: each device's own */
   guint n_replicas;           /* copies of the pipeline; 0: one, or as many as there are processes for */
   guint n_tensor;             /* pipelines that share the layers, of devices that compute; 0 counts as 1 */
+  const guint *slice_tokens;  /* [slices] see PsDeviceSetting; NULL: equally long */
   const guint *tokens;        /* [n_tokens] see PsDeviceSetting; NULL: microbatches are alike */
   guint n_tokens;
   gboolean zero;          /* spread the optimizer state over the replicas: see PsDeviceSetting.sharded */

@@ -59,11 +59,11 @@ gboolean ps_lane_init (PsLane *lane, PsTransformer *transformer, PsQueue *queue,
   const int widest = MAX (MAX (sizes->hidden, sizes->qkv_width), sizes->up_width);
   const gsize element = ps_element_bytes (sizes->element), tokens = (gsize)sizes->batch * (gsize)sizes->longest;
   const gsize narrow = tokens * (gsize)sizes->hidden;
-  const gsize keys = (gsize)sizes->slices * tokens * (gsize)ps_sizes_kv_width (sizes) * element;
+  const gsize keys = (gsize)sizes->batch * (gsize)sizes->whole * (gsize)ps_sizes_kv_width (sizes) * element;
   PsAttention last = sizes->attention;
 
   last.sequence = sizes->longest;
-  last.past = (sizes->slices - 1) * sizes->longest;
+  last.past = sizes->whole - sizes->longest;
   *lane = (PsLane){ .transformer = transformer, .kernels = transformer->kernels, .sizes = sizes, .queue = queue };
   if (!take (transformer, &lane->workspace, transformer->kernels->workspace (sizes->element, &last, widest), error))
     return FALSE;
@@ -103,18 +103,18 @@ static void turn (const PsLane *lane, void *qkv, gboolean backward)
 {
   const PsSizes *sizes = lane->sizes;
   const PsAttention *attention = &sizes->attention;
-  const gsize place = (gsize)lane->slice * (gsize)sizes->sequence;
+  const gsize before = (gsize)attention->past * (gsize)attention->head_size;
 
   if (sizes->gated)
-    lane->kernels->rotary (lane->queue, qkv, lane->transformer->rotary + place * (gsize)attention->head_size,
-                           sizes->tokens, sizes->sequence, attention->heads + attention->kv_heads, attention->head_size,
-                           sizes->qkv_width, backward);
+    lane->kernels->rotary (lane->queue, qkv, lane->transformer->rotary + before, sizes->tokens, sizes->sequence,
+                           attention->heads + attention->kv_heads, attention->head_size, sizes->qkv_width, backward);
 }
 
-/* Returns where keys and values lie in the output of the product that makes them. */
-static PsRows keys_in (const PsSizes *sizes, void *qkv)
+/* Returns where keys and values of slice i lie in the output of the product that makes them. */
+static PsRows keys_in (const PsLane *lane, void *qkv, guint i)
 {
-  return (PsRows){ at (sizes, qkv, (gsize)sizes->width), sizes->sequence, sizes->qkv_width };
+  return (PsRows){ at (lane->sizes, qkv, (gsize)lane->sizes->width), ps_transformer_slice_tokens (lane->transformer, i),
+                   lane->sizes->qkv_width };
 }
 
 /* Returns where those of slice i lie in a block for all slices up to the lane's. */
@@ -123,15 +123,17 @@ static PsRows keys_among (const PsLane *lane, void *all, guint i)
   const PsSizes *sizes = lane->sizes;
   const int width = ps_sizes_kv_width (sizes);
 
-  return (PsRows){ at (sizes, all, (gsize)i * (gsize)sizes->sequence * (gsize)width),
-                   ((int)lane->slice + 1) * sizes->sequence, width };
+  return (PsRows){ at (sizes, all, (gsize)ps_transformer_slice_begin (lane->transformer, i) * (gsize)width),
+                   sizes->attention.past + sizes->sequence, width };
 }
 
-static void copy_keys (const PsLane *lane, PsRows to, PsRows from, const float *more)
+/* Copies keys and values of slice i. */
+static void copy_keys (const PsLane *lane, guint i, PsRows to, PsRows from, const float *more)
 {
   const PsSizes *sizes = lane->sizes;
 
-  lane->kernels->rows_copy (lane->queue, to, from, more, sizes->batch, sizes->sequence, ps_sizes_kv_width (sizes));
+  lane->kernels->rows_copy (lane->queue, to, from, more, sizes->batch,
+                            ps_transformer_slice_tokens (lane->transformer, i), ps_sizes_kv_width (sizes));
 }
 
 /* What an op of attention reads of all slices, and where it writes gradients. */
@@ -148,14 +150,14 @@ static void *dqkv_of (const PsBlocks *blocks)
 static Reach reach_of (const PsLane *lane, const PsLayer *layer)
 {
   const PsSizes *sizes = lane->sizes;
-  const PsRows own = keys_in (sizes, layer->blocks->at[PS_BLOCK_QKV]);
-  Reach reach = { sizes->attention, own, keys_in (sizes, dqkv_of (layer->blocks)) };
+  const PsRows own = keys_in (lane, layer->blocks->at[PS_BLOCK_QKV], lane->slice);
+  Reach reach = { sizes->attention, own, keys_in (lane, dqkv_of (layer->blocks), lane->slice) };
 
   if (lane->slice == 0)
     return reach;
   for (guint i = 0; i <= lane->slice; i++)
-    copy_keys (lane, keys_among (lane, lane->keys, i), i < lane->slice ? keys_in (sizes, layer->earlier[i].qkv) : own,
-               NULL);
+    copy_keys (lane, i, keys_among (lane, lane->keys, i),
+               i < lane->slice ? keys_in (lane, layer->earlier[i].qkv, i) : own, NULL);
   reach.keys = keys_among (lane, lane->keys, 0);
   reach.dkeys = keys_among (lane, lane->dkeys, 0);
   reach.shape.kv_stride = reach.keys.stride;
@@ -180,7 +182,7 @@ static void attend_backward (const PsLane *lane, const PsLayer *layer)
 {
   const PsSizes *sizes = lane->sizes;
   const Reach reach = reach_of (lane, layer);
-  const PsRows own = keys_in (sizes, dqkv_of (layer->blocks));
+  const PsRows own = keys_in (lane, dqkv_of (layer->blocks), lane->slice);
   const float *inherited = layer->blocks->at[PS_BLOCK_INHERITED];
 
   lane->kernels->attention_backward (lane->queue, &reach.shape, dqkv_of (layer->blocks), reach.dkeys.first,
@@ -190,10 +192,10 @@ static void attend_backward (const PsLane *lane, const PsLayer *layer)
   /* Leaves the gradients of earlier slices' keys and values to these, and takes over what later slices have left. */
   for (guint i = 0; i < lane->slice; i++)
     lane->kernels->rows_add (lane->queue, layer->earlier[i].inherited, layer->earlier[i].begins != 0,
-                             keys_among (lane, lane->dkeys, i), sizes->batch, sizes->sequence,
-                             ps_sizes_kv_width (sizes));
+                             keys_among (lane, lane->dkeys, i), sizes->batch,
+                             ps_transformer_slice_tokens (lane->transformer, i), ps_sizes_kv_width (sizes));
   if (lane->slice > 0 || inherited != NULL)
-    copy_keys (lane, own, lane->slice > 0 ? keys_among (lane, lane->dkeys, lane->slice) : own, inherited);
+    copy_keys (lane, lane->slice, own, lane->slice > 0 ? keys_among (lane, lane->dkeys, lane->slice) : own, inherited);
 }
 
 /* y = x w + bias + residual, where each device that shares the layer has some columns of x and rows of w. */
@@ -312,7 +314,7 @@ void ps_head_forward (const PsLane *lane, const PsLayer *head, const uint32_t *w
 {
   const PsKernels *kernels = lane->kernels;
   const PsSizes *sizes = lane->sizes;
-  const int rows = sizes->tokens, h = sizes->hidden, n_summed = rows * sizes->slices;
+  const int rows = sizes->tokens, h = sizes->hidden, n_summed = sizes->slices > 1 ? sizes->batch * sizes->whole : rows;
   const void *const *w = head->parameters.weight;
   void *const *block = head->blocks->at;
   void *normed = lane->narrow, *logits = block[PS_BLOCK_LOGITS];

@@ -257,14 +257,17 @@ static gboolean take_gradient (PsStage *stage, guint layer, GError **error)
 static gboolean take_inherited (PsStage *stage, Slot *slot, guint layer, GError **error)
 {
   PsEarlier *earlier = earlier_of (stage, layer);
+  guint microbatch = (guint)(slot - stage->slots) / (guint)stage->transformer->sizes.slices;
 
   for (guint i = 0; i < slot->slice; i++) {
     PsBlocks *layers = (slot - slot->slice + i)->layers;
 
     earlier[i].begins = layers[layer].at[PS_BLOCK_INHERITED] == NULL;
+    ps_transformer_set_slice (stage->transformer, microbatch, i);
     if (earlier[i].begins && !take_blocks (stage, layers, layer, PS_BLOCK_INHERITED, PS_BLOCK_INHERITED, error))
       return FALSE;
   }
+  ps_transformer_set_slice (stage->transformer, microbatch, slot->slice);
   plan_earlier (stage, slot, layer);
   return TRUE;
 }
@@ -399,7 +402,7 @@ static void embed (const PsStage *stage, gboolean weights)
   const PsTransformer *transformer = stage->transformer;
   const PsSizes *sizes = &transformer->sizes;
   const PsParameters embedding = ps_weights_look_up (&stage->weights, 0);
-  const gsize before = stage->plan->slice * (gsize)sizes->sequence * (gsize)sizes->hidden;
+  const gsize before = (gsize)sizes->attention.past * (gsize)sizes->hidden;
   const char *position = embedding.weight[PS_POSITION];
   float *dposition = embedding.gradient[PS_POSITION];
   void *x = stage->plan->steps[0].stream;
@@ -650,7 +653,8 @@ static void clear_losses (PsStage *stage)
 static gboolean warm_up (PsStage *stage, GError **error)
 {
   PsTransformer *transformer = stage->transformer;
-  const guint n = MIN (2, (guint)transformer->sizes.slices); /* further slices run the kernels of the second */
+  /* Further slices of equal length run the kernels of the second. */
+  const guint n = MIN (transformer->setting.slice_tokens != NULL ? G_MAXUINT : 2, (guint)transformer->sizes.slices);
   gboolean ok = TRUE;
 
   /* Devices choose algorithms one after the other. One that waits for its queue then must not wait for a sum with

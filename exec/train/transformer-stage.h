@@ -186,5 +186,9 @@ const uint32_t *ps_transformer_words (const PsTransformer *transformer, guint mi
 /* Takes and fills the tables that a stage of that shape needs, unless they are there. */
 gboolean ps_transformer_prepare (PsTransformer *transformer, const PsStageShape *shape, GError **error);
 
+/* Tokens of a sequence before slice k, and in it, where the op that runs is of one of its slices. */
+int ps_transformer_slice_begin (const PsTransformer *transformer, guint k);
+int ps_transformer_slice_tokens (const PsTransformer *transformer, guint k);
+
 /* Sets the sizes to those of a slice of a microbatch. */
 void ps_transformer_set_slice (PsTransformer *transformer, guint microbatch, guint slice);

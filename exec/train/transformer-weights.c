@@ -116,7 +116,7 @@ static void append_all (PsWeights *weights, const PsStageShape *shape)
 {
   const PsSizes *sizes = &weights->transformer->sizes;
   const gsize h = (gsize)sizes->hidden, v = (gsize)sizes->vocabulary, padded = (gsize)sizes->logits_width;
-  const gsize places = sizes->gated ? 0 : (gsize)sizes->longest * (gsize)sizes->slices;
+  const gsize places = sizes->gated ? 0 : (gsize)sizes->whole;
   const Parameter token = { .rows = v, .columns = h }, position = { .rows = places, .columns = h };
   const Parameter head = { .rows = h, .columns = v, .stride = padded };
 

@@ -79,7 +79,11 @@ static gboolean init_sizes (PsSizes *sizes, const PsKernels *kernels, const PsDe
     return FALSE;
   g_return_val_if_fail (model->heads > 0 && model->hidden % model->heads == 0, FALSE);
   g_return_val_if_fail (model->kv_heads > 0 && model->heads % model->kv_heads == 0, FALSE);
-  if (model->sequence % n_slices != 0)
+  guint longest = model->sequence / n_slices;
+
+  for (guint k = 0; setting->slice_tokens != NULL && k < n_slices; k++)
+    longest = MAX (longest, setting->slice_tokens[k]);
+  if (setting->slice_tokens == NULL && model->sequence % n_slices != 0)
     return ps_refuse (error, PS_ERROR_UNAVAILABLE, "%s device: %u slices: do not divide the model's sequence of %u",
                       kernels->name, n_slices, model->sequence);
 
@@ -88,7 +92,7 @@ static gboolean init_sizes (PsSizes *sizes, const PsKernels *kernels, const PsDe
   const int head_size = (int)(model->hidden / model->heads), qkv_width = (heads + 2 * kv_heads) * head_size;
   const int f = (int)(model->feed_forward / n_parts);
   const PsAttention attention = { .batch = (int)model->microbatch_size,
-                                  .sequence = (int)(model->sequence / n_slices),
+                                  .sequence = (int)longest,
                                   .heads = heads,
                                   .kv_heads = kv_heads,
                                   .head_size = head_size,
@@ -101,6 +105,7 @@ static gboolean init_sizes (PsSizes *sizes, const PsKernels *kernels, const PsDe
     .gated = gated,
     .layers = (int)model->layers,
     .batch = attention.batch,
+    .whole = (int)model->sequence,
     .longest = attention.sequence,
     .sequence = attention.sequence,
     .tokens = attention.batch * attention.sequence,
@@ -118,11 +123,11 @@ static gboolean init_sizes (PsSizes *sizes, const PsKernels *kernels, const PsDe
     .attention = attention,
   };
   PsAttention last = attention;
-  last.past = (sizes->slices - 1) * sizes->sequence;
+  last.past = sizes->whole - sizes->longest;
   return kernels->check == NULL || kernels->check (sizes->element, &last, error);
 }
 
-/* The tokens of microbatch number `microbatch` in each sequence of a slice. */
+/* The tokens of microbatch number `microbatch` in each sequence of a slice, where slices are equally long. */
 static int sequence_of (const PsTransformer *transformer, guint microbatch)
 {
   const PsDeviceSetting *setting = &transformer->setting;
@@ -130,12 +135,29 @@ static int sequence_of (const PsTransformer *transformer, guint microbatch)
   return setting->tokens != NULL ? (int)setting->tokens[microbatch % setting->n_tokens] : transformer->sizes.longest;
 }
 
+int ps_transformer_slice_tokens (const PsTransformer *transformer, guint k)
+{
+  const PsDeviceSetting *setting = &transformer->setting;
+
+  return setting->slice_tokens != NULL ? (int)setting->slice_tokens[k] : transformer->sizes.sequence;
+}
+
+int ps_transformer_slice_begin (const PsTransformer *transformer, guint k)
+{
+  int tokens = 0;
+
+  for (guint i = 0; i < k; i++)
+    tokens += ps_transformer_slice_tokens (transformer, i);
+  return tokens;
+}
+
 void ps_transformer_set_slice (PsTransformer *transformer, guint microbatch, guint slice)
 {
   PsSizes *sizes = &transformer->sizes;
 
-  sizes->sequence = sizes->attention.sequence = sequence_of (transformer, microbatch);
-  sizes->attention.past = (int)slice * sizes->sequence;
+  sizes->sequence = sequence_of (transformer, microbatch);
+  sizes->sequence = sizes->attention.sequence = ps_transformer_slice_tokens (transformer, slice);
+  sizes->attention.past = ps_transformer_slice_begin (transformer, slice);
   sizes->tokens = sizes->batch * sizes->sequence;
 }
 
@@ -188,18 +210,23 @@ static gboolean write_words (PsTransformer *transformer, GError **error)
 {
   const PsSizes *sizes = &transformer->sizes;
   const guint n_microbatches = transformer->setting.n_microbatches, n_slices = (guint)sizes->slices;
-  const gsize n_slice = words_per_slice (sizes), stride = (gsize)sizes->longest * n_slices + 1;
+  const guint *tokens = transformer->setting.slice_tokens;
+  const gsize n_slice = words_per_slice (sizes), stride = (gsize)sizes->whole + 1;
   g_autofree guint32 *words = g_new0 (guint32, n_slice * n_slices * n_microbatches);
   g_autofree guint32 *whole = g_new (guint32, (gsize)sizes->batch * stride);
   guint32 *slice = words;
 
   for (guint i = 0; i < n_microbatches; i++) {
-    const gsize n = (gsize)sequence_of (transformer, i);
+    gsize begin = 0;
 
     ps_data_read (whole, &transformer->setting, transformer->step, i);
-    for (guint k = 0; k < n_slices; k++, slice += n_slice)
+    for (guint k = 0; k < n_slices; k++, slice += n_slice) {
+      const gsize n = tokens != NULL ? tokens[k] : (gsize)sequence_of (transformer, i);
+
       for (gsize row = 0; row < (gsize)sizes->batch; row++)
-        memcpy (slice + row * (n + 1), whole + row * stride + k * n, (n + 1) * sizeof *words);
+        memcpy (slice + row * (n + 1), whole + row * stride + begin, (n + 1) * sizeof *words);
+      begin += n;
+    }
   }
   ps_queue_begin (transformer->queue);
   transformer->kernels->copy (transformer->queue, transformer->words, words,
@@ -213,7 +240,7 @@ gboolean ps_transformer_prepare (PsTransformer *transformer, const PsStageShape 
 {
   const PsSizes *sizes = &transformer->sizes;
   const gsize n_words = words_per_slice (sizes) * (gsize)sizes->slices * transformer->setting.n_microbatches;
-  const int whole = sizes->longest * sizes->slices, head_size = sizes->attention.head_size;
+  const int whole = sizes->whole, head_size = sizes->attention.head_size;
 
   if (sizes->gated && transformer->rotary == NULL) {
     transformer->rotary

@@ -15,7 +15,8 @@ typedef struct {
   gboolean gated; /* SwiGLU, RMS norms, rotary positions, no biases (Llama); else GELU, layer norms, learnt positions */
   int layers;
   int batch;    /* sequences of one microbatch */
-  int longest;  /* tokens of a slice of the model's sequences */
+  int whole;    /* tokens of the model's sequences */
+  int longest;  /* tokens of their longest slice */
   int sequence; /* tokens of a slice of the sequences of the op that runs, see PsDeviceSetting.tokens */
   int tokens;   /* of the op that runs: batch * sequence */
   int slices;   /* of each sequence */

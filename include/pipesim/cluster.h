@@ -23,6 +23,17 @@ typedef enum {
 const char *ps_cuda_graphs_name (PsCudaGraphs graphs); /* "none", "attn", "full_iteration" */
 gboolean ps_cuda_graphs_parse (const char *where, const char *text, PsCudaGraphs *graphs, GError **error);
 
+/* How GPUs of a context exchange what attention needs (Megatron-LM's --cp-comm-type). */
+typedef enum {
+  PS_CP_COMM_ALL_GATHER, /* keys and values of all, before attention */
+  PS_CP_COMM_P2P,        /* keys and values of one after the other, in a ring, beside attention (arXiv 2310.01889) */
+  PS_CP_COMM_A2A,        /* heads for tokens before attention and back after it (DeepSpeed Ulysses, arXiv 2309.14509) */
+  PS_N_CP_COMMS
+} PsCpComm;
+
+const char *ps_cp_comm_name (PsCpComm comm); /* "all_gather", "p2p", "a2a" */
+gboolean ps_cp_comm_parse (const char *where, const char *text, PsCpComm *comm, GError **error);
+
 /* The library that brings tokens to experts and back (Megatron-LM's --moe-token-dispatcher-type, and
  * --moe-flex-dispatcher-backend). */
 typedef enum {
@@ -103,6 +114,7 @@ typedef struct {
   guint tensor;             /* GPUs that are one device by tensor parallelism, see ps_cluster_group; 1 when loaded */
   PsCudaGraphs cuda_graphs; /* of the run; none when loaded */
   PsDispatcher dispatcher;  /* of the run; alltoall when loaded */
+  PsCpComm cp_comm;         /* of the run; all_gather when loaded */
 } PsCluster;
 
 /* Reads a cluster description from a path or, by bare name, from those shipped. Unknown and missing keys and absurd

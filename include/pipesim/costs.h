@@ -14,7 +14,8 @@ G_BEGIN_DECLS
  *
  * F takes act and gives 0. B takes 0 and gives act - wact. W takes 0 and gives wact. BW takes 0 and gives act. Here act
  * is what a forward keeps, and wact the part that W still needs after B. A measured op may take more at its start,
- * which it needs while it runs and gives back at its end.
+ * which it needs while it runs and gives back at its end. In prefill there is no backward: F keeps the keys and values
+ * of a chunk, and the F of a prompt's last chunk gives back those of all.
  */
 typedef struct {
   gint64 duration_ns;
@@ -315,7 +316,9 @@ void ps_costs_keep_forward (PsCosts *costs);
  * of 1. Megatron-FSDP scatters after each backward instead, and holds less.
  * - 3: the weights too, as PyTorch's FSDP does in a pipeline. A device has the weights of at most three of its stages
  *   whole at a time, in buffers that hold its own part. It gathers the weights of its next stages on a channel of their
- *   own, gather_ns each.
+ *   own, gather_ns each. A modelled stage that is the whole model is gathered by its embedding, layers and head
+ * instead, two at a time, for F and again for the backward, after which its gradients are scattered (torchtitan,
+ *   models/llama3/infra/parallelize.py, apply_fsdp). Ops take as long as these transfers where that is more.
  *
  * model, cluster: those of modelled costs, for the owners of matrices under Muon (work.h); else NULL. Fails with
  * PS_ERROR_USAGE where the size of the state is not known. */

@@ -68,6 +68,7 @@ typedef struct {
   guint n_slices;             /* slices of each sequence; 0 counts as 1 */
   gboolean forward_only;      /* every op is an F: it keeps keys and values only, and the last slice of a sequence drops
                                  those of all */
+  const guint *slice_tokens;  /* [n_slices] tokens of each; messages keep the size of the longest. NULL: equally long */
   guint n_versions;           /* versions of the weights that the schedule keeps on this device; 0 counts as 1 */
   int core;                   /* logical core for the thread that will use the device; -1: leave it to the system */
   guint64 seed;               /* seed of weights and data: equal seeds, equal bits, however the model is cut */

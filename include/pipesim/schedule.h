@@ -293,8 +293,9 @@ typedef struct {
   guint n_microbatches; /* m >= 1 */
   guint n_chunks;       /* v >= 1 */
   guint n_slices;       /* q: sequence slices of a microbatch; 0: the family's default */
-  const guint8 *slices; /* [n_microbatches] of each microbatch, for F alone: those of the family's order, in which each
-                           slice takes the place of a microbatch; NULL: with backwards */
+  const guint *prompt; /* [n_microbatches] F alone: the microbatch, below n_prompts, whose next slice takes the place of
+                          each microbatch in the family's order of F; NULL: with backwards */
+  guint n_prompts;
   guint group_size;     /* N: microbatches that go through a chunk in a row; 0: the family's default */
   guint defer_head;     /* first microbatches whose W on the last stage waits until its device has no other op left */
   const PsCosts *costs; /* costs of n_devices * n_chunks stages, for families that look at them; NULL: F, B and W take

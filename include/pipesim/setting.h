@@ -85,6 +85,7 @@ typedef struct {
   gboolean overlap_param_gather; /* --overlap-param-gather */
   guint n_tensor;                /* --tensor: GPUs of a device that share its layers */
   guint n_context;               /* --context: groups of them in a device, which share each sequence */
+  PsCpComm cp_comm;              /* --cp-comm-type */
   guint n_experts;               /* --experts: GPUs of a device and its replicas that share the experts */
   gboolean fp8_input_store;      /* --activation-func-fp8-input-store; FALSE: the model's own */
   PsLoss loss;                   /* --loss; whole: the model's own */
@@ -328,6 +329,8 @@ typedef struct {
   guint n;            /* prompts */
   guint n_slices;     /* most chunks of a prompt */
   guint8 *slices;     /* [n] chunks of each */
+  guint *prompt;      /* [n_chunks] of each chunk, one prompt after the other (PsFamilySetting) */
+  guint n_chunks;     /* of all */
   PsLengths *lengths; /* of n * n_slices chunks, chunks of a prompt after each other; those that a prompt has not got
                          have the first one's length */
 } PsPrefill;

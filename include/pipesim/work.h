@@ -217,6 +217,10 @@ typedef struct {
   const char *module; /* "layers": inputs of layers that run again */
   gint64 bytes;
 } PsModuleBytes;
+
+/* The index of the module in a list of *n, to which it is added with 0 bytes if it is not there. */
+guint ps_modules_find (PsModuleBytes *modules, guint *n, const char *module);
+
 guint ps_tensor_kept_modules (const PsModel *model, const PsStageShape *shape, PsRecompute recompute, guint offload,
                               guint n_tensor, PsModuleBytes *modules);
 
@@ -231,9 +235,14 @@ gint64 ps_tensor_output_bytes (const PsModel *model, const PsStageShape *shape, 
  *   all-gather move elements of PsNumberFormat.kept_bits: what a matrix takes is cast before. More GPUs than
  *   kv_heads add t - 1 steps of (q + 2c) / t elements per token to an attention with such heads. The part that the
  *   cluster's tensor_overlap hides counts nothing. 0 for one GPU;
- * - in a context of c GPUs c - 1 steps of an all-gather of keys and values in F, and in B again with a reduce-scatter
- * of their gradients. Each GPU has early and late tokens alike, so that causal masks cut the work evenly (Llama 3,
- * arXiv 2407.21783, section 3.3.2);
+ * - in a context of c GPUs, by cluster->cp_comm, where each GPU has early and late tokens alike, so that causal masks
+ *   cut the work evenly (Llama 3, arXiv 2407.21783, section 3.3.2):
+ *   - all_gather: c - 1 steps of an all-gather of keys and values in F, and in B again with a reduce-scatter of their
+ *     gradients;
+ *   - p2p: the same steps, each beside 1/c of the attention of the op. What a step takes longer than that counts (Ring
+ *     Attention, arXiv 2310.01889, section 3);
+ *   - a2a: c - 1 steps of an all-to-all of queries, keys, values and results of the GPU's own tokens, in F and in B
+ *     (DeepSpeed Ulysses, arXiv 2309.14509, section 3). Keys and values of earlier slices are there already;
  * - two all-to-alls for each layer with experts that GPUs share, there and back, of ps_model_routed times the tokens,
  * at the part alltoall_efficiency of link and network. A dispatcher other than alltoall, if the cluster has its rates,
  * sends a token once to each GPU of a node, or once to each node where they are on several, that has some of its
@@ -300,6 +309,9 @@ gboolean ps_tensor_check_spread (const PsModel *model, guint n_tensor, guint n_r
  * ps_model_cut_equal. */
 guint *ps_work_cut_even (const PsModel *model, const PsCluster *cluster, guint n_slices,
                          GError **error) G_GNUC_WARN_UNUSED_RESULT;
+
+/* The part of ps_work_ns that attention takes: products of heads. */
+gint64 ps_work_attention_ns (const PsWork *work, const PsCluster *cluster);
 
 /* The time that the work takes, ns, rounded to the nearest and at most PS_MAX_TIME_NS. talk_ns: of collectives, which
  * the GPU waits for between its kernels (work.h). */
@@ -414,9 +426,6 @@ double ps_framework_passing_reserve (PsFramework framework);
 
 /* Bytes of driver and libraries on each GPU. */
 gint64 ps_framework_context_bytes (PsFramework framework);
-
-/* The formats of a model, without auto. */
-PsStateFormats ps_model_formats (const PsModel *model);
 
 /* "framework megatron, main_grads_dtype fp32, ...": the formats that count for the model; "" for framework none. Free
  * with g_free. */

@@ -10,6 +10,10 @@ _PREDICT: dict[str, str] = {
     "devices": ",",
     "microbatches": ",",
     "chunks": ",",
+    "bubble": ",",
+    "devices": ",",
+    "microbatches": ",",
+    "chunks": ",",
     "slices": ":",
     "serve": ",",
     "prompt": ":",
@@ -54,6 +58,7 @@ _PREDICT: dict[str, str] = {
     "overlap_param_gather": ",",
     "tensor": ",",
     "context": ",",
+    "cp_comm_type": ",",
     "experts": ",",
     "loss": ",",
     "activation_func_fp8_input_store": ",",
@@ -75,6 +80,9 @@ _PREDICT: dict[str, str] = {
     "tornado": ",",
     "seed": ",",
     "jobs": ",",
+    "expect": ",",
+    "update": ",",
+    "tolerance": ",",
     "output": ",",
     "to": ",",
     "force": ",",
@@ -89,6 +97,10 @@ def predict(
     *,
     from_: Value = None,
     schedule: Value = None,
+    devices: Value = None,
+    microbatches: Value = None,
+    chunks: Value = None,
+    bubble: Value = None,
     devices: Value = None,
     microbatches: Value = None,
     chunks: Value = None,
@@ -136,6 +148,7 @@ def predict(
     overlap_param_gather: Flag = None,
     tensor: Value = None,
     context: Value = None,
+    cp_comm_type: Value = None,
     experts: Value = None,
     loss: Value = None,
     activation_func_fp8_input_store: Flag = None,
@@ -157,6 +170,9 @@ def predict(
     tornado: Flag = None,
     seed: Value = None,
     jobs: Value = None,
+    expect: Value = None,
+    update: Flag = None,
+    tolerance: Value = None,
     output: Value = None,
     to: Value = None,
     force: Flag = None,
@@ -171,6 +187,13 @@ def predict(
         torchtitan, JSON of DeepSpeed, or a config.json; other options win over it [default: none]
     schedule: Families, also by PyTorch's names (1F1B, ScheduleInterleaved1F1B), or schedule files, or all
         [required]
+    devices: Number of devices (pipeline ranks); of a list, each [default: that of a schedule file; families
+        need it]
+    microbatches: Microbatches per iteration; of a list, each [default: that of a schedule file; families need
+        it]
+    chunks: Stages per device; of a list, each [default: the family's]
+    bubble: Find the least m whose bubble of iteration is at most this, e.g. 0.05; -m is then the largest m to
+        try [default: -m says it]
     devices: Number of devices (pipeline ranks) [default: that of a schedule file; families need it]
     microbatches: Microbatches per iteration [default: that of a schedule file; families need it]
     chunks: Stages per device [default: the family's]
@@ -245,6 +268,9 @@ def predict(
     tensor: GPUs of a device, which share its layers by tensor and sequence parallelism within a node [default:
         1]
     context: Groups of --tensor GPUs in a device that share each sequence (context parallelism) [default: 1]
+    cp_comm_type: How the groups of --context exchange what attention needs: all_gather (keys and values, before
+        it), p2p (the same in a ring that attention hides, Megatron-LM's default) or a2a (heads for tokens)
+        [default: all_gather]
     experts: GPUs of a device and its replicas that share the experts (expert parallelism) [default: 1]
     loss: What is done with the logits: whole keeps them; fused keeps none and computes them again (Megatron-
         LM's linear fusion of cross-entropy); chunked has an eighth at a time, with their gradients (torchtitan,
@@ -281,6 +307,11 @@ def predict(
     tornado: Show which part's spread moves the iteration most
     seed: Seed of the random numbers [default: 1]
     jobs: Threads that sample; their number changes no figure [default: one per processor]
+    expect: Compare with the predictions in FILE, and exit with 3 if one moved too far; without other options,
+        all command lines in FILE are predicted again [default: none]
+    update: With --expect: write what is predicted now into FILE
+    tolerance: With --expect: how far time and memory may move; --update writes it into FILE [default: that in
+        FILE; 2 % in new rows]
     output: Write the simulated timeline; FILE.trace.json is a Chrome trace, FILE.gz is packed [default: none]
     to: Print only the flags or keys with which megatron (HybridModel of Megatron-LM 0.18 and later, whose
         pattern says units and stages), megatron-gpt (GPTModel of 0.16 to 0.19: a layout string), torchtitan,
@@ -348,6 +379,7 @@ _SEARCH: dict[str, str] = {
     "overlap_param_gather": ",",
     "tensor": ",",
     "context": ",",
+    "cp_comm_type": ",",
     "experts": ",",
     "loss": ",",
     "activation_func_fp8_input_store": ",",
@@ -426,6 +458,7 @@ def search(
     overlap_param_gather: Flag = None,
     tensor: Value = None,
     context: Value = None,
+    cp_comm_type: Value = None,
     experts: Value = None,
     loss: Value = None,
     activation_func_fp8_input_store: Flag = None,
@@ -535,6 +568,9 @@ def search(
     tensor: GPUs of a device, which share its layers by tensor and sequence parallelism within a node [default:
         1]
     context: Groups of --tensor GPUs in a device that share each sequence (context parallelism) [default: 1]
+    cp_comm_type: How the groups of --context exchange what attention needs: all_gather (keys and values, before
+        it), p2p (the same in a ring that attention hides, Megatron-LM's default) or a2a (heads for tokens)
+        [default: all_gather]
     experts: GPUs of a device and its replicas that share the experts (expert parallelism) [default: 1]
     loss: What is done with the logits: whole keeps them; fused keeps none and computes them again (Megatron-
         LM's linear fusion of cross-entropy); chunked has an eighth at a time, with their gradients (torchtitan,
@@ -779,6 +815,7 @@ _ADVISE: dict[str, str] = {
     "overlap_param_gather": ",",
     "tensor": ",",
     "context": ",",
+    "cp_comm_type": ",",
     "experts": ",",
     "loss": ",",
     "activation_func_fp8_input_store": ",",
@@ -854,6 +891,7 @@ def advise(
     overlap_param_gather: Flag = None,
     tensor: Value = None,
     context: Value = None,
+    cp_comm_type: Value = None,
     experts: Value = None,
     loss: Value = None,
     activation_func_fp8_input_store: Flag = None,
@@ -954,6 +992,9 @@ def advise(
     tensor: GPUs of a device, which share its layers by tensor and sequence parallelism within a node [default:
         1]
     context: Groups of --tensor GPUs in a device that share each sequence (context parallelism) [default: 1]
+    cp_comm_type: How the groups of --context exchange what attention needs: all_gather (keys and values, before
+        it), p2p (the same in a ring that attention hides, Megatron-LM's default) or a2a (heads for tokens)
+        [default: all_gather]
     experts: GPUs of a device and its replicas that share the experts (expert parallelism) [default: 1]
     loss: What is done with the logits: whole keeps them; fused keeps none and computes them again (Megatron-
         LM's linear fusion of cross-entropy); chunked has an eighth at a time, with their gradients (torchtitan,
@@ -1198,6 +1239,7 @@ _DIAGNOSE: dict[str, str] = {
     "overlap_param_gather": ",",
     "tensor": ",",
     "context": ",",
+    "cp_comm_type": ",",
     "experts": ",",
     "loss": ",",
     "activation_func_fp8_input_store": ",",
@@ -1267,6 +1309,7 @@ def diagnose(
     overlap_param_gather: Flag = None,
     tensor: Value = None,
     context: Value = None,
+    cp_comm_type: Value = None,
     experts: Value = None,
     loss: Value = None,
     activation_func_fp8_input_store: Flag = None,
@@ -1362,6 +1405,9 @@ def diagnose(
     tensor: GPUs of a device, which share its layers by tensor and sequence parallelism within a node [default:
         1]
     context: Groups of --tensor GPUs in a device that share each sequence (context parallelism) [default: 1]
+    cp_comm_type: How the groups of --context exchange what attention needs: all_gather (keys and values, before
+        it), p2p (the same in a ring that attention hides, Megatron-LM's default) or a2a (heads for tokens)
+        [default: all_gather]
     experts: GPUs of a device and its replicas that share the experts (expert parallelism) [default: 1]
     loss: What is done with the logits: whole keeps them; fused keeps none and computes them again (Megatron-
         LM's linear fusion of cross-entropy); chunked has an eighth at a time, with their gradients (torchtitan,

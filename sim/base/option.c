@@ -265,6 +265,15 @@ static gboolean take (const char *typed, const char *text, gpointer data, GError
   return any || ps_option_read (option, binding->base, text, error);
 }
 
+static gboolean is_bound (const PsOption *option, const GArray *bindings)
+{
+  for (guint i = 0; i < bindings->len; i++)
+    if (g_str_equal (g_array_index (bindings, Binding, i).option->name, option->name))
+      return TRUE;
+  return FALSE;
+}
+
+/* Of rows with the same name the first counts: a command's own row goes before that of a table which it includes. */
 static void add_entries (const PsOption *rows, gpointer base, GArray *entries, GArray *bindings)
 {
   for (; rows->name != NULL; rows++) {
@@ -277,7 +286,7 @@ static void add_entries (const PsOption *rows, gpointer base, GArray *entries, G
 
     if (rows->rows != NULL)
       add_entries (rows->rows, base_of (rows, base), entries, bindings);
-    if (rows->rows != NULL || rows->hidden)
+    if (rows->rows != NULL || rows->hidden || is_bound (rows, bindings))
       continue;
     entry.flags = is_file ? G_OPTION_FLAG_FILENAME : rows->type == PS_OPTION_FLAG ? G_OPTION_FLAG_NO_ARG : 0;
     g_array_append_val (entries, entry);

@@ -17,7 +17,7 @@ static atomic_bool shown;
 static _Atomic gint64 next_us = G_MAXINT64; /* when a line is due */
 static gint64 begin_us, limit_ns;
 
-void ps_progress_wipe (void)
+void ps_progress_end (void)
 {
   if (atomic_exchange (&shown, FALSE))
     fputs (CLEAR_LINE, stderr);
@@ -30,7 +30,7 @@ void ps_progress_allow (gboolean allow)
 
   allowed = allow && isatty (STDERR_FILENO) && terminal != NULL && !g_str_equal (terminal, "dumb");
   if (allowed && !wipes)
-    wipes = atexit (ps_progress_wipe) == 0;
+    wipes = atexit (ps_progress_end) == 0;
 }
 
 void ps_progress_begin (gint64 time_limit_ns)

@@ -76,6 +76,9 @@ int ps_cmd_run (const PsCmd *command, int argc, char **argv, GError **error)
     argv = named = g_memdup2 (argv, ((gsize)argc + 1) * sizeof *argv);
     argv[1] = from = g_strconcat ("--from=", argv[1], NULL);
   }
+  g_auto (GStrv) words = g_strdupv (argv + 1); /* reading options removes them */
+  if (command->words > 0)
+    *(char ***)(gpointer)(options + command->words) = words;
   gboolean expanded = ps_launch_expand (command->rows, argv, &launch, error);
   if (expanded && launch.words != NULL) {
     argc = (int)g_strv_length (launch.words);
@@ -83,7 +86,8 @@ int ps_cmd_run (const PsCmd *command, int argc, char **argv, GError **error)
   }
   if (expanded && launch.print)
     code = ps_launch_print (&launch, error) ? 0 : 1;
-  else if (expanded && ps_command_parse (&help, command->rows, options, &argc, &argv, error)) {
+  else if (expanded && ps_command_parse (&help, command->rows, options, &argc, &argv, error)
+           && (command->settle == NULL || command->settle (options, error))) {
     ps_launch_note (&launch, setting != NULL && command->launch == 0 ? *setting : NULL); /* else it says so itself */
     if (setting != NULL) {
       /* Read once. Commands report what is wrong with them where they need them. */

@@ -14,6 +14,9 @@ typedef struct PsCmd {
   gsize setting; /* offset of its PsSetting *, not the first member; it is made before the options are read; 0: none */
   gsize launch;  /* offset of its const PsLaunchCommand *; the file of --from may stand first then; 0: none */
   gboolean takes_auto; /* PsSetting.takes_auto */
+  gsize words;         /* offset of its char **: the words of the command line after the command's name; 0: none */
+  /* Fills what follows from options together, before anything is said about them; NULL: nothing does. */
+  gboolean (*settle) (gpointer options, GError **error);
   /* Prints data to stdout and talk to stderr. argv holds the command's name and what is no option. Returns the exit
    * code: 0 done, 3 done but outside the tolerance asked for. Sets *error on failure, and main decides the code. */
   int (*run) (const struct PsCmd *command, gpointer options, int argc, char **argv, GError **error);

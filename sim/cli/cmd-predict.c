@@ -1,6 +1,7 @@
 /* cmd-predict.c - pipesim predict: what a schedule would take, or all of them ranked; what its memory holds, why it
  * takes so long, and how far its time spreads. */
 #include "cli.h"
+#include "plan/expect.h"
 #include "plan/explain-report.h"
 
 #include <pipesim/costdb.h>
@@ -13,11 +14,23 @@
 
 #define DEFAULT_SAMPLES 10000
 #define MAX_JOBS 1024
-#define N_WIDEST 20 /* bars of the tornado */
+#define N_WIDEST 20            /* bars of the tornado */
+#define MOST_MICROBATCHES 1024 /* that --bubble tries */
 
 typedef struct {
   char **schedules;
   gboolean several; /* schedules, or all */
+  guint *devices, *microbatches, *chunks;
+  guint n_devices, n_microbatches, n_chunks;
+  guint n_settings; /* of these lists together */
+  double bubble;    /* the least m that has it is looked for */
+  gboolean has_bubble;
+  char *expect;
+  gboolean update;
+  double tolerance;
+  gboolean has_tolerance;
+  char **words;     /* of the command line; not owned */
+  gboolean expects; /* --expect, or a command line of its file */
   gboolean print_costs;
   char *output;
   PsLaunchChoice launch;
@@ -38,7 +51,29 @@ typedef struct {
 static const PsOption rows[] = {
   PS_OPTION_INCLUDE (Options, from, ps_from_rows),
   PS_OPTION ("schedule", 's', PS_LIST (Options, schedules), "NAME|FILE,...|all",
-             "Families, also by PyTorch's names (1F1B, ScheduleInterleaved1F1B), or schedule files, or all", .group = PS_GROUP_WHAT, .otherwise = ""),
+             "Families, also by PyTorch's names (1F1B, ScheduleInterleaved1F1B), or schedule files, or all",
+             .group = PS_GROUP_WHAT, .otherwise = ""),
+  PS_OPTION ("devices", 'p', PS_COUNTS (Options, devices, n_devices, 1, PS_MAX_DEVICES), "P,...",
+             "Number of devices (pipeline ranks); of a list, each", .group = PS_GROUP_WHAT,
+             .otherwise = "that of a schedule file; families need it"),
+  PS_OPTION ("microbatches", 'm', PS_COUNTS (Options, microbatches, n_microbatches, 1, PS_MAX_MICROBATCHES), "M,...",
+             "Microbatches per iteration; of a list, each", .group = PS_GROUP_WHAT,
+             .otherwise = "that of a schedule file; families need it"),
+  PS_OPTION ("chunks", 'v', PS_COUNTS (Options, chunks, n_chunks, 1, PS_MAX_STAGES), "V,...",
+             "Stages per device; of a list, each", .group = PS_GROUP_WHAT, .otherwise = "the family's"),
+  PS_OPTION ("bubble", 0, PS_NUMBER (Options, bubble, 0, 1), "RATIO",
+             "Find the least m whose bubble of iteration is at most this, e.g. 0.05; -m is then the largest m to try",
+             .given = PS_MEMBER (Options, has_bubble, gboolean), .group = PS_GROUP_WHAT, .otherwise = "-m says it"),
+  PS_OPTION ("expect", 0, PS_FILE (Options, expect), "FILE",
+             "Compare with the predictions in FILE, and exit with 3 if one moved too far; without other options, all "
+             "command lines in FILE are predicted again",
+             .group = PS_GROUP_OUTPUT),
+  PS_OPTION ("update", 0, PS_FLAG (Options, update), NULL, "With --expect: write what is predicted now into FILE",
+             .group = PS_GROUP_OUTPUT),
+  PS_OPTION ("tolerance", 0, PS_PERCENT (Options, tolerance, 0, PS_MAX_PERCENT), "PERCENT",
+             "With --expect: how far time and memory may move; --update writes it into FILE",
+             .given = PS_MEMBER (Options, has_tolerance, gboolean), .group = PS_GROUP_OUTPUT,
+             .otherwise = "that in FILE; 2 % in new rows"),
   PS_OPTION_TABLE (Options, columns, "pipesim-predict/1"),
   PS_OPTION ("output", 'o', PS_FILE (Options, output), "FILE",
              "Write the simulated timeline; FILE.trace.json is a Chrome trace, FILE.gz is packed",
@@ -66,21 +101,23 @@ static const PsOption rows[] = {
   PS_OPTION ("jobs", 0, PS_COUNT (Options, sampling.n_jobs, 1, MAX_JOBS), "N",
              "Threads that sample; their number changes no figure", .otherwise = "one per processor",
              .group = PS_GROUP_VARIATION),
-  PS_OPTION_INCLUDE_AT (Options, setting, ps_setting_options, 0),
+  PS_OPTION_INCLUDE_AT (Options, setting, ps_setting_options, PS_FIELD_LISTED),
   PS_OPTION_END,
 };
 
 /* The rows that are shown, and what is printed with them. */
 typedef struct {
-  const Options *options;
+  Options *options;
+  GPtrArray *expected;    /* PsExpected, in place of rows; NULL: rows are shown */
+  const char *command;    /* of these */
   gboolean has_intervals; /* of iterations, because their costs are measured */
   PsTable *table;
   GPtrArray *predictions; /* PsPrediction: those whose rows wait */
   GArray *memory;         /* MemoryRow */
   GPtrArray *samples;     /* Samples of all schedules; NULL: not asked for */
   PsExplainReport *explain;
-  GString *prompts; /* their printed table, where there is one schedule */
-  GString *skipped;
+  GArray *skipped;        /* Skipped */
+  GString *prompts;       /* their printed table, where there is one schedule */
   GString *asynchronous;  /* names of those schedules */
   gint64 first_ns;        /* iteration of the synchronous schedule that will stand first */
   const char *first_fits; /* its ps_fits; NULL: none yet */
@@ -89,6 +126,8 @@ typedef struct {
   double unrest;          /* the largest of all rows */
   GString *restless;      /* names of schedules whose costs were measured while the machine was not quiet */
   guint n_quiet;          /* the other rows */
+  gboolean shifts;        /* an iteration lies outside its p10-p90 */
+  guint from;             /* Row.from of the prediction that is added */
   GArray *candidates;     /* Candidate: the synchronous schedules */
 } Report;
 
@@ -100,7 +139,8 @@ typedef struct {
   gint64 peak_bytes;
   PsMemoryMoment peak;
   char *alive;
-  GArray *modules; /* PsModuleBytes of its activations; NULL: not known */
+  PsModuleBytes modules[PS_MAX_MODULES]; /* of its activations, the largest first */
+  guint n_modules;                       /* 0: not known */
 } MemoryRow;
 
 static void memory_row_clear (gpointer data)
@@ -109,7 +149,6 @@ static void memory_row_clear (gpointer data)
 
   g_free (row->schedule);
   g_free (row->alive);
-  g_clear_pointer (&row->modules, g_array_unref);
 }
 
 #define PART(part, key, title) PS_CELL (MemoryRow, peak.bytes[part], key, title, SIZE)
@@ -140,18 +179,6 @@ static gpointer holding_part (gconstpointer row)
   return g_strdup (ps_memory_part_key ((PsMemoryPart)((const PsMemoryHolding *)row)->part));
 }
 
-static void add_bytes (GArray *modules, const char *module, gint64 bytes)
-{
-  const PsModuleBytes added = { module, bytes };
-
-  for (guint i = 0; i < modules->len; i++)
-    if (g_str_equal (g_array_index (modules, PsModuleBytes, i).module, module)) {
-      g_array_index (modules, PsModuleBytes, i).bytes += bytes;
-      return;
-    }
-  g_array_append_val (modules, added);
-}
-
 /* The largest first. */
 static int compare_modules (gconstpointer a, gconstpointer b)
 {
@@ -160,16 +187,15 @@ static int compare_modules (gconstpointer a, gconstpointer b)
   return x->bytes != y->bytes ? PS_COMPARE (y->bytes, x->bytes) : strcmp (x->module, y->module);
 }
 
-/* The activations of a device by module: those of each stage in the parts that its model says. NULL: there is none. */
-static GArray *list_modules (const PsSetting *setting, const PsModel *model, const PsPrediction *prediction,
-                             const PsDeviceMemory *device)
+/* The row's activations by module: those of each stage in the parts that its model says. None without a model. */
+static void list_modules (const PsSetting *setting, const PsModel *model, const PsPrediction *prediction,
+                          const PsDeviceMemory *device, MemoryRow *row)
 {
   const PsCosts *costs = prediction->costs;
-  g_autoptr (GArray) modules = g_array_new (FALSE, FALSE, sizeof (PsModuleBytes));
   g_autofree gint64 *held = g_new0 (gint64, costs->n_stages);
 
   if (model == NULL || costs->shapes == NULL || prediction->prefill != NULL)
-    return NULL;
+    return;
   for (guint i = 0; i < device->alive->len; i++) {
     const PsMemoryHolding *holding = &g_array_index (device->alive, PsMemoryHolding, i);
 
@@ -187,10 +213,10 @@ static GArray *list_modules (const PsSetting *setting, const PsModel *model, con
       all += part[i].bytes;
     }
     for (guint i = 0; i < n; i++)
-      add_bytes (modules, part[i].module, llround ((double)held[s] * (double)part[i].bytes / (double)MAX (all, 1)));
+      row->modules[ps_modules_find (row->modules, &row->n_modules, part[i].module)].bytes
+          += llround ((double)held[s] * (double)part[i].bytes / (double)MAX (all, 1));
   }
-  g_array_sort (modules, compare_modules);
-  return g_steal_pointer (&modules);
+  qsort (row->modules, row->n_modules, sizeof *row->modules, compare_modules);
 }
 
 /* Notes the devices of a prediction for the printed table; returns them as the nested table of --json. */
@@ -221,13 +247,13 @@ static PsTable *add_memory (Report *report, const PsPrediction *prediction)
   for (guint d = 0; d < memory->n_devices; d++) {
     const PsDeviceMemory *device = &memory->device[d];
     const GArray *alive = device->alive;
-    const MemoryRow row = { .schedule = g_strdup (prediction->program->schedule->name),
-                            .device = d,
-                            .peak_bytes = device->peak_bytes,
-                            .peak = device->peak,
-                            .alive = ps_memory_describe_alive (device),
-                            .modules = list_modules (report->options->setting, model, prediction, device) };
+    MemoryRow row = { .schedule = g_strdup (prediction->program->schedule->name),
+                      .device = d,
+                      .peak_bytes = device->peak_bytes,
+                      .peak = device->peak,
+                      .alive = ps_memory_describe_alive (device) };
 
+    list_modules (report->options->setting, model, prediction, device, &row);
     g_array_append_val (report->memory, row);
     ps_table_add (table, &row);
     ps_table_set_table (table, "parts",
@@ -235,10 +261,10 @@ static PsTable *add_memory (Report *report, const PsPrediction *prediction)
     ps_table_set_table (
         table, "alive",
         ps_table_of (alive_columns, G_N_ELEMENTS (alive_columns), alive->data, sizeof (PsMemoryHolding), alive->len));
-    if (row.modules != NULL)
+    if (row.n_modules > 0)
       ps_table_set_table (table, "modules",
-                          ps_table_of (module_columns, G_N_ELEMENTS (module_columns), row.modules->data,
-                                       sizeof (PsModuleBytes), row.modules->len));
+                          ps_table_of (module_columns, G_N_ELEMENTS (module_columns), row.modules,
+                                       sizeof (PsModuleBytes), row.n_modules));
   }
   return table;
 }
@@ -255,16 +281,16 @@ static void append_modules (GString *page, const GArray *rows)
   for (guint i = 0; i < rows->len; i++) {
     const MemoryRow *row = &g_array_index (rows, MemoryRow, i);
 
-    if (row->modules != NULL && (most == NULL || row->peak_bytes > most->peak_bytes))
+    if (row->n_modules > 0 && (most == NULL || row->peak_bytes > most->peak_bytes))
       most = row;
   }
   if (most == NULL)
     return;
   for (guint part = 0; part < PS_N_MEMORY_PARTS; part++) {
-    guint n = part == PS_MEMORY_ACTIVATIONS ? most->modules->len : most->peak.bytes[part] != 0;
+    guint n = part == PS_MEMORY_ACTIVATIONS ? most->n_modules : most->peak.bytes[part] != 0;
 
     for (guint i = 0; i < n; i++) {
-      const PsModuleBytes *module = &g_array_index (most->modules, PsModuleBytes, i);
+      const PsModuleBytes *module = &most->modules[i];
 
       ps_table_add_row (table);
       ps_table_set_text (table, "part", memory_columns[N_BEFORE_PARTS + part].column.title);
@@ -577,14 +603,23 @@ static void append_samples (GString *text, Report *report)
   const PsSampling *sampling = &report->options->sampling;
   g_autofree char *causes = ps_variation_describe (&report->options->variation);
   GPtrArray *all = report->samples;
-  g_autoptr (PsTable) table = ps_table_of (quantile_columns, G_N_ELEMENTS (quantile_columns), NULL, 0, 0);
+  gboolean spreads = FALSE;
 
   g_ptr_array_sort (all, compare_samples);
   for (guint i = 0; i < all->len; i++)
+    spreads |= ((const Samples *)all->pdata[i])->mean_ns[3] > 0;
+  /* Slowness of all iterations makes them equal: the schedule and the time say all. */
+  g_autoptr (PsTable) table = ps_table_of (quantile_columns, spreads ? G_N_ELEMENTS (quantile_columns) : 2, NULL, 0, 0);
+  for (guint i = 0; i < all->len; i++)
     ps_table_add (table, all->pdata[i]);
+  if (!spreads)
+    ps_table_set_title (table, "mean_ns", "iteration");
   g_autofree char *quantiles = ps_table_to_text (table);
-  g_string_append_printf (text, "\niteration time, simulated from %u samples, seed %" G_GUINT64_FORMAT "%s\n%s",
-                          sampling->n_samples, sampling->seed, causes, quantiles);
+  if (spreads)
+    g_string_append_printf (text, "\niteration time, simulated from %u samples, seed %" G_GUINT64_FORMAT "%s\n%s",
+                            sampling->n_samples, sampling->seed, causes, quantiles);
+  else
+    g_string_append_printf (text, "\niteration time%s, the same in all samples\n%s", causes, quantiles);
   if (all->len > 1) {
     g_autofree char *wins = win_matrix (all);
 
@@ -614,7 +649,9 @@ enum {
   SAMPLES = 1 << 7,
   WINS = 1 << 8,
   TORNADO = 1 << 9,
-  SERVE = 1 << 10,
+  BUBBLE = 1 << 10,
+  SERVE = 1 << 11,
+  SLICES = 1 << 12,
 };
 
 typedef struct {
@@ -622,7 +659,9 @@ typedef struct {
   PsInterval interval;
   char *interval_text;
   char *order;
+  char *slice_tokens;
   guint n_iterations; /* of a period; 0: none */
+  guint from;         /* with --bubble: no m from here to twice the least one has a larger bubble */
 } Row;
 
 static const struct {
@@ -632,6 +671,7 @@ static const struct {
   { PS_FIGURE ("schedule"), 0 },
   { PS_FIGURE ("devices"), 0 },
   { PS_FIGURE ("microbatches"), 0 },
+  { PS_CELL (Row, from, "microbatches_from", "m from", INTEGER), BUBBLE },
   { PS_FIGURE ("chunks"), 0 },
   { PS_FIGURE ("makespan_ns"), 0 },
   { PS_FIGURE_JSON ("max_span_ns"), 0 },
@@ -651,6 +691,7 @@ static const struct {
   { PS_FIGURE ("fits"), 0 },
   { PS_FIGURE ("layout"), LAYOUT },
   { PS_CELL (Row, order, "microbatch_order", "microbatch order", TEXT), LENGTHS },
+  { PS_CELL (Row, slice_tokens, "slice_tokens", "slice tokens", TEXT), SLICES },
   { PS_FIGURE_JSON ("asynchronous"), 0 }, /* with its heading where a schedule is */
   { PS_FIGURE ("devices_detail"), 0 },
   { PS_CELL_KNOWN (Row, n_iterations, "period_iterations", NULL, INTEGER), BYPASS },
@@ -666,10 +707,10 @@ static const struct {
   { PS_CELL_SET ("tornado", NULL, TABLE), TORNADO },
 };
 
-static const char *const usual[] = { "schedule",          "devices",  "microbatches", "chunks",
-                                     "iteration_ns",      "interval", "bubble_ratio", "lower_bound_ns",
-                                     "peak_memory_bytes", "fits",     "layout",       "microbatch_order",
-                                     "asynchronous",      NULL };
+static const char *const usual[] = { "schedule",         "devices",           "microbatches", "microbatches_from",
+                                     "chunks",           "iteration_ns",      "interval",     "bubble_ratio",
+                                     "lower_bound_ns",   "peak_memory_bytes", "fits",         "layout",
+                                     "microbatch_order", "slice_tokens",      "asynchronous", NULL };
 
 static const char *const usual_of_prefill[]
     = { "schedule",          "devices", "microbatches", "chunks", "first_token_ns", "bubble_ratio", "tokens_per_s",
@@ -683,9 +724,11 @@ static guint find_subjects (const Report *report)
 
   return (report->has_intervals ? INTERVAL : 0) | (report->has_intervals && !options->columns.json ? INTERVAL_TEXT : 0)
          | (setting->cluster != NULL || setting->layout != NULL ? LAYOUT : 0) | (setting->lengths != NULL ? LENGTHS : 0)
+         | (setting->even_work || setting->n_slice_tokens > 0 ? SLICES : 0)
          | (setting->sync == PS_SYNC_BYPASS ? BYPASS : 0) | (options->memory ? MEMORY : 0)
          | (options->explain ? EXPLAIN : 0) | (samples ? SAMPLES : 0) | (samples && options->several ? WINS : 0)
-         | (options->tornado ? TORNADO : 0) | (setting->serve != PS_SERVE_NONE ? SERVE : 0);
+         | (options->tornado ? TORNADO : 0) | (options->has_bubble ? BUBBLE : 0)
+         | (setting->serve != PS_SERVE_NONE ? SERVE : 0);
 }
 
 typedef struct {
@@ -700,6 +743,18 @@ static void candidate_clear (gpointer candidate)
   g_free (((Candidate *)candidate)->name);
 }
 
+/* A reason, and the schedules that have no row for it. */
+typedef struct {
+  char *reason;
+  GString *names;
+} Skipped;
+
+static void skipped_clear (gpointer data)
+{
+  g_free (((Skipped *)data)->reason);
+  g_string_free (((Skipped *)data)->names, TRUE);
+}
+
 static void report_clear (Report *report)
 {
   ps_table_free (report->table);
@@ -708,8 +763,8 @@ static void report_clear (Report *report)
   g_clear_pointer (&report->samples, g_ptr_array_unref);
   g_clear_pointer (&report->candidates, g_array_unref);
   g_clear_pointer (&report->predictions, g_ptr_array_unref);
+  g_clear_pointer (&report->skipped, g_array_unref);
   g_string_free (report->prompts, TRUE);
-  g_string_free (report->skipped, TRUE);
   g_string_free (report->asynchronous, TRUE);
   g_string_free (report->restless, TRUE);
   g_free (report->about);
@@ -717,7 +772,7 @@ static void report_clear (Report *report)
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Report, report_clear)
 
-static gboolean report_init (Report *report, const Options *options, GError **error)
+static gboolean report_init (Report *report, Options *options, GError **error)
 {
   const PsCostSource *source = ps_setting_source (options->setting);
   PsCellColumn wanted[G_N_ELEMENTS (columns)];
@@ -735,8 +790,9 @@ static gboolean report_init (Report *report, const Options *options, GError **er
   g_array_set_clear_func (report->memory, memory_row_clear);
   if (options->sampling.n_samples > 0)
     report->samples = g_ptr_array_new_with_free_func (samples_free);
+  report->skipped = g_array_new (FALSE, FALSE, sizeof (Skipped));
+  g_array_set_clear_func (report->skipped, skipped_clear);
   report->prompts = g_string_new (NULL);
-  report->skipped = g_string_new (NULL);
   report->asynchronous = g_string_new (NULL);
   report->restless = g_string_new (NULL);
   report->candidates = g_array_new (FALSE, FALSE, sizeof (Candidate));
@@ -779,19 +835,26 @@ static void add_row (Report *report, const PsPrediction *prediction)
   PsTable *table = report->table;
   g_autofree char *layout = find_subjects (report) & LAYOUT ? ps_prediction_layout (prediction) : NULL;
   g_autofree char *interval = ps_interval_to_text (&prediction->interval);
-  g_autoptr (GString) order = g_string_new (NULL);
+  g_autoptr (GString) order = g_string_new (NULL), tokens = g_string_new (NULL);
+  const PsSliceParts *slices = ps_costs_slices (prediction->costs, prediction->program->schedule->n_slices);
   Row row = { .figures = ps_prediction_figures (prediction),
               .interval = prediction->interval,
               .interval_text = interval,
-              .n_iterations = prediction->iteration.n_iterations };
+              .n_iterations = prediction->iteration.n_iterations,
+              .from = report->from };
 
   /* The microbatches of --lengths as they enter the pipeline: "2,0,1". */
   for (guint i = 0; prediction->order != NULL && i < row.figures.n_microbatches; i++)
     g_string_append_printf (order, "%s%u", i > 0 ? "," : "", prediction->order[i]);
   row.order = order->len > 0 ? order->str : NULL;
+  for (guint k = 0; slices != NULL && slices->tokens != NULL && k < slices->n; k++)
+    g_string_append_printf (tokens, "%s%u", k > 0 ? ":" : "", slices->tokens[k]);
+  row.slice_tokens = tokens->len > 0 ? tokens->str : NULL;
   row.figures.layout = layout;
   ps_table_add (table, &row);
-  note_gain (report, prediction);
+  report->shifts |= row.interval.p90_ns > 0 && !ps_interval_holds (&row.interval, row.figures.metrics.iteration_ns);
+  if (options->n_settings == 1)
+    note_gain (report, prediction);
   if (row.figures.asynchronous) {
     ps_table_set_title (table, "asynchronous", "async");
     g_string_append_printf (report->asynchronous, "%s%s", report->asynchronous->len ? ", " : "", row.figures.schedule);
@@ -849,7 +912,12 @@ static gboolean take_prediction (Report *report, PsPrediction *prediction, GErro
 
   g_ptr_array_add (report->predictions, prediction);
   note_unrest (report, prediction);
-  if (!schedule->asynchronous)
+  if (report->expected != NULL) {
+    ps_expected_add (report->expected, report->command, prediction);
+    g_ptr_array_set_size (report->predictions, 0);
+    return TRUE;
+  }
+  if (!schedule->asynchronous && options->n_settings == 1 && !options->has_bubble)
     g_array_append_val (report->candidates, ((Candidate){ g_strdup (schedule->name), prediction->metrics.iteration_ns,
                                                           prediction->interval, prediction->fits }));
   if (report->samples == NULL && !options->explain) {
@@ -863,20 +931,36 @@ static gboolean take_prediction (Report *report, PsPrediction *prediction, GErro
          && (report->samples == NULL || add_samples (report, prediction, error));
 }
 
-/* Notes why a schedule has no row. Constraints name their family themselves, missing measurements do not: families in a
- * row share a reason. */
-static void skip (GString *skipped, const char *name, const GError *reason)
+/* Notes why a schedule has no row. label: the name, or that with its setting. The reason's own mention of the name at
+ * its start is left out, so that schedules share it. */
+static void skip (Report *report, const char *name, const char *label, const GError *reason)
 {
-  g_autofree char *after = g_strconcat (": ", reason->message, NULL);
-  gboolean named = g_str_has_prefix (reason->message, name);
+  g_autofree char *quoted = g_strdup_printf ("schedule '%s': ", name), *plain = g_strconcat (name, ": ", NULL);
+  const char *text = reason->message;
 
-  if (!named && g_str_has_suffix (skipped->str, after)) {
-    g_autofree char *also = g_strconcat (", ", name, NULL);
+  text += g_str_has_prefix (text, quoted) ? strlen (quoted) : g_str_has_prefix (text, plain) ? strlen (plain) : 0;
+  for (guint i = 0; i < report->skipped->len; i++) {
+    const Skipped *same = &g_array_index (report->skipped, Skipped, i);
 
-    g_string_insert (skipped, (gssize)(skipped->len - strlen (after)), also);
-  } else
-    g_string_append_printf (skipped, "%s%s%s", skipped->len ? "; " : "", named ? "" : name,
-                            named ? reason->message : after);
+    if (g_str_equal (same->reason, text)) {
+      g_string_append_printf (same->names, ", %s", label);
+      return;
+    }
+  }
+  g_array_append_val (report->skipped, ((Skipped){ g_strdup (text), g_string_new (label) }));
+}
+
+/* "dualpipe, chimera: REASON; zb-v: REASON". Free with g_free. */
+static char *describe_skipped (const Report *report)
+{
+  GString *text = g_string_new (NULL);
+
+  for (guint i = 0; i < report->skipped->len; i++) {
+    const Skipped *skipped = &g_array_index (report->skipped, Skipped, i);
+
+    g_string_append_printf (text, "%s%s: %s", i > 0 ? "; " : "", skipped->names->str, skipped->reason);
+  }
+  return g_string_free (text, FALSE);
 }
 
 /* Names those that fit as the first one does, and whose p10-p90 overlaps its own; "" where it stands alone. Returns
@@ -910,6 +994,15 @@ static char *write_sentences (const Report *report, guint n_alike, const char *a
   if (n_alike > 1)
     g_string_append_printf (text, "these %u cannot be told apart, for their p10-p90 overlap that of the first: %s\n",
                             n_alike, alike);
+  if (report->options->has_bubble)
+    g_string_append_printf (text,
+                            "m: the least whose bubble of iteration is at most %g; m from: from there to twice the "
+                            "least m, no m has a larger one\n",
+                            report->options->bubble);
+  if (report->shifts)
+    g_string_append (
+        text, "an iteration outside its p10-p90 is one of median costs: where devices run in step, each step waits "
+              "for the slower of its ops\n");
   if (report->asynchronous->len > 0)
     g_string_append_printf (text,
                             "%s: asynchronous; gradients are of older weights, the lower bound is that of the period",
@@ -917,17 +1010,25 @@ static char *write_sentences (const Report *report, guint n_alike, const char *a
   return ps_fit_sentence (text->str, 0);
 }
 
-/* What fits comes first, then what is tight. Asynchronous schedules train differently and are no winners: they come
- * last. */
+static void print_skipped (const Report *report)
+{
+  g_autofree char *skipped = describe_skipped (report), *text = g_strconcat ("skipped: ", skipped, NULL);
+  g_autofree char *lines = ps_fit_sentence (text, PS_TALK_COLUMNS);
+
+  if (*skipped)
+    g_printerr ("%s", lines);
+}
+
+/* What fits comes first, then what is tight; with lists of settings, within each of them. Asynchronous schedules train
+ * differently and are no winners: they come last. */
 static gboolean print_report (Report *report, GError **error)
 {
   PsTable *table = report->table;
   g_autoptr (GString) alike = g_string_new (NULL), page = g_string_new (NULL);
   guint n_alike = find_alike (report->candidates, alike);
-  g_autofree char *errors = ps_describe_errors (report->options->setting);
-  const char *extra[11] = {
-    "origin", ps_origin_name (PS_ORIGIN_SIMULATED), "costs", report->about, "skipped", report->skipped->str, NULL
-  };
+  g_autofree char *errors = ps_describe_errors (report->options->setting), *skipped = describe_skipped (report);
+  const char *extra[11]
+      = { "origin", ps_origin_name (PS_ORIGIN_SIMULATED), "costs", report->about, "skipped", skipped, NULL };
   const char *const optional[][2] = { { "interval", errors }, { "alike", n_alike > 1 ? alike->str : NULL } };
 
   for (guint i = 0, n = 6; i < G_N_ELEMENTS (optional); i++)
@@ -937,13 +1038,16 @@ static gboolean print_report (Report *report, GError **error)
     }
   for (guint i = 0; i < report->predictions->len; i++)
     add_row (report, report->predictions->pdata[i]);
-  ps_table_sort (table, "iteration_ns", FALSE);
+  ps_table_sort (table, report->options->has_bubble ? "microbatches" : "iteration_ns", FALSE);
   ps_table_sort (table, "fits", TRUE); /* yes, tight, no */
   ps_table_sort (table, "asynchronous", FALSE);
+  if (report->options->n_microbatches > 1)
+    ps_table_sort (table, "microbatches", FALSE);
+  if (report->options->n_devices > 1)
+    ps_table_sort (table, "devices", FALSE);
   if (report->options->columns.json)
     return ps_table_print (table, "pipesim-predict/1", extra, error);
-  if (report->skipped->len)
-    g_printerr ("skipped: %s\n", report->skipped->str);
+  print_skipped (report);
   g_autofree char *head = g_strconcat (report->about, errors != NULL ? "\ninterval: " : "", errors, NULL);
   g_autofree char *about = ps_fit_sentence (head, 0), *text = ps_table_to_text (table);
   g_autofree char *sentences = write_sentences (report, n_alike, alike->str);
@@ -966,7 +1070,66 @@ static gboolean print_report (Report *report, GError **error)
   return ps_print (page->str, error);
 }
 
-/* The command */
+/* Predicting */
+
+/* Setting i of the lists of -p, -v and -m, of which m changes first. */
+static void choose_setting (const Options *options, guint i)
+{
+  PsSetting *setting = options->setting;
+  const struct {
+    const guint *values;
+    guint n, *value;
+  } lists[] = { { options->microbatches, options->n_microbatches, &setting->n_microbatches },
+                { options->chunks, options->n_chunks, &setting->n_chunks },
+                { options->devices, options->n_devices, &setting->n_devices } };
+
+  for (guint k = 0; k < G_N_ELEMENTS (lists); k++)
+    if (lists[k].n > 0) {
+      *lists[k].value = lists[k].values[i % lists[k].n];
+      i /= lists[k].n;
+    }
+}
+
+/* The prediction with the least number of microbatches whose bubble is small enough. A bubble may grow with m, where
+ * microbatches go in groups: every m is tried, and *from is the one that follows the last with too large a bubble. */
+static PsPrediction *find_least (const Options *options, PsPredictor *predictor, const char *name, guint *from,
+                                 GError **error)
+{
+  PsSetting *setting = options->setting;
+  guint most = options->n_microbatches > 0 ? options->microbatches[0] : MOST_MICROBATCHES, tried = 0;
+  g_autoptr (PsPrediction) least = NULL;
+  g_autoptr (GError) reason = NULL;
+  double smallest = 1;
+
+  *from = 1;
+  for (guint m = 1; m <= most; m++) {
+    g_autoptr (GError) refusal = NULL;
+
+    setting->n_microbatches = m;
+    g_autoptr (PsPrediction) prediction = ps_predictor_predict (predictor, name, &refusal);
+    if (prediction == NULL && reason == NULL)
+      reason = g_steal_pointer (&refusal);
+    if (prediction == NULL && reason->code != PS_ERROR_USAGE)
+      break;
+    if (prediction == NULL)
+      continue;
+    tried++;
+    smallest = MIN (smallest, prediction->metrics.bubble_ratio);
+    if (prediction->metrics.bubble_ratio > options->bubble)
+      *from = m + 1;
+    else if (least == NULL) {
+      least = g_steal_pointer (&prediction);
+      *from = m;
+      most = MIN (most, 2 * m);
+    }
+  }
+  if (least == NULL && tried > 0)
+    return ps_refuse_null (error, PS_ERROR_USAGE, "%s: no m up to %u has a bubble of %g or less; the smallest is %.4g",
+                           name, most, options->bubble, smallest);
+  if (least == NULL)
+    g_propagate_error (error, g_steal_pointer (&reason));
+  return g_steal_pointer (&least);
+}
 
 /* Writes what -o and --to ask for; else the prediction, whose ownership it takes, becomes a row. */
 static gboolean take (const Options *options, Report *report, PsPrediction *taken, GError **error)
@@ -986,28 +1149,45 @@ static gboolean take (const Options *options, Report *report, PsPrediction *take
   return launch != NULL && ps_print (launch, error);
 }
 
-/* Predicts each schedule. With `all`, a family that this setting excludes is skipped with its reason; when none is
- * left, the first reason is the error. */
+/* Predicts a schedule under the setting that was chosen. A refusal is noted. */
+static gboolean predict_one (Report *report, PsPredictor *predictor, const char *name, GError **refusal, GError **error)
+{
+  const Options *options = report->options;
+  const PsSetting *setting = options->setting;
+  g_autoptr (PsPrediction) prediction = options->has_bubble
+                                            ? find_least (options, predictor, name, &report->from, refusal)
+                                            : ps_predictor_predict (predictor, name, refusal);
+
+  if (prediction != NULL && ps_predictor_add_interval (predictor, prediction, PS_INTERVAL_STEPS, refusal))
+    return take (options, report, g_steal_pointer (&prediction), error);
+  g_autofree char *label = options->n_settings > 1 ? g_strdup_printf ("%s with p %u, m %u", name, setting->n_devices,
+                                                                      setting->n_microbatches)
+                                                   : g_strdup (name);
+  skip (report, name, label, *refusal);
+  return TRUE;
+}
+
+/* Predicts each schedule under each setting. With `all`, several settings, or --bubble and several schedules, one that
+ * is refused is skipped with its reason; when none is left, the first reason is the error. */
 static gboolean predict (const Options *options, PsPredictor *predictor, Report *report, GError **error)
 {
   g_auto (GStrv) names = ps_family_names (options->schedules);
   gboolean all = g_str_equal (options->schedules[0], "all") && options->schedules[1] == NULL;
+  gboolean skips = all || options->n_settings > 1 || (options->has_bubble && options->several);
   g_autoptr (GError) first = NULL;
 
-  for (guint i = 0; names[i] != NULL && (all || first == NULL); i++) {
-    g_autoptr (GError) reason = NULL;
-    g_autoptr (PsPrediction) prediction = ps_predictor_predict (predictor, names[i], &reason);
+  for (guint i = 0; i < options->n_settings; i++) {
+    choose_setting (options, i);
+    for (guint k = 0; names[k] != NULL && (skips || first == NULL); k++) {
+      g_autoptr (GError) refusal = NULL;
 
-    if (prediction != NULL && ps_predictor_add_interval (predictor, prediction, PS_INTERVAL_STEPS, &reason)) {
-      if (!take (options, report, g_steal_pointer (&prediction), error))
+      if (!predict_one (report, predictor, names[k], &refusal, error))
         return FALSE;
-      continue;
+      if (first == NULL)
+        first = g_steal_pointer (&refusal);
     }
-    skip (report->skipped, names[i], reason);
-    if (first == NULL)
-      first = g_steal_pointer (&reason);
   }
-  if (first == NULL || (all && report->about != NULL))
+  if (first == NULL || (skips && report->about != NULL))
     return TRUE;
   g_propagate_error (error, g_steal_pointer (&first));
   return FALSE;
@@ -1033,27 +1213,65 @@ static gboolean finish_sampling (Options *options, GError **error)
   return TRUE;
 }
 
-static gboolean check_options (Options *options, const char *stray, GError **error)
+/* The first of each list is the setting that notes are about. */
+static gboolean settle (gpointer base, G_GNUC_UNUSED GError **error)
+{
+  Options *options = base;
+
+  options->n_settings = MAX (options->n_devices, 1) * MAX (options->n_microbatches, 1) * MAX (options->n_chunks, 1);
+  choose_setting (options, 0);
+  return TRUE;
+}
+
+/* What belongs to a single schedule, a single setting, or to no expectation. */
+static gboolean check_single (const Options *options, GError **error)
 {
   const PsLaunchChoice *launch = &options->launch;
+  g_autofree char *to = g_strconcat ("--to ", launch->to, NULL), *output = g_strconcat ("-o ", options->output, NULL);
+  gboolean samples = options->sampling.n_samples > 0;
+  const struct {
+    gboolean given, one_schedule, one_setting;
+    const char *option;
+  } rows[] = { { launch->to != NULL, TRUE, TRUE, to },
+               { options->output != NULL, TRUE, TRUE, output },
+               { options->explain, TRUE, TRUE, "--explain" },
+               { options->tornado, TRUE, TRUE, "--tornado" },
+               { options->from.print_command, FALSE, FALSE, "--print-command" },
+               { options->memory, FALSE, TRUE, "--memory" },
+               { samples, FALSE, TRUE, "--samples" },
+               { options->print_costs, FALSE, TRUE, "--print-costs" },
+               { options->columns.wide || options->columns.columns != NULL, FALSE, FALSE, "--columns, --wide" } };
 
-  if (!ps_imply_framework (launch->to, options->setting, error) || !ps_setting_check (options->setting, error))
+  for (guint i = 0; i < G_N_ELEMENTS (rows); i++) {
+    if (!rows[i].given)
+      continue;
+    if (options->expects)
+      return ps_refuse (error, PS_ERROR_USAGE, "%s: --expect compares time, memory and fits", rows[i].option);
+    if (rows[i].one_schedule && options->several)
+      return ps_refuse (error, PS_ERROR_USAGE, "%s: is for one schedule, not for several", rows[i].option);
+    if (rows[i].one_setting && options->n_settings > 1)
+      return ps_refuse (error, PS_ERROR_USAGE, "%s: is for one setting; -p, -m and -v are lists here", rows[i].option);
+  }
+  return launch->to == NULL || !options->columns.json || ps_refuse (error, PS_ERROR_USAGE, "%s: prints no JSON", to);
+}
+
+static gboolean check_options (Options *options, const char *stray, GError **error)
+{
+  if (!ps_imply_framework (options->launch.to, options->setting, error) || !ps_setting_check (options->setting, error))
     return FALSE;
   options->several
       = options->schedules != NULL && (options->schedules[1] != NULL || g_str_equal (options->schedules[0], "all"));
   if (stray != NULL)
     return ps_refuse (error, PS_ERROR_USAGE, "'%s': not expected; the schedule goes after --schedule", stray);
-  if (options->schedules == NULL && !options->print_costs)
+  if (options->schedules == NULL && !options->print_costs && options->expect == NULL)
     return ps_refuse (error, PS_ERROR_USAGE, "--schedule: missing; give a family, a schedule file, or all");
-  if (launch->to != NULL && (options->several || options->columns.json))
-    return ps_refuse (error, PS_ERROR_USAGE, "--to %s: is for one schedule, and prints no JSON", launch->to);
-  if (options->output != NULL && options->several)
-    return ps_refuse (error, PS_ERROR_USAGE, "-o %s: a timeline is of one schedule, not of several", options->output);
-  if (options->explain && options->several)
-    return ps_refuse (error, PS_ERROR_USAGE, "--explain: explains one schedule, not several");
   if (options->has_faster && !options->explain)
     return ps_refuse (error, PS_ERROR_USAGE, "--faster: belongs to --explain");
-  return finish_sampling (options, error)
+  if (options->expect == NULL && (options->update || options->has_tolerance))
+    return ps_refuse (error, PS_ERROR_USAGE, "--update, --tolerance: belong to --expect");
+  if (options->has_bubble && (options->n_microbatches > 1 || options->expects))
+    return ps_refuse (error, PS_ERROR_USAGE, "--bubble: finds m; it takes one -m, the largest to try, and no --expect");
+  return finish_sampling (options, error) && check_single (options, error)
          && (ps_setting_zero (options->setting) < 3 || (!options->explain && options->sampling.n_samples == 0)
              || ps_refuse (error, PS_ERROR_USAGE, "--zero 3: --explain and --samples know no gathers"));
 }
@@ -1071,21 +1289,124 @@ static void print_costs (const PsSetting *setting, GError **error)
     ps_print (line, error);
 }
 
-static int run (G_GNUC_UNUSED const PsCmd *command, gpointer base, int argc, char **argv, GError **error)
+/* Expectations */
+
+/* Predicts a command line of a file once more. */
+static gboolean predict_again (const char *path, const char *line, GPtrArray *rows, GError **error)
+{
+  g_autofree char *whole = g_strconcat ("predict ", line, NULL);
+  PsCmd command = ps_cmd_predict;
+  g_auto (GStrv) words = NULL;
+  int n;
+
+  if (!g_shell_parse_argv (whole, &n, &words, NULL) || g_strv_contains ((const char *const *)words, "--help")
+      || g_strv_contains ((const char *const *)words, "-h"))
+    return ps_refuse (error, PS_ERROR_INPUT, "%s: command '%s': is no command line that predicts", path, line);
+  /* Options are removed from the list of words, which is freed whole. */
+  g_autofree char **list = g_memdup2 (words, ((gsize)n + 1) * sizeof *words);
+  GError *cause = NULL;
+  command.data = rows;
+  ps_cmd_run (&command, n, list, &cause);
+  if (cause != NULL)
+    g_propagate_prefixed_error (error, cause, "%s: predict %s: ", path, line);
+  return cause == NULL;
+}
+
+/* Prints what moved, for each command line with a table. Returns the exit code. */
+static int check_moves (const Options *options, const GPtrArray *file, const GPtrArray *rows, char **commands,
+                        GError **error)
+{
+  static const char *const none[] = { NULL };
+  double tolerance = options->has_tolerance ? options->tolerance : -1;
+  g_autoptr (GString) page = g_string_new (NULL);
+  PsMoves moves = { 0 };
+
+  if (!ps_expected_holds (file, commands))
+    return ps_refuse (error, PS_ERROR_INPUT, "%s: has no prediction of this command line; --update adds it",
+                      options->expect);
+  if (options->columns.json) {
+    g_autoptr (PsTable) table = ps_expected_compare (file, rows, commands, tolerance, TRUE, &moves);
+
+    return ps_table_choose (table, &options->columns, NULL, error)
+                   && ps_table_print (table, "pipesim-expect-check/1", none, error) && moves.n_beyond > 0
+               ? 3
+               : 0;
+  }
+  for (char **command = commands; *command != NULL; command++) {
+    g_autoptr (PsTable) table
+        = ps_expected_compare (file, rows, (char *[]){ *command, NULL }, tolerance, FALSE, &moves);
+    g_autofree char *text = ps_table_to_text (table), *line = g_strconcat ("pipesim predict ", *command, NULL);
+    g_autofree char *head = ps_fit_sentence (line, 0);
+
+    if (ps_table_n_rows (table) > 0)
+      g_string_append_printf (page, "%s%s", head, text);
+  }
+  g_string_append_printf (page, "%s: %u predictions; figures that moved: %u too far%s, %u within their tolerance\n",
+                          options->expect, rows->len, moves.n_beyond,
+                          moves.n_beyond > 0 ? " (--update writes the new ones)" : "", moves.n_within);
+  return ps_print (page->str, error) && moves.n_beyond > 0 ? 3 : 0;
+}
+
+/* Checks the file, or writes it. Returns the exit code. */
+static int expect (const Options *options, GError **error)
+{
+  double tolerance = options->has_tolerance ? options->tolerance : -1;
+  g_autofree char *own = ps_expected_command (options->words), *text = NULL;
+  g_autoptr (GPtrArray) file = NULL, rows = ps_expected_new ();
+  gboolean is_new = options->update && !g_file_test (options->expect, G_FILE_TEST_EXISTS);
+  g_auto (GStrv) commands = NULL;
+  gsize length;
+
+  if (!options->update && !g_file_test (options->expect, G_FILE_TEST_EXISTS))
+    return ps_refuse (error, PS_ERROR_IO, "--expect %s: is not there; --update writes it", options->expect);
+  if (is_new)
+    file = ps_expected_new ();
+  else if (ps_read_file (options->expect, &text, &length, error))
+    file = ps_expected_parse (options->expect, text, (gssize)length, error);
+  if (file == NULL)
+    return 0;
+  commands = *own != '\0' ? g_strsplit (own, "\n", 1) : ps_expected_commands (file);
+  for (guint i = 0; commands[i] != NULL; i++)
+    if (!predict_again (options->expect, commands[i], rows, error))
+      return 0;
+  guint n = rows->len;
+  if (!options->update)
+    return check_moves (options, file, rows, commands, error);
+  ps_expected_update (file, rows, commands, tolerance);
+  g_autofree char *json = ps_expected_to_json (file);
+  if (ps_write_file (options->expect, json, -1, error))
+    g_printerr ("%s: %u predictions written, %u in all\n", options->expect, n, file->len);
+  return 0;
+}
+
+/* The command */
+
+/* data of the command: a list that predictions are added to as PsExpected, in place of a table. */
+static int run (const PsCmd *command, gpointer base, int argc, char **argv, GError **error)
 {
   Options *options = base;
 
+  options->expects = options->expect != NULL || command->data != NULL;
   if (!check_options (options, argc > 1 ? argv[1] : NULL, error))
     return 0;
+  if (options->expect != NULL && command->data == NULL)
+    return expect (options, error);
   if (options->print_costs) {
     print_costs (options->setting, error);
     return 0;
   }
   g_autoptr (PsPredictor) predictor = ps_predictor_new (options->setting, NULL); /* outlives the rows' predictions */
   g_auto (Report) report = { 0 };
+  g_autofree char *own = ps_expected_command (options->words);
+
+  report.expected = (GPtrArray *)command->data;
+  report.command = own;
   /* Text of --to or a timeline on stdout is the data; the table would spoil it. */
-  if (report_init (&report, options, error) && predict (options, predictor, &report, error)
-      && options->launch.to == NULL && g_strcmp0 (options->output, "-") != 0)
+  if (!report_init (&report, options, error) || !predict (options, predictor, &report, error))
+    return 0;
+  if (report.expected != NULL)
+    print_skipped (&report);
+  else if (options->launch.to == NULL && g_strcmp0 (options->output, "-") != 0)
     print_report (&report, error);
   return 0;
 }
@@ -1101,14 +1422,21 @@ const PsCmd ps_cmd_predict = {
     .text
     = "bubble of iteration = 1 - busy time / (p * iteration time)\n"
       "bubble of span = 1 - (busy time / p) / longest span of a device\n"
+      "first token: mean time from the start until a prompt of --serve prefill is in; tokens/s: of an iteration\n"
       "p10-p90: 80 of 100 runs of 5 steps at other times have a median iteration time in between (measured costs)\n",
     .examples = "pipesim predict -s all -p 4 -m 8 --costs f=1ms,b=1ms,w=1ms,c=100us,act=2MiB,wact=1MiB\n"
                 "pipesim predict -s 1f1b,zb-h1 -p 4 -m 32 --model llama-3-70b --cluster h100-80gb --tensor 8 --memory\n"
-                "pipesim predict -s zb-h1 -p 4 -m 8 --costs f=1ms,b=1ms,w=1ms -o zb-h1.json --explain\n",
+                "pipesim predict -s zb-h1 -p 4 -m 8 --costs f=1ms,b=1ms,w=1ms -o zb-h1.json --explain\n"
+                "pipesim predict -s 1F1B,ZBVZeroBubble -p 4,8 -m 16,32 --costs f=1ms,b=1ms,w=1ms\n"
+                "pipesim predict -s 1f1b,interleaved -p 4 --costs f=1ms,b=1ms,w=1ms --bubble 0.05\n"
+                "pipesim predict -s 1f1b -p 4 -m 8 --costs f=1ms,b=1ms,w=1ms --expect expected.json --update\n"
+                "pipesim predict --expect expected.json\n",
   },
   .rows = rows,
   .size = sizeof (Options),
   .setting = offsetof (Options, setting),
+  .words = offsetof (Options, words),
+  .settle = settle,
   .run = run,
   .clear = clear,
 };

@@ -381,6 +381,8 @@ static gboolean finish_options (Options *options, const char *stray, GError **er
     return ps_refuse (error, PS_ERROR_USAGE, "--microbatch-size: needs modelled costs, --model FILE --cluster FILE");
   if (ps_setting_zero (setting) == 3)
     return ps_refuse (error, PS_ERROR_USAGE, "--zero 3: a search knows no gathers; predict does");
+  if (options->joint && setting->serve != PS_SERVE_NONE)
+    return ps_refuse (error, PS_ERROR_USAGE, "--joint: is of training; --serve prefill does without it");
   if (options->joint && setting->lengths != NULL)
     return ps_refuse (error, PS_ERROR_USAGE,
                       "--joint: its bounds are of microbatches of one length; leave out --lengths, or leave "
@@ -449,12 +451,18 @@ const PsCmd ps_cmd_search = {
     "order says which of the two a row's times belong to. The lower bound holds for every schedule of the row's\n"
     "placement within the memory limit, without O. gap says how much longer the row's iteration is: also without\n"
     "O, but with all-reduces that nothing hides.\n\n"
+    "found by: the name of a published schedule that was best as it is; list scheduling, which lets each device start\n"
+    "the op that a rule ranks first; beam search, which keeps several such orders side by side; local search, which\n"
+    "moves ops of a good order; windows of ops, which fixes what can run when and so proves its answer; joint moves,\n"
+    "which change stages and order together.\n\n"
     "With --objective mean or p90 costs vary as --jitter, --straggler and --slow-link say. The better schedule is\n"
     "then the one with the lower mean or p90. Bound and gap stay those of the costs as they are.\n\n"
     "With --joint one more row has the best schedule with its own choice of stages. Its recompute and offload say\n"
     "what each stage does, if they differ. recompute some: in the file of -o, each microbatch that recomputes has\n"
     "an R. placement custom: the file of -o says where the stages are. The row's bound is that of its\n"
     "stages on its devices, whatever their microbatches recompute or offload.\n\n"
+    "With --serve prefill a search orders the chunks of all prompts: by the makespan, and where that is equal by the\n"
+    "mean time to the first token.\n\n"
     "A search tries all published schedules first, before it looks at a limit or a signal: half a minute for 2048\n"
     "microbatches on 512 devices.\n"
     "The result under --time-limit differs from run to run; the result of --moves is always the same. A longer\n"

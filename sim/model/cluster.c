@@ -11,6 +11,7 @@
 #include <string.h>
 
 PS_DEFINE_NAMES (PsCudaGraphs, ps_cuda_graphs, "none", "attn", "full_iteration")
+PS_DEFINE_NAMES (PsCpComm, ps_cp_comm, "all_gather", "p2p", "a2a")
 PS_DEFINE_NAMES (PsDispatcher, ps_dispatcher, "alltoall", "deepep", "hybridep")
 
 #define MAX_FLOPS 1e18 /* operations per second */

@@ -621,6 +621,63 @@ static gint64 spread_optimizer (PsCosts *costs, const PsModel *model, const PsCl
   return all.step_ns;
 }
 
+/* Parts of a stage's parameters that FSDP gathers as one: the embedding, each layer, the head. */
+typedef struct {
+  double first; /* of the first one */
+  double most;  /* of two neighbours: one that works, and the next one */
+} Units;
+
+static Units find_units (const PsModel *model, const PsStageShape *shape)
+{
+  const double all = (double)ps_tensor_parameters (model, shape, 1);
+  Units units = { 0 };
+  double before = 0;
+
+  for (guint i = 0; i < shape->n_layers + 2; i++) {
+    const gboolean layer = i > 0 && i <= shape->n_layers;
+    const PsStageShape unit = { .first_encoder = shape->first_encoder,
+                                .n_encoder = i == 0 ? shape->n_encoder : 0,
+                                .first_layer = shape->first_layer + (layer ? i - 1 : 0),
+                                .n_layers = layer,
+                                .embedding = shape->embedding && i == 0,
+                                .n_mtp = i > shape->n_layers ? shape->n_mtp : 0,
+                                .head = i > shape->n_layers ? shape->head : 0 };
+    const double part = (double)ps_tensor_parameters (model, &unit, 1) / all;
+
+    if (i == 0)
+      units.first = part;
+    units.most = MAX (units.most, before + part);
+    before = part;
+  }
+  units.most = MIN (units.most, 1);
+  return units;
+}
+
+/* Without a pipeline FSDP works by units. Each is gathered before its forward and again before its backward, while the
+ * unit before it computes, and its gradients are scattered after each backward. */
+static void gather_units (PsCosts *costs, const PsModel *model, guint n_replicas)
+{
+  PsStageCost *cost = &costs->stage[0];
+  const Units units = find_units (model, &costs->shapes[0]);
+  const gint64 gather_ns = cost->gather_ns, reduce_ns = cost->reduce_ns, before = cost->state.gradient_bytes;
+
+  for (guint length = 0; length < costs->n_lengths; length++) {
+    gint64 *ns[PS_N_OP_KINDS];
+
+    for (guint kind = 0; kind < PS_OP_O; kind++)
+      ns[kind] = &costs->op[ps_op_index (1, costs->n_lengths, (PsOpKind)kind, length, 0)].duration_ns;
+    *ns[PS_OP_F] = MAX (*ns[PS_OP_F], gather_ns);
+    *ns[PS_OP_BW] = MAX (*ns[PS_OP_BW], gather_ns + reduce_ns);
+    *ns[PS_OP_W] = MAX (*ns[PS_OP_W], gather_ns + reduce_ns - *ns[PS_OP_B]);
+  }
+  cost->gather_ns = scale (gather_ns, units.first);
+  cost->reduce_ns = scale (reduce_ns, units.first);
+  cost->whole_bytes = scale (cost->whole_bytes, units.most);
+  spread_bytes (costs, n_replicas, &cost->state.gradient_bytes, &cost->experts.gradient_bytes);
+  cost->state.gradient_bytes += scale (before - cost->state.gradient_bytes, units.most);
+  cost->weight_bytes -= before - cost->state.gradient_bytes;
+}
+
 static void zero_stage (PsCosts *costs, const PsModel *model, const PsCluster *cluster, guint stage, guint n_replicas,
                         guint zero)
 {
@@ -655,6 +712,8 @@ gboolean ps_costs_zero (PsCosts *costs, const PsModel *model, const PsCluster *c
                         zero, costs->source, stage);
     zero_stage (costs, model, cluster, stage, n_replicas, zero);
   }
+  if (zero == 3 && costs->n_stages == 1 && model != NULL && costs->shapes != NULL)
+    gather_units (costs, model, n_replicas);
   costs->zero = zero;
   return TRUE;
 }

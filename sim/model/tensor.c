@@ -146,16 +146,24 @@ gint64 ps_tensor_output_bytes (const PsModel *model, const PsStageShape *shape, 
   return ps_tensor_share (ps_model_stage_output_bytes (model, shape), n_tensor * MAX (model->spread.context, 1));
 }
 
-/* All keys and values reach every GPU of a context before its attention (all-gather; Llama 3, arXiv 2407.21783, section
- * 3.3.2), those of earlier slices again. */
-static gint64 context_ns (const PsModel *model, const PsCluster *cluster)
+/* What the exchange of one attention in a context takes in F or B that attention does not hide; `attention_ns` is the
+ * time of one attention (see the header). Keys and values of earlier slices go round again, but for all-to-alls. */
+static gint64 context_ns (const PsModel *model, const PsCluster *cluster, PsOpKind kind, gint64 attention_ns)
 {
-  guint c = MAX (model->spread.context, 1);
+  guint c = MAX (model->spread.context, 1), passes = kind == PS_OP_F ? 1 : 2;
   const PsLink link = cluster->context_remote ? ps_cluster_network_link (cluster) : ps_cluster_inner_link (cluster, c);
-  gint64 bytes = keys_and_values (model) * ps_precision_bytes (model->precision) * model->microbatch_size
-                 * ((gint64)model->before + model->sequence);
+  gint64 token = model->microbatch_size * (gint64)ps_precision_bytes (model->precision);
+  gint64 bytes = keys_and_values (model) * token * ((gint64)model->before + model->sequence);
 
-  return c == 1 ? 0 : (c - 1) * ps_link_transfer_ns (&link, ps_tensor_share (bytes, c * cluster->tensor));
+  if (c == 1)
+    return 0;
+  if (cluster->cp_comm == PS_CP_COMM_A2A) {
+    bytes = (keys_and_values (model) + ps_model_query_width (model) + ps_model_value_width (model)) * token
+            * model->sequence;
+    return (c - 1) * ps_link_transfer_ns (&link, ps_tensor_share (bytes, c * c * cluster->tensor));
+  }
+  gint64 step_ns = passes * ps_link_transfer_ns (&link, ps_tensor_share (bytes, c * cluster->tensor));
+  return (c - 1) * (cluster->cp_comm == PS_CP_COMM_P2P ? MAX (step_ns - attention_ns / c, 0) : step_ns);
 }
 
 /* How many of n equal parts of the experts have some of a token's experts: the average over all choices of `active` of
@@ -212,15 +220,22 @@ gint64 ps_tensor_exchange_ns (const PsModel *model, const PsCluster *cluster)
               n > near ? ps_link_transfer_ns (&outer, (gint64)(bytes * (n - near))) : 0);
 }
 
-/* The time of count[kind] units of each kind. n_attention of them gather keys and values in a context. */
-static gint64 units_ns (const PsModel *model, const guint count[PS_N_UNIT_KINDS], guint n_attention,
-                        const PsCluster *cluster, PsOpKind kind)
+/* The time of count[kind] units of each kind. n_attention of them exchange keys and values in a context; `shape` has
+ * them. */
+static gint64 units_ns (const PsModel *model, const PsStageShape *shape, const guint count[PS_N_UNIT_KINDS],
+                        guint n_attention, const PsCluster *cluster, PsOpKind kind)
 {
   double widths = (double)(ps_model_query_width (model) + keys_and_values (model)) / model->hidden;
-  gint64 two_ns = passes_ns (model, cluster, 0), sum = 0;
+  gint64 two_ns = passes_ns (model, cluster, 0), sum = 0, attention_ns = 0;
   guint n_units = 0;
   PsModel own;
 
+  if (cluster->cp_comm == PS_CP_COMM_P2P && model->spread.context > 1 && n_attention > 0) {
+    PsWork work;
+
+    ps_work_stage (model, shape, kind, cluster->tensor, &work);
+    attention_ns = ps_work_attention_ns (&work, cluster) / n_attention;
+  }
   for (PsUnitKind unit = PS_UNIT_ATTENTION; unit <= PS_UNIT_EXPERTS; unit++)
     n_units += count[unit];
   if (cluster->tensor > model->kv_heads)
@@ -229,7 +244,7 @@ static gint64 units_ns (const PsModel *model, const guint count[PS_N_UNIT_KINDS]
   if (count[PS_UNIT_ENCODER] > 0)
     sum += count[PS_UNIT_ENCODER] * passes_ns (ps_unit_model (model, PS_UNIT_ENCODER, &own), cluster, 0);
   /* Whole experts take the tokens that a GPU has: the all-reduce after them is not there. */
-  return sum + n_units * two_ns / 2 + n_attention * (kind == PS_OP_F ? 1 : 2) * context_ns (model, cluster)
+  return sum + n_units * two_ns / 2 + n_attention * context_ns (model, cluster, kind, attention_ns)
          + count[PS_UNIT_EXPERTS]
                * (2 * ps_tensor_exchange_ns (model, cluster) - (ps_model_expert_gpus (model) == 1) * (two_ns / 2));
 }
@@ -248,7 +263,7 @@ gint64 ps_tensor_stage_ns (const PsModel *model, const PsStageShape *shape, cons
   guint count[PS_N_UNIT_KINDS];
 
   ps_model_count_units (model, shape, count);
-  return units_ns (model, count, count_attention (count), cluster, kind);
+  return units_ns (model, shape, count, count_attention (count), cluster, kind);
 }
 
 gint64 ps_tensor_again_ns (const PsModel *model, const PsStageShape *shape, PsRecompute recompute,
@@ -264,7 +279,7 @@ gint64 ps_tensor_again_ns (const PsModel *model, const PsStageShape *shape, PsRe
     if (!(unit == PS_UNIT_MLP && recompute & PS_RECOMPUTE_MLP)
         && !(unit == PS_UNIT_EXPERTS && recompute & PS_RECOMPUTE_MOE))
       count[unit] = 0;
-  return units_ns (model, count, n_attention, cluster, PS_OP_F);
+  return units_ns (model, &again, count, n_attention, cluster, PS_OP_F);
 }
 
 gboolean ps_tensor_check_spread (const PsModel *model, guint n_tensor, guint n_replicas, GError **error)
@@ -294,17 +309,23 @@ typedef struct {
   guint n;
 } Modules;
 
-static void add_module (Modules *modules, const char *name, gint64 bytes, gint64 wide)
+guint ps_modules_find (PsModuleBytes *modules, guint *n, const char *module)
 {
   guint i = 0;
 
-  while (i < modules->n && !g_str_equal (modules->module[i].module, name))
+  while (i < *n && !g_str_equal (modules[i].module, module))
     i++;
-  if (i == modules->n) {
-    g_assert (modules->n < PS_MAX_MODULES);
-    modules->module[modules->n++] = (PsModuleBytes){ .module = name };
-    modules->wide[i] = 0;
+  if (i == *n) {
+    g_assert (*n < PS_MAX_MODULES);
+    modules[(*n)++] = (PsModuleBytes){ .module = module };
   }
+  return i;
+}
+
+static void add_module (Modules *modules, const char *name, gint64 bytes, gint64 wide)
+{
+  guint i = ps_modules_find (modules->module, &modules->n, name);
+
   modules->module[i].bytes += bytes;
   modules->wide[i] += wide;
 }

@@ -392,6 +392,16 @@ static double launches_ns (const PsCluster *cluster, const PsWorkKernel *kernel)
   return (double)(kernel->launches > 0 ? kernel->launches * expert_ns : cluster->launch_ns);
 }
 
+gint64 ps_work_attention_ns (const PsWork *work, const PsCluster *cluster)
+{
+  double ns = 0;
+
+  for (guint i = 0; i < work->n_kernels; i++)
+    if (work->kernel[i].type == PS_WORK_ATTENTION || work->kernel[i].type == PS_WORK_SCORES)
+      ns += work->kernel[i].repeats * kernel_ns (cluster, &work->kernel[i]);
+  return round_time (ns);
+}
+
 gint64 ps_work_ns (const PsWork *work, const PsCluster *cluster, gint64 talk_ns)
 {
   double ns = (double)talk_ns, host_ns = 0;

@@ -256,15 +256,6 @@ static char *describe (const Advising *advising, const PsAdvised *run)
   return g_string_free (text, FALSE);
 }
 
-/* Layers of each stage; 0: they are not even. */
-static guint find_even (const PsCosts *costs)
-{
-  for (guint s = 1; costs->shapes != NULL && s < costs->n_stages; s++)
-    if (costs->shapes[s].n_layers != costs->shapes[0].n_layers)
-      return 0;
-  return costs->shapes != NULL ? costs->shapes[0].n_layers : 0;
-}
-
 static void take_figures (const Advising *advising, const PsPrediction *prediction, PsAdvised *run)
 {
   const PsMetrics *metrics = &prediction->metrics;
@@ -275,7 +266,6 @@ static void take_figures (const Advising *advising, const PsPrediction *predicti
   run->fits = prediction->fits;
   run->interval = prediction->interval;
   run->n_chunks = ps_placement_max_chunks (prediction->program->schedule->placement);
-  run->even_layers = find_even (prediction->costs);
 }
 
 /* The run in the words of the framework; checked: NULL where it does not run that, or needs a file besides. NULL also
@@ -678,7 +668,6 @@ void ps_advice_edit (const PsAdvice *advice, const PsAdvised *advised, const cha
                                   .before = advice->run.text,
                                   .after = advised->text,
                                   .n_chunks = advised->n_chunks,
-                                  .even_layers = advised->even_layers,
                                   .bridge = advised->setting.framework == PS_FRAMEWORK_BRIDGE };
 
     file->text = ps_launch_edit (&change, flags);

@@ -27,24 +27,6 @@ G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Edit, edit_clear)
 
 /* Keys */
 
-/* Keys that say one thing together. Where one of them changes, those that the new launch does not have go. */
-static const char *const groups[] = {
-  "chunks chunks.layers layout layout.first layout.first-less layout.last layout.last-less layout.embedding layout.loss layout.parts group",
-  "recompute.granularity recompute.method recompute.layers recompute.modules",
-  "zero.distributed-optimizer zero.fsdp zero.strategy zero replicas.replicated zero.sharded zero.reshard",
-  "main-grads-dtype main-grads-dtype.bf16",
-  "moe-token-dispatcher-type moe-token-dispatcher-type.backend",
-  "cuda-graphs.impl cuda-graphs.scope",
-  "offload-modules.offloads offload-modules",
-};
-
-static gboolean is_word_of (const char *words, const char *word)
-{
-  g_auto (GStrv) list = g_strsplit (words, " ", -1);
-
-  return g_strv_contains ((const char *const *)list, word);
-}
-
 /* The name as the file spells it, without the sections of YAML, TOML and JSON. */
 static const char *short_name (PsLaunchForm form, const char *key)
 {
@@ -344,6 +326,12 @@ static char *spell (PsLaunchForm form, const char *value)
   }
   if (*value == '\0')
     return g_strdup ("true");
+  if (g_str_has_prefix (value, "[[")) { /* a line for each stage */
+    g_auto (GStrv) stages = g_strsplit (value + 1, "],[", -1);
+    g_autofree char *lines = g_strjoinv ("],\n  [", stages);
+
+    return g_strdup_printf ("[\n  %s", lines);
+  }
   if (literal || (form == PS_LAUNCH_YAML && is_plain (value)))
     return g_strdup (value);
   if (words[1] != NULL) {
@@ -520,7 +508,8 @@ static gboolean add_json (Edit *edit, const char *key, const char *words, const 
   gsize n = strlen (section);
   const char *brace = strchr (edit->text, '{');
   g_autofree char *outer = n > 0 ? g_strdup_printf ("\"%.*s\"", (int)n - 1, section) : NULL;
-  const char *within = outer != NULL ? strstr (edit->text, outer) : NULL, *inner = within ? strchr (within, '{') : NULL;
+  const char *within = outer != NULL ? strstr (edit->text, outer) : NULL,
+             *inner = within != NULL ? strchr (within, '{') : NULL;
   g_autofree char *item = inner != NULL ? g_strdup_printf (" %s,", words)
                           : n > 0       ? g_strdup_printf ("\n  %s: { %s },", outer, words)
                                         : g_strdup_printf ("\n  %s,", words);
@@ -578,24 +567,17 @@ static gboolean add_key (Edit *edit, const char *key, const char *value)
 
 /* All changes */
 
-/* A key of the new launch as the file says such things: in virtual stages where it counts those, in layers of a stage
- * where torchtitan's stages are even. FALSE: the file need not say it. */
-static gboolean adapt (const PsLaunchEdit *change, const Edit *edit, const char **key, char **value)
+/* A key of the new launch as the file says such things: in virtual stages where it counts those. */
+static void adapt (const PsLaunchEdit *change, const Edit *edit, const char **key, char **value)
 {
-  const char *fact = fact_of (edit->form, *key);
-  gboolean counts = change->bridge || find_key (edit->form, edit->keys, "virtual_pipeline_model_parallel_size") != NULL;
+  static const char chunks[] = "virtual_pipeline_model_parallel_size";
 
-  if (g_str_equal (fact, "layers-per-chunk") && counts) {
-    *key = "virtual_pipeline_model_parallel_size";
+  if (g_str_equal (fact_of (edit->form, *key), "chunks.layers")
+      && (change->bridge || find_key (edit->form, edit->keys, chunks) != NULL)) {
+    *key = chunks;
     g_free (*value);
     *value = g_strdup_printf ("%u", change->n_chunks);
-  } else if (g_str_equal (fact, "parts") && change->even_layers > 0) {
-    *key = "parallelism.pipeline_parallel_layers_per_stage";
-    g_free (*value);
-    *value = g_strdup_printf ("%u", change->even_layers);
-    return change->n_chunks > 1 || find_key (edit->form, edit->keys, *key) != NULL;
   }
-  return TRUE;
 }
 
 /* Sets or adds a key; one of another name that says the same goes. */
@@ -628,28 +610,32 @@ static void add_flag (GString *flags, PsLaunchForm form, gboolean goes, const ch
                           (int)(goes && form == PS_LAUNCH_YAML ? strcspn (words, ":") : strlen (words)), words);
 }
 
+/* Whether facts are about the same option of pipesim: "chunks" and "chunks.layers". Lists of modules say the chunks. */
+static gboolean is_about (const char *fact, const char *other)
+{
+  const gsize n = strcspn (fact, ".");
+
+  return (n > 0 && n == strcspn (other, ".") && strncmp (fact, other, n) == 0)
+         || (g_str_has_prefix (fact, "chunks") && g_str_equal (other, "layout.parts"));
+}
+
 /* Takes the keys off that say what the new launch says by others; changed: names of keys. */
-static gboolean clean_groups (Edit *edit, const GPtrArray *changed, const GPtrArray *after, GString *flags)
+static gboolean clean (Edit *edit, const GPtrArray *changed, const GPtrArray *after, GString *flags)
 {
   gboolean done = TRUE;
 
-  for (guint g = 0; g < G_N_ELEMENTS (groups); g++) {
-    gboolean any = FALSE;
+  for (guint i = edit->keys->len; i-- > 0;) {
+    g_autofree char *key = i < edit->keys->len ? g_strdup (((PsLaunchKey *)edit->keys->pdata[i])->key) : NULL;
+    gboolean goes = FALSE;
 
-    for (guint i = 0; i < changed->len; i++)
-      any |= is_word_of (groups[g], fact_of (edit->form, changed->pdata[i]));
-    for (guint i = edit->keys->len; any && i-- > 0;) {
-      g_autofree char *key = i < edit->keys->len ? g_strdup (((PsLaunchKey *)edit->keys->pdata[i])->key) : NULL;
-      gboolean stays = key == NULL || !is_word_of (groups[g], fact_of (edit->form, key))
-                       || find_key (edit->form, after, key) != NULL;
-
-      for (guint k = 0; k < changed->len; k++)
-        stays |= key != NULL && is_same (edit->form, key, changed->pdata[k]);
-      if (stays)
-        continue;
-      add_flag (flags, edit->form, TRUE, key, NULL);
-      done &= edit->form == PS_LAUNCH_LOG || take_off (edit, key);
-    }
+    for (guint k = 0; key != NULL && k < changed->len; k++)
+      goes |= is_about (fact_of (edit->form, key), fact_of (edit->form, changed->pdata[k]));
+    for (guint k = 0; goes && k < changed->len; k++)
+      goes = !is_same (edit->form, key, changed->pdata[k]);
+    if (!goes || find_key (edit->form, after, key) != NULL)
+      continue;
+    add_flag (flags, edit->form, TRUE, key, NULL);
+    done &= edit->form == PS_LAUNCH_LOG || take_off (edit, key);
   }
   return done;
 }
@@ -661,6 +647,8 @@ char *ps_launch_edit (const PsLaunchEdit *change, GString *flags)
   g_autoptr (GPtrArray) after = ps_launch_keys ("after", change->after, ps_launch_form (change->after), NULL);
   g_autoptr (GPtrArray) changed = g_ptr_array_new_with_free_func (g_free);
   const gboolean log = edit.form == PS_LAUNCH_LOG;
+  /* DeepSpeed's JSON in words of Megatron-LM: what no word says follows from others, or its reader finds it missing. */
+  const gboolean other = edit.form == PS_LAUNCH_WORDS && ps_launch_form (change->before) == PS_LAUNCH_JSON;
   gboolean done = !log;
 
   if (strlen (edit.text) <= MOST_BYTES)
@@ -687,13 +675,14 @@ char *ps_launch_edit (const PsLaunchEdit *change, GString *flags)
     gboolean says_batch = g_str_equal (now->key, "training.global_batch_size") && is_value (degree, "1")
                           && find_key (edit.form, edit.keys, now->key) == NULL;
 
-    if ((was != NULL && g_str_equal (was->value, now->value) && !says_batch) || !adapt (change, &edit, &key, &value))
+    if (was != NULL && g_str_equal (was->value, now->value) && !says_batch)
       continue;
+    adapt (change, &edit, &key, &value);
     g_ptr_array_add (changed, g_strdup (key));
     add_flag (flags, edit.form, FALSE, key, value);
-    done &= log || put (&edit, key, value);
+    done &= log || (other && find_key (edit.form, edit.keys, key) == NULL) || put (&edit, key, value);
   }
-  done &= clean_groups (&edit, changed, after, flags);
+  done &= clean (&edit, changed, after, flags);
   return done ? g_steal_pointer (&edit.text) : NULL;
 }
 

@@ -28,9 +28,8 @@ typedef struct {
   PsLaunchForm form;
   const char *before; /* ps_launch_text of the run as it stands, and of the other one */
   const char *after;
-  guint n_chunks;    /* of the other one */
-  guint even_layers; /* of each of its stages; 0: they are not even */
-  gboolean bridge;   /* the file is Megatron-Bridge's */
+  guint n_chunks;  /* of the other one */
+  gboolean bridge; /* the file is Megatron-Bridge's */
 } PsLaunchEdit;
 
 /* The user's text with what differs between before and after; NULL where it has no place for that, as a log has none.

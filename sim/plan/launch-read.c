@@ -142,7 +142,7 @@ static void G_GNUC_PRINTF (2, 3) fail (Reader *reader, const char *format, ...)
 static gint64 count (Reader *reader, const char *name, gint64 otherwise)
 {
   const PsOption *row = find_row (reader->rows, 0, name);
-  const char *given = row != NULL && row->type == PS_OPTION_COUNT ? find_given (row, reader->argv) : NULL;
+  const char *given = row != NULL && (row->type == PS_OPTION_COUNT || row->type == PS_OPTION_COUNTS) ? find_given (row, reader->argv) : NULL;
   gint64 value = given != NULL ? g_ascii_strtoll (given, NULL, 10)
                                : ps_launch_count (reader->facts, name, otherwise, &reader->error);
 

@@ -246,6 +246,7 @@ static char *ask_common (Framework framework, const Run *run)
               && !(said->recompute & PS_RECOMPUTE_UNIFORM)),
       "recompute", "its pipelines know full and full:uniform=N", "pipe/module.py" },
     { ALL, said->sync == PS_SYNC_BYPASS, "sync", "is not available there", NULL },
+    { ALL, said->serve != PS_SERVE_NONE, "serve", "it prints launches of training", NULL },
     { ALL, placement != NULL && placement->n_stages != n, "chunks", "it wants as many stages on each device", NULL },
     { ALL & ~MEGATRON, model->loss == PS_LOSS_FUSED, "loss", "is Megatron-LM's; nothing there fuses it with the head",
       NULL },

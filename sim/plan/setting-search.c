@@ -1,5 +1,6 @@
 /* setting-search.c - searches under a setting: the price of a schedule, the choices of placement, chunks, recomputation
  * and microbatch size, and the search of one of them. */
+#include "search/problem.h"
 #include "setting-search.h"
 
 #include <pipesim/bound.h>
@@ -320,6 +321,129 @@ static PsSearchResult *search (const PsSearchChoice *choice, PsSearchPricing *pr
   return result;
 }
 
+/* Prompts (--serve): the order in which their chunks enter a pipeline of forwards. */
+
+typedef struct {
+  const PsSearchPricing *pricing;
+  PsFamilySetting size; /* prompt: the order that is tried */
+  const PsFamily *family;
+  guint *tried;             /* [n_microbatches] the prompt of each chunk */
+  guint *best;              /* [n_microbatches] the same of the best order */
+  PsSchedule *found;        /* in that order; NULL: none yet */
+  PsPrediction *prediction; /* of it */
+} Order;
+
+static void order_clear (Order *order)
+{
+  ps_schedule_free (order->found);
+  ps_prediction_free (order->prediction);
+  g_free (order->best);
+}
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Order, order_clear)
+
+static double sum_first_tokens (const PsPrediction *prediction)
+{
+  double sum = 0;
+
+  for (guint i = 0; i < prediction->prefill->n; i++)
+    sum += (double)prediction->first_token_ns[i];
+  return sum;
+}
+
+static gboolean is_sooner (const PsPrediction *a, const PsPrediction *b)
+{
+  if (b == NULL || a->feasible != b->feasible)
+    return b == NULL || a->feasible;
+  return a->metrics.iteration_ns != b->metrics.iteration_ns ? a->metrics.iteration_ns < b->metrics.iteration_ns
+                                                            : sum_first_tokens (a) < sum_first_tokens (b);
+}
+
+/* Predicts the order that is tried. TRUE: it is the best so far, and noted. */
+static gboolean try_order (Order *order, const PsFamily *family, PsPlacementKind placement, GError **error)
+{
+  g_autoptr (PsSchedule) schedule = ps_family_generate (family, &order->size, NULL);
+  g_autoptr (PsPrediction) prediction = NULL;
+  PsCommOrder comm_order;
+
+  if (schedule != NULL && schedule->placement->kind == placement)
+    prediction = ps_search_predict (order->pricing, schedule, &comm_order, error);
+  if (prediction == NULL || !is_sooner (prediction, order->prediction))
+    return FALSE;
+  order_clear (order);
+  order->family = family;
+  order->best = g_memdup2 (order->tried, order->size.n_microbatches * sizeof *order->best);
+  order->found = g_steal_pointer (&schedule);
+  order->prediction = g_steal_pointer (&prediction);
+  return TRUE;
+}
+
+/* Changes the best order: brings all chunks of a prompt together to another place, or exchanges two chunks. */
+static void change (const Order *order, PsRandom *random)
+{
+  guint n = order->size.n_microbatches, at = ps_random_below (random, n), other = ps_random_below (random, n), k = 0;
+
+  memcpy (order->tried, order->best, n * sizeof *order->tried);
+  if (ps_random_below (random, 2) == 0) {
+    order->tried[other] = order->best[at];
+    order->tried[at] = order->best[other];
+    return;
+  }
+  for (guint i = 0; i <= n; i++) {
+    for (guint j = 0; i == at && j < n; j++)
+      if (order->best[j] == order->best[other])
+        order->tried[k++] = order->best[other];
+    if (i < n && order->best[i] != order->best[other])
+      order->tried[k++] = order->best[i];
+  }
+}
+
+/* The least iteration time and, of equal ones, the least mean time to the first token. Results have no bound. */
+static PsSearchResult *order_prompts (const PsSearchChoice *choice, const PsSearchPricing *pricing,
+                                      const PsSearchLimits *limits, GError **error)
+{
+  const PsSetting *setting = pricing->setting;
+  gint64 until_us = g_get_monotonic_time () + limits->time_limit_ns / 1000, n_moves = 0;
+  g_autoptr (PsPrefill) prefill = ps_prefill_new (setting, setting->n_microbatches, FALSE, error);
+  guint n_families;
+  const PsFamily *const *families = ps_family_table (&n_families);
+  g_auto (Order) order = { .pricing = pricing };
+  PsRandom random = { (guint64)limits->seed };
+  g_autoptr (GError) reason = NULL;
+  PsSearchResult *result = NULL;
+  gboolean moved = FALSE;
+
+  if (prefill == NULL)
+    return NULL;
+  order.tried = prefill->prompt;
+  order.size = (PsFamilySetting){ .n_devices = setting->n_devices,
+                                  .n_microbatches = prefill->n_chunks,
+                                  .n_chunks = choice->n_chunks,
+                                  .prompt = prefill->prompt,
+                                  .n_prompts = prefill->n };
+  for (guint f = 0; f < n_families; f++)
+    if (families[f]->forward)
+      try_order (&order, families[f], choice->placement, reason == NULL ? &reason : NULL);
+  if (order.found == NULL && reason != NULL) {
+    g_propagate_error (error, g_steal_pointer (&reason));
+    return NULL;
+  }
+  if (order.found == NULL)
+    return ps_refuse_null (error, PS_ERROR_USAGE, "no schedule of forwards alone has this placement");
+  for (; prefill->n > 1 && g_atomic_int_get (limits->stop) == 0 && (limits->moves == 0 || n_moves < limits->moves)
+         && (limits->time_limit_ns == 0 || g_get_monotonic_time () < until_us);
+       n_moves++) {
+    change (&order, &random);
+    moved |= try_order (&order, order.family, choice->placement, NULL);
+  }
+  result = g_new0 (PsSearchResult, 1);
+  result->schedule = g_steal_pointer (&order.found);
+  result->n_moves = (guint64)n_moves;
+  result->found_by = moved ? "local search" : order.family->name;
+  g_free (result->schedule->name);
+  result->schedule->name = g_strdup ("search");
+  return result;
+}
+
 gboolean ps_search_take (const PsSearchPricing *pricing, PsSearchFound *found, GError **error)
 {
   PsSearchResult *result = found->result;
@@ -361,7 +485,7 @@ gboolean ps_search_try (PsSetting *setting, const PsSearchChoice *choice, const 
     pricing.samples = &samples;
   }
   pricing.plan_until_us = limits->time_limit_ns > 0 ? g_get_monotonic_time () + limits->time_limit_ns / 1000 : 0;
-  found->result = setting->serve != PS_SERVE_NONE ? ps_search_prompts (choice, &pricing, limits, error)
+  found->result = setting->serve != PS_SERVE_NONE ? order_prompts (choice, &pricing, limits, error)
                                                   : search (choice, &pricing, limits, error);
   if (found->result == NULL)
     return FALSE;

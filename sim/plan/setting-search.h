@@ -111,12 +111,6 @@ G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (PsSearchFound, ps_search_found_clear)
 gboolean ps_search_try (PsSetting *setting, const PsSearchChoice *choice, const PsSearchLimits *limits,
                         const PsCosts *given, PsSearchFound *found, GError **error);
 
-/* Orders the chunks of the setting's prompts (--serve) in schedules of the choice's placement: the least iteration time
- * and, of equal ones, the least mean time to the first token. Results have no bound. Errors: PS_ERROR_USAGE where no
- * family has the placement, and those of predictions. Free with ps_search_result_free. */
-PsSearchResult *ps_search_prompts (const PsSearchChoice *choice, const PsSearchPricing *pricing,
-                                   const PsSearchLimits *limits, GError **error) G_GNUC_WARN_UNUSED_RESULT;
-
 /* Predicts the schedule of found->result, and sets all but a bound. FALSE: there is no prediction, or it does not fit.
  */
 gboolean ps_search_take (const PsSearchPricing *pricing, PsSearchFound *found, GError **error);

@@ -385,8 +385,8 @@ static PsSchedule *generate (const PsSetting *setting, const PsFamily *family, c
                              gboolean equal_chunks, GError **error)
 {
   g_autofree gint64 *limit = NULL;
-  gboolean serves = setting->serve != PS_SERVE_NONE;
-  guint n_prompts = serves ? MAX (setting->n_prompt_each, 1) : 0;
+  guint n_prompts = setting->serve != PS_SERVE_NONE ? MAX (setting->n_prompt_each, 1) : 0;
+  g_autoptr (PsPrefill) prefill = NULL;
   PsFamilySetting size = {
     .n_devices = setting->n_devices,
     .n_microbatches = setting->n_microbatches > 0 ? setting->n_microbatches : n_prompts,
@@ -402,10 +402,14 @@ static PsSchedule *generate (const PsSetting *setting, const PsFamily *family, c
     return ps_refuse_null (error, PS_ERROR_USAGE,
                            "%s: missing; schedule '%s' is generated for -p devices and -m microbatches",
                            size.n_devices == 0 ? "-p/--devices" : "-m/--microbatches", family->name);
-  g_autoptr (PsPrefill) prefill = serves ? ps_prefill_new (setting, size.n_microbatches, equal_chunks, error) : NULL;
-  if (serves && prefill == NULL)
-    return NULL;
-  size.slices = prefill != NULL ? prefill->slices : NULL;
+  if (n_prompts > 0) {
+    prefill = ps_prefill_new (setting, size.n_microbatches, equal_chunks, error);
+    if (prefill == NULL)
+      return NULL;
+    size.n_microbatches = prefill->n_chunks;
+    size.prompt = prefill->prompt;
+    size.n_prompts = prefill->n;
+  }
   if ((costs != NULL && !ps_costs_check (costs, size.n_microbatches, error))
       || (family->uses_costs && !ps_setting_memory_limit (setting, size.n_devices, &limit, NULL, error)))
     return NULL;

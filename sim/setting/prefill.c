@@ -1,35 +1,18 @@
 /* prefill.c - the prompts of --serve prefill: their chunks, and the costs of a chunk. */
-#include "base/names.h"
 #include "options.h"
 
 #include <pipesim/setting.h>
 
 #include <math.h>
 
-PS_DEFINE_NAMES (PsServe, ps_serve, "none", "prefill")
-
-guint ps_setting_prompt (const PsSetting *setting, guint i)
-{
-  return setting->n_prompt_each > 0 ? setting->prompt_each[i % setting->n_prompt_each] : setting->prompt;
-}
-
-guint ps_setting_longest_prompt (const PsSetting *setting)
-{
-  guint longest = 0;
-
-  for (guint i = 0; i < MAX (setting->n_prompt_each, 1); i++)
-    longest = MAX (longest, ps_setting_prompt (setting, i));
-  return longest;
-}
-
-/* The tokens of the chunks of a prompt, at most one more than PS_MAX_SLICES; none with an error. */
-static GArray *cut_prompt (const PsSetting *setting, guint tokens, gboolean equal, GError **error)
+/* Sets the tokens of the chunks of a prompt. Returns their number; 0 with an error. */
+static guint cut_prompt (const PsSetting *setting, guint tokens, gboolean equal, guint cut[PS_MAX_SLICES],
+                         GError **error)
 {
   const PsCostSource *source = ps_setting_source (setting);
-  GArray *cut = g_array_new (FALSE, FALSE, sizeof (guint));
-  guint n = setting->n_chunk_each, left = tokens;
+  guint n = 0, n_each = setting->n_chunk_each, most = MIN (tokens, PS_MAX_SLICES), left = tokens;
 
-  if (setting->even_chunks && !equal && source != NULL && source->has_model) {
+  if (setting->even_chunks && setting->chunk <= most && !equal && source != NULL && source->has_model) {
     g_autoptr (PsModel) model = ps_setting_model (setting, error);
     g_autofree guint *even = NULL;
     PsSetting said = *setting;
@@ -37,74 +20,71 @@ static GArray *cut_prompt (const PsSetting *setting, guint tokens, gboolean equa
     said.even_work = TRUE;
     if (model != NULL && ps_model_resize (model, 0, tokens, 0, error))
       even = ps_setting_cut_slices (&said, model, setting->chunk, error);
-    g_array_append_vals (cut, even, even != NULL ? setting->chunk : 0);
-    return cut;
+    for (; even != NULL && n < setting->chunk; n++)
+      cut[n] = even[n];
+    return n;
   }
-  for (guint k = 0; left > 0 && k <= PS_MAX_SLICES; k++) {
-    guint chunk = setting->even_chunks ? left / (setting->chunk - k)
-                  : n > 0              ? setting->chunk_each[MIN (k, n - 1)]
+  for (; left > 0 && n < most && (!setting->even_chunks || setting->chunk <= most); n++) {
+    guint chunk = setting->even_chunks ? left / (setting->chunk - n)
+                  : n_each > 0         ? setting->chunk_each[MIN (n, n_each - 1)]
                                        : setting->chunk;
 
-    chunk = MIN (chunk, left);
-    g_array_append_val (cut, chunk);
-    left -= chunk;
+    cut[n] = MIN (chunk, left);
+    left -= cut[n];
   }
-  return cut;
+  if (left == 0)
+    return n;
+  ps_refuse (error, PS_ERROR_USAGE, "--prompt %u: makes more than %u chunks; give a larger --chunk", tokens, most);
+  return 0;
 }
 
 /* Adds a length for each chunk of a prompt. Without a model the work of a chunk is as its tokens. */
-static void add_lengths (const PsSetting *setting, const GArray *cut, GArray *lengths)
+static void add_lengths (const PsSetting *setting, const guint *cut, guint n, GArray *lengths)
 {
   guint before = 0;
 
-  for (guint k = 0; k < cut->len; k++) {
-    guint tokens = g_array_index (cut, guint, k);
-    double part = (double)tokens / ps_setting_longest_prompt (setting);
-    const PsLength length = { .tokens = tokens,
+  for (guint k = 0; k < n; k++) {
+    double part = (double)cut[k] / ps_setting_longest_prompt (setting);
+    const PsLength length = { .tokens = cut[k],
                               .before = before,
-                              .last = k + 1 == cut->len,
+                              .last = k + 1 == n,
                               .images = -1,
                               .factors = { part, part, part, 1, part, part } };
 
     g_array_append_val (lengths, length);
-    before += tokens;
+    before += cut[k];
   }
 }
 
 PsPrefill *ps_prefill_new (const PsSetting *setting, guint n_prompts, gboolean equal, GError **error)
 {
-  guint n_cuts = MIN (MAX (setting->n_prompt_each, 1), n_prompts);
-  g_autofree guint *first = g_new (guint, n_cuts + 1); /* length of each cut */
-  GArray *lengths = g_array_new (FALSE, FALSE, sizeof (PsLength));
+  guint n_cuts = MIN (MAX (setting->n_prompt_each, 1), n_prompts), cut[PS_MAX_SLICES];
+  g_autofree guint *first = g_new0 (guint, n_cuts + 1); /* length of each cut */
+  g_autoptr (GArray) lengths = g_array_new (FALSE, FALSE, sizeof (PsLength));
   g_autoptr (PsPrefill) prefill = g_new0 (PsPrefill, 1);
   PsLengths *all = prefill->lengths = g_new0 (PsLengths, 1);
 
-  prefill->n = n_prompts;
-  prefill->slices = g_new (guint8, n_prompts);
   for (guint i = 0; i < n_cuts; i++) {
-    guint tokens = ps_setting_prompt (setting, i);
-    g_autoptr (GArray) cut = cut_prompt (setting, tokens, equal, error);
+    guint n = cut_prompt (setting, ps_setting_prompt (setting, i), equal, cut, error);
 
-    first[i] = lengths->len;
-    add_lengths (setting, cut, lengths);
-    prefill->n_slices = MAX (prefill->n_slices, cut->len);
-    if (cut->len > PS_MAX_SLICES || (setting->even_chunks && tokens < setting->chunk))
-      ps_refuse (error, PS_ERROR_USAGE, "--prompt %u: makes more than %u chunks; give a larger --chunk", tokens,
-                 MIN (tokens, PS_MAX_SLICES));
-    if (cut->len == 0 || cut->len > PS_MAX_SLICES || (setting->even_chunks && tokens < setting->chunk)) {
-      g_array_unref (lengths);
+    if (n == 0)
       return NULL;
-    }
+    add_lengths (setting, cut, n, lengths);
+    first[i + 1] = lengths->len;
+    prefill->n_slices = MAX (prefill->n_slices, n);
   }
-  first[n_cuts] = all->n_lengths = lengths->len;
-  all->length = (PsLength *)(gpointer)g_array_free (lengths, FALSE);
+  all->n_lengths = lengths->len;
+  all->length = g_memdup2 (lengths->data, lengths->len * sizeof *all->length);
   all->n = n_prompts * prefill->n_slices;
   all->of = g_new0 (guint16, all->n);
-  for (guint i = 0; i < n_prompts; i++) {
-    prefill->slices[i] = (guint8)(first[i % n_cuts + 1] - first[i % n_cuts]);
-    for (guint k = 0; k < prefill->slices[i]; k++)
-      all->of[i * prefill->n_slices + k] = (guint16)(first[i % n_cuts] + k);
-  }
+  prefill->n = n_prompts;
+  prefill->slices = g_new0 (guint8, n_prompts);
+  prefill->prompt = g_new (guint, all->n);
+  for (guint i = 0; i < n_prompts; i++)
+    for (guint k = first[i % n_cuts]; k < first[i % n_cuts + 1]; k++) {
+      all->of[i * prefill->n_slices + prefill->slices[i]++] = (guint16)k;
+      prefill->prompt[prefill->n_chunks++] = i;
+    }
   return g_steal_pointer (&prefill);
 }
 
@@ -114,6 +94,7 @@ void ps_prefill_free (PsPrefill *prefill)
     return;
   ps_lengths_free (prefill->lengths);
   g_free (prefill->slices);
+  g_free (prefill->prompt);
   g_free (prefill);
 }
 

@@ -1,6 +1,9 @@
 /* setting.c - what a setting says of its devices and its model: memory, speed, how transfers go, and what options
  * change of the model. */
+#include "base/names.h"
 #include "options.h"
+
+PS_DEFINE_NAMES (PsServe, ps_serve, "none", "prefill")
 
 guint ps_setting_zero (const PsSetting *setting)
 {
@@ -51,6 +54,20 @@ PsFramework ps_setting_framework (const PsSetting *setting, const PsModel *model
   return cluster != NULL && cluster->datasheet ? PS_FRAMEWORK_MEGATRON : said;
 }
 
+guint ps_setting_prompt (const PsSetting *setting, guint i)
+{
+  return setting->n_prompt_each > 0 ? setting->prompt_each[i % setting->n_prompt_each] : setting->prompt;
+}
+
+guint ps_setting_longest_prompt (const PsSetting *setting)
+{
+  guint longest = 0;
+
+  for (guint i = 0; i < MAX (setting->n_prompt_each, 1); i++)
+    longest = MAX (longest, ps_setting_prompt (setting, i));
+  return longest;
+}
+
 PsModel *ps_setting_given_model (const PsSetting *setting, GError **error)
 {
   g_autoptr (PsModel) model = ps_setting_read_model (setting, error);
@@ -90,6 +107,7 @@ PsCluster *ps_setting_cluster (const PsSetting *setting, GError **error)
   cluster->spacing = setting->replicas_adjacent ? setting->n_replicas : 1;
   cluster->cuda_graphs = setting->cuda_graphs;
   cluster->dispatcher = setting->dispatcher;
+  cluster->cp_comm = setting->cp_comm;
   if (!setting->tp_comm_overlap)
     cluster->tensor_overlap = 0;
   ps_cluster_scale (cluster, setting->bandwidth_factor, setting->network_factor, setting->latency_factor);

@@ -24,6 +24,11 @@ static PsCosts *load (const PsSetting *setting, guint n_devices, guint n_chunks,
   if (cluster == NULL || !ps_tensor_check_spread (model, cluster->tensor, setting->n_replicas, error)
       || !ps_cluster_check_size (cluster, (guint64)n_devices * setting->n_replicas, error))
     return NULL;
+  guint n_sharing = setting->n_tensor * setting->n_context;
+  if (setting->cp_comm == PS_CP_COMM_A2A && model->heads % n_sharing != 0)
+    return ps_refuse_null (error, PS_ERROR_USAGE,
+                           "--cp-comm-type a2a: %u GPUs do not divide the %u heads of model '%s'", n_sharing,
+                           model->heads, model->name);
   PsCosts *costs = ps_costs_model_stages (model, cluster, setting->known_shapes, n_devices, n_chunks, error);
   if (costs != NULL)
     name_missing_gpus (costs, setting, cluster, n_devices);

@@ -450,6 +450,7 @@ static gboolean slices_are_equal (const PsSetting *setting)
 
 guint *ps_setting_cut_slices (const PsSetting *setting, const PsModel *model, guint n_slices, GError **error)
 {
+  const PsCostSource *source = ps_setting_source (setting);
   guint n_sharing = setting->n_tensor * setting->n_context;
   g_autoptr (PsCluster) read = NULL;
 
@@ -463,7 +464,7 @@ guint *ps_setting_cut_slices (const PsSetting *setting, const PsModel *model, gu
                ? g_memdup2 (setting->slice_tokens, n_slices * sizeof *setting->slice_tokens)
                : NULL;
   }
-  if (!ps_setting_source (setting)->has_cluster)
+  if (source == NULL || !source->has_cluster)
     return ps_work_cut_even (model, &operations, n_slices, error);
   read = ps_setting_cluster (setting, error);
   return read != NULL ? ps_work_cut_even (model, read, n_slices, error) : NULL;

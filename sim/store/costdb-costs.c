@@ -666,9 +666,21 @@ static gboolean find_unrest (const PsCostRequest *request, PsCosts *costs, GErro
   return TRUE;
 }
 
+/* "; ops were measured with 2 busy devices, not 4", where that is so. */
+static char *describe_devices (const PsCostRequest *request)
+{
+  const PsMeasurement *op = find_op (request, request->keys[0], 0, PS_OP_F);
+
+  if (op == NULL || op->devices == request->n_devices)
+    return g_strdup ("");
+  return g_strdup_printf ("; ops were measured with %u busy device%s, not %u", op->devices, op->devices == 1 ? "" : "s",
+                          request->n_devices);
+}
+
 static char *describe_source (const PsCostRequest *request, double unrest)
 {
   const PsProfile *profile = request->profile;
+  g_autofree char *devices = describe_devices (request);
   g_autofree char *tensor = describe_tensor (request);
   g_autofree char *moved
       = unrest > PS_SENTINEL_TOLERANCE
@@ -677,10 +689,10 @@ static char *describe_source (const PsCostRequest *request, double unrest)
 
   if (is_imported (request))
     return g_strdup_printf ("profile '%s' of %s: imported from %s", profile->name, request->db->path, profile->source);
-  return g_strdup_printf ("profile '%s' of %s: %s%s%s%s over %s on %s (%s), measured %s%s", profile->name,
+  return g_strdup_printf ("profile '%s' of %s: %s%s%s%s over %s on %s (%s), measured %s%s%s", profile->name,
                           request->db->path, profile->device, tensor, request->shares != NULL ? " with shares " : "",
                           profile->shares, profile->transport, profile->host, profile->processor, profile->created,
-                          moved);
+                          devices, moved);
 }
 
 /* The times that the replicas, and the weight copies of all replicas, take to add up the gradients of each stage, by

@@ -95,10 +95,13 @@ static void predict_from_one (const GPtrArray *rows, guint i, GHashTable *cluste
 
 static void predict_all (GPtrArray *rows, GHashTable *clusters)
 {
+  ps_progress_begin (0);
   for (guint i = 0; i < rows->len; i++) {
     Row *row = rows->pdata[i];
     const PsCluster *cluster = find_cluster (clusters, row_cluster_name (row));
 
+    if (ps_progress_due ())
+      ps_progress_show (i, rows->len, "rows", "%s", row->set->title);
     if (cluster == NULL && row->reason == NULL)
       row->reason = g_strdup_printf ("no cluster %s", row_cluster_name (row));
     if (row->reason == NULL)
@@ -106,6 +109,7 @@ static void predict_all (GPtrArray *rows, GHashTable *clusters)
   }
   for (guint i = 0; i < rows->len; i++)
     predict_from_one (rows, i, clusters);
+  ps_progress_end ();
 }
 
 static void print_rows (const GPtrArray *rows)
@@ -366,6 +370,7 @@ int main (int argc, char **argv)
       = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, (GDestroyNotify)ps_cluster_free);
   g_autoptr (GError) error = NULL;
 
+  ps_log_to_stderr ();
   g_option_context_add_main_entries (context, entries, NULL);
   if (!g_option_context_parse (context, &argc, &argv, &error) || argc != 2) {
     g_printerr ("accuracy: %s\n", error != NULL ? error->message : "give one folder of CSV files");

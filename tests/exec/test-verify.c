@@ -251,14 +251,15 @@ static void test_slices (void)
 /* Forwards alone leave the losses of the training's first step, in every step, and keep nothing. */
 static void test_forward_only (void)
 {
-  static const guint8 slices[] = { 4, 4, 4, 4 };
+  static const guint prompt[] = { 0, 0, 1, 0, 0, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3 };
   static const char *const families[] = { "gpipe", "interleaved", "looped-bfs", "zb-v" };
   g_autoptr (PsRunResult) trained = sliced_result (4);
 
   for (guint i = 0; i < G_N_ELEMENTS (families); i++) {
     const PsFamily *family = ps_family_find (families[i]);
-    const PsFamilySetting setting
-        = { .n_devices = 2, .n_microbatches = 4, .n_chunks = family->default_chunks, .slices = slices };
+    const PsFamilySetting setting = {
+      .n_devices = 2, .n_microbatches = 16, .n_chunks = family->default_chunks, .prompt = prompt, .n_prompts = 4
+    };
     g_autoptr (PsProgram) program = lower (ps_family_generate (family, &setting, NULL));
     PsRunSetting how = run_setting (&ps_cpu_device, NULL, 2);
     g_auto (PsVerdict) verdict = { 0 };

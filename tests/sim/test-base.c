@@ -446,8 +446,8 @@ static void test_pages (void)
 {
   static const char text[] = "\033[1;31ma\033[0m\n\033[2Jb\033[31\033\tc";
 
-  assert_text (ps_format_page (text, FALSE), " [1;31ma [0m\n [2Jb [31  c");
-  assert_text (ps_format_page (text, TRUE), "\033[1;31ma\033[0m\n [2Jb [31  c");
+  assert_text (ps_format_page (text, FALSE), " [1;31ma [0m\n [2Jb [31 \tc");
+  assert_text (ps_format_page (text, TRUE), "\033[1;31ma\033[0m\n [2Jb [31 \tc");
   assert_text (ps_format_page ("\033[m", TRUE), "\033[m");
 }
 

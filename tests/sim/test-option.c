@@ -112,7 +112,9 @@ static void test_column_types (void)
 
   for (const PsOption *row = ps_setting_options; row->name != NULL; row++) {
     g_test_message ("%s", row->name);
-    g_assert_cmpint (row->sweep->column.type, ==, types[row->type]);
+    /* Counts of which there may be a list are texts. */
+    if (row->type != PS_OPTION_COUNT || row->each == 0 || row->sweep->column.type != PS_COLUMN_TEXT)
+      g_assert_cmpint (row->sweep->column.type, ==, types[row->type]);
     if (is_own (row))
       continue;
     /* What is not NULL where it is not given has a value then. */

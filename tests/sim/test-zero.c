@@ -3,6 +3,8 @@
 
 #include <pipesim/simulate.h>
 
+#include <math.h>
+
 #define US G_GINT64_CONSTANT (1000)
 
 /* State of one stage: weights 40, gradients 80, optimizer 120 bytes on 4 replicas; the all-reduce takes 12 us, O 8 us,
@@ -216,6 +218,39 @@ static void test_experts (void)
   }
 }
 
+/* One stage with all of Llama 3 8B is gathered by its units: the embedding with 525,336,576 of its 8,030,261,248
+ * parameters, 32 layers of 218,112,000, and the head, 4,096 more than the embedding. The last layer and the head are
+ * the largest two. The all-gather takes 30 us, the
+ * reduce-scatter of twice as many bytes 60, and F and BW as long as theirs. */
+static void test_units (void)
+{
+  const double all = 8030261248, embedding = 525336576, layer = 218112000;
+  g_autoptr (PsModel) model = ps_model_load ("llama-3-8b", NULL);
+  const PsCluster cluster = { .nodes = 1, .devices_per_node = 8, .tensor = 1 };
+
+  for (guint slow = 0; slow < 2; slow++) {
+    g_autoptr (PsCosts) costs
+        = ps_costs_parse (slow ? "f=70us,b=80us,w=90us,o=8us,reduce=120us,weights=24GB,grad=8GB,opt=12GB"
+                               : "f=1us,b=2us,w=3us,o=8us,reduce=120us,weights=24GB,grad=8GB,opt=12GB",
+                          1, 1, NULL);
+    const PsStageCost *stage = &costs->stage[0];
+
+    costs->shapes = g_new (PsStageShape, 1);
+    costs->shapes[0] = ps_model_whole (model);
+    g_assert_true (ps_costs_zero (costs, model, &cluster, 4, 3, NULL));
+    g_assert_cmpint (ps_costs_op (costs, PS_OP_F, 0)->duration_ns, ==, slow ? 70 * US : 30 * US);
+    g_assert_cmpint (ps_costs_op (costs, PS_OP_B, 0)->duration_ns, ==, slow ? 80 * US : 2 * US);
+    g_assert_cmpint (ps_costs_op (costs, PS_OP_W, 0)->duration_ns, ==, slow ? 90 * US : 88 * US);
+    g_assert_cmpint (ps_costs_op (costs, PS_OP_BW, 0)->duration_ns, ==, slow ? 170 * US : 90 * US);
+    g_assert_cmpint (stage->gather_ns, ==, llround (30000 * embedding / all));
+    g_assert_cmpint (stage->reduce_ns, ==, llround (60000 * embedding / all));
+    const double most = (layer + embedding + 4096) / all;
+    g_assert_cmpint (stage->whole_bytes, ==, llround (3e9 * most));
+    g_assert_cmpint (stage->state.gradient_bytes, ==, 2000000000 + llround (6e9 * most));
+    g_assert_cmpint (stage->weight_bytes, ==, 1000000000 + stage->state.gradient_bytes + 3000000000);
+  }
+}
+
 /* A ring over 4 replicas at 1 B / ns: 6 steps of a quarter of 2400 bytes. Of gradients of which half are experts', held
  * twice, a ring over two would move 1200 / 2 in all and 3 quarters of it over four: as many as 800 bytes over four. If
  * one replica holds each expert, its gradients stay. */
@@ -253,6 +288,7 @@ int main (int argc, char **argv)
   g_test_add_func ("/zero/windows", test_windows);
   g_test_add_func ("/zero/definition", test_definition);
   g_test_add_func ("/zero/experts", test_experts);
+  g_test_add_func ("/zero/units", test_units);
   g_test_add_func ("/zero/reduced-experts", test_reduced_experts);
   return g_test_run ();
 }

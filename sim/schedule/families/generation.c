@@ -267,19 +267,18 @@ static PsCosts *add_host_time (const PsFamily *family, const PsFamilySetting *se
   return costs;
 }
 
-/* Keeps the forwards of a schedule, whose microbatches become the slices of n_microbatches ones in their order. Takes
- * the schedule. */
-static PsSchedule *keep_forwards (PsSchedule *schedule, guint n_microbatches, const guint8 *slices)
+/* Keeps the forwards of a schedule, whose microbatches become slices of n_prompts ones. Takes the schedule. */
+static PsSchedule *keep_forwards (PsSchedule *schedule, const guint *prompt, guint n_prompts)
 {
   PsScheduleBuilder *builder
-      = ps_schedule_builder_new (schedule->name, ps_placement_copy (schedule->placement), n_microbatches);
-  g_autofree PsOp *place = g_new (PsOp, schedule->n_microbatches);
-  guint most = 0;
+      = ps_schedule_builder_new (schedule->name, ps_placement_copy (schedule->placement), n_prompts);
+  g_autofree PsOp *place = g_new0 (PsOp, schedule->n_microbatches);
+  g_autofree guint8 *slices = g_new0 (guint8, n_prompts);
+  guint most = 0, n = schedule->n_microbatches;
 
-  for (guint i = 0, n = 0; i < n_microbatches; i++) {
-    most = MAX (most, slices[i]);
-    for (guint slice = 0; slice < slices[i]; slice++)
-      place[n++] = (PsOp){ .slice = (guint8)slice, .microbatch = i & G_MAXINT32 };
+  for (guint i = 0; i < n; i++) {
+    place[i] = (PsOp){ .slice = slices[prompt[i]]++, .microbatch = prompt[i] & G_MAXINT32 };
+    most = MAX (most, slices[prompt[i]]);
   }
   for (guint d = 0; d < schedule->placement->n_devices; d++) {
     for (guint i = schedule->first[d]; i < schedule->first[d + 1]; i++) {
@@ -294,9 +293,8 @@ static PsSchedule *keep_forwards (PsSchedule *schedule, guint n_microbatches, co
   ps_schedule_free (schedule);
   schedule = ps_schedule_builder_end (builder);
   schedule->n_slices = most;
-  for (guint i = 0; i < n_microbatches && schedule->slices == NULL; i++)
-    if (slices[i] != most)
-      schedule->slices = g_memdup2 (slices, n_microbatches);
+  if (n < most * n_prompts)
+    schedule->slices = g_steal_pointer (&slices);
   return schedule;
 }
 
@@ -304,12 +302,10 @@ PsSchedule *ps_family_generate (const PsFamily *family, const PsFamilySetting *s
 {
   PsFamilySetting complete = complete_slices (family, setting);
 
-  if (setting->slices != NULL && !family->forward)
+  if (setting->prompt != NULL && !family->forward)
     return ps_refuse_null (error, PS_ERROR_USAGE,
                            "the schedule's forwards wait for backwards, which prefill has not; gpipe, interleaved, "
                            "looped-bfs and zb-v do not");
-  for (guint i = 0; setting->slices != NULL && i < setting->n_microbatches; i++)
-    complete.n_microbatches += setting->slices[i] - 1U;
   if (!check_limits (family->name, &complete, error) || !check_options (family, &complete, error)
       || !ps_family_check (family, &complete, error))
     return NULL;
@@ -318,8 +314,8 @@ PsSchedule *ps_family_generate (const PsFamily *family, const PsFamilySetting *s
     complete.costs = costs;
   PsSchedule *schedule
       = family->generate != NULL ? family->generate (&complete, error) : ps_family_walk (family, &complete);
-  if (schedule != NULL && setting->slices != NULL)
-    schedule = keep_forwards (schedule, setting->n_microbatches, setting->slices);
+  if (schedule != NULL && setting->prompt != NULL)
+    schedule = keep_forwards (schedule, setting->prompt, setting->n_prompts);
   if (schedule != NULL && setting->defer_head != 0)
     schedule = defer_head (schedule, setting->defer_head);
   if (schedule != NULL)
