@@ -58,6 +58,7 @@ _PREDICT: dict[str, str] = {
     "overlap_param_gather": ",",
     "tensor": ",",
     "context": ",",
+    "cp_comm_type": ",",
     "experts": ",",
     "loss": ",",
     "activation_func_fp8_input_store": ",",
@@ -147,6 +148,7 @@ def predict(
     overlap_param_gather: Flag = None,
     tensor: Value = None,
     context: Value = None,
+    cp_comm_type: Value = None,
     experts: Value = None,
     loss: Value = None,
     activation_func_fp8_input_store: Flag = None,
@@ -266,6 +268,9 @@ def predict(
     tensor: GPUs of a device, which share its layers by tensor and sequence parallelism within a node [default:
         1]
     context: Groups of --tensor GPUs in a device that share each sequence (context parallelism) [default: 1]
+    cp_comm_type: How the groups of --context exchange what attention needs: all_gather (keys and values, before
+        it), p2p (the same in a ring that attention hides, Megatron-LM's default) or a2a (heads for tokens)
+        [default: all_gather]
     experts: GPUs of a device and its replicas that share the experts (expert parallelism) [default: 1]
     loss: What is done with the logits: whole keeps them; fused keeps none and computes them again (Megatron-
         LM's linear fusion of cross-entropy); chunked has an eighth at a time, with their gradients (torchtitan,
@@ -374,6 +379,7 @@ _SEARCH: dict[str, str] = {
     "overlap_param_gather": ",",
     "tensor": ",",
     "context": ",",
+    "cp_comm_type": ",",
     "experts": ",",
     "loss": ",",
     "activation_func_fp8_input_store": ",",
@@ -452,6 +458,7 @@ def search(
     overlap_param_gather: Flag = None,
     tensor: Value = None,
     context: Value = None,
+    cp_comm_type: Value = None,
     experts: Value = None,
     loss: Value = None,
     activation_func_fp8_input_store: Flag = None,
@@ -561,6 +568,9 @@ def search(
     tensor: GPUs of a device, which share its layers by tensor and sequence parallelism within a node [default:
         1]
     context: Groups of --tensor GPUs in a device that share each sequence (context parallelism) [default: 1]
+    cp_comm_type: How the groups of --context exchange what attention needs: all_gather (keys and values, before
+        it), p2p (the same in a ring that attention hides, Megatron-LM's default) or a2a (heads for tokens)
+        [default: all_gather]
     experts: GPUs of a device and its replicas that share the experts (expert parallelism) [default: 1]
     loss: What is done with the logits: whole keeps them; fused keeps none and computes them again (Megatron-
         LM's linear fusion of cross-entropy); chunked has an eighth at a time, with their gradients (torchtitan,
@@ -805,6 +815,7 @@ _ADVISE: dict[str, str] = {
     "overlap_param_gather": ",",
     "tensor": ",",
     "context": ",",
+    "cp_comm_type": ",",
     "experts": ",",
     "loss": ",",
     "activation_func_fp8_input_store": ",",
@@ -880,6 +891,7 @@ def advise(
     overlap_param_gather: Flag = None,
     tensor: Value = None,
     context: Value = None,
+    cp_comm_type: Value = None,
     experts: Value = None,
     loss: Value = None,
     activation_func_fp8_input_store: Flag = None,
@@ -980,6 +992,9 @@ def advise(
     tensor: GPUs of a device, which share its layers by tensor and sequence parallelism within a node [default:
         1]
     context: Groups of --tensor GPUs in a device that share each sequence (context parallelism) [default: 1]
+    cp_comm_type: How the groups of --context exchange what attention needs: all_gather (keys and values, before
+        it), p2p (the same in a ring that attention hides, Megatron-LM's default) or a2a (heads for tokens)
+        [default: all_gather]
     experts: GPUs of a device and its replicas that share the experts (expert parallelism) [default: 1]
     loss: What is done with the logits: whole keeps them; fused keeps none and computes them again (Megatron-
         LM's linear fusion of cross-entropy); chunked has an eighth at a time, with their gradients (torchtitan,
@@ -1224,6 +1239,7 @@ _DIAGNOSE: dict[str, str] = {
     "overlap_param_gather": ",",
     "tensor": ",",
     "context": ",",
+    "cp_comm_type": ",",
     "experts": ",",
     "loss": ",",
     "activation_func_fp8_input_store": ",",
@@ -1293,6 +1309,7 @@ def diagnose(
     overlap_param_gather: Flag = None,
     tensor: Value = None,
     context: Value = None,
+    cp_comm_type: Value = None,
     experts: Value = None,
     loss: Value = None,
     activation_func_fp8_input_store: Flag = None,
@@ -1388,6 +1405,9 @@ def diagnose(
     tensor: GPUs of a device, which share its layers by tensor and sequence parallelism within a node [default:
         1]
     context: Groups of --tensor GPUs in a device that share each sequence (context parallelism) [default: 1]
+    cp_comm_type: How the groups of --context exchange what attention needs: all_gather (keys and values, before
+        it), p2p (the same in a ring that attention hides, Megatron-LM's default) or a2a (heads for tokens)
+        [default: all_gather]
     experts: GPUs of a device and its replicas that share the experts (expert parallelism) [default: 1]
     loss: What is done with the logits: whole keeps them; fused keeps none and computes them again (Megatron-
         LM's linear fusion of cross-entropy); chunked has an eighth at a time, with their gradients (torchtitan,
