@@ -7,9 +7,6 @@ from . import Flag, Plan, Prediction, Result, Row, SearchResult, Value, _ask, _t
 _PREDICT: dict[str, str] = {
     "from_": ",",
     "schedule": ",",
-    "devices": ",",
-    "microbatches": ",",
-    "chunks": ",",
     "bubble": ",",
     "devices": ",",
     "microbatches": ",",
@@ -58,6 +55,7 @@ _PREDICT: dict[str, str] = {
     "overlap_param_gather": ",",
     "tensor": ",",
     "context": ",",
+    "cp_comm_type": ",",
     "experts": ",",
     "loss": ",",
     "activation_func_fp8_input_store": ",",
@@ -96,9 +94,6 @@ def predict(
     *,
     from_: Value = None,
     schedule: Value = None,
-    devices: Value = None,
-    microbatches: Value = None,
-    chunks: Value = None,
     bubble: Value = None,
     devices: Value = None,
     microbatches: Value = None,
@@ -147,6 +142,7 @@ def predict(
     overlap_param_gather: Flag = None,
     tensor: Value = None,
     context: Value = None,
+    cp_comm_type: Value = None,
     experts: Value = None,
     loss: Value = None,
     activation_func_fp8_input_store: Flag = None,
@@ -185,16 +181,13 @@ def predict(
         torchtitan, JSON of DeepSpeed, or a config.json; other options win over it [default: none]
     schedule: Families, also by PyTorch's names (1F1B, ScheduleInterleaved1F1B), or schedule files, or all
         [required]
+    bubble: Find the least m whose bubble of iteration is at most this, e.g. 0.05; -m is then the largest m to
+        try [default: -m says it]
     devices: Number of devices (pipeline ranks); of a list, each [default: that of a schedule file; families
         need it]
     microbatches: Microbatches per iteration; of a list, each [default: that of a schedule file; families need
         it]
     chunks: Stages per device; of a list, each [default: the family's]
-    bubble: Find the least m whose bubble of iteration is at most this, e.g. 0.05; -m is then the largest m to
-        try [default: -m says it]
-    devices: Number of devices (pipeline ranks) [default: that of a schedule file; families need it]
-    microbatches: Microbatches per iteration [default: that of a schedule file; families need it]
-    chunks: Stages per device [default: the family's]
     slices: Slices of each sequence: Q of equal length; with even-work, Q whose F takes the same time, later
         ones shorter; or so many tokens each [default: the family's; a search's: 1]
     serve: prefill: forwards alone, which take prompts in chunk after chunk; without decoding. none: training
@@ -266,6 +259,9 @@ def predict(
     tensor: GPUs of a device, which share its layers by tensor and sequence parallelism within a node [default:
         1]
     context: Groups of --tensor GPUs in a device that share each sequence (context parallelism) [default: 1]
+    cp_comm_type: How the groups of --context exchange what attention needs: all_gather (keys and values, before
+        it), p2p (the same in a ring that attention hides, Megatron-LM's default) or a2a (heads for tokens)
+        [default: all_gather]
     experts: GPUs of a device and its replicas that share the experts (expert parallelism) [default: 1]
     loss: What is done with the logits: whole keeps them; fused keeps none and computes them again (Megatron-
         LM's linear fusion of cross-entropy); chunked has an eighth at a time, with their gradients (torchtitan,
@@ -374,6 +370,7 @@ _SEARCH: dict[str, str] = {
     "overlap_param_gather": ",",
     "tensor": ",",
     "context": ",",
+    "cp_comm_type": ",",
     "experts": ",",
     "loss": ",",
     "activation_func_fp8_input_store": ",",
@@ -452,6 +449,7 @@ def search(
     overlap_param_gather: Flag = None,
     tensor: Value = None,
     context: Value = None,
+    cp_comm_type: Value = None,
     experts: Value = None,
     loss: Value = None,
     activation_func_fp8_input_store: Flag = None,
@@ -561,6 +559,9 @@ def search(
     tensor: GPUs of a device, which share its layers by tensor and sequence parallelism within a node [default:
         1]
     context: Groups of --tensor GPUs in a device that share each sequence (context parallelism) [default: 1]
+    cp_comm_type: How the groups of --context exchange what attention needs: all_gather (keys and values, before
+        it), p2p (the same in a ring that attention hides, Megatron-LM's default) or a2a (heads for tokens)
+        [default: all_gather]
     experts: GPUs of a device and its replicas that share the experts (expert parallelism) [default: 1]
     loss: What is done with the logits: whole keeps them; fused keeps none and computes them again (Megatron-
         LM's linear fusion of cross-entropy); chunked has an eighth at a time, with their gradients (torchtitan,
@@ -805,6 +806,7 @@ _ADVISE: dict[str, str] = {
     "overlap_param_gather": ",",
     "tensor": ",",
     "context": ",",
+    "cp_comm_type": ",",
     "experts": ",",
     "loss": ",",
     "activation_func_fp8_input_store": ",",
@@ -880,6 +882,7 @@ def advise(
     overlap_param_gather: Flag = None,
     tensor: Value = None,
     context: Value = None,
+    cp_comm_type: Value = None,
     experts: Value = None,
     loss: Value = None,
     activation_func_fp8_input_store: Flag = None,
@@ -980,6 +983,9 @@ def advise(
     tensor: GPUs of a device, which share its layers by tensor and sequence parallelism within a node [default:
         1]
     context: Groups of --tensor GPUs in a device that share each sequence (context parallelism) [default: 1]
+    cp_comm_type: How the groups of --context exchange what attention needs: all_gather (keys and values, before
+        it), p2p (the same in a ring that attention hides, Megatron-LM's default) or a2a (heads for tokens)
+        [default: all_gather]
     experts: GPUs of a device and its replicas that share the experts (expert parallelism) [default: 1]
     loss: What is done with the logits: whole keeps them; fused keeps none and computes them again (Megatron-
         LM's linear fusion of cross-entropy); chunked has an eighth at a time, with their gradients (torchtitan,
@@ -1224,6 +1230,7 @@ _DIAGNOSE: dict[str, str] = {
     "overlap_param_gather": ",",
     "tensor": ",",
     "context": ",",
+    "cp_comm_type": ",",
     "experts": ",",
     "loss": ",",
     "activation_func_fp8_input_store": ",",
@@ -1293,6 +1300,7 @@ def diagnose(
     overlap_param_gather: Flag = None,
     tensor: Value = None,
     context: Value = None,
+    cp_comm_type: Value = None,
     experts: Value = None,
     loss: Value = None,
     activation_func_fp8_input_store: Flag = None,
@@ -1388,6 +1396,9 @@ def diagnose(
     tensor: GPUs of a device, which share its layers by tensor and sequence parallelism within a node [default:
         1]
     context: Groups of --tensor GPUs in a device that share each sequence (context parallelism) [default: 1]
+    cp_comm_type: How the groups of --context exchange what attention needs: all_gather (keys and values, before
+        it), p2p (the same in a ring that attention hides, Megatron-LM's default) or a2a (heads for tokens)
+        [default: all_gather]
     experts: GPUs of a device and its replicas that share the experts (expert parallelism) [default: 1]
     loss: What is done with the logits: whole keeps them; fused keeps none and computes them again (Megatron-
         LM's linear fusion of cross-entropy); chunked has an eighth at a time, with their gradients (torchtitan,
