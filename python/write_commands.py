@@ -45,7 +45,9 @@ def read_help(pipesim, command):
             options[-1][2].append(line.strip())
         elif line.startswith("Examples:"):
             break
-    return lines[2], [(name, argument, " ".join(text)) for name, argument, text in options if name not in LEFT_OUT]
+    # A command's own option stands before the shared one that it replaces.
+    own = {name: (name, argument, " ".join(text)) for name, argument, text in reversed(options) if name not in LEFT_OUT}
+    return lines[2], list(reversed(own.values()))
 
 
 def joiner(argument, text):

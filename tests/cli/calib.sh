@@ -94,7 +94,7 @@ done
 model_ini heads=4 vocabulary=64 microbatch_size=2 >small.ini
 sed 's/layers = 4/layers = 256/' small.ini >deep.ini
 small="--db two.db --profile one --model small.ini -p 2 -v 1"
-pipesim-calib run $small --within 0.0001% --max-samples 2000 --time-limit 100s >first.txt 2>&1 &
+pipesim-calib run $small --within 0.0001% --max-samples 400 --time-limit 100s >first.txt 2>&1 &
 first=$!
 until pipesim calib show --db two.db --profile one 2>/dev/null | grep -q '^sentinel'; do sleep 0.05; done
 kill -STOP $first

@@ -152,7 +152,7 @@ one_line "one rank runs another number of steps" 'rank 0: rank 2 runs another .*
 hit ()
 {
   : >"$work/pids"
-  timeout -k 5 100 srun --mpi=pmix -n 4 sh -c "echo \$SLURM_PROCID \$\$ >>$work/pids; exec $paced --steps 100000 --timeout 1s" \
+  timeout -k 5 100 srun --mpi=pmix -n 4 sh -c "echo \$SLURM_PROCID \$\$ >>$work/pids; exec $paced --steps 100000 --timeout 5s" \
     >"$work/stdout" 2>"$work/stderr" </dev/null &
   job=$!
   for i in $(seq 300); do
@@ -170,7 +170,7 @@ hit ()
     one_line "$1" "$4"
   fi
 }
-late='rank [0-3]: (device [0-3]: waited 1 s for .*device [0-3] of rank [0-3].*|waited [12] s for rank [0-3] before .*step [0-9]+); no answer from rank'
+late='rank [0-3]: (device [0-3]: waited 5 s for .*device [0-3] of rank [0-3].*|waited [56] s for rank [0-3] before .*step [0-9]+); no answer from rank'
 hit "rank 1 is stopped" STOP 1 "$late 1"
 hit "rank 2 is killed, which srun lets the others find out" KILL 2 "$late 2"
 for i in $(seq 100); do

@@ -531,14 +531,11 @@ typedef struct {
   PsRecompute recompute;
 } Choice;
 
-static void try_one (const PsLayoutQuestion *question, const PsFamily *family, const Choice *choice, GArray *times)
+static PsSetting *setting_of (const PsLayoutQuestion *question, const Choice *choice)
 {
-  g_autoptr (PsSetting) setting = ps_setting_new ();
+  PsSetting *setting = ps_setting_new ();
   guint d = question->n_gpus / (choice->p * choice->t);
 
-  if (question->global_batch % (choice->b * d) != 0 || (choice->p > 1 && choice->v == family->default_chunks)
-      || (choice->p == 1 && family->default_chunks > 1))
-    return;
   setting->model = g_strdup (question->model);
   setting->cluster = g_strdup (question->cluster);
   setting->n_devices = choice->p;
@@ -551,22 +548,35 @@ static void try_one (const PsLayoutQuestion *question, const PsFamily *family, c
   setting->recompute = choice->recompute;
   setting->memory_limit = g_memdup2 (&question->memory_limit, sizeof question->memory_limit);
   setting->n_memory_limits = 1;
-  g_autoptr (PsPrediction) prediction = ps_predict (setting, family->name, NULL);
-  if (prediction != NULL && prediction->feasible && !prediction->program->schedule->asynchronous)
-    g_array_append_val (times, prediction->metrics.iteration_ns);
+  return setting;
+}
+
+static void try_one (const PsLayoutQuestion *question, const Choice *choice, GArray *times)
+{
+  guint n;
+  const PsFamily *const *families = ps_family_table (&n);
+
+  if (question->global_batch % (choice->b * (question->n_gpus / (choice->p * choice->t))) != 0)
+    return;
+  g_autoptr (PsSetting) setting = setting_of (question, choice);
+  g_autoptr (PsPredictor) predictor = ps_predictor_new (setting, NULL); /* reads model and cluster once */
+  for (guint i = 0; i < n; i++)
+    if (choice->p > 1 ? choice->v != families[i]->default_chunks : families[i]->default_chunks == 1) {
+      g_autoptr (PsPrediction) prediction = ps_predictor_predict (predictor, families[i]->name, NULL);
+
+      if (prediction != NULL && prediction->feasible && !prediction->program->schedule->asynchronous)
+        g_array_append_val (times, prediction->metrics.iteration_ns);
+    }
 }
 
 static void try_families (const PsLayoutQuestion *question, Choice choice, GArray *times)
 {
   static const PsRecompute kinds[] = { PS_RECOMPUTE_NONE, PS_RECOMPUTE_SELECTIVE, PS_RECOMPUTE_FULL };
-  guint n;
-  const PsFamily *const *families = ps_family_table (&n);
 
   for (choice.b = 1; choice.b <= 16; choice.b *= 2)
     for (guint kind = 0; kind < G_N_ELEMENTS (kinds); kind++) {
       choice.recompute = kinds[kind];
-      for (guint i = 0; i < n; i++)
-        try_one (question, families[i], &choice, times);
+      try_one (question, &choice, times);
     }
 }
 
