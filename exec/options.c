@@ -138,11 +138,10 @@ gboolean ps_run_check_prompts (const PsSetting *setting, const PsPrediction *pre
     return FALSE;
   chunks = own != NULL ? own->lengths : prediction->prefill->lengths;
   for (guint i = 0; i < chunks->n_lengths; i++)
-    if (chunks->length[i].tokens * schedule->n_slices != model->sequence)
+    if (schedule->slices != NULL || chunks->length[i].tokens * schedule->n_slices != model->sequence)
       return ps_refuse (error, PS_ERROR_UNAVAILABLE,
-                        "--chunk: devices that compute run prompts of one length, in chunks of one length; a prompt of "
-                        "%u tokens has one of %u",
-                        model->sequence, chunks->length[i].tokens);
+                        "--chunk %u: devices that compute run prompts of one length in chunks of one length",
+                        setting->chunk);
   return TRUE;
 }
 

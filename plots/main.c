@@ -222,8 +222,8 @@ static gboolean check_arguments (PsPlotOptions *options, const PsPlotKind *kinds
     return FALSE;
   if (n >= 2 && n - 1 <= options->kind->max_files)
     return check_owner (options, kinds, error) && check_sweep (options, error);
-  return ps_refuse (error, PS_ERROR_USAGE, "%s: %u files given; %s wanted", options->kind->name, n - 1,
-                    options->kind->files);
+  return ps_refuse (error, PS_ERROR_USAGE, "%s: %u file%s given; %s wanted", options->kind->name, n - 1,
+                    n == 2 ? "" : "s", options->kind->files);
 }
 
 /* Reads and checks the command line; kinds end with a NULL name. */

@@ -52,6 +52,8 @@ PsPlotUnit ps_plot_size_unit (gint64 largest_bytes)
 }
 
 /* a at part = 0, b at part = 1, channel by channel. */
+#define N_FORMS 5 /* of marks */
+
 static guint32 mix_colours (guint32 a, guint32 b, double part)
 {
   guint32 colour = 0;
@@ -84,7 +86,7 @@ guint32 ps_plot_series_colour (guint series)
 
 guint ps_plot_series_mark (guint series)
 {
-  static const guint marks[] = { 7, 5, 9, 11, 13, 6, 4, 8, 10, 12 };
+  static const guint marks[2 * N_FORMS] = { 7, 5, 9, 11, 13, 6, 4, 8, 10, 12 }; /* filled, then empty */
 
   return marks[series % G_N_ELEMENTS (marks)];
 }
@@ -101,7 +103,7 @@ static guint schedule_number (const char *name)
   return i < n ? i : n + g_str_hash (name) % 47;
 }
 
-/* The plain colours, then paler ones, then darker ones. */
+/* The plain colours, then darker ones, then paler ones. */
 guint32 ps_plot_schedule_colour (const char *name)
 {
   guint number = schedule_number (name);
@@ -109,9 +111,9 @@ guint32 ps_plot_schedule_colour (const char *name)
 
   switch (number / PS_PLOT_N_COLOURS % 3) {
   case 1:
-    return mix_colours (colour, 0xffffff, 0.45);
-  case 2:
     return mix_colours (colour, 0x000000, 0.4);
+  case 2:
+    return mix_colours (colour, 0xffffff, 0.35);
   default:
     return colour;
   }
@@ -137,7 +139,8 @@ GPtrArray *ps_plot_series_new (void)
   return g_ptr_array_new_with_free_func (series_free);
 }
 
-/* A second series of a schedule has another dash, and its mark empty for filled. */
+/* Families differ in the form of their mark or in their colour: 5 and 7 have no common divisor. A second series of a
+ * schedule has another dash, and its mark empty for filled. */
 static PsPlotSeries *add_series (GPtrArray *all, const char *name, const char *schedule)
 {
   PsPlotSeries *series = g_new0 (PsPlotSeries, 1);
@@ -149,7 +152,7 @@ static PsPlotSeries *add_series (GPtrArray *all, const char *name, const char *s
   series->schedule = g_strdup (schedule);
   series->points = g_array_new (FALSE, FALSE, sizeof (PsPlotPoint));
   g_array_set_clear_func (series->points, point_clear);
-  series->mark = ps_plot_series_mark (number + 5 * before);
+  series->mark = ps_plot_series_mark ((schedule != NULL ? number % N_FORMS : number) + N_FORMS * before);
   series->dash = 1 + (schedule != NULL ? before : number / PS_PLOT_N_COLOURS);
   series->colour = schedule != NULL ? ps_plot_schedule_colour (schedule) : ps_plot_series_colour (number);
   g_ptr_array_add (all, series);

@@ -19,6 +19,7 @@
 /* A coarse picture has more ops than this. */
 #define MANY_OPS 4000
 #define VERY_MANY_OPS 40000
+#define LEAST_ROW 6 /* pixels of a device's row that ops can be seen in */
 
 /* What all panels of a picture share. */
 typedef struct {
@@ -492,8 +493,15 @@ gboolean ps_timeline_plot (const PsPicture *picture, PsTimeline *const *timeline
     layout.row = MIN (i ? layout.row : G_MAXDOUBLE, ps_timeline_row_height (timelines[i]));
   }
   /* Rows get lower or higher to reach the height that was asked for. */
-  if (picture->height > 0)
-    layout.row = MAX (1, (picture->height - extra) / n_rows);
+  if (picture->height > 0) {
+    double least = MIN (layout.row, LEAST_ROW);
+
+    layout.row = (picture->height - extra) / n_rows;
+    if (layout.row < least)
+      return ps_refuse (error, PS_ERROR_USAGE,
+                        "--size %ux%u: too low for %u rows of devices; %ux%u or more would be right", picture->width,
+                        picture->height, n_rows, picture->width, (guint)ceil (extra + least * n_rows));
+  }
   append_key (script, timelines, n);
   ps_gnuplot_append_text (script, "memory_label", layout.size.name);
   ps_gnuplot_append_number (script, "memory_low", (double)layout.min_memory / layout.size.size);

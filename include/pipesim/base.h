@@ -155,16 +155,17 @@ char *ps_format_size (gint64 bytes);
 /* "3.35 TB/s", "450 GB/s": four significant digits, decimal. Free with g_free. */
 char *ps_format_rate (double bytes_per_second);
 
-/* "0.123457", "2.013 M", "1.8 T": six significant digits, from 10000 on four and a decimal prefix. Free with g_free. */
+/* "0.1235", "2.013 M", "1.8 T": four significant digits, from 10000 on with a decimal prefix; "0.015625", a number of
+ * at most six digits as it is. Free with g_free. */
 char *ps_format_number (double value);
 
 /* The text as one line that is safe on a terminal. Control characters (line ends and escapes too) become blanks, bytes
  * that are not UTF-8 become U+FFFD. Free with g_free. */
 char *ps_format_line (const char *text);
 
-/* The same with line ends. Where it is coloured, the escape sequences that set colours and styles stay, too. All that
- * programs print goes through here: ps_print and ps_print_coloured (option.h), and g_printerr (ps_log_to_stderr). Free
- * with g_free. */
+/* The same with line ends and tabs, which a diff needs. Where it is coloured, the escape sequences that set colours and
+ * styles stay, too. All that programs print goes through here: ps_print and ps_print_coloured (option.h), and
+ * g_printerr (ps_log_to_stderr). Free with g_free. */
 char *ps_format_page (const char *text, gboolean coloured);
 
 /* A line on standard error that says how far long work is. Programs that call ps_log_to_stderr show it on a terminal
@@ -185,7 +186,9 @@ void ps_progress_show (guint64 done, guint64 total, const char *units, const cha
  * close. Free with g_free. */
 char *ps_did_you_mean (const char *text, const char *const *names, guint n, const char *prefix);
 
-/* Fails about a name that is none of n: "PROBLEM NAME, NAME; did you mean NAME?", with all of them. */
+/* Fails about a name that is none of n: "PROBLEM NAME, NAME; did you mean NAME?", with all of them. Before a long list
+ * stands what is meant: "PROBLEM; did you mean NAME? (there are NAME, NAME)", where the problem ends "PROBLEM; there
+ * are". */
 gboolean ps_refuse_name (GError **error, const char *problem, const char *name, const char *const *names, guint n);
 
 /* The row of that name in a table of n pointers to structures that begin with their name (a const char *). Errors:

@@ -498,6 +498,9 @@ gboolean ps_dtype_parse (const char *where, const char *text, PsDtype *dtype, GE
 /* Gives the model the formats that `said` states; a 0 leaves the model's. */
 void ps_model_set_state (PsModel *model, const PsStateFormats *said);
 
+/* The formats of a model, without auto: what is not said is its framework's. */
+PsStateFormats ps_model_formats (const PsModel *model);
+
 /* Whether the framework is Megatron-LM's core, however it is set. */
 static inline gboolean ps_framework_is_megatron (PsFramework framework)
 {

@@ -88,7 +88,7 @@ typedef struct {
   guint64 n_settings;
   guint64 n_fit;        /* predicted, and fit the memory */
   guint64 n_too_large;  /* predicted, and do not */
-  guint64 n_hopeless;   /* not predicted: weights, gradients and optimizer state alone do not fit */
+  guint64 n_hopeless;   /* not predicted: weights, gradients, optimizer state and one microbatch do not fit */
   guint64 n_outrun;     /* not predicted: the work alone takes longer than the last of the best */
   guint64 n_impossible; /* refused by the schedule or the costs */
   guint n_gpus;
@@ -121,9 +121,9 @@ double ps_layout_step_flops (const PsModel *model, gint64 global_batch);
  *   20 that cuts the layers evenly, or these with embedding and loss. For p = 1, where there is no pipeline, the
  * fastest with one chunk stands for all; families of several chunks count there only where 1f1b is not asked for.
  *
- * Two bounds save predictions and change no answer: the weights of a pipeline against its memory, and the work of a
- * step spread evenly over p against the last of the best. Settings that do not fit are no answer; when none fits, best
- * is empty. Shows progress. Errors: PS_ERROR_USAGE, PS_ERROR_IO, PS_ERROR_INPUT.
+ * Two bounds save predictions and change no answer: weights and one microbatch of a pipeline against its memory, and
+ * the work of a step spread evenly over p against the last of the best. Settings that do not fit are no answer; when
+ * none fits, best is empty. Shows progress. Errors: PS_ERROR_USAGE, PS_ERROR_IO, PS_ERROR_INPUT.
  */
 PsLayouts *ps_layouts_find (const PsLayoutQuestion *question, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 void ps_layouts_free (PsLayouts *layouts);

@@ -217,6 +217,10 @@ typedef struct {
   const char *module; /* "layers": inputs of layers that run again */
   gint64 bytes;
 } PsModuleBytes;
+
+/* The index of the module in a list of *n, to which it is added with 0 bytes if it is not there. */
+guint ps_modules_find (PsModuleBytes *modules, guint *n, const char *module);
+
 guint ps_tensor_kept_modules (const PsModel *model, const PsStageShape *shape, PsRecompute recompute, guint offload,
                               guint n_tensor, PsModuleBytes *modules);
 
@@ -422,9 +426,6 @@ double ps_framework_passing_reserve (PsFramework framework);
 
 /* Bytes of driver and libraries on each GPU. */
 gint64 ps_framework_context_bytes (PsFramework framework);
-
-/* The formats of a model, without auto. */
-PsStateFormats ps_model_formats (const PsModel *model);
 
 /* "framework megatron, main_grads_dtype fp32, ...": the formats that count for the model; "" for framework none. Free
  * with g_free. */

@@ -129,6 +129,7 @@ PS_DEFINE_NAMES (
     [PS_ORIGIN_INTERPOLATED] = "interpolated", [PS_ORIGIN_MODELLED] = "modelled", [PS_ORIGIN_SIMULATED] = "simulated")
 PS_DEFINE_NAMES (PsOpKind, ps_op_kind, "F", "B", "W", "BW", "R", "O")
 
+#define LONG_LIST 100   /* letters of a list of names that stands after the one that is meant */
 #define MAX_MISTYPED 40 /* bytes of a name that others are compared with */
 
 typedef struct {
@@ -332,9 +333,13 @@ gboolean ps_refuse_name (GError **error, const char *problem, const char *name, 
 {
   g_autofree char *meant = ps_did_you_mean (name, names, n, "");
   g_autoptr (GString) all = g_string_new (NULL);
+  const char *list = strrchr (problem, ';');
 
   for (guint i = 0; i < n; i++)
     g_string_append_printf (all, "%s%s", i ? ", " : "", names[i]);
+  if (all->len > LONG_LIST && *meant && list != NULL)
+    return ps_refuse (error, PS_ERROR_USAGE, "%.*s%s (%s %s)", (int)(list - problem), problem, meant, list + 2,
+                      all->str);
   return ps_refuse (error, PS_ERROR_USAGE, "%s %s%s", problem, all->str, meant);
 }
 
@@ -420,8 +425,14 @@ char *ps_format_number (double value)
   static const char *const prefixes[] = { "k", "M", "G", "T", "P", "E" };
   guint i = 0;
 
-  if (!(fabs (value) >= 1e4) || !isfinite (value))
-    return g_strdup_printf ("%.6g", value);
+  if (!(fabs (value) >= 1e4) || !isfinite (value)) {
+    char *exact = g_strdup_printf ("%.6g", value);
+
+    if (g_ascii_strtod (exact, NULL) == value || !isfinite (value))
+      return exact;
+    g_free (exact);
+    return g_strdup_printf ("%.4g", value);
+  }
   for (value /= 1e3; fabs (value) >= 999.95 && i + 1 < G_N_ELEMENTS (prefixes); i++)
     value /= 1e3;
   return format_scaled (value, prefixes[i]);
@@ -443,7 +454,7 @@ static char *format_safe (const char *text, gboolean line_ends, gboolean coloure
   for (const char *c = valid; *c != '\0';) {
     gsize n = coloured ? colour_length (c) : 0;
 
-    if (n == 0 && g_unichar_iscntrl (g_utf8_get_char (c)) && (*c != '\n' || !line_ends))
+    if (n == 0 && g_unichar_iscntrl (g_utf8_get_char (c)) && (!line_ends || (*c != '\n' && *c != '\t')))
       g_string_append_c (safe, ' ');
     else
       g_string_append_len (safe, c, (gssize)(n > 0 ? n : (gsize)(g_utf8_next_char (c) - c)));

@@ -62,7 +62,7 @@ static void append_option (const PsOption *row, GString *page)
     g_string_append_printf (page, "  %s\n%*s%s\n", names, INDENT, "", text->str);
 }
 
-static void append_group (const PsOption *rows, PsOptionGroup group, guint8 without, GString *page)
+static void append_group (const PsOption *rows, PsOptionGroup group, guint16 without, GString *page)
 {
   for (; rows->name != NULL; rows++)
     if (rows->rows != NULL)

@@ -50,7 +50,7 @@ static void append_size (GString *text, const char *name, gint64 bytes)
     g_string_append_printf (text, "%s%s %s", text->len > 0 ? ", " : "", words, size);
 }
 
-/* "peak memory 71.2 GiB of 79.2 GiB on device 0, which fits: weights 20 GiB, ..."; "" where it is not known. */
+/* "peak memory 71.2 GiB of 79.2 GiB on device 0, which fits: weights 20 GiB, ..."; NULL: it is not known. */
 static char *describe_memory (const PsSetting *setting, const PsAdvice *advice)
 {
   const PsPrediction *prediction = advice->prediction;
@@ -67,7 +67,7 @@ static char *describe_memory (const PsSetting *setting, const PsAdvice *advice)
   for (guint part = 0; part < PS_N_MEMORY_PARTS; part++)
     append_size (parts, ps_memory_part_key ((PsMemoryPart)part), peak->bytes[part]);
   if (memory->device[most].peak_bytes == 0)
-    return g_strdup ("");
+    return NULL;
   g_autofree char *size = ps_format_size (memory->device[most].peak_bytes);
   if (!ps_setting_memory_limit (setting, memory->n_devices, &limit, &reserve, NULL) || limit == NULL)
     return g_strdup_printf ("peak memory %s on device %u: %s", size, most, parts->str);
@@ -79,7 +79,7 @@ static char *describe_memory (const PsSetting *setting, const PsAdvice *advice)
   return g_strdup_printf ("peak memory %s of %s on device %u, %s: %s", size, all, most, verdict, parts->str);
 }
 
-/* "idle 18.2 %: forward 9.1 %, ...", the causes of waiting. "" where it is not explained. */
+/* "idle 18.2 %: forward 9.1 %, ...", the causes of waiting; NULL: it is not explained. */
 static char *describe_idle (const PsSetting *setting, const PsPrediction *prediction)
 {
   const PsMetrics *metrics = &prediction->metrics;
@@ -87,7 +87,7 @@ static char *describe_idle (const PsSetting *setting, const PsPrediction *predic
   g_autoptr (GString) text = g_string_new (NULL);
 
   if (setting->sync == PS_SYNC_BYPASS || prediction->program->schedule->asynchronous || ps_setting_zero (setting) == 3)
-    return g_strdup ("");
+    return NULL;
   g_autoptr (PsExplanation) explanation
       = ps_explain (prediction->program, prediction->costs, prediction->simulation, metrics->iteration_ns);
   for (guint i = 0; i < explanation->n_devices * PS_N_IDLE; i++) {
@@ -165,7 +165,7 @@ static const struct {
   { PS_CELL (Row, run.options, "options", NULL, TEXT), FALSE },
   { PS_CELL (Row, run.step_ns, "step_ns", "step", TIME), FALSE },
   { PS_CELL_SET ("gain", "gain", PERCENT), FALSE },
-  { PS_CELL (Row, run.peak_memory_bytes, "peak_memory_bytes", "peak memory", SIZE), FALSE },
+  { PS_CELL_KNOWN (Row, run.peak_memory_bytes, "peak_memory_bytes", "peak memory", SIZE), FALSE },
   { PS_CELL (Row, run.fits, "fits", "fits", TEXT), FALSE },
   { PS_CELL (Row, likely, "likely", "certainty", TEXT), TRUE },
   { PS_CELL_SET ("certainty", NULL, RATIO), FALSE },
@@ -258,74 +258,72 @@ static void append_diffs (GString *page, const PsAdvice *advice, const PsAdvised
 
 /* The command */
 
-static gboolean print_advice (const Options *options, const PsAdvice *advice, const PsAdvisedFile *files, guint n,
-                              GError **error)
+/* Everything in a row: the run as it stands, its changes, and the best few together. */
+static PsTable *make_table (const Options *options, const PsAdvice *advice, const PsAdvisedFile *files, guint n)
 {
-  const PsSetting *setting = options->setting;
-  const PsAdvised *together = advice->together.options != NULL ? &advice->together : NULL;
-  g_autofree char *costs = ps_costs_describe (advice->prediction->costs), *errors = ps_describe_errors (setting);
-  g_autofree char *speed = describe_speed (setting, advice), *memory = describe_memory (setting, advice);
-  g_autofree char *idle = describe_idle (setting, advice->prediction), *certainty = describe_certainty (advice);
-  const char *framework = options->launch->framework;
-  g_autofree char *broken = advice->broken != NULL
-                                ? g_strdup_printf ("%s does not run that: %s", framework, advice->broken)
-                                : g_strdup ("");
-  g_autofree char *searched
-      = g_strdup_printf ("%u runs predicted, %u of them impossible or refused by %s", advice->n_predicted,
-                         advice->n_refused, framework != NULL ? framework : "their schedule");
-  const char *extra[] = { "origin",
-                          ps_origin_name (PS_ORIGIN_SIMULATED),
-                          "costs",
-                          costs,
-                          "speed",
-                          speed,
-                          "memory",
-                          memory,
-                          "idle",
-                          idle,
-                          "broken",
-                          broken,
-                          "search",
-                          searched,
-                          "certainty",
-                          certainty,
-                          errors != NULL ? "interval" : NULL,
-                          errors,
-                          NULL };
   PsCellColumn shown[G_N_ELEMENTS (columns)];
   guint n_shown = 0;
 
   for (guint i = 0; i < G_N_ELEMENTS (columns); i++)
     if (!columns[i].text || !options->columns.json)
       shown[n_shown++] = columns[i].cell;
-  g_autoptr (PsTable) table = ps_table_of (shown, n_shown, NULL, 0, 0);
+  PsTable *table = ps_table_of (shown, n_shown, NULL, 0, 0);
   add_row (table, 0, &advice->run, NULL);
   for (guint i = 0; i < n; i++)
     add_row (table, i + 1, &g_array_index (advice->changes, PsAdvised, i), &files[i]);
-  if (together != NULL)
-    add_row (table, 0, together, &files[n]);
-  if (!ps_table_choose (table, &options->columns, usual, error))
-    return FALSE;
-  if (options->columns.json)
-    return ps_table_print (table, "pipesim-advise/1", extra, error);
-  g_autofree char *about = g_strconcat ("simulated from ", costs, NULL);
-  g_autofree char *run = g_strdup_printf ("%s: %s", options->launch->file, speed);
-  g_autofree char *sure = g_strdup_printf ("certainty: %s", certainty);
-  g_autofree char *interval = errors != NULL ? g_strdup_printf ("interval: %s", errors) : g_strdup ("");
-  const char *const lines[] = { about, interval, run, memory, idle, broken, sure, searched };
-  g_autoptr (GString) head = g_string_new (NULL);
-  for (guint i = 0; i < G_N_ELEMENTS (lines); i++)
-    if (*lines[i] != '\0')
-      g_string_append_printf (head, "%s%s", i > 0 ? "\n" : "", lines[i]);
-  g_autofree char *fitted = ps_fit_sentence (head->str, 0), *text = ps_table_to_text (table);
-  g_autoptr (GString) page = g_string_new (fitted);
-  g_string_append (page, text);
-  if (advice->changes->len == 0 && together == NULL)
-    g_string_append (page, *advice->run.fits == 'n' ? "no change makes it need less memory\n"
-                                                    : "no change makes it faster and fits\n");
-  if (framework != NULL)
-    append_diffs (page, advice, files, n, options->change);
-  return ps_print (page->str, error);
+  if (advice->together.options != NULL)
+    add_row (table, 0, &advice->together, &files[n]);
+  return table;
+}
+
+static gboolean print_advice (const Options *options, const PsAdvice *advice, const PsAdvisedFile *files, guint n,
+                              GError **error)
+{
+  const PsSetting *setting = options->setting;
+  const char *framework = options->launch->framework, *runner = framework != NULL ? framework : "their schedule";
+  const struct {
+    const char *key, *before;
+    char *text; /* NULL: not known */
+  } said[] = {
+    { "costs", "simulated from ", ps_costs_describe (advice->prediction->costs) },
+    { "interval", "interval: ", ps_describe_errors (setting) },
+    { "speed", "as it stands: ", describe_speed (setting, advice) },
+    { "memory", "", describe_memory (setting, advice) },
+    { "idle", "", describe_idle (setting, advice->prediction) },
+    { "broken", "",
+      advice->broken != NULL ? g_strdup_printf ("%s does not run that: %s", framework, advice->broken) : NULL },
+    { "certainty", "certainty: ", describe_certainty (advice) },
+    { "search", "",
+      g_strdup_printf ("%u runs predicted, %u of them impossible or refused by %s", advice->n_predicted,
+                       advice->n_refused, runner) },
+  };
+  const char *extra[3 + 2 * G_N_ELEMENTS (said)] = { "origin", ps_origin_name (PS_ORIGIN_SIMULATED) };
+  g_autoptr (PsTable) table = make_table (options, advice, files, n);
+  g_autoptr (GString) page = g_string_new (NULL);
+
+  for (guint i = 0, k = 2; i < G_N_ELEMENTS (said); i++)
+    if (said[i].text != NULL) {
+      extra[k++] = said[i].key;
+      extra[k++] = said[i].text;
+      g_string_append_printf (page, "%s%s%s", i > 0 ? "\n" : "", said[i].before, said[i].text);
+    }
+  gboolean done = ps_table_choose (table, &options->columns, usual, error);
+  if (done && options->columns.json)
+    done = ps_table_print (table, "pipesim-advise/1", extra, error);
+  else if (done) {
+    g_autofree char *head = ps_fit_sentence (page->str, 0), *rows_text = ps_table_to_text (table);
+
+    g_string_printf (page, "%s%s", head, rows_text);
+    if (advice->changes->len == 0)
+      g_string_append (page, *advice->run.fits == 'n' ? "no change makes it need less memory\n"
+                                                      : "no change makes it faster and fits\n");
+    if (framework != NULL)
+      append_diffs (page, advice, files, n, options->change);
+    done = ps_print (page->str, error);
+  }
+  for (guint i = 0; i < G_N_ELEMENTS (said); i++)
+    g_free (said[i].text);
+  return done;
 }
 
 static gboolean write_file (const Options *options, const PsAdvice *advice, const PsAdvisedFile *files, guint n,

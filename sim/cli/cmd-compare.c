@@ -84,7 +84,7 @@ static int run (G_GNUC_UNUSED const PsCmd *command, gpointer base, G_GNUC_UNUSED
   if (!ps_column_choice_check (&options->columns, error))
     return 1;
   if (n != 2)
-    return ps_refuse (error, PS_ERROR_USAGE, "%u files given; two timelines are wanted", n);
+    return ps_refuse (error, PS_ERROR_USAGE, "%u file%s given; two timelines are wanted", n, n == 1 ? "" : "s");
   g_autoptr (PsComparison) comparison = compare_files (options->files[0], options->files[1], error);
   if (comparison == NULL)
     return 1;

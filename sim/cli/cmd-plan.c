@@ -133,7 +133,7 @@ static const PsOption rows[] = {
 
 /* A layout, and what follows from it. */
 typedef struct {
-  guint rank, gpus;
+  guint rank, gpus, n_runners;
   PsLayout layout;
   double days, money_per_step, money; /* 0: not known */
   const char *cluster, *recompute, *confidence;
@@ -168,7 +168,8 @@ static const PsCellColumn columns[] = {
   PS_CELL_SET ("not_run", NULL, BOOLEAN), /* by the framework that was asked for */
   PS_CELL (Row, layout.costs_origin, "costs_origin", "costs", TEXT),
   PS_CELL (Row, confidence, "confidence", "confidence", TEXT),
-  PS_CELL (Row, runs_in, "runs_in", "runs in", TEXT),
+  PS_CELL (Row, n_runners, "n_runs_in", "runs in", INTEGER),
+  PS_CELL (Row, runs_in, "runs_in", "frameworks", TEXT),
   PS_FIGURE_AT (Row, layout.layout, "layout"),
   PS_CELL (Row, layout.profile, "profile", NULL, TEXT),
   PS_CELL (Row, command, "command", NULL, TEXT),
@@ -196,7 +197,7 @@ static const char *const usual[] = { "rank",
                                      "mfu",
                                      "peak_memory_bytes",
                                      "near",
-                                     "runs_in",
+                                     "n_runs_in",
                                      "layout",
                                      NULL };
 
@@ -421,6 +422,7 @@ static void add_row (const Options *options, const Found *found, guint rank, PsT
   const double money = step_money (found->answer, layout);
   g_autofree char *command = ps_layout_command (question, layouts, layout);
   g_autofree char *runs_in = find_runners (question, layouts, layout);
+  g_auto (GStrv) runners = g_strsplit (runs_in, ",", -1);
 
   if (layout->asynchronous)
     ps_table_set_title (table, "asynchronous", "async");
@@ -433,6 +435,7 @@ static void add_row (const Options *options, const Found *found, guint rank, PsT
                                .money = steps * money,
                                .recompute = ps_recompute_name (layout->recompute),
                                .confidence = ps_confidence_name (layout->confidence),
+                               .n_runners = *runs_in ? g_strv_length (runners) : 0,
                                .runs_in = *runs_in ? runs_in : NULL,
                                .command = command });
   if (options->question.runner != NULL)
@@ -473,8 +476,8 @@ static char *describe_search (const Answer *answer)
 
   return g_strdup_printf ("%" G_GUINT64_FORMAT " settings: %" G_GUINT64_FORMAT
                           " predicted to fit %s, %" G_GUINT64_FORMAT " predicted not to, %" G_GUINT64_FORMAT
-                          " whose weights alone do not fit, %" G_GUINT64_FORMAT
-                          " that cannot be among the best, %" G_GUINT64_FORMAT " impossible",
+                          " that cannot fit, %" G_GUINT64_FORMAT " that cannot be among the best, %" G_GUINT64_FORMAT
+                          " impossible",
                           layouts->n_settings, layouts->n_fit, limit, layouts->n_too_large, layouts->n_hopeless,
                           layouts->n_outrun, layouts->n_impossible);
 }
@@ -641,8 +644,8 @@ static gboolean print_plan (const Options *options, const GArray *answers, const
     g_autofree char *rest = ps_table_to_text (others);
 
     g_string_append_printf (
-        page, "%s does not run these: only what stands under runs in does, or a CSV for PyTorch's runtime\n%s", runner,
-        rest);
+        page, "%s does not run these: only what --wide names under frameworks does, or a CSV for PyTorch's runtime\n%s",
+        runner, rest);
   }
   return ps_print (page->str, error);
 }
@@ -729,7 +732,8 @@ const PsCmd ps_cmd_plan = {
     "per device. A single device (p = 1) has no pipeline: the fastest schedule stands for all, which may hide a\n"
     "part of the all-reduce. A row is the fastest setting of its p, t, c, e and d.\n\n"
     "within 1 % = other schedules of the same p, t, c, e and d whose step takes at most 1 % longer\n"
-    "runs in = frameworks that have the schedule by a name of their own and take the setting; pipesim exec, where\n"
+    "runs in = number of frameworks that have the schedule by a name of their own and take the setting, which --wide\n"
+    "names; pipesim exec is one, where\n"
     "it runs the layout. With --framework or --to ranks begin with what that framework runs; --to with\n"
     "--explain prints the launch of that rank\n"
     "step = iteration time, all-reduce of the gradients over the replicas included\n"

@@ -139,7 +139,8 @@ typedef struct {
   gint64 peak_bytes;
   PsMemoryMoment peak;
   char *alive;
-  GArray *modules; /* PsModuleBytes of its activations; NULL: not known */
+  PsModuleBytes modules[PS_MAX_MODULES]; /* of its activations, the largest first */
+  guint n_modules;                       /* 0: not known */
 } MemoryRow;
 
 static void memory_row_clear (gpointer data)
@@ -148,7 +149,6 @@ static void memory_row_clear (gpointer data)
 
   g_free (row->schedule);
   g_free (row->alive);
-  g_clear_pointer (&row->modules, g_array_unref);
 }
 
 #define PART(part, key, title) PS_CELL (MemoryRow, peak.bytes[part], key, title, SIZE)
@@ -179,18 +179,6 @@ static gpointer holding_part (gconstpointer row)
   return g_strdup (ps_memory_part_key ((PsMemoryPart)((const PsMemoryHolding *)row)->part));
 }
 
-static void add_bytes (GArray *modules, const char *module, gint64 bytes)
-{
-  const PsModuleBytes added = { module, bytes };
-
-  for (guint i = 0; i < modules->len; i++)
-    if (g_str_equal (g_array_index (modules, PsModuleBytes, i).module, module)) {
-      g_array_index (modules, PsModuleBytes, i).bytes += bytes;
-      return;
-    }
-  g_array_append_val (modules, added);
-}
-
 /* The largest first. */
 static int compare_modules (gconstpointer a, gconstpointer b)
 {
@@ -199,16 +187,15 @@ static int compare_modules (gconstpointer a, gconstpointer b)
   return x->bytes != y->bytes ? PS_COMPARE (y->bytes, x->bytes) : strcmp (x->module, y->module);
 }
 
-/* The activations of a device by module: those of each stage in the parts that its model says. NULL: there is none. */
-static GArray *list_modules (const PsSetting *setting, const PsModel *model, const PsPrediction *prediction,
-                             const PsDeviceMemory *device)
+/* The row's activations by module: those of each stage in the parts that its model says. None without a model. */
+static void list_modules (const PsSetting *setting, const PsModel *model, const PsPrediction *prediction,
+                          const PsDeviceMemory *device, MemoryRow *row)
 {
   const PsCosts *costs = prediction->costs;
-  g_autoptr (GArray) modules = g_array_new (FALSE, FALSE, sizeof (PsModuleBytes));
   g_autofree gint64 *held = g_new0 (gint64, costs->n_stages);
 
   if (model == NULL || costs->shapes == NULL || prediction->prefill != NULL)
-    return NULL;
+    return;
   for (guint i = 0; i < device->alive->len; i++) {
     const PsMemoryHolding *holding = &g_array_index (device->alive, PsMemoryHolding, i);
 
@@ -226,10 +213,10 @@ static GArray *list_modules (const PsSetting *setting, const PsModel *model, con
       all += part[i].bytes;
     }
     for (guint i = 0; i < n; i++)
-      add_bytes (modules, part[i].module, llround ((double)held[s] * (double)part[i].bytes / (double)MAX (all, 1)));
+      row->modules[ps_modules_find (row->modules, &row->n_modules, part[i].module)].bytes
+          += llround ((double)held[s] * (double)part[i].bytes / (double)MAX (all, 1));
   }
-  g_array_sort (modules, compare_modules);
-  return g_steal_pointer (&modules);
+  qsort (row->modules, row->n_modules, sizeof *row->modules, compare_modules);
 }
 
 /* Notes the devices of a prediction for the printed table; returns them as the nested table of --json. */
@@ -260,13 +247,13 @@ static PsTable *add_memory (Report *report, const PsPrediction *prediction)
   for (guint d = 0; d < memory->n_devices; d++) {
     const PsDeviceMemory *device = &memory->device[d];
     const GArray *alive = device->alive;
-    const MemoryRow row = { .schedule = g_strdup (prediction->program->schedule->name),
-                            .device = d,
-                            .peak_bytes = device->peak_bytes,
-                            .peak = device->peak,
-                            .alive = ps_memory_describe_alive (device),
-                            .modules = list_modules (report->options->setting, model, prediction, device) };
+    MemoryRow row = { .schedule = g_strdup (prediction->program->schedule->name),
+                      .device = d,
+                      .peak_bytes = device->peak_bytes,
+                      .peak = device->peak,
+                      .alive = ps_memory_describe_alive (device) };
 
+    list_modules (report->options->setting, model, prediction, device, &row);
     g_array_append_val (report->memory, row);
     ps_table_add (table, &row);
     ps_table_set_table (table, "parts",
@@ -274,10 +261,10 @@ static PsTable *add_memory (Report *report, const PsPrediction *prediction)
     ps_table_set_table (
         table, "alive",
         ps_table_of (alive_columns, G_N_ELEMENTS (alive_columns), alive->data, sizeof (PsMemoryHolding), alive->len));
-    if (row.modules != NULL)
+    if (row.n_modules > 0)
       ps_table_set_table (table, "modules",
-                          ps_table_of (module_columns, G_N_ELEMENTS (module_columns), row.modules->data,
-                                       sizeof (PsModuleBytes), row.modules->len));
+                          ps_table_of (module_columns, G_N_ELEMENTS (module_columns), row.modules,
+                                       sizeof (PsModuleBytes), row.n_modules));
   }
   return table;
 }
@@ -294,16 +281,16 @@ static void append_modules (GString *page, const GArray *rows)
   for (guint i = 0; i < rows->len; i++) {
     const MemoryRow *row = &g_array_index (rows, MemoryRow, i);
 
-    if (row->modules != NULL && (most == NULL || row->peak_bytes > most->peak_bytes))
+    if (row->n_modules > 0 && (most == NULL || row->peak_bytes > most->peak_bytes))
       most = row;
   }
   if (most == NULL)
     return;
   for (guint part = 0; part < PS_N_MEMORY_PARTS; part++) {
-    guint n = part == PS_MEMORY_ACTIVATIONS ? most->modules->len : most->peak.bytes[part] != 0;
+    guint n = part == PS_MEMORY_ACTIVATIONS ? most->n_modules : most->peak.bytes[part] != 0;
 
     for (guint i = 0; i < n; i++) {
-      const PsModuleBytes *module = &g_array_index (most->modules, PsModuleBytes, i);
+      const PsModuleBytes *module = &most->modules[i];
 
       ps_table_add_row (table);
       ps_table_set_text (table, "part", memory_columns[N_BEFORE_PARTS + part].column.title);
@@ -616,14 +603,23 @@ static void append_samples (GString *text, Report *report)
   const PsSampling *sampling = &report->options->sampling;
   g_autofree char *causes = ps_variation_describe (&report->options->variation);
   GPtrArray *all = report->samples;
-  g_autoptr (PsTable) table = ps_table_of (quantile_columns, G_N_ELEMENTS (quantile_columns), NULL, 0, 0);
+  gboolean spreads = FALSE;
 
   g_ptr_array_sort (all, compare_samples);
   for (guint i = 0; i < all->len; i++)
+    spreads |= ((const Samples *)all->pdata[i])->mean_ns[3] > 0;
+  /* Slowness of all iterations makes them equal: the schedule and the time say all. */
+  g_autoptr (PsTable) table = ps_table_of (quantile_columns, spreads ? G_N_ELEMENTS (quantile_columns) : 2, NULL, 0, 0);
+  for (guint i = 0; i < all->len; i++)
     ps_table_add (table, all->pdata[i]);
+  if (!spreads)
+    ps_table_set_title (table, "mean_ns", "iteration");
   g_autofree char *quantiles = ps_table_to_text (table);
-  g_string_append_printf (text, "\niteration time, simulated from %u samples, seed %" G_GUINT64_FORMAT "%s\n%s",
-                          sampling->n_samples, sampling->seed, causes, quantiles);
+  if (spreads)
+    g_string_append_printf (text, "\niteration time, simulated from %u samples, seed %" G_GUINT64_FORMAT "%s\n%s",
+                            sampling->n_samples, sampling->seed, causes, quantiles);
+  else
+    g_string_append_printf (text, "\niteration time%s, the same in all samples\n%s", causes, quantiles);
   if (all->len > 1) {
     g_autofree char *wins = win_matrix (all);
 

@@ -146,8 +146,10 @@ gboolean ps_ini_read (const char *path, const char *folder, char **text, gsize *
   g_auto (GStrv) names = ps_shipped_names (folder);
   g_autofree char *all = g_strjoinv (" ", names), *quoted = ps_text_quote (path);
   g_autofree char *meant = ps_did_you_mean (path, (const char *const *)names, g_strv_length (names), "");
-  return ps_refuse (error, PS_ERROR_INPUT, "%s: neither a file nor one of the %s shipped: %s%s", quoted, folder, all,
-                    meant);
+  if (*meant)
+    return ps_refuse (error, PS_ERROR_INPUT, "%s: neither a file nor one of the %s shipped%s (there are %s)", quoted,
+                      folder, meant, all);
+  return ps_refuse (error, PS_ERROR_INPUT, "%s: neither a file nor one of the %s shipped: %s", quoted, folder, all);
 }
 
 void ps_ini_fail (PsIni *ini, const char *key, const char *format, ...)

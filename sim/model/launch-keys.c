@@ -16,14 +16,19 @@ static const PsKeyRow rows[] = {
   { "nnodes num_nodes", PS_KEY_SETTING, "nodes", NULL },
   { "world_size", PS_KEY_SETTING, "gpus", NULL },
   { "program _target_", PS_KEY_SETTING, "program", NULL },
-  { "tensor_model_parallel_size model_parallel_size parallelism.tensor_parallel_degree num_mp", PS_KEY_SETTING,
-    "tensor", NULL },
-  { "pipeline_model_parallel_size parallelism.pipeline_parallel_degree num_pp", PS_KEY_SETTING, "devices", NULL },
-  { "context_parallel_size parallelism.context_parallel_degree", PS_KEY_SETTING, "context", NULL },
+  { "tensor_model_parallel_size model_parallel_size parallelism.tensor_parallel_degree training.tensor_parallel_degree "
+    "num_mp",
+    PS_KEY_SETTING, "tensor", NULL },
+  { "pipeline_model_parallel_size parallelism.pipeline_parallel_degree experimental.pipeline_parallel_degree num_pp",
+    PS_KEY_SETTING, "devices", NULL },
+  { "context_parallel_size parallelism.context_parallel_degree experimental.context_parallel_degree", PS_KEY_SETTING,
+    "context", NULL },
   { "expert_model_parallel_size parallelism.expert_parallel_degree", PS_KEY_SETTING, "experts", NULL },
   { "data_parallel_size num_dp", PS_KEY_SETTING, "replicas", NULL },
-  { "parallelism.data_parallel_replicate_degree", PS_KEY_SETTING, "replicas.replicated", NULL },
-  { "parallelism.data_parallel_shard_degree", PS_KEY_SETTING, "zero.sharded", NULL },
+  { "parallelism.data_parallel_replicate_degree training.data_parallel_replicate_degree", PS_KEY_SETTING,
+    "replicas.replicated", NULL },
+  { "parallelism.data_parallel_shard_degree training.data_parallel_shard_degree training.data_parallel_degree",
+    PS_KEY_SETTING, "zero.sharded", NULL },
   { "parallelism.fsdp_reshard_after_forward", PS_KEY_SETTING, "zero.reshard", "default=" },
   { "use_tp_pp_dp_mapping", PS_KEY_SETTING, "adjacent-replicas.mapping", NULL },
 
@@ -32,7 +37,7 @@ static const PsKeyRow rows[] = {
     "microbatch-size", NULL },
   { "global_batch_size train_batch_size training.global_batch_size", PS_KEY_SETTING, "global-batch", "-1=" },
   { "training.local_batch_size training.batch_size", PS_KEY_SETTING, "microbatches.local", NULL },
-  { "gradient_accumulation_steps", PS_KEY_SETTING, "microbatches", NULL },
+  { "gradient_accumulation_steps experimental.pipeline_parallel_microbatches", PS_KEY_SETTING, "microbatches", NULL },
   { "seq_length training.seq_len model.encoder_seq_length", PS_KEY_SETTING, "sequence", NULL },
 
   /* Stages and schedule */
@@ -49,7 +54,8 @@ static const PsKeyRow rows[] = {
   { "delay_wgrad_compute", PS_KEY_SETTING, "schedule.delays-w", NULL },
   { "defer_embedding_wgrad_compute", PS_KEY_SETTING, "defer-head.defers", NULL },
   { "wgrad_deferral_limit", PS_KEY_SETTING, "defer-head", NULL },
-  { "parallelism.pipeline_parallel_schedule", PS_KEY_SETTING, "schedule.torch", NULL },
+  { "parallelism.pipeline_parallel_schedule experimental.pipeline_parallel_schedule", PS_KEY_SETTING, "schedule.torch",
+    NULL },
   { "parallelism.module_fqns_per_model_part", PS_KEY_SETTING, "layout.parts", NULL },
   { "parts", PS_KEY_SETTING, "layout.cuts", NULL },
   { "parallelism.pipeline_parallel_schedule_csv", PS_KEY_SETTING, "schedule", NULL },
@@ -191,6 +197,7 @@ static const PsKeyRow rows[] = {
   { "num_distributed_optimizer_instances", PS_KEY_MATTERS, "the state is spread over all replicas here", "1=" },
   { "pipeline_model_parallel_split_rank", PS_KEY_MATTERS, "encoders with stages of their own are not known", NULL },
   { "use_torch_fsdp2", PS_KEY_MATTERS, "give --zero 3", NULL },
+  { "experimental.pipeline_parallel_split_points", PS_KEY_MATTERS, "give --layout", NULL },
   { "lora_rank peft", PS_KEY_MATTERS, "all weights are trained here", NULL },
   { "freeze_LM freeze_ViT", PS_KEY_MATTERS, "all weights are trained here", NULL },
   { "compile.enable training.compile", PS_KEY_MATTERS, "kernels are not fused by a compiler here", NULL },
@@ -268,6 +275,7 @@ static const PsKeyRow rows[] = {
     "optimizer.early_step_in_backward training.steps training.dataset training.dataset_path training.max_norm "
     "training.seed training.deterministic training.gc_freq training.gc_debug training.mixed_precision_reduce "
     "training.disable_cuda_graphs training.dtype model.hf_assets_path model.tokenizer_path model.converters "
+    "model.norm_type optimizer.fused "
     "model.print_after_conversion "
     "parallelism.disable_loss_parallel parallelism.enable_async_tensor_parallel "
     "parallelism.context_parallel_rotate_method parallelism.enable_compiled_autograd activation_checkpoint. "

@@ -638,12 +638,12 @@ static char *read_word (Shell *shell, GPtrArray *out)
 static void read_slurm (Shell *shell, const char *comment)
 {
   static const struct {
-    const char *option, *name;
-  } rows[] = { { "--nodes", "SLURM_NNODES" },
-               { "-N", "SLURM_NNODES" },
-               { "--gpus-per-node", "SLURM_GPUS_ON_NODE" },
-               { "--gres", "SLURM_GPUS_ON_NODE" },
-               { "--ntasks-per-node", "SLURM_NTASKS_PER_NODE" } };
+    const char *option, *name, *also;
+  } rows[] = { { "--nodes", "SLURM_NNODES", "SLURM_JOB_NUM_NODES" },
+               { "-N", "SLURM_NNODES", "SLURM_JOB_NUM_NODES" },
+               { "--gpus-per-node", "SLURM_GPUS_ON_NODE", "SLURM_GPUS_PER_NODE" },
+               { "--gres", "SLURM_GPUS_ON_NODE", "SLURM_GPUS_PER_NODE" },
+               { "--ntasks-per-node", "SLURM_NTASKS_PER_NODE", "SLURM_TASKS_PER_NODE" } };
 
   for (guint i = 0; i < G_N_ELEMENTS (rows); i++) {
     const char *option = g_strstr_len (comment, (gssize)strcspn (comment, "\n"), rows[i].option);
@@ -656,8 +656,7 @@ static void read_slurm (Shell *shell, const char *comment)
     if (!g_ascii_isdigit (*number) || number[strspn (number, G_CSET_DIGITS)] != '\0')
       continue;
     assign_text (shell, rows[i].name, number);
-    if (g_str_equal (rows[i].name, "SLURM_NNODES"))
-      assign_text (shell, "SLURM_JOB_NUM_NODES", number);
+    assign_text (shell, rows[i].also, number);
   }
 }
 

@@ -1,8 +1,10 @@
-/* lengths.c - microbatches of different lengths: their costs, and the strict reader of the file of --lengths. */
+/* lengths.c - microbatches of different lengths: their costs, and the strict reader of the file of --lengths; and
+ * slices of equal work. */
 #include "base/names.h"
 #include "base/text.h"
 
 #include <pipesim/costs.h>
+#include <pipesim/work.h>
 
 #include <math.h>
 #include <string.h>
@@ -394,4 +396,74 @@ void ps_lengths_free (PsLengths *lengths)
   g_free (lengths->of);
   g_free (lengths->length);
   g_free (lengths);
+}
+
+/* The F of all layers for a slice. */
+static gint64 layers_ns (const PsModel *model, const PsCluster *cluster, const guint *tokens, guint n_slices,
+                         guint slice)
+{
+  const PsStageShape shape = { .n_layers = model->layers };
+  PsModel part = *model;
+  PsWork work;
+
+  ps_model_slice (&part, tokens, n_slices, slice);
+  ps_work_stage (&part, &shape, PS_OP_F, cluster->tensor, &work);
+  return ps_work_ns (&work, cluster, ps_tensor_stage_ns (&part, &shape, cluster, PS_OP_F));
+}
+
+/* Rounds ends of slices, in tokens, to multiples of unit, and makes each slice a unit long at least. */
+static void round_ends (const double *end, guint n_slices, guint unit, guint sequence, guint *tokens)
+{
+  guint last = sequence / unit, before = 0;
+
+  for (guint k = 0; k < n_slices; k++) {
+    guint at = k + 1 < n_slices ? CLAMP ((guint)llrint (end[k] / unit), before + 1, last - (n_slices - 1 - k)) : last;
+
+    tokens[k] = (at - before) * unit;
+    before = at;
+  }
+  tokens[n_slices - 1] += sequence % unit;
+}
+
+#define EVEN_ROUNDS 40
+
+/* Each round makes a slice longer by the root of what its F lacks, which is exact for attention alone, and stops short
+ * of it for products. The best round counts. Units get larger, as tiles of products like them, while 1/512 of a mean
+ * slice allows. */
+guint *ps_work_cut_even (const PsModel *model, const PsCluster *cluster, guint n_slices, GError **error)
+{
+  guint unit = cluster->tensor * MAX (model->spread.context, 1), sequence = model->sequence;
+  g_autofree guint *tokens = ps_model_cut_equal (model, n_slices, unit, error), *best = NULL;
+  g_autofree double *length = g_new (double, n_slices), *end = g_new (double, n_slices);
+  g_autofree gint64 *ns = g_new (gint64, n_slices);
+  double least = G_MAXDOUBLE;
+
+  if (tokens == NULL)
+    return NULL;
+  best = g_memdup2 (tokens, n_slices * sizeof *best);
+  for (guint doublings = 0; doublings < 7 && (guint64)unit * 2 * n_slices * 512 <= sequence; doublings++)
+    unit *= 2;
+  for (guint k = 0; k < n_slices; k++)
+    length[k] = tokens[k];
+  for (guint round = 0; round < EVEN_ROUNDS; round++) {
+    gint64 low = G_MAXINT64, high = 0;
+    double sum = 0, stretched = 0;
+
+    for (guint k = 0; k < n_slices; k++) {
+      ns[k] = MAX (layers_ns (model, cluster, tokens, n_slices, k), 1);
+      low = MIN (low, ns[k]);
+      high = MAX (high, ns[k]);
+      sum += (double)ns[k];
+    }
+    if ((double)high / (double)low < least) {
+      least = (double)high / (double)low;
+      memcpy (best, tokens, n_slices * sizeof *best);
+    }
+    for (guint k = 0; k < n_slices; k++)
+      stretched += length[k] *= pow (sum / n_slices / (double)ns[k], round < EVEN_ROUNDS / 2 ? 0.5 : 0.15);
+    for (guint k = 0; k < n_slices; k++)
+      end[k] = (k > 0 ? end[k - 1] : 0) + length[k] * sequence / stretched;
+    round_ends (end, n_slices, unit, sequence, tokens);
+  }
+  return g_steal_pointer (&best);
 }

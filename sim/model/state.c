@@ -84,63 +84,22 @@ gint64 ps_tensor_parameters (const PsModel *model, const PsStageShape *shape, gu
 
 /* Formats. */
 
-/* What is held by frameworks, unless PsStateFormats says otherwise. */
+/* What frameworks hold besides. */
 static const struct {
-  PsDtype main_grads, fp16_main_grads; /* auto: as the weights */
-  guint fp16_gradient_copy;            /* bytes of another gradient of each parameter that a GPU steps */
-  guint gathers;                       /* bits 1 << PsPrecision: fp8_param_gather */
-  gboolean caches;                     /* copies of weights for products are kept from microbatch to microbatch */
+  guint fp16_gradient_copy; /* bytes of another gradient of each parameter that a GPU steps */
+  gboolean caches;          /* copies of weights for products are kept from microbatch to microbatch */
   double reserve, passing_reserve;
   gint64 context_bytes;
 } frameworks[] = {
   [PS_FRAMEWORK_NONE] = { .reserve = 1, .passing_reserve = 1 },
-  [PS_FRAMEWORK_MEGATRON] = { .main_grads = PS_DTYPE_FP32,
-                              .fp16_main_grads = PS_DTYPE_FP32,
-                              .caches = TRUE,
-                              .reserve = 1,
-                              .passing_reserve = 1,
-                              .context_bytes = CONTEXT_BYTES },
-  [PS_FRAMEWORK_DEEPSPEED] = { .main_grads = PS_DTYPE_FP32,
-                               .fp16_gradient_copy = 4,
-                               .reserve = 1.145,
-                               .passing_reserve = 1.345,
-                               .context_bytes = CONTEXT_BYTES },
-  [PS_FRAMEWORK_BRIDGE] = { .main_grads = PS_DTYPE_BF16,
-                            .fp16_main_grads = PS_DTYPE_FP16,
-                            .gathers = 1U << PS_PRECISION_FP8 | 1U << PS_PRECISION_MXFP8,
-                            .caches = TRUE,
-                            .reserve = 1,
-                            .passing_reserve = 1,
-                            .context_bytes = CONTEXT_BYTES },
+  [PS_FRAMEWORK_MEGATRON] = { .caches = TRUE, .reserve = 1, .passing_reserve = 1, .context_bytes = CONTEXT_BYTES },
+  [PS_FRAMEWORK_DEEPSPEED]
+  = { .fp16_gradient_copy = 4, .reserve = 1.145, .passing_reserve = 1.345, .context_bytes = CONTEXT_BYTES },
+  [PS_FRAMEWORK_BRIDGE] = { .caches = TRUE, .reserve = 1, .passing_reserve = 1, .context_bytes = CONTEXT_BYTES },
 };
 
 static const guint dtype_bytes[]
     = { [PS_DTYPE_FP32] = 4, [PS_DTYPE_BF16] = 2, [PS_DTYPE_FP16] = 2, [PS_DTYPE_FP8] = 1 };
-
-void ps_model_set_state (PsModel *model, const PsStateFormats *said)
-{
-  const guint *from = (const guint *)said;
-  guint *to = (guint *)&model->state;
-
-  for (guint i = 0; i < sizeof *said / sizeof *from; i++)
-    to[i] = from[i] != 0 ? from[i] : to[i];
-}
-
-PsStateFormats ps_model_formats (const PsModel *model)
-{
-  PsStateFormats formats = model->state;
-  gboolean fp16 = model->precision == PS_PRECISION_FP16, fp32 = model->precision == PS_PRECISION_FP32;
-  PsDtype own = fp32 ? PS_DTYPE_FP32 : fp16 ? PS_DTYPE_FP16 : PS_DTYPE_BF16;
-  PsDtype grads = fp16 ? frameworks[model->framework].fp16_main_grads : frameworks[model->framework].main_grads;
-
-  if (formats.main_grads == PS_DTYPE_AUTO)
-    formats.main_grads = fp32 || grads == PS_DTYPE_AUTO ? own : grads;
-  formats.main_params = formats.main_params == PS_DTYPE_AUTO ? PS_DTYPE_FP32 : formats.main_params;
-  formats.exp_avg = formats.exp_avg == PS_DTYPE_AUTO ? PS_DTYPE_FP32 : formats.exp_avg;
-  formats.exp_avg_sq = formats.exp_avg_sq == PS_DTYPE_AUTO ? PS_DTYPE_FP32 : formats.exp_avg_sq;
-  formats.fp8_param_gather |= (frameworks[model->framework].gathers >> model->precision) & 1;
-  return formats;
-}
 
 /* Whether Transformer Engine's optimizer reads gradients and weights in the formats that they have: it is the
  * precision-aware one, and no 8-bit recipe is named to it (Megatron-LM, core/optimizer/optimizer_config.py). Megatron

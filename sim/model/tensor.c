@@ -309,17 +309,23 @@ typedef struct {
   guint n;
 } Modules;
 
-static void add_module (Modules *modules, const char *name, gint64 bytes, gint64 wide)
+guint ps_modules_find (PsModuleBytes *modules, guint *n, const char *module)
 {
   guint i = 0;
 
-  while (i < modules->n && !g_str_equal (modules->module[i].module, name))
+  while (i < *n && !g_str_equal (modules[i].module, module))
     i++;
-  if (i == modules->n) {
-    g_assert (modules->n < PS_MAX_MODULES);
-    modules->module[modules->n++] = (PsModuleBytes){ .module = name };
-    modules->wide[i] = 0;
+  if (i == *n) {
+    g_assert (*n < PS_MAX_MODULES);
+    modules[(*n)++] = (PsModuleBytes){ .module = module };
   }
+  return i;
+}
+
+static void add_module (Modules *modules, const char *name, gint64 bytes, gint64 wide)
+{
+  guint i = ps_modules_find (modules->module, &modules->n, name);
+
   modules->module[i].bytes += bytes;
   modules->wide[i] += wide;
 }

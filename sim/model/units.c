@@ -3,16 +3,6 @@
 
 #include <string.h>
 
-const PsNumberFormat ps_number_formats[PS_N_PRECISIONS] = {
-  [PS_PRECISION_FP32] = { 4, 32, 32, 32, FALSE, 0 },
-  [PS_PRECISION_FP16] = { 2, 16, 16, 16, FALSE, 0 },
-  [PS_PRECISION_BF16] = { 2, 16, 16, 16, FALSE, 0 },
-  [PS_PRECISION_FP8] = { 2, 8, 8, 8, FALSE, 2 + 2 + 1 },
-  [PS_PRECISION_FP8_BLOCK] = { 2, 8, 8 + 32 / 128.0, 8 + 32 / (128.0 * 128), TRUE, 2 + 2 * (1 + 4 / 128.0) },
-  [PS_PRECISION_MXFP8] = { 2, 8, 8 + 8 / 32.0, 8 + 8 / 32.0, TRUE, 2 + 2 * (1 + 1 / 32.0) },
-  [PS_PRECISION_NVFP4] = { 2, 4, 4 + 8 / 16.0, 4 + 8 / 16.0, TRUE, 2 + 2 + 2 + 2 * (1 / 2.0 + 1 / 16.0) },
-};
-
 /* Bits in memory of an element that products with weights multiply, where elements have 16: 16 where the precision has
  * no format of its own for them. */
 static double product_bits (const PsModel *model)

@@ -222,6 +222,9 @@ static gboolean settle (const Advising *advising, PsAdvised *run)
     setting->defer_head = 0;
   if (!shares || (setting->zero == 0 && was->n_replicas * was->n_context == 1))
     setting->zero = PS_ZERO_AUTO;
+  if (advising->question->framework != NULL && g_str_has_prefix (advising->question->framework, "torchtitan")
+      && setting->n_devices == 1 && was->n_devices > 1 && setting->zero == 1)
+    setting->zero = 3; /* without a pipeline it gathers weights again for each backward */
   setting->overlap_param_gather &= shares;
   setting->replicas_adjacent = advising->adjacent && setting->n_replicas > 1 && setting->n_devices > 1;
   return TRUE;

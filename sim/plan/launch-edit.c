@@ -508,7 +508,8 @@ static gboolean add_json (Edit *edit, const char *key, const char *words, const 
   gsize n = strlen (section);
   const char *brace = strchr (edit->text, '{');
   g_autofree char *outer = n > 0 ? g_strdup_printf ("\"%.*s\"", (int)n - 1, section) : NULL;
-  const char *within = outer != NULL ? strstr (edit->text, outer) : NULL, *inner = within ? strchr (within, '{') : NULL;
+  const char *within = outer != NULL ? strstr (edit->text, outer) : NULL,
+             *inner = within != NULL ? strchr (within, '{') : NULL;
   g_autofree char *item = inner != NULL ? g_strdup_printf (" %s,", words)
                           : n > 0       ? g_strdup_printf ("\n  %s: { %s },", outer, words)
                                         : g_strdup_printf ("\n  %s,", words);

@@ -484,6 +484,8 @@ static void add_sizes (Reader *reader)
     m = MAX (m, 1); /* DeepSpeed's config.py: all of a batch at once, unless steps are said */
     b = divide (reader, "train_batch_size", batch, "replicas times gradient_accumulation_steps", d * m);
   }
+  if (reader->titan && p > 1 && m > 0) /* torchtitan 0.1 */
+    b = divide (reader, "training.batch_size", local, "microbatches", m);
   if (reader->titan && batch == 0)
     batch = MAX (local, b) * d;
   if (reader->titan && p > 1 && batch > local * d)
@@ -543,7 +545,13 @@ static void add_model (Reader *reader)
   g_autofree char *path = given != NULL ? g_strdup (given) : find_model (reader);
 
   if (path == NULL) {
-    fail (reader, "defines no model; give --model");
+    const char *flavor
+        = ps_launch_fact (reader->facts, reader->facts->form == PS_LAUNCH_TOML ? "titan-flavor" : "titan-config");
+
+    if (reader->titan && flavor != NULL)
+      fail (reader, "torchtitan's '%s' is no model that ships (pipesim models); give --model", flavor);
+    else
+      fail (reader, "defines no model; give --model");
     return;
   }
   if (row != NULL)

@@ -190,28 +190,40 @@ static gboolean is_precise (const PsStateFormats *formats)
          || formats->exp_avg_sq != PS_DTYPE_FP32;
 }
 
-/* The first precondition of the framework that is broken, as "-m 3: words"; NULL: none is. A new precondition is a new
- * row. */
-static char *find_broken (Framework framework, const Run *run)
+/* The first of the rows that is broken, as "-m 3: words"; NULL: none is. */
+static char *first_broken (const Precondition *rows, guint n_rows, Framework framework, const Run *run)
+{
+  const PsLaunch *launch = run->launch;
+  const guint n = launch->n_devices * launch->n_chunks;
+
+  for (guint i = 0; i < n_rows; i++)
+    if (rows[i].frameworks & framework && rows[i].broken) {
+      PsSetting typed = run->said;
+      g_autofree char *layout = launch->shapes != NULL ? ps_layout_write (NULL, launch->shapes, n) : NULL;
+      g_autofree char *source = rows[i].source != NULL ? g_strdup_printf (" (%s)", rows[i].source) : g_strdup ("");
+      g_autofree char *what = NULL;
+
+      typed.layout = layout;
+      if (g_str_equal (rows[i].option, "schedule"))
+        what = g_strdup_printf ("schedule '%s'", launch->schedule);
+      else if (g_str_equal (rows[i].option, "model"))
+        what = g_strdup_printf ("model '%s'", launch->model != NULL ? run->model.name : "");
+      else
+        what = ps_option_typed (ps_option_find (ps_setting_options, rows[i].option), &typed);
+      return g_strdup_printf ("%s: %s%s", what, rows[i].words, source);
+    }
+  return NULL;
+}
+
+/* Whether any framework has it. A new precondition is a new row. */
+static char *ask_common (Framework framework, const Run *run)
 {
   const PsLaunch *launch = run->launch;
   const PsSetting *said = &run->said;
   const PsModel *model = &run->model;
-  const PsExperts *experts = &model->experts;
+  const guint n = launch->n_devices * launch->n_chunks;
   const PsPlacement *placement = launch->order != NULL ? launch->order->placement : NULL;
-  const guint p = launch->n_devices, v = run->v, m = said->n_microbatches, t = said->n_tensor, c = said->n_context;
-  const guint e = said->n_experts, n = p * launch->n_chunks, d = said->n_replicas, rounds = MAX (1, m / p);
-  const guint sharded = said->zero > 0 ? d : 1; /* replicas of torchtitan */
-  const gboolean known = launch->model != NULL, named = launch->schedule != NULL;
-  guint mtp_stage = 0, loss_stage = 0;
-  const guint n_mtp_stages = count_stages (launch, TRUE, &mtp_stage);
-  const guint n_loss_stages = count_stages (launch, FALSE, &loss_stage);
-  const guint n_units = known ? ps_model_layer_units (model, 0, (PsUnitKind[2]){ 0 }) : 0;
-  const PsStateFormats formats = ps_model_formats (model);
-  const gboolean muon = formats.optimizer == PS_OPTIMIZER_MUON, narrow = model->precision > PS_PRECISION_BF16;
-  const gboolean in_rounds
-      = g_strcmp0 (run->schedule, "interleaved") == 0 || g_strcmp0 (run->schedule, "interleaved-zb") == 0;
-  const gboolean single = g_strcmp0 (run->schedule, "1f1b") == 0 || g_strcmp0 (run->schedule, "gpipe") == 0;
+  const gboolean known = launch->model != NULL;
   const Precondition rows[] = {
     { ALL, said->n_recompute > 0, "recompute", "of each stage is not available there", NULL },
     { ALL & ~MEGATRON, said->offload > 0 || said->n_offload > 0 || said->offload_modules != 0,
@@ -244,7 +256,30 @@ static char *find_broken (Framework framework, const Run *run)
     { ALL, known && model->encoder.images > 0, "model", "has an encoder, which no option here says", NULL },
     { MEGATRON | TITANS, launch->shapes != NULL && (!launch->shapes[0].embedding || !launch->shapes[n - 1].head),
       "layout", "the embedding goes in the first stage, the head in the last", NULL },
+  };
 
+  return first_broken (rows, G_N_ELEMENTS (rows), framework, run);
+}
+
+/* What Megatron-LM asks. A new precondition is a new row. */
+static char *ask_megatron (Framework framework, const Run *run)
+{
+  const PsLaunch *launch = run->launch;
+  const PsSetting *said = &run->said;
+  const PsModel *model = &run->model;
+  const guint p = launch->n_devices, v = run->v, m = said->n_microbatches, t = said->n_tensor, c = said->n_context,
+              e = said->n_experts, n = launch->n_devices * launch->n_chunks;
+  const PsExperts *experts = &model->experts;
+  const PsStateFormats formats = ps_model_formats (model);
+  const gboolean muon = formats.optimizer == PS_OPTIMIZER_MUON;
+  const gboolean narrow = model->precision > PS_PRECISION_BF16;
+  const gboolean known = launch->model != NULL;
+  const gboolean named = launch->schedule != NULL;
+  const guint n_units = known ? ps_model_layer_units (model, 0, (PsUnitKind[2]){ 0 }) : 0;
+  guint mtp_stage = 0, loss_stage = 0;
+  const guint n_mtp_stages = count_stages (launch, TRUE, &mtp_stage);
+  const guint n_loss_stages = count_stages (launch, FALSE, &loss_stage);
+  const Precondition rows[] = {
     { MEGATRON, named && p > 1 && v > 1 && m < p, "microbatches", "with virtual stages it wants p microbatches or more",
       "schedules.py" },
     { MEGATRON, run->overlaps && known && experts->count == 0, "schedule",
@@ -273,7 +308,6 @@ static char *find_broken (Framework framework, const Run *run)
       "interleaved-overlap wants both units of a layer in one stage", "hybrid_layer_allocation.py" },
     { MEGATRON, experts->count > 0 && t > 1 && model->whole_sequences, "model",
       "experts with --tensor need sequence parallelism", "moe_layer.py" },
-
     { GPT, known && mixes_units (model), "model", "has units that GPTModel does not have; --to megatron has them",
       "experimental_attention_variant_module_specs.py" },
     { MEGATRON, !knows_units (model), "model", "has units that its patterns do not have",
@@ -291,6 +325,26 @@ static char *find_broken (Framework framework, const Run *run)
     { MEGATRON, formats.main_params != PS_DTYPE_FP32 && formats.main_params != PS_DTYPE_FP16, "main-params-dtype",
       "fp32 or fp16 would be right", "arguments.py" },
     { MEGATRON, formats.main_grads == PS_DTYPE_FP8, "main-grads-dtype", "fp32 or bf16 would be right", "arguments.py" },
+  };
+
+  return first_broken (rows, G_N_ELEMENTS (rows), framework, run);
+}
+
+/* What torchtitan and PyTorch's classes ask. A new precondition is a new row. */
+static char *ask_torch (Framework framework, const Run *run)
+{
+  const PsLaunch *launch = run->launch;
+  const PsSetting *said = &run->said;
+  const PsModel *model = &run->model;
+  const guint p = launch->n_devices, m = said->n_microbatches, t = said->n_tensor, c = said->n_context,
+              e = said->n_experts, d = said->n_replicas, rounds = MAX (1, m / p), sharded = said->zero > 0 ? d : 1;
+  const PsStateFormats formats = ps_model_formats (model);
+  const gboolean muon = formats.optimizer == PS_OPTIMIZER_MUON;
+  const gboolean named = launch->schedule != NULL;
+  const gboolean in_rounds
+      = g_strcmp0 (run->schedule, "interleaved") == 0 || g_strcmp0 (run->schedule, "interleaved-zb") == 0;
+  const gboolean single = g_strcmp0 (run->schedule, "1f1b") == 0 || g_strcmp0 (run->schedule, "gpipe") == 0;
+  const Precondition rows[] = {
     { TITANS, muon, "optimizer", "takes parameter groups, which are left to its configuration",
       "components/optimizer/optimizer.py" },
     { TITANS, model->state.main_grads > PS_DTYPE_FP32, "main-grads-dtype", "gradients are reduced in fp32",
@@ -301,7 +355,6 @@ static char *find_broken (Framework framework, const Run *run)
           || (formats.exp_avg != PS_DTYPE_FP32 && formats.exp_avg != (framework == TORCHTITAN ? PS_DTYPE_BF16 : 0)),
       "exp-avg-dtype", framework == TORCHTITAN ? "both moments are fp32 or bf16" : "moments are fp32",
       "components/optimizer/optimizer.py" },
-
     { TITANS, model->pattern != NULL, "model", "has layers of several kinds, which are not known there", NULL },
     { TITANS | DEEPSPEED, model->precision > PS_PRECISION_BF16, "precision", "is not known there; megatron has it",
       NULL },
@@ -319,7 +372,6 @@ static char *find_broken (Framework framework, const Run *run)
       NULL },
     { TITANS, named && p == 1 && g_strcmp0 (run->schedule, "1f1b") != 0 && !runs_one_by_one (launch->order), "schedule",
       "one device has no pipeline, and runs microbatches in turn as 1f1b", NULL },
-
     { PYTORCH, p > 1 && single && m < p, "microbatches", "the class wants as many as stages, or a CSV",
       "pipelining/schedules.py" },
     { PYTORCH, p > 1 && g_strcmp0 (run->schedule, "dualpipe-v") == 0 && m < 2 * p, "microbatches",
@@ -330,7 +382,19 @@ static char *find_broken (Framework framework, const Run *run)
       "the class has groups of its own; a CSV can say these", "pipelining/schedules.py" },
     { TITANS, said->defer_head > 0 && p == 1, "defer-head", "one device has no pipeline whose end it fills", NULL },
     { PYTORCH | DEEPSPEED | COLOSSALAI, said->defer_head > 0, "defer-head", "its schedule puts off no W", NULL },
+  };
 
+  return first_broken (rows, G_N_ELEMENTS (rows), framework, run);
+}
+
+/* What the schedules of others ask. A new precondition is a new row. */
+static char *ask_rest (Framework framework, const Run *run)
+{
+  const PsLaunch *launch = run->launch;
+  const PsSetting *said = &run->said;
+  const guint p = launch->n_devices, c = said->n_context, e = said->n_experts;
+  const gboolean named = launch->schedule != NULL;
+  const Precondition rows[] = {
     { MEGATRON | TITANS, named && launch->order == NULL && p == 1 && launch->n_chunks > 1, "chunks",
       "one device has no virtual stages there; -v 1 is what runs", NULL },
     { DEEPSPEED, launch->n_chunks > 1, "chunks", "its devices have one", NULL },
@@ -339,23 +403,18 @@ static char *find_broken (Framework framework, const Run *run)
     { DEEPSPEED, said->zero >= 2, "zero", "its pipelines refuse stages 2 and 3", "pipe/engine.py" },
   };
 
-  for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
-    if (rows[i].frameworks & framework && rows[i].broken) {
-      PsSetting typed = *said;
-      g_autofree char *layout = launch->shapes != NULL ? ps_layout_write (NULL, launch->shapes, n) : NULL;
-      g_autofree char *source = rows[i].source != NULL ? g_strdup_printf (" (%s)", rows[i].source) : g_strdup ("");
-      g_autofree char *what = NULL;
+  return first_broken (rows, G_N_ELEMENTS (rows), framework, run);
+}
 
-      typed.layout = layout;
-      if (g_str_equal (rows[i].option, "schedule"))
-        what = g_strdup_printf ("schedule '%s'", launch->schedule);
-      else if (g_str_equal (rows[i].option, "model"))
-        what = g_strdup_printf ("model '%s'", known ? model->name : "");
-      else
-        what = ps_option_typed (ps_option_find (ps_setting_options, rows[i].option), &typed);
-      return g_strdup_printf ("%s: %s%s", what, rows[i].words, source);
-    }
-  return NULL;
+/* The first precondition of the framework that is broken; NULL: none is. Free with g_free. */
+static char *find_broken (Framework framework, const Run *run)
+{
+  static char *(*const tables[]) (Framework, const Run *) = { ask_common, ask_megatron, ask_torch, ask_rest };
+  char *broken = NULL;
+
+  for (guint i = 0; i < G_N_ELEMENTS (tables) && broken == NULL; i++)
+    broken = tables[i](framework, run);
+  return broken;
 }
 
 /* TRUE if a CSV can say the schedule and torchtitan places its stages. */

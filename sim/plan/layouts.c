@@ -25,10 +25,10 @@ enum {
 
 /* The schedules of a kind for one layout, microbatch size and recomputation. */
 typedef struct {
-  guint64 first;   /* point of the first schedule */
-  guint kind;      /* PS_LAYOUT_OWN, or a number of chunks */
-  gint64 floor_ns; /* no schedule of the cell is faster */
-  gint64 alone_ns; /* nor is one without overlapped pairs */
+  guint64 first;     /* point of the first schedule */
+  guint64 schedules; /* a bit for each that may fit */
+  gint64 floor_ns;   /* no schedule of the cell is faster */
+  gint64 alone_ns;   /* nor is one without overlapped pairs */
 } Cell;
 
 typedef struct {
@@ -43,6 +43,7 @@ typedef struct {
   guint n_schedules;
   guint64 takes[PS_LAYOUT_KINDS]; /* a bit for each schedule: a cell of the kind holds it */
   guint64 pairs;                  /* the same: it overlaps F and B */
+  guint64 slices;                 /* it cuts microbatches into slices */
   PsModel *model;
 } Space;
 
@@ -368,6 +369,7 @@ static void list_schedules (Space *space)
     has_1f1b = has_1f1b || g_str_equal (family->name, "1f1b");
     of_one_chunk |= (guint64)(family->default_chunks == 1) << i;
     space->pairs |= (guint64)has_pairs (family) << i;
+    space->slices |= (guint64)(family->default_slices > 0) << i;
     for (guint kind = 0; kind < PS_LAYOUT_KINDS; kind++)
       space->takes[kind] |= (guint64)takes_schedule (family, kind) << i;
   }
@@ -376,9 +378,9 @@ static void list_schedules (Space *space)
     space->takes[PS_LAYOUT_SINGLE] &= of_one_chunk;
 }
 
-static guint count_schedules (const Space *space, guint kind)
+static guint count_schedules (const Cell *cell)
 {
-  return (guint)__builtin_popcountll (space->takes[kind]);
+  return (guint)__builtin_popcountll (cell->schedules);
 }
 
 /* Cells */
@@ -407,24 +409,30 @@ static gboolean is_asked (const Space *space, const PsSetting *setting)
          && are_chunks_asked (space->model->layers, setting->n_devices, setting->n_chunks);
 }
 
-/* Sets the bounds of a cell by the costs of one microbatch; FALSE: weights, gradients and optimizer state alone do not
- * fit. Any layout has the same work and the same weights. Pairs hide at most the all-to-alls of their F and B under
- * each other's computing; nothing is known of measured pairs. */
-static gboolean bound_cell (const PsCosts *costs, guint n_devices, guint m, gint64 memory_limit, Cell *cell)
+/* Sets the bounds of a cell by the costs of one microbatch, and drops schedules that cannot fit. Any layout has the
+ * same work, weights and activations, and a device runs all its forwards of a microbatch before the first backward.
+ * Slices of a microbatch may keep less than all of it. Pairs hide at most the all-to-alls of their F and B under each
+ * other's computing; nothing is known of measured pairs. */
+static void bound_cell (const Space *space, const PsCosts *costs, guint n_devices, guint m, Cell *cell)
 {
-  gint64 work = 0, hidden = 0, weights = 0;
+  const gint64 memory = space->layouts->memory_limit;
+  gint64 work = 0, hidden = 0, weights = 0, kept = 0;
 
   for (guint s = 0; s < costs->n_stages; s++) {
     const PsStageCost *stage = &costs->stage[s];
 
     work += ps_costs_op (costs, PS_OP_F, s)->duration_ns + ps_costs_backward_ns (costs, 0, s);
     weights += stage->weight_bytes;
+    kept += ps_costs_act_bytes (costs, s);
     if (stage->pair_ns >= 0)
       hidden = costs->time_origin == PS_ORIGIN_MODELLED ? hidden + 2 * stage->tensor_ns : G_MAXINT64 / 2;
   }
   cell->alone_ns = work * m / n_devices;
   cell->floor_ns = MAX (work - hidden, 0) * m / n_devices;
-  return weights / n_devices <= memory_limit;
+  if (weights / n_devices > memory)
+    cell->schedules = 0;
+  else if ((weights + kept) / n_devices > memory)
+    cell->schedules &= space->slices;
 }
 
 static void add_cell (Space *space, guint64 first, PsSweepPoint *point)
@@ -433,8 +441,8 @@ static void add_cell (Space *space, guint64 first, PsSweepPoint *point)
   const PsSetting *setting = &point->setting;
   PsSetting even = *setting;
   gint64 each = (gint64)MAX (ps_sweep_microbatch_size (setting), 1) * setting->n_replicas;
-  Cell cell = { .first = first, .kind = setting->n_chunks };
-  guint m = (guint)MIN (point->global_batch / each, PS_MAX_MICROBATCHES), n = count_schedules (space, cell.kind);
+  Cell cell = { .first = first, .schedules = space->takes[setting->n_chunks] };
+  guint m = (guint)MIN (point->global_batch / each, PS_MAX_MICROBATCHES), n = count_schedules (&cell);
   g_autoptr (PsCosts) costs = NULL;
 
   even.layout = (char *)"even";
@@ -445,12 +453,11 @@ static void add_cell (Space *space, guint64 first, PsSweepPoint *point)
     layouts->n_impossible += n;
     return;
   }
-  gboolean holds = bound_cell (costs, setting->n_devices, m, layouts->memory_limit, &cell);
+  bound_cell (space, costs, setting->n_devices, m, &cell);
   space->work_ns = MIN (space->work_ns, (double)cell.floor_ns * layouts->n_gpus);
-  if (holds)
+  layouts->n_hopeless += n - count_schedules (&cell);
+  if (cell.schedules != 0)
     g_array_append_val (space->cells, cell);
-  else
-    layouts->n_hopeless += n;
 }
 
 static int compare_cells (gconstpointer a, gconstpointer b)
@@ -594,7 +601,7 @@ static gpointer predict_cells (gpointer data)
 
   while (error == NULL && (i = (guint)g_atomic_int_add (&round->next, 1)) < round->n_cells) {
     const Cell *cell = &round->cells[i];
-    guint64 worth = space->takes[cell->kind] & (is_outrun (space, cell->alone_ns) ? space->pairs : G_MAXUINT64);
+    guint64 worth = cell->schedules & (is_outrun (space, cell->alone_ns) ? space->pairs : G_MAXUINT64);
 
     if (ps_progress_due ())
       show_progress (space, cell);
@@ -786,7 +793,7 @@ static gboolean predict_round (Space *space, guint first, guint n, GError **erro
   gboolean ok = ps_threads_run (&round.threads, MAX (space->question->n_jobs, 1), predict_cells, &round, error);
 
   for (guint i = 0; ok && i < n; i++)
-    space->layouts->n_outrun += count_schedules (space, round.cells[i].kind);
+    space->layouts->n_outrun += count_schedules (&round.cells[i]);
   for (guint i = 0; ok && i < n_results; i++)
     space->layouts->n_outrun -= results[i] != NULL;
   if (ok)
@@ -810,7 +817,7 @@ static gboolean predict_all (Space *space, GError **error)
       end++;
   } while (end > first);
   for (; first < space->cells->len; first++)
-    space->layouts->n_outrun += count_schedules (space, g_array_index (space->cells, Cell, first).kind);
+    space->layouts->n_outrun += count_schedules (&g_array_index (space->cells, Cell, first));
   return TRUE;
 }
 

@@ -22,7 +22,7 @@ refuse 2 "list, show, validate, convert" pipesim schedule
 refuse 2 "'1f1b'" pipesim schedule list 1f1b
 refuse 2 "give a family or a schedule file" pipesim schedule show
 refuse 2 "torch-csv" pipesim schedule convert 1f1b -p 2 -m 2 --to torch-csv -o x
-refuse 2 "chrome-trace, megatron, megatron-gpt, torchtitan, torchtitan-0.2, deepspeed; did you mean megatron?" \
+refuse 2 "is no target; did you mean megatron? (there are native, torch-comms," \
   pipesim schedule convert 1f1b -p 2 -m 2 --to megatrom -o x
 refuse 2 "-o" pipesim schedule convert 1f1b -p 2 -m 2 --to native
 
@@ -111,7 +111,7 @@ predict 2 "3 sizes for 4 devices" --schedule 1f1b -p 4 -m 8 --costs $good --memo
 
 # explanations and samples
 varied="--schedule 1f1b -p 4 -m 8 --costs $good"
-predict 2 "not several" --schedule all -p 4 -m 8 --costs $good --explain
+predict 2 "not for several" --schedule all -p 4 -m 8 --costs $good --explain
 predict 1 "no one circle" $varied --explain --sync bypass --overlap-slowdown 1.5
 predict 2 "belongs to --explain" $varied --faster 10
 for faster in 0 101 -5 x 0x10 nan ''; do
@@ -222,10 +222,15 @@ one="pipesim predict --schedule 1f1b -p 2 -m 2 --costs $good,act=1MiB"
 refuse 1 "no-such/x.json" $one -o no-such/x.json
 mkdir folder.json
 refuse 1 "folder.json" $one -o folder.json
-refuse 2 "not of several" pipesim predict --schedule all -p 2 -m 2 --costs $good -o x.json
-refuse 2 "not of several" pipesim predict --schedule 1f1b --schedule gpipe -p 2 -m 2 --costs $good -o x.json
+refuse 2 "not for several" pipesim predict --schedule all -p 2 -m 2 --costs $good -o x.json
+refuse 2 "not for several" pipesim predict --schedule 1f1b --schedule gpipe -p 2 -m 2 --costs $good -o x.json
 refuse 2 "--schedule: missing" pipesim exec
 refuse 2 "--device: missing" pipesim exec -s 1f1b -p 2 -m 2 --model tiny-gpt
+prefill="exec -s gpipe -p 2 --model tiny-gpt --device cpu --serve prefill"
+refuse 1 "--chunk 16: devices that compute" pipesim $prefill --prompt 64:32 --chunk 16
+refuse 1 "--chunk 24: devices that compute" pipesim $prefill --prompt 64 --chunk 24
+refuse 1 "--sync bypass and --clip" pipesim $prefill --prompt 64 --chunk 16 --clip 1
+refuse 2 "--recompute full: is of training" pipesim $prefill --prompt 64 --chunk 16 --recompute full
 refuse 2 "--ahead 2: cpu runs one op after the other" pipesim exec -s 1f1b -p 2 -m 2 --model tiny-gpt --device cpu --ahead 2
 refuse 2 "schedule 'all': no such family" pipesim predict --schedule all,1f1b -p 2 -m 2 --costs $good
 refuse 1 "no-such/x.json" pipesim schedule convert 1f1b -p 2 -m 2 --to native -o no-such/x.json
@@ -334,6 +339,17 @@ refuse 1 "short.json" pipesim diagnose short.json
 refuse 1 "a.pt.trace.json: the timeline has no op of stage 0 and microbatch 0" \
   sh -c 'pipesim diagnose "$G_TEST_SRCDIR/fixtures/profiler/a.pt.trace.json" 2>&1 | tail -n 1 >&2; exit 1'
 refuse 1 "No space left" sh -c 'pipesim compare simulated.json measured.json >/dev/full'
+
+# slices
+long="--schedule seq1f1b -p 2 -m 2 --model tiny-gpt --cluster cpu-cores"
+refuse 2 "the slices have 96 tokens; sequences of model 'tiny-gpt' have 128" pipesim predict $long --slices 64:32
+refuse 2 "slice 1 of 63 tokens: 2 GPUs share it" pipesim predict $long --slices 63:65 --tensor 2
+refuse 2 "'0' is not an integer from 1" pipesim predict $long --slices 128:0
+refuse 2 "'x' is not an integer" pipesim predict $long --slices even-work:x
+refuse 2 "'even-work' is not an integer" pipesim predict $long --slices even-work
+refuse 2 "of no model, whose slices" pipesim predict --schedule seq1f1b -p 2 -m 2 --costs $good --slices even-work:2
+refuse 2 "4 GPUs do not divide the 6 heads" pipesim predict --schedule seq1f1b -p 2 -m 2 --model tiny-gpt --cluster h100-80gb --context 4 --cp-comm-type a2a
+refuse 2 "2 slices on 3 devices; give --slices 3 or more" pipesim predict --schedule slimpipe -p 3 -m 2 --costs $good --slices 2
 
 # running
 refuse 1 "--sync bypass: not with" pipesim exec --schedule 1f1b -p 2 -m 2 --model tiny-gpt --device cpu --sync bypass --save x.safetensors

@@ -77,7 +77,7 @@ page 100 'critical circle' pipesim predict -s zb-h1 -p 8 -m 4 --costs f=3ms,b=2m
 page 100 'further' pipesim predict -s 1f1b,pipedream $model --memory
 page 100 'deviation =' pipesim compare first.json second.json
 page 100 'predicted from medians' pipesim diagnose first.json --time-limit 100ms
-page 100 'runs in' pipesim plan --model llama-3-8b --cluster h100-80gb -g 16 --global-batch 64 --top 3 --wide
+page 100 'frameworks' pipesim plan --model llama-3-8b --cluster h100-80gb -g 16 --global-batch 64 --top 3 --wide
 unset COLUMNS
 fits 120 pipesim schedule list
 fits 120 pipesim models
@@ -95,7 +95,7 @@ shows 'schedule_*' pipesim best results.db --csv --columns schedule
 shows 'name  *source' pipesim clusters --columns name,about
 shows 'name  constraints' sh -c 'pipesim schedule list --columns name,constraints | sed "s/  */  /g; s/ *$//"'
 shows ' *3  *megatron, torchtitan, pytorch, colossalai *' \
-  pipesim plan --model tiny-gpt --cluster cpu-cores --gpus 2 --global-batch 32 -s 1f1b --zero 3 --columns zero,runs-in
+  pipesim plan --model tiny-gpt --cluster cpu-cores --gpus 2 --global-batch 32 -s 1f1b --zero 3 --columns zero,frameworks
 refuse 2 "--columns: 'colour' is no column; there are schedule, p, m, v, makespan, iteration," $predict --columns colour
 refuse 2 "--columns: is for printed tables; the JSON holds all columns" $predict --columns p --json
 refuse 2 "--wide: is for printed tables" pipesim clusters --wide --json

@@ -234,6 +234,8 @@ static void test_refusals (InFolder *fixture, G_GNUC_UNUSED gconstpointer data)
     { "timeline '%P' -o a.svg --size 10", 2, "--size: '10' is no WIDTHxHEIGHT in pixels, each from 200 to 16000" },
     { "timeline '%P' -o a.svg --size 100000x300", 2,
       "--size: '100000x300' is no WIDTHxHEIGHT in pixels, each from 200 to 16000" },
+    { "timeline '%P' '%P' -o a.svg --size 640x200", 2,
+      "--size 640x200: too low for * rows of devices; 640x* or more would be right" },
     { "timeline '%P' -o a.svg --memory-limit 1GiB", 2, "--memory-limit: belongs to memory, not to timeline" },
     { "memory '%P' -o a.svg --transfers", 2, "--transfers: belongs to timeline, not to memory" },
     { "memory '%P' -o a.svg --memory-limit much", 2, "--memory-limit: 'much' is no size; *" },

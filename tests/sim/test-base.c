@@ -427,6 +427,7 @@ static void test_units (void)
     { 'n', 9999, "9999" },         { 'n', 10000, "10 k" },
     { 'n', 999949, "999.9 k" },    { 'n', 999950, "1 M" },
     { 'n', 0.5, "0.5" },           { 'n', -2e6, "-2 M" },
+    { 'n', 44.0 / 9, "4.889" },    { 'n', 0.015625, "0.015625" },
     { 'n', 1e22, "10000 E" },      { 'n', 3.125e15, "3.125 P" },
   };
 
@@ -446,8 +447,8 @@ static void test_pages (void)
 {
   static const char text[] = "\033[1;31ma\033[0m\n\033[2Jb\033[31\033\tc";
 
-  assert_text (ps_format_page (text, FALSE), " [1;31ma [0m\n [2Jb [31  c");
-  assert_text (ps_format_page (text, TRUE), "\033[1;31ma\033[0m\n [2Jb [31  c");
+  assert_text (ps_format_page (text, FALSE), " [1;31ma [0m\n [2Jb [31 \tc");
+  assert_text (ps_format_page (text, TRUE), "\033[1;31ma\033[0m\n [2Jb [31 \tc");
   assert_text (ps_format_page ("\033[m", TRUE), "\033[m");
 }
 

@@ -343,6 +343,62 @@ static void test_predict_uneven (void)
   g_unlink (path);
 }
 
+static gint64 net_bytes (const PsCosts *costs, PsOpKind kind, guint stage)
+{
+  const PsOpCost *op = ps_costs_op (costs, kind, stage);
+
+  return op->take_bytes - op->give_bytes;
+}
+
+/* Slices of a modelled stage of 8 layers. F of slices of even work takes the same time within 1 %, and all slices take
+ * the time of the whole, but for kernels that are smaller. Messages go by tokens. What the slices of a microbatch keep
+ * is given back. The last B makes the gradients of the keys and values of all slices before, 2 x 1024 elements of 2
+ * bytes for a token and layer; with full recomputation F keeps these keys and values, too. */
+static void test_slices (void)
+{
+  static const char *const cuts[] = { "4", "even-work:4", "32768:16384:8192:8192" };
+
+  for (guint i = 0; i < G_N_ELEMENTS (cuts); i++)
+    for (guint full = 0; full < 2; full++) {
+      g_autofree char *line = g_strdup_printf ("-p 4 -m 4 --model llama-3-8b --cluster h100-80gb --sequence 65536 "
+                                               "--layout even --slices %s --recompute %s",
+                                               cuts[i], full ? "full" : "none");
+      g_autoptr (PsSetting) setting = parse_good (line);
+      g_autoptr (PsCosts) costs = fine (ps_setting_costs (setting, 4, 1, &error));
+      const PsSliceParts *parts = ps_costs_slices (costs, 4);
+      gint64 sum = 0, low = G_MAXINT64, high = 0, bytes = 0, fused = 0;
+      guint tokens = 0;
+
+      g_assert_nonnull (parts);
+      for (guint k = 0; k < 4; tokens += parts->tokens[k++]) {
+        g_autoptr (PsCosts) slice = ps_costs_nth_slice (costs, 4, k);
+        gint64 ns = ps_costs_op (slice, PS_OP_F, 1)->duration_ns, keys = 8 * 2 * 1024 * 2 * (gint64)parts->tokens[k];
+        gint64 earlier = 8 * 2 * 1024 * 2 * (gint64)tokens;
+
+        sum += ns;
+        low = MIN (low, ns);
+        high = MAX (high, ns);
+        bytes += net_bytes (slice, PS_OP_F, 1) + net_bytes (slice, PS_OP_B, 1) + net_bytes (slice, PS_OP_W, 1);
+        fused += net_bytes (slice, PS_OP_F, 1) + net_bytes (slice, PS_OP_BW, 1);
+        g_assert_cmpint (slice->message_bytes[ps_transfer_forward (slice, 1)], ==, (gint64)parts->tokens[k] * 4096 * 2);
+        if (full) /* the inputs of 8 layers as well */
+          g_assert_cmpint (net_bytes (slice, PS_OP_F, 1), ==,
+                           8 * 4096 * 2 * (gint64)parts->tokens[k] + (k < 3 ? keys : 0));
+        g_assert_cmpint (net_bytes (slice, PS_OP_F, 1) + net_bytes (slice, PS_OP_BW, 1), ==, k < 3 ? -keys : earlier);
+      }
+      g_assert_cmpuint (tokens, ==, 65536);
+      g_assert_cmpint (bytes, ==, 0);
+      g_assert_cmpint (fused, ==, 0);
+      g_assert_cmpfloat_with_epsilon ((double)sum / (double)ps_costs_op (costs, PS_OP_F, 1)->duration_ns, 1, 0.01);
+      if (i == 1)
+        g_assert_cmpfloat ((double)high, <=, 1.01 * (double)low);
+      g_autoptr (PsPrediction) prediction = fine (ps_predict (setting, "seq1f1b", &error));
+      g_assert_cmpint (prediction->metrics.makespan_ns, >=, prediction->lower_bound_ns);
+    }
+  g_autoptr (PsSetting) given = parse_good ("-p 2 -m 2 --costs f=1ms,bw=2ms --slices even-work:2");
+  refused (ps_predict (given, "seq1f1b", &error), PS_ERROR_USAGE, "--slices: * are of no model*");
+}
+
 int main (int argc, char **argv)
 {
   g_test_init (&argc, &argv, NULL);
@@ -350,6 +406,7 @@ int main (int argc, char **argv)
   g_test_add_func ("/setting-predict/training", test_training);
   g_test_add_func ("/setting-predict/channels", test_channels);
   g_test_add_func ("/setting-predict/speed", test_speed);
+  g_test_add_func ("/setting-predict/slices", test_slices);
   g_test_add_func ("/setting-predict/buffers", test_buffers);
   g_test_add_func ("/setting-predict/room-for-buffers", test_room_for_buffers);
   g_test_add_func ("/setting-predict/bound-of-iterations", test_bound_of_iterations);

@@ -246,6 +246,22 @@ static void test_context (void)
   model.before = 32;
   g_assert_cmpint (ps_tensor_stage_ns (&model, &shape, &near, PS_OP_F), ==, 3 * (100 + 12288));
   model.before = 0;
+  /* Attention of 64 keys: F has 2 products of 8 heads, 32 x 64 x 8, 524288 operations at 131.072 in a ns; B has 5. A
+   * ring of 2 hides half of it. Of 128 elements of query, key, value and result an all-to-all moves a quarter of 32768
+   * bytes; keys of earlier slices stay where they are. */
+  model.flash_attention = TRUE;
+  near.peak_flops = 131.072e9;
+  near.efficiency = 1;
+  near.cp_comm = PS_CP_COMM_P2P;
+  g_assert_cmpint (ps_tensor_stage_ns (&model, &shape, &near, PS_OP_F), ==, 3 * (100 + 8192 - 2000));
+  g_assert_cmpint (ps_tensor_stage_ns (&model, &shape, &near, PS_OP_B), ==, 3 * (2 * (100 + 8192) - 5000));
+  near.peak_flops *= 0.1;
+  g_assert_cmpint (ps_tensor_stage_ns (&model, &shape, &near, PS_OP_F), ==, 0);
+  near.cp_comm = PS_CP_COMM_A2A;
+  model.before = 32;
+  g_assert_cmpint (ps_tensor_stage_ns (&model, &shape, &near, PS_OP_F), ==, 3 * (100 + 8192));
+  g_assert_cmpint (ps_tensor_stage_ns (&model, &shape, &near, PS_OP_B), ==, 3 * (100 + 8192));
+  model.before = 0;
   model.spread.context = 8;
   g_assert_cmpint (ps_tensor_stage_ns (&model, &shape, &far, PS_OP_F), ==, 3 * 7 * (1000 + 4 * 2048));
   model.spread.context = 1;
