@@ -7,10 +7,10 @@ from . import Flag, Plan, Prediction, Result, Row, SearchResult, Value, _ask, _t
 _PREDICT: dict[str, str] = {
     "from_": ",",
     "schedule": ",",
-    "bubble": ",",
     "devices": ",",
     "microbatches": ",",
     "chunks": ",",
+    "bubble": ",",
     "slices": ":",
     "serve": ",",
     "prompt": ":",
@@ -94,10 +94,10 @@ def predict(
     *,
     from_: Value = None,
     schedule: Value = None,
-    bubble: Value = None,
     devices: Value = None,
     microbatches: Value = None,
     chunks: Value = None,
+    bubble: Value = None,
     slices: Value = None,
     serve: Value = None,
     prompt: Value = None,
@@ -181,13 +181,13 @@ def predict(
         torchtitan, JSON of DeepSpeed, or a config.json; other options win over it [default: none]
     schedule: Families, also by PyTorch's names (1F1B, ScheduleInterleaved1F1B), or schedule files, or all
         [required]
-    bubble: Find the least m whose bubble of iteration is at most this, e.g. 0.05; -m is then the largest m to
-        try [default: -m says it]
     devices: Number of devices (pipeline ranks); of a list, each [default: that of a schedule file; families
         need it]
     microbatches: Microbatches per iteration; of a list, each [default: that of a schedule file; families need
         it]
     chunks: Stages per device; of a list, each [default: the family's]
+    bubble: Find the least m whose bubble of iteration is at most this, e.g. 0.05; -m is then the largest m to
+        try [default: -m says it]
     slices: Slices of each sequence: Q of equal length; with even-work, Q whose F takes the same time, later
         ones shorter; or so many tokens each [default: the family's; a search's: 1]
     serve: prefill: forwards alone, which take prompts in chunk after chunk; without decoding. none: training
