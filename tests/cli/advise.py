@@ -36,6 +36,9 @@ SCRIPTS = {  # name: text, a change, lines that its diff holds, lines that it do
                             "--micro-batch-size 1 --global-batch-size 64 --use-distributed-optimizer $ARGS\n", "--tensor 1",
                             ["+ARGS=\"--tensor-model-parallel-size 1\""], []),
 }
+EXPERTS = "--num-experts 8 --moe-router-topk 2 --moe-ffn-hidden-size 4096 --micro-batch-size 1 --global-batch-size 64 --use-distributed-optimizer "
+SCRIPTS["flex alone is deepep"] = ("torchrun --nproc-per-node 8 p.py " + MODEL + EXPERTS + "\\\n  --expert-model-parallel-size 8 \\\n  --moe-token-dispatcher-type flex\n",
+                                   "--main-grads-dtype bf16", [], ["-  --moe-token-dispatcher-type flex"])
 failed = number = 0
 
 
@@ -126,6 +129,12 @@ def judge_script(text, change, there, absent, folder):
     return ["diff of %s:" % row["options"]] + lines
 
 
+def judge_order(rows):
+    """A launch that does not fit: the changes that make it fit stand first, each kind by its step."""
+    keys = [(row["fits"] == "no", row["step_ns"]) for row in rows[1:] if row["rank"]]
+    return [] if rows[0]["fits"] == "no" and keys == sorted(keys) and keys[0][0] < keys[-1][0] else keys
+
+
 def main():
     with tempfile.TemporaryDirectory() as folder:
         for name, options, allowed in FILES:
@@ -133,6 +142,7 @@ def main():
                 report("diffs of " + name, judge_rows(os.path.join(FIXTURES, name), options, allowed, folder))
         for name, case in SCRIPTS.items():
             report(name, judge_script(*case, folder))
+        report("what fits stands first", judge_order(advise(os.path.join(FIXTURES, "dense.sh"), ["--memory-limit", "15GiB"])))
         path = os.path.join(folder, "run.sh")
         for name, args, expected in [("no launch", ["advise"], "give its file first"), ("a launch that is not there", ["advise", "/nowhere/x.sh"], "No such file"),
                                      ("a row that is not there", ["advise", path, *CLUSTER, "--change", 99], "--change: '99' is after the last"),

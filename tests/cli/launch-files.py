@@ -26,6 +26,7 @@ FILES = [  # file, further options, what it stands for ({} is the file), what is
     ("run.log", "", "--model {} " + MEGATRON + " --layout even:first=19 -s 1f1b -p 4 -m 64 --microbatch-size 1 --tensor 2 --context 2 --replicas 4 --adjacent-replicas --zero 1 --recompute full:layers=4", ""),
     ("megatron.yaml", "", "--model {} " + MEGATRON + " --layout even -s 1f1b -p 2 -m 16 --microbatch-size 1 --replicas 8 --adjacent-replicas --zero 1 --recompute mlp", ""),
     ("bridge.yaml", "", "--model {} --framework megatron-bridge --layout even -s interleaved -v 5 -p 4 -m 16 --microbatch-size 1 --tensor 2 --replicas 8 --adjacent-replicas --zero 1 --overlap-param-gather --tp-comm-overlap --main-grads-dtype bf16 --fp8-param-gather", ""),
+    ("bridge-named.yaml", "--model llama-3-70b --replicas 2", "--precision fp8-block --framework megatron-bridge -s 1f1b -p 1 -m 8 --microbatch-size 1 --tensor 8 --zero 1", ""),
     ("titan.toml", "", "--model llama-3-70b --layout 'Et*10|t*11|t*10|t*10|t*10|t*10|t*10|t*9L' -s interleaved -v 2 -p 4 -m 8 --microbatch-size 1 --tensor 8 --replicas 8 --adjacent-replicas --zero 1 --recompute full", ""),
     ("titan-0.1.toml", "--replicas 2", "--model llama-3-70b --layout 'Et*10|t*11|t*10|t*10|t*10|t*10|t*10|t*9L' -s interleaved -v 2 -p 4 -m 8 --microbatch-size 1 --tensor 8 --adjacent-replicas --zero 1 --recompute full", ""),
     ("titan.sh", "", "--model llama-3-8b --layout 'Et*8|t*9|t*8|t*7L' -s 1f1b -p 4 -m 8 --microbatch-size 1 --replicas 2 --adjacent-replicas --zero 1 --recompute full", ""),
