@@ -142,7 +142,9 @@ static void G_GNUC_PRINTF (2, 3) fail (Reader *reader, const char *format, ...)
 static gint64 count (Reader *reader, const char *name, gint64 otherwise)
 {
   const PsOption *row = find_row (reader->rows, 0, name);
-  const char *given = row != NULL && (row->type == PS_OPTION_COUNT || row->type == PS_OPTION_COUNTS) ? find_given (row, reader->argv) : NULL;
+  const char *given = row != NULL && (row->type == PS_OPTION_COUNT || row->type == PS_OPTION_COUNTS)
+                          ? find_given (row, reader->argv)
+                          : NULL;
   gint64 value = given != NULL ? g_ascii_strtoll (given, NULL, 10)
                                : ps_launch_count (reader->facts, name, otherwise, &reader->error);
 
@@ -567,6 +569,9 @@ static void add_model (Reader *reader)
   const char *precision = ps_launch_precision (reader->facts);
   if (reader->titan && fact (reader, "precision.bf16") == NULL)
     precision = "bf16";
+  if (reader->facts->form == PS_LAUNCH_YAML && !ps_launch_has_model (reader->facts) && g_str_equal (precision, "fp32")
+      && fact (reader, "precision") == NULL)
+    return; /* it changes a recipe, which has its own */
   if (g_strcmp0 (precision, ps_precision_name (reader->model->precision)) != 0)
     add (reader, "precision", "%s", precision);
 }
