@@ -53,6 +53,7 @@ typedef struct PsOption {
   char letter;      /* 0: none */
   guint8 group;     /* PsOptionGroup */
   guint16 flags;    /* bits of the table's owner; of included rows: help leaves out options with one of these */
+  guint16 only;     /* of included rows: those with one of these bits alone; 0: all */
   PsOptionType type;
   gsize offset; /* offset of the member in the base */
   gsize given;  /* offset of a guint, the number of values given: of FACTORS, SIZES, COUNTS and each the length; 0: no

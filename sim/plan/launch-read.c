@@ -33,15 +33,17 @@ typedef struct {
   GError *error; /* the first one */
 } Reader;
 
-/* The row of the command that people may give; NULL: it has none. */
-static const PsOption *find_row (const PsOption *rows, guint without, const char *name)
+/* The row of the command that people may give; NULL: it has none. include: the row that includes these rows. */
+static const PsOption *find_row (const PsOption *rows, const PsOption *include, const char *name)
 {
   for (; rows->name != NULL; rows++) {
-    const PsOption *inner = rows->rows != NULL ? find_row (rows->rows, rows->flags, name) : NULL;
+    const PsOption *inner = rows->rows != NULL ? find_row (rows->rows, rows, name) : NULL;
 
     if (inner != NULL)
       return inner;
-    if (rows->rows == NULL && g_str_equal (rows->name, name) && !rows->hidden && !(rows->flags & without))
+    if (rows->rows == NULL && g_str_equal (rows->name, name) && !rows->hidden
+        && (include == NULL
+            || (!(rows->flags & include->flags) && (include->only == 0 || rows->flags & include->only))))
       return rows;
   }
   return NULL;
@@ -75,7 +77,7 @@ static gboolean has_costs (const Reader *reader)
   gboolean given = FALSE;
 
   for (guint i = 0; i < G_N_ELEMENTS (sources); i++) {
-    const PsOption *row = find_row (reader->rows, 0, sources[i]);
+    const PsOption *row = find_row (reader->rows, NULL, sources[i]);
 
     given |= row != NULL && find_given (row, reader->argv) != NULL;
   }
@@ -87,7 +89,7 @@ static void G_GNUC_PRINTF (3, 4) add (Reader *reader, const char *name, const ch
 {
   static const char *const orders[] = { "schedule", "devices",   "chunks", "microbatches", "group", "defer-head",
                                         "replicas", "recompute", "gpus",   "global-batch", NULL };
-  const PsOption *row = find_row (reader->rows, 0, name);
+  const PsOption *row = find_row (reader->rows, NULL, name);
   va_list arguments;
 
   if (row == NULL || find_given (row, reader->argv) != NULL || (has_costs (reader) && !g_strv_contains (orders, name)))
@@ -107,7 +109,7 @@ static void G_GNUC_PRINTF (3, 4) add (Reader *reader, const char *name, const ch
 static const char *find_given_for (const Reader *reader, const char *name)
 {
   g_autofree char *option = g_strndup (name, strcspn (name, "."));
-  const PsOption *row = find_row (reader->rows, 0, option);
+  const PsOption *row = find_row (reader->rows, NULL, option);
 
   return row != NULL ? find_given (row, reader->argv) : NULL;
 }
@@ -141,8 +143,10 @@ static void G_GNUC_PRINTF (2, 3) fail (Reader *reader, const char *format, ...)
 /* The number of a fact, or of the command line's option of that name. */
 static gint64 count (Reader *reader, const char *name, gint64 otherwise)
 {
-  const PsOption *row = find_row (reader->rows, 0, name);
-  const char *given = row != NULL && (row->type == PS_OPTION_COUNT || row->type == PS_OPTION_COUNTS) ? find_given (row, reader->argv) : NULL;
+  const PsOption *row = find_row (reader->rows, NULL, name);
+  const char *given = row != NULL && (row->type == PS_OPTION_COUNT || row->type == PS_OPTION_COUNTS)
+                          ? find_given (row, reader->argv)
+                          : NULL;
   gint64 value = given != NULL ? g_ascii_strtoll (given, NULL, 10)
                                : ps_launch_count (reader->facts, name, otherwise, &reader->error);
 
@@ -305,7 +309,7 @@ static void add_schedule (Reader *reader, gint64 p)
   if (family == NULL)
     return;
   const PsFamily *row = ps_family_find (family);
-  const PsOption *option = find_row (reader->rows, 0, "schedule");
+  const PsOption *option = find_row (reader->rows, NULL, "schedule");
   if (row != NULL && option != NULL && find_given (option, reader->argv) == NULL)
     reader->command->schedule = g_strdup (family);
   add_layout (reader, "schedule", "%s", family);
@@ -449,20 +453,20 @@ static gint64 find_replicas (Reader *reader, gint64 shared, gint64 *gpus)
     replicas = divide (reader, "the batch", batch, "microbatches", m * count (reader, "microbatch-size", 1));
   if (reader->titan && sharded > 0)
     replicas = replicas > 0 ? replicas : MAX (replicated, 1) * sharded;
-  const PsOption *row = find_row (reader->rows, 0, "replicas");
+  const PsOption *row = find_row (reader->rows, NULL, "replicas");
   if (row != NULL && find_given (row, reader->argv) != NULL)
     *gpus = replicas * shared;
   else if (*gpus > 0)
     replicas = divide (reader, "GPUs", *gpus, "the GPUs of a replica", shared);
   else if (replicas > 0)
     *gpus = replicas * shared;
-  if (replicas == 0 && (row != NULL || find_row (reader->rows, 0, "gpus") != NULL)) {
+  if (replicas == 0 && (row != NULL || find_row (reader->rows, NULL, "gpus") != NULL)) {
     const PsLaunchKey *key = g_hash_table_lookup (reader->facts->unknown, "nodes");
 
     key = key != NULL ? key : g_hash_table_lookup (reader->facts->unknown, "gpus-per-node");
     fail (reader, "the number of GPUs is not known (%s%s%s); give %s", key != NULL ? key->key : "--nnodes and ",
           key != NULL ? ": " : "", key != NULL ? key->unknown : "--nproc-per-node, world_size",
-          find_row (reader->rows, 0, "gpus") != NULL ? "-g N" : "--replicas D");
+          find_row (reader->rows, NULL, "gpus") != NULL ? "-g N" : "--replicas D");
   }
   return MAX (replicas, 1);
 }
@@ -540,7 +544,7 @@ static char *find_model (Reader *reader)
 
 static void add_model (Reader *reader)
 {
-  const PsOption *row = find_row (reader->rows, 0, "model");
+  const PsOption *row = find_row (reader->rows, NULL, "model");
   const char *given = row != NULL ? find_given (row, reader->argv) : NULL;
   g_autofree char *path = given != NULL ? g_strdup (given) : find_model (reader);
 
@@ -646,7 +650,7 @@ static void take_words (GPtrArray *file, char *const *argv, PsLaunchCommand *com
 
 gboolean ps_launch_expand (const PsOption *rows, char *const *argv, PsLaunchCommand *command, GError **error)
 {
-  const PsOption *row = find_row (rows, 0, "from");
+  const PsOption *row = find_row (rows, NULL, "from");
   const char *from = row != NULL ? find_given (row, argv + 1) : NULL;
   g_autofree char *text = NULL;
   gsize length;
@@ -668,7 +672,7 @@ gboolean ps_launch_read (const PsOption *rows, char *const *argv, const char *wh
 {
   Reader reader = { .rows = rows, .argv = argv, .command = command };
   PsLaunchForm form = ps_launch_form (text);
-  reader.searches = find_row (rows, 0, "devices") == NULL || find_row (rows, 0, "") != NULL;
+  reader.searches = find_row (rows, NULL, "devices") == NULL || find_row (rows, NULL, "") != NULL;
   reader.words = g_ptr_array_new ();
   reader.notes = g_string_new (NULL);
   g_autoptr (PsLaunchFacts) facts = form != PS_LAUNCH_NONE ? ps_launch_facts (where, text, form, &reader.error) : NULL;
