@@ -147,31 +147,7 @@ static const PsCellColumn columns[] = {
   PS_CELL (Row, command, "command", NULL, TEXT),
 };
 
-static const char *const usual[] = { "rank",
-                                     "cluster",
-                                     "gpus",
-                                     "schedule",
-                                     "asynchronous",
-                                     "devices",
-                                     "tensor",
-                                     "context",
-                                     "experts",
-                                     "replicas",
-                                     "microbatch_size",
-                                     "microbatches",
-                                     "chunks",
-                                     "recompute",
-                                     "step_ns",
-                                     "days",
-                                     "money",
-                                     "money_per_step",
-                                     "tokens_per_second",
-                                     "mfu",
-                                     "peak_memory_bytes",
-                                     "near",
-                                     "n_runs_in",
-                                     "layout",
-                                     NULL };
+static const char *const wide[] = { "zero", "bubble_ratio", "costs_origin", "confidence", "runs_in", NULL };
 
 /* A question of one cluster and, unless it asks for the fewest, one number of GPUs; and what was found. */
 typedef struct {
@@ -422,7 +398,7 @@ static PsTable *make_table (const Options *options, const GArray *found, guint f
 
   for (guint i = first; i < end; i++)
     add_row (options, &g_array_index (found, Found, i), i + 1, table);
-  ps_table_choose (table, &options->columns, usual, NULL);
+  ps_table_choose (table, &options->columns, wide, NULL);
   return table;
 }
 
@@ -674,7 +650,7 @@ static int run (G_GNUC_UNUSED const PsCmd *command, gpointer base, int argc, cha
     return 0;
   g_autoptr (PsTable) table = new_table (options);
   g_autoptr (GArray) answers = list_answers (options);
-  if (!ps_table_choose (table, &options->columns, usual, error) || !read_prices (options, answers, error))
+  if (!ps_table_choose (table, &options->columns, wide, error) || !read_prices (options, answers, error))
     return 0;
   ps_note_unread (options->question.model);
   if (!find_all (options, answers, error))

@@ -1,6 +1,7 @@
 /* launch-read.c - --from: the launch of a framework as options of pipesim. */
 #include "launch-private.h"
 
+#include "base/text.h"
 #include "model/launch-text.h"
 
 #include <string.h>
@@ -70,17 +71,23 @@ static const char *find_given (const PsOption *row, char *const *argv)
   return NULL;
 }
 
+/* The command line's value of the option that a fact is about, "recompute.method" of recompute; NULL: it gives none. */
+static const char *find_given_for (const Reader *reader, const char *name)
+{
+  g_autofree char *option = g_strndup (name, strcspn (name, "."));
+  const PsOption *row = find_row (reader->rows, NULL, option);
+
+  return row != NULL ? find_given (row, reader->argv) : NULL;
+}
+
 /* Whether the line gives costs, which say the model, its formats and the GPUs of a device themselves. */
 static gboolean has_costs (const Reader *reader)
 {
   static const char *const sources[] = { "db", "costs", "costs-from" };
   gboolean given = FALSE;
 
-  for (guint i = 0; i < G_N_ELEMENTS (sources); i++) {
-    const PsOption *row = find_row (reader->rows, NULL, sources[i]);
-
-    given |= row != NULL && find_given (row, reader->argv) != NULL;
-  }
+  for (guint i = 0; i < G_N_ELEMENTS (sources); i++)
+    given |= find_given_for (reader, sources[i]) != NULL;
   return given;
 }
 
@@ -104,15 +111,6 @@ static void G_GNUC_PRINTF (3, 4) add (Reader *reader, const char *name, const ch
 
 /* Adds one that says how the work is laid out, which commands that search layouts find out. */
 #define add_layout(reader, name, ...) ((reader)->searches ? (void)0 : add (reader, name, __VA_ARGS__))
-
-/* The command line's value of the option that a fact is about, "recompute.method" of recompute; NULL: it gives none. */
-static const char *find_given_for (const Reader *reader, const char *name)
-{
-  g_autofree char *option = g_strndup (name, strcspn (name, "."));
-  const PsOption *row = find_row (reader->rows, NULL, option);
-
-  return row != NULL ? find_given (row, reader->argv) : NULL;
-}
 
 /* A value that only an execution would tell is an error, unless the command line gives it or finds it out. */
 static const char *fact (Reader *reader, const char *name)
@@ -309,8 +307,7 @@ static void add_schedule (Reader *reader, gint64 p)
   if (family == NULL)
     return;
   const PsFamily *row = ps_family_find (family);
-  const PsOption *option = find_row (reader->rows, NULL, "schedule");
-  if (row != NULL && option != NULL && find_given (option, reader->argv) == NULL)
+  if (row != NULL && find_row (reader->rows, NULL, "schedule") != NULL && find_given_for (reader, "schedule") == NULL)
     reader->command->schedule = g_strdup (family);
   add_layout (reader, "schedule", "%s", family);
   if (v > 1 && p > 1)
@@ -454,7 +451,7 @@ static gint64 find_replicas (Reader *reader, gint64 shared, gint64 *gpus)
   if (reader->titan && sharded > 0)
     replicas = replicas > 0 ? replicas : MAX (replicated, 1) * sharded;
   const PsOption *row = find_row (reader->rows, NULL, "replicas");
-  if (row != NULL && find_given (row, reader->argv) != NULL)
+  if (find_given_for (reader, "replicas") != NULL)
     *gpus = replicas * shared;
   else if (*gpus > 0)
     replicas = divide (reader, "GPUs", *gpus, "the GPUs of a replica", shared);
@@ -545,7 +542,7 @@ static char *find_model (Reader *reader)
 static void add_model (Reader *reader)
 {
   const PsOption *row = find_row (reader->rows, NULL, "model");
-  const char *given = row != NULL ? find_given (row, reader->argv) : NULL;
+  const char *given = find_given_for (reader, "model");
   g_autofree char *path = given != NULL ? g_strdup (given) : find_model (reader);
 
   if (path == NULL) {
@@ -698,10 +695,9 @@ gboolean ps_launch_print (const PsLaunchCommand *command, GError **error)
 
   for (char **first = command->words, **word = first; *word != NULL; word++) {
     const char *text = word == first && g_str_has_prefix (*word, "pipesim-") ? *word + strlen ("pipesim-") : *word;
-    gsize n_plain = strspn (text, G_CSET_A_2_Z G_CSET_a_2_z G_CSET_DIGITS "-_./:=,+");
-    g_autofree char *quoted = n_plain > 0 && text[n_plain] == '\0' ? g_strdup (text) : g_shell_quote (text);
+    g_autofree char *shown = ps_shell_word (text);
 
-    g_string_append_printf (line, " %s", quoted);
+    g_string_append_printf (line, " %s", shown);
   }
   ps_launch_note (command, NULL);
   g_string_append_c (line, '\n');
