@@ -136,6 +136,7 @@ typedef enum {
   PS_FIELD_SHARED = 256,      /* devices that compute run it if they share layers */
   PS_FIELD_NOT_SERVE = 512,   /* of training, not of --serve */
   PS_FIELD_LISTED = 1024,     /* pipesim predict takes several values of it, by rows of its own */
+  PS_FIELD_ALIKE = 2048,      /* pipesim plan takes it, for all layouts alike */
 } PsFieldFlags;
 
 /* Refuses the first option given that has one of the flags, for that reason; NULL: for the row's own. Errors:
