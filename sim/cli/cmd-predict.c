@@ -171,6 +171,11 @@ static const PsCellColumn memory_columns[] = {
   PS_CELL (MemoryRow, alive, "alive", "alive microbatches", TEXT),
 };
 
+const char *ps_memory_part_title (PsMemoryPart part)
+{
+  return memory_columns[N_BEFORE_PARTS + part].column.title;
+}
+
 static gpointer holding_part (gconstpointer row)
 {
   return g_strdup (ps_memory_part_key ((PsMemoryPart)((const PsMemoryHolding *)row)->part));
@@ -290,7 +295,7 @@ static void append_modules (GString *page, const GArray *rows)
       const PsModuleBytes *module = &most->modules[i];
 
       ps_table_add_row (table);
-      ps_table_set_text (table, "part", memory_columns[N_BEFORE_PARTS + part].column.title);
+      ps_table_set_text (table, "part", ps_memory_part_title ((PsMemoryPart)part));
       if (part == PS_MEMORY_ACTIVATIONS)
         ps_table_set_text (table, "module", module->module);
       ps_table_set_integer (table, "bytes", part == PS_MEMORY_ACTIVATIONS ? module->bytes : most->peak.bytes[part]);
@@ -1100,8 +1105,9 @@ static PsPrediction *find_least (const Options *options, PsPredictor *predictor,
     }
   }
   if (least == NULL && tried > 0)
-    return ps_refuse_null (error, PS_ERROR_USAGE, "%s: no m up to %u has a bubble of %g or less; the smallest is %.4g",
-                           name, most, options->bubble, smallest);
+    return ps_refuse_null (error, PS_ERROR_USAGE, "%s: no m up to %u has a bubble of %g or less; the smallest is %.4g%s",
+                           name, most, options->bubble, smallest,
+                           options->n_microbatches > 0 ? "; a greater -m tries more" : "");
   if (least == NULL)
     g_propagate_error (error, g_steal_pointer (&reason));
   return g_steal_pointer (&least);
