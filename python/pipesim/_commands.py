@@ -175,7 +175,7 @@ def predict(
     faster: Value = None,
     print_costs: Flag = None,
 ) -> Result[Prediction]:
-    """Simulates schedules: time, bubble, memory, and a bound that no schedule can beat.
+    """Simulates schedules: time, bubble, memory, and a bound that no order of the same ops can beat.
 
     from_: Take the setting of a launch: a script, arguments, log or YAML of Megatron-LM, TOML or words of
         torchtitan, JSON of DeepSpeed, or a config.json; other options win over it [default: none]

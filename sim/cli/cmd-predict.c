@@ -1322,8 +1322,8 @@ static int check_moves (const Options *options, const GPtrArray *file, const GPt
     if (ps_table_n_rows (table) > 0)
       g_string_append_printf (page, "%s%s", head, text);
   }
-  g_string_append_printf (page, "%s: %u predictions; figures that moved: %u too far%s, %u within their tolerance\n",
-                          options->expect, rows->len, moves.n_beyond,
+  g_string_append_printf (page, "%s: %u prediction%s; figures that moved: %u too far%s, %u within their tolerance\n",
+                          options->expect, rows->len, rows->len == 1 ? "" : "s", moves.n_beyond,
                           moves.n_beyond > 0 ? " (--update writes the new ones)" : "", moves.n_within);
   return ps_print (page->str, error) && moves.n_beyond > 0 ? 3 : 0;
 }
@@ -1338,8 +1338,9 @@ static int expect (const Options *options, GError **error)
   g_auto (GStrv) commands = NULL;
   gsize length;
 
-  if (!options->update && !g_file_test (options->expect, G_FILE_TEST_EXISTS))
-    return ps_refuse (error, PS_ERROR_IO, "--expect %s: is not there; --update writes it", options->expect);
+  if (!g_file_test (options->expect, G_FILE_TEST_EXISTS) && (!options->update || *own == '\0'))
+    return ps_refuse (error, PS_ERROR_IO,
+                      "--expect %s: no such file; the options of a prediction and --update write it", options->expect);
   if (is_new)
     file = ps_expected_new ();
   else if (ps_read_file (options->expect, &text, &length, error))
@@ -1356,7 +1357,7 @@ static int expect (const Options *options, GError **error)
   ps_expected_update (file, rows, commands, tolerance);
   g_autofree char *json = ps_expected_to_json (file);
   if (ps_write_file (options->expect, json, -1, error))
-    g_printerr ("%s: %u predictions written, %u in all\n", options->expect, n, file->len);
+    g_printerr ("%s: %u prediction%s written, %u in all\n", options->expect, n, n == 1 ? "" : "s", file->len);
   return 0;
 }
 
@@ -1399,7 +1400,7 @@ static void clear (gpointer options)
 
 const PsCmd ps_cmd_predict = {
   .help = {
-    .summary = "Simulates schedules: time, bubble, memory, and a bound that no schedule can beat.",
+    .summary = "Simulates schedules: time, bubble, memory, and a bound that no order of the same ops can beat.",
     .text
     = "bubble of iteration = 1 - busy time / (p * iteration time)\n"
       "bubble of span = 1 - (busy time / p) / longest span of a device\n"
