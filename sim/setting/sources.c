@@ -40,7 +40,7 @@ const PsCostSource *ps_setting_source (const PsSetting *setting)
 {
   for (guint i = 0; i < G_N_ELEMENTS (table); i++)
     if (is_given (setting, table[i]->offset))
-      return table[i];
+      return setting->cluster != NULL && table[i]->with_cluster != NULL ? table[i]->with_cluster : table[i];
   return NULL;
 }
 
@@ -68,7 +68,8 @@ static gboolean check_sources (const PsSetting *setting, GError **error)
   const PsCostSource *source = ps_setting_source (setting);
 
   for (guint i = 0; i < G_N_ELEMENTS (table); i++)
-    if (table[i] != source && is_given (setting, table[i]->offset))
+    if (is_given (setting, table[i]->offset) && table[i]->offset != source->offset
+        && !(source->has_cluster && table[i]->has_cluster))
       return ps_refuse (error, PS_ERROR_USAGE, "--%s and --%s: costs come from one of them, not from both",
                         source->option, table[i]->option);
   for (guint i = 0; i < G_N_ELEMENTS (table); i++)
@@ -107,6 +108,8 @@ static gboolean check_together (const PsSetting *setting, GError **error)
       "--latency-factor: needs --cluster FILE, whose latencies are known" },
     { setting->layout != NULL && source != NULL && !source->has_model,
       "--layout: needs a model, --model with --cluster or --db; given costs are those of stages as they are" },
+    { setting->costs_from != NULL && setting->layout != NULL && g_str_equal (setting->layout, "best"),
+      "--layout best: --costs-from has stages as they were cut; even, or a string that says how, would be right" },
     { (setting->n_recompute > 0 || setting->n_offload > 0) && source != NULL && source->has_model
           && (setting->layout == NULL || g_str_equal (setting->layout, "best")),
       "--recompute, --offload: values for each stage need --layout, even or a string, which says what these are" },
@@ -244,7 +247,9 @@ PsStageShape *ps_setting_shapes (const PsSetting *setting, const PsModel *model,
                                  GError **error)
 {
   guint n = n_devices * n_chunks;
-  const char *layout = setting->layout != NULL ? setting->layout : setting->cluster != NULL ? "best" : "even";
+  const char *layout = setting->layout != NULL                                   ? setting->layout
+                       : setting->cluster != NULL && setting->costs_from == NULL ? "best"
+                                                                                 : "even";
   gboolean best = g_str_equal (layout, "best");
   g_autofree PsStageShape *shapes = NULL;
 
@@ -439,6 +444,7 @@ PsCosts *ps_setting_costs_of (const PsSetting *setting, const PsModel *model, co
   if (!ps_setting_source (setting)->has_cluster)
     return ps_costs_model_stages (model, &operations, costs->shapes, n_devices, costs->n_stages / n_devices, error);
   said.known_model = model;
+  said.costs_from = NULL; /* runs tell one length alone */
   said.sequence = said.images = said.n_slices = said.prompt = said.n_prompt_each = 0;
   return ps_setting_costs_alike (&said, costs, n_devices, error);
 }
@@ -532,7 +538,8 @@ gboolean ps_setting_add_slices (const PsSetting *setting, PsCosts *costs, guint 
 {
   const PsCostSource *source = ps_setting_source (setting);
   const PsSliceParts *known = ps_costs_slices (costs, n_slices);
-  gboolean equal = slices_are_equal (setting), modelled = source != NULL && source->has_cluster;
+  gboolean equal = slices_are_equal (setting);
+  gboolean modelled = source != NULL && source->has_cluster && setting->costs_from == NULL;
 
   if (n_slices <= 1 || (equal && (!modelled || known != NULL)) || (known != NULL && known->tokens != NULL))
     return TRUE;
