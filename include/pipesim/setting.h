@@ -292,7 +292,7 @@ PsCosts *ps_setting_costs (const PsSetting *setting, guint n_devices, guint n_ch
 PsCosts *ps_setting_costs_alike (const PsSetting *setting, const PsCosts *costs, guint n_devices,
                                  GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
-/* The same for another length of the setting's model. Where the source is no cluster, costs of a machine that takes 1
+/* The same for another length of the setting's model. Where durations are not modelled, costs of a machine that takes 1
  * ns for 1000 operations, for ratios of them. costs->shapes are known. */
 PsCosts *ps_setting_costs_of (const PsSetting *setting, const PsModel *model, const PsCosts *costs, guint n_devices,
                               GError **error) G_GNUC_WARN_UNUSED_RESULT;

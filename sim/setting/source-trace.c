@@ -48,7 +48,8 @@ static void take_ops (PsCosts *costs, PsCosts *seen, gboolean adds_tensor)
       if (kind != PS_OP_O || ns > 0)
         ps_costs_op (costs, kind, stage)->duration_ns = ns + (kind == PS_OP_W || kind == PS_OP_O ? 0 : tensor_ns);
     }
-    cost->step_ns = MIN (cost->step_ns, ps_costs_op (costs, PS_OP_O, stage)->duration_ns);
+    if (ps_costs_op (seen, PS_OP_O, stage)->duration_ns > 0)
+      cost->step_ns = 0;
     cost->pair_ns = seen->stage[stage].pair_ns + (seen->stage[stage].pair_ns >= 0 ? 2 * tensor_ns : 0);
     cost->unknown = seen->stage[stage].unknown;
   }

@@ -426,6 +426,14 @@ static gboolean adapt (const PsSetting *setting, PsCosts *costs, guint n_devices
   return TRUE;
 }
 
+/* Whether work.h gives the source's durations, for any length of sequences. */
+static gboolean is_modelled (const PsSetting *setting)
+{
+  const PsCostSource *source = ps_setting_source (setting);
+
+  return source != NULL && source->has_cluster && setting->costs_from == NULL;
+}
+
 /* A machine that takes 1 ns for 1000 operations and no time for anything else. */
 static const PsCluster operations = { .name = (char *)"operations",
                                       .nodes = 1,
@@ -441,10 +449,9 @@ PsCosts *ps_setting_costs_of (const PsSetting *setting, const PsModel *model, co
 {
   PsSetting said = *setting;
 
-  if (!ps_setting_source (setting)->has_cluster)
+  if (!is_modelled (setting))
     return ps_costs_model_stages (model, &operations, costs->shapes, n_devices, costs->n_stages / n_devices, error);
   said.known_model = model;
-  said.costs_from = NULL; /* runs tell one length alone */
   said.sequence = said.images = said.n_slices = said.prompt = said.n_prompt_each = 0;
   return ps_setting_costs_alike (&said, costs, n_devices, error);
 }
@@ -456,7 +463,6 @@ static gboolean slices_are_equal (const PsSetting *setting)
 
 guint *ps_setting_cut_slices (const PsSetting *setting, const PsModel *model, guint n_slices, GError **error)
 {
-  const PsCostSource *source = ps_setting_source (setting);
   guint n_sharing = setting->n_tensor * setting->n_context;
   g_autoptr (PsCluster) read = NULL;
 
@@ -470,7 +476,7 @@ guint *ps_setting_cut_slices (const PsSetting *setting, const PsModel *model, gu
                ? g_memdup2 (setting->slice_tokens, n_slices * sizeof *setting->slice_tokens)
                : NULL;
   }
-  if (source == NULL || !source->has_cluster)
+  if (!is_modelled (setting))
     return ps_work_cut_even (model, &operations, n_slices, error);
   read = ps_setting_cluster (setting, error);
   return read != NULL ? ps_work_cut_even (model, read, n_slices, error) : NULL;
@@ -536,10 +542,8 @@ static void set_slice (const PsCosts *whole, const PsCosts *slice, guint k, PsSl
 gboolean ps_setting_add_slices (const PsSetting *setting, PsCosts *costs, guint n_devices, guint n_slices,
                                 GError **error)
 {
-  const PsCostSource *source = ps_setting_source (setting);
   const PsSliceParts *known = ps_costs_slices (costs, n_slices);
-  gboolean equal = slices_are_equal (setting);
-  gboolean modelled = source != NULL && source->has_cluster && setting->costs_from == NULL;
+  gboolean equal = slices_are_equal (setting), modelled = is_modelled (setting);
 
   if (n_slices <= 1 || (equal && (!modelled || known != NULL)) || (known != NULL && known->tokens != NULL))
     return TRUE;

@@ -193,7 +193,10 @@ for more in "" "--replicas 2"; do
 done
 run "alone" "19.21 ms" pipesim predict -s 1f1b $modelled -m 4 --costs-from apart --columns iteration
 run "an all-reduce over replicas takes time" "19.58 ms" pipesim predict -s 1f1b $modelled -m 4 --costs-from apart --columns iteration --replicas 16 --zero 0
-keys='^f='
+run "two copies of weights" "dualpipe" pipesim predict -s dualpipe $modelled -m 4 --costs-from apart
+printf 'tokens\n128\n64\n64\n64\n' >tokens.csv
+run "slices by operations" "34:33:31:30" pipesim predict -s seq1f1b --slices even-work:4 $modelled -m 4 --costs-from apart
+run "lengths by operations" "12.45 ms" pipesim predict -s 1f1b --lengths tokens.csv $modelled -m 4 --costs-from apart
 talk () { pipesim predict --print-costs $modelled --tensor 2 --costs-from $1 | grep -o '^f=[0-9]*' | cut -d= -f2; }
 if [ "$(talk apart)" -gt 1000000 ] && [ "$(talk joined)" -eq 1000000 ]; then result "GPUs of a device talk"; else result "GPUs of a device talk" "$(talk apart) $(talk joined)"; fi
 finish
