@@ -19,15 +19,7 @@ typedef struct {
   guint tensor;          /* t; 0: 1, 2, 4 and 8, within a node */
   guint context;         /* c; 0: 1, and with sequences of more than 4096 tokens 2, 4, ... to so many of each 4096 */
   guint experts;         /* GPUs that share the experts; 0: 1, 8, 16, 32 and 64, as the experts allow */
-  PsFramework framework; /* whose habits decide what memory holds; none: the model's own */
-  gboolean has_framework;   /* it was asked for, none too */
-  PsStateFormats state;     /* what the optimizer keeps; 0: the model's own */
-  PsCudaGraphs cuda_graphs; /* these six as in PsSetting */
-  PsDispatcher dispatcher;
-  PsReduce reduce;
-  gboolean tp_comm_overlap;
-  gboolean overlap_param_gather;
-  gboolean fp8_input_store;
+  const PsSetting *alike; /* options with PS_FIELD_ALIKE, such as --framework, of all layouts; NULL: none is given */
   const char *runner;  /* one of ps_launch_frameworks: layouts that it does not run come after those that it runs, and
                           replicas of a device are neighbours, as frameworks place them; NULL: none is asked for */
   gint64 global_batch; /* sequences per step */
@@ -45,14 +37,15 @@ typedef struct {
 
 /* Trust in a prediction, by the weakest of the figures that it is made from. */
 typedef enum {
-  PS_CONFIDENCE_LOW,    /* times, transfers or sizes are modelled */
-  PS_CONFIDENCE_MEDIUM, /* some of them lie between measured ones */
+  PS_CONFIDENCE_LOW,    /* times, transfers or sizes are modelled, and no runs of the class were published */
+  PS_CONFIDENCE_MEDIUM, /* they are modelled and such runs were published, or they lie between measured ones */
   PS_CONFIDENCE_HIGH,   /* all were measured */
 } PsConfidence;
 
 const char *ps_confidence_name (PsConfidence confidence); /* "low", "medium", "high" */
 
 #define PS_LAYOUT_NEAR 1.01
+#define PS_LAYOUT_SLICE 2048
 
 typedef struct {
   char *schedule;
@@ -119,7 +112,8 @@ double ps_layout_step_flops (const PsModel *model, gint64 global_batch);
  * recomputations;
  * - all schedules with their own number of chunks v. Schedules that take others also with v = 2, 4, 8 and every v up to
  *   20 that cuts the layers evenly, or these with embedding and loss. For p = 1, where there is no pipeline, the
- * fastest with one chunk stands for all; families of several chunks count there only where 1f1b is not asked for.
+ * fastest with one chunk stands for all; families of several chunks count there only where 1f1b is not asked for. A
+ *   family with p slices (slimpipe) counts where a GPU has PS_LAYOUT_SLICE tokens of a slice, or where it is asked for.
  *
  * Two bounds save predictions and change no answer: weights and one microbatch of a pipeline against its memory, and
  * the work of a step spread evenly over p against the last of the best. Settings that do not fit are no answer; when

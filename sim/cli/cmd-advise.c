@@ -174,8 +174,6 @@ static const struct {
   { PS_CELL (Row, flags, "flags", NULL, TEXT), FALSE },
 };
 
-static const char *const usual[] = { "rank", "label", "step_ns", "gain", "peak_memory_bytes", "fits", "likely", NULL };
-
 static void add_row (PsTable *table, guint rank, const PsAdvised *run, const PsAdvisedFile *file)
 {
   const gboolean stands = isnan (run->certainty), noise = MAX (run->certainty, 1 - run->certainty) < PS_ADVICE_CERTAIN;
@@ -307,7 +305,7 @@ static gboolean print_advice (const Options *options, const PsAdvice *advice, co
       extra[k++] = said[i].text;
       g_string_append_printf (page, "%s%s%s", i > 0 ? "\n" : "", said[i].before, said[i].text);
     }
-  gboolean done = ps_table_choose (table, &options->columns, usual, error);
+  gboolean done = ps_table_choose (table, &options->columns, NULL, error);
   if (done && options->columns.json)
     done = ps_table_print (table, "pipesim-advise/1", extra, error);
   else if (done) {

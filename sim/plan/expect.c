@@ -76,11 +76,9 @@ char *ps_expected_command (char *const *words)
       words += left_out[i].takes && (*words)[length] == '\0' && words[1] != NULL;
       continue;
     }
-    gboolean plain
-        = **words != '\0' && (*words)[strspn (*words, G_CSET_A_2_Z G_CSET_a_2_z G_CSET_DIGITS "-_./,:=+")] == '\0';
-    g_autofree char *quoted = plain ? NULL : g_shell_quote (*words);
+    g_autofree char *word = ps_shell_word (*words);
 
-    g_string_append_printf (command, "%s%s", command->len > 0 ? " " : "", plain ? *words : quoted);
+    g_string_append_printf (command, "%s%s", command->len > 0 ? " " : "", word);
   }
   return g_string_free (command, FALSE);
 }
@@ -208,12 +206,11 @@ GPtrArray *ps_expected_parse (const char *where, const char *text, gssize length
 
 char *ps_expected_to_json (const GPtrArray *rows)
 {
-  static const char *const none[] = { NULL };
   g_autoptr (PsTable) table = ps_table_of (columns, G_N_ELEMENTS (columns), NULL, 0, 0);
 
   for (guint i = 0; i < rows->len; i++)
     ps_table_add (table, rows->pdata[i]);
-  return ps_table_to_json (table, FORMAT, none);
+  return ps_table_to_json (table, FORMAT, NULL);
 }
 
 void ps_expected_update (GPtrArray *file, GPtrArray *rows, char *const *commands, double tolerance)
