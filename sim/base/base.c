@@ -599,6 +599,13 @@ char *ps_text_quote (const char *text)
                                         : g_strdup_printf ("'%.*s...'", MAX_QUOTED, escaped);
 }
 
+char *ps_shell_word (const char *text)
+{
+  gsize n_plain = strspn (text, G_CSET_A_2_Z G_CSET_a_2_z G_CSET_DIGITS "-_./:=,+");
+
+  return n_plain > 0 && text[n_plain] == '\0' ? g_strdup (text) : g_shell_quote (text);
+}
+
 gboolean ps_refuse_at (char *where, GError **error, const char *format, ...)
 {
   va_list arguments;

@@ -203,25 +203,17 @@ static void add_numbers (GString *spec, const char *field, guint given, guint nu
 /* What the question says of every layout alike. */
 static void say_alike (const PsLayoutQuestion *question, PsSetting *setting)
 {
-  setting->framework = question->framework;
-  setting->has_framework = question->has_framework || question->framework != PS_FRAMEWORK_NONE;
-  setting->state = question->state;
-  setting->cuda_graphs = question->cuda_graphs;
-  setting->dispatcher = question->dispatcher;
-  setting->reduce = question->reduce;
-  setting->tp_comm_overlap = question->tp_comm_overlap;
-  setting->overlap_param_gather = question->overlap_param_gather;
-  setting->fp8_input_store = question->fp8_input_store;
+  for (const PsOption *row = ps_setting_options; question->alike != NULL && row->name != NULL; row++)
+    if (row->flags & PS_FIELD_ALIKE)
+      ps_option_copy (row, question->alike, setting);
 }
 
 /* The same as lines of a spec. */
 static void add_alike (GString *spec, const PsLayoutQuestion *question)
 {
-  g_autoptr (PsSetting) alone = ps_setting_new ();
-
-  say_alike (question, alone);
-  g_autofree char *typed = ps_setting_typed (alone);
+  g_autofree char *typed = question->alike != NULL ? ps_setting_typed (question->alike) : g_strdup ("");
   g_auto (GStrv) options = g_strsplit (typed, " --", -1);
+
   for (guint i = 1; *typed != '\0' && options[i] != NULL; i++) {
     const char *value = strchr (options[i], ' ');
 
@@ -311,15 +303,13 @@ static gboolean check_tensor (const Space *space, const PsModel *model, PsCluste
 static gboolean take_cluster (Space *space, const PsCluster *cluster, GError **error)
 {
   const PsLayoutQuestion *question = space->question;
-  const PsSetting said = { .framework = question->framework,
-                           .has_framework = question->has_framework,
-                           .cluster = (char *)question->cluster,
-                           .known_cluster = cluster };
-  PsFramework framework = question->db != NULL && question->framework == PS_FRAMEWORK_NONE
-                              ? space->model->framework
-                              : ps_setting_framework (&said, space->model);
+  PsSetting said = { .cluster = (char *)question->cluster, .known_cluster = cluster };
   PsLayouts *layouts = space->layouts;
 
+  say_alike (question, &said);
+  PsFramework framework = question->db != NULL && said.framework == PS_FRAMEWORK_NONE
+                              ? space->model->framework
+                              : ps_setting_framework (&said, space->model);
   layouts->cluster = g_strdup (cluster->name);
   layouts->n_there = cluster->nodes * cluster->devices_per_node;
   layouts->n_gpus = question->n_gpus ? question->n_gpus : layouts->n_there;

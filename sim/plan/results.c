@@ -427,7 +427,6 @@ static PsAnswer *answer_new (const GPtrArray *columns)
   PsAnswer *answer = g_new0 (PsAnswer, 1);
 
   answer->columns = g_new (PsColumn, columns->len);
-  answer->n_columns = columns->len;
   for (guint i = 0; i < columns->len; i++)
     answer->columns[i] = *(const PsColumn *)columns->pdata[i];
   answer->table = ps_table_new (answer->columns, columns->len);

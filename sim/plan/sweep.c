@@ -283,16 +283,6 @@ guint64 ps_sweep_n_points (const PsSweep *sweep)
   return sweep->n_points;
 }
 
-const char *ps_sweep_text (const PsSweep *sweep)
-{
-  return sweep->text;
-}
-
-const char *ps_sweep_digest (const PsSweep *sweep)
-{
-  return sweep->digest;
-}
-
 /* Lines */
 
 typedef struct {

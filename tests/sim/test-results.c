@@ -1,6 +1,7 @@
 /* test-results.c - results on disk: the same whatever the threads, shards and interruptions; and questions asked of
  * them, against brute force over their rows. */
 #include "folder-rig.h"
+#include "plan/sweep-private.h"
 #include "store/database.h"
 #include "setting/options.h"
 
@@ -685,7 +686,7 @@ static void test_none (void)
   g_autoptr (PsResults) results = open_results ("none.db", PS_RESULTS_WRITE);
 
   refused (ps_question_refuse_none (results, &all, "x", &error), PS_ERROR_INPUT, "*");
-  g_assert_true (ps_results_begin (results, ps_sweep_digest (sweep), ps_sweep_text (sweep), 6, NULL));
+  g_assert_true (ps_results_begin (results, sweep->digest, sweep->text, 6, NULL));
   fine (ps_results_count (results, &predicted, &skipped, &missing, &error));
   g_assert_cmpuint (predicted + skipped, ==, 0);
   g_assert_cmpuint (missing, ==, 6);
