@@ -765,7 +765,7 @@ static gboolean report_init (Report *report, Options *options, GError **error)
   guint n = 0;
 
   report->options = options;
-  report->has_intervals = source != NULL && source->spread != NULL;
+  report->has_intervals = source != NULL && source->spread != NULL && ps_setting_zero (options->setting) < 3;
   guint subjects = find_subjects (report);
   for (guint i = 0; i < G_N_ELEMENTS (columns); i++)
     if ((columns[i].only & ~subjects) == 0)

@@ -598,7 +598,6 @@ static void add_model (Reader *reader)
   guint sequence = (guint)count (reader, "sequence", reader->titan ? TITAN_SEQUENCE : 0);
   if (sequence > 0 && sequence != reader->model->sequence)
     add (reader, "sequence", "%u", sequence);
-  fact (reader, "precision.named");
   fact (reader, "precision.fp8");
   fact (reader, "precision.bf16");
   const char *precision = ps_launch_precision (reader->facts);
