@@ -576,7 +576,8 @@ static void try_one (const PsLayoutQuestion *question, const Choice *choice, GAr
   g_autoptr (PsSetting) setting = setting_of (question, choice);
   g_autoptr (PsPredictor) predictor = ps_predictor_new (setting, NULL); /* reads model and cluster once */
   for (guint i = 0; i < n; i++)
-    if (choice->p > 1 ? choice->v != families[i]->default_chunks : families[i]->default_chunks == 1) {
+    if (!families[i]->slices_by_p
+        && (choice->p > 1 ? choice->v != families[i]->default_chunks : families[i]->default_chunks == 1)) {
       g_autoptr (PsPrediction) prediction = ps_predictor_predict (predictor, families[i]->name, NULL);
 
       if (prediction != NULL && prediction->feasible && !prediction->program->schedule->asynchronous)
@@ -597,7 +598,7 @@ static void try_families (const PsLayoutQuestion *question, Choice choice, GArra
 
 /* A single device runs schedules of one chunk. tiny-gpt has 8 layers, so that no other number of chunks than 1, 2, 4
  * and 8 cuts them evenly; 5 chunks of 2 devices cut these with embedding and loss. It has 6 heads: 4 GPUs cannot share
- * them. */
+ * them. Its 128 tokens are too few for slices (PS_LAYOUT_SLICE). */
 static GArray *try_all (const PsLayoutQuestion *question)
 {
   static const guint chunks[] = { 0, 1, 2, 4, 5, 8 };
