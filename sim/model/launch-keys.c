@@ -692,62 +692,59 @@ static void add_joint_lines (const PsLaunchFacts *facts, GString *ini)
     add_line (ini, "experts", ps_launch_fact (facts, "experts_of_layer"));
 }
 
-/* Words that tokenizers have, by a part of the names of their models or types: len (tokenizer) of transformers, which
- * Megatron-LM's HuggingFaceTokenizer asks, or the vocabulary of the tokenizer's own file. The first row that fits
- * counts. */
+/* Words that tokenizers have, by a part of the names of their models or types: the whole tokenizer (len), which
+ * Megatron-LM's HuggingFaceTokenizer asks, where that is published, else vocab_size of config.json. Each row names its
+ * source. The first row that fits counts. */
 static const struct {
   const char *name;
   guint size;
 } tokenizers[] = {
-  { "llama-3", 128256 },
-  { "llama3", 128256 },
-  { "llama-4", 201135 },
-  { "llama-2", 32000 },
-  { "llama2", 32000 },
-  { "codellama", 32016 },
-  { "llama", 32000 },
-  { "vicuna", 32000 },
-  { "mistral-7b-v0.3", 32768 },
-  { "instruct-v0.3", 32768 },
-  { "mixtral-8x22b", 32768 },
-  { "mistral-nemo", 131072 },
-  { "mixtral", 32000 },
-  { "mistral", 32000 },
-  { "qwen3tokenizer", 151643 },
-  { "qwen3", 151669 },
-  { "qwen2tokenizer", 151643 },
-  { "qwen2vl", 151643 },
-  { "qwen2.5", 151665 },
-  { "qwen2", 151646 },
-  { "qwen", 151851 },
-  { "deepseek-r1-distill-qwen", 151665 },
-  { "deepseekv2tokenizer", 100000 },
-  { "deepseek-v2", 100002 },
-  { "deepseek", 128815 },
-  { "gpt-oss", 200019 },
-  { "gpt-neox", 50277 },
-  { "minitron", 256000 },
-  { "nemotron-4", 256000 },
-  { "gemma", 256000 },
-  { "falcon", 65024 },
-  { "opttokenizer", 50265 },
-  { "opt-", 50265 },
-  { "bloom", 250680 },
-  { "baichuan2", 125696 },
-  { "baichuan", 64000 },
-  { "hermes-2-yi", 64002 },
-  { "yi-", 64000 },
-  { "yitokenizer", 64000 },
-  { "starcoder", 49152 },
-  { "mt5", 250100 },
-  { "t5", 32100 },
-  { "phi-3", 32011 },
-  { "gpt2", 50257 },
-  { "pretrain_gpt", 50257 },
-  { "pretrain_bert", 30522 },
-  { "pretrain_t5", 30522 },
-  { "bertwordpiecelowercase", 30522 },
-  { "bertwordpiececase", 28996 },
+  { "llama-3", 128256 },               /* config.json of meta-llama/Meta-Llama-3-8B */
+  { "llama3", 128256 },                /* the same */
+  { "llama-4", 202048 },               /* config.json of meta-llama/Llama-4-Scout-17B-16E */
+  { "codellama", 32016 },              /* config.json of codellama/CodeLlama-7b-hf */
+  { "distill-llama", 128256 },         /* config.json of deepseek-ai/DeepSeek-R1-Distill-Llama-8B */
+  { "llama", 32000 },                  /* config.json of meta-llama/Llama-2-7b-hf */
+  { "vicuna", 32000 },                 /* config.json of lmsys/vicuna-7b-v1.5 */
+  { "mistral-7b-v0.3", 32768 },        /* config.json of mistralai/Mistral-7B-v0.3 */
+  { "instruct-v0.3", 32768 },          /* the same */
+  { "mistral-nemo", 131072 },          /* config.json of mistralai/Mistral-Nemo-Base-2407 */
+  { "mixtral", 32000 },                /* config.json of mistralai/Mixtral-8x7B-v0.1 and 8x22B-v0.1 */
+  { "mistral", 32000 },                /* config.json of mistralai/Mistral-7B-v0.1 */
+  { "qwen3tokenizer", 151643 },        /* Pai-Megatron-Patch: vocab.json of Qwen/Qwen3-8B */
+  { "qwen3", 151669 },                 /* b4rtaz/distributed-llama pull request 282, of tokenizer.json */
+  { "qwen2tokenizer", 151643 },        /* Pai-Megatron-Patch: vocab.json of Qwen/Qwen2-7B; QwenLM/Qwen3 issue 29 */
+  { "qwen2vl", 151643 },               /* the same */
+  { "qwen2.5", 151665 },               /* Primus, kimi_k3_curve.yaml: 151643 and 22 more */
+  { "qwen2", 151646 },                 /* Qwen2.5-VL's technical report; QwenLM/Qwen3 issue 885 */
+  { "qwen", 151851 },                  /* QwenLM/Qwen, tokenization_note.md */
+  { "deepseekv2tokenizer", 100000 },   /* Pai-Megatron-Patch; arXiv 2401.02954, section 2 */
+  { "deepseek-v3", 128815 },           /* Megatron-Bridge, configuration_step35.py */
+  { "deepseek-r1", 128815 },           /* the same */
+  { "gpt-oss", 200019 },               /* tiktoken, openai_public.py: o200k_base */
+  { "gpt-neox", 50277 },               /* config.json of state-spaces/mamba-2.8b */
+  { "minitron", 256000 },              /* config.json of nvidia/Minitron-8B-Base */
+  { "nemotron-4", 256000 },            /* model card of nvidia/Nemotron-4-340B-Base */
+  { "gemma-3", 262208 },               /* config.json of google/gemma-3-27b-it */
+  { "gemma", 256000 },                 /* config.json of google/gemma-7b and gemma-2-9b */
+  { "falcon", 65024 },                 /* config.json of tiiuae/falcon-7b */
+  { "opttokenizer", 50272 },           /* config.json of facebook/opt-6.7b */
+  { "opt-", 50272 },                   /* the same */
+  { "bloom", 250680 },                 /* bigscience, train/tr11-176B-ml/README.md */
+  { "baichuan2", 125696 },             /* config.json of baichuan-inc/Baichuan2-7B-Base */
+  { "baichuan", 64000 },               /* config.json of baichuan-inc/Baichuan-7B */
+  { "yi-", 64000 },                    /* config.json of 01-ai/Yi-34B */
+  { "yitokenizer", 64000 },            /* the same */
+  { "starcoder", 49152 },              /* config.json of bigcode/starcoder */
+  { "mt5", 250112 },                   /* config.json of google/mt5-base */
+  { "t5", 32128 },                     /* config.json of t5-base */
+  { "phi-3", 32064 },                  /* config.json of microsoft/Phi-3-mini-4k-instruct */
+  { "gpt2", 50257 },                   /* config.json of gpt2 */
+  { "pretrain_gpt", 50257 },           /* the same */
+  { "pretrain_bert", 30522 },          /* config.json of bert-base-uncased */
+  { "pretrain_t5", 30522 },            /* the same */
+  { "bertwordpiecelowercase", 30522 }, /* the same */
+  { "bertwordpiececase", 28996 },      /* config.json of bert-base-cased */
 };
 
 /* What the file says of the fact, though only an execution would tell the whole: "${FOLDER}/llama-3/tokenizer.model".
