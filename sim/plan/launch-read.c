@@ -568,6 +568,9 @@ static void add_model (Reader *reader)
   const char *precision = ps_launch_precision (reader->facts);
   if (reader->titan && fact (reader, "precision.bf16") == NULL)
     precision = "bf16";
+  if (reader->facts->form == PS_LAUNCH_YAML && !ps_launch_has_model (reader->facts) && g_str_equal (precision, "fp32")
+      && fact (reader, "precision") == NULL)
+    return; /* it changes a recipe, which has its own */
   if (g_strcmp0 (precision, ps_precision_name (reader->model->precision)) != 0)
     add (reader, "precision", "%s", precision);
 }

@@ -1081,6 +1081,9 @@ static void write_titan (const Run *run, gboolean toml, GString *text)
   add_head (run, "torchtitan", "torchrun", "--nnodes", "--nproc-per-node",
             toml ? "-m torchtitan.train --job.config_file FILE" : "-m torchtitan.train", text);
   add_order_note (run, text);
+  if (said->n_devices == 1 && said->zero == 1 && said->n_replicas * said->n_context > 1)
+    g_string_append (text, "# not as predicted: without a pipeline weights and gradients are spread, too; --zero 3 "
+                           "predicts that\n");
   if (launch->order != NULL)
     add_titan_run (&keys, run);
   for (guint i = 0; i < G_N_ELEMENTS (degrees); i++)

@@ -97,7 +97,7 @@ def same_run(s):
     if s.to.startswith("megatron"):
         return not ("--main-grads-dtype" in drawn and s.grads == "fp32")
     if s.to.startswith("torchtitan"):
-        return not (s.zero == 0 and s.c > 1 or "--main-grads-dtype" in drawn)
+        return not (s.zero == 0 and s.c > 1 or s.zero == s.p == 1 or "--main-grads-dtype" in drawn)
     return not drawn & {"--main-grads-dtype", "--exp-avg-dtype", "--optimizer"}
 
 
