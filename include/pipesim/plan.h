@@ -37,8 +37,8 @@ typedef struct {
 
 /* Trust in a prediction, by the weakest of the figures that it is made from. */
 typedef enum {
-  PS_CONFIDENCE_LOW,    /* times, transfers or sizes are modelled */
-  PS_CONFIDENCE_MEDIUM, /* some of them lie between measured ones */
+  PS_CONFIDENCE_LOW,    /* times, transfers or sizes are modelled, and no runs of the class were published */
+  PS_CONFIDENCE_MEDIUM, /* they are modelled and such runs were published, or they lie between measured ones */
   PS_CONFIDENCE_HIGH,   /* all were measured */
 } PsConfidence;
 

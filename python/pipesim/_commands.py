@@ -175,7 +175,7 @@ def predict(
     faster: Value = None,
     print_costs: Flag = None,
 ) -> Result[Prediction]:
-    """Simulates schedules: time, bubble, memory, and a bound that no schedule can beat.
+    """Simulates schedules: time, bubble, memory, and a bound that no order of the same ops can beat.
 
     from_: Take the setting of a launch: a script, arguments, log or YAML of Megatron-LM, TOML or words of
         torchtitan, JSON of DeepSpeed, or a config.json; other options win over it [default: none]
@@ -215,7 +215,8 @@ def predict(
     costs_from: Costs of a run: a timeline, a trace, a folder with one trace per rank, or the log of Megatron-
         LM's timers. With several runs (the option again, or ':' between paths) one adds costs that another
         lacks. T is the time of an iteration without the profiler; the profiler's part is then taken out. With
-        --model, a BW that no run splits is split into B and W by their operations [default: none]
+        --model, a BW that no run splits is split into B and W by their operations. With --cluster and --model,
+        transfers, all-reduces and memory are those of the model on the cluster [default: none]
     db: Measured costs [default: none]
     profile: Profile in the database [default: the only one]
     costs: Costs of a device's whole share, e.g. f=1ms,b=1ms,w=1ms,c=0,o=0,act=2MiB,wact=1MiB,weights=0, or
@@ -515,7 +516,8 @@ def search(
     costs_from: Costs of a run: a timeline, a trace, a folder with one trace per rank, or the log of Megatron-
         LM's timers. With several runs (the option again, or ':' between paths) one adds costs that another
         lacks. T is the time of an iteration without the profiler; the profiler's part is then taken out. With
-        --model, a BW that no run splits is split into B and W by their operations [default: none]
+        --model, a BW that no run splits is split into B and W by their operations. With --cluster and --model,
+        transfers, all-reduces and memory are those of the model on the cluster [default: none]
     db: Measured costs [default: none]
     profile: Profile in the database [default: the only one]
     costs: Costs of a device's whole share, e.g. f=1ms,b=1ms,w=1ms,c=0,o=0,act=2MiB,wact=1MiB,weights=0, or
@@ -942,7 +944,8 @@ def advise(
     costs_from: Costs of a run: a timeline, a trace, a folder with one trace per rank, or the log of Megatron-
         LM's timers. With several runs (the option again, or ':' between paths) one adds costs that another
         lacks. T is the time of an iteration without the profiler; the profiler's part is then taken out. With
-        --model, a BW that no run splits is split into B and W by their operations [default: none]
+        --model, a BW that no run splits is split into B and W by their operations. With --cluster and --model,
+        transfers, all-reduces and memory are those of the model on the cluster [default: none]
     db: Measured costs [default: none]
     profile: Profile in the database [default: the only one]
     costs: Costs of a device's whole share, e.g. f=1ms,b=1ms,w=1ms,c=0,o=0,act=2MiB,wact=1MiB,weights=0, or
@@ -1125,7 +1128,8 @@ def partition(
     costs_from: Costs of a run: a timeline, a trace, a folder with one trace per rank, or the log of Megatron-
         LM's timers. With several runs (the option again, or ':' between paths) one adds costs that another
         lacks. T is the time of an iteration without the profiler; the profiler's part is then taken out. With
-        --model, a BW that no run splits is split into B and W by their operations [default: none]
+        --model, a BW that no run splits is split into B and W by their operations. With --cluster and --model,
+        transfers, all-reduces and memory are those of the model on the cluster [default: none]
     db: Measured costs [default: none]
     profile: Profile in the database [default: the only one]
     costs: Costs of a device's whole share, e.g. f=1ms,b=1ms,w=1ms,c=0,o=0,act=2MiB,wact=1MiB,weights=0, or
@@ -1355,7 +1359,8 @@ def diagnose(
     costs_from: Costs of a run: a timeline, a trace, a folder with one trace per rank, or the log of Megatron-
         LM's timers. With several runs (the option again, or ':' between paths) one adds costs that another
         lacks. T is the time of an iteration without the profiler; the profiler's part is then taken out. With
-        --model, a BW that no run splits is split into B and W by their operations [default: none]
+        --model, a BW that no run splits is split into B and W by their operations. With --cluster and --model,
+        transfers, all-reduces and memory are those of the model on the cluster [default: none]
     db: Measured costs [default: none]
     profile: Profile in the database [default: the only one]
     costs: Costs of a device's whole share, e.g. f=1ms,b=1ms,w=1ms,c=0,o=0,act=2MiB,wact=1MiB,weights=0, or

@@ -320,8 +320,11 @@ char *ps_did_you_mean (const char *text, const char *const *names, guint n, cons
   for (guint i = 0; i < n && strlen (text) <= MAX_MISTYPED; i++) {
     gboolean begins = strlen (text) >= 3 && g_str_has_prefix (names[i], text);
     guint distance = begins ? 0 : name_distance (text, names[i]);
+    gboolean shorter = begins && least == 0 && strlen (names[i]) < strlen (closest);
 
-    if (distance >= least)
+    /* Few mistype the first letter: "import" is no "report". */
+    distance += distance > 1 && names[i][0] != *text;
+    if (distance >= least && !shorter)
       continue;
     least = distance;
     closest = names[i];

@@ -44,10 +44,10 @@ static const PsOption rows[] = {
 
 static void append_size (GString *text, const char *name, gint64 bytes)
 {
-  g_autofree char *size = ps_format_size (bytes), *words = g_strdelimit (g_strdup (name), "_", ' ');
+  g_autofree char *size = ps_format_size (bytes);
 
   if (bytes > 0)
-    g_string_append_printf (text, "%s%s %s", text->len > 0 ? ", " : "", words, size);
+    g_string_append_printf (text, "%s%s %s", text->len > 0 ? ", " : "", name, size);
 }
 
 /* "peak memory 71.2 GiB of 79.2 GiB on device 0, which fits: weights 20 GiB, ..."; NULL: it is not known. */
@@ -65,7 +65,7 @@ static char *describe_memory (const PsSetting *setting, const PsAdvice *advice)
       most = d;
   const PsMemoryMoment *peak = &memory->device[most].peak;
   for (guint part = 0; part < PS_N_MEMORY_PARTS; part++)
-    append_size (parts, ps_memory_part_key ((PsMemoryPart)part), peak->bytes[part]);
+    append_size (parts, ps_memory_part_title ((PsMemoryPart)part), peak->bytes[part]);
   if (memory->device[most].peak_bytes == 0)
     return NULL;
   g_autofree char *size = ps_format_size (memory->device[most].peak_bytes);
@@ -392,8 +392,8 @@ const PsCmd ps_cmd_advise = {
     .text = "FILE is a launch as --from reads it (docs/launches.md). One thing changes at a time, on the same GPUs and with "
             "the same sequences per step: schedule and v, layout, microbatch size, recomputation, offload, ZeRO, degrees of "
             "parallelism, formats of gradients, overlap. Only what the framework runs counts. A row is the best value of "
-            "its change; the last one is the best few together. A launch that does not fit gets what frees memory, by the "
-            "time that it costs, and the fewest changes that make it fit. Each is a diff of FILE.\n\n"
+            "its change; the last one is the best few together. A launch that does not fit gets what frees memory, "
+            "first what makes it fit, by the time that it costs, and the fewest changes that make it fit. Each is a diff of FILE.\n\n"
             "gain = part of the step that is saved\n"
             "certainty = probability that the change is faster; below 0.9 the difference is noise\n",
     .examples = "pipesim predict -s 1f1b -p 4 -m 32 --model llama-3-8b --cluster h100-80gb --to megatron-gpt >run.sh\n"

@@ -688,8 +688,8 @@ const PsCmd ps_cmd_plan = {
     "peak memory = of a GPU\n"
     "MFU = FLOPs of the model per step / (step * GPUs * peak rate of a GPU in the model's precision); the FLOPs\n"
     "are those of F, B and W; recomputation does not count (Chowdhery et al., PaLM, arXiv 2204.02311, appendix B)\n"
-    "confidence = high: all costs were measured; medium: some of them lie between measured ones; low: some are\n"
-    "modelled, and the line that begins with interval says how right steps of the class were\n",
+    "confidence = high: all costs were measured; medium: some of them lie between measured ones, or are modelled\n"
+    "and the line that begins with interval has published runs of the class; low: modelled, and it has none\n",
   .examples = "pipesim plan --model llama-3-8b --cluster h100-80gb -g 16 --global-batch 64\n"
               "pipesim plan --model llama-3-8b --cluster h100-80gb -g 16 --global-batch 64 -s 1f1b,interleaved "
               "--memory-limit 70GB\n"

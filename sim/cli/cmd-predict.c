@@ -171,6 +171,11 @@ static const PsCellColumn memory_columns[] = {
   PS_CELL (MemoryRow, alive, "alive", "alive microbatches", TEXT),
 };
 
+const char *ps_memory_part_title (PsMemoryPart part)
+{
+  return memory_columns[N_BEFORE_PARTS + part].column.title;
+}
+
 static gpointer holding_part (gconstpointer row)
 {
   return g_strdup (ps_memory_part_key ((PsMemoryPart)((const PsMemoryHolding *)row)->part));
@@ -290,7 +295,7 @@ static void append_modules (GString *page, const GArray *rows)
       const PsModuleBytes *module = &most->modules[i];
 
       ps_table_add_row (table);
-      ps_table_set_text (table, "part", memory_columns[N_BEFORE_PARTS + part].column.title);
+      ps_table_set_text (table, "part", ps_memory_part_title ((PsMemoryPart)part));
       if (part == PS_MEMORY_ACTIVATIONS)
         ps_table_set_text (table, "module", module->module);
       ps_table_set_integer (table, "bytes", part == PS_MEMORY_ACTIVATIONS ? module->bytes : most->peak.bytes[part]);
@@ -760,7 +765,7 @@ static gboolean report_init (Report *report, Options *options, GError **error)
   guint n = 0;
 
   report->options = options;
-  report->has_intervals = source != NULL && source->spread != NULL;
+  report->has_intervals = source != NULL && source->spread != NULL && ps_setting_zero (options->setting) < 3;
   guint subjects = find_subjects (report);
   for (guint i = 0; i < G_N_ELEMENTS (columns); i++)
     if ((columns[i].only & ~subjects) == 0)
@@ -1100,8 +1105,9 @@ static PsPrediction *find_least (const Options *options, PsPredictor *predictor,
     }
   }
   if (least == NULL && tried > 0)
-    return ps_refuse_null (error, PS_ERROR_USAGE, "%s: no m up to %u has a bubble of %g or less; the smallest is %.4g",
-                           name, most, options->bubble, smallest);
+    return ps_refuse_null (error, PS_ERROR_USAGE, "%s: no m up to %u has a bubble of %g or less; the smallest is %.4g%s",
+                           name, most, options->bubble, smallest,
+                           options->n_microbatches > 0 ? "; a greater -m tries more" : "");
   if (least == NULL)
     g_propagate_error (error, g_steal_pointer (&reason));
   return g_steal_pointer (&least);
@@ -1316,8 +1322,8 @@ static int check_moves (const Options *options, const GPtrArray *file, const GPt
     if (ps_table_n_rows (table) > 0)
       g_string_append_printf (page, "%s%s", head, text);
   }
-  g_string_append_printf (page, "%s: %u predictions; figures that moved: %u too far%s, %u within their tolerance\n",
-                          options->expect, rows->len, moves.n_beyond,
+  g_string_append_printf (page, "%s: %u prediction%s; figures that moved: %u too far%s, %u within their tolerance\n",
+                          options->expect, rows->len, rows->len == 1 ? "" : "s", moves.n_beyond,
                           moves.n_beyond > 0 ? " (--update writes the new ones)" : "", moves.n_within);
   return ps_print (page->str, error) && moves.n_beyond > 0 ? 3 : 0;
 }
@@ -1332,8 +1338,9 @@ static int expect (const Options *options, GError **error)
   g_auto (GStrv) commands = NULL;
   gsize length;
 
-  if (!options->update && !g_file_test (options->expect, G_FILE_TEST_EXISTS))
-    return ps_refuse (error, PS_ERROR_IO, "--expect %s: is not there; --update writes it", options->expect);
+  if (!g_file_test (options->expect, G_FILE_TEST_EXISTS) && (!options->update || *own == '\0'))
+    return ps_refuse (error, PS_ERROR_IO,
+                      "--expect %s: no such file; the options of a prediction and --update write it", options->expect);
   if (is_new)
     file = ps_expected_new ();
   else if (ps_read_file (options->expect, &text, &length, error))
@@ -1350,7 +1357,7 @@ static int expect (const Options *options, GError **error)
   ps_expected_update (file, rows, commands, tolerance);
   g_autofree char *json = ps_expected_to_json (file);
   if (ps_write_file (options->expect, json, -1, error))
-    g_printerr ("%s: %u predictions written, %u in all\n", options->expect, n, file->len);
+    g_printerr ("%s: %u prediction%s written, %u in all\n", options->expect, n, n == 1 ? "" : "s", file->len);
   return 0;
 }
 
@@ -1393,7 +1400,7 @@ static void clear (gpointer options)
 
 const PsCmd ps_cmd_predict = {
   .help = {
-    .summary = "Simulates schedules: time, bubble, memory, and a bound that no schedule can beat.",
+    .summary = "Simulates schedules: time, bubble, memory, and a bound that no order of the same ops can beat.",
     .text
     = "bubble of iteration = 1 - busy time / (p * iteration time)\n"
       "bubble of span = 1 - (busy time / p) / longest span of a device\n"

@@ -69,13 +69,15 @@ static const PsKeyRow rows[] = {
   { "fp8_format fp8", PS_KEY_SETTING, "precision.fp8", NULL },
   { "fp8_recipe", PS_KEY_SETTING, "precision.recipe", NULL },
   { "fp4_format fp4", PS_KEY_SETTING, "precision.fp4", NULL },
+  { "mixed_precision", PS_KEY_SETTING, "precision",
+    "bf16_mixed=bf16 fp16_mixed=fp16 bf16_with_fp8_delayed_scaling_mixed=fp8 fp16_with_fp8_delayed_scaling_mixed=fp8 "
+    "bf16_with_fp8_current_scaling_mixed=fp8 nemotron_h_bf16_with_fp8_current_scaling_mixed=fp8 "
+    "nanov2_bf16_with_fp8_current_scaling_mixed=fp8 bf16_with_fp8_subchannel_scaling_mixed=fp8-block "
+    "fp16_with_fp8_subchannel_scaling_mixed=fp8-block bf16_with_mxfp8_mixed=mxfp8 fp16_with_mxfp8_mixed=mxfp8 "
+    "bf16_with_nvfp4_mixed=nvfp4 fp16_with_nvfp4_mixed=nvfp4" },
   { "training.mixed_precision_param", PS_KEY_SETTING, "precision.bf16", "bfloat16=true float32=false" },
   { "trainer.precision", PS_KEY_SETTING, "precision",
     "bf16-mixed=bf16 bf16-true=bf16 16=fp16 16-mixed=fp16 32=fp32 32-true=fp32" },
-  { "mixed_precision", PS_KEY_SETTING, "precision",
-    "bf16_mixed=bf16 fp16_mixed=fp16 bf16_with_fp8_delayed_scaling_mixed=fp8 bf16_with_mxfp8_mixed=mxfp8 "
-    "bf16_with_fp8_current_scaling_mixed=fp8 bf16_with_fp8_subchannel_scaling_mixed=blockwise "
-    "bf16_with_nvfp4_mixed=nvfp4" },
   { "accumulate_allreduce_grads_in_fp32", PS_KEY_HARMLESS, NULL, NULL },
   { "grad_reduce_in_bf16", PS_KEY_SETTING, "main-grads-dtype.bf16", NULL },
   { "use_precision_aware_optimizer", PS_KEY_SETTING, "precise", NULL },
@@ -117,6 +119,7 @@ static const PsKeyRow rows[] = {
   { "tp_comm_overlap ub_tp_comm_overlap", PS_KEY_SETTING, "tp-comm-overlap", NULL },
   { "moe_token_dispatcher_type", PS_KEY_SETTING, "moe-token-dispatcher-type", NULL },
   { "moe_flex_dispatcher_backend", PS_KEY_SETTING, "moe-token-dispatcher-type.backend", NULL },
+  { "moe_enable_deepep", PS_KEY_SETTING, "moe-token-dispatcher-type.backend", "=deepep true=deepep false=" },
   { "cuda_graph_impl", PS_KEY_SETTING, "cuda-graphs.impl", "none=" },
   { "cuda_graph_scope", PS_KEY_SETTING, "cuda-graphs.scope", NULL },
   { "cross_entropy_loss_fusion", PS_KEY_SETTING, "loss.fusion", NULL },
@@ -255,7 +258,8 @@ static const PsKeyRow rows[] = {
   { "train_iters train_samples exit_interval exit_duration_in_mins lr min_lr lr_decay_style lr_decay_iters "
     "lr_decay_samples lr_warmup_iters lr_warmup_samples lr_warmup_fraction lr_warmup_init lr_wsd_decay_style "
     "lr_wsd_decay_iters lr_wsd_decay_samples weight_decay weight_decay_incr_style start_weight_decay end_weight_decay "
-    "clip_grad adam_beta1 adam_beta2 adam_eps muon_momentum override_opt_param_scheduler "
+    "decoupled_lr decoupled_min_lr empty_unused_memory_level clip_grad adam_beta1 adam_beta2 adam_eps muon_momentum "
+    "override_opt_param_scheduler "
     "use_checkpoint_opt_param_scheduler "
     "seed loss_scale initial_loss_scale min_loss_scale loss_scale_window data_path train_data_path valid_data_path "
     "test_data_path data_cache_path data_args_path per_split_data_args_path split vocab_file "
@@ -530,11 +534,11 @@ const char *ps_launch_precision (const PsLaunchFacts *facts)
   guint precision;
 
   if (name != NULL && ps_precision_parse ("", name, &precision, NULL))
-    return name;
+    return ps_precision_name (precision);
   if (ps_launch_is (facts, "precision.fp4"))
     return "nvfp4";
   if (ps_launch_is (facts, "precision.fp8"))
-    return recipe != NULL && ps_precision_parse ("", recipe, &precision, NULL) ? recipe : "fp8";
+    return recipe != NULL && ps_precision_parse ("", recipe, &precision, NULL) ? ps_precision_name (precision) : "fp8";
   return ps_launch_is (facts, "precision.fp16") ? "fp16" : ps_launch_is (facts, "precision.bf16") ? "bf16" : "fp32";
 }
 

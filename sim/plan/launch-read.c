@@ -240,6 +240,33 @@ static gint64 layout_chunks (const char *layout, const PsModel *model, gint64 p)
   return shapes != NULL && n % p == 0 ? n / p : 0;
 }
 
+/* Stages of a device for the schedules that the line names: the file's, where a family has any number, else the
+ * family's; a list where they differ. NULL: the line names none, or all, or a file. Free with g_free. */
+static char *given_chunks (const Reader *reader, gint64 v)
+{
+  const PsOption *row = find_row (reader->rows, 0, "schedule"), *chunks = find_row (reader->rows, 0, "chunks");
+  const char *given = row != NULL ? find_given (row, reader->argv) : NULL;
+  g_auto (GStrv) names = g_strsplit (given != NULL ? given : "", ",", -1);
+  g_autoptr (GPtrArray) list = g_ptr_array_new_with_free_func (g_free);
+
+  for (char **name = names; *name != NULL; name++) {
+    const PsFamily *family = ps_family_find (*name);
+    char *own = family != NULL ? g_strdup_printf ("%u", family->any_chunks && v > 1 ? (guint)v : family->default_chunks)
+                               : NULL;
+
+    if (own == NULL)
+      return NULL;
+    if (g_ptr_array_find_with_equal_func (list, own, g_str_equal, NULL))
+      g_free (own);
+    else
+      g_ptr_array_add (list, own);
+  }
+  if (list->len == 0 || chunks == NULL || (list->len > 1 && chunks->type != PS_OPTION_COUNTS))
+    return NULL;
+  g_ptr_array_add (list, NULL);
+  return g_strjoinv (",", (char **)list->pdata);
+}
+
 /* --layout, and the stages of a device. */
 static gint64 add_stages (Reader *reader, gint64 p)
 {
@@ -263,7 +290,9 @@ static gint64 add_stages (Reader *reader, gint64 p)
     gint64 said = layout_chunks (layout, reader->model, p);
 
     v = v > 0 ? v : MAX (said, 1);
-    if (p > 1)
+    g_autofree char *given = given_chunks (reader, v);
+    g_autofree char *stages = g_strdup_printf ("%" G_GINT64_FORMAT, v);
+    if (p > 1 && (given == NULL || g_str_equal (given, stages)))
       add_layout (reader, "layout", "%s", layout);
     return v;
   }
@@ -289,9 +318,10 @@ static void note (Reader *reader, const char *name, const char *words)
 }
 
 /* -s and -v, and what belongs to them. */
-static void add_schedule (Reader *reader, gint64 p)
+static void add_schedule (Reader *reader, gint64 p, gint64 m)
 {
   gint64 v = add_stages (reader, p);
+  g_autofree char *given = given_chunks (reader, v);
   const char *torch = fact (reader, "schedule.torch"), *family = NULL;
 
   if (reader->titan && fact (reader, "schedule") != NULL)
@@ -310,12 +340,17 @@ static void add_schedule (Reader *reader, gint64 p)
   if (row != NULL && find_row (reader->rows, NULL, "schedule") != NULL && find_given_for (reader, "schedule") == NULL)
     reader->command->schedule = g_strdup (family);
   add_layout (reader, "schedule", "%s", family);
-  if (v > 1 && p > 1)
+  if (given != NULL)
+    add_layout (reader, "chunks", "%s", given);
+  else if (v > 1 && p > 1)
     add_layout (reader, "chunks", "%" G_GINT64_FORMAT, v);
   else if (row != NULL && row->default_chunks > 1)
     add_layout (reader, "chunks", "1");
   if (row != NULL && row->groups && fact (reader, "group") != NULL)
     add_layout (reader, "group", "%s", fact (reader, "group"));
+  else if (row != NULL && row->groups && given == NULL && !reader->titan && !reader->searches && v > 1 && m % p > 0)
+    note (reader, "microbatch_group_size_per_virtual_pipeline_stage",
+          "missing; the number of microbatches is no multiple of the pipeline's size, which Megatron-LM refuses then");
   if (is (reader, "defer-head.defers"))
     add_layout (reader, "defer-head", "%s", fact (reader, "defer-head") != NULL ? fact (reader, "defer-head") : "0");
 }
@@ -495,7 +530,7 @@ static void add_sizes (Reader *reader)
     m = batch > 0 ? divide (reader, "the global batch", batch, "replicas times a microbatch", b * d) : 1;
   add (reader, "gpus", "%" G_GINT64_FORMAT, gpus);
   add (reader, "global-batch", "%" G_GINT64_FORMAT, b * d * m);
-  add_schedule (reader, p);
+  add_schedule (reader, p, m);
   add_layout (reader, "devices", "%" G_GINT64_FORMAT, p);
   add_layout (reader, "microbatches", "%" G_GINT64_FORMAT, m);
   add_layout (reader, "microbatch-size", "%" G_GINT64_FORMAT, b);

@@ -423,7 +423,7 @@ static gboolean check_key (const PsSweep *sweep, const PsOption *field, GError *
 
     for (guint k = 0; entries[k] != NULL; k++)
       if (g_str_has_prefix (entries[k], entry))
-        return ps_refuse (error, PS_ERROR_INPUT, "%s: holds %s, and %s in costs '%s' too; one of them is right",
+        return ps_refuse (error, PS_ERROR_INPUT, "%s: holds %s, and %s in costs '%s' too; give one of them",
                           sweep->where, field->name, entry, text);
   }
   return TRUE;

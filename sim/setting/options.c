@@ -134,7 +134,8 @@ const PsOption ps_setting_options[] = {
       "Costs of a run: a timeline, a trace, a folder with one trace per rank, or the log of Megatron-LM's timers. With "
       "several runs (the option again, or ':' between paths) one adds costs that another lacks. T is the time of an "
       "iteration without the profiler; the profiler's part is then taken out. With --model, a BW that no run splits "
-      "is split into B and W by their operations",
+      "is split into B and W by their operations. With --cluster and --model, transfers, all-reduces and memory are "
+      "those of the model on the cluster",
       .joins = TRUE, .group = PS_GROUP_COSTS, .flags = PS_FIELD_NULL,
       SWEEP ("costs_from", "costs from", TEXT, .costs = TRUE, .pace = -3)),
   PS_OPTION ("db", 0, FILE (db), "FILE", "Measured costs", .group = PS_GROUP_COSTS, .flags = PS_FIELD_NULL,
