@@ -68,9 +68,7 @@ static gboolean list (gpointer base, PsProcesses *processes, GError **error)
 
 static const PsOption list_rows[] = {
   PS_OPTION ("db", 0, PS_FILE (ListOptions, db), "FILE", "Cost database", .otherwise = ""),
-  PS_OPTION ("json", 0, PS_FLAG (ListOptions, columns.json), NULL, "Print JSON (pipesim-profiles/1)",
-             .group = PS_GROUP_OUTPUT),
-  PS_OPTION_INCLUDE (ListOptions, columns, ps_column_rows),
+  PS_OPTION_TABLE (ListOptions, columns, "pipesim-profiles/1"),
   PS_OPTION_END,
 };
 

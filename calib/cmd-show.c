@@ -21,9 +21,7 @@ static const PsOption rows[] = {
   PS_OPTION ("db", 0, PS_FILE (Options, db), "FILE", "Cost database", .otherwise = ""),
   PS_OPTION ("profile", 0, PS_TEXT (Options, profile), "NAME", "Profile to show", .otherwise = "the only one"),
   PS_OPTION ("samples", 0, PS_FLAG (Options, samples), NULL, "Show every sample, too", .group = PS_GROUP_OUTPUT),
-  PS_OPTION ("json", 0, PS_FLAG (Options, columns.json), NULL, "Print JSON (pipesim-measurements/1)",
-             .group = PS_GROUP_OUTPUT),
-  PS_OPTION_INCLUDE (Options, columns, ps_column_rows),
+  PS_OPTION_TABLE (Options, columns, "pipesim-measurements/1"),
   PS_OPTION_END,
 };
 

@@ -227,7 +227,7 @@ gboolean ps_launch_parse (const char *where, const char *text, guint *framework,
 
 /* Lets --to imply --framework, where memory is counted for that framework. Errors: PS_ERROR_USAGE where another one was
  * given. */
-gboolean ps_launch_imply (const char *to, PsFramework *framework, GError **error);
+gboolean ps_launch_imply (const char *to, PsSetting *setting, GError **error);
 
 /* The text for that framework, of lines. Errors: PS_ERROR_USAGE where there is no such framework, or where it does not
  * run that. Free with g_free. */

@@ -137,6 +137,8 @@ typedef enum {
   PS_FIELD_NOT_SERVE = 512,   /* of training, not of --serve */
   PS_FIELD_LISTED = 1024,     /* pipesim predict takes several values of it, by rows of its own */
   PS_FIELD_ALIKE = 2048,      /* pipesim plan takes it, for all layouts alike */
+  PS_FIELD_DECIDED = 4096,    /* whoever trains decides it; else it is a circumstance: machine, model or training */
+  PS_FIELD_SCHEDULE = 8192,   /* it comes with the schedule, and is no question of its own */
 } PsFieldFlags;
 
 /* Refuses the first option given that has one of the flags, for that reason; NULL: for the row's own. Errors:

@@ -30,14 +30,6 @@ void ps_note_assumed (const PsSetting *setting)
   g_printerr ("%s: assumed: %s%s\n", setting->cluster, cluster->assumed, trained ? "; framework megatron" : "");
 }
 
-gboolean ps_imply_framework (const char *to, PsSetting *setting, GError **error)
-{
-  gboolean done = ps_launch_imply (to, &setting->framework, error);
-
-  setting->has_framework |= setting->framework != PS_FRAMEWORK_NONE;
-  return done;
-}
-
 char *ps_describe_errors (const PsSetting *setting)
 {
   g_autoptr (PsModel) model

@@ -31,9 +31,6 @@ void ps_note_unread (const char *path);
  * takes then. Costs that are not modelled assume nothing. */
 void ps_note_assumed (const PsSetting *setting);
 
-/* Lets --to imply --framework, as ps_launch_imply does. */
-gboolean ps_imply_framework (const char *to, PsSetting *setting, GError **error);
-
 /* How far modelled steps of the setting's machine, format and kind of layers were from published runs, for people; NULL
  * where costs are not modelled. Free with g_free. */
 char *ps_describe_errors (const PsSetting *setting);

@@ -26,51 +26,22 @@ static const PsOption rows[] = {
   PS_OPTION_END,
 };
 
-typedef struct {
-  const char *path;
-  PsTimeline *timeline;
-  GError *error;
-} Side;
-
-static void side_clear (Side *side)
+static PsTimeline *load (const char *path, GError **error)
 {
-  ps_timeline_free (side->timeline);
-  g_clear_error (&side->error);
-}
-G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Side, side_clear)
+  PsTimeline *timeline = ps_timeline_load (path, error);
 
-static gpointer load (gpointer data)
-{
-  Side *side = data;
-
-  side->timeline = ps_timeline_load (side->path, &side->error);
-  return NULL;
+  if (timeline != NULL && timeline->remark != NULL)
+    g_printerr ("%s: %s\n", g_get_prgname (), timeline->remark);
+  return timeline;
 }
 
-static gboolean is_loaded (Side *side, GError **error)
-{
-  if (side->error != NULL)
-    g_propagate_error (error, g_steal_pointer (&side->error));
-  else if (side->timeline->remark != NULL)
-    g_printerr ("%s: %s\n", g_get_prgname (), side->timeline->remark);
-  return side->timeline != NULL;
-}
-
-/* Large traces take seconds: both are read at the same time. */
 static PsComparison *compare_files (const char *predicted_path, const char *measured_path, GError **error)
 {
-  g_auto (Side) predicted = { .path = predicted_path }, measured = { .path = measured_path };
-  GThread *thread = g_thread_try_new ("compare", load, &measured, NULL);
+  g_autoptr (PsTimeline) predicted = load (predicted_path, error);
+  g_autoptr (PsTimeline) measured = predicted != NULL ? load (measured_path, error) : NULL;
+  PsComparison *comparison = measured != NULL ? ps_compare (predicted, measured, error) : NULL;
 
-  load (&predicted);
-  if (thread != NULL)
-    g_thread_join (thread);
-  else
-    load (&measured);
-  if (!is_loaded (&predicted, error) || !is_loaded (&measured, error))
-    return NULL;
-  PsComparison *comparison = ps_compare (predicted.timeline, measured.timeline, error);
-  if (comparison == NULL)
+  if (measured != NULL && comparison == NULL)
     g_prefix_error (error, "%s and %s: ", predicted_path, measured_path);
   return comparison;
 }

@@ -216,7 +216,7 @@ static gboolean finish_options (Options *options, GError **error)
     question->n_jobs = g_get_num_processors ();
   if (question->top == 0)
     question->top = is_comparison (options) ? 1 : USUAL_TOP;
-  if (!ps_imply_framework (options->launch.to, &options->alike, error))
+  if (!ps_launch_imply (options->launch.to, &options->alike, error))
     return FALSE;
   question->alike = &options->alike;
   question->runner = options->launch.to;

@@ -1239,7 +1239,7 @@ static gboolean check_single (const Options *options, GError **error)
 
 static gboolean check_options (Options *options, const char *stray, GError **error)
 {
-  if (!ps_imply_framework (options->launch.to, options->setting, error) || !ps_setting_check (options->setting, error))
+  if (!ps_launch_imply (options->launch.to, options->setting, error) || !ps_setting_check (options->setting, error))
     return FALSE;
   options->several
       = options->schedules != NULL && (options->schedules[1] != NULL || g_str_equal (options->schedules[0], "all"));

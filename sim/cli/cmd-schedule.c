@@ -363,7 +363,7 @@ static int run (const PsCmd *command, gpointer base, int argc, char **argv, GErr
   Options *options = base;
   int wanted = action->arguments != NULL ? 2 : 1;
 
-  if (!ps_imply_framework (options->launch.to, options->setting, error) || !ps_setting_check (options->setting, error))
+  if (!ps_launch_imply (options->launch.to, options->setting, error) || !ps_setting_check (options->setting, error))
     return 0;
   if (options->columns.json && action->rows != list_rows)
     return ps_refuse (error, PS_ERROR_USAGE, "--json: schedule %s prints text only; schedule list and predict know it",

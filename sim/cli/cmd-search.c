@@ -357,7 +357,7 @@ static gboolean finish_options (Options *options, const char *stray, GError **er
 {
   PsSetting *setting = options->setting;
 
-  if (!ps_imply_framework (options->launch.to, setting, error) || !ps_setting_check (setting, error))
+  if (!ps_launch_imply (options->launch.to, setting, error) || !ps_setting_check (setting, error))
     return FALSE;
   if (options->jobs == 0)
     options->jobs = g_get_num_processors ();

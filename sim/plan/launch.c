@@ -66,8 +66,9 @@ gboolean ps_launch_parse (const char *where, const char *text, guint *framework,
   return ps_parse_name (where, text, frameworks, N_FRAMEWORKS, framework, error);
 }
 
-gboolean ps_launch_imply (const char *to, PsFramework *framework, GError **error)
+gboolean ps_launch_imply (const char *to, PsSetting *setting, GError **error)
 {
+  PsFramework *framework = &setting->framework;
   guint implied;
 
   if (to != NULL && g_str_equal (to, "megatron-gpt"))
@@ -80,6 +81,7 @@ gboolean ps_launch_imply (const char *to, PsFramework *framework, GError **error
     return ps_refuse (error, PS_ERROR_USAGE, "--framework %s: --to %s counts the memory of %s",
                       ps_framework_name (*framework), to, to);
   *framework = (PsFramework)implied;
+  setting->has_framework = TRUE;
   return TRUE;
 }
 
@@ -335,8 +337,9 @@ static char *ask_megatron (Framework framework, const Run *run)
   return first_broken (rows, G_N_ELEMENTS (rows), framework, run);
 }
 
-/* What torchtitan and PyTorch's classes ask. A new precondition is a new row. */
-static char *ask_torch (Framework framework, const Run *run)
+/* What torchtitan, PyTorch's classes and DeepSpeed ask, and frameworks of one device. A new precondition is a new row.
+ */
+static char *ask_others (Framework framework, const Run *run)
 {
   const PsLaunch *launch = run->launch;
   const PsSetting *said = &run->said;
@@ -387,19 +390,6 @@ static char *ask_torch (Framework framework, const Run *run)
       "the class has groups of its own; a CSV can say these", "pipelining/schedules.py" },
     { TITANS, said->defer_head > 0 && p == 1, "defer-head", "one device has no pipeline whose end it fills", NULL },
     { PYTORCH | DEEPSPEED | COLOSSALAI, said->defer_head > 0, "defer-head", "its schedule puts off no W", NULL },
-  };
-
-  return first_broken (rows, G_N_ELEMENTS (rows), framework, run);
-}
-
-/* What the schedules of others ask. A new precondition is a new row. */
-static char *ask_rest (Framework framework, const Run *run)
-{
-  const PsLaunch *launch = run->launch;
-  const PsSetting *said = &run->said;
-  const guint p = launch->n_devices, c = said->n_context, e = said->n_experts;
-  const gboolean named = launch->schedule != NULL;
-  const Precondition rows[] = {
     { MEGATRON | TITANS, named && launch->order == NULL && p == 1 && launch->n_chunks > 1, "chunks",
       "one device has no virtual stages there; -v 1 is what runs", NULL },
     { DEEPSPEED, launch->n_chunks > 1, "chunks", "its devices have one", NULL },
@@ -414,7 +404,7 @@ static char *ask_rest (Framework framework, const Run *run)
 /* The first precondition of the framework that is broken; NULL: none is. Free with g_free. */
 static char *find_broken (Framework framework, const Run *run)
 {
-  static char *(*const tables[]) (Framework, const Run *) = { ask_common, ask_megatron, ask_torch, ask_rest };
+  static char *(*const tables[]) (Framework, const Run *) = { ask_common, ask_megatron, ask_others };
   char *broken = NULL;
 
   for (guint i = 0; i < G_N_ELEMENTS (tables) && broken == NULL; i++)

@@ -666,33 +666,11 @@ gboolean ps_question_refuse_none (PsResults *results, const PsQuestion *question
 
 /* The settings that a question holds fixed or apart, and those that it leaves to be chosen */
 
-/* The schedule, and the columns that come with it: they are no question of their own. */
-static const char *const with_schedule[]
-    = { "schedule", "chunks", "slices", "group_size", "defer_head", "placement", "layout", NULL };
-
-/* Columns that whoever trains decides. All others are circumstances: the machine, the model and the training, which are
- * as they are. */
-static const char *const decided[] = { "devices",
-                                       "microbatches",
-                                       "microbatch_size",
-                                       "recompute",
-                                       "offload",
-                                       "replicas",
-                                       "adjacent_replicas",
-                                       "tensor",
-                                       "context",
-                                       "experts",
-                                       "zero",
-                                       "reduce",
-                                       "sync",
-                                       "cuda_graphs",
-                                       "tp_comm_overlap",
-                                       "moe_token_dispatcher_type",
-                                       "overlap_param_gather",
-                                       "comm_order",
-                                       "ready_order",
-                                       "microbatch_order",
-                                       NULL };
+/* PsFieldFlags of the option whose column it is. */
+static guint flags_of (const char *column)
+{
+  return ps_setting_options[ps_result_column_find (column)].flags;
+}
 
 static const char *const nothing[] = { NULL };
 
@@ -716,7 +694,7 @@ static gboolean is_held (const char *column, const char *const *per)
 {
   if (g_str_equal (column, "replicas") || g_str_equal (column, "microbatch_size"))
     return g_strv_contains (per, "microbatches");
-  return !g_strv_contains (with_schedule, column) && !g_strv_contains (decided, column) && !follows (column, per);
+  return !(flags_of (column) & (PS_FIELD_SCHEDULE | PS_FIELD_DECIDED)) && !follows (column, per);
 }
 
 void ps_scope_free (PsScope *scope)
@@ -743,7 +721,8 @@ static void append_fixed (GString *fixed, const PsOption *option, const PsValue 
   const PsValue usual = ps_setting_column (option, defaults);
   g_autofree char *text = ps_result_value_text (column->key, value);
   g_autofree char *usual_text = ps_result_value_text (column->key, &usual);
-  gboolean implied = g_strv_contains (with_schedule + 1, column->key) || follows (column->key, nothing);
+  gboolean implied
+      = (option->flags & PS_FIELD_SCHEDULE && !g_str_equal (column->key, "schedule")) || follows (column->key, nothing);
   gboolean is_usual = value->type == PS_VALUE_NONE || g_str_equal (text, usual_text);
 
   if (!implied && (!is_usual || has_condition (question, column->key, "=")))
@@ -990,7 +969,7 @@ static char **asked_columns (const PsQuestion *question, const char *over, const
   if (question->per != NULL)
     g_strv_builder_addv (asked, (const char **)question->per);
   for (guint i = 0; question->per == NULL && varying[i] != NULL; i++)
-    if (!g_str_equal (varying[i], over) && !g_strv_contains (with_schedule, varying[i])
+    if (!g_str_equal (varying[i], over) && !(flags_of (varying[i]) & PS_FIELD_SCHEDULE)
         && !follows (varying[i], causes))
       g_strv_builder_add (asked, varying[i]);
   return g_strv_builder_end (asked);

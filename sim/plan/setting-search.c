@@ -42,11 +42,6 @@ static gboolean may_plan (const PsSearchPricing *pricing)
          && (pricing->plan_until_us == 0 || g_get_monotonic_time () < pricing->plan_until_us);
 }
 
-static gboolean is_better (const PsPrediction *a, const PsPrediction *b)
-{
-  return a->feasible != b->feasible ? a->feasible : a->metrics.iteration_ns < b->metrics.iteration_ns;
-}
-
 PsPrediction *ps_search_predict (const PsSearchPricing *pricing, const PsSchedule *schedule, PsCommOrder *comm_order,
                                  GError **error)
 {
@@ -61,18 +56,17 @@ PsPrediction *ps_search_predict (const PsSearchPricing *pricing, const PsSchedul
   setting.comm_order = PS_COMM_PLANNED;
   if (may_plan (pricing))
     planned = ps_predictor_predict_schedule (predictor, ps_schedule_copy (schedule), NULL);
-  if (planned != NULL && (prediction == NULL || is_better (planned, prediction))) {
+  if (planned != NULL
+      && (prediction == NULL
+          || (planned->feasible != prediction->feasible
+                  ? planned->feasible
+                  : planned->metrics.iteration_ns < prediction->metrics.iteration_ns))) {
     *comm_order = PS_COMM_PLANNED;
     return g_steal_pointer (&planned);
   }
   if (prediction == NULL)
     g_propagate_error (error, g_steal_pointer (&reason));
   return g_steal_pointer (&prediction);
-}
-
-static gboolean is_sampled (const PsSearchSamples *samples)
-{
-  return samples != NULL && samples->objective != PS_SEARCH_TIME;
 }
 
 gint64 ps_search_figure (const PsSearchPricing *pricing, const PsPrediction *prediction)
@@ -88,7 +82,7 @@ gint64 ps_search_figure (const PsSearchPricing *pricing, const PsPrediction *pre
   g_autofree gint64 *ns = NULL;
   PsDistribution distribution;
 
-  if (!is_sampled (samples))
+  if (samples == NULL || samples->objective == PS_SEARCH_TIME)
     return prediction->metrics.iteration_ns;
   ns = ps_uncertainty_sample (program, prediction->costs, &samples->uncertainty, &sampling, NULL);
   if (ns == NULL)

@@ -880,13 +880,13 @@ static void test_lint (void)
 
 static void test_imply (void)
 {
-  PsFramework framework = PS_FRAMEWORK_NONE;
+  g_autoptr (PsSetting) setting = ps_setting_new ();
   g_autoptr (GError) error = NULL;
 
-  g_assert_true (ps_launch_imply ("torchtitan", &framework, NULL) && framework == PS_FRAMEWORK_NONE);
-  g_assert_true (ps_launch_imply ("megatron-gpt", &framework, NULL) && framework == PS_FRAMEWORK_MEGATRON);
-  g_assert_true (ps_launch_imply (NULL, &framework, NULL) && framework == PS_FRAMEWORK_MEGATRON);
-  g_assert_false (ps_launch_imply ("deepspeed", &framework, &error));
+  g_assert_true (ps_launch_imply ("torchtitan", setting, NULL) && setting->framework == PS_FRAMEWORK_NONE);
+  g_assert_true (ps_launch_imply ("megatron-gpt", setting, NULL) && setting->framework == PS_FRAMEWORK_MEGATRON);
+  g_assert_true (ps_launch_imply (NULL, setting, NULL) && setting->framework == PS_FRAMEWORK_MEGATRON);
+  g_assert_false (ps_launch_imply ("deepspeed", setting, &error));
   g_assert_cmpstr (error->message, ==, "--framework megatron: --to deepspeed counts the memory of deepspeed");
 }
 
