@@ -957,7 +957,8 @@ char *ps_prediction_layout (const PsPrediction *prediction)
 PsPrediction *ps_predictor_predict (PsPredictor *predictor, const char *name_or_file, GError **error)
 {
   const PsCostSource *source = ps_setting_source (predictor->setting);
-  gboolean open = predictor->given == NULL && predictor->setting->layout == NULL && source != NULL && source->has_model;
+  gboolean open = predictor->given == NULL && predictor->setting->layout == NULL
+                  && predictor->setting->costs_from == NULL && source != NULL && source->has_model;
   g_autoptr (GError) reason = NULL;
   g_autoptr (PsPrediction) best = predict_order (predictor, name_or_file, NULL, &reason), even = NULL;
 

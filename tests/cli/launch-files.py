@@ -17,6 +17,9 @@ FILES = [  # file, further options, what it stands for ({} is the file), what is
     ("bash dense.sh --context-parallel-size 2 --cp-comm-type a2a a2a", "", "--model '{}' " + MEGATRON + " --layout even -s interleaved -v 2 -p 4 -m 64 --microbatch-size 1 --tensor 2 --context 2 --replicas 2 --cp-comm-type a2a --adjacent-replicas --zero 1 --recompute full", ""),
     ("bash dense.sh --context-parallel-size 2 --cp-comm-type a2a+p2p", "", "--model '{}' " + MEGATRON + " --layout even -s interleaved -v 2 -p 4 -m 64 --microbatch-size 1 --tensor 2 --context 2 --replicas 2 --cp-comm-type p2p --adjacent-replicas --zero 1 --recompute full", "{}: cp_comm_type: several ways in turn are predicted as p2p"),
     ("bash titan.sh --parallelism.context_parallel_degree 2 --parallelism.context_parallel_rotate_method alltoall", "", "--model llama-3-8b --layout 'Et*8|t*9|t*8|t*7L' -s 1f1b -p 4 -m 8 --microbatch-size 1 --context 2 --cp-comm-type p2p --zero 1 --recompute full", ""),
+    ("dense.sh", "-s 1f1b", "--model {} " + MEGATRON + " --layout even -v 1 -p 4 -m 32 --microbatch-size 1 --tensor 2 --replicas 4 --adjacent-replicas --zero 1 --recompute full", ""),
+    ("dense.sh", "-s zb-v,interleaved,1f1b", "--model {} " + MEGATRON + " --layout even -v 2,1 -p 4 -m 32 --microbatch-size 1 --tensor 2 --replicas 4 --adjacent-replicas --zero 1 --recompute full", ""),
+    ("bash moe.sh --moe-token-dispatcher-type flex --moe-enable-deepep", "", "--model '{}' " + MEGATRON + " --layout even -s interleaved -v 4 -p 4 -m 64 --microbatch-size 1 --tensor 2 --experts 8 --replicas 16 --adjacent-replicas --zero 1 --overlap-param-gather --moe-token-dispatcher-type deepep --recompute core_attn+moe_act", ""),
     ("moe.sh", "", "--model {} " + MEGATRON + " --layout even -s interleaved -v 4 -p 4 -m 64 --microbatch-size 1 --tensor 2 --experts 8 --replicas 16 --adjacent-replicas --zero 1 --overlap-param-gather --recompute core_attn+moe_act", ""),
     ("conditions.sh", "", "--model {} " + MEGATRON + " -s 1f1b -p 1 -m 16 --microbatch-size 1 --tensor 2 --replicas 4 --zero 0 --reduce exposed", ""),
     ("slurm.sh", "", "--model {} --framework deepspeed --layout even -s 1f1b -p 2 -m 32 --microbatch-size 1 --tensor 2 --replicas 8 --adjacent-replicas --zero 1", ""),
@@ -100,7 +103,7 @@ def same_run(s):
     if s.to.startswith("megatron"):
         return not ("--main-grads-dtype" in drawn and s.grads == "fp32")
     if s.to.startswith("torchtitan"):
-        return not (s.zero == 0 and s.c > 1 or "--main-grads-dtype" in drawn)
+        return not (s.zero == 0 and s.c > 1 or s.zero == s.p == 1 or "--main-grads-dtype" in drawn)
     return not drawn & {"--main-grads-dtype", "--exp-avg-dtype", "--optimizer"}
 
 
