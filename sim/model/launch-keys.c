@@ -23,6 +23,8 @@ static const PsKeyRow rows[] = {
     PS_KEY_SETTING, "devices", NULL },
   { "context_parallel_size parallelism.context_parallel_degree experimental.context_parallel_degree", PS_KEY_SETTING,
     "context", NULL },
+  { "cp_comm_type parallelism.context_parallel_rotate_method", PS_KEY_SETTING, "cp-comm-type",
+    "allgather=all_gather alltoall=p2p" },
   { "expert_model_parallel_size parallelism.expert_parallel_degree", PS_KEY_SETTING, "experts", NULL },
   { "data_parallel_size num_dp", PS_KEY_SETTING, "replicas", NULL },
   { "parallelism.data_parallel_replicate_degree training.data_parallel_replicate_degree", PS_KEY_SETTING,
@@ -290,7 +292,7 @@ static const PsKeyRow rows[] = {
     "model.norm_type optimizer.fused "
     "model.print_after_conversion "
     "parallelism.disable_loss_parallel parallelism.enable_async_tensor_parallel "
-    "parallelism.context_parallel_rotate_method parallelism.enable_compiled_autograd activation_checkpoint. "
+    "parallelism.enable_compiled_autograd activation_checkpoint. "
     "compile. float8. quantize. memory_estimation.",
     PS_KEY_HARMLESS, NULL, NULL },
 };

@@ -470,6 +470,23 @@ static void add_kernels (Reader *reader, gboolean shares)
     add (reader, "loss", "fused");
 }
 
+/* What contexts exchange. Megatron-LM has one way for all layers, or a list of one for each. */
+static void add_exchange (Reader *reader, gint64 context)
+{
+  const char *said = fact (reader, "cp-comm-type");
+  gboolean megatron = g_str_has_prefix (reader->command->framework, "megatron");
+  g_autofree char *joined = join_modules (said != NULL ? said : megatron ? "p2p" : "all_gather");
+  g_auto (GStrv) ways = g_strsplit (joined, "+", -1);
+  guint n = 0;
+
+  while (ways[n] != NULL && g_str_equal (ways[n], ways[0]))
+    n++;
+  if (context > 1 && ways[n] != NULL)
+    note (reader, "cp_comm_type", "several ways in turn are predicted as p2p");
+  if ((context > 1 || reader->searches) && !g_str_equal (joined, "all_gather"))
+    add (reader, "cp-comm-type", "%s", ways[n] != NULL ? "p2p" : ways[0]);
+}
+
 /* Replicas, by what is said of them or of all GPUs. */
 static gint64 find_replicas (Reader *reader, gint64 shared, gint64 *gpus)
 {
@@ -541,6 +558,7 @@ static void add_sizes (Reader *reader)
   for (guint i = 0; i < G_N_ELEMENTS (degrees); i++)
     if (degrees[i].value > 1)
       add_layout (reader, degrees[i].option, "%" G_GINT64_FORMAT, degrees[i].value);
+  add_exchange (reader, c);
   if (d > 1 && p > 1 && (ordered || reader->titan))
     add_layout (reader, "adjacent-replicas", "yes");
   if (d * c > 1 || fact (reader, "zero") != NULL)

@@ -376,6 +376,8 @@ static char *ask_others (Framework framework, const Run *run)
     { TITANS, model->latent.kv_rank == 0 && model->kv_heads % t != 0, "tensor", "does not divide kv_heads", NULL },
     { TITANS, model->sequence % (t * (c > 1 || framework == TORCHTITAN_2 ? 2 * c : 1)) != 0, "sequence",
       "wants a multiple of t times 2 contexts", "parallel_dims.py" },
+    { TITANS, c > 1 && said->cp_comm == PS_CP_COMM_A2A, "cp-comm-type", "contexts exchange keys and values",
+      "configs.py" },
     { TITANS | DEEPSPEED, model->mtp > 0, "model", "has multi-token prediction, which pipelines do not support there",
       NULL },
     { TITANS, named && p == 1 && g_strcmp0 (run->schedule, "1f1b") != 0 && !runs_one_by_one (launch->order), "schedule",
@@ -880,6 +882,8 @@ static void write_megatron (const Run *run, gboolean hybrid, GString *text)
     { TRUE, "tensor", t },
     { t > 1 && !run->model.whole_sequences, "sequence-parallel", ALONE },
     { c > 1, "context", c },
+    { c > 1 && run->said.cp_comm == PS_CP_COMM_ALL_GATHER, "cp-comm-type all_gather", ALONE },
+    { c > 1 && run->said.cp_comm == PS_CP_COMM_A2A, "cp-comm-type a2a", ALONE },
     { e > 1, "experts", e },
     { whole, "expert-tensor", 1 },
     { e > 1 && said->dispatcher == PS_DISPATCHER_ALLTOALL, "moe-token-dispatcher-type alltoall", ALONE },
@@ -1094,6 +1098,8 @@ static void write_titan (const Run *run, gboolean toml, GString *text)
   for (guint i = 0; i < G_N_ELEMENTS (degrees); i++)
     if (degrees[i].given)
       add_key (&keys, "parallelism", degrees[i].fact, FALSE, "%u", degrees[i].value);
+  if (said->n_context > 1 && said->cp_comm == PS_CP_COMM_P2P)
+    add_key (&keys, "parallelism", "cp-comm-type", TRUE, "alltoall");
   if (said->zero >= 2 || (said->zero == 1 && said->n_devices == 1)) /* without a pipeline it gathers weights again */
     add_key (&keys, "parallelism", "zero.reshard", TRUE, "%s", said->zero == 3 ? "always" : "never");
   if (launch->order != NULL && said->n_devices > 1)

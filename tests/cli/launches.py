@@ -73,6 +73,7 @@ class Setting:
         self.t = self.option(R, "--tensor", [2, 4, 8], .5, 1)
         self.d = self.option(R, "--replicas", [2, 3, 4, 8], .6, 1)
         self.c = self.option(R, "--context", [2, 4] if many else [], .3, 1)
+        self.comm = self.option(R, "--cp-comm-type", ["p2p", "all_gather"] + ["a2a"] * to.startswith("mega") if many else [], .3, "all_gather")
         shares = self.t * self.c * self.d
         self.e = self.option(R, "--experts", [e for e in (2, 4, 8) if many and "E" in self.M and shares % e == 0], .7, 1)
         self.zero = self.option(R, "--zero", [0] if self.d == 1 else [0, 1, 2, 3], .5, 1 if self.d * self.c > 1 else 0)
@@ -97,7 +98,7 @@ class Setting:
         """The setting of a row of plan --framework megatron."""
         s = cls.__new__(cls)
         s.to, s.name, s.M, s.schedule, s.p, s.t, s.c, s.e, s.d = "megatron", name, MODELS[name], *(row[x] for x in ("schedule", "devices", "tensor", "context", "experts", "replicas"))
-        s.m, s.v, s.b, s.zero, s.recompute, s.precision, s.defer, s.adjacent = row["microbatches"], row["chunks"], row["microbatch_size"], row["zero"], row["recompute"], "bf16", 0, True
+        s.m, s.v, s.b, s.zero, s.recompute, s.precision, s.defer, s.adjacent, s.comm = row["microbatches"], row["chunks"], row["microbatch_size"], row["zero"], row["recompute"], "bf16", 0, True, "all_gather"
         s.offload = "none"
         s.grads, s.moment, s.optimizer = "fp32", "fp32", None
         s.args = ["-s", s.schedule, "-p", s.p, "-m", s.m] + (["-v", s.v] if s.schedule.startswith(CHUNKED) else [])
@@ -242,7 +243,7 @@ def judge_megatron(s, text, stages, folder):
             "--position-embedding-type": "rope", "--num-query-groups": None if M["k"] == M["a"] else M["k"], "--kv-channels": M.get("z"),
             "--num-experts": M.get("E"), "--moe-router-topk": M.get("top"), "--moe-ffn-hidden-size": M.get("fe"), "--mtp-num-layers": None if hybrid else M.get("mtp"),
             "--tensor-model-parallel-size": s.t, "--pipeline-model-parallel-size": s.p, "--micro-batch-size": s.b, "--global-batch-size": s.b * s.m * s.d,
-            "--context-parallel-size": None if s.c == 1 else s.c, "--expert-model-parallel-size": None if s.e == 1 else s.e,
+            "--context-parallel-size": None if s.c == 1 else s.c, "--cp-comm-type": None if s.c == 1 or s.comm == "p2p" else s.comm, "--expert-model-parallel-size": None if s.e == 1 else s.e,
             "--expert-tensor-parallel-size": 1 if whole else None, "--moe-token-dispatcher-type": "alltoall" if s.e > 1 else None,
             "--ckpt-format": "fsdp_dtensor" if s.zero >= 2 else None, "--recompute-granularity": None if s.recompute == "none" else "full" if full else "selective",
             "--recompute-method": None if not full else "block" if "layers" in s.recompute else "uniform",
@@ -323,7 +324,8 @@ def judge_titan(s, text, stages, folder, old):
     want = {"pipeline_parallel_degree": s.p, "tensor_parallel_degree": s.t, "data_parallel_replicate_degree": 1 if s.zero else s.d,
             "data_parallel_shard_degree": s.d if s.zero else 1, "local_batch_size": s.b * (s.m if s.p > 1 else 1), "global_batch_size": s.b * s.m * s.d,
             "mixed_precision_param": "float32" if s.precision == "fp32" else "bfloat16", "context_parallel_degree": s.c if s.c > 1 else None,
-            "expert_parallel_degree": s.e if s.e > 1 else None, "fsdp_reshard_after_forward": {2: "never", 3: "always"}.get(s.zero)}
+            "context_parallel_rotate_method": "alltoall" if s.c > 1 and s.comm == "p2p" else None,
+            "expert_parallel_degree": s.e if s.e > 1 else None, "fsdp_reshard_after_forward": {1: "never" if s.p == 1 else None, 2: "never", 3: "always"}.get(s.zero)}
     want.update({"name": M["titan"][0], "flavor": M["titan"][2], "mode": s.recompute} if old else {"module": M["titan"][0], "config": M["titan"][1]})
     for key, x in want.items():
         if str(keys.get(key)) != str(x):
