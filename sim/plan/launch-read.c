@@ -68,18 +68,19 @@ static const char *find_given (const PsOption *row, char *const *argv)
   return NULL;
 }
 
-/* Whether the line gives costs, which say the model, its formats and the GPUs of a device themselves. */
+static gboolean is_given (const Reader *reader, const char *name)
+{
+  const PsOption *row = find_row (reader->rows, 0, name);
+
+  return row != NULL && find_given (row, reader->argv) != NULL;
+}
+
+/* Whether the line gives costs, which say the model, its formats and the GPUs of a device themselves. Runs on a cluster
+ * (--costs-from with --cluster) do not. */
 static gboolean has_costs (const Reader *reader)
 {
-  static const char *const sources[] = { "db", "costs", "costs-from" };
-  gboolean given = FALSE;
-
-  for (guint i = 0; i < G_N_ELEMENTS (sources); i++) {
-    const PsOption *row = find_row (reader->rows, 0, sources[i]);
-
-    given |= row != NULL && find_given (row, reader->argv) != NULL;
-  }
-  return given;
+  return is_given (reader, "db") || is_given (reader, "costs")
+         || (is_given (reader, "costs-from") && !is_given (reader, "cluster"));
 }
 
 /* Adds an option that the command has and its line does not give. */
@@ -142,7 +143,9 @@ static void G_GNUC_PRINTF (2, 3) fail (Reader *reader, const char *format, ...)
 static gint64 count (Reader *reader, const char *name, gint64 otherwise)
 {
   const PsOption *row = find_row (reader->rows, 0, name);
-  const char *given = row != NULL && (row->type == PS_OPTION_COUNT || row->type == PS_OPTION_COUNTS) ? find_given (row, reader->argv) : NULL;
+  const char *given = row != NULL && (row->type == PS_OPTION_COUNT || row->type == PS_OPTION_COUNTS)
+                          ? find_given (row, reader->argv)
+                          : NULL;
   gint64 value = given != NULL ? g_ascii_strtoll (given, NULL, 10)
                                : ps_launch_count (reader->facts, name, otherwise, &reader->error);
 
