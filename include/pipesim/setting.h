@@ -136,6 +136,7 @@ typedef enum {
   PS_FIELD_SHARED = 256,      /* devices that compute run it if they share layers */
   PS_FIELD_NOT_SERVE = 512,   /* of training, not of --serve */
   PS_FIELD_LISTED = 1024,     /* pipesim predict takes several values of it, by rows of its own */
+  PS_FIELD_ALIKE = 2048,      /* pipesim plan takes it, for all layouts alike */
 } PsFieldFlags;
 
 /* Refuses the first option given that has one of the flags, for that reason; NULL: for the row's own. Errors:
@@ -298,7 +299,8 @@ PsCosts *ps_setting_costs_of (const PsSetting *setting, const PsModel *model, co
                               GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
 /* The lengths of n_slices slices of the model's sequences as --slices says (model.h): equal, with F of the same time
- * (ps_work_cut_even, for measured costs by operations), or given. Free with g_free. Errors: PS_ERROR_USAGE. */
+ * (ps_work_cut_even for -p and -m, for measured costs by operations), or given. Free with g_free. Errors:
+ * PS_ERROR_USAGE. */
 guint *ps_setting_cut_slices (const PsSetting *setting, const PsModel *model, guint n_slices,
                               GError **error) G_GNUC_WARN_UNUSED_RESULT;
 

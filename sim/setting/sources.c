@@ -464,7 +464,8 @@ static gboolean slices_are_equal (const PsSetting *setting)
 guint *ps_setting_cut_slices (const PsSetting *setting, const PsModel *model, guint n_slices, GError **error)
 {
   guint n_sharing = setting->n_tensor * setting->n_context;
-  g_autoptr (PsCluster) read = NULL;
+  double n_waits = (double)(MAX (setting->n_devices, 1) - 1) / MAX (setting->n_microbatches, 1);
+  g_autoptr (PsCluster) cluster = NULL;
 
   if (slices_are_equal (setting))
     return ps_model_cut_equal (model, n_slices, n_sharing, error);
@@ -477,9 +478,9 @@ guint *ps_setting_cut_slices (const PsSetting *setting, const PsModel *model, gu
                : NULL;
   }
   if (!is_modelled (setting))
-    return ps_work_cut_even (model, &operations, n_slices, error);
-  read = ps_setting_cluster (setting, error);
-  return read != NULL ? ps_work_cut_even (model, read, n_slices, error) : NULL;
+    return ps_work_cut_even (model, &operations, n_slices, n_waits, error);
+  cluster = ps_setting_cluster (setting, error);
+  return cluster != NULL ? ps_work_cut_even (model, cluster, n_slices, n_waits, error) : NULL;
 }
 
 /* Adds the gradients of keys and values that backwards of later slices leave to slice i, whose model this is. A
