@@ -353,6 +353,11 @@ static int run (const PsCmd *command, gpointer base, int argc, char **argv, GErr
   if (ps_setting_source (options->setting) == NULL && options->setting->cluster == NULL)
     return ps_refuse (error, PS_ERROR_USAGE,
                       "--cluster: missing; name the machine, or give measured costs by --db or --costs-from");
+  if (options->setting->costs_from != NULL && options->setting->cluster != NULL)
+    return ps_refuse (
+        error, PS_ERROR_USAGE,
+        "--costs-from and --cluster: give one of them; ops of a run do not tell what changes on a cluster "
+        "would take");
   if (options->schedule == NULL)
     return ps_refuse (error, PS_ERROR_USAGE, "--schedule: missing; %s says none", launch->file);
   if (!ps_setting_check (options->setting, error) || !ps_launch_open (launch->file, &text, &length, error))

@@ -181,8 +181,8 @@ void ps_timeline_add_remark (PsTimeline *timeline, const char *remark);
  * only if another rank sends its message.
  *
  * Ranks were recorded apart (PsTimeline.apart) where one is fake, or where no two were recorded at the same time by
- * their clocks and messages contradict any shift of these by more than half an op. Clocks of other machines are of
- * other times, too, but shifting them makes sense of the messages.
+ * their clocks and messages contradict any shift of these by more than half the time from one op to the next. Clocks of
+ * other machines are of other times, too, but shifting them makes sense of the messages.
  *
  * source: where the times come from; the number of the iteration is added.
  * Errors: PS_ERROR_INPUT. */

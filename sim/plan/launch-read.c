@@ -80,15 +80,12 @@ static const char *find_given_for (const Reader *reader, const char *name)
   return row != NULL ? find_given (row, reader->argv) : NULL;
 }
 
-/* Whether the line gives costs, which say the model, its formats and the GPUs of a device themselves. */
+/* Whether the line gives costs, which say the model, its formats and the GPUs of a device themselves. Runs on a cluster
+ * (--costs-from with --cluster) do not. */
 static gboolean has_costs (const Reader *reader)
 {
-  static const char *const sources[] = { "db", "costs", "costs-from" };
-  gboolean given = FALSE;
-
-  for (guint i = 0; i < G_N_ELEMENTS (sources); i++)
-    given |= find_given_for (reader, sources[i]) != NULL;
-  return given;
+  return find_given_for (reader, "db") != NULL || find_given_for (reader, "costs") != NULL
+         || (find_given_for (reader, "costs-from") != NULL && find_given_for (reader, "cluster") == NULL);
 }
 
 /* Adds an option that the command has and its line does not give. */

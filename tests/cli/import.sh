@@ -193,6 +193,14 @@ for more in "" "--replicas 2"; do
 done
 run "alone" "19.21 ms" pipesim predict -s 1f1b $modelled -m 4 --costs-from apart --columns iteration
 run "an all-reduce over replicas takes time" "19.58 ms" pipesim predict -s 1f1b $modelled -m 4 --costs-from apart --columns iteration --replicas 16 --zero 0
+cat >launch.sh <<'LAUNCH'
+torchrun --nproc-per-node 2 pretrain_gpt.py --pipeline-model-parallel-size 2 --num-layers 8 --hidden-size 192 --num-attention-heads 6 --seq-length 128 \
+  --vocab-size 2048 --micro-batch-size 2 --global-batch-size 8 --bf16
+LAUNCH
+run "a launch says the model" "transfers and memory of model 'launch.sh' on cluster 'h100-80gb'" \
+  env COLUMNS=500 pipesim predict --from launch.sh --cluster h100-80gb --costs-from apart
+refuse 2 "--costs-from and --cluster: give one of them; ops of a run do not tell what changes on a cluster would take" \
+  pipesim advise launch.sh --cluster h100-80gb --costs-from apart
 run "two copies of weights" "dualpipe" pipesim predict -s dualpipe $modelled -m 4 --costs-from apart
 printf 'tokens\n128\n64\n64\n64\n' >tokens.csv
 run "slices by operations" "34:33:31:30" pipesim predict -s seq1f1b --slices even-work:4 $modelled -m 4 --costs-from apart

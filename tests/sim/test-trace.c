@@ -203,7 +203,7 @@ static void test_posts_and_waits (void)
 
 /* The clock of rank 1 is late by 100 us: F0.1 seems to end before F0.0, and BW0.0 to wait for long. Between the bounds
  * of 92 and 104 us that F0 and BW0 give lie 98. A rank whose messages both come too early is shifted as well, with a
- * remark. */
+ * remark; as its clock has no instant of the other's, it was recorded apart. */
 static void test_clocks (void)
 {
   static const char *const names[] = { "rank0.json", "rank1.json" };
@@ -216,6 +216,8 @@ static void test_clocks (void)
   g_autoptr (PsTimeline) crossed = fine (parse ("x", names, contrary, 2, &error));
 
   g_assert_null (timeline->remark);
+  g_assert_false (timeline->apart);
+  g_assert_true (crossed->apart);
   assert_span (timeline, 2, 1, "F0.1", 10000, 14000);
   assert_span (timeline, 3, 1, "BW0.1", 14000, 18000);
   g_assert_cmpint (timeline->iteration_ns, ==, 30000);
