@@ -329,8 +329,9 @@ static char *spell (PsLaunchForm form, const char *value)
   if (g_str_has_prefix (value, "[[")) { /* a line for each stage */
     g_auto (GStrv) stages = g_strsplit (value + 1, "],[", -1);
     g_autofree char *lines = g_strjoinv ("],\n  [", stages);
+    const gsize n = strlen (lines);
 
-    return g_strdup_printf ("[\n  %s", lines);
+    return g_strdup_printf ("[\n  %.*s,\n]", (int)(n - (g_str_has_suffix (lines, ",]") ? 2 : 1)), lines);
   }
   if (literal || (form == PS_LAUNCH_YAML && is_plain (value)))
     return g_strdup (value);
@@ -607,7 +608,7 @@ static void add_flag (GString *flags, PsLaunchForm form, gboolean goes, const ch
   g_autofree char *words = spell_key (form == PS_LAUNCH_LOG ? PS_LAUNCH_WORDS : form, key, goes ? "" : value);
 
   g_string_append_printf (flags, "%s%s%.*s", flags->len > 0 ? ", " : "", goes ? "without " : "",
-                          (int)(goes && form == PS_LAUNCH_YAML ? strcspn (words, ":") : strlen (words)), words);
+                          (int)(goes && *words != '-' ? strcspn (words, " :") : strlen (words)), words);
 }
 
 /* Whether facts are about the same option of pipesim: "chunks" and "chunks.layers". Lists of modules say the chunks. */
@@ -638,6 +639,15 @@ static gboolean clean (Edit *edit, const GPtrArray *changed, const GPtrArray *af
     done &= edit->form == PS_LAUNCH_LOG || take_off (edit, key);
   }
   return done;
+}
+
+/* Whether torchtitan finds the key's value by its GPUs, in the file and after the change. */
+static gboolean follows_gpus (const Edit *edit, const GPtrArray *after, const char *key)
+{
+  const PsLaunchKey *there = find_key (edit->form, edit->keys, key);
+
+  return g_str_equal (key, "parallelism.data_parallel_shard_degree") && (there == NULL || is_value (there, "-1"))
+         && is_value (find_named (after, "parallelism.data_parallel_replicate_degree"), "1");
 }
 
 char *ps_launch_edit (const PsLaunchEdit *change, GString *flags)
@@ -675,7 +685,7 @@ char *ps_launch_edit (const PsLaunchEdit *change, GString *flags)
     gboolean says_batch = g_str_equal (now->key, "training.global_batch_size") && is_value (degree, "1")
                           && find_key (edit.form, edit.keys, now->key) == NULL;
 
-    if (was != NULL && g_str_equal (was->value, now->value) && !says_batch)
+    if ((was != NULL && g_str_equal (was->value, now->value) && !says_batch) || follows_gpus (&edit, after, now->key))
       continue;
     adapt (change, &edit, &key, &value);
     g_ptr_array_add (changed, g_strdup (key));

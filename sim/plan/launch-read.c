@@ -142,7 +142,9 @@ static void G_GNUC_PRINTF (2, 3) fail (Reader *reader, const char *format, ...)
 static gint64 count (Reader *reader, const char *name, gint64 otherwise)
 {
   const PsOption *row = find_row (reader->rows, 0, name);
-  const char *given = row != NULL && (row->type == PS_OPTION_COUNT || row->type == PS_OPTION_COUNTS) ? find_given (row, reader->argv) : NULL;
+  const char *given = row != NULL && (row->type == PS_OPTION_COUNT || row->type == PS_OPTION_COUNTS)
+                          ? find_given (row, reader->argv)
+                          : NULL;
   gint64 value = given != NULL ? g_ascii_strtoll (given, NULL, 10)
                                : ps_launch_count (reader->facts, name, otherwise, &reader->error);
 
@@ -238,8 +240,9 @@ static gint64 layout_chunks (const char *layout, const PsModel *model, gint64 p)
   return shapes != NULL && n % p == 0 ? n / p : 0;
 }
 
-/* --layout, and the stages of a device. */
-static gint64 add_stages (Reader *reader, gint64 p)
+/* --layout, and the stages of a device: as many as wanted, unless that is 0. NULL: the file says no stages of so many.
+ * Free with g_free. */
+static char *find_stages (Reader *reader, gint64 p, gint64 wanted, gint64 *n_chunks)
 {
   const char *layout = fact (reader, reader->hybrid ? "pattern" : "layout");
   const char *parts = fact (reader, "layout.parts"), *cuts = fact (reader, "layout.cuts");
@@ -251,7 +254,7 @@ static gint64 add_stages (Reader *reader, gint64 p)
     gint64 less = ps_launch_count (reader->facts, "layout.first-less", 1, &reader->error);
     gint64 less_last = ps_launch_count (reader->facts, "layout.last-less", 1, &reader->error);
 
-    v = titan_chunks (reader, p, less, less_last);
+    v = wanted > 0 ? wanted : titan_chunks (reader, p, less, less_last);
     made = titan_layout (reader->model->layers, p * v, less, less_last);
   }
   if (reader->hybrid && layout != NULL && strchr (layout, '|') == NULL)
@@ -260,13 +263,12 @@ static gint64 add_stages (Reader *reader, gint64 p)
   if (layout != NULL) {
     gint64 said = layout_chunks (layout, reader->model, p);
 
-    v = v > 0 ? v : MAX (said, 1);
-    if (p > 1)
-      add_layout (reader, "layout", "%s", layout);
-    return v;
+    *n_chunks = wanted > 0 ? wanted : v > 0 ? v : MAX (said, 1);
+    return p > 1 && (wanted == 0 || said == wanted) ? g_strdup (layout) : NULL;
   }
-  if (v == 0 && each > 0 && reader->model != NULL && p > 1)
+  if (wanted == 0 && v == 0 && each > 0 && reader->model != NULL && p > 1)
     v = divide (reader, "layers", reader->model->layers, "-p times layers of a virtual stage", p * each);
+  *n_chunks = wanted > 0 ? wanted : MAX (v, 1);
   if (p > 1 && (first > 0 || last > 0)) {
     g_autoptr (GString) text = g_string_new ("even");
 
@@ -274,11 +276,32 @@ static gint64 add_stages (Reader *reader, gint64 p)
       g_string_append_printf (text, ":first=%" G_GINT64_FORMAT, first);
     if (last > 0)
       g_string_append_printf (text, ":last=%" G_GINT64_FORMAT, last);
-    add_layout (reader, "layout", "%s", text->str);
-  } else if (p > 1)
-    add_layout (reader, "layout", "even%s%s", is (reader, "layout.embedding") ? ":embedding" : "",
-                is (reader, "layout.loss") ? ":loss" : "");
-  return MAX (v, 1);
+    return g_string_free (g_steal_pointer (&text), FALSE);
+  }
+  return p > 1 ? g_strconcat ("even", is (reader, "layout.embedding") ? ":embedding" : "",
+                              is (reader, "layout.loss") ? ":loss" : "", NULL)
+               : NULL;
+}
+
+/* Stages of a device for the schedules of the command line, where the file has v: those, or others that all of them
+ * need. 0: they differ. */
+static gint64 given_chunks (const Reader *reader, gint64 v)
+{
+  const char *given = find_given_for (reader, "schedule"), *chunks = find_given_for (reader, "chunks");
+  g_auto (GStrv) names = g_strsplit (given != NULL ? given : "", ",", -1);
+  gint64 all = 0;
+
+  if (chunks != NULL)
+    return strchr (chunks, ',') != NULL ? 0 : g_ascii_strtoll (chunks, NULL, 10);
+  for (char **name = names; *name != NULL; name++) {
+    const PsFamily *family = ps_family_find (*name);
+    gint64 its = family == NULL ? 0 : family->any_chunks && v > 1 ? v : (gint64)family->default_chunks;
+
+    if (its == 0 || (all > 0 && its != all))
+      return 0;
+    all = its;
+  }
+  return all > 0 ? all : v;
 }
 
 static void note (Reader *reader, const char *name, const char *words)
@@ -289,7 +312,9 @@ static void note (Reader *reader, const char *name, const char *words)
 /* -s and -v, and what belongs to them. */
 static void add_schedule (Reader *reader, gint64 p)
 {
-  gint64 v = add_stages (reader, p);
+  gint64 v = 1;
+  g_autofree char *layout = find_stages (reader, p, 0, &v);
+  const gint64 given = p > 1 && reader->error == NULL ? given_chunks (reader, v) : v;
   const char *torch = fact (reader, "schedule.torch"), *family = NULL;
 
   if (reader->titan && fact (reader, "schedule") != NULL)
@@ -302,6 +327,13 @@ static void add_schedule (Reader *reader, gint64 p)
     family = is (reader, "schedule.delays-w") ? "interleaved-overlap-w" : "interleaved-overlap";
   else
     family = v > 1 && p > 1 ? "interleaved" : "1f1b";
+  if (given > 0 && given != v) {
+    g_free (layout);
+    layout = find_stages (reader, p, given, &v);
+  } else if (given == 0)
+    note (reader, "stages", "those of the file are for its own schedule; they are cut anew for each one given");
+  if (layout != NULL && given > 0)
+    add_layout (reader, "layout", "%s", layout);
   if (family == NULL)
     return;
   const PsFamily *row = ps_family_find (family);
@@ -309,9 +341,9 @@ static void add_schedule (Reader *reader, gint64 p)
   if (row != NULL && option != NULL && find_given (option, reader->argv) == NULL)
     reader->command->schedule = g_strdup (family);
   add_layout (reader, "schedule", "%s", family);
-  if (v > 1 && p > 1)
+  if (given > 0 && v > 1 && p > 1)
     add_layout (reader, "chunks", "%" G_GINT64_FORMAT, v);
-  else if (row != NULL && row->default_chunks > 1)
+  else if (given > 0 && row != NULL && row->default_chunks > 1)
     add_layout (reader, "chunks", "1");
   if (row != NULL && row->groups && fact (reader, "group") != NULL)
     add_layout (reader, "group", "%s", fact (reader, "group"));
@@ -450,9 +482,10 @@ static gint64 find_replicas (Reader *reader, gint64 shared, gint64 *gpus)
   if (reader->titan && sharded > 0)
     replicas = replicas > 0 ? replicas : MAX (replicated, 1) * sharded;
   const PsOption *row = find_row (reader->rows, 0, "replicas");
-  if (row != NULL && find_given (row, reader->argv) != NULL)
+  if (row != NULL && find_given (row, reader->argv) != NULL) {
+    reader->command->counted = *gpus == 0 && sharded < 1 && replicated < 2;
     *gpus = replicas * shared;
-  else if (*gpus > 0)
+  } else if (*gpus > 0)
     replicas = divide (reader, "GPUs", *gpus, "the GPUs of a replica", shared);
   else if (replicas > 0)
     *gpus = replicas * shared;
@@ -512,11 +545,17 @@ static void add_sizes (Reader *reader)
   add_kernels (reader, d * c > 1);
 }
 
+/* Whether the launch is of torchtitan 0.2, whose configuration is a file of TOML. */
+static gboolean is_titan_toml (const Reader *reader)
+{
+  return reader->facts->form == PS_LAUNCH_TOML || ps_launch_fact (reader->facts, "titan-file") != NULL;
+}
+
 /* --model: the file itself, a config.json in its folder, or the model that torchtitan calls so. */
 static char *find_model (Reader *reader)
 {
   const char *where = reader->facts->where, *module = fact (reader, "titan-module");
-  const char *flavor = fact (reader, reader->facts->form == PS_LAUNCH_TOML ? "titan-flavor" : "titan-config");
+  const char *flavor = fact (reader, is_titan_toml (reader) ? "titan-flavor" : "titan-config");
   guint layers, hidden;
 
   if (ps_launch_has_model (reader->facts))
@@ -532,10 +571,23 @@ static char *find_model (Reader *reader)
   for (char **name = names; name != NULL && *name != NULL; name++) {
     g_autoptr (PsModel) model = ps_model_load (*name, NULL);
 
-    if (model != NULL && model->layers == layers && model->hidden == hidden)
+    if (model != NULL && model->layers == layers && model->hidden == hidden && model->mtp == 0)
       return g_strdup (*name);
   }
   return NULL;
+}
+
+/* The precision of torchtitan's converters, which change the products of linear layers and experts. */
+static const char *convert_precision (Reader *reader, const char *otherwise)
+{
+  const char *converters = fact (reader, "precision.converters");
+  const gboolean fp8 = strstr (converters, "float8") != NULL, mx = strstr (converters, "mx") != NULL;
+
+  if (fp8 || mx)
+    note (
+        reader, "model.converters",
+        "forwards keep inputs of linear layers in 8 bits here, in 16 bits there; layers outside the filter count, too");
+  return fp8 ? "fp8" : mx ? "mxfp8" : otherwise;
 }
 
 static void add_model (Reader *reader)
@@ -545,8 +597,7 @@ static void add_model (Reader *reader)
   g_autofree char *path = given != NULL ? g_strdup (given) : find_model (reader);
 
   if (path == NULL) {
-    const char *flavor
-        = ps_launch_fact (reader->facts, reader->facts->form == PS_LAUNCH_TOML ? "titan-flavor" : "titan-config");
+    const char *flavor = ps_launch_fact (reader->facts, is_titan_toml (reader) ? "titan-flavor" : "titan-config");
 
     if (reader->titan && flavor != NULL)
       fail (reader, "torchtitan's '%s' is no model that ships (pipesim models); give --model", flavor);
@@ -567,6 +618,8 @@ static void add_model (Reader *reader)
   const char *precision = ps_launch_precision (reader->facts);
   if (reader->titan && fact (reader, "precision.bf16") == NULL)
     precision = "bf16";
+  if (fact (reader, "precision.converters") != NULL)
+    precision = convert_precision (reader, precision);
   if (g_strcmp0 (precision, ps_precision_name (reader->model->precision)) != 0)
     add (reader, "precision", "%s", precision);
 }
@@ -595,16 +648,16 @@ static void read_facts (Reader *reader)
   const char *program = ps_launch_fact (reader->facts, "program");
   gboolean deepspeed = reader->facts->form == PS_LAUNCH_JSON || ps_launch_is (reader->facts, "deepspeed");
 
-  reader->titan = reader->facts->form == PS_LAUNCH_TOML || ps_launch_fact (reader->facts, "zero.sharded") != NULL
+  reader->titan = is_titan_toml (reader) || ps_launch_fact (reader->facts, "zero.sharded") != NULL
                   || fact (reader, "schedule.torch") != NULL || fact (reader, "titan-config") != NULL;
   reader->hybrid = fact (reader, "pattern") != NULL;
   if (program != NULL && strstr (program, "torchtitan") != NULL)
     reader->titan = TRUE;
-  reader->command->framework = reader->facts->form == PS_LAUNCH_TOML ? "torchtitan-0.2"
-                               : reader->titan                       ? "torchtitan"
-                               : deepspeed                           ? "deepspeed"
-                               : reader->hybrid                      ? "megatron"
-                                                                     : "megatron-gpt";
+  reader->command->framework = is_titan_toml (reader) ? "torchtitan-0.2"
+                               : reader->titan        ? "torchtitan"
+                               : deepspeed            ? "deepspeed"
+                               : reader->hybrid       ? "megatron"
+                                                      : "megatron-gpt";
   add_model (reader);
   if (reader->error != NULL)
     return;

@@ -330,6 +330,14 @@ static char *ask_megatron (Framework framework, const Run *run)
   return first_broken (rows, G_N_ELEMENTS (rows), framework, run);
 }
 
+/* What torchtitan 0.2 calls the products' format; NULL: it has none. */
+static const char *titan_converter (const PsModel *model)
+{
+  return model->precision == PS_PRECISION_FP8     ? "quantize.linear.float8"
+         : model->precision == PS_PRECISION_MXFP8 ? "quantize.linear.mx"
+                                                  : NULL;
+}
+
 /* What torchtitan and PyTorch's classes ask. A new precondition is a new row. */
 static char *ask_torch (Framework framework, const Run *run)
 {
@@ -356,10 +364,12 @@ static char *ask_torch (Framework framework, const Run *run)
       "exp-avg-dtype", framework == TORCHTITAN ? "both moments are fp32 or bf16" : "moments are fp32",
       "components/optimizer/optimizer.py" },
     { TITANS, model->pattern != NULL, "model", "has layers of several kinds, which are not known there", NULL },
-    { TITANS | DEEPSPEED, model->precision > PS_PRECISION_BF16, "precision", "is not known there; megatron has it",
+    { TORCHTITAN | DEEPSPEED, model->precision > PS_PRECISION_BF16, "precision", "is not known there; megatron has it",
       NULL },
+    { TORCHTITAN_2, model->precision > PS_PRECISION_BF16 && titan_converter (model) == NULL, "precision",
+      "is not known there; megatron has it", "components/quantization" },
     { TITANS, model->precision == PS_PRECISION_FP16, "precision", "it trains in bf16 or fp32", "configs.py" },
-    { TORCHTITAN_2, model->precision == PS_PRECISION_BF16 && sharded * c * e == 1 && p * t > 1, "precision",
+    { TORCHTITAN_2, model->precision != PS_PRECISION_FP32 && sharded * c * e == 1 && p * t > 1, "precision",
       "without sharded replicas or contexts it trains in fp32; 0.3 does not", "utils.py" },
     { TORCHTITAN_2, d > 1 && sharded * c * e == 1 && p * t > 1, "zero",
       "whole replicas go with nothing else; give --zero 1", "parallelize.py" },
@@ -1043,6 +1053,8 @@ static void add_titan_model (Keys *keys, const PsModel *model)
   if (keys->toml) {
     add_key (keys, "model", "titan-module", TRUE, "%s", module);
     add_key (keys, "model", "titan-flavor", TRUE, "%s", flavor);
+    if (titan_converter (model) != NULL)
+      add_key (keys, "model", "precision.converters", FALSE, "[\"%s\"]", titan_converter (model));
   } else
     g_string_append_printf (keys->text, "--module %s\n--config %s\n", module, config != NULL ? config : "CONFIG");
 }
@@ -1096,8 +1108,9 @@ static void write_titan (const Run *run, gboolean toml, GString *text)
   for (guint i = 0; i < G_N_ELEMENTS (degrees); i++)
     if (degrees[i].given)
       add_key (&keys, "parallelism", degrees[i].fact, FALSE, "%u", degrees[i].value);
-  if (said->zero >= 2)
-    add_key (&keys, "parallelism", "zero.reshard", TRUE, "%s", said->zero == 2 ? "never" : "always");
+  if (said->zero >= 2
+      || (said->zero == 1 && said->n_devices == 1)) /* by default FSDP without a pipeline gathers again */
+    add_key (&keys, "parallelism", "zero.reshard", TRUE, "%s", said->zero == 3 ? "always" : "never");
   if (launch->order != NULL && said->n_devices > 1)
     add_torch_schedule (&keys, run);
   if (said->n_devices > 1)

@@ -24,6 +24,13 @@ FILES = [  # file, further options, what it stands for ({} is the file), what is
     ("megatron.yaml", "", "--model {} " + MEGATRON + " --layout even -s 1f1b -p 2 -m 16 --microbatch-size 1 --replicas 8 --adjacent-replicas --zero 1 --recompute mlp", ""),
     ("bridge.yaml", "", "--model {} --framework megatron-bridge --layout even -s interleaved -v 5 -p 4 -m 16 --microbatch-size 1 --tensor 2 --replicas 8 --adjacent-replicas --zero 1 --overlap-param-gather --tp-comm-overlap --main-grads-dtype bf16 --fp8-param-gather", ""),
     ("titan.toml", "", "--model llama-3-70b --layout 'Et*10|t*11|t*10|t*10|t*10|t*10|t*10|t*9L' -s interleaved -v 2 -p 4 -m 8 --microbatch-size 1 --tensor 8 --replicas 8 --adjacent-replicas --zero 1 --recompute full", ""),
+    ("titan.toml", "-s 1F1B", "--model llama-3-70b --layout 'Et*20|t*21|t*20|t*19L' -v 1 -p 4 -m 8 --microbatch-size 1 --tensor 8 --replicas 8 --adjacent-replicas --zero 1 --recompute full", ""),
+    ("titan.toml", "-s Interleaved1F1B,ZBVZeroBubble", "--model llama-3-70b --layout 'Et*10|t*11|t*10|t*10|t*10|t*10|t*10|t*9L' -v 2 -p 4 -m 8 --microbatch-size 1 --tensor 8 --replicas 8 --adjacent-replicas --zero 1 --recompute full", ""),
+    ("titan.toml", "-s 1F1B,DualPipeV", "--model llama-3-70b -p 4 -m 8 --microbatch-size 1 --tensor 8 --replicas 8 --adjacent-replicas --zero 1 --recompute full", "{}: stages: those of the file are for its own schedule; they are cut anew for each one given"),
+    ("dense.sh", "-s 1f1b", "--model {} " + MEGATRON + " --layout even -v 1 -p 4 -m 32 --microbatch-size 1 --tensor 2 --replicas 4 --adjacent-replicas --zero 1 --recompute full", ""),
+    ("torchrun --nnodes 32 --nproc-per-node 8 -m torchtitan.train --job.config_file titan.toml --training.local_batch_size=4", "", "--model llama-3-70b --layout 'Et*10|t*11|t*10|t*10|t*10|t*10|t*10|t*9L' -s interleaved -v 2 -p 4 -m 4 --microbatch-size 1 --tensor 8 --replicas 8 --adjacent-replicas --zero 1 --recompute full", ""),
+    ("titan-moe.toml", "--replicas 32", "--model deepseek-v3-671b --precision fp8 --layout 'Et*3|t*4|t*4|t*4|t*4|t*4|t*4|t*4|t*4|t*4|t*4|t*4|t*4|t*4|t*4|t*2L' -s dualpipe-v -v 2 -p 8 -m 16 --microbatch-size 1 --experts 32 --adjacent-replicas --zero 1 --recompute full",
+     "{}: model.converters: forwards keep inputs of linear layers in 8 bits here, in 16 bits there; layers outside the filter count, too"),
     ("titan-0.1.toml", "--replicas 2", "--model llama-3-70b --layout 'Et*10|t*11|t*10|t*10|t*10|t*10|t*10|t*9L' -s interleaved -v 2 -p 4 -m 8 --microbatch-size 1 --tensor 8 --adjacent-replicas --zero 1 --recompute full", ""),
     ("titan.sh", "", "--model llama-3-8b --layout 'Et*8|t*9|t*8|t*7L' -s 1f1b -p 4 -m 8 --microbatch-size 1 --replicas 2 --adjacent-replicas --zero 1 --recompute full", ""),
     ("deepspeed/ds_config.json", "", "--model {0}/config.json --framework deepspeed -s 1f1b -p 1 -m 16 --microbatch-size 1 --replicas 8 --zero 1", "{}: not modelled: zero_optimization.offload_optimizer.device: the optimizer's state stays on the GPU here"),
@@ -59,6 +66,7 @@ HOSTILE = [  # name, text, what its one line says
     ("a table of TOML", "[training]\nx = { a = 1\n", r":2: x has no value that is read"),
     ("a text of TOML", '[training]\nx = """a\n', r":2: a text has no end"),
     ("a flavor that does not ship", '[model]\nname = "llama3"\nflavor = "debugmodel"\n[parallelism]\ntensor_parallel_degree = 2\n', r": torchtitan's 'debugmodel' is no model that ships"),
+    ("a file of TOML that is not there", "torchrun --nproc-per-node 8 -m torchtitan.train --job.config_file nowhere.toml\n", r"nowhere.toml: cannot read: No such file"),
     ("a line of TOML", "[training]\nx\n", r":2: expected \[section\] or key = value"),
     ("no JSON", '{\n "train_batch_size": 8,,\n}\n', r":2:\d+: "),
     ("an empty file", "", r"(empty|\S)"),
@@ -138,7 +146,10 @@ def main():
     print("1..%d" % (2 + len(trips)))
     with tempfile.TemporaryDirectory() as folder:
         failed = report(1, "files", [x for row in FILES for x in judge_file(*row)])
-        failed |= report(2, "hostile files", [x for row in HOSTILE for x in judge_hostile(*row, folder)])
+        wrong = [x for row in HOSTILE for x in judge_hostile(*row, folder)]
+        code, out, error = print_command("nowhere --nnodes 8 x.toml")
+        wrong += [] if code == 1 and "nowhere: cannot read" in error and not out else ["a command of no program: %s %s" % (code, error)]
+        failed |= report(2, "hostile files", wrong)
         for number, (to, n) in enumerate(trips.items(), 3):
             R, done, tries, wrong = random.Random("%s %d" % (to, o.seed)), 0, 0, []
             while done < n and tries < 30 * n:
