@@ -53,6 +53,7 @@ typedef enum {
 const char *ps_confidence_name (PsConfidence confidence); /* "low", "medium", "high" */
 
 #define PS_LAYOUT_NEAR 1.01
+#define PS_LAYOUT_SLICE 2048
 
 typedef struct {
   char *schedule;
@@ -119,7 +120,8 @@ double ps_layout_step_flops (const PsModel *model, gint64 global_batch);
  * recomputations;
  * - all schedules with their own number of chunks v. Schedules that take others also with v = 2, 4, 8 and every v up to
  *   20 that cuts the layers evenly, or these with embedding and loss. For p = 1, where there is no pipeline, the
- * fastest with one chunk stands for all; families of several chunks count there only where 1f1b is not asked for.
+ * fastest with one chunk stands for all; families of several chunks count there only where 1f1b is not asked for. A
+ *   family with p slices (slimpipe) counts where a GPU has PS_LAYOUT_SLICE tokens of a slice, or where it is asked for.
  *
  * Two bounds save predictions and change no answer: weights and one microbatch of a pipeline against its memory, and
  * the work of a step spread evenly over p against the last of the best. Settings that do not fit are no answer; when

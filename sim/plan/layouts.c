@@ -44,6 +44,7 @@ typedef struct {
   guint64 takes[PS_LAYOUT_KINDS]; /* a bit for each schedule: a cell of the kind holds it */
   guint64 pairs;                  /* the same: it overlaps F and B */
   guint64 slices;                 /* it cuts microbatches into slices */
+  guint64 slices_by_p;            /* into p of them, and was not asked for by name */
   PsModel *model;
 } Space;
 
@@ -370,6 +371,7 @@ static void list_schedules (Space *space)
     of_one_chunk |= (guint64)(family->default_chunks == 1) << i;
     space->pairs |= (guint64)has_pairs (family) << i;
     space->slices |= (guint64)(family->default_slices > 0) << i;
+    space->slices_by_p |= (guint64)(family->slices_by_p && space->question->schedules == NULL) << i;
     for (guint kind = 0; kind < PS_LAYOUT_KINDS; kind++)
       space->takes[kind] |= (guint64)takes_schedule (family, kind) << i;
   }
@@ -445,6 +447,10 @@ static void add_cell (Space *space, guint64 first, PsSweepPoint *point)
   guint m = (guint)MIN (point->global_batch / each, PS_MAX_MICROBATCHES), n = count_schedules (&cell);
   g_autoptr (PsCosts) costs = NULL;
 
+  if (space->model->sequence < (guint64)PS_LAYOUT_SLICE * setting->n_devices * setting->n_context) {
+    cell.schedules &= ~space->slices_by_p;
+    n = count_schedules (&cell);
+  }
   even.layout = (char *)"even";
   layouts->n_settings += n;
   if (point->global_batch % each == 0)
