@@ -226,8 +226,13 @@ static gint64 titan_chunks (Reader *reader, gint64 p, gint64 first, gint64 last)
   const PsFamily *family = torch != NULL ? ps_family_find (torch) : NULL;
   gint64 each = count (reader, "chunks.layers", 0);
 
-  if (each > 0)
-    return divide (reader, "stages", (reader->model->layers + first + last + each - 1) / each, "-p", p);
+  if (each > 0) {
+    g_autofree char *what = g_strdup_printf ("layers per stage %" G_GINT64_FORMAT " of %u + %" G_GINT64_FORMAT
+                                             " layers (embedding and head count as these): stages",
+                                             each, reader->model->layers, first + last);
+
+    return divide (reader, what, (reader->model->layers + first + last + each - 1) / each, "-p", p);
+  }
   return family != NULL && family->default_chunks > 1 ? 2 : 1;
 }
 

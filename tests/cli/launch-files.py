@@ -67,6 +67,7 @@ HOSTILE = [  # name, text, what its one line says
     ("a text of TOML", '[training]\nx = """a\n', r":2: a text has no end"),
     ("a flavor that does not ship", '[model]\nname = "llama3"\nflavor = "debugmodel"\n[parallelism]\ntensor_parallel_degree = 2\n', r": torchtitan's 'debugmodel' is no model that ships"),
     ("a file of TOML that is not there", "torchrun --nproc-per-node 8 -m torchtitan.train --job.config_file nowhere.toml\n", r"nowhere.toml: cannot read: No such file"),
+    ("stages that do not divide", '[model]\nname = "llama3"\nflavor = "70B"\n[parallelism]\ndata_parallel_shard_degree = 1\npipeline_parallel_degree = 8\npipeline_parallel_layers_per_stage = 5\n', r": layers per stage 5 of 80 \+ 2 layers \(embedding and head count as these\): stages 17 is no multiple of -p, 8"),
     ("a line of TOML", "[training]\nx\n", r":2: expected \[section\] or key = value"),
     ("no JSON", '{\n "train_batch_size": 8,,\n}\n', r":2:\d+: "),
     ("an empty file", "", r"(empty|\S)"),
