@@ -522,7 +522,7 @@ static void add_sizes (Reader *reader)
     m = MAX (m, 1); /* DeepSpeed's config.py: all of a batch at once, unless steps are said */
     b = divide (reader, "train_batch_size", batch, "replicas times gradient_accumulation_steps", d * m);
   }
-  if (reader->titan && p > 1 && m > 0) /* torchtitan 0.1 */
+  if (reader->titan && p > 1 && m > 0 && find_given_for (reader, "microbatches") == NULL) /* torchtitan 0.1 */
     b = divide (reader, "training.batch_size", local, "microbatches", m);
   if (reader->titan && batch == 0)
     batch = MAX (local, b) * d;

@@ -24,6 +24,7 @@ FILES = [  # file, further options, what it stands for ({} is the file), what is
     ("megatron.yaml", "", "--model {} " + MEGATRON + " --layout even -s 1f1b -p 2 -m 16 --microbatch-size 1 --replicas 8 --adjacent-replicas --zero 1 --recompute mlp", ""),
     ("bridge.yaml", "", "--model {} --framework megatron-bridge --layout even -s interleaved -v 5 -p 4 -m 16 --microbatch-size 1 --tensor 2 --replicas 8 --adjacent-replicas --zero 1 --overlap-param-gather --tp-comm-overlap --main-grads-dtype bf16 --fp8-param-gather", ""),
     ("titan.toml", "", "--model llama-3-70b --layout 'Et*10|t*11|t*10|t*10|t*10|t*10|t*10|t*9L' -s interleaved -v 2 -p 4 -m 8 --microbatch-size 1 --tensor 8 --replicas 8 --adjacent-replicas --zero 1 --recompute full", ""),
+    ("titan.toml", "-m 32", "--model llama-3-70b --layout 'Et*10|t*11|t*10|t*10|t*10|t*10|t*10|t*9L' -s interleaved -v 2 -p 4 --microbatch-size 1 --tensor 8 --replicas 8 --adjacent-replicas --zero 1 --recompute full", ""),
     ("titan.toml", "-s 1F1B", "--model llama-3-70b --layout 'Et*20|t*21|t*20|t*19L' -v 1 -p 4 -m 8 --microbatch-size 1 --tensor 8 --replicas 8 --adjacent-replicas --zero 1 --recompute full", ""),
     ("titan.toml", "-s Interleaved1F1B,ZBVZeroBubble", "--model llama-3-70b --layout 'Et*10|t*11|t*10|t*10|t*10|t*10|t*10|t*9L' -v 2 -p 4 -m 8 --microbatch-size 1 --tensor 8 --replicas 8 --adjacent-replicas --zero 1 --recompute full", ""),
     ("titan.toml", "-s 1F1B,DualPipeV", "--model llama-3-70b -p 4 -m 8 --microbatch-size 1 --tensor 8 --replicas 8 --adjacent-replicas --zero 1 --recompute full", "{}: stages: those of the file are for its own schedule; they are cut anew for each one given"),
@@ -36,6 +37,7 @@ FILES = [  # file, further options, what it stands for ({} is the file), what is
     ("deepspeed/ds_config.json", "", "--model {0}/config.json --framework deepspeed -s 1f1b -p 1 -m 16 --microbatch-size 1 --replicas 8 --zero 1", "{}: not modelled: zero_optimization.offload_optimizer.device: the optimizer's state stays on the GPU here"),
     ("deepspeed/config.json", "", "--model {}", ""),
 ]
+FLAVORS = "llama-3-8b llama-3-70b llama-3-405b deepseek-v2 deepseek-v3-671b gpt-oss-20b gpt-oss-120b qwen3-30b-a3b qwen3-235b-a22b llama-4-maverick".split()
 WORDS = "--hidden-size 64 --num-layers 8 --num-attention-heads 4 --vocab-size 100 --seq-length 64 --bf16 --micro-batch-size 1 "
 HOSTILE = [  # name, text, what its one line says
     ("a command's output", "N=$(nproc)\ntorchrun --nproc-per-node 8 p.py " + WORDS + "--tensor-model-parallel-size $N\n", r":2: tensor_model_parallel_size: \$\(nproc\) is not run here"),
@@ -98,6 +100,17 @@ def judge_hostile(name, text, expected, folder):
         yield "%s: %d %s %s" % (name, code, out.strip(), error.strip())
 
 
+def judge_flavor(model, folder):
+    """A model by its flavor: what --to prints is read as that model, without --model."""
+    path, run = os.path.join(folder, "flavor.toml"), ["--tensor", "4", "--replicas", "8", "--recompute", "full", "--sequence", "4096"]
+    code, text, error = pipesim("predict", "-s", "1f1b", "-p", "4", "-m", "8", "--model", model, "--cluster", "h100-80gb", *run, "--to", "torchtitan-0.2", "--force")
+    with open(path, "w") as file:
+        file.write(text)
+    out = print_command(path)[1]
+    if code or not out.startswith("pipesim predict --model %s " % model):
+        yield "%s: %s %s" % (model, error.strip(), out.strip())
+
+
 def same_run(s):
     """Whether a file can say the whole of the setting: torchtitan and DeepSpeed do not say some formats, and a device alone no stages."""
     drawn = set(s.args)
@@ -150,7 +163,8 @@ def main():
         wrong = [x for row in HOSTILE for x in judge_hostile(*row, folder)]
         code, out, error = print_command("nowhere --nnodes 8 x.toml")
         wrong += [] if code == 1 and "nowhere: cannot read" in error and not out else ["a command of no program: %s %s" % (code, error)]
-        failed |= report(2, "hostile files", wrong)
+        wrong += [x for model in FLAVORS for x in judge_flavor(model, folder)]
+        failed |= report(2, "hostile files, and flavors", wrong)
         for number, (to, n) in enumerate(trips.items(), 3):
             R, done, tries, wrong = random.Random("%s %d" % (to, o.seed)), 0, 0, []
             while done < n and tries < 30 * n:
