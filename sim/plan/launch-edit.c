@@ -343,16 +343,17 @@ static char *spell (PsLaunchForm form, const char *value)
   return g_strdup_printf ("\"%s\"", value);
 }
 
-/* The key as the file's form spells it, with its value. Free with g_free. */
-static char *spell_key (PsLaunchForm form, const char *key, const char *value)
+/* The key as the file's form spells it, with its value: that of a log as words. Free with g_free. */
+static char *spell_key (const Edit *edit, const char *key, const char *value)
 {
+  const PsLaunchForm form = edit->form == PS_LAUNCH_LOG ? PS_LAUNCH_WORDS : edit->form;
   g_autofree char *spelled = spell (form, value);
   const char *name = short_name (form, key);
 
   if (form == PS_LAUNCH_WORDS) {
     g_autofree char *dashed = strchr (name, '.') != NULL ? g_strdup (name) : g_strdelimit (g_strdup (name), "_", '-');
 
-    if (g_str_equal (key, "activation_checkpoint.mode"))
+    if (g_str_equal (key, "activation_checkpoint.mode") && find_named (edit->keys, "job.config_file") == NULL)
       return g_strdup_printf ("activation_checkpoint:%s", value);
     return g_strdup_printf (*value != '\0' ? "--%s %s" : "--%s", dashed, spelled);
   }
@@ -542,7 +543,7 @@ static gboolean is_conditional (const char *text, gsize at)
 /* Adds a key that the file does not have, after the one that is next to it in the table of keys. */
 static gboolean add_key (Edit *edit, const char *key, const char *value)
 {
-  g_autofree char *words = spell_key (edit->form, key, value), *spelled = spell (edit->form, value);
+  g_autofree char *words = spell_key (edit, key, value), *spelled = spell (edit->form, value);
   g_autoptr (GArray) neighbours = list_neighbours (edit, key);
 
   if (edit->form == PS_LAUNCH_JSON)
@@ -603,9 +604,9 @@ static gboolean take_off (Edit *edit, const char *key)
   return there == NULL || remove_key (edit, there);
 }
 
-static void add_flag (GString *flags, PsLaunchForm form, gboolean goes, const char *key, const char *value)
+static void add_flag (GString *flags, const Edit *edit, gboolean goes, const char *key, const char *value)
 {
-  g_autofree char *words = spell_key (form == PS_LAUNCH_LOG ? PS_LAUNCH_WORDS : form, key, goes ? "" : value);
+  g_autofree char *words = spell_key (edit, key, goes ? "" : value);
 
   g_string_append_printf (flags, "%s%s%.*s", flags->len > 0 ? ", " : "", goes ? "without " : "",
                           (int)(goes && *words != '-' ? strcspn (words, " :") : strlen (words)), words);
@@ -635,7 +636,7 @@ static gboolean clean (Edit *edit, const GPtrArray *changed, const GPtrArray *af
       goes = !is_same (edit->form, key, changed->pdata[k]);
     if (!goes || find_key (edit->form, after, key) != NULL)
       continue;
-    add_flag (flags, edit->form, TRUE, key, NULL);
+    add_flag (flags, edit, TRUE, key, NULL);
     done &= edit->form == PS_LAUNCH_LOG || take_off (edit, key);
   }
   return done;
@@ -674,7 +675,7 @@ char *ps_launch_edit (const PsLaunchEdit *change, GString *flags)
     g_ptr_array_add (changed, g_strdup (was->key));
     if (find_key (edit.form, edit.keys, was->key) == NULL)
       continue;
-    add_flag (flags, edit.form, TRUE, was->key, NULL);
+    add_flag (flags, &edit, TRUE, was->key, NULL);
     done &= log || take_off (&edit, was->key);
   }
   for (guint i = 0; i < after->len; i++) {
@@ -689,7 +690,7 @@ char *ps_launch_edit (const PsLaunchEdit *change, GString *flags)
       continue;
     adapt (change, &edit, &key, &value);
     g_ptr_array_add (changed, g_strdup (key));
-    add_flag (flags, edit.form, FALSE, key, value);
+    add_flag (flags, &edit, FALSE, key, value);
     done &= log || (other && find_key (edit.form, edit.keys, key) == NULL) || put (&edit, key, value);
   }
   done &= clean (&edit, changed, after, flags);
