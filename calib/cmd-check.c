@@ -154,19 +154,9 @@ static const PsCellColumn columns[] = {
   PS_CELL (PsCheckRun, slowdown.factor, "machine_slowdown", "slowdown", RATIO),
 };
 
-static const char *const usual[] = { "schedule",
-                                     "microbatches",
-                                     "chunks",
-                                     "round",
-                                     "predicted_iteration_ns",
-                                     "measured_iteration_ns",
-                                     "inside_interval",
-                                     "iteration_error",
-                                     "fresh_error",
-                                     "machine_slowdown",
-                                     "sentinel_shift",
-                                     "others",
-                                     NULL };
+static const char *const wide[] = {
+  "predicted_iteration_p10_ns", "predicted_iteration_p90_ns", "replay_error", "op_error", "peak_memory_error", NULL
+};
 
 static PsTable *runs_table (const GArray *runs)
 {
@@ -275,7 +265,7 @@ static gboolean print_result (const Job *job, GError **error)
     return ps_print (json, error);
   }
   g_autoptr (PsTable) runs = runs_table (job->check.runs);
-  ps_table_choose (runs, &job->columns, usual, NULL);
+  ps_table_choose (runs, &job->columns, wide, NULL);
   g_autofree char *table = ps_table_to_text (runs), *summary = summary_to_text (&all, &quiet);
   g_autofree char *page = g_strdup_printf (
       "%s\nerror = (predicted - measured) / measured; fresh costs: with ops as measured right before and after the "
@@ -303,7 +293,7 @@ static gboolean check (gpointer base, PsProcesses *processes, GError **error)
   Job *job = base;
   g_autoptr (PsTable) empty = ps_table_of (columns, G_N_ELEMENTS (columns), NULL, 0, 0);
 
-  if (!ps_table_choose (empty, &job->columns, usual, error))
+  if (!ps_table_choose (empty, &job->columns, wide, error))
     return FALSE;
   gboolean ok = prepare (job, error) && ps_calib_check_run (&job->check, error);
   ok = ok && write_timelines (job, error) && print_result (job, error);

@@ -48,7 +48,7 @@ typedef struct {
   PsColumnChoice columns;
 } ListOptions;
 
-static const char *const usual[] = { "profile", "model", "device", "transport", "calibration", "measurements", NULL };
+static const char *const wide[] = { "shares", "source", "host", "processor", "created", NULL };
 
 static gboolean list (gpointer base, PsProcesses *processes, GError **error)
 {
@@ -57,7 +57,7 @@ static gboolean list (gpointer base, PsProcesses *processes, GError **error)
   g_autoptr (GPtrArray) profiles = db != NULL ? ps_costdb_profiles (db, error) : NULL;
   g_autoptr (PsTable) table = ps_table_of (columns, G_N_ELEMENTS (columns), NULL, 0, 0);
 
-  if (profiles == NULL || !ps_table_choose (table, &options->columns, usual, error))
+  if (profiles == NULL || !ps_table_choose (table, &options->columns, wide, error))
     return FALSE;
   for (guint i = 0; i < profiles->len; i++)
     if (!add_row (table, db, profiles->pdata[i], error))

@@ -113,19 +113,19 @@ static void add_row (PsTable *table, const PsMeasurement *m, gboolean with_sampl
     set_samples (table, m);
 }
 
-static const char *const usual[] = { "what",   "shape", "bytes",     "devices",   "sharing",   "share", "median_ns",
-                                     "mad_ns", "n",     "launch_ns", "clock_mhz", "throttled", NULL };
+static const char *const wide[]
+    = { "cache", "q1_ns", "q3_ns", "min_ns", "stop", "take_bytes", "give_bytes", "state_bytes", "origin", NULL };
 
 gboolean ps_calib_table_choose (PsTable *table, const PsColumnChoice *choice, GError **error)
 {
-  return ps_table_choose (table, choice, usual, error);
+  return ps_table_choose (table, choice, wide, error);
 }
 
 PsTable *ps_calib_table (GPtrArray *measurements, gboolean with_samples)
 {
   PsTable *table = ps_table_of (columns, G_N_ELEMENTS (columns) - (with_samples ? 0 : 1), NULL, 0, 0);
 
-  ps_table_choose (table, NULL, usual, NULL);
+  ps_table_choose (table, NULL, wide, NULL);
   for (guint i = 0; i < measurements->len; i++)
     add_row (table, measurements->pdata[i], with_samples);
   return table;

@@ -137,7 +137,10 @@ static gboolean prepare_steps (PsExecOptions *options, const Job *job, PsStepLog
   PsRunSetting *run = &options->run;
   const guint before = run->start != NULL ? ps_checkpoint_step (run->start) : 0;
 
+  const PsEventsSetting *events = job->prediction != NULL ? ps_prediction_events (job->prediction) : NULL;
+
   run->costs = run->device == &ps_paced_device ? job->prediction->costs : NULL;
+  run->speed = run->costs != NULL && events != NULL ? events->speed : NULL;
   run->gradients = options->check;
   run->bypass = options->setting->sync == PS_SYNC_BYPASS;
   run->zero = ps_setting_zero (options->setting) > 0;

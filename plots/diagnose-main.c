@@ -253,8 +253,9 @@ static gboolean check_options (const Options *options, GError **error)
 
   if (options->traces == NULL)
     return ps_refuse (error, PS_ERROR_USAGE, "no trace given; name a timeline, a trace, or a folder with one per rank");
-  if (source != NULL && !g_str_equal (source->option, "costs-from"))
-    return ps_refuse (error, PS_ERROR_USAGE, "--%s: costs are those of the traces", source->option);
+  if (source != NULL && (source->has_cluster || !g_str_equal (source->option, "costs-from")))
+    return ps_refuse (error, PS_ERROR_USAGE, "--%s: costs are those of the traces",
+                      source->has_cluster ? "cluster" : source->option);
   return check_output (options, error) && ps_column_choice_check (&options->columns, error);
 }
 

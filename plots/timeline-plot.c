@@ -7,14 +7,19 @@
 /* Layout in pixels; timeline.gp has the rest. */
 #define WIDTH 1200
 #define RIGHT (WIDTH - PS_TIMELINE_RIGHT)
-#define TOP 86         /* title, key and the first caption */
-#define BOTTOM 44      /* numbers and name of the time axis */
-#define STRIP 87       /* memory, and its distance from the rows */
-#define BETWEEN 34     /* distance of panels, with a caption */
-#define NARROW 5       /* boxes of a coarse picture that are narrower are pieces of lines */
-#define THIN 1         /* narrower ones are mixed */
-#define COLUMN 2       /* width of the columns for thin boxes, and of a grain of memory */
-#define TRANSFER_GAP 3 /* if transfers begin closer together than this, one is drawn */
+#define TOP 86           /* title, key and the first caption */
+#define BOTTOM 44        /* numbers and name of the time axis */
+#define STRIP 87         /* memory, and its distance from the rows */
+#define BETWEEN 34       /* distance of panels, with a caption */
+#define NARROW 5         /* boxes of a coarse picture that are narrower are pieces of lines */
+#define THIN 1           /* narrower ones are mixed */
+#define MEMORY_LEFT 80   /* left of the curves of memory, as in memory.gp */
+#define MEMORY_RIGHT 130 /* right of them, with the names of devices */
+#define MEMORY_AROUND 88 /* above and below the panels */
+#define MEMORY_PANEL 338
+#define MEMORY_LEAST 120 /* width and height of a panel whose curves can be read */
+#define COLUMN 2         /* width of the columns for thin boxes, and of a grain of memory */
+#define TRANSFER_GAP 3   /* if transfers begin closer together than this, one is drawn */
 
 /* A coarse picture has more ops than this. */
 #define MANY_OPS 4000
@@ -216,7 +221,13 @@ gboolean ps_memory_plot (const PsPicture *picture, PsTimeline *const *timelines,
   for (guint i = 0; i < n; i++)
     if (!has_memory (timelines[i]))
       return ps_refuse (error, PS_ERROR_INPUT, "timeline %u (%s): knows no memory", i + 1, timelines[i]->schedule);
-  layout_init (&layout, picture, timelines, n, 80 + 130);
+  guint width = MAX (picture->width, MEMORY_LEFT + MEMORY_RIGHT + MEMORY_LEAST);
+  guint height = MAX (picture->height, MEMORY_AROUND + MEMORY_LEAST * n);
+  if (picture->width > 0 && !picture->terminal && (picture->width < width || picture->height < height))
+    return ps_refuse (error, PS_ERROR_USAGE,
+                      "--size %ux%u: too small for %u panel%s of memory; %ux%u or more would be right", picture->width,
+                      picture->height, n, n == 1 ? "" : "s", width, height);
+  layout_init (&layout, picture, timelines, n, MEMORY_LEFT + MEMORY_RIGHT);
   gint64 top = MAX (layout.max_memory, limit_bytes);
   layout.size = ps_plot_size_unit (top);
   g_autofree char *size_label = g_strdup_printf ("memory (%s)", layout.size.name);
@@ -236,7 +247,7 @@ gboolean ps_memory_plot (const PsPicture *picture, PsTimeline *const *timelines,
     append_number (script, "weights_low", i + 1, (double)low / layout.size.size);
     append_number (script, "weights_high", i + 1, (double)high / layout.size.size);
   }
-  return ps_gnuplot_draw (picture, title, 1000, 88 + 338 * n, script->str, "memory.gp", error);
+  return ps_gnuplot_draw (picture, title, 1000, MEMORY_AROUND + MEMORY_PANEL * n, script->str, "memory.gp", error);
 }
 
 /* Ops. Those that are narrow in a coarse picture are drawn as pieces of broad lines. */

@@ -64,6 +64,7 @@ typedef struct {
   const PsModel *model;       /* NULL allowed for devices that do not compute */
   const PsStageShape *shapes; /* [n_stages] of the model; NULL: those of ps_model_split */
   const PsCosts *costs; /* durations of ops on a paced device, and the least time of every message; NULL: real time */
+  const double *speed;  /* [n_devices] of paced devices, see PsDeviceSetting; NULL: 1 everywhere */
   guint n_steps;        /* training steps, >= 1 */
   guint64 seed;         /* seed of weights and data */
   const PsCheckpoint *start;  /* that devices which compute go on from, its steps being done; NULL: none */

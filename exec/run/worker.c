@@ -1032,6 +1032,7 @@ gboolean ps_worker_open (PsWorker *worker, PsRun *run, guint at, guint n_cores, 
       = (PsDeviceSetting){ .model
                            = measuring != NULL && measuring->models != NULL ? measuring->models[index] : setting->model,
                            .costs = setting->costs,
+                           .speed = setting->speed != NULL ? setting->speed[index] : 1,
                            .n_stages = schedule->placement->n_stages,
                            .n_microbatches = schedule->n_microbatches,
                            .n_summed = ps_schedule_update_every (schedule),

@@ -3,6 +3,7 @@
 #include "clock.h"
 #include "train/devices.h"
 
+#include <math.h>
 #include <pthread.h>
 #include <sched.h>
 #include <sys/prctl.h>
@@ -120,13 +121,14 @@ static gboolean paced_begin (PsDevice *base, guint64 step, GError **error)
 static void occupy (PacedDevice *device, PsOp op)
 {
   const PsCosts *costs = device->setting->costs;
+  const double speed = device->setting->speed;
   const gboolean updates = op.kind == PS_OP_O;
   const gboolean meets = device->deadline_ns == 0 || (!device->setting->endless && device->updating != updates);
 
   device->deadline_ns = meets ? ps_clock_now () : MAX (device->deadline_ns, device->input_ns);
-  device->deadline_ns += device->in_pair
-                             ? ps_costs_pair_ns (costs, cost_of (device, device->first), cost_of (device, op))
-                             : costs->op[cost_of (device, op)].duration_ns;
+  gint64 duration_ns = device->in_pair ? ps_costs_pair_ns (costs, cost_of (device, device->first), cost_of (device, op))
+                                       : costs->op[cost_of (device, op)].duration_ns;
+  device->deadline_ns += speed == 0 || speed == 1 ? duration_ns : llrint ((double)duration_ns / speed);
   ps_clock_sleep_until (device->deadline_ns);
   device->updating = updates;
   device->input_ns = 0;

@@ -60,6 +60,7 @@ typedef struct {
 typedef struct {
   const PsModel *model; /* NULL allowed for classes that do not compute */
   const PsCosts *costs; /* paced: durations; others ignore it; NULL allowed */
+  double speed;         /* paced: an op takes 1 / speed of its duration; 0 counts as 1 */
   guint n_stages;       /* stages of the whole model */
   guint n_microbatches;
   guint n_summed;             /* microbatches of each replica whose gradients an O takes; 0: all of them */

@@ -46,6 +46,8 @@ typedef struct {
   GString *source;  /* one line: the paths and their iterations */
   guint *estimated; /* [n_stages] bit 1 << PsOpKind: the sample of that kind is none, but an estimate */
   char *model_name; /* model that estimates come from; NULL: there is none */
+  gboolean apart;   /* ranks of a run were recorded apart (PsTimeline.apart): no message and no sum over ranks shows */
+  char *links; /* what transfers and memory come from in place of runs, for descriptions; NULL: they are the runs' */
 } PsObserved;
 
 PsObserved *ps_observed_new (void);

@@ -53,6 +53,7 @@ typedef struct PsOption {
   char letter;      /* 0: none */
   guint8 group;     /* PsOptionGroup */
   guint16 flags;    /* bits of the table's owner; of included rows: help leaves out options with one of these */
+  guint16 only;     /* of included rows: those with one of these bits alone; 0: all */
   PsOptionType type;
   gsize offset; /* offset of the member in the base */
   gsize given;  /* offset of a guint, the number of values given: of FACTORS, SIZES, COUNTS and each the length; 0: no
@@ -275,10 +276,10 @@ gboolean ps_column_choice_check (const PsColumnChoice *choice, GError **error);
  * has one. */
 gboolean ps_tables_choose (PsTable *const *tables, guint n, const PsColumnChoice *choice, GError **error);
 
-/* Lets a table show a choice, once that has been checked. usual: the keys that are shown without one, ending with NULL;
- * NULL: all columns that have a title. choice NULL: none. Choice and keys must outlive the table. CSV without a choice
- * has all columns. Errors: PS_ERROR_USAGE. */
-gboolean ps_table_choose (PsTable *table, const PsColumnChoice *choice, const char *const *usual, GError **error);
+/* Lets a table show a choice, once that has been checked. wide: the keys of columns that need --wide or --columns,
+ * ending with NULL; NULL: there are none. choice NULL: none. Choice and keys must outlive the table. CSV without a
+ * choice has all columns. Errors: PS_ERROR_USAGE. */
+gboolean ps_table_choose (PsTable *table, const PsColumnChoice *choice, const char *const *wide, GError **error);
 
 /* Keeps the first n rows. */
 void ps_table_truncate (PsTable *table, guint n);

@@ -19,15 +19,7 @@ typedef struct {
   guint tensor;          /* t; 0: 1, 2, 4 and 8, within a node */
   guint context;         /* c; 0: 1, and with sequences of more than 4096 tokens 2, 4, ... to so many of each 4096 */
   guint experts;         /* GPUs that share the experts; 0: 1, 8, 16, 32 and 64, as the experts allow */
-  PsFramework framework; /* whose habits decide what memory holds; none: the model's own */
-  gboolean has_framework;   /* it was asked for, none too */
-  PsStateFormats state;     /* what the optimizer keeps; 0: the model's own */
-  PsCudaGraphs cuda_graphs; /* these six as in PsSetting */
-  PsDispatcher dispatcher;
-  PsReduce reduce;
-  gboolean tp_comm_overlap;
-  gboolean overlap_param_gather;
-  gboolean fp8_input_store;
+  const PsSetting *alike; /* options with PS_FIELD_ALIKE, such as --framework, of all layouts; NULL: none is given */
   const char *runner;  /* one of ps_launch_frameworks: layouts that it does not run come after those that it runs, and
                           replicas of a device are neighbours, as frameworks place them; NULL: none is asked for */
   gint64 global_batch; /* sequences per step */
@@ -45,8 +37,8 @@ typedef struct {
 
 /* Trust in a prediction, by the weakest of the figures that it is made from. */
 typedef enum {
-  PS_CONFIDENCE_LOW,    /* times, transfers or sizes are modelled */
-  PS_CONFIDENCE_MEDIUM, /* some of them lie between measured ones */
+  PS_CONFIDENCE_LOW,    /* times, transfers or sizes are modelled, and no runs of the class were published */
+  PS_CONFIDENCE_MEDIUM, /* they are modelled and such runs were published, or they lie between measured ones */
   PS_CONFIDENCE_HIGH,   /* all were measured */
 } PsConfidence;
 

@@ -136,6 +136,7 @@ typedef enum {
   PS_FIELD_SHARED = 256,      /* devices that compute run it if they share layers */
   PS_FIELD_NOT_SERVE = 512,   /* of training, not of --serve */
   PS_FIELD_LISTED = 1024,     /* pipesim predict takes several values of it, by rows of its own */
+  PS_FIELD_ALIKE = 2048,      /* pipesim plan takes it, for all layouts alike */
 } PsFieldFlags;
 
 /* Refuses the first option given that has one of the flags, for that reason; NULL: for the row's own. Errors:
@@ -222,7 +223,8 @@ typedef struct {
   const char *why; /* ends the error: "--option: needs --needs FILE, why" */
 } PsOptionNeed;
 
-typedef struct {
+typedef struct _PsCostSource PsCostSource;
+struct _PsCostSource {
   const char *option; /* names the source: the option's long name, without dashes */
   gsize offset;       /* offset of the option's text in PsSetting; where that is NULL, the setting has another source */
   const char *usage;  /* how to give the source on a command line */
@@ -240,13 +242,16 @@ typedef struct {
   gboolean (*digest) (const char *text, char **digest, GError **error);
   /* How measured costs of that size spread; NULL hook: the costs are not measured. Free with ps_cost_spread_free. */
   PsCostSpread *(*spread) (const PsSetting *setting, guint n_devices, guint n_chunks, GError **error);
-} PsCostSource;
+  const PsCostSource *with_cluster; /* takes its place where --cluster is given, too; NULL: it goes without */
+};
 
 /* All sources; *n entries. */
 const PsCostSource *const *ps_source_table (guint *n);
 const PsCostSource *ps_source_find (const char *option); /* NULL when no source has that option */
 
-/* The setting's source; NULL: it names none. */
+/* The setting's source; NULL: it names none. With both --costs-from and --cluster, durations of ops, R, O and host
+ * times are those of the runs; transfers, all-reduces and all sizes are modelled, and so is what the GPUs of a device
+ * say to each other where ranks were recorded apart. Stages are even ones, or those that --layout says were run. */
 const PsCostSource *ps_setting_source (const PsSetting *setting);
 
 /* How to give each source on a command line or in a spec, as the end of an error: "costs, db, or model and cluster".
@@ -268,7 +273,7 @@ PsLayers *ps_setting_layers (const PsSetting *setting, const PsModel *model, gui
  * - best: the slowest stage is as fast as can be, by the bottleneck algorithm over the costs of ps_setting_layers with
  *   --speed; even where that is as fast.
  * - else a string of model.h, or the name of a file that holds one.
- * Not given it is best with a cluster, else even.
+ * Not given it is best with a cluster and no --costs-from, else even.
  * Errors: PS_ERROR_USAGE where the stages do not fit, and those of what it reads. Free with g_free. */
 PsStageShape *ps_setting_shapes (const PsSetting *setting, const PsModel *model, guint n_devices, guint n_chunks,
                                  GError **error) G_GNUC_WARN_UNUSED_RESULT;
@@ -288,13 +293,14 @@ PsCosts *ps_setting_costs (const PsSetting *setting, guint n_devices, guint n_ch
 PsCosts *ps_setting_costs_alike (const PsSetting *setting, const PsCosts *costs, guint n_devices,
                                  GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
-/* The same for another length of the setting's model. Where the source is no cluster, costs of a machine that takes 1
+/* The same for another length of the setting's model. Where durations are not modelled, costs of a machine that takes 1
  * ns for 1000 operations, for ratios of them. costs->shapes are known. */
 PsCosts *ps_setting_costs_of (const PsSetting *setting, const PsModel *model, const PsCosts *costs, guint n_devices,
                               GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
 /* The lengths of n_slices slices of the model's sequences as --slices says (model.h): equal, with F of the same time
- * (ps_work_cut_even, for measured costs by operations), or given. Free with g_free. Errors: PS_ERROR_USAGE. */
+ * (ps_work_cut_even for -p and -m, for measured costs by operations), or given. Free with g_free. Errors:
+ * PS_ERROR_USAGE. */
 guint *ps_setting_cut_slices (const PsSetting *setting, const PsModel *model, guint n_slices,
                               GError **error) G_GNUC_WARN_UNUSED_RESULT;
 

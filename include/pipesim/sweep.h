@@ -113,7 +113,6 @@ typedef struct {
 /* A table with the columns that it points into. */
 typedef struct {
   PsColumn *columns;
-  guint n_columns;
   PsTable *table;
   char *about; /* as of PsScope */
 } PsAnswer;
@@ -230,12 +229,6 @@ void ps_sweep_free (PsSweep *sweep);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsSweep, ps_sweep_free)
 
 guint64 ps_sweep_n_points (const PsSweep *sweep);
-
-/* The same spec with all values written out; two specs with one text are one sweep. */
-const char *ps_sweep_text (const PsSweep *sweep);
-
-/* SHA-256 (hexadecimal) over that text and over the contents of the files named in it. */
-const char *ps_sweep_digest (const PsSweep *sweep);
 
 /* Predicts one setting after the other, keeping programs and costs that several of them share. For one thread. */
 typedef struct _PsSweepWorker PsSweepWorker;

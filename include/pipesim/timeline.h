@@ -34,6 +34,8 @@ typedef struct {
   char *schedule;  /* its name */
   char *source;    /* one line: costs used, or device and transport that ran */
   char *remark;    /* one line for the user who reads the timeline, after the file's name; NULL. Not written to files */
+  gboolean apart;  /* the devices ran one after another, or without messages: times within a device alone count. The
+                      readers of traces alone say so, and such a timeline has no waits and transfers */
   guint n_devices;
   guint n_stages;
   guint n_microbatches;

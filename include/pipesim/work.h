@@ -304,10 +304,12 @@ gboolean ps_tensor_check_spread (const PsModel *model, guint n_tensor, guint n_r
  */
 
 /* Cuts the model's sequences into n_slices slices so that the F of all its layers takes the same time for each, as
- * nearly as multiples of the GPUs that share a slice allow (ps_model_cut_equal). Embedding and head do not count: one
- * cut serves all stages. cluster->tensor and the model's spread are the GPUs. Free with g_free. Errors: those of
- * ps_model_cut_equal. */
-guint *ps_work_cut_even (const PsModel *model, const PsCluster *cluster, guint n_slices,
+ * nearly as multiples of the GPUs that share a slice allow (ps_model_cut_equal) and as pays: of equal slices and even
+ * ones in multiples of 1 to 512 tokens a GPU, which steps of tiles and alignment suit more or less, the cut counts with
+ * the least sum of all F and n_waits times the longest. A pipeline of p devices waits p - 1 times in a pass; 0 asks for
+ * the least sum alone. Embedding and head do not count: one cut serves all stages. cluster->tensor and the model's
+ * spread are the GPUs. Free with g_free. Errors: those of ps_model_cut_equal. */
+guint *ps_work_cut_even (const PsModel *model, const PsCluster *cluster, guint n_slices, double n_waits,
                          GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
 /* The part of ps_work_ns that attention takes: products of heads. */

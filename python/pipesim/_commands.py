@@ -175,7 +175,7 @@ def predict(
     faster: Value = None,
     print_costs: Flag = None,
 ) -> Result[Prediction]:
-    """Simulates schedules: time, bubble, memory, and a bound that no schedule can beat.
+    """Simulates schedules: time, bubble, memory, and a bound that no order of the same ops can beat.
 
     from_: Take the setting of a launch: a script, arguments, log or YAML of Megatron-LM, TOML or words of
         torchtitan, JSON of DeepSpeed, or a config.json; other options win over it [default: none]
@@ -215,7 +215,8 @@ def predict(
     costs_from: Costs of a run: a timeline, a trace, a folder with one trace per rank, or the log of Megatron-
         LM's timers. With several runs (the option again, or ':' between paths) one adds costs that another
         lacks. T is the time of an iteration without the profiler; the profiler's part is then taken out. With
-        --model, a BW that no run splits is split into B and W by their operations [default: none]
+        --model, a BW that no run splits is split into B and W by their operations. With --cluster and --model,
+        transfers, all-reduces and memory are those of the model on the cluster [default: none]
     db: Measured costs [default: none]
     profile: Profile in the database [default: the only one]
     costs: Costs of a device's whole share, e.g. f=1ms,b=1ms,w=1ms,c=0,o=0,act=2MiB,wact=1MiB,weights=0, or
@@ -515,7 +516,8 @@ def search(
     costs_from: Costs of a run: a timeline, a trace, a folder with one trace per rank, or the log of Megatron-
         LM's timers. With several runs (the option again, or ':' between paths) one adds costs that another
         lacks. T is the time of an iteration without the profiler; the profiler's part is then taken out. With
-        --model, a BW that no run splits is split into B and W by their operations [default: none]
+        --model, a BW that no run splits is split into B and W by their operations. With --cluster and --model,
+        transfers, all-reduces and memory are those of the model on the cluster [default: none]
     db: Measured costs [default: none]
     profile: Profile in the database [default: the only one]
     costs: Costs of a device's whole share, e.g. f=1ms,b=1ms,w=1ms,c=0,o=0,act=2MiB,wact=1MiB,weights=0, or
@@ -621,14 +623,17 @@ _PLAN: dict[str, str] = {
     "db": ",",
     "profile": ",",
     "cluster": ",",
+    "memory_limit": ",",
+    "reserve": ",",
     "cuda_graphs": ",",
     "tp_comm_overlap": ",",
     "moe_token_dispatcher_type": ",",
-    "memory_limit": ",",
-    "reserve": ",",
     "tensor": ",",
     "context": ",",
     "experts": ",",
+    "zero": ",",
+    "overlap_param_gather": ",",
+    "activation_func_fp8_input_store": ",",
     "framework": ",",
     "optimizer": ",",
     "optimizer_implementation": ",",
@@ -637,10 +642,7 @@ _PLAN: dict[str, str] = {
     "exp_avg_dtype": ",",
     "exp_avg_sq_dtype": ",",
     "fp8_param_gather": ",",
-    "activation_func_fp8_input_store": ",",
-    "overlap_param_gather": ",",
     "reduce": ",",
-    "zero": ",",
     "price": ",",
     "top": ",",
     "every": ",",
@@ -665,14 +667,17 @@ def plan(
     db: Value = None,
     profile: Value = None,
     cluster: Value = None,
+    memory_limit: Value = None,
+    reserve: Value = None,
     cuda_graphs: Value = None,
     tp_comm_overlap: Flag = None,
     moe_token_dispatcher_type: Value = None,
-    memory_limit: Value = None,
-    reserve: Value = None,
     tensor: Value = None,
     context: Value = None,
     experts: Value = None,
+    zero: Value = None,
+    overlap_param_gather: Flag = None,
+    activation_func_fp8_input_store: Flag = None,
     framework: Value = None,
     optimizer: Value = None,
     optimizer_implementation: Value = None,
@@ -681,10 +686,7 @@ def plan(
     exp_avg_dtype: Value = None,
     exp_avg_sq_dtype: Value = None,
     fp8_param_gather: Flag = None,
-    activation_func_fp8_input_store: Flag = None,
-    overlap_param_gather: Flag = None,
     reduce: Value = None,
-    zero: Value = None,
     price: Value = None,
     top: Value = None,
     every: Flag = None,
@@ -711,34 +713,37 @@ def plan(
     profile: Profile in the database [default: all of the model]
     cluster: Cluster descriptions or their names; memory and peak rate come from them, and without --db all
         costs. Several are compared [required]
-    cuda_graphs: Kernels that do not wait for the host: none, attn or full_iteration [default: none]
-    tp_comm_overlap: Products hide a part of the all-reduces of --tensor
-    moe_token_dispatcher_type: What brings tokens to the experts: alltoall, deepep or hybridep [default:
-        alltoall]
     memory_limit: Memory of a GPU [default: the cluster's]
     reserve: Part of this memory that stays free: for driver and NCCL (5 GB, at most a sixteenth; nothing where
         the framework counts them), and for fragmentation and errors of prediction (a sixteenth) [default: both
         parts of the cluster's memory; nothing of --memory-limit]
+    cuda_graphs: Kernels of --cluster that do not wait for the host to launch them: none, attn (all but experts)
+        or full_iteration [default: none]
+    tp_comm_overlap: Products hide the cluster's tensor_overlap of the all-reduces of --tensor
+    moe_token_dispatcher_type: What brings tokens to the experts of --experts: alltoall, deepep or hybridep
+        [default: alltoall]
     tensor: GPUs of a device [default: 1, 2, 4 and 8, within a node]
     context: Groups of --tensor GPUs that share each sequence [default: 1, and more where sequences are long]
     experts: GPUs that share the experts [default: 1, 8, 16, 32 and 64, as the experts allow]
-    framework: Framework whose use of memory is counted, and whose runs alone are ranked: none, megatron,
-        megatron-bridge or deepspeed [default: the model's memory (megatron's where the cluster's file states a
-        datasheet's values alone), all runs]
-    optimizer: adam, or muon: of the matrices of layers [default: the model's]
-    optimizer_implementation: fused, or PyTorch's foreach [default: the model's]
-    main_grads_dtype: Format of accumulated gradients: fp32, bf16, fp16, fp8 [default: the framework's]
-    main_params_dtype: Format of the weights that the optimizer updates: fp32, bf16, fp16, fp8 [default: the
-        framework's]
-    exp_avg_dtype: Format of the first moment: fp32, bf16, fp16, fp8 [default: the framework's]
-    exp_avg_sq_dtype: Format of the second moment: fp32, bf16, fp16, fp8 [default: the framework's]
-    fp8_param_gather: Weights of products are stored in the number format of the products alone [default: the
-        framework's]
-    activation_func_fp8_input_store: Forwards keep the inputs of SwiGLU in 8 bits [default: the model's]
-    overlap_param_gather: Forwards of the next step hide the gather of the weights
-    reduce: All-reduce of the gradients: overlapped or exposed [default: overlapped]
     zero: Stage of ZeRO. The replicas share out, at 0, nothing; at 1, the optimizer state; at 2, gradients too;
         at 3, state and weights (FSDP) [default: 1 for modelled costs of several replicas or contexts, else 0]
+    overlap_param_gather: Forwards of the next step hide the gather of the weights after --zero 1 and 2
+    activation_func_fp8_input_store: Forwards keep the inputs of SwiGLU in 8 bits [default: the model's]
+    framework: Framework whose use of memory is counted: none (formulas only), megatron, megatron-bridge (its
+        performance recipes: gradients in bf16, fp8 and mxfp8 weights alone) or deepspeed [default: the model's;
+        megatron where the cluster's file states a datasheet's values alone]
+    optimizer: adam, or muon: of the matrices of layers, with adam of all else [default: the model's]
+    optimizer_implementation: fused, or PyTorch's foreach, which takes 4 bytes more for each parameter that a
+        GPU steps, while it does [default: the model's]
+    main_grads_dtype: Format in which gradients are added up and reduced: fp32, bf16, fp16, fp8 [default: the
+        framework's]
+    main_params_dtype: Format of the weights that the optimizer updates [default: the framework's]
+    exp_avg_dtype: Format of Adam's first moment, or of Muon's momentum [default: the framework's]
+    exp_avg_sq_dtype: Format of Adam's second moment [default: the framework's]
+    fp8_param_gather: Weights of products are stored in the number format of the products alone [default: the
+        framework's]
+    reduce: All-reduce of the gradients: overlapped with the ops that the device still has to run, or exposed
+        after them [default: overlapped]
     price: Price of a GPU per hour, 2.1/h for all or h100-80gb=2.1/h,h200-141gb=3.2/h: print money, and compare
         by it [default: none]
     top: Number of layouts to print, the best first [default: 10; 1 of each cluster and number of GPUs where
@@ -939,7 +944,8 @@ def advise(
     costs_from: Costs of a run: a timeline, a trace, a folder with one trace per rank, or the log of Megatron-
         LM's timers. With several runs (the option again, or ':' between paths) one adds costs that another
         lacks. T is the time of an iteration without the profiler; the profiler's part is then taken out. With
-        --model, a BW that no run splits is split into B and W by their operations [default: none]
+        --model, a BW that no run splits is split into B and W by their operations. With --cluster and --model,
+        transfers, all-reduces and memory are those of the model on the cluster [default: none]
     db: Measured costs [default: none]
     profile: Profile in the database [default: the only one]
     costs: Costs of a device's whole share, e.g. f=1ms,b=1ms,w=1ms,c=0,o=0,act=2MiB,wact=1MiB,weights=0, or
@@ -1122,7 +1128,8 @@ def partition(
     costs_from: Costs of a run: a timeline, a trace, a folder with one trace per rank, or the log of Megatron-
         LM's timers. With several runs (the option again, or ':' between paths) one adds costs that another
         lacks. T is the time of an iteration without the profiler; the profiler's part is then taken out. With
-        --model, a BW that no run splits is split into B and W by their operations [default: none]
+        --model, a BW that no run splits is split into B and W by their operations. With --cluster and --model,
+        transfers, all-reduces and memory are those of the model on the cluster [default: none]
     db: Measured costs [default: none]
     profile: Profile in the database [default: the only one]
     costs: Costs of a device's whole share, e.g. f=1ms,b=1ms,w=1ms,c=0,o=0,act=2MiB,wact=1MiB,weights=0, or
@@ -1352,7 +1359,8 @@ def diagnose(
     costs_from: Costs of a run: a timeline, a trace, a folder with one trace per rank, or the log of Megatron-
         LM's timers. With several runs (the option again, or ':' between paths) one adds costs that another
         lacks. T is the time of an iteration without the profiler; the profiler's part is then taken out. With
-        --model, a BW that no run splits is split into B and W by their operations [default: none]
+        --model, a BW that no run splits is split into B and W by their operations. With --cluster and --model,
+        transfers, all-reduces and memory are those of the model on the cluster [default: none]
     db: Measured costs [default: none]
     profile: Profile in the database [default: the only one]
     costs: Costs of a device's whole share, e.g. f=1ms,b=1ms,w=1ms,c=0,o=0,act=2MiB,wact=1MiB,weights=0, or

@@ -320,8 +320,11 @@ char *ps_did_you_mean (const char *text, const char *const *names, guint n, cons
   for (guint i = 0; i < n && strlen (text) <= MAX_MISTYPED; i++) {
     gboolean begins = strlen (text) >= 3 && g_str_has_prefix (names[i], text);
     guint distance = begins ? 0 : name_distance (text, names[i]);
+    gboolean shorter = begins && least == 0 && strlen (names[i]) < strlen (closest);
 
-    if (distance >= least)
+    /* Few mistype the first letter: "import" is no "report". */
+    distance += distance > 1 && names[i][0] != *text;
+    if (distance >= least && !shorter)
       continue;
     least = distance;
     closest = names[i];
@@ -594,6 +597,13 @@ char *ps_text_quote (const char *text)
 
   return strlen (escaped) <= MAX_QUOTED ? g_strdup_printf ("'%s'", escaped)
                                         : g_strdup_printf ("'%.*s...'", MAX_QUOTED, escaped);
+}
+
+char *ps_shell_word (const char *text)
+{
+  gsize n_plain = strspn (text, G_CSET_A_2_Z G_CSET_a_2_z G_CSET_DIGITS "-_./:=,+");
+
+  return n_plain > 0 && text[n_plain] == '\0' ? g_strdup (text) : g_shell_quote (text);
 }
 
 gboolean ps_refuse_at (char *where, GError **error, const char *format, ...)

@@ -62,12 +62,13 @@ static void append_option (const PsOption *row, GString *page)
     g_string_append_printf (page, "  %s\n%*s%s\n", names, INDENT, "", text->str);
 }
 
-static void append_group (const PsOption *rows, PsOptionGroup group, guint16 without, GString *page)
+static void append_group (const PsOption *rows, PsOptionGroup group, guint16 without, guint16 only, GString *page)
 {
   for (; rows->name != NULL; rows++)
     if (rows->rows != NULL)
-      append_group (rows->rows, group, without | rows->flags, page);
-    else if (*rows->name != '\0' && !rows->hidden && rows->group == group && !(rows->flags & without))
+      append_group (rows->rows, group, without | rows->flags, rows->only, page);
+    else if (*rows->name != '\0' && !rows->hidden && rows->group == group && !(rows->flags & without)
+             && (only == 0 || rows->flags & only))
       append_option (rows, page);
 }
 
@@ -78,7 +79,7 @@ char *ps_command_options (const PsOption *rows)
   for (guint group = 0; group < PS_N_GROUPS; group++) {
     g_autoptr (GString) options = g_string_new (NULL);
 
-    append_group (rows, (PsOptionGroup)group, 0, options);
+    append_group (rows, (PsOptionGroup)group, 0, 0, options);
     if (options->len > 0)
       g_string_append_printf (page, "%s%s:\n%s", page->len > 0 ? "\n" : "", headings[group], options->str);
   }

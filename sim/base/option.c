@@ -274,7 +274,7 @@ static gboolean is_bound (const PsOption *option, const GArray *bindings)
 }
 
 /* Of rows with the same name the first counts: a command's own row goes before that of a table which it includes. */
-static void add_entries (const PsOption *rows, gpointer base, GArray *entries, GArray *bindings)
+static void add_entries (const PsOption *rows, gpointer base, guint16 only, GArray *entries, GArray *bindings)
 {
   for (; rows->name != NULL; rows++) {
     gboolean is_file = rows->type == PS_OPTION_FILE || rows->type == PS_OPTION_FILES || rows->type == PS_OPTION_LIST;
@@ -285,8 +285,8 @@ static void add_entries (const PsOption *rows, gpointer base, GArray *entries, G
     Binding binding = { .option = rows, .base = base };
 
     if (rows->rows != NULL)
-      add_entries (rows->rows, base_of (rows, base), entries, bindings);
-    if (rows->rows != NULL || rows->hidden || is_bound (rows, bindings))
+      add_entries (rows->rows, base_of (rows, base), rows->only, entries, bindings);
+    if (rows->rows != NULL || rows->hidden || (only != 0 && !(rows->flags & only)) || is_bound (rows, bindings))
       continue;
     entry.flags = is_file ? G_OPTION_FLAG_FILENAME : rows->type == PS_OPTION_FLAG ? G_OPTION_FLAG_NO_ARG : 0;
     g_array_append_val (entries, entry);
@@ -304,7 +304,7 @@ void ps_options_add (const PsOption *rows, gpointer base, GOptionContext *contex
   GOptionGroup *group = g_option_group_new (NULL, NULL, NULL, bindings, (GDestroyNotify)g_array_unref);
   g_autoptr (GArray) entries = g_array_new (TRUE, TRUE, sizeof (GOptionEntry));
 
-  add_entries (rows, base, entries, bindings);
+  add_entries (rows, base, 0, entries, bindings);
   g_option_group_add_entries (group, (const GOptionEntry *)(gconstpointer)entries->data);
   g_option_context_set_main_group (context, group);
   ps_options_reset (rows, base);

@@ -27,7 +27,7 @@ struct _PsTable {
   guint n_columns;
   GPtrArray *rows;              /* of Cell[n_columns] */
   const PsColumnChoice *choice; /* NULL: none was made */
-  const char *const *usual;     /* keys; NULL: all */
+  const char *const *wide;      /* keys of columns that --wide alone shows; NULL: none */
 };
 
 #define BIT(type) (1U << (type))
@@ -344,9 +344,9 @@ gboolean ps_tables_choose (PsTable *const *tables, guint n, const PsColumnChoice
   return TRUE;
 }
 
-gboolean ps_table_choose (PsTable *table, const PsColumnChoice *choice, const char *const *usual, GError **error)
+gboolean ps_table_choose (PsTable *table, const PsColumnChoice *choice, const char *const *wide, GError **error)
 {
-  table->usual = usual;
+  table->wide = wide;
   return choice == NULL || (ps_column_choice_check (choice, error) && ps_tables_choose (&table, 1, choice, error));
 }
 
@@ -355,7 +355,7 @@ static GArray *table_shown (const PsTable *table)
 {
   GArray *shown = g_array_new (FALSE, FALSE, sizeof (guint));
   const PsColumnChoice *choice = table->choice;
-  gboolean all = table->usual == NULL || (choice != NULL && choice->wide);
+  gboolean all = table->wide == NULL || (choice != NULL && choice->wide);
 
   for (guint i = 0; choice != NULL && choice->columns != NULL && choice->columns[i] != NULL; i++) {
     guint c = find_called (table, choice->columns[i]);
@@ -364,7 +364,7 @@ static GArray *table_shown (const PsTable *table)
       g_array_append_val (shown, c);
   }
   for (guint c = 0; (choice == NULL || choice->columns == NULL) && c < table->n_columns; c++)
-    if (has_title (table, c) && (all || g_strv_contains (table->usual, table->columns[c].column.key)))
+    if (has_title (table, c) && (all || !g_strv_contains (table->wide, table->columns[c].column.key)))
       g_array_append_val (shown, c);
   return shown;
 }

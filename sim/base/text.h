@@ -14,6 +14,9 @@ gboolean ps_text_check (const char *where, const char *text, gsize length, gsize
  * g_free. */
 char *ps_text_quote (const char *text);
 
+/* The text as one word of a command line: quoted where a shell would read it otherwise. Free with g_free. */
+char *ps_shell_word (const char *text);
+
 /* Sets PS_ERROR_INPUT "where: ..." with a message as of printf. Frees `where`; returns FALSE. */
 gboolean ps_refuse_at (char *where, GError **error, const char *format, ...) G_GNUC_PRINTF (3, 4);
 

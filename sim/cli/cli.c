@@ -45,8 +45,8 @@ char *ps_describe_errors (const PsSetting *setting)
   g_autoptr (PsCluster) cluster = model != NULL ? ps_setting_read_cluster (setting, NULL) : NULL;
   g_auto (PsClassErrors) errors = { 0 };
 
-  /* No class is of prefill. */
-  if (cluster == NULL || setting->serve != PS_SERVE_NONE)
+  /* No class is of prefill, nor of ops that were measured. */
+  if (cluster == NULL || setting->serve != PS_SERVE_NONE || setting->costs_from != NULL)
     return NULL;
   ps_class_errors_init (&errors, model, cluster);
   return ps_class_errors_to_text (&errors);

@@ -38,6 +38,9 @@ gboolean ps_imply_framework (const char *to, PsSetting *setting, GError **error)
  * where costs are not modelled. Free with g_free. */
 char *ps_describe_errors (const PsSetting *setting);
 
+/* "driver and libraries", the heading of a part of memory. */
+const char *ps_memory_part_title (PsMemoryPart part);
+
 int ps_cmd_run (const PsCmd *command, int argc, char **argv, GError **error);
 
 /* Runs the command that argv[1] names and prints its error. FALSE: pipesim has none of that name. *code: the exit code.

@@ -44,10 +44,10 @@ static const PsOption rows[] = {
 
 static void append_size (GString *text, const char *name, gint64 bytes)
 {
-  g_autofree char *size = ps_format_size (bytes), *words = g_strdelimit (g_strdup (name), "_", ' ');
+  g_autofree char *size = ps_format_size (bytes);
 
   if (bytes > 0)
-    g_string_append_printf (text, "%s%s %s", text->len > 0 ? ", " : "", words, size);
+    g_string_append_printf (text, "%s%s %s", text->len > 0 ? ", " : "", name, size);
 }
 
 /* "peak memory 71.2 GiB of 79.2 GiB on device 0, which fits: weights 20 GiB, ..."; NULL: it is not known. */
@@ -65,7 +65,7 @@ static char *describe_memory (const PsSetting *setting, const PsAdvice *advice)
       most = d;
   const PsMemoryMoment *peak = &memory->device[most].peak;
   for (guint part = 0; part < PS_N_MEMORY_PARTS; part++)
-    append_size (parts, ps_memory_part_key ((PsMemoryPart)part), peak->bytes[part]);
+    append_size (parts, ps_memory_part_title ((PsMemoryPart)part), peak->bytes[part]);
   if (memory->device[most].peak_bytes == 0)
     return NULL;
   g_autofree char *size = ps_format_size (memory->device[most].peak_bytes);
@@ -173,8 +173,6 @@ static const struct {
   { PS_CELL (Row, diff, "diff", NULL, TEXT), FALSE },
   { PS_CELL (Row, flags, "flags", NULL, TEXT), FALSE },
 };
-
-static const char *const usual[] = { "rank", "label", "step_ns", "gain", "peak_memory_bytes", "fits", "likely", NULL };
 
 static void add_row (PsTable *table, guint rank, const PsAdvised *run, const PsAdvisedFile *file)
 {
@@ -324,7 +322,7 @@ static gboolean print_advice (const Options *options, const PsAdvice *advice, co
       extra[k++] = said[i].text;
       g_string_append_printf (page, "%s%s%s", i > 0 ? "\n" : "", said[i].before, said[i].text);
     }
-  gboolean done = ps_table_choose (table, &options->columns, usual, error);
+  gboolean done = ps_table_choose (table, &options->columns, NULL, error);
   if (done && options->columns.json)
     done = ps_table_print (table, "pipesim-advise/1", extra, error);
   else if (done) {
@@ -411,8 +409,8 @@ const PsCmd ps_cmd_advise = {
     .text = "FILE is a launch as --from reads it (docs/launches.md). One thing changes at a time, on the same GPUs and with "
             "the same sequences per step: schedule and v, layout, microbatch size, recomputation, offload, ZeRO, degrees of "
             "parallelism, formats of gradients, overlap. Only what the framework runs counts. A row is the best value of "
-            "its change; the last one is the best few together. A launch that does not fit gets what frees memory, by the "
-            "time that it costs, and the fewest changes that make it fit. Each is a diff of FILE.\n\n"
+            "its change; the last one is the best few together. A launch that does not fit gets what frees memory, "
+            "first what makes it fit, by the time that it costs, and the fewest changes that make it fit. Each is a diff of FILE.\n\n"
             "gain = part of the step that is saved\n"
             "certainty = probability that the change is faster; below 0.9 the difference is noise\n",
     .examples = "pipesim predict -s 1f1b -p 4 -m 32 --model llama-3-8b --cluster h100-80gb --to megatron-gpt >run.sh\n"

@@ -71,10 +71,16 @@ static char *write_formats (void)
   for (guint i = 0; i < n; i++)
     g_string_append_printf (text, "  %-16s %s\n", formats[i]->name, formats[i]->description);
   g_string_append (
-      text, "\nA schedule FILE may be in any readable format. pipesim recognises the format from the contents.\n\n"
-            "Timelines (predict -o, exec --trace, compare, plot) are pipesim's own JSON; FILE.trace.json is a Chrome "
-            "trace. Any FILE.gz is packed when written, and packed files are read. The output of --json begins with "
-            "its format and version, such as pipesim-predict/1.\n");
+      text,
+      "\nA schedule FILE may be in any readable format. pipesim recognises the format from the contents. A native "
+      "one by hand, where F1.0 is the forward of microbatch 1 on stage 0, and placement has each stage's device:\n"
+      "  {\"format\": \"pipesim-schedule/1\", \"name\": \"mine\", \"devices\": 2, \"stages\": 2, "
+      "\"microbatches\": 2,\n"
+      "   \"placement\": [[0, 1]], \"order\": [[\"F0.0\", \"F1.0\", \"BW0.0\", \"BW1.0\"],\n"
+      "                                    [\"F0.1\", \"BW0.1\", \"F1.1\", \"BW1.1\"]]}\n\n"
+      "Timelines (predict -o, exec --trace, compare, plot) are pipesim's own JSON; FILE.trace.json is a Chrome "
+      "trace. Any FILE.gz is packed when written, and packed files are read. The output of --json begins with "
+      "its format and version, such as pipesim-predict/1.\n");
   return g_string_free (text, FALSE);
 }
 

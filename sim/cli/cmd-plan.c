@@ -18,6 +18,7 @@ typedef struct {
   guint rank; /* --explain; 0: not given */
   PsLaunchChoice launch;
   PsColumnChoice columns;
+  PsSetting alike;           /* the options of all layouts */
   PsLayoutQuestion question; /* its texts are owned; without cluster and n_gpus */
   char **clusters;
   guint *gpus;
@@ -27,10 +28,6 @@ typedef struct {
   char **prices;
   PsFromChoice from;
 } Options;
-
-#define DTYPE(name, member, help)                                                                                      \
-  PS_OPTION (name, 0, PS_NAME (Options, question.state.member, ps_dtype), "DTYPE", help ": fp32, bf16, fp16, fp8",     \
-             .otherwise = "the framework's", .group = PS_GROUP_TRAINING)
 
 static const PsOption rows[] = {
   PS_OPTION_INCLUDE (Options, from, ps_from_rows),
@@ -71,36 +68,6 @@ static const PsOption rows[] = {
              .group = PS_GROUP_TRAINING),
   PS_OPTION ("experts", 0, PS_COUNT (Options, question.experts, 1, PS_MAX_GPUS), "E", "GPUs that share the experts",
              .otherwise = "1, 8, 16, 32 and 64, as the experts allow", .group = PS_GROUP_TRAINING),
-  PS_OPTION ("framework", 0, PS_NAME (Options, question.framework, ps_framework), "NAME",
-             "Framework whose use of memory is counted, and whose runs alone are ranked: none, megatron, "
-             "megatron-bridge or deepspeed",
-             .given = PS_MEMBER (Options, question.has_framework, gboolean),
-             .otherwise
-             = "the model's memory (megatron's where the cluster's file states a datasheet's values alone), all runs",
-             .group = PS_GROUP_TRAINING),
-  PS_OPTION ("optimizer", 0, PS_NAME (Options, question.state.optimizer, ps_optimizer), "NAME",
-             "adam, or muon: of the matrices of layers", .otherwise = "the model's", .group = PS_GROUP_TRAINING),
-  PS_OPTION ("optimizer-implementation", 0, PS_NAME (Options, question.state.implementation, ps_implementation), "NAME",
-             "fused, or PyTorch's foreach", .otherwise = "the model's", .group = PS_GROUP_TRAINING),
-  DTYPE ("main-grads-dtype", main_grads, "Format of accumulated gradients"),
-  DTYPE ("main-params-dtype", main_params, "Format of the weights that the optimizer updates"),
-  DTYPE ("exp-avg-dtype", exp_avg, "Format of the first moment"),
-  DTYPE ("exp-avg-sq-dtype", exp_avg_sq, "Format of the second moment"),
-  PS_OPTION ("fp8-param-gather", 0, PS_FLAG (Options, question.state.fp8_param_gather), NULL,
-             "Weights of products are stored in the number format of the products alone",
-             .otherwise = "the framework's", .group = PS_GROUP_TRAINING),
-  PS_OPTION ("activation-func-fp8-input-store", 0, PS_FLAG (Options, question.fp8_input_store), NULL,
-             "Forwards keep the inputs of SwiGLU in 8 bits", .otherwise = "the model's", .group = PS_GROUP_TRAINING),
-  PS_OPTION ("cuda-graphs", 0, PS_NAME (Options, question.cuda_graphs, ps_cuda_graphs), "SCOPE",
-             "Kernels that do not wait for the host: none, attn or full_iteration", .group = PS_GROUP_MACHINE),
-  PS_OPTION ("tp-comm-overlap", 0, PS_FLAG (Options, question.tp_comm_overlap), NULL,
-             "Products hide a part of the all-reduces of --tensor", .group = PS_GROUP_MACHINE),
-  PS_OPTION ("moe-token-dispatcher-type", 0, PS_NAME (Options, question.dispatcher, ps_dispatcher), "NAME",
-             "What brings tokens to the experts: alltoall, deepep or hybridep", .group = PS_GROUP_MACHINE),
-  PS_OPTION ("overlap-param-gather", 0, PS_FLAG (Options, question.overlap_param_gather), NULL,
-             "Forwards of the next step hide the gather of the weights", .group = PS_GROUP_TRAINING),
-  PS_OPTION ("reduce", 0, PS_NAME (Options, question.reduce, ps_reduce), "KIND",
-             "All-reduce of the gradients: overlapped or exposed", .group = PS_GROUP_TRAINING),
   PS_OPTION ("global-batch", 0, PS_INTEGER (Options, question.global_batch, 1, PS_MAX_MICROBATCHES), "N",
              "Sequences per step, over all replicas", .group = PS_GROUP_WHAT, .otherwise = ""),
   PS_OPTION ("memory-limit", 0, PS_SIZE (Options, question.memory_limit), "SIZE", "Memory of a GPU",
@@ -126,6 +93,11 @@ static const PsOption rows[] = {
   PS_OPTION ("explain", 0, PS_COUNT (Options, rank, 1, MAX_TOP), "RANK",
              "Print the command line that predicts the layout of this rank again", .group = PS_GROUP_OUTPUT,
              .otherwise = "none"),
+  { .name = "",
+    .type = PS_OPTION_ROWS,
+    .offset = offsetof (Options, alike),
+    .rows = ps_setting_options,
+    .only = PS_FIELD_ALIKE },
   PS_OPTION_INCLUDE (Options, launch, ps_launch_rows),
   PS_OPTION_TABLE (Options, columns, "pipesim-plan/1"),
   PS_OPTION_END,
@@ -175,31 +147,7 @@ static const PsCellColumn columns[] = {
   PS_CELL (Row, command, "command", NULL, TEXT),
 };
 
-static const char *const usual[] = { "rank",
-                                     "cluster",
-                                     "gpus",
-                                     "schedule",
-                                     "asynchronous",
-                                     "devices",
-                                     "tensor",
-                                     "context",
-                                     "experts",
-                                     "replicas",
-                                     "microbatch_size",
-                                     "microbatches",
-                                     "chunks",
-                                     "recompute",
-                                     "step_ns",
-                                     "days",
-                                     "money",
-                                     "money_per_step",
-                                     "tokens_per_second",
-                                     "mfu",
-                                     "peak_memory_bytes",
-                                     "near",
-                                     "n_runs_in",
-                                     "layout",
-                                     NULL };
+static const char *const wide[] = { "zero", "bubble_ratio", "costs_origin", "confidence", "runs_in", NULL };
 
 /* A question of one cluster and, unless it asks for the fewest, one number of GPUs; and what was found. */
 typedef struct {
@@ -268,12 +216,13 @@ static gboolean finish_options (Options *options, GError **error)
     question->n_jobs = g_get_num_processors ();
   if (question->top == 0)
     question->top = is_comparison (options) ? 1 : USUAL_TOP;
-  if (!ps_launch_imply (options->launch.to, &question->framework, error))
+  if (!ps_imply_framework (options->launch.to, &options->alike, error))
     return FALSE;
+  question->alike = &options->alike;
   question->runner = options->launch.to;
-  if (question->runner == NULL && question->framework != PS_FRAMEWORK_NONE)
-    question->runner = ps_framework_name (ps_framework_is_megatron (question->framework) ? PS_FRAMEWORK_MEGATRON
-                                                                                         : question->framework);
+  if (question->runner == NULL && options->alike.framework != PS_FRAMEWORK_NONE)
+    question->runner = ps_framework_name (
+        ps_framework_is_megatron (options->alike.framework) ? PS_FRAMEWORK_MEGATRON : options->alike.framework);
   return check_options (options, error);
 }
 
@@ -449,7 +398,7 @@ static PsTable *make_table (const Options *options, const GArray *found, guint f
 
   for (guint i = first; i < end; i++)
     add_row (options, &g_array_index (found, Found, i), i + 1, table);
-  ps_table_choose (table, &options->columns, usual, NULL);
+  ps_table_choose (table, &options->columns, wide, NULL);
   return table;
 }
 
@@ -677,11 +626,10 @@ static gboolean find_all (const Options *options, const GArray *answers, GError 
   for (guint i = 0; i < answers->len; i++) {
     Answer *answer = ANSWER (answers, i);
     const PsLayoutQuestion *question = &answer->question;
-    const PsSetting asked = { .model = (char *)question->model,
-                              .cluster = (char *)question->cluster,
-                              .framework = question->framework,
-                              .has_framework = question->has_framework };
+    PsSetting asked = options->alike;
 
+    asked.model = (char *)question->model;
+    asked.cluster = (char *)question->cluster;
     if (i == 0 || question->cluster != ANSWER (answers, i - 1)->question.cluster)
       ps_note_assumed (&asked);
     answer->layouts
@@ -702,7 +650,7 @@ static int run (G_GNUC_UNUSED const PsCmd *command, gpointer base, int argc, cha
     return 0;
   g_autoptr (PsTable) table = new_table (options);
   g_autoptr (GArray) answers = list_answers (options);
-  if (!ps_table_choose (table, &options->columns, usual, error) || !read_prices (options, answers, error))
+  if (!ps_table_choose (table, &options->columns, wide, error) || !read_prices (options, answers, error))
     return 0;
   ps_note_unread (options->question.model);
   if (!find_all (options, answers, error))
@@ -740,8 +688,8 @@ const PsCmd ps_cmd_plan = {
     "peak memory = of a GPU\n"
     "MFU = FLOPs of the model per step / (step * GPUs * peak rate of a GPU in the model's precision); the FLOPs\n"
     "are those of F, B and W; recomputation does not count (Chowdhery et al., PaLM, arXiv 2204.02311, appendix B)\n"
-    "confidence = high: all costs were measured; medium: some of them lie between measured ones; low: some are\n"
-    "modelled, and the line that begins with interval says how right steps of the class were\n",
+    "confidence = high: all costs were measured; medium: some of them lie between measured ones, or are modelled\n"
+    "and the line that begins with interval has published runs of the class; low: modelled, and it has none\n",
   .examples = "pipesim plan --model llama-3-8b --cluster h100-80gb -g 16 --global-batch 64\n"
               "pipesim plan --model llama-3-8b --cluster h100-80gb -g 16 --global-batch 64 -s 1f1b,interleaved "
               "--memory-limit 70GB\n"

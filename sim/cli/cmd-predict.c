@@ -116,19 +116,16 @@ typedef struct {
   GArray *memory;         /* MemoryRow */
   GPtrArray *samples;     /* Samples of all schedules; NULL: not asked for */
   PsExplainReport *explain;
-  GArray *skipped;        /* Skipped */
-  GString *prompts;       /* their printed table, where there is one schedule */
-  GString *asynchronous;  /* names of those schedules */
-  gint64 first_ns;        /* iteration of the synchronous schedule that will stand first */
-  const char *first_fits; /* its ps_fits; NULL: none yet */
-  char *gain;             /* the schedule's layout against the even one; NULL: it is even, or was given */
-  char *about;            /* what the costs are, those with the largest unrest; NULL: no prediction yet */
-  double unrest;          /* the largest of all rows */
-  GString *restless;      /* names of schedules whose costs were measured while the machine was not quiet */
-  guint n_quiet;          /* the other rows */
-  gboolean shifts;        /* an iteration lies outside its p10-p90 */
-  guint from;             /* Row.from of the prediction that is added */
-  GArray *candidates;     /* Candidate: the synchronous schedules */
+  GArray *skipped;       /* Skipped */
+  GString *prompts;      /* their printed table, where there is one schedule */
+  GString *asynchronous; /* names of those schedules */
+  char *about;           /* what the costs are, those with the largest unrest; NULL: no prediction yet */
+  double unrest;         /* the largest of all rows */
+  GString *restless;     /* names of schedules whose costs were measured while the machine was not quiet */
+  guint n_quiet;         /* the other rows */
+  gboolean shifts;       /* an iteration lies outside its p10-p90 */
+  guint from;            /* Row.from of the prediction that is added */
+  GArray *candidates;    /* Candidate: the synchronous schedules */
 } Report;
 
 /* Memory at the peak of each device */
@@ -173,6 +170,11 @@ static const PsCellColumn memory_columns[] = {
   PART (10, "context_bytes", "driver and libraries"),
   PS_CELL (MemoryRow, alive, "alive", "alive microbatches", TEXT),
 };
+
+const char *ps_memory_part_title (PsMemoryPart part)
+{
+  return memory_columns[N_BEFORE_PARTS + part].column.title;
+}
 
 static gpointer holding_part (gconstpointer row)
 {
@@ -293,7 +295,7 @@ static void append_modules (GString *page, const GArray *rows)
       const PsModuleBytes *module = &most->modules[i];
 
       ps_table_add_row (table);
-      ps_table_set_text (table, "part", memory_columns[N_BEFORE_PARTS + part].column.title);
+      ps_table_set_text (table, "part", ps_memory_part_title ((PsMemoryPart)part));
       if (part == PS_MEMORY_ACTIVATIONS)
         ps_table_set_text (table, "module", module->module);
       ps_table_set_integer (table, "bytes", part == PS_MEMORY_ACTIVATIONS ? module->bytes : most->peak.bytes[part]);
@@ -396,6 +398,7 @@ typedef struct {
   gint64 *iteration_ns; /* [n_samples] */
   PsDistribution distribution;
   gint64 mean_ns[4]; /* its mean, the ends of the mean's interval, and the deviation; rounded */
+  char *between[4];  /* "1 ms .. 2 ms": the 95 % of its mean, p50, p90 and p99 */
   GArray *tornado;   /* PsTornadoBar; NULL: not asked for */
 } Samples;
 
@@ -405,8 +408,18 @@ static void samples_free (gpointer data)
 
   g_free (samples->schedule);
   g_free (samples->iteration_ns);
+  for (guint i = 0; i < G_N_ELEMENTS (samples->between); i++)
+    g_free (samples->between[i]);
   g_clear_pointer (&samples->tornado, g_array_unref);
   g_free (samples);
+}
+
+/* Free with g_free. */
+static char *format_between (gint64 low_ns, gint64 high_ns)
+{
+  g_autofree char *low = ps_format_time (low_ns), *high = ps_format_time (high_ns);
+
+  return g_strdup_printf ("%s .. %s", low, high);
 }
 
 /* Samples one prediction: iteration times of the steady state where devices never meet. */
@@ -447,6 +460,10 @@ static gboolean add_samples (Report *report, const PsPrediction *prediction, GEr
   samples->mean_ns[1] = llround (distribution->mean_low_ns);
   samples->mean_ns[2] = llround (distribution->mean_high_ns);
   samples->mean_ns[3] = llround (distribution->deviation_ns);
+  const PsQuantile *const quantiles[] = { &distribution->p50, &distribution->p90, &distribution->p99 };
+  samples->between[0] = format_between (samples->mean_ns[1], samples->mean_ns[2]);
+  for (guint i = 0; i < G_N_ELEMENTS (quantiles); i++)
+    samples->between[i + 1] = format_between (quantiles[i]->low_ns, quantiles[i]->high_ns);
   if (options->tornado)
     samples->tornado = ps_uncertainty_tornado (program, prediction->costs, &uncertainty, &sampling, N_WIDEST, error);
   return !options->tornado || samples->tornado != NULL;
@@ -528,39 +545,17 @@ static PsTable *tornado_table (const Report *report, const Samples *samples)
   return table;
 }
 
-static char *format_between (gint64 low_ns, gint64 high_ns)
-{
-  g_autofree char *low = ps_format_time (low_ns), *high = ps_format_time (high_ns);
-
-  return g_strdup_printf ("%s .. %s", low, high);
-}
-
-static gpointer mean_between (gconstpointer row)
-{
-  return format_between (((const Samples *)row)->mean_ns[1], ((const Samples *)row)->mean_ns[2]);
-}
-
-#define DEFINE_BETWEEN(p)                                                                                              \
-  static gpointer p##_between (gconstpointer row)                                                                      \
-  {                                                                                                                    \
-    const PsQuantile *quantile = &((const Samples *)row)->distribution.p;                                              \
-    return format_between (quantile->low_ns, quantile->high_ns);                                                       \
-  }
-DEFINE_BETWEEN (p50)
-DEFINE_BETWEEN (p90)
-DEFINE_BETWEEN (p99)
-
 static const PsCellColumn quantile_columns[] = {
   PS_CELL (Samples, schedule, "schedule", "schedule", TEXT),
   PS_CELL (Samples, mean_ns[0], "mean_ns", "mean", TIME),
-  PS_CELL_GET (mean_between, "mean", "95 % of mean", TEXT),
+  PS_CELL (Samples, between[0], "mean", "95 % of mean", TEXT),
   PS_CELL (Samples, mean_ns[3], "deviation_ns", "deviation", TIME),
   PS_CELL (Samples, distribution.p50.value_ns, "p50_ns", "p50", TIME),
-  PS_CELL_GET (p50_between, "p50", "95 % of p50", TEXT),
+  PS_CELL (Samples, between[1], "p50", "95 % of p50", TEXT),
   PS_CELL (Samples, distribution.p90.value_ns, "p90_ns", "p90", TIME),
-  PS_CELL_GET (p90_between, "p90", "95 % of p90", TEXT),
+  PS_CELL (Samples, between[2], "p90", "95 % of p90", TEXT),
   PS_CELL (Samples, distribution.p99.value_ns, "p99_ns", "p99", TIME),
-  PS_CELL_GET (p99_between, "p99", "95 % of p99", TEXT),
+  PS_CELL (Samples, between[3], "p99", "95 % of p99", TEXT),
 };
 
 /* Row by column: how often the row's schedule is faster. Columns are numbers, for 20 names would not fit on a line. */
@@ -707,14 +702,11 @@ static const struct {
   { PS_CELL_SET ("tornado", NULL, TABLE), TORNADO },
 };
 
-static const char *const usual[] = { "schedule",         "devices",           "microbatches", "microbatches_from",
-                                     "chunks",           "iteration_ns",      "interval",     "bubble_ratio",
-                                     "lower_bound_ns",   "peak_memory_bytes", "fits",         "layout",
-                                     "microbatch_order", "slice_tokens",      "asynchronous", NULL };
+static const char *const wide[] = { "makespan_ns", "iteration_p50_ns", "bubble_ratio_span", NULL };
 
-static const char *const usual_of_prefill[]
-    = { "schedule",          "devices", "microbatches", "chunks", "first_token_ns", "bubble_ratio", "tokens_per_s",
-        "peak_memory_bytes", "fits",    "interval",     NULL };
+static const char *const wide_of_prefill[]
+    = { "makespan_ns",   "iteration_ns",   "iteration_p50_ns", "bubble_ratio_span",
+        "prompts_per_s", "lower_bound_ns", "layout",           NULL };
 
 static guint find_subjects (const Report *report)
 {
@@ -732,16 +724,11 @@ static guint find_subjects (const Report *report)
 }
 
 typedef struct {
-  char *name;
-  gint64 iteration_ns;
+  const char *name, *layout; /* interned; layout NULL: not known */
+  gint64 iteration_ns, even_ns;
   PsInterval interval;
   const char *fits; /* ps_fits */
 } Candidate;
-
-static void candidate_clear (gpointer candidate)
-{
-  g_free (((Candidate *)candidate)->name);
-}
 
 /* A reason, and the schedules that have no row for it. */
 typedef struct {
@@ -768,7 +755,6 @@ static void report_clear (Report *report)
   g_string_free (report->asynchronous, TRUE);
   g_string_free (report->restless, TRUE);
   g_free (report->about);
-  g_free (report->gain);
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Report, report_clear)
 
@@ -779,7 +765,7 @@ static gboolean report_init (Report *report, Options *options, GError **error)
   guint n = 0;
 
   report->options = options;
-  report->has_intervals = source != NULL && source->spread != NULL;
+  report->has_intervals = source != NULL && source->spread != NULL && ps_setting_zero (options->setting) < 3;
   guint subjects = find_subjects (report);
   for (guint i = 0; i < G_N_ELEMENTS (columns); i++)
     if ((columns[i].only & ~subjects) == 0)
@@ -796,9 +782,8 @@ static gboolean report_init (Report *report, Options *options, GError **error)
   report->asynchronous = g_string_new (NULL);
   report->restless = g_string_new (NULL);
   report->candidates = g_array_new (FALSE, FALSE, sizeof (Candidate));
-  g_array_set_clear_func (report->candidates, candidate_clear);
   return ps_table_choose (report->table, &options->columns,
-                          options->setting->serve != PS_SERVE_NONE ? usual_of_prefill : usual, error);
+                          options->setting->serve != PS_SERVE_NONE ? wide_of_prefill : wide, error);
 }
 
 /* Whether one schedule stands before the other: yes before tight before no, then the faster one. */
@@ -807,26 +792,6 @@ static gboolean is_before (const char *fits, gint64 iteration_ns, const char *ot
   int order = strcmp (other_fits, fits);
 
   return order < 0 || (order == 0 && iteration_ns < other_ns);
-}
-
-static void note_gain (Report *report, const PsPrediction *prediction)
-{
-  gint64 iteration_ns = prediction->metrics.iteration_ns;
-  const char *name = prediction->program->schedule->name;
-  g_autofree char *layout = ps_prediction_layout (prediction);
-
-  if (prediction->program->schedule->asynchronous
-      || (report->first_fits != NULL
-          && !is_before (prediction->fits, iteration_ns, report->first_fits, report->first_ns)))
-    return;
-  report->first_ns = iteration_ns;
-  report->first_fits = prediction->fits;
-  g_clear_pointer (&report->gain, g_free);
-  if (prediction->even_ns > iteration_ns)
-    report->gain = g_strdup_printf ("%s: layout %s: %.1f %% faster than even\n", name, layout,
-                                    100 * ((double)prediction->even_ns / (double)iteration_ns - 1));
-  else if (prediction->even_ns > 0)
-    report->gain = g_strdup_printf ("%s: layout %s: fits, and even does not\n", name, layout);
 }
 
 static void add_row (Report *report, const PsPrediction *prediction)
@@ -853,8 +818,6 @@ static void add_row (Report *report, const PsPrediction *prediction)
   row.figures.layout = layout;
   ps_table_add (table, &row);
   report->shifts |= row.interval.p90_ns > 0 && !ps_interval_holds (&row.interval, row.figures.metrics.iteration_ns);
-  if (options->n_settings == 1)
-    note_gain (report, prediction);
   if (row.figures.asynchronous) {
     ps_table_set_title (table, "asynchronous", "async");
     g_string_append_printf (report->asynchronous, "%s%s", report->asynchronous->len ? ", " : "", row.figures.schedule);
@@ -917,9 +880,13 @@ static gboolean take_prediction (Report *report, PsPrediction *prediction, GErro
     g_ptr_array_set_size (report->predictions, 0);
     return TRUE;
   }
-  if (!schedule->asynchronous && options->n_settings == 1 && !options->has_bubble)
-    g_array_append_val (report->candidates, ((Candidate){ g_strdup (schedule->name), prediction->metrics.iteration_ns,
+  if (!schedule->asynchronous && options->n_settings == 1) {
+    g_autofree char *layout = ps_prediction_layout (prediction);
+
+    g_array_append_val (report->candidates, ((Candidate){ g_intern_string (schedule->name), g_intern_string (layout),
+                                                          prediction->metrics.iteration_ns, prediction->even_ns,
                                                           prediction->interval, prediction->fits }));
+  }
   if (report->samples == NULL && !options->explain) {
     add_row (report, prediction);
     g_ptr_array_set_size (report->predictions, 0);
@@ -963,16 +930,24 @@ static char *describe_skipped (const Report *report)
   return g_string_free (text, FALSE);
 }
 
+/* The one that will stand first; NULL: there is none. */
+static const Candidate *find_first (const GArray *candidates)
+{
+  const Candidate *all = (const Candidate *)(gpointer)candidates->data, *first = NULL;
+
+  for (guint i = 0; i < candidates->len; i++)
+    if (first == NULL || is_before (all[i].fits, all[i].iteration_ns, first->fits, first->iteration_ns))
+      first = &all[i];
+  return first;
+}
+
 /* Names those that fit as the first one does, and whose p10-p90 overlaps its own; "" where it stands alone. Returns
  * their number. */
 static guint find_alike (const GArray *candidates, GString *names)
 {
-  const Candidate *all = (const Candidate *)(gpointer)candidates->data, *first = all;
+  const Candidate *all = (const Candidate *)(gpointer)candidates->data, *first = find_first (candidates);
   guint n = 0;
 
-  for (guint i = 0; i < candidates->len; i++)
-    if (is_before (all[i].fits, all[i].iteration_ns, first->fits, first->iteration_ns))
-      first = &all[i];
   for (guint i = 0; i < candidates->len && first->interval.p90_ns > 0; i++)
     if (g_str_equal (all[i].fits, first->fits) && all[i].interval.p10_ns <= first->interval.p90_ns
         && first->interval.p10_ns <= all[i].interval.p90_ns)
@@ -987,8 +962,14 @@ static char *write_sentences (const Report *report, guint n_alike, const char *a
 {
   gboolean several = report->options->several;
   g_autofree char *unrest = ps_unrest_to_text (report->unrest, report->n_quiet > 0 ? report->restless->str : "");
-  g_autoptr (GString) text = g_string_new (report->gain);
+  const Candidate *first = find_first (report->candidates);
+  g_autoptr (GString) text = g_string_new (NULL);
 
+  if (first != NULL && first->even_ns > first->iteration_ns)
+    g_string_append_printf (text, "%s: layout %s: %.1f %% faster than even\n", first->name, first->layout,
+                            100 * ((double)first->even_ns / (double)first->iteration_ns - 1));
+  else if (first != NULL && first->even_ns > 0)
+    g_string_append_printf (text, "%s: layout %s: fits, and even does not\n", first->name, first->layout);
   if (several && *unrest)
     g_string_append_printf (text, "%s\n", unrest);
   if (n_alike > 1)
@@ -1025,7 +1006,7 @@ static gboolean print_report (Report *report, GError **error)
 {
   PsTable *table = report->table;
   g_autoptr (GString) alike = g_string_new (NULL), page = g_string_new (NULL);
-  guint n_alike = find_alike (report->candidates, alike);
+  guint n_alike = report->options->has_bubble ? 0 : find_alike (report->candidates, alike);
   g_autofree char *errors = ps_describe_errors (report->options->setting), *skipped = describe_skipped (report);
   const char *extra[11]
       = { "origin", ps_origin_name (PS_ORIGIN_SIMULATED), "costs", report->about, "skipped", skipped, NULL };
@@ -1124,8 +1105,9 @@ static PsPrediction *find_least (const Options *options, PsPredictor *predictor,
     }
   }
   if (least == NULL && tried > 0)
-    return ps_refuse_null (error, PS_ERROR_USAGE, "%s: no m up to %u has a bubble of %g or less; the smallest is %.4g",
-                           name, most, options->bubble, smallest);
+    return ps_refuse_null (error, PS_ERROR_USAGE, "%s: no m up to %u has a bubble of %g or less; the smallest is %.4g%s",
+                           name, most, options->bubble, smallest,
+                           options->n_microbatches > 0 ? "; a greater -m tries more" : "");
   if (least == NULL)
     g_propagate_error (error, g_steal_pointer (&reason));
   return g_steal_pointer (&least);
@@ -1316,7 +1298,6 @@ static gboolean predict_again (const char *path, const char *line, GPtrArray *ro
 static int check_moves (const Options *options, const GPtrArray *file, const GPtrArray *rows, char **commands,
                         GError **error)
 {
-  static const char *const none[] = { NULL };
   double tolerance = options->has_tolerance ? options->tolerance : -1;
   g_autoptr (GString) page = g_string_new (NULL);
   PsMoves moves = { 0 };
@@ -1328,7 +1309,7 @@ static int check_moves (const Options *options, const GPtrArray *file, const GPt
     g_autoptr (PsTable) table = ps_expected_compare (file, rows, commands, tolerance, TRUE, &moves);
 
     return ps_table_choose (table, &options->columns, NULL, error)
-                   && ps_table_print (table, "pipesim-expect-check/1", none, error) && moves.n_beyond > 0
+                   && ps_table_print (table, "pipesim-expect-check/1", NULL, error) && moves.n_beyond > 0
                ? 3
                : 0;
   }
@@ -1341,8 +1322,8 @@ static int check_moves (const Options *options, const GPtrArray *file, const GPt
     if (ps_table_n_rows (table) > 0)
       g_string_append_printf (page, "%s%s", head, text);
   }
-  g_string_append_printf (page, "%s: %u predictions; figures that moved: %u too far%s, %u within their tolerance\n",
-                          options->expect, rows->len, moves.n_beyond,
+  g_string_append_printf (page, "%s: %u prediction%s; figures that moved: %u too far%s, %u within their tolerance\n",
+                          options->expect, rows->len, rows->len == 1 ? "" : "s", moves.n_beyond,
                           moves.n_beyond > 0 ? " (--update writes the new ones)" : "", moves.n_within);
   return ps_print (page->str, error) && moves.n_beyond > 0 ? 3 : 0;
 }
@@ -1357,8 +1338,9 @@ static int expect (const Options *options, GError **error)
   g_auto (GStrv) commands = NULL;
   gsize length;
 
-  if (!options->update && !g_file_test (options->expect, G_FILE_TEST_EXISTS))
-    return ps_refuse (error, PS_ERROR_IO, "--expect %s: is not there; --update writes it", options->expect);
+  if (!g_file_test (options->expect, G_FILE_TEST_EXISTS) && (!options->update || *own == '\0'))
+    return ps_refuse (error, PS_ERROR_IO,
+                      "--expect %s: no such file; the options of a prediction and --update write it", options->expect);
   if (is_new)
     file = ps_expected_new ();
   else if (ps_read_file (options->expect, &text, &length, error))
@@ -1375,7 +1357,7 @@ static int expect (const Options *options, GError **error)
   ps_expected_update (file, rows, commands, tolerance);
   g_autofree char *json = ps_expected_to_json (file);
   if (ps_write_file (options->expect, json, -1, error))
-    g_printerr ("%s: %u predictions written, %u in all\n", options->expect, n, file->len);
+    g_printerr ("%s: %u prediction%s written, %u in all\n", options->expect, n, n == 1 ? "" : "s", file->len);
   return 0;
 }
 
@@ -1418,7 +1400,7 @@ static void clear (gpointer options)
 
 const PsCmd ps_cmd_predict = {
   .help = {
-    .summary = "Simulates schedules: time, bubble, memory, and a bound that no schedule can beat.",
+    .summary = "Simulates schedules: time, bubble, memory, and a bound that no order of the same ops can beat.",
     .text
     = "bubble of iteration = 1 - busy time / (p * iteration time)\n"
       "bubble of span = 1 - (busy time / p) / longest span of a device\n"

@@ -102,31 +102,21 @@ static gboolean read_limits (const char *text, PsQuestion *question, GError **er
   return TRUE;
 }
 
-/* All columns but the placement, which comes with the schedule. */
-static char **list_usual (const Options *options, const PsAnswer *answer)
-{
-  const char *const *per = (const char *const *)options->question.per;
-  g_autoptr (GStrvBuilder) usual = g_strv_builder_new ();
-
-  for (guint i = 0; i < answer->n_columns; i++)
-    if (!g_str_equal (answer->columns[i].key, "placement") || (per != NULL && g_strv_contains (per, "placement")))
-      g_strv_builder_add (usual, answer->columns[i].key);
-  return g_strv_builder_end (usual);
-}
-
 /* As a table, or in the form that was asked for. Says what asynchronous schedules are left out. */
 static gboolean print_answer (const Options *options, PsResults *results, const PsAnswer *answer, const char *format,
                               GError **error)
 {
   g_autofree char *left_out = ps_question_left_out (results, &options->question, error);
-  g_auto (GStrv) usual = list_usual (options, answer);
+  const char *const *per = (const char *const *)options->question.per;
+  /* The placement comes with the schedule. */
+  const char *const wide[] = { per == NULL || !g_strv_contains (per, "placement") ? "placement" : NULL, NULL };
   const char *extra[] = { "origin",   ps_origin_name (PS_ORIGIN_SIMULATED),
                           "database", options->db,
                           "about",    answer->about,
                           "left_out", left_out,
                           NULL };
 
-  if (left_out == NULL || !ps_table_choose (answer->table, &options->columns, (const char *const *)usual, error))
+  if (left_out == NULL || !ps_table_choose (answer->table, &options->columns, wide, error))
     return FALSE;
   if (*left_out && !options->columns.json)
     g_printerr ("left out: %s\n", left_out);

@@ -67,15 +67,15 @@ static int list (const Options *options, G_GNUC_UNUSED const char *schedule, GEr
     PS_CELL (PsFamily, torch, "torch", "PyTorch", TEXT),
     PS_CELL (PsFamily, also, "also", "elsewhere", TEXT),
   };
-  static const char *const usual[] = { "name", "description", NULL }, *const none[] = { NULL };
+  static const char *const wide[] = { "constraints", "memory", "source", "torch", "also", NULL };
   guint n;
   const PsFamily *const *families = ps_family_table (&n);
   g_autoptr (PsTable) table = ps_table_of (columns, G_N_ELEMENTS (columns), NULL, 0, 0);
 
   for (guint i = 0; i < n; i++)
     ps_table_add (table, families[i]);
-  if (ps_table_choose (table, &options->columns, usual, error))
-    ps_table_print (table, "pipesim-families/1", none, error);
+  if (ps_table_choose (table, &options->columns, wide, error))
+    ps_table_print (table, "pipesim-families/1", NULL, error);
   return 0;
 }
 

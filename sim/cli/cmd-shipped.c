@@ -37,7 +37,7 @@ typedef struct {
   const PsCellColumn *columns;
   guint n_columns;
   guint n_of_files;         /* the last of them */
-  const char *const *usual; /* keys of the columns that are shown; the others with --wide */
+  const char *const *wide;  /* keys of the columns that --wide alone shows */
   const char *const *exact; /* the same for a file of the user's own */
   gboolean (*add) (PsTable *table, const char *name, const char *about, GError **error);
   void (*note) (const char *path); /* what a file of the user's own leaves open */
@@ -69,12 +69,10 @@ static const PsCellColumn model_columns[] = {
   PS_CELL_KNOWN (ModelRow, unread, "unread", "not read", TEXT), /* of files alone */
 };
 
-static const char *const model_usual[]
-    = { "name", "billion_parameters", "billion_active", "layers", "hidden", "experts", "sequence", "precision", NULL };
+static const char *const model_wide[]
+    = { "parameters", "active_parameters", "encoder_parameters", "heads", "units", "about", NULL };
 
-static const char *const model_exact[] = { "name",   "parameters", "active_parameters", "encoder_parameters", "layers",
-                                           "hidden", "experts",    "sequence",          "precision",          "units",
-                                           NULL };
+static const char *const model_exact[] = { "billion_parameters", "billion_active", "heads", "about", "unread", NULL };
 
 static gboolean add_model (PsTable *table, const char *name, const char *about, GError **error)
 {
@@ -118,8 +116,7 @@ static const PsCellColumn cluster_columns[] = {
   PS_CELL_SET ("about", "source", TEXT),
 };
 
-static const char *const cluster_usual[] = { "name",       "nodes",          "devices_per_node",  "memory_bytes",
-                                             "peak_flops", "link_bandwidth", "network_bandwidth", NULL };
+static const char *const cluster_wide[] = { "memory_bandwidth", "about", NULL };
 
 static gboolean add_cluster (PsTable *table, const char *name, const char *about, GError **error)
 {
@@ -146,7 +143,7 @@ static const Sort models = {
   .columns = model_columns,
   .n_columns = G_N_ELEMENTS (model_columns),
   .n_of_files = 1,
-  .usual = model_usual,
+  .wide = model_wide,
   .exact = model_exact,
   .add = add_model,
   .note = ps_note_unread,
@@ -157,8 +154,8 @@ static const Sort clusters = {
   .format = "pipesim-clusters/1",
   .columns = cluster_columns,
   .n_columns = G_N_ELEMENTS (cluster_columns),
-  .usual = cluster_usual,
-  .exact = cluster_usual,
+  .wide = cluster_wide,
+  .exact = cluster_wide,
   .add = add_cluster,
   .note = note_assumed,
 };
@@ -166,13 +163,12 @@ static const Sort clusters = {
 /* Those that ship, or files. */
 static gboolean print_list (const Sort *sort, const Options *options, char *const *files, GError **error)
 {
-  const char *none[] = { NULL };
   g_auto (GStrv) shipped = ps_shipped_names (sort->folder);
   char *const *names = files != NULL ? files : shipped;
   guint n_columns = sort->n_columns - (files == NULL ? sort->n_of_files : 0);
   g_autoptr (PsTable) table = ps_table_of (sort->columns, n_columns, NULL, 0, 0);
 
-  if (!ps_table_choose (table, &options->columns, files != NULL ? sort->exact : sort->usual, error))
+  if (!ps_table_choose (table, &options->columns, files != NULL ? sort->exact : sort->wide, error))
     return FALSE;
   for (guint i = 0; names[i] != NULL; i++) {
     g_autofree char *description = ps_shipped_text (sort->folder, names[i]);
@@ -183,7 +179,7 @@ static gboolean print_list (const Sort *sort, const Options *options, char *cons
     if (files != NULL && !options->columns.json)
       sort->note (names[i]);
   }
-  return ps_table_print (table, sort->format, none, error);
+  return ps_table_print (table, sort->format, NULL, error);
 }
 
 static void print_like (const Options *options, GError **error)

@@ -1211,7 +1211,8 @@ static void share_device (PsCosts *costs, const PsModel *model, const PsCluster 
 {
   gint64 context = ps_framework_context_bytes (model->framework), bytes = context / after - context / before;
   gint64 shared = ps_framework_habits (model, &costs->shapes[stage], cluster->tensor).shared_bytes;
-  gint64 buffers = shared / after - shared / before, ns = cluster->step_ns / after - cluster->step_ns / before;
+  gint64 buffers = shared / after - shared / before;
+  gint64 ns = costs->stage[stage].step_ns > 0 ? cluster->step_ns / after - cluster->step_ns / before : 0;
 
   costs->stage[stage].state.context_bytes += bytes;
   costs->stage[stage].state.buffer_bytes += buffers;

@@ -70,7 +70,15 @@ static const PsKeyRow rows[] = {
   { "fp8_recipe", PS_KEY_SETTING, "precision.recipe", NULL },
   { "fp4_format fp4", PS_KEY_SETTING, "precision.fp4", NULL },
   { "model.converters", PS_KEY_SETTING, "precision.converters", "[]=" },
+  { "mixed_precision", PS_KEY_SETTING, "precision",
+    "bf16_mixed=bf16 fp16_mixed=fp16 bf16_with_fp8_delayed_scaling_mixed=fp8 fp16_with_fp8_delayed_scaling_mixed=fp8 "
+    "bf16_with_fp8_current_scaling_mixed=fp8 nemotron_h_bf16_with_fp8_current_scaling_mixed=fp8 "
+    "nanov2_bf16_with_fp8_current_scaling_mixed=fp8 bf16_with_fp8_subchannel_scaling_mixed=fp8-block "
+    "fp16_with_fp8_subchannel_scaling_mixed=fp8-block bf16_with_mxfp8_mixed=mxfp8 fp16_with_mxfp8_mixed=mxfp8 "
+    "bf16_with_nvfp4_mixed=nvfp4 fp16_with_nvfp4_mixed=nvfp4" },
   { "training.mixed_precision_param", PS_KEY_SETTING, "precision.bf16", "bfloat16=true float32=false" },
+  { "trainer.precision", PS_KEY_SETTING, "precision",
+    "bf16-mixed=bf16 bf16-true=bf16 16=fp16 16-mixed=fp16 32=fp32 32-true=fp32" },
   { "accumulate_allreduce_grads_in_fp32", PS_KEY_HARMLESS, NULL, NULL },
   { "grad_reduce_in_bf16", PS_KEY_SETTING, "main-grads-dtype.bf16", NULL },
   { "use_precision_aware_optimizer", PS_KEY_SETTING, "precise", NULL },
@@ -106,11 +114,13 @@ static const PsKeyRow rows[] = {
   { "deepspeed", PS_KEY_SETTING, "deepspeed", NULL },
   { "no_pipeline_parallel", PS_KEY_SETTING, "devices", "=1" },
   { "zero_stage zero_optimization.stage", PS_KEY_SETTING, "zero", NULL },
+  { "use_torch_fsdp2", PS_KEY_SETTING, "zero", "=3 true=3 false=" },
   { "overlap_grad_reduce", PS_KEY_SETTING, "reduce.overlap", NULL },
   { "overlap_param_gather", PS_KEY_SETTING, "overlap-param-gather", NULL },
-  { "tp_comm_overlap", PS_KEY_SETTING, "tp-comm-overlap", NULL },
+  { "tp_comm_overlap ub_tp_comm_overlap", PS_KEY_SETTING, "tp-comm-overlap", NULL },
   { "moe_token_dispatcher_type", PS_KEY_SETTING, "moe-token-dispatcher-type", NULL },
   { "moe_flex_dispatcher_backend", PS_KEY_SETTING, "moe-token-dispatcher-type.backend", NULL },
+  { "moe_enable_deepep", PS_KEY_SETTING, "moe-token-dispatcher-type.backend", "=deepep true=deepep false=" },
   { "cuda_graph_impl", PS_KEY_SETTING, "cuda-graphs.impl", "none=" },
   { "cuda_graph_scope", PS_KEY_SETTING, "cuda-graphs.scope", NULL },
   { "cross_entropy_loss_fusion", PS_KEY_SETTING, "loss.fusion", NULL },
@@ -198,7 +208,8 @@ static const PsKeyRow rows[] = {
   { "cpu_offloading", PS_KEY_MATTERS, "give --offload RATIO", NULL },
   { "num_distributed_optimizer_instances", PS_KEY_MATTERS, "the state is spread over all replicas here", "1=" },
   { "pipeline_model_parallel_split_rank", PS_KEY_MATTERS, "encoders with stages of their own are not known", NULL },
-  { "use_torch_fsdp2", PS_KEY_MATTERS, "give --zero 3", NULL },
+  { "hybrid_attention_ratio hybrid_mlp_ratio", PS_KEY_MATTERS,
+    "layers are attention and forwards here; give --model, or the pattern of the layers", NULL },
   { "experimental.pipeline_parallel_split_points", PS_KEY_MATTERS, "give --layout", NULL },
   { "lora_rank peft", PS_KEY_MATTERS, "all weights are trained here", NULL },
   { "freeze_LM freeze_ViT", PS_KEY_MATTERS, "all weights are trained here", NULL },
@@ -249,7 +260,8 @@ static const PsKeyRow rows[] = {
   { "train_iters train_samples exit_interval exit_duration_in_mins lr min_lr lr_decay_style lr_decay_iters "
     "lr_decay_samples lr_warmup_iters lr_warmup_samples lr_warmup_fraction lr_warmup_init lr_wsd_decay_style "
     "lr_wsd_decay_iters lr_wsd_decay_samples weight_decay weight_decay_incr_style start_weight_decay end_weight_decay "
-    "clip_grad adam_beta1 adam_beta2 adam_eps muon_momentum override_opt_param_scheduler "
+    "decoupled_lr decoupled_min_lr empty_unused_memory_level clip_grad adam_beta1 adam_beta2 adam_eps muon_momentum "
+    "override_opt_param_scheduler "
     "use_checkpoint_opt_param_scheduler "
     "seed loss_scale initial_loss_scale min_loss_scale loss_scale_window data_path train_data_path valid_data_path "
     "test_data_path data_cache_path data_args_path per_split_data_args_path split vocab_file "
@@ -354,10 +366,14 @@ char *ps_launch_key (const char *fact, const char *section)
 
 const PsKeyRow *ps_launch_key_row (PsLaunchForm form, const char *key)
 {
-  const char *point = form == PS_LAUNCH_YAML ? strrchr (key, '.') : NULL;
-  const PsKeyRow *row = find_row (key), *own = point != NULL ? find_row (point + 1) : NULL;
+  const PsKeyRow *row = find_row (key);
 
-  return (row == NULL || row->kind == PS_KEY_HARMLESS) && own != NULL ? own : row;
+  while (form == PS_LAUNCH_YAML && (row == NULL || row->kind == PS_KEY_HARMLESS) && strchr (key, '.') != NULL) {
+    key = strchr (key, '.') + 1;
+    const PsKeyRow *inner = find_row (key);
+    row = inner != NULL ? inner : row;
+  }
+  return row;
 }
 
 static gboolean knows (const char *key)
@@ -488,10 +504,7 @@ PsLaunchFacts *ps_launch_facts (const char *where, const char *text, PsLaunchFor
 
 const char *ps_launch_key_reason (const char *key)
 {
-  const PsKeyRow *row = find_row (key);
-  const char *point = strrchr (key, '.');
-
-  return (row != NULL && row->kind == PS_KEY_MATTERS) || point == NULL ? row->fact : find_row (point + 1)->fact;
+  return ps_launch_key_row (PS_LAUNCH_YAML, key)->fact;
 }
 
 gboolean ps_launch_known (const PsLaunchFacts *facts, const char *fact, GError **error)
@@ -543,13 +556,15 @@ gint64 ps_launch_count (const PsLaunchFacts *facts, const char *fact, gint64 oth
 
 const char *ps_launch_precision (const PsLaunchFacts *facts)
 {
-  const char *recipe = ps_launch_fact (facts, "precision.recipe");
+  const char *recipe = ps_launch_fact (facts, "precision.recipe"), *name = ps_launch_fact (facts, "precision");
   guint precision;
 
+  if (name != NULL && ps_precision_parse ("", name, &precision, NULL))
+    return ps_precision_name (precision);
   if (ps_launch_is (facts, "precision.fp4"))
     return "nvfp4";
   if (ps_launch_is (facts, "precision.fp8"))
-    return recipe != NULL && ps_precision_parse ("", recipe, &precision, NULL) ? recipe : "fp8";
+    return recipe != NULL && ps_precision_parse ("", recipe, &precision, NULL) ? ps_precision_name (precision) : "fp8";
   return ps_launch_is (facts, "precision.fp16") ? "fp16" : ps_launch_is (facts, "precision.bf16") ? "bf16" : "fp32";
 }
 
@@ -761,12 +776,22 @@ static const struct {
   { "bertwordpiececase", 28996 },
 };
 
+/* What the file says of the fact, though only an execution would tell the whole: "${FOLDER}/llama-3/tokenizer.model".
+ */
+static const char *said (const PsLaunchFacts *facts, const char *fact)
+{
+  const PsLaunchKey *key = g_hash_table_lookup (facts->sources, fact);
+
+  return key != NULL ? key->value : NULL;
+}
+
 /* The words of the tokenizer, and rows up to the multiple that each of t GPUs has a part of. 0: it is not known. */
 static gint64 find_vocabulary (const PsLaunchFacts *facts, GError **error)
 {
-  const char *const names[]
-      = { ps_launch_fact (facts, "tokenizer-model"), ps_launch_fact (facts, "tokenizer-type"),
-          ps_launch_fact (facts, "program"), ps_launch_fact (facts, "merge-file") != NULL ? "gpt2" : NULL };
+  const char *const names[] = { said (facts, "tokenizer-model"), said (facts, "tokenizer-type"),
+                                said (facts, "program"), said (facts, "merge-file") != NULL ? "gpt2" : NULL };
+  const char *model = ps_launch_fact (facts, "tokenizer-model"), *type = ps_launch_fact (facts, "tokenizer-type");
+  const char *shown = model != NULL ? model : type != NULL ? type : "";
   GError *cause = NULL;
   gint64 t = ps_launch_count (facts, "tensor", 1, &cause), more = ps_launch_count (facts, "further-words", 0, &cause);
   gint64 multiple = MAX (ps_launch_count (facts, "vocabulary-multiple", 128, &cause), 1) * MAX (t, 1), size = 0;
@@ -781,11 +806,7 @@ static gint64 find_vocabulary (const PsLaunchFacts *facts, GError **error)
     g_propagate_error (error, cause);
   else if (size == 0)
     ps_refuse (error, PS_ERROR_INPUT, "%s: says no vocab_size, and its tokenizer %s%sis not known here; give --model%s",
-               facts->where,
-               names[0] != NULL   ? names[0]
-               : names[1] != NULL ? names[1]
-                                  : "",
-               names[0] != NULL || names[1] != NULL ? " " : "",
+               facts->where, shown, *shown != '\0' ? " " : "",
                facts->form == PS_LAUNCH_WORDS ? ", or --from 'FILE --vocab-size N'" : "");
   return size > 0 && cause == NULL ? (size + MAX (more, 0) + multiple - 1) / multiple * multiple : 0;
 }

@@ -13,14 +13,14 @@
 #define KNOWN '\2'
 #define GAP '\3'
 #define NAME_LETTERS G_CSET_A_2_Z G_CSET_a_2_z G_CSET_DIGITS "_"
+#define ENDS " \t\r\n;&|()<>" /* of a word */
 #define UNSET "is not set here"
 #define MAX_WORD (1 << 20)
 #define MAX_WORDS (1 << 16)
 #define MAX_COPIED (64 << 20) /* bytes of all variables that are read */
 #define MAX_STEPS 10000       /* commands */
 #define MAX_DEPTH 48
-#define MAX_ROUNDS 64    /* of a loop */
-#define MAX_ARGUMENTS 64 /* $1 and those after it */
+#define MAX_ROUNDS 64 /* of a loop */
 
 typedef struct {
   char *text;
@@ -33,17 +33,19 @@ typedef enum { SKIPPED, MAYBE, RUN } Mode;
 typedef enum { NO, UNSURE, YES } Truth;
 
 typedef struct {
-  const char *at; /* its body */
-  guint line;
-} Function;
-
-typedef struct {
   const char *at;
   guint line;
   const char *resume; /* the end of here-documents, where the next line begins; NULL: there is none */
   guint resume_line;
-  GHashTable *variables; /* name -> GPtrArray of Word */
-  GHashTable *functions; /* name -> Function */
+} Place;
+
+typedef struct {
+  const char *at; /* as in Place */
+  guint line;
+  const char *resume;
+  guint resume_line;
+  GHashTable *variables; /* name -> GPtrArray of Word; "@" has the arguments */
+  GHashTable *functions; /* name -> Place of the body */
   GPtrArray *bodies;     /* all of them */
   GPtrArray *texts;      /* that commands are read from, char * */
   GPtrArray *documents;  /* JSON of here-documents, char * */
@@ -66,9 +68,9 @@ typedef struct {
   GPtrArray *out; /* where it goes; NULL: into the text, with what would be further words */
 } Building;
 
-static Truth run_list (Shell *shell, const char *const *ends);
+static Truth run_list (Shell *shell, const char *ends);
 static Truth run_command (Shell *shell);
-static char *read_word (Shell *shell, GPtrArray *out);
+static void read_part (Shell *shell, const char *ends, gboolean quoted, Building *word);
 
 static void word_free (gpointer data)
 {
@@ -98,6 +100,13 @@ static void add_word (GPtrArray *words, const char *text, guint line)
   word->text = g_strdup (text);
   word->line = line;
   g_ptr_array_add (words, word);
+}
+
+/* Adds the words of another array from that one on. */
+static void add_words (GPtrArray *words, const GPtrArray *others, guint from)
+{
+  for (guint i = from; i < others->len; i++)
+    add_word (words, ((const Word *)others->pdata[i])->text, ((const Word *)others->pdata[i])->line);
 }
 
 static const char *word_at (const GPtrArray *words, guint i)
@@ -154,7 +163,65 @@ static Truth doubt (Shell *shell, const char *reason)
   return UNSURE;
 }
 
+/* Goes to another text, and returns where to come_back. */
+static Place leave (Shell *shell, const char *at, guint line)
+{
+  const Place place = { shell->at, shell->line, shell->resume, shell->resume_line };
+
+  shell->at = at;
+  shell->line = line;
+  shell->resume = NULL;
+  shell->depth++;
+  return place;
+}
+
+static void come_back (Shell *shell, Place place)
+{
+  shell->at = place.at;
+  shell->line = place.line;
+  shell->resume = place.resume;
+  shell->resume_line = place.resume_line;
+  shell->depth--;
+}
+
 /* Variables */
+
+/* The words of a variable, or of $1, $@, $#; NULL: it is not set. Free with g_ptr_array_unref. */
+static GPtrArray *find (const Shell *shell, const char *name)
+{
+  gboolean counts = *name == '#', numbered = g_ascii_isdigit (*name), arguments = counts || numbered || *name == '*';
+  GPtrArray *words = g_hash_table_lookup (shell->variables, arguments ? "@" : name), *one;
+  guint64 i = numbered ? g_ascii_strtoull (name, NULL, 10) : 1;
+  g_autofree char *count = words != NULL ? g_strdup_printf ("%u", words->len) : NULL;
+
+  if (words == NULL || i == 0 || (numbered && i > words->len))
+    return NULL;
+  if (!counts && !numbered)
+    return g_ptr_array_ref (words);
+  one = words_new ();
+  add_word (one, counts ? count : word_at (words, (guint)i - 1), shell->line);
+  return one;
+}
+
+/* Sets $1, $2 ..., $@, $* and $# to words from that one on. */
+static void set_arguments (Shell *shell, const GPtrArray *words, guint from)
+{
+  GPtrArray *all = words_new ();
+
+  add_words (all, words, from);
+  g_hash_table_replace (shell->variables, g_strdup ("@"), all);
+}
+
+/* The text from that place on, each of its words marked. Free with g_free. */
+static char *mark_words (const char *text, gsize from, const char *mark)
+{
+  g_auto (GStrv) parts = g_strsplit_set (text + from, " \t\n", -1);
+  GString *all = g_string_new_len (text, (gssize)from);
+
+  for (guint i = 0; parts[i] != NULL; i++)
+    g_string_append_printf (all, "%s%s%s", i > 0 || from > 0 ? " " : "", parts[i], *parts[i] != '\0' ? mark : "");
+  return g_string_free (all, FALSE);
+}
 
 /* Sets a variable, or appends words. Where that depends on a condition the words are those of before, and the new ones
  * with the reason. Takes the value. */
@@ -173,31 +240,19 @@ static void assign (Shell *shell, const char *name, GPtrArray *value, gboolean m
     gboolean longer = !more && before != NULL && before->len == 1 && words->len == 1 && strchr (old, ' ') != NULL
                       && g_str_has_prefix (text, old);
 
-    if (longer || more) { /* each new word by itself */
-      g_auto (GStrv) parts = longer ? g_strsplit_set (text + strlen (old), " \t\n", -1) : NULL;
-      g_autoptr (GString) all = g_string_new (longer ? old : NULL);
-
-      for (guint i = 0; longer && parts[i] != NULL; i++)
-        g_string_append_printf (all, " %s%s", parts[i], *parts[i] != '\0' ? mark : "");
-      for (guint i = 0; !longer && i < words->len; i++) {
-        Word *word = words->pdata[i];
-        char *marked = g_strconcat (word->text, mark, NULL);
-
-        g_free (word->text);
-        word->text = marked;
-      }
-      if (longer) {
-        g_ptr_array_set_size (words, 0);
-        add_word (words, all->str, shell->line);
-      }
-    } else {
+    if (!longer && !more) {
       g_ptr_array_set_size (words, 0);
       add_word (words, mark, shell->line);
     }
+    for (guint i = 0; i < words->len && (longer || more); i++) { /* each new word by itself */
+      Word *word = words->pdata[i];
+      g_autofree char *unmarked = word->text;
+
+      word->text = mark_words (unmarked, longer ? strlen (old) : 0, mark);
+    }
   }
   if (more && before != NULL) {
-    for (guint i = 0; i < words->len; i++)
-      add_word (before, word_at (words, i), ((Word *)words->pdata[i])->line);
+    add_words (before, words, 0);
     return;
   }
   g_hash_table_replace (shell->variables, g_strdup (name), g_steal_pointer (&words));
@@ -256,7 +311,7 @@ typedef struct {
   gboolean failed;
 } Sum;
 
-static gint64 compute_level (Sum *sum, guint level);
+static gint64 compute_from (Sum *sum, guint level);
 
 static gint64 compute_operand (Sum *sum)
 {
@@ -267,7 +322,7 @@ static gint64 compute_operand (Sum *sum)
     sum->failed = TRUE;
   else if (*sum->at == '(') {
     sum->at++;
-    value = compute_level (sum, 0);
+    value = compute_from (sum, 0);
     sum->failed |= *sum->at != ')';
     sum->at += *sum->at == ')';
   } else if (*sum->at == '-' || *sum->at == '+' || *sum->at == '!') {
@@ -295,40 +350,40 @@ static gint64 compute_operand (Sum *sum)
   return sum->failed ? 0 : value;
 }
 
-/* Operators of the level and of those after it. */
-static gint64 compute_level (Sum *sum, guint level)
+/* Operators of the level and of those that bind more. */
+static gint64 compute_from (Sum *sum, guint level)
 {
-  static const char *const operators[][5]
-      = { { "||" }, { "&&" }, { "==", "!=" }, { "<=", ">=", "<", ">" }, { "+", "-" }, { "*", "/", "%" } };
-  gint64 value = level + 1 < G_N_ELEMENTS (operators) ? compute_level (sum, level + 1) : compute_operand (sum);
+  static const struct {
+    const char *sign;
+    guint level;
+  } operators[] = { { "||", 0 }, { "&&", 1 }, { "==", 2 }, { "!=", 2 }, { "<=", 3 }, { ">=", 3 }, { "<", 3 },
+                    { ">", 3 },  { "+", 4 },  { "-", 4 },  { "*", 5 },  { "/", 5 },  { "%", 5 } };
+  gint64 value = compute_operand (sum);
 
   while (!sum->failed) {
-    const char *sign = NULL;
+    guint i = 0;
 
-    for (guint i = 0; sign == NULL && i < 5 && operators[level][i] != NULL; i++)
-      sign = g_str_has_prefix (sum->at, operators[level][i]) ? operators[level][i] : NULL;
-    if (sign == NULL)
+    while (i < G_N_ELEMENTS (operators) && !g_str_has_prefix (sum->at, operators[i].sign))
+      i++;
+    if (i == G_N_ELEMENTS (operators) || operators[i].level < level)
       break;
-    sum->at += strlen (sign);
-    gint64 right = level + 1 < G_N_ELEMENTS (operators) ? compute_level (sum, level + 1) : compute_operand (sum);
-    char c = *sign;
-    if ((c == '/' || c == '%') && right == 0) {
-      sum->failed = TRUE;
-      break;
-    }
-    gboolean same = sign[1] == '=' && value == right;
-    value = c == '|'   ? value || right
-            : c == '&' ? value && right
-            : c == '=' ? same
-            : c == '!' ? value != right
-            : c == '<' ? value < right || same
-            : c == '>' ? value > right || same
-            : c == '+' ? value + right
-            : c == '-' ? value - right
-            : c == '*' ? value * right
-            : c == '/' ? value / right
-                       : value % right;
-    sum->failed |= ABS (value) > G_MAXINT;
+    sum->at += strlen (operators[i].sign);
+    gint64 right = compute_from (sum, operators[i].level + 1), divisor = right != 0 ? right : 1;
+    const gint64 results[G_N_ELEMENTS (operators)] = { value || right,
+                                                       value && right,
+                                                       value == right,
+                                                       value != right,
+                                                       value <= right,
+                                                       value >= right,
+                                                       value<right, value>
+                                                           right,
+                                                       value + right,
+                                                       value - right,
+                                                       value * right,
+                                                       value / divisor,
+                                                       value % divisor };
+    sum->failed |= (strchr ("/%", *operators[i].sign) != NULL && right == 0) || ABS (results[i]) > G_MAXINT;
+    value = results[i];
   }
   return value;
 }
@@ -338,7 +393,7 @@ static gboolean compute (Shell *shell, const char *text, gint64 *value)
 {
   Sum sum = { .shell = shell, .at = text };
 
-  *value = compute_level (&sum, 0);
+  *value = compute_from (&sum, 0);
   return !sum.failed && *sum.at == '\0';
 }
 
@@ -357,27 +412,15 @@ static void skip_brackets (Shell *shell, char open, char close)
 /* The text as one word, its variables replaced. Free with g_free. */
 static char *expand_text (Shell *shell, const char *text, gboolean quoted)
 {
-  const char *at = shell->at;
-  guint line = shell->line;
-  g_autofree char *whole = quoted ? g_strconcat ("\"", text, "\"", NULL) : g_strdup (text);
-  char *word = g_strdup ("");
+  Building word = { .text = g_string_new (NULL) };
 
-  if (shell->depth >= MAX_DEPTH)
-    return word;
-  shell->depth++;
-  for (shell->at = whole; *shell->at != '\0' && strlen (word) < MAX_WORD;) {
-    g_autofree char *before = word, *next = NULL;
-    gsize n = strspn (shell->at, " \t\r\n;&|()<>");
-    g_autofree char *blanks = g_strndup (shell->at, n);
+  if (shell->depth < MAX_DEPTH) {
+    const Place place = leave (shell, text, shell->line);
 
-    shell->at += n;
-    next = read_word (shell, NULL);
-    word = g_strconcat (before, blanks, next, NULL);
+    read_part (shell, "", quoted, &word);
+    come_back (shell, place);
   }
-  shell->depth--;
-  shell->at = at;
-  shell->line = line;
-  return word;
+  return g_string_free (word.text, FALSE);
 }
 
 /* The value with what a pattern finds at an end removed, or its matches replaced, or a part of it: "%.sh", "##*" "/",
@@ -422,44 +465,41 @@ static char *change_text (Shell *shell, const char *value, const char *change)
   return g_strdup (value);
 }
 
-/* What stands in ${ }. */
-static void expand_braces (Shell *shell, gboolean quoted, Building *word)
+/* An element of an array, "[1]" as index; NULL: it is not known. */
+static GPtrArray *find_element (Shell *shell, const GPtrArray *items, const char *index)
 {
-  const char *begin = shell->at;
-  guint line = shell->line;
+  g_autofree char *inside = g_strndup (index + 1, strcspn (index + 1, "]"));
+  GPtrArray *one;
+  gint64 i;
 
-  skip_brackets (shell, '{', '}');
-  if (shell->at[-1] != '}') {
-    append_unknown (word->text, "${", "has no end");
-    return;
-  }
-  g_autofree char *inside = g_strndup (begin, (gsize)(shell->at - begin) - 1);
-  gboolean counted = inside[0] == '#' && inside[1] != '\0', indirect = inside[0] == '!';
-  char *plain = inside + (counted || indirect);
-  gsize n = *plain == '@' || *plain == '*' || *plain == '#' ? 1 : strspn (plain, NAME_LETTERS);
-  g_autofree char *name = g_strndup (plain, n);
-  const char *rest = plain + n;
-  gboolean array = is_list (rest), split = *name == '@' || g_str_has_prefix (rest, "[@]");
-  const GPtrArray *items = g_hash_table_lookup (shell->variables, name);
-  g_autoptr (GPtrArray) one = NULL;
+  if (!compute (shell, inside, &i) || i < 0)
+    return NULL;
+  one = words_new ();
+  add_word (one, word_at (items, (guint)MIN (i, MAX_WORDS)), shell->line);
+  return one;
+}
 
-  rest += array ? 3 : 0;
-  word->line = word->text->len == 0 ? line : word->line;
-  if (indirect && items != NULL && *rest == '\0')
-    items = g_hash_table_lookup (shell->variables, word_at (items, 0));
-  if (*rest == '[' && items != NULL) {
-    g_autofree char *index = g_strndup (rest + 1, strcspn (rest + 1, "]"));
-    gint64 i;
+/* A parameter: what stands in ${ }, or after a dollar sign. */
+static void expand_parameter (Shell *shell, const char *inside, gboolean quoted, Building *word)
+{
+  gboolean counted = inside[0] == '#' && inside[1] != '\0', indirect = inside[0] == '!' && inside[1] != '\0';
+  const char *plain = inside + (counted || indirect);
+  gsize n = *plain != '\0' && strchr ("@*#?$!-", *plain) != NULL ? 1 : strspn (plain, NAME_LETTERS);
+  g_autofree char *name = g_strndup (plain, n), *numbered = g_strconcat ("$", name, NULL);
+  const char *rest = plain + n, *shown = g_ascii_isalpha (*name) || *name == '_' ? name : numbered;
+  gboolean array = is_list (rest) || *name == '@' || *name == '*';
+  gboolean split = *name == '@' || g_str_has_prefix (rest, "[@]");
+  g_autoptr (GPtrArray) items = find (shell, name);
 
-    one = words_new ();
-    if (compute (shell, index, &i) && i >= 0)
-      add_word (one, word_at (items, (guint)MIN (i, MAX_WORDS)), shell->line);
-    items = one->len > 0 ? one : NULL;
+  rest += is_list (rest) ? 3 : 0;
+  if (items != NULL && ((indirect && *rest == '\0') || *rest == '[')) {
+    GPtrArray *other = *rest == '[' ? find_element (shell, items, rest) : find (shell, word_at (items, 0));
+
+    g_ptr_array_unref (items);
+    items = other;
     rest += strcspn (rest, "]");
     rest += *rest == ']';
   }
-  if (g_str_equal (name, "@") || g_str_equal (name, "*"))
-    array = TRUE;
   gboolean empty = items == NULL || items->len == 0 || (items->len == 1 && *word_at (items, 0) == '\0');
   const char *operation = *rest == ':' && rest[1] != '\0' && strchr ("-=+?", rest[1]) != NULL ? rest + 1 : rest;
   gboolean missing = operation > rest ? empty : items == NULL;
@@ -476,124 +516,108 @@ static void expand_braces (Shell *shell, gboolean quoted, Building *word)
       assign_text (shell, name, otherwise);
     append_words (shell, missing || *operation == '+' ? words : items, quoted, array && !missing, split, word);
   } else if (n > 0 && items == NULL && !array)
-    append_unknown (word->text, name, UNSET);
+    append_unknown (word->text, shown, UNSET);
   else if (n > 0 && (*rest == '\0' || *operation == '?')) {
     if (items != NULL)
       append_words (shell, items, quoted, array, split, word);
-  } else {
+  } else if (items != NULL || !array) {
     g_autofree char *changed = items != NULL && !array && strchr ("%#/:^,", *rest) != NULL
                                    ? change_text (shell, word_at (items, 0), rest)
                                    : NULL;
+
     if (changed != NULL)
       g_string_append (word->text, changed);
-    else if (items != NULL || !array)
+    else
       append_unknown (word->text, n > 0 ? name : inside, "is changed where it is read, which needs a shell");
   }
 }
 
-/* What a command between $( and ) prints: of echo and expr. FALSE: it is not run. */
-static gboolean expand_output (Shell *shell, const char *command, GString *text)
+/* $(( )); a command in $( ) is not run. */
+static void expand_brackets (Shell *shell, Building *word)
 {
-  gboolean sums = g_str_has_prefix (command, "expr "), says = g_str_has_prefix (command, "echo ");
+  const char *at = shell->at++;
+  gboolean sums = *shell->at == '(';
   gint64 value;
 
-  if ((!sums && !says) || strpbrk (command, "|;&<>`") != NULL)
-    return FALSE;
-  g_autofree char *words = expand_text (shell, command + 5, FALSE);
-  if (sums && !compute (shell, words, &value))
-    return FALSE;
-  if (sums)
-    g_string_append_printf (text, "%" G_GINT64_FORMAT, value);
+  skip_brackets (shell, '(', ')');
+  gsize length = (gsize)(shell->at - at);
+  g_autofree char *shown = g_strdup_printf ("$%.*s", (int)MIN (length, 40), at);
+  g_autofree char *inside = sums && length > 4 ? g_strndup (at + 2, length - 4) : g_strdup ("");
+  g_autofree char *plain = expand_text (shell, inside, FALSE), *reason = find_reason (plain);
+  if (sums && compute (shell, plain, &value))
+    g_string_append_printf (word->text, "%" G_GINT64_FORMAT, value);
   else
-    g_string_append (text, g_strstrip (words));
-  return TRUE;
+    append_unknown (word->text, reason != NULL ? reason : shown,
+                    reason != NULL ? ""
+                    : sums         ? "is not computed here"
+                                   : "is not run here");
 }
 
 /* What follows a dollar sign. */
 static void expand (Shell *shell, gboolean quoted, Building *word)
 {
   const char *at = ++shell->at;
-  gsize n = strspn (at, NAME_LETTERS);
+  gsize n = g_ascii_isdigit (*at) || (*at != '\0' && strchr ("@*#?$!-", *at) != NULL) ? 1 : strspn (at, NAME_LETTERS);
+  g_autofree char *name = g_strndup (at, n);
 
-  if (at[0] == '(') {
-    gboolean sums = at[1] == '(';
-    gint64 value;
-
+  if (*at == '(')
+    expand_brackets (shell, word);
+  else if (*at == '{') {
     shell->at++;
-    skip_brackets (shell, '(', ')');
-    gsize length = (gsize)(shell->at - at);
-    g_autofree char *text = g_strndup (at, MIN (length, 40));
-    g_autofree char *inside = length > 4 ? g_strndup (at + 1 + sums, length - 2 - 2 * sums) : g_strdup ("");
-    g_autofree char *shown = g_strconcat ("$", text, NULL);
-    g_autofree char *plain = sums ? expand_text (shell, inside, FALSE) : NULL;
+    skip_brackets (shell, '{', '}');
+    g_autofree char *inside = g_strndup (at + 1, (gsize)MAX (0, shell->at - at - 2));
 
-    if (sums && compute (shell, plain, &value))
-      g_string_append_printf (word->text, "%" G_GINT64_FORMAT, value);
-    else if (sums && strchr (plain, UNKNOWN) != NULL) {
-      g_autofree char *reason = find_reason (plain), *mark = unknown_text (reason, "");
-
-      g_string_append (word->text, mark);
-    } else if (sums || !expand_output (shell, inside + strspn (inside, " "), word->text))
-      append_unknown (word->text, shown, sums ? "is not computed here" : "is not run here");
-  } else if (at[0] == '{') {
-    shell->at++;
-    expand_braces (shell, quoted, word);
-  } else if (at[0] == '\'')
-    ; /* a string with escapes follows */
-  else if (n == 0 || g_ascii_isdigit (*at)) {
-    g_autofree char *name = g_strndup (at, at[0] != '\0' && strchr ("@*#?$!-0123456789", at[0]) != NULL ? 1 : 0);
-    const GPtrArray *items = g_hash_table_lookup (shell->variables, name);
-    g_autofree char *shown = g_strconcat ("$", name, NULL);
-
-    shell->at += strlen (name);
-    if (*name == '\0')
-      g_string_append_c (word->text, '$');
-    else if (items != NULL)
-      append_words (shell, items, quoted, *name == '@' || *name == '*', *name == '@', word);
-    else if (*name != '@' && *name != '*')
-      append_unknown (word->text, shown, UNSET);
-  } else {
-    g_autofree char *name = g_strndup (at, n);
-    const GPtrArray *items = g_hash_table_lookup (shell->variables, name);
-
-    shell->at += n;
-    if (items != NULL)
-      append_words (shell, items, quoted, FALSE, FALSE, word);
+    if (shell->at[-1] == '}')
+      expand_parameter (shell, inside, quoted, word);
     else
-      append_unknown (word->text, name, UNSET);
-  }
+      append_unknown (word->text, "${", "has no end");
+  } else if (n > 0) {
+    shell->at += n;
+    expand_parameter (shell, name, quoted, word);
+  } else if (*at != '\'') /* a string with escapes */
+    g_string_append_c (word->text, '$');
 }
 
-/* Back quotes. */
-static void skip_command (Shell *shell, Building *word)
+/* Reads on up to one of those letters; quoted: within double quotes. */
+static void read_part (Shell *shell, const char *ends, gboolean quoted, Building *word)
 {
-  append_unknown (word->text, "`...`", "is not run here");
-  shell->at++;
-  skip_brackets (shell, '`', '`');
-}
-
-/* What stands in double quotes. */
-static void read_quoted (Shell *shell, Building *word)
-{
-  word->quoted = TRUE;
-  for (shell->at++; *shell->at != '\0' && *shell->at != '"' && word->text->len < MAX_WORD;) {
+  while (*shell->at != '\0' && strchr (ends, *shell->at) == NULL && word->text->len < MAX_WORD) {
     char c = *shell->at;
 
-    if (c == '$')
-      expand (shell, TRUE, word);
-    else if (c == '`')
-      skip_command (shell, word);
-    else {
-      gboolean escaped = c == '\\' && shell->at[1] != '\0' && strchr ("\"\\$`\n", shell->at[1]) != NULL;
+    if (c == '\\' && (!quoted || strchr ("\"\\$`\n", shell->at[1]) != NULL)) {
+      c = *++shell->at;
+      shell->line += c == '\n';
+      if (c != '\n' && c != '\0')
+        g_string_append_c (word->text, c);
+      shell->at += c != '\0';
+    } else if (c == UNKNOWN) { /* of a text that is read again */
+      gsize n = strcspn (shell->at, "\2");
 
-      shell->at += escaped;
-      shell->line += *shell->at == '\n';
-      if (!escaped || *shell->at != '\n')
+      g_string_append_len (word->text, shell->at, (gssize)n);
+      shell->at += n;
+    } else if (c == '$')
+      expand (shell, quoted, word);
+    else if (c == '`') {
+      append_unknown (word->text, "`...`", "is not run here");
+      shell->at++;
+      skip_brackets (shell, '`', '`');
+    } else if (c == '"') {
+      shell->at++;
+      if (!quoted)
+        read_part (shell, "\"", TRUE, word);
+      shell->at += !quoted && *shell->at == '"';
+      word->quoted = TRUE;
+    } else if (c == '\'' && !quoted) {
+      for (shell->at++; *shell->at != '\0' && *shell->at != '\''; shell->line += *shell->at++ == '\n')
         g_string_append_c (word->text, *shell->at);
+      shell->at += *shell->at == '\'';
+      word->quoted = TRUE;
+    } else {
+      shell->line += c == '\n';
+      g_string_append_c (word->text, c);
       shell->at++;
     }
   }
-  shell->at += *shell->at == '"';
 }
 
 /* Reads a word, which may become several; out NULL: it is one, and returned. */
@@ -601,62 +625,36 @@ static char *read_word (Shell *shell, GPtrArray *out)
 {
   Building word = { .text = g_string_new (NULL), .line = shell->line, .out = out };
 
-  while (*shell->at != '\0' && strchr (" \t\r\n;&|()<>", *shell->at) == NULL && word.text->len < MAX_WORD) {
-    char c = *shell->at;
-
-    if (c == '\\') {
-      shell->line += shell->at[1] == '\n';
-      if (shell->at[1] != '\n' && shell->at[1] != '\0')
-        g_string_append_c (word.text, shell->at[1]);
-      shell->at += shell->at[1] != '\0' ? 2 : 1;
-    } else if (c == '\'') {
-      gsize n = strcspn (++shell->at, "'");
-
-      for (gsize i = 0; i < n; i++)
-        shell->line += shell->at[i] == '\n';
-      g_string_append_len (word.text, shell->at, (gssize)n);
-      shell->at += n + (shell->at[n] == '\'');
-      word.quoted = TRUE;
-    } else if (c == '"')
-      read_quoted (shell, &word);
-    else if (c == '$')
-      expand (shell, FALSE, &word);
-    else if (c == '`')
-      skip_command (shell, &word);
-    else {
-      g_string_append_c (word.text, c);
-      shell->at++;
-    }
-  }
+  read_part (shell, ENDS, FALSE, &word);
   finish_word (&word);
   return g_string_free (word.text, out != NULL);
 }
 
 /* Commands */
 
-/* Takes what a comment of Slurm says of nodes and GPUs as the variables that Slurm sets. */
+/* What Slurm is told of nodes and GPUs: options in comments, the variables that it sets by them, and the key. */
+static const struct {
+  const char *options[2], *names[2], *key;
+} slurm[] = {
+  { { "--nodes", "-N" }, { "SLURM_NNODES", "SLURM_JOB_NUM_NODES" }, "nnodes" },
+  { { "--ntasks-per-node" }, { "SLURM_NTASKS_PER_NODE", "SLURM_TASKS_PER_NODE" }, "nproc_per_node" },
+  { { "--gpus-per-node", "--gres" }, { "SLURM_GPUS_ON_NODE", "SLURM_GPUS_PER_NODE" }, "nproc_per_node" },
+};
+
 static void read_slurm (Shell *shell, const char *comment)
 {
-  static const struct {
-    const char *option, *name, *also;
-  } rows[] = { { "--nodes", "SLURM_NNODES", "SLURM_JOB_NUM_NODES" },
-               { "-N", "SLURM_NNODES", "SLURM_JOB_NUM_NODES" },
-               { "--gpus-per-node", "SLURM_GPUS_ON_NODE", "SLURM_GPUS_PER_NODE" },
-               { "--gres", "SLURM_GPUS_ON_NODE", "SLURM_GPUS_PER_NODE" },
-               { "--ntasks-per-node", "SLURM_NTASKS_PER_NODE", "SLURM_TASKS_PER_NODE" } };
+  g_autofree char *line = g_strndup (comment, strcspn (comment, "\r\n"));
 
-  for (guint i = 0; i < G_N_ELEMENTS (rows); i++) {
-    const char *option = g_strstr_len (comment, (gssize)strcspn (comment, "\n"), rows[i].option);
-    const char *value = option != NULL ? option + strlen (rows[i].option) : NULL;
+  for (guint i = 0; i < 2 * G_N_ELEMENTS (slurm); i++) {
+    const char *option = slurm[i / 2].options[i % 2], *place = option != NULL ? strstr (line, option) : NULL;
+    const char *value = place != NULL ? place + strlen (option) : "";
 
-    if (value == NULL || (*value != '=' && *value != ' '))
+    if (*value != '=' && *value != ' ')
       continue;
-    g_autofree char *text = g_strndup (value + 1, strcspn (value + 1, " \t\r\n#"));
+    g_autofree char *text = g_strndup (value + 1, strcspn (value + 1, " \t#"));
     const char *number = strrchr (text, ':') != NULL ? strrchr (text, ':') + 1 : text; /* gpu:a100:8 */
-    if (!g_ascii_isdigit (*number) || number[strspn (number, G_CSET_DIGITS)] != '\0')
-      continue;
-    assign_text (shell, rows[i].name, number);
-    assign_text (shell, rows[i].also, number);
+    for (guint k = 0; k < 2 && g_ascii_isdigit (*number) && number[strspn (number, G_CSET_DIGITS)] == '\0'; k++)
+      assign_text (shell, slurm[i / 2].names[k], number);
   }
 }
 
@@ -686,18 +684,16 @@ static gboolean skip_blanks (Shell *shell, gboolean lines)
   }
 }
 
-static GPtrArray *read_array (Shell *shell)
+/* Reads words up to one of those letters, over several lines unless a line ends them. */
+static void read_words (Shell *shell, const char *ends, GPtrArray *words)
 {
-  GPtrArray *words = words_new ();
+  gboolean lines = strchr (ends, '\n') == NULL;
 
-  shell->at++;
-  for (skip_blanks (shell, TRUE); *shell->at != ')' && *shell->at != '\0'; skip_blanks (shell, TRUE))
-    if (strchr (";&|(<>", *shell->at) != NULL)
+  while (skip_blanks (shell, lines), *shell->at != '\0' && strchr (ends, *shell->at) == NULL)
+    if (strchr (ENDS, *shell->at) != NULL)
       shell->at++;
     else
       g_free (read_word (shell, words));
-  shell->at += *shell->at == ')';
-  return words;
 }
 
 /* Reads NAME=value, NAME+=value, NAME[i]=value or NAME=( ... ). FALSE: the place holds none. */
@@ -714,14 +710,16 @@ static gboolean read_assignment (Shell *shell)
   g_autoptr (GPtrArray) value = NULL;
   guint line = shell->line;
   shell->at += n + index + (more ? 2 : 1);
-  if (*shell->at == '(')
-    value = read_array (shell);
-  else {
+  value = words_new ();
+  if (*shell->at == '(') {
+    shell->at++;
+    read_words (shell, ")", value);
+    shell->at += *shell->at == ')';
+  } else {
     const GPtrArray *before = g_hash_table_lookup (shell->variables, name);
     g_autofree char *rest = read_word (shell, NULL);
     g_autofree char *text = g_strconcat (more && before != NULL ? word_at (before, 0) : "", rest, NULL);
 
-    value = words_new ();
     more = FALSE;
     if (strlen (text) <= MAX_WORD)
       add_word (value, text, line);
@@ -739,47 +737,37 @@ static gboolean is_option (const char *text)
 /* Reads another text as commands. */
 static Truth run_text (Shell *shell, const char *text)
 {
-  const char *at = shell->at, *resume = shell->resume;
-  guint line = shell->line;
   Truth status = UNSURE;
 
   if (shell->depth >= MAX_DEPTH)
     return UNSURE;
-  shell->resume = NULL;
-  shell->depth++;
   shell->copied += strlen (text);
   g_ptr_array_add (shell->texts, g_strdup (text));
-  for (shell->at = shell->texts->pdata[shell->texts->len - 1]; *shell->at != '\0'; shell->at += *shell->at != '\0')
-    status = run_list (shell, NULL);
-  shell->depth--;
-  shell->at = at;
-  shell->resume = resume;
-  shell->line = line;
+  const Place place = leave (shell, shell->texts->pdata[shell->texts->len - 1], shell->line);
+  for (; *shell->at != '\0'; shell->at += *shell->at != '\0')
+    status = run_list (shell, "");
+  come_back (shell, place);
   return status;
 }
 
 /* A here-document: JSON is kept, a script for another shell is read. */
-static void take_document (Shell *shell, const char *text, gboolean literal)
+static void take_document (Shell *shell, GString *body, gboolean literal)
 {
-  g_autoptr (GString) body = g_string_new (NULL);
-  const char *first = text + strspn (text, " \t\n");
+  gboolean json = body->str[strspn (body->str, " \t\n")] == '{';
 
-  if (shell->mode == SKIPPED || (*first != '{' && strstr (text, " --") == NULL))
+  if (shell->mode == SKIPPED || (!json && strstr (body->str, " --") == NULL))
     return;
-  if (literal || *first != '{') {
-    g_string_append (body, text);
-    if (!literal) /* \$ is for the other shell */
-      g_string_replace (body, "\\$", "$", 0);
-  } else {
-    g_autoptr (GString) quoted = g_string_new (text);
-
-    g_string_replace (quoted, "\"", "\\\"", 0);
-    g_autofree char *expanded = expand_text (shell, quoted->str, TRUE);
+  if (!json && !literal) /* \$ is for the other shell */
+    g_string_replace (body, "\\$", "$", 0);
+  else if (json && !literal) {
+    g_string_replace (body, "\"", "\\\"", 0);
+    g_autofree char *expanded = expand_text (shell, body->str, TRUE);
     g_autoptr (GRegex) unknown = g_regex_new ("\"?\1[^\2]*\2\"?", 0, 0, NULL);
     g_autofree char *known = g_regex_replace_literal (unknown, expanded, -1, 0, "null", 0, NULL);
-    g_string_append (body, known != NULL ? known : "");
+
+    g_string_assign (body, known != NULL ? known : "");
   }
-  if (*first == '{')
+  if (json)
     g_ptr_array_add (shell->documents, g_strdup (body->str));
   else
     run_text (shell, body->str);
@@ -812,12 +800,12 @@ static void skip_redirection (Shell *shell)
   }
   shell->resume = at;
   shell->resume_line = line + 1;
-  take_document (shell, body->str, literal);
+  take_document (shell, body, literal);
 }
 
 static gboolean is_one (const char *word, const char *const *words)
 {
-  return words != NULL && g_strv_contains (words, word);
+  return g_strv_contains (words, word);
 }
 
 /* What a test says of words between [ and ], from *i on; level 0 is "or", 1 "and", 2 a comparison. */
@@ -872,41 +860,24 @@ static Truth test (Shell *shell, const GPtrArray *words, guint *i, guint level)
   return doubt (shell, "it is not tried here");
 }
 
-static Truth test_words (Shell *shell, const GPtrArray *words, guint from)
-{
-  guint i = from;
-
-  return words->len > from ? test (shell, words, &i, 0) : NO;
-}
-
-/* [[ ... ]] */
-static Truth run_test (Shell *shell)
+/* [ ... ] or [[ ... ]], from after its begin on. */
+static Truth run_test (Shell *shell, const char *end)
 {
   g_autoptr (GPtrArray) words = words_new ();
+  gboolean lines = end[1] != '\0';
+  guint i = 0;
 
-  for (shell->at += 2; *shell->at != '\0';) {
-    skip_blanks (shell, TRUE);
-    char c = *shell->at;
-    guint n = words->len;
+  while (skip_blanks (shell, lines), *shell->at != '\0' && (lines || strchr (";\n", *shell->at) == NULL)) {
+    const char *at = shell->at;
+    gboolean sign = strchr (ENDS, *at) != NULL, twice = sign && at[1] == *at && strchr ("&|", *at) != NULL;
+    g_autofree char *word = sign ? g_strndup (at, 1 + twice) : read_word (shell, NULL);
 
-    if (g_str_has_prefix (shell->at, "]]")) {
-      shell->at += 2;
+    shell->at += sign + twice;
+    if (g_str_equal (word, end))
       break;
-    }
-    if (c != '\0' && strchr (";&|()<>", c) != NULL) {
-      char text[3] = { c, (c == '&' || c == '|') && shell->at[1] == c ? c : '\0', '\0' };
-
-      add_word (words, text, shell->line);
-      shell->at += strlen (text);
-    } else {
-      g_autofree char *word = read_word (shell, NULL);
-
-      add_word (words, word, shell->line);
-      if (words->len == n)
-        break;
-    }
+    add_word (words, word, shell->line);
   }
-  return test_words (shell, words, 0);
+  return words->len > 0 ? test (shell, words, &i, 0) : NO;
 }
 
 /* Keeps the words of the launch: those of the command with most options that frameworks have. */
@@ -947,78 +918,37 @@ static void take_launch (Shell *shell, const GPtrArray *words, gboolean is_launc
   }
 }
 
-/* Sets $1, $2 ..., $@, $* and $#, and gives the ones of before. */
-static GPtrArray *set_arguments (Shell *shell, const GPtrArray *words, guint from)
+static Truth call (Shell *shell, const Place *function, const GPtrArray *words)
 {
-  const GPtrArray *old = g_hash_table_lookup (shell->variables, "@");
-  GPtrArray *before = old != NULL ? words_new () : NULL, *all = words_new ();
-  char count[12];
-
-  for (guint i = 0; old != NULL && i < old->len; i++)
-    add_word (before, word_at (old, i), ((Word *)old->pdata[i])->line);
-  for (guint i = 1; i < MAX_ARGUMENTS; i++) {
-    char name[12];
-
-    g_snprintf (name, sizeof name, "%u", i);
-    g_hash_table_remove (shell->variables, name);
-    if (words != NULL && from + i - 1 < words->len)
-      assign_text (shell, name, word_at (words, from + i - 1));
-  }
-  for (guint i = from; words != NULL && i < words->len; i++)
-    add_word (all, word_at (words, i), ((Word *)words->pdata[i])->line);
-  g_snprintf (count, sizeof count, "%u", all->len);
-  assign_text (shell, "#", count);
-  g_hash_table_replace (shell->variables, g_strdup ("*"), g_ptr_array_ref (all));
-  g_hash_table_replace (shell->variables, g_strdup ("@"), all);
-  return before;
-}
-
-static Truth call (Shell *shell, const Function *function, const GPtrArray *words)
-{
-  const char *at = shell->at, *resume = shell->resume;
-  guint line = shell->line;
+  g_autoptr (GPtrArray) before = find (shell, "@");
   Mode mode = shell->mode;
 
   if (shell->depth >= MAX_DEPTH)
     return UNSURE;
-  shell->resume = NULL;
-  g_autoptr (GPtrArray) before = set_arguments (shell, words, 1);
-  shell->depth++;
-  shell->at = function->at;
-  shell->line = function->line;
+  set_arguments (shell, words, 1);
+  const Place place = leave (shell, function->at, function->line);
   Truth status = run_command (shell);
-  shell->depth--;
-  shell->at = at;
-  shell->line = line;
-  shell->resume = resume;
+  come_back (shell, place);
   shell->mode = mode;
-  g_ptr_array_unref (set_arguments (shell, before, 0));
+  if (before == NULL)
+    g_hash_table_remove (shell->variables, "@");
+  else
+    set_arguments (shell, before, 0);
   return status;
 }
 
 /* Takes a command of words. */
 static Truth take_command (Shell *shell, const GPtrArray *words, gboolean is_launch)
 {
-  static const char *const tests[] = { "[", "test", NULL };
   static const char *const done[] = { "true",  ":",       "cd",       "mkdir",   "echo", "source", ".", "export",
                                       "local", "declare", "readonly", "typeset", "set",  "module", NULL };
-  const char *name = word_at (words, 0);
-  const Function *function = g_hash_table_lookup (shell->functions, name);
+  const char *name = word_at (words, 0), *first = word_at (words, 1);
+  const Place *function = g_hash_table_lookup (shell->functions, name);
 
   if (shell->mode == SKIPPED || words->len == 0)
     return YES;
   if (function != NULL)
     return call (shell, function, words);
-  if (is_one (name, tests)) {
-    g_autoptr (GPtrArray) inner = words_new ();
-
-    for (guint i = 1; i < words->len; i++)
-      if (!g_str_equal (word_at (words, i), "]"))
-        add_word (inner, word_at (words, i), shell->line);
-    return test_words (shell, inner, 0);
-  }
-  if (g_str_equal (name, "false"))
-    return NO;
   if (g_str_equal (name, "eval")) {
     g_autoptr (GString) text = g_string_new (NULL);
 
@@ -1026,33 +956,29 @@ static Truth take_command (Shell *shell, const GPtrArray *words, gboolean is_lau
       g_string_append_printf (text, "%s ", word_at (words, i));
     return run_text (shell, text->str);
   }
-  if ((g_str_equal (name, "set") && g_str_equal (word_at (words, 1), "--")) || g_str_equal (name, "shift")) {
-    g_autoptr (GPtrArray) old = NULL;
-    const GPtrArray *all = g_hash_table_lookup (shell->variables, "@");
-    gboolean shifts = *name == 's' && name[1] == 'h';
-
-    if (!shifts) {
-      old = set_arguments (shell, words, 2);
-      if (shell->line == 1 && shell->given == NULL)
-        shell->given = g_ptr_array_ref (g_hash_table_lookup (shell->variables, "@"));
-    } else if (all != NULL) {
-      g_autoptr (GPtrArray) kept = g_ptr_array_ref ((GPtrArray *)all);
-
-      old = set_arguments (shell, kept, (guint)MAX (1, g_ascii_strtoll (word_at (words, 1), NULL, 10)));
-    }
+  if (g_str_equal (name, "set") && g_str_equal (first, "--")) {
+    set_arguments (shell, words, 2);
+    if (shell->line == 1 && shell->given == NULL)
+      shell->given = find (shell, "@");
     return YES;
   }
-  if (g_str_equal (name, "unset"))
-    for (guint i = 1; i < words->len; i++)
-      g_hash_table_remove (shell->variables, word_at (words, i));
-  if (g_str_equal (name, "read"))
-    for (guint i = 1; i < words->len; i++) {
-      g_autofree char *mark = unknown_text (word_at (words, i), "is read from the input");
+  if (g_str_equal (name, "shift")) {
+    g_autoptr (GPtrArray) all = find (shell, "@");
 
-      assign_text (shell, word_at (words, i), mark);
-    }
-  if (g_str_equal (name, "exit") && shell->mode == RUN && shell->depth == 0
-      && strchr ("0", *word_at (words, 1)) != NULL)
+    if (all != NULL)
+      set_arguments (shell, all, (guint)MAX (1, g_ascii_strtoll (first, NULL, 10)));
+    return YES;
+  }
+  for (guint i = 1; i < words->len; i++) {
+    const char *word = word_at (words, i);
+    g_autofree char *mark = g_str_equal (name, "read") ? unknown_text (word, "is read from the input") : NULL;
+
+    if (mark != NULL)
+      assign_text (shell, word, mark);
+    else if (g_str_equal (name, "unset"))
+      g_hash_table_remove (shell->variables, word);
+  }
+  if (g_str_equal (name, "exit") && shell->mode == RUN && shell->depth == 0 && strchr ("0", *first) != NULL)
     shell->at += strlen (shell->at);
   take_launch (shell, words, is_launch);
   for (guint i = 1; i < words->len; i++) /* bash -c "torchrun ..." */
@@ -1070,51 +996,59 @@ static Mode enter (Shell *shell, Truth truth)
   return mode;
 }
 
-/* Whether the word is at the place, as a word of its own; goes to after it. */
+/* The length of the first of several words that is at the place, as a word of its own; 0: none is. */
+static gsize match (const Shell *shell, const char *words)
+{
+  for (; *words != '\0'; words += strspn (words, " ")) {
+    gsize n = strcspn (words, " ");
+
+    if (strncmp (shell->at, words, n) == 0 && strchr (ENDS, shell->at[n]) != NULL)
+      return n;
+    words += n;
+  }
+  return 0;
+}
+
+/* Goes to after the word, if it is at the place. */
 static gboolean accept (Shell *shell, const char *word)
 {
-  gsize n = strlen (word);
+  gsize n = match (shell, word);
 
-  if (strncmp (shell->at, word, n) != 0 || strchr (" \t\r\n;&|()<>", shell->at[n]) == NULL)
-    return FALSE;
   shell->at += n;
-  return TRUE;
+  return n > 0;
 }
 
-static void run_if (Shell *shell, Truth *status)
+/* Runs commands up to a word where the truth is YES. */
+static Truth run_body (Shell *shell, Truth truth, const char *ends)
 {
-  static const char *const then[] = { "then", NULL }, *const ends[] = { "elif", "else", "fi", NULL };
-  Truth left = YES; /* that no branch was taken before */
-  Mode outer = shell->mode;
+  Mode outer = enter (shell, truth);
+  Truth status = run_list (shell, ends);
 
-  *status = YES;
-  while (TRUE) {
-    enter (shell, left);
-    Truth truth = run_list (shell, then);
+  shell->mode = outer;
+  return status;
+}
+
+static void run_if (Shell *shell)
+{
+  Truth left = YES; /* that no branch was taken before */
+
+  do {
+    Truth truth = run_body (shell, left, "then");
     g_autofree char *reason = g_strdup (shell->doubt);
-    shell->mode = outer;
+
     if (!accept (shell, "then"))
       return;
-    enter (shell, MIN (left, truth));
-    run_list (shell, ends);
-    shell->mode = outer;
+    run_body (shell, MIN (left, truth), "elif else fi");
     left = MIN (left, YES - truth);
-    doubt (shell, reason != NULL ? reason : "");
-    if (accept (shell, "elif"))
-      continue;
-    if (accept (shell, "else")) {
-      enter (shell, left);
-      run_list (shell, ends);
-      shell->mode = outer;
-    }
-    accept (shell, "fi");
-    return;
-  }
+    doubt (shell, reason);
+  } while (accept (shell, "elif"));
+  if (accept (shell, "else"))
+    run_body (shell, left, "fi");
+  accept (shell, "fi");
 }
 
-static void run_while (Shell *shell, gboolean until)
+static void run_while (Shell *shell)
 {
-  static const char *const begin[] = { "do", NULL }, *const ends[] = { "done", NULL };
   const char *at = shell->at;
   guint line = shell->line;
   Truth truth = YES;
@@ -1122,22 +1056,18 @@ static void run_while (Shell *shell, gboolean until)
   for (guint round = 0; truth == YES && round < MAX_ROUNDS && shell->steps < MAX_STEPS; round++) {
     shell->at = at;
     shell->line = line;
-    truth = run_list (shell, begin);
-    truth = until ? YES - truth : truth;
+    truth = run_list (shell, "do");
     if (!accept (shell, "do"))
       return;
-    Mode outer = enter (shell, truth);
-    run_list (shell, ends);
-    shell->mode = outer;
+    run_body (shell, truth, "done");
     accept (shell, "done");
-    if (outer == SKIPPED)
+    if (shell->mode == SKIPPED)
       return;
   }
 }
 
 static void run_for (Shell *shell)
 {
-  static const char *const ends[] = { "done", NULL };
   g_autoptr (GPtrArray) items = words_new ();
   g_autofree char *name = NULL;
   gboolean known = TRUE;
@@ -1146,19 +1076,11 @@ static void run_for (Shell *shell)
   if (*shell->at == '(') {
     shell->at++;
     skip_brackets (shell, '(', ')');
-    known = FALSE;
   } else {
     name = read_word (shell, NULL);
     skip_blanks (shell, TRUE);
-    gboolean lists = accept (shell, "in");
-    skip_blanks (shell, FALSE);
-    while (lists && *shell->at != '\0' && strchr ("\n;", *shell->at) == NULL) {
-      if (strchr ("&|()<>", *shell->at) != NULL)
-        shell->at++;
-      else
-        g_free (read_word (shell, items));
-      skip_blanks (shell, FALSE);
-    }
+    if (accept (shell, "in"))
+      read_words (shell, ";\n", items);
     for (guint i = 0; i < items->len; i++)
       known &= strpbrk (word_at (items, i), "\1{") == NULL;
   }
@@ -1176,15 +1098,35 @@ static void run_for (Shell *shell)
     shell->line = line;
     if (name != NULL)
       assign_text (shell, name, n > 0 ? word_at (items, round) : mark);
-    run_list (shell, ends);
+    run_list (shell, "done");
     shell->mode = outer;
     accept (shell, "done");
   }
 }
 
+/* Reads the patterns of a branch up to ). */
+static Truth match_patterns (Shell *shell, const char *word)
+{
+  Truth truth = NO;
+
+  for (shell->at += *shell->at == '('; *shell->at != '\0' && *shell->at != ')';) {
+    skip_blanks (shell, TRUE);
+    const char *place = shell->at;
+    g_autofree char *pattern = read_word (shell, NULL);
+
+    if (!g_str_equal (pattern, "*") && (strchr (word, UNKNOWN) != NULL || strpbrk (pattern, "\1[") != NULL))
+      truth = MAX (truth, UNSURE);
+    else if (g_pattern_match_simple (pattern, word))
+      truth = YES;
+    skip_blanks (shell, TRUE);
+    shell->at += *shell->at == '|' || shell->at == place;
+  }
+  shell->at += *shell->at == ')';
+  return truth;
+}
+
 static void run_case (Shell *shell)
 {
-  static const char *const ends[] = { "esac", NULL };
   Truth left = YES;
 
   skip_blanks (shell, FALSE);
@@ -1192,50 +1134,29 @@ static void run_case (Shell *shell)
   g_autofree char *reason = find_reason (word);
   skip_blanks (shell, TRUE);
   accept (shell, "in");
-  while (*shell->at != '\0' && shell->steps < MAX_STEPS) {
+  while (skip_blanks (shell, TRUE), *shell->at != '\0' && shell->steps < MAX_STEPS && !accept (shell, "esac")) {
     const char *before = shell->at;
-    Truth truth = NO;
+    Truth truth = match_patterns (shell, word);
 
-    skip_blanks (shell, TRUE);
-    if (accept (shell, "esac"))
-      return;
-    for (shell->at += *shell->at == '('; *shell->at != '\0' && *shell->at != ')';) {
-      skip_blanks (shell, TRUE);
-      const char *place = shell->at;
-      g_autofree char *pattern = read_word (shell, NULL);
-      gboolean all = g_str_equal (pattern, "*");
-
-      if (!all && (strchr (word, UNKNOWN) != NULL || strpbrk (pattern, "\1[") != NULL))
-        truth = MAX (truth, UNSURE);
-      else if (g_pattern_match_simple (pattern, word))
-        truth = YES;
-      skip_blanks (shell, TRUE);
-      shell->at += *shell->at == '|' || shell->at == place;
-    }
-    shell->at += *shell->at == ')';
     doubt (shell, reason != NULL ? reason : "a pattern is not tried here");
-    Mode outer = enter (shell, MIN (left, truth));
-    run_list (shell, ends);
-    shell->mode = outer;
+    run_body (shell, MIN (left, truth), "esac");
     left = MIN (left, YES - truth);
-    while (*shell->at == ';' || *shell->at == '&')
-      shell->at++;
-    if (shell->at == before)
-      shell->at++;
+    shell->at += strspn (shell->at, ";&");
+    shell->at += shell->at == before;
   }
 }
 
 /* Keeps where the body of a function is, and goes to after it. */
 static void define (Shell *shell, const char *name)
 {
-  Function *function = g_new (Function, 1);
+  Place *function = g_new (Place, 1);
 
   skip_blanks (shell, TRUE);
   if (*shell->at == '(')
     shell->at += strcspn (shell->at, ")\n");
   shell->at += *shell->at == ')';
   skip_blanks (shell, TRUE);
-  *function = (Function){ shell->at, shell->line };
+  *function = (Place){ .at = shell->at, .line = shell->line };
   g_ptr_array_add (shell->bodies, function);
   g_hash_table_replace (shell->functions, g_strdup (name), function);
   Mode outer = enter (shell, NO);
@@ -1282,25 +1203,17 @@ static Truth run_simple (Shell *shell)
   return take_command (shell, words, is_launch);
 }
 
-static Truth run_command (Shell *shell)
+/* A command with others in it. FALSE: none is at the place. */
+static gboolean run_compound (Shell *shell, Truth *status)
 {
-  static const char *const ends[] = { "}", NULL };
-  Truth status = YES;
+  const char *at = shell->at;
+  gint64 value;
 
-  skip_blanks (shell, TRUE);
-  if (++shell->steps > MAX_STEPS || shell->copied > MAX_COPIED || shell->depth >= MAX_DEPTH) {
-    shell->at += strlen (shell->at);
-    return UNSURE;
-  }
-  shell->depth++;
-  guint inner = shell->depth;
   if (accept (shell, "if"))
-    run_if (shell, &status);
+    run_if (shell);
   else if (accept (shell, "while"))
-    run_while (shell, FALSE);
-  else if (accept (shell, "until"))
-    run_while (shell, TRUE);
-  else if (accept (shell, "for") || accept (shell, "select"))
+    run_while (shell);
+  else if (accept (shell, "for"))
     run_for (shell);
   else if (accept (shell, "case"))
     run_case (shell);
@@ -1310,27 +1223,41 @@ static Truth run_command (Shell *shell)
 
     define (shell, name);
   } else if (accept (shell, "{")) {
-    status = run_list (shell, ends);
+    *status = run_list (shell, "}");
     accept (shell, "}");
-  } else if (g_str_has_prefix (shell->at, "[[")) {
-    status = run_test (shell);
-  } else if (g_str_has_prefix (shell->at, "((")) {
-    const char *at = shell->at + 2;
-    gint64 value;
-
+  } else if (accept (shell, "[["))
+    *status = run_test (shell, "]]");
+  else if (accept (shell, "["))
+    *status = run_test (shell, "]");
+  else if (g_str_has_prefix (at, "((")) {
     shell->at++;
     skip_brackets (shell, '(', ')');
-    g_autofree char *text = g_strndup (at, (gsize)MAX (0, shell->at - at - 2));
-    status = compute (shell, text, &value) ? (value != 0 ? YES : NO) : doubt (shell, text);
-  } else if (*shell->at == '(') {
+    g_autofree char *text = g_strndup (at + 2, (gsize)MAX (0, shell->at - at - 4));
+
+    *status = compute (shell, text, &value) ? (value != 0 ? YES : NO) : doubt (shell, text);
+  } else if (*at == '(') {
     shell->at++;
-    status = run_list (shell, NULL);
+    *status = run_list (shell, "");
     shell->at += *shell->at == ')';
-  } else {
-    shell->depth--;
-    return run_simple (shell);
+  } else
+    return FALSE;
+  return TRUE;
+}
+
+static Truth run_command (Shell *shell)
+{
+  Truth status = YES;
+
+  skip_blanks (shell, TRUE);
+  if (++shell->steps > MAX_STEPS || shell->copied > MAX_COPIED || shell->depth >= MAX_DEPTH) {
+    shell->at += strlen (shell->at);
+    return UNSURE;
   }
-  shell->depth = inner - 1;
+  shell->depth++;
+  gboolean compound = run_compound (shell, &status);
+  shell->depth--;
+  if (!compound)
+    return run_simple (shell);
   while (skip_blanks (shell, FALSE),
          is_redirection (shell->at) || (g_ascii_isdigit (*shell->at) && is_redirection (shell->at + 1))) {
     shell->at += g_ascii_isdigit (*shell->at);
@@ -1354,7 +1281,7 @@ static Truth run_pipeline (Shell *shell)
 }
 
 /* Commands up to a word of those that end the list, a bracket or ;; of case. Returns the outcome of the last one. */
-static Truth run_list (Shell *shell, const char *const *ends)
+static Truth run_list (Shell *shell, const char *ends)
 {
   Truth status = YES;
 
@@ -1362,15 +1289,7 @@ static Truth run_list (Shell *shell, const char *const *ends)
     const char *before = shell->at;
 
     skip_blanks (shell, TRUE);
-    for (guint i = 0; ends != NULL && ends[i] != NULL; i++) {
-      const char *at = shell->at;
-
-      if (accept (shell, ends[i])) {
-        shell->at = at;
-        return status;
-      }
-    }
-    if (*shell->at == '\0' || *shell->at == ')' || g_str_has_prefix (shell->at, ";;"))
+    if (*shell->at == '\0' || *shell->at == ')' || g_str_has_prefix (shell->at, ";;") || match (shell, ends) > 0)
       return status;
     status = run_pipeline (shell);
     while (skip_blanks (shell, FALSE), g_str_has_prefix (shell->at, "&&") || g_str_has_prefix (shell->at, "||")) {
@@ -1382,10 +1301,8 @@ static Truth run_list (Shell *shell, const char *const *ends)
       shell->mode = outer;
       status = both ? MIN (status, next) : MAX (status, next);
     }
-    if (*shell->at != '\0' && strchr (";&", *shell->at) != NULL && !g_str_has_prefix (shell->at, ";;"))
-      shell->at++;
-    else if (shell->at == before)
-      shell->at++;
+    if (!g_str_has_prefix (shell->at, ";;"))
+      shell->at += strchr (";&", *shell->at) != NULL ? *shell->at != '\0' : shell->at == before;
   }
 }
 
@@ -1421,7 +1338,7 @@ void ps_launch_add_key (GPtrArray *keys, char *key, const char *value, guint lin
 }
 
 /* Options with the words after them. */
-static void add_words (GPtrArray *keys, const GPtrArray *words)
+static void add_options (GPtrArray *keys, const GPtrArray *words)
 {
   g_autofree char *key = NULL;
   g_autoptr (GString) value = g_string_new (NULL);
@@ -1459,21 +1376,6 @@ static void add_words (GPtrArray *keys, const GPtrArray *words)
   }
 }
 
-/* What Slurm says of nodes and GPUs, which options of the launch win over. */
-static void add_slurm (const Shell *shell, GPtrArray *keys)
-{
-  static const char *const names[][2] = { { "SLURM_NNODES", "nnodes" },
-                                          { "SLURM_NTASKS_PER_NODE", "nproc_per_node" },
-                                          { "SLURM_GPUS_ON_NODE", "nproc_per_node" } };
-
-  for (guint i = 0; i < G_N_ELEMENTS (names); i++) {
-    const GPtrArray *words = g_hash_table_lookup (shell->variables, names[i][0]);
-
-    if (words != NULL)
-      ps_launch_add_key (keys, g_strdup (names[i][1]), word_at (words, 0), ((Word *)words->pdata[0])->line);
-  }
-}
-
 /* Looks for the launch in functions that the file does not call, and in variables of a file that another one reads. */
 static void find_launch (Shell *shell)
 {
@@ -1494,8 +1396,7 @@ static void find_launch (Shell *shell)
     finish_word (&word);
     g_string_free (word.text, TRUE);
     add_word (kept, "", 0);
-    for (guint i = 0; i < words->len; i++)
-      add_word (kept, word_at (words, i), ((Word *)words->pdata[i])->line);
+    add_words (kept, words, 0);
   }
   take_launch (shell, kept, FALSE);
 }
@@ -1516,13 +1417,18 @@ void ps_launch_read_shell (const char *text, PsLaunchKnows *knows, GPtrArray *ke
                   .bare = words_new () };
 
   for (; *shell.at != '\0'; shell.at += *shell.at != '\0')
-    run_list (&shell, NULL);
+    run_list (&shell, "");
   if (shell.score == 0)
     find_launch (&shell);
-  add_slurm (&shell, keys);
-  add_words (keys, shell.score > shell.bare->len ? shell.command : shell.bare);
+  for (guint i = 0; i < G_N_ELEMENTS (slurm); i++) {
+    g_autoptr (GPtrArray) words = find (&shell, slurm[i].names[0]);
+
+    if (words != NULL)
+      ps_launch_add_key (keys, g_strdup (slurm[i].key), word_at (words, 0), ((Word *)words->pdata[0])->line);
+  }
+  add_options (keys, shell.score > shell.bare->len ? shell.command : shell.bare);
   if (shell.given != NULL)
-    add_words (keys, shell.given);
+    add_options (keys, shell.given);
   g_hash_table_unref (shell.variables);
   g_hash_table_unref (shell.functions);
   g_ptr_array_unref (shell.bodies);

@@ -425,45 +425,55 @@ static void round_ends (const double *end, guint n_slices, guint unit, guint seq
   tokens[n_slices - 1] += sequence % unit;
 }
 
-#define EVEN_ROUNDS 40
-
-/* Each round makes a slice longer by the root of what its F lacks, which is exact for attention alone, and stops short
- * of it for products. The best round counts. Units get larger, as tiles of products like them, while 1/512 of a mean
- * slice allows. */
-guint *ps_work_cut_even (const PsModel *model, const PsCluster *cluster, guint n_slices, GError **error)
+/* Sets the time of each slice. Returns what a pipeline takes that waits n_waits times for the longest. */
+static double time_slices (const PsModel *model, const PsCluster *cluster, const guint *tokens, guint n_slices,
+                           double n_waits, double *ns)
 {
-  guint unit = cluster->tensor * MAX (model->spread.context, 1), sequence = model->sequence;
-  g_autofree guint *tokens = ps_model_cut_equal (model, n_slices, unit, error), *best = NULL;
-  g_autofree double *length = g_new (double, n_slices), *end = g_new (double, n_slices);
-  g_autofree gint64 *ns = g_new (gint64, n_slices);
+  double sum = 0, longest = 0;
+
+  for (guint k = 0; k < n_slices; k++) {
+    ns[k] = (double)MAX (layers_ns (model, cluster, tokens, n_slices, k), 1);
+    sum += ns[k];
+    longest = MAX (longest, ns[k]);
+  }
+  return sum + n_waits * longest;
+}
+
+#define EVEN_ROUNDS 12
+#define LARGEST_UNIT 512 /* tokens of a GPU; products (tiles of work.h) take no larger steps */
+
+/* Each round changes lengths by a root of what F takes too long. The square root is exact for attention alone, and
+ * stops short of it for products; a smaller one ends a cycle of rounded lengths. */
+guint *ps_work_cut_even (const PsModel *model, const PsCluster *cluster, guint n_slices, double n_waits, GError **error)
+{
+  guint n_sharing = cluster->tensor * MAX (model->spread.context, 1), sequence = model->sequence;
+  g_autofree guint *tokens = ps_model_cut_equal (model, n_slices, n_sharing, error), *best = NULL;
+  g_autofree double *length = g_new (double, n_slices), *end = g_new (double, n_slices), *ns = g_new (double, n_slices);
   double least = G_MAXDOUBLE;
 
   if (tokens == NULL)
     return NULL;
   best = g_memdup2 (tokens, n_slices * sizeof *best);
-  for (guint doublings = 0; doublings < 7 && (guint64)unit * 2 * n_slices * 512 <= sequence; doublings++)
-    unit *= 2;
-  for (guint k = 0; k < n_slices; k++)
-    length[k] = tokens[k];
-  for (guint round = 0; round < EVEN_ROUNDS; round++) {
-    gint64 low = G_MAXINT64, high = 0;
-    double sum = 0, stretched = 0;
+  for (guint64 unit = (guint64)n_sharing * LARGEST_UNIT; unit >= n_sharing; unit /= 2) {
+    if (unit * n_slices > sequence)
+      continue;
+    for (guint k = 0; k < n_slices; k++)
+      length[k] = tokens[k] = best[k];
+    for (guint round = 0; round < EVEN_ROUNDS; round++) {
+      double time = time_slices (model, cluster, tokens, n_slices, n_waits, ns);
 
-    for (guint k = 0; k < n_slices; k++) {
-      ns[k] = MAX (layers_ns (model, cluster, tokens, n_slices, k), 1);
-      low = MIN (low, ns[k]);
-      high = MAX (high, ns[k]);
-      sum += (double)ns[k];
+      if (time < least) {
+        least = time;
+        memcpy (best, tokens, n_slices * sizeof *best);
+      }
+      for (guint k = 0; k < n_slices; k++) {
+        length[k] /= pow (ns[k], round < EVEN_ROUNDS / 2 ? 0.5 : 0.15);
+        end[k] = (k > 0 ? end[k - 1] : 0) + length[k];
+      }
+      for (guint k = 0; k < n_slices; k++)
+        end[k] *= sequence / end[n_slices - 1];
+      round_ends (end, n_slices, (guint)unit, sequence, tokens);
     }
-    if ((double)high / (double)low < least) {
-      least = (double)high / (double)low;
-      memcpy (best, tokens, n_slices * sizeof *best);
-    }
-    for (guint k = 0; k < n_slices; k++)
-      stretched += length[k] *= pow (sum / n_slices / (double)ns[k], round < EVEN_ROUNDS / 2 ? 0.5 : 0.15);
-    for (guint k = 0; k < n_slices; k++)
-      end[k] = (k > 0 ? end[k - 1] : 0) + length[k] * sequence / stretched;
-    round_ends (end, n_slices, unit, sequence, tokens);
   }
   return g_steal_pointer (&best);
 }

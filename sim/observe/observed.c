@@ -83,6 +83,7 @@ void ps_observed_free (PsObserved *observed)
   g_string_free (observed->source, TRUE);
   g_free (observed->estimated);
   g_free (observed->model_name);
+  g_free (observed->links);
   g_free (observed);
 }
 
@@ -124,7 +125,7 @@ static void note_results (Reader *reader)
   for (guint i = 0; i < timeline->ops->len; i++) {
     const PsSpan *span = &g_array_index (timeline->ops, PsSpan, i);
 
-    if (span->op.kind == PS_OP_F || ps_op_is_backward (span->op))
+    if (!timeline->apart && (span->op.kind == PS_OP_F || ps_op_is_backward (span->op)))
       *result_of (reader, span->op) = (Result){ span->end_ns, span->end_ns, -1, span->device };
   }
   for (guint i = 0; i < timeline->posts->len; i++) {
@@ -325,6 +326,7 @@ gboolean ps_observed_add (PsObserved *observed, const char *where, GPtrArray *ti
       return FALSE;
     observed->n_devices = timeline->n_devices;
     observed->origin = MAX (observed->origin, timeline->origin);
+    observed->apart |= timeline->apart;
     note_results (&reader);
     observe_ops (&reader);
     observe_messages (&reader);
@@ -332,8 +334,10 @@ gboolean ps_observed_add (PsObserved *observed, const char *where, GPtrArray *ti
     g_free (reader.results);
   }
   observed->n_iterations += timelines->len;
-  g_string_append_printf (observed->source, "%s%s, %u iteration%s", observed->source->len > 0 ? "; " : "", where,
-                          timelines->len, timelines->len == 1 ? "" : "s");
+  g_string_append_printf (
+      observed->source, "%s%s, %u iteration%s%s", observed->source->len > 0 ? "; " : "", where, timelines->len,
+      timelines->len == 1 ? "" : "s",
+      timelines->len > 0 && ((const PsTimeline *)timelines->pdata[0])->apart ? ", ranks recorded apart" : "");
   return TRUE;
 }
 
@@ -589,6 +593,12 @@ static gboolean load_path (PsObserved *observed, const char *text, GPtrArray *ru
     return ps_observed_add_log (observed, path, log, error);
   if (timelines == NULL)
     return FALSE;
+  if (step_ns >= 0 && ((const PsTimeline *)timelines->pdata[0])->apart) {
+    g_ptr_array_unref (timelines);
+    return ps_refuse (error, PS_ERROR_INPUT,
+                      "%s: its ranks were recorded apart, so it shows no iteration; PATH without =T would be right",
+                      path);
+  }
   g_ptr_array_add (names, g_steal_pointer (&path));
   g_ptr_array_add (runs, timelines);
   double factor = (double)step_ns / (double)MAX (ps_iteration_spread (timelines).median_ns, 1);
@@ -787,9 +797,12 @@ char *ps_observed_describe (const PsObserved *observed)
     g_string_append_printf (kinds, " by the operations of %s", observed->model_name);
   for (guint i = 1; i <= 2 * observed->n_stages; i++)
     n_transfers += observed->transfer[i]->len;
-  if (observed->n_stages > 1 && n_transfers == 0)
+  if (observed->links != NULL)
+    g_string_append_printf (kinds, "; transfers and memory of %s", observed->links);
+  else if (observed->n_stages > 1 && n_transfers == 0)
     g_string_append (kinds, "; no transfer was seen, so they take no time");
-  return g_string_free (g_string_prepend (kinds, observed->source->str), FALSE);
+  g_string_prepend (kinds, observed->source->str);
+  return g_string_free (observed->links != NULL ? g_string_prepend (kinds, "ops of ") : kinds, FALSE);
 }
 
 PsCosts *ps_observed_costs (const PsObserved *observed, guint n_devices, guint n_chunks, GError **error)

@@ -14,5 +14,6 @@ const PsSpan *ps_spans_find (GHashTable *index, PsOp op, guint device);
 #define PS_TIMERS_HEADING " across ranks (ms):"
 #define PS_OLD_TIMERS_HEADING "time (ms) |" /* until 2022; one line with the timers of one rank */
 
-/* As ps_timelines_load; but where path is a log of these timers, *log is its text, and NULL is returned. */
+/* As ps_timelines_load; but where path is a log of these timers, *log is its text, and NULL is returned; and ranks may
+ * have been recorded apart. */
 GPtrArray *ps_timelines_load_or_log (const char *path, GBytes **log, GError **error);

@@ -128,6 +128,7 @@ static void collect_file (Reader *reader, guint file)
     if (thread == NULL) {
       thread = g_memdup2 (&key, sizeof key);
       thread->rank = ps_rank_new (trace->name);
+      thread->rank->fake = trace->fake;
       g_ptr_array_add (reader->threads, thread);
       g_hash_table_add (threads, thread);
     }

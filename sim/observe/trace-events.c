@@ -180,14 +180,16 @@ gboolean ps_trace_range (const PsTraceEvent *event, PsTraceRange *range)
 
 static void read_rank (PsTrace *trace)
 {
-  const char *key;
+  const char *key, *backend;
 
   if (!ps_json_enter_object (&trace->json)) {
     ps_json_skip_value (&trace->json);
     return;
   }
   while ((key = ps_json_next_key (&trace->json)) != NULL)
-    if (g_str_equal (key, "rank"))
+    if (g_str_equal (key, "backend") && ps_json_read_text (&trace->json, &backend))
+      trace->fake = g_str_equal (backend, "fake");
+    else if (g_str_equal (key, "rank"))
       read_integer (&trace->json, &trace->rank);
     else if (g_str_equal (key, "world_size"))
       read_integer (&trace->json, &trace->n_ranks);

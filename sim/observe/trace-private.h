@@ -44,6 +44,7 @@ typedef struct {
   gint64 base_ns;      /* "baseTimeNanoseconds" of the file, added to its times; 0: none */
   gint64 rank;         /* "rank" of its "distributedInfo"; -1: none */
   gint64 n_ranks;      /* "world_size" of its "distributedInfo"; 0: none */
+  gboolean fake;       /* its "backend" there is one that moves no message: PyTorch's "fake" */
   PsTraceEvent event;
 } PsTrace;
 
@@ -132,6 +133,7 @@ typedef struct {
 typedef struct {
   const char *name; /* of its file, for messages */
   guint number;
+  gboolean fake;   /* messages took no time, and came from no other rank */
   GArray *ranges;  /* of PsRankRange, in any order; after the cut by start, without nested ones */
   GArray *posts;   /* of PsSpan; devices are set later */
   GArray *waits;   /* of PsSpan: waits outside of ranges; with post where the wait is for a receive */
@@ -176,7 +178,13 @@ void ps_timeline_add_remark (PsTimeline *timeline, const char *remark);
 
 /* The second step: drops ranks from the list whose ops an earlier one does, too, and cuts them into iterations; each
  * complete one becomes a PsTimeline of the list, in order. An op that comes again begins a new iteration. A range waits
- * only if another rank sends its message. source: where the times come from; the number of the iteration is added.
+ * only if another rank sends its message.
+ *
+ * Ranks were recorded apart (PsTimeline.apart) where one is fake, or where no two were recorded at the same time by
+ * their clocks and messages contradict any shift of these by more than half an op. Clocks of other machines are of
+ * other times, too, but shifting them makes sense of the messages.
+ *
+ * source: where the times come from; the number of the iteration is added.
  * Errors: PS_ERROR_INPUT. */
 GPtrArray *ps_ranks_to_timelines (const char *where, const char *source, GPtrArray *ranks, GError **error);
 

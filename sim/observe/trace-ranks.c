@@ -626,10 +626,39 @@ static guint choose_next (const Bounds *bounds, guint n)
   return next;
 }
 
+/* Whether no two ranks were recorded at the same time by their clocks. */
+static gboolean clocks_are_apart (GPtrArray *ranks)
+{
+  for (guint r = 1; r < ranks->len; r++)
+    for (guint k = 0; k < r; k++) {
+      const PsRank *a = g_ptr_array_index (ranks, r), *b = g_ptr_array_index (ranks, k);
+
+      if (range_at (a, 0)->start_ns < range_at (b, b->ranges->len - 1)->end_ns
+          && range_at (b, 0)->start_ns < range_at (a, a->ranges->len - 1)->end_ns)
+        return FALSE;
+    }
+  return ranks->len > 1;
+}
+
+/* The mean time of the ranges of all ranks. */
+static gint64 mean_range_ns (GPtrArray *ranks)
+{
+  gint64 sum_ns = 0, n = 0;
+
+  for (guint r = 0; r < ranks->len; r++) {
+    const PsRank *rank = g_ptr_array_index (ranks, r);
+
+    n += rank->ranges->len;
+    for (guint i = 0; i < rank->ranges->len; i++)
+      sum_ns += range_at (rank, i)->end_ns - range_at (rank, i)->start_ns;
+  }
+  return sum_ns / n;
+}
+
 /* Shifts the clocks of ranks so that no message comes before it was sent. Messages of both directions give bounds, of
- * which the middle is taken; a clock within its bounds stays. Returns a remark where the bounds of a rank contradict
- * each other, else NULL. Free with g_free. */
-static char *ranks_align (const char *where, GPtrArray *ranks)
+ * which the middle is taken; a clock within its bounds stays. Returns by how much the bounds of a rank contradict each
+ * other; 0: they do not. */
+static gint64 ranks_align (GPtrArray *ranks)
 {
   const PsRank *first = g_ptr_array_index (ranks, 0);
   guint n_stages = ps_ranks_count_stages (ranks);
@@ -652,11 +681,7 @@ static char *ranks_align (const char *where, GPtrArray *ranks)
     for (guint k = 0; k < places->len; k++)
       narrow (g_ptr_array_index (places, k), r, n_stages, bounds);
   }
-  if (worst_ns == 0)
-    return NULL;
-  return g_strdup_printf ("%s: the ranks' clocks contradict their messages by up to %" G_GINT64_FORMAT
-                          " ns, however they are shifted; times between ranks are as uncertain",
-                          where, worst_ns);
+  return worst_ns;
 }
 
 /* Makes the timeline of one iteration of ranks. */
@@ -888,13 +913,14 @@ static gint64 append_updates (PsTimeline *timeline, const PsRank *rank, guint de
 
 /* One of them; posts, waits, links and updates of the ranks are in order. The iteration's time is that from its first
  * op's start to its last op's end, and the longest update. */
-static PsTimeline *ranks_make_timeline (const char *where, GPtrArray *ranks, guint iteration)
+static PsTimeline *ranks_make_timeline (const char *where, GPtrArray *ranks, guint iteration, gboolean apart)
 {
   g_autofree char *name = g_path_get_basename (where);
   g_autoptr (GArray) links = g_array_new (FALSE, FALSE, sizeof (PsSpan));
   PsTimeline *timeline = ps_timeline_new (PS_ORIGIN_MEASURED, name, ranks->len, 1, 1);
   gint64 start_ns = iteration_start (ranks, iteration, &timeline->iteration_ns), update_ns = 0;
 
+  timeline->apart = apart;
   for (guint r = 0; r < ranks->len; r++) {
     append_ops (timeline, g_ptr_array_index (ranks, r), r, iteration);
     gint64 ns = append_updates (timeline, g_ptr_array_index (ranks, r), r, iteration);
@@ -906,8 +932,10 @@ static PsTimeline *ranks_make_timeline (const char *where, GPtrArray *ranks, gui
   for (guint r = 0; r < ranks->len; r++) {
     const PsRank *rank = g_ptr_array_index (ranks, r);
 
-    append_range_waits (timeline, rank, r, iteration, devices);
     append_spans (timeline->posts, rank->posts, rank, r, iteration);
+    if (apart)
+      continue;
+    append_range_waits (timeline, rank, r, iteration, devices);
     append_spans (timeline->waits, rank->waits, rank, r, iteration);
     append_spans (links, rank->links, rank, r, iteration);
   }
@@ -1046,7 +1074,7 @@ PS_DEFINE_ORDER (compare_starts, PsSpan, start_ns)
 
 GPtrArray *ps_ranks_to_timelines (const char *where, const char *source, GPtrArray *ranks, GError **error)
 {
-  g_autofree char *replicas = NULL;
+  g_autofree char *replicas = NULL, *remark = NULL;
   guint n, n_replicas;
 
   if (!cut_iterations (ranks, error))
@@ -1054,9 +1082,16 @@ GPtrArray *ps_ranks_to_timelines (const char *where, const char *source, GPtrArr
   n_replicas = drop_replicas (ranks);
   if (n_replicas > 0)
     replicas = g_strdup_printf ("%s: %u ranks do the same ops as others and are left out", where, n_replicas);
-  g_autofree char *remark = ranks_align (where, ranks);
+  gboolean apart = clocks_are_apart (ranks);
+  gint64 contradiction_ns = ranks_align (ranks);
+  apart = apart && contradiction_ns > mean_range_ns (ranks) / 2;
+  if (contradiction_ns > 0)
+    remark = g_strdup_printf ("%s: the ranks' clocks contradict their messages by up to %" G_GINT64_FORMAT
+                              " ns, however they are shifted; times between ranks are as uncertain",
+                              where, contradiction_ns);
   for (guint r = 0; r < ranks->len; r++) {
     const PsRank *rank = g_ptr_array_index (ranks, r);
+    apart = apart || rank->fake;
     GArray *const all[] = { rank->posts, rank->waits, rank->links, rank->updates };
 
     for (guint i = 0; i < G_N_ELEMENTS (all); i++)
@@ -1065,7 +1100,7 @@ GPtrArray *ps_ranks_to_timelines (const char *where, const char *source, GPtrArr
   n = ((const PsRank *)g_ptr_array_index (ranks, 0))->starts->len;
   GPtrArray *timelines = g_ptr_array_new_with_free_func ((GDestroyNotify)ps_timeline_free);
   for (guint k = 0; k < n; k++) {
-    PsTimeline *timeline = ranks_make_timeline (where, ranks, k);
+    PsTimeline *timeline = ranks_make_timeline (where, ranks, k, apart);
 
     g_free (timeline->source);
     timeline->source = g_strdup_printf ("%s, iteration %u of %u", source, k + 1, n);

@@ -238,7 +238,14 @@ GPtrArray *ps_timelines_load_or_log (const char *path, GBytes **log, GError **er
 
 GPtrArray *ps_timelines_load (const char *path, GError **error)
 {
-  return ps_timelines_load_or_log (path, NULL, error);
+  g_autoptr (GPtrArray) timelines = ps_timelines_load_or_log (path, NULL, error);
+
+  if (timelines != NULL && ((const PsTimeline *)timelines->pdata[0])->apart)
+    return ps_refuse_null (error, PS_ERROR_INPUT,
+                           "%s: its ranks were recorded apart, so it shows ops and no iteration; pipesim predict "
+                           "--costs-from %s takes the ops",
+                           path, path);
+  return g_steal_pointer (&timelines);
 }
 
 PsTimeline *ps_timelines_median (GPtrArray *timelines)

@@ -427,10 +427,13 @@ static int compare_candidates (gconstpointer a, gconstpointer b, gpointer from)
   return compare_runs (&(*(Candidate *const *)a)->run, &(*(Candidate *const *)b)->run, from);
 }
 
+/* Those that fit before others, which matters where the run as it stands does not fit. */
 static int compare_steps (gconstpointer a, gconstpointer b)
 {
   const PsAdvised *x = a, *y = b;
 
+  if ((fit_rank (x) < 2) != (fit_rank (y) < 2))
+    return fit_rank (x) < 2 ? -1 : 1;
   return x->step_ns != y->step_ns ? PS_COMPARE (x->step_ns, y->step_ns) : strcmp (x->options, y->options);
 }
 

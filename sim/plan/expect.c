@@ -76,11 +76,9 @@ char *ps_expected_command (char *const *words)
       words += left_out[i].takes && (*words)[length] == '\0' && words[1] != NULL;
       continue;
     }
-    gboolean plain
-        = **words != '\0' && (*words)[strspn (*words, G_CSET_A_2_Z G_CSET_a_2_z G_CSET_DIGITS "-_./,:=+")] == '\0';
-    g_autofree char *quoted = plain ? NULL : g_shell_quote (*words);
+    g_autofree char *word = ps_shell_word (*words);
 
-    g_string_append_printf (command, "%s%s", command->len > 0 ? " " : "", plain ? *words : quoted);
+    g_string_append_printf (command, "%s%s", command->len > 0 ? " " : "", word);
   }
   return g_string_free (command, FALSE);
 }
@@ -125,6 +123,23 @@ static PsExpected *find_same (const GPtrArray *rows, const PsExpected *like)
       return row;
   }
   return NULL;
+}
+
+/* The row of the same setting; else, where the command line has one row before and now, that one: a change of its file
+ * may have changed m, p or v. NULL: there is none. */
+static PsExpected *find_now (const GPtrArray *file, const GPtrArray *rows, const PsExpected *expected)
+{
+  PsExpected *same = find_same (rows, expected), *only = NULL;
+  guint n = 0;
+
+  for (guint i = 0; i < file->len; i++)
+    n += g_str_equal (((PsExpected *)file->pdata[i])->command, expected->command);
+  for (guint i = 0; i < rows->len; i++)
+    if (g_str_equal (((PsExpected *)rows->pdata[i])->command, expected->command)) {
+      only = rows->pdata[i];
+      n++;
+    }
+  return same != NULL || n != 2 ? same : only;
 }
 
 /* Files */
@@ -191,12 +206,11 @@ GPtrArray *ps_expected_parse (const char *where, const char *text, gssize length
 
 char *ps_expected_to_json (const GPtrArray *rows)
 {
-  static const char *const none[] = { NULL };
   g_autoptr (PsTable) table = ps_table_of (columns, G_N_ELEMENTS (columns), NULL, 0, 0);
 
   for (guint i = 0; i < rows->len; i++)
     ps_table_add (table, rows->pdata[i]);
-  return ps_table_to_json (table, FORMAT, none);
+  return ps_table_to_json (table, FORMAT, NULL);
 }
 
 void ps_expected_update (GPtrArray *file, GPtrArray *rows, char *const *commands, double tolerance)
@@ -297,13 +311,34 @@ static void compare_figure (Comparison *to, const PsExpected *expected, const ch
               before > 0 && fabs (change) <= tolerance);
 }
 
+/* What the command line stands for now, where that is another setting. */
+static void compare_setting (Comparison *to, const PsExpected *expected, const PsExpected *now)
+{
+  const struct {
+    const char *name;
+    guint before, now;
+  } rows[] = { { "p", expected->n_devices, now->n_devices },
+               { "m", expected->n_microbatches, now->n_microbatches },
+               { "v", expected->n_chunks, now->n_chunks } };
+
+  if (!g_str_equal (expected->schedule, now->schedule))
+    add_move (to, (Move){ expected, "schedule", g_strdup (expected->schedule), g_strdup (now->schedule), NAN, NAN },
+              FALSE);
+  for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
+    if (rows[i].before != rows[i].now) {
+      char *before = g_strdup_printf ("%u", rows[i].before), *after = g_strdup_printf ("%u", rows[i].now);
+
+      add_move (to, (Move){ expected, rows[i].name, before, after, NAN, NAN }, FALSE);
+    }
+}
+
 PsTable *ps_expected_compare (const GPtrArray *file, const GPtrArray *rows, char *const *commands, double tolerance,
                               gboolean all, PsMoves *moves)
 {
   Comparison to = { ps_table_of (move_columns, G_N_ELEMENTS (move_columns), NULL, 0, 0), all, moves };
 
   for (guint i = 0; i < file->len; i++) {
-    const PsExpected *expected = file->pdata[i], *now = find_same (rows, expected);
+    const PsExpected *expected = file->pdata[i], *now = find_now (file, rows, expected);
     double within = tolerance >= 0 ? tolerance : expected->tolerance;
 
     if (!is_of (expected, commands))
@@ -315,6 +350,7 @@ PsTable *ps_expected_compare (const GPtrArray *file, const GPtrArray *rows, char
                 FALSE);
     if (now == NULL)
       continue;
+    compare_setting (&to, expected, now);
     compare_figure (&to, expected, "iteration", expected->iteration_ns, now->iteration_ns, within);
     compare_figure (&to, expected, "peak memory", expected->peak_memory_bytes, now->peak_memory_bytes, within);
   }

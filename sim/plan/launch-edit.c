@@ -3,6 +3,8 @@
  * YAML, TOML and JSON than how a key is spelled there. */
 #include "launch-private.h"
 
+#include "base/text.h"
+
 #include <string.h>
 
 #define MOST_TRIALS 400 /* places of one key */
@@ -315,13 +317,12 @@ static char *spell (PsLaunchForm form, const char *value)
   gboolean literal = g_str_equal (value, "true") || strspn (value, G_CSET_DIGITS) == strlen (value) || *value == '[';
 
   if (form == PS_LAUNCH_WORDS) {
-    for (char **word = words; *word != NULL; word++)
-      if (!is_plain (*word)) {
-        char *quoted = g_shell_quote (*word);
+    for (char **word = words; *word != NULL; word++) {
+      char *shown = ps_shell_word (*word);
 
-        g_free (*word);
-        *word = quoted;
-      }
+      g_free (*word);
+      *word = shown;
+    }
     return g_strjoinv (" ", words);
   }
   if (*value == '\0')

@@ -1,6 +1,7 @@
 /* launch-read.c - --from: the launch of a framework as options of pipesim. */
 #include "launch-private.h"
 
+#include "base/text.h"
 #include "model/launch-text.h"
 
 #include <string.h>
@@ -33,15 +34,17 @@ typedef struct {
   GError *error; /* the first one */
 } Reader;
 
-/* The row of the command that people may give; NULL: it has none. */
-static const PsOption *find_row (const PsOption *rows, guint without, const char *name)
+/* The row of the command that people may give; NULL: it has none. include: the row that includes these rows. */
+static const PsOption *find_row (const PsOption *rows, const PsOption *include, const char *name)
 {
   for (; rows->name != NULL; rows++) {
-    const PsOption *inner = rows->rows != NULL ? find_row (rows->rows, rows->flags, name) : NULL;
+    const PsOption *inner = rows->rows != NULL ? find_row (rows->rows, rows, name) : NULL;
 
     if (inner != NULL)
       return inner;
-    if (rows->rows == NULL && g_str_equal (rows->name, name) && !rows->hidden && !(rows->flags & without))
+    if (rows->rows == NULL && g_str_equal (rows->name, name) && !rows->hidden
+        && (include == NULL
+            || (!(rows->flags & include->flags) && (include->only == 0 || rows->flags & include->only))))
       return rows;
   }
   return NULL;
@@ -68,17 +71,23 @@ static const char *find_given (const PsOption *row, char *const *argv)
   return NULL;
 }
 
+/* The command line's value of the option that a fact is about, "recompute.method" of recompute; NULL: it gives none. */
+static const char *find_given_for (const Reader *reader, const char *name)
+{
+  g_autofree char *option = g_strndup (name, strcspn (name, "."));
+  const PsOption *row = find_row (reader->rows, NULL, option);
+
+  return row != NULL ? find_given (row, reader->argv) : NULL;
+}
+
 /* Whether the line gives costs, which say the model, its formats and the GPUs of a device themselves. */
 static gboolean has_costs (const Reader *reader)
 {
   static const char *const sources[] = { "db", "costs", "costs-from" };
   gboolean given = FALSE;
 
-  for (guint i = 0; i < G_N_ELEMENTS (sources); i++) {
-    const PsOption *row = find_row (reader->rows, 0, sources[i]);
-
-    given |= row != NULL && find_given (row, reader->argv) != NULL;
-  }
+  for (guint i = 0; i < G_N_ELEMENTS (sources); i++)
+    given |= find_given_for (reader, sources[i]) != NULL;
   return given;
 }
 
@@ -87,7 +96,7 @@ static void G_GNUC_PRINTF (3, 4) add (Reader *reader, const char *name, const ch
 {
   static const char *const orders[] = { "schedule", "devices",   "chunks", "microbatches", "group", "defer-head",
                                         "replicas", "recompute", "gpus",   "global-batch", NULL };
-  const PsOption *row = find_row (reader->rows, 0, name);
+  const PsOption *row = find_row (reader->rows, NULL, name);
   va_list arguments;
 
   if (row == NULL || find_given (row, reader->argv) != NULL || (has_costs (reader) && !g_strv_contains (orders, name)))
@@ -102,15 +111,6 @@ static void G_GNUC_PRINTF (3, 4) add (Reader *reader, const char *name, const ch
 
 /* Adds one that says how the work is laid out, which commands that search layouts find out. */
 #define add_layout(reader, name, ...) ((reader)->searches ? (void)0 : add (reader, name, __VA_ARGS__))
-
-/* The command line's value of the option that a fact is about, "recompute.method" of recompute; NULL: it gives none. */
-static const char *find_given_for (const Reader *reader, const char *name)
-{
-  g_autofree char *option = g_strndup (name, strcspn (name, "."));
-  const PsOption *row = find_row (reader->rows, 0, option);
-
-  return row != NULL ? find_given (row, reader->argv) : NULL;
-}
 
 /* A value that only an execution would tell is an error, unless the command line gives it or finds it out. */
 static const char *fact (Reader *reader, const char *name)
@@ -141,7 +141,7 @@ static void G_GNUC_PRINTF (2, 3) fail (Reader *reader, const char *format, ...)
 /* The number of a fact, or of the command line's option of that name. */
 static gint64 count (Reader *reader, const char *name, gint64 otherwise)
 {
-  const PsOption *row = find_row (reader->rows, 0, name);
+  const PsOption *row = find_row (reader->rows, NULL, name);
   const char *given = row != NULL && (row->type == PS_OPTION_COUNT || row->type == PS_OPTION_COUNTS)
                           ? find_given (row, reader->argv)
                           : NULL;
@@ -245,6 +245,33 @@ static gint64 layout_chunks (const char *layout, const PsModel *model, gint64 p)
   return shapes != NULL && n % p == 0 ? n / p : 0;
 }
 
+/* Stages of a device for the schedules that the line names: the file's, where a family has any number, else the
+ * family's; a list where they differ. NULL: the line names none, or all, or a file. Free with g_free. */
+static char *given_chunks (const Reader *reader, gint64 v)
+{
+  const PsOption *row = find_row (reader->rows, NULL, "schedule"), *chunks = find_row (reader->rows, NULL, "chunks");
+  const char *given = row != NULL ? find_given (row, reader->argv) : NULL;
+  g_auto (GStrv) names = g_strsplit (given != NULL ? given : "", ",", -1);
+  g_autoptr (GPtrArray) list = g_ptr_array_new_with_free_func (g_free);
+
+  for (char **name = names; *name != NULL; name++) {
+    const PsFamily *family = ps_family_find (*name);
+    char *own = family != NULL ? g_strdup_printf ("%u", family->any_chunks && v > 1 ? (guint)v : family->default_chunks)
+                               : NULL;
+
+    if (own == NULL)
+      return NULL;
+    if (g_ptr_array_find_with_equal_func (list, own, g_str_equal, NULL))
+      g_free (own);
+    else
+      g_ptr_array_add (list, own);
+  }
+  if (list->len == 0 || chunks == NULL || (list->len > 1 && chunks->type != PS_OPTION_COUNTS))
+    return NULL;
+  g_ptr_array_add (list, NULL);
+  return g_strjoinv (",", (char **)list->pdata);
+}
+
 /* --layout, and the stages of a device: as many as wanted, unless that is 0. NULL: the file says no stages of so many.
  * Free with g_free. */
 static char *find_stages (Reader *reader, gint64 p, gint64 wanted, gint64 *n_chunks)
@@ -288,38 +315,30 @@ static char *find_stages (Reader *reader, gint64 p, gint64 wanted, gint64 *n_chu
                : NULL;
 }
 
-/* Stages of a device for the schedules of the command line, where the file has v: those, or others that all of them
- * need. 0: they differ. */
-static gint64 given_chunks (const Reader *reader, gint64 v)
-{
-  const char *given = find_given_for (reader, "schedule"), *chunks = find_given_for (reader, "chunks");
-  g_auto (GStrv) names = g_strsplit (given != NULL ? given : "", ",", -1);
-  gint64 all = 0;
-
-  if (chunks != NULL)
-    return strchr (chunks, ',') != NULL ? 0 : g_ascii_strtoll (chunks, NULL, 10);
-  for (char **name = names; *name != NULL; name++) {
-    const PsFamily *family = ps_family_find (*name);
-    gint64 its = family == NULL ? 0 : family->any_chunks && v > 1 ? v : (gint64)family->default_chunks;
-
-    if (its == 0 || (all > 0 && its != all))
-      return 0;
-    all = its;
-  }
-  return all > 0 ? all : v;
-}
-
 static void note (Reader *reader, const char *name, const char *words)
 {
   g_string_append_printf (reader->notes, "%s: %s: %s\n", reader->facts->where, name, words);
 }
 
+/* The layout for as many stages of a device as the line gives, or its schedules need, where the file has v: one that is
+ * cut anew, or none. Takes layout. Free with g_free. */
+static char *fit_layout (Reader *reader, gint64 p, gint64 v, const char *needed, char *layout)
+{
+  const char *line = find_given_for (reader, "chunks"), *chunks = line != NULL ? line : needed;
+  const gboolean several = chunks != NULL && strchr (chunks, ',') != NULL;
+  const gint64 wanted = chunks != NULL && !several ? g_ascii_strtoll (chunks, NULL, 10) : v;
+
+  if (layout == NULL || g_str_has_prefix (layout, "even") || (wanted == v && !several))
+    return layout;
+  g_free (layout);
+  return several || wanted < 1 ? NULL : find_stages (reader, p, wanted, &v);
+}
+
 /* -s and -v, and what belongs to them. */
-static void add_schedule (Reader *reader, gint64 p)
+static void add_schedule (Reader *reader, gint64 p, gint64 m)
 {
   gint64 v = 1;
-  g_autofree char *layout = find_stages (reader, p, 0, &v);
-  const gint64 given = p > 1 && reader->error == NULL ? given_chunks (reader, v) : v;
+  g_autofree char *layout = find_stages (reader, p, 0, &v), *given = given_chunks (reader, v);
   const char *torch = fact (reader, "schedule.torch"), *family = NULL;
 
   if (reader->titan && fact (reader, "schedule") != NULL)
@@ -332,26 +351,26 @@ static void add_schedule (Reader *reader, gint64 p)
     family = is (reader, "schedule.delays-w") ? "interleaved-overlap-w" : "interleaved-overlap";
   else
     family = v > 1 && p > 1 ? "interleaved" : "1f1b";
-  if (given > 0 && given != v) {
-    g_free (layout);
-    layout = find_stages (reader, p, given, &v);
-  } else if (given == 0)
-    note (reader, "stages", "those of the file are for its own schedule; they are cut anew for each one given");
-  if (layout != NULL && given > 0)
+  layout = fit_layout (reader, p, v, given, g_steal_pointer (&layout));
+  if (layout != NULL)
     add_layout (reader, "layout", "%s", layout);
   if (family == NULL)
     return;
   const PsFamily *row = ps_family_find (family);
-  const PsOption *option = find_row (reader->rows, 0, "schedule");
-  if (row != NULL && option != NULL && find_given (option, reader->argv) == NULL)
+  if (row != NULL && find_row (reader->rows, NULL, "schedule") != NULL && find_given_for (reader, "schedule") == NULL)
     reader->command->schedule = g_strdup (family);
   add_layout (reader, "schedule", "%s", family);
-  if (given > 0 && v > 1 && p > 1)
+  if (given != NULL)
+    add_layout (reader, "chunks", "%s", given);
+  else if (v > 1 && p > 1)
     add_layout (reader, "chunks", "%" G_GINT64_FORMAT, v);
-  else if (given > 0 && row != NULL && row->default_chunks > 1)
+  else if (row != NULL && row->default_chunks > 1)
     add_layout (reader, "chunks", "1");
   if (row != NULL && row->groups && fact (reader, "group") != NULL)
     add_layout (reader, "group", "%s", fact (reader, "group"));
+  else if (row != NULL && row->groups && given == NULL && !reader->titan && !reader->searches && v > 1 && m % p > 0)
+    note (reader, "microbatch_group_size_per_virtual_pipeline_stage",
+          "missing; the number of microbatches is no multiple of the pipeline's size, which Megatron-LM refuses then");
   if (is (reader, "defer-head.defers"))
     add_layout (reader, "defer-head", "%s", fact (reader, "defer-head") != NULL ? fact (reader, "defer-head") : "0");
 }
@@ -486,21 +505,21 @@ static gint64 find_replicas (Reader *reader, gint64 shared, gint64 *gpus)
     replicas = divide (reader, "the batch", batch, "microbatches", m * count (reader, "microbatch-size", 1));
   if (reader->titan && sharded > 0)
     replicas = replicas > 0 ? replicas : MAX (replicated, 1) * sharded;
-  const PsOption *row = find_row (reader->rows, 0, "replicas");
-  if (row != NULL && find_given (row, reader->argv) != NULL) {
+  const PsOption *row = find_row (reader->rows, NULL, "replicas");
+  if (find_given_for (reader, "replicas") != NULL) {
     reader->command->counted = *gpus == 0 && sharded < 1 && replicated < 2;
     *gpus = replicas * shared;
   } else if (*gpus > 0)
     replicas = divide (reader, "GPUs", *gpus, "the GPUs of a replica", shared);
   else if (replicas > 0)
     *gpus = replicas * shared;
-  if (replicas == 0 && (row != NULL || find_row (reader->rows, 0, "gpus") != NULL)) {
+  if (replicas == 0 && (row != NULL || find_row (reader->rows, NULL, "gpus") != NULL)) {
     const PsLaunchKey *key = g_hash_table_lookup (reader->facts->unknown, "nodes");
 
     key = key != NULL ? key : g_hash_table_lookup (reader->facts->unknown, "gpus-per-node");
     fail (reader, "the number of GPUs is not known (%s%s%s); give %s", key != NULL ? key->key : "--nnodes and ",
           key != NULL ? ": " : "", key != NULL ? key->unknown : "--nproc-per-node, world_size",
-          find_row (reader->rows, 0, "gpus") != NULL ? "-g N" : "--replicas D");
+          find_row (reader->rows, NULL, "gpus") != NULL ? "-g N" : "--replicas D");
   }
   return MAX (replicas, 1);
 }
@@ -532,7 +551,7 @@ static void add_sizes (Reader *reader)
     m = batch > 0 ? divide (reader, "the global batch", batch, "replicas times a microbatch", b * d) : 1;
   add (reader, "gpus", "%" G_GINT64_FORMAT, gpus);
   add (reader, "global-batch", "%" G_GINT64_FORMAT, b * d * m);
-  add_schedule (reader, p);
+  add_schedule (reader, p, m);
   add_layout (reader, "devices", "%" G_GINT64_FORMAT, p);
   add_layout (reader, "microbatches", "%" G_GINT64_FORMAT, m);
   add_layout (reader, "microbatch-size", "%" G_GINT64_FORMAT, b);
@@ -597,8 +616,8 @@ static const char *convert_precision (Reader *reader, const char *otherwise)
 
 static void add_model (Reader *reader)
 {
-  const PsOption *row = find_row (reader->rows, 0, "model");
-  const char *given = row != NULL ? find_given (row, reader->argv) : NULL;
+  const PsOption *row = find_row (reader->rows, NULL, "model");
+  const char *given = find_given_for (reader, "model");
   g_autofree char *path = given != NULL ? g_strdup (given) : find_model (reader);
 
   if (path == NULL) {
@@ -625,6 +644,9 @@ static void add_model (Reader *reader)
     precision = "bf16";
   if (fact (reader, "precision.converters") != NULL)
     precision = convert_precision (reader, precision);
+  if (reader->facts->form == PS_LAUNCH_YAML && !ps_launch_has_model (reader->facts) && g_str_equal (precision, "fp32")
+      && fact (reader, "precision") == NULL)
+    return; /* it changes a recipe, which has its own */
   if (g_strcmp0 (precision, ps_precision_name (reader->model->precision)) != 0)
     add (reader, "precision", "%s", precision);
 }
@@ -704,7 +726,7 @@ static void take_words (GPtrArray *file, char *const *argv, PsLaunchCommand *com
 
 gboolean ps_launch_expand (const PsOption *rows, char *const *argv, PsLaunchCommand *command, GError **error)
 {
-  const PsOption *row = find_row (rows, 0, "from");
+  const PsOption *row = find_row (rows, NULL, "from");
   const char *from = row != NULL ? find_given (row, argv + 1) : NULL;
   g_autofree char *text = NULL;
   gsize length;
@@ -726,7 +748,7 @@ gboolean ps_launch_read (const PsOption *rows, char *const *argv, const char *wh
 {
   Reader reader = { .rows = rows, .argv = argv, .command = command };
   PsLaunchForm form = ps_launch_form (text);
-  reader.searches = find_row (rows, 0, "devices") == NULL || find_row (rows, 0, "") != NULL;
+  reader.searches = find_row (rows, NULL, "devices") == NULL || find_row (rows, NULL, "") != NULL;
   reader.words = g_ptr_array_new ();
   reader.notes = g_string_new (NULL);
   g_autoptr (PsLaunchFacts) facts = form != PS_LAUNCH_NONE ? ps_launch_facts (where, text, form, &reader.error) : NULL;
@@ -752,10 +774,9 @@ gboolean ps_launch_print (const PsLaunchCommand *command, GError **error)
 
   for (char **first = command->words, **word = first; *word != NULL; word++) {
     const char *text = word == first && g_str_has_prefix (*word, "pipesim-") ? *word + strlen ("pipesim-") : *word;
-    gsize n_plain = strspn (text, G_CSET_A_2_Z G_CSET_a_2_z G_CSET_DIGITS "-_./:=,+");
-    g_autofree char *quoted = n_plain > 0 && text[n_plain] == '\0' ? g_strdup (text) : g_shell_quote (text);
+    g_autofree char *shown = ps_shell_word (text);
 
-    g_string_append_printf (line, " %s", quoted);
+    g_string_append_printf (line, " %s", shown);
   }
   ps_launch_note (command, NULL);
   g_string_append_c (line, '\n');

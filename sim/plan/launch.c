@@ -321,6 +321,11 @@ static char *ask_megatron (Framework framework, const Run *run)
     { MEGATRON, is_precise (&formats) && said->zero == 0, "zero",
       "narrow moments and weights of the optimizer need the distributed one; give --zero 1", "optimizer/__init__.py" },
     { MEGATRON, is_precise (&formats) && muon, "optimizer", "has moments and weights in fp32", "optimizer_config.py" },
+    { MEGATRON,
+      said->cuda_graphs == PS_CUDA_GRAPHS_FULL && experts->count > 0 && experts->capacity <= 0
+          && said->dispatcher != PS_DISPATCHER_HYBRIDEP,
+      "cuda-graphs", "experts without a capacity ask the host how many tokens they have; attn would be right",
+      "token_dispatcher.py" },
     { MEGATRON, muon && said->zero >= 2, "optimizer", "is not available with --zero 2 and 3", "arguments.py" },
     { MEGATRON, formats.main_params != PS_DTYPE_FP32 && formats.main_params != PS_DTYPE_FP16, "main-params-dtype",
       "fp32 or fp16 would be right", "arguments.py" },
@@ -929,7 +934,7 @@ static void write_megatron (const Run *run, gboolean hybrid, GString *text)
     { c > 1, "context", c },
     { e > 1, "experts", e },
     { whole, "expert-tensor", 1 },
-    { e > 1, "moe-token-dispatcher-type alltoall", ALONE },
+    { e > 1 && said->dispatcher == PS_DISPATCHER_ALLTOALL, "moe-token-dispatcher-type alltoall", ALONE },
     { is_reordered (run) && !fixed, "adjacent-replicas.mapping", ALONE },
   };
 
@@ -1116,13 +1121,15 @@ static void write_titan (const Run *run, gboolean toml, GString *text)
   add_head (run, "torchtitan", "torchrun", "--nnodes", "--nproc-per-node",
             toml ? "-m torchtitan.train --job.config_file FILE" : "-m torchtitan.train", text);
   add_order_note (run, text);
+  if (said->n_devices == 1 && said->zero == 1 && said->n_replicas * said->n_context > 1)
+    g_string_append (text, "# not as predicted: without a pipeline weights and gradients are spread, too; --zero 3 "
+                           "predicts that\n");
   if (launch->order != NULL)
     add_titan_run (&keys, run);
   for (guint i = 0; i < G_N_ELEMENTS (degrees); i++)
     if (degrees[i].given)
       add_key (&keys, "parallelism", degrees[i].fact, FALSE, "%u", degrees[i].value);
-  if (said->zero >= 2
-      || (said->zero == 1 && said->n_devices == 1)) /* by default FSDP without a pipeline gathers again */
+  if (said->zero >= 2 || (said->zero == 1 && said->n_devices == 1)) /* without a pipeline it gathers weights again */
     add_key (&keys, "parallelism", "zero.reshard", TRUE, "%s", said->zero == 3 ? "always" : "never");
   if (launch->order != NULL && said->n_devices > 1)
     add_torch_schedule (&keys, run);

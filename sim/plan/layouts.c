@@ -2,6 +2,7 @@
  * the most promising first, until no cell that is left can be among the best. */
 #include "sweep-private.h"
 
+#include <pipesim/answer.h>
 #include <pipesim/costdb.h>
 #include <pipesim/plan.h>
 
@@ -46,6 +47,7 @@ typedef struct {
   guint64 slices;                 /* it cuts microbatches into slices */
   guint64 slices_by_p;            /* into p of them, and was not asked for by name */
   PsModel *model;
+  gboolean published; /* steps of the class were published (ps_class_errors_init) */
 } Space;
 
 /* Whether a setting that takes floor_ns or longer cannot be among the best. Schedules that are near the last of the
@@ -201,25 +203,17 @@ static void add_numbers (GString *spec, const char *field, guint given, guint nu
 /* What the question says of every layout alike. */
 static void say_alike (const PsLayoutQuestion *question, PsSetting *setting)
 {
-  setting->framework = question->framework;
-  setting->has_framework = question->has_framework || question->framework != PS_FRAMEWORK_NONE;
-  setting->state = question->state;
-  setting->cuda_graphs = question->cuda_graphs;
-  setting->dispatcher = question->dispatcher;
-  setting->reduce = question->reduce;
-  setting->tp_comm_overlap = question->tp_comm_overlap;
-  setting->overlap_param_gather = question->overlap_param_gather;
-  setting->fp8_input_store = question->fp8_input_store;
+  for (const PsOption *row = ps_setting_options; question->alike != NULL && row->name != NULL; row++)
+    if (row->flags & PS_FIELD_ALIKE)
+      ps_option_copy (row, question->alike, setting);
 }
 
 /* The same as lines of a spec. */
 static void add_alike (GString *spec, const PsLayoutQuestion *question)
 {
-  g_autoptr (PsSetting) alone = ps_setting_new ();
-
-  say_alike (question, alone);
-  g_autofree char *typed = ps_setting_typed (alone);
+  g_autofree char *typed = question->alike != NULL ? ps_setting_typed (question->alike) : g_strdup ("");
   g_auto (GStrv) options = g_strsplit (typed, " --", -1);
+
   for (guint i = 1; *typed != '\0' && options[i] != NULL; i++) {
     const char *value = strchr (options[i], ' ');
 
@@ -309,15 +303,13 @@ static gboolean check_tensor (const Space *space, const PsModel *model, PsCluste
 static gboolean take_cluster (Space *space, const PsCluster *cluster, GError **error)
 {
   const PsLayoutQuestion *question = space->question;
-  const PsSetting said = { .framework = question->framework,
-                           .has_framework = question->has_framework,
-                           .cluster = (char *)question->cluster,
-                           .known_cluster = cluster };
-  PsFramework framework = question->db != NULL && question->framework == PS_FRAMEWORK_NONE
-                              ? space->model->framework
-                              : ps_setting_framework (&said, space->model);
+  PsSetting said = { .cluster = (char *)question->cluster, .known_cluster = cluster };
   PsLayouts *layouts = space->layouts;
 
+  say_alike (question, &said);
+  PsFramework framework = question->db != NULL && said.framework == PS_FRAMEWORK_NONE
+                              ? space->model->framework
+                              : ps_setting_framework (&said, space->model);
   layouts->cluster = g_strdup (cluster->name);
   layouts->n_there = cluster->nodes * cluster->devices_per_node;
   layouts->n_gpus = question->n_gpus ? question->n_gpus : layouts->n_there;
@@ -514,6 +506,7 @@ static gboolean open_space (Space *space, GError **error)
 {
   const PsLayoutQuestion *question = space->question;
   PsLayouts *layouts = space->layouts;
+  g_auto (PsClassErrors) errors = { 0 };
 
   if (!check_question (question, error))
     return FALSE;
@@ -528,6 +521,8 @@ static gboolean open_space (Space *space, GError **error)
   if (space->sweep == NULL)
     return FALSE;
   const PsStageShape whole = ps_model_whole (model);
+  ps_class_errors_init (&errors, model, cluster);
+  space->published = errors.n_rows > 0;
   layouts->model = g_strdup (model->name);
   layouts->state_bytes = ps_model_stage_state_bytes (model, &whole);
   layouts->step_flops = ps_layout_step_flops (model, question->global_batch);
@@ -623,7 +618,7 @@ static gpointer predict_cells (gpointer data)
 /* The best */
 
 /* Origins stand in the order of falling weight. */
-static PsConfidence find_confidence (const PsResult *result)
+static PsConfidence find_confidence (const Space *space, const PsResult *result)
 {
   static const char *const columns[] = { "costs_origin", "transfers_origin", "memory_origin" };
   PsOrigin weakest = PS_ORIGIN_GIVEN, origin;
@@ -631,9 +626,9 @@ static PsConfidence find_confidence (const PsResult *result)
   for (guint i = 0; i < G_N_ELEMENTS (columns); i++)
     if (ps_origin_parse ("origin", ps_result_value (result, columns[i])->text, &origin, NULL))
       weakest = MAX (weakest, origin);
-  return weakest <= PS_ORIGIN_MEASURED       ? PS_CONFIDENCE_HIGH
-         : weakest == PS_ORIGIN_INTERPOLATED ? PS_CONFIDENCE_MEDIUM
-                                             : PS_CONFIDENCE_LOW;
+  return weakest <= PS_ORIGIN_MEASURED                           ? PS_CONFIDENCE_HIGH
+         : weakest == PS_ORIGIN_INTERPOLATED || space->published ? PS_CONFIDENCE_MEDIUM
+                                                                 : PS_CONFIDENCE_LOW;
 }
 
 static PsLayout layout_new (const Space *space, const PsResult *result)
@@ -658,7 +653,7 @@ static PsLayout layout_new (const Space *space, const PsResult *result)
     .peak_memory_bytes = ps_result_value (result, "peak_memory_bytes")->integer,
     .bubble_ratio = ps_result_value (result, "bubble_ratio")->real,
     .costs_origin = g_strdup (ps_result_value (result, "costs_origin")->text),
-    .confidence = find_confidence (result),
+    .confidence = find_confidence (space, result),
   };
   double seconds = (double)MAX (layout.step_ns, 1) / 1e9;
 

@@ -427,7 +427,6 @@ static PsAnswer *answer_new (const GPtrArray *columns)
   PsAnswer *answer = g_new0 (PsAnswer, 1);
 
   answer->columns = g_new (PsColumn, columns->len);
-  answer->n_columns = columns->len;
   for (guint i = 0; i < columns->len; i++)
     answer->columns[i] = *(const PsColumn *)columns->pdata[i];
   answer->table = ps_table_new (answer->columns, columns->len);
@@ -1088,17 +1087,20 @@ static void begin_stretch (const Task *task, const Place *last, const char *befo
   ps_table_set_ratio (table, "break_even", break_even (task, last, before, now));
 }
 
-/* Lets the row say that its stretch reaches to here so far: "zb-v beats zb-h1 from m = 8 to 16". */
-static void extend_stretch (const Task *task, const char *before, const Place *first, const Place *now)
+/* Lets the row say that its stretch reaches to here so far: "zb-v beats zb-h1 from m = 8 to 16". tied: somewhere in it
+ * another schedule is as fast. */
+static void extend_stretch (const Task *task, const char *before, const Place *first, const Place *now, gboolean tied)
 {
   const PsValue *from = &first->rows[task->n_held], *to = &now->rows[task->n_held];
   g_autofree char *from_text = ps_result_value_text (task->over->key, from);
   g_autofree char *to_text = ps_result_value_text (task->over->key, to);
   gboolean longer = from != to;
-  g_autofree char *text = g_strdup_printf ("%s %s%s %s %s = %s%s%s", schedule_at (task, first, 0),
-                                           before != NULL ? "beats " : "is the fastest", before != NULL ? before : "",
-                                           longer ? "from" : "at", task->over->title, from_text, longer ? " to " : "",
-                                           longer ? to_text : "");
+  const char *winner = schedule_at (task, first, 0);
+  g_autofree char *wins = before != NULL ? g_strdup_printf ("%s beats %s", winner, before)
+                          : tied         ? g_strdup_printf ("no schedule is faster than %s", winner)
+                                         : g_strdup_printf ("%s is the fastest", winner);
+  g_autofree char *text = g_strdup_printf ("%s %s %s = %s%s%s", wins, longer ? "from" : "at", task->over->title,
+                                           from_text, longer ? " to " : "", longer ? to_text : "");
 
   answer_set (task->answer, &task->answer->columns[task->n_held + 1], to);
   ps_table_set_text (task->answer->table, "statement", text);
@@ -1108,6 +1110,7 @@ static void list_stretches (const Task *task, const PsResultValues *values)
 {
   Place last = { NULL, 0 }, first = { NULL, 0 };
   const char *winner = NULL, *before = NULL;
+  gboolean tied = FALSE;
 
   for (guint row = 0; row < values->n_rows;) {
     Place now = { &values->values[row * task->n_columns], 1 };
@@ -1122,8 +1125,11 @@ static void list_stretches (const Task *task, const PsResultValues *values)
       before = winner;
       winner = schedule_at (task, &now, 0);
       first = now;
+      tied = FALSE;
     }
-    extend_stretch (task, before, &first, &now);
+    tied |= now.n > 1
+            && time_of (task, &now, schedule_at (task, &now, 0)) == time_of (task, &now, schedule_at (task, &now, 1));
+    extend_stretch (task, before, &first, &now, tied);
     last = now;
   }
 }

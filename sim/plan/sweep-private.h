@@ -37,8 +37,8 @@ struct _PsSweep {
   PsValue *default_values; /* of the results, where nothing is swept; as PsResult.values */
   GHashTable *clusters;    /* name -> PsCluster, of all that the spec names */
   GHashTable *models;      /* name, or "database\nprofile" -> PsModel; no profile named: "database\n" */
-  char *text;
-  char *digest;
+  char *text;              /* the spec with all values written out; two specs with one text are one sweep */
+  char *digest;            /* SHA-256 (hexadecimal) over that text and over the contents of the files named in it */
 };
 
 /* The field of that name; NULL: the spec has none. */

@@ -283,16 +283,6 @@ guint64 ps_sweep_n_points (const PsSweep *sweep)
   return sweep->n_points;
 }
 
-const char *ps_sweep_text (const PsSweep *sweep)
-{
-  return sweep->text;
-}
-
-const char *ps_sweep_digest (const PsSweep *sweep)
-{
-  return sweep->digest;
-}
-
 /* Lines */
 
 typedef struct {
@@ -433,7 +423,7 @@ static gboolean check_key (const PsSweep *sweep, const PsOption *field, GError *
 
     for (guint k = 0; entries[k] != NULL; k++)
       if (g_str_has_prefix (entries[k], entry))
-        return ps_refuse (error, PS_ERROR_INPUT, "%s: holds %s, and %s in costs '%s' too; one of them is right",
+        return ps_refuse (error, PS_ERROR_INPUT, "%s: holds %s, and %s in costs '%s' too; give one of them",
                           sweep->where, field->name, entry, text);
   }
   return TRUE;

@@ -575,7 +575,8 @@ static gboolean read_head (Head *head, GError **error)
   return ps_json_get_integer (head->object, "devices", 1, PS_MAX_DEVICES, &head->n_devices, error)
          && ps_json_get_integer (head->object, "stages", 1, PS_MAX_STAGES, &head->n_stages, error)
          && ps_json_get_integer (head->object, "microbatches", 1, PS_MAX_MICROBATCHES, &head->n_microbatches, error)
-         && ps_json_get_integer (head->object, "slices", 1, PS_MAX_SLICES, &head->n_slices, error);
+         && (!ps_json_object_has (head->object, "slices")
+             || ps_json_get_integer (head->object, "slices", 1, PS_MAX_SLICES, &head->n_slices, error));
 }
 
 /* Of the array that was stepped into just now. */
@@ -734,7 +735,7 @@ static gboolean read_options (const Head *head, PsSchedule *schedule, GError **e
 static PsSchedule *read_schedule (const PsJsonObject *object, GError **error)
 {
   g_autofree char *name = NULL;
-  Head head = { .object = object, .reader = object->reader };
+  Head head = { .object = object, .reader = object->reader, .n_slices = 1 };
 
   if (!ps_json_get_text (object, "name", &name, error) || !read_head (&head, error))
     return NULL;
@@ -750,9 +751,9 @@ static PsSchedule *read_schedule (const PsJsonObject *object, GError **error)
 
 PsSchedule *ps_schedule_parse_json (const char *where, const char *text, gssize length, GError **error)
 {
-  static const char *const required[]
-      = { "name", "devices", "stages", "microbatches", "slices", "placement", "order", NULL };
+  static const char *const required[] = { "name", "devices", "stages", "microbatches", "placement", "order", NULL };
   static const char *const optional[] = { "origin",
+                                          "slices",
                                           "family",
                                           "chunks",
                                           "group",

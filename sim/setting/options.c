@@ -27,7 +27,7 @@
 /* A number format of what the optimizer keeps. */
 #define DTYPE(name, member, key, title, help)                                                                          \
   PS_OPTION (name, 0, NAME (state.member, ps_dtype), "DTYPE", help, .otherwise = "the framework's",                    \
-             .group = PS_GROUP_TRAINING, .flags = PS_FIELD_NOT_PARTITION | PS_FIELD_NULL,                              \
+             .group = PS_GROUP_TRAINING, .flags = PS_FIELD_ALIKE | PS_FIELD_NOT_PARTITION | PS_FIELD_NULL,             \
              SWEEP (key, title, TEXT, .costs = TRUE, .pace = -2))
 
 /* In the order of --help and of the columns of the results. */
@@ -131,7 +131,8 @@ const PsOption ps_setting_options[] = {
       "Costs of a run: a timeline, a trace, a folder with one trace per rank, or the log of Megatron-LM's timers. With "
       "several runs (the option again, or ':' between paths) one adds costs that another lacks. T is the time of an "
       "iteration without the profiler; the profiler's part is then taken out. With --model, a BW that no run splits "
-      "is split into B and W by their operations",
+      "is split into B and W by their operations. With --cluster and --model, transfers, all-reduces and memory are "
+      "those of the model on the cluster",
       .joins = TRUE, .group = PS_GROUP_COSTS, .flags = PS_FIELD_NULL,
       SWEEP ("costs_from", "costs from", TEXT, .costs = TRUE, .pace = -3)),
   PS_OPTION ("db", 0, FILE (db), "FILE", "Measured costs", .group = PS_GROUP_COSTS, .flags = PS_FIELD_NULL,
@@ -207,22 +208,22 @@ const PsOption ps_setting_options[] = {
   PS_OPTION ("cuda-graphs", 0, NAME (cuda_graphs, ps_cuda_graphs), "SCOPE",
              "Kernels of --cluster that do not wait for the host to launch them: none, attn (all but experts) or "
              "full_iteration",
-             .group = PS_GROUP_MACHINE, .flags = PS_FIELD_NOT_PARTITION | PS_FIELD_NOT_RUN,
+             .group = PS_GROUP_MACHINE, .flags = PS_FIELD_ALIKE | PS_FIELD_NOT_PARTITION | PS_FIELD_NOT_RUN,
              SWEEP ("cuda_graphs", "CUDA graphs", TEXT, .costs = TRUE, .pace = -2,
                     .not_run = "is predicted only; PIPESIM_CUDA_GRAPHS=1 makes graphs here")),
   PS_OPTION (
       "tp-comm-overlap", 0, PS_FLAG (PsSetting, tp_comm_overlap), NULL,
       "Products hide the cluster's tensor_overlap of the all-reduces of --tensor", .group = PS_GROUP_MACHINE,
-      .flags = PS_FIELD_NOT_PARTITION | PS_FIELD_NOT_RUN,
+      .flags = PS_FIELD_ALIKE | PS_FIELD_NOT_PARTITION | PS_FIELD_NOT_RUN,
       SWEEP ("tp_comm_overlap", "TP overlap", BOOLEAN, .costs = TRUE, .pace = -2, .not_run = "is predicted only")),
   PS_OPTION ("moe-token-dispatcher-type", 0, NAME (dispatcher, ps_dispatcher), "NAME",
              "What brings tokens to the experts of --experts: alltoall, deepep or hybridep", .group = PS_GROUP_MACHINE,
-             .flags = PS_FIELD_NOT_PARTITION | PS_FIELD_NOT_RUN,
+             .flags = PS_FIELD_ALIKE | PS_FIELD_NOT_PARTITION | PS_FIELD_NOT_RUN,
              SWEEP ("moe_token_dispatcher_type", "dispatcher", TEXT, .costs = TRUE, .pace = -2,
                     .not_run = "is predicted only")),
   PS_OPTION ("overlap-param-gather", 0, PS_FLAG (PsSetting, overlap_param_gather), NULL,
              "Forwards of the next step hide the gather of the weights after --zero 1 and 2",
-             .group = PS_GROUP_TRAINING, .flags = PS_FIELD_NOT_PARTITION | PS_FIELD_NOT_RUN,
+             .group = PS_GROUP_TRAINING, .flags = PS_FIELD_ALIKE | PS_FIELD_NOT_PARTITION | PS_FIELD_NOT_RUN,
              SWEEP ("overlap_param_gather", "gather overlapped", BOOLEAN, .costs = TRUE, .pace = -2,
                     .not_run = "is predicted only")),
   PS_OPTION ("tensor", 0, COUNT (n_tensor, PS_MAX_TENSOR), "T",
@@ -254,7 +255,7 @@ const PsOption ps_setting_options[] = {
              .not_run = "is predicted only; here the logits are whole")),
   PS_OPTION ("activation-func-fp8-input-store", 0, PS_FLAG (PsSetting, fp8_input_store), NULL,
              "Forwards keep the inputs of SwiGLU in 8 bits", .otherwise = "the model's", .group = PS_GROUP_TRAINING,
-             .flags = PS_FIELD_NOT_PARTITION | PS_FIELD_NOT_COMPUTED,
+             .flags = PS_FIELD_ALIKE | PS_FIELD_NOT_PARTITION | PS_FIELD_NOT_COMPUTED,
              SWEEP ("activation_func_fp8_input_store", "fp8 activation inputs", BOOLEAN, .costs = TRUE, .pace = -2,
                     .not_run = "is predicted only")),
   PS_OPTION ("framework", 0, NAME (framework, ps_framework), "NAME",
@@ -262,15 +263,15 @@ const PsOption ps_setting_options[] = {
              "performance recipes: gradients in bf16, fp8 and mxfp8 weights alone) or deepspeed",
              .given = PS_MEMBER (PsSetting, has_framework, gboolean),
              .otherwise = "the model's; megatron where the cluster's file states a datasheet's values alone",
-             .group = PS_GROUP_TRAINING, .flags = PS_FIELD_NOT_PARTITION,
+             .group = PS_GROUP_TRAINING, .flags = PS_FIELD_ALIKE | PS_FIELD_NOT_PARTITION,
              SWEEP ("framework", "framework", TEXT, .costs = TRUE, .pace = -2)),
   PS_OPTION ("optimizer", 0, NAME (state.optimizer, ps_optimizer), "NAME",
              "adam, or muon: of the matrices of layers, with adam of all else", .otherwise = "the model's",
-             .group = PS_GROUP_TRAINING, .flags = PS_FIELD_NOT_PARTITION,
+             .group = PS_GROUP_TRAINING, .flags = PS_FIELD_ALIKE | PS_FIELD_NOT_PARTITION,
              SWEEP ("optimizer", "optimizer", TEXT, .costs = TRUE, .pace = -2)),
   PS_OPTION ("optimizer-implementation", 0, NAME (state.implementation, ps_implementation), "NAME",
              "fused, or PyTorch's foreach, which takes 4 bytes more for each parameter that a GPU steps, while it does",
-             .otherwise = "the model's", .group = PS_GROUP_TRAINING, .flags = PS_FIELD_NOT_PARTITION,
+             .otherwise = "the model's", .group = PS_GROUP_TRAINING, .flags = PS_FIELD_ALIKE | PS_FIELD_NOT_PARTITION,
              SWEEP ("optimizer_implementation", "optimizer implementation", TEXT, .costs = TRUE, .pace = -2)),
   DTYPE ("main-grads-dtype", main_grads, "main_grads_dtype", "main grads dtype",
          "Format in which gradients are added up and reduced: fp32, bf16, fp16, fp8"),
@@ -281,7 +282,8 @@ const PsOption ps_setting_options[] = {
   DTYPE ("exp-avg-sq-dtype", exp_avg_sq, "exp_avg_sq_dtype", "exp avg sq dtype", "Format of Adam's second moment"),
   PS_OPTION ("fp8-param-gather", 0, PS_FLAG (PsSetting, state.fp8_param_gather), NULL,
              "Weights of products are stored in the number format of the products alone",
-             .otherwise = "the framework's", .group = PS_GROUP_TRAINING, .flags = PS_FIELD_NOT_PARTITION,
+             .otherwise = "the framework's", .group = PS_GROUP_TRAINING,
+             .flags = PS_FIELD_ALIKE | PS_FIELD_NOT_PARTITION,
              SWEEP ("fp8_param_gather", "fp8 param gather", BOOLEAN, .costs = TRUE, .pace = -2)),
   PS_OPTION ("zero", 0, PS_COUNT (PsSetting, zero, 0, 3), "0|1|2|3",
              "Stage of ZeRO. The replicas share out, at 0, nothing; at 1, the optimizer state; at 2, gradients too, as "
@@ -293,7 +295,7 @@ const PsOption ps_setting_options[] = {
   PS_OPTION (
       "reduce", 0, NAME (reduce, ps_reduce), "KIND",
       "All-reduce of the gradients: overlapped with the ops that the device still has to run, or exposed after them",
-      .group = PS_GROUP_TRAINING, SWEEP ("reduce", "reduce", TEXT, .costs = FALSE)),
+      .group = PS_GROUP_TRAINING, .flags = PS_FIELD_ALIKE, SWEEP ("reduce", "reduce", TEXT, .costs = FALSE)),
   PS_OPTION ("sync", 0, NAME (sync, ps_sync), "KIND",
              "Synchronisation at the optimizer: global (all devices meet) or bypass (each device steps and goes on)",
              .group = PS_GROUP_TRAINING, SWEEP ("sync", "sync", TEXT, .costs = TRUE)),

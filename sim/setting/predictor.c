@@ -458,7 +458,7 @@ static void refuse_name (const char *name, GError **error)
 
 /* The costs of a number of devices and chunks, and what follows from them. */
 typedef struct {
-  guint n_devices, n_chunks;
+  guint n_devices, n_chunks, n_microbatches; /* the last moves slices of even work only */
   gboolean even;
   PsCosts *costs; /* this and spread are NULL until they are asked for */
   PsCostSpread *spread;
@@ -509,15 +509,17 @@ void ps_predictor_free (PsPredictor *predictor)
 /* The entry of a size under the current layout. */
 static SizedCosts *find_sized (PsPredictor *predictor, guint n_devices, guint n_chunks)
 {
+  const PsSetting *setting = predictor->setting;
   SizedCosts *sized;
 
   for (guint i = 0; i < predictor->sized->len; i++) {
     sized = predictor->sized->pdata[i];
-    if (sized->n_devices == n_devices && sized->n_chunks == n_chunks && sized->even == predictor->even)
+    if (sized->n_devices == n_devices && sized->n_chunks == n_chunks && sized->even == predictor->even
+        && (!setting->even_work || sized->n_microbatches == setting->n_microbatches))
       return sized;
   }
   sized = g_new0 (SizedCosts, 1);
-  *sized = (SizedCosts){ n_devices, n_chunks, predictor->even, NULL, NULL };
+  *sized = (SizedCosts){ n_devices, n_chunks, setting->n_microbatches, predictor->even, NULL, NULL };
   g_ptr_array_add (predictor->sized, sized);
   return sized;
 }
@@ -955,7 +957,8 @@ char *ps_prediction_layout (const PsPrediction *prediction)
 PsPrediction *ps_predictor_predict (PsPredictor *predictor, const char *name_or_file, GError **error)
 {
   const PsCostSource *source = ps_setting_source (predictor->setting);
-  gboolean open = predictor->given == NULL && predictor->setting->layout == NULL && source != NULL && source->has_model;
+  gboolean open = predictor->given == NULL && predictor->setting->layout == NULL
+                  && predictor->setting->costs_from == NULL && source != NULL && source->has_model;
   g_autoptr (GError) reason = NULL;
   g_autoptr (PsPrediction) best = predict_order (predictor, name_or_file, NULL, &reason), even = NULL;
 

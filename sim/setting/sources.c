@@ -40,7 +40,7 @@ const PsCostSource *ps_setting_source (const PsSetting *setting)
 {
   for (guint i = 0; i < G_N_ELEMENTS (table); i++)
     if (is_given (setting, table[i]->offset))
-      return table[i];
+      return setting->cluster != NULL && table[i]->with_cluster != NULL ? table[i]->with_cluster : table[i];
   return NULL;
 }
 
@@ -68,7 +68,8 @@ static gboolean check_sources (const PsSetting *setting, GError **error)
   const PsCostSource *source = ps_setting_source (setting);
 
   for (guint i = 0; i < G_N_ELEMENTS (table); i++)
-    if (table[i] != source && is_given (setting, table[i]->offset))
+    if (is_given (setting, table[i]->offset) && table[i]->offset != source->offset
+        && !(source->has_cluster && table[i]->has_cluster))
       return ps_refuse (error, PS_ERROR_USAGE, "--%s and --%s: costs come from one of them, not from both",
                         source->option, table[i]->option);
   for (guint i = 0; i < G_N_ELEMENTS (table); i++)
@@ -107,6 +108,8 @@ static gboolean check_together (const PsSetting *setting, GError **error)
       "--latency-factor: needs --cluster FILE, whose latencies are known" },
     { setting->layout != NULL && source != NULL && !source->has_model,
       "--layout: needs a model, --model with --cluster or --db; given costs are those of stages as they are" },
+    { setting->costs_from != NULL && setting->layout != NULL && g_str_equal (setting->layout, "best"),
+      "--layout best: --costs-from has stages as they were cut; even, or a string that says how, would be right" },
     { (setting->n_recompute > 0 || setting->n_offload > 0) && source != NULL && source->has_model
           && (setting->layout == NULL || g_str_equal (setting->layout, "best")),
       "--recompute, --offload: values for each stage need --layout, even or a string, which says what these are" },
@@ -244,7 +247,9 @@ PsStageShape *ps_setting_shapes (const PsSetting *setting, const PsModel *model,
                                  GError **error)
 {
   guint n = n_devices * n_chunks;
-  const char *layout = setting->layout != NULL ? setting->layout : setting->cluster != NULL ? "best" : "even";
+  const char *layout = setting->layout != NULL                                   ? setting->layout
+                       : setting->cluster != NULL && setting->costs_from == NULL ? "best"
+                                                                                 : "even";
   gboolean best = g_str_equal (layout, "best");
   g_autofree PsStageShape *shapes = NULL;
 
@@ -421,6 +426,14 @@ static gboolean adapt (const PsSetting *setting, PsCosts *costs, guint n_devices
   return TRUE;
 }
 
+/* Whether work.h gives the source's durations, for any length of sequences. */
+static gboolean is_modelled (const PsSetting *setting)
+{
+  const PsCostSource *source = ps_setting_source (setting);
+
+  return source != NULL && source->has_cluster && setting->costs_from == NULL;
+}
+
 /* A machine that takes 1 ns for 1000 operations and no time for anything else. */
 static const PsCluster operations = { .name = (char *)"operations",
                                       .nodes = 1,
@@ -436,7 +449,7 @@ PsCosts *ps_setting_costs_of (const PsSetting *setting, const PsModel *model, co
 {
   PsSetting said = *setting;
 
-  if (!ps_setting_source (setting)->has_cluster)
+  if (!is_modelled (setting))
     return ps_costs_model_stages (model, &operations, costs->shapes, n_devices, costs->n_stages / n_devices, error);
   said.known_model = model;
   said.sequence = said.images = said.n_slices = said.prompt = said.n_prompt_each = 0;
@@ -450,9 +463,9 @@ static gboolean slices_are_equal (const PsSetting *setting)
 
 guint *ps_setting_cut_slices (const PsSetting *setting, const PsModel *model, guint n_slices, GError **error)
 {
-  const PsCostSource *source = ps_setting_source (setting);
   guint n_sharing = setting->n_tensor * setting->n_context;
-  g_autoptr (PsCluster) read = NULL;
+  double n_waits = (double)(MAX (setting->n_devices, 1) - 1) / MAX (setting->n_microbatches, 1);
+  g_autoptr (PsCluster) cluster = NULL;
 
   if (slices_are_equal (setting))
     return ps_model_cut_equal (model, n_slices, n_sharing, error);
@@ -464,10 +477,10 @@ guint *ps_setting_cut_slices (const PsSetting *setting, const PsModel *model, gu
                ? g_memdup2 (setting->slice_tokens, n_slices * sizeof *setting->slice_tokens)
                : NULL;
   }
-  if (source == NULL || !source->has_cluster)
-    return ps_work_cut_even (model, &operations, n_slices, error);
-  read = ps_setting_cluster (setting, error);
-  return read != NULL ? ps_work_cut_even (model, read, n_slices, error) : NULL;
+  if (!is_modelled (setting))
+    return ps_work_cut_even (model, &operations, n_slices, n_waits, error);
+  cluster = ps_setting_cluster (setting, error);
+  return cluster != NULL ? ps_work_cut_even (model, cluster, n_slices, n_waits, error) : NULL;
 }
 
 /* Adds the gradients of keys and values that backwards of later slices leave to slice i, whose model this is. A
@@ -530,9 +543,8 @@ static void set_slice (const PsCosts *whole, const PsCosts *slice, guint k, PsSl
 gboolean ps_setting_add_slices (const PsSetting *setting, PsCosts *costs, guint n_devices, guint n_slices,
                                 GError **error)
 {
-  const PsCostSource *source = ps_setting_source (setting);
   const PsSliceParts *known = ps_costs_slices (costs, n_slices);
-  gboolean equal = slices_are_equal (setting), modelled = source != NULL && source->has_cluster;
+  gboolean equal = slices_are_equal (setting), modelled = is_modelled (setting);
 
   if (n_slices <= 1 || (equal && (!modelled || known != NULL)) || (known != NULL && known->tokens != NULL))
     return TRUE;

@@ -142,7 +142,7 @@ refuse 2 "--model: job.json is a profile and has its own" pipesim calib import -
 # Ranks that were recorded alone, one after the other, are the stages of one pipeline: op times are those of each rank, whatever its clock says.
 cat >alone.py <<'PYTHON'
 import json, os, sys
-folder, later = sys.argv[1], float(sys.argv[2])
+folder, later, backend = sys.argv[1], float(sys.argv[2]), sys.argv[3]
 os.mkdir(folder)
 for rank in range(2):
     events, now = [], 1e6 + rank * later
@@ -152,12 +152,51 @@ for rank in range(2):
             for cat, what in ('user_annotation', name), ('cpu_op', 'aten::mm'):
                 events.append({'ph': 'X', 'cat': cat, 'name': what, 'pid': 1, 'tid': 1, 'ts': now, 'dur': took})
             now += took + 5
-    json.dump({'traceEvents': events, 'distributedInfo': {'backend': 'fake', 'rank': rank, 'world_size': 2}},
+    json.dump({'traceEvents': events, 'distributedInfo': {'backend': backend, 'rank': rank, 'world_size': 2}},
               open(f'{folder}/rank{rank}.json', 'w'))
 PYTHON
-python3 alone.py together 0
-python3 alone.py apart 3.6e9
+python3 alone.py together 0 fake
+python3 alone.py apart 3.6e9 fake
+python3 alone.py clocks 3.6e9 nccl
+python3 alone.py joined 0 nccl
 for folder in together apart; do pipesim predict -s 1f1b,gpipe -p 2 -m 4 --costs-from $folder 2>&1 | sed '1s/.*;//' >$folder.txt; done
 run "ranks recorded alone" 'no transfer was seen, so they take no time' cat apart.txt
 if cmp -s together.txt apart.txt; then result "whatever their clocks say"; else result "whatever their clocks say" "$(diff together.txt apart.txt)"; fi
+
+# Such ranks show no iteration and no message: the backend says so, or clocks that never overlap and messages that make no sense.
+for folder in together apart clocks; do
+  refuse 1 "$folder: its ranks were recorded apart, so it shows ops and no iteration; pipesim predict --costs-from $folder takes the ops" pipesim diagnose $folder
+done
+refuse 1 "its ranks were recorded apart" pipesim compare apart apart
+refuse 1 "its ranks were recorded apart" pipesim plot timeline apart -o apart.svg
+refuse 1 "apart: its ranks were recorded apart, so it shows no iteration; PATH without =T would be right" \
+  pipesim predict -s 1f1b -p 2 --costs-from apart=9ms -m 4
+run "clocks that overlap are those of a run" "contradict their messages" pipesim diagnose joined
+
+# With a cluster and a model, transfers, all-reduces and memory are modelled. Ops stay those of the runs.
+modelled="-p 2 --model tiny-gpt --cluster h100-80gb"
+run "what comes from where" "ops of apart, 3 iterations, ranks recorded apart; estimated, not measured: B, W by the operations of tiny-gpt; transfers and memory of model 'tiny-gpt' on cluster 'h100-80gb'" \
+  pipesim predict -s 1f1b $modelled -m 4 --costs-from apart
+refuse 2 "--cluster: needs --model FILE, what to run on it" pipesim predict -s 1f1b -p 2 -m 4 --costs-from apart --cluster h100-80gb
+refuse 2 "--layout best: --costs-from has stages as they were cut; even, or a string that says how, would be right" \
+  pipesim predict -s 1f1b $modelled -m 4 --costs-from apart --layout best
+refuse 2 "--cluster: costs are those of the traces" pipesim diagnose joined --model tiny-gpt --cluster h100-80gb --costs-from apart
+refuse 2 "--costs-from and --db: costs come from one of them, not from both" pipesim predict -s 1f1b $modelled -m 4 --costs-from apart --db runs.db
+parts () { pipesim predict --print-costs "$@" | tr ',' '\n' | grep -E "$keys" | tr '\n' ,; }
+for more in "" "--replicas 2"; do
+  keys='^(c|reduce|act|weights|msg)=' ours=$(parts $modelled --costs-from apart $more) formulas=$(parts $modelled --layout even $more)
+  if [ "$ours" = "$formulas" ]; then result "links and sizes of the cluster $more"; else result "links and sizes of the cluster $more" "$ours, not $formulas"; fi
+  keys='^(f|bw|b|w|op)=' ours=$(parts $modelled --costs-from apart $more) seen=$(parts -p 2 --model tiny-gpt --costs-from apart $more)
+  [ -z "$more" ] || seen=$kept
+  if [ "$ours" = "$seen" ]; then result "ops of the runs $more"; else result "ops of the runs $more" "$ours, not $seen"; fi
+  kept=$seen
+done
+run "alone" "19.21 ms" pipesim predict -s 1f1b $modelled -m 4 --costs-from apart --columns iteration
+run "an all-reduce over replicas takes time" "19.58 ms" pipesim predict -s 1f1b $modelled -m 4 --costs-from apart --columns iteration --replicas 16 --zero 0
+run "two copies of weights" "dualpipe" pipesim predict -s dualpipe $modelled -m 4 --costs-from apart
+printf 'tokens\n128\n64\n64\n64\n' >tokens.csv
+run "slices by operations" "34:33:31:30" pipesim predict -s seq1f1b --slices even-work:4 $modelled -m 4 --costs-from apart
+run "lengths by operations" "12.45 ms" pipesim predict -s 1f1b --lengths tokens.csv $modelled -m 4 --costs-from apart
+talk () { pipesim predict --print-costs $modelled --tensor 2 --costs-from $1 | grep -o '^f=[0-9]*' | cut -d= -f2; }
+if [ "$(talk apart)" -gt 1000000 ] && [ "$(talk joined)" -eq 1000000 ]; then result "GPUs of a device talk"; else result "GPUs of a device talk" "$(talk apart) $(talk joined)"; fi
 finish

@@ -14,6 +14,9 @@ MEGATRON = "--framework megatron"
 FILES = [  # file, further options, what it stands for ({} is the file), what is said on standard error
     ("dense.sh", "", "--model {} " + MEGATRON + " --layout even -s interleaved -v 2 -p 4 -m 32 --microbatch-size 1 --tensor 2 --replicas 4 --adjacent-replicas --zero 1 --recompute full", ""),
     ("dense.sh", "--tensor 4", "--model {} " + MEGATRON + " --layout even -s interleaved -v 2 -p 4 -m 64 --microbatch-size 1 --replicas 2 --adjacent-replicas --zero 1 --recompute full", ""),
+    ("dense.sh", "-s 1f1b", "--model {} " + MEGATRON + " --layout even -v 1 -p 4 -m 32 --microbatch-size 1 --tensor 2 --replicas 4 --adjacent-replicas --zero 1 --recompute full", ""),
+    ("dense.sh", "-s zb-v,interleaved,1f1b", "--model {} " + MEGATRON + " --layout even -v 2,1 -p 4 -m 32 --microbatch-size 1 --tensor 2 --replicas 4 --adjacent-replicas --zero 1 --recompute full", ""),
+    ("bash moe.sh --moe-token-dispatcher-type flex --moe-enable-deepep", "", "--model '{}' " + MEGATRON + " --layout even -s interleaved -v 4 -p 4 -m 64 --microbatch-size 1 --tensor 2 --experts 8 --replicas 16 --adjacent-replicas --zero 1 --overlap-param-gather --moe-token-dispatcher-type deepep --recompute core_attn+moe_act", ""),
     ("moe.sh", "", "--model {} " + MEGATRON + " --layout even -s interleaved -v 4 -p 4 -m 64 --microbatch-size 1 --tensor 2 --experts 8 --replicas 16 --adjacent-replicas --zero 1 --overlap-param-gather --recompute core_attn+moe_act", ""),
     ("conditions.sh", "", "--model {} " + MEGATRON + " -s 1f1b -p 1 -m 16 --microbatch-size 1 --tensor 2 --replicas 4 --zero 0 --reduce exposed", ""),
     ("slurm.sh", "", "--model {} --framework deepspeed --layout even -s 1f1b -p 2 -m 32 --microbatch-size 1 --tensor 2 --replicas 8 --adjacent-replicas --zero 1", ""),
@@ -27,7 +30,7 @@ FILES = [  # file, further options, what it stands for ({} is the file), what is
     ("titan.toml", "-m 32", "--model llama-3-70b --layout 'Et*10|t*11|t*10|t*10|t*10|t*10|t*10|t*9L' -s interleaved -v 2 -p 4 --microbatch-size 1 --tensor 8 --replicas 8 --adjacent-replicas --zero 1 --recompute full", ""),
     ("titan.toml", "-s 1F1B", "--model llama-3-70b --layout 'Et*20|t*21|t*20|t*19L' -v 1 -p 4 -m 8 --microbatch-size 1 --tensor 8 --replicas 8 --adjacent-replicas --zero 1 --recompute full", ""),
     ("titan.toml", "-s Interleaved1F1B,ZBVZeroBubble", "--model llama-3-70b --layout 'Et*10|t*11|t*10|t*10|t*10|t*10|t*10|t*9L' -v 2 -p 4 -m 8 --microbatch-size 1 --tensor 8 --replicas 8 --adjacent-replicas --zero 1 --recompute full", ""),
-    ("titan.toml", "-s 1F1B,DualPipeV", "--model llama-3-70b -p 4 -m 8 --microbatch-size 1 --tensor 8 --replicas 8 --adjacent-replicas --zero 1 --recompute full", "{}: stages: those of the file are for its own schedule; they are cut anew for each one given"),
+    ("titan.toml", "-s 1F1B,DualPipeV", "--model llama-3-70b -v 1,2 -p 4 -m 8 --microbatch-size 1 --tensor 8 --replicas 8 --adjacent-replicas --zero 1 --recompute full", ""),
     ("dense.sh", "-s 1f1b", "--model {} " + MEGATRON + " --layout even -v 1 -p 4 -m 32 --microbatch-size 1 --tensor 2 --replicas 4 --adjacent-replicas --zero 1 --recompute full", ""),
     ("torchrun --nnodes 32 --nproc-per-node 8 -m torchtitan.train --job.config_file titan.toml --training.local_batch_size=4", "", "--model llama-3-70b --layout 'Et*10|t*11|t*10|t*10|t*10|t*10|t*10|t*9L' -s interleaved -v 2 -p 4 -m 4 --microbatch-size 1 --tensor 8 --replicas 8 --adjacent-replicas --zero 1 --recompute full", ""),
     ("titan-moe.toml", "--replicas 32", "--model deepseek-v3-671b --precision fp8 --layout 'Et*3|t*4|t*4|t*4|t*4|t*4|t*4|t*4|t*4|t*4|t*4|t*4|t*4|t*4|t*4|t*2L' -s dualpipe-v -v 2 -p 8 -m 16 --microbatch-size 1 --experts 32 --adjacent-replicas --zero 1 --recompute full",
@@ -119,7 +122,7 @@ def same_run(s):
     if s.to.startswith("megatron"):
         return not ("--main-grads-dtype" in drawn and s.grads == "fp32")
     if s.to.startswith("torchtitan"):
-        return not (s.zero == 0 and s.c > 1 or "--main-grads-dtype" in drawn)
+        return not (s.zero == 0 and s.c > 1 or s.zero == s.p == 1 or "--main-grads-dtype" in drawn)
     return not drawn & {"--main-grads-dtype", "--exp-avg-dtype", "--optimizer"}
 
 

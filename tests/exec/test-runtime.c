@@ -57,6 +57,20 @@ static void test_paced_families (void)
   for_each_family (4, 8, check_paced);
 }
 
+/* Ops of a device at half the speed take twice as long, O too: that device alone is busy for 8.2 ms, at full speed for
+ * 4.1 ms. */
+static void test_paced_speed (void)
+{
+  g_autoptr (PsProgram) program = family_program ("zb-h1", 2, 4);
+  g_autoptr (PsCosts) costs = paced_costs (program);
+  PsRunSetting setting = run_setting (&ps_paced_device, costs, 2);
+  const double speed[] = { 1, 0.5 };
+
+  setting.speed = speed;
+  g_autoptr (PsRunResult) result = run (program, setting);
+  g_assert_cmpint (result->iteration_ns[0], >=, 4 * 2 * (400000 + 300000 + 200000) + 2 * 500000);
+}
+
 /* Two stages on one device hand over without any transfer. */
 static void test_one_device (void)
 {
@@ -423,6 +437,7 @@ int main (int argc, char **argv)
   g_test_init (&argc, &argv, NULL);
   g_test_add_func ("/runtime/null/families", test_null_families);
   g_test_add_func ("/runtime/paced/families", test_paced_families);
+  g_test_add_func ("/runtime/paced/speed", test_paced_speed);
   g_test_add_func ("/runtime/one-device", test_one_device);
   g_test_add_func ("/runtime/two-copies", test_two_copies);
   g_test_add_func ("/runtime/weight-versions", test_weight_versions);

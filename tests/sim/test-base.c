@@ -453,10 +453,12 @@ static void test_pages (void)
 }
 
 /* One letter in three may be wrong, and one more: dropped, put in, taken for another or for its neighbour. A beginning
- * of three letters is enough, and the first of the closest names is meant. */
+ * of three letters is enough. The shortest name that begins so is meant, else the first of the closest names. A wrong
+ * first letter counts twice where it is not the only mistake. */
 static void test_meant (void)
 {
-  static const char *const names[] = { "interleaved", "1f1b", "zb-h1", "zb-h2", "gpipe", "deep" };
+  static const char *const names[]
+      = { "interleaved", "1f1b", "zb-h1", "zb-h2", "gpipe", "deep", "report", "costs-from", "costs" };
   static const struct {
     const char *text, *meant;
   } rows[] = { { "gpip", "; did you mean --gpipe?" },
@@ -477,7 +479,11 @@ static void test_meant (void)
                { "pdee", "" },
                { "depe", "; did you mean --deep?" },
                { "", "" },
-               { "eedp", "" } };
+               { "eedp", "" },
+               { "cost", "; did you mean --costs?" },
+               { "costs-", "; did you mean --costs-from?" },
+               { "reprt", "; did you mean --report?" },
+               { "import", "" } };
 
   for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
     assert_text (ps_did_you_mean (rows[i].text, names, G_N_ELEMENTS (names), "--"), rows[i].meant);

@@ -4,6 +4,7 @@
 #include "plan/expect.h"
 
 #include <math.h>
+#include <string.h>
 
 static GPtrArray *make (const char *command, gint64 m, gint64 iteration_ns, gint64 peak, const char *fits)
 {
@@ -62,6 +63,26 @@ static void test_gone (void)
   g_autoptr (PsTable) none = ps_expected_compare (file, rows, others, -1, TRUE, &moves);
   g_assert_cmpuint (moves.n_beyond, ==, 1);
   g_assert_true (ps_expected_holds (file, commands) && !ps_expected_holds (file, others));
+}
+
+/* The only row of a command line is compared with the only one of now: a changed file changes m, p or v. */
+static void test_setting (void)
+{
+  static char *const commands[] = { (char *)"-s 1f1b", NULL };
+  g_autoptr (GPtrArray) file = make ("-s 1f1b", 8, 1000, 1, "yes"), rows = make ("-s 1f1b", 16, 2000, 1, "yes");
+  g_autoptr (GPtrArray) more = make ("-s 1f1b", 32, 3000, 1, "yes");
+  PsMoves moves = { 0 }, apart = { 0 };
+  g_autoptr (PsTable) table = ps_expected_compare (file, rows, commands, -1, FALSE, &moves);
+  g_autofree char *text = ps_table_to_text (table);
+
+  g_assert_cmpuint (moves.n_beyond, ==, 2);
+  g_assert_nonnull (strstr (text, "+100.00 %"));
+  g_assert_null (strstr (text, "not predicted"));
+  g_ptr_array_add (rows, g_ptr_array_steal_index (more, 0));
+  g_autoptr (PsTable) two = ps_expected_compare (file, rows, commands, -1, FALSE, &apart);
+  g_autofree char *gone = ps_table_to_text (two);
+  g_assert_cmpuint (apart.n_beyond, ==, 1);
+  g_assert_nonnull (strstr (gone, "not predicted"));
 }
 
 /* New figures keep the row's place and tolerance; rows of other command lines stay. */
@@ -128,6 +149,7 @@ int main (int argc, char **argv)
   g_test_init (&argc, &argv, NULL);
   g_test_add_func ("/expect/tolerance", test_tolerance);
   g_test_add_func ("/expect/gone", test_gone);
+  g_test_add_func ("/expect/setting", test_setting);
   g_test_add_func ("/expect/update", test_update);
   g_test_add_func ("/expect/command", test_command);
   g_test_add_func ("/expect/round-trip", test_round_trip);

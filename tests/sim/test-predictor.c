@@ -137,7 +137,7 @@ static void test_sources (void)
   }
 }
 
-/* A source with what it needs is the setting's; with any other it is refused. */
+/* A source with what it needs is the setting's; with any other it is refused, unless it goes with a cluster. */
 static void test_one_source (void)
 {
   guint n;
@@ -149,6 +149,12 @@ static void test_one_source (void)
       g_autofree char *message = g_strdup_printf ("--%s and --%s: costs come from one of them, not from both",
                                                   sources[i]->option, sources[k]->option);
 
+      if (sources[i]->with_cluster != NULL && sources[k]->has_cluster) {
+        g_autoptr (PsSetting) both = parse (line, NULL);
+
+        g_assert_true (ps_setting_source (both) == sources[i]->with_cluster);
+        continue;
+      }
       if (i != k) {
         refused (parse (line, &error), PS_ERROR_USAGE, message);
         continue;

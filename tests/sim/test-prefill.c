@@ -185,7 +185,8 @@ static void test_modelled (void)
   g_assert_cmpint (prediction->metrics.peak_memory_bytes, <, (gint64)(16.06e9) + ((gint64)8 << 30));
 }
 
-/* Chunks of even work are never slower than as many of equal length, in 1,000 drawn settings, and faster in many. */
+/* Chunks of even work are never slower than as many of equal length, in 1,000 drawn settings, and faster in most. One
+ * device waits for none, so that equal ones are as good. */
 static void test_even_work (void)
 {
   static const char *const models[] = { "llama-3-8b", "gpt-1.5b", "llama-3-70b", "qwen3-30b-a3b" };
@@ -208,7 +209,7 @@ static void test_even_work (void)
     faster += b->first_token_ns[0] < a->first_token_ns[0];
   }
   g_test_message ("%u faster", faster);
-  g_assert_cmpuint (faster, >, 300);
+  g_assert_cmpuint (faster, >, 550);
 }
 
 static void assert_refused (const char *schedule, const char *line, const char *where, const char *value)

@@ -223,38 +223,39 @@ static void test_exports (void)
                    "| plain | - | - |\n");
 }
 
-/* Columns are called by key or title, in any case and with any dashes; without a choice the usual ones are shown. */
+/* Columns are called by key or title, in any case and with any dashes; without a choice those of --wide are not shown.
+ */
 static void test_columns (void)
 {
-  static const char *const usual[] = { "schedule", "peak_bytes", "hidden", NULL };
+  static const char *const wide[] = { "n", "time_ns", "bubble", "error", "feasible", NULL };
   char *asked[] = { (char *)"Peak-Memory", (char *)"hidden", (char *)"schedule", NULL },
        *wrong[] = { (char *)"x", NULL };
   PsColumnChoice some = { .columns = asked }, all = { .wide = TRUE }, none = { .columns = wrong };
   g_autoptr (PsTable) table = example ();
   g_autoptr (GError) error = NULL;
-  g_autofree char *few = NULL, *chosen = NULL, *wide = NULL, *csv = NULL, *every = NULL,
+  g_autofree char *few = NULL, *chosen = NULL, *broad = NULL, *csv = NULL, *every = NULL,
                   *before = ps_table_to_text (table);
 
-  ps_table_choose (table, NULL, usual, NULL);
+  ps_table_choose (table, NULL, wide, NULL);
   few = ps_table_to_text (table);
   g_assert_cmpstr (few, ==, "schedule     peak memory\n1f1b               3 MiB\nz\xc3\xa9ro-bubble            -\n");
-  g_assert_true (ps_table_choose (table, &some, usual, NULL));
+  g_assert_true (ps_table_choose (table, &some, wide, NULL));
   chosen = ps_table_to_text (table);
   csv = ps_table_to_csv (table);
   g_assert_cmpstr (
       chosen, ==,
       "peak memory  hidden  schedule\n      3 MiB       1  1f1b\n          -       -  z\xc3\xa9ro-bubble\n");
   g_assert_cmpstr (csv, ==, "peak_bytes,hidden,schedule\n3145728,1,1f1b\n,,z\xc3\xa9ro-bubble\n");
-  g_assert_true (ps_table_choose (table, &all, usual, NULL));
-  wide = ps_table_to_text (table);
-  g_assert_cmpstr (wide, ==, before);
+  g_assert_true (ps_table_choose (table, &all, wide, NULL));
+  broad = ps_table_to_text (table);
+  g_assert_cmpstr (broad, ==, before);
   every = ps_table_to_csv (table);
   g_assert_true (g_str_has_prefix (every, "schedule,n,time_ns,peak_bytes,bubble,error,feasible,hidden\n"));
-  g_assert_false (ps_table_choose (table, &none, usual, &error));
+  g_assert_false (ps_table_choose (table, &none, wide, &error));
   g_assert_cmpstr (error->message, ==,
                    "--columns: 'x' is no column; there are schedule, n, time, peak memory, bubble, error, fits");
   all.json = TRUE;
-  g_assert_false (ps_table_choose (table, &all, usual, NULL));
+  g_assert_false (ps_table_choose (table, &all, wide, NULL));
 }
 
 static char *text_within (const PsTable *table, const char *window)

@@ -1,5 +1,6 @@
 /* Tests of sweep.h: that a sweep comes back from its database, and its timelines with it. */
 #include "program-rig.h"
+#include "plan/sweep-private.h"
 
 #include <pipesim/sweep.h>
 
@@ -36,8 +37,8 @@ static void test_sweep (void)
   g_autoptr (PsResults) results = run ("sweep.db", sweep);
 
   back = fine (ps_sweep_from_results (results, &error));
-  g_assert_cmpstr (ps_sweep_text (back), ==, ps_sweep_text (sweep));
-  g_assert_cmpstr (ps_sweep_digest (back), ==, ps_sweep_digest (sweep));
+  g_assert_cmpstr (back->text, ==, sweep->text);
+  g_assert_cmpstr (back->digest, ==, sweep->digest);
   g_assert_cmpuint (ps_sweep_n_points (back), ==, 3 * 2 * 2 * 3 * 2);
   for (guint64 i = 0; i < ps_sweep_n_points (back); i++) {
     char was[PS_DIGEST_LENGTH + 1], is[PS_DIGEST_LENGTH + 1];
@@ -124,7 +125,7 @@ static void test_wrong_rows (void)
   g_autoptr (GError) error = NULL;
   guint n_left;
 
-  g_assert_true (ps_results_begin (results, ps_sweep_digest (sweep), ps_sweep_text (sweep), 1, NULL));
+  g_assert_true (ps_results_begin (results, sweep->digest, sweep->text, 1, NULL));
   g_assert_true (ps_results_store (results, &row, 1, NULL));
   g_assert_null (ps_results_timelines (results, &question, G_MAXUINT, &n_left, &error));
   g_assert_error (error, PS_ERROR, PS_ERROR_INPUT);
@@ -148,7 +149,7 @@ static void test_refusals (void)
   g_assert_error (column, PS_ERROR, PS_ERROR_USAGE);
   g_assert_null (ps_results_timelines (empty, &sound, G_MAXUINT, &n_left, &none));
   assert_error (&none, PS_ERROR_INPUT, "*empty.db: holds no sweep yet");
-  g_assert_true (ps_results_begin (foreign, "0123456789", ps_sweep_text (sweep), 1, NULL));
+  g_assert_true (ps_results_begin (foreign, "0123456789", sweep->text, 1, NULL));
   g_assert_null (ps_sweep_from_results (foreign, &digest));
   assert_error (&digest, PS_ERROR_INPUT, "*files that its spec names have changed since (digest 01234567 then, *");
 }

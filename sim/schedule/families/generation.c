@@ -9,10 +9,9 @@ gboolean ps_family_check_multiple (const char *name, const char *things, guint n
   if (below == n)
     return TRUE;
   if (below == 0)
-    return ps_refuse (error, PS_ERROR_USAGE, "%s: %u %s; give a multiple of %u, the least is %u", name, n, things, unit,
-                      unit);
-  return ps_refuse (error, PS_ERROR_USAGE, "%s: %u %s; give a multiple of %u, %u or %u", name, n, things, unit, below,
-                    below + unit);
+    return ps_refuse (error, PS_ERROR_USAGE, "%s: %u %s; give a multiple of %u", name, n, things, unit);
+  return ps_refuse (error, PS_ERROR_USAGE, "%s: %u %s; give a multiple of %u, such as %u or %u", name, n, things, unit,
+                    below, below + unit);
 }
 
 gboolean ps_family_check_microbatches (const char *name, const PsFamilySetting *setting, guint least, const char *why,
