@@ -198,6 +198,7 @@ typedef struct {
   char *file;            /* its name */
   char *const *argv;     /* the line as it was given, not owned */
   gboolean print;        /* --print-command */
+  gboolean counted;      /* the file says no number of GPUs, and --replicas of the line does */
 } PsLaunchCommand;
 
 /* Reads a launch as its framework reads it, and turns it into options:

@@ -279,7 +279,7 @@ class Result(Sequence[R], Generic[R]):
 
 
 def _ask(kind: type[R], command: str, arguments: Sequence[str], options: Sequence[str]) -> Result[R]:
-    words = [command, *options, "--json", *arguments]
+    words = [command, *arguments, *options, "--json"]
     output, errors = run(*words)
     try:
         answer = json.loads(output)

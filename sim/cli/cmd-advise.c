@@ -197,6 +197,22 @@ static void add_row (PsTable *table, guint rank, const PsAdvised *run, const PsA
 
 /* Files */
 
+/* The line that was given, with the replicas that the run makes of the same GPUs where the line says them and not the
+ * file. Free with g_strfreev. */
+static char **line_of (const PsLaunchCommand *launch, const PsAdvised *run)
+{
+  char **words = g_strdupv ((char **)launch->argv);
+
+  for (char **word = words; launch->counted && *word != NULL; word++)
+    if (g_str_has_prefix (*word, "--replicas=") || (word > words && g_str_equal (word[-1], "--replicas"))) {
+      const char *name = **word == '-' ? "--replicas=" : "";
+
+      g_free (*word);
+      *word = g_strdup_printf ("%s%u", name, run->setting.n_replicas);
+    }
+  return words;
+}
+
 /* Whether the text, with the options of the line, is the run that was predicted. */
 static gboolean reads_as (const PsCmd *command, const Options *options, const PsAdvised *run, const char *text)
 {
@@ -204,9 +220,10 @@ static gboolean reads_as (const PsCmd *command, const Options *options, const Ps
   Options again = { .setting = ps_setting_new () };
   g_autoptr (PsSetting) setting = again.setting;
   g_auto (PsLaunchCommand) read = { 0 };
+  g_auto (GStrv) line = line_of (launch, run);
   gboolean same = FALSE;
 
-  if (ps_launch_read (rows, launch->argv, launch->file, text, &read, NULL)) {
+  if (ps_launch_read (rows, line, launch->file, text, &read, NULL)) {
     g_autofree char **argv = g_memdup2 (read.words, ((gsize)g_strv_length (read.words) + 1) * sizeof *argv);
     char **words = argv;
     int argc = (int)g_strv_length (read.words);

@@ -71,6 +71,7 @@ static const PsKeyRow rows[] = {
   { "fp8_format fp8", PS_KEY_SETTING, "precision.fp8", NULL },
   { "fp8_recipe", PS_KEY_SETTING, "precision.recipe", NULL },
   { "fp4_format fp4", PS_KEY_SETTING, "precision.fp4", NULL },
+  { "model.converters", PS_KEY_SETTING, "precision.converters", "[]=" },
   { "mixed_precision", PS_KEY_SETTING, "precision",
     "bf16_mixed=bf16 fp16_mixed=fp16 bf16_with_fp8_delayed_scaling_mixed=fp8 fp16_with_fp8_delayed_scaling_mixed=fp8 "
     "bf16_with_fp8_current_scaling_mixed=fp8 nemotron_h_bf16_with_fp8_current_scaling_mixed=fp8 "
@@ -130,6 +131,7 @@ static const PsKeyRow rows[] = {
   { "module", PS_KEY_SETTING, "titan-module", NULL },
   { "model.flavor", PS_KEY_SETTING, "titan-flavor", NULL },
   { "config", PS_KEY_SETTING, "titan-config", NULL },
+  { "job.config_file", PS_KEY_SETTING, "titan-file", NULL },
 
   /* The model */
   { "num_layers encoder_num_layers", PS_KEY_MODEL, "layers", NULL },
@@ -215,7 +217,7 @@ static const PsKeyRow rows[] = {
   { "freeze_LM freeze_ViT", PS_KEY_MATTERS, "all weights are trained here", NULL },
   { "compile.enable training.compile", PS_KEY_MATTERS, "kernels are not fused by a compiler here", NULL },
   { "float8.enable_fsdp_float8_all_gather quantize.linear.float8.enable_fsdp_float8_all_gather", PS_KEY_MATTERS,
-    "give --precision fp8", NULL },
+    "weights are gathered in bf16 here", NULL },
   { "ds_sequence_parallel_size sequence_parallel_size", PS_KEY_MATTERS, "sequences are not shared that way here",
     "1=" },
   { "decoder_num_layers language_model_type vision_model_type encoder_seq_length", PS_KEY_MATTERS,
@@ -288,7 +290,7 @@ static const PsKeyRow rows[] = {
     "optimizer.name optimizer.lr optimizer.eps optimizer.beta1 optimizer.beta2 optimizer.weight_decay "
     "optimizer.early_step_in_backward training.steps training.dataset training.dataset_path training.max_norm "
     "training.seed training.deterministic training.gc_freq training.gc_debug training.mixed_precision_reduce "
-    "training.disable_cuda_graphs training.dtype model.hf_assets_path model.tokenizer_path model.converters "
+    "training.disable_cuda_graphs training.dtype model.hf_assets_path model.tokenizer_path "
     "model.norm_type optimizer.fused "
     "model.print_after_conversion "
     "parallelism.disable_loss_parallel parallelism.enable_async_tensor_parallel "
@@ -435,24 +437,47 @@ static void take_key (PsLaunchFacts *facts, PsLaunchKey *key)
     g_hash_table_insert (facts->values, (gpointer)row->fact, g_steal_pointer (&value));
 }
 
-/* The keys of the last configuration that the launch names. */
-static void add_titan_config (const PsLaunchFacts *facts)
+/* Adds the keys of a file of TOML that the launch names, from here or from the launch's folder. */
+static gboolean add_titan_file (const PsLaunchFacts *facts, const char *name, GError **error)
 {
+  g_autofree char *folder = g_path_get_dirname (facts->where), *beside = g_build_filename (folder, name, NULL);
+  const char *path = g_file_test (name, G_FILE_TEST_EXISTS) ? name : beside;
+  g_autofree char *text = NULL;
+  gsize length;
+
+  if (!ps_read_file (path, &text, &length, error))
+    return FALSE;
+  g_autoptr (GPtrArray) keys = ps_launch_keys (path, text, PS_LAUNCH_TOML, error);
+  for (guint i = 0; keys != NULL && i < keys->len; i++) {
+    const PsLaunchKey *key = keys->pdata[i];
+
+    ps_launch_add_key (facts->keys, g_strdup (key->key), key->value, 0);
+  }
+  return keys != NULL;
+}
+
+/* Adds the keys of the last configuration and of the files that the launch names. */
+static gboolean add_titan_config (const PsLaunchFacts *facts, GError **error)
+{
+  const guint n = facts->keys->len;
   const char *keys = NULL;
 
-  for (guint i = 0; i < facts->keys->len; i++) {
+  for (guint i = 0; i < n; i++) {
     const PsLaunchKey *key = facts->keys->pdata[i];
 
+    if (g_str_equal (key->key, "job.config_file") && key->unknown == NULL && !add_titan_file (facts, key->value, error))
+      return FALSE;
     for (guint k = 0; g_str_equal (key->key, "config") && k < G_N_ELEMENTS (titan_configs); k++)
       if (g_str_equal (key->value, titan_configs[k].config))
         keys = titan_configs[k].keys;
   }
   g_auto (GStrv) words = g_strsplit (keys != NULL ? keys : "", " ", -1);
   for (char **word = words; *word != NULL && **word != '\0'; word++) {
-    const gsize n = strcspn (*word, "=");
+    const gsize length = strcspn (*word, "=");
 
-    ps_launch_add_key (facts->keys, g_strndup (*word, n), *word + n + 1, 0);
+    ps_launch_add_key (facts->keys, g_strndup (*word, length), *word + length + 1, 0);
   }
+  return TRUE;
 }
 
 PsLaunchFacts *ps_launch_facts (const char *where, const char *text, PsLaunchForm form, GError **error)
@@ -470,7 +495,8 @@ PsLaunchFacts *ps_launch_facts (const char *where, const char *text, PsLaunchFor
   if (facts->keys == NULL)
     return NULL;
   const guint n = facts->keys->len;
-  add_titan_config (facts);
+  if (!add_titan_config (facts, error))
+    return NULL;
   for (guint i = n; i < facts->keys->len; i++)
     take_key (facts, facts->keys->pdata[i]);
   for (guint i = 0; i < n; i++)

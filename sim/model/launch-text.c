@@ -431,6 +431,7 @@ PsLaunchForm ps_launch_form (const char *text)
 gboolean ps_launch_open (const char *command, char **text, gsize *length, GError **error)
 {
   static const char *const shells[] = { "bash", "sh", "sbatch", "source", ".", NULL };
+  static const char *const launchers[] = { "torchrun", "python", "python3", "deepspeed", "srun", NULL };
   g_autoptr (GString) first = g_string_new (NULL);
   g_auto (GStrv) words = NULL;
   g_autofree char *script = NULL;
@@ -445,10 +446,17 @@ gboolean ps_launch_open (const char *command, char **text, gsize *length, GError
 
     g_string_append_printf (first, "%.*s=%s; ", (int)n, *word, value);
   }
+  if (*word != NULL && g_strv_contains (launchers, *word)) {
+    *length = strlen (command);
+    *text = g_strdup (command);
+    return TRUE;
+  }
   while (*word != NULL && (g_strv_contains (shells, *word) || **word == '-'))
     word++;
-  if (*word == NULL || !ps_read_file (*word, &script, length, error))
-    return *word != NULL || ps_refuse (error, PS_ERROR_USAGE, "'%s' names no file", command);
+  if (*word == NULL)
+    return ps_refuse (error, PS_ERROR_USAGE, "'%s' names no file", command);
+  if (!ps_read_file (*word, &script, length, error))
+    return FALSE;
   if (ps_launch_form (script) != PS_LAUNCH_WORDS)
     return ps_refuse (error, PS_ERROR_USAGE, "%s: takes no arguments; a script does", *word);
   g_string_append (first, "set --");

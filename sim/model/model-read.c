@@ -24,7 +24,8 @@ PsModel *ps_model_parse (const char *where, const char *text, gsize length, GErr
   while (first < length && g_ascii_isspace (text[first]))
     first++;
   g_autofree char *copy = g_strndup (text, length);
-  PsLaunchForm form = ps_launch_form (copy);
+  PsLaunchForm form
+      = strlen (copy) == length ? ps_launch_form (copy) : PS_LAUNCH_NONE; /* NUL bytes are refused below */
   if (form != PS_LAUNCH_NONE)
     return parse_launch (where, copy, form, error);
   return first < length && text[first] == '{' ? ps_model_parse_config (where, text, length, error)

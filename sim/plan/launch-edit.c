@@ -330,8 +330,9 @@ static char *spell (PsLaunchForm form, const char *value)
   if (g_str_has_prefix (value, "[[")) { /* a line for each stage */
     g_auto (GStrv) stages = g_strsplit (value + 1, "],[", -1);
     g_autofree char *lines = g_strjoinv ("],\n  [", stages);
+    const gsize n = strlen (lines);
 
-    return g_strdup_printf ("[\n  %s", lines);
+    return g_strdup_printf ("[\n  %.*s,\n]", (int)(n - (g_str_has_suffix (lines, ",]") ? 2 : 1)), lines);
   }
   if (literal || (form == PS_LAUNCH_YAML && is_plain (value)))
     return g_strdup (value);
@@ -343,16 +344,17 @@ static char *spell (PsLaunchForm form, const char *value)
   return g_strdup_printf ("\"%s\"", value);
 }
 
-/* The key as the file's form spells it, with its value. Free with g_free. */
-static char *spell_key (PsLaunchForm form, const char *key, const char *value)
+/* The key as the file's form spells it, with its value: that of a log as words. Free with g_free. */
+static char *spell_key (const Edit *edit, const char *key, const char *value)
 {
+  const PsLaunchForm form = edit->form == PS_LAUNCH_LOG ? PS_LAUNCH_WORDS : edit->form;
   g_autofree char *spelled = spell (form, value);
   const char *name = short_name (form, key);
 
   if (form == PS_LAUNCH_WORDS) {
     g_autofree char *dashed = strchr (name, '.') != NULL ? g_strdup (name) : g_strdelimit (g_strdup (name), "_", '-');
 
-    if (g_str_equal (key, "activation_checkpoint.mode"))
+    if (g_str_equal (key, "activation_checkpoint.mode") && find_named (edit->keys, "job.config_file") == NULL)
       return g_strdup_printf ("activation_checkpoint:%s", value);
     return g_strdup_printf (*value != '\0' ? "--%s %s" : "--%s", dashed, spelled);
   }
@@ -542,7 +544,7 @@ static gboolean is_conditional (const char *text, gsize at)
 /* Adds a key that the file does not have, after the one that is next to it in the table of keys. */
 static gboolean add_key (Edit *edit, const char *key, const char *value)
 {
-  g_autofree char *words = spell_key (edit->form, key, value), *spelled = spell (edit->form, value);
+  g_autofree char *words = spell_key (edit, key, value), *spelled = spell (edit->form, value);
   g_autoptr (GArray) neighbours = list_neighbours (edit, key);
 
   if (edit->form == PS_LAUNCH_JSON)
@@ -603,12 +605,12 @@ static gboolean take_off (Edit *edit, const char *key)
   return there == NULL || remove_key (edit, there);
 }
 
-static void add_flag (GString *flags, PsLaunchForm form, gboolean goes, const char *key, const char *value)
+static void add_flag (GString *flags, const Edit *edit, gboolean goes, const char *key, const char *value)
 {
-  g_autofree char *words = spell_key (form == PS_LAUNCH_LOG ? PS_LAUNCH_WORDS : form, key, goes ? "" : value);
+  g_autofree char *words = spell_key (edit, key, goes ? "" : value);
 
   g_string_append_printf (flags, "%s%s%.*s", flags->len > 0 ? ", " : "", goes ? "without " : "",
-                          (int)(goes && form == PS_LAUNCH_YAML ? strcspn (words, ":") : strlen (words)), words);
+                          (int)(goes && *words != '-' ? strcspn (words, " :") : strlen (words)), words);
 }
 
 /* Whether facts are about the same option of pipesim: "chunks" and "chunks.layers". Lists of modules say the chunks. */
@@ -635,10 +637,19 @@ static gboolean clean (Edit *edit, const GPtrArray *changed, const GPtrArray *af
       goes = !is_same (edit->form, key, changed->pdata[k]);
     if (!goes || find_key (edit->form, after, key) != NULL)
       continue;
-    add_flag (flags, edit->form, TRUE, key, NULL);
+    add_flag (flags, edit, TRUE, key, NULL);
     done &= edit->form == PS_LAUNCH_LOG || take_off (edit, key);
   }
   return done;
+}
+
+/* Whether torchtitan finds the key's value by its GPUs, in the file and after the change. */
+static gboolean follows_gpus (const Edit *edit, const GPtrArray *after, const char *key)
+{
+  const PsLaunchKey *there = find_key (edit->form, edit->keys, key);
+
+  return g_str_equal (key, "parallelism.data_parallel_shard_degree") && (there == NULL || is_value (there, "-1"))
+         && is_value (find_named (after, "parallelism.data_parallel_replicate_degree"), "1");
 }
 
 char *ps_launch_edit (const PsLaunchEdit *change, GString *flags)
@@ -665,7 +676,7 @@ char *ps_launch_edit (const PsLaunchEdit *change, GString *flags)
     g_ptr_array_add (changed, g_strdup (was->key));
     if (find_key (edit.form, edit.keys, was->key) == NULL)
       continue;
-    add_flag (flags, edit.form, TRUE, was->key, NULL);
+    add_flag (flags, &edit, TRUE, was->key, NULL);
     done &= log || take_off (&edit, was->key);
   }
   for (guint i = 0; i < after->len; i++) {
@@ -676,11 +687,11 @@ char *ps_launch_edit (const PsLaunchEdit *change, GString *flags)
     gboolean says_batch = g_str_equal (now->key, "training.global_batch_size") && is_value (degree, "1")
                           && find_key (edit.form, edit.keys, now->key) == NULL;
 
-    if (was != NULL && g_str_equal (was->value, now->value) && !says_batch)
+    if ((was != NULL && g_str_equal (was->value, now->value) && !says_batch) || follows_gpus (&edit, after, now->key))
       continue;
     adapt (change, &edit, &key, &value);
     g_ptr_array_add (changed, g_strdup (key));
-    add_flag (flags, edit.form, FALSE, key, value);
+    add_flag (flags, &edit, FALSE, key, value);
     done &= log || (other && find_key (edit.form, edit.keys, key) == NULL) || put (&edit, key, value);
   }
   done &= clean (&edit, changed, after, flags);

@@ -223,8 +223,13 @@ static gint64 titan_chunks (Reader *reader, gint64 p, gint64 first, gint64 last)
   const PsFamily *family = torch != NULL ? ps_family_find (torch) : NULL;
   gint64 each = count (reader, "chunks.layers", 0);
 
-  if (each > 0)
-    return divide (reader, "stages", (reader->model->layers + first + last + each - 1) / each, "-p", p);
+  if (each > 0) {
+    g_autofree char *what = g_strdup_printf ("layers per stage %" G_GINT64_FORMAT " of %u + %" G_GINT64_FORMAT
+                                             " layers (embedding and head count as these): stages",
+                                             each, reader->model->layers, first + last);
+
+    return divide (reader, what, (reader->model->layers + first + last + each - 1) / each, "-p", p);
+  }
   return family != NULL && family->default_chunks > 1 ? 2 : 1;
 }
 
@@ -241,7 +246,7 @@ static gint64 layout_chunks (const char *layout, const PsModel *model, gint64 p)
  * family's; a list where they differ. NULL: the line names none, or all, or a file. Free with g_free. */
 static char *given_chunks (const Reader *reader, gint64 v)
 {
-  const PsOption *row = find_row (reader->rows, 0, "schedule"), *chunks = find_row (reader->rows, 0, "chunks");
+  const PsOption *row = find_row (reader->rows, NULL, "schedule"), *chunks = find_row (reader->rows, NULL, "chunks");
   const char *given = row != NULL ? find_given (row, reader->argv) : NULL;
   g_auto (GStrv) names = g_strsplit (given != NULL ? given : "", ",", -1);
   g_autoptr (GPtrArray) list = g_ptr_array_new_with_free_func (g_free);
@@ -264,8 +269,9 @@ static char *given_chunks (const Reader *reader, gint64 v)
   return g_strjoinv (",", (char **)list->pdata);
 }
 
-/* --layout, and the stages of a device. */
-static gint64 add_stages (Reader *reader, gint64 p)
+/* --layout, and the stages of a device: as many as wanted, unless that is 0. NULL: the file says no stages of so many.
+ * Free with g_free. */
+static char *find_stages (Reader *reader, gint64 p, gint64 wanted, gint64 *n_chunks)
 {
   const char *layout = fact (reader, reader->hybrid ? "pattern" : "layout");
   const char *parts = fact (reader, "layout.parts"), *cuts = fact (reader, "layout.cuts");
@@ -277,7 +283,7 @@ static gint64 add_stages (Reader *reader, gint64 p)
     gint64 less = ps_launch_count (reader->facts, "layout.first-less", 1, &reader->error);
     gint64 less_last = ps_launch_count (reader->facts, "layout.last-less", 1, &reader->error);
 
-    v = titan_chunks (reader, p, less, less_last);
+    v = wanted > 0 ? wanted : titan_chunks (reader, p, less, less_last);
     made = titan_layout (reader->model->layers, p * v, less, less_last);
   }
   if (reader->hybrid && layout != NULL && strchr (layout, '|') == NULL)
@@ -286,15 +292,12 @@ static gint64 add_stages (Reader *reader, gint64 p)
   if (layout != NULL) {
     gint64 said = layout_chunks (layout, reader->model, p);
 
-    v = v > 0 ? v : MAX (said, 1);
-    g_autofree char *given = given_chunks (reader, v);
-    g_autofree char *stages = g_strdup_printf ("%" G_GINT64_FORMAT, v);
-    if (p > 1 && (given == NULL || g_str_equal (given, stages)))
-      add_layout (reader, "layout", "%s", layout);
-    return v;
+    *n_chunks = wanted > 0 ? wanted : v > 0 ? v : MAX (said, 1);
+    return p > 1 && (wanted == 0 || said == wanted) ? g_strdup (layout) : NULL;
   }
-  if (v == 0 && each > 0 && reader->model != NULL && p > 1)
+  if (wanted == 0 && v == 0 && each > 0 && reader->model != NULL && p > 1)
     v = divide (reader, "layers", reader->model->layers, "-p times layers of a virtual stage", p * each);
+  *n_chunks = wanted > 0 ? wanted : MAX (v, 1);
   if (p > 1 && (first > 0 || last > 0)) {
     g_autoptr (GString) text = g_string_new ("even");
 
@@ -302,11 +305,11 @@ static gint64 add_stages (Reader *reader, gint64 p)
       g_string_append_printf (text, ":first=%" G_GINT64_FORMAT, first);
     if (last > 0)
       g_string_append_printf (text, ":last=%" G_GINT64_FORMAT, last);
-    add_layout (reader, "layout", "%s", text->str);
-  } else if (p > 1)
-    add_layout (reader, "layout", "even%s%s", is (reader, "layout.embedding") ? ":embedding" : "",
-                is (reader, "layout.loss") ? ":loss" : "");
-  return MAX (v, 1);
+    return g_string_free (g_steal_pointer (&text), FALSE);
+  }
+  return p > 1 ? g_strconcat ("even", is (reader, "layout.embedding") ? ":embedding" : "",
+                              is (reader, "layout.loss") ? ":loss" : "", NULL)
+               : NULL;
 }
 
 static void note (Reader *reader, const char *name, const char *words)
@@ -314,11 +317,25 @@ static void note (Reader *reader, const char *name, const char *words)
   g_string_append_printf (reader->notes, "%s: %s: %s\n", reader->facts->where, name, words);
 }
 
+/* The layout for as many stages of a device as the line gives, or its schedules need, where the file has v: one that is
+ * cut anew, or none. Takes layout. Free with g_free. */
+static char *fit_layout (Reader *reader, gint64 p, gint64 v, const char *needed, char *layout)
+{
+  const char *line = find_given_for (reader, "chunks"), *chunks = line != NULL ? line : needed;
+  const gboolean several = chunks != NULL && strchr (chunks, ',') != NULL;
+  const gint64 wanted = chunks != NULL && !several ? g_ascii_strtoll (chunks, NULL, 10) : v;
+
+  if (layout == NULL || g_str_has_prefix (layout, "even") || (wanted == v && !several))
+    return layout;
+  g_free (layout);
+  return several || wanted < 1 ? NULL : find_stages (reader, p, wanted, &v);
+}
+
 /* -s and -v, and what belongs to them. */
 static void add_schedule (Reader *reader, gint64 p, gint64 m)
 {
-  gint64 v = add_stages (reader, p);
-  g_autofree char *given = given_chunks (reader, v);
+  gint64 v = 1;
+  g_autofree char *layout = find_stages (reader, p, 0, &v), *given = given_chunks (reader, v);
   const char *torch = fact (reader, "schedule.torch"), *family = NULL;
 
   if (reader->titan && fact (reader, "schedule") != NULL)
@@ -331,6 +348,9 @@ static void add_schedule (Reader *reader, gint64 p, gint64 m)
     family = is (reader, "schedule.delays-w") ? "interleaved-overlap-w" : "interleaved-overlap";
   else
     family = v > 1 && p > 1 ? "interleaved" : "1f1b";
+  layout = fit_layout (reader, p, v, given, g_steal_pointer (&layout));
+  if (layout != NULL)
+    add_layout (reader, "layout", "%s", layout);
   if (family == NULL)
     return;
   const PsFamily *row = ps_family_find (family);
@@ -500,9 +520,10 @@ static gint64 find_replicas (Reader *reader, gint64 shared, gint64 *gpus)
   if (reader->titan && sharded > 0)
     replicas = replicas > 0 ? replicas : MAX (replicated, 1) * sharded;
   const PsOption *row = find_row (reader->rows, NULL, "replicas");
-  if (find_given_for (reader, "replicas") != NULL)
+  if (find_given_for (reader, "replicas") != NULL) {
+    reader->command->counted = *gpus == 0 && sharded < 1 && replicated < 2;
     *gpus = replicas * shared;
-  else if (*gpus > 0)
+  } else if (*gpus > 0)
     replicas = divide (reader, "GPUs", *gpus, "the GPUs of a replica", shared);
   else if (replicas > 0)
     *gpus = replicas * shared;
@@ -534,7 +555,7 @@ static void add_sizes (Reader *reader)
     m = MAX (m, 1); /* DeepSpeed's config.py: all of a batch at once, unless steps are said */
     b = divide (reader, "train_batch_size", batch, "replicas times gradient_accumulation_steps", d * m);
   }
-  if (reader->titan && p > 1 && m > 0) /* torchtitan 0.1 */
+  if (reader->titan && p > 1 && m > 0 && find_given_for (reader, "microbatches") == NULL) /* torchtitan 0.1 */
     b = divide (reader, "training.batch_size", local, "microbatches", m);
   if (reader->titan && batch == 0)
     batch = MAX (local, b) * d;
@@ -563,11 +584,17 @@ static void add_sizes (Reader *reader)
   add_kernels (reader, d * c > 1);
 }
 
+/* Whether the launch is of torchtitan 0.2, whose configuration is a file of TOML. */
+static gboolean is_titan_toml (const Reader *reader)
+{
+  return reader->facts->form == PS_LAUNCH_TOML || ps_launch_fact (reader->facts, "titan-file") != NULL;
+}
+
 /* --model: the file itself, a config.json in its folder, or the model that torchtitan calls so. */
 static char *find_model (Reader *reader)
 {
   const char *where = reader->facts->where, *module = fact (reader, "titan-module");
-  const char *flavor = fact (reader, reader->facts->form == PS_LAUNCH_TOML ? "titan-flavor" : "titan-config");
+  const char *flavor = fact (reader, is_titan_toml (reader) ? "titan-flavor" : "titan-config");
   guint layers, hidden;
 
   if (ps_launch_has_model (reader->facts))
@@ -583,10 +610,23 @@ static char *find_model (Reader *reader)
   for (char **name = names; name != NULL && *name != NULL; name++) {
     g_autoptr (PsModel) model = ps_model_load (*name, NULL);
 
-    if (model != NULL && model->layers == layers && model->hidden == hidden)
+    if (model != NULL && model->layers == layers && model->hidden == hidden && model->mtp == 0)
       return g_strdup (*name);
   }
   return NULL;
+}
+
+/* The precision of torchtitan's converters, which change the products of linear layers and experts. */
+static const char *convert_precision (Reader *reader, const char *otherwise)
+{
+  const char *converters = fact (reader, "precision.converters");
+  const gboolean fp8 = strstr (converters, "float8") != NULL, mx = strstr (converters, "mx") != NULL;
+
+  if (fp8 || mx)
+    note (
+        reader, "model.converters",
+        "forwards keep inputs of linear layers in 8 bits here, in 16 bits there; layers outside the filter count, too");
+  return fp8 ? "fp8" : mx ? "mxfp8" : otherwise;
 }
 
 static void add_model (Reader *reader)
@@ -596,8 +636,7 @@ static void add_model (Reader *reader)
   g_autofree char *path = given != NULL ? g_strdup (given) : find_model (reader);
 
   if (path == NULL) {
-    const char *flavor
-        = ps_launch_fact (reader->facts, reader->facts->form == PS_LAUNCH_TOML ? "titan-flavor" : "titan-config");
+    const char *flavor = ps_launch_fact (reader->facts, is_titan_toml (reader) ? "titan-flavor" : "titan-config");
 
     if (reader->titan && flavor != NULL)
       fail (reader, "torchtitan's '%s' is no model that ships (pipesim models); give --model", flavor);
@@ -618,6 +657,8 @@ static void add_model (Reader *reader)
   const char *precision = ps_launch_precision (reader->facts);
   if (reader->titan && fact (reader, "precision.bf16") == NULL)
     precision = "bf16";
+  if (fact (reader, "precision.converters") != NULL)
+    precision = convert_precision (reader, precision);
   if (reader->facts->form == PS_LAUNCH_YAML && !ps_launch_has_model (reader->facts) && g_str_equal (precision, "fp32")
       && fact (reader, "precision") == NULL)
     return; /* it changes a recipe, which has its own */
@@ -649,16 +690,16 @@ static void read_facts (Reader *reader)
   const char *program = ps_launch_fact (reader->facts, "program");
   gboolean deepspeed = reader->facts->form == PS_LAUNCH_JSON || ps_launch_is (reader->facts, "deepspeed");
 
-  reader->titan = reader->facts->form == PS_LAUNCH_TOML || ps_launch_fact (reader->facts, "zero.sharded") != NULL
+  reader->titan = is_titan_toml (reader) || ps_launch_fact (reader->facts, "zero.sharded") != NULL
                   || fact (reader, "schedule.torch") != NULL || fact (reader, "titan-config") != NULL;
   reader->hybrid = fact (reader, "pattern") != NULL;
   if (program != NULL && strstr (program, "torchtitan") != NULL)
     reader->titan = TRUE;
-  reader->command->framework = reader->facts->form == PS_LAUNCH_TOML ? "torchtitan-0.2"
-                               : reader->titan                       ? "torchtitan"
-                               : deepspeed                           ? "deepspeed"
-                               : reader->hybrid                      ? "megatron"
-                                                                     : "megatron-gpt";
+  reader->command->framework = is_titan_toml (reader) ? "torchtitan-0.2"
+                               : reader->titan        ? "torchtitan"
+                               : deepspeed            ? "deepspeed"
+                               : reader->hybrid       ? "megatron"
+                                                      : "megatron-gpt";
   add_model (reader);
   if (reader->error != NULL)
     return;

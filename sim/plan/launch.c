@@ -337,6 +337,45 @@ static char *ask_megatron (Framework framework, const Run *run)
   return first_broken (rows, G_N_ELEMENTS (rows), framework, run);
 }
 
+/* Models that torchtitan has: the module, the function of its configuration that trains it, and the flavor of 0.2. */
+static const struct {
+  guint layers, hidden, vocabulary;
+  const char *module;
+  const char *config; /* NULL: there is none */
+  const char *flavor;
+} titan_models[] = {
+  { 32, 4096, 128256, "llama3", "llama3_8b", "8B" },
+  { 80, 8192, 128256, "llama3", "llama3_70b", "70B" },
+  { 126, 16384, 128256, "llama3", NULL, "405B" }, /* llama3_405b trains in fp8 */
+  { 60, 5120, 102400, "deepseek_v3", NULL, "236B" },
+  { 61, 7168, 129280, "deepseek_v3", "deepseek_v3_671b", "671B" },
+  { 24, 2880, 201088, "gpt_oss", "gpt_oss_20b", "20b" },
+  { 36, 2880, 201088, "gpt_oss", "gpt_oss_120b", "120b" },
+  { 48, 2048, 151936, "qwen3", "qwen3_30b_a3b", "30B-A3B" },
+  { 94, 4096, 151936, "qwen3", NULL, "235B-A22B" },
+  { 48, 5120, 202048, "llama4", NULL, "17bx128e" },
+};
+
+/* Its number there; G_N_ELEMENTS (titan_models): it is not there. */
+static guint find_titan_model (const PsModel *model)
+{
+  guint i = 0;
+
+  while (i < G_N_ELEMENTS (titan_models)
+         && (titan_models[i].layers != model->layers || titan_models[i].hidden != model->hidden
+             || titan_models[i].vocabulary != model->vocabulary))
+    i++;
+  return i;
+}
+
+/* What torchtitan 0.2 calls the products' format; NULL: it has none. */
+static const char *titan_converter (const PsModel *model)
+{
+  return model->precision == PS_PRECISION_FP8     ? "quantize.linear.float8"
+         : model->precision == PS_PRECISION_MXFP8 ? "quantize.linear.mx"
+                                                  : NULL;
+}
+
 /* What torchtitan, PyTorch's classes and DeepSpeed ask, and frameworks of one device. A new precondition is a new row.
  */
 static char *ask_others (Framework framework, const Run *run)
@@ -363,11 +402,14 @@ static char *ask_others (Framework framework, const Run *run)
           || (formats.exp_avg != PS_DTYPE_FP32 && formats.exp_avg != (framework == TORCHTITAN ? PS_DTYPE_BF16 : 0)),
       "exp-avg-dtype", framework == TORCHTITAN ? "both moments are fp32 or bf16" : "moments are fp32",
       "components/optimizer/optimizer.py" },
-    { TITANS, model->pattern != NULL, "model", "has layers of several kinds, which are not known there", NULL },
-    { TITANS | DEEPSPEED, model->precision > PS_PRECISION_BF16, "precision", "is not known there; megatron has it",
+    { TITANS, model->pattern != NULL && find_titan_model (model) == G_N_ELEMENTS (titan_models), "model",
+      "has layers of several kinds, which are not known there", NULL },
+    { TORCHTITAN | DEEPSPEED, model->precision > PS_PRECISION_BF16, "precision", "is not known there; megatron has it",
       NULL },
+    { TORCHTITAN_2, model->precision > PS_PRECISION_BF16 && titan_converter (model) == NULL, "precision",
+      "is not known there; megatron has it", "components/quantization" },
     { TITANS, model->precision == PS_PRECISION_FP16, "precision", "it trains in bf16 or fp32", "configs.py" },
-    { TORCHTITAN_2, model->precision == PS_PRECISION_BF16 && sharded * c * e == 1 && p * t > 1, "precision",
+    { TORCHTITAN_2, model->precision != PS_PRECISION_FP32 && sharded * c * e == 1 && p * t > 1, "precision",
       "without sharded replicas or contexts it trains in fp32; 0.3 does not", "utils.py" },
     { TORCHTITAN_2, d > 1 && sharded * c * e == 1 && p * t > 1, "zero",
       "whole replicas go with nothing else; give --zero 1", "parallelize.py" },
@@ -909,24 +951,6 @@ static void write_megatron (const Run *run, gboolean hybrid, GString *text)
 
 /* torchtitan */
 
-/* Models that torchtitan has: the module, the function of its configuration that trains it, and the flavor of 0.2. */
-static const struct {
-  guint layers, hidden, vocabulary;
-  const char *module;
-  const char *config; /* NULL: there is none */
-  const char *flavor;
-} titan_models[] = {
-  { 32, 4096, 128256, "llama3", "llama3_8b", "8B" },
-  { 80, 8192, 128256, "llama3", "llama3_70b", "70B" },
-  { 126, 16384, 128256, "llama3", NULL, "405B" }, /* llama3_405b trains in fp8 */
-  { 60, 5120, 102400, "deepseek_v3", NULL, "236B" },
-  { 61, 7168, 129280, "deepseek_v3", "deepseek_v3_671b", "671B" },
-  { 24, 2880, 201088, "gpt_oss", "gpt_oss_20b", "20b" },
-  { 36, 2880, 201088, "gpt_oss", "gpt_oss_120b", "120b" },
-  { 48, 2048, 151936, "qwen3", "qwen3_30b_a3b", "30B-A3B" },
-  { 94, 4096, 151936, "qwen3", NULL, "235B-A22B" },
-};
-
 gboolean ps_launch_titan_model (const char *module, const char *flavor, guint *layers, guint *hidden)
 {
   for (guint i = 0; i < G_N_ELEMENTS (titan_models); i++)
@@ -1027,14 +1051,13 @@ static void add_torch_schedule (Keys *keys, const Run *run)
 static void add_titan_model (Keys *keys, const PsModel *model)
 {
   const char *module = "MODULE", *config = NULL, *flavor = "FLAVOR";
+  const guint row = find_titan_model (model);
 
-  for (guint i = 0; i < G_N_ELEMENTS (titan_models); i++)
-    if (titan_models[i].layers == model->layers && titan_models[i].hidden == model->hidden
-        && titan_models[i].vocabulary == model->vocabulary) {
-      module = titan_models[i].module;
-      config = titan_models[i].config;
-      flavor = titan_models[i].flavor;
-    }
+  if (row < G_N_ELEMENTS (titan_models)) {
+    module = titan_models[row].module;
+    config = titan_models[row].config;
+    flavor = titan_models[row].flavor;
+  }
   if (keys->toml ? *flavor == 'F' : config == NULL)
     g_string_append_printf (keys->text, "# left to you: %s that trains this model in its own precision (%s %s)\n",
                             keys->toml ? "a module and its FLAVOR" : "CONFIG, a function of the module's registry",
@@ -1042,6 +1065,8 @@ static void add_titan_model (Keys *keys, const PsModel *model)
   if (keys->toml) {
     add_key (keys, "model", "titan-module", TRUE, "%s", module);
     add_key (keys, "model", "titan-flavor", TRUE, "%s", flavor);
+    if (titan_converter (model) != NULL)
+      add_key (keys, "model", "precision.converters", FALSE, "[\"%s\"]", titan_converter (model));
   } else
     g_string_append_printf (keys->text, "--module %s\n--config %s\n", module, config != NULL ? config : "CONFIG");
 }

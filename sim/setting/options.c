@@ -176,7 +176,7 @@ const PsOption ps_setting_options[] = {
              SWEEP ("bandwidth_factor", "bandwidth factor", NUMBER, .costs = TRUE, .pace = -1)),
   PS_OPTION ("network-factor", 0, NUMBER (network_factor, PS_MIN_FACTOR, PS_MAX_FACTOR), "FACTOR",
              "Multiplies the speed of the network between the nodes of --cluster alone; NVLink and other links stay",
-             .initial = 1, .group = PS_GROUP_MACHINE, .flags = PS_FIELD_NULL,
+             .initial = 1, .group = PS_GROUP_MACHINE,
              SWEEP ("network_factor", "network factor", NUMBER, .costs = TRUE, .pace = -1)),
   PS_OPTION ("latency-factor", 0, NUMBER (latency_factor, PS_MIN_FACTOR, PS_MAX_FACTOR), "FACTOR",
              "Multiplies the latencies of links and network of --cluster", .initial = 1, .group = PS_GROUP_MACHINE,

@@ -13,7 +13,7 @@ FIXTURES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "fixtu
 CLUSTER = ["--cluster", "h100-80gb"]
 FILES = [  # file, further options, rows without a diff say
     ("arguments.txt", ["-g", "32"], None), ("dense.sh", [], None), ("moe.sh", [], None), ("conditions.sh", [], None), ("slurm.sh", [], r"--(num|data|parts)"), ("titan.sh", [], None),
-    ("titan.toml", [], None), ("megatron.yaml", [], None), ("bridge.yaml", [], None), ("run.log", [], r"--"),
+    ("titan.toml", [], None), ("titan-moe.toml", ["--replicas", "32"], None), ("megatron.yaml", [], None), ("bridge.yaml", [], None), ("run.log", [], r"--"),
     ("deepspeed/ds_config.json", [], r'"num_(pp|mp|dp)"|activation_checkpoint_interval'),
 ]
 MODEL = "--num-layers 32 --hidden-size 4096 --num-attention-heads 32 --seq-length 4096 --vocab-size 128256 --swiglu --disable-bias-linear --bf16 "
@@ -32,6 +32,8 @@ SCRIPTS = {  # name: text, a change, lines that its diff holds, lines that it do
                                      "  --tensor-model-parallel-size 8 --sequence-parallel --use-distributed-optimizer \\\n  --recompute-activations\necho done\n",
                                      "--recompute none", ["-  --recompute-activations",
                                      "+  --tensor-model-parallel-size 8 --sequence-parallel --use-distributed-optimizer"], []),
+    "a file of TOML": ("torchrun --nnodes 32 --nproc-per-node 8 -m torchtitan.train --job.config_file " + os.path.join(FIXTURES, "titan.toml") + "\n", "--recompute none",
+                       ["+torchrun --nnodes 32 --nproc-per-node 8 -m torchtitan.train --job.config_file " + os.path.join(FIXTURES, "titan.toml") + " --activation_checkpoint.mode none"], []),
     "options in a string": ("ARGS=\"--tensor-model-parallel-size 8 --sequence-parallel\"\ntorchrun --nproc-per-node 8 p.py " + MODEL +
                             "--micro-batch-size 1 --global-batch-size 64 --use-distributed-optimizer $ARGS\n", "--tensor 1",
                             ["+ARGS=\"--tensor-model-parallel-size 1\""], []),
@@ -92,7 +94,7 @@ def judge_rows(path, options, allowed, folder):
         n += 1
         with open(new, "w") as file:
             file.write(patch(text, row["diff"]))
-        code, out, error = pipesim("predict", "--from", new, *([] if options == [] else ["--replicas", row_replicas(row, rows)]), *CLUSTER, "--json")
+        code, out, error = pipesim("predict", "--from", new, *([] if options == [] else ["--replicas", row_replicas(row, options[1] if options[0] == "--replicas" else 8)]), *CLUSTER, "--json")
         got = json.loads(out)["results"][0] if code == 0 else {}
         pairs = [(got[a], row[b]) for a, b in (("iteration_ns", "step_ns"), ("peak_memory_bytes", "peak_memory_bytes"))] if got else []
         if code or any(abs(a - b) > (1e-3 * b if "slurm" in path else 0) for a, b in pairs):  # slurm.sh pads its vocabulary for t
@@ -102,10 +104,10 @@ def judge_rows(path, options, allowed, folder):
     return wrong
 
 
-def row_replicas(row, rows):
-    """Of 32 GPUs with one of 8: what the options say."""
+def row_replicas(row, given):
+    """What the options of the row say, else those of the launch."""
     said = re.search(r"--replicas (\d+)", row["options"])
-    return said[1] if said else 8
+    return said[1] if said else given
 
 
 def judge_script(text, change, there, absent, folder):

@@ -31,11 +31,20 @@ FILES = [  # file, further options, what it stands for ({} is the file), what is
     ("bridge.yaml", "", "--model {} --framework megatron-bridge --layout even -s interleaved -v 5 -p 4 -m 16 --microbatch-size 1 --tensor 2 --replicas 8 --adjacent-replicas --zero 1 --overlap-param-gather --tp-comm-overlap --main-grads-dtype bf16 --fp8-param-gather", ""),
     ("bridge-named.yaml", "--model llama-3-70b --replicas 2", "--precision fp8-block --framework megatron-bridge -s 1f1b -p 1 -m 8 --microbatch-size 1 --tensor 8 --zero 1", ""),
     ("titan.toml", "", "--model llama-3-70b --layout 'Et*10|t*11|t*10|t*10|t*10|t*10|t*10|t*9L' -s interleaved -v 2 -p 4 -m 8 --microbatch-size 1 --tensor 8 --replicas 8 --adjacent-replicas --zero 1 --recompute full", ""),
+    ("titan.toml", "-m 32", "--model llama-3-70b --layout 'Et*10|t*11|t*10|t*10|t*10|t*10|t*10|t*9L' -s interleaved -v 2 -p 4 --microbatch-size 1 --tensor 8 --replicas 8 --adjacent-replicas --zero 1 --recompute full", ""),
+    ("titan.toml", "-s 1F1B", "--model llama-3-70b --layout 'Et*20|t*21|t*20|t*19L' -v 1 -p 4 -m 8 --microbatch-size 1 --tensor 8 --replicas 8 --adjacent-replicas --zero 1 --recompute full", ""),
+    ("titan.toml", "-s Interleaved1F1B,ZBVZeroBubble", "--model llama-3-70b --layout 'Et*10|t*11|t*10|t*10|t*10|t*10|t*10|t*9L' -v 2 -p 4 -m 8 --microbatch-size 1 --tensor 8 --replicas 8 --adjacent-replicas --zero 1 --recompute full", ""),
+    ("titan.toml", "-s 1F1B,DualPipeV", "--model llama-3-70b -v 1,2 -p 4 -m 8 --microbatch-size 1 --tensor 8 --replicas 8 --adjacent-replicas --zero 1 --recompute full", ""),
+    ("dense.sh", "-s 1f1b", "--model {} " + MEGATRON + " --layout even -v 1 -p 4 -m 32 --microbatch-size 1 --tensor 2 --replicas 4 --adjacent-replicas --zero 1 --recompute full", ""),
+    ("torchrun --nnodes 32 --nproc-per-node 8 -m torchtitan.train --job.config_file titan.toml --training.local_batch_size=4", "", "--model llama-3-70b --layout 'Et*10|t*11|t*10|t*10|t*10|t*10|t*10|t*9L' -s interleaved -v 2 -p 4 -m 4 --microbatch-size 1 --tensor 8 --replicas 8 --adjacent-replicas --zero 1 --recompute full", ""),
+    ("titan-moe.toml", "--replicas 32", "--model deepseek-v3-671b --precision fp8 --layout 'Et*3|t*4|t*4|t*4|t*4|t*4|t*4|t*4|t*4|t*4|t*4|t*4|t*4|t*4|t*4|t*2L' -s dualpipe-v -v 2 -p 8 -m 16 --microbatch-size 1 --experts 32 --adjacent-replicas --zero 1 --recompute full",
+     "{}: model.converters: forwards keep inputs of linear layers in 8 bits here, in 16 bits there; layers outside the filter count, too"),
     ("titan-0.1.toml", "--replicas 2", "--model llama-3-70b --layout 'Et*10|t*11|t*10|t*10|t*10|t*10|t*10|t*9L' -s interleaved -v 2 -p 4 -m 8 --microbatch-size 1 --tensor 8 --adjacent-replicas --zero 1 --recompute full", ""),
     ("titan.sh", "", "--model llama-3-8b --layout 'Et*8|t*9|t*8|t*7L' -s 1f1b -p 4 -m 8 --microbatch-size 1 --replicas 2 --adjacent-replicas --zero 1 --recompute full", ""),
     ("deepspeed/ds_config.json", "", "--model {0}/config.json --framework deepspeed -s 1f1b -p 1 -m 16 --microbatch-size 1 --replicas 8 --zero 1", "{}: not modelled: zero_optimization.offload_optimizer.device: the optimizer's state stays on the GPU here"),
     ("deepspeed/config.json", "", "--model {}", ""),
 ]
+FLAVORS = "llama-3-8b llama-3-70b llama-3-405b deepseek-v2 deepseek-v3-671b gpt-oss-20b gpt-oss-120b qwen3-30b-a3b qwen3-235b-a22b llama-4-maverick".split()
 WORDS = "--hidden-size 64 --num-layers 8 --num-attention-heads 4 --vocab-size 100 --seq-length 64 --bf16 --micro-batch-size 1 "
 HOSTILE = [  # name, text, what its one line says
     ("a command's output", "N=$(nproc)\ntorchrun --nproc-per-node 8 p.py " + WORDS + "--tensor-model-parallel-size $N\n", r":2: tensor_model_parallel_size: \$\(nproc\) is not run here"),
@@ -66,6 +75,8 @@ HOSTILE = [  # name, text, what its one line says
     ("a table of TOML", "[training]\nx = { a = 1\n", r":2: x has no value that is read"),
     ("a text of TOML", '[training]\nx = """a\n', r":2: a text has no end"),
     ("a flavor that does not ship", '[model]\nname = "llama3"\nflavor = "debugmodel"\n[parallelism]\ntensor_parallel_degree = 2\n', r": torchtitan's 'debugmodel' is no model that ships"),
+    ("a file of TOML that is not there", "torchrun --nproc-per-node 8 -m torchtitan.train --job.config_file nowhere.toml\n", r"nowhere.toml: cannot read: No such file"),
+    ("stages that do not divide", '[model]\nname = "llama3"\nflavor = "70B"\n[parallelism]\ndata_parallel_shard_degree = 1\npipeline_parallel_degree = 8\npipeline_parallel_layers_per_stage = 5\n', r": layers per stage 5 of 80 \+ 2 layers \(embedding and head count as these\): stages 17 is no multiple of -p, 8"),
     ("a line of TOML", "[training]\nx\n", r":2: expected \[section\] or key = value"),
     ("no JSON", '{\n "train_batch_size": 8,,\n}\n', r":2:\d+: "),
     ("an empty file", "", r"(empty|\S)"),
@@ -94,6 +105,17 @@ def judge_hostile(name, text, expected, folder):
     code, out, error = print_command(path)
     if code == 0 or out or error.count("\n") != 1 or not re.search(expected, error):
         yield "%s: %d %s %s" % (name, code, out.strip(), error.strip())
+
+
+def judge_flavor(model, folder):
+    """A model by its flavor: what --to prints is read as that model, without --model."""
+    path, run = os.path.join(folder, "flavor.toml"), ["--tensor", "4", "--replicas", "8", "--recompute", "full", "--sequence", "4096"]
+    code, text, error = pipesim("predict", "-s", "1f1b", "-p", "4", "-m", "8", "--model", model, "--cluster", "h100-80gb", *run, "--to", "torchtitan-0.2", "--force")
+    with open(path, "w") as file:
+        file.write(text)
+    out = print_command(path)[1]
+    if code or not out.startswith("pipesim predict --model %s " % model):
+        yield "%s: %s %s" % (model, error.strip(), out.strip())
 
 
 def same_run(s):
@@ -145,7 +167,11 @@ def main():
     print("1..%d" % (2 + len(trips)))
     with tempfile.TemporaryDirectory() as folder:
         failed = report(1, "files", [x for row in FILES for x in judge_file(*row)])
-        failed |= report(2, "hostile files", [x for row in HOSTILE for x in judge_hostile(*row, folder)])
+        wrong = [x for row in HOSTILE for x in judge_hostile(*row, folder)]
+        code, out, error = print_command("nowhere --nnodes 8 x.toml")
+        wrong += [] if code == 1 and "nowhere: cannot read" in error and not out else ["a command of no program: %s %s" % (code, error)]
+        wrong += [x for model in FLAVORS for x in judge_flavor(model, folder)]
+        failed |= report(2, "hostile files, and flavors", wrong)
         for number, (to, n) in enumerate(trips.items(), 3):
             R, done, tries, wrong = random.Random("%s %d" % (to, o.seed)), 0, 0, []
             while done < n and tries < 30 * n:

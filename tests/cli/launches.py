@@ -53,6 +53,7 @@ def pipesim(*args):
     return code, *texts
 
 
+CONVERTERS = {"fp8": "quantize.linear.float8", "mxfp8": "quantize.linear.mx"}
 FORMATS = {"fp8": {"--fp8-format": "hybrid", "--fp8-recipe": "tensorwise"}, "fp8-block": {"--fp8-format": "e4m3", "--fp8-recipe": "blockwise"},
            "mxfp8": {"--fp8-format": "e4m3", "--fp8-recipe": "mxfp8"}, "nvfp4": {"--fp4-format": "e2m1", "--fp4-recipe": "nvfp4"}}
 
@@ -177,7 +178,7 @@ def torch_class_refuses(s):
 def titan_refuses(s, old):
     sharded = s.d if s.zero > 0 else 1
     divisor = s.t * (2 * s.c if s.c > 1 or old else 1)
-    if s.precision not in ("fp32", "bf16"):
+    if s.precision not in ("fp32", "bf16", *(CONVERTERS if old else ())):
         yield "mixed_precision_param is bfloat16 or float32"
     if s.recompute == "selective":
         yield "selective saves operators, not modules"
@@ -195,7 +196,7 @@ def titan_refuses(s, old):
         yield "heads of keys are sharded"
     if (8192 if "llama" in s.name else 4096) % divisor:
         yield "seq_len_divisor"
-    if old and sharded * s.c * s.e == 1 and s.p * s.t > 1 and (s.precision == "bf16" or s.d > 1):
+    if old and sharded * s.c * s.e == 1 and s.p * s.t > 1 and (s.precision != "fp32" or s.d > 1):
         yield "without FSDP: DDP alone, and no mixed precision with PP or TP"
     if s.p == 1 and s.schedule in ("gpipe", "looped-bfs", "interleaved-zb", "zb-v", "gis", "zb-h1"):
         yield None  # one device runs microbatches in turn: it depends on the order
@@ -326,6 +327,7 @@ def judge_titan(s, text, stages, folder, old):
             "mixed_precision_param": "float32" if s.precision == "fp32" else "bfloat16", "context_parallel_degree": s.c if s.c > 1 else None,
             "context_parallel_rotate_method": "alltoall" if s.c > 1 and s.comm == "p2p" else None,
             "expert_parallel_degree": s.e if s.e > 1 else None, "fsdp_reshard_after_forward": {1: "never" if s.p == 1 else None, 2: "never", 3: "always"}.get(s.zero)}
+    want["converters"] = [CONVERTERS[s.precision]] if s.precision in CONVERTERS else None
     want.update({"name": M["titan"][0], "flavor": M["titan"][2], "mode": s.recompute} if old else {"module": M["titan"][0], "config": M["titan"][1]})
     for key, x in want.items():
         if str(keys.get(key)) != str(x):

@@ -53,6 +53,12 @@ page ()
   result "$@"
 }
 
+for factor in bandwidth network latency; do # a factor of 1 is a value like others
+  printf '[sweep]\nschedule = 1f1b\np = 2\nm = 4\nmodel = gpt-1.5b\ncluster = a100-80gb\n%s-factor = 0.5, 1\n' $factor >factor.ini
+  pipesim sweep factor.ini --db $factor.db 2>/dev/null
+  page 500 1f1b pipesim best $factor.db --where $factor-factor=1
+done
+
 for width in 80 120 200; do
   export COLUMNS=$width
   fits $width pipesim predict -s all -p 4 -m 8 --costs $costs

@@ -204,6 +204,8 @@ def test_other_commands():
     assert [row.rank for row in rows] == [1, 2] and rows[0].step_ns <= rows[1].step_ns
     again = json.loads(program(*rows[0].command.split()[1:], "--json")[0])["results"][0]
     assert again["iteration_ns"] == rows[0].step_ns == pipesim.predict(**rows[0].options)[0].iteration_ns
+    launch = TESTS / "fixtures" / "launches" / "titan.toml"
+    assert pipesim.advise(launch, cluster="h100-80gb")[0].rank is None
     cut = pipesim.partition(model="llama-3-8b", cluster="h100-80gb", devices=4)
     assert cut[0].bottleneck_ns > 0
     assert "llama-3-70b" in [row.name for row in pipesim.models()]

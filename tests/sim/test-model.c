@@ -458,7 +458,7 @@ static void test_not_found (void)
 
   assert_not_loaded (
       "gpt-5", PS_ERROR_INPUT,
-      "'gpt-5': neither a file nor one of the models shipped: bloom-176b deepseek-v2 deepseek-v3 deepseek-v3.2 "
+      "'gpt-5': neither a file nor one of the models shipped: bloom-176b deepseek-v2 deepseek-v3 deepseek-v3-671b deepseek-v3.2 "
       "gemma-3-27b glm-4.5 gpt-1.5b gpt-3-175b gpt-oss-120b gpt-oss-20b grok-1 kimi-k2 "
       "llama-3-405b llama-3-70b llama-3-8b llama-4-maverick mixtral-8x7b nemotron-3-nano-30b-a3b "
       "nemotron-4-340b qwen3-235b-a22b qwen3-30b-a3b qwen3-next-80b-a3b tiny-gpt");
@@ -494,6 +494,7 @@ static void test_published_parameters (void)
     { "bloom-176b", G_GINT64_CONSTANT (176247271424), 176.247 },
     { "deepseek-v2", G_GINT64_CONSTANT (235741434880), 21.4 },
     { "deepseek-v3", G_GINT64_CONSTANT (671026404352), 36.7 + .927 },
+    { "deepseek-v3-671b", G_GINT64_CONSTANT (671026404352), 36.7 + .927 },
     { "deepseek-v3.2", G_GINT64_CONSTANT (671877929216), 37.5 + .927 },
     { "gemma-3-27b", G_GINT64_CONSTANT (27009346304), 27.009 },
     { "glm-4.5", G_GINT64_CONSTANT (352797814784), 32 + 2 * .776 },
