@@ -52,6 +52,7 @@ HOSTILE = [  # name, text, what its one line says
     ("a condition", "if [ $1 = big ]; then\n  T=8\nelse\n  T=4\nfi\ntorchrun --nproc-per-node 8 p.py " + WORDS + "--tensor-model-parallel-size $T\n", r": tensor_model_parallel_size: T depends on a condition: \$1 is not set here"),
     ("a test that fails ends it", "T=2\n[ $X = 1 ] && T=4\ntorchrun --nproc-per-node 8 p.py " + WORDS + "--tensor-model-parallel-size $T\n", r":3: tensor_model_parallel_size: T depends on a condition: X is not set here"),
     ("a variable of the environment", "torchrun --nproc-per-node 8 p.py " + WORDS + "--pipeline-model-parallel-size $PP\n", r":1: pipeline_model_parallel_size: PP is not set here"),
+    ("a text that is read twice", "D=$(cat /folder/of/the/names/of/all/runs/\"of this one\")\nbash -c \"torchrun --nproc-per-node 8 p.py --save $D " + WORDS + "--tensor-model-parallel-size $N\"\n", r": tensor_model_parallel_size: N is not set here"),
     ("an argument of the script", "torchrun --nproc-per-node 8 p.py " + WORDS + "--pipeline-model-parallel-size $1\n", r":1: pipeline_model_parallel_size: \$1 is not set here"),
     ("a changed variable", "A=4x\ntorchrun --nproc-per-node 8 p.py " + WORDS + "--pipeline-model-parallel-size ${A@Q}\n", r":2: pipeline_model_parallel_size: A is changed where it is read"),
     ("no number of GPUs", WORDS + "--pipeline-model-parallel-size 4\n", r": the number of GPUs is not known .*give --replicas D"),
