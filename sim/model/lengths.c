@@ -425,22 +425,27 @@ static void round_ends (const double *end, guint n_slices, guint unit, guint seq
   tokens[n_slices - 1] += sequence % unit;
 }
 
-/* Sets the time of each slice. Returns what a pipeline takes that waits n_waits times for the longest. */
+/* Sets the time of each slice, and how many times as long as the shortest the longest takes. Returns what a pipeline
+ * takes that waits n_waits times for the longest. */
 static double time_slices (const PsModel *model, const PsCluster *cluster, const guint *tokens, guint n_slices,
-                           double n_waits, double *ns)
+                           double n_waits, double *ns, double *spread)
 {
-  double sum = 0, longest = 0;
+  double sum = 0, longest = 0, shortest = G_MAXDOUBLE;
 
   for (guint k = 0; k < n_slices; k++) {
     ns[k] = (double)MAX (layers_ns (model, cluster, tokens, n_slices, k), 1);
     sum += ns[k];
     longest = MAX (longest, ns[k]);
+    shortest = MIN (shortest, ns[k]);
   }
+  *spread = longest / shortest;
   return sum + n_waits * longest;
 }
 
 #define EVEN_ROUNDS 12
-#define LARGEST_UNIT 512 /* tokens of a GPU; products (tiles of work.h) take no larger steps */
+#define EVEN 1.01
+#define EVEN_ENOUGH 1.003 /* a more even cut may take so much more time than the fastest */
+#define LARGEST_UNIT 512  /* tokens of a GPU; products (tiles of work.h) take no larger steps */
 
 /* Each round changes lengths by a root of what F takes too long. The square root is exact for attention alone, and
  * stops short of it for products; a smaller one ends a cycle of rounded lengths. */
@@ -449,21 +454,27 @@ guint *ps_work_cut_even (const PsModel *model, const PsCluster *cluster, guint n
   guint n_sharing = cluster->tensor * MAX (model->spread.context, 1), sequence = model->sequence;
   g_autofree guint *tokens = ps_model_cut_equal (model, n_slices, n_sharing, error), *best = NULL;
   g_autofree double *length = g_new (double, n_slices), *end = g_new (double, n_slices), *ns = g_new (double, n_slices);
-  double least = G_MAXDOUBLE;
+  double spread, best_spread = G_MAXDOUBLE;
 
   if (tokens == NULL)
     return NULL;
   best = g_memdup2 (tokens, n_slices * sizeof *best);
+  const double equal_time = time_slices (model, cluster, tokens, n_slices, n_waits, ns, &spread);
+  double least = equal_time, best_time = G_MAXDOUBLE;
   for (guint64 unit = (guint64)n_sharing * LARGEST_UNIT; unit >= n_sharing; unit /= 2) {
     if (unit * n_slices > sequence)
       continue;
     for (guint k = 0; k < n_slices; k++)
       length[k] = tokens[k] = best[k];
     for (guint round = 0; round < EVEN_ROUNDS; round++) {
-      double time = time_slices (model, cluster, tokens, n_slices, n_waits, ns);
+      const double time = time_slices (model, cluster, tokens, n_slices, n_waits, ns, &spread);
 
-      if (time < least) {
-        least = time;
+      least = MIN (least, time);
+      gboolean better = best_time > EVEN_ENOUGH * least || (best_spread > EVEN && spread < best_spread)
+                        || (spread <= EVEN && time < best_time);
+      if (time <= MIN (EVEN_ENOUGH * least, equal_time) && better) {
+        best_time = time;
+        best_spread = spread;
         memcpy (best, tokens, n_slices * sizeof *best);
       }
       for (guint k = 0; k < n_slices; k++) {

@@ -744,6 +744,15 @@ static SliceTimes slice_times (const PsModel *model, const PsCluster *cluster, c
   return times;
 }
 
+static guint find_shortest (const guint *tokens, guint n)
+{
+  guint shortest = tokens[0];
+
+  for (guint k = 1; k < n; k++)
+    shortest = MIN (shortest, tokens[k]);
+  return shortest;
+}
+
 /* Slices of even work take the same time within 1 %, in drawn settings with and without windows and with GPUs that
  * share a slice. Tiles of products make steps of several percent for slices of some hundred tokens; a pipeline of four
  * devices is no slower than with equal slices, where odd lengths make products slow, too. Lengths
@@ -781,8 +790,11 @@ static void test_even_work (void)
       g_assert_cmpuint (tokens[k] % (cluster.tensor * model.spread.context), ==, 0);
     g_assert_cmpuint (sum, ==, model.sequence);
     g_assert_cmpint (even_times.sum + 3 * even_times.high, <=, equal_times.sum + 3 * equal_times.high);
+    /* Where odd lengths are slow, lengths are multiples of 8 tokens a GPU. */
+    guint shortest = find_shortest (tokens, n),
+          unit = cluster.unaligned > 0 ? 8 * cluster.tensor * model.spread.context : 0;
     if (cluster.multiprocessors == 0)
-      g_assert_cmpfloat ((double)even_times.high, <=, 1.01 * (double)even_times.low);
+      g_assert_cmpfloat ((double)even_times.high, <=, (1.01 + (double)unit / shortest) * (double)even_times.low);
   }
 }
 
