@@ -83,6 +83,7 @@ typedef struct {
   gboolean tp_comm_overlap;      /* --tp-comm-overlap */
   PsDispatcher dispatcher;       /* --moe-token-dispatcher-type */
   gboolean overlap_param_gather; /* --overlap-param-gather */
+  gboolean attention_exchange;   /* --attention-exchange */
   guint n_tensor;                /* --tensor: GPUs of a device that share its layers */
   guint n_context;               /* --context: groups of them in a device, which share each sequence */
   PsCpComm cp_comm;              /* --cp-comm-type */

@@ -12,6 +12,7 @@ _PREDICT: dict[str, str] = {
     "chunks": ",",
     "bubble": ",",
     "slices": ":",
+    "attention_exchange": ",",
     "serve": ",",
     "prompt": ":",
     "chunk": ":",
@@ -99,6 +100,7 @@ def predict(
     chunks: Value = None,
     bubble: Value = None,
     slices: Value = None,
+    attention_exchange: Flag = None,
     serve: Value = None,
     prompt: Value = None,
     chunk: Value = None,
@@ -190,6 +192,8 @@ def predict(
         try [default: -m says it]
     slices: Slices of each sequence: Q of equal length; with even-work, Q whose F takes the same time, later
         ones shorter; or so many tokens each [default: the family's; a search's: 1]
+    attention_exchange: Devices share the attention of modelled slices, so that all of them take the mean time
+        (SlimPipe, arXiv 2504.14519); ops hide its messages
     serve: prefill: forwards alone, which take prompts in chunk after chunk; without decoding. none: training
         [default: none]
     prompt: Prompts of --serve: one of so many tokens, or several one after the other; -m, if it is more,
@@ -330,6 +334,7 @@ _SEARCH: dict[str, str] = {
     "microbatches": ",",
     "chunks": ",",
     "slices": ":",
+    "attention_exchange": ",",
     "serve": ",",
     "prompt": ":",
     "chunk": ":",
@@ -409,6 +414,7 @@ def search(
     microbatches: Value = None,
     chunks: Value = None,
     slices: Value = None,
+    attention_exchange: Flag = None,
     serve: Value = None,
     prompt: Value = None,
     chunk: Value = None,
@@ -492,6 +498,8 @@ def search(
     chunks: Stages per device [default: the family's]
     slices: Slices of each sequence: Q of equal length; with even-work, Q whose F takes the same time, later
         ones shorter; or so many tokens each [default: the family's; a search's: 1]
+    attention_exchange: Devices share the attention of modelled slices, so that all of them take the mean time
+        (SlimPipe, arXiv 2504.14519); ops hide its messages
     serve: prefill: forwards alone, which take prompts in chunk after chunk; without decoding. none: training
         [default: none]
     prompt: Prompts of --serve: one of so many tokens, or several one after the other; -m, if it is more,
@@ -768,6 +776,7 @@ _ADVISE: dict[str, str] = {
     "microbatches": ",",
     "chunks": ",",
     "slices": ":",
+    "attention_exchange": ",",
     "serve": ",",
     "prompt": ":",
     "chunk": ":",
@@ -844,6 +853,7 @@ def advise(
     microbatches: Value = None,
     chunks: Value = None,
     slices: Value = None,
+    attention_exchange: Flag = None,
     serve: Value = None,
     prompt: Value = None,
     chunk: Value = None,
@@ -919,6 +929,8 @@ def advise(
     chunks: Stages per device [default: the family's]
     slices: Slices of each sequence: Q of equal length; with even-work, Q whose F takes the same time, later
         ones shorter; or so many tokens each [default: the family's; a search's: 1]
+    attention_exchange: Devices share the attention of modelled slices, so that all of them take the mean time
+        (SlimPipe, arXiv 2504.14519); ops hide its messages
     serve: prefill: forwards alone, which take prompts in chunk after chunk; without decoding. none: training
         [default: none]
     prompt: Prompts of --serve: one of so many tokens, or several one after the other; -m, if it is more,
@@ -1195,6 +1207,7 @@ _DIAGNOSE: dict[str, str] = {
     "microbatches": ",",
     "chunks": ",",
     "slices": ":",
+    "attention_exchange": ",",
     "serve": ",",
     "prompt": ":",
     "chunk": ":",
@@ -1265,6 +1278,7 @@ def diagnose(
     microbatches: Value = None,
     chunks: Value = None,
     slices: Value = None,
+    attention_exchange: Flag = None,
     serve: Value = None,
     prompt: Value = None,
     chunk: Value = None,
@@ -1335,6 +1349,8 @@ def diagnose(
     chunks: Stages per device [default: the family's]
     slices: Slices of each sequence: Q of equal length; with even-work, Q whose F takes the same time, later
         ones shorter; or so many tokens each [default: the family's; a search's: 1]
+    attention_exchange: Devices share the attention of modelled slices, so that all of them take the mean time
+        (SlimPipe, arXiv 2504.14519); ops hide its messages
     serve: prefill: forwards alone, which take prompts in chunk after chunk; without decoding. none: training
         [default: none]
     prompt: Prompts of --serve: one of so many tokens, or several one after the other; -m, if it is more,

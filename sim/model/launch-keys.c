@@ -333,23 +333,38 @@ void ps_launch_facts_free (PsLaunchFacts *facts)
   g_free (facts);
 }
 
+/* Rows by the names of their keys; of two with one name the first. */
+static GHashTable *rows_by_name (void)
+{
+  static GHashTable *table;
+  static gsize once = 0;
+
+  if (g_once_init_enter (&once)) {
+    table = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, NULL);
+    for (guint i = G_N_ELEMENTS (rows); i-- > 0;) {
+      g_auto (GStrv) names = g_strsplit (rows[i].keys, " ", -1);
+
+      for (char **name = names; *name != NULL; name++)
+        g_hash_table_replace (table, g_strdup (*name), (gpointer)&rows[i]);
+    }
+    g_once_init_leave (&once, 1);
+  }
+  return table;
+}
+
 /* The row of a key; "metrics." has all keys that begin with it. */
 static const PsKeyRow *find_row (const char *key)
 {
-  const PsKeyRow *section = NULL;
-  const gsize n = strlen (key);
+  GHashTable *table = rows_by_name ();
+  const PsKeyRow *row = g_hash_table_lookup (table, key), *section = NULL;
 
-  for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
-    for (const char *name = rows[i].keys; *name != '\0'; name += strspn (name, " ")) {
-      gsize length = strcspn (name, " ");
+  for (const char *dot = strchr (key, '.'); row == NULL && dot != NULL; dot = strchr (dot + 1, '.')) {
+    g_autofree char *begin = g_strndup (key, (gsize)(dot + 1 - key));
+    const PsKeyRow *found = g_hash_table_lookup (table, begin);
 
-      if (length == n && strncmp (name, key, n) == 0)
-        return &rows[i];
-      if (length < n && length > 0 && name[length - 1] == '.' && strncmp (name, key, length) == 0 && section == NULL)
-        section = &rows[i];
-      name += length;
-    }
-  return section;
+    section = found != NULL && (section == NULL || found < section) ? found : section;
+  }
+  return row != NULL ? row : section;
 }
 
 char *ps_launch_key (const char *fact, const char *section)

@@ -54,6 +54,12 @@ const PsOption ps_setting_options[] = {
   PS_OPTION ("slice-lengths", 0, OWN (TEXT), NULL, "Slices that are not equally long, as --slices says them",
              .hidden = TRUE, .flags = PS_FIELD_DERIVED | PS_FIELD_NULL,
              SWEEP ("slice_lengths", "slice lengths", TEXT, .costs = FALSE)),
+  PS_OPTION ("attention-exchange", 0, PS_FLAG (PsSetting, attention_exchange), NULL,
+             "Devices share the attention of modelled slices, so that all of them take the mean time (SlimPipe, arXiv "
+             "2504.14519); ops hide its messages",
+             .group = PS_GROUP_WHAT, .flags = PS_FIELD_NOT_SERVE | PS_FIELD_NOT_PARTITION | PS_FIELD_NOT_RUN,
+             SWEEP ("attention_exchange", "attention exchange", BOOLEAN, .costs = TRUE, .pace = -2,
+                    .not_run = "is predicted only")),
   PS_OPTION ("serve", 0, NAME (serve, ps_serve), "KIND",
              "prefill: forwards alone, which take prompts in chunk after chunk; without decoding. none: training",
              .group = PS_GROUP_WHAT, .flags = PS_FIELD_NULL | PS_FIELD_NOT_PARTITION,

@@ -540,12 +540,28 @@ static void set_slice (const PsCosts *whole, const PsCosts *slice, guint k, PsSl
       parts->transfer[2 * n * k + i] = (double)slice->transfer_ns[i + 1] / (double)whole->transfer_ns[i + 1];
 }
 
+/* All slices of a stage take their mean time. */
+static void level_slices (PsSliceParts *parts, guint n_stages)
+{
+  for (guint i = 0; i < PS_OP_O * n_stages; i++) {
+    double *part = &parts->part[(gsize)(i / n_stages) * parts->n * n_stages + i % n_stages], sum = 0;
+
+    for (guint k = 0; k < parts->n; k++)
+      sum += part[(gsize)k * n_stages];
+    for (guint k = 0; k < parts->n; k++)
+      part[(gsize)k * n_stages] = sum / parts->n;
+  }
+}
+
 gboolean ps_setting_add_slices (const PsSetting *setting, PsCosts *costs, guint n_devices, guint n_slices,
                                 GError **error)
 {
   const PsSliceParts *known = ps_costs_slices (costs, n_slices);
   gboolean equal = slices_are_equal (setting), modelled = is_modelled (setting);
 
+  if (setting->attention_exchange && !modelled)
+    return ps_refuse (error, PS_ERROR_USAGE,
+                      "--attention-exchange: is known of modelled costs; give --model and --cluster");
   if (n_slices <= 1 || (equal && (!modelled || known != NULL)) || (known != NULL && known->tokens != NULL))
     return TRUE;
   if (costs->shapes == NULL)
@@ -577,6 +593,8 @@ gboolean ps_setting_add_slices (const PsSetting *setting, PsCosts *costs, guint 
       add_gradients (part, costs, setting->n_tensor, k, parts);
     }
   }
+  if (setting->attention_exchange)
+    level_slices (parts, costs->n_stages);
   ps_costs_add_slices (costs, g_steal_pointer (&parts));
   return TRUE;
 }

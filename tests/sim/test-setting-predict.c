@@ -356,7 +356,7 @@ static gint64 net_bytes (const PsCosts *costs, PsOpKind kind, guint stage)
  * bytes for a token and layer; with full recomputation F keeps these keys and values, too. */
 static void test_slices (void)
 {
-  static const char *const cuts[] = { "4", "even-work:4", "32768:16384:8192:8192" };
+  static const char *const cuts[] = { "4", "even-work:4", "32768:16384:8192:8192", "4 --attention-exchange" };
 
   for (guint i = 0; i < G_N_ELEMENTS (cuts); i++)
     for (guint full = 0; full < 2; full++) {
@@ -392,11 +392,15 @@ static void test_slices (void)
       g_assert_cmpfloat_with_epsilon ((double)sum / (double)ps_costs_op (costs, PS_OP_F, 1)->duration_ns, 1, 0.01);
       if (i == 1)
         g_assert_cmpfloat ((double)high, <=, 1.01 * (double)low);
+      if (i == 3)
+        g_assert_cmpint (high - low, <=, 1);
       g_autoptr (PsPrediction) prediction = fine (ps_predict (setting, "seq1f1b", &error));
       g_assert_cmpint (prediction->metrics.makespan_ns, >=, prediction->lower_bound_ns);
     }
   g_autoptr (PsSetting) given = parse_good ("-p 2 -m 2 --costs f=1ms,bw=2ms --slices even-work:2");
   refused (ps_predict (given, "seq1f1b", &error), PS_ERROR_USAGE, "--slices: * are of no model*");
+  g_autoptr (PsSetting) shared = parse_good ("-p 2 -m 2 --costs f=1ms,bw=2ms --slices 2 --attention-exchange");
+  refused (ps_predict (shared, "seq1f1b", &error), PS_ERROR_USAGE, "--attention-exchange: is known of modelled*");
 }
 
 int main (int argc, char **argv)
