@@ -59,8 +59,10 @@ static void test_gone (void)
   PsMoves moves = { 0 };
   g_autoptr (PsTable) gone = ps_expected_compare (file, rows, commands, -1, TRUE, &moves);
 
+  g_assert_nonnull (gone);
   g_assert_cmpuint (moves.n_beyond, ==, 1);
   g_autoptr (PsTable) none = ps_expected_compare (file, rows, others, -1, TRUE, &moves);
+  g_assert_nonnull (none);
   g_assert_cmpuint (moves.n_beyond, ==, 1);
   g_assert_true (ps_expected_holds (file, commands) && !ps_expected_holds (file, others));
 }
