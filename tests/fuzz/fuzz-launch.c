@@ -40,6 +40,8 @@ static void edit (const char *text, PsLaunchForm form)
   g_autoptr (GString) flags = g_string_new (NULL);
   g_autofree char *changed = strlen (text) < 400 ? ps_launch_edit (&change, flags) : NULL;
   g_autofree char *diff = changed != NULL ? ps_launch_diff ("fuzz", text, changed) : NULL;
+
+  g_assert_true ((diff == NULL) == (changed == NULL));
 }
 
 int LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
