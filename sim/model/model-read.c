@@ -36,8 +36,8 @@ PsModel *ps_model_load (const char *path, GError **error)
 {
   g_autofree char *text = NULL;
   gsize length;
-
   gboolean done = strchr (path, ' ') != NULL ? ps_launch_open (path, &text, &length, error)
                                              : ps_ini_read (path, "models", &text, &length, error);
+
   return done ? ps_model_parse (path, text, length, error) : NULL;
 }

@@ -1082,6 +1082,7 @@ GPtrArray *ps_ranks_to_timelines (const char *where, const char *source, GPtrArr
                               where, contradiction_ns);
   for (guint r = 0; r < ranks->len; r++) {
     const PsRank *rank = g_ptr_array_index (ranks, r);
+
     apart = apart || rank->fake;
     GArray *const all[] = { rank->posts, rank->waits, rank->links, rank->updates };
 

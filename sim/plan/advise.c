@@ -621,6 +621,7 @@ PsAdvice *ps_advice_new (const PsAdviceQuestion *question, GError **error)
   gboolean opened = open_run (&advising, error);
   if (opened) {
     g_autoptr (GPtrArray) values = list_values (&advising), all = predict_all (&advising, &advice->run, values);
+
     g_ptr_array_sort_with_data (all, compare_candidates, &advice->run);
     g_autoptr (GPtrArray) listed = choose (all, question->every ? G_MAXUINT : 1, &advice->run);
 

@@ -763,6 +763,7 @@ gboolean ps_launch_read (const PsOption *rows, char *const *argv, const char *wh
 {
   Reader reader = { .rows = rows, .argv = argv, .command = command };
   PsLaunchForm form = ps_launch_form (text);
+
   reader.searches = find_row (rows, NULL, "devices") == NULL || find_row (rows, NULL, "") != NULL;
   reader.words = g_ptr_array_new ();
   reader.notes = g_string_new (NULL);
