@@ -302,8 +302,8 @@ static gboolean print_result (const Run *run, gint64 begin_ns, GError **error)
   g_autofree char *rows_text = ps_table_to_text (table), *shapes = ps_shape_error_to_text (measurements);
   g_autofree char *links = ps_calib_links_to_text (run->places, measurements);
   g_autofree char *text = g_strconcat (rows_text, shapes, *shapes ? "\n" : "", links, NULL);
-  g_printerr ("profile '%s' of %s: %u measured in %s, %u there already\n", run->profile, run->db,
-              run->fill.n_measured, elapsed, run->fill.n_there);
+  g_printerr ("profile '%s' of %s: %u measured in %s, %u there already\n", run->profile, run->db, run->fill.n_measured,
+              elapsed, run->fill.n_there);
   return ps_print (text, error);
 }
 

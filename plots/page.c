@@ -153,7 +153,6 @@ char *ps_page (const char *title, const char *note, const char *body)
 {
   g_autofree char *heading = g_markup_escape_text (title, -1);
 
-  return fill (ps_plot_file ("report.html"),
-               (const char *[]){ "@TITLE@", heading, "@NOTE@", note, "@BODY@", body, "@SCRIPT@",
-                                 ps_plot_file ("report.js"), NULL });
+  return fill (ps_plot_file ("report.html"), (const char *[]){ "@TITLE@", heading, "@NOTE@", note, "@BODY@", body,
+                                                               "@SCRIPT@", ps_plot_file ("report.js"), NULL });
 }

@@ -159,8 +159,8 @@ GPtrArray *ps_torch_lint_comms (const char *where, const char *text, gsize lengt
  * costs no memory but that of the mapped file; packed ones are read as they unpack. Packed timelines of pipesim are
  * unpacked as a whole. Files that hold more than 100 times their size are refused.
  *
- * Errors: PS_ERROR_IO, PS_ERROR_INPUT, also where ranks were recorded apart (PsTimeline.apart), which shows no iteration;
- * ps_observed_load takes their ops. Free with g_ptr_array_unref.
+ * Errors: PS_ERROR_IO, PS_ERROR_INPUT, also where ranks were recorded apart (PsTimeline.apart), which shows no
+ * iteration; ps_observed_load takes their ops. Free with g_ptr_array_unref.
  */
 GPtrArray *ps_timelines_load (const char *path, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 

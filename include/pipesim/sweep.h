@@ -270,8 +270,8 @@ typedef struct {
   PsShard shard;
 } PsSweepRun;
 
-/* Predicts all settings of the shard that results does not hold, and stores them; shows progress. The stored rows depend neither on
- * n_jobs nor on interruptions. *progress is where it ended. Errors: those of results, PS_ERROR_IO. */
+/* Predicts all settings of the shard that results does not hold, and stores them; shows progress. The stored rows
+ * depend neither on n_jobs nor on interruptions. *progress is where it ended. Errors: those of results, PS_ERROR_IO. */
 gboolean ps_sweep_run (const PsSweep *sweep, PsResults *results, const PsSweepRun *run, PsSweepProgress *progress,
                        GError **error);
 

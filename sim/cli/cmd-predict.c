@@ -1105,9 +1105,9 @@ static PsPrediction *find_least (const Options *options, PsPredictor *predictor,
     }
   }
   if (least == NULL && tried > 0)
-    return ps_refuse_null (error, PS_ERROR_USAGE, "%s: no m up to %u has a bubble of %g or less; the smallest is %.4g%s",
-                           name, most, options->bubble, smallest,
-                           options->n_microbatches > 0 ? "; a greater -m tries more" : "");
+    return ps_refuse_null (error, PS_ERROR_USAGE,
+                           "%s: no m up to %u has a bubble of %g or less; the smallest is %.4g%s", name, most,
+                           options->bubble, smallest, options->n_microbatches > 0 ? "; a greater -m tries more" : "");
   if (least == NULL)
     g_propagate_error (error, g_steal_pointer (&reason));
   return g_steal_pointer (&least);

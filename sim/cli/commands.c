@@ -1,4 +1,5 @@
-/* commands.c - finds a command, here or as a program pipesim-NAME, and turns its error into one line and an exit code. */
+/* commands.c - finds a command, here or as a program pipesim-NAME, and turns its error into one line and an exit code.
+ */
 #include "cli.h"
 
 #include <errno.h>
