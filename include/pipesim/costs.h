@@ -227,10 +227,7 @@ PsCosts *ps_costs_slice (const PsCosts *costs, guint n_slices);
 /* Gives the costs slices that are known, in place of others of that number; takes the parts. */
 void ps_costs_add_slices (PsCosts *costs, PsSliceParts *parts);
 
-/* Whether the slices are known, so that they differ. */
-gboolean ps_costs_has_slices (const PsCosts *costs, guint n_slices);
-
-/* The slices, NULL where they are not known; the costs own them. */
+/* The slices, which differ. The costs own them. NULL: they are not known, and are equal. */
 const PsSliceParts *ps_costs_slices (const PsCosts *costs, guint n_slices);
 
 /* The costs of one slice: as ps_costs_slice, but with the times and bytes of that slice where the slices are known. */

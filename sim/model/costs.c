@@ -151,11 +151,6 @@ gboolean ps_costs_have_reduce (const PsCosts *costs, guint n_copies)
   return FALSE;
 }
 
-gboolean ps_costs_has_slices (const PsCosts *costs, guint n_slices)
-{
-  return ps_costs_slices (costs, n_slices) != NULL;
-}
-
 /* F and both halves of the backward. */
 static double work_ns (const PsCosts *costs, guint stage)
 {
@@ -253,9 +248,10 @@ PsCosts *ps_costs_nth_slice (const PsCosts *costs, guint n_slices, guint slice)
 
 PsCosts *ps_costs_least_slice (const PsCosts *costs, guint n_slices)
 {
+  const PsSliceParts *parts = ps_costs_slices (costs, n_slices);
   PsCosts *least = ps_costs_nth_slice (costs, n_slices, 0);
 
-  for (guint k = 1; k < n_slices && ps_costs_has_slices (costs, n_slices); k++) {
+  for (guint k = 1; parts != NULL && k < n_slices; k++) {
     g_autoptr (PsCosts) slice = ps_costs_nth_slice (costs, n_slices, k);
 
     for (guint i = 0; i < PS_OP_O * costs->n_stages; i++)
@@ -264,7 +260,7 @@ PsCosts *ps_costs_least_slice (const PsCosts *costs, guint n_slices)
       gint64 act = MIN (ps_costs_act_bytes (least, stage), ps_costs_act_bytes (slice, stage));
       gint64 wact = MIN (ps_costs_wact_bytes (least, stage), ps_costs_wact_bytes (slice, stage));
 
-      if (ps_costs_slices (costs, n_slices)->take_bytes != NULL)
+      if (parts->take_bytes != NULL)
         ps_costs_set_memory (least, stage, act, CLAMP (wact, 0, act));
     }
   }

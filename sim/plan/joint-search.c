@@ -515,7 +515,7 @@ static gboolean joint_init (Joint *joint, State *state, const PsCosts *costs)
   if (!read_modes (joint, state))
     return FALSE;
   modes = state->modes;
-  joint->mixes = !ps_costs_has_slices (modes->costs[0], MAX (joint->choice->n_slices, 1))
+  joint->mixes = ps_costs_slices (modes->costs[0], MAX (joint->choice->n_slices, 1)) == NULL
                  && find_mode (modes, PS_RECOMPUTE_NONE) < modes->n && find_mode (modes, PS_RECOMPUTE_FULL) < modes->n
                  && joint->memory_limit != NULL && !joint->limits.measured;
   return TRUE;

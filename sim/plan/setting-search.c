@@ -94,7 +94,7 @@ gint64 ps_search_figure (const PsSearchPricing *pricing, const PsPrediction *pre
 gboolean ps_search_has_lengths (const PsSearchPricing *pricing)
 {
   return pricing->setting->serve != PS_SERVE_NONE || pricing->setting->lengths != NULL
-         || ps_costs_has_slices (pricing->given, pricing->setting->n_slices);
+         || ps_costs_slices (pricing->given, pricing->setting->n_slices) != NULL;
 }
 
 gint64 ps_search_price_bound (const PsSearchPricing *pricing, const PsPlacement *placement, const PsCosts *costs)

@@ -60,7 +60,7 @@ static PsCosts *costs_of_length (const PsSetting *setting, const PsCosts *whole,
 static GPtrArray *slices_of (const PsCosts *whole, guint n_lengths, guint n_slices)
 {
   GPtrArray *slices = g_ptr_array_new_with_free_func ((GDestroyNotify)ps_costs_free);
-  gboolean differ = ps_costs_has_slices (whole, n_slices) && n_lengths * n_slices <= most_lengths (whole->n_stages);
+  gboolean differ = ps_costs_slices (whole, n_slices) != NULL && n_lengths * n_slices <= most_lengths (whole->n_stages);
 
   for (guint k = 0; k < (differ ? n_slices : 1); k++)
     g_ptr_array_add (slices, differ         ? ps_costs_nth_slice (whole, n_slices, k)

@@ -750,7 +750,7 @@ PsCosts *ps_setting_fastest_costs (const PsSetting *setting, const PsPlacement *
       || !ps_setting_speeds (setting, placement->n_devices, &speed, error))
     return NULL;
   PsCosts *fastest = fastest_costs (placement, costs, speed);
-  if (n_slices <= 1 || ps_costs_has_slices (costs, n_slices))
+  if (n_slices <= 1 || ps_costs_slices (costs, n_slices) != NULL)
     return fastest;
   g_autoptr (PsCosts) whole_slice = ps_costs_slice (costs, n_slices);
   g_autoptr (PsCosts) slice = fastest_costs (placement, whole_slice, speed);

@@ -405,13 +405,13 @@ static void test_slice_parts (void)
   for (guint i = 0; i < 8; i++)
     slices->transfer[i] = i % 4 < 2 ? 0.5 : 0.25;
   ps_costs_add_slices (costs, slices);
-  g_assert_true (ps_costs_has_slices (costs, 2));
-  g_assert_false (ps_costs_has_slices (costs, 3));
+  g_assert_nonnull (ps_costs_slices (costs, 2));
+  g_assert_null (ps_costs_slices (costs, 3));
   g_autoptr (PsCosts) mean = ps_costs_slice (costs, 2), none = ps_costs_slice (costs, 3);
   g_autoptr (PsCosts) nth_0 = ps_costs_nth_slice (costs, 2, 0), nth_1 = ps_costs_nth_slice (costs, 2, 1);
   g_autoptr (PsCosts) other = ps_costs_nth_slice (costs, 3, 2), least = ps_costs_least_slice (costs, 2);
   g_autoptr (PsCosts) copy = ps_costs_copy (costs);
-  g_assert_true (ps_costs_has_slices (copy, 2));
+  g_assert_nonnull (ps_costs_slices (copy, 2));
   for (guint stage = 0; stage < 2; stage++) {
     for (guint kind = 0; kind < PS_OP_O; kind++) {
       g_assert_cmpint (duration (mean, (PsOpKind)kind, stage), ==, average[kind]);
