@@ -222,6 +222,7 @@ typedef struct {
   guint kv_heads;        /* k; defaults to heads; divides heads */
   guint head_size;       /* z; 0: h / a, and a divides h */
   guint sequence;        /* s, tokens */
+  guint longest;         /* the longest sequence that a config.json allows, which says no other; 0: not known */
   guint feed_forward;    /* f; defaults to 4h */
   guint vocabulary;      /* V, tokens */
   guint microbatch_size; /* b, sequences */

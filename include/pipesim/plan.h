@@ -226,8 +226,8 @@ const char *const *ps_launch_frameworks (guint *n);
 /* Checks the name of a framework, for rows of options. Errors: those of ps_parse_name. */
 gboolean ps_launch_parse (const char *where, const char *text, guint *framework, GError **error);
 
-/* Lets --to imply --framework, where memory is counted for that framework. Errors: PS_ERROR_USAGE where another one was
- * given. */
+/* Lets --to imply --framework, where memory is counted for that framework, and gradients in fp32 for torchtitan.
+ * Errors: PS_ERROR_USAGE where another one was given. */
 gboolean ps_launch_imply (const char *to, PsSetting *setting, GError **error);
 
 /* The text for that framework, of lines. Errors: PS_ERROR_USAGE where there is no such framework, or where it does not

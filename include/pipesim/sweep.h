@@ -96,9 +96,9 @@ PsTable *ps_results_reasons (PsResults *results, guint most, GError **error) G_G
  * where one schedule overtakes another. */
 
 /* Columns are named by their keys in the view result (data/results.sql); conditions take what people call them, too.
- * Settings that do not fit their memory limit never count. Asynchronous schedules train differently: they count only
- * where a condition of `where` names one ("schedule=NAME") or is about the column asynchronous ("asynchronous=any"
- * always holds). */
+ * Settings that do not fit their memory limit count only where a condition is about the column fits. Asynchronous
+ * schedules train differently: they count only where a condition of `where` names one ("schedule=NAME") or is about the
+ * column asynchronous ("asynchronous=any" always holds). */
 typedef struct {
   char **per;     /* columns: one answer for each combination of their values (PsScope); NULL or none: one for all */
   char **where;   /* "COLUMN=VALUE" (or != <= >= < >) that all must hold; NULL: nothing. With units */
@@ -136,8 +136,8 @@ PsScope *ps_question_scope (PsResults *results, const PsQuestion *question, GErr
 /* A value of that column for people: "zb-h1", "8", "16 GiB", "yes"; "none" if there is none. Free with g_free. */
 char *ps_result_value_text (const char *column, const PsValue *value);
 
-/* The schedules that a question leaves out because they are asynchronous, as a sentence for people; "" for none. Free
- * with g_free. Errors: PS_ERROR_USAGE for unknown columns and values. */
+/* What a question leaves out, schedules that are asynchronous and settings that do not fit, as a sentence for people;
+ * "" for none. Free with g_free. Errors: PS_ERROR_USAGE for unknown columns and values. */
 char *ps_question_left_out (PsResults *results, const PsQuestion *question, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
 void ps_answer_free (PsAnswer *answer);

@@ -23,6 +23,19 @@ void ps_note_assumed (const PsSetting *setting)
   g_autoptr (PsCluster) cluster = setting->cluster != NULL ? ps_setting_read_cluster (setting, NULL) : NULL;
   g_autoptr (PsModel) model = cluster != NULL && setting->model != NULL ? ps_setting_read_model (setting, NULL) : NULL;
 
+  if (model != NULL && model->longest > model->sequence && setting->sequence == 0)
+    g_printerr ("%s: assumed: sequences of %u tokens, of %u at most; --sequence says others\n", setting->model,
+                model->sequence, model->longest);
+  if (model != NULL && ps_model_set_precision (model, "--precision", setting->precision, NULL)) {
+    const guint bits = ps_number_formats[model->precision].bits;
+    const char *key;
+
+    ps_work_peak_flops (cluster, bits, &key);
+    if (!g_str_has_suffix (key, bits >= 16 ? "flops" : bits >= 8 ? "fp8" : "fp4"))
+      g_printerr (
+          "%s: assumed: products of %s at the rate of %s; no peak_flops_fp%u is known, and the GPU may lack them\n",
+          setting->cluster, ps_precision_name (model->precision), key, bits);
+  }
   if (cluster == NULL || cluster->assumed == NULL)
     return;
   gboolean trained = model != NULL && setting->framework == PS_FRAMEWORK_NONE

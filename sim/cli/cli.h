@@ -28,7 +28,8 @@ typedef struct PsCmd {
 void ps_note_unread (const char *path);
 
 /* Says which keys a cluster's file omits, and what they are taken to be, and the framework that ps_setting_framework
- * takes then. Costs that are not modelled assume nothing. */
+ * takes then; the length of sequences that a config.json does not say; and the rate of products that the cluster has
+ * none for. Costs that are not modelled assume nothing. */
 void ps_note_assumed (const PsSetting *setting);
 
 /* How far modelled steps of the setting's machine, format and kind of layers were from published runs, for people; NULL

@@ -353,6 +353,10 @@ static gboolean write_file (const Options *options, const PsAdvice *advice, cons
   if (files[index].text == NULL)
     return ps_refuse (error, PS_ERROR_INPUT, "--write %s: %s has no place for it; give %s", options->write,
                       options->launch->file, files[index].flags);
+  const PsAdvised *advised = index < n ? &g_array_index (advice->changes, PsAdvised, index) : &advice->together;
+  if (options->launch->counted && advised->setting.n_replicas != options->setting->n_replicas)
+    g_printerr ("%s: says no number of GPUs; on as many as before, give --replicas %u\n", options->write,
+                advised->setting.n_replicas);
   return ps_write_file (options->write, files[index].text, strlen (files[index].text), error);
 }
 

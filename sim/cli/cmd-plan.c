@@ -629,6 +629,7 @@ static gboolean find_all (const Options *options, const GArray *answers, GError 
     PsSetting asked = options->alike;
 
     asked.model = (char *)question->model;
+    asked.precision = (char *)question->precision;
     asked.cluster = (char *)question->cluster;
     if (i == 0 || question->cluster != ANSWER (answers, i - 1)->question.cluster)
       ps_note_assumed (&asked);

@@ -948,6 +948,7 @@ static gboolean fill_model (Config *config, GError **error)
     return refuse (config, "word_embed_proj_dim", "embeddings of another width are not modelled", error);
   if (g_str_equal (types, "opt"))
     model->position_rows = model->sequence + 2;
+  model->longest = model->sequence;
   model->sequence = MIN (model->sequence, USUAL_SEQUENCE);
   if (gpt && has (config, "attention_bias") && !model->qkv_bias)
     return refuse (config, "attention_bias", "biases of the MLP alone are not modelled", error);

@@ -650,8 +650,9 @@ static Units find_units (const PsModel *model, const PsStageShape *shape)
 }
 
 /* Without a pipeline FSDP works by units. Each is gathered before its forward and again before its backward, while the
- * unit before it computes, and its gradients are scattered after each backward. */
-static void gather_units (PsCosts *costs, const PsModel *model, guint n_replicas)
+ * unit before it computes, and its gradients are scattered after each backward; so are those that DeepSpeed has in
+ * bf16. */
+static void gather_units (PsCosts *costs, const PsModel *model, guint n_tensor, guint n_replicas)
 {
   PsStageCost *cost = &costs->stage[0];
   const Units units = find_units (model, &costs->shapes[0]);
@@ -671,7 +672,10 @@ static void gather_units (PsCosts *costs, const PsModel *model, guint n_replicas
   cost->whole_bytes = scale (cost->whole_bytes, units.most);
   spread_bytes (costs, n_replicas, &cost->state.gradient_bytes, &cost->experts.gradient_bytes);
   cost->state.gradient_bytes += scale (before - cost->state.gradient_bytes, units.most);
-  cost->weight_bytes -= before - cost->state.gradient_bytes;
+  const gint64 narrow = ps_framework_habits (model, &costs->shapes[0], n_tensor).buffer_bytes;
+  const gint64 passed = before - cost->state.gradient_bytes, dropped = narrow - scale (narrow, units.most);
+  cost->state.buffer_bytes -= dropped;
+  cost->weight_bytes -= passed + dropped;
 }
 
 static void zero_stage (PsCosts *costs, const PsModel *model, const PsCluster *cluster, guint stage, guint n_replicas,
@@ -709,7 +713,7 @@ gboolean ps_costs_zero (PsCosts *costs, const PsModel *model, const PsCluster *c
     zero_stage (costs, model, cluster, stage, n_replicas, zero);
   }
   if (zero == 3 && costs->n_stages == 1 && model != NULL && costs->shapes != NULL)
-    gather_units (costs, model, n_replicas);
+    gather_units (costs, model, cluster->tensor, n_replicas);
   costs->zero = zero;
   return TRUE;
 }

@@ -316,6 +316,19 @@ static char *spell (PsLaunchForm form, const char *value)
   g_auto (GStrv) words = g_strsplit (value, " ", -1);
   gboolean literal = g_str_equal (value, "true") || strspn (value, G_CSET_DIGITS) == strlen (value) || *value == '[';
 
+  if (form == PS_LAUNCH_WORDS && g_str_has_prefix (value, "[[")) { /* a word for each stage */
+    g_auto (GStrv) stages = g_strsplit (value, "],[", -1);
+
+    for (char **stage = stages; *stage != NULL; stage++) {
+      g_auto (GStrv) names = g_strsplit_set (*stage, "[]\" ", -1);
+
+      g_free (*stage);
+      *stage = g_strjoinv ("", names);
+      if (g_str_has_suffix (*stage, ","))
+        (*stage)[strlen (*stage) - 1] = '\0';
+    }
+    return g_strjoinv (" ", stages);
+  }
   if (form == PS_LAUNCH_WORDS) {
     for (char **word = words; *word != NULL; word++) {
       char *shown = ps_shell_word (*word);

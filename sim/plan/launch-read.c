@@ -385,18 +385,48 @@ static char *join_modules (const char *list)
   return g_string_free (g_steal_pointer (&text), FALSE);
 }
 
+/* Whether the launch is of torchtitan 0.2, whose configuration is a file of TOML. */
+static gboolean is_titan_toml (const Reader *reader)
+{
+  return reader->facts->form == PS_LAUNCH_TOML || ps_launch_fact (reader->facts, "titan-file") != NULL;
+}
+
+/* torchtitan's word for what it recomputes: none or full. It selects operators or every Nth layer, by default
+ * (trainer.py of 0.3, job_config.py of 0.1 and 0.2), or leaves the choice to the compiler; these are none here. */
+static const char *titan_recomputation (Reader *reader)
+{
+  const char *said = fact (reader, "recompute.granularity"), *kind = said != NULL ? said : "selective";
+  const char *selects = fact (reader, "recompute.selects");
+  const gboolean selective = g_str_equal (kind, "selective");
+
+  if (selects == NULL)
+    selects = is_titan_toml (reader) ? "2" : "op";
+  if (g_str_equal (kind, "full") || (selective && (g_str_equal (selects, "0") || g_str_equal (selects, "1"))))
+    return "full";
+  if (g_str_equal (kind, "none") || find_given_for (reader, "recompute") != NULL || reader->searches)
+    return NULL;
+  g_autofree char *what = !selective                    ? g_strdup ("what the compiler chooses")
+                          : g_str_equal (selects, "op") ? g_strdup ("some operators")
+                                                        : g_strdup_printf ("one layer in %s", selects);
+  g_autofree char *words
+      = g_strdup_printf ("%s%s recomputes %s, which is predicted as none: it takes less memory there, "
+                         "and more time",
+                         said == NULL ? "missing; " : "", kind, what);
+  note (reader, "activation_checkpoint.mode", words);
+  return NULL;
+}
+
 static void add_recomputation (Reader *reader)
 {
-  const char *kind = fact (reader, "recompute.granularity"), *modules = fact (reader, "recompute.modules");
+  const char *kind = reader->titan ? titan_recomputation (reader) : fact (reader, "recompute.granularity");
+  const char *modules = fact (reader, "recompute.modules");
   gint64 layers = count (reader, "recompute.layers", 1), interval = count (reader, "recompute.interval", 0);
   gboolean block = g_strcmp0 (fact (reader, "recompute.method"), "block") == 0 || g_strcmp0 (kind, "block") == 0;
   g_autofree char *joined = join_modules (modules != NULL ? modules : "core_attn");
 
   if (reader->hybrid && reader->model != NULL && ps_model_layer_units (reader->model, 0, (PsUnitKind[2]){ 0 }) == 2)
     layers = (layers + 1) / 2;
-  if (reader->titan && g_strcmp0 (kind, "selective") == 0)
-    note (reader, "activation_checkpoint.mode", "selective chooses operators, which is predicted as none");
-  else if (g_strcmp0 (kind, "selective") == 0)
+  if (g_strcmp0 (kind, "selective") == 0)
     add_layout (reader, "recompute", "%s", joined);
   else if (block ? kind != NULL : g_strcmp0 (kind, "full") == 0 && layers > 1)
     add_layout (reader, "recompute", "full:%s=%" G_GINT64_FORMAT, block ? "layers" : "uniform", layers);
@@ -426,6 +456,8 @@ static void add_state (Reader *reader)
   }
   if (is (reader, "main-grads-dtype.bf16"))
     add (reader, "main-grads-dtype", "bf16");
+  else if (reader->titan) /* ps_launch_imply says why */
+    add (reader, "main-grads-dtype", "fp32");
   if (g_strcmp0 (implementation, "fused_opt_states_bf16") == 0) {
     add (reader, "exp-avg-dtype", "bf16");
     add (reader, "exp-avg-sq-dtype", "bf16");
@@ -584,12 +616,6 @@ static void add_sizes (Reader *reader)
   add_kernels (reader, d * c > 1);
 }
 
-/* Whether the launch is of torchtitan 0.2, whose configuration is a file of TOML. */
-static gboolean is_titan_toml (const Reader *reader)
-{
-  return reader->facts->form == PS_LAUNCH_TOML || ps_launch_fact (reader->facts, "titan-file") != NULL;
-}
-
 /* --model: the file itself, a config.json in its folder, or the model that torchtitan calls so. */
 static char *find_model (Reader *reader)
 {
@@ -695,6 +721,9 @@ static void read_facts (Reader *reader)
   reader->hybrid = fact (reader, "pattern") != NULL;
   if (program != NULL && strstr (program, "torchtitan") != NULL)
     reader->titan = TRUE;
+  if (reader->titan && find_given_for (reader, "cluster") != NULL && !has_costs (reader)
+      && find_given_for (reader, "costs-from") == NULL && !reader->command->print)
+    note (reader, "interval", "the published runs are of Megatron-LM and its like; none is of torchtitan");
   reader->command->framework = is_titan_toml (reader) ? "torchtitan-0.2"
                                : reader->titan        ? "torchtitan"
                                : deepspeed            ? "deepspeed"

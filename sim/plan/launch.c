@@ -73,6 +73,9 @@ gboolean ps_launch_imply (const char *to, PsSetting *setting, GError **error)
 
   if (to != NULL && g_str_equal (to, "megatron-gpt"))
     to = "megatron";
+  /* FSDP adds gradients up in the format that it reduces them in (unsharded_grad_dtype of PyTorch's _fsdp_param.py). */
+  if (to != NULL && g_str_has_prefix (to, "torchtitan") && setting->state.main_grads == PS_DTYPE_AUTO)
+    setting->state.main_grads = PS_DTYPE_FP32;
   if (to == NULL || !ps_framework_parse ("--to", to, &implied, NULL))
     return TRUE;
   if (implied == PS_FRAMEWORK_MEGATRON && ps_framework_is_megatron (*framework))
@@ -439,7 +442,7 @@ static char *ask_others (Framework framework, const Run *run)
     { DEEPSPEED, launch->n_chunks > 1, "chunks", "its devices have one", NULL },
     { DEEPSPEED, c > 1, "context", "its pipelines do not share sequences", NULL },
     { DEEPSPEED, e > 1, "experts", "its pipelines do not share experts", NULL },
-    { DEEPSPEED, said->zero >= 2, "zero", "its pipelines refuse stages 2 and 3", "pipe/engine.py" },
+    { DEEPSPEED, p > 1 && said->zero >= 2, "zero", "its pipelines refuse stages 2 and 3", "pipe/engine.py" },
   };
 
   return first_broken (rows, G_N_ELEMENTS (rows), framework, run);
@@ -1167,7 +1170,10 @@ static void write_deepspeed (const Run *run, GString *text)
   add_order_note (run, text);
   g_string_append_printf (text, "topology=PipeModelDataParallelTopology(num_pp=%u, num_mp=%u, num_dp=%u)\n",
                           said->n_devices, said->n_tensor, said->n_replicas);
-  add_deepspeed_parts (run->launch, text);
+  if (said->n_devices > 1 || said->zero < 2)
+    add_deepspeed_parts (run->launch, text);
+  else
+    g_string_append (text, "# without PipelineModule, whose engine refuses stages 2 and 3 of ZeRO\n");
   if (run->launch->order == NULL)
     return;
   g_string_append_printf (text, "activation_checkpoint_interval=%u\n",

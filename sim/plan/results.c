@@ -617,33 +617,62 @@ static gboolean counts_asynchronous (const PsQuestion *question)
   return has_condition (question, "schedule", "=") || has_condition (question, "asynchronous", "!<>=");
 }
 
+/* Whether a condition lets settings count that do not fit. */
+static gboolean counts_unfit (const PsQuestion *question)
+{
+  return has_condition (question, "feasible", "!<>=");
+}
+
 /* " WHERE feasible AND ..." with the values as SQL literals. Errors: PS_ERROR_USAGE. */
 static gboolean append_where (const PsQuestion *question, GString *sql, GError **error)
 {
-  g_string_append (sql, counts_asynchronous (question) ? " WHERE feasible" : " WHERE feasible AND NOT asynchronous");
+  g_string_append_printf (sql, " WHERE %s%s", counts_unfit (question) ? "TRUE" : "feasible",
+                          counts_asynchronous (question) ? "" : " AND NOT asynchronous");
   return append_conditions (question, sql, error);
+}
+
+/* How many settings do not fit and would count if they did; -1 on error. */
+static gint64 count_unfit (PsResults *results, const PsQuestion *question, GError **error)
+{
+  g_autoptr (GString) sql = g_string_new ("SELECT count(*) FROM result WHERE NOT feasible");
+  gboolean found;
+
+  if (counts_unfit (question))
+    return 0;
+  g_string_append (sql, counts_asynchronous (question) ? "" : " AND NOT asynchronous");
+  g_autoptr (PsRows) rows
+      = append_conditions (question, sql, error) ? ps_rows_new (results->file, error, sql->str, "") : NULL;
+  return rows != NULL && ps_rows_next (rows, &found, error) ? ps_rows_integer (rows, 0) : -1;
 }
 
 char *ps_question_left_out (PsResults *results, const PsQuestion *question, GError **error)
 {
   g_autoptr (GString) sql = g_string_new ("SELECT replace (group_concat (DISTINCT schedule), ',', ', ') FROM result "
                                           "WHERE asynchronous AND feasible");
+  const gint64 n_unfit = count_unfit (results, question, error);
+  g_autofree char *unfit = n_unfit > 0 ? g_strdup_printf ("%" G_GINT64_FORMAT " settings that do not fit their memory; "
+                                                          "--where fits=any counts them",
+                                                          n_unfit)
+                                       : g_strdup ("");
   g_autoptr (PsRows) rows = NULL;
   g_autofree char *names = NULL;
   gboolean found;
 
+  if (n_unfit < 0)
+    return NULL;
   if (counts_asynchronous (question))
-    return g_strdup ("");
+    return g_steal_pointer (&unfit);
   if (!append_conditions (question, sql, error))
     return NULL;
   rows = ps_rows_new (results->file, error, sql->str, "");
   if (rows == NULL || !ps_rows_next (rows, &found, error))
     return NULL;
   if (ps_rows_is_null (rows, 0))
-    return g_strdup ("");
+    return g_steal_pointer (&unfit);
   names = ps_rows_text (rows, 0);
   return g_strdup_printf (
-      "%s: asynchronous, their gradients are of older weights; --where asynchronous=any counts them", names);
+      "%s: asynchronous, their gradients are of older weights; --where asynchronous=any counts them%s%s", names,
+      *unfit != '\0' ? ". Also " : "", unfit);
 }
 
 gboolean ps_question_refuse_none (PsResults *results, const PsQuestion *question, const char *path, GError **error)

@@ -444,14 +444,23 @@ static PsSchedule *read_file (const PsSetting *setting, const char *path, GError
 
 static void refuse_name (const char *name, GError **error)
 {
-  guint n;
+  guint n, n_classes = 0;
   const PsFamily *const *families = ps_family_table (&n);
-  g_autofree const char **names = g_new (const char *, n);
+  g_autofree const char **names = g_new (const char *, n), **classes = g_new (const char *, n);
   g_autofree char *problem = g_strdup_printf ("schedule '%s': no such family or file; families are:", name);
+  const char *class = g_str_has_prefix (name, "Schedule") ? name + strlen ("Schedule") : name;
 
-  for (guint i = 0; i < n; i++)
+  for (guint i = 0; i < n; i++) {
     names[i] = families[i]->name;
-  ps_refuse_name (error, problem, name, names, n);
+    if (families[i]->torch != NULL)
+      classes[n_classes++] = families[i]->torch;
+  }
+  g_autofree char *family = ps_did_you_mean (name, names, n, ""),
+                  *torch = ps_did_you_mean (class, classes, n_classes, "");
+  if (*family == '\0' && *torch != '\0')
+    ps_refuse (error, PS_ERROR_USAGE, "schedule '%s': no such family or file%s", name, torch);
+  else
+    ps_refuse_name (error, problem, name, names, n);
 }
 
 /* Costs */

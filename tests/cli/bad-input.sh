@@ -232,6 +232,8 @@ refuse 1 "--chunk 24: devices that compute" pipesim $prefill --prompt 64 --chunk
 refuse 1 "--sync bypass and --clip" pipesim $prefill --prompt 64 --chunk 16 --clip 1
 refuse 2 "--recompute full: is of training" pipesim $prefill --prompt 64 --chunk 16 --recompute full
 refuse 2 "--ahead 2: cpu runs one op after the other" pipesim exec -s 1f1b -p 2 -m 2 --model tiny-gpt --device cpu --ahead 2
+refuse 2 "schedule 'ScheduleZBVZeroBuble': no such family or file; did you mean ZBVZeroBubble?" \
+  pipesim predict --schedule ScheduleZBVZeroBuble -p 2 -m 2 --costs $good
 refuse 2 "schedule 'all': no such family" pipesim predict --schedule all,1f1b -p 2 -m 2 --costs $good
 refuse 1 "no-such/x.json" pipesim schedule convert 1f1b -p 2 -m 2 --to native -o no-such/x.json
 if [ -w /dev/full ]; then

@@ -11,12 +11,15 @@ from launches import BIN, Setting, pipesim  # noqa: F401
 
 FIXTURES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "fixtures", "launches")
 MEGATRON = "--framework megatron"
+NONE_HERE = ", which is predicted as none: it takes less memory there, and more time"
+TITAN = "torchrun --nnodes 32 --nproc-per-node 8 -m torchtitan.train --job.config_file titan.toml"
+OF_TITAN = "--layout 'Et*10|t*11|t*10|t*10|t*10|t*10|t*10|t*9L' -s interleaved -v 2 -p 4 -m 8 --microbatch-size 1 --tensor 8 --replicas 8 --adjacent-replicas --zero 1"
 FILES = [  # file, further options, what it stands for ({} is the file), what is said on standard error
     ("dense.sh", "", "--model {} " + MEGATRON + " --layout even -s interleaved -v 2 -p 4 -m 32 --microbatch-size 1 --tensor 2 --replicas 4 --adjacent-replicas --zero 1 --recompute full", ""),
     ("dense.sh", "--tensor 4", "--model {} " + MEGATRON + " --layout even -s interleaved -v 2 -p 4 -m 64 --microbatch-size 1 --replicas 2 --adjacent-replicas --zero 1 --recompute full", ""),
     ("bash dense.sh --context-parallel-size 2 --cp-comm-type a2a a2a", "", "--model '{}' " + MEGATRON + " --layout even -s interleaved -v 2 -p 4 -m 64 --microbatch-size 1 --tensor 2 --context 2 --replicas 2 --cp-comm-type a2a --adjacent-replicas --zero 1 --recompute full", ""),
     ("bash dense.sh --context-parallel-size 2 --cp-comm-type a2a+p2p", "", "--model '{}' " + MEGATRON + " --layout even -s interleaved -v 2 -p 4 -m 64 --microbatch-size 1 --tensor 2 --context 2 --replicas 2 --cp-comm-type p2p --adjacent-replicas --zero 1 --recompute full", "{}: cp_comm_type: several ways in turn are predicted as p2p"),
-    ("bash titan.sh --parallelism.context_parallel_degree 2 --parallelism.context_parallel_rotate_method alltoall", "", "--model llama-3-8b --layout 'Et*8|t*9|t*8|t*7L' -s 1f1b -p 4 -m 8 --microbatch-size 1 --context 2 --cp-comm-type p2p --zero 1 --recompute full", ""),
+    ("bash titan.sh --parallelism.context_parallel_degree 2 --parallelism.context_parallel_rotate_method alltoall", "", "--model llama-3-8b --layout 'Et*8|t*9|t*8|t*7L' -s 1f1b -p 4 -m 8 --microbatch-size 1 --context 2 --cp-comm-type p2p --zero 1 --recompute full --main-grads-dtype fp32", ""),
     ("dense.sh", "-s 1f1b", "--model {} " + MEGATRON + " --layout even -v 1 -p 4 -m 32 --microbatch-size 1 --tensor 2 --replicas 4 --adjacent-replicas --zero 1 --recompute full", ""),
     ("dense.sh", "-s zb-v,interleaved,1f1b", "--model {} " + MEGATRON + " --layout even -v 2,1 -p 4 -m 32 --microbatch-size 1 --tensor 2 --replicas 4 --adjacent-replicas --zero 1 --recompute full", ""),
     ("bash moe.sh --moe-token-dispatcher-type flex --moe-enable-deepep", "", "--model '{}' " + MEGATRON + " --layout even -s interleaved -v 4 -p 4 -m 64 --microbatch-size 1 --tensor 2 --experts 8 --replicas 16 --adjacent-replicas --zero 1 --overlap-param-gather --moe-token-dispatcher-type deepep --recompute core_attn+moe_act", ""),
@@ -30,17 +33,24 @@ FILES = [  # file, further options, what it stands for ({} is the file), what is
     ("megatron.yaml", "", "--model {} " + MEGATRON + " --layout even -s 1f1b -p 2 -m 16 --microbatch-size 1 --replicas 8 --adjacent-replicas --zero 1 --recompute mlp", ""),
     ("bridge.yaml", "", "--model {} --framework megatron-bridge --layout even -s interleaved -v 5 -p 4 -m 16 --microbatch-size 1 --tensor 2 --replicas 8 --adjacent-replicas --zero 1 --overlap-param-gather --tp-comm-overlap --main-grads-dtype bf16 --fp8-param-gather", ""),
     ("bridge-named.yaml", "--model llama-3-70b --replicas 2", "--precision fp8-block --framework megatron-bridge -s 1f1b -p 1 -m 8 --microbatch-size 1 --tensor 8 --zero 1", ""),
-    ("titan.toml", "", "--model llama-3-70b --layout 'Et*10|t*11|t*10|t*10|t*10|t*10|t*10|t*9L' -s interleaved -v 2 -p 4 -m 8 --microbatch-size 1 --tensor 8 --replicas 8 --adjacent-replicas --zero 1 --recompute full", ""),
-    ("titan.toml", "-m 32", "--model llama-3-70b --layout 'Et*10|t*11|t*10|t*10|t*10|t*10|t*10|t*9L' -s interleaved -v 2 -p 4 --microbatch-size 1 --tensor 8 --replicas 8 --adjacent-replicas --zero 1 --recompute full", ""),
-    ("titan.toml", "-s 1F1B", "--model llama-3-70b --layout 'Et*20|t*21|t*20|t*19L' -v 1 -p 4 -m 8 --microbatch-size 1 --tensor 8 --replicas 8 --adjacent-replicas --zero 1 --recompute full", ""),
-    ("titan.toml", "-s Interleaved1F1B,ZBVZeroBubble", "--model llama-3-70b --layout 'Et*10|t*11|t*10|t*10|t*10|t*10|t*10|t*9L' -v 2 -p 4 -m 8 --microbatch-size 1 --tensor 8 --replicas 8 --adjacent-replicas --zero 1 --recompute full", ""),
-    ("titan.toml", "-s 1F1B,DualPipeV", "--model llama-3-70b -v 1,2 -p 4 -m 8 --microbatch-size 1 --tensor 8 --replicas 8 --adjacent-replicas --zero 1 --recompute full", ""),
+    ("titan.toml", "", "--model llama-3-70b --layout 'Et*10|t*11|t*10|t*10|t*10|t*10|t*10|t*9L' -s interleaved -v 2 -p 4 -m 8 --microbatch-size 1 --tensor 8 --replicas 8 --adjacent-replicas --zero 1 --recompute full --main-grads-dtype fp32", ""),
+    ("titan.toml", "-m 32", "--model llama-3-70b --layout 'Et*10|t*11|t*10|t*10|t*10|t*10|t*10|t*9L' -s interleaved -v 2 -p 4 --microbatch-size 1 --tensor 8 --replicas 8 --adjacent-replicas --zero 1 --recompute full --main-grads-dtype fp32", ""),
+    ("titan.toml", "-s 1F1B", "--model llama-3-70b --layout 'Et*20|t*21|t*20|t*19L' -v 1 -p 4 -m 8 --microbatch-size 1 --tensor 8 --replicas 8 --adjacent-replicas --zero 1 --recompute full --main-grads-dtype fp32", ""),
+    ("titan.toml", "-s Interleaved1F1B,ZBVZeroBubble", "--model llama-3-70b --layout 'Et*10|t*11|t*10|t*10|t*10|t*10|t*10|t*9L' -v 2 -p 4 -m 8 --microbatch-size 1 --tensor 8 --replicas 8 --adjacent-replicas --zero 1 --recompute full --main-grads-dtype fp32", ""),
+    ("titan.toml", "-s 1F1B,DualPipeV", "--model llama-3-70b -v 1,2 -p 4 -m 8 --microbatch-size 1 --tensor 8 --replicas 8 --adjacent-replicas --zero 1 --recompute full --main-grads-dtype fp32", ""),
     ("dense.sh", "-s 1f1b", "--model {} " + MEGATRON + " --layout even -v 1 -p 4 -m 32 --microbatch-size 1 --tensor 2 --replicas 4 --adjacent-replicas --zero 1 --recompute full", ""),
-    ("torchrun --nnodes 32 --nproc-per-node 8 -m torchtitan.train --job.config_file titan.toml --training.local_batch_size=4", "", "--model llama-3-70b --layout 'Et*10|t*11|t*10|t*10|t*10|t*10|t*10|t*9L' -s interleaved -v 2 -p 4 -m 4 --microbatch-size 1 --tensor 8 --replicas 8 --adjacent-replicas --zero 1 --recompute full", ""),
-    ("titan-moe.toml", "--replicas 32", "--model deepseek-v3-671b --precision fp8 --layout 'Et*3|t*4|t*4|t*4|t*4|t*4|t*4|t*4|t*4|t*4|t*4|t*4|t*4|t*4|t*4|t*2L' -s dualpipe-v -v 2 -p 8 -m 16 --microbatch-size 1 --experts 32 --adjacent-replicas --zero 1 --recompute full",
+    (TITAN + " --training.local_batch_size=4", "", "--model llama-3-70b --layout 'Et*10|t*11|t*10|t*10|t*10|t*10|t*10|t*9L' -s interleaved -v 2 -p 4 -m 4 --microbatch-size 1 --tensor 8 --replicas 8 --adjacent-replicas --zero 1 --recompute full --main-grads-dtype fp32", ""),
+    ("titan-moe.toml", "--replicas 32", "--model deepseek-v3-671b --precision fp8 --layout 'Et*3|t*4|t*4|t*4|t*4|t*4|t*4|t*4|t*4|t*4|t*4|t*4|t*4|t*4|t*4|t*2L' -s dualpipe-v -v 2 -p 8 -m 16 --microbatch-size 1 --experts 32 --adjacent-replicas --zero 1 --recompute full --main-grads-dtype fp32",
      "{}: model.converters: forwards keep inputs of linear layers in 8 bits here, in 16 bits there; layers outside the filter count, too"),
-    ("titan-0.1.toml", "--replicas 2", "--model llama-3-70b --layout 'Et*10|t*11|t*10|t*10|t*10|t*10|t*10|t*9L' -s interleaved -v 2 -p 4 -m 8 --microbatch-size 1 --tensor 8 --adjacent-replicas --zero 1 --recompute full", ""),
-    ("titan.sh", "", "--model llama-3-8b --layout 'Et*8|t*9|t*8|t*7L' -s 1f1b -p 4 -m 8 --microbatch-size 1 --replicas 2 --adjacent-replicas --zero 1 --recompute full", ""),
+    ("titan-0.1.toml", "--replicas 2", "--model llama-3-70b --layout 'Et*10|t*11|t*10|t*10|t*10|t*10|t*10|t*9L' -s interleaved -v 2 -p 4 -m 8 --microbatch-size 1 --tensor 8 --adjacent-replicas --zero 1 --recompute full --main-grads-dtype fp32", ""),
+    ("titan.sh", "", "--model llama-3-8b --layout 'Et*8|t*9|t*8|t*7L' -s 1f1b -p 4 -m 8 --microbatch-size 1 --replicas 2 --adjacent-replicas --zero 1 --recompute full --main-grads-dtype fp32", ""),
+    ("bash titan.sh activation_checkpoint:selective", "", "--model llama-3-8b --layout 'Et*8|t*9|t*8|t*7L' -s 1f1b -p 4 -m 8 --microbatch-size 1 --replicas 2 --adjacent-replicas --zero 1 --main-grads-dtype fp32",
+     "{}: activation_checkpoint.mode: selective recomputes some operators" + NONE_HERE),
+    ("bash titan.sh activation_checkpoint:selective", "--recompute full", "--model llama-3-8b --layout 'Et*8|t*9|t*8|t*7L' -s 1f1b -p 4 -m 8 --microbatch-size 1 --replicas 2 --adjacent-replicas --zero 1 --main-grads-dtype fp32", ""),
+    (TITAN + " --activation_checkpoint.mode selective --activation_checkpoint.selective_ac_option 1", "", "--model llama-3-70b " + OF_TITAN + " --recompute full --main-grads-dtype fp32", ""),
+    (TITAN + " --activation_checkpoint.mode selective", "", "--model llama-3-70b " + OF_TITAN + " --main-grads-dtype fp32", "{}: activation_checkpoint.mode: selective recomputes one layer in 2" + NONE_HERE),
+    ("torchrun --nproc-per-node 8 -m torchtitan.train --module llama3 --config llama3_8b --parallelism.tensor_parallel_degree 8", "",
+     "--model llama-3-8b -s 1f1b -p 1 -m 1 --microbatch-size 1 --tensor 8 --main-grads-dtype fp32", "{}: activation_checkpoint.mode: missing; selective recomputes some operators" + NONE_HERE),
     ("deepspeed/ds_config.json", "", "--model {0}/config.json --framework deepspeed -s 1f1b -p 1 -m 16 --microbatch-size 1 --replicas 8 --zero 1", "{}: not modelled: zero_optimization.offload_optimizer.device: the optimizer's state stays on the GPU here"),
     ("deepspeed/config.json", "", "--model {}", ""),
 ]
@@ -141,7 +151,7 @@ def judge_trip(s, folder):
     with open(path, "w") as file:
         file.write(text)
     titan = s.to.startswith("torchtitan")
-    framework = [] if titan else ["--framework", "deepspeed" if s.to == "deepspeed" else "megatron"]
+    framework = ["--main-grads-dtype", "fp32"] if titan else ["--framework", "deepspeed" if s.to == "deepspeed" else "megatron"]
     model = [] if s.to.startswith("megatron") else ["--model", s.name]
     said = json.loads(pipesim("predict", *s.args, *framework, "--json")[1])["results"][0]
     code, out, error = pipesim("predict", "--from", path, "--cluster", "h100-80gb", *model, "--json")

@@ -204,7 +204,7 @@ def titan_refuses(s, old):
 
 def deepspeed_refuses(s):
     layers = s.recompute == "none" or s.recompute.startswith("full") and "layers" not in s.recompute
-    if s.zero >= 2 or s.precision in FORMATS or "mtp" in s.M or s.defer or not layers or s.offload != "none":
+    if s.p > 1 and s.zero >= 2 or s.precision in FORMATS or "mtp" in s.M or s.defer or not layers or s.offload != "none":
         yield "PipelineEngine"
 
 
