@@ -630,6 +630,7 @@ _PLAN: dict[str, str] = {
     "precision": ",",
     "db": ",",
     "profile": ",",
+    "sequence": ",",
     "cluster": ",",
     "memory_limit": ",",
     "reserve": ",",
@@ -674,6 +675,7 @@ def plan(
     precision: Value = None,
     db: Value = None,
     profile: Value = None,
+    sequence: Value = None,
     cluster: Value = None,
     memory_limit: Value = None,
     reserve: Value = None,
@@ -719,6 +721,7 @@ def plan(
         peak_flops does not change [default: its own]
     db: Measured costs: one pipeline of all GPUs, no replicas [default: none]
     profile: Profile in the database [default: all of the model]
+    sequence: Tokens per sequence in place of the model's [default: the model's]
     cluster: Cluster descriptions or their names; memory and peak rate come from them, and without --db all
         costs. Several are compared [required]
     memory_limit: Memory of a GPU [default: the cluster's]

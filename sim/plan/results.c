@@ -650,8 +650,8 @@ char *ps_question_left_out (PsResults *results, const PsQuestion *question, GErr
   g_autoptr (GString) sql = g_string_new ("SELECT replace (group_concat (DISTINCT schedule), ',', ', ') FROM result "
                                           "WHERE asynchronous AND feasible");
   const gint64 n_unfit = count_unfit (results, question, error);
-  g_autofree char *unfit = n_unfit > 0 ? g_strdup_printf ("%" G_GINT64_FORMAT " settings that do not fit their memory; "
-                                                          "--where fits=any counts them",
+  g_autofree char *unfit = n_unfit > 0 ? g_strdup_printf ("settings that do not fit their memory: %" G_GINT64_FORMAT
+                                                          "; --where fits=any counts them",
                                                           n_unfit)
                                        : g_strdup ("");
   g_autoptr (PsRows) rows = NULL;
