@@ -72,9 +72,9 @@ PsExplanation *ps_explain (const PsProgram *program, const PsCosts *costs, const
                            gint64 iteration_ns);
 
 /* The same of times that were measured (ps_timeline_simulation). An op's cause is the later of the op before it on its
- * device and the transfer that it waits for, a transfer's is its producer. The time from there is a PS_PATH_WAIT at the
- * op. PS_IDLE_HOST takes host_ns of the idle time there (ps_timeline_host_times), PS_IDLE_UNEXPLAINED the rest.
- * slack_ns is NULL. */
+ * device and the transfer that it waits for, a transfer's is its producer, or the op that its receiver was busy with
+ * until the transfer began. The time from there is a PS_PATH_WAIT at the op. PS_IDLE_HOST takes host_ns of the idle
+ * time there (ps_timeline_host_times), PS_IDLE_UNEXPLAINED the rest. slack_ns is NULL. */
 PsExplanation *ps_explain_measured (const PsProgram *program, const PsSimulation *simulation, const gint64 *host_ns,
                                     gint64 iteration_ns);
 

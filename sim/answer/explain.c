@@ -168,6 +168,10 @@ static gboolean cause_of_transfer (Times *times, GArray *path, guint step, Endin
 
   if (end_of (times, s->input - 1) != start_ns && times->host_ns == NULL)
     return find_other_cause (times, path, start_ns, times->program->steps[s->input - 1].device, s->device, cause);
+  if (end_of (times, s->input - 1) < start_ns && s->previous && end_of (times, s->previous - 1) == start_ns) {
+    *cause = (Ending){ start_ns, s->previous - 1, FALSE }; /* a measured receiver comes late */
+    return TRUE;
+  }
   *cause = (Ending){ end_of (times, s->input - 1), s->input - 1, FALSE };
   add_part (path, PS_PATH_WAIT, step, cause->end_ns, start_ns);
   return TRUE;

@@ -138,6 +138,10 @@ static void take_step (const Spans *spans, const PsCosts *costs, guint step, PsS
   gint64 start_ns = span->start_ns, end_ns = span->end_ns;
 
   transfer_times (spans, costs, step, &simulation->transfer_start_ns[step], &simulation->transfer_end_ns[step]);
+  /* A message that is known by the wait for it counts from when its receiver comes to it. */
+  if (spans->transfer[step] == NULL && spans->wait[step] != NULL && s->previous)
+    simulation->transfer_start_ns[step] = CLAMP (simulation->end_ns[s->previous], simulation->transfer_start_ns[step],
+                                                 simulation->transfer_end_ns[step]);
   if (span->op.paired) {
     gint64 ready_ns = MAX (s->previous ? simulation->end_ns[s->previous] : 0,
                            s->input ? simulation->transfer_end_ns[step] : span->start_ns);

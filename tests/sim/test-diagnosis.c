@@ -190,6 +190,30 @@ static void test_causes (gconstpointer text)
   }
 }
 
+/* The activation of microbatch 1 is made at 20, when device 1 is busy until 40, and there at 45: its transfer is on the
+ * path from 40 on, after the op that device 1 was busy with. */
+static void test_late_receiver (void)
+{
+  static const gint64 ends[] = { 10, 12, 40, 45, 60, 70, 80, 83, 95 };
+  g_autoptr (PsTimeline) timeline = parse (
+      "{\"format\": \"pipesim-timeline/1\", \"origin\": \"measured\", \"schedule\": \"run\", \"source\": \"hand\", "
+      "\"devices\": 2, \"stages\": 2, \"microbatches\": 2, \"iteration_ns\": 95, "
+      "\"ops\": [[0, \"F0.0\", 0, 10, 0], [0, \"F1.0\", 10, 20, 0], [0, \"BW0.0\", 72, 80, 0], [0, \"BW1.0\", 83, 95, "
+      "0], "
+      "[1, \"F0.1\", 12, 40, 0], [1, \"F1.1\", 45, 60, 0], [1, \"BW0.1\", 60, 70, 0], [1, \"BW1.1\", 70, 80, 0]], "
+      "\"memory\": [], \"transfers\": [], \"waits\": [[0, \"B0.1\", 20, 72], [0, \"B1.1\", 80, 83], "
+      "[1, \"F0.0\", 0, 12], [1, \"F1.0\", 40, 45]]}");
+  g_autoptr (PsProgram) program = program_of (timeline);
+  g_autoptr (PsCosts) costs = ps_costs_new (2);
+  g_autoptr (PsSimulation) measured = ps_timeline_simulation (program, costs, timeline, NULL);
+  g_autofree gint64 *host_ns = ps_timeline_host_times (program, timeline, measured);
+  g_autoptr (PsExplanation) explanation = ps_explain_measured (program, measured, host_ns, timeline->iteration_ns);
+
+  g_assert_cmpuint (explanation->path->len, ==, G_N_ELEMENTS (ends));
+  for (guint i = 0; i < G_N_ELEMENTS (ends); i++)
+    g_assert_cmpint (g_array_index (explanation->path, PsPathPart, i).end_ns, ==, ends[i]);
+}
+
 /* Without gaps the ops and transfers take 10 + 2 + 10 + 20 + 3 + 20 = 65. */
 static void test_replay (gconstpointer text)
 {
@@ -415,6 +439,7 @@ int main (int argc, char **argv)
   g_test_add_func ("/diagnosis/schedule", test_schedule);
   g_test_add_func ("/diagnosis/no-schedule", test_no_schedule);
   g_test_add_func ("/diagnosis/simulated", test_simulated);
+  g_test_add_func ("/diagnosis/late-receiver", test_late_receiver);
   g_test_add_data_func ("/diagnosis/causes/transfers", RUN TRANSFERS, test_causes);
   g_test_add_data_func ("/diagnosis/causes/waits", RUN WAITS, test_causes);
   g_test_add_data_func ("/diagnosis/replay/transfers", RUN TRANSFERS, test_replay);
