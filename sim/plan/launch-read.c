@@ -722,7 +722,8 @@ static void read_facts (Reader *reader)
   if (program != NULL && strstr (program, "torchtitan") != NULL)
     reader->titan = TRUE;
   if (reader->titan && find_given_for (reader, "cluster") != NULL && !has_costs (reader)
-      && find_given_for (reader, "costs-from") == NULL && !reader->command->print)
+      && find_given_for (reader, "costs-from") == NULL && find_given_for (reader, "to") == NULL
+      && !reader->command->print)
     note (reader, "interval", "the published runs are of Megatron-LM and its like; none is of torchtitan");
   reader->command->framework = is_titan_toml (reader) ? "torchtitan-0.2"
                                : reader->titan        ? "torchtitan"

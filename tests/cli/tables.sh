@@ -100,7 +100,7 @@ shows 'm  iteration  schedule  lower bound' pipesim best results.db --columns m,
 shows 'schedule_*' pipesim best results.db --csv --columns schedule
 shows 'name  *source' pipesim clusters --columns name,about
 shows 'name  constraints' sh -c 'pipesim schedule list --columns name,constraints | sed "s/  */  /g; s/ *$//"'
-shows ' *3  *megatron, torchtitan, pytorch, colossalai *' \
+shows ' *3  *megatron, torchtitan, deepspeed, pytorch, colossalai *' \
   pipesim plan --model tiny-gpt --cluster cpu-cores --gpus 2 --global-batch 32 -s 1f1b --zero 3 --columns zero,frameworks
 refuse 2 "--columns: 'colour' is no column; there are schedule, p, m, v, makespan, iteration," $predict --columns colour
 refuse 2 "--columns: is for printed tables; the JSON holds all columns" $predict --columns p --json
