@@ -40,7 +40,11 @@ static const PsKeyRow rows[] = {
   { "global_batch_size train_batch_size training.global_batch_size", PS_KEY_SETTING, "global-batch", "-1=" },
   { "training.local_batch_size training.batch_size", PS_KEY_SETTING, "microbatches.local", NULL },
   { "gradient_accumulation_steps experimental.pipeline_parallel_microbatches", PS_KEY_SETTING, "microbatches", NULL },
-  { "seq_length training.seq_len model.encoder_seq_length", PS_KEY_SETTING, "sequence", NULL },
+  { "parallelism.num_pp_microbatches", PS_KEY_SETTING, "microbatches.piped", NULL },
+  { "training.num_tokens_per_microbatch_per_dp_rank", PS_KEY_SETTING, "microbatch-size.tokens", NULL },
+  { "training.num_tokens_per_train_step", PS_KEY_SETTING, "global-batch.tokens", "-1=" },
+  { "seq_length training.seq_len training.max_context_length model.encoder_seq_length", PS_KEY_SETTING, "sequence",
+    NULL },
 
   /* Stages and schedule */
   { "num_layers_per_virtual_pipeline_stage", PS_KEY_SETTING, "chunks.layers", NULL },

@@ -570,6 +570,23 @@ static gint64 find_replicas (Reader *reader, gint64 shared, gint64 *gpus)
   return MAX (replicas, 1);
 }
 
+/* torchtitan since August 2026 (config/configs.py): sequences of a microbatch and of a replica's share of a step from
+ * their tokens and the microbatches of a pipeline. */
+static void count_tokens (Reader *reader, gint64 p, gint64 *b, gint64 *local, gint64 *batch)
+{
+  const gint64 piped = count (reader, "microbatches.piped", 0), tokens = count (reader, "microbatch-size.tokens", 0);
+  const gint64 step = count (reader, "global-batch.tokens", 0), sequence = count (reader, "sequence", TITAN_SEQUENCE);
+
+  if (step > 0)
+    *batch = divide (reader, "the tokens of a step", step, "a sequence", sequence);
+  if (tokens > 0)
+    *local = divide (reader, "the tokens of a microbatch", tokens, "a sequence", sequence);
+  if (piped + tokens == 0 || find_given_for (reader, "microbatch-size") != NULL)
+    return;
+  *b = *local;
+  *local *= p > 1 ? MAX (piped, 1) : 1;
+}
+
 static void add_sizes (Reader *reader)
 {
   gint64 p = count (reader, "devices", 1), t = count (reader, "tensor", 1), c = count (reader, "context", 1);
@@ -581,6 +598,8 @@ static void add_sizes (Reader *reader)
 
   if (reader->error != NULL)
     return;
+  if (reader->titan)
+    count_tokens (reader, p, &b, &local, &batch);
   if (reader->titan && p == 1 && find_given_for (reader, "microbatch-size") == NULL)
     b = local;
   if (reader->facts->form == PS_LAUNCH_JSON && fact (reader, "microbatch-size") == NULL && batch > 0) {
@@ -696,6 +715,7 @@ static void add_model (Reader *reader)
 static void note_rest (Reader *reader)
 {
   const GPtrArray *matters = reader->facts->matters, *strange = reader->facts->strange;
+  g_autoptr (GPtrArray) seen = g_ptr_array_new ();
 
   for (guint i = 0; i < matters->len; i++) {
     const PsLaunchKey *key = matters->pdata[i];
@@ -705,8 +725,11 @@ static void note_rest (Reader *reader)
                             ps_launch_key_reason (key->key));
   }
   for (guint i = 0; i < strange->len; i++)
-    g_string_append_printf (reader->notes, "%s%s%s", i == 0 ? reader->facts->where : "",
-                            i == 0 ? ": not known: " : ", ", ((PsLaunchKey *)strange->pdata[i])->key);
+    if (!g_ptr_array_find_with_equal_func (seen, ((PsLaunchKey *)strange->pdata[i])->key, g_str_equal, NULL)) {
+      g_ptr_array_add (seen, ((PsLaunchKey *)strange->pdata[i])->key);
+      g_string_append_printf (reader->notes, "%s%s%s", i == 0 ? reader->facts->where : "",
+                              i == 0 ? ": not known: " : ", ", ((PsLaunchKey *)strange->pdata[i])->key);
+    }
   if (strange->len > 0)
     g_string_append_c (reader->notes, '\n');
 }
