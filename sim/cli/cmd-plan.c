@@ -517,13 +517,16 @@ static char *describe_about (const Options *options, const GArray *answers, cons
   const PsLayouts *layouts = answer->layouts;
   g_autofree char *more = ps_cluster_lacks (layouts->n_there, layouts->n_gpus);
   g_autofree char *where = g_strdup_printf (" on %u GPUs of %s%s", layouts->n_gpus, layouts->cluster, more);
+  const guint given = answer->question.alike->sequence;
+  g_autofree char *length = given > 0 ? g_strdup_printf (" of %u tokens", given) : g_strdup ("");
   PsConfidence confidence = PS_CONFIDENCE_HIGH;
 
   for (guint i = 0; i < found->len; i++)
     confidence = MIN (confidence, g_array_index (found, Found, i).layout->confidence);
-  return g_strdup_printf ("simulated from %s costs (confidence %s): %s%s, %" G_GINT64_FORMAT " sequences per step%s%s",
+  return g_strdup_printf ("simulated from %s costs (confidence %s): %s%s, %" G_GINT64_FORMAT
+                          " sequences%s per step%s%s",
                           g_array_index (found, Found, 0).layout->costs_origin, ps_confidence_name (confidence),
-                          layouts->model, answers->len == 1 ? where : "", answer->question.global_batch,
+                          layouts->model, answers->len == 1 ? where : "", answer->question.global_batch, length,
                           answers->len > 1 ? ", " : "", answers->len > 1 ? order : "");
 }
 
