@@ -130,7 +130,7 @@ if [ $mode = wheel ]; then
   mkdir -p "$root/root/tests/fixtures"
   cp "$wheel" "$root/root/"
   cp -r "$source_dir"/tests/{python,corpus,models} "$root/root/tests/"
-  cp -r "$source_dir"/tests/fixtures/{profiler,configs} "$root/root/tests/fixtures/"
+  cp -r "$source_dir"/tests/fixtures/{profiler,configs,launches} "$root/root/tests/fixtures/"
   echo "== pip install ${wheel##*/}"
   inside pip install --no-index --break-system-packages --root-user-action=ignore "/root/${wheel##*/}" \
     || inside pip install --no-index "/root/${wheel##*/}"
