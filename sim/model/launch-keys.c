@@ -225,77 +225,60 @@ static const PsKeyRow rows[] = {
   { "expert_tensor_parallel_size parallelism.expert_tensor_parallel_degree", PS_KEY_SETTING, "expert-tensor", NULL },
 
   /* Harmless: data, schedule of learning, files, logs, kernels that all have */
-  { "fp4_recipe high_priority_stream_groups moe_grouped_gemm moe_router_pre_softmax ckpt_format spec "
-    "reuse_grad_buf_for_mxfp8_param_ag "
-    "moe_router_dtype "
-    "moe_router_load_balancing_type moe_aux_loss_coeff moe_z_loss_coeff moe_permute_fusion moe_router_fusion "
-    "moe_router_score_function moe_router_enable_expert_bias moe_router_bias_update_rate moe_router_num_groups "
-    "moe_router_group_topk moe_router_topk_scaling_factor moe_per_layer_logging moe_shared_expert_overlap "
-    "moe_token_drop_policy mtp_loss_scaling_factor transformer_impl use_mcore_models use_flash_attn "
-    "no_masked_softmax_fusion masked_softmax_fusion no_bias_swiglu_fusion bias_swiglu_fusion no_bias_gelu_fusion "
-    "bias_dropout_fusion no_bias_dropout_fusion no_rope_fusion apply_rope_fusion attention_softmax_in_fp32 "
-    "gradient_accumulation_fusion no_gradient_accumulation_fusion apply_layernorm_1p norm_epsilon layernorm_epsilon "
-    "rotary_base rotary_percent rotary_seq_len_interpolation_factor use_rotary_position_embeddings rope_type "
-    "use_rope_scaling rope_scaling_factor mscale mscale_all_dim rotary_scaling_factor beta_fast beta_slow "
-    "no_position_embedding te_rng_tracker manual_gc manual_gc_interval "
-    "distributed_backend distributed_timeout_minutes master_addr master_port node_rank rdzv_id rdzv_backend "
-    "rdzv_endpoint rdzv_conf max_restarts tee log_dir role hostfile local_addr local_ranks_filter no_python "
+  { "fp4_recipe high_priority_stream_groups moe_grouped_gemm moe_router_pre_softmax spec "
+    "reuse_grad_buf_for_mxfp8_param_ag moe_router_dtype moe_router_load_balancing_type moe_aux_loss_coeff "
+    "moe_z_loss_coeff moe_permute_fusion moe_router_fusion moe_router_score_function moe_router_enable_expert_bias "
+    "moe_router_bias_update_rate moe_router_num_groups moe_router_group_topk moe_router_topk_scaling_factor "
+    "moe_per_layer_logging moe_shared_expert_overlap moe_token_drop_policy mtp_loss_scaling_factor transformer_impl "
+    "use_mcore_models use_flash_attn no_masked_softmax_fusion masked_softmax_fusion no_bias_swiglu_fusion "
+    "bias_swiglu_fusion no_bias_gelu_fusion bias_dropout_fusion no_bias_dropout_fusion no_rope_fusion "
+    "apply_rope_fusion attention_softmax_in_fp32 gradient_accumulation_fusion no_gradient_accumulation_fusion "
+    "apply_layernorm_1p norm_epsilon layernorm_epsilon rotary_base rotary_percent "
+    "rotary_seq_len_interpolation_factor use_rotary_position_embeddings rope_type use_rope_scaling "
+    "rope_scaling_factor mscale mscale_all_dim rotary_scaling_factor beta_fast beta_slow no_position_embedding "
+    "te_rng_tracker manual_gc manual_gc_interval distributed_backend distributed_timeout_minutes master_addr "
+    "master_port node_rank max_restarts tee role hostfile local_addr local_ranks_filter no_python "
     "async_tensor_model_parallel_allreduce exit_on_missing_checkpoint enable_experimental calculate_per_token_loss "
     "ddp_bucket_size ddp_num_buckets ddp_average_in_collective check_for_nan_in_loss_and_grad "
     "no_check_for_nan_in_loss_and_grad rerun_mode use_pytorch_profiler align_grad_reduce align_param_gather "
-    "no_create_attention_mask_in_dataloader init_method_std init_method_xavier_uniform use_fused_weighted_squared_relu "
-    "cross_entropy_loss_fusion_impl kitchen_config_file fp8_margin fp8_interval fp8_amax_history_len "
-    "fp8_amax_compute_algo first_last_layers_bf16 num_layers_at_start_in_bf16 num_layers_at_end_in_bf16 "
-    "keep_fp8_transpose_cache keep_fp8_weight_transpose_cache cuda_graph_warmup_steps is_hybrid_model "
-    "attention_dropout_p mock_data data_impl deepspeed_activation_checkpointing pp_partition_method "
-    "abort_on_unmet_fused_kernel_constraints valid_weighted_split_paths_path train_weighted_split_paths_path "
-    "train_weighted_split_paths valid_weighted_split_paths test_weighted_split_paths kill_switch_path norm_target_loss "
-    "use_checkpoint_args reset_progress dataloader_save zero_allow_untested_optimizer universal_checkpoint "
-    "sync_tp_duplicated_parameters DDP_impl no_query_key_layer_scaling force_multi skip_train_iteration_range "
-    "partition_activations synchronize_each_layer contigious_checkpointing train_tokens lr_decay_tokens "
-    "lr_warmup_tokens no_async_tensor_model_parallel_allreduce redirects log_level log_level_replica membind "
-    "vocab_extra_ids eval_only no_log_loss_scale_to_tensorboard exit_signal_handler codecarbon_dir use_te label "
-    "decoder_seq_length batch_size task valid_data train_data epochs prompt_path special_tokens patch_dim "
-    "deepspeed_mpi no_load_lr_state override_lr_scheduler override_opt_param_scheduler hysteresis "
-    "moe_loss_coeff moe_train_capacity_factor moe_eval_capacity_factor moe_min_capacity",
+    "no_create_attention_mask_in_dataloader init_method_std init_method_xavier_uniform "
+    "use_fused_weighted_squared_relu cross_entropy_loss_fusion_impl kitchen_config_file fp8_margin fp8_interval "
+    "fp8_amax_history_len fp8_amax_compute_algo first_last_layers_bf16 num_layers_at_start_in_bf16 "
+    "num_layers_at_end_in_bf16 keep_fp8_transpose_cache keep_fp8_weight_transpose_cache cuda_graph_warmup_steps "
+    "is_hybrid_model attention_dropout_p mock_data data_impl deepspeed_activation_checkpointing pp_partition_method "
+    "abort_on_unmet_fused_kernel_constraints train_weighted_split_paths_path train_weighted_split_paths "
+    "kill_switch_path norm_target_loss use_checkpoint_args reset_progress dataloader_save "
+    "zero_allow_untested_optimizer universal_checkpoint sync_tp_duplicated_parameters DDP_impl "
+    "no_query_key_layer_scaling force_multi skip_train_iteration_range partition_activations synchronize_each_layer "
+    "contigious_checkpointing train_tokens no_async_tensor_model_parallel_allreduce redirects membind "
+    "vocab_extra_ids no_log_loss_scale_to_tensorboard exit_signal_handler codecarbon_dir use_te label "
+    "decoder_seq_length batch_size task train_data epochs prompt_path special_tokens patch_dim deepspeed_mpi "
+    "override_lr_scheduler override_opt_param_scheduler hysteresis moe_loss_coeff moe_train_capacity_factor "
+    "moe_eval_capacity_factor moe_min_capacity",
     PS_KEY_HARMLESS, NULL, NULL },
-  { "train_iters train_samples exit_interval exit_duration_in_mins lr min_lr lr_decay_style lr_decay_iters "
-    "lr_decay_samples lr_warmup_iters lr_warmup_samples lr_warmup_fraction lr_warmup_init lr_wsd_decay_style "
-    "lr_wsd_decay_iters lr_wsd_decay_samples weight_decay weight_decay_incr_style start_weight_decay end_weight_decay "
-    "decoupled_lr decoupled_min_lr empty_unused_memory_level clip_grad adam_beta1 adam_beta2 adam_eps muon_momentum "
-    "override_opt_param_scheduler "
-    "use_checkpoint_opt_param_scheduler "
-    "seed loss_scale initial_loss_scale min_loss_scale loss_scale_window data_path train_data_path valid_data_path "
-    "test_data_path data_cache_path data_args_path per_split_data_args_path split vocab_file "
-    "tiktoken_pattern tiktoken_num_special_tokens num_workers dataloader_type "
-    "reset_position_ids reset_attention_mask eod_mask_loss no_mmap_bin_files num_dataset_builder_threads "
-    "eval_iters eval_interval save load save_interval no_save_optim no_load_optim no_save_rng no_load_rng finetune "
-    "async_save use_dist_ckpt dist_ckpt_format auto_detect_ckpt_format ckpt_fully_parallel_save "
-    "ckpt_fully_parallel_load ckpt_assume_constant_structure dist_ckpt_strictness pretrained_checkpoint "
-    "use_persistent_ckpt_worker log_interval log_throughput log_timers_to_tensorboard log_params_norm "
-    "log_num_zeros_in_grad "
-    "log_progress log_memory_to_tensorboard log_validation_ppl_to_tensorboard log_world_size_to_tensorboard "
-    "log_loss_scale_to_tensorboard log_learning_rate_to_tensorboard log_batch_size_to_tensorboard logging_level "
-    "tensorboard_dir tensorboard_queue_size tensorboard_log_interval timing_log_level timing_log_option wandb_project "
-    "wandb_exp_name wandb_save_dir wandb_entity profile profile_step_start profile_step_end profile_ranks "
-    "record_memory_history memory_snapshot_path one_logger_project one_logger_run_name skip_train no_one_logger "
-    "enable_one_logger attention_dropout_rng job_name deepspeed_config",
+  { "train_iters train_samples exit_interval exit_duration_in_mins lr min_lr weight_decay weight_decay_incr_style "
+    "start_weight_decay end_weight_decay decoupled_lr decoupled_min_lr empty_unused_memory_level clip_grad "
+    "muon_momentum use_checkpoint_opt_param_scheduler seed loss_scale initial_loss_scale min_loss_scale "
+    "loss_scale_window data_path train_data_path data_cache_path data_args_path per_split_data_args_path split "
+    "vocab_file tiktoken_pattern tiktoken_num_special_tokens num_workers dataloader_type reset_position_ids "
+    "reset_attention_mask eod_mask_loss no_mmap_bin_files num_dataset_builder_threads save load save_interval "
+    "finetune async_save use_dist_ckpt auto_detect_ckpt_format pretrained_checkpoint use_persistent_ckpt_worker "
+    "logging_level profile record_memory_history memory_snapshot_path skip_train no_one_logger enable_one_logger "
+    "attention_dropout_rng job_name deepspeed_config log_ wandb_ tensorboard_ lr_ adam_ eval_ no_load_ no_save_ "
+    "profile_ ckpt_ dist_ckpt_ rdzv_ valid_ test_ timing_log_ one_logger_",
     PS_KEY_HARMLESS, NULL, NULL },
   { "job. profiling. metrics. checkpoint. comm. debug. validation. lr_scheduler. fault_tolerance. experimental. "
     "tokenizer. logger. dataset. scheduler. rng. dist. rerun_state_machine. straggler. nvrx_straggler. "
-    "checkpoint_config. gradient_clipping optimizer.params. optimizer.type scheduler. wall_clock_breakdown "
-    "steps_per_print prescale_gradients flops_profiler. tensorboard. activation_checkpointing. comms_logger. "
-    "csv_monitor. "
+    "checkpoint_config. gradient_clipping optimizer.params. optimizer.type wall_clock_breakdown steps_per_print "
+    "prescale_gradients flops_profiler. tensorboard. activation_checkpointing. comms_logger. csv_monitor. "
     "zero_optimization. bf16. fp16. zero_allow_untrusted_optimizer communication_data_type data_types. aio. "
     "optimizer.name optimizer.lr optimizer.eps optimizer.beta1 optimizer.beta2 optimizer.weight_decay "
     "optimizer.early_step_in_backward training.steps training.dataset training.dataset_path training.max_norm "
     "training.seed training.deterministic training.gc_freq training.gc_debug training.mixed_precision_reduce "
-    "training.disable_cuda_graphs training.dtype model.hf_assets_path model.tokenizer_path "
-    "model.norm_type optimizer.fused "
-    "model.print_after_conversion "
-    "parallelism.disable_loss_parallel parallelism.enable_async_tensor_parallel "
-    "parallelism.enable_compiled_autograd activation_checkpoint. "
-    "compile. float8. quantize. memory_estimation.",
+    "training.disable_cuda_graphs training.dtype model.hf_assets_path model.tokenizer_path model.norm_type "
+    "optimizer.fused model.print_after_conversion parallelism.disable_loss_parallel "
+    "parallelism.enable_async_tensor_parallel parallelism.enable_compiled_autograd activation_checkpoint. compile. "
+    "float8. quantize. memory_estimation.",
     PS_KEY_HARMLESS, NULL, NULL },
 };
 
@@ -352,14 +335,14 @@ static GHashTable *rows_by_name (void)
   return table;
 }
 
-/* The row of a key; "metrics." has all keys that begin with it. */
+/* The row of a key; "metrics." and "log_" have all keys that begin with them. */
 static const PsKeyRow *find_row (const char *key)
 {
   GHashTable *table = rows_by_name ();
   const PsKeyRow *row = g_hash_table_lookup (table, key), *section = NULL;
 
-  for (const char *dot = strchr (key, '.'); row == NULL && dot != NULL; dot = strchr (dot + 1, '.')) {
-    g_autofree char *begin = g_strndup (key, (gsize)(dot + 1 - key));
+  for (const char *end = strpbrk (key, "._"); row == NULL && end != NULL; end = strpbrk (end + 1, "._")) {
+    g_autofree char *begin = g_strndup (key, (gsize)(end + 1 - key));
     const PsKeyRow *found = g_hash_table_lookup (table, begin);
 
     section = found != NULL && (section == NULL || found < section) ? found : section;
@@ -735,59 +718,50 @@ static void add_joint_lines (const PsLaunchFacts *facts, GString *ini)
     add_line (ini, "experts", ps_launch_fact (facts, "experts_of_layer"));
 }
 
-/* Words that tokenizers have, by a part of the names of their models or types: the whole tokenizer (len), which
+/* Words that tokenizers have, by parts of the names of their models or types: the whole tokenizer (len), which
  * Megatron-LM's HuggingFaceTokenizer asks, where that is published, else vocab_size of config.json. Each row names its
  * source. The first row that fits counts. */
 static const struct {
-  const char *name;
+  const char *names;
   guint size;
 } tokenizers[] = {
-  { "llama-3", 128256 },               /* config.json of meta-llama/Meta-Llama-3-8B */
-  { "llama3", 128256 },                /* the same */
-  { "llama-4", 202048 },               /* config.json of meta-llama/Llama-4-Scout-17B-16E */
-  { "codellama", 32016 },              /* config.json of codellama/CodeLlama-7b-hf */
-  { "distill-llama", 128256 },         /* config.json of deepseek-ai/DeepSeek-R1-Distill-Llama-8B */
-  { "llama", 32000 },                  /* config.json of meta-llama/Llama-2-7b-hf */
-  { "vicuna", 32000 },                 /* config.json of lmsys/vicuna-7b-v1.5 */
-  { "mistral-7b-v0.3", 32768 },        /* config.json of mistralai/Mistral-7B-v0.3 */
-  { "instruct-v0.3", 32768 },          /* the same */
-  { "mistral-nemo", 131072 },          /* config.json of mistralai/Mistral-Nemo-Base-2407 */
-  { "mixtral", 32000 },                /* config.json of mistralai/Mixtral-8x7B-v0.1 and 8x22B-v0.1 */
-  { "mistral", 32000 },                /* config.json of mistralai/Mistral-7B-v0.1 */
-  { "qwen3tokenizer", 151643 },        /* Pai-Megatron-Patch: vocab.json of Qwen/Qwen3-8B */
-  { "qwen3", 151669 },                 /* b4rtaz/distributed-llama pull request 282, of tokenizer.json */
-  { "qwen2tokenizer", 151643 },        /* Pai-Megatron-Patch: vocab.json of Qwen/Qwen2-7B; QwenLM/Qwen3 issue 29 */
-  { "qwen2vl", 151643 },               /* the same */
-  { "qwen2.5", 151665 },               /* Primus, kimi_k3_curve.yaml: 151643 and 22 more */
-  { "qwen2", 151646 },                 /* Qwen2.5-VL's technical report; QwenLM/Qwen3 issue 885 */
-  { "qwen", 151851 },                  /* QwenLM/Qwen, tokenization_note.md */
-  { "deepseekv2tokenizer", 100000 },   /* Pai-Megatron-Patch; arXiv 2401.02954, section 2 */
-  { "deepseek-v3", 128815 },           /* Megatron-Bridge, configuration_step35.py */
-  { "deepseek-r1", 128815 },           /* the same */
-  { "gpt-oss", 200019 },               /* tiktoken, openai_public.py: o200k_base */
-  { "gpt-neox", 50277 },               /* config.json of state-spaces/mamba-2.8b */
-  { "minitron", 256000 },              /* config.json of nvidia/Minitron-8B-Base */
-  { "nemotron-4", 256000 },            /* model card of nvidia/Nemotron-4-340B-Base */
-  { "gemma-3", 262208 },               /* config.json of google/gemma-3-27b-it */
-  { "gemma", 256000 },                 /* config.json of google/gemma-7b and gemma-2-9b */
-  { "falcon", 65024 },                 /* config.json of tiiuae/falcon-7b */
-  { "opttokenizer", 50272 },           /* config.json of facebook/opt-6.7b */
-  { "opt-", 50272 },                   /* the same */
-  { "bloom", 250680 },                 /* bigscience, train/tr11-176B-ml/README.md */
-  { "baichuan2", 125696 },             /* config.json of baichuan-inc/Baichuan2-7B-Base */
-  { "baichuan", 64000 },               /* config.json of baichuan-inc/Baichuan-7B */
-  { "yi-", 64000 },                    /* config.json of 01-ai/Yi-34B */
-  { "yitokenizer", 64000 },            /* the same */
-  { "starcoder", 49152 },              /* config.json of bigcode/starcoder */
-  { "mt5", 250112 },                   /* config.json of google/mt5-base */
-  { "t5", 32128 },                     /* config.json of t5-base */
-  { "phi-3", 32064 },                  /* config.json of microsoft/Phi-3-mini-4k-instruct */
-  { "gpt2", 50257 },                   /* config.json of gpt2 */
-  { "pretrain_gpt", 50257 },           /* the same */
-  { "pretrain_bert", 30522 },          /* config.json of bert-base-uncased */
-  { "pretrain_t5", 30522 },            /* the same */
-  { "bertwordpiecelowercase", 30522 }, /* the same */
-  { "bertwordpiececase", 28996 },      /* config.json of bert-base-cased */
+  /* config.json of meta-llama/Meta-Llama-3-8B and deepseek-ai/DeepSeek-R1-Distill-Llama-8B */
+  { "llama-3 llama3 distill-llama", 128256 },
+  { "llama-4", 202048 },        /* config.json of meta-llama/Llama-4-Scout-17B-16E */
+  { "codellama", 32016 },       /* config.json of codellama/CodeLlama-7b-hf */
+  { "mistral-7b-v0.3", 32768 }, /* config.json of mistralai/Mistral-7B-v0.3 */
+  { "instruct-v0.3", 32768 },   /* the same */
+  { "mistral-nemo", 131072 },   /* config.json of mistralai/Mistral-Nemo-Base-2407 */
+  /* config.json of meta-llama/Llama-2-7b-hf, lmsys/vicuna-7b-v1.5, mistralai/Mistral-7B-v0.1,
+     mistralai/Mixtral-8x7B-v0.1 and 8x22B-v0.1 */
+  { "llama vicuna mixtral mistral", 32000 },
+  /* Pai-Megatron-Patch: vocab.json of Qwen/Qwen3-8B and Qwen/Qwen2-7B; QwenLM/Qwen3 issue 29 */
+  { "qwen3tokenizer qwen2tokenizer qwen2vl", 151643 },
+  { "qwen3", 151669 },                   /* b4rtaz/distributed-llama pull request 282, of tokenizer.json */
+  { "qwen2.5", 151665 },                 /* Primus, kimi_k3_curve.yaml: 151643 and 22 more */
+  { "qwen2", 151646 },                   /* Qwen2.5-VL's technical report; QwenLM/Qwen3 issue 885 */
+  { "qwen", 151851 },                    /* QwenLM/Qwen, tokenization_note.md */
+  { "deepseekv2tokenizer", 100000 },     /* Pai-Megatron-Patch; arXiv 2401.02954, section 2 */
+  { "deepseek-v3 deepseek-r1", 128815 }, /* Megatron-Bridge, configuration_step35.py */
+  { "gpt-oss", 200019 },                 /* tiktoken, openai_public.py: o200k_base */
+  { "gpt-neox", 50277 },                 /* config.json of state-spaces/mamba-2.8b */
+  { "gemma-3", 262208 },                 /* config.json of google/gemma-3-27b-it */
+  /* config.json of nvidia/Minitron-8B-Base, google/gemma-7b and gemma-2-9b; model card of nvidia/Nemotron-4-340B-Base
+   */
+  { "minitron nemotron-4 gemma", 256000 },
+  { "falcon", 65024 },            /* config.json of tiiuae/falcon-7b */
+  { "opttokenizer opt-", 50272 }, /* config.json of facebook/opt-6.7b */
+  { "bloom", 250680 },            /* bigscience, train/tr11-176B-ml/README.md */
+  { "baichuan2", 125696 },        /* config.json of baichuan-inc/Baichuan2-7B-Base */
+  /* config.json of baichuan-inc/Baichuan-7B and 01-ai/Yi-34B */
+  { "baichuan yi- yitokenizer", 64000 },
+  { "starcoder", 49152 },                                        /* config.json of bigcode/starcoder */
+  { "pretrain_bert pretrain_t5 bertwordpiecelowercase", 30522 }, /* config.json of bert-base-uncased */
+  { "bertwordpiececase", 28996 },                                /* config.json of bert-base-cased */
+  { "mt5", 250112 },                                             /* config.json of google/mt5-base */
+  { "t5", 32128 },                                               /* config.json of t5-base */
+  { "phi-3", 32064 },                                            /* config.json of microsoft/Phi-3-mini-4k-instruct */
+  { "gpt2 pretrain_gpt", 50257 },                                /* config.json of gpt2 */
 };
 
 /* What the file says of the fact, though only an execution would tell the whole: "${FOLDER}/llama-3/tokenizer.model".
@@ -814,7 +788,7 @@ static gint64 find_vocabulary (const PsLaunchFacts *facts, GError **error)
     for (guint i = 0; names[k] != NULL && i < G_N_ELEMENTS (tokenizers) && size == 0; i++) {
       g_autofree char *name = g_ascii_strdown (names[k], -1);
 
-      size = strstr (name, tokenizers[i].name) != NULL ? tokenizers[i].size : 0;
+      size = ps_has_word (name, tokenizers[i].names) ? tokenizers[i].size : 0;
     }
   if (cause != NULL)
     g_propagate_error (error, cause);

@@ -427,6 +427,16 @@ static int compare_candidates (gconstpointer a, gconstpointer b, gpointer from)
   return compare_runs (&(*(Candidate *const *)a)->run, &(*(Candidate *const *)b)->run, from);
 }
 
+/* Those that fit before others, which matters where the run as it stands does not fit. */
+static int compare_steps (gconstpointer a, gconstpointer b)
+{
+  const PsAdvised *x = a, *y = b;
+
+  if ((fit_rank (x) < 2) != (fit_rank (y) < 2))
+    return fit_rank (x) < 2 ? -1 : 1;
+  return x->step_ns != y->step_ns ? PS_COMPARE (x->step_ns, y->step_ns) : strcmp (x->options, y->options);
+}
+
 /* The first n values of each change, in the order of the candidates; allowed ones alone where asked for. Free with
  * g_ptr_array_unref. */
 static GPtrArray *choose (const GPtrArray *sorted, guint n, const PsAdvised *from)
@@ -624,6 +634,7 @@ PsAdvice *ps_advice_new (const PsAdviceQuestion *question, GError **error)
         g_array_append_val (advice->changes, copy);
       }
     }
+    g_array_sort (advice->changes, compare_steps);
     find_together (&advising, all);
   }
   ps_model_free (advising.model);

@@ -182,6 +182,43 @@ static gboolean follows_key (const Edit *edit, gsize at, const char *name)
   return ends_with_key (edit, at, name);
 }
 
+/* Where the value at the place begins: of the 8 of ${NAME:-8} it is the $. */
+static gsize value_begin (const char *text, gsize at)
+{
+  gsize begin = at;
+
+  while (begin > 0 && strchr ("\"'", text[begin - 1]) != NULL)
+    begin--;
+  if (begin < 4 || text[begin - 1] != '-')
+    return at;
+  begin -= text[begin - 2] == ':' ? 2 : 1;
+  while (begin > 0 && is_name_char (text[begin - 1]))
+    begin--;
+  return begin > 1 && text[begin - 1] == '{' && text[begin - 2] == '$' ? begin - 2 : at;
+}
+
+/* The uses of the variable to which a value is assigned that begins and stands there; 0: none is. */
+static guint count_uses (const char *text, gsize begin, gsize at)
+{
+  gsize end = begin;
+  guint n = 0;
+
+  while (end > 0 && strchr ("\"'", text[end - 1]) != NULL)
+    end--;
+  if (end == 0 || text[--end] != '=')
+    return 0;
+  for (begin = end; begin > 0 && is_name_char (text[begin - 1]);)
+    begin--;
+  const gsize length = end - begin;
+  for (const char *use = strchr (text, '$'); use != NULL && length > 0; use = strchr (use + 1, '$')) {
+    const char *name = use + 1 + (use[1] == '{');
+    gboolean own = use > text + end && use < text + at; /* NAME=${NAME:-8} */
+
+    n += strncmp (name, text + begin, length) == 0 && !is_name_char (name[length]) && !own;
+  }
+  return n;
+}
+
 /* Where an expression that begins with $ ends. */
 static gsize expression_end (const char *text, gsize at)
 {
@@ -213,8 +250,8 @@ static int compare_places (gconstpointer a, gconstpointer b)
   return x->rank != y->rank ? PS_COMPARE (x->rank, y->rank) : PS_COMPARE (x->begin, y->begin);
 }
 
-/* Where the value may stand: after the key; anywhere else, as in a variable; or in an expression, whose place it takes.
- * Free with g_array_unref. */
+/* Where the value may stand: after the key; in a variable that is used once; in an expression, whose place it takes; or
+ * anywhere. Free with g_array_unref. */
 static GArray *list_places (const Edit *edit, const char *name, const char *value)
 {
   GArray *places = g_array_new (FALSE, FALSE, sizeof (Place));
@@ -222,11 +259,13 @@ static GArray *list_places (const Edit *edit, const char *name, const char *valu
 
   for (gsize at = 0; edit->text[at] != '\0'; at++) {
     gboolean begins = at == 0 || !is_name_char (edit->text[at - 1]);
-    Place place = { at, at + n, 1 };
+    Place place = { at, at + n, 4 };
 
-    if (n > 0 && begins && strncmp (edit->text + at, value, n) == 0 && !is_name_char (edit->text[at + n]))
-      place.rank = follows_key (edit, at, name) ? 0 : 1;
-    else if (edit->text[at] == '$')
+    if (n > 0 && begins && strncmp (edit->text + at, value, n) == 0 && !is_name_char (edit->text[at + n])) {
+      const gsize begin = value_begin (edit->text, at);
+
+      place.rank = follows_key (edit, begin, name) ? 0 : count_uses (edit->text, begin, at) == 1 ? 1 : 4;
+    } else if (edit->text[at] == '$')
       place = (Place){ at, expression_end (edit->text, at), follows_key (edit, at, name) ? 2 : 3 };
     else
       continue;
