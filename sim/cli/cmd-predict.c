@@ -442,7 +442,7 @@ static gboolean add_samples (Report *report, const PsPrediction *prediction, GEr
       return FALSE;
     uncertainty.measured = spread;
   }
-  sampling.events = ps_prediction_events (prediction);
+  sampling.events = prediction->events;
   sampling.sync = options->setting->sync;
   sampling.reduce = options->setting->reduce;
   Samples *samples = g_new0 (Samples, 1);

@@ -1,5 +1,5 @@
-/* state.c - what a GPU holds of a stage throughout: its parameters, in which formats they multiply and are kept; what
- * frameworks hold in addition; the owners of matrices under Muon. */
+/* state.c - what a GPU holds of a stage throughout: its parameters, in which formats they are kept; what frameworks
+ * hold in addition; the owners of matrices under Muon. */
 #include "model-private.h"
 
 #include <pipesim/work.h>
@@ -85,57 +85,19 @@ gint64 ps_tensor_parameters (const PsModel *model, const PsStageShape *shape, gu
 
 /* Formats. */
 
-const PsNumberFormat ps_number_formats[PS_N_PRECISIONS] = {
-  [PS_PRECISION_FP32] = { 4, 32, 32, 32, FALSE, 0 },
-  [PS_PRECISION_FP16] = { 2, 16, 16, 16, FALSE, 0 },
-  [PS_PRECISION_BF16] = { 2, 16, 16, 16, FALSE, 0 },
-  [PS_PRECISION_FP8] = { 2, 8, 8, 8, FALSE, 2 + 2 + 1 },
-  [PS_PRECISION_FP8_BLOCK] = { 2, 8, 8 + 32 / 128.0, 8 + 32 / (128.0 * 128), TRUE, 2 + 2 * (1 + 4 / 128.0) },
-  [PS_PRECISION_MXFP8] = { 2, 8, 8 + 8 / 32.0, 8 + 8 / 32.0, TRUE, 2 + 2 * (1 + 1 / 32.0) },
-  [PS_PRECISION_NVFP4] = { 2, 4, 4 + 8 / 16.0, 4 + 8 / 16.0, TRUE, 2 + 2 + 2 + 2 * (1 / 2.0 + 1 / 16.0) },
-};
-
-#define FP8_FORMATS (1U << PS_PRECISION_FP8 | 1U << PS_PRECISION_MXFP8)
-
-/* What frameworks keep, unless PsStateFormats says otherwise, and what they hold besides. */
+/* What frameworks hold besides. */
 static const struct {
-  PsDtype main_grads, fp16_main_grads; /* auto: as the weights */
-  guint gathers;                       /* bits 1 << PsPrecision: fp8_param_gather */
-  guint fp16_gradient_copy;            /* bytes of another gradient of each parameter that a GPU steps */
-  gboolean caches;                     /* copies of weights for products are kept from microbatch to microbatch */
+  guint fp16_gradient_copy; /* bytes of another gradient of each parameter that a GPU steps */
+  gboolean caches;          /* copies of weights for products are kept from microbatch to microbatch */
   double reserve, passing_reserve;
   gint64 context_bytes;
 } frameworks[] = {
-  [PS_FRAMEWORK_NONE] = { PS_DTYPE_AUTO, PS_DTYPE_AUTO, 0, 0, FALSE, 1, 1, 0 },
-  [PS_FRAMEWORK_MEGATRON] = { PS_DTYPE_FP32, PS_DTYPE_FP32, 0, 0, TRUE, 1, 1, CONTEXT_BYTES },
-  [PS_FRAMEWORK_DEEPSPEED] = { PS_DTYPE_FP32, PS_DTYPE_AUTO, 0, 4, FALSE, 1.145, 1.345, CONTEXT_BYTES },
-  [PS_FRAMEWORK_BRIDGE] = { PS_DTYPE_BF16, PS_DTYPE_FP16, FP8_FORMATS, 0, TRUE, 1, 1, CONTEXT_BYTES },
+  [PS_FRAMEWORK_NONE] = { .reserve = 1, .passing_reserve = 1 },
+  [PS_FRAMEWORK_MEGATRON] = { .caches = TRUE, .reserve = 1, .passing_reserve = 1, .context_bytes = CONTEXT_BYTES },
+  [PS_FRAMEWORK_DEEPSPEED]
+  = { .fp16_gradient_copy = 4, .reserve = 1.145, .passing_reserve = 1.345, .context_bytes = CONTEXT_BYTES },
+  [PS_FRAMEWORK_BRIDGE] = { .caches = TRUE, .reserve = 1, .passing_reserve = 1, .context_bytes = CONTEXT_BYTES },
 };
-
-void ps_model_set_state (PsModel *model, const PsStateFormats *said)
-{
-  const guint *from = (const guint *)said;
-  guint *to = (guint *)&model->state;
-
-  for (guint i = 0; i < sizeof *said / sizeof *from; i++)
-    to[i] = from[i] != 0 ? from[i] : to[i];
-}
-
-PsStateFormats ps_model_formats (const PsModel *model)
-{
-  PsStateFormats formats = model->state;
-  gboolean fp16 = model->precision == PS_PRECISION_FP16, fp32 = model->precision == PS_PRECISION_FP32;
-  PsDtype own = fp32 ? PS_DTYPE_FP32 : fp16 ? PS_DTYPE_FP16 : PS_DTYPE_BF16;
-  PsDtype grads = fp16 ? frameworks[model->framework].fp16_main_grads : frameworks[model->framework].main_grads;
-
-  if (formats.main_grads == PS_DTYPE_AUTO)
-    formats.main_grads = fp32 || grads == PS_DTYPE_AUTO ? own : grads;
-  formats.main_params = formats.main_params == PS_DTYPE_AUTO ? PS_DTYPE_FP32 : formats.main_params;
-  formats.exp_avg = formats.exp_avg == PS_DTYPE_AUTO ? PS_DTYPE_FP32 : formats.exp_avg;
-  formats.exp_avg_sq = formats.exp_avg_sq == PS_DTYPE_AUTO ? PS_DTYPE_FP32 : formats.exp_avg_sq;
-  formats.fp8_param_gather |= (frameworks[model->framework].gathers >> model->precision) & 1;
-  return formats;
-}
 
 static const guint dtype_bytes[]
     = { [PS_DTYPE_FP32] = 4, [PS_DTYPE_BF16] = 2, [PS_DTYPE_FP16] = 2, [PS_DTYPE_FP8] = 1 };

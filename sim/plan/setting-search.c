@@ -76,7 +76,7 @@ gint64 ps_search_figure (const PsSearchPricing *pricing, const PsPrediction *pre
   const PsSampling sampling = { .n_samples = samples != NULL ? samples->n_samples : 0,
                                 .seed = samples != NULL ? samples->seed : 0,
                                 .n_jobs = 1,
-                                .events = ps_prediction_events (prediction),
+                                .events = prediction->events,
                                 .sync = pricing->setting->sync,
                                 .reduce = pricing->setting->reduce };
   g_autofree gint64 *ns = NULL;
