@@ -350,11 +350,10 @@ static void add_joint_lines (const PsLaunchFacts *facts, GString *ini)
   add_line (ini, "mlp", swiglu ? "swiglu" : relu2 ? "relu2" : "gelu");
   if (!latent && groups != NULL && g_strcmp0 (groups, heads) != 0)
     add_line (ini, "kv_heads", groups);
-  if (llama && !bare) {
+  if (llama && (!bare || ps_launch_is (facts, "qkv-bias")))
     add_line (ini, "qkv_bias", "true");
+  if (llama && !bare)
     add_line (ini, "other_biases", "true");
-  } else if (llama && ps_launch_is (facts, "qkv-bias"))
-    add_line (ini, "qkv_bias", "true");
   else if (!llama && bare)
     add_line (ini, "biases", "false");
   if (!llama && rotary != NULL)
@@ -566,9 +565,9 @@ char *ps_launch_model_text (const char *where, const char *text, PsLaunchForm fo
     fact = row->kind == PS_KEY_MODEL ? ps_launch_fact (facts, row->fact) : NULL;
     for (const PsKeyRow *other = ps_key_rows; other < row && fact != NULL; other++)
       fact = g_strcmp0 (other->fact, row->fact) == 0 ? NULL : fact;
-    if (fact != NULL && belongs (facts, row->fact) && !g_str_equal (fact, "false") && !g_str_equal (fact, "0"))
-      add_line (ini, row->fact, fact);
-    else if (fact != NULL && (g_str_equal (row->fact, "tied") || g_str_equal (row->fact, "flash_attention")))
+    if (fact != NULL
+        && ((belongs (facts, row->fact) && ps_launch_is (facts, row->fact)) || g_str_equal (row->fact, "tied")
+            || g_str_equal (row->fact, "flash_attention")))
       add_line (ini, row->fact, fact);
   }
   add_joint_lines (facts, ini);
