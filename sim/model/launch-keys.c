@@ -276,7 +276,7 @@ const PsKeyRow ps_key_rows[] = {
     "parallelism.enable_async_tensor_parallel parallelism.enable_compiled_autograd activation_checkpoint. compile. "
     "float8. quantize. memory_estimation.",
     PS_KEY_HARMLESS, NULL, NULL },
-  { NULL },
+  { .keys = NULL },
 };
 
 /* Rows by the names of their keys; of two with one name the first. */
