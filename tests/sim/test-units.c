@@ -301,7 +301,8 @@ static void test_encoder (void)
       g_assert_cmpint (ps_work_flops (&work), ==, ps_model_stage_flops (model, &whole, kind));
   }
   /* Two norms, their results, queries, keys, values, the result, the activation before and after. */
-  g_assert_cmpint (ps_model_stage_kept_bytes (model, &middle, PS_RECOMPUTE_NONE), ==, tokens * 2 * (4 * 16 + 3 * 16 + 16 + 80));
+  g_assert_cmpint (ps_model_stage_kept_bytes (model, &middle, PS_RECOMPUTE_NONE), ==,
+                   tokens * 2 * (4 * 16 + 3 * 16 + 16 + 80));
   /* Messages: within the encoder, after it, after the embedding. */
   g_assert_cmpuint (n, ==, 3 + 3);
   g_assert_cmpint (ps_model_stage_output_bytes (model, &units[0]), ==, 2 * tokens * 16);
