@@ -137,7 +137,7 @@ static gboolean prepare_steps (PsExecOptions *options, const Job *job, PsStepLog
   PsRunSetting *run = &options->run;
   const guint before = run->start != NULL ? ps_checkpoint_step (run->start) : 0;
 
-  const PsEventsSetting *events = job->prediction != NULL ? ps_prediction_events (job->prediction) : NULL;
+  const PsEventsSetting *events = job->prediction != NULL ? job->prediction->events : NULL;
 
   run->costs = run->device == &ps_paced_device ? job->prediction->costs : NULL;
   run->speed = run->costs != NULL && events != NULL ? events->speed : NULL;

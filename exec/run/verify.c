@@ -267,7 +267,7 @@ PsTimeline *ps_compared_run_prediction (const PsPrediction *prediction)
 {
   const PsProgram *program = prediction->program;
 
-  if (!program->schedule->asynchronous || ps_prediction_events (prediction) != NULL)
+  if (!program->schedule->asynchronous || prediction->events != NULL)
     return ps_prediction_timeline (prediction);
   g_autoptr (PsSimulation) steady = ps_simulation_new (program);
   ps_simulate (program, prediction->costs, steady);

@@ -754,8 +754,8 @@ gint64 ps_model_active_parameters (const PsModel *model);
  */
 gint64 ps_model_stage_flops (const PsModel *model, const PsStageShape *shape, PsOpKind kind);
 
-/* Bytes that a forward keeps for one microbatch (Korthikanti et al., arXiv 2205.05198, section 4.1, dropout masks
- * included), scaled by element size / 2.
+/* Bytes that a forward keeps for one microbatch under that recomputation; the head is never recomputed. Without any
+ * (Korthikanti et al., arXiv 2205.05198, section 4.1, dropout masks included), scaled by element size / 2:
  *
  * - Layer, f = 4h and k = a: 34sbh + 5as^2b without flash attention (equation 1), 34sbh with it.
  * - Layer, any f, q and c, by its derivation: sb(10h + 4q + 4c + 4f) (GPT), sb(8h + 4q + 4c + 6f) (Llama, which has no
@@ -777,7 +777,7 @@ gint64 ps_model_stage_flops (const PsModel *model, const PsStageShape *shape, Ps
  *   for each token where it is fused, and nothing where it is chunked. A module of multi-token prediction: 8sbh and a
  *   layer.
  */
-gint64 ps_model_stage_activation_bytes (const PsModel *model, const PsStageShape *shape);
+gint64 ps_model_stage_kept_bytes (const PsModel *model, const PsStageShape *shape, PsRecompute recompute);
 
 /* Bytes of a stage that W still needs after B: inputs of the matrices and gradients of their outputs.
  *
@@ -787,9 +787,6 @@ gint64 ps_model_stage_activation_bytes (const PsModel *model, const PsStageShape
  * - Never more than what the forward keeps.
  */
 gint64 ps_model_stage_weight_activation_bytes (const PsModel *model, const PsStageShape *shape);
-
-/* The bytes that a forward keeps under that recomputation; the head is never recomputed. */
-gint64 ps_model_stage_kept_bytes (const PsModel *model, const PsStageShape *shape, PsRecompute recompute);
 
 /* The part of what F of a stage keeps under that recomputation that these modules (PsOffloadFlags) move. */
 double ps_model_moved_part (const PsModel *model, const PsStageShape *shape, PsRecompute recompute, guint offload);
@@ -825,10 +822,7 @@ typedef struct {
  * ZeRO, section 3.1). PsStateFormats says others, else the framework does (work.h). */
 PsStateBytes ps_model_state (const PsModel *model, gint64 n_parameters);
 
-/* The same for the parameters of a stage. */
-PsStateBytes ps_model_stage_state (const PsModel *model, const PsStageShape *shape);
-
-/* Weights, gradients and optimizer state of ps_model_stage_state together. */
+/* Weights, gradients and optimizer state of the parameters of a stage together. */
 gint64 ps_model_stage_state_bytes (const PsModel *model, const PsStageShape *shape);
 
 /* The stages of a model as Megatron-LM writes them. A layout string, "Et*3|(tt|)*29,m|L", is of GPTModel

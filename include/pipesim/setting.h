@@ -408,16 +408,13 @@ typedef struct {
                               they are alike */
   gint64 even_ns;          /* iteration time with the even layout, where none was asked for and another was better;
                               0: none was */
-  PsEventsSetting *events; /* see ps_prediction_events; what it points to is the prediction's, too */
+  PsEventsSetting *events; /* what the events engine ran with; NULL: the relaxation engine was enough. What it points
+                              to is the prediction's, too */
   PsProgram *hint;         /* see ps_prediction_hint; NULL: the order was kept */
 } PsPrediction;
 
 void ps_prediction_free (PsPrediction *prediction);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsPrediction, ps_prediction_free)
-
-/* The options that the events engine ran with; NULL: the relaxation engine was enough. Lives as long as the prediction.
- */
-const PsEventsSetting *ps_prediction_events (const PsPrediction *prediction);
 
 /* The program that the engine was given. It is the prediction's, unless --ready-order took its order as a hint: the
  * prediction's program then has the order that came out. Lives as long as the prediction. */

@@ -175,9 +175,6 @@ gint64 ps_tensor_parameters (const PsModel *model, const PsStageShape *shape, gu
 /* The part of them that are experts to which tokens are routed. */
 gint64 ps_tensor_expert_parameters (const PsModel *model, const PsStageShape *shape, guint n_tensor);
 
-/* The part of either, dense or experts, that is weights of products in the model's number format. */
-gint64 ps_tensor_product_parameters (const PsModel *model, const PsStageShape *shape, guint n_tensor, gboolean experts);
-
 /* ps_model_state for these parameters, and the part of the experts. Weights of products that are multiplied in 8 or 4
  * bits:
  *

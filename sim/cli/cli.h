@@ -1,5 +1,5 @@
-/* cli.h - the commands that the program pipesim holds itself, and what several of them share. main.c has their table.
- */
+/* cli.h - the commands that the program pipesim holds itself, and what several of them share. commands.c has their
+ * table. */
 #pragma once
 
 #include <pipesim/answer.h>

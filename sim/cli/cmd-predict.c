@@ -442,7 +442,7 @@ static gboolean add_samples (Report *report, const PsPrediction *prediction, GEr
       return FALSE;
     uncertainty.measured = spread;
   }
-  sampling.events = ps_prediction_events (prediction);
+  sampling.events = prediction->events;
   sampling.sync = options->setting->sync;
   sampling.reduce = options->setting->reduce;
   Samples *samples = g_new0 (Samples, 1);
@@ -786,14 +786,6 @@ static gboolean report_init (Report *report, Options *options, GError **error)
                           options->setting->serve != PS_SERVE_NONE ? wide_of_prefill : wide, error);
 }
 
-/* Whether one schedule stands before the other: yes before tight before no, then the faster one. */
-static gboolean is_before (const char *fits, gint64 iteration_ns, const char *other_fits, gint64 other_ns)
-{
-  int order = strcmp (other_fits, fits);
-
-  return order < 0 || (order == 0 && iteration_ns < other_ns);
-}
-
 static void add_row (Report *report, const PsPrediction *prediction)
 {
   const Options *options = report->options;
@@ -930,14 +922,17 @@ static char *describe_skipped (const Report *report)
   return g_string_free (text, FALSE);
 }
 
-/* The one that will stand first; NULL: there is none. */
+/* The one that will stand first: yes before tight before no, then the faster one. NULL: there is none. */
 static const Candidate *find_first (const GArray *candidates)
 {
   const Candidate *all = (const Candidate *)(gpointer)candidates->data, *first = NULL;
 
-  for (guint i = 0; i < candidates->len; i++)
-    if (first == NULL || is_before (all[i].fits, all[i].iteration_ns, first->fits, first->iteration_ns))
+  for (guint i = 0; i < candidates->len; i++) {
+    int order = first != NULL ? strcmp (first->fits, all[i].fits) : -1;
+
+    if (order < 0 || (order == 0 && all[i].iteration_ns < first->iteration_ns))
       first = &all[i];
+  }
   return first;
 }
 

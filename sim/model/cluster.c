@@ -293,11 +293,8 @@ static char *find_class (PsIni *ini)
 static char *named_class (PsIni *ini)
 {
   g_auto (GStrv) names = ps_shipped_names ("clusters");
-  g_autofree const char **choices = g_new0 (const char *, g_strv_length (names) + 1);
 
-  for (guint i = 0; names[i] != NULL; i++)
-    choices[i] = names[i];
-  return g_strdup (names[ps_ini_choice (ini, "like", choices)]);
+  return g_strdup (names[ps_ini_choice (ini, "like", (const char *const *)names)]);
 }
 
 /* Completes a description that omits keys by those of a cluster like it. Returns what was assumed; NULL: nothing. Free
@@ -407,36 +404,23 @@ PsCluster *ps_cluster_load (const char *path, GError **error)
   return ini != NULL ? complete (ini, text != NULL ? path : NULL, error) : NULL;
 }
 
-/* KEY=VALUE for a file; *value points into `change`. network is short for network_bandwidth. NULL: it is none of the
- * keys. */
-static const char *changed_key (const char *change, const char **value)
-{
-  const char *equals = strchr (change, '=');
-  g_autofree char *key = g_strndup (change, equals != NULL ? (gsize)(equals - change) : strlen (change));
-
-  *value = equals != NULL ? equals + 1 : "";
-  if (equals != NULL && g_str_equal (key, "network"))
-    return "network_bandwidth";
-  for (guint i = 0; equals != NULL && i < G_N_ELEMENTS (fields); i++)
-    if (g_str_equal (key, fields[i].key))
-      return fields[i].key;
-  return NULL;
-}
-
+/* KEY=VALUE for a file; network is short for network_bandwidth. */
 static gboolean change_key (PsIni *ini, const char *change, GError **error)
 {
-  const char *value, *key = changed_key (change, &value);
+  const char *equals = strchr (change, '=');
+  g_autofree char *given = g_strndup (change, strcspn (change, "="));
+  const char *key = g_str_equal (given, "network") ? "network_bandwidth" : given;
   const char *names[G_N_ELEMENTS (fields)] = { NULL }; /* all but `like`, which is given */
 
-  if (key != NULL && ps_ini_has (ini, key))
-    return ps_refuse (error, PS_ERROR_USAGE, "%s: the key is given twice", change);
-  if (key != NULL) {
-    ps_ini_set (ini, key, value);
-    return TRUE;
-  }
   for (guint i = 1; i < G_N_ELEMENTS (fields); i++)
     names[i - 1] = fields[i].key;
-  g_autofree char *all = g_strjoinv (" ", (char **)names), *given = g_strndup (change, strcspn (change, "="));
+  if (equals != NULL && ps_ini_has (ini, key))
+    return ps_refuse (error, PS_ERROR_USAGE, "%s: the key is given twice", change);
+  if (equals != NULL && g_strv_contains (names, key)) {
+    ps_ini_set (ini, key, equals + 1);
+    return TRUE;
+  }
+  g_autofree char *all = g_strjoinv (" ", (char **)names);
   g_autofree char *meant = ps_did_you_mean (given, names, G_N_ELEMENTS (fields) - 1, "");
   return ps_refuse (error, PS_ERROR_USAGE, "'%s': is no KEY=VALUE with a key of clusters: %s%s", change, all, meant);
 }

@@ -285,12 +285,12 @@ static gboolean is_named (const char *names, const char *key)
   return FALSE;
 }
 
-static gboolean has_word (const char *key, const char *list)
+gboolean ps_has_word (const char *text, const char *list)
 {
   g_auto (GStrv) words = g_strsplit (list, " ", -1);
   guint i = 0;
 
-  while (words[i] != NULL && strstr (key, words[i]) == NULL)
+  while (words[i] != NULL && strstr (text, words[i]) == NULL)
     i++;
   return words[i] != NULL;
 }
@@ -460,7 +460,7 @@ static gboolean read_key (Config *config, const char *key, GError **error)
   if (row == NULL) {
     g_autofree char *escaped = g_strescape (key, NULL);
 
-    if (!has_word (key, HARMLESS_WORDS) && !has_word (key, SILENT_WORDS))
+    if (!ps_has_word (key, HARMLESS_WORDS) && !ps_has_word (key, SILENT_WORDS))
       g_string_append_printf (config->unread, "%s%s", config->unread->len > 0 ? ", " : "", escaped);
     return TRUE;
   }

@@ -822,7 +822,7 @@ void ps_costs_remove_host_time (PsCosts *costs)
 
 /* Costs from the command line: KEY=VALUE,... */
 
-static const char *const key_names[PS_N_COST_KEYS]
+static const char *const key_names[PS_N_COST_KEYS + 1]
     = { "f",  "b",    "w",   "bw",   "c",    "o",       "pair",    "reduce", "reduce2", "r",  "host",
         "op", "post", "act", "wact", "keep", "weights", "version", "grad",   "opt",     "msg" };
 
@@ -908,12 +908,11 @@ static gboolean parse_entry (Spec *spec, const char *entry, GError **error)
 
   while (key < PS_N_COST_KEYS && !g_str_equal (name, key_names[key]))
     key++;
-  if (key == PS_N_COST_KEYS || equals == NULL)
-    return ps_refuse (
-        error, PS_ERROR_USAGE,
-        "--costs: '%s' is not KEY=VALUE with a key of f, b, w, bw, c, o, pair, reduce, reduce2, r, host, op, post, "
-        "act, wact, keep, weights, version, grad, opt, msg",
-        entry);
+  if (key == PS_N_COST_KEYS || equals == NULL) {
+    g_autofree char *keys = g_strjoinv (", ", (char **)key_names);
+
+    return ps_refuse (error, PS_ERROR_USAGE, "--costs: '%s' is not KEY=VALUE with a key of %s", entry, keys);
+  }
   if (spec->values[key] != NULL)
     return ps_refuse (error, PS_ERROR_USAGE, "--costs: %s is given twice", name);
   return parse_values (spec, key, equals + 1, error);

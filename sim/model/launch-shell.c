@@ -49,7 +49,6 @@ typedef struct {
   GPtrArray *bodies;     /* all of them */
   GPtrArray *texts;      /* that commands are read from, char * */
   GPtrArray *documents;  /* JSON of here-documents, char * */
-  PsLaunchKnows *knows;
   Mode mode;
   char *doubt; /* the reason of the last condition that is not known */
   guint depth, steps;
@@ -83,11 +82,6 @@ static void word_free (gpointer data)
 static GPtrArray *words_new (void)
 {
   return g_ptr_array_new_with_free_func (word_free);
-}
-
-static void words_unref (gpointer words)
-{
-  g_ptr_array_unref (words);
 }
 
 static void add_word (GPtrArray *words, const char *text, guint line)
@@ -803,11 +797,6 @@ static void skip_redirection (Shell *shell)
   take_document (shell, body, literal);
 }
 
-static gboolean is_one (const char *word, const char *const *words)
-{
-  return g_strv_contains (words, word);
-}
-
 /* What a test says of words between [ and ], from *i on; level 0 is "or", 1 "and", 2 a comparison. */
 static Truth test (Shell *shell, const GPtrArray *words, guint *i, guint level)
 {
@@ -817,7 +806,7 @@ static Truth test (Shell *shell, const GPtrArray *words, guint *i, guint level)
   if (level < 2) {
     Truth truth = test (shell, words, i, level + 1);
 
-    while (*i < words->len && is_one (word_at (words, *i), joins[level])) {
+    while (*i < words->len && g_strv_contains (joins[level], word_at (words, *i))) {
       (*i)++;
       Truth next = test (shell, words, i, level + 1);
       truth = level == 0 ? MAX (truth, next) : MIN (truth, next);
@@ -843,7 +832,8 @@ static Truth test (Shell *shell, const GPtrArray *words, guint *i, guint level)
       return doubt (shell, second);
     return (*second == '\0' || is_unset (second)) == (word[1] == 'z') ? YES : NO;
   }
-  if (*i >= words->len || is_one (second, joins[0]) || is_one (second, joins[1]) || g_str_equal (second, ")"))
+  if (*i >= words->len || g_strv_contains (joins[0], second) || g_strv_contains (joins[1], second)
+      || g_str_equal (second, ")"))
     return strchr (word, UNKNOWN) != NULL ? doubt (shell, word) : *word != '\0' ? YES : NO;
   *i += 2;
   if (strchr (word, UNKNOWN) != NULL || strchr (third, UNKNOWN) != NULL)
@@ -903,7 +893,7 @@ static void take_launch (Shell *shell, const GPtrArray *words, gboolean is_launc
     if (is_option (text)) {
       g_autofree char *key = g_strdelimit (g_strndup (text + 2, strcspn (text + 2, "=\1")), "-", '_');
 
-      score += shell->knows (key) ? 4 : 0;
+      score += ps_launch_key_row (PS_LAUNCH_WORDS, key) != NULL ? 4 : 0;
     }
   }
   if (is_launch || is_option (word_at (split, 0)) || g_str_has_prefix (word_at (split, 0), "activation_checkpoint:"))
@@ -984,7 +974,7 @@ static Truth take_command (Shell *shell, const GPtrArray *words, gboolean is_lau
   for (guint i = 1; i < words->len; i++) /* bash -c "torchrun ..." */
     if (!is_option (word_at (words, i)) && strstr (word_at (words, i), " -") != NULL)
       run_text (shell, word_at (words, i));
-  return is_one (name, done) ? YES : doubt (shell, "the outcome of a command is not known");
+  return g_strv_contains (done, name) ? YES : doubt (shell, "the outcome of a command is not known");
 }
 
 /* Commands are run where the truth is YES; restored by the mode that is returned. */
@@ -1197,7 +1187,7 @@ static Truth run_simple (Shell *shell)
         return YES;
       }
       shell->at++;
-    } else if ((words->len > 0 && !is_one (word_at (words, 0), declare)) || !read_assignment (shell))
+    } else if ((words->len > 0 && !g_strv_contains (declare, word_at (words, 0))) || !read_assignment (shell))
       g_free (read_word (shell, words));
   }
   return take_command (shell, words, is_launch);
@@ -1401,20 +1391,20 @@ static void find_launch (Shell *shell)
   take_launch (shell, kept, FALSE);
 }
 
-void ps_launch_read_shell (const char *text, PsLaunchKnows *knows, GPtrArray *keys, GPtrArray *documents)
+void ps_launch_read_shell (const char *text, GPtrArray *keys, GPtrArray *documents)
 {
-  Shell shell = { .at = text,
-                  .line = 1,
-                  .mode = RUN,
-                  .doubt = g_strdup (""),
-                  .variables = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, words_unref),
-                  .functions = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, NULL),
-                  .bodies = g_ptr_array_new_with_free_func (g_free),
-                  .texts = g_ptr_array_new_with_free_func (g_free),
-                  .documents = documents,
-                  .knows = knows,
-                  .command = words_new (),
-                  .bare = words_new () };
+  Shell shell
+      = { .at = text,
+          .line = 1,
+          .mode = RUN,
+          .doubt = g_strdup (""),
+          .variables = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, (GDestroyNotify)g_ptr_array_unref),
+          .functions = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, NULL),
+          .bodies = g_ptr_array_new_with_free_func (g_free),
+          .texts = g_ptr_array_new_with_free_func (g_free),
+          .documents = documents,
+          .command = words_new (),
+          .bare = words_new () };
 
   for (; *shell.at != '\0'; shell.at += *shell.at != '\0')
     run_list (&shell, "");

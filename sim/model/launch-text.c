@@ -472,20 +472,19 @@ gboolean ps_launch_open (const char *command, char **text, gsize *length, GError
 }
 
 /* Options of a script, which win over its here-documents for DeepSpeed. */
-static void read_script (const char *where, const char *text, PsLaunchKnows *knows, GPtrArray *keys)
+static void read_script (const char *where, const char *text, GPtrArray *keys)
 {
   g_autoptr (GPtrArray) documents = g_ptr_array_new_with_free_func (g_free);
   GPtrArray *options = ps_launch_keys_new ();
 
-  ps_launch_read_shell (text, knows, options, documents);
+  ps_launch_read_shell (text, options, documents);
   for (guint i = 0; i < documents->len; i++)
     if (ps_launch_form (documents->pdata[i]) == PS_LAUNCH_JSON)
       read_json (where, documents->pdata[i], keys, NULL);
   g_ptr_array_extend_and_steal (keys, options);
 }
 
-GPtrArray *ps_launch_form_keys (const char *where, const char *text, PsLaunchForm form, PsLaunchKnows *knows,
-                                GError **error)
+GPtrArray *ps_launch_keys (const char *where, const char *text, PsLaunchForm form, GError **error)
 {
   g_autoptr (GPtrArray) keys = ps_launch_keys_new ();
   g_auto (GStrv) lines = NULL;
@@ -504,6 +503,6 @@ GPtrArray *ps_launch_form_keys (const char *where, const char *text, PsLaunchFor
   else if (form == PS_LAUNCH_JSON)
     done = read_json (where, text, keys, error);
   else
-    read_script (where, text, knows, keys);
+    read_script (where, text, keys);
   return done ? g_steal_pointer (&keys) : NULL;
 }

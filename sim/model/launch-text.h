@@ -33,13 +33,6 @@ PsLaunchForm ps_launch_form (const char *text);
 GPtrArray *ps_launch_keys (const char *where, const char *text, PsLaunchForm form,
                            GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
-/* Whether the table has a row of the key. */
-typedef gboolean PsLaunchKnows (const char *key);
-
-/* The same, with the table. */
-GPtrArray *ps_launch_form_keys (const char *where, const char *text, PsLaunchForm form, PsLaunchKnows *knows,
-                                GError **error) G_GNUC_WARN_UNUSED_RESULT;
-
 /* An array of PsLaunchKey, for readers of forms. */
 GPtrArray *ps_launch_keys_new (void);
 
@@ -47,7 +40,7 @@ GPtrArray *ps_launch_keys_new (void);
 void ps_launch_add_key (GPtrArray *keys, char *key, const char *value, guint line);
 
 /* Adds the options of a script's launch, and to documents its here-documents that are objects (char *). */
-void ps_launch_read_shell (const char *text, PsLaunchKnows *knows, GPtrArray *keys, GPtrArray *documents);
+void ps_launch_read_shell (const char *text, GPtrArray *keys, GPtrArray *documents);
 
 /* The key that a framework has of a fact: of Megatron-LM ("" as section), or in a section of torchtitan's
  * configuration. Free with g_free. */
@@ -70,7 +63,9 @@ typedef struct {
   const char *values; /* "theirs=ours ..."; "=ours" where a flag is given; NULL: the value as it is */
 } PsKeyRow;
 
-/* The row of a key as a form spells it; NULL: it has none. Rows are those of one array. */
+extern const PsKeyRow ps_key_rows[]; /* the last has no keys */
+
+/* The row of a key as a form spells it; NULL: it has none. */
 const PsKeyRow *ps_launch_key_row (PsLaunchForm form, const char *key);
 
 /* The facts of a launch. */

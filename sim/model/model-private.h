@@ -9,6 +9,9 @@
 const PsIniField *ps_model_fields (guint *n);
 void ps_model_set_field (PsModel *model, const PsIniField *field, double value);
 
+/* Whether one of the words of a list, with blanks between, is in the text. */
+gboolean ps_has_word (const char *text, const char *list);
+
 /* Reads a config.json (config.c); else as ps_model_parse. */
 PsModel *ps_model_parse_config (const char *where, const char *text, gsize length,
                                 GError **error) G_GNUC_WARN_UNUSED_RESULT;

@@ -1,5 +1,5 @@
 /* model-read.c - reads models: .ini descriptions, the config.json of transformers (config.c), and the arguments of
- * Megatron-LM (launch-keys.c). */
+ * Megatron-LM (launch-facts.c). */
 #include "launch-text.h"
 #include "model-private.h"
 

@@ -2,7 +2,6 @@
  * of a stage. */
 #include <pipesim/model.h>
 
-#include "base/names.h"
 #include "model-private.h"
 
 #include <math.h>
@@ -32,7 +31,6 @@ static const char *const optimizer_names[] = { "adam", "muon", NULL };
 static const char *const implementation_names[] = { "fused", "foreach", NULL };
 static const char *const dtype_names[] = { "auto", "fp32", "bf16", "fp16", "fp8", NULL };
 static const char *const loss_names[] = { "whole", "fused", "chunked", NULL };
-PS_DEFINE_NAMES (PsLoss, ps_loss, "whole", "fused", "chunked")
 
 #define AT(member) G_STRUCT_OFFSET (PsModel, member)
 #define COUNT(key_, presence_, member, high_)                                                                          \
@@ -192,6 +190,7 @@ DEFINE_NAMES (PsFramework, ps_framework, framework_names)
 DEFINE_NAMES (PsOptimizer, ps_optimizer, optimizer_names)
 DEFINE_NAMES (PsImplementation, ps_implementation, implementation_names)
 DEFINE_NAMES (PsDtype, ps_dtype, dtype_names)
+DEFINE_NAMES (PsLoss, ps_loss, loss_names)
 
 gboolean ps_model_set_precision (PsModel *model, const char *where, const char *text, GError **error)
 {
@@ -598,16 +597,14 @@ char *ps_model_find_misfit (const PsModel *model, const char **key)
 
 PsModel *ps_model_parse_ini (const char *where, const char *text, gsize length, GError **error)
 {
-  guint n;
-  const PsIniField *fields = ps_model_fields (&n);
-  g_autoptr (PsIni) ini = ps_ini_parse (where, text, length, "model", fields, n, error);
+  g_autoptr (PsIni) ini = ps_ini_parse (where, text, length, "model", fields, G_N_ELEMENTS (fields), error);
   g_autoptr (PsModel) model = g_new0 (PsModel, 1);
   const char *key;
 
   if (ini == NULL)
     return NULL;
   model->name = ps_ini_name (ini);
-  ps_ini_fields (ini, fields, n, model);
+  ps_ini_fields (ini, fields, G_N_ELEMENTS (fields), model);
   if (!ps_ini_finish (ini, error))
     return NULL;
   ps_model_fill_defaults (model);
@@ -866,15 +863,10 @@ static gint64 weight_bytes (const PsModel *model, const PsUnitParts *parts, guin
   return ps_unit_kept_bytes (model, parts, flags) + token_bytes (model, bits, 0);
 }
 
-gint64 ps_model_stage_activation_bytes (const PsModel *model, const PsStageShape *shape)
-{
-  return ps_model_sum_units (model, shape, ps_unit_kept_bytes, 0);
-}
-
 gint64 ps_model_stage_weight_activation_bytes (const PsModel *model, const PsStageShape *shape)
 {
   return MIN (ps_model_sum_units (model, shape, weight_bytes, PS_KEPT_WEIGHT),
-              ps_model_stage_activation_bytes (model, shape));
+              ps_model_sum_units (model, shape, ps_unit_kept_bytes, 0));
 }
 
 gint64 ps_model_sum_kept (const PsModel *model, const PsStageShape *shape, PsRecompute recompute, guint what)

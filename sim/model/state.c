@@ -65,7 +65,8 @@ static gint64 sum_products (G_GNUC_UNUSED const PsModel *model, const PsUnitPart
   return sum;
 }
 
-gint64 ps_tensor_product_parameters (const PsModel *model, const PsStageShape *shape, guint n_tensor, gboolean experts)
+/* The part of either, dense or experts, that is weights of products in the model's number format. */
+static gint64 product_parameters (const PsModel *model, const PsStageShape *shape, guint n_tensor, gboolean experts)
 {
   if (experts)
     return share_experts (model, ps_model_sum_units (model, shape, sum_products, PS_CUT_EXPERTS), n_tensor);
@@ -161,14 +162,9 @@ PsStateBytes ps_model_state (const PsModel *model, gint64 n_parameters)
   return state_of (model, n_parameters, 0, 0);
 }
 
-PsStateBytes ps_model_stage_state (const PsModel *model, const PsStageShape *shape)
-{
-  return ps_model_state (model, ps_model_stage_parameters (model, shape));
-}
-
 gint64 ps_model_stage_state_bytes (const PsModel *model, const PsStageShape *shape)
 {
-  PsStateBytes state = ps_model_stage_state (model, shape);
+  PsStateBytes state = ps_model_state (model, ps_model_stage_parameters (model, shape));
 
   return state.weight_bytes + state.gradient_bytes + state.optimizer_bytes;
 }
@@ -308,8 +304,8 @@ PsStateBytes ps_tensor_state (const PsModel *model, const PsStageShape *shape, c
 {
   guint t = cluster->tensor, n_copies = model->precision == PS_PRECISION_FP8 && cluster->peak_flops_fp4 > 0 ? 1 : 2;
   gint64 n = ps_tensor_parameters (model, shape, t), n_experts = ps_tensor_expert_parameters (model, shape, t);
-  gint64 n_products = ps_tensor_product_parameters (model, shape, t, FALSE);
-  gint64 n_expert_products = ps_tensor_product_parameters (model, shape, t, TRUE);
+  gint64 n_products = product_parameters (model, shape, t, FALSE);
+  gint64 n_expert_products = product_parameters (model, shape, t, TRUE);
   PsStateBytes state = state_of (model, n, n_products + n_expert_products, n_copies);
 
   *experts = state_of (model, n_experts, n_expert_products, n_copies);

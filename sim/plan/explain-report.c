@@ -7,7 +7,7 @@
 static gboolean find_what_ifs (PsExplainReport *report, const PsSetting *setting, GError **error)
 {
   const PsPrediction *prediction = report->prediction;
-  const PsEventsSetting *events = ps_prediction_events (prediction);
+  const PsEventsSetting *events = prediction->events;
   gint64 rest_ns = prediction->metrics.iteration_ns - prediction->metrics.makespan_ns;
   const PsProgram *program = ps_prediction_hint (prediction);
 
@@ -28,8 +28,8 @@ PsExplainReport *ps_explain_report_new (const PsSetting *setting, const PsPredic
                                .metrics = &prediction->metrics,
                                .steady = setting->sync == PS_SYNC_BYPASS || prediction->program->schedule->asynchronous,
                                .saving = saving };
-  report->explanation = report->steady ? ps_explain_steady (prediction->program, prediction->costs,
-                                                            ps_prediction_events (prediction), setting->reduce, error)
+  report->explanation = report->steady ? ps_explain_steady (prediction->program, prediction->costs, prediction->events,
+                                                            setting->reduce, error)
                                        : ps_explain (prediction->program, prediction->costs, prediction->simulation,
                                                      prediction->metrics.iteration_ns);
   return report->explanation != NULL && find_what_ifs (report, setting, error) ? g_steal_pointer (&report) : NULL;

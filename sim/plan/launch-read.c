@@ -119,9 +119,7 @@ static const char *fact (Reader *reader, const char *name)
 
 static gboolean is (Reader *reader, const char *name)
 {
-  const char *value = fact (reader, name);
-
-  return value != NULL && !g_str_equal (value, "false") && !g_str_equal (value, "0");
+  return fact (reader, name) != NULL && ps_launch_is (reader->facts, name);
 }
 
 static void G_GNUC_PRINTF (2, 3) fail (Reader *reader, const char *format, ...)
@@ -692,7 +690,7 @@ static void add_model (Reader *reader)
   if (row != NULL)
     reader->model = ps_model_load (path, &reader->error);
   add (reader, "model", "%s", path);
-  if (reader->model == NULL || reader->error != NULL || path == NULL)
+  if (reader->model == NULL || reader->error != NULL)
     return;
   guint sequence = (guint)count (reader, "sequence", reader->titan ? TITAN_SEQUENCE : 0);
   if (sequence > 0 && sequence != reader->model->sequence)

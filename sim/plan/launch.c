@@ -600,38 +600,30 @@ typedef struct {
 } Flag;
 
 /* Adds lines of options: each a fact of launch-keys.c with its value there, or an option without a fact. */
-static void add_facts (const char *facts, GString *text)
-{
-  for (; *facts != '\0'; facts += strspn (facts, "\n")) {
-    gsize n = strcspn (facts, " \n"), length = strcspn (facts, "\n");
-    g_autofree char *fact = g_strndup (facts, n);
-    g_autofree char *key = *facts == '-' ? g_strdup (fact + 2) : ps_launch_key (fact, "");
-
-    g_string_append_printf (text, "--%s%.*s\n", g_strdelimit (key, "_", '-'), (int)(length - n), facts + n);
-    facts += length;
-  }
-}
-
-static void add_flags (const Flag *flags, guint n, GString *text)
-{
-  for (guint i = 0; i < n; i++)
-    if (flags[i].given) {
-      add_facts (flags[i].facts, text);
-      if (flags[i].value != ALONE) {
-        g_string_truncate (text, text->len - 1);
-        g_string_append_printf (text, " %" G_GINT64_FORMAT "\n", flags[i].value);
-      }
-    }
-}
-
-static void G_GNUC_PRINTF (2, 3) add_fact (GString *text, const char *format, ...)
+static void G_GNUC_PRINTF (2, 3) add_facts (GString *text, const char *format, ...)
 {
   va_list arguments;
 
   va_start (arguments, format);
   g_autofree char *facts = g_strdup_vprintf (format, arguments);
   va_end (arguments);
-  add_facts (facts, text);
+  g_auto (GStrv) lines = g_strsplit (facts, "\n", -1);
+  for (guint i = 0; lines[i] != NULL; i++) {
+    const char *value = lines[i] + strcspn (lines[i], " ");
+    g_autofree char *fact = g_strndup (lines[i], (gsize)(value - lines[i]));
+    g_autofree char *key = *fact == '-' ? g_strdup (fact + 2) : ps_launch_key (fact, "");
+
+    g_string_append_printf (text, "--%s%s\n", g_strdelimit (key, "_", '-'), value);
+  }
+}
+
+static void add_flags (const Flag *flags, guint n, GString *text)
+{
+  for (guint i = 0; i < n; i++)
+    if (flags[i].given && flags[i].value != ALONE)
+      add_facts (text, "%s %" G_GINT64_FORMAT, flags[i].facts, flags[i].value);
+    else if (flags[i].given)
+      add_facts (text, "%s", flags[i].facts);
 }
 
 static const char *const megatron_formats[PS_N_PRECISIONS] = {
@@ -692,7 +684,7 @@ static void add_megatron_kinds (const PsModel *model, gboolean hybrid, GString *
         && strpbrk (letters, rows[i].others) != NULL) {
       g_autofree char *list = list_layers (letters, n_letters, rows[i].units);
 
-      add_fact (text, "%s '%s'", rows[i].fact, list);
+      add_facts (text, "%s '%s'", rows[i].fact, list);
     }
 }
 
@@ -782,9 +774,9 @@ static void add_megatron_model (const PsModel *model, gboolean hybrid, GString *
 
   add_flags (flags, G_N_ELEMENTS (flags), text);
   if (model->window > 0)
-    add_fact (text, "window '(%u,0)'", model->window - 1);
+    add_facts (text, "window '(%u,0)'", model->window - 1);
   if (mixed && experts->capacity > 0)
-    add_fact (text, "capacity %g", experts->capacity);
+    add_facts (text, "capacity %g", experts->capacity);
   add_megatron_kinds (model, hybrid, text);
 }
 
@@ -809,7 +801,7 @@ static void add_megatron_stages (const Run *run, gboolean hybrid, GString *text)
   const PsLaunch *launch = run->launch;
   guint n = launch->n_devices * run->v;
 
-  add_fact (text, "devices %u", launch->n_devices);
+  add_facts (text, "devices %u", launch->n_devices);
   if (hybrid) {
     const PsStageShape whole = ps_model_whole (&run->model);
     g_autofree char *letters = ps_model_megatron_pattern (&run->model);
@@ -818,13 +810,13 @@ static void add_megatron_stages (const Run *run, gboolean hybrid, GString *text)
 
     if (run->overlaps)
       g_string_append (text, "# [ ] need pull request 4798 of Megatron-LM; megatron-gpt overlaps without it\n");
-    add_fact (text, "pattern '%s'", groups);
+    add_facts (text, "pattern '%s'", groups);
   } else if (launch->n_devices > 1 && (!ps_stage_shapes_are_even (launch->shapes, n) || run->model.layers % n != 0)) {
     g_autofree char *layout = ps_layout_write (NULL, launch->shapes, n);
 
-    add_fact (text, "layout '%s'", layout);
+    add_facts (text, "layout '%s'", layout);
   } else if (run->v > 1)
-    add_fact (text, "chunks.layers %u", launch->shapes[0].n_layers);
+    add_facts (text, "chunks.layers %u", launch->shapes[0].n_layers);
 }
 
 /* The optimizer, and what it keeps of a parameter. */
@@ -846,8 +838,8 @@ static void add_megatron_state (const PsModel *model, GString *text)
 
   add_flags (flags, G_N_ELEMENTS (flags), text);
   if (precise)
-    add_fact (text, "main-params-dtype %s\nexp-avg-dtype %s\nexp-avg-sq-dtype %s", ps_dtype_name (formats.main_params),
-              ps_dtype_name (formats.exp_avg), ps_dtype_name (formats.exp_avg_sq));
+    add_facts (text, "main-params-dtype %s\nexp-avg-dtype %s\nexp-avg-sq-dtype %s", ps_dtype_name (formats.main_params),
+               ps_dtype_name (formats.exp_avg), ps_dtype_name (formats.exp_avg_sq));
 }
 
 /* A fact, and "a+b" as "a b". */
@@ -855,7 +847,7 @@ static void add_modules (const char *fact, const char *modules, GString *text)
 {
   g_autofree char *list = g_strdelimit (g_strdup (modules), "+", ' ');
 
-  add_fact (text, "%s %s", fact, list);
+  add_facts (text, "%s %s", fact, list);
 }
 
 static void add_megatron_run (const Run *run, gboolean hybrid, GString *text)

@@ -69,14 +69,15 @@ PsPrediction *ps_search_predict (const PsSearchPricing *pricing, const PsSchedul
   return g_steal_pointer (&prediction);
 }
 
-gint64 ps_search_figure (const PsSearchPricing *pricing, const PsPrediction *prediction)
+/* The objective's figure of an iteration; G_MAXINT64 where the samples' times are too long to add up. */
+static gint64 figure_of (const PsSearchPricing *pricing, const PsPrediction *prediction)
 {
   const PsSearchSamples *samples = pricing->samples;
   const PsProgram *program = ps_prediction_hint (prediction);
   const PsSampling sampling = { .n_samples = samples != NULL ? samples->n_samples : 0,
                                 .seed = samples != NULL ? samples->seed : 0,
                                 .n_jobs = 1,
-                                .events = ps_prediction_events (prediction),
+                                .events = prediction->events,
                                 .sync = pricing->setting->sync,
                                 .reduce = pricing->setting->reduce };
   g_autofree gint64 *ns = NULL;
@@ -115,7 +116,7 @@ gint64 ps_search_price (const PsSchedule *schedule, gpointer data)
   const PsSearchPricing *pricing = data;
   PsCommOrder comm_order;
   g_autoptr (PsPrediction) prediction = ps_search_predict (pricing, schedule, &comm_order, NULL);
-  gint64 figure_ns = prediction != NULL && prediction->feasible ? ps_search_figure (pricing, prediction) : G_MAXINT64;
+  gint64 figure_ns = prediction != NULL && prediction->feasible ? figure_of (pricing, prediction) : G_MAXINT64;
 
   if (figure_ns == G_MAXINT64)
     return G_MAXINT64;
@@ -449,7 +450,7 @@ gboolean ps_search_take (const PsSearchPricing *pricing, PsSearchFound *found, G
   if (!found->prediction->feasible)
     return ps_refuse (error, PS_ERROR_SCHEDULE,
                       "--memory-limit: no schedule was found that keeps to it with the buffers of its messages");
-  found->figure_ns = ps_search_figure (pricing, found->prediction);
+  found->figure_ns = figure_of (pricing, found->prediction);
   result->makespan_ns = found->prediction->metrics.makespan_ns;
   result->max_span_ns = found->prediction->metrics.max_span_ns;
   result->price_ns = ps_search_time (pricing->setting, found->prediction);

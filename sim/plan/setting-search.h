@@ -42,9 +42,6 @@ PsPrediction *ps_search_predict (const PsSearchPricing *pricing, const PsSchedul
  * is below. */
 gint64 ps_search_time (const PsSetting *setting, const PsPrediction *prediction);
 
-/* The objective's figure of an iteration; G_MAXINT64 where the samples' times are too long to add up. */
-gint64 ps_search_figure (const PsSearchPricing *pricing, const PsPrediction *prediction);
-
 /* Whether microbatches or measured slices differ, so that bounds of what they cost on average do not hold. */
 gboolean ps_search_has_lengths (const PsSearchPricing *pricing);
 

@@ -17,6 +17,9 @@
     .column = { key_, title_, PS_COLUMN_##type_ }, __VA_ARGS__                                                         \
   }
 
+/* The same of an option of the model or of the machine, on which costs depend. */
+#define SWEEP_COSTS(key, title, type) SWEEP (key, title, type, .costs = TRUE, .pace = -2)
+
 /* A key of --costs by itself. */
 #define COST(key, type, unit, help)                                                                                    \
   PS_OPTION ("costs." key, 0, OWN (type), NULL, help, .hidden = TRUE, .flags = PS_FIELD_OWN | PS_FIELD_NULL,           \
@@ -28,7 +31,7 @@
 #define DTYPE(name, member, key, title, help)                                                                          \
   PS_OPTION (name, 0, NAME (state.member, ps_dtype), "DTYPE", help, .otherwise = "the framework's",                    \
              .group = PS_GROUP_TRAINING, .flags = PS_FIELD_ALIKE | PS_FIELD_NOT_PARTITION | PS_FIELD_NULL,             \
-             SWEEP (key, title, TEXT, .costs = TRUE, .pace = -2))
+             SWEEP_COSTS (key, title, TEXT))
 
 /* In the order of --help and of the columns of the results. */
 const PsOption ps_setting_options[] = {
@@ -58,18 +61,17 @@ const PsOption ps_setting_options[] = {
              "Devices share the attention of modelled slices, so that all of them take the mean time (SlimPipe, arXiv "
              "2504.14519); ops hide its messages",
              .group = PS_GROUP_WHAT, .flags = PS_FIELD_NOT_SERVE | PS_FIELD_NOT_PARTITION | PS_FIELD_NOT_RUN,
-             SWEEP ("attention_exchange", "attention exchange", BOOLEAN, .costs = TRUE, .pace = -2,
-                    .not_run = "is predicted only")),
+             SWEEP_COSTS ("attention_exchange", "attention exchange", BOOLEAN)),
   PS_OPTION ("serve", 0, NAME (serve, ps_serve), "KIND",
              "prefill: forwards alone, which take prompts in chunk after chunk; without decoding. none: training",
              .group = PS_GROUP_WHAT, .flags = PS_FIELD_NULL | PS_FIELD_NOT_PARTITION,
-             SWEEP ("serve", "serve", TEXT, .costs = TRUE, .pace = -2)),
+             SWEEP_COSTS ("serve", "serve", TEXT)),
   PS_OPTION (
       "prompt", 0, COUNT (prompt, PS_MAX_SEQUENCE), "TOKENS[:TOKENS...]",
       "Prompts of --serve: one of so many tokens, or several one after the other; -m, if it is more, repeats them",
       .each = PS_MEMBER (PsSetting, prompt_each, guint *), .given = PS_MEMBER (PsSetting, n_prompt_each, guint),
       .none = "none", .group = PS_GROUP_WHAT, .flags = PS_FIELD_NULL | PS_FIELD_NOT_PARTITION,
-      SWEEP ("prompt", "prompt", TEXT, .costs = TRUE, .pace = -2)),
+      SWEEP_COSTS ("prompt", "prompt", TEXT)),
   PS_OPTION ("chunk", 0, COUNT (chunk, PS_MAX_SEQUENCE), "TOKENS[:TOKENS...]|even-work:N",
              "Chunks of each prompt: of so many tokens, the last size for all that follow; or N whose F takes the same "
              "time, later ones shorter",
@@ -100,7 +102,7 @@ const PsOption ps_setting_options[] = {
   PS_OPTION ("microbatch-size", 0, COUNT (microbatch_size, PS_MAX_MICROBATCHES), "N",
              "Sequences per microbatch in place of the model's, for modelled costs", .hidden = TRUE,
              .flags = PS_FIELD_DECIDED | PS_FIELD_NOT_SERVE | PS_FIELD_NULL,
-             SWEEP ("microbatch_size", "microbatch size", INTEGER, .costs = TRUE, .pace = -2)),
+             SWEEP_COSTS ("microbatch_size", "microbatch size", INTEGER)),
   PS_OPTION ("global-batch", 0, OWN (INTEGER), "N",
              "Sequences (microbatches, where their size is not known) per step of all replicas", .low = 1,
              .high = PS_MAX_SIZE_BYTES, .hidden = TRUE, .flags = PS_FIELD_OWN,
@@ -129,7 +131,7 @@ const PsOption ps_setting_options[] = {
              .otherwise = "the better one of best and even; measured costs need the stages of best",
              .parse = ps_setting_layout_parse, .group = PS_GROUP_WHAT,
              .flags = PS_FIELD_SCHEDULE | PS_FIELD_NULL | PS_FIELD_NOT_PARTITION,
-             SWEEP ("layout", "layout", TEXT, .costs = TRUE, .pace = -2)),
+             SWEEP_COSTS ("layout", "layout", TEXT)),
   PS_OPTION ("link-bandwidth", 0, OWN (RATE), NULL, "Bandwidth of a link of the cluster, times bandwidth-factor",
              .hidden = TRUE, .flags = PS_FIELD_DERIVED | PS_FIELD_NULL,
              SWEEP ("link_bandwidth", "link bandwidth", RATE, .costs = FALSE)),
@@ -194,11 +196,11 @@ const PsOption ps_setting_options[] = {
              "(the first N of each stage) or full:uniform=N (inputs of groups of N are kept), of all stages or of each",
              EACH (recompute), .any = "auto", .any_offset = PS_MEMBER (PsSetting, any_recompute, gboolean),
              .group = PS_GROUP_TRAINING, .flags = PS_FIELD_DECIDED | PS_FIELD_NOT_SERVE | PS_FIELD_MODELLED,
-             SWEEP ("recompute", "recompute", TEXT, .costs = TRUE, .pace = -2)),
+             SWEEP_COSTS ("recompute", "recompute", TEXT)),
   PS_OPTION ("offload", 0, NUMBER (offload, 0, 1), "RATIO[:RATIO...]",
              "Part of the activations that moves to the host, 0 to 1, of all stages or of each", EACH (offload),
              .group = PS_GROUP_TRAINING, .flags = PS_FIELD_DECIDED | PS_FIELD_NOT_SERVE | PS_FIELD_NOT_PARTITION,
-             SWEEP ("offload", "offload", NUMBER, .costs = TRUE, .pace = -2)),
+             SWEEP_COSTS ("offload", "offload", NUMBER)),
   PS_OPTION ("offload-modules", 0, NAME (offload_modules, ps_offload), "MODULE[+MODULE...]",
              "Modules whose inputs move to the host: attn_norm, qkv_linear, core_attn, attn_proj, mlp_norm, "
              "expert_fc1, moe_act",
@@ -208,7 +210,7 @@ const PsOption ps_setting_options[] = {
                     .not_run = "is predicted only; --offload RATIO runs here")),
   PS_OPTION ("replicas", 0, COUNT (n_replicas, PS_MAX_GPUS), "D", "Data-parallel copies of the pipeline", .initial = 1,
              .group = PS_GROUP_TRAINING, .flags = PS_FIELD_DECIDED | PS_FIELD_NOT_SERVE | PS_FIELD_NOT_PARTITION,
-             SWEEP ("replicas", "replicas", INTEGER, .costs = TRUE, .pace = -2)),
+             SWEEP_COSTS ("replicas", "replicas", INTEGER)),
   PS_OPTION ("adjacent-replicas", 0, PS_FLAG (PsSetting, replicas_adjacent), NULL,
              "Replicas of a device are neighbours, as Megatron-LM places them",
              .otherwise = "neighbours of a pipeline are", .group = PS_GROUP_TRAINING,
@@ -222,22 +224,19 @@ const PsOption ps_setting_options[] = {
              .flags = PS_FIELD_DECIDED | PS_FIELD_ALIKE | PS_FIELD_NOT_PARTITION | PS_FIELD_NOT_RUN,
              SWEEP ("cuda_graphs", "CUDA graphs", TEXT, .costs = TRUE, .pace = -2,
                     .not_run = "is predicted only; PIPESIM_CUDA_GRAPHS=1 makes graphs here")),
-  PS_OPTION (
-      "tp-comm-overlap", 0, PS_FLAG (PsSetting, tp_comm_overlap), NULL,
-      "Products hide the cluster's tensor_overlap of the all-reduces of --tensor", .group = PS_GROUP_MACHINE,
-      .flags = PS_FIELD_DECIDED | PS_FIELD_ALIKE | PS_FIELD_NOT_PARTITION | PS_FIELD_NOT_RUN,
-      SWEEP ("tp_comm_overlap", "TP overlap", BOOLEAN, .costs = TRUE, .pace = -2, .not_run = "is predicted only")),
+  PS_OPTION ("tp-comm-overlap", 0, PS_FLAG (PsSetting, tp_comm_overlap), NULL,
+             "Products hide the cluster's tensor_overlap of the all-reduces of --tensor", .group = PS_GROUP_MACHINE,
+             .flags = PS_FIELD_DECIDED | PS_FIELD_ALIKE | PS_FIELD_NOT_PARTITION | PS_FIELD_NOT_RUN,
+             SWEEP_COSTS ("tp_comm_overlap", "TP overlap", BOOLEAN)),
   PS_OPTION ("moe-token-dispatcher-type", 0, NAME (dispatcher, ps_dispatcher), "NAME",
              "What brings tokens to the experts of --experts: alltoall, deepep or hybridep", .group = PS_GROUP_MACHINE,
              .flags = PS_FIELD_DECIDED | PS_FIELD_ALIKE | PS_FIELD_NOT_PARTITION | PS_FIELD_NOT_RUN,
-             SWEEP ("moe_token_dispatcher_type", "dispatcher", TEXT, .costs = TRUE, .pace = -2,
-                    .not_run = "is predicted only")),
+             SWEEP_COSTS ("moe_token_dispatcher_type", "dispatcher", TEXT)),
   PS_OPTION ("overlap-param-gather", 0, PS_FLAG (PsSetting, overlap_param_gather), NULL,
              "Forwards of the next step hide the gather of the weights after --zero 1 and 2",
              .group = PS_GROUP_TRAINING,
              .flags = PS_FIELD_DECIDED | PS_FIELD_ALIKE | PS_FIELD_NOT_PARTITION | PS_FIELD_NOT_RUN,
-             SWEEP ("overlap_param_gather", "gather overlapped", BOOLEAN, .costs = TRUE, .pace = -2,
-                    .not_run = "is predicted only")),
+             SWEEP_COSTS ("overlap_param_gather", "gather overlapped", BOOLEAN)),
   PS_OPTION ("tensor", 0, COUNT (n_tensor, PS_MAX_TENSOR), "T",
              "GPUs of a device, which share its layers by tensor and sequence parallelism within a node", .initial = 1,
              .group = PS_GROUP_TRAINING, .flags = PS_FIELD_DECIDED | PS_FIELD_MODELLED | PS_FIELD_SHARED,
@@ -252,7 +251,7 @@ const PsOption ps_setting_options[] = {
              "How the groups of --context exchange what attention needs: all_gather (keys and values, before it), p2p "
              "(the same in a ring that attention hides, Megatron-LM's default) or a2a (heads for tokens)",
              .group = PS_GROUP_TRAINING, .flags = PS_FIELD_NOT_PARTITION | PS_FIELD_NOT_COMPUTED,
-             SWEEP ("cp_comm_type", "cp comm", TEXT, .costs = TRUE, .pace = -2, .not_run = "is predicted only")),
+             SWEEP_COSTS ("cp_comm_type", "cp comm", TEXT)),
   PS_OPTION ("experts", 0, COUNT (n_experts, PS_MAX_GPUS), "E",
              "GPUs of a device and its replicas that share the experts (expert parallelism)", .initial = 1,
              .group = PS_GROUP_TRAINING, .flags = PS_FIELD_DECIDED | PS_FIELD_NOT_PARTITION | PS_FIELD_NOT_COMPUTED,
@@ -268,23 +267,22 @@ const PsOption ps_setting_options[] = {
   PS_OPTION ("activation-func-fp8-input-store", 0, PS_FLAG (PsSetting, fp8_input_store), NULL,
              "Forwards keep the inputs of SwiGLU in 8 bits", .otherwise = "the model's", .group = PS_GROUP_TRAINING,
              .flags = PS_FIELD_ALIKE | PS_FIELD_NOT_PARTITION | PS_FIELD_NOT_COMPUTED,
-             SWEEP ("activation_func_fp8_input_store", "fp8 activation inputs", BOOLEAN, .costs = TRUE, .pace = -2,
-                    .not_run = "is predicted only")),
+             SWEEP_COSTS ("activation_func_fp8_input_store", "fp8 activation inputs", BOOLEAN)),
   PS_OPTION ("framework", 0, NAME (framework, ps_framework), "NAME",
              "Framework whose use of memory is counted: none (formulas only), megatron, megatron-bridge (its "
              "performance recipes: gradients in bf16, fp8 and mxfp8 weights alone) or deepspeed",
              .given = PS_MEMBER (PsSetting, has_framework, gboolean),
              .otherwise = "the model's; megatron where the cluster's file states a datasheet's values alone",
              .group = PS_GROUP_TRAINING, .flags = PS_FIELD_ALIKE | PS_FIELD_NOT_PARTITION,
-             SWEEP ("framework", "framework", TEXT, .costs = TRUE, .pace = -2)),
+             SWEEP_COSTS ("framework", "framework", TEXT)),
   PS_OPTION ("optimizer", 0, NAME (state.optimizer, ps_optimizer), "NAME",
              "adam, or muon: of the matrices of layers, with adam of all else", .otherwise = "the model's",
              .group = PS_GROUP_TRAINING, .flags = PS_FIELD_ALIKE | PS_FIELD_NOT_PARTITION,
-             SWEEP ("optimizer", "optimizer", TEXT, .costs = TRUE, .pace = -2)),
+             SWEEP_COSTS ("optimizer", "optimizer", TEXT)),
   PS_OPTION ("optimizer-implementation", 0, NAME (state.implementation, ps_implementation), "NAME",
              "fused, or PyTorch's foreach, which takes 4 bytes more for each parameter that a GPU steps, while it does",
              .otherwise = "the model's", .group = PS_GROUP_TRAINING, .flags = PS_FIELD_ALIKE | PS_FIELD_NOT_PARTITION,
-             SWEEP ("optimizer_implementation", "optimizer implementation", TEXT, .costs = TRUE, .pace = -2)),
+             SWEEP_COSTS ("optimizer_implementation", "optimizer implementation", TEXT)),
   DTYPE ("main-grads-dtype", main_grads, "main_grads_dtype", "main grads dtype",
          "Format in which gradients are added up and reduced: fp32, bf16, fp16, fp8"),
   DTYPE ("main-params-dtype", main_params, "main_params_dtype", "main params dtype",
@@ -296,7 +294,7 @@ const PsOption ps_setting_options[] = {
              "Weights of products are stored in the number format of the products alone",
              .otherwise = "the framework's", .group = PS_GROUP_TRAINING,
              .flags = PS_FIELD_ALIKE | PS_FIELD_NOT_PARTITION,
-             SWEEP ("fp8_param_gather", "fp8 param gather", BOOLEAN, .costs = TRUE, .pace = -2)),
+             SWEEP_COSTS ("fp8_param_gather", "fp8 param gather", BOOLEAN)),
   PS_OPTION ("zero", 0, PS_COUNT (PsSetting, zero, 0, 3), "0|1|2|3",
              "Stage of ZeRO. The replicas share out, at 0, nothing; at 1, the optimizer state; at 2, gradients too, as "
              "PyTorch's pipelines do: whole until their stage's last backward, so that time and memory are those of "
@@ -304,7 +302,7 @@ const PsOption ps_setting_options[] = {
              .initial = PS_ZERO_AUTO, .otherwise = "1 for modelled costs of several replicas or contexts, else 0",
              .group = PS_GROUP_TRAINING,
              .flags = PS_FIELD_DECIDED | PS_FIELD_NOT_SERVE | PS_FIELD_NOT_PARTITION | PS_FIELD_NULL,
-             SWEEP ("zero", "zero", INTEGER, .costs = TRUE, .pace = -2)),
+             SWEEP_COSTS ("zero", "zero", INTEGER)),
   PS_OPTION (
       "reduce", 0, NAME (reduce, ps_reduce), "KIND",
       "All-reduce of the gradients: overlapped with the ops that the device still has to run, or exposed after them",
@@ -388,7 +386,8 @@ gboolean ps_setting_refuse (const PsSetting *setting, PsFieldFlags flags, const 
   if (option->name == NULL)
     return TRUE;
   g_autofree char *typed = ps_option_typed (option, setting);
-  return ps_refuse (error, PS_ERROR_USAGE, "%s: %s", typed, reason != NULL ? reason : option->sweep->not_run);
+  const char *own = option->sweep->not_run != NULL ? option->sweep->not_run : "is predicted only";
+  return ps_refuse (error, PS_ERROR_USAGE, "%s: %s", typed, reason != NULL ? reason : own);
 }
 
 char *ps_setting_typed (const PsSetting *setting)

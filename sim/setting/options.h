@@ -9,14 +9,11 @@ typedef struct PsSweepField {
   PsColumn column;     /* of the results */
   gboolean costs;      /* costs depend on it, so that a sweep keeps none when it changes */
   gint8 pace;          /* in a sweep options of higher pace change faster; those of equal pace keep the table's order */
-  const char *not_run; /* why PS_FIELD_NOT_RUN and PS_FIELD_NOT_COMPUTED */
+  const char *not_run; /* why PS_FIELD_NOT_RUN and PS_FIELD_NOT_COMPUTED; NULL: "is predicted only" */
 } PsSweepField;
 
 /* --model, or the known model, with what the options change of it. */
 PsModel *ps_setting_given_model (const PsSetting *setting, GError **error);
-
-/* Makes units of the model layers of their own where the layout cuts between units of a layer. */
-void ps_setting_unfold (const PsSetting *setting, PsModel *model);
 
 /* Sets the memory of F of a chunk: what it needs while it runs, and the keys and values that stay until the prompt's
  * last chunk has ended. whole: the costs of sequences as long as the model's or, where model is NULL, of the longest

@@ -727,11 +727,6 @@ PsProgram *ps_predictor_program (PsPredictor *predictor, const char *name_or_fil
 
 /* The engine */
 
-const PsEventsSetting *ps_prediction_events (const PsPrediction *prediction)
-{
-  return prediction->events;
-}
-
 const PsProgram *ps_prediction_hint (const PsPrediction *prediction)
 {
   return prediction->hint != NULL ? prediction->hint : prediction->program;

@@ -113,7 +113,7 @@ static gint64 *take_samples (const MetaRun *run, const PsUncertainty *uncertaint
   const PsSampling sampling = { .n_samples = n_samples,
                                 .seed = 1,
                                 .n_jobs = 1,
-                                .events = ps_prediction_events (run->prediction),
+                                .events = run->prediction->events,
                                 .sync = run->setting->sync,
                                 .reduce = run->setting->reduce };
 

@@ -468,9 +468,9 @@ static PsCosts *paper_costs (const PsModel *model, guint n_devices, guint n_chun
     for (guint kind = PS_OP_F; kind <= PS_OP_W; kind++)
       ps_costs_op (costs, (PsOpKind)kind, stage)->duration_ns = 1000;
     ps_costs_op (costs, PS_OP_BW, stage)->duration_ns = 2000;
-    ps_costs_set_memory (costs, stage, ps_model_stage_activation_bytes (model, &shape),
+    ps_costs_set_memory (costs, stage, ps_model_stage_kept_bytes (model, &shape, PS_RECOMPUTE_NONE),
                          ps_model_stage_weight_activation_bytes (model, &shape));
-    costs->stage[stage].state = ps_model_stage_state (model, &shape);
+    costs->stage[stage].state = ps_model_state (model, ps_model_stage_parameters (model, &shape));
     costs->stage[stage].weight_bytes = ps_model_stage_state_bytes (model, &shape);
   }
   return costs;

@@ -68,7 +68,7 @@ static gint64 layer_parameters (const PsModel *model)
 
 static gint64 layer_bytes (const PsModel *model)
 {
-  return ps_model_stage_activation_bytes (model, &one_layer);
+  return ps_model_stage_kept_bytes (model, &one_layer, PS_RECOMPUTE_NONE);
 }
 
 /* As published with the weights: 8,030,261,248 and 70,553,706,496 parameters. */
@@ -126,7 +126,7 @@ static void test_head_and_embedding (void)
   g_assert_cmpint (ps_model_stage_flops (model, &head, PS_OP_B), ==, G_GINT64_CONSTANT (805306368000));
   g_assert_cmpint (ps_model_stage_flops (model, &head, PS_OP_W), ==, G_GINT64_CONSTANT (805306368000));
   /* 4sbh + 4sbV = 50331648 + 4 * 3072 * 32000; W needs 2sbh + 4sbV of it */
-  g_assert_cmpint (ps_model_stage_activation_bytes (model, &head), ==, 50331648 + 393216000);
+  g_assert_cmpint (ps_model_stage_kept_bytes (model, &head, PS_RECOMPUTE_NONE), ==, 50331648 + 393216000);
   g_assert_cmpint (ps_model_stage_weight_activation_bytes (model, &head), ==, 25165824 + 393216000);
 }
 
@@ -242,7 +242,7 @@ static void test_state (void)
   g_autoptr (PsModel) model = shipped ("gpt-6.2b");
   PsStageShape layer = { .n_layers = 1 };
   const gint64 n = layer_parameters (model);
-  PsStateBytes mixed = ps_model_stage_state (model, &layer);
+  PsStateBytes mixed = ps_model_state (model, ps_model_stage_parameters (model, &layer));
 
   g_assert_cmpint (mixed.weight_bytes, ==, 2 * n);
   g_assert_cmpint (mixed.gradient_bytes, ==, 2 * n);
@@ -251,12 +251,12 @@ static void test_state (void)
   model->state.main_grads = PS_DTYPE_FP32;
   g_autofree char *other = ps_model_digest (model), *text = ps_model_to_text (model);
   g_assert_cmpstr (digest, !=, other);
-  g_assert_cmpint (ps_model_stage_state (model, &layer).gradient_bytes, ==, 4 * n);
+  g_assert_cmpint (ps_model_state (model, ps_model_stage_parameters (model, &layer)).gradient_bytes, ==, 4 * n);
   g_assert_cmpint (ps_model_stage_state_bytes (model, &layer), ==, 18 * n);
   g_autoptr (PsModel) again = ps_model_parse ("text", text, strlen (text), NULL);
   g_assert_cmpint (again->state.main_grads, ==, PS_DTYPE_FP32);
   again->precision = PS_PRECISION_FP32;
-  PsStateBytes full = ps_model_stage_state (again, &layer);
+  PsStateBytes full = ps_model_state (again, ps_model_stage_parameters (again, &layer));
   g_assert_cmpint (full.weight_bytes, ==, 4 * n);
   g_assert_cmpint (full.gradient_bytes, ==, 4 * n);
   g_assert_cmpint (full.optimizer_bytes, ==, 8 * n);
@@ -283,7 +283,7 @@ static void test_split_sums (void)
         g_assert_true (n > model->layers || shapes[s].n_layers <= shapes[0].n_layers);
         g_assert_cmpuint (shapes[s].n_layers + 1, >=, shapes[0].n_layers);
         g_assert_cmpint (ps_model_stage_weight_activation_bytes (model, &shapes[s]), <=,
-                         ps_model_stage_activation_bytes (model, &shapes[s]));
+                         ps_model_stage_kept_bytes (model, &shapes[s], PS_RECOMPUTE_NONE));
         layers += shapes[s].n_layers;
         parameters += ps_model_stage_parameters (model, &shapes[s]);
       }
@@ -834,10 +834,10 @@ static void test_losses (void)
   for (guint s = 0; s < n; s++) {
     flops += ps_model_stage_flops (&model, &shapes[s], PS_OP_BW);
     parameters += ps_model_stage_parameters (&model, &shapes[s]);
-    bytes += ps_model_stage_activation_bytes (&model, &shapes[s]);
+    bytes += ps_model_stage_kept_bytes (&model, &shapes[s], PS_RECOMPUTE_NONE);
   }
   g_assert_cmpint (flops, ==, ps_model_stage_flops (&model, &all, PS_OP_BW));
-  g_assert_cmpint (bytes, ==, ps_model_stage_activation_bytes (&model, &all));
+  g_assert_cmpint (bytes, ==, ps_model_stage_kept_bytes (&model, &all, PS_RECOMPUTE_NONE));
   g_assert_cmpint (parameters, ==, ps_model_parameters (&model) + (3 + 1) * 100 * 32);
   g_assert_cmpint (ps_model_stage_flops (&model, &shapes[4], PS_OP_F), ==, 2 * 2 * 2 * 64 * 32 * 100);
   g_autoptr (PsCosts) costs = ps_costs_model_stages (&model, cluster, shapes, n, 1, &error);
@@ -907,7 +907,7 @@ static void test_unfold (void)
   const char *text = "*-*|-*-/*-/*-";
   const PsStageShape all = ps_model_whole (&model);
   const gint64 flops = ps_model_stage_flops (&model, &all, PS_OP_BW), parameters = ps_model_parameters (&model);
-  const gint64 bytes = ps_model_stage_activation_bytes (&model, &all);
+  const gint64 bytes = ps_model_stage_kept_bytes (&model, &all, PS_RECOMPUTE_NONE);
   guint n;
 
   g_assert_true (ps_layout_cuts_layers (text, &model));
@@ -927,8 +927,8 @@ static void test_unfold (void)
   g_assert_cmpint (ps_model_stage_flops (&model, &shapes[0], PS_OP_BW)
                        + ps_model_stage_flops (&model, &shapes[1], PS_OP_BW),
                    ==, flops);
-  g_assert_cmpint (ps_model_stage_activation_bytes (&model, &shapes[0])
-                       + ps_model_stage_activation_bytes (&model, &shapes[1]),
+  g_assert_cmpint (ps_model_stage_kept_bytes (&model, &shapes[0], PS_RECOMPUTE_NONE)
+                       + ps_model_stage_kept_bytes (&model, &shapes[1], PS_RECOMPUTE_NONE),
                    ==, bytes);
   g_assert_cmpint (ps_model_parameters (&model), ==, parameters);
   g_free (model.pattern);

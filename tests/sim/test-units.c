@@ -183,7 +183,7 @@ static void test_kinds (void)
       parameters += row->tensors[k];
     g_assert_cmpint (ps_model_stage_parameters (model, &layer), ==, parameters);
     g_assert_cmpint (ps_tensor_parameters (model, &layer, 1), ==, parameters);
-    g_assert_cmpint (ps_model_stage_activation_bytes (model, &layer), ==, TOKENS * row->kept);
+    g_assert_cmpint (ps_model_stage_kept_bytes (model, &layer, PS_RECOMPUTE_NONE), ==, TOKENS * row->kept);
     g_assert_cmpint (ps_model_stage_weight_activation_bytes (model, &layer), ==, TOKENS * MIN (row->kept, row->weight));
     g_assert_cmpint (ps_model_stage_flops (model, &layer, PS_OP_F), ==, 2 * (TOKENS * row->products + row->scores));
     g_assert_cmpint (ps_model_stage_flops (model, &layer, PS_OP_B), ==, 2 * (TOKENS * row->products + 2 * row->scores));
@@ -218,12 +218,12 @@ static void test_all (void)
     PsWork part;
 
     flops += ps_model_stage_flops (model, &units[i], PS_OP_BW);
-    kept += ps_model_stage_activation_bytes (model, &units[i]);
+    kept += ps_model_stage_kept_bytes (model, &units[i], PS_RECOMPUTE_NONE);
     ps_work_stage (model, &units[i], PS_OP_BW, 1, &part);
     multiplied += ps_work_flops (&part);
   }
   g_assert_cmpint (ps_model_stage_flops (model, &whole, PS_OP_BW), ==, flops);
-  g_assert_cmpint (ps_model_stage_activation_bytes (model, &whole), ==, kept);
+  g_assert_cmpint (ps_model_stage_kept_bytes (model, &whole, PS_RECOMPUTE_NONE), ==, kept);
   g_assert_cmpint (ps_work_flops (&work), ==, multiplied);
 }
 
@@ -250,7 +250,7 @@ static void test_loss (void)
       g_assert_cmpint (ps_model_stage_flops (model, &head, kind), ==, rows[i].products[kind] * 2 * TOKENS * 32 * 100);
       g_assert_cmpint (ps_work_flops (&work), ==, ps_model_stage_flops (model, &head, kind));
     }
-    g_assert_cmpint (ps_model_stage_activation_bytes (model, &head), ==, TOKENS * rows[i].kept);
+    g_assert_cmpint (ps_model_stage_kept_bytes (model, &head, PS_RECOMPUTE_NONE), ==, TOKENS * rows[i].kept);
     g_assert_cmpint (ps_model_stage_weight_activation_bytes (model, &head), ==, TOKENS * rows[i].weight);
     g_assert_cmpint (ps_model_stage_parameters (model, &head), ==, 32 + 100 * 32);
     /* A chunk of the logits and its gradient are there while F runs. */
@@ -301,7 +301,8 @@ static void test_encoder (void)
       g_assert_cmpint (ps_work_flops (&work), ==, ps_model_stage_flops (model, &whole, kind));
   }
   /* Two norms, their results, queries, keys, values, the result, the activation before and after. */
-  g_assert_cmpint (ps_model_stage_activation_bytes (model, &middle), ==, tokens * 2 * (4 * 16 + 3 * 16 + 16 + 80));
+  g_assert_cmpint (ps_model_stage_kept_bytes (model, &middle, PS_RECOMPUTE_NONE), ==,
+                   tokens * 2 * (4 * 16 + 3 * 16 + 16 + 80));
   /* Messages: within the encoder, after it, after the embedding. */
   g_assert_cmpuint (n, ==, 3 + 3);
   g_assert_cmpint (ps_model_stage_output_bytes (model, &units[0]), ==, 2 * tokens * 16);
