@@ -26,6 +26,28 @@ static inline gint64 duration_of (const LeastTimes *times, PsOpKind kind, guint 
   return ps_costs_op (times->costs, kind, stage)->duration_ns;
 }
 
+static guint n_entries (const LeastTimes *times)
+{
+  return times->placement->n_copies * times->placement->n_stages;
+}
+
+/* Whether entry i is a stage of the device that has microbatches. */
+static gboolean is_on (const LeastTimes *times, guint device, guint i)
+{
+  return times->placement->device[i] == device && times->m[i / times->placement->n_stages] > 0;
+}
+
+/* When any stage of the device has its first microbatch; G_MAXINT64: it has none. */
+static gint64 first_arrival (const LeastTimes *times, guint device)
+{
+  gint64 begin = G_MAXINT64;
+
+  for (guint i = 0; i < n_entries (times); i++)
+    if (is_on (times, device, i))
+      begin = MIN (begin, times->arrival[i]);
+  return begin;
+}
+
 /* The work of a device if a given number of its forwards, and as many of its backwards, are in no pair. */
 typedef struct {
   gint64 all;      /* nothing in pairs, every backward as the shorter of B + W and BW */
@@ -251,6 +273,7 @@ static void work_clear (Work *load)
 
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Work, work_clear)
 
+/* The least time for the device's work if at least n forwards are in no pair. */
 static gint64 work_apart (const Work *load, guint n)
 {
   guint pairs = load->n_forward - MIN (n, load->n_forward);
@@ -258,10 +281,13 @@ static gint64 work_apart (const Work *load, guint n)
   return load->saved != NULL ? load->all - load->saved[MIN (pairs, load->n)] : load->all;
 }
 
-/* The least time for the device's work, and the least if at least n forwards are in no pair. */
-static gint64 work_least (const Work *load)
+/* The least time for all work of a device. */
+static gint64 device_load (const LeastTimes *times, guint device)
 {
-  return work_apart (load, 0);
+  g_auto (Work) load = { 0 };
+
+  work_init (&load, times, device);
+  return work_apart (&load, 0);
 }
 
 /* Least time of one microbatch of the copy through all stages and back, if no other comes before it. */
@@ -332,20 +358,6 @@ static void add_border (Channels *channels, guint i, gboolean below)
                  times->gradient[i + 1] + times->backward[i + 1], times->rest[i]);
 }
 
-/* The device's work. */
-static Load work_of (const LeastTimes *times, guint device)
-{
-  g_auto (Work) work = { 0 };
-  Load load = { .earliest = G_MAXINT64 };
-
-  work_init (&work, times, device);
-  load.time = work_least (&work);
-  for (guint i = 0; i < times->placement->n_copies * times->placement->n_stages; i++)
-    if (times->placement->device[i] == device && times->m[i / times->placement->n_stages] > 0)
-      load.earliest = MIN (load.earliest, times->arrival[i]);
-  return load;
-}
-
 /* The work takes longer while an end has transfers. One of them may have begun before it. */
 static gint64 slowed (const Channels *channels, const Load *work)
 {
@@ -393,17 +405,17 @@ static gint64 busy_channels_bound (Channels *channels, guint device)
 {
   const LeastTimes *times = channels->times;
   const PsPlacement *placement = times->placement;
-  const Load work = work_of (times, device);
+  const Load work = { .earliest = first_arrival (times, device), .time = device_load (times, device) };
 
   if (work.earliest == G_MAXINT64)
     return 0;
   g_array_set_size (channels->loads, 0);
   channels->least = G_MAXINT64;
-  for (guint i = 0; i < placement->n_copies * placement->n_stages; i++)
+  for (guint i = 0; i < n_entries (times); i++)
     if (placement->device[i] == device)
       channels->least = MIN (channels->least, MIN (times->forward[i % placement->n_stages], times->backward[i]));
-  for (guint i = 0; i < placement->n_copies * placement->n_stages; i++) {
-    if (placement->device[i] != device || times->m[i / placement->n_stages] == 0)
+  for (guint i = 0; i < n_entries (times); i++) {
+    if (!is_on (times, device, i))
       continue;
     if ((i + 1) % placement->n_stages != 0)
       add_border (channels, i, TRUE);
@@ -453,18 +465,6 @@ typedef struct {
   gint64 n_fit;    /* how many of them fit the memory at once */
   gint64 to_come;  /* most work that the microbatches in `room` can stand for; G_MAXINT64: not limited */
 } Device;
-
-static guint n_entries (const LeastTimes *times)
-{
-  return times->placement->n_copies * times->placement->n_stages;
-}
-
-/* Whether entry i of the times is a stage of the device that has microbatches. */
-static gboolean is_here (const Device *device, guint i)
-{
-  return device->times->placement->device[i] == device->d
-         && device->times->m[i / device->times->placement->n_stages] > 0;
-}
 
 /* Least time from the start of a B to the end of the last op that counts: on any device for makespans, on its own for
  * spans. */
@@ -541,7 +541,7 @@ static gint64 least_after (const Device *device)
   gint64 least = G_MAXINT64;
 
   for (guint i = 0; i < n_entries (device->times); i++)
-    if (is_here (device, i))
+    if (is_on (device->times, device->d, i))
       least = MIN (least, device->times->round_trip[i] + rest_of (device, i));
   return least;
 }
@@ -619,7 +619,7 @@ static gint64 area_bound (const Device *device)
   if (device->room == G_MAXINT64 || device->room == 0)
     return 0;
   for (guint i = 0; i < n_entries (times); i++)
-    if (is_here (device, i))
+    if (is_on (device->times, device->d, i))
       held += times->m[i / times->placement->n_stages] * held_by_one (device, i);
   return (gint64)MIN (device->begin + (held + device->room - 1) / device->room, G_MAXINT64);
 }
@@ -635,19 +635,16 @@ static gint64 device_bound (const LeastTimes *times, guint d, const gint64 *memo
   g_auto (Device) device = { .times = times,
                              .objective = objective,
                              .d = d,
-                             .begin = G_MAXINT64,
+                             .begin = first_arrival (times, d),
                              .gradient = G_MAXINT64,
                              .least = G_MAXINT64,
                              .room = room_of (times, d, memory_limit) };
   gint64 idle, bound;
 
   work_init (&device.work, times, d);
-  device.load = work_least (&device.work);
+  device.load = work_apart (&device.work, 0);
   for (guint i = 0; i < n_entries (times); i++)
-    if (is_here (&device, i))
-      device.begin = MIN (device.begin, times->arrival[i]);
-  for (guint i = 0; i < n_entries (times); i++)
-    if (is_here (&device, i))
+    if (is_on (times, d, i))
       add_stage (&device, i);
   if (device.n == 0)
     return 0;
@@ -660,20 +657,9 @@ static gint64 device_bound (const LeastTimes *times, guint d, const gint64 *memo
   if (device.work.n > 0)
     bound = MAX (bound, apart_bound (&device));
   for (guint i = 0; i < n_entries (times); i++)
-    if (is_here (&device, i))
+    if (is_on (times, d, i))
       bound = MAX (bound, chain_bound (&device, i));
   return bound - (objective == PS_OBJECTIVE_SPAN ? device.begin : 0);
-}
-
-gint64 ps_lower_bound_device (const PsPlacement *placement, guint n_microbatches, const PsCosts *costs,
-                              const gint64 *memory_limit, PsObjective objective, guint device)
-{
-  g_auto (LeastTimes) times = { 0 };
-  guint m[MAX_COPIES];
-
-  share_evenly (placement, n_microbatches, m);
-  least_times_init (&times, placement, costs, m);
-  return device_bound (&times, device, memory_limit, objective);
 }
 
 gint64 ps_lower_bound_within (const PsPlacement *placement, guint n_microbatches, const PsCosts *costs,
@@ -694,31 +680,11 @@ gint64 ps_lower_bound_within (const PsPlacement *placement, guint n_microbatches
   return bound;
 }
 
-static gint64 device_load (const LeastTimes *times, guint device)
-{
-  g_auto (Work) load = { 0 };
-
-  work_init (&load, times, device);
-  return work_least (&load);
-}
-
 /* Work that the times do not count. */
 typedef struct {
-  gint64 *device; /* [n_devices] of each device; NULL: none */
+  gint64 *device; /* [n_devices] of each device */
   gint64 shared;  /* of all devices together, however they share it */
 } More;
-
-/* When any stage of the device has its first microbatch; 0: it has none. */
-static gint64 first_arrival (const LeastTimes *times, guint device)
-{
-  const PsPlacement *placement = times->placement;
-  gint64 begin = G_MAXINT64;
-
-  for (guint i = 0; i < placement->n_copies * placement->n_stages; i++)
-    if (placement->device[i] == device && times->m[i / placement->n_stages] > 0)
-      begin = MIN (begin, times->arrival[i]);
-  return begin != G_MAXINT64 ? begin : 0;
-}
 
 /* Least time after the last op of a device, where every op is an F. Slices go in order, so that this is the F of some
  * microbatch's last slice, which then goes through the stages above. */
@@ -754,8 +720,8 @@ static gint64 longest (const LeastTimes *times, const More *more, gboolean overl
   gint64 last = 0, sum = more->shared;
 
   for (guint d = 0; d < n_devices; d++) {
-    gint64 end = (overlaps ? 0 : first_arrival (times, d)) + device_load (times, d)
-                 + (more->device != NULL ? more->device[d] : 0);
+    gint64 begin = overlaps ? G_MAXINT64 : first_arrival (times, d);
+    gint64 end = (begin != G_MAXINT64 ? begin : 0) + device_load (times, d) + more->device[d];
 
     last = MAX (last, end);
     sum += end;
@@ -764,18 +730,6 @@ static gint64 longest (const LeastTimes *times, const More *more, gboolean overl
     if (times->m[c] > 0)
       last = MAX (last, chain_ns (times, c));
   return MAX (last, sum / n_devices);
-}
-
-gint64 ps_lower_bound (const PsPlacement *placement, const guint8 *copy, guint n_microbatches, const PsCosts *costs)
-{
-  const More none = { 0 };
-  g_auto (LeastTimes) times = { 0 };
-  guint m[MAX_COPIES] = { 0 };
-
-  for (guint i = 0; i < n_microbatches; i++)
-    m[copy != NULL ? copy[i] : 0]++;
-  least_times_init (&times, placement, costs, m);
-  return longest (&times, &none, FALSE);
 }
 
 /* F and the whole backward of a microbatch on a stage, in no pair. */

@@ -675,9 +675,6 @@ static gpointer runner_run (gpointer data)
 /* A problem with many microbatches is first searched with this many or 3 p. */
 #define LEAST_MICROBATCHES 12
 
-/* The most states of windows for a bound alone. */
-#define BOUND_STATES 100000
-
 void ps_search_result_free (PsSearchResult *result)
 {
   if (result == NULL)
@@ -828,46 +825,16 @@ static PsSearchSetting slice_setting (const PsSearchSetting *setting, const PsCo
   return of_slices;
 }
 
-/* Steps that windows may take, and those of one device's pass. */
-typedef struct {
-  guint64 left;
-  guint64 each;
-} Steps;
-
-static gboolean go_on_proving (gpointer data)
-{
-  Steps *steps = data;
-  gboolean enough = steps->left >= steps->each;
-
-  steps->left -= enough ? steps->each : 0;
-  return enough;
-}
-
-static gint64 bound_by_windows (const PsProblem *problem, gint64 bound, gint64 enough, guint64 *n_steps)
-{
-  g_autoptr (PsWindows) windows = bound < enough ? ps_windows_new (problem, BOUND_STATES) : NULL;
-  Steps steps = { .left = *n_steps };
-
-  if (windows == NULL)
-    return bound;
-  steps.each = ps_windows_steps (windows) + 1;
-  bound = ps_windows_bound (windows, bound, enough, 0, NULL, go_on_proving, &steps);
-  *n_steps = steps.left;
-  return bound;
-}
-
-gint64 ps_search_bound (const PsSearchSetting *setting, gint64 enough, guint64 *n_steps)
+gint64 ps_search_bound (const PsSearchSetting *setting)
 {
   g_autoptr (PsCosts) costs = ps_costs_least_slice (setting->costs, MAX (setting->n_slices, 1));
   const PsSearchSetting of_slices = slice_setting (setting, costs);
   g_autoptr (PsProblem) problem = NULL;
-  gint64 bound;
 
   if (!ps_problem_is_possible (&of_slices))
     return G_MAXINT64;
   problem = ps_problem_new (&of_slices);
-  bound = ps_start_bound (&of_slices, problem);
-  return n_steps != NULL && *n_steps > 0 ? bound_by_windows (problem, bound, enough, n_steps) : bound;
+  return ps_start_bound (&of_slices, problem);
 }
 
 PsSearchResult *ps_search (const PsSearchSetting *setting, GError **error)
