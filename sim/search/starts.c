@@ -133,20 +133,13 @@ static void try_family (PsStart *start, const PsSearchSetting *setting, const Ps
   }
 }
 
-/* Tries all families. Families that look at costs are generated for the problem's limit too. */
 static void try_families (PsStart *start, const PsSearchSetting *setting, PsPriced *priced, const char **found_by)
 {
   guint n;
   const PsFamily *const *families = ps_family_table (&n);
-  PsSearchSetting lower = *setting;
 
-  lower.memory_limit = start->problem->limit;
-  lower.generate = NULL;
-  for (guint i = 0; i < n; i++) {
+  for (guint i = 0; i < n; i++)
     try_family (start, setting, families[i], priced, found_by);
-    if (start->problem->reserves && families[i]->uses_costs)
-      try_family (start, &lower, families[i], priced, found_by);
-  }
 }
 
 static void try_given (PsStart *start, const PsSearchSetting *setting, PsPriced *priced, const char **found_by)
@@ -208,6 +201,9 @@ void ps_start_clear (PsStart *start)
 /* Moments to try as cuts, and the longest part that is repeated, in microbatches. */
 #define N_CUTS 48
 #define MAX_PIECE 16
+
+/* A try counts as n_ops / OPS_PER_LONGER_MOVE moves. */
+#define OPS_PER_LONGER_MOVE 16
 
 /* Counts the ops of each chain that have started before a moment. */
 static void cut_at (const PsOrder *from, gint64 moment, guint *cut)
@@ -337,7 +333,7 @@ static gboolean repeat (PsOrder *order, const PsOrder *from, const guint *cut, g
   return TRUE;
 }
 
-gboolean ps_order_lengthen (PsOrder *order, const PsOrder *from, gboolean (*go_on) (gpointer data), gpointer data)
+gboolean ps_order_lengthen (PsOrder *order, const PsOrder *from, PsSpend spend, gpointer data)
 {
   const PsProblem *small = from->problem;
   g_autoptr (PsOrder) scratch = ps_order_new (order->problem);
@@ -350,7 +346,7 @@ gboolean ps_order_lengthen (PsOrder *order, const PsOrder *from, gboolean (*go_o
     for (guint piece = 1; piece <= MIN (MAX_PIECE, extra); piece++) {
       if (extra % piece != 0)
         continue;
-      if (!go_on (data))
+      if (!spend (order->problem->n_ops / OPS_PER_LONGER_MOVE + 1, data))
         return FALSE;
       if (!repeat (scratch, from, cut, piece, extra / piece))
         continue;

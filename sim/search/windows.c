@@ -1065,27 +1065,12 @@ gboolean ps_windows_can_descend (const PsWindows *windows)
   return windows->problem->objective == PS_OBJECTIVE_MAKESPAN && windows->problem->n_slices == 1;
 }
 
-/* Keeps ops near their places in an order. */
-static void keep_near (PsWindows *windows, const PsOrder *near, gint64 reach)
-{
-  const PsProblem *problem = windows->problem;
-
-  for (guint i = 0; i < problem->n_ops; i++) {
-    gint64 end = end_of (near, near->node[i]);
-
-    windows->start[i] = MAX (windows->start[i], end - problem->duration[chain_of (problem, i)] - reach);
-    windows->end[i] = MIN (windows->end[i], end + reach);
-  }
-}
-
 PsDescended ps_windows_descend (PsWindows *windows, const PsDescent *descent)
 {
   windows->go_on = descent->go_on;
   windows->data = descent->data;
   windows->stopped = FALSE;
   windows_open (windows, windows->problem->n_devices, descent->target);
-  if (descent->near != NULL)
-    keep_near (windows, descent->near, descent->reach);
   return windows_explore (windows, descent);
 }
 
