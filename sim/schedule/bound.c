@@ -6,19 +6,24 @@
 /* Most weight copies of a placement. */
 #define MAX_COPIES 2
 
-/* Arrays marked [i] have an entry i = copy * n_stages + stage. All times are ns. */
+/* Of a stage of a weight copy. All times are ns. */
+typedef struct {
+  gint64 backward;   /* least time from the start of a B to its gradient */
+  gint64 own;        /* least time from the start of a B to the end of its W */
+  gint64 arrival;    /* earliest start of any F */
+  gint64 gradient;   /* earliest arrival of any gradient */
+  gint64 round_trip; /* least time from the end of a microbatch's F to the start of its B */
+  gint64 rest;       /* least time from the start of a microbatch's B to the end of its last op anywhere */
+} StageTimes;
+
+/* Arrays marked [i] have an entry i = copy * n_stages + stage. */
 typedef struct {
   const PsPlacement *placement;
   const PsCosts *costs;
   guint m[MAX_COPIES]; /* microbatches of each copy */
   gint64 *least_pair;  /* [n_devices] shortest pair of any stage there; G_MAXINT64: none */
   gint64 *forward;     /* [n_stages] least time from the start of a stage's F to its result */
-  gint64 *backward;    /* [i] least time from the start of a stage's B to its gradient */
-  gint64 *own;         /* [i] least time from the start of a stage's B to the end of its W */
-  gint64 *arrival;     /* [i] earliest start of any F of the stage */
-  gint64 *gradient;    /* [i] earliest arrival of any gradient at the stage */
-  gint64 *round_trip;  /* [i] least time from the end of a microbatch's F to the start of its B */
-  gint64 *rest;        /* [i] least time from the start of a microbatch's B to the end of its last op anywhere */
+  StageTimes *at;      /* [i] */
 } LeastTimes;
 
 static inline gint64 duration_of (const LeastTimes *times, PsOpKind kind, guint stage)
@@ -44,7 +49,7 @@ static gint64 first_arrival (const LeastTimes *times, guint device)
 
   for (guint i = 0; i < n_entries (times); i++)
     if (is_on (times, device, i))
-      begin = MIN (begin, times->arrival[i]);
+      begin = MIN (begin, times->at[i].arrival);
   return begin;
 }
 
@@ -78,12 +83,7 @@ static void least_times_clear (LeastTimes *times)
 {
   g_free (times->least_pair);
   g_free (times->forward);
-  g_free (times->backward);
-  g_free (times->own);
-  g_free (times->arrival);
-  g_free (times->gradient);
-  g_free (times->round_trip);
-  g_free (times->rest);
+  g_free (times->at);
 }
 
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (LeastTimes, least_times_clear)
@@ -117,8 +117,8 @@ static void set_ops (LeastTimes *times)
   for (guint i = 0; i < placement->n_copies * n; i++) {
     gint64 joined = MIN (duration_of (times, PS_OP_BW, i % n), times->least_pair[placement->device[i]]);
 
-    times->backward[i] = MIN (duration_of (times, PS_OP_B, i % n), joined);
-    times->own[i] = MIN (ps_costs_backward_ns (times->costs, 0, i % n), joined);
+    times->at[i].backward = MIN (duration_of (times, PS_OP_B, i % n), joined);
+    times->at[i].own = MIN (ps_costs_backward_ns (times->costs, 0, i % n), joined);
   }
 }
 
@@ -146,31 +146,32 @@ static void set_arrivals (LeastTimes *times, guint copy, gint64 first)
   gint64 alone = 0, least = 0;
 
   for (guint s = 0; s <= last; s++) {
-    times->arrival[base + s] = MAX (least, MIN (alone, first));
+    times->at[base + s].arrival = MAX (least, MIN (alone, first));
     alone += duration_of (times, PS_OP_F, s) + (s < last ? hop (times, copy, s, FALSE) : 0);
     least += times->forward[s] + (s < last ? hop (times, copy, s, FALSE) : 0);
   }
-  times->gradient[base + last] = MAX (least, first);
+  times->at[base + last].gradient = MAX (least, first);
   for (guint s = last; s-- > 0;)
-    times->gradient[base + s]
-        = times->gradient[base + s + 1] + times->backward[base + s + 1] + hop (times, copy, s, TRUE);
+    times->at[base + s].gradient
+        = times->at[base + s + 1].gradient + times->at[base + s + 1].backward + hop (times, copy, s, TRUE);
 }
 
 static void set_rests (LeastTimes *times, guint copy)
 {
   guint n = times->placement->n_stages, base = copy * n;
 
-  times->rest[base] = times->own[base];
+  times->at[base].rest = times->at[base].own;
   for (guint s = 1; s < n; s++) {
-    gint64 below = hop (times, copy, s - 1, TRUE) + times->rest[base + s - 1];
+    gint64 below = hop (times, copy, s - 1, TRUE) + times->at[base + s - 1].rest;
     gint64 joined = MIN (duration_of (times, PS_OP_BW, s), times->least_pair[times->placement->device[base + s]]);
 
-    times->rest[base + s]
+    times->at[base + s].rest
         = MIN (duration_of (times, PS_OP_B, s) + MAX (duration_of (times, PS_OP_W, s), below), joined + below);
   }
   for (guint s = n - 1; s-- > 0;)
-    times->round_trip[base + s] = hop (times, copy, s, FALSE) + times->forward[s + 1] + times->round_trip[base + s + 1]
-                                  + times->backward[base + s + 1] + hop (times, copy, s, TRUE);
+    times->at[base + s].round_trip = hop (times, copy, s, FALSE) + times->forward[s + 1]
+                                     + times->at[base + s + 1].round_trip + times->at[base + s + 1].backward
+                                     + hop (times, copy, s, TRUE);
 }
 
 /* Placement and costs must outlive the times. */
@@ -185,12 +186,7 @@ static void least_times_init (LeastTimes *times, const PsPlacement *placement, c
     times->m[copy] = m[copy];
   times->least_pair = g_new (gint64, placement->n_devices);
   times->forward = g_new (gint64, placement->n_stages);
-  times->backward = g_new (gint64, n);
-  times->own = g_new (gint64, n);
-  times->arrival = g_new (gint64, n);
-  times->gradient = g_new (gint64, n);
-  times->round_trip = g_new0 (gint64, n);
-  times->rest = g_new (gint64, n);
+  times->at = g_new0 (StageTimes, n);
   set_ops (times);
   first = first_forward_end (times);
   for (guint copy = 0; copy < placement->n_copies; copy++) {
@@ -295,7 +291,7 @@ static gint64 chain_ns (const LeastTimes *times, guint copy)
 {
   guint last = (copy + 1) * times->placement->n_stages - 1;
 
-  return times->gradient[last] + times->rest[last];
+  return times->at[last].gradient + times->at[last].rest;
 }
 
 /* A lower bound where transfers queue on channels, or hold up or slow down devices. */
@@ -352,10 +348,11 @@ static void add_border (Channels *channels, guint i, gboolean below)
 
   if (device[i] == device[i + 1])
     return;
-  add_transfers (channels, i, ps_transfer_forward (times->costs, s), peer, below, times->arrival[i] + times->forward[s],
-                 times->forward[s + 1] + times->round_trip[i + 1] + times->rest[i + 1]);
+  add_transfers (channels, i, ps_transfer_forward (times->costs, s), peer, below,
+                 times->at[i].arrival + times->forward[s],
+                 times->forward[s + 1] + times->at[i + 1].round_trip + times->at[i + 1].rest);
   add_transfers (channels, i, ps_transfer_backward (times->costs, s + 1), peer, !below,
-                 times->gradient[i + 1] + times->backward[i + 1], times->rest[i]);
+                 times->at[i + 1].gradient + times->at[i + 1].backward, times->at[i].rest);
 }
 
 /* The work takes longer while an end has transfers. One of them may have begun before it. */
@@ -413,7 +410,7 @@ static gint64 busy_channels_bound (Channels *channels, guint device)
   channels->least = G_MAXINT64;
   for (guint i = 0; i < n_entries (times); i++)
     if (placement->device[i] == device)
-      channels->least = MIN (channels->least, MIN (times->forward[i % placement->n_stages], times->backward[i]));
+      channels->least = MIN (channels->least, MIN (times->forward[i % placement->n_stages], times->at[i].backward));
   for (guint i = 0; i < n_entries (times); i++) {
     if (!is_on (times, device, i))
       continue;
@@ -454,7 +451,7 @@ typedef struct {
   guint d;
   gint64 begin;    /* arrival of its first microbatch */
   gint64 gradient; /* earliest arrival of a gradient; for spans, counted with the device's first op at `begin` */
-  Work work;
+  const Work *work;
   gint64 load;     /* all its work, at least */
   gint64 room;     /* bytes for activations; G_MAXINT64: no limit */
   gint64 least;    /* bytes of the smallest activation */
@@ -470,7 +467,7 @@ typedef struct {
  * spans. */
 static gint64 rest_of (const Device *device, guint i)
 {
-  return device->objective == PS_OBJECTIVE_MAKESPAN ? device->times->rest[i] : device->times->own[i];
+  return device->objective == PS_OBJECTIVE_MAKESPAN ? device->times->at[i].rest : device->times->at[i].own;
 }
 
 /* The work that `bytes` of memory stand for, if `each` bytes stand for work_ns. */
@@ -492,7 +489,7 @@ static gboolean begins_anywhere (const Device *device)
 
 static gint64 arrival_at (const Device *device, guint i)
 {
-  return begins_anywhere (device) ? device->begin : device->times->arrival[i];
+  return begins_anywhere (device) ? device->begin : device->times->at[i].arrival;
 }
 
 static gint64 gradient_at (const Device *device, guint i)
@@ -500,8 +497,8 @@ static gint64 gradient_at (const Device *device, guint i)
   const LeastTimes *times = device->times;
 
   return begins_anywhere (device)
-             ? device->begin + times->forward[i % times->placement->n_stages] + times->round_trip[i]
-             : times->gradient[i];
+             ? device->begin + times->forward[i % times->placement->n_stages] + times->at[i].round_trip
+             : times->at[i].gradient;
 }
 
 static void add_stage (Device *device, guint i)
@@ -542,7 +539,7 @@ static gint64 least_after (const Device *device)
 
   for (guint i = 0; i < n_entries (device->times); i++)
     if (is_on (device->times, device->d, i))
-      least = MIN (least, device->times->round_trip[i] + rest_of (device, i));
+      least = MIN (least, device->times->at[i].round_trip + rest_of (device, i));
   return least;
 }
 
@@ -560,12 +557,12 @@ static gint64 apart_bound (const Device *device)
 {
   gint64 front = device->gradient - device->begin, rest = least_after (device), least = G_MAXINT64;
 
-  for (guint n = 0; n <= device->work.n_forward; n++) {
+  for (guint n = 0; n <= device->work->n_forward; n++) {
     gint64 before = MAX (front - time_of (MIN (n, device->n_fit), device->longest), 0),
            after = MAX (rest - time_of (n, device->backward), 0);
-    gint64 idle = n < device->work.n_forward ? before + after : MAX (before, after);
+    gint64 idle = n < device->work->n_forward ? before + after : MAX (before, after);
 
-    least = MIN (least, work_apart (&device->work, n) + idle);
+    least = MIN (least, work_apart (device->work, n) + idle);
   }
   return device->begin + least;
 }
@@ -589,8 +586,8 @@ static gint64 chain_bound (const Device *device, guint i)
   const LeastTimes *times = device->times;
   gint64 f = times->forward[i % times->placement->n_stages];
 
-  return arrival_at (device, i) + f + times->round_trip[i] + rest_of (device, i)
-         + (gint64)(times->m[i / times->placement->n_stages] - 1) * MAX (f, times->backward[i]);
+  return arrival_at (device, i) + f + times->at[i].round_trip + rest_of (device, i)
+         + (gint64)(times->m[i / times->placement->n_stages] - 1) * MAX (f, times->at[i].backward);
 }
 
 /* Bytes times time. */
@@ -607,7 +604,7 @@ static ByteTime held_by_one (const Device *device, guint i)
   ByteTime apart
       = (ByteTime)act * duration_of (times, PS_OP_B, stage) + (ByteTime)wact * duration_of (times, PS_OP_W, stage);
 
-  return (ByteTime)act * (times->round_trip[i] + times->forward[stage]) + MIN (apart, (ByteTime)act * joined);
+  return (ByteTime)act * (times->at[i].round_trip + times->forward[stage]) + MIN (apart, (ByteTime)act * joined);
 }
 
 /* Bound by area: bytes held, times the least time that they are held, divided by the bytes that fit at once. */
@@ -624,25 +621,21 @@ static gint64 area_bound (const Device *device)
   return (gint64)MIN (device->begin + (held + device->room - 1) / device->room, G_MAXINT64);
 }
 
-static void device_clear (Device *device)
-{
-  work_clear (&device->work);
-}
-G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Device, device_clear)
-
 static gint64 device_bound (const LeastTimes *times, guint d, const gint64 *memory_limit, PsObjective objective)
 {
-  g_auto (Device) device = { .times = times,
-                             .objective = objective,
-                             .d = d,
-                             .begin = first_arrival (times, d),
-                             .gradient = G_MAXINT64,
-                             .least = G_MAXINT64,
-                             .room = room_of (times, d, memory_limit) };
+  g_auto (Work) work = { 0 };
+  Device device = { .times = times,
+                    .work = &work,
+                    .objective = objective,
+                    .d = d,
+                    .begin = first_arrival (times, d),
+                    .gradient = G_MAXINT64,
+                    .least = G_MAXINT64,
+                    .room = room_of (times, d, memory_limit) };
   gint64 idle, bound;
 
-  work_init (&device.work, times, d);
-  device.load = work_apart (&device.work, 0);
+  work_init (&work, times, d);
+  device.load = work_apart (&work, 0);
   for (guint i = 0; i < n_entries (times); i++)
     if (is_on (times, d, i))
       add_stage (&device, i);
@@ -654,7 +647,7 @@ static gint64 device_bound (const LeastTimes *times, guint d, const gint64 *memo
   idle = warm_up_idle (&device);
   bound = MAX (device.begin + idle + device.load, drain_bound (&device, device.n_fit == device.n ? 0 : idle));
   bound = MAX (bound, area_bound (&device));
-  if (device.work.n > 0)
+  if (work.n > 0)
     bound = MAX (bound, apart_bound (&device));
   for (guint i = 0; i < n_entries (times); i++)
     if (is_on (times, d, i))

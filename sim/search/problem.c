@@ -146,6 +146,7 @@ static void set_limit (PsProblem *problem, const PsSearchSetting *setting, guint
   if (most_memory (problem, device) + all_buffers <= given)
     return;
   problem->limit[device] = MAX (given - buffers, MIN (given, least));
+  problem->reserves |= problem->limit[device] < given;
 }
 
 static void set_devices (PsProblem *problem, const PsSearchSetting *setting)

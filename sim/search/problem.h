@@ -47,6 +47,7 @@ typedef struct {
   guint n_slices;
   guint n_ops;
   gboolean joins;
+  gboolean reserves; /* limit is below the one asked for, to leave room for buffers */
   PsObjective objective;
   PsOperation *op;    /* [n_ops] */
   guint *device;      /* [n_stages] */

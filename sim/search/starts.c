@@ -133,13 +133,20 @@ static void try_family (PsStart *start, const PsSearchSetting *setting, const Ps
   }
 }
 
+/* Tries all families. Families that look at costs are generated for the problem's limit too. */
 static void try_families (PsStart *start, const PsSearchSetting *setting, PsPriced *priced, const char **found_by)
 {
   guint n;
   const PsFamily *const *families = ps_family_table (&n);
+  PsSearchSetting lower = *setting;
 
-  for (guint i = 0; i < n; i++)
+  lower.memory_limit = start->problem->limit;
+  lower.generate = NULL;
+  for (guint i = 0; i < n; i++) {
     try_family (start, setting, families[i], priced, found_by);
+    if (start->problem->reserves && families[i]->uses_costs)
+      try_family (start, &lower, families[i], priced, found_by);
+  }
 }
 
 static void try_given (PsStart *start, const PsSearchSetting *setting, PsPriced *priced, const char **found_by)

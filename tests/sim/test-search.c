@@ -42,7 +42,7 @@ static void test_problem (void)
   g_assert_cmpuint (problem->first_stage[1], ==, 2);
   g_assert_cmpuint (problem->first[1], ==, 24);
   g_assert_cmpuint (problem->first[2], ==, 48);
-  g_assert_true (problem->joins);
+  g_assert_true (problem->joins && !problem->reserves);
   for (guint s = 0; s < 4; s++) {
     g_assert_cmpint (problem->lag[s * N_KINDS + PS_OP_F], ==, lag_f[s]);
     g_assert_cmpint (problem->lag[s * N_KINDS + PS_OP_B], ==, lag_b[s]);
@@ -87,6 +87,7 @@ static void test_problem (void)
     g_autoptr (PsProblem) limited = ps_problem_new (&c.setting);
     for (guint d = 0; d < 2; d++)
       g_assert_cmpint (limited->limit[d], ==, rows[i].limit[d] > 0 ? rows[i].limit[d] : G_MAXINT64);
+    g_assert_cmpint (limited->reserves, ==, rows[i].has_price && rows[i].given < 160);
   }
   /* where memory is short, a BW that takes less than its B is worth it */
   ps_costs_op (c.costs, PS_OP_B, 1)->take_bytes += 3;
