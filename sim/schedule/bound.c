@@ -3,6 +3,9 @@
 
 #include <math.h>
 
+/* Bytes times time. */
+__extension__ typedef __int128 Wide;
+
 /* Most weight copies of a placement. */
 #define MAX_COPIES 2
 
@@ -473,8 +476,6 @@ static gint64 rest_of (const Device *device, guint i)
 /* The work that `bytes` of memory stand for, if `each` bytes stand for work_ns. */
 static gint64 work_held (gint64 bytes, gint64 each, gint64 work_ns)
 {
-  __extension__ typedef __int128 Wide;
-
   if (bytes == G_MAXINT64 || (each <= 0 && work_ns > 0))
     return G_MAXINT64;
   return work_ns > 0 ? (gint64)((Wide)bytes * work_ns / each) : 0;
@@ -590,28 +591,24 @@ static gint64 chain_bound (const Device *device, guint i)
          + (gint64)(times->m[i / times->placement->n_stages] - 1) * MAX (f, times->at[i].backward);
 }
 
-/* Bytes times time. */
-__extension__ typedef __int128 ByteTime;
-
 /* Least bytes times time that a microbatch holds on a stage. */
-static ByteTime held_by_one (const Device *device, guint i)
+static Wide held_by_one (const Device *device, guint i)
 {
   const LeastTimes *times = device->times;
   guint stage = i % times->placement->n_stages;
   gint64 act = MAX (ps_costs_act_bytes (times->costs, stage), 0),
          wact = MAX (ps_costs_wact_bytes (times->costs, stage), 0);
   gint64 joined = MIN (duration_of (times, PS_OP_BW, stage), times->least_pair[device->d]);
-  ByteTime apart
-      = (ByteTime)act * duration_of (times, PS_OP_B, stage) + (ByteTime)wact * duration_of (times, PS_OP_W, stage);
+  Wide apart = (Wide)act * duration_of (times, PS_OP_B, stage) + (Wide)wact * duration_of (times, PS_OP_W, stage);
 
-  return (ByteTime)act * (times->at[i].round_trip + times->forward[stage]) + MIN (apart, (ByteTime)act * joined);
+  return (Wide)act * (times->at[i].round_trip + times->forward[stage]) + MIN (apart, (Wide)act * joined);
 }
 
 /* Bound by area: bytes held, times the least time that they are held, divided by the bytes that fit at once. */
 static gint64 area_bound (const Device *device)
 {
   const LeastTimes *times = device->times;
-  ByteTime held = 0;
+  Wide held = 0;
 
   if (device->room == G_MAXINT64 || device->room == 0)
     return 0;

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+__extension__ typedef __int128 Wide;
+
 /* Times before everything, and after everything: all times of an iteration add up to less than 2^62. */
 #define NEVER (G_MAXINT64 / 2)
 
@@ -397,8 +399,6 @@ typedef struct {
 /* Takes a time in which bytes are given back over if it is faster than that of the stage. */
 static void note_return (Earliest *earliest, guint stage, gint64 time, gint64 bytes)
 {
-  __extension__ typedef __int128 Wide;
-
   if (bytes <= 0
       || (earliest->bytes[stage] > 0 && (Wide)time * earliest->bytes[stage] >= (Wide)earliest->time[stage] * bytes))
     return;
@@ -424,8 +424,6 @@ static void set_return (Earliest *earliest, guint stage, guint below)
 /* Least time in which backwards of the stage, or of lower ones of its device, give back `bytes`. */
 static gint64 time_to_return (const Earliest *earliest, guint stage, gint64 bytes)
 {
-  __extension__ typedef __int128 Wide;
-
   return bytes > 0 && earliest->bytes[stage] > 0
              ? (gint64)((Wide)bytes * earliest->time[stage] / earliest->bytes[stage])
              : 0;

@@ -2,7 +2,6 @@
 #include "search-rig.h"
 
 #include "search/methods.h"
-#include "search/methods.h"
 
 #include <string.h>
 
