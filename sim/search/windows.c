@@ -908,12 +908,10 @@ typedef struct {
   double rank;
 } Step;
 
-static Step step_of (const States *states, guint lane_index)
+/* The state after one more op of a lane; 0: it cannot follow. */
+static guint32 child_of (const States *states, guint lane)
 {
-  const Lane *lane = &states->lane[lane_index];
-  guint32 child = states->child[states->from * states->n_lanes + lane_index];
-
-  return (Step){ .child = child, .lane = lane_index, .rank = lane->first + n_done (lane, states->key[states->from]) };
+  return states->child[states->from * states->n_lanes + lane];
 }
 
 PS_DEFINE_ORDER (compare_ranks, Step, rank)
@@ -946,7 +944,7 @@ static guint list_steps (Descent *descent, guint device, Step *steps)
   guint n = 0;
 
   for (guint i = 0; i < states->n_lanes; i++) {
-    Step step = step_of (states, i);
+    Step step = { .child = child_of (states, i), .lane = i };
     const Lane *lane = &states->lane[i];
 
     if (step.child == 0)
@@ -974,9 +972,7 @@ static guint choose_device (const PsWindows *windows)
     const States *states = windows->states[d];
 
     for (guint i = 0; i < states->n_lanes && states->from + 1 < states->n_states; i++) {
-      Step step = step_of (states, i);
-
-      if (step.child == 0)
+      if (child_of (states, i) == 0)
         continue;
       gint64 start = windows->start[next_op (windows, d, &states->lane[i])];
       gint64 end = MAX (states->ready, start) + states->lane[i].duration;
