@@ -64,6 +64,7 @@ struct Runner {
   guint64 n_reported;
   guint64 narrow_at;  /* moves after which windows are narrowed; G_MAXUINT64: never */
   PsWindows *windows; /* NULL: not yet */
+  guint max_fails;    /* of the next descent */
   gboolean windows_help;
   guint n_cases; /* of the next target of windows */
 };
@@ -425,9 +426,9 @@ static void search_by_price (Runner *runner, guint64 n_moves)
  * go_on is free. What is not decided is tried again at DECISION_FACTOR times the moves, but never before
  * LEAST_DECISION or, if that is less, DECISION_MOVES_PER_OP for each op. HELPFUL_PART and HELPFUL_FACTOR are for
  * windows that made the gap smaller the last time. */
-#define DECISION_PART 0.2
+#define DECISION_PART 0.4
 #define DECISION_FACTOR 3
-#define HELPFUL_PART 0.5
+#define HELPFUL_PART 1
 #define HELPFUL_FACTOR 1.5
 #define LEAST_DECISION 25000
 #define DECISION_MOVES_PER_OP 8
@@ -436,9 +437,15 @@ static void search_by_price (Runner *runner, guint64 n_moves)
 #define STEPS_PER_MOVE 512
 #define MAX_STATES 1000000
 
-/* Cases that a target is split into at first, and how their number grows. */
+/* A descent asks for 1 / 2^0 to 1 / 2^(MAX_SHIFT - 1) of the gap. It has FIRST_FAILS dead ends at first. */
+#define MAX_SHIFT 8
+#define FIRST_FAILS 64
+
+/* Cases that a target is split into at first, and how their number grows. They take 1 / CASES_PART of what windows may
+ * take. */
 #define FIRST_CASES 16
 #define CASES_FACTOR 4
+#define CASES_PART 2
 
 /* A proof under way, and the moves that it may take. */
 typedef struct {
@@ -462,6 +469,31 @@ static gboolean go_on_deciding (gpointer data)
   return !decision->refused;
 }
 
+/* Asks for an order by part of the gap better, by windows. */
+static void descend (Runner *runner, Decision *decision)
+{
+  Worker *worker = &runner->worker;
+  gint64 gap = worker->best->objective - worker->lower_bound_ns;
+  PsDescent descent
+      = { .order = worker->scratch,
+          .target = worker->best->objective - MAX (gap >> ps_random_below (&runner->random, MAX_SHIFT), 1),
+          .max_fails = runner->max_fails,
+          .random = &runner->random,
+          .go_on = go_on_deciding,
+          .data = decision };
+
+  switch (ps_windows_descend (runner->windows, &descent)) {
+  case PS_DESCENDED_FOUND:
+    offer (worker, worker->scratch, "windows of ops");
+    return;
+  case PS_DESCENDED_REFUTED:
+    worker->lower_bound_ns = descent.target + 1;
+    return;
+  case PS_DESCENDED_STOPPED:
+    runner->max_fails += runner->max_fails / 16;
+  }
+}
+
 static void raise_bound (Runner *runner, guint n_cases, Decision *decision)
 {
   Worker *worker = &runner->worker;
@@ -473,7 +505,22 @@ static void raise_bound (Runner *runner, guint n_cases, Decision *decision)
     offer (worker, worker->scratch, "windows of ops");
 }
 
-/* Raises the lower bound by the windows of ops, split into more and more cases, which may lead to better orders. */
+/* Raises the lower bound by splitting windows into more and more cases. */
+static void split (Runner *runner, const Decision *decision)
+{
+  Decision part = *decision;
+
+  part.stop_at = runner->n_moves + (decision->stop_at - runner->n_moves) / CASES_PART;
+  for (;;) {
+    raise_bound (runner, runner->n_cases, &part);
+    if (part.refused || runner->worker.lower_bound_ns >= runner->worker.best->objective
+        || runner->n_cases > G_MAXUINT / CASES_FACTOR)
+      break;
+    runner->n_cases *= CASES_FACTOR;
+  }
+}
+
+/* Raises the lower bound by the windows of ops, and looks for better orders in them. */
 static void narrow (Runner *runner)
 {
   Worker *worker = &runner->worker;
@@ -487,12 +534,11 @@ static void narrow (Runner *runner)
   Decision decision = { .worker = worker, .n_moves = ps_windows_steps (runner->windows) / STEPS_PER_MOVE + 1 };
   decision.stop_at = (guint64)((double)runner->n_moves * (1 + (runner->windows_help ? HELPFUL_PART : DECISION_PART)));
   raise_bound (runner, 0, &decision);
-  while (!decision.refused && worker->lower_bound_ns < worker->best->objective
-         && runner->n_cases <= G_MAXUINT / CASES_FACTOR) {
-    raise_bound (runner, runner->n_cases, &decision);
-    if (!decision.refused)
-      runner->n_cases *= CASES_FACTOR;
-  }
+  if (!decision.refused)
+    split (runner, &decision);
+  while (ps_windows_can_descend (runner->windows) && !decision.refused
+         && worker->best->objective > worker->lower_bound_ns)
+    descend (runner, &decision);
   runner->windows_help = worker->best->objective - worker->lower_bound_ns < gap;
   runner->narrow_at
       = MAX ((guint64)((double)runner->n_moves * (runner->windows_help ? HELPFUL_FACTOR : DECISION_FACTOR)),
@@ -564,6 +610,7 @@ static void runner_init (Runner *runner, Shared *shared, guint index)
                   .index = index,
                   .random = { shared->setting->seed * 1000003 + index },
                   .best = { ps_schedule_copy (shared->seed.schedule), shared->seed.price_ns, shared->seed.found_by },
+                  .max_fails = FIRST_FAILS,
                   .n_cases = FIRST_CASES,
                   .narrow_at = index == 0 ? least_decision (start->problem) : G_MAXUINT64 };
   worker_init (&runner->worker, runner, start);

@@ -885,21 +885,11 @@ void ps_windows_free (PsWindows *windows)
 /* How far the rank of a step goes from the middle of its window, in windows. */
 #define NOISE 0.5
 
-/* Dead ends until a descent stops. */
-#define MAX_FAILS 20
-
-typedef enum {
-  FOUND,   /* `order` meets the target */
-  REFUTED, /* no order does */
-  STOPPED, /* undecided */
-} Result;
-
 typedef struct {
   PsWindows *windows;
-  PsOrder *order;
-  PsRandom random; /* decides between ops whose windows overlap */
+  const PsDescent *descent;
   guint n_fails;
-} Descent;
+} Search;
 
 /* A step of a device that its windows leave open. */
 typedef struct {
@@ -937,9 +927,9 @@ static guint next_op (const PsWindows *windows, guint device, const Lane *lane)
 }
 
 /* Lists the steps that the device's windows leave open, best first: those that have to come soon and can. */
-static guint list_steps (Descent *descent, guint device, Step *steps)
+static guint list_steps (Search *search, guint device, Step *steps)
 {
-  PsWindows *windows = descent->windows;
+  PsWindows *windows = search->windows;
   const States *states = windows->states[device];
   guint n = 0;
 
@@ -955,7 +945,7 @@ static guint list_steps (Descent *descent, guint device, Step *steps)
     if (first + lane->duration > last)
       continue;
     last -= lane->duration;
-    step.rank = (double)first + (double)(last - first) * (0.5 + NOISE * ps_random_unit (&descent->random));
+    step.rank = (double)first + (double)(last - first) * (0.5 + NOISE * ps_random_unit (search->descent->random));
     steps[n++] = step;
   }
   qsort (steps, n, sizeof *steps, compare_ranks);
@@ -985,57 +975,83 @@ static guint choose_device (const PsWindows *windows)
   return best;
 }
 
-static Result accept (const Descent *descent)
+static PsDescended accept (const Search *search)
 {
-  PsOrder *order = descent->order;
+  PsOrder *order = search->descent->order;
 
-  ps_order_fill (order, descent->windows->fixed);
-  return ps_order_evaluate (order) && order->excess == 0 && order->objective <= descent->windows->target ? FOUND
-                                                                                                         : STOPPED;
+  ps_order_fill (order, search->windows->fixed);
+  return ps_order_evaluate (order) && order->excess == 0 && order->objective <= search->descent->target
+             ? PS_DESCENDED_FOUND
+             : PS_DESCENDED_STOPPED;
 }
 
-static Result explore (Descent *descent);
+static PsDescended explore (Search *search);
 
-static Result try_step (Descent *descent, guint device, const Step *step)
+static PsDescended try_step (Search *search, guint device, const Step *step)
 {
-  PsWindows *windows = descent->windows;
+  PsWindows *windows = search->windows;
   States *states = windows->states[device];
   guint32 from = states->from;
   guint place = windows_mark (windows);
-  Result result;
+  PsDescended result;
 
   windows->fixed[windows->problem->first[device] + windows->n_fixed[device]]
       = next_op (windows, device, &states->lane[step->lane]);
   windows->n_fixed[device]++;
   states->from = step->child;
   windows->touched[device] = TRUE;
-  result = explore (descent);
+  result = explore (search);
   states->from = from;
   windows->n_fixed[device]--;
   windows_undo (windows, place);
   return result;
 }
 
-static Result explore (Descent *descent)
+static PsDescended explore (Search *search)
 {
-  PsWindows *windows = descent->windows;
-  Result result = REFUTED;
+  PsWindows *windows = search->windows;
+  PsDescended result = PS_DESCENDED_REFUTED;
   gboolean open = windows_narrow (windows);
   guint device = open ? choose_device (windows) : 0, n;
   Step steps[MAX_LANES];
 
   if (open && device == windows->problem->n_devices)
-    return windows->stopped ? STOPPED : accept (descent);
+    return windows->stopped ? PS_DESCENDED_STOPPED : accept (search);
   /* The states of a device are those of its last pass, which may have been for a step that was undone. */
   windows->touched[device] = TRUE;
   if (!open || !windows_narrow (windows))
-    return descent->n_fails++ < MAX_FAILS ? REFUTED : STOPPED;
+    return search->n_fails++ < search->descent->max_fails ? PS_DESCENDED_REFUTED : PS_DESCENDED_STOPPED;
   if (windows->stopped)
-    return STOPPED;
-  n = list_steps (descent, device, steps);
-  for (guint i = 0; i < n && result == REFUTED; i++)
-    result = try_step (descent, device, &steps[i]);
+    return PS_DESCENDED_STOPPED;
+  n = list_steps (search, device, steps);
+  for (guint i = 0; i < n && result == PS_DESCENDED_REFUTED; i++)
+    result = try_step (search, device, &steps[i]);
   return result;
+}
+
+/* Descends from the windows as they are. */
+static PsDescended windows_explore (PsWindows *windows, const PsDescent *descent)
+{
+  Search search = { .windows = windows, .descent = descent };
+
+  return explore (&search);
+}
+
+gboolean ps_windows_can_descend (const PsWindows *windows)
+{
+  for (guint d = 0; d < windows->problem->n_devices; d++)
+    if (windows->states[d] == NULL)
+      return FALSE;
+  return windows->problem->objective == PS_OBJECTIVE_MAKESPAN && windows->problem->n_slices == 1;
+}
+
+PsDescended ps_windows_descend (PsWindows *windows, const PsDescent *descent)
+{
+  windows->go_on = descent->go_on;
+  windows->data = descent->data;
+  windows->stopped = FALSE;
+  windows_open (windows, windows->problem->n_devices, descent->target);
+  return windows_explore (windows, descent);
 }
 
 /* Refutes targets, by narrowing or by cases: the F of a microbatch in its last stage runs before a moment, or after it.
@@ -1043,6 +1059,9 @@ static Result explore (Descent *descent)
 
 /* The part of a window that is tried as a case, at each of its ends: 1 / SHAVED_PART. */
 #define SHAVED_PART 8
+
+/* Dead ends of a descent until it stops. */
+#define MAX_FAILS 20
 
 typedef struct {
   PsWindows *windows;
@@ -1132,26 +1151,18 @@ static gboolean shave (Cases *cases)
   return FALSE;
 }
 
-/* Only for makespans, and if every device has states. */
-static gboolean can_descend (const PsWindows *windows)
-{
-  for (guint d = 0; d < windows->problem->n_devices; d++)
-    if (windows->states[d] == NULL)
-      return FALSE;
-  return windows->problem->objective == PS_OBJECTIVE_MAKESPAN && windows->problem->n_slices == 1;
-}
-
 /* Looks for an order where no last forward can move. TRUE: there is none. */
 static gboolean finish (Cases *cases)
 {
   PsWindows *windows = cases->windows;
   g_autoptr (PsOrder) order = ps_order_new (windows->problem);
-  Descent descent = { .windows = windows, .order = order };
-  Result result = can_descend (windows) ? explore (&descent) : STOPPED;
+  PsRandom random = { 0 };
+  const PsDescent descent = { .order = order, .target = windows->target, .max_fails = MAX_FAILS, .random = &random };
+  PsDescended result = ps_windows_can_descend (windows) ? windows_explore (windows, &descent) : PS_DESCENDED_STOPPED;
 
-  if (result == FOUND && cases->order != NULL && order->objective < cases->order->objective)
+  if (result == PS_DESCENDED_FOUND && cases->order != NULL && order->objective < cases->order->objective)
     ps_order_assign (cases->order, order);
-  return result == REFUTED;
+  return result == PS_DESCENDED_REFUTED;
 }
 
 /* Narrows the windows, and splits them into cases. TRUE: each case is refuted. */

@@ -28,3 +28,25 @@ guint64 ps_windows_steps (const PsWindows *windows);
  * wanted). go_on is called before each device's pass; FALSE ends the search for a better bound. */
 gint64 ps_windows_bound (PsWindows *windows, gint64 lower, gint64 upper, guint n_cases, PsOrder *order,
                          gboolean (*go_on) (gpointer data), gpointer data);
+
+typedef enum {
+  PS_DESCENDED_FOUND,   /* `order` meets the target */
+  PS_DESCENDED_REFUTED, /* no order does */
+  PS_DESCENDED_STOPPED, /* undecided */
+} PsDescended;
+
+/* A search for an order with an objective of at most `target`. */
+typedef struct {
+  PsOrder *order; /* takes the order */
+  gint64 target;
+  guint max_fails;                   /* dead ends until it stops */
+  PsRandom *random;                  /* decides between ops whose windows overlap */
+  gboolean (*go_on) (gpointer data); /* called before each device's pass; FALSE: stop */
+  gpointer data;
+} PsDescent;
+
+/* Fixes the next op of the device that can end one first, and narrows all windows, depth first. Only for makespans, and
+ * if every device has states. */
+PsDescended ps_windows_descend (PsWindows *windows, const PsDescent *descent);
+
+gboolean ps_windows_can_descend (const PsWindows *windows);

@@ -83,6 +83,23 @@ static void test_below_optimum (void)
   g_assert_cmpuint (n_found, >=, n_decided * 6 / 10);
 }
 
+static PsDescended descend (PsWindows *windows, PsOrder *order, gint64 target, guint seed)
+{
+  Budget passes = { 3000 };
+  PsRandom random = { seed };
+  const PsDescent descent = {
+    .order = order, .target = target, .max_fails = G_MAXUINT, .random = &random, .go_on = spend, .data = &passes
+  };
+  PsDescended result = ps_windows_descend (windows, &descent);
+
+  if (result == PS_DESCENDED_FOUND) {
+    g_assert_true (ps_order_evaluate (order));
+    g_assert_cmpint (order->excess, ==, 0);
+    g_assert_cmpint (order->objective, <=, target);
+  }
+  return result;
+}
+
 /* With cases enough nearly every bound is the optimum, and most searches for it find an order. */
 static void test_cases_decide (void)
 {
@@ -113,6 +130,38 @@ static void test_cases_decide (void)
   g_assert_cmpuint (n_decided, >=, n * 6 / 10);
   g_assert_cmpuint (n_met, >=, n_decided * 98 / 100);
   g_assert_cmpuint (n_found, >=, n_decided * 6 / 10);
+}
+
+/* A descent agrees with a search that has proved the optimum: it finds an order at the optimum, and refutes
+ * less. */
+static void test_descend (void)
+{
+  guint n = n_cases (400), n_decided = 0, n_found = 0, n_refuted = 0;
+  g_autoptr (GRand) draw = g_rand_new_with_seed (12);
+
+  for (guint i = 0; i < n; i++) {
+    g_auto (Case) c = { 0 };
+
+    draw_case (&c, draw, i);
+    c.setting.objective = PS_OBJECTIVE_MAKESPAN;
+    g_autoptr (PsProblem) problem = ps_problem_new (&c.setting);
+    g_autoptr (PsOrder) best = ps_order_new (problem), order = ps_order_new (problem);
+    g_autoptr (PsWindows) windows = ps_windows_new (problem, MAX_STATES);
+
+    if (windows == NULL || !ps_windows_can_descend (windows) || !solve (&c, best))
+      continue;
+    PsDescended at = descend (windows, order, best->objective, i);
+    PsDescended below = descend (windows, order, best->objective - 1, i);
+    g_assert_cmpint (at, !=, PS_DESCENDED_REFUTED);
+    g_assert_cmpint (below, !=, PS_DESCENDED_FOUND);
+    n_decided++;
+    n_found += at == PS_DESCENDED_FOUND;
+    n_refuted += below == PS_DESCENDED_REFUTED;
+  }
+  g_test_message ("%u decided: %u found, %u refuted", n_decided, n_found, n_refuted);
+  g_assert_cmpuint (n_decided, >, n / 2);
+  g_assert_cmpuint (n_found, >=, n_decided * 99 / 100);
+  g_assert_cmpuint (n_refuted, >=, n_decided * 98 / 100);
 }
 
 /* Tight memory, p=4 m=8 f,b,w=5,5,4, with the best objective known: without states of devices the bound stays up to
@@ -232,6 +281,7 @@ int main (int argc, char **argv)
   g_test_init (&argc, &argv, NULL);
   g_test_add_func ("/windows/below-optimum", test_below_optimum);
   g_test_add_func ("/windows/cases-decide", test_cases_decide);
+  g_test_add_func ("/windows/descend", test_descend);
   g_test_add_func ("/windows/known", test_known);
   g_test_add_func ("/windows/passes", test_passes);
   g_test_add_func ("/windows/memory", test_memory);
