@@ -7,20 +7,17 @@
 
 G_BEGIN_DECLS
 
-/* A proven lower bound on the makespan of any synchronous schedule of n_microbatches with this placement and these
- * costs, whatever its order and memory. It is the largest of two sorts of sums:
+/* A proven lower bound on the makespan of any schedule with the placement, weight copies, slices, microbatches and R of
+ * this one, whatever its order and memory. It is the largest of two sorts of sums:
  * - per device: the earliest moment at which any of its stages can receive a microbatch (sum of the forwards and
  *   transfers before it), and all its work;
  * - per microbatch: all forwards, all backwards for the input, the transfers between them, then W of stage 0.
  *
  * W may be split off or fused: min (B + W, BW) counts as work. Pairs with a time of their own never break the bound:
  * the pairs that save most count. A B on the path back takes the least of its times alone, fused and in a
- * pair. copy is as in PsSchedule (NULL: all copy 0). docs/bounds.md has the proofs.
- */
-gint64 ps_lower_bound (const PsPlacement *placement, const guint8 *copy, guint n_microbatches, const PsCosts *costs);
-
-/* A proven lower bound on the makespan of any schedule with the placement, weight copies, slices, microbatches and R of
- * this one. Where iterations overlap (asynchronous schedules, --sync bypass) it is one on the period: all the work of
+ * pair. docs/bounds.md has the proofs.
+ *
+ * Where iterations overlap (asynchronous schedules, --sync bypass) it is one on the period: all the work of
  * the busiest device. A slice counts as a microbatch: its chain through the stages is as short as that of a microbatch
  * of its size.
  *
@@ -56,15 +53,11 @@ static inline PsObjective ps_sync_objective (PsSync sync)
  *   counts here only where k is less than all forwards of d: else both idle times may be the same.
  * - pairs: nothing runs in pairs before t and after the last forward, so work there saves nothing.
  *
- * The bound is the largest of these and others of docs/bounds.md, and for the makespan never less than ps_lower_bound.
+ * The bound is the largest of these and others of docs/bounds.md, and for the makespan never less than the sums
+ * of ps_schedule_bound.
  */
 gint64 ps_lower_bound_within (const PsPlacement *placement, guint n_microbatches, const PsCosts *costs,
                               const gint64 *memory_limit, PsObjective objective);
-
-/* The part of it that follows from the ops of one device, and from the times of other stages before and after them.
- * What other devices have to do together does not count: only sums of their stages' times do. */
-gint64 ps_lower_bound_device (const PsPlacement *placement, guint n_microbatches, const PsCosts *costs,
-                              const gint64 *memory_limit, PsObjective objective, guint device);
 
 /* A proven lower bound on the makespan where transfers queue on channels (model: that of events->comm), hold up their
  * devices (blocking) or slow them down (overlap_slowdown): what an end of a channel carries, between the earliest start

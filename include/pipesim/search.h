@@ -77,11 +77,9 @@ PsSearchResult *ps_search (const PsSearchSetting *setting, GError **error) G_GNU
 void ps_search_result_free (PsSearchResult *result);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsSearchResult, ps_search_result_free)
 
-/* A lower bound on the objective; threads, limits of time and moves, prices and a schedule to start from do not count.
- * It is the one that a search begins with, and narrowed windows of ops raise it up to `enough`. They take at most
- * *n_steps, which is what they leave of it afterwards; a step takes a few ns. NULL: no windows. G_MAXINT64: infeasible.
- */
-gint64 ps_search_bound (const PsSearchSetting *setting, gint64 enough, guint64 *n_steps);
+/* A lower bound on the objective, the one that a search begins with; threads, limits of time and moves, prices and a
+ * schedule to start from do not count. G_MAXINT64: infeasible. */
+gint64 ps_search_bound (const PsSearchSetting *setting);
 
 /* The smallest memory with which a device can take part: its weights and one microbatch, of n_slices slices with these
  * costs, in every one of its stages. Backwards follow at once, fused where that takes less; of two copies, one runs

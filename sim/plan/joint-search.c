@@ -80,7 +80,7 @@ static void relax_stage (PsCosts *costs, const PsCosts *other, guint stage)
 
 /* No schedule of stages with these costs on these devices is faster. As ps_search_bound. */
 static gint64 bound_costs (const PsSetting *setting, const PsSearchChoice *choice, const PsPlacement *placement,
-                           const gint64 *memory_limit, const PsCosts *costs, gint64 enough)
+                           const gint64 *memory_limit, const PsCosts *costs)
 {
   g_autoptr (PsCosts) fastest = ps_setting_fastest_costs (setting, placement, costs, choice->n_slices, NULL);
   const PsSearchSetting search = { .placement = placement,
@@ -90,7 +90,7 @@ static gint64 bound_costs (const PsSetting *setting, const PsSearchChoice *choic
                                    .memory_limit = memory_limit,
                                    .objective = ps_sync_objective (setting->sync) };
 
-  return fastest != NULL ? ps_search_bound (&search, enough, NULL) : 0;
+  return fastest != NULL ? ps_search_bound (&search) : 0;
 }
 
 /* The same, whichever mode each stage is in, and whichever microbatches of it recompute; no more than `enough`, the
@@ -104,7 +104,7 @@ static gint64 bound_modes (const PsSetting *setting, const PsSearchChoice *choic
     for (guint stage = 0; stage < relaxed->n_stages; stage++)
       relax_stage (relaxed, modes->costs[mode], stage);
   return ps_setting_place (setting, placement, relaxed, NULL)
-             ? MIN (bound_costs (setting, choice, placement, memory_limit, relaxed, enough), enough)
+             ? MIN (bound_costs (setting, choice, placement, memory_limit, relaxed), enough)
              : 0;
 }
 
@@ -366,7 +366,7 @@ static gboolean compose (const Joint *joint, State *state)
       relax_stage (relaxed, modes->costs[find_mode (modes, PS_RECOMPUTE_FULL)], stage);
     }
   return joint->limits.samples->objective != PS_SEARCH_TIME
-         || bound_costs (&joint->setting, joint->choice, state->placement, joint->memory_limit, relaxed, G_MAXINT64)
+         || bound_costs (&joint->setting, joint->choice, state->placement, joint->memory_limit, relaxed)
                 < joint->best->result->price_ns;
 }
 

@@ -3,27 +3,57 @@
 
 #include <math.h>
 
+/* Bytes times time. */
+__extension__ typedef __int128 Wide;
+
 /* Most weight copies of a placement. */
 #define MAX_COPIES 2
 
-/* Arrays marked [i] have an entry i = copy * n_stages + stage. All times are ns. */
+/* Of a stage of a weight copy. All times are ns. */
+typedef struct {
+  gint64 backward;   /* least time from the start of a B to its gradient */
+  gint64 own;        /* least time from the start of a B to the end of its W */
+  gint64 arrival;    /* earliest start of any F */
+  gint64 gradient;   /* earliest arrival of any gradient */
+  gint64 round_trip; /* least time from the end of a microbatch's F to the start of its B */
+  gint64 rest;       /* least time from the start of a microbatch's B to the end of its last op anywhere */
+} StageTimes;
+
+/* Arrays marked [i] have an entry i = copy * n_stages + stage. */
 typedef struct {
   const PsPlacement *placement;
   const PsCosts *costs;
   guint m[MAX_COPIES]; /* microbatches of each copy */
   gint64 *least_pair;  /* [n_devices] shortest pair of any stage there; G_MAXINT64: none */
   gint64 *forward;     /* [n_stages] least time from the start of a stage's F to its result */
-  gint64 *backward;    /* [i] least time from the start of a stage's B to its gradient */
-  gint64 *own;         /* [i] least time from the start of a stage's B to the end of its W */
-  gint64 *arrival;     /* [i] earliest start of any F of the stage */
-  gint64 *gradient;    /* [i] earliest arrival of any gradient at the stage */
-  gint64 *round_trip;  /* [i] least time from the end of a microbatch's F to the start of its B */
-  gint64 *rest;        /* [i] least time from the start of a microbatch's B to the end of its last op anywhere */
+  StageTimes *at;      /* [i] */
 } LeastTimes;
 
 static inline gint64 duration_of (const LeastTimes *times, PsOpKind kind, guint stage)
 {
   return ps_costs_op (times->costs, kind, stage)->duration_ns;
+}
+
+static guint n_entries (const LeastTimes *times)
+{
+  return times->placement->n_copies * times->placement->n_stages;
+}
+
+/* Whether entry i is a stage of the device that has microbatches. */
+static gboolean is_on (const LeastTimes *times, guint device, guint i)
+{
+  return times->placement->device[i] == device && times->m[i / times->placement->n_stages] > 0;
+}
+
+/* When any stage of the device has its first microbatch; G_MAXINT64: it has none. */
+static gint64 first_arrival (const LeastTimes *times, guint device)
+{
+  gint64 begin = G_MAXINT64;
+
+  for (guint i = 0; i < n_entries (times); i++)
+    if (is_on (times, device, i))
+      begin = MIN (begin, times->at[i].arrival);
+  return begin;
 }
 
 /* The work of a device if a given number of its forwards, and as many of its backwards, are in no pair. */
@@ -56,12 +86,7 @@ static void least_times_clear (LeastTimes *times)
 {
   g_free (times->least_pair);
   g_free (times->forward);
-  g_free (times->backward);
-  g_free (times->own);
-  g_free (times->arrival);
-  g_free (times->gradient);
-  g_free (times->round_trip);
-  g_free (times->rest);
+  g_free (times->at);
 }
 
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (LeastTimes, least_times_clear)
@@ -95,8 +120,8 @@ static void set_ops (LeastTimes *times)
   for (guint i = 0; i < placement->n_copies * n; i++) {
     gint64 joined = MIN (duration_of (times, PS_OP_BW, i % n), times->least_pair[placement->device[i]]);
 
-    times->backward[i] = MIN (duration_of (times, PS_OP_B, i % n), joined);
-    times->own[i] = MIN (ps_costs_backward_ns (times->costs, 0, i % n), joined);
+    times->at[i].backward = MIN (duration_of (times, PS_OP_B, i % n), joined);
+    times->at[i].own = MIN (ps_costs_backward_ns (times->costs, 0, i % n), joined);
   }
 }
 
@@ -124,31 +149,32 @@ static void set_arrivals (LeastTimes *times, guint copy, gint64 first)
   gint64 alone = 0, least = 0;
 
   for (guint s = 0; s <= last; s++) {
-    times->arrival[base + s] = MAX (least, MIN (alone, first));
+    times->at[base + s].arrival = MAX (least, MIN (alone, first));
     alone += duration_of (times, PS_OP_F, s) + (s < last ? hop (times, copy, s, FALSE) : 0);
     least += times->forward[s] + (s < last ? hop (times, copy, s, FALSE) : 0);
   }
-  times->gradient[base + last] = MAX (least, first);
+  times->at[base + last].gradient = MAX (least, first);
   for (guint s = last; s-- > 0;)
-    times->gradient[base + s]
-        = times->gradient[base + s + 1] + times->backward[base + s + 1] + hop (times, copy, s, TRUE);
+    times->at[base + s].gradient
+        = times->at[base + s + 1].gradient + times->at[base + s + 1].backward + hop (times, copy, s, TRUE);
 }
 
 static void set_rests (LeastTimes *times, guint copy)
 {
   guint n = times->placement->n_stages, base = copy * n;
 
-  times->rest[base] = times->own[base];
+  times->at[base].rest = times->at[base].own;
   for (guint s = 1; s < n; s++) {
-    gint64 below = hop (times, copy, s - 1, TRUE) + times->rest[base + s - 1];
+    gint64 below = hop (times, copy, s - 1, TRUE) + times->at[base + s - 1].rest;
     gint64 joined = MIN (duration_of (times, PS_OP_BW, s), times->least_pair[times->placement->device[base + s]]);
 
-    times->rest[base + s]
+    times->at[base + s].rest
         = MIN (duration_of (times, PS_OP_B, s) + MAX (duration_of (times, PS_OP_W, s), below), joined + below);
   }
   for (guint s = n - 1; s-- > 0;)
-    times->round_trip[base + s] = hop (times, copy, s, FALSE) + times->forward[s + 1] + times->round_trip[base + s + 1]
-                                  + times->backward[base + s + 1] + hop (times, copy, s, TRUE);
+    times->at[base + s].round_trip = hop (times, copy, s, FALSE) + times->forward[s + 1]
+                                     + times->at[base + s + 1].round_trip + times->at[base + s + 1].backward
+                                     + hop (times, copy, s, TRUE);
 }
 
 /* Placement and costs must outlive the times. */
@@ -163,12 +189,7 @@ static void least_times_init (LeastTimes *times, const PsPlacement *placement, c
     times->m[copy] = m[copy];
   times->least_pair = g_new (gint64, placement->n_devices);
   times->forward = g_new (gint64, placement->n_stages);
-  times->backward = g_new (gint64, n);
-  times->own = g_new (gint64, n);
-  times->arrival = g_new (gint64, n);
-  times->gradient = g_new (gint64, n);
-  times->round_trip = g_new0 (gint64, n);
-  times->rest = g_new (gint64, n);
+  times->at = g_new0 (StageTimes, n);
   set_ops (times);
   first = first_forward_end (times);
   for (guint copy = 0; copy < placement->n_copies; copy++) {
@@ -251,6 +272,7 @@ static void work_clear (Work *load)
 
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Work, work_clear)
 
+/* The least time for the device's work if at least n forwards are in no pair. */
 static gint64 work_apart (const Work *load, guint n)
 {
   guint pairs = load->n_forward - MIN (n, load->n_forward);
@@ -258,10 +280,13 @@ static gint64 work_apart (const Work *load, guint n)
   return load->saved != NULL ? load->all - load->saved[MIN (pairs, load->n)] : load->all;
 }
 
-/* The least time for the device's work, and the least if at least n forwards are in no pair. */
-static gint64 work_least (const Work *load)
+/* The least time for all work of a device. */
+static gint64 device_load (const LeastTimes *times, guint device)
 {
-  return work_apart (load, 0);
+  g_auto (Work) load = { 0 };
+
+  work_init (&load, times, device);
+  return work_apart (&load, 0);
 }
 
 /* Least time of one microbatch of the copy through all stages and back, if no other comes before it. */
@@ -269,7 +294,7 @@ static gint64 chain_ns (const LeastTimes *times, guint copy)
 {
   guint last = (copy + 1) * times->placement->n_stages - 1;
 
-  return times->gradient[last] + times->rest[last];
+  return times->at[last].gradient + times->at[last].rest;
 }
 
 /* A lower bound where transfers queue on channels, or hold up or slow down devices. */
@@ -326,24 +351,11 @@ static void add_border (Channels *channels, guint i, gboolean below)
 
   if (device[i] == device[i + 1])
     return;
-  add_transfers (channels, i, ps_transfer_forward (times->costs, s), peer, below, times->arrival[i] + times->forward[s],
-                 times->forward[s + 1] + times->round_trip[i + 1] + times->rest[i + 1]);
+  add_transfers (channels, i, ps_transfer_forward (times->costs, s), peer, below,
+                 times->at[i].arrival + times->forward[s],
+                 times->forward[s + 1] + times->at[i + 1].round_trip + times->at[i + 1].rest);
   add_transfers (channels, i, ps_transfer_backward (times->costs, s + 1), peer, !below,
-                 times->gradient[i + 1] + times->backward[i + 1], times->rest[i]);
-}
-
-/* The device's work. */
-static Load work_of (const LeastTimes *times, guint device)
-{
-  g_auto (Work) work = { 0 };
-  Load load = { .earliest = G_MAXINT64 };
-
-  work_init (&work, times, device);
-  load.time = work_least (&work);
-  for (guint i = 0; i < times->placement->n_copies * times->placement->n_stages; i++)
-    if (times->placement->device[i] == device && times->m[i / times->placement->n_stages] > 0)
-      load.earliest = MIN (load.earliest, times->arrival[i]);
-  return load;
+                 times->at[i + 1].gradient + times->at[i + 1].backward, times->at[i].rest);
 }
 
 /* The work takes longer while an end has transfers. One of them may have begun before it. */
@@ -393,17 +405,17 @@ static gint64 busy_channels_bound (Channels *channels, guint device)
 {
   const LeastTimes *times = channels->times;
   const PsPlacement *placement = times->placement;
-  const Load work = work_of (times, device);
+  const Load work = { .earliest = first_arrival (times, device), .time = device_load (times, device) };
 
   if (work.earliest == G_MAXINT64)
     return 0;
   g_array_set_size (channels->loads, 0);
   channels->least = G_MAXINT64;
-  for (guint i = 0; i < placement->n_copies * placement->n_stages; i++)
+  for (guint i = 0; i < n_entries (times); i++)
     if (placement->device[i] == device)
-      channels->least = MIN (channels->least, MIN (times->forward[i % placement->n_stages], times->backward[i]));
-  for (guint i = 0; i < placement->n_copies * placement->n_stages; i++) {
-    if (placement->device[i] != device || times->m[i / placement->n_stages] == 0)
+      channels->least = MIN (channels->least, MIN (times->forward[i % placement->n_stages], times->at[i].backward));
+  for (guint i = 0; i < n_entries (times); i++) {
+    if (!is_on (times, device, i))
       continue;
     if ((i + 1) % placement->n_stages != 0)
       add_border (channels, i, TRUE);
@@ -442,7 +454,7 @@ typedef struct {
   guint d;
   gint64 begin;    /* arrival of its first microbatch */
   gint64 gradient; /* earliest arrival of a gradient; for spans, counted with the device's first op at `begin` */
-  Work work;
+  const Work *work;
   gint64 load;     /* all its work, at least */
   gint64 room;     /* bytes for activations; G_MAXINT64: no limit */
   gint64 least;    /* bytes of the smallest activation */
@@ -454,30 +466,16 @@ typedef struct {
   gint64 to_come;  /* most work that the microbatches in `room` can stand for; G_MAXINT64: not limited */
 } Device;
 
-static guint n_entries (const LeastTimes *times)
-{
-  return times->placement->n_copies * times->placement->n_stages;
-}
-
-/* Whether entry i of the times is a stage of the device that has microbatches. */
-static gboolean is_here (const Device *device, guint i)
-{
-  return device->times->placement->device[i] == device->d
-         && device->times->m[i / device->times->placement->n_stages] > 0;
-}
-
 /* Least time from the start of a B to the end of the last op that counts: on any device for makespans, on its own for
  * spans. */
 static gint64 rest_of (const Device *device, guint i)
 {
-  return device->objective == PS_OBJECTIVE_MAKESPAN ? device->times->rest[i] : device->times->own[i];
+  return device->objective == PS_OBJECTIVE_MAKESPAN ? device->times->at[i].rest : device->times->at[i].own;
 }
 
 /* The work that `bytes` of memory stand for, if `each` bytes stand for work_ns. */
 static gint64 work_held (gint64 bytes, gint64 each, gint64 work_ns)
 {
-  __extension__ typedef __int128 Wide;
-
   if (bytes == G_MAXINT64 || (each <= 0 && work_ns > 0))
     return G_MAXINT64;
   return work_ns > 0 ? (gint64)((Wide)bytes * work_ns / each) : 0;
@@ -492,7 +490,7 @@ static gboolean begins_anywhere (const Device *device)
 
 static gint64 arrival_at (const Device *device, guint i)
 {
-  return begins_anywhere (device) ? device->begin : device->times->arrival[i];
+  return begins_anywhere (device) ? device->begin : device->times->at[i].arrival;
 }
 
 static gint64 gradient_at (const Device *device, guint i)
@@ -500,8 +498,8 @@ static gint64 gradient_at (const Device *device, guint i)
   const LeastTimes *times = device->times;
 
   return begins_anywhere (device)
-             ? device->begin + times->forward[i % times->placement->n_stages] + times->round_trip[i]
-             : times->gradient[i];
+             ? device->begin + times->forward[i % times->placement->n_stages] + times->at[i].round_trip
+             : times->at[i].gradient;
 }
 
 static void add_stage (Device *device, guint i)
@@ -541,8 +539,8 @@ static gint64 least_after (const Device *device)
   gint64 least = G_MAXINT64;
 
   for (guint i = 0; i < n_entries (device->times); i++)
-    if (is_here (device, i))
-      least = MIN (least, device->times->round_trip[i] + rest_of (device, i));
+    if (is_on (device->times, device->d, i))
+      least = MIN (least, device->times->at[i].round_trip + rest_of (device, i));
   return least;
 }
 
@@ -560,12 +558,12 @@ static gint64 apart_bound (const Device *device)
 {
   gint64 front = device->gradient - device->begin, rest = least_after (device), least = G_MAXINT64;
 
-  for (guint n = 0; n <= device->work.n_forward; n++) {
+  for (guint n = 0; n <= device->work->n_forward; n++) {
     gint64 before = MAX (front - time_of (MIN (n, device->n_fit), device->longest), 0),
            after = MAX (rest - time_of (n, device->backward), 0);
-    gint64 idle = n < device->work.n_forward ? before + after : MAX (before, after);
+    gint64 idle = n < device->work->n_forward ? before + after : MAX (before, after);
 
-    least = MIN (least, work_apart (&device->work, n) + idle);
+    least = MIN (least, work_apart (device->work, n) + idle);
   }
   return device->begin + least;
 }
@@ -589,65 +587,54 @@ static gint64 chain_bound (const Device *device, guint i)
   const LeastTimes *times = device->times;
   gint64 f = times->forward[i % times->placement->n_stages];
 
-  return arrival_at (device, i) + f + times->round_trip[i] + rest_of (device, i)
-         + (gint64)(times->m[i / times->placement->n_stages] - 1) * MAX (f, times->backward[i]);
+  return arrival_at (device, i) + f + times->at[i].round_trip + rest_of (device, i)
+         + (gint64)(times->m[i / times->placement->n_stages] - 1) * MAX (f, times->at[i].backward);
 }
 
-/* Bytes times time. */
-__extension__ typedef __int128 ByteTime;
-
 /* Least bytes times time that a microbatch holds on a stage. */
-static ByteTime held_by_one (const Device *device, guint i)
+static Wide held_by_one (const Device *device, guint i)
 {
   const LeastTimes *times = device->times;
   guint stage = i % times->placement->n_stages;
   gint64 act = MAX (ps_costs_act_bytes (times->costs, stage), 0),
          wact = MAX (ps_costs_wact_bytes (times->costs, stage), 0);
   gint64 joined = MIN (duration_of (times, PS_OP_BW, stage), times->least_pair[device->d]);
-  ByteTime apart
-      = (ByteTime)act * duration_of (times, PS_OP_B, stage) + (ByteTime)wact * duration_of (times, PS_OP_W, stage);
+  Wide apart = (Wide)act * duration_of (times, PS_OP_B, stage) + (Wide)wact * duration_of (times, PS_OP_W, stage);
 
-  return (ByteTime)act * (times->round_trip[i] + times->forward[stage]) + MIN (apart, (ByteTime)act * joined);
+  return (Wide)act * (times->at[i].round_trip + times->forward[stage]) + MIN (apart, (Wide)act * joined);
 }
 
 /* Bound by area: bytes held, times the least time that they are held, divided by the bytes that fit at once. */
 static gint64 area_bound (const Device *device)
 {
   const LeastTimes *times = device->times;
-  ByteTime held = 0;
+  Wide held = 0;
 
   if (device->room == G_MAXINT64 || device->room == 0)
     return 0;
   for (guint i = 0; i < n_entries (times); i++)
-    if (is_here (device, i))
+    if (is_on (device->times, device->d, i))
       held += times->m[i / times->placement->n_stages] * held_by_one (device, i);
   return (gint64)MIN (device->begin + (held + device->room - 1) / device->room, G_MAXINT64);
 }
 
-static void device_clear (Device *device)
-{
-  work_clear (&device->work);
-}
-G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Device, device_clear)
-
 static gint64 device_bound (const LeastTimes *times, guint d, const gint64 *memory_limit, PsObjective objective)
 {
-  g_auto (Device) device = { .times = times,
-                             .objective = objective,
-                             .d = d,
-                             .begin = G_MAXINT64,
-                             .gradient = G_MAXINT64,
-                             .least = G_MAXINT64,
-                             .room = room_of (times, d, memory_limit) };
+  g_auto (Work) work = { 0 };
+  Device device = { .times = times,
+                    .work = &work,
+                    .objective = objective,
+                    .d = d,
+                    .begin = first_arrival (times, d),
+                    .gradient = G_MAXINT64,
+                    .least = G_MAXINT64,
+                    .room = room_of (times, d, memory_limit) };
   gint64 idle, bound;
 
-  work_init (&device.work, times, d);
-  device.load = work_least (&device.work);
+  work_init (&work, times, d);
+  device.load = work_apart (&work, 0);
   for (guint i = 0; i < n_entries (times); i++)
-    if (is_here (&device, i))
-      device.begin = MIN (device.begin, times->arrival[i]);
-  for (guint i = 0; i < n_entries (times); i++)
-    if (is_here (&device, i))
+    if (is_on (times, d, i))
       add_stage (&device, i);
   if (device.n == 0)
     return 0;
@@ -657,23 +644,12 @@ static gint64 device_bound (const LeastTimes *times, guint d, const gint64 *memo
   idle = warm_up_idle (&device);
   bound = MAX (device.begin + idle + device.load, drain_bound (&device, device.n_fit == device.n ? 0 : idle));
   bound = MAX (bound, area_bound (&device));
-  if (device.work.n > 0)
+  if (work.n > 0)
     bound = MAX (bound, apart_bound (&device));
   for (guint i = 0; i < n_entries (times); i++)
-    if (is_here (&device, i))
+    if (is_on (times, d, i))
       bound = MAX (bound, chain_bound (&device, i));
   return bound - (objective == PS_OBJECTIVE_SPAN ? device.begin : 0);
-}
-
-gint64 ps_lower_bound_device (const PsPlacement *placement, guint n_microbatches, const PsCosts *costs,
-                              const gint64 *memory_limit, PsObjective objective, guint device)
-{
-  g_auto (LeastTimes) times = { 0 };
-  guint m[MAX_COPIES];
-
-  share_evenly (placement, n_microbatches, m);
-  least_times_init (&times, placement, costs, m);
-  return device_bound (&times, device, memory_limit, objective);
 }
 
 gint64 ps_lower_bound_within (const PsPlacement *placement, guint n_microbatches, const PsCosts *costs,
@@ -694,31 +670,11 @@ gint64 ps_lower_bound_within (const PsPlacement *placement, guint n_microbatches
   return bound;
 }
 
-static gint64 device_load (const LeastTimes *times, guint device)
-{
-  g_auto (Work) load = { 0 };
-
-  work_init (&load, times, device);
-  return work_least (&load);
-}
-
 /* Work that the times do not count. */
 typedef struct {
-  gint64 *device; /* [n_devices] of each device; NULL: none */
+  gint64 *device; /* [n_devices] of each device */
   gint64 shared;  /* of all devices together, however they share it */
 } More;
-
-/* When any stage of the device has its first microbatch; 0: it has none. */
-static gint64 first_arrival (const LeastTimes *times, guint device)
-{
-  const PsPlacement *placement = times->placement;
-  gint64 begin = G_MAXINT64;
-
-  for (guint i = 0; i < placement->n_copies * placement->n_stages; i++)
-    if (placement->device[i] == device && times->m[i / placement->n_stages] > 0)
-      begin = MIN (begin, times->arrival[i]);
-  return begin != G_MAXINT64 ? begin : 0;
-}
 
 /* Least time after the last op of a device, where every op is an F. Slices go in order, so that this is the F of some
  * microbatch's last slice, which then goes through the stages above. */
@@ -754,8 +710,8 @@ static gint64 longest (const LeastTimes *times, const More *more, gboolean overl
   gint64 last = 0, sum = more->shared;
 
   for (guint d = 0; d < n_devices; d++) {
-    gint64 end = (overlaps ? 0 : first_arrival (times, d)) + device_load (times, d)
-                 + (more->device != NULL ? more->device[d] : 0);
+    gint64 begin = overlaps ? G_MAXINT64 : first_arrival (times, d);
+    gint64 end = (begin != G_MAXINT64 ? begin : 0) + device_load (times, d) + more->device[d];
 
     last = MAX (last, end);
     sum += end;
@@ -764,18 +720,6 @@ static gint64 longest (const LeastTimes *times, const More *more, gboolean overl
     if (times->m[c] > 0)
       last = MAX (last, chain_ns (times, c));
   return MAX (last, sum / n_devices);
-}
-
-gint64 ps_lower_bound (const PsPlacement *placement, const guint8 *copy, guint n_microbatches, const PsCosts *costs)
-{
-  const More none = { 0 };
-  g_auto (LeastTimes) times = { 0 };
-  guint m[MAX_COPIES] = { 0 };
-
-  for (guint i = 0; i < n_microbatches; i++)
-    m[copy != NULL ? copy[i] : 0]++;
-  least_times_init (&times, placement, costs, m);
-  return longest (&times, &none, FALSE);
 }
 
 /* F and the whole backward of a microbatch on a stage, in no pair. */

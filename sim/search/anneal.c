@@ -4,6 +4,9 @@
 /* How far single ops are moved at most. */
 #define REACH 16
 
+/* Moves between two calls of spend. */
+#define ANNEAL_ROUND 512
+
 /* Parts of a search; the best order so far is offered after each. */
 #define PARTS 16
 
@@ -186,7 +189,7 @@ guint64 ps_anneal (PsOrder *order, const PsAnnealing *annealing)
     double part = (double)n / (double)annealing->n_moves;
     double left = 1 - part, temperature = annealing->cold + (annealing->hot - annealing->cold) * left * left * left;
 
-    if (annealing->go_on != NULL && !annealing->go_on (annealing->data))
+    if (annealing->spend != NULL && !annealing->spend (ANNEAL_ROUND, annealing->data))
       break;
     for (guint i = 0; i < ANNEAL_ROUND; i++)
       if (try_step (order, before, annealing, temperature, annealing->price * (1 + 9 * part)) && order->excess == 0
@@ -196,7 +199,7 @@ guint64 ps_anneal (PsOrder *order, const PsAnnealing *annealing)
       }
     n += ANNEAL_ROUND;
     if (annealing->offer != NULL && n >= offer_at) {
-      annealing->offer (best, annealing->data);
+      annealing->offer (best, "local search", annealing->data);
       offer_at += part_moves;
     }
   }

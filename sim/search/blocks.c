@@ -26,16 +26,16 @@ typedef struct {
   guint n;            /* units of a round */
   guint n_w;          /* W that have room in a round */
   double unit_ns;
-  guint (*at)[N_TRACKS];                              /* [n_devices] positions in the round, in units */
-  gboolean (*spend) (guint64 n_moves, gpointer data); /* as of plan_cell */
+  guint (*at)[N_TRACKS]; /* [n_devices] positions in the round, in units */
+  PsSpend spend;
   gpointer data;
 } CellPath;
 
 typedef struct {
   const PsCell *cell;
-  gint64 pace;                                        /* ns between microbatches of a copy, on average at least */
-  guint burst;                                        /* microbatches that may enter ahead of the pace */
-  gboolean (*spend) (guint64 n_moves, gpointer data); /* as of plan_cell; a period counts as no moves */
+  gint64 pace;   /* ns between microbatches of a copy, on average at least */
+  guint burst;   /* microbatches that may enter ahead of the pace */
+  PsSpend spend; /* a period counts as no moves */
   gpointer data;
 } Entries;
 
@@ -625,7 +625,7 @@ static void walk_all (const CellPath *line, PsCell *cell)
 }
 
 static gboolean plan_cell (PsCell *cell, const PsProblem *problem, guint n_w, double factor, guint n_units,
-                           gboolean (*spend) (guint64 n_moves, gpointer data), gpointer data)
+                           PsSpend spend, gpointer data)
 {
   double round = round_work (problem, n_w) * factor;
   g_autofree guint (*at)[N_TRACKS] = g_malloc0_n (problem->n_devices, sizeof *at);
@@ -1152,7 +1152,7 @@ void ps_blocks_search (PsBlocks *blocks, PsOrder *scratch)
 
     if (takes) {
       current_ns = objective;
-      blocks->offer (scratch, blocks->data);
+      blocks->offer (scratch, "a repeated block", blocks->data);
     }
     block_assign (takes ? &current : &block, takes ? &block : &current, problem);
   }

@@ -4,6 +4,12 @@
 
 #include "order.h"
 
+/* Called before moves are made; FALSE ends the method. */
+typedef gboolean (*PsSpend) (guint64 n_moves, gpointer data);
+
+/* Takes a solution, and the name of the method. */
+typedef void (*PsOffer) (const PsOrder *order, const char *found_by, gpointer data);
+
 /* Starts. */
 
 /* A schedule and its price. */
@@ -38,9 +44,9 @@ void ps_order_one_by_one (PsOrder *order);
 
 /* Makes `order` the best of the orders that repeat a part of `from`: the ops between a cut and the same cut some
  * microbatches later. `from` is an evaluated solution of the same problem with fewer microbatches. A cut is the set of
- * ops that have started at some moment, so every device repeats the same microbatches. go_on is called before each try.
- * FALSE: no such order is a solution, or go_on returned FALSE; else `order` is evaluated. */
-gboolean ps_order_lengthen (PsOrder *order, const PsOrder *from, gboolean (*go_on) (gpointer data), gpointer data);
+ * ops that have started at some moment, so every device repeats the same microbatches. FALSE: no such order is a
+ * solution, or spend returned FALSE; else `order` is evaluated. */
+gboolean ps_order_lengthen (PsOrder *order, const PsOrder *from, PsSpend spend, gpointer data);
 
 /* List scheduling: time runs forward, and each free device takes the op with the lowest score. */
 
@@ -81,9 +87,6 @@ gboolean ps_list_schedule (PsOrder *order, const PsPolicy *policy);
 
 /* Local search: single ops move along their device, worse orders are taken with falling probability. */
 
-/* Moves between two calls of go_on. */
-#define ANNEAL_ROUND 512
-
 typedef struct {
   PsRandom *random;
   double hot;      /* temperature at the start, ns */
@@ -91,10 +94,10 @@ typedef struct {
   double price;    /* of a byte of excess at the start, ns; ten times that at the end; negative: no excess is allowed */
   double pull;     /* weight of the devices' mean finish in the cost that is minimised */
   guint64 n_moves; /* to try */
-  gint64 stop_at_ns;                 /* an objective that ends the search: a lower bound */
-  gboolean (*go_on) (gpointer data); /* called now and then; FALSE ends the search; NULL: always TRUE */
-  void (*offer) (const PsOrder *best, gpointer data); /* receives the best so far at moments that depend on n_moves
-                                                         alone, but not at the end; NULL: none */
+  gint64 stop_at_ns; /* an objective that ends the search: a lower bound */
+  PsSpend spend;     /* NULL: always TRUE */
+  PsOffer offer;     /* receives the best so far at moments that depend on n_moves alone, but not at the
+                        end; NULL: none */
   gpointer data;
 } PsAnnealing;
 
@@ -125,11 +128,11 @@ typedef struct {
   gboolean have_slots; /* slots, not cells */
   PsRandom *random;
   PsBlock best;
-  gint64 best_ns;                                      /* objective of its order; G_MAXINT64: none yet */
-  guint64 n_tries;                                     /* orders of one search */
-  guint64 n_moves;                                     /* that an order counts as */
-  gboolean (*spend) (guint64 n_moves, gpointer data);  /* called before moves are made; FALSE ends the search */
-  void (*offer) (const PsOrder *order, gpointer data); /* receives each solution no worse than the one before */
+  gint64 best_ns;  /* objective of its order; G_MAXINT64: none yet */
+  guint64 n_tries; /* orders of one search */
+  guint64 n_moves; /* that an order counts as */
+  PsSpend spend;
+  PsOffer offer; /* receives each solution no worse than the one before */
   gpointer data;
 } PsBlocks;
 

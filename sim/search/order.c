@@ -52,42 +52,6 @@ static inline gint64 excess_at (const PsOrder *order, guint device, guint at, gb
   return bytes_above (order->level[at] + give_of (order, order->sequence[at], joins), order->problem->limit[device]);
 }
 
-/* One of several ops that follow each other on a device. */
-typedef struct {
-  gint64 start; /* the arrival of its input, until begin_part */
-  gint64 duration;
-  gint64 departure;
-} Part;
-
-static inline Part part_of (const PsOrder *order, guint op)
-{
-  const PsNode *nodes = order->nodes, *node = &nodes[op];
-  const gint64 *lag = order->problem->lag;
-
-  return (Part){ path_linked (nodes, lag, node, PS_END), node->duration, path_linked (nodes, lag, node, PS_TAIL) };
-}
-
-/* Starts a part not before *end, the end of the part before it, which becomes its own end. FALSE: a path through the
- * part is longer than `enough`. */
-static inline gboolean begin_part (Part *part, gint64 *end, gint64 enough)
-{
-  part->start = MAX (*end, part->start);
-  *end = part->start + part->duration;
-  return *end + part->departure <= enough;
-}
-
-/* The longest path through n parts that have begun; `tail` is that of the op after them. */
-static inline gint64 longest_through (const Part *parts, guint n, gint64 tail)
-{
-  gint64 longest = 0;
-
-  for (guint i = n; i-- > 0;) {
-    tail = parts[i].duration + MAX (tail, parts[i].departure);
-    longest = MAX (longest, parts[i].start + tail);
-  }
-  return longest;
-}
-
 /* Sets where the op at a position of the device stands. */
 static inline void place_node (PsOrder *order, guint device, guint at)
 {
@@ -410,15 +374,10 @@ static inline gboolean is_bound_joined (const PsOrder *order, guint earlier, gui
   return FALSE;
 }
 
+/* Whether `earlier` must stay before `later` on their device. */
 static inline gboolean is_bound (const PsOrder *order, guint earlier, guint later, gboolean joins)
 {
   return joins ? is_bound_joined (order, earlier, later) : is_bound_single (order->problem, earlier, later);
-}
-
-/* Whether `earlier` must stay before `later` on their device. */
-static gboolean must_stay_before (const PsOrder *order, guint earlier, guint later)
-{
-  return is_bound (order, earlier, later, order->problem->joins);
 }
 
 static inline G_ALWAYS_INLINE gboolean allows (const PsOrder *order, PsMove move, gboolean joins)
@@ -474,19 +433,31 @@ gint64 ps_order_excess_change (const PsOrder *order, PsMove move)
 
 gint64 ps_order_estimate (const PsOrder *order, PsMove move, gint64 enough)
 {
-  guint low = MIN (move.from, move.to), high = MAX (move.from, move.to);
-  guint n = high - low + 1;
-  gint64 end = path_neighbour (order->nodes, &order->nodes[order->sequence[low]], PS_END);
-  Part parts[MAX_SPREAD];
+  const PsNode *nodes = order->nodes;
+  const gint64 *lag = order->problem->lag;
+  guint low = MIN (move.from, move.to), high = MAX (move.from, move.to), n = high - low + 1;
+  gint64 end = path_neighbour (nodes, &nodes[order->sequence[low]], PS_END), longest = 0;
+  gint64 tail = path_neighbour (nodes, &nodes[order->sequence[high]], PS_TAIL);
+  gint64 start[MAX_SPREAD], duration[MAX_SPREAD], departure[MAX_SPREAD];
 
   if (n > MAX_SPREAD)
     return 0;
   for (guint i = 0; i < n; i++) {
-    parts[i] = part_of (order, moved_op (order, move, low + i));
-    if (!begin_part (&parts[i], &end, enough))
+    const PsNode *node = &nodes[moved_op (order, move, low + i)];
+    gint64 arrival = path_linked (nodes, lag, node, PS_END);
+
+    start[i] = MAX (end, arrival);
+    duration[i] = node->duration;
+    departure[i] = path_linked (nodes, lag, node, PS_TAIL);
+    end = start[i] + duration[i];
+    if (end + departure[i] > enough)
       return G_MAXINT64;
   }
-  return longest_through (parts, n, path_neighbour (order->nodes, &order->nodes[order->sequence[high]], PS_TAIL));
+  for (guint i = n; i-- > 0;) {
+    tail = duration[i] + MAX (tail, departure[i]);
+    longest = MAX (longest, start[i] + tail);
+  }
+  return longest;
 }
 
 static void permute (PsOrder *order, PsMove move)
@@ -667,7 +638,7 @@ static inline guint weights_of (const PsOrder *order, guint b)
 static gboolean can_come (const PsOrder *order, guint op, guint low, guint along)
 {
   for (guint i = low; i < order->nodes[op].position; i++)
-    if (order->sequence[i] != along && must_stay_before (order, order->sequence[i], op))
+    if (order->sequence[i] != along && is_bound (order, order->sequence[i], op, TRUE))
       return FALSE;
   return TRUE;
 }
@@ -679,7 +650,7 @@ static gboolean can_pair (const PsOrder *order, guint b, guint f)
   guint first = order->nodes[b].position < order->nodes[f].position ? b : f, second = first == b ? f : b;
 
   return order->problem->pair[chain_of (order->problem, f) / N_KINDS] >= 0 && order->node[f] == f
-         && !must_stay_before (order, f, b)
+         && !is_bound (order, f, b, TRUE)
          && path_linked (order->nodes, order->problem->lag, &order->nodes[second], PS_END) <= end_of (order, first)
          && can_come (order, second, order->nodes[first].position, NO_OP);
 }

@@ -155,23 +155,25 @@ static inline PsMembers members_of (const PsOrder *order, guint op, gboolean joi
   return (PsMembers){ partner == op ? 2 : 3, { op, op + m, partner } };
 }
 
-/* Memory that a node takes when it starts; give_of is the memory that it gives back when it ends. */
-static inline gint64 take_of (const PsOrder *order, guint op, gboolean joins)
+/* The bytes of a node: those of its op by chain, or those of its BW by stage and of its F. */
+static inline gint64 bytes_of (const PsOrder *order, guint op, gboolean joins, const gint64 *single, const gint64 *bw)
 {
   const PsProblem *problem = order->problem;
   guint chain = chain_of (problem, op), partner = partner_of (order, op, joins);
 
   if (partner == NO_OP)
-    return problem->take[chain];
-  return problem->bw_take[chain / N_KINDS] + (partner == op ? 0 : problem->take[chain_of (problem, partner)]);
+    return single[chain];
+  return bw[chain / N_KINDS] + (partner == op ? 0 : single[chain_of (problem, partner)]);
 }
 
+/* Memory that a node takes when it starts. */
+static inline gint64 take_of (const PsOrder *order, guint op, gboolean joins)
+{
+  return bytes_of (order, op, joins, order->problem->take, order->problem->bw_take);
+}
+
+/* Memory that it gives back when it ends. */
 static inline gint64 give_of (const PsOrder *order, guint op, gboolean joins)
 {
-  const PsProblem *problem = order->problem;
-  guint chain = chain_of (problem, op), partner = partner_of (order, op, joins);
-
-  if (partner == NO_OP)
-    return problem->give[chain];
-  return problem->bw_give[chain / N_KINDS] + (partner == op ? 0 : problem->give[chain_of (problem, partner)]);
+  return bytes_of (order, op, joins, order->problem->give, order->problem->bw_give);
 }

@@ -22,10 +22,8 @@ typedef struct {
 
 #define POOL_SIZE 8
 
-/* Making a list schedule counts as n_ops / OPS_PER_MOVE moves, making a schedule longer as n_ops / OPS_PER_LONGER_MOVE.
- */
+/* Making a list schedule counts as n_ops / OPS_PER_MOVE moves. */
 #define OPS_PER_MOVE 4
-#define OPS_PER_LONGER_MOVE 16
 
 typedef struct Runner Runner;
 
@@ -188,8 +186,10 @@ static void offer (Worker *worker, const PsOrder *order, const char *found_by)
 }
 
 /* Offers an order of a method that comes upon very many: only if it is better. */
-static void offer_better (Worker *worker, const PsOrder *order, const char *found_by)
+static void offer_better (const PsOrder *order, const char *found_by, gpointer data)
 {
+  Worker *worker = data;
+
   if (order->objective < worker->best->objective)
     offer (worker, order, found_by);
 }
@@ -262,16 +262,6 @@ static void try_policies (Worker *worker)
   }
 }
 
-static gboolean go_on_annealing (gpointer data)
-{
-  return spend (ANNEAL_ROUND, data);
-}
-
-static void offer_block (const PsOrder *order, gpointer data)
-{
-  offer_better (data, order, "a repeated block");
-}
-
 static void try_blocks (Worker *worker, PsBlocks *blocks, guint64 n_moves)
 {
   if (!ps_blocks_suit (worker->problem, blocks->have_slots))
@@ -286,7 +276,7 @@ static void init_blocks (Worker *worker, PsBlocks *blocks, gboolean have_slots)
                         .random = &worker->runner->random,
                         .n_moves = moves_per_order (worker),
                         .spend = spend,
-                        .offer = offer_block,
+                        .offer = offer_better,
                         .data = worker };
   if (ps_blocks_suit (worker->problem, have_slots))
     ps_blocks_init (blocks, worker->problem);
@@ -305,11 +295,6 @@ static void set_units (Worker *worker)
   }
 }
 
-static void offer_part (const PsOrder *order, gpointer data)
-{
-  offer_better (data, order, "local search");
-}
-
 /* Local search from an order (NULL: from a fresh list schedule), with a random temperature, pull and price. */
 static void improve (Worker *worker, const PsOrder *from)
 {
@@ -325,8 +310,8 @@ static void improve (Worker *worker, const PsOrder *from)
                                   .pull = pulls[ps_random_below (random, G_N_ELEMENTS (pulls))],
                                   .n_moves = worker->length,
                                   .stop_at_ns = worker->lower_bound_ns,
-                                  .go_on = go_on_annealing,
-                                  .offer = offer_part,
+                                  .spend = spend,
+                                  .offer = offer_better,
                                   .data = worker };
   PsPolicy policy;
 
@@ -452,10 +437,8 @@ static void search_by_price (Runner *runner, guint64 n_moves)
 #define STEPS_PER_MOVE 512
 #define MAX_STATES 1000000
 
-/* A descent asks for 1 / 2^0 to 1 / 2^(MAX_SHIFT - 1) of the gap, and looks up to 2^(MAX_REACH - 1) ops away. It has
- * FIRST_FAILS dead ends at first. */
+/* A descent asks for 1 / 2^0 to 1 / 2^(MAX_SHIFT - 1) of the gap. It has FIRST_FAILS dead ends at first. */
 #define MAX_SHIFT 8
-#define MAX_REACH 6
 #define FIRST_FAILS 64
 
 /* Cases that a target is split into at first, and how their number grows. They take 1 / CASES_PART of what windows may
@@ -486,17 +469,14 @@ static gboolean go_on_deciding (gpointer data)
   return !decision->refused;
 }
 
-/* Asks for an order by part of the gap better, by windows: anywhere or, more often, near the best. */
+/* Asks for an order by part of the gap better, by windows. */
 static void descend (Runner *runner, Decision *decision)
 {
   Worker *worker = &runner->worker;
   gint64 gap = worker->best->objective - worker->lower_bound_ns;
-  gboolean near = ps_random_below (&runner->random, 3) > 0;
   PsDescent descent
       = { .order = worker->scratch,
           .target = worker->best->objective - MAX (gap >> ps_random_below (&runner->random, MAX_SHIFT), 1),
-          .near = near ? worker->best : NULL,
-          .reach = (gint64)(worker->unit_ns * (1 << ps_random_below (&runner->random, MAX_REACH))),
           .max_fails = runner->max_fails,
           .random = &runner->random,
           .go_on = go_on_deciding,
@@ -507,8 +487,7 @@ static void descend (Runner *runner, Decision *decision)
     offer (worker, worker->scratch, "windows of ops");
     return;
   case PS_DESCENDED_REFUTED:
-    if (!near)
-      worker->lower_bound_ns = descent.target + 1;
+    worker->lower_bound_ns = descent.target + 1;
     return;
   case PS_DESCENDED_STOPPED:
     runner->max_fails += runner->max_fails / 16;
@@ -566,13 +545,6 @@ static void narrow (Runner *runner)
              least_decision (worker->problem));
 }
 
-static gboolean go_on_lengthening (gpointer data)
-{
-  Worker *worker = data;
-
-  return spend (worker->problem->n_ops / OPS_PER_LONGER_MOVE + 1, worker);
-}
-
 /* Makes an order of another problem one of the worker's problem: as it is, or made longer for more microbatches. */
 static void carry_over (Worker *worker, const PsOrder *from, const char *found_by)
 {
@@ -580,7 +552,7 @@ static void carry_over (Worker *worker, const PsOrder *from, const char *found_b
   gboolean carried;
 
   if (from->problem->m < order->problem->m)
-    carried = ps_order_lengthen (order, from, go_on_lengthening, worker);
+    carried = ps_order_lengthen (order, from, spend, worker);
   else {
     ps_order_copy (order, from);
     carried = ps_order_evaluate (order) && order->excess == 0;
@@ -674,9 +646,6 @@ static gpointer runner_run (gpointer data)
 
 /* A problem with many microbatches is first searched with this many or 3 p. */
 #define LEAST_MICROBATCHES 12
-
-/* The most states of windows for a bound alone. */
-#define BOUND_STATES 100000
 
 void ps_search_result_free (PsSearchResult *result)
 {
@@ -828,46 +797,16 @@ static PsSearchSetting slice_setting (const PsSearchSetting *setting, const PsCo
   return of_slices;
 }
 
-/* Steps that windows may take, and those of one device's pass. */
-typedef struct {
-  guint64 left;
-  guint64 each;
-} Steps;
-
-static gboolean go_on_proving (gpointer data)
-{
-  Steps *steps = data;
-  gboolean enough = steps->left >= steps->each;
-
-  steps->left -= enough ? steps->each : 0;
-  return enough;
-}
-
-static gint64 bound_by_windows (const PsProblem *problem, gint64 bound, gint64 enough, guint64 *n_steps)
-{
-  g_autoptr (PsWindows) windows = bound < enough ? ps_windows_new (problem, BOUND_STATES) : NULL;
-  Steps steps = { .left = *n_steps };
-
-  if (windows == NULL)
-    return bound;
-  steps.each = ps_windows_steps (windows) + 1;
-  bound = ps_windows_bound (windows, bound, enough, 0, NULL, go_on_proving, &steps);
-  *n_steps = steps.left;
-  return bound;
-}
-
-gint64 ps_search_bound (const PsSearchSetting *setting, gint64 enough, guint64 *n_steps)
+gint64 ps_search_bound (const PsSearchSetting *setting)
 {
   g_autoptr (PsCosts) costs = ps_costs_least_slice (setting->costs, MAX (setting->n_slices, 1));
   const PsSearchSetting of_slices = slice_setting (setting, costs);
   g_autoptr (PsProblem) problem = NULL;
-  gint64 bound;
 
   if (!ps_problem_is_possible (&of_slices))
     return G_MAXINT64;
   problem = ps_problem_new (&of_slices);
-  bound = ps_start_bound (&of_slices, problem);
-  return n_steps != NULL && *n_steps > 0 ? bound_by_windows (problem, bound, enough, n_steps) : bound;
+  return ps_start_bound (&of_slices, problem);
 }
 
 PsSearchResult *ps_search (const PsSearchSetting *setting, GError **error)

@@ -209,6 +209,9 @@ void ps_start_clear (PsStart *start)
 #define N_CUTS 48
 #define MAX_PIECE 16
 
+/* A try counts as n_ops / OPS_PER_LONGER_MOVE moves. */
+#define OPS_PER_LONGER_MOVE 16
+
 /* Counts the ops of each chain that have started before a moment. */
 static void cut_at (const PsOrder *from, gint64 moment, guint *cut)
 {
@@ -337,7 +340,7 @@ static gboolean repeat (PsOrder *order, const PsOrder *from, const guint *cut, g
   return TRUE;
 }
 
-gboolean ps_order_lengthen (PsOrder *order, const PsOrder *from, gboolean (*go_on) (gpointer data), gpointer data)
+gboolean ps_order_lengthen (PsOrder *order, const PsOrder *from, PsSpend spend, gpointer data)
 {
   const PsProblem *small = from->problem;
   g_autoptr (PsOrder) scratch = ps_order_new (order->problem);
@@ -350,7 +353,7 @@ gboolean ps_order_lengthen (PsOrder *order, const PsOrder *from, gboolean (*go_o
     for (guint piece = 1; piece <= MIN (MAX_PIECE, extra); piece++) {
       if (extra % piece != 0)
         continue;
-      if (!go_on (data))
+      if (!spend (order->problem->n_ops / OPS_PER_LONGER_MOVE + 1, data))
         return FALSE;
       if (!repeat (scratch, from, cut, piece, extra / piece))
         continue;

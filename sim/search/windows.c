@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+__extension__ typedef __int128 Wide;
+
 /* Times before everything, and after everything: all times of an iteration add up to less than 2^62. */
 #define NEVER (G_MAXINT64 / 2)
 
@@ -285,32 +287,18 @@ static void states_close (States *states)
   states->n_open = n;
 }
 
-/* The first open state from `from` on. */
-static guint first_open (const States *states)
-{
-  guint low = 0, high = states->n_open;
-
-  while (low < high) {
-    guint mid = low + (high - low) / 2;
-
-    if (states->open[mid] < states->from)
-      low = mid + 1;
-    else
-      high = mid;
-  }
-  return low;
-}
-
 /* Sets when the device can be at each state at the earliest. The lanes are copied, so that writing times does not make
  * the loop read them again. */
 static void go_forth (States *states, const gint64 *start, const gint64 *end)
 {
-  guint first = first_open (states), n_lanes = states->n_lanes, n_open = states->n_open;
+  guint first = 0, n_lanes = states->n_lanes, n_open = states->n_open;
   const guint32 *open = states->open;
   gint64 *early = states->early;
   Lane lanes[MAX_LANES];
 
   memcpy (lanes, states->lane, n_lanes * sizeof *lanes);
+  while (open[first] < states->from)
+    first++;
   for (guint a = first; a < n_open; a++)
     early[open[a]] = NEVER;
   early[states->from] = states->ready;
@@ -337,14 +325,14 @@ static void go_forth (States *states, const gint64 *start, const gint64 *end)
 /* Sets until when the device has to be at each state, and the windows of all steps that remain possible. */
 static void go_back (States *states, const gint64 *start, const gint64 *end, gint64 *new_start, gint64 *new_end)
 {
-  guint first = first_open (states), n_lanes = states->n_lanes;
+  guint n_lanes = states->n_lanes;
   const guint32 *open = states->open;
   gint64 *late = states->late;
   Lane lanes[MAX_LANES];
 
   memcpy (lanes, states->lane, n_lanes * sizeof *lanes);
   late[states->n_states - 1] = NEVER;
-  for (guint a = states->n_open - 1; a-- > first;) {
+  for (guint a = states->n_open - 1; a-- > 0 && open[a] >= states->from;) {
     guint32 i = open[a];
     gint64 at = states->early[i], latest = -NEVER;
     guint64 key = states->key[i];
@@ -411,8 +399,6 @@ typedef struct {
 /* Takes a time in which bytes are given back over if it is faster than that of the stage. */
 static void note_return (Earliest *earliest, guint stage, gint64 time, gint64 bytes)
 {
-  __extension__ typedef __int128 Wide;
-
   if (bytes <= 0
       || (earliest->bytes[stage] > 0 && (Wide)time * earliest->bytes[stage] >= (Wide)earliest->time[stage] * bytes))
     return;
@@ -438,8 +424,6 @@ static void set_return (Earliest *earliest, guint stage, guint below)
 /* Least time in which backwards of the stage, or of lower ones of its device, give back `bytes`. */
 static gint64 time_to_return (const Earliest *earliest, guint stage, gint64 bytes)
 {
-  __extension__ typedef __int128 Wide;
-
   return bytes > 0 && earliest->bytes[stage] > 0
              ? (gint64)((Wide)bytes * earliest->time[stage] / earliest->bytes[stage])
              : 0;
@@ -914,12 +898,10 @@ typedef struct {
   double rank;
 } Step;
 
-static Step step_of (const States *states, guint lane_index)
+/* The state after one more op of a lane; 0: it cannot follow. */
+static guint32 child_of (const States *states, guint lane)
 {
-  const Lane *lane = &states->lane[lane_index];
-  guint32 child = states->child[states->from * states->n_lanes + lane_index];
-
-  return (Step){ .child = child, .lane = lane_index, .rank = lane->first + n_done (lane, states->key[states->from]) };
+  return states->child[states->from * states->n_lanes + lane];
 }
 
 PS_DEFINE_ORDER (compare_ranks, Step, rank)
@@ -952,7 +934,7 @@ static guint list_steps (Search *search, guint device, Step *steps)
   guint n = 0;
 
   for (guint i = 0; i < states->n_lanes; i++) {
-    Step step = step_of (states, i);
+    Step step = { .child = child_of (states, i), .lane = i };
     const Lane *lane = &states->lane[i];
 
     if (step.child == 0)
@@ -980,9 +962,7 @@ static guint choose_device (const PsWindows *windows)
     const States *states = windows->states[d];
 
     for (guint i = 0; i < states->n_lanes && states->from + 1 < states->n_states; i++) {
-      Step step = step_of (states, i);
-
-      if (step.child == 0)
+      if (child_of (states, i) == 0)
         continue;
       gint64 start = windows->start[next_op (windows, d, &states->lane[i])];
       gint64 end = MAX (states->ready, start) + states->lane[i].duration;
@@ -1065,27 +1045,12 @@ gboolean ps_windows_can_descend (const PsWindows *windows)
   return windows->problem->objective == PS_OBJECTIVE_MAKESPAN && windows->problem->n_slices == 1;
 }
 
-/* Keeps ops near their places in an order. */
-static void keep_near (PsWindows *windows, const PsOrder *near, gint64 reach)
-{
-  const PsProblem *problem = windows->problem;
-
-  for (guint i = 0; i < problem->n_ops; i++) {
-    gint64 end = end_of (near, near->node[i]);
-
-    windows->start[i] = MAX (windows->start[i], end - problem->duration[chain_of (problem, i)] - reach);
-    windows->end[i] = MIN (windows->end[i], end + reach);
-  }
-}
-
 PsDescended ps_windows_descend (PsWindows *windows, const PsDescent *descent)
 {
   windows->go_on = descent->go_on;
   windows->data = descent->data;
   windows->stopped = FALSE;
   windows_open (windows, windows->problem->n_devices, descent->target);
-  if (descent->near != NULL)
-    keep_near (windows, descent->near, descent->reach);
   return windows_explore (windows, descent);
 }
 

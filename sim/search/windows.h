@@ -39,8 +39,6 @@ typedef enum {
 typedef struct {
   PsOrder *order; /* takes the order */
   gint64 target;
-  const PsOrder *near; /* an evaluated order: ops end at most `reach` before or after they do there; NULL: anywhere */
-  gint64 reach;
   guint max_fails;                   /* dead ends until it stops */
   PsRandom *random;                  /* decides between ops whose windows overlap */
   gboolean (*go_on) (gpointer data); /* called before each device's pass; FALSE: stop */

@@ -4,7 +4,6 @@
 #include "bench-case.h"
 #include "bench-clock.h"
 #include "search/methods.h"
-#include "search/methods.h"
 
 #include <stdio.h>
 #include <string.h>

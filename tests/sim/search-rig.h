@@ -123,7 +123,7 @@ static inline void draw_joins (Case *c, GRand *random)
   }
 }
 
-static inline gboolean always (gpointer data)
+static inline gboolean always (guint64 n_moves, gpointer data)
 {
   return TRUE;
 }

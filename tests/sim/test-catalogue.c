@@ -119,8 +119,7 @@ static void check_simulation (const PsProgram *program, const PsCosts *costs, co
   g_assert_cmpint (busy, ==, work);
   if (schedule->n_slices == 1)
     g_assert_cmpint (held, ==, weights);
-  guint n = schedule->copy != NULL ? schedule->n_microbatches : schedule->n_microbatches * schedule->n_slices;
-  g_assert_cmpint (ps_lower_bound (schedule->placement, schedule->copy, n, costs), <=, simulation->makespan_ns);
+  g_assert_cmpint (ps_schedule_bound (schedule, costs, FALSE), <=, simulation->makespan_ns);
 }
 
 static gboolean check_setting (const PsFamily *family, const Setting *setting, guint *n_held)

@@ -3,8 +3,6 @@
 #include "search-rig.h"
 
 #include "search/methods.h"
-#include "search/methods.h"
-#include "search/methods.h"
 
 #include <string.h>
 

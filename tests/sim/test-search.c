@@ -2,7 +2,6 @@
 #include "search-rig.h"
 
 #include "search/methods.h"
-#include "search/methods.h"
 
 #include <string.h>
 
@@ -469,7 +468,7 @@ static void test_infeasible (void)
   check_result (&c, result);
 }
 
-static gboolean never (gpointer data)
+static gboolean never (guint64 n_moves, gpointer data)
 {
   return FALSE;
 }

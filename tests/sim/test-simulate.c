@@ -84,7 +84,7 @@ static void test_host_time (void)
   g_assert_cmpint (test.simulation->device[0].busy_ns, ==, 300);
   g_assert_cmpint (test.simulation->device[0].host_ns, ==, 26);
   g_assert_cmpint (test.simulation->device[1].host_ns, ==, 26);
-  g_assert_cmpint (ps_lower_bound (test.program->schedule->placement, NULL, 1, costs), ==, 566);
+  g_assert_cmpint (ps_schedule_bound (test.program->schedule, costs, FALSE), ==, 566);
   g_autoptr (PsTimeline) timeline = ps_timeline_from_simulation (test.program, costs, test.simulation);
   assert_span (timeline, 0, 10, 110);
   assert_span (timeline, 1, 466, 666);
@@ -375,7 +375,7 @@ static void check_against_naive (GRand *rand, gboolean pairs)
     g_assert_cmpint (simulation->device[device].busy_ns, ==, busy);
     g_assert_cmpint (simulation->device[device].peak_bytes, ==, naive_peak (&naive, device));
   }
-  g_assert_cmpint (ps_lower_bound (schedule->placement, NULL, schedule->n_microbatches, costs), <=, last);
+  g_assert_cmpint (ps_schedule_bound (schedule, costs, FALSE), <=, last);
   check_steps (program, costs, simulation);
 }
 

@@ -901,9 +901,7 @@ typedef struct {
   const PsFamilySetting *setting;
   Draft *draft; /* the one being made */
   Draft *best;  /* valid when found */
-  Draft *plain; /* made by the plain list on a V, valid while has_plain */
   gboolean found;
-  gboolean has_plain;
   PsPlacement *placement;
   gint64 least_ns[2];          /* [PsObjective] bound on all drafts; -1: not known yet */
   gint64 plain_ns;             /* length of the plain list on a V, which will be entered; NEVER: not known */
@@ -918,7 +916,6 @@ static void contest_clear (Contest *contest)
 {
   g_clear_pointer (&contest->draft, draft_free);
   g_clear_pointer (&contest->best, draft_free);
-  g_clear_pointer (&contest->plain, draft_free);
   g_clear_pointer (&contest->placement, ps_placement_free);
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Contest, contest_clear)
@@ -1066,13 +1063,8 @@ static void enter_tries (Contest *contest, guint first, guint end)
       continue;
     if (i < N_LISTS ? is_over (contest) : is_settled (contest))
       break;
-    gboolean made = i == PLAIN_LIST && contest->has_plain;
-    if (made) {
-      contest->draft = contest->plain;
-      contest->plain = draft;
-      contest->has_plain = FALSE;
-      draft = contest->draft;
-    } else if (i >= N_LISTS && draft->n_chunks == 2)
+    gboolean made = FALSE;
+    if (i >= N_LISTS && draft->n_chunks == 2)
       enter_v_heuristic (contest, i - N_LISTS);
     else
       made = i < N_LISTS ? put_list (draft, lists[i], longest (contest))
@@ -1187,10 +1179,9 @@ static PsSchedule *generate_v (const PsFamilySetting *setting, GError **error)
   g_auto (Contest) contest = { 0 };
 
   contest_init (&contest, setting);
-  contest.plain = draft_new (setting, 0);
-  contest.has_plain = put_list (contest.plain, lists[PLAIN_LIST], NEVER);
-  if (contest.has_plain)
-    contest.plain_ns = draft_length (contest.plain);
+  if (put_list (contest.draft, lists[PLAIN_LIST], NEVER))
+    contest.plain_ns = draft_length (contest.draft);
+  contest.draft->slack_bytes = G_MAXINT64;
   limit_activations (&contest, setting->n_devices);
   enter_heuristic (&contest);
   limit_activations (&contest, 0);
