@@ -377,8 +377,8 @@ static PsTable *add_prompts (Report *report, const PsPrediction *prediction)
 
     ps_table_add (table, &(PromptRow){ i, tokens, prefill->slices[i], prediction->first_token_ns[i], chunks });
     if (prefill->n == 1 && strstr (report->prompts->str, chunks) == NULL)
-      g_string_append_printf (report->prompts, "%s: %u tokens in %u chunks: %s\n", prediction->program->schedule->name,
-                              tokens, (guint)prefill->slices[i], chunks);
+      g_string_append_printf (report->prompts, "%s: %u tokens in %u chunk%s: %s\n", prediction->program->schedule->name,
+                              tokens, (guint)prefill->slices[i], prefill->slices[i] == 1 ? "" : "s", chunks);
   }
   if (prefill->n > 1 && !report->options->several) {
     g_autofree char *text = ps_table_to_text (table);

@@ -95,11 +95,12 @@ static int validate (const Options *options, const char *name, GError **error)
     }
     g_string_append_printf (channels, "%s%s", i == 0 ? "" : i + 1 < n_models ? ", " : " or ", models[i].name);
   }
-  g_autofree char *line
-      = g_strdup_printf ("%s: valid: %u devices, %u stages, %u microbatches, %u ops; no deadlock with %s channels\n",
+  g_autofree char *sentence
+      = g_strdup_printf ("%s: valid: %u devices, %u stages, %u microbatches, %u ops; no deadlock with %s channels",
                          name, program->schedule->placement->n_devices, program->schedule->placement->n_stages,
                          program->schedule->n_microbatches, program->n_steps, channels->str);
-  ps_print (line, error);
+  g_autofree char *lines = ps_fit_sentence (sentence, 0);
+  ps_print (lines, error);
   return 0;
 }
 

@@ -28,6 +28,7 @@ typedef struct {
   gboolean any_size;     /* --microbatch-size auto */
   gboolean joint;
   gboolean any_chunks; /* no -v */
+  gboolean any_shape;  /* nor --placement or --slices */
   guint objective;     /* PsSearchObjective */
   guint n_samples;     /* 0: not given */
   PsVariation variation;
@@ -283,18 +284,54 @@ static gboolean print_launch (const Options *options, const PsSearchBest *best, 
   return text != NULL && ps_print (text, error);
 }
 
+/* The published schedules that cut sequences into slices, fit, and are faster than a search that cut none; "": none.
+ * Free with g_free. */
+static char *find_sliced (const Options *options, const PsSearchBest *best)
+{
+  PsSetting setting = best->setting;
+  g_autoptr (GString) text = g_string_new (NULL);
+  guint n_families, n_slices = 0;
+  const PsFamily *const *families = ps_family_table (&n_families);
+
+  if (!options->any_shape || options->joint || setting.serve != PS_SERVE_NONE || options->objective != PS_SEARCH_TIME)
+    return g_strdup ("");
+  setting.n_slices = setting.n_chunks = 0;
+  setting.has_placement = FALSE;
+  g_autoptr (PsPredictor) predictor = ps_predictor_new (&setting, NULL);
+  for (guint i = 0; i < n_families; i++) {
+    g_autoptr (PsPrediction) sliced
+        = families[i]->default_slices > 0 ? ps_predictor_predict (predictor, families[i]->name, NULL) : NULL;
+
+    if (sliced == NULL || !sliced->feasible
+        || sliced->metrics.iteration_ns >= best->found.prediction->metrics.iteration_ns)
+      continue;
+    g_autofree char *time = ps_format_time (sliced->metrics.iteration_ns);
+    n_slices = sliced->program->schedule->n_slices;
+    g_string_append_printf (text, "%s%s takes %s", text->len > 0 ? ", " : "", families[i]->name, time);
+  }
+  if (text->len > 0)
+    g_string_append_printf (text,
+                            " with slices of sequences, which these rows do not have; --slices %u searches with "
+                            "them",
+                            n_slices);
+  return g_string_free (g_steal_pointer (&text), FALSE);
+}
+
 static gboolean publish (const Options *options, Outcome *outcome, GError **error)
 {
   const PsSearchBest *best = ps_search_all_best (&outcome->all);
   gint caught = g_atomic_int_get (outcome->all.limits.stop);
   const char *skipped = outcome->all.skipped->str;
-  g_autofree char *command = write_command (options, best), *head = NULL, *about = NULL, *text = NULL, *page = NULL;
+  g_autofree char *command = write_command (options, best), *sliced = find_sliced (options, best);
+  g_autofree char *head = NULL, *about = NULL, *text = NULL, *note = ps_fit_sentence (sliced, 0), *page = NULL;
   const char *extra[] = { "origin",
                           ps_origin_name (PS_ORIGIN_SIMULATED),
                           "costs",
                           outcome->about,
                           "skipped",
                           skipped,
+                          "sliced",
+                          sliced,
                           command != NULL ? "command" : NULL,
                           command,
                           NULL };
@@ -326,7 +363,7 @@ static gboolean publish (const Options *options, Outcome *outcome, GError **erro
   }
   about = ps_fit_sentence (head, 0);
   text = ps_table_to_text (outcome->table);
-  page = g_strdup_printf ("%s%s%s%s%s", about, text, command != NULL ? "predict it again: " : "",
+  page = g_strdup_printf ("%s%s%s%s%s%s", about, text, note, command != NULL ? "predict it again: " : "",
                           command != NULL ? command : "", command != NULL ? "\n" : "");
   return ps_print (page, error);
 }
@@ -400,6 +437,7 @@ static int run (G_GNUC_UNUSED const PsCmd *command, gpointer base, int argc, cha
   g_auto (Outcome) outcome = { .options = options };
 
   options->any_chunks = options->setting->n_chunks == 0;
+  options->any_shape = options->any_chunks && options->setting->n_slices == 0 && !options->setting->has_placement;
   if (!finish_options (options, argc > 1 ? argv[1] : NULL, error))
     return 0;
   outcome.table = new_table (options);

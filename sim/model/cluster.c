@@ -436,9 +436,9 @@ static gboolean change_key (PsIni *ini, const char *change, GError **error)
   }
   for (guint i = 1; i < G_N_ELEMENTS (fields); i++)
     names[i - 1] = fields[i].key;
-  g_autofree char *all = g_strjoinv (" ", (char **)names), *given = g_strndup (change, strcspn (change, "="));
-  g_autofree char *meant = ps_did_you_mean (given, names, G_N_ELEMENTS (fields) - 1, "");
-  return ps_refuse (error, PS_ERROR_USAGE, "'%s': is no KEY=VALUE with a key of clusters: %s%s", change, all, meant);
+  g_autofree char *problem = g_strdup_printf ("'%s': is no KEY=VALUE with a key of clusters; there are", change);
+  g_autofree char *given = g_strndup (change, strcspn (change, "="));
+  return ps_refuse_name (error, problem, given, names, G_N_ELEMENTS (fields) - 1);
 }
 
 char *ps_cluster_like (const char *name, char *const *changes, GError **error)
