@@ -566,7 +566,7 @@ gboolean ps_setting_add_slices (const PsSetting *setting, PsCosts *costs, guint 
     return TRUE;
   if (costs->shapes == NULL)
     return ps_refuse (error, PS_ERROR_USAGE,
-                      "--slices: the costs of %s are of no model, by which slices could differ in length; "
+                      "--slices: the costs of %s are of no model, whose slices could have other lengths; "
                       "--slices %u would be right",
                       costs->source, n_slices);
   g_autoptr (PsModel) model = ps_setting_model (setting, error);

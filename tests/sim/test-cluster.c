@@ -310,7 +310,7 @@ static void test_like (void)
                  != NULL);
   refused (ps_cluster_like ("h100-80gb", twice, &error), PS_ERROR_USAGE, "nodes=65: the key is given twice");
   refused (ps_cluster_like ("h100-80gb", unknown, &error), PS_ERROR_USAGE,
-           "'nods=64': is no KEY=VALUE with a key of clusters: nodes *; did you mean nodes?");
+           "'nods=64': is no KEY=VALUE with a key of clusters; did you mean nodes? (there are nodes, *");
   refused (ps_cluster_like ("h100-80gb", bad, &error), PS_ERROR_INPUT,
            "--like: [cluster] nodes: 'many' is not an integer from 1 to 524288");
 }

@@ -375,23 +375,21 @@ static void test_refused (void)
     { GOOD "layers=5\n", "11: key 'layers' appears twice" },
     { GOOD "\nnonsense\n", "12: 'nonsense' is neither 'key = value' nor a [group] nor a # comment" },
     { GOOD "colour=red\n",
-      "11: unknown key 'colour'; known are: name layers hidden heads kv_heads sequence feed_forward vocabulary "
-      "microbatch_size precision mlp flash_attention main_grads_dtype head_size sequence_parallel tied qkv_bias "
-      "other_biases "
-      "qk_norm window "
-      "full_every mtp kv_rank q_rank nope_size rope_size value_size experts active_experts shared_experts "
-      "expert_feed_forward dense_layers context_gpus expert_gpus framework capacity imbalance "
-      "pattern attention_gate sinks expert_latent shared_feed_forward shared_gate mamba_heads mamba_head_size "
-      "mamba_state "
-      "mamba_groups delta_key_heads delta_key_size delta_value_heads delta_value_size index_heads index_size "
-      "index_top delta_gate_rank output_bias post_norms one_norm biases positions position_rows embedding_norm "
-      "optimizer optimizer_implementation main_params_dtype exp_avg_dtype exp_avg_sq_dtype fp8_param_gather "
-      "activation_func_fp8_input_store "
-      "value_head_size shared_kv output_groups output_rank streams window_heads window_kv_heads compressed_tokens "
-      "heavily_compressed_tokens loss dropout images encoder_layers encoder_hidden encoder_heads encoder_feed_forward "
-      "encoder_mlp encoder_biases "
-      "encoder_sequence encoder_results encoder_patch encoder_vectors projector_layers projector_width "
-      "projector_hidden projector_bias" },
+      "11: unknown key 'colour'; known are: name, layers, hidden, heads, kv_heads, sequence, feed_forward, vocabulary, "
+      "microbatch_size, "
+      "precision, mlp, flash_attention, main_grads_dtype, head_size, sequence_parallel, tied, qkv_bias, "
+      "other_biases, qk_norm, window, full_every, mtp, kv_rank, q_rank, nope_size, rope_size, value_size, "
+      "experts, active_experts, shared_experts, expert_feed_forward, dense_layers, context_gpus, expert_gpus, "
+      "framework, capacity, imbalance, pattern, attention_gate, sinks, expert_latent, shared_feed_forward, "
+      "shared_gate, mamba_heads, mamba_head_size, mamba_state, mamba_groups, delta_key_heads, delta_key_size, "
+      "delta_value_heads, delta_value_size, index_heads, index_size, index_top, delta_gate_rank, output_bias, "
+      "post_norms, one_norm, biases, positions, position_rows, embedding_norm, optimizer, "
+      "optimizer_implementation, main_params_dtype, exp_avg_dtype, exp_avg_sq_dtype, fp8_param_gather, "
+      "activation_func_fp8_input_store, value_head_size, shared_kv, output_groups, output_rank, streams, "
+      "window_heads, window_kv_heads, compressed_tokens, heavily_compressed_tokens, loss, dropout, images, "
+      "encoder_layers, encoder_hidden, encoder_heads, encoder_feed_forward, encoder_mlp, encoder_biases, "
+      "encoder_sequence, encoder_results, encoder_patch, encoder_vectors, projector_layers, projector_width, "
+      "projector_hidden, projector_bias" },
     { GOOD "pattern=*-*-*\n", " [model] pattern: has 5 letters; 4 layers have one each, or two" },
     { GOOD "pattern=*x*-\n", " [model] pattern: letter 2 is no unit; the units are *w+DCHMGl-E" },
     { GOOD "pattern=*E*-\n", " [model] experts: missing; a unit of experts needs *" },
