@@ -255,6 +255,7 @@ static void test_terminal (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
   g_assert_cmpstr (talk, ==, "");
   g_assert_null (strchr (text, '\x1b'));
   g_assert_nonnull (strstr (text, "simulated time against peak memory"));
+  g_assert_nonnull (strstr (text, "  sequence time (")); /* above its axis */
   g_assert_nonnull (strstr (text, "1f1b\n"));
   lines = g_strsplit (text, "\n", -1);
   g_assert_cmpuint (g_strv_length (lines), <=, 31);
