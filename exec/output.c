@@ -127,6 +127,24 @@ static void append_replay (GString *text, const PsRunReport *report)
   g_string_append_printf (text, "\n%s", lines);
 }
 
+/* More devices than cores wait for each other's ops, which no schedule says and no other machine has. */
+static void append_shared_cores (GString *text, const PsRunReport *report)
+{
+  const PsRunSetting *setting = report->setting;
+  guint n_cores = ps_count_cores (),
+        n = report->program->schedule->placement->n_devices * MAX (setting->n_tensor, 1) * MAX (setting->n_replicas, 1);
+  gboolean on_cores = setting->device->computes && !setting->device->splits && setting->processes == NULL;
+
+  if (!on_cores || n <= n_cores)
+    return;
+  g_autofree char *sentence
+      = g_strdup_printf ("%u devices shared %u core%s: their ops took longer, and other schedules "
+                         "may be faster than on cores of their own",
+                         n, n_cores, n_cores == 1 ? "" : "s");
+  g_autofree char *lines = ps_fit_sentence (sentence, 0);
+  g_string_append (text, lines);
+}
+
 char *ps_run_report_to_text (const PsRunReport *report)
 {
   const PsRunResult *result = report->compared->result;
@@ -142,6 +160,7 @@ char *ps_run_report_to_text (const PsRunReport *report)
   if (result->clock_mhz > 0)
     g_string_append_printf (text, "clock %" G_GINT64_FORMAT " MHz, median over the steps%s\n", result->clock_mhz,
                             result->timeline->n_devices > 1 ? " of the slowest device" : "");
+  append_shared_cores (text, report);
   if (report->setting->bypass)
     g_string_append_printf (text, "post-validation took back %u of %u steps\n", result->n_rollbacks, result->n_steps);
   for (guint i = 0; i < result->timeline->n_devices; i++) {
