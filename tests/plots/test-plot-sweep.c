@@ -286,6 +286,7 @@ static void test_refusals (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
     { "sweep r.db c.db --pareto -o a.svg", 2, "sweep: 2 files given; one RESULTS.db of pipesim sweep is wanted" },
     { "sweep r.db --pareto --terminal -o a.svg", 2, "--terminal: 'a.svg' does not go with it; -o writes a file" },
     { "sweep r.db --pareto --terminal --size 300x300", 2, "--terminal: '300x300' does not go with it; *" },
+    { "timeline t.json --terminal --transfers", 2, "--terminal: '--transfers' does not go with it; *" },
     { "sweep c.db --pareto -o a.svg", 1, "c.db: *" },
     { "accuracy r.db -o a.svg", 1, "r.db: *" },
     { "accuracy nowhere.db -o a.svg", 1, "nowhere.db: *" },
