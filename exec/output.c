@@ -52,6 +52,7 @@ char *ps_run_title (const PsProgram *program, const PsRunSetting *setting)
   g_autofree char *tensor = setting->n_tensor > 1 ? g_strdup_printf (" x %u", setting->n_tensor) : g_strdup ("");
 
   guint n_microbatches = program->schedule->n_microbatches;
+
   return g_strdup_printf ("%s on %u%s devices (%s, %s), %u microbatch%s", program->schedule->name,
                           program->schedule->placement->n_devices, tensor, setting->device->name,
                           setting->transport->name, n_microbatches, n_microbatches == 1 ? "" : "es");
@@ -137,10 +138,9 @@ static void append_shared_cores (GString *text, const PsRunReport *report)
 
   if (!on_cores || n <= n_cores)
     return;
-  g_autofree char *sentence
-      = g_strdup_printf ("%u devices shared %u core%s: their ops took longer, and other schedules "
-                         "may be faster than on cores of their own",
-                         n, n_cores, n_cores == 1 ? "" : "s");
+  g_autofree char *sentence = g_strdup_printf ("%u devices took turns on %u core%s: their times are those of devices "
+                                               "that do, and other schedules may be faster where each has its own",
+                                               n, n_cores, n_cores == 1 ? "" : "s");
   g_autofree char *lines = ps_fit_sentence (sentence, 0);
   g_string_append (text, lines);
 }
