@@ -433,12 +433,8 @@ static void note_unused_links (Report *report, const PsProgram *program)
     const PsSlowness *slow = &uncertainty->slowness[i];
     gboolean used = !slow->link;
 
-    for (guint k = 0; k < program->n_messages && !used; k++) {
-      const PsMessage *message = &program->messages[k];
-
-      used = (message->sender == slow->a && message->receiver == slow->b)
-             || (message->sender == slow->b && message->receiver == slow->a);
-    }
+    for (guint k = 0; k < program->n_messages && !used; k++)
+      used = ps_slowness_slows (slow, program->messages[k].sender, program->messages[k].receiver);
     if (!used)
       g_string_append_printf (report->unused_links, "%s sends nothing between devices %u and %u\n",
                               program->schedule->name, slow->a, slow->b);

@@ -454,12 +454,13 @@ static void test_not_found (void)
 {
   g_autofree char *missing = path_of ("missing.ini");
 
-  assert_not_loaded ("gpt-5", PS_ERROR_INPUT,
-                     "'gpt-5': neither a file nor one of the models shipped: bloom-176b deepseek-v2 deepseek-v3 "
-                     "deepseek-v3-671b deepseek-v3.2 "
-                     "gemma-3-27b glm-4.5 gpt-1.5b gpt-3-175b gpt-oss-120b gpt-oss-20b grok-1 kimi-k2 "
-                     "llama-3-405b llama-3-70b llama-3-8b llama-4-maverick mixtral-8x7b nemotron-3-nano-30b-a3b "
-                     "nemotron-4-340b qwen3-235b-a22b qwen3-30b-a3b qwen3-next-80b-a3b tiny-gpt");
+  assert_not_loaded (
+      "gpt-5", PS_ERROR_INPUT,
+      "'gpt-5': neither a file nor one of the models shipped; there are bloom-176b, deepseek-v2, deepseek-v3, "
+      "deepseek-v3-671b, deepseek-v3.2, gemma-3-27b, glm-4.5, gpt-1.5b, gpt-3-175b, "
+      "gpt-oss-120b, gpt-oss-20b, grok-1, kimi-k2, llama-3-405b, llama-3-70b, llama-3-8b, "
+      "llama-4-maverick, mixtral-8x7b, nemotron-3-nano-30b-a3b, nemotron-4-340b, "
+      "qwen3-235b-a22b, qwen3-30b-a3b, qwen3-next-80b-a3b, tiny-gpt");
   assert_not_loaded ("", PS_ERROR_INPUT, "'': neither a file nor one of *");
   assert_not_loaded ("bad\nname", PS_ERROR_INPUT, "'bad\\nname': neither a file nor *");
   assert_not_loaded (missing, PS_ERROR_IO, "*missing.ini*");
