@@ -267,13 +267,17 @@ static gboolean print_result (const Job *job, GError **error)
   g_autoptr (PsTable) runs = runs_table (job->check.runs);
   ps_table_choose (runs, &job->columns, wide, NULL);
   g_autofree char *table = ps_table_to_text (runs), *summary = summary_to_text (&all, &quiet);
-  g_autofree char *page = g_strdup_printf (
-      "%s\nerror = (predicted - measured) / measured; fresh costs: with ops as measured right before and after the "
-      "run;\n"
-      "replay: of the makespan, simulated with the op and transfer times of the run itself;\n"
-      "slowdown: how much slower the sentinel was around the run than in the profile\n\n%s\n%s\n"
-      "pipesim plot accuracy %s -o FILE draws all runs that the database holds\n",
-      table, summary, verdict, job->db);
+  g_autofree char *legend = ps_fit_sentence (
+      "error = (predicted - measured) / measured; fresh costs: with ops as measured right before and after the run;\n"
+      "sentinel: how far the sentinel op moved around the run; others: the part of the processors that other "
+      "programs had meanwhile;\n"
+      "slowdown: how much slower the sentinel was around the run than in the profile;\n"
+      "replay (--wide): of the makespan, simulated with the op and transfer times of the run itself",
+      0);
+  g_autofree char *quietness = ps_fit_sentence (verdict, 0);
+  g_autofree char *page
+      = g_strdup_printf ("%s\n%s\n%s\n%spipesim plot accuracy %s -o FILE draws all runs that the database holds\n",
+                         table, legend, summary, quietness, job->db);
   if (job->check.skipped->len > 0)
     g_printerr ("skipped: %s\n", job->check.skipped->str);
   return ps_print (page, error);

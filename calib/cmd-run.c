@@ -299,9 +299,10 @@ static gboolean print_result (const Run *run, gint64 begin_ns, GError **error)
     return FALSE;
   g_autofree char *elapsed = ps_format_time (ps_clock_now () - begin_ns);
   g_autoptr (PsTable) table = ps_calib_table (measurements, FALSE);
-  g_autofree char *rows_text = ps_table_to_text (table), *shapes = ps_shape_error_to_text (measurements);
+  g_autofree char *rows_text = ps_table_to_text (table), *of_shapes = ps_shape_error_to_text (measurements);
+  g_autofree char *shapes = ps_fit_sentence (of_shapes, 0);
   g_autofree char *links = ps_calib_links_to_text (run->places, measurements);
-  g_autofree char *text = g_strconcat (rows_text, shapes, *shapes ? "\n" : "", links, NULL);
+  g_autofree char *text = g_strconcat (rows_text, shapes, links, NULL);
   g_printerr ("profile '%s' of %s: %u measured in %s, %u there already\n", run->profile, run->db, run->fill.n_measured,
               elapsed, run->fill.n_there);
   return ps_print (text, error);

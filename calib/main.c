@@ -43,7 +43,8 @@ static gboolean parse (const PsCalibCommand *command, gpointer base, int argc, c
   if (!ps_command_parse (command->help, command->rows, base, &argc, &argv, error))
     return FALSE;
   if (argc > 1)
-    return ps_refuse (error, PS_ERROR_USAGE, "'%s': not an option of calib %s", argv[1], command->name);
+    return ps_refuse (error, PS_ERROR_USAGE, "'%s': not expected; calib %s takes options alone, such as --db", argv[1],
+                      command->name);
   return check_required (command->rows, base, error);
 }
 

@@ -51,9 +51,11 @@ char *ps_run_title (const PsProgram *program, const PsRunSetting *setting)
 {
   g_autofree char *tensor = setting->n_tensor > 1 ? g_strdup_printf (" x %u", setting->n_tensor) : g_strdup ("");
 
-  return g_strdup_printf ("%s on %u%s devices (%s, %s), %u microbatches", program->schedule->name,
+  guint n_microbatches = program->schedule->n_microbatches;
+
+  return g_strdup_printf ("%s on %u%s devices (%s, %s), %u microbatch%s", program->schedule->name,
                           program->schedule->placement->n_devices, tensor, setting->device->name,
-                          setting->transport->name, program->schedule->n_microbatches);
+                          setting->transport->name, n_microbatches, n_microbatches == 1 ? "" : "es");
 }
 
 /* For each device, how long its host posted sends and receives in the step of the timeline. Free with g_free. */
@@ -88,16 +90,17 @@ static void append_slowdown (GString *text, const PsRunReport *report)
     return;
   predicted_ns = slowed_ns (report, &inside);
   g_autofree char *predicted = ps_format_time (predicted_ns);
-  g_string_append_printf (text,
-                          "\nmachine: around this run the sentinel op took %.2f times as long as in the profile: the "
-                          "machine is %s\npredicted for that speed: %s, %+.2f %% against the run, which lies %s "
-                          "p10 .. p90 then\n",
-                          factor,
-                          fabs (factor - 1) <= PS_SENTINEL_TOLERANCE ? "as fast as then"
-                          : factor > 1                               ? "slower now"
-                                                                     : "faster now",
-                          predicted, 100 * ps_relative_error (predicted_ns, measured_ns),
-                          inside ? "inside" : "outside");
+  g_autofree char *sentences
+      = g_strdup_printf ("machine: around this run the sentinel op took %.2f times as long as in the profile: the "
+                         "machine is %s\npredicted for that speed: %s, %+.2f %% against the run, which lies %s "
+                         "p10 .. p90 then",
+                         factor,
+                         fabs (factor - 1) <= PS_SENTINEL_TOLERANCE ? "as fast as then"
+                         : factor > 1                               ? "slower now"
+                                                                    : "faster now",
+                         predicted, 100 * ps_relative_error (predicted_ns, measured_ns), inside ? "inside" : "outside");
+  g_autofree char *lines = ps_fit_sentence (sentences, 0);
+  g_string_append_printf (text, "\n%s", lines);
 }
 
 static void append_verdict (GString *text, const PsVerdict *verdict)
@@ -125,11 +128,29 @@ static void append_replay (GString *text, const PsRunReport *report)
   g_string_append_printf (text, "\n%s", lines);
 }
 
+/* More devices than cores wait for each other's ops, which no schedule says and no other machine has. */
+static void append_shared_cores (GString *text, const PsRunReport *report)
+{
+  const PsRunSetting *setting = report->setting;
+  guint n_cores = ps_count_cores (),
+        n = report->program->schedule->placement->n_devices * MAX (setting->n_tensor, 1) * MAX (setting->n_replicas, 1);
+  gboolean on_cores = setting->device->computes && !setting->device->splits && setting->processes == NULL;
+
+  if (!on_cores || n <= n_cores)
+    return;
+  g_autofree char *sentence = g_strdup_printf ("%u devices took turns on %u core%s: their times are those of devices "
+                                               "that do, and other schedules may be faster where each has its own",
+                                               n, n_cores, n_cores == 1 ? "" : "s");
+  g_autofree char *lines = ps_fit_sentence (sentence, 0);
+  g_string_append (text, lines);
+}
+
 char *ps_run_report_to_text (const PsRunReport *report)
 {
   const PsRunResult *result = report->compared->result;
   g_autofree char *median = ps_format_time (result->median_iteration_ns);
   g_autofree double *posting_ns = posting_times (result->timeline);
+  g_autoptr (GString) posting = g_string_new (NULL);
   GString *text = g_string_new (NULL);
 
   if (result->emulated)
@@ -139,15 +160,17 @@ char *ps_run_report_to_text (const PsRunReport *report)
   if (result->clock_mhz > 0)
     g_string_append_printf (text, "clock %" G_GINT64_FORMAT " MHz, median over the steps%s\n", result->clock_mhz,
                             result->timeline->n_devices > 1 ? " of the slowest device" : "");
+  append_shared_cores (text, report);
   if (report->setting->bypass)
     g_string_append_printf (text, "post-validation took back %u of %u steps\n", result->n_rollbacks, result->n_steps);
   for (guint i = 0; i < result->timeline->n_devices; i++) {
     g_autofree char *time = ps_format_time ((gint64)posting_ns[i]);
 
-    g_string_append_printf (text, "%s%s", i == 0 ? "posting sends and receives held each device's host for: " : ", ",
+    g_string_append_printf (posting, "%s%s", i == 0 ? "posting sends and receives held each device's host for: " : ", ",
                             time);
   }
-  g_string_append_c (text, '\n');
+  g_autofree char *lines = ps_fit_sentence (posting->str, 0);
+  g_string_append (text, lines);
   if (report->program->pair != NULL && report->setting->device->computes)
     g_string_append_printf (text, "the two ops of a pair ran %s\n",
                             report->setting->device->overlaps ? "at the same time" : "one after the other");

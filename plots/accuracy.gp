@@ -20,7 +20,7 @@ set xrange [low:high]
 set yrange [low:high]
 set size square
 set xlabel x_label
-set ylabel y_label
+eval name_y
 plot '+' using 1:($1 * 0.95):($1 * 1.05) with filledcurves fillcolor rgb '#e6e6e6' fillstyle solid noborder notitle, \
      x with lines linewidth 1 linecolor rgb '#777777' notitle, \
      for [i = 1:n_series] $series index i - 1 using 1:2 with points pointtype series_mark[i] pointsize 0.8 linecolor rgb series_colour[i] title series_name[i]

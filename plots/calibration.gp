@@ -14,7 +14,7 @@ share = (height - 62 - 74 * (has_messages + (ops_height > 0))) / (330 * has_mess
 set multiplot
 set label 1 at screen left / width, screen 1 - 20 / height left offset 0, 0
 set label 2 at screen left / width, screen 1 - 40 / height left offset 0, 0
-set grid xtics ytics linetype 1 linewidth 0.5 linecolor rgb '#e2e2e2'
+eval grid
 set lmargin at screen left / width
 set rmargin at screen 1 - 216 / width
 y = 90

@@ -9,11 +9,11 @@ y_log = Y_min > 0 && (log_axes eq 'auto' ? crowds(Y_min, Y_median, Y_max, y_is_r
 if (x_log) { eval log_axis('x', X_min, X_max, 'number') }
 if (y_log) { eval log_axis('y', Y_min, Y_max, 'number') }
 
-set grid xtics ytics linetype 1 linewidth 0.5 linecolor rgb '#e2e2e2'
+eval grid
 set offsets graph 0.06, graph 0.06, graph 0.06, graph 0.06
 set autoscale xfix
 set autoscale yfix
 set xlabel x_label
-set ylabel y_label
+eval name_y
 plot for [i = 1:n_front] $front index i - 1 using 1:2 with steps linewidth 1.6 dashtype i linecolor rgb '#888888' title front_name[i], \
      for [i = 1:n_series] $series index i - 1 using 1:2:3 with labels hypertext point pointtype series_mark[i] pointsize 0.9 linecolor rgb series_colour[i] title series_name[i]

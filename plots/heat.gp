@@ -22,7 +22,7 @@ set ytics ()
 do for [i = 1:|x_name|:ceil(44 / cell_width)] { set xtics add (x_name[i] i) }
 do for [i = 1:|y_name|:ceil(15 / cell_height)] { set ytics add (y_name[i] i) }
 set xlabel x_label
-set ylabel y_label
+eval name_y
 set label 3 heat_label at graph 1, graph 1 left offset 2.6, above font ',10'
 fits(text) = cell_width > 6 * (strlen(text) + 1) && cell_height > 13
 set key at graph 1.01, graph 1 left top samplen 1

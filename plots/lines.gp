@@ -20,11 +20,11 @@ if (words(places) <= 14) {
   do for [place in places] { set xtics add (place real(place)) }
 }
 
-set grid xtics ytics linetype 1 linewidth 0.5 linecolor rgb '#e2e2e2'
+eval grid
 set offsets graph 0.01, graph 0.01, graph 0.04, graph (y_log ? 0.04 : 0)
 set autoscale xfix
 set autoscale yfix
 set xlabel x_label
-set ylabel y_label
+eval name_y
 plot for [i = 1:n_series] $series index i - 1 using 1:2 with linespoints linecolor rgb series_colour[i] dashtype series_dash[i] \
          pointtype series_mark[i] pointsize 0.9 linewidth 1.6 title series_name[i]

@@ -145,6 +145,8 @@ static gboolean parse_window (PsPlotOptions *options, GError **error)
     return usage_error (error, "--terminal", options->picture.output, "does not go with it; -o writes a file");
   if (options->size != NULL)
     return usage_error (error, "--terminal", options->size, "does not go with it; COLUMNS and LINES say its size");
+  if (options->picture.transfers)
+    return usage_error (error, "--terminal", "--transfers", "does not go with it; text has no lines between devices");
   options->picture.width = PS_TERMINAL_COLUMN * (columns > 0 ? MAX (columns, 60) : 100);
   options->picture.height = PS_TERMINAL_ROW * (window_lines () - 1);
   options->picture.plain = !isatty (STDOUT_FILENO) || g_getenv ("NO_COLOR") != NULL;

@@ -103,20 +103,16 @@ static guint schedule_number (const char *name)
   return i < n ? i : n + g_str_hash (name) % 47;
 }
 
-/* The plain colours, then darker ones, then paler ones. */
+/* The plain colours, then darker ones, then paler ones, then the darkest. */
 guint32 ps_plot_schedule_colour (const char *name)
 {
-  guint number = schedule_number (name);
-  guint32 colour = ps_plot_series_colour (number);
+  static const struct {
+    guint32 with;
+    double part;
+  } shades[] = { { 0x000000, 0 }, { 0x000000, 0.4 }, { 0xffffff, 0.35 }, { 0x000000, 0.65 } };
+  guint number = schedule_number (name), shade = number / PS_PLOT_N_COLOURS % G_N_ELEMENTS (shades);
 
-  switch (number / PS_PLOT_N_COLOURS % 3) {
-  case 1:
-    return mix_colours (colour, 0x000000, 0.4);
-  case 2:
-    return mix_colours (colour, 0xffffff, 0.35);
-  default:
-    return colour;
-  }
+  return mix_colours (ps_plot_series_colour (number), shades[shade].with, shades[shade].part);
 }
 
 static void point_clear (gpointer point)

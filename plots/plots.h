@@ -33,7 +33,7 @@ guint32 ps_plot_series_colour (guint series);
 guint ps_plot_series_mark (guint series);
 
 /* The colour of a schedule in all pictures: by its place in the catalogue, or by its name if it is a file's own. No two
- * families share both colour and mark. */
+ * families share a colour: a map has no marks. */
 guint32 ps_plot_schedule_colour (const char *name);
 
 typedef struct {

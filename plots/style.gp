@@ -15,8 +15,13 @@ set cbrange [0:1]
 unset colorbox
 place(d, n) = n > 1 ? d / (n - 1.0) : 0
 
+# A picture of text has no thin lines for a grid, and the name of its vertical axis stands above the axis.
+is_text = letter > 7
+grid = is_text ? '' : "set grid xtics ytics linetype 1 linewidth 0.5 linecolor rgb '#e2e2e2'"
+name_y = is_text ? 'set label 9 y_label at graph 0, graph 1 left offset 0, 1' : 'set ylabel y_label'
+
 # Distance of a caption from its frame, in letters.
-above = letter > 7 ? 1 : 0.6
+above = is_text ? 1 : 0.6
 
 # Black or white, whichever reads better on that background, and the same hue half way to white.
 ink(c) = 0.299 * (int(c) / 65536) + 0.587 * (int(c) / 256 % 256) + 0.114 * (int(c) % 256) > 140 ? 0 : 0xffffff

@@ -47,7 +47,7 @@ def read_help(pipesim, command):
             break
     # A command's own option stands before the shared one that it replaces.
     own = {name: (name, argument, " ".join(text)) for name, argument, text in reversed(options) if name not in LEFT_OUT}
-    return lines[2], list(reversed(own.values()))
+    return " ".join(lines[2 : lines.index("", 2)]), list(reversed(own.values()))
 
 
 def joiner(argument, text):
@@ -84,7 +84,7 @@ def write_function(command, function, kind, arguments, summary, options):
     if signature:
         yield f") -> {'Result[' + kind + ']' if kind else 'str'}:"
     if options:
-        yield f'    """{summary}'
+        yield from textwrap.wrap(f'"""{summary}', 116, initial_indent="    ", subsequent_indent="    ")
         yield ""
         for name, (_, _, text) in zip(names, options):
             yield from textwrap.wrap(f"{name}: {text}", 112, initial_indent="    ", subsequent_indent="        ")

@@ -178,6 +178,9 @@ typedef struct {
  * Errors: PS_ERROR_USAGE. */
 gboolean ps_slowness_parse (const char *where, const char *text, gboolean link, PsSlowness *slowness, GError **error);
 
+/* Whether it slows down what goes from a device to a device: a transfer, or ops where both are the same. */
+gboolean ps_slowness_slows (const PsSlowness *slowness, guint from, guint to);
+
 /* The variation of costs. Zero and NULL: nothing varies. */
 typedef struct {
   /* Relative standard deviation of every op's and transfer's time. Factors are log-normal with mean 1: factor = exp

@@ -140,6 +140,7 @@ typedef enum {
   PS_FIELD_ALIKE = 2048,      /* pipesim plan takes it, for all layouts alike */
   PS_FIELD_DECIDED = 4096,    /* whoever trains decides it; else it is a circumstance: machine, model or training */
   PS_FIELD_SCHEDULE = 8192,   /* it comes with the schedule, and is no question of its own */
+  PS_FIELD_OF_MODEL = 16384,  /* given costs and traces do not change with it: it needs a model */
 } PsFieldFlags;
 
 /* Refuses the first option given that has one of the flags, for that reason; NULL: for the row's own. Errors:

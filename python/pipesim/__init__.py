@@ -76,6 +76,8 @@ _NOT_HERE = -1  # pipesim_run's code for what only a process can answer
 
 def _load_core() -> ctypes.CDLL:
     path = os.environ.get("PIPESIM_CORE") or str(pathlib.Path(__file__).with_name("libpipesim-core.so"))
+    if not os.path.exists(path):
+        raise ImportError(f"{path}: no such file; a build has it in python/, for PIPESIM_CORE in the environment")
     core = ctypes.CDLL(path)
     core.pipesim_free.argtypes = [ctypes.c_void_p]
     core.pipesim_free.restype = None

@@ -1194,7 +1194,10 @@ def compare(
     tolerance: Value = None,
     worst: Value = None,
 ) -> Result[Row]:
-    """Compares two timelines, op by op: a predicted with a measured one, two predictions or two runs, of
+    """Compares two timelines, op by op: a predicted with a measured one, two predictions or two runs, of one
+    schedule or of two. Each is a timeline of pipesim, its Chrome trace, or a trace of PyTorch's profiler, Nsight
+    Systems (.sqlite) or OpenTelemetry (.jsonl), or a folder with one of each rank. docs/traces.md says how to
+    record them.
 
     tolerance: Exit with 3 when the two iteration times are further apart than this [default: none]
     worst: Ops to list, the most wrong first [default: 10]
@@ -1342,7 +1345,9 @@ def diagnose(
     output: Value = None,
     title: Value = None,
 ) -> Result[Row]:
-    """Says where the time of a run goes and which schedule would be faster, from a few profiled steps: a
+    """Says where the time of a run goes and which schedule would be faster, from a few profiled steps: a timeline
+    of pipesim, its Chrome trace, or a trace of PyTorch's profiler, Nsight Systems (.sqlite) or OpenTelemetry
+    (.jsonl), or a folder with one of each rank. Several TRACEs are more iterations of the same run.
 
     time_limit: How long to search for better schedules; 0: not at all [default: 2 s]
     from_: Take the setting of a launch: a script, arguments, log or YAML of Megatron-LM, TOML or words of
@@ -1475,7 +1480,9 @@ def run_sweep(
     resume: Flag = None,
     shard: Value = None,
 ) -> str:
-    """Predicts all combinations of the values in a spec into a database.
+    """Predicts all combinations of the values in a spec into a database. Started several times by mpirun, each
+    process predicts its share, all on one host into one database. pipesim sweep merge OUT.db IN.db... puts the
+    shards of a sweep together.
 
     db: Database of the results, created when missing; {shard} in it is the number of the shard [required]
     jobs: Threads [default: one per processor]
@@ -1541,7 +1548,8 @@ def best(
     csv: Flag = None,
     markdown: Flag = None,
 ) -> Result[Row]:
-    """Lists the fastest settings of a sweep, one for each number of devices unless --per says otherwise. All simulated.
+    """Lists the fastest settings of a sweep, one for each number of devices unless --per says otherwise. All
+    simulated.
 
     memory_limit: The best within each of these [default: none]
     top: Number of settings in each group [default: 1]

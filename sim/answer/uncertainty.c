@@ -322,7 +322,7 @@ static void draw_row (const Times *times, guint row)
     times->rows[(gsize)row * LANES + lane] = times->before != MEAN ? exp (deviation * normal_of (words[lane])) : 1;
 }
 
-static gboolean slows (const PsSlowness *slowness, guint from, guint to)
+gboolean ps_slowness_slows (const PsSlowness *slowness, guint from, guint to)
 {
   if (!slowness->link)
     return from == slowness->a && to == slowness->a;
@@ -341,7 +341,8 @@ static void draw_source (const Times *times, const Source *source, gint64 *ns)
   for (guint lane = 0; lane < LANES; lane++)
     lanes_ns[lane] = (double)source->base_ns;
   for (guint i = 0; i < uncertainty->n_slowness; i++)
-    for (guint lane = 0; lane < LANES && slows (&uncertainty->slowness[i], source->from, source->to); lane++)
+    for (guint lane = 0; lane < LANES && ps_slowness_slows (&uncertainty->slowness[i], source->from, source->to);
+         lane++)
       lanes_ns[lane] += (times->slow[i * LANES + lane] - 1) * (lanes_ns[lane] - (double)source->host_ns);
   for (guint lane = 0; lane < LANES && source->row != PS_NO_ROW; lane++)
     lanes_ns[lane] *= times->rows[(gsize)source->row * LANES + lane];
@@ -375,7 +376,7 @@ static void draw_times (Times *times, guint first, guint before)
 
       *slowness = 1;
       for (guint i = 0; i < uncertainty->n_slowness; i++)
-        if (slows (&uncertainty->slowness[i], d, d))
+        if (ps_slowness_slows (&uncertainty->slowness[i], d, d))
           *slowness *= times->slow[i * LANES + lane];
     }
   for (guint i = 0; i < n_steps; i++) {

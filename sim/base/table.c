@@ -512,8 +512,11 @@ static void fold_columns (Sheet *sheet, glong window, GString *text)
       r++;
     if (r < sheet->n_rows)
       continue;
-    g_autofree char *entry = g_strdup_printf ("%s %s%s", texts[0], texts[1], folded->len > 0 ? ", " : "");
-    g_string_prepend (folded, entry);
+    if (!g_str_equal (texts[1], "-")) { /* it says nothing of any row */
+      g_autofree char *entry = g_strdup_printf ("%s %s%s", texts[0], texts[1], folded->len > 0 ? ", " : "");
+
+      g_string_prepend (folded, entry);
+    }
     g_array_remove_index (sheet->columns, c);
     sheet->end = sheet->columns->len;
   }

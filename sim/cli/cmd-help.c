@@ -93,7 +93,10 @@ static char *write_units (void)
       "Rates    10GB/s, 25GiB/s, 400Gbit/s; bits, kB, MB, GB and TB are decimal, KiB to TiB binary.\n\n"
       "JSON and CSV hold integer nanoseconds (keys that end in _ns), integer bytes (_bytes) and plain ratios.\n\n"
       "bubble of iteration = 1 - busy time / (p * iteration time)\n"
-      "bubble of span      = 1 - (busy time / p) / longest span of a device\n");
+      "bubble of span      = 1 - (busy time / p) / longest span of a device\n"
+      "Busy time is that of F, B, W and recomputing. A device counts as idle while it steps its optimizer, and waits "
+      "for "
+      "all-reduces or transfers.\n");
 }
 
 static char *write_bounds (void)

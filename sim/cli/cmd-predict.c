@@ -118,6 +118,7 @@ typedef struct {
   PsExplainReport *explain;
   GArray *skipped;       /* Skipped */
   GString *prompts;      /* their printed table, where there is one schedule */
+  GString *unused_links; /* "1f1b sends nothing between 0 and 2\n", of --slow-link */
   GString *asynchronous; /* names of those schedules */
   char *about;           /* what the costs are, those with the largest unrest; NULL: no prediction yet */
   double unrest;         /* the largest of all rows */
@@ -377,8 +378,8 @@ static PsTable *add_prompts (Report *report, const PsPrediction *prediction)
 
     ps_table_add (table, &(PromptRow){ i, tokens, prefill->slices[i], prediction->first_token_ns[i], chunks });
     if (prefill->n == 1 && strstr (report->prompts->str, chunks) == NULL)
-      g_string_append_printf (report->prompts, "%s: %u tokens in %u chunks: %s\n", prediction->program->schedule->name,
-                              tokens, (guint)prefill->slices[i], chunks);
+      g_string_append_printf (report->prompts, "%s: %u tokens in %u chunk%s: %s\n", prediction->program->schedule->name,
+                              tokens, (guint)prefill->slices[i], prefill->slices[i] == 1 ? "" : "s", chunks);
   }
   if (prefill->n > 1 && !report->options->several) {
     g_autofree char *text = ps_table_to_text (table);
@@ -423,6 +424,23 @@ static char *format_between (gint64 low_ns, gint64 high_ns)
 }
 
 /* Samples one prediction: iteration times of the steady state where devices never meet. */
+/* A slow link that no message of the program uses changes nothing. */
+static void note_unused_links (Report *report, const PsProgram *program)
+{
+  const PsUncertainty *uncertainty = &report->options->variation.uncertainty;
+
+  for (guint i = 0; i < uncertainty->n_slowness; i++) {
+    const PsSlowness *slow = &uncertainty->slowness[i];
+    gboolean used = !slow->link;
+
+    for (guint k = 0; k < program->n_messages && !used; k++)
+      used = ps_slowness_slows (slow, program->messages[k].sender, program->messages[k].receiver);
+    if (!used)
+      g_string_append_printf (report->unused_links, "%s sends nothing between devices %u and %u\n",
+                              program->schedule->name, slow->a, slow->b);
+  }
+}
+
 static gboolean add_samples (Report *report, const PsPrediction *prediction, GError **error)
 {
   const Options *options = report->options;
@@ -435,6 +453,7 @@ static gboolean add_samples (Report *report, const PsPrediction *prediction, GEr
 
   if (!ps_uncertainty_check (&uncertainty, placement->n_devices, error))
     return FALSE;
+  note_unused_links (report, program);
   if (options->variation.is_measured) {
     spread = ps_setting_spread (options->setting, prediction->costs->shapes, placement->n_devices,
                                 placement->n_stages / placement->n_devices, error);
@@ -615,6 +634,7 @@ static void append_samples (GString *text, Report *report)
                             sampling->n_samples, sampling->seed, causes, quantiles);
   else
     g_string_append_printf (text, "\niteration time%s, the same in all samples\n%s", causes, quantiles);
+  g_string_append (text, report->unused_links->str);
   if (all->len > 1) {
     g_autofree char *wins = win_matrix (all);
 
@@ -752,6 +772,7 @@ static void report_clear (Report *report)
   g_clear_pointer (&report->predictions, g_ptr_array_unref);
   g_clear_pointer (&report->skipped, g_array_unref);
   g_string_free (report->prompts, TRUE);
+  g_string_free (report->unused_links, TRUE);
   g_string_free (report->asynchronous, TRUE);
   g_string_free (report->restless, TRUE);
   g_free (report->about);
@@ -779,6 +800,7 @@ static gboolean report_init (Report *report, Options *options, GError **error)
   report->skipped = g_array_new (FALSE, FALSE, sizeof (Skipped));
   g_array_set_clear_func (report->skipped, skipped_clear);
   report->prompts = g_string_new (NULL);
+  report->unused_links = g_string_new (NULL);
   report->asynchronous = g_string_new (NULL);
   report->restless = g_string_new (NULL);
   report->candidates = g_array_new (FALSE, FALSE, sizeof (Candidate));

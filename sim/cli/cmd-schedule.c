@@ -95,11 +95,12 @@ static int validate (const Options *options, const char *name, GError **error)
     }
     g_string_append_printf (channels, "%s%s", i == 0 ? "" : i + 1 < n_models ? ", " : " or ", models[i].name);
   }
-  g_autofree char *line
-      = g_strdup_printf ("%s: valid: %u devices, %u stages, %u microbatches, %u ops; no deadlock with %s channels\n",
+  g_autofree char *sentence
+      = g_strdup_printf ("%s: valid: %u devices, %u stages, %u microbatches, %u ops; no deadlock with %s channels",
                          name, program->schedule->placement->n_devices, program->schedule->placement->n_stages,
                          program->schedule->n_microbatches, program->n_steps, channels->str);
-  ps_print (line, error);
+  g_autofree char *lines = ps_fit_sentence (sentence, 0);
+  ps_print (lines, error);
   return 0;
 }
 
@@ -350,7 +351,7 @@ static char *help_on_formats (void)
     g_string_append_printf (text, "  %-16s %s\n", formats[i]->name, formats[i]->description);
   g_string_append (
       text,
-      "\nWith --model and --cluster or --db also megatron, torchtitan, torchtitan-0.2 and deepspeed: the flags or\n"
+      "\nWith --model and --cluster or --db also megatron, torchtitan, torchtitan-0.2 and deepspeed: the flags or "
       "keys that run it there, with the layout of its stages.\n"
       "\nA schedule FILE may be in any of them that can be read; its contents say which one it is.\n");
   return g_string_free (text, FALSE);

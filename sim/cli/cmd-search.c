@@ -28,6 +28,7 @@ typedef struct {
   gboolean any_size;     /* --microbatch-size auto */
   gboolean joint;
   gboolean any_chunks; /* no -v */
+  gboolean any_shape;  /* nor --placement or --slices */
   guint objective;     /* PsSearchObjective */
   guint n_samples;     /* 0: not given */
   PsVariation variation;
@@ -283,18 +284,54 @@ static gboolean print_launch (const Options *options, const PsSearchBest *best, 
   return text != NULL && ps_print (text, error);
 }
 
+/* The published schedules that cut sequences into slices, fit, and are faster than a search that cut none; "": none.
+ * Free with g_free. */
+static char *find_sliced (const Options *options, const PsSearchBest *best)
+{
+  PsSetting setting = best->setting;
+  g_autoptr (GString) text = g_string_new (NULL);
+  guint n_families, n_slices = 0;
+  const PsFamily *const *families = ps_family_table (&n_families);
+
+  if (!options->any_shape || options->joint || setting.serve != PS_SERVE_NONE || options->objective != PS_SEARCH_TIME)
+    return g_strdup ("");
+  setting.n_slices = setting.n_chunks = 0;
+  setting.has_placement = FALSE;
+  g_autoptr (PsPredictor) predictor = ps_predictor_new (&setting, NULL);
+  for (guint i = 0; i < n_families; i++) {
+    g_autoptr (PsPrediction) sliced
+        = families[i]->default_slices > 0 ? ps_predictor_predict (predictor, families[i]->name, NULL) : NULL;
+
+    if (sliced == NULL || !sliced->feasible
+        || sliced->metrics.iteration_ns >= best->found.prediction->metrics.iteration_ns)
+      continue;
+    g_autofree char *time = ps_format_time (sliced->metrics.iteration_ns);
+    n_slices = sliced->program->schedule->n_slices;
+    g_string_append_printf (text, "%s%s takes %s", text->len > 0 ? ", " : "", families[i]->name, time);
+  }
+  if (text->len > 0)
+    g_string_append_printf (text,
+                            " with slices of sequences, which these rows do not have; --slices %u searches with "
+                            "them",
+                            n_slices);
+  return g_string_free (g_steal_pointer (&text), FALSE);
+}
+
 static gboolean publish (const Options *options, Outcome *outcome, GError **error)
 {
   const PsSearchBest *best = ps_search_all_best (&outcome->all);
   gint caught = g_atomic_int_get (outcome->all.limits.stop);
   const char *skipped = outcome->all.skipped->str;
-  g_autofree char *command = write_command (options, best), *head = NULL, *about = NULL, *text = NULL, *page = NULL;
+  g_autofree char *command = write_command (options, best), *sliced = find_sliced (options, best);
+  g_autofree char *head = NULL, *about = NULL, *text = NULL, *note = ps_fit_sentence (sliced, 0), *page = NULL;
   const char *extra[] = { "origin",
                           ps_origin_name (PS_ORIGIN_SIMULATED),
                           "costs",
                           outcome->about,
                           "skipped",
                           skipped,
+                          "sliced",
+                          sliced,
                           command != NULL ? "command" : NULL,
                           command,
                           NULL };
@@ -326,7 +363,7 @@ static gboolean publish (const Options *options, Outcome *outcome, GError **erro
   }
   about = ps_fit_sentence (head, 0);
   text = ps_table_to_text (outcome->table);
-  page = g_strdup_printf ("%s%s%s%s%s", about, text, command != NULL ? "predict it again: " : "",
+  page = g_strdup_printf ("%s%s%s%s%s%s", about, text, note, command != NULL ? "predict it again: " : "",
                           command != NULL ? command : "", command != NULL ? "\n" : "");
   return ps_print (page, error);
 }
@@ -400,6 +437,7 @@ static int run (G_GNUC_UNUSED const PsCmd *command, gpointer base, int argc, cha
   g_auto (Outcome) outcome = { .options = options };
 
   options->any_chunks = options->setting->n_chunks == 0;
+  options->any_shape = options->any_chunks && options->setting->n_slices == 0 && !options->setting->has_placement;
   if (!finish_options (options, argc > 1 ? argv[1] : NULL, error))
     return 0;
   outcome.table = new_table (options);
@@ -440,33 +478,34 @@ const PsCmd ps_cmd_search = {
   .help = {
   .summary = "Finds the best schedule for given costs and memory, and says how far from optimal it can be.",
   .text
-  = "Without -v and --placement (or with auto) the search tries one and two stages per device, in a loop and in\n"
-    "a V. For even -p and -m it also tries two copies of the weights: half of the microbatches go up through one\n"
-    "(bidirectional). --recompute auto and --microbatch-size auto try several of these as well. All share the\n"
-    "time. Backwards run split, or fused where bw= says that this is faster, or in pairs with forwards where pair=\n"
+  = "Without -v and --placement (or with auto) the search tries one and two stages per device, in a loop and in "
+    "a V. For even -p and -m it also tries two copies of the weights: half of the microbatches go up through one "
+    "(bidirectional). --recompute auto and --microbatch-size auto try several of these as well. All share the "
+    "time. Backwards run split, or fused where bw= says that this is faster, or in pairs with forwards where pair= "
     "says so.\n\n"
-    "A row is never slower than a published schedule of its placement that fits the memory limit, by the times\n"
-    "that predict gives for the same options. Schedules with stale weights or other --slices do not count. Where\n"
-    "transfers wait for each other and --comm-order is not given, the search tries planned too. The column comm\n"
-    "order says which of the two a row's times belong to. The lower bound holds for every schedule of the row's\n"
-    "placement within the memory limit, without O. gap says how much longer the row's iteration is: also without\n"
+    "A row is never slower than a published schedule of its placement that fits the memory limit, by the times "
+    "that predict gives for the same options. Schedules with stale weights or other --slices do not count; a "
+    "line after the rows names those with slices that are faster. Where transfers wait for each other and "
+    "--comm-order is not given, the search tries planned too. The column comm order says which of the two a row's"
+    " times belong to. The lower bound holds for every schedule of the row's "
+    "placement within the memory limit, without O. gap says how much longer the row's iteration is: also without "
     "O, but with all-reduces that nothing hides.\n\n"
-    "found by: the name of a published schedule that was best as it is; list scheduling, which lets each device start\n"
-    "the op that a rule ranks first; beam search, which keeps several such orders side by side; local search, which\n"
-    "moves ops of a good order; windows of ops, which fixes what can run when and so proves its answer; joint moves,\n"
+    "found by: the name of a published schedule that was best as it is; list scheduling, which lets each device start "
+    "the op that a rule ranks first; beam search, which keeps several such orders side by side; local search, which "
+    "moves ops of a good order; windows of ops, which fixes what can run when and so proves its answer; joint moves, "
     "which change stages and order together.\n\n"
-    "With --objective mean or p90 costs vary as --jitter, --straggler and --slow-link say. The better schedule is\n"
+    "With --objective mean or p90 costs vary as --jitter, --straggler and --slow-link say. The better schedule is "
     "then the one with the lower mean or p90. Bound and gap stay those of the costs as they are.\n\n"
-    "With --joint one more row has the best schedule with its own choice of stages. Its recompute and offload say\n"
-    "what each stage does, if they differ. recompute some: in the file of -o, each microbatch that recomputes has\n"
-    "an R. placement custom: the file of -o says where the stages are. The row's bound is that of its\n"
+    "With --joint one more row has the best schedule with its own choice of stages. Its recompute and offload say "
+    "what each stage does, if they differ. recompute some: in the file of -o, each microbatch that recomputes has "
+    "an R. placement custom: the file of -o says where the stages are. The row's bound is that of its "
     "stages on its devices, whatever their microbatches recompute or offload.\n\n"
-    "With --serve prefill a search orders the chunks of all prompts: by the makespan, and where that is equal by the\n"
+    "With --serve prefill a search orders the chunks of all prompts: by the makespan, and where that is equal by the "
     "mean time to the first token.\n\n"
-    "A search tries all published schedules first, before it looks at a limit or a signal: half a minute for 2048\n"
+    "A search tries all published schedules first, before it looks at a limit or a signal: half a minute for 2048 "
     "microbatches on 512 devices.\n"
-    "The result under --time-limit differs from run to run; the result of --moves is always the same. A longer\n"
-    "search goes on where a shorter one stopped, and is never worse. Ctrl-C (SIGINT) or SIGTERM ends the search:\n"
+    "The result under --time-limit differs from run to run; the result of --moves is always the same. A longer "
+    "search goes on where a shorter one stopped, and is never worse. Ctrl-C (SIGINT) or SIGTERM ends the search: "
     "it prints and writes the best schedule so far, and the exit code is 0. A second one ends the program.\n",
   .examples = "pipesim search -p 4 -m 8 --costs f=6ms,b=4ms,w=4ms,c=1ms,act=2MiB,wact=1MiB --memory-limit 6MiB --moves "
               "100000 -o best.json\n"

@@ -420,9 +420,8 @@ static gboolean change_key (PsIni *ini, const char *change, GError **error)
     ps_ini_set (ini, key, equals + 1);
     return TRUE;
   }
-  g_autofree char *all = g_strjoinv (" ", (char **)names);
-  g_autofree char *meant = ps_did_you_mean (given, names, G_N_ELEMENTS (fields) - 1, "");
-  return ps_refuse (error, PS_ERROR_USAGE, "'%s': is no KEY=VALUE with a key of clusters: %s%s", change, all, meant);
+  g_autofree char *problem = g_strdup_printf ("'%s': is no KEY=VALUE with a key of clusters; there are", change);
+  return ps_refuse_name (error, problem, given, names, G_N_ELEMENTS (fields) - 1);
 }
 
 char *ps_cluster_like (const char *name, char *const *changes, GError **error)

@@ -84,11 +84,10 @@ static gboolean add_key (PsIni *ini, guint number, char *line, const char *const
   const char *key = g_strchomp (line);
   g_autofree char *quoted = ps_text_quote (key);
   if (!g_strv_contains (keys, key)) {
-    g_autofree char *known = g_strjoinv (" ", (char **)keys);
-    g_autofree char *meant = ps_did_you_mean (key, keys, g_strv_length ((char **)keys), "");
+    g_autofree char *problem = g_strdup_printf ("%s:%u: unknown key %s; known are:", ini->where, number, quoted);
 
-    return ps_refuse (error, PS_ERROR_INPUT, "%s:%u: unknown key %s; known are: %s%s", ini->where, number, quoted,
-                      known, meant);
+    ps_refuse_name (error, problem, key, keys, g_strv_length ((char **)keys));
+    return ps_text_blame_input (error);
   }
   return g_hash_table_insert (ini->values, g_strdup (key), g_strdup (g_strchug (equals + 1)))
          || ps_refuse (error, PS_ERROR_INPUT, "%s:%u: key %s appears twice", ini->where, number, quoted);
@@ -144,12 +143,11 @@ gboolean ps_ini_read (const char *path, const char *folder, char **text, gsize *
   if (is_path)
     return ps_read_file (path, text, length, error);
   g_auto (GStrv) names = ps_shipped_names (folder);
-  g_autofree char *all = g_strjoinv (" ", names), *quoted = ps_text_quote (path);
-  g_autofree char *meant = ps_did_you_mean (path, (const char *const *)names, g_strv_length (names), "");
-  if (*meant)
-    return ps_refuse (error, PS_ERROR_INPUT, "%s: neither a file nor one of the %s shipped%s (there are %s)", quoted,
-                      folder, meant, all);
-  return ps_refuse (error, PS_ERROR_INPUT, "%s: neither a file nor one of the %s shipped: %s", quoted, folder, all);
+  g_autofree char *quoted = ps_text_quote (path);
+  g_autofree char *problem
+      = g_strdup_printf ("%s: neither a file nor one of the %s shipped; there are", quoted, folder);
+  ps_refuse_name (error, problem, path, (const char *const *)names, g_strv_length (names));
+  return ps_text_blame_input (error);
 }
 
 void ps_ini_fail (PsIni *ini, const char *key, const char *format, ...)

@@ -321,19 +321,27 @@ static void metrics_init (PsMetrics *metrics, guint n_devices)
   metrics->device = g_new0 (struct PsDeviceMetrics, n_devices);
 }
 
+/* The part of all devices' time in which they idle. One division of whole numbers: 1 of 20 is 0.05, and 1 - 19 / 20
+ * more. */
+static double idle_ratio (double busy_ns, guint n_devices, gint64 time_ns)
+{
+  double all_ns = n_devices * (double)time_ns;
+
+  return time_ns > 0 ? (all_ns - busy_ns) / all_ns : 0;
+}
+
 /* Figures that follow from the devices' own. Both sources end here, so they cannot define a ratio differently. */
 static void metrics_finish (PsMetrics *metrics)
 {
-  double busy = 0;
+  double busy_ns = 0;
 
   for (guint d = 0; d < metrics->n_devices; d++) {
-    busy += (double)metrics->device[d].busy_ns;
+    busy_ns += (double)metrics->device[d].busy_ns;
     metrics->max_span_ns = MAX (metrics->max_span_ns, metrics->device[d].span_ns);
     metrics->peak_memory_bytes = MAX (metrics->peak_memory_bytes, metrics->device[d].peak_memory_bytes);
   }
-  busy /= metrics->n_devices;
-  metrics->bubble_ratio = metrics->iteration_ns > 0 ? 1 - busy / (double)metrics->iteration_ns : 0;
-  metrics->bubble_ratio_span = metrics->max_span_ns > 0 ? 1 - busy / (double)metrics->max_span_ns : 0;
+  metrics->bubble_ratio = idle_ratio (busy_ns, metrics->n_devices, metrics->iteration_ns);
+  metrics->bubble_ratio_span = idle_ratio (busy_ns, metrics->n_devices, metrics->max_span_ns);
 }
 
 /* One device while its ops are walked. */

@@ -701,8 +701,8 @@ static PsTable *devices_table (const PsDiagnosis *diagnosis)
     DeviceRow row = { .device = d,
                       .busy_ns = busy_ns,
                       .idle_ns = metrics->iteration_ns - busy_ns,
-                      .bubble_ratio = 1 - (double)busy_ns / iteration,
-                      .bubble_ratio_span = 1 - (double)busy_ns / span };
+                      .bubble_ratio = (iteration - (double)busy_ns) / iteration,
+                      .bubble_ratio_span = (span - (double)busy_ns) / span };
 
     for (guint part = 0; part < PS_DIAGNOSIS_N_PARTS; part++) {
       row.time_ns[part] = parts_ns[d * PS_DIAGNOSIS_N_PARTS + part];

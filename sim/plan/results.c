@@ -645,6 +645,18 @@ static gint64 count_unfit (PsResults *results, const PsQuestion *question, GErro
   return rows != NULL && ps_rows_next (rows, &found, error) ? ps_rows_integer (rows, 0) : -1;
 }
 
+/* *text: the value of a query of one, NULL if it is NULL. Free with g_free. */
+static gboolean query_text (PsResults *results, const char *sql, char **text, GError **error)
+{
+  g_autoptr (PsRows) rows = ps_rows_new (results->file, error, sql, "");
+  gboolean found;
+
+  if (rows == NULL || !ps_rows_next (rows, &found, error))
+    return FALSE;
+  *text = ps_rows_is_null (rows, 0) ? NULL : ps_rows_text (rows, 0);
+  return TRUE;
+}
+
 char *ps_question_left_out (PsResults *results, const PsQuestion *question, GError **error)
 {
   g_autoptr (GString) sql = g_string_new ("SELECT replace (group_concat (DISTINCT schedule), ',', ', ') FROM result "
@@ -654,25 +666,50 @@ char *ps_question_left_out (PsResults *results, const PsQuestion *question, GErr
                                                           "; --where fits=any counts them",
                                                           n_unfit)
                                        : g_strdup ("");
-  g_autoptr (PsRows) rows = NULL;
   g_autofree char *names = NULL;
-  gboolean found;
 
   if (n_unfit < 0)
     return NULL;
   if (counts_asynchronous (question))
     return g_steal_pointer (&unfit);
-  if (!append_conditions (question, sql, error))
+  if (!append_conditions (question, sql, error) || !query_text (results, sql->str, &names, error))
     return NULL;
-  rows = ps_rows_new (results->file, error, sql->str, "");
-  if (rows == NULL || !ps_rows_next (rows, &found, error))
-    return NULL;
-  if (ps_rows_is_null (rows, 0))
+  if (names == NULL)
     return g_steal_pointer (&unfit);
-  names = ps_rows_text (rows, 0);
   return g_strdup_printf (
       "%s: asynchronous, their gradients are of older weights; --where asynchronous=any counts them%s%s", names,
       *unfit != '\0' ? ". Also " : "", unfit);
+}
+
+#define MOST_VALUES 20u /* that an error names */
+
+/* Fails where no setting at all meets one of the conditions: names it, and values that the column has. */
+static gboolean refuse_condition (PsResults *results, const PsQuestion *question, const char *path, GError **error)
+{
+  for (guint i = 0; question->where != NULL && question->where[i] != NULL; i++) {
+    char *one[] = { question->where[i], NULL };
+    const PsQuestion alone = { .where = one };
+    g_autoptr (GString) sql = g_string_new ("SELECT max (1) FROM result WHERE TRUE");
+    g_autofree char *name = NULL, *sign = NULL, *values = NULL, *met = NULL;
+
+    if (!append_conditions (&alone, sql, error) || !query_text (results, sql->str, &met, error))
+      return FALSE;
+    split_condition (one[0], &name, &sign);
+    const PsColumn *column = find_called ("--where", name, FALSE, NULL);
+    if (met != NULL || column == NULL)
+      continue;
+    if (column->type == PS_COLUMN_TEXT || column->type == PS_COLUMN_INTEGER) {
+      g_string_printf (sql,
+                       "SELECT replace (group_concat (value), ',', ', ') FROM (SELECT DISTINCT %s AS value FROM result "
+                       "ORDER BY value LIMIT %u)",
+                       column->key, MOST_VALUES);
+      if (!query_text (results, sql->str, &values, error))
+        return FALSE;
+    }
+    return ps_refuse (error, PS_ERROR_INPUT, "%s: holds no setting with %s%s%s", path, one[0],
+                      values != NULL ? "; there are " : "", values != NULL ? values : "");
+  }
+  return TRUE;
 }
 
 gboolean ps_question_refuse_none (PsResults *results, const PsQuestion *question, const char *path, GError **error)
@@ -682,8 +719,9 @@ gboolean ps_question_refuse_none (PsResults *results, const PsQuestion *question
   if (!ps_results_count (results, &predicted, &skipped, &missing, error))
     return FALSE;
   if (predicted > 0)
-    return ps_refuse (error, PS_ERROR_INPUT, "%s: holds no setting that fits its memory limit%s", path,
-                      question->where != NULL || question->n_limits > 0 ? " and what else is asked for" : "");
+    return refuse_condition (results, question, path, error)
+           && ps_refuse (error, PS_ERROR_INPUT, "%s: holds no setting that fits its memory limit%s", path,
+                         question->where != NULL || question->n_limits > 0 ? " and what else is asked for" : "");
   if (skipped + missing == 0)
     return ps_refuse (error, PS_ERROR_INPUT, "%s: holds no sweep yet", path);
   return ps_refuse (error, PS_ERROR_INPUT,

@@ -338,15 +338,14 @@ static gboolean read_values (const Reader *reader, const PsOption *field, const 
 static gboolean refuse_field (const Reader *reader, const char *name, GError **error)
 {
   g_autoptr (GPtrArray) names = g_ptr_array_new ();
-  g_autofree char *quoted = ps_text_quote (name);
+  g_autofree char *at = place (reader), *quoted = ps_text_quote (name);
+  g_autofree char *problem = g_strdup_printf ("%s: unknown field %s; known are:", at, quoted);
 
   for (const PsOption *field = ps_setting_options; field->name != NULL; field++)
     if (!(field->flags & PS_FIELD_DERIVED))
       g_ptr_array_add (names, (gpointer)field->name);
-  g_autofree char *meant = ps_did_you_mean (name, (const char *const *)names->pdata, names->len, "");
-  g_ptr_array_add (names, NULL);
-  g_autofree char *known = g_strjoinv (" ", (char **)names->pdata);
-  return ps_refuse_at (place (reader), error, "unknown field %s; known are: %s%s", quoted, known, meant);
+  ps_refuse_name (error, problem, name, (const char *const *)names->pdata, names->len);
+  return ps_text_blame_input (error);
 }
 
 static gboolean read_field (Reader *reader, const char *name, const char *text, GError **error)

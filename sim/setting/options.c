@@ -30,7 +30,8 @@
 /* A number format of what the optimizer keeps. */
 #define DTYPE(name, member, key, title, help)                                                                          \
   PS_OPTION (name, 0, NAME (state.member, ps_dtype), "DTYPE", help, .otherwise = "the framework's",                    \
-             .group = PS_GROUP_TRAINING, .flags = PS_FIELD_ALIKE | PS_FIELD_NOT_PARTITION | PS_FIELD_NULL,             \
+             .group = PS_GROUP_TRAINING,                                                                               \
+             .flags = PS_FIELD_OF_MODEL | PS_FIELD_ALIKE | PS_FIELD_NOT_PARTITION | PS_FIELD_NULL,                     \
              SWEEP_COSTS (key, title, TEXT))
 
 /* In the order of --help and of the columns of the results. */
@@ -157,10 +158,10 @@ const PsOption ps_setting_options[] = {
              " or lists of one value per stage: f=1ms:1.2ms:...",
              .group = PS_GROUP_COSTS, .flags = PS_FIELD_NULL,
              SWEEP ("costs", "costs", TEXT, .costs = TRUE, .pace = -3)),
-  COST_TIME ("f", "forward"),
+  COST_TIME ("f", "forward; with --serve, of the longest prompt"),
   COST_TIME ("b", "backward for the input"),
   COST_TIME ("w", "backward for the weights"),
-  COST_TIME ("bw", "full backward in one op (default: b + w)"),
+  COST_TIME ("bw", "full backward in one op (default: b + w); without b and w each is half of it"),
   COST_TIME ("c", "transfer between two devices"),
   COST_TIME ("o", "optimizer step"),
   COST_TIME ("pair", "forward and backward overlapped (default: both, one after the other)"),
@@ -214,28 +215,28 @@ const PsOption ps_setting_options[] = {
   PS_OPTION ("adjacent-replicas", 0, PS_FLAG (PsSetting, replicas_adjacent), NULL,
              "Replicas of a device are neighbours, as Megatron-LM places them",
              .otherwise = "neighbours of a pipeline are", .group = PS_GROUP_TRAINING,
-             .flags = PS_FIELD_DECIDED | PS_FIELD_NOT_PARTITION | PS_FIELD_NOT_RUN,
+             .flags = PS_FIELD_OF_MODEL | PS_FIELD_DECIDED | PS_FIELD_NOT_PARTITION | PS_FIELD_NOT_RUN,
              SWEEP ("adjacent_replicas", "adjacent replicas", BOOLEAN, .costs = TRUE, .pace = -2,
                     .not_run = "is predicted only; here neighbours of a pipeline are neighbours")),
   PS_OPTION ("cuda-graphs", 0, NAME (cuda_graphs, ps_cuda_graphs), "SCOPE",
              "Kernels of --cluster that do not wait for the host to launch them: none, attn (all but experts) or "
              "full_iteration",
              .group = PS_GROUP_MACHINE,
-             .flags = PS_FIELD_DECIDED | PS_FIELD_ALIKE | PS_FIELD_NOT_PARTITION | PS_FIELD_NOT_RUN,
+             .flags = PS_FIELD_OF_MODEL | PS_FIELD_DECIDED | PS_FIELD_ALIKE | PS_FIELD_NOT_PARTITION | PS_FIELD_NOT_RUN,
              SWEEP ("cuda_graphs", "CUDA graphs", TEXT, .costs = TRUE, .pace = -2,
                     .not_run = "is predicted only; PIPESIM_CUDA_GRAPHS=1 makes graphs here")),
   PS_OPTION ("tp-comm-overlap", 0, PS_FLAG (PsSetting, tp_comm_overlap), NULL,
              "Products hide the cluster's tensor_overlap of the all-reduces of --tensor", .group = PS_GROUP_MACHINE,
-             .flags = PS_FIELD_DECIDED | PS_FIELD_ALIKE | PS_FIELD_NOT_PARTITION | PS_FIELD_NOT_RUN,
+             .flags = PS_FIELD_OF_MODEL | PS_FIELD_DECIDED | PS_FIELD_ALIKE | PS_FIELD_NOT_PARTITION | PS_FIELD_NOT_RUN,
              SWEEP_COSTS ("tp_comm_overlap", "TP overlap", BOOLEAN)),
   PS_OPTION ("moe-token-dispatcher-type", 0, NAME (dispatcher, ps_dispatcher), "NAME",
              "What brings tokens to the experts of --experts: alltoall, deepep or hybridep", .group = PS_GROUP_MACHINE,
-             .flags = PS_FIELD_DECIDED | PS_FIELD_ALIKE | PS_FIELD_NOT_PARTITION | PS_FIELD_NOT_RUN,
+             .flags = PS_FIELD_OF_MODEL | PS_FIELD_DECIDED | PS_FIELD_ALIKE | PS_FIELD_NOT_PARTITION | PS_FIELD_NOT_RUN,
              SWEEP_COSTS ("moe_token_dispatcher_type", "dispatcher", TEXT)),
   PS_OPTION ("overlap-param-gather", 0, PS_FLAG (PsSetting, overlap_param_gather), NULL,
              "Forwards of the next step hide the gather of the weights after --zero 1 and 2",
              .group = PS_GROUP_TRAINING,
-             .flags = PS_FIELD_DECIDED | PS_FIELD_ALIKE | PS_FIELD_NOT_PARTITION | PS_FIELD_NOT_RUN,
+             .flags = PS_FIELD_OF_MODEL | PS_FIELD_DECIDED | PS_FIELD_ALIKE | PS_FIELD_NOT_PARTITION | PS_FIELD_NOT_RUN,
              SWEEP_COSTS ("overlap_param_gather", "gather overlapped", BOOLEAN)),
   PS_OPTION ("tensor", 0, COUNT (n_tensor, PS_MAX_TENSOR), "T",
              "GPUs of a device, which share its layers by tensor and sequence parallelism within a node", .initial = 1,
@@ -266,7 +267,7 @@ const PsOption ps_setting_options[] = {
              .not_run = "is predicted only; here the logits are whole")),
   PS_OPTION ("activation-func-fp8-input-store", 0, PS_FLAG (PsSetting, fp8_input_store), NULL,
              "Forwards keep the inputs of SwiGLU in 8 bits", .otherwise = "the model's", .group = PS_GROUP_TRAINING,
-             .flags = PS_FIELD_ALIKE | PS_FIELD_NOT_PARTITION | PS_FIELD_NOT_COMPUTED,
+             .flags = PS_FIELD_OF_MODEL | PS_FIELD_ALIKE | PS_FIELD_NOT_PARTITION | PS_FIELD_NOT_COMPUTED,
              SWEEP_COSTS ("activation_func_fp8_input_store", "fp8 activation inputs", BOOLEAN)),
   PS_OPTION ("framework", 0, NAME (framework, ps_framework), "NAME",
              "Framework whose use of memory is counted: none (formulas only), megatron, megatron-bridge (its "
@@ -277,11 +278,12 @@ const PsOption ps_setting_options[] = {
              SWEEP_COSTS ("framework", "framework", TEXT)),
   PS_OPTION ("optimizer", 0, NAME (state.optimizer, ps_optimizer), "NAME",
              "adam, or muon: of the matrices of layers, with adam of all else", .otherwise = "the model's",
-             .group = PS_GROUP_TRAINING, .flags = PS_FIELD_ALIKE | PS_FIELD_NOT_PARTITION,
+             .group = PS_GROUP_TRAINING, .flags = PS_FIELD_OF_MODEL | PS_FIELD_ALIKE | PS_FIELD_NOT_PARTITION,
              SWEEP_COSTS ("optimizer", "optimizer", TEXT)),
   PS_OPTION ("optimizer-implementation", 0, NAME (state.implementation, ps_implementation), "NAME",
              "fused, or PyTorch's foreach, which takes 4 bytes more for each parameter that a GPU steps, while it does",
-             .otherwise = "the model's", .group = PS_GROUP_TRAINING, .flags = PS_FIELD_ALIKE | PS_FIELD_NOT_PARTITION,
+             .otherwise = "the model's", .group = PS_GROUP_TRAINING,
+             .flags = PS_FIELD_OF_MODEL | PS_FIELD_ALIKE | PS_FIELD_NOT_PARTITION,
              SWEEP_COSTS ("optimizer_implementation", "optimizer implementation", TEXT)),
   DTYPE ("main-grads-dtype", main_grads, "main_grads_dtype", "main grads dtype",
          "Format in which gradients are added up and reduced: fp32, bf16, fp16, fp8"),
@@ -293,7 +295,7 @@ const PsOption ps_setting_options[] = {
   PS_OPTION ("fp8-param-gather", 0, PS_FLAG (PsSetting, state.fp8_param_gather), NULL,
              "Weights of products are stored in the number format of the products alone",
              .otherwise = "the framework's", .group = PS_GROUP_TRAINING,
-             .flags = PS_FIELD_ALIKE | PS_FIELD_NOT_PARTITION,
+             .flags = PS_FIELD_OF_MODEL | PS_FIELD_ALIKE | PS_FIELD_NOT_PARTITION,
              SWEEP_COSTS ("fp8_param_gather", "fp8 param gather", BOOLEAN)),
   PS_OPTION ("zero", 0, PS_COUNT (PsSetting, zero, 0, 3), "0|1|2|3",
              "Stage of ZeRO. The replicas share out, at 0, nothing; at 1, the optimizer state; at 2, gradients too, as "

@@ -175,6 +175,11 @@ gboolean ps_setting_check (const PsSetting *setting, GError **error)
          && (setting->serve == PS_SERVE_NONE
              || ps_setting_refuse (setting, PS_FIELD_NOT_SERVE, "is of training; --serve prefill does without it",
                                    error))
+         && (setting->model != NULL || setting->db != NULL || setting->cluster != NULL
+             || ps_setting_source (setting) == NULL
+             || ps_setting_refuse (setting, PS_FIELD_OF_MODEL,
+                                   "needs --model FILE with --cluster FILE; given costs and traces stay as they are",
+                                   error))
          && check_zero (setting, error) && check_tensor (setting, error) && check_sources (setting, error);
 }
 
@@ -566,7 +571,7 @@ gboolean ps_setting_add_slices (const PsSetting *setting, PsCosts *costs, guint 
     return TRUE;
   if (costs->shapes == NULL)
     return ps_refuse (error, PS_ERROR_USAGE,
-                      "--slices: %s are of no model, whose slices could have other lengths; "
+                      "--slices: the costs of %s are of no model, whose slices could have other lengths; "
                       "--slices %u would be right",
                       costs->source, n_slices);
   g_autoptr (PsModel) model = ps_setting_model (setting, error);

@@ -24,6 +24,15 @@ static PsModel *stored_model (PsCostDb *db, const PsProfile *profile, GError **e
 /* Refuses another model than the profile's: measured times say nothing about it. */
 static gboolean check_model (PsCostDb *db, const PsProfile *profile, const PsModel *model, GError **error)
 {
+  static const struct {
+    const char *key;
+    gsize offset;
+  } figures[] = {
+    { "layers", offsetof (PsModel, layers) },
+    { "hidden", offsetof (PsModel, hidden) },
+    { "sequence", offsetof (PsModel, sequence) },
+    { "microbatch_size", offsetof (PsModel, microbatch_size) },
+  };
   g_autofree char *digest = ps_model_digest (model);
 
   if (g_str_equal (digest, profile->model_digest))
@@ -37,6 +46,17 @@ static gboolean check_model (PsCostDb *db, const PsProfile *profile, const PsMod
   if (stored->precision != model->precision)
     return ps_refuse (error, PS_ERROR_INPUT, "%s: profile '%s' was measured with precision = %s, not %s", db->path,
                       profile->name, ps_precision_name (stored->precision), ps_precision_name (model->precision));
+  for (guint i = 0; i < G_N_ELEMENTS (figures); i++) {
+    guint had = G_STRUCT_MEMBER (guint, stored, figures[i].offset);
+    guint has = G_STRUCT_MEMBER (guint, model, figures[i].offset);
+
+    if (had != has)
+      return ps_refuse (error, PS_ERROR_INPUT, "%s: profile '%s' was measured with %s = %u, not %u%s", db->path,
+                        profile->name, figures[i].key, had, has,
+                        model->serves && figures[i].offset == offsetof (PsModel, microbatch_size)
+                            ? "; --serve takes prompts one at a time"
+                            : "");
+  }
   return ps_refuse (error, PS_ERROR_INPUT,
                     "%s: profile '%s' was measured with another model than '%s' (its '%s' differs in some figure)",
                     db->path, profile->name, model->name, profile->model_name);

@@ -140,6 +140,9 @@ static void test_text (void)
         "clock 1980 MHz, median over the steps of the slowest device\n",
         "posting sends and receives held each device's host for: 5 us, 4 us\n", "the simulated makespan is 8.91 ms",
         "-1.00 %", "!machine:", "!check against", "!post-validation", "!emulated", "!the two ops of a pair");
+  made.run.n_tensor = 1 << 20;
+  SAYS (ps_run_report_to_text (&made.report), "\n2097152 devices took turns on ");
+  made.run.n_tensor = 0;
   made.run.bypass = TRUE;
   made.result.n_steps = 1;
   made.result.emulated = TRUE;

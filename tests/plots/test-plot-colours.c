@@ -91,6 +91,17 @@ static void test_series (void)
   check_apart (colours, PS_PLOT_N_COLOURS);
 }
 
+/* A map tells families apart by colour alone. */
+static void test_families (void)
+{
+  guint n;
+  const PsFamily *const *families = ps_family_table (&n);
+
+  for (guint i = 0; i < n; i++)
+    for (guint k = 0; k < i; k++)
+      g_assert_cmphex (ps_plot_schedule_colour (families[i]->name), !=, ps_plot_schedule_colour (families[k]->name));
+}
+
 static void test_ops (void)
 {
   guint32 colours[PS_N_OP_KINDS];
@@ -125,6 +136,7 @@ int main (int argc, char **argv)
   g_test_init (&argc, &argv, NULL);
   g_test_add_func ("/plot-colours/distance", test_distance);
   g_test_add_func ("/plot-colours/series", test_series);
+  g_test_add_func ("/plot-colours/families", test_families);
   g_test_add_func ("/plot-colours/ops", test_ops);
   g_test_add_func ("/plot-colours/devices", test_devices);
   return g_test_run ();

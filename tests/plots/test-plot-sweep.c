@@ -255,6 +255,7 @@ static void test_terminal (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
   g_assert_cmpstr (talk, ==, "");
   g_assert_null (strchr (text, '\x1b'));
   g_assert_nonnull (strstr (text, "simulated time against peak memory"));
+  g_assert_nonnull (strstr (text, "  sequence time (")); /* above its axis */
   g_assert_nonnull (strstr (text, "1f1b\n"));
   lines = g_strsplit (text, "\n", -1);
   g_assert_cmpuint (g_strv_length (lines), <=, 31);
@@ -285,6 +286,7 @@ static void test_refusals (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
     { "sweep r.db c.db --pareto -o a.svg", 2, "sweep: 2 files given; one RESULTS.db of pipesim sweep is wanted" },
     { "sweep r.db --pareto --terminal -o a.svg", 2, "--terminal: 'a.svg' does not go with it; -o writes a file" },
     { "sweep r.db --pareto --terminal --size 300x300", 2, "--terminal: '300x300' does not go with it; *" },
+    { "timeline t.json --terminal --transfers", 2, "--terminal: '--transfers' does not go with it; *" },
     { "sweep c.db --pareto -o a.svg", 1, "c.db: *" },
     { "accuracy r.db -o a.svg", 1, "r.db: *" },
     { "accuracy nowhere.db -o a.svg", 1, "nowhere.db: *" },

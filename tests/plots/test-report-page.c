@@ -235,7 +235,7 @@ static void test_refusals (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
     { "'%P' -o a.html", 1, "*timeline-predicted.json: *" },
     { "r.db nowhere.json -o a.html", 1, "nowhere.json: *" },
     { "r.db -o nowhere/a.html", 1, "nowhere/a.html: *" },
-    { "r.db --where devices=9 -o a.html", 1, "r.db: holds no setting that fits its memory limit and what *" },
+    { "r.db --where devices=9 -o a.html", 1, "r.db: holds no setting with devices=9; there are *" },
     { "r.db --where devcs=9 -o a.html", 2, "--where: 'devcs' is no column; *" },
     { "r.db --by comm -o a.html", 2, "--by: 'comm' is no column of numbers; *" },
   };

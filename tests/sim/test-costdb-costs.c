@@ -468,11 +468,15 @@ static void test_missing (void)
   assert_no_costs (db, NULL, NULL, 1, "*missing.db: profile 'p' has no transfer times; measure it with: *");
   store (db, profile, new_transfer (8, 2, 100));
   assert_no_costs (db, "p", model, 2, "*has no F of stage shape 'layers=2,embedding'; * -p 2 -v 2");
-  model->microbatch_size++;
+  model->heads++;
   assert_no_costs (
       db, "p", model, 1,
       "*missing.db: profile 'p' was measured with another model than 'tiny-gpt' (its 'tiny-gpt' differs in "
       "some figure)");
+  model->microbatch_size = 1;
+  assert_no_costs (db, "p", model, 1, "*missing.db: profile 'p' was measured with microbatch_size = 2, not 1");
+  model->serves = TRUE;
+  assert_no_costs (db, "p", model, 1, "*= 2, not 1; --serve takes prompts one at a time");
   begin (db, "q");
   assert_no_costs (db, NULL, NULL, 1, "*missing.db: several profiles; choose one with --profile: p, q");
 }

@@ -375,23 +375,21 @@ static void test_refused (void)
     { GOOD "layers=5\n", "11: key 'layers' appears twice" },
     { GOOD "\nnonsense\n", "12: 'nonsense' is neither 'key = value' nor a [group] nor a # comment" },
     { GOOD "colour=red\n",
-      "11: unknown key 'colour'; known are: name layers hidden heads kv_heads sequence feed_forward vocabulary "
-      "microbatch_size precision mlp flash_attention main_grads_dtype head_size sequence_parallel tied qkv_bias "
-      "other_biases "
-      "qk_norm window "
-      "full_every mtp kv_rank q_rank nope_size rope_size value_size experts active_experts shared_experts "
-      "expert_feed_forward dense_layers context_gpus expert_gpus framework capacity imbalance "
-      "pattern attention_gate sinks expert_latent shared_feed_forward shared_gate mamba_heads mamba_head_size "
-      "mamba_state "
-      "mamba_groups delta_key_heads delta_key_size delta_value_heads delta_value_size index_heads index_size "
-      "index_top delta_gate_rank output_bias post_norms one_norm biases positions position_rows embedding_norm "
-      "optimizer optimizer_implementation main_params_dtype exp_avg_dtype exp_avg_sq_dtype fp8_param_gather "
-      "activation_func_fp8_input_store "
-      "value_head_size shared_kv output_groups output_rank streams window_heads window_kv_heads compressed_tokens "
-      "heavily_compressed_tokens loss dropout images encoder_layers encoder_hidden encoder_heads encoder_feed_forward "
-      "encoder_mlp encoder_biases "
-      "encoder_sequence encoder_results encoder_patch encoder_vectors projector_layers projector_width "
-      "projector_hidden projector_bias" },
+      "11: unknown key 'colour'; known are: name, layers, hidden, heads, kv_heads, sequence, feed_forward, vocabulary, "
+      "microbatch_size, "
+      "precision, mlp, flash_attention, main_grads_dtype, head_size, sequence_parallel, tied, qkv_bias, "
+      "other_biases, qk_norm, window, full_every, mtp, kv_rank, q_rank, nope_size, rope_size, value_size, "
+      "experts, active_experts, shared_experts, expert_feed_forward, dense_layers, context_gpus, expert_gpus, "
+      "framework, capacity, imbalance, pattern, attention_gate, sinks, expert_latent, shared_feed_forward, "
+      "shared_gate, mamba_heads, mamba_head_size, mamba_state, mamba_groups, delta_key_heads, delta_key_size, "
+      "delta_value_heads, delta_value_size, index_heads, index_size, index_top, delta_gate_rank, output_bias, "
+      "post_norms, one_norm, biases, positions, position_rows, embedding_norm, optimizer, "
+      "optimizer_implementation, main_params_dtype, exp_avg_dtype, exp_avg_sq_dtype, fp8_param_gather, "
+      "activation_func_fp8_input_store, value_head_size, shared_kv, output_groups, output_rank, streams, "
+      "window_heads, window_kv_heads, compressed_tokens, heavily_compressed_tokens, loss, dropout, images, "
+      "encoder_layers, encoder_hidden, encoder_heads, encoder_feed_forward, encoder_mlp, encoder_biases, "
+      "encoder_sequence, encoder_results, encoder_patch, encoder_vectors, projector_layers, projector_width, "
+      "projector_hidden, projector_bias" },
     { GOOD "pattern=*-*-*\n", " [model] pattern: has 5 letters; 4 layers have one each, or two" },
     { GOOD "pattern=*x*-\n", " [model] pattern: letter 2 is no unit; the units are *w+DCHMGl-E" },
     { GOOD "pattern=*E*-\n", " [model] experts: missing; a unit of experts needs *" },
@@ -456,12 +454,13 @@ static void test_not_found (void)
 {
   g_autofree char *missing = path_of ("missing.ini");
 
-  assert_not_loaded ("gpt-5", PS_ERROR_INPUT,
-                     "'gpt-5': neither a file nor one of the models shipped: bloom-176b deepseek-v2 deepseek-v3 "
-                     "deepseek-v3-671b deepseek-v3.2 "
-                     "gemma-3-27b glm-4.5 gpt-1.5b gpt-3-175b gpt-oss-120b gpt-oss-20b grok-1 kimi-k2 "
-                     "llama-3-405b llama-3-70b llama-3-8b llama-4-maverick mixtral-8x7b nemotron-3-nano-30b-a3b "
-                     "nemotron-4-340b qwen3-235b-a22b qwen3-30b-a3b qwen3-next-80b-a3b tiny-gpt");
+  assert_not_loaded (
+      "gpt-5", PS_ERROR_INPUT,
+      "'gpt-5': neither a file nor one of the models shipped; there are bloom-176b, deepseek-v2, deepseek-v3, "
+      "deepseek-v3-671b, deepseek-v3.2, gemma-3-27b, glm-4.5, gpt-1.5b, gpt-3-175b, "
+      "gpt-oss-120b, gpt-oss-20b, grok-1, kimi-k2, llama-3-405b, llama-3-70b, llama-3-8b, "
+      "llama-4-maverick, mixtral-8x7b, nemotron-3-nano-30b-a3b, nemotron-4-340b, "
+      "qwen3-235b-a22b, qwen3-30b-a3b, qwen3-next-80b-a3b, tiny-gpt");
   assert_not_loaded ("", PS_ERROR_INPUT, "'': neither a file nor one of *");
   assert_not_loaded ("bad\nname", PS_ERROR_INPUT, "'bad\\nname': neither a file nor *");
   assert_not_loaded (missing, PS_ERROR_IO, "*missing.ini*");

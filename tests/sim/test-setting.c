@@ -248,6 +248,8 @@ static void test_together (void)
     { "--microbatch-order given", NULL },
     { "--microbatch-order best --lengths x", NULL },
     { "--sequence 5", "--sequence: needs --model FILE, *" },
+    { "--costs f=1ms,bw=1ms --optimizer muon", "--optimizer muon: needs --model FILE with --cluster FILE; *" },
+    { "--costs f=1ms,bw=1ms --tp-comm-overlap", "--tp-comm-overlap: needs --model FILE with --cluster FILE; *" },
     { "--sequence 5 --model tiny-gpt", NULL },
     { "--zero 1", "--zero 1: needs --replicas D of 2 or more to spread the optimizer state over" },
     { "--zero 3", "--zero 3: needs --replicas D of 2 or more to spread weights and optimizer state over" },

@@ -279,7 +279,8 @@ static void test_errors (void)
   check_spec_error ("[sweep\n", "s.ini:1: '[sweep' is no group");
   check_spec_error ("[zip]\n", "s.ini:1: unknown group '[zip]'");
   check_spec_error ("[sweep]\n[sweep]\n", "s.ini:2: group '[sweep]' appears twice");
-  check_spec_error ("[sweep]\n\ndevises = 4\n", "s.ini:3: unknown field 'devises'; known are: schedule devices");
+  check_spec_error ("[sweep]\n\ndevises = 4\n",
+                    "s.ini:3: unknown field 'devises'; did you mean devices? (known are: schedule, devices,");
   check_spec_error ("[sweep]\ndevices = 4\ndevices = 8\n", "s.ini:3: field 'devices' appears twice");
   check_spec_error ("[sweep]\ndevices = 4\np = 8\n", "s.ini:3: field 'p' appears twice");
   check_spec_error ("[sweep]\ndevices = 4\n[zip a]\ndevices = 8\n", "s.ini:4: field 'devices' appears twice");
@@ -315,7 +316,8 @@ static void test_errors (void)
   check_spec_error (ENOUGH "[zip a]\ndevices = 4, 8\nchunks = 1\n",
                     "s.ini:7: chunks: has 1 values, the other fields of [zip a] have 2");
   check_spec_error (ENOUGH "devices = 1..4000\nchunks = 1..4000\nslices = 1..255\n", "s.ini: has more than 1000000000");
-  check_spec_error ("[sweep]\ncosts.x = 1ms\n", "s.ini:2: unknown field 'costs.x'; known are: schedule");
+  check_spec_error ("[sweep]\ncosts.x = 1ms\n",
+                    "s.ini:2: unknown field 'costs.x'; did you mean costs.f? (known are: schedule");
   check_spec_error ("[sweep]\ncosts.c = 1\n", "s.ini:2: costs.c: '1' ");
   check_spec_error ("[sweep]\ncosts.f = 1ms:2ms\n", "s.ini:2: costs.f: '1ms:2ms' has a value per stage");
   check_spec_error (ENOUGH "costs.c = 0, 1us\n", "s.ini: holds costs.c, and c= in costs 'f=1ms,b=1ms,w=1ms,c=100us");

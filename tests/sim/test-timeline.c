@@ -90,8 +90,8 @@ static void check_worked_metrics (const PsMetrics *metrics)
   g_assert_cmpint (metrics->makespan_ns, ==, 74);
   g_assert_cmpint (metrics->iteration_ns, ==, 80);
   g_assert_cmpint (metrics->max_span_ns, ==, 74);
-  g_assert_cmpfloat (metrics->bubble_ratio, ==, 1 - 50.0 / 80);
-  g_assert_cmpfloat (metrics->bubble_ratio_span, ==, 1 - 50.0 / 74);
+  g_assert_cmpfloat (metrics->bubble_ratio, ==, 30.0 / 80);
+  g_assert_cmpfloat (metrics->bubble_ratio_span, ==, 24.0 / 74);
   g_assert_cmpint (metrics->peak_memory_bytes, ==, 1200);
   g_assert_cmpuint (metrics->n_devices, ==, 2);
   g_assert_cmpint (metrics->device[0].busy_ns, ==, 50);
@@ -292,8 +292,8 @@ static void test_pair_and_optimizer (void)
   ps_metrics_from_timeline (timeline, &metrics);
   g_assert_cmpint (metrics.makespan_ns, ==, 45 - 5);
   g_assert_cmpint (metrics.device[0].busy_ns, ==, 10 + 15 + 10);
-  g_assert_cmpfloat (metrics.bubble_ratio, ==, 1 - 35.0 / 50);
-  g_assert_cmpfloat (metrics.bubble_ratio_span, ==, 1 - 35.0 / 40);
+  g_assert_cmpfloat (metrics.bubble_ratio, ==, 15.0 / 50);
+  g_assert_cmpfloat (metrics.bubble_ratio_span, ==, 5.0 / 40);
   g_assert_cmpuint (metrics.device[0].peak_activations, ==, 2);
   g_assert_cmpint (metrics.peak_memory_bytes, ==, 0);
 }

@@ -303,8 +303,9 @@ PsSchedule *ps_family_generate (const PsFamily *family, const PsFamilySetting *s
 
   if (setting->prompt != NULL && !family->forward)
     return ps_refuse_null (error, PS_ERROR_USAGE,
-                           "the schedule's forwards wait for backwards, which prefill has not; gpipe, interleaved, "
-                           "looped-bfs and zb-v do not");
+                           "%s: forwards wait for backwards, which prefill has not; gpipe, interleaved, looped-bfs "
+                           "and zb-v do not",
+                           family->name);
   if (!check_limits (family->name, &complete, error) || !check_options (family, &complete, error)
       || !ps_family_check (family, &complete, error))
     return NULL;
