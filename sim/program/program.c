@@ -2,7 +2,6 @@
  * of one round of an endless run. */
 #include "program-private.h"
 #include "base/names.h"
-#include "base/large.h"
 #include "weight-window.h"
 
 #include <string.h>
@@ -501,11 +500,10 @@ static gboolean program_walk (PsProgram *program, GError **error)
 {
   const PsSchedule *schedule = program->schedule;
   guint n_devices = schedule->placement->n_devices, n_ops = ps_schedule_n_ops (schedule);
-  gsize results_bytes = 2 * ps_schedule_n_cells (schedule) * sizeof (guint32);
   g_auto (Lowering) lowering = { .program = program, .schedule = schedule, .n_stages = schedule->placement->n_stages };
 
   lowering.weight_actions = ps_weight_actions (schedule);
-  lowering.results = ps_large (g_malloc0 (results_bytes), results_bytes);
+  lowering.results = g_new0 (guint32, 2 * ps_schedule_n_cells (schedule));
   lowering.walks = g_new (Walk, n_devices);
   for (guint device = 0; device < n_devices; device++)
     lowering.walks[device] = (Walk){ .next = schedule->first[device], .awake = TRUE };
@@ -566,9 +564,7 @@ static void allot (PsProgram *program, guint n_ops, guint n_messages, gboolean p
 {
   gsize per_op = sizeof (PsStep) + 3 * sizeof (guint32) + (pairs ? sizeof (guint8) : 0);
 
-  gsize n_bytes = n_ops * per_op + n_messages * sizeof (PsMessage);
-
-  program->steps = ps_large (g_malloc (n_bytes), n_bytes);
+  program->steps = g_malloc (n_ops * per_op + n_messages * sizeof (PsMessage));
   program->messages = (PsMessage *)(program->steps + n_ops);
   program->step_of = (guint32 *)(program->messages + n_messages);
   program->op_of = program->step_of + n_ops;
@@ -579,9 +575,9 @@ static void allot (PsProgram *program, guint n_ops, guint n_messages, gboolean p
 static void allot_streams (PsProgram *program)
 {
   guint n = program->first[program->schedule->placement->n_devices];
-  gsize n_bytes = n * sizeof *program->instructions + program->n_messages * sizeof *program->places;
 
-  program->instructions = ps_large (g_malloc (n_bytes), n_bytes);
+  program->instructions
+      = g_malloc (n * sizeof *program->instructions + program->n_messages * sizeof *program->places);
   program->places = (PsPlaces *)(program->instructions + n);
 }
 
