@@ -49,7 +49,6 @@ typedef enum {
 
 typedef struct PsOption {
   const char *name; /* without dashes; "": the arguments that belong to no option; NULL: the table ends */
-  const char *was;  /* an older name that command lines still take; NULL: none */
   char letter;      /* 0: none */
   guint8 group;     /* PsOptionGroup */
   guint16 flags;    /* bits of the table's owner; of included rows: help leaves out options with one of these */

@@ -132,7 +132,7 @@ static void rewind_stream (PsTrace *trace)
       ps_json_stream_enter (stream);
       return;
     }
-    ps_json_stream_value (stream, TRUE, &trace->json, NULL);
+    ps_json_stream_value (stream, &trace->json, NULL);
   }
 }
 
@@ -154,7 +154,7 @@ const PsTraceEvent *ps_trace_next (PsTrace *trace)
 
   if (trace->stream.unpacker == NULL ? !ps_json_next_element (&trace->json)
                                      : !ps_json_stream_next (&trace->stream, ']', NULL, &found, NULL) || !found
-                                           || !ps_json_stream_value (&trace->stream, TRUE, &trace->json, NULL))
+                                           || !ps_json_stream_value (&trace->stream, &trace->json, NULL))
     return NULL;
   event->index++;
   event->known = 0;
@@ -229,7 +229,7 @@ static gboolean check_events (PsTrace *trace, GError **error)
   ps_json_stream_enter (stream);
   do
     if (!ps_json_stream_next (stream, ']', NULL, &found, error)
-        || (found && !ps_json_stream_value (stream, FALSE, &trace->json, error)))
+        || (found && !ps_json_stream_value (stream, &trace->json, error)))
       return FALSE;
   while (found);
   trace->events = "";
@@ -247,7 +247,7 @@ static gboolean take_member (PsTrace *trace, const char *key, GError **error)
     return FALSE;
   if (next == '[' && g_str_equal (key, "traceEvents"))
     return check_events (trace, error);
-  if (!ps_json_stream_value (stream, FALSE, &trace->json, error))
+  if (!ps_json_stream_value (stream, &trace->json, error))
     return FALSE;
   take_head_member (trace, key);
   if (trace->other != other) {
