@@ -977,24 +977,6 @@ static void append (GArray *list, PsTorchType type, guint stage, guint microbatc
   g_array_append_val (list, action);
 }
 
-/* The windows of all cells, found from the end; a pair's is at its first action. */
-static PsWeightWindow *find_windows (const GArray *actions)
-{
-  const PsTorchAction *all = (const PsTorchAction *)(gconstpointer)actions->data;
-  PsWeightWindow *windows = g_new (PsWeightWindow, actions->len + 1);
-  PsWeightWindow window = { 0 };
-
-  for (guint i = actions->len; i-- > 0;) {
-    guint first = i > 0 && all[i - 1].paired ? i - 1 : i;
-    const guint16 stages[] = { all[first].stage, all[i].stage };
-
-    ps_weight_window_front (&window, stages, i - first + 1, first);
-    windows[first] = window;
-    i = first;
-  }
-  return windows;
-}
-
 static void sort_stages (guint16 *stages, guint n)
 {
   for (guint i = 1; i < n; i++)
@@ -1006,26 +988,17 @@ static void sort_stages (guint16 *stages, guint n)
     }
 }
 
-/* Drops active stages outside the window, in the order in which they were gathered, then gathers the stages new in it.
- * PyTorch 2.14 (`waits` is FALSE) keeps active stages in a set: the lowest goes first. */
-static void change_active (GArray *list, gboolean waits, guint16 *active, guint *n_active, const guint16 *wanted,
-                           guint n_wanted)
+static void append_weights (gpointer list, guint stage, gboolean gathers)
 {
-  guint kept = 0;
+  append (list, gathers ? TORCH_UNSHARD : TORCH_RESHARD, stage, 0);
+}
 
+/* PyTorch 2.14 (`waits` is FALSE) keeps active stages in a set: it drops the lowest first. */
+static void change_active (GArray *list, gboolean waits, PsGathered *active, const PsWeightWindow *window)
+{
   if (!waits)
-    sort_stages (active, *n_active);
-  for (guint i = 0; i < *n_active; i++)
-    if (ps_weight_window_holds (wanted, n_wanted, active[i]))
-      active[kept++] = active[i];
-    else
-      append (list, TORCH_RESHARD, active[i], 0);
-  *n_active = kept;
-  for (guint i = 0; i < n_wanted; i++)
-    if (!ps_weight_window_holds (active, *n_active, wanted[i])) {
-      append (list, TORCH_UNSHARD, wanted[i], 0);
-      active[(*n_active)++] = wanted[i];
-    }
+    sort_stages (active->stage, active->n);
+  ps_gathered_change (active, window, append_weights, list);
 }
 
 /* Reduces the gradients of a stage after the cell with its last backward. */
@@ -1039,22 +1012,21 @@ static void append_reduce (GArray *list, gboolean waits, const PsTorchAction *ce
     }
 }
 
-static GArray *add_weights (const GArray *actions, gboolean waits, guint *left)
+static GArray *add_weights (const GArray *actions, const PsWeightWindow *windows, gboolean waits, guint *left)
 {
-  g_autofree PsWeightWindow *windows = find_windows (actions);
   GArray *list = g_array_new (FALSE, FALSE, sizeof (PsTorchAction));
-  guint16 active[2 * (PS_WEIGHT_WINDOW + 1)];
-  guint n_active = 0, n;
+  PsGathered active = { 0 };
+  guint n;
 
   for (guint i = 0; i < actions->len; i += n) {
     const PsTorchAction *cell = &g_array_index (actions, PsTorchAction, i);
 
     n = cell->paired ? 2 : 1;
-    change_active (list, waits, active, &n_active, windows[i].stage, ps_weight_window_size (&windows[i]));
+    change_active (list, waits, &active, &windows[i]);
     g_array_append_vals (list, cell, n);
     append_reduce (list, waits, cell, n, left);
   }
-  change_active (list, waits, active, &n_active, NULL, 0);
+  change_active (list, waits, &active, &windows[actions->len]);
   return list;
 }
 
@@ -1145,23 +1117,26 @@ static Lists *add_transfers (const Lists *from, GError **error)
   return is_complete (&lowering, error) ? g_steal_pointer (&to) : NULL;
 }
 
-static Lists *add_all_weights (const Lists *compute, gboolean waits)
+static Lists *add_all_weights (const Lists *compute, const PsSchedule *schedule, gboolean waits)
 {
   Lists *weights = lists_like (compute, waits);
   g_autofree guint *left = g_new (guint, compute->n_stages);
 
   for (guint stage = 0; stage < compute->n_stages; stage++)
     left[stage] = compute->n_microbatches;
-  for (guint r = 0; r < compute->n_ranks; r++)
-    replace_list (weights, r, add_weights (compute->actions[r], waits, left));
+  for (guint r = 0; r < compute->n_ranks; r++) {
+    g_autofree PsWeightWindow *windows = ps_weight_windows (schedule, r);
+
+    replace_list (weights, r, add_weights (compute->actions[r], windows, waits, left));
+  }
   return weights;
 }
 
 /* Lowers computing actions to the actions of PyTorch's runtime, with or without waits. PS_ERROR_SCHEDULE if ranks wait
  * for each other in a circle. */
-static Lists *lower (const Lists *compute, gboolean waits, GError **error)
+static Lists *lower (const Lists *compute, const PsSchedule *schedule, gboolean waits, GError **error)
 {
-  g_autoptr (Lists) weights = add_all_weights (compute, waits);
+  g_autoptr (Lists) weights = add_all_weights (compute, schedule, waits);
   Lists *lists = add_transfers (weights, error);
 
   if (lists != NULL && waits)
@@ -1192,7 +1167,7 @@ static void append_instruction (const PsInstruction *instruction, GArray *to)
 /* Lowers in the same way, but with sends and receives at their places in a program of these actions. */
 static Lists *follow (const Lists *compute, const PsProgram *program, gboolean waits)
 {
-  g_autoptr (Lists) weights = add_all_weights (compute, waits);
+  g_autoptr (Lists) weights = add_all_weights (compute, program->schedule, waits);
   Lists *to = lists_like (compute, waits);
 
   for (guint r = 0; r < compute->n_ranks; r++) {
@@ -1302,7 +1277,7 @@ static char *write_comms (const PsSchedule *schedule, gboolean waits, GError **e
     set_waits (own, waits);
     return to_csv (own);
   }
-  g_autoptr (Lists) lowered = lower (own, waits, error);
+  g_autoptr (Lists) lowered = lower (own, schedule, waits, error);
   return lowered != NULL ? to_csv (lowered) : NULL;
 }
 
