@@ -1219,27 +1219,20 @@ const PsFormat ps_format_torch_compute = {
 
 /* PyTorch's CSV of all actions that its runtime executes, "compute_comms", as of 2.15 and of 2.14. */
 
-static gboolean holds_any (const char *text, gsize length, const char *const *words)
-{
-  for (; *words != NULL; words++)
-    if (g_strstr_len (text, (gssize)length, *words) != NULL)
-      return TRUE;
-  return FALSE;
-}
-
 /* Recognises words that only lowered lists have. */
 static gboolean recognise_2_14 (const char *text, gsize length)
 {
-  static const char *const words[] = { "SHARD", "SEND_", "RECV_", "REDUCE_GRAD", NULL };
+  static const char *const words[] = { "SHARD", "SEND_", "RECV_", "REDUCE_GRAD" };
+  gboolean found = FALSE;
 
-  return ps_format_torch_compute.recognise (text, length) && holds_any (text, length, words);
+  for (guint i = 0; i < G_N_ELEMENTS (words); i++)
+    found |= g_strstr_len (text, (gssize)length, words[i]) != NULL;
+  return found && recognise_compute (text, length);
 }
 
 static gboolean recognise_comms (const char *text, gsize length)
 {
-  static const char *const words[] = { "WAIT_", NULL };
-
-  return recognise_2_14 (text, length) && holds_any (text, length, words);
+  return recognise_2_14 (text, length) && g_strstr_len (text, (gssize)length, "WAIT_") != NULL;
 }
 
 /* Whether the lists can run with any channels; lint says which channels they need. */
