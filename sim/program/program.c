@@ -325,6 +325,7 @@ typedef struct {
   guint n_steps; /* so far */
   guint n_messages;
   guint8 *weight_actions; /* [n_ops] actions that weights still take before an op */
+  guint8 *left;           /* see ps_program_lower_noting; NULL: not wanted */
   guint32 *results;       /* [2 * n_cells] by ps_schedule_result */
   Walk *walks;            /* [n_devices] */
 } Lowering;
@@ -389,6 +390,8 @@ static inline void add_result (Lowering *lowering, guint device, PsOp op, guint 
   if (peer == device)
     return;
   *result = RESULT_MESSAGE + lowering->n_messages;
+  if (lowering->left != NULL)
+    lowering->left[lowering->n_messages] = lowering->weight_actions[consumer->next];
   PsMessage *message = &lowering->program->messages[lowering->n_messages++];
   message->op = op;
   message->op.kind = op.kind == PS_OP_F ? PS_OP_F : PS_OP_B;
@@ -495,14 +498,16 @@ static gboolean run_round (Lowering *lowering)
   return moved;
 }
 
-/* Writes the steps, messages and peaks of a new program, whose instructions are counted. */
-static gboolean program_walk (PsProgram *program, GError **error)
+/* Writes the steps, messages and peaks of a new program, whose instructions are counted. n_reduce: actions that reduce
+ * the gradients of a stage. */
+static gboolean program_walk (PsProgram *program, guint n_reduce, guint8 *left, GError **error)
 {
   const PsSchedule *schedule = program->schedule;
   guint n_devices = schedule->placement->n_devices, n_ops = ps_schedule_n_ops (schedule);
   g_auto (Lowering) lowering = { .program = program, .schedule = schedule, .n_stages = schedule->placement->n_stages };
 
-  lowering.weight_actions = ps_weight_actions (schedule);
+  lowering.left = left;
+  lowering.weight_actions = ps_weight_actions (schedule, n_reduce);
   lowering.results = g_new0 (guint32, 2 * ps_schedule_n_cells (schedule));
   lowering.walks = g_new (Walk, n_devices);
   for (guint device = 0; device < n_devices; device++)
@@ -576,8 +581,7 @@ static void allot_streams (PsProgram *program)
 {
   guint n = program->first[program->schedule->placement->n_devices];
 
-  program->instructions
-      = g_malloc (n * sizeof *program->instructions + program->n_messages * sizeof *program->places);
+  program->instructions = g_malloc (n * sizeof *program->instructions + program->n_messages * sizeof *program->places);
   program->places = (PsPlaces *)(program->instructions + n);
 }
 
@@ -628,7 +632,7 @@ PsProgram *ps_program_lower_steps (PsSchedule *schedule, PsCommOrder order, GErr
 {
   g_autoptr (PsProgram) program = program_new (schedule, order);
 
-  if (!program_walk (program, error))
+  if (!program_walk (program, 1, NULL, error))
     return NULL;
   if (schedule->length != NULL)
     ps_program_set_lengths (program, schedule->n_lengths, schedule->length);
@@ -657,6 +661,16 @@ PsProgram *ps_program_lower (PsSchedule *schedule, PsCommOrder order, GError **e
   if (program != NULL)
     ps_program_add_streams (program);
   return program;
+}
+
+PsProgram *ps_program_lower_noting (PsSchedule *schedule, guint n_reduce, guint8 *left, GError **error)
+{
+  g_autoptr (PsProgram) program = program_new (schedule, PS_COMM_ASAP);
+
+  if (!program_walk (program, n_reduce, left, error))
+    return NULL;
+  ps_program_add_streams (program);
+  return g_steal_pointer (&program);
 }
 
 PsProgram *ps_program_lower_untagged (PsSchedule *schedule, GError **error)

@@ -111,7 +111,8 @@ static guint count_reduced (const PsOp *cell, guint n, guint8 *seen)
 
 /* If all n_held stages of the device fit into the window, each is gathered at the start and dropped after its last op.
  */
-static void count_all_gathered (const PsSchedule *schedule, guint device, guint n_held, guint8 *seen, guint8 *actions)
+static void count_all_gathered (const PsSchedule *schedule, guint device, guint n_held, guint n_reduce, guint8 *seen,
+                                guint8 *actions)
 {
   guint first = schedule->first[device], last = schedule->first[device + 1], n_stages = 0, n_turns = 0;
 
@@ -125,16 +126,16 @@ static void count_all_gathered (const PsSchedule *schedule, guint device, guint 
         n_new++;
       }
     n_stages += n_new;
-    n_new += count_reduced (&schedule->ops[place], next - place, seen);
-    n_turns += n_new;
+    guint n_reduced = count_reduced (&schedule->ops[place], next - place, seen);
+    n_turns += n_new + n_reduced;
     if (next < last)
-      actions[next] = (guint8)n_new;
+      actions[next] = (guint8)(n_new + n_reduce * n_reduced);
   }
   if (first < last)
     actions[first] = (guint8)n_stages;
 }
 
-static void count_windows (const PsSchedule *schedule, guint device, guint8 *seen, guint8 *actions)
+static void count_windows (const PsSchedule *schedule, guint device, guint n_reduce, guint8 *seen, guint8 *actions)
 {
   PsWeightWindow window = { 0 };
   guint first = schedule->first[device], last = schedule->first[device + 1];
@@ -145,13 +146,13 @@ static void count_windows (const PsSchedule *schedule, guint device, guint8 *see
     place = go_back (&window, schedule, first, next);
     guint n_reduced = count_reduced (&schedule->ops[place], next - place, seen);
     if (next < last)
-      actions[next] = (guint8)(count_changes (&window, &later) + n_reduced);
+      actions[next] = (guint8)(count_changes (&window, &later) + n_reduce * n_reduced);
   }
   if (first < last)
     actions[first] = (guint8)ps_weight_window_size (&window);
 }
 
-guint8 *ps_weight_actions (const PsSchedule *schedule)
+guint8 *ps_weight_actions (const PsSchedule *schedule, guint n_reduce)
 {
   const PsPlacement *placement = schedule->placement;
   guint n_places = placement->n_copies * placement->n_stages;
@@ -163,9 +164,9 @@ guint8 *ps_weight_actions (const PsSchedule *schedule)
     n_stages[placement->device[i]]++;
   for (guint device = 0; device < placement->n_devices; device++) {
     if (n_stages[device] <= PS_WEIGHT_WINDOW)
-      count_all_gathered (schedule, device, n_stages[device], seen, actions);
+      count_all_gathered (schedule, device, n_stages[device], n_reduce, seen, actions);
     else
-      count_windows (schedule, device, seen, actions);
+      count_windows (schedule, device, n_reduce, seen, actions);
     for (guint i = 0; i < n_places; i++)
       if (placement->device[i] == device)
         seen[i % placement->n_stages] = 0;

@@ -35,6 +35,6 @@ typedef void (*PsWeightAction) (gpointer data, guint stage, gboolean gathers);
 void ps_gathered_change (PsGathered *gathered, const PsWeightWindow *window, PsWeightAction act, gpointer data);
 
 /* Actions that a device spends on weights before each op, or before the first op of a pair: one for each stage that
- * is gathered or dropped, and one after the last backward of a stage, for reducing its gradients. Entry i is that of
- * ops[i] of the schedule. Free with g_free. */
-guint8 *ps_weight_actions (const PsSchedule *schedule);
+ * is gathered or dropped, and n_reduce after the last backward of a stage, for reducing its gradients. Entry i is that
+ * of ops[i] of the schedule. Free with g_free. */
+guint8 *ps_weight_actions (const PsSchedule *schedule, guint n_reduce);
