@@ -57,7 +57,7 @@ static const PsCellColumn columns[] = {
   PS_CELL_SET ("throttled", "throttled", TEXT),
   PS_CELL_SET ("origin", "origin", TEXT),
   PS_CELL (PsMeasurement, taken, "taken", NULL, TEXT),
-  PS_CELL_SET ("samples_ns", NULL, NUMBERS),
+  PS_CELL_SET ("samples_ns", NULL, JSON),
 };
 
 static void set_samples (PsTable *table, const PsMeasurement *m)

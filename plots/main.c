@@ -48,7 +48,7 @@ static const PsOption rows[] = {
              .group = PS_GROUP_OUTPUT),
   PS_OPTION ("size", 0, PS_TEXT (PsPlotOptions, size), "WIDTHxHEIGHT", "Pixels (PDF: 1/96 inch)",
              .otherwise = "as the picture needs", .group = PS_GROUP_OUTPUT),
-  PS_OPTION ("memory-limit", 0, PS_SIZE (PsPlotOptions, limit_bytes), "SIZE", "memory: draw this limit", .was = "limit",
+  PS_OPTION ("memory-limit", 0, PS_SIZE (PsPlotOptions, limit_bytes), "SIZE", "memory: draw this limit",
              .otherwise = "none"),
   PS_OPTION ("transfers", 0, PS_FLAG (PsPlotOptions, picture.transfers), NULL,
              "timeline: draw transfers as lines from the sender to the receiver"),

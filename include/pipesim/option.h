@@ -49,7 +49,6 @@ typedef enum {
 
 typedef struct PsOption {
   const char *name; /* without dashes; "": the arguments that belong to no option; NULL: the table ends */
-  const char *was;  /* an older name that command lines still take; NULL: none */
   char letter;      /* 0: none */
   guint8 group;     /* PsOptionGroup */
   guint16 flags;    /* bits of the table's owner; of included rows: help leaves out options with one of these */
@@ -183,9 +182,8 @@ typedef enum {
   PS_COLUMN_RATE,    /* double, bytes per second; printed as by ps_format_rate, JSON as a number */
   PS_COLUMN_PERCENT, /* double; printed as signed percent (0.01 -> +1.00 %), JSON as ratio */
   PS_COLUMN_BOOLEAN,
-  PS_COLUMN_TABLE,   /* a nested PsTable, JSON only */
-  PS_COLUMN_NUMBERS, /* an array of doubles, JSON only */
-  PS_COLUMN_LISTS,   /* an array of arrays of texts, JSON only */
+  PS_COLUMN_TABLE, /* a nested PsTable, JSON only */
+  PS_COLUMN_JSON,  /* a value of JSON as it is, JSON only */
 } PsColumnType;
 
 typedef struct {
@@ -249,8 +247,8 @@ void ps_table_set_ratio (PsTable *table, const char *key,
                          double value); /* RATIO, NUMBER, RATE, PERCENT; NaN reads as never set */
 void ps_table_set_boolean (PsTable *table, const char *key, gboolean value);
 void ps_table_set_table (PsTable *table, const char *key, PsTable *value /* taken; NULL: none */);
-void ps_table_set_numbers (PsTable *table, const char *key, const double *values, guint n);
-void ps_table_set_lists (PsTable *table, const char *key, GPtrArray *lists /* of GStrv, taken */);
+void ps_table_set_numbers (PsTable *table, const char *key, const double *values, guint n); /* JSON: an array */
+void ps_table_set_json (PsTable *table, const char *key, char *value /* taken */);
 guint ps_table_n_rows (const PsTable *table);
 
 /* What a command prints: JSON, or a table (Markdown and CSV too) with these columns. */

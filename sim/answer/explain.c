@@ -1,6 +1,7 @@
 /* explain.c - critical path, slack and idle time from the times of one simulation; the circle that sets the pace where
  * devices never meet; and the parts that would pay off if they were faster. */
 #include "simulate/rounds.h"
+#include "simulate/simulate-private.h"
 
 #include <pipesim/answer.h>
 
@@ -214,27 +215,15 @@ static void find_path (Times *times, GArray *path)
   }
 }
 
-/* Slack: how late each op may end at most, from the last op to the first. */
+/* Slack: what a step's end and the longest path after it leave of the time until the last op's end. */
 static void find_slack (const Times *times, PsExplanation *explanation)
 {
-  const PsProgram *program = times->program;
-  gint64 *late = g_new (gint64, program->n_steps);
-  gint64 last_ns = last_op (times).end_ns;
+  const PsEventsSetting latency = { 0 };
+  gint64 *slack_ns = ps_step_tails (times->program, times->costs, &latency), last_ns = last_op (times).end_ns;
 
-  for (guint i = 0; i < program->n_steps; i++)
-    late[i] = last_ns;
-  for (guint i = program->n_steps; i-- > 0;) {
-    const PsStep *step = &program->steps[i];
-    gint64 start_ns = late[i] - ps_step_duration (program, times->costs, i);
-
-    if (step->previous)
-      late[step->previous - 1] = MIN (late[step->previous - 1], start_ns);
-    if (step->input)
-      late[step->input - 1] = MIN (late[step->input - 1], start_ns - times->costs->transfer_ns[step->transfer]);
-  }
-  for (guint i = 0; i < program->n_steps; i++)
-    late[i] -= end_of (times, i);
-  explanation->slack_ns = late;
+  for (guint i = 0; i < times->program->n_steps; i++)
+    slack_ns[i] = last_ns - slack_ns[i] + ps_step_duration (times->program, times->costs, i) - end_of (times, i);
+  explanation->slack_ns = slack_ns;
 }
 
 /* Idle time */
@@ -605,9 +594,7 @@ static void complete_times (const Engine *engine)
   PsSimulation *simulation = engine->simulation;
   guint n = engine->program->n_steps;
 
-  simulation->start_ns = g_new (gint64, n);
-  simulation->transfer_start_ns = g_new (gint64, n);
-  simulation->transfer_end_ns = g_new (gint64, n);
+  ps_simulation_allot_times (simulation);
   for (guint i = 0; i < n; i++) {
     simulation->start_ns[i] = simulation->end_ns[i + 1] - engine->duration_ns[i];
     simulation->transfer_start_ns[i] = simulation->end_ns[engine->program->steps[i].input];

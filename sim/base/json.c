@@ -718,81 +718,36 @@ void ps_json_stream_enter (PsJsonStream *stream)
   stream->fresh = TRUE;
 }
 
-/* How far a value has been walked. */
-typedef struct {
-  gsize length;
-  guint depth;
-  gboolean text, escaped;
-} Walk;
+/* Bytes of the longest token but for strings, "\\ud83d\\ude00": one that is cut at the end of what is there begins
+ * within so many bytes of that end. */
+#define LONGEST_TOKEN 12
 
-/* Walks on to the value's end; FALSE: that is not there yet. A value that is none is left to the check. */
-static gboolean walk_on (const PsJsonStream *stream, Walk *walk)
+gboolean ps_json_stream_value (PsJsonStream *stream, PsJsonReader *reader, GError **error)
 {
-  const char *value = stream->buffer + stream->begin;
-  gsize length = stream->end - stream->begin;
-
-  for (; walk->length < length; walk->length++) {
-    char c = value[walk->length];
-
-    if (walk->text) {
-      walk->text = c != '"' || walk->escaped;
-      walk->escaped = c == '\\' && !walk->escaped;
-      if (!walk->text && walk->depth == 0) {
-        walk->length++;
-        return TRUE;
-      }
-    } else if (c == '"')
-      walk->text = TRUE;
-    else if (c == '{' || c == '[')
-      walk->depth++;
-    else if (c == '}' || c == ']') {
-      if (walk->depth <= 1) {
-        walk->length += walk->depth;
-        return TRUE;
-      }
-      walk->depth--;
-    } else if (walk->depth == 0 && walk->length > 0 && (c == ',' || c == ':' || g_ascii_isspace (c)))
-      return TRUE;
-  }
-  return stream->ended;
-}
-
-static gboolean find_end (PsJsonStream *stream, gsize *length, GError **error)
-{
-  Walk walk = { 0 };
-
-  while (!walk_on (stream, &walk))
-    if (!fill (stream, error))
-      return FALSE;
-  *length = walk.length;
-  return TRUE;
-}
-
-/* The check wants an object or array: other values get brackets. */
-static gboolean check_stream_value (const PsJsonStream *stream, gsize length, GError **error)
-{
-  const char *value = stream->buffer + stream->begin;
-  gboolean alone = *value != '{' && *value != '[';
-  g_autofree char *where = g_strdup_printf ("%s: value %" G_GUINT64_FORMAT, stream->where, stream->n_values + 1);
-  g_autofree char *array = alone ? g_strdup_printf ("[%.*s]", (int)length, value) : NULL;
-
-  return check_json (where, alone ? array : value, alone ? length + 2 : length, error);
-}
-
-gboolean ps_json_stream_value (PsJsonStream *stream, gboolean checked, PsJsonReader *reader, GError **error)
-{
-  gsize length;
+  gboolean whole = FALSE, cut = TRUE;
+  Check check;
   char next;
 
-  if (!ps_json_stream_peek (stream, &next, error) || !find_end (stream, &length, error))
+  if (!ps_json_stream_peek (stream, &next, error))
     return FALSE;
-  if (length == 0)
-    return refuse_stream (stream, "no value of JSON", error);
-  if (!checked && !check_stream_value (stream, length, error))
-    return FALSE;
+  while (cut) {
+    check = (Check){ .at = stream->buffer + stream->begin, .end = stream->buffer + stream->end };
+    do
+      whole = check_value (&check);
+    while (whole && check.depth > 0);
+    cut = !stream->ended && check.end - check.at <= LONGEST_TOKEN;
+    if (cut && !fill (stream, error))
+      return FALSE;
+  }
   reader->where = stream->where;
   reader->at = stream->buffer + stream->begin;
-  stream->begin += length;
+  if (!whole) {
+    g_autofree char *where = g_strdup_printf ("%s: value %" G_GUINT64_FORMAT, stream->where, stream->n_values + 1);
+
+    set_error (&check, where, reader->at, error);
+    return FALSE;
+  }
+  stream->begin = (gsize)(check.at - stream->buffer);
   stream->n_values++;
   return TRUE;
 }
@@ -816,7 +771,7 @@ gboolean ps_json_stream_next (PsJsonStream *stream, char close, char **key, gboo
   stream->fresh = FALSE;
   if (!*found || key == NULL)
     return TRUE;
-  done = ps_json_stream_value (stream, FALSE, &reader, error)
+  done = ps_json_stream_value (stream, &reader, error)
          && (ps_json_read_text (&reader, &text) || refuse_stream (stream, "a key is missing", error));
   g_free (*key);
   *key = done ? g_strdup (text) : NULL;

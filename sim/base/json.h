@@ -122,9 +122,9 @@ void ps_json_stream_enter (PsJsonStream *stream);
  * FALSE after the last one: then the bracket is closed. */
 gboolean ps_json_stream_next (PsJsonStream *stream, char close, char **key, gboolean *found, GError **error);
 
-/* Takes the next value as a whole and lets the reader begin with it; it is valid until the next call. The value is
- * checked unless the stream has been read before. Clear the reader at the end, not in between. */
-gboolean ps_json_stream_value (PsJsonStream *stream, gboolean checked, PsJsonReader *reader, GError **error);
+/* Checks the next value, takes it as a whole and lets the reader begin with it; it is valid until the next call. Clear
+ * the reader at the end, not in between. */
+gboolean ps_json_stream_value (PsJsonStream *stream, PsJsonReader *reader, GError **error);
 
 /* Nothing but space may follow. */
 gboolean ps_json_stream_end (PsJsonStream *stream, GError **error);

@@ -247,7 +247,7 @@ static gboolean is_called (const PsOption *option, const char *typed)
 
   if (typed[0] == '-' && typed[1] != '-')
     return option->letter == typed[1];
-  return g_str_equal (option->name, name) || g_strcmp0 (option->was, name) == 0;
+  return g_str_equal (option->name, name);
 }
 
 static gboolean take (const char *typed, const char *text, gpointer data, GError **error)
@@ -291,10 +291,6 @@ static void add_entries (const PsOption *rows, gpointer base, guint16 only, GArr
     entry.flags = is_file ? G_OPTION_FLAG_FILENAME : rows->type == PS_OPTION_FLAG ? G_OPTION_FLAG_NO_ARG : 0;
     g_array_append_val (entries, entry);
     g_array_append_val (bindings, binding);
-    entry.long_name = rows->was;
-    entry.short_name = 0;
-    if (rows->was != NULL)
-      g_array_append_val (entries, entry);
   }
 }
 

@@ -15,10 +15,8 @@ typedef struct {
   union {
     gint64 integer; /* INTEGER, TIME, SIZE, BOOLEAN */
     double ratio;   /* RATIO, NUMBER, RATE, PERCENT */
-    char *text;
+    char *text;     /* TEXT, JSON */
     PsTable *table;
-    GArray *numbers;  /* of double */
-    GPtrArray *lists; /* of GStrv */
   };
 } Cell;
 
@@ -33,7 +31,7 @@ struct _PsTable {
 #define BIT(type) (1U << (type))
 #define INTEGERS (BIT (PS_COLUMN_INTEGER) | BIT (PS_COLUMN_TIME) | BIT (PS_COLUMN_SIZE))
 #define REALS (BIT (PS_COLUMN_RATIO) | BIT (PS_COLUMN_NUMBER) | BIT (PS_COLUMN_RATE) | BIT (PS_COLUMN_PERCENT))
-#define NESTED (BIT (PS_COLUMN_TABLE) | BIT (PS_COLUMN_NUMBERS) | BIT (PS_COLUMN_LISTS)) /* in JSON only */
+#define NESTED (BIT (PS_COLUMN_TABLE) | BIT (PS_COLUMN_JSON)) /* in JSON only */
 
 static gboolean is_one_of (PsColumnType type, guint types)
 {
@@ -94,14 +92,10 @@ PsTable *ps_table_of (const PsCellColumn *columns, guint n_columns, gconstpointe
 
 static void cell_clear (Cell *cell, PsColumnType type)
 {
-  if (cell->set && type == PS_COLUMN_TEXT)
+  if (cell->set && (type == PS_COLUMN_TEXT || type == PS_COLUMN_JSON))
     g_free (cell->text);
   else if (cell->set && type == PS_COLUMN_TABLE)
     ps_table_free (cell->table);
-  else if (cell->set && type == PS_COLUMN_NUMBERS)
-    g_array_unref (cell->numbers);
-  else if (cell->set && type == PS_COLUMN_LISTS)
-    g_ptr_array_unref (cell->lists);
   cell->set = FALSE;
 }
 
@@ -220,18 +214,18 @@ void ps_table_set_table (PsTable *table, const char *key, PsTable *value)
   cell->set = value != NULL;
 }
 
-void ps_table_set_numbers (PsTable *table, const char *key, const double *values, guint n)
+void ps_table_set_json (PsTable *table, const char *key, char *value)
 {
-  GArray *numbers = g_array_sized_new (FALSE, FALSE, sizeof (double), n);
-
-  if (n > 0)
-    g_array_append_vals (numbers, values, n);
-  touch (table, key, BIT (PS_COLUMN_NUMBERS))->numbers = numbers;
+  touch (table, key, BIT (PS_COLUMN_JSON))->text = value;
 }
 
-void ps_table_set_lists (PsTable *table, const char *key, GPtrArray *lists)
+void ps_table_set_numbers (PsTable *table, const char *key, const double *values, guint n)
 {
-  touch (table, key, BIT (PS_COLUMN_LISTS))->lists = lists;
+  GString *json = g_string_new ("[");
+
+  for (guint i = 0; i < n; i++)
+    ps_json_append_double (i ? g_string_append (json, ", ") : json, values[i]);
+  ps_table_set_json (table, key, g_string_free (g_string_append_c (json, ']'), FALSE));
 }
 
 guint ps_table_n_rows (const PsTable *table)
@@ -703,25 +697,6 @@ static void append_objects (GString *json, const PsTable *table, int indent)
     g_string_append_printf (json, "\n%*s", indent, "");
 }
 
-/* One list to a line. */
-static void append_lists (GString *json, const GPtrArray *lists, int indent)
-{
-  g_string_append_c (json, '[');
-  for (guint i = 0; i < lists->len; i++) {
-    const char *const *list = lists->pdata[i];
-
-    g_string_append_printf (json, "%s\n%*s[", i ? "," : "", indent + 2, "");
-    for (guint k = 0; list[k] != NULL; k++) {
-      g_string_append (json, k ? ", " : "");
-      ps_json_append_string (json, list[k]);
-    }
-    g_string_append_c (json, ']');
-  }
-  if (lists->len > 0)
-    g_string_append_printf (json, "\n%*s", indent, "");
-  g_string_append_c (json, ']');
-}
-
 static void append_cell (GString *json, const Cell *cell, PsColumnType type, int indent)
 {
   if (type == PS_COLUMN_TEXT)
@@ -730,18 +705,13 @@ static void append_cell (GString *json, const Cell *cell, PsColumnType type, int
     ps_json_append_double (json, cell->ratio);
   else if (type == PS_COLUMN_BOOLEAN)
     g_string_append (json, cell->integer ? "true" : "false");
-  else if (type == PS_COLUMN_LISTS)
-    append_lists (json, cell->lists, indent);
+  else if (type == PS_COLUMN_JSON)
+    g_string_append (json, cell->text);
   else if (is_one_of (type, INTEGERS))
     g_string_append_printf (json, "%" G_GINT64_FORMAT, cell->integer);
   else {
     g_string_append_c (json, '[');
-    if (type == PS_COLUMN_TABLE)
-      append_objects (json, cell->table, indent);
-    for (guint i = 0; type == PS_COLUMN_NUMBERS && i < cell->numbers->len; i++) {
-      g_string_append (json, i ? ", " : "");
-      ps_json_append_double (json, g_array_index (cell->numbers, double, i));
-    }
+    append_objects (json, cell->table, indent);
     g_string_append_c (json, ']');
   }
 }

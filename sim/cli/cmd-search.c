@@ -112,7 +112,7 @@ static const PsCellColumn columns[] = {
   PS_CELL (Row, n_moves, "moves", NULL, INTEGER),
   PS_CELL (Row, found_by, "found_by", "found by", TEXT),
   PS_FIGURE ("layout"),
-  PS_CELL_SET ("order", NULL, LISTS),
+  PS_CELL_SET ("order", NULL, JSON),
   PS_FIGURE ("devices_detail"),
   PS_FIGURE ("first_token_ns"), /* last: of prefill alone */
 };
@@ -145,25 +145,22 @@ static PsTable *new_table (const Options *options)
   return table;
 }
 
-static GPtrArray *list_orders (const PsSchedule *schedule)
+static char *write_orders (const PsSchedule *schedule)
 {
-  GPtrArray *lists = g_ptr_array_new_with_free_func ((GDestroyNotify)g_strfreev);
+  GString *json = g_string_new (NULL);
   char name[48];
 
   for (guint d = 0; d < schedule->placement->n_devices; d++) {
-    GStrvBuilder *builder = g_strv_builder_new ();
-
+    g_string_append_printf (json, "%s\n        [", d ? "," : "[");
     for (guint i = schedule->first[d]; i < schedule->first[d + 1]; i++) {
-      g_autofree char *first = g_strdup (ps_op_format (schedule->ops[i], name));
-      g_autofree char *both
-          = schedule->ops[i].paired ? g_strconcat (first, "+", ps_op_format (schedule->ops[++i], name), NULL) : NULL;
+      const char *before = i == schedule->first[d] ? "\"" : schedule->ops[i - 1].paired ? "+" : ", \"";
 
-      g_strv_builder_add (builder, both != NULL ? both : first);
+      g_string_append_printf (json, "%s%s%s", before, ps_op_format (schedule->ops[i], name),
+                              schedule->ops[i].paired ? "" : "\"");
     }
-    g_ptr_array_add (lists, g_strv_builder_end (builder));
-    g_strv_builder_unref (builder);
+    g_string_append_c (json, ']');
   }
-  return lists;
+  return g_string_free (g_string_append (json, "\n      ]"), FALSE);
 }
 
 /* The value as a command line has it: "full", or "full:none" with one for each stage. Free with g_free. */
@@ -219,7 +216,7 @@ static void add_row (PsTable *table, PsSearchObjective objective, const PsSearch
   row.figures.lower_bound_ns = result->lower_bound_ns;
   row.figures.layout = layout;
   ps_table_add (table, &row);
-  ps_table_set_lists (table, "order", list_orders (result->schedule));
+  ps_table_set_json (table, "order", write_orders (result->schedule));
 }
 
 /* The results of the choices. */

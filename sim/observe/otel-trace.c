@@ -308,7 +308,7 @@ static gboolean read_file (Reader *reader, const PsTraceFile *file, GError **err
       ps_json_stream_enter (&stream);
     else if (next != '{' && next != '[')
       return ps_json_stream_end (&stream, error);
-    else if (!ps_json_stream_value (&stream, FALSE, &json, error))
+    else if (!ps_json_stream_value (&stream, &json, error))
       return FALSE;
     else
       read_value (reader, &json);

@@ -182,9 +182,7 @@ PsSimulation *ps_timeline_simulation (const PsProgram *program, const PsCosts *c
   if (!find_spans (&spans, timeline, error))
     return NULL;
   ps_simulation_begin (program, costs, simulation);
-  simulation->start_ns = g_new (gint64, program->n_steps);
-  simulation->transfer_start_ns = g_new (gint64, program->n_steps);
-  simulation->transfer_end_ns = g_new (gint64, program->n_steps);
+  ps_simulation_allot_times (simulation);
   for (guint d = 0; d < simulation->n_devices; d++) {
     simulation->device[d].busy_ns = simulation->device[d].host_ns = 0;
     simulation->device[d].start_ns = G_MAXINT64;

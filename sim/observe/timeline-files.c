@@ -66,8 +66,47 @@ static gboolean finish_timeline (const char *where, PsTimeline *timeline, gboole
   return TRUE;
 }
 
-#define FORMAT "pipesim-timeline/1"
 #define MAX_SUM (G_MAXINT64 / 4) /* differences and sums of two such figures stay exact */
+
+/* Figures of the whole timeline: a guint or a gint64. */
+static const struct {
+  const char *key;
+  gsize count; /* offset in PsTimeline */
+  gsize ns;    /* in place of count */
+  gint64 low;
+  gint64 high;
+  gboolean optional; /* not known where it is 0 */
+} figures[] = {
+  { .key = "devices", .count = offsetof (PsTimeline, n_devices), .low = 1, .high = PS_MAX_DEVICES },
+  { .key = "stages", .count = offsetof (PsTimeline, n_stages), .low = 1, .high = PS_MAX_STAGES },
+  { .key = "microbatches", .count = offsetof (PsTimeline, n_microbatches), .low = 1, .high = PS_MAX_MICROBATCHES },
+  { .key = "iteration_ns", .ns = offsetof (PsTimeline, iteration_ns), .high = MAX_SUM },
+  { .key = "iteration_p10_ns", .ns = offsetof (PsTimeline, interval.p10_ns), .high = MAX_SUM, .optional = TRUE },
+  { .key = "iteration_p90_ns", .ns = offsetof (PsTimeline, interval.p90_ns), .high = MAX_SUM, .optional = TRUE },
+  { .key = "usual_iteration_ns", .ns = offsetof (PsTimeline, usual_ns), .high = MAX_SUM, .optional = TRUE },
+};
+
+static void set_figure (PsTimeline *timeline, guint i, gint64 value)
+{
+  if (figures[i].count > 0)
+    G_STRUCT_MEMBER (guint, timeline, figures[i].count) = (guint)value;
+  else
+    G_STRUCT_MEMBER (gint64, timeline, figures[i].ns) = value;
+}
+
+/* Writes each with the text before its key, and the text between key and value. */
+static void append_figures (GString *json, const PsTimeline *timeline, const char *before, const char *between)
+{
+  for (guint i = 0; i < G_N_ELEMENTS (figures); i++) {
+    gint64 value = figures[i].count > 0 ? G_STRUCT_MEMBER (guint, timeline, figures[i].count)
+                                        : G_STRUCT_MEMBER (gint64, timeline, figures[i].ns);
+
+    if (value > 0 || !figures[i].optional)
+      g_string_append_printf (json, "%s\"%s\":%s%" G_GINT64_FORMAT, before, figures[i].key, between, value);
+  }
+}
+
+#define FORMAT "pipesim-timeline/1"
 
 typedef enum {
   OPS,
@@ -134,15 +173,7 @@ char *ps_timeline_to_json (const PsTimeline *timeline)
   ps_json_append_string (json, timeline->schedule);
   g_string_append (json, ",\n  \"source\": ");
   ps_json_append_string (json, timeline->source);
-  g_string_append_printf (json, ",\n  \"devices\": %u,\n  \"stages\": %u,\n  \"microbatches\": %u", timeline->n_devices,
-                          timeline->n_stages, timeline->n_microbatches);
-  g_string_append_printf (json, ",\n  \"iteration_ns\": %" G_GINT64_FORMAT, timeline->iteration_ns);
-  if (timeline->interval.p90_ns > 0)
-    g_string_append_printf (
-        json, ",\n  \"iteration_p10_ns\": %" G_GINT64_FORMAT ",\n  \"iteration_p90_ns\": %" G_GINT64_FORMAT,
-        timeline->interval.p10_ns, timeline->interval.p90_ns);
-  if (timeline->usual_ns > 0)
-    g_string_append_printf (json, ",\n  \"usual_iteration_ns\": %" G_GINT64_FORMAT, timeline->usual_ns);
+  append_figures (json, timeline, ",\n  ", " ");
   for (ListKind kind = OPS; kind <= MEMORY; kind++)
     if ((kind != POSTS && kind != WAITS) || array_of (timeline, kind)->len > 0)
       append_rows (json, timeline, kind);
@@ -266,32 +297,30 @@ static gboolean read_rows (const PsJsonObject *object, ListKind kind, PsTimeline
 static PsTimeline *read_figures (const PsJsonObject *object, GError **error)
 {
   g_autofree char *origin_text = NULL, *schedule = NULL, *source = NULL;
-  gint64 devices = 0, stages = 0, microbatches = 0, iteration_ns = 0;
   PsOrigin origin;
+  gint64 value = 0;
 
   if (!ps_json_get_text (object, "origin", &origin_text, error)
       || !ps_json_get_text (object, "schedule", &schedule, error)
-      || !ps_json_get_text (object, "source", &source, error)
-      || !ps_json_get_integer (object, "devices", 1, PS_MAX_DEVICES, &devices, error)
-      || !ps_json_get_integer (object, "stages", 1, PS_MAX_STAGES, &stages, error)
-      || !ps_json_get_integer (object, "microbatches", 1, PS_MAX_MICROBATCHES, &microbatches, error)
-      || !ps_json_get_integer (object, "iteration_ns", 0, MAX_SUM, &iteration_ns, error))
+      || !ps_json_get_text (object, "source", &source, error))
     return NULL;
   if (!ps_origin_parse ("origin", origin_text, &origin, NULL)
       || (origin != PS_ORIGIN_SIMULATED && origin != PS_ORIGIN_MEASURED))
     return ps_refuse_null (error, PS_ERROR_INPUT, "%s: origin: '%s' is neither simulated nor measured",
                            object->reader->where, origin_text);
-  PsTimeline *timeline = ps_timeline_new (origin, schedule, (guint)devices, (guint)stages, (guint)microbatches);
+  g_autoptr (PsTimeline) timeline = ps_timeline_new (origin, schedule, 1, 1, 1);
   g_free (timeline->source);
   timeline->source = g_steal_pointer (&source);
-  timeline->iteration_ns = iteration_ns;
-  return timeline;
-}
-
-/* A time that the file may have. */
-static gboolean read_optional (const PsJsonObject *object, const char *key, gint64 low, gint64 *ns, GError **error)
-{
-  return !ps_json_object_has (object, key) || ps_json_get_integer (object, key, low, MAX_SUM, ns, error);
+  for (guint i = 0; i < G_N_ELEMENTS (figures); i++) {
+    if (figures[i].optional && !ps_json_object_has (object, figures[i].key))
+      continue;
+    gboolean is_p90 = figures[i].ns == offsetof (PsTimeline, interval.p90_ns);
+    if (!ps_json_get_integer (object, figures[i].key, is_p90 ? timeline->interval.p10_ns : figures[i].low,
+                              figures[i].high, &value, error))
+      return NULL;
+    set_figure (timeline, i, value);
+  }
+  return g_steal_pointer (&timeline);
 }
 
 PsTimeline *ps_timeline_parse_json (const char *where, const char *text, gssize length, GError **error)
@@ -307,9 +336,7 @@ PsTimeline *ps_timeline_parse_json (const char *where, const char *text, gssize 
       || !ps_json_object_init (&object, &reader, FORMAT, keys, optional, error))
     return NULL;
   g_autoptr (PsTimeline) timeline = read_figures (&object, error);
-  if (timeline == NULL || !read_optional (&object, "iteration_p10_ns", 0, &timeline->interval.p10_ns, error)
-      || !read_optional (&object, "iteration_p90_ns", timeline->interval.p10_ns, &timeline->interval.p90_ns, error)
-      || !read_optional (&object, "usual_iteration_ns", 0, &timeline->usual_ns, error))
+  if (timeline == NULL)
     return NULL;
   for (ListKind kind = OPS; kind <= MEMORY; kind++)
     if (((kind != POSTS && kind != WAITS) || ps_json_object_has (&object, lists[kind].key))
@@ -355,21 +382,6 @@ static Microseconds microseconds (gint64 ns)
   g_snprintf (time.text, sizeof time.text, part > 0 ? "%" G_GINT64_FORMAT ".%03d" : "%" G_GINT64_FORMAT, ns / 1000,
               (int)part);
   return time;
-}
-
-/* Figures that the events don't tell. */
-static void append_head (GString *json, const PsTimeline *timeline)
-{
-  g_string_append (json, "{\n\"displayTimeUnit\":\"ms\",\n\"otherData\":{\"source\":");
-  ps_json_append_string (json, timeline->source);
-  g_string_append_printf (json, ",\"devices\":%u,\"stages\":%u,\"microbatches\":%u,\"iteration_ns\":%" G_GINT64_FORMAT,
-                          timeline->n_devices, timeline->n_stages, timeline->n_microbatches, timeline->iteration_ns);
-  if (timeline->interval.p90_ns > 0)
-    g_string_append_printf (json, ",\"iteration_p10_ns\":%" G_GINT64_FORMAT ",\"iteration_p90_ns\":%" G_GINT64_FORMAT,
-                            timeline->interval.p10_ns, timeline->interval.p90_ns);
-  if (timeline->usual_ns > 0)
-    g_string_append_printf (json, ",\"usual_iteration_ns\":%" G_GINT64_FORMAT, timeline->usual_ns);
-  g_string_append (json, "},\n\"traceEvents\":[");
 }
 
 static void append_names (TraceWriter *trace)
@@ -447,7 +459,10 @@ char *ps_timeline_to_chrome_trace (const PsTimeline *timeline)
   g_autoptr (GHashTable) spans = ps_spans_index (timeline->ops);
   TraceWriter trace = { .timeline = timeline, .json = g_string_new (NULL), .spans = spans };
 
-  append_head (trace.json, timeline);
+  g_string_append (trace.json, "{\n\"displayTimeUnit\":\"ms\",\n\"otherData\":{\"source\":");
+  ps_json_append_string (trace.json, timeline->source);
+  append_figures (trace.json, timeline, ",", "");
+  g_string_append (trace.json, "},\n\"traceEvents\":[");
   append_names (&trace);
   for (guint i = 0; i < timeline->ops->len; i++)
     append_span (&trace, &g_array_index (timeline->ops, PsSpan, i), 0);
@@ -649,18 +664,6 @@ static gboolean finish (Reader *reader, GError **error)
 /* Reads the figures of the whole timeline; traces of other programs have none, or others. Events may raise counts. */
 static void read_other (PsTimeline *timeline, PsJsonReader *json)
 {
-  const struct {
-    const char *key;
-    guint *count; /* either */
-    gint64 *ns;
-    gint64 most;
-  } figures[] = { { "devices", &timeline->n_devices, NULL, PS_MAX_DEVICES },
-                  { "stages", &timeline->n_stages, NULL, PS_MAX_STAGES },
-                  { "microbatches", &timeline->n_microbatches, NULL, PS_MAX_MICROBATCHES },
-                  { "iteration_ns", NULL, &timeline->iteration_ns, MAX_TIME_NS },
-                  { "iteration_p10_ns", NULL, &timeline->interval.p10_ns, MAX_TIME_NS },
-                  { "iteration_p90_ns", NULL, &timeline->interval.p90_ns, MAX_TIME_NS },
-                  { "usual_iteration_ns", NULL, &timeline->usual_ns, MAX_TIME_NS } };
   const char *key, *source;
 
   if (!ps_json_enter_object (json))
@@ -676,10 +679,8 @@ static void read_other (PsTimeline *timeline, PsJsonReader *json)
       timeline->source = g_strdup (source);
     } else if (i == G_N_ELEMENTS (figures) || !ps_json_read_integer (json, &value))
       ps_json_skip_value (json);
-    else if (figures[i].count != NULL && value > 0 && value <= figures[i].most)
-      *figures[i].count = (guint)value;
-    else if (figures[i].ns != NULL && value >= 0 && value <= figures[i].most)
-      *figures[i].ns = value;
+    else if (value >= figures[i].low && value <= figures[i].high)
+      set_figure (timeline, i, value);
   }
 }
 

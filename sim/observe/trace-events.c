@@ -115,32 +115,13 @@ static void read_event (PsJsonReader *json, PsTraceEvent *event)
       read_member (json, event, key, FALSE);
 }
 
-/* Goes to the array of a packed file's events. The stream was read to its end before, so that nothing can be wrong. */
-static void rewind_stream (PsTrace *trace)
-{
-  PsJsonStream *stream = &trace->stream;
-  g_autofree char *key = NULL;
-  gboolean found = TRUE;
-  char next;
-
-  ps_json_stream_rewind (stream);
-  if (!ps_json_stream_peek (stream, &next, NULL))
-    return;
-  for (ps_json_stream_enter (stream); next == '{' && ps_json_stream_next (stream, '}', &key, &found, NULL) && found;) {
-    if (g_str_equal (key, "traceEvents")) {
-      ps_json_stream_peek (stream, &next, NULL);
-      ps_json_stream_enter (stream);
-      return;
-    }
-    ps_json_stream_value (stream, TRUE, &trace->json, NULL);
-  }
-}
+static gboolean walk_stream (PsTrace *trace, gboolean to_events, GError **error);
 
 void ps_trace_rewind (PsTrace *trace)
 {
   trace->event.index = G_MAXUINT;
   if (trace->stream.unpacker != NULL) {
-    rewind_stream (trace);
+    walk_stream (trace, TRUE, NULL);
     return;
   }
   trace->json.at = trace->events;
@@ -154,7 +135,7 @@ const PsTraceEvent *ps_trace_next (PsTrace *trace)
 
   if (trace->stream.unpacker == NULL ? !ps_json_next_element (&trace->json)
                                      : !ps_json_stream_next (&trace->stream, ']', NULL, &found, NULL) || !found
-                                           || !ps_json_stream_value (&trace->stream, TRUE, &trace->json, NULL))
+                                           || !ps_json_stream_value (&trace->stream, &trace->json, NULL))
     return NULL;
   event->index++;
   event->known = 0;
@@ -203,9 +184,10 @@ static void take_head_member (PsTrace *trace, const char *key)
 
   if (g_str_equal (key, "distributedInfo"))
     read_rank (trace);
-  else if (g_str_equal (key, "baseTimeNanoseconds"))
-    read_integer (json, &trace->base_ns);
-  else {
+  else if (g_str_equal (key, "baseTimeNanoseconds")) {
+    if (!read_integer (json, &trace->base_ns) || trace->base_ns < 0 || trace->base_ns >= MAX_BASE_NS)
+      trace->base_ns = 0;
+  } else {
     if (g_str_equal (key, "traceEvents") && *json->at == '[')
       trace->events = json->at;
     else if (g_str_equal (key, "otherData"))
@@ -229,7 +211,7 @@ static gboolean check_events (PsTrace *trace, GError **error)
   ps_json_stream_enter (stream);
   do
     if (!ps_json_stream_next (stream, ']', NULL, &found, error)
-        || (found && !ps_json_stream_value (stream, FALSE, &trace->json, error)))
+        || (found && !ps_json_stream_value (stream, &trace->json, error)))
       return FALSE;
   while (found);
   trace->events = "";
@@ -239,44 +221,50 @@ static gboolean check_events (PsTrace *trace, GError **error)
 /* Takes one member of the outermost object; otherData is kept, because the stream goes on. */
 static gboolean take_member (PsTrace *trace, const char *key, GError **error)
 {
-  PsJsonStream *stream = &trace->stream;
   const char *other = trace->other;
-  char next;
 
-  if (!ps_json_stream_peek (stream, &next, error))
-    return FALSE;
-  if (next == '[' && g_str_equal (key, "traceEvents"))
-    return check_events (trace, error);
-  if (!ps_json_stream_value (stream, FALSE, &trace->json, error))
+  if (!ps_json_stream_value (&trace->stream, &trace->json, error))
     return FALSE;
   take_head_member (trace, key);
   if (trace->other != other) {
     g_free (trace->kept);
-    trace->kept = g_strndup (trace->other, (gsize)(trace->json.at - trace->other));
-    trace->other = trace->kept;
+    trace->other = trace->kept = g_strndup (trace->other, (gsize)(trace->json.at - trace->other));
   }
   return TRUE;
 }
 
-/* Reads the whole text once, which says whether it is right. */
-static gboolean open_stream (PsTrace *trace, GError **error)
+/* Goes through a packed file, which says whether it is right. to_events: again, and only into the array of its events.
+ */
+static gboolean walk_stream (PsTrace *trace, gboolean to_events, GError **error)
 {
   PsJsonStream *stream = &trace->stream;
   g_autofree char *key = NULL;
-  gboolean found = TRUE;
+  gboolean found = TRUE, is_object;
   char next;
 
+  ps_json_stream_rewind (stream);
   if (!ps_json_stream_peek (stream, &next, error))
     return FALSE;
   if (next != '{' && next != '[')
     return refuse (trace->name, error);
-  if (next == '[' && !check_events (trace, error))
-    return FALSE;
-  if (next == '{')
+  is_object = next == '{';
+  if (is_object)
     ps_json_stream_enter (stream);
-  while (next == '{' && found)
-    if (!ps_json_stream_next (stream, '}', &key, &found, error) || (found && !take_member (trace, key, error)))
+  do {
+    if (is_object && !ps_json_stream_next (stream, '}', &key, &found, error))
       return FALSE;
+    if (!found)
+      break;
+    if (!ps_json_stream_peek (stream, &next, error))
+      return FALSE;
+    gboolean are_events = next == '[' && (!is_object || g_str_equal (key, "traceEvents"));
+    if (are_events && to_events) {
+      ps_json_stream_enter (stream);
+      return TRUE;
+    }
+    if (are_events ? !check_events (trace, error) : !take_member (trace, key, error))
+      return FALSE;
+  } while (is_object);
   return ps_json_stream_end (stream, error);
 }
 
@@ -306,10 +294,8 @@ gboolean ps_trace_open (PsTrace *trace, const PsTraceFile *file, GError **error)
     trace->event.text[i] = (PsJsonString){ .text = g_malloc0 (1), .allocated = 1 };
   if (ps_is_packed (file->text, file->length))
     ps_json_stream_init (&trace->stream, file->name, file->text, file->length);
-  if (trace->stream.unpacker != NULL ? !open_stream (trace, error) : !open_text (trace, file, error))
+  if (trace->stream.unpacker != NULL ? !walk_stream (trace, FALSE, error) : !open_text (trace, file, error))
     return FALSE;
-  if (trace->base_ns < 0 || trace->base_ns >= MAX_BASE_NS)
-    trace->base_ns = 0;
   return trace->events != NULL || refuse (file->name, error);
 }
 

@@ -53,18 +53,15 @@ static const PsOption *find_row (const PsOption *rows, const PsOption *include, 
 /* What the command line gives the option: "" without a value; NULL: it is not given. */
 static const char *find_given (const PsOption *row, char *const *argv)
 {
-  const char *const names[] = { row->name, row->was };
-
   for (; *argv != NULL && !g_str_equal (*argv, "--"); argv++) {
     const char *word = *argv, *next = argv[1] != NULL ? argv[1] : "";
 
-    for (guint i = 0; i < 2 && names[i] != NULL; i++)
-      if (g_str_has_prefix (word, "--") && g_str_has_prefix (word + 2, names[i])) {
-        const char *rest = word + 2 + strlen (names[i]);
+    if (g_str_has_prefix (word, "--") && g_str_has_prefix (word + 2, row->name)) {
+      const char *rest = word + 2 + strlen (row->name);
 
-        if (*rest == '\0' || *rest == '=')
-          return *rest == '=' ? rest + 1 : next;
-      }
+      if (*rest == '\0' || *rest == '=')
+        return *rest == '=' ? rest + 1 : next;
+    }
     if (row->letter != 0 && word[0] == '-' && word[1] == row->letter)
       return word[2] != '\0' ? word + 2 : next;
   }

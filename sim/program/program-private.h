@@ -21,6 +21,11 @@ void ps_program_stream (PsProgram *program);
  * takes as long, and the run's channels were in order. Each channel carries the same transfers in the same order. */
 void ps_program_arrange (PsProgram *program, const gint64 *start_ns, const gint64 *end_ns, const gint64 *op_end_ns);
 
+/* Lowers as ps_program_lower in PS_COMM_ASAP. n_reduce: the actions after the last backward of a stage; with its wait,
+ * as of PyTorch 2.15, 2. left [n_ops] gets for each message the actions of weights that its receiver has yet to do
+ * before its next op when it comes to the receive. */
+PsProgram *ps_program_lower_noting (PsSchedule *schedule, guint n_reduce, guint8 *left, GError **error);
+
 /* The order of one round of an endless run. */
 typedef struct {
   guint32 *sequence; /* [n_ops] indices into schedule->ops: devices' orders merged so that an op's inputs of its own

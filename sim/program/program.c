@@ -2,7 +2,6 @@
  * of one round of an endless run. */
 #include "program-private.h"
 #include "base/names.h"
-#include "base/large.h"
 #include "weight-window.h"
 
 #include <string.h>
@@ -326,6 +325,7 @@ typedef struct {
   guint n_steps; /* so far */
   guint n_messages;
   guint8 *weight_actions; /* [n_ops] actions that weights still take before an op */
+  guint8 *left;           /* see ps_program_lower_noting; NULL: not wanted */
   guint32 *results;       /* [2 * n_cells] by ps_schedule_result */
   Walk *walks;            /* [n_devices] */
 } Lowering;
@@ -390,6 +390,8 @@ static inline void add_result (Lowering *lowering, guint device, PsOp op, guint 
   if (peer == device)
     return;
   *result = RESULT_MESSAGE + lowering->n_messages;
+  if (lowering->left != NULL)
+    lowering->left[lowering->n_messages] = lowering->weight_actions[consumer->next];
   PsMessage *message = &lowering->program->messages[lowering->n_messages++];
   message->op = op;
   message->op.kind = op.kind == PS_OP_F ? PS_OP_F : PS_OP_B;
@@ -496,16 +498,17 @@ static gboolean run_round (Lowering *lowering)
   return moved;
 }
 
-/* Writes the steps, messages and peaks of a new program, whose instructions are counted. */
-static gboolean program_walk (PsProgram *program, GError **error)
+/* Writes the steps, messages and peaks of a new program, whose instructions are counted. n_reduce: actions that reduce
+ * the gradients of a stage. */
+static gboolean program_walk (PsProgram *program, guint n_reduce, guint8 *left, GError **error)
 {
   const PsSchedule *schedule = program->schedule;
   guint n_devices = schedule->placement->n_devices, n_ops = ps_schedule_n_ops (schedule);
-  gsize results_bytes = 2 * ps_schedule_n_cells (schedule) * sizeof (guint32);
   g_auto (Lowering) lowering = { .program = program, .schedule = schedule, .n_stages = schedule->placement->n_stages };
 
-  lowering.weight_actions = ps_weight_actions (schedule);
-  lowering.results = ps_large (g_malloc0 (results_bytes), results_bytes);
+  lowering.left = left;
+  lowering.weight_actions = ps_weight_actions (schedule, n_reduce);
+  lowering.results = g_new0 (guint32, 2 * ps_schedule_n_cells (schedule));
   lowering.walks = g_new (Walk, n_devices);
   for (guint device = 0; device < n_devices; device++)
     lowering.walks[device] = (Walk){ .next = schedule->first[device], .awake = TRUE };
@@ -566,9 +569,7 @@ static void allot (PsProgram *program, guint n_ops, guint n_messages, gboolean p
 {
   gsize per_op = sizeof (PsStep) + 3 * sizeof (guint32) + (pairs ? sizeof (guint8) : 0);
 
-  gsize n_bytes = n_ops * per_op + n_messages * sizeof (PsMessage);
-
-  program->steps = ps_large (g_malloc (n_bytes), n_bytes);
+  program->steps = g_malloc (n_ops * per_op + n_messages * sizeof (PsMessage));
   program->messages = (PsMessage *)(program->steps + n_ops);
   program->step_of = (guint32 *)(program->messages + n_messages);
   program->op_of = program->step_of + n_ops;
@@ -579,9 +580,8 @@ static void allot (PsProgram *program, guint n_ops, guint n_messages, gboolean p
 static void allot_streams (PsProgram *program)
 {
   guint n = program->first[program->schedule->placement->n_devices];
-  gsize n_bytes = n * sizeof *program->instructions + program->n_messages * sizeof *program->places;
 
-  program->instructions = ps_large (g_malloc (n_bytes), n_bytes);
+  program->instructions = g_malloc (n * sizeof *program->instructions + program->n_messages * sizeof *program->places);
   program->places = (PsPlaces *)(program->instructions + n);
 }
 
@@ -632,7 +632,7 @@ PsProgram *ps_program_lower_steps (PsSchedule *schedule, PsCommOrder order, GErr
 {
   g_autoptr (PsProgram) program = program_new (schedule, order);
 
-  if (!program_walk (program, error))
+  if (!program_walk (program, 1, NULL, error))
     return NULL;
   if (schedule->length != NULL)
     ps_program_set_lengths (program, schedule->n_lengths, schedule->length);
@@ -661,6 +661,16 @@ PsProgram *ps_program_lower (PsSchedule *schedule, PsCommOrder order, GError **e
   if (program != NULL)
     ps_program_add_streams (program);
   return program;
+}
+
+PsProgram *ps_program_lower_noting (PsSchedule *schedule, guint n_reduce, guint8 *left, GError **error)
+{
+  g_autoptr (PsProgram) program = program_new (schedule, PS_COMM_ASAP);
+
+  if (!program_walk (program, n_reduce, left, error))
+    return NULL;
+  ps_program_add_streams (program);
+  return g_steal_pointer (&program);
 }
 
 PsProgram *ps_program_lower_untagged (PsSchedule *schedule, GError **error)

@@ -2,6 +2,7 @@
  * messages, and what its runtime and torchtitan would refuse or run wrongly. */
 #include "torch-actions.h"
 #include "base/text.h"
+#include "program-private.h"
 #include "weight-window.h"
 #include "schedule/formats-private.h"
 
@@ -977,24 +978,6 @@ static void append (GArray *list, PsTorchType type, guint stage, guint microbatc
   g_array_append_val (list, action);
 }
 
-/* The windows of all cells, found from the end; a pair's is at its first action. */
-static PsWeightWindow *find_windows (const GArray *actions)
-{
-  const PsTorchAction *all = (const PsTorchAction *)(gconstpointer)actions->data;
-  PsWeightWindow *windows = g_new (PsWeightWindow, actions->len + 1);
-  PsWeightWindow window = { 0 };
-
-  for (guint i = actions->len; i-- > 0;) {
-    guint first = i > 0 && all[i - 1].paired ? i - 1 : i;
-    const guint16 stages[] = { all[first].stage, all[i].stage };
-
-    ps_weight_window_front (&window, stages, i - first + 1, first);
-    windows[first] = window;
-    i = first;
-  }
-  return windows;
-}
-
 static void sort_stages (guint16 *stages, guint n)
 {
   for (guint i = 1; i < n; i++)
@@ -1006,26 +989,17 @@ static void sort_stages (guint16 *stages, guint n)
     }
 }
 
-/* Drops active stages outside the window, in the order in which they were gathered, then gathers the stages new in it.
- * PyTorch 2.14 (`waits` is FALSE) keeps active stages in a set: the lowest goes first. */
-static void change_active (GArray *list, gboolean waits, guint16 *active, guint *n_active, const guint16 *wanted,
-                           guint n_wanted)
+static void append_weights (gpointer list, guint stage, gboolean gathers)
 {
-  guint kept = 0;
+  append (list, gathers ? TORCH_UNSHARD : TORCH_RESHARD, stage, 0);
+}
 
+/* PyTorch 2.14 (`waits` is FALSE) keeps active stages in a set: it drops the lowest first. */
+static void change_active (GArray *list, gboolean waits, PsGathered *active, const PsWeightWindow *window)
+{
   if (!waits)
-    sort_stages (active, *n_active);
-  for (guint i = 0; i < *n_active; i++)
-    if (ps_weight_window_holds (wanted, n_wanted, active[i]))
-      active[kept++] = active[i];
-    else
-      append (list, TORCH_RESHARD, active[i], 0);
-  *n_active = kept;
-  for (guint i = 0; i < n_wanted; i++)
-    if (!ps_weight_window_holds (active, *n_active, wanted[i])) {
-      append (list, TORCH_UNSHARD, wanted[i], 0);
-      active[(*n_active)++] = wanted[i];
-    }
+    sort_stages (active->stage, active->n);
+  ps_gathered_change (active, window, append_weights, list);
 }
 
 /* Reduces the gradients of a stage after the cell with its last backward. */
@@ -1039,175 +1013,88 @@ static void append_reduce (GArray *list, gboolean waits, const PsTorchAction *ce
     }
 }
 
-static GArray *add_weights (const GArray *actions, gboolean waits, guint *left)
+static GArray *add_weights (const GArray *actions, const PsWeightWindow *windows, gboolean waits, guint *left)
 {
-  g_autofree PsWeightWindow *windows = find_windows (actions);
   GArray *list = g_array_new (FALSE, FALSE, sizeof (PsTorchAction));
-  guint16 active[2 * (PS_WEIGHT_WINDOW + 1)];
-  guint n_active = 0, n;
+  PsGathered active = { 0 };
+  guint n;
 
   for (guint i = 0; i < actions->len; i += n) {
     const PsTorchAction *cell = &g_array_index (actions, PsTorchAction, i);
 
     n = cell->paired ? 2 : 1;
-    change_active (list, waits, active, &n_active, windows[i].stage, ps_weight_window_size (&windows[i]));
+    change_active (list, waits, &active, &windows[i]);
     g_array_append_vals (list, cell, n);
     append_reduce (list, waits, cell, n, left);
   }
-  change_active (list, waits, active, &n_active, NULL, 0);
+  change_active (list, waits, &active, &windows[actions->len]);
   return list;
 }
 
-/* The third pass: appends a cell of each rank after the other. */
-typedef struct {
-  const Lists *from;
-  Lists *to;
-  guint *next;      /* [n_ranks] */
-  guint8 *produced; /* [stage * n_microbatches + microbatch] bit 0 forward, bit 1 backward */
-} Lowering;
-
-static guint8 *produced_at (const Lowering *lowering, guint stage, guint microbatch)
-{
-  return &lowering->produced[(gsize)stage * lowering->from->n_microbatches + microbatch];
-}
-
-static gboolean is_ready (const Lowering *lowering, const PsTorchAction *action)
-{
-  PsTorchType receive;
-  guint from;
-
-  if (!find_input (lowering->from, action, &from, &receive))
-    return TRUE;
-  return (*produced_at (lowering, from, action->microbatch) & (receive == TORCH_RECV_F ? 1 : 2)) != 0;
-}
-
-static void produce (Lowering *lowering, guint rank, const PsTorchAction *action)
-{
-  PsTorchAction send = *action;
-  guint to;
-
-  if (action->type != TORCH_F && action->type != TORCH_I && action->type != TORCH_B)
-    return;
-  *produced_at (lowering, action->stage, action->microbatch) |= action->type == TORCH_F ? 1 : 2;
-  send.type = action->type == TORCH_F ? TORCH_SEND_F : TORCH_SEND_B;
-  if (!find_peer (lowering->from, &send, &to) || lowering->from->rank[to] == rank)
-    return;
-  append (lowering->to->actions[rank], send.type, send.stage, send.microbatch);
-  append (lowering->to->actions[lowering->from->rank[to]], send.type + TORCH_RECV_F - TORCH_SEND_F, to,
-          send.microbatch);
-}
-
-/* Appends the next cell of a rank if what it needs was sent. */
-static gboolean advance (Lowering *lowering, guint rank)
-{
-  const GArray *actions = lowering->from->actions[rank];
-
-  if (lowering->next[rank] == actions->len)
-    return FALSE;
-  const PsTorchAction *cell = &g_array_index (actions, PsTorchAction, lowering->next[rank]);
-  guint n = cell->paired ? 2 : 1;
-  for (guint i = 0; i < n; i++)
-    if (!is_ready (lowering, &cell[i]))
-      return FALSE;
-  g_array_append_vals (lowering->to->actions[rank], cell, n);
-  for (guint i = 0; i < n; i++)
-    produce (lowering, rank, &cell[i]);
-  lowering->next[rank] += n;
-  return TRUE;
-}
-
-static gboolean is_complete (const Lowering *lowering, GError **error)
-{
-  for (guint r = 0; r < lowering->from->n_ranks; r++)
-    if (lowering->next[r] < lowering->from->actions[r]->len) {
-      g_autoptr (GString) name = g_string_new (NULL);
-
-      append_name (name, action_at (lowering->from, r, lowering->next[r]));
-      return ps_refuse (error, PS_ERROR_SCHEDULE,
-                        "rank %u: %s: deadlock: the orders of the ranks wait for each other in a circle", r, name->str);
-    }
-  return TRUE;
-}
-
-static Lists *add_transfers (const Lists *from, GError **error)
-{
-  g_autoptr (Lists) to = lists_like (from, from->waits);
-  g_autofree guint *next = g_new0 (guint, from->n_ranks);
-  g_autofree guint8 *produced = g_malloc0 ((gsize)from->n_stages * from->n_microbatches);
-  Lowering lowering = { .from = from, .to = to, .next = next, .produced = produced };
-  gboolean moved;
-
-  do {
-    moved = FALSE;
-    for (guint r = 0; r < from->n_ranks; r++)
-      moved |= advance (&lowering, r);
-  } while (moved);
-  return is_complete (&lowering, error) ? g_steal_pointer (&to) : NULL;
-}
-
-static Lists *add_all_weights (const Lists *compute, gboolean waits)
+static Lists *add_all_weights (const Lists *compute, const PsSchedule *schedule, gboolean waits)
 {
   Lists *weights = lists_like (compute, waits);
   g_autofree guint *left = g_new (guint, compute->n_stages);
 
   for (guint stage = 0; stage < compute->n_stages; stage++)
     left[stage] = compute->n_microbatches;
-  for (guint r = 0; r < compute->n_ranks; r++)
-    replace_list (weights, r, add_weights (compute->actions[r], waits, left));
+  for (guint r = 0; r < compute->n_ranks; r++) {
+    g_autofree PsWeightWindow *windows = ps_weight_windows (schedule, r);
+
+    replace_list (weights, r, add_weights (compute->actions[r], windows, waits, left));
+  }
   return weights;
 }
 
-/* Lowers computing actions to the actions of PyTorch's runtime, with or without waits. PS_ERROR_SCHEDULE if ranks wait
- * for each other in a circle. */
-static Lists *lower (const Lists *compute, gboolean waits, GError **error)
+/* Appends actions of a rank up to its next computation, but the last n_left of them. */
+static void append_until (const GArray *from, guint *next, guint n_left, GArray *to)
 {
-  g_autoptr (Lists) weights = add_all_weights (compute, waits);
-  Lists *lists = add_transfers (weights, error);
+  guint end = *next;
 
-  if (lists != NULL && waits)
-    add_send_waits (lists);
-  return lists;
+  while (end < from->len && g_array_index (from, PsTorchAction, end).type >= TORCH_N_COMPUTE)
+    end++;
+  for (; *next + n_left < end; ++*next)
+    g_array_append_vals (to, &g_array_index (from, PsTorchAction, *next), 1);
 }
 
-/* Actions of a rank up to its next computation, that included. Both of a pair share a cell, so they stay together. */
-static void append_computation (const GArray *from, guint *next, GArray *to)
+/* Lowers computing actions to those of PyTorch's runtime, with sends and receives at their places in a program of these
+ * actions. left: as in ps_program_lower_noting; NULL: weights are gathered and dropped right before a computation. */
+static Lists *follow (const Lists *compute, const PsProgram *program, const guint8 *left, gboolean waits)
 {
-  gboolean found = FALSE;
-
-  while (*next < from->len && !found) {
-    const PsTorchAction *action = &g_array_index (from, PsTorchAction, (*next)++);
-
-    g_array_append_vals (to, action, 1);
-    found = action->type < TORCH_N_COMPUTE;
-  }
-}
-
-static void append_instruction (const PsInstruction *instruction, GArray *to)
-{
-  PsTorchAction action = action_of (instruction->type == PS_INSTRUCTION_SEND, instruction->op);
-
-  g_array_append_val (to, action);
-}
-
-/* Lowers in the same way, but with sends and receives at their places in a program of these actions. */
-static Lists *follow (const Lists *compute, const PsProgram *program, gboolean waits)
-{
-  g_autoptr (Lists) weights = add_all_weights (compute, waits);
+  g_autoptr (Lists) weights = add_all_weights (compute, program->schedule, waits);
   Lists *to = lists_like (compute, waits);
 
   for (guint r = 0; r < compute->n_ranks; r++) {
+    const GArray *from = weights->actions[r];
     guint next = 0;
 
-    for (guint i = program->first[r]; i < program->first[r + 1]; i++)
-      if (program->instructions[i].type == PS_INSTRUCTION_COMPUTE)
-        append_computation (weights->actions[r], &next, to->actions[r]);
-      else if (program->instructions[i].type != PS_INSTRUCTION_WAIT)
-        append_instruction (&program->instructions[i], to->actions[r]);
-    append_computation (weights->actions[r], &next, to->actions[r]);
+    for (guint i = program->first[r]; i < program->first[r + 1]; i++) {
+      const PsInstruction *instruction = &program->instructions[i];
+      gboolean receives = instruction->type == PS_INSTRUCTION_RECEIVE;
+      PsTorchAction action;
+
+      if (instruction->type == PS_INSTRUCTION_WAIT)
+        continue;
+      if (instruction->type == PS_INSTRUCTION_COMPUTE || (receives && left != NULL))
+        append_until (from, &next, receives ? left[instruction->message - 1] : 0, to->actions[r]);
+      action = instruction->type == PS_INSTRUCTION_COMPUTE ? g_array_index (from, PsTorchAction, next++)
+                                                           : action_of (!receives, instruction->op);
+      g_array_append_val (to->actions[r], action);
+    }
+    append_until (from, &next, 0, to->actions[r]);
   }
   if (waits)
     add_send_waits (to);
   return to;
+}
+
+/* The same at the places of PyTorch's own lowering. PS_ERROR_SCHEDULE if ranks wait for each other in a circle. */
+static Lists *lower (const Lists *compute, const PsSchedule *schedule, gboolean waits, GError **error)
+{
+  g_autofree guint8 *left = g_new (guint8, ps_schedule_n_ops (schedule));
+  g_autoptr (PsProgram) program = ps_program_lower_noting (ps_schedule_copy (schedule), waits ? 2 : 1, left, error);
+
+  return program != NULL ? follow (compute, program, left, waits) : NULL;
 }
 
 /* PyTorch's CSV of computations, "compute_only". */
@@ -1244,27 +1131,20 @@ const PsFormat ps_format_torch_compute = {
 
 /* PyTorch's CSV of all actions that its runtime executes, "compute_comms", as of 2.15 and of 2.14. */
 
-static gboolean holds_any (const char *text, gsize length, const char *const *words)
-{
-  for (; *words != NULL; words++)
-    if (g_strstr_len (text, (gssize)length, *words) != NULL)
-      return TRUE;
-  return FALSE;
-}
-
 /* Recognises words that only lowered lists have. */
 static gboolean recognise_2_14 (const char *text, gsize length)
 {
-  static const char *const words[] = { "SHARD", "SEND_", "RECV_", "REDUCE_GRAD", NULL };
+  static const char *const words[] = { "SHARD", "SEND_", "RECV_", "REDUCE_GRAD" };
+  gboolean found = FALSE;
 
-  return ps_format_torch_compute.recognise (text, length) && holds_any (text, length, words);
+  for (guint i = 0; i < G_N_ELEMENTS (words); i++)
+    found |= g_strstr_len (text, (gssize)length, words[i]) != NULL;
+  return found && recognise_compute (text, length);
 }
 
 static gboolean recognise_comms (const char *text, gsize length)
 {
-  static const char *const words[] = { "WAIT_", NULL };
-
-  return recognise_2_14 (text, length) && holds_any (text, length, words);
+  return recognise_2_14 (text, length) && g_strstr_len (text, (gssize)length, "WAIT_") != NULL;
 }
 
 /* Whether the lists can run with any channels; lint says which channels they need. */
@@ -1302,14 +1182,14 @@ static char *write_comms (const PsSchedule *schedule, gboolean waits, GError **e
     set_waits (own, waits);
     return to_csv (own);
   }
-  g_autoptr (Lists) lowered = lower (own, waits, error);
+  g_autoptr (Lists) lowered = lower (own, schedule, waits, error);
   return lowered != NULL ? to_csv (lowered) : NULL;
 }
 
 static char *write_program (const PsProgram *program, gboolean waits, GError **error)
 {
   g_autoptr (Lists) compute = from_schedule (program->schedule, FALSE, error);
-  g_autoptr (Lists) lists = compute != NULL ? follow (compute, program, waits) : NULL;
+  g_autoptr (Lists) lists = compute != NULL ? follow (compute, program, NULL, waits) : NULL;
 
   return lists != NULL ? to_csv (lists) : NULL;
 }

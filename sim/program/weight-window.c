@@ -1,7 +1,7 @@
 /* weight-window.c - which stages of a device have their weights gathered, and the actions that this takes. */
 #include "weight-window.h"
 
-gboolean ps_weight_window_holds (const guint16 *stages, guint n, guint stage)
+static gboolean holds (const guint16 *stages, guint n, guint stage)
 {
   for (guint i = 0; i < n; i++)
     if (stages[i] == stage)
@@ -32,18 +32,13 @@ static void move_to_front (PsWeightWindow *window, guint16 stage, guint place)
   window->used[0] = place;
 }
 
-void ps_weight_window_front (PsWeightWindow *window, const guint16 *stages, guint n, guint place)
-{
-  while (n > 0)
-    move_to_front (window, stages[--n], place);
-}
-
-guint ps_weight_window_back (PsWeightWindow *window, const PsSchedule *schedule, guint first, guint next)
+/* Goes one cell back from `next` in the order of the device whose first op is `first`. Returns the cell's place. */
+static guint go_back (PsWeightWindow *window, const PsSchedule *schedule, guint first, guint next)
 {
   guint place = cell_before (schedule, first, next);
 
-  ps_weight_window_front (window, (const guint16[]){ schedule->ops[place].stage, schedule->ops[next - 1].stage },
-                          next - place, place);
+  while (next > place)
+    move_to_front (window, schedule->ops[--next].stage, place);
   return place;
 }
 
@@ -52,6 +47,35 @@ guint ps_weight_window_size (const PsWeightWindow *window)
   if (window->n <= PS_WEIGHT_WINDOW)
     return window->n;
   return window->used[PS_WEIGHT_WINDOW] == window->used[PS_WEIGHT_WINDOW - 1] ? PS_WEIGHT_WINDOW + 1 : PS_WEIGHT_WINDOW;
+}
+
+PsWeightWindow *ps_weight_windows (const PsSchedule *schedule, guint device)
+{
+  guint first = schedule->first[device], last = schedule->first[device + 1];
+  PsWeightWindow *windows = g_new0 (PsWeightWindow, last - first + 1), window = { 0 };
+
+  for (guint next = last, place; next > first; next = place) {
+    place = go_back (&window, schedule, first, next);
+    windows[place - first] = window;
+  }
+  return windows;
+}
+
+void ps_gathered_change (PsGathered *gathered, const PsWeightWindow *window, PsWeightAction act, gpointer data)
+{
+  guint n = ps_weight_window_size (window), kept = 0;
+
+  for (guint i = 0; i < gathered->n; i++)
+    if (holds (window->stage, n, gathered->stage[i]))
+      gathered->stage[kept++] = gathered->stage[i];
+    else
+      act (data, gathered->stage[i], FALSE);
+  gathered->n = kept;
+  for (guint i = 0; i < n; i++)
+    if (!holds (gathered->stage, gathered->n, window->stage[i])) {
+      act (data, window->stage[i], TRUE);
+      gathered->stage[gathered->n++] = window->stage[i];
+    }
 }
 
 /* Stages that are in only one of the windows of two cells in a row. Where the back of both is the same stage, or a
@@ -63,7 +87,7 @@ static guint count_changes (const PsWeightWindow *a, const PsWeightWindow *b)
   if (a->n == b->n && a->stage[PS_WEIGHT_WINDOW] == b->stage[PS_WEIGHT_WINDOW])
     return n_a != n_b;
   for (guint i = 0; i < n_a; i++)
-    n -= ps_weight_window_holds (b->stage, n_b, a->stage[i]) ? 2 : 0;
+    n -= holds (b->stage, n_b, a->stage[i]) ? 2 : 0;
   return n;
 }
 
@@ -87,7 +111,8 @@ static guint count_reduced (const PsOp *cell, guint n, guint8 *seen)
 
 /* If all n_held stages of the device fit into the window, each is gathered at the start and dropped after its last op.
  */
-static void count_all_gathered (const PsSchedule *schedule, guint device, guint n_held, guint8 *seen, guint8 *actions)
+static void count_all_gathered (const PsSchedule *schedule, guint device, guint n_held, guint n_reduce, guint8 *seen,
+                                guint8 *actions)
 {
   guint first = schedule->first[device], last = schedule->first[device + 1], n_stages = 0, n_turns = 0;
 
@@ -101,16 +126,16 @@ static void count_all_gathered (const PsSchedule *schedule, guint device, guint 
         n_new++;
       }
     n_stages += n_new;
-    n_new += count_reduced (&schedule->ops[place], next - place, seen);
-    n_turns += n_new;
+    guint n_reduced = count_reduced (&schedule->ops[place], next - place, seen);
+    n_turns += n_new + n_reduced;
     if (next < last)
-      actions[next] = (guint8)n_new;
+      actions[next] = (guint8)(n_new + n_reduce * n_reduced);
   }
   if (first < last)
     actions[first] = (guint8)n_stages;
 }
 
-static void count_windows (const PsSchedule *schedule, guint device, guint8 *seen, guint8 *actions)
+static void count_windows (const PsSchedule *schedule, guint device, guint n_reduce, guint8 *seen, guint8 *actions)
 {
   PsWeightWindow window = { 0 };
   guint first = schedule->first[device], last = schedule->first[device + 1];
@@ -118,16 +143,16 @@ static void count_windows (const PsSchedule *schedule, guint device, guint8 *see
   for (guint next = last, place; next > first; next = place) {
     PsWeightWindow later = window;
 
-    place = ps_weight_window_back (&window, schedule, first, next);
+    place = go_back (&window, schedule, first, next);
     guint n_reduced = count_reduced (&schedule->ops[place], next - place, seen);
     if (next < last)
-      actions[next] = (guint8)(count_changes (&window, &later) + n_reduced);
+      actions[next] = (guint8)(count_changes (&window, &later) + n_reduce * n_reduced);
   }
   if (first < last)
     actions[first] = (guint8)ps_weight_window_size (&window);
 }
 
-guint8 *ps_weight_actions (const PsSchedule *schedule)
+guint8 *ps_weight_actions (const PsSchedule *schedule, guint n_reduce)
 {
   const PsPlacement *placement = schedule->placement;
   guint n_places = placement->n_copies * placement->n_stages;
@@ -139,9 +164,9 @@ guint8 *ps_weight_actions (const PsSchedule *schedule)
     n_stages[placement->device[i]]++;
   for (guint device = 0; device < placement->n_devices; device++) {
     if (n_stages[device] <= PS_WEIGHT_WINDOW)
-      count_all_gathered (schedule, device, n_stages[device], seen, actions);
+      count_all_gathered (schedule, device, n_stages[device], n_reduce, seen, actions);
     else
-      count_windows (schedule, device, seen, actions);
+      count_windows (schedule, device, n_reduce, seen, actions);
     for (guint i = 0; i < n_places; i++)
       if (placement->device[i] == device)
         seen[i % placement->n_stages] = 0;

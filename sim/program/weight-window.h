@@ -15,18 +15,26 @@ typedef struct {
   guint32 used[PS_WEIGHT_WINDOW + 1]; /* place of its next op */
 } PsWeightWindow;
 
-/* Goes one cell (an op, or the two of a pair) back in the order, to the one at that place with these stages. */
-void ps_weight_window_front (PsWeightWindow *window, const guint16 *stages, guint n, guint place);
-
-/* The same from `next` in the order of the device whose first op is `first`. Returns the cell's place. */
-guint ps_weight_window_back (PsWeightWindow *window, const PsSchedule *schedule, guint first, guint next);
-
 /* How many of the stages, from the front, have their weights gathered. */
 guint ps_weight_window_size (const PsWeightWindow *window);
 
-gboolean ps_weight_window_holds (const guint16 *stages, guint n, guint stage);
+/* The windows of a device's cells (an op, or the two of a pair), by the place of their first ops after that of the
+ * device's; the last one, after all ops, is empty. Free with g_free. */
+PsWeightWindow *ps_weight_windows (const PsSchedule *schedule, guint device);
+
+/* The stages whose weights a device has gathered, in the order in which they were. */
+typedef struct {
+  guint n;
+  guint16 stage[2 * (PS_WEIGHT_WINDOW + 1)];
+} PsGathered;
+
+/* Takes a stage that is gathered or dropped. */
+typedef void (*PsWeightAction) (gpointer data, guint stage, gboolean gathers);
+
+/* Goes on to a cell's window: drops the stages outside it, then gathers those that are new in it. */
+void ps_gathered_change (PsGathered *gathered, const PsWeightWindow *window, PsWeightAction act, gpointer data);
 
 /* Actions that a device spends on weights before each op, or before the first op of a pair: one for each stage that
- * is gathered or dropped, and one after the last backward of a stage, for reducing its gradients. Entry i is that of
- * ops[i] of the schedule. Free with g_free. */
-guint8 *ps_weight_actions (const PsSchedule *schedule);
+ * is gathered or dropped, and n_reduce after the last backward of a stage, for reducing its gradients. Entry i is that
+ * of ops[i] of the schedule. Free with g_free. */
+guint8 *ps_weight_actions (const PsSchedule *schedule, guint n_reduce);

@@ -1,6 +1,5 @@
 /* schedule.c - placements; building, naming and checking the orders of ops; and their own file. */
 #include "base/json.h"
-#include "base/large.h"
 #include "base/text.h"
 #include "formats-private.h"
 
@@ -205,7 +204,6 @@ void ps_schedule_builder_reserve (PsScheduleBuilder *builder, guint n)
     return;
   builder->n_allocated = MAX (1024, builder->n_ops + MAX (n, builder->n_ops));
   schedule->ops = g_renew (PsOp, schedule->ops, builder->n_allocated);
-  ps_large (schedule->ops, builder->n_allocated * sizeof *schedule->ops);
 }
 
 void ps_schedule_builder_add_op (PsScheduleBuilder *builder, PsOp op)

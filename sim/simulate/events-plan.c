@@ -83,27 +83,6 @@ static void try_rule (Plan *plan, PsCommOrder order)
   try_order_of_run (plan);
 }
 
-/* The longest path from the start of each step to the end of the program while transfers do not queue. */
-static gint64 *find_tails (const Plan *plan)
-{
-  const PsProgram *program = plan->program;
-  const PsEventsSetting *setting = &plan->setting;
-  gint64 *tails = g_new0 (gint64, (gsize)program->n_steps + 1); /* entry 0: steps without input or predecessor */
-
-  for (guint i = program->n_steps; i-- > 0;) {
-    const PsStep *step = &program->steps[i];
-    gint64 transfer = setting->transfer_ns != NULL ? setting->transfer_ns[i] : plan->costs->transfer_ns[step->transfer];
-    gint64 duration
-        = setting->duration_ns != NULL ? setting->duration_ns[i] : ps_step_duration (program, plan->costs, i);
-
-    tails[i + 1] += ps_event_step_at_speed (setting, program, plan->costs, i, duration);
-    tails[step->previous] = MAX (tails[step->previous], tails[i + 1]);
-    tails[step->input] = MAX (tails[step->input], tails[i + 1] + transfer);
-  }
-  memmove (tails, tails + 1, program->n_steps * sizeof *tails);
-  return tails;
-}
-
 /* Messages as they come: first the oldest (urgency NULL), or first the most urgent. */
 static gboolean try_free_messages (Plan *plan, const gint64 *urgency_ns, GError **error)
 {
@@ -131,7 +110,7 @@ gboolean ps_events_plan (PsProgram *program, const PsCosts *costs, const PsEvent
   plan.size = program->first[program->schedule->placement->n_devices] * sizeof *program->instructions;
   plan.simulation = ps_simulation_new (program);
   plan.simulation->times_only = TRUE;
-  tails = find_tails (&plan);
+  tails = ps_step_tails (program, costs, &plan.setting);
   if (try_free_messages (&plan, NULL, &cause) && try_free_messages (&plan, tails, &cause)) {
     try_rule (&plan, PS_COMM_ASAP);
     try_rule (&plan, PS_COMM_DEFERRED);

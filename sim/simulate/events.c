@@ -1178,15 +1178,6 @@ static void run_by_time (PsEvents *events)
 
 /* A run */
 
-static void allot_times (PsSimulation *simulation)
-{
-  if (simulation->start_ns != NULL)
-    return;
-  simulation->start_ns = g_new0 (gint64, simulation->n_steps);
-  simulation->transfer_start_ns = g_new0 (gint64, simulation->n_steps);
-  simulation->transfer_end_ns = g_new0 (gint64, simulation->n_steps);
-}
-
 /* Every transfer and op gets its duration under these costs. */
 static void begin_transfers (PsEvents *events)
 {
@@ -1247,7 +1238,7 @@ static void begin (PsEvents *events, const PsCosts *costs, PsSimulation *simulat
   events->simulation = simulation;
   events->n_startable = events->n_awake = 0;
   ps_simulation_begin (events->program, costs, simulation);
-  allot_times (simulation);
+  ps_simulation_allot_times (simulation);
   begin_transfers (events);
   for (guint device = events->n_devices; device-- > 0;) {
     gint64 ready = events->setting.ready_ns != NULL ? events->setting.ready_ns[device] : 0;
@@ -1446,9 +1437,7 @@ PsProgram *ps_events_realise (const PsEvents *events, PsSimulation **simulation)
   program = ps_program_lower (realised_schedule (events), PS_COMM_ASAP, NULL);
   g_assert (program != NULL); /* it has run */
   new = ps_simulation_new (program);
-  new->start_ns = g_new (gint64, new->n_steps);
-  new->transfer_start_ns = g_new (gint64, new->n_steps);
-  new->transfer_end_ns = g_new (gint64, new->n_steps);
+  ps_simulation_allot_times (new);
   for (guint i = 0; i < events->n_items; i++) {
     guint from = events->items[events->ready->sequence[i]].step, to = program->step_of[i];
 

@@ -2,8 +2,6 @@
 #include "gathers.h"
 #include "program/weight-window.h"
 
-#define WINDOW (PS_WEIGHT_WINDOW + 1)
-
 void ps_gathers_clear (PsGathers *gathers)
 {
   g_free (gathers->first);
@@ -17,75 +15,51 @@ static guint cell_size (const PsSchedule *schedule, guint place)
   return schedule->ops[place].paired ? 2 : 1;
 }
 
-/* The windows of a device's cells, found from the end; that of a pair is at its first op. */
-static void find_windows (const PsSchedule *schedule, guint device, PsWeightWindow *windows)
-{
-  guint first = schedule->first[device];
-  PsWeightWindow window = { 0 };
-
-  for (guint next = schedule->first[device + 1], place; next > first; next = place) {
-    place = ps_weight_window_back (&window, schedule, first, next);
-    windows[place - first] = window;
-  }
-}
-
 static PsGather *gather_at (const PsGathers *gathers, guint index)
 {
   return &g_array_index (gathers->gather, PsGather, index);
 }
 
-/* The place of a stage in `open`, which has the index + 1 of each gather whose weights are there; WINDOW: it has none.
- */
-static guint find_open (const PsGathers *gathers, const guint *open, guint stage)
+/* The gathers of a device while they are found. */
+typedef struct {
+  PsGathers *gathers;
+  guint32 *last; /* [n_stages] the last gather of each stage */
+  guint place;   /* of the cell that the device has come to */
+} Finder;
+
+static void note_action (gpointer data, guint stage, gboolean gathers)
 {
-  guint i = 0;
+  const Finder *finder = data;
+  const PsGather gather = { .place = finder->place, .stage = (guint16)stage };
 
-  while (i < WINDOW && (open[i] == 0 || gather_at (gathers, open[i] - 1)->stage != stage))
-    i++;
-  return i;
-}
-
-/* Drops the stages that leave the window, and gathers those that come in. */
-static void change_window (PsGathers *gathers, guint *open, const PsWeightWindow *window, guint place)
-{
-  guint n = ps_weight_window_size (window), free = 0;
-
-  for (guint i = 0; i < WINDOW; i++)
-    if (open[i] > 0 && !ps_weight_window_holds (window->stage, n, gather_at (gathers, open[i] - 1)->stage)) {
-      gather_at (gathers, open[i] - 1)->until = place;
-      open[i] = 0;
-    }
-  for (guint k = 0; k < n; k++)
-    if (find_open (gathers, open, window->stage[k]) == WINDOW) {
-      const PsGather gather = { .place = place, .stage = window->stage[k] };
-
-      while (open[free] > 0)
-        free++;
-      g_array_append_val (gathers->gather, gather);
-      open[free] = gathers->gather->len;
-    }
-}
-
-static void add_device (PsGathers *gathers, const PsSchedule *schedule, guint device)
-{
-  const PsWeightWindow none = { 0 };
-  guint first = schedule->first[device], last = schedule->first[device + 1], n;
-  g_autofree PsWeightWindow *windows = g_new0 (PsWeightWindow, last - first + 1);
-  guint open[WINDOW] = { 0 };
-
-  find_windows (schedule, device, windows);
-  for (guint place = first; place < last; place += n) {
-    n = cell_size (schedule, place);
-    change_window (gathers, open, &windows[place - first], place);
-    for (guint i = place; i < place + n; i++)
-      gathers->of[i] = open[find_open (gathers, open, schedule->ops[i].stage)] - 1;
+  if (!gathers) {
+    gather_at (finder->gathers, finder->last[stage])->until = finder->place;
+    return;
   }
-  change_window (gathers, open, &none, last);
+  finder->last[stage] = finder->gathers->gather->len;
+  g_array_append_val (finder->gathers->gather, gather);
+}
+
+static void add_device (Finder *finder, const PsSchedule *schedule, guint device)
+{
+  guint first = schedule->first[device], last = schedule->first[device + 1], n;
+  g_autofree PsWeightWindow *windows = ps_weight_windows (schedule, device);
+  PsGathered gathered = { 0 };
+
+  for (finder->place = first; finder->place < last; finder->place += n) {
+    n = cell_size (schedule, finder->place);
+    ps_gathered_change (&gathered, &windows[finder->place - first], note_action, finder);
+    for (guint i = finder->place; i < finder->place + n; i++)
+      finder->gathers->of[i] = finder->last[schedule->ops[i].stage];
+  }
+  ps_gathered_change (&gathered, &windows[last - first], note_action, finder);
 }
 
 void ps_gathers_init (PsGathers *gathers, const PsProgram *program)
 {
   guint n = program->schedule->placement->n_devices;
+  g_autofree guint32 *last = g_new0 (guint32, program->schedule->placement->n_stages);
+  Finder finder = { .gathers = gathers, .last = last };
 
   gathers->n_devices = n;
   gathers->first = g_new (guint, n + 1);
@@ -95,7 +69,7 @@ void ps_gathers_init (PsGathers *gathers, const PsProgram *program)
   gathers->channel_ns = g_new0 (gint64, n);
   for (guint d = 0; d < n; d++) {
     gathers->first[d] = gathers->next[d] = gathers->gather->len;
-    add_device (gathers, program->schedule, d);
+    add_device (&finder, program->schedule, d);
   }
   gathers->first[n] = gathers->gather->len;
 }

@@ -12,6 +12,13 @@ gint64 ps_event_step_at_speed (const PsEventsSetting *setting, const PsProgram *
 /* Clears the results, then sets weights, O and busy time (the sum of the ops' costs), which need no engine. */
 void ps_simulation_begin (const PsProgram *program, const PsCosts *costs, PsSimulation *simulation);
 
+/* Makes room for the starts of steps and the times of transfers, where there is none. */
+void ps_simulation_allot_times (PsSimulation *simulation);
+
+/* The longest path from the start of each step to the end of the program while transfers do not queue. Free with
+ * g_free. */
+gint64 *ps_step_tails (const PsProgram *program, const PsCosts *costs, const PsEventsSetting *setting);
+
 /* Adds the buffers of messages to the peaks, after a run whose peaks count ops alone. Does nothing if no message has a
  * known size. */
 void ps_simulation_count_buffers (const PsProgram *program, const PsCosts *costs, PsSimulation *simulation);

@@ -19,6 +19,15 @@ PsSimulation *ps_simulation_new (const PsProgram *program)
   return simulation;
 }
 
+void ps_simulation_allot_times (PsSimulation *simulation)
+{
+  if (simulation->start_ns != NULL)
+    return;
+  simulation->start_ns = g_new0 (gint64, simulation->n_steps);
+  simulation->transfer_start_ns = g_new0 (gint64, simulation->n_steps);
+  simulation->transfer_end_ns = g_new0 (gint64, simulation->n_steps);
+}
+
 void ps_simulation_free (PsSimulation *simulation)
 {
   if (simulation == NULL)
@@ -109,6 +118,23 @@ gint64 ps_event_step_at_speed (const PsEventsSetting *setting, const PsProgram *
     return duration_ns;
   gint64 host_ns = MIN (ps_host_time_sum (ps_step_host_time (program, costs, step)), duration_ns);
   return host_ns + ps_event_at_speed (setting, program->steps[step].device, duration_ns - host_ns);
+}
+
+gint64 *ps_step_tails (const PsProgram *program, const PsCosts *costs, const PsEventsSetting *setting)
+{
+  gint64 *tails = g_new0 (gint64, (gsize)program->n_steps + 1); /* entry 0: steps without input or predecessor */
+
+  for (guint i = program->n_steps; i-- > 0;) {
+    const PsStep *step = &program->steps[i];
+    gint64 transfer = setting->transfer_ns != NULL ? setting->transfer_ns[i] : costs->transfer_ns[step->transfer];
+    gint64 duration = setting->duration_ns != NULL ? setting->duration_ns[i] : ps_step_duration (program, costs, i);
+
+    tails[i + 1] += ps_event_step_at_speed (setting, program, costs, i, duration);
+    tails[step->previous] = MAX (tails[step->previous], tails[i + 1]);
+    tails[step->input] = MAX (tails[step->input], tails[i + 1] + transfer);
+  }
+  memmove (tails, tails + 1, program->n_steps * sizeof *tails);
+  return tails;
 }
 
 /* The walk */

@@ -215,7 +215,7 @@ static void test_memory (InFolder *fixture, G_GNUC_UNUSED gconstpointer data)
 
   if (!have_program ("gnuplot"))
     return;
-  svg = draw (fixture, "memory '%P' '%M' --limit 2KiB", "a.svg", NULL);
+  svg = draw (fixture, "memory '%P' '%M' --memory-limit 2KiB", "a.svg", NULL);
   g_assert_cmpuint (count (svg, "limit 2 KiB"), ==, 2);
   g_assert_cmpuint (count (svg, "weights"), ==, 2);
   g_assert_cmpuint (count (svg, "device 1"), ==, 2);

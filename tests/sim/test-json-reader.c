@@ -451,7 +451,7 @@ static void test_stream (void)
       fine (ps_json_stream_next (&stream, '}', &key, &found, &error));
       g_assert_true (found);
       g_assert_cmpstr (key, ==, expected);
-      fine (ps_json_stream_value (&stream, again, &reader, &error));
+      fine (ps_json_stream_value (&stream, &reader, &error));
       g_assert_true (strncmp (reader.at, value, strlen (value)) == 0);
     }
     fine (ps_json_stream_next (&stream, '}', &key, &found, &error));
@@ -469,9 +469,9 @@ static void test_stream_refusals (void)
   } cases[] = {
     { "[1, 2 3]", "x: value 3: ',' is missing" },
     { "[1, 2", "x: value 3: the text ends too early: ',' is missing" },
-    { "[1, ", "x: value 2: the text ends too early: no value of JSON" },
-    { "[1, ]", "x: value 2: no value of JSON" },
-    { "[1, tru]", "x: value 2:1:2: no value of JSON" },
+    { "[1, ", "x: value 2:1:1: the text ends too early: no value of JSON" },
+    { "[1, ]", "x: value 2:1:1: no value of JSON" },
+    { "[1, tru]", "x: value 2:1:1: no value of JSON" },
     { "[1, \"a", "x: value 2:*: the text ends too early: *" },
     { "[1] 2", "x: value 2: more text after the end" },
     { "{1: 2}", "x: value 2: a key is missing" },
@@ -495,7 +495,7 @@ static void test_stream_refusals (void)
     ps_json_stream_enter (&stream);
     while (found && good)
       good = ps_json_stream_next (&stream, is_object ? '}' : ']', is_object ? &key : NULL, &found, &error)
-             && (!found || ps_json_stream_value (&stream, FALSE, &reader, &error));
+             && (!found || ps_json_stream_value (&stream, &reader, &error));
     g_assert_false (good && ps_json_stream_end (&stream, &error));
     assert_error (&error, PS_ERROR_INPUT, cases[i].message);
   }

@@ -298,7 +298,7 @@ static const PsOption outer_rows[] = {
              .any_offset = PS_MEMBER (Outer, any, gboolean), .given = PS_MEMBER (Outer, has_number, gboolean)),
   PS_OPTION ("word", 0, PS_TEXTS (Outer, words), "WORD", "Word"),
   PS_OPTION ("flag", 'f', PS_FLAG (Outer, flag), NULL, "Flag"),
-  PS_OPTION ("text", 0, PS_TEXT (Outer, text), "TEXT", "Text", .was = "letters"),
+  PS_OPTION ("text", 0, PS_TEXT (Outer, text), "TEXT", "Text"),
   PS_OPTION ("part", 'a', PS_LIST (Outer, parts), "PART,...", "Parts"),
   PS_OPTION ("one", 'o', PS_TEXT (Outer, one), "NAME", "Name", .single = TRUE),
   PS_OPTION ("", 0, PS_FILES (Outer, files), NULL, NULL),
@@ -355,7 +355,7 @@ static void test_own_lists (void)
   Outer outer = { .inner = { .setting = setting } };
   g_autoptr (GError) error = NULL;
 
-  fine (parse_outer (&outer, "-a one,two --part 'three, four' -a five -o six --letters old", &error));
+  fine (parse_outer (&outer, "-a one,two --part 'three, four' -a five -o six --text old", &error));
   g_autofree char *joined = g_strjoinv (" ", outer.parts);
   g_assert_cmpstr (joined, ==, "one two three four five");
   g_assert_cmpstr (outer.one, ==, "six");

@@ -752,7 +752,7 @@ static void test_weight_turns (void)
 
   for (guint n = 0; n < 300; n++) {
     g_autoptr (PsSchedule) schedule = random_schedule (rand, n % 3 > 0);
-    g_autofree guint8 *turns = ps_weight_actions (schedule);
+    g_autofree guint8 *turns = ps_weight_actions (schedule, 1);
 
     for (guint device = 0; device < schedule->placement->n_devices; device++) {
       guint first = schedule->first[device], end = schedule->first[device + 1];
