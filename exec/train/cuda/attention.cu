@@ -237,10 +237,9 @@ extern "C" void ps_cuda_attention (PsQueue *queue, const PsAttention *shape, voi
 {
   const bool fast = ps_cuda_attention_is_fast (queue->element, shape) && ps_is_on_16_bytes ({ out, q, k, v });
 
-  if (shape->batch <= 0 || shape->sequence <= 0 || !can_attend (queue, "attention", shape, fast))
+  if (!can_attend (queue, "attention", shape, fast))
     return;
-  ps_by_width (queue->element, false, [&] (auto tag) {
-    typedef typename decltype (tag)::type T;
+  ps_by_width (queue->element, {}, {}, [&]<typename T, int width> (PsWidth<T, width>) {
     PsAttentionForward<T> attention
         = { ps_attention_shape (shape), (T *)out, (float *)kept, (const T *)q, (const T *)k, (const T *)v, 0, 0 };
     ps_attention_set_scale (&attention);
@@ -261,8 +260,8 @@ template <typename T> static void launch_delta (PsQueue *queue, const PsAttentio
 {
   constexpr int width = 16 / sizeof (T);
   const PsAttentionShape &shape = attention.shape;
-  const bool wide = ps_is_wide (queue->element, (size_t)shape.out_stride, { attention.out, attention.dout })
-                    && ps_is_wide (queue->element, (size_t)shape.head_size, {});
+  const bool wide
+      = ps_is_wide (queue->element, { shape.out_stride, shape.head_size }, { attention.out, attention.dout });
   const int lanes = wide && shape.head_size <= 8 * width ? 8 : wide && shape.head_size <= 16 * width ? 16 : 32;
   const dim3 grid (ps_blocks ((size_t)shape.sequence, (size_t)(block_threads / lanes)), (unsigned)shape.heads,
                    (unsigned)shape.batch);
@@ -282,10 +281,9 @@ extern "C" void ps_cuda_attention_backward (PsQueue *queue, const PsAttention *s
   const bool fast
       = ps_cuda_attention_is_fast (queue->element, shape) && ps_is_on_16_bytes ({ dq, dk, dv, dout, out, q, k, v });
 
-  if (shape->batch <= 0 || shape->sequence <= 0 || !can_attend (queue, "gradient of attention", shape, fast))
+  if (!can_attend (queue, "gradient of attention", shape, fast))
     return;
-  ps_by_width (queue->element, false, [&] (auto tag) {
-    typedef typename decltype (tag)::type T;
+  ps_by_width (queue->element, {}, {}, [&]<typename T, int width> (PsWidth<T, width>) {
     PsAttentionBackward<T> attention = { ps_attention_shape (shape),
                                          (T *)dq,
                                          (T *)dk,
