@@ -7,6 +7,7 @@ static const int block_threads = 128;
 static const int block_warps = block_threads / 32;
 static const int max_head_size = 1024;
 static const int max_sequence = 8192;
+static const double log2_e = 1.4426950408889634;
 
 /* --- sums and maxima over a block, the same bits in every thread --- */
 
@@ -51,7 +52,7 @@ template <typename T> static __global__ void __launch_bounds__ (block_threads) s
 {
   PS_SHARED_BYTES (bytes);
   float *weight = (float *)bytes;
-  const PsAttentionShape &shape = a.shape;
+  const PsAttention &shape = a.shape;
   const int place = (int)blockIdx.x, head = (int)blockIdx.y, row = (int)blockIdx.z;
   const int kv_head = head / (shape.heads / shape.kv_heads), size = shape.head_size;
   const int last = shape.past + place;
@@ -102,7 +103,7 @@ static __device__ __forceinline__ Weight weight_of (const PsAttentionBackward<T>
 template <typename T> static __global__ void __launch_bounds__ (block_threads) simple_keys (PsAttentionBackward<T> a)
 {
   PS_SHARED_BYTES (bytes);
-  const PsAttentionShape &shape = a.shape;
+  const PsAttention &shape = a.shape;
   const int place = (int)blockIdx.x, kv_head = (int)blockIdx.y, row = (int)blockIdx.z;
   const int group = shape.heads / shape.kv_heads, size = shape.head_size;
   const size_t at = ps_key_at (shape, row, place, kv_head);
@@ -134,7 +135,7 @@ template <typename T> static __global__ void __launch_bounds__ (block_threads) s
 template <typename T> static __global__ void __launch_bounds__ (block_threads) simple_queries (PsAttentionBackward<T> a)
 {
   PS_SHARED_BYTES (bytes);
-  const PsAttentionShape &shape = a.shape;
+  const PsAttention &shape = a.shape;
   const int place = (int)blockIdx.x, head = (int)blockIdx.y, row = (int)blockIdx.z;
   const int kv_head = head / (shape.heads / shape.kv_heads), size = shape.head_size, end = shape.past + place + 1;
   float *dq = (float *)bytes;
@@ -163,7 +164,7 @@ template <typename T> static __global__ void __launch_bounds__ (block_threads) s
 template <typename T, int width, int lanes>
 static __global__ void __launch_bounds__ (block_threads) fill_delta (PsAttentionBackward<T> a)
 {
-  const PsAttentionShape &shape = a.shape;
+  const PsAttention &shape = a.shape;
   const int place = (int)(blockIdx.x * (block_threads / lanes) + threadIdx.x / lanes);
   const int head = (int)blockIdx.y, row = (int)blockIdx.z, lane = (int)threadIdx.x % lanes;
   const int end = place < shape.sequence ? shape.head_size : 0;
@@ -205,7 +206,7 @@ extern "C" int ps_cuda_attention_is_fast (PsElement element, const PsAttention *
 
 template <typename T> static void launch_simple_forward (PsQueue *queue, const PsAttentionForward<T> &attention)
 {
-  const PsAttentionShape &shape = attention.shape;
+  const PsAttention &shape = attention.shape;
   const dim3 grid ((unsigned)shape.sequence, (unsigned)shape.heads, (unsigned)shape.batch);
 
   ps_launch (queue, "attention", simple_forward<T>, grid, block_threads, (size_t)ps_keys (shape) * sizeof (float),
@@ -214,7 +215,7 @@ template <typename T> static void launch_simple_forward (PsQueue *queue, const P
 
 template <typename T> static void launch_simple_backward (PsQueue *queue, const PsAttentionBackward<T> &attention)
 {
-  const PsAttentionShape &shape = attention.shape;
+  const PsAttention &shape = attention.shape;
   const size_t shared = 2 * (size_t)shape.head_size * sizeof (float) + block_threads * sizeof (Weight);
   const dim3 of_keys ((unsigned)ps_keys (shape), (unsigned)shape.kv_heads, (unsigned)shape.batch);
   const dim3 of_queries ((unsigned)shape.sequence, (unsigned)shape.heads, (unsigned)shape.batch);
@@ -235,14 +236,14 @@ static bool can_attend (PsQueue *queue, const char *what, const PsAttention *sha
 extern "C" void ps_cuda_attention (PsQueue *queue, const PsAttention *shape, void *out, void *kept, const void *q,
                                    const void *k, const void *v)
 {
+  const double scale = 1 / sqrt ((double)shape->head_size);
   const bool fast = ps_cuda_attention_is_fast (queue->element, shape) && ps_is_on_16_bytes ({ out, q, k, v });
 
   if (!can_attend (queue, "attention", shape, fast))
     return;
   ps_by_width (queue->element, {}, {}, [&]<typename T, int width> (PsWidth<T, width>) {
-    PsAttentionForward<T> attention
-        = { ps_attention_shape (shape), (T *)out, (float *)kept, (const T *)q, (const T *)k, (const T *)v, 0, 0 };
-    ps_attention_set_scale (&attention);
+    const PsAttentionForward<T> attention = { *shape,       (T *)out,     (float *)kept, (const T *)q,
+                                              (const T *)k, (const T *)v, (float)scale,  (float)(scale * log2_e) };
     if constexpr (sizeof (T) == 2)
       if (fast)
         return ps_hopper_takes (shape->head_size) ? ps_flash_forward_hopper (queue, attention)
@@ -259,7 +260,7 @@ extern "C" size_t ps_cuda_attention_kept_bytes (const PsAttention *shape)
 template <typename T> static void launch_delta (PsQueue *queue, const PsAttentionBackward<T> &attention)
 {
   constexpr int width = 16 / sizeof (T);
-  const PsAttentionShape &shape = attention.shape;
+  const PsAttention &shape = attention.shape;
   const bool wide
       = ps_is_wide (queue->element, { shape.out_stride, shape.head_size }, { attention.out, attention.dout });
   const int lanes = wide && shape.head_size <= 8 * width ? 8 : wide && shape.head_size <= 16 * width ? 16 : 32;
@@ -278,13 +279,14 @@ extern "C" void ps_cuda_attention_backward (PsQueue *queue, const PsAttention *s
                                             const void *dout, const void *out, const void *kept, const void *q,
                                             const void *k, const void *v)
 {
+  const double scale = 1 / sqrt ((double)shape->head_size);
   const bool fast
       = ps_cuda_attention_is_fast (queue->element, shape) && ps_is_on_16_bytes ({ dq, dk, dv, dout, out, q, k, v });
 
   if (!can_attend (queue, "gradient of attention", shape, fast))
     return;
   ps_by_width (queue->element, {}, {}, [&]<typename T, int width> (PsWidth<T, width>) {
-    PsAttentionBackward<T> attention = { ps_attention_shape (shape),
+    PsAttentionBackward<T> attention = { *shape,
                                          (T *)dq,
                                          (T *)dk,
                                          (T *)dv,
@@ -295,9 +297,8 @@ extern "C" void ps_cuda_attention_backward (PsQueue *queue, const PsAttention *s
                                          (const T *)k,
                                          (const T *)v,
                                          (float *)queue->workspace,
-                                         0,
-                                         0 };
-    ps_attention_set_scale (&attention);
+                                         (float)scale,
+                                         (float)(scale * log2_e) };
     launch_delta (queue, attention);
     if constexpr (sizeof (T) == 2)
       if (fast)

@@ -6,19 +6,8 @@
 
 #include "cuda-kernels.h"
 
-/* What kernels read of a PsAttention. */
-struct PsAttentionShape {
-  int batch, sequence, heads, kv_heads, head_size, qkv_stride, out_stride, kv_stride, past;
-};
-
-static inline PsAttentionShape ps_attention_shape (const PsAttention *of)
-{
-  return { of->batch,      of->sequence,   of->heads,     of->kv_heads, of->head_size,
-           of->qkv_stride, of->out_stride, of->kv_stride, of->past };
-}
-
 template <typename T> struct PsAttentionForward {
-  PsAttentionShape shape;
+  PsAttention shape;
   T *out;
   float *lse;
   const T *q, *k, *v;
@@ -27,7 +16,7 @@ template <typename T> struct PsAttentionForward {
 };
 
 template <typename T> struct PsAttentionBackward {
-  PsAttentionShape shape;
+  PsAttention shape;
   T *dq, *dk, *dv;
   const T *dout, *out;
   const float *lse;
@@ -36,17 +25,8 @@ template <typename T> struct PsAttentionBackward {
   float scale, scale_of_2;
 };
 
-/* Fills scale and scale_of_2 of a forward or a backward. */
-template <typename Attention> static inline void ps_attention_set_scale (Attention *attention)
-{
-  const double scale = 1 / sqrt ((double)attention->shape.head_size);
-
-  attention->scale = (float)scale;
-  attention->scale_of_2 = (float)(scale * 1.4426950408889634);
-}
-
 /* Returns the keys of one sequence. */
-static __host__ __device__ inline int ps_keys (const PsAttentionShape &shape)
+static __host__ __device__ inline int ps_keys (const PsAttention &shape)
 {
   return shape.past + shape.sequence;
 }
@@ -54,52 +34,46 @@ static __host__ __device__ inline int ps_keys (const PsAttentionShape &shape)
 /* Offsets of a head of a token: ps_query_at in queries and their gradients, ps_key_at in keys, values and their
  * gradients, ps_out_at in outputs and their gradients, ps_row_at in lse and delta. The place of a key counts from the
  * first key, others from the first query. */
-static __host__ __device__ inline size_t ps_query_at (const PsAttentionShape &shape, int row, int place, int head)
+static __host__ __device__ inline size_t ps_query_at (const PsAttention &shape, int row, int place, int head)
 {
   return (size_t)(unsigned)(row * shape.sequence + place) * (unsigned)shape.qkv_stride
          + (unsigned)(head * shape.head_size);
 }
 
-static __host__ __device__ inline size_t ps_key_at (const PsAttentionShape &shape, int row, int place, int head)
+static __host__ __device__ inline size_t ps_key_at (const PsAttention &shape, int row, int place, int head)
 {
   return (size_t)(unsigned)(row * ps_keys (shape) + place) * (unsigned)shape.kv_stride
          + (unsigned)(head * shape.head_size);
 }
 
-static __host__ __device__ inline size_t ps_out_at (const PsAttentionShape &shape, int row, int place, int head)
+static __host__ __device__ inline size_t ps_out_at (const PsAttention &shape, int row, int place, int head)
 {
   return (size_t)(unsigned)(row * shape.sequence + place) * (unsigned)shape.out_stride
          + (unsigned)(head * shape.head_size);
 }
 
-static __host__ __device__ inline size_t ps_row_at (const PsAttentionShape &shape, int row, int place, int head)
+static __host__ __device__ inline size_t ps_row_at (const PsAttention &shape, int row, int place, int head)
 {
   return (size_t)(unsigned)(row * shape.heads + head) * (unsigned)shape.sequence + (unsigned)place;
 }
 
-template <int size> struct PsHeadSize {
-  static constexpr int value = size;
+template <int D> struct PsHeadSize {
 };
 
 /* Calls work with the PsHeadSize of a head size that tensor cores take. FALSE for others. */
 template <typename Work> static inline bool ps_by_head_size (int size, Work work)
 {
-  switch (size) {
-  case 32:
+  if (size == 32)
     work (PsHeadSize<32> ());
-    return true;
-  case 64:
+  else if (size == 64)
     work (PsHeadSize<64> ());
-    return true;
-  case 96:
+  else if (size == 96)
     work (PsHeadSize<96> ());
-    return true;
-  case 128:
+  else if (size == 128)
     work (PsHeadSize<128> ());
-    return true;
-  default:
+  else
     return false;
-  }
+  return true;
 }
 
 /* The tensor-core paths, for head sizes of ps_cuda_attention_is_fast. delta is filled before the backward. */

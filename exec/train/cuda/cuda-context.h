@@ -19,7 +19,7 @@ typedef struct {
   CUgreenCtx green;  /* NULL: the whole GPU */
   CUcontext current; /* context of the green context */
   cudaStream_t stream;
-  cudaEvent_t done;                 /* for ps_cuda_await */
+  cudaEvent_t done;                 /* for waits */
   struct _PsCudaProducts *products; /* NULL: it only copies */
 } PsCudaContext;
 
@@ -61,16 +61,11 @@ char *ps_cuda_sharing (void);
 /* See PsDeviceClass.warning: multiprocessors that are idle. */
 char *ps_cuda_idle (void);
 
-/* Waits for all work of the stream; the thread sleeps, or spins with PIPESIM_CUDA_WAIT=spin. */
-gboolean ps_cuda_await (PsCudaContext *context, GError **error);
-
-/* Whether PIPESIM_CUDA_WAIT=spin. */
-gboolean ps_cuda_spins (void);
-
-/* Waits for the event until that moment of ps_clock_now. cudaErrorNotReady: it has not come by then. */
+/* Waits for the event until that moment of ps_clock_now; the thread sleeps, or spins with PIPESIM_CUDA_WAIT=spin.
+ * cudaErrorNotReady: it has not come by then. */
 cudaError_t ps_cuda_poll (cudaEvent_t event, gint64 until_ns);
 
-/* Makes an event that tells times; threads wait for it as in ps_cuda_await. */
+/* Makes an event that tells times; threads wait for it in the same way. */
 gboolean ps_cuda_event (cudaEvent_t *event, GError **error);
 
 /* Copies between host and device memory in any direction, after all work of the stream. Returns when it is done. */

@@ -1,7 +1,7 @@
 /* cuda-products.h - the matrix products of a stage, by cuBLASLt, which also does the additions and GELU after a product
  * if it can.
  *
- * Its functions are those of the table of kernels (cuda-kernels.h). All arrays start on PS_CUDA_GRANULE bytes.
+ * They are functions of the table of kernels (cuda-kernels.c). All arrays start on PS_CUDA_GRANULE bytes.
  *
  * The algorithm of a shape on a number of multiprocessors is chosen once per process and kept. The library proposes
  * algorithms without split sums, whose order is not fixed. The choice is the first proposal that no other one beats
@@ -20,15 +20,9 @@
 
 typedef struct _PsCudaProducts PsCudaProducts;
 
-/* Returns the bytes of the workspace that products need. */
-gsize ps_cuda_products_workspace (void);
-
 /* For the queue of the context that is current. NULL with an error. */
 PsCudaProducts *ps_cuda_products_new (GError **error);
 void ps_cuda_products_free (PsCudaProducts *products);
-
-/* Chooses for a part of n_sms multiprocessors from now on, whatever part runs the products. */
-void ps_cuda_products_set_part (PsCudaProducts *products, guint n_sms);
 
 /* ps_cuda_choices returns all choices of the process so far; ps_cuda_adopt_choices takes over those of another process.
  * See PsDeviceClass. Choices are valid for one version of the library and one model of GPU. */

@@ -322,7 +322,7 @@ static const int norm_blocks = 256;
 
 struct Adam {
   __nv_bfloat16 *weights;
-  float *master, *gradient, *momentum, *variance;
+  const float *master, *gradient, *momentum, *variance; /* written unless the step is tried out */
   float *tried; /* where new master weights go that are tried out; NULL: nowhere */
   size_t n;
   float factor, rate, correction;
@@ -356,21 +356,26 @@ template <int width, bool tries> static __global__ void __launch_bounds__ (block
     if (adam.tried != nullptr)
       ps_store (adam.tried + first, w);
   } else {
-    ps_store (adam.master + first, w);
-    ps_store (adam.gradient + first, g);
-    ps_store (adam.momentum + first, m);
-    ps_store (adam.variance + first, v);
+    ps_store ((float *)adam.master + first, w);
+    ps_store ((float *)adam.gradient + first, g);
+    ps_store ((float *)adam.momentum + first, m);
+    ps_store ((float *)adam.variance + first, v);
   }
   if (adam.weights != nullptr)
     ps_store (adam.weights + first, rounded);
 }
 
-template <bool tries> static void launch_adam (PsQueue *queue, Adam adam, double learning_rate, uint64_t step)
+template <bool tries>
+static void launch_adam (PsQueue *queue, void *weights, float *tried, const float *master, const float *gradient,
+                         const float *momentum, const float *variance, size_t n, float factor, double learning_rate,
+                         uint64_t step)
 {
   const char *what = tries ? "trying Adam" : "Adam";
+  const float rate = (float)(learning_rate / (1 - pow (0.9, (double)step)));
+  const float correction = (float)(1 / sqrt (1 - pow (0.999, (double)step)));
+  const Adam adam
+      = { (__nv_bfloat16 *)weights, master, gradient, momentum, variance, tried, n, factor, rate, correction };
 
-  adam.rate = (float)(learning_rate / (1 - pow (0.9, (double)step)));
-  adam.correction = (float)(1 / sqrt (1 - pow (0.999, (double)step)));
   if (adam.n % 4 == 0
       && ps_is_on_16_bytes ({ adam.weights, adam.master, adam.gradient, adam.momentum, adam.variance, adam.tried }))
     ps_launch (queue, what, adam_step<4, tries>, ps_blocks (adam.n, block_threads * 4), block_threads, 0, adam);
@@ -381,27 +386,14 @@ template <bool tries> static void launch_adam (PsQueue *queue, Adam adam, double
 extern "C" void ps_cuda_adam (PsQueue *queue, void *weights, float *master, float *gradient, float *momentum,
                               float *variance, size_t n, float factor, double learning_rate, uint64_t step)
 {
-  const Adam adam = { (__nv_bfloat16 *)weights, master, gradient, momentum, variance, nullptr, n, factor, 0, 0 };
-
-  launch_adam<false> (queue, adam, learning_rate, step);
+  launch_adam<false> (queue, weights, nullptr, master, gradient, momentum, variance, n, factor, learning_rate, step);
 }
 
 extern "C" void ps_cuda_adam_try (PsQueue *queue, void *weights, float *tried, const float *master,
                                   const float *gradient, const float *momentum, const float *variance, size_t n,
                                   float factor, double learning_rate, uint64_t step)
 {
-  const Adam adam = { (__nv_bfloat16 *)weights,
-                      (float *)master,
-                      (float *)gradient,
-                      (float *)momentum,
-                      (float *)variance,
-                      tried,
-                      n,
-                      factor,
-                      0,
-                      0 };
-
-  launch_adam<true> (queue, adam, learning_rate, step);
+  launch_adam<true> (queue, weights, tried, master, gradient, momentum, variance, n, factor, learning_rate, step);
 }
 
 /* Adds up the block's numbers, halves to halves; thread 0 has the sum. */
