@@ -347,9 +347,7 @@ static gboolean run_transfer (Transfer *transfer, gint64 bytes, GError **error)
       set_device (transfer, i, stream, &places[i], &models[i]);
     g_ptr_array_add (streams, stream);
   }
-  g_autoptr (PsProgram) program = ps_measuring_program ((GArray **)streams->pdata, n, PS_LAYER_STAGES, MAX_MESSAGES, 1);
-  g_autoptr (PsRunResult) result = ps_run (program, &setting, error);
-  return result != NULL;
+  return ps_measuring_run ((GArray **)streams->pdata, n, PS_LAYER_STAGES, MAX_MESSAGES, 1, &setting, error);
 }
 
 /* How many devices are busy; 0: the traffic needs more than there are here. */
@@ -546,9 +544,7 @@ static gboolean calibrate_self_send (const PsCalibration *calibration, const PsT
   m->devices = m->sharing = 1;
   if (!calibration->wanted (m, calibration->data))
     return TRUE;
-  g_autoptr (PsProgram) program = ps_measuring_program (&stream, 1, 1, 1, 1);
-  g_autoptr (PsRunResult) result = ps_run (program, &setting, error);
-  return result != NULL && calibration->sink (m, calibration->data, error);
+  return ps_measuring_run (&stream, 1, 1, 1, 1, &setting, error) && calibration->sink (m, calibration->data, error);
 }
 
 gboolean ps_calibrate_self_sends (const PsCalibration *calibration, GError **error)
