@@ -92,14 +92,6 @@ static guint cost_of (const PacedDevice *device, PsOp op)
   return ps_op_index (costs->n_stages, costs->n_lengths, op.kind, length, op.stage);
 }
 
-static void take_memory (PacedDevice *device, PsOp op)
-{
-  PsMemoryUse *memory = &device->memory;
-
-  memory->current[PS_USE_ACTIVATION] += device->setting->costs->op[cost_of (device, op)].take_bytes;
-  memory->peak_bytes = MAX (memory->peak_bytes, ps_memory_use_held (memory));
-}
-
 static void give_memory (PacedDevice *device, PsOp op)
 {
   device->memory.current[PS_USE_ACTIVATION] -= device->setting->costs->op[cost_of (device, op)].give_bytes;
@@ -135,14 +127,6 @@ static void occupy (PacedDevice *device, PsOp op)
   device->input_ns = 0;
 }
 
-static void take_input (PacedDevice *device, PsTensor *input)
-{
-  if (input == NULL)
-    return;
-  device->input_ns = MAX (device->input_ns, input->ready_ns);
-  paced_tensor_free (input);
-}
-
 static void set_ready (PsTensor *output, gint64 ready_ns)
 {
   if (output != NULL)
@@ -154,10 +138,15 @@ static void set_ready (PsTensor *output, gint64 ready_ns)
 static gboolean paced_run (PsDevice *base, PsOp op, PsTensor *input, PsTensor **output, GError **error)
 {
   PacedDevice *device = (PacedDevice *)base;
+  PsMemoryUse *memory = &device->memory;
   guint next;
 
-  take_memory (device, op);
-  take_input (device, input);
+  memory->current[PS_USE_ACTIVATION] += device->setting->costs->op[cost_of (device, op)].take_bytes;
+  memory->peak_bytes = MAX (memory->peak_bytes, ps_memory_use_held (memory));
+  if (input != NULL) {
+    device->input_ns = MAX (device->input_ns, input->ready_ns);
+    paced_tensor_free (input);
+  }
   *output = ps_op_output (op, device->setting->n_stages, &next) ? paced_tensor_new (base) : NULL;
   if (op.paired) {
     device->first = op;

@@ -52,7 +52,7 @@ template <typename T> static __global__ void __launch_bounds__ (block_threads) s
 {
   PS_SHARED_BYTES (bytes);
   float *weight = (float *)bytes;
-  const PsAttention &shape = a.shape;
+  const PsAttentionShape &shape = a.shape;
   const int place = (int)blockIdx.x, head = (int)blockIdx.y, row = (int)blockIdx.z;
   const int kv_head = head / (shape.heads / shape.kv_heads), size = shape.head_size;
   const int last = shape.past + place;
@@ -103,7 +103,7 @@ static __device__ __forceinline__ Weight weight_of (const PsAttentionBackward<T>
 template <typename T> static __global__ void __launch_bounds__ (block_threads) simple_keys (PsAttentionBackward<T> a)
 {
   PS_SHARED_BYTES (bytes);
-  const PsAttention &shape = a.shape;
+  const PsAttentionShape &shape = a.shape;
   const int place = (int)blockIdx.x, kv_head = (int)blockIdx.y, row = (int)blockIdx.z;
   const int group = shape.heads / shape.kv_heads, size = shape.head_size;
   const size_t at = ps_key_at (shape, row, place, kv_head);
@@ -135,7 +135,7 @@ template <typename T> static __global__ void __launch_bounds__ (block_threads) s
 template <typename T> static __global__ void __launch_bounds__ (block_threads) simple_queries (PsAttentionBackward<T> a)
 {
   PS_SHARED_BYTES (bytes);
-  const PsAttention &shape = a.shape;
+  const PsAttentionShape &shape = a.shape;
   const int place = (int)blockIdx.x, head = (int)blockIdx.y, row = (int)blockIdx.z;
   const int kv_head = head / (shape.heads / shape.kv_heads), size = shape.head_size, end = shape.past + place + 1;
   float *dq = (float *)bytes;
@@ -164,7 +164,7 @@ template <typename T> static __global__ void __launch_bounds__ (block_threads) s
 template <typename T, int width, int lanes>
 static __global__ void __launch_bounds__ (block_threads) fill_delta (PsAttentionBackward<T> a)
 {
-  const PsAttention &shape = a.shape;
+  const PsAttentionShape &shape = a.shape;
   const int place = (int)(blockIdx.x * (block_threads / lanes) + threadIdx.x / lanes);
   const int head = (int)blockIdx.y, row = (int)blockIdx.z, lane = (int)threadIdx.x % lanes;
   const int end = place < shape.sequence ? shape.head_size : 0;
@@ -206,7 +206,7 @@ extern "C" int ps_cuda_attention_is_fast (PsElement element, const PsAttention *
 
 template <typename T> static void launch_simple_forward (PsQueue *queue, const PsAttentionForward<T> &attention)
 {
-  const PsAttention &shape = attention.shape;
+  const PsAttentionShape &shape = attention.shape;
   const dim3 grid ((unsigned)shape.sequence, (unsigned)shape.heads, (unsigned)shape.batch);
 
   ps_launch (queue, "attention", simple_forward<T>, grid, block_threads, (size_t)ps_keys (shape) * sizeof (float),
@@ -215,7 +215,7 @@ template <typename T> static void launch_simple_forward (PsQueue *queue, const P
 
 template <typename T> static void launch_simple_backward (PsQueue *queue, const PsAttentionBackward<T> &attention)
 {
-  const PsAttention &shape = attention.shape;
+  const PsAttentionShape &shape = attention.shape;
   const size_t shared = 2 * (size_t)shape.head_size * sizeof (float) + block_threads * sizeof (Weight);
   const dim3 of_keys ((unsigned)ps_keys (shape), (unsigned)shape.kv_heads, (unsigned)shape.batch);
   const dim3 of_queries ((unsigned)shape.sequence, (unsigned)shape.heads, (unsigned)shape.batch);
@@ -242,8 +242,9 @@ extern "C" void ps_cuda_attention (PsQueue *queue, const PsAttention *shape, voi
   if (!can_attend (queue, "attention", shape, fast))
     return;
   ps_by_width (queue->element, {}, {}, [&]<typename T, int width> (PsWidth<T, width>) {
-    const PsAttentionForward<T> attention = { *shape,       (T *)out,     (float *)kept, (const T *)q,
-                                              (const T *)k, (const T *)v, (float)scale,  (float)(scale * log2_e) };
+    const PsAttentionForward<T> attention
+        = { ps_attention_shape (shape), (T *)out, (float *)kept, (const T *)q, (const T *)k, (const T *)v, (float)scale,
+            (float)(scale * log2_e) };
     if constexpr (sizeof (T) == 2)
       if (fast)
         return ps_hopper_takes (shape->head_size) ? ps_flash_forward_hopper (queue, attention)
@@ -260,7 +261,7 @@ extern "C" size_t ps_cuda_attention_kept_bytes (const PsAttention *shape)
 template <typename T> static void launch_delta (PsQueue *queue, const PsAttentionBackward<T> &attention)
 {
   constexpr int width = 16 / sizeof (T);
-  const PsAttention &shape = attention.shape;
+  const PsAttentionShape &shape = attention.shape;
   const bool wide
       = ps_is_wide (queue->element, { shape.out_stride, shape.head_size }, { attention.out, attention.dout });
   const int lanes = wide && shape.head_size <= 8 * width ? 8 : wide && shape.head_size <= 16 * width ? 16 : 32;
@@ -286,19 +287,11 @@ extern "C" void ps_cuda_attention_backward (PsQueue *queue, const PsAttention *s
   if (!can_attend (queue, "gradient of attention", shape, fast))
     return;
   ps_by_width (queue->element, {}, {}, [&]<typename T, int width> (PsWidth<T, width>) {
-    PsAttentionBackward<T> attention = { *shape,
-                                         (T *)dq,
-                                         (T *)dk,
-                                         (T *)dv,
-                                         (const T *)dout,
-                                         (const T *)out,
-                                         (const float *)kept,
-                                         (const T *)q,
-                                         (const T *)k,
-                                         (const T *)v,
-                                         (float *)queue->workspace,
-                                         (float)scale,
-                                         (float)(scale * log2_e) };
+    PsAttentionBackward<T> attention = {
+      ps_attention_shape (shape), (T *)dq,      (T *)dk,      (T *)dv,      (const T *)dout,           (const T *)out,
+      (const float *)kept,        (const T *)q, (const T *)k, (const T *)v, (float *)queue->workspace, (float)scale,
+      (float)(scale * log2_e)
+    };
     launch_delta (queue, attention);
     if constexpr (sizeof (T) == 2)
       if (fast)

@@ -6,8 +6,19 @@
 
 #include "cuda-kernels.h"
 
+/* What kernels read of a PsAttention. */
+struct PsAttentionShape {
+  int batch, sequence, heads, kv_heads, head_size, qkv_stride, out_stride, kv_stride, past;
+};
+
+static inline PsAttentionShape ps_attention_shape (const PsAttention *of)
+{
+  return { of->batch,      of->sequence,   of->heads,     of->kv_heads, of->head_size,
+           of->qkv_stride, of->out_stride, of->kv_stride, of->past };
+}
+
 template <typename T> struct PsAttentionForward {
-  PsAttention shape;
+  PsAttentionShape shape;
   T *out;
   float *lse;
   const T *q, *k, *v;
@@ -16,7 +27,7 @@ template <typename T> struct PsAttentionForward {
 };
 
 template <typename T> struct PsAttentionBackward {
-  PsAttention shape;
+  PsAttentionShape shape;
   T *dq, *dk, *dv;
   const T *dout, *out;
   const float *lse;
@@ -26,7 +37,7 @@ template <typename T> struct PsAttentionBackward {
 };
 
 /* Returns the keys of one sequence. */
-static __host__ __device__ inline int ps_keys (const PsAttention &shape)
+static __host__ __device__ inline int ps_keys (const PsAttentionShape &shape)
 {
   return shape.past + shape.sequence;
 }
@@ -34,25 +45,25 @@ static __host__ __device__ inline int ps_keys (const PsAttention &shape)
 /* Offsets of a head of a token: ps_query_at in queries and their gradients, ps_key_at in keys, values and their
  * gradients, ps_out_at in outputs and their gradients, ps_row_at in lse and delta. The place of a key counts from the
  * first key, others from the first query. */
-static __host__ __device__ inline size_t ps_query_at (const PsAttention &shape, int row, int place, int head)
+static __host__ __device__ inline size_t ps_query_at (const PsAttentionShape &shape, int row, int place, int head)
 {
   return (size_t)(unsigned)(row * shape.sequence + place) * (unsigned)shape.qkv_stride
          + (unsigned)(head * shape.head_size);
 }
 
-static __host__ __device__ inline size_t ps_key_at (const PsAttention &shape, int row, int place, int head)
+static __host__ __device__ inline size_t ps_key_at (const PsAttentionShape &shape, int row, int place, int head)
 {
   return (size_t)(unsigned)(row * ps_keys (shape) + place) * (unsigned)shape.kv_stride
          + (unsigned)(head * shape.head_size);
 }
 
-static __host__ __device__ inline size_t ps_out_at (const PsAttention &shape, int row, int place, int head)
+static __host__ __device__ inline size_t ps_out_at (const PsAttentionShape &shape, int row, int place, int head)
 {
   return (size_t)(unsigned)(row * shape.sequence + place) * (unsigned)shape.out_stride
          + (unsigned)(head * shape.head_size);
 }
 
-static __host__ __device__ inline size_t ps_row_at (const PsAttention &shape, int row, int place, int head)
+static __host__ __device__ inline size_t ps_row_at (const PsAttentionShape &shape, int row, int place, int head)
 {
   return (size_t)(unsigned)(row * shape.heads + head) * (unsigned)shape.sequence + (unsigned)place;
 }

@@ -11,6 +11,8 @@
 
 #include <pipesim/device.h>
 
+typedef struct _PsCudaProducts PsCudaProducts;
+
 typedef struct {
   PsQueue base;
   int gpu;           /* ordinal */
@@ -19,8 +21,8 @@ typedef struct {
   CUgreenCtx green;  /* NULL: the whole GPU */
   CUcontext current; /* context of the green context */
   cudaStream_t stream;
-  cudaEvent_t done;                 /* for waits */
-  struct _PsCudaProducts *products; /* NULL: it only copies */
+  cudaEvent_t done;         /* for waits */
+  PsCudaProducts *products; /* NULL: it only copies */
 } PsCudaContext;
 
 /* A device's place among the devices on its GPU. */
@@ -90,3 +92,14 @@ static inline gboolean ps_cuda_is_on_gpu (const void *memory)
 
   return cudaPointerGetAttributes (&attributes, memory) == cudaSuccess && attributes.type == cudaMemoryTypeDevice;
 }
+
+/* The matrix products of a stage, in cuda-kernels.c. */
+
+/* For the queue of the context that is current. NULL with an error. */
+PsCudaProducts *ps_cuda_products_new (GError **error);
+void ps_cuda_products_free (PsCudaProducts *products);
+
+/* ps_cuda_choices returns all choices of the process so far; ps_cuda_adopt_choices takes over those of another process.
+ * See PsDeviceClass. Choices are valid for one version of the library and one model of GPU. */
+GBytes *ps_cuda_choices (const PsCudaContext *context);
+gboolean ps_cuda_adopt_choices (const PsCudaContext *context, GBytes *choices, GError **error);

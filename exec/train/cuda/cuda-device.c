@@ -1,11 +1,9 @@
 /* cuda-device.c - the class "cuda": a transformer stage on an NVIDIA GPU, in fp32 or bf16. Ops are given to a stream,
  * and the host waits for each or goes ahead; messages between devices are copied in the order of streams. */
-#include "cuda-device.h"
-
 #include "clock.h"
 #include "cuda-clock.h"
+#include "cuda-context.h"
 #include "cuda-kernels.h"
-#include "cuda-products.h"
 #include "module.h"
 #include "places.h"
 #include "train/devices.h"
@@ -991,6 +989,8 @@ const guint64 ps_module_stamp = PS_MODULE_STAMP;
  * module is loaded. */
 #define QUEUES_VARIABLE "CUDA_DEVICE_MAX_CONNECTIONS"
 #define MOST_QUEUES "32"
+
+G_MODULE_EXPORT const PsDeviceClass *ps_cuda_device_class (void);
 
 const PsDeviceClass *ps_cuda_device_class (void)
 {

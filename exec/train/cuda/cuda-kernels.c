@@ -2,7 +2,7 @@
  * once and launched again as graphs. */
 #include "cuda-kernels.h"
 
-#include "cuda-products.h"
+#include "cuda-context.h"
 
 #include <cublasLt.h>
 #include <string.h>
@@ -71,7 +71,19 @@ static double norm_square (PsQueue *queue, const float *values, size_t n, float 
 }
 
 /* --- products: row-major ones in cuBLASLt's column-major terms, and the choice of its algorithms ---
- * A row-major matrix is its transpose there, so y = x w is y^T = w^T x^T, and w comes first. */
+ * A row-major matrix is its transpose there, so y = x w is y^T = w^T x^T, and w comes first. cuBLASLt also does the
+ * additions and GELU after a product if it can. All arrays start on PS_CUDA_GRANULE bytes.
+ *
+ * The algorithm of a shape on a number of multiprocessors is chosen once per process and kept. The library proposes
+ * algorithms without split sums, whose order is not fixed. The choice is the first proposal that no other one beats
+ * clearly in a trial.
+ *
+ * Profiles keep the choices that they were measured with, and runs begin with them. The processes of a run agree on one
+ * set of choices. A reference on one device takes the choices of the parts that it is compared with
+ * (PsDeviceSetting.parts), so that both give the same bits.
+ *
+ * PIPESIM_CUDA_TRIALS=0 takes the first proposal without a trial. If the library has no product with the wanted ending,
+ * a kernel does the ending afterwards. */
 
 #define MAX_PROPOSALS 8
 #define N_TRIALS 4
@@ -291,8 +303,7 @@ static Choice try_proposals (PsQueue *queue, const Product *product, const Objec
     cudaEventDestroy (begin);
   if (end != NULL)
     cudaEventDestroy (end);
-  if (scratch.d != NULL)
-    cudaFree (scratch.d);
+  cudaFree (scratch.d);
   if (scratch.aux != arrays->aux)
     cudaFree (scratch.aux);
   set_aux (objects, arrays->aux, product);

@@ -311,7 +311,7 @@ static __device__ __forceinline__ void walk (const Work &work, float (&o)[1][D /
 template <int D>
 static __device__ __forceinline__ void attend (const PsAttentionForward<PsHalf> &a, unsigned char *bytes)
 {
-  const PsAttention &shape = a.shape;
+  const PsAttentionShape &shape = a.shape;
   const int first = (int)(gridDim.x - 1 - blockIdx.x) * rows, head = (int)blockIdx.y, row = (int)blockIdx.z;
   const int kv_head = head / (shape.heads / shape.kv_heads), warp_row = (int)threadIdx.x / 32 * 16;
   const int group_row = hopper_group () * 64;
@@ -358,7 +358,7 @@ template <int D> static __global__ void __launch_bounds__ (threads) flash_forwar
 
 template <int D> static void launch (PsQueue *queue, const PsAttentionForward<PsHalf> &attention)
 {
-  const PsAttention &shape = attention.shape;
+  const PsAttentionShape &shape = attention.shape;
   const dim3 grid (ps_blocks ((size_t)shape.sequence, rows), (unsigned)shape.heads, (unsigned)shape.batch);
 
   ps_launch (queue, "attention", flash_forward_hopper<D>, grid, threads, forward_bytes<D>, attention);
@@ -382,7 +382,7 @@ constexpr size_t key_bytes = (2 * rows + 4 * columns) * D * sizeof (PsHalf) + 4 
 template <int D>
 static __device__ __forceinline__ void add_up_keys (const PsAttentionBackward<PsHalf> &a, unsigned char *bytes)
 {
-  const PsAttention &shape = a.shape;
+  const PsAttentionShape &shape = a.shape;
   const int n = shape.sequence, past = shape.past, n_keys = ps_keys (shape), group = shape.heads / shape.kv_heads;
   const int first = (int)blockIdx.x * rows, kv_head = (int)blockIdx.y, row = (int)blockIdx.z;
   const int warp_row = (int)threadIdx.x / 32 * 16, group_row = hopper_group () * 64;
@@ -453,7 +453,7 @@ constexpr size_t query_bytes = (2 * rows + 4 * columns) * D * sizeof (PsHalf) + 
 template <int D>
 static __device__ __forceinline__ void add_up_queries (const PsAttentionBackward<PsHalf> &a, unsigned char *bytes)
 {
-  const PsAttention &shape = a.shape;
+  const PsAttentionShape &shape = a.shape;
   const int n = shape.sequence, past = shape.past, n_keys = ps_keys (shape), stride = shape.kv_stride;
   const int first = (int)(gridDim.x - 1 - blockIdx.x) * rows, head = (int)blockIdx.y, row = (int)blockIdx.z;
   const int kv_head = head / (shape.heads / shape.kv_heads);
@@ -516,7 +516,7 @@ template <int D> static __global__ void __launch_bounds__ (threads) flash_querie
 
 template <int D> static void launch (PsQueue *queue, const PsAttentionBackward<PsHalf> &attention)
 {
-  const PsAttention &shape = attention.shape;
+  const PsAttentionShape &shape = attention.shape;
   const dim3 of_keys (ps_blocks ((size_t)ps_keys (shape), rows), (unsigned)shape.kv_heads, (unsigned)shape.batch);
   const dim3 of_queries (ps_blocks ((size_t)shape.sequence, rows), (unsigned)shape.heads, (unsigned)shape.batch);
   ps_launch (queue, "gradient of attention", flash_keys_hopper<D>, of_keys, threads, key_bytes<D>, attention);

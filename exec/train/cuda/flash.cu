@@ -29,7 +29,7 @@ static __global__ void __launch_bounds__ (ForwardSizes<D>::threads) flash_forwar
 {
   typedef ForwardSizes<D> Size;
   PS_SHARED_BYTES (bytes);
-  const PsAttention &shape = a.shape;
+  const PsAttentionShape &shape = a.shape;
   const int n = shape.sequence, past = shape.past, n_keys = ps_keys (shape), stride = shape.kv_stride;
   const int first = (int)(gridDim.x - 1 - blockIdx.x) * Size::rows, head = (int)blockIdx.y, row = (int)blockIdx.z;
   const int kv_head = head / (shape.heads / shape.kv_heads), warp_row = (int)threadIdx.x / 32 * Size::bands * 16;
@@ -73,7 +73,7 @@ static __global__ void __launch_bounds__ (ForwardSizes<D>::threads) flash_forwar
 
 template <int D> static void launch (PsQueue *queue, const PsAttentionForward<PsHalf> &attention)
 {
-  const PsAttention &shape = attention.shape;
+  const PsAttentionShape &shape = attention.shape;
   const dim3 grid (ps_blocks ((size_t)shape.sequence, ForwardSizes<D>::rows), (unsigned)shape.heads,
                    (unsigned)shape.batch);
 
@@ -112,7 +112,7 @@ static __global__ void __launch_bounds__ (KeySizes<D>::threads) flash_keys (PsAt
   typedef KeySizes<D> Size;
   constexpr int bands = Size::bands, columns = Size::columns;
   PS_SHARED_BYTES (bytes);
-  const PsAttention &shape = a.shape;
+  const PsAttentionShape &shape = a.shape;
   const int n = shape.sequence, past = shape.past, n_keys = ps_keys (shape), group = shape.heads / shape.kv_heads;
   const int first = (int)blockIdx.x * Size::rows, kv_head = (int)blockIdx.y, row = (int)blockIdx.z;
   const int warp_row = (int)threadIdx.x / 32 * bands * 16;
@@ -175,7 +175,7 @@ static __global__ void __launch_bounds__ (QuerySizes<D>::threads) flash_queries 
   typedef QuerySizes<D> Size;
   constexpr int bands = Size::bands, columns = Size::columns;
   PS_SHARED_BYTES (bytes);
-  const PsAttention &shape = a.shape;
+  const PsAttentionShape &shape = a.shape;
   const int n = shape.sequence, past = shape.past, n_keys = ps_keys (shape), stride = shape.kv_stride;
   const int first = (int)(gridDim.x - 1 - blockIdx.x) * Size::rows, head = (int)blockIdx.y, row = (int)blockIdx.z;
   const int kv_head = head / (shape.heads / shape.kv_heads), warp_row = (int)threadIdx.x / 32 * bands * 16;
@@ -222,7 +222,7 @@ static __global__ void __launch_bounds__ (QuerySizes<D>::threads) flash_queries 
 
 template <int D> static void launch (PsQueue *queue, const PsAttentionBackward<PsHalf> &attention)
 {
-  const PsAttention &shape = attention.shape;
+  const PsAttentionShape &shape = attention.shape;
   const dim3 of_keys (ps_blocks ((size_t)ps_keys (shape), KeySizes<D>::rows), (unsigned)shape.kv_heads,
                       (unsigned)shape.batch);
   const dim3 of_queries (ps_blocks ((size_t)shape.sequence, QuerySizes<D>::rows), (unsigned)shape.heads,

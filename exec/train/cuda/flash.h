@@ -182,7 +182,7 @@ static __device__ __forceinline__ void ps_queries_copy (const PsQueryTiles &tile
                                                         const PsAttentionBackward<PsHalf> &a, int row, int head,
                                                         int first)
 {
-  const PsAttention &shape = a.shape;
+  const PsAttentionShape &shape = a.shape;
   const int n = shape.sequence;
   const size_t floats = ps_row_at (shape, row, 0, head);
 
