@@ -100,29 +100,16 @@ gint64 ps_sentinel_pause (PsSentinelReadings *readings, gint64 median_ns, gint64
   return 0;
 }
 
-/* PsSentinelSample */
-static gboolean add_sample (gpointer sampler, gint64 ns, gint64 elapsed_ns)
-{
-  return !ps_sampler_add (sampler, ns, elapsed_ns);
-}
-
 static gboolean read_once (const PsCalibration *calibration, gint64 *median_ns, GError **error)
 {
-  g_autoptr (PsMeasurement) m = g_new0 (PsMeasurement, 1);
-  PsSamplingRule rule = calibration->rule;
-  g_auto (PsSampler) sampler;
+  g_autoptr (PsSentinel) reading = ps_sentinel_read (calibration->device, calibration->model, calibration->seed, NULL,
+                                                     calibration->rule.time_limit_ns / SENTINEL_TIME_SHARE, error);
 
-  rule.time_limit_ns /= SENTINEL_TIME_SHARE;
-  rule.sound_samples = PS_MEDIAN_MIN_SAMPLES; /* fewer say nothing */
-  ps_sampler_init (&sampler, &rule);
-  if (!ps_sentinel_run (calibration->device, calibration->model, calibration->seed, NULL, add_sample, &sampler, error))
+  if (reading == NULL)
     return FALSE;
-  ps_sampler_finish (&sampler, m);
-  const PsSentinel reading
-      = { .what = (char *)PS_SENTINEL_OP, .median_ns = m->time.median_ns, .n = m->time.n, .taken = m->taken };
   calibration->readings->n_readings++;
-  *median_ns = m->time.median_ns;
-  return calibration->sentinel (&reading, calibration->data, error);
+  *median_ns = reading->median_ns;
+  return calibration->sentinel (reading, calibration->data, error);
 }
 
 gboolean ps_calib_read_sentinel (const PsCalibration *calibration, GError **error)

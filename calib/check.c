@@ -42,7 +42,7 @@ void ps_calib_check_clear (PsCalibCheck *check)
   if (check->copy != NULL)
     g_unlink (check->copy);
   g_clear_pointer (&check->copy, g_free);
-  g_clear_pointer (&check->stored, g_ptr_array_unref);
+  g_clear_pointer (&check->stored, ps_profile_contents_free);
   g_clear_pointer (&check->cases, g_ptr_array_unref);
   g_clear_pointer (&check->before, g_ptr_array_unref);
   g_clear_pointer (&check->fresh, g_ptr_array_unref);
@@ -370,9 +370,9 @@ static gboolean run_rounds (PsCalibCheck *check, GError **error)
 }
 
 /* Runs count as measurements: readings of the sentinel lie right before and after each. The database has them all. */
-static gboolean find_shifts (PsCalibCheck *check, const char *profile, GError **error)
+static gboolean find_shifts (PsCalibCheck *check, GError **error)
 {
-  g_autoptr (GPtrArray) all = ps_costdb_sentinels (check->db, profile, error);
+  g_autoptr (GPtrArray) all = ps_costdb_sentinels (check->db, check->stored->profile->name, error);
   g_autofree PsMeasurement *moments = g_new0 (PsMeasurement, check->runs->len);
   g_autofree double *shifts = g_new (double, check->runs->len);
   g_autofree PsSlowdown *slowdowns = g_new (PsSlowdown, check->runs->len);
@@ -385,7 +385,7 @@ static gboolean find_shifts (PsCalibCheck *check, const char *profile, GError **
     g_ptr_array_add (measurements, &moments[i]);
   }
   gboolean known = !isnan (ps_sentinel_shifts (check->sentinels, measurements, shifts));
-  ps_sentinel_slowdown (all, check->stored, measurements, slowdowns);
+  ps_sentinel_slowdown (all, check->stored->measurements, measurements, slowdowns);
   for (guint i = 0; i < check->runs->len; i++) {
     g_array_index (check->runs, PsCheckRun, i).shift = known ? shifts[i] : NAN;
     g_array_index (check->runs, PsCheckRun, i).slowdown = slowdowns[i];
@@ -395,28 +395,24 @@ static gboolean find_shifts (PsCalibCheck *check, const char *profile, GError **
 
 static gboolean copy_profile (PsCalibCheck *check, GError **error)
 {
-  g_autoptr (PsProfileContents) contents = ps_profile_contents_load (check->db, check->setting->profile, FALSE, error);
-  int file = contents != NULL ? g_file_open_tmp ("pipesim-check-XXXXXX", &check->copy, error) : -1;
+  int file = g_file_open_tmp ("pipesim-check-XXXXXX", &check->copy, error);
 
   if (file < 0)
     return FALSE;
   close (file);
   check->copy_db = ps_costdb_open (check->copy, PS_COSTDB_WRITE, error);
-  return check->copy_db != NULL && ps_costdb_add_profile (check->copy_db, contents, error)
-         && ps_costdb_begin_profile (check->copy_db, contents->profile, &check->copy_profile, error);
+  return check->copy_db != NULL && ps_costdb_add_profile (check->copy_db, check->stored, error)
+         && ps_costdb_begin_profile (check->copy_db, check->stored->profile, &check->copy_profile, error);
 }
 
 gboolean ps_calib_check_run (PsCalibCheck *check, GError **error)
 {
-  g_autoptr (PsProfile) profile = NULL;
-
   check->db = ps_costdb_open (check->setting->db, PS_COSTDB_WRITE, error);
-  profile = check->db != NULL ? ps_costdb_profile (check->db, check->setting->profile, error) : NULL;
-  if (profile == NULL || !ps_costdb_begin_profile (check->db, profile, &check->profile, error))
-    return FALSE;
-  check->stored = ps_costdb_measurements (check->db, profile->name, FALSE, error);
-  return check->stored != NULL && copy_profile (check, error) && find_cases (check, error) && run_rounds (check, error)
-         && find_shifts (check, profile->name, error);
+  if (check->db != NULL)
+    check->stored = ps_profile_contents_load (check->db, check->setting->profile, FALSE, error);
+  return check->stored != NULL && ps_costdb_begin_profile (check->db, check->stored->profile, &check->profile, error)
+         && copy_profile (check, error) && find_cases (check, error) && run_rounds (check, error)
+         && find_shifts (check, error);
 }
 
 /* Figures over all runs */

@@ -46,9 +46,9 @@ typedef struct {
 
   /* While it runs */
   PsCostDb *db;
-  gint64 profile;    /* its row */
-  GPtrArray *stored; /* PsMeasurement of the profile */
-  char *copy;        /* path of a database whose profile takes fresh measurements in place of its own */
+  gint64 profile;            /* its row */
+  PsProfileContents *stored; /* the profile before the first run */
+  char *copy;                /* path of a database whose profile takes fresh measurements in place of its own */
   PsCostDb *copy_db;
   gint64 copy_profile;
   GPtrArray *cases; /* PsPrediction */

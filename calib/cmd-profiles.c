@@ -155,23 +155,21 @@ static PsMeasurement *find_measurement (const Import *import, PsSubject subject,
                                         gint64 bytes)
 {
   GPtrArray *all = import->contents->measurements;
-  PsMeasurement *m;
+  const PsMeasurement key = { .subject = subject,
+                              .kind = kind,
+                              .shape = (char *)shape,
+                              .bytes = bytes,
+                              .devices = import->observed->n_devices,
+                              .sharing = 1 };
+  PsMeasurement *m = (PsMeasurement *)ps_measurement_find (all, &key);
 
-  for (guint i = 0; i < all->len; i++) {
-    m = all->pdata[i];
-    if (m->subject == subject && m->kind == kind && g_str_equal (m->shape, shape))
-      return m;
+  if (m == NULL) {
+    m = g_memdup2 (&key, sizeof key);
+    m->shape = g_strdup (shape);
+    m->stop = g_strdup ("imported");
+    m->taken = g_strdup (import->contents->profile->created);
+    g_ptr_array_add (all, m);
   }
-  m = g_new0 (PsMeasurement, 1);
-  *m = (PsMeasurement){ .subject = subject,
-                        .kind = kind,
-                        .shape = g_strdup (shape),
-                        .bytes = bytes,
-                        .devices = import->observed->n_devices,
-                        .sharing = 1,
-                        .stop = g_strdup ("imported"),
-                        .taken = g_strdup (import->contents->profile->created) };
-  g_ptr_array_add (all, m);
   return m;
 }
 

@@ -229,12 +229,11 @@ static gboolean check_possible (const PsCalibration *calibration, GError **error
   const PsDeviceClass *class = calibration->device;
 
   if (!class->measures)
-    g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "--device: the times of device %s are not worth measuring",
-                 class->name);
-  else if (calibration->n_blocks > 0 && class->occupy == NULL)
-    g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "--blocks: device %s has no multiprocessors to keep from ops",
-                 class->name);
-  if (!class->measures || (calibration->n_blocks > 0 && class->occupy == NULL) || !check_tensor (calibration, error))
+    return ps_refuse (error, PS_ERROR_USAGE, "--device: the times of device %s are not worth measuring", class->name);
+  if (calibration->n_blocks > 0 && class->occupy == NULL)
+    return ps_refuse (error, PS_ERROR_USAGE, "--blocks: device %s has no multiprocessors to keep from ops",
+                      class->name);
+  if (!check_tensor (calibration, error))
     return FALSE;
   for (guint i = 0; i < calibration->n_chunks; i++) {
     g_autoptr (PsCut) cut = ps_cut_new (calibration, calibration->chunks[i], error);

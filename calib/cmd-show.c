@@ -185,17 +185,10 @@ static void append_fits (GString *text, GPtrArray *measurements)
   }
 }
 
-static void append_shapes (GString *text, GPtrArray *measurements)
+static char *to_text (const PsProfileContents *contents, PsTable *table, gboolean samples)
 {
-  g_autofree char *shapes = ps_shape_error_to_text (measurements);
-
-  if (*shapes)
-    append_line (text, "%s", shapes);
-}
-
-static char *to_text (const PsProfile *profile, PsTable *table, GPtrArray *measurements, GPtrArray *sentinels,
-                      gboolean samples)
-{
+  const PsProfile *profile = contents->profile;
+  GPtrArray *measurements = contents->measurements;
   g_autofree char *rows = ps_table_to_text (table);
   GString *text = g_string_new (NULL);
 
@@ -208,12 +201,14 @@ static char *to_text (const PsProfile *profile, PsTable *table, GPtrArray *measu
                  profile->model_name, profile->version, profile->created);
     append_line (text, "host %s, %s, %s, %s", profile->host, profile->processor, profile->kernel, profile->libraries);
   }
-  append_sentinels (text, sentinels, measurements);
+  append_sentinels (text, contents->sentinels, measurements);
   append_clocks (text, measurements);
   append_blocks (text, measurements);
   g_string_append_printf (text, "\n%s", rows);
   append_fits (text, measurements);
-  append_shapes (text, measurements);
+  g_autofree char *shapes = ps_shape_error_to_text (measurements);
+  if (*shapes)
+    append_line (text, "%s", shapes);
   g_autofree char *links = ps_calib_links_to_text (profile->places, measurements);
   g_string_append (text, links);
   if (samples)
@@ -221,12 +216,13 @@ static char *to_text (const PsProfile *profile, PsTable *table, GPtrArray *measu
   return g_string_free (text, FALSE);
 }
 
-static char *to_json (const PsProfile *profile, PsTable *table, GPtrArray *measurements)
+static char *to_json (const PsProfileContents *contents, PsTable *table)
 {
+  const PsProfile *profile = contents->profile;
   guint n;
-  double shape_error = ps_shape_error (measurements, &n);
+  double shape_error = ps_shape_error (contents->measurements, &n);
   g_autofree char *shapes = n > 0 ? g_strdup_printf ("%.6f", shape_error) : g_strdup ("null");
-  g_autofree char *links = ps_calib_links_to_json (profile->places, measurements);
+  g_autofree char *links = ps_calib_links_to_json (profile->places, contents->measurements);
   const char *extra[2 * PS_N_PROFILE_TEXTS + 1] = { NULL };
   const char *const values[] = { "shape_error", shapes, "links", links, NULL };
 
@@ -241,18 +237,16 @@ static gboolean show (gpointer base, PsProcesses *processes, GError **error)
 {
   const Options *options = base;
   g_autoptr (PsCostDb) db = ps_costdb_open (options->db, PS_COSTDB_READ, error);
-  g_autoptr (PsProfile) profile = db != NULL ? ps_costdb_profile (db, options->profile, error) : NULL;
-  g_autoptr (GPtrArray) measurements
-      = profile != NULL ? ps_costdb_measurements (db, profile->name, options->samples, error) : NULL;
-  g_autoptr (GPtrArray) sentinels = measurements != NULL ? ps_costdb_sentinels (db, profile->name, error) : NULL;
+  g_autoptr (PsProfileContents) contents
+      = db != NULL ? ps_profile_contents_load (db, options->profile, options->samples, error) : NULL;
 
-  if (sentinels == NULL)
+  if (contents == NULL)
     return FALSE;
-  g_autoptr (PsTable) table = ps_calib_table (measurements, options->samples);
+  g_autoptr (PsTable) table = ps_calib_table (contents->measurements, options->samples);
   if (!ps_calib_table_choose (table, &options->columns, error))
     return FALSE;
-  g_autofree char *text = options->columns.json ? to_json (profile, table, measurements)
-                                                : to_text (profile, table, measurements, sentinels, options->samples);
+  g_autofree char *text
+      = options->columns.json ? to_json (contents, table) : to_text (contents, table, options->samples);
   return ps_print (text, error);
 }
 

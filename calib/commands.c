@@ -8,11 +8,6 @@ gboolean ps_calib_require (const char *option, const char *value, GError **error
   return ps_refuse (error, PS_ERROR_USAGE, "%s: %s", option, value != NULL ? "is empty" : "missing");
 }
 
-int ps_calib_report_failure (const GError *error, gpointer argv)
-{
-  return ps_error_report ("pipesim calib", error, argv);
-}
-
 char *ps_calib_describe (const PsMeasurement *m)
 {
   const char *plural = m->devices == 1 ? "" : "s";

@@ -25,9 +25,6 @@ extern const PsCalibCommand ps_calib_run, ps_calib_list, ps_calib_show, ps_calib
 /* Refuses a text that is missing or empty. */
 gboolean ps_calib_require (const char *option, const char *value, GError **error);
 
-/* The end of a program that fails: says why, and returns the exit code. argv: see ps_error_report. */
-int ps_calib_report_failure (const GError *error, gpointer argv);
-
 /* Returns the measurements of a profile as one table, ops first. */
 PsTable *ps_calib_table (GPtrArray *measurements, gboolean with_samples);
 

@@ -17,6 +17,12 @@ static char *usage (void)
   return g_string_free (text, FALSE);
 }
 
+/* PsFailureReport */
+static int report_failure (const GError *error, gpointer argv)
+{
+  return ps_error_report ("pipesim calib", error, argv);
+}
+
 static gboolean check_required (const PsOption *rows, gconstpointer base, GError **error)
 {
   for (const PsOption *row = rows; row->name != NULL; row++) {
@@ -55,7 +61,7 @@ static gboolean run (const PsCalibCommand *command, int argc, char **argv, GErro
   GError *failure = NULL;
   g_autofree gpointer base = g_malloc0 (command->base_size);
 
-  if (command->parallel && !ps_processes_join (&processes, ps_calib_report_failure, argv, error))
+  if (command->parallel && !ps_processes_join (&processes, report_failure, argv, error))
     return FALSE;
   gboolean ok = parse (command, base, argc, argv, &failure) && command->run (base, processes, &failure);
   ps_processes_part (processes, failure);
@@ -98,5 +104,5 @@ int main (int argc, char **argv)
   setlocale (LC_CTYPE, "");
   if (dispatch (argc, argv, &error))
     return EXIT_SUCCESS;
-  return ps_calib_report_failure (error, argv);
+  return report_failure (error, argv);
 }

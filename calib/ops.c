@@ -335,10 +335,8 @@ static gboolean run_streams (Ops *ops, GError **error)
     places[i] = whole ? 0 : (ops->first + i) % calibration->n_local;
     g_ptr_array_add (streams, new_stream (ops, i, n_microbatches));
   }
-  g_autoptr (PsProgram) program = ps_measuring_program ((GArray **)streams->pdata, ops->n_busy, ops->cut->n_stages,
-                                                        n_microbatches, ops->cut->n_slices);
-  g_autoptr (PsRunResult) result = ps_run (program, &setting, error);
-  return result != NULL;
+  return ps_measuring_run ((GArray **)streams->pdata, ops->n_busy, ops->cut->n_stages, n_microbatches,
+                           ops->cut->n_slices, &setting, error);
 }
 
 static gboolean hand_over (const Ops *ops, GError **error)

@@ -122,7 +122,7 @@ gboolean ps_sampler_add (PsSampler *sampler, gint64 ns, gint64 elapsed_ns)
     sampler->stop = "converged";
   else if (sampler->samples->len >= sampler->rule->max_samples)
     sampler->stop = "sample cap";
-  else if (elapsed_ns >= sampler->rule->time_limit_ns && sampler->samples->len >= sampler->rule->sound_samples)
+  else if (elapsed_ns >= sampler->rule->time_limit_ns)
     sampler->stop = "time cap";
   return sampler->stop != NULL;
 }

@@ -31,7 +31,6 @@ typedef struct {
   guint min_samples;
   guint max_samples;    /* "sample cap" */
   gint64 time_limit_ns; /* "time cap": since the start of sampling */
-  guint sound_samples;  /* there is no time cap before that number */
 } PsSamplingRule;
 
 typedef struct {

@@ -347,9 +347,7 @@ static gboolean run_transfer (Transfer *transfer, gint64 bytes, GError **error)
       set_device (transfer, i, stream, &places[i], &models[i]);
     g_ptr_array_add (streams, stream);
   }
-  g_autoptr (PsProgram) program = ps_measuring_program ((GArray **)streams->pdata, n, PS_LAYER_STAGES, MAX_MESSAGES, 1);
-  g_autoptr (PsRunResult) result = ps_run (program, &setting, error);
-  return result != NULL;
+  return ps_measuring_run ((GArray **)streams->pdata, n, PS_LAYER_STAGES, MAX_MESSAGES, 1, &setting, error);
 }
 
 /* How many devices are busy; 0: the traffic needs more than there are here. */
@@ -411,17 +409,15 @@ gboolean ps_calibrate_others_transfer (const PsCalibration *calibration, const P
   return run_transfer (&transfer, order->bytes, error);
 }
 
-/* What is measured together: a shape of measurements, the link, for traffic with one pair, and a size. */
+/* What is measured together: a run, and the shape of its measurement. The link is for traffic with one pair. */
 typedef struct {
-  PsTraffic traffic;
+  PsCalibOrder order;
   const char *shape;
-  guint link[2];
-  gint64 bytes;
 } Message;
 
 static void add_message (GArray *messages, PsTraffic traffic, const char *shape, guint a, guint b, gint64 bytes)
 {
-  const Message message = { traffic, shape, { a, b }, bytes };
+  const Message message = { { .bytes = bytes, .traffic = traffic, .link = { (gint32)a, (gint32)b } }, shape };
 
   g_array_append_val (messages, message);
 }
@@ -460,19 +456,16 @@ static GArray *list_messages (const PsCalibration *calibration, GArray *links)
   return messages;
 }
 
-static gboolean measure (const PsCalibration *calibration, const Message *message, PsMeasurement *m, GError **error)
+static gboolean measure (const PsCalibration *calibration, const PsCalibOrder *order, PsMeasurement *m, GError **error)
 {
-  const PsCalibOrder order = { .bytes = message->bytes,
-                               .traffic = message->traffic,
-                               .link = { (gint32)message->link[0], (gint32)message->link[1] } };
   PsSamplingRule rule = calibration->rule;
   g_auto (PsSampler) sampler = { 0 };
-  Transfer transfer = new_transfer (calibration, &order, &sampler, &m->during);
+  Transfer transfer = new_transfer (calibration, order, &sampler, &m->during);
 
   rule.time_limit_ns /= TIME_SHARE;
   ps_sampler_init (&sampler, &rule);
-  ps_calib_tell (calibration, &order);
-  if (!run_transfer (&transfer, message->bytes, error))
+  ps_calib_tell (calibration, order);
+  if (!run_transfer (&transfer, order->bytes, error))
     return FALSE;
   ps_sampler_finish (&sampler, m);
   return calibration->sink (m, calibration->data, error);
@@ -488,14 +481,14 @@ gboolean ps_calibrate_transfers (const PsCalibration *calibration, GError **erro
     const Message *message = &g_array_index (messages, Message, i);
     g_autoptr (PsMeasurement) m = g_new0 (PsMeasurement, 1);
 
-    m->subject = message->traffic == PS_TRAFFIC_ALL_REDUCE ? PS_SUBJECT_ALL_REDUCE : PS_SUBJECT_TRANSFER;
+    m->subject = message->order.traffic == PS_TRAFFIC_ALL_REDUCE ? PS_SUBJECT_ALL_REDUCE : PS_SUBJECT_TRANSFER;
     m->shape = g_strdup (message->shape);
-    m->bytes = message->bytes;
-    m->devices = busy_devices (calibration, message->traffic);
+    m->bytes = message->order.bytes;
+    m->devices = busy_devices (calibration, (PsTraffic)message->order.traffic);
     m->sharing = calibration->sharing;
     if (m->devices == 0 || !calibration->wanted (m, calibration->data))
       continue;
-    if ((!begun && !ps_calib_read_sentinel (calibration, error)) || !measure (calibration, message, m, error))
+    if ((!begun && !ps_calib_read_sentinel (calibration, error)) || !measure (calibration, &message->order, m, error))
       return FALSE;
     begun = TRUE;
   }
@@ -546,9 +539,7 @@ static gboolean calibrate_self_send (const PsCalibration *calibration, const PsT
   m->devices = m->sharing = 1;
   if (!calibration->wanted (m, calibration->data))
     return TRUE;
-  g_autoptr (PsProgram) program = ps_measuring_program (&stream, 1, 1, 1, 1);
-  g_autoptr (PsRunResult) result = ps_run (program, &setting, error);
-  return result != NULL && calibration->sink (m, calibration->data, error);
+  return ps_measuring_run (&stream, 1, 1, 1, 1, &setting, error) && calibration->sink (m, calibration->data, error);
 }
 
 gboolean ps_calibrate_self_sends (const PsCalibration *calibration, GError **error)

@@ -1,69 +1,9 @@
-/* exec.h - the parts of the program pipesim-exec: its options, and what it prints and writes about a run. */
+/* exec.h - parts of the program pipesim-exec: what it prints and writes about a run, and the speed of the machine. */
 #pragma once
 
 #include "run/runtime.h"
 
 #include <pipesim/costdb.h>
-#include <pipesim/option.h>
-
-/* options.c */
-
-/* The text that ships: sums of two numbers below a hundred in words, one to a line, the same in every run. */
-#define PS_CORPUS_SUMS "sums"
-
-/* The bytes of a text: PS_CORPUS_SUMS or a file. Each byte is a token, so the model needs a vocabulary of 256, and the
- * text has to be longer than a sequence. Errors: PS_ERROR_USAGE "option: ...", PS_ERROR_IO. Free with
- * g_bytes_unref. */
-GBytes *ps_corpus_load (const char *option, const char *name, const PsModel *model,
-                        GError **error) G_GNUC_WARN_UNUSED_RESULT;
-
-/* Microbatches of different lengths, as --lengths gives them to devices that compute: sets tokens and n_tokens of the
- * run, in the order in which the schedule runs the microbatches. Free tokens with g_free. */
-gboolean ps_run_lengths (const PsSetting *setting, const PsSchedule *schedule, PsRunSetting *run, GError **error);
-
-/* Refuses prompts of --serve, those of the prediction if there is one, that a device with this model does not run: it
- * cuts sequences equally. Errors: PS_ERROR_UNAVAILABLE, and those of ps_prefill_new. */
-gboolean ps_run_check_prompts (const PsSetting *setting, const PsPrediction *prediction, const PsSchedule *schedule,
-                               const PsModel *model, GError **error);
-
-typedef struct {
-  char *text_name; /* NULL: no text */
-  PsTraining setting;
-  char *load; /* NULL: training begins with the weights of the seed */
-  char *save; /* NULL: no checkpoint is written */
-  guint save_every;
-} PsTrainingOptions;
-
-typedef struct {
-  char *schedule;
-  char *device;
-  char *transport;
-  gint64 seed;
-  gboolean has_timeout;
-  gboolean has_ahead;
-  char *trace;
-  char *predicted;
-  char *losses;
-  char *sm_shares;
-  gboolean check;
-  gboolean json;
-  double tolerance; /* a ratio; negative: not given */
-  PsTrainingOptions training;
-  PsSetting *setting;
-  PsRunSetting run; /* owns model, shapes, shares, tokens, choices, start and data */
-} PsExecOptions;
-
-/* Loads text and checkpoint into options->run, which has all else and trains up to step n_steps. Warns on standard
- * error of a checkpoint of other data. Errors: PS_ERROR_USAGE for what contradicts, those of ps_corpus_load and
- * ps_checkpoint_load. */
-gboolean ps_training_prepare (PsExecOptions *options, const PsSchedule *schedule, GError **error);
-
-/* Reads the command line into options, whose setting and run.processes are there, and completes them. Errors:
- * PS_ERROR_USAGE, and PS_ERROR_IO where a file cannot be written later. */
-gboolean ps_exec_options_parse (PsExecOptions *options, int *argc, char ***argv, GError **error);
-
-void ps_exec_options_clear (PsExecOptions *options);
-G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (PsExecOptions, ps_exec_options_clear)
 
 /* output.c */
 
@@ -118,8 +58,7 @@ G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (PsStepLog, ps_step_log_close)
 /* All 0: nothing is read. */
 typedef struct {
   const PsRunSetting *run;
-  GPtrArray *measurements; /* PsMeasurement of the profile */
-  GPtrArray *sentinels;    /* PsSentinel of the profile, then those read here; NULL: the profile has none */
+  PsProfileContents *profile; /* its readings of the sentinel, then those made here; NULL: it has none */
 } PsMachineSpeed;
 
 /* Reads what the profile says. run outlives the readings. */

@@ -20,21 +20,7 @@
 #define MAX_LINES (PS_FIT_MAX_PIECES + 3) /* of the key for a group: name, alpha, pieces, quality */
 #define SHIFT 1.05                        /* of one group's points against those of the next, so that both show */
 
-/* Measurements with the same number of busy devices and of sharers of the accelerator, and the same caches. */
-typedef struct {
-  char *name;      /* "2 busy", "alone, cold" */
-  GPtrArray *rows; /* of PsMeasurement, not owned, as the profile has them */
-} Group;
-
-static void group_free (gpointer data)
-{
-  Group *group = data;
-
-  g_free (group->name);
-  g_ptr_array_unref (group->rows);
-  g_free (group);
-}
-
+/* "2 busy", "alone, cold". Free with g_free. */
 static char *group_name (const PsMeasurement *m)
 {
   GString *name = g_string_new (NULL);
@@ -58,12 +44,14 @@ static char *group_name (const PsMeasurement *m)
   return g_string_free (name, FALSE);
 }
 
-/* The groups of messages (ops: FALSE), or of ops. Pairs and the host's times are neither. */
+/* The groups of messages (ops: FALSE), or of ops, each a GPtrArray of the PsMeasurement with one name, as the profile
+ * has them. Pairs and the host's times are neither. */
 static GPtrArray *find_groups (const PsProfileContents *contents, gboolean ops)
 {
   const guint kinds = ops ? 1U << PS_SUBJECT_OP
                           : 1U << PS_SUBJECT_TRANSFER | 1U << PS_SUBJECT_SELF_SEND | 1U << PS_SUBJECT_ALL_REDUCE;
-  GPtrArray *groups = g_ptr_array_new_with_free_func (group_free);
+  GPtrArray *groups = g_ptr_array_new_with_free_func ((GDestroyNotify)g_ptr_array_unref);
+  g_autoptr (GPtrArray) names = g_ptr_array_new_with_free_func (g_free);
 
   for (guint i = 0, g; i < contents->measurements->len; i++) {
     PsMeasurement *m = contents->measurements->pdata[i];
@@ -71,16 +59,12 @@ static GPtrArray *find_groups (const PsProfileContents *contents, gboolean ops)
 
     if (!(kinds & 1U << m->subject))
       continue;
-    for (g = 0; g < groups->len && !g_str_equal (((const Group *)groups->pdata[g])->name, name);)
-      g++;
-    if (g == groups->len) {
-      Group *group = g_new0 (Group, 1);
-
-      group->name = g_steal_pointer (&name);
-      group->rows = g_ptr_array_new ();
-      g_ptr_array_add (groups, group);
+    if (!g_ptr_array_find_with_equal_func (names, name, g_str_equal, &g)) {
+      g = groups->len;
+      g_ptr_array_add (names, g_steal_pointer (&name));
+      g_ptr_array_add (groups, g_ptr_array_new ());
     }
-    g_ptr_array_add (((Group *)groups->pdata[g])->rows, m);
+    g_ptr_array_add (groups->pdata[g], m);
   }
   return groups;
 }
@@ -112,19 +96,19 @@ static void add_key (Key *key, const char *text, guint mark, guint32 colour)
 }
 
 /* Appends the line fitted to a group's measurements to $fits, and its figures to the key. */
-static void append_fit (GString *fits, Key *key, const Group *group)
+static void append_fit (GString *fits, Key *key, const GPtrArray *group)
 {
-  g_autofree gint64 *bytes = g_new (gint64, group->rows->len), *ns = g_new (gint64, group->rows->len);
+  g_autofree gint64 *bytes = g_new (gint64, group->len), *ns = g_new (gint64, group->len);
   PsTransferFit fit;
 
-  for (guint i = 0; i < group->rows->len; i++) {
-    const PsMeasurement *m = group->rows->pdata[i];
+  for (guint i = 0; i < group->len; i++) {
+    const PsMeasurement *m = group->pdata[i];
 
     bytes[i] = m->bytes;
     ns[i] = MAX (m->time.median_ns, 1);
   }
-  ps_transfer_fit (bytes, ns, group->rows->len, &fit);
-  double from = at_least_one (bytes[0]), to = at_least_one (bytes[group->rows->len - 1]);
+  ps_transfer_fit (bytes, ns, group->len, &fit);
+  double from = at_least_one (bytes[0]), to = at_least_one (bytes[group->len - 1]);
   for (guint i = 0; i <= FIT_STEPS; i++) {
     double size = from * pow (to / from, (double)i / FIT_STEPS);
 
@@ -148,16 +132,17 @@ static void append_messages (GString *script, const GPtrArray *groups)
   ps_gnuplot_append_array (script, "key_colour", groups->len * MAX_LINES);
   ps_gnuplot_append_array (script, "fit_colour", groups->len);
   for (guint g = 0; g < groups->len; g++) {
-    const Group *group = groups->pdata[g];
+    const GPtrArray *group = groups->pdata[g];
+    g_autofree char *name = group_name (group->pdata[0]);
 
-    add_key (&key, group->name, ps_plot_series_mark (g), ps_plot_series_colour (g));
-    for (guint i = 0; i < group->rows->len; i++) {
-      const PsMeasurement *m = group->rows->pdata[i];
+    add_key (&key, name, ps_plot_series_mark (g), ps_plot_series_colour (g));
+    for (guint i = 0; i < group->len; i++) {
+      const PsMeasurement *m = group->pdata[i];
 
       append_measurement (messages, at_least_one (m->bytes) * pow (SHIFT, g), m, ps_plot_series_mark (g),
                           ps_plot_series_colour (g));
     }
-    if (group->rows->len < 2)
+    if (group->len < 2)
       continue;
     append_fit (fits, &key, group);
     g_string_append_printf (script, "fit_colour[%u] = %u\n", ++n_fits, ps_plot_series_colour (g));
@@ -166,62 +151,49 @@ static void append_messages (GString *script, const GPtrArray *groups)
                           fits->str, groups->len > 0, key.n, n_fits);
 }
 
-/* An op of a shape, as it was measured in each of the groups. */
-typedef struct {
-  const PsMeasurement **group; /* [groups]; NULL: not measured */
-  const PsMeasurement *any;
-} Row;
-
-static void row_free (gpointer data)
+/* The measurement of the same op of the same shape; NULL: there is none. */
+static const PsMeasurement *find_op (const GPtrArray *group, const PsMeasurement *op)
 {
-  g_free (((Row *)data)->group);
-  g_free (data);
+  for (guint i = 0; i < group->len; i++) {
+    const PsMeasurement *m = group->pdata[i];
+
+    if (m->kind == op->kind && g_str_equal (m->shape, op->shape))
+      return m;
+  }
+  return NULL;
 }
 
 static int compare_rows (gconstpointer a, gconstpointer b)
 {
-  const PsMeasurement *x = (*(const Row *const *)a)->any, *y = (*(const Row *const *)b)->any;
+  const PsMeasurement *x = *(const PsMeasurement *const *)a, *y = *(const PsMeasurement *const *)b;
   int order = strcmp (x->shape, y->shape);
 
   return order != 0 ? order : (int)x->kind - (int)y->kind;
 }
 
-/* By shape, then kind. */
+/* A measurement of each op, by shape, then kind. */
 static GPtrArray *collect_rows (const GPtrArray *groups)
 {
-  GPtrArray *rows = g_ptr_array_new_with_free_func (row_free);
+  GPtrArray *rows = g_ptr_array_new ();
 
   for (guint g = 0; g < groups->len; g++) {
-    const GPtrArray *all = ((const Group *)groups->pdata[g])->rows;
+    const GPtrArray *group = groups->pdata[g];
 
-    for (guint i = 0; i < all->len; i++) {
-      const PsMeasurement *m = all->pdata[i];
-      Row *row = NULL;
-
-      for (guint k = 0; k < rows->len && row == NULL; k++) {
-        const PsMeasurement *any = ((const Row *)rows->pdata[k])->any;
-
-        row = any->kind == m->kind && g_str_equal (any->shape, m->shape) ? rows->pdata[k] : NULL;
-      }
-      if (row == NULL) {
-        row = g_new0 (Row, 1);
-        *row = (Row){ g_new0 (const PsMeasurement *, groups->len), m };
-        g_ptr_array_add (rows, row);
-      }
-      row->group[g] = m;
-    }
+    for (guint i = 0; i < group->len; i++)
+      if (find_op (rows, group->pdata[i]) == NULL)
+        g_ptr_array_add (rows, group->pdata[i]);
   }
   g_ptr_array_sort (rows, compare_rows);
   return rows;
 }
 
 /* "3 % n = 2": for each group the median absolute deviation over the median. Few samples say nothing about it. */
-static char *deviations (const Row *row, guint n_groups)
+static char *deviations (const PsMeasurement *row, const GPtrArray *groups)
 {
   GString *text = g_string_new (NULL);
 
-  for (guint g = 0; g < n_groups; g++) {
-    const PsMeasurement *m = row->group[g];
+  for (guint g = 0; g < groups->len; g++) {
+    const PsMeasurement *m = find_op (groups->pdata[g], row);
 
     g_string_append (text, g ? "  " : "");
     if (m != NULL && m->time.n < PS_MEDIAN_MIN_SAMPLES)
@@ -243,13 +215,16 @@ static void append_ops (GString *script, const GPtrArray *rows, const GPtrArray 
   ps_gnuplot_append_array (script, "group", groups->len);
   ps_gnuplot_append_array (script, "group_mark", groups->len);
   for (guint g = 0; g < groups->len; g++) {
-    ps_gnuplot_append_element (script, "group", g + 1, ((const Group *)groups->pdata[g])->name);
+    const GPtrArray *group = groups->pdata[g];
+    g_autofree char *name = group_name (group->pdata[0]);
+
+    ps_gnuplot_append_element (script, "group", g + 1, name);
     g_string_append_printf (script, "group_mark[%u] = %u\n", g + 1, ps_plot_series_mark (g));
   }
   for (guint i = 0; i < rows->len; i++) {
-    const Row *row = rows->pdata[i];
-    g_autofree char *name = g_strdup_printf ("%s of %s", ps_op_kind_name (row->any->kind), row->any->shape);
-    g_autofree char *spread = deviations (row, groups->len);
+    const PsMeasurement *row = rows->pdata[i];
+    g_autofree char *name = g_strdup_printf ("%s of %s", ps_op_kind_name (row->kind), row->shape);
+    g_autofree char *spread = deviations (row, groups);
 
     ps_gnuplot_append_tick (script, "op_name", i + 1, name);
     ps_gnuplot_append_tick (script, "op_spread", i + 1, spread);
@@ -257,11 +232,11 @@ static void append_ops (GString *script, const GPtrArray *rows, const GPtrArray 
   g_string_append (script, "$ops << EOD\n");
   for (guint i = 0; i < rows->len; i++)
     for (guint g = 0; g < groups->len; g++) {
-      const Row *row = rows->pdata[i];
+      const PsMeasurement *m = find_op (groups->pdata[g], rows->pdata[i]);
 
-      if (row->group[g] != NULL)
-        append_measurement (script, i + 0.12 + 0.76 * (g + 0.5) / groups->len, row->group[g], ps_plot_series_mark (g),
-                            ps_plot_op_colour (row->any->kind, 0, 1));
+      if (m != NULL)
+        append_measurement (script, i + 0.12 + 0.76 * (g + 0.5) / groups->len, m, ps_plot_series_mark (g),
+                            ps_plot_op_colour (m->kind, 0, 1));
     }
   g_string_append (script, "EOD\n");
 }

@@ -13,16 +13,13 @@
 
 typedef struct {
   const char *ending;
-  const char *begin; /* beginning and end of a complete picture */
-  gsize begin_length;
-  const char *end;
-  gsize end_length;
+  const char *begin, *end; /* of a complete picture */
 } Format;
 
 static const Format formats[] = {
-  { ".svg", "<?xml", 5, "</svg>", 6 },
-  { ".png", "\x89PNG", 4, "IEND\xae\x42\x60\x82", 8 },
-  { ".pdf", "%PDF-", 5, "%%EOF", 5 },
+  { ".svg", "<?xml", "</svg>" },
+  { ".png", "\x89PNG", "IEND\xae\x42\x60\x82" },
+  { ".pdf", "%PDF-", "%%EOF" },
 };
 
 static const Format *find_format (const char *path)
@@ -149,12 +146,10 @@ const char *ps_plot_file (const char *name)
 }
 
 /* The last line that is not blank; gnuplot pads its messages with blank lines and a copy of the command. */
-static char *last_words (GBytes *talk)
+static char *last_words (GMappedFile *talk)
 {
-  gsize length;
-  const char *data = g_bytes_get_data (talk, &length);
-  g_autofree char *text = length > 0 ? g_strndup (data, length) : g_strdup ("");
-  g_auto (GStrv) lines = g_strsplit (text, "\n", -1);
+  g_autofree char *text = g_strndup (g_mapped_file_get_contents (talk), g_mapped_file_get_length (talk));
+  g_auto (GStrv) lines = g_strsplit (text != NULL ? text : "", "\n", -1);
 
   for (guint i = g_strv_length (lines); i > 0; i--)
     if (*g_strstrip (lines[i - 1]) != '\0')
@@ -165,10 +160,10 @@ static char *last_words (GBytes *talk)
 static gboolean is_whole (const Format *format, const char *data, gsize size)
 {
   const gsize tail = 64; /* white space may follow the end */
-  gsize from = size > tail ? size - tail : 0;
+  gsize from = size > tail ? size - tail : 0, length = strlen (format->begin);
 
-  return size > format->begin_length && memcmp (data, format->begin, format->begin_length) == 0
-         && memmem (data + from, size - from, format->end, format->end_length) != NULL;
+  return size > length && memcmp (data, format->begin, length) == 0
+         && memmem (data + from, size - from, format->end, strlen (format->end)) != NULL;
 }
 
 /* gnuplot's standard input, output and errors are files in memory. With pipes, a gnuplot that gives up early could not
@@ -190,44 +185,28 @@ static gboolean open_files (int *files, const char *script, GError **error)
   return ok;
 }
 
-static GBytes *read_file (int file, GError **error)
-{
-  g_autoptr (GMappedFile) mapped = g_mapped_file_new_from_fd (file, FALSE, error);
-
-  return mapped != NULL ? g_mapped_file_get_bytes (mapped) : NULL;
-}
-
 /* Options and habits of the user (~/.gnuplot) must not change our pictures: -d. GSubprocess would need a thread. */
-static gboolean spawn_gnuplot (const int *files, int *status, GError **error)
+static GBytes *run_in_files (const int *files, GError **error)
 {
   g_autofree char *program = find_gnuplot ();
   char *argv[] = { program, (char *)"-d", (char *)"-", NULL };
+  int status = -1;
   GPid child;
 
   if (program == NULL)
-    return ps_refuse (error, PS_ERROR_UNAVAILABLE, "gnuplot: not found; install Debian's gnuplot-nox");
+    return ps_refuse_null (error, PS_ERROR_UNAVAILABLE, "gnuplot: not found; install Debian's gnuplot-nox");
   if (!g_spawn_async_with_fds (NULL, argv, NULL, G_SPAWN_DO_NOT_REAP_CHILD, NULL, NULL, &child, files[0], files[1],
                                files[2], error)) {
     g_prefix_error (error, "gnuplot: ");
-    return FALSE;
+    return NULL;
   }
-  while (waitpid (child, status, 0) < 0 && errno == EINTR)
+  while (waitpid (child, &status, 0) < 0 && errno == EINTR)
     ;
-  return TRUE;
-}
-
-static GBytes *run_in_files (const int *files, GError **error)
-{
-  int status = -1;
-
-  if (!spawn_gnuplot (files, &status, error))
-    return NULL;
-  if (g_spawn_check_wait_status (status, NULL))
-    return read_file (files[1], error);
-  g_autoptr (GBytes) talk = read_file (files[2], error);
-  if (talk == NULL)
-    return NULL;
-  g_autofree char *message = last_words (talk);
+  const gboolean drawn = g_spawn_check_wait_status (status, NULL);
+  g_autoptr (GMappedFile) mapped = g_mapped_file_new_from_fd (files[drawn ? 1 : 2], FALSE, error);
+  if (mapped == NULL || drawn)
+    return mapped != NULL ? g_mapped_file_get_bytes (mapped) : NULL;
+  g_autofree char *message = last_words (mapped);
   return ps_refuse_null (error, PS_ERROR_IO, "gnuplot: %s", message);
 }
 

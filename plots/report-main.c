@@ -148,11 +148,6 @@ static void options_clear (Options *options)
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Options, options_clear)
 
-static gboolean usage_error (GError **error, const char *text)
-{
-  return ps_refuse (error, PS_ERROR_USAGE, "%s", text);
-}
-
 static gboolean parse_options (int argc, char **argv, Options *options, GError **error)
 {
   if (!ps_command_parse (&help, rows, options, &argc, &argv, error))
@@ -162,8 +157,8 @@ static gboolean parse_options (int argc, char **argv, Options *options, GError *
   if (!ps_result_column_resolve ("--by", &options->question.by, TRUE, error))
     return FALSE;
   if (options->arguments == NULL)
-    return usage_error (error, "no database; give the RESULTS.db of pipesim sweep");
-  return options->output != NULL ? TRUE : usage_error (error, "-o: missing; name the page to write");
+    return ps_refuse (error, PS_ERROR_USAGE, "no database; give the RESULTS.db of pipesim sweep");
+  return options->output != NULL || ps_refuse (error, PS_ERROR_USAGE, "-o: missing; name the page to write");
 }
 
 static gboolean load_timelines (const Options *options, GPtrArray *timelines, GError **error)

@@ -292,13 +292,6 @@ gboolean ps_front_plot (const PsPicture *picture, const PsSweepRows *rows, const
                       all->len + fronts->len, "front.gp", error);
 }
 
-static gboolean draw_front (const PsPicture *picture, PsResults *results, const PsSweepPicture *what, GError **error)
-{
-  g_auto (PsSweepRows) rows = { 0 };
-
-  return ps_front_read (&rows, results, what, error) && ps_front_plot (picture, &rows, what, NULL, error);
-}
-
 /* Maps. */
 
 /* One of the different values of a column. */
@@ -452,7 +445,9 @@ static gboolean draw_map (const PsPicture *picture, PsResults *results, const Ps
 
 gboolean ps_sweep_plot (const PsPicture *picture, PsResults *results, const PsSweepPicture *what, GError **error)
 {
+  g_auto (PsSweepRows) rows = { 0 };
+
   if (what->pareto)
-    return draw_front (picture, results, what, error);
+    return ps_front_read (&rows, results, what, error) && ps_front_plot (picture, &rows, what, NULL, error);
   return what->heat != NULL ? draw_map (picture, results, what, error) : draw_lines (picture, results, what, error);
 }

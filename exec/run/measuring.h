@@ -1,9 +1,10 @@
-/* measuring.h - runs that measure. The program is made of streams that somebody writes: nothing in it makes what an op
- * or a send takes, so the run makes that, and drops what nobody takes. */
+/* measuring.h - runs that measure (ps_measuring_run). The program is made of streams that somebody writes: nothing in
+ * it makes what an op or a send takes, so the run makes that, and drops what nobody takes. */
 #pragma once
 
 #include "train/conditions.h"
 
+#include <pipesim/costdb.h>
 #include <pipesim/program.h>
 
 /* What one instruction of a step did, by CLOCK_MONOTONIC. A wait has the times of the transfer (PsTransferTimes), a
@@ -42,18 +43,13 @@ typedef struct {
   gpointer data;
 } PsMeasuring;
 
-/* Returns a program for such a run. streams: [n_devices] of PsInstruction. n_stages of the model; a device holds those
- * that it runs ops of. */
-PsProgram *ps_measuring_program (GArray *const *streams, guint n_devices, guint n_stages, guint n_microbatches,
-                                 guint n_slices) G_GNUC_WARN_UNUSED_RESULT;
-
 /* Adds one instruction to a stream. peer: for sends, receives and waits, whose message has the name of `op`. */
 void ps_stream_add (GArray *stream, PsInstructionType type, PsOp op, guint peer);
 
-/* What a device takes that nobody makes. A class with a copy hook makes the numbers once and copies them from then on.
- * Making them on the host takes longer than an op, and neighbours would not be busy. */
+/* What a device takes that nobody makes. Its numbers are made once and copied from then on: making them takes longer
+ * than an op, and neighbours would not be busy. */
 typedef struct {
-  PsTensor *activation, *gradient; /* originals to copy; NULL before first use, and for classes without copy */
+  PsTensor *activation, *gradient; /* originals to copy; NULL before first use */
 } PsLoneInputs;
 
 /* Returns a tensor for an op, of ordinary numbers: between -1 and 1, or a thousandth of that for a backward. Only
@@ -71,9 +67,11 @@ void ps_lone_inputs_clear (PsLoneInputs *inputs);
  */
 #define PS_SENTINEL_OP "F of layers=1" /* PsSentinel.what */
 
-/* Takes a sample, elapsed_ns after the first one began. FALSE: it was the last one. */
-typedef gboolean (*PsSentinelSample) (gpointer data, gint64 ns, gint64 elapsed_ns);
+/* A reading lasts so long. */
+#define PS_SENTINEL_READING_NS G_GINT64_CONSTANT (150000000)
 
-/* Times the op. choices: the device adopts them first; NULL: none. Errors begin with "sentinel: ". */
-gboolean ps_sentinel_run (const PsDeviceClass *class, const PsModel *model, guint64 seed, GBytes *choices,
-                          PsSentinelSample sample, gpointer data, GError **error);
+/* Times the op for PS_SENTINEL_READING_NS, or limit_ns if that is less, but PS_MEDIAN_MIN_SAMPLES times. choices: the
+ * device adopts them first; NULL: none. Very short ops are timed 1,000 times. Free with ps_sentinel_free. Errors begin
+ * with "sentinel: ". */
+PsSentinel *ps_sentinel_read (const PsDeviceClass *class, const PsModel *model, guint64 seed, GBytes *choices,
+                              gint64 limit_ns, GError **error) G_GNUC_WARN_UNUSED_RESULT;

@@ -493,3 +493,25 @@ PsRunResult *ps_run (const PsProgram *program, const PsRunSetting *setting, GErr
     finish_result (&run);
   return g_steal_pointer (&run.result);
 }
+
+gboolean ps_measuring_run (GArray *const *streams, guint n_devices, guint n_stages, guint n_microbatches,
+                           guint n_slices, const PsRunSetting *setting, GError **error)
+{
+  g_autofree guint16 *device = g_new0 (guint16, n_stages);
+  PsScheduleBuilder *builder
+      = ps_schedule_builder_new ("measuring", ps_placement_new_custom (n_devices, n_stages, 1, device), n_microbatches);
+  g_autoptr (PsProgram) program = g_new0 (PsProgram, 1);
+  guint n = 0;
+
+  program->schedule = ps_schedule_builder_end (builder);
+  program->schedule->n_slices = n_slices;
+  program->first = g_new0 (guint, n_devices + 1);
+  for (guint i = 0; i < n_devices; i++)
+    program->first[i + 1] = n += streams[i]->len;
+  program->instructions = g_new (PsInstruction, MAX (n, 1));
+  for (guint i = 0; i < n_devices; i++)
+    if (streams[i]->len > 0)
+      memcpy (program->instructions + program->first[i], streams[i]->data, streams[i]->len * sizeof (PsInstruction));
+  g_autoptr (PsRunResult) result = ps_run (program, setting, error);
+  return result != NULL;
+}

@@ -94,7 +94,7 @@ typedef struct {
    * process without gradients may return FALSE. */
   gboolean (*progress) (const PsStepReport *step, gpointer data);
   gpointer progress_data;
-  /* NULL: the run trains. Else the program is one of ps_measuring_program, n_steps is 1 and n_replicas given, and
+  /* NULL: the run trains. Else the program is that of ps_measuring_run, n_steps is 1 and n_replicas given, and
    * nothing is collected. The result has no timeline. */
   const PsMeasuring *measuring;
 } PsRunSetting;
@@ -147,6 +147,11 @@ typedef struct {
 PsRunResult *ps_run (const PsProgram *program, const PsRunSetting *setting, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 void ps_run_result_free (PsRunResult *result);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsRunResult, ps_run_result_free)
+
+/* The same for a program that is these streams, with PsRunSetting.measuring; there is no result. streams: [n_devices]
+ * of PsInstruction. n_stages of the model; a device holds those that it runs ops of. */
+gboolean ps_measuring_run (GArray *const *streams, guint n_devices, guint n_stages, guint n_microbatches,
+                           guint n_slices, const PsRunSetting *setting, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
 /* The copies of a pipeline of n_devices that run with the setting. */
 guint ps_run_n_replicas (const PsRunSetting *setting, guint n_devices);

@@ -16,15 +16,23 @@ const PsOp ps_sum_message = { .kind = PS_OP_O };
 
 /* Messages */
 
+/* Equal for two ops that name the same message: B and BW hand on the same thing. */
+static guint64 key_of (PsOp op)
+{
+  guint64 kind = op.kind == PS_OP_BW ? PS_OP_B : op.kind;
+
+  return kind << 56 | (guint64)op.slice << 48 | (guint64)op.stage << 32 | op.microbatch;
+}
+
 GList *ps_message_find (const GQueue *queue, guint peer, PsOp op)
 {
-  const guint64 key = ps_message_key (op);
+  const guint64 key = key_of (op);
   GList *link = queue->head;
 
   while (link != NULL) {
     const PsMessageName *name = link->data;
 
-    if (name->peer == peer && ps_message_key (name->op) == key)
+    if (name->peer == peer && key_of (name->op) == key)
       break;
     link = link->next;
   }

@@ -6,14 +6,6 @@
 
 extern const PsTransportClass ps_threads_transport; /* between threads of one process */
 
-/* Equal for two ops that name the same message: B and BW hand on the same thing. */
-static inline guint64 ps_message_key (PsOp op)
-{
-  guint64 kind = op.kind == PS_OP_BW ? PS_OP_B : op.kind;
-
-  return kind << 56 | (guint64)op.slice << 48 | (guint64)op.stage << 32 | op.microbatch;
-}
-
 /* Begins the structs that stand for messages and receives. */
 typedef struct {
   guint peer; /* the device at the other end */

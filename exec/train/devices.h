@@ -31,12 +31,6 @@ static inline gboolean ps_device_write (PsDevice *device, void *to, const void *
   return TRUE;
 }
 
-/* Refuses an op of a stage that is not resident. */
-static inline gboolean ps_device_check_op (gboolean resident, PsOp op, GError **error)
-{
-  return resident || ps_refuse (error, PS_ERROR_SCHEDULE, "stage %u: is not on this device", op.stage);
-}
-
 /* A number for op's stage, microbatch and slice, as ps_schedule_cell has it. */
 static inline gsize ps_device_cell (const PsDeviceSetting *setting, PsOp op)
 {

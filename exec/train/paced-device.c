@@ -1,5 +1,6 @@
-/* paced-device.c - a device that computes nothing: each op occupies its thread for the modelled time. It lets any
- * number of devices run on any machine. Any time that a run measures beyond the model is the runtime's own. */
+/* paced-device.c - devices that compute nothing. On "paced" each op occupies its thread for the modelled time: any
+ * number of devices run on any machine, and any time that a run measures beyond the model is the runtime's own. On
+ * "null" ops take no time: a run measures the runtime's own cost. */
 #include "clock.h"
 #include "train/devices.h"
 
@@ -91,14 +92,6 @@ static guint cost_of (const PacedDevice *device, PsOp op)
   return ps_op_index (costs->n_stages, costs->n_lengths, op.kind, length, op.stage);
 }
 
-static void take_memory (PacedDevice *device, PsOp op)
-{
-  PsMemoryUse *memory = &device->memory;
-
-  memory->current[PS_USE_ACTIVATION] += device->setting->costs->op[cost_of (device, op)].take_bytes;
-  memory->peak_bytes = MAX (memory->peak_bytes, ps_memory_use_held (memory));
-}
-
 static void give_memory (PacedDevice *device, PsOp op)
 {
   device->memory.current[PS_USE_ACTIVATION] -= device->setting->costs->op[cost_of (device, op)].give_bytes;
@@ -134,14 +127,6 @@ static void occupy (PacedDevice *device, PsOp op)
   device->input_ns = 0;
 }
 
-static void take_input (PacedDevice *device, PsTensor *input)
-{
-  if (input == NULL)
-    return;
-  device->input_ns = MAX (device->input_ns, input->ready_ns);
-  paced_tensor_free (input);
-}
-
 static void set_ready (PsTensor *output, gint64 ready_ns)
 {
   if (output != NULL)
@@ -153,10 +138,15 @@ static void set_ready (PsTensor *output, gint64 ready_ns)
 static gboolean paced_run (PsDevice *base, PsOp op, PsTensor *input, PsTensor **output, GError **error)
 {
   PacedDevice *device = (PacedDevice *)base;
+  PsMemoryUse *memory = &device->memory;
   guint next;
 
-  take_memory (device, op);
-  take_input (device, input);
+  memory->current[PS_USE_ACTIVATION] += device->setting->costs->op[cost_of (device, op)].take_bytes;
+  memory->peak_bytes = MAX (memory->peak_bytes, ps_memory_use_held (memory));
+  if (input != NULL) {
+    device->input_ns = MAX (device->input_ns, input->ready_ns);
+    paced_tensor_free (input);
+  }
   *output = ps_op_output (op, device->setting->n_stages, &next) ? paced_tensor_new (base) : NULL;
   if (op.paired) {
     device->first = op;
@@ -198,6 +188,64 @@ const PsDeviceClass ps_paced_device = {
   .tensor_free = paced_tensor_free,
   .begin = paced_begin,
   .run = paced_run,
+  .loss = ps_device_no_loss,
+  .gradients = ps_device_no_gradients,
+  .memory = paced_memory,
+  .reset_peak = paced_reset_peak,
+};
+
+/* Every tensor of a null device is one: its tensors have no contents. */
+typedef struct {
+  PacedDevice paced;
+  PsTensor tensor;
+} NullDevice;
+
+static PsDevice *null_open (const PsDeviceSetting *setting, GError **error)
+{
+  NullDevice *device = g_new0 (NullDevice, 1);
+
+  device->paced = (PacedDevice){ .base.class = &ps_null_device, .setting = setting };
+  device->tensor.device = &device->paced.base;
+  return &device->paced.base;
+}
+
+static gboolean null_attach (PsDevice *device, GError **error)
+{
+  return TRUE;
+}
+
+static gboolean null_add_stage (PsDevice *device, guint stage, const PsStageShape *shape, GError **error)
+{
+  return TRUE;
+}
+
+static PsTensor *null_tensor_new (PsDevice *device)
+{
+  return &((NullDevice *)device)->tensor;
+}
+
+static void null_tensor_free (PsTensor *tensor)
+{
+}
+
+static gboolean null_run (PsDevice *device, PsOp op, PsTensor *input, PsTensor **output, GError **error)
+{
+  guint next;
+
+  *output = ps_op_output (op, ((PacedDevice *)device)->setting->n_stages, &next) ? null_tensor_new (device) : NULL;
+  return TRUE;
+}
+
+const PsDeviceClass ps_null_device = {
+  .name = "null",
+  .description = "ops take no time and no memory: measures the runtime itself",
+  .open = null_open,
+  .close = paced_close,
+  .attach = null_attach,
+  .add_stage = null_add_stage,
+  .tensor_new = null_tensor_new,
+  .tensor_free = null_tensor_free,
+  .run = null_run,
   .loss = ps_device_no_loss,
   .gradients = ps_device_no_gradients,
   .memory = paced_memory,

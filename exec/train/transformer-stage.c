@@ -790,10 +790,14 @@ gboolean ps_transformer_start (PsTransformer *transformer, gboolean twin, PsOp o
                                GError **error)
 {
   PsQueue *queue = twin ? transformer->twin : transformer->queue;
-  PsStage *stage = transformer->stages[op.stage];
+  PsStage *stage = op.stage < transformer->setting.n_stages ? transformer->stages[op.stage] : NULL;
   guint next;
 
   *output = NULL;
+  if (stage == NULL) {
+    ps_memory_pool_give (transformer->memory, input);
+    return ps_refuse (error, PS_ERROR_SCHEDULE, "is not on this device");
+  }
   if (fit (transformer, queue, ps_device_op_reads (&stage->shape, op), &input, error)
       && run_op (stage, twin, op, input, output, error)
       && fit (transformer, queue, ps_op_output (op, transformer->setting.n_stages, &next), output, error))
@@ -837,11 +841,6 @@ gboolean ps_transformer_run (PsDevice *device, PsOp op, PsTensor *input, PsTenso
 
   g_return_val_if_fail (input == NULL || input->device == device, FALSE);
 
-  if (!ps_device_check_op (op.stage < transformer->setting.n_stages && transformer->stages[op.stage] != NULL, op,
-                           error)) {
-    ps_transformer_tensor_free (input);
-    return FALSE;
-  }
   g_free (input);
   const gboolean done = ps_transformer_start (transformer, FALSE, op, block, &result, error);
   if (!done)

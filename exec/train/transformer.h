@@ -80,8 +80,8 @@ void ps_transformer_clear (PsTransformer *transformer);
 void *ps_transformer_take (PsTransformer *transformer, gsize bytes, PsUseKind kind, const char *what, GError **error);
 
 /* Puts F, R, B, BW, W or O of device.h into the queue, or the twin, on blocks of one boundary tensor. input is taken,
- * also on failure; *output is NULL if the op has none. Errors: PS_ERROR_SCHEDULE if the op is not the microbatch's next
- * one, PS_ERROR_UNAVAILABLE; they don't name the stage. */
+ * also on failure; *output is NULL if the op has none. Errors: PS_ERROR_SCHEDULE if the stage is not resident, or the
+ * op is not the microbatch's next one, PS_ERROR_UNAVAILABLE; they don't name the stage. */
 gboolean ps_transformer_start (PsTransformer *transformer, gboolean twin, PsOp op, void *input, void **output,
                                GError **error);
 

@@ -183,7 +183,7 @@ static PsCalibration new_calibration (const PsModel *model, guint n_devices, con
                           .chunks = chunks,
                           .n_chunks = n_chunks,
                           .n_tensor = 1,
-                          .rule = { 0.5, N_SAMPLES, 25, time_limit_ns, 0 },
+                          .rule = { 0.5, N_SAMPLES, 25, time_limit_ns },
                           .seed = 1 };
 }
 
@@ -308,7 +308,7 @@ static void test_times (void)
     const PsSentinel *reading = readings->pdata[i];
 
     g_assert_cmpint (reading->median_ns, ==, known_ns (PS_OP_F, 1, 0, 1, TRUE)); /* right after a BW */
-    g_assert_cmpuint (reading->n, ==, N_SAMPLES);
+    g_assert_cmpuint (reading->n, >=, PS_MEDIAN_MIN_SAMPLES);
   }
 }
 

@@ -86,7 +86,7 @@ static gboolean calibrate_parts (Store *store, guint n_devices, guint n_local, c
                                 .caches = caches,
                                 .chunks = chunks,
                                 .n_chunks = 2,
-                                .rule = { 0.5, 10, 25, time_limit_ns, 0 },
+                                .rule = { 0.5, 10, 25, time_limit_ns },
                                 .wanted = store_wanted,
                                 .sink = store_sink,
                                 .sentinel = store_sentinel,

@@ -79,7 +79,7 @@ static void calibrate_beside (Found *found, const PsTransportClass *transport, g
                                       .blocks = blocks,
                                       .n_blocks = n_blocks,
                                       .n_tensor = n_tensor,
-                                      .rule = { 0.5, 2, 3, G_GINT64_CONSTANT (60000000000), 0 },
+                                      .rule = { 0.5, 2, 3, G_GINT64_CONSTANT (60000000000) },
                                       .seed = 1,
                                       .wanted = want_all,
                                       .sink = keep,
@@ -247,7 +247,7 @@ static void measure_profile (PsCostDb *db, guint caches)
                                       .caches = caches,
                                       .chunks = chunks,
                                       .n_chunks = 1,
-                                      .rule = { 0.5, 2, 3, G_GINT64_CONSTANT (60000000000), 0 },
+                                      .rule = { 0.5, 2, 3, G_GINT64_CONSTANT (60000000000) },
                                       .seed = 1 };
 
   model.name = (char *)"small";

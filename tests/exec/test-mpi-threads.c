@@ -1,7 +1,7 @@
 /* A test of MPI libraries that don't let several threads call them. The transport is linked into this program, which
  * answers in place of the library. */
 #include "error-rig.h"
-#include "mpi-process.h"
+#include "mpi-transport.h"
 
 int MPI_Init_thread (int *argc, char ***argv, int required, int *provided)
 {

@@ -4,6 +4,7 @@
 #include "run-rig.h"
 
 #include "exec.h"
+#include "train/data.h"
 
 #include <pipesim/setting.h>
 
@@ -416,13 +417,14 @@ static void test_speed (void)
   g_auto (PsMachineSpeed) blind = { .run = &run };
 
   *before = (PsSentinel){ g_strdup ("F of layers=1"), 1600, 10, g_strdup ("2026-01-01T00:00:00Z") };
-  speed.measurements = g_ptr_array_new ();
-  g_ptr_array_add (speed.measurements, &measured);
-  speed.sentinels = g_ptr_array_new_with_free_func ((GDestroyNotify)ps_sentinel_free);
-  g_ptr_array_add (speed.sentinels, before);
+  speed.profile = g_new0 (PsProfileContents, 1);
+  speed.profile->measurements = g_ptr_array_new ();
+  g_ptr_array_add (speed.profile->measurements, &measured);
+  speed.profile->sentinels = g_ptr_array_new_with_free_func ((GDestroyNotify)ps_sentinel_free);
+  g_ptr_array_add (speed.profile->sentinels, before);
   fine (ps_machine_speed_read (&speed, &error));
-  g_assert_cmpuint (speed.sentinels->len, ==, 2);
-  const PsSentinel *reading = speed.sentinels->pdata[1];
+  g_assert_cmpuint (speed.profile->sentinels->len, ==, 2);
+  const PsSentinel *reading = speed.profile->sentinels->pdata[1];
   g_assert_cmpstr (reading->what, ==, "F of layers=1");
   g_assert_cmpint (reading->median_ns, ==, 2000);
   g_assert_cmpuint (reading->n, ==, 6);
@@ -431,7 +433,7 @@ static void test_speed (void)
   /* a run between both readings */
   g_assert_cmpfloat_with_epsilon (ps_machine_speed_of_run (&speed, "2026-01-02T00:00:00Z").factor, 1800.0 / 1600, 1e-9);
   fine (ps_machine_speed_read (&blind, &error));
-  g_assert_null (blind.sentinels);
+  g_assert_null (blind.profile);
   g_assert_true (isnan (ps_machine_speed_of_run (&blind, "2026-01-02T00:00:00Z").factor));
 }
 

@@ -7,6 +7,7 @@ static const int block_threads = 128;
 static const int block_warps = block_threads / 32;
 static const int max_head_size = 1024;
 static const int max_sequence = 8192;
+static const double log2_e = 1.4426950408889634;
 
 /* --- sums and maxima over a block, the same bits in every thread --- */
 
@@ -235,15 +236,15 @@ static bool can_attend (PsQueue *queue, const char *what, const PsAttention *sha
 extern "C" void ps_cuda_attention (PsQueue *queue, const PsAttention *shape, void *out, void *kept, const void *q,
                                    const void *k, const void *v)
 {
+  const double scale = 1 / sqrt ((double)shape->head_size);
   const bool fast = ps_cuda_attention_is_fast (queue->element, shape) && ps_is_on_16_bytes ({ out, q, k, v });
 
-  if (shape->batch <= 0 || shape->sequence <= 0 || !can_attend (queue, "attention", shape, fast))
+  if (!can_attend (queue, "attention", shape, fast))
     return;
-  ps_by_width (queue->element, false, [&] (auto tag) {
-    typedef typename decltype (tag)::type T;
-    PsAttentionForward<T> attention
-        = { ps_attention_shape (shape), (T *)out, (float *)kept, (const T *)q, (const T *)k, (const T *)v, 0, 0 };
-    ps_attention_set_scale (&attention);
+  ps_by_width (queue->element, {}, {}, [&]<typename T, int width> (PsWidth<T, width>) {
+    const PsAttentionForward<T> attention
+        = { ps_attention_shape (shape), (T *)out, (float *)kept, (const T *)q, (const T *)k, (const T *)v, (float)scale,
+            (float)(scale * log2_e) };
     if constexpr (sizeof (T) == 2)
       if (fast)
         return ps_hopper_takes (shape->head_size) ? ps_flash_forward_hopper (queue, attention)
@@ -261,8 +262,8 @@ template <typename T> static void launch_delta (PsQueue *queue, const PsAttentio
 {
   constexpr int width = 16 / sizeof (T);
   const PsAttentionShape &shape = attention.shape;
-  const bool wide = ps_is_wide (queue->element, (size_t)shape.out_stride, { attention.out, attention.dout })
-                    && ps_is_wide (queue->element, (size_t)shape.head_size, {});
+  const bool wide
+      = ps_is_wide (queue->element, { shape.out_stride, shape.head_size }, { attention.out, attention.dout });
   const int lanes = wide && shape.head_size <= 8 * width ? 8 : wide && shape.head_size <= 16 * width ? 16 : 32;
   const dim3 grid (ps_blocks ((size_t)shape.sequence, (size_t)(block_threads / lanes)), (unsigned)shape.heads,
                    (unsigned)shape.batch);
@@ -279,27 +280,18 @@ extern "C" void ps_cuda_attention_backward (PsQueue *queue, const PsAttention *s
                                             const void *dout, const void *out, const void *kept, const void *q,
                                             const void *k, const void *v)
 {
+  const double scale = 1 / sqrt ((double)shape->head_size);
   const bool fast
       = ps_cuda_attention_is_fast (queue->element, shape) && ps_is_on_16_bytes ({ dq, dk, dv, dout, out, q, k, v });
 
-  if (shape->batch <= 0 || shape->sequence <= 0 || !can_attend (queue, "gradient of attention", shape, fast))
+  if (!can_attend (queue, "gradient of attention", shape, fast))
     return;
-  ps_by_width (queue->element, false, [&] (auto tag) {
-    typedef typename decltype (tag)::type T;
-    PsAttentionBackward<T> attention = { ps_attention_shape (shape),
-                                         (T *)dq,
-                                         (T *)dk,
-                                         (T *)dv,
-                                         (const T *)dout,
-                                         (const T *)out,
-                                         (const float *)kept,
-                                         (const T *)q,
-                                         (const T *)k,
-                                         (const T *)v,
-                                         (float *)queue->workspace,
-                                         0,
-                                         0 };
-    ps_attention_set_scale (&attention);
+  ps_by_width (queue->element, {}, {}, [&]<typename T, int width> (PsWidth<T, width>) {
+    PsAttentionBackward<T> attention = {
+      ps_attention_shape (shape), (T *)dq,      (T *)dk,      (T *)dv,      (const T *)dout,           (const T *)out,
+      (const float *)kept,        (const T *)q, (const T *)k, (const T *)v, (float *)queue->workspace, (float)scale,
+      (float)(scale * log2_e)
+    };
     launch_delta (queue, attention);
     if constexpr (sizeof (T) == 2)
       if (fast)

@@ -36,15 +36,6 @@ template <typename T> struct PsAttentionBackward {
   float scale, scale_of_2;
 };
 
-/* Fills scale and scale_of_2 of a forward or a backward. */
-template <typename Attention> static inline void ps_attention_set_scale (Attention *attention)
-{
-  const double scale = 1 / sqrt ((double)attention->shape.head_size);
-
-  attention->scale = (float)scale;
-  attention->scale_of_2 = (float)(scale * 1.4426950408889634);
-}
-
 /* Returns the keys of one sequence. */
 static __host__ __device__ inline int ps_keys (const PsAttentionShape &shape)
 {
@@ -77,29 +68,23 @@ static __host__ __device__ inline size_t ps_row_at (const PsAttentionShape &shap
   return (size_t)(unsigned)(row * shape.heads + head) * (unsigned)shape.sequence + (unsigned)place;
 }
 
-template <int size> struct PsHeadSize {
-  static constexpr int value = size;
+template <int D> struct PsHeadSize {
 };
 
 /* Calls work with the PsHeadSize of a head size that tensor cores take. FALSE for others. */
 template <typename Work> static inline bool ps_by_head_size (int size, Work work)
 {
-  switch (size) {
-  case 32:
+  if (size == 32)
     work (PsHeadSize<32> ());
-    return true;
-  case 64:
+  else if (size == 64)
     work (PsHeadSize<64> ());
-    return true;
-  case 96:
+  else if (size == 96)
     work (PsHeadSize<96> ());
-    return true;
-  case 128:
+  else if (size == 128)
     work (PsHeadSize<128> ());
-    return true;
-  default:
+  else
     return false;
-  }
+  return true;
 }
 
 /* The tensor-core paths, for head sizes of ps_cuda_attention_is_fast. delta is filled before the backward. */

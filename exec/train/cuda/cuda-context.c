@@ -332,18 +332,18 @@ static gboolean open_part (PsCudaContext *context, const PsDeviceSetting *settin
 
 /* --- waiting, streams and memory --- */
 
-gboolean ps_cuda_spins (void)
+static gboolean spins (void)
 {
   return g_strcmp0 (g_getenv ("PIPESIM_CUDA_WAIT"), "spin") == 0;
 }
 
 cudaError_t ps_cuda_poll (cudaEvent_t event, gint64 until_ns)
 {
-  const gboolean spins = ps_cuda_spins ();
+  const gboolean no_sleep = spins ();
   cudaError_t status;
 
   while ((status = cudaEventQuery (event)) == cudaErrorNotReady && ps_clock_now () < until_ns)
-    if (!spins)
+    if (!no_sleep)
       g_usleep (POLL_US);
   return status;
 }
@@ -351,8 +351,7 @@ cudaError_t ps_cuda_poll (cudaEvent_t event, gint64 until_ns)
 gboolean ps_cuda_event (cudaEvent_t *event, GError **error)
 {
   return ps_cuda_ok ("making an event",
-                     cudaEventCreateWithFlags (event, ps_cuda_spins () ? cudaEventDefault : cudaEventBlockingSync),
-                     error);
+                     cudaEventCreateWithFlags (event, spins () ? cudaEventDefault : cudaEventBlockingSync), error);
 }
 
 static gboolean open_stream (PsCudaContext *context, GError **error)
@@ -438,16 +437,11 @@ gboolean ps_cuda_context_enter (const PsCudaContext *context, GError **error)
   return FALSE;
 }
 
-gboolean ps_cuda_await (PsCudaContext *context, GError **error)
-{
-  return ps_cuda_ok ("waiting", cudaEventRecord (context->done, context->stream), error)
-         && ps_cuda_ok ("waiting", cudaEventSynchronize (context->done), error);
-}
-
 gboolean ps_cuda_copy (PsCudaContext *context, void *to, const void *from, gsize bytes, GError **error)
 {
   return ps_cuda_ok ("copying", cudaMemcpyAsync (to, from, bytes, cudaMemcpyDefault, context->stream), error)
-         && ps_cuda_await (context, error);
+         && ps_cuda_ok ("waiting", cudaEventRecord (context->done, context->stream), error)
+         && ps_cuda_ok ("waiting", cudaEventSynchronize (context->done), error);
 }
 
 static void *allocate (gsize bytes)

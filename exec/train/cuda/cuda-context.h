@@ -11,6 +11,8 @@
 
 #include <pipesim/device.h>
 
+typedef struct _PsCudaProducts PsCudaProducts;
+
 typedef struct {
   PsQueue base;
   int gpu;           /* ordinal */
@@ -19,8 +21,8 @@ typedef struct {
   CUgreenCtx green;  /* NULL: the whole GPU */
   CUcontext current; /* context of the green context */
   cudaStream_t stream;
-  cudaEvent_t done;                 /* for ps_cuda_await */
-  struct _PsCudaProducts *products; /* NULL: it only copies */
+  cudaEvent_t done;         /* for waits */
+  PsCudaProducts *products; /* NULL: it only copies */
 } PsCudaContext;
 
 /* A device's place among the devices on its GPU. */
@@ -61,16 +63,11 @@ char *ps_cuda_sharing (void);
 /* See PsDeviceClass.warning: multiprocessors that are idle. */
 char *ps_cuda_idle (void);
 
-/* Waits for all work of the stream; the thread sleeps, or spins with PIPESIM_CUDA_WAIT=spin. */
-gboolean ps_cuda_await (PsCudaContext *context, GError **error);
-
-/* Whether PIPESIM_CUDA_WAIT=spin. */
-gboolean ps_cuda_spins (void);
-
-/* Waits for the event until that moment of ps_clock_now. cudaErrorNotReady: it has not come by then. */
+/* Waits for the event until that moment of ps_clock_now; the thread sleeps, or spins with PIPESIM_CUDA_WAIT=spin.
+ * cudaErrorNotReady: it has not come by then. */
 cudaError_t ps_cuda_poll (cudaEvent_t event, gint64 until_ns);
 
-/* Makes an event that tells times; threads wait for it as in ps_cuda_await. */
+/* Makes an event that tells times; threads wait for it in the same way. */
 gboolean ps_cuda_event (cudaEvent_t *event, GError **error);
 
 /* Copies between host and device memory in any direction, after all work of the stream. Returns when it is done. */
@@ -95,3 +92,14 @@ static inline gboolean ps_cuda_is_on_gpu (const void *memory)
 
   return cudaPointerGetAttributes (&attributes, memory) == cudaSuccess && attributes.type == cudaMemoryTypeDevice;
 }
+
+/* The matrix products of a stage, in cuda-kernels.c. */
+
+/* For the queue of the context that is current. NULL with an error. */
+PsCudaProducts *ps_cuda_products_new (GError **error);
+void ps_cuda_products_free (PsCudaProducts *products);
+
+/* ps_cuda_choices returns all choices of the process so far; ps_cuda_adopt_choices takes over those of another process.
+ * See PsDeviceClass. Choices are valid for one version of the library and one model of GPU. */
+GBytes *ps_cuda_choices (const PsCudaContext *context);
+gboolean ps_cuda_adopt_choices (const PsCudaContext *context, GBytes *choices, GError **error);

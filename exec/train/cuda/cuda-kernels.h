@@ -1,8 +1,8 @@
-/* cuda-kernels.h - the table of kernels of the cuda device, and its functions: products are in cuda-products.c, norms,
- * sums over rows, embedding and cross-entropy in rows.cu, work element by element and the optimizer in elementwise.cu,
- * attention in attention.cu, flash.cu and flash-hopper.cu. train/kernels.h says what each does. A kernel has code for
- * arrays on 16 bytes with rows of whole 16 bytes, and slower code with the same formula for others. There are no
- * atomics on floats.
+/* cuda-kernels.h - the table of kernels of the cuda device, and its functions: memory and products are in
+ * cuda-kernels.c, norms, sums over rows, embedding and cross-entropy in rows.cu, work element by element and the
+ * optimizer in elementwise.cu, attention in attention.cu, flash.cu and flash-hopper.cu. train/kernels.h says what each
+ * does. A kernel has code for arrays on 16 bytes with rows of whole 16 bytes, and slower code with the same formula for
+ * others. There are no atomics on floats.
  *
  * Attention in bf16 with heads of 32, 64, 96 or 128 elements, and rows on 16 bytes, runs on tensor cores
  * (FlashAttention-2, arXiv 2307.08691, algorithm 1; probabilities are rounded to bf16 before the product with v). Heads
@@ -34,11 +34,6 @@ void ps_cuda_note (PsQueue *queue, const char *what, cudaError_t status);
 /* Declares the function of one member of the table. */
 #define PS_CUDA_KERNEL(name) extern __typeof__ (*((PsKernels *)NULL)->name) ps_cuda_##name
 
-PS_CUDA_KERNEL (linear);
-PS_CUDA_KERNEL (linear_gelu);
-PS_CUDA_KERNEL (linear_input);
-PS_CUDA_KERNEL (linear_gelu_input);
-PS_CUDA_KERNEL (linear_weights);
 PS_CUDA_KERNEL (bias_gradient);
 PS_CUDA_KERNEL (norm);
 PS_CUDA_KERNEL (norm_input);

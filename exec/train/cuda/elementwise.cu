@@ -39,11 +39,7 @@ static __global__ void __launch_bounds__ (block_threads) add_bias (T *y, const T
 
 extern "C" void ps_cuda_bias_add (PsQueue *queue, void *y, const void *bias, int rows, int columns)
 {
-  if (rows <= 0 || columns <= 0)
-    return;
-  ps_by_width (queue->element, ps_is_wide (queue->element, (size_t)columns, { y, bias }), [&] (auto tag) {
-    typedef typename decltype (tag)::type T;
-    constexpr int width = decltype (tag)::width;
+  ps_by_width (queue->element, { columns }, { y, bias }, [&]<typename T, int width> (PsWidth<T, width>) {
     ps_launch (queue, "bias", add_bias<T, width>, grid_of<width> (rows, columns), block_threads, 0, (T *)y,
                (const T *)bias, columns);
   });
@@ -81,11 +77,7 @@ static __global__ void __launch_bounds__ (block_threads) gelu (T *g, T *z, const
 
 extern "C" void ps_cuda_gelu (PsQueue *queue, void *g, void *z, const void *bias, int rows, int columns)
 {
-  if (rows <= 0 || columns <= 0)
-    return;
-  ps_by_width (queue->element, ps_is_wide (queue->element, (size_t)columns, { g, z, bias }), [&] (auto tag) {
-    typedef typename decltype (tag)::type T;
-    constexpr int width = decltype (tag)::width;
+  ps_by_width (queue->element, { columns }, { g, z, bias }, [&]<typename T, int width> (PsWidth<T, width>) {
     ps_launch (queue, "GELU", gelu<T, width>, grid_of<width> (rows, columns), block_threads, 0, (T *)g, (T *)z,
                (const T *)bias, columns);
   });
@@ -110,11 +102,7 @@ static __global__ void __launch_bounds__ (block_threads) gelu_input (T *dz, cons
 
 extern "C" void ps_cuda_gelu_input (PsQueue *queue, void *dz, const void *dg, const void *z, size_t n)
 {
-  if (n == 0)
-    return;
-  ps_by_width (queue->element, ps_is_wide (queue->element, n, { dz, dg, z }), [&] (auto tag) {
-    typedef typename decltype (tag)::type T;
-    constexpr int width = decltype (tag)::width;
+  ps_by_width (queue->element, { (long long)n }, { dz, dg, z }, [&]<typename T, int width> (PsWidth<T, width>) {
     ps_launch (queue, "gradient of GELU", gelu_input<T, width>, ps_blocks (n, (size_t)block_threads * width),
                block_threads, 0, (T *)dz, (const T *)dg, (const T *)z, n);
   });
@@ -143,13 +131,7 @@ static __global__ void __launch_bounds__ (block_threads)
 extern "C" void ps_cuda_swiglu (PsQueue *queue, void *y, const void *gate, const void *up, int rows, int columns,
                                 int stride)
 {
-  if (rows <= 0 || columns <= 0)
-    return;
-  const bool wide = ps_is_wide (queue->element, (size_t)columns, { y, gate, up })
-                    && ps_is_wide (queue->element, (size_t)stride, {});
-  ps_by_width (queue->element, wide, [&] (auto tag) {
-    typedef typename decltype (tag)::type T;
-    constexpr int width = decltype (tag)::width;
+  ps_by_width (queue->element, { columns, stride }, { y, gate, up }, [&]<typename T, int width> (PsWidth<T, width>) {
     ps_launch (queue, "SwiGLU", swiglu<T, width>, grid_of<width> (rows, columns), block_threads, 0, (T *)y,
                (const T *)gate, (const T *)up, columns, stride);
   });
@@ -181,16 +163,12 @@ static __global__ void __launch_bounds__ (block_threads)
 extern "C" void ps_cuda_swiglu_input (PsQueue *queue, void *dgate, void *dup, const void *dy, const void *gate,
                                       const void *up, int rows, int columns, int stride)
 {
-  if (rows <= 0 || columns <= 0)
-    return;
-  const bool wide = ps_is_wide (queue->element, (size_t)columns, { dgate, dup, dy, gate, up })
-                    && ps_is_wide (queue->element, (size_t)stride, {});
-  ps_by_width (queue->element, wide, [&] (auto tag) {
-    typedef typename decltype (tag)::type T;
-    constexpr int width = decltype (tag)::width;
-    ps_launch (queue, "gradient of SwiGLU", swiglu_input<T, width>, grid_of<width> (rows, columns), block_threads, 0,
-               (T *)dgate, (T *)dup, (const T *)dy, (const T *)gate, (const T *)up, columns, stride);
-  });
+  ps_by_width (queue->element, { columns, stride }, { dgate, dup, dy, gate, up },
+               [&]<typename T, int width> (PsWidth<T, width>) {
+                 ps_launch (queue, "gradient of SwiGLU", swiglu_input<T, width>, grid_of<width> (rows, columns),
+                            block_threads, 0, (T *)dgate, (T *)dup, (const T *)dy, (const T *)gate, (const T *)up,
+                            columns, stride);
+               });
 }
 
 /* --- rows of slices --- */
@@ -237,34 +215,21 @@ static __global__ void __launch_bounds__ (block_threads)
 extern "C" void ps_cuda_rows_copy (PsQueue *queue, PsRows to, PsRows from, const float *more, int batch, int rows,
                                    int columns)
 {
-  const bool wide = ps_is_wide (queue->element, (size_t)columns, { to.first, from.first })
-                    && ps_is_wide (queue->element, (size_t)to.stride, {})
-                    && ps_is_wide (queue->element, (size_t)from.stride, {});
-
-  if (batch <= 0 || rows <= 0 || columns <= 0)
-    return;
-  ps_by_width (queue->element, wide, [&] (auto tag) {
-    typedef typename decltype (tag)::type T;
-    constexpr int width = decltype (tag)::width;
-    ps_launch (queue, "copying keys and values", copy_rows<T, width>, grid_of<width> (batch * rows, columns),
-               block_threads, 0, to, from, more, rows, columns);
-  });
+  ps_by_width (queue->element, { columns, to.stride, from.stride }, { to.first, from.first },
+               [&]<typename T, int width> (PsWidth<T, width>) {
+                 ps_launch (queue, "copying keys and values", copy_rows<T, width>,
+                            grid_of<width> (batch * rows, columns), block_threads, 0, to, from, more, rows, columns);
+               });
 }
 
 extern "C" void ps_cuda_rows_add (PsQueue *queue, float *sum, bool begins, PsRows from, int batch, int rows,
                                   int columns)
 {
-  const bool wide = ps_is_wide (queue->element, (size_t)columns, { from.first })
-                    && ps_is_wide (queue->element, (size_t)from.stride, {});
-
-  if (batch <= 0 || rows <= 0 || columns <= 0)
-    return;
-  ps_by_width (queue->element, wide, [&] (auto tag) {
-    typedef typename decltype (tag)::type T;
-    constexpr int width = decltype (tag)::width;
-    ps_launch (queue, "adding rows", add_rows<T, width>, grid_of<width> (batch * rows, columns), block_threads, 0, sum,
-               begins, from, rows, columns);
-  });
+  ps_by_width (queue->element, { columns, from.stride }, { from.first },
+               [&]<typename T, int width> (PsWidth<T, width>) {
+                 ps_launch (queue, "adding rows", add_rows<T, width>, grid_of<width> (batch * rows, columns),
+                            block_threads, 0, sum, begins, from, rows, columns);
+               });
 }
 
 /* --- rounding --- */
@@ -288,8 +253,6 @@ extern "C" void ps_cuda_to_bf16 (PsQueue *queue, void *to, const float *from, si
 {
   const int width = n % 4 == 0 && ps_is_on_16_bytes ({ to, from }) ? 4 : 1;
 
-  if (n == 0)
-    return;
   ps_launch (queue, "rounding", width == 4 ? round_to_bf16<4> : round_to_bf16<1>,
              ps_blocks (n, (size_t)(block_threads * width)), block_threads, 0, (__nv_bfloat16 *)to, from, n);
 }
@@ -308,12 +271,6 @@ static __global__ void __launch_bounds__ (block_threads) fill_table (float2 *tab
 
 extern "C" void ps_cuda_rotary_table (PsQueue *queue, float *table, int sequence, int head_size, double base)
 {
-  if (sequence <= 0 || head_size <= 0)
-    return;
-  if (head_size % 2 != 0) {
-    ps_cuda_note (queue, "rotary table", cudaErrorInvalidValue);
-    return;
-  }
   ps_launch (queue, "rotary table", fill_table, ps_blocks ((size_t)sequence * (size_t)(head_size / 2), block_threads),
              block_threads, 0, (float2 *)table, sequence, head_size / 2, base);
 }
@@ -352,16 +309,7 @@ extern "C" void ps_cuda_rotary (PsQueue *queue, void *x, const float *table, int
 {
   const int half = head_size / 2;
 
-  if (rows <= 0 || heads <= 0 || head_size <= 0)
-    return;
-  if (head_size % 2 != 0 || sequence <= 0) {
-    ps_cuda_note (queue, "rotary positions", cudaErrorInvalidValue);
-    return;
-  }
-  const bool wide = ps_is_wide (queue->element, (size_t)half, { x }) && ps_is_wide (queue->element, (size_t)stride, {});
-  ps_by_width (queue->element, wide, [&] (auto tag) {
-    typedef typename decltype (tag)::type T;
-    constexpr int width = decltype (tag)::width;
+  ps_by_width (queue->element, { half, stride }, { x }, [&]<typename T, int width> (PsWidth<T, width>) {
     const Rotary<T> rotary = { (T *)x, (const float2 *)table, sequence, heads, half, stride, backward ? -1.0f : 1.0f };
     const dim3 grid ((unsigned)rows, ps_blocks ((size_t)heads * (size_t)(half / width), block_threads));
     ps_launch (queue, "rotary positions", rotate<T, width>, grid, block_threads, 0, rotary);
@@ -374,7 +322,7 @@ static const int norm_blocks = 256;
 
 struct Adam {
   __nv_bfloat16 *weights;
-  float *master, *gradient, *momentum, *variance;
+  const float *master, *gradient, *momentum, *variance; /* written unless the step is tried out */
   float *tried; /* where new master weights go that are tried out; NULL: nowhere */
   size_t n;
   float factor, rate, correction;
@@ -408,23 +356,26 @@ template <int width, bool tries> static __global__ void __launch_bounds__ (block
     if (adam.tried != nullptr)
       ps_store (adam.tried + first, w);
   } else {
-    ps_store (adam.master + first, w);
-    ps_store (adam.gradient + first, g);
-    ps_store (adam.momentum + first, m);
-    ps_store (adam.variance + first, v);
+    ps_store ((float *)adam.master + first, w);
+    ps_store ((float *)adam.gradient + first, g);
+    ps_store ((float *)adam.momentum + first, m);
+    ps_store ((float *)adam.variance + first, v);
   }
   if (adam.weights != nullptr)
     ps_store (adam.weights + first, rounded);
 }
 
-template <bool tries> static void launch_adam (PsQueue *queue, Adam adam, double learning_rate, uint64_t step)
+template <bool tries>
+static void launch_adam (PsQueue *queue, void *weights, float *tried, const float *master, const float *gradient,
+                         const float *momentum, const float *variance, size_t n, float factor, double learning_rate,
+                         uint64_t step)
 {
   const char *what = tries ? "trying Adam" : "Adam";
+  const float rate = (float)(learning_rate / (1 - pow (0.9, (double)step)));
+  const float correction = (float)(1 / sqrt (1 - pow (0.999, (double)step)));
+  const Adam adam
+      = { (__nv_bfloat16 *)weights, master, gradient, momentum, variance, tried, n, factor, rate, correction };
 
-  adam.rate = (float)(learning_rate / (1 - pow (0.9, (double)step)));
-  adam.correction = (float)(1 / sqrt (1 - pow (0.999, (double)step)));
-  if (adam.n == 0)
-    return;
   if (adam.n % 4 == 0
       && ps_is_on_16_bytes ({ adam.weights, adam.master, adam.gradient, adam.momentum, adam.variance, adam.tried }))
     ps_launch (queue, what, adam_step<4, tries>, ps_blocks (adam.n, block_threads * 4), block_threads, 0, adam);
@@ -435,27 +386,14 @@ template <bool tries> static void launch_adam (PsQueue *queue, Adam adam, double
 extern "C" void ps_cuda_adam (PsQueue *queue, void *weights, float *master, float *gradient, float *momentum,
                               float *variance, size_t n, float factor, double learning_rate, uint64_t step)
 {
-  const Adam adam = { (__nv_bfloat16 *)weights, master, gradient, momentum, variance, nullptr, n, factor, 0, 0 };
-
-  launch_adam<false> (queue, adam, learning_rate, step);
+  launch_adam<false> (queue, weights, nullptr, master, gradient, momentum, variance, n, factor, learning_rate, step);
 }
 
 extern "C" void ps_cuda_adam_try (PsQueue *queue, void *weights, float *tried, const float *master,
                                   const float *gradient, const float *momentum, const float *variance, size_t n,
                                   float factor, double learning_rate, uint64_t step)
 {
-  const Adam adam = { (__nv_bfloat16 *)weights,
-                      (float *)master,
-                      (float *)gradient,
-                      (float *)momentum,
-                      (float *)variance,
-                      tried,
-                      n,
-                      factor,
-                      0,
-                      0 };
-
-  launch_adam<true> (queue, adam, learning_rate, step);
+  launch_adam<true> (queue, weights, tried, master, gradient, momentum, variance, n, factor, learning_rate, step);
 }
 
 /* Adds up the block's numbers, halves to halves; thread 0 has the sum. */

@@ -14,7 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "attention.h"
 #include "flash.h"
 
 #ifdef __CUDACC__
@@ -380,29 +379,6 @@ void ps_flash_forward_hopper (PsQueue *queue, const PsAttentionForward<PsHalf> &
 template <int D>
 constexpr size_t key_bytes = (2 * rows + 4 * columns) * D * sizeof (PsHalf) + 4 * columns * sizeof (float);
 
-/* Two tiles of the other side, one being filled. */
-struct QueryTiles {
-  PsHalf *queries, *dout;
-  float *lse, *delta;
-};
-
-template <int D>
-static __device__ __forceinline__ void copy_queries (const QueryTiles &tiles, int slot,
-                                                     const PsAttentionBackward<PsHalf> &a, int row, int head, int first)
-{
-  const PsAttentionShape &shape = a.shape;
-  const int n = shape.sequence;
-  const size_t floats = ps_row_at (shape, row, 0, head);
-
-  ps_tile_copy<D, columns, threads> (tiles.queries + slot * columns * D, a.q + ps_query_at (shape, row, 0, head),
-                                     shape.qkv_stride, first, n);
-  ps_tile_copy<D, columns, threads> (tiles.dout + slot * columns * D, a.dout + ps_out_at (shape, row, 0, head),
-                                     shape.out_stride, first, n);
-  ps_floats_copy<columns> (tiles.lse + slot * columns, a.lse + floats, first, n);
-  ps_floats_copy<columns> (tiles.delta + slot * columns, a.delta + floats, first, n);
-  ps_copy_commit ();
-}
-
 template <int D>
 static __device__ __forceinline__ void add_up_keys (const PsAttentionBackward<PsHalf> &a, unsigned char *bytes)
 {
@@ -414,12 +390,12 @@ static __device__ __forceinline__ void add_up_keys (const PsAttentionBackward<Ps
   const size_t start = ps_key_at (shape, row, 0, kv_head);
   PsHalf *keys = (PsHalf *)bytes, *values = keys + rows * D, *queries = values + rows * D;
   float *lse = (float *)(queries + 4 * columns * D);
-  const QueryTiles tiles = { queries, queries + 2 * columns * D, lse, lse + 2 * columns };
+  const PsQueryTiles tiles = { queries, queries + 2 * columns * D, lse, lse + 2 * columns };
   float dk[1][D / 8][4] = {}, dv[1][D / 8][4] = {};
 
   ps_tile_copy<D, rows, threads> (keys, a.k + start, shape.kv_stride, first, n_keys);
   ps_tile_copy<D, rows, threads> (values, a.v + start, shape.kv_stride, first, n_keys);
-  copy_queries<D> (tiles, 0, a, row, kv_head * group, start_query);
+  ps_queries_copy<D, columns, threads> (tiles, 0, a, row, kv_head * group, start_query);
   for (int head = kv_head * group, query = start_query, slot = 0; head < (kv_head + 1) * group; slot = 1 - slot) {
     const PsHalf *tile = tiles.queries + slot * columns * D, *dout = tiles.dout + slot * columns * D;
     const int present = query;
@@ -430,7 +406,7 @@ static __device__ __forceinline__ void add_up_keys (const PsAttentionBackward<Ps
       head++;
     }
     if (head < (kv_head + 1) * group)
-      copy_queries<D> (tiles, 1 - slot, a, row, head, query);
+      ps_queries_copy<D, columns, threads> (tiles, 1 - slot, a, row, head, query);
     if (past + present + columns - 1 < first + group_row)
       continue; /* all are before this group's keys */
     float p[1][8][4], ds[1][8][4];

@@ -1,5 +1,4 @@
 /* flash.cu - attention on tensor cores. */
-#include "attention.h"
 #include "flash.h"
 
 /* --- forward ---
@@ -83,9 +82,7 @@ template <int D> static void launch (PsQueue *queue, const PsAttentionForward<Ps
 
 void ps_flash_forward (PsQueue *queue, const PsAttentionForward<PsHalf> &attention)
 {
-  const int size = attention.shape.head_size;
-
-  ps_by_head_size (size, [&] (auto known) { launch<decltype (known)::value> (queue, attention); });
+  ps_by_head_size (attention.shape.head_size, [&]<int D> (PsHeadSize<D>) { launch<D> (queue, attention); });
 }
 
 /* --- backward, in two launches ---
@@ -108,42 +105,6 @@ template <int D> struct KeySizes {
   static constexpr size_t shared = sizeof (PsHalf) * D * (2 * rows + 4 * columns) + sizeof (float) * 4 * columns;
 };
 
-/* Two tiles of the other side, one being filled. */
-template <int D> struct QueryTiles {
-  PsHalf *queries, *dout;
-  float *lse, *delta;
-};
-
-template <int D> static __device__ __forceinline__ QueryTiles<D> lay_out_queries (unsigned char *bytes)
-{
-  constexpr int tile = KeySizes<D>::columns * D;
-  QueryTiles<D> tiles;
-
-  tiles.queries = (PsHalf *)bytes;
-  tiles.dout = tiles.queries + 2 * tile;
-  tiles.lse = (float *)(tiles.dout + 2 * tile);
-  tiles.delta = tiles.lse + 2 * KeySizes<D>::columns;
-  return tiles;
-}
-
-template <int D>
-static __device__ __forceinline__ void copy_queries (const QueryTiles<D> &tiles, int slot,
-                                                     const PsAttentionBackward<PsHalf> &a, int row, int head, int first)
-{
-  typedef KeySizes<D> Size;
-  const PsAttentionShape &shape = a.shape;
-  const int n = shape.sequence;
-  const size_t floats = ps_row_at (shape, row, 0, head);
-
-  ps_tile_copy<D, Size::columns, Size::threads> (tiles.queries + slot * Size::columns * D,
-                                                 a.q + ps_query_at (shape, row, 0, head), shape.qkv_stride, first, n);
-  ps_tile_copy<D, Size::columns, Size::threads> (tiles.dout + slot * Size::columns * D,
-                                                 a.dout + ps_out_at (shape, row, 0, head), shape.out_stride, first, n);
-  ps_floats_copy<Size::columns> (tiles.lse + slot * Size::columns, a.lse + floats, first, n);
-  ps_floats_copy<Size::columns> (tiles.delta + slot * Size::columns, a.delta + floats, first, n);
-  ps_copy_commit ();
-}
-
 /* Grid: tile of keys, kv head, sequence. */
 template <int D>
 static __global__ void __launch_bounds__ (KeySizes<D>::threads) flash_keys (PsAttentionBackward<PsHalf> a)
@@ -157,15 +118,16 @@ static __global__ void __launch_bounds__ (KeySizes<D>::threads) flash_keys (PsAt
   const int warp_row = (int)threadIdx.x / 32 * bands * 16;
   const int start_query = max (0, first - past) / columns * columns;
   const size_t start = ps_key_at (shape, row, 0, kv_head);
-  PsHalf *keys = (PsHalf *)bytes, *values = keys + Size::rows * D;
-  const QueryTiles<D> tiles = lay_out_queries<D> ((unsigned char *)(values + Size::rows * D));
+  PsHalf *keys = (PsHalf *)bytes, *values = keys + Size::rows * D, *queries = values + Size::rows * D;
+  float *lse = (float *)(queries + 4 * columns * D);
+  const PsQueryTiles tiles = { queries, queries + 2 * columns * D, lse, lse + 2 * columns };
   float dk[bands][D / 8][4] = {}, dv[bands][D / 8][4] = {};
 
   ps_tile_copy<D, Size::rows, Size::threads> (keys, a.k + start, shape.kv_stride, first, n_keys);
   ps_tile_copy<D, Size::rows, Size::threads> (values, a.v + start, shape.kv_stride, first, n_keys);
-  copy_queries<D> (tiles, 0, a, row, kv_head * group, start_query);
+  ps_queries_copy<D, columns, Size::threads> (tiles, 0, a, row, kv_head * group, start_query);
   for (int head = kv_head * group, query = start_query, slot = 0; head < (kv_head + 1) * group; slot = 1 - slot) {
-    const PsHalf *queries = tiles.queries + slot * columns * D, *dout = tiles.dout + slot * columns * D;
+    const PsHalf *tile = tiles.queries + slot * columns * D, *dout = tiles.dout + slot * columns * D;
     const int present = query;
     ps_copy_wait<0> ();
     __syncthreads (); /* the copies of this tile are there, and no thread needs the tile before */
@@ -175,18 +137,18 @@ static __global__ void __launch_bounds__ (KeySizes<D>::threads) flash_keys (PsAt
       head++;
     }
     if (head < (kv_head + 1) * group)
-      copy_queries<D> (tiles, 1 - slot, a, row, head, query);
+      ps_queries_copy<D, columns, Size::threads> (tiles, 1 - slot, a, row, head, query);
     if (past + present + columns - 1 < first + warp_row)
       continue; /* all are before this warp's keys */
     float p[bands][columns / 8][4], ds[bands][columns / 8][4];
-    ps_multiply<D, Size::rows, bands, columns, Size::unroll> (p, keys, warp_row, queries);
+    ps_multiply<D, Size::rows, bands, columns, Size::unroll> (p, keys, warp_row, tile);
     if (first + warp_row + bands * 16 - 1 > past + present)
       ps_mask<bands, columns, true> (p, first + warp_row, past + present);
     ps_to_probabilities<bands, columns, true> (p, tiles.lse + slot * columns, a.scale_of_2);
     ps_accumulate<D, bands, columns> (dv, p, dout);
     ps_multiply<D, Size::rows, bands, columns, Size::unroll> (ds, values, warp_row, dout);
     ps_to_score_gradients<bands, columns, true> (ds, p, tiles.delta + slot * columns);
-    ps_accumulate<D, bands, columns> (dk, ds, queries);
+    ps_accumulate<D, bands, columns> (dk, ds, tile);
   }
   ps_rows_scale<D, bands> (dk, a.scale);
   ps_rows_store<D, Size::rows, bands> (a.dk + start, shape.kv_stride, dk, keys, warp_row, first, n_keys);
@@ -273,7 +235,5 @@ template <int D> static void launch (PsQueue *queue, const PsAttentionBackward<P
 
 void ps_flash_backward (PsQueue *queue, const PsAttentionBackward<PsHalf> &attention)
 {
-  const int size = attention.shape.head_size;
-
-  ps_by_head_size (size, [&] (auto known) { launch<decltype (known)::value> (queue, attention); });
+  ps_by_head_size (attention.shape.head_size, [&]<int D> (PsHeadSize<D>) { launch<D> (queue, attention); });
 }

@@ -13,6 +13,7 @@
 #include <math.h>
 #include <stdint.h>
 
+#include "attention.h"
 #include "launch.h"
 
 typedef __nv_bfloat16 PsHalf;
@@ -167,6 +168,31 @@ static __device__ __forceinline__ void ps_floats_copy (float *to, const float *f
 {
   for (int i = (int)threadIdx.x; i < columns; i += (int)blockDim.x)
     ps_copy_4_async (to + i, from + (first + i < n ? first + i : 0), first + i < n);
+}
+
+/* Two tiles each of queries and dout, and of their lse and delta, one of each being filled. */
+struct PsQueryTiles {
+  PsHalf *queries, *dout;
+  float *lse, *delta;
+};
+
+/* Starts copies of the queries of a head from place `first` on, with all that belongs to them, as one group. */
+template <int D, int columns, int threads>
+static __device__ __forceinline__ void ps_queries_copy (const PsQueryTiles &tiles, int slot,
+                                                        const PsAttentionBackward<PsHalf> &a, int row, int head,
+                                                        int first)
+{
+  const PsAttentionShape &shape = a.shape;
+  const int n = shape.sequence;
+  const size_t floats = ps_row_at (shape, row, 0, head);
+
+  ps_tile_copy<D, columns, threads> (tiles.queries + slot * columns * D, a.q + ps_query_at (shape, row, 0, head),
+                                     shape.qkv_stride, first, n);
+  ps_tile_copy<D, columns, threads> (tiles.dout + slot * columns * D, a.dout + ps_out_at (shape, row, 0, head),
+                                     shape.out_stride, first, n);
+  ps_floats_copy<columns> (tiles.lse + slot * columns, a.lse + floats, first, n);
+  ps_floats_copy<columns> (tiles.delta + slot * columns, a.delta + floats, first, n);
+  ps_copy_commit ();
 }
 
 /* d += left right. left is 16 columns of a left side. right_at (j) returns where this lane's row of the right side

@@ -54,12 +54,13 @@ static inline cudaError_t ps_start (void (*kernel) (Parameters...), dim3 grid, d
 
 #endif
 
-/* Puts a grid into the queue; a problem is noted as one of `what`. */
+/* Puts a grid into the queue, unless it is empty; a problem is noted as one of `what`. */
 template <typename... Parameters, typename... Arguments>
 static inline void ps_launch (PsQueue *queue, const char *what, void (*kernel) (Parameters...), dim3 grid, dim3 block,
                               size_t shared_bytes, Arguments... arguments)
 {
-  ps_cuda_note (queue, what, ps_start (kernel, grid, block, shared_bytes, ps_cuda_stream (queue), arguments...));
+  if (grid.x > 0 && grid.y > 0 && grid.z > 0)
+    ps_cuda_note (queue, what, ps_start (kernel, grid, block, shared_bytes, ps_cuda_stream (queue), arguments...));
 }
 
 static __device__ __forceinline__ float ps_to_float (float value)
@@ -167,20 +168,26 @@ static inline bool ps_is_on_16_bytes (std::initializer_list<const void *> arrays
   return true;
 }
 
-/* TRUE if all arrays, and rows of `columns` elements, lie on 16 bytes. */
-static inline bool ps_is_wide (PsElement element, size_t columns, std::initializer_list<const void *> arrays)
+/* TRUE if all arrays, and rows of each of these numbers of elements, lie on 16 bytes. */
+static inline bool ps_is_wide (PsElement element, std::initializer_list<long long> columns,
+                               std::initializer_list<const void *> arrays)
 {
-  return columns * ps_element_bytes (element) % 16 == 0 && ps_is_on_16_bytes (arrays);
+  for (long long n : columns)
+    if (n * (long long)ps_element_bytes (element) % 16 != 0)
+      return false;
+  return ps_is_on_16_bytes (arrays);
 }
 
-template <typename T, int n> struct PsWidth {
-  typedef T type;
-  static constexpr int width = n;
+template <typename T, int width> struct PsWidth {
 };
 
-/* Calls launch with a PsWidth of 16 bytes of element if wide, else of one element. */
-template <typename Launch> static inline void ps_by_width (PsElement element, bool wide, Launch launch)
+/* Calls launch with a PsWidth of 16 bytes of element if arrays and rows lie so, else of one element. */
+template <typename Launch>
+static inline void ps_by_width (PsElement element, std::initializer_list<long long> columns,
+                                std::initializer_list<const void *> arrays, Launch launch)
 {
+  const bool wide = ps_is_wide (element, columns, arrays);
+
   if (element == PS_ELEMENT_BF16)
     wide ? launch (PsWidth<__nv_bfloat16, 8> ()) : launch (PsWidth<__nv_bfloat16, 1> ());
   else

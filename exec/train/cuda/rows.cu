@@ -198,12 +198,9 @@ template <typename T, int width, typename Launch> static void by_columns (int co
 extern "C" void ps_cuda_norm (PsQueue *queue, void *y, float *mean, float *scale, const void *x, const void *gain,
                               const void *bias, int rows, int columns)
 {
-  if (rows <= 0 || columns <= 0)
-    return;
-  ps_by_width (queue->element, ps_is_wide (queue->element, (size_t)columns, { y, x, gain, bias }), [&] (auto tag) {
-    typedef typename decltype (tag)::type T;
+  ps_by_width (queue->element, { columns }, { y, x, gain, bias }, [&]<typename T, int width> (PsWidth<T, width>) {
     const NormForward<T> norm = { (T *)y, mean, scale, (const T *)x, (const T *)gain, (const T *)bias, rows, columns };
-    by_columns<T, decltype (tag)::width> (columns, [&] (auto layout) {
+    by_columns<T, width> (columns, [&] (auto layout) {
       typedef decltype (layout) L;
       ps_launch (queue, "norm", mean != NULL ? norm_rows<L, true> : norm_rows<L, false>,
                  ps_blocks ((size_t)rows, norm_warps / L::warps), norm_threads, 0, norm);
@@ -214,14 +211,11 @@ extern "C" void ps_cuda_norm (PsQueue *queue, void *y, float *mean, float *scale
 extern "C" void ps_cuda_norm_input (PsQueue *queue, void *dx, const void *residual, const void *dy, const void *x,
                                     const float *mean, const float *scale, const void *gain, int rows, int columns)
 {
-  if (rows <= 0 || columns <= 0)
-    return;
   ps_by_width (
-      queue->element, ps_is_wide (queue->element, (size_t)columns, { dx, residual, dy, x, gain }), [&] (auto tag) {
-        typedef typename decltype (tag)::type T;
+      queue->element, { columns }, { dx, residual, dy, x, gain }, [&]<typename T, int width> (PsWidth<T, width>) {
         const NormBackward<T> norm = { (T *)dx, (const T *)residual, (const T *)dy, (const T *)x, mean,
                                        scale,   (const T *)gain,     rows,          columns };
-        by_columns<T, decltype (tag)::width> (columns, [&] (auto layout) {
+        by_columns<T, width> (columns, [&] (auto layout) {
           typedef decltype (layout) L;
           ps_launch (queue, "gradient of a norm", mean != NULL ? norm_rows_input<L, true> : norm_rows_input<L, false>,
                      ps_blocks ((size_t)rows, norm_warps / L::warps), norm_threads, 0, norm);
@@ -237,10 +231,11 @@ static const int chunk_rows = 128;
 static const int chunk_lanes = 8;  /* warps; each has its own rows */
 static const int rows_at_once = 4; /* rows that a thread reads before it works on them */
 
-template <typename T> struct Columns {
-  const T *dy, *x, *gain, *bias;
+/* void pointers are arrays of elements. */
+struct Columns {
+  const void *dy, *x, *gain, *bias;
   const float *mean, *scale;
-  T *y;         /* the norm of x, or NULL */
+  void *y;      /* the norm of x, or NULL */
   float *parts; /* [n_chunks][columns] of the first sum, then of the second */
   int rows, columns;
 };
@@ -286,14 +281,14 @@ template <typename T, int width> struct ColumnsPiece {
 };
 
 template <typename T, int width, Kind kind>
-static __device__ __forceinline__ ColumnsPiece<T, width> load_piece (const Columns<T> &sums, int row, int column)
+static __device__ __forceinline__ ColumnsPiece<T, width> load_piece (const Columns &sums, int row, int column)
 {
   const size_t at = (size_t)row * sums.columns + column;
   ColumnsPiece<T, width> piece = {};
 
-  piece.dy = ps_load<T, width> (sums.dy + at);
+  piece.dy = ps_load<T, width> ((const T *)sums.dy + at);
   if constexpr (kind != BIAS) {
-    piece.x = ps_load<T, width> (sums.x + at);
+    piece.x = ps_load<T, width> ((const T *)sums.x + at);
     piece.scale = sums.scale[row];
   }
   if constexpr (kind == LAYER_NORM)
@@ -302,7 +297,7 @@ static __device__ __forceinline__ ColumnsPiece<T, width> load_piece (const Colum
 }
 
 template <typename T, int width, Kind kind>
-static __global__ void __launch_bounds__ (32 * chunk_lanes) sum_chunk (Columns<T> sums)
+static __global__ void __launch_bounds__ (32 * chunk_lanes) sum_chunk (Columns sums)
 {
   const int column = (int)(blockIdx.y * 32 + threadIdx.x) * width;
   const int first = (int)blockIdx.x * chunk_rows, end = min (first + chunk_rows, sums.rows);
@@ -310,9 +305,9 @@ static __global__ void __launch_bounds__ (32 * chunk_lanes) sum_chunk (Columns<T
   PsPack<T, width> gain = {}, bias = {};
 
   if (kind != BIAS && column < sums.columns)
-    gain = ps_load<T, width> (sums.gain + column);
+    gain = ps_load<T, width> ((const T *)sums.gain + column);
   if (kind == LAYER_NORM && column < sums.columns)
-    bias = ps_load<T, width> (sums.bias + column);
+    bias = ps_load<T, width> ((const T *)sums.bias + column);
   for (int row = first + (int)threadIdx.y; row < end && column < sums.columns; row += rows_at_once * chunk_lanes) {
     ColumnsPiece<T, width> pieces[rows_at_once] = {};
 #pragma unroll
@@ -332,7 +327,7 @@ static __global__ void __launch_bounds__ (32 * chunk_lanes) sum_chunk (Columns<T
           piece.x.at[i] = ps_from_float<T> (standard * ps_to_float (gain.at[i]) + ps_to_float (bias.at[i]));
         }
         if constexpr (kind != BIAS)
-          ps_store (sums.y + (size_t)(row + k * chunk_lanes) * sums.columns + column, piece.x);
+          ps_store ((T *)sums.y + (size_t)(row + k * chunk_lanes) * sums.columns + column, piece.x);
       }
   }
   float *part = sums.parts + (size_t)blockIdx.x * sums.columns;
@@ -362,29 +357,15 @@ static __global__ void __launch_bounds__ (final_threads)
 
 /* Pointers that `kind` does not need are NULL; second is NULL if there is only one sum. */
 template <Kind kind>
-static void launch_columns (PsQueue *queue, const char *what, float *first, float *second, const Columns<void> &sums)
+static void launch_columns (PsQueue *queue, const char *what, float *first, float *second, const Columns &sums)
 {
   const int n_chunks = chunks_of (sums.rows), columns = sums.columns;
 
-  if (sums.rows <= 0 || columns <= 0)
-    return;
-  const bool wide = ps_is_wide (queue->element, (size_t)columns, { sums.dy, sums.x, sums.gain, sums.bias, sums.y });
-  ps_by_width (queue->element, wide, [&] (auto tag) {
-    typedef typename decltype (tag)::type T;
-    constexpr int width = decltype (tag)::width;
-    const Columns<T> typed = { (const T *)sums.dy,
-                               (const T *)sums.x,
-                               (const T *)sums.gain,
-                               (const T *)sums.bias,
-                               sums.mean,
-                               sums.scale,
-                               (T *)sums.y,
-                               sums.parts,
-                               sums.rows,
-                               columns };
-    const dim3 grid ((unsigned)n_chunks, ps_blocks ((size_t)columns, 32 * width));
-    ps_launch (queue, what, sum_chunk<T, width, kind>, grid, dim3 (32, chunk_lanes), 0, typed);
-  });
+  ps_by_width (queue->element, { columns }, { sums.dy, sums.x, sums.gain, sums.bias, sums.y },
+               [&]<typename T, int width> (PsWidth<T, width>) {
+                 const dim3 grid ((unsigned)n_chunks, ps_blocks ((size_t)columns, 32 * width));
+                 ps_launch (queue, what, sum_chunk<T, width, kind>, grid, dim3 (32, chunk_lanes), 0, sums);
+               });
   const dim3 grid (ps_blocks ((size_t)columns, final_threads), second != NULL ? 2 : 1);
   ps_launch (queue, what, sum_chunks, grid, final_threads, 0, first, second, (const float *)sums.parts, n_chunks,
              columns);
@@ -399,7 +380,7 @@ extern "C" void ps_cuda_norm_weights (PsQueue *queue, float *dgain, float *dbias
                                       const void *x, const float *mean, const float *scale, const void *gain,
                                       const void *bias, int rows, int columns)
 {
-  const Columns<void> sums = { dy, x, gain, bias, mean, scale, y, (float *)queue->workspace, rows, columns };
+  const Columns sums = { dy, x, gain, bias, mean, scale, y, (float *)queue->workspace, rows, columns };
 
   if (mean != NULL)
     launch_columns<LAYER_NORM> (queue, "weight gradients of a norm", dgain, dbias, sums);
@@ -409,7 +390,7 @@ extern "C" void ps_cuda_norm_weights (PsQueue *queue, float *dgain, float *dbias
 
 extern "C" void ps_cuda_bias_gradient (PsQueue *queue, float *dbias, const void *dy, int rows, int columns)
 {
-  const Columns<void> sums = { dy, NULL, NULL, NULL, NULL, NULL, NULL, (float *)queue->workspace, rows, columns };
+  const Columns sums = { dy, NULL, NULL, NULL, NULL, NULL, NULL, (float *)queue->workspace, rows, columns };
 
   launch_columns<BIAS> (queue, "bias gradient", dbias, NULL, sums);
 }
@@ -444,11 +425,7 @@ static __global__ void __launch_bounds__ (embed_threads)
 extern "C" void ps_cuda_embedding (PsQueue *queue, void *x, const void *token, const void *position,
                                    const uint32_t *words, int batch, int sequence, int hidden)
 {
-  if (batch <= 0 || sequence <= 0 || hidden <= 0)
-    return;
-  ps_by_width (queue->element, ps_is_wide (queue->element, (size_t)hidden, { x, token, position }), [&] (auto tag) {
-    typedef typename decltype (tag)::type T;
-    constexpr int width = decltype (tag)::width;
+  ps_by_width (queue->element, { hidden }, { x, token, position }, [&]<typename T, int width> (PsWidth<T, width>) {
     const dim3 grid ((unsigned)(batch * sequence), ps_blocks ((size_t)hidden, (size_t)embed_threads * width));
     ps_launch (queue, "embedding", embed<T, width>, grid, embed_threads, 0, (T *)x, (const T *)token,
                (const T *)position, words, sequence, hidden);
@@ -547,14 +524,10 @@ extern "C" void ps_cuda_embedding_weights (PsQueue *queue, float *dtoken, float 
   const int tokens = batch * sequence;
   uint2 *ordered = (uint2 *)queue->workspace;
 
-  if (batch <= 0 || sequence <= 0 || hidden <= 0)
-    return;
   ps_launch (queue, "gradient of the embedding", rank_tokens,
              ps_blocks ((size_t)tokens, rank_threads / 32 * ranked_by_warp), rank_threads, 0, ordered, words, tokens,
              sequence);
-  ps_by_width (queue->element, ps_is_wide (queue->element, (size_t)hidden, { dx }), [&] (auto tag) {
-    typedef typename decltype (tag)::type T;
-    constexpr int width = decltype (tag)::width;
+  ps_by_width (queue->element, { hidden }, { dx }, [&]<typename T, int width> (PsWidth<T, width>) {
     const unsigned slices = ps_blocks ((size_t)hidden, (size_t)embed_threads * width);
     ps_launch (queue, "gradient of the embedding", add_tokens<T, width>, dim3 ((unsigned)tokens, slices), embed_threads,
                0, dtoken, (const T *)dx, ordered, tokens, hidden);
@@ -683,16 +656,9 @@ static __global__ void __launch_bounds__ (loss_threads)
 extern "C" void ps_cuda_cross_entropy (PsQueue *queue, void *logits, float *loss, const uint32_t *words, int batch,
                                        int sequence, int vocabulary, int stride, float factor)
 {
-  if (batch <= 0 || sequence <= 0)
-    return;
-  if (vocabulary <= 0 || stride < vocabulary) {
-    ps_cuda_note (queue, "cross-entropy", cudaErrorInvalidValue);
-    return;
-  }
-  ps_by_width (queue->element, ps_is_wide (queue->element, (size_t)stride, { logits }), [&] (auto tag) {
-    typedef typename decltype (tag)::type T;
-    ps_launch (queue, "cross-entropy", cross_entropy<T, decltype (tag)::width>, (unsigned)(batch * sequence),
-               loss_threads, 0, (T *)logits, loss, words, sequence, vocabulary, stride, factor);
+  ps_by_width (queue->element, { stride }, { logits }, [&]<typename T, int width> (PsWidth<T, width>) {
+    ps_launch (queue, "cross-entropy", cross_entropy<T, width>, (unsigned)(batch * sequence), loss_threads, 0,
+               (T *)logits, loss, words, sequence, vocabulary, stride, factor);
   });
 }
 
