@@ -17,14 +17,12 @@
 GBytes *ps_corpus_load (const char *option, const char *name, const PsModel *model,
                         GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
-/* Microbatches of different lengths, as --lengths gives them to devices that compute: sets tokens and n_tokens of the
- * run, in the order in which the schedule runs the microbatches. Free tokens with g_free. */
-gboolean ps_run_lengths (const PsSetting *setting, const PsSchedule *schedule, PsRunSetting *run, GError **error);
-
-/* Refuses prompts of --serve, those of the prediction if there is one, that a device with this model does not run: it
- * cuts sequences equally. Errors: PS_ERROR_UNAVAILABLE, and those of ps_prefill_new. */
-gboolean ps_run_check_prompts (const PsSetting *setting, const PsPrediction *prediction, const PsSchedule *schedule,
-                               const PsModel *model, GError **error);
+/* What runs on devices that compute: sets slice_tokens of the run, by --slices or by the chunks of --serve (those of
+ * the prediction, if there is one), and its tokens and n_tokens by --lengths, in the order in which the schedule runs
+ * the microbatches. Errors: PS_ERROR_UNAVAILABLE for prompts of several lengths, and those of ps_prefill_new,
+ * ps_setting_cut_slices and ps_lengths_read. Free tokens and slice_tokens with g_free. */
+gboolean ps_run_lengths (const PsSetting *setting, const PsPrediction *prediction, const PsSchedule *schedule,
+                         PsRunSetting *run, GError **error);
 
 typedef struct {
   char *text_name; /* NULL: no text */

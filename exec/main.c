@@ -63,8 +63,8 @@ static gboolean prepare (PsExecOptions *options, Job *job, GError **error)
   run->seed = (guint64)options->seed;
   run->n_replicas = options->setting->n_replicas > 1 ? options->setting->n_replicas : 0;
   run->n_tensor = options->setting->n_tensor;
-  return run->shapes != NULL && ps_run_check_prompts (options->setting, job->prediction, schedule, run->model, error)
-         && ps_run_lengths (options->setting, schedule, run, error) && ps_training_prepare (options, schedule, error);
+  return run->shapes != NULL && ps_run_lengths (options->setting, job->prediction, schedule, run, error)
+         && ps_training_prepare (options, schedule, error);
 }
 
 /* Costs belong to the device that they were measured on, to its parts, and to what it had chosen. */

@@ -103,13 +103,38 @@ static gboolean check_lengths (const PsSetting *setting, const PsLengths *length
   return TRUE;
 }
 
-gboolean ps_run_lengths (const PsSetting *setting, const PsSchedule *schedule, PsRunSetting *run, GError **error)
+/* The tokens of the chunks of --serve, the same for all prompts. Free with g_free. */
+static guint *read_chunks (const PsSetting *setting, const PsPrediction *prediction, const PsSchedule *schedule,
+                           GError **error)
+{
+  g_autoptr (PsPrefill) own
+      = prediction == NULL ? ps_prefill_new (setting, schedule->n_microbatches, TRUE, error) : NULL;
+  const PsPrefill *prefill = own != NULL ? own : prediction != NULL ? prediction->prefill : NULL;
+  g_autofree guint *tokens = g_new (guint, schedule->n_slices);
+
+  if (prefill == NULL)
+    return NULL;
+  for (guint i = 0; i < prefill->lengths->n; i++) {
+    guint chunk = prefill->lengths->length[prefill->lengths->of[i]].tokens, *first = &tokens[i % prefill->n_slices];
+
+    if (i < prefill->n_slices)
+      *first = chunk;
+    if (schedule->slices != NULL || *first != chunk)
+      return ps_refuse_null (error, PS_ERROR_UNAVAILABLE, "--prompt: devices that compute run prompts of one length; --device paced runs any");
+  }
+  return g_steal_pointer (&tokens);
+}
+
+gboolean ps_run_lengths (const PsSetting *setting, const PsPrediction *prediction, const PsSchedule *schedule,
+                         PsRunSetting *run, GError **error)
 {
   g_autoptr (PsLengths) lengths = NULL;
   guint *tokens;
 
-  if (schedule->n_slices > 1 && run->device->computes) {
-    run->slice_tokens = tokens = ps_setting_cut_slices (setting, run->model, schedule->n_slices, error);
+  if (schedule->n_slices > 1 || setting->serve != PS_SERVE_NONE) {
+    run->slice_tokens = tokens = setting->serve != PS_SERVE_NONE
+                                     ? read_chunks (setting, prediction, schedule, error)
+                                     : ps_setting_cut_slices (setting, run->model, schedule->n_slices, error);
     if (tokens == NULL)
       return FALSE;
   }
@@ -122,26 +147,6 @@ gboolean ps_run_lengths (const PsSetting *setting, const PsSchedule *schedule, P
   run->tokens = tokens = g_new (guint, lengths->n);
   for (guint i = 0; i < lengths->n; i++)
     tokens[i] = lengths->length[schedule->length != NULL ? schedule->length[i] : lengths->of[i]].tokens;
-  return TRUE;
-}
-
-gboolean ps_run_check_prompts (const PsSetting *setting, const PsPrediction *prediction, const PsSchedule *schedule,
-                               const PsModel *model, GError **error)
-{
-  g_autoptr (PsPrefill) own = NULL;
-  const PsLengths *chunks;
-
-  if (setting->serve == PS_SERVE_NONE)
-    return TRUE;
-  own = prediction == NULL ? ps_prefill_new (setting, schedule->n_microbatches, TRUE, error) : NULL;
-  if (own == NULL && prediction == NULL)
-    return FALSE;
-  chunks = own != NULL ? own->lengths : prediction->prefill->lengths;
-  for (guint i = 0; i < chunks->n_lengths; i++)
-    if (schedule->slices != NULL || chunks->length[i].tokens * schedule->n_slices != model->sequence)
-      return ps_refuse (error, PS_ERROR_UNAVAILABLE,
-                        "--chunk %u: devices that compute run prompts of one length in chunks of one length",
-                        setting->chunk);
   return TRUE;
 }
 

@@ -227,8 +227,8 @@ refuse 2 "not for several" pipesim predict --schedule 1f1b --schedule gpipe -p 2
 refuse 2 "--schedule: missing" pipesim exec
 refuse 2 "--device: missing" pipesim exec -s 1f1b -p 2 -m 2 --model tiny-gpt
 prefill="exec -s gpipe -p 2 --model tiny-gpt --device cpu --serve prefill"
-refuse 1 "--chunk 16: devices that compute" pipesim $prefill --prompt 64:32 --chunk 16
-refuse 1 "--chunk 24: devices that compute" pipesim $prefill --prompt 64 --chunk 24
+refuse 1 "--prompt: devices that compute run prompts of one length" pipesim $prefill --prompt 64:32 --chunk 16
+refuse 1 "--prompt: devices that compute run prompts of one length" pipesim $prefill --prompt 64:63 --chunk 16
 refuse 1 "--sync bypass and --clip" pipesim $prefill --prompt 64 --chunk 16 --clip 1
 refuse 2 "--recompute full: is of training" pipesim $prefill --prompt 64 --chunk 16 --recompute full
 refuse 2 "--ahead 2: cpu runs one op after the other" pipesim exec -s 1f1b -p 2 -m 2 --model tiny-gpt --device cpu --ahead 2
