@@ -1,5 +1,5 @@
-/* fit.c - a continuous line in pieces through the times of messages, by least squares over values that are not
- * negative.
+/* fit.c - a continuous line in pieces through the times of messages, and rates through the times of ops, by least
+ * squares over values that are not negative.
  *
  * With the pieces' beginnings fixed, the time is a sum: alpha and, per piece, beta times the bytes of the message in
  * that piece. It is linear in a few unknowns that must not be negative. The optimum is the least-squares solution over
@@ -9,22 +9,32 @@
 
 #include <math.h>
 
-#define MAX_UNKNOWNS (1 + PS_FIT_MAX_PIECES)
+#define MAX_UNKNOWNS (1 + PS_FIT_MAX_PIECES) /* PS_FIT_AMOUNTS is less */
 
-/* The points and the unknowns: unknown 0 is alpha, unknown 1 + k the beta of piece k. */
+/* The points and the unknowns: unknown 0 is alpha, unknown 1 + k the beta of piece k. Where there are amounts, unknown
+ * k is the time of one of amount k. */
 typedef struct {
   const gint64 *bytes;
   const gint64 *ns;
   guint n;
   gint64 from[PS_FIT_MAX_PIECES];
   guint n_pieces;
+  const PsFitAmounts *amounts; /* [n]; NULL: the points are messages */
 } Problem;
 
-/* The factor of unknown u in the time of a message. */
-static double term (const Problem *problem, guint u, double bytes)
+static guint count_unknowns (const Problem *problem)
 {
-  double from, to;
+  return problem->amounts != NULL ? PS_FIT_AMOUNTS : problem->n_pieces + 1;
+}
 
+/* The factor of unknown u in the time of point i. */
+static double term (const Problem *problem, guint u, guint i)
+{
+  double from, to, bytes;
+
+  if (problem->amounts != NULL)
+    return problem->amounts[i].of[u];
+  bytes = (double)problem->bytes[i];
   if (u == 0)
     return 1;
   from = (double)problem->from[u - 1];
@@ -32,20 +42,22 @@ static double term (const Problem *problem, guint u, double bytes)
   return CLAMP (bytes, from, to) - from;
 }
 
-static double value_at (const Problem *problem, const double *unknown, double bytes)
-{
-  double ns = 0;
-
-  for (guint u = 0; u <= problem->n_pieces; u++)
-    ns += unknown[u] * term (problem, u, bytes);
-  return ns;
-}
-
 static double error_at (const Problem *problem, const double *unknown, guint i)
 {
-  double ns = (double)problem->ns[i];
+  double fitted = 0, ns = (double)problem->ns[i];
 
-  return (value_at (problem, unknown, (double)problem->bytes[i]) - ns) / ns;
+  for (guint u = 0; u < count_unknowns (problem); u++)
+    fitted += unknown[u] * term (problem, u, i);
+  return (fitted - ns) / ns;
+}
+
+static double largest_error (const Problem *problem, const double *unknown)
+{
+  double largest = 0;
+
+  for (guint i = 0; i < problem->n; i++)
+    largest = MAX (largest, fabs (error_at (problem, unknown, i)));
+  return largest;
 }
 
 static double sum_of_squares (const Problem *problem, const double *unknown)
@@ -70,12 +82,12 @@ typedef struct {
 
 static void equations_init (Equations *equations, const Problem *problem)
 {
-  *equations = (Equations){ .n = problem->n_pieces + 1 };
+  *equations = (Equations){ .n = count_unknowns (problem) };
   for (guint i = 0; i < problem->n; i++) {
     double row[MAX_UNKNOWNS];
 
     for (guint u = 0; u < equations->n; u++)
-      row[u] = term (problem, u, (double)problem->bytes[i]) / (double)problem->ns[i];
+      row[u] = term (problem, u, i) / (double)problem->ns[i];
     for (guint u = 0; u < equations->n; u++) {
       equations->b[u] += row[u];
       for (guint v = 0; v < equations->n; v++)
@@ -132,7 +144,7 @@ static double solve_best (const Problem *problem, double *best)
   double least = INFINITY;
 
   equations_init (&equations, problem);
-  for (guint subset = 1; subset < 1U << (problem->n_pieces + 1); subset++) {
+  for (guint subset = 1; subset < 1U << count_unknowns (problem); subset++) {
     double unknown[MAX_UNKNOWNS] = { 0 }, sum;
 
     if (!solve (equations, subset, unknown))
@@ -141,7 +153,7 @@ static double solve_best (const Problem *problem, double *best)
     if (sum >= least)
       continue;
     least = sum;
-    for (guint u = 0; u <= problem->n_pieces; u++)
+    for (guint u = 0; u < count_unknowns (problem); u++)
       best[u] = unknown[u];
   }
   return least;
@@ -174,14 +186,13 @@ static void try_beginnings (Problem *problem, guint piece, guint first, Candidat
 static void fill (const Candidate *best, PsTransferFit *fit)
 {
   const Problem *problem = &best->problem;
-  const Problem constant = { problem->bytes, problem->ns, problem->n, { 0 }, 0 };
+  const Problem constant = { problem->bytes, problem->ns, problem->n, { 0 }, 0, NULL };
   double level = 0, spread;
 
   *fit = (PsTransferFit){ .alpha_ns = best->unknown[0], .n_pieces = problem->n_pieces };
   for (guint k = 0; k < problem->n_pieces; k++)
     fit->piece[k] = (PsFitPiece){ problem->from[k], best->unknown[k + 1] };
-  for (guint i = 0; i < problem->n; i++)
-    fit->largest_error = MAX (fit->largest_error, fabs (error_at (problem, best->unknown, i)));
+  fit->largest_error = largest_error (problem, best->unknown);
   spread = solve_best (&constant, &level);
   fit->r_squared = spread > 0 ? 1 - best->sum / spread : 1;
 }
@@ -192,7 +203,7 @@ void ps_transfer_fit (const gint64 *bytes, const gint64 *ns, guint n, PsTransfer
 
   g_return_if_fail (n >= 2);
   for (guint n_pieces = 1; n_pieces <= PS_FIT_MAX_PIECES && (n_pieces == 1 || n > 2 * n_pieces); n_pieces++) {
-    Problem problem = { bytes, ns, n, { 0 }, n_pieces };
+    Problem problem = { bytes, ns, n, { 0 }, n_pieces, NULL };
     Candidate with = { .sum = INFINITY };
 
     try_beginnings (&problem, 1, 1, &with);
@@ -200,6 +211,15 @@ void ps_transfer_fit (const gint64 *bytes, const gint64 *ns, guint n, PsTransfer
       best = with;
   }
   fill (&best, fit);
+}
+
+double ps_fit_amounts (const PsFitAmounts *amounts, const gint64 *ns, guint n, PsFitAmounts *ns_of_one)
+{
+  const Problem problem = { .ns = ns, .n = n, .amounts = amounts };
+
+  *ns_of_one = (PsFitAmounts){ { 0 } };
+  solve_best (&problem, ns_of_one->of);
+  return largest_error (&problem, ns_of_one->of);
 }
 
 double ps_transfer_fit_at (const PsTransferFit *fit, double bytes)
