@@ -216,8 +216,8 @@ after=$(pipesim calib show --db more.db --json | tr -d , | awk '/"n": / { n += $
 run "slices are measured" ',slice=1/2, 2 devices busy' cat more.err
 run "and sums of both copies" 'all-reduce of 128 KiB, 2 devices busy' cat more.err
 run "and host times" 'host op, 2 devices busy' cat more.err
-run "and the machine as a cluster" '^seq1f1b' sh -c "pipesim calib cluster --db more.db >here.ini && pipesim predict -s seq1f1b -p 2 -m 2 --model small.ini --cluster here.ini"
-run "by all of its ops" '^# These rates meet 6 measured ops of 1 profile within' cat here.ini
+run "and the machine as a cluster" 'seq1f1b   2' sh -c "pipesim calib cluster --db more.db >here.ini && pipesim predict -s seq1f1b -p 2 -m 2 --model small.ini --cluster here.ini"
+run "by all of its ops" '# These rates meet 6 measured ops of 1 profile within' cat here.ini
 run "which seq1f1b takes" 'seq1f1b' pipesim predict -s seq1f1b --slices 2 -p 2 -m 2 --db more.db
 if [ "$after" -gt "$first" ]; then result "a budget adds samples"; else result "a budget adds samples" "$first samples, then $after" "$(tail -3 more.err)"; fi
 # Ops of shared layers are measured with their sums, under a shape of their own.
