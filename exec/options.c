@@ -120,7 +120,8 @@ static guint *read_chunks (const PsSetting *setting, const PsPrediction *predict
     if (i < prefill->n_slices)
       *first = chunk;
     if (schedule->slices != NULL || *first != chunk)
-      return ps_refuse_null (error, PS_ERROR_UNAVAILABLE, "--prompt: devices that compute run prompts of one length; --device paced runs any");
+      return ps_refuse_null (error, PS_ERROR_UNAVAILABLE,
+                             "--prompt: devices that compute run prompts of one length; --device paced runs any");
   }
   return g_steal_pointer (&tokens);
 }
