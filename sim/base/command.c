@@ -142,12 +142,13 @@ static gboolean print_page (G_GNUC_UNUSED const char *name, G_GNUC_UNUSED const 
   exit (printed ? EXIT_SUCCESS : EXIT_FAILURE);
 }
 
-static void add_names (const PsOption *rows, GPtrArray *names)
+/* only: as PsOption.only */
+static void add_names (const PsOption *rows, guint only, GPtrArray *names)
 {
   for (; rows->name != NULL; rows++)
     if (rows->rows != NULL)
-      add_names (rows->rows, names);
-    else if (*rows->name != '\0' && !rows->hidden)
+      add_names (rows->rows, rows->only, names);
+    else if (*rows->name != '\0' && !rows->hidden && (only == 0 || rows->flags & only))
       g_ptr_array_add (names, (gpointer)rows->name);
 }
 
@@ -158,7 +159,7 @@ static void suggest (const PsOption *rows, GError *error)
   g_autoptr (GPtrArray) names = g_ptr_array_new ();
   g_autofree char *typed = NULL, *meant = NULL, *before = error->message;
 
-  add_names (rows, names);
+  add_names (rows, 0, names);
   typed = g_strndup (dashes != NULL ? dashes + 2 : "", dashes != NULL ? strcspn (dashes + 2, "=") : 0);
   meant = ps_did_you_mean (typed, (const char *const *)names->pdata, names->len, "--");
   error->message = g_strconcat (before, meant, NULL);
