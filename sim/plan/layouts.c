@@ -722,11 +722,17 @@ static void take_result (const Space *space, const PsResult *result)
   }
 }
 
-/* Whether two settings are one answer. */
+/* Whether two settings divide the GPUs alike. */
+static gboolean are_alike (const PsLayout *a, const PsLayout *b)
+{
+  return a->n_devices == b->n_devices && a->n_tensor == b->n_tensor && a->n_context == b->n_context
+         && a->n_experts == b->n_experts && a->n_replicas == b->n_replicas && a->not_run == b->not_run;
+}
+
+/* Whether they are one answer. */
 static gboolean is_same (const PsLayoutQuestion *question, const PsLayout *a, const PsLayout *b)
 {
-  return question->fold && a->n_devices == b->n_devices && a->n_tensor == b->n_tensor && a->n_context == b->n_context
-         && a->n_experts == b->n_experts && a->n_replicas == b->n_replicas && a->not_run == b->not_run;
+  return question->fold && are_alike (a, b);
 }
 
 /* The first of the settings that a setting is one answer with; itself where it is the first. */
@@ -847,8 +853,8 @@ static gboolean cut_evenly (const Space *space, PsLayout *layout, GError **error
   return even != NULL;
 }
 
-/* The settings stand in their order. Of those that are one answer, only the fastest one of each schedule is cut. Slices
- * of a short sequence differ little. */
+/* The settings stand in their order. Of those that divide the GPUs alike, only the fastest one of each schedule is cut.
+ * Slices of a short sequence differ little. */
 static gboolean cut_all_evenly (Space *space, GError **error)
 {
   const PsLayoutQuestion *question = space->question;
@@ -869,7 +875,7 @@ static gboolean cut_all_evenly (Space *space, GError **error)
     for (guint k = 0; k < i && first; k++) {
       const PsLayout *other = &g_array_index (space->fits, PsLayout, k);
 
-      first = !is_same (question, other, layout) || !g_str_equal (other->schedule, layout->schedule);
+      first = !are_alike (other, layout) || !g_str_equal (other->schedule, layout->schedule);
     }
     if (first && !cut_evenly (space, layout, error))
       return FALSE;
