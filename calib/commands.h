@@ -19,8 +19,8 @@ typedef struct {
   gboolean parallel; /* several processes run it together */
 } PsCalibCommand;
 
-extern const PsCalibCommand ps_calib_run, ps_calib_list, ps_calib_show, ps_calib_check, ps_calib_diff, ps_calib_export,
-    ps_calib_import;
+extern const PsCalibCommand ps_calib_run, ps_calib_list, ps_calib_show, ps_calib_check, ps_calib_cluster, ps_calib_diff,
+    ps_calib_export, ps_calib_import;
 
 /* Refuses a text that is missing or empty. */
 gboolean ps_calib_require (const char *option, const char *value, GError **error);

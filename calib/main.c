@@ -4,15 +4,16 @@
 #include <locale.h>
 #include <stdlib.h>
 
-static const PsCalibCommand *const commands[] = { &ps_calib_run,  &ps_calib_list,   &ps_calib_show,  &ps_calib_check,
-                                                  &ps_calib_diff, &ps_calib_export, &ps_calib_import };
+static const PsCalibCommand *const commands[]
+    = { &ps_calib_run,  &ps_calib_list,    &ps_calib_show,   &ps_calib_check,
+        &ps_calib_diff, &ps_calib_cluster, &ps_calib_export, &ps_calib_import };
 
 static char *usage (void)
 {
   GString *text = g_string_new ("Usage: pipesim calib COMMAND [OPTION...]\n\n");
 
   for (guint i = 0; i < G_N_ELEMENTS (commands); i++)
-    g_string_append_printf (text, "  %-6s %s\n", commands[i]->name, commands[i]->description);
+    g_string_append_printf (text, "  %-7s %s\n", commands[i]->name, commands[i]->description);
   g_string_append (text, "\npipesim calib COMMAND --help lists the options of a command.\n");
   return g_string_free (text, FALSE);
 }

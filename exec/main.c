@@ -75,15 +75,42 @@ static gboolean check_lengths (const PsSetting *setting, const PsLengths *length
   return TRUE;
 }
 
-/* Microbatches of different lengths, as --lengths gives them to devices that compute: sets tokens and n_tokens of the
- * run, in the order in which the schedule runs the microbatches. Free tokens with g_free. */
-static gboolean find_lengths (const PsSetting *setting, const PsSchedule *schedule, PsRunSetting *run, GError **error)
+/* The tokens of the chunks of --serve, the same for all prompts. Free with g_free. */
+static guint *read_chunks (const PsSetting *setting, const PsPrediction *prediction, const PsSchedule *schedule,
+                           GError **error)
+{
+  g_autoptr (PsPrefill) own
+      = prediction == NULL ? ps_prefill_new (setting, schedule->n_microbatches, TRUE, error) : NULL;
+  const PsPrefill *prefill = own != NULL ? own : prediction != NULL ? prediction->prefill : NULL;
+  g_autofree guint *tokens = g_new (guint, schedule->n_slices);
+
+  if (prefill == NULL)
+    return NULL;
+  for (guint i = 0; i < prefill->lengths->n; i++) {
+    guint chunk = prefill->lengths->length[prefill->lengths->of[i]].tokens, *first = &tokens[i % prefill->n_slices];
+
+    if (i < prefill->n_slices)
+      *first = chunk;
+    if (schedule->slices != NULL || *first != chunk)
+      return ps_refuse_null (error, PS_ERROR_UNAVAILABLE,
+                             "--prompt: devices that compute run prompts of one length; --device paced runs any");
+  }
+  return g_steal_pointer (&tokens);
+}
+
+/* What runs on devices that compute: sets slice_tokens of the run, by --slices or by the chunks of --serve (those of
+ * the prediction, if there is one), and its tokens and n_tokens by --lengths, in the order in which the schedule runs
+ * the microbatches. Errors: PS_ERROR_UNAVAILABLE for prompts of several lengths. */
+static gboolean find_lengths (const PsSetting *setting, const PsPrediction *prediction, const PsSchedule *schedule,
+                              PsRunSetting *run, GError **error)
 {
   g_autoptr (PsLengths) lengths = NULL;
   guint *tokens;
 
-  if (schedule->n_slices > 1 && run->device->computes) {
-    run->slice_tokens = tokens = ps_setting_cut_slices (setting, run->model, schedule->n_slices, error);
+  if (schedule->n_slices > 1 || setting->serve != PS_SERVE_NONE) {
+    run->slice_tokens = tokens = setting->serve != PS_SERVE_NONE
+                                     ? read_chunks (setting, prediction, schedule, error)
+                                     : ps_setting_cut_slices (setting, run->model, schedule->n_slices, error);
     if (tokens == NULL)
       return FALSE;
   }
@@ -96,28 +123,6 @@ static gboolean find_lengths (const PsSetting *setting, const PsSchedule *schedu
   run->tokens = tokens = g_new (guint, lengths->n);
   for (guint i = 0; i < lengths->n; i++)
     tokens[i] = lengths->length[schedule->length != NULL ? schedule->length[i] : lengths->of[i]].tokens;
-  return TRUE;
-}
-
-/* Refuses prompts of --serve, those of the prediction if there is one, that a device with this model does not run: it
- * cuts sequences equally. Errors: PS_ERROR_UNAVAILABLE, and those of ps_prefill_new. */
-static gboolean check_prompts (const PsSetting *setting, const PsPrediction *prediction, const PsSchedule *schedule,
-                               const PsModel *model, GError **error)
-{
-  g_autoptr (PsPrefill) own = NULL;
-  const PsLengths *chunks;
-
-  if (setting->serve == PS_SERVE_NONE)
-    return TRUE;
-  own = prediction == NULL ? ps_prefill_new (setting, schedule->n_microbatches, TRUE, error) : NULL;
-  if (own == NULL && prediction == NULL)
-    return FALSE;
-  chunks = own != NULL ? own->lengths : prediction->prefill->lengths;
-  for (guint i = 0; i < chunks->n_lengths; i++)
-    if (schedule->slices != NULL || chunks->length[i].tokens * schedule->n_slices != model->sequence)
-      return ps_refuse (error, PS_ERROR_UNAVAILABLE,
-                        "--chunk %u: devices that compute run prompts of one length in chunks of one length",
-                        setting->chunk);
   return TRUE;
 }
 
@@ -471,8 +476,8 @@ static gboolean prepare (PsExecOptions *options, Job *job, GError **error)
   run->seed = (guint64)options->seed;
   run->n_replicas = options->setting->n_replicas > 1 ? options->setting->n_replicas : 0;
   run->n_tensor = options->setting->n_tensor;
-  return run->shapes != NULL && check_prompts (options->setting, job->prediction, schedule, run->model, error)
-         && find_lengths (options->setting, schedule, run, error) && prepare_training (options, schedule, error);
+  return run->shapes != NULL && find_lengths (options->setting, job->prediction, schedule, run, error)
+         && prepare_training (options, schedule, error);
 }
 
 /* Costs belong to the device that they were measured on, to its parts, and to what it had chosen. */

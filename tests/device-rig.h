@@ -4,6 +4,8 @@
 #include "train/devices.h"
 #include "error-rig.h"
 
+#include <math.h>
+
 /* A device that holds all stages of a model. */
 typedef struct {
   PsModel model;
@@ -190,5 +192,44 @@ static inline void check_cuts (const PsDeviceClass *of, PsModel model)
 
     assert_same_bits (whole, cut);
     g_assert_cmpmem (losses, sizeof losses, others, sizeof others);
+  }
+}
+
+/* The gradients of a step in slices, and its loss. */
+static inline GArray *train_slices (const PsDeviceClass *of, PsModel model, guint n_slices, const guint *tokens)
+{
+  static const PsOpKind kinds[] = { PS_OP_F, PS_OP_B, PS_OP_W };
+  Rig rig = { .setting = { .n_slices = n_slices, .slice_tokens = tokens } };
+
+  rig_open_as (&rig, of, model, 1, 1);
+  for (guint kind = 0; kind < G_N_ELEMENTS (kinds); kind++)
+    for (guint i = 0; i < n_slices; i++) {
+      const guint slice = kinds[kind] == PS_OP_B ? n_slices - 1 - i : i;
+
+      fine (of->run (rig.device, (PsOp){ .kind = kinds[kind], .slice = (guint8)slice }, NULL, NULL, &error));
+    }
+  const float loss = (float)of->loss (rig.device, 0);
+  GArray *numbers = all_gradients (&rig);
+  g_array_append_val (numbers, loss);
+  rig_clear (&rig);
+  return numbers;
+}
+
+/* Slices, of equal lengths or others, only change the order of sums. tolerance: of the largest gradient. */
+static inline void check_slices (const PsDeviceClass *of, PsModel model, double tolerance)
+{
+  g_autoptr (GArray) whole = train_slices (of, model, 1, NULL);
+  double largest = 0;
+
+  for (guint k = 0; k < whole->len - 1; k++)
+    largest = MAX (largest, fabs (g_array_index (whole, float, k)));
+  for (guint row = 2; row <= 6; row++) {
+    const guint sequence = model.sequence, n_slices = row <= 4 ? row : 3;
+    const guint tokens[] = { row == 5 ? 1 : sequence - 3, row == 5 ? sequence - 3 : 1, 2 };
+    g_autoptr (GArray) cut = train_slices (of, model, n_slices, row <= 4 ? NULL : tokens);
+
+    for (guint k = 0; k < whole->len; k++)
+      g_assert_cmpfloat (fabs (g_array_index (whole, float, k) - g_array_index (cut, float, k)), <,
+                         tolerance * largest);
   }
 }

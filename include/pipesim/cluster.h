@@ -262,6 +262,16 @@ char *ps_transfer_fit_to_text (const PsTransferFit *fit);
  * neighbours. Returns the median of |error| relative to the measured time; NaN for n < 3. Points as above. */
 double ps_interpolation_error (const gint64 *bytes, const gint64 *ns, guint n);
 
+/* Amounts of work of several kinds, or what one of each takes in ns. */
+#define PS_FIT_AMOUNTS 3
+typedef struct {
+  double of[PS_FIT_AMOUNTS];
+} PsFitAmounts;
+
+/* Finds the time of one of each amount, >= 0, with the least sum of squared relative errors of n ops: ns[i] > 0 is the
+ * sum of their amounts times these. 0 where no op has that amount. Returns the largest |error|, as above. */
+double ps_fit_amounts (const PsFitAmounts *amounts, const gint64 *ns, guint n, PsFitAmounts *ns_of_one);
+
 /* The proportion in which devices split accelerators: a list of whole numbers, one per device. Equal parts
  * have no list: text "" and NULL. */
 

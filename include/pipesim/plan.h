@@ -62,6 +62,7 @@ typedef struct {
   guint microbatch_size; /* b, sequences */
   guint n_microbatches;  /* m = global_batch / (d b) */
   guint n_chunks;        /* v */
+  guint even_slices;     /* slices of even work; 0: they are equal, or there are none */
   char *layout;          /* layout of the stages, as --layout takes it; NULL: that of measured stages */
   guint zero;            /* as PsLayoutQuestion */
   PsRecompute recompute;
@@ -114,6 +115,8 @@ double ps_layout_step_flops (const PsModel *model, gint64 global_batch);
  *   20 that cuts the layers evenly, or these with embedding and loss. For p = 1, where there is no pipeline, the
  * fastest with one chunk stands for all; families of several chunks count there only where 1f1b is not asked for. A
  *   family with p slices (slimpipe) counts where a GPU has PS_LAYOUT_SLICE tokens of a slice, or where it is asked for.
+ *   Slices as long as that are also cut to even work, in the fastest layout of each schedule for each p, t, c, e and d,
+ *   unless a runner is asked for; the faster cut counts.
  *
  * Two bounds save predictions and change no answer: weights and one microbatch of a pipeline against its memory, and
  * the work of a step spread evenly over p against the last of the best. Settings that do not fit are no answer; when

@@ -109,7 +109,7 @@ typedef struct {
   PsLayout layout;
   double days, money_per_step, money; /* 0: not known */
   const char *cluster, *recompute, *confidence;
-  char *runs_in, *command;
+  char *slices, *runs_in, *command;
 } Row;
 
 static const PsCellColumn columns[] = {
@@ -126,6 +126,7 @@ static const PsCellColumn columns[] = {
   PS_CELL (Row, layout.microbatch_size, "microbatch_size", "b", INTEGER),
   PS_FIGURE_AT (Row, layout.n_microbatches, "microbatches"),
   PS_FIGURE_AT (Row, layout.n_chunks, "chunks"),
+  PS_CELL (Row, slices, "slices", NULL, TEXT), /* the same where slices are of even work */
   PS_CELL (Row, recompute, "recompute", "recompute", TEXT),
   PS_CELL (Row, layout.zero, "zero", "ZeRO", INTEGER),
   PS_CELL (Row, layout.step_ns, "step_ns", "step", TIME),
@@ -372,7 +373,10 @@ static void add_row (const Options *options, const Found *found, guint rank, PsT
   g_autofree char *command = ps_layout_command (question, layouts, layout);
   g_autofree char *runs_in = find_runners (question, layouts, layout);
   g_auto (GStrv) runners = g_strsplit (runs_in, ",", -1);
+  g_autofree char *slices = layout->even_slices > 0 ? g_strdup_printf ("even-work:%u", layout->even_slices) : NULL;
 
+  if (slices != NULL)
+    ps_table_set_title (table, "slices", "slices");
   if (layout->asynchronous)
     ps_table_set_title (table, "asynchronous", "async");
   ps_table_add (table, &(Row){ .rank = rank,
@@ -385,6 +389,7 @@ static void add_row (const Options *options, const Found *found, guint rank, PsT
                                .recompute = ps_recompute_name (layout->recompute),
                                .confidence = ps_confidence_name (layout->confidence),
                                .n_runners = *runs_in ? g_strv_length (runners) : 0,
+                               .slices = slices,
                                .runs_in = *runs_in ? runs_in : NULL,
                                .command = command });
   if (options->question.runner != NULL)

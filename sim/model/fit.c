@@ -1,5 +1,5 @@
-/* fit.c - a continuous line in pieces through the times of messages, by least squares over values that are not
- * negative.
+/* fit.c - a continuous line in pieces through the times of messages, and rates through the times of ops, by least
+ * squares over values that are not negative.
  *
  * With the pieces' beginnings fixed, the time is a sum: alpha and, per piece, beta times the bytes of the message in
  * that piece. It is linear in a few unknowns that must not be negative. The optimum is the least-squares solution over
@@ -9,48 +9,63 @@
 
 #include <math.h>
 
-#define MAX_UNKNOWNS (1 + PS_FIT_MAX_PIECES)
+#define MAX_UNKNOWNS (1 + PS_FIT_MAX_PIECES) /* PS_FIT_AMOUNTS is less */
 
+/* The points and the unknowns: unknown 0 is alpha, unknown 1 + k the beta of piece k. Where there are amounts, unknown
+ * k is the time of one of amount k. */
 typedef struct {
   const gint64 *bytes;
   const gint64 *ns;
   guint n;
-} Points;
+  gint64 from[PS_FIT_MAX_PIECES];
+  guint n_pieces;
+  const PsFitAmounts *amounts; /* [n]; NULL: the points are messages */
+} Problem;
 
-/* The factor of unknown u in the time of a message: unknown 0 is alpha, unknown 1 + k the beta of piece k. */
-static double term (const PsTransferFit *fit, guint u, double bytes)
+static guint count_unknowns (const Problem *problem)
 {
-  double from, to;
+  return problem->amounts != NULL ? PS_FIT_AMOUNTS : problem->n_pieces + 1;
+}
 
+/* The factor of unknown u in the time of point i. */
+static double term (const Problem *problem, guint u, guint i)
+{
+  double from, to, bytes;
+
+  if (problem->amounts != NULL)
+    return problem->amounts[i].of[u];
+  bytes = (double)problem->bytes[i];
   if (u == 0)
     return 1;
-  from = (double)fit->piece[u - 1].from_bytes;
-  to = u < fit->n_pieces ? (double)fit->piece[u].from_bytes : INFINITY;
+  from = (double)problem->from[u - 1];
+  to = u < problem->n_pieces ? (double)problem->from[u] : INFINITY;
   return CLAMP (bytes, from, to) - from;
 }
 
-double ps_transfer_fit_at (const PsTransferFit *fit, double bytes)
+static double error_at (const Problem *problem, const double *unknown, guint i)
 {
-  double ns = fit->alpha_ns;
+  double fitted = 0, ns = (double)problem->ns[i];
 
-  for (guint u = 1; u <= fit->n_pieces; u++)
-    ns += fit->piece[u - 1].ns_per_byte * term (fit, u, bytes);
-  return ns;
+  for (guint u = 0; u < count_unknowns (problem); u++)
+    fitted += unknown[u] * term (problem, u, i);
+  return (fitted - ns) / ns;
 }
 
-static double error_at (const Points *points, const PsTransferFit *fit, guint i)
+static double largest_error (const Problem *problem, const double *unknown)
 {
-  double ns = (double)points->ns[i];
+  double largest = 0;
 
-  return (ps_transfer_fit_at (fit, (double)points->bytes[i]) - ns) / ns;
+  for (guint i = 0; i < problem->n; i++)
+    largest = MAX (largest, fabs (error_at (problem, unknown, i)));
+  return largest;
 }
 
-static double sum_of_squares (const Points *points, const PsTransferFit *fit)
+static double sum_of_squares (const Problem *problem, const double *unknown)
 {
   double sum = 0;
 
-  for (guint i = 0; i < points->n; i++) {
-    double e = error_at (points, fit, i);
+  for (guint i = 0; i < problem->n; i++) {
+    double e = error_at (problem, unknown, i);
 
     sum += e * e;
   }
@@ -65,14 +80,14 @@ typedef struct {
   guint n;
 } Equations;
 
-static void equations_init (Equations *equations, const Points *points, const PsTransferFit *fit)
+static void equations_init (Equations *equations, const Problem *problem)
 {
-  *equations = (Equations){ .n = fit->n_pieces + 1 };
-  for (guint i = 0; i < points->n; i++) {
+  *equations = (Equations){ .n = count_unknowns (problem) };
+  for (guint i = 0; i < problem->n; i++) {
     double row[MAX_UNKNOWNS];
 
     for (guint u = 0; u < equations->n; u++)
-      row[u] = term (fit, u, (double)points->bytes[i]) / (double)points->ns[i];
+      row[u] = term (problem, u, i) / (double)problem->ns[i];
     for (guint u = 0; u < equations->n; u++) {
       equations->b[u] += row[u];
       for (guint v = 0; v < equations->n; v++)
@@ -122,72 +137,102 @@ static gboolean solve (Equations equations, guint subset, double *unknown)
   return TRUE;
 }
 
-/* Sets the unknowns where the pieces begin as they do. Returns the sum of squares. */
-static double solve_best (const Points *points, PsTransferFit *best)
+/* Returns the sum of squares. */
+static double solve_best (const Problem *problem, double *best)
 {
-  PsTransferFit fit = *best;
   Equations equations;
   double least = INFINITY;
 
-  equations_init (&equations, points, &fit);
-  for (guint subset = 1; subset < 1U << (fit.n_pieces + 1); subset++) {
+  equations_init (&equations, problem);
+  for (guint subset = 1; subset < 1U << count_unknowns (problem); subset++) {
     double unknown[MAX_UNKNOWNS] = { 0 }, sum;
 
     if (!solve (equations, subset, unknown))
       continue;
-    fit.alpha_ns = unknown[0];
-    for (guint k = 0; k < fit.n_pieces; k++)
-      fit.piece[k].ns_per_byte = unknown[k + 1];
-    sum = sum_of_squares (points, &fit);
-    if (sum < least) {
-      least = sum;
-      *best = fit;
-    }
+    sum = sum_of_squares (problem, unknown);
+    if (sum >= least)
+      continue;
+    least = sum;
+    for (guint u = 0; u < count_unknowns (problem); u++)
+      best[u] = unknown[u];
   }
   return least;
 }
 
+typedef struct {
+  Problem problem;
+  double unknown[MAX_UNKNOWNS];
+  double sum;
+} Candidate;
+
 /* Tries all beginnings of the last pieces, from point `first` on; each piece has at least two points from its beginning
  * on. */
-static void try_beginnings (const Points *points, PsTransferFit fit, guint piece, guint first, PsTransferFit *best,
-                            double *least)
+static void try_beginnings (Problem *problem, guint piece, guint first, Candidate *best)
 {
-  if (piece >= MIN (fit.n_pieces, PS_FIT_MAX_PIECES)) {
-    double sum = solve_best (points, &fit);
+  Candidate candidate = { .problem = *problem };
 
-    if (sum < *least) {
-      *least = sum;
-      *best = fit;
-    }
+  if (piece >= MIN (problem->n_pieces, PS_FIT_MAX_PIECES)) {
+    candidate.sum = solve_best (problem, candidate.unknown);
+    if (candidate.sum < best->sum)
+      *best = candidate;
     return;
   }
-  for (guint i = first; i + 2 * (fit.n_pieces - piece) < points->n; i++) {
-    fit.piece[piece].from_bytes = points->bytes[i];
-    try_beginnings (points, fit, piece + 1, i + 2, best, least);
+  for (guint i = first; i + 2 * (problem->n_pieces - piece) < problem->n; i++) {
+    problem->from[piece] = problem->bytes[i];
+    try_beginnings (problem, piece + 1, i + 2, best);
   }
+}
+
+static void fill (const Candidate *best, PsTransferFit *fit)
+{
+  const Problem *problem = &best->problem;
+  const Problem constant = { problem->bytes, problem->ns, problem->n, { 0 }, 0, NULL };
+  double level = 0, spread;
+
+  *fit = (PsTransferFit){ .alpha_ns = best->unknown[0], .n_pieces = problem->n_pieces };
+  for (guint k = 0; k < problem->n_pieces; k++)
+    fit->piece[k] = (PsFitPiece){ problem->from[k], best->unknown[k + 1] };
+  fit->largest_error = largest_error (problem, best->unknown);
+  spread = solve_best (&constant, &level);
+  fit->r_squared = spread > 0 ? 1 - best->sum / spread : 1;
 }
 
 void ps_transfer_fit (const gint64 *bytes, const gint64 *ns, guint n, PsTransferFit *fit)
 {
-  const Points points = { bytes, ns, n };
-  PsTransferFit constant = { .n_pieces = 0 };
-  double least = INFINITY;
+  Candidate best = { .sum = INFINITY };
 
   g_return_if_fail (n >= 2);
   for (guint n_pieces = 1; n_pieces <= PS_FIT_MAX_PIECES && (n_pieces == 1 || n > 2 * n_pieces); n_pieces++) {
-    PsTransferFit with = { .n_pieces = n_pieces };
-    double sum = INFINITY;
+    Problem problem = { bytes, ns, n, { 0 }, n_pieces, NULL };
+    Candidate with = { .sum = INFINITY };
 
-    try_beginnings (&points, with, 1, 1, &with, &sum);
-    if (n_pieces == 1 || (least > 1e-12 && sum <= least / 2)) {
-      least = sum;
-      *fit = with;
-    }
+    try_beginnings (&problem, 1, 1, &with);
+    if (n_pieces == 1 || (best.sum > 1e-12 && with.sum <= best.sum / 2))
+      best = with;
   }
-  for (guint i = 0; i < n; i++)
-    fit->largest_error = MAX (fit->largest_error, fabs (error_at (&points, fit, i)));
-  double spread = solve_best (&points, &constant);
-  fit->r_squared = spread > 0 ? 1 - least / spread : 1;
+  fill (&best, fit);
+}
+
+double ps_fit_amounts (const PsFitAmounts *amounts, const gint64 *ns, guint n, PsFitAmounts *ns_of_one)
+{
+  const Problem problem = { .ns = ns, .n = n, .amounts = amounts };
+
+  *ns_of_one = (PsFitAmounts){ { 0 } };
+  solve_best (&problem, ns_of_one->of);
+  return largest_error (&problem, ns_of_one->of);
+}
+
+double ps_transfer_fit_at (const PsTransferFit *fit, double bytes)
+{
+  double ns = fit->alpha_ns;
+
+  for (guint k = 0; k < fit->n_pieces; k++) {
+    double from = (double)fit->piece[k].from_bytes,
+           to = k + 1 < fit->n_pieces ? (double)fit->piece[k + 1].from_bytes : INFINITY;
+
+    ns += fit->piece[k].ns_per_byte * (CLAMP (bytes, from, to) - from);
+  }
+  return ns;
 }
 
 /* 1 ns per byte is 1 GB/s. */

@@ -14,6 +14,7 @@
 #define MOST_EXPERTS 64   /* GPUs that share the experts */
 #define USUAL_SEQUENCE 4096
 #define BOUND_PART 0.99 /* of the work that bounds a number of GPUs from below; costs are rounded */
+#define EVEN_GAIN 1.25  /* a layout so much slower than the last of the best is not cut to slices of even work */
 #define ROUND 32        /* cells between two comparisons with the best; the answers depend on it, not on the threads */
 
 /* The schedules of a cell, by their number of chunks. */
@@ -632,10 +633,19 @@ static PsConfidence find_confidence (const Space *space, const PsResult *result)
                                                                  : PS_CONFIDENCE_LOW;
 }
 
+static void set_step (const Space *space, PsLayout *layout, gint64 step_ns)
+{
+  const PsLayouts *layouts = space->layouts;
+  double seconds = (double)MAX (step_ns, 1) / 1e9;
+
+  layout->step_ns = step_ns;
+  layout->tokens_per_second = (double)layouts->step_tokens / seconds;
+  layout->mfu = layouts->step_flops / (seconds * layouts->n_gpus * layouts->peak_flops);
+}
+
 static PsLayout layout_new (const Space *space, const PsResult *result)
 {
   const PsValue *profile = ps_result_value (result, "profile"), *stages = ps_result_value (result, "layout");
-  const PsLayouts *layouts = space->layouts;
   PsLayout layout = {
     .schedule = g_strdup (ps_result_value (result, "schedule")->text),
     .asynchronous = ps_result_value (result, "asynchronous")->integer != 0,
@@ -650,17 +660,14 @@ static PsLayout layout_new (const Space *space, const PsResult *result)
     .n_chunks = (guint)ps_result_value (result, "chunks")->integer,
     .layout = profile->type != PS_VALUE_TEXT ? g_strdup (stages->text) : NULL,
     .zero = (guint)ps_result_value (result, "zero")->integer,
-    .step_ns = ps_result_value (result, "iteration_ns")->integer,
     .peak_memory_bytes = ps_result_value (result, "peak_memory_bytes")->integer,
     .bubble_ratio = ps_result_value (result, "bubble_ratio")->real,
     .costs_origin = g_strdup (ps_result_value (result, "costs_origin")->text),
     .confidence = find_confidence (space, result),
   };
-  double seconds = (double)MAX (layout.step_ns, 1) / 1e9;
 
+  set_step (space, &layout, ps_result_value (result, "iteration_ns")->integer);
   ps_recompute_parse ("recompute", ps_result_value (result, "recompute")->text, &layout.recompute, NULL);
-  layout.tokens_per_second = (double)layouts->step_tokens / seconds;
-  layout.mfu = layouts->step_flops / (seconds * layouts->n_gpus * layouts->peak_flops);
   return layout;
 }
 
@@ -716,11 +723,17 @@ static void take_result (const Space *space, const PsResult *result)
   }
 }
 
-/* Whether two settings are one answer. */
+/* Whether two settings divide the GPUs alike. */
+static gboolean are_alike (const PsLayout *a, const PsLayout *b)
+{
+  return a->n_devices == b->n_devices && a->n_tensor == b->n_tensor && a->n_context == b->n_context
+         && a->n_experts == b->n_experts && a->n_replicas == b->n_replicas && a->not_run == b->not_run;
+}
+
+/* Whether they are one answer. */
 static gboolean is_same (const PsLayoutQuestion *question, const PsLayout *a, const PsLayout *b)
 {
-  return question->fold && a->n_devices == b->n_devices && a->n_tensor == b->n_tensor && a->n_context == b->n_context
-         && a->n_experts == b->n_experts && a->n_replicas == b->n_replicas && a->not_run == b->not_run;
+  return question->fold && are_alike (a, b);
 }
 
 /* The first of the settings that a setting is one answer with; itself where it is the first. */
@@ -823,6 +836,55 @@ static gboolean predict_all (Space *space, GError **error)
   return TRUE;
 }
 
+/* Cuts the slices of a layout to even work where that fits and is faster. */
+static gboolean cut_evenly (const Space *space, PsLayout *layout, GError **error)
+{
+  g_autoptr (PsSetting) setting = ps_layout_setting (space->question, space->layouts, layout);
+  g_autoptr (PsPredictor) predictor = ps_predictor_new (setting, NULL);
+
+  setting->even_work = TRUE;
+  g_autoptr (PsPrediction) even = ps_predictor_predict (predictor, layout->schedule, error);
+  if (even != NULL && even->metrics.iteration_ns < layout->step_ns
+      && even->metrics.peak_memory_bytes <= space->layouts->memory_limit) {
+    layout->even_slices = even->program->schedule->n_slices;
+    layout->bubble_ratio = even->metrics.bubble_ratio;
+    layout->peak_memory_bytes = even->metrics.peak_memory_bytes;
+    set_step (space, layout, even->metrics.iteration_ns);
+  }
+  return even != NULL;
+}
+
+/* The settings stand in their order. Of those that divide the GPUs alike, only the fastest one of each schedule is cut.
+ * Slices of a short sequence differ little. */
+static gboolean cut_all_evenly (Space *space, GError **error)
+{
+  const PsLayoutQuestion *question = space->question;
+  const PsModel *model = space->model;
+
+  if (question->db != NULL || question->runner != NULL)
+    return TRUE;
+  for (guint i = 0; i < space->fits->len; i++) {
+    PsLayout *layout = &g_array_index (space->fits, PsLayout, i);
+    const PsFamily *family = ps_family_find (layout->schedule);
+    gboolean first = TRUE;
+
+    if (space->last_ns > 0 && (double)layout->step_ns > EVEN_GAIN * (double)space->last_ns)
+      break;
+    if (family->default_slices == 0 || layout->n_devices == 1
+        || model->sequence < (guint64)PS_LAYOUT_SLICE * layout->n_devices * layout->n_context)
+      continue;
+    for (guint k = 0; k < i && first; k++) {
+      const PsLayout *other = &g_array_index (space->fits, PsLayout, k);
+
+      first = !are_alike (other, layout) || !g_str_equal (other->schedule, layout->schedule);
+    }
+    if (first && !cut_evenly (space, layout, error))
+      return FALSE;
+  }
+  g_array_sort (space->fits, compare_layouts);
+  return TRUE;
+}
+
 /* *work_ns: becomes the space's, where that is less. */
 static PsLayouts *find (const PsLayoutQuestion *question, double *work_ns, GError **error)
 {
@@ -835,7 +897,7 @@ static PsLayouts *find (const PsLayoutQuestion *question, double *work_ns, GErro
   space.fits = g_array_new (FALSE, TRUE, sizeof (PsLayout));
   g_array_set_clear_func (layouts->best, layout_clear);
   g_array_set_clear_func (space.fits, layout_clear);
-  if (!open_space (&space, error) || !predict_all (&space, error))
+  if (!open_space (&space, error) || !predict_all (&space, error) || !cut_all_evenly (&space, error))
     return NULL;
   choose_best (&space, FALSE);
   choose_best (&space, TRUE);
@@ -932,6 +994,8 @@ PsSetting *ps_layout_setting (const PsLayoutQuestion *question, const PsLayouts 
   setting->n_devices = layout->n_devices;
   setting->n_microbatches = layout->n_microbatches;
   setting->n_chunks = layout->n_chunks;
+  setting->n_slices = layout->even_slices;
+  setting->even_work = layout->even_slices > 0;
   setting->layout = g_strdup (layout->layout);
   setting->microbatch_size = question->db != NULL ? 0 : layout->microbatch_size;
   setting->model = g_strdup (question->db != NULL ? NULL : question->model);

@@ -788,8 +788,8 @@ static void append_fixed (GString *fixed, const PsOption *option, const PsValue 
   const PsValue usual = ps_setting_column (option, defaults);
   g_autofree char *text = ps_result_value_text (column->key, value);
   g_autofree char *usual_text = ps_result_value_text (column->key, &usual);
-  gboolean implied
-      = (option->flags & PS_FIELD_SCHEDULE && !g_str_equal (column->key, "schedule")) || follows (column->key, nothing);
+  gboolean chosen = g_str_equal (column->key, "schedule") || g_str_equal (column->key, "chunk");
+  gboolean implied = (option->flags & PS_FIELD_SCHEDULE && !chosen) || follows (column->key, nothing);
   gboolean is_usual = value->type == PS_VALUE_NONE || g_str_equal (text, usual_text);
 
   if (!implied && (!is_usual || has_condition (question, column->key, "=")))

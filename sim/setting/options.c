@@ -78,7 +78,7 @@ const PsOption ps_setting_options[] = {
              "time, later ones shorter",
              .each = PS_MEMBER (PsSetting, chunk_each, guint *), .given = PS_MEMBER (PsSetting, n_chunk_each, guint),
              .prefix = "even-work", .prefix_offset = PS_MEMBER (PsSetting, even_chunks, gboolean), .none = "none",
-             .group = PS_GROUP_WHAT, .flags = PS_FIELD_NULL | PS_FIELD_NOT_PARTITION,
+             .group = PS_GROUP_WHAT, .flags = PS_FIELD_SCHEDULE | PS_FIELD_NULL | PS_FIELD_NOT_PARTITION,
              SWEEP ("chunk", "chunk", TEXT, .pace = 3)),
   PS_OPTION ("group", 0, COUNT (group_size, PS_MAX_MICROBATCHES), "N", "Microbatches that pass a chunk in a row",
              .otherwise = "the family's", .none = "auto", .group = PS_GROUP_WHAT,

@@ -34,7 +34,11 @@ static guint cut_prompt (const PsSetting *setting, guint tokens, gboolean equal,
   }
   if (left == 0)
     return n;
-  ps_refuse (error, PS_ERROR_USAGE, "--prompt %u: makes more than %u chunks; give a larger --chunk", tokens, most);
+  if (setting->even_chunks)
+    ps_refuse (error, PS_ERROR_USAGE, "--chunk even-work:%u: --prompt %u has at most %u chunks", setting->chunk, tokens,
+               most);
+  else
+    ps_refuse (error, PS_ERROR_USAGE, "--prompt %u: makes more than %u chunks; give a larger --chunk", tokens, most);
   return 0;
 }
 

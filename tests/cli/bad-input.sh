@@ -227,8 +227,10 @@ refuse 2 "not for several" pipesim predict --schedule 1f1b --schedule gpipe -p 2
 refuse 2 "--schedule: missing" pipesim exec
 refuse 2 "--device: missing" pipesim exec -s 1f1b -p 2 -m 2 --model tiny-gpt
 prefill="exec -s gpipe -p 2 --model tiny-gpt --device cpu --serve prefill"
-refuse 1 "--chunk 16: devices that compute" pipesim $prefill --prompt 64:32 --chunk 16
-refuse 1 "--chunk 24: devices that compute" pipesim $prefill --prompt 64 --chunk 24
+refuse 2 "--chunk even-work:300: --prompt 3000 has at most 255 chunks" pipesim $prefill --prompt 3000 --chunk even-work:300
+refuse 2 "--chunk even-work:9: --prompt 8 has at most 8 chunks" pipesim $prefill --prompt 8 --chunk even-work:9
+refuse 1 "--prompt: devices that compute run prompts of one length" pipesim $prefill --prompt 64:32 --chunk 16
+refuse 1 "--prompt: devices that compute run prompts of one length" pipesim $prefill --prompt 64:63 --chunk 16
 refuse 1 "--sync bypass and --clip" pipesim $prefill --prompt 64 --chunk 16 --clip 1
 refuse 2 "--recompute full: is of training" pipesim $prefill --prompt 64 --chunk 16 --recompute full
 refuse 2 "--ahead 2: cpu runs one op after the other" pipesim exec -s 1f1b -p 2 -m 2 --model tiny-gpt --device cpu --ahead 2
@@ -449,6 +451,10 @@ plan='pipesim plan --model tiny-gpt --cluster cpu-cores'
 refuse 2 "--global-batch: missing" $plan
 refuse 2 "--cluster: missing" pipesim plan --model tiny-gpt --global-batch 8
 refuse 2 "--model: missing" pipesim plan --cluster cpu-cores --global-batch 8
+case $($plan --serve prefill 2>&1) in
+  *'Unknown option --serve') result "an option of other commands is not meant" ;;
+  *) result "an option of other commands is not meant" "$($plan --serve prefill 2>&1)" ;;
+esac
 refuse 2 "'tiny-gpt': not expected" pipesim plan tiny-gpt
 for n in 0 -4 4x ''; do
   refuse 2 "--gpus: '$n'" $plan --global-batch 8 --gpus "$n"

@@ -200,6 +200,8 @@ run "more devices than cores" 'warning: -p: 256 devices take turns on ' \
 refuse 2 "--slices: '1' is not an integer from 2 to 255" pipesim calib run --db moved.db $moved --slices 1
 refuse 1 "3 slices: do not divide the model's sequence" pipesim calib run --db moved.db $moved --slices 3
 refuse 1 "--recompute full: slices need the keys and values" pipesim calib run --db moved.db $moved --slices 2 --recompute full
+pipesim calib run --db alone.db --profile alone --model small.ini -p 1 -v 1 --max-samples 1 --time-limit 1ms >/dev/null 2>&1
+refuse 1 "--db: has no transfers" pipesim calib cluster --db alone.db
 refuse 2 "--again: '-1'" pipesim calib run --db moved.db $moved --again -1
 # A budget adds samples to what predictions are most uncertain from. It ends by itself when it is used up; here a signal ends it.
 : >more.err
@@ -214,6 +216,8 @@ after=$(pipesim calib show --db more.db --json | tr -d , | awk '/"n": / { n += $
 run "slices are measured" ',slice=1/2, 2 devices busy' cat more.err
 run "and sums of both copies" 'all-reduce of 128 KiB, 2 devices busy' cat more.err
 run "and host times" 'host op, 2 devices busy' cat more.err
+run "and the machine as a cluster" 'seq1f1b   2' sh -c "pipesim calib cluster --db more.db >here.ini && pipesim predict -s seq1f1b -p 2 -m 2 --model small.ini --cluster here.ini"
+run "by all of its ops" '# These rates meet 6 measured ops of 1 profile within' cat here.ini
 run "which seq1f1b takes" 'seq1f1b' pipesim predict -s seq1f1b --slices 2 -p 2 -m 2 --db more.db
 if [ "$after" -gt "$first" ]; then result "a budget adds samples"; else result "a budget adds samples" "$first samples, then $after" "$(tail -3 more.err)"; fi
 # Ops of shared layers are measured with their sums, under a shape of their own.

@@ -49,16 +49,23 @@ equal llama 1f1b -p 4 -m 4 --sync bypass --clip 0.001
 equal llama 1f1b -p 2 -m 4 --clip 0.5
 equal llama gpipe -p 2 -m 3 --serve prefill --prompt 12 --chunk 3
 equal gpt zb-v -p 2 -m 2 --serve prefill --prompt 8 --chunk even-work:4
+equal gpt32 zb-v -p 2 --serve prefill --prompt 12:12 --chunk 5:4:2
+equal gpt seq1f1b -p 2 -m 2 --slices 1:7:1:3
+equal tied slimpipe -p 2 -m 2 --slices even-work:5
+# Slices that are no multiple of a tile of 128 rows.
+sed 's/layers = 4/layers = 2/; s/sequence = 12/sequence = 150/' llama.ini >long.ini
+equal long seq1f1b -p 2 -m 1 --slices 1:131:18
 export PIPESIM_CUDA_GRAPHS=1
 equal llama interleaved -p 2 -m 3 --serve prefill --prompt 12 --chunk 4
 equal gpt32 pipedream -p 4 -m 4
 equal gpt 1f1b -p 2 -m 4 --sync bypass --clip 0.001
-equal llama seq1f1b -p 2 -m 2
+equal llama seq1f1b -p 2 -m 2 --slices 5:4:3
 unset PIPESIM_CUDA_GRAPHS
 # Streams that are late: what does not wait for them is found.
 export PS_EMULATED_DELAY_US=500
 equal llama dualpipe-v -p 2 -m 4
 equal gpt zb-v -p 2 -m 3 --serve prefill --prompt 12 --chunk 4
+equal llama slimpipe -p 2 -m 4 --slices 7:4:1
 equal gpt 1f1b -p 4 -m 4
 equal tied zb-h1 -p 2 -m 4 --ahead 1 --clip 0.5
 PS_EMULATED_GPUS=2 equal gpt zb-h1 -p 2 -m 4 --transport nccl

@@ -75,6 +75,22 @@ static void test_numbers (void)
   compare_with_cpu (cuda_model (PS_PRECISION_BF16, PS_MLP_SWIGLU), 2e-3, 1.7e-2);
 }
 
+/* Tolerances as above. */
+static void test_slices (void)
+{
+  PsModel gpt = small_model (2, 21, 3, 12), llama = small_model (2, 16, 4, 12);
+
+  llama.mlp = PS_MLP_SWIGLU;
+  llama.kv_heads = 2;
+  check_slices (cuda_device, gpt, 6e-6);
+  check_slices (cuda_device, llama, 6e-6);
+  llama = cuda_model (PS_PRECISION_BF16, PS_MLP_SWIGLU);
+  check_slices (cuda_device, llama, 1.7e-2);
+  llama.layers = 1;
+  llama.sequence = 132; /* a slice is longer than a tile */
+  check_slices (cuda_device, llama, 1.7e-2);
+}
+
 /* Profilers see each op as a range of its own, named as in PyTorch's traces. */
 static void test_ranges (void)
 {
@@ -458,6 +474,7 @@ int main (int argc, char **argv)
 {
   cuda_init (&argc, &argv);
   cuda_add ("/cuda/numbers", test_numbers);
+  cuda_add ("/cuda/slices", test_slices);
   cuda_add_emulated ("/cuda/ranges", test_ranges);
   cuda_add ("/cuda/bits", test_b_and_w_equal_bw);
   cuda_add ("/cuda/graphs/bits", test_graph_bits);

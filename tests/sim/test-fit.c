@@ -191,6 +191,23 @@ static void test_largest_error (void)
   g_assert_cmpuint (n_last + n_first, <, 40);
 }
 
+/* 2 ns and 3 ns of two amounts; no op has the third. Three ops of one amount have
+ * the least errors at (1/10 + 1/20 + 1/30) / (1/100 + 1/400 + 1/900) = 660 / 49 ns. */
+static void test_amounts (void)
+{
+  const PsFitAmounts both[] = { { { 10, 0 } }, { { 10, 5 } }, { { 1, 40 } } },
+                     one[] = { { { 1 } }, { { 1 } }, { { 1 } } };
+  PsFitAmounts found;
+
+  g_assert_cmpfloat (ps_fit_amounts (both, (const gint64[]){ 20, 35, 122 }, 3, &found), <, 1e-9);
+  g_assert_cmpfloat_with_epsilon (found.of[0], 2, 1e-9);
+  g_assert_cmpfloat_with_epsilon (found.of[1], 3, 1e-9);
+  g_assert_cmpfloat (found.of[2], ==, 0);
+  g_assert_cmpfloat_with_epsilon (ps_fit_amounts (one, (const gint64[]){ 10, 20, 30 }, 3, &found), 1 - 66 / 147.0,
+                                  1e-9);
+  g_assert_cmpfloat_with_epsilon (found.of[0], 660 / 49.0, 1e-9);
+}
+
 int main (int argc, char **argv)
 {
   g_test_init (&argc, &argv, NULL);
@@ -200,6 +217,7 @@ int main (int argc, char **argv)
   g_test_add_func ("/fit/never-falls", test_never_falls);
   g_test_add_func ("/fit/optimal", test_optimal);
   g_test_add_func ("/fit/text", test_text);
+  g_test_add_func ("/fit/amounts", test_amounts);
   g_test_add_func ("/fit/interpolation", test_interpolation);
   g_test_add_func ("/fit/largest-error", test_largest_error);
   return g_test_run ();

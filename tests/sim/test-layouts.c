@@ -129,6 +129,46 @@ static void test_runner (void)
     g_assert_true (at (single, i)->n_devices > 1 || (at (single, i)->n_chunks == 1 && !at (single, i)->not_run));
 }
 
+/* Slices of a long sequence are cut to even work where that is faster; the command says how, and has that step. A
+ * runner that has no word for it, or a short sequence, has equal ones. */
+static void test_even_work (void)
+{
+  char *sliced[] = { (char *)"seq1f1b", NULL };
+  g_autofree char *cluster = cluster_file ();
+  g_autofree char *model = write_cluster ("long.ini", "[model]\nlayers = 8\nhidden = 192\nheads = 6\nsequence = 16384\n"
+                                                      "feed_forward = 768\nvocabulary = 512\nmicrobatch_size = 1\n"
+                                                      "precision = fp32\nmlp = gelu\nflash_attention = true\n");
+  PsLayoutQuestion question = { .model = model,
+                                .cluster = cluster,
+                                .global_batch = 1,
+                                .schedules = sliced,
+                                .top = 9,
+                                .context = 1,
+                                .tensor = 1,
+                                .memory_limit = (gint64)1 << 40 };
+  g_autoptr (PsLayouts) layouts = find (&question), run = NULL, brief = NULL;
+  const PsLayout *best = at (layouts, 0);
+  g_autoptr (PsSetting) setting = ps_layout_setting (&question, layouts, best);
+  g_autoptr (PsPredictor) predictor = ps_predictor_new (setting, NULL);
+  g_autoptr (PsPrediction) even = fine (ps_predictor_predict (predictor, "seq1f1b", &error));
+  g_autofree char *command = ps_layout_command (&question, layouts, best);
+
+  g_assert_cmpuint (best->n_devices, ==, 4);
+  g_assert_cmpuint (best->even_slices, ==, 4);
+  g_assert_nonnull (strstr (command, " --slices even-work:4 "));
+  g_assert_cmpint (even->metrics.iteration_ns, ==, best->step_ns);
+  question.runner = "megatron";
+  run = find (&question);
+  question.runner = NULL;
+  question.model = "tiny-gpt";
+  brief = find (&question);
+  for (guint i = 0; i < run->best->len; i++)
+    g_assert_cmpuint (at (run, i)->even_slices, ==, 0);
+  for (guint i = 0; i < brief->best->len; i++)
+    g_assert_cmpuint (at (brief, i)->even_slices, ==, 0);
+  g_assert_cmpint (best->step_ns, <, at (run, 0)->step_ns);
+}
+
 /* One GPU that reaches half of its peak: a step of 4 sequences takes 4 * 3095396352 / 5e11 s = 24763170.8 ns but for
  * the rounding of single ops, the MFU is the efficiency, 4 * 128 tokens over the step are 20676 per second. With full
  * recomputation the layers' forwards, 4 * 8 * 128 * 192 * (24 h + 4 s) = 4 * 1006632960 more, do not count as useful.
@@ -729,6 +769,7 @@ int main (int argc, char **argv)
   g_test_add_func ("/layouts/flops", test_flops);
   g_test_add_func ("/layouts/reserve", test_reserve);
   g_test_add_func ("/layouts/large", test_large);
+  g_test_add_func ("/layouts/even-work", test_even_work);
   g_test_add_func ("/layouts/one-gpu", test_one_gpu);
   g_test_add_func ("/layouts/confidence", test_confidence);
   g_test_add_func ("/layouts/space", test_space);
