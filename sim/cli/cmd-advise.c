@@ -367,9 +367,6 @@ static int run (const PsCmd *command, gpointer base, int argc, char **argv, GErr
     return ps_refuse (error, PS_ERROR_USAGE, "'%s': not expected; the launch goes first", argv[1]);
   if (launch->file == NULL)
     return ps_refuse (error, PS_ERROR_USAGE, "no launch; give its file first: pipesim advise FILE");
-  if (ps_setting_source (options->setting) == NULL && options->setting->cluster == NULL)
-    return ps_refuse (error, PS_ERROR_USAGE,
-                      "--cluster: missing; name the machine, or give measured costs by --db or --costs-from");
   if (options->setting->costs_from != NULL && options->setting->cluster != NULL)
     return ps_refuse (
         error, PS_ERROR_USAGE,

@@ -645,7 +645,8 @@ static int run (G_GNUC_UNUSED const PsCmd *command, gpointer base, int argc, cha
   Options *options = base;
 
   if (argc > 1)
-    return ps_refuse (error, PS_ERROR_USAGE, "'%s': not expected; the model goes after --model", argv[1]);
+    return ps_refuse (error, PS_ERROR_USAGE, "'%s': not expected; the model goes after --model, a launch after --from",
+                      argv[1]);
   if (!finish_options (options, error))
     return 0;
   g_autoptr (PsTable) table = new_table (options);

@@ -1239,12 +1239,13 @@ static gboolean check_single (const Options *options, GError **error)
 
 static gboolean check_options (Options *options, const char *stray, GError **error)
 {
+  if (stray != NULL)
+    return ps_refuse (error, PS_ERROR_USAGE,
+                      "'%s': not expected; a schedule goes after --schedule, a launch after --from", stray);
   if (!ps_launch_imply (options->launch.to, options->setting, error) || !ps_setting_check (options->setting, error))
     return FALSE;
   options->several
       = options->schedules != NULL && (options->schedules[1] != NULL || g_str_equal (options->schedules[0], "all"));
-  if (stray != NULL)
-    return ps_refuse (error, PS_ERROR_USAGE, "'%s': not expected; the schedule goes after --schedule", stray);
   if (options->schedules == NULL && !options->print_costs && options->expect == NULL)
     return ps_refuse (error, PS_ERROR_USAGE, "--schedule: missing; give a family, a schedule file, or all");
   if (options->has_faster && !options->explain)

@@ -32,7 +32,7 @@ static const PsKeyRow rows[] = {
   { "parallelism.data_parallel_shard_degree training.data_parallel_shard_degree training.data_parallel_degree",
     PS_KEY_SETTING, "zero.sharded", NULL },
   { "parallelism.fsdp_reshard_after_forward", PS_KEY_SETTING, "zero.reshard", "default=" },
-  { "use_tp_pp_dp_mapping", PS_KEY_SETTING, "adjacent-replicas.mapping", NULL },
+  { "use_tp_pp_dp_mapping", PS_KEY_SETTING, "adjacent-replicas.mapping", "=true" },
 
   /* Batches */
   { "micro_batch_size train_micro_batch_size_per_gpu parallelism.pipeline_parallel_microbatch_size", PS_KEY_SETTING,
@@ -48,13 +48,13 @@ static const PsKeyRow rows[] = {
   { "pipeline_model_parallel_layout", PS_KEY_SETTING, "layout", NULL },
   { "decoder_first_pipeline_num_layers num_layers_in_first_pipeline_stage", PS_KEY_SETTING, "layout.first", NULL },
   { "decoder_last_pipeline_num_layers num_layers_in_last_pipeline_stage", PS_KEY_SETTING, "layout.last", NULL },
-  { "account_for_embedding_in_pipeline_split", PS_KEY_SETTING, "layout.embedding", NULL },
-  { "account_for_loss_in_pipeline_split", PS_KEY_SETTING, "layout.loss", NULL },
+  { "account_for_embedding_in_pipeline_split", PS_KEY_SETTING, "layout.embedding", "=true" },
+  { "account_for_loss_in_pipeline_split", PS_KEY_SETTING, "layout.loss", "=true" },
   { "microbatch_group_size_per_virtual_pipeline_stage microbatch_group_size_per_vp_stage", PS_KEY_SETTING, "group",
     NULL },
-  { "overlap_moe_expert_parallel_comm", PS_KEY_SETTING, "schedule.overlaps", NULL },
-  { "delay_wgrad_compute", PS_KEY_SETTING, "schedule.delays-w", NULL },
-  { "defer_embedding_wgrad_compute", PS_KEY_SETTING, "defer-head.defers", NULL },
+  { "overlap_moe_expert_parallel_comm", PS_KEY_SETTING, "schedule.overlaps", "=true" },
+  { "delay_wgrad_compute", PS_KEY_SETTING, "schedule.delays-w", "=true" },
+  { "defer_embedding_wgrad_compute", PS_KEY_SETTING, "defer-head.defers", "=true" },
   { "wgrad_deferral_limit", PS_KEY_SETTING, "defer-head", NULL },
   { "parallelism.pipeline_parallel_schedule experimental.pipeline_parallel_schedule", PS_KEY_SETTING, "schedule.torch",
     NULL },
@@ -66,8 +66,8 @@ static const PsKeyRow rows[] = {
   { "parallelism.pipeline_parallel_last_stage_less_layers", PS_KEY_SETTING, "layout.last-less", NULL },
 
   /* Number formats */
-  { "bf16 bf16.enabled", PS_KEY_SETTING, "precision.bf16", NULL },
-  { "fp16 fp16.enabled", PS_KEY_SETTING, "precision.fp16", NULL },
+  { "bf16 bf16.enabled", PS_KEY_SETTING, "precision.bf16", "=true" },
+  { "fp16 fp16.enabled", PS_KEY_SETTING, "precision.fp16", "=true" },
   { "fp8_format fp8", PS_KEY_SETTING, "precision.fp8", NULL },
   { "fp8_recipe", PS_KEY_SETTING, "precision.recipe", NULL },
   { "fp4_format fp4", PS_KEY_SETTING, "precision.fp4", NULL },
@@ -82,8 +82,8 @@ static const PsKeyRow rows[] = {
   { "trainer.precision", PS_KEY_SETTING, "precision",
     "bf16-mixed=bf16 bf16-true=bf16 16=fp16 16-mixed=fp16 32=fp32 32-true=fp32" },
   { "accumulate_allreduce_grads_in_fp32", PS_KEY_HARMLESS, NULL, NULL },
-  { "grad_reduce_in_bf16", PS_KEY_SETTING, "main-grads-dtype.bf16", NULL },
-  { "use_precision_aware_optimizer", PS_KEY_SETTING, "precise", NULL },
+  { "grad_reduce_in_bf16", PS_KEY_SETTING, "main-grads-dtype.bf16", "=true" },
+  { "use_precision_aware_optimizer", PS_KEY_SETTING, "precise", "=true" },
   { "main_grads_dtype data_types.grad_accum_dtype", PS_KEY_SETTING, "main-grads-dtype",
     "torch.float32=fp32 torch.bfloat16=bf16" },
   { "main_params_dtype", PS_KEY_SETTING, "main-params-dtype", "torch.float32=fp32 torch.float16=fp16" },
@@ -91,7 +91,7 @@ static const PsKeyRow rows[] = {
     "torch.float32=fp32 torch.bfloat16=bf16 torch.float16=fp16 torch.uint8=fp8" },
   { "exp_avg_sq_dtype", PS_KEY_SETTING, "exp-avg-sq-dtype",
     "torch.float32=fp32 torch.bfloat16=bf16 torch.float16=fp16 torch.uint8=fp8" },
-  { "fp8_param_gather fp8_param fp4_param_gather fp4_param", PS_KEY_SETTING, "fp8-param-gather", NULL },
+  { "fp8_param_gather fp8_param fp4_param_gather fp4_param", PS_KEY_SETTING, "fp8-param-gather", "=true" },
   { "optimizer", PS_KEY_SETTING, "optimizer", "dist_muon=muon" },
   { "optimizer.implementation", PS_KEY_SETTING, "optimizer-implementation", NULL },
 
@@ -106,26 +106,26 @@ static const PsKeyRow rows[] = {
   { "activations_checkpoint_num_layers checkpoint_num_layers", PS_KEY_SETTING, "recompute.layers", NULL },
   { "activation_checkpoint.mode", PS_KEY_SETTING, "recompute.granularity", "none=" },
   { "activation_checkpoint_interval", PS_KEY_SETTING, "recompute.interval", NULL },
-  { "fine_grained_activation_offloading", PS_KEY_SETTING, "offload-modules.offloads", NULL },
+  { "fine_grained_activation_offloading", PS_KEY_SETTING, "offload-modules.offloads", "=true" },
   { "offload_modules", PS_KEY_SETTING, "offload-modules", NULL },
   { "model.optim.name", PS_KEY_SETTING, "zero.distributed-optimizer",
     "distributed_fused_adam=true mcore_distributed_optim=true adam=false fused_adam=false" },
-  { "use_distributed_optimizer", PS_KEY_SETTING, "zero.distributed-optimizer", NULL },
-  { "use_megatron_fsdp use_custom_fsdp", PS_KEY_SETTING, "zero.fsdp", NULL },
+  { "use_distributed_optimizer", PS_KEY_SETTING, "zero.distributed-optimizer", "=true" },
+  { "use_megatron_fsdp use_custom_fsdp", PS_KEY_SETTING, "zero.fsdp", "=true" },
   { "data_parallel_sharding_strategy", PS_KEY_SETTING, "zero.strategy", NULL },
-  { "deepspeed", PS_KEY_SETTING, "deepspeed", NULL },
+  { "deepspeed", PS_KEY_SETTING, "deepspeed", "=true" },
   { "no_pipeline_parallel", PS_KEY_SETTING, "devices", "=1" },
   { "zero_stage zero_optimization.stage", PS_KEY_SETTING, "zero", NULL },
   { "use_torch_fsdp2", PS_KEY_SETTING, "zero", "=3 true=3 false=" },
-  { "overlap_grad_reduce", PS_KEY_SETTING, "reduce.overlap", NULL },
-  { "overlap_param_gather", PS_KEY_SETTING, "overlap-param-gather", NULL },
-  { "tp_comm_overlap ub_tp_comm_overlap", PS_KEY_SETTING, "tp-comm-overlap", NULL },
+  { "overlap_grad_reduce", PS_KEY_SETTING, "reduce.overlap", "=true" },
+  { "overlap_param_gather", PS_KEY_SETTING, "overlap-param-gather", "=true" },
+  { "tp_comm_overlap ub_tp_comm_overlap", PS_KEY_SETTING, "tp-comm-overlap", "=true" },
   { "moe_token_dispatcher_type", PS_KEY_SETTING, "moe-token-dispatcher-type", NULL },
   { "moe_flex_dispatcher_backend", PS_KEY_SETTING, "moe-token-dispatcher-type.backend", NULL },
   { "moe_enable_deepep", PS_KEY_SETTING, "moe-token-dispatcher-type.backend", "=deepep true=deepep false=" },
   { "cuda_graph_impl", PS_KEY_SETTING, "cuda-graphs.impl", "none=" },
   { "cuda_graph_scope", PS_KEY_SETTING, "cuda-graphs.scope", NULL },
-  { "cross_entropy_loss_fusion", PS_KEY_SETTING, "loss.fusion", NULL },
+  { "cross_entropy_loss_fusion", PS_KEY_SETTING, "loss.fusion", "=true" },
   { "cross_entropy_fusion_impl", PS_KEY_SETTING, "loss.impl", NULL },
   { "model.name", PS_KEY_SETTING, "titan-module", NULL },
   { "module", PS_KEY_SETTING, "titan-module", NULL },
@@ -139,10 +139,10 @@ static const PsKeyRow rows[] = {
   { "ffn_hidden_size", PS_KEY_MODEL, "feed_forward", NULL },
   { "num_attention_heads", PS_KEY_MODEL, "heads", NULL },
   { "kv_channels", PS_KEY_MODEL, "head_size", NULL },
-  { "group_query_attention", PS_KEY_SHAPE, "grouped", NULL },
+  { "group_query_attention", PS_KEY_SHAPE, "grouped", "=true" },
   { "num_query_groups", PS_KEY_SHAPE, "groups", NULL },
   { "num_key_value_heads", PS_KEY_SHAPE, "kv-heads", NULL },
-  { "multi_latent_attention", PS_KEY_SHAPE, "latent", NULL },
+  { "multi_latent_attention", PS_KEY_SHAPE, "latent", "=true" },
   { "q_lora_rank", PS_KEY_MODEL, "q_rank", NULL },
   { "kv_lora_rank", PS_KEY_MODEL, "kv_rank", NULL },
   { "qk_head_dim", PS_KEY_MODEL, "nope_size", NULL },
@@ -161,11 +161,11 @@ static const PsKeyRow rows[] = {
   { "max_position_embeddings", PS_KEY_SETTING, "positions", NULL },
   { "untie_embeddings_and_output_weights", PS_KEY_MODEL, "tied", "=false true=false false=true" },
   { "share_embeddings_and_output_weights", PS_KEY_MODEL, "tied", "=true" },
-  { "swiglu", PS_KEY_SHAPE, "swiglu", NULL },
-  { "glu_activation", PS_KEY_SHAPE, "swiglu", NULL },
+  { "swiglu", PS_KEY_SHAPE, "swiglu", "=true" },
+  { "glu_activation", PS_KEY_SHAPE, "swiglu", "=true" },
   { "embed_layernorm", PS_KEY_MODEL, "embedding_norm", "=true" },
-  { "gated_linear_unit", PS_KEY_SHAPE, "swiglu", NULL },
-  { "squared_relu", PS_KEY_SHAPE, "squared-relu", NULL },
+  { "gated_linear_unit", PS_KEY_SHAPE, "swiglu", "=true" },
+  { "squared_relu", PS_KEY_SHAPE, "squared-relu", "=true" },
   { "attention_output_gate", PS_KEY_MODEL, "attention_gate", "=true" },
   { "mamba_num_heads", PS_KEY_MODEL, "mamba_heads", NULL },
   { "mamba_head_dim", PS_KEY_MODEL, "mamba_head_size", NULL },
@@ -186,19 +186,19 @@ static const PsKeyRow rows[] = {
   { "moe_shared_expert_intermediate_size", PS_KEY_MODEL, "shared_feed_forward", NULL },
   { "moe_shared_expert_gate", PS_KEY_MODEL, "shared_gate", "=true" },
   { "moe_expert_capacity_factor", PS_KEY_SHAPE, "capacity", NULL },
-  { "moe_pad_expert_input_to_capacity", PS_KEY_SHAPE, "padded", NULL },
+  { "moe_pad_expert_input_to_capacity", PS_KEY_SHAPE, "padded", "=true" },
   { "moe_layer_freq", PS_KEY_SHAPE, "expert-layers", NULL },
   { "linear_attention_freq", PS_KEY_SHAPE, "linear-layers", NULL },
   { "window_attn_skip_freq", PS_KEY_SHAPE, "full-layers", NULL },
   { "window_size", PS_KEY_SHAPE, "window", NULL },
   { "softmax_type", PS_KEY_MODEL, "sinks", "learnable=true vanilla=false off-by-one=false" },
   { "normalization position_embedding_type", PS_KEY_SHAPE, "rotary", "RMSNorm= LayerNorm= learned_absolute=" },
-  { "disable_bias_linear", PS_KEY_SHAPE, "no-biases", NULL },
+  { "disable_bias_linear", PS_KEY_SHAPE, "no-biases", "=true" },
   { "add_bias_linear", PS_KEY_SHAPE, "no-biases", "=false true=false false=true" },
-  { "add_qkv_bias", PS_KEY_SHAPE, "qkv-bias", NULL },
+  { "add_qkv_bias", PS_KEY_SHAPE, "qkv-bias", "=true" },
   { "mtp_num_layers", PS_KEY_MODEL, "mtp", NULL },
   { "hybrid_layer_pattern hybrid_override_pattern", PS_KEY_SHAPE, "pattern", NULL },
-  { "sequence_parallel", PS_KEY_SETTING, "sequence-parallel", NULL },
+  { "sequence_parallel", PS_KEY_SETTING, "sequence-parallel", "=true" },
   { "attention_dropout hidden_dropout", PS_KEY_SETTING, "dropout", NULL },
 
   /* Not modelled */
@@ -227,7 +227,7 @@ static const PsKeyRow rows[] = {
   /* Harmless: data, schedule of learning, files, logs, kernels that all have */
   { "fp4_recipe high_priority_stream_groups moe_grouped_gemm moe_router_pre_softmax ckpt_format spec "
     "reuse_grad_buf_for_mxfp8_param_ag "
-    "moe_router_dtype "
+    "moe_router_dtype moe_router_force_load_balancing "
     "moe_router_load_balancing_type moe_aux_loss_coeff moe_z_loss_coeff moe_permute_fusion moe_router_fusion "
     "moe_router_score_function moe_router_enable_expert_bias moe_router_bias_update_rate moe_router_num_groups "
     "moe_router_group_topk moe_router_topk_scaling_factor moe_per_layer_logging moe_shared_expert_overlap "
@@ -330,6 +330,7 @@ void ps_launch_facts_free (PsLaunchFacts *facts)
   g_hash_table_unref (facts->unknown);
   g_ptr_array_unref (facts->matters);
   g_ptr_array_unref (facts->strange);
+  g_ptr_array_unref (facts->words);
   g_free (facts);
 }
 
@@ -423,15 +424,29 @@ char *ps_launch_place (const PsLaunchFacts *facts, const PsLaunchKey *key)
   return key->line > 0 ? g_strdup_printf ("%s:%u", facts->where, key->line) : g_strdup (facts->where);
 }
 
+/* Whether the row says what the key is without a value. */
+static gboolean is_flag (const PsKeyRow *row)
+{
+  return row->values != NULL && (*row->values == '=' || strstr (row->values, " =") != NULL);
+}
+
 static void take_key (PsLaunchFacts *facts, PsLaunchKey *key)
 {
   const PsKeyRow *row = ps_launch_key_row (facts->form, key->key);
 
+  if (*key->key == '\0') {
+    g_ptr_array_add (facts->words, key);
+    return;
+  }
   if (row == NULL && facts->form != PS_LAUNCH_LOG && facts->form != PS_LAUNCH_YAML)
     g_ptr_array_add (facts->strange, key);
   if (row == NULL || row->kind == PS_KEY_HARMLESS)
     return;
-  g_autofree char *value = key->unknown != NULL ? g_strdup ("") : translate (row, key->value);
+  const gboolean more = key->word && is_flag (row); /* words, not a value */
+  const gboolean known = key->unknown == NULL || more;
+  if (more && !key->unset)
+    g_ptr_array_add (facts->words, key);
+  g_autofree char *value = known ? translate (row, more ? "" : key->value) : g_strdup ("");
   gboolean says = value != NULL && !g_str_equal (value, "false") && !g_str_equal (value, "0")
                   && !g_str_equal (value, "none") && !g_str_equal (value, "[]");
   if (row->kind == PS_KEY_MATTERS) {
@@ -444,9 +459,9 @@ static void take_key (PsLaunchFacts *facts, PsLaunchKey *key)
     g_hash_table_remove (facts->unknown, row->fact);
     return;
   }
-  g_hash_table_remove (key->unknown != NULL ? facts->values : facts->unknown, row->fact);
+  g_hash_table_remove (known ? facts->unknown : facts->values, row->fact);
   g_hash_table_insert (facts->sources, (gpointer)row->fact, key);
-  if (key->unknown != NULL)
+  if (!known)
     g_hash_table_insert (facts->unknown, (gpointer)row->fact, key);
   else
     g_hash_table_insert (facts->values, (gpointer)row->fact, g_steal_pointer (&value));
@@ -506,6 +521,7 @@ PsLaunchFacts *ps_launch_facts (const char *where, const char *text, PsLaunchFor
   facts->unknown = g_hash_table_new (g_str_hash, g_str_equal);
   facts->matters = g_ptr_array_new ();
   facts->strange = g_ptr_array_new ();
+  facts->words = g_ptr_array_new ();
   facts->keys = ps_launch_keys (where, text, form, error);
   if (facts->keys == NULL)
     return NULL;

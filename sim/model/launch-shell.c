@@ -146,10 +146,16 @@ static char *find_reason (const char *text)
                         : g_strstrip (g_strdelimit (g_strndup (reason + 1, strcspn (reason + 1, "\2")), "\3", ' '));
 }
 
+/* Whether nothing of the word is known. */
+static gboolean is_unknown (const char *text)
+{
+  return *text == UNKNOWN && strchr (text, KNOWN) == text + strlen (text) - 1;
+}
+
 /* Whether the word is one variable or argument that is not set. */
 static gboolean is_unset (const char *text)
 {
-  return *text == UNKNOWN && strchr (text, KNOWN) == text + strlen (text) - 1 && strstr (text, "is\3not\3set") != NULL;
+  return is_unknown (text) && strstr (text, "is\3not\3set\3here\2") != NULL && strstr (text, "condition:") == NULL;
 }
 
 /* Remembers why a condition is not known. */
@@ -237,8 +243,8 @@ static void assign (Shell *shell, const char *name, GPtrArray *value, gboolean m
   if (shell->mode == MAYBE) {
     g_autofree char *reason = g_strconcat ("depends on a condition: ", shell->doubt, NULL);
     g_autofree char *mark = unknown_text (name, reason);
-    gboolean longer = !more && before != NULL && before->len == 1 && words->len == 1 && strchr (old, ' ') != NULL
-                      && g_str_has_prefix (text, old);
+    gboolean longer = !more && before != NULL && before->len == 1 && words->len == 1 && g_str_has_prefix (text, old)
+                      && g_ascii_isspace (text[strlen (old)]);
 
     if (!longer && !more) {
       g_ptr_array_set_size (words, 0);
@@ -1337,11 +1343,25 @@ void ps_launch_add_key (GPtrArray *keys, char *key, const char *value, guint lin
     g_ptr_array_add (keys, added);
 }
 
-/* Options with the words after them. */
+static void add_option (GPtrArray *keys, char *key, const char *value, gboolean word, guint line)
+{
+  const guint n = keys->len;
+
+  ps_launch_add_key (keys, key, value, line);
+  if (keys->len > n && word) {
+    PsLaunchKey *added = keys->pdata[n];
+
+    added->word = is_unknown (value);
+    added->unset = is_unset (value);
+  }
+}
+
+/* Options with the words after them. A variable that is not set is no word after others. */
 static void add_options (GPtrArray *keys, const GPtrArray *words)
 {
   g_autofree char *key = NULL;
   g_autoptr (GString) value = g_string_new (NULL);
+  gboolean apart = FALSE; /* the value is of words after the option */
   guint line = 0;
 
   for (guint i = 0; i <= words->len; i++) {
@@ -1351,11 +1371,16 @@ static void add_options (GPtrArray *keys, const GPtrArray *words)
     const char *mode = g_str_has_prefix (text, "activation_checkpoint:") ? strchr (text, ':') + 1 : NULL;
 
     if (!is_option (text) && !program && mode == NULL) {
-      g_string_append_printf (value, "%s%s", value->len > 0 ? " " : "", text);
+      apart |= value->len == 0;
+      if (value->len == 0 || !is_unknown (text))
+        g_string_append_printf (value, "%s%s", value->len > 0 ? " " : "", text);
+      else if (!is_unset (text))
+        add_option (keys, g_strdup (""), text, TRUE, word->line);
       continue;
     }
     if (key != NULL)
-      ps_launch_add_key (keys, g_steal_pointer (&key), value->str, line);
+      add_option (keys, g_steal_pointer (&key), value->str, apart, line);
+    apart = FALSE;
     g_string_truncate (value, 0);
     if (word == NULL)
       break;

@@ -504,6 +504,12 @@ static void add_exchange (Reader *reader, gint64 context)
     add (reader, "cp-comm-type", "%s", ways[n] != NULL ? "p2p" : ways[0]);
 }
 
+/* Whether the line asks for the number of GPUs. */
+static gboolean asks_for_gpus (const Reader *reader)
+{
+  return find_given_for (reader, "target-step") != NULL || find_given_for (reader, "days") != NULL;
+}
+
 /* Replicas, by what is said of them or of all GPUs. */
 static gint64 find_replicas (Reader *reader, gint64 shared, gint64 *gpus)
 {
@@ -527,7 +533,7 @@ static gint64 find_replicas (Reader *reader, gint64 shared, gint64 *gpus)
     replicas = divide (reader, "GPUs", *gpus, "the GPUs of a replica", shared);
   else if (replicas > 0)
     *gpus = replicas * shared;
-  if (replicas == 0 && (row != NULL || find_row (reader->rows, NULL, "gpus") != NULL)) {
+  if (replicas == 0 && !asks_for_gpus (reader) && (row != NULL || find_row (reader->rows, NULL, "gpus") != NULL)) {
     const PsLaunchKey *key = g_hash_table_lookup (reader->facts->unknown, "nodes");
 
     key = key != NULL ? key : g_hash_table_lookup (reader->facts->unknown, "gpus-per-node");
@@ -563,7 +569,8 @@ static void add_sizes (Reader *reader)
     note (reader, "training.global_batch_size", "local batches run one after the other; they are predicted as one");
   if (m == 0)
     m = batch > 0 ? divide (reader, "the global batch", batch, "replicas times a microbatch", b * d) : 1;
-  add (reader, "gpus", "%" G_GINT64_FORMAT, gpus);
+  if (!asks_for_gpus (reader))
+    add (reader, "gpus", "%" G_GINT64_FORMAT, gpus);
   add (reader, "global-batch", "%" G_GINT64_FORMAT, b * d * m);
   add_schedule (reader, p, m);
   add_layout (reader, "devices", "%" G_GINT64_FORMAT, p);
@@ -670,6 +677,7 @@ static void add_model (Reader *reader)
 static void note_rest (Reader *reader)
 {
   const GPtrArray *matters = reader->facts->matters, *strange = reader->facts->strange;
+  const GPtrArray *words = reader->facts->words;
 
   for (guint i = 0; i < matters->len; i++) {
     const PsLaunchKey *key = matters->pdata[i];
@@ -677,6 +685,14 @@ static void note_rest (Reader *reader)
 
     g_string_append_printf (reader->notes, "%s: not modelled: %s: %s\n", place, key->key,
                             ps_launch_key_reason (key->key));
+  }
+  for (guint i = 0; i < words->len; i++) {
+    const PsLaunchKey *key = words->pdata[i];
+    g_autofree char *place = ps_launch_place (reader->facts, key);
+    g_autofree char *line = g_strdup_printf ("%s: not read, and options may be in it: %s\n", place, key->unknown);
+
+    if (strstr (reader->notes->str, line) == NULL)
+      g_string_append (reader->notes, line);
   }
   for (guint i = 0; i < strange->len; i++)
     g_string_append_printf (reader->notes, "%s%s%s", i == 0 ? reader->facts->where : "",
@@ -745,10 +761,15 @@ gboolean ps_launch_expand (const PsOption *rows, char *const *argv, PsLaunchComm
   const char *from = row != NULL ? find_given (row, argv + 1) : NULL;
   g_autofree char *text = NULL;
   gsize length;
+  guint n_given = 0;
 
   *command = (PsLaunchCommand){ 0 };
-  for (char *const *word = argv; row != NULL && *word != NULL; word++)
+  for (char *const *word = argv; row != NULL && *word != NULL; word++) {
     command->print |= g_str_equal (*word, "--print-command");
+    n_given += g_str_equal (*word, "--from") || g_str_has_prefix (*word, "--from=");
+  }
+  if (n_given > 1)
+    return ps_refuse (error, PS_ERROR_USAGE, "--from: given %u times; a command takes one launch", n_given);
   if (command->print && from == NULL)
     return ps_refuse (error, PS_ERROR_USAGE, "--print-command: needs --from FILE");
   if (from == NULL || *from == '\0')

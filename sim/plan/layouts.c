@@ -151,7 +151,8 @@ static PsModel *load_model (Space *space, GError **error)
 
   if (question->model != NULL) {
     model = ps_model_load (question->model, error);
-    if (model == NULL || !ps_model_set_precision (model, "--precision", question->precision, error))
+    if (model == NULL || !ps_model_set_precision (model, "--precision", question->precision, error)
+        || !ps_model_resize (model, 0, question->alike != NULL ? question->alike->sequence : 0, 0, error))
       return NULL;
   }
   if (question->db != NULL) {
