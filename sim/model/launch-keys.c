@@ -84,7 +84,7 @@ static const PsKeyRow rows[] = {
   { "accumulate_allreduce_grads_in_fp32", PS_KEY_HARMLESS, NULL, NULL },
   { "grad_reduce_in_bf16", PS_KEY_SETTING, "main-grads-dtype.bf16", "=true" },
   { "use_precision_aware_optimizer", PS_KEY_SETTING, "precise", "=true" },
-  { "main_grads_dtype data_types.grad_accum_dtype", PS_KEY_SETTING, "main-grads-dtype",
+  { "main_grads_dtype data_types.grad_accum_dtype model.optim.grad_sync_dtype", PS_KEY_SETTING, "main-grads-dtype",
     "torch.float32=fp32 torch.bfloat16=bf16" },
   { "main_params_dtype", PS_KEY_SETTING, "main-params-dtype", "torch.float32=fp32 torch.float16=fp16" },
   { "exp_avg_dtype", PS_KEY_SETTING, "exp-avg-dtype",
@@ -117,8 +117,8 @@ static const PsKeyRow rows[] = {
   { "no_pipeline_parallel", PS_KEY_SETTING, "devices", "=1" },
   { "zero_stage zero_optimization.stage", PS_KEY_SETTING, "zero", NULL },
   { "use_torch_fsdp2", PS_KEY_SETTING, "zero", "=3 true=3 false=" },
-  { "overlap_grad_reduce", PS_KEY_SETTING, "reduce.overlap", "=true" },
-  { "overlap_param_gather", PS_KEY_SETTING, "overlap-param-gather", "=true" },
+  { "overlap_grad_reduce model.optim.overlap_grad_sync", PS_KEY_SETTING, "reduce.overlap", "=true" },
+  { "overlap_param_gather model.optim.overlap_param_sync", PS_KEY_SETTING, "overlap-param-gather", "=true" },
   { "tp_comm_overlap ub_tp_comm_overlap", PS_KEY_SETTING, "tp-comm-overlap", "=true" },
   { "moe_token_dispatcher_type", PS_KEY_SETTING, "moe-token-dispatcher-type", NULL },
   { "moe_flex_dispatcher_backend", PS_KEY_SETTING, "moe-token-dispatcher-type.backend", NULL },
@@ -165,6 +165,9 @@ static const PsKeyRow rows[] = {
   { "glu_activation", PS_KEY_SHAPE, "swiglu", "=true" },
   { "embed_layernorm", PS_KEY_MODEL, "embedding_norm", "=true" },
   { "gated_linear_unit", PS_KEY_SHAPE, "swiglu", "=true" },
+  { "model.activation", PS_KEY_SHAPE, "swiglu",
+    "swiglu=true fast-swiglu=true geglu=true fast-geglu=true reglu=true fast-reglu=true gelu=false "
+    "squared-relu=false" },
   { "squared_relu", PS_KEY_SHAPE, "squared-relu", "=true" },
   { "attention_output_gate", PS_KEY_MODEL, "attention_gate", "=true" },
   { "mamba_num_heads", PS_KEY_MODEL, "mamba_heads", NULL },
@@ -194,7 +197,7 @@ static const PsKeyRow rows[] = {
   { "softmax_type", PS_KEY_MODEL, "sinks", "learnable=true vanilla=false off-by-one=false" },
   { "normalization position_embedding_type", PS_KEY_SHAPE, "rotary", "RMSNorm= LayerNorm= learned_absolute=" },
   { "disable_bias_linear", PS_KEY_SHAPE, "no-biases", "=true" },
-  { "add_bias_linear", PS_KEY_SHAPE, "no-biases", "=false true=false false=true" },
+  { "add_bias_linear model.bias", PS_KEY_SHAPE, "no-biases", "=false true=false false=true" },
   { "add_qkv_bias", PS_KEY_SHAPE, "qkv-bias", "=true" },
   { "mtp_num_layers", PS_KEY_MODEL, "mtp", NULL },
   { "hybrid_layer_pattern hybrid_override_pattern", PS_KEY_SHAPE, "pattern", NULL },
@@ -592,12 +595,16 @@ const char *ps_launch_precision (const PsLaunchFacts *facts)
   const char *recipe = ps_launch_fact (facts, "precision.recipe"), *name = ps_launch_fact (facts, "precision");
   guint precision;
 
-  if (name != NULL && ps_precision_parse ("", name, &precision, NULL))
+  if (name == NULL || !ps_precision_parse ("", name, &precision, NULL))
+    name = NULL;
+  else if (precision > PS_PRECISION_BF16) /* else that of all but products, which may have fewer bits */
     return ps_precision_name (precision);
   if (ps_launch_is (facts, "precision.fp4"))
     return "nvfp4";
   if (ps_launch_is (facts, "precision.fp8"))
     return recipe != NULL && ps_precision_parse ("", recipe, &precision, NULL) ? ps_precision_name (precision) : "fp8";
+  if (name != NULL)
+    return ps_precision_name (precision);
   return ps_launch_is (facts, "precision.fp16") ? "fp16" : ps_launch_is (facts, "precision.bf16") ? "bf16" : "fp32";
 }
 

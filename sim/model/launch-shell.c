@@ -638,7 +638,8 @@ static char *read_word (Shell *shell, GPtrArray *out)
 
 /* Commands */
 
-/* What Slurm is told of nodes and GPUs: options in comments, the variables that it sets by them, and the key. */
+/* What Slurm is told of nodes and GPUs: options in comments and of sbatch, the variables that it sets by them, and the
+ * key. */
 static const struct {
   const char *options[2], *names[2], *key;
 } slurm[] = {
@@ -647,20 +648,28 @@ static const struct {
   { { "--gpus-per-node", "--gres" }, { "SLURM_GPUS_ON_NODE", "SLURM_GPUS_PER_NODE" }, "nproc_per_node" },
 };
 
+/* What the command line says of it, in the first line, wins over the script. */
 static void read_slurm (Shell *shell, const char *comment)
 {
   g_autofree char *line = g_strndup (comment, strcspn (comment, "\r\n"));
 
   for (guint i = 0; i < 2 * G_N_ELEMENTS (slurm); i++) {
     const char *option = slurm[i / 2].options[i % 2], *place = option != NULL ? strstr (line, option) : NULL;
-    const char *value = place != NULL ? place + strlen (option) : "";
-
-    if (*value != '=' && *value != ' ')
+    if (place == NULL)
       continue;
-    g_autofree char *text = g_strndup (value + 1, strcspn (value + 1, " \t#"));
+    const char *value = place + strlen (option);
+    const gboolean joined = option[1] != '-' && g_ascii_isdigit (*value); /* -N4 */
+    if (*value != '=' && *value != ' ' && !joined)
+      continue;
+    value += !joined;
+    g_autofree char *text = g_strndup (value, strcspn (value, " \t#"));
     const char *number = strrchr (text, ':') != NULL ? strrchr (text, ':') + 1 : text; /* gpu:a100:8 */
-    for (guint k = 0; k < 2 && g_ascii_isdigit (*number) && number[strspn (number, G_CSET_DIGITS)] == '\0'; k++)
-      assign_text (shell, slurm[i / 2].names[k], number);
+    for (guint k = 0; k < 2 && g_ascii_isdigit (*number) && number[strspn (number, G_CSET_DIGITS)] == '\0'; k++) {
+      const GPtrArray *before = g_hash_table_lookup (shell->variables, slurm[i / 2].names[k]);
+
+      if (before == NULL || shell->line == 1 || ((const Word *)before->pdata[0])->line > 1)
+        assign_text (shell, slurm[i / 2].names[k], number);
+    }
   }
 }
 
@@ -961,6 +970,14 @@ static Truth take_command (Shell *shell, const GPtrArray *words, gboolean is_lau
     for (guint i = 1; i < words->len && text->len < MAX_WORD; i++)
       g_string_append_printf (text, "%s ", word_at (words, i));
     return run_text (shell, text->str);
+  }
+  if (g_str_equal (name, "sbatch") && shell->line == 1) {
+    g_autoptr (GString) options = g_string_new (NULL);
+
+    for (guint i = 1; i < words->len; i++)
+      g_string_append_printf (options, " %s", word_at (words, i));
+    read_slurm (shell, options->str);
+    return YES;
   }
   if (g_str_equal (name, "set") && g_str_equal (first, "--")) {
     set_arguments (shell, words, 2);
