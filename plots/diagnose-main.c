@@ -202,18 +202,18 @@ static const PsOption rows[] = {
 static const PsCommandHelp help = {
   .arguments = "TRACE...",
   .summary
-  = "Says where the time of a run goes and which schedule would be faster, from a few profiled steps: a\n"
+  = "Says where the time of a run goes and which schedule would be faster, from a few profiled steps: a "
     "timeline of pipesim, its Chrome trace, or a trace of PyTorch's profiler, Nsight Systems (.sqlite) or\n"
     "OpenTelemetry (.jsonl), or a folder with one of each rank. Several TRACEs are more iterations of the same run.",
-  .text = "Idle time has a cause: warm-up and drain (before a device's first and after its last op), forward and\n"
-          "backward (another device has yet to make the input), transfer (the input is being sent), channel (it\n"
-          "cannot travel yet), sync (the others' optimizer), host (posting and launching), and unexplained (the op\n"
+  .text = "Idle time has a cause: warm-up and drain (before a device's first and after its last op), forward and "
+          "backward (another device has yet to make the input), transfer (the input is being sent), channel (it "
+          "cannot travel yet), sync (the others' optimizer), host (posting and launching), and unexplained (the op "
           "was next, had its input, and did not begin).\n\n"
-          "Other schedules are predicted from the medians of the trace. If they have another number of stages, stages\n"
-          "of the run are joined or divided evenly; a stage takes the same time on any device. A schedule fits if it\n"
+          "Other schedules are predicted from the medians of the trace. If they have another number of stages, stages "
+          "of the run are joined or divided evenly; a stage takes the same time on any device. A schedule fits if it "
           "needs no more memory than the run does, by the same count (of activations, where no bytes are told). If the "
-          "trace does not have B and W apart,\n"
-          "--costs-from with runs of other schedules, or --model, tells them. The run's own order is predicted too:\n"
+          "trace does not have B and W apart, "
+          "--costs-from with runs of other schedules, or --model, tells them. The run's own order is predicted too: "
           "compared with its measured time, this shows how far to trust the predictions.\n",
   .examples = "pipesim diagnose measured.json\n"
               "pipesim diagnose measured.json --json --time-limit 0\n"

@@ -134,8 +134,8 @@ static const PsOption rows[] = {
 
 static const PsCommandHelp help = {
   .arguments = "RESULTS.db [TIMELINE...]",
-  .summary = "Writes a page that needs nothing but a browser. It shows the best settings of a sweep, time against\n"
-             "memory, and timelines to zoom and drag: of the fastest setting for each number of devices, simulated\n"
+  .summary = "Writes a page that needs nothing but a browser. It shows the best settings of a sweep, time against "
+             "memory, and timelines to zoom and drag: of the fastest setting for each number of devices, simulated "
              "again, and of the files given (of pipesim predict -o or pipesim exec --trace).",
   .examples = "pipesim report results.db -o report.html\n"
               "pipesim report results.db measured.json -o report.html --title 'Four GPUs'\n"

@@ -71,8 +71,8 @@ static int run (G_GNUC_UNUSED const PsCmd *command, gpointer base, G_GNUC_UNUSED
 const PsCmd ps_cmd_compare = {
   .help = {
   .arguments = "FIRST SECOND",
-  .summary = "Compares two timelines, op by op: a predicted with a measured one, two predictions or two runs, of\n"
-             "one schedule or of two. Each is a timeline of pipesim, its Chrome trace, or a trace of PyTorch's\n"
+  .summary = "Compares two timelines, op by op: a predicted with a measured one, two predictions or two runs, of "
+             "one schedule or of two. Each is a timeline of pipesim, its Chrome trace, or a trace of PyTorch's "
              "profiler, Nsight Systems (.sqlite) or OpenTelemetry (.jsonl), or a folder with one of each rank.\n"
              "docs/traces.md says how to record them.",
   .examples = "pipesim compare predicted.json measured.json\n"

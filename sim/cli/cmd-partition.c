@@ -460,10 +460,10 @@ static char *describe_algorithms (void)
       "\nbottleneck = the slowest stage or link for one microbatch; a link bears the activation and its gradient.\n"
       "pipedream counts it as its recurrence does, all-reduce of replicas included.\n"
       "balance = time of all layers / (speeds of all stages x bottleneck). Iteration times are simulated.\n\n"
-      "FILE.csv: layer,time,activation_bytes,parameter_bytes and a line for each layer: the time of F + B + W of one\n"
-      "microbatch (1.5ms; an integer without unit is ns), the bytes it hands on, the bytes of its weights. Further\n"
+      "FILE.csv: layer,time,activation_bytes,parameter_bytes and a line for each layer: the time of F + B + W of one "
+      "microbatch (1.5ms; an integer without unit is ns), the bytes it hands on, the bytes of its weights. Further "
       "columns, as far as known: forward, backward, flops, kept_bytes, weight_kept_bytes, state_bytes; else\n"
-      "F = B = W, a forward keeps activation_bytes, and weights, gradients and optimizer state are 4 times the\n"
+      "F = B = W, a forward keeps activation_bytes, and weights, gradients and optimizer state are 4 times the "
       "weights.\n");
   return g_string_free (text, FALSE);
 }

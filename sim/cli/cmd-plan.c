@@ -436,7 +436,7 @@ static char *describe_formula (const Answer *answer)
   const PsLayouts *layouts = answer->layouts;
 
   return g_strdup_printf ("MFU = %.6g FLOPs of F, B and W per step / (step * %u GPUs * %.6g FLOP/s, the cluster's %s); "
-                          "PaLM, arXiv 2204.02311, appendix B",
+                          "PaLM, arXiv 2204.02311, appendix B, with all scores of attention, masked ones too",
                           layouts->step_flops, layouts->n_gpus, layouts->peak_flops, layouts->peak_key);
 }
 
@@ -480,6 +480,11 @@ static char *describe_failure (const Answer *answer)
   return layouts->slowest_ns > 0
              ? g_strdup_printf ("no number of GPUs up to %u has a step of at most %s within memory; numbers tried: %u",
                                 layouts->n_gpus, slowest, layouts->n_sizes)
+         : layouts->n_impossible == layouts->n_settings
+             ? g_strdup_printf (
+                 "no setting is possible on %u GPUs: d times b has to divide the batch of %" G_GINT64_FORMAT
+                 ", p t c d has to be %u, and stages and their matrices have to take p and t; %s",
+                 layouts->n_gpus, answer->question.global_batch, layouts->n_gpus, search)
              : g_strdup_printf ("no setting fits on %u GPUs; weights, gradients and optimizer state alone are %s; %s",
                                 layouts->n_gpus, state, search);
 }
@@ -675,21 +680,21 @@ const PsCmd ps_cmd_plan = {
   .help = {
   .summary = "Finds the fastest settings to train a model on a number of GPUs within memory. All simulated.",
   .text
-  = "Tries pipelines of p devices of t c GPUs each (tensor and sequence parallelism, contexts) in\n"
-    "d = GPUs / (p t c) replicas, experts over e of the GPUs of a device and its replicas, microbatches of\n"
-    "b = 1, 2, 4, 8 and 16 sequences, recomputation, schedules and, where a schedule takes any number, v chunks\n"
-    "per device. A single device (p = 1) has no pipeline: the fastest schedule stands for all, which may hide a\n"
+  = "Tries pipelines of p devices of t c GPUs each (tensor and sequence parallelism, contexts) in "
+    "d = GPUs / (p t c) replicas, experts over e of the GPUs of a device and its replicas, microbatches of "
+    "b = 1, 2, 4, 8 and 16 sequences, recomputation, schedules and, where a schedule takes any number, v chunks "
+    "per device. A single device (p = 1) has no pipeline: the fastest schedule stands for all, which may hide a "
     "part of the all-reduce. A row is the fastest setting of its p, t, c, e and d.\n\n"
     "within 1 % = other schedules of the same p, t, c, e and d whose step takes at most 1 % longer\n"
-    "runs in = number of frameworks that have the schedule by a name of their own and take the setting, which --wide\n"
-    "names; pipesim exec is one, where\n"
-    "it runs the layout. With --framework or --to ranks begin with what that framework runs; --to with\n"
-    "--explain prints the launch of that rank\n"
+    "runs in = number of frameworks that have the schedule by a name of their own and take the setting, which "
+    "--wide names; pipesim exec is one, where it runs the layout. With --framework or --to ranks begin with what that "
+    "framework runs; --to with --explain prints the launch of that rank\n"
     "step = iteration time, all-reduce of the gradients over the replicas included\n"
     "peak memory = of a GPU\n"
-    "MFU = FLOPs of the model per step / (step * GPUs * peak rate of a GPU in the model's precision); the FLOPs\n"
-    "are those of F, B and W; recomputation does not count (Chowdhery et al., PaLM, arXiv 2204.02311, appendix B)\n"
-    "confidence = high: all costs were measured; medium: some of them lie between measured ones, or are modelled\n"
+    "MFU = FLOPs of the model per step / (step * GPUs * peak rate of a GPU in the model's precision); the FLOPs "
+    "are those of F, B and W; recomputation does not count, and all scores of attention do (Chowdhery et al., PaLM, "
+    "arXiv 2204.02311, appendix B; Megatron-LM's log counts the half that a causal mask leaves)\n"
+    "confidence = high: all costs were measured; medium: some of them lie between measured ones, or are modelled "
     "and the line that begins with interval has published runs of the class; low: modelled, and it has none\n",
   .examples = "pipesim plan --model llama-3-8b --cluster h100-80gb -g 16 --global-batch 64\n"
               "pipesim plan --model llama-3-8b --cluster h100-80gb -g 16 --global-batch 64 -s 1f1b,interleaved "

@@ -350,7 +350,7 @@ static char *help_on_formats (void)
     g_string_append_printf (text, "  %-16s %s\n", formats[i]->name, formats[i]->description);
   g_string_append (
       text,
-      "\nWith --model and --cluster or --db also megatron, torchtitan, torchtitan-0.2 and deepspeed: the flags or\n"
+      "\nWith --model and --cluster or --db also megatron, torchtitan, torchtitan-0.2 and deepspeed: the flags or "
       "keys that run it there, with the layout of its stages.\n"
       "\nA schedule FILE may be in any of them that can be read; its contents say which one it is.\n");
   return g_string_free (text, FALSE);

@@ -234,11 +234,11 @@ const PsCmd ps_cmd_models = {
   .help
   = { .arguments = "[NAME|FILE]",
       .summary = "Lists the models that ship with pipesim, for --model, or prints the description of one.",
-      .text = "A model of your own is a copy of such a description: --model FILE.ini. --model also takes the\n"
-              "config.json of a model for Hugging Face's transformers. For a FILE the command prints the\n"
-              "number of parameters, the units of its layers in turn, by the letters of Megatron-LM's hybrid\n"
+      .text = "A model of your own is a copy of such a description: --model FILE.ini. --model also takes the "
+              "config.json of a model for Hugging Face's transformers. For a FILE the command prints the "
+              "number of parameters, the units of its layers in turn, by the letters of Megatron-LM's hybrid "
               "patterns (* attention, w with a window, + latent, D sparse, M Mamba-2, G gated delta net, l linear,\n"
-              "- MLP, E experts, multi-token prediction after /), and the keys that it does not know. data/README.md\n"
+              "- MLP, E experts, multi-token prediction after /), and the keys that it does not know. data/README.md "
               "explains the keys and has the source of every figure.\n",
       .examples = "pipesim models\n"
                   "pipesim models --json\n"
@@ -253,9 +253,9 @@ const PsCmd ps_cmd_clusters = {
   .help
   = { .arguments = "[NAME|FILE | --like NAME [KEY=VALUE...]]",
       .summary = "Lists the clusters that ship with pipesim, for --cluster, or prints the description of one.",
-      .text = "Figures are per device and in one direction, k, M, G, T and P decimal. A cluster of your own is a copy\n"
-              "of such a description: --cluster FILE.ini. A FILE is checked and printed as a row; keys that it omits\n"
-              "are those of the nearest GPU that ships, and a note says which. data/README.md explains the keys and\n"
+      .text = "Figures are per device and in one direction, k, M, G, T and P decimal. A cluster of your own is a copy "
+              "of such a description: --cluster FILE.ini. A FILE is checked and printed as a row; keys that it omits "
+              "are those of the nearest GPU that ships, and a note says which. data/README.md explains the keys and "
               "has the source of every figure.\n",
       .examples = "pipesim clusters\n"
                   "pipesim clusters --json\n"

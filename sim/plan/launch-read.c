@@ -29,6 +29,7 @@ typedef struct {
   gboolean hybrid;
   PsModel *model; /* NULL: not known */
   GPtrArray *words;
+  GString *unused; /* ", --replicas": options of a setting that the command does not have */
   GString *notes;
   PsLaunchCommand *command;
   GError *error; /* the first one */
@@ -88,14 +89,17 @@ static gboolean has_costs (const Reader *reader)
          || (find_given_for (reader, "costs-from") != NULL && find_given_for (reader, "cluster") == NULL);
 }
 
-/* Adds an option that the command has and its line does not give. */
+/* Adds an option that the command has and its line does not give. One that others have is noted. */
 static void G_GNUC_PRINTF (3, 4) add (Reader *reader, const char *name, const char *format, ...)
 {
   static const char *const orders[] = { "schedule", "devices",   "chunks", "microbatches", "group", "defer-head",
                                         "replicas", "recompute", "gpus",   "global-batch", NULL };
   const PsOption *row = find_row (reader->rows, NULL, name);
+  const PsOption *other = row == NULL && !reader->searches ? ps_option_find (ps_setting_options, name) : NULL;
   va_list arguments;
 
+  if (other != NULL && !other->hidden && !g_str_equal (name, "layout")) /* that is what partition finds */
+    g_string_append_printf (reader->unused, ", --%s", name);
   if (row == NULL || find_given (row, reader->argv) != NULL || (has_costs (reader) && !g_strv_contains (orders, name)))
     return;
   g_ptr_array_add (reader->words,
@@ -529,7 +533,9 @@ static gint64 find_replicas (Reader *reader, gint64 shared, gint64 *gpus)
   if (find_given_for (reader, "replicas") != NULL) {
     reader->command->counted = *gpus == 0 && sharded < 1 && replicated < 2;
     *gpus = replicas * shared;
-  } else if (*gpus > 0)
+  } else if (*gpus > 0 && reader->searches && batch > 0)
+    replicas = 1; /* the command finds them, for any number of GPUs */
+  else if (*gpus > 0)
     replicas = divide (reader, "GPUs", *gpus, "the GPUs of a replica", shared);
   else if (replicas > 0)
     *gpus = replicas * shared;
@@ -699,6 +705,9 @@ static void note_rest (Reader *reader)
                             i == 0 ? ": not known: " : ", ", ((PsLaunchKey *)strange->pdata[i])->key);
   if (strange->len > 0)
     g_string_append_c (reader->notes, '\n');
+  if (reader->unused->len > 0)
+    g_string_append_printf (reader->notes, "%s: not looked at here, but by predict: %s\n", reader->facts->where,
+                            reader->unused->str + 2);
 }
 
 static void read_facts (Reader *reader)
@@ -787,6 +796,7 @@ gboolean ps_launch_read (const PsOption *rows, char *const *argv, const char *wh
 
   reader.searches = find_row (rows, NULL, "devices") == NULL || find_row (rows, NULL, "") != NULL;
   reader.words = g_ptr_array_new ();
+  g_autoptr (GString) unused = reader.unused = g_string_new (NULL);
   reader.notes = g_string_new (NULL);
   g_autoptr (PsLaunchFacts) facts = form != PS_LAUNCH_NONE ? ps_launch_facts (where, text, form, &reader.error) : NULL;
   reader.facts = facts;
@@ -796,6 +806,8 @@ gboolean ps_launch_read (const PsOption *rows, char *const *argv, const char *wh
     reader.model = ps_model_load (where, &reader.error);
     add (&reader, "model", "%s", where);
   }
+  if (unused->len > 0) /* what is left is no run to refuse */
+    g_clear_pointer (&command->schedule, g_free);
   ps_model_free (reader.model);
   command->notes = g_string_free (reader.notes, FALSE);
   take_words (reader.words, argv, command);
