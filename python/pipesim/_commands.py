@@ -630,6 +630,7 @@ _PLAN: dict[str, str] = {
     "precision": ",",
     "db": ",",
     "profile": ",",
+    "sequence": ",",
     "cluster": ",",
     "memory_limit": ",",
     "reserve": ",",
@@ -674,6 +675,7 @@ def plan(
     precision: Value = None,
     db: Value = None,
     profile: Value = None,
+    sequence: Value = None,
     cluster: Value = None,
     memory_limit: Value = None,
     reserve: Value = None,
@@ -719,6 +721,7 @@ def plan(
         peak_flops does not change [default: its own]
     db: Measured costs: one pipeline of all GPUs, no replicas [default: none]
     profile: Profile in the database [default: all of the model]
+    sequence: Tokens per sequence in place of the model's [default: the model's]
     cluster: Cluster descriptions or their names; memory and peak rate come from them, and without --db all
         costs. Several are compared [required]
     memory_limit: Memory of a GPU [default: the cluster's]
@@ -1064,12 +1067,17 @@ _PARTITION: dict[str, str] = {
     "bandwidth_factor": ",",
     "network_factor": ",",
     "latency_factor": ",",
+    "cuda_graphs": ",",
+    "tp_comm_overlap": ",",
+    "moe_token_dispatcher_type": ",",
     "speed": ":",
     "memory_limit": ":",
     "comm_order": ",",
     "eager": ",",
     "recompute": ":",
     "tensor": ",",
+    "context": ",",
+    "cp_comm_type": ",",
     "loss": ",",
     "reduce": ",",
     "sync": ",",
@@ -1104,12 +1112,17 @@ def partition(
     bandwidth_factor: Value = None,
     network_factor: Value = None,
     latency_factor: Value = None,
+    cuda_graphs: Value = None,
+    tp_comm_overlap: Flag = None,
+    moe_token_dispatcher_type: Value = None,
     speed: Value = None,
     memory_limit: Value = None,
     comm_order: Value = None,
     eager: Value = None,
     recompute: Value = None,
     tensor: Value = None,
+    context: Value = None,
+    cp_comm_type: Value = None,
     loss: Value = None,
     reduce: Value = None,
     sync: Value = None,
@@ -1152,6 +1165,11 @@ def partition(
     network_factor: Multiplies the speed of the network between the nodes of --cluster alone; NVLink and other
         links stay [default: 1]
     latency_factor: Multiplies the latencies of links and network of --cluster [default: 1]
+    cuda_graphs: Kernels of --cluster that do not wait for the host to launch them: none, attn (all but experts)
+        or full_iteration [default: none]
+    tp_comm_overlap: Products hide the cluster's tensor_overlap of the all-reduces of --tensor
+    moe_token_dispatcher_type: What brings tokens to the experts of --experts: alltoall, deepep or hybridep
+        [default: alltoall]
     speed: Speed of all devices, or of each; at 0.8 an op takes 1 / 0.8 of its cost [default: 1]
     memory_limit: Memory of a device, or of each [default: the cluster's]
     comm_order: Where receives are posted: asap (as PyTorch lowers), deferred (right before the op that needs
@@ -1163,6 +1181,10 @@ def partition(
         stages or of each [default: none]
     tensor: GPUs of a device, which share its layers by tensor and sequence parallelism within a node [default:
         1]
+    context: Groups of --tensor GPUs in a device that share each sequence (context parallelism) [default: 1]
+    cp_comm_type: How the groups of --context exchange what attention needs: all_gather (keys and values, before
+        it), p2p (the same in a ring that attention hides, Megatron-LM's default) or a2a (heads for tokens)
+        [default: all_gather]
     loss: What is done with the logits: whole keeps them; fused keeps none and computes them again (Megatron-
         LM's linear fusion of cross-entropy); chunked has an eighth at a time, with their gradients (torchtitan,
         Liger) [default: the model's]
@@ -1191,7 +1213,7 @@ def compare(
     tolerance: Value = None,
     worst: Value = None,
 ) -> Result[Row]:
-    """Compares two timelines, op by op: a predicted with a measured one, two predictions or two runs, of
+    """Compares two timelines, op by op: a predicted with a measured one, two predictions or two runs, of one schedule or of
 
     tolerance: Exit with 3 when the two iteration times are further apart than this [default: none]
     worst: Ops to list, the most wrong first [default: 10]
@@ -1339,7 +1361,7 @@ def diagnose(
     output: Value = None,
     title: Value = None,
 ) -> Result[Row]:
-    """Says where the time of a run goes and which schedule would be faster, from a few profiled steps: a
+    """Says where the time of a run goes and which schedule would be faster, from a few profiled steps: a timeline of pipesim,
 
     time_limit: How long to search for better schedules; 0: not at all [default: 2 s]
     from_: Take the setting of a launch: a script, arguments, log or YAML of Megatron-LM, TOML or words of

@@ -436,7 +436,7 @@ static char *describe_formula (const Answer *answer)
   const PsLayouts *layouts = answer->layouts;
 
   return g_strdup_printf ("MFU = %.6g FLOPs of F, B and W per step / (step * %u GPUs * %.6g FLOP/s, the cluster's %s); "
-                          "PaLM, arXiv 2204.02311, appendix B, with all scores of attention, masked ones too",
+                          "PaLM, arXiv 2204.02311, appendix B, with the scores that a causal mask leaves out",
                           layouts->step_flops, layouts->n_gpus, layouts->peak_flops, layouts->peak_key);
 }
 
@@ -692,8 +692,8 @@ const PsCmd ps_cmd_plan = {
     "step = iteration time, all-reduce of the gradients over the replicas included\n"
     "peak memory = of a GPU\n"
     "MFU = FLOPs of the model per step / (step * GPUs * peak rate of a GPU in the model's precision); the FLOPs "
-    "are those of F, B and W; recomputation does not count, and all scores of attention do (Chowdhery et al., PaLM, "
-    "arXiv 2204.02311, appendix B; Megatron-LM's log counts the half that a causal mask leaves)\n"
+    "are those of F, B and W; recomputation does not count, scores that a causal mask leaves out do (Chowdhery et al., PaLM, "
+    "arXiv 2204.02311, appendix B; Megatron-LM's log counts half of the scores)\n"
     "confidence = high: all costs were measured; medium: some of them lie between measured ones, or are modelled "
     "and the line that begins with interval has published runs of the class; low: modelled, and it has none\n",
   .examples = "pipesim plan --model llama-3-8b --cluster h100-80gb -g 16 --global-batch 64\n"
