@@ -642,6 +642,7 @@ _PLAN: dict[str, str] = {
     "experts": ",",
     "zero": ",",
     "overlap_param_gather": ",",
+    "cp_comm_type": ",",
     "activation_func_fp8_input_store": ",",
     "framework": ",",
     "optimizer": ",",
@@ -687,6 +688,7 @@ def plan(
     experts: Value = None,
     zero: Value = None,
     overlap_param_gather: Flag = None,
+    cp_comm_type: Value = None,
     activation_func_fp8_input_store: Flag = None,
     framework: Value = None,
     optimizer: Value = None,
@@ -739,6 +741,9 @@ def plan(
     zero: Stage of ZeRO. The replicas share out, at 0, nothing; at 1, the optimizer state; at 2, gradients too;
         at 3, state and weights (FSDP) [default: 1 for modelled costs of several replicas or contexts, else 0]
     overlap_param_gather: Forwards of the next step hide the gather of the weights after --zero 1 and 2
+    cp_comm_type: How the groups of --context exchange what attention needs: all_gather (keys and values, before
+        it), p2p (the same in a ring that attention hides, Megatron-LM's default) or a2a (heads for tokens)
+        [default: all_gather]
     activation_func_fp8_input_store: Forwards keep the inputs of SwiGLU in 8 bits [default: the model's]
     framework: Framework whose use of memory is counted: none (formulas only), megatron, megatron-bridge (its
         performance recipes: gradients in bf16, fp8 and mxfp8 weights alone) or deepspeed [default: the model's;

@@ -475,18 +475,18 @@ static void add_kernels (Reader *reader, gboolean shares)
 
   if (reader->command->framework != NULL && g_str_has_prefix (reader->command->framework, "megatron") && shares
       && !is (reader, "reduce.overlap"))
-    add_layout (reader, "reduce", "exposed");
+    add (reader, "reduce", "exposed");
   if (is (reader, "overlap-param-gather"))
-    add_layout (reader, "overlap-param-gather", "yes");
+    add (reader, "overlap-param-gather", "yes");
   if (is (reader, "tp-comm-overlap"))
-    add_layout (reader, "tp-comm-overlap", "yes");
+    add (reader, "tp-comm-overlap", "yes");
   if (g_strcmp0 (dispatcher, "flex") == 0)
-    add_layout (reader, "moe-token-dispatcher-type", "%s", backend != NULL ? backend : "deepep");
+    add (reader, "moe-token-dispatcher-type", "%s", backend != NULL ? backend : "deepep");
   else if (dispatcher != NULL && g_str_equal (dispatcher, "allgather") && is (reader, "experts_of_layer")
            && fact (reader, "experts") != NULL)
     note (reader, "moe_token_dispatcher_type", "allgather is predicted as alltoall");
   if (graphs != NULL && scope != NULL)
-    add_layout (reader, "cuda-graphs", "%s", strstr (scope, "full_iteration") != NULL ? "full_iteration" : "attn");
+    add (reader, "cuda-graphs", "%s", strstr (scope, "full_iteration") != NULL ? "full_iteration" : "attn");
   if (is (reader, "loss.fusion") && g_strcmp0 (fact (reader, "loss.impl"), "linear") == 0)
     add (reader, "loss", "fused");
 }
@@ -594,7 +594,7 @@ static void add_sizes (Reader *reader)
     add_layout (reader, "adjacent-replicas", "yes");
   if (d * c > 1 || fact (reader, "zero") != NULL)
     add_layout (reader, "zero", "%" G_GINT64_FORMAT, find_zero (reader, p, d));
-  add_kernels (reader, d * c > 1);
+  add_kernels (reader, d * c > 1 || reader->searches);
 }
 
 /* Whether the launch is of torchtitan 0.2, whose configuration is a file of TOML. */

@@ -251,7 +251,7 @@ const PsOption ps_setting_options[] = {
   PS_OPTION ("cp-comm-type", 0, NAME (cp_comm, ps_cp_comm), "NAME",
              "How the groups of --context exchange what attention needs: all_gather (keys and values, before it), p2p "
              "(the same in a ring that attention hides, Megatron-LM's default) or a2a (heads for tokens)",
-             .group = PS_GROUP_TRAINING, .flags = PS_FIELD_MODELLED | PS_FIELD_NOT_COMPUTED,
+             .group = PS_GROUP_TRAINING, .flags = PS_FIELD_ALIKE | PS_FIELD_MODELLED | PS_FIELD_NOT_COMPUTED,
              SWEEP ("cp_comm_type", "cp comm", TEXT, .costs = TRUE, .pace = -2, .not_run = "is predicted only")),
   PS_OPTION ("experts", 0, COUNT (n_experts, PS_MAX_GPUS), "E",
              "GPUs of a device and its replicas that share the experts (expert parallelism)", .initial = 1,

@@ -508,7 +508,9 @@ for command in "predict --from" advise; do
   refuse 2 "--cluster: missing; name the machine, or give measured costs" pipesim $command launch.sh
 done
 refuse 2 "'sbatch -N 4 no.sh 8B' names no file" pipesim predict --from 'sbatch -N 4 no.sh 8B' --cluster h100-80gb
-refuse 1 "no setting is possible on 7 GPUs: d times b has to divide the batch of 8" pipesim plan --from launch.sh --cluster h100-80gb -g 7 -s 1f1b
+refuse 1 "no setting is possible on 13 GPUs: d times b has to divide the batch of 8" pipesim plan --from launch.sh --cluster h100-80gb -g 13 -s 1f1b
+run "plan keeps how a launch runs" "--cp-comm-type p2p --overlap-param-gather --tp-comm-overlap" \
+  pipesim plan --from 'bash launch.sh --overlap-grad-reduce --overlap-param-gather --tp-comm-overlap' --cluster h100-80gb --print-command
 run "the fewest GPUs of a launch" "GPUs are the fewest" pipesim plan --from launch.sh --cluster h100-80gb --target-step 1s -s 1f1b
 refuse 1 "no number of GPUs up to 4 has a step of at most 1 us within memory; numbers tried: 3" $plan --global-batch 8 --target-step 1us
 refuse 1 "no setting fits on 4 GPUs" $plan --global-batch 8 --memory-limit 1MiB
