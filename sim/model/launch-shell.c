@@ -655,6 +655,7 @@ static void read_slurm (Shell *shell, const char *comment)
 
   for (guint i = 0; i < 2 * G_N_ELEMENTS (slurm); i++) {
     const char *option = slurm[i / 2].options[i % 2], *place = option != NULL ? strstr (line, option) : NULL;
+
     if (place == NULL)
       continue;
     const char *value = place + strlen (option);
