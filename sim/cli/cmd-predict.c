@@ -647,11 +647,13 @@ enum {
   BUBBLE = 1 << 10,
   SERVE = 1 << 11,
   SLICES = 1 << 12,
+  SPEED = 1 << 13,
 };
 
 typedef struct {
   PsFigures figures;
   PsInterval interval;
+  double mfu;
   char *interval_text;
   char *order;
   char *slice_tokens;
@@ -680,6 +682,8 @@ static const struct {
   { PS_FIGURE ("first_token_ns"), SERVE },
   { PS_FIGURE ("prompts_per_s"), SERVE },
   { PS_FIGURE ("tokens_per_s"), SERVE },
+  { PS_FIGURE ("tokens_per_s"), SPEED },
+  { PS_CELL (Row, mfu, "mfu", "MFU", RATIO), SPEED },
   { PS_FIGURE ("lower_bound_ns"), 0 },
   { PS_FIGURE ("peak_memory_bytes"), 0 },
   { PS_FIGURE_JSON ("feasible"), 0 },
@@ -702,7 +706,8 @@ static const struct {
   { PS_CELL_SET ("tornado", NULL, TABLE), TORNADO },
 };
 
-static const char *const wide[] = { "makespan_ns", "iteration_p50_ns", "bubble_ratio_span", NULL };
+static const char *const wide[]
+    = { "makespan_ns", "iteration_p50_ns", "bubble_ratio_span", "tokens_per_s", "mfu", NULL };
 
 static const char *const wide_of_prefill[]
     = { "makespan_ns",   "iteration_ns",   "iteration_p50_ns", "bubble_ratio_span",
@@ -720,7 +725,9 @@ static guint find_subjects (const Report *report)
          | (setting->sync == PS_SYNC_BYPASS ? BYPASS : 0) | (options->memory ? MEMORY : 0)
          | (options->explain ? EXPLAIN : 0) | (samples ? SAMPLES : 0) | (samples && options->several ? WINS : 0)
          | (options->tornado ? TORNADO : 0) | (options->has_bubble ? BUBBLE : 0)
-         | (setting->serve != PS_SERVE_NONE ? SERVE : 0);
+         | (setting->serve != PS_SERVE_NONE                        ? SERVE
+            : setting->cluster != NULL && setting->lengths == NULL ? SPEED
+                                                                   : 0);
 }
 
 typedef struct {
@@ -816,6 +823,13 @@ static void add_row (Report *report, const PsPrediction *prediction)
     g_string_append_printf (tokens, "%s%u", k > 0 ? ":" : "", slices->tokens[k]);
   row.slice_tokens = tokens->len > 0 ? tokens->str : NULL;
   row.figures.layout = layout;
+  if (find_subjects (report) & SPEED) {
+    const PsSpeed speed = ps_run_speed (options->setting, row.figures.n_devices, row.figures.n_microbatches,
+                                        row.figures.metrics.iteration_ns);
+
+    row.figures.tokens_per_s = speed.tokens_per_s;
+    row.mfu = speed.mfu;
+  }
   ps_table_add (table, &row);
   report->shifts |= row.interval.p90_ns > 0 && !ps_interval_holds (&row.interval, row.figures.metrics.iteration_ns);
   if (row.figures.asynchronous) {
@@ -1431,6 +1445,7 @@ const PsCmd ps_cmd_predict = {
     = "bubble of iteration = 1 - busy time / (p * iteration time)\n"
       "bubble of span = 1 - (busy time / p) / longest span of a device\n"
       "first token: mean time from the start until a prompt of --serve prefill is in; tokens/s: of an iteration\n"
+      "tokens/s, MFU (pipesim plan --help): of all GPUs, with a model on a cluster; columns of --wide\n"
       "p10-p90: 80 of 100 runs of 5 steps at other times have a median iteration time in between (measured costs)\n",
     .examples = "pipesim predict -s all -p 4 -m 8 --costs f=1ms,b=1ms,w=1ms,c=100us,act=2MiB,wact=1MiB\n"
                 "pipesim predict -s 1f1b,zb-h1 -p 4 -m 32 --model llama-3-70b --cluster h100-80gb --tensor 8 --memory\n"
