@@ -376,11 +376,11 @@ static gboolean replicate (const PsSetting *setting, const PsModel *model, const
   if (setting->n_replicas == 1 || ps_costs_have_reduce (costs, 1))
     return zero == 0
            || ps_costs_zero (costs, cluster != NULL ? model : NULL, cluster, setting->n_replicas, zero, error);
-  return ps_refuse (error, PS_ERROR_USAGE,
-                    "--replicas %u: nothing says what an all-reduce takes; give reduce=TIME in --costs, a profile that "
-                    "several processes "
-                    "measured, or a model on a cluster. Costs: %s",
-                    setting->n_replicas, costs->source);
+  return ps_refuse (
+      error, PS_ERROR_USAGE,
+      "--replicas %u: %s; what an all-reduce takes is not said; give reduce=TIME in --costs, a profile that several "
+      "processes measured, or a model on a cluster",
+      setting->n_replicas, costs->source);
 }
 
 /* Leaves the costs of forwards. What F of a modelled stage takes is its input and the tensors of one layer, and it
