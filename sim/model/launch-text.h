@@ -24,8 +24,8 @@ typedef struct {
 } PsLaunchKey;
 
 /* Reads a file, or the script of "NAME=VALUE bash FILE ARGUMENT ...", whose first line then sets those, and names the
- * options of "sbatch OPTION ... FILE". Options among the arguments win over those of the launch. "torchrun ARGUMENT ..." and the like are the text themselves. Errors:
- * PS_ERROR_IO, PS_ERROR_USAGE. Free *text with g_free. */
+ * options of "sbatch OPTION ... FILE". Options among the arguments win over those of the launch. "torchrun ARGUMENT
+ * ..." and the like are the text themselves. Errors: PS_ERROR_IO, PS_ERROR_USAGE. Free *text with g_free. */
 gboolean ps_launch_open (const char *command, char **text, gsize *length, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
 /* What form the text has. An .ini description and a config.json are NONE. */
