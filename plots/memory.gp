@@ -27,7 +27,7 @@ do for [i = 1:panels] {
   if (weights_high[i] > 0) {
     set object 1 rectangle from graph 0, first 0 to graph 1, first weights_high[i] fillcolor rgb '#f1f1f1' fillstyle solid noborder behind
     set object 2 rectangle from graph 0, first 0 to graph 1, first weights_low[i] fillcolor rgb '#e4e4e4' fillstyle solid noborder behind
-    set label 3 'weights and their state' at graph 0.02, first weights_low[i] / 2 left font ',9' textcolor rgb '#777777'
+    set label 3 'held throughout: weights, gradients, optimizer' at graph 0.02, first weights_low[i] / 2 left font ',9' textcolor rgb '#777777'
   }
   if (limit > 0) {
     set arrow 1 from graph 0, first limit to graph 1, first limit nohead dashtype 2 linewidth 1 linecolor rgb '#d55e00' front

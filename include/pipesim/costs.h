@@ -140,7 +140,8 @@ static inline gint64 ps_costs_pair_more_ns (const PsCosts *costs, guint stage)
 }
 
 /* Duration of an overlapped pair of two ops, by their indices into op. Where the microbatches have different lengths,
- * as much overlaps as for the one that overlaps less. */
+ * as much overlaps as for the one that overlaps less. A modelled pair_ns is of F, B and W: a pair of F and B takes W
+ * less, which is an op of its own then. */
 gint64 ps_costs_pair_ns (const PsCosts *costs, guint a, guint b);
 
 /* The all-reduce of a stage's gradients, ns, where the placement has n_copies weight copies. */

@@ -642,6 +642,7 @@ _PLAN: dict[str, str] = {
     "experts": ",",
     "zero": ",",
     "overlap_param_gather": ",",
+    "cp_comm_type": ",",
     "activation_func_fp8_input_store": ",",
     "framework": ",",
     "optimizer": ",",
@@ -687,6 +688,7 @@ def plan(
     experts: Value = None,
     zero: Value = None,
     overlap_param_gather: Flag = None,
+    cp_comm_type: Value = None,
     activation_func_fp8_input_store: Flag = None,
     framework: Value = None,
     optimizer: Value = None,
@@ -739,6 +741,9 @@ def plan(
     zero: Stage of ZeRO. The replicas share out, at 0, nothing; at 1, the optimizer state; at 2, gradients too;
         at 3, state and weights (FSDP) [default: 1 for modelled costs of several replicas or contexts, else 0]
     overlap_param_gather: Forwards of the next step hide the gather of the weights after --zero 1 and 2
+    cp_comm_type: How the groups of --context exchange what attention needs: all_gather (keys and values, before
+        it), p2p (the same in a ring that attention hides, Megatron-LM's default) or a2a (heads for tokens)
+        [default: all_gather]
     activation_func_fp8_input_store: Forwards keep the inputs of SwiGLU in 8 bits [default: the model's]
     framework: Framework whose use of memory is counted: none (formulas only), megatron, megatron-bridge (its
         performance recipes: gradients in bf16, fp8 and mxfp8 weights alone) or deepspeed [default: the model's;
@@ -1067,12 +1072,17 @@ _PARTITION: dict[str, str] = {
     "bandwidth_factor": ",",
     "network_factor": ",",
     "latency_factor": ",",
+    "cuda_graphs": ",",
+    "tp_comm_overlap": ",",
+    "moe_token_dispatcher_type": ",",
     "speed": ":",
     "memory_limit": ":",
     "comm_order": ",",
     "eager": ",",
     "recompute": ":",
     "tensor": ",",
+    "context": ",",
+    "cp_comm_type": ",",
     "loss": ",",
     "reduce": ",",
     "sync": ",",
@@ -1107,12 +1117,17 @@ def partition(
     bandwidth_factor: Value = None,
     network_factor: Value = None,
     latency_factor: Value = None,
+    cuda_graphs: Value = None,
+    tp_comm_overlap: Flag = None,
+    moe_token_dispatcher_type: Value = None,
     speed: Value = None,
     memory_limit: Value = None,
     comm_order: Value = None,
     eager: Value = None,
     recompute: Value = None,
     tensor: Value = None,
+    context: Value = None,
+    cp_comm_type: Value = None,
     loss: Value = None,
     reduce: Value = None,
     sync: Value = None,
@@ -1155,6 +1170,11 @@ def partition(
     network_factor: Multiplies the speed of the network between the nodes of --cluster alone; NVLink and other
         links stay [default: 1]
     latency_factor: Multiplies the latencies of links and network of --cluster [default: 1]
+    cuda_graphs: Kernels of --cluster that do not wait for the host to launch them: none, attn (all but experts)
+        or full_iteration [default: none]
+    tp_comm_overlap: Products hide the cluster's tensor_overlap of the all-reduces of --tensor
+    moe_token_dispatcher_type: What brings tokens to the experts of --experts: alltoall, deepep or hybridep
+        [default: alltoall]
     speed: Speed of all devices, or of each; at 0.8 an op takes 1 / 0.8 of its cost [default: 1]
     memory_limit: Memory of a device, or of each [default: the cluster's]
     comm_order: Where receives are posted: asap (as PyTorch lowers), deferred (right before the op that needs
@@ -1166,6 +1186,10 @@ def partition(
         stages or of each [default: none]
     tensor: GPUs of a device, which share its layers by tensor and sequence parallelism within a node [default:
         1]
+    context: Groups of --tensor GPUs in a device that share each sequence (context parallelism) [default: 1]
+    cp_comm_type: How the groups of --context exchange what attention needs: all_gather (keys and values, before
+        it), p2p (the same in a ring that attention hides, Megatron-LM's default) or a2a (heads for tokens)
+        [default: all_gather]
     loss: What is done with the logits: whole keeps them; fused keeps none and computes them again (Megatron-
         LM's linear fusion of cross-entropy); chunked has an eighth at a time, with their gradients (torchtitan,
         Liger) [default: the model's]

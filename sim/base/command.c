@@ -62,13 +62,18 @@ static void append_option (const PsOption *row, GString *page)
     g_string_append_printf (page, "  %s\n%*s%s\n", names, INDENT, "", text->str);
 }
 
+/* Whether the page has the option: rows that include it leave some out, or take only some. */
+static gboolean is_shown (const PsOption *row, guint16 without, guint16 only)
+{
+  return *row->name != '\0' && !row->hidden && !(row->flags & without) && (only == 0 || row->flags & only);
+}
+
 static void append_group (const PsOption *rows, PsOptionGroup group, guint16 without, guint16 only, GString *page)
 {
   for (; rows->name != NULL; rows++)
     if (rows->rows != NULL)
       append_group (rows->rows, group, without | rows->flags, rows->only, page);
-    else if (*rows->name != '\0' && !rows->hidden && rows->group == group && !(rows->flags & without)
-             && (only == 0 || rows->flags & only))
+    else if (rows->group == group && is_shown (rows, without, only))
       append_option (rows, page);
 }
 
@@ -142,12 +147,12 @@ static gboolean print_page (G_GNUC_UNUSED const char *name, G_GNUC_UNUSED const 
   exit (printed ? EXIT_SUCCESS : EXIT_FAILURE);
 }
 
-static void add_names (const PsOption *rows, guint16 only, GPtrArray *names)
+static void add_names (const PsOption *rows, guint16 without, guint16 only, GPtrArray *names)
 {
   for (; rows->name != NULL; rows++)
     if (rows->rows != NULL)
-      add_names (rows->rows, rows->only, names);
-    else if (*rows->name != '\0' && !rows->hidden && (only == 0 || rows->flags & only))
+      add_names (rows->rows, without | rows->flags, rows->only, names);
+    else if (is_shown (rows, without, only))
       g_ptr_array_add (names, (gpointer)rows->name);
 }
 
@@ -158,7 +163,7 @@ static void suggest (const PsOption *rows, GError *error)
   g_autoptr (GPtrArray) names = g_ptr_array_new ();
   g_autofree char *typed = NULL, *meant = NULL, *before = error->message;
 
-  add_names (rows, 0, names);
+  add_names (rows, 0, 0, names);
   typed = g_strndup (dashes != NULL ? dashes + 2 : "", dashes != NULL ? strcspn (dashes + 2, "=") : 0);
   meant = ps_did_you_mean (typed, (const char *const *)names->pdata, names->len, "--");
   error->message = g_strconcat (before, meant, NULL);

@@ -175,6 +175,28 @@ char *ps_variation_describe (const PsVariation *variation)
   return g_string_free (text, FALSE);
 }
 
+PsSpeed ps_run_speed (const PsSetting *setting, guint n_devices, guint n_microbatches, gint64 iteration_ns)
+{
+  const PsCostSource *source = ps_setting_source (setting);
+  g_autoptr (PsModel) model = source != NULL && source->has_model && setting->serve == PS_SERVE_NONE
+                                  ? ps_setting_model (setting, NULL)
+                                  : NULL;
+  g_autoptr (PsCluster) cluster = setting->cluster != NULL ? ps_setting_read_cluster (setting, NULL) : NULL;
+  const double seconds = (double)MAX (iteration_ns, 1) / 1e9;
+  PsSpeed speed = { .n_gpus = (double)n_devices * setting->n_tensor * setting->n_context * setting->n_replicas };
+  const char *key;
+
+  if (model == NULL)
+    return speed;
+  const gint64 batch = (gint64)n_microbatches * setting->n_replicas * model->microbatch_size;
+  speed.tokens_per_s = (double)batch * model->sequence / seconds;
+  if (cluster != NULL)
+    speed.mfu
+        = ps_layout_step_flops (model, batch)
+          / (seconds * speed.n_gpus * ps_work_peak_flops (cluster, ps_number_formats[model->precision].bits, &key));
+  return speed;
+}
+
 PsFigures ps_prediction_figures (const PsPrediction *prediction)
 {
   const PsSchedule *schedule = prediction->program->schedule;

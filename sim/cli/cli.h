@@ -32,6 +32,15 @@ void ps_note_unread (const char *path);
  * none for. Costs that are not modelled assume nothing. */
 void ps_note_assumed (const PsSetting *setting);
 
+/* The speed of a run of the setting's model. */
+typedef struct {
+  double n_gpus;
+  double tokens_per_s; /* 0: the model is not known, or serves */
+  double mfu;          /* FLOPs of F, B and W over those of the GPUs' peak rate; 0: the cluster is not known */
+} PsSpeed;
+
+PsSpeed ps_run_speed (const PsSetting *setting, guint n_devices, guint n_microbatches, gint64 iteration_ns);
+
 /* How far modelled steps of the setting's machine, format and kind of layers were from published runs, for people; NULL
  * where costs are not modelled. Free with g_free. */
 char *ps_describe_errors (const PsSetting *setting);

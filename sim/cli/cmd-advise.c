@@ -106,30 +106,19 @@ static char *describe_idle (const PsSetting *setting, const PsPrediction *predic
 }
 
 /* "a step of 12.3 s, bubble 0.08, 210,000 tokens/s, MFU 0.41" */
-static char *describe_speed (const PsSetting *setting, const PsAdvice *advice)
+static char *describe_speed (const PsAdvice *advice)
 {
   const PsSetting *said = &advice->run.setting;
   const PsMetrics *metrics = &advice->prediction->metrics;
+  const PsSpeed speed = ps_run_speed (said, said->n_devices, said->n_microbatches, metrics->iteration_ns);
   g_autofree char *step = ps_format_time (metrics->iteration_ns);
   GString *text = g_string_new (NULL);
-  const PsCostSource *source = ps_setting_source (setting);
-  g_autoptr (PsModel) model = source != NULL && source->has_model ? ps_setting_model (setting, NULL) : NULL;
-  g_autoptr (PsCluster) cluster = setting->cluster != NULL ? ps_setting_read_cluster (setting, NULL) : NULL;
-  const guint n_gpus = said->n_devices * said->n_tensor * said->n_context * said->n_replicas;
-  const double seconds = (double)metrics->iteration_ns / 1e9;
-  const char *key;
 
   g_string_append_printf (text, "a step of %s, bubble %.4f", step, metrics->bubble_ratio);
-  if (model != NULL) {
-    gint64 batch = (gint64)said->n_microbatches * said->n_replicas * model->microbatch_size;
-
-    g_string_append_printf (text, ", %.0f tokens/s on %u GPUs", (double)batch * model->sequence / seconds, n_gpus);
-    if (cluster != NULL)
-      g_string_append_printf (
-          text, ", MFU %.4f",
-          ps_layout_step_flops (model, batch)
-              / (seconds * n_gpus * ps_work_peak_flops (cluster, ps_number_formats[model->precision].bits, &key)));
-  }
+  if (speed.tokens_per_s > 0)
+    g_string_append_printf (text, ", %.0f tokens/s on %.0f GPUs", speed.tokens_per_s, speed.n_gpus);
+  if (speed.mfu > 0)
+    g_string_append_printf (text, ", MFU %.4f", speed.mfu);
   return g_string_free (text, FALSE);
 }
 
@@ -302,7 +291,7 @@ static gboolean print_advice (const Options *options, const PsAdvice *advice, co
   } said[] = {
     { "costs", "simulated from ", ps_costs_describe (advice->prediction->costs) },
     { "interval", "interval: ", ps_describe_errors (setting) },
-    { "speed", "as it stands: ", describe_speed (setting, advice) },
+    { "speed", "as it stands: ", describe_speed (advice) },
     { "memory", "", describe_memory (setting, advice) },
     { "idle", "", describe_idle (setting, advice->prediction) },
     { "broken", "",
@@ -371,9 +360,6 @@ static int run (const PsCmd *command, gpointer base, int argc, char **argv, GErr
     return ps_refuse (error, PS_ERROR_USAGE, "'%s': not expected; the launch goes first", argv[1]);
   if (launch->file == NULL)
     return ps_refuse (error, PS_ERROR_USAGE, "no launch; give its file first: pipesim advise FILE");
-  if (ps_setting_source (options->setting) == NULL && options->setting->cluster == NULL)
-    return ps_refuse (error, PS_ERROR_USAGE,
-                      "--cluster: missing; name the machine, or give measured costs by --db or --costs-from");
   if (options->setting->costs_from != NULL && options->setting->cluster != NULL)
     return ps_refuse (
         error, PS_ERROR_USAGE,

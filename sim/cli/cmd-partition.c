@@ -507,8 +507,8 @@ static int run (G_GNUC_UNUSED const PsCmd *command, gpointer base, int argc, cha
   const PsPartitioner *partitioner = NULL;
   g_auto (Job) job = { 0 };
 
-  if (!ps_setting_check (options->setting, error) || !ps_column_choice_check (&options->columns, error)
-      || !check_options (options, argc > 1 ? argv[1] : NULL, error)
+  if (!check_options (options, argc > 1 ? argv[1] : NULL, error) || !ps_setting_check (options->setting, error)
+      || !ps_column_choice_check (&options->columns, error)
       || !find_partitioner (options->algorithm != NULL ? options->algorithm : "bottleneck", &partitioner, error)
       || !job_init (&job, options, error))
     return 0;

@@ -441,7 +441,7 @@ static char *describe_formula (const Answer *answer)
   const PsLayouts *layouts = answer->layouts;
 
   return g_strdup_printf ("MFU = %.6g FLOPs of F, B and W per step / (step * %u GPUs * %.6g FLOP/s, the cluster's %s); "
-                          "PaLM, arXiv 2204.02311, appendix B",
+                          "PaLM, arXiv 2204.02311, appendix B, with the scores that a causal mask leaves out",
                           layouts->step_flops, layouts->n_gpus, layouts->peak_flops, layouts->peak_key);
 }
 
@@ -485,6 +485,11 @@ static char *describe_failure (const Answer *answer)
   return layouts->slowest_ns > 0
              ? g_strdup_printf ("no number of GPUs up to %u has a step of at most %s within memory; numbers tried: %u",
                                 layouts->n_gpus, slowest, layouts->n_sizes)
+         : layouts->n_impossible == layouts->n_settings
+             ? g_strdup_printf (
+                 "no setting is possible on %u GPUs: d times b has to divide the batch of %" G_GINT64_FORMAT
+                 ", p t c d has to be %u, and stages and their matrices have to take p and t; %s",
+                 layouts->n_gpus, answer->question.global_batch, layouts->n_gpus, search)
              : g_strdup_printf ("no setting fits on %u GPUs; weights, gradients and optimizer state alone are %s; %s",
                                 layouts->n_gpus, state, search);
 }
@@ -654,7 +659,8 @@ static int run (G_GNUC_UNUSED const PsCmd *command, gpointer base, int argc, cha
   Options *options = base;
 
   if (argc > 1)
-    return ps_refuse (error, PS_ERROR_USAGE, "'%s': not expected; the model goes after --model", argv[1]);
+    return ps_refuse (error, PS_ERROR_USAGE, "'%s': not expected; the model goes after --model, a launch after --from",
+                      argv[1]);
   if (!finish_options (options, error))
     return 0;
   g_autoptr (PsTable) table = new_table (options);
@@ -695,7 +701,8 @@ const PsCmd ps_cmd_plan = {
     "step = iteration time, all-reduce of the gradients over the replicas included\n"
     "peak memory = of a GPU\n"
     "MFU = FLOPs of the model per step / (step * GPUs * peak rate of a GPU in the model's precision); the FLOPs "
-    "are those of F, B and W; recomputation does not count (Chowdhery et al., PaLM, arXiv 2204.02311, appendix B)\n"
+    "are those of F, B and W; recomputation does not count, scores that a causal mask leaves out do (Chowdhery et al., PaLM, "
+    "arXiv 2204.02311, appendix B; Megatron-LM's log counts half of the scores)\n"
     "confidence = high: all costs were measured; medium: some of them lie between measured ones, or are modelled "
     "and the line that begins with interval has published runs of the class; low: modelled, and it has none\n",
   .examples = "pipesim plan --model llama-3-8b --cluster h100-80gb -g 16 --global-batch 64\n"

@@ -667,11 +667,13 @@ enum {
   BUBBLE = 1 << 10,
   SERVE = 1 << 11,
   SLICES = 1 << 12,
+  SPEED = 1 << 13,
 };
 
 typedef struct {
   PsFigures figures;
   PsInterval interval;
+  double mfu;
   char *interval_text;
   char *order;
   char *slice_tokens;
@@ -700,6 +702,8 @@ static const struct {
   { PS_FIGURE ("first_token_ns"), SERVE },
   { PS_FIGURE ("prompts_per_s"), SERVE },
   { PS_FIGURE ("tokens_per_s"), SERVE },
+  { PS_FIGURE ("tokens_per_s"), SPEED },
+  { PS_CELL (Row, mfu, "mfu", "MFU", RATIO), SPEED },
   { PS_FIGURE ("lower_bound_ns"), 0 },
   { PS_FIGURE ("peak_memory_bytes"), 0 },
   { PS_FIGURE_JSON ("feasible"), 0 },
@@ -722,7 +726,8 @@ static const struct {
   { PS_CELL_SET ("tornado", NULL, TABLE), TORNADO },
 };
 
-static const char *const wide[] = { "makespan_ns", "iteration_p50_ns", "bubble_ratio_span", NULL };
+static const char *const wide[]
+    = { "makespan_ns", "iteration_p50_ns", "bubble_ratio_span", "tokens_per_s", "mfu", NULL };
 
 static const char *const wide_of_prefill[]
     = { "makespan_ns",   "iteration_ns",   "iteration_p50_ns", "bubble_ratio_span",
@@ -740,7 +745,9 @@ static guint find_subjects (const Report *report)
          | (setting->sync == PS_SYNC_BYPASS ? BYPASS : 0) | (options->memory ? MEMORY : 0)
          | (options->explain ? EXPLAIN : 0) | (samples ? SAMPLES : 0) | (samples && options->several ? WINS : 0)
          | (options->tornado ? TORNADO : 0) | (options->has_bubble ? BUBBLE : 0)
-         | (setting->serve != PS_SERVE_NONE ? SERVE : 0);
+         | (setting->serve != PS_SERVE_NONE                        ? SERVE
+            : setting->cluster != NULL && setting->lengths == NULL ? SPEED
+                                                                   : 0);
 }
 
 typedef struct {
@@ -830,6 +837,13 @@ static void add_row (Report *report, const PsPrediction *prediction)
     g_string_append_printf (tokens, "%s%u", k > 0 ? ":" : "", slices->tokens[k]);
   row.slice_tokens = tokens->len > 0 ? tokens->str : NULL;
   row.figures.layout = layout;
+  if (find_subjects (report) & SPEED) {
+    const PsSpeed speed = ps_run_speed (options->setting, row.figures.n_devices, row.figures.n_microbatches,
+                                        row.figures.metrics.iteration_ns);
+
+    row.figures.tokens_per_s = speed.tokens_per_s;
+    row.mfu = speed.mfu;
+  }
   ps_table_add (table, &row);
   report->shifts |= row.interval.p90_ns > 0 && !ps_interval_holds (&row.interval, row.figures.metrics.iteration_ns);
   if (row.figures.asynchronous) {
@@ -1256,12 +1270,13 @@ static gboolean check_single (const Options *options, GError **error)
 
 static gboolean check_options (Options *options, const char *stray, GError **error)
 {
+  if (stray != NULL)
+    return ps_refuse (error, PS_ERROR_USAGE,
+                      "'%s': not expected; a schedule goes after --schedule, a launch after --from", stray);
   if (!ps_launch_imply (options->launch.to, options->setting, error) || !ps_setting_check (options->setting, error))
     return FALSE;
   options->several
       = options->schedules != NULL && (options->schedules[1] != NULL || g_str_equal (options->schedules[0], "all"));
-  if (stray != NULL)
-    return ps_refuse (error, PS_ERROR_USAGE, "'%s': not expected; the schedule goes after --schedule", stray);
   if (options->schedules == NULL && !options->print_costs && options->expect == NULL)
     return ps_refuse (error, PS_ERROR_USAGE, "--schedule: missing; give a family, a schedule file, or all");
   if (options->has_faster && !options->explain)
@@ -1309,6 +1324,32 @@ static gboolean predict_again (const char *path, const char *line, GPtrArray *ro
   if (cause != NULL)
     g_propagate_prefixed_error (error, cause, "%s: predict %s: ", path, line);
   return cause == NULL;
+}
+
+/* Predicts the command lines of the file again. Those that fail are left out of the list; the last of them is the
+ * error, and the others are printed. */
+static gboolean predict_all (const Options *options, GPtrArray *rows, char **commands, GError **error)
+{
+  guint n = 0;
+
+  for (guint i = 0; commands[i] != NULL; i++) {
+    GError *refusal = NULL;
+
+    if (predict_again (options->expect, commands[i], rows, &refusal)) {
+      char *done = commands[i];
+
+      commands[i] = commands[n];
+      commands[n++] = done;
+      continue;
+    }
+    if (*error != NULL)
+      ps_error_report (g_get_prgname (), *error, (char *[]){ NULL, NULL });
+    g_clear_error (error);
+    g_propagate_error (error, refusal);
+  }
+  for (char **failed = commands + n; *failed != NULL; failed++)
+    g_clear_pointer (failed, g_free);
+  return *error == NULL;
 }
 
 /* Prints what moved, for each command line with a table. Returns the exit code. */
@@ -1365,12 +1406,11 @@ static int expect (const Options *options, GError **error)
   if (file == NULL)
     return 0;
   commands = *own != '\0' ? g_strsplit (own, "\n", 1) : ps_expected_commands (file);
-  for (guint i = 0; commands[i] != NULL; i++)
-    if (!predict_again (options->expect, commands[i], rows, error))
-      return 0;
+  if (!predict_all (options, rows, commands, error) && (options->update || commands[0] == NULL))
+    return 0;
   guint n = rows->len;
   if (!options->update)
-    return check_moves (options, file, rows, commands, error);
+    return check_moves (options, file, rows, commands, *error == NULL ? error : NULL);
   ps_expected_update (file, rows, commands, tolerance);
   g_autofree char *json = ps_expected_to_json (file);
   if (ps_write_file (options->expect, json, -1, error))
@@ -1422,6 +1462,7 @@ const PsCmd ps_cmd_predict = {
     = "bubble of iteration = 1 - busy time / (p * iteration time)\n"
       "bubble of span = 1 - (busy time / p) / longest span of a device\n"
       "first token: mean time from the start until a prompt of --serve prefill is in; tokens/s: of an iteration\n"
+      "tokens/s, MFU (pipesim plan --help): of all GPUs, with a model on a cluster; columns of --wide\n"
       "p10-p90: 80 of 100 runs of 5 steps at other times have a median iteration time in between (measured costs)\n",
     .examples = "pipesim predict -s all -p 4 -m 8 --costs f=1ms,b=1ms,w=1ms,c=100us,act=2MiB,wact=1MiB\n"
                 "pipesim predict -s 1f1b,zb-h1 -p 4 -m 32 --model llama-3-70b --cluster h100-80gb --tensor 8 --memory\n"

@@ -391,6 +391,8 @@ static gboolean finish_options (Options *options, const char *stray, GError **er
 {
   PsSetting *setting = options->setting;
 
+  if (stray != NULL)
+    return ps_refuse (error, PS_ERROR_USAGE, "'%s': not expected; a search starts from costs alone", stray);
   if (!ps_launch_imply (options->launch.to, setting, error) || !ps_setting_check (setting, error))
     return FALSE;
   if (options->jobs == 0)
@@ -399,8 +401,6 @@ static gboolean finish_options (Options *options, const char *stray, GError **er
     return ps_refuse (error, PS_ERROR_USAGE, "--time-limit: '0' leaves no time; 10s would be right");
   if (!options->has_time_limit && options->moves == 0)
     options->time_limit_ns = DEFAULT_TIME_LIMIT_NS;
-  if (stray != NULL)
-    return ps_refuse (error, PS_ERROR_USAGE, "'%s': not expected; a search starts from costs alone", stray);
   if (setting->n_devices == 0)
     return ps_refuse (error, PS_ERROR_USAGE, "-p/--devices: missing; a search needs it");
   if (setting->n_microbatches == 0 && setting->serve != PS_SERVE_NONE)

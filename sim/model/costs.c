@@ -1153,8 +1153,8 @@ static guint find_equal (guint (*count)[PS_N_UNIT_KINDS], guint stage)
 
 static char *describe_source (const PsModel *model, const PsCluster *cluster)
 {
-  g_autofree char *gpus
-      = cluster->tensor > 1 ? g_strdup_printf (", %u GPUs to a device", cluster->tensor) : g_strdup ("");
+  const guint n_gpus = cluster->tensor * MAX (model->spread.context, 1);
+  g_autofree char *gpus = n_gpus > 1 ? g_strdup_printf (", %u GPUs to a device", n_gpus) : g_strdup ("");
   g_autofree char *assumes = ps_framework_assumes (model);
 
   return g_strdup_printf ("model '%s' on cluster '%s'%s%s%s", model->name, cluster->name, gpus,

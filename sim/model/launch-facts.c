@@ -37,6 +37,7 @@ void ps_launch_facts_free (PsLaunchFacts *facts)
   g_hash_table_unref (facts->unknown);
   g_ptr_array_unref (facts->matters);
   g_ptr_array_unref (facts->strange);
+  g_ptr_array_unref (facts->words);
   g_free (facts);
 }
 
@@ -60,15 +61,29 @@ char *ps_launch_place (const PsLaunchFacts *facts, const PsLaunchKey *key)
   return key->line > 0 ? g_strdup_printf ("%s:%u", facts->where, key->line) : g_strdup (facts->where);
 }
 
+/* Whether the row says what the key is without a value. */
+static gboolean is_flag (const PsKeyRow *row)
+{
+  return row->values != NULL && (*row->values == '=' || strstr (row->values, " =") != NULL);
+}
+
 static void take_key (PsLaunchFacts *facts, PsLaunchKey *key)
 {
   const PsKeyRow *row = ps_launch_key_row (facts->form, key->key);
 
+  if (*key->key == '\0') {
+    g_ptr_array_add (facts->words, key);
+    return;
+  }
   if (row == NULL && facts->form != PS_LAUNCH_LOG && facts->form != PS_LAUNCH_YAML)
     g_ptr_array_add (facts->strange, key);
   if (row == NULL || row->kind == PS_KEY_HARMLESS)
     return;
-  g_autofree char *value = key->unknown != NULL ? g_strdup ("") : translate (row, key->value);
+  const gboolean more = key->word && is_flag (row); /* words, not a value */
+  const gboolean known = key->unknown == NULL || more;
+  if (more && !key->unset)
+    g_ptr_array_add (facts->words, key);
+  g_autofree char *value = known ? translate (row, more ? "" : key->value) : g_strdup ("");
   gboolean says = value != NULL && !g_str_equal (value, "false") && !g_str_equal (value, "0")
                   && !g_str_equal (value, "none") && !g_str_equal (value, "[]");
   if (row->kind == PS_KEY_MATTERS) {
@@ -81,9 +96,9 @@ static void take_key (PsLaunchFacts *facts, PsLaunchKey *key)
     g_hash_table_remove (facts->unknown, row->fact);
     return;
   }
-  g_hash_table_remove (key->unknown != NULL ? facts->values : facts->unknown, row->fact);
+  g_hash_table_remove (known ? facts->unknown : facts->values, row->fact);
   g_hash_table_insert (facts->sources, (gpointer)row->fact, key);
-  if (key->unknown != NULL)
+  if (!known)
     g_hash_table_insert (facts->unknown, (gpointer)row->fact, key);
   else
     g_hash_table_insert (facts->values, (gpointer)row->fact, g_steal_pointer (&value));
@@ -143,6 +158,7 @@ PsLaunchFacts *ps_launch_facts (const char *where, const char *text, PsLaunchFor
   facts->unknown = g_hash_table_new (g_str_hash, g_str_equal);
   facts->matters = g_ptr_array_new ();
   facts->strange = g_ptr_array_new ();
+  facts->words = g_ptr_array_new ();
   facts->keys = ps_launch_keys (where, text, form, error);
   if (facts->keys == NULL)
     return NULL;
@@ -208,12 +224,16 @@ const char *ps_launch_precision (const PsLaunchFacts *facts)
   const char *recipe = ps_launch_fact (facts, "precision.recipe"), *name = ps_launch_fact (facts, "precision");
   guint precision;
 
-  if (name != NULL && ps_precision_parse ("", name, &precision, NULL))
+  if (name == NULL || !ps_precision_parse ("", name, &precision, NULL))
+    name = NULL;
+  else if (precision > PS_PRECISION_BF16) /* else that of all but products, which may have fewer bits */
     return ps_precision_name (precision);
   if (ps_launch_is (facts, "precision.fp4"))
     return "nvfp4";
   if (ps_launch_is (facts, "precision.fp8"))
     return recipe != NULL && ps_precision_parse ("", recipe, &precision, NULL) ? ps_precision_name (precision) : "fp8";
+  if (name != NULL)
+    return ps_precision_name (precision);
   return ps_launch_is (facts, "precision.fp16") ? "fp16" : ps_launch_is (facts, "precision.bf16") ? "bf16" : "fp32";
 }
 

@@ -140,10 +140,16 @@ static char *find_reason (const char *text)
                         : g_strstrip (g_strdelimit (g_strndup (reason + 1, strcspn (reason + 1, "\2")), "\3", ' '));
 }
 
+/* Whether nothing of the word is known. */
+static gboolean is_unknown (const char *text)
+{
+  return *text == UNKNOWN && strchr (text, KNOWN) == text + strlen (text) - 1;
+}
+
 /* Whether the word is one variable or argument that is not set. */
 static gboolean is_unset (const char *text)
 {
-  return *text == UNKNOWN && strchr (text, KNOWN) == text + strlen (text) - 1 && strstr (text, "is\3not\3set") != NULL;
+  return is_unknown (text) && strstr (text, "is\3not\3set\3here\2") != NULL && strstr (text, "condition:") == NULL;
 }
 
 /* Remembers why a condition is not known. */
@@ -231,8 +237,8 @@ static void assign (Shell *shell, const char *name, GPtrArray *value, gboolean m
   if (shell->mode == MAYBE) {
     g_autofree char *reason = g_strconcat ("depends on a condition: ", shell->doubt, NULL);
     g_autofree char *mark = unknown_text (name, reason);
-    gboolean longer = !more && before != NULL && before->len == 1 && words->len == 1 && strchr (old, ' ') != NULL
-                      && g_str_has_prefix (text, old);
+    gboolean longer = !more && before != NULL && before->len == 1 && words->len == 1 && g_str_has_prefix (text, old)
+                      && g_ascii_isspace (text[strlen (old)]);
 
     if (!longer && !more) {
       g_ptr_array_set_size (words, 0);
@@ -626,7 +632,8 @@ static char *read_word (Shell *shell, GPtrArray *out)
 
 /* Commands */
 
-/* What Slurm is told of nodes and GPUs: options in comments, the variables that it sets by them, and the key. */
+/* What Slurm is told of nodes and GPUs: options in comments and of sbatch, the variables that it sets by them, and the
+ * key. */
 static const struct {
   const char *options[2], *names[2], *key;
 } slurm[] = {
@@ -635,20 +642,29 @@ static const struct {
   { { "--gpus-per-node", "--gres" }, { "SLURM_GPUS_ON_NODE", "SLURM_GPUS_PER_NODE" }, "nproc_per_node" },
 };
 
+/* What the command line says of it, in the first line, wins over the script. */
 static void read_slurm (Shell *shell, const char *comment)
 {
   g_autofree char *line = g_strndup (comment, strcspn (comment, "\r\n"));
 
   for (guint i = 0; i < 2 * G_N_ELEMENTS (slurm); i++) {
     const char *option = slurm[i / 2].options[i % 2], *place = option != NULL ? strstr (line, option) : NULL;
-    const char *value = place != NULL ? place + strlen (option) : "";
 
-    if (*value != '=' && *value != ' ')
+    if (place == NULL)
       continue;
-    g_autofree char *text = g_strndup (value + 1, strcspn (value + 1, " \t#"));
+    const char *value = place + strlen (option);
+    const gboolean joined = option[1] != '-' && g_ascii_isdigit (*value); /* -N4 */
+    if (*value != '=' && *value != ' ' && !joined)
+      continue;
+    value += !joined;
+    g_autofree char *text = g_strndup (value, strcspn (value, " \t#"));
     const char *number = strrchr (text, ':') != NULL ? strrchr (text, ':') + 1 : text; /* gpu:a100:8 */
-    for (guint k = 0; k < 2 && g_ascii_isdigit (*number) && number[strspn (number, G_CSET_DIGITS)] == '\0'; k++)
-      assign_text (shell, slurm[i / 2].names[k], number);
+    for (guint k = 0; k < 2 && g_ascii_isdigit (*number) && number[strspn (number, G_CSET_DIGITS)] == '\0'; k++) {
+      const GPtrArray *before = g_hash_table_lookup (shell->variables, slurm[i / 2].names[k]);
+
+      if (before == NULL || shell->line == 1 || ((const Word *)before->pdata[0])->line > 1)
+        assign_text (shell, slurm[i / 2].names[k], number);
+    }
   }
 }
 
@@ -945,6 +961,14 @@ static Truth take_command (Shell *shell, const GPtrArray *words, gboolean is_lau
     for (guint i = 1; i < words->len && text->len < MAX_WORD; i++)
       g_string_append_printf (text, "%s ", word_at (words, i));
     return run_text (shell, text->str);
+  }
+  if (g_str_equal (name, "sbatch") && shell->line == 1) {
+    g_autoptr (GString) options = g_string_new (NULL);
+
+    for (guint i = 1; i < words->len; i++)
+      g_string_append_printf (options, " %s", word_at (words, i));
+    read_slurm (shell, options->str);
+    return YES;
   }
   if (g_str_equal (name, "set") && g_str_equal (first, "--")) {
     set_arguments (shell, words, 2);
@@ -1327,11 +1351,25 @@ void ps_launch_add_key (GPtrArray *keys, char *key, const char *value, guint lin
     g_ptr_array_add (keys, added);
 }
 
-/* Options with the words after them. */
+static void add_option (GPtrArray *keys, char *key, const char *value, gboolean word, guint line)
+{
+  const guint n = keys->len;
+
+  ps_launch_add_key (keys, key, value, line);
+  if (keys->len > n && word) {
+    PsLaunchKey *added = keys->pdata[n];
+
+    added->word = is_unknown (value);
+    added->unset = is_unset (value);
+  }
+}
+
+/* Options with the words after them. A variable that is not set is no word after others. */
 static void add_options (GPtrArray *keys, const GPtrArray *words)
 {
   g_autofree char *key = NULL;
   g_autoptr (GString) value = g_string_new (NULL);
+  gboolean apart = FALSE; /* the value is of words after the option */
   guint line = 0;
 
   for (guint i = 0; i <= words->len; i++) {
@@ -1341,11 +1379,16 @@ static void add_options (GPtrArray *keys, const GPtrArray *words)
     const char *mode = g_str_has_prefix (text, "activation_checkpoint:") ? strchr (text, ':') + 1 : NULL;
 
     if (!is_option (text) && !program && mode == NULL) {
-      g_string_append_printf (value, "%s%s", value->len > 0 ? " " : "", text);
+      apart |= value->len == 0;
+      if (value->len == 0 || !is_unknown (text))
+        g_string_append_printf (value, "%s%s", value->len > 0 ? " " : "", text);
+      else if (!is_unset (text))
+        add_option (keys, g_strdup (""), text, TRUE, word->line);
       continue;
     }
     if (key != NULL)
-      ps_launch_add_key (keys, g_steal_pointer (&key), value->str, line);
+      add_option (keys, g_steal_pointer (&key), value->str, apart, line);
+    apart = FALSE;
     g_string_truncate (value, 0);
     if (word == NULL)
       break;

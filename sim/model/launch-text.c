@@ -428,6 +428,12 @@ PsLaunchForm ps_launch_form (const char *text)
   return PS_LAUNCH_NONE;
 }
 
+/* Whether the word after this one is its value: after options of sbatch with one letter, but for a few. */
+static gboolean is_value (const char *before)
+{
+  return before[0] == '-' && g_ascii_isalpha (before[1]) && before[2] == '\0' && strchr ("HkOQsvW", before[1]) == NULL;
+}
+
 gboolean ps_launch_open (const char *command, char **text, gsize *length, GError **error)
 {
   static const char *const shells[] = { "bash", "sh", "sbatch", "source", ".", NULL };
@@ -451,8 +457,21 @@ gboolean ps_launch_open (const char *command, char **text, gsize *length, GError
     *text = g_strdup (command);
     return TRUE;
   }
+  char **shell = word;
   while (*word != NULL && (g_strv_contains (shells, *word) || **word == '-'))
     word++;
+  if (g_strcmp0 (*shell, "sbatch") == 0) { /* the script is the first word that is a file; those before are options */
+    char **other = word;
+
+    while (*other != NULL && (is_value (other[-1]) || !g_file_test (*other, G_FILE_TEST_IS_REGULAR)))
+      other++;
+    word = *other != NULL || g_strv_length (word) > 1 ? other : word;
+    for (; shell < word; shell++) {
+      g_autofree char *quoted = g_shell_quote (*shell);
+
+      g_string_append_printf (first, "%s%s", quoted, shell + 1 < word ? " " : "; ");
+    }
+  }
   if (*word == NULL)
     return ps_refuse (error, PS_ERROR_USAGE, "'%s' names no file", command);
   if (!ps_read_file (*word, &script, length, error))

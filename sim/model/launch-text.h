@@ -14,15 +14,18 @@ typedef enum {
 } PsLaunchForm;
 
 typedef struct {
-  char *key;     /* with _ for -: "tensor_model_parallel_size", "parallelism.pipeline_parallel_degree" */
-  char *value;   /* "" where there is none */
-  char *unknown; /* why the value is not known: "NODES is not set here"; NULL: it is */
-  guint line;    /* 0: not known */
+  char *key;      /* with _ for -: "tensor_model_parallel_size", "parallelism.pipeline_parallel_degree"; "": words of a
+                     command that are not known, which may be options */
+  char *value;    /* "" where there is none */
+  char *unknown;  /* why the value is not known: "NODES is not set here"; NULL: it is */
+  gboolean word;  /* the value is one word that is not known at all; after a flag it may be options */
+  gboolean unset; /* that word is a variable that is not set; after a flag it is no word */
+  guint line;     /* 0: not known */
 } PsLaunchKey;
 
-/* Reads a file, or the script of "NAME=VALUE bash FILE ARGUMENT ...", whose first line then sets those. Options among
- * the arguments win over those of the launch. "torchrun ARGUMENT ..." and the like are the text themselves. Errors:
- * PS_ERROR_IO, PS_ERROR_USAGE. Free *text with g_free. */
+/* Reads a file, or the script of "NAME=VALUE bash FILE ARGUMENT ...", whose first line then sets those, and names the
+ * options of "sbatch OPTION ... FILE". Options among the arguments win over those of the launch. "torchrun ARGUMENT
+ * ..." and the like are the text themselves. Errors: PS_ERROR_IO, PS_ERROR_USAGE. Free *text with g_free. */
 gboolean ps_launch_open (const char *command, char **text, gsize *length, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
 /* What form the text has. An .ini description and a config.json are NONE. */
@@ -78,6 +81,7 @@ typedef struct {
   GHashTable *unknown; /* fact -> PsLaunchKey whose value only an execution would tell */
   GPtrArray *matters;  /* PsLaunchKey that matter and are not modelled */
   GPtrArray *strange;  /* PsLaunchKey of no row */
+  GPtrArray *words;    /* PsLaunchKey before words that are not known and may be options */
 } PsLaunchFacts;
 
 /* Reads the keys by the table. Errors: PS_ERROR_INPUT. */

@@ -126,6 +126,16 @@ static gint64 uneven_pair_ns (const PsCosts *costs, guint a, guint b, guint stag
          - MIN (saved_ns (costs, a, stage), saved_ns (costs, b, stage));
 }
 
+/* What a pair leaves to an op of its own: W, where it has B and a modelled pair has both. */
+static gint64 left_ns (const PsCosts *costs, guint backward)
+{
+  const guint kind = costs->n_lengths * costs->n_stages; /* from one kind to the next */
+
+  return costs->time_origin == PS_ORIGIN_MODELLED && backward / kind == PS_OP_B
+             ? costs->op[backward + (PS_OP_W - PS_OP_B) * kind].duration_ns
+             : 0;
+}
+
 /* F is the first kind, so it has the lower index. */
 gint64 ps_costs_pair_ns (const PsCosts *costs, guint a, guint b)
 {
@@ -133,9 +143,12 @@ gint64 ps_costs_pair_ns (const PsCosts *costs, guint a, guint b)
 
   if (forward / n_stages >= costs->n_lengths || costs->stage[forward % n_stages].pair_ns < 0)
     return costs->op[a].duration_ns + costs->op[b].duration_ns;
-  if (costs->pairs_ns == NULL)
-    return costs->stage[forward].pair_ns;
-  return uneven_pair_ns (costs, forward / n_stages, backward / n_stages % costs->n_lengths, forward % n_stages);
+  gint64 pair_ns
+      = costs->pairs_ns == NULL
+            ? costs->stage[forward].pair_ns
+            : uneven_pair_ns (costs, forward / n_stages, backward / n_stages % costs->n_lengths, forward % n_stages);
+  gint64 left = left_ns (costs, backward);
+  return left == 0 ? pair_ns : MAX (pair_ns - left, MAX (costs->op[a].duration_ns, costs->op[b].duration_ns));
 }
 
 /* What one entry of costs without lengths is made of: n of them, `next` apart. */

@@ -29,6 +29,7 @@ typedef struct {
   gboolean hybrid;
   PsModel *model; /* NULL: not known */
   GPtrArray *words;
+  GString *unused; /* ", --replicas": options of a setting that the command does not have */
   GString *notes;
   PsLaunchCommand *command;
   GError *error; /* the first one */
@@ -85,14 +86,17 @@ static gboolean has_costs (const Reader *reader)
          || (find_given_for (reader, "costs-from") != NULL && find_given_for (reader, "cluster") == NULL);
 }
 
-/* Adds an option that the command has and its line does not give. */
+/* Adds an option that the command has and its line does not give. One that others have is noted. */
 static void G_GNUC_PRINTF (3, 4) add (Reader *reader, const char *name, const char *format, ...)
 {
   static const char *const orders[] = { "schedule", "devices",   "chunks", "microbatches", "group", "defer-head",
                                         "replicas", "recompute", "gpus",   "global-batch", NULL };
   const PsOption *row = find_row (reader->rows, NULL, name);
+  const PsOption *other = row == NULL && !reader->searches ? ps_option_find (ps_setting_options, name) : NULL;
   va_list arguments;
 
+  if (other != NULL && !other->hidden && !g_str_equal (name, "layout")) /* that is what partition finds */
+    g_string_append_printf (reader->unused, ", --%s", name);
   if (row == NULL || find_given (row, reader->argv) != NULL || (has_costs (reader) && !g_strv_contains (orders, name)))
     return;
   g_ptr_array_add (reader->words,
@@ -498,18 +502,18 @@ static void add_kernels (Reader *reader, gboolean shares)
 
   if (reader->command->framework != NULL && g_str_has_prefix (reader->command->framework, "megatron") && shares
       && !is (reader, "reduce.overlap"))
-    add_layout (reader, "reduce", "exposed");
+    add (reader, "reduce", "exposed");
   if (is (reader, "overlap-param-gather"))
-    add_layout (reader, "overlap-param-gather", "yes");
+    add (reader, "overlap-param-gather", "yes");
   if (is (reader, "tp-comm-overlap"))
-    add_layout (reader, "tp-comm-overlap", "yes");
+    add (reader, "tp-comm-overlap", "yes");
   if (g_strcmp0 (dispatcher, "flex") == 0)
-    add_layout (reader, "moe-token-dispatcher-type", "%s", backend != NULL ? backend : "deepep");
+    add (reader, "moe-token-dispatcher-type", "%s", backend != NULL ? backend : "deepep");
   else if (dispatcher != NULL && g_str_equal (dispatcher, "allgather") && is (reader, "experts_of_layer")
            && fact (reader, "experts") != NULL)
     note (reader, "moe_token_dispatcher_type", "allgather is predicted as alltoall");
   if (graphs != NULL && scope != NULL)
-    add_layout (reader, "cuda-graphs", "%s", strstr (scope, "full_iteration") != NULL ? "full_iteration" : "attn");
+    add (reader, "cuda-graphs", "%s", strstr (scope, "full_iteration") != NULL ? "full_iteration" : "attn");
   if (is (reader, "loss.fusion") && g_strcmp0 (fact (reader, "loss.impl"), "linear") == 0)
     add (reader, "loss", "fused");
 }
@@ -531,6 +535,12 @@ static void add_exchange (Reader *reader, gint64 context)
     add (reader, "cp-comm-type", "%s", ways[n] != NULL ? "p2p" : ways[0]);
 }
 
+/* Whether the line asks for the number of GPUs. */
+static gboolean asks_for_gpus (const Reader *reader)
+{
+  return find_given_for (reader, "target-step") != NULL || find_given_for (reader, "days") != NULL;
+}
+
 /* Replicas, by what is said of them or of all GPUs. */
 static gint64 find_replicas (Reader *reader, gint64 shared, gint64 *gpus)
 {
@@ -550,11 +560,13 @@ static gint64 find_replicas (Reader *reader, gint64 shared, gint64 *gpus)
   if (find_given_for (reader, "replicas") != NULL) {
     reader->command->counted = *gpus == 0 && sharded < 1 && replicated < 2;
     *gpus = replicas * shared;
-  } else if (*gpus > 0)
+  } else if (*gpus > 0 && reader->searches && batch > 0)
+    replicas = 1; /* the command finds them, for any number of GPUs */
+  else if (*gpus > 0)
     replicas = divide (reader, "GPUs", *gpus, "the GPUs of a replica", shared);
   else if (replicas > 0)
     *gpus = replicas * shared;
-  if (replicas == 0 && (row != NULL || find_row (reader->rows, NULL, "gpus") != NULL)) {
+  if (replicas == 0 && !asks_for_gpus (reader) && (row != NULL || find_row (reader->rows, NULL, "gpus") != NULL)) {
     const PsLaunchKey *key = g_hash_table_lookup (reader->facts->unknown, "nodes");
 
     key = key != NULL ? key : g_hash_table_lookup (reader->facts->unknown, "gpus-per-node");
@@ -609,7 +621,8 @@ static void add_sizes (Reader *reader)
     note (reader, "training.global_batch_size", "local batches run one after the other; they are predicted as one");
   if (m == 0)
     m = batch > 0 ? divide (reader, "the global batch", batch, "replicas times a microbatch", b * d) : 1;
-  add (reader, "gpus", "%" G_GINT64_FORMAT, gpus);
+  if (!asks_for_gpus (reader))
+    add (reader, "gpus", "%" G_GINT64_FORMAT, gpus);
   add (reader, "global-batch", "%" G_GINT64_FORMAT, b * d * m);
   add_schedule (reader, p, m);
   add_layout (reader, "devices", "%" G_GINT64_FORMAT, p);
@@ -627,7 +640,7 @@ static void add_sizes (Reader *reader)
     add_layout (reader, "adjacent-replicas", "yes");
   if (d * c > 1 || fact (reader, "zero") != NULL)
     add_layout (reader, "zero", "%" G_GINT64_FORMAT, find_zero (reader, p, d));
-  add_kernels (reader, d * c > 1);
+  add_kernels (reader, d * c > 1 || reader->searches);
 }
 
 /* --model: the file itself, a config.json in its folder, or the model that torchtitan calls so. */
@@ -711,6 +724,7 @@ static void note_rest (Reader *reader)
 {
   const GPtrArray *matters = reader->facts->matters, *strange = reader->facts->strange;
   g_autoptr (GPtrArray) seen = g_ptr_array_new ();
+  const GPtrArray *words = reader->facts->words;
 
   for (guint i = 0; i < matters->len; i++) {
     const PsLaunchKey *key = matters->pdata[i];
@@ -718,6 +732,14 @@ static void note_rest (Reader *reader)
 
     g_string_append_printf (reader->notes, "%s: not modelled: %s: %s\n", place, key->key,
                             ps_launch_key_reason (key->key));
+  }
+  for (guint i = 0; i < words->len; i++) {
+    const PsLaunchKey *key = words->pdata[i];
+    g_autofree char *place = ps_launch_place (reader->facts, key);
+    g_autofree char *line = g_strdup_printf ("%s: not read, and options may be in it: %s\n", place, key->unknown);
+
+    if (strstr (reader->notes->str, line) == NULL)
+      g_string_append (reader->notes, line);
   }
   for (guint i = 0; i < strange->len; i++)
     if (!g_ptr_array_find_with_equal_func (seen, ((PsLaunchKey *)strange->pdata[i])->key, g_str_equal, NULL)) {
@@ -727,6 +749,9 @@ static void note_rest (Reader *reader)
     }
   if (strange->len > 0)
     g_string_append_c (reader->notes, '\n');
+  if (reader->unused->len > 0)
+    g_string_append_printf (reader->notes, "%s: not looked at here, but by predict: %s\n", reader->facts->where,
+                            reader->unused->str + 2);
 }
 
 static void read_facts (Reader *reader)
@@ -793,10 +818,15 @@ gboolean ps_launch_expand (const PsOption *rows, char *const *argv, PsLaunchComm
   const char *from = row != NULL ? find_given (row, argv + 1) : NULL;
   g_autofree char *text = NULL;
   gsize length;
+  guint n_given = 0;
 
   *command = (PsLaunchCommand){ 0 };
-  for (char *const *word = argv; row != NULL && *word != NULL; word++)
+  for (char *const *word = argv; row != NULL && *word != NULL; word++) {
     command->print |= g_str_equal (*word, "--print-command");
+    n_given += g_str_equal (*word, "--from") || g_str_has_prefix (*word, "--from=");
+  }
+  if (n_given > 1)
+    return ps_refuse (error, PS_ERROR_USAGE, "--from: given %u times; a command takes one launch", n_given);
   if (command->print && from == NULL)
     return ps_refuse (error, PS_ERROR_USAGE, "--print-command: needs --from FILE");
   if (from == NULL || *from == '\0')
@@ -814,6 +844,7 @@ gboolean ps_launch_read (const PsOption *rows, char *const *argv, const char *wh
 
   reader.searches = find_row (rows, NULL, "devices") == NULL || find_row (rows, NULL, "") != NULL;
   reader.words = g_ptr_array_new ();
+  g_autoptr (GString) unused = reader.unused = g_string_new (NULL);
   reader.notes = g_string_new (NULL);
   g_autoptr (PsLaunchFacts) facts = form != PS_LAUNCH_NONE ? ps_launch_facts (where, text, form, &reader.error) : NULL;
   reader.facts = facts;
@@ -823,6 +854,8 @@ gboolean ps_launch_read (const PsOption *rows, char *const *argv, const char *wh
     reader.model = ps_model_load (where, &reader.error);
     add (&reader, "model", "%s", where);
   }
+  if (unused->len > 0) /* what is left is no run to refuse */
+    g_clear_pointer (&command->schedule, g_free);
   ps_model_free (reader.model);
   command->notes = g_string_free (reader.notes, FALSE);
   take_words (reader.words, argv, command);

@@ -12,7 +12,7 @@ static void name_missing_gpus (PsCosts *costs, const PsSetting *setting, const P
   g_autofree char *lacks = ps_cluster_lacks (cluster->n_gpus, n);
   g_autofree char *source = costs->source;
 
-  costs->source = *lacks ? g_strdup_printf ("%s: %" G_GUINT64_FORMAT " GPUs of '%s'%s", source, n, cluster->name, lacks)
+  costs->source = *lacks ? g_strdup_printf ("%s; %" G_GUINT64_FORMAT " GPUs of '%s'%s", source, n, cluster->name, lacks)
                          : g_steal_pointer (&source);
 }
 

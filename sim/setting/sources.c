@@ -154,6 +154,10 @@ static gboolean check_zero (const PsSetting *setting, GError **error)
 
 static gboolean check_tensor (const PsSetting *setting, GError **error)
 {
+  if (setting->model != NULL && ps_setting_source (setting) == NULL
+      && (setting->n_context > 1 || setting->n_experts > 1 || setting->microbatch_size > 0))
+    return ps_refuse (error, PS_ERROR_USAGE,
+                      "--cluster: missing; name the machine, or give measured costs by --db or --costs-from");
   if (setting->cluster == NULL && (setting->n_context > 1 || setting->n_experts > 1))
     return ps_refuse (error, PS_ERROR_USAGE, "--%s %u: needs modelled costs, --model with --cluster",
                       setting->n_context > 1 ? "context" : "experts",
@@ -379,7 +383,7 @@ static gboolean replicate (const PsSetting *setting, const PsModel *model, const
            || ps_costs_zero (costs, cluster != NULL ? model : NULL, cluster, setting->n_replicas, zero, error);
   return ps_refuse (
       error, PS_ERROR_USAGE,
-      "--replicas %u: %s does not say what an all-reduce takes; give reduce=TIME in --costs, a profile that several "
+      "--replicas %u: %s; what an all-reduce takes is not said; give reduce=TIME in --costs, a profile that several "
       "processes measured, or a model on a cluster",
       setting->n_replicas, costs->source);
 }

@@ -506,6 +506,20 @@ refuse 2 "--target-step: '0' is no time of a step" $compare --target-step 0
 refuse 2 "--target-step, --days: give one of them" $compare --target-step 1s --days 3 --tokens 1T
 refuse 2 "-g/--gpus: leave it out with --target-step or --days" $compare --target-step 1s -g 4
 refuse 2 "-g/--gpus: '0'" $compare -g 4,0
+
+# launches
+echo 'torchrun --nnodes 1 --nproc-per-node 8 pretrain_gpt.py --num-layers 8 --hidden-size 64 --num-attention-heads 4 --vocab-size 100 --seq-length 64 \
+  --bf16 --micro-batch-size 1 --global-batch-size 8 --context-parallel-size 2' >launch.sh
+refuse 2 "'launch.sh': not expected; a schedule goes after --schedule, a launch after --from" pipesim predict launch.sh --cluster h100-80gb
+refuse 2 "--from: given 2 times; a command takes one launch" pipesim predict --from launch.sh --from=launch.sh --cluster h100-80gb
+for command in "predict --from" advise; do
+  refuse 2 "--cluster: missing; name the machine, or give measured costs" pipesim $command launch.sh
+done
+refuse 2 "'sbatch -N 4 no.sh 8B' names no file" pipesim predict --from 'sbatch -N 4 no.sh 8B' --cluster h100-80gb
+refuse 1 "no setting is possible on 13 GPUs: d times b has to divide the batch of 8" pipesim plan --from launch.sh --cluster h100-80gb -g 13 -s 1f1b
+run "plan keeps how a launch runs" "--cp-comm-type p2p --overlap-param-gather --tp-comm-overlap" \
+  pipesim plan --from 'bash launch.sh --overlap-grad-reduce --overlap-param-gather --tp-comm-overlap' --cluster h100-80gb --print-command
+run "the fewest GPUs of a launch" "GPUs are the fewest" pipesim plan --from launch.sh --cluster h100-80gb --target-step 1s -s 1f1b
 refuse 1 "no number of GPUs up to 4 has a step of at most 1 us within memory; numbers tried: 3" $plan --global-batch 8 --target-step 1us
 refuse 1 "no setting fits on 4 GPUs" $plan --global-batch 8 --memory-limit 1MiB
 refuse 2 "--microbatch-size: needs modelled costs" pipesim predict --schedule 1f1b -p 2 -m 2 --costs $good --microbatch-size 2

@@ -92,6 +92,8 @@ stateless ()
 
 # A mistyped name is refused, and the right one is offered.
 refuse 2 "did you mean --microbatches?" pipesim predict --microbaches 4
+refuse 2 "did you mean --sequence?" pipesim plan --sequense 4
+result "plan suggests no option that it does not take" $(pipesim plan --layout even 2>&1 | grep "did you mean")
 refuse 2 "did you mean --profile?" pipesim calib show --profle x
 refuse 2 "did you mean predict?" pipesim predcit
 refuse 2 "did you mean full?" pipesim predict --recompute ful
