@@ -26,7 +26,9 @@ static const PsCommandHelp help = {
   = "Prints a cluster file with the rates of products and of attention that fit the measured F, B and W best, and "
     "with the measured link. Other models, sequences and slices than the measured ones are then predicted by "
     "--cluster. Profiles of a short and of a long sequence tell products from attention.",
-  .examples = "pipesim calib cluster --db costs.db >here.ini\n",
+  .examples = "pipesim calib cluster --db costs.db >here.ini\n"
+              "pipesim calib cluster --db costs.db --profile here\n"
+              "pipesim predict -s seq1f1b -p 2 -m 8 --model tiny-gpt --sequence 2048 --cluster here.ini\n",
 };
 
 /* The kinds of work, in the order of PsWorkClass. */

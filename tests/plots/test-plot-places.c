@@ -167,7 +167,7 @@ static void test_looks (G_GNUC_UNUSED Fixture *fixture, G_GNUC_UNUSED gconstpoin
 {
   g_autoptr (GPtrArray) set = ps_plot_series_new (), plain = ps_plot_series_new ();
   guint n, numbers[] = { 1, 8, 15, 22 };
-  const guint32 colours[] = { 0xd55e00, 0x803800, 0xe49659, 0xd55e00 };
+  const guint32 colours[] = { 0xd55e00, 0x803800, 0xe49659, 0x4b2100 };
   const PsFamily *const *families = ps_family_table (&n);
 
   for (guint i = 0; i < G_N_ELEMENTS (numbers); i++)
