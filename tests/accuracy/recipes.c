@@ -104,7 +104,10 @@ static char *read_run (Row *row, const char *model, const char *precision, const
   setting->reduce = PS_REDUCE_OVERLAPPED;
   setting->cuda_graphs = read_graphs (row);
   setting->dispatcher = read_dispatcher (row);
-  row->schedule = setting->n_chunks == 1 ? "1f1b" : is_on (row, "ep_overlap") ? "interleaved-overlap" : "interleaved";
+  row->schedule = setting->n_chunks == 1       ? "1f1b"
+                  : !is_on (row, "ep_overlap") ? "interleaved"
+                  : is_on (row, "delay_wgrad") ? "interleaved-overlap-w"
+                                               : "interleaved-overlap";
   row->cluster = row_gpu_cluster (gpu);
   row->class = g_strdup_printf ("%s, %s, %s", gpu, format, row->model->experts.count > 0 ? "experts" : "dense");
   row->series = g_strdup_printf ("%s on %s GPUs of %s in %s, %u microbatches", model, row_text (row, "gpus"), gpu,
