@@ -440,6 +440,15 @@ static void add_recomputation (Reader *reader)
   }
 }
 
+/* DeepSpeed adds gradients of bf16 up in fp32 without ZeRO, and in bf16 with it, unless data_types says otherwise
+ * (get_data_types of its runtime/engine.py). */
+static gboolean keeps_grads_in_bf16 (Reader *reader)
+{
+  return g_str_equal (reader->command->framework, "deepspeed") && fact (reader, "main-grads-dtype") == NULL
+         && g_strcmp0 (ps_launch_precision (reader->facts), "bf16") == 0
+         && ps_launch_count (reader->facts, "zero", 0, &reader->error) > 0;
+}
+
 /* Number formats and the optimizer. */
 static void add_state (Reader *reader)
 {
@@ -453,7 +462,7 @@ static void add_state (Reader *reader)
         && (i > 0 ? is (reader, "precise") : !is (reader, "main-grads-dtype.bf16")))
       add (reader, formats[i], "%s", format);
   }
-  if (is (reader, "main-grads-dtype.bf16"))
+  if (is (reader, "main-grads-dtype.bf16") || keeps_grads_in_bf16 (reader))
     add (reader, "main-grads-dtype", "bf16");
   else if (reader->titan) /* ps_launch_imply says why */
     add (reader, "main-grads-dtype", "fp32");
