@@ -62,8 +62,7 @@ FILES = [  # file, further options, what it stands for ({} is the file), what is
     (TITAN + " --activation_checkpoint.mode selective", "", "--model llama-3-70b " + OF_TITAN + " --main-grads-dtype fp32", "{}: activation_checkpoint.mode: selective recomputes one layer in 2" + NONE_HERE),
     ("torchrun --nproc-per-node 8 -m torchtitan.train --module llama3 --config llama3_8b --parallelism.tensor_parallel_degree 8", "",
      "--model llama-3-8b -s 1f1b -p 1 -m 1 --microbatch-size 1 --tensor 8 --main-grads-dtype fp32", "{}: activation_checkpoint.mode: missing; selective recomputes some operators" + NONE_HERE),
-    ("deepspeed/ds_config.json", "", "--model {0}/config.json --framework deepspeed -s 1f1b -p 1 -m 16 --microbatch-size 1 --replicas 8 --zero 1 --main-grads-dtype bf16", "{}: not modelled: zero_optimization.offload_optimizer.device: the optimizer's state stays on the GPU here"),
-    ("deepspeed/ds_config.json", "--main-grads-dtype fp32", "--model {0}/config.json --framework deepspeed -s 1f1b -p 1 -m 16 --microbatch-size 1 --replicas 8 --zero 1", "{}: not modelled: zero_optimization.offload_optimizer.device: the optimizer's state stays on the GPU here"),
+    ("deepspeed/ds_config.json", "", "--model {0}/config.json --framework deepspeed -s 1f1b -p 1 -m 16 --microbatch-size 1 --replicas 8 --zero 1", "{}: not modelled: zero_optimization.offload_optimizer.device: the optimizer's state stays on the GPU here"),
     ("deepspeed/config.json", "", "--model {}", ""),
 ]
 FLAVORS = "llama-3-8b llama-3-70b llama-3-405b deepseek-v2 deepseek-v3-671b gpt-oss-20b gpt-oss-120b qwen3-30b-a3b qwen3-235b-a22b llama-4-maverick".split()
@@ -150,7 +149,7 @@ def same_run(s):
         return not ("--main-grads-dtype" in drawn and s.grads == "fp32")
     if s.to.startswith("torchtitan"):
         return not (s.zero == 0 and s.c > 1 or s.zero == s.p == 1 or "--main-grads-dtype" in drawn)
-    return not drawn & {"--main-grads-dtype", "--exp-avg-dtype", "--optimizer"}
+    return not drawn & {"--exp-avg-dtype", "--optimizer"}
 
 
 def judge_trip(s, folder):
