@@ -813,8 +813,8 @@ typedef struct {
   gint64 optimizer_bytes; /* main weights, where the precision has them, and moments */
   gint64 gathered_bytes;  /* what an all-gather of the weights moves */
   gint64 step_bytes;      /* temporaries of the optimizer step, when no microbatch is alive */
-  gint64 buffer_bytes;    /* memory of the framework itself (work.h) */
-  gint64 context_bytes;   /* memory of the driver, of libraries and of the allocator (work.h) */
+  gint64 buffer_bytes;    /* memory of the framework itself and of its allocator (work.h) */
+  gint64 context_bytes;   /* memory of the driver and of libraries (work.h) */
 } PsStateBytes;
 
 /* Weights, gradients and optimizer state of n_parameters, none of which products read in 8 or 4 bits. Bytes per

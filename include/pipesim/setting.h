@@ -379,8 +379,8 @@ char **ps_costs_from_paths (const char *text) G_GNUC_WARN_UNUSED_RESULT;
 /* Refuses costs that hold for placement loop only (PsCosts.loop_only) under another one. Errors: PS_ERROR_USAGE. */
 gboolean ps_costs_check_placement (const PsCosts *costs, const PsPlacement *placement, GError **error);
 
-/* Refuses a schedule with an op whose duration is not known (PsStageCost.unknown). schedule NULL: refuses any of F, B,
- * W and BW that is not known. Errors: PS_ERROR_INPUT. */
+/* Refuses a schedule with an op whose duration is not known (PsStageCost.unknown), alone or as that of its pair.
+ * schedule NULL: refuses any of F, B, W and BW that is not known. Errors: PS_ERROR_INPUT. */
 gboolean ps_costs_check_known (const PsCosts *costs, const PsSchedule *schedule, GError **error);
 
 /* The costs, with host times, and every op as fast as the fastest device that holds its stage runs it under --speed,

@@ -399,7 +399,7 @@ gint64 ps_overlap_pair_ns (const PsPairLayer *layers, guint n_layers);
  *
  * DeepSpeed (ZeRO stage 1 and the pipeline engine, as in Megatron-DeepSpeed):
  *
- * - gradients in bf16, which are added to the fp32 ones at once: 2 bytes per parameter that nobody reduces;
+ * - gradients in bf16, where they are added to fp32 ones at once: 2 bytes per parameter that nobody reduces;
  * - PyTorch's allocator reserves 1.145 of what stays, and 1.345 of what comes and goes with microbatches. Both are
  *   fitted to the published peaks of the experiments for BLOOM (data/README.md), for all sizes of models and
  *   microbatches at once.

@@ -27,7 +27,7 @@ _PREDICT: dict[str, str] = {
     "precision": ",",
     "sequence": ",",
     "images": ",",
-    "costs_from": ",",
+    "costs_from": "",
     "db": ",",
     "profile": ",",
     "costs": ",",
@@ -217,10 +217,10 @@ def predict(
     sequence: Tokens per sequence in place of the model's [default: the model's]
     images: Images of each sequence, which the model's encoder turns into tokens of it [default: the model's]
     costs_from: Costs of a run: a timeline, a trace, a folder with one trace per rank, or the log of Megatron-
-        LM's timers. With several runs (the option again, or ':' between paths) one adds costs that another
-        lacks. T is the time of an iteration without the profiler; the profiler's part is then taken out. With
-        --model, a BW that no run splits is split into B and W by their operations. With --cluster and --model,
-        transfers, all-reduces and memory are those of the model on the cluster [default: none]
+        LM's timers. With several runs (it may be repeated, or has ':' between paths) one adds costs that
+        another lacks. T is the time of an iteration without the profiler; the profiler's part is then taken
+        out. With --model, a BW that no run splits is split into B and W by their operations. With --cluster and
+        --model, transfers, all-reduces and memory are those of the model on the cluster [default: none]
     db: Measured costs [default: none]
     profile: Profile in the database [default: the only one]
     costs: Costs of a device's whole share, e.g. f=1ms,b=1ms,w=1ms,c=0,o=0,act=2MiB,wact=1MiB,weights=0, or
@@ -347,7 +347,7 @@ _SEARCH: dict[str, str] = {
     "precision": ",",
     "sequence": ",",
     "images": ",",
-    "costs_from": ",",
+    "costs_from": "",
     "db": ",",
     "profile": ",",
     "costs": ",",
@@ -522,10 +522,10 @@ def search(
     sequence: Tokens per sequence in place of the model's [default: the model's]
     images: Images of each sequence, which the model's encoder turns into tokens of it [default: the model's]
     costs_from: Costs of a run: a timeline, a trace, a folder with one trace per rank, or the log of Megatron-
-        LM's timers. With several runs (the option again, or ':' between paths) one adds costs that another
-        lacks. T is the time of an iteration without the profiler; the profiler's part is then taken out. With
-        --model, a BW that no run splits is split into B and W by their operations. With --cluster and --model,
-        transfers, all-reduces and memory are those of the model on the cluster [default: none]
+        LM's timers. With several runs (it may be repeated, or has ':' between paths) one adds costs that
+        another lacks. T is the time of an iteration without the profiler; the profiler's part is then taken
+        out. With --model, a BW that no run splits is split into B and W by their operations. With --cluster and
+        --model, transfers, all-reduces and memory are those of the model on the cluster [default: none]
     db: Measured costs [default: none]
     profile: Profile in the database [default: the only one]
     costs: Costs of a device's whole share, e.g. f=1ms,b=1ms,w=1ms,c=0,o=0,act=2MiB,wact=1MiB,weights=0, or
@@ -799,7 +799,7 @@ _ADVISE: dict[str, str] = {
     "precision": ",",
     "sequence": ",",
     "images": ",",
-    "costs_from": ",",
+    "costs_from": "",
     "db": ",",
     "profile": ",",
     "costs": ",",
@@ -962,10 +962,10 @@ def advise(
     sequence: Tokens per sequence in place of the model's [default: the model's]
     images: Images of each sequence, which the model's encoder turns into tokens of it [default: the model's]
     costs_from: Costs of a run: a timeline, a trace, a folder with one trace per rank, or the log of Megatron-
-        LM's timers. With several runs (the option again, or ':' between paths) one adds costs that another
-        lacks. T is the time of an iteration without the profiler; the profiler's part is then taken out. With
-        --model, a BW that no run splits is split into B and W by their operations. With --cluster and --model,
-        transfers, all-reduces and memory are those of the model on the cluster [default: none]
+        LM's timers. With several runs (it may be repeated, or has ':' between paths) one adds costs that
+        another lacks. T is the time of an iteration without the profiler; the profiler's part is then taken
+        out. With --model, a BW that no run splits is split into B and W by their operations. With --cluster and
+        --model, transfers, all-reduces and memory are those of the model on the cluster [default: none]
     db: Measured costs [default: none]
     profile: Profile in the database [default: the only one]
     costs: Costs of a device's whole share, e.g. f=1ms,b=1ms,w=1ms,c=0,o=0,act=2MiB,wact=1MiB,weights=0, or
@@ -1064,7 +1064,7 @@ _PARTITION: dict[str, str] = {
     "precision": ",",
     "sequence": ",",
     "images": ",",
-    "costs_from": ",",
+    "costs_from": "",
     "db": ",",
     "profile": ",",
     "costs": ",",
@@ -1156,10 +1156,10 @@ def partition(
     sequence: Tokens per sequence in place of the model's [default: the model's]
     images: Images of each sequence, which the model's encoder turns into tokens of it [default: the model's]
     costs_from: Costs of a run: a timeline, a trace, a folder with one trace per rank, or the log of Megatron-
-        LM's timers. With several runs (the option again, or ':' between paths) one adds costs that another
-        lacks. T is the time of an iteration without the profiler; the profiler's part is then taken out. With
-        --model, a BW that no run splits is split into B and W by their operations. With --cluster and --model,
-        transfers, all-reduces and memory are those of the model on the cluster [default: none]
+        LM's timers. With several runs (it may be repeated, or has ':' between paths) one adds costs that
+        another lacks. T is the time of an iteration without the profiler; the profiler's part is then taken
+        out. With --model, a BW that no run splits is split into B and W by their operations. With --cluster and
+        --model, transfers, all-reduces and memory are those of the model on the cluster [default: none]
     db: Measured costs [default: none]
     profile: Profile in the database [default: the only one]
     costs: Costs of a device's whole share, e.g. f=1ms,b=1ms,w=1ms,c=0,o=0,act=2MiB,wact=1MiB,weights=0, or
@@ -1251,7 +1251,7 @@ _DIAGNOSE: dict[str, str] = {
     "precision": ",",
     "sequence": ",",
     "images": ",",
-    "costs_from": ",",
+    "costs_from": "",
     "db": ",",
     "profile": ",",
     "costs": ",",
@@ -1405,10 +1405,10 @@ def diagnose(
     sequence: Tokens per sequence in place of the model's [default: the model's]
     images: Images of each sequence, which the model's encoder turns into tokens of it [default: the model's]
     costs_from: Costs of a run: a timeline, a trace, a folder with one trace per rank, or the log of Megatron-
-        LM's timers. With several runs (the option again, or ':' between paths) one adds costs that another
-        lacks. T is the time of an iteration without the profiler; the profiler's part is then taken out. With
-        --model, a BW that no run splits is split into B and W by their operations. With --cluster and --model,
-        transfers, all-reduces and memory are those of the model on the cluster [default: none]
+        LM's timers. With several runs (it may be repeated, or has ':' between paths) one adds costs that
+        another lacks. T is the time of an iteration without the profiler; the profiler's part is then taken
+        out. With --model, a BW that no run splits is split into B and W by their operations. With --cluster and
+        --model, transfers, all-reduces and memory are those of the model on the cluster [default: none]
     db: Measured costs [default: none]
     profile: Profile in the database [default: the only one]
     costs: Costs of a device's whole share, e.g. f=1ms,b=1ms,w=1ms,c=0,o=0,act=2MiB,wact=1MiB,weights=0, or

@@ -35,7 +35,6 @@ static gboolean parse_line (char *text, Line *line)
 enum {
   OTHER_MACHINE,
   SAME_MACHINE,
-  SAME_LAYERS, /* and the same machine */
   SAME_CLASS,
 };
 
@@ -44,9 +43,7 @@ static guint compare_line (const Line *line, const char *machine, const char *va
 {
   if (g_strcmp0 (line->machine, machine) != 0 || !g_str_equal (line->values, values))
     return OTHER_MACHINE;
-  if (!g_str_equal (line->layers, layers))
-    return SAME_MACHINE;
-  return g_str_equal (line->bits, bits) ? SAME_CLASS : SAME_LAYERS;
+  return g_str_equal (line->layers, layers) && g_str_equal (line->bits, bits) ? SAME_CLASS : SAME_MACHINE;
 }
 
 void ps_class_errors_init (PsClassErrors *errors, const PsModel *model, const PsCluster *cluster)
@@ -56,7 +53,7 @@ void ps_class_errors_init (PsClassErrors *errors, const PsModel *model, const Ps
   const char *machine = cluster->class_name != NULL ? cluster->class_name : cluster->name;
   const char *values = cluster->datasheet ? "datasheet" : "file";
   const char *layers = model->experts.count > 0 ? "experts" : "dense";
-  const char *const widest[] = { "of all", "of this machine", "of this machine and such layers", NULL };
+  const char *const widest[] = { "of all", "of this machine", NULL };
   guint most = OTHER_MACHINE;
   Line line;
 

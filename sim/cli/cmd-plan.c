@@ -427,12 +427,14 @@ static char *describe_search (const Answer *answer)
 {
   const PsLayouts *layouts = answer->layouts;
   g_autofree char *limit = ps_format_size (layouts->memory_limit);
+  g_autofree char *zero
+      = answer->question.db == NULL ? g_strdup_printf (", ZeRO %u alone", answer->question.zero) : g_strdup ("");
 
-  return g_strdup_printf ("%" G_GUINT64_FORMAT " settings: %" G_GUINT64_FORMAT
+  return g_strdup_printf ("%" G_GUINT64_FORMAT " settings%s: %" G_GUINT64_FORMAT
                           " predicted to fit %s, %" G_GUINT64_FORMAT " predicted not to, %" G_GUINT64_FORMAT
                           " that cannot fit, %" G_GUINT64_FORMAT " that cannot be among the best, %" G_GUINT64_FORMAT
                           " impossible",
-                          layouts->n_settings, layouts->n_fit, limit, layouts->n_too_large, layouts->n_hopeless,
+                          layouts->n_settings, zero, layouts->n_fit, limit, layouts->n_too_large, layouts->n_hopeless,
                           layouts->n_outrun, layouts->n_impossible);
 }
 

@@ -1262,10 +1262,11 @@ void ps_costs_add_context (PsCosts *costs, const PsModel *model, guint n_chunks)
 
   for (guint stage = 0; stage < costs->n_stages; stage++) {
     PsStateBytes *state = &costs->stage[stage].state;
-    gint64 bytes = ps_framework_context_bytes (model->framework) / n_chunks
-                   + reserved (costs->stage[stage].weight_bytes, reserve);
+    gint64 context = ps_framework_context_bytes (model->framework) / n_chunks;
+    gint64 allocator = reserved (costs->stage[stage].weight_bytes, reserve);
 
-    state->context_bytes += bytes;
-    costs->stage[stage].weight_bytes += bytes;
+    state->context_bytes += context;
+    state->buffer_bytes += allocator;
+    costs->stage[stage].weight_bytes += context + allocator;
   }
 }

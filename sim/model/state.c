@@ -405,7 +405,8 @@ static PsHabits megatron (const PsModel *model, const PsStageShape *shape, guint
 /* B needs only the layer computed again: gradients take the place of what it has used. */
 static PsHabits deepspeed (const PsModel *model, const PsStageShape *shape, guint n_tensor)
 {
-  gint64 narrow = model->precision > PS_PRECISION_FP16 ? ps_precision_bytes (model->precision) : 0;
+  gboolean wide = ps_model_formats (model).main_grads == PS_DTYPE_FP32;
+  gint64 narrow = wide && model->precision > PS_PRECISION_FP16 ? ps_precision_bytes (model->precision) : 0;
 
   return (PsHabits){ .buffer_bytes = narrow * ps_tensor_parameters (model, shape, n_tensor) };
 }

@@ -440,20 +440,36 @@ static void add_recomputation (Reader *reader)
   }
 }
 
+/* DeepSpeed adds gradients of bf16 up in fp32 without ZeRO, and in bf16 with it, unless data_types says otherwise
+ * (get_data_types of its runtime/engine.py). */
+static const char *find_deepspeed_grads (Reader *reader)
+{
+  const char *said = fact (reader, "main-grads-dtype");
+  gboolean bf16 = g_strcmp0 (ps_launch_precision (reader->facts), "bf16") == 0;
+
+  if (said != NULL)
+    return bf16 && g_str_equal (said, "fp32") ? NULL : said; /* NULL: the framework's */
+  return bf16 && ps_launch_count (reader->facts, "zero", 0, &reader->error) > 0 ? "bf16" : NULL;
+}
+
 /* Number formats and the optimizer. */
 static void add_state (Reader *reader)
 {
   static const char *const formats[] = { "main-grads-dtype", "main-params-dtype", "exp-avg-dtype", "exp-avg-sq-dtype" };
   const char *optimizer = fact (reader, "optimizer"), *implementation = fact (reader, "optimizer-implementation");
+  gboolean deepspeed = g_str_equal (reader->command->framework, "deepspeed");
+  const char *grads = deepspeed ? find_deepspeed_grads (reader) : NULL;
 
-  for (guint i = 0; i < G_N_ELEMENTS (formats); i++) {
+  for (guint i = deepspeed; i < G_N_ELEMENTS (formats); i++) {
     const char *format = fact (reader, formats[i]);
 
     if (format != NULL && !g_str_equal (format, "fp32")
         && (i > 0 ? is (reader, "precise") : !is (reader, "main-grads-dtype.bf16")))
       add (reader, formats[i], "%s", format);
   }
-  if (is (reader, "main-grads-dtype.bf16"))
+  if (grads != NULL)
+    add (reader, "main-grads-dtype", "%s", grads);
+  else if (is (reader, "main-grads-dtype.bf16"))
     add (reader, "main-grads-dtype", "bf16");
   else if (reader->titan) /* ps_launch_imply says why */
     add (reader, "main-grads-dtype", "fp32");

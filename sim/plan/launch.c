@@ -1177,9 +1177,9 @@ static void write_deepspeed (const Run *run, GString *text)
                           global_batch (run), model->microbatch_size, said->n_microbatches);
   if (model->precision != PS_PRECISION_FP32)
     g_string_append_printf (text, "  \"%s\": { \"enabled\": true },\n", ps_precision_name (model->precision));
-  if (model->state.main_grads != PS_DTYPE_AUTO)
+  if (model->precision == PS_PRECISION_BF16 || model->state.main_grads != PS_DTYPE_AUTO)
     g_string_append_printf (text, "  \"data_types\": { \"grad_accum_dtype\": \"%s\" },\n",
-                            ps_dtype_name (model->state.main_grads));
+                            ps_dtype_name (ps_model_formats (model).main_grads));
   g_string_append_printf (text, "  \"zero_optimization\": { \"stage\": %u }\n}\n", said->zero);
 }
 

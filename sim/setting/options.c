@@ -142,7 +142,8 @@ const PsOption ps_setting_options[] = {
   PS_OPTION (
       "costs-from", 0, FILE (costs_from), "PATH[=T]",
       "Costs of a run: a timeline, a trace, a folder with one trace per rank, or the log of Megatron-LM's timers. With "
-      "several runs (the option again, or ':' between paths) one adds costs that another lacks. T is the time of an "
+      "several runs (it may be repeated, or has ':' between paths) one adds costs that another lacks. T is the time of "
+      "an "
       "iteration without the profiler; the profiler's part is then taken out. With --model, a BW that no run splits "
       "is split into B and W by their operations. With --cluster and --model, transfers, all-reduces and memory are "
       "those of the model on the cluster",

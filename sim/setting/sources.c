@@ -216,13 +216,17 @@ static gboolean improve_cut (const PsSetting *setting, const PsModel *model, gui
   g_autofree PsPartitionStage *stages = g_new0 (PsPartitionStage, n_stages);
   g_autofree guint *end = g_new (guint, n_stages);
   g_autoptr (PsLayers) layers = NULL;
-  guint begin = 0, n;
+  PsSetting said = *setting;
+  guint begin = 0, n, n_again = ps_recompute_layers (setting->recompute, model->layers, &n);
 
+  /* full:layers=N costs every stage the same, however many more layers it has, so it does not move the cut. */
+  if (n_again > 0 && n_again * n_stages < model->layers)
+    said.recompute = PS_RECOMPUTE_NONE;
   /* Without modelled costs the layout stays even: whoever asks for them learns why there are none. */
   if (setting->cluster != NULL)
     error = NULL;
   if (ps_setting_speeds (setting, n_devices, &speeds, error))
-    layers = ps_setting_layers (setting, model, n_devices, NULL, error);
+    layers = ps_setting_layers (&said, model, n_devices, NULL, error);
   if (layers == NULL)
     return setting->cluster != NULL;
   for (guint s = 0; s < n_stages; s++) {
@@ -701,6 +705,16 @@ gboolean ps_costs_check_placement (const PsCosts *costs, const PsPlacement *plac
                     ps_placement_name (placement->kind));
 }
 
+/* Whether the op is a part of a pair that has a time of its own. */
+static gboolean is_timed_pair (const PsCosts *costs, const PsSchedule *schedule, gsize i)
+{
+  gsize first = schedule->ops[i].paired || i == 0 ? i : i - 1;
+  const PsOp *pair = &schedule->ops[first];
+
+  return pair->paired && costs->stage[pair[pair->kind != PS_OP_F].stage].pair_ns >= 0
+         && (pair[0].kind == PS_OP_BW || pair[1].kind == PS_OP_BW);
+}
+
 gboolean ps_costs_check_known (const PsCosts *costs, const PsSchedule *schedule, GError **error)
 {
   static const PsOpKind kinds[] = { PS_OP_F, PS_OP_B, PS_OP_W, PS_OP_BW };
@@ -713,7 +727,7 @@ gboolean ps_costs_check_known (const PsCosts *costs, const PsSchedule *schedule,
     PsOpKind kind = schedule != NULL ? (PsOpKind)schedule->ops[i].kind : kinds[i / costs->n_stages];
     guint stage = schedule != NULL ? schedule->ops[i].stage : (guint)(i % costs->n_stages);
 
-    if (costs->stage[stage].unknown & 1U << kind)
+    if (costs->stage[stage].unknown & 1U << kind && (schedule == NULL || !is_timed_pair (costs, schedule, i)))
       return ps_refuse (error, PS_ERROR_INPUT,
                         "no %s of stage %u is known: %s; add a run that has it, with another --costs-from or in "
                         "calib import, or --model FILE there to estimate it",

@@ -56,6 +56,9 @@ run "a sweep" "4 predicted" pipesim sweep spec.ini --db results.db
 pipesim predict --schedule 1f1b $setting --costs f=1ms,b=1ms,w=1ms,c=100us -o simulated.json >/dev/null
 run "a simulated run's costs are simulated" "simulated from simulated costs: simulated.json, 1 iteration" \
   pipesim predict --schedule 1f1b $setting --costs-from simulated.json
+pipesim predict --schedule dualpipe-v -p 2 -m 8 --costs f=2ms,b=2ms,w=2ms,pair=5ms -o pairs.json >/dev/null
+run "a BW that stands in pairs alone" "44 ms" pipesim predict --schedule dualpipe-v -p 2 -m 8 --costs-from pairs.json --columns iteration
+refuse 1 "no BW of stage 0 is known" pipesim predict --schedule interleaved -p 2 -m 8 --costs-from pairs.json
 refuse 1 "simulated.json, 1 iteration: is simulated; a database keeps measured runs" \
   pipesim calib import --db runs.db --profile job simulated.json
 run "import of runs" "profile 'job' of runs.db: 5 measurements" pipesim calib import --db runs.db --profile job run

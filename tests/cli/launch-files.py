@@ -25,11 +25,11 @@ FILES = [  # file, further options, what it stands for ({} is the file), what is
     ("bash moe.sh --moe-token-dispatcher-type flex --moe-enable-deepep", "", "--model '{}' " + MEGATRON + " --layout even -s interleaved -v 4 -p 4 -m 64 --microbatch-size 1 --tensor 2 --experts 8 --replicas 16 --adjacent-replicas --zero 1 --overlap-param-gather --moe-token-dispatcher-type deepep --recompute core_attn+moe_act", ""),
     ("moe.sh", "", "--model {} " + MEGATRON + " --layout even -s interleaved -v 4 -p 4 -m 64 --microbatch-size 1 --tensor 2 --experts 8 --replicas 16 --adjacent-replicas --zero 1 --overlap-param-gather --recompute core_attn+moe_act", ""),
     ("conditions.sh", "", "--model {} " + MEGATRON + " -s 1f1b -p 1 -m 16 --microbatch-size 1 --tensor 2 --replicas 4 --zero 0 --reduce exposed", ""),
-    ("slurm.sh", "", "--model {} --framework deepspeed --layout even -s 1f1b -p 2 -m 32 --microbatch-size 1 --tensor 2 --replicas 8 --adjacent-replicas --zero 1", ""),
-    ("TP=4 sbatch slurm.sh 13B", "", "--model '{}' --framework deepspeed --layout even -s 1f1b -p 4 -m 128 --microbatch-size 1 --tensor 4 --replicas 2 --adjacent-replicas --zero 1 --recompute full", ""),
-    ("bash slurm.sh 13B --micro-batch-size 2", "", "--model '{}' --framework deepspeed --layout even -s 1f1b -p 4 -m 32 --microbatch-size 2 --tensor 2 --replicas 4 --adjacent-replicas --zero 1 --recompute full", ""),
-    ("sbatch -J run -N 8 --export=ALL slurm.sh 13B", "", "--model '{}' --framework deepspeed --layout even -s 1f1b -p 4 -m 32 --microbatch-size 1 --tensor 2 --replicas 8 --adjacent-replicas --zero 1 --recompute full", ""),
-    ("SLURM_NNODES=2 bash slurm.sh", "", "--model '{}' --framework deepspeed --layout even -s 1f1b -p 2 -m 64 --microbatch-size 1 --tensor 2 --replicas 4 --adjacent-replicas --zero 1", ""),
+    ("slurm.sh", "", "--model {} --framework deepspeed --layout even -s 1f1b -p 2 -m 32 --microbatch-size 1 --tensor 2 --replicas 8 --adjacent-replicas --zero 1 --main-grads-dtype bf16", ""),
+    ("TP=4 sbatch slurm.sh 13B", "", "--model '{}' --framework deepspeed --layout even -s 1f1b -p 4 -m 128 --microbatch-size 1 --tensor 4 --replicas 2 --adjacent-replicas --zero 1 --recompute full --main-grads-dtype bf16", ""),
+    ("bash slurm.sh 13B --micro-batch-size 2", "", "--model '{}' --framework deepspeed --layout even -s 1f1b -p 4 -m 32 --microbatch-size 2 --tensor 2 --replicas 4 --adjacent-replicas --zero 1 --recompute full --main-grads-dtype bf16", ""),
+    ("sbatch -J run -N 8 --export=ALL slurm.sh 13B", "", "--model '{}' --framework deepspeed --layout even -s 1f1b -p 4 -m 32 --microbatch-size 1 --tensor 2 --replicas 8 --adjacent-replicas --zero 1 --recompute full --main-grads-dtype bf16", ""),
+    ("SLURM_NNODES=2 bash slurm.sh", "", "--model '{}' --framework deepspeed --layout even -s 1f1b -p 2 -m 64 --microbatch-size 1 --tensor 2 --replicas 4 --adjacent-replicas --zero 1 --main-grads-dtype bf16", ""),
     ("words.sh", "", "--model {} " + MEGATRON + " --layout even -s 1f1b -p 2 -m 32 --microbatch-size 1 --tensor 2 --replicas 2 --adjacent-replicas --zero 0 --reduce exposed",
      "{}:3: not read, and options may be in it: PREC depends on a condition: FP8 is not set here\n{}:6: not read, and options may be in it: $(cat more.txt) is not run here"),
     ("FP8=1 bash words.sh --bf16", "", "--model '{}' " + MEGATRON + " --layout even -s 1f1b -p 2 -m 32 --microbatch-size 1 --tensor 2 --replicas 2 --adjacent-replicas --zero 0 --reduce exposed",
@@ -149,7 +149,7 @@ def same_run(s):
         return not ("--main-grads-dtype" in drawn and s.grads == "fp32")
     if s.to.startswith("torchtitan"):
         return not (s.zero == 0 and s.c > 1 or s.zero == s.p == 1 or "--main-grads-dtype" in drawn)
-    return not drawn & {"--main-grads-dtype", "--exp-avg-dtype", "--optimizer"}
+    return not drawn & {"--exp-avg-dtype", "--optimizer"}
 
 
 def judge_trip(s, folder):

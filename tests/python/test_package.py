@@ -279,6 +279,8 @@ def test_costs_of_a_recorded_run():
     read = pipesim.predict(costs_from=traces, **setting)[0]
     given = pipesim.predict(costs=costs, **setting)[0]
     assert read.iteration_ns == given.iteration_ns
+    both = pipesim.predict(costs_from=[traces, TESTS / "fixtures" / "timeline-measured.json"], **setting)
+    assert "timeline-measured.json, 1 iteration" in both.about["costs"]
     assert len(pipesim.diagnose(traces)) > 0
 
 
