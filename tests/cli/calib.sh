@@ -155,7 +155,7 @@ run "a prediction says so" '; the machine was not quiet then: its sentinel op mo
 run "a run may leave it so" "$unrest: do not trust them; another calib run measures anew" pipesim calib run --db left.db $moved --again 0
 # A machine that is not quiet measures some twice, so what is kept counts here.
 run "and does" ", 0 there already" pipesim calib run --db left.db $moved
-run "a run goes on" ', 48 there already' pipesim calib run --db moved.db $moved
+run "a run goes on" ', 56 there already' pipesim calib run --db moved.db $moved
 cp "$work/stderr" told.txt
 run "and takes it again" "$unrest; they are taken again" cat told.txt
 run "and counts" '11 of 11: F of layers=2,' grep ' again (n = 2, sample cap)' told.txt
