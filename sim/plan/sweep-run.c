@@ -134,6 +134,7 @@ static void fill_row (const PsSweep *sweep, const PsSweepPoint *point, const PsP
                                                  integer (metrics->peak_memory_bytes),
                                                  integer (prediction->feasible),
                                                  integer (schedule->asynchronous),
+                                                 integer (prediction->mean_first_token_ns),
                                                  integer (prediction->iteration.n_iterations),
                                                  text (result->detail),
                                                  origin (PS_ORIGIN_SIMULATED),

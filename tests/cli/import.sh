@@ -56,6 +56,8 @@ run "a sweep" "4 predicted" pipesim sweep spec.ini --db results.db
 pipesim predict --schedule 1f1b $setting --costs f=1ms,b=1ms,w=1ms,c=100us -o simulated.json >/dev/null
 run "a simulated run's costs are simulated" "simulated from simulated costs: simulated.json, 1 iteration" \
   pipesim predict --schedule 1f1b $setting --costs-from simulated.json
+pipesim predict --schedule 1f1b $setting --costs-from simulated.json --json >simulated-interval.json
+run "and do not spread" "" sh -c '! grep -q "iteration_p50_ns\": [0-9]" simulated-interval.json'
 refuse 1 "simulated.json, 1 iteration: is simulated; a database keeps measured runs" \
   pipesim calib import --db runs.db --profile job simulated.json
 run "import of runs" "profile 'job' of runs.db: 5 measurements" pipesim calib import --db runs.db --profile job run
