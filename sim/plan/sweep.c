@@ -130,8 +130,10 @@ static GPtrArray *expand (const char *where, const PsOption *field, const char *
     if (is_schedule && g_str_equal (part, "all"))
       for (guint k = 0; k < n_families; k++)
         g_ptr_array_add (texts, g_strdup (families[k]->name));
-    else if (!has_ranges || strstr (part, "..") == NULL)
-      g_ptr_array_add (texts, g_strdup (is_schedule ? ps_family_own_name (part, 0) : part));
+    else if (is_schedule && ps_family_own_name (part, 0) == ps_family_own_name (part, 1))
+      g_ptr_array_add (texts, g_strdup (ps_family_own_name (part, 0)));
+    else if (!has_ranges || strstr (part, "..") == NULL) /* also a name whose family depends on chunks */
+      g_ptr_array_add (texts, g_strdup (part));
     else if (!expand_range (where, part, texts, error))
       return NULL;
   }

@@ -450,6 +450,8 @@ static gboolean can_hold (const PsSchedule *schedule, GError **error)
 {
   if (schedule->placement->n_copies > 1)
     return refuse ("a stage on two devices (two weight copies)", error);
+  if (schedule->asynchronous || schedule->weight_versions != NULL)
+    return refuse ("weight versions", error);
   return schedule->n_slices == 1 || refuse ("sequence slices", error);
 }
 
