@@ -1418,7 +1418,7 @@ GPtrArray *ps_torch_lint (const PsSchedule *schedule, const char *comms)
 {
   GPtrArray *findings = ps_findings_new ();
   g_autoptr (GError) cause = NULL;
-  gboolean fits = schedule->placement->n_copies == 1 && schedule->n_slices == 1 && !schedule->recomputes;
+  gboolean fits = can_hold (schedule, NULL) && !schedule->recomputes;
   g_autofree char *text = comms != NULL || !fits ? g_strdup (comms) : ps_format_torch_comms.write (schedule, &cause);
 
   lint_placement (schedule->placement, findings);
