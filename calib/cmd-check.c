@@ -112,7 +112,7 @@ static gboolean prepare (Job *job, GError **error)
     g_prefix_error (error, "profile '%s': ", job->profile->name);
     return FALSE;
   }
-  check->schedules = ps_family_names (job->schedules);
+  check->schedules = ps_family_names (job->schedules, 0);
   check->stop = ps_note_signals ();
   check->terminal = isatty (STDERR_FILENO);
   setting->db = g_strdup (job->db);

@@ -33,6 +33,7 @@ CREATE TABLE prediction (
   peak_memory_bytes INTEGER NOT NULL,
   feasible INTEGER NOT NULL, -- 1: all devices leave the reserve of their memory free (pipesim help memory)
   asynchronous INTEGER NOT NULL, -- 1: gradients are of older weights, which is another training
+  first_token_ns INTEGER NOT NULL, -- of prefill: mean time from the start until a prompt is in; else 0
   period_iterations INTEGER NOT NULL,
   devices_detail TEXT NOT NULL, -- JSON: [[busy_ns, span_ns, peak_memory_bytes, peak_activations], ...]
   origin TEXT NOT NULL,         -- of the prediction: simulated

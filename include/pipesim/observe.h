@@ -129,6 +129,7 @@ typedef struct {
  * the second that of the measured one. */
 typedef struct {
   gboolean alike;
+  gboolean apart;      /* numbers of stages or slices differ: an op of one is none of the other */
   PsOrigin origin;     /* origin of both when they are alike */
   char *schedule[2];   /* names */
   guint n_only[2];     /* ops that only one of the two has; O alone unless alike */
@@ -152,7 +153,8 @@ typedef struct {
 /* Compares op by op. Errors are PS_ERROR_INPUT: an op comes twice; the first timeline is measured and the second
  * simulated; a simulated and a measured one differ in devices, stages, microbatches or ops. The message names the first
  * op that only one of them has. O and transfers are compared where both have them. Timelines that are alike may be of
- * different schedules: ops on the same device are compared where both have them. Free with ps_comparison_free. */
+ * different schedules: ops on the same device are compared where both have them and stages and slices are as many. Free
+ * with ps_comparison_free. */
 PsComparison *ps_compare (const PsTimeline *predicted, const PsTimeline *measured,
                           GError **error) G_GNUC_WARN_UNUSED_RESULT;
 void ps_comparison_free (PsComparison *comparison);

@@ -322,6 +322,7 @@ typedef struct PsFamily PsFamily;
 struct PsFamily {
   const char *name;        /* as typed: "1f1b" */
   const char *torch;       /* PyTorch's class of it is Schedule with this: "1F1B"; NULL: it has none */
+  const char *torch_one;   /* PyTorch's class whose order of one stage per device this is; NULL: none */
   const char *also;        /* its names in Megatron-LM, DeepSpeed and Colossal-AI, with blanks between; NULL: none */
   const char *description; /* one line */
   const char *constraints; /* one line, "none" if there are none */
@@ -352,12 +353,13 @@ const PsFamily *const *ps_family_table (guint *n);
  * NULL: there is none. */
 const PsFamily *ps_family_find (const char *name);
 
-/* The family's own name for one of ps_family_find; any other text is itself. */
-const char *ps_family_own_name (const char *name);
+/* The own name of the family that a name of ps_family_find means with n_chunks stages per device, 0: not known; any
+ * other text is itself. PyTorch's Interleaved1F1B of one stage is eager-1f1b. */
+const char *ps_family_own_name (const char *name, guint n_chunks);
 
-/* The schedules of --schedule: as asked, families by their own names, or all families where that is NULL or "all"
- * alone. Free with g_strfreev. */
-char **ps_family_names (char *const *asked);
+/* The schedules of --schedule: as asked, families by their own names with n_chunks, or all families where that is NULL
+ * or "all" alone. Free with g_strfreev. */
+char **ps_family_names (char *const *asked, guint n_chunks);
 
 /* Checks the number of chunks and the family's own constraints. Errors: PS_ERROR_USAGE. */
 gboolean ps_family_check (const PsFamily *family, const PsFamilySetting *setting, GError **error);

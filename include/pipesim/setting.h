@@ -397,7 +397,8 @@ typedef struct {
   PsCosts *costs;
   PsProgram *program; /* owns the schedule; ps_program_add_streams makes it fit to run */
   PsSimulation *simulation;
-  PsIteration iteration; /* the time that metrics call the iteration time */
+  PsIteration iteration;      /* the time that metrics call the iteration time */
+  gint64 mean_first_token_ns; /* of first_token_ns; 0 without prefill */
   PsMetrics metrics;
   PsInterval interval;     /* interval of the iteration time; ps_predictor_add_interval sets it */
   gint64 lower_bound_ns;   /* bound of the makespan; of the period where iterations overlap (answer.h) */

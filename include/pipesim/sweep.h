@@ -29,8 +29,8 @@ void ps_results_close (PsResults *results);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsResults, ps_results_close)
 
 /* Columns of a prediction's figures, after those of the options of SETTING; the view result has some more. */
-#define PS_N_STORED_FIGURES 16
-#define PS_N_FIGURES 19
+#define PS_N_STORED_FIGURES 17
+#define PS_N_FIGURES 20
 
 typedef enum {
   PS_ROLE_SETTING, /* what was asked for */

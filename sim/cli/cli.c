@@ -201,12 +201,10 @@ PsFigures ps_prediction_figures (const PsPrediction *prediction)
 {
   const PsSchedule *schedule = prediction->program->schedule;
   const PsPrefill *prefill = prediction->prefill;
-  double seconds = (double)MAX (prediction->metrics.iteration_ns, 1) / 1e9, tokens = 0, sum_ns = 0;
+  double seconds = (double)MAX (prediction->metrics.iteration_ns, 1) / 1e9, tokens = 0;
 
-  for (guint i = 0; prefill != NULL && i < prefill->n; i++) {
+  for (guint i = 0; prefill != NULL && i < prefill->n; i++)
     tokens += ps_prefill_tokens (prefill, i);
-    sum_ns += (double)prediction->first_token_ns[i];
-  }
   return (PsFigures){ .schedule = schedule->name,
                       .n_devices = schedule->placement->n_devices,
                       .n_stages = schedule->placement->n_stages,
@@ -214,7 +212,7 @@ PsFigures ps_prediction_figures (const PsPrediction *prediction)
                       .n_chunks = ps_placement_max_chunks (schedule->placement),
                       .asynchronous = schedule->asynchronous,
                       .metrics = prediction->metrics,
-                      .first_token_ns = prefill != NULL ? llround (sum_ns / prefill->n) : 0,
+                      .first_token_ns = prediction->mean_first_token_ns,
                       .prompts_per_s = prefill != NULL ? prefill->n / seconds : 0,
                       .tokens_per_s = tokens / seconds,
                       .lower_bound_ns = prediction->lower_bound_ns,

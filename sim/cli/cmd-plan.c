@@ -205,7 +205,7 @@ static gboolean finish_options (Options *options, GError **error)
   if (question->schedules != NULL) {
     g_auto (GStrv) asked = question->schedules;
 
-    question->schedules = ps_family_names (asked);
+    question->schedules = ps_family_names (asked, 0);
   }
   if (options->tokens != NULL && !ps_parse_tokens ("--tokens", options->tokens, &question->tokens, error))
     return FALSE;

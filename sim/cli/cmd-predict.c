@@ -693,9 +693,9 @@ static const struct {
   { PS_FIGURE ("makespan_ns"), 0 },
   { PS_FIGURE_JSON ("max_span_ns"), 0 },
   { PS_FIGURE ("iteration_ns"), 0 },
-  { PS_CELL (Row, interval.p10_ns, "iteration_p10_ns", NULL, TIME), INTERVAL },
-  { PS_CELL (Row, interval.p50_ns, "iteration_p50_ns", "p50", TIME), INTERVAL },
-  { PS_CELL (Row, interval.p90_ns, "iteration_p90_ns", NULL, TIME), INTERVAL },
+  { PS_CELL_KNOWN (Row, interval.p10_ns, "iteration_p10_ns", NULL, TIME), INTERVAL },
+  { PS_CELL_KNOWN (Row, interval.p50_ns, "iteration_p50_ns", "p50", TIME), INTERVAL },
+  { PS_CELL_KNOWN (Row, interval.p90_ns, "iteration_p90_ns", NULL, TIME), INTERVAL },
   { PS_CELL (Row, interval_text, "interval", "p10-p90", TEXT), INTERVAL_TEXT },
   { PS_FIGURE ("bubble_ratio"), 0 },
   { PS_FIGURE ("bubble_ratio_span"), 0 },
@@ -825,7 +825,7 @@ static void add_row (Report *report, const PsPrediction *prediction)
   const PsSliceParts *slices = ps_costs_slices (prediction->costs, prediction->program->schedule->n_slices);
   Row row = { .figures = ps_prediction_figures (prediction),
               .interval = prediction->interval,
-              .interval_text = interval,
+              .interval_text = prediction->interval.p90_ns > 0 ? interval : NULL,
               .n_iterations = prediction->iteration.n_iterations,
               .from = report->from };
 
@@ -1184,13 +1184,13 @@ static gboolean predict_one (Report *report, PsPredictor *predictor, const char 
  * is refused is skipped with its reason; when none is left, the first reason is the error. */
 static gboolean predict (const Options *options, PsPredictor *predictor, Report *report, GError **error)
 {
-  g_auto (GStrv) names = ps_family_names (options->schedules);
   gboolean all = g_str_equal (options->schedules[0], "all") && options->schedules[1] == NULL;
   gboolean skips = all || options->n_settings > 1 || (options->has_bubble && options->several);
   g_autoptr (GError) first = NULL;
 
   for (guint i = 0; i < options->n_settings; i++) {
     choose_setting (options, i);
+    g_auto (GStrv) names = ps_family_names (options->schedules, options->setting->n_chunks);
     for (guint k = 0; names[k] != NULL && (skips || first == NULL); k++) {
       g_autoptr (GError) refusal = NULL;
 

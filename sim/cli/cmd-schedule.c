@@ -278,7 +278,7 @@ static GPtrArray *lint_file (const char *path, GError **error)
 static int lint (const Options *options, const char *name, GError **error)
 {
   gboolean reorder = options->setting->reorder;
-  const PsFamily *family = ps_family_find (name);
+  const PsFamily *family = ps_family_find (ps_family_own_name (name, options->setting->n_chunks));
   g_autoptr (GPtrArray) findings = NULL;
   g_autoptr (GError) cause = NULL;
 

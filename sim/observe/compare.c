@@ -162,6 +162,12 @@ PsComparison *ps_compare (const PsTimeline *predicted, const PsTimeline *measure
       || !check_spans (measured->ops, comparison->alike ? "second" : "measured", measured_ops, FALSE, error)
       || (!comparison->alike && !check_same_schedule (predicted, predicted_ops, measured, measured_ops, error)))
     return NULL;
+  if (ps_timeline_n_slices (predicted) != ps_timeline_n_slices (measured)
+      || predicted->n_stages != measured->n_stages) {
+    comparison->apart = TRUE;
+    g_hash_table_remove_all (measured_ops);
+    g_hash_table_remove_all (transfers);
+  }
   compare_figures (comparison, predicted, measured);
   compare_spans (predicted->ops, measured_ops, comparison->kind, PS_N_OP_KINDS, comparison->ops);
   compare_spans (predicted->transfers, transfers, &comparison->transfer, 1, NULL);
@@ -360,6 +366,8 @@ static char *write_legend (const PsComparison *comparison)
   if (comparison->n_only[0] + comparison->n_only[1] > 0)
     g_string_append_printf (text, "ops that only one has are not compared: %u of the first, %u of the second\n",
                             comparison->n_only[0], comparison->n_only[1]);
+  if (comparison->apart)
+    g_string_append (text, "numbers of stages or slices differ, so that no op of one is an op of the other\n");
   return g_string_free (text, FALSE);
 }
 
@@ -400,7 +408,8 @@ char *ps_comparison_to_text (const PsComparison *comparison, guint n_worst, cons
   g_autofree char *head = ps_fit_sentence (legend, 0), *foot = ps_fit_sentence (remarks, 0);
   GString *text = g_string_new (head);
   g_string_append_printf (text, "%s%s%s", *figures_text ? "\n" : "", figures_text, foot);
-  g_string_append_printf (text, "%s%s", *kinds_text ? "\n" : "", kinds_text);
+  if (ps_table_n_rows (kinds) > 0)
+    g_string_append_printf (text, "%s%s", *kinds_text ? "\n" : "", kinds_text);
   if (ps_table_n_rows (worst) > 0 && *worst_text)
     g_string_append_printf (text, "\n%u worst of %u ops, by difference of duration\n%s", ps_table_n_rows (worst),
                             comparison->ops->len, worst_text);

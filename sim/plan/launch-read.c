@@ -340,7 +340,7 @@ static void add_schedule (Reader *reader, gint64 p, gint64 m)
   if (reader->titan && fact (reader, "schedule") != NULL)
     family = fact (reader, "schedule");
   else if (reader->titan && p > 1 && torch != NULL) {
-    family = ps_family_own_name (torch);
+    family = ps_family_own_name (torch, (guint)v);
     if (ps_family_find (torch) == NULL)
       fail (reader, "schedule '%s' is not known here", torch);
   } else if (is (reader, "schedule.overlaps"))

@@ -18,7 +18,7 @@ struct _PsResults {
 /* The columns of a prediction are those of the options of SETTING, then these, as data/results.sql has them. */
 static const char *const shared[]
     = { "makespan_ns",    "max_span_ns",       "iteration_ns", "bubble_ratio", "bubble_ratio_span",
-        "lower_bound_ns", "peak_memory_bytes", "feasible",     "asynchronous" };
+        "lower_bound_ns", "peak_memory_bytes", "feasible",     "asynchronous", "first_token_ns" };
 static const PsResultColumn own[PS_N_FIGURES - G_N_ELEMENTS (shared)] = {
   { { "period_iterations", "period", PS_COLUMN_INTEGER }, PS_ROLE_FIGURE },
   { { "devices_detail", NULL, PS_COLUMN_TEXT }, PS_ROLE_FIGURE },

@@ -336,21 +336,12 @@ static void order_clear (Order *order)
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Order, order_clear)
 
-static double sum_first_tokens (const PsPrediction *prediction)
-{
-  double sum = 0;
-
-  for (guint i = 0; i < prediction->prefill->n; i++)
-    sum += (double)prediction->first_token_ns[i];
-  return sum;
-}
-
 static gboolean is_sooner (const PsPrediction *a, const PsPrediction *b)
 {
   if (b == NULL || a->feasible != b->feasible)
     return b == NULL || a->feasible;
   return a->metrics.iteration_ns != b->metrics.iteration_ns ? a->metrics.iteration_ns < b->metrics.iteration_ns
-                                                            : sum_first_tokens (a) < sum_first_tokens (b);
+                                                            : a->mean_first_token_ns < b->mean_first_token_ns;
 }
 
 /* Predicts the order that is tried. TRUE: it is the best so far, and noted. */

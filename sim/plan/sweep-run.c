@@ -92,7 +92,8 @@ static void fill_setting (const PsSweep *sweep, const PsSweepPoint *point, const
     set_column (result, "precision", text (ps_precision_name (setting->known_model->precision)));
   for (guint i = 0; i < sweep->axes->len; i++)
     result->values[g_array_index (sweep->axes, PsSweepAxis, i).field - ps_setting_options] = point->values[i]->value;
-  set_column (result, "schedule", text (point->schedule));
+  set_column (result, "schedule",
+              text (ps_family_own_name (point->schedule, ps_placement_max_chunks (schedule->placement))));
   set_column (result, "devices", integer (schedule->placement->n_devices));
   set_column (result, "microbatches", integer (schedule->n_microbatches));
   set_column (result, "chunks", integer (ps_placement_max_chunks (schedule->placement)));
@@ -134,6 +135,7 @@ static void fill_row (const PsSweep *sweep, const PsSweepPoint *point, const PsP
                                                  integer (metrics->peak_memory_bytes),
                                                  integer (prediction->feasible),
                                                  integer (schedule->asynchronous),
+                                                 integer (prediction->mean_first_token_ns),
                                                  integer (prediction->iteration.n_iterations),
                                                  text (result->detail),
                                                  origin (PS_ORIGIN_SIMULATED),

@@ -114,7 +114,7 @@ static GPtrArray *expand (const char *where, const PsOption *field, const char *
   g_autoptr (GPtrArray) texts = g_ptr_array_new_with_free_func (g_free);
   g_autoptr (GHashTable) seen = g_hash_table_new (g_str_hash, g_str_equal);
   g_auto (GStrv) parts = g_strsplit (text, g_str_equal (field->name, "costs") ? ";" : ",", -1);
-  gboolean has_ranges = field->type == PS_OPTION_FACTORS
+  gboolean has_ranges = field->type == PS_OPTION_FACTORS || field->type == PS_OPTION_COUNT
                         || (field->type != PS_OPTION_FLAG && field->sweep->column.type != PS_COLUMN_TEXT);
   gboolean is_schedule = g_str_equal (field->name, "schedule");
   guint n_families;
@@ -130,8 +130,10 @@ static GPtrArray *expand (const char *where, const PsOption *field, const char *
     if (is_schedule && g_str_equal (part, "all"))
       for (guint k = 0; k < n_families; k++)
         g_ptr_array_add (texts, g_strdup (families[k]->name));
-    else if (!has_ranges || strstr (part, "..") == NULL)
-      g_ptr_array_add (texts, g_strdup (is_schedule ? ps_family_own_name (part) : part));
+    else if (is_schedule && ps_family_own_name (part, 0) == ps_family_own_name (part, 1))
+      g_ptr_array_add (texts, g_strdup (ps_family_own_name (part, 0)));
+    else if (!has_ranges || strstr (part, "..") == NULL) /* also a name whose family depends on chunks */
+      g_ptr_array_add (texts, g_strdup (part));
     else if (!expand_range (where, part, texts, error))
       return NULL;
   }

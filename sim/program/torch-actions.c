@@ -450,6 +450,8 @@ static gboolean can_hold (const PsSchedule *schedule, GError **error)
 {
   if (schedule->placement->n_copies > 1)
     return refuse ("a stage on two devices (two weight copies)", error);
+  if (schedule->asynchronous || schedule->weight_versions != NULL)
+    return refuse ("weight versions", error);
   return schedule->n_slices == 1 || refuse ("sequence slices", error);
 }
 
@@ -1416,7 +1418,7 @@ GPtrArray *ps_torch_lint (const PsSchedule *schedule, const char *comms)
 {
   GPtrArray *findings = ps_findings_new ();
   g_autoptr (GError) cause = NULL;
-  gboolean fits = schedule->placement->n_copies == 1 && schedule->n_slices == 1 && !schedule->recomputes;
+  gboolean fits = can_hold (schedule, NULL) && !schedule->recomputes;
   g_autofree char *text = comms != NULL || !fits ? g_strdup (comms) : ps_format_torch_comms.write (schedule, &cause);
 
   lint_placement (schedule->placement, findings);

@@ -681,7 +681,7 @@ static PsCosts *schedule_costs (PsPredictor *predictor, const PsSchedule *schedu
 PsSchedule *ps_predictor_schedule (PsPredictor *predictor, const char *name_or_file, GError **error)
 {
   const PsSetting *setting = predictor->setting;
-  const PsFamily *family = ps_family_find (name_or_file);
+  const PsFamily *family = ps_family_find (ps_family_own_name (name_or_file, setting->n_chunks));
   gboolean costly = family != NULL && family->uses_costs && setting->n_devices > 0 && setting->n_microbatches > 0
                     && ps_setting_source (setting) != NULL;
   const PsCosts *costs = NULL;
@@ -858,12 +858,16 @@ static void note_first_tokens (PsPrediction *prediction)
 {
   const PsProgram *program = prediction->program;
   const PsSchedule *schedule = program->schedule;
+  double sum_ns = 0;
 
   prediction->first_token_ns = g_new0 (gint64, schedule->n_microbatches);
   for (guint i = 0; i < ps_schedule_n_ops (schedule); i++)
     if (schedule->ops[i].stage + 1U == schedule->placement->n_stages
         && ps_schedule_ends_prompt (schedule, schedule->ops[i]))
       prediction->first_token_ns[schedule->ops[i].microbatch] = prediction->simulation->end_ns[program->step_of[i] + 1];
+  for (guint i = 0; i < prediction->prefill->n; i++)
+    sum_ns += (double)prediction->first_token_ns[i];
+  prediction->mean_first_token_ns = llround (sum_ns / prediction->prefill->n);
 }
 
 /* Simulates the program of the prediction, and works out its figures. */
@@ -997,7 +1001,8 @@ gboolean ps_predictor_add_interval (PsPredictor *predictor, PsPrediction *predic
   const PsPlacement *placement = prediction->program->schedule->placement;
   SizedCosts *sized;
 
-  if (source == NULL || source->spread == NULL || prediction->costs->zero == 3)
+  if (source == NULL || source->spread == NULL || prediction->costs->zero == 3
+      || prediction->costs->time_origin == PS_ORIGIN_SIMULATED)
     return TRUE;
   sized = find_sized (predictor, placement->n_devices, placement->n_stages / placement->n_devices);
   if (sized->spread == NULL)

@@ -162,8 +162,9 @@ def test_printed_path():
     for part in row['critical_path']:
         kind = re.match('[A-Z]+', part['op'])[0] if part['kind'] == 'op' else 'transfers'
         sums[kind] = sums.get(kind, 0) + part['end_ns'] - part['start_ns']
-    heading = re.search(r'^critical path, simulated: (.*?) = (.*)$', text, re.M)
+    heading = re.search(r'^critical path, simulated: (.*?) = (.*?)(?:; then (.*))?$', text, re.M)
     equal('heading', time_ns(heading[1]), row['makespan_ns'])
+    equal('after it', sum(time_ns(item.split(' ', 1)[1]) for item in heading[3].split(', ')), row['iteration_ns'] - row['makespan_ns'])
     equal('sums', {item.split(' ', 1)[0]: time_ns(item.split(' ', 1)[1]) for item in heading[2].split(', ')}, sums)
     table = re.findall(r'^ *([\d.]+ \w+) +([\d.]+ \w+) +([\d.]+ \w+)  (device \d+|\d+ -> \d+) +(.*)$', text, re.M)
     expected, parts = [], row['critical_path']

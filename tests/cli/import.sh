@@ -59,6 +59,8 @@ run "a simulated run's costs are simulated" "simulated from simulated costs: sim
 pipesim predict --schedule dualpipe-v -p 2 -m 8 --costs f=2ms,b=2ms,w=2ms,pair=5ms -o pairs.json >/dev/null
 run "a BW that stands in pairs alone" "44 ms" pipesim predict --schedule dualpipe-v -p 2 -m 8 --costs-from pairs.json --columns iteration
 refuse 1 "no BW of stage 0 is known" pipesim predict --schedule interleaved -p 2 -m 8 --costs-from pairs.json
+pipesim predict --schedule 1f1b $setting --costs-from simulated.json --json >simulated-interval.json
+run "and do not spread" "" sh -c '! grep -q "iteration_p50_ns\": [0-9]" simulated-interval.json'
 refuse 1 "simulated.json, 1 iteration: is simulated; a database keeps measured runs" \
   pipesim calib import --db runs.db --profile job simulated.json
 run "import of runs" "profile 'job' of runs.db: 5 measurements" pipesim calib import --db runs.db --profile job run

@@ -253,6 +253,24 @@ static void test_alike (void)
   g_assert_null (strstr (json, "measured"));
 }
 
+/* F0.0 of the first of two stages is not F0.0 of the first of three: no op is compared. */
+static void test_apart (void)
+{
+  g_autoptr (PsTimeline) first = read_fixture ("timeline-predicted.json");
+  g_autoptr (PsTimeline) second = read_fixture ("timeline-predicted.json");
+  g_autofree char *text = NULL;
+
+  second->n_stages++;
+  g_autoptr (PsComparison) comparison = fine (ps_compare (first, second, &error));
+  g_assert_true (comparison->apart);
+  g_assert_cmpuint (comparison->ops->len, ==, 0);
+  g_assert_cmpuint (comparison->transfer.n, ==, 0);
+  g_assert_cmpuint (comparison->n_only[0], ==, first->ops->len);
+  text = ps_comparison_to_text (comparison, 1, NULL, NULL);
+  g_assert_nonnull (strstr (text, "so that no op of one is an op of the other\n"));
+  g_assert_null (strstr (text, "op kind"));
+}
+
 /* Two runs are no predictions. */
 static void test_alike_measured (void)
 {
@@ -378,6 +396,7 @@ int main (int argc, char **argv)
   g_test_add_func ("/compare/interval", test_interval);
   g_test_add_func ("/compare/refusals", test_refusals);
   g_test_add_func ("/compare/alike/simulated", test_alike);
+  g_test_add_func ("/compare/alike/apart", test_apart);
   g_test_add_func ("/compare/alike/measured", test_alike_measured);
   for (gsize i = 0; i < G_N_ELEMENTS (command_cases); i++) {
     g_autofree char *path = g_strdup_printf ("/compare/command/%" G_GSIZE_FORMAT, i);

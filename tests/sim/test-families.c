@@ -160,8 +160,10 @@ static void test_names (void)
       g_assert_true (ps_family_find (also[k]) == families[i]);
   }
   g_assert_cmpuint (n_torch, ==, 7);
-  g_assert_cmpstr (ps_family_own_name ("ScheduleInterleaved1F1B"), ==, "interleaved");
-  g_assert_cmpstr (ps_family_own_name ("1f1b.json"), ==, "1f1b.json");
+  g_assert_cmpstr (ps_family_own_name ("ScheduleInterleaved1F1B", 2), ==, "interleaved");
+  g_assert_cmpstr (ps_family_own_name ("ScheduleInterleaved1F1B", 1), ==, "eager-1f1b");
+  g_assert_cmpstr (ps_family_own_name ("interleaved", 1), ==, "interleaved");
+  g_assert_cmpstr (ps_family_own_name ("1f1b.json", 1), ==, "1f1b.json");
   g_assert_null (ps_family_find ("Schedule"));
   g_assert_null (ps_family_find (""));
 }

@@ -73,6 +73,7 @@ static void check_figures (const PsResult *result, const PsPrediction *predictio
   g_assert_cmpint (value (result, "lower_bound_ns")->integer, ==, prediction->lower_bound_ns);
   g_assert_cmpint (value (result, "peak_memory_bytes")->integer, ==, metrics->peak_memory_bytes);
   g_assert_cmpint (value (result, "feasible")->integer, ==, prediction->feasible);
+  g_assert_cmpint (value (result, "first_token_ns")->integer, ==, prediction->mean_first_token_ns);
   g_assert_cmpint (value (result, "period_iterations")->integer, ==, prediction->iteration.n_iterations);
   g_assert_cmpfloat (value (result, "bubble_ratio_span")->real, ==, metrics->bubble_ratio_span);
   g_assert_cmpint (value (result, "asynchronous")->integer, ==, prediction->program->schedule->asynchronous);
@@ -251,6 +252,7 @@ static void test_ranges (void)
   check_expanded ("devices", "4..63 x2", "4 8 16 32");
   check_expanded ("devices", "1, 4..16 x2, 20..21", "1 4 8 16 20 21");
   /* 8 * 1.5 = 12, 18, 27, 40.5 > 40 */
+  check_expanded ("chunk", "512..2048 x2, 4096:512, even-work:16", "512 1024 2048 4096:512 even-work:16");
   check_expanded ("bandwidth-factor", "8..40 x1.5", "8 12 18 27");
   check_expanded ("bandwidth-factor", "0.1..0.5 step 0.1", "0.1 0.2 0.3 0.4 0.5");
   check_expanded ("memory-limit", "8GiB..32GiB x2", "8GiB 16GiB 32GiB");

@@ -12,14 +12,14 @@ const PsFamily *const *ps_family_table (guint *n)
   return table;
 }
 
-char **ps_family_names (char *const *asked)
+char **ps_family_names (char *const *asked, guint n_chunks)
 {
   char **names;
 
   if (asked != NULL && (asked[1] != NULL || !g_str_equal (asked[0], "all"))) {
     names = g_new0 (char *, g_strv_length ((char **)asked) + 1);
     for (guint i = 0; asked[i] != NULL; i++)
-      names[i] = g_strdup (ps_family_own_name (asked[i]));
+      names[i] = g_strdup (ps_family_own_name (asked[i], n_chunks));
     return names;
   }
   names = g_new0 (char *, G_N_ELEMENTS (table) + 1);
@@ -28,13 +28,18 @@ char **ps_family_names (char *const *asked)
   return names;
 }
 
-static gboolean is_called (const PsFamily *family, const char *name)
+static gboolean is_class (const char *torch, const char *name)
 {
   const char *class = g_str_has_prefix (name, "Schedule") ? name + strlen ("Schedule") : name;
+
+  return torch != NULL && g_ascii_strcasecmp (torch, class) == 0;
+}
+
+static gboolean is_called (const PsFamily *family, const char *name)
+{
   g_auto (GStrv) also = g_strsplit (family->also != NULL ? family->also : "", " ", -1);
 
-  return g_ascii_strcasecmp (family->name, name) == 0
-         || (family->torch != NULL && g_ascii_strcasecmp (family->torch, class) == 0)
+  return g_ascii_strcasecmp (family->name, name) == 0 || is_class (family->torch, name)
          || g_strv_contains ((const char *const *)also, name);
 }
 
@@ -49,9 +54,12 @@ const PsFamily *ps_family_find (const char *name)
   return NULL;
 }
 
-const char *ps_family_own_name (const char *name)
+const char *ps_family_own_name (const char *name, guint n_chunks)
 {
   const PsFamily *family = ps_family_find (name);
 
+  for (guint i = 0; i < G_N_ELEMENTS (table) && n_chunks == 1; i++)
+    if (is_class (table[i]->torch_one, name))
+      return table[i]->name;
   return family != NULL ? family->name : name;
 }

@@ -42,6 +42,7 @@ const PsFamily ps_family_1f1b = {
 /* The next input of a device has been under way for a while, so transfers overlap with ops. */
 const PsFamily ps_family_eager_1f1b = {
   .name = "eager-1f1b",
+  .torch_one = "Interleaved1F1B",
   .description = "1F1B with twice the warm-up, which hides transfers",
   .constraints = "none",
   .memory = "min (m, 2 (p - r) - 1)",
